@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_CLI_CMD_H
+#define FLMEM_CLI_CMD_H
+
+/*
+ * The commands. Each cmd_<name>.c ends in one constant descriptor; cmd_table.c lists them, and
+ * that list is the only one: dispatch, help, completions and man pages walk it.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "opt.h"
+
+struct cmd {
+	const char *name;
+	const char *summary;	     /* one line, no full stop */
+	const char *arguments;	     /* behind the options in the usage line, or NULL */
+	const char *description;     /* paragraphs, wrapped when printed */
+	const char *const *examples; /* pairs of command line and what it does; NULL-terminated */
+	const struct opt *options;
+	size_t options_size;
+	bool takes_command; /* the first word that is no option starts a command line */
+	/*
+	 * `options` was zeroed, then filled. Returns the exit status; an error is reported by
+	 * returning cmd_fail(), everything else has been printed.
+	 */
+	int (*run)(const struct cmd *cmd, void *options, const struct opt_rest *rest);
+};
+
+extern const struct cmd *const cmd_table[]; /* ends in NULL */
+
+const struct cmd *cmd_find(const char *name);
+
+/*
+ * Prints the error as one line on stderr, with `json` also as an object on stdout, and returns its
+ * exit status.
+ */
+int cmd_fail(const struct cmd *cmd, bool json, const struct flmem_error *err);
+
+/* Refuses words that a command does not take. */
+int cmd_no_arguments(const struct opt_rest *rest, struct flmem_error *err);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include <flmem/text.h>
+
+#include "cmd.h"
+#include "help.h"
+
+static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest)
+{
+	struct flmem_error err = {0};
+	const struct cmd *topic;
+	char shown[64];
+
+	(void)options;
+	if (!rest->count)
+		return help_overview(stdout);
+	if (strcmp(rest->values[0], "exit-codes") == 0)
+		return help_exit_codes(stdout);
+	topic = cmd_find(rest->values[0]);
+	if (topic)
+		return help_command(topic, stdout);
+	flmem_text_escape(rest->values[0], shown, sizeof(shown));
+	flmem_error_set(&err, FLMEM_EUSAGE, 0, "no help on '%s'; see 'flmem help'", shown);
+	return cmd_fail(cmd, false, &err);
+}
+
+static const struct opt options_table[] = {{0}};
+
+static const char *const examples[] = {
+	"flmem help trim",
+	"what trim does and takes",
+	"flmem help exit-codes",
+	"the exit statuses of all commands",
+	NULL,
+};
+
+const struct cmd cmd_help = {
+	.name = "help",
+	.summary = "explains a command, or the exit codes",
+	.arguments = "[command | exit-codes]",
+	.examples = examples,
+	.options = options_table,
+	.run = run,
+};

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cmd.h"
+
+#include <string.h>
+
+extern const struct cmd cmd_help;
+
+const struct cmd *const cmd_table[] = {
+	&cmd_help,
+	NULL,
+};
+
+const struct cmd *cmd_find(const char *name)
+{
+	for (const struct cmd *const *c = cmd_table; *c; c++)
+		if (strcmp((*c)->name, name) == 0)
+			return *c;
+	return NULL;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <flmem/report.h>
+#include <flmem/text.h>
+#include <flmem/version.h>
+
+#include "cmd.h"
+#include "help.h"
+
+static void print_error(const char *command, const struct flmem_error *err)
+{
+	char shown[FLMEM_ERROR_MESSAGE_MAX];
+
+	flmem_text_escape(err->message, shown, sizeof(shown));
+	fprintf(stderr, "flmem%s%s: %s\n", command ? " " : "", command ? command : "", shown);
+}
+
+int cmd_fail(const struct cmd *cmd, bool json, const struct flmem_error *err)
+{
+	print_error(cmd ? cmd->name : NULL, err);
+	if (json && cmd) {
+		char *text = flmem_report_error_json(cmd->name, err);
+
+		if (text)
+			fputs(text, stdout);
+		free(text);
+	}
+	return flmem_code_exit_status(err->code);
+}
+
+int cmd_no_arguments(const struct opt_rest *rest, struct flmem_error *err)
+{
+	char shown[64];
+
+	if (!rest->count)
+		return 0;
+	flmem_text_escape(rest->values[0], shown, sizeof(shown));
+	return flmem_error_set(err, FLMEM_EUSAGE, 0, "unexpected argument '%s'", shown);
+}
+
+static int unknown_command(const char *word)
+{
+	struct flmem_error err = {0};
+	const char *names[32];
+	size_t count = 0;
+	const char *nearest;
+	char shown[64];
+
+	for (const struct cmd *const *c = cmd_table; *c && count < 32; c++)
+		names[count++] = (*c)->name;
+	nearest = opt_nearest(word, names, count);
+	flmem_text_escape(word, shown, sizeof(shown));
+	if (nearest)
+		flmem_error_set(&err, FLMEM_EUSAGE, 0, "unknown command '%s'; did you mean '%s'?",
+				shown, nearest);
+	else
+		flmem_error_set(&err, FLMEM_EUSAGE, 0, "unknown %s '%s'; see 'flmem help'",
+				word[0] == '-' ? "option" : "command", shown);
+	return cmd_fail(NULL, false, &err);
+}
+
+/* --help anywhere before "--" (or before the command line that the command takes) wins. */
+static bool wants_help(const struct cmd *cmd, int argc, char **argv)
+{
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+			return true;
+		if (cmd->takes_command && argv[i][0] != '-')
+			return false;
+	}
+	return false;
+}
+
+static int run_command(const struct cmd *cmd, int argc, char **argv)
+{
+	struct flmem_error err = {0};
+	struct opt_rest rest;
+	void *options;
+	int status;
+
+	if (wants_help(cmd, argc, argv))
+		return help_command(cmd, stdout);
+	options = calloc(1, cmd->options_size ? cmd->options_size : 1);
+	if (!options)
+		return flmem_code_exit_status(FLMEM_EFAILED);
+	if (opt_parse(cmd->options, options, argc, argv, cmd->takes_command, &rest, &err))
+		status = cmd_fail(cmd, false, &err);
+	else
+		status = cmd->run(cmd, options, &rest);
+	opt_clear(cmd->options, options);
+	free(options);
+	return status;
+}
+
+/* A result that could not be written is a failure, also when the reader went away. */
+static int finish(int status)
+{
+	struct flmem_error err = {0};
+
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return status;
+	flmem_error_set(&err, FLMEM_EFAILED, errno, "cannot write the result to standard output");
+	return cmd_fail(NULL, false, &err);
+}
+
+int main(int argc, char **argv)
+{
+	const struct cmd *cmd;
+
+	/* A closed pipe is reported like any other failed write, never by a signal mid-trim. */
+	signal(SIGPIPE, SIG_IGN);
+	if (argc < 2)
+		return help_overview(stderr), flmem_code_exit_status(FLMEM_EUSAGE);
+	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
+		printf("flmem %s\n", flmem_version());
+		return finish(0);
+	}
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+		return finish(help_overview(stdout));
+	cmd = cmd_find(argv[1]);
+	if (!cmd)
+		return unknown_command(argv[1]);
+	return finish(run_command(cmd, argc - 1, argv + 1));
+}

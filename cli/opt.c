@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "opt.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <flmem/parse.h>
+#include <flmem/text.h>
+
+#define WORD_MAX 63
+
+static size_t min3(size_t a, size_t b, size_t c)
+{
+	size_t least = a < b ? a : b;
+
+	return least < c ? least : c;
+}
+
+static size_t edit_distance(const char *a, const char *b)
+{
+	size_t row[WORD_MAX + 1], length = strnlen(b, WORD_MAX);
+
+	for (size_t j = 0; j <= length; j++)
+		row[j] = j;
+	for (size_t i = 1; a[i - 1]; i++) {
+		size_t diagonal = row[0];
+
+		row[0] = i;
+		for (size_t j = 1; j <= length; j++) {
+			size_t above = row[j];
+
+			row[j] = min3(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
+			diagonal = above;
+		}
+	}
+	return row[length];
+}
+
+const char *opt_nearest(const char *word, const char *const *names, size_t count)
+{
+	size_t best = strnlen(word, WORD_MAX) / 3 + 1;
+	const char *nearest = NULL;
+
+	for (size_t i = 0; i < count; i++) {
+		size_t distance = edit_distance(word, names[i]);
+
+		if (distance <= best && distance < strlen(names[i])) {
+			best = distance - (distance > 0);
+			nearest = names[i];
+		}
+	}
+	return nearest;
+}
+
+static const char *nearest_option(const struct opt *table, const char *word)
+{
+	const char *names[64];
+	size_t count = 0;
+
+	for (const struct opt *o = table; o->name && count < 64; o++)
+		names[count++] = o->name;
+	return opt_nearest(word, names, count);
+}
+
+static int unknown(const struct opt *table, const char *word, struct flmem_error *err)
+{
+	const char *nearest = word[1] == '-' ? nearest_option(table, word + 2) : NULL;
+	char shown[64];
+
+	flmem_text_escape(word, shown, sizeof(shown));
+	if (nearest)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "unknown option '%s'; did you mean '--%s'?", shown, nearest);
+	return flmem_error_set(err, FLMEM_EUSAGE, 0, "unknown option '%s'; see --help", shown);
+}
+
+static const struct opt *find_long(const struct opt *table, const char *name, size_t length)
+{
+	for (const struct opt *o = table; o->name; o++)
+		if (strncmp(o->name, name, length) == 0 && !o->name[length])
+			return o;
+	return NULL;
+}
+
+static const struct opt *find_letter(const struct opt *table, char letter)
+{
+	for (const struct opt *o = table; o->name; o++)
+		if (o->letter && o->letter == letter)
+			return o;
+	return NULL;
+}
+
+static int add_pid(struct opt_pids *pids, const char *text, struct flmem_error *err)
+{
+	pid_t pid, *grown;
+	int rc = flmem_parse_pid(text, &pid, err);
+
+	if (rc)
+		return rc;
+	grown = reallocarray(pids->values, pids->count + 1, sizeof(*grown));
+	if (!grown)
+		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	pids->values = grown;
+	pids->values[pids->count++] = pid;
+	return 0;
+}
+
+static int add_pids(struct opt_pids *pids, const char *text, struct flmem_error *err)
+{
+	char *copy = strdup(text), *rest = copy;
+	int rc = copy ? 0 : flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+
+	for (char *one; !rc && (one = strsep(&rest, ","));)
+		rc = add_pid(pids, one, err);
+	free(copy);
+	return rc;
+}
+
+static int choose(const struct opt *o, const char *text, const char **ret_choice,
+		  struct flmem_error *err)
+{
+	char shown[64], list[160] = "";
+	size_t used = 0;
+
+	for (const char *const *c = o->choices; *c; c++) {
+		if (strcmp(*c, text) == 0) {
+			*ret_choice = *c;
+			return 0;
+		}
+		used += (size_t)snprintf(list + used, used < sizeof(list) ? sizeof(list) - used : 0,
+					 "%s%s", used ? ", " : "", *c);
+		if (used >= sizeof(list))
+			used = sizeof(list) - 1;
+	}
+	flmem_text_escape(text, shown, sizeof(shown));
+	return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is none of %s", shown, list);
+}
+
+static int store(const struct opt *o, void *options, const char *text, struct flmem_error *err)
+{
+	void *place = (char *)options + o->offset;
+	int rc = 0;
+
+	switch (o->kind) {
+	case OPT_FLAG:
+		*(bool *)place = true;
+		return 0;
+	case OPT_TEXT:
+		*(const char **)place = text;
+		return 0;
+	case OPT_NUMBER:
+		rc = flmem_parse_u64(text, 0, UINT64_MAX, place, err);
+		break;
+	case OPT_SIZE:
+		rc = flmem_parse_size(text, place, err);
+		break;
+	case OPT_DURATION:
+		rc = flmem_parse_duration(text, place, err);
+		break;
+	case OPT_PID:
+		rc = flmem_parse_pid(text, place, err);
+		break;
+	case OPT_PIDS:
+		rc = add_pids(place, text, err);
+		break;
+	case OPT_CHOICE:
+		rc = choose(o, text, place, err);
+		break;
+	}
+	return rc ? flmem_error_prefix(err, "--%s", o->name) : 0;
+}
+
+/* Walks argv; `index` is the next word to read. */
+struct cursor {
+	int argc;
+	char **argv;
+	int index;
+};
+
+static int take_value(const struct opt *o, struct cursor *at, void *options,
+		      const char *inline_value, struct flmem_error *err)
+{
+	if (o->kind == OPT_FLAG) {
+		if (inline_value)
+			return flmem_error_set(err, FLMEM_EUSAGE, 0, "--%s takes no value",
+					       o->name);
+		return store(o, options, NULL, err);
+	}
+	if (inline_value)
+		return store(o, options, inline_value, err);
+	if (at->index >= at->argc)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "--%s needs a value", o->name);
+	return store(o, options, at->argv[at->index++], err);
+}
+
+static int parse_long(const struct opt *table, struct cursor *at, void *options, char *word,
+		      struct flmem_error *err)
+{
+	const char *value = strchr(word, '=');
+	size_t length = value ? (size_t)(value - word) - 2 : strlen(word + 2);
+	const struct opt *o = find_long(table, word + 2, length);
+
+	if (!o)
+		return unknown(table, word, err);
+	return take_value(o, at, options, value ? value + 1 : NULL, err);
+}
+
+static int parse_letters(const struct opt *table, struct cursor *at, void *options, char *word,
+			 struct flmem_error *err)
+{
+	for (char *p = word + 1; *p; p++) {
+		const struct opt *o = find_letter(table, *p);
+		int rc;
+
+		if (!o)
+			return unknown(table, word, err);
+		if (o->kind != OPT_FLAG)
+			return take_value(o, at, options, p[1] ? p + 1 : NULL, err);
+		rc = take_value(o, at, options, NULL, err);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+int opt_parse(const struct opt *table, void *options, int argc, char **argv, bool stop_at_first,
+	      struct opt_rest *ret_rest, struct flmem_error *err)
+{
+	struct cursor at = {.argc = argc, .argv = argv, .index = 1};
+	int kept = 1;
+
+	while (at.index < argc) {
+		char *word = argv[at.index++];
+		int rc;
+
+		if (strcmp(word, "--") == 0)
+			break;
+		if (word[0] != '-' || !word[1]) {
+			argv[kept++] = word;
+			if (stop_at_first)
+				break;
+			continue;
+		}
+		rc = word[1] == '-' ? parse_long(table, &at, options, word, err)
+				    : parse_letters(table, &at, options, word, err);
+		if (rc)
+			return rc;
+	}
+	while (at.index < argc)
+		argv[kept++] = argv[at.index++];
+	argv[kept] = NULL;
+	*ret_rest = (struct opt_rest){.values = argv + 1, .count = kept - 1};
+	return 0;
+}
+
+void opt_clear(const struct opt *table, void *options)
+{
+	for (const struct opt *o = table; o->name; o++) {
+		struct opt_pids *pids = (struct opt_pids *)(void *)((char *)options + o->offset);
+
+		if (o->kind == OPT_PIDS) {
+			free(pids->values);
+			*pids = (struct opt_pids){0};
+		}
+	}
+}

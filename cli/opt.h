@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_CLI_OPT_H
+#define FLMEM_CLI_OPT_H
+
+/*
+ * Options as tables. A command describes its options once, as an array that ends in a row without
+ * a name; parsing, help, completions, man pages and the nearest-name hint all walk that array.
+ * Values land at `offset` in the command's own options struct, so there are no globals.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <flmem/error.h>
+
+enum opt_kind {
+	OPT_FLAG,     /* bool; no value */
+	OPT_TEXT,     /* const char * */
+	OPT_NUMBER,   /* uint64_t */
+	OPT_SIZE,     /* uint64_t, bytes */
+	OPT_DURATION, /* uint64_t, microseconds */
+	OPT_PID,      /* pid_t */
+	OPT_PIDS,     /* struct opt_pids; may repeat, comma lists allowed */
+	OPT_CHOICE,   /* const char *, one of `choices` */
+};
+
+/* What a shell may offer as the value. */
+enum opt_complete {
+	OPT_COMPLETE_NONE,
+	OPT_COMPLETE_FILE,
+	OPT_COMPLETE_DIRECTORY,
+	OPT_COMPLETE_PID,
+	OPT_COMPLETE_COMMAND,
+};
+
+struct opt {
+	const char *name; /* long name without dashes */
+	char letter;	  /* 0: none */
+	enum opt_kind kind;
+	size_t offset;
+	const char *metavar;	    /* NULL for flags; choices print themselves */
+	const char *const *choices; /* NULL-terminated, for OPT_CHOICE */
+	enum opt_complete complete;
+	const char *help; /* one sentence without a full stop */
+};
+
+struct opt_pids {
+	pid_t *values;
+	size_t count;
+};
+
+/* What is left when the options are read. */
+struct opt_rest {
+	char **values;
+	int count;
+};
+
+/*
+ * Parses argv[1..] into `options`. Options may stand anywhere before "--"; with `stop_at_first` the
+ * first word that is no option ends them (for commands that take a command line). Arguments that
+ * are left go to ret_rest and point into argv, which is reordered. FLMEM_EUSAGE with the nearest
+ * name for an unknown option, a missing or a bad value.
+ */
+int opt_parse(const struct opt *table, void *options, int argc, char **argv, bool stop_at_first,
+	      struct opt_rest *ret_rest, struct flmem_error *err);
+
+/* Frees what opt_parse() allocated inside `options`. */
+void opt_clear(const struct opt *table, void *options);
+
+/* The name nearest to `word` by edit distance, or NULL when none is near (over 1/3 of its length). */
+const char *opt_nearest(const char *word, const char *const *names, size_t count);
+
+#endif

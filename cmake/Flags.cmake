@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+# Warning, hardening and sanitizer flags of everything that is flmem's own code.
+add_library(flmem_flags INTERFACE)
+target_compile_definitions(flmem_flags INTERFACE _GNU_SOURCE)
+target_compile_options(flmem_flags INTERFACE
+	-Wall -Wextra -Wshadow -Wconversion -Wformat=2 -Wstrict-prototypes -Wmissing-prototypes
+	-Wvla -Wundef $<$<BOOL:${FLMEM_WERROR}>:-Werror>)
+if(FLMEM_SANITIZE)
+	target_compile_options(flmem_flags INTERFACE
+		-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+	target_link_options(flmem_flags INTERFACE -fsanitize=address,undefined)
+else()
+	target_compile_options(flmem_flags INTERFACE
+		-fstack-protector-strong -fstack-clash-protection
+		$<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=2>)
+endif()
+target_link_options(flmem_flags INTERFACE -Wl,-z,relro,-z,now -Wl,--as-needed)

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_ALLOCATORS_ALLOCATOR_H
+#define FLMEM_ALLOCATORS_ALLOCATOR_H
+
+/*
+ * Allocators as data. Each file of this room knows one allocator: how to recognise it in a module
+ * of a live process, and which calls make it give memory back. It ends in one constant table of
+ * operations, and registry.c lists those tables once. docs/adding-an-allocator.md says how.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <flmem/detect.h>
+#include <flmem/error.h>
+
+#include "elf/modules.h"
+#include "proc/maps.h"
+#include "proc/process.h"
+#include "remote/chain.h"
+
+/* What is known of a process; all owned by the caller. */
+struct flmem_view {
+	const struct flmem_process *process;
+	const struct flmem_maps *maps;
+	const struct flmem_modules *modules;
+};
+
+#define FLMEM_ALLOCATOR_VERSION_MAX 64
+
+/* An allocator found in one module. */
+struct flmem_allocator {
+	const struct flmem_allocator_ops *ops;
+	const struct flmem_module *module;
+	enum flmem_linkage linkage;
+	char version[FLMEM_ALLOCATOR_VERSION_MAX]; /* "" when it could not be told */
+	const char *prefix;			   /* static; NULL when it could not be told */
+	const char *evidence;			   /* static: how it was recognised */
+	bool serves_malloc;
+};
+
+struct flmem_allocator_ops {
+	enum flmem_allocator_kind kind;
+	/*
+	 * Looks whether `module` holds this allocator; fills everything but ops, module and
+	 * serves_malloc. Must not be fooled by names that others export too.
+	 */
+	bool (*probe)(const struct flmem_view *view, const struct flmem_module *module,
+		      struct flmem_allocator *ret_found);
+	/*
+	 * Appends the calls that give memory back. NULL: it cannot be asked from outside, and
+	 * `instead` says what to do. FLMEM_EUNSUPPORTED when this very build cannot be.
+	 */
+	int (*plan_trim)(const struct flmem_view *view, const struct flmem_allocator *found,
+			 struct flmem_chain *chain, struct flmem_error *err);
+	const char *instead;
+};
+
+extern const struct flmem_allocator_ops *const flmem_allocators[]; /* ends in NULL */
+
+struct flmem_allocator_list {
+	struct flmem_allocator rows[16];
+	size_t count;
+};
+
+/*
+ * Finds every allocator of the process and marks the one that plain malloc reaches, decided by
+ * symbol lookup order and confirmed by a GOT slot, not by what is mapped.
+ */
+void flmem_allocators_find(const struct flmem_view *view, struct flmem_allocator_list *ret_list);
+
+#endif

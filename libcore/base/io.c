@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/io.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+
+#define READ_STEP 4096U
+
+int flmem_io_read_all(int fd, size_t limit, struct flmem_buf *buf)
+{
+	size_t total = 0;
+
+	for (;;) {
+		size_t room = limit - total;
+		ssize_t got;
+
+		if (!flmem_buf_reserve(buf, READ_STEP))
+			return -ENOMEM;
+		/* /proc files are cheaper in large reads, so use all that is already allocated. */
+		if (room > buf->capacity - buf->length - 1)
+			room = buf->capacity - buf->length - 1;
+		if (!room) {
+			char probe;
+
+			got = read(fd, &probe, 1);
+			return got > 0 ? -EFBIG : got < 0 ? -errno : 0;
+		}
+		got = read(fd, buf->data + buf->length, room);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0) {
+			buf->data[buf->length] = '\0';
+			return got < 0 ? -errno : 0;
+		}
+		buf->length += (size_t)got;
+		buf->data[buf->length] = '\0';
+		total += (size_t)got;
+		if (buf->length + 1 == buf->capacity && !flmem_buf_reserve(buf, buf->capacity))
+			return -ENOMEM;
+	}
+}
+
+int flmem_io_read_file_at(int dirfd, const char *path, size_t limit, struct flmem_buf *buf)
+{
+	FLMEM_AUTO_CLOSE int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+
+	if (fd < 0)
+		return -errno;
+	return flmem_io_read_all(fd, limit, buf);
+}
+
+int flmem_io_write_all(int fd, const void *bytes, size_t length)
+{
+	const char *p = bytes;
+
+	while (length) {
+		ssize_t put = write(fd, p, length);
+
+		if (put < 0 && errno == EINTR)
+			continue;
+		if (put < 0)
+			return -errno;
+		p += put;
+		length -= (size_t)put;
+	}
+	return 0;
+}
+
+static int publish(const char *temporary, const char *path, bool replace, struct flmem_error *err)
+{
+	if (replace) {
+		if (rename(temporary, path) == 0)
+			return 0;
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot replace '%s'", path);
+	}
+	if (link(temporary, path) < 0) {
+		if (errno == EEXIST)
+			return flmem_error_set(err, FLMEM_EUSAGE, 0,
+					       "'%s' exists; use --force to replace it", path);
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot create '%s'", path);
+	}
+	unlink(temporary);
+	return 0;
+}
+
+int flmem_io_write_file(const char *path, const void *bytes, size_t length, mode_t mode,
+			bool replace, struct flmem_error *err)
+{
+	FLMEM_AUTO_FREE char *temporary = NULL;
+	FLMEM_AUTO_CLOSE int fd = -1;
+	int rc;
+
+	if (asprintf(&temporary, "%s.XXXXXX", path) < 0) {
+		temporary = NULL;
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot write '%s'", path);
+	}
+	fd = mkostemp(temporary, O_CLOEXEC);
+	if (fd < 0)
+		return flmem_error_set(err, FLMEM_EUSAGE, errno, "cannot write '%s'", path);
+	rc = flmem_io_write_all(fd, bytes, length);
+	if (!rc && (fchmod(fd, mode) < 0 || fsync(fd) < 0))
+		rc = -errno;
+	if (rc)
+		rc = flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot write '%s'", path);
+	else
+		rc = publish(temporary, path, replace, err);
+	if (rc)
+		unlink(temporary);
+	return rc;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_BASE_IO_H
+#define FLMEM_BASE_IO_H
+
+/* Whole reads and writes that survive EINTR and short counts, and atomic replacement of files. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include <flmem/error.h>
+
+#include "base/buf.h"
+
+/*
+ * Appends what is left of `fd` to `buf`, at most `limit` bytes. Returns 0, or a negative errno
+ * (-EFBIG when the file holds more than `limit`; the buffer then holds the first `limit` bytes).
+ */
+int flmem_io_read_all(int fd, size_t limit, struct flmem_buf *buf);
+
+/* Opens `path` below `dirfd` and reads it whole; negative errno on failure. */
+int flmem_io_read_file_at(int dirfd, const char *path, size_t limit, struct flmem_buf *buf);
+
+/* Writes everything; negative errno on failure. */
+int flmem_io_write_all(int fd, const void *bytes, size_t length);
+
+/*
+ * Writes a file so that readers see the old or the new content, never a part: a temporary file in
+ * the same directory, fsync, then link (without `replace`: an existing file is FLMEM_EUSAGE and
+ * stays) or rename. `mode` as for open(2).
+ */
+int flmem_io_write_file(const char *path, const void *bytes, size_t length, mode_t mode,
+			bool replace, struct flmem_error *err);
+
+#endif

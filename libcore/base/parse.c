@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <flmem/parse.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/text.h"
+
+#define PID_LIMIT 4194304 /* PID_MAX_LIMIT of 64-bit kernels, include/linux/threads.h */
+
+struct unit {
+	const char *name;
+	uint64_t factor;
+};
+
+#define KIB (UINT64_C(1) << 10)
+#define MIB (UINT64_C(1) << 20)
+#define GIB (UINT64_C(1) << 30)
+#define TIB (UINT64_C(1) << 40)
+#define PIB (UINT64_C(1) << 50)
+
+static const struct unit size_units[] = {
+	{"", 1},
+	{"B", 1},
+	{"K", KIB},
+	{"KiB", KIB},
+	{"KB", UINT64_C(1000)},
+	{"M", MIB},
+	{"MiB", MIB},
+	{"MB", UINT64_C(1000000)},
+	{"G", GIB},
+	{"GiB", GIB},
+	{"GB", UINT64_C(1000000000)},
+	{"T", TIB},
+	{"TiB", TIB},
+	{"TB", UINT64_C(1000000000000)},
+	{"P", PIB},
+	{"PiB", PIB},
+	{"PB", UINT64_C(1000000000000000)},
+	{NULL, 0},
+};
+
+static const struct unit duration_units[] = {
+	{"us", 1},
+	{"ms", 1000},
+	{"s", 1000000},
+	{"m", UINT64_C(60000000)},
+	{"h", UINT64_C(3600000000)},
+	{"d", UINT64_C(86400000000)},
+	{NULL, 0},
+};
+
+static int reject(const char *text, const char *kind, const char *expected, struct flmem_error *err)
+{
+	char shown[64];
+
+	flmem_text_escape(text, shown, sizeof(shown));
+	return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is not a %s (%s)", shown, kind,
+			       expected);
+}
+
+/* Reads decimal digits; false when there is none or the value overflows. */
+static bool read_digits(const char **text, uint64_t *ret_value)
+{
+	const char *p = *text;
+	uint64_t value = 0;
+
+	if (*p < '0' || *p > '9')
+		return false;
+	for (; *p >= '0' && *p <= '9'; p++)
+		if (__builtin_mul_overflow(value, 10U, &value) ||
+		    __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value))
+			return false;
+	*text = p;
+	*ret_value = value;
+	return true;
+}
+
+int flmem_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *ret_value,
+		    struct flmem_error *err)
+{
+	const char *p = text;
+	uint64_t value;
+	char shown[64];
+
+	if (!read_digits(&p, &value) || *p || value < min || value > max) {
+		flmem_text_escape(text, shown, sizeof(shown));
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s' is not a number from %llu to %llu", shown,
+				       (unsigned long long)min, (unsigned long long)max);
+	}
+	*ret_value = value;
+	return 0;
+}
+
+int flmem_parse_pid(const char *text, pid_t *ret_pid, struct flmem_error *err)
+{
+	uint64_t value;
+
+	if (flmem_parse_u64(text, 1, PID_LIMIT, &value, NULL))
+		return reject(text, "process id", "a number from 1 to 4194304", err);
+	*ret_pid = (pid_t)value;
+	return 0;
+}
+
+/* Up to six digits after the point count, in millionths. */
+static bool read_fraction(const char **text, uint64_t *ret_millionths)
+{
+	uint64_t value = 0, place = 100000;
+	const char *p = *text;
+
+	if (*p != '.') {
+		*ret_millionths = 0;
+		return true;
+	}
+	if (*++p < '0' || *p > '9')
+		return false;
+	for (; *p >= '0' && *p <= '9'; p++, place /= 10)
+		value += place * (uint64_t)(*p - '0');
+	*text = p;
+	*ret_millionths = value;
+	return true;
+}
+
+static bool parse_scaled(const char *text, const struct unit *units, uint64_t *ret_value)
+{
+	uint64_t whole, millionths, value;
+	const char *p = text;
+
+	if (!read_digits(&p, &whole) || !read_fraction(&p, &millionths))
+		return false;
+	for (const struct unit *u = units; u->name; u++) {
+		if (strcmp(p, u->name) != 0)
+			continue;
+		if (__builtin_mul_overflow(whole, u->factor, &value) ||
+		    __builtin_add_overflow(
+			    value, (uint64_t)((unsigned __int128)u->factor * millionths / 1000000U),
+			    &value))
+			return false;
+		*ret_value = value;
+		return true;
+	}
+	return false;
+}
+
+int flmem_parse_size(const char *text, uint64_t *ret_bytes, struct flmem_error *err)
+{
+	if (!parse_scaled(text, size_units, ret_bytes))
+		return reject(text, "size", "examples: 512, 64K, 1.5GiB, 4GB", err);
+	return 0;
+}
+
+int flmem_parse_duration(const char *text, uint64_t *ret_us, struct flmem_error *err)
+{
+	if (strcmp(text, "0") == 0)
+		*ret_us = 0;
+	else if (!parse_scaled(text, duration_units, ret_us))
+		return reject(text, "duration", "examples: 250ms, 5s, 2m, 1h", err);
+	return 0;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/text.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+bool flmem_text_starts(const char *text, const char *prefix)
+{
+	return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+bool flmem_text_ends(const char *text, const char *suffix)
+{
+	size_t length = strlen(text), tail = strlen(suffix);
+
+	return length >= tail && strcmp(text + length - tail, suffix) == 0;
+}
+
+const char *flmem_text_basename(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* Bytes of the well-formed UTF-8 sequence at `p`, or 0 (RFC 3629: no overlongs, no surrogates). */
+static size_t utf8_length(const unsigned char *p)
+{
+	static const struct {
+		unsigned char first_min, first_max, second_min, second_max;
+		size_t length;
+	} rows[] = {
+		{0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
+		{0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3},
+		{0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4},
+		{0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		if (p[0] < rows[i].first_min || p[0] > rows[i].first_max)
+			continue;
+		if (p[1] < rows[i].second_min || p[1] > rows[i].second_max)
+			return 0;
+		for (size_t k = 2; k < rows[i].length; k++)
+			if (p[k] < 0x80 || p[k] > 0xbf)
+				return 0;
+		/* C1 controls (U+0080..U+009F) can steer a terminal too. */
+		return p[0] == 0xc2 && p[1] < 0xa0 ? 0 : rows[i].length;
+	}
+	return 0;
+}
+
+char *flmem_text_escape(const char *text, char *out, size_t size)
+{
+	const unsigned char *p = (const unsigned char *)text;
+	size_t used = 0, safe = 0;
+
+	if (!size)
+		return out;
+	while (*p) {
+		char piece[8];
+		size_t length = *p >= 0x20 && *p < 0x7f ? 1 : *p < 0x80 ? 0 : utf8_length(p);
+		size_t step = length ? length : 1;
+
+		if (length)
+			memcpy(piece, p, length);
+		else
+			length = (size_t)snprintf(piece, sizeof(piece), "\\x%02x", *p);
+		if (used + length >= size) {
+			/* `safe` is the last end of a piece that leaves room for the dots. */
+			snprintf(out + safe, size - safe, "%.*s", (int)(size - safe - 1), "...");
+			return out;
+		}
+		memcpy(out + used, piece, length);
+		used += length;
+		if (used + 3 < size)
+			safe = used;
+		p += step;
+	}
+	out[used] = '\0';
+	return out;
+}

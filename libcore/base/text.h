@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_BASE_TEXT_H
+#define FLMEM_BASE_TEXT_H
+
+/* Small questions about strings; flmem/text.h makes hostile ones fit to print. */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <flmem/text.h>
+
+bool flmem_text_starts(const char *text, const char *prefix);
+bool flmem_text_ends(const char *text, const char *suffix);
+
+/* Last component of a path; the text itself when it has no slash. Never NULL. */
+const char *flmem_text_basename(const char *path);
+
+#endif

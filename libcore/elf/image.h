@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_ELF_IMAGE_H
+#define FLMEM_ELF_IMAGE_H
+
+/*
+ * One ELF file, 64-bit little-endian, of whatever origin: every offset and count is checked against
+ * the file before it is used, every loop is bounded. The file is read with pread, never mapped: a
+ * file that shrinks while it is mapped would kill the reader with SIGBUS. Headers and sections are
+ * read through libelf (ELF_C_READ), hash tables by hand, because libelf has no look-up and reading
+ * the whole symbol table of a large library (libtorch_cpu: 60 MB) would take longer than all else.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <flmem/error.h>
+
+struct flmem_image; /* immutable after opening apart from caches; one thread at a time */
+
+struct flmem_symbol {
+	uint64_t value; /* virtual address before relocation */
+	uint64_t size;
+	unsigned char type;    /* STT_* */
+	unsigned char binding; /* STB_* */
+};
+
+/* Takes ownership of `fd`, also on failure. FLMEM_EUNSUPPORTED: not a 64-bit ELF file. */
+int flmem_image_open(int fd, struct flmem_image **ret_image, struct flmem_error *err);
+void flmem_image_free(struct flmem_image *image);
+
+/* ET_EXEC: addresses are absolute, the load bias is 0. */
+bool flmem_image_is_fixed(const struct flmem_image *image);
+bool flmem_image_has_dynamic(
+	const struct flmem_image *image); /* false: statically linked, not PIE */
+/* e_machine, EM_X86_64 and so on. */
+uint16_t flmem_image_machine(const struct flmem_image *image);
+
+/* Lowest p_vaddr of the PT_LOADs, rounded down to its page; the load bias is map start less this. */
+uint64_t flmem_image_base(const struct flmem_image *image);
+
+/* Virtual address range of the executable PT_LOADs. */
+bool flmem_image_text(const struct flmem_image *image, uint64_t *ret_start, uint64_t *ret_end);
+
+/* A defined symbol of .dynsym (DT_GNU_HASH, else DT_HASH); versions are ignored. */
+bool flmem_image_find_dynamic(struct flmem_image *image, const char *name,
+			      struct flmem_symbol *ret_symbol);
+
+/* The same, also in .symtab when the file has one (a linear search of at most 2^20 symbols). */
+bool flmem_image_find_any(struct flmem_image *image, const char *name,
+			  struct flmem_symbol *ret_symbol);
+
+/* Virtual address of a section by name (".PyRuntime"); false when there is none. */
+bool flmem_image_find_section(struct flmem_image *image, const char *name, uint64_t *ret_address,
+			      uint64_t *ret_size);
+
+/*
+ * Searches the read-only data of the file for bytes (a marker string). Returns the file offset of
+ * the first occurrence at or after `from`, or -1. Searches at most 256 MiB.
+ */
+int64_t flmem_image_find_bytes(struct flmem_image *image, const void *bytes, size_t length,
+			       uint64_t from);
+
+/* Reads file content at an offset; false when it is not all there. */
+bool flmem_image_read(struct flmem_image *image, uint64_t offset, void *out, size_t length);
+
+/* Virtual address of a file offset through the PT_LOADs; false when it is not loaded. */
+bool flmem_image_offset_to_address(const struct flmem_image *image, uint64_t offset,
+				   uint64_t *ret_address);
+
+/*
+ * Address (before relocation) of the GOT slot through which the image itself calls `name`
+ * (R_*_JUMP_SLOT or GLOB_DAT), or false. Looks at no more than 2^16 relocations.
+ */
+bool flmem_image_find_got_slot(struct flmem_image *image, const char *name, uint64_t *ret_address);
+
+/* Build id as bytes (at most 32); returns its length, 0 when there is none. */
+size_t flmem_image_build_id(struct flmem_image *image, unsigned char out[32]);
+
+#endif

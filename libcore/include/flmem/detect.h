@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_DETECT_H
+#define FLMEM_DETECT_H
+
+/*
+ * What a live process is and how its memory stands, read from outside without stopping it:
+ * /proc, ELF files through /proc/PID/root, and process_vm_readv of pages that are certainly there.
+ *
+ * Reports own their strings: release with the clear function. Everything in them comes from the
+ * target and is untrusted text: escape before printing. Secrets are redacted already.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <flmem/error.h>
+#include <flmem/roles.h>
+#include <flmem/value.h>
+
+/* How an allocator came into the process. */
+enum flmem_linkage {
+	FLMEM_LINKAGE_SHARED = 1,
+	FLMEM_LINKAGE_STATIC,
+};
+
+struct flmem_allocator_report {
+	enum flmem_allocator_kind kind;
+	char *version; /* "2.36", "5.3.0-0-g54eaed1"; NULL: could not be told */
+	enum flmem_linkage linkage;
+	char *path;	      /* file it lives in, as the process sees it */
+	char *prefix;	      /* of its symbols: "", "je_", "_rjem_"; NULL: could not be told */
+	bool serves_malloc;   /* the one that plain malloc reaches */
+	const char *evidence; /* static text: how it was recognised */
+};
+
+struct flmem_memory_report {
+	struct flmem_u64 rss_bytes;   /* VmRSS */
+	struct flmem_u64 anon_bytes;  /* RssAnon */
+	struct flmem_u64 file_bytes;  /* RssFile */
+	struct flmem_u64 shmem_bytes; /* RssShmem */
+	struct flmem_u64 swap_bytes;  /* VmSwap */
+	struct flmem_u64 thp_bytes;   /* anonymous memory in transparent huge pages */
+};
+
+/* State of the heap; filled by a later part of flmem, unknown with that reason until then. */
+struct flmem_heap_report {
+	struct flmem_u64 in_use_bytes;
+	struct flmem_u64 free_resident_bytes;
+	struct flmem_u64 trimmable_bytes;
+	struct flmem_u64 pinned_bytes;
+	struct flmem_u64 cached_bytes;
+	struct flmem_u64 mmapped_bytes;
+	struct flmem_u64 arenas;
+};
+
+struct flmem_setting_report {
+	char *name;
+	char *value;	    /* redacted where secret */
+	const char *source; /* static: "environment", ... */
+};
+
+struct flmem_limit_report {
+	struct flmem_u64 cgroup_max_bytes; /* lowest memory limit on the way up to the root */
+	struct flmem_u64 headroom_bytes;   /* that limit less its cgroup's use */
+};
+
+struct flmem_process_report {
+	pid_t pid;
+	uint64_t start_time; /* clock ticks after boot */
+	char *command;	     /* command line joined by spaces, redacted */
+	enum flmem_framework framework;
+	enum flmem_role role;
+	char *site; /* site or client name that the framework gives it, or NULL */
+	struct flmem_allocator_report *allocators;
+	size_t allocator_count;
+	struct flmem_memory_report memory;
+	struct flmem_heap_report heap;
+	char *python_version; /* "3.11", "3.11.2"; NULL: no CPython found */
+	struct flmem_u64 python_arenas_bytes;
+	struct flmem_u64 cuda_used_bytes;
+	struct flmem_setting_report *settings;
+	size_t setting_count;
+	struct flmem_limit_report limit;
+	const char *verdict_unknown;	/* static: why there is no verdict yet */
+	const char *allocators_unknown; /* static: why `allocators` is empty, or NULL */
+	const char *settings_unknown;	/* static: why `settings` could not be read, or NULL */
+};
+
+/*
+ * Reads one process. FLMEM_ENOPROC when there is none or it ended meanwhile, FLMEM_EPERM when not
+ * even its status may be read; parts that may not be read are unknown with their reason.
+ */
+FLMEM_API int flmem_detect_process(pid_t pid, struct flmem_process_report *ret_report,
+				   struct flmem_error *err);
+
+FLMEM_API void flmem_process_report_clear(struct flmem_process_report *report);
+
+/* A target that gave no report. */
+struct flmem_skipped {
+	pid_t pid;
+	int code; /* negative enum flmem_code */
+	char message[FLMEM_ERROR_MESSAGE_MAX];
+};
+
+struct flmem_detect_report {
+	struct flmem_process_report *processes;
+	size_t process_count;
+	struct flmem_skipped *skipped; /* processes that ended or may not be read */
+	size_t skipped_count;
+};
+
+/*
+ * Reads several; a process that ends meanwhile or may not be read is skipped, not an error. Fails
+ * only for want of memory. Work is shared between processes (files that several map are read once).
+ */
+FLMEM_API int flmem_detect(const pid_t *pids, size_t count, struct flmem_detect_report *ret_report,
+			   struct flmem_error *err);
+
+FLMEM_API void flmem_detect_report_clear(struct flmem_detect_report *report);
+
+#endif

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_ERROR_H
+#define FLMEM_ERROR_H
+
+/*
+ * Errors of the library.
+ *
+ * Every fallible function returns 0 or a negative enum flmem_code and takes a caller-owned
+ * struct flmem_error as its last argument, which may be NULL. On failure it holds the code, the
+ * errno that caused it (or 0) and one line of text: what failed, on what, why, what to do next.
+ * The library never prints, exits or aborts. Nothing here is shared between threads.
+ */
+
+#include <flmem/visibility.h>
+
+/*
+ * The one table of codes: X(name, text, exit status, meaning). Exit statuses are the contract of the
+ * command line; `flmem help exit-codes` prints this table.
+ */
+#define FLMEM_CODES(X)                                             \
+	X(FINDINGS, "findings", 1, "findings: a limit was passed") \
+	X(USAGE, "usage", 2, "bad usage or bad input")             \
+	X(NOPROC, "noproc", 3, "no such process")                  \
+	X(PERM, "perm", 4, "not permitted")                        \
+	X(UNSUPPORTED, "unsupported", 5, "not supported here")     \
+	X(UNSAFE, "unsafe", 6, "target not safe to touch now")     \
+	X(FAILED, "failed", 7, "failed")                           \
+	X(PARTLY, "partly", 8, "partly done: some targets failed")
+
+enum flmem_code {
+	FLMEM_OK = 0,
+#define FLMEM_CODE_ENUM(name, text, status, meaning) FLMEM_E##name = -(status),
+	FLMEM_CODES(FLMEM_CODE_ENUM)
+#undef FLMEM_CODE_ENUM
+};
+
+/* Longest message, terminating NUL included; longer ones are cut. */
+#define FLMEM_ERROR_MESSAGE_MAX 512
+
+struct flmem_error {
+	int code;      /* 0 or a negative enum flmem_code */
+	int sys_errno; /* errno of the failed call, or 0 */
+	char message[FLMEM_ERROR_MESSAGE_MAX];
+};
+
+/*
+ * Fills *err (when not NULL) and returns code, so that callers can write
+ * `return flmem_error_set(err, FLMEM_EPERM, errno, "cannot open '%s'", path);`.
+ * A non-zero sys_errno appends ": " and its text to the message.
+ */
+FLMEM_API int flmem_error_set(struct flmem_error *err, int code, int sys_errno, const char *format,
+			      ...) __attribute__((format(printf, 4, 5)));
+
+/* Puts context in front of a message already set; returns err->code (or FLMEM_EFAILED if NULL). */
+FLMEM_API int flmem_error_prefix(struct flmem_error *err, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* Forgets an error that was dealt with. */
+FLMEM_API void flmem_error_clear(struct flmem_error *err);
+
+/* Exit status that belongs to a code (0 for 0). Unknown codes give that of FLMEM_EFAILED. */
+FLMEM_API int flmem_code_exit_status(int code);
+
+/* Lower-case name of a code ("noproc"), for machine-readable output. Never NULL. */
+FLMEM_API const char *flmem_code_name(int code);
+
+/* Meaning of an exit status (0 included), or NULL when the contract has no such status. */
+FLMEM_API const char *flmem_exit_status_meaning(int status);
+
+#endif

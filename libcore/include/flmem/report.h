@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_REPORT_H
+#define FLMEM_REPORT_H
+
+/*
+ * Reports as JSON, one object each with "schema": "flmem.<command>/<version>"; docs/json-schema/
+ * holds a schema per command. Strings are heap-allocated, end in a newline and are freed by the
+ * caller with free(); NULL when memory is out. 64-bit numbers are written in full.
+ */
+
+#include <stddef.h>
+
+#include <flmem/detect.h>
+#include <flmem/error.h>
+#include <flmem/host.h>
+#include <flmem/trim.h>
+
+FLMEM_API char *flmem_report_host_json(const struct flmem_host_report *host);
+FLMEM_API char *flmem_report_detect_json(const struct flmem_detect_report *report);
+FLMEM_API char *flmem_report_trim_json(const struct flmem_trim_result *results, size_t count);
+
+/* {"schema": "flmem.<command>/1", "error": {"code", "exit_status", "message"}} */
+FLMEM_API char *flmem_report_error_json(const char *command, const struct flmem_error *error);
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_TEXT_H
+#define FLMEM_TEXT_H
+
+/* Making text that came from a process or a file fit to print. */
+
+#include <stddef.h>
+
+#include <flmem/visibility.h>
+
+/*
+ * Copies `text` with control characters and invalid UTF-8 as \xNN, cut to `size` bytes with a
+ * trailing "..." where it does not fit. Always terminates; returns `out`.
+ */
+FLMEM_API char *flmem_text_escape(const char *text, char *out, size_t size);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_TRIM_H
+#define FLMEM_TRIM_H
+
+/*
+ * Gives retained memory of a live process back to the kernel by calling its allocator's own release
+ * function on one borrowed idle thread, while all other threads run on. Nothing is loaded into the
+ * target, no code is written, and a caller that is killed at any instant leaves it whole.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <flmem/error.h>
+#include <flmem/value.h>
+
+struct flmem_trim_options {
+	bool dry_run;	     /* say what would be done and by which thread, touch nothing */
+	uint64_t timeout_us; /* for finding a safe moment and for the call; 0: the default */
+	uint64_t settle_us;  /* wait this long before measuring again */
+};
+
+#define FLMEM_TRIM_TIMEOUT_US_DEFAULT 5000000U
+
+/* X(NAME, text) */
+#define FLMEM_TRIM_OUTCOMES(X)           \
+	X(RELEASED, "released")          \
+	X(NOTHING, "nothing-to-release") \
+	X(REFUSED, "refused")            \
+	X(FAILED, "failed")              \
+	X(PLANNED, "planned")
+
+enum flmem_trim_outcome {
+#define FLMEM_TRIM_OUTCOME_ENUM(name, text) FLMEM_TRIM_##name,
+	FLMEM_TRIM_OUTCOMES(FLMEM_TRIM_OUTCOME_ENUM)
+#undef FLMEM_TRIM_OUTCOME_ENUM
+};
+
+FLMEM_API const char *flmem_trim_outcome_name(enum flmem_trim_outcome outcome);
+
+struct flmem_trim_step {
+	const char *name; /* static: "malloc_trim", "thread.tcache.flush", "arenas.purge", ... */
+	enum flmem_trim_outcome outcome;
+	struct flmem_u64 took_us; /* inside the allocator, by the target's own clock */
+};
+
+#define FLMEM_TRIM_STEPS_MAX 8
+
+struct flmem_trim_result {
+	pid_t pid;
+	uint64_t start_time;
+	int code; /* 0 or the negative enum flmem_code that `reason` explains */
+	enum flmem_trim_outcome outcome;
+	char reason[FLMEM_ERROR_MESSAGE_MAX]; /* "" unless refused or failed */
+	char note[FLMEM_ERROR_MESSAGE_MAX];   /* what to know about the outcome, or "" */
+	struct flmem_u64 rss_before_bytes;
+	struct flmem_u64 rss_after_bytes;
+	struct flmem_u64 released_bytes;  /* before - after, 0 when it grew */
+	struct flmem_u64 predicted_bytes; /* by a later part of flmem */
+	struct flmem_trim_step steps[FLMEM_TRIM_STEPS_MAX];
+	size_t step_count;
+	struct flmem_u64 stopped_us; /* the borrowed thread did not run the program for this long */
+	struct flmem_u64 overhead_us; /* the part of it that was not the allocator's own work */
+	pid_t thread;		      /* the borrowed thread, 0 when none was chosen */
+	char thread_state[64];	      /* what it was blocked in: "futex", "epoll_wait", ... */
+};
+
+/*
+ * Trims one process. Returns the code that is also in ret_result->code; the result is filled on
+ * every return, so a refusal is a result and an error at once. FLMEM_EPERM names the gate that
+ * refused, FLMEM_EUNSUPPORTED the allocator, FLMEM_EUNSAFE what made it unsafe until the timeout.
+ */
+FLMEM_API int flmem_trim_process(pid_t pid, const struct flmem_trim_options *options,
+				 struct flmem_trim_result *ret_result, struct flmem_error *err);
+
+#endif

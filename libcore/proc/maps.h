@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_PROC_MAPS_H
+#define FLMEM_PROC_MAPS_H
+
+/*
+ * Mappings of a process: /proc/PID/maps as a sorted array. The kernel writes the file page by page,
+ * so it may change between pages; what is read is checked to be ascending and lines that are not
+ * are dropped.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <flmem/error.h>
+
+#include "base/cleanup.h"
+
+struct flmem_process;
+
+enum {
+	FLMEM_MAP_READ = 1,
+	FLMEM_MAP_WRITE = 2,
+	FLMEM_MAP_EXEC = 4,
+	FLMEM_MAP_SHARED = 8,
+};
+
+struct flmem_map {
+	uint64_t start, end; /* end is the first byte after */
+	uint64_t offset;     /* into the file */
+	uint64_t inode;	     /* 0: no file */
+	dev_t device;
+	unsigned flags;	  /* FLMEM_MAP_* */
+	const char *name; /* path or [heap], [stack], [anon:x]; "" when none; owned by the maps */
+};
+
+struct flmem_maps {
+	struct flmem_map *rows;
+	size_t count;
+	char *text; /* the names point into it */
+};
+
+/* Limits that no sane process passes: 64 MiB of text, 2^20 mappings. */
+int flmem_maps_read(const struct flmem_process *process, struct flmem_maps *ret_maps,
+		    struct flmem_error *err);
+
+/* Parses the text of a maps file, taking ownership of it (also on failure). */
+int flmem_maps_parse(char *text, struct flmem_maps *ret_maps, struct flmem_error *err);
+
+void flmem_maps_clear(struct flmem_maps *maps);
+
+#define FLMEM_AUTO_MAPS FLMEM_AUTO(flmem_maps_clear)
+
+/* Mapping that holds the address, or NULL. */
+const struct flmem_map *flmem_maps_find(const struct flmem_maps *maps, uint64_t address);
+
+/* First mapping with exactly this name, or NULL. */
+const struct flmem_map *flmem_maps_find_name(const struct flmem_maps *maps, const char *name);
+
+/* True for a mapping of a file that was replaced or removed since ("(deleted)"). */
+bool flmem_map_is_deleted(const struct flmem_map *map);
+
+#endif

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proc/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#include "base/io.h"
+
+#define FILE_LIMIT     ((size_t)64 << 20)
+#define PF_KTHREAD     0x00200000U /* include/linux/sched.h; part of the /proc/PID/stat ABI */
+#define FIELDS_TO_TIME 22
+
+/*
+ * Walks the fields behind the command name, which may itself hold spaces and brackets: the last
+ * ')' ends it (proc_pid_stat(5)). Numbers are 1-based as in the manual.
+ */
+static bool stat_field(const char *after_name, int field, uint64_t *ret_value)
+{
+	const char *p = after_name;
+	uint64_t value = 0;
+
+	for (int i = 3; i < field; i++) {
+		p = strchr(p, ' ');
+		if (!p)
+			return false;
+		p++;
+	}
+	if (*p == '-')
+		return false;
+	for (; *p >= '0' && *p <= '9'; p++)
+		value = value * 10 + (uint64_t)(*p - '0');
+	*ret_value = value;
+	return true;
+}
+
+static bool parse_stat(const char *text, struct flmem_process *process)
+{
+	const char *p = strrchr(text, ')');
+	uint64_t parent, flags;
+
+	if (!p || p[1] != ' ' || !p[2] || p[3] != ' ')
+		return false;
+	p += 2;
+	if (!stat_field(p, 4, &parent) || !stat_field(p, 9, &flags) ||
+	    !stat_field(p, FIELDS_TO_TIME, &process->start_time))
+		return false;
+	process->state = *p;
+	process->parent = (pid_t)parent;
+	process->kernel_thread = flags & PF_KTHREAD;
+	return true;
+}
+
+int flmem_process_error(const struct flmem_process *process, int negative_errno, const char *what,
+			struct flmem_error *err)
+{
+	int pid = (int)process->pid;
+
+	switch (-negative_errno) {
+	case ESRCH:
+	case ENOENT:
+		return flmem_error_set(err, FLMEM_ENOPROC, 0, "process %d is gone", pid);
+	case EACCES:
+	case EPERM:
+		return flmem_error_set(err, FLMEM_EPERM, 0,
+				       "may not %s of process %d: run as its user or as root, "
+				       "in a container with --cap-add=SYS_PTRACE",
+				       what, pid);
+	default:
+		return flmem_error_set(err, FLMEM_EFAILED, -negative_errno,
+				       "cannot %s of process %d", what, pid);
+	}
+}
+
+static int open_directory(int proc_dirfd, pid_t pid, struct flmem_process *process,
+			  struct flmem_error *err)
+{
+	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
+	char name[16];
+	int rc;
+
+	snprintf(name, sizeof(name), "%d", (int)pid);
+	process->dirfd = openat(proc_dirfd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (process->dirfd < 0 && errno != ENOENT)
+		return flmem_process_error(process, -errno, "open the directory", err);
+	if (process->dirfd < 0)
+		return flmem_error_set(err, FLMEM_ENOPROC, 0, "no process %d", (int)pid);
+	rc = flmem_process_read(process, "stat", &buf);
+	if (rc)
+		return flmem_process_error(process, rc, "read the state", err);
+	if (!parse_stat(buf.data, process))
+		return flmem_error_set(err, FLMEM_EFAILED, 0, "cannot understand /proc/%d/stat",
+				       (int)pid);
+	return 0;
+}
+
+int flmem_process_open_at(int proc_dirfd, pid_t pid, struct flmem_process *ret_process,
+			  struct flmem_error *err)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+	int rc;
+
+	process.pid = pid;
+	rc = open_directory(proc_dirfd, pid, &process, err);
+	if (rc)
+		return rc;
+	*ret_process = process;
+	process = (struct flmem_process)FLMEM_PROCESS_INIT;
+	return 0;
+}
+
+int flmem_process_open(pid_t pid, struct flmem_process *ret_process, struct flmem_error *err)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+	FLMEM_AUTO_CLOSE int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
+	int rc;
+
+	if (proc < 0)
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, errno,
+				       "cannot open /proc; mount it first");
+	process.pid = pid;
+	/*
+	 * The directory first: whatever the pid means a moment later, the files below it speak of
+	 * one process only, and reading it again behind pidfd_open() proves that both are the same.
+	 */
+	rc = open_directory(proc, pid, &process, err);
+	if (rc)
+		return rc;
+	process.pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (process.pidfd < 0 && errno == EINVAL)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "%d is a thread, not a process; name its process", (int)pid);
+	if (process.pidfd < 0 && errno != ENOSYS)
+		return flmem_process_error(&process, -errno, "pin the identity", err);
+	rc = flmem_process_read(&process, "stat", &buf);
+	if (rc)
+		return flmem_process_error(&process, rc, "read the state", err);
+	*ret_process = process;
+	process = (struct flmem_process)FLMEM_PROCESS_INIT;
+	return 0;
+}
+
+void flmem_process_close(struct flmem_process *process)
+{
+	flmem_cleanup_close(&process->pidfd);
+	flmem_cleanup_close(&process->dirfd);
+	process->pidfd = -1;
+	process->dirfd = -1;
+}
+
+bool flmem_process_alive(const struct flmem_process *process)
+{
+	struct pollfd poller = {.fd = process->pidfd, .events = POLLIN};
+	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
+
+	if (process->pidfd >= 0)
+		return poll(&poller, 1, 0) == 0;
+	/* Kernels before 5.3 have no pidfd: the directory gives ESRCH once the process is reaped. */
+	return flmem_process_read(process, "stat", &buf) == 0;
+}
+
+int flmem_process_read(const struct flmem_process *process, const char *name, struct flmem_buf *buf)
+{
+	return flmem_io_read_file_at(process->dirfd, name, FILE_LIMIT, buf);
+}
+
+int flmem_process_readlink(const struct flmem_process *process, const char *name, char *ret_target,
+			   size_t size)
+{
+	ssize_t length = readlinkat(process->dirfd, name, ret_target, size);
+
+	if (length < 0)
+		return -errno;
+	if ((size_t)length >= size)
+		return -ENAMETOOLONG;
+	ret_target[length] = '\0';
+	return 0;
+}
+
+int flmem_process_open_file(const struct flmem_process *process, const char *path)
+{
+	FLMEM_AUTO_CLOSE int root = openat(process->dirfd, "root", O_PATH | O_CLOEXEC);
+	struct open_how how = {
+		.flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
+		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+	};
+	struct stat status;
+	int fd;
+
+	if (root < 0)
+		return -errno;
+	fd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode)) {
+		close(fd);
+		return -EINVAL;
+	}
+	return fd;
+}
+
+int flmem_process_read_memory(const struct flmem_process *process, uint64_t address, void *out,
+			      size_t length)
+{
+	struct iovec local = {.iov_base = out, .iov_len = length};
+	struct iovec remote = {.iov_base = (void *)(uintptr_t)address, .iov_len = length};
+	ssize_t got;
+
+	if (process->pidfd < 0)
+		return -ENOSYS;
+	got = process_vm_readv(process->pid, &local, 1, &remote, 1, 0);
+	if (got < 0)
+		return -errno;
+	return (size_t)got == length ? 0 : -EFAULT;
+}
+
+int flmem_process_read_string(const struct flmem_process *process, uint64_t address, char *out,
+			      size_t size)
+{
+	size_t used = 0;
+
+	while (used < size) {
+		/* Never past the page: the next one may not be mapped. */
+		size_t step = 4096 - (address + used) % 4096;
+		int rc;
+
+		if (step > size - used)
+			step = size - used;
+		rc = flmem_process_read_memory(process, address + used, out + used, step);
+		if (rc)
+			return rc;
+		if (memchr(out + used, '\0', step))
+			return 0;
+		used += step;
+	}
+	return -ENAMETOOLONG;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_PROC_PROCESS_H
+#define FLMEM_PROC_PROCESS_H
+
+/*
+ * A handle on one process that can never come to mean another one: the /proc/PID directory is open
+ * (its files give ESRCH once the process is gone, also when the pid is used again), a pidfd tells
+ * of its end, and the start time is the identity that is reported. One thread at a time per handle.
+ *
+ * Tests open handles on captured trees: flmem_process_open_at() takes a directory that looks like
+ * /proc; such a handle has no pidfd and its memory cannot be read.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <flmem/error.h>
+
+#include "base/buf.h"
+
+struct flmem_process {
+	pid_t pid;
+	int pidfd;	     /* -1 on a captured tree */
+	int dirfd;	     /* /proc/PID, O_RDONLY | O_DIRECTORY */
+	uint64_t start_time; /* clock ticks after boot, field 22 of /proc/PID/stat */
+	pid_t parent;
+	char state; /* R, S, D, T, t, Z, X, I as /proc/PID/stat said when opened */
+	bool kernel_thread;
+};
+
+#define FLMEM_PROCESS_INIT               \
+	{                                \
+		.pidfd = -1, .dirfd = -1 \
+	}
+
+/* FLMEM_ENOPROC when there is none; a thread id that leads no process is refused as FLMEM_EUSAGE. */
+int flmem_process_open(pid_t pid, struct flmem_process *ret_process, struct flmem_error *err);
+
+/* The same below a directory that looks like /proc. */
+int flmem_process_open_at(int proc_dirfd, pid_t pid, struct flmem_process *ret_process,
+			  struct flmem_error *err);
+
+void flmem_process_close(struct flmem_process *process);
+
+#define FLMEM_AUTO_PROCESS FLMEM_AUTO(flmem_process_close)
+
+/* False once the process has ended (a zombie has ended). */
+bool flmem_process_alive(const struct flmem_process *process);
+
+/*
+ * Reads a file below /proc/PID whole into `buf` (appending). Negative errno on failure: -ESRCH or
+ * -ENOENT when the process is gone, -EACCES or -EPERM when not permitted.
+ */
+int flmem_process_read(const struct flmem_process *process, const char *name,
+		       struct flmem_buf *buf);
+
+/* Target of a symbolic link below /proc/PID; negative errno on failure. */
+int flmem_process_readlink(const struct flmem_process *process, const char *name, char *ret_target,
+			   size_t size);
+
+/*
+ * Opens `path`, an absolute path as the process sees it, through /proc/PID/root and never outside
+ * of it. Only regular files, never blocking. Returns the descriptor or a negative errno.
+ */
+int flmem_process_open_file(const struct flmem_process *process, const char *path);
+
+/*
+ * Reads remote memory; all or nothing. Negative errno on failure (-EFAULT where nothing is mapped).
+ * Reading untouched anonymous pages maps the zero page and brings swapped pages in, so only read
+ * what the program itself has certainly touched, or ask pagemap first.
+ */
+int flmem_process_read_memory(const struct flmem_process *process, uint64_t address, void *out,
+			      size_t length);
+
+/* One NUL-terminated string of at most size - 1 bytes; -ENAMETOOLONG when it does not end in time. */
+int flmem_process_read_string(const struct flmem_process *process, uint64_t address, char *out,
+			      size_t size);
+
+/* Turns a negative errno of the functions above into an error with the pid and the right code. */
+int flmem_process_error(const struct flmem_process *process, int negative_errno, const char *what,
+			struct flmem_error *err);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_REMOTE_CHAIN_H
+#define FLMEM_REMOTE_CHAIN_H
+
+/*
+ * A chain: calls that one borrowed thread makes in a row, each function returning into a signal
+ * frame that sets up the next, the last frame restoring the thread. Building a chain touches
+ * nothing; remote/borrow.h runs it.
+ *
+ * Arguments are numbers, or offsets into the chain's data, which is copied to the thread's stack
+ * and read back when the calls are done (for strings and out-parameters). Return values are lost.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FLMEM_CHAIN_CALLS 12
+#define FLMEM_CHAIN_ARGS  6
+#define FLMEM_CHAIN_DATA  768
+
+struct flmem_call {
+	const char *name;  /* static; the step's name in reports */
+	uint64_t function; /* run-time address in the target */
+	uint64_t args[FLMEM_CHAIN_ARGS];
+	unsigned data_args; /* bit i: args[i] is an offset into the data */
+};
+
+struct flmem_chain {
+	struct flmem_call calls[FLMEM_CHAIN_CALLS];
+	size_t count;
+	unsigned char data[FLMEM_CHAIN_DATA];
+	size_t data_length;
+	bool overflow; /* something did not fit; running the chain fails */
+};
+
+/* Appends a call without arguments; fill in `args` and `data_args` of the returned one. */
+struct flmem_call *flmem_chain_add(struct flmem_chain *chain, const char *name, uint64_t function);
+
+/* Puts bytes (or zeros when NULL) into the data, aligned to 16; returns their offset. */
+uint64_t flmem_chain_put(struct flmem_chain *chain, const void *bytes, size_t length);
+
+uint64_t flmem_chain_put_string(struct flmem_chain *chain, const char *text);
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "report/json.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <flmem/report.h>
+#include <flmem/text.h>
+
+#include "base/cleanup.h"
+
+cJSON *flmem_json_report(const char *command)
+{
+	cJSON *root = cJSON_CreateObject();
+	char schema[64];
+
+	snprintf(schema, sizeof(schema), "flmem.%s/1", command);
+	cJSON_AddStringToObject(root, "schema", schema);
+	return root;
+}
+
+void flmem_json_add_u64(cJSON *object, const char *name, uint64_t number)
+{
+	char digits[24];
+
+	snprintf(digits, sizeof(digits), "%" PRIu64, number);
+	cJSON_AddRawToObject(object, name, digits);
+}
+
+void flmem_json_add_value(cJSON *object, cJSON *unknown, const char *name, struct flmem_u64 value)
+{
+	if (!value.unknown) {
+		flmem_json_add_u64(object, name, value.value);
+		return;
+	}
+	cJSON_AddNullToObject(object, name);
+	cJSON_AddStringToObject(unknown, name, value.unknown);
+}
+
+void flmem_json_add_text(cJSON *object, const char *name, const char *text)
+{
+	FLMEM_AUTO_FREE char *clean = NULL;
+	size_t size;
+
+	if (!text) {
+		cJSON_AddNullToObject(object, name);
+		return;
+	}
+	size = strlen(text) * 4 + 1; /* every byte as \xNN at worst */
+	clean = malloc(size);
+	if (clean)
+		cJSON_AddStringToObject(object, name, flmem_text_escape(text, clean, size));
+}
+
+char *flmem_json_take(cJSON *root)
+{
+	char *text = cJSON_Print(root), *line = NULL;
+
+	cJSON_Delete(root);
+	if (text && asprintf(&line, "%s\n", text) < 0)
+		line = NULL;
+	cJSON_free(text);
+	return line;
+}
+
+char *flmem_report_error_json(const char *command, const struct flmem_error *error)
+{
+	cJSON *root = flmem_json_report(command);
+	cJSON *object = cJSON_AddObjectToObject(root, "error");
+
+	cJSON_AddStringToObject(object, "code", flmem_code_name(error->code));
+	cJSON_AddNumberToObject(object, "exit_status", flmem_code_exit_status(error->code));
+	flmem_json_add_text(object, "message", error->message);
+	return flmem_json_take(root);
+}

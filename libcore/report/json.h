@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_REPORT_JSON_H
+#define FLMEM_REPORT_JSON_H
+
+/*
+ * Building blocks of the JSON reports; only this room includes cJSON. Objects are owned by their
+ * parent once added. Adding to NULL, or without memory, does nothing, and flmem_json_take() then
+ * gives NULL.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <cjson/cJSON.h>
+
+#include <flmem/value.h>
+
+/* {"schema": "flmem.<command>/1"} */
+cJSON *flmem_json_report(const char *command);
+
+/* A number written in full: cJSON's own numbers are doubles and lose bits above 2^53. */
+void flmem_json_add_u64(cJSON *object, const char *name, uint64_t number);
+
+/* The number, or null with its reason added to `unknown` under the same name. */
+void flmem_json_add_value(cJSON *object, cJSON *unknown, const char *name, struct flmem_u64 value);
+
+/* The text made valid UTF-8 (bytes that are not become \xNN), or null. */
+void flmem_json_add_text(cJSON *object, const char *name, const char *text);
+
+/* Renders with a final newline, frees the tree. */
+char *flmem_json_take(cJSON *root);
+
+#endif
