@@ -15,16 +15,10 @@
 #include <flmem/error.h>
 
 #include "elf/modules.h"
+#include "elf/view.h"
 #include "proc/maps.h"
 #include "proc/process.h"
 #include "remote/chain.h"
-
-/* What is known of a process; all owned by the caller. */
-struct flmem_view {
-	const struct flmem_process *process;
-	const struct flmem_maps *maps;
-	const struct flmem_modules *modules;
-};
 
 #define FLMEM_ALLOCATOR_VERSION_MAX 64
 
