@@ -79,7 +79,7 @@ static bool wants_help(const struct cmd *cmd, int argc, char **argv)
 static int run_command(const struct cmd *cmd, int argc, char **argv)
 {
 	struct flmem_error err = {0};
-	struct opt_rest rest;
+	struct opt_rest rest = {.values = argv + 1, .count = argc - 1};
 	void *options;
 	int status;
 
@@ -88,7 +88,7 @@ static int run_command(const struct cmd *cmd, int argc, char **argv)
 	options = calloc(1, cmd->options_size ? cmd->options_size : 1);
 	if (!options)
 		return flmem_code_exit_status(FLMEM_EFAILED);
-	if (opt_parse(cmd->options, options, argc, argv, cmd->takes_command, &rest, &err))
+	if (opt_parse(cmd->options, options, &rest, cmd->takes_command, &err))
 		status = cmd_fail(cmd, false, &err);
 	else
 		status = cmd->run(cmd, options, &rest);

@@ -224,20 +224,20 @@ static int parse_letters(const struct opt *table, struct cursor *at, void *optio
 	return 0;
 }
 
-int opt_parse(const struct opt *table, void *options, int argc, char **argv, bool stop_at_first,
-	      struct opt_rest *ret_rest, struct flmem_error *err)
+int opt_parse(const struct opt *table, void *options, struct opt_rest *words, bool stop_at_first,
+	      struct flmem_error *err)
 {
-	struct cursor at = {.argc = argc, .argv = argv, .index = 1};
-	int kept = 1;
+	struct cursor at = {.argc = words->count, .argv = words->values};
+	int kept = 0;
 
-	while (at.index < argc) {
-		char *word = argv[at.index++];
+	while (at.index < at.argc) {
+		char *word = at.argv[at.index++];
 		int rc;
 
 		if (strcmp(word, "--") == 0)
 			break;
 		if (word[0] != '-' || !word[1]) {
-			argv[kept++] = word;
+			at.argv[kept++] = word;
 			if (stop_at_first)
 				break;
 			continue;
@@ -247,10 +247,10 @@ int opt_parse(const struct opt *table, void *options, int argc, char **argv, boo
 		if (rc)
 			return rc;
 	}
-	while (at.index < argc)
-		argv[kept++] = argv[at.index++];
-	argv[kept] = NULL;
-	*ret_rest = (struct opt_rest){.values = argv + 1, .count = kept - 1};
+	while (at.index < at.argc)
+		at.argv[kept++] = at.argv[at.index++];
+	at.argv[kept] = NULL;
+	words->count = kept;
 	return 0;
 }
 

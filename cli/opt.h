@@ -51,20 +51,20 @@ struct opt_pids {
 	size_t count;
 };
 
-/* What is left when the options are read. */
+/* Words of a command line; values[count] is NULL. */
 struct opt_rest {
 	char **values;
 	int count;
 };
 
 /*
- * Parses argv[1..] into `options`. Options may stand anywhere before "--"; with `stop_at_first` the
- * first word that is no option ends them (for commands that take a command line). Arguments that
- * are left go to ret_rest and point into argv, which is reordered. FLMEM_EUSAGE with the nearest
- * name for an unknown option, a missing or a bad value.
+ * Parses `words` (argv behind the command's name) into `options` and leaves there, reordered, those
+ * that are no options. Options may stand anywhere before "--"; with `stop_at_first` the first word
+ * that is no option ends them (for commands that take a command line). FLMEM_EUSAGE with the
+ * nearest name for an unknown option, a missing or a bad value.
  */
-int opt_parse(const struct opt *table, void *options, int argc, char **argv, bool stop_at_first,
-	      struct opt_rest *ret_rest, struct flmem_error *err);
+int opt_parse(const struct opt *table, void *options, struct opt_rest *words, bool stop_at_first,
+	      struct flmem_error *err);
 
 /* Frees what opt_parse() allocated inside `options`. */
 void opt_clear(const struct opt *table, void *options);
