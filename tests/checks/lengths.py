@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files stay under 600 lines, C functions within 80 (clang-tidy counts the rest)."""
+import re
+
+import tree
+
+FILE_LINES = 600
+FUNCTION_LINES = 80
+SUFFIXES = (".c", ".h", ".py", ".sh", ".bash", ".bats", ".cmake", "CMakeLists.txt")
+EXEMPT = ("completions/", "tests/fixtures/", "tests/fuzz/corpus/")  # generated or captured
+
+
+def long_functions(source):
+    """clang-format puts the braces of a function body alone into the first column."""
+    lines = source.split("\n")
+    start = None
+    for number, line in enumerate(lines, 1):
+        if line == "{":
+            start = number
+        elif line == "}" and start is not None:
+            if number - start - 1 > FUNCTION_LINES:
+                head = next((l for l in reversed(lines[:start - 1]) if re.match(r"\w", l)), "?")
+                yield start, head, number - start - 1
+            start = None
+
+
+def main():
+    top = tree.root()
+    names = tree.sources(top, *SUFFIXES, skip=EXEMPT)
+    findings = []
+    for name in names:
+        source = tree.text(top, name)
+        count = source.count("\n")
+        if count >= FILE_LINES:
+            findings.append(f"{name}: {count} lines; split it below {FILE_LINES}")
+        if name.endswith((".c", ".h")):
+            for line, head, length in long_functions(source):
+                findings.append(f"{name}:{line}: {length} lines in '{head}'; "
+                                f"at most {FUNCTION_LINES}")
+    tree.finish(findings, len(names))
+
+
+main()

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each check finds a fault that is planted for it, and passes the same tree without it."""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SPDX = "/* SPDX-License-Identifier: Apache-2.0 */\n"
+
+CLEAN = {
+    "cli/main.c": SPDX + '#include "main.h"\n\nint main(void)\n{\n\treturn 0;\n}\n',
+    "cli/main.h": SPDX + "#include <flmem/a.h>\n",
+    "libcore/include/flmem/a.h": SPDX + "struct a;\n",
+    "libcore/proc/a.c": SPDX + '#include "base/a.h"\n\n/* not a call: atoi(x), printf("") */\n',
+    "libcore/base/a.h": SPDX + "struct b;\n",
+    "scripts/x": "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\necho\n",
+}
+
+# check, file, its content, what the check says
+FAULTS = (
+    ("layers", "libcore/base/b.c", SPDX + '#include "proc/a.h"\n', "base/ may not depend on proc/"),
+    ("layers", "libcore/new/b.c", SPDX + '#include "base/a.h"\n', "'new' is no room"),
+    ("layers", "cli/b.c", SPDX + '#include "base/a.h"\n', "cli/ sees"),
+    ("layers", "cli/b.c", SPDX + "#include <cjson/cJSON.h>\n", "only report/"),
+    ("layers", "libcore/include/flmem/b.h", SPDX + '#include "base/a.h"\n', "public headers"),
+    ("layers", "libcore/base/a.c", SPDX + '#include <stdio.h>\n#include "base/a.h"\n', "first"),
+    ("forbidden", "cli/b.c", SPDX + "int f(char *s)\n{\n\treturn atoi(s);\n}\n", "atoi"),
+    ("forbidden", "tests/b.c", SPDX + "void f(char *s)\n{\n\tsprintf(s, s);\n}\n", "sprintf"),
+    ("forbidden", "libcore/base/b.c", SPDX + "void f(void)\n{\n\texit(1);\n}\n", "exit"),
+    ("lengths", "cli/b.c", SPDX + "\n" * 600, "split it"),
+    ("lengths", "cli/b.c", SPDX + "int f(void)\n{\n" + "\tg();\n" * 81 + "}\n", "81 lines in 'int f"),
+    ("spdx", "cli/b.c", "int b;\n", "cli/b.c"),
+    ("spdx", "scripts/y", "#!/bin/bash\n", "scripts/y"),
+    ("format", "cli/b.c", SPDX + "int  b;\n", "cli/b.c"),
+    ("shell", "scripts/y", "#!/bin/sh\necho $1\n", "scripts/y"),
+    ("headers", "libcore/base/b.h", SPDX + "int f(size_t n);\n", "size_t"),
+    ("headers", "libcore/base/b.h", SPDX + "struct b {\n\tint c;\n};\n", "redefinition"),
+    ("headers", "libcore/include/flmem/b.h", SPDX + "void f(int class);\n", "c++"),
+)
+
+
+def run(check, top):
+    extra = ["cc"] if check == "headers" else []
+    done = subprocess.run([sys.executable, os.path.join(HERE, check + ".py"), top, *extra],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    return done.returncode, done.stdout
+
+
+def plant(top, files):
+    for name, content in files.items():
+        path = os.path.join(top, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(content)
+
+
+def main():
+    failures = 0
+    for check, name, content, expected in FAULTS:
+        with tempfile.TemporaryDirectory() as top:
+            plant(top, CLEAN)
+            shutil.copy(os.path.join(HERE, "..", "..", ".clang-format"), top)
+            clean_status, clean_output = run(check, top)
+            if clean_status == 77:
+                print(f"SKIP: {clean_output.strip()}")
+                continue
+            plant(top, {name: content})
+            status, output = run(check, top)
+        if clean_status != 0:
+            print(f"{check}: the clean tree fails:\n{clean_output}")
+            failures += 1
+        if status != 1 or expected not in output:
+            print(f"{check}: '{expected}' not found in {name}; it said:\n{output}")
+            failures += 1
+    print(f"{len(FAULTS)} faults, {failures} failures")
+    sys.exit(1 if failures else 0)
+
+
+main()

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""clang-tidy over every source file of the compile database, unchanged files from a cache.
+
+usage: tidy.py ROOT BUILD_DIRECTORY
+
+A file that passed is remembered under a hash of everything its result depends on: its command, the
+files it includes, .clang-tidy and clang-tidy's version.
+"""
+import concurrent.futures
+import hashlib
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+
+import tree
+
+
+def output(command, directory):
+    run = subprocess.run(command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                         text=True, errors="replace", check=False)
+    return run.returncode, run.stdout
+
+
+def arguments(entry):
+    words = entry.get("arguments") or shlex.split(entry["command"])
+    kept, skip_next = [], False
+    for word in words[1:]:
+        if skip_next or word in ("-c", entry["file"]):
+            skip_next = False
+        elif word == "-o":
+            skip_next = True
+        else:
+            kept.append(word)
+    return kept
+
+
+def included(entry):
+    """Files the translation unit is made of, or None when it does not preprocess."""
+    status, text = output(["clang", "-M", *arguments(entry), entry["file"]], entry["directory"])
+    if status:
+        return None
+    return [w for w in re.sub(r"\\\n", " ", text).split()[1:]]
+
+
+def fingerprint(entry, common):
+    names = included(entry)
+    if names is None:
+        return None
+    digest = hashlib.sha256(common)
+    digest.update("\0".join(arguments(entry)).encode())
+    for name in names:
+        with open(os.path.join(entry["directory"], name), "rb") as file:
+            digest.update(hashlib.sha256(file.read()).digest())
+    return digest.hexdigest()
+
+
+def helped(entry, top):
+    """Include analyser.h first, but where the functions that it wraps are defined."""
+    if entry["file"].endswith("libcore/base/error.c"):
+        return []
+    header = os.path.join(top, "tests", "checks", "analyser.h")
+    return [f"--extra-arg-before={word}" for word in
+            (f"-I{top}/libcore/include", "-include", header)]
+
+
+def examine(entry, top, build, common):
+    cache = os.path.join(build, "tidy-cache")
+    key = fingerprint(entry, common)
+    mark = os.path.join(cache, key) if key else None
+    if mark and os.path.exists(mark):
+        return None
+    status, text = output(["clang-tidy", "--quiet", "-p", build, *helped(entry, top), entry["file"]],
+                          build)
+    if status == 0:
+        if mark:
+            with open(mark, "w", encoding="ascii"):
+                pass
+        return None
+    return re.sub(r"(?m)^(\d+ warnings? generated|Suppressed .*|Use -header-filter.*)\.?$\n?", "",
+                  text)
+
+
+def main():
+    top, build = os.path.realpath(tree.root()), os.path.realpath(sys.argv[2])
+    if not shutil.which("clang-tidy") or not shutil.which("clang"):
+        tree.skip("clang-tidy or clang is not installed")
+    with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
+        entries = {e["file"]: e for e in json.load(file)}
+    entries = [e for n, e in sorted(entries.items()) if n.startswith(top) and
+               not n.startswith(build)]
+    os.makedirs(os.path.join(build, "tidy-cache"), exist_ok=True)
+    common = (tree.text(top, ".clang-tidy") + tree.text(top, "tests/checks/analyser.h") +
+              output(["clang-tidy", "--version"], top)[1]).encode()
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        findings = list(pool.map(lambda e: examine(e, top, build, common), entries))
+    tree.finish([f for f in findings if f], len(entries))
+
+
+main()

@@ -1,0 +1,68 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# What goes wrong before any command does its work, the same for all of them.
+
+load helpers
+
+@test "an unknown command is refused with the nearest name" {
+	flmem hlep
+	assert_error 2 "unknown command 'hlep'; did you mean 'help'"
+	flmem zzzzzzzz
+	assert_error 2 "unknown command 'zzzzzzzz'; see 'flmem help'"
+	flmem --versoin
+	assert_error 2 "unknown option '--versoin'"
+}
+
+@test "an unknown option is refused" {
+	flmem help --unknown
+	assert_error 2 "flmem help: unknown option '--unknown'"
+	flmem help -Z
+	assert_error 2 "unknown option '-Z'"
+}
+
+@test "control characters of the command line do not reach the terminal" {
+	flmem $'\e[31mred'
+	assert_error 2
+	[[ $stderr == *'\x1b[31mred'* ]]
+}
+
+@test "no command at all explains itself on stderr" {
+	flmem
+	assert_status 2
+	[ -z "$output" ]
+	assert_stderr '^usage: flmem'
+}
+
+@test "help on something that is not there" {
+	flmem help nothing
+	assert_error 2 "no help on 'nothing'"
+}
+
+@test "a closed stdout is an error" {
+	for arguments in --version --help help 'help exit-codes' 'help help'; do
+		# shellcheck disable=SC2086,SC2016 # words; expanded by the inner shell
+		run_command bash -c '"$FLMEM" "$@" >&-' -- $arguments
+		assert_error 7 'cannot write the result to standard output'
+	done
+}
+
+@test "a full device is an error" {
+	for arguments in --version --help help 'help exit-codes' 'help help'; do
+		# shellcheck disable=SC2086,SC2016
+		run_command bash -c '"$FLMEM" "$@" >/dev/full' -- $arguments
+		assert_error 7 'No space left on device'
+	done
+}
+
+@test "a reader that went away is an error, not a signal" {
+	# shellcheck disable=SC2016
+	run_command bash -c '{ sleep 0.2; "$FLMEM" help; echo $? >"$BATS_TEST_TMPDIR/status"; } | true'
+	[ "$(cat "$BATS_TEST_TMPDIR/status")" = 7 ]
+}
+
+@test "a closed stdin and stderr do no harm" {
+	# shellcheck disable=SC2016
+	run_command bash -c '"$FLMEM" --version <&- 2>&-'
+	assert_status 0
+	assert_output '^flmem [0-9]'
+}

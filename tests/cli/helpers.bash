@@ -1,0 +1,167 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+# Common to all bats files: `load helpers`. ctest sets FLMEM (the binary), FLMEM_TESTS (this
+# tree's tests/) and FLMEM_VICTIMS (the built target programs).
+#
+#	flmem trim --pid 1	runs it: $status, $output (stdout), $stderr
+#	assert_status 3		... and friends look at the last run
+#	start_victim PROGRAM ARGS	sets VICTIM to the pid of a program that printed "ready"
+#	assert_victim_unharmed	after every call into VICTIM
+
+bats_require_minimum_version 1.5.0
+
+: "${FLMEM:?run the tests through ctest, or set FLMEM to the binary}"
+: "${FLMEM_TESTS:?set FLMEM_TESTS to the tests directory}"
+
+VICTIMS=()
+
+# Runs flmem with stdout and stderr apart; a failed test shows the whole run.
+flmem() {
+	run --separate-stderr "$FLMEM" "$@"
+	show_run "flmem $*"
+}
+
+# Runs any other command the same way.
+run_command() {
+	run --separate-stderr "$@"
+	show_run "$*"
+}
+
+# shellcheck disable=SC2154 # bats' run sets status, output and stderr
+show_run() {
+	echo "\$ $1"
+	echo "status: $status"
+	echo "stdout: $output"
+	echo "stderr: $stderr"
+}
+
+fail() {
+	echo "$*"
+	return 1
+}
+
+assert_status() {
+	[ "$status" -eq "$1" ] || fail "exit status $status, expected $1"
+}
+
+# The regular expressions are bash's, matched against the whole text.
+assert_output() {
+	[[ $output =~ $1 ]] || fail "stdout does not match: $1"
+}
+
+refute_output() {
+	[[ ! $output =~ $1 ]] || fail "stdout matches: $1"
+}
+
+assert_stderr() {
+	[[ $stderr =~ $1 ]] || fail "stderr does not match: $1"
+}
+
+# The contract of a failure: its exit status, one line on stderr from flmem, nothing on stdout.
+assert_error() {
+	assert_status "$1"
+	[ -z "$output" ] || fail "stdout is not empty"
+	[ "$(printf '%s\n' "$stderr" | wc -l)" -eq 1 ] || fail "not one line on stderr"
+	[[ $stderr == flmem* ]] || fail "stderr does not say who speaks"
+	[ -z "${2:-}" ] || assert_stderr "$2"
+}
+
+# Skips when something is absent: requires zsh jq, requires root, requires python3.9, requires torch
+requires() {
+	local need
+	for need in "$@"; do
+		case $need in
+		root) [ "$(id -u)" = 0 ] || skip "needs root" ;;
+		torch) /usr/bin/python3 -c 'import torch' 2>/dev/null || skip "needs python3-torch" ;;
+		victim:*) [ -x "${FLMEM_VICTIMS:-}/${need#victim:}" ] ||
+			skip "needs the victim ${need#victim:}, which was not built" ;;
+		/*) [ -e "$need" ] || skip "needs $need" ;;
+		*) command -v "$need" >/dev/null || skip "needs $need" ;;
+		esac
+	done
+}
+
+# wait_until SECONDS COMMAND: polls until the command succeeds; a bound, not a measurement.
+wait_until() {
+	local left=$(($1 * 50))
+	shift
+	until "$@"; do
+		[ "$left" -gt 0 ] || fail "waited in vain for: $*" || return 1
+		left=$((left - 1))
+		sleep 0.02
+	done
+}
+
+# Starts a program (a name in FLMEM_VICTIMS, or a path) and waits for its line "ready". Its output
+# is in $VICTIM_LOG. The teardown below ends it.
+start_victim() {
+	local program=$1
+	shift
+	[[ $program == */* ]] || program=$FLMEM_VICTIMS/$program
+	VICTIM_LOG=$BATS_TEST_TMPDIR/victim.${#VICTIMS[@]}
+	"$program" "$@" >"$VICTIM_LOG" 2>&1 3>&- </dev/null &
+	VICTIM=$!
+	VICTIMS+=("$VICTIM")
+	wait_until "${VICTIM_TIMEOUT:-60}" victim_ready_or_gone "$VICTIM" "$VICTIM_LOG"
+	alive "$VICTIM" || fail "$program ended early: $(cat "$VICTIM_LOG")"
+	snapshot_victim "$VICTIM"
+}
+
+victim_ready_or_gone() {
+	grep -q '^ready' "$2" || ! alive "$1"
+}
+
+alive() {
+	[[ $(status_field "$1" State 2>/dev/null) == [RSDItT] ]]
+}
+
+status_field() {
+	awk -v name="$2:" '$1 == name { print $2 }' "/proc/$1/status"
+}
+
+count_lines() {
+	wc -l <"/proc/$1/maps"
+}
+
+count_descriptors() {
+	find "/proc/$1/fd" -mindepth 1 -maxdepth 1 | wc -l
+}
+
+# Remembers what a call must leave as it is.
+snapshot_victim() {
+	local pid=${1:-$VICTIM}
+	VICTIM_MAPPINGS=$(count_lines "$pid")
+	VICTIM_DESCRIPTORS=$(count_descriptors "$pid")
+	VICTIM_BLOCKED=$(status_field "$pid" SigBlk)
+}
+
+# Alive, not traced, not stopped; no more mappings and descriptors than at the snapshot, the same
+# blocked signals.
+assert_victim_unharmed() {
+	local pid=${1:-$VICTIM} state mappings descriptors
+	alive "$pid" || fail "the victim died: $(cat "$VICTIM_LOG")"
+	[ "$(status_field "$pid" TracerPid)" = 0 ] || fail "still traced"
+	state=$(status_field "$pid" State)
+	[[ $state != [tT] ]] || fail "the victim is stopped"
+	mappings=$(count_lines "$pid")
+	[ "$mappings" -eq "$VICTIM_MAPPINGS" ] || fail "$VICTIM_MAPPINGS mappings became $mappings"
+	descriptors=$(count_descriptors "$pid")
+	[ "$descriptors" -eq "$VICTIM_DESCRIPTORS" ] ||
+		fail "$VICTIM_DESCRIPTORS descriptors became $descriptors"
+	[ "$(status_field "$pid" SigBlk)" = "$VICTIM_BLOCKED" ] || fail "blocked signals changed"
+}
+
+# Ends what start_victim started, by pid, stopped ones included.
+stop_victims() {
+	local pid
+	for pid in "${VICTIMS[@]}"; do
+		kill -KILL "$pid" 2>/dev/null || true
+		wait "$pid" 2>/dev/null || true
+	done
+	VICTIMS=()
+}
+
+# A file with a teardown of its own calls stop_victims there.
+teardown() {
+	stop_victims
+}
