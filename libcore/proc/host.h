@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_PROC_HOST_H
+#define FLMEM_PROC_HOST_H
+
+/*
+ * Facts about this machine and about what the calling process may do on it, read below a root
+ * directory, so that tests can read captured trees.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <flmem/error.h>
+#include <flmem/value.h>
+
+struct flmem_host_facts {
+	char kernel[65]; /* uname(2) */
+	char architecture[65];
+	uint64_t page_bytes;
+	char thp_mode[16]; /* always, madvise, never; "": a kernel without it */
+	struct flmem_u64 memory_total_bytes;
+	struct flmem_u64 memory_available_bytes;
+	struct flmem_u64 swap_total_bytes;
+	struct flmem_u64 swap_free_bytes;
+	int yama_level;	    /* 0..3, -1: no Yama */
+	bool selinux_deny;  /* SELinux boolean deny_ptrace is on */
+	bool may_trace_any; /* CAP_SYS_PTRACE is effective in this process */
+	bool own_user_namespace;
+	bool own_pid_namespace;
+	struct flmem_u64 seccomp_mode; /* 0 none, 1 strict, 2 filter */
+};
+
+/* Reads below "/"; `rootfd` for a captured tree. Fails only when there is no /proc below it. */
+int flmem_host_facts_read(struct flmem_host_facts *ret_facts, struct flmem_error *err);
+int flmem_host_facts_read_at(int rootfd, struct flmem_host_facts *ret_facts,
+			     struct flmem_error *err);
+
+/* This process does not live in the first pid namespace: pids here are not those of the host. */
+bool flmem_own_pid_namespace(void);
+
+/*
+ * What keeps a process from being traced: X(NAME, why, how to open it). Both texts complete a
+ * sentence about tracing and end without a full stop.
+ */
+#define FLMEM_GATES(X)                                                                          \
+	X(OPEN, "nothing stands in the way", "nothing to do")                                   \
+	X(SECCOMP, "a seccomp filter refuses the ptrace system call",                           \
+	  "run flmem outside the sandbox; docker: --security-opt seccomp=unconfined; systemd: " \
+	  "allow @debug in SystemCallFilter=")                                                  \
+	X(SELINUX, "SELinux forbids it (boolean deny_ptrace)", "setsebool deny_ptrace off")     \
+	X(YAMA_NOBODY, "Yama level 3 lets nobody trace anything until the next boot",           \
+	  "set kernel.yama.ptrace_scope to 0, 1 or 2 in /etc/sysctl.d and boot again")          \
+	X(YAMA_ADMIN, "Yama level 2 lets only holders of CAP_SYS_PTRACE trace",                 \
+	  "run flmem as root, in a container with --cap-add=SYS_PTRACE, or: sysctl "            \
+	  "kernel.yama.ptrace_scope=0")                                                         \
+	X(YAMA_CHILDREN, "Yama level 1 lets a process trace only its own children",             \
+	  "run flmem as root, in a container with --cap-add=SYS_PTRACE, or: sysctl "            \
+	  "kernel.yama.ptrace_scope=0")                                                         \
+	X(CAPABILITY, "processes of other users may only be traced with CAP_SYS_PTRACE",        \
+	  "run flmem as that user or as root, in a container with --cap-add=SYS_PTRACE")        \
+	X(USER_NAMESPACE, "this user namespace gives no power over processes outside of it",    \
+	  "run flmem on the host, or inside the namespace of the process (nsenter -U -t PID)")  \
+	X(SECURITY_MODULE, "a security module (AppArmor, SELinux or another) forbids it",       \
+	  "look for the denial with 'dmesg | grep -i denied'; docker: --security-opt apparmor=" \
+	  "unconfined")
+
+enum flmem_gate {
+#define FLMEM_GATE_ENUM(name, why, how) FLMEM_GATE_##name,
+	FLMEM_GATES(FLMEM_GATE_ENUM)
+#undef FLMEM_GATE_ENUM
+};
+
+const char *flmem_gate_why(enum flmem_gate gate);
+const char *flmem_gate_how(enum flmem_gate gate);
+
+/* The first gate that the facts close, for processes of this user and for those of others. */
+enum flmem_gate flmem_gate_own(const struct flmem_host_facts *facts);
+enum flmem_gate flmem_gate_others(const struct flmem_host_facts *facts);
+
+#endif
