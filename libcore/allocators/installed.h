@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_ALLOCATORS_INSTALLED_H
+#define FLMEM_ALLOCATORS_INSTALLED_H
+
+/*
+ * Allocator libraries that are installed and could be preloaded: names that are known to stand for
+ * an allocator, looked for in the usual directories, those of the dynamic linker's cache, and those
+ * of the environment. A file counts once, however many links lead to it, and only when it is a
+ * library for this machine.
+ */
+
+#include <stddef.h>
+
+#include <flmem/error.h>
+#include <flmem/host.h>
+
+/* "x86_64-linux-gnu": the directory that Debian and its kin keep libraries of this machine in. */
+#if defined(__x86_64__)
+#define FLMEM_MULTIARCH "x86_64-linux-gnu"
+#elif defined(__aarch64__)
+#define FLMEM_MULTIARCH "aarch64-linux-gnu"
+#else
+#error "flmem runs on x86-64 and aarch64"
+#endif
+
+/* Where distributions, conda images and local builds put libraries; ends in NULL. */
+extern const char *const flmem_library_directories[];
+
+/*
+ * All that are found, the preferred of each kind first. `rootfd` is "/" or a directory that looks
+ * like it; release with flmem_installed_free().
+ */
+int flmem_installed_find(int rootfd, struct flmem_installed_allocator **ret_rows, size_t *ret_count,
+			 struct flmem_error *err);
+void flmem_installed_free(struct flmem_installed_allocator *rows, size_t count);
+
+#endif
