@@ -2,7 +2,10 @@
 #ifndef FLMEM_HOST_H
 #define FLMEM_HOST_H
 
-/* What this host offers: the report of `flmem detect` without a target. */
+/*
+ * What this host offers: the report of `flmem detect` without a target. Everything in it was looked
+ * up or tried on the spot; nothing that runs is touched. Release the report with its clear function.
+ */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,21 +21,28 @@ struct flmem_installed_allocator {
 };
 
 struct flmem_gpu {
-	char *name;
+	char *name; /* "" when the driver does not tell */
 	struct flmem_u64 total_bytes;
 	struct flmem_u64 used_bytes;
+};
+
+/* Whether something may be done here; static texts. */
+struct flmem_permission {
+	bool allowed;
+	const char *why;
+	const char *how; /* to open it; NULL when it is allowed */
 };
 
 /* One row of the platform table: a feature, whether it works here, and why (not). */
 struct flmem_feature {
 	const char *name; /* static */
 	bool works;
-	const char *why; /* static */
+	char *why;
 };
 
 struct flmem_host_report {
-	char *libc;	    /* "glibc", "musl" */
-	char *libc_version; /* "2.36" */
+	char *libc;	    /* "glibc", "musl": what programs here are linked to; NULL: unknown */
+	char *libc_version; /* "2.36"; NULL: could not be told */
 	char *kernel;	    /* "6.1.0-18-amd64" */
 	char *architecture; /* "x86_64" */
 	struct flmem_u64 page_bytes;
@@ -41,22 +51,26 @@ struct flmem_host_report {
 	struct flmem_u64 memory_available_bytes;
 	struct flmem_u64 swap_total_bytes;
 	struct flmem_u64 swap_free_bytes;
-	struct flmem_u64 cgroup_max_bytes;
+	struct flmem_u64 cgroup_max_bytes; /* lowest memory limit on the way up to the root */
 	struct flmem_u64 cgroup_used_bytes;
-	int yama_level;	   /* 0..3, -1: this kernel has no Yama */
-	bool may_trim_own; /* processes of this user */
-	bool may_trim_others;
-	const char *trim_why; /* static: what decides it, and how to open it */
+	int yama_level;			     /* 0..3, -1: this kernel has no Yama */
+	struct flmem_permission trim_own;    /* processes of this user */
+	struct flmem_permission trim_others; /* processes of other users */
 	struct flmem_installed_allocator *installed;
 	size_t installed_count;
-	char *gpu_driver;	 /* version, or NULL */
-	const char *gpu_unknown; /* static: why no GPU is listed, or NULL */
+	char *gpu_driver;  /* version, or NULL */
+	char *gpu_unknown; /* why no GPU is listed, or NULL */
 	struct flmem_gpu *gpus;
 	size_t gpu_count;
 	struct flmem_feature *features;
 	size_t feature_count;
 };
 
+/*
+ * Fails without /proc and for want of memory; what cannot be found out is unknown with its reason.
+ * Starts a few children for an instant (to try system calls that a sandbox may punish) and loads
+ * the NVIDIA driver's library when there is one.
+ */
 FLMEM_API int flmem_host_read(struct flmem_host_report *ret_report, struct flmem_error *err);
 
 FLMEM_API void flmem_host_report_clear(struct flmem_host_report *report);

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtimes/nvml.h"
+
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "proc/host.h"
+
+/*
+ * What is used of NVML's ABI, as the NVML API reference documents it (stable since driver 340;
+ * numbers behind function names tell revisions of the structs that they take).
+ */
+#define LIBRARY "libnvidia-ml.so.1"
+
+enum {
+	NVML_SUCCESS = 0,
+	NVML_INSUFFICIENT_SIZE = 7,
+	NVML_DRIVER_NOT_LOADED = 9,
+	NVML_LIB_RM_VERSION_MISMATCH = 18,
+};
+
+#define DRIVER_VERSION_MAX 80
+#define DEVICE_NAME_MAX	   96
+#define NOT_AVAILABLE	   UINT64_MAX
+
+struct nvml_device; /* opaque; handles are pointers to it */
+
+struct nvml_memory {
+	unsigned long long total, free, used;
+};
+
+/* nvmlProcessInfo_v1_t: what the function without a number fills. */
+struct nvml_process_v1 {
+	unsigned pid;
+	unsigned long long used;
+};
+
+/* nvmlProcessInfo_v2_t: what _v2 and _v3 fill. */
+struct nvml_process_v2 {
+	unsigned pid;
+	unsigned long long used;
+	unsigned gpu_instance, compute_instance;
+};
+
+_Static_assert(sizeof(struct nvml_process_v1) == 16, "nvmlProcessInfo_v1_t is 16 bytes");
+_Static_assert(sizeof(struct nvml_process_v2) == 24, "nvmlProcessInfo_v2_t is 24 bytes");
+
+typedef int nvml_list(struct nvml_device *device, unsigned *count, void *rows);
+
+/* One of the two lists of processes, in the newest revision that the library has. */
+struct process_list {
+	nvml_list *call;
+	size_t row_size;
+};
+
+struct flmem_nvml {
+	void *library;
+	bool initialised;
+	int (*init)(void);
+	int (*shutdown)(void);
+	int (*driver_version)(char *version, unsigned length);
+	int (*device_count)(unsigned *count);
+	int (*device)(unsigned index, struct nvml_device **device);
+	int (*device_name)(struct nvml_device *device, char *name, unsigned length);
+	int (*device_memory)(struct nvml_device *device, struct nvml_memory *memory);
+	struct process_list lists[2]; /* compute, graphics */
+};
+
+#define DEVICE_LIMIT  256U
+#define PROCESS_LIMIT 65536U
+
+/* The first of the names that the library has, or NULL. */
+static void *find(const struct flmem_nvml *nvml, const char *name, const char *older)
+{
+	void *symbol = dlsym(nvml->library, name);
+
+	return symbol || !older ? symbol : dlsym(nvml->library, older);
+}
+
+static bool resolve(struct flmem_nvml *nvml)
+{
+	const struct {
+		void *slot;
+		const char *name, *older;
+	} rows[] = {
+		{&nvml->init, "nvmlInit_v2", "nvmlInit"},
+		{&nvml->shutdown, "nvmlShutdown", NULL},
+		{&nvml->driver_version, "nvmlSystemGetDriverVersion", NULL},
+		{&nvml->device_count, "nvmlDeviceGetCount_v2", "nvmlDeviceGetCount"},
+		{&nvml->device, "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex"},
+		{&nvml->device_name, "nvmlDeviceGetName", NULL},
+		{&nvml->device_memory, "nvmlDeviceGetMemoryInfo", NULL},
+	};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
+		void *symbol = find(nvml, rows[i].name, rows[i].older);
+
+		if (!symbol)
+			return false;
+		memcpy(rows[i].slot, &symbol, sizeof(symbol));
+	}
+	return true;
+}
+
+static void resolve_lists(struct flmem_nvml *nvml)
+{
+	static const char *const names[][3] = {
+		{"nvmlDeviceGetComputeRunningProcesses_v3",
+		 "nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses"},
+		{"nvmlDeviceGetGraphicsRunningProcesses_v3",
+		 "nvmlDeviceGetGraphicsRunningProcesses_v2",
+		 "nvmlDeviceGetGraphicsRunningProcesses"},
+	};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++) {
+		struct process_list *list = &nvml->lists[i];
+		void *symbol = find(nvml, names[i][0], names[i][1]);
+
+		list->row_size = sizeof(struct nvml_process_v2);
+		if (!symbol) {
+			symbol = find(nvml, names[i][2], NULL);
+			list->row_size = sizeof(struct nvml_process_v1);
+		}
+		memcpy(&list->call, &symbol, sizeof(symbol));
+	}
+}
+
+static int start(struct flmem_nvml *nvml, struct flmem_error *err)
+{
+	int rc = nvml->init();
+
+	switch (rc) {
+	case NVML_SUCCESS:
+		nvml->initialised = true;
+		return 0;
+	case NVML_DRIVER_NOT_LOADED:
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+				       "the NVIDIA driver is not loaded, or its devices are not "
+				       "visible here");
+	case NVML_LIB_RM_VERSION_MISMATCH:
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+				       LIBRARY " and the loaded NVIDIA driver are of different "
+					       "versions; boot again after the update");
+	default:
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+				       LIBRARY " does not start: NVML error %d", rc);
+	}
+}
+
+int flmem_nvml_open(struct flmem_nvml **ret_nvml, struct flmem_error *err)
+{
+	FLMEM_AUTO_NVML struct flmem_nvml *nvml = calloc(1, sizeof(*nvml));
+	int rc;
+
+	if (!nvml)
+		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	nvml->library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	if (!nvml->library)
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0, "no NVIDIA driver: %s",
+				       dlerror());
+	if (!resolve(nvml))
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+				       LIBRARY " lacks functions that every driver since 340 has");
+	resolve_lists(nvml);
+	rc = start(nvml, err);
+	if (!rc)
+		*ret_nvml = FLMEM_TAKE(nvml);
+	return rc;
+}
+
+void flmem_nvml_close(struct flmem_nvml *nvml)
+{
+	if (!nvml)
+		return;
+	if (nvml->initialised)
+		nvml->shutdown();
+	if (nvml->library)
+		dlclose(nvml->library);
+	free(nvml);
+}
+
+char *flmem_nvml_driver(struct flmem_nvml *nvml)
+{
+	char version[DRIVER_VERSION_MAX] = "";
+
+	if (nvml->driver_version(version, sizeof(version)) != NVML_SUCCESS)
+		return NULL;
+	return strndup(version, sizeof(version));
+}
+
+static unsigned device_count(struct flmem_nvml *nvml)
+{
+	unsigned count;
+
+	if (nvml->device_count(&count) != NVML_SUCCESS)
+		return 0;
+	return count < DEVICE_LIMIT ? count : DEVICE_LIMIT;
+}
+
+static int read_gpu(struct flmem_nvml *nvml, unsigned index, struct flmem_gpu *gpu)
+{
+	static const char untold[] = "the driver does not tell";
+	struct nvml_memory memory;
+	struct nvml_device *device;
+	char name[DEVICE_NAME_MAX] = "";
+
+	gpu->total_bytes = FLMEM_UNKNOWN(untold);
+	gpu->used_bytes = FLMEM_UNKNOWN(untold);
+	if (nvml->device(index, &device) == NVML_SUCCESS) {
+		nvml->device_name(device, name, sizeof(name));
+		if (nvml->device_memory(device, &memory) == NVML_SUCCESS) {
+			gpu->total_bytes = FLMEM_KNOWN(memory.total);
+			gpu->used_bytes = FLMEM_KNOWN(memory.used);
+		}
+	}
+	gpu->name = strndup(name, sizeof(name));
+	return gpu->name ? 0 : -1;
+}
+
+int flmem_nvml_gpus(struct flmem_nvml *nvml, struct flmem_gpu **ret_gpus, size_t *ret_count,
+		    struct flmem_error *err)
+{
+	unsigned count = device_count(nvml);
+	struct flmem_gpu *gpus = calloc(count ? count : 1, sizeof(*gpus));
+
+	for (unsigned i = 0; gpus && i < count; i++) {
+		if (!read_gpu(nvml, i, &gpus[i]))
+			continue;
+		while (i--)
+			free(gpus[i].name);
+		free(gpus);
+		gpus = NULL;
+	}
+	if (!gpus)
+		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	*ret_gpus = gpus;
+	*ret_count = count;
+	return 0;
+}
+
+/* Rows of one list of one device; NULL with *ret_count 0 when it has none, -1 as failure. */
+static int read_list(const struct process_list *list, struct nvml_device *device, void **ret_rows,
+		     unsigned *ret_count)
+{
+	unsigned count = 0, room = 32;
+
+	if (!list->call)
+		return -1;
+	/* Processes may start between the calls, so the size that was asked for may be outdated. */
+	for (int attempt = 0; attempt < 4; attempt++) {
+		void *rows = calloc(room, list->row_size);
+		int rc;
+
+		if (!rows)
+			return -1;
+		count = room;
+		rc = list->call(device, &count, rows);
+		if (rc == NVML_SUCCESS && count <= room) {
+			*ret_rows = rows;
+			*ret_count = count;
+			return 0;
+		}
+		free(rows);
+		if (rc != NVML_INSUFFICIENT_SIZE || count > PROCESS_LIMIT)
+			return -1;
+		room = count + 16;
+	}
+	return -1;
+}
+
+/* What the lists say of one process. */
+struct account {
+	pid_t pid;
+	bool seen; /* in any list */
+	struct flmem_u64 bytes;
+};
+
+/* False when the list cannot be had. */
+static bool list_bytes(const struct process_list *list, struct nvml_device *device,
+		       struct account *account)
+{
+	FLMEM_AUTO_FREE void *rows = NULL;
+	struct flmem_u64 bytes = FLMEM_KNOWN(0);
+	unsigned count;
+
+	if (read_list(list, device, &rows, &count))
+		return false;
+	for (unsigned i = 0; i < count; i++) {
+		struct nvml_process_v1 row; /* both revisions start with it */
+
+		memcpy(&row, (char *)rows + i * list->row_size, sizeof(row));
+		if (row.pid != (unsigned)account->pid)
+			continue;
+		account->seen = true;
+		if (row.used == NOT_AVAILABLE)
+			bytes = FLMEM_UNKNOWN("the driver does not tell the memory of processes");
+		else if (!bytes.unknown) /* once for every instance of a partitioned GPU */
+			bytes.value += row.used;
+	}
+	account->bytes = bytes;
+	return true;
+}
+
+/* A process that computes and draws stands in both lists with the same memory: the larger counts. */
+static bool gpu_bytes(const struct flmem_nvml *nvml, struct nvml_device *device,
+		      struct account *account)
+{
+	struct flmem_u64 most = FLMEM_KNOWN(0);
+	bool listed = false;
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(nvml->lists); i++) {
+		if (!list_bytes(&nvml->lists[i], device, account))
+			continue;
+		listed = true;
+		if (account->bytes.unknown || (!most.unknown && account->bytes.value > most.value))
+			most = account->bytes;
+	}
+	account->bytes = most;
+	return listed;
+}
+
+struct flmem_u64 flmem_nvml_process_bytes(struct flmem_nvml *nvml, pid_t pid)
+{
+	struct account account = {.pid = pid};
+	unsigned count = device_count(nvml);
+	uint64_t total = 0;
+
+	for (unsigned i = 0; i < count; i++) {
+		struct nvml_device *device;
+
+		if (nvml->device(i, &device) != NVML_SUCCESS || !gpu_bytes(nvml, device, &account))
+			return FLMEM_UNKNOWN("the driver does not list the processes of a GPU");
+		if (account.bytes.unknown)
+			return account.bytes;
+		total += account.bytes.value;
+	}
+	if (!account.seen && flmem_own_pid_namespace())
+		return FLMEM_UNKNOWN("the driver counts processes by their pid on the host, which "
+				     "differs in a container");
+	return FLMEM_KNOWN(total);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_RUNTIMES_NVML_H
+#define FLMEM_RUNTIMES_NVML_H
+
+/*
+ * The GPUs of this host through NVIDIA's management library, libnvidia-ml.so.1, which the driver
+ * installs. It is loaded when a handle is opened and not needed otherwise. Opening takes
+ * milliseconds, with a sleeping GPU up to a second, so ask only for processes that map a GPU.
+ * One thread at a time per handle.
+ */
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include <flmem/error.h>
+#include <flmem/host.h>
+#include <flmem/value.h>
+
+struct flmem_nvml;
+
+/* FLMEM_EUNSUPPORTED when the library is not there or finds no driver; the message says which. */
+int flmem_nvml_open(struct flmem_nvml **ret_nvml, struct flmem_error *err);
+void flmem_nvml_close(struct flmem_nvml *nvml);
+
+/* Version of the driver, heap string; NULL when it is not told. */
+char *flmem_nvml_driver(struct flmem_nvml *nvml);
+
+/* Every GPU; names are heap strings. */
+int flmem_nvml_gpus(struct flmem_nvml *nvml, struct flmem_gpu **ret_gpus, size_t *ret_count,
+		    struct flmem_error *err);
+
+/*
+ * Memory of all GPUs that one process holds, contexts included. 0 for a process that the driver
+ * does not list; unknown where the driver lists no single processes or not their memory, and for
+ * one that it does not list when pids here may not be those that the driver counts by.
+ */
+struct flmem_u64 flmem_nvml_process_bytes(struct flmem_nvml *nvml, pid_t pid);
+
+static inline void flmem_nvml_cleanup(struct flmem_nvml **nvml)
+{
+	flmem_nvml_close(*nvml);
+}
+
+#define FLMEM_AUTO_NVML FLMEM_AUTO(flmem_nvml_cleanup)
+
+#endif

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Against tests/fakes/nvml.c, which has NVML's documented ABI. The real library was never tried: it
+ * comes with the driver of an NVIDIA GPU.
+ */
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "proc/host.h"
+#include "runtimes/nvml.h"
+
+#define GIB (UINT64_C(1) << 30)
+#define PID 4711
+
+static const char *const settings[] = {"FAKE_NVML_INIT", "FAKE_NVML_PID", "FAKE_NVML_OTHERS",
+				       "FAKE_NVML_NO_LISTS"};
+
+/*
+ * The dynamic linker gives a library that is loaded already to whoever asks for its soname, so the
+ * fake stands in front of a real one too.
+ */
+static void *load_fake(int revision)
+{
+	char path[4096];
+	void *fake;
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(settings); i++)
+		unsetenv(settings[i]);
+	snprintf(path, sizeof(path), BUILT "/fakes/nvml_%d/libnvidia-ml.so.1", revision);
+	fake = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!fake)
+		fail_msg("%s", dlerror());
+	return fake;
+}
+
+static struct flmem_nvml *open_nvml(void)
+{
+	struct flmem_nvml *nvml = NULL;
+	struct flmem_error err = {0};
+
+	if (flmem_nvml_open(&nvml, &err))
+		fail_msg("%s", err.message);
+	return nvml;
+}
+
+static void gpus_and_driver(void **state)
+{
+	void *fake = load_fake(3);
+	struct flmem_nvml *nvml = open_nvml();
+	FLMEM_AUTO_FREE char *driver = flmem_nvml_driver(nvml);
+	struct flmem_gpu *gpus;
+	size_t count;
+
+	(void)state;
+	assert_string_equal(driver, "555.42.06");
+	assert_int_equal(flmem_nvml_gpus(nvml, &gpus, &count, NULL), 0);
+	assert_int_equal(count, 2);
+	assert_string_equal(gpus[0].name, "Fake GPU 80GB");
+	assert_null(gpus[0].total_bytes.unknown);
+	assert_int_equal(gpus[0].total_bytes.value, 80 * GIB);
+	assert_int_equal(gpus[0].used_bytes.value, 3 * GIB);
+	assert_string_equal(gpus[1].name, "Fake GPU 80GB parted");
+	for (size_t i = 0; i < count; i++)
+		free(gpus[i].name);
+	free(gpus);
+	flmem_nvml_close(nvml);
+	dlclose(fake);
+}
+
+static void one_process_with_every_revision_of_the_lists(void **state)
+{
+	(void)state;
+	for (int revision = 1; revision <= 3; revision++) {
+		void *fake = load_fake(revision);
+		struct flmem_nvml *nvml = open_nvml();
+		struct flmem_u64 bytes;
+
+		setenv("FAKE_NVML_PID", "4711", 1);
+		bytes = flmem_nvml_process_bytes(nvml, PID);
+		assert_null(bytes.unknown);
+		/* 1 GiB once although two lists have it, and two parts of the other GPU. */
+		assert_int_equal(bytes.value, GIB + 2 * (GIB / 4));
+		bytes = flmem_nvml_process_bytes(nvml, PID + 1);
+		assert_non_null(bytes.unknown);
+		bytes = flmem_nvml_process_bytes(nvml, PID + 2);
+		assert_int_equal(bytes.unknown != NULL, flmem_own_pid_namespace());
+		assert_int_equal(bytes.value, 0);
+		flmem_nvml_close(nvml);
+		dlclose(fake);
+	}
+}
+
+static void lists_longer_than_the_first_guess(void **state)
+{
+	void *fake = load_fake(3);
+	struct flmem_nvml *nvml = open_nvml();
+	struct flmem_u64 bytes;
+
+	(void)state;
+	setenv("FAKE_NVML_PID", "4711", 1);
+	setenv("FAKE_NVML_OTHERS", "5000", 1);
+	bytes = flmem_nvml_process_bytes(nvml, PID);
+	assert_null(bytes.unknown);
+	assert_int_equal(bytes.value, GIB + 2 * (GIB / 4));
+	setenv("FAKE_NVML_OTHERS", "1000000", 1); /* more than the bound */
+	bytes = flmem_nvml_process_bytes(nvml, PID);
+	assert_non_null(bytes.unknown);
+	flmem_nvml_close(nvml);
+	dlclose(fake);
+}
+
+static void no_lists_is_unknown_not_zero(void **state)
+{
+	void *fake = load_fake(3);
+	struct flmem_nvml *nvml = open_nvml();
+
+	(void)state;
+	setenv("FAKE_NVML_NO_LISTS", "1", 1);
+	assert_non_null(flmem_nvml_process_bytes(nvml, PID).unknown);
+	flmem_nvml_close(nvml);
+	dlclose(fake);
+}
+
+static void a_library_that_does_not_start(void **state)
+{
+	static const struct {
+		const char *code, *text;
+	} rows[] = {{"9", "not loaded"}, {"18", "different versions"}, {"999", "NVML error 999"}};
+	void *fake = load_fake(3);
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
+		struct flmem_nvml *nvml = NULL;
+		struct flmem_error err = {0};
+
+		setenv("FAKE_NVML_INIT", rows[i].code, 1);
+		assert_int_equal(flmem_nvml_open(&nvml, &err), FLMEM_EUNSUPPORTED);
+		assert_null(nvml);
+		assert_non_null(strstr(err.message, rows[i].text));
+	}
+	dlclose(fake);
+}
+
+static void no_library(void **state)
+{
+	void *there = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+	struct flmem_nvml *nvml = NULL;
+	struct flmem_error err = {0};
+
+	(void)state;
+	if (there) {
+		dlclose(there);
+		print_message("SKIP: this machine has an NVIDIA driver\n");
+		skip();
+	}
+	assert_int_equal(flmem_nvml_open(&nvml, &err), FLMEM_EUNSUPPORTED);
+	assert_non_null(strstr(err.message, "libnvidia-ml.so.1"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(no_library),
+		cmocka_unit_test(gpus_and_driver),
+		cmocka_unit_test(one_process_with_every_revision_of_the_lists),
+		cmocka_unit_test(lists_longer_than_the_first_guess),
+		cmocka_unit_test(no_lists_is_unknown_not_zero),
+		cmocka_unit_test(a_library_that_does_not_start),
+	};
+
+	return cmocka_run_group_tests_name("nvml", tests, NULL, NULL);
+}
