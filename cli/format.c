@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "format.h"
+
+#include <stdio.h>
+
+const char *format_bytes(uint64_t bytes, char out[FORMAT_MAX])
+{
+	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+	double number = (double)bytes;
+	size_t unit = 0;
+
+	/* 1023.5 would be printed as 1024. */
+	while (number >= 1023.5) {
+		number /= 1024;
+		unit++;
+	}
+	snprintf(out, FORMAT_MAX, number < 999.5 ? "%.3g %s" : "%.4g %s", number, units[unit]);
+	return out;
+}
+
+const char *format_bytes_or(struct flmem_u64 bytes, const char *otherwise, char out[FORMAT_MAX])
+{
+	if (!bytes.unknown)
+		return format_bytes(bytes.value, out);
+	snprintf(out, FORMAT_MAX, "%s", otherwise);
+	return out;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_CLI_FORMAT_H
+#define FLMEM_CLI_FORMAT_H
+
+/* Numbers as people read them. Each writes into `out`, always terminates and returns it. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <flmem/value.h>
+
+/* Room that every text of this header fits in. */
+#define FORMAT_MAX 32
+
+/* "512 B", "64 KiB", "1.5 GiB": three significant digits, binary units. */
+const char *format_bytes(uint64_t bytes, char out[FORMAT_MAX]);
+
+/* The same, or `otherwise` where the number is unknown. */
+const char *format_bytes_or(struct flmem_u64 bytes, const char *otherwise, char out[FORMAT_MAX]);
+
+#endif

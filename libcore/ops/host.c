@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <flmem/host.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gnu/libc-version.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "allocators/installed.h"
+#include "base/cleanup.h"
+#include "ops/features.h"
+#include "proc/host.h"
+#include "proc/probe.h"
+#include "runtimes/nvml.h"
+
+static int no_memory(struct flmem_error *err)
+{
+	return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot hold the host report");
+}
+
+static int copy_facts(const struct flmem_host_facts *facts, struct flmem_host_report *report,
+		      struct flmem_error *err)
+{
+	report->kernel = strdup(facts->kernel);
+	report->architecture = strdup(facts->architecture);
+	if (facts->thp_mode[0])
+		report->thp_mode = strdup(facts->thp_mode);
+	if (!report->kernel || !report->architecture || (facts->thp_mode[0] && !report->thp_mode))
+		return no_memory(err);
+	report->page_bytes = FLMEM_KNOWN(facts->page_bytes);
+	report->memory_total_bytes = facts->memory_total_bytes;
+	report->memory_available_bytes = facts->memory_available_bytes;
+	report->swap_total_bytes = facts->swap_total_bytes;
+	report->swap_free_bytes = facts->swap_free_bytes;
+	report->yama_level = facts->yama_level;
+	report->cgroup_max_bytes = FLMEM_UNKNOWN("not read");
+	report->cgroup_used_bytes = FLMEM_UNKNOWN("not read");
+	return 0;
+}
+
+/* What was tried wins over what the settings say; they name the reason of a refusal. */
+static enum flmem_gate own_gate(const struct flmem_host_facts *facts,
+				const struct flmem_interface_result *ptrace)
+{
+	enum flmem_gate gate = flmem_gate_own(facts);
+
+	if (!ptrace->error)
+		return FLMEM_GATE_OPEN;
+	if (ptrace->killed)
+		return FLMEM_GATE_SECCOMP;
+	if (gate != FLMEM_GATE_OPEN)
+		return gate;
+	return facts->seccomp_mode.value == 2 ? FLMEM_GATE_SECCOMP : FLMEM_GATE_SECURITY_MODULE;
+}
+
+static enum flmem_gate others_gate(const struct flmem_host_facts *facts, enum flmem_gate own)
+{
+	enum flmem_gate gate = flmem_gate_others(facts);
+	int rc;
+
+	if (gate != FLMEM_GATE_OPEN)
+		return gate;
+	if (own != FLMEM_GATE_OPEN)
+		return own;
+	rc = flmem_probe_other_user();
+	if (rc == 0 || rc == -ESRCH)
+		return FLMEM_GATE_OPEN;
+	return facts->own_user_namespace ? FLMEM_GATE_USER_NAMESPACE : FLMEM_GATE_SECURITY_MODULE;
+}
+
+static struct flmem_permission permission(const struct flmem_host_facts *facts,
+					  enum flmem_gate gate)
+{
+	if (gate != FLMEM_GATE_OPEN)
+		return (struct flmem_permission){
+			.why = flmem_gate_why(gate),
+			.how = flmem_gate_how(gate),
+		};
+	return (struct flmem_permission){
+		.allowed = true,
+		.why = facts->may_trace_any ? "flmem holds CAP_SYS_PTRACE"
+					    : "nothing keeps a user from tracing their processes",
+	};
+}
+
+static int read_installed(struct flmem_host_report *report, struct flmem_error *err)
+{
+	FLMEM_AUTO_CLOSE int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	return flmem_installed_find(root, &report->installed, &report->installed_count, err);
+}
+
+static int read_libc(struct flmem_host_report *report, struct flmem_error *err)
+{
+	report->libc = strdup("glibc");
+	report->libc_version = strdup(gnu_get_libc_version());
+	return report->libc && report->libc_version ? 0 : no_memory(err);
+}
+
+static int read_gpus(struct flmem_host_report *report, struct flmem_error *err)
+{
+	FLMEM_AUTO_NVML struct flmem_nvml *nvml = NULL;
+	struct flmem_error why = {0};
+
+	if (flmem_nvml_open(&nvml, &why)) {
+		report->gpu_unknown = strdup(why.message);
+		return report->gpu_unknown ? 0 : no_memory(err);
+	}
+	report->gpu_driver = flmem_nvml_driver(nvml);
+	return flmem_nvml_gpus(nvml, &report->gpus, &report->gpu_count, err);
+}
+
+static int read_trim(const struct flmem_host_facts *facts, struct flmem_host_report *report,
+		     struct flmem_error *err)
+{
+	struct flmem_interface_result interfaces[FLMEM_INTERFACE_COUNT];
+	struct flmem_platform platform = {
+		.facts = facts, .report = report, .interfaces = interfaces};
+	int rc = flmem_interfaces_probe(interfaces, err);
+
+	if (rc)
+		return rc;
+	platform.own_gate = own_gate(facts, &interfaces[FLMEM_INTERFACE_PTRACE]);
+	report->trim_own = permission(facts, platform.own_gate);
+	report->trim_others = permission(facts, others_gate(facts, platform.own_gate));
+	return flmem_features_read(&platform, &report->features, &report->feature_count, err);
+}
+
+static int read_report(struct flmem_host_report *report, struct flmem_error *err)
+{
+	struct flmem_host_facts facts;
+	int rc = flmem_host_facts_read(&facts, err);
+
+	if (!rc)
+		rc = copy_facts(&facts, report, err);
+	if (!rc)
+		rc = read_libc(report, err);
+	if (!rc)
+		rc = read_installed(report, err);
+	if (!rc)
+		rc = read_gpus(report, err);
+	return rc ? rc : read_trim(&facts, report, err);
+}
+
+int flmem_host_read(struct flmem_host_report *ret_report, struct flmem_error *err)
+{
+	struct flmem_host_report report = {0};
+	int rc = read_report(&report, err);
+
+	if (rc)
+		flmem_host_report_clear(&report);
+	else
+		*ret_report = report;
+	return rc;
+}
+
+void flmem_host_report_clear(struct flmem_host_report *report)
+{
+	free(report->libc);
+	free(report->libc_version);
+	free(report->kernel);
+	free(report->architecture);
+	free(report->thp_mode);
+	flmem_installed_free(report->installed, report->installed_count);
+	free(report->gpu_driver);
+	free(report->gpu_unknown);
+	for (size_t i = 0; i < report->gpu_count; i++)
+		free(report->gpus[i].name);
+	free(report->gpus);
+	flmem_features_free(report->features, report->feature_count);
+	*report = (struct flmem_host_report){0};
+}
