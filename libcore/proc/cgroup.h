@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_PROC_CGROUP_H
+#define FLMEM_PROC_CGROUP_H
+
+/*
+ * Memory limits of control groups, version 1, version 2 and both at once (then version 1 has the
+ * memory controller wherever /proc/PID/cgroup names it). Groups are found through the mounts of the
+ * calling process and read only as far as these show them: a process in a group outside of the
+ * caller's cgroup namespace or mounts has an unknown limit. Groups are remembered, so that many
+ * processes of one group cost one look. One thread at a time.
+ */
+
+#include <flmem/error.h>
+#include <flmem/value.h>
+
+#include "base/cleanup.h"
+
+struct flmem_process;
+struct flmem_cgroups;
+
+struct flmem_cgroup_limit {
+	struct flmem_u64 max_bytes;	 /* lowest limit from the group up to the root */
+	struct flmem_u64 used_bytes;	 /* of the group that has that limit */
+	struct flmem_u64 headroom_bytes; /* the difference; 0 when more is used than allowed */
+};
+
+/* Reads the mounts below "/", or below a captured tree that has proc/self/mountinfo. */
+int flmem_cgroups_open(struct flmem_cgroups **ret_cgroups, struct flmem_error *err);
+int flmem_cgroups_open_at(int rootfd, struct flmem_cgroups **ret_cgroups, struct flmem_error *err);
+
+void flmem_cgroups_free(struct flmem_cgroups *cgroups);
+
+static inline void flmem_cleanup_cgroups(struct flmem_cgroups **cgroups)
+{
+	flmem_cgroups_free(*cgroups);
+}
+
+#define FLMEM_AUTO_CGROUPS FLMEM_AUTO(flmem_cleanup_cgroups)
+
+/* What limits the process; what could not be told is unknown with its reason. */
+void flmem_cgroups_limit(struct flmem_cgroups *cgroups, const struct flmem_process *process,
+			 struct flmem_cgroup_limit *ret_limit);
+
+#endif

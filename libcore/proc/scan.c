@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proc/scan.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+#include <flmem/parse.h>
+
+#include "proc/process.h"
+
+#define PROCESS_LIMIT ((size_t)1 << 22) /* PID_MAX_LIMIT */
+
+static int append(struct flmem_scan *scan, size_t *capacity, const struct flmem_scan_row *row)
+{
+	struct flmem_scan_row *grown;
+
+	if (scan->count == *capacity) {
+		*capacity = *capacity ? *capacity * 2 : 256;
+		grown = reallocarray(scan->rows, *capacity, sizeof(*grown));
+		if (!grown)
+			return -ENOMEM;
+		scan->rows = grown;
+	}
+	scan->rows[scan->count++] = *row;
+	return 0;
+}
+
+static bool read_row(int proc_dirfd, const char *name, struct flmem_scan_row *ret_row)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+	pid_t pid;
+
+	if (flmem_parse_pid(name, &pid, NULL) ||
+	    flmem_process_open_at(proc_dirfd, pid, &process, NULL))
+		return false;
+	*ret_row = (struct flmem_scan_row){
+		.pid = pid,
+		.parent = process.parent,
+		.start_time = process.start_time,
+		.state = process.state,
+		.kernel_thread = process.kernel_thread,
+	};
+	return true;
+}
+
+static int by_pid(const void *a, const void *b)
+{
+	const struct flmem_scan_row *left = a, *right = b;
+
+	return (left->pid > right->pid) - (left->pid < right->pid);
+}
+
+int flmem_scan_read(int proc_dirfd, struct flmem_scan *ret_scan, struct flmem_error *err)
+{
+	FLMEM_AUTO_SCAN struct flmem_scan scan = {0};
+	FLMEM_AUTO_DIR DIR *dir = NULL;
+	FLMEM_AUTO_CLOSE int fd = openat(proc_dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	size_t capacity = 0;
+	int rc = 0;
+
+	dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!dir)
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot list the processes");
+	(void)FLMEM_TAKE_FD(fd);
+	for (struct dirent *entry; !rc && scan.count < PROCESS_LIMIT && (entry = readdir(dir));) {
+		struct flmem_scan_row row;
+
+		if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
+		    read_row(proc_dirfd, entry->d_name, &row))
+			rc = append(&scan, &capacity, &row);
+	}
+	if (rc)
+		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot hold the processes");
+	if (scan.count)
+		qsort(scan.rows, scan.count, sizeof(*scan.rows), by_pid);
+	*ret_scan = scan;
+	scan = (struct flmem_scan){0};
+	return 0;
+}
+
+void flmem_scan_clear(struct flmem_scan *scan)
+{
+	free(scan->rows);
+	*scan = (struct flmem_scan){0};
+}
+
+const struct flmem_scan_row *flmem_scan_find(const struct flmem_scan *scan, pid_t pid)
+{
+	const struct flmem_scan_row key = {.pid = pid};
+
+	if (!scan->count)
+		return NULL;
+	return bsearch(&key, scan->rows, scan->count, sizeof(*scan->rows), by_pid);
+}
+
+bool flmem_scan_row_runs(const struct flmem_scan_row *row)
+{
+	return !row->kernel_thread && row->state != 'Z' && row->state != 'X';
+}
+
+bool flmem_scan_descends(const struct flmem_scan *scan, pid_t pid, pid_t ancestor)
+{
+	/* Parents were read at different moments, so a cycle is possible: bounded by the count. */
+	for (size_t steps = 0; steps <= scan->count && pid > 0; steps++) {
+		const struct flmem_scan_row *row;
+
+		if (pid == ancestor)
+			return true;
+		row = flmem_scan_find(scan, pid);
+		if (!row)
+			return false;
+		pid = row->parent;
+	}
+	return false;
+}
