@@ -20,7 +20,8 @@ struct cmd {
 	const char *const *examples; /* pairs of command line and what it does; NULL-terminated */
 	const struct opt *options;
 	size_t options_size;
-	bool takes_command; /* the first word that is no option starts a command line */
+	bool takes_command;	    /* the first word that is no option starts a command line */
+	enum opt_complete complete; /* what a shell may offer as an argument */
 	/*
 	 * `options` was zeroed, then filled. Returns the exit status; an error is reported by
 	 * returning cmd_fail(), everything else has been printed.

@@ -15,8 +15,13 @@ static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest
 	(void)options;
 	if (!rest->count)
 		return help_overview(stdout);
-	if (strcmp(rest->values[0], "exit-codes") == 0)
-		return help_exit_codes(stdout);
+	if (rest->count > 1) {
+		flmem_error_set(&err, FLMEM_EUSAGE, 0, "one command or topic at a time");
+		return cmd_fail(cmd, false, &err);
+	}
+	for (const struct help_topic *t = help_topics; t->name; t++)
+		if (strcmp(rest->values[0], t->name) == 0)
+			return t->print(stdout);
 	topic = cmd_find(rest->values[0]);
 	if (topic)
 		return help_command(topic, stdout);
@@ -41,5 +46,6 @@ const struct cmd cmd_help = {
 	.arguments = "[command | exit-codes]",
 	.examples = examples,
 	.options = options_table,
+	.complete = OPT_COMPLETE_TOPIC,
 	.run = run,
 };

@@ -10,6 +10,14 @@
 #define WIDTH	    79
 #define HELP_COLUMN 26
 
+const char help_about[] = "Keeps the memory of long-running federated-learning jobs in hand, from "
+			  "outside the process: no debugger, no restart, no change of code.";
+
+const struct help_topic help_topics[] = {
+	{"exit-codes", "the exit status of every command", help_exit_codes},
+	{0},
+};
+
 /* Prints words wrapped at WIDTH, continuing at `column`; `indent` is where the cursor stands. */
 static void wrap(const char *text, int column, int indent, FILE *out)
 {
@@ -29,7 +37,8 @@ static void wrap(const char *text, int column, int indent, FILE *out)
 		at += (int)length;
 		text += length;
 		if (*text == '\n') {
-			fprintf(out, "\n%*s", column, "");
+			/* No spaces at the end of an empty line between paragraphs. */
+			fprintf(out, "\n%*s", text[1] == '\n' ? 0 : column, "");
 			at = column;
 			text++;
 		} else if (*text) {
@@ -39,25 +48,29 @@ static void wrap(const char *text, int column, int indent, FILE *out)
 	fputc('\n', out);
 }
 
-static void option_left(const struct opt *o, char *out, size_t size)
+void help_option_value(const struct opt *o, char *out, size_t size)
 {
-	int used = o->letter ? snprintf(out, size, "  -%c, --%s", o->letter, o->name)
-			     : snprintf(out, size, "      --%s", o->name);
+	size_t used = 0;
 
-	if (o->kind == OPT_CHOICE) {
-		for (const char *const *c = o->choices; *c; c++)
-			used += snprintf(out + used, size - (size_t)used, "%c%s",
-					 c == o->choices ? '=' : '|', *c);
-	} else if (o->metavar) {
-		snprintf(out + used, size - (size_t)used, "=%s", o->metavar);
+	out[0] = '\0';
+	if (o->kind == OPT_FLAG)
+		return;
+	if (o->kind != OPT_CHOICE) {
+		snprintf(out, size, "%s", o->metavar ? o->metavar : "VALUE");
+		return;
 	}
+	for (const char *const *c = o->choices; *c && used < size; c++)
+		used += (size_t)snprintf(out + used, size - used, "%s%s", used ? "|" : "", *c);
 }
 
 static void print_option(const struct opt *o, FILE *out)
 {
-	char left[256];
+	char left[256], value[192];
 
-	option_left(o, left, sizeof(left));
+	help_option_value(o, value, sizeof(value));
+	snprintf(left, sizeof(left), "  %c%c%c --%s%s%s", o->letter ? '-' : ' ',
+		 o->letter ? o->letter : ' ', o->letter ? ',' : ' ', o->name, value[0] ? "=" : "",
+		 value);
 	if (strlen(left) + 2 > HELP_COLUMN)
 		fprintf(out, "%s\n%*s", left, HELP_COLUMN, "");
 	else
@@ -65,31 +78,34 @@ static void print_option(const struct opt *o, FILE *out)
 	wrap(o->help, HELP_COLUMN, HELP_COLUMN, out);
 }
 
+static void print_example(const char *line, const char *what, FILE *out)
+{
+	fprintf(out, "  %s\n      ", line);
+	wrap(what, 6, 6, out);
+}
+
 int help_command(const struct cmd *cmd, FILE *out)
 {
-	static const struct opt help_option = {
-		.name = "help", .letter = 'h', .help = "show this text"};
-
 	fprintf(out, "usage: flmem %s [options]%s%s\n\n", cmd->name, cmd->arguments ? " " : "",
 		cmd->arguments ? cmd->arguments : "");
 	wrap(cmd->description ? cmd->description : cmd->summary, 0, 0, out);
 	fputs("\noptions:\n", out);
 	for (const struct opt *o = cmd->options; o->name; o++)
 		print_option(o, out);
-	print_option(&help_option, out);
+	print_option(&opt_help, out);
 	if (cmd->examples)
 		fputs("\nexamples:\n", out);
 	for (const char *const *e = cmd->examples; e && e[0]; e += 2)
-		fprintf(out, "  %s\n      %s\n", e[0], e[1]);
+		print_example(e[0], e[1], out);
+	fputs("\n'flmem help exit-codes' explains the exit status.\n", out);
 	return 0;
 }
 
 int help_overview(FILE *out)
 {
-	fputs("usage: flmem <command> [options]\n\n"
-	      "Keeps the memory of long-running federated-learning jobs in hand, from outside the\n"
-	      "process.\n\ncommands:\n",
-	      out);
+	fputs("usage: flmem <command> [options]\n\n", out);
+	wrap(help_about, 0, 0, out);
+	fputs("\ncommands:\n", out);
 	for (const struct cmd *const *c = cmd_table; *c; c++)
 		fprintf(out, "  %-12s%s\n", (*c)->name, (*c)->summary);
 	fputs("\n'flmem <command> --help' tells more; 'flmem --version' prints the version.\n",

@@ -4,12 +4,29 @@
 
 /* Help texts, all made from the command and option tables. Each returns exit status 0. */
 
+#include <stddef.h>
 #include <stdio.h>
 
 struct cmd;
+struct opt;
+
+/* What flmem is, in two sentences. */
+extern const char help_about[];
+
+/* What `flmem help` explains besides the commands; ends in a row without a name. */
+struct help_topic {
+	const char *name;
+	const char *summary;
+	int (*print)(FILE *out);
+};
+
+extern const struct help_topic help_topics[];
 
 int help_overview(FILE *out);
 int help_command(const struct cmd *cmd, FILE *out);
 int help_exit_codes(FILE *out);
+
+/* "PID", "server|client": what stands for the option's value, "" for a flag. */
+void help_option_value(const struct opt *o, char *out, size_t size);
 
 #endif

@@ -10,6 +10,8 @@
 
 #define WORD_MAX 63
 
+const struct opt opt_help = {.name = "help", .letter = 'h', .help = "show this text"};
+
 static size_t min3(size_t a, size_t b, size_t c)
 {
 	size_t least = a < b ? a : b;

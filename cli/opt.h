@@ -33,6 +33,7 @@ enum opt_complete {
 	OPT_COMPLETE_DIRECTORY,
 	OPT_COMPLETE_PID,
 	OPT_COMPLETE_COMMAND,
+	OPT_COMPLETE_TOPIC, /* what `flmem help` knows */
 };
 
 struct opt {
@@ -45,6 +46,9 @@ struct opt {
 	enum opt_complete complete;
 	const char *help; /* one sentence without a full stop */
 };
+
+/* Understood by every command and therefore in no table. */
+extern const struct opt opt_help;
 
 struct opt_pids {
 	pid_t *values;

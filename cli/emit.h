@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_CLI_EMIT_H
+#define FLMEM_CLI_EMIT_H
+
+/*
+ * Files made from the command and option tables: completions, man pages, the option reference. They
+ * belong to flmem-gen, a program of the build (`make generate`), and are not part of flmem.
+ */
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "cmd.h"
+
+void emit_bash(FILE *out);
+void emit_zsh(FILE *out);
+void emit_fish(FILE *out);
+void emit_markdown(FILE *out);
+void emit_man_overview(FILE *out);
+void emit_man_command(const struct cmd *cmd, FILE *out);
+
+/* The second line of every generated file, behind the format's own comment mark. */
+#define EMIT_ORIGIN "Generated from the option tables; 'make generate' renews it."
+
+/* Options of the program itself, before any command; ends in a row without a name. */
+extern const struct opt emit_global_options[];
+
+/* Calls `print` for each option of the command and at last for --help. */
+void emit_each_option(const struct cmd *cmd,
+		      void (*print)(const struct cmd *cmd, const struct opt *o, FILE *out),
+		      FILE *out);
+
+/* Prints the text with `mark` in front of each character of `special`. */
+void emit_marked(const char *text, const char *special, const char *mark, FILE *out);
+
+/* What a shell offers for the option's value. */
+enum opt_complete emit_completes(const struct opt *o);
+
+bool emit_repeats(const struct opt *o);
+
+#endif

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "emit.h"
+#include "help.h"
+
+static const char head[] =
+	"# SPDX-License-Identifier: Apache-2.0\n"
+	"# " EMIT_ORIGIN "\n"
+	"\n"
+	"# True when the given command (none: no command yet) is being completed.\n"
+	"function __flmem_is\n"
+	"	set -l words (commandline -opc)\n"
+	"	if test (count $argv) -eq 0\n"
+	"		test (count $words) -eq 1\n"
+	"	else\n"
+	"		test (count $words) -ge 2; and test $words[2] = $argv[1]\n"
+	"	end\n"
+	"end\n"
+	"\n"
+	"# Completes the command line behind flmem's own options; the arguments are those of them\n"
+	"# that take their value from the next word.\n"
+	"function __flmem_line\n"
+	"	set -l words (commandline -opc)\n"
+	"	set -l at 3\n"
+	"	while test $at -le (count $words)\n"
+	"		if test $words[$at] = --\n"
+	"			set at (math $at + 1)\n"
+	"			break\n"
+	"		else if contains -- $words[$at] $argv\n"
+	"			set at (math $at + 2)\n"
+	"		else if string match -q -- '-*' $words[$at]\n"
+	"			set at (math $at + 1)\n"
+	"		else\n"
+	"			break\n"
+	"		end\n"
+	"	end\n"
+	"	if test $at -gt (math (count $words) + 1)\n"
+	"		return\n"
+	"	end\n"
+	"	complete -C (string join -- ' ' (string escape -- $words[$at..-1]) (commandline "
+	"-ct))\n"
+	"end\n"
+	"\n"
+	"complete -c flmem -f\n";
+
+/* Inside '...' fish knows two escapes. */
+static void print_text(const char *text, FILE *out)
+{
+	fputc('\'', out);
+	emit_marked(text, "'\\", "\\", out);
+	fputc('\'', out);
+}
+
+static void print_value(const struct opt *o, FILE *out)
+{
+	if (o->kind == OPT_CHOICE) {
+		fputs(" -x -a '", out);
+		for (const char *const *c = o->choices; *c; c++)
+			fprintf(out, "%s%s", c == o->choices ? "" : " ", *c);
+		fputc('\'', out);
+		return;
+	}
+	switch (emit_completes(o)) {
+	case OPT_COMPLETE_FILE:
+		fputs(" -r -F", out);
+		break;
+	case OPT_COMPLETE_DIRECTORY:
+		fputs(" -x -a '(__fish_complete_directories)'", out);
+		break;
+	case OPT_COMPLETE_PID:
+		fputs(" -x -a '(__fish_complete_pids)'", out);
+		break;
+	case OPT_COMPLETE_COMMAND:
+		fputs(" -x -a '(__fish_complete_command)'", out);
+		break;
+	case OPT_COMPLETE_TOPIC:
+	case OPT_COMPLETE_NONE:
+		fputs(" -x", out);
+		break;
+	}
+}
+
+static void print_option(const struct cmd *cmd, const struct opt *o, FILE *out)
+{
+	fputs("complete -c flmem -n '__flmem_is", out);
+	if (cmd)
+		fprintf(out, " %s", cmd->name);
+	fprintf(out, "' -l %s", o->name);
+	if (o->letter)
+		fprintf(out, " -s %c", o->letter);
+	if (o->kind != OPT_FLAG)
+		print_value(o, out);
+	fputs(" -d ", out);
+	print_text(o->help, out);
+	fputc('\n', out);
+}
+
+static void print_valued(const struct cmd *cmd, const struct opt *o, FILE *out)
+{
+	(void)cmd;
+	if (o->kind == OPT_FLAG)
+		return;
+	fprintf(out, " --%s", o->name);
+	if (o->letter)
+		fprintf(out, " -%c", o->letter);
+}
+
+static void print_word(const char *condition, const char *word, const char *summary, FILE *out)
+{
+	fprintf(out, "complete -c flmem -n '__flmem_is%s' -a %s -d ", condition, word);
+	print_text(summary, out);
+	fputc('\n', out);
+}
+
+static void print_topics(const struct cmd *cmd, FILE *out)
+{
+	char condition[64];
+
+	snprintf(condition, sizeof(condition), " %s", cmd->name);
+	for (const struct cmd *const *c = cmd_table; *c; c++)
+		print_word(condition, (*c)->name, (*c)->summary, out);
+	for (const struct help_topic *t = help_topics; t->name; t++)
+		print_word(condition, t->name, t->summary, out);
+}
+
+static void print_command(const struct cmd *cmd, FILE *out)
+{
+	fputc('\n', out);
+	emit_each_option(cmd, print_option, out);
+	if (cmd->takes_command) {
+		fprintf(out, "complete -c flmem -n '__flmem_is %s' -x -a '(__flmem_line",
+			cmd->name);
+		emit_each_option(cmd, print_valued, out);
+		fputs(")'\n", out);
+	} else if (cmd->complete == OPT_COMPLETE_TOPIC) {
+		print_topics(cmd, out);
+	} else if (cmd->complete != OPT_COMPLETE_NONE) {
+		fprintf(out, "complete -c flmem -n '__flmem_is %s' -F\n", cmd->name);
+	}
+}
+
+void emit_fish(FILE *out)
+{
+	fputs(head, out);
+	for (const struct cmd *const *c = cmd_table; *c; c++)
+		print_word("", (*c)->name, (*c)->summary, out);
+	for (const struct opt *o = emit_global_options; o->name; o++)
+		print_option(NULL, o, out);
+	for (const struct cmd *const *c = cmd_table; *c; c++)
+		print_command(*c, out);
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "emit.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include <flmem/version.h>
+
+#include "help.h"
+
+/*
+ * Text of a man(7) page: backslashes and dashes are escaped, a dot or a quote that begins a line is
+ * no request, an empty line begins a paragraph.
+ */
+static void print_text(const char *text, const char *paragraph, FILE *out)
+{
+	bool line_start = true;
+
+	for (; *text; text++) {
+		if (text[0] == '\n' && text[1] == '\n') {
+			fprintf(out, "\n%s\n", paragraph);
+			text++;
+			line_start = true;
+			continue;
+		}
+		if (*text == '\n') {
+			fputs("\n.br\n", out);
+			line_start = true;
+			continue;
+		}
+		if (line_start && (*text == '.' || *text == '\''))
+			fputs("\\&", out);
+		if (*text == '\\')
+			fputs("\\e", out);
+		else if (*text == '-')
+			fputs("\\-", out);
+		else
+			fputc(*text, out);
+		line_start = false;
+	}
+	fputc('\n', out);
+}
+
+static void print_head(const char *name, const char *summary, FILE *out)
+{
+	fputs(".\\\" SPDX-License-Identifier: Apache-2.0\n.\\\" " EMIT_ORIGIN "\n.TH ", out);
+	for (const char *p = name; *p; p++)
+		fputc(toupper((unsigned char)*p), out);
+	fprintf(out, " 1 \"\" \"flmem %s\" \"User Commands\"\n.SH NAME\n", flmem_version());
+	emit_marked(name, "-", "\\", out);
+	fputs(" \\- ", out);
+	print_text(summary, ".PP", out);
+	fputs(".SH SYNOPSIS\n", out);
+}
+
+static void print_exit_status(FILE *out)
+{
+	fputs(".SH EXIT STATUS\n", out);
+	for (int status = 0; flmem_exit_status_meaning(status); status++)
+		fprintf(out, ".TP\n.B %d\n%s\n", status, flmem_exit_status_meaning(status));
+}
+
+static void print_option(const struct cmd *cmd, const struct opt *o, FILE *out)
+{
+	char value[192];
+
+	(void)cmd;
+	help_option_value(o, value, sizeof(value));
+	fputs(".TP\n", out);
+	if (o->letter)
+		fprintf(out, "\\fB\\-%c\\fR, ", o->letter);
+	fputs("\\fB\\-\\-", out);
+	emit_marked(o->name, "-", "\\", out);
+	fputs("\\fR", out);
+	if (value[0]) {
+		fputs(o->kind == OPT_CHOICE ? "=" : "=\\fI", out);
+		emit_marked(value, "-\\", "\\", out);
+		fputs("\\fR", out);
+	}
+	fputc('\n', out);
+	print_text(o->help, ".IP", out);
+}
+
+static void print_see_also(const struct cmd *cmd, FILE *out)
+{
+	const char *between = cmd ? ",\n" : "";
+
+	fputs(".SH SEE ALSO\n", out);
+	if (cmd)
+		fputs(".BR flmem (1)", out);
+	for (const struct cmd *const *c = cmd_table; *c; c++) {
+		if (*c == cmd)
+			continue;
+		fprintf(out, "%s.BR flmem\\-%s (1)", between, (*c)->name);
+		between = ",\n";
+	}
+	fputc('\n', out);
+}
+
+void emit_man_command(const struct cmd *cmd, FILE *out)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "flmem-%s", cmd->name);
+	print_head(name, cmd->summary, out);
+	fprintf(out, ".B flmem %s\n[\\fIoptions\\fR]\n", cmd->name);
+	if (cmd->arguments)
+		print_text(cmd->arguments, ".PP", out);
+	fputs(".SH DESCRIPTION\n", out);
+	print_text(cmd->description ? cmd->description : cmd->summary, ".PP", out);
+	fputs(".SH OPTIONS\n", out);
+	emit_each_option(cmd, print_option, out);
+	print_exit_status(out);
+	if (cmd->examples)
+		fputs(".SH EXAMPLES\n", out);
+	for (const char *const *e = cmd->examples; e && e[0]; e += 2) {
+		fputs(".TP\n.B ", out);
+		print_text(e[0], ".IP", out);
+		print_text(e[1], ".IP", out);
+	}
+	print_see_also(cmd, out);
+}
+
+void emit_man_overview(FILE *out)
+{
+	print_head("flmem", "keeps the memory of federated-learning jobs in hand", out);
+	fputs(".B flmem\n.I command\n[\\fIoptions\\fR]\n.SH DESCRIPTION\n", out);
+	print_text(help_about, ".PP", out);
+	fputs(".PP\nResults go to standard output, everything else to standard error. With\n"
+	      ".B \\-\\-json\na command prints one JSON object.\n.SH COMMANDS\n",
+	      out);
+	for (const struct cmd *const *c = cmd_table; *c; c++) {
+		fprintf(out, ".TP\n.BR flmem\\-%s (1)\n", (*c)->name);
+		print_text((*c)->summary, ".IP", out);
+	}
+	fputs(".SH OPTIONS\n", out);
+	for (const struct opt *o = emit_global_options; o->name; o++)
+		print_option(NULL, o, out);
+	print_exit_status(out);
+	print_see_also(NULL, out);
+}

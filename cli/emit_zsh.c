@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "emit.h"
+#include "help.h"
+
+static const char *const actions[] = {
+	[OPT_COMPLETE_NONE] = " ",
+	[OPT_COMPLETE_FILE] = "_files",
+	[OPT_COMPLETE_DIRECTORY] = "_files -/",
+	[OPT_COMPLETE_PID] = "_pids",
+	[OPT_COMPLETE_COMMAND] = "_command_names -e",
+	[OPT_COMPLETE_TOPIC] = "_flmem_topics",
+};
+
+/* Inside '...' and inside [...] of an _arguments row. */
+static void print_text(const char *text, FILE *out)
+{
+	for (; *text; text++) {
+		if (*text == '\'')
+			fputs("'\\''", out);
+		else if (*text == '[' || *text == ']' || *text == ':' || *text == '\\')
+			fprintf(out, "\\%c", *text);
+		else
+			fputc(*text, out);
+	}
+}
+
+static void print_value(const struct opt *o, FILE *out)
+{
+	fputc(':', out);
+	print_text(o->metavar ? o->metavar : o->name, out);
+	fputc(':', out);
+	if (o->kind != OPT_CHOICE) {
+		fputs(actions[emit_completes(o)], out);
+		return;
+	}
+	fputc('(', out);
+	for (const char *const *c = o->choices; *c; c++)
+		fprintf(out, "%s%s", c == o->choices ? "" : " ", *c);
+	fputc(')', out);
+}
+
+/* '(-p --pid)'{-p+,--pid=}'[help]:PID:_pids' ; '*' instead of the exclusion where it may repeat */
+static void print_option(const struct cmd *cmd, const struct opt *o, FILE *out)
+{
+	const char *equals = o->kind == OPT_FLAG ? "" : "=", *plus = o->kind == OPT_FLAG ? "" : "+";
+
+	(void)cmd;
+	fputs(" \\\n		", out);
+	if (o->letter && emit_repeats(o))
+		fprintf(out, "'*'{-%c%s,--%s%s}'", o->letter, plus, o->name, equals);
+	else if (o->letter)
+		fprintf(out, "'(-%c --%s)'{-%c%s,--%s%s}'", o->letter, o->name, o->letter, plus,
+			o->name, equals);
+	else
+		fprintf(out, "'%s--%s%s", emit_repeats(o) ? "*" : "", o->name, equals);
+	fputc('[', out);
+	print_text(o->help, out);
+	fputc(']', out);
+	if (o->kind != OPT_FLAG)
+		print_value(o, out);
+	fputc('\'', out);
+}
+
+static void print_command(const struct cmd *cmd, FILE *out)
+{
+	fprintf(out, "_flmem_%s() {\n	_arguments -s -S :", cmd->name);
+	emit_each_option(cmd, print_option, out);
+	if (cmd->takes_command)
+		fputs(" \\\n		'(-)1:command:_command_names -e' '*::arguments:_normal'",
+		      out);
+	else if (cmd->complete != OPT_COMPLETE_NONE)
+		fprintf(out, " \\\n		'*:argument:%s'", actions[cmd->complete]);
+	fputs("\n}\n\n", out);
+}
+
+static void print_commands(FILE *out)
+{
+	fputs("_flmem_commands() {\n	local -a commands=(\n", out);
+	for (const struct cmd *const *c = cmd_table; *c; c++) {
+		fprintf(out, "		'%s:", (*c)->name);
+		print_text((*c)->summary, out);
+		fputs("'\n", out);
+	}
+	fputs("	)\n	_describe -t commands command commands\n}\n\n", out);
+	fputs("_flmem_topics() {\n	local -a topics=(\n", out);
+	for (const struct help_topic *t = help_topics; t->name; t++) {
+		fprintf(out, "		'%s:", t->name);
+		print_text(t->summary, out);
+		fputs("'\n", out);
+	}
+	fputs("	)\n	_flmem_commands\n	_describe -t topics topic topics\n}\n\n", out);
+}
+
+void emit_zsh(FILE *out)
+{
+	fputs("#compdef flmem\n# SPDX-License-Identifier: Apache-2.0\n# " EMIT_ORIGIN "\n\n", out);
+	print_commands(out);
+	for (const struct cmd *const *c = cmd_table; *c; c++)
+		print_command(*c, out);
+	fputs("_flmem() {\n	local curcontext=$curcontext state line\n	_arguments -C :",
+	      out);
+	for (const struct opt *o = emit_global_options; o->name; o++)
+		print_option(NULL, o, out);
+	fputs(" \\\n		'1: :_flmem_commands' '*:: :->rest' && return\n"
+	      "	[[ $state == rest ]] || return\n"
+	      "	(( $+functions[_flmem_$line[1]] )) || return\n"
+	      "	curcontext=${curcontext%:*:*}:flmem-$line[1]:\n"
+	      "	_flmem_$line[1]\n"
+	      "}\n\n"
+	      "_flmem \"$@\"\n",
+	      out);
+}

@@ -1,0 +1,79 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+# Generated from the option tables; 'make generate' renews it.
+
+# _flmem_offer WORD COMPGEN-ARGUMENTS: what compgen knows that starts with the word
+_flmem_offer()
+{
+	local word=$1
+	shift
+	mapfile -t COMPREPLY < <(compgen "$@" -- "$word")
+}
+
+_flmem_pids()
+{
+	local directories=(/proc/[0-9]*)
+	_flmem_offer "$1" -W "${directories[*]#/proc/}"
+}
+
+_flmem_files()
+{
+	compopt -o filenames 2>/dev/null
+	_flmem_offer "$1" "$2"
+}
+
+# _flmem_line VALUED: completes the command line behind flmem's own options
+_flmem_line()
+{
+	local begin=2
+	while ((begin < COMP_CWORD)); do
+		case ${COMP_WORDS[begin]} in
+		--) ((begin += 1)) && break ;;
+		-*)
+			if [[ ${COMP_WORDS[begin + 1]} == = ]]; then
+				((begin += 3))
+			elif [[ " $1 " == *" ${COMP_WORDS[begin]} "* ]]; then
+				((begin += 2))
+			else
+				((begin += 1))
+			fi
+			;;
+		*) break ;;
+		esac
+	done
+	[[ $begin -lt $COMP_CWORD || ${COMP_WORDS[begin]} != -* ]] || return 1
+	if declare -F _command_offset >/dev/null; then
+		_command_offset "$begin"
+	elif ((begin == COMP_CWORD)); then
+		_flmem_offer "${COMP_WORDS[COMP_CWORD]}" -c
+	else
+		_flmem_files "${COMP_WORDS[COMP_CWORD]}" -f
+	fi
+}
+
+_flmem()
+{
+	local word=${COMP_WORDS[COMP_CWORD]} option=${COMP_WORDS[COMP_CWORD - 1]} options=
+	COMPREPLY=()
+	# Readline splits --option=value into three words.
+	if [[ $word == = ]]; then
+		word=
+	elif [[ $option == = ]]; then
+		option=${COMP_WORDS[COMP_CWORD - 2]}
+	fi
+	if ((COMP_CWORD == 1)); then
+		_flmem_offer "$word" -W "help --help --version"
+		return
+	fi
+	case ${COMP_WORDS[1]} in
+	help)
+		options=" --help"
+		[[ $word == -* ]] || _flmem_offer "$word" -W "help exit-codes"
+		;;
+	esac
+	if [[ $word == -* && -n $options ]]; then
+		_flmem_offer "$word" -W "$options"
+	fi
+}
+
+complete -F _flmem flmem

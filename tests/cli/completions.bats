@@ -1,0 +1,78 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# The completions, asked in the shells that they are for.
+
+load helpers
+
+setup_file() {
+	mkdir -p "$BATS_FILE_TMPDIR/completions" "$BATS_FILE_TMPDIR/docs/man"
+	"$FLMEM_GEN" "$BATS_FILE_TMPDIR"
+}
+
+setup() {
+	COMPLETIONS=$BATS_FILE_TMPDIR/completions
+}
+
+# Words of the command line as readline splits them; the last one is being completed.
+in_bash() {
+	# shellcheck disable=SC2016
+	run_command bash --norc -c 'source "$1"; shift
+		COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+		_flmem 2>/dev/null
+		printf "%s\n" "${COMPREPLY[@]}"' -- "$COMPLETIONS/flmem.bash" "$@"
+}
+
+in_fish() {
+	requires fish
+	run_command fish --no-config -c "source $COMPLETIONS/flmem.fish; complete -C'$1'"
+}
+
+in_zsh() {
+	requires zsh
+	run_command "$FLMEM_TESTS/cli/zsh-complete" "$COMPLETIONS" "$1"
+}
+
+has_word() {
+	grep -qE -- "^$1([[:space:]]|\$)" <<<"$output" || fail "'$1' is not offered"
+}
+
+has_no_word() {
+	! grep -qE -- "^$1([[:space:]]|\$)" <<<"$output" || fail "'$1' is offered"
+}
+
+@test "bash offers commands, options, topics" {
+	in_bash flmem he
+	[ "$output" = help ]
+	in_bash flmem --
+	has_word --version
+	in_bash flmem help --
+	[ "$output" = --help ]
+	in_bash flmem help ex
+	[ "$output" = exit-codes ]
+	in_bash flmem nosuchcommand ''
+	[ -z "$output" ]
+}
+
+@test "fish offers commands, options, topics" {
+	in_fish 'flmem he'
+	has_word help
+	in_fish 'flmem --'
+	has_word --version
+	in_fish 'flmem help --'
+	has_word --help
+	has_no_word --version
+	in_fish 'flmem help ex'
+	has_word exit-codes
+}
+
+@test "zsh offers commands, options, topics" {
+	in_zsh 'flmem he'
+	has_word help
+	in_zsh 'flmem --'
+	has_word --version
+	in_zsh 'flmem help --'
+	has_word --help
+	has_no_word --version
+	in_zsh 'flmem help ex'
+	has_word exit-codes
+}

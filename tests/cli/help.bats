@@ -1,0 +1,111 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# Help, man pages and the option reference, for every command in the table.
+
+load helpers
+
+# The tables as flmem-gen writes them now; check.generated compares them with the committed files.
+setup_file() {
+	mkdir -p "$BATS_FILE_TMPDIR/completions" "$BATS_FILE_TMPDIR/docs/man"
+	"$FLMEM_GEN" "$BATS_FILE_TMPDIR"
+}
+
+commands() {
+	"$FLMEM" help | awk '/^commands:/ { on = 1; next } /^$/ { on = 0 } on { print $1 }'
+}
+
+options_of() {
+	awk -v head="## flmem $1" '$0 == head { on = 1; next } /^## / { on = 0 } on' \
+		"$BATS_FILE_TMPDIR/docs/options.md" | grep '^| .-' | cut -d'|' -f2 |
+		grep -oE -- '--[a-z0-9-]+'
+}
+
+@test "the overview lists commands" {
+	flmem help
+	assert_status 0
+	local overview=$output
+	flmem --help
+	assert_status 0
+	[ "$output" = "$overview" ]
+	[ "$(commands | wc -l)" -ge 1 ]
+}
+
+@test "every command explains each of its options" {
+	local command option
+	for command in $(commands); do
+		flmem "$command" --help
+		assert_status 0
+		[ -z "$stderr" ]
+		assert_output "^usage: flmem $command "
+		[ -n "$(options_of "$command")" ]
+		for option in $(options_of "$command"); do
+			grep -qE -- "^ .* $option([ =]|\$)" <<<"$output" || fail "no $option"
+		done
+	done
+}
+
+@test "help and --help are the same text" {
+	local command
+	for command in $(commands); do
+		flmem help "$command"
+		local text=$output
+		flmem "$command" -h
+		[ "$output" = "$text" ]
+	done
+}
+
+@test "no help line is wider than 80 columns or ends in a space" {
+	local topic
+	for topic in '' exit-codes $(commands); do
+		# shellcheck disable=SC2086
+		flmem help $topic
+		! grep -nE '.{81}| $' <<<"$output" || fail "too wide or a trailing space"
+	done
+}
+
+@test "the exit codes are those of the contract" {
+	flmem help exit-codes
+	assert_status 0
+	[ "$(grep -c '^  [0-9] ' <<<"$output")" = 9 ]
+}
+
+@test "every command has an unknown-option error that names the nearest" {
+	local command option
+	for command in $(commands); do
+		option=$(options_of "$command" | grep -vx -- --help | grep -E '.{7}' | head -1)
+		[ -n "$option" ] || continue
+		flmem "$command" "${option%?}_"
+		assert_error 2 "flmem $command: unknown option '${option%?}_'; did you mean '--"
+	done
+}
+
+@test "man pages are free of warnings" {
+	requires man mandoc
+	local page warnings
+	for page in "$BATS_FILE_TMPDIR"/docs/man/*.1; do
+		warnings=$(LC_ALL=C.UTF-8 MANWIDTH=80 man --warnings -E UTF-8 -l "$page" 2>&1 >/dev/null)
+		[ -z "$warnings" ] || fail "$page: $warnings"
+		# A date would make the page differ with every build.
+		warnings=$(mandoc -Tlint -W warning "$page" | grep -v 'missing date' || true)
+		[ -z "$warnings" ] || fail "$page: $warnings"
+	done
+}
+
+@test "every man page has the sections that a reader looks for" {
+	local command section page
+	for command in $(commands); do
+		page=$BATS_FILE_TMPDIR/docs/man/flmem-$command.1
+		for section in NAME SYNOPSIS DESCRIPTION OPTIONS 'EXIT STATUS' EXAMPLES 'SEE ALSO'; do
+			grep -qx "\.SH $section" "$page" || fail "$page: no $section"
+		done
+	done
+}
+
+@test "the version is one line" {
+	flmem --version
+	assert_status 0
+	assert_output '^flmem [0-9]+\.[0-9]+\.[0-9]+$'
+	local version=$output
+	flmem -V
+	[ "$output" = "$version" ]
+}
