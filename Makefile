@@ -1,22 +1,67 @@
 # SPDX-License-Identifier: Apache-2.0
-# A thin front for CMake; everything real is in CMakeLists.txt and its presets.
+# A thin front for CMake; everything real is in CMakeLists.txt, its presets and scripts/.
 .POSIX:
-.PHONY: all setup check clean install
+.PHONY: all demo check bench soak fuzz generate format install deb clean
+
+PREFIX = /usr/local
+DESTDIR =
 
 all:
-	cmake --preset release
+	scripts/setup build
+	cmake --preset release -DCMAKE_INSTALL_PREFIX=$(PREFIX)
 	cmake --build --preset release
 
-setup:
-	scripts/setup build test
+demo:
+	scripts/setup build demo
+	cmake --preset release
+	cmake --build --preset release
+	demo/run build/release/cli/flmem
 
-check: setup
+# Every compiler and preset first, then all tests on the sanitised build.
+check:
+	scripts/setup build test
+	cmake --preset ci
+	cmake --build --preset ci
+	cmake --preset clang
+	cmake --build --preset clang
 	cmake --preset dev
 	cmake --build --preset dev
-	ctest --preset dev --output-on-failure
+	scripts/test dev
+
+bench:
+	scripts/setup build bench
+	cmake --preset release
+	cmake --build --preset release
+	tests/bench/run build/release
+
+soak:
+	scripts/setup build soak
+	cmake --preset release
+	cmake --build --preset release
+	tests/soak/run build/release
+
+fuzz:
+	scripts/setup build test
+	cmake --preset fuzz
+	cmake --build --preset fuzz
+	tests/fuzz/run build/fuzz
+
+generate:
+	scripts/setup build
+	cmake --preset release
+	cmake --build --preset release --target generate
+
+format:
+	git ls-files -co --exclude-standard -- '*.c' '*.h' | xargs clang-format -i
 
 install: all
 	cmake --install build/release
+
+deb:
+	scripts/setup build deb
+	cmake --preset release -DCMAKE_INSTALL_PREFIX=/usr
+	cmake --build --preset release
+	cd build/release && cpack -G DEB
 
 clean:
 	rm -rf build

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+# What is installed besides the programs, and the .deb (make deb).
+configure_file(cmake/flmem.pc.in flmem.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/flmem.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+install(FILES completions/flmem.bash RENAME flmem
+	DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install(FILES completions/_flmem DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions)
+install(FILES completions/flmem.fish
+	DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+install(DIRECTORY docs/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1
+	FILES_MATCHING PATTERN "*.1")
+install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_VENDOR flmem)
+set(CPACK_PACKAGE_CONTACT "flmem developers <flmem@example.org>")
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION utils)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS libjemalloc2)
+set(CPACK_DEBIAN_PACKAGE_DESCRIPTION
+"Names the allocator of a live process, gives its retained memory back to the
+kernel without a debugger, a restart or a code change, and starts jobs with
+the memory settings that fit their role.")
+set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/cmake/debian-docs.cmake)
+include(CPack)

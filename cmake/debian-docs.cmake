@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+# Documentation as Debian Policy has it: compressed man pages (12.1), and a copyright file that
+# points at the common licence instead of repeating it (12.5).
+file(GLOB_RECURSE PAGES ${CPACK_TEMPORARY_INSTALL_DIRECTORY}/flmem*.1)
+foreach(page ${PAGES})
+	execute_process(COMMAND gzip -9nf ${page} COMMAND_ERROR_IS_FATAL ANY)
+endforeach()
+
+file(GLOB_RECURSE LICENCE ${CPACK_TEMPORARY_INSTALL_DIRECTORY}/share/doc/flmem/LICENSE
+	${CPACK_TEMPORARY_INSTALL_DIRECTORY}/LICENSE)
+foreach(file ${LICENCE})
+	cmake_path(GET file PARENT_PATH directory)
+	file(REMOVE ${file})
+	file(WRITE ${directory}/copyright
+"Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
+Upstream-Name: flmem
+
+Files: *
+Copyright: The flmem authors
+License: Apache-2.0
+ On Debian systems the full text of the Apache License, version 2.0, is in
+ /usr/share/common-licenses/Apache-2.0.
+")
+endforeach()

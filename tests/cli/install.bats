@@ -1,0 +1,88 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# What `make install` and `make deb` put where, from the build that `make check` makes for it.
+
+load helpers
+
+setup_file() {
+	export BUILD=$FLMEM_TESTS/../build/ci
+	[ -x "$BUILD/cli/flmem" ] || skip "needs the build of the preset ci, which 'make check' makes"
+	export ROOT=$BATS_FILE_TMPDIR/root
+	DESTDIR=$ROOT cmake --install "$BUILD" >"$BATS_FILE_TMPDIR/log" 2>&1
+	export LIBRARIES
+	LIBRARIES=$(dirname "$(find "$ROOT" -name 'libflmem.so.0')")
+}
+
+@test "the installed command finds its library and runs" {
+	run_command env "LD_LIBRARY_PATH=$LIBRARIES" "$ROOT/usr/bin/flmem" --version
+	assert_status 0
+	assert_output '^flmem [0-9]'
+}
+
+@test "every man page and completion is there" {
+	local page
+	for page in "$FLMEM_TESTS"/../docs/man/*.1; do
+		[ -s "$ROOT/usr/share/man/man1/$(basename "$page")" ]
+	done
+	[ -s "$ROOT/usr/share/bash-completion/completions/flmem" ]
+	[ -s "$ROOT/usr/share/zsh/vendor-completions/_flmem" ]
+	[ -s "$ROOT/usr/share/fish/vendor_completions.d/flmem.fish" ]
+}
+
+@test "a program builds and runs against the library through pkg-config" {
+	local source=$BATS_TEST_TMPDIR/use.c flags
+	cat >"$source" <<-'END'
+		#include <stdio.h>
+		#include <flmem/error.h>
+		#include <flmem/version.h>
+		int main(void)
+		{
+			printf("%s %d\n", flmem_version(), flmem_code_exit_status(FLMEM_EPERM));
+			return 0;
+		}
+	END
+	flags=$(PKG_CONFIG_PATH=$LIBRARIES/pkgconfig PKG_CONFIG_SYSROOT_DIR=$ROOT \
+		pkg-config --cflags --libs flmem)
+	# shellcheck disable=SC2086
+	cc -o "$BATS_TEST_TMPDIR/use" "$source" $flags
+	run_command env "LD_LIBRARY_PATH=$LIBRARIES" "$BATS_TEST_TMPDIR/use"
+	assert_status 0
+	assert_output '^[0-9.]+ 4$'
+}
+
+@test "the library shows only its public names" {
+	run_command bash -c "nm -D --defined-only '$LIBRARIES/libflmem.so.0' | awk '{ print \$3 }'"
+	assert_status 0
+	! grep -v '^flmem_' <<<"$output" || fail "foreign names"
+}
+
+@test "every public function is in the library" {
+	local name names
+	names=$(cat "$ROOT"/usr/include/flmem/*.h | tr '\n' ' ' | grep -oE 'FLMEM_API [^;(]*\(' |
+		grep -oE 'flmem_[a-z0-9_]+\(' | tr -d '(' | sort -u)
+	[ -n "$names" ]
+	run_command nm -D --defined-only "$LIBRARIES/libflmem.so.0"
+	for name in $names; do
+		grep -q " $name\$" <<<"$output" || fail "$name is declared and missing"
+	done
+}
+
+@test "a .deb is made, complete and well-formed" {
+	requires dpkg-deb dpkg-shlibdeps
+	local deb
+	run_command cpack -G DEB --config "$BUILD/CPackConfig.cmake" -B "$BATS_TEST_TMPDIR"
+	assert_status 0
+	deb=$(find "$BATS_TEST_TMPDIR" -maxdepth 1 -name 'flmem_*.deb')
+	run_command dpkg-deb -c "$deb"
+	assert_output 'usr/bin/flmem'
+	assert_output 'usr/share/man/man1/flmem.1.gz'
+	assert_output 'libflmem.so.0'
+	assert_output 'usr/include/flmem/error.h'
+	assert_output 'pkgconfig/flmem.pc'
+	run_command dpkg-deb -f "$deb" Depends
+	assert_output 'libc6'
+	assert_output 'libcjson1'
+	# The loader finds the library in its own directories; a search path would only be a risk.
+	run_command readelf -d "$BATS_TEST_TMPDIR"/_CPack_Packages/*/DEB/*/usr/bin/flmem
+	refute_output 'RUNPATH'
+}
