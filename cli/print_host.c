@@ -59,11 +59,12 @@ static void print_cgroup(const struct flmem_host_report *host, FILE *out)
 
 	label("cgroup", out);
 	if (host->cgroup_max_bytes.unknown)
-		fprintf(out, "no limit known: %s\n", host->cgroup_max_bytes.unknown);
+		fputs(host->cgroup_max_bytes.unknown, out);
 	else
-		fprintf(out, "limit %s, %s used\n",
-			format_bytes_or(host->cgroup_max_bytes, "?", max),
-			format_bytes_or(host->cgroup_used_bytes, "?", used));
+		fprintf(out, "limit %s", format_bytes(host->cgroup_max_bytes.value, max));
+	if (!host->cgroup_used_bytes.unknown)
+		fprintf(out, ", %s used", format_bytes(host->cgroup_used_bytes.value, used));
+	fputc('\n', out);
 }
 
 static void print_permission(const char *whose, const struct flmem_permission *permission,

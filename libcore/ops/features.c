@@ -126,12 +126,13 @@ static bool look_interface(const struct flmem_platform *platform, enum flmem_int
 {
 	const struct flmem_interface_info *info = &flmem_interfaces[interface];
 	const struct flmem_interface_result *result = &platform->interfaces[interface];
+	bool gated = needs_tracing(interface) && platform->own_gate != FLMEM_GATE_OPEN;
 
-	if (!result->error) {
+	if (!result->error && !(result->untried && gated)) {
 		flmem_buf_puts(why, info->use);
 		return true;
 	}
-	if (needs_tracing(interface) && platform->own_gate != FLMEM_GATE_OPEN)
+	if (gated)
 		flmem_buf_puts(why, flmem_gate_why(platform->own_gate));
 	else if (result->killed)
 		flmem_buf_puts(why, "a seccomp filter kills the caller");

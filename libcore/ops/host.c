@@ -6,12 +6,15 @@
 #include <gnu/libc-version.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "allocators/installed.h"
 #include "base/cleanup.h"
 #include "ops/features.h"
+#include "proc/cgroup.h"
 #include "proc/host.h"
 #include "proc/probe.h"
+#include "proc/process.h"
 #include "runtimes/nvml.h"
 
 static int no_memory(struct flmem_error *err)
@@ -34,8 +37,6 @@ static int copy_facts(const struct flmem_host_facts *facts, struct flmem_host_re
 	report->swap_total_bytes = facts->swap_total_bytes;
 	report->swap_free_bytes = facts->swap_free_bytes;
 	report->yama_level = facts->yama_level;
-	report->cgroup_max_bytes = FLMEM_UNKNOWN("not read");
-	report->cgroup_used_bytes = FLMEM_UNKNOWN("not read");
 	return 0;
 }
 
@@ -45,6 +46,8 @@ static enum flmem_gate own_gate(const struct flmem_host_facts *facts,
 {
 	enum flmem_gate gate = flmem_gate_own(facts);
 
+	if (ptrace->untried)
+		return gate;
 	if (!ptrace->error)
 		return FLMEM_GATE_OPEN;
 	if (ptrace->killed)
@@ -82,6 +85,24 @@ static struct flmem_permission permission(const struct flmem_host_facts *facts,
 		.why = facts->may_trace_any ? "flmem holds CAP_SYS_PTRACE"
 					    : "nothing keeps a user from tracing their processes",
 	};
+}
+
+/* The limit that holds for flmem, hence for what is started from the same shell or container. */
+static int read_cgroup(struct flmem_host_report *report, struct flmem_error *err)
+{
+	FLMEM_AUTO_CGROUPS struct flmem_cgroups *cgroups = NULL;
+	FLMEM_AUTO_PROCESS struct flmem_process self = FLMEM_PROCESS_INIT;
+	struct flmem_cgroup_limit limit;
+	int rc = flmem_process_open(getpid(), &self, err);
+
+	if (!rc)
+		rc = flmem_cgroups_open(&cgroups, err);
+	if (rc)
+		return rc;
+	flmem_cgroups_limit(cgroups, &self, &limit);
+	report->cgroup_max_bytes = limit.max_bytes;
+	report->cgroup_used_bytes = limit.used_bytes;
+	return 0;
 }
 
 static int read_installed(struct flmem_host_report *report, struct flmem_error *err)
@@ -134,6 +155,8 @@ static int read_report(struct flmem_host_report *report, struct flmem_error *err
 
 	if (!rc)
 		rc = copy_facts(&facts, report, err);
+	if (!rc)
+		rc = read_cgroup(report, err);
 	if (!rc)
 		rc = read_libc(report, err);
 	if (!rc)

@@ -133,6 +133,15 @@ static int probe_one(int (*attempt)(pid_t), pid_t target, struct flmem_interface
 	return 0;
 }
 
+/* The right to trace was refused, but to a target that no ordinary process is like. */
+static void mark_untried(struct flmem_interface_result *result)
+{
+	if (result->error != EPERM || result->killed)
+		return;
+	result->untried = true;
+	result->error = 0;
+}
+
 int flmem_interfaces_probe(struct flmem_interface_result ret_results[FLMEM_INTERFACE_COUNT],
 			   struct flmem_error *err)
 {
@@ -150,6 +159,10 @@ int flmem_interfaces_probe(struct flmem_interface_result ret_results[FLMEM_INTER
 	wait_for(target, &status);
 	if (rc)
 		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot start a child process");
+	if (prctl(PR_GET_DUMPABLE) != 1) {
+		mark_untried(&results[FLMEM_INTERFACE_PTRACE]);
+		mark_untried(&results[FLMEM_INTERFACE_PROCESS_VM_READV]);
+	}
 	for (size_t i = 0; i < FLMEM_INTERFACE_COUNT; i++)
 		ret_results[i] = results[i];
 	return 0;

@@ -38,6 +38,11 @@ extern const struct flmem_interface_info flmem_interfaces[FLMEM_INTERFACE_COUNT]
 struct flmem_interface_result {
 	int error;   /* 0: works; else the errno that it gave */
 	bool killed; /* a seccomp filter killed the child instead */
+	/*
+	 * It could not be tried: it needs the right to trace, and a child of this process may not
+	 * be traced by anyone, because this process may not (PR_GET_DUMPABLE is not 1).
+	 */
+	bool untried;
 };
 
 /* Fails only when no child can be started. */
