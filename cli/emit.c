@@ -4,12 +4,6 @@
 #include <errno.h>
 #include <string.h>
 
-const struct opt emit_global_options[] = {
-	{.name = "help", .letter = 'h', .help = "list the commands"},
-	{.name = "version", .letter = 'V', .help = "print the version"},
-	{0},
-};
-
 void emit_each_option(const struct cmd *cmd,
 		      void (*print)(const struct cmd *cmd, const struct opt *o, FILE *out),
 		      FILE *out)

@@ -22,9 +22,6 @@ void emit_man_command(const struct cmd *cmd, FILE *out);
 /* The second line of every generated file, behind the format's own comment mark. */
 #define EMIT_ORIGIN "Generated from the option tables; 'make generate' renews it."
 
-/* Options of the program itself, before any command; ends in a row without a name. */
-extern const struct opt emit_global_options[];
-
 /* Calls `print` for each option of the command and at last for --help. */
 void emit_each_option(const struct cmd *cmd,
 		      void (*print)(const struct cmd *cmd, const struct opt *o, FILE *out),

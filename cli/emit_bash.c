@@ -182,7 +182,7 @@ void emit_bash(FILE *out)
 	fputs(head, out);
 	fputs("	if ((COMP_CWORD == 1)); then\n		_flmem_offer \"$word\" -W \"", out);
 	print_names(out);
-	for (const struct opt *o = emit_global_options; o->name; o++)
+	for (const struct opt *o = opt_globals; o->name; o++)
 		fprintf(out, " --%s", o->name);
 	fputs("\"\n		return\n	fi\n	case ${COMP_WORDS[1]} in\n", out);
 	for (const struct cmd *const *c = cmd_table; *c; c++)

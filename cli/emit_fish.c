@@ -143,7 +143,7 @@ void emit_fish(FILE *out)
 	fputs(head, out);
 	for (const struct cmd *const *c = cmd_table; *c; c++)
 		print_word("", (*c)->name, (*c)->summary, out);
-	for (const struct opt *o = emit_global_options; o->name; o++)
+	for (const struct opt *o = opt_globals; o->name; o++)
 		print_option(NULL, o, out);
 	for (const struct cmd *const *c = cmd_table; *c; c++)
 		print_command(*c, out);

@@ -134,7 +134,7 @@ void emit_man_overview(FILE *out)
 		print_text((*c)->summary, ".IP", out);
 	}
 	fputs(".SH OPTIONS\n", out);
-	for (const struct opt *o = emit_global_options; o->name; o++)
+	for (const struct opt *o = opt_globals; o->name; o++)
 		print_option(NULL, o, out);
 	print_exit_status(out);
 	print_see_also(NULL, out);

@@ -99,7 +99,7 @@ void emit_zsh(FILE *out)
 		print_command(*c, out);
 	fputs("_flmem() {\n	local curcontext=$curcontext state line\n	_arguments -C :",
 	      out);
-	for (const struct opt *o = emit_global_options; o->name; o++)
+	for (const struct opt *o = opt_globals; o->name; o++)
 		print_option(NULL, o, out);
 	fputs(" \\\n		'1: :_flmem_commands' '*:: :->rest' && return\n"
 	      "	[[ $state == rest ]] || return\n"

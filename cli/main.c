@@ -11,24 +11,30 @@
 #include "cmd.h"
 #include "help.h"
 
-static int unknown_command(const char *word)
+static const char *nearest_command(const char *word)
 {
-	struct flmem_error err = {0};
 	const char *names[32];
 	size_t count = 0;
-	const char *nearest;
-	char shown[64];
 
 	for (const struct cmd *const *c = cmd_table; *c && count < 32; c++)
 		names[count++] = (*c)->name;
-	nearest = opt_nearest(word, names, count);
+	return opt_nearest(word, names, count);
+}
+
+static int unknown_command(const char *word)
+{
+	const char *nearest, *kind = word[0] == '-' ? "option" : "command";
+	struct flmem_error err = {0};
+	char shown[64];
+
 	flmem_text_escape(word, shown, sizeof(shown));
+	nearest = word[0] == '-' ? opt_nearest_option(opt_globals, word) : nearest_command(word);
 	if (nearest)
-		flmem_error_set(&err, FLMEM_EUSAGE, 0, "unknown command '%s'; did you mean '%s'?",
-				shown, nearest);
+		flmem_error_set(&err, FLMEM_EUSAGE, 0, "unknown %s '%s'; did you mean '%s%s'?",
+				kind, shown, word[0] == '-' ? "--" : "", nearest);
 	else
-		flmem_error_set(&err, FLMEM_EUSAGE, 0, "unknown %s '%s'; see 'flmem help'",
-				word[0] == '-' ? "option" : "command", shown);
+		flmem_error_set(&err, FLMEM_EUSAGE, 0, "unknown %s '%s'; see 'flmem help'", kind,
+				shown);
 	return cmd_fail(NULL, false, &err);
 }
 

@@ -12,6 +12,12 @@
 
 const struct opt opt_help = {.name = "help", .letter = 'h', .help = "show this text"};
 
+const struct opt opt_globals[] = {
+	{.name = "help", .letter = 'h', .help = "list the commands"},
+	{.name = "version", .letter = 'V', .help = "print the version"},
+	{0},
+};
+
 static size_t min3(size_t a, size_t b, size_t c)
 {
 	size_t least = a < b ? a : b;
@@ -55,19 +61,21 @@ const char *opt_nearest(const char *word, const char *const *names, size_t count
 	return nearest;
 }
 
-static const char *nearest_option(const struct opt *table, const char *word)
+const char *opt_nearest_option(const struct opt *table, const char *word)
 {
 	const char *names[64];
 	size_t count = 0;
 
+	if (strncmp(word, "--", 2) != 0)
+		return NULL;
 	for (const struct opt *o = table; o->name && count < 64; o++)
 		names[count++] = o->name;
-	return opt_nearest(word, names, count);
+	return opt_nearest(word + 2, names, count);
 }
 
 static int unknown(const struct opt *table, const char *word, struct flmem_error *err)
 {
-	const char *nearest = word[1] == '-' ? nearest_option(table, word + 2) : NULL;
+	const char *nearest = opt_nearest_option(table, word);
 	char shown[64];
 
 	flmem_text_escape(word, shown, sizeof(shown));

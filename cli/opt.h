@@ -50,6 +50,9 @@ struct opt {
 /* Understood by every command and therefore in no table. */
 extern const struct opt opt_help;
 
+/* Options of the program itself, in the place of a command. */
+extern const struct opt opt_globals[];
+
 struct opt_pids {
 	pid_t *values;
 	size_t count;
@@ -75,5 +78,8 @@ void opt_clear(const struct opt *table, void *options);
 
 /* The name nearest to `word` by edit distance, or NULL when none is near (over 1/3 of its length). */
 const char *opt_nearest(const char *word, const char *const *names, size_t count);
+
+/* The same among the long names of a table, for a word that begins with two dashes. */
+const char *opt_nearest_option(const struct opt *table, const char *word);
 
 #endif

@@ -10,7 +10,9 @@ load helpers
 	flmem zzzzzzzz
 	assert_error 2 "unknown command 'zzzzzzzz'; see 'flmem help'"
 	flmem --versoin
-	assert_error 2 "unknown option '--versoin'"
+	assert_error 2 "unknown option '--versoin'; did you mean '--version'"
+	flmem -x
+	assert_error 2 "unknown option '-x'; see 'flmem help'"
 }
 
 @test "an unknown option is refused" {

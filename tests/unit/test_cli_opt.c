@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "opt.h"
+
+struct options {
+	bool json;
+	const char *name;
+	uint64_t count;
+	uint64_t bytes;
+	uint64_t wait_us;
+	pid_t tree;
+	struct opt_pids pids;
+	const char *role;
+};
+
+static const char *const roles[] = {"server", "client", NULL};
+
+static const struct opt table[] = {
+	{"json", 'j', OPT_FLAG, offsetof(struct options, json), .help = "json"},
+	{"name", 'n', OPT_TEXT, offsetof(struct options, name), "REGEX", .help = "name"},
+	{"count", 0, OPT_NUMBER, offsetof(struct options, count), "N", .help = "count"},
+	{"min-rss", 0, OPT_SIZE, offsetof(struct options, bytes), "SIZE", .help = "rss"},
+	{"settle", 0, OPT_DURATION, offsetof(struct options, wait_us), "TIME", .help = "wait"},
+	{"tree", 0, OPT_PID, offsetof(struct options, tree), "PID", .help = "tree"},
+	{"pid", 'p', OPT_PIDS, offsetof(struct options, pids), "PID", .help = "pid"},
+	{"role", 0, OPT_CHOICE, offsetof(struct options, role), .choices = roles, .help = "role"},
+	{0},
+};
+
+#define WORDS_MAX 16
+
+/* A command line that the parser may reorder, what it gave, and the words that were left. */
+struct line {
+	char *words[WORDS_MAX];
+	struct opt_rest rest;
+	struct options options;
+	struct flmem_error err;
+	int rc;
+};
+
+static void parse(struct line *line, bool stop_at_first, const char *const *words)
+{
+	int count = 0;
+
+	*line = (struct line){0};
+	for (; words[count]; count++)
+		line->words[count] = (char *)(uintptr_t)words[count];
+	line->rest = (struct opt_rest){.values = line->words, .count = count};
+	line->rc = opt_parse(table, &line->options, &line->rest, stop_at_first, &line->err);
+}
+
+#define PARSE(line, ...) parse(line, false, (const char *const[]){__VA_ARGS__, NULL})
+
+static void clear(struct line *line)
+{
+	opt_clear(table, &line->options);
+}
+
+static void every_kind_lands_in_its_place(void **state)
+{
+	struct line l;
+
+	(void)state;
+	PARSE(&l, "-j", "--name", "a b", "--count=7", "--min-rss", "64K", "--settle=250ms",
+	      "--tree=12", "--pid", "3", "--role=client");
+	assert_int_equal(l.rc, 0);
+	assert_true(l.options.json);
+	assert_string_equal(l.options.name, "a b");
+	assert_int_equal(l.options.count, 7);
+	assert_int_equal(l.options.bytes, 65536);
+	assert_int_equal(l.options.wait_us, 250000);
+	assert_int_equal(l.options.tree, 12);
+	assert_int_equal(l.options.pids.count, 1);
+	assert_string_equal(l.options.role, "client");
+	assert_int_equal(l.rest.count, 0);
+	clear(&l);
+}
+
+static void pids_repeat_and_take_lists(void **state)
+{
+	struct line l;
+
+	(void)state;
+	PARSE(&l, "-p1,2", "--pid=3", "-p", "4");
+	assert_int_equal(l.rc, 0);
+	assert_int_equal(l.options.pids.count, 4);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(l.options.pids.values[i], i + 1);
+	clear(&l);
+}
+
+static void letters_join_and_the_last_takes_a_value(void **state)
+{
+	struct line l;
+
+	(void)state;
+	PARSE(&l, "-jnabc", "x");
+	assert_int_equal(l.rc, 0);
+	assert_true(l.options.json);
+	assert_string_equal(l.options.name, "abc");
+	assert_int_equal(l.rest.count, 1);
+	clear(&l);
+}
+
+static void other_words_stay_in_order(void **state)
+{
+	struct line l;
+
+	(void)state;
+	PARSE(&l, "a", "--json", "-", "--", "--name", "b");
+	assert_int_equal(l.rc, 0);
+	assert_true(l.options.json);
+	assert_null(l.options.name);
+	assert_int_equal(l.rest.count, 4);
+	assert_string_equal(l.rest.values[0], "a");
+	assert_string_equal(l.rest.values[1], "-");
+	assert_string_equal(l.rest.values[2], "--name");
+	assert_string_equal(l.rest.values[3], "b");
+	assert_null(l.rest.values[4]);
+	clear(&l);
+}
+
+static void a_command_line_keeps_its_own_options(void **state)
+{
+	static const char *const words[] = {"--json", "python3", "--name", "x", "--", "y", NULL};
+	static const char *const dashed[] = {"--json", "--", "--name", "x", NULL};
+	struct line l;
+
+	(void)state;
+	parse(&l, true, words);
+	assert_int_equal(l.rc, 0);
+	assert_null(l.options.name);
+	assert_int_equal(l.rest.count, 5);
+	assert_string_equal(l.rest.values[0], "python3");
+	assert_string_equal(l.rest.values[3], "--");
+	clear(&l);
+	parse(&l, true, dashed);
+	assert_int_equal(l.rc, 0);
+	assert_int_equal(l.rest.count, 2);
+	assert_string_equal(l.rest.values[0], "--name");
+	clear(&l);
+}
+
+static void bad_input_is_a_usage_error_that_says_what_is_wrong(void **state)
+{
+	static const struct {
+		const char *words[3];
+		const char *says;
+	} rows[] = {
+		{{"--jsonn"}, "unknown option '--jsonn'; did you mean '--json'?"},
+		{{"--completely-else"}, "unknown option '--completely-else'; see --help"},
+		{{"--js"}, "unknown option '--js'"}, /* no abbreviations: scripts outlive them */
+		{{"-x"}, "unknown option '-x'"},
+		{{"-jx"}, "unknown option '-jx'"},
+		{{"--json=1"}, "--json takes no value"},
+		{{"--name"}, "--name needs a value"},
+		{{"-n"}, "--name needs a value"},
+		{{"--count", "x"}, "--count: 'x' is not a number"},
+		{{"--count=-1"}, "--count: '-1' is not a number"},
+		{{"--min-rss=5Q"}, "--min-rss: '5Q' is not a size"},
+		{{"--settle=5"}, "--settle: '5' is not a duration"},
+		{{"--tree=0"}, "--tree: '0' is not a process id"},
+		{{"--pid=1,,2"}, "--pid: '' is not a process id"},
+		{{"--pid=1,x"}, "--pid: 'x' is not a process id"},
+		{{"--role=boss"}, "--role: 'boss' is none of server, client"},
+		{{"--name=\x1b[31m", "-x"}, "unknown option '-x'"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
+		struct line l;
+
+		parse(&l, false, rows[i].words);
+		assert_int_equal(l.rc, FLMEM_EUSAGE);
+		if (!strstr(l.err.message, rows[i].says))
+			fail_msg("'%s' does not say '%s'", l.err.message, rows[i].says);
+		clear(&l);
+	}
+}
+
+static void the_nearest_name_is_near(void **state)
+{
+	static const char *const names[] = {"detect", "trim", "env", "start"};
+
+	(void)state;
+	assert_string_equal(opt_nearest("detetc", names, 4), "detect");
+	assert_string_equal(opt_nearest("trin", names, 4), "trim");
+	assert_string_equal(opt_nearest("strat", names, 4), "start");
+	assert_null(opt_nearest("zzzzzz", names, 4));
+	assert_null(opt_nearest("", names, 4));
+	assert_null(opt_nearest("x", names, 4));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_kind_lands_in_its_place),
+		cmocka_unit_test(pids_repeat_and_take_lists),
+		cmocka_unit_test(letters_join_and_the_last_takes_a_value),
+		cmocka_unit_test(other_words_stay_in_order),
+		cmocka_unit_test(a_command_line_keeps_its_own_options),
+		cmocka_unit_test(bad_input_is_a_usage_error_that_says_what_is_wrong),
+		cmocka_unit_test(the_nearest_name_is_near),
+	};
+
+	return cmocka_run_group_tests_name("cli options", tests, NULL, NULL);
+}
