@@ -4,10 +4,11 @@
 
 /*
  * One ELF file, 64-bit little-endian, of whatever origin: every offset and count is checked against
- * the file before it is used, every loop is bounded. The file is read with pread, never mapped: a
- * file that shrinks while it is mapped would kill the reader with SIGBUS. Headers and sections are
- * read through libelf (ELF_C_READ), hash tables by hand, because libelf has no look-up and reading
- * the whole symbol table of a large library (libtorch_cpu: 60 MB) would take longer than all else.
+ * the file before it is used, every loop is bounded, and no allocation grows with what the file
+ * claims. The file is read with pread, never mapped: one that shrinks while it is mapped would kill
+ * the reader with SIGBUS. libelf is not used here: it allocates by the file's own section count
+ * and string table sizes before a caller can check them, has no symbol look-up by hash, and would
+ * hold whole symbol tables in memory (libtorch_cpu: 60 MB) where a few preads answer.
  */
 
 #include <stdbool.h>
@@ -16,11 +17,15 @@
 
 #include <flmem/error.h>
 
+#include "base/cleanup.h"
+
 struct flmem_image; /* immutable after opening apart from caches; one thread at a time */
 
 struct flmem_symbol {
 	uint64_t value; /* virtual address before relocation */
 	uint64_t size;
+	uint32_t index;	       /* in its symbol table */
+	uint16_t section;      /* SHN_ABS: the value is no address */
 	unsigned char type;    /* STT_* */
 	unsigned char binding; /* STB_* */
 };
@@ -29,15 +34,34 @@ struct flmem_symbol {
 int flmem_image_open(int fd, struct flmem_image **ret_image, struct flmem_error *err);
 void flmem_image_free(struct flmem_image *image);
 
+static inline void flmem_cleanup_image(struct flmem_image **image)
+{
+	flmem_image_free(*image);
+}
+
+#define FLMEM_AUTO_IMAGE FLMEM_AUTO(flmem_cleanup_image)
+
 /* ET_EXEC: addresses are absolute, the load bias is 0. */
 bool flmem_image_is_fixed(const struct flmem_image *image);
-bool flmem_image_has_dynamic(
-	const struct flmem_image *image); /* false: statically linked, not PIE */
+
+/* It names a dynamic linker (PT_INTERP): a dynamically linked program, or one that can be run. */
+bool flmem_image_has_interpreter(const struct flmem_image *image);
+
+/* It has a dynamic section; false: statically linked and not PIE. */
+bool flmem_image_has_dynamic(const struct flmem_image *image);
+
+/* DT_SONAME into `out`, cut to fit; false when there is none. */
+bool flmem_image_soname(struct flmem_image *image, char *out, size_t size);
+
 /* e_machine, EM_X86_64 and so on. */
 uint16_t flmem_image_machine(const struct flmem_image *image);
 
-/* Lowest p_vaddr of the PT_LOADs, rounded down to its page; the load bias is map start less this. */
-uint64_t flmem_image_base(const struct flmem_image *image);
+/*
+ * Load bias of a mapping of the file: `start` is where the byte at `offset` of the file is mapped.
+ * False when no PT_LOAD covers the offset.
+ */
+bool flmem_image_bias(const struct flmem_image *image, uint64_t start, uint64_t offset,
+		      bool executable, uint64_t *ret_bias);
 
 /* Virtual address range of the executable PT_LOADs. */
 bool flmem_image_text(const struct flmem_image *image, uint64_t *ret_start, uint64_t *ret_end);
@@ -46,7 +70,13 @@ bool flmem_image_text(const struct flmem_image *image, uint64_t *ret_start, uint
 bool flmem_image_find_dynamic(struct flmem_image *image, const char *name,
 			      struct flmem_symbol *ret_symbol);
 
-/* The same, also in .symtab when the file has one (a linear search of at most 2^20 symbols). */
+/* It has a .symtab. */
+bool flmem_image_has_symtab(struct flmem_image *image);
+
+/*
+ * The same, also in .symtab when the file has one: a linear search of at most 2^20 symbols and
+ * 64 MiB of names, so ask for few names.
+ */
 bool flmem_image_find_any(struct flmem_image *image, const char *name,
 			  struct flmem_symbol *ret_symbol);
 
@@ -55,8 +85,9 @@ bool flmem_image_find_section(struct flmem_image *image, const char *name, uint6
 			      uint64_t *ret_size);
 
 /*
- * Searches the read-only data of the file for bytes (a marker string). Returns the file offset of
- * the first occurrence at or after `from`, or -1. Searches at most 256 MiB.
+ * Searches the read-only data of the file (.rodata, else the segments that are not writable) for
+ * bytes (a marker of at most 256). Returns the file offset of the first occurrence at or after
+ * `from`, or -1. Searches at most 256 MiB.
  */
 int64_t flmem_image_find_bytes(struct flmem_image *image, const void *bytes, size_t length,
 			       uint64_t from);
@@ -64,13 +95,17 @@ int64_t flmem_image_find_bytes(struct flmem_image *image, const void *bytes, siz
 /* Reads file content at an offset; false when it is not all there. */
 bool flmem_image_read(struct flmem_image *image, uint64_t offset, void *out, size_t length);
 
+/* Reads file content by virtual address, as it is before relocation. */
+bool flmem_image_read_address(struct flmem_image *image, uint64_t address, void *out,
+			      size_t length);
+
 /* Virtual address of a file offset through the PT_LOADs; false when it is not loaded. */
 bool flmem_image_offset_to_address(const struct flmem_image *image, uint64_t offset,
 				   uint64_t *ret_address);
 
 /*
  * Address (before relocation) of the GOT slot through which the image itself calls `name`
- * (R_*_JUMP_SLOT or GLOB_DAT), or false. Looks at no more than 2^16 relocations.
+ * (R_*_JUMP_SLOT or GLOB_DAT), or false. Looks at no more than 2^20 relocations of each kind.
  */
 bool flmem_image_find_got_slot(struct flmem_image *image, const char *name, uint64_t *ret_address);
 

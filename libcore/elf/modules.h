@@ -3,8 +3,9 @@
 #define FLMEM_ELF_MODULES_H
 
 /*
- * The ELF files that a process has mapped, with their load bias and their place in the order in
- * which the dynamic linker looks symbols up (its link map, read from the target's memory).
+ * The ELF files that a process runs code from, and their place in the order in which the dynamic
+ * linker looks symbols up (its link map, read from the target's memory). Files are opened when
+ * something is asked of them and not before: a PyTorch process has 200 of them.
  */
 
 #include <stdbool.h>
@@ -18,31 +19,49 @@
 #include "proc/maps.h"
 #include "proc/process.h"
 
-struct flmem_image_cache; /* images by device, inode, size and mtime; shared between processes */
+/*
+ * Images by device, inode and name as /proc/PID/maps shows them, shared between processes. It
+ * keeps at most 192 files open and closes the one asked for longest ago.
+ */
+struct flmem_image_cache;
 
 struct flmem_image_cache *flmem_image_cache_new(void); /* NULL: out of memory */
 void flmem_image_cache_free(struct flmem_image_cache *cache);
 
+static inline void flmem_cleanup_image_cache(struct flmem_image_cache **cache)
+{
+	flmem_image_cache_free(*cache);
+}
+
+#define FLMEM_AUTO_IMAGE_CACHE FLMEM_AUTO(flmem_cleanup_image_cache)
+
 struct flmem_module {
-	const char *path;    /* as the process sees it, without " (deleted)"; owned by the maps */
-	uint64_t start, end; /* of all its mappings */
-	uint64_t bias;	     /* add it to symbol values */
+	char *path; /* as the process sees it, without " (deleted)"; owned by the modules */
+	uint64_t start, end; /* of its file's mappings; most of .bss lies behind */
 	dev_t device;
 	uint64_t inode;
-	bool executable;	   /* has executable pages */
-	bool main;		   /* the program itself */
-	int lookup_rank;	   /* place in the global symbol scope; -1: not in it, or unknown */
-	struct flmem_image *image; /* owned by the cache; NULL: could not be read */
-	const char *unreadable;	   /* static: why image is NULL */
+	bool deleted;	 /* removed or replaced since it was mapped */
+	bool main;	 /* the program itself */
+	int lookup_rank; /* place in the global symbol scope; -1: not in it, or unknown */
+	const struct flmem_map *map;	   /* its first executable mapping, or its first */
+	const struct flmem_modules *owner; /* what it belongs to; must not move */
 };
 
 struct flmem_modules {
 	struct flmem_module *rows; /* by start address */
 	size_t count;
+	struct flmem_module **by_rank;
+	size_t rank_count;
 	bool has_link_map; /* the lookup order was read; false: static, or too early */
+	const struct flmem_process *process;
+	const struct flmem_maps *maps;
+	struct flmem_image_cache *cache;
+	uint64_t headers;      /* where the kernel put the program's own headers (AT_PHDR), or 0 */
+	uint64_t header_count; /* AT_PHNUM */
+	char *root; /* the process's root as this process sees it; "" when it is the same */
 };
 
-/* `maps` must outlive the modules. */
+/* `process`, `maps` and `cache` must outlive the modules, and `ret_modules` must stay in place. */
 int flmem_modules_load(const struct flmem_process *process, const struct flmem_maps *maps,
 		       struct flmem_image_cache *cache, struct flmem_modules *ret_modules,
 		       struct flmem_error *err);
@@ -50,13 +69,27 @@ void flmem_modules_clear(struct flmem_modules *modules);
 
 #define FLMEM_AUTO_MODULES FLMEM_AUTO(flmem_modules_clear)
 
+/* Module that has the address among its mappings, or NULL. */
 const struct flmem_module *flmem_modules_find(const struct flmem_modules *modules,
 					      uint64_t address);
 const struct flmem_module *flmem_modules_main(const struct flmem_modules *modules);
 
 /*
+ * The file, opened on the first call; NULL when it cannot be read, and then `ret_why` (may be NULL)
+ * is a static text that says why. Owned by the cache: use it at once, do not keep it across calls
+ * for other modules.
+ */
+struct flmem_image *flmem_module_image(const struct flmem_module *module, const char **ret_why);
+
+/* Load bias: add it to symbol values. False when the file cannot be read or does not fit. */
+bool flmem_module_bias(const struct flmem_module *module, uint64_t *ret_bias);
+
+/* Run-time address of a virtual address of the file; also makes sure that it is mapped. */
+bool flmem_module_address(const struct flmem_module *module, uint64_t value, uint64_t *ret_address);
+
+/*
  * Run-time address of a dynamic symbol of this module, function or data. False when it is not
- * there, or is an STT_GNU_IFUNC (its value is a resolver, not the function).
+ * there, or is an STT_GNU_IFUNC (its value is a resolver, not the function), or thread-local.
  */
 bool flmem_module_symbol(const struct flmem_module *module, const char *name,
 			 uint64_t *ret_address);
@@ -67,9 +100,17 @@ bool flmem_module_symbol_any(const struct flmem_module *module, const char *name
 
 /*
  * The module whose definition of `name` the dynamic linker gives to the program: the first in
- * lookup order. NULL when none has it or the order is unknown.
+ * lookup order. NULL when none has it or the order is unknown. `ret_address` (may be NULL) is its
+ * run-time address, 0 when that cannot be told.
  */
 const struct flmem_module *flmem_modules_lookup(const struct flmem_modules *modules,
 						const char *name, uint64_t *ret_address);
+
+/*
+ * The module that the GOT slot of `importer` for `name` points into, or NULL: no such import, the
+ * memory cannot be read, or the slot is not bound yet.
+ */
+const struct flmem_module *flmem_module_got_target(const struct flmem_module *importer,
+						   const char *name);
 
 #endif

@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "elf/image.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "elf/image_private.h"
+
+#define PHDRS_MAX	256U
+#define SECTIONS_MAX	65536U
+#define DYNAMIC_MAX	1024U
+#define NOTES_MAX	((uint64_t)64 << 10)
+#define SEARCH_MAX	((uint64_t)256 << 20)
+#define NEEDLE_MAX	256U
+#define NAME_MAX_LENGTH 64U
+
+static bool pread_all(int fd, uint64_t offset, void *out, size_t length)
+{
+	unsigned char *p = out;
+
+	while (length) {
+		ssize_t got = pread(fd, p, length, (off_t)offset);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return false;
+		p += got;
+		offset += (uint64_t)got;
+		length -= (size_t)got;
+	}
+	return true;
+}
+
+bool flmem_image_read(struct flmem_image *image, uint64_t offset, void *out, size_t length)
+{
+	if (offset > image->size || length > image->size - offset)
+		return false;
+	if (offset + length <= image->head_length) {
+		memcpy(out, image->head + offset, length);
+		return true;
+	}
+	return pread_all(image->fd, offset, out, length);
+}
+
+bool flmem_image_address_to_offset(const struct flmem_image *image, uint64_t address,
+				   uint64_t length, uint64_t *ret_offset)
+{
+	for (size_t i = 0; i < image->load_count; i++) {
+		const Elf64_Phdr *load = &image->loads[i];
+		uint64_t inside = address - load->p_vaddr;
+
+		if (address < load->p_vaddr || inside >= load->p_filesz ||
+		    length > load->p_filesz - inside)
+			continue;
+		*ret_offset = load->p_offset + inside;
+		return true;
+	}
+	return false;
+}
+
+bool flmem_image_offset_to_address(const struct flmem_image *image, uint64_t offset,
+				   uint64_t *ret_address)
+{
+	for (size_t i = 0; i < image->load_count; i++) {
+		const Elf64_Phdr *load = &image->loads[i];
+
+		if (offset < load->p_offset || offset - load->p_offset >= load->p_filesz)
+			continue;
+		*ret_address = load->p_vaddr + (offset - load->p_offset);
+		return true;
+	}
+	return false;
+}
+
+bool flmem_image_read_address(struct flmem_image *image, uint64_t address, void *out, size_t length)
+{
+	uint64_t offset;
+
+	return flmem_image_address_to_offset(image, address, length, &offset) &&
+	       flmem_image_read(image, offset, out, length);
+}
+
+static int read_header(struct flmem_image *image, struct flmem_error *err)
+{
+	Elf64_Ehdr *header = &image->header;
+
+	if (!flmem_image_read(image, 0, header, sizeof(*header)) ||
+	    memcmp(header->e_ident, ELFMAG, SELFMAG) != 0)
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0, "not an ELF file");
+	if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != ELFDATA2LSB)
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+				       "not a 64-bit little-endian ELF file");
+	if (header->e_type != ET_EXEC && header->e_type != ET_DYN)
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+				       "neither a program nor a shared library");
+	if (header->e_phentsize != sizeof(Elf64_Phdr) || header->e_phnum > PHDRS_MAX)
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+				       "the ELF file has a bad program header table");
+	return 0;
+}
+
+static bool keep_load(struct flmem_image *image, const Elf64_Phdr *row)
+{
+	uint64_t end;
+
+	/* Whatever lies outside the file cannot have been mapped either. */
+	if (__builtin_add_overflow(row->p_offset, row->p_filesz, &end) || end > image->size ||
+	    __builtin_add_overflow(row->p_vaddr, row->p_memsz, &end) ||
+	    row->p_filesz > row->p_memsz || image->load_count == IMAGE_LOADS_MAX)
+		return false;
+	image->loads[image->load_count++] = *row;
+	return true;
+}
+
+static int read_segments(struct flmem_image *image, Elf64_Phdr *ret_dynamic,
+			 struct flmem_error *err)
+{
+	for (uint16_t i = 0; i < image->header.e_phnum; i++) {
+		Elf64_Phdr row;
+		uint64_t offset;
+
+		if (__builtin_add_overflow(image->header.e_phoff, i * sizeof(row), &offset) ||
+		    !flmem_image_read(image, offset, &row, sizeof(row)))
+			return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+					       "the ELF file is cut short");
+		if (row.p_type == PT_LOAD && !keep_load(image, &row))
+			return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+					       "the ELF file has bad segments");
+		if (row.p_type == PT_INTERP)
+			image->has_interpreter = true;
+		if (row.p_type == PT_NOTE && image->note_count < IMAGE_NOTES_MAX)
+			image->notes[image->note_count++] = row;
+		if (row.p_type == PT_DYNAMIC) {
+			*ret_dynamic = row;
+			image->has_dynamic = true;
+		}
+	}
+	return 0;
+}
+
+static void keep_tag(struct flmem_dynamic *dynamic, const Elf64_Dyn *entry)
+{
+	switch (entry->d_tag) {
+	case DT_GNU_HASH:
+		dynamic->gnu_hash = entry->d_un.d_ptr;
+		break;
+	case DT_HASH:
+		dynamic->hash = entry->d_un.d_ptr;
+		break;
+	case DT_SYMTAB:
+		dynamic->symtab = entry->d_un.d_ptr;
+		break;
+	case DT_STRTAB:
+		dynamic->strtab = entry->d_un.d_ptr;
+		break;
+	case DT_STRSZ:
+		dynamic->strtab_size = entry->d_un.d_val;
+		break;
+	case DT_JMPREL:
+		dynamic->jmprel = entry->d_un.d_ptr;
+		break;
+	case DT_PLTRELSZ:
+		dynamic->jmprel_size = entry->d_un.d_val;
+		break;
+	case DT_RELA:
+		dynamic->rela = entry->d_un.d_ptr;
+		break;
+	case DT_RELASZ:
+		dynamic->rela_size = entry->d_un.d_val;
+		break;
+	case DT_SONAME:
+		dynamic->soname = entry->d_un.d_val;
+		dynamic->has_soname = true;
+		break;
+	default:
+		break;
+	}
+}
+
+static void read_dynamic(struct flmem_image *image, const Elf64_Phdr *segment)
+{
+	Elf64_Dyn entries[DYNAMIC_MAX / 16];
+	uint64_t left = segment->p_filesz / sizeof(*entries), at = segment->p_offset;
+
+	if (left > DYNAMIC_MAX)
+		left = DYNAMIC_MAX;
+	while (left) {
+		size_t step =
+			left < FLMEM_ARRAY_SIZE(entries) ? (size_t)left : FLMEM_ARRAY_SIZE(entries);
+
+		if (!flmem_image_read(image, at, entries, step * sizeof(*entries)))
+			return;
+		for (size_t i = 0; i < step; i++) {
+			if (entries[i].d_tag == DT_NULL)
+				return;
+			keep_tag(&image->dynamic, &entries[i]);
+		}
+		at += step * sizeof(*entries);
+		left -= step;
+	}
+}
+
+static int open_fd(struct flmem_image *image, struct flmem_error *err)
+{
+	Elf64_Phdr dynamic = {0};
+	struct stat status;
+	ssize_t got;
+	int rc;
+
+	if (fstat(image->fd, &status) < 0)
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot look at the file");
+	if (!S_ISREG(status.st_mode) || status.st_size < 0)
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0, "not a regular file");
+	image->size = (uint64_t)status.st_size;
+	got = pread(image->fd, image->head, sizeof(image->head), 0);
+	if (got < 0)
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot read the file");
+	image->head_length = (size_t)got;
+	rc = read_header(image, err);
+	if (!rc)
+		rc = read_segments(image, &dynamic, err);
+	if (!rc && image->has_dynamic)
+		read_dynamic(image, &dynamic);
+	return rc;
+}
+
+int flmem_image_open(int fd, struct flmem_image **ret_image, struct flmem_error *err)
+{
+	FLMEM_AUTO_IMAGE struct flmem_image *image = calloc(1, sizeof(*image));
+	int rc;
+
+	if (!image) {
+		close(fd);
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot open an ELF file");
+	}
+	image->fd = fd;
+	rc = open_fd(image, err);
+	if (rc)
+		return rc;
+	*ret_image = FLMEM_TAKE(image);
+	return 0;
+}
+
+void flmem_image_free(struct flmem_image *image)
+{
+	if (!image)
+		return;
+	flmem_cleanup_close(&image->fd);
+	free(image->gnu_hash.bloom);
+	free(image);
+}
+
+bool flmem_image_is_fixed(const struct flmem_image *image)
+{
+	return image->header.e_type == ET_EXEC;
+}
+
+bool flmem_image_has_interpreter(const struct flmem_image *image)
+{
+	return image->has_interpreter;
+}
+
+bool flmem_image_has_dynamic(const struct flmem_image *image)
+{
+	return image->has_dynamic;
+}
+
+uint16_t flmem_image_machine(const struct flmem_image *image)
+{
+	return image->header.e_machine;
+}
+
+bool flmem_image_soname(struct flmem_image *image, char *out, size_t size)
+{
+	const struct flmem_dynamic *dynamic = &image->dynamic;
+	uint64_t left = dynamic->strtab_size - dynamic->soname;
+
+	if (!dynamic->has_soname || !size || dynamic->soname >= dynamic->strtab_size)
+		return false;
+	if (left > size - 1)
+		left = size - 1;
+	if (!flmem_image_read_address(image, dynamic->strtab + dynamic->soname, out, (size_t)left))
+		return false;
+	out[left] = '\0';
+	return true;
+}
+
+bool flmem_image_bias(const struct flmem_image *image, uint64_t start, uint64_t offset,
+		      bool executable, uint64_t *ret_bias)
+{
+	for (size_t i = 0; i < image->load_count; i++) {
+		const Elf64_Phdr *load = &image->loads[i];
+		/* Mappings start at page boundaries, up to p_align below the segment. */
+		uint64_t slack = load->p_align ? load->p_offset % load->p_align : 0;
+
+		if (((load->p_flags & PF_X) != 0) != executable ||
+		    offset < load->p_offset - slack || offset >= load->p_offset + load->p_filesz)
+			continue;
+		*ret_bias = start - offset - (load->p_vaddr - load->p_offset);
+		return true;
+	}
+	return false;
+}
+
+bool flmem_image_text(const struct flmem_image *image, uint64_t *ret_start, uint64_t *ret_end)
+{
+	uint64_t start = UINT64_MAX, end = 0;
+
+	for (size_t i = 0; i < image->load_count; i++) {
+		const Elf64_Phdr *load = &image->loads[i];
+
+		if (!(load->p_flags & PF_X) || !load->p_memsz)
+			continue;
+		if (load->p_vaddr < start)
+			start = load->p_vaddr;
+		if (load->p_vaddr + load->p_memsz > end)
+			end = load->p_vaddr + load->p_memsz;
+	}
+	if (start >= end)
+		return false;
+	*ret_start = start;
+	*ret_end = end;
+	return true;
+}
+
+bool flmem_image_section_at(struct flmem_image *image, uint32_t index, Elf64_Shdr *ret_section)
+{
+	const Elf64_Ehdr *header = &image->header;
+	Elf64_Shdr section;
+	uint64_t offset, end;
+
+	if (!header->e_shoff || header->e_shentsize != sizeof(section) || index >= SECTIONS_MAX ||
+	    __builtin_add_overflow(header->e_shoff, index * sizeof(section), &offset) ||
+	    !flmem_image_read(image, offset, &section, sizeof(section)))
+		return false;
+	if (section.sh_type != SHT_NOBITS &&
+	    (__builtin_add_overflow(section.sh_offset, section.sh_size, &end) || end > image->size))
+		return false;
+	*ret_section = section;
+	return true;
+}
+
+/* Files with more than 65279 sections keep the count elsewhere; no program or library is one. */
+bool flmem_image_section(struct flmem_image *image, const char *name, Elf64_Shdr *ret_section)
+{
+	size_t length = strlen(name) + 1;
+	char found[NAME_MAX_LENGTH];
+	Elf64_Shdr names, section;
+
+	if (length > sizeof(found) ||
+	    !flmem_image_section_at(image, image->header.e_shstrndx, &names) ||
+	    names.sh_type != SHT_STRTAB)
+		return false;
+	for (uint32_t i = 1; i < image->header.e_shnum; i++) {
+		if (!flmem_image_section_at(image, i, &section) ||
+		    section.sh_name > names.sh_size || length > names.sh_size - section.sh_name ||
+		    !flmem_image_read(image, names.sh_offset + section.sh_name, found, length) ||
+		    memcmp(found, name, length) != 0)
+			continue;
+		*ret_section = section;
+		return true;
+	}
+	return false;
+}
+
+bool flmem_image_find_section(struct flmem_image *image, const char *name, uint64_t *ret_address,
+			      uint64_t *ret_size)
+{
+	Elf64_Shdr section;
+
+	if (!flmem_image_section(image, name, &section))
+		return false;
+	*ret_address = section.sh_addr;
+	*ret_size = section.sh_size;
+	return true;
+}
+
+bool flmem_image_each_occurrence(struct flmem_image *image, struct flmem_extent where,
+				 const void *bytes, size_t length,
+				 bool (*visit)(uint64_t offset, void *data), void *data)
+{
+	FLMEM_AUTO_FREE unsigned char *chunk = malloc(IMAGE_CHUNK_SIZE);
+	uint64_t at = where.offset, end = where.offset + where.size;
+
+	if (!chunk || !length || length > NEEDLE_MAX)
+		return false;
+	while (end - at >= length) {
+		size_t step = end - at < IMAGE_CHUNK_SIZE ? (size_t)(end - at) : IMAGE_CHUNK_SIZE;
+		const unsigned char *from = chunk, *hit;
+
+		if (!flmem_image_read(image, at, chunk, step))
+			return false;
+		while ((hit = memmem(from, step - (size_t)(from - chunk), bytes, length))) {
+			if (visit(at + (uint64_t)(hit - chunk), data))
+				return true;
+			from = hit + 1;
+		}
+		if (step < IMAGE_CHUNK_SIZE)
+			break;
+		at += step - (length - 1); /* a match may lie across two chunks */
+	}
+	return false;
+}
+
+static bool take_first(uint64_t offset, void *data)
+{
+	*(int64_t *)data = (int64_t)offset;
+	return true;
+}
+
+static int64_t find_in(struct flmem_image *image, struct flmem_extent where, const void *bytes,
+		       size_t length, uint64_t from)
+{
+	int64_t found = -1;
+
+	if (from > where.offset) {
+		uint64_t skip = from - where.offset;
+
+		if (skip >= where.size)
+			return -1;
+		where.offset += skip;
+		where.size -= skip;
+	}
+	if (where.size > SEARCH_MAX)
+		where.size = SEARCH_MAX;
+	flmem_image_each_occurrence(image, where, bytes, length, take_first, &found);
+	return found;
+}
+
+int64_t flmem_image_find_bytes(struct flmem_image *image, const void *bytes, size_t length,
+			       uint64_t from)
+{
+	Elf64_Shdr section;
+
+	if (flmem_image_section(image, ".rodata", &section) && section.sh_type == SHT_PROGBITS)
+		return find_in(image, (struct flmem_extent){section.sh_offset, section.sh_size},
+			       bytes, length, from);
+	for (size_t i = 0; i < image->load_count; i++) {
+		const Elf64_Phdr *load = &image->loads[i];
+		int64_t found;
+
+		if (load->p_flags & PF_W)
+			continue;
+		found = find_in(image, (struct flmem_extent){load->p_offset, load->p_filesz}, bytes,
+				length, from);
+		if (found >= 0)
+			return found;
+	}
+	return -1;
+}
+
+static uint64_t align_up(uint64_t value, uint64_t align)
+{
+	return (value + align - 1) & ~(align - 1);
+}
+
+static size_t build_id_in(struct flmem_image *image, const Elf64_Phdr *segment,
+			  unsigned char out[32])
+{
+	uint64_t at = segment->p_offset, left = segment->p_filesz;
+	uint64_t align = segment->p_align == 8 ? 8 : 4;
+	Elf64_Nhdr note;
+
+	if (left > NOTES_MAX)
+		return 0;
+	while (left >= sizeof(note) && flmem_image_read(image, at, &note, sizeof(note))) {
+		uint64_t content = align_up(sizeof(note) + (uint64_t)note.n_namesz, align);
+		uint64_t size = align_up(content + note.n_descsz, align);
+		size_t length = note.n_descsz < 32 ? note.n_descsz : 32;
+		char owner[4];
+
+		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof(owner) &&
+		    flmem_image_read(image, at + sizeof(note), owner, sizeof(owner)) &&
+		    memcmp(owner, "GNU", sizeof(owner)) == 0 &&
+		    flmem_image_read(image, at + content, out, length))
+			return length;
+		if (size > left)
+			return 0;
+		at += size;
+		left -= size;
+	}
+	return 0;
+}
+
+size_t flmem_image_build_id(struct flmem_image *image, unsigned char out[32])
+{
+	size_t length = 0;
+
+	for (size_t i = 0; i < image->note_count && !length; i++)
+		length = build_id_in(image, &image->notes[i], out);
+	return length;
+}

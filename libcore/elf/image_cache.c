@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "elf/modules.h"
+#include "elf/modules_private.h"
+
+#define ENTRIES 192U /* well below the usual limit of 1024 descriptors */
+#define BUCKETS 256U
+#define NONE	UINT16_MAX
+
+struct entry {
+	dev_t device;
+	uint64_t inode;
+	char *name;
+	struct flmem_image *image; /* NULL: could not be opened */
+	const char *why;	   /* static; for the process that tried */
+	pid_t tried_by;
+	uint64_t last_use;
+	uint16_t next; /* in its bucket */
+};
+
+struct flmem_image_cache {
+	struct entry entries[ENTRIES];
+	uint16_t buckets[BUCKETS];
+	uint16_t count;
+	uint64_t clock;
+};
+
+struct flmem_image_cache *flmem_image_cache_new(void)
+{
+	struct flmem_image_cache *cache = calloc(1, sizeof(*cache));
+
+	if (cache)
+		memset(cache->buckets, 0xff, sizeof(cache->buckets));
+	return cache;
+}
+
+static void clear_entry(struct entry *entry)
+{
+	flmem_image_free(entry->image);
+	free(entry->name);
+	*entry = (struct entry){0};
+}
+
+void flmem_image_cache_free(struct flmem_image_cache *cache)
+{
+	if (!cache)
+		return;
+	for (uint16_t i = 0; i < cache->count; i++)
+		clear_entry(&cache->entries[i]);
+	free(cache);
+}
+
+static uint16_t *bucket_of(struct flmem_image_cache *cache, dev_t device, uint64_t inode)
+{
+	uint64_t hash = (inode ^ (uint64_t)device << 32) * UINT64_C(0x9e3779b97f4a7c15);
+
+	return &cache->buckets[(hash >> 32) % BUCKETS];
+}
+
+/*
+ * The name is part of the key because a file system with subvolumes (btrfs) uses inode numbers
+ * again below one device number.
+ */
+static struct entry *find_entry(struct flmem_image_cache *cache, const struct flmem_map *map)
+{
+	uint16_t i = *bucket_of(cache, map->device, map->inode);
+
+	for (; i != NONE; i = cache->entries[i].next) {
+		struct entry *entry = &cache->entries[i];
+
+		if (entry->inode == map->inode && entry->device == map->device &&
+		    strcmp(entry->name, map->name) == 0)
+			return entry;
+	}
+	return NULL;
+}
+
+static uint16_t evict_oldest(struct flmem_image_cache *cache)
+{
+	uint16_t oldest = 0, *link;
+
+	for (uint16_t i = 1; i < cache->count; i++)
+		if (cache->entries[i].last_use < cache->entries[oldest].last_use)
+			oldest = i;
+	link = bucket_of(cache, cache->entries[oldest].device, cache->entries[oldest].inode);
+	while (*link != oldest)
+		link = &cache->entries[*link].next;
+	*link = cache->entries[oldest].next;
+	clear_entry(&cache->entries[oldest]);
+	return oldest;
+}
+
+static struct entry *new_entry(struct flmem_image_cache *cache, const struct flmem_map *map)
+{
+	FLMEM_AUTO_FREE char *name = strdup(map->name);
+	uint16_t index, *bucket = bucket_of(cache, map->device, map->inode);
+	struct entry *entry;
+
+	if (!name)
+		return NULL;
+	index = cache->count < ENTRIES ? cache->count++ : evict_oldest(cache);
+	entry = &cache->entries[index];
+	*entry = (struct entry){
+		.device = map->device,
+		.inode = map->inode,
+		.name = FLMEM_TAKE(name),
+		.next = *bucket,
+	};
+	*bucket = index;
+	return entry;
+}
+
+static void open_entry(struct entry *entry, const struct flmem_module *module)
+{
+	int fd = flmem_module_open_file(module, &entry->why);
+
+	entry->tried_by = module->owner->process->pid;
+	if (fd >= 0 && flmem_image_open(fd, &entry->image, NULL))
+		entry->why = "not a sound 64-bit ELF file";
+}
+
+struct flmem_image *flmem_image_cache_get(struct flmem_image_cache *cache,
+					  const struct flmem_module *module, const char **ret_why)
+{
+	struct entry *entry = find_entry(cache, module->map);
+
+	if (!entry) {
+		entry = new_entry(cache, module->map);
+		if (!entry) {
+			*ret_why = "out of memory";
+			return NULL;
+		}
+	}
+	entry->last_use = ++cache->clock;
+	/* What one process does not let be read, another one may. */
+	if (!entry->image && entry->tried_by != module->owner->process->pid)
+		open_entry(entry, module);
+	if (!entry->image)
+		*ret_why = entry->why;
+	return entry->image;
+}

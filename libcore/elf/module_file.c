@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a mapping back to its file: through the target's root, map_files, or its exe link. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "elf/modules_private.h"
+
+#define COMPARED_BYTES 1024U /* ELF header, program headers, and as a rule the build id */
+
+/* Whether the file begins with what the process has mapped from its own. */
+static bool has_same_head(const struct flmem_module *module, int fd)
+{
+	const struct flmem_process *process = module->owner->process;
+	const struct flmem_map *head = flmem_maps_find(module->owner->maps, module->start);
+	unsigned char mapped[COMPARED_BYTES], stored[COMPARED_BYTES];
+
+	return head && head->offset == 0 && head->flags & FLMEM_MAP_READ &&
+	       !flmem_process_read_memory(process, head->start, mapped, sizeof(mapped)) &&
+	       pread(fd, stored, sizeof(stored), 0) == (ssize_t)sizeof(stored) &&
+	       memcmp(mapped, stored, sizeof(mapped)) == 0;
+}
+
+/*
+ * On btrfs and overlayfs the device, and on some overlays the inode too, is another in stat() than
+ * in maps, so when they differ the content decides.
+ */
+static bool is_mapped_file(const struct flmem_module *module, int fd)
+{
+	struct stat status;
+
+	if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))
+		return false;
+	if (status.st_ino == module->inode && status.st_dev == module->device)
+		return true;
+	return has_same_head(module, fd);
+}
+
+/* Magic links of /proc/PID lead to the file itself, wherever and whether it still has a name. */
+static int open_magic_link(const struct flmem_module *module, const char *name)
+{
+	FLMEM_AUTO_CLOSE int fd = openat(module->owner->process->dirfd, name,
+					 O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+
+	if (fd < 0 || !is_mapped_file(module, fd))
+		return -1;
+	return FLMEM_TAKE_FD(fd);
+}
+
+static int open_by_map(const struct flmem_module *module)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "map_files/%" PRIx64 "-%" PRIx64, module->map->start,
+		 module->map->end);
+	return open_magic_link(module, name);
+}
+
+int flmem_module_open_file(const struct flmem_module *module, const char **ret_why)
+{
+	FLMEM_AUTO_CLOSE int by_name = -ENOENT;
+	int fd;
+
+	if (!module->deleted)
+		by_name = flmem_process_open_file(module->owner->process, module->path);
+	if (by_name >= 0 && is_mapped_file(module, by_name))
+		return FLMEM_TAKE_FD(by_name);
+	fd = open_by_map(module);
+	if (fd < 0 && module->main)
+		fd = open_magic_link(module, "exe");
+	if (fd >= 0)
+		return fd;
+	if (by_name == -EACCES || by_name == -EPERM)
+		*ret_why = "its file may not be read";
+	else if (by_name == -EMFILE || by_name == -ENFILE)
+		*ret_why = "too many files are open";
+	else
+		*ret_why = "its file was removed or replaced; CAP_SYS_ADMIN could still read it";
+	return -1;
+}

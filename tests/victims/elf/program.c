@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <unistd.h>
+
+__attribute__((noinline)) static void *program_allocate(size_t size)
+{
+	return malloc(size);
+}
+
+int main(int argc, char **argv)
+{
+	free(program_allocate((size_t)argc));
+	if (argc > 1 && argv[1][0] == 'w')
+		pause();
+	return 0;
+}
