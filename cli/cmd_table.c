@@ -3,9 +3,11 @@
 
 #include <string.h>
 
+extern const struct cmd cmd_env;
 extern const struct cmd cmd_help;
 
 const struct cmd *const cmd_table[] = {
+	&cmd_env,
 	&cmd_help,
 	NULL,
 };

@@ -45,10 +45,31 @@ static size_t utf8_length(const unsigned char *p)
 		for (size_t k = 2; k < rows[i].length; k++)
 			if (p[k] < 0x80 || p[k] > 0xbf)
 				return 0;
-		/* C1 controls (U+0080..U+009F) can steer a terminal too. */
-		return p[0] == 0xc2 && p[1] < 0xa0 ? 0 : rows[i].length;
+		return rows[i].length;
 	}
 	return 0;
+}
+
+bool flmem_text_is_utf8(const char *text)
+{
+	const unsigned char *p = (const unsigned char *)text;
+
+	while (*p) {
+		size_t length = *p < 0x80 ? 1 : utf8_length(p);
+
+		if (!length)
+			return false;
+		p += length;
+	}
+	return true;
+}
+
+/* Bytes that print as one character; C1 controls (U+0080..U+009F) can steer a terminal too. */
+static size_t printable_length(const unsigned char *p)
+{
+	if (*p < 0x80)
+		return *p >= 0x20 && *p < 0x7f ? 1 : 0;
+	return p[0] == 0xc2 && p[1] < 0xa0 ? 0 : utf8_length(p);
 }
 
 char *flmem_text_escape(const char *text, char *out, size_t size)
@@ -60,7 +81,7 @@ char *flmem_text_escape(const char *text, char *out, size_t size)
 		return out;
 	while (*p) {
 		char piece[8];
-		size_t length = *p >= 0x20 && *p < 0x7f ? 1 : *p < 0x80 ? 0 : utf8_length(p);
+		size_t length = printable_length(p);
 		size_t step = length ? length : 1;
 
 		if (length)

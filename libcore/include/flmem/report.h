@@ -13,11 +13,13 @@
 #include <flmem/detect.h>
 #include <flmem/error.h>
 #include <flmem/host.h>
+#include <flmem/settings.h>
 #include <flmem/trim.h>
 
 FLMEM_API char *flmem_report_host_json(const struct flmem_host_report *host);
 FLMEM_API char *flmem_report_detect_json(const struct flmem_detect_report *report);
 FLMEM_API char *flmem_report_trim_json(const struct flmem_trim_result *results, size_t count);
+FLMEM_API char *flmem_report_settings_json(const struct flmem_settings *settings);
 
 /* {"schema": "flmem.<command>/1", "error": {"code", "exit_status", "message"}} */
 FLMEM_API char *flmem_report_error_json(const char *command, const struct flmem_error *error);

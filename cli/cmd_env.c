@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <flmem/report.h>
+#include <flmem/settings.h>
+
+#include "cmd.h"
+#include "role_options.h"
+
+struct env_options {
+	struct role_options role; /* first, as ROLE_OPTIONS wants it */
+	const char *format;
+	bool explain;
+	bool json;
+};
+
+#define NAME_OF(name, text, meaning) text,
+static const char *const format_choices[] = {FLMEM_SETTINGS_FORMATS(NAME_OF) "json", NULL};
+#undef NAME_OF
+
+static const struct opt options_table[] = {
+	ROLE_OPTIONS,
+	{.name = "force",
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct env_options, role.force),
+	 .help = "replace values that are set already; without it they stand"},
+	{.name = "format",
+	 .kind = OPT_CHOICE,
+	 .offset = offsetof(struct env_options, format),
+	 .choices = format_choices,
+	 .help = "who reads it (default sh)"},
+	{.name = "explain",
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct env_options, explain),
+	 .help = "add reason and source of every line, what is left out, and the settings of "
+		 "the job that belong to it, as comments"},
+	{.name = "json",
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct env_options, json),
+	 .help = "the same as --format=json"},
+	{0},
+};
+
+static int make_text(const struct env_options *options, bool json, char **ret_text,
+		     struct flmem_error *err)
+{
+	struct flmem_settings settings = {0};
+	struct flmem_settings_request request;
+	enum flmem_settings_format format = FLMEM_SETTINGS_FORMAT_SH;
+	int rc = role_request(&options->role, &request, err);
+
+	if (!rc && options->format && !json)
+		rc = flmem_settings_format_find(options->format, &format, err);
+	if (rc)
+		return rc;
+	request.elsewhere = flmem_settings_format_elsewhere(format);
+	rc = flmem_settings_make(&request, &settings, err);
+	if (rc)
+		return rc;
+	if (json) {
+		*ret_text = flmem_report_settings_json(&settings);
+		rc = *ret_text ? 0 : flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	} else {
+		rc = flmem_settings_print(&settings, format, options->explain, ret_text, err);
+	}
+	flmem_settings_clear(&settings);
+	return rc;
+}
+
+static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest)
+{
+	const struct env_options *o = options;
+	bool json = o->json || (o->format && strcmp(o->format, "json") == 0);
+	struct flmem_error err = {0};
+	char *text = NULL;
+
+	if (cmd_no_arguments(rest, &err) || make_text(o, json, &text, &err))
+		return cmd_fail(cmd, json, &err);
+	fputs(text, stdout);
+	free(text);
+	return 0;
+}
+
+static const char *const examples[] = {
+	"eval \"$(flmem env --role client)\"",
+	"set up this shell for a client",
+	"flmem env --role server --parallelism high --explain",
+	"the settings of a busy server, with reasons",
+	"flmem env --role client --allocator jemalloc --format systemd",
+	"lines for the [Service] section of a unit",
+	"docker run --env-file <(flmem env --role trainer --format docker) image",
+	"a container with the settings",
+	NULL,
+};
+
+const struct cmd cmd_env = {
+	.name = "env",
+	.summary = "memory settings for a role, printed for a shell or another launcher",
+	.description =
+		"Prints the environment variables that a federated-learning process should be "
+		"started with. A variable that is set already keeps its value, and a library that "
+		"is preloaded already stays in front. Every value is quoted for its reader.",
+	.examples = examples,
+	.options = options_table,
+	.options_size = sizeof(struct env_options),
+	.run = run,
+};

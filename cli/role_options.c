@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "role_options.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#define NAME_OF(name, text) text,
+
+/* In the order of the enum; what settings are made for are its first entries by name. */
+const char *const role_choices[] = {"server", "client", "trainer", NULL};
+const char *const role_parallelism_choices[] = {"normal", "high", NULL};
+const char *const role_allocator_choices[] = {FLMEM_SETTINGS_ALLOCATORS(NAME_OF) NULL};
+const char *const role_framework_choices[] = {FLMEM_FRAMEWORKS(NAME_OF) NULL};
+
+static enum flmem_role find_role(const char *name)
+{
+	static const enum flmem_role roles[] = {FLMEM_ROLE_SERVER, FLMEM_ROLE_CLIENT,
+						FLMEM_ROLE_TRAINER};
+
+	for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++)
+		if (strcmp(flmem_role_name(roles[i]), name) == 0)
+			return roles[i];
+	return FLMEM_ROLE_NONE;
+}
+
+/* Choices are the enum's names in its order, so a place in the list is a value. */
+static unsigned place(const char *const *choices, const char *value, unsigned fallback)
+{
+	for (unsigned i = 0; value && choices[i]; i++)
+		if (strcmp(choices[i], value) == 0)
+			return i;
+	return fallback;
+}
+
+int role_request(const struct role_options *options, struct flmem_settings_request *ret_request,
+		 struct flmem_error *err)
+{
+	if (!options->role)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "--role is needed: server, client or trainer");
+	if (options->gpu && options->no_gpu)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "--gpu and --no-gpu exclude each other");
+	*ret_request = (struct flmem_settings_request){
+		.role = find_role(options->role),
+		.high_parallelism = place(role_parallelism_choices, options->parallelism, 0) == 1,
+		.gpu = options->gpu || (!options->no_gpu && flmem_settings_gpu_present()),
+		.allocator = place(role_allocator_choices, options->allocator,
+				   FLMEM_SETTINGS_ALLOCATOR_GLIBC),
+		.jemalloc_library = options->jemalloc_library,
+		.framework = FLMEM_FRAMEWORK_NVFLARE +
+			     place(role_framework_choices, options->framework, 0),
+		.framework_version = options->framework_version,
+		.force = options->force,
+		.environment = environ,
+	};
+	return 0;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_CLI_ROLE_OPTIONS_H
+#define FLMEM_CLI_ROLE_OPTIONS_H
+
+/* The options that `env` and `start` share: which settings are wanted. */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <flmem/error.h>
+#include <flmem/settings.h>
+
+#include "opt.h"
+
+struct role_options {
+	const char *role;
+	const char *parallelism;
+	const char *allocator;
+	const char *jemalloc_library;
+	const char *framework;
+	const char *framework_version;
+	bool gpu;
+	bool no_gpu;
+	bool force;
+};
+
+extern const char *const role_choices[];
+extern const char *const role_parallelism_choices[];
+extern const char *const role_allocator_choices[];
+extern const char *const role_framework_choices[];
+
+/* Rows of an option table, for an options struct that begins with a struct role_options. */
+#define ROLE_OPTIONS                                                                              \
+	{.name = "role",                                                                          \
+	 .letter = 'r',                                                                           \
+	 .kind = OPT_CHOICE,                                                                      \
+	 .offset = offsetof(struct role_options, role),                                           \
+	 .choices = role_choices,                                                                 \
+	 .help = "what the process does in the federation; needed"},                              \
+		{.name = "parallelism",                                                           \
+		 .kind = OPT_CHOICE,                                                              \
+		 .offset = offsetof(struct role_options, parallelism),                            \
+		 .choices = role_parallelism_choices,                                             \
+		 .help = "high: a server with many clients at work at once gets 8 arenas"},       \
+		{.name = "allocator",                                                             \
+		 .letter = 'a',                                                                   \
+		 .kind = OPT_CHOICE,                                                              \
+		 .offset = offsetof(struct role_options, allocator),                              \
+		 .choices = role_allocator_choices,                                               \
+		 .help = "allocator to set up (default glibc); auto takes jemalloc where it is "  \
+			 "installed"},                                                            \
+		{.name = "jemalloc-library",                                                      \
+		 .kind = OPT_TEXT,                                                                \
+		 .offset = offsetof(struct role_options, jemalloc_library),                       \
+		 .metavar = "PATH",                                                               \
+		 .complete = OPT_COMPLETE_FILE,                                                   \
+		 .help = "jemalloc to preload, instead of the one that is found"},                \
+		{.name = "framework",                                                             \
+		 .letter = 'f',                                                                   \
+		 .kind = OPT_CHOICE,                                                              \
+		 .offset = offsetof(struct role_options, framework),                              \
+		 .choices = role_framework_choices,                                               \
+		 .help = "whose variables to add (default nvflare)"},                             \
+		{.name = "framework-version",                                                     \
+		 .kind = OPT_TEXT,                                                                \
+		 .offset = offsetof(struct role_options, framework_version),                      \
+		 .metavar = "VERSION",                                                            \
+		 .help = "leave out what this version does not read (2.8, 2.9.0)"},               \
+		{.name = "gpu",                                                                   \
+		 .kind = OPT_FLAG,                                                                \
+		 .offset = offsetof(struct role_options, gpu),                                    \
+		 .help = "the client uses a GPU (default: this machine has one)"},                \
+	{                                                                                         \
+		.name = "no-gpu", .kind = OPT_FLAG,                                               \
+		.offset = offsetof(struct role_options, no_gpu), .help = "the client uses no GPU" \
+	}
+
+/* Turns the options into a request for flmem_settings_make(); the environment is the process's. */
+int role_request(const struct role_options *options, struct flmem_settings_request *ret_request,
+		 struct flmem_error *err);
+
+#endif

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <flmem/settings.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/text.h"
+#include "settings/preload.h"
+#include "settings/table.h"
+
+#define NO_JEMALLOC                                                                         \
+	"no jemalloc library found; install it (apt-get install libjemalloc2, dnf install " \
+	"jemalloc) or name it with --jemalloc-library"
+
+/* The request as the rows are held against it. */
+struct circumstances {
+	const struct flmem_settings_request *request;
+	struct flmem_settings *settings;
+	struct flmem_release release;
+	unsigned needs; /* FLMEM_NEEDS_* that are met */
+};
+
+enum verdict {
+	ROW_APPLIES,
+	ROW_OMITTED, /* with the row's `otherwise` */
+	ROW_SILENT,
+};
+
+const char *flmem_setting_origin_name(enum flmem_setting_origin origin)
+{
+#define ORIGIN_CASE(name, text)    \
+	case FLMEM_SETTING_##name: \
+		return text;
+	switch (origin) {
+		FLMEM_SETTING_ORIGINS(ORIGIN_CASE)
+	}
+#undef ORIGIN_CASE
+	return NULL;
+}
+
+bool flmem_settings_gpu_present(void)
+{
+	return access("/dev/nvidia0", F_OK) == 0 || access("/dev/kfd", F_OK) == 0;
+}
+
+/* What the user has set; an empty value counts as none, as ${NAME:-...} has it. */
+static const char *user_value(char *const *environment, const char *name)
+{
+	size_t length = strlen(name);
+
+	for (; environment && *environment; environment++)
+		if (strncmp(*environment, name, length) == 0 && (*environment)[length] == '=')
+			return (*environment)[length + 1] ? *environment + length + 1 : NULL;
+	return NULL;
+}
+
+static enum verdict judge(const struct circumstances *c, const struct flmem_setting_row *row)
+{
+	bool in_release =
+		(!row->since.count || flmem_release_compare(&c->release, &row->since) >= 0) &&
+		(!row->before.count || !c->release.count ||
+		 flmem_release_compare(&c->release, &row->before) < 0);
+
+	if (!(row->roles & FLMEM_BIT(c->settings->role)) || (row->needs & ~c->needs) ||
+	    !(row->frameworks & FLMEM_BIT(c->settings->framework)))
+		return ROW_SILENT;
+	if ((row->allocators & FLMEM_BIT(c->settings->allocator)) && in_release)
+		return ROW_APPLIES;
+	return row->otherwise ? ROW_OMITTED : ROW_SILENT;
+}
+
+/* glibc reads GLIBC_TUNABLES as well, and a tunable set there wins over the older variable. */
+static bool tunable_wins(const struct circumstances *c, const struct flmem_setting_row *row)
+{
+	const char *tunables = user_value(c->request->environment, "GLIBC_TUNABLES");
+
+	return !c->request->force && tunables && strcmp(row->name, "MALLOC_ARENA_MAX") == 0 &&
+	       strstr(tunables, "glibc.malloc.arena_max=");
+}
+
+static void join_preload(const struct circumstances *c, const char *user,
+			 struct flmem_setting *setting)
+{
+	const char *library = c->settings->jemalloc_library;
+
+	if (!user) {
+		setting->value = strdup(library);
+		return;
+	}
+	if (flmem_preload_lists(user, "libjemalloc") ||
+	    flmem_preload_lists(user, flmem_text_basename(library))) {
+		setting->origin = FLMEM_SETTING_USER;
+		setting->value = strdup(user);
+	} else {
+		setting->origin = FLMEM_SETTING_JOINED;
+		if (asprintf(&setting->value, "%s:%s", user, library) < 0)
+			setting->value = NULL;
+	}
+	if (flmem_preload_lists_other_allocator(user))
+		setting->note = "it holds another allocator, and the first one serves malloc";
+}
+
+static void give_value(const struct circumstances *c, const struct flmem_setting_row *row,
+		       struct flmem_setting *setting)
+{
+	const char *user = row->where ? NULL : user_value(c->request->environment, row->name);
+
+	if (!row->value) {
+		join_preload(c, user, setting);
+		return;
+	}
+	if (user && !c->request->force) {
+		setting->origin = FLMEM_SETTING_USER;
+		setting->value = strdup(user);
+		if (row->valid && !row->valid(user))
+			setting->note = row->invalid;
+		return;
+	}
+	setting->value = strdup(row->value);
+}
+
+static int add_row(const struct circumstances *c, const struct flmem_setting_row *row,
+		   struct flmem_error *err)
+{
+	struct flmem_setting *setting = &c->settings->rows[c->settings->count];
+	enum verdict verdict = judge(c, row);
+
+	if (verdict == ROW_SILENT)
+		return 0;
+	*setting = (struct flmem_setting){
+		.name = row->name,
+		.origin = FLMEM_SETTING_ROLE,
+		.where = row->where,
+		.reason = row->reason,
+		.source = row->source,
+	};
+	c->settings->count++;
+	if (verdict == ROW_OMITTED || tunable_wins(c, row)) {
+		setting->origin = FLMEM_SETTING_OMITTED;
+		setting->reason = verdict == ROW_OMITTED ? row->otherwise
+							 : "glibc.malloc.arena_max in your "
+							   "GLIBC_TUNABLES wins over it";
+		return 0;
+	}
+	give_value(c, row, setting);
+	return setting->value
+		       ? 0
+		       : flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot hold %s", row->name);
+}
+
+/* The library that was named, when it may be used, else the one that is found; NULL: none. */
+static int find_library(const struct flmem_settings_request *request, char **ret_library,
+			struct flmem_error *err)
+{
+	const char *named = request->jemalloc_library;
+	int rc = named ? flmem_preload_check(named, !request->elsewhere, err) : 0;
+
+	if (rc)
+		return rc;
+	*ret_library = named ? strdup(named) : flmem_jemalloc_find();
+	if (named && !*ret_library)
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot hold the path");
+	return 0;
+}
+
+static int choose_allocator(const struct flmem_settings_request *request,
+			    struct flmem_settings *settings, struct flmem_error *err)
+{
+	int rc;
+
+	settings->allocator = FLMEM_ALLOCATOR_GLIBC;
+	if (request->allocator == FLMEM_SETTINGS_ALLOCATOR_GLIBC)
+		return 0;
+	rc = find_library(request, &settings->jemalloc_library, err);
+	if (rc)
+		return rc;
+	if (settings->jemalloc_library)
+		settings->allocator = FLMEM_ALLOCATOR_JEMALLOC;
+	else if (request->allocator == FLMEM_SETTINGS_ALLOCATOR_JEMALLOC)
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0, NO_JEMALLOC);
+	return 0;
+}
+
+static int check_role(const struct flmem_settings_request *request, struct flmem_error *err)
+{
+	const char *name = flmem_role_name(request->role);
+
+	if (request->role != FLMEM_ROLE_SERVER && request->role != FLMEM_ROLE_CLIENT &&
+	    request->role != FLMEM_ROLE_TRAINER)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "no settings for the role '%s'; there are server, client "
+				       "and trainer",
+				       name ? name : "none");
+	if (request->high_parallelism && request->role != FLMEM_ROLE_SERVER)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "high parallelism is a matter of the server, not of a %s",
+				       name);
+	return 0;
+}
+
+static int read_circumstances(const struct flmem_settings_request *request,
+			      struct flmem_settings *settings, struct circumstances *c,
+			      struct flmem_error *err)
+{
+	int rc = check_role(request, err);
+
+	if (!rc && request->framework_version)
+		rc = flmem_release_parse(request->framework_version, &c->release, err);
+	if (rc)
+		return rc;
+	c->request = request;
+	c->settings = settings;
+	c->needs = (request->gpu ? FLMEM_NEEDS_GPU : 0U) |
+		   (request->high_parallelism ? FLMEM_NEEDS_HIGH_PARALLELISM
+					      : FLMEM_NEEDS_NORMAL_PARALLELISM);
+	settings->role = request->role;
+	settings->framework = request->framework ? request->framework : FLMEM_FRAMEWORK_NVFLARE;
+	settings->rows = calloc(flmem_setting_row_count, sizeof(*settings->rows));
+	if (!settings->rows)
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot hold the settings");
+	return choose_allocator(request, settings, err);
+}
+
+int flmem_settings_make(const struct flmem_settings_request *request,
+			struct flmem_settings *ret_settings, struct flmem_error *err)
+{
+	struct flmem_settings settings = {0};
+	struct circumstances c = {0};
+	int rc = read_circumstances(request, &settings, &c, err);
+
+	for (size_t i = 0; i < flmem_setting_row_count && !rc; i++)
+		rc = add_row(&c, &flmem_setting_rows[i], err);
+	if (rc)
+		flmem_settings_clear(&settings);
+	else
+		*ret_settings = settings;
+	return rc;
+}
+
+void flmem_settings_clear(struct flmem_settings *settings)
+{
+	for (size_t i = 0; i < settings->count; i++)
+		free(settings->rows[i].value);
+	free(settings->rows);
+	free(settings->jemalloc_library);
+	*settings = (struct flmem_settings){0};
+}

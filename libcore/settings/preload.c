@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "settings/preload.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "allocators/installed.h"
+#include "base/cleanup.h"
+#include "base/text.h"
+
+/* Those of NVFlare's sub_start.sh, with the other multiarch directories and Arch's added. */
+const char *const flmem_jemalloc_paths[] = {
+	"/usr/lib/x86_64-linux-gnu/libjemalloc.so.2",
+	"/usr/lib/aarch64-linux-gnu/libjemalloc.so.2",
+	"/usr/lib64/libjemalloc.so.2",
+	"/usr/local/lib/libjemalloc.so",
+	"/usr/local/lib/libjemalloc.so.2",
+	"/usr/lib/libjemalloc.so.2",
+	NULL,
+};
+
+static const char *const other_allocators[] = {
+	"libtcmalloc", "libmimalloc",	     "libsnmalloc", "librpmalloc",
+	"libhoard",    "libhardened_malloc", NULL,
+};
+
+char *flmem_jemalloc_find(void)
+{
+	FLMEM_AUTO_CLOSE int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct flmem_installed_allocator *rows;
+	char *path = NULL;
+	size_t count;
+
+	if (root < 0 || flmem_installed_find(root, &rows, &count, NULL))
+		return NULL;
+	for (size_t i = 0; i < count && !path; i++)
+		if (rows[i].kind == FLMEM_ALLOCATOR_JEMALLOC)
+			path = FLMEM_TAKE(rows[i].path);
+	flmem_installed_free(rows, count);
+	return path;
+}
+
+int flmem_preload_check(const char *path, bool must_exist, struct flmem_error *err)
+{
+	char shown[128];
+
+	flmem_text_escape(path, shown, sizeof(shown));
+	if (path[0] != '/')
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s' is not an absolute path to a library", shown);
+	if (strpbrk(path, ": \t\n"))
+		return flmem_error_set(
+			err, FLMEM_EUSAGE, 0,
+			"'%s' cannot stand in LD_PRELOAD: a colon or space would end it; "
+			"link it to a plain name",
+			shown);
+	if (must_exist && access(path, R_OK) < 0)
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, errno,
+				       "cannot read the library '%s'", shown);
+	return 0;
+}
+
+/* True when the file name of an entry starts with one of the prefixes (the list ends in NULL). */
+static bool any_entry(const char *value, const char *const *prefixes)
+{
+	while (*value) {
+		size_t length = strcspn(value, ": ");
+		const char *slash = memrchr(value, '/', length);
+		const char *name = slash ? slash + 1 : value;
+		size_t name_length = (size_t)(value + length - name);
+
+		for (const char *const *p = prefixes; *p; p++)
+			if (strlen(*p) <= name_length && flmem_text_starts(name, *p))
+				return true;
+		value += length;
+		value += strspn(value, ": ");
+	}
+	return false;
+}
+
+bool flmem_preload_lists(const char *value, const char *prefix)
+{
+	const char *const prefixes[] = {prefix, NULL};
+
+	return any_entry(value, prefixes);
+}
+
+bool flmem_preload_lists_other_allocator(const char *value)
+{
+	return any_entry(value, other_allocators);
+}

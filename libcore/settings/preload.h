@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_SETTINGS_PRELOAD_H
+#define FLMEM_SETTINGS_PRELOAD_H
+
+/* Libraries in LD_PRELOAD: where jemalloc is installed, and what a user's list holds already. */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <flmem/error.h>
+
+/*
+ * Where distributions install jemalloc, of any machine, for scripts that run elsewhere; in the order
+ * in which they are tried, ends in NULL. What is found here goes by allocators/installed.h.
+ */
+extern const char *const flmem_jemalloc_paths[];
+
+/* Path of the preferred jemalloc of this machine, for the caller to free; NULL: none is found. */
+char *flmem_jemalloc_find(void);
+
+/*
+ * Checks a path for LD_PRELOAD: absolute, and without the characters that end an entry there
+ * (ld.so(8): spaces and colons cannot be escaped). FLMEM_EUSAGE, or FLMEM_EUNSUPPORTED when it
+ * `must_exist` and cannot be read.
+ */
+int flmem_preload_check(const char *path, bool must_exist, struct flmem_error *err);
+
+/* True when an entry's file name starts with `prefix` ("libjemalloc"). */
+bool flmem_preload_lists(const char *value, const char *prefix);
+
+/* True when an entry other than jemalloc is a known allocator, which would serve malloc first. */
+bool flmem_preload_lists_other_allocator(const char *value);
+
+#endif

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <flmem/settings.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <flmem/text.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "settings/quote.h"
+
+/* One line per variable: before, NAME, between, quoted value, after. */
+struct format {
+	const char *name;
+	const char *head; /* once, before everything */
+	const char *before, *between, *after;
+	flmem_quote_fn *quote;
+	bool quotes_pair; /* the quotes go around NAME=value */
+	bool elsewhere;
+	const char *comment_before, *comment_after;
+	flmem_quote_fn *comment_quote; /* NULL: the text of a comment stands as it is */
+};
+
+static const struct format formats[] = {
+	[FLMEM_SETTINGS_FORMAT_SH] = {.name = "sh",
+				      .head = "",
+				      .before = "export ",
+				      .between = "=",
+				      .after = "\n",
+				      .quote = flmem_quote_sh,
+				      .comment_before = "# ",
+				      .comment_after = "\n"},
+	[FLMEM_SETTINGS_FORMAT_FISH] = {.name = "fish",
+					.head = "",
+					.before = "set -gx ",
+					.between = " ",
+					.after = "\n",
+					.quote = flmem_quote_fish,
+					.comment_before = "# ",
+					.comment_after = "\n"},
+	/* csh joins the lines for `eval` by spaces, so nothing may depend on where a line ends. */
+	[FLMEM_SETTINGS_FORMAT_CSH] = {.name = "csh",
+				       .head = "",
+				       .before = "setenv ",
+				       .between = " ",
+				       .after = ";\n",
+				       .quote = flmem_quote_csh,
+				       .comment_before = ": ",
+				       .comment_after = ";\n",
+				       .comment_quote = flmem_quote_csh},
+	[FLMEM_SETTINGS_FORMAT_DOTENV] = {.name = "dotenv",
+					  .head = "",
+					  .before = "",
+					  .between = "=",
+					  .after = "\n",
+					  .quote = flmem_quote_dotenv,
+					  .comment_before = "# ",
+					  .comment_after = "\n"},
+	[FLMEM_SETTINGS_FORMAT_SYSTEMD] = {.name = "systemd",
+					   .head = "",
+					   .before = "Environment=",
+					   .between = "=",
+					   .after = "\n",
+					   .quote = flmem_quote_systemd,
+					   .quotes_pair = true,
+					   .comment_before = "# ",
+					   .comment_after = "\n"},
+	[FLMEM_SETTINGS_FORMAT_DOCKER] = {.name = "docker",
+					  .head = "",
+					  .before = "",
+					  .between = "=",
+					  .after = "\n",
+					  .quote = flmem_quote_docker,
+					  .elsewhere = true,
+					  .comment_before = "# ",
+					  .comment_after = "\n"},
+	[FLMEM_SETTINGS_FORMAT_K8S] = {.name = "k8s",
+				       .head = "env:\n",
+				       .before = "  - name: ",
+				       .between = "\n    value: ",
+				       .after = "\n",
+				       .quote = flmem_quote_k8s,
+				       .elsewhere = true,
+				       .comment_before = "  # ",
+				       .comment_after = "\n"},
+};
+
+int flmem_settings_format_find(const char *name, enum flmem_settings_format *ret_format,
+			       struct flmem_error *err)
+{
+	FLMEM_AUTO_BUF struct flmem_buf list = FLMEM_BUF_INIT;
+	char shown[64];
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(formats); i++) {
+		if (strcmp(formats[i].name, name) == 0) {
+			*ret_format = (enum flmem_settings_format)i;
+			return 0;
+		}
+		flmem_buf_printf(&list, "%s%s", i ? ", " : "", formats[i].name);
+	}
+	return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is none of %s",
+			       flmem_text_escape(name, shown, sizeof(shown)), list.data);
+}
+
+bool flmem_settings_format_elsewhere(enum flmem_settings_format format)
+{
+	return formats[format].elsewhere;
+}
+
+static void put_comment(struct flmem_buf *out, const struct format *format, const char *text)
+{
+	flmem_buf_puts(out, format->comment_before);
+	if (format->comment_quote)
+		format->comment_quote(out, text);
+	else
+		flmem_buf_puts(out, text);
+	flmem_buf_puts(out, format->comment_after);
+}
+
+static void explain(struct flmem_buf *out, const struct format *format,
+		    const struct flmem_setting *s)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+
+	if (s->origin == FLMEM_SETTING_OMITTED)
+		flmem_buf_printf(&text, "%s is left out: %s", s->name, s->reason);
+	else if (s->where)
+		flmem_buf_printf(
+			&text,
+			"not an environment variable, set it in the job: %s=%s (%s): %s [%s]",
+			s->name, s->value, s->where, s->reason, s->source);
+	else if (s->origin == FLMEM_SETTING_USER)
+		flmem_buf_puts(&text, "your own value stands");
+	else
+		flmem_buf_printf(&text, "%s%s [%s]",
+				 s->origin == FLMEM_SETTING_JOINED ? "appended to your own list: "
+								   : "",
+				 s->reason, s->source);
+	if (s->note)
+		flmem_buf_printf(&text, "; but %s", s->note);
+	put_comment(out, format, text.data);
+}
+
+static const char *put_assignment(struct flmem_buf *out, const struct format *format,
+				  const struct flmem_setting *s)
+{
+	FLMEM_AUTO_BUF struct flmem_buf pair = FLMEM_BUF_INIT;
+	const char *problem;
+
+	flmem_buf_puts(out, format->before);
+	if (format->quotes_pair) {
+		flmem_buf_printf(&pair, "%s=%s", s->name, s->value);
+		out->failed |= pair.failed;
+		problem = format->quote(out, pair.data);
+	} else {
+		flmem_buf_puts(out, s->name);
+		flmem_buf_puts(out, format->between);
+		problem = format->quote(out, s->value);
+	}
+	flmem_buf_puts(out, format->after);
+	return problem;
+}
+
+static int put_setting(struct flmem_buf *out, const struct format *format,
+		       const struct flmem_setting *s, bool with_reason, struct flmem_error *err)
+{
+	const char *problem;
+
+	if (with_reason)
+		explain(out, format, s);
+	if (s->where || s->origin == FLMEM_SETTING_OMITTED)
+		return 0;
+	problem = put_assignment(out, format, s);
+	if (!problem)
+		return 0;
+	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+			       "the value of %s cannot be written as %s, which does not hold %s; "
+			       "unset it, or use another format",
+			       s->name, format->name, problem);
+}
+
+static bool has_variables(const struct flmem_settings *settings)
+{
+	for (size_t i = 0; i < settings->count; i++)
+		if (!settings->rows[i].where && settings->rows[i].value)
+			return true;
+	return false;
+}
+
+int flmem_settings_print(const struct flmem_settings *settings, enum flmem_settings_format which,
+			 bool with_reasons, char **ret_text, struct flmem_error *err)
+{
+	FLMEM_AUTO_BUF struct flmem_buf out = FLMEM_BUF_INIT;
+	const struct format *format = &formats[which];
+	char *text;
+	int rc = 0;
+
+	if (has_variables(settings))
+		flmem_buf_puts(&out, format->head);
+	for (size_t i = 0; i < settings->count && !rc; i++)
+		rc = put_setting(&out, format, &settings->rows[i], with_reasons, err);
+	if (rc)
+		return rc;
+	text = flmem_buf_take(&out);
+	if (!text)
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot print the settings");
+	*ret_text = text;
+	return 0;
+}

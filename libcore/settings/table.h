@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_SETTINGS_TABLE_H
+#define FLMEM_SETTINGS_TABLE_H
+
+/* The settings of every role as rows of one table; make.c picks from it. */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <flmem/roles.h>
+
+#include "settings/release.h"
+
+#define FLMEM_BIT(value) (1U << (value))
+
+/* Circumstances that a row needs. */
+enum {
+	FLMEM_NEEDS_GPU = 1,
+	FLMEM_NEEDS_HIGH_PARALLELISM = 2,
+	FLMEM_NEEDS_NORMAL_PARALLELISM = 4,
+};
+
+struct flmem_setting_row {
+	const char *name;
+	const char *value;	    /* NULL: the jemalloc library, appended to the user's list */
+	unsigned roles;		    /* FLMEM_BIT(enum flmem_role) */
+	unsigned allocators;	    /* FLMEM_BIT(enum flmem_allocator_kind) */
+	unsigned frameworks;	    /* FLMEM_BIT(enum flmem_framework) */
+	unsigned needs;		    /* FLMEM_NEEDS_* */
+	struct flmem_release since; /* of the framework; all zero: always */
+	struct flmem_release before;
+	const char *where; /* NULL: environment variable; else which job setting it is */
+	const char *reason;
+	const char *source;
+	const char
+		*otherwise; /* why it is left out for another allocator or release; NULL: silent */
+	bool (*valid)(const char *value); /* NULL: anything */
+	const char *invalid;		  /* what comes of a value that is not valid */
+};
+
+extern const struct flmem_setting_row flmem_setting_rows[];
+extern const size_t flmem_setting_row_count;
+
+#endif

@@ -1,0 +1,375 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# `flmem env`: the values of every role, what the user has set, and every format read back by the
+# program that it is for.
+
+load helpers
+
+PYTHON=/usr/bin/python3
+
+setup() {
+	unset MALLOC_ARENA_MAX MALLOC_CONF LD_PRELOAD GLIBC_TUNABLES
+	unset NVFLARE_CLIENT_MEMORY_GC_ROUNDS NVFLARE_CUDA_EMPTY_CACHE
+	# The sanitizers of a dev build want to come first, also where a test preloads something.
+	export ASAN_OPTIONS=verify_asan_link_order=0
+}
+
+# A preload that does nothing: a second libm.
+harmless_library() {
+	ldd /bin/bash | awk '$1 == "libc.so.6" { print $3 }' | xargs dirname | xargs -I{} echo {}/libm.so.6
+}
+
+# Values that break careless quoting, one per element; set as MALLOC_CONF, which any text may be.
+# shellcheck disable=SC1003,SC2016 # nothing in here is to be expanded
+HOSTILE=(
+	"it's"
+	"''"
+	"'"
+	'"double" and \back\slash\'
+	'$HOME ${HOME} $(id) `id`'
+	'a!b !! !$ \!'
+	' leading and trailing '
+	'#not a comment'
+	'percent %s %% %i %n'
+	'a;b&c|d<e>f(g)h{i}j[k]*?~^=,'
+	'-n'
+	'grün 日本 🧠'
+	$'tab\there'
+	$'two\nlines'
+	$'ends in a newline\n'
+	$'carriage\rreturn'
+	'\n \t \x41 \u0041'
+	'}'
+	'$$(HOME) $(HOME)'
+	"all of '\"\\\$\`! at once"
+)
+
+# Prints the file that `flmem env --format $1` makes when MALLOC_CONF is the hostile value $2.
+hostile_text() {
+	MALLOC_CONF=$2 "$FLMEM" env --role client --allocator jemalloc --format "$1" \
+		>"$BATS_TEST_TMPDIR/text" 2>"$BATS_TEST_TMPDIR/error"
+}
+
+# assert_reads_back FORMAT [REFUSABLE] -- COMMAND...: runs COMMAND for every hostile value and
+# compares what it prints with the value; values that FORMAT must refuse match REFUSABLE.
+assert_reads_back() {
+	local format=$1 refusable=${2:-} value
+	shift 2
+	for value in "${HOSTILE[@]}"; do
+		if ! hostile_text "$format" "$value"; then
+			[[ -n $refusable && $value =~ $refusable ]] ||
+				fail "refused without need: $value: $(cat "$BATS_TEST_TMPDIR/error")"
+			grep -q "MALLOC_CONF cannot be written as $format" "$BATS_TEST_TMPDIR/error"
+			[ ! -s "$BATS_TEST_TMPDIR/text" ]
+			continue
+		fi
+		printf '%s' "$value" >"$BATS_TEST_TMPDIR/expected"
+		(cd "$BATS_TEST_TMPDIR" && env -u MALLOC_CONF "$@") >"$BATS_TEST_TMPDIR/read" ||
+			fail "could not be read: $(cat "$BATS_TEST_TMPDIR/text")"
+		cmp "$BATS_TEST_TMPDIR/expected" "$BATS_TEST_TMPDIR/read" ||
+			fail "$format: $(cat "$BATS_TEST_TMPDIR/text")"
+	done
+}
+
+# Prints MALLOC_CONF as a program started from the shell sees it.
+SHOW="$PYTHON -c 'import os, sys; sys.stdout.buffer.write(os.environb[b\"MALLOC_CONF\"])'"
+
+@test "every role has its arenas" {
+	flmem env --role server
+	assert_status 0
+	[ "$output" = 'export MALLOC_ARENA_MAX=4' ]
+	flmem env --role server --parallelism high
+	[ "$output" = 'export MALLOC_ARENA_MAX=8' ]
+	flmem env --role client --framework flower
+	[ "$output" = 'export MALLOC_ARENA_MAX=2' ]
+	flmem env --role trainer --framework appfl
+	[ "$output" = 'export MALLOC_ARENA_MAX=2' ]
+}
+
+@test "a client's cleanup interval and its CUDA cache, up to NVFlare 2.8" {
+	for version in 2.7.2 2.8 2.8.1 2.8.0rc3; do
+		flmem env --role client --gpu --framework nvflare --framework-version "$version"
+		assert_output 'NVFLARE_CLIENT_MEMORY_GC_ROUNDS=1'
+		assert_output 'NVFLARE_CUDA_EMPTY_CACHE=true'
+	done
+	for version in 2.7.1 2.9 2.9.0 2.10 3.0; do
+		flmem env --role client --gpu --framework-version "$version"
+		[ "$output" = 'export MALLOC_ARENA_MAX=2' ]
+	done
+	flmem env --role trainer --no-gpu
+	assert_output 'GC_ROUNDS=1'
+	refute_output 'CUDA'
+	flmem env --role server --gpu
+	refute_output 'NVFLARE'
+}
+
+@test "jemalloc is preloaded instead, without arenas" {
+	flmem env --role server --allocator jemalloc --jemalloc-library "$(harmless_library)"
+	assert_output "export LD_PRELOAD=$(harmless_library)"
+	assert_output 'export MALLOC_CONF=dirty_decay_ms:5000,muzzy_decay_ms:5000'
+	refute_output 'ARENA'
+}
+
+@test "auto is jemalloc where it is installed" {
+	requires /usr/lib/x86_64-linux-gnu/libjemalloc.so.2
+	flmem env --role server --allocator auto
+	assert_output 'LD_PRELOAD=/usr/lib/x86_64-linux-gnu/libjemalloc.so.2'
+}
+
+@test "what the user has set stands unless forced" {
+	export MALLOC_ARENA_MAX=3
+	flmem env --role server
+	[ "$output" = 'export MALLOC_ARENA_MAX=3' ]
+	flmem env --role server --force
+	[ "$output" = 'export MALLOC_ARENA_MAX=4' ]
+	export MALLOC_ARENA_MAX=
+	flmem env --role server
+	[ "$output" = 'export MALLOC_ARENA_MAX=4' ]
+}
+
+@test "a tunable of the user's wins over the variable" {
+	export GLIBC_TUNABLES=glibc.malloc.arena_max=1
+	flmem env --role server --explain
+	refute_output 'export'
+	assert_output 'MALLOC_ARENA_MAX is left out: .*GLIBC_TUNABLES'
+	flmem env --role server --force
+	[ "$output" = 'export MALLOC_ARENA_MAX=4' ]
+}
+
+@test "the user's own preloads stay in front and are never doubled" {
+	local mine
+	mine=$(harmless_library)
+	export LD_PRELOAD=$mine
+	flmem env --role client --allocator jemalloc --jemalloc-library /proc/self/exe
+	assert_output "export LD_PRELOAD=$mine:/proc/self/exe"
+	flmem env --role client --allocator jemalloc --jemalloc-library /proc/self/exe --force
+	assert_output "export LD_PRELOAD=$mine:/proc/self/exe"
+	flmem env --role client --allocator jemalloc --jemalloc-library "$mine"
+	assert_output "export LD_PRELOAD=$mine"
+	refute_output "$mine:"
+}
+
+@test "reasons and sources are comments, and sh ignores them" {
+	flmem env --role client --gpu --explain
+	assert_output '# a client has little memory.*Memory Management'
+	assert_output 'set it in the job: client_memory_gc_rounds=1'
+	MALLOC_ARENA_MAX=x flmem env --role client --explain
+	assert_output 'your own value stands; but not a whole number, so glibc ignores it'
+	for shell in dash bash zsh ksh 'busybox sh'; do
+		command -v "${shell%% *}" >/dev/null || continue
+		# shellcheck disable=SC2086,SC2016
+		run_command $shell -c 'eval "$("$FLMEM" env --role client --explain)" && echo "$MALLOC_ARENA_MAX"'
+		assert_status 0
+		[ "$output" = 2 ]
+	done
+}
+
+@test "dash, bash, zsh, ksh and busybox sh get every value byte for byte" {
+	local shell tried=0
+	# shellcheck disable=SC2016
+	for shell in dash bash 'bash --posix' zsh 'zsh -o rcquotes' ksh 'busybox sh'; do
+		command -v "${shell%% *}" >/dev/null || { echo "# without $shell" >&3; continue; }
+		tried=$((tried + 1))
+		# shellcheck disable=SC2086
+		assert_reads_back sh '' $shell -c 'eval "$(cat text)"; unset LD_PRELOAD; '"$SHOW"
+	done
+	[ "$tried" -gt 0 ]
+}
+
+@test "fish gets every value byte for byte" {
+	requires fish
+	assert_reads_back fish '' fish -c "cat text | source; set -e LD_PRELOAD; $SHOW"
+}
+
+@test "csh and tcsh get every value byte for byte, or are refused line breaks" {
+	requires tcsh
+	local breaks=$'[\n\r]'
+	# shellcheck disable=SC2016
+	assert_reads_back csh "$breaks" tcsh -f -c 'eval "`cat text`"; unsetenv LD_PRELOAD; '"$SHOW"
+	# shellcheck disable=SC2016
+	assert_reads_back csh "$breaks" csh -f -c 'eval "`cat text`"; unsetenv LD_PRELOAD; '"$SHOW"
+}
+
+@test "an interactive csh does not replace history references" {
+	requires tcsh
+	hostile_text csh 'a!b !! !$'
+	# shellcheck disable=SC2016
+	run_command env -C "$BATS_TEST_TMPDIR" tcsh -f -i <<-'END'
+		echo before
+		eval "`cat text`"
+		unsetenv LD_PRELOAD
+		printenv MALLOC_CONF
+	END
+	assert_output 'a!b !! !\$'
+	run_command env -C "$BATS_TEST_TMPDIR" tcsh -f -i <<-'END'
+		echo before
+		source text
+		unsetenv LD_PRELOAD
+		printenv MALLOC_CONF
+	END
+	assert_output 'a!b !! !\$'
+}
+
+@test "reasons do not break csh" {
+	requires tcsh
+	# shellcheck disable=SC2016
+	run_command tcsh -f -c 'eval "`$FLMEM env --role client --format csh --explain`"; printenv MALLOC_ARENA_MAX'
+	assert_status 0
+	[ "$output" = 2 ]
+}
+
+@test "python-dotenv gets every value, or is refused what dialects read differently" {
+	"$PYTHON" -c 'import dotenv' 2>/dev/null || skip "needs python3-dotenv"
+	local refusable=$'[\r]|[$][{]|[$`].*[\'\\\\]|[\'\\\\].*[$`]'
+	assert_reads_back dotenv "$refusable" "$PYTHON" -c '
+import dotenv, sys
+sys.stdout.write(dotenv.dotenv_values("text")["MALLOC_CONF"])' 
+}
+
+@test "docker's file holds every value as it stands, or refuses line breaks" {
+	assert_reads_back docker $'[\n\r]' "$PYTHON" -c '
+import sys
+for line in open("text", "rb").read().split(b"\n"):
+    name, _, value = line.partition(b"=")
+    if name == b"MALLOC_CONF":
+        sys.stdout.buffer.write(value)'
+}
+
+@test "kubernetes gets every value" {
+	"$PYTHON" -c 'import yaml' 2>/dev/null || skip "needs python3-yaml"
+	# Kubernetes replaces $(NAME) and turns $$ into $.
+	assert_reads_back k8s '' "$PYTHON" -c '
+import re, sys, yaml
+env = {e["name"]: e["value"] for e in yaml.safe_load(open("text", encoding="utf-8"))["env"]}
+def expand(m):
+    return "$" if m.group() == "$$" else "EXPANDED"
+value = re.sub(r"\$\$|\$\([^)]*\)", expand, env["MALLOC_CONF"])
+sys.stdout.buffer.write(value.encode())'
+	if command -v yamllint >/dev/null; then
+		"$FLMEM" env --role client --format k8s --explain >"$BATS_TEST_TMPDIR/text"
+		yamllint -d '{extends: default, rules: {line-length: disable, document-start: disable}}' \
+			"$BATS_TEST_TMPDIR/text"
+	fi
+}
+
+# systemd's own reader is not at hand without a running systemd, so its documented rules
+# (systemd.syntax(7), quoting; systemd.unit(5), specifiers) are applied here once more.
+@test "systemd gets every value, or is refused control characters" {
+	assert_reads_back systemd $'[\r]' "$PYTHON" -c '
+import re, sys
+escapes = {"n": "\n", "t": "\t", "\\": "\\", "\"": "\""}
+for line in open("text", encoding="utf-8").read().split("\n"):
+    if not line.startswith("Environment=\"MALLOC_CONF="):
+        continue
+    text = line[len("Environment=\""):]
+    assert text.endswith("\"")
+    text = re.sub("%%", "%", text[:-1])
+    text = re.sub(r"\\(.)", lambda m: escapes[m.group(1)], text)
+    sys.stdout.buffer.write(text.partition("=")[2].encode())'
+}
+
+@test "systemd accepts the lines" {
+	requires systemd-analyze
+	local unit=$BATS_TEST_TMPDIR/flmem-test.service value
+	for value in "${HOSTILE[@]}"; do
+		hostile_text systemd "$value" || continue
+		{
+			printf '[Service]\nType=oneshot\nExecStart=/bin/true\n'
+			cat "$BATS_TEST_TMPDIR/text"
+		} >"$unit"
+		run_command systemd-analyze verify --man=no "$unit"
+		assert_status 0
+		[[ $stderr != *flmem-test* ]] || fail "systemd complains"
+	done
+}
+
+@test "a value that is not UTF-8 is refused where the format is text" {
+	local bad=$'\xff\xfe' format
+	for format in dotenv docker k8s systemd; do
+		MALLOC_CONF=$bad flmem env --role client --allocator jemalloc --format "$format"
+		assert_error 5 'not UTF-8'
+	done
+	MALLOC_CONF=$bad flmem env --role client --allocator jemalloc --format sh
+	assert_status 0
+}
+
+@test "json holds every value exactly" {
+	local value
+	for value in "${HOSTILE[@]}"; do
+		printf '%s' "$value" >"$BATS_TEST_TMPDIR/expected"
+		hostile_text json "$value"
+		"$PYTHON" -c '
+import json, sys
+report = json.load(open(sys.argv[1]))
+assert report["schema"] == "flmem.env/1"
+setting, = [s for s in report["settings"] if s["name"] == "MALLOC_CONF"]
+assert setting["origin"] == "user" and setting["value"] == report["environment"]["MALLOC_CONF"]
+sys.stdout.buffer.write(setting["value"].encode())' "$BATS_TEST_TMPDIR/text" |
+			cmp - "$BATS_TEST_TMPDIR/expected"
+	done
+}
+
+@test "json gives the settings of the job as well" {
+	flmem env --role server --json
+	"$PYTHON" -c '
+import json, sys
+report = json.loads(sys.argv[1])
+job, = report["job_settings"]
+assert (job["name"], job["value"]) == ("server_memory_gc_rounds", "5")
+assert report["environment"] == {"MALLOC_ARENA_MAX": "4"}' "$output"
+	flmem env --role client --gpu --format json
+	"$PYTHON" -c '
+import json, sys
+report = json.loads(sys.argv[1])
+job = {s["name"]: s["value"] for s in report["job_settings"]}
+assert job == {"client_memory_gc_rounds": "1", "cuda_empty_cache": "true"}, job' "$output"
+}
+
+@test "json is as its schema says" {
+	flmem env --role server --json
+	assert_schema env
+	MALLOC_ARENA_MAX=x flmem env --role client --gpu --framework-version 2.9 --json
+	assert_schema env
+	flmem env --role trainer --json --allocator jemalloc --jemalloc-library /nowhere.so
+	assert_status 5
+	assert_schema env
+}
+
+@test "bad input is refused with what is allowed" {
+	flmem env
+	assert_error 2 '--role is needed: server, client or trainer'
+	flmem env --role clint
+	assert_error 2 "'clint' is none of server, client, trainer"
+	flmem env --role client --format tcl
+	assert_error 2 "'tcl' is none of sh, fish, csh, dotenv, systemd, docker, k8s, json"
+	flmem env --role client --allocator tcmalloc
+	assert_error 2 "none of glibc, jemalloc, auto"
+	flmem env --role client --framework fate
+	assert_error 2 "none of nvflare, appfl, flower"
+	flmem env --role client --framework-version new
+	assert_error 2 "'new' is not a version"
+	flmem env --role client --parallelism high
+	assert_error 2 'high parallelism is a matter of the server'
+	flmem env --role client --gpu --no-gpu
+	assert_error 2 'exclude each other'
+	flmem env --role client extra
+	assert_error 2 "unexpected argument 'extra'"
+	flmem env --role client --allocator jemalloc --jemalloc-library relative.so
+	assert_error 2 'not an absolute path'
+	flmem env --role client --allocator jemalloc --jemalloc-library '/a b.so'
+	assert_error 2 'cannot stand in LD_PRELOAD'
+	flmem env --role client --allocator jemalloc --jemalloc-library /nowhere.so
+	assert_error 5 "cannot read the library '/nowhere.so'"
+}
+
+@test "a library for elsewhere needs not be here" {
+	flmem env --role client --allocator jemalloc --jemalloc-library /nowhere.so --format docker
+	assert_status 0
+	assert_output 'LD_PRELOAD=/nowhere.so'
+}
+
+@test "a closed stdout is an error" {
+	# shellcheck disable=SC2016
+	run_command bash -c '"$FLMEM" env --role client >&-'
+	assert_error 7 'cannot write the result'
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <flmem/settings.h>
+
+#include "base/cleanup.h"
+#include "settings/preload.h"
+#include "settings/quote.h"
+#include "settings/release.h"
+#include "settings/table.h"
+
+#define AUTO_SETTINGS FLMEM_AUTO(flmem_settings_clear)
+
+static const struct flmem_setting *find(const struct flmem_settings *settings, const char *name)
+{
+	for (size_t i = 0; i < settings->count; i++)
+		if (strcmp(settings->rows[i].name, name) == 0)
+			return &settings->rows[i];
+	return NULL;
+}
+
+static void make(const struct flmem_settings_request *request, struct flmem_settings *settings)
+{
+	struct flmem_error err = {0};
+
+	if (flmem_settings_make(request, settings, &err))
+		fail_msg("%s", err.message);
+}
+
+/* No name twice for one set of circumstances, and everything that the reader is shown is there. */
+static void the_table_is_sound(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < flmem_setting_row_count; i++) {
+		const struct flmem_setting_row *a = &flmem_setting_rows[i];
+
+		assert_non_null(a->reason);
+		assert_non_null(a->source);
+		assert_true(!a->valid == !a->invalid);
+		for (size_t k = i + 1; k < flmem_setting_row_count; k++) {
+			const struct flmem_setting_row *b = &flmem_setting_rows[k];
+
+			if (strcmp(a->name, b->name) == 0 && (a->roles & b->roles))
+				assert_int_not_equal(a->needs, b->needs);
+		}
+	}
+}
+
+static void roles_have_their_values(void **state)
+{
+	static const struct {
+		enum flmem_role role;
+		bool high;
+		const char *arenas;
+	} rows[] = {
+		{FLMEM_ROLE_SERVER, false, "4"},
+		{FLMEM_ROLE_SERVER, true, "8"},
+		{FLMEM_ROLE_CLIENT, false, "2"},
+		{FLMEM_ROLE_TRAINER, false, "2"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
+		struct flmem_settings_request request = {.role = rows[i].role,
+							 .high_parallelism = rows[i].high};
+		AUTO_SETTINGS struct flmem_settings settings = {0};
+
+		make(&request, &settings);
+		assert_string_equal(find(&settings, "MALLOC_ARENA_MAX")->value, rows[i].arenas);
+	}
+}
+
+static void other_roles_have_no_settings(void **state)
+{
+	struct flmem_settings settings = {.count = 77};
+	struct flmem_settings_request request = {0};
+
+	(void)state;
+	assert_int_equal(flmem_settings_make(&request, &settings, NULL), FLMEM_EUSAGE);
+	request.role = FLMEM_ROLE_SERVER_JOB;
+	assert_int_equal(flmem_settings_make(&request, &settings, NULL), FLMEM_EUSAGE);
+	assert_int_equal(settings.count, 77);
+}
+
+static void a_kept_value_that_does_nothing_is_noted(void **state)
+{
+	static char *const environment[] = {(char *)"MALLOC_ARENA_MAX=many",
+					    (char *)"NVFLARE_CUDA_EMPTY_CACHE=1",
+					    (char *)"NVFLARE_CLIENT_MEMORY_GC_ROUNDS=3", NULL};
+	struct flmem_settings_request request = {
+		.role = FLMEM_ROLE_CLIENT, .gpu = true, .environment = environment};
+	AUTO_SETTINGS struct flmem_settings settings = {0};
+
+	(void)state;
+	make(&request, &settings);
+	assert_int_equal(find(&settings, "MALLOC_ARENA_MAX")->origin, FLMEM_SETTING_USER);
+	assert_non_null(find(&settings, "MALLOC_ARENA_MAX")->note);
+	assert_non_null(find(&settings, "NVFLARE_CUDA_EMPTY_CACHE")->note);
+	assert_null(find(&settings, "NVFLARE_CLIENT_MEMORY_GC_ROUNDS")->note);
+	assert_string_equal(find(&settings, "NVFLARE_CLIENT_MEMORY_GC_ROUNDS")->value, "3");
+}
+
+static void a_name_that_only_begins_alike_is_not_the_users(void **state)
+{
+	static char *const environment[] = {(char *)"MALLOC_ARENA_MAXIMUM=9",
+					    (char *)"MALLOC_ARENA_MA=9", (char *)"MALLOC_ARENA_MAX",
+					    NULL};
+	struct flmem_settings_request request = {.role = FLMEM_ROLE_CLIENT,
+						 .environment = environment};
+	AUTO_SETTINGS struct flmem_settings settings = {0};
+
+	(void)state;
+	make(&request, &settings);
+	assert_string_equal(find(&settings, "MALLOC_ARENA_MAX")->value, "2");
+}
+
+static void preloads_are_joined(void **state)
+{
+	static const struct {
+		const char *mine;
+		const char *joined;
+		bool noted;
+	} rows[] = {
+		{"LD_PRELOAD=", "/j/libjemalloc.so.2", false},
+		{"LD_PRELOAD=/a.so", "/a.so:/j/libjemalloc.so.2", false},
+		{"LD_PRELOAD=/a.so /b.so", "/a.so /b.so:/j/libjemalloc.so.2", false},
+		{"LD_PRELOAD=/other/libjemalloc.so.1:/a.so", "/other/libjemalloc.so.1:/a.so",
+		 false},
+		{"LD_PRELOAD=/a.so libjemalloc.so.2", "/a.so libjemalloc.so.2", false},
+		{"LD_PRELOAD=/libjemalloc.d/a.so", "/libjemalloc.d/a.so:/j/libjemalloc.so.2",
+		 false},
+		{"LD_PRELOAD=/x/libtcmalloc.so.4", "/x/libtcmalloc.so.4:/j/libjemalloc.so.2", true},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
+		char *const environment[] = {(char *)(uintptr_t)rows[i].mine, NULL};
+		struct flmem_settings_request request = {
+			.role = FLMEM_ROLE_CLIENT,
+			.allocator = FLMEM_SETTINGS_ALLOCATOR_JEMALLOC,
+			.jemalloc_library = "/j/libjemalloc.so.2",
+			.elsewhere = true,
+			.force = i % 2,
+			.environment = environment,
+		};
+		AUTO_SETTINGS struct flmem_settings settings = {0};
+
+		make(&request, &settings);
+		assert_string_equal(find(&settings, "LD_PRELOAD")->value, rows[i].joined);
+		assert_int_equal(find(&settings, "LD_PRELOAD")->note != NULL, rows[i].noted);
+		assert_int_equal(settings.allocator, FLMEM_ALLOCATOR_JEMALLOC);
+		assert_int_equal(find(&settings, "MALLOC_ARENA_MAX")->origin,
+				 FLMEM_SETTING_OMITTED);
+	}
+}
+
+static void releases_are_compared_by_the_parts_they_have(void **state)
+{
+	static const struct {
+		const char *a, *b;
+		int order;
+	} rows[] = {
+		{"2.8", "2.9.0", -1}, {"2.8.1", "2.8.0", 1}, {"2.10", "2.9", 1},
+		{"2.8", "2.8.7", 0},  {"3", "2.9.9", 1},     {"2.9.0rc1", "2.9", 0},
+		{"2.7", "2.7.2", 0},  {"02.8", "2.8", 0},    {"2.8.dev1", "2.9", -1},
+	};
+	static const char *const bad[] = {"", "x", ".1", "v2.8", "2.8 ", "-1", "99999999", "2.8/1"};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
+		struct flmem_release a, b;
+
+		assert_int_equal(flmem_release_parse(rows[i].a, &a, NULL), 0);
+		assert_int_equal(flmem_release_parse(rows[i].b, &b, NULL), 0);
+		assert_int_equal(flmem_release_compare(&a, &b), rows[i].order);
+		assert_int_equal(flmem_release_compare(&b, &a), -rows[i].order);
+	}
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(bad); i++) {
+		struct flmem_release release = {.count = 77};
+
+		assert_int_equal(flmem_release_parse(bad[i], &release, NULL), FLMEM_EUSAGE);
+		assert_int_equal(release.count, 77);
+	}
+}
+
+static void quoting_is_exact(void **state)
+{
+	static const struct {
+		flmem_quote_fn *quote;
+		const char *value, *quoted; /* NULL: refused */
+	} rows[] = {
+		{flmem_quote_sh, "plain:1,2", "plain:1,2"},
+		{flmem_quote_sh, "", "''"},
+		{flmem_quote_sh, "a'b", "'a'\\''b'"},
+		{flmem_quote_sh, "~", "'~'"},
+		{flmem_quote_sh, "a=b", "'a=b'"},
+		{flmem_quote_fish, "a'b\\c", "'a\\'b\\\\c'"},
+		{flmem_quote_csh, "a!b'c", "'a'\\!'b'\\''c'"},
+		{flmem_quote_csh, "a\nb", NULL},
+		{flmem_quote_dotenv, "a b", "'a b'"},
+		{flmem_quote_dotenv, "a'b\n", "\"a'b\\n\""},
+		{flmem_quote_dotenv, "${a}", NULL},
+		{flmem_quote_dotenv, "$a'", NULL},
+		{flmem_quote_docker, " a\"'#", " a\"'#"},
+		{flmem_quote_docker, "a\nb", NULL},
+		{flmem_quote_yaml, "2", "\"2\""},
+		{flmem_quote_yaml, "a\"\\\n\x7f", "\"a\\\"\\\\\\x0a\\x7f\""},
+		{flmem_quote_yaml, "\xc2\x85\xe2\x80\xa8\xef\xbb\xbf", "\"\\x85\\u2028\\ufeff\""},
+		{flmem_quote_yaml, "\xff", NULL},
+		{flmem_quote_yaml, "$a", "\"$a\""},
+		{flmem_quote_k8s, "$(a)", "\"$$(a)\""},
+		{flmem_quote_systemd, "a=%i \"\\\n", "\"a=%%i \\\"\\\\\\n\""},
+		{flmem_quote_systemd, "$a b", "\"$a b\""},
+		{flmem_quote_systemd, "a\x01", NULL},
+		{flmem_quote_systemd_command, "$a b", "\"$$a b\""},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
+		FLMEM_AUTO_BUF struct flmem_buf out = FLMEM_BUF_INIT;
+		const char *problem = rows[i].quote(&out, rows[i].value);
+
+		assert_int_equal(problem == NULL, rows[i].quoted != NULL);
+		assert_string_equal(out.data, rows[i].quoted ? rows[i].quoted : "");
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_table_is_sound),
+		cmocka_unit_test(roles_have_their_values),
+		cmocka_unit_test(other_roles_have_no_settings),
+		cmocka_unit_test(a_kept_value_that_does_nothing_is_noted),
+		cmocka_unit_test(a_name_that_only_begins_alike_is_not_the_users),
+		cmocka_unit_test(preloads_are_joined),
+		cmocka_unit_test(releases_are_compared_by_the_parts_they_have),
+		cmocka_unit_test(quoting_is_exact),
+	};
+
+	return cmocka_run_group_tests_name("settings", tests, NULL, NULL);
+}
