@@ -62,13 +62,25 @@ _flmem()
 		option=${COMP_WORDS[COMP_CWORD - 2]}
 	fi
 	if ((COMP_CWORD == 1)); then
-		_flmem_offer "$word" -W "help --help --version"
+		_flmem_offer "$word" -W "env help --help --version"
 		return
 	fi
 	case ${COMP_WORDS[1]} in
+	env)
+		options=" --role --parallelism --allocator --jemalloc-library --framework --framework-version --gpu --no-gpu --force --format --explain --json --help"
+		case $option in
+		--role | -r) _flmem_offer "$word" -W "server client trainer" && return ;;
+		--parallelism) _flmem_offer "$word" -W "normal high" && return ;;
+		--allocator | -a) _flmem_offer "$word" -W "glibc jemalloc auto" && return ;;
+		--jemalloc-library) _flmem_files "$word" -f && return ;;
+		--framework | -f) _flmem_offer "$word" -W "nvflare appfl flower" && return ;;
+		--framework-version) return ;;
+		--format) _flmem_offer "$word" -W "sh fish csh dotenv systemd docker k8s json" && return ;;
+		esac
+		;;
 	help)
 		options=" --help"
-		[[ $word == -* ]] || _flmem_offer "$word" -W "help exit-codes"
+		[[ $word == -* ]] || _flmem_offer "$word" -W "env help exit-codes"
 		;;
 	esac
 	if [[ $word == -* && -n $options ]]; then

@@ -35,10 +35,26 @@ function __flmem_line
 end
 
 complete -c flmem -f
+complete -c flmem -n '__flmem_is' -a env -d 'memory settings for a role, printed for a shell or another launcher'
 complete -c flmem -n '__flmem_is' -a help -d 'explains a command, or the exit codes'
 complete -c flmem -n '__flmem_is' -l help -s h -d 'list the commands'
 complete -c flmem -n '__flmem_is' -l version -s V -d 'print the version'
 
+complete -c flmem -n '__flmem_is env' -l role -s r -x -a 'server client trainer' -d 'what the process does in the federation; needed'
+complete -c flmem -n '__flmem_is env' -l parallelism -x -a 'normal high' -d 'high: a server with many clients at work at once gets 8 arenas'
+complete -c flmem -n '__flmem_is env' -l allocator -s a -x -a 'glibc jemalloc auto' -d 'allocator to set up (default glibc); auto takes jemalloc where it is installed'
+complete -c flmem -n '__flmem_is env' -l jemalloc-library -r -F -d 'jemalloc to preload, instead of the one that is found'
+complete -c flmem -n '__flmem_is env' -l framework -s f -x -a 'nvflare appfl flower' -d 'whose variables to add (default nvflare)'
+complete -c flmem -n '__flmem_is env' -l framework-version -x -d 'leave out what this version does not read (2.8, 2.9.0)'
+complete -c flmem -n '__flmem_is env' -l gpu -d 'the client uses a GPU (default: this machine has one)'
+complete -c flmem -n '__flmem_is env' -l no-gpu -d 'the client uses no GPU'
+complete -c flmem -n '__flmem_is env' -l force -d 'replace values that are set already; without it they stand'
+complete -c flmem -n '__flmem_is env' -l format -x -a 'sh fish csh dotenv systemd docker k8s json' -d 'who reads it (default sh)'
+complete -c flmem -n '__flmem_is env' -l explain -d 'add reason and source of every line, what is left out, and the settings of the job that belong to it, as comments'
+complete -c flmem -n '__flmem_is env' -l json -d 'the same as --format=json'
+complete -c flmem -n '__flmem_is env' -l help -s h -d 'show this text'
+
 complete -c flmem -n '__flmem_is help' -l help -s h -d 'show this text'
+complete -c flmem -n '__flmem_is help' -a env -d 'memory settings for a role, printed for a shell or another launcher'
 complete -c flmem -n '__flmem_is help' -a help -d 'explains a command, or the exit codes'
 complete -c flmem -n '__flmem_is help' -a exit-codes -d 'the exit status of every command'
