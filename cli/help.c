@@ -9,6 +9,7 @@
 
 #define WIDTH	    79
 #define HELP_COLUMN 26
+#define NAME_COLUMN 14
 
 const char help_about[] = "Keeps the memory of long-running federated-learning jobs in hand, from "
 			  "outside the process: no debugger, no restart, no change of code.";
@@ -106,8 +107,10 @@ int help_overview(FILE *out)
 	fputs("usage: flmem <command> [options]\n\n", out);
 	wrap(help_about, 0, 0, out);
 	fputs("\ncommands:\n", out);
-	for (const struct cmd *const *c = cmd_table; *c; c++)
-		fprintf(out, "  %-12s%s\n", (*c)->name, (*c)->summary);
+	for (const struct cmd *const *c = cmd_table; *c; c++) {
+		fprintf(out, "  %-*s", NAME_COLUMN - 2, (*c)->name);
+		wrap((*c)->summary, NAME_COLUMN, NAME_COLUMN, out);
+	}
 	fputs("\n'flmem <command> --help' tells more; 'flmem --version' prints the version.\n",
 	      out);
 	return 0;

@@ -11,7 +11,7 @@ setup_file() {
 }
 
 commands() {
-	"$FLMEM" help | awk '/^commands:/ { on = 1; next } /^$/ { on = 0 } on { print $1 }'
+	"$FLMEM" help | awk '/^commands:/ { on = 1; next } /^$/ { on = 0 } on && /^  [a-z]/ { print $1 }'
 }
 
 options_of() {
