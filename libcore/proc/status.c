@@ -43,6 +43,7 @@ static const struct field fields[] = {
 	{"VmSwap", FIELD_KILOBYTES, offsetof(struct flmem_status, swap_bytes)},
 	{"Threads", FIELD_NUMBER, offsetof(struct flmem_status, threads)},
 	{"Seccomp", FIELD_NUMBER, offsetof(struct flmem_status, seccomp_mode)},
+	{"Seccomp_filters", FIELD_NUMBER, offsetof(struct flmem_status, seccomp_filters)},
 	{"NoNewPrivs", FIELD_NUMBER, offsetof(struct flmem_status, no_new_privs)},
 	{"CapEff", FIELD_MASK, offsetof(struct flmem_status, cap_effective)},
 	{"SigBlk", FIELD_MASK, offsetof(struct flmem_status, sig_blocked)},

@@ -41,7 +41,8 @@ struct flmem_status {
 	struct flmem_u64 shmem_bytes;
 	struct flmem_u64 swap_bytes;
 	struct flmem_u64 threads;
-	struct flmem_u64 seccomp_mode; /* 0 none, 1 strict, 2 filter */
+	struct flmem_u64 seccomp_mode;	  /* 0 none, 1 strict, 2 filter */
+	struct flmem_u64 seccomp_filters; /* how many */
 	struct flmem_u64 no_new_privs;
 	struct flmem_u64 cap_effective; /* mask */
 	struct flmem_u64 sig_blocked;	/* masks, of the main thread */

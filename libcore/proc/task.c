@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proc/task.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <flmem/parse.h>
+
+#include "base/cleanup.h"
+#include "proc/process.h"
+
+#define TASK_LIMIT 4096U
+
+static int add_task(struct flmem_tasks *tasks, size_t *capacity, pid_t tid)
+{
+	if (tasks->count == *capacity) {
+		size_t grown = *capacity ? *capacity * 2 : 64;
+		pid_t *ids = reallocarray(tasks->ids, grown, sizeof(*ids));
+
+		if (!ids)
+			return -ENOMEM;
+		tasks->ids = ids;
+		*capacity = grown;
+	}
+	tasks->ids[tasks->count++] = tid;
+	return 0;
+}
+
+int flmem_tasks_read(const struct flmem_process *process, struct flmem_tasks *ret_tasks)
+{
+	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
+	FLMEM_AUTO_CLOSE int fd =
+		openat(process->dirfd, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	FLMEM_AUTO_DIR DIR *dir = NULL;
+	size_t capacity = 0;
+	pid_t tid;
+
+	if (fd < 0)
+		return -errno;
+	dir = fdopendir(fd);
+	if (!dir)
+		return -errno;
+	(void)FLMEM_TAKE_FD(fd);
+	for (const struct dirent *entry; tasks.count < TASK_LIMIT && (entry = readdir(dir));) {
+		int rc;
+
+		if (flmem_parse_pid(entry->d_name, &tid, NULL))
+			continue;
+		rc = add_task(&tasks, &capacity, tid);
+		if (rc)
+			return rc;
+	}
+	*ret_tasks = tasks;
+	tasks = (struct flmem_tasks){0};
+	return 0;
+}
+
+void flmem_tasks_clear(struct flmem_tasks *tasks)
+{
+	free(tasks->ids);
+	*tasks = (struct flmem_tasks){0};
+}
+
+static int read_task_file(const struct flmem_process *process, pid_t tid, const char *name,
+			  char *out, size_t size)
+{
+	char path[64];
+	ssize_t got;
+
+	snprintf(path, sizeof(path), "task/%d/%s", (int)tid, name);
+	FLMEM_AUTO_CLOSE int fd = openat(process->dirfd, path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	got = read(fd, out, size - 1);
+	if (got < 0)
+		return -errno;
+	out[got] = '\0';
+	return 0;
+}
+
+static bool hex_word(const char **text, uint64_t *ret_value)
+{
+	const char *p = *text;
+	uint64_t value = 0;
+	int digits = 0;
+
+	if (strncmp(p, " 0x", 3) != 0)
+		return false;
+	for (p += 3;; p++, digits++) {
+		if (*p >= '0' && *p <= '9')
+			value = value << 4 | (uint64_t)(*p - '0');
+		else if (*p >= 'a' && *p <= 'f')
+			value = value << 4 | (uint64_t)(*p - 'a' + 10);
+		else
+			break;
+	}
+	*text = p;
+	*ret_value = value;
+	return digits > 0 && digits <= 16;
+}
+
+/* A system call number in decimal, up to four digits, or -1. */
+static bool call_number(const char **text, long *ret_number)
+{
+	const char *p = *text;
+	long value = 0;
+	int digits = 0;
+
+	if (strncmp(p, "-1", 2) == 0) {
+		*text = p + 2;
+		*ret_number = -1;
+		return true;
+	}
+	for (; *p >= '0' && *p <= '9' && digits < 5; p++, digits++)
+		value = value * 10 + (*p - '0');
+	*text = p;
+	*ret_number = value;
+	return digits > 0;
+}
+
+int flmem_task_wait_parse(const char *text, struct flmem_task_wait *ret_wait)
+{
+	struct flmem_task_wait wait = {0};
+
+	if (strncmp(text, "running", 7) == 0)
+		return 0;
+	if (!call_number(&text, &wait.number))
+		return -EPROTO;
+	for (size_t i = 0; wait.number >= 0 && i < FLMEM_ARRAY_SIZE(wait.args); i++)
+		if (!hex_word(&text, &wait.args[i]))
+			return -EPROTO;
+	if (!hex_word(&text, &wait.sp) || !hex_word(&text, &wait.pc))
+		return -EPROTO;
+	*ret_wait = wait;
+	return 1;
+}
+
+int flmem_task_read_wait(const struct flmem_process *process, pid_t tid,
+			 struct flmem_task_wait *ret_wait)
+{
+	char text[256];
+	int rc = read_task_file(process, tid, "syscall", text, sizeof(text));
+
+	return rc ? rc : flmem_task_wait_parse(text, ret_wait);
+}
+
+uint64_t flmem_task_cpu_ns(const struct flmem_process *process, pid_t tid)
+{
+	uint64_t value;
+	char text[96];
+
+	/* "run_ns wait_ns timeslices" */
+	if (read_task_file(process, tid, "schedstat", text, sizeof(text)))
+		return 0;
+	text[strcspn(text, " \n")] = '\0';
+	return flmem_parse_u64(text, 0, UINT64_MAX, &value, NULL) ? 0 : value;
+}
+
+void flmem_task_name(const struct flmem_process *process, pid_t tid, char *out, size_t size)
+{
+	out[0] = '\0';
+	if (read_task_file(process, tid, "comm", out, size) == 0)
+		out[strcspn(out, "\n")] = '\0';
+}

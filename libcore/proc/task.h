@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_PROC_TASK_H
+#define FLMEM_PROC_TASK_H
+
+/* The threads of a process, and what each is doing, read without stopping any of them. */
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct flmem_process;
+
+struct flmem_tasks {
+	pid_t *ids;
+	size_t count;
+};
+
+/* At most 4096 threads are listed. Negative errno on failure. */
+int flmem_tasks_read(const struct flmem_process *process, struct flmem_tasks *ret_tasks);
+void flmem_tasks_clear(struct flmem_tasks *tasks);
+
+#define FLMEM_AUTO_TASKS FLMEM_AUTO(flmem_tasks_clear)
+
+/* The system call that a thread is blocked in, as /proc/PID/task/TID/syscall tells it. */
+struct flmem_task_wait {
+	long number; /* -1: blocked, but not in a system call (page fault, exception) */
+	uint64_t args[6];
+	uint64_t sp, pc;
+};
+
+/*
+ * 1 when the thread is blocked and *ret_wait tells where, 0 when it is running, negative errno on
+ * failure (-EACCES or -EPERM: needs the right to trace the process).
+ */
+int flmem_task_read_wait(const struct flmem_process *process, pid_t tid,
+			 struct flmem_task_wait *ret_wait);
+
+/* Parses such a file; the return value as above, -EPROTO when it makes no sense. */
+int flmem_task_wait_parse(const char *text, struct flmem_task_wait *ret_wait);
+
+/* CPU time that the thread has used so far in nanoseconds; 0 when the kernel does not tell. */
+uint64_t flmem_task_cpu_ns(const struct flmem_process *process, pid_t tid);
+
+/* Name of the thread (comm), always terminated; "" when it cannot be read. */
+void flmem_task_name(const struct flmem_process *process, pid_t tid, char *out, size_t size);
+
+#endif
