@@ -451,6 +451,25 @@ int64_t flmem_image_find_bytes(struct flmem_image *image, const void *bytes, siz
 	return -1;
 }
 
+bool flmem_image_find_code(struct flmem_image *image, const void *bytes, size_t length,
+			   uint64_t *ret_address)
+{
+	for (size_t i = 0; i < image->load_count; i++) {
+		const Elf64_Phdr *load = &image->loads[i];
+		int64_t found;
+
+		if (!(load->p_flags & PF_X))
+			continue;
+		found = find_in(image, (struct flmem_extent){load->p_offset, load->p_filesz}, bytes,
+				length, 0);
+		if (found >= 0) {
+			*ret_address = (uint64_t)found - load->p_offset + load->p_vaddr;
+			return true;
+		}
+	}
+	return false;
+}
+
 static uint64_t align_up(uint64_t value, uint64_t align)
 {
 	return (value + align - 1) & ~(align - 1);

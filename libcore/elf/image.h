@@ -92,6 +92,10 @@ bool flmem_image_find_section(struct flmem_image *image, const char *name, uint6
 int64_t flmem_image_find_bytes(struct flmem_image *image, const void *bytes, size_t length,
 			       uint64_t from);
 
+/* Virtual address of the first occurrence of bytes (instructions) in executable segments. */
+bool flmem_image_find_code(struct flmem_image *image, const void *bytes, size_t length,
+			   uint64_t *ret_address);
+
 /* Reads file content at an offset; false when it is not all there. */
 bool flmem_image_read(struct flmem_image *image, uint64_t offset, void *out, size_t length);
 

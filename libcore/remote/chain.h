@@ -15,13 +15,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FLMEM_CHAIN_CALLS 12
+#define FLMEM_CHAIN_CALLS 20
 #define FLMEM_CHAIN_ARGS  6
 #define FLMEM_CHAIN_DATA  768
 
 struct flmem_call {
 	const char *name;  /* static; the step's name in reports */
 	uint64_t function; /* run-time address in the target */
+	uint64_t number;   /* goes into the result register: the number of a system call */
 	uint64_t args[FLMEM_CHAIN_ARGS];
 	unsigned data_args; /* bit i: args[i] is an offset into the data */
 };

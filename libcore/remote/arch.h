@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_REMOTE_ARCH_H
+#define FLMEM_REMOTE_ARCH_H
+
+/*
+ * What differs between processors when a thread is borrowed: its registers, and the frames on its
+ * stack. One file per architecture; arch_none.c refuses on all others. All calls take a thread that
+ * is ptrace-stopped by the calling thread.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/user.h>
+
+#include <flmem/error.h>
+
+#include "remote/chain.h"
+
+struct flmem_task_wait;
+
+/* Room for the vector state; AMX needs 11 KiB, the kernel may grow it. */
+#define FLMEM_XSTATE_MAX 16384
+
+/* The frames, the data and the vector state together. */
+#define FLMEM_SCRATCH_MAX (FLMEM_XSTATE_MAX + 8192)
+
+/* What a stopped thread was, complete enough to make it that again. */
+struct flmem_thread_state {
+	struct user_regs_struct regs;
+	uint64_t signal_mask;
+	size_t xstate_length;
+	unsigned char xstate[FLMEM_XSTATE_MAX] __attribute__((aligned(64)));
+};
+
+/* Where things will lie on the borrowed thread's stack, and the bytes to put there. */
+struct flmem_scratch {
+	uint64_t address; /* of bytes[0] */
+	size_t length;
+	uint64_t data;	/* address of the chain's data */
+	uint64_t entry; /* stack pointer that starts the chain at the restorer */
+	unsigned char bytes[FLMEM_SCRATCH_MAX] __attribute__((aligned(64)));
+};
+
+bool flmem_arch_supported(void);
+
+/* ELF machine of targets, EM_*. */
+uint16_t flmem_arch_machine(void);
+
+/* Instructions of the target's own C library that a chain goes through. */
+struct flmem_arch_code {
+	const unsigned char *bytes;
+	size_t length;
+};
+
+/* Makes rt_sigreturn: what signal handlers return to. */
+extern const struct flmem_arch_code flmem_arch_restorer;
+
+/* Makes a system call whose number and arguments are in the registers, then returns. */
+extern const struct flmem_arch_code flmem_arch_syscall;
+
+/* Where the two are in the target. */
+struct flmem_gadgets {
+	uint64_t restorer;
+	uint64_t syscall;
+};
+
+/* Reads the general registers only; negative errno on failure. */
+int flmem_arch_read_registers(pid_t tid, struct flmem_thread_state *state);
+
+/* Reads vector state and signal mask as well. */
+int flmem_arch_read_rest(pid_t tid, struct flmem_thread_state *state);
+
+/* Number of the system call that the stopped thread is in, -1 when in none. */
+long flmem_arch_call_number(const struct flmem_thread_state *state);
+
+/* True when the stopped thread was interrupted in exactly this wait and can resume it. */
+bool flmem_arch_interrupted_in(const struct flmem_thread_state *state,
+			       const struct flmem_task_wait *at);
+
+/*
+ * Changes the registers, in memory and in the thread, so that letting go of it at this very moment
+ * repeats the system call where the kernel would else return EINTR. Negative errno on failure.
+ */
+int flmem_arch_make_resumable(pid_t tid, struct flmem_thread_state *state);
+
+/*
+ * Lays out the frames below the stack pointer: each call returns through `restorer` into the next
+ * one, the last into the thread's own state. FLMEM_EUNSAFE when it does not fit.
+ */
+int flmem_arch_build(const struct flmem_thread_state *state, const struct flmem_chain *chain,
+		     uint64_t restorer, struct flmem_scratch *scratch, struct flmem_error *err);
+
+/* Points the thread at the chain: the one step that arms it. Negative errno on failure. */
+int flmem_arch_arm(pid_t tid, const struct flmem_thread_state *state,
+		   const struct flmem_scratch *scratch, uint64_t restorer);
+
+/*
+ * Makes the thread what it was. Each step leaves it whole if it is the last; the registers come
+ * last. Negative errno on failure, the thread then restores itself through its frames.
+ */
+int flmem_arch_restore(pid_t tid, const struct flmem_thread_state *state);
+
+/* Stack pointer in the registers. */
+uint64_t flmem_arch_sp(const struct flmem_thread_state *state);
+
+/*
+ * True when the bytes at `words` (of `count` words, read from a stack at `address`) look like a
+ * signal frame: the thread is then inside a signal handler.
+ */
+bool flmem_arch_is_signal_frame(const uint64_t *words, size_t count, uint64_t address,
+				uint64_t restorer);
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "remote/arch.h"
+
+#ifndef __x86_64__
+
+#include <elf.h>
+#include <errno.h>
+
+/* Processors for which borrowing a thread is not written yet: every use is refused beforehand. */
+
+bool flmem_arch_supported(void)
+{
+	return false;
+}
+
+uint16_t flmem_arch_machine(void)
+{
+	return EM_NONE;
+}
+
+const struct flmem_arch_code flmem_arch_restorer = {NULL, 0};
+const struct flmem_arch_code flmem_arch_syscall = {NULL, 0};
+
+int flmem_arch_read_registers(pid_t tid, struct flmem_thread_state *state)
+{
+	(void)tid, (void)state;
+	return -ENOSYS;
+}
+
+int flmem_arch_read_rest(pid_t tid, struct flmem_thread_state *state)
+{
+	(void)tid, (void)state;
+	return -ENOSYS;
+}
+
+long flmem_arch_call_number(const struct flmem_thread_state *state)
+{
+	(void)state;
+	return -1;
+}
+
+bool flmem_arch_interrupted_in(const struct flmem_thread_state *state,
+			       const struct flmem_task_wait *at)
+{
+	(void)state, (void)at;
+	return false;
+}
+
+int flmem_arch_make_resumable(pid_t tid, struct flmem_thread_state *state)
+{
+	(void)tid, (void)state;
+	return -ENOSYS;
+}
+
+int flmem_arch_build(const struct flmem_thread_state *state, const struct flmem_chain *chain,
+		     uint64_t restorer, struct flmem_scratch *scratch, struct flmem_error *err)
+{
+	(void)state, (void)chain, (void)restorer, (void)scratch;
+	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+			       "borrowing a thread is not written for this processor");
+}
+
+int flmem_arch_arm(pid_t tid, const struct flmem_thread_state *state,
+		   const struct flmem_scratch *scratch, uint64_t restorer)
+{
+	(void)tid, (void)state, (void)scratch, (void)restorer;
+	return -ENOSYS;
+}
+
+int flmem_arch_restore(pid_t tid, const struct flmem_thread_state *state)
+{
+	(void)tid, (void)state;
+	return -ENOSYS;
+}
+
+uint64_t flmem_arch_sp(const struct flmem_thread_state *state)
+{
+	(void)state;
+	return 0;
+}
+
+bool flmem_arch_is_signal_frame(const uint64_t *words, size_t count, uint64_t address,
+				uint64_t restorer)
+{
+	(void)words, (void)count, (void)address, (void)restorer;
+	return false;
+}
+
+#endif

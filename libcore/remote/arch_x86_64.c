@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifdef __x86_64__
+
+#include "remote/arch.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#include "base/cleanup.h"
+#include "proc/task.h"
+
+#define RED_ZONE 128 /* System V AMD64 ABI 3.2.2 */
+
+/* Kernel-internal results of interrupted calls, include/linux/errno.h; only tracers see them. */
+#define RESTART_SYS	      (-512)
+#define RESTART_NO_INTR	      (-513)
+#define RESTART_NO_HAND	      (-514)
+#define RESTART_RESTART_BLOCK (-516)
+
+#define USER_CS	       0x33U
+#define USER_DS	       0x2bU
+#define FLAG_TRAP      0x100U
+#define FLAG_DIRECTION 0x400U
+#define FLAGS_CLEAN    0x202U /* interrupts on, and the bit that is always one */
+
+/* Signals that the processor raises stay unblocked: blocked ones would kill without a handler. */
+#define SIGNAL_BIT(number) (UINT64_C(1) << ((number)-1))
+#define CHAIN_MASK                                                                         \
+	(~(SIGNAL_BIT(4) | SIGNAL_BIT(5) | SIGNAL_BIT(6) | SIGNAL_BIT(7) | SIGNAL_BIT(8) | \
+	   SIGNAL_BIT(11)))
+
+/* What the kernel's rt_sigreturn reads: arch/x86/include/uapi/asm/{sigcontext,ucontext}.h. */
+struct signal_context {
+	uint64_t r8, r9, r10, r11, r12, r13, r14, r15;
+	uint64_t rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags;
+	uint16_t cs, gs, fs, ss;
+	uint64_t error, trap, old_mask, cr2;
+	uint64_t fpstate; /* 0: a clean floating-point state */
+	uint64_t reserved[8];
+};
+
+struct signal_frame {
+	uint64_t restorer; /* what the call returns to */
+	uint64_t flags;
+	uint64_t link;
+	uint64_t stack_pointer;
+	uint32_t stack_flags;
+	uint32_t padding;
+	uint64_t stack_size;
+	struct signal_context context;
+	uint64_t mask;
+};
+
+_Static_assert(sizeof(struct signal_context) == 256, "kernel ABI");
+_Static_assert(sizeof(struct signal_frame) == 312, "kernel ABI");
+
+#define FRAME_FLAGS 7U /* UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS */
+/* Not a valid ss_flags: rt_sigreturn then leaves the alternate stack alone. */
+#define STACK_UNTOUCHED 0x10U
+#define FRAME_STEP	320U /* keeps the 16-byte alignment */
+
+/* Software bytes at the end of the legacy area: struct _fpx_sw_bytes. */
+#define SOFTWARE_BYTES 464
+#define XSTATE_MAGIC1  0x46505853U
+#define XSTATE_MAGIC2  0x46505845U
+
+static const unsigned char restorer_code[] = {
+	0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, /* mov $15, %rax */
+	0x0f, 0x05,				  /* syscall */
+};
+
+static const unsigned char syscall_code[] = {
+	0x0f, 0x05, /* syscall */
+	0xc3,	    /* ret */
+};
+
+const struct flmem_arch_code flmem_arch_restorer = {restorer_code, sizeof(restorer_code)};
+const struct flmem_arch_code flmem_arch_syscall = {syscall_code, sizeof(syscall_code)};
+
+bool flmem_arch_supported(void)
+{
+	return true;
+}
+
+uint16_t flmem_arch_machine(void)
+{
+	return EM_X86_64;
+}
+
+int flmem_arch_read_registers(pid_t tid, struct flmem_thread_state *state)
+{
+	struct iovec io = {.iov_base = &state->regs, .iov_len = sizeof(state->regs)};
+
+	return ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &io) < 0 ? -errno : 0;
+}
+
+static int write_registers(pid_t tid, const struct user_regs_struct *regs)
+{
+	struct user_regs_struct copy = *regs;
+	struct iovec io = {.iov_base = &copy, .iov_len = sizeof(copy)};
+
+	return ptrace(PTRACE_SETREGSET, tid, NT_PRSTATUS, &io) < 0 ? -errno : 0;
+}
+
+int flmem_arch_read_rest(pid_t tid, struct flmem_thread_state *state)
+{
+	struct iovec io = {.iov_base = state->xstate, .iov_len = sizeof(state->xstate)};
+
+	if (ptrace(PTRACE_GETREGSET, tid, NT_X86_XSTATE, &io) < 0)
+		return -errno;
+	/* A full buffer may have been cut. */
+	if (io.iov_len < SOFTWARE_BYTES + 48 || io.iov_len >= sizeof(state->xstate))
+		return -E2BIG;
+	state->xstate_length = io.iov_len;
+	if (ptrace(PTRACE_GETSIGMASK, tid, sizeof(state->signal_mask), &state->signal_mask) < 0)
+		return -errno;
+	return 0;
+}
+
+long flmem_arch_call_number(const struct flmem_thread_state *state)
+{
+	return (long)state->regs.orig_rax;
+}
+
+bool flmem_arch_interrupted_in(const struct flmem_thread_state *state,
+			       const struct flmem_task_wait *at)
+{
+	const struct user_regs_struct *r = &state->regs;
+
+	if ((long)r->orig_rax != at->number || r->rsp != at->sp || r->rip != at->pc)
+		return false;
+	switch ((long)r->rax) {
+	case RESTART_SYS:
+	case RESTART_NO_INTR:
+	case RESTART_NO_HAND:
+	case RESTART_RESTART_BLOCK:
+	case -EINTR:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/*
+ * RESTART_NO_HAND lets the kernel repeat the call when no handler runs, and gives EINTR when one
+ * does, which is what all these calls promise. Plain EINTR would reach the program though nothing
+ * happened; RESTART_RESTART_BLOCK is about to lose its restart block to the chain.
+ */
+int flmem_arch_make_resumable(pid_t tid, struct flmem_thread_state *state)
+{
+	if ((long)state->regs.rax == -EINTR) {
+		state->regs.rax = (unsigned long)RESTART_NO_HAND;
+		return write_registers(tid, &state->regs);
+	}
+	if ((long)state->regs.rax == RESTART_RESTART_BLOCK)
+		state->regs.rax = (unsigned long)RESTART_NO_HAND;
+	return 0;
+}
+
+static void fill_frame(struct signal_frame *frame, uint64_t restorer, uint64_t mask)
+{
+	*frame = (struct signal_frame){
+		.restorer = restorer,
+		.flags = FRAME_FLAGS,
+		.stack_flags = STACK_UNTOUCHED,
+		.mask = mask,
+	};
+	frame->context.cs = USER_CS;
+	frame->context.ss = USER_DS;
+	frame->context.eflags = FLAGS_CLEAN;
+}
+
+static void fill_call(struct signal_frame *frame, const struct flmem_call *call, uint64_t data,
+		      uint64_t sp)
+{
+	uint64_t *const places[FLMEM_CHAIN_ARGS] = {
+		&frame->context.rdi, &frame->context.rsi, &frame->context.rdx,
+		&frame->context.rcx, &frame->context.r8,  &frame->context.r9,
+	};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(places); i++)
+		*places[i] = call->args[i] + (call->data_args >> i & 1U ? data : 0);
+	frame->context.rax = call->number;
+	frame->context.rip = call->function;
+	frame->context.rsp = sp;
+}
+
+/* The thread's own state, at the instruction that makes its system call again. */
+static void fill_thread(struct signal_frame *frame, const struct user_regs_struct *r,
+			uint64_t fpstate)
+{
+	struct signal_context *c = &frame->context;
+
+	c->r8 = r->r8;
+	c->r9 = r->r9;
+	c->r10 = r->r10;
+	c->r11 = r->r11;
+	c->r12 = r->r12;
+	c->r13 = r->r13;
+	c->r14 = r->r14;
+	c->r15 = r->r15;
+	c->rdi = r->rdi;
+	c->rsi = r->rsi;
+	c->rbp = r->rbp;
+	c->rbx = r->rbx;
+	c->rdx = r->rdx;
+	c->rcx = r->rcx;
+	c->rsp = r->rsp;
+	c->eflags = r->eflags;
+	c->rax = r->orig_rax;
+	c->rip = r->rip - 2; /* the length of the syscall instruction */
+	c->fpstate = fpstate;
+}
+
+static void fill_xstate(unsigned char *out, const struct flmem_thread_state *state)
+{
+	uint32_t size = (uint32_t)state->xstate_length;
+	uint32_t extended = size + 4, magic1 = XSTATE_MAGIC1, magic2 = XSTATE_MAGIC2;
+
+	/* ptrace leaves the mask of enabled features (xcr0) where the software bytes begin. */
+	memcpy(out, state->xstate, size);
+	memcpy(out + SOFTWARE_BYTES + 8, state->xstate + SOFTWARE_BYTES, 8);
+	memcpy(out + SOFTWARE_BYTES, &magic1, 4);
+	memcpy(out + SOFTWARE_BYTES + 4, &extended, 4);
+	memcpy(out + SOFTWARE_BYTES + 16, &size, 4);
+	memcpy(out + size, &magic2, 4);
+}
+
+/*
+ * From high to low addresses: red zone, vector state, data, the thread's frame, the frames of the
+ * calls from the last to the first. A call starts with its stack pointer at the frame above its
+ * own, so it may overwrite its own frame and all that are used up.
+ */
+int flmem_arch_build(const struct flmem_thread_state *state, const struct flmem_chain *chain,
+		     uint64_t restorer, struct flmem_scratch *scratch, struct flmem_error *err)
+{
+	uint64_t top = state->regs.rsp - RED_ZONE;
+	uint64_t fpstate = (top - state->xstate_length - 4) & ~UINT64_C(63);
+	uint64_t data = (fpstate - chain->data_length) & ~UINT64_C(15);
+	uint64_t last = ((data - FRAME_STEP) & ~UINT64_C(15)) - 8;
+	uint64_t first = last - FRAME_STEP * chain->count;
+	struct signal_frame frame;
+
+	if (chain->overflow || !chain->count || top - first > sizeof(scratch->bytes) ||
+	    top < FLMEM_SCRATCH_MAX)
+		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+				       "the calls do not fit on the thread's stack");
+	scratch->address = first;
+	scratch->length = fpstate + state->xstate_length + 4 - first;
+	scratch->data = data;
+	/* Entered as if a handler had returned: behind the restorer's own slot. */
+	scratch->entry = first + sizeof(frame.restorer);
+	memset(scratch->bytes, 0, scratch->length);
+	for (size_t i = 0; i < chain->count; i++) {
+		fill_frame(&frame, restorer, CHAIN_MASK);
+		fill_call(&frame, &chain->calls[i], data, first + FRAME_STEP * (i + 1));
+		memcpy(scratch->bytes + FRAME_STEP * i, &frame, sizeof(frame));
+	}
+	fill_frame(&frame, restorer, state->signal_mask);
+	fill_thread(&frame, &state->regs, fpstate);
+	memcpy(scratch->bytes + (last - first), &frame, sizeof(frame));
+	memcpy(scratch->bytes + (data - first), chain->data, chain->data_length);
+	fill_xstate(scratch->bytes + (fpstate - first), state);
+	return 0;
+}
+
+int flmem_arch_arm(pid_t tid, const struct flmem_thread_state *state,
+		   const struct flmem_scratch *scratch, uint64_t restorer)
+{
+	struct user_regs_struct regs = state->regs;
+
+	regs.orig_rax = (unsigned long)-1; /* no system call to repeat */
+	regs.rax = 0;
+	regs.rip = restorer;
+	regs.rsp = scratch->entry;
+	regs.eflags &= ~(unsigned long)(FLAG_TRAP | FLAG_DIRECTION);
+	return write_registers(tid, &regs);
+}
+
+int flmem_arch_restore(pid_t tid, const struct flmem_thread_state *state)
+{
+	uint64_t mask = state->signal_mask;
+	struct iovec io = {.iov_base = (void *)(uintptr_t)state->xstate,
+			   .iov_len = state->xstate_length};
+
+	if (ptrace(PTRACE_SETREGSET, tid, NT_X86_XSTATE, &io) < 0)
+		return -errno;
+	if (ptrace(PTRACE_SETSIGMASK, tid, sizeof(mask), &mask) < 0)
+		return -errno;
+	return write_registers(tid, &state->regs);
+}
+
+uint64_t flmem_arch_sp(const struct flmem_thread_state *state)
+{
+	return state->regs.rsp;
+}
+
+bool flmem_arch_is_signal_frame(const uint64_t *words, size_t count, uint64_t address,
+				uint64_t restorer)
+{
+	struct signal_frame frame;
+
+	if (count < sizeof(frame) / sizeof(*words) || words[0] != restorer)
+		return false;
+	memcpy(&frame, words, sizeof(frame));
+	/* Stale words of an old frame rarely keep all of this in place. */
+	return frame.flags <= FRAME_FLAGS && !frame.link && frame.context.cs == USER_CS &&
+	       frame.context.rsp > address && frame.context.rip;
+}
+
+#else
+typedef int flmem_arch_x86_64_unused;
+#endif

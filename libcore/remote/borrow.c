@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "remote/borrow.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "proc/process.h"
+#include "remote/gadgets.h"
+#include "remote/preflight.h"
+#include "remote/seccomp.h"
+#include "remote/tracee.h"
+
+#define STOP_TIMEOUT_US 200000U
+#define PARK_NS		50000000 /* how long the thread waits for us at the end of the chain */
+#define TRIES_PER_ROUND 4U
+#define BACKOFF_US_MIN	1000U
+#define BACKOFF_US_MAX	50000U
+#define SPIN_US		2000U
+#define POLL_US		50U
+#define POLL_US_LONG	500U
+#define LONG_CALL_US	1000000U
+
+/* What trying one thread led to. */
+enum attempt {
+	ATTEMPT_DONE,
+	ATTEMPT_NEXT, /* the thread had moved on; another may do */
+	ATTEMPT_FATAL,
+};
+
+/* Everything about one run; lives on the heap because of the state and the scratch area. */
+struct loan {
+	const struct flmem_view *view;
+	const struct flmem_borrow_options *options;
+	struct flmem_borrow_result *result;
+	struct flmem_error *err;
+	struct flmem_gadgets gadgets;
+	bool check_seccomp;	  /* the filters of the thread have to be read */
+	struct flmem_chain chain; /* the caller's calls with the clock readings around them */
+	size_t calls;
+	uint64_t clocks; /* offset of the clock readings in the chain's data */
+	uint64_t cookie; /* at both ends of the data: nothing has overwritten it */
+	uint64_t cookie_end;
+	struct flmem_thread_state state;
+	struct flmem_scratch scratch;
+	unsigned char seen[FLMEM_CHAIN_DATA];
+};
+
+static struct flmem_call *add_syscall(struct loan *loan, long number)
+{
+	struct flmem_call *call =
+		flmem_chain_add(&loan->chain, "system call", loan->gadgets.syscall);
+
+	call->number = (uint64_t)number;
+	return call;
+}
+
+static void add_clock_reading(struct loan *loan, size_t index)
+{
+	struct flmem_call *call = add_syscall(loan, SYS_clock_gettime);
+
+	call->args[0] = CLOCK_MONOTONIC;
+	call->args[1] = loan->clocks + index * sizeof(struct timespec);
+	call->data_args = 2U;
+}
+
+static void add_park(struct loan *loan)
+{
+	const struct timespec time = {.tv_nsec = PARK_NS};
+	uint64_t offset = flmem_chain_put(&loan->chain, &time, sizeof(time));
+	struct flmem_call *call = add_syscall(loan, SYS_nanosleep);
+
+	call->args[0] = offset;
+	call->data_args = 1U;
+}
+
+/* The caller's chain, each call between two readings of the clock, then the park. */
+static int wrap_chain(struct loan *loan, const struct flmem_chain *chain)
+{
+	struct flmem_chain *whole = &loan->chain;
+
+	if (chain->overflow || !chain->count || chain->count > FLMEM_BORROW_CALLS)
+		return flmem_error_set(loan->err, FLMEM_EFAILED, 0, "the calls do not fit");
+	if (getrandom(&loan->cookie, sizeof(loan->cookie), GRND_NONBLOCK) < 0)
+		loan->cookie = flmem_clock_ns();
+	/* The caller's data keeps its offsets: it comes first. */
+	memcpy(whole->data, chain->data, chain->data_length);
+	whole->data_length = chain->data_length;
+	loan->calls = chain->count;
+	loan->clocks = flmem_chain_put(whole, NULL, (chain->count + 1) * sizeof(struct timespec));
+	add_clock_reading(loan, 0);
+	for (size_t i = 0; i < chain->count; i++) {
+		*flmem_chain_add(whole, NULL, 0) = chain->calls[i];
+		add_clock_reading(loan, i + 1);
+	}
+	add_park(loan);
+	loan->cookie_end = flmem_chain_put(whole, &loan->cookie, sizeof(loan->cookie));
+	return whole->overflow
+		       ? flmem_error_set(loan->err, FLMEM_EFAILED, 0, "the calls do not fit")
+		       : 0;
+}
+
+static struct timespec clock_reading(const struct loan *loan, size_t index)
+{
+	struct timespec time;
+
+	memcpy(&time, loan->seen + loan->clocks + index * sizeof(time), sizeof(time));
+	return time;
+}
+
+static uint64_t elapsed_ns(struct timespec from, struct timespec to)
+{
+	int64_t ns = (to.tv_sec - from.tv_sec) * 1000000000 + (to.tv_nsec - from.tv_nsec);
+
+	return ns > 0 ? (uint64_t)ns : 0;
+}
+
+/* True once the last reading of the clock is there: all calls have returned. */
+static bool has_finished(struct loan *loan)
+{
+	struct timespec last;
+
+	if (flmem_process_read_memory(loan->view->process, loan->scratch.data, loan->seen,
+				      loan->chain.data_length))
+		return false;
+	last = clock_reading(loan, loan->calls);
+	return (last.tv_sec || last.tv_nsec) &&
+	       memcmp(loan->seen + loan->cookie_end, &loan->cookie, sizeof(loan->cookie)) == 0;
+}
+
+static void take_results(struct loan *loan)
+{
+	struct flmem_borrow_result *result = loan->result;
+
+	for (size_t i = 0; i < loan->calls; i++)
+		result->call_ns[i] = elapsed_ns(clock_reading(loan, i), clock_reading(loan, i + 1));
+	memcpy(result->data, loan->seen, sizeof(result->data));
+	result->complete = true;
+}
+
+static int ended(struct loan *loan)
+{
+	return flmem_error_set(loan->err, FLMEM_ENOPROC, 0, "process %d ended during the call",
+			       (int)loan->view->process->pid);
+}
+
+/*
+ * Waits until the calls have returned. Short calls are awaited spinning, since the thread stands
+ * still from then until we restore it.
+ */
+static int await(struct loan *loan, struct flmem_tracee *tracee)
+{
+	uint64_t start = flmem_clock_us(), spent;
+
+	while (!has_finished(loan)) {
+		enum flmem_tracee_event event = flmem_tracee_poll(tracee);
+
+		if (event == FLMEM_TRACEE_GONE)
+			return ended(loan);
+		if (event == FLMEM_TRACEE_GROUP)
+			flmem_tracee_listen(tracee);
+		else if (event == FLMEM_TRACEE_STOPPED)
+			flmem_tracee_continue(tracee);
+		spent = flmem_clock_us() - start;
+		if (spent > loan->options->timeout_us)
+			return flmem_error_set(loan->err, FLMEM_EFAILED, 0,
+					       "the call has not ended after %llu ms; thread %d "
+					       "goes on with it and then restores itself",
+					       (unsigned long long)(spent / 1000U),
+					       (int)tracee->tid);
+		if (spent < SPIN_US)
+			sched_yield();
+		else
+			flmem_clock_sleep_us(spent < LONG_CALL_US ? POLL_US : POLL_US_LONG);
+	}
+	return 0;
+}
+
+/*
+ * The thread stands in the park at the end of its chain. If we come later than its sleep lasts it
+ * has restored itself, and is left alone.
+ */
+static int give_back(struct loan *loan, struct flmem_tracee *tracee)
+{
+	struct flmem_thread_state now;
+	uint64_t sp;
+
+	if (flmem_tracee_stop(tracee, STOP_TIMEOUT_US) == FLMEM_TRACEE_GONE)
+		return ended(loan);
+	if (!tracee->stopped || flmem_arch_read_registers(tracee->tid, &now))
+		return 0;
+	sp = flmem_arch_sp(&now);
+	if (sp < loan->scratch.address || sp >= loan->scratch.address + loan->scratch.length) {
+		loan->result->self_restored = true;
+		return 0;
+	}
+	/* A failure leaves it to its own last frame. */
+	tracee->resumable = flmem_arch_restore(tracee->tid, &loan->state) == 0;
+	return 0;
+}
+
+static int write_scratch(const struct loan *loan)
+{
+	struct iovec local = {.iov_base = (void *)(uintptr_t)loan->scratch.bytes,
+			      .iov_len = loan->scratch.length};
+	struct iovec remote = {.iov_base = (void *)(uintptr_t)loan->scratch.address,
+			       .iov_len = loan->scratch.length};
+	ssize_t put = process_vm_writev(loan->view->process->pid, &local, 1, &remote, 1, 0);
+
+	return put < 0 ? -errno : (size_t)put == loan->scratch.length ? 0 : -EFAULT;
+}
+
+/* From the stop to the armed thread: everything that can still be called off. */
+static int arm(struct loan *loan, struct flmem_tracee *tracee)
+{
+	int rc;
+
+	rc = flmem_arch_make_resumable(tracee->tid, &loan->state);
+	if (rc)
+		return rc;
+	tracee->resumable = true;
+	rc = flmem_arch_read_rest(tracee->tid, &loan->state);
+	if (rc)
+		return rc;
+	rc = flmem_arch_build(&loan->state, &loan->chain, loan->gadgets.restorer, &loan->scratch,
+			      loan->err);
+	if (rc)
+		return -EFAULT;
+	rc = write_scratch(loan);
+	if (rc)
+		return rc;
+	rc = flmem_arch_arm(tracee->tid, &loan->state, &loan->scratch, loan->gadgets.restorer);
+	return rc ? rc : flmem_tracee_continue(tracee);
+}
+
+static enum attempt refuse_seize(struct loan *loan, int rc)
+{
+	if (rc == -ESRCH)
+		return ATTEMPT_NEXT;
+	flmem_preflight_explain(loan->view->process, rc, loan->err);
+	return ATTEMPT_FATAL;
+}
+
+static enum attempt try_thread(struct loan *loan, const struct flmem_candidate *candidate)
+{
+	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
+	uint64_t start;
+	int rc = flmem_tracee_seize(&tracee, candidate->tid);
+
+	if (rc)
+		return refuse_seize(loan, rc);
+	start = flmem_clock_ns();
+	if (flmem_tracee_stop(&tracee, STOP_TIMEOUT_US) != FLMEM_TRACEE_STOPPED)
+		return ATTEMPT_NEXT;
+	if (flmem_arch_read_registers(tracee.tid, &loan->state) ||
+	    !flmem_arch_interrupted_in(&loan->state, &candidate->at))
+		return ATTEMPT_NEXT;
+	if (loan->check_seccomp && flmem_seccomp_check_thread(tracee.tid, loan->err)) {
+		flmem_error_prefix(loan->err, "process %d", (int)loan->view->process->pid);
+		return ATTEMPT_FATAL;
+	}
+	if (arm(loan, &tracee))
+		return ATTEMPT_NEXT;
+	loan->result->tid = candidate->tid;
+	loan->result->waited_in = candidate->wait.name;
+	loan->result->late_us = candidate->wait.late_us;
+	rc = await(loan, &tracee);
+	if (!rc) {
+		take_results(loan);
+		rc = give_back(loan, &tracee);
+	}
+	flmem_tracee_release(&tracee);
+	loan->result->stopped_ns = flmem_clock_ns() - start;
+	return rc ? ATTEMPT_FATAL : ATTEMPT_DONE;
+}
+
+static int no_thread(const struct flmem_view *view, const struct flmem_candidates *found,
+		     struct flmem_error *err)
+{
+	int pid = (int)view->process->pid;
+
+	if (found->rejected)
+		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+				       "no thread of process %d can be borrowed now: of %zu, %zu "
+				       "are running, and thread %d %s; try again or give a longer "
+				       "--timeout",
+				       pid, found->threads, found->running,
+				       (int)found->rejected_tid, found->rejected);
+	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+			       "no thread of process %d can be borrowed now: all %zu are running; "
+			       "try again or give a longer --timeout",
+			       pid, found->threads);
+}
+
+static int find_candidates(const struct flmem_view *view, const struct flmem_guard *guard,
+			   const struct flmem_gadgets *gadgets, struct flmem_candidates *ret_found,
+			   struct flmem_error *err)
+{
+	int rc = flmem_candidates_find(view, guard, gadgets, ret_found);
+
+	return rc ? flmem_preflight_explain(view->process, rc, err) : 0;
+}
+
+/* One look at all threads; 1 when none could be borrowed now. */
+static int try_round(struct loan *loan)
+{
+	FLMEM_AUTO_CANDIDATES struct flmem_candidates found = {0};
+	int rc = find_candidates(loan->view, &loan->options->guard, &loan->gadgets, &found,
+				 loan->err);
+
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < found.count && i < TRIES_PER_ROUND; i++) {
+		flmem_error_clear(loan->err);
+		switch (try_thread(loan, &found.rows[i])) {
+		case ATTEMPT_DONE:
+			return 0;
+		case ATTEMPT_FATAL:
+			return loan->err->code;
+		case ATTEMPT_NEXT:
+			break;
+		}
+	}
+	no_thread(loan->view, &found, loan->err);
+	return 1;
+}
+
+static int run(struct loan *loan)
+{
+	uint64_t start = flmem_clock_us(), backoff = BACKOFF_US_MIN;
+
+	for (;;) {
+		int rc = flmem_preflight_now(loan->view->process, loan->err);
+
+		if (!rc)
+			rc = try_round(loan);
+		else if (rc == FLMEM_EUNSAFE)
+			rc = 1;
+		if (rc <= 0)
+			return rc;
+		if (flmem_clock_us() - start + backoff > loan->options->timeout_us)
+			return FLMEM_EUNSAFE;
+		flmem_clock_sleep_us(backoff);
+		backoff = backoff * 2 < BACKOFF_US_MAX ? backoff * 2 : BACKOFF_US_MAX;
+	}
+}
+
+int flmem_borrow_run(const struct flmem_view *view, const struct flmem_chain *chain,
+		     const struct flmem_borrow_options *options,
+		     struct flmem_borrow_result *ret_result, struct flmem_error *err)
+{
+	FLMEM_AUTO_FREE struct loan *loan = calloc(1, sizeof(*loan));
+	struct flmem_error local = {0};
+	int rc;
+
+	*ret_result = (struct flmem_borrow_result){0};
+	if (!loan)
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot borrow a thread");
+	loan->view = view;
+	loan->options = options;
+	loan->result = ret_result;
+	loan->err = err ? err : &local;
+	rc = flmem_preflight_fixed(view, &loan->check_seccomp, loan->err);
+	if (!rc)
+		rc = flmem_gadgets_find(view, &loan->gadgets, loan->err);
+	if (!rc)
+		rc = wrap_chain(loan, chain);
+	return rc ? rc : run(loan);
+}
+
+int flmem_borrow_plan(const struct flmem_view *view, const struct flmem_borrow_options *options,
+		      struct flmem_borrow_result *ret_result, struct flmem_error *err)
+{
+	FLMEM_AUTO_CANDIDATES struct flmem_candidates found = {0};
+	struct flmem_gadgets gadgets;
+	bool check_seccomp;
+	int rc = flmem_preflight_fixed(view, &check_seccomp, err);
+
+	*ret_result = (struct flmem_borrow_result){0};
+	if (!rc)
+		rc = flmem_gadgets_find(view, &gadgets, err);
+	if (!rc)
+		rc = flmem_preflight_now(view->process, err);
+	if (!rc)
+		rc = find_candidates(view, &options->guard, &gadgets, &found, err);
+	if (rc)
+		return rc;
+	if (!found.count)
+		return no_thread(view, &found, err);
+	ret_result->tid = found.rows[0].tid;
+	ret_result->waited_in = found.rows[0].wait.name;
+	ret_result->late_us = found.rows[0].wait.late_us;
+	return 0;
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "remote/candidates.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "base/cleanup.h"
+#include "base/text.h"
+#include "proc/maps.h"
+#include "proc/process.h"
+
+/* Stack that the called functions may use below the frames. malloc_trim needs well under 1 KiB. */
+#define CALL_STACK 16384U
+/* How much of the stack is searched for signal frames. */
+#define SCAN_LIMIT ((uint64_t)1 << 20)
+#define SCAN_STEP  65536U
+/* A frame that an allocator waits in is among the innermost. */
+#define INNERMOST 512U
+
+void flmem_guard_add(struct flmem_range *ranges, size_t *count, uint64_t start, uint64_t end)
+{
+	if (*count < FLMEM_GUARD_RANGES && start < end)
+		ranges[(*count)++] = (struct flmem_range){start, end};
+}
+
+static bool in_ranges(const struct flmem_range *ranges, size_t count, uint64_t address)
+{
+	for (size_t i = 0; i < count; i++)
+		if (address >= ranges[i].start && address < ranges[i].end)
+			return true;
+	return false;
+}
+
+/* One search over a whole process, so that its parts need not be passed one by one. */
+struct search {
+	const struct flmem_view *view;
+	const struct flmem_guard *guard;
+	const struct flmem_gadgets *gadgets;
+	struct flmem_candidates *found;
+};
+
+static bool is_inside_allocator(const struct search *search, const struct flmem_task_wait *at)
+{
+	const struct flmem_guard *guard = search->guard;
+	uint64_t words[INNERMOST / sizeof(uint64_t)];
+
+	if (in_ranges(guard->code, guard->code_count, at->pc))
+		return true;
+	if (at->number == SYS_futex && in_ranges(guard->locks, guard->lock_count, at->args[0]))
+		return true;
+	if (flmem_process_read_memory(search->view->process, at->sp, words, sizeof(words)))
+		return false; /* less than this to the end of the stack */
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(words); i++)
+		if (in_ranges(guard->code, guard->code_count, words[i]))
+			return true;
+	return false;
+}
+
+static bool has_frame(const struct search *search, const uint64_t *words, size_t count,
+		      uint64_t address)
+{
+	for (size_t i = 0; i < count; i++)
+		if (words[i] == search->gadgets->restorer &&
+		    flmem_arch_is_signal_frame(words + i, count - i, address + i * sizeof(*words),
+					       search->gadgets->restorer))
+			return true;
+	return false;
+}
+
+/* A handler may have interrupted anything, the allocator too. */
+static bool is_in_signal_handler(const struct search *search, uint64_t sp, uint64_t stack_end)
+{
+	FLMEM_AUTO_FREE uint64_t *words = malloc(SCAN_STEP);
+	uint64_t at = sp & ~UINT64_C(7);
+	uint64_t end = stack_end - at > SCAN_LIMIT ? at + SCAN_LIMIT : stack_end;
+
+	if (!words)
+		return true;
+	while (at < end) {
+		size_t length = end - at < SCAN_STEP ? (size_t)(end - at) : SCAN_STEP;
+
+		if (flmem_process_read_memory(search->view->process, at, words, length))
+			return true;
+		if (has_frame(search, words, length / sizeof(*words), at))
+			return true;
+		if (at + length >= end)
+			break;
+		at += length - 512; /* a frame may lie across two steps */
+	}
+	return false;
+}
+
+static const char *check_stack(const struct search *search, const struct flmem_task_wait *at)
+{
+	const struct flmem_map *stack = flmem_maps_find(search->view->maps, at->sp);
+
+	if (!stack || !(stack->flags & FLMEM_MAP_WRITE) || stack->flags & FLMEM_MAP_SHARED)
+		return "has no ordinary stack";
+	if (at->sp - stack->start < FLMEM_SCRATCH_MAX + CALL_STACK)
+		return "has too little room on its stack";
+	if (is_inside_allocator(search, at))
+		return "is inside the allocator";
+	if (is_in_signal_handler(search, at->sp, stack->end))
+		return "is inside a signal handler";
+	return NULL;
+}
+
+/* NULL when the thread may be borrowed, and *row is filled. */
+static const char *examine(const struct search *search, pid_t tid, struct flmem_candidate *row)
+{
+	const struct flmem_process *process = search->view->process;
+	const char *reason = NULL;
+	char name[32];
+
+	if (row->at.number < 0)
+		return "is blocked outside of a system call";
+	if (!flmem_wait_classify(process, &row->at, &row->wait, &reason))
+		return reason;
+	if (row->wait.late_us > FLMEM_LATE_US_MAX)
+		return "sleeps for a long relative time, which would start again";
+	/* jemalloc's own threads are inside it whatever they wait for. */
+	flmem_task_name(process, tid, name, sizeof(name));
+	if (flmem_text_starts(name, "jemalloc_bg"))
+		return "belongs to the allocator";
+	reason = check_stack(search, &row->at);
+	if (reason)
+		return reason;
+	row->tid = tid;
+	row->leader = tid == process->pid;
+	row->cpu_ns = flmem_task_cpu_ns(process, tid);
+	return NULL;
+}
+
+static int compare(const void *left, const void *right)
+{
+	const struct flmem_candidate *a = left, *b = right;
+
+	if (a->wait.quality != b->wait.quality)
+		return a->wait.quality < b->wait.quality ? -1 : 1;
+	if (a->leader != b->leader)
+		return a->leader ? 1 : -1;
+	if (a->wait.late_us != b->wait.late_us)
+		return a->wait.late_us < b->wait.late_us ? -1 : 1;
+	return a->cpu_ns < b->cpu_ns ? -1 : a->cpu_ns > b->cpu_ns;
+}
+
+static int add_thread(struct search *search, pid_t tid)
+{
+	struct flmem_candidates *found = search->found;
+	struct flmem_candidate *row = &found->rows[found->count];
+	const char *reason;
+	int rc;
+
+	*row = (struct flmem_candidate){0};
+	rc = flmem_task_read_wait(search->view->process, tid, &row->at);
+	if (rc == -ESRCH || rc == -ENOENT)
+		return 0;
+	if (rc < 0)
+		return rc;
+	found->threads++;
+	if (rc == 0) {
+		found->running++;
+		return 0;
+	}
+	reason = examine(search, tid, row);
+	if (reason) {
+		found->rejected = reason;
+		found->rejected_tid = tid;
+	} else {
+		found->count++;
+	}
+	return 0;
+}
+
+int flmem_candidates_find(const struct flmem_view *view, const struct flmem_guard *guard,
+			  const struct flmem_gadgets *gadgets,
+			  struct flmem_candidates *ret_candidates)
+{
+	FLMEM_AUTO_CANDIDATES struct flmem_candidates found = {0};
+	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
+	struct search search = {view, guard, gadgets, &found};
+	int rc = flmem_tasks_read(view->process, &tasks);
+
+	if (rc)
+		return rc;
+	found.rows = calloc(tasks.count + 1, sizeof(*found.rows));
+	if (!found.rows)
+		return -ENOMEM;
+	for (size_t i = 0; i < tasks.count && !rc; i++)
+		rc = add_thread(&search, tasks.ids[i]);
+	if (rc)
+		return rc;
+	qsort(found.rows, found.count, sizeof(*found.rows), compare);
+	*ret_candidates = found;
+	found = (struct flmem_candidates){0};
+	return 0;
+}
+
+void flmem_candidates_clear(struct flmem_candidates *candidates)
+{
+	free(candidates->rows);
+	*candidates = (struct flmem_candidates){0};
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_REMOTE_CANDIDATES_H
+#define FLMEM_REMOTE_CANDIDATES_H
+
+/*
+ * The threads of a process that may be borrowed now, best first, found without stopping any. A
+ * thread qualifies when it is blocked in a wait of remote/waits.h, outside of the allocator and of
+ * signal handlers, with room on its stack.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "elf/view.h"
+#include "proc/task.h"
+#include "remote/arch.h"
+#include "remote/waits.h"
+
+/* Addresses that a borrowed thread must have nothing to do with. */
+struct flmem_range {
+	uint64_t start, end;
+};
+
+#define FLMEM_GUARD_RANGES 32
+
+struct flmem_guard {
+	struct flmem_range code[FLMEM_GUARD_RANGES]; /* of allocators: not on top of its stack */
+	size_t code_count;
+	struct flmem_range locks[FLMEM_GUARD_RANGES]; /* not the futex that it waits for */
+	size_t lock_count;
+};
+
+/* Adds a range, dropping it silently when the table is full or the range is empty. */
+void flmem_guard_add(struct flmem_range *ranges, size_t *count, uint64_t start, uint64_t end);
+
+struct flmem_candidate {
+	pid_t tid;
+	bool leader; /* the main thread: borrowed last among equals, it handles signals */
+	struct flmem_task_wait at;
+	struct flmem_wait wait;
+	uint64_t cpu_ns;
+};
+
+struct flmem_candidates {
+	struct flmem_candidate *rows; /* best first */
+	size_t count;
+	size_t threads;	      /* of the process */
+	size_t running;	      /* on a processor, or runnable */
+	const char *rejected; /* static: why the last rejected blocked thread was, or NULL */
+	pid_t rejected_tid;
+};
+
+/* Relative timeouts longer than this disqualify: the thread would wake up too late. */
+#define FLMEM_LATE_US_MAX 10000000U
+
+/* Negative errno on failure; -EACCES or -EPERM when this user may not trace the process. */
+int flmem_candidates_find(const struct flmem_view *view, const struct flmem_guard *guard,
+			  const struct flmem_gadgets *gadgets,
+			  struct flmem_candidates *ret_candidates);
+void flmem_candidates_clear(struct flmem_candidates *candidates);
+
+#define FLMEM_AUTO_CANDIDATES FLMEM_AUTO(flmem_candidates_clear)
+
+#endif

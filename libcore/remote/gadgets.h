@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_REMOTE_GADGETS_H
+#define FLMEM_REMOTE_GADGETS_H
+
+#include <flmem/error.h>
+
+#include "elf/view.h"
+#include "remote/arch.h"
+
+/*
+ * Finds, in the target's C library (or the program when it is static), the instructions that a
+ * chain goes through. FLMEM_EUNSUPPORTED when there are none.
+ */
+int flmem_gadgets_find(const struct flmem_view *view, struct flmem_gadgets *ret_gadgets,
+		       struct flmem_error *err);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_REMOTE_PREFLIGHT_H
+#define FLMEM_REMOTE_PREFLIGHT_H
+
+/* Whether a process may be touched at all, and if not, which gate refuses and how to open it. */
+
+#include <stdbool.h>
+
+#include <flmem/error.h>
+
+#include "elf/view.h"
+
+struct flmem_process;
+
+/* Asked first: flmem itself (FLMEM_EUSAGE), kernel threads (EUNSUPPORTED), zombies (ENOPROC). */
+int flmem_preflight_identity(const struct flmem_process *process, struct flmem_error *err);
+
+/*
+ * What else does not change while the process lives: other processors, shadow stacks, seccomp.
+ * FLMEM_EUNSUPPORTED. *ret_check_seccomp: its filters must be read once a thread is stopped
+ * (flmem_seccomp_check_thread), the rest could be told from outside.
+ */
+int flmem_preflight_fixed(const struct flmem_view *view, bool *ret_check_seccomp,
+			  struct flmem_error *err);
+
+/* What may pass: stopped, traced by another. FLMEM_EUNSAFE, FLMEM_ENOPROC when it ended. */
+int flmem_preflight_now(const struct flmem_process *process, struct flmem_error *err);
+
+/*
+ * Explains a refused read, PTRACE_SEIZE or the like (a negative errno): names the gate (user,
+ * capability, Yama, user namespace, another tracer, dumpable, seccomp) and how to open it.
+ * Returns the code it has set.
+ */
+int flmem_preflight_explain(const struct flmem_process *process, int negative_errno,
+			    struct flmem_error *err);
+
+#endif

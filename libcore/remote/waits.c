@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "remote/waits.h"
+
+#include <linux/futex.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/text.h"
+#include "proc/process.h"
+#include "proc/task.h"
+
+/* What a row says about the timeout, and where it stands among the arguments. */
+enum timeout_kind {
+	TIMEOUT_NONE,
+	TIMEOUT_FUTEX,	  /* depends on the operation */
+	TIMEOUT_MS,	  /* int milliseconds in the argument, negative: none */
+	TIMEOUT_RELATIVE, /* struct timespec that the kernel leaves alone */
+	TIMEOUT_UPDATED,  /* struct timespec or timeval that the kernel keeps up to date */
+	TIMEOUT_SLEEP,	  /* nanosleep: the argument, the remainder in the next one */
+	TIMEOUT_CLOCK,	  /* clock_nanosleep: flags in the argument before */
+};
+
+struct row {
+	long number;
+	const char *name;
+	bool on_file; /* argument 0 is a descriptor that must not be a regular file */
+	enum timeout_kind timeout;
+	int argument; /* of the timeout */
+};
+
+/*
+ * restart_syscall is missing on purpose: its arguments live in the kernel's restart block, which a
+ * borrowed thread loses.
+ */
+static const struct row rows[] = {
+	{SYS_futex, "futex", false, TIMEOUT_FUTEX, 3},
+	{SYS_read, "read", true, TIMEOUT_NONE, 0},
+	{SYS_readv, "readv", true, TIMEOUT_NONE, 0},
+	{SYS_recvfrom, "recv", true, TIMEOUT_NONE, 0},
+	{SYS_recvmsg, "recvmsg", true, TIMEOUT_NONE, 0},
+	{SYS_accept, "accept", true, TIMEOUT_NONE, 0},
+	{SYS_accept4, "accept4", true, TIMEOUT_NONE, 0},
+	{SYS_wait4, "wait4", false, TIMEOUT_NONE, 0},
+	{SYS_waitid, "waitid", false, TIMEOUT_NONE, 0},
+	{SYS_msgrcv, "msgrcv", false, TIMEOUT_NONE, 0},
+	{SYS_rt_sigsuspend, "sigsuspend", false, TIMEOUT_NONE, 0},
+	{SYS_rt_sigtimedwait, "sigtimedwait", false, TIMEOUT_RELATIVE, 2},
+	{SYS_semtimedop, "semtimedop", false, TIMEOUT_RELATIVE, 3},
+	{SYS_ppoll, "ppoll", false, TIMEOUT_UPDATED, 2},
+	{SYS_pselect6, "pselect6", false, TIMEOUT_UPDATED, 4},
+	{SYS_epoll_pwait, "epoll_pwait", true, TIMEOUT_MS, 3},
+#ifdef SYS_epoll_pwait2
+	{SYS_epoll_pwait2, "epoll_pwait2", true, TIMEOUT_RELATIVE, 3},
+#endif
+	{SYS_nanosleep, "nanosleep", false, TIMEOUT_SLEEP, 0},
+	{SYS_clock_nanosleep, "clock_nanosleep", false, TIMEOUT_CLOCK, 2},
+/* Calls that newer architectures do not have. */
+#ifdef SYS_pause
+	{SYS_pause, "pause", false, TIMEOUT_NONE, 0},
+#endif
+#ifdef SYS_poll
+	{SYS_poll, "poll", false, TIMEOUT_MS, 2},
+#endif
+#ifdef SYS_select
+	{SYS_select, "select", false, TIMEOUT_UPDATED, 4},
+#endif
+#ifdef SYS_epoll_wait
+	{SYS_epoll_wait, "epoll_wait", true, TIMEOUT_MS, 3},
+#endif
+};
+
+static const struct row *find_row(long number)
+{
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
+		if (rows[i].number == number)
+			return &rows[i];
+	return NULL;
+}
+
+bool flmem_wait_is_repeatable(long number)
+{
+	return find_row(number) || number == SYS_sendto || number == SYS_sendmsg ||
+	       number == SYS_semop;
+}
+
+/*
+ * A read from a regular file is short and may be the allocator's or the dynamic linker's own
+ * (overcommit_memory, a library); pipes, sockets, terminals and the like are the program's.
+ */
+static bool is_stream(const struct flmem_process *process, uint64_t descriptor)
+{
+	static const char *const kinds[] = {"pipe:", "socket:", "anon_inode:", "/dev/"};
+	char name[32], target[256];
+
+	snprintf(name, sizeof(name), "fd/%d", (int)(unsigned)descriptor);
+	if (flmem_process_readlink(process, name, target, sizeof(target)))
+		return false;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(kinds); i++)
+		if (flmem_text_starts(target, kinds[i]))
+			return true;
+	return false;
+}
+
+static bool set_relative(const struct flmem_process *process, uint64_t address,
+			 struct flmem_wait *wait, const char **ret_reason)
+{
+	struct timespec ts;
+
+	if (!address)
+		return true;
+	if (flmem_process_read_memory(process, address, &ts, sizeof(ts))) {
+		*ret_reason = "its timeout cannot be read";
+		return false;
+	}
+	wait->quality = FLMEM_WAIT_RELATIVE;
+	wait->late_us = ts.tv_sec < 0 || ts.tv_sec > INT32_MAX
+				? UINT64_MAX
+				: (uint64_t)ts.tv_sec * 1000000U + (uint64_t)ts.tv_nsec / 1000U;
+	return true;
+}
+
+/*
+ * Waits for a lock word of value 2 are what glibc's own locks, pthread mutexes and the spin locks
+ * of allocators look like (lowlevellock.h: 2 is "locked, with waiters"): the thread may be inside
+ * an allocator then. Priority inheritance and requeue operations are not understood at all.
+ */
+static bool classify_futex(const struct flmem_process *process, const struct flmem_task_wait *at,
+			   struct flmem_wait *wait, const char **ret_reason)
+{
+	unsigned operation = (unsigned)at->args[1] & (unsigned)FUTEX_CMD_MASK;
+
+	if (operation != FUTEX_WAIT && operation != FUTEX_WAIT_BITSET) {
+		*ret_reason = "waits for a lock";
+		return false;
+	}
+	if ((uint32_t)at->args[2] == 2) {
+		*ret_reason = "waits for a lock, perhaps the allocator's";
+		return false;
+	}
+	if (!at->args[3])
+		return true;
+	if (operation == FUTEX_WAIT)
+		return set_relative(process, at->args[3], wait, ret_reason);
+	wait->quality = FLMEM_WAIT_DEADLINE;
+	return true;
+}
+
+static bool classify_timeout(const struct flmem_process *process, const struct row *row,
+			     const struct flmem_task_wait *at, struct flmem_wait *wait,
+			     const char **ret_reason)
+{
+	uint64_t value = at->args[row->argument];
+
+	switch (row->timeout) {
+	case TIMEOUT_NONE:
+		return true;
+	case TIMEOUT_FUTEX:
+		return classify_futex(process, at, wait, ret_reason);
+	case TIMEOUT_MS:
+		if ((int32_t)value >= 0) {
+			wait->quality = FLMEM_WAIT_RELATIVE;
+			wait->late_us = (uint64_t)(uint32_t)value * 1000U;
+		}
+		return true;
+	case TIMEOUT_RELATIVE:
+		return set_relative(process, value, wait, ret_reason);
+	case TIMEOUT_UPDATED:
+		if (value)
+			wait->quality = FLMEM_WAIT_DEADLINE;
+		return true;
+	case TIMEOUT_SLEEP:
+		/* With the remainder written over the request, the repeated call sleeps the rest. */
+		wait->quality = FLMEM_WAIT_DEADLINE;
+		return value == at->args[1] || set_relative(process, value, wait, ret_reason);
+	case TIMEOUT_CLOCK:
+		wait->quality = FLMEM_WAIT_DEADLINE;
+		return (at->args[1] & TIMER_ABSTIME) || value == at->args[3] ||
+		       set_relative(process, value, wait, ret_reason);
+	}
+	return false;
+}
+
+bool flmem_wait_classify(const struct flmem_process *process, const struct flmem_task_wait *at,
+			 struct flmem_wait *ret_wait, const char **ret_reason)
+{
+	const struct row *row = find_row(at->number);
+	struct flmem_wait wait = {.quality = FLMEM_WAIT_ENDLESS};
+
+	if (!row) {
+		*ret_reason = "is in a system call that must not be disturbed";
+		return false;
+	}
+	wait.name = row->name;
+	if (row->on_file && !is_stream(process, at->args[0])) {
+		*ret_reason = "reads a file";
+		return false;
+	}
+	if (!classify_timeout(process, row, at, &wait, ret_reason))
+		return false;
+	*ret_wait = wait;
+	return true;
+}
