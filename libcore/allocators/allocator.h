@@ -18,6 +18,7 @@
 #include "elf/view.h"
 #include "proc/maps.h"
 #include "proc/process.h"
+#include "remote/candidates.h"
 #include "remote/chain.h"
 
 #define FLMEM_ALLOCATOR_VERSION_MAX 64
@@ -42,11 +43,25 @@ struct flmem_allocator_ops {
 	bool (*probe)(const struct flmem_view *view, const struct flmem_module *module,
 		      struct flmem_allocator *ret_found);
 	/*
-	 * Appends the calls that give memory back. NULL: it cannot be asked from outside, and
+	 * Appends calls whose results plan_trim needs, and remembers where they are in the chain's
+	 * data. NULL or none appended: it needs none.
+	 */
+	void (*plan_query)(const struct flmem_view *view, const struct flmem_allocator *found,
+			   struct flmem_chain *chain);
+	/*
+	 * Appends the calls that give memory back; `answers` is the data of the chain that
+	 * plan_query made after it ran, or NULL. A NULL slot: it cannot be asked from outside, and
 	 * `instead` says what to do. FLMEM_EUNSUPPORTED when this very build cannot be.
 	 */
 	int (*plan_trim)(const struct flmem_view *view, const struct flmem_allocator *found,
-			 struct flmem_chain *chain, struct flmem_error *err);
+			 const unsigned char *answers, struct flmem_chain *chain,
+			 struct flmem_error *err);
+	/*
+	 * Adds the code that must not be on a borrowed thread's stack and the memory that holds its
+	 * locks. NULL: all code and all data of its module.
+	 */
+	void (*guard)(const struct flmem_view *view, const struct flmem_allocator *found,
+		      struct flmem_guard *guard);
 	const char *instead;
 };
 

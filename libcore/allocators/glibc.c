@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "allocators/allocator.h"
+
+#include "base/cleanup.h"
+#include "base/text.h"
+
+/*
+ * malloc.c's functions lie together, the hidden ones (_int_malloc, sysmalloc) before malloc; in
+ * glibc 2.36 they begin 0x40e0 bytes before it. More than that only makes flmem choose another
+ * thread now and then.
+ */
+#define CODE_BEFORE 0x6000U
+#define CODE_BEHIND 0x1000U
+
+static bool probe(const struct flmem_view *view, const struct flmem_module *module,
+		  struct flmem_allocator *ret_found)
+{
+	uint64_t address;
+
+	(void)view;
+	if (!flmem_text_starts(flmem_text_basename(module->path), "libc") ||
+	    !flmem_module_symbol(module, "gnu_get_libc_version", &address) ||
+	    !flmem_module_symbol(module, "__libc_malloc", &address))
+		return false;
+	*ret_found = (struct flmem_allocator){
+		.linkage = FLMEM_LINKAGE_SHARED,
+		.prefix = "",
+		.evidence = "exports gnu_get_libc_version and __libc_malloc",
+	};
+	return true;
+}
+
+static int plan_trim(const struct flmem_view *view, const struct flmem_allocator *found,
+		     const unsigned char *answers, struct flmem_chain *chain,
+		     struct flmem_error *err)
+{
+	uint64_t function;
+
+	(void)view, (void)answers;
+	if (!flmem_module_symbol_any(found->module, "malloc_trim", &function))
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+				       "'%s' has glibc's allocator but no symbol malloc_trim to "
+				       "call (stripped static program)",
+				       found->module->path);
+	flmem_chain_add(chain, "malloc_trim", function)->args[0] = 0;
+	return 0;
+}
+
+static void guard_code(const struct flmem_allocator *found, struct flmem_guard *guard)
+{
+	static const char *const names[] = {"malloc",	     "free",	      "calloc",
+					    "realloc",	     "memalign",      "malloc_trim",
+					    "malloc_stats",  "malloc_info",   "mallopt",
+					    "__libc_malloc", "posix_memalign"};
+	uint64_t low = UINT64_MAX, high = 0, address;
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++) {
+		if (!flmem_module_symbol_any(found->module, names[i], &address))
+			continue;
+		low = address < low ? address : low;
+		high = address > high ? address : high;
+	}
+	if (high)
+		flmem_guard_add(guard->code, &guard->code_count, low - CODE_BEFORE,
+				high + CODE_BEHIND);
+}
+
+/* The arenas' mutexes: main_arena's in libc's data, the others in mapped heaps, where every lock
+ * wait is refused by its futex value alone. */
+static void guard_all(const struct flmem_view *view, const struct flmem_allocator *found,
+		      struct flmem_guard *guard)
+{
+	guard_code(found, guard);
+	for (size_t i = 0; i < view->maps->count; i++) {
+		const struct flmem_map *map = &view->maps->rows[i];
+
+		if (map->end > found->module->start && map->start < found->module->end &&
+		    map->flags & FLMEM_MAP_WRITE)
+			flmem_guard_add(guard->locks, &guard->lock_count, map->start, map->end);
+	}
+}
+
+const struct flmem_allocator_ops flmem_allocator_glibc = {
+	.kind = FLMEM_ALLOCATOR_GLIBC,
+	.probe = probe,
+	.plan_trim = plan_trim,
+	.guard = guard_all,
+};
