@@ -3,10 +3,12 @@
 
 #include <string.h>
 
+extern const struct cmd cmd_trim;
 extern const struct cmd cmd_env;
 extern const struct cmd cmd_help;
 
 const struct cmd *const cmd_table[] = {
+	&cmd_trim,
 	&cmd_env,
 	&cmd_help,
 	NULL,

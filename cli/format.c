@@ -25,3 +25,14 @@ const char *format_bytes_or(struct flmem_u64 bytes, const char *otherwise, char 
 	snprintf(out, FORMAT_MAX, "%s", otherwise);
 	return out;
 }
+
+const char *format_us(uint64_t us, char out[FORMAT_MAX])
+{
+	if (us < 1000)
+		snprintf(out, FORMAT_MAX, "%u us", (unsigned)us);
+	else if (us < 1000000)
+		snprintf(out, FORMAT_MAX, "%.3g ms", (double)us / 1000);
+	else
+		snprintf(out, FORMAT_MAX, "%.3g s", (double)us / 1000000);
+	return out;
+}

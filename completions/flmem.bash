@@ -62,10 +62,18 @@ _flmem()
 		option=${COMP_WORDS[COMP_CWORD - 2]}
 	fi
 	if ((COMP_CWORD == 1)); then
-		_flmem_offer "$word" -W "env help --help --version"
+		_flmem_offer "$word" -W "trim env help --help --version"
 		return
 	fi
 	case ${COMP_WORDS[1]} in
+	trim)
+		options=" --pid --dry-run --timeout --settle --json --help"
+		case $option in
+		--pid | -p) _flmem_pids "$word" && return ;;
+		--timeout) return ;;
+		--settle) return ;;
+		esac
+		;;
 	env)
 		options=" --role --parallelism --allocator --jemalloc-library --framework --framework-version --gpu --no-gpu --force --format --explain --json --help"
 		case $option in
@@ -80,7 +88,7 @@ _flmem()
 		;;
 	help)
 		options=" --help"
-		[[ $word == -* ]] || _flmem_offer "$word" -W "env help exit-codes"
+		[[ $word == -* ]] || _flmem_offer "$word" -W "trim env help exit-codes"
 		;;
 	esac
 	if [[ $word == -* && -n $options ]]; then

@@ -35,10 +35,18 @@ function __flmem_line
 end
 
 complete -c flmem -f
+complete -c flmem -n '__flmem_is' -a trim -d 'gives retained memory of live processes back'
 complete -c flmem -n '__flmem_is' -a env -d 'memory settings for a role, printed for a shell or another launcher'
 complete -c flmem -n '__flmem_is' -a help -d 'explains a command, or the exit codes'
 complete -c flmem -n '__flmem_is' -l help -s h -d 'list the commands'
 complete -c flmem -n '__flmem_is' -l version -s V -d 'print the version'
+
+complete -c flmem -n '__flmem_is trim' -l pid -s p -x -a '(__fish_complete_pids)' -d 'the process; may be given several times'
+complete -c flmem -n '__flmem_is trim' -l dry-run -s n -d 'say what would be called and on which thread, touch nothing'
+complete -c flmem -n '__flmem_is trim' -l timeout -x -d 'wait this long for a safe moment, and again for the call (default 5s)'
+complete -c flmem -n '__flmem_is trim' -l settle -x -d 'wait this long before RSS is read again (default 0)'
+complete -c flmem -n '__flmem_is trim' -l json -d 'print one JSON object'
+complete -c flmem -n '__flmem_is trim' -l help -s h -d 'show this text'
 
 complete -c flmem -n '__flmem_is env' -l role -s r -x -a 'server client trainer' -d 'what the process does in the federation; needed'
 complete -c flmem -n '__flmem_is env' -l parallelism -x -a 'normal high' -d 'high: a server with many clients at work at once gets 8 arenas'
@@ -55,6 +63,7 @@ complete -c flmem -n '__flmem_is env' -l json -d 'the same as --format=json'
 complete -c flmem -n '__flmem_is env' -l help -s h -d 'show this text'
 
 complete -c flmem -n '__flmem_is help' -l help -s h -d 'show this text'
+complete -c flmem -n '__flmem_is help' -a trim -d 'gives retained memory of live processes back'
 complete -c flmem -n '__flmem_is help' -a env -d 'memory settings for a role, printed for a shell or another launcher'
 complete -c flmem -n '__flmem_is help' -a help -d 'explains a command, or the exit codes'
 complete -c flmem -n '__flmem_is help' -a exit-codes -d 'the exit status of every command'

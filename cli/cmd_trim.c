@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <flmem/report.h>
+#include <flmem/text.h>
+#include <flmem/trim.h>
+
+#include "cmd.h"
+#include "format.h"
+
+struct trim_options {
+	struct opt_pids pids;
+	bool dry_run;
+	bool json;
+	uint64_t timeout_us;
+	uint64_t settle_us;
+};
+
+static void print_steps(const struct flmem_trim_result *r)
+{
+	char took[FORMAT_MAX];
+
+	for (size_t i = 0; i < r->step_count; i++) {
+		const struct flmem_trim_step *step = &r->steps[i];
+
+		if (step->took_us.unknown)
+			printf("  %-24s on thread %d, blocked in %s\n", step->name, (int)r->thread,
+			       r->thread_state);
+		else
+			printf("  %-24s %s\n", step->name, format_us(step->took_us.value, took));
+	}
+}
+
+static void print_released(const struct flmem_trim_result *r)
+{
+	char before[FORMAT_MAX], after[FORMAT_MAX], released[FORMAT_MAX];
+
+	if (r->released_bytes.unknown) {
+		printf("process %d: done, but %s\n", (int)r->pid, r->released_bytes.unknown);
+		return;
+	}
+	printf("process %d: %s released, RSS %s -> %s\n", (int)r->pid,
+	       format_bytes(r->released_bytes.value, released),
+	       format_bytes(r->rss_before_bytes.value, before),
+	       format_bytes(r->rss_after_bytes.value, after));
+}
+
+static void print_thread(const struct flmem_trim_result *r)
+{
+	char stopped[FORMAT_MAX], overhead[FORMAT_MAX];
+
+	if (r->stopped_us.unknown)
+		return;
+	printf("  thread %d was borrowed from its %s for %s (%s besides the calls); all others "
+	       "ran on\n",
+	       (int)r->thread, r->thread_state, format_us(r->stopped_us.value, stopped),
+	       format_us(r->overhead_us.value, overhead));
+}
+
+static void print_result(const struct flmem_trim_result *r)
+{
+	switch (r->outcome) {
+	case FLMEM_TRIM_PLANNED:
+		printf("process %d: would call\n", (int)r->pid);
+		break;
+	case FLMEM_TRIM_RELEASED:
+		print_released(r);
+		break;
+	case FLMEM_TRIM_NOTHING:
+		printf("process %d: nothing to release\n", (int)r->pid);
+		break;
+	case FLMEM_TRIM_REFUSED:
+	case FLMEM_TRIM_FAILED:
+		return; /* said on stderr */
+	}
+	print_steps(r);
+	print_thread(r);
+	if (r->note[0])
+		printf("  note: %s\n", r->note);
+}
+
+/* The one code, or FLMEM_EPARTLY when some targets failed and others did not. */
+static int combine(const struct flmem_trim_result *results, size_t count)
+{
+	size_t failed = 0;
+
+	for (size_t i = 0; i < count; i++)
+		failed += results[i].code != 0;
+	if (!failed)
+		return 0;
+	return failed == count && count == 1 ? results[0].code : FLMEM_EPARTLY;
+}
+
+static int trim_all(const struct cmd *cmd, const struct trim_options *o,
+		    struct flmem_trim_result *results)
+{
+	struct flmem_trim_options options = {
+		.dry_run = o->dry_run,
+		.timeout_us = o->timeout_us,
+		.settle_us = o->settle_us,
+	};
+
+	for (size_t i = 0; i < o->pids.count; i++) {
+		struct flmem_error err = {0};
+
+		if (flmem_trim_process(o->pids.values[i], &options, &results[i], &err))
+			cmd_fail(cmd, false, &err);
+		else if (!o->json)
+			print_result(&results[i]);
+	}
+	if (o->json) {
+		char *text = flmem_report_trim_json(results, o->pids.count);
+
+		if (text)
+			fputs(text, stdout);
+		free(text);
+	}
+	return flmem_code_exit_status(combine(results, o->pids.count));
+}
+
+static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest)
+{
+	const struct trim_options *o = options;
+	struct flmem_trim_result *results;
+	struct flmem_error err = {0};
+	int status;
+
+	if (cmd_no_arguments(rest, &err))
+		return cmd_fail(cmd, o->json, &err);
+	if (!o->pids.count) {
+		flmem_error_set(&err, FLMEM_EUSAGE, 0, "no target; name one with --pid");
+		return cmd_fail(cmd, o->json, &err);
+	}
+	results = calloc(o->pids.count, sizeof(*results));
+	if (!results) {
+		flmem_error_set(&err, FLMEM_EFAILED, 0, "out of memory");
+		return cmd_fail(cmd, o->json, &err);
+	}
+	status = trim_all(cmd, o, results);
+	free(results);
+	return status;
+}
+
+static const struct opt options_table[] = {
+	{.name = "pid",
+	 .letter = 'p',
+	 .kind = OPT_PIDS,
+	 .offset = offsetof(struct trim_options, pids),
+	 .metavar = "PID",
+	 .complete = OPT_COMPLETE_PID,
+	 .help = "the process; may be given several times"},
+	{.name = "dry-run",
+	 .letter = 'n',
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct trim_options, dry_run),
+	 .help = "say what would be called and on which thread, touch nothing"},
+	{.name = "timeout",
+	 .kind = OPT_DURATION,
+	 .offset = offsetof(struct trim_options, timeout_us),
+	 .metavar = "TIME",
+	 .help = "wait this long for a safe moment, and again for the call (default 5s)"},
+	{.name = "settle",
+	 .kind = OPT_DURATION,
+	 .offset = offsetof(struct trim_options, settle_us),
+	 .metavar = "TIME",
+	 .help = "wait this long before RSS is read again (default 0)"},
+	{.name = "json",
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct trim_options, json),
+	 .help = "print one JSON object"},
+	{0},
+};
+
+static const char *const examples[] = {
+	"flmem trim --pid 4242",
+	"give back what the allocator of process 4242 only retains",
+	"flmem trim --pid 4242 --dry-run",
+	"say what would be done and by which thread",
+	NULL,
+};
+
+const struct cmd cmd_trim = {
+	.name = "trim",
+	.summary = "gives retained memory of live processes back",
+	.description =
+		"Calls the release function of the target's own allocator (glibc malloc_trim, "
+		"jemalloc purge, tcmalloc ReleaseFreeMemory, mimalloc collect) on one borrowed "
+		"idle "
+		"thread, while all other threads run on. No debugger, no restart, no code change; "
+		"a "
+		"target that is not safe to touch is refused with the reason.",
+	.examples = examples,
+	.options = options_table,
+	.options_size = sizeof(struct trim_options),
+	.run = run,
+};

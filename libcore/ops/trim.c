@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <flmem/trim.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "allocators/allocator.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "elf/modules.h"
+#include "proc/huge.h"
+#include "proc/maps.h"
+#include "proc/process.h"
+#include "proc/status.h"
+#include "remote/borrow.h"
+#include "remote/preflight.h"
+
+/* A heap of glibc's smaller than this beside another allocator is not worth a call. */
+#define SIDE_HEAP_MIN ((uint64_t)1 << 20)
+
+/* One trim from start to end. */
+struct job {
+	const struct flmem_trim_options *options;
+	struct flmem_trim_result *result;
+	struct flmem_error *err; /* never NULL */
+	struct flmem_process process;
+	struct flmem_maps maps;
+	struct flmem_image_cache *cache;
+	struct flmem_modules modules;
+	struct flmem_view view;
+	struct flmem_allocator_list allocators;
+	struct flmem_borrow_options borrow;
+	struct flmem_chain chain;
+};
+
+const char *flmem_trim_outcome_name(enum flmem_trim_outcome outcome)
+{
+	static const char *const names[] = {
+#define OUTCOME_NAME(name, text) text,
+		FLMEM_TRIM_OUTCOMES(OUTCOME_NAME)
+#undef OUTCOME_NAME
+	};
+
+	return (size_t)outcome < FLMEM_ARRAY_SIZE(names) ? names[outcome]
+							 : names[FLMEM_TRIM_FAILED];
+}
+
+static int open_target(struct job *job, pid_t pid)
+{
+	int rc = flmem_process_open(pid, &job->process, job->err);
+
+	if (rc)
+		return rc;
+	job->result->start_time = job->process.start_time;
+	rc = flmem_preflight_identity(&job->process, job->err);
+	if (!rc)
+		rc = flmem_maps_read(&job->process, &job->maps, job->err);
+	if (!rc)
+		rc = flmem_modules_load(&job->process, &job->maps, job->cache, &job->modules,
+					job->err);
+	/* A missing right shows first at a private file: say which gate it was. */
+	if (rc == FLMEM_EPERM)
+		return flmem_preflight_explain(&job->process, -EPERM, job->err);
+	return rc;
+}
+
+/* Everything in the module: for allocators that live in a library of their own. */
+static void guard_module(struct job *job, const struct flmem_module *module)
+{
+	struct flmem_guard *guard = &job->borrow.guard;
+
+	for (size_t i = 0; i < job->maps.count; i++) {
+		const struct flmem_map *map = &job->maps.rows[i];
+
+		if (map->end <= module->start || map->start >= module->end)
+			continue;
+		if (map->flags & FLMEM_MAP_EXEC)
+			flmem_guard_add(guard->code, &guard->code_count, map->start, map->end);
+		if (map->flags & FLMEM_MAP_WRITE)
+			flmem_guard_add(guard->locks, &guard->lock_count, map->start, map->end);
+	}
+}
+
+static bool has_side_heap(const struct job *job)
+{
+	const struct flmem_map *heap = flmem_maps_find_name(&job->maps, "[heap]");
+
+	return heap && heap->end - heap->start >= SIDE_HEAP_MIN;
+}
+
+/*
+ * Allocators that malloc does not reach are trimmed too, since others may call them by their own
+ * names; glibc's only when it has a heap, for it is mapped in nearly every process.
+ */
+static bool is_worth_trimming(const struct job *job, const struct flmem_allocator *found)
+{
+	if (!found->ops->plan_trim)
+		return false;
+	return found->serves_malloc || found->ops->kind != FLMEM_ALLOCATOR_GLIBC ||
+	       has_side_heap(job);
+}
+
+static void plan_guard(struct job *job)
+{
+	for (size_t i = 0; i < job->allocators.count; i++) {
+		const struct flmem_allocator *found = &job->allocators.rows[i];
+
+		if (found->ops->guard)
+			found->ops->guard(&job->view, found, &job->borrow.guard);
+		else if (found->linkage == FLMEM_LINKAGE_SHARED)
+			guard_module(job, found->module);
+	}
+}
+
+static int nothing_to_call(const struct job *job)
+{
+	int pid = (int)job->process.pid;
+
+	for (size_t i = 0; i < job->allocators.count; i++) {
+		const struct flmem_allocator *found = &job->allocators.rows[i];
+
+		if (found->ops->instead)
+			return flmem_error_set(job->err, FLMEM_EUNSUPPORTED, 0,
+					       "process %d uses %s, which cannot be asked from "
+					       "outside to give memory back: %s",
+					       pid, flmem_allocator_name(found->ops->kind),
+					       found->ops->instead);
+	}
+	return flmem_error_set(job->err, FLMEM_EUNSUPPORTED, 0,
+			       "process %d has no allocator that flmem knows how to ask", pid);
+}
+
+/* A first chain, for allocators that have to be asked before they can be told. */
+static int run_query(struct job *job, struct flmem_borrow_result *ret_answers, bool *ret_asked)
+{
+	struct flmem_chain query = {0};
+
+	*ret_asked = false;
+	for (size_t i = 0; i < job->allocators.count; i++) {
+		const struct flmem_allocator *found = &job->allocators.rows[i];
+
+		if (is_worth_trimming(job, found) && found->ops->plan_query)
+			found->ops->plan_query(&job->view, found, &query);
+	}
+	if (!query.count || job->options->dry_run)
+		return 0;
+	*ret_asked = true;
+	return flmem_borrow_run(&job->view, &query, &job->borrow, ret_answers, job->err);
+}
+
+static int plan(struct job *job)
+{
+	struct flmem_borrow_result answers;
+	bool asked;
+	int rc = run_query(job, &answers, &asked);
+
+	for (size_t i = 0; i < job->allocators.count && !rc; i++) {
+		const struct flmem_allocator *found = &job->allocators.rows[i];
+
+		if (is_worth_trimming(job, found))
+			rc = found->ops->plan_trim(&job->view, found, asked ? answers.data : NULL,
+						   &job->chain, job->err);
+	}
+	if (!rc && !job->chain.count)
+		rc = nothing_to_call(job);
+	return rc;
+}
+
+static struct flmem_u64 read_rss(const struct job *job)
+{
+	struct flmem_status status;
+
+	if (flmem_status_read(&job->process, &status, NULL))
+		return FLMEM_UNKNOWN("the process has ended");
+	return status.rss_bytes;
+}
+
+static void fill_steps(struct job *job, const struct flmem_borrow_result *run,
+		       enum flmem_trim_outcome outcome)
+{
+	struct flmem_trim_result *result = job->result;
+
+	for (size_t i = 0; i < job->chain.count && i < FLMEM_TRIM_STEPS_MAX; i++) {
+		struct flmem_trim_step *step = &result->steps[result->step_count++];
+
+		step->name = job->chain.calls[i].name;
+		step->outcome = outcome;
+		step->took_us = run->complete ? FLMEM_KNOWN(run->call_ns[i] / 1000U)
+					      : FLMEM_UNKNOWN("the call was not made");
+	}
+}
+
+static void fill_thread(struct flmem_trim_result *result, const struct flmem_borrow_result *run,
+			size_t calls)
+{
+	uint64_t inside_ns = 0;
+
+	result->thread = run->tid;
+	snprintf(result->thread_state, sizeof(result->thread_state), "%s",
+		 run->waited_in ? run->waited_in : "");
+	if (!run->complete)
+		return;
+	for (size_t i = 0; i < calls; i++)
+		inside_ns += run->call_ns[i];
+	result->stopped_us = FLMEM_KNOWN(run->stopped_ns / 1000U);
+	result->overhead_us = FLMEM_KNOWN(
+		run->stopped_ns > inside_ns ? (run->stopped_ns - inside_ns) / 1000U : 0);
+}
+
+static void add_note(struct flmem_trim_result *result, const char *text)
+{
+	size_t used = strlen(result->note);
+
+	snprintf(result->note + used, sizeof(result->note) - used, "%s%s", used ? "; " : "", text);
+}
+
+static void fill_note(struct job *job, const struct flmem_borrow_result *run)
+{
+	uint64_t rss_bytes = job->result->rss_before_bytes.value;
+	struct flmem_u64 huge = flmem_huge_bytes(&job->process, &job->maps, rss_bytes);
+	char text[128];
+
+	if (!huge.unknown && huge.value)
+		add_note(job->result,
+			 "RSS given back from within transparent huge pages becomes free memory "
+			 "only when the kernel splits them, which it does when memory is short");
+	if (!run->late_us)
+		return;
+	snprintf(text, sizeof(text),
+		 "the borrowed thread's timeout starts again, so it may end up to %llu ms late",
+		 (unsigned long long)(run->late_us / 1000U));
+	add_note(job->result, text);
+}
+
+static void measure(struct job *job, const struct flmem_borrow_result *run)
+{
+	struct flmem_trim_result *result = job->result;
+
+	if (job->options->settle_us)
+		flmem_clock_sleep_us(job->options->settle_us);
+	result->rss_after_bytes = read_rss(job);
+	result->outcome = FLMEM_TRIM_NOTHING;
+	if (result->rss_before_bytes.unknown || result->rss_after_bytes.unknown) {
+		result->released_bytes = FLMEM_UNKNOWN("RSS could not be read");
+	} else {
+		uint64_t before = result->rss_before_bytes.value;
+		uint64_t after = result->rss_after_bytes.value;
+
+		result->released_bytes = FLMEM_KNOWN(before > after ? before - after : 0);
+		if (before > after)
+			result->outcome = FLMEM_TRIM_RELEASED;
+	}
+	fill_steps(job, run, result->outcome);
+}
+
+static int carry_out(struct job *job)
+{
+	bool dry = job->options->dry_run;
+	struct flmem_borrow_result run;
+	int rc;
+
+	job->result->rss_before_bytes = read_rss(job);
+	rc = dry ? flmem_borrow_plan(&job->view, &job->borrow, &run, job->err)
+		 : flmem_borrow_run(&job->view, &job->chain, &job->borrow, &run, job->err);
+	fill_thread(job->result, &run, job->chain.count);
+	if (rc)
+		return rc;
+	if (dry) {
+		job->result->outcome = FLMEM_TRIM_PLANNED;
+		fill_steps(job, &run, FLMEM_TRIM_PLANNED);
+	} else {
+		measure(job, &run);
+	}
+	fill_note(job, &run);
+	return 0;
+}
+
+static int work(struct job *job, pid_t pid)
+{
+	int rc = open_target(job, pid);
+
+	if (rc)
+		return rc;
+	job->view = (struct flmem_view){&job->process, &job->maps, &job->modules};
+	flmem_allocators_find(&job->view, &job->allocators);
+	plan_guard(job);
+	rc = plan(job);
+	return rc ? rc : carry_out(job);
+}
+
+static struct job *new_job(void)
+{
+	struct job *job = calloc(1, sizeof(*job));
+
+	if (!job)
+		return NULL;
+	job->process = (struct flmem_process)FLMEM_PROCESS_INIT;
+	job->cache = flmem_image_cache_new();
+	if (!job->cache) {
+		free(job);
+		return NULL;
+	}
+	return job;
+}
+
+static void free_job(struct job *job)
+{
+	flmem_modules_clear(&job->modules);
+	flmem_maps_clear(&job->maps);
+	flmem_image_cache_free(job->cache);
+	flmem_process_close(&job->process);
+	free(job);
+}
+
+static void init_result(struct flmem_trim_result *result, pid_t pid)
+{
+	static const char *const none = "nothing was called";
+
+	*result = (struct flmem_trim_result){
+		.pid = pid,
+		.rss_before_bytes = FLMEM_UNKNOWN("not measured"),
+		.rss_after_bytes = FLMEM_UNKNOWN(none),
+		.released_bytes = FLMEM_UNKNOWN(none),
+		.predicted_bytes = FLMEM_UNKNOWN("this version does not read the heap yet"),
+		.stopped_us = FLMEM_UNKNOWN(none),
+		.overhead_us = FLMEM_UNKNOWN(none),
+	};
+}
+
+static void fill_refusal(struct flmem_trim_result *result, int code, const struct flmem_error *err)
+{
+	result->code = code;
+	result->outcome = code == FLMEM_EFAILED ? FLMEM_TRIM_FAILED : FLMEM_TRIM_REFUSED;
+	snprintf(result->reason, sizeof(result->reason), "%s", err->message);
+}
+
+int flmem_trim_process(pid_t pid, const struct flmem_trim_options *options,
+		       struct flmem_trim_result *ret_result, struct flmem_error *err)
+{
+	struct flmem_error local = {0};
+	struct job *job = new_job();
+	int rc;
+
+	if (!err)
+		err = &local;
+	flmem_error_clear(err);
+	init_result(ret_result, pid);
+	if (job) {
+		job->options = options;
+		job->result = ret_result;
+		job->err = err;
+		job->borrow.timeout_us =
+			options->timeout_us ? options->timeout_us : FLMEM_TRIM_TIMEOUT_US_DEFAULT;
+		rc = work(job, pid);
+		free_job(job);
+	} else {
+		rc = flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot trim process %d",
+				     (int)pid);
+	}
+	if (rc)
+		fill_refusal(ret_result, rc, err);
+	return rc;
+}
