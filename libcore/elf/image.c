@@ -129,7 +129,7 @@ static int read_segments(struct flmem_image *image, Elf64_Phdr *ret_dynamic,
 			return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
 					       "the ELF file has bad segments");
 		if (row.p_type == PT_INTERP)
-			image->has_interpreter = true;
+			image->interpreter = row;
 		if (row.p_type == PT_NOTE && image->note_count < IMAGE_NOTES_MAX)
 			image->notes[image->note_count++] = row;
 		if (row.p_type == PT_DYNAMIC) {
@@ -259,7 +259,17 @@ bool flmem_image_is_fixed(const struct flmem_image *image)
 
 bool flmem_image_has_interpreter(const struct flmem_image *image)
 {
-	return image->has_interpreter;
+	return image->interpreter.p_type == PT_INTERP;
+}
+
+bool flmem_image_interpreter(struct flmem_image *image, char *out, size_t size)
+{
+	uint64_t length = image->interpreter.p_filesz;
+
+	if (length < 2 || length > size ||
+	    !flmem_image_read(image, image->interpreter.p_offset, out, (size_t)length))
+		return false;
+	return memchr(out, '\0', (size_t)length) == out + length - 1;
 }
 
 bool flmem_image_has_dynamic(const struct flmem_image *image)

@@ -47,6 +47,9 @@ bool flmem_image_is_fixed(const struct flmem_image *image);
 /* It names a dynamic linker (PT_INTERP): a dynamically linked program, or one that can be run. */
 bool flmem_image_has_interpreter(const struct flmem_image *image);
 
+/* Path of that dynamic linker; false when it names none or the text does not fit. */
+bool flmem_image_interpreter(struct flmem_image *image, char *out, size_t size);
+
 /* It has a dynamic section; false: statically linked and not PIE. */
 bool flmem_image_has_dynamic(const struct flmem_image *image);
 

@@ -44,7 +44,8 @@ struct flmem_image {
 	size_t load_count;
 	Elf64_Phdr notes[IMAGE_NOTES_MAX];
 	size_t note_count;
-	bool has_interpreter, has_dynamic;
+	Elf64_Phdr interpreter; /* p_type 0: it has none */
+	bool has_dynamic;
 	struct flmem_dynamic dynamic;
 	struct flmem_gnu_hash gnu_hash;
 	size_t head_length;

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "elf/libc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/text.h"
+
+#define DIGITS "0123456789"
+
+/* More than any C library has of it, so that a hostile file costs little. */
+#define HITS_MAX  64
+#define RELRO_MAX ((uint64_t)1 << 20)
+
+static struct flmem_image *open_image(const char *path, struct flmem_error *err)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	struct flmem_image *image = NULL;
+
+	if (fd < 0) {
+		flmem_error_set(err, FLMEM_EUNSUPPORTED, errno, "cannot open '%s'", path);
+		return NULL;
+	}
+	return flmem_image_open(fd, &image, err) ? NULL : image;
+}
+
+/* Copies a version of two or three numbers that starts at `offset`. */
+static bool copy_version(struct flmem_image *image, uint64_t offset,
+			 char out[FLMEM_LIBC_VERSION_MAX])
+{
+	char text[FLMEM_LIBC_VERSION_MAX];
+	size_t length = 0;
+	int numbers = 0;
+
+	if (!flmem_image_read(image, offset, text, sizeof(text)))
+		return false;
+	text[sizeof(text) - 1] = '\0';
+	while (numbers < 3) {
+		size_t digits = strspn(text + length, DIGITS);
+
+		if (!digits)
+			return false;
+		length += digits;
+		numbers++;
+		/* A point that ends the sentence is no part of it. */
+		if (text[length] != '.' || !strchr(DIGITS, text[length + 1]) || !text[length + 1])
+			break;
+		length++;
+	}
+	if (numbers < 2)
+		return false;
+	snprintf(out, FLMEM_LIBC_VERSION_MAX, "%.*s", (int)length, text);
+	return true;
+}
+
+bool flmem_libc_glibc_version(struct flmem_image *image, char out[FLMEM_LIBC_VERSION_MAX])
+{
+	static const char banner[] = "GNU C Library ", lead[] = " release version ";
+	int64_t start = flmem_image_find_bytes(image, banner, strlen(banner), 0), at;
+
+	if (start < 0)
+		return false;
+	at = flmem_image_find_bytes(image, lead, strlen(lead), (uint64_t)start);
+	/* Both in one line; the vendor's name stands between them. */
+	if (at < 0 || at - start > 128)
+		return false;
+	return copy_version(image, (uint64_t)at + strlen(lead), out);
+}
+
+bool flmem_libc_musl_version(struct flmem_image *image, char out[FLMEM_LIBC_VERSION_MAX])
+{
+	/* __libc_version, a string of its own; the usage text only has "Version %s". */
+	static const char usage[] = "musl libc (", lead[] = "\0001.";
+	int64_t at = -1;
+
+	if (flmem_image_find_bytes(image, usage, strlen(usage), 0) < 0)
+		return false;
+	for (int i = 0; i < HITS_MAX; i++) {
+		char text[FLMEM_LIBC_VERSION_MAX];
+
+		at = flmem_image_find_bytes(image, lead, sizeof(lead) - 1, (uint64_t)(at + 1));
+		if (at < 0)
+			return false;
+		if (copy_version(image, (uint64_t)at + 1, text) &&
+		    flmem_image_read(image, (uint64_t)at + 1 + strlen(text), out, 1) && !*out &&
+		    strchr(strchr(text, '.') + 1, '.')) {
+			memcpy(out, text, sizeof(text));
+			return true;
+		}
+	}
+	return false;
+}
+
+static int tell_kind(struct flmem_libc *libc, const char *path, struct flmem_error *err)
+{
+	const char *name = flmem_text_basename(libc->linker);
+
+	/* ld-linux-x86-64.so.2, ld-linux-aarch64.so.1; ld-musl-x86_64.so.1 */
+	if (flmem_text_starts(name, "ld-musl-"))
+		libc->kind = FLMEM_ALLOCATOR_MUSL;
+	else if (flmem_text_starts(name, "ld-linux"))
+		libc->kind = FLMEM_ALLOCATOR_GLIBC;
+	else
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+				       "'%s' is linked to a C library that flmem does not know",
+				       path);
+	return 0;
+}
+
+/* musl's linker is the library; glibc's lies beside the file that its own path leads to. */
+static void find_library(struct flmem_libc *libc)
+{
+	FLMEM_AUTO_FREE char *linker = realpath(libc->linker, NULL);
+	int length;
+
+	if (!linker)
+		return;
+	length = (int)(flmem_text_basename(linker) - linker);
+	snprintf(libc->library, sizeof(libc->library), "%.*s%s", length, linker,
+		 libc->kind == FLMEM_ALLOCATOR_MUSL ? linker + length : "libc.so.6");
+}
+
+/* Looks for a string in the tables that the linker has made read-only after relocation. */
+static bool has_constant(struct flmem_image *image, const char *text)
+{
+	FLMEM_AUTO_FREE char *bytes = NULL;
+	uint64_t address, size;
+
+	if (!flmem_image_find_section(image, ".data.rel.ro", &address, &size) || size > RELRO_MAX)
+		return false;
+	bytes = malloc((size_t)size + 1);
+	return bytes && flmem_image_read_address(image, address, bytes, (size_t)size) &&
+	       memmem(bytes, (size_t)size, text, strlen(text) + 1);
+}
+
+/*
+ * Since 2.26 the variable's name stands in the linker's list of tunables (elf/dl-tunables.list), in
+ * .data.rel.ro; before, malloc itself compares names behind "MALLOC_".
+ */
+static bool knows_arena_max(const struct flmem_libc *libc, struct flmem_image *library)
+{
+	FLMEM_AUTO_IMAGE struct flmem_image *linker = open_image(libc->linker, NULL);
+	static const char old_name[] = "ARENA_MAX";
+
+	if (libc->kind != FLMEM_ALLOCATOR_GLIBC)
+		return false;
+	return (linker && has_constant(linker, "MALLOC_ARENA_MAX")) ||
+	       flmem_image_find_bytes(library, old_name, strlen(old_name), 0) >= 0;
+}
+
+static void read_library(struct flmem_libc *libc)
+{
+	FLMEM_AUTO_IMAGE struct flmem_image *image = open_image(libc->library, NULL);
+	struct flmem_symbol symbol;
+
+	if (!image) {
+		libc->library[0] = '\0';
+		return;
+	}
+	if (libc->kind == FLMEM_ALLOCATOR_MUSL)
+		flmem_libc_musl_version(image, libc->version);
+	else
+		flmem_libc_glibc_version(image, libc->version);
+	libc->has_malloc_trim = flmem_image_find_dynamic(image, "malloc_trim", &symbol);
+	libc->reads_arena_max = knows_arena_max(libc, image);
+}
+
+int flmem_libc_of_program(const char *path, struct flmem_libc *ret_libc, struct flmem_error *err)
+{
+	FLMEM_AUTO_IMAGE struct flmem_image *image = open_image(path, err);
+	struct flmem_libc libc = {0};
+	int rc;
+
+	if (!image)
+		return FLMEM_EUNSUPPORTED;
+	if (!flmem_image_interpreter(image, libc.linker, sizeof(libc.linker)))
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0, "'%s' is statically linked",
+				       path);
+	rc = tell_kind(&libc, path, err);
+	if (rc)
+		return rc;
+	find_library(&libc);
+	read_library(&libc);
+	*ret_libc = libc;
+	return 0;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_ELF_LIBC_H
+#define FLMEM_ELF_LIBC_H
+
+/*
+ * The C library that a program on disk would be started with: its dynamic linker (PT_INTERP) names
+ * the kind, and the library beside that linker the version.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <flmem/error.h>
+#include <flmem/roles.h>
+
+#include "elf/image.h"
+
+#define FLMEM_LIBC_PATH_MAX    512
+#define FLMEM_LIBC_VERSION_MAX 32
+
+struct flmem_libc {
+	enum flmem_allocator_kind kind;	      /* glibc or musl */
+	char linker[FLMEM_LIBC_PATH_MAX];     /* the dynamic linker, as the program names it */
+	char library[FLMEM_LIBC_PATH_MAX];    /* the file that has malloc; "" when not found */
+	char version[FLMEM_LIBC_VERSION_MAX]; /* "2.36"; "" when it could not be told */
+	bool has_malloc_trim;		      /* the library exports it */
+	bool reads_arena_max; /* it, or its linker, knows the variable MALLOC_ARENA_MAX */
+};
+
+/*
+ * FLMEM_EUNSUPPORTED when the file cannot be read, is no 64-bit ELF program, statically linked, or
+ * linked to another C library.
+ */
+int flmem_libc_of_program(const char *path, struct flmem_libc *ret_libc, struct flmem_error *err);
+
+/*
+ * Version text in the file of a C library; false when it is not one. glibc prints a banner when it
+ * is run ("GNU C Library ... release version 2.36"), musl's linker a usage text ("Version 1.2.3").
+ */
+bool flmem_libc_glibc_version(struct flmem_image *image, char out[FLMEM_LIBC_VERSION_MAX]);
+bool flmem_libc_musl_version(struct flmem_image *image, char out[FLMEM_LIBC_VERSION_MAX]);
+
+#endif
