@@ -45,15 +45,15 @@ static bool look_gc(const struct flmem_platform *platform, struct flmem_buf *why
 	return found;
 }
 
-static bool is_glibc(const struct flmem_platform *platform, struct flmem_buf *why)
+/* Whether the C library has something; says why not. */
+static bool libc_has(const struct flmem_platform *platform, bool has, struct flmem_buf *why)
 {
-	const char *libc = platform->report->libc;
-
-	if (libc && strcmp(libc, "glibc") == 0)
+	if (platform->libc && has)
 		return true;
-	if (libc)
-		flmem_buf_printf(why, "programs here are linked to %s, and only glibc has it",
-				 libc);
+	if (platform->libc)
+		flmem_buf_printf(why, "%s does not have it (%s)", platform->report->libc,
+				 platform->libc->library[0] ? platform->libc->library
+							    : platform->libc->linker);
 	else
 		flmem_buf_puts(why, "the C library of programs here could not be told");
 	return false;
@@ -61,17 +61,23 @@ static bool is_glibc(const struct flmem_platform *platform, struct flmem_buf *wh
 
 static bool look_arena_max(const struct flmem_platform *platform, struct flmem_buf *why)
 {
-	if (!is_glibc(platform, why))
+	const struct flmem_libc *libc = platform->libc;
+
+	if (!libc_has(platform, libc && libc->reads_arena_max, why))
 		return false;
-	flmem_buf_puts(why, "glibc reads it when a process starts; no effect on live ones");
+	flmem_buf_printf(why, "%s reads it when a process starts; live ones keep what they have",
+			 libc->library);
 	return true;
 }
 
 static bool look_malloc_trim(const struct flmem_platform *platform, struct flmem_buf *why)
 {
-	if (!is_glibc(platform, why))
+	const struct flmem_libc *libc = platform->libc;
+
+	if (!libc_has(platform, libc && libc->has_malloc_trim, why))
 		return false;
-	flmem_buf_puts(why, "releases glibc's own heap, not that of a preloaded allocator");
+	flmem_buf_printf(why, "in %s, for its own heap; a preloaded allocator has another",
+			 libc->library);
 	return true;
 }
 

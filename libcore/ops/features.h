@@ -7,6 +7,7 @@
 #include <flmem/error.h>
 #include <flmem/host.h>
 
+#include "elf/libc.h"
 #include "proc/host.h"
 #include "proc/probe.h"
 
@@ -14,6 +15,7 @@
 struct flmem_platform {
 	const struct flmem_host_facts *facts;
 	const struct flmem_host_report *report; /* all but its features */
+	const struct flmem_libc *libc;		/* NULL: could not be told */
 	const struct flmem_interface_result *interfaces;
 	enum flmem_gate own_gate;
 };

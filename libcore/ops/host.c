@@ -3,13 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <gnu/libc-version.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "allocators/installed.h"
 #include "base/cleanup.h"
+#include "elf/libc.h"
 #include "ops/features.h"
 #include "proc/cgroup.h"
 #include "proc/host.h"
@@ -112,11 +112,30 @@ static int read_installed(struct flmem_host_report *report, struct flmem_error *
 	return flmem_installed_find(root, &report->installed, &report->installed_count, err);
 }
 
-static int read_libc(struct flmem_host_report *report, struct flmem_error *err)
+/*
+ * The C library that programs of this machine are linked to, which need not be flmem's own: flmem
+ * may be built for another, or statically.
+ */
+static bool find_libc(struct flmem_libc *ret_libc)
 {
-	report->libc = strdup("glibc");
-	report->libc_version = strdup(gnu_get_libc_version());
-	return report->libc && report->libc_version ? 0 : no_memory(err);
+	static const char *const programs[] = {"/bin/sh", "/usr/bin/env", "/usr/bin/python3",
+					       "/proc/self/exe"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(programs); i++)
+		if (!flmem_libc_of_program(programs[i], ret_libc, NULL))
+			return true;
+	return false;
+}
+
+static int copy_libc(const struct flmem_libc *libc, struct flmem_host_report *report,
+		     struct flmem_error *err)
+{
+	report->libc = strdup(flmem_allocator_name(libc->kind));
+	if (libc->version[0])
+		report->libc_version = strdup(libc->version);
+	if (!report->libc || (libc->version[0] && !report->libc_version))
+		return no_memory(err);
+	return 0;
 }
 
 static int read_gpus(struct flmem_host_report *report, struct flmem_error *err)
@@ -132,12 +151,12 @@ static int read_gpus(struct flmem_host_report *report, struct flmem_error *err)
 	return flmem_nvml_gpus(nvml, &report->gpus, &report->gpu_count, err);
 }
 
-static int read_trim(const struct flmem_host_facts *facts, struct flmem_host_report *report,
-		     struct flmem_error *err)
+static int read_trim(const struct flmem_host_facts *facts, const struct flmem_libc *libc,
+		     struct flmem_host_report *report, struct flmem_error *err)
 {
 	struct flmem_interface_result interfaces[FLMEM_INTERFACE_COUNT];
 	struct flmem_platform platform = {
-		.facts = facts, .report = report, .interfaces = interfaces};
+		.facts = facts, .libc = libc, .report = report, .interfaces = interfaces};
 	int rc = flmem_interfaces_probe(interfaces, err);
 
 	if (rc)
@@ -151,19 +170,21 @@ static int read_trim(const struct flmem_host_facts *facts, struct flmem_host_rep
 static int read_report(struct flmem_host_report *report, struct flmem_error *err)
 {
 	struct flmem_host_facts facts;
+	struct flmem_libc libc;
+	bool libc_known = find_libc(&libc);
 	int rc = flmem_host_facts_read(&facts, err);
 
 	if (!rc)
 		rc = copy_facts(&facts, report, err);
 	if (!rc)
 		rc = read_cgroup(report, err);
-	if (!rc)
-		rc = read_libc(report, err);
+	if (!rc && libc_known)
+		rc = copy_libc(&libc, report, err);
 	if (!rc)
 		rc = read_installed(report, err);
 	if (!rc)
 		rc = read_gpus(report, err);
-	return rc ? rc : read_trim(&facts, report, err);
+	return rc ? rc : read_trim(&facts, libc_known ? &libc : NULL, report, err);
 }
 
 int flmem_host_read(struct flmem_host_report *ret_report, struct flmem_error *err)
