@@ -76,3 +76,47 @@ has_no_word() {
 	in_zsh 'flmem help ex'
 	has_word exit-codes
 }
+
+@test "bash offers choices, also behind an equals sign, and files" {
+	in_bash flmem env --
+	has_word --role
+	has_word --format
+	in_bash flmem env --role ''
+	has_word server
+	has_word trainer
+	in_bash flmem env -r cl
+	[ "$output" = client ]
+	in_bash flmem env --format = sys
+	[ "$output" = systemd ]
+	in_bash flmem env --format =
+	has_word docker
+	in_bash flmem env --framework-version ''
+	[ -z "$output" ]
+	in_bash flmem env --jemalloc-library /etc/hos
+	has_word /etc/hosts
+}
+
+@test "fish offers choices, also behind an equals sign, and files" {
+	in_fish 'flmem env --role '
+	has_word server
+	has_word trainer
+	has_no_word help
+	in_fish 'flmem env -r cl'
+	has_word client
+	in_fish 'flmem env --format=sys'
+	has_word --format=systemd
+	in_fish 'flmem env --jemalloc-library /etc/hos'
+	has_word /etc/hosts
+}
+
+@test "zsh offers choices, also behind an equals sign, and files" {
+	in_zsh 'flmem env --role '
+	has_word server
+	has_word trainer
+	in_zsh 'flmem env -r cl'
+	has_word client
+	in_zsh 'flmem env --format=sys'
+	has_word systemd
+	in_zsh 'flmem env --jemalloc-library /etc/hos'
+	has_word hosts
+}
