@@ -69,6 +69,13 @@ options_of() {
 	[ "$(grep -c '^  [0-9] ' <<<"$output")" = 9 ]
 }
 
+@test "the README lists the same exit codes" {
+	flmem help exit-codes
+	local codes=$output
+	run_command sed -n 's/^| \([0-9]\) | \(.*\) |$/  \1  \2/p' "$FLMEM_TESTS/../README.md"
+	[ "exit status:"$'\n'"$output" = "$codes" ]
+}
+
 @test "every command has an unknown-option error that names the nearest" {
 	local command option
 	for command in $(commands); do
