@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "settings/observed.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/redact.h"
+#include "proc/words.h"
+
+/* No program reads more; a hostile environment could hold any number. */
+#define ROWS_MAX 256
+
+struct observed {
+	const char *name;
+	bool prefix; /* every name that begins so */
+};
+
+static const struct observed observed[] = {
+	{"MALLOC_", true}, /* glibc's own, and MALLOC_CONF of jemalloc */
+	{"GLIBC_TUNABLES", false},
+	{"_RJEM_MALLOC_CONF", false}, /* jemalloc inside Rust programs */
+	{"JE_MALLOC_CONF", false},    /* jemalloc built with the prefix je_ */
+	{"LD_PRELOAD", false},
+	{"TCMALLOC_", true},
+	{"MIMALLOC_", true},
+	{"PYTHONMALLOC", false},
+	{"PYTORCH_ALLOC_CONF", false},
+	{"PYTORCH_CUDA_ALLOC_CONF", false},
+	{"PYTORCH_NO_CUDA_MEMORY_CACHING", false},
+	{"NVFLARE_", true},
+	{"GOMEMLIMIT", false},
+	{"GOGC", false},
+};
+
+bool flmem_setting_is_observed(const char *name, size_t length)
+{
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(observed); i++) {
+		size_t needed = strlen(observed[i].name);
+
+		if (observed[i].prefix ? length <= needed : length != needed)
+			continue;
+		if (memcmp(name, observed[i].name, needed) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* The rows while they are gathered; `rows` has room for ROWS_MAX. */
+struct gathered {
+	struct flmem_setting_report *rows;
+	size_t count;
+};
+
+static void clear_gathered(struct gathered *gathered)
+{
+	flmem_settings_free(gathered->rows, gathered->count);
+}
+
+static bool has_name(const struct gathered *gathered, const char *name, size_t length)
+{
+	for (size_t i = 0; i < gathered->count; i++)
+		if (strncmp(gathered->rows[i].name, name, length) == 0 &&
+		    !gathered->rows[i].name[length])
+			return true;
+	return false;
+}
+
+static int add(struct gathered *gathered, const char *word, size_t length)
+{
+	FLMEM_AUTO_BUF struct flmem_buf value = FLMEM_BUF_INIT;
+	struct flmem_setting_report *row = &gathered->rows[gathered->count++];
+
+	row->name = strndup(word, length);
+	if (!row->name)
+		return -ENOMEM;
+	flmem_redact_variable(row->name, word + length + 1, &value);
+	row->value = flmem_buf_take(&value);
+	row->source = "environment";
+	return row->value ? 0 : -ENOMEM;
+}
+
+int flmem_settings_observe(const struct flmem_words *environment,
+			   struct flmem_setting_report **ret_rows, size_t *ret_count,
+			   struct flmem_error *err)
+{
+	FLMEM_AUTO(clear_gathered) struct gathered gathered = {0};
+	int rc = 0;
+
+	gathered.rows = calloc(ROWS_MAX, sizeof(*gathered.rows));
+	if (!gathered.rows)
+		rc = -ENOMEM;
+	for (size_t i = 0; !rc && i < environment->count && gathered.count < ROWS_MAX; i++) {
+		const char *word = environment->values[i];
+		size_t length = strcspn(word, "=");
+
+		/* getenv(3) finds the first of a name. */
+		if (word[length] && flmem_setting_is_observed(word, length) &&
+		    !has_name(&gathered, word, length))
+			rc = add(&gathered, word, length);
+	}
+	if (rc)
+		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot hold the settings");
+	*ret_count = gathered.count;
+	*ret_rows = FLMEM_TAKE(gathered.rows);
+	gathered.count = 0;
+	return 0;
+}
+
+void flmem_settings_free(struct flmem_setting_report *rows, size_t count)
+{
+	for (size_t i = 0; rows && i < count; i++) {
+		free(rows[i].name);
+		free(rows[i].value);
+	}
+	free(rows);
+}

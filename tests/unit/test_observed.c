@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/buf.h"
+#include "proc/words.h"
+#include "settings/observed.h"
+
+static void settings_are_picked_out_once_each_and_redacted(void **state)
+{
+	static const char bytes[] =
+		"PATH=/bin\0MALLOC_ARENA_MAX=2\0MALLOC_=x\0MALLOC_ARENA_MAX=9\0"
+		"MALLOC_TRIM_THRESHOLD_=131072\0BARE\0PYTHONMALLOC=malloc\0"
+		"PYTHONMALLOCSTATS=1\0_RJEM_MALLOC_CONF=a:b\0XMALLOC_CONF=no\0"
+		"NVFLARE_JOB_AUTH_TOKEN=secret\0LD_PRELOAD=\0LD_PRELOADX=no\0=odd";
+	static const char *const expected[][2] = {
+		{"MALLOC_ARENA_MAX", "2"},
+		{"MALLOC_TRIM_THRESHOLD_", "131072"},
+		{"PYTHONMALLOC", "malloc"},
+		{"_RJEM_MALLOC_CONF", "a:b"},
+		{"NVFLARE_JOB_AUTH_TOKEN", "<redacted>"},
+		{"LD_PRELOAD", ""},
+	};
+	FLMEM_AUTO_WORDS struct flmem_words words = {0};
+	struct flmem_setting_report *rows;
+	size_t count;
+
+	(void)state;
+	assert_int_equal(flmem_words_parse(bytes, sizeof(bytes), &words, NULL), 0);
+	assert_int_equal(flmem_settings_observe(&words, &rows, &count, NULL), 0);
+	assert_int_equal(count, FLMEM_ARRAY_SIZE(expected));
+	for (size_t i = 0; i < count; i++) {
+		assert_string_equal(rows[i].name, expected[i][0]);
+		assert_string_equal(rows[i].value, expected[i][1]);
+		assert_string_equal(rows[i].source, "environment");
+	}
+	flmem_settings_free(rows, count);
+}
+
+static void an_endless_environment_is_bounded(void **state)
+{
+	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
+	FLMEM_AUTO_WORDS struct flmem_words words = {0};
+	struct flmem_setting_report *rows;
+	size_t count;
+
+	(void)state;
+	for (int i = 0; i < 5000; i++) {
+		flmem_buf_printf(&buf, "NVFLARE_%d=1", i);
+		flmem_buf_putc(&buf, '\0');
+	}
+	assert_int_equal(flmem_words_parse(buf.data, buf.length, &words, NULL), 0);
+	assert_int_equal(flmem_settings_observe(&words, &rows, &count, NULL), 0);
+	assert_int_equal(count, 256);
+	flmem_settings_free(rows, count);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(settings_are_picked_out_once_each_and_redacted),
+		cmocka_unit_test(an_endless_environment_is_bounded),
+	};
+
+	return cmocka_run_group_tests_name("observed", tests, NULL, NULL);
+}
