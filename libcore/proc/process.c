@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/openat2.h>
 #include <poll.h>
 #include <stdio.h>
@@ -204,6 +205,29 @@ int flmem_process_open_file(const struct flmem_process *process, const char *pat
 		return -EINVAL;
 	}
 	return fd;
+}
+
+int flmem_process_open_path(const struct flmem_process *process, const char *path)
+{
+	char directory[PATH_MAX], root[PATH_MAX], whole[2 * PATH_MAX];
+	const char *seen = directory;
+	size_t length;
+	int rc;
+
+	if (path[0] == '/')
+		return flmem_process_open_file(process, path);
+	rc = flmem_process_readlink(process, "cwd", directory, sizeof(directory));
+	if (!rc)
+		rc = flmem_process_readlink(process, "root", root, sizeof(root));
+	if (rc)
+		return rc;
+	/* After chroot(2) both links show where they lie from outside. */
+	length = strcmp(root, "/") == 0 ? 0 : strlen(root);
+	if (strncmp(directory, root, length) == 0 && (!length || directory[length] == '/'))
+		seen += length;
+	if (snprintf(whole, sizeof(whole), "%s/%s", seen, path) >= (int)sizeof(whole))
+		return -ENAMETOOLONG;
+	return flmem_process_open_file(process, whole);
 }
 
 int flmem_process_read_memory(const struct flmem_process *process, uint64_t address, void *out,

@@ -66,6 +66,9 @@ int flmem_process_readlink(const struct flmem_process *process, const char *name
  */
 int flmem_process_open_file(const struct flmem_process *process, const char *path);
 
+/* The same for a path that may be relative to the working directory of the process. */
+int flmem_process_open_path(const struct flmem_process *process, const char *path);
+
 /*
  * Reads remote memory; all or nothing. Negative errno on failure (-EFAULT where nothing is mapped).
  * Reading untouched anonymous pages maps the zero page and brings swapped pages in, so only read

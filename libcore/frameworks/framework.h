@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_FRAMEWORKS_FRAMEWORK_H
+#define FLMEM_FRAMEWORKS_FRAMEWORK_H
+
+/*
+ * Federated-learning frameworks as data. Each file of this room that is named after a framework
+ * knows its processes and ends in one constant table of operations; registry.c lists those tables
+ * once. docs/adding-a-framework.md says how to add one.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include <flmem/roles.h>
+
+#include "base/cleanup.h"
+#include "frameworks/program.h"
+#include "proc/scan.h"
+#include "proc/words.h"
+
+struct flmem_process;
+
+/*
+ * The relatives of a process, for the few that their own command line does not tell apart. All
+ * processes are read when the first question comes. `proc_dirfd` stays the caller's.
+ */
+struct flmem_kin {
+	int proc_dirfd;
+	bool read;
+	struct flmem_scan scan;
+};
+
+void flmem_kin_clear(struct flmem_kin *kin);
+
+#define FLMEM_AUTO_KIN FLMEM_AUTO(flmem_kin_clear)
+
+typedef bool flmem_kin_test(const struct flmem_words *command);
+
+/* True when a child of `pid` has a command line that passes. */
+bool flmem_kin_has_child(struct flmem_kin *kin, pid_t pid, flmem_kin_test *test);
+
+/* True when `pid`, itself, has one. */
+bool flmem_kin_is(struct flmem_kin *kin, pid_t pid, flmem_kin_test *test);
+
+/* What a process is recognised by. */
+struct flmem_subject {
+	const struct flmem_process *process;
+	const struct flmem_words *command;
+	const struct flmem_words *environment; /* NULL when it may not be read */
+	struct flmem_program program;
+	struct flmem_kin *kin;
+};
+
+/* Longest name of a site; longer ones are cut. */
+#define FLMEM_SITE_MAX 128
+
+struct flmem_identity {
+	enum flmem_framework framework;
+	enum flmem_role role;	   /* NONE for helpers that hold no model */
+	const char *part;	   /* static: what the framework itself calls it; NULL: none */
+	char site[FLMEM_SITE_MAX]; /* untrusted text; "" when it has none */
+};
+
+struct flmem_framework_ops {
+	enum flmem_framework framework;
+	/*
+	 * Says whether the process belongs to this framework and fills role, part and site. Must
+	 * not take a process for its own that merely looks similar.
+	 */
+	bool (*recognise)(const struct flmem_subject *subject, struct flmem_identity *identity);
+};
+
+extern const struct flmem_framework_ops *const flmem_frameworks[]; /* ends in NULL */
+
+/* Recognises the process; all zero when it belongs to no known framework. */
+void flmem_identify(struct flmem_subject *subject, struct flmem_identity *ret_identity);
+
+/* Puts a site's name into the identity; NULL leaves it without one. */
+void flmem_identity_set_site(struct flmem_identity *identity, const char *site);
+
+#endif
