@@ -5,7 +5,8 @@
 /*
  * Choosing the processes that a command works on. The ways to name them exclude each other
  * (pids, all, name, tree); `roles` and `min_rss_bytes` narrow what they gave. flmem's own process,
- * kernel threads and zombies are never part of `all`, `name` or `tree`.
+ * kernel threads and zombies are never part of `all`, `name` or `tree`. Nor is a process that
+ * started flmem (a shell, sudo) part of `name` when it has flmem's own command line in its own.
  */
 
 #include <stdbool.h>
@@ -28,12 +29,14 @@ struct flmem_selection {
 
 struct flmem_targets {
 	pid_t *pids;
+	uint64_t *start_times; /* clock ticks after boot; 0: not looked up */
 	size_t count;
 };
 
 /*
  * Fills the targets (release with flmem_targets_clear). FLMEM_EUSAGE for contradictory or bad
  * input, also for a regular expression that does not compile; FLMEM_ENOPROC when nothing matches.
+ * A pid of `pids` that is gone stays a target while nothing narrows them: using it tells so.
  * With `roles`, "server" takes server, server-job and simulator-server and "client" takes client,
  * client-job, trainer and simulator-client: see flmem_role_mask().
  */

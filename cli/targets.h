@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_CLI_TARGETS_H
+#define FLMEM_CLI_TARGETS_H
+
+/*
+ * The options that name target processes, the same for every command that has targets. A command
+ * embeds struct target_options in its options and puts TARGET_OPTIONS() into its table.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <flmem/error.h>
+#include <flmem/select.h>
+
+#include "opt.h"
+
+struct target_options {
+	struct opt_pids pids;
+	const char *name;
+	bool all;
+	pid_t tree;
+	const char *role;
+	uint64_t min_rss_bytes;
+};
+
+/* NULL-terminated names of all roles. */
+extern const char *const target_roles[];
+
+#define TARGET_OFFSET(type, member, field) \
+	(offsetof(type, member) + offsetof(struct target_options, field))
+
+/* Rows of an option table whose options struct `type` has a struct target_options `member`. */
+#define TARGET_OPTIONS(type, member)                                                            \
+	{                                                                                       \
+		.name = "pid",                                                                  \
+		.letter = 'p',                                                                  \
+		.kind = OPT_PIDS,                                                               \
+		.offset = TARGET_OFFSET(type, member, pids),                                    \
+		.metavar = "PID",                                                               \
+		.complete = OPT_COMPLETE_PID,                                                   \
+		.help = "this process; may be given several times, or as a list with commas",   \
+	},                                                                                      \
+		{                                                                               \
+			.name = "name",                                                         \
+			.letter = 'n',                                                          \
+			.kind = OPT_TEXT,                                                       \
+			.offset = TARGET_OFFSET(type, member, name),                            \
+			.metavar = "REGEX",                                                     \
+			.help = "every process whose command line matches",                     \
+		},                                                                              \
+		{                                                                               \
+			.name = "all",                                                          \
+			.letter = 'a',                                                          \
+			.kind = OPT_FLAG,                                                       \
+			.offset = TARGET_OFFSET(type, member, all),                             \
+			.help = "every process that you may read",                              \
+		},                                                                              \
+		{                                                                               \
+			.name = "tree",                                                         \
+			.letter = 't',                                                          \
+			.kind = OPT_PID,                                                        \
+			.offset = TARGET_OFFSET(type, member, tree),                            \
+			.metavar = "PID",                                                       \
+			.complete = OPT_COMPLETE_PID,                                           \
+			.help = "this process and all its descendants",                         \
+		},                                                                              \
+		{                                                                               \
+			.name = "role",                                                         \
+			.letter = 'r',                                                          \
+			.kind = OPT_CHOICE,                                                     \
+			.offset = TARGET_OFFSET(type, member, role),                            \
+			.choices = target_roles,                                                \
+			.help = "of these, only those with this role; server and client stand " \
+				"for all "                                                      \
+				"their kinds",                                                  \
+		},                                                                              \
+	{                                                                                       \
+		.name = "min-rss", .letter = 'm', .kind = OPT_SIZE,                             \
+		.offset = TARGET_OFFSET(type, member, min_rss_bytes), .metavar = "SIZE",        \
+		.help = "of these, only those with at least this much resident memory",         \
+	}
+
+/* True when the options name any target at all. */
+bool targets_given(const struct target_options *options);
+
+/*
+ * Fills ret_targets (release with flmem_targets_clear). FLMEM_EUSAGE for options that contradict
+ * each other or name nothing, FLMEM_ENOPROC when nothing matches.
+ */
+int targets_select(const struct target_options *options, struct flmem_targets *ret_targets,
+		   struct flmem_error *err);
+
+/* True when each target was named by its pid, so that one that is gone is a failure. */
+bool targets_are_explicit(const struct target_options *options);
+
+#endif
