@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/openat2.h>
 #include <signal.h>
 #include <stdint.h>
@@ -172,7 +173,7 @@ int flmem_interfaces_probe(struct flmem_interface_result ret_results[FLMEM_INTER
 static int try_memory_of(int proc, const char *pid)
 {
 	FLMEM_AUTO_CLOSE int fd = -1;
-	char path[64];
+	char path[NAME_MAX + 8];
 
 	snprintf(path, sizeof(path), "%s/mem", pid);
 	fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
