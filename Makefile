@@ -17,13 +17,17 @@ demo:
 	cmake --build --preset release
 	demo/run build/release/cli/flmem
 
-# Every compiler and preset first, then all tests on the sanitised build.
+# Every compiler and preset first, then a minute of each fuzz target, then all tests on the
+# sanitised build.
 check:
 	scripts/setup build test
 	cmake --preset ci
 	cmake --build --preset ci
 	cmake --preset clang
 	cmake --build --preset clang
+	cmake --preset fuzz
+	cmake --build --preset fuzz
+	tests/fuzz/run build/fuzz
 	cmake --preset dev
 	cmake --build --preset dev
 	scripts/test dev

@@ -14,4 +14,7 @@ else()
 		-fstack-protector-strong -fstack-clash-protection
 		$<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=2>)
 endif()
+if(FLMEM_FUZZ)
+	target_compile_options(flmem_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
 target_link_options(flmem_flags INTERFACE -Wl,-z,relro,-z,now -Wl,--as-needed)
