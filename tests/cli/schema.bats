@@ -1,0 +1,94 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# Every command's --json output is what docs/json-schema says, results and errors alike.
+
+load helpers
+
+SCHEMAS=$FLMEM_TESTS/../docs/json-schema
+
+setup() {
+	/usr/bin/python3 -c 'import jsonschema' 2>/dev/null || skip "needs python3-jsonschema"
+}
+
+# Commands that print JSON, by their own help.
+json_commands() {
+	local command
+	for command in $("$FLMEM" help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
+		if "$FLMEM" help "$command" | grep -q -- '--json'; then
+			echo "$command"
+		fi
+	done
+}
+
+@test "the schemas are schemas, and name what the headers name" {
+	run_command /usr/bin/python3 -B "$FLMEM_TESTS/schema/check.py" "$SCHEMAS" --self \
+		"$FLMEM_TESTS/../libcore/include"
+	assert_status 0
+}
+
+@test "every command with --json has a schema" {
+	local commands command
+	commands=$(json_commands)
+	[ -n "$commands" ]
+	for command in $commands; do
+		[ -e "$SCHEMAS/$command.json" ] || fail "no schema for $command"
+	done
+}
+
+# What python prints of an object of the class "error" with one thing changed.
+altered() {
+	/usr/bin/python3 -c '
+import json, sys
+error = {"code": "noproc", "exit_status": 3, "message": "no process 7"}
+report = {"schema": "flmem.trim/1", "error": error}
+exec(sys.argv[1])
+print(json.dumps(report))' "$1"
+}
+
+@test "what is not as the schema says is refused" {
+	local change
+	output=$(altered pass)
+	assert_schema trim
+	for change in 'error["code"] = "elsewhere"' 'report["schema"] = "flmem.detect/1"' \
+		'del error["exit_status"]' 'error["more"] = 1' 'error["exit_status"] = 0' \
+		'del report["error"]' 'report["results"] = []' 'report = []'; do
+		output=$(altered "$change")
+		run assert_schema trim
+		[ "$status" -ne 0 ] || fail "accepted: $change"
+	done
+}
+
+@test "errors are objects too, with the exit status that the command has" {
+	local command
+	for command in $(json_commands); do
+		flmem "$command" --json unexpected
+		[ "$status" -ne 0 ]
+		assert_schema "$command"
+		[[ $output == *"\"exit_status\":	$status"* ]]
+	done
+}
+
+@test "trim: done, planned, refused and gone" {
+	start_victim /usr/bin/python3 -c 'import time; print("ready", flush=True); time.sleep(1000)'
+	flmem trim --json --dry-run --pid "$VICTIM"
+	assert_status 0
+	assert_schema trim
+	flmem trim --json --pid "$VICTIM"
+	assert_status 0
+	assert_schema trim
+	flmem trim --json --pid "$VICTIM" --pid 2 --pid 4194303
+	assert_status 8
+	assert_schema trim
+	assert_victim_unharmed
+}
+
+@test "env: every role" {
+	local role
+	for role in server client trainer; do
+		flmem env --json --role "$role"
+		assert_status 0
+		assert_schema env
+	done
+	flmem env --json --role client --gpu --framework-version 2.9
+	assert_schema env
+}

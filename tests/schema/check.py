@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Holds JSON output of flmem, read from stdin, to docs/json-schema.
+
+    check.py SCHEMAS COMMAND         the output is valid, explains every null, and would not be
+                                     valid with a field more or a field less
+    check.py SCHEMAS --self HEADERS  the schemas are schemas, and their lists of names are those of
+                                     the public headers
+"""
+import copy
+import glob
+import json
+import os
+import re
+import sys
+
+import jsonschema
+
+MEASURES = re.compile(r"_(bytes|us|ms|s)$")
+
+# Lists of names: schema, path of the enum in it, X-macro that has them, column of the name.
+NAMES = (
+    ("error", "properties error properties code enum", "FLMEM_CODES", 1),
+    ("trim", "$defs outcome enum", "FLMEM_TRIM_OUTCOMES", 1),
+    ("env", "$defs origin enum", "FLMEM_SETTING_ORIGINS", 1),
+)
+
+
+def load(directory):
+    schemas = {}
+    for path in sorted(glob.glob(os.path.join(directory, "*.json"))):
+        with open(path, encoding="utf-8") as text:
+            schemas[os.path.basename(path)[:-5]] = json.load(text)
+    return schemas
+
+
+def validator(schemas, command):
+    store = {schema["$id"]: schema for schema in schemas.values()}
+    resolver = jsonschema.RefResolver(schemas[command]["$id"], schemas[command], store=store)
+    return jsonschema.Draft202012Validator(schemas[command], resolver=resolver)
+
+
+def objects(value, path=()):
+    """Every object in the output with its path."""
+    if isinstance(value, dict):
+        yield path, value
+        for key, inner in value.items():
+            yield from objects(inner, path + (key,))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from objects(inner, path + (index,))
+
+
+def at(value, path):
+    for step in path:
+        value = value[step]
+    return value
+
+
+def unexplained(output):
+    """A number that is null says why under 'unknown' of its object."""
+    for path, value in objects(output):
+        for key, inner in value.items():
+            if inner is None and MEASURES.search(key) and key not in value.get("unknown", {}):
+                yield "/".join(map(str, path + (key,)))
+
+
+def is_map(path):
+    """Objects whose keys are names, not fields."""
+    return path and path[-1] in ("unknown", "settings", "environment")
+
+
+def loose(output, check, may_miss):
+    """Objects that would take a field that no schema names, or do without one of theirs."""
+    for path, value in list(objects(output)):
+        if is_map(path):
+            continue
+        changed = copy.deepcopy(output)
+        at(changed, path)["surprise"] = 1
+        if check.is_valid(changed):
+            yield "%s takes any field" % "/".join(map(str, path))
+        for key in value:
+            changed = copy.deepcopy(output)
+            del at(changed, path)[key]
+            if check.is_valid(changed) and key not in may_miss:
+                yield "%s is valid without '%s'" % ("/".join(map(str, path)), key)
+
+
+def optional(schema):
+    """Names of fields that some object of the schema may go without."""
+    names = set()
+    for _, part in objects(schema):
+        properties = part.get("properties")
+        if isinstance(properties, dict) and part.get("type") == "object":
+            names |= set(properties) - set(part.get("required", ()))
+    return names
+
+
+def check_output(schemas, command):
+    output = json.load(sys.stdin)
+    check = validator(schemas, command)
+    findings = ["%s: %s" % ("/".join(map(str, e.absolute_path)), e.message)
+                for error in check.iter_errors(output)
+                for e in (error, *(error.context or ()))]
+    if not findings:
+        findings += ["%s is null without a reason" % p for p in unexplained(output)]
+        findings += loose(output, check, optional(schemas[command]))
+    return findings
+
+
+def macro_column(headers, macro, column):
+    for path in glob.glob(os.path.join(headers, "flmem", "*.h")):
+        with open(path, encoding="utf-8") as text:
+            body = re.search(r"#define %s\(X\)((?:.*\\\n)*.*)" % macro, text.read())
+        if body:
+            rows = re.findall(r"X\(([^)]*)\)", body.group(1))
+            return [re.findall(r'"([^"]*)"', row)[column - 1] for row in rows]
+    return None
+
+
+def check_self(schemas, headers):
+    findings = []
+    for name, schema in schemas.items():
+        try:
+            jsonschema.Draft202012Validator.check_schema(schema)
+        except jsonschema.SchemaError as problem:
+            findings.append("%s.json is no schema: %s" % (name, problem.message))
+        if not schema["$id"].endswith("/%s.json" % name):
+            findings.append("%s.json calls itself %s" % (name, schema["$id"]))
+    for name, path, macro, column in NAMES:
+        if name not in schemas:
+            findings.append("there is no %s.json" % name)
+            continue
+        listed = [n for n in at(schemas[name], path.split()) if n is not None]
+        expected = macro_column(headers, macro, column)
+        if listed != expected:
+            findings.append("%s.json: %s has %s, %s has %s" % (name, path, listed, macro, expected))
+    return findings
+
+
+def main():
+    schemas = load(sys.argv[1])
+    if sys.argv[2] == "--self":
+        findings = check_self(schemas, sys.argv[3])
+    else:
+        findings = check_output(schemas, sys.argv[2])
+    for finding in findings:
+        print(finding)
+    sys.exit(1 if findings else 0)
+
+
+main()
