@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "allocators/allocator.h"
+#include "allocators/probe.h"
 
 #include "base/cleanup.h"
-#include "base/text.h"
+#include "elf/libc.h"
 
 /*
  * malloc.c's functions lie together, the hidden ones (_int_malloc, sysmalloc) before malloc; in
@@ -12,21 +12,37 @@
 #define CODE_BEFORE 0x6000U
 #define CODE_BEHIND 0x1000U
 
+/*
+ * malloc_trim and __libc_malloc prove nothing: the first is in every libc.so.6 whoever serves
+ * malloc, and tcmalloc and mimalloc export the second.
+ */
 static bool probe(const struct flmem_view *view, const struct flmem_module *module,
 		  struct flmem_allocator *ret_found)
 {
-	uint64_t address;
+	struct flmem_allocator found = {.linkage = FLMEM_LINKAGE_SHARED, .prefix = ""};
 
 	(void)view;
-	if (!flmem_text_starts(flmem_text_basename(module->path), "libc") ||
-	    !flmem_module_symbol(module, "gnu_get_libc_version", &address) ||
-	    !flmem_module_symbol(module, "__libc_malloc", &address))
+	if (flmem_probe_exports(module, "gnu_get_libc_version") &&
+	    flmem_probe_exports(module, "__libc_start_main") &&
+	    flmem_probe_exports(module, "malloc")) {
+		found.evidence = "libc.so.6 exports gnu_get_libc_version and malloc";
+		flmem_libc_glibc_version(flmem_module_image(module, NULL), found.version);
+		*ret_found = found;
+		return true;
+	}
+	if (!flmem_probe_is_static(module))
 		return false;
-	*ret_found = (struct flmem_allocator){
-		.linkage = FLMEM_LINKAGE_SHARED,
-		.prefix = "",
-		.evidence = "exports gnu_get_libc_version and __libc_malloc",
-	};
+	found.linkage = FLMEM_LINKAGE_STATIC;
+	if (flmem_probe_defines(module, "_int_malloc") &&
+	    flmem_probe_defines(module, "__libc_malloc")) {
+		found.evidence = "the program defines _int_malloc";
+	} else if (flmem_probe_markers(module) & FLMEM_MARKER_GLIBC) {
+		found.evidence = "the program holds the messages of glibc's malloc";
+		found.prefix = NULL;
+	} else {
+		return false;
+	}
+	*ret_found = found;
 	return true;
 }
 

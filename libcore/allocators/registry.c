@@ -1,40 +1,171 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "allocators/allocator.h"
+#include "allocators/registry.h"
 
-#include "base/cleanup.h"
+#include <string.h>
 
-extern const struct flmem_allocator_ops flmem_allocator_glibc;
+#include "allocators/probe.h"
 
-/* The order of probing: glibc last, since it is mapped in nearly every process. */
+/* Importers whose GOT is looked at before the lookup order alone has to do. */
+#define IMPORTERS_MAX 4U
+
 const struct flmem_allocator_ops *const flmem_allocators[] = {
-	&flmem_allocator_glibc,
-	NULL,
+#define ALLOCATOR_ROW(name) &flmem_allocator_##name,
+	FLMEM_ALLOCATOR_TABLES(ALLOCATOR_ROW)
+#undef ALLOCATOR_ROW
+		NULL,
 };
+
+static const struct flmem_allocator_ops unknown = {
+	.kind = FLMEM_ALLOCATOR_UNKNOWN,
+	.instead = "flmem does not know this allocator; see its documentation for a way to give "
+		   "memory back",
+};
+
+static void fill_note(const struct flmem_view *view, const struct flmem_module *module,
+		      struct flmem_probe_note *note)
+{
+	for (size_t i = 0; flmem_allocators[i]; i++) {
+		struct flmem_allocator *row = &note->rows[note->count];
+
+		if (note->count == FLMEM_ARRAY_SIZE(note->rows))
+			break;
+		if (!flmem_allocators[i]->probe(view, module, row))
+			continue;
+		row->ops = flmem_allocators[i];
+		note->count++;
+	}
+	note->has_rows = true;
+}
+
+static struct flmem_allocator *add_row(struct flmem_allocator_list *list,
+				       const struct flmem_allocator *found,
+				       const struct flmem_module *module)
+{
+	struct flmem_allocator *row = &list->rows[list->count];
+
+	if (list->count == FLMEM_ARRAY_SIZE(list->rows))
+		return NULL;
+	*row = *found;
+	row->module = module;
+	row->serves_malloc = false;
+	list->count++;
+	return row;
+}
 
 static void probe_module(const struct flmem_view *view, const struct flmem_module *module,
 			 struct flmem_allocator_list *list)
 {
-	for (const struct flmem_allocator_ops *const *ops = flmem_allocators; *ops; ops++) {
-		struct flmem_allocator *row = &list->rows[list->count];
+	struct flmem_probe_note *note = flmem_probe_note(module);
 
-		if (list->count == FLMEM_ARRAY_SIZE(list->rows))
-			return;
-		*row = (struct flmem_allocator){0};
-		if (!(*ops)->probe(view, module, row))
-			continue;
-		row->ops = *ops;
-		row->module = module;
-		list->count++;
+	if (!note)
+		return;
+	if (!note->has_rows)
+		fill_note(view, module, note);
+	for (size_t i = 0; i < note->count; i++)
+		add_row(list, &note->rows[i], module);
+}
+
+static bool has_allocator(const struct flmem_allocator_list *list,
+			  const struct flmem_module *module)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (list->rows[i].module == module)
+			return true;
+	return false;
+}
+
+/* Where calls of malloc really go, by the slot of the first module that imports it. */
+static const struct flmem_module *got_server(const struct flmem_modules *modules)
+{
+	for (size_t i = 0; i < modules->rank_count && i < IMPORTERS_MAX; i++) {
+		const struct flmem_module *target =
+			flmem_module_got_target(modules->by_rank[i], "malloc");
+
+		if (target)
+			return target;
 	}
+	return NULL;
+}
+
+/*
+ * The module that plain malloc reaches: the first definition in lookup order. The slot may lead
+ * elsewhere when an allocator bound itself in afterwards; then the slot is right. When it leads to
+ * something that is no allocator (a profiler's hook), that one calls on.
+ */
+static const struct flmem_module *find_server(const struct flmem_modules *modules,
+					      const struct flmem_allocator_list *list)
+{
+	const struct flmem_module *ordered = flmem_modules_lookup(modules, "malloc", NULL);
+	const struct flmem_module *program = flmem_modules_main(modules), *bound;
+
+	if (!ordered) {
+		bool linked_in = program && (flmem_probe_is_static(program) ||
+					     flmem_probe_exports(program, "malloc"));
+
+		return linked_in ? program : NULL;
+	}
+	bound = got_server(modules);
+	return bound && bound != ordered && has_allocator(list, bound) ? bound : ordered;
+}
+
+/* How well an allocator that is in the serving module fits the plain name. */
+static int fitness(const struct flmem_allocator *row)
+{
+	switch (row->ops->kind) {
+	case FLMEM_ALLOCATOR_GO:
+	case FLMEM_ALLOCATOR_JAVA:
+		return 0; /* they have a heap of their own beside malloc */
+	case FLMEM_ALLOCATOR_GLIBC:
+	case FLMEM_ALLOCATOR_MUSL:
+		/*
+		 * A libc's malloc is linked into a program only when nothing else there defines
+		 * that name, so then the others serve under names of their own.
+		 */
+		return 3;
+	default:
+		return !row->prefix ? 1 : !*row->prefix ? 2 : 0;
+	}
+}
+
+static struct flmem_allocator *best_in(struct flmem_allocator_list *list,
+				       const struct flmem_module *server)
+{
+	struct flmem_allocator *best = NULL;
+
+	for (size_t i = 0; i < list->count; i++) {
+		struct flmem_allocator *row = &list->rows[i];
+
+		if (row->module == server && fitness(row) > (best ? fitness(best) : 0))
+			best = row;
+	}
+	return best;
+}
+
+static void mark_server(const struct flmem_modules *modules, struct flmem_allocator_list *list)
+{
+	const struct flmem_module *server = find_server(modules, list);
+	struct flmem_allocator *row = server ? best_in(list, server) : NULL;
+
+	if (!row && server && flmem_probe_defines(server, "malloc"))
+		row = add_row(list,
+			      &(struct flmem_allocator){
+				      .ops = &unknown,
+				      .linkage = server->main ? FLMEM_LINKAGE_STATIC
+							      : FLMEM_LINKAGE_SHARED,
+				      .evidence = "it defines malloc, and no known allocator was "
+						  "recognised in it",
+			      },
+			      server);
+	if (row)
+		row->serves_malloc = true;
 }
 
 void flmem_allocators_find(const struct flmem_view *view, struct flmem_allocator_list *ret_list)
 {
-	const struct flmem_module *owner = flmem_modules_lookup(view->modules, "malloc", NULL);
+	const struct flmem_modules *modules = view->modules;
 
 	*ret_list = (struct flmem_allocator_list){0};
-	for (size_t i = 0; i < view->modules->count; i++)
-		probe_module(view, &view->modules->rows[i], ret_list);
-	for (size_t i = 0; i < ret_list->count; i++)
-		ret_list->rows[i].serves_malloc = ret_list->rows[i].module == owner;
+	for (size_t i = 0; i < modules->count; i++)
+		probe_module(view, &modules->rows[i], ret_list);
+	mark_server(modules, ret_list);
 }

@@ -11,8 +11,6 @@
 #define SECTIONS_MAX	65536U
 #define DYNAMIC_MAX	1024U
 #define NOTES_MAX	((uint64_t)64 << 10)
-#define SEARCH_MAX	((uint64_t)256 << 20)
-#define NEEDLE_MAX	256U
 #define NAME_MAX_LENGTH 64U
 
 static bool pread_all(int fd, uint64_t offset, void *out, size_t length)
@@ -249,7 +247,19 @@ void flmem_image_free(struct flmem_image *image)
 		return;
 	flmem_cleanup_close(&image->fd);
 	free(image->gnu_hash.bloom);
+	free(image->note);
 	free(image);
+}
+
+void *flmem_image_note(const struct flmem_image *image)
+{
+	return image->note;
+}
+
+void flmem_image_set_note(struct flmem_image *image, void *note)
+{
+	free(image->note);
+	image->note = note;
 }
 
 bool flmem_image_is_fixed(const struct flmem_image *image)
@@ -385,99 +395,6 @@ bool flmem_image_find_section(struct flmem_image *image, const char *name, uint6
 	*ret_address = section.sh_addr;
 	*ret_size = section.sh_size;
 	return true;
-}
-
-bool flmem_image_each_occurrence(struct flmem_image *image, struct flmem_extent where,
-				 const void *bytes, size_t length,
-				 bool (*visit)(uint64_t offset, void *data), void *data)
-{
-	FLMEM_AUTO_FREE unsigned char *chunk = malloc(IMAGE_CHUNK_SIZE);
-	uint64_t at = where.offset, end = where.offset + where.size;
-
-	if (!chunk || !length || length > NEEDLE_MAX)
-		return false;
-	while (end - at >= length) {
-		size_t step = end - at < IMAGE_CHUNK_SIZE ? (size_t)(end - at) : IMAGE_CHUNK_SIZE;
-		const unsigned char *from = chunk, *hit;
-
-		if (!flmem_image_read(image, at, chunk, step))
-			return false;
-		while ((hit = memmem(from, step - (size_t)(from - chunk), bytes, length))) {
-			if (visit(at + (uint64_t)(hit - chunk), data))
-				return true;
-			from = hit + 1;
-		}
-		if (step < IMAGE_CHUNK_SIZE)
-			break;
-		at += step - (length - 1); /* a match may lie across two chunks */
-	}
-	return false;
-}
-
-static bool take_first(uint64_t offset, void *data)
-{
-	*(int64_t *)data = (int64_t)offset;
-	return true;
-}
-
-static int64_t find_in(struct flmem_image *image, struct flmem_extent where, const void *bytes,
-		       size_t length, uint64_t from)
-{
-	int64_t found = -1;
-
-	if (from > where.offset) {
-		uint64_t skip = from - where.offset;
-
-		if (skip >= where.size)
-			return -1;
-		where.offset += skip;
-		where.size -= skip;
-	}
-	if (where.size > SEARCH_MAX)
-		where.size = SEARCH_MAX;
-	flmem_image_each_occurrence(image, where, bytes, length, take_first, &found);
-	return found;
-}
-
-int64_t flmem_image_find_bytes(struct flmem_image *image, const void *bytes, size_t length,
-			       uint64_t from)
-{
-	Elf64_Shdr section;
-
-	if (flmem_image_section(image, ".rodata", &section) && section.sh_type == SHT_PROGBITS)
-		return find_in(image, (struct flmem_extent){section.sh_offset, section.sh_size},
-			       bytes, length, from);
-	for (size_t i = 0; i < image->load_count; i++) {
-		const Elf64_Phdr *load = &image->loads[i];
-		int64_t found;
-
-		if (load->p_flags & PF_W)
-			continue;
-		found = find_in(image, (struct flmem_extent){load->p_offset, load->p_filesz}, bytes,
-				length, from);
-		if (found >= 0)
-			return found;
-	}
-	return -1;
-}
-
-bool flmem_image_find_code(struct flmem_image *image, const void *bytes, size_t length,
-			   uint64_t *ret_address)
-{
-	for (size_t i = 0; i < image->load_count; i++) {
-		const Elf64_Phdr *load = &image->loads[i];
-		int64_t found;
-
-		if (!(load->p_flags & PF_X))
-			continue;
-		found = find_in(image, (struct flmem_extent){load->p_offset, load->p_filesz}, bytes,
-				length, 0);
-		if (found >= 0) {
-			*ret_address = (uint64_t)found - load->p_offset + load->p_vaddr;
-			return true;
-		}
-	}
-	return false;
 }
 
 static uint64_t align_up(uint64_t value, uint64_t align)

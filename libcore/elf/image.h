@@ -88,12 +88,32 @@ bool flmem_image_find_section(struct flmem_image *image, const char *name, uint6
 			      uint64_t *ret_size);
 
 /*
- * Searches the read-only data of the file (.rodata, else the segments that are not writable) for
- * bytes (a marker of at most 256). Returns the file offset of the first occurrence at or after
- * `from`, or -1. Searches at most 256 MiB.
+ * Searches the read-only data of the file (.rodata, else the segments that are not writable; at
+ * most 256 MiB) for bytes, at most 256. Calls `visit` with the file offset of each occurrence until
+ * it returns true; returns whether it did.
  */
+bool flmem_image_search(struct flmem_image *image, const void *bytes, size_t length,
+			bool (*visit)(struct flmem_image *image, uint64_t offset, void *data),
+			void *data);
+
+/* File offset of the first occurrence of bytes in that data at or after `from`, or -1. */
 int64_t flmem_image_find_bytes(struct flmem_image *image, const void *bytes, size_t length,
 			       uint64_t from);
+
+/* A string or table by which to know a build; at least 11 bytes. */
+struct flmem_marker {
+	const void *bytes;
+	size_t length;
+};
+
+#define FLMEM_MARKERS_MAX 32U
+
+/*
+ * Which of the markers (at most FLMEM_MARKERS_MAX) stand in the read-only data: bit i for the i-th.
+ * One pass for all of them, so ask for all that might be wanted at once.
+ */
+uint32_t flmem_image_find_markers(struct flmem_image *image, const struct flmem_marker *markers,
+				  size_t count);
 
 /* Virtual address of the first occurrence of bytes (instructions) in executable segments. */
 bool flmem_image_find_code(struct flmem_image *image, const void *bytes, size_t length,
@@ -115,6 +135,13 @@ bool flmem_image_offset_to_address(const struct flmem_image *image, uint64_t off
  * (R_*_JUMP_SLOT or GLOB_DAT), or false. Looks at no more than 2^20 relocations of each kind.
  */
 bool flmem_image_find_got_slot(struct flmem_image *image, const char *name, uint64_t *ret_address);
+
+/*
+ * One heap block that the room above keeps with the image, so that work on a file that several
+ * processes map is done once. Freed with the image, and when another one is set.
+ */
+void *flmem_image_note(const struct flmem_image *image);
+void flmem_image_set_note(struct flmem_image *image, void *note);
 
 /* Build id as bytes (at most 32); returns its length, 0 when there is none. */
 size_t flmem_image_build_id(struct flmem_image *image, unsigned char out[32]);

@@ -48,6 +48,7 @@ struct flmem_image {
 	bool has_dynamic;
 	struct flmem_dynamic dynamic;
 	struct flmem_gnu_hash gnu_hash;
+	void *note; /* of the room above */
 	size_t head_length;
 	unsigned char head[IMAGE_HEAD_SIZE]; /* start of the file: most small reads fall here */
 };
@@ -62,12 +63,9 @@ bool flmem_image_section_at(struct flmem_image *image, uint32_t index, Elf64_Shd
 bool flmem_image_address_to_offset(const struct flmem_image *image, uint64_t address,
 				   uint64_t length, uint64_t *ret_offset);
 
-/*
- * Calls `visit` for each occurrence of bytes within the extent until it returns true; returns
- * whether it did.
- */
-bool flmem_image_each_occurrence(struct flmem_image *image, struct flmem_extent where,
-				 const void *bytes, size_t length,
-				 bool (*visit)(uint64_t offset, void *data), void *data);
+/* As flmem_image_search(), within one part of the file. */
+bool flmem_image_search_extent(
+	struct flmem_image *image, struct flmem_extent where, const void *bytes, size_t length,
+	bool (*visit)(struct flmem_image *image, uint64_t offset, void *data), void *data);
 
 #endif

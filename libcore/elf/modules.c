@@ -181,7 +181,7 @@ int flmem_modules_load(const struct flmem_process *process, const struct flmem_m
 
 void flmem_modules_clear(struct flmem_modules *modules)
 {
-	for (size_t i = 0; i < modules->count; i++)
+	for (size_t i = 0; modules->rows && i < modules->count; i++)
 		free(modules->rows[i].path);
 	free(modules->rows);
 	free(modules->by_rank);

@@ -194,10 +194,11 @@ struct name_hits {
 	size_t count;
 };
 
-static bool keep_hit(uint64_t offset, void *data)
+static bool keep_hit(struct flmem_image *image, uint64_t offset, void *data)
 {
 	struct name_hits *hits = data;
 
+	(void)image;
 	hits->offsets[hits->count++] = offset - hits->base;
 	return hits->count == NAME_HITS_MAX;
 }
@@ -221,7 +222,7 @@ static bool search_table(struct flmem_image *image, const struct symbol_table *t
 	struct name_hits hits = {.base = table->names.offset};
 	uint64_t count = table->symbols.size / sizeof(*symbols);
 
-	flmem_image_each_occurrence(image, table->names, name, strlen(name) + 1, keep_hit, &hits);
+	flmem_image_search_extent(image, table->names, name, strlen(name) + 1, keep_hit, &hits);
 	if (!hits.count)
 		return false;
 	if (count > IMAGE_SYMBOLS_MAX)

@@ -161,10 +161,68 @@ static void sections_and_bytes_are_found(void **state)
 	assert_int_equal(address, symbol.value);
 	assert_int_equal(
 		flmem_image_find_bytes(image, marker, sizeof(marker), (uint64_t)offset + 1), -1);
+	assert_int_equal(flmem_image_find_bytes(image, "no such text", 12, 0), -1);
 	assert_true(flmem_image_soname(image, name, sizeof(name)));
 	assert_string_equal(name, "libsample.so.7");
 	assert_true(flmem_image_soname(image, name, 4));
 	assert_string_equal(name, "lib");
+}
+
+static void markers_are_found_wherever_they_stand(void **state)
+{
+	static const struct flmem_marker markers[] = {
+		{"flmem sample marker", 19}, {"no such marker", 14}, {"lmem sample marker", 18},
+		{"mem sample marker\0", 18}, {"sample marker", 13},
+	};
+	FLMEM_AUTO_IMAGE struct flmem_image *image = open_sample(SAMPLE("gnu-hash.so"));
+	FLMEM_AUTO_IMAGE struct flmem_image *other = open_sample(SAMPLE("fixed"));
+
+	(void)state;
+	assert_int_equal(flmem_image_find_markers(image, markers, FLMEM_ARRAY_SIZE(markers)), 0x1d);
+	assert_int_equal(flmem_image_find_markers(other, markers, FLMEM_ARRAY_SIZE(markers)), 0);
+}
+
+/* A file of nothing but one read-only segment, with the marker at `offset`. */
+static int marker_file(size_t offset, const char *marker)
+{
+	size_t size = 200000, length = strlen(marker);
+	FLMEM_AUTO_FREE unsigned char *bytes = calloc(1, size);
+	Elf64_Phdr segment = {.p_type = PT_LOAD,
+			      .p_flags = PF_R,
+			      .p_filesz = size,
+			      .p_memsz = size,
+			      .p_align = 4096};
+	Elf64_Ehdr header = {.e_type = ET_DYN,
+			     .e_phoff = sizeof(header),
+			     .e_phentsize = sizeof(segment),
+			     .e_phnum = 1};
+	int fd = memfd_create("markers", MFD_CLOEXEC);
+
+	assert_non_null(bytes);
+	memcpy(header.e_ident, ELFMAG, SELFMAG);
+	header.e_ident[EI_CLASS] = ELFCLASS64;
+	header.e_ident[EI_DATA] = ELFDATA2LSB;
+	memcpy(bytes, &header, sizeof(header));
+	memcpy(bytes + sizeof(header), &segment, sizeof(segment));
+	memcpy(bytes + offset, marker, length);
+	assert_int_equal(flmem_io_write_all(fd, bytes, size), 0);
+	return fd;
+}
+
+static void markers_are_found_across_chunks(void **state)
+{
+	static const struct flmem_marker marker = {"0123456789a", 11};
+
+	(void)state;
+	for (size_t offset = 65536 - 300; offset < 65536 + 20; offset++) {
+		FLMEM_AUTO_IMAGE struct flmem_image *image = NULL;
+		int fd = marker_file(offset, "0123456789a");
+
+		assert_int_equal(flmem_image_open(fd, &image, NULL), 0);
+		assert_int_equal(flmem_image_find_markers(image, &marker, 1), 1);
+		assert_int_equal(flmem_image_find_bytes(image, marker.bytes, marker.length, 0),
+				 offset);
+	}
 }
 
 static void build_ids_are_read(void **state)
@@ -405,6 +463,8 @@ int main(void)
 		cmocka_unit_test(static_programs_have_their_symbols_in_symtab),
 		cmocka_unit_test(got_slots_are_found_for_imports),
 		cmocka_unit_test(sections_and_bytes_are_found),
+		cmocka_unit_test(markers_are_found_wherever_they_stand),
+		cmocka_unit_test(markers_are_found_across_chunks),
 		cmocka_unit_test(build_ids_are_read),
 		cmocka_unit_test(files_cut_short_anywhere_are_survived),
 		cmocka_unit_test(what_is_no_elf_file_is_refused),

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "allocators/probe.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#define VERSION_LEAD_MAX 24U /* "5.3.0-1234" with room */
+
+/* Of the public symbols, and of the variable in the environment, as configure makes them. */
+static const struct {
+	const char *symbols;
+	const char *variable;
+} prefixes[] = {{"", ""}, {"je_", "JE_"}, {"_rjem_", "_RJEM_"}};
+
+/*
+ * Three names, because others export some of them for programs that ask whether jemalloc is there
+ * (snmalloc's shim: mallctl and mallctlbymib, which know no name).
+ */
+static bool has_symbols(const struct flmem_module *module, const char *prefix)
+{
+	static const char *const names[] = {"mallctl", "mallctlbymib", "malloc_stats_print"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++) {
+		char name[64];
+
+		snprintf(name, sizeof(name), "%s%s", prefix, names[i]);
+		if (!flmem_probe_defines(module, name))
+			return false;
+	}
+	return true;
+}
+
+static bool find_prefix(const struct flmem_module *module, const char **ret_prefix)
+{
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(prefixes); i++) {
+		if (!has_symbols(module, prefixes[i].symbols))
+			continue;
+		*ret_prefix = prefixes[i].symbols;
+		return true;
+	}
+	return false;
+}
+
+/*
+ * "5.3.0-0-g54eaed1d8b56b1aa528be3bdd1877e59c56fa90c" (configure's jemalloc_version): looks at an
+ * occurrence of "-g" whether it is in the middle of such a text.
+ */
+static bool take_version(struct flmem_image *image, uint64_t offset, void *data)
+{
+	char before[VERSION_LEAD_MAX + 1] = "", after[48] = "";
+	size_t start = VERSION_LEAD_MAX, dots = 0, dashes = 0, hex;
+	char *version = data;
+
+	if (offset < VERSION_LEAD_MAX ||
+	    !flmem_image_read(image, offset - VERSION_LEAD_MAX, before, VERSION_LEAD_MAX) ||
+	    !flmem_image_read(image, offset + 2, after, sizeof(after) - 1))
+		return false;
+	while (start && (isdigit((unsigned char)before[start - 1]) || before[start - 1] == '.' ||
+			 before[start - 1] == '-')) {
+		start--;
+		dots += before[start] == '.';
+		dashes += before[start] == '-';
+	}
+	hex = strspn(after, "0123456789abcdef");
+	if (dots != 2 || dashes != 1 || !isdigit((unsigned char)before[start]) || !hex ||
+	    after[hex])
+		return false;
+	snprintf(version, FLMEM_ALLOCATOR_VERSION_MAX, "%s-g%s", before + start, after);
+	return true;
+}
+
+static bool read_version(const struct flmem_module *module, struct flmem_allocator *found)
+{
+	struct flmem_image *image = flmem_module_image(module, NULL);
+
+	return image && flmem_image_search(image, "-g", 2, take_version, found->version);
+}
+
+/* The name of its variable, "MALLOC_CONF", has the prefix in capitals before it. */
+static bool take_variable(struct flmem_image *image, uint64_t offset, void *data)
+{
+	const char **prefix = data;
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(prefixes); i++) {
+		size_t length = strlen(prefixes[i].variable) + 1; /* and the NUL before it */
+		char before[16];
+
+		if (offset < length || !flmem_image_read(image, offset - length, before, length) ||
+		    before[0] || memcmp(before + 1, prefixes[i].variable, length - 1) != 0)
+			continue;
+		*prefix = prefixes[i].symbols;
+		return true;
+	}
+	return false;
+}
+
+static const char *prefix_by_variable(const struct flmem_module *module)
+{
+	static const char variable[] = "MALLOC_CONF";
+	const char *prefix = NULL;
+
+	flmem_image_search(flmem_module_image(module, NULL), variable, sizeof(variable),
+			   take_variable, &prefix);
+	/* Names can be changed after compiling: a plain malloc would be exported to the libc. */
+	if (prefix && !*prefix && !flmem_probe_is_static(module) &&
+	    !flmem_probe_exports(module, "malloc"))
+		return NULL;
+	return prefix;
+}
+
+static bool probe(const struct flmem_view *view, const struct flmem_module *module,
+		  struct flmem_allocator *ret_found)
+{
+	struct flmem_allocator found = {.linkage = flmem_probe_linkage(module, "libjemalloc")};
+
+	(void)view;
+	if (flmem_probe_is_deep(module) && !(flmem_probe_markers(module) & FLMEM_MARKER_JEMALLOC))
+		return false;
+	if (find_prefix(module, &found.prefix)) {
+		if (!flmem_probe_has_marker(module, FLMEM_MARKER_INDEX_JEMALLOC))
+			return false;
+		(void)read_version(module, &found);
+		found.evidence = "it defines mallctl and holds jemalloc's messages";
+	} else {
+		/* The message alone may be in a program that reads jemalloc's output. */
+		if (!(flmem_probe_markers(module) & FLMEM_MARKER_JEMALLOC) ||
+		    !read_version(module, &found))
+			return false;
+		found.prefix = prefix_by_variable(module);
+		found.evidence = "it holds jemalloc's messages and version; its names are stripped";
+	}
+	*ret_found = found;
+	return true;
+}
+
+const struct flmem_allocator_ops flmem_allocator_jemalloc = {
+	.kind = FLMEM_ALLOCATOR_JEMALLOC,
+	.probe = probe,
+};

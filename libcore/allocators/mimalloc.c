@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "allocators/probe.h"
+
+#include <elf.h>
+#include <stdio.h>
+#include <string.h>
+
+#define CODE_BYTES 16U
+
+/* The number that `mov $imm32,%eax; ret` returns, behind an endbr64 or not; -1: other code. */
+static int64_t x86_constant(const unsigned char code[CODE_BYTES])
+{
+	static const unsigned char endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
+	uint32_t value;
+
+	if (memcmp(code, endbr64, sizeof(endbr64)) == 0)
+		code += sizeof(endbr64);
+	if (code[0] != 0xb8 || code[5] != 0xc3)
+		return -1;
+	memcpy(&value, code + 1, sizeof(value));
+	return value;
+}
+
+/* The same for `mov w0, #imm16; ret`, behind a bti or not (Arm ARM, MOVZ and HINT encodings). */
+static int64_t arm_constant(const unsigned char code[CODE_BYTES])
+{
+	uint32_t words[3];
+
+	memcpy(words, code, sizeof(words));
+	if (words[0] == 0xd503245f) {
+		words[0] = words[1];
+		words[1] = words[2];
+	}
+	if ((words[0] & 0xffe0001f) != 0x52800000 || words[1] != 0xd65f03c0)
+		return -1;
+	return words[0] >> 5 & 0xffff;
+}
+
+/*
+ * mi_version() does nothing but return MI_MALLOC_VERSION, 209 for 2.0.9 and 20401 for 2.4.1
+ * (mimalloc.h), which stands nowhere else in a build.
+ */
+static void read_version(const struct flmem_module *module, struct flmem_allocator *found)
+{
+	struct flmem_image *image = flmem_module_image(module, NULL);
+	unsigned char code[CODE_BYTES];
+	struct flmem_symbol symbol;
+	int64_t number = -1;
+
+	if (!image || !flmem_image_find_any(image, "mi_version", &symbol) ||
+	    !flmem_image_read_address(image, symbol.value, code, sizeof(code)))
+		return;
+	if (flmem_image_machine(image) == EM_X86_64)
+		number = x86_constant(code);
+	else if (flmem_image_machine(image) == EM_AARCH64)
+		number = arm_constant(code);
+	if (number >= 100 && number < 1000)
+		snprintf(found->version, sizeof(found->version), "%d.%d.%d", (int)(number / 100),
+			 (int)(number / 10 % 10), (int)(number % 10));
+	else if (number >= 10000 && number < 1000000)
+		snprintf(found->version, sizeof(found->version), "%d.%d.%d", (int)(number / 10000),
+			 (int)(number / 100 % 100), (int)(number % 100));
+}
+
+static bool probe(const struct flmem_view *view, const struct flmem_module *module,
+		  struct flmem_allocator *ret_found)
+{
+	struct flmem_allocator found = {.linkage = flmem_probe_linkage(module, "libmimalloc")};
+
+	(void)view;
+	if (flmem_probe_defines(module, "mi_malloc") && flmem_probe_defines(module, "mi_collect")) {
+		found.prefix = "";
+		found.evidence = "it defines mi_malloc and mi_collect";
+		read_version(module, &found);
+	} else if (flmem_probe_markers(module) & FLMEM_MARKER_MIMALLOC) {
+		found.evidence = "it holds mimalloc's messages; its names are stripped";
+	} else {
+		return false;
+	}
+	*ret_found = found;
+	return true;
+}
+
+const struct flmem_allocator_ops flmem_allocator_mimalloc = {
+	.kind = FLMEM_ALLOCATOR_MIMALLOC,
+	.probe = probe,
+};

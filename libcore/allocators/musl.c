@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "allocators/probe.h"
+
+#include "elf/libc.h"
+
+static bool probe_shared(const struct flmem_module *module, struct flmem_allocator *found)
+{
+	if (!flmem_probe_exports(module, "malloc") ||
+	    !flmem_probe_exports(module, "__libc_start_main") ||
+	    flmem_probe_exports(module, "gnu_get_libc_version") ||
+	    !flmem_probe_has_marker(module, FLMEM_MARKER_INDEX_MUSL))
+		return false;
+	flmem_libc_musl_version(flmem_module_image(module, NULL), found->version);
+	found->linkage = FLMEM_LINKAGE_SHARED;
+	found->evidence = "musl: its libc exports malloc";
+	if (flmem_probe_has_marker(module, FLMEM_MARKER_INDEX_MUSL_NG))
+		found->evidence = "musl with mallocng: its libc holds its size classes";
+	else if (flmem_probe_has_marker(module, FLMEM_MARKER_INDEX_MUSL_OLD))
+		found->evidence = "musl with oldmalloc: its libc holds its bins";
+	return true;
+}
+
+static bool probe_static(const struct flmem_module *module, struct flmem_allocator *found)
+{
+	bool named = flmem_probe_defines(module, "__libc_malloc_impl");
+	uint32_t markers = flmem_probe_markers(module);
+
+	if (!flmem_probe_is_static(module))
+		return false;
+	if (markers & FLMEM_MARKER_MUSL_NG)
+		found->evidence = "musl with mallocng: the program holds its size classes";
+	else if (markers & FLMEM_MARKER_MUSL_OLD)
+		found->evidence = "musl with oldmalloc: the program holds its bins";
+	else if (named)
+		found->evidence = "musl: the program defines __libc_malloc_impl";
+	else
+		return false;
+	found->linkage = FLMEM_LINKAGE_STATIC;
+	if (!named)
+		found->prefix = NULL;
+	return true;
+}
+
+static bool probe(const struct flmem_view *view, const struct flmem_module *module,
+		  struct flmem_allocator *ret_found)
+{
+	struct flmem_allocator found = {.prefix = ""};
+
+	(void)view;
+	if (!probe_shared(module, &found) && !probe_static(module, &found))
+		return false;
+	*ret_found = found;
+	return true;
+}
+
+const struct flmem_allocator_ops flmem_allocator_musl = {
+	.kind = FLMEM_ALLOCATOR_MUSL,
+	.probe = probe,
+	.instead = "musl has no call that gives memory back; mallocng unmaps groups that are "
+		   "wholly free by itself. Preload jemalloc or mimalloc built for musl, or restart",
+};

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "allocators/probe.h"
+
+#include <string.h>
+
+#include "base/text.h"
+
+#define MARKER_MAX 64U
+
+static const struct {
+	char first;
+	const char *rest;
+	size_t length; /* of the rest */
+} marker_texts[] = {
+#define MARKER_ROW(name, first, rest) {first, rest, sizeof(rest) - 1},
+	FLMEM_MARKERS(MARKER_ROW)
+#undef MARKER_ROW
+};
+
+static struct flmem_marker make_marker(size_t index, char text[MARKER_MAX])
+{
+	text[0] = marker_texts[index].first;
+	memcpy(text + 1, marker_texts[index].rest, marker_texts[index].length);
+	return (struct flmem_marker){text, marker_texts[index].length + 1};
+}
+
+static uint32_t find_all_markers(struct flmem_image *image)
+{
+	char texts[FLMEM_MARKER_COUNT][MARKER_MAX];
+	struct flmem_marker markers[FLMEM_MARKER_COUNT];
+
+	for (size_t i = 0; i < FLMEM_MARKER_COUNT; i++)
+		markers[i] = make_marker(i, texts[i]);
+	return flmem_image_find_markers(image, markers, FLMEM_MARKER_COUNT);
+}
+
+bool flmem_probe_exports(const struct flmem_module *module, const char *name)
+{
+	struct flmem_image *image = flmem_module_image(module, NULL);
+
+	return image && flmem_image_find_dynamic(image, name, &(struct flmem_symbol){0});
+}
+
+bool flmem_probe_is_deep(const struct flmem_module *module)
+{
+	return module->main || (flmem_probe_exports(module, "malloc") &&
+				!flmem_probe_exports(module, "__libc_start_main"));
+}
+
+struct flmem_probe_note *flmem_probe_note(const struct flmem_module *module)
+{
+	struct flmem_image *image = flmem_module_image(module, NULL);
+	struct flmem_probe_note *note = image ? flmem_image_note(image) : NULL;
+
+	if (note && note->main == module->main)
+		return note;
+	note = image ? calloc(1, sizeof(*note)) : NULL;
+	if (!note)
+		return NULL;
+	note->main = module->main;
+	note->deep = flmem_probe_is_deep(module);
+	flmem_image_set_note(image, note);
+	return note;
+}
+
+uint32_t flmem_probe_markers(const struct flmem_module *module)
+{
+	struct flmem_probe_note *note = flmem_probe_note(module);
+
+	if (!note || !note->deep)
+		return 0;
+	if (!note->has_markers) {
+		note->markers = find_all_markers(flmem_module_image(module, NULL));
+		note->has_markers = true;
+	}
+	return note->markers;
+}
+
+bool flmem_probe_has_marker(const struct flmem_module *module, enum flmem_marker_index marker)
+{
+	struct flmem_image *image = flmem_module_image(module, NULL);
+	char text[MARKER_MAX];
+	struct flmem_marker bytes = make_marker(marker, text);
+
+	if (flmem_probe_markers(module) & 1U << marker)
+		return true;
+	return image && !flmem_probe_is_deep(module) &&
+	       flmem_image_find_bytes(image, bytes.bytes, bytes.length, 0) >= 0;
+}
+
+bool flmem_probe_defines(const struct flmem_module *module, const char *name)
+{
+	struct flmem_probe_note *note = flmem_probe_note(module);
+	struct flmem_image *image = flmem_module_image(module, NULL);
+
+	if (!note || !image || !note->deep)
+		return flmem_probe_exports(module, name);
+	return flmem_image_find_any(image, name, &(struct flmem_symbol){0});
+}
+
+bool flmem_probe_is_static(const struct flmem_module *module)
+{
+	const struct flmem_image *image = flmem_module_image(module, NULL);
+
+	return module->main && image && !flmem_image_has_interpreter(image);
+}
+
+enum flmem_linkage flmem_probe_linkage(const struct flmem_module *module, const char *library)
+{
+	if (!module->main && flmem_text_starts(flmem_text_basename(module->path), library))
+		return FLMEM_LINKAGE_SHARED;
+	return FLMEM_LINKAGE_STATIC;
+}
+
+/* A text that is looked for among the occurrences of what leads to it. */
+struct text_search {
+	size_t lead_length;
+	const char *accept;
+	char *version;
+};
+
+static bool take_text(struct flmem_image *image, uint64_t offset, void *data)
+{
+	struct text_search *search = data;
+	char text[FLMEM_ALLOCATOR_VERSION_MAX] = "";
+	size_t length = sizeof(text) - 1;
+
+	/* The text may stand at the very end of the file. */
+	while (length && !flmem_image_read(image, offset + search->lead_length, text, length))
+		length /= 2;
+	text[length] = '\0';
+	text[strspn(text, search->accept)] = '\0';
+	if (!*text)
+		return false;
+	memcpy(search->version, text, sizeof(text));
+	return true;
+}
+
+bool flmem_probe_text_after_marker(const struct flmem_module *module,
+				   enum flmem_marker_index marker, const char *accept,
+				   char version[FLMEM_ALLOCATOR_VERSION_MAX])
+{
+	struct flmem_image *image = flmem_module_image(module, NULL);
+	char text[MARKER_MAX];
+	struct flmem_marker lead = make_marker(marker, text);
+	struct text_search search = {lead.length, accept, version};
+
+	return image && flmem_image_search(image, lead.bytes, lead.length, take_text, &search);
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_ALLOCATORS_PROBE_H
+#define FLMEM_ALLOCATORS_PROBE_H
+
+/* Questions that the probes of several allocators ask of a module. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "allocators/allocator.h"
+
+/*
+ * X(NAME, first character, rest): what a build still shows when all names are stripped from it.
+ * Cut in two, so that a program with this table in it is not taken for all of them. MUSL_NG is the
+ * begin of mallocng's size classes, 16 bits each, MUSL_OLD that of oldmalloc's bin_tab (musl,
+ * src/malloc).
+ */
+/* clang-format off */
+#define FLMEM_MARKERS(X)                                        \
+	X(GLIBC, 'm', "unmap_chunk(): invalid pointer")         \
+	X(JEMALLOC, '<', "jemalloc>: ")                         \
+	X(GPERFTOOLS, 'g', "perftools ")                        \
+	X(TCMALLOC, 't', "cmalloc.per_cpu_caches_active")       \
+	X(TCMALLOC_MMAP, 'M', "mapAligned() failed")            \
+	X(MIMALLOC, 'm', "imalloc: warning: ")                  \
+	X(MUSL, 'm', "usl libc (")                              \
+	X(MUSL_NG, '\1', "\0\2\0\3\0\4\0\5\0\6\0\7\0\10\0\11\0\12\0\14\0\17\0\22\0\24\0\31\0\37") \
+	X(MUSL_OLD, '\40', "\41\42\43\44\44\45\45\46\46\47\47\50\50\50\50\51\51\51\51")
+/* clang-format on */
+
+enum flmem_marker_index {
+#define FLMEM_MARKER_INDEX(name, first, rest) FLMEM_MARKER_INDEX_##name,
+	FLMEM_MARKERS(FLMEM_MARKER_INDEX)
+#undef FLMEM_MARKER_INDEX
+	FLMEM_MARKER_COUNT
+};
+
+enum flmem_marker_bit {
+#define FLMEM_MARKER_BIT(name, first, rest) FLMEM_MARKER_##name = 1 << FLMEM_MARKER_INDEX_##name,
+	FLMEM_MARKERS(FLMEM_MARKER_BIT)
+#undef FLMEM_MARKER_BIT
+};
+
+/*
+ * A module that malloc may come from without telling its name: the program, or one that defines
+ * malloc and is no libc. Only these are searched for markers and in .symtab; the files of a large
+ * process hold hundreds of megabytes.
+ */
+bool flmem_probe_is_deep(const struct flmem_module *module);
+
+/* Bits FLMEM_MARKER_* of what was found; 0 for a module that is not searched so deeply. */
+uint32_t flmem_probe_markers(const struct flmem_module *module);
+
+/* Whether this marker stands in the module, however it is searched otherwise. */
+bool flmem_probe_has_marker(const struct flmem_module *module, enum flmem_marker_index marker);
+
+/* A defined dynamic symbol. */
+bool flmem_probe_exports(const struct flmem_module *module, const char *name);
+
+/* The same, also from .symtab where the module is searched deeply. */
+bool flmem_probe_defines(const struct flmem_module *module, const char *name);
+
+/* It is a program without a dynamic linker, so its libc is in it. */
+bool flmem_probe_is_static(const struct flmem_module *module);
+
+/* Shared when the file is the allocator's own library, named so; else it was linked in. */
+enum flmem_linkage flmem_probe_linkage(const struct flmem_module *module, const char *library);
+
+/*
+ * Copies the characters out of `accept` that follow an occurrence of the marker in the read-only
+ * data, the first that has any. False when there are none.
+ */
+bool flmem_probe_text_after_marker(const struct flmem_module *module,
+				   enum flmem_marker_index marker, const char *accept,
+				   char version[FLMEM_ALLOCATOR_VERSION_MAX]);
+
+/*
+ * What was found in a file, kept with its image for the next process that maps it. `main` and
+ * `deep` say for which way of looking the rest holds.
+ */
+struct flmem_probe_note {
+	bool main, deep, has_markers, has_rows;
+	uint32_t markers;
+	size_t count;
+	struct flmem_allocator rows[4]; /* `module` and `serves_malloc` do not hold */
+};
+
+/* The note of the module's image, a fresh one when it had none; NULL: unreadable, no memory. */
+struct flmem_probe_note *flmem_probe_note(const struct flmem_module *module);
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "allocators/probe.h"
+
+static bool probe(const struct flmem_view *view, const struct flmem_module *module,
+		  struct flmem_allocator *ret_found)
+{
+	(void)view;
+	if (!flmem_probe_defines(module, "rpmalloc_initialize") ||
+	    !flmem_probe_defines(module, "rpfree"))
+		return false;
+	*ret_found = (struct flmem_allocator){
+		.linkage = flmem_probe_linkage(module, "librpmalloc"),
+		.prefix = "",
+		.evidence = "it defines rpmalloc_initialize and rpfree",
+	};
+	return true;
+}
+
+const struct flmem_allocator_ops flmem_allocator_rpmalloc = {
+	.kind = FLMEM_ALLOCATOR_RPMALLOC,
+	.probe = probe,
+	.instead = "rpmalloc_thread_collect() works on the calling thread's heap only; have each "
+		   "thread of the program call it when it goes idle, or restart",
+};

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bytes by which a build is known, searched in the read-only data of an image. */
+#include <string.h>
+
+#include "elf/image.h"
+#include "elf/image_private.h"
+
+#define SEARCH_MAX ((uint64_t)256 << 20)
+#define NEEDLE_MAX 256U
+
+bool flmem_image_search_extent(
+	struct flmem_image *image, struct flmem_extent where, const void *bytes, size_t length,
+	bool (*visit)(struct flmem_image *image, uint64_t offset, void *data), void *data)
+{
+	FLMEM_AUTO_FREE unsigned char *chunk = malloc(IMAGE_CHUNK_SIZE);
+	uint64_t at = where.offset, end = where.offset + where.size;
+
+	if (!chunk || !length || length > NEEDLE_MAX)
+		return false;
+	while (end - at >= length) {
+		size_t step = end - at < IMAGE_CHUNK_SIZE ? (size_t)(end - at) : IMAGE_CHUNK_SIZE;
+		const unsigned char *from = chunk, *hit;
+
+		if (!flmem_image_read(image, at, chunk, step))
+			return false;
+		while ((hit = memmem(from, step - (size_t)(from - chunk), bytes, length))) {
+			if (visit(image, at + (uint64_t)(hit - chunk), data))
+				return true;
+			from = hit + 1;
+		}
+		if (step < IMAGE_CHUNK_SIZE)
+			break;
+		at += step - (length - 1); /* a match may lie across two chunks */
+	}
+	return false;
+}
+
+/* Where read-only data is: .rodata, else every segment that is not writable. */
+static size_t data_extents(struct flmem_image *image, struct flmem_extent out[IMAGE_LOADS_MAX])
+{
+	Elf64_Shdr section;
+	uint64_t left = SEARCH_MAX;
+	size_t count = 0;
+
+	if (flmem_image_section(image, ".rodata", &section) && section.sh_type == SHT_PROGBITS) {
+		out[count++] = (struct flmem_extent){section.sh_offset, section.sh_size};
+	} else {
+		for (size_t i = 0; i < image->load_count; i++)
+			if (!(image->loads[i].p_flags & PF_W))
+				out[count++] = (struct flmem_extent){image->loads[i].p_offset,
+								     image->loads[i].p_filesz};
+	}
+	for (size_t i = 0; i < count; i++) {
+		if (out[i].size > left)
+			out[i].size = left;
+		left -= out[i].size;
+	}
+	return count;
+}
+
+bool flmem_image_search(struct flmem_image *image, const void *bytes, size_t length,
+			bool (*visit)(struct flmem_image *image, uint64_t offset, void *data),
+			void *data)
+{
+	struct flmem_extent extents[IMAGE_LOADS_MAX];
+	size_t count = data_extents(image, extents);
+
+	for (size_t i = 0; i < count; i++)
+		if (flmem_image_search_extent(image, extents[i], bytes, length, visit, data))
+			return true;
+	return false;
+}
+
+static bool take_first(struct flmem_image *image, uint64_t offset, void *data)
+{
+	(void)image;
+	*(int64_t *)data = (int64_t)offset;
+	return true;
+}
+
+int64_t flmem_image_find_bytes(struct flmem_image *image, const void *bytes, size_t length,
+			       uint64_t from)
+{
+	struct flmem_extent extents[IMAGE_LOADS_MAX];
+	size_t count = data_extents(image, extents);
+	int64_t found = -1;
+
+	for (size_t i = 0; i < count && found < 0; i++) {
+		struct flmem_extent *where = &extents[i];
+		uint64_t skip = from > where->offset ? from - where->offset : 0;
+
+		if (skip >= where->size)
+			continue;
+		where->offset += skip;
+		where->size -= skip;
+		flmem_image_search_extent(image, *where, bytes, length, take_first, &found);
+	}
+	return found;
+}
+
+bool flmem_image_find_code(struct flmem_image *image, const void *bytes, size_t length,
+			   uint64_t *ret_address)
+{
+	for (size_t i = 0; i < image->load_count; i++) {
+		const Elf64_Phdr *load = &image->loads[i];
+		int64_t found = -1;
+
+		if (!(load->p_flags & PF_X))
+			continue;
+		flmem_image_search_extent(image,
+					  (struct flmem_extent){load->p_offset, load->p_filesz},
+					  bytes, length, take_first, &found);
+		if (found < 0)
+			continue;
+		*ret_address = (uint64_t)found - load->p_offset + load->p_vaddr;
+		return true;
+	}
+	return false;
+}
+
+/*
+ * Many markers in one pass: a text is looked at only every STRIDE bytes, WINDOW bytes at a time.
+ * A marker of STRIDE + WINDOW - 1 bytes or more has one of its first STRIDE windows there, wherever
+ * it stands. A bitmap of hashes answers for nearly all windows that they belong to no marker.
+ */
+#define STRIDE	  8U
+#define WINDOW	  4U
+#define HASH_BITS 14U
+
+struct marker_search {
+	const struct flmem_marker *markers;
+	size_t count;
+	uint64_t map[(1U << HASH_BITS) / 64];
+	uint32_t found;
+};
+
+static uint32_t window_at(const unsigned char *p)
+{
+	uint32_t window;
+
+	memcpy(&window, p, sizeof(window));
+	return window;
+}
+
+static uint32_t window_hash(uint32_t window)
+{
+	return window * UINT32_C(2654435761) >> (32 - HASH_BITS);
+}
+
+static void prepare_search(struct marker_search *search)
+{
+	for (size_t i = 0; i < search->count; i++) {
+		const struct flmem_marker *marker = &search->markers[i];
+
+		for (size_t at = 0; at < STRIDE && at + WINDOW <= marker->length; at++) {
+			uint32_t hash =
+				window_hash(window_at((const unsigned char *)marker->bytes + at));
+
+			search->map[hash / 64] |= UINT64_C(1) << (hash % 64);
+		}
+	}
+}
+
+/* Looks closer at a window: markers that have it and stand around it within the chunk. */
+static void check_window(struct marker_search *search, const unsigned char *chunk, size_t length,
+			 size_t position)
+{
+	for (size_t i = 0; i < search->count; i++) {
+		const struct flmem_marker *marker = &search->markers[i];
+
+		if (search->found & 1U << i)
+			continue;
+		for (size_t at = 0; at < STRIDE && at <= position; at++) {
+			if (marker->length > length - (position - at) ||
+			    memcmp(chunk + position - at, marker->bytes, marker->length) != 0)
+				continue;
+			search->found |= 1U << i;
+			break;
+		}
+	}
+}
+
+static void search_chunk(struct marker_search *search, const unsigned char *chunk, size_t length)
+{
+	for (size_t at = 0; at + WINDOW <= length; at += STRIDE) {
+		uint32_t hash = window_hash(window_at(chunk + at));
+
+		if (search->map[hash / 64] >> (hash % 64) & 1)
+			check_window(search, chunk, length, at);
+	}
+}
+
+static void search_extent(struct flmem_image *image, struct flmem_extent where,
+			  struct marker_search *search, unsigned char *chunk)
+{
+	uint64_t at = where.offset, end = where.offset + where.size;
+
+	while (at < end) {
+		size_t step = end - at < IMAGE_CHUNK_SIZE ? (size_t)(end - at) : IMAGE_CHUNK_SIZE;
+
+		if (!flmem_image_read(image, at, chunk, step))
+			return;
+		search_chunk(search, chunk, step);
+		if (step < IMAGE_CHUNK_SIZE)
+			return;
+		at += step - NEEDLE_MAX; /* a marker may lie across two chunks */
+	}
+}
+
+uint32_t flmem_image_find_markers(struct flmem_image *image, const struct flmem_marker *markers,
+				  size_t count)
+{
+	struct marker_search search = {.markers = markers, .count = count};
+	FLMEM_AUTO_FREE unsigned char *chunk = malloc(IMAGE_CHUNK_SIZE);
+	struct flmem_extent extents[IMAGE_LOADS_MAX];
+	size_t extent_count = data_extents(image, extents);
+
+	if (!chunk || count > FLMEM_MARKERS_MAX)
+		return 0;
+	prepare_search(&search);
+	for (size_t i = 0; i < extent_count; i++)
+		search_extent(image, extents[i], &search, chunk);
+	return search.found;
+}
