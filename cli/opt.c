@@ -264,6 +264,17 @@ int opt_parse(const struct opt *table, void *options, struct opt_rest *words, bo
 	return 0;
 }
 
+bool opt_takes_next_word(const struct opt *table, const char *word)
+{
+	const struct opt *o = NULL;
+
+	if (word[0] == '-' && word[1] == '-')
+		o = find_long(table, word + 2, strlen(word + 2));
+	else if (word[0] == '-' && word[1] && !word[2])
+		o = find_letter(table, word[1]);
+	return o && o->kind != OPT_FLAG;
+}
+
 void opt_clear(const struct opt *table, void *options)
 {
 	for (const struct opt *o = table; o->name; o++) {

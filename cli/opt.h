@@ -73,6 +73,9 @@ struct opt_rest {
 int opt_parse(const struct opt *table, void *options, struct opt_rest *words, bool stop_at_first,
 	      struct flmem_error *err);
 
+/* True for an option whose value is the word behind it: "--role", "-r", but not "--role=x". */
+bool opt_takes_next_word(const struct opt *table, const char *word);
+
 /* Frees what opt_parse() allocated inside `options`. */
 void opt_clear(const struct opt *table, void *options);
 
