@@ -11,6 +11,8 @@
 #define HELP_COLUMN 26
 #define NAME_COLUMN 14
 
+#define EXIT_STATUS_MAX 255
+
 const char help_about[] = "Keeps the memory of long-running federated-learning jobs in hand, from "
 			  "outside the process: no debugger, no restart, no change of code.";
 
@@ -119,7 +121,8 @@ int help_overview(FILE *out)
 int help_exit_codes(FILE *out)
 {
 	fputs("exit status:\n", out);
-	for (int status = 0; flmem_exit_status_meaning(status); status++)
-		fprintf(out, "  %d  %s\n", status, flmem_exit_status_meaning(status));
+	for (int status = 0; status <= EXIT_STATUS_MAX; status++)
+		if (flmem_exit_status_meaning(status))
+			fprintf(out, "  %d  %s\n", status, flmem_exit_status_meaning(status));
 	return 0;
 }

@@ -5,16 +5,17 @@ import re
 
 import tree
 
-BELOW_ALLOCATORS = ("base", "proc", "elf", "remote")
+BELOW_ALLOCATORS = ("base", "preload", "proc", "elf", "remote")
 BELOW_FRAMEWORKS = BELOW_ALLOCATORS + ("allocators", "runtimes")
 MIDDLE = ("frameworks", "settings", "series", "model", "profiler", "transport")
 
 # What each room may include besides itself. A new room is one row.
 ROOMS = {
     "base": (),
+    "preload": (),
     "proc": ("base",),
     "elf": ("base", "proc"),
-    "remote": ("base", "proc", "elf"),
+    "remote": ("base", "preload", "proc", "elf"),
     "allocators": BELOW_ALLOCATORS,
     "runtimes": BELOW_ALLOCATORS,
     "frameworks": BELOW_FRAMEWORKS,

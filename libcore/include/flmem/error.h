@@ -15,17 +15,20 @@
 
 /*
  * The one table of codes: X(name, text, exit status, meaning). Exit statuses are the contract of the
- * command line; `flmem help exit-codes` prints this table.
+ * command line; `flmem help exit-codes` prints this table. The last two are what shells, env(1) and
+ * other launchers give for a command that they cannot run.
  */
-#define FLMEM_CODES(X)                                             \
-	X(FINDINGS, "findings", 1, "findings: a limit was passed") \
-	X(USAGE, "usage", 2, "bad usage or bad input")             \
-	X(NOPROC, "noproc", 3, "no such process")                  \
-	X(PERM, "perm", 4, "not permitted")                        \
-	X(UNSUPPORTED, "unsupported", 5, "not supported here")     \
-	X(UNSAFE, "unsafe", 6, "target not safe to touch now")     \
-	X(FAILED, "failed", 7, "failed")                           \
-	X(PARTLY, "partly", 8, "partly done: some targets failed")
+#define FLMEM_CODES(X)                                                    \
+	X(FINDINGS, "findings", 1, "findings: a limit was passed")        \
+	X(USAGE, "usage", 2, "bad usage or bad input")                    \
+	X(NOPROC, "noproc", 3, "no such process")                         \
+	X(PERM, "perm", 4, "not permitted")                               \
+	X(UNSUPPORTED, "unsupported", 5, "not supported here")            \
+	X(UNSAFE, "unsafe", 6, "target not safe to touch now")            \
+	X(FAILED, "failed", 7, "failed")                                  \
+	X(PARTLY, "partly", 8, "partly done: some targets failed")        \
+	X(NOEXEC, "noexec", 126, "start: the command cannot be executed") \
+	X(NOCOMMAND, "nocommand", 127, "start: no such command")
 
 enum flmem_code {
 	FLMEM_OK = 0,

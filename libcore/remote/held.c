@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "remote/held.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include <flmem/text.h>
+
+#include "base/io.h"
+#include "base/text.h"
+#include "preload/wrappers.h"
+#include "proc/command.h"
+#include "proc/words.h"
+
+#define LIMIT_SECONDS 10
+#define PROGRAMS_MAX  8 /* env may start env */
+
+/* What the child reports when it does not come to run the command. */
+struct failure {
+	bool tracing; /* PTRACE_TRACEME failed, else the exec */
+	int error;
+};
+
+#if defined(__x86_64__)
+static const unsigned char trap[] = {0xcc}; /* int3 */
+#elif defined(__aarch64__)
+static const unsigned char trap[] = {0x00, 0x00, 0x20, 0xd4}; /* brk #0 */
+#else
+#error "flmem runs on x86-64 and aarch64"
+#endif
+
+static void fail(int report_fd, bool tracing)
+{
+	struct failure failure = {.tracing = tracing, .error = errno};
+
+	(void)flmem_io_write_all(report_fd, &failure, sizeof(failure));
+	_exit(127);
+}
+
+/*
+ * The deadline is the child's own alarm, which survives exec and shows up here as a stop; a core
+ * dump of the probe would be of use to nobody.
+ */
+static void limit_child(void)
+{
+	const struct rlimit no_core = {0, 0};
+	sigset_t alarms;
+
+	sigemptyset(&alarms);
+	sigaddset(&alarms, SIGALRM);
+	signal(SIGALRM, SIG_DFL);
+	sigprocmask(SIG_UNBLOCK, &alarms, NULL);
+	setrlimit(RLIMIT_CORE, &no_core);
+	alarm(LIMIT_SECONDS);
+}
+
+__attribute__((noreturn)) static void be_child(char *const *argv, char *const *environment,
+					       pid_t parent, int report_fd, int error_fd)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(127);
+	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(error_fd, 2) < 0)
+		fail(report_fd, false);
+	limit_child();
+	if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) < 0)
+		fail(report_fd, true);
+	execvpe(argv[0], argv, environment);
+	fail(report_fd, false);
+	_exit(127);
+}
+
+static int explain_failure(const char *program, const struct failure *failure,
+			   struct flmem_error *err)
+{
+	if (!failure->tracing)
+		return flmem_command_error(program, failure->error, err);
+	return flmem_error_set(
+		err, FLMEM_EPERM, failure->error,
+		"cannot look into a child (another tracer, a seccomp filter or "
+		"kernel.yama.ptrace_scope=3 is in the way); 'flmem env' sets the same "
+		"without proof");
+}
+
+/* Waits for the next stop; 0, or the code of why there is none. */
+static int wait_stop(struct flmem_held *held, int *ret_status, struct flmem_error *err)
+{
+	pid_t got;
+
+	do
+		got = waitpid(held->pid, ret_status, __WALL);
+	while (got < 0 && errno == EINTR);
+	if (got < 0) {
+		held->pid = 0;
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "the probe is gone");
+	}
+	if (WIFSTOPPED(*ret_status))
+		return 0;
+	held->pid = 0;
+	return FLMEM_EUNSUPPORTED;
+}
+
+static int explain_end(const struct flmem_held *held, int status, struct flmem_error *err)
+{
+	char said[FLMEM_HELD_SAID_MAX], how[64];
+	int code = FLMEM_EUNSUPPORTED;
+
+	flmem_held_said(held, said, sizeof(said));
+	said[strcspn(said, "\n")] = '\0';
+	if (WIFSIGNALED(status))
+		snprintf(how, sizeof(how), "killed by signal %d", WTERMSIG(status));
+	else
+		snprintf(how, sizeof(how), "with status %d", WEXITSTATUS(status));
+	/* A wrapper says the same about its command as a shell would. */
+	if (held->passes && WIFEXITED(status) && WEXITSTATUS(status) == 127)
+		code = FLMEM_ENOCOMMAND;
+	else if (held->passes && WIFEXITED(status) && WEXITSTATUS(status) == 126)
+		code = FLMEM_ENOEXEC;
+	return flmem_error_set(err, code, 0, "'%s' ended before it began, %s%s%s", held->program,
+			       how, said[0] ? ": " : "", said);
+}
+
+/* Lets it run until it traps: at the planted instruction, or at the exec of another program. */
+static int run_to_trap(struct flmem_held *held, struct flmem_error *err)
+{
+	int signal_number = 0, status, rc;
+
+	for (;;) {
+		if (ptrace(PTRACE_CONT, held->pid, NULL, (void *)(intptr_t)signal_number) < 0)
+			return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot run the probe");
+		rc = wait_stop(held, &status, err);
+		if (rc == FLMEM_EUNSUPPORTED)
+			return explain_end(held, status, err);
+		if (rc)
+			return rc;
+		signal_number = WSTOPSIG(status);
+		if (signal_number == SIGTRAP)
+			return 0;
+		if (signal_number == SIGALRM)
+			return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+					       "'%s' did not begin within %d seconds",
+					       held->program, LIMIT_SECONDS);
+	}
+}
+
+static int plant_trap(const struct flmem_held *held, uint64_t address, struct flmem_error *err)
+{
+	long word;
+
+	errno = 0;
+	word = ptrace(PTRACE_PEEKTEXT, held->pid, (void *)(uintptr_t)address, NULL);
+	if (errno)
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot read the probe");
+	memcpy(&word, trap, sizeof(trap));
+	if (ptrace(PTRACE_POKETEXT, held->pid, (void *)(uintptr_t)address, (void *)word) < 0)
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot hold the probe");
+	return 0;
+}
+
+static uint64_t auxiliary_value(const struct flmem_buf *vector, uint64_t type)
+{
+	Elf64_auxv_t entry;
+
+	for (size_t at = 0; at + sizeof(entry) <= vector->length; at += sizeof(entry)) {
+		memcpy(&entry, vector->data + at, sizeof(entry));
+		if (entry.a_type == type)
+			return entry.a_un.a_val;
+	}
+	return 0;
+}
+
+static bool is_wide(const struct flmem_held *held)
+{
+	FLMEM_AUTO_CLOSE int fd = openat(held->process.dirfd, "exe", O_RDONLY | O_CLOEXEC);
+	unsigned char ident[EI_NIDENT];
+
+	/* A file that may be executed but not read cannot be told; the loader will say. */
+	return fd < 0 || read(fd, ident, sizeof(ident)) != (ssize_t)sizeof(ident) ||
+	       ident[EI_CLASS] != ELFCLASS32;
+}
+
+static bool names_wrapper(const char *name)
+{
+	static const char *const names[] = {
+#define WRAPPER_NAME(name) name,
+		FLMEM_WRAPPERS(WRAPPER_NAME)
+#undef WRAPPER_NAME
+	};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
+		if (strcmp(flmem_text_basename(name), names[i]) == 0)
+			return true;
+	return false;
+}
+
+/* Multi-call programs go by the name they are called by, as the preloaded scrubber has it. */
+static bool is_wrapper(const struct flmem_held *held)
+{
+	FLMEM_AUTO_WORDS struct flmem_words words = {0};
+	const char *file = flmem_text_basename(held->program);
+
+	if (names_wrapper(file))
+		return true;
+	if (strcmp(file, "busybox") != 0 && strcmp(file, "coreutils") != 0 &&
+	    strcmp(file, "toybox") != 0)
+		return false;
+	return !flmem_words_read_command(&held->process, &words, NULL) && words.count &&
+	       names_wrapper(words.values[0]);
+}
+
+/* What the exec that just happened has made of the child. */
+static int look_at_program(struct flmem_held *held, uint64_t *ret_entry, struct flmem_error *err)
+{
+	FLMEM_AUTO_BUF struct flmem_buf vector = FLMEM_BUF_INIT;
+	int rc;
+
+	flmem_process_close(&held->process);
+	rc = flmem_process_open(held->pid, &held->process, err);
+	if (rc)
+		return rc;
+	rc = flmem_process_readlink(&held->process, "exe", held->program, sizeof(held->program));
+	if (!rc)
+		rc = flmem_process_read(&held->process, "auxv", &vector);
+	if (rc)
+		return flmem_process_error(&held->process, rc, "look at the probe", err);
+	held->wide = is_wide(held);
+	held->has_loader = auxiliary_value(&vector, AT_BASE) != 0;
+	*ret_entry = auxiliary_value(&vector, AT_ENTRY);
+	return 0;
+}
+
+/* From the stop behind the first exec to the entry point of the last. */
+static int run_to_entry(struct flmem_held *held, struct flmem_error *err)
+{
+	uint64_t entry = 0;
+	int rc;
+
+	for (int i = 0; i < PROGRAMS_MAX; i++) {
+		rc = look_at_program(held, &entry, err);
+		if (rc || !held->wide)
+			return rc;
+		held->passes = is_wrapper(held);
+		if (!held->passes)
+			rc = plant_trap(held, entry, err);
+		if (!rc)
+			rc = run_to_trap(held, err);
+		if (rc || !held->passes)
+			return rc;
+	}
+	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0, "'%s' leads to more than %d programs",
+			       held->program, PROGRAMS_MAX);
+}
+
+static int first_stop(struct flmem_held *held, struct flmem_error *err)
+{
+	int status, rc = wait_stop(held, &status, err);
+
+	if (rc == FLMEM_EUNSUPPORTED)
+		return flmem_error_set(err, rc, 0, "the probe ended at once");
+	if (rc)
+		return rc;
+	if (ptrace(PTRACE_SETOPTIONS, held->pid, NULL,
+		   (void *)(intptr_t)(PTRACE_O_EXITKILL | PTRACE_O_TRACEEXEC)) < 0)
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot hold the probe");
+	return 0;
+}
+
+/* A process whose SIGCHLD is ignored never hears how its children ended. */
+static void hear_of_children(struct flmem_held *held)
+{
+	const struct sigaction heard = {.sa_handler = SIG_DFL};
+
+	if (sigaction(SIGCHLD, NULL, &held->old_sigchld) < 0 ||
+	    (held->old_sigchld.sa_handler != SIG_IGN &&
+	     !(held->old_sigchld.sa_flags & SA_NOCLDWAIT)))
+		return;
+	held->changed_sigchld = sigaction(SIGCHLD, &heard, NULL) == 0;
+}
+
+/* Starts the child; the write ends of both pipes are closed here when it returns. */
+static int spawn(char *const *argv, char *const *environment, struct flmem_held *held,
+		 struct flmem_error *err)
+{
+	FLMEM_AUTO_CLOSE int report_read = -1;
+	FLMEM_AUTO_CLOSE int report_write = -1;
+	FLMEM_AUTO_CLOSE int error_write = -1;
+	struct failure failure;
+	pid_t parent = getpid();
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot make a pipe");
+	report_read = ends[0];
+	report_write = ends[1];
+	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot make a pipe");
+	held->error_fd = ends[0];
+	error_write = ends[1];
+	hear_of_children(held);
+	held->pid = fork();
+	if (held->pid == 0)
+		be_child(argv, environment, parent, report_write, error_write);
+	if (held->pid < 0) {
+		held->pid = 0;
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot start the probe");
+	}
+	close(FLMEM_TAKE_FD(report_write));
+	/* The pipe closes at the exec, before the stop that follows it. */
+	if (read(report_read, &failure, sizeof(failure)) == (ssize_t)sizeof(failure))
+		return explain_failure(argv[0], &failure, err);
+	return 0;
+}
+
+int flmem_held_start(char *const *argv, char *const *environment, struct flmem_held *ret_held,
+		     struct flmem_error *err)
+{
+	FLMEM_AUTO_HELD struct flmem_held held = FLMEM_HELD_INIT;
+	int rc = spawn(argv, environment, &held, err);
+
+	if (!rc)
+		rc = first_stop(&held, err);
+	if (!rc)
+		rc = run_to_entry(&held, err);
+	if (rc)
+		return rc;
+	*ret_held = held;
+	held = (struct flmem_held)FLMEM_HELD_INIT;
+	return 0;
+}
+
+void flmem_held_said(const struct flmem_held *held, char *out, size_t size)
+{
+	ssize_t got = read(held->error_fd, out, size - 1);
+
+	out[got > 0 ? got : 0] = '\0';
+}
+
+/* A stop that came before the kill is reported first. */
+static void reap(pid_t pid)
+{
+	int status;
+	pid_t got;
+
+	do
+		got = waitpid(pid, &status, __WALL);
+	while (got < 0 ? errno == EINTR : WIFSTOPPED(status));
+}
+
+void flmem_held_end(struct flmem_held *held)
+{
+	if (held->pid) {
+		kill(held->pid, SIGKILL);
+		reap(held->pid);
+	}
+	if (held->changed_sigchld)
+		sigaction(SIGCHLD, &held->old_sigchld, NULL);
+	flmem_process_close(&held->process);
+	flmem_cleanup_close(&held->error_fd);
+	*held = (struct flmem_held)FLMEM_HELD_INIT;
+}

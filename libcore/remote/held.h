@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_REMOTE_HELD_H
+#define FLMEM_REMOTE_HELD_H
+
+/*
+ * A child that runs a command up to the entry point of its program and is held there: the dynamic
+ * linker has loaded and initialised every library, main() has not begun. For looking at what a
+ * command would be, without running it. Its standard input and output are /dev/null, and it is
+ * killed with its holder, whatever happens.
+ *
+ * A script is held in its interpreter; env and its like (preload/wrappers.h) run until they become
+ * another program. The caller's thread traces the child, so start and end in one thread; a SIGCHLD
+ * that the caller ignores is set to its default in between.
+ */
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <flmem/error.h>
+
+#include "base/cleanup.h"
+#include "proc/process.h"
+
+#define FLMEM_HELD_SAID_MAX 1024
+
+struct flmem_held {
+	pid_t pid; /* 0: none */
+	struct flmem_process process;
+	char program[4096]; /* the file that it runs */
+	bool has_loader;    /* false: statically linked */
+	bool passes;	    /* a wrapper on its way to another program */
+	bool wide;	    /* false: a 32-bit program, held before its loader ran */
+	int error_fd;	    /* read end of its standard error */
+	bool changed_sigchld;
+	struct sigaction old_sigchld; /* put back when it ends */
+};
+
+#define FLMEM_HELD_INIT                                       \
+	{                                                     \
+		.process = FLMEM_PROCESS_INIT, .error_fd = -1 \
+	}
+
+/*
+ * FLMEM_ENOCOMMAND or FLMEM_ENOEXEC when there is nothing to run, FLMEM_EPERM when tracing a child
+ * is not allowed here, FLMEM_EUNSUPPORTED when the program ends before its entry point: the message
+ * then has the first line that it said.
+ */
+int flmem_held_start(char *const *argv, char *const *environment, struct flmem_held *ret_held,
+		     struct flmem_error *err);
+
+/* What it has said on standard error so far, cut; at most FLMEM_HELD_SAID_MAX with the NUL. */
+void flmem_held_said(const struct flmem_held *held, char *out, size_t size);
+
+/* Kills and reaps it. */
+void flmem_held_end(struct flmem_held *held);
+
+#define FLMEM_AUTO_HELD FLMEM_AUTO(flmem_held_end)
+
+#endif
