@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 
 #include "cmd.h"
 #include "help.h"
+#include "signals.h"
 
 static const char *nearest_command(const char *word)
 {
@@ -46,6 +46,7 @@ static bool wants_help(const struct cmd *cmd, int argc, char **argv)
 			return true;
 		if (cmd->takes_command && argv[i][0] != '-')
 			return false;
+		i += opt_takes_next_word(cmd->options, argv[i]);
 	}
 	return false;
 }
@@ -86,8 +87,7 @@ int main(int argc, char **argv)
 {
 	const struct cmd *cmd;
 
-	/* A closed pipe is reported like any other failed write, never by a signal mid-trim. */
-	signal(SIGPIPE, SIG_IGN);
+	signals_prepare();
 	if (argc < 2)
 		return help_overview(stderr), flmem_code_exit_status(FLMEM_EUSAGE);
 	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {

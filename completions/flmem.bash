@@ -62,7 +62,7 @@ _flmem()
 		option=${COMP_WORDS[COMP_CWORD - 2]}
 	fi
 	if ((COMP_CWORD == 1)); then
-		_flmem_offer "$word" -W "trim env help --help --version"
+		_flmem_offer "$word" -W "trim env start help --help --version"
 		return
 	fi
 	case ${COMP_WORDS[1]} in
@@ -86,9 +86,21 @@ _flmem()
 		--format) _flmem_offer "$word" -W "sh fish csh dotenv systemd docker k8s json" && return ;;
 		esac
 		;;
+	start)
+		options=" --role --parallelism --allocator --jemalloc-library --framework --framework-version --gpu --no-gpu --jemalloc --no-inherit-preload --force --dry-run --json --help"
+		case $option in
+		--role | -r) _flmem_offer "$word" -W "server client trainer" && return ;;
+		--parallelism) _flmem_offer "$word" -W "normal high" && return ;;
+		--allocator | -a) _flmem_offer "$word" -W "glibc jemalloc auto" && return ;;
+		--jemalloc-library) _flmem_files "$word" -f && return ;;
+		--framework | -f) _flmem_offer "$word" -W "nvflare appfl flower" && return ;;
+		--framework-version) return ;;
+		esac
+		_flmem_line " --role -r --parallelism --allocator -a --jemalloc-library --framework -f --framework-version" && return
+		;;
 	help)
 		options=" --help"
-		[[ $word == -* ]] || _flmem_offer "$word" -W "trim env help exit-codes"
+		[[ $word == -* ]] || _flmem_offer "$word" -W "trim env start help exit-codes"
 		;;
 	esac
 	if [[ $word == -* && -n $options ]]; then

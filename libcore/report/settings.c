@@ -13,6 +13,15 @@ static void add_exact(cJSON *object, const char *name, const char *text)
 		flmem_json_add_text(object, name, text);
 }
 
+static void add_word(cJSON *list, const char *word)
+{
+	cJSON *holder = cJSON_CreateObject();
+
+	add_exact(holder, "word", word);
+	cJSON_AddItemToArray(list, cJSON_DetachItemFromObject(holder, "word"));
+	cJSON_Delete(holder);
+}
+
 static void add_setting(cJSON *list, const struct flmem_setting *setting)
 {
 	cJSON *row = cJSON_CreateObject();
@@ -29,9 +38,8 @@ static void add_setting(cJSON *list, const struct flmem_setting *setting)
 		cJSON_AddStringToObject(row, "note", setting->note);
 }
 
-char *flmem_report_settings_json(const struct flmem_settings *settings)
+static void add_settings(cJSON *root, const struct flmem_settings *settings)
 {
-	cJSON *root = flmem_json_report("env");
 	cJSON *environment, *rows, *job, *omitted;
 
 	flmem_json_add_text(root, "role", flmem_role_name(settings->role));
@@ -54,5 +62,34 @@ char *flmem_report_settings_json(const struct flmem_settings *settings)
 			add_setting(rows, setting);
 		}
 	}
+}
+
+char *flmem_report_settings_json(const struct flmem_settings *settings)
+{
+	cJSON *root = flmem_json_report("env");
+
+	add_settings(root, settings);
+	return flmem_json_take(root);
+}
+
+char *flmem_report_start_json(const struct flmem_settings *settings, char *const *argv,
+			      const struct flmem_preload_proof *proof)
+{
+	cJSON *root = flmem_json_report("start");
+	cJSON *words = cJSON_AddArrayToObject(root, "command"), *object;
+
+	for (char *const *a = argv; *a; a++)
+		add_word(words, *a);
+	add_settings(root, settings);
+	if (!proof) {
+		cJSON_AddNullToObject(root, "proof");
+		return flmem_json_take(root);
+	}
+	object = cJSON_AddObjectToObject(root, "proof");
+	flmem_json_add_text(object, "program", proof->program);
+	cJSON_AddBoolToObject(object, "is_shell", proof->is_shell);
+	flmem_json_add_text(object, "library", proof->library);
+	add_exact(object, "said", proof->said);
+	flmem_json_add_u64(object, "took_us", proof->took_us);
 	return flmem_json_take(root);
 }

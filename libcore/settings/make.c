@@ -82,25 +82,35 @@ static bool tunable_wins(const struct circumstances *c, const struct flmem_setti
 	       strstr(tunables, "glibc.malloc.arena_max=");
 }
 
+/* The user's own jemalloc, or the very library that is to be added, when it is listed already. */
+static char *own_library(const struct circumstances *c, const char *user)
+{
+	char *entry = flmem_preload_entry(user, "libjemalloc");
+
+	if (!entry)
+		entry = flmem_preload_entry(user,
+					    flmem_text_basename(c->settings->jemalloc_library));
+	return entry;
+}
+
 static void join_preload(const struct circumstances *c, const char *user,
 			 struct flmem_setting *setting)
 {
-	const char *library = c->settings->jemalloc_library;
+	char *own = user ? own_library(c, user) : NULL;
 
-	if (!user) {
-		setting->value = strdup(library);
-		return;
-	}
-	if (flmem_preload_lists(user, "libjemalloc") ||
-	    flmem_preload_lists(user, flmem_text_basename(library))) {
+	if (own) {
 		setting->origin = FLMEM_SETTING_USER;
 		setting->value = strdup(user);
-	} else {
+		free(c->settings->jemalloc_library);
+		c->settings->jemalloc_library = own;
+	} else if (user) {
 		setting->origin = FLMEM_SETTING_JOINED;
-		if (asprintf(&setting->value, "%s:%s", user, library) < 0)
+		if (asprintf(&setting->value, "%s:%s", user, c->settings->jemalloc_library) < 0)
 			setting->value = NULL;
+	} else {
+		setting->value = strdup(c->settings->jemalloc_library);
 	}
-	if (flmem_preload_lists_other_allocator(user))
+	if (user && flmem_preload_lists_other_allocator(user))
 		setting->note = "it holds another allocator, and the first one serves malloc";
 }
 

@@ -62,8 +62,8 @@ int flmem_preload_check(const char *path, bool must_exist, struct flmem_error *e
 	return 0;
 }
 
-/* True when the file name of an entry starts with one of the prefixes (the list ends in NULL). */
-static bool any_entry(const char *value, const char *const *prefixes)
+/* First entry whose file name starts with one of the prefixes (the list ends in NULL). */
+static const char *find_entry(const char *value, const char *const *prefixes)
 {
 	while (*value) {
 		size_t length = strcspn(value, ": ");
@@ -73,21 +73,22 @@ static bool any_entry(const char *value, const char *const *prefixes)
 
 		for (const char *const *p = prefixes; *p; p++)
 			if (strlen(*p) <= name_length && flmem_text_starts(name, *p))
-				return true;
+				return value;
 		value += length;
 		value += strspn(value, ": ");
 	}
-	return false;
+	return NULL;
 }
 
-bool flmem_preload_lists(const char *value, const char *prefix)
+char *flmem_preload_entry(const char *value, const char *prefix)
 {
 	const char *const prefixes[] = {prefix, NULL};
+	const char *entry = find_entry(value, prefixes);
 
-	return any_entry(value, prefixes);
+	return entry ? strndup(entry, strcspn(entry, ": ")) : NULL;
 }
 
 bool flmem_preload_lists_other_allocator(const char *value)
 {
-	return any_entry(value, other_allocators);
+	return find_entry(value, other_allocators);
 }

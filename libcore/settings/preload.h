@@ -25,8 +25,11 @@ char *flmem_jemalloc_find(void);
  */
 int flmem_preload_check(const char *path, bool must_exist, struct flmem_error *err);
 
-/* True when an entry's file name starts with `prefix` ("libjemalloc"). */
-bool flmem_preload_lists(const char *value, const char *prefix);
+/*
+ * First entry whose file name starts with `prefix` ("libjemalloc"), for the caller to free; NULL
+ * when there is none.
+ */
+char *flmem_preload_entry(const char *value, const char *prefix);
 
 /* True when an entry other than jemalloc is a known allocator, which would serve malloc first. */
 bool flmem_preload_lists_other_allocator(const char *value);

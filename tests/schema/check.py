@@ -85,10 +85,19 @@ def loose(output, check, may_miss):
                 yield "%s is valid without '%s'" % ("/".join(map(str, path)), key)
 
 
-def optional(schema):
+def referred(schemas, command):
+    """The schema and those of other files that it refers to."""
+    yield schemas[command]
+    for _, part in objects(schemas[command]):
+        other = part.get("$ref", "#").split("#")[0].replace(".json", "")
+        if other and other != command:
+            yield schemas[other]
+
+
+def optional(schemas, command):
     """Names of fields that some object of the schema may go without."""
     names = set()
-    for _, part in objects(schema):
+    for _, part in (o for schema in referred(schemas, command) for o in objects(schema)):
         properties = part.get("properties")
         if isinstance(properties, dict) and part.get("type") == "object":
             names |= set(properties) - set(part.get("required", ()))
@@ -103,7 +112,7 @@ def check_output(schemas, command):
                 for e in (error, *(error.context or ()))]
     if not findings:
         findings += ["%s is null without a reason" % p for p in unexplained(output)]
-        findings += loose(output, check, optional(schemas[command]))
+        findings += loose(output, check, optional(schemas, command))
     return findings
 
 

@@ -13,6 +13,7 @@
 #include <flmem/detect.h>
 #include <flmem/error.h>
 #include <flmem/host.h>
+#include <flmem/launch.h>
 #include <flmem/settings.h>
 #include <flmem/trim.h>
 
@@ -20,6 +21,10 @@ FLMEM_API char *flmem_report_host_json(const struct flmem_host_report *host);
 FLMEM_API char *flmem_report_detect_json(const struct flmem_detect_report *report);
 FLMEM_API char *flmem_report_trim_json(const struct flmem_trim_result *results, size_t count);
 FLMEM_API char *flmem_report_settings_json(const struct flmem_settings *settings);
+
+/* What `start` would run; `proof` is NULL when nothing had to be proven. */
+FLMEM_API char *flmem_report_start_json(const struct flmem_settings *settings, char *const *argv,
+					const struct flmem_preload_proof *proof);
 
 /* {"schema": "flmem.<command>/1", "error": {"code", "exit_status", "message"}} */
 FLMEM_API char *flmem_report_error_json(const char *command, const struct flmem_error *error);

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <flmem/launch.h>
+#include <flmem/report.h>
+#include <flmem/settings.h>
+#include <flmem/text.h>
+
+#include "cmd.h"
+#include "role_options.h"
+#include "signals.h"
+
+struct start_options {
+	struct role_options role; /* first, as ROLE_OPTIONS wants it */
+	bool jemalloc;
+	bool no_inherit_preload;
+	bool dry_run;
+	bool json;
+};
+
+static const struct opt options_table[] = {
+	ROLE_OPTIONS,
+	{.name = "jemalloc",
+	 .letter = 'j',
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct start_options, jemalloc),
+	 .help = "preload jemalloc, once a probe has shown that it loads: --allocator=jemalloc"},
+	{.name = "no-inherit-preload",
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct start_options, no_inherit_preload),
+	 .help = "children of the command start without the preloaded jemalloc"},
+	{.name = "force",
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct start_options, role.force),
+	 .help = "replace values that are set already; without it they stand"},
+	{.name = "dry-run",
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct start_options, dry_run),
+	 .help = "prove, and print what would be started, as a shell script"},
+	{.name = "json",
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct start_options, json),
+	 .help = "with --dry-run: print one JSON object"},
+	{0},
+};
+
+/* What is about to be started; all owned. */
+struct start {
+	struct flmem_settings settings;
+	char **environment;
+	struct flmem_preload_proof proof;
+};
+
+static void start_clear(struct start *start)
+{
+	flmem_settings_clear(&start->settings);
+	flmem_launch_environment_free(start->environment);
+	flmem_preload_proof_clear(&start->proof);
+}
+
+static int check_options(struct start_options *o, const struct opt_rest *rest,
+			 struct flmem_error *err)
+{
+	if (o->jemalloc && o->role.allocator && strcmp(o->role.allocator, "jemalloc") != 0)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "--jemalloc and --allocator=%s exclude each other",
+				       o->role.allocator);
+	if (o->jemalloc)
+		o->role.allocator = "jemalloc";
+	if (o->no_inherit_preload && !o->role.allocator)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "--no-inherit-preload goes with --jemalloc");
+	if (o->json && !o->dry_run)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "--json goes with --dry-run; otherwise standard output is "
+				       "the command's own");
+	if (!rest->count)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "no command to start; put it behind --");
+	return 0;
+}
+
+static int prepare(struct start *start, const struct flmem_settings_request *request, bool scrub,
+		   char *const *argv, struct flmem_error *err)
+{
+	int rc = flmem_settings_make(request, &start->settings, err);
+
+	if (!rc)
+		rc = flmem_launch_environment(&start->settings, environ, scrub, &start->environment,
+					      err);
+	if (!rc && start->settings.allocator == FLMEM_ALLOCATOR_JEMALLOC)
+		rc = flmem_launch_prove(&start->settings, argv, start->environment, &start->proof,
+					err);
+	return rc;
+}
+
+/* `auto` goes on with glibc where jemalloc does not load, and says why. */
+static int prepare_any(struct start *start, const struct start_options *o, char *const *argv,
+		       struct flmem_error *err)
+{
+	struct flmem_settings_request request;
+	char shown[FLMEM_ERROR_MESSAGE_MAX];
+	int rc = role_request(&o->role, &request, err);
+
+	if (!rc)
+		rc = prepare(start, &request, o->no_inherit_preload, argv, err);
+	if ((rc != FLMEM_EUNSUPPORTED && rc != FLMEM_EPERM) ||
+	    request.allocator != FLMEM_SETTINGS_ALLOCATOR_AUTO)
+		return rc;
+	fprintf(stderr, "flmem start: goes on with glibc: %s\n",
+		flmem_text_escape(err->message, shown, sizeof(shown)));
+	start_clear(start);
+	*start = (struct start){0};
+	request.allocator = FLMEM_SETTINGS_ALLOCATOR_GLIBC;
+	return prepare(start, &request, false, argv, err);
+}
+
+/* A Python "shim" is such a script: then the proof is not about Python. */
+static void note_shell(const struct flmem_preload_proof *proof)
+{
+	char shown[256];
+
+	if (proof->program && proof->is_shell)
+		fprintf(stderr,
+			"flmem start: the command is a script; jemalloc is proven for its shell, "
+			"%s, and inherited by what it starts\n",
+			flmem_text_escape(proof->program, shown, sizeof(shown)));
+}
+
+static int print_dry_run(const struct start *start, bool json, char *const *argv,
+			 struct flmem_error *err)
+{
+	char *text = NULL;
+	int rc = 0;
+
+	if (json) {
+		text = flmem_report_start_json(&start->settings, argv,
+					       start->proof.program ? &start->proof : NULL);
+		rc = text ? 0 : flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	} else {
+		if (start->proof.program)
+			printf("# proven: jemalloc serves malloc in %s\n", start->proof.program);
+		rc = flmem_launch_script(&start->settings, argv, false, &text, err);
+	}
+	if (!rc)
+		fputs(text, stdout);
+	free(text);
+	return rc;
+}
+
+static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest)
+{
+	struct start_options *o = options;
+	struct flmem_error err = {0};
+	struct start start = {0};
+	int rc = check_options(o, rest, &err);
+
+	if (!rc)
+		rc = prepare_any(&start, o, rest->values, &err);
+	if (!rc)
+		note_shell(&start.proof);
+	if (!rc && o->dry_run) {
+		rc = print_dry_run(&start, o->json, rest->values, &err);
+	} else if (!rc) {
+		signals_restore();
+		rc = flmem_launch_exec(rest->values, start.environment, &err);
+	}
+	start_clear(&start);
+	return rc ? cmd_fail(cmd, o->json, &err) : 0;
+}
+
+static const char *const examples[] = {
+	"flmem start --role client -- python3 client.py",
+	"a client with 2 arenas",
+	"flmem start --role server --jemalloc -- python3 -u -m my.server",
+	"a server on jemalloc, or an error that says why it does not load",
+	"flmem start --role trainer --allocator auto -- ./train.sh",
+	"jemalloc where it loads, else glibc",
+	"flmem start --role server --jemalloc --dry-run -- python3 server.py",
+	"only the proof, and what would be started",
+	NULL,
+};
+
+const struct cmd cmd_start = {
+	.name = "start",
+	.summary = "runs a command with the settings of its role, and proves them",
+	.arguments = "[--] command [arguments]",
+	.description =
+		"Sets the environment of the role and becomes the command: same process id, "
+		"signals and exit status. With jemalloc it first proves in a probe child, which "
+		"is held before its main() and killed there, that the library serves malloc in "
+		"this very program. The exit status is the command's; 127 when there is no such "
+		"command, 126 when it cannot be executed.",
+	.examples = examples,
+	.options = options_table,
+	.options_size = sizeof(struct start_options),
+	.takes_command = true,
+	.run = run,
+};

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <flmem/launch.h>
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "proc/command.h"
+#include "settings/preload.h"
+#include "settings/quote.h"
+
+#define SCRUBBER "flmem/libflmem_scrub.so"
+
+/* Directory of libflmem itself, so that an installation can be moved; "" when it cannot be told. */
+static void own_directory(char *out, size_t size)
+{
+	const char *slash;
+	Dl_info info;
+
+	out[0] = '\0';
+	if (!dladdr((const void *)(uintptr_t)flmem_launch_environment, &info) || !info.dli_fname)
+		return;
+	slash = strrchr(info.dli_fname, '/');
+	if (slash && info.dli_fname[0] == '/')
+		snprintf(out, size, "%.*s", (int)(slash - info.dli_fname), info.dli_fname);
+}
+
+static int find_scrubber(char *out, size_t size, struct flmem_error *err)
+{
+	char own[4096];
+	const char *const directories[] = {own, FLMEM_LIBDIR};
+
+	own_directory(own, sizeof(own));
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(directories); i++) {
+		snprintf(out, size, "%s/" SCRUBBER, directories[i]);
+		if (directories[i][0] && access(out, R_OK) == 0)
+			return flmem_preload_check(out, true, err);
+	}
+	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+			       "%s/" SCRUBBER
+			       " is missing; without it children inherit the preload",
+			       FLMEM_LIBDIR);
+}
+
+/* The user's entries without the library, then the library, then the scrubber: see preload/. */
+static char *scrubbed_preload(const char *value, const char *library, const char *scrubber)
+{
+	FLMEM_AUTO_BUF struct flmem_buf list = FLMEM_BUF_INIT;
+
+	while (*value) {
+		size_t length = strcspn(value, ": ");
+
+		if (length && (length != strlen(library) || strncmp(value, library, length) != 0)) {
+			flmem_buf_append(&list, value, length);
+			flmem_buf_putc(&list, ':');
+		}
+		value += length;
+		value += strspn(value, ": ");
+	}
+	flmem_buf_printf(&list, "%s:%s", library, scrubber);
+	return flmem_buf_take(&list);
+}
+
+/* "NAME=value" of a setting, or NULL when memory is out. */
+static char *assignment(const struct flmem_settings *settings, const struct flmem_setting *setting,
+			const char *scrubber)
+{
+	FLMEM_AUTO_FREE char *list = NULL;
+	const char *value = setting->value;
+	char *pair;
+
+	if (scrubber && strcmp(setting->name, "LD_PRELOAD") == 0) {
+		list = scrubbed_preload(value, settings->jemalloc_library, scrubber);
+		value = list;
+	}
+	if (!value || asprintf(&pair, "%s=%s", setting->name, value) < 0)
+		return NULL;
+	return pair;
+}
+
+static bool names(const char *pair, const char *name)
+{
+	size_t length = strlen(name);
+
+	return strncmp(pair, name, length) == 0 && pair[length] == '=';
+}
+
+/* Replaces every entry of that name (a hostile environment has several) or appends it. */
+static bool put(char **environment, char *pair, const char *name)
+{
+	char **kept = environment;
+
+	if (!pair)
+		return false;
+	for (char **e = environment; *e; e++) {
+		if (names(*e, name))
+			free(*e);
+		else
+			*kept++ = *e;
+	}
+	*kept++ = pair;
+	*kept = NULL;
+	return true;
+}
+
+static char **copy_environment(char *const *environment, size_t extra)
+{
+	size_t count = 0;
+	char **copy;
+
+	while (environment && environment[count])
+		count++;
+	copy = calloc(count + extra + 1, sizeof(*copy));
+	for (size_t i = 0; copy && i < count; i++) {
+		copy[i] = strdup(environment[i]);
+		if (!copy[i]) {
+			flmem_launch_environment_free(copy);
+			return NULL;
+		}
+	}
+	return copy;
+}
+
+static bool is_variable(const struct flmem_setting *setting)
+{
+	return !setting->where && setting->origin != FLMEM_SETTING_OMITTED;
+}
+
+int flmem_launch_environment(const struct flmem_settings *settings, char *const *environment,
+			     bool scrub_preload, char ***ret_environment, struct flmem_error *err)
+{
+	bool scrub = scrub_preload && settings->jemalloc_library;
+	char scrubber[4096 + sizeof(SCRUBBER)];
+	char **made;
+	int rc = scrub ? find_scrubber(scrubber, sizeof(scrubber), err) : 0;
+
+	if (rc)
+		return rc;
+	made = copy_environment(environment, settings->count);
+	for (size_t i = 0; made && i < settings->count; i++) {
+		const struct flmem_setting *s = &settings->rows[i];
+
+		if (is_variable(s) &&
+		    !put(made, assignment(settings, s, scrub ? scrubber : NULL), s->name)) {
+			flmem_launch_environment_free(made);
+			made = NULL;
+		}
+	}
+	if (!made)
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot hold the environment");
+	*ret_environment = made;
+	return 0;
+}
+
+void flmem_launch_environment_free(char **environment)
+{
+	for (char **e = environment; e && *e; e++)
+		free(*e);
+	free(environment);
+}
+
+int flmem_launch_exec(char *const *argv, char *const *environment, struct flmem_error *err)
+{
+	execvpe(argv[0], argv, environment);
+	return flmem_command_error(argv[0], errno, err);
+}
+
+int flmem_launch_script(const struct flmem_settings *settings, char *const *argv, bool explain,
+			char **ret_text, struct flmem_error *err)
+{
+	FLMEM_AUTO_BUF struct flmem_buf script = FLMEM_BUF_INIT;
+	FLMEM_AUTO_FREE char *assignments = NULL;
+	char *text;
+	int rc = flmem_settings_print(settings, FLMEM_SETTINGS_FORMAT_SH, explain, &assignments,
+				      err);
+
+	if (rc)
+		return rc;
+	flmem_buf_puts(&script, assignments);
+	flmem_buf_puts(&script, "exec");
+	for (char *const *a = argv; *a; a++) {
+		flmem_buf_putc(&script, ' ');
+		flmem_quote_sh(&script, *a);
+	}
+	flmem_buf_putc(&script, '\n');
+	text = flmem_buf_take(&script);
+	if (!text)
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot write the script");
+	*ret_text = text;
+	return 0;
+}
