@@ -6,7 +6,7 @@ static const char *const actions[] = {
 	[OPT_COMPLETE_NONE] = " ",
 	[OPT_COMPLETE_FILE] = "_files",
 	[OPT_COMPLETE_DIRECTORY] = "_files -/",
-	[OPT_COMPLETE_PID] = "_pids",
+	[OPT_COMPLETE_PID] = "_flmem_pids",
 	[OPT_COMPLETE_COMMAND] = "_command_names -e",
 	[OPT_COMPLETE_TOPIC] = "_flmem_topics",
 };
@@ -73,8 +73,20 @@ static void print_command(const struct cmd *cmd, FILE *out)
 	fputs("\n}\n\n", out);
 }
 
+/* zsh's own _pids offers only what runs on the same terminal. */
+static const char pids[] = "_flmem_pids() {\n"
+			   "	local pid name\n"
+			   "	local -a processes\n"
+			   "	for pid in /proc/<->(N:t); do\n"
+			   "		read -r name 2>/dev/null </proc/$pid/comm && "
+			   "processes+=(\"$pid:$name\")\n"
+			   "	done\n"
+			   "	_describe -t processes process processes\n"
+			   "}\n\n";
+
 static void print_commands(FILE *out)
 {
+	fputs(pids, out);
 	fputs("_flmem_commands() {\n	local -a commands=(\n", out);
 	for (const struct cmd *const *c = cmd_table; *c; c++) {
 		fprintf(out, "		'%s:", (*c)->name);

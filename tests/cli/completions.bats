@@ -120,3 +120,14 @@ has_no_word() {
 	in_zsh 'flmem env --jemalloc-library /etc/hos'
 	has_word hosts
 }
+
+@test "the shells offer pids where a pid is meant" {
+	in_bash flmem trim --pid ''
+	has_word "$$"
+	in_bash flmem trim -p ''
+	has_word "$$"
+	in_fish 'flmem trim --pid '
+	has_word "$$"
+	in_zsh 'flmem trim --pid '
+	has_word "$$"
+}
