@@ -50,6 +50,21 @@ setup_file() {
 	assert_output '^[0-9.]+ 4$'
 }
 
+@test "the Python module finds the installed library by itself" {
+	requires /usr/bin/python3
+	local module
+	module=$(find "$ROOT" -path '*/flmem/__init__.py')
+	[ -n "$module" ]
+	run_command env -u FLMEM_LIBRARY -u LD_LIBRARY_PATH \
+		"PYTHONPATH=$(dirname "$(dirname "$module")")" /usr/bin/python3 -B -c '
+import flmem
+print(flmem.__file__, flmem.get_allocator_type())
+flmem.cleanup_memory()'
+	assert_status 0
+	assert_output "^$module glibc\$"
+	[ -z "$stderr" ]
+}
+
 @test "the library shows only its public names" {
 	run_command bash -c "nm -D --defined-only '$LIBRARIES/libflmem.so.0' | awk '{ print \$3 }'"
 	assert_status 0

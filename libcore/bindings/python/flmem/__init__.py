@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory clean-up of the calling process, under the names and signatures of NVFlare.
+
+``from flmem import cleanup_memory`` takes the place of
+``from nvflare.fuel.utils.memory_utils import cleanup_memory``; so do ``get_allocator_type`` and
+``try_malloc_trim``. The work on the allocator is done by libflmem, which differs from NVFlare's own
+functions in two ways: the allocator is the one that malloc reaches, whatever else is loaded, and
+jemalloc, tcmalloc and mimalloc are asked to give memory back instead of being left to themselves.
+
+Nothing here raises because libflmem is missing: that is logged once, by the logger "flmem", and the
+functions do what they can without it.
+"""
+
+import gc
+import logging
+import sys
+from typing import Optional
+
+from . import _library
+
+__all__ = ["allocator_name", "cleanup_memory", "get_allocator_type", "try_malloc_trim"]
+
+_logger = logging.getLogger("flmem")
+
+
+def allocator_name() -> str:
+    """Name the allocator that malloc of this process reaches.
+
+    Returns:
+        "glibc", "jemalloc", "tcmalloc", "mimalloc" or another of the names that ``flmem detect``
+        prints; "unknown" when it could not be told or libflmem is not there. The answer is looked
+        up once and remembered.
+    """
+    library = _library.load()
+    if library is None:
+        return "unknown"
+    name = library.flmem_allocator_name(library.flmem_get_allocator_type())
+    return name.decode("ascii") if name else "unknown"
+
+
+def get_allocator_type() -> str:
+    """Tell which of the allocators that NVFlare knows is in use.
+
+    Returns:
+        "glibc", "jemalloc" or "unknown". NVFlare's contract has these three values, and programs
+        branch on them, so every other allocator is "unknown" here: in particular tcmalloc and
+        mimalloc are not "glibc", for malloc_trim does nothing for them. ``allocator_name`` tells
+        them apart.
+    """
+    name = allocator_name()
+    return name if name in ("glibc", "jemalloc") else "unknown"
+
+
+def try_malloc_trim() -> Optional[int]:
+    """Call glibc's malloc_trim(0).
+
+    Returns:
+        1 if memory was given back, 0 if there was none to give, None if malloc of this process is
+        not glibc's or libflmem is not there.
+    """
+    library = _library.load()
+    if library is None:
+        return None
+    released = library.flmem_try_malloc_trim()
+    return released if released >= 0 else None
+
+
+def cleanup_memory(cuda_empty_cache: bool = False) -> None:
+    """Give memory that is no longer used back to the system.
+
+    Runs Python's garbage collector, then asks the allocator to release what it only retains
+    (glibc: malloc_trim; jemalloc: this thread's cache is flushed and all arenas are purged;
+    tcmalloc and mimalloc: their own release calls).
+
+    Args:
+        cuda_empty_cache: also empty PyTorch's CUDA cache. Does nothing in a process that has not
+            imported torch or not started CUDA: it has no such cache, and finding out otherwise
+            would take more memory than it frees.
+    """
+    gc.collect()
+    _release_heap()
+    if cuda_empty_cache:
+        _empty_cuda_cache()
+
+
+def _release_heap() -> None:
+    library = _library.load()
+    if library is None:
+        return
+    error = _library.Error()
+    if library.flmem_cleanup_memory(_library.byref(error)) != 0:
+        _logger.debug("the allocator gave nothing back: %s", error.text())
+
+
+def _empty_cuda_cache() -> None:
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return
+    try:
+        if torch.cuda.is_available() and torch.cuda.is_initialized():
+            torch.cuda.empty_cache()
+    except Exception as problem:  # pylint: disable=broad-except; a clean-up never ends a job
+        _logger.warning("the CUDA cache was not emptied: %s", problem)

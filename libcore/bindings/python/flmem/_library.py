@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds and loads libflmem, once per process."""
+
+import ctypes
+import logging
+import os
+import threading
+from ctypes import byref
+from typing import Iterator, List, Optional
+
+__all__ = ["Error", "byref", "load"]
+
+_NAME = "libflmem.so.0"
+_MESSAGE_MAX = 512  # FLMEM_ERROR_MESSAGE_MAX of flmem/error.h
+
+_logger = logging.getLogger("flmem")
+_lock = threading.Lock()
+_library: Optional[ctypes.CDLL] = None
+_tried = False
+
+
+class Error(ctypes.Structure):
+    """struct flmem_error of flmem/error.h."""
+
+    _fields_ = [
+        ("code", ctypes.c_int),
+        ("sys_errno", ctypes.c_int),
+        ("message", ctypes.c_char * _MESSAGE_MAX),
+    ]
+
+    def text(self) -> str:
+        """The message as text."""
+        return self.message.decode("utf-8", "backslashreplace")
+
+
+def _candidates() -> Iterator[str]:
+    """Names for dlopen, best first.
+
+    FLMEM_LIBRARY is an order: when it is set nothing else is tried. _install.py is written by
+    ``make install`` and says where the library went; a source tree has its release build.
+    """
+    chosen = os.environ.get("FLMEM_LIBRARY")
+    if chosen:
+        yield chosen
+        return
+    here = os.path.dirname(os.path.abspath(__file__))
+    try:
+        from ._install import LIBRARY_DIRECTORY
+    except ImportError:
+        tree = os.path.normpath(os.path.join(here, "..", "..", "..", ".."))
+        near = os.path.join(tree, "build", "release", "libcore", _NAME)
+    else:
+        near = os.path.normpath(os.path.join(here, LIBRARY_DIRECTORY, _NAME))
+    if os.path.exists(near):
+        yield near
+    yield _NAME
+
+
+def _declare(library: ctypes.CDLL) -> None:
+    library.flmem_get_allocator_type.argtypes = []
+    library.flmem_get_allocator_type.restype = ctypes.c_int
+    library.flmem_allocator_name.argtypes = [ctypes.c_int]
+    library.flmem_allocator_name.restype = ctypes.c_char_p
+    library.flmem_try_malloc_trim.argtypes = []
+    library.flmem_try_malloc_trim.restype = ctypes.c_int
+    library.flmem_cleanup_memory.argtypes = [ctypes.POINTER(Error)]
+    library.flmem_cleanup_memory.restype = ctypes.c_int
+
+
+def _open() -> Optional[ctypes.CDLL]:
+    problems: List[str] = []
+    for name in _candidates():
+        try:
+            library = ctypes.CDLL(name)
+            _declare(library)
+            return library
+        except (OSError, AttributeError) as problem:
+            problems.append(str(problem))
+    _logger.warning(
+        "%s is not there, so the allocator is left alone; install flmem or set FLMEM_LIBRARY (%s)",
+        _NAME,
+        "; ".join(problems),
+    )
+    return None
+
+
+def load() -> Optional[ctypes.CDLL]:
+    """The library, or None when it cannot be loaded, which is logged at the first call only."""
+    global _library, _tried  # pylint: disable=global-statement
+    if not _tried:
+        with _lock:
+            if not _tried:
+                _library = _open()
+                _tried = True
+    return _library

@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python module against the built library, with each allocator that is installed here."""
+import inspect
+import json
+import logging
+import os
+import re
+import subprocess
+import sys
+import threading
+import types
+import typing
+import unittest
+from unittest import mock
+
+import flmem
+from flmem import _library
+
+# The contract: nvflare.fuel.utils.memory_utils of NVFlare 2.7, as its documentation has it.
+NVFLARE_SIGNATURES = {
+    "cleanup_memory": "(cuda_empty_cache: bool = False) -> None",
+    "get_allocator_type": "() -> str",
+    "try_malloc_trim": "() -> Optional[int]",
+}
+
+LIBRARIES = "/usr/lib/%s-linux-gnu/" % os.uname().machine
+PRELOADS = {
+    "jemalloc": LIBRARIES + "libjemalloc.so.2",
+    "tcmalloc": LIBRARIES + "libtcmalloc_minimal.so.4",
+    "tcmalloc, full": LIBRARIES + "libtcmalloc.so.4",
+    "mimalloc": LIBRARIES + "libmimalloc.so.2",
+}
+
+# Blocks of tensor size and small ones through malloc itself, every other one freed last, so that the
+# allocator keeps pages it could give back.
+WORKLOAD = """
+import ctypes, json, os, sys
+import flmem
+
+def rss():
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+libc.malloc.argtypes = [ctypes.c_size_t]
+libc.free.argtypes = [ctypes.c_void_p]
+libc.memset.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t]
+
+def churn():
+    blocks = []
+    for i in range(20000):
+        size = 6000 + (i % 7) * 1500
+        block = libc.malloc(size)
+        libc.memset(block, 1, size)
+        blocks.append(block)
+    last = blocks.pop()
+    for block in blocks:
+        libc.free(block)
+    return last
+
+churn()
+before = rss()
+answer = {"name": flmem.allocator_name(), "type": flmem.get_allocator_type(), "before": before}
+if "trim" in sys.argv:
+    answer["trim"] = flmem.try_malloc_trim()
+else:
+    answer["result"] = flmem.cleanup_memory()
+answer["after"] = rss()
+print(json.dumps(answer))
+"""
+
+
+def run(code, *arguments, preload=None, **environment):
+    """Runs code in a fresh interpreter of the same version; returns the finished process."""
+    env = dict(os.environ, **environment)
+    # An allocator that gives memory back by itself meanwhile would blur what is measured.
+    env["MALLOC_CONF"] = "dirty_decay_ms:-1,muzzy_decay_ms:-1"
+    env["MALLOC_TRIM_THRESHOLD_"] = str(1 << 40)
+    env["MALLOC_MMAP_THRESHOLD_"] = str(1 << 25)
+    env["MIMALLOC_PAGE_RESET"] = "0"
+    if preload:
+        env["LD_PRELOAD"] = preload
+    return subprocess.run([sys.executable, "-B", "-c", code, *arguments], env=env, timeout=120,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+
+
+def answer_of(test, *arguments, **options):
+    done = run(WORKLOAD, *arguments, **options)
+    test.assertEqual(done.returncode, 0, done.stderr)
+    return json.loads(done.stdout)
+
+
+class Contract(unittest.TestCase):
+    def test_signatures_are_those_of_nvflare(self):
+        for name, expected in NVFLARE_SIGNATURES.items():
+            signature = str(inspect.signature(getattr(flmem, name)))
+            # Python 3.14 prints Optional[int] as the union that it is.
+            signature = re.sub(r"typing\.|Union\[int, None\]|int \| None",
+                               lambda m: "" if m.group() == "typing." else "Optional[int]",
+                               signature)
+            signature = signature.replace("Union[int, NoneType]", "Optional[int]")
+            self.assertEqual(signature, expected)
+            self.assertIn(name, flmem.__all__)
+
+    def test_annotations_resolve(self):
+        hints = typing.get_type_hints(flmem.try_malloc_trim)
+        self.assertEqual(hints, {"return": typing.Optional[int]})
+
+    def test_every_function_is_documented(self):
+        for name in flmem.__all__:
+            self.assertTrue(inspect.getdoc(getattr(flmem, name)))
+
+    def test_versions_agree(self):
+        source = os.environ["FLMEM_SOURCE"]
+        with open(os.path.join(source, "libcore/bindings/python/pyproject.toml")) as project:
+            self.assertIn('version = "%s"' % os.environ["FLMEM_VERSION"], project.read())
+
+    def test_the_error_has_the_size_that_the_header_says(self):
+        header = os.path.join(os.environ["FLMEM_SOURCE"], "libcore/include/flmem/error.h")
+        with open(header) as text:
+            size = re.search(r"#define FLMEM_ERROR_MESSAGE_MAX (\d+)", text.read()).group(1)
+        self.assertEqual(_library._MESSAGE_MAX, int(size))
+
+
+class Allocators(unittest.TestCase):
+    def check_release(self, answer):
+        """Of some 200 MB that were freed, most went back."""
+        self.assertGreater(answer["before"], 150 << 20, answer)
+        self.assertLess(answer["after"], answer["before"] - (100 << 20), answer)
+
+    def test_glibc(self):
+        answer = answer_of(self)
+        self.assertEqual((answer["name"], answer["type"]), ("glibc", "glibc"))
+        self.assertIsNone(answer["result"])
+        self.check_release(answer)
+
+    def test_glibc_trim_says_whether_memory_went_back(self):
+        answer = answer_of(self, "trim")
+        self.assertEqual(answer["trim"], 1)
+        self.check_release(answer)
+
+    def test_preloaded(self):
+        for label, path in PRELOADS.items():
+            with self.subTest(label):
+                if not os.path.exists(path):
+                    self.skipTest("%s is not installed" % path)
+                name = label.split(",")[0]
+                answer = answer_of(self, preload=path)
+                self.assertEqual(answer["name"], name)
+                self.assertEqual(answer["type"], name if name == "jemalloc" else "unknown")
+
+    def test_malloc_trim_is_not_called_for_others(self):
+        for label, path in PRELOADS.items():
+            with self.subTest(label):
+                if not os.path.exists(path):
+                    self.skipTest("%s is not installed" % path)
+                answer = answer_of(self, "trim", preload=path)
+                self.assertIsNone(answer["trim"])
+
+    def test_many_threads_at_once(self):
+        names = []
+        threads = [threading.Thread(target=lambda: (names.append(flmem.get_allocator_type()),
+                                                    flmem.cleanup_memory()))
+                   for _ in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(set(names), {"glibc"})
+
+
+class Collection(unittest.TestCase):
+    def test_garbage_is_collected_first(self):
+        class Node:
+            alive = 0
+
+            def __init__(self):
+                Node.alive += 1
+                self.me = self
+
+            def __del__(self):
+                Node.alive -= 1
+
+        for _ in range(10):
+            Node()
+        order = []
+        with mock.patch.object(flmem.gc, "collect", wraps=flmem.gc.collect) as collect, \
+                mock.patch.object(flmem, "_release_heap") as release:
+            collect.side_effect = lambda: order.append("collect") or mock.DEFAULT
+            release.side_effect = lambda: order.append("release")
+            flmem.cleanup_memory()
+        self.assertEqual(order, ["collect", "release"])
+        self.assertEqual(Node.alive, 0)
+
+
+class Cuda(unittest.TestCase):
+    def torch(self, available=True, initialized=True, empty=None):
+        cuda = types.SimpleNamespace(
+            is_available=lambda: available,
+            is_initialized=lambda: initialized,
+            empty_cache=empty or mock.Mock(),
+        )
+        return types.SimpleNamespace(cuda=cuda)
+
+    def calls(self, torch, *arguments):
+        with mock.patch.dict(sys.modules, {"torch": torch}):
+            flmem.cleanup_memory(*arguments)
+        return torch.cuda.empty_cache.call_count
+
+    def test_only_when_asked(self):
+        self.assertEqual(self.calls(self.torch()), 0)
+        self.assertEqual(self.calls(self.torch(), True), 1)
+
+    def test_only_with_a_started_cuda(self):
+        self.assertEqual(self.calls(self.torch(available=False), True), 0)
+        self.assertEqual(self.calls(self.torch(initialized=False), True), 0)
+
+    def test_torch_is_not_imported_for_it(self):
+        if "torch" in sys.modules:
+            self.skipTest("torch is loaded already")
+        flmem.cleanup_memory(cuda_empty_cache=True)
+        self.assertNotIn("torch", sys.modules)
+
+    def test_a_failing_torch_is_logged(self):
+        torch = self.torch(empty=mock.Mock(side_effect=RuntimeError("CUDA error: lost")))
+        with self.assertLogs("flmem", logging.WARNING) as logs:
+            self.calls(torch, True)
+        self.assertIn("CUDA error: lost", logs.output[0])
+
+    def test_the_real_torch(self):
+        done = run("import torch, flmem; flmem.cleanup_memory(cuda_empty_cache=True); print('ok')")
+        if "No module named 'torch'" in done.stderr:
+            self.skipTest("no torch for this Python")
+        self.assertEqual(done.stdout, "ok\n", done.stderr)
+
+
+class Library(unittest.TestCase):
+    CALLS = ("import flmem; print(flmem.get_allocator_type(), flmem.try_malloc_trim(), "
+             "flmem.cleanup_memory(True), flmem.allocator_name())")
+
+    def test_missing_is_logged_once_and_harmless(self):
+        done = run(self.CALLS, FLMEM_LIBRARY="/nonexistent/libflmem.so.0")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout, "unknown None None unknown\n")
+        self.assertEqual(done.stderr.count("libflmem.so.0 is not there"), 1, done.stderr)
+        self.assertIn("/nonexistent/libflmem.so.0", done.stderr)
+
+    def test_another_library_is_refused(self):
+        done = run(self.CALLS, FLMEM_LIBRARY="libc.so.6")
+        self.assertEqual(done.stdout, "unknown None None unknown\n", done.stderr)
+        self.assertIn("flmem_get_allocator_type", done.stderr)
+
+    def test_the_loader_finds_it(self):
+        directory = os.path.dirname(os.environ["FLMEM_LIBRARY"])
+        done = run("import os; del os.environ['FLMEM_LIBRARY']\n"
+                   "import sys; sys.modules['flmem._install'] = None\n" + self.CALLS,
+                   LD_LIBRARY_PATH=directory)
+        self.assertEqual(done.stdout.split()[0], "glibc", done.stderr)
+
+    def test_the_place_of_an_installation_is_used(self):
+        directory, name = os.path.split(os.environ["FLMEM_LIBRARY"])
+        done = run("import os; del os.environ['FLMEM_LIBRARY']\n"
+                   "import sys, types; here = types.ModuleType('flmem._install')\n"
+                   "here.LIBRARY_DIRECTORY = %r; sys.modules['flmem._install'] = here\n"
+                   "import flmem._library as l; print(next(l._candidates()))" % directory)
+        self.assertEqual(done.stdout.strip(), os.path.join(directory, name), done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
