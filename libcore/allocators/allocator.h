@@ -36,9 +36,10 @@ struct flmem_allocator {
 
 struct flmem_allocator_ops {
 	enum flmem_allocator_kind kind;
+	/* What the names of its own libraries have in them; any other file has it linked in. */
+	const char *files[3];
 	/*
-	 * Looks whether `module` holds this allocator; fills everything but ops, module and
-	 * serves_malloc. Must not be fooled by names that others export too.
+	 * Looks whether `module` holds this allocator; fills version, prefix and evidence. Must not be fooled by names that others export too.
 	 */
 	bool (*probe)(const struct flmem_view *view, const struct flmem_module *module,
 		      struct flmem_allocator *ret_found);
@@ -73,7 +74,7 @@ struct flmem_allocator_list {
 };
 
 /*
- * Finds every allocator of the process and marks the one that plain malloc reaches, decided by
+ * Finds the allocators of the process and marks the one that plain malloc reaches, decided by
  * symbol lookup order and confirmed by a GOT slot, not by what is mapped.
  */
 void flmem_allocators_find(const struct flmem_view *view, struct flmem_allocator_list *ret_list);

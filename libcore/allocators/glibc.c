@@ -19,7 +19,7 @@
 static bool probe(const struct flmem_view *view, const struct flmem_module *module,
 		  struct flmem_allocator *ret_found)
 {
-	struct flmem_allocator found = {.linkage = FLMEM_LINKAGE_SHARED, .prefix = ""};
+	struct flmem_allocator found = {.prefix = ""};
 
 	(void)view;
 	if (flmem_probe_exports(module, "gnu_get_libc_version") &&
@@ -32,7 +32,6 @@ static bool probe(const struct flmem_view *view, const struct flmem_module *modu
 	}
 	if (!flmem_probe_is_static(module))
 		return false;
-	found.linkage = FLMEM_LINKAGE_STATIC;
 	if (flmem_probe_defines(module, "_int_malloc") &&
 	    flmem_probe_defines(module, "__libc_malloc")) {
 		found.evidence = "the program defines _int_malloc";
@@ -98,6 +97,7 @@ static void guard_all(const struct flmem_view *view, const struct flmem_allocato
 
 const struct flmem_allocator_ops flmem_allocator_glibc = {
 	.kind = FLMEM_ALLOCATOR_GLIBC,
+	.files = {"libc.so", "libc-2."},
 	.probe = probe,
 	.plan_trim = plan_trim,
 	.guard = guard_all,

@@ -67,7 +67,6 @@ static bool probe(const struct flmem_view *view, const struct flmem_module *modu
 		  struct flmem_allocator *ret_found)
 {
 	struct flmem_allocator found = {
-		.linkage = FLMEM_LINKAGE_STATIC,
 		.evidence = "it holds Go's build information",
 	};
 	struct flmem_image *image = flmem_module_image(module, NULL);

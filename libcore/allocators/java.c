@@ -59,7 +59,6 @@ static bool probe(const struct flmem_view *view, const struct flmem_module *modu
 		  struct flmem_allocator *ret_found)
 {
 	struct flmem_allocator found = {
-		.linkage = FLMEM_LINKAGE_SHARED,
 		.evidence = "libjvm.so exports JNI_CreateJavaVM; the Java heap lies in it",
 	};
 
@@ -73,6 +72,7 @@ static bool probe(const struct flmem_view *view, const struct flmem_module *modu
 
 const struct flmem_allocator_ops flmem_allocator_java = {
 	.kind = FLMEM_ALLOCATOR_JAVA,
+	.files = {"libjvm"},
 	.probe = probe,
 	.instead = "the Java heap is given back by the JVM itself: jcmd PID GC.run, and for its "
 		   "native memory jcmd PID System.trim_native_heap (JDK 18 or newer)",

@@ -112,7 +112,7 @@ static const char *prefix_by_variable(const struct flmem_module *module)
 static bool probe(const struct flmem_view *view, const struct flmem_module *module,
 		  struct flmem_allocator *ret_found)
 {
-	struct flmem_allocator found = {.linkage = flmem_probe_linkage(module, "libjemalloc")};
+	struct flmem_allocator found = {0};
 
 	(void)view;
 	if (flmem_probe_is_deep(module) && !(flmem_probe_markers(module) & FLMEM_MARKER_JEMALLOC))
@@ -136,5 +136,6 @@ static bool probe(const struct flmem_view *view, const struct flmem_module *modu
 
 const struct flmem_allocator_ops flmem_allocator_jemalloc = {
 	.kind = FLMEM_ALLOCATOR_JEMALLOC,
+	.files = {"jemalloc"},
 	.probe = probe,
 };

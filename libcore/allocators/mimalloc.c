@@ -65,7 +65,7 @@ static void read_version(const struct flmem_module *module, struct flmem_allocat
 static bool probe(const struct flmem_view *view, const struct flmem_module *module,
 		  struct flmem_allocator *ret_found)
 {
-	struct flmem_allocator found = {.linkage = flmem_probe_linkage(module, "libmimalloc")};
+	struct flmem_allocator found = {0};
 
 	(void)view;
 	if (flmem_probe_defines(module, "mi_malloc") && flmem_probe_defines(module, "mi_collect")) {
@@ -83,5 +83,6 @@ static bool probe(const struct flmem_view *view, const struct flmem_module *modu
 
 const struct flmem_allocator_ops flmem_allocator_mimalloc = {
 	.kind = FLMEM_ALLOCATOR_MIMALLOC,
+	.files = {"mimalloc"},
 	.probe = probe,
 };

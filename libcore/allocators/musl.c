@@ -11,7 +11,6 @@ static bool probe_shared(const struct flmem_module *module, struct flmem_allocat
 	    !flmem_probe_has_marker(module, FLMEM_MARKER_INDEX_MUSL))
 		return false;
 	flmem_libc_musl_version(flmem_module_image(module, NULL), found->version);
-	found->linkage = FLMEM_LINKAGE_SHARED;
 	found->evidence = "musl: its libc exports malloc";
 	if (flmem_probe_has_marker(module, FLMEM_MARKER_INDEX_MUSL_NG))
 		found->evidence = "musl with mallocng: its libc holds its size classes";
@@ -35,7 +34,6 @@ static bool probe_static(const struct flmem_module *module, struct flmem_allocat
 		found->evidence = "musl: the program defines __libc_malloc_impl";
 	else
 		return false;
-	found->linkage = FLMEM_LINKAGE_STATIC;
 	if (!named)
 		found->prefix = NULL;
 	return true;
@@ -55,6 +53,7 @@ static bool probe(const struct flmem_view *view, const struct flmem_module *modu
 
 const struct flmem_allocator_ops flmem_allocator_musl = {
 	.kind = FLMEM_ALLOCATOR_MUSL,
+	.files = {"ld-musl", "libc.musl", "libc.so"},
 	.probe = probe,
 	.instead = "musl has no call that gives memory back; mallocng unmaps groups that are "
 		   "wholly free by itself. Preload jemalloc or mimalloc built for musl, or restart",

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "base/text.h"
-
 #define MARKER_MAX 64U
 
 static const struct {
@@ -103,13 +101,6 @@ bool flmem_probe_is_static(const struct flmem_module *module)
 	const struct flmem_image *image = flmem_module_image(module, NULL);
 
 	return module->main && image && !flmem_image_has_interpreter(image);
-}
-
-enum flmem_linkage flmem_probe_linkage(const struct flmem_module *module, const char *library)
-{
-	if (!module->main && flmem_text_starts(flmem_text_basename(module->path), library))
-		return FLMEM_LINKAGE_SHARED;
-	return FLMEM_LINKAGE_STATIC;
 }
 
 /* A text that is looked for among the occurrences of what leads to it. */

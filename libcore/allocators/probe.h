@@ -64,9 +64,6 @@ bool flmem_probe_defines(const struct flmem_module *module, const char *name);
 /* It is a program without a dynamic linker, so its libc is in it. */
 bool flmem_probe_is_static(const struct flmem_module *module);
 
-/* Shared when the file is the allocator's own library, named so; else it was linked in. */
-enum flmem_linkage flmem_probe_linkage(const struct flmem_module *module, const char *library);
-
 /*
  * Copies the characters out of `accept` that follow an occurrence of the marker in the read-only
  * data, the first that has any. False when there are none.

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "allocators/probe.h"
+#include "base/text.h"
 
 /* Importers whose GOT is looked at before the lookup order alone has to do. */
 #define IMPORTERS_MAX 4U
@@ -21,6 +22,17 @@ static const struct flmem_allocator_ops unknown = {
 		   "memory back",
 };
 
+/* Whether the file is a library of this allocator, by its name. */
+static bool is_own_file(const struct flmem_allocator_ops *ops, const struct flmem_module *module)
+{
+	const char *name = flmem_text_basename(module->path);
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(ops->files) && ops->files[i]; i++)
+		if (!module->main && strstr(name, ops->files[i]))
+			return true;
+	return false;
+}
+
 static void fill_note(const struct flmem_view *view, const struct flmem_module *module,
 		      struct flmem_probe_note *note)
 {
@@ -29,9 +41,12 @@ static void fill_note(const struct flmem_view *view, const struct flmem_module *
 
 		if (note->count == FLMEM_ARRAY_SIZE(note->rows))
 			break;
+		*row = (struct flmem_allocator){0};
 		if (!flmem_allocators[i]->probe(view, module, row))
 			continue;
 		row->ops = flmem_allocators[i];
+		row->linkage =
+			is_own_file(row->ops, module) ? FLMEM_LINKAGE_SHARED : FLMEM_LINKAGE_STATIC;
 		note->count++;
 	}
 	note->has_rows = true;
@@ -160,12 +175,33 @@ static void mark_server(const struct flmem_modules *modules, struct flmem_alloca
 		row->serves_malloc = true;
 }
 
+/*
+ * Opening the 300 libraries of a PyTorch process would take longer than all else. malloc can come
+ * from the ones up to `last` in lookup order, the first that defines it. Behind it are libraries
+ * that were opened at run time: an allocator's own tell by their names, and one that was linked
+ * into another library shows no names to its outside.
+ */
+static bool is_worth_opening(const struct flmem_modules *modules, const struct flmem_module *module,
+			     const struct flmem_module *last)
+{
+	if (module->main || !modules->has_link_map || !last)
+		return true;
+	if (module->lookup_rank >= 0 && module->lookup_rank <= last->lookup_rank)
+		return true;
+	for (size_t i = 0; flmem_allocators[i]; i++)
+		if (is_own_file(flmem_allocators[i], module))
+			return true;
+	return false;
+}
+
 void flmem_allocators_find(const struct flmem_view *view, struct flmem_allocator_list *ret_list)
 {
 	const struct flmem_modules *modules = view->modules;
+	const struct flmem_module *last = flmem_modules_lookup(modules, "malloc", NULL);
 
 	*ret_list = (struct flmem_allocator_list){0};
 	for (size_t i = 0; i < modules->count; i++)
-		probe_module(view, &modules->rows[i], ret_list);
+		if (is_worth_opening(modules, &modules->rows[i], last))
+			probe_module(view, &modules->rows[i], ret_list);
 	mark_server(modules, ret_list);
 }

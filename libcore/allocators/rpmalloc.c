@@ -9,7 +9,6 @@ static bool probe(const struct flmem_view *view, const struct flmem_module *modu
 	    !flmem_probe_defines(module, "rpfree"))
 		return false;
 	*ret_found = (struct flmem_allocator){
-		.linkage = flmem_probe_linkage(module, "librpmalloc"),
 		.prefix = "",
 		.evidence = "it defines rpmalloc_initialize and rpfree",
 	};
@@ -18,6 +17,7 @@ static bool probe(const struct flmem_view *view, const struct flmem_module *modu
 
 const struct flmem_allocator_ops flmem_allocator_rpmalloc = {
 	.kind = FLMEM_ALLOCATOR_RPMALLOC,
+	.files = {"rpmalloc"},
 	.probe = probe,
 	.instead = "rpmalloc_thread_collect() works on the calling thread's heap only; have each "
 		   "thread of the program call it when it goes idle, or restart",

@@ -6,7 +6,6 @@ static bool probe(const struct flmem_view *view, const struct flmem_module *modu
 {
 	static const char *const names[] = {"get_malloc_info_v1", "sn_rust_alloc", "sn_malloc"};
 	struct flmem_allocator found = {
-		.linkage = flmem_probe_linkage(module, "libsnmalloc"),
 		.prefix = "",
 		.evidence = "it defines a function that only snmalloc has",
 	};
@@ -23,6 +22,7 @@ static bool probe(const struct flmem_view *view, const struct flmem_module *modu
 
 const struct flmem_allocator_ops flmem_allocator_snmalloc = {
 	.kind = FLMEM_ALLOCATOR_SNMALLOC,
+	.files = {"snmalloc"},
 	.probe = probe,
 	.instead = "snmalloc's release function is a template that builds seldom contain; it gives "
 		   "free chunks back by itself. Restart the process to get the rest back",

@@ -39,7 +39,7 @@ static bool probe_google(const struct flmem_module *module, struct flmem_allocat
 static bool probe(const struct flmem_view *view, const struct flmem_module *module,
 		  struct flmem_allocator *ret_found)
 {
-	struct flmem_allocator found = {.linkage = flmem_probe_linkage(module, "libtcmalloc")};
+	struct flmem_allocator found = {0};
 
 	(void)view;
 	if (!probe_gperftools(module, &found) && !probe_google(module, &found))
@@ -50,5 +50,6 @@ static bool probe(const struct flmem_view *view, const struct flmem_module *modu
 
 const struct flmem_allocator_ops flmem_allocator_tcmalloc = {
 	.kind = FLMEM_ALLOCATOR_TCMALLOC,
+	.files = {"tcmalloc"},
 	.probe = probe,
 };
