@@ -7,11 +7,11 @@
 
 #include "elf/image_private.h"
 
-#define PHDRS_MAX	256U
-#define SECTIONS_MAX	65536U
-#define DYNAMIC_MAX	1024U
-#define NOTES_MAX	((uint64_t)64 << 10)
-#define NAME_MAX_LENGTH 64U
+#define PHDRS_MAX	  256U
+#define SECTIONS_PER_READ 64U
+#define SECTION_NAMES_MAX 4096U
+#define DYNAMIC_MAX	  1024U
+#define NOTES_MAX	  ((uint64_t)64 << 10)
 
 static bool pread_all(int fd, uint64_t offset, void *out, size_t length)
 {
@@ -345,42 +345,81 @@ bool flmem_image_text(const struct flmem_image *image, uint64_t *ret_start, uint
 	return true;
 }
 
-bool flmem_image_section_at(struct flmem_image *image, uint32_t index, Elf64_Shdr *ret_section)
+/* Reads up to `count` section headers from `first` on; returns how many there are. */
+static uint32_t read_sections(struct flmem_image *image, uint32_t first, uint32_t count,
+			      Elf64_Shdr *out)
 {
 	const Elf64_Ehdr *header = &image->header;
-	Elf64_Shdr section;
-	uint64_t offset, end;
+	uint64_t offset;
 
-	if (!header->e_shoff || header->e_shentsize != sizeof(section) || index >= SECTIONS_MAX ||
-	    __builtin_add_overflow(header->e_shoff, index * sizeof(section), &offset) ||
-	    !flmem_image_read(image, offset, &section, sizeof(section)))
-		return false;
-	if (section.sh_type != SHT_NOBITS &&
-	    (__builtin_add_overflow(section.sh_offset, section.sh_size, &end) || end > image->size))
+	if (!header->e_shoff || header->e_shentsize != sizeof(*out) || first >= header->e_shnum)
+		return 0;
+	if (count > header->e_shnum - first)
+		count = header->e_shnum - first;
+	if (__builtin_add_overflow(header->e_shoff, first * sizeof(*out), &offset) ||
+	    !flmem_image_read(image, offset, out, count * sizeof(*out)))
+		return 0;
+	return count;
+}
+
+static bool section_is_sound(const struct flmem_image *image, const Elf64_Shdr *section)
+{
+	uint64_t end;
+
+	return section->sh_type == SHT_NOBITS ||
+	       (!__builtin_add_overflow(section->sh_offset, section->sh_size, &end) &&
+		end <= image->size);
+}
+
+/* Files with more than 65279 sections keep the count elsewhere; no program or library is one. */
+bool flmem_image_section_at(struct flmem_image *image, uint32_t index, Elf64_Shdr *ret_section)
+{
+	Elf64_Shdr section;
+
+	if (!read_sections(image, index, 1, &section) || !section_is_sound(image, &section))
 		return false;
 	*ret_section = section;
 	return true;
 }
 
-/* Files with more than 65279 sections keep the count elsewhere; no program or library is one. */
+/* Section names as they stand in the file; those behind the limit are not found. */
+struct section_names {
+	char bytes[SECTION_NAMES_MAX];
+	size_t length;
+};
+
+static bool read_section_names(struct flmem_image *image, struct section_names *names)
+{
+	Elf64_Shdr section;
+
+	if (!flmem_image_section_at(image, image->header.e_shstrndx, &section) ||
+	    section.sh_type != SHT_STRTAB)
+		return false;
+	names->length = section.sh_size < sizeof(names->bytes) ? (size_t)section.sh_size
+							       : sizeof(names->bytes);
+	return flmem_image_read(image, section.sh_offset, names->bytes, names->length);
+}
+
 bool flmem_image_section(struct flmem_image *image, const char *name, Elf64_Shdr *ret_section)
 {
 	size_t length = strlen(name) + 1;
-	char found[NAME_MAX_LENGTH];
-	Elf64_Shdr names, section;
+	Elf64_Shdr rows[SECTIONS_PER_READ];
+	struct section_names names;
+	uint32_t count;
 
-	if (length > sizeof(found) ||
-	    !flmem_image_section_at(image, image->header.e_shstrndx, &names) ||
-	    names.sh_type != SHT_STRTAB)
+	if (!read_section_names(image, &names))
 		return false;
-	for (uint32_t i = 1; i < image->header.e_shnum; i++) {
-		if (!flmem_image_section_at(image, i, &section) ||
-		    section.sh_name > names.sh_size || length > names.sh_size - section.sh_name ||
-		    !flmem_image_read(image, names.sh_offset + section.sh_name, found, length) ||
-		    memcmp(found, name, length) != 0)
-			continue;
-		*ret_section = section;
-		return true;
+	for (uint32_t first = 0; (count = read_sections(image, first, SECTIONS_PER_READ, rows));
+	     first += count) {
+		for (uint32_t i = 0; i < count; i++) {
+			if (rows[i].sh_name > names.length ||
+			    length > names.length - rows[i].sh_name ||
+			    memcmp(names.bytes + rows[i].sh_name, name, length) != 0 ||
+			    !section_is_sound(image, &rows[i]))
+				continue;
+			*ret_section = rows[i];
+			return true;
+		}
 	}
 	return false;
 }
