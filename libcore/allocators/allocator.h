@@ -44,15 +44,15 @@ struct flmem_allocator_ops {
 	bool (*probe)(const struct flmem_view *view, const struct flmem_module *module,
 		      struct flmem_allocator *ret_found);
 	/*
-	 * Appends calls whose results plan_trim needs, and remembers where they are in the chain's
-	 * data. NULL or none appended: it needs none.
+	 * Appends calls whose results plan_trim needs and returns where in the chain's data they
+	 * will be. A NULL slot or nothing appended: it needs none.
 	 */
-	void (*plan_query)(const struct flmem_view *view, const struct flmem_allocator *found,
-			   struct flmem_chain *chain);
+	uint64_t (*plan_query)(const struct flmem_view *view, const struct flmem_allocator *found,
+			       struct flmem_chain *chain);
 	/*
-	 * Appends the calls that give memory back; `answers` is the data of the chain that
-	 * plan_query made after it ran, or NULL. A NULL slot: it cannot be asked from outside, and
-	 * `instead` says what to do. FLMEM_EUNSUPPORTED when this very build cannot be.
+	 * Appends the calls that give memory back; `answers` is what plan_query asked for, NULL
+	 * when it asked for nothing or in a dry run. A NULL slot: it cannot be asked from outside,
+	 * and `instead` says what to do. FLMEM_EUNSUPPORTED when this very build cannot be.
 	 */
 	int (*plan_trim)(const struct flmem_view *view, const struct flmem_allocator *found,
 			 const unsigned char *answers, struct flmem_chain *chain,
@@ -64,12 +64,17 @@ struct flmem_allocator_ops {
 	void (*guard)(const struct flmem_view *view, const struct flmem_allocator *found,
 		      struct flmem_guard *guard);
 	const char *instead;
+	const char *caveat; /* what plan_trim's calls do not reach, or NULL */
+	/* Its threads are its runtime's own and must not be borrowed, whatever else is there. */
+	bool is_runtime;
 };
 
 extern const struct flmem_allocator_ops *const flmem_allocators[]; /* ends in NULL */
 
+#define FLMEM_ALLOCATORS_MAX 16
+
 struct flmem_allocator_list {
-	struct flmem_allocator rows[16];
+	struct flmem_allocator rows[FLMEM_ALLOCATORS_MAX];
 	size_t count;
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "allocators/plan.h"
 #include "allocators/probe.h"
-
 #include "base/cleanup.h"
 #include "elf/libc.h"
 
@@ -50,13 +50,11 @@ static int plan_trim(const struct flmem_view *view, const struct flmem_allocator
 		     struct flmem_error *err)
 {
 	uint64_t function;
+	int rc = flmem_plan_function(found, "malloc_trim", &function, err);
 
 	(void)view, (void)answers;
-	if (!flmem_module_symbol_any(found->module, "malloc_trim", &function))
-		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
-				       "'%s' has glibc's allocator but no symbol malloc_trim to "
-				       "call (stripped static program)",
-				       found->module->path);
+	if (rc)
+		return rc;
 	flmem_chain_add(chain, "malloc_trim", function)->args[0] = 0;
 	return 0;
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "allocators/plan.h"
 #include "allocators/probe.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -134,8 +136,78 @@ static bool probe(const struct flmem_view *view, const struct flmem_module *modu
 	return true;
 }
 
+/* MALLCTL_ARENAS_ALL stands for all arenas from 5.0 on (jemalloc_macros.h). */
+#define ARENAS_ALL     4096U
+#define ARENAS_ALL_MIN 5
+
+/* Major version, 0 when it is not known. */
+static int major_version(const struct flmem_allocator *found)
+{
+	return isdigit((unsigned char)found->version[0]) ? found->version[0] - '0' : 0;
+}
+
+/* mallctl(name, NULL, NULL, NULL, 0) */
+static void add_mallctl(struct flmem_chain *chain, const char *step, uint64_t function,
+			const char *name)
+{
+	struct flmem_call *call = flmem_chain_add(chain, step, function);
+
+	call->args[0] = flmem_chain_put_string(chain, name);
+	call->data_args = 1U;
+}
+
+/* The number of arenas: before 5.0 it is the index that means all of them, later it still does. */
+static uint64_t plan_query(const struct flmem_view *view, const struct flmem_allocator *found,
+			   struct flmem_chain *chain)
+{
+	const uint64_t length = sizeof(uint32_t);
+	uint64_t function, out;
+	struct flmem_call *call;
+
+	(void)view;
+	if (major_version(found) >= ARENAS_ALL_MIN ||
+	    flmem_plan_function(found, "mallctl", &function, NULL))
+		return 0;
+	out = flmem_chain_put(chain, NULL, sizeof(uint32_t));
+	add_mallctl(chain, "arenas.narenas", function, "arenas.narenas");
+	call = &chain->calls[chain->count - 1];
+	call->args[1] = out;
+	call->args[2] = flmem_chain_put(chain, &length, sizeof(length));
+	call->data_args = 7U;
+	return out;
+}
+
+/*
+ * The borrowed thread's cache first, so that what it holds can be purged too. A thread without a
+ * cache makes the flush fail with EFAULT, which does no harm.
+ */
+static int plan_trim(const struct flmem_view *view, const struct flmem_allocator *found,
+		     const unsigned char *answers, struct flmem_chain *chain,
+		     struct flmem_error *err)
+{
+	uint32_t index = ARENAS_ALL;
+	uint64_t function;
+	char name[48];
+	int rc = flmem_plan_function(found, "mallctl", &function, err);
+
+	(void)view;
+	if (rc)
+		return rc;
+	if (answers)
+		memcpy(&index, answers, sizeof(index));
+	if (!index)
+		return flmem_error_set(err, FLMEM_EFAILED, 0,
+				       "jemalloc did not tell how many arenas it has");
+	snprintf(name, sizeof(name), "arena.%" PRIu32 ".purge", index);
+	add_mallctl(chain, "thread.tcache.flush", function, "thread.tcache.flush");
+	add_mallctl(chain, "arenas.purge", function, name);
+	return 0;
+}
+
 const struct flmem_allocator_ops flmem_allocator_jemalloc = {
 	.kind = FLMEM_ALLOCATOR_JEMALLOC,
 	.files = {"jemalloc"},
 	.probe = probe,
+	.plan_query = plan_query,
+	.plan_trim = plan_trim,
 };

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "allocators/plan.h"
 #include "allocators/probe.h"
 
 #include <elf.h>
@@ -81,8 +82,27 @@ static bool probe(const struct flmem_view *view, const struct flmem_module *modu
 	return true;
 }
 
+/* Collects the borrowed thread's heap and what threads that ended left (mimalloc.h). */
+static int plan_trim(const struct flmem_view *view, const struct flmem_allocator *found,
+		     const unsigned char *answers, struct flmem_chain *chain,
+		     struct flmem_error *err)
+{
+	uint64_t function;
+	int rc = flmem_plan_function(found, "mi_collect", &function, err);
+
+	(void)view, (void)answers;
+	if (rc)
+		return rc;
+	flmem_chain_add(chain, "mi_collect", function)->args[0] = true; /* force */
+	return 0;
+}
+
 const struct flmem_allocator_ops flmem_allocator_mimalloc = {
 	.kind = FLMEM_ALLOCATOR_MIMALLOC,
 	.files = {"mimalloc"},
 	.probe = probe,
+	.plan_trim = plan_trim,
+	.caveat = "mimalloc gives back what the borrowed thread and threads that have ended hold, "
+		  "not the "
+		  "heaps of the other threads",
 };

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two allocators of one name: that of gperftools, and google/tcmalloc, which share no code. */
+#include "allocators/plan.h"
 #include "allocators/probe.h"
+#include "base/cleanup.h"
 
 static bool probe_gperftools(const struct flmem_module *module, struct flmem_allocator *found)
 {
@@ -48,8 +50,39 @@ static bool probe(const struct flmem_view *view, const struct flmem_module *modu
 	return true;
 }
 
+/* gperftools' call takes nothing, google's how many bytes it may release at most. */
+static int plan_trim(const struct flmem_view *view, const struct flmem_allocator *found,
+		     const unsigned char *answers, struct flmem_chain *chain,
+		     struct flmem_error *err)
+{
+	static const struct {
+		const char *function, *step;
+		uint64_t argument;
+	} ways[] = {
+		{"MallocExtension_Internal_ReleaseMemoryToSystem", "ReleaseMemoryToSystem",
+		 SIZE_MAX},
+		{"MallocExtension_ReleaseFreeMemory", "ReleaseFreeMemory", 0},
+	};
+	int rc = 0;
+
+	(void)view, (void)answers;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(ways); i++) {
+		uint64_t function;
+
+		rc = flmem_plan_function(found, ways[i].function, &function, err);
+		if (rc)
+			continue;
+		flmem_error_clear(err);
+		flmem_chain_add(chain, ways[i].step, function)->args[0] = ways[i].argument;
+		break;
+	}
+	return rc;
+}
+
 const struct flmem_allocator_ops flmem_allocator_tcmalloc = {
 	.kind = FLMEM_ALLOCATOR_TCMALLOC,
 	.files = {"tcmalloc"},
 	.probe = probe,
+	.plan_trim = plan_trim,
+	.caveat = "tcmalloc gives back its page heap, not what the caches of its threads hold",
 };

@@ -16,9 +16,6 @@
 #include "remote/borrow.h"
 #include "remote/preflight.h"
 
-/* A heap of glibc's smaller than this beside another allocator is not worth a call. */
-#define SIDE_HEAP_MIN ((uint64_t)1 << 20)
-
 /* One trim from start to end. */
 struct job {
 	const struct flmem_trim_options *options;
@@ -30,6 +27,8 @@ struct job {
 	struct flmem_modules modules;
 	struct flmem_view view;
 	struct flmem_allocator_list allocators;
+	bool asked[FLMEM_ALLOCATORS_MAX];	/* has answers */
+	uint64_t answers[FLMEM_ALLOCATORS_MAX]; /* where in the query's data */
 	struct flmem_borrow_options borrow;
 	struct flmem_chain chain;
 };
@@ -82,23 +81,14 @@ static void guard_module(struct job *job, const struct flmem_module *module)
 	}
 }
 
-static bool has_side_heap(const struct job *job)
-{
-	const struct flmem_map *heap = flmem_maps_find_name(&job->maps, "[heap]");
-
-	return heap && heap->end - heap->start >= SIDE_HEAP_MIN;
-}
-
 /*
  * Allocators that malloc does not reach are trimmed too, since others may call them by their own
- * names; glibc's only when it has a heap, for it is mapped in nearly every process.
+ * names. glibc's is mapped in nearly every process and has served nobody then.
  */
-static bool is_worth_trimming(const struct job *job, const struct flmem_allocator *found)
+static bool is_worth_trimming(const struct flmem_allocator *found)
 {
-	if (!found->ops->plan_trim)
-		return false;
-	return found->serves_malloc || found->ops->kind != FLMEM_ALLOCATOR_GLIBC ||
-	       has_side_heap(job);
+	return found->ops->plan_trim &&
+	       (found->serves_malloc || found->ops->kind != FLMEM_ALLOCATOR_GLIBC);
 }
 
 static void plan_guard(struct job *job)
@@ -113,54 +103,76 @@ static void plan_guard(struct job *job)
 	}
 }
 
+static int refuse(const struct job *job, const struct flmem_allocator *found)
+{
+	return flmem_error_set(job->err, FLMEM_EUNSUPPORTED, 0,
+			       "process %d uses %s, which cannot be asked from outside to give "
+			       "memory back: %s",
+			       (int)job->process.pid, flmem_allocator_name(found->ops->kind),
+			       found->ops->instead);
+}
+
+static int refuse_runtimes(const struct job *job)
+{
+	for (size_t i = 0; i < job->allocators.count; i++)
+		if (job->allocators.rows[i].ops->is_runtime)
+			return refuse(job, &job->allocators.rows[i]);
+	return 0;
+}
+
 static int nothing_to_call(const struct job *job)
 {
-	int pid = (int)job->process.pid;
-
-	for (size_t i = 0; i < job->allocators.count; i++) {
-		const struct flmem_allocator *found = &job->allocators.rows[i];
-
-		if (found->ops->instead)
-			return flmem_error_set(job->err, FLMEM_EUNSUPPORTED, 0,
-					       "process %d uses %s, which cannot be asked from "
-					       "outside to give memory back: %s",
-					       pid, flmem_allocator_name(found->ops->kind),
-					       found->ops->instead);
-	}
+	for (size_t i = 0; i < job->allocators.count; i++)
+		if (job->allocators.rows[i].ops->instead)
+			return refuse(job, &job->allocators.rows[i]);
 	return flmem_error_set(job->err, FLMEM_EUNSUPPORTED, 0,
-			       "process %d has no allocator that flmem knows how to ask", pid);
+			       "process %d has no allocator that flmem knows how to ask",
+			       (int)job->process.pid);
 }
 
 /* A first chain, for allocators that have to be asked before they can be told. */
-static int run_query(struct job *job, struct flmem_borrow_result *ret_answers, bool *ret_asked)
+static int run_query(struct job *job, struct flmem_borrow_result *ret_answers)
 {
 	struct flmem_chain query = {0};
 
-	*ret_asked = false;
+	ret_answers->complete = false;
 	for (size_t i = 0; i < job->allocators.count; i++) {
 		const struct flmem_allocator *found = &job->allocators.rows[i];
+		size_t before = query.count;
 
-		if (is_worth_trimming(job, found) && found->ops->plan_query)
-			found->ops->plan_query(&job->view, found, &query);
+		if (!is_worth_trimming(found) || !found->ops->plan_query)
+			continue;
+		job->answers[i] = found->ops->plan_query(&job->view, found, &query);
+		job->asked[i] = query.count > before;
 	}
 	if (!query.count || job->options->dry_run)
 		return 0;
-	*ret_asked = true;
 	return flmem_borrow_run(&job->view, &query, &job->borrow, ret_answers, job->err);
+}
+
+static const unsigned char *answers_of(const struct job *job, size_t index,
+				       const struct flmem_borrow_result *answers)
+{
+	return answers->complete && job->asked[index] ? answers->data + job->answers[index] : NULL;
 }
 
 static int plan(struct job *job)
 {
 	struct flmem_borrow_result answers;
-	bool asked;
-	int rc = run_query(job, &answers, &asked);
+	int rc = refuse_runtimes(job);
 
+	if (!rc)
+		rc = run_query(job, &answers);
 	for (size_t i = 0; i < job->allocators.count && !rc; i++) {
 		const struct flmem_allocator *found = &job->allocators.rows[i];
 
-		if (is_worth_trimming(job, found))
-			rc = found->ops->plan_trim(&job->view, found, asked ? answers.data : NULL,
-						   &job->chain, job->err);
+		if (!is_worth_trimming(found))
+			continue;
+		rc = found->ops->plan_trim(&job->view, found, answers_of(job, i, &answers),
+					   &job->chain, job->err);
+		/* A nameless one inside some library must not keep the others from it. */
+		if (rc == FLMEM_EUNSUPPORTED && !found->serves_malloc)
+			rc = 0;
 	}
 	if (!rc && !job->chain.count)
 		rc = nothing_to_call(job);
@@ -221,6 +233,10 @@ static void fill_note(struct job *job, const struct flmem_borrow_result *run)
 	struct flmem_u64 huge = flmem_huge_bytes(&job->process, &job->maps, rss_bytes);
 	char text[128];
 
+	for (size_t i = 0; i < job->allocators.count; i++)
+		if (is_worth_trimming(&job->allocators.rows[i]) &&
+		    job->allocators.rows[i].ops->caveat)
+			add_note(job->result, job->allocators.rows[i].ops->caveat);
 	if (!huge.unknown && huge.value)
 		add_note(job->result,
 			 "RSS given back from within transparent huge pages becomes free memory "

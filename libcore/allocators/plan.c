@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "allocators/plan.h"
+
+#include <stdio.h>
+
+int flmem_plan_function(const struct flmem_allocator *found, const char *name,
+			uint64_t *ret_address, struct flmem_error *err)
+{
+	char symbol[96];
+
+	snprintf(symbol, sizeof(symbol), "%s%s", found->prefix ? found->prefix : "", name);
+	if (flmem_module_symbol_any(found->module, symbol, ret_address))
+		return 0;
+	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+			       "'%s' holds %s without a name for %s, so it cannot be called (a "
+			       "stripped static build)",
+			       found->module->path, flmem_allocator_name(found->ops->kind), symbol);
+}
