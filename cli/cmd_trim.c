@@ -8,9 +8,10 @@
 
 #include "cmd.h"
 #include "format.h"
+#include "targets.h"
 
 struct trim_options {
-	struct opt_pids pids;
+	struct target_options targets;
 	bool dry_run;
 	bool json;
 	uint64_t timeout_us;
@@ -80,20 +81,30 @@ static void print_result(const struct flmem_trim_result *r)
 		printf("  note: %s\n", r->note);
 }
 
-/* The one code, or FLMEM_EPARTLY when some targets failed and others did not. */
-static int combine(const struct flmem_trim_result *results, size_t count)
+/*
+ * 0 when all was done; the one code of all that failed, FLMEM_EPARTLY when they differ or others
+ * were done. Targets that no one named and that ended meanwhile do not count.
+ */
+static int combine(const struct flmem_trim_result *results, size_t count, bool named)
 {
-	size_t failed = 0;
+	size_t failed = 0, done = 0;
+	int code = 0;
 
-	for (size_t i = 0; i < count; i++)
-		failed += results[i].code != 0;
-	if (!failed)
-		return 0;
-	return failed == count && count == 1 ? results[0].code : FLMEM_EPARTLY;
+	for (size_t i = 0; i < count; i++) {
+		int one = results[i].code;
+
+		if (one == FLMEM_ENOPROC && !named)
+			continue;
+		done += one == 0;
+		failed += one != 0;
+		if (one)
+			code = code && code != one ? FLMEM_EPARTLY : one;
+	}
+	return failed && done ? FLMEM_EPARTLY : code;
 }
 
 static int trim_all(const struct cmd *cmd, const struct trim_options *o,
-		    struct flmem_trim_result *results)
+		    const struct flmem_targets *targets, struct flmem_trim_result *results)
 {
 	struct flmem_trim_options options = {
 		.dry_run = o->dry_run,
@@ -101,57 +112,50 @@ static int trim_all(const struct cmd *cmd, const struct trim_options *o,
 		.settle_us = o->settle_us,
 	};
 
-	for (size_t i = 0; i < o->pids.count; i++) {
+	for (size_t i = 0; i < targets->count; i++) {
 		struct flmem_error err = {0};
 
-		if (flmem_trim_process(o->pids.values[i], &options, &results[i], &err))
+		if (flmem_trim_process(targets->pids[i], &options, &results[i], &err))
 			cmd_fail(cmd, false, &err);
 		else if (!o->json)
 			print_result(&results[i]);
 	}
 	if (o->json) {
-		char *text = flmem_report_trim_json(results, o->pids.count);
+		char *text = flmem_report_trim_json(results, targets->count);
 
 		if (text)
 			fputs(text, stdout);
 		free(text);
 	}
-	return flmem_code_exit_status(combine(results, o->pids.count));
+	return flmem_code_exit_status(
+		combine(results, targets->count, targets_are_explicit(&o->targets)));
 }
 
 static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest)
 {
 	const struct trim_options *o = options;
 	struct flmem_trim_result *results;
+	struct flmem_targets targets = {0};
 	struct flmem_error err = {0};
 	int status;
 
-	if (cmd_no_arguments(rest, &err))
+	if (cmd_no_arguments(rest, &err) || targets_select(&o->targets, &targets, &err))
 		return cmd_fail(cmd, o->json, &err);
-	if (!o->pids.count) {
-		flmem_error_set(&err, FLMEM_EUSAGE, 0, "no target; name one with --pid");
-		return cmd_fail(cmd, o->json, &err);
-	}
-	results = calloc(o->pids.count, sizeof(*results));
-	if (!results) {
+	results = calloc(targets.count, sizeof(*results));
+	if (results) {
+		status = trim_all(cmd, o, &targets, results);
+	} else {
 		flmem_error_set(&err, FLMEM_EFAILED, 0, "out of memory");
-		return cmd_fail(cmd, o->json, &err);
+		status = cmd_fail(cmd, o->json, &err);
 	}
-	status = trim_all(cmd, o, results);
 	free(results);
+	flmem_targets_clear(&targets);
 	return status;
 }
 
 static const struct opt options_table[] = {
-	{.name = "pid",
-	 .letter = 'p',
-	 .kind = OPT_PIDS,
-	 .offset = offsetof(struct trim_options, pids),
-	 .metavar = "PID",
-	 .complete = OPT_COMPLETE_PID,
-	 .help = "the process; may be given several times"},
+	TARGET_OPTIONS(struct trim_options, targets),
 	{.name = "dry-run",
-	 .letter = 'n',
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct trim_options, dry_run),
 	 .help = "say what would be called and on which thread, touch nothing"},
@@ -177,6 +181,8 @@ static const char *const examples[] = {
 	"give back what the allocator of process 4242 only retains",
 	"flmem trim --pid 4242 --dry-run",
 	"say what would be done and by which thread",
+	"flmem trim --all --role server --min-rss 1GiB",
+	"all FL servers on this host with at least 1 GiB",
 	NULL,
 };
 

@@ -70,6 +70,7 @@ extern const char *const target_roles[];
 			.letter = 'r',                                                          \
 			.kind = OPT_CHOICE,                                                     \
 			.offset = TARGET_OFFSET(type, member, role),                            \
+			.metavar = "ROLE",                                                      \
 			.choices = target_roles,                                                \
 			.help = "of these, only those with this role; server and client stand " \
 				"for all "                                                      \

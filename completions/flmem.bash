@@ -67,9 +67,13 @@ _flmem()
 	fi
 	case ${COMP_WORDS[1]} in
 	trim)
-		options=" --pid --dry-run --timeout --settle --json --help"
+		options=" --pid --name --all --tree --role --min-rss --dry-run --timeout --settle --json --help"
 		case $option in
 		--pid | -p) _flmem_pids "$word" && return ;;
+		--name | -n) return ;;
+		--tree | -t) _flmem_pids "$word" && return ;;
+		--role | -r) _flmem_offer "$word" -W "server server-job client client-job trainer simulator-server simulator-client" && return ;;
+		--min-rss | -m) return ;;
 		--timeout) return ;;
 		--settle) return ;;
 		esac

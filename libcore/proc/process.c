@@ -135,7 +135,8 @@ int flmem_process_open(pid_t pid, struct flmem_process *ret_process, struct flme
 	if (rc)
 		return rc;
 	process.pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	if (process.pidfd < 0 && errno == EINVAL)
+	/* EINVAL before Linux 6.9, ENOENT since. */
+	if (process.pidfd < 0 && (errno == EINVAL || errno == ENOENT))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "%d is a thread, not a process; name its process", (int)pid);
 	if (process.pidfd < 0 && errno != ENOSYS)

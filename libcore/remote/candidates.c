@@ -12,8 +12,11 @@
 #include "proc/maps.h"
 #include "proc/process.h"
 
-/* Stack that the called functions may use below the frames. malloc_trim needs well under 1 KiB. */
-#define CALL_STACK 16384U
+/*
+ * Stack that the called functions may use below the frames. malloc_trim needs well under 1 KiB, the
+ * dynamic linker up to 12 KiB when it binds a function at its first call (it saves vector state).
+ */
+#define CALL_STACK 24576U
 /* How much of the stack is searched for signal frames. */
 #define SCAN_LIMIT ((uint64_t)1 << 20)
 #define SCAN_STEP  65536U
