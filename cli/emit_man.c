@@ -62,7 +62,7 @@ static void print_exit_status(FILE *out)
 
 static void print_option(const struct cmd *cmd, const struct opt *o, FILE *out)
 {
-	char value[192];
+	char value[192], text[HELP_TEXT_MAX];
 
 	(void)cmd;
 	help_option_value(o, value, sizeof(value));
@@ -78,7 +78,8 @@ static void print_option(const struct cmd *cmd, const struct opt *o, FILE *out)
 		fputs("\\fR", out);
 	}
 	fputc('\n', out);
-	print_text(o->help, ".IP", out);
+	help_option_text(o, text, sizeof(text));
+	print_text(text, ".IP", out);
 }
 
 static void print_see_also(const struct cmd *cmd, FILE *out)

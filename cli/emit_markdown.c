@@ -10,7 +10,7 @@ static void print_cell(const char *text, FILE *out)
 
 static void print_option(const struct cmd *cmd, const struct opt *o, FILE *out)
 {
-	char value[192];
+	char value[192], text[HELP_TEXT_MAX];
 
 	(void)cmd;
 	help_option_value(o, value, sizeof(value));
@@ -21,7 +21,8 @@ static void print_option(const struct cmd *cmd, const struct opt *o, FILE *out)
 	fputs(value[0] ? " | `" : " | ", out);
 	emit_marked(value, "|", "\\", out);
 	fputs(value[0] ? "` | " : " | ", out);
-	print_cell(o->help, out);
+	help_option_text(o, text, sizeof(text));
+	print_cell(text, out);
 	fputs(" |\n", out);
 }
 

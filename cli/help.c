@@ -10,6 +10,8 @@
 #define WIDTH	    79
 #define HELP_COLUMN 26
 #define NAME_COLUMN 14
+/* Longest list of choices in an option's own line. */
+#define CHOICES_INLINE 56
 
 #define EXIT_STATUS_MAX 255
 
@@ -51,26 +53,51 @@ static void wrap(const char *text, int column, int indent, FILE *out)
 	fputc('\n', out);
 }
 
-void help_option_value(const struct opt *o, char *out, size_t size)
+static void join_choices(const struct opt *o, const char *separator, char *out, size_t size)
 {
 	size_t used = 0;
 
+	for (const char *const *c = o->choices; *c && used < size; c++)
+		used += (size_t)snprintf(out + used, size - used, "%s%s", used ? separator : "",
+					 *c);
+}
+
+/* Many choices stand behind the help text instead of in the option's own line. */
+static bool has_many_choices(const struct opt *o)
+{
+	char list[CHOICES_INLINE + 2];
+
+	join_choices(o, "|", list, sizeof(list));
+	return strlen(list) > CHOICES_INLINE;
+}
+
+void help_option_value(const struct opt *o, char *out, size_t size)
+{
 	out[0] = '\0';
-	if (o->kind == OPT_FLAG)
-		return;
-	if (o->kind != OPT_CHOICE) {
+	if (o->kind == OPT_CHOICE && !has_many_choices(o))
+		join_choices(o, "|", out, size);
+	else if (o->kind != OPT_FLAG)
 		snprintf(out, size, "%s", o->metavar ? o->metavar : "VALUE");
+}
+
+void help_option_text(const struct opt *o, char *out, size_t size)
+{
+	char list[256];
+
+	if (o->kind != OPT_CHOICE || !has_many_choices(o)) {
+		snprintf(out, size, "%s", o->help);
 		return;
 	}
-	for (const char *const *c = o->choices; *c && used < size; c++)
-		used += (size_t)snprintf(out + used, size - used, "%s%s", used ? "|" : "", *c);
+	join_choices(o, ", ", list, sizeof(list));
+	snprintf(out, size, "%s (%s)", o->help, list);
 }
 
 static void print_option(const struct opt *o, FILE *out)
 {
-	char left[256], value[192];
+	char left[256], value[192], text[HELP_TEXT_MAX];
 
 	help_option_value(o, value, sizeof(value));
+	help_option_text(o, text, sizeof(text));
 	snprintf(left, sizeof(left), "  %c%c%c --%s%s%s", o->letter ? '-' : ' ',
 		 o->letter ? o->letter : ' ', o->letter ? ',' : ' ', o->name, value[0] ? "=" : "",
 		 value);
@@ -78,7 +105,7 @@ static void print_option(const struct opt *o, FILE *out)
 		fprintf(out, "%s\n%*s", left, HELP_COLUMN, "");
 	else
 		fprintf(out, "%-*s", HELP_COLUMN, left);
-	wrap(o->help, HELP_COLUMN, HELP_COLUMN, out);
+	wrap(text, HELP_COLUMN, HELP_COLUMN, out);
 }
 
 static void print_example(const char *line, const char *what, FILE *out)

@@ -29,4 +29,9 @@ int help_exit_codes(FILE *out);
 /* "PID", "server|client": what stands for the option's value, "" for a flag. */
 void help_option_value(const struct opt *o, char *out, size_t size);
 
+/* What it does, with the choices behind it when they are too many for the value. */
+void help_option_text(const struct opt *o, char *out, size_t size);
+
+#define HELP_TEXT_MAX 512
+
 #endif
