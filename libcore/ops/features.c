@@ -6,6 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <flmem/launch.h>
+#include <flmem/settings.h>
+
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/io.h"
@@ -96,20 +99,65 @@ static bool look_empty_cache(const struct flmem_platform *platform, struct flmem
 	return false;
 }
 
+static const char *find_jemalloc(const struct flmem_host_report *report)
+{
+	for (size_t i = 0; i < report->installed_count; i++)
+		if (report->installed[i].kind == FLMEM_ALLOCATOR_JEMALLOC)
+			return report->installed[i].path;
+	return NULL;
+}
+
+/* Starts a shell with the library in a child that is looked at before its main(). */
+static int prove_preload(const struct flmem_platform *platform, const char *library,
+			 struct flmem_error *err)
+{
+	char *const command[] = {(char[]){"/bin/sh"}, NULL};
+	struct flmem_settings_request request = {
+		.role = FLMEM_ROLE_CLIENT,
+		.allocator = FLMEM_SETTINGS_ALLOCATOR_JEMALLOC,
+		.jemalloc_library = library,
+	};
+	struct flmem_settings settings = {0};
+	struct flmem_preload_proof proof = {0};
+	char **environment = NULL;
+	int rc;
+
+	/* The proof traces that child, which must not end this process. */
+	if (platform->interfaces[FLMEM_INTERFACE_PTRACE].killed)
+		return flmem_error_set(err, FLMEM_EPERM, 0, "%s",
+				       flmem_gate_why(FLMEM_GATE_SECCOMP));
+	rc = flmem_settings_make(&request, &settings, err);
+	if (!rc)
+		rc = flmem_launch_environment(&settings, environ, false, &environment, err);
+	if (!rc)
+		rc = flmem_launch_prove(&settings, command, environment, &proof, err);
+	flmem_preload_proof_clear(&proof);
+	flmem_launch_environment_free(environment);
+	flmem_settings_clear(&settings);
+	return rc;
+}
+
 static bool look_preload(const struct flmem_platform *platform, struct flmem_buf *why)
 {
-	const struct flmem_host_report *report = platform->report;
+	const char *library = find_jemalloc(platform->report);
+	struct flmem_error err = {0};
+	int rc;
 
-	for (size_t i = 0; i < report->installed_count; i++) {
-		if (report->installed[i].kind != FLMEM_ALLOCATOR_JEMALLOC)
-			continue;
-		flmem_buf_printf(why, "%s; 'flmem start --jemalloc' proves it for a command",
-				 report->installed[i].path);
-		return true;
+	if (!library) {
+		flmem_buf_puts(why, "not installed; apt-get install libjemalloc2, dnf install "
+				    "jemalloc, apk add jemalloc");
+		return false;
 	}
-	flmem_buf_puts(why, "not installed; apt-get install libjemalloc2, dnf install jemalloc, "
-			    "apk add jemalloc");
-	return false;
+	rc = prove_preload(platform, library, &err);
+	if (!rc)
+		flmem_buf_printf(why, "%s serves malloc of a child that was started with it",
+				 library);
+	else if (rc == FLMEM_EPERM)
+		flmem_buf_printf(why, "%s is here, but that it loads cannot be proven: %s", library,
+				 err.message);
+	else
+		flmem_buf_printf(why, "%s", err.message);
+	return !rc || rc == FLMEM_EPERM;
 }
 
 static const struct {
