@@ -56,7 +56,7 @@ static void add_process(const struct tree *tree, int pid, int parent, const char
 	if (environment)
 		write_words(tree, pid, "environ", environment);
 	snprintf(path, sizeof(path), "proc/%d/root", pid);
-	symlinkat("../../root", tree->fd, path);
+	assert_int_equal(symlinkat("../../root", tree->fd, path), 0);
 }
 
 static void set_directory(const struct tree *tree, int pid, const char *directory)
