@@ -18,6 +18,7 @@
 
 #include "remote/chain.h"
 
+struct flmem_process;
 struct flmem_task_wait;
 
 /* Room for the vector state; AMX needs 11 KiB, the kernel may grow it. */
@@ -65,6 +66,12 @@ struct flmem_gadgets {
 	uint64_t restorer;
 	uint64_t syscall;
 };
+
+/*
+ * True when the instruction before `pc` is the one that makes system calls in 64-bit code: going
+ * back by its length repeats the call.
+ */
+bool flmem_arch_is_call_site(const struct flmem_process *process, uint64_t pc);
 
 /* Reads the general registers only; negative errno on failure. */
 int flmem_arch_read_registers(pid_t tid, struct flmem_thread_state *state);

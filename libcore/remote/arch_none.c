@@ -21,6 +21,12 @@ uint16_t flmem_arch_machine(void)
 const struct flmem_arch_code flmem_arch_restorer = {NULL, 0};
 const struct flmem_arch_code flmem_arch_syscall = {NULL, 0};
 
+bool flmem_arch_is_call_site(const struct flmem_process *process, uint64_t pc)
+{
+	(void)process, (void)pc;
+	return false;
+}
+
 int flmem_arch_read_registers(pid_t tid, struct flmem_thread_state *state)
 {
 	(void)tid, (void)state;

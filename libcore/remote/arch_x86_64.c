@@ -11,6 +11,7 @@
 #include <sys/uio.h>
 
 #include "base/cleanup.h"
+#include "proc/process.h"
 #include "proc/task.h"
 
 #define RED_ZONE 128 /* System V AMD64 ABI 3.2.2 */
@@ -89,6 +90,15 @@ bool flmem_arch_supported(void)
 uint16_t flmem_arch_machine(void)
 {
 	return EM_X86_64;
+}
+
+/* Not int $0x80 and not the vsyscall page, whose calls have other numbers or lengths. */
+bool flmem_arch_is_call_site(const struct flmem_process *process, uint64_t pc)
+{
+	unsigned char code[2];
+
+	return flmem_process_read_memory(process, pc - sizeof(code), code, sizeof(code)) == 0 &&
+	       memcmp(code, syscall_code, sizeof(code)) == 0;
 }
 
 int flmem_arch_read_registers(pid_t tid, struct flmem_thread_state *state)

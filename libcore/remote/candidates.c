@@ -120,6 +120,8 @@ static const char *examine(const struct search *search, pid_t tid, struct flmem_
 
 	if (row->at.number < 0)
 		return "is blocked outside of a system call";
+	if (!flmem_arch_is_call_site(process, row->at.pc))
+		return "made its system call in an unusual way";
 	if (!flmem_wait_classify(process, &row->at, &row->wait, &reason))
 		return reason;
 	if (row->wait.late_us > FLMEM_LATE_US_MAX)
