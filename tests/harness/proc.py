@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What must not change in a process that flmem touched, read from /proc."""
+import os
+import re
+import time
+
+SETTLE_S = 10  # how long a change may last that the program itself makes now and then
+STEADY_TRIES = 50
+SIGNAL_FIELDS = ("SigBlk", "SigIgn", "SigCgt")
+# What a trim may change by its purpose: anonymous memory that belongs to the allocator.
+ALLOCATORS_OWN = re.compile(r"^(\[heap\]|\[anon.*\]|)$")
+
+ALLOCATORS_FILES = ("/proc/sys/vm/overcommit_memory",)  # glibc reads it now and then
+
+
+class Gone(Exception):
+    """The process has ended."""
+
+
+def read(path):
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except (FileNotFoundError, ProcessLookupError) as error:
+        raise Gone(path) from error
+
+
+def status(pid, tid=None):
+    """Fields of the status file, of the process or of one thread."""
+    path = f"/proc/{pid}/status" if tid is None else f"/proc/{pid}/task/{tid}/status"
+    return dict(line.split(":\t", 1) for line in read(path).splitlines() if ":\t" in line)
+
+
+def is_alive(pid):
+    try:
+        return bool(living_thread(pid))
+    except Gone:
+        return False
+
+
+def threads(pid):
+    try:
+        return [int(tid) for tid in os.listdir(f"/proc/{pid}/task")]
+    except FileNotFoundError as error:
+        raise Gone(pid) from error
+
+
+def living_thread(pid):
+    """A thread to read the shared state from: the first one may have ended before the others."""
+    for tid in threads(pid):
+        try:
+            if status(pid, tid)["State"][0] not in "ZX":
+                return f"/proc/{pid}/task/{tid}"
+        except Gone:
+            continue
+    raise Gone(pid)
+
+
+def mappings(pid):
+    """(range, permissions, name) of each; without what grows by itself: the main stack's start."""
+    found = []
+    for line in read(f"{living_thread(pid)}/maps").splitlines():
+        fields = line.split(None, 5)
+        name = fields[5] if len(fields) > 5 else ""
+        where = fields[0].split("-")[1] if name == "[stack]" else fields[0]
+        found.append((where, fields[1], name))
+    return found
+
+
+def descriptors(pid):
+    found = {}
+    directory = f"{living_thread(pid)}/fd"
+    try:
+        for fd in os.listdir(directory):
+            try:
+                found[int(fd)] = os.readlink(f"{directory}/{fd}")
+            except FileNotFoundError:
+                continue
+    except FileNotFoundError as error:
+        raise Gone(pid) from error
+    return {fd: name for fd, name in found.items() if name not in ALLOCATORS_FILES}
+
+
+def signal_state(pid):
+    """Blocked, ignored and caught signals by thread."""
+    found = {}
+    for tid in threads(pid):
+        try:
+            fields = status(pid, tid)
+        except Gone:
+            continue
+        found[tid] = tuple(fields[name] for name in SIGNAL_FIELDS)
+    return found
+
+
+def steady(look, pid):
+    """
+    What look(pid) gives when it is not just changing: some waits have a signal mask of their own,
+    and a C library opens a file now and then.
+    """
+    state = look(pid)
+    for _ in range(STEADY_TRIES):
+        time.sleep(0.003)
+        before, state = state, look(pid)
+        if before == state:
+            break
+    return state
+
+
+def tracers(pid):
+    """Tracers of any of its threads."""
+    found = set()
+    for tid in threads(pid):
+        try:
+            fields = status(pid, tid)
+        except Gone:
+            continue
+        found.add(int(fields["TracerPid"]))
+        if fields["State"][0] == "t":
+            found.add(-1)
+    return found - {0}
+
+
+def foreign(mapped):
+    """The mappings that are not the allocator's own."""
+    return sorted(m for m in mapped if not ALLOCATORS_OWN.match(m[2]) or "x" in m[1])
+
+
+def difference(what, before, after):
+    gone = [item for item in before if item not in after]
+    new = [item for item in after if item not in before]
+    if not gone and not new:
+        return []
+    return [f"{what} changed: gone {gone[:4]}, new {new[:4]}"]
+
+
+class Snapshot:
+    """The state of a process before a call, to be compared with the state after it."""
+
+    def __init__(self, pid, quiet):
+        """quiet: the program allocates nothing by itself, so all its mappings have to stay."""
+        self.pid = pid
+        self.quiet = quiet
+        self.mappings = mappings(pid)
+        self.signals = steady(signal_state, pid)
+        self.descriptors = steady(descriptors, pid)
+
+    def _signals(self):
+        after = signal_state(self.pid)
+        return [f"signals of thread {tid} changed: {before} to {after[tid]}"
+                for tid, before in self.signals.items() if tid in after and after[tid] != before]
+
+    def _mappings(self):
+        after = mappings(self.pid)
+        if self.quiet:
+            return difference("mappings", self.mappings, after)
+        return difference("mappings of files or code", foreign(self.mappings), foreign(after))
+
+    def _descriptors(self):
+        after = descriptors(self.pid)
+        return difference("descriptors", list(self.descriptors.items()), list(after.items()))
+
+    def changes(self, settle_s=SETTLE_S):
+        """
+        What is different now and stays so. A program blocks signals for an instant when it starts
+        a thread or forks, and a chain whose caller was killed may still be running.
+        """
+        end = time.monotonic() + settle_s
+        while True:
+            found = self._signals() + self._mappings() + self._descriptors()
+            if not found or time.monotonic() >= end:
+                return found
+            time.sleep(0.02)

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Target programs: starting, watching and ending them."""
+import glob
+import mmap
+import os
+import select
+import signal
+import struct
+import subprocess
+import tempfile
+import time
+
+from . import proc
+
+PAGE = 4096
+READY_S = 120  # generous: a loaded machine is not a failure
+PROGRESS_S = 120
+LIBRARIES = ("/usr/lib/*-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib")
+ALLOCATOR_FILES = {
+    "glibc": None,
+    "jemalloc": "libjemalloc.so.2",
+    "tcmalloc": "libtcmalloc_minimal.so.4",
+    "mimalloc": "libmimalloc.so.2*",
+}
+
+
+def allocator_library(name):
+    """Path to preload, None for glibc; raises FileNotFoundError when it is not installed."""
+    pattern = ALLOCATOR_FILES[name]
+    if pattern is None:
+        return None
+    for directory in LIBRARIES:
+        found = sorted(glob.glob(os.path.join(directory, pattern)))
+        if found:
+            return found[0]
+    raise FileNotFoundError(f"{name} ({pattern}) is not installed")
+
+
+class StatusPage:
+    """The page through which a victim reports; struct victim_status of safe_common.h."""
+
+    def __init__(self):
+        self._file = tempfile.NamedTemporaryFile(prefix="flmem-status-")
+        os.chmod(self._file.name, 0o666)  # victims of other users write it too
+        self._file.truncate(PAGE)
+        self._map = mmap.mmap(self._file.fileno(), PAGE)
+        self.path = self._file.name
+
+    def _word(self, index):
+        return struct.unpack_from("=Q", self._map, 8 * index)[0]
+
+    @property
+    def rounds(self):
+        return self._word(0)
+
+    @property
+    def failures(self):
+        return self._word(1)
+
+    @property
+    def interruptions(self):
+        return self._word(2)
+
+    @property
+    def first_failure(self):
+        return self._map[24:264].split(b"\0")[0].decode(errors="replace")
+
+    def close(self):
+        self._map.close()
+        self._file.close()
+
+
+class Victim:
+    """A running target program; a context manager that ends it and every process it started."""
+
+    def __init__(self, argv, preload=None, refill=False, blocks=None, env=None, wrapper=()):
+        self.page = StatusPage()
+        self.argv = list(argv)
+        own = dict(os.environ, VICTIM_STATUS=self.page.path, **(env or {}))
+        if preload:
+            own["LD_PRELOAD"] = preload
+        if refill:
+            own["VICTIM_REFILL"] = "1"
+        if blocks:
+            own["VICTIM_BLOCKS"] = str(blocks)
+        self._errors = tempfile.TemporaryFile()
+        self.process = subprocess.Popen(
+            list(wrapper) + self.argv, env=own, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=self._errors, start_new_session=True)
+        self.pid = self.process.pid
+        try:
+            self.inner_pid = self._wait_until_ready()
+        except BaseException:
+            self.close()
+            raise
+
+    def _wait_until_ready(self):
+        """The pid that the program prints: its own, which differs in another pid namespace."""
+        ready, _, _ = select.select([self.process.stdout], [], [], READY_S)
+        line = self.process.stdout.readline().split() if ready else []
+        if len(line) != 2 or line[0] != b"ready":
+            raise RuntimeError(f"{' '.join(self.argv)} did not get ready: {self.errors()}")
+        return int(line[1])
+
+    def errors(self):
+        self._errors.seek(0)
+        return self._errors.read().decode(errors="replace").strip()
+
+    def say(self, text):
+        self.process.stdin.write(text)
+        self.process.stdin.flush()
+
+    def wait_for_rounds(self, more=2, timeout_s=PROGRESS_S):
+        """Whether the program completes so many more rounds of its checks."""
+        wanted = self.page.rounds + more
+        end = time.monotonic() + timeout_s
+        while self.page.rounds < wanted:
+            if time.monotonic() > end or not proc.is_alive(self.pid):
+                return False
+            time.sleep(0.005)
+        return True
+
+    def problems(self, interruptions=0):
+        """What is wrong with it by now, apart from what a Snapshot sees."""
+        found = []
+        if not proc.is_alive(self.pid):
+            return [f"it died, status {self.process.poll()}: {self.errors()}"]
+        if self.page.failures:
+            found.append(f"{self.page.failures} checks failed, first: {self.page.first_failure}")
+        if self.page.interruptions > interruptions:
+            found.append(f"{self.page.interruptions} stray EINTR, allowed: {interruptions}")
+        try:
+            if proc.tracers(self.pid):
+                found.append("it is still traced")
+            if proc.status(self.pid)["State"][0] == "T":
+                found.append("it is stopped")
+        except proc.Gone:
+            found.append("it died meanwhile")
+        return found
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGKILL)
+            self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout):
+            try:
+                stream.close()
+            except BrokenPipeError:
+                pass
+        self._errors.close()
+        self.page.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        self.close()

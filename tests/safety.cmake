@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+# The target programs of the safety tests, and the short forms of these tests. Targets are built
+# without sanitizers: they are what flmem is used on, not what is checked for its own faults.
+set(SAFE_SOURCES ${CMAKE_CURRENT_SOURCE_DIR}/victims)
+set(SAFE_OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/victims)
+set(SAFE_FLAGS -O1 -g -Wall -Wextra -Wshadow -Wconversion -Wformat=2 -Wstrict-prototypes
+	-Wmissing-prototypes -Wvla -Wundef $<$<BOOL:${FLMEM_WERROR}>:-Werror>)
+set(SAFE_BLOCKED safe_cases.c safe_cases_fd.c safe_cases_process.c safe_probe.c)
+find_package(Threads REQUIRED)
+
+# flmem_safe_victim(name source... [LINK what...]): safe_common.c and these sources.
+function(flmem_safe_victim name)
+	cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LINK")
+	list(TRANSFORM arg_UNPARSED_ARGUMENTS PREPEND ${SAFE_SOURCES}/)
+	add_executable(${name} ${arg_UNPARSED_ARGUMENTS} ${SAFE_SOURCES}/safe_common.c)
+	target_compile_definitions(${name} PRIVATE _GNU_SOURCE)
+	target_compile_options(${name} PRIVATE ${SAFE_FLAGS})
+	target_link_libraries(${name} PRIVATE Threads::Threads ${arg_LINK})
+	# Bound at once: the first call of a function would use kilobytes of a nearly full stack.
+	target_link_options(${name} PRIVATE -Wl,-z,now -Wl,--no-as-needed)
+	set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${SAFE_OUTPUT})
+endfunction()
+
+# The same with the allocator linked instead of preloaded; skipped loudly where it is absent.
+function(flmem_safe_linked name library)
+	find_library(SAFE_${name} NAMES ${library})
+	if(SAFE_${name})
+		flmem_safe_victim(safe_threads_${name} safe_threads.c LINK ${SAFE_${name}} ${ARGN})
+	else()
+		message(WARNING "no ${library}: safe_threads_${name} is not built")
+	endif()
+endfunction()
+
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64)
+	flmem_safe_victim(safe_blocked safe_blocked.c ${SAFE_BLOCKED})
+	flmem_safe_victim(safe_blocked_static safe_blocked.c ${SAFE_BLOCKED} LINK -static)
+	flmem_safe_victim(safe_trap safe_trap.c)
+endif()
+foreach(name threads signals fork coroutine strict)
+	flmem_safe_victim(safe_${name} safe_${name}.c)
+endforeach()
+flmem_safe_victim(safe_threads_static safe_threads.c LINK -static)
+flmem_safe_linked(jemalloc jemalloc)
+flmem_safe_linked(tcmalloc tcmalloc_minimal)
+flmem_safe_linked(mimalloc mimalloc)
+flmem_safe_linked(jemalloc_static libjemalloc.a m)
+
+# Built by other compilers or for another machine: plain commands.
+function(flmem_safe_command name source)
+	set(output ${SAFE_OUTPUT}/${name})
+	add_custom_command(OUTPUT ${output}
+		COMMAND ${ARGN} -D_GNU_SOURCE -O1 -g -o ${output} ${SAFE_SOURCES}/${source}
+		DEPENDS ${SAFE_SOURCES}/${source} ${SAFE_SOURCES}/safe_common.c
+			${SAFE_SOURCES}/safe_common.h
+		VERBATIM)
+	add_custom_target(${name} ALL DEPENDS ${output})
+endfunction()
+
+find_program(MUSL_GCC musl-gcc)
+if(MUSL_GCC)
+	flmem_safe_command(safe_threads_musl safe_threads.c
+		${MUSL_GCC} ${SAFE_SOURCES}/safe_common.c)
+	flmem_safe_command(safe_threads_musl_static safe_threads.c
+		${MUSL_GCC} -static ${SAFE_SOURCES}/safe_common.c)
+else()
+	message(WARNING "no musl-gcc: the musl victims are not built")
+endif()
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64)
+	flmem_safe_command(safe_ia32 safe_ia32.c ${CMAKE_C_COMPILER}
+		-m32 -nostdlib -static -fno-pic -fno-stack-protector)
+endif()
+
+# Kills flmem at a place that can be repeated.
+add_executable(killat soak/killat.c)
+target_compile_definitions(killat PRIVATE _GNU_SOURCE)
+target_compile_options(killat PRIVATE ${SAFE_FLAGS})
+
+# The short forms; tests/soak/run has the long ones.
+find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
+function(flmem_safety_test name script)
+	add_test(NAME safety.${name} COMMAND ${Python3_EXECUTABLE} -B
+		${CMAKE_CURRENT_SOURCE_DIR}/${script} ${PROJECT_BINARY_DIR} ${ARGN})
+	set_tests_properties(safety.${name} PROPERTIES LABELS safety SKIP_RETURN_CODE 77 TIMEOUT 900)
+endfunction()
+
+flmem_safety_test(blocked soak/matrix.py --groups blocked)
+flmem_safety_test(busy soak/matrix.py --groups busy,linked)
+flmem_safety_test(traps soak/matrix.py --groups traps)
+flmem_safety_test(pythons soak/matrix.py --groups pythons)
+flmem_safety_test(kill soak/kill.py --runs 60 --stops 20)

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The targets of the safety tests as a table: how each is started, and what flmem has to make of it.
+"""
+import glob
+import os
+import subprocess
+from dataclasses import dataclass, field
+from typing import Optional
+
+from harness import victim
+
+TRIM = "trim"  # must be trimmed; a moment that is not safe may be refused, but not always
+REFUSE = "refuse"  # must be refused, every time
+ENDED = "ended"  # may also be taken for a process that has ended
+EITHER = "either"  # may be trimmed or refused; must stay whole
+
+ALLOCATORS = tuple(victim.ALLOCATOR_FILES)
+HERE = os.path.dirname(os.path.abspath(__file__))
+PYTHON_VICTIM = os.path.join(HERE, "..", "victims", "safe_python.py")
+
+
+@dataclass
+class Entry:
+    name: str
+    argv: list
+    allocator: str = "glibc"
+    expect: str = TRIM
+    quiet: bool = False  # allocates nothing while it waits, unless it refills
+    refill: bool = False
+    statuses: tuple = (6,)  # exit statuses that a refusal may have
+    rounds: int = 2  # it has to complete so many more; 0: it is blocked for good
+    release: bytes = b""  # what lets a blocked one go on, by its standard input
+    # "stop": SIGSTOP it first; "trace": trace it first; "leaderless": wait for the end of its leader
+    setup: str = ""
+    env: dict = field(default_factory=dict)
+    blocks: Optional[int] = None
+    missing: str = ""  # why it cannot be run here
+
+    def start(self):
+        return victim.Victim(self.argv, preload=victim.allocator_library(self.allocator),
+                             refill=self.refill, blocks=self.blocks, env=self.env)
+
+
+def available(allocator):
+    """"" when the allocator can be tested, else why not."""
+    try:
+        victim.allocator_library(allocator)
+    except FileNotFoundError as error:
+        return str(error)
+    return ""
+
+
+def _wait_cases(program):
+    listed = subprocess.run([program, "list"], stdout=subprocess.PIPE, check=True)
+    return listed.stdout.decode().split()
+
+
+def have_tiles():
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        return "amx_tile" in file.read()
+
+
+def blocked(victims, allocators):
+    """One thread that waits in each kind of system call."""
+    program = os.path.join(victims, "safe_blocked")
+    cases = _wait_cases(program)
+    found = []
+    for number, case in enumerate(cases):
+        # Every case with the first allocator; with the others, each case with one of them.
+        for place, allocator in enumerate(allocators):
+            if place in (0, 1 + number % max(1, len(allocators) - 1)):
+                found.append(Entry(f"waits in {case}", [program, case], allocator, quiet=True,
+                                   missing=available(allocator)))
+    for case in ("nanosleep", "epoll_wait", "read-pipe"):
+        found.append(Entry(f"waits in {case}, static", [program + "_static", case], quiet=True))
+        found.append(Entry(f"waits in {case}, AMX tiles", [program, case, "tiles"], quiet=True,
+                           missing="" if have_tiles() else "this processor has no AMX"))
+    return found
+
+
+THREADS = (
+    ("8 threads churn, 3 wait", ["-c", "8", "-i", "3"], TRIM),
+    ("8 threads deep in malloc", ["-c", "7", "-m", "-n", "20000"], TRIM),
+    ("8 threads never wait", ["-c", "7", "-m"], EITHER),
+    ("1 thread deep in malloc", ["-m", "-n", "2000"], EITHER),
+    ("1 thread, never waits", ["-m"], EITHER),
+    ("stacks of 64 KiB", ["-c", "2", "-i", "4", "-s", "65536"], TRIM),
+    ("stacks of 64 KiB nearly full", ["-c", "1", "-i", "4", "-s", "65536", "-l", "4000", "-m"],
+     EITHER),
+    ("the same, guards not shown", ["-c", "1", "-i", "4", "-s", "65536", "-l", "8096", "-m", "-g"],
+     EITHER),
+    ("leader has ended", ["-c", "2", "-i", "3", "-z"], ENDED),
+)
+
+# The only thread of the first two also allocates; what that leaves on its stack may keep flmem away.
+SIGNALS = (
+    ("1000 signals a second", [], EITHER),
+    ("1000 signals a second, own stack", ["-a"], EITHER),
+    ("1000 signals a second, 3 threads", ["-t", "3"], TRIM),
+)
+
+
+def busy(victims, allocators):
+    """Threads, signals and forks, with every allocator."""
+    found = []
+    for allocator in allocators:
+        missing = available(allocator)
+        for name, words, expect in THREADS:
+            found.append(Entry(name, [os.path.join(victims, "safe_threads"), *words], allocator,
+                               expect, missing=missing,
+                               setup="leaderless" if expect == ENDED else "",
+                               statuses=(3, 5, 6) if expect == ENDED else (6,)))
+        for name, words, expect in SIGNALS:
+            found.append(Entry(name, [os.path.join(victims, "safe_signals"), *words], allocator,
+                               expect, missing=missing))
+        fork = os.path.join(victims, "safe_fork")
+        found.append(Entry("forks", [fork], allocator, EITHER, missing=missing))
+        found.append(Entry("forks beside 2 threads", [fork, "-t", "2"], allocator, EITHER,
+                           missing=missing))
+        found.append(Entry("vfork", [fork, "-v"], allocator, EITHER, missing=missing))
+    return found
+
+
+def linked(victims):
+    """Allocators linked into the program instead of preloaded."""
+    found = []
+    for suffix in ("static", "jemalloc", "tcmalloc", "mimalloc", "jemalloc_static"):
+        program = os.path.join(victims, f"safe_threads_{suffix}")
+        found.append(Entry(f"linked: {suffix}", [program, "-c", "4", "-i", "2"],
+                           missing=_not_built(program) or
+                         available(suffix.split("_")[0].replace("static", "glibc"))))
+    return found
+
+
+def _not_built(program):
+    return "" if os.path.exists(program) else "not built"
+
+
+def traps(victims, allocators):
+    """Targets that look idle and are not to be touched."""
+    found = []
+    for allocator in allocators:
+        missing = available(allocator)
+        for name, words in (("handler over malloc", []), ("the same, own stack", ["-a"])):
+            found.append(Entry(name, [os.path.join(victims, "safe_trap"), *words], allocator,
+                               REFUSE, release=b"\n", missing=missing))
+        found.append(Entry("handler over malloc, 3 idle threads",
+                           [os.path.join(victims, "safe_trap"), "-t", "3"], allocator, EITHER,
+                           # 7: the call waits for the lock that the handler keeps from it
+                           statuses=(6, 7), release=b"\n", missing=missing))
+    # Not epoll_wait: it gives EINTR after a stop, whoever stopped it.
+    waiting = [os.path.join(victims, "safe_blocked"), "read-pipe"]
+    found += [
+        Entry("stopped", waiting, expect=REFUSE, setup="stop"),
+        Entry("traced by another", waiting, expect=REFUSE, setup="trace", statuses=(4, 6)),
+        Entry("seccomp, strict", [os.path.join(victims, "safe_strict")], expect=REFUSE,
+              release=b"\n\n", statuses=(4, 5, 6)),
+        Entry("seccomp, filter", [os.path.join(victims, "safe_strict"), "filter"], expect=REFUSE,
+              release=b"\n\n", statuses=(4, 5, 6)),
+        Entry("coroutine, 4000 bytes left", [os.path.join(victims, "safe_coroutine"), "4000"],
+              expect=EITHER),
+        Entry("coroutine, 12000 bytes left", [os.path.join(victims, "safe_coroutine"), "12000"],
+              expect=EITHER),
+    ]
+    for name, statuses in (("musl", (5,)), ("musl_static", (5,))):
+        program = os.path.join(victims, f"safe_threads_{name}")
+        found.append(Entry(name.replace("_", ", "), [program, "-c", "2", "-i", "2"],
+                           expect=REFUSE, statuses=statuses,
+                           missing=_not_built(program)))
+    found.append(Entry("32-bit", [os.path.join(victims, "safe_ia32")], expect=REFUSE, rounds=0,
+                       statuses=(5, 6)))
+    return found
+
+
+def _interpreters():
+    home = os.path.expanduser("~/.pyenv/versions/3.*/bin/python3")
+    return sorted(glob.glob(home)) + ["/usr/bin/python3"]
+
+
+def pythons():
+    """Every interpreter found, and PyTorch where it is installed."""
+    found = []
+    for interpreter in _interpreters():
+        run = subprocess.run([interpreter, "-c", "import sys; print(sys.version.split()[0])"],
+                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+        version = run.stdout.decode().strip()
+        found.append(Entry(f"Python {version or interpreter}", [interpreter, PYTHON_VICTIM],
+                           missing="" if version else "it does not run"))
+    torch = subprocess.run(["/usr/bin/python3", "-c", "import torch"], stderr=subprocess.DEVNULL,
+                           check=False).returncode == 0
+    found.append(Entry("PyTorch", ["/usr/bin/python3", PYTHON_VICTIM, "torch"],
+                       missing="" if torch else "python3-torch is not installed"))
+    return found

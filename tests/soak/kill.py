@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Kills flmem in the middle of its work and checks that every target lives on, whole.
+
+usage: kill.py BUILD [--runs N] [--stops N]
+
+--runs: kills after a random delay across the whole call, altogether.
+--stops: kills at each of the first N system call stops after flmem has begun to touch the target
+(tests/soak/killat.c), for each target, then at random ones up to the last.
+"""
+import argparse
+import collections
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+from harness import command, proc, report, skip  # noqa: E402
+import entries  # noqa: E402
+
+LATE_STOPS = 10  # random ones beyond the first
+CALIBRATIONS = 5
+SEED = 20240229  # the same delays in every run; the machine's timing varies enough
+
+
+def targets(victims):
+    """What is trimmed: every way that an interrupted wait goes on, and busy programs."""
+    def entry(name, program, *words, **more):
+        return entries.Entry(name, [os.path.join(victims, program), *words], **more)
+
+    chosen = [
+        entry("waits in read", "safe_blocked", "read-pipe", refill=True),
+        entry("waits in epoll_wait", "safe_blocked", "epoll_wait", refill=True),
+        entry("waits in nanosleep", "safe_blocked", "nanosleep", refill=True),
+        entry("waits in ppoll", "safe_blocked", "ppoll", refill=True),
+        entry("waits in futex", "safe_blocked", "futex", refill=True),
+        entry("waits in recv, limited", "safe_blocked", "recv-limited", refill=True),
+        entry("waits in semtimedop, limited", "safe_blocked", "semtimedop-limited", refill=True),
+        entry("waits in rt_sigtimedwait", "safe_blocked", "rt_sigtimedwait", refill=True),
+        entry("large heap", "safe_blocked", "epoll_wait-limited", refill=True, blocks=20000),
+        entry("AMX tiles", "safe_blocked", "read-pipe", "tiles",
+              missing="" if entries.have_tiles() else "this processor has no AMX"),
+        entry("8 threads churn, 3 wait", "safe_threads", "-c", "8", "-i", "3", "-n", "20000"),
+        entry("1000 signals a second", "safe_signals", "-a"),
+    ]
+    for allocator in entries.ALLOCATORS[1:]:
+        chosen.append(entry("4 threads churn, 3 wait", "safe_threads", "-c", "4", "-i", "3", "-n",
+                            "20000", allocator=allocator, missing=entries.available(allocator)))
+    return chosen
+
+
+# These give EINTR also when a process is stopped and goes on without any handler (signal(7)), and
+# the kernel has already decided so when a tracer gets hold of the thread. flmem takes it back with
+# its first write; killed before that, it cannot, and the program sees what it has to expect anyway.
+INTERRUPTIBLE = ("epoll_wait", "recv-limited", "semtimedop-limited", "rt_sigtimedwait",
+                 "epoll_wait-limited")
+
+
+class Target:
+    """A running target and what was done to it."""
+
+    def __init__(self, entry):
+        self.entry = entry
+        self.victim = entry.start()
+        self.before = proc.Snapshot(self.victim.pid, quiet=False)
+        self.counts = collections.Counter()
+        self.problems = []
+        self.wall_s = 0.01
+        self.interruptions = 0
+
+    def calibrate(self, flmem):
+        """How long a whole call takes."""
+        walls = []
+        for _ in range(CALIBRATIONS):
+            self.victim.wait_for_rounds(1)
+            walls.append(flmem.trim(self.victim.pid).wall_s)
+        self.wall_s = report.median(walls)
+
+    def allowed_interruptions(self):
+        if not set(INTERRUPTIBLE) & set(self.entry.argv):
+            return 0
+        return self.counts["killed"] + self.counts["stopped at"]
+
+    def check(self):
+        """Compares with the very beginning: a chain whose caller is dead runs on for a moment."""
+        self.problems += self.before.changes()
+        if not self.victim.wait_for_rounds(2):
+            self.problems.append("it makes no progress any more")
+        self.problems += self.victim.problems(self.allowed_interruptions())
+
+
+def kill_after_delay(flmem, target, rng):
+    delay = rng.uniform(0, 1.1 * target.wall_s)
+    pid = os.posix_spawn(flmem.path, flmem.trim_words(target.victim.pid),
+                         dict(os.environ, **command.ENVIRONMENT),
+                         file_actions=[(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0),
+                                       (os.POSIX_SPAWN_OPEN, 2, "/dev/null", os.O_WRONLY, 0)])
+    end = time.monotonic() + delay
+    while time.monotonic() < end:
+        pass
+    os.kill(pid, signal.SIGKILL)
+    _, status = os.waitpid(pid, 0)
+    target.counts["killed" if os.WIFSIGNALED(status) else "ended before"] += 1
+    target.check()
+
+
+def kill_at_stop(killat, flmem, target, stop):
+    """Kills at one place; the number of stops that there are when it is beyond the last, else 0."""
+    words = [killat, str(stop), *flmem.trim_words(target.victim.pid)]
+    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
+                          stdin=subprocess.DEVNULL, env=dict(os.environ, **command.ENVIRONMENT))
+    last = done.stdout.decode(errors="replace").strip().splitlines()[-1:]
+    said = last[0].split() if last else []
+    if not said or said[0] not in ("killed", "ended"):
+        target.problems.append(f"killat said {done.stdout!r} {done.stderr!r}")
+        return 1
+    target.counts["stopped at" if said[0] == "killed" else "ended before"] += 1
+    target.check()
+    return int(said[2]) if said[0] == "ended" else 0
+
+
+def sweep(killat, flmem, target, stops, rng):
+    for stop in range(1, stops + 1):
+        if kill_at_stop(killat, flmem, target, stop):
+            return
+    count = kill_at_stop(killat, flmem, target, 0) or stops
+    for _ in range(LATE_STOPS):
+        kill_at_stop(killat, flmem, target, rng.randint(1, max(count, stops)))
+
+
+def run_target(target, flmem, killat, options, share):
+    rng = random.Random(f"{SEED} {target.entry.name} {target.entry.allocator}")
+    target.calibrate(flmem)
+    for _ in range(share):
+        if target.problems:
+            return
+        kill_after_delay(flmem, target, rng)
+    if options.stops and not target.problems:
+        sweep(killat, flmem, target, options.stops, rng)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build")
+    parser.add_argument("--runs", type=int, default=60)
+    parser.add_argument("--stops", type=int, default=0)
+    options = parser.parse_args()
+    flmem = command.Flmem(options.build)
+    flmem.require("trim")
+    tests = os.path.join(os.path.abspath(options.build), "tests")
+    killat = os.path.join(tests, "killat")
+    chosen = targets(os.path.join(tests, "victims"))
+    usable = [entry for entry in chosen if not entry.missing]
+    if not usable:
+        skip("no target can be run here")
+    rows, bad, killed = [], 0, 0
+    for entry in usable:
+        target = Target(entry)
+        try:
+            run_target(target, flmem, killat, options, -(-options.runs // len(usable)))
+        except (proc.Gone, OSError) as error:
+            target.problems.append(f"it is gone: {error!r} {target.victim.problems()}")
+        finally:
+            target.interruptions = target.victim.page.interruptions
+            target.victim.close()
+        rows.append((entry.name, entry.allocator, f"{target.wall_s * 1e3:.1f}",
+                     target.counts["killed"], target.counts["stopped at"],
+                     target.counts["ended before"], target.interruptions,
+                     len(target.problems)))
+        for problem in target.problems[:5]:
+            print(f"PROBLEM: {entry.name}, {entry.allocator}: {problem}", flush=True)
+        bad += len(target.problems)
+        killed += target.counts["killed"] + target.counts["stopped at"]
+    report.table(("target", "allocator", "call ms", "killed", "killed at a stop", "ended before",
+                  "EINTR", "problems"), rows)
+    for entry in chosen:
+        if entry.missing:
+            print(f"SKIP: {entry.name}, {entry.allocator}: {entry.missing}")
+    print(f"flmem was killed {killed} times; {bad} problems")
+    sys.exit(1 if bad or not killed else 0)
+
+
+main()

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Trims every kind of target over and over and checks after each call that the target is unharmed.
+
+usage: matrix.py BUILD [--trims N] [--groups blocked,busy,linked,traps,pythons]
+
+N is the number of trims altogether; each target gets its share, at least two.
+"""
+import argparse
+import collections
+import ctypes
+import os
+import signal
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+from harness import command, proc, report, skip, victim  # noqa: E402
+import entries  # noqa: E402
+
+GROUPS = ("blocked", "busy", "linked", "traps", "pythons")
+TOGETHER = 10  # victims that live at the same time
+REFUSAL_TIMEOUT = "200ms"  # refusals are waited for; these targets do not get any better
+PTRACE_SEIZE, PTRACE_DETACH, PTRACE_INTERRUPT = 0x4206, 17, 0x4207
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Tally:
+    """What happened to one entry."""
+
+    def __init__(self, entry):
+        self.entry = entry
+        self.outcomes = collections.Counter()
+        self.reasons = collections.Counter()
+        self.problems = []
+
+    def add(self, trim):
+        self.outcomes["trimmed" if trim.touched else "refused"] += 1
+        if trim.outcome == "released":
+            self.outcomes["released"] += 1
+        if not trim.touched:
+            self.reasons[trim.reason] += 1
+        if trim.status not in self.entry.statuses:
+            self.problems += trim.broken()
+
+    def verdict(self):
+        """The problems, with those that only show over all calls."""
+        found = list(self.problems)
+        if self.entry.expect == entries.TRIM and not self.outcomes["trimmed"]:
+            found.append("never trimmed: " + "; ".join(self.reasons))
+        if self.entry.expect == entries.REFUSE and self.outcomes["trimmed"]:
+            found.append(f"touched {self.outcomes['trimmed']} times, must be refused")
+        return found
+
+
+class Running:
+    """A started entry."""
+
+    def __init__(self, entry):
+        self.tally = Tally(entry)
+        self.entry = entry
+        self.victim = entry.start()
+        if entry.setup == "leaderless":
+            while proc.status(self.victim.pid)["State"][0] != "Z":
+                time.sleep(0.002)
+        self.at_start = proc.Snapshot(self.victim.pid, quiet=False)
+        self._set_up()
+
+    def _set_up(self):
+        if self.entry.setup == "stop":
+            os.kill(self.victim.pid, signal.SIGSTOP)
+            while proc.status(self.victim.pid)["State"][0] != "T":
+                time.sleep(0.002)
+        elif self.entry.setup == "trace":
+            if libc.ptrace(PTRACE_SEIZE, self.victim.pid, None, None) != 0:
+                raise OSError(ctypes.get_errno(), "PTRACE_SEIZE")
+
+    def _undo(self):
+        """Lets it run on after the last call, so that it can check itself."""
+        pid = self.victim.pid
+        if self.entry.setup == "stop":
+            if proc.status(pid)["State"][0] != "T":
+                self.tally.problems.append("it does not stand still any more")
+            os.kill(pid, signal.SIGCONT)
+        elif self.entry.setup == "trace":
+            if proc.tracers(pid) != {os.getpid()}:
+                self.tally.problems.append("its tracer lost it")
+            libc.ptrace(PTRACE_INTERRUPT, pid, None, None)
+            os.waitpid(pid, 0x40000000)
+            libc.ptrace(PTRACE_DETACH, pid, None, None)
+        if self.entry.release:
+            self.victim.say(self.entry.release)
+
+    def trim(self, flmem):
+        pid = self.victim.pid
+        before = None if self.entry.setup in ("stop", "trace") else proc.Snapshot(pid, self._is_quiet())
+        trim = flmem.trim(pid, "5s" if self.entry.expect == entries.TRIM else REFUSAL_TIMEOUT)
+        self.tally.add(trim)
+        if not trim.touched and trim.status not in self.entry.statuses:
+            self.tally.problems.append(f"refused with status {trim.status}: {trim.reason}")
+        if before and trim.status != 7:
+            self.tally.problems += self.victim.problems() + before.changes()
+
+    def _is_quiet(self):
+        """The first call may still release mappings; from the second on nothing changes."""
+        calls = self.tally.outcomes["trimmed"]
+        return self.entry.quiet and not self.entry.refill and calls > 0
+
+    def finish(self):
+        """Sees it make progress, and what it found wrong."""
+        self._undo()
+        if self.entry.rounds and not self.victim.wait_for_rounds(self.entry.rounds):
+            self.tally.problems.append("it makes no progress any more")
+        self.tally.problems += self.victim.problems()
+        if not self.entry.release:  # leaving its handler changes its signal mask
+            self.tally.problems += self.at_start.changes()
+
+
+def run_batch(flmem, batch, trims):
+    """Starts some entries, trims them in turn, ends them."""
+    running = []
+    try:
+        for entry in batch:
+            running.append(Running(entry))
+        for number in range(trims):
+            for one in running:
+                guarded(one, lambda one=one: one.trim(flmem))
+            if number % 20 == 19:  # relative timeouts begin anew with every call
+                for one in running:
+                    if one.entry.expect == entries.TRIM:
+                        guarded(one, one.victim.wait_for_rounds)
+        for one in running:
+            guarded(one, one.finish)
+    finally:
+        for one in running:
+            one.victim.close()
+    return [one.tally for one in running]
+
+
+def guarded(one, action):
+    try:
+        action()
+    except (proc.Gone, OSError) as error:
+        one.tally.problems.append(f"it is gone: {error!r} {one.victim.problems()}")
+
+
+def exiting(flmem, victims, count):
+    """Targets that end by themselves, at any moment of the call; not a victim that is watched."""
+    entry = entries.Entry("exits meanwhile", [], expect=entries.EITHER, statuses=(3, 5, 6))
+    tally = Tally(entry)
+    for number in range(count):
+        argv = [os.path.join(victims, "safe_threads"), "-c", "2", "-i", "2", "-x",
+                str(1 + 7 * number % 60)]
+        with victim.Victim(argv) as target:
+            trim = flmem.trim(target.pid)
+            tally.add(trim)
+            if not trim.touched and trim.status not in entry.statuses:
+                tally.problems.append(f"refused with status {trim.status}: {trim.reason}")
+            status = target.process.wait(timeout=victim.PROGRESS_S)
+            if status != 0 or target.page.failures:
+                tally.problems.append(f"it ended with {status}: {target.page.first_failure}")
+    return tally
+
+
+def choose(groups, victims):
+    chosen = []
+    if "blocked" in groups:
+        chosen += entries.blocked(victims, entries.ALLOCATORS)
+    if "busy" in groups:
+        chosen += entries.busy(victims, entries.ALLOCATORS)
+    if "linked" in groups:
+        chosen += entries.linked(victims)
+    if "traps" in groups:
+        chosen += entries.traps(victims, entries.ALLOCATORS)
+    if "pythons" in groups:
+        chosen += entries.pythons()
+    return chosen
+
+
+def show(tallies, missing):
+    rows = []
+    for tally in tallies:
+        problems = tally.verdict()
+        rows.append((tally.entry.name, tally.entry.allocator, tally.entry.expect,
+                     tally.outcomes["trimmed"], tally.outcomes["released"],
+                     tally.outcomes["refused"], len(problems),
+                     next(iter(tally.reasons), "")[:90]))
+    report.table(("target", "allocator", "expected", "trimmed", "released", "refused", "problems",
+                  "first reason of a refusal"), rows)
+    for tally in tallies:
+        for problem in tally.verdict()[:5]:
+            print(f"PROBLEM: {tally.entry.name}, {tally.entry.allocator}: {problem}")
+    for entry in missing:
+        print(f"SKIP: {entry.name}, {entry.allocator}: {entry.missing}")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build")
+    parser.add_argument("--trims", type=int, default=0)
+    parser.add_argument("--groups", default=",".join(GROUPS))
+    options = parser.parse_args()
+    flmem = command.Flmem(options.build)
+    flmem.require("trim")
+    groups = options.groups.split(",")
+    victims = os.path.join(os.path.abspath(options.build), "tests", "victims")
+    chosen = choose(groups, victims)
+    if not chosen:
+        skip("no such group")
+    usable = [entry for entry in chosen if not entry.missing]
+    trims = max(2, -(-options.trims // len(usable)))
+    tallies = []
+    for start in range(0, len(usable), TOGETHER):
+        tallies += run_batch(flmem, usable[start:start + TOGETHER], trims)
+    if "busy" in groups:
+        tallies.append(exiting(flmem, victims, max(10, trims)))
+    show(tallies, [entry for entry in chosen if entry.missing])
+    total = collections.Counter()
+    for tally in tallies:
+        total.update(tally.outcomes)
+    bad = sum(len(tally.verdict()) for tally in tallies)
+    print(f"{total['trimmed'] + total['refused']} trims of {len(tallies)} targets: "
+          f"{total['released']} released memory, {total['refused']} were refused, {bad} problems")
+    hopeful = any(tally.entry.expect == entries.TRIM for tally in tallies)
+    if hopeful and not total["released"]:
+        print("PROBLEM: nothing was released anywhere; this proves nothing")
+        bad += 1
+    sys.exit(1 if bad else 0)
+
+
+main()

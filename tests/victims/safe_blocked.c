@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * safe_blocked CASE [tiles]: one thread that waits in one kind of system call, over and over, and
+ * checks after each that nothing happened to it meanwhile. With `tiles` it also holds data in AMX
+ * registers (status 77: there are none). `safe_blocked list` prints the cases.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "safe_cases.h"
+#include "safe_common.h"
+
+#define WAKE_EVERY_US	30000
+#define ERRNO_KEPT	1234
+#define ALT_STACK_BYTES 65536
+
+static struct site *site;
+static stack_t alt_stack;
+static sigset_t mask;
+
+static const struct wait_case *find_case(const char *name)
+{
+	for (size_t i = 0; wait_case_tables[i]; i++)
+		for (const struct wait_case *wait = wait_case_tables[i]; wait->name; wait++)
+			if (strcmp(wait->name, name) == 0)
+				return wait;
+	errno = EINVAL;
+	victim_die(name);
+}
+
+static void count_signal(int number)
+{
+	(void)number;
+	atomic_fetch_add(&site->handled, 1);
+}
+
+/* Ends the victim's waits for as long as the victim lives, then removes what would outlive it. */
+static void start_helper(const struct wait_case *wait)
+{
+	if (!wait->wake && !wait->close)
+		return;
+
+	pid_t helper = fork();
+
+	if (helper < 0)
+		victim_die("fork");
+	if (helper > 0)
+		return;
+	signal(SIGTERM,
+	       SIG_IGN); /* sent to the whole group, it would leave System V objects behind */
+	while (getppid() == site->victim) {
+		usleep(WAKE_EVERY_US);
+		if (wait->wake)
+			wait->wake(site);
+	}
+	if (wait->close)
+		wait->close(site);
+	_exit(0);
+}
+
+static void set_up_signals(const struct wait_case *wait)
+{
+	struct sigaction action = {.sa_handler = count_signal};
+
+	alt_stack = (stack_t){.ss_sp = malloc(ALT_STACK_BYTES), .ss_size = ALT_STACK_BYTES};
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGUSR2);
+	if (strcmp(wait->name, "sigsuspend") == 0)
+		sigaddset(&mask, SIGUSR1);
+	if (!alt_stack.ss_sp || sigaltstack(&alt_stack, NULL) != 0 ||
+	    sigaction(SIGUSR1, &action, NULL) != 0 || sigprocmask(SIG_SETMASK, &mask, NULL) != 0)
+		victim_die("signals");
+}
+
+static void check_thread(void)
+{
+	stack_t stack_now;
+	sigset_t mask_now;
+
+	if (errno != ERRNO_KEPT)
+		victim_fail("errno became %d", errno);
+	sigaltstack(NULL, &stack_now);
+	if (stack_now.ss_sp != alt_stack.ss_sp || stack_now.ss_size != alt_stack.ss_size ||
+	    stack_now.ss_flags != 0)
+		victim_fail("the alternate signal stack changed");
+	sigemptyset(&mask_now);
+	sigprocmask(SIG_BLOCK, NULL, &mask_now);
+	for (int number = 1; number < 32; number++)
+		if (sigismember(&mask_now, number) != sigismember(&mask, number))
+			victim_fail("signal %d changed in the signal mask", number);
+}
+
+static void wait_once(const struct wait_case *wait, struct probe *probe, uint32_t seed)
+{
+	wait->arm(site, probe);
+
+	int64_t before = clock_ms();
+
+	errno = ERRNO_KEPT;
+
+	int64_t result = probe_call(probe, seed);
+	int64_t took = clock_ms() - before;
+	bool early = false;
+
+	check_thread();
+	if (wait->right(site, result))
+		early = wait->timed && took < CASE_LIMIT_MS;
+	else if (result == -EINTR)
+		victim_interrupted();
+	else
+		victim_fail("%s gave %lld", wait->name, (long long)result);
+	if (early)
+		victim_fail("%s ended after %lld of %d ms", wait->name, (long long)took,
+			    CASE_LIMIT_MS);
+}
+
+static int list_cases(void)
+{
+	for (size_t i = 0; wait_case_tables[i]; i++)
+		for (const struct wait_case *wait = wait_case_tables[i]; wait->name; wait++)
+			puts(wait->name);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct probe probe;
+	uint32_t seed = 1;
+
+	if (argc == 2 && strcmp(argv[1], "list") == 0)
+		return list_cases();
+
+	const struct wait_case *wait = find_case(argc > 1 ? argv[1] : "");
+
+	probe_init(&probe);
+	if (argc > 2 && !probe_use_tiles(&probe))
+		return 77;
+	victim_open();
+	site = mmap(NULL, sizeof(*site), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (site == MAP_FAILED)
+		victim_die("mmap");
+	site->victim = getpid();
+	heap_spread();
+	wait->open(site);
+	set_up_signals(wait);
+	start_helper(wait);
+	victim_ready();
+	for (;;) {
+		wait_once(wait, &probe, random_next(&seed));
+		heap_check();
+		victim_round();
+	}
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SAFE_CASES_H
+#define SAFE_CASES_H
+
+/*
+ * The system calls in which a thread waits, as a table: how to get blocked in each, what ends the
+ * wait, and which result is right. The part that ends the wait runs in a helper process.
+ */
+
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/sem.h>
+#include <time.h>
+
+#include "safe_probe.h"
+
+#define CASE_LIMIT_MS 40 /* the calls that end by themselves do so after this */
+
+/* What a case works with; shared between the victim and its helper. */
+struct site {
+	int read_fd;
+	int write_fd;
+	int wait_fd; /* epoll or listening socket */
+	int ipc;     /* System V identifier */
+	pid_t victim;
+	pid_t child;
+	_Atomic uint32_t futex;
+	_Atomic uint64_t handled; /* signals that the victim's handler has counted */
+	uint64_t handled_before;
+	struct timespec limit;
+	struct pollfd poll;
+	fd_set fds;
+	struct epoll_event event;
+	struct sembuf semaphore;
+	sigset_t mask;
+	struct {
+		sigset_t *set;
+		size_t size;
+	} mask_argument; /* sixth argument of pselect6 */
+	siginfo_t info;
+	int status;
+	char buffer[512];
+};
+
+struct wait_case {
+	const char *name;
+	bool timed; /* must last CASE_LIMIT_MS at least */
+	void (*open)(struct site *site);
+	void (*arm)(struct site *site, struct probe *probe);
+	bool (*right)(struct site *site, int64_t result);
+	void (*wake)(struct site *site);  /* NULL: it ends by itself */
+	void (*close)(struct site *site); /* gives back what outlives processes, or NULL */
+};
+
+extern const struct wait_case wait_cases_fd[]; /* ends in a row without a name */
+extern const struct wait_case wait_cases_process[];
+extern const struct wait_case *const wait_case_tables[]; /* ends in NULL */
+
+#define KERNEL_SIGSET_BYTES 8
+
+/* What the rows are made of. */
+uint64_t case_word(const void *pointer);
+void case_call(struct probe *probe, long number, uint64_t a, uint64_t b, uint64_t c, uint64_t d);
+const struct timespec *case_limit(struct site *site); /* CASE_LIMIT_MS from now, relative */
+void case_mask(struct site *site);		      /* a mask to wait with: SIGHUP alone */
+bool case_gives_zero(struct site *site, int64_t result);
+bool case_gives_again(struct site *site, int64_t result);
+
+#endif

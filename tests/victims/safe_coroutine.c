@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * safe_coroutine BYTES: the only thread waits on a stack that the program made itself inside its
+ * heap, with BYTES of it left and other data of the program right below: no guard page, and the
+ * mapping that holds the stack pointer says nothing about where the stack ends.
+ */
+#include "safe_common.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#define STACK_BYTES (64 * 1024)
+#define BELOW_BYTES (64 * 1024)
+#define WAIT_NS	    40000000L
+#define PATTERN	    0xa5
+
+static unsigned char *arena;
+static long left_bytes;
+
+static void check_below(void)
+{
+	for (size_t i = 0; i < BELOW_BYTES; i++) {
+		if (arena[i] == PATTERN)
+			continue;
+		victim_fail("data %zu bytes below the stack was overwritten", BELOW_BYTES - i);
+		memset(arena, PATTERN, BELOW_BYTES);
+		return;
+	}
+}
+
+static _Noreturn void wait_for_ever(void)
+{
+	for (;;) {
+		struct timespec nap = {.tv_nsec = WAIT_NS};
+
+		if (nanosleep(&nap, NULL) != 0)
+			victim_fail("nanosleep failed with errno %d", errno);
+		check_below();
+		victim_round();
+	}
+}
+
+static void wait_deep_down(void *unused)
+{
+	(void)unused;
+	victim_ready();
+	wait_for_ever();
+}
+
+static void run_coroutine(void)
+{
+	uintptr_t floor = (uintptr_t)arena + BELOW_BYTES + (uintptr_t)left_bytes;
+
+	call_deep_down(floor, wait_deep_down, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	ucontext_t own;
+	ucontext_t coroutine;
+
+	left_bytes = argument_number(argc == 2 ? argv[1] : NULL, 4000, STACK_BYTES / 2);
+	victim_open();
+	heap_spread();
+	arena = malloc(BELOW_BYTES + STACK_BYTES);
+	if (!arena || getcontext(&coroutine) != 0)
+		victim_die("getcontext");
+	memset(arena, PATTERN, BELOW_BYTES);
+	coroutine.uc_stack.ss_sp = arena + BELOW_BYTES;
+	coroutine.uc_stack.ss_size = STACK_BYTES;
+	coroutine.uc_link = NULL;
+	makecontext(&coroutine, run_coroutine, 0);
+	swapcontext(&own, &coroutine);
+	return 2;
+}

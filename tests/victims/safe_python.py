@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+A Python program that waits, computes and leaves garbage in several threads, and checks itself.
+With `torch` it also creates and frees tensors with known contents. Runs on Python 3.6 and later.
+"""
+import gc
+import hashlib
+import mmap
+import os
+import select
+import selectors
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+
+WAIT_S = 0.04
+
+
+class Status:
+    """struct victim_status of safe_common.h."""
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        path = os.environ.get("VICTIM_STATUS")
+        if path:
+            with open(path, "r+b") as file:
+                self._page = mmap.mmap(file.fileno(), 4096)
+        else:
+            self._page = mmap.mmap(-1, 4096)
+
+    def _add(self, offset):
+        value = struct.unpack_from("=Q", self._page, offset)[0] + 1
+        struct.pack_into("=Q", self._page, offset, value)
+        return value
+
+    def round(self):
+        with self._lock:
+            self._add(0)
+
+    def fail(self, text):
+        with self._lock:
+            if self._add(8) == 1:
+                self._page[24:264] = text.encode()[:239].ljust(240, b"\0")
+
+
+def guarded(status, function):
+    """Runs a thread's function for ever; an exception is a failure."""
+    def run():
+        while True:
+            try:
+                function(status)
+            except Exception as error:  # pylint: disable=broad-except
+                status.fail("{}: {!r}".format(function.__name__, error))
+            status.round()
+    return run
+
+
+def sleeper(status):
+    before = time.monotonic()
+    time.sleep(WAIT_S)
+    if time.monotonic() - before < WAIT_S * 0.99:
+        status.fail("time.sleep ended early")
+
+
+def waiter(status):
+    if threading.Event().wait(WAIT_S):
+        status.fail("an event that nobody set was set")
+
+
+LOCK = threading.Lock()
+
+
+def locker(_status):
+    with LOCK:
+        time.sleep(WAIT_S / 4)
+    if LOCK.acquire(timeout=WAIT_S):
+        LOCK.release()
+
+
+LEFT, RIGHT = socket.socketpair()
+SELECTOR = selectors.DefaultSelector()
+SELECTOR.register(LEFT, selectors.EVENT_READ)
+
+
+def selecting(status):
+    if SELECTOR.select(WAIT_S):
+        status.fail("a silent socket was ready")
+    RIGHT.send(b"x")
+    if not SELECTOR.select() or LEFT.recv(1) != b"x":
+        status.fail("a byte was lost")
+
+
+class Cycle:
+    def __init__(self, content):
+        self.content = content
+        self.digest = hashlib.sha256(content).digest()
+        self.itself = self
+
+
+def littering(status):
+    cycles = [Cycle(bytes([i % 256]) * (500 + i)) for i in range(500)]
+    time.sleep(WAIT_S / 4)
+    for cycle in cycles:
+        if hashlib.sha256(cycle.content).digest() != cycle.digest:
+            status.fail("an object was damaged")
+    del cycles, cycle
+    gc.collect()
+
+
+def tensors(status):
+    import torch
+    kept = [torch.full((1000 + i,), float(i)) for i in range(300)]
+    kept = kept[::2]
+    time.sleep(WAIT_S)
+    for i, tensor in enumerate(kept):
+        if float(tensor.sum()) != 2.0 * i * (1000 + 2 * i):
+            status.fail("a tensor was damaged")
+    product = torch.mm(torch.ones(64, 64), torch.ones(64, 64))
+    if float(product[0, 0]) != 64.0:
+        status.fail("a matrix product is wrong")
+
+
+def main():
+    status = Status()
+    signal.signal(signal.SIGUSR1, lambda *unused: None)
+    functions = [sleeper, waiter, locker, locker, selecting, littering]
+    if "torch" in sys.argv[1:]:
+        tensors(status)
+        functions.append(tensors)
+    for function in functions:
+        threading.Thread(target=guarded(status, function), daemon=True).start()
+    sys.stdout.write("ready {}\n".format(os.getpid()))
+    sys.stdout.flush()
+    while True:
+        if select.select([], [], [], WAIT_S)[0]:
+            status.fail("select on nothing returned something")
+        status.round()
+
+
+main()
