@@ -3,6 +3,7 @@
 
 #include "remote/arch.h"
 
+#include <cpuid.h>
 #include <elf.h>
 #include <errno.h>
 #include <string.h>
@@ -69,6 +70,12 @@ _Static_assert(sizeof(struct signal_frame) == 312, "kernel ABI");
 #define XSTATE_MAGIC1  0x46505853U
 #define XSTATE_MAGIC2  0x46505845U
 
+/* The XSAVE area: Intel SDM volume 1, chapter 13. */
+#define CPUID_XSTATE	  0xdU
+#define XSTATE_PRESENT	  512 /* XSTATE_BV: components that are not in their initial state */
+#define XSTATE_HEADER_END 576
+#define XSTATE_TILE_DATA  (UINT64_C(1) << 18)
+
 static const unsigned char restorer_code[] = {
 	0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, /* mov $15, %rax */
 	0x0f, 0x05,				  /* syscall */
@@ -123,7 +130,7 @@ int flmem_arch_read_rest(pid_t tid, struct flmem_thread_state *state)
 	if (ptrace(PTRACE_GETREGSET, tid, NT_X86_XSTATE, &io) < 0)
 		return -errno;
 	/* A full buffer may have been cut. */
-	if (io.iov_len < SOFTWARE_BYTES + 48 || io.iov_len >= sizeof(state->xstate))
+	if (io.iov_len < XSTATE_HEADER_END || io.iov_len >= sizeof(state->xstate))
 		return -E2BIG;
 	state->xstate_length = io.iov_len;
 	if (ptrace(PTRACE_GETSIGMASK, tid, sizeof(state->signal_mask), &state->signal_mask) < 0)
@@ -226,18 +233,52 @@ static void fill_thread(struct signal_frame *frame, const struct user_regs_struc
 	c->fpstate = fpstate;
 }
 
+/* Where the last of the state components ends in the standard format. */
+static uint32_t xstate_end(uint64_t components)
+{
+	uint32_t end = XSTATE_HEADER_END;
+
+	for (unsigned i = 2; i < 63; i++) {
+		uint32_t length, offset, flags, unused;
+
+		if (!(components >> i & 1U))
+			continue;
+		__cpuid_count(CPUID_XSTATE, i, length, offset, flags, unused);
+		if (offset + length > end)
+			end = offset + length;
+	}
+	return end;
+}
+
+/*
+ * rt_sigreturn takes vector state only when the second magic word is where it ends in the thread's
+ * own frames, and clears the registers otherwise. A thread's frames have no room for AMX tile data
+ * until it has used some; ptrace always gives that part too. Whether a thread without live tiles
+ * has used them before cannot be told, hence the word at both ends. Source:
+ * check_xstate_in_sigframe() in arch/x86/kernel/fpu/signal.c.
+ */
 static void fill_xstate(unsigned char *out, const struct flmem_thread_state *state)
 {
-	uint32_t size = (uint32_t)state->xstate_length;
-	uint32_t extended = size + 4, magic1 = XSTATE_MAGIC1, magic2 = XSTATE_MAGIC2;
+	uint32_t whole = (uint32_t)state->xstate_length, size = whole, extended;
+	uint32_t magic1 = XSTATE_MAGIC1, magic2 = XSTATE_MAGIC2;
+	uint64_t enabled, present;
 
+	memcpy(out, state->xstate, whole);
 	/* ptrace leaves the mask of enabled features (xcr0) where the software bytes begin. */
-	memcpy(out, state->xstate, size);
-	memcpy(out + SOFTWARE_BYTES + 8, state->xstate + SOFTWARE_BYTES, 8);
+	memcpy(&enabled, state->xstate + SOFTWARE_BYTES, sizeof(enabled));
+	memcpy(&present, state->xstate + XSTATE_PRESENT, sizeof(present));
+	if (enabled & ~present & XSTATE_TILE_DATA) {
+		enabled &= ~XSTATE_TILE_DATA;
+		if (xstate_end(enabled) < whole)
+			size = xstate_end(enabled);
+	}
+	extended = size + 4;
 	memcpy(out + SOFTWARE_BYTES, &magic1, 4);
 	memcpy(out + SOFTWARE_BYTES + 4, &extended, 4);
+	memcpy(out + SOFTWARE_BYTES + 8, &enabled, 8);
 	memcpy(out + SOFTWARE_BYTES + 16, &size, 4);
 	memcpy(out + size, &magic2, 4);
+	memcpy(out + whole, &magic2, 4);
 }
 
 /*
