@@ -240,6 +240,9 @@ int flmem_preflight_explain(const struct flmem_process *process, int negative_er
 		return flmem_process_error(process, negative_errno, "borrow a thread", err);
 	if (read_parties(process, &parties, err))
 		return err ? err->code : FLMEM_EPERM;
+	/* A process that is ending has given its memory away already: ptrace says EPERM then. */
+	if (has_ended(parties.target.state) || parties.target.rss_bytes.unknown)
+		return refuse_ended(process, err);
 	if (!parties.target.tracer.unknown && parties.target.tracer.value)
 		return refuse_traced(process, &parties.target, err);
 	return has_capability(&parties.self) ? explain_with_capability(&parties, err)
