@@ -55,6 +55,9 @@ void flmem_maps_clear(struct flmem_maps *maps);
 /* Mapping that holds the address, or NULL. */
 const struct flmem_map *flmem_maps_find(const struct flmem_maps *maps, uint64_t address);
 
+/* Name of the mapping that the kernel made for the main thread. */
+#define FLMEM_MAP_MAIN_STACK "[stack]"
+
 /* First mapping with exactly this name, or NULL. */
 const struct flmem_map *flmem_maps_find_name(const struct flmem_maps *maps, const char *name);
 

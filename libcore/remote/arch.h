@@ -112,6 +112,9 @@ int flmem_arch_restore(pid_t tid, const struct flmem_thread_state *state);
 /* Stack pointer in the registers. */
 uint64_t flmem_arch_sp(const struct flmem_thread_state *state);
 
+/* Thread pointer: where the C library keeps the thread's control block. */
+uint64_t flmem_arch_thread_pointer(const struct flmem_thread_state *state);
+
 /*
  * True when the bytes at `words` (of `count` words, read from a stack at `address`) look like a
  * signal frame: the thread is then inside a signal handler.

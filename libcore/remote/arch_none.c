@@ -85,6 +85,12 @@ uint64_t flmem_arch_sp(const struct flmem_thread_state *state)
 	return 0;
 }
 
+uint64_t flmem_arch_thread_pointer(const struct flmem_thread_state *state)
+{
+	(void)state;
+	return 0;
+}
+
 bool flmem_arch_is_signal_frame(const uint64_t *words, size_t count, uint64_t address,
 				uint64_t restorer)
 {

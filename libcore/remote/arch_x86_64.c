@@ -350,6 +350,11 @@ uint64_t flmem_arch_sp(const struct flmem_thread_state *state)
 	return state->regs.rsp;
 }
 
+uint64_t flmem_arch_thread_pointer(const struct flmem_thread_state *state)
+{
+	return state->regs.fs_base;
+}
+
 bool flmem_arch_is_signal_frame(const uint64_t *words, size_t count, uint64_t address,
 				uint64_t restorer)
 {

@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "proc/maps.h"
 #include "proc/process.h"
 #include "remote/gadgets.h"
 #include "remote/preflight.h"
@@ -40,6 +41,8 @@ struct loan {
 	struct flmem_borrow_result *result;
 	struct flmem_error *err;
 	struct flmem_gadgets gadgets;
+	const char *refused; /* static: why a thread was let go again, or NULL */
+	pid_t refused_tid;
 	bool check_seccomp;	  /* the filters of the thread have to be read */
 	struct flmem_chain chain; /* the caller's calls with the clock readings around them */
 	size_t calls;
@@ -246,6 +249,18 @@ static enum attempt refuse_seize(struct loan *loan, int rc)
 	return ATTEMPT_FATAL;
 }
 
+/*
+ * C libraries put the control block of a thread that they start at the upper end of its stack. A
+ * stack without one was made by the program itself, and nobody knows where it ends.
+ */
+static bool is_on_own_stack(const struct loan *loan, const struct flmem_candidate *candidate)
+{
+	const struct flmem_map *stack = flmem_maps_find(loan->view->maps, candidate->at.sp);
+	uint64_t block = flmem_arch_thread_pointer(&loan->state);
+
+	return candidate->leader || (stack && block > candidate->at.sp && block < stack->end);
+}
+
 static enum attempt try_thread(struct loan *loan, const struct flmem_candidate *candidate)
 {
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
@@ -260,6 +275,11 @@ static enum attempt try_thread(struct loan *loan, const struct flmem_candidate *
 	if (flmem_arch_read_registers(tracee.tid, &loan->state) ||
 	    !flmem_arch_interrupted_in(&loan->state, &candidate->at))
 		return ATTEMPT_NEXT;
+	if (!is_on_own_stack(loan, candidate)) {
+		loan->refused = "runs on a stack that the program made itself";
+		loan->refused_tid = candidate->tid;
+		return ATTEMPT_NEXT;
+	}
 	if (loan->check_seccomp && flmem_seccomp_check_thread(tracee.tid, loan->err)) {
 		flmem_error_prefix(loan->err, "process %d", (int)loan->view->process->pid);
 		return ATTEMPT_FATAL;
@@ -325,6 +345,10 @@ static int try_round(struct loan *loan)
 		case ATTEMPT_NEXT:
 			break;
 		}
+	}
+	if (loan->refused) {
+		found.rejected = loan->refused;
+		found.rejected_tid = loan->refused_tid;
 	}
 	no_thread(loan->view, &found, loan->err);
 	return 1;

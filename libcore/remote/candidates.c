@@ -16,7 +16,9 @@
  * Stack that the called functions may use below the frames. malloc_trim needs well under 1 KiB, the
  * dynamic linker up to 12 KiB when it binds a function at its first call (it saves vector state).
  */
-#define CALL_STACK 24576U
+#define CALL_STACK   24576U
+#define STACK_NEEDED (FLMEM_SCRATCH_MAX + CALL_STACK)
+#define PAGE	     4096U /* the smallest there is; larger ones are only looked at repeatedly */
 /* How much of the stack is searched for signal frames. */
 #define SCAN_LIMIT ((uint64_t)1 << 20)
 #define SCAN_STEP  65536U
@@ -96,13 +98,42 @@ static bool is_in_signal_handler(const struct search *search, uint64_t sp, uint6
 	return false;
 }
 
-static const char *check_stack(const struct search *search, const struct flmem_task_wait *at)
+/*
+ * Guard pages that were made by MADV_GUARD_INSTALL, as glibc 2.42 and later makes them, do not show
+ * in the mappings: the stacks of several threads then look like one. Reading finds them.
+ */
+static bool has_room(const struct search *search, uint64_t sp)
+{
+	for (uint64_t depth = PAGE; depth <= STACK_NEEDED; depth += PAGE) {
+		char byte;
+
+		if (flmem_process_read_memory(search->view->process, sp - depth, &byte, 1))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * The main thread is trusted on its own stack only, and no thread on the heap: there a coroutine
+ * may run, with other data of the program right below. borrow.c looks closer at the others.
+ */
+static bool is_ordinary_stack(const struct flmem_map *stack, bool leader)
+{
+	if (!stack || !(stack->flags & FLMEM_MAP_WRITE) || stack->flags & FLMEM_MAP_SHARED)
+		return false;
+	if (leader)
+		return strcmp(stack->name, FLMEM_MAP_MAIN_STACK) == 0;
+	return !stack->inode && strcmp(stack->name, "[heap]") != 0;
+}
+
+static const char *check_stack(const struct search *search, const struct flmem_task_wait *at,
+			       bool leader)
 {
 	const struct flmem_map *stack = flmem_maps_find(search->view->maps, at->sp);
 
-	if (!stack || !(stack->flags & FLMEM_MAP_WRITE) || stack->flags & FLMEM_MAP_SHARED)
+	if (!is_ordinary_stack(stack, leader))
 		return "has no ordinary stack";
-	if (at->sp - stack->start < FLMEM_SCRATCH_MAX + CALL_STACK)
+	if (at->sp - stack->start < STACK_NEEDED || !has_room(search, at->sp))
 		return "has too little room on its stack";
 	if (is_inside_allocator(search, at))
 		return "is inside the allocator";
@@ -130,11 +161,11 @@ static const char *examine(const struct search *search, pid_t tid, struct flmem_
 	flmem_task_name(process, tid, name, sizeof(name));
 	if (flmem_text_starts(name, "jemalloc_bg"))
 		return "belongs to the allocator";
-	reason = check_stack(search, &row->at);
+	row->leader = tid == process->pid;
+	reason = check_stack(search, &row->at, row->leader);
 	if (reason)
 		return reason;
 	row->tid = tid;
-	row->leader = tid == process->pid;
 	row->cpu_ns = flmem_task_cpu_ns(process, tid);
 	return NULL;
 }
