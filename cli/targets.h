@@ -43,7 +43,6 @@ extern const char *const target_roles[];
 	},                                                                                      \
 		{                                                                               \
 			.name = "name",                                                         \
-			.letter = 'n',                                                          \
 			.kind = OPT_TEXT,                                                       \
 			.offset = TARGET_OFFSET(type, member, name),                            \
 			.metavar = "REGEX",                                                     \
@@ -58,7 +57,6 @@ extern const char *const target_roles[];
 		},                                                                              \
 		{                                                                               \
 			.name = "tree",                                                         \
-			.letter = 't',                                                          \
 			.kind = OPT_PID,                                                        \
 			.offset = TARGET_OFFSET(type, member, tree),                            \
 			.metavar = "PID",                                                       \
@@ -67,7 +65,6 @@ extern const char *const target_roles[];
 		},                                                                              \
 		{                                                                               \
 			.name = "role",                                                         \
-			.letter = 'r',                                                          \
 			.kind = OPT_CHOICE,                                                     \
 			.offset = TARGET_OFFSET(type, member, role),                            \
 			.metavar = "ROLE",                                                      \

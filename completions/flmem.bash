@@ -62,17 +62,27 @@ _flmem()
 		option=${COMP_WORDS[COMP_CWORD - 2]}
 	fi
 	if ((COMP_CWORD == 1)); then
-		_flmem_offer "$word" -W "trim env start help --help --version"
+		_flmem_offer "$word" -W "detect trim env start help --help --version"
 		return
 	fi
 	case ${COMP_WORDS[1]} in
+	detect)
+		options=" --pid --name --all --tree --role --min-rss --json --help"
+		case $option in
+		--pid | -p) _flmem_pids "$word" && return ;;
+		--name) return ;;
+		--tree) _flmem_pids "$word" && return ;;
+		--role) _flmem_offer "$word" -W "server server-job client client-job trainer simulator-server simulator-client" && return ;;
+		--min-rss | -m) return ;;
+		esac
+		;;
 	trim)
 		options=" --pid --name --all --tree --role --min-rss --dry-run --timeout --settle --json --help"
 		case $option in
 		--pid | -p) _flmem_pids "$word" && return ;;
-		--name | -n) return ;;
-		--tree | -t) _flmem_pids "$word" && return ;;
-		--role | -r) _flmem_offer "$word" -W "server server-job client client-job trainer simulator-server simulator-client" && return ;;
+		--name) return ;;
+		--tree) _flmem_pids "$word" && return ;;
+		--role) _flmem_offer "$word" -W "server server-job client client-job trainer simulator-server simulator-client" && return ;;
 		--min-rss | -m) return ;;
 		--timeout) return ;;
 		--settle) return ;;
@@ -104,7 +114,7 @@ _flmem()
 		;;
 	help)
 		options=" --help"
-		[[ $word == -* ]] || _flmem_offer "$word" -W "trim env start help exit-codes"
+		[[ $word == -* ]] || _flmem_offer "$word" -W "detect trim env start help exit-codes"
 		;;
 	esac
 	if [[ $word == -* && -n $options ]]; then

@@ -39,19 +39,31 @@ void flmem_json_add_value(cJSON *object, cJSON *unknown, const char *name, struc
 	cJSON_AddStringToObject(unknown, name, value.unknown);
 }
 
+/* Heap copy that is valid UTF-8, or NULL when memory is out. */
+static char *clean_text(const char *text)
+{
+	size_t size = strlen(text) * 4 + 1; /* every byte as \xNN at worst */
+	char *clean = malloc(size);
+
+	return clean ? flmem_text_escape(text, clean, size) : NULL;
+}
+
 void flmem_json_add_text(cJSON *object, const char *name, const char *text)
 {
-	FLMEM_AUTO_FREE char *clean = NULL;
-	size_t size;
+	FLMEM_AUTO_FREE char *clean = text ? clean_text(text) : NULL;
 
-	if (!text) {
+	if (!text)
 		cJSON_AddNullToObject(object, name);
-		return;
-	}
-	size = strlen(text) * 4 + 1; /* every byte as \xNN at worst */
-	clean = malloc(size);
-	if (clean)
-		cJSON_AddStringToObject(object, name, flmem_text_escape(text, clean, size));
+	else if (clean)
+		cJSON_AddStringToObject(object, name, clean);
+}
+
+void flmem_json_add_keyed(cJSON *object, const char *name, cJSON *item)
+{
+	FLMEM_AUTO_FREE char *clean = clean_text(name);
+
+	if (!clean || !cJSON_AddItemToObject(object, clean, item))
+		cJSON_Delete(item);
 }
 
 char *flmem_json_take(cJSON *root)

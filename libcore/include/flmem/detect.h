@@ -72,7 +72,8 @@ struct flmem_process_report {
 	char *command;	     /* command line joined by spaces, redacted */
 	enum flmem_framework framework;
 	enum flmem_role role;
-	char *site; /* site or client name that the framework gives it, or NULL */
+	const char *part; /* static: what the framework itself calls such a process, or NULL */
+	char *site;	  /* site or client name that the framework gives it, or NULL */
 	struct flmem_allocator_report *allocators;
 	size_t allocator_count;
 	struct flmem_memory_report memory;
@@ -86,6 +87,9 @@ struct flmem_process_report {
 	const char *verdict_unknown;	/* static: why there is no verdict yet */
 	const char *allocators_unknown; /* static: why `allocators` is empty, or NULL */
 	const char *settings_unknown;	/* static: why `settings` could not be read, or NULL */
+	const char *python_unknown;	/* static: why CPython could not be looked for, or NULL */
+	const char *denied_why; /* static: what keeps the caller from reading its memory, or NULL */
+	const char *denied_how; /* static: how to open it */
 };
 
 /*

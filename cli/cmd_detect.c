@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <flmem/detect.h>
+#include <flmem/host.h>
+#include <flmem/report.h>
+
+#include "cmd.h"
+#include "print_detect.h"
+#include "print_host.h"
+#include "targets.h"
+
+struct detect_options {
+	struct target_options targets;
+	bool json;
+};
+
+/* Prints a heap string of JSON and frees it; false when there was no memory for it. */
+static bool put_json(char *text)
+{
+	if (!text)
+		return false;
+	fputs(text, stdout);
+	free(text);
+	return true;
+}
+
+static int out_of_memory(const struct cmd *cmd)
+{
+	struct flmem_error err = {0};
+
+	flmem_error_set(&err, FLMEM_EFAILED, 0, "out of memory");
+	return cmd_fail(cmd, false, &err);
+}
+
+static int run_host(const struct cmd *cmd, bool json)
+{
+	struct flmem_host_report host;
+	struct flmem_error err = {0};
+	bool printed = true;
+
+	if (flmem_host_read(&host, &err))
+		return cmd_fail(cmd, json, &err);
+	if (json)
+		printed = put_json(flmem_report_host_json(&host));
+	else
+		print_host(&host, stdout);
+	flmem_host_report_clear(&host);
+	return printed ? 0 : out_of_memory(cmd);
+}
+
+/* What could not be read, on stderr: one line for each, `code` the last one's. */
+struct gaps {
+	size_t count;
+	int code;
+};
+
+static void tell_gap(const struct cmd *cmd, struct gaps *gaps, int code, const char *message)
+{
+	struct flmem_error err = {0};
+
+	flmem_error_set(&err, code, 0, "%s", message);
+	cmd_fail(cmd, false, &err);
+	gaps->count++;
+	gaps->code = code;
+}
+
+static void tell_denied(const struct cmd *cmd, struct gaps *gaps,
+			const struct flmem_process_report *process)
+{
+	char message[FLMEM_ERROR_MESSAGE_MAX];
+
+	snprintf(message, sizeof(message), "may not read the memory of process %d: %s; %s",
+		 (int)process->pid, process->denied_why, process->denied_how);
+	tell_gap(cmd, gaps, FLMEM_EPERM, message);
+}
+
+/* Targets that were named one by one: each that could not be read whole is a failure. */
+static int tell_failures(const struct cmd *cmd, const struct flmem_detect_report *report)
+{
+	struct gaps gaps = {0};
+
+	for (size_t i = 0; i < report->skipped_count; i++)
+		tell_gap(cmd, &gaps, report->skipped[i].code, report->skipped[i].message);
+	for (size_t i = 0; i < report->process_count; i++)
+		if (report->processes[i].denied_why)
+			tell_denied(cmd, &gaps, &report->processes[i]);
+	if (gaps.count && report->process_count + report->skipped_count > 1)
+		return FLMEM_EPARTLY;
+	return gaps.code;
+}
+
+/* Targets that were looked for: some may well have ended since, so that is only noted. */
+static int tell_skipped(const struct cmd *cmd, const struct flmem_detect_report *report)
+{
+	struct gaps gaps = {0};
+	size_t ended = 0;
+	char note[64];
+
+	for (size_t i = 0; i < report->skipped_count; i++)
+		if (report->skipped[i].code == FLMEM_ENOPROC)
+			ended++;
+		else
+			tell_gap(cmd, &gaps, report->skipped[i].code, report->skipped[i].message);
+	snprintf(note, sizeof(note), "%zu process%s ended meanwhile; skipped", ended,
+		 ended == 1 ? "" : "es");
+	if (ended)
+		tell_gap(cmd, &gaps, FLMEM_ENOPROC, note);
+	return report->process_count ? 0 : gaps.code;
+}
+
+static int run_targets(const struct cmd *cmd, const struct detect_options *options)
+{
+	struct flmem_targets targets = {0};
+	struct flmem_detect_report report = {0};
+	struct flmem_error err = {0};
+	bool printed = true;
+	int rc = targets_select(&options->targets, &targets, &err);
+
+	if (!rc)
+		rc = flmem_detect(targets.pids, targets.count, &report, &err);
+	flmem_targets_clear(&targets);
+	if (rc)
+		return cmd_fail(cmd, options->json, &err);
+	if (options->json)
+		printed = put_json(flmem_report_detect_json(&report));
+	else
+		print_detect(&report, stdout);
+	rc = targets_are_explicit(&options->targets) ? tell_failures(cmd, &report)
+						     : tell_skipped(cmd, &report);
+	flmem_detect_report_clear(&report);
+	return printed ? flmem_code_exit_status(rc) : out_of_memory(cmd);
+}
+
+static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest)
+{
+	const struct detect_options *o = options;
+	struct flmem_error err = {0};
+
+	if (cmd_no_arguments(rest, &err))
+		return cmd_fail(cmd, o->json, &err);
+	if (!targets_given(&o->targets) && !o->targets.role && !o->targets.min_rss_bytes)
+		return run_host(cmd, o->json);
+	return run_targets(cmd, o);
+}
+
+static const struct opt options_table[] = {
+	TARGET_OPTIONS(struct detect_options, targets),
+	{
+		.name = "json",
+		.kind = OPT_FLAG,
+		.offset = offsetof(struct detect_options, json),
+		.help = "print one JSON object",
+	},
+	{0},
+};
+
+static const char *const examples[] = {
+	"flmem detect",
+	"what this host offers",
+	"flmem detect --pid 4242",
+	"the allocators, memory, settings and role of process 4242",
+	"flmem detect --all --role server",
+	"every process that is a federated-learning server",
+	"flmem detect --tree 4242 --min-rss 500M --json",
+	"the larger ones of a process and its descendants, as JSON",
+	NULL,
+};
+
+const struct cmd cmd_detect = {
+	.name = "detect",
+	.summary = "names the allocators, memory, settings and roles of live processes",
+	.description =
+		"With targets: which allocators each process has and which one serves malloc, its "
+		"memory, the settings it was started with, its federated-learning framework and "
+		"role, and the memory limit over it. Nothing is stopped, and secrets on command "
+		"lines and in settings are hidden. Without a target: what this host offers.",
+	.examples = examples,
+	.options = options_table,
+	.options_size = sizeof(struct detect_options),
+	.run = run,
+};

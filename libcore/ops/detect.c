@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <flmem/detect.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "allocators/allocator.h"
+#include "base/redact.h"
+#include "base/text.h"
+#include "elf/modules.h"
+#include "frameworks/framework.h"
+#include "proc/cgroup.h"
+#include "proc/host.h"
+#include "proc/huge.h"
+#include "proc/maps.h"
+#include "proc/process.h"
+#include "proc/status.h"
+#include "proc/words.h"
+#include "remote/preflight.h"
+#include "runtimes/cpython.h"
+#include "runtimes/nvml.h"
+#include "settings/observed.h"
+
+#define COMMAND_MAX ((size_t)16 << 10) /* bytes in front of a word that is still reported */
+
+static const char not_read_yet[] = "the state of the heap is not read yet by this version";
+static const char no_verdict_yet[] = "a verdict needs the state of the heap, which is not read "
+				     "yet by this version";
+static const char no_python[] = "the process has no CPython";
+static const char unreadable[] = "its mappings could not be read";
+static const char no_files[] = "its program files could not be read";
+static const char none_known[] = "no allocator that flmem knows was found in its program files";
+static const char no_driver[] = "it uses an NVIDIA GPU, but the driver's library gives no answer";
+static const char no_mounts[] = "the mounts of this machine could not be read";
+static const char out_of_memory[] = "flmem ran out of memory";
+
+/* What the processes of one call share; opened when it is first needed. */
+struct session {
+	int proc;
+	struct flmem_image_cache *images;
+	struct flmem_cgroups *cgroups;
+	struct flmem_kin kin;
+	struct flmem_nvml *nvml;
+	bool nvml_tried;
+	enum flmem_gate reading_gate; /* OPEN until a process refused to be read */
+};
+
+static int open_session(struct session *session, struct flmem_error *err)
+{
+	*session = (struct session){.proc = -1};
+	session->proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (session->proc < 0)
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, errno,
+				       "cannot open /proc; mount it first");
+	session->kin.proc_dirfd = session->proc;
+	session->images = flmem_image_cache_new();
+	if (!session->images)
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot read processes");
+	/* Without mounts only the limits are unknown. */
+	flmem_cgroups_open(&session->cgroups, NULL);
+	return 0;
+}
+
+static void close_session(struct session *session)
+{
+	flmem_kin_clear(&session->kin);
+	flmem_nvml_close(session->nvml);
+	flmem_cgroups_free(session->cgroups);
+	flmem_image_cache_free(session->images);
+	flmem_cleanup_close(&session->proc);
+}
+
+/*
+ * What refuses to let this process read another one's memory. Yama and seccomp filters have no part
+ * in that; CAP_SYS_PTRACE opens it within its user namespace unless a security module objects.
+ */
+static enum flmem_gate find_reading_gate(void)
+{
+	struct flmem_host_facts facts;
+
+	if (flmem_host_facts_read(&facts, NULL) || !facts.may_trace_any)
+		return FLMEM_GATE_CAPABILITY;
+	return facts.own_user_namespace ? FLMEM_GATE_USER_NAMESPACE : FLMEM_GATE_SECURITY_MODULE;
+}
+
+static const char *deny(struct session *session, struct flmem_process_report *report)
+{
+	if (session->reading_gate == FLMEM_GATE_OPEN)
+		session->reading_gate = find_reading_gate();
+	report->denied_why = flmem_gate_why(session->reading_gate);
+	report->denied_how = flmem_gate_how(session->reading_gate);
+	return report->denied_why;
+}
+
+static void start_report(const struct flmem_process *process, struct flmem_process_report *report)
+{
+	*report = (struct flmem_process_report){
+		.pid = process->pid,
+		.start_time = process->start_time,
+		.heap =
+			{
+				.in_use_bytes = FLMEM_UNKNOWN(not_read_yet),
+				.free_resident_bytes = FLMEM_UNKNOWN(not_read_yet),
+				.trimmable_bytes = FLMEM_UNKNOWN(not_read_yet),
+				.pinned_bytes = FLMEM_UNKNOWN(not_read_yet),
+				.cached_bytes = FLMEM_UNKNOWN(not_read_yet),
+				.mmapped_bytes = FLMEM_UNKNOWN(not_read_yet),
+				.arenas = FLMEM_UNKNOWN(not_read_yet),
+			},
+		.memory.thp_bytes = FLMEM_UNKNOWN(unreadable),
+		.python_arenas_bytes = FLMEM_UNKNOWN(no_python),
+		.cuda_used_bytes = FLMEM_UNKNOWN(unreadable),
+		.limit =
+			{
+				.cgroup_max_bytes = FLMEM_UNKNOWN(no_mounts),
+				.headroom_bytes = FLMEM_UNKNOWN(no_mounts),
+			},
+		.verdict_unknown = no_verdict_yet,
+	};
+}
+
+static int read_memory(const struct flmem_process *process, struct flmem_memory_report *memory,
+		       struct flmem_error *err)
+{
+	struct flmem_status status;
+	int rc = flmem_status_read(process, &status, err);
+
+	if (rc)
+		return rc;
+	memory->rss_bytes = status.rss_bytes;
+	memory->anon_bytes = status.anon_bytes;
+	memory->file_bytes = status.file_bytes;
+	memory->shmem_bytes = status.shmem_bytes;
+	memory->swap_bytes = status.swap_bytes;
+	return 0;
+}
+
+static int read_command(const struct flmem_words *command, struct flmem_process_report *report)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	size_t count = command->count;
+
+	/* Class paths of a megabyte say nothing more, and a report may hold thousands. */
+	while (count && (size_t)(command->values[count - 1] - command->text) > COMMAND_MAX)
+		count--;
+	flmem_redact_command(command->values, count, &text);
+	if (count < command->count)
+		flmem_buf_puts(&text, " ...");
+	report->command = flmem_buf_take(&text);
+	return report->command ? 0 : -ENOMEM;
+}
+
+static int read_identity(struct session *session, const struct flmem_process *process,
+			 const struct flmem_words *command, const struct flmem_words *environment,
+			 struct flmem_process_report *report)
+{
+	struct flmem_subject subject = {
+		.process = process,
+		.command = command,
+		.environment = environment,
+		.kin = &session->kin,
+	};
+	struct flmem_identity identity;
+
+	flmem_identify(&subject, &identity);
+	report->framework = identity.framework;
+	report->role = identity.role;
+	report->part = identity.part;
+	if (!identity.site[0])
+		return 0;
+	report->site = strdup(identity.site);
+	return report->site ? 0 : -ENOMEM;
+}
+
+/* The command line, what it says of the process, and the settings it was started with. */
+static int read_words(struct session *session, const struct flmem_process *process,
+		      struct flmem_process_report *report, struct flmem_error *err)
+{
+	FLMEM_AUTO_WORDS struct flmem_words command = {0}, environment = {0};
+	int environment_rc, rc = flmem_words_read_command(process, &command, err);
+
+	if (rc)
+		return rc;
+	environment_rc = flmem_words_read_environment(process, &environment, NULL);
+	if (environment_rc) {
+		report->settings_unknown =
+			environment_rc == FLMEM_EPERM ? deny(session, report) : out_of_memory;
+	} else {
+		rc = flmem_settings_observe(&environment, &report->settings, &report->setting_count,
+					    err);
+	}
+	if (rc)
+		return rc;
+	if (read_command(&command, report) ||
+	    read_identity(session, process, &command, environment_rc ? NULL : &environment, report))
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot hold the report");
+	return 0;
+}
+
+static int copy_allocator(const struct flmem_allocator *found,
+			  struct flmem_allocator_report *report)
+{
+	*report = (struct flmem_allocator_report){
+		.kind = found->ops->kind,
+		.linkage = found->linkage,
+		.serves_malloc = found->serves_malloc,
+		.evidence = found->evidence,
+		.path = strdup(found->module->path),
+		.version = found->version[0] ? strdup(found->version) : NULL,
+		.prefix = found->prefix ? strdup(found->prefix) : NULL,
+	};
+	return report->path && (report->version || !found->version[0]) &&
+			       (report->prefix || !found->prefix)
+		       ? 0
+		       : -ENOMEM;
+}
+
+static int read_allocators(const struct flmem_view *view, struct flmem_process_report *report)
+{
+	const struct flmem_module *program = flmem_modules_main(view->modules);
+	struct flmem_allocator_list list = {0};
+	const char *why = no_files;
+
+	flmem_allocators_find(view, &list);
+	if (!list.count) {
+		report->allocators_unknown = none_known;
+		if (!program || !flmem_module_image(program, &why))
+			report->allocators_unknown = why;
+		return 0;
+	}
+	report->allocators = calloc(list.count, sizeof(*report->allocators));
+	if (!report->allocators)
+		return -ENOMEM;
+	for (size_t i = 0; i < list.count; i++) {
+		report->allocator_count++;
+		if (copy_allocator(&list.rows[i], &report->allocators[i]))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int read_python(const struct flmem_view *view, struct flmem_process_report *report)
+{
+	struct flmem_cpython python;
+
+	if (!flmem_cpython_find(view, &python))
+		return 0;
+	report->python_arenas_bytes = FLMEM_UNKNOWN(not_read_yet);
+	report->python_version = strdup(python.version);
+	return report->python_version ? 0 : -ENOMEM;
+}
+
+/* A CUDA context cannot be without mappings of the driver's devices. */
+static bool maps_gpu(const struct flmem_maps *maps)
+{
+	for (size_t i = 0; i < maps->count; i++)
+		if (flmem_text_starts(maps->rows[i].name, "/dev/nvidia") ||
+		    flmem_text_starts(maps->rows[i].name, "/dev/dxg"))
+			return true;
+	return false;
+}
+
+static struct flmem_u64 read_cuda(struct session *session, const struct flmem_process *process,
+				  const struct flmem_maps *maps)
+{
+	if (!maps_gpu(maps))
+		return FLMEM_KNOWN(0);
+	if (!session->nvml_tried)
+		flmem_nvml_open(&session->nvml, NULL);
+	session->nvml_tried = true;
+	if (!session->nvml)
+		return FLMEM_UNKNOWN(no_driver);
+	return flmem_nvml_process_bytes(session->nvml, process->pid);
+}
+
+static int read_files(struct session *session, const struct flmem_process *process,
+		      const struct flmem_maps *maps, struct flmem_process_report *report)
+{
+	FLMEM_AUTO_MODULES struct flmem_modules modules = {0};
+	struct flmem_view view = {.process = process, .maps = maps, .modules = &modules};
+	int rc = flmem_modules_load(process, maps, session->images, &modules, NULL);
+
+	if (rc) {
+		report->allocators_unknown = no_files;
+		report->python_unknown = no_files;
+		return 0;
+	}
+	rc = read_allocators(&view, report);
+	return rc ? rc : read_python(&view, report);
+}
+
+/* All that needs the right to trace the process. */
+static int read_inside(struct session *session, const struct flmem_process *process,
+		       struct flmem_process_report *report, struct flmem_error *err)
+{
+	FLMEM_AUTO_MAPS struct flmem_maps maps = {0};
+	int rc = flmem_maps_read(process, &maps, err);
+
+	if (rc == FLMEM_ENOPROC)
+		return rc;
+	if (rc) {
+		const char *why = rc == FLMEM_EPERM ? deny(session, report) : unreadable;
+
+		report->allocators_unknown = why;
+		report->python_unknown = why;
+		report->python_arenas_bytes = FLMEM_UNKNOWN(why);
+		report->memory.thp_bytes = FLMEM_UNKNOWN(why);
+		report->cuda_used_bytes = FLMEM_UNKNOWN(why);
+		return 0;
+	}
+	report->memory.thp_bytes = flmem_huge_bytes(process, &maps, report->memory.rss_bytes.value);
+	report->cuda_used_bytes = read_cuda(session, process, &maps);
+	if (read_files(session, process, &maps, report))
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot hold the report");
+	return 0;
+}
+
+static void read_limit(struct session *session, const struct flmem_process *process,
+		       struct flmem_limit_report *report)
+{
+	struct flmem_cgroup_limit limit;
+
+	if (!session->cgroups)
+		return;
+	flmem_cgroups_limit(session->cgroups, process, &limit);
+	report->cgroup_max_bytes = limit.max_bytes;
+	report->headroom_bytes = limit.headroom_bytes;
+}
+
+static int detect_one(struct session *session, pid_t pid, struct flmem_process_report *ret_report,
+		      struct flmem_error *err)
+{
+	FLMEM_AUTO(flmem_process_report_clear) struct flmem_process_report report = {0};
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+	int rc = flmem_process_open(pid, &process, err);
+
+	if (!rc)
+		rc = flmem_preflight_identity(&process, err);
+	if (rc)
+		return rc;
+	start_report(&process, &report);
+	rc = read_memory(&process, &report.memory, err);
+	if (!rc)
+		rc = read_words(session, &process, &report, err);
+	if (!rc)
+		rc = read_inside(session, &process, &report, err);
+	if (rc)
+		return rc;
+	read_limit(session, &process, &report.limit);
+	/* What was read of a process that was ending is of no use. */
+	if (!flmem_process_alive(&process))
+		return flmem_error_set(err, FLMEM_ENOPROC, 0, "process %d ended while it was read",
+				       (int)pid);
+	*ret_report = report;
+	report = (struct flmem_process_report){0};
+	return 0;
+}
+
+int flmem_detect_process(pid_t pid, struct flmem_process_report *ret_report,
+			 struct flmem_error *err)
+{
+	FLMEM_AUTO(close_session) struct session session;
+	int rc = open_session(&session, err);
+
+	return rc ? rc : detect_one(&session, pid, ret_report, err);
+}
+
+void flmem_process_report_clear(struct flmem_process_report *report)
+{
+	for (size_t i = 0; i < report->allocator_count; i++) {
+		free(report->allocators[i].version);
+		free(report->allocators[i].path);
+		free(report->allocators[i].prefix);
+	}
+	free(report->allocators);
+	flmem_settings_free(report->settings, report->setting_count);
+	free(report->command);
+	free(report->site);
+	free(report->python_version);
+	*report = (struct flmem_process_report){0};
+}
+
+int flmem_detect(const pid_t *pids, size_t count, struct flmem_detect_report *ret_report,
+		 struct flmem_error *err)
+{
+	FLMEM_AUTO(flmem_detect_report_clear) struct flmem_detect_report report = {0};
+	FLMEM_AUTO(close_session) struct session session;
+	int rc = open_session(&session, err);
+
+	if (rc)
+		return rc;
+	report.processes = calloc(count ? count : 1, sizeof(*report.processes));
+	report.skipped = calloc(count ? count : 1, sizeof(*report.skipped));
+	if (!report.processes || !report.skipped)
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot hold the report");
+	for (size_t i = 0; i < count; i++) {
+		struct flmem_error why = {0};
+
+		rc = detect_one(&session, pids[i], &report.processes[report.process_count], &why);
+		if (!rc) {
+			report.process_count++;
+			continue;
+		}
+		if (why.sys_errno == ENOMEM)
+			return flmem_error_set(err, rc, ENOMEM, "cannot hold the report");
+		report.skipped[report.skipped_count] =
+			(struct flmem_skipped){.pid = pids[i], .code = rc};
+		memcpy(report.skipped[report.skipped_count++].message, why.message,
+		       sizeof(why.message));
+	}
+	*ret_report = report;
+	report = (struct flmem_detect_report){0};
+	return 0;
+}
+
+void flmem_detect_report_clear(struct flmem_detect_report *report)
+{
+	for (size_t i = 0; i < report->process_count; i++)
+		flmem_process_report_clear(&report->processes[i]);
+	free(report->processes);
+	free(report->skipped);
+	*report = (struct flmem_detect_report){0};
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <flmem/report.h>
+
+#include "report/json.h"
+
+/* An object inside `parent` whose unknown fields have their reasons in an object of their own. */
+struct section {
+	cJSON *fields;
+	cJSON *unknown;
+};
+
+static struct section open_section(cJSON *parent, const char *name)
+{
+	struct section section;
+
+	section.fields = cJSON_AddObjectToObject(parent, name);
+	section.unknown = cJSON_CreateObject();
+	return section;
+}
+
+static void close_section(const struct section *section)
+{
+	cJSON_AddItemToObject(section->fields, "unknown", section->unknown);
+}
+
+static void add_value(const struct section *section, const char *name, struct flmem_u64 value)
+{
+	flmem_json_add_value(section->fields, section->unknown, name, value);
+}
+
+static const char *linkage_name(enum flmem_linkage linkage)
+{
+	switch (linkage) {
+	case FLMEM_LINKAGE_SHARED:
+		return "shared";
+	case FLMEM_LINKAGE_STATIC:
+		return "static";
+	}
+	return NULL;
+}
+
+static cJSON *allocator_object(const struct flmem_allocator_report *allocator)
+{
+	cJSON *object = cJSON_CreateObject();
+
+	flmem_json_add_text(object, "name", flmem_allocator_name(allocator->kind));
+	flmem_json_add_text(object, "version", allocator->version);
+	flmem_json_add_text(object, "linkage", linkage_name(allocator->linkage));
+	flmem_json_add_text(object, "path", allocator->path);
+	flmem_json_add_text(object, "prefix", allocator->prefix);
+	cJSON_AddBoolToObject(object, "serves_malloc", allocator->serves_malloc);
+	flmem_json_add_text(object, "evidence", allocator->evidence);
+	return object;
+}
+
+static void add_allocators(cJSON *object, cJSON *unknown, const struct flmem_process_report *report)
+{
+	cJSON *list;
+
+	if (report->allocators_unknown) {
+		cJSON_AddNullToObject(object, "allocators");
+		cJSON_AddStringToObject(unknown, "allocators", report->allocators_unknown);
+		return;
+	}
+	list = cJSON_AddArrayToObject(object, "allocators");
+	for (size_t i = 0; i < report->allocator_count; i++)
+		cJSON_AddItemToArray(list, allocator_object(&report->allocators[i]));
+}
+
+static void add_memory(cJSON *object, const struct flmem_memory_report *memory)
+{
+	struct section section = open_section(object, "memory");
+
+	add_value(&section, "rss_bytes", memory->rss_bytes);
+	add_value(&section, "anon_bytes", memory->anon_bytes);
+	add_value(&section, "file_bytes", memory->file_bytes);
+	add_value(&section, "shmem_bytes", memory->shmem_bytes);
+	add_value(&section, "swap_bytes", memory->swap_bytes);
+	add_value(&section, "thp_bytes", memory->thp_bytes);
+	close_section(&section);
+}
+
+static void add_heap(cJSON *object, const struct flmem_heap_report *heap)
+{
+	struct section section = open_section(object, "heap");
+
+	add_value(&section, "in_use_bytes", heap->in_use_bytes);
+	add_value(&section, "free_resident_bytes", heap->free_resident_bytes);
+	add_value(&section, "trimmable_bytes", heap->trimmable_bytes);
+	add_value(&section, "pinned_bytes", heap->pinned_bytes);
+	add_value(&section, "cached_bytes", heap->cached_bytes);
+	add_value(&section, "mmapped_bytes", heap->mmapped_bytes);
+	add_value(&section, "arenas", heap->arenas);
+	close_section(&section);
+}
+
+/* null where there is no CPython; where that could not be found out, with the reason. */
+static void add_python(cJSON *object, cJSON *unknown, const struct flmem_process_report *report)
+{
+	struct section section;
+
+	if (!report->python_version) {
+		cJSON_AddNullToObject(object, "python");
+		if (report->python_unknown)
+			cJSON_AddStringToObject(unknown, "python", report->python_unknown);
+		return;
+	}
+	section = open_section(object, "python");
+	if (report->python_version[0]) {
+		flmem_json_add_text(section.fields, "version", report->python_version);
+	} else {
+		cJSON_AddNullToObject(section.fields, "version");
+		cJSON_AddStringToObject(section.unknown, "version",
+					"its program file does not tell");
+	}
+	add_value(&section, "arenas_bytes", report->python_arenas_bytes);
+	close_section(&section);
+}
+
+static void add_cuda(cJSON *object, struct flmem_u64 used_bytes)
+{
+	struct section section = open_section(object, "cuda");
+
+	add_value(&section, "used_bytes", used_bytes);
+	close_section(&section);
+}
+
+static void add_settings(cJSON *object, cJSON *unknown, const struct flmem_process_report *report)
+{
+	cJSON *settings;
+
+	if (report->settings_unknown) {
+		cJSON_AddNullToObject(object, "settings");
+		cJSON_AddStringToObject(unknown, "settings", report->settings_unknown);
+		return;
+	}
+	settings = cJSON_AddObjectToObject(object, "settings");
+	for (size_t i = 0; i < report->setting_count; i++) {
+		const struct flmem_setting_report *setting = &report->settings[i];
+		cJSON *row = cJSON_CreateObject();
+
+		flmem_json_add_text(row, "value", setting->value);
+		flmem_json_add_text(row, "source", setting->source);
+		flmem_json_add_keyed(settings, setting->name, row);
+	}
+}
+
+static void add_limit(cJSON *object, const struct flmem_limit_report *limit)
+{
+	struct section section = open_section(object, "limit");
+
+	add_value(&section, "cgroup_max_bytes", limit->cgroup_max_bytes);
+	add_value(&section, "headroom_bytes", limit->headroom_bytes);
+	close_section(&section);
+}
+
+static cJSON *process_object(const struct flmem_process_report *report)
+{
+	cJSON *object = cJSON_CreateObject(), *unknown = cJSON_CreateObject();
+
+	cJSON_AddNumberToObject(object, "pid", report->pid);
+	flmem_json_add_u64(object, "start_time", report->start_time);
+	flmem_json_add_text(object, "command", report->command);
+	flmem_json_add_text(object, "framework", flmem_framework_name(report->framework));
+	flmem_json_add_text(object, "role", flmem_role_name(report->role));
+	flmem_json_add_text(object, "part", report->part);
+	flmem_json_add_text(object, "site", report->site);
+	add_allocators(object, unknown, report);
+	add_memory(object, &report->memory);
+	add_heap(object, &report->heap);
+	add_python(object, unknown, report);
+	add_cuda(object, report->cuda_used_bytes);
+	add_settings(object, unknown, report);
+	add_limit(object, &report->limit);
+	cJSON_AddNullToObject(object, "verdict");
+	flmem_json_add_text(unknown, "verdict", report->verdict_unknown);
+	cJSON_AddItemToObject(object, "unknown", unknown);
+	return object;
+}
+
+char *flmem_report_detect_json(const struct flmem_detect_report *report)
+{
+	cJSON *root = flmem_json_report("detect"), *list;
+
+	list = cJSON_AddArrayToObject(root, "processes");
+	for (size_t i = 0; i < report->process_count; i++)
+		cJSON_AddItemToArray(list, process_object(&report->processes[i]));
+	list = cJSON_AddArrayToObject(root, "skipped");
+	for (size_t i = 0; i < report->skipped_count; i++) {
+		const struct flmem_skipped *skipped = &report->skipped[i];
+		cJSON *row = cJSON_CreateObject();
+
+		cJSON_AddNumberToObject(row, "pid", skipped->pid);
+		flmem_json_add_text(row, "code", flmem_code_name(skipped->code));
+		flmem_json_add_text(row, "message", skipped->message);
+		cJSON_AddItemToArray(list, row);
+	}
+	return flmem_json_take(root);
+}

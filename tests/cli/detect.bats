@@ -1,0 +1,395 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# flmem detect on real processes.
+
+load helpers
+
+PYTHON=/usr/bin/python3
+SLEEP='import time; print("ready", flush=True); time.sleep(1000)'
+APP=nvflare.private.fed.app
+
+setup_file() {
+	export FAKES=$BATS_FILE_TMPDIR/fakes
+	"$PYTHON" "$FLMEM_TESTS/cli/fakes/make-frameworks" "$FAKES"
+}
+
+# detect_json ARGUMENTS: runs detect --json; the output must fit its schema.
+detect_json() {
+	flmem detect --json "$@"
+	assert_schema detect
+}
+
+# What a Python expression gives for the report `r`, its processes `ps` and their first one `p`.
+value() {
+	printf '%s' "$output" | "$PYTHON" -c '
+import json, sys
+r = json.load(sys.stdin)
+ps = r.get("processes")
+p = ps[0] if ps else None
+print(eval("(" + sys.argv[1] + ")"))' "$1"
+}
+
+assert_value() {
+	local is
+	is=$(value "$1")
+	[ "$is" = "$2" ] || fail "$1 is '$is', expected '$2'"
+}
+
+start_python() {
+	start_victim "$PYTHON" -c "$SLEEP" "$@"
+}
+
+# start_module MODULE ARGUMENTS: a fake NVFlare process.
+start_module() {
+	PYTHONPATH=$FAKES start_victim "$PYTHON" -u -m "$APP.$1" "${@:2}"
+}
+
+# assert_identity FRAMEWORK ROLE SITE of VICTIM or another PID; None where there is none.
+assert_identity() {
+	flmem detect --json --pid "${4:-$VICTIM}"
+	assert_status 0
+	assert_value 'p["framework"]' "$1"
+	assert_value 'p["role"]' "$2"
+	assert_value 'p["site"]' "$3"
+}
+
+@test "without a target it tells about the host" {
+	flmem detect
+	assert_status 0
+	assert_output 'system +Linux'
+	detect_json
+	assert_status 0
+	assert_value 'r["host"]["architecture"]' "$(uname -m)"
+}
+
+@test "one process: allocator, memory, python, settings, limit" {
+	MALLOC_ARENA_MAX=2 PYTORCH_ALLOC_CONF=expandable_segments:True start_python
+	flmem detect --pid "$VICTIM"
+	assert_status 0
+	[ -z "$stderr" ]
+	assert_output "process +$VICTIM  /usr/bin/python3 -c"
+	assert_output 'allocators +glibc [0-9.]+, shared, serves malloc'
+	assert_output 'MALLOC_ARENA_MAX=2 \(environment\)'
+	detect_json --pid "$VICTIM"
+	assert_status 0
+	assert_value '[a["name"] for a in p["allocators"] if a["serves_malloc"]]' "['glibc']"
+	assert_value 'p["settings"]["MALLOC_ARENA_MAX"]["value"]' 2
+	assert_value 'p["settings"]["PYTORCH_ALLOC_CONF"]["value"]' expandable_segments:True
+	assert_value 'p["memory"]["rss_bytes"] == p["memory"]["anon_bytes"] +
+		p["memory"]["file_bytes"] + p["memory"]["shmem_bytes"] > 1000000' True
+	assert_value 'p["cuda"]["used_bytes"]' 0
+	assert_value 'p["pid"]' "$VICTIM"
+	assert_value 'p["start_time"]' "$(awk '{ print $22 }' "/proc/$VICTIM/stat")"
+	assert_value 'p["framework"]' None
+	assert_victim_unharmed
+}
+
+@test "a preloaded jemalloc serves malloc, beside glibc" {
+	local library
+	library=$(find /usr/lib -name 'libjemalloc.so.2' | head -n 1)
+	[ -n "$library" ] || skip "needs libjemalloc2"
+	LD_PRELOAD=$library MALLOC_CONF=dirty_decay_ms:5000 start_python
+	detect_json --pid "$VICTIM"
+	assert_status 0
+	assert_value '[a["name"] for a in p["allocators"] if a["serves_malloc"]]' "['jemalloc']"
+	assert_value '"glibc" in [a["name"] for a in p["allocators"]]' True
+	assert_value 'p["settings"]["LD_PRELOAD"]["value"]' "$library"
+	assert_value 'p["settings"]["MALLOC_CONF"]["value"]' dirty_decay_ms:5000
+}
+
+@test "the version of every python that is here" {
+	local python expected count=0
+	for python in /usr/bin/python3 /usr/bin/python2 ~/.pyenv/versions/*/bin/python; do
+		[ -x "$python" ] || continue
+		count=$((count + 1))
+		start_victim "$python" -c "import sys, time
+sys.stdout.write('ready\n'); sys.stdout.flush(); time.sleep(1000)"
+		expected=$("$python" -c 'import sys; print(sys.version.split()[0])')
+		flmem detect --json --pid "$VICTIM"
+		assert_status 0
+		assert_value 'p["python"]["version"]' "$expected"
+	done
+	[ "$count" -ge 1 ] || skip "needs a python"
+}
+
+@test "a program without python has none" {
+	start_victim /bin/sh -c 'echo ready; exec sleep 1000'
+	wait_until 10 grep -q sleep "/proc/$VICTIM/comm"
+	detect_json --pid "$VICTIM"
+	assert_value 'p["python"]' None
+	assert_value '"python" in p["unknown"]' False
+}
+
+@test "the processes of NVFlare and their sites" {
+	start_module server.server_train -m /ws -s fed_server.json --set secure_train=true org=o
+	assert_identity nvflare server None
+	start_module server.runner_process -m /ws -n job-1 -t the-secret -ts the-secret -d the-secret
+	assert_identity nvflare server-job None
+	refute_output the-secret
+	start_module client.client_train -m /ws -s fed_client.json --set uid=site-4 org=o
+	assert_identity nvflare client site-4
+	start_module client.worker_process -m /ws -t the-secret -ts the-secret -d the-secret -c site-5
+	assert_identity nvflare client-job site-5
+	refute_output the-secret
+	assert_output '-t <redacted> -ts <redacted> -d <redacted> -c site-5'
+	start_module client.sub_worker_process -m /ws --ports 1-2-3
+	assert_identity nvflare client-job None
+	start_module relay.relay -m /ws --set uid=relay-1
+	assert_identity nvflare None relay-1
+	assert_value 'p["part"]' relay
+}
+
+@test "tokens of NVFlare 2.9 stay in the environment of the process" {
+	export NVFLARE_JOB_AUTH_TOKEN=the-secret NVFLARE_JOB_TOKEN_SIGNATURE=the-secret
+	export NVFLARE_JOB_SSID=the-secret NVFLARE_STREAMING_MAX_BLOB_SIZE=1
+	start_module client.worker_process -m /ws -n job-1 -c site-1
+	assert_identity nvflare client-job site-1
+	refute_output the-secret
+	assert_value 'p["settings"]["NVFLARE_JOB_AUTH_TOKEN"]["value"]' '<redacted>'
+	assert_value 'p["settings"]["NVFLARE_STREAMING_MAX_BLOB_SIZE"]["value"]' 1
+	flmem detect --pid "$VICTIM"
+	refute_output the-secret
+}
+
+@test "external trainers of NVFlare, up to 2.8 and from 2.9 on" {
+	local directory=$BATS_TEST_TMPDIR/job/app_site-8
+	mkdir -p "$directory"
+	cd "$directory"
+	CLIENT_API_TYPE=EX_PROCESS_API start_victim "$PYTHON" -u "$FAKES/appfl/run_client.py"
+	assert_identity nvflare trainer site-8
+	NVFLARE_CLIENT_API_BOOTSTRAP=$directory/client_api_bootstrap_1.json start_python
+	assert_identity nvflare trainer site-8
+	CLIENT_API_TYPE=IN_PROCESS_API start_python
+	assert_identity None None None
+}
+
+@test "the three simulator processes that share a command line" {
+	local launcher manager server
+	start_module simulator.simulator job -w ws -n 1 -t 1
+	launcher=$VICTIM
+	manager=$(awk '$1 == "manager" { print $2 }' "$VICTIM_LOG")
+	server=$(awk '$1 == "server" { print $2 }' "$VICTIM_LOG")
+	detect_json --tree "$launcher"
+	assert_status 0
+	refute_output the-secret
+	assert_value 'len(ps)' 4
+	assert_value '{q["pid"]: q["role"] for q in ps if q["role"] != "simulator-client"} ==
+		{'"$launcher: None, $manager: None, $server"': "simulator-server"}' True
+	assert_value '[q["site"] for q in ps if q["role"] == "simulator-client"]' "['site-1']"
+	assert_value '{q["framework"] for q in ps}' "{'nvflare'}"
+	assert_identity nvflare simulator-server None "$server"
+	detect_json --tree "$launcher" --role client
+	assert_value '[q["role"] for q in ps]' "['simulator-client']"
+	detect_json --tree "$launcher" --role server
+	assert_value '[q["pid"] for q in ps]' "[$server]"
+}
+
+@test "the processes of Flower" {
+	start_victim "$FAKES/bin/flower-superlink" --insecure
+	assert_identity flower server None
+	start_victim "$FAKES/bin/flower-supernode" --superlink localhost:9092
+	assert_identity flower client None
+	start_victim "$FAKES/bin/flwr-serverapp" --token the-secret
+	assert_identity flower server-job None
+	refute_output the-secret
+	start_victim "$FAKES/bin/flwr-clientapp" --token=the-secret
+	assert_identity flower client-job None
+	refute_output the-secret
+}
+
+@test "the processes of APPFL, by what their configuration says" {
+	cd "$FAKES"
+	start_victim "$PYTHON" appfl/run_server.py --config appfl/server.yaml
+	assert_identity appfl server None
+	start_victim "$PYTHON" appfl/run_client.py --config "$FAKES/appfl/client.yaml"
+	assert_identity appfl client Client7
+	start_victim "$PYTHON" -c "$SLEEP" --config appfl/server.yaml
+	assert_identity None None None
+}
+
+@test "several processes make a table" {
+	local first
+	start_python
+	first=$VICTIM
+	start_module server.server_train -m /ws
+	flmem detect --pid "$first,$VICTIM" --pid "$first"
+	assert_status 0
+	assert_output 'PID +ROLE +RSS +ALLOCATOR +PYTHON +COMMAND'
+	assert_output "$first +- .*glibc"
+	assert_output "$VICTIM +server .*glibc"
+	[ "$(printf '%s\n' "$output" | wc -l)" -eq 3 ] || fail "not three lines"
+}
+
+@test "processes by command line, narrowed by size" {
+	local mark=flmem-mark-$$-$RANDOM
+	start_python "$mark"
+	detect_json --name "flmem-mark-[0-9]+-${mark##*-}\$"
+	assert_status 0
+	assert_value '[q["pid"] for q in ps]' "[$VICTIM]"
+	detect_json --name "$mark" --min-rss 1K
+	assert_value 'len(ps)' 1
+	flmem detect --name "$mark" --min-rss 1000G
+	assert_error 3 'no process matches'
+	flmem detect --name "$mark" --role server
+	assert_error 3 'no process matches'
+}
+
+@test "the shell that starts flmem is not what --name looks for" {
+	local mark=flmem-mark-$$-$RANDOM
+	run_command bash -c "'$FLMEM' detect --name $mark; status=\$?; exit \$status"
+	assert_error 3 "no command line matches --name '$mark'"
+}
+
+@test "all processes: flmem itself and kernel threads are not among them" {
+	start_python
+	flmem detect --json --all
+	assert_status 0
+	assert_value "$VICTIM in [q['pid'] for q in ps]" True
+	assert_value 'any("detect --json --all" in q["command"] for q in ps)' False
+	assert_value '2 in [q["pid"] for q in ps] and not p["command"]' False
+}
+
+@test "one of two targets is gone: the other is reported" {
+	start_python
+	flmem detect --json --pid "$VICTIM" --pid 4194303
+	assert_status 8
+	assert_schema detect
+	assert_stderr 'no process 4194303'
+	assert_value '[q["pid"] for q in ps]' "[$VICTIM]"
+	assert_value 'r["skipped"][0]["code"]' noproc
+}
+
+@test "bad targets are refused with one line" {
+	flmem detect --pid 0
+	assert_error 2 "--pid: '0' is not a process id"
+	flmem detect --pid -1
+	assert_error 2 "'-1' is not a process id"
+	flmem detect --pid 99999999999999999999
+	assert_error 2 'is not a process id'
+	flmem detect --pid 4194303
+	assert_error 3 'no process 4194303'
+	flmem detect --tree 4194303
+	assert_error 3 'no process 4194303'
+	flmem detect --pid 1 --all
+	assert_error 2 '--pid and --all exclude each other'
+	flmem detect --name x --tree 1
+	assert_error 2 '--name and --tree exclude each other'
+	flmem detect --role server
+	assert_error 2 '--role only narrows'
+	flmem detect --all --role boss
+	assert_error 2 "'boss' is none of server"
+	flmem detect --min-rss 5Q --all
+	assert_error 2 "'5Q' is not a size"
+	flmem detect --name 'a('
+	assert_error 2 'no regular expression'
+	flmem detect --name ''
+	assert_error 2 'empty name'
+	flmem detect word
+	assert_error 2 "unexpected argument 'word'"
+}
+
+@test "kernel threads, zombies and threads are refused" {
+	local zombie
+	if grep -q '^PPid:[[:space:]]0' /proc/2/status && [ ! -s /proc/2/cmdline ]; then
+		flmem detect --pid 2
+		assert_error 5 'process 2 is a kernel thread'
+	fi
+	start_victim "$PYTHON" -c 'import os, time
+child = os.fork()
+if not child: os._exit(0)
+os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+print("ready", child, flush=True)
+time.sleep(1000)'
+	zombie=$(awk '{ print $2 }' "$VICTIM_LOG")
+	flmem detect --pid "$zombie"
+	assert_error 3 "process $zombie has ended"
+	start_victim "$PYTHON" -c 'import threading, time
+t = threading.Thread(target=time.sleep, args=(1000,), daemon=True)
+t.start()
+print("ready", t.native_id, flush=True)
+time.sleep(1000)'
+	flmem detect --pid "$(awk '{ print $2 }' "$VICTIM_LOG")"
+	assert_error 2 'is a thread, not a process'
+}
+
+@test "a closed or full standard output is an error" {
+	start_python
+	# shellcheck disable=SC2016 # expanded by the inner shell
+	run_command bash -c '"$FLMEM" detect --pid "$1" >&-' -- "$VICTIM"
+	assert_error 7 'cannot write the result'
+	# shellcheck disable=SC2016
+	run_command bash -c '"$FLMEM" detect --json --pid "$1" >/dev/full' -- "$VICTIM"
+	assert_error 7 'cannot write the result'
+}
+
+@test "hostile command lines do not reach the terminal" {
+	# shellcheck disable=SC2016 # expanded by the inner shell
+	start_victim /bin/bash -c 'exec -a "$(printf "a\033[31m\302\233\377b")" \
+		/usr/bin/python3 -c "$0"' "$SLEEP"
+	flmem detect --pid "$VICTIM"
+	assert_status 0
+	[[ $output == *'a\x1b[31m\xc2\x9b\xffb'* ]] || fail "not escaped"
+	[[ $output != *$'\e'* ]] || fail "an escape came through"
+	detect_json --pid "$VICTIM"
+	assert_value 'p["command"].startswith("a\\x1b[31m")' True
+}
+
+# Runs flmem as nobody.
+flmem_as_nobody() {
+	run_command setpriv --reuid 65534 --regid 65534 --clear-groups "$FLMEM" "$@"
+}
+
+@test "another user's process: what may be read, and the way to the rest" {
+	requires root setpriv
+	setpriv --reuid 65534 --clear-groups "$FLMEM" --version || skip "nobody may not run $FLMEM"
+	MALLOC_ARENA_MAX=2 start_python
+	flmem_as_nobody detect --pid "$VICTIM"
+	assert_status 4
+	assert_stderr "may not read the memory of process $VICTIM: .*CAP_SYS_PTRACE"
+	assert_output 'memory +RSS [0-9]'
+	assert_output 'allocators +unknown: '
+	flmem_as_nobody detect --json --pid "$VICTIM"
+	assert_status 4
+	assert_schema detect
+	assert_value 'p["allocators"]' None
+	assert_value 'p["settings"]' None
+	assert_value 'p["memory"]["rss_bytes"] > 0' True
+	flmem_as_nobody detect --json --all
+	[[ $status == [03] ]]
+	refute_output "\"pid\":	$VICTIM,"
+}
+
+@test "a process of the same user, without root" {
+	requires root setpriv
+	setpriv --reuid 65534 --clear-groups "$FLMEM" --version || skip "nobody may not run $FLMEM"
+	start_victim "$(command -v setpriv)" --reuid 65534 --regid 65534 --clear-groups \
+		"$PYTHON" -c "$SLEEP"
+	flmem_as_nobody detect --json --pid "$VICTIM"
+	assert_status 0
+	assert_schema detect
+	assert_value '[a["name"] for a in p["allocators"]]' "['glibc']"
+}
+
+@test "a process in other mount and pid namespaces is read through its own root" {
+	requires root unshare /bin/busybox
+	unshare --mount --pid --fork true || skip "may not make namespaces"
+	local inner="
+set -e
+mount -t tmpfs none $BATS_TEST_TMPDIR/world
+cp /bin/busybox $BATS_TEST_TMPDIR/world/busybox
+export MALLOC_ARENA_MAX=3
+echo ready
+exec $BATS_TEST_TMPDIR/world/busybox sleep 1000"
+	mkdir "$BATS_TEST_TMPDIR/world"
+	start_victim "$(command -v unshare)" --mount --pid --fork --kill-child /bin/sh -c "$inner"
+	wait_until 10 grep -q . "/proc/$VICTIM/task/$VICTIM/children"
+	local child
+	child=$(tr -d ' ' <"/proc/$VICTIM/task/$VICTIM/children")
+	wait_until 10 grep -q busybox "/proc/$child/cmdline"
+	[ ! -e "$BATS_TEST_TMPDIR/world/busybox" ]
+	detect_json --pid "$child"
+	assert_status 0
+	assert_value 'p["allocators"][0]["path"]' "$BATS_TEST_TMPDIR/world/busybox"
+	assert_value 'p["allocators"][0]["linkage"]' static
+	assert_value 'p["settings"]["MALLOC_ARENA_MAX"]["value"]' 3
+}
