@@ -171,6 +171,7 @@ static int release(const struct self *self, struct flmem_error *err)
 {
 	const struct flmem_allocator *serving = self->serving;
 	struct flmem_chain query = {0}, trim = {0};
+	const unsigned char *answers = NULL;
 	int rc = 0;
 
 	if (!serving)
@@ -182,12 +183,14 @@ static int release(const struct self *self, struct flmem_error *err)
 			err, FLMEM_EUNSUPPORTED, 0, "%s cannot be asked to give memory back: %s",
 			flmem_allocator_name(serving->ops->kind), serving->ops->instead);
 	if (serving->ops->plan_query) {
-		serving->ops->plan_query(&self->view, serving, &query);
+		uint64_t at = serving->ops->plan_query(&self->view, serving, &query);
+
 		rc = run_here(&query, err);
+		if (query.count)
+			answers = query.data + at;
 	}
 	if (!rc)
-		rc = serving->ops->plan_trim(&self->view, serving, query.count ? query.data : NULL,
-					     &trim, err);
+		rc = serving->ops->plan_trim(&self->view, serving, answers, &trim, err);
 	return rc ? rc : run_here(&trim, err);
 }
 

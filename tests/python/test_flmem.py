@@ -149,6 +149,7 @@ class Allocators(unittest.TestCase):
                 answer = answer_of(self, preload=path)
                 self.assertEqual(answer["name"], name)
                 self.assertEqual(answer["type"], name if name == "jemalloc" else "unknown")
+                self.check_release(answer)
 
     def test_malloc_trim_is_not_called_for_others(self):
         for label, path in PRELOADS.items():

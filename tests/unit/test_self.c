@@ -118,7 +118,7 @@ static void glibc_is_trimmed(void **state)
 	check_released(&answer);
 }
 
-static void preloaded_allocators_are_told(void **state)
+static void preloaded_allocators_give_memory_back(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(preloads); i++) {
@@ -128,6 +128,8 @@ static void preloaded_allocators_are_told(void **state)
 			continue;
 		answer = ask("plain", "cleanup", preloads[i].path);
 		assert_string_equal(answer.allocator, preloads[i].allocator);
+		assert_int_equal(answer.result, 0);
+		check_released(&answer);
 	}
 }
 
@@ -154,6 +156,7 @@ static void a_program_at_a_fixed_address(void **state)
 		return;
 	answer = ask("fixed", "cleanup", preloads[0].path);
 	assert_string_equal(answer.allocator, "jemalloc");
+	check_released(&answer);
 }
 
 static void jemalloc_inside_the_program(void **state)
@@ -165,6 +168,8 @@ static void jemalloc_inside_the_program(void **state)
 		skip();
 	answer = ask("jemalloc", "cleanup", NULL);
 	assert_string_equal(answer.allocator, "jemalloc");
+	assert_int_equal(answer.result, 0);
+	check_released(&answer);
 	answer = ask("jemalloc_stripped", "cleanup", NULL);
 	assert_string_equal(answer.allocator, "jemalloc");
 	assert_int_equal(answer.result, FLMEM_EUNSUPPORTED);
@@ -214,7 +219,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(this_program_itself),
 		cmocka_unit_test(glibc_is_trimmed),
-		cmocka_unit_test(preloaded_allocators_are_told),
+		cmocka_unit_test(preloaded_allocators_give_memory_back),
 		cmocka_unit_test(malloc_trim_is_refused_for_the_others),
 		cmocka_unit_test(a_program_at_a_fixed_address),
 		cmocka_unit_test(jemalloc_inside_the_program),
