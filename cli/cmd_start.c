@@ -10,16 +10,8 @@
 #include <flmem/text.h>
 
 #include "cmd.h"
-#include "role_options.h"
 #include "signals.h"
-
-struct start_options {
-	struct role_options role; /* first, as ROLE_OPTIONS wants it */
-	bool jemalloc;
-	bool no_inherit_preload;
-	bool dry_run;
-	bool json;
-};
+#include "start.h"
 
 static const struct opt options_table[] = {
 	ROLE_OPTIONS,
@@ -44,6 +36,31 @@ static const struct opt options_table[] = {
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct start_options, json),
 	 .help = "with --dry-run: print one JSON object"},
+	{.name = "supervise",
+	 .letter = 's',
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct start_options, supervise),
+	 .help = "keep the command alive, by NVFlare's control files in the workspace: pid.fl, "
+		 "daemon_pid.fl, shutdown.fl, restart.fl"},
+	{.name = "workspace",
+	 .letter = 'w',
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct start_options, workspace),
+	 .metavar = "DIRECTORY",
+	 .complete = OPT_COMPLETE_DIRECTORY,
+	 .help = "where the control files are"},
+	{.name = "wait",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct start_options, wait),
+	 .metavar = "DURATION",
+	 .help = "time that the command has to end by itself, once its end is requested, before "
+		 "SIGTERM (default 10s when it runs NVFlare, which has no handler for SIGTERM, "
+		 "else 0)"},
+	{.name = "grace",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct start_options, grace),
+	 .metavar = "DURATION",
+	 .help = "time from SIGTERM to SIGKILL (default 10s)"},
 	{0},
 };
 
@@ -59,6 +76,19 @@ static void start_clear(struct start *start)
 	flmem_settings_clear(&start->settings);
 	flmem_launch_environment_free(start->environment);
 	flmem_preload_proof_clear(&start->proof);
+}
+
+static int check_supervision(const struct start_options *o, struct flmem_error *err)
+{
+	if (o->supervise && !o->workspace)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "--supervise needs --workspace");
+	if (o->supervise && o->dry_run)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "--supervise and --dry-run exclude each other");
+	if (!o->supervise && (o->workspace || o->wait || o->grace))
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "--workspace, --wait and --grace go with --supervise");
+	return 0;
 }
 
 static int check_options(struct start_options *o, const struct opt_rest *rest,
@@ -80,7 +110,7 @@ static int check_options(struct start_options *o, const struct opt_rest *rest,
 	if (!rest->count)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "no command to start; put it behind --");
-	return 0;
+	return check_supervision(o, err);
 }
 
 static int prepare(struct start *start, const struct flmem_settings_request *request, bool scrub,
@@ -156,7 +186,7 @@ static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest
 	struct start_options *o = options;
 	struct flmem_error err = {0};
 	struct start start = {0};
-	int rc = check_options(o, rest, &err);
+	int status = 0, rc = check_options(o, rest, &err);
 
 	if (!rc)
 		rc = prepare_any(&start, o, rest->values, &err);
@@ -164,12 +194,14 @@ static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest
 		note_shell(&start.proof);
 	if (!rc && o->dry_run) {
 		rc = print_dry_run(&start, o->json, rest->values, &err);
+	} else if (!rc && o->supervise) {
+		rc = start_supervise(o, rest->values, start.environment, &status, &err);
 	} else if (!rc) {
 		signals_restore();
 		rc = flmem_launch_exec(rest->values, start.environment, &err);
 	}
 	start_clear(&start);
-	return rc ? cmd_fail(cmd, o->json, &err) : 0;
+	return rc ? cmd_fail(cmd, o->json, &err) : status;
 }
 
 static const char *const examples[] = {
@@ -181,6 +213,8 @@ static const char *const examples[] = {
 	"jemalloc where it loads, else glibc",
 	"flmem start --role server --jemalloc --dry-run -- python3 server.py",
 	"only the proof, and what would be started",
+	"flmem start --role client --supervise --workspace . -- python3 -m nvflare.private...",
+	"keep a client alive; NVFlare's own stop and restart work on it",
 	NULL,
 };
 

@@ -101,7 +101,7 @@ _flmem()
 		esac
 		;;
 	start)
-		options=" --role --parallelism --allocator --jemalloc-library --framework --framework-version --gpu --no-gpu --jemalloc --no-inherit-preload --force --dry-run --json --help"
+		options=" --role --parallelism --allocator --jemalloc-library --framework --framework-version --gpu --no-gpu --jemalloc --no-inherit-preload --force --dry-run --json --supervise --workspace --wait --grace --help"
 		case $option in
 		--role | -r) _flmem_offer "$word" -W "server client trainer" && return ;;
 		--parallelism) _flmem_offer "$word" -W "normal high" && return ;;
@@ -109,8 +109,11 @@ _flmem()
 		--jemalloc-library) _flmem_files "$word" -f && return ;;
 		--framework | -f) _flmem_offer "$word" -W "nvflare appfl flower" && return ;;
 		--framework-version) return ;;
+		--workspace | -w) _flmem_files "$word" -d && return ;;
+		--wait) return ;;
+		--grace) return ;;
 		esac
-		_flmem_line " --role -r --parallelism --allocator -a --jemalloc-library --framework -f --framework-version" && return
+		_flmem_line " --role -r --parallelism --allocator -a --jemalloc-library --framework -f --framework-version --workspace -w --wait --grace" && return
 		;;
 	help)
 		options=" --help"

@@ -91,8 +91,12 @@ complete -c flmem -n '__flmem_is start' -l no-inherit-preload -d 'children of th
 complete -c flmem -n '__flmem_is start' -l force -d 'replace values that are set already; without it they stand'
 complete -c flmem -n '__flmem_is start' -l dry-run -d 'prove, and print what would be started, as a shell script'
 complete -c flmem -n '__flmem_is start' -l json -d 'with --dry-run: print one JSON object'
+complete -c flmem -n '__flmem_is start' -l supervise -s s -d 'keep the command alive, by NVFlare\'s control files in the workspace: pid.fl, daemon_pid.fl, shutdown.fl, restart.fl'
+complete -c flmem -n '__flmem_is start' -l workspace -s w -x -a '(__fish_complete_directories)' -d 'where the control files are'
+complete -c flmem -n '__flmem_is start' -l wait -x -d 'time that the command has to end by itself, once its end is requested, before SIGTERM (default 10s when it runs NVFlare, which has no handler for SIGTERM, else 0)'
+complete -c flmem -n '__flmem_is start' -l grace -x -d 'time from SIGTERM to SIGKILL (default 10s)'
 complete -c flmem -n '__flmem_is start' -l help -s h -d 'show this text'
-complete -c flmem -n '__flmem_is start' -x -a '(__flmem_line --role -r --parallelism --allocator -a --jemalloc-library --framework -f --framework-version)'
+complete -c flmem -n '__flmem_is start' -x -a '(__flmem_line --role -r --parallelism --allocator -a --jemalloc-library --framework -f --framework-version --workspace -w --wait --grace)'
 
 complete -c flmem -n '__flmem_is help' -l help -s h -d 'show this text'
 complete -c flmem -n '__flmem_is help' -a detect -d 'names the allocators, memory, settings and roles of live processes'

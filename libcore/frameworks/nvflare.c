@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "frameworks/framework.h"
+#include "proc/command.h"
 #include "proc/process.h"
 
 #define APP	  "nvflare.private.fed.app."
@@ -38,9 +39,6 @@ static const struct module_row modules[] = {
 	{APP "relay.relay", "relay", FLMEM_ROLE_NONE, SITE_SETTING, "uid"},
 	{WORKER, "simulator client", FLMEM_ROLE_SIMULATOR_CLIENT, SITE_OPTION, "--client"},
 };
-
-/* A shell that starts the trainer inherits its markers, but holds no model. */
-static const char *const shells[] = {"sh", "bash", "dash", "zsh", "ksh", "busybox"};
 
 static bool is_simulator(const struct flmem_words *command, const struct flmem_program *program)
 {
@@ -114,20 +112,15 @@ static void tell_trainer_site(const struct flmem_subject *subject, const char *b
 	}
 }
 
-static bool is_shell(const char *name)
-{
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(shells); i++)
-		if (strcmp(name, shells[i]) == 0)
-			return true;
-	return false;
-}
-
-/* Up to 2.8 the job marks its trainer by the type of the client API, from 2.9 on by a file. */
+/*
+ * Up to 2.8 the job marks its trainer by the type of the client API, from 2.9 on by a file. A shell
+ * that starts the trainer inherits the marks, but holds no model.
+ */
 static bool recognise_trainer(const struct flmem_subject *subject, struct flmem_identity *identity)
 {
 	const char *type, *bootstrap;
 
-	if (!subject->environment || is_shell(subject->program.name))
+	if (!subject->environment || flmem_command_is_shell(subject->program.name))
 		return false;
 	type = flmem_words_getenv(subject->environment, "CLIENT_API_TYPE");
 	bootstrap = flmem_words_getenv(subject->environment, "NVFLARE_CLIENT_API_BOOTSTRAP");

@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "elf/modules.h"
+#include "proc/command.h"
 #include "proc/maps.h"
 #include "remote/held.h"
 
@@ -113,17 +114,6 @@ static int check_order(const struct flmem_held *held, const struct flmem_maps *m
 	return rc;
 }
 
-static bool is_shell(const char *program)
-{
-	static const char *const names[] = {"sh",  "bash", "dash", "zsh",  "ksh",     "ksh93",
-					    "ash", "fish", "csh",  "tcsh", "bsd-csh", "busybox"};
-
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
-		if (strcmp(flmem_text_basename(program), names[i]) == 0)
-			return true;
-	return false;
-}
-
 /*
  * The scrubber has to load as well where it stands in the list. In a shell it would take the
  * allocator from the very program that the script is there to start.
@@ -139,7 +129,7 @@ static int check_scrubber(const struct flmem_held *held, const struct flmem_maps
 			  strstr(*environment, name);
 	if (!wanted)
 		return 0;
-	if (is_shell(held->program))
+	if (flmem_command_is_shell(held->program))
 		return flmem_error_set(
 			err, FLMEM_EUNSUPPORTED, 0,
 			"the command runs in the shell '%s', and without inheriting "
@@ -158,7 +148,7 @@ static int check_scrubber(const struct flmem_held *held, const struct flmem_maps
 static int fill(const struct flmem_held *held, const struct flmem_map *found, const char *said,
 		struct flmem_preload_proof *proof, struct flmem_error *err)
 {
-	proof->is_shell = is_shell(held->program);
+	proof->is_shell = flmem_command_is_shell(held->program);
 	proof->program = strdup(held->program);
 	proof->library = strdup(found->name);
 	proof->said = strdup(said);

@@ -2,11 +2,73 @@
 #include "proc/command.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <flmem/text.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "base/text.h"
+
+bool flmem_command_is_shell(const char *program)
+{
+	static const char *const names[] = {"sh",    "bash", "dash",	"zsh",	  "ksh",
+					    "ksh93", "mksh", "ash",	"rbash",  "fish",
+					    "csh",   "tcsh", "bsd-csh", "busybox"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
+		if (strcmp(flmem_text_basename(program), names[i]) == 0)
+			return true;
+	return false;
+}
+
+__attribute__((noreturn)) static void become(char *const *argv, char *const *environment,
+					     const sigset_t *mask, int report_fd)
+{
+	int error;
+
+	sigprocmask(SIG_SETMASK, mask, NULL);
+	execvpe(argv[0], argv, environment);
+	error = errno;
+	(void)flmem_io_write_all(report_fd, &error, sizeof(error));
+	_exit(127);
+}
+
+static void reap(pid_t pid)
+{
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+int flmem_command_spawn(char *const *argv, char *const *environment, const sigset_t *mask,
+			pid_t *ret_pid, struct flmem_error *err)
+{
+	FLMEM_AUTO_CLOSE int report_read = -1;
+	FLMEM_AUTO_CLOSE int report_write = -1;
+	int ends[2], error;
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot make a pipe");
+	report_read = ends[0];
+	report_write = ends[1];
+	pid = fork();
+	if (pid == 0)
+		become(argv, environment, mask, report_write);
+	if (pid < 0)
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot start a process");
+	close(FLMEM_TAKE_FD(report_write));
+	if (read(report_read, &error, sizeof(error)) == (ssize_t)sizeof(error)) {
+		reap(pid);
+		return flmem_command_error(argv[0], error, err);
+	}
+	*ret_pid = pid;
+	return 0;
+}
 
 int flmem_command_error(const char *program, int error, struct flmem_error *err)
 {
