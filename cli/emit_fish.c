@@ -16,16 +16,18 @@ static const char head[] =
 	"	end\n"
 	"end\n"
 	"\n"
-	"# Completes the command line behind flmem's own options; the arguments are those of them\n"
-	"# that take their value from the next word.\n"
-	"function __flmem_line\n"
+	"# Prints where the command line begins that the command takes; behind the last word when "
+	"it\n"
+	"# has not begun. $__flmem_valued_COMMAND are the options that take the next word.\n"
+	"function __flmem_line_begin\n"
 	"	set -l words (commandline -opc)\n"
+	"	set -l valued __flmem_valued_$argv[1]\n"
 	"	set -l at 3\n"
 	"	while test $at -le (count $words)\n"
 	"		if test $words[$at] = --\n"
 	"			set at (math $at + 1)\n"
 	"			break\n"
-	"		else if contains -- $words[$at] $argv\n"
+	"		else if contains -- $words[$at] $$valued\n"
 	"			set at (math $at + 2)\n"
 	"		else if string match -q -- '-*' $words[$at]\n"
 	"			set at (math $at + 1)\n"
@@ -33,11 +35,30 @@ static const char head[] =
 	"			break\n"
 	"		end\n"
 	"	end\n"
-	"	if test $at -gt (math (count $words) + 1)\n"
+	"	echo $at\n"
+	"end\n"
+	"\n"
+	"# True while flmem's own options may come.\n"
+	"function __flmem_before_line\n"
+	"	__flmem_is $argv[1]; or return\n"
+	"	set -l words (commandline -opc)\n"
+	"	test (__flmem_line_begin $argv[1]) -gt (count $words); and not contains -- -- "
+	"$words\n"
+	"end\n"
+	"\n"
+	"function __flmem_line\n"
+	"	set -l words (commandline -opc)\n"
+	"	set -l begin (__flmem_line_begin $argv[1])\n"
+	"	set -l word (commandline -ct)\n"
+	"	if test $begin -gt (math (count $words) + 1)\n"
 	"		return\n"
+	"	else if test $begin -gt (count $words)\n"
+	"		string match -q -- '-*' $word; and return\n"
+	"		complete \"-C$word\"\n"
+	"	else\n"
+	"		complete \"-C\"(string join -- ' ' (string escape -- $words[$begin..-1]) "
+	"$word)\n"
 	"	end\n"
-	"	complete -C (string join -- ' ' (string escape -- $words[$at..-1]) (commandline "
-	"-ct))\n"
 	"end\n"
 	"\n"
 	"complete -c flmem -f\n";
@@ -81,10 +102,9 @@ static void print_value(const struct opt *o, FILE *out)
 
 static void print_option(const struct cmd *cmd, const struct opt *o, FILE *out)
 {
-	fputs("complete -c flmem -n '__flmem_is", out);
-	if (cmd)
-		fprintf(out, " %s", cmd->name);
-	fprintf(out, "' -l %s", o->name);
+	fprintf(out, "complete -c flmem -n '__flmem_%s%s%s' -l %s",
+		cmd && cmd->takes_command ? "before_line" : "is", cmd ? " " : "",
+		cmd ? cmd->name : "", o->name);
 	if (o->letter)
 		fprintf(out, " -s %c", o->letter);
 	if (o->kind != OPT_FLAG)
@@ -125,12 +145,15 @@ static void print_topics(const struct cmd *cmd, FILE *out)
 static void print_command(const struct cmd *cmd, FILE *out)
 {
 	fputc('\n', out);
+	if (cmd->takes_command) {
+		fprintf(out, "set -g __flmem_valued_%s", cmd->name);
+		emit_each_option(cmd, print_valued, out);
+		fputc('\n', out);
+	}
 	emit_each_option(cmd, print_option, out);
 	if (cmd->takes_command) {
-		fprintf(out, "complete -c flmem -n '__flmem_is %s' -x -a '(__flmem_line",
-			cmd->name);
-		emit_each_option(cmd, print_valued, out);
-		fputs(")'\n", out);
+		fprintf(out, "complete -c flmem -n '__flmem_is %s' -x -a '(__flmem_line %s)'\n",
+			cmd->name, cmd->name);
 	} else if (cmd->complete == OPT_COMPLETE_TOPIC) {
 		print_topics(cmd, out);
 	} else if (cmd->complete != OPT_COMPLETE_NONE) {

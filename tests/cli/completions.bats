@@ -24,7 +24,10 @@ in_bash() {
 
 in_fish() {
 	requires fish
-	run_command fish --no-config -c "source $COMPLETIONS/flmem.fish; complete -C'$1'"
+	# With fish's own completions, without those of the user.
+	run_command env "XDG_CONFIG_HOME=$BATS_TEST_TMPDIR" "XDG_DATA_HOME=$BATS_TEST_TMPDIR" \
+		fish -c "source $COMPLETIONS/flmem.fish; complete -C'$1'"
+	[ -z "$stderr" ] || fail "fish complains"
 }
 
 in_zsh() {
@@ -130,4 +133,48 @@ has_no_word() {
 	has_word "$$"
 	in_zsh 'flmem trim --pid '
 	has_word "$$"
+}
+
+@test "bash completes the command line that start takes" {
+	in_bash flmem start --
+	has_word --role
+	in_bash flmem start --role server bas
+	has_word bash
+	in_bash flmem start --role = server -- bas
+	has_word bash
+	in_bash flmem start --role server bash --
+	has_no_word --role
+	in_bash flmem start --role server bash /etc/hos
+	has_word /etc/hosts
+}
+
+@test "fish completes the command line that start takes" {
+	in_fish 'flmem start --'
+	has_word --role
+	in_fish 'flmem start --role server bas'
+	has_word bash
+	in_fish 'flmem start --role=server -- bas'
+	has_word bash
+	in_fish 'flmem start --role server bash /etc/hos'
+	has_word /etc/hosts
+	in_fish 'flmem start -r server fish --no-conf'
+	has_word --no-config
+	in_fish 'flmem start --role server fish --'
+	has_word --no-config
+	has_no_word --role
+	in_fish 'flmem start --role server -- --'
+	has_no_word --role
+}
+
+@test "zsh completes the command line that start takes" {
+	in_zsh 'flmem start --'
+	has_word --role
+	in_zsh 'flmem start --role server bas'
+	has_word bash
+	in_zsh 'flmem start --role=server -- bas'
+	has_word bash
+	in_zsh 'flmem start --role server bash /etc/hos'
+	has_word hosts
+	in_zsh 'flmem start --role server bash --'
+	has_no_word --role
 }
