@@ -70,10 +70,12 @@ if(CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64)
 		-m32 -nostdlib -static -fno-pic -fno-stack-protector)
 endif()
 
-# Kills flmem at a place that can be repeated.
-add_executable(killat soak/killat.c)
-target_compile_definitions(killat PRIVATE _GNU_SOURCE)
-target_compile_options(killat PRIVATE ${SAFE_FLAGS})
+# What the tests run flmem by: one kills it at an exact place, one refuses it system calls.
+foreach(name killat deny)
+	add_executable(${name} soak/${name}.c)
+	target_compile_definitions(${name} PRIVATE _GNU_SOURCE)
+	target_compile_options(${name} PRIVATE ${SAFE_FLAGS})
+endforeach()
 
 # The short forms; tests/soak/run has the long ones.
 find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
@@ -87,4 +89,5 @@ flmem_safety_test(blocked soak/matrix.py --groups blocked)
 flmem_safety_test(busy soak/matrix.py --groups busy,linked)
 flmem_safety_test(traps soak/matrix.py --groups traps)
 flmem_safety_test(pythons soak/matrix.py --groups pythons)
+flmem_safety_test(privileges soak/privileges.py)
 flmem_safety_test(kill soak/kill.py --runs 60 --stops 20)

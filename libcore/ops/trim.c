@@ -56,6 +56,8 @@ static int open_target(struct job *job, pid_t pid)
 	if (!rc)
 		rc = flmem_maps_read(&job->process, &job->maps, job->err);
 	if (!rc)
+		rc = flmem_preflight_rights(&job->process, &job->maps, job->err);
+	if (!rc)
 		rc = flmem_modules_load(&job->process, &job->maps, job->cache, &job->modules,
 					job->err);
 	/* A missing right shows first at a private file: say which gate it was. */

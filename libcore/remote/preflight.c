@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "elf/modules.h"
+#include "proc/maps.h"
 #include "proc/process.h"
 #include "proc/status.h"
 #include "remote/arch.h"
@@ -99,6 +100,22 @@ int flmem_preflight_identity(const struct flmem_process *process, struct flmem_e
 	return has_ended(process->state) ? refuse_ended(process, err) : 0;
 }
 
+int flmem_preflight_rights(const struct flmem_process *process, const struct flmem_maps *maps,
+			   struct flmem_error *err)
+{
+	for (size_t i = 0; i < maps->count; i++) {
+		unsigned char byte;
+		int rc;
+
+		if (!maps->rows[i].inode || !(maps->rows[i].flags & FLMEM_MAP_READ))
+			continue;
+		rc = flmem_process_read_memory(process, maps->rows[i].start, &byte, 1);
+		return rc == -EPERM || rc == -EACCES ? flmem_preflight_explain(process, rc, err)
+						     : 0;
+	}
+	return 0;
+}
+
 int flmem_preflight_fixed(const struct flmem_view *view, bool *ret_check_seccomp,
 			  struct flmem_error *err)
 {
@@ -179,6 +196,14 @@ static bool is_other_user_namespace(const struct parties *p)
 	       strcmp(mine, theirs) != 0;
 }
 
+static int refuse_filtered(const struct parties *p, struct flmem_error *err)
+{
+	return flmem_error_set(err, FLMEM_EPERM, 0,
+			       "may not touch process %d: this container's seccomp profile "
+			       "forbids ptrace; start it with --cap-add=SYS_PTRACE",
+			       (int)p->process->pid);
+}
+
 static int explain_with_capability(const struct parties *p, struct flmem_error *err)
 {
 	int pid = (int)p->process->pid;
@@ -194,10 +219,7 @@ static int explain_with_capability(const struct parties *p, struct flmem_error *
 				       "namespace; run flmem as root on the host",
 				       pid);
 	if (p->self.seccomp_mode.value == 2)
-		return flmem_error_set(err, FLMEM_EPERM, 0,
-				       "may not touch process %d: this container's seccomp profile "
-				       "forbids ptrace; start it with --cap-add=SYS_PTRACE",
-				       pid);
+		return refuse_filtered(p, err);
 	return flmem_error_set(err, FLMEM_EPERM, 0,
 			       "may not touch process %d although CAP_SYS_PTRACE is there: a "
 			       "security module (SELinux deny_ptrace, AppArmor) refuses",
@@ -225,6 +247,8 @@ static int explain_without_capability(const struct parties *p, struct flmem_erro
 				       "may not touch process %d: Yama level %d asks for "
 				       "CAP_SYS_PTRACE; use sudo",
 				       pid, p->yama);
+	if (p->self.seccomp_mode.value == 2)
+		return refuse_filtered(p, err);
 	return flmem_error_set(err, FLMEM_EPERM, 0,
 			       "may not touch process %d of the same user: it is not dumpable, or "
 			       "has capabilities that flmem lacks; use sudo",

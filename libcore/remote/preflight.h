@@ -10,10 +10,18 @@
 
 #include "elf/view.h"
 
+struct flmem_maps;
 struct flmem_process;
 
 /* Asked first: flmem itself (FLMEM_EUSAGE), kernel threads (EUNSUPPORTED), zombies (ENOPROC). */
 int flmem_preflight_identity(const struct flmem_process *process, struct flmem_error *err);
+
+/*
+ * Whether this user may read the memory of the process, which takes the same rights as borrowing a
+ * thread. Mappings alone prove nothing: newer kernels show them with less.
+ */
+int flmem_preflight_rights(const struct flmem_process *process, const struct flmem_maps *maps,
+			   struct flmem_error *err);
 
 /*
  * What else does not change while the process lives: other processors, shadow stacks, seccomp.

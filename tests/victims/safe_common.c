@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -46,6 +47,8 @@ void victim_open(void)
 	status = mmap(NULL, STATUS_BYTES, PROT_READ | PROT_WRITE, flags, fd, 0);
 	if (status == MAP_FAILED)
 		victim_die("mmap");
+	if (getenv("VICTIM_PRIVATE"))
+		prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	if (fd >= 0)
 		close(fd);
 }

@@ -8,7 +8,8 @@
  *
  * From the environment: VICTIM_STATUS, a file of one page to report through; VICTIM_BLOCKS, the
  * size of the heap; VICTIM_REFILL, allocate and free again in every round so that there is always
- * something to release (without it, a victim that waits leaves its heap and mappings alone).
+ * something to release (without it, a victim that waits leaves its heap and mappings alone);
+ * VICTIM_PRIVATE, do not be dumpable.
  */
 
 #include <stdatomic.h>
