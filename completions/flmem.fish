@@ -54,6 +54,7 @@ function __flmem_line
 end
 
 complete -c flmem -f
+complete -c flmem -n '__flmem_is' -a detect -d 'names the allocators, memory, settings and roles of live processes'
 complete -c flmem -n '__flmem_is' -a trim -d 'gives retained memory of live processes back'
 complete -c flmem -n '__flmem_is' -a env -d 'memory settings for a role, printed for a shell or another launcher'
 complete -c flmem -n '__flmem_is' -a start -d 'runs a command with the settings of its role, and proves them'
@@ -61,11 +62,20 @@ complete -c flmem -n '__flmem_is' -a help -d 'explains a command, or the exit co
 complete -c flmem -n '__flmem_is' -l help -s h -d 'list the commands'
 complete -c flmem -n '__flmem_is' -l version -s V -d 'print the version'
 
+complete -c flmem -n '__flmem_is detect' -l pid -s p -x -a '(__fish_complete_pids)' -d 'this process; may be given several times, or as a list with commas'
+complete -c flmem -n '__flmem_is detect' -l name -x -d 'every process whose command line matches'
+complete -c flmem -n '__flmem_is detect' -l all -s a -d 'every process that you may read'
+complete -c flmem -n '__flmem_is detect' -l tree -x -a '(__fish_complete_pids)' -d 'this process and all its descendants'
+complete -c flmem -n '__flmem_is detect' -l role -x -a 'server server-job client client-job trainer simulator-server simulator-client' -d 'of these, only those with this role; server and client stand for all their kinds'
+complete -c flmem -n '__flmem_is detect' -l min-rss -s m -x -d 'of these, only those with at least this much resident memory'
+complete -c flmem -n '__flmem_is detect' -l json -d 'print one JSON object'
+complete -c flmem -n '__flmem_is detect' -l help -s h -d 'show this text'
+
 complete -c flmem -n '__flmem_is trim' -l pid -s p -x -a '(__fish_complete_pids)' -d 'this process; may be given several times, or as a list with commas'
-complete -c flmem -n '__flmem_is trim' -l name -s n -x -d 'every process whose command line matches'
+complete -c flmem -n '__flmem_is trim' -l name -x -d 'every process whose command line matches'
 complete -c flmem -n '__flmem_is trim' -l all -s a -d 'every process that you may read'
-complete -c flmem -n '__flmem_is trim' -l tree -s t -x -a '(__fish_complete_pids)' -d 'this process and all its descendants'
-complete -c flmem -n '__flmem_is trim' -l role -s r -x -a 'server server-job client client-job trainer simulator-server simulator-client' -d 'of these, only those with this role; server and client stand for all their kinds'
+complete -c flmem -n '__flmem_is trim' -l tree -x -a '(__fish_complete_pids)' -d 'this process and all its descendants'
+complete -c flmem -n '__flmem_is trim' -l role -x -a 'server server-job client client-job trainer simulator-server simulator-client' -d 'of these, only those with this role; server and client stand for all their kinds'
 complete -c flmem -n '__flmem_is trim' -l min-rss -s m -x -d 'of these, only those with at least this much resident memory'
 complete -c flmem -n '__flmem_is trim' -l dry-run -d 'say what would be called and on which thread, touch nothing'
 complete -c flmem -n '__flmem_is trim' -l timeout -x -d 'wait this long for a safe moment, and again for the call (default 5s)'
@@ -87,7 +97,7 @@ complete -c flmem -n '__flmem_is env' -l explain -d 'add reason and source of ev
 complete -c flmem -n '__flmem_is env' -l json -d 'the same as --format=json'
 complete -c flmem -n '__flmem_is env' -l help -s h -d 'show this text'
 
-set -g __flmem_valued_start --role -r --parallelism --allocator -a --jemalloc-library --framework -f --framework-version
+set -g __flmem_valued_start --role -r --parallelism --allocator -a --jemalloc-library --framework -f --framework-version --workspace -w --wait --grace
 complete -c flmem -n '__flmem_before_line start' -l role -s r -x -a 'server client trainer' -d 'what the process does in the federation; needed'
 complete -c flmem -n '__flmem_before_line start' -l parallelism -x -a 'normal high' -d 'high: a server with many clients at work at once gets 8 arenas'
 complete -c flmem -n '__flmem_before_line start' -l allocator -s a -x -a 'glibc jemalloc auto' -d 'allocator to set up (default glibc); auto takes jemalloc where it is installed'
@@ -101,10 +111,15 @@ complete -c flmem -n '__flmem_before_line start' -l no-inherit-preload -d 'child
 complete -c flmem -n '__flmem_before_line start' -l force -d 'replace values that are set already; without it they stand'
 complete -c flmem -n '__flmem_before_line start' -l dry-run -d 'prove, and print what would be started, as a shell script'
 complete -c flmem -n '__flmem_before_line start' -l json -d 'with --dry-run: print one JSON object'
+complete -c flmem -n '__flmem_before_line start' -l supervise -s s -d 'keep the command alive, by NVFlare\'s control files in the workspace: pid.fl, daemon_pid.fl, shutdown.fl, restart.fl'
+complete -c flmem -n '__flmem_before_line start' -l workspace -s w -x -a '(__fish_complete_directories)' -d 'where the control files are'
+complete -c flmem -n '__flmem_before_line start' -l wait -x -d 'time that the command has to end by itself, once its end is requested, before SIGTERM (default 10s when it runs NVFlare, which has no handler for SIGTERM, else 0)'
+complete -c flmem -n '__flmem_before_line start' -l grace -x -d 'time from SIGTERM to SIGKILL (default 10s)'
 complete -c flmem -n '__flmem_before_line start' -l help -s h -d 'show this text'
 complete -c flmem -n '__flmem_is start' -x -a '(__flmem_line start)'
 
 complete -c flmem -n '__flmem_is help' -l help -s h -d 'show this text'
+complete -c flmem -n '__flmem_is help' -a detect -d 'names the allocators, memory, settings and roles of live processes'
 complete -c flmem -n '__flmem_is help' -a trim -d 'gives retained memory of live processes back'
 complete -c flmem -n '__flmem_is help' -a env -d 'memory settings for a role, printed for a shell or another launcher'
 complete -c flmem -n '__flmem_is help' -a start -d 'runs a command with the settings of its role, and proves them'
