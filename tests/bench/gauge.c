@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Measures from inside the target what a trim does to its threads; loaded by target.py. None of
+ * these threads allocates memory or runs Python.
+ *
+ * - The spinner reads the clock all the time; its longest gap is how long it did not run.
+ * - The watchmen wait in read(2) on a pipe each, so that they are the idlest threads there are and
+ *   one of them is borrowed. The observer looks at that one's state in /proc all the time, and
+ *   sends it a byte when it is stopped. The time from the end of its sleep to its answer is how
+ *   long it did not run its program, by clocks of this process alone.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define WATCHMEN_MAX 32
+#define IDLE_MS	     200 /* a timeout makes flmem prefer other threads to these */
+#define NAP_NS	     50000
+
+/* A thread that works between two calls of the target's main thread. */
+struct worker {
+	pthread_t thread;
+	int wake; /* eventfd */
+	atomic_bool wanted;
+	atomic_bool working;
+};
+
+struct watchman {
+	pthread_t thread;
+	atomic_int tid;
+	int pipe[2];
+	atomic_uint_fast64_t answered_ns;
+};
+
+static struct worker spinner, observer;
+static struct watchman watchmen[WATCHMEN_MAX];
+static atomic_uint_fast64_t longest_gap_ns;
+static atomic_uint_fast64_t away_ns;
+static struct watchman *watched_one;
+static int usual_policy;
+static struct sched_param usual_param;
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
+}
+
+static void nap(void)
+{
+	const struct timespec time = {.tv_nsec = NAP_NS};
+
+	nanosleep(&time, NULL);
+}
+
+static void wait_until_wanted(struct worker *worker)
+{
+	struct pollfd wake = {.fd = worker->wake, .events = POLLIN};
+	uint64_t count;
+
+	while (!atomic_load(&worker->wanted))
+		if (poll(&wake, 1, IDLE_MS) > 0 && read(worker->wake, &count, sizeof(count)) < 0)
+			continue;
+}
+
+static void begin(struct worker *worker)
+{
+	uint64_t one = 1;
+
+	atomic_store(&worker->wanted, true);
+	while (write(worker->wake, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+	while (!atomic_load(&worker->working))
+		nap();
+}
+
+static void end(struct worker *worker)
+{
+	atomic_store(&worker->wanted, false);
+	while (atomic_load(&worker->working))
+		nap();
+}
+
+static void *spin(void *unused)
+{
+	uint64_t last, now, longest;
+
+	(void)unused;
+	for (;;) {
+		wait_until_wanted(&spinner);
+		atomic_store(&spinner.working, true);
+		longest = 0;
+		last = now_ns();
+		while (atomic_load_explicit(&spinner.wanted, memory_order_relaxed)) {
+			now = now_ns();
+			if (now - last > longest)
+				longest = now - last;
+			last = now;
+		}
+		atomic_store(&longest_gap_ns, longest);
+		atomic_store(&spinner.working, false);
+	}
+	return NULL;
+}
+
+static void *be_watchman(void *argument)
+{
+	struct watchman *self = argument;
+	char byte;
+
+	atomic_store(&self->tid, (int)syscall(SYS_gettid));
+	for (;;)
+		if (read(self->pipe[0], &byte, 1) == 1)
+			atomic_store(&self->answered_ns, now_ns());
+	return NULL;
+}
+
+/* 'S' while it sleeps in its read; the field behind the name, which has no parenthesis here. */
+static char state_of(int fd)
+{
+	char text[64];
+	ssize_t got = pread(fd, text, sizeof(text) - 1, 0);
+	const char *name_end;
+
+	text[got > 0 ? got : 0] = '\0';
+	name_end = strchr(text, ')');
+	return name_end && name_end[1] ? name_end[2] : '?';
+}
+
+/*
+ * The byte is sent only once the thread has stopped ('t'): one that came while it is on its way out
+ * of its read would end the read, and flmem would take another thread.
+ */
+static void watch_one(struct watchman *watched, int fd)
+{
+	uint64_t left_ns = 0;
+	char state = 'S';
+
+	while (state != 't' && atomic_load(&observer.wanted)) {
+		state = state_of(fd);
+		if (state == 'S')
+			left_ns = 0;
+		else if (!left_ns)
+			left_ns = now_ns();
+	}
+	if (state != 't')
+		return;
+	while (write(watched->pipe[1], "", 1) < 0 && errno == EINTR)
+		;
+	while (!atomic_load(&watched->answered_ns))
+		nap();
+	atomic_store(&away_ns, atomic_load(&watched->answered_ns) - left_ns);
+}
+
+/* It must not hold up on a processor what it looks at. */
+static void step_back(void)
+{
+	const struct sched_param below = {.sched_priority = usual_param.sched_priority - 1};
+
+	if (usual_policy == SCHED_OTHER)
+		setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 19);
+	else
+		pthread_setschedparam(pthread_self(), usual_policy, &below);
+}
+
+static void *observe(void *unused)
+{
+	char path[64];
+	int fd;
+
+	(void)unused;
+	step_back();
+	for (;;) {
+		wait_until_wanted(&observer);
+		snprintf(path, sizeof(path), "/proc/self/task/%d/stat",
+			 atomic_load(&watched_one->tid));
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		atomic_store(&observer.working, true);
+		if (fd >= 0)
+			watch_one(watched_one, fd);
+		close(fd);
+		while (atomic_load(&observer.wanted))
+			nap();
+		atomic_store(&observer.working, false);
+	}
+	return NULL;
+}
+
+static int start_worker(struct worker *worker, void *(*body)(void *))
+{
+	worker->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return worker->wake < 0 ? errno : pthread_create(&worker->thread, NULL, body, NULL);
+}
+
+/* 0 or an errno. */
+int gauge_start(int watchmen_wanted)
+{
+	int rc = pthread_getschedparam(pthread_self(), &usual_policy, &usual_param);
+
+	if (!rc)
+		rc = start_worker(&spinner, spin);
+	if (!rc)
+		rc = start_worker(&observer, observe);
+	for (int i = 0; i < watchmen_wanted && i < WATCHMEN_MAX && !rc; i++) {
+		struct watchman *watchman = &watchmen[i];
+
+		rc = pipe2(watchman->pipe, O_CLOEXEC) < 0
+			     ? errno
+			     : pthread_create(&watchman->thread, NULL, be_watchman, watchman);
+		while (!rc && !atomic_load(&watchman->tid))
+			nap();
+	}
+	return rc;
+}
+
+/* At realtime no other program's work counts as a gap; 0 or an errno. */
+int gauge_spin(int realtime)
+{
+	const struct sched_param above = {.sched_priority = 3}; /* than `run --realtime` */
+	int rc = pthread_setschedparam(spinner.thread, realtime ? SCHED_FIFO : usual_policy,
+				       realtime ? &above : &usual_param);
+
+	if (!rc)
+		begin(&spinner);
+	return rc;
+}
+
+/* The longest gap since gauge_spin(). */
+uint64_t gauge_spun_ns(void)
+{
+	end(&spinner);
+	return atomic_load(&longest_gap_ns);
+}
+
+/* 0, or ESRCH when this is not the id of a watchman. */
+int gauge_watch(int tid)
+{
+	for (int i = 0; i < WATCHMEN_MAX; i++) {
+		if (!watchmen[i].tid || watchmen[i].tid != tid)
+			continue;
+		watched_one = &watchmen[i];
+		atomic_store(&watchmen[i].answered_ns, 0);
+		atomic_store(&away_ns, 0);
+		begin(&observer);
+		return 0;
+	}
+	return ESRCH;
+}
+
+/* How long the watchman was away since gauge_watch(), 0 when it was not. */
+uint64_t gauge_watched_ns(void)
+{
+	end(&observer);
+	return atomic_load(&away_ns);
+}

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The measurements. Each part is a generator of rows; what is compared is measured in turn."""
+import json
+import time
+
+import figures
+import stage
+from figures import MS
+
+PEAK_MIB = 16
+GDB_TOO_OLD = "Couldn't write extended state"
+WINDOW_PAUSE_S = 0.02
+
+
+class Bench:
+    """What the parts share."""
+
+    def __init__(self, flmem, tools, options):
+        self.flmem = flmem.path
+        self.tools = tools
+        self.debugger = options.gdb
+        self.rounds = options.rounds
+        self.realtime = options.realtime
+        self._target = None
+
+    @property
+    def target(self):
+        """Started when a part first needs it."""
+        if not self._target:
+            stage.progress("starting the target")
+            self._target = stage.Target(self.tools)
+            stage.progress(f"target: {self._target.describe()}")
+        return self._target
+
+    def close(self):
+        if self._target:
+            self._target.close()
+
+    def count(self, default):
+        return self.rounds or default
+
+    def trim(self, *more):
+        """(timing, its result) of one trim of the target."""
+        timing = self.tools.time(self.flmem, "trim", "--pid", str(self.target.pid), "--json", *more,
+                                 keep=True)
+        return timing, json.loads(timing.output)["results"][0]
+
+    def gdb(self):
+        """
+        The debugger making the same call. Before version 14 it cannot make any where the processor
+        has AMX: it attaches, reads all symbols, fails to write the registers and detaches.
+        """
+        timing = self.tools.time(self.debugger, "-p", str(self.target.pid), "-batch", "-ex",
+                                 "call (int)malloc_trim(0)", any_status=True)
+        if timing.status and GDB_TOO_OLD not in timing.errors:
+            raise stage.Failed(f"{self.debugger}: {timing.errors}")
+        return timing
+
+    def settle(self):
+        """Trims until nothing is left to release."""
+        for _ in range(3):
+            self.trim()
+
+
+def inside_us(result):
+    return sum(step["took_us"] for step in result["steps"])
+
+
+def _trim_rounds(bench):
+    """Timings in us outside the allocator, by program and by whether there is much to release."""
+    trims = {"full": [], "spent": []}
+    debuggers = {"full": [], "spent": []}
+    for number in range(bench.count(8)):
+        stage.progress(f"trim: round {number + 1}")
+        bench.target.ask("refill")
+        trims["full"].append(bench.trim())
+        debuggers["spent"].append(bench.gdb())
+        bench.target.ask("refill")
+        debuggers["full"].append(bench.gdb())
+        trims["spent"].append(bench.trim())
+    return trims, debuggers
+
+
+def trim(bench):
+    """flmem trim and gdb making the same call, in both orders."""
+    trims, debuggers = _trim_rounds(bench)
+    yield figures.of_values("released by one trim",
+                            [r["released_bytes"] / figures.MIB for _, r in trims["full"]],
+                            unit="MiB")
+    for state, name in (("full", "much to release"), ("spent", "nothing left")):
+        inside = [inside_us(result) for _, result in trims[state]]
+        typical = sorted(inside)[len(inside) // 2]
+        ours = [(t.wall_us - inside_us(r)) / MS for t, r in trims[state]]
+        called = [t for t in debuggers[state] if not t.status]
+        theirs = [(t.wall_us - (typical if called else 0)) / MS for t in debuggers[state]]
+        name_of_call = "gdb besides it" if called else "gdb until it fails to make the call"
+        yield figures.of_values(f"malloc_trim itself, {name}", [us / MS for us in inside])
+        yield figures.of_values(f"flmem trim besides it, {name}", ours)
+        yield figures.of_values(f"{name_of_call}, {name}", theirs)
+        yield figures.ratio(f"gdb / flmem, {name}", theirs, ours, limit=100)
+        yield figures.of_values(f"borrowed thread stopped besides it, {name}",
+                                [r["overhead_us"] / MS for _, r in trims[state]])
+    yield figures.peak("peak memory of flmem trim", [t for s in trims.values() for t, _ in s],
+                       limit=PEAK_MIB)
+
+
+def stop(bench):
+    """How long the borrowed thread is away besides the allocator's call, by two clocks."""
+    own, seen, missed = [], [], 0
+    bench.settle()
+    stage.progress("stop")
+    for _ in range(bench.count(100)):
+        planned = bench.trim("--dry-run")[1]["thread"]
+        if bench.target.ask("watch", planned):
+            missed += 1
+            continue
+        _, result = bench.trim()
+        away_us = bench.target.ask("watched") / 1000
+        own.append(result["overhead_us"] / MS)
+        if away_us and result["thread"] == planned:
+            seen.append((away_us - inside_us(result)) / MS)
+        else:
+            missed += 1
+    if missed:
+        stage.progress(f"stop: {missed} runs borrowed another thread than the watched one")
+    if not seen:
+        raise stage.Failed("no run borrowed the thread that was watched")
+    yield figures.of_values("borrowed thread stopped, by flmem", own, limit=0.5, judged="p99")
+    yield figures.of_values("borrowed thread stopped, seen from inside", seen, limit=0.5,
+                            judged="p99")
+
+
+def _window(bench, work, realtime):
+    """Longest gap in ms of the spinning thread while work() runs, and how long that took."""
+    if bench.target.ask("spin", int(realtime)):
+        return None, 0
+    start = time.monotonic()
+    work()
+    took = time.monotonic() - start
+    gap_ms = bench.target.ask("spun") / 1e6
+    time.sleep(WINDOW_PAUSE_S)
+    return gap_ms, took
+
+
+def _gap_windows(bench, realtime):
+    """Gaps without a trim and with one, in turn, in windows of the same length."""
+    without, during = [], []
+    for _ in range(bench.count(60)):
+        gap, took = _window(bench, bench.trim, realtime)
+        if gap is None:
+            return None
+        during.append(gap)
+        without.append(_window(bench, lambda length=took: time.sleep(length), realtime)[0])
+    return without, during
+
+
+def gap(bench):
+    """What a thread that only reads the clock notices."""
+    bench.settle()
+    modes = ((False, "plain"), (True, "real-time"))
+    for realtime, name in modes[1 if bench.realtime else 0:]:
+        stage.progress(f"gap: {name}")
+        windows = _gap_windows(bench, realtime)
+        if not windows:
+            stage.progress("gap: no right to use real-time priority, left out")
+            continue
+        without, during = windows
+        yield figures.of_values(f"longest gap of a spinning thread ({name}), no trim", without)
+        yield figures.of_values(f"longest gap of a spinning thread ({name}), trim", during)
+        yield figures.difference(f"trim adds to its longest gap ({name})", during, without,
+                                 limit=1.0)
+    stage.progress("gap: gdb")
+    stopped = [_window(bench, bench.gdb, False)[0] for _ in range(bench.count(5))]
+    yield figures.of_values("longest gap of that thread, gdb", stopped)
+
+
+def _commands(bench, rows, count):
+    """Times several commands in turn: (name, words, limit in ms)."""
+    timings = {name: [] for name, _, _ in rows}
+    for _ in range(count):
+        for name, words, _ in rows:
+            timings[name].append(bench.tools.time(*words))
+    for name, words, limit in rows:
+        yield figures.of_values(name, [t.wall_us / MS for t in timings[name]], limit=limit)
+        if words[0] == bench.flmem:
+            yield figures.peak(f"peak memory of {name}", timings[name], limit=PEAK_MIB)
+
+
+def start(bench):
+    """Commands that read nothing but their options, beside a program that does nothing."""
+    stage.progress("start")
+    yield from _commands(bench, [
+        ("/bin/true (for comparison)", ["/bin/true"], None),
+        ("flmem --version", [bench.flmem, "--version"], 3),
+        ("flmem env --role client", [bench.flmem, "env", "--role", "client"], 3),
+    ], bench.count(200))
+
+
+def detect(bench):
+    """One process, and all of them with 500 more."""
+    words = [bench.flmem, "detect", "--pid", str(bench.target.pid)]
+    stage.progress("detect --pid")
+    yield from _commands(bench, [("flmem detect --pid", words, 5)], bench.count(100))
+    stage.progress("detect --all")
+    with stage.Crowd(500):
+        yield from _commands(
+            bench, [("flmem detect --all, 500 processes more", [bench.flmem, "detect", "--all"],
+                     300)], bench.count(20))
+
+
+ALL = {"start": start, "trim": trim, "stop": stop, "gap": gap, "detect": detect}

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the measurements are made with: the built helpers, timed commands and the target."""
+import collections
+import os
+import subprocess
+import sys
+import time
+
+from harness import command, victim
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PYTHON = "/usr/bin/python3"  # the one that Debian's PyTorch belongs to
+TARGET_THREADS = 20
+
+Timing = collections.namedtuple("Timing", "wall_us peak_bytes status output errors")
+
+
+class Failed(Exception):
+    """A command that is measured did not do its work."""
+
+
+class Tools:
+    """gauge.c and stopwatch.c, built into BUILD/bench."""
+
+    def __init__(self, build):
+        directory = os.path.join(os.path.abspath(build), "bench")
+        os.makedirs(directory, exist_ok=True)
+        self.gauge = os.path.join(directory, "gauge.so")
+        self.stopwatch = os.path.join(directory, "stopwatch")
+        self._compile("gauge.c", self.gauge, "-shared", "-fPIC", "-pthread")
+        self._compile("stopwatch.c", self.stopwatch)
+
+    @staticmethod
+    def _compile(source, output, *flags):
+        words = [os.environ.get("CC", "cc"), "-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra",
+                 *flags, "-o", output, os.path.join(HERE, source)]
+        if subprocess.run(words, check=False).returncode:
+            raise SystemExit("bench: cannot build its helpers")
+
+    def time(self, *words, keep=False, any_status=False):
+        """Runs a command once; its standard output is kept or thrown away."""
+        reader, writer = os.pipe()
+        try:
+            done = subprocess.run(
+                [self.stopwatch, str(writer), *words], pass_fds=(writer,), check=False,
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE if keep else subprocess.DEVNULL,
+                stderr=subprocess.PIPE, timeout=command.HANG_S)
+        finally:
+            os.close(writer)
+            with os.fdopen(reader) as file:
+                line = file.read().split()
+        errors = done.stderr.decode(errors="replace").strip()
+        if len(line) != 3:
+            raise Failed(f"{' '.join(words)}: {errors}")
+        wall_ns, peak_kib, status = map(int, line)
+        if status and not any_status:
+            raise Failed(f"{' '.join(words)} ended with status {status}: {errors}")
+        output = (done.stdout or b"").decode(errors="replace")
+        return Timing(wall_ns / 1000, peak_kib * 1024, status, output, errors)
+
+
+class Target(victim.Victim):
+    """target.py, running."""
+
+    def __init__(self, tools):
+        super().__init__([PYTHON, os.path.join(HERE, "target.py"), tools.gauge])
+
+    def ask(self, *words):
+        """Sends a command; its answer, a number."""
+        self.say((" ".join(map(str, words)) + "\n").encode())
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise Failed(f"the target died: {self.errors()}")
+        return int(answer)
+
+    def describe(self):
+        with open(f"/proc/{self.pid}/maps", encoding="utf-8") as file:
+            mappings = sum(1 for _ in file)
+        threads = len(os.listdir(f"/proc/{self.pid}/task"))
+        return f"{threads} threads, {mappings} mappings"
+
+
+class Crowd:
+    """Many small processes of mixed kinds, ended by their pids."""
+
+    KINDS = (
+        ["sleep", "3600"],
+        ["sh", "-c", "read line"],
+        ["cat"],
+        ["bash", "-c", "read line"],
+        [PYTHON, "-S", "-I", "-c", "import sys; sys.stdin.read()"],
+    )
+
+    def __init__(self, count):
+        reader, self._writer = os.pipe()  # those that read it end with the benchmark
+        self.processes = []
+        try:
+            for i in range(count):
+                self.processes.append(subprocess.Popen(
+                    self.KINDS[i % len(self.KINDS)], stdin=reader, stdout=subprocess.DEVNULL))
+        except OSError:
+            self.close()
+            raise
+        finally:
+            os.close(reader)
+        time.sleep(2)  # until the last has begun to wait
+
+    def close(self):
+        os.close(self._writer)
+        for process in self.processes:
+            process.kill()
+        for process in self.processes:
+            process.wait()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        self.close()
+
+
+def busy_share(seconds=1.0):
+    """Share of all processors that was in use meanwhile."""
+    def read():
+        with open("/proc/stat", encoding="ascii") as file:
+            ticks = list(map(int, file.readline().split()[1:9]))
+        return sum(ticks), ticks[3] + ticks[4]
+
+    total, idle = read()
+    time.sleep(seconds)
+    total_after, idle_after = read()
+    return 1 - (idle_after - idle) / max(1, total_after - total)
+
+
+def wait_for_quiet(limit_s, below=0.15):
+    """Waits until other programs leave the processors alone, at most so long; how busy it is."""
+    end = time.monotonic() + limit_s
+    busy = busy_share()
+    while busy > below and time.monotonic() < end:
+        busy = busy_share()
+    return busy
+
+
+def prefer():
+    """Everything that is measured before all other programs of this machine."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(2))
+    except PermissionError:
+        raise SystemExit("bench: --realtime needs root or CAP_SYS_NICE") from None
+
+
+def progress(text):
+    print(f"bench: {text}", file=sys.stderr, flush=True)
