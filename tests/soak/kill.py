@@ -63,9 +63,10 @@ INTERRUPTIBLE = ("epoll_wait", "recv-limited", "semtimedop-limited", "rt_sigtime
 class Target:
     """A running target and what was done to it."""
 
-    def __init__(self, entry):
+    def __init__(self, entry, running=None):
+        """running: its victim, when it has been started already."""
         self.entry = entry
-        self.victim = entry.start()
+        self.victim = running or entry.start()
         self.before = proc.Snapshot(self.victim.pid, quiet=False)
         self.counts = collections.Counter()
         self.problems = []
@@ -184,4 +185,5 @@ def main():
     sys.exit(1 if bad or not killed else 0)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -102,6 +102,7 @@ class Running:
             self.tally.problems.append(f"refused with status {trim.status}: {trim.reason}")
         if before and trim.status != 7:
             self.tally.problems += self.victim.problems() + before.changes()
+        return trim
 
     def _is_quiet(self):
         """The first call may still release mappings; from the second on nothing changes."""
@@ -230,4 +231,5 @@ def main():
     sys.exit(1 if bad else 0)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 A Python program that waits, computes and leaves garbage in several threads, and checks itself.
-With `torch` it also creates and frees tensors with known contents. Runs on Python 3.6 and later.
+With `torch` it also creates and frees tensors with known contents. With `heap` it frees much memory
+now, and again for every line that it reads, and says `filled` then. Runs on Python 3.6 and later.
 """
+import ctypes
+import errno
 import gc
 import hashlib
 import mmap
@@ -40,6 +43,10 @@ class Status:
         with self._lock:
             self._add(0)
 
+    def interrupted(self):
+        with self._lock:
+            self._add(16)
+
     def fail(self, text):
         with self._lock:
             if self._add(8) == 1:
@@ -68,6 +75,19 @@ def sleeper(status):
 def waiter(status):
     if threading.Event().wait(WAIT_S):
         status.fail("an event that nobody set was set")
+
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def polling(status):
+    """Past Python, which takes up an interrupted call again by itself."""
+    if LIBC.poll(None, ctypes.c_ulong(0), int(WAIT_S * 1000)) == 0:
+        return
+    if ctypes.get_errno() == errno.EINTR:
+        status.interrupted()
+    else:
+        status.fail("poll of nothing returned something")
 
 
 LOCK = threading.Lock()
@@ -110,6 +130,31 @@ def littering(status):
     gc.collect()
 
 
+HEAP_BLOCKS = 40000  # about 64 MB
+KEPT_OF = 16  # what stays in between keeps the allocator from giving the memory back by itself
+
+
+class Heap:
+    def __init__(self):
+        self.kept = []
+
+    def fill(self):
+        blocks = [bytes([i % 256]) * (1200 + i % 800) for i in range(HEAP_BLOCKS)]
+        self.kept = [(block, hashlib.sha256(block).digest()) for block in blocks[::KEPT_OF]]
+
+    def checking(self, status):
+        time.sleep(WAIT_S)
+        for block, digest in self.kept:
+            if hashlib.sha256(block).digest() != digest:
+                status.fail("a kept block was damaged")
+
+    def refilling(self):
+        for _ in iter(sys.stdin.readline, ""):
+            self.fill()
+            sys.stdout.write("filled\n")
+            sys.stdout.flush()
+
+
 def tensors(status):
     import torch
     kept = [torch.full((1000 + i,), float(i)) for i in range(300)]
@@ -126,10 +171,15 @@ def tensors(status):
 def main():
     status = Status()
     signal.signal(signal.SIGUSR1, lambda *unused: None)
-    functions = [sleeper, waiter, locker, locker, selecting, littering]
+    functions = [sleeper, waiter, polling, locker, locker, selecting, littering]
     if "torch" in sys.argv[1:]:
         tensors(status)
         functions.append(tensors)
+    if "heap" in sys.argv[1:]:
+        heap = Heap()
+        heap.fill()
+        functions.append(heap.checking)
+        threading.Thread(target=heap.refilling, daemon=True).start()
     for function in functions:
         threading.Thread(target=guarded(status, function), daemon=True).start()
     sys.stdout.write("ready {}\n".format(os.getpid()))

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+# Targets in another Debian and in namespaces of their own, with one suite;
+# tests/soak/run takes all. The first time it is downloaded.
+find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
+add_test(NAME world.bullseye COMMAND ${Python3_EXECUTABLE} -B
+	${CMAKE_CURRENT_SOURCE_DIR}/worlds/run.py ${PROJECT_BINARY_DIR} bullseye)
+set_tests_properties(world.bullseye PROPERTIES LABELS world SKIP_RETURN_CODE 77 TIMEOUT 900)

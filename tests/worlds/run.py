@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Looks at and trims, from outside, processes that run in another world: another Debian with its own C
+library and Python, in its own mount, pid and user namespaces. Kills flmem in the middle, too.
+
+usage: run.py BUILD [--trims N] [--kills N] WORLD...
+
+A world is a Debian suite, which tests/worlds/make unpacks. N are counts for each target.
+"""
+import argparse
+import json
+import os
+import random
+import select
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(HERE, "..", "soak")]
+
+from harness import SKIPPED, command, proc, report, skip, victim  # noqa: E402
+import entries  # noqa: E402
+import kill  # noqa: E402
+import matrix  # noqa: E402
+
+MAKE_S = 1800  # a slow mirror
+RELEASED_MIN = 16 << 20  # of the 64 MB that the target frees before each call
+VICTIMS = os.path.join(HERE, "..", "victims")
+PYTHON = ["/usr/bin/python3", "/tmp/victims/safe_python.py", "heap"]
+# As the target sees itself; its own words are what flmem's are held against.
+FACTS = """
+import glob, json, os, platform
+mapped = {line.split()[-1] for line in open("/proc/self/maps") if "/" in line}
+print(json.dumps({
+    "libc": os.confstr("CS_GNU_LIBC_VERSION").split()[1],
+    "libc_path": next(name for name in mapped if os.path.basename(name).startswith("libc")
+                      and os.path.basename(name)[4] in ".-"),
+    "python": platform.python_version(),
+    "jemalloc": os.path.realpath(glob.glob("/usr/lib/*-linux-gnu/libjemalloc.so.2")[0]),
+}))
+"""
+
+
+class Absent(Exception):
+    """The world cannot be had here."""
+
+
+@dataclass
+class World:
+    name: str
+    root: str
+    libc: str = ""
+    libc_path: str = ""
+    python: str = ""
+    jemalloc: str = ""
+
+    @property
+    def wrapper(self):
+        return [os.path.join(HERE, "enter"), self.root, VICTIMS]
+
+    def learn(self):
+        done = subprocess.run(self.wrapper + ["/usr/bin/python3", "-c", FACTS], check=False,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE)
+        if done.returncode != 0:
+            raise Absent("it cannot be entered: " + last_line(done.stderr))
+        for name, value in json.loads(done.stdout).items():
+            setattr(self, name, value)
+
+
+def last_line(output):
+    return (output.decode(errors="replace").strip().splitlines() or ["no reason given"])[-1]
+
+
+def make(name):
+    """The world, unpacked when it is not there yet; raises Absent with the reason."""
+    done = subprocess.run([os.path.join(HERE, "make"), name], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, check=False, timeout=MAKE_S)
+    said = last_line(done.stdout)
+    if done.returncode == SKIPPED:
+        raise Absent(said.split(": ", 2)[-1])
+    if done.returncode != 0:
+        raise Absent("tests/worlds/make failed")
+    world = World(name, said)
+    world.learn()
+    return world
+
+
+def descendants(pid):
+    for child in proc.read(f"/proc/{pid}/task/{pid}/children").split():
+        yield int(child)
+        yield from descendants(child)
+
+
+class WorldVictim(victim.Victim):
+    """pid is the target's own, seen from outside; process is the one that its world hangs on."""
+
+    def __init__(self, argv, **options):
+        super().__init__(argv, **options)
+        try:
+            self.pid = self._outer_pid()
+        except BaseException:
+            self.close()
+            raise
+
+    def _outer_pid(self):
+        for pid in descendants(self.process.pid):
+            if proc.status(pid)["NSpid"].split()[1:] == [str(self.inner_pid)]:
+                return pid
+        raise RuntimeError(f"no process {self.inner_pid} in the world of {self.argv}")
+
+    def refill(self):
+        """Has it use and free memory again."""
+        self.say(b"\n")
+        ready, _, _ = select.select([self.process.stdout], [], [], victim.PROGRESS_S)
+        if not ready or self.process.stdout.readline() != b"filled\n":
+            raise RuntimeError(f"the target did not refill its heap: {self.problems()}")
+
+
+@dataclass
+class WorldEntry(entries.Entry):
+    wrapper: tuple = ()
+
+    def start(self):
+        return WorldVictim(self.argv, wrapper=self.wrapper)
+
+
+def targets(world):
+    """One is the first process of its pid namespace, as in most containers, one is not."""
+    init = ["/bin/sh", "-c", '"$@"; exit $?', "init"]
+    jemalloc = ["/usr/bin/env", f"LD_PRELOAD={world.jemalloc}"]
+    return [
+        WorldEntry(f"{world.name}, first process", PYTHON, wrapper=world.wrapper),
+        WorldEntry(f"{world.name}, with an init", jemalloc + init + PYTHON, "jemalloc",
+                   wrapper=world.wrapper),
+    ]
+
+
+class Running(matrix.Running):
+    """Has something to release before every call."""
+
+    def __init__(self, entry):
+        super().__init__(entry)
+        self.released = []
+        self.stopped_us = []
+
+    def trim(self, flmem):
+        self.victim.refill()
+        trim = super().trim(flmem)
+        if not trim.touched:
+            return
+        self.released.append(trim.result["released_bytes"])
+        self.stopped_us.append(trim.result["stopped_us"])
+        if self.released[-1] < RELEASED_MIN:
+            self.tally.problems.append(f"it released only {self.released[-1]} bytes")
+
+
+def compare(what, found, wanted):
+    return [] if found == wanted else [f"detect: {what} is {found!r}, not {wanted!r}"]
+
+
+def detect(flmem, world, running):
+    """What `flmem detect` says that is not so."""
+    status, stdout, stderr, _ = flmem.run("detect", "--pid", str(running.victim.pid), "--json")
+    if status != 0:
+        return [f"detect ended with status {status}: {stderr.strip()[:500]}"]
+    process = json.loads(stdout)["processes"][0]
+    found = {one["name"]: one for one in process["allocators"] or []}
+    problems = compare("Python", (process["python"] or {}).get("version"), world.python)
+    problems += compare("what serves malloc",
+                        [name for name, one in found.items() if one["serves_malloc"]],
+                        [running.entry.allocator])
+    glibc = found.get("glibc", {})
+    problems += compare("glibc", glibc.get("version"), world.libc)
+    problems += compare("glibc's path", glibc.get("path"), world.libc_path)
+    if running.entry.allocator == "jemalloc":
+        problems += compare("jemalloc's path", found.get("jemalloc", {}).get("path"),
+                            world.jemalloc)
+    return problems
+
+
+def kill_often(flmem, running, count):
+    """(how often flmem was killed, problems)"""
+    target = kill.Target(running.entry, running.victim)
+    rng = random.Random(f"{kill.SEED} {running.entry.name}")
+    target.calibrate(flmem)
+    for _ in range(count):
+        if target.problems:
+            break
+        running.victim.refill()
+        kill.kill_after_delay(flmem, target, rng)
+    return target.counts["killed"], target.problems
+
+
+def run_target(flmem, world, entry, options):
+    """The line of the table, and problems."""
+    running = Running(entry)
+    tally = running.tally
+    killed = 0
+    try:
+        if options.detect:
+            tally.problems += detect(flmem, world, running)
+        for _ in range(options.trims):
+            running.trim(flmem)
+        if options.kills:
+            killed, problems = kill_often(flmem, running, options.kills)
+            tally.problems += problems
+        running.finish()
+    except (proc.Gone, OSError, RuntimeError) as error:
+        tally.problems.append(f"it is gone: {error!r} {running.victim.problems()}")
+    finally:
+        running.victim.close()
+    if running.released:
+        middle = f"{report.median(running.released) / (1 << 20):.0f}"
+        stopped = f"{report.median(running.stopped_us) / 1000:.1f}"
+    else:
+        middle = stopped = "-"
+    found = tally.verdict()
+    for problem in found[:5]:
+        print(f"PROBLEM: {entry.name}, {entry.allocator}: {problem}", flush=True)
+    return (entry.name, world.libc, world.python, entry.allocator, tally.outcomes["trimmed"],
+            tally.outcomes["refused"], middle, stopped, killed, len(found))
+
+
+def has_detect(flmem):
+    status, stdout, _, _ = flmem.run("detect", "--pid", str(os.getpid()), "--json")
+    return status == 0 and bool(json.loads(stdout).get("processes"))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build")
+    parser.add_argument("worlds", nargs="+", metavar="WORLD")
+    parser.add_argument("--trims", type=int, default=20)
+    parser.add_argument("--kills", type=int, default=10)
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *unused: sys.exit(1))  # so that targets are ended
+    flmem = command.Flmem(options.build)
+    flmem.require("trim")
+    options.detect = has_detect(flmem)
+    rows, absent = [], []
+    for name in options.worlds:
+        try:
+            world = make(name)
+        except Absent as reason:
+            absent.append(f"{name}: {reason}")
+            continue
+        rows += [run_target(flmem, world, entry, options) for entry in targets(world)]
+    if not rows:
+        skip("; ".join(absent))
+    report.table(("target", "glibc", "Python", "allocator", "trimmed", "refused", "median MiB",
+                  "stopped ms", "killed", "problems"), rows)
+    for reason in absent:
+        print(f"SKIP: {reason}")
+    if not options.detect:
+        print("SKIP: this flmem has no 'detect' of processes yet")
+    bad = sum(row[-1] for row in rows)
+    print(f"{sum(row[4] for row in rows)} trims and {sum(row[8] for row in rows)} kills of flmem "
+          f"in {len(rows)} targets of {len(options.worlds) - len(absent)} worlds: {bad} problems")
+    sys.exit(1 if bad else 0)
+
+
+main()
