@@ -24,6 +24,7 @@
 	X(TCMALLOC, 't', "cmalloc.per_cpu_caches_active")       \
 	X(TCMALLOC_MMAP, 'M', "mapAligned() failed")            \
 	X(MIMALLOC, 'm', "imalloc: warning: ")                  \
+	X(SNMALLOC, 'F', "ailed to initialise snmalloc.")       \
 	X(MUSL, 'm', "usl libc (")                              \
 	X(MUSL_NG, '\1', "\0\2\0\3\0\4\0\5\0\6\0\7\0\10\0\11\0\12\0\14\0\17\0\22\0\24\0\31\0\37") \
 	X(MUSL_OLD, '\40', "\41\42\43\44\44\45\45\46\46\47\47\50\50\50\50\51\51\51\51")

@@ -1,23 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "allocators/probe.h"
 
+/* Of the exact functions that a build may have; most of it is templates without stable names. */
+static const struct {
+	const char *name, *prefix;
+} symbols[] = {{"get_malloc_info_v1", ""}, {"sn_malloc", "sn_"}, {"sn_rust_alloc", "sn_"}};
+
 static bool probe(const struct flmem_view *view, const struct flmem_module *module,
 		  struct flmem_allocator *ret_found)
 {
-	static const char *const names[] = {"get_malloc_info_v1", "sn_rust_alloc", "sn_malloc"};
-	struct flmem_allocator found = {
-		.prefix = "",
-		.evidence = "it defines a function that only snmalloc has",
-	};
-
 	(void)view;
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++) {
-		if (!flmem_probe_defines(module, names[i]))
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(symbols); i++) {
+		if (!flmem_probe_defines(module, symbols[i].name))
 			continue;
-		*ret_found = found;
+		*ret_found = (struct flmem_allocator){
+			.prefix = symbols[i].prefix,
+			.evidence = "it defines a function that only snmalloc has",
+		};
 		return true;
 	}
-	return false;
+	if (!(flmem_probe_markers(module) & FLMEM_MARKER_SNMALLOC))
+		return false;
+	*ret_found = (struct flmem_allocator){
+		.prefix = flmem_probe_exports(module, "malloc") ? "" : NULL,
+		.evidence = "it holds snmalloc's messages",
+	};
+	return true;
 }
 
 const struct flmem_allocator_ops flmem_allocator_snmalloc = {
