@@ -104,8 +104,8 @@ static const struct flmem_module *got_server(const struct flmem_modules *modules
 
 /*
  * The module that plain malloc reaches: the first definition in lookup order. The slot may lead
- * elsewhere when an allocator bound itself in afterwards; then the slot is right. When it leads to
- * something that is no allocator (a profiler's hook), that one calls on.
+ * elsewhere, to an allocator that bound itself in afterwards or to a file that cannot be read; then
+ * the slot is right. When it leads to something else (a profiler's hook), that one calls on.
  */
 static const struct flmem_module *find_server(const struct flmem_modules *modules,
 					      const struct flmem_allocator_list *list)
@@ -120,7 +120,9 @@ static const struct flmem_module *find_server(const struct flmem_modules *module
 		return linked_in ? program : NULL;
 	}
 	bound = got_server(modules);
-	return bound && bound != ordered && has_allocator(list, bound) ? bound : ordered;
+	if (bound && (has_allocator(list, bound) || !flmem_module_image(bound, NULL)))
+		return bound;
+	return ordered;
 }
 
 /* How well an allocator that is in the serving module fits the plain name. */

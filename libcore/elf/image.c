@@ -39,6 +39,8 @@ bool flmem_image_read(struct flmem_image *image, uint64_t offset, void *out, siz
 		memcpy(out, image->head + offset, length);
 		return true;
 	}
+	if (image->source.read)
+		return image->source.read(image->source.context, offset, out, length);
 	return pread_all(image->fd, offset, out, length);
 }
 
@@ -200,28 +202,51 @@ static void read_dynamic(struct flmem_image *image, const Elf64_Phdr *segment)
 	}
 }
 
-static int open_fd(struct flmem_image *image, struct flmem_error *err)
+/* The dynamic linker writes run-time addresses over some pointers (glibc: ADJUST_DYN_INFO). */
+static void undo_relocation(struct flmem_image *image)
+{
+	struct flmem_dynamic *dynamic = &image->dynamic;
+	uint64_t *pointers[] = {&dynamic->gnu_hash, &dynamic->hash,   &dynamic->symtab,
+				&dynamic->strtab,   &dynamic->jmprel, &dynamic->rela};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(pointers); i++) {
+		uint64_t offset, value = *pointers[i];
+
+		if (!flmem_image_address_to_offset(image, value, 1, &offset) &&
+		    flmem_image_address_to_offset(image, value - image->source.bias, 1, &offset))
+			*pointers[i] = value - image->source.bias;
+	}
+}
+
+static int read_tables(struct flmem_image *image, struct flmem_error *err)
 {
 	Elf64_Phdr dynamic = {0};
-	struct stat status;
-	ssize_t got;
+	size_t length = image->size < IMAGE_HEAD_SIZE ? (size_t)image->size : IMAGE_HEAD_SIZE;
 	int rc;
+
+	if (!flmem_image_read(image, 0, image->head, length))
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot read the file");
+	image->head_length = length;
+	rc = read_header(image, err);
+	if (!rc)
+		rc = read_segments(image, &dynamic, err);
+	if (!rc && image->has_dynamic)
+		read_dynamic(image, &dynamic);
+	if (!rc && image->source.bias)
+		undo_relocation(image);
+	return rc;
+}
+
+static int open_fd(struct flmem_image *image, struct flmem_error *err)
+{
+	struct stat status;
 
 	if (fstat(image->fd, &status) < 0)
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot look at the file");
 	if (!S_ISREG(status.st_mode) || status.st_size < 0)
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0, "not a regular file");
 	image->size = (uint64_t)status.st_size;
-	got = pread(image->fd, image->head, sizeof(image->head), 0);
-	if (got < 0)
-		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot read the file");
-	image->head_length = (size_t)got;
-	rc = read_header(image, err);
-	if (!rc)
-		rc = read_segments(image, &dynamic, err);
-	if (!rc && image->has_dynamic)
-		read_dynamic(image, &dynamic);
-	return rc;
+	return read_tables(image, err);
 }
 
 int flmem_image_open(int fd, struct flmem_image **ret_image, struct flmem_error *err)
@@ -235,6 +260,24 @@ int flmem_image_open(int fd, struct flmem_image **ret_image, struct flmem_error 
 	}
 	image->fd = fd;
 	rc = open_fd(image, err);
+	if (rc)
+		return rc;
+	*ret_image = FLMEM_TAKE(image);
+	return 0;
+}
+
+int flmem_image_open_source(const struct flmem_image_source *source, struct flmem_image **ret_image,
+			    struct flmem_error *err)
+{
+	FLMEM_AUTO_IMAGE struct flmem_image *image = calloc(1, sizeof(*image));
+	int rc;
+
+	if (!image)
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot open an ELF file");
+	image->fd = -1;
+	image->source = *source;
+	image->size = source->size;
+	rc = read_tables(image, err);
 	if (rc)
 		return rc;
 	*ret_image = FLMEM_TAKE(image);

@@ -32,6 +32,21 @@ struct flmem_symbol {
 
 /* Takes ownership of `fd`, also on failure. FLMEM_EUNSUPPORTED: not a 64-bit ELF file. */
 int flmem_image_open(int fd, struct flmem_image **ret_image, struct flmem_error *err);
+
+/*
+ * Content of a file that can be had without the file: from where it is mapped. What is not mapped
+ * (sections, .symtab) is not there, and pointers of the dynamic section may be relocated by `bias`.
+ */
+struct flmem_image_source {
+	bool (*read)(const void *context, uint64_t offset, void *out, size_t length);
+	const void *context; /* must outlive the image */
+	uint64_t size;	     /* first offset that is certainly not there */
+	uint64_t bias;
+};
+
+int flmem_image_open_source(const struct flmem_image_source *source, struct flmem_image **ret_image,
+			    struct flmem_error *err);
+
 void flmem_image_free(struct flmem_image *image);
 
 static inline void flmem_cleanup_image(struct flmem_image **image)

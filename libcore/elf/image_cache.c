@@ -12,8 +12,9 @@ struct entry {
 	dev_t device;
 	uint64_t inode;
 	char *name;
-	struct flmem_image *image; /* NULL: could not be opened */
-	const char *why;	   /* static; for the process that tried */
+	struct flmem_image *image;	   /* NULL: could not be opened */
+	const char *why;		   /* static; for the process that tried */
+	const struct flmem_modules *owner; /* of the memory that the image reads; NULL: a file */
 	pid_t tried_by;
 	uint64_t last_use;
 	uint16_t next; /* in its bucket */
@@ -62,31 +63,40 @@ static uint16_t *bucket_of(struct flmem_image_cache *cache, dev_t device, uint64
  * The name is part of the key because a file system with subvolumes (btrfs) uses inode numbers
  * again below one device number.
  */
-static struct entry *find_entry(struct flmem_image_cache *cache, const struct flmem_map *map)
+static struct entry *find_entry(struct flmem_image_cache *cache, const struct flmem_module *module)
 {
+	const struct flmem_map *map = module->map;
 	uint16_t i = *bucket_of(cache, map->device, map->inode);
 
 	for (; i != NONE; i = cache->entries[i].next) {
 		struct entry *entry = &cache->entries[i];
 
 		if (entry->inode == map->inode && entry->device == map->device &&
+		    (!entry->owner || entry->owner == module->owner) &&
 		    strcmp(entry->name, map->name) == 0)
 			return entry;
 	}
 	return NULL;
 }
 
+static void unlink_entry(struct flmem_image_cache *cache, uint16_t index)
+{
+	const struct entry *entry = &cache->entries[index];
+	uint16_t *link = bucket_of(cache, entry->device, entry->inode);
+
+	while (*link != index)
+		link = &cache->entries[*link].next;
+	*link = entry->next;
+}
+
 static uint16_t evict_oldest(struct flmem_image_cache *cache)
 {
-	uint16_t oldest = 0, *link;
+	uint16_t oldest = 0;
 
 	for (uint16_t i = 1; i < cache->count; i++)
 		if (cache->entries[i].last_use < cache->entries[oldest].last_use)
 			oldest = i;
-	link = bucket_of(cache, cache->entries[oldest].device, cache->entries[oldest].inode);
-	while (*link != oldest)
-		link = &cache->entries[*link].next;
-	*link = cache->entries[oldest].next;
+	unlink_entry(cache, oldest);
 	clear_entry(&cache->entries[oldest]);
 	return oldest;
 }
@@ -116,14 +126,32 @@ static void open_entry(struct entry *entry, const struct flmem_module *module)
 	int fd = flmem_module_open_file(module, &entry->why);
 
 	entry->tried_by = module->owner->process->pid;
-	if (fd >= 0 && flmem_image_open(fd, &entry->image, NULL))
-		entry->why = "not a sound 64-bit ELF file";
+	if (fd >= 0) {
+		if (flmem_image_open(fd, &entry->image, NULL))
+			entry->why = "not a sound 64-bit ELF file";
+	} else if (!flmem_module_open_memory(module, &entry->image)) {
+		entry->owner = module->owner;
+	}
+}
+
+/* The entries stay, emptied, until they are the oldest. */
+void flmem_image_cache_forget(struct flmem_image_cache *cache, const struct flmem_modules *modules)
+{
+	for (uint16_t i = 0; i < cache->count; i++) {
+		struct entry *entry = &cache->entries[i];
+
+		if (entry->owner != modules)
+			continue;
+		flmem_image_free(FLMEM_TAKE(entry->image));
+		entry->owner = NULL;
+		entry->tried_by = 0;
+	}
 }
 
 struct flmem_image *flmem_image_cache_get(struct flmem_image_cache *cache,
 					  const struct flmem_module *module, const char **ret_why)
 {
-	struct entry *entry = find_entry(cache, module->map);
+	struct entry *entry = find_entry(cache, module);
 
 	if (!entry) {
 		entry = new_entry(cache, module->map);

@@ -37,6 +37,7 @@ struct flmem_gnu_hash {
 };
 
 struct flmem_image {
+	struct flmem_image_source source; /* its `read` is NULL for a file */
 	int fd;
 	uint64_t size;
 	Elf64_Ehdr header;

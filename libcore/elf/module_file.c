@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a mapping back to its file: through the target's root, map_files, or its exe link. */
+/*
+ * From a mapping back to its file: through the target's root, map_files, its exe link, or, without
+ * the file, from the memory itself.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -80,4 +83,65 @@ int flmem_module_open_file(const struct flmem_module *module, const char **ret_w
 	else
 		*ret_why = "its file was removed or replaced; CAP_SYS_ADMIN could still read it";
 	return -1;
+}
+
+static bool belongs(const struct flmem_module *module, const struct flmem_map *map)
+{
+	return map->start >= module->start && map->end <= module->end &&
+	       map->inode == module->inode && map->device == module->device &&
+	       map->flags & FLMEM_MAP_READ;
+}
+
+/*
+ * The mapping that holds a file offset. A page of which two segments have a part is mapped twice;
+ * the first is the one that nobody writes to.
+ */
+static const struct flmem_map *map_of_offset(const struct flmem_module *module, uint64_t offset)
+{
+	const struct flmem_maps *maps = module->owner->maps;
+	const struct flmem_map *map = flmem_maps_find(maps, module->start);
+
+	for (; map && map < maps->rows + maps->count && map->start < module->end; map++)
+		if (belongs(module, map) && offset >= map->offset &&
+		    offset - map->offset < map->end - map->start)
+			return map;
+	return NULL;
+}
+
+static bool read_mapped(const void *context, uint64_t offset, void *out, size_t length)
+{
+	const struct flmem_module *module = context;
+	unsigned char *to = out;
+
+	while (length) {
+		const struct flmem_map *map = map_of_offset(module, offset);
+		uint64_t inside, left;
+		size_t step;
+
+		if (!map)
+			return false;
+		inside = offset - map->offset;
+		left = map->end - map->start - inside;
+		step = left < length ? (size_t)left : length;
+		if (flmem_process_read_memory(module->owner->process, map->start + inside, to,
+					      step))
+			return false;
+		to += step;
+		offset += step;
+		length -= step;
+	}
+	return true;
+}
+
+int flmem_module_open_memory(const struct flmem_module *module, struct flmem_image **ret_image)
+{
+	const struct flmem_maps *maps = module->owner->maps;
+	const struct flmem_map *map = flmem_maps_find(maps, module->start);
+	struct flmem_image_source source = {
+		.read = read_mapped, .context = module, .bias = module->start};
+
+	for (; map && map < maps->rows + maps->count && map->start < module->end; map++)
+		if (belongs(module, map) && map->offset + (map->end - map->start) > source.size)
+			source.size = map->offset + (map->end - map->start);
+	return flmem_image_open_source(&source, ret_image, NULL);
 }

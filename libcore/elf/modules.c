@@ -181,6 +181,8 @@ int flmem_modules_load(const struct flmem_process *process, const struct flmem_m
 
 void flmem_modules_clear(struct flmem_modules *modules)
 {
+	if (modules->cache)
+		flmem_image_cache_forget(modules->cache, modules);
 	for (size_t i = 0; modules->rows && i < modules->count; i++)
 		free(modules->rows[i].path);
 	free(modules->rows);

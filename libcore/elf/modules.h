@@ -75,8 +75,9 @@ const struct flmem_module *flmem_modules_find(const struct flmem_modules *module
 const struct flmem_module *flmem_modules_main(const struct flmem_modules *modules);
 
 /*
- * The file, opened on the first call; NULL when it cannot be read, and then `ret_why` (may be NULL)
- * is a static text that says why. Owned by the cache: use it at once, do not keep it across calls
+ * The file, opened on the first call, or, when that is gone, what the process has of it in memory
+ * (no sections, no .symtab). NULL when neither can be read, and then `ret_why` (may be NULL) is a
+ * static text that says why. Owned by the cache: use it at once, do not keep it across calls
  * for other modules.
  */
 struct flmem_image *flmem_module_image(const struct flmem_module *module, const char **ret_why);

@@ -10,11 +10,20 @@
  */
 int flmem_module_open_file(const struct flmem_module *module, const char **ret_why);
 
+/*
+ * Image of what the module has in the process's memory, for a file that cannot be opened any more.
+ * It must not outlive the module.
+ */
+int flmem_module_open_memory(const struct flmem_module *module, struct flmem_image **ret_image);
+
+/* Closes the images that read the memory behind these modules. */
+void flmem_image_cache_forget(struct flmem_image_cache *cache, const struct flmem_modules *modules);
+
 /* Image of the module from the cache, opening it when it is not there. */
 struct flmem_image *flmem_image_cache_get(struct flmem_image_cache *cache,
 					  const struct flmem_module *module, const char **ret_why);
 
-/* Run-time address of the head of the list of loaded objects, or false. */
+/* Fills the ranks from the dynamic linker's list; false when there is none. */
 bool flmem_modules_read_link_map(struct flmem_modules *modules);
 
 #endif

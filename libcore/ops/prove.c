@@ -97,8 +97,8 @@ static int not_loaded(const struct flmem_held *held, const char *library, const 
 static int check_order(const struct flmem_held *held, const struct flmem_maps *maps,
 		       const struct flmem_map *found, struct flmem_error *err)
 {
+	FLMEM_AUTO_IMAGE_CACHE struct flmem_image_cache *cache = flmem_image_cache_new();
 	FLMEM_AUTO_MODULES struct flmem_modules modules = {0};
-	struct flmem_image_cache *cache = flmem_image_cache_new();
 	const struct flmem_module *server = NULL;
 	uint64_t address;
 	int rc = 0;
@@ -110,7 +110,6 @@ static int check_order(const struct flmem_held *held, const struct flmem_maps *m
 				     "%s loads into '%s', but malloc is served by %s, which comes "
 				     "first",
 				     found->name, held->program, server->path);
-	flmem_image_cache_free(cache);
 	return rc;
 }
 

@@ -130,6 +130,11 @@ static const struct row rows[] = {
 	 {GLIBC(false), {FLMEM_ALLOCATOR_UNKNOWN, STATIC, true, NULL, NULL, "defines malloc"}}},
 	{"Java", {"/usr/bin/java", VICTIM_SOURCES "/Sleeper.java"}, NULL,
 	 {GLIBC(true), {FLMEM_ALLOCATOR_JAVA, SHARED, false, NULL, "", "libjvm"}}},
+	{"Go 1.18 and later, with cgo", {VICTIM("go-inline")}, NULL,
+	 {GLIBC(true), {FLMEM_ALLOCATOR_GO, STATIC, false, NULL, "1.21.5", "Go"}}},
+	{"Go before 1.18", {VICTIM("go-pointer")}, NULL,
+	 {{FLMEM_ALLOCATOR_GLIBC, STATIC, true, "", NULL, "_int_malloc"},
+	  {FLMEM_ALLOCATOR_GO, STATIC, false, NULL, "1.16.7", "Go"}}},
 	{"Go", {VICTIM("go-sleeper")}, NULL,
 	 {{FLMEM_ALLOCATOR_GO, STATIC, false, NULL, "1.", "Go"}}},
 };

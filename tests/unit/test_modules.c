@@ -7,15 +7,21 @@
 #include <cmocka.h>
 
 #include <dlfcn.h>
-#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "base/io.h"
 #include "base/text.h"
 #include "elf/modules.h"
+#include "elf/modules_private.h"
 
 /* Everything that is known of one process; teardown releases it, also after a failed check. */
 static struct scene {
@@ -24,12 +30,14 @@ static struct scene {
 	struct flmem_image_cache *cache;
 	struct flmem_modules modules;
 	pid_t child;
+	int pipe[2];
+	char directory[32], copy[48];
 } scene;
 
 static int set_up(void **state)
 {
 	(void)state;
-	scene = (struct scene){.process = FLMEM_PROCESS_INIT};
+	scene = (struct scene){.process = FLMEM_PROCESS_INIT, .pipe = {-1, -1}};
 	return 0;
 }
 
@@ -40,6 +48,12 @@ static int tear_down(void **state)
 		kill(scene.child, SIGKILL);
 		waitpid(scene.child, NULL, 0);
 	}
+	flmem_cleanup_close(&scene.pipe[0]);
+	flmem_cleanup_close(&scene.pipe[1]);
+	if (*scene.copy)
+		unlink(scene.copy);
+	if (*scene.directory)
+		rmdir(scene.directory);
 	flmem_modules_clear(&scene.modules);
 	flmem_image_cache_free(scene.cache);
 	flmem_maps_clear(&scene.maps);
@@ -59,11 +73,30 @@ static void open_scene(pid_t pid)
 		fail_msg("%s", err.message);
 }
 
-/* Starts a program and waits until it sleeps in pause(), system call 34. */
+#ifdef SYS_pause
+#define PAUSE_CALL SYS_pause
+#else
+#define PAUSE_CALL SYS_ppoll /* what pause() is on newer architectures */
+#endif
+
+static void await_pause(void)
+{
+	char path[64], wanted[16], line[256];
+
+	snprintf(path, sizeof(path), "/proc/%d/syscall", (int)scene.child);
+	snprintf(wanted, sizeof(wanted), "%d ", (int)PAUSE_CALL);
+	for (int i = 0; i < 10000; i++) {
+		FLMEM_AUTO_FILE FILE *file = fopen(path, "re");
+
+		if (file && fgets(line, sizeof(line), file) && flmem_text_starts(line, wanted))
+			return;
+		usleep(1000);
+	}
+	fail_msg("the child never came to rest");
+}
+
 static void start_child(const char *program)
 {
-	char path[64], state[256];
-
 	scene.child = fork();
 	assert_true(scene.child >= 0);
 	if (scene.child == 0) {
@@ -71,15 +104,7 @@ static void start_child(const char *program)
 		execl(program, program, "wait", (char *)NULL);
 		_exit(127);
 	}
-	snprintf(path, sizeof(path), "/proc/%d/syscall", (int)scene.child);
-	for (int i = 0; i < 10000; i++) {
-		FLMEM_AUTO_FILE FILE *file = fopen(path, "re");
-
-		if (file && fgets(state, sizeof(state), file) && flmem_text_starts(state, "34 "))
-			return;
-		usleep(1000);
-	}
-	fail_msg("%s never came to rest", program);
+	await_pause();
 }
 
 static void own_symbols_are_where_dlsym_finds_them(void **state)
@@ -171,33 +196,279 @@ static void programs_of_every_kind_are_read(void **state)
 	}
 }
 
+/* A copy of a program in a directory of its own, removed by teardown. */
+static void copy_program(const char *from)
+{
+	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
+
+	snprintf(scene.directory, sizeof(scene.directory), "/tmp/flmem-modules-XXXXXX");
+	assert_non_null(mkdtemp(scene.directory));
+	assert_int_equal(chmod(scene.directory, 0755), 0);
+	snprintf(scene.copy, sizeof(scene.copy), "%s/program", scene.directory);
+	assert_int_equal(flmem_io_read_file_at(AT_FDCWD, from, 1 << 24, &buf), 0);
+	assert_int_equal(flmem_io_write_file(scene.copy, buf.data, buf.length, 0755, true, NULL),
+			 0);
+}
+
 static void replaced_programs_are_still_read(void **state)
 {
-	char directory[] = "/tmp/flmem-modules-XXXXXX", path[64], command[1024];
 	const struct flmem_module *program;
 	const char *why = NULL;
 	struct flmem_symbol symbol;
 
 	(void)state;
-	assert_non_null(mkdtemp(directory));
-	snprintf(path, sizeof(path), "%s/program", directory);
-	snprintf(command, sizeof(command), "cp %s %s", VICTIMS "/elf/static", path);
-	assert_int_equal(system(command), 0);
-	start_child(path);
-	snprintf(command, sizeof(command), "cp %s %s.new && mv %s.new %s",
-		 VICTIMS "/elf/no-exports", path, path, path);
-	assert_int_equal(system(command), 0);
+	copy_program(VICTIMS "/elf/static");
+	start_child(scene.copy);
+	assert_int_equal(unlink(scene.copy), 0);
+	assert_int_equal(link(VICTIMS "/elf/no-exports", scene.copy), 0);
 	open_scene(scene.child);
-	unlink(path);
-	rmdir(directory);
 	program = flmem_modules_main(&scene.modules);
 	assert_non_null(program);
 	assert_true(program->deleted);
-	assert_string_equal(program->path, path);
+	assert_string_equal(program->path, scene.copy);
 	if (!flmem_module_image(program, &why))
 		fail_msg("not read: %s", why);
 	assert_true(flmem_image_is_fixed(flmem_module_image(program, NULL)));
 	assert_true(flmem_image_find_any(flmem_module_image(program, NULL), "malloc", &symbol));
+}
+
+static void require(bool condition, const char *text)
+{
+	if (condition)
+		return;
+	print_error("not so: %s\n", text);
+	_exit(1);
+}
+
+#define REQUIRE(condition) require(condition, #condition)
+
+/* Looks at itself as a user who may not open the files behind mappings; never returns. */
+static void check_removed_library(void)
+{
+	void *library = dlopen(scene.copy, RTLD_NOW | RTLD_LOCAL);
+	const struct flmem_module *module;
+	uint64_t address = 0;
+
+	REQUIRE(library);
+	REQUIRE(setgid(65534) == 0 && setuid(65534) == 0 && prctl(PR_SET_DUMPABLE, 1) == 0);
+	REQUIRE(write(scene.pipe[1], "x", 1) == 1);
+	while (access(scene.copy, F_OK) == 0)
+		usleep(1000);
+	open_scene(getpid());
+	module = flmem_modules_find(&scene.modules, (uintptr_t)dlsym(library, "sample_function"));
+	REQUIRE(module && module->deleted && flmem_module_image(module, NULL));
+	/* Only the file has a .symtab. */
+	REQUIRE(!flmem_image_has_symtab(flmem_module_image(module, NULL)));
+	REQUIRE(flmem_module_symbol(module, "sample_data", &address));
+	REQUIRE(address == (uintptr_t)dlsym(library, "sample_data"));
+	REQUIRE(flmem_module_got_target(module, "malloc") ==
+		flmem_modules_lookup(&scene.modules, "malloc", NULL));
+	_exit(0);
+}
+
+static void removed_libraries_are_read_from_memory_without_privileges(void **state)
+{
+	int status = 0;
+	pid_t pid;
+	char byte;
+
+	(void)state;
+	if (geteuid() != 0) {
+		print_message("SKIP: only root can become another user\n");
+		skip();
+	}
+	copy_program(VICTIMS "/elf/gnu-hash.so");
+	assert_int_equal(pipe(scene.pipe), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0)
+		check_removed_library();
+	close(scene.pipe[1]);
+	scene.pipe[1] = -1;
+	/* A byte once the library is loaded; the end when a check failed before. */
+	(void)!read(scene.pipe[0], &byte, 1);
+	unlink(scene.copy);
+	waitpid(pid, &status, 0);
+	assert_int_equal(status, 0);
+}
+
+static void memory_and_file_give_the_same_answers(void **state)
+{
+	static const char *const names[] = {"sample_function", "sample_data", "no_such_symbol"};
+	void *library = dlopen(VICTIMS "/elf/gnu-hash.so", RTLD_NOW | RTLD_LOCAL);
+	const struct flmem_module *module;
+	FLMEM_AUTO_IMAGE struct flmem_image *memory = NULL;
+	struct flmem_image *file;
+	uint64_t slot[2];
+
+	(void)state;
+	assert_non_null(library);
+	open_scene(getpid());
+	module = flmem_modules_find(&scene.modules, (uintptr_t)dlsym(library, "sample_function"));
+	assert_non_null(module);
+	assert_int_equal(flmem_module_open_memory(module, &memory), 0);
+	file = flmem_module_image(module, NULL);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++) {
+		struct flmem_symbol from_file = {0}, from_memory = {0};
+
+		assert_int_equal(flmem_image_find_dynamic(memory, names[i], &from_memory),
+				 flmem_image_find_dynamic(file, names[i], &from_file));
+		assert_memory_equal(&from_memory, &from_file, sizeof(from_file));
+	}
+	assert_true(flmem_image_find_got_slot(memory, "malloc", &slot[0]));
+	assert_true(flmem_image_find_got_slot(file, "malloc", &slot[1]));
+	assert_int_equal(slot[0], slot[1]);
+	assert_false(flmem_image_has_symtab(memory));
+	assert_true(flmem_image_find_bytes(memory, "flmem sample marker", 19, 0) > 0);
+	flmem_image_free(FLMEM_TAKE(memory));
+	dlclose(library);
+}
+
+/* --- what a hostile process can do to its link map --- */
+
+static struct link_map *own_link_map(void)
+{
+	return _r_debug.r_map;
+}
+
+static void make_cycle(void)
+{
+	own_link_map()->l_next->l_next = own_link_map();
+}
+
+static void make_self_cycle(void)
+{
+	own_link_map()->l_next = own_link_map();
+}
+
+static void point_nowhere(void)
+{
+	own_link_map()->l_next = (struct link_map *)(uintptr_t)0xdead0000;
+}
+
+static void begin_nowhere(void)
+{
+	_r_debug.r_map = (struct link_map *)(uintptr_t)-8;
+}
+
+/* A list without an end, of objects that are nowhere. */
+static void make_endless(void)
+{
+	static struct link_map chain[2];
+
+	chain[0] = (struct link_map){.l_next = &chain[1]};
+	chain[1] = (struct link_map){.l_next = &chain[0]};
+	own_link_map()->l_next = &chain[0];
+}
+
+static void false_link_maps_are_survived(void **state)
+{
+	static void (*const tricks[])(void) = {make_cycle, make_self_cycle, point_nowhere,
+					       begin_nowhere, make_endless};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(tricks); i++) {
+		const struct flmem_module *program;
+		char byte;
+
+		assert_int_equal(pipe(scene.pipe), 0);
+		scene.child = fork();
+		assert_true(scene.child >= 0);
+		if (scene.child == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			tricks[i]();
+			(void)!write(scene.pipe[1], "x", 1);
+			for (;;)
+				pause();
+		}
+		assert_int_equal(read(scene.pipe[0], &byte, 1), 1);
+		open_scene(scene.child);
+		program = flmem_modules_main(&scene.modules);
+		assert_non_null(program);
+		assert_string_equal(flmem_text_basename(program->path), "test_modules");
+		(void)flmem_modules_lookup(&scene.modules, "malloc", NULL);
+		tear_down(state);
+	}
+}
+
+/* --- other roots --- */
+
+static void programs_below_another_root_are_read(void **state)
+{
+	const struct flmem_module *program;
+
+	(void)state;
+	if (geteuid() != 0) {
+		print_message("SKIP: only root can change its root\n");
+		skip();
+	}
+	copy_program(VICTIMS "/elf/static");
+	scene.child = fork();
+	assert_true(scene.child >= 0);
+	if (scene.child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (unshare(CLONE_NEWNS) || chroot(scene.directory) || chdir("/"))
+			_exit(126);
+		execl("/program", "/program", "wait", (char *)NULL);
+		_exit(127);
+	}
+	await_pause();
+	open_scene(scene.child);
+	program = flmem_modules_main(&scene.modules);
+	assert_non_null(program);
+	assert_string_equal(program->path, "/program");
+	assert_non_null(flmem_module_image(program, NULL));
+	assert_true(flmem_image_has_symtab(flmem_module_image(program, NULL)));
+}
+
+/* --- the cache --- */
+
+#define MANY 250
+
+static size_t open_descriptors(void)
+{
+	FLMEM_AUTO_DIR DIR *directory = opendir("/proc/self/fd");
+	size_t count = 0;
+
+	assert_non_null(directory);
+	while (readdir(directory))
+		count++;
+	return count;
+}
+
+static void more_files_than_the_cache_holds_are_read(void **state)
+{
+	static void *libraries[MANY];
+	char path[MANY][64];
+	size_t before;
+
+	(void)state;
+	copy_program(VICTIMS "/elf/stripped.so");
+	for (size_t i = 0; i < MANY; i++) {
+		FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
+
+		snprintf(path[i], sizeof(path[i]), "%s/%zu.so", scene.directory, i);
+		assert_int_equal(flmem_io_read_file_at(AT_FDCWD, scene.copy, 1 << 24, &buf), 0);
+		assert_int_equal(
+			flmem_io_write_file(path[i], buf.data, buf.length, 0755, true, NULL), 0);
+		libraries[i] = dlopen(path[i], RTLD_NOW | RTLD_LOCAL);
+		assert_non_null(libraries[i]);
+	}
+	before = open_descriptors();
+	open_scene(getpid());
+	for (size_t i = 0; i < 2 * (size_t)MANY; i++) {
+		uintptr_t expected = (uintptr_t)dlsym(libraries[i % MANY], "sample_function");
+		const struct flmem_module *module = flmem_modules_find(&scene.modules, expected);
+		uint64_t address = 0;
+
+		assert_non_null(module);
+		assert_true(flmem_module_symbol(module, "sample_function", &address));
+		assert_int_equal(address, expected);
+	}
+	assert_true(open_descriptors() < before + 200);
+	for (size_t i = 0; i < MANY; i++) {
+		dlclose(libraries[i]);
+		unlink(path[i]);
+	}
 }
 
 #define CHECK(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -210,6 +481,11 @@ int main(void)
 		CHECK(libraries_opened_locally_come_after_libc),
 		CHECK(programs_of_every_kind_are_read),
 		CHECK(replaced_programs_are_still_read),
+		CHECK(removed_libraries_are_read_from_memory_without_privileges),
+		CHECK(memory_and_file_give_the_same_answers),
+		CHECK(false_link_maps_are_survived),
+		CHECK(programs_below_another_root_are_read),
+		CHECK(more_files_than_the_cache_holds_are_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
