@@ -49,14 +49,8 @@ static int plan_trim(const struct flmem_view *view, const struct flmem_allocator
 		     const unsigned char *answers, struct flmem_chain *chain,
 		     struct flmem_error *err)
 {
-	uint64_t function;
-	int rc = flmem_plan_function(found, "malloc_trim", &function, err);
-
 	(void)view, (void)answers;
-	if (rc)
-		return rc;
-	flmem_chain_add(chain, "malloc_trim", function)->args[0] = 0;
-	return 0;
+	return flmem_plan_call(found, "malloc_trim", 0, chain, err);
 }
 
 static void guard_code(const struct flmem_allocator *found, struct flmem_guard *guard)

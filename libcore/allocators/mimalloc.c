@@ -87,14 +87,8 @@ static int plan_trim(const struct flmem_view *view, const struct flmem_allocator
 		     const unsigned char *answers, struct flmem_chain *chain,
 		     struct flmem_error *err)
 {
-	uint64_t function;
-	int rc = flmem_plan_function(found, "mi_collect", &function, err);
-
 	(void)view, (void)answers;
-	if (rc)
-		return rc;
-	flmem_chain_add(chain, "mi_collect", function)->args[0] = true; /* force */
-	return 0;
+	return flmem_plan_call(found, "mi_collect", true, chain, err);
 }
 
 const struct flmem_allocator_ops flmem_allocator_mimalloc = {

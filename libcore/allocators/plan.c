@@ -16,3 +16,14 @@ int flmem_plan_function(const struct flmem_allocator *found, const char *name,
 			       "stripped static build)",
 			       found->module->path, flmem_allocator_name(found->ops->kind), symbol);
 }
+
+int flmem_plan_call(const struct flmem_allocator *found, const char *name, uint64_t argument,
+		    struct flmem_chain *chain, struct flmem_error *err)
+{
+	uint64_t function;
+	int rc = flmem_plan_function(found, name, &function, err);
+
+	if (!rc)
+		flmem_chain_add(chain, name, function)->args[0] = argument;
+	return rc;
+}

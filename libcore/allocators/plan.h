@@ -13,4 +13,11 @@
 int flmem_plan_function(const struct flmem_allocator *found, const char *name,
 			uint64_t *ret_address, struct flmem_error *err);
 
+/*
+ * Appends one call of such a function with one argument; its name is the step's name. The code as
+ * above.
+ */
+int flmem_plan_call(const struct flmem_allocator *found, const char *name, uint64_t argument,
+		    struct flmem_chain *chain, struct flmem_error *err);
+
 #endif

@@ -1,49 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <flmem/self.h>
 
-#include <errno.h>
 #include <malloc.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "allocators/allocator.h"
-#include "base/cleanup.h"
-#include "elf/modules.h"
-#include "proc/maps.h"
-#include "proc/process.h"
-
-/*
- * This process looked at with the same eyes as any other: what `flmem detect` says of it from
- * outside is what it says of itself, and the calls are those that `flmem trim` would make.
- */
-struct self {
-	struct flmem_process process;
-	struct flmem_maps maps;
-	struct flmem_image_cache *cache;
-	struct flmem_modules modules;
-	struct flmem_view view;
-	struct flmem_allocator_list allocators;
-	const struct flmem_allocator *serving; /* NULL: not one that is known */
-};
-
-static void self_free(struct self *self)
-{
-	flmem_modules_clear(&self->modules);
-	flmem_maps_clear(&self->maps);
-	flmem_image_cache_free(self->cache);
-	flmem_process_close(&self->process);
-	free(self);
-}
-
-static inline void self_cleanup(struct self **self)
-{
-	if (*self)
-		self_free(*self);
-}
-
-#define AUTO_SELF FLMEM_AUTO(self_cleanup)
+#include "ops/inspection.h"
 
 /* How sure it is that the row is what malloc reaches; `owner` is what the dynamic linker chose. */
 static int certainty(const struct flmem_allocator *row, const struct flmem_module *owner)
@@ -55,7 +19,7 @@ static int certainty(const struct flmem_allocator *row, const struct flmem_modul
  * This library's own calls of malloc are the best witness. Where a program's procedure linkage
  * table stands for malloc's address, they lead into the program, and the lookup order has to do.
  */
-static const struct flmem_allocator *find_serving(const struct self *self)
+static const struct flmem_allocator *find_serving(const struct flmem_inspection *self)
 {
 	const struct flmem_module *owner =
 		flmem_modules_find(&self->modules, (uint64_t)(uintptr_t)malloc);
@@ -70,52 +34,26 @@ static const struct flmem_allocator *find_serving(const struct self *self)
 	return best;
 }
 
-static int look(struct self *self, struct flmem_error *err)
+/*
+ * This process looked at with the same eyes as any other: what `flmem detect` says of it from
+ * outside is what it says of itself, and the calls are those that `flmem trim` would make.
+ */
+static struct flmem_inspection *look(struct flmem_error *err)
 {
-	int rc = flmem_process_open(getpid(), &self->process, err);
+	FLMEM_AUTO_INSPECTION struct flmem_inspection *self = flmem_inspection_new(err);
 
-	if (!rc)
-		rc = flmem_maps_read(&self->process, &self->maps, err);
-	if (!rc)
-		rc = flmem_modules_load(&self->process, &self->maps, self->cache, &self->modules,
-					err);
-	if (rc)
-		return rc;
-	self->view = (struct flmem_view){&self->process, &self->maps, &self->modules};
-	flmem_allocators_find(&self->view, &self->allocators);
-	self->serving = find_serving(self);
-	return 0;
-}
-
-static struct self *self_new(struct flmem_error *err)
-{
-	struct self *self = calloc(1, sizeof(*self));
-	int rc = 0;
-
-	if (!self) {
-		flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot look at this process");
+	if (!self || flmem_process_open(getpid(), &self->process, err) ||
+	    flmem_inspection_read(self, err))
 		return NULL;
-	}
-	self->process = (struct flmem_process)FLMEM_PROCESS_INIT;
-	self->cache = flmem_image_cache_new();
-	if (self->cache)
-		rc = look(self, err);
-	else
-		rc = flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot look at this process");
-	if (rc) {
-		self_free(self);
-		return NULL;
-	}
-	return self;
+	return FLMEM_TAKE(self);
 }
 
 /* Allocator + 1, 0 until it is known. Threads that ask at once find the same, so no lock. */
 static atomic_int known;
 
-static enum flmem_allocator_kind remember(const struct self *self)
+static enum flmem_allocator_kind remember(const struct flmem_allocator *serving)
 {
-	enum flmem_allocator_kind kind =
-		self->serving ? self->serving->ops->kind : FLMEM_ALLOCATOR_UNKNOWN;
+	enum flmem_allocator_kind kind = serving ? serving->ops->kind : FLMEM_ALLOCATOR_UNKNOWN;
 
 	atomic_store_explicit(&known, (int)kind + 1, memory_order_relaxed);
 	return kind;
@@ -124,12 +62,12 @@ static enum flmem_allocator_kind remember(const struct self *self)
 enum flmem_allocator_kind flmem_get_allocator_type(void)
 {
 	int remembered = atomic_load_explicit(&known, memory_order_relaxed);
-	AUTO_SELF struct self *self = NULL;
+	FLMEM_AUTO_INSPECTION struct flmem_inspection *self = NULL;
 
 	if (remembered)
 		return (enum flmem_allocator_kind)(remembered - 1);
-	self = self_new(NULL);
-	return self ? remember(self) : FLMEM_ALLOCATOR_UNKNOWN;
+	self = look(NULL);
+	return self ? remember(find_serving(self)) : FLMEM_ALLOCATOR_UNKNOWN;
 }
 
 int flmem_try_malloc_trim(void)
@@ -167,9 +105,9 @@ static int run_here(struct flmem_chain *chain, struct flmem_error *err)
 	return 0;
 }
 
-static int release(const struct self *self, struct flmem_error *err)
+static int release(const struct flmem_inspection *self, const struct flmem_allocator *serving,
+		   struct flmem_error *err)
 {
-	const struct flmem_allocator *serving = self->serving;
 	struct flmem_chain query = {0}, trim = {0};
 	const unsigned char *answers = NULL;
 	int rc = 0;
@@ -196,7 +134,8 @@ static int release(const struct self *self, struct flmem_error *err)
 
 int flmem_cleanup_memory(struct flmem_error *err)
 {
-	AUTO_SELF struct self *self = NULL;
+	FLMEM_AUTO_INSPECTION struct flmem_inspection *self = NULL;
+	const struct flmem_allocator *serving;
 	struct flmem_error local = {0};
 
 	/* The one release call that needs no looking up. */
@@ -204,9 +143,10 @@ int flmem_cleanup_memory(struct flmem_error *err)
 		return 0;
 	if (!err)
 		err = &local;
-	self = self_new(err);
+	self = look(err);
 	if (!self)
 		return err->code;
-	remember(self);
-	return release(self, err);
+	serving = find_serving(self);
+	remember(serving);
+	return release(self, serving, err);
 }

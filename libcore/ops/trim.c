@@ -5,13 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "allocators/allocator.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "elf/modules.h"
+#include "ops/inspection.h"
 #include "proc/huge.h"
-#include "proc/maps.h"
-#include "proc/process.h"
 #include "proc/status.h"
 #include "remote/borrow.h"
 #include "remote/preflight.h"
@@ -21,12 +18,7 @@ struct job {
 	const struct flmem_trim_options *options;
 	struct flmem_trim_result *result;
 	struct flmem_error *err; /* never NULL */
-	struct flmem_process process;
-	struct flmem_maps maps;
-	struct flmem_image_cache *cache;
-	struct flmem_modules modules;
-	struct flmem_view view;
-	struct flmem_allocator_list allocators;
+	struct flmem_inspection *target;
 	bool asked[FLMEM_ALLOCATORS_MAX];	/* has answers */
 	uint64_t answers[FLMEM_ALLOCATORS_MAX]; /* where in the query's data */
 	struct flmem_borrow_options borrow;
@@ -47,22 +39,17 @@ const char *flmem_trim_outcome_name(enum flmem_trim_outcome outcome)
 
 static int open_target(struct job *job, pid_t pid)
 {
-	int rc = flmem_process_open(pid, &job->process, job->err);
+	int rc = flmem_process_open(pid, &job->target->process, job->err);
 
 	if (rc)
 		return rc;
-	job->result->start_time = job->process.start_time;
-	rc = flmem_preflight_identity(&job->process, job->err);
+	job->result->start_time = job->target->process.start_time;
+	rc = flmem_preflight_identity(&job->target->process, job->err);
 	if (!rc)
-		rc = flmem_maps_read(&job->process, &job->maps, job->err);
-	if (!rc)
-		rc = flmem_preflight_rights(&job->process, &job->maps, job->err);
-	if (!rc)
-		rc = flmem_modules_load(&job->process, &job->maps, job->cache, &job->modules,
-					job->err);
+		rc = flmem_inspection_read(job->target, job->err);
 	/* A missing right shows first at a private file: say which gate it was. */
 	if (rc == FLMEM_EPERM)
-		return flmem_preflight_explain(&job->process, -EPERM, job->err);
+		return flmem_preflight_explain(&job->target->process, -EPERM, job->err);
 	return rc;
 }
 
@@ -71,8 +58,8 @@ static void guard_module(struct job *job, const struct flmem_module *module)
 {
 	struct flmem_guard *guard = &job->borrow.guard;
 
-	for (size_t i = 0; i < job->maps.count; i++) {
-		const struct flmem_map *map = &job->maps.rows[i];
+	for (size_t i = 0; i < job->target->maps.count; i++) {
+		const struct flmem_map *map = &job->target->maps.rows[i];
 
 		if (map->end <= module->start || map->start >= module->end)
 			continue;
@@ -95,11 +82,11 @@ static bool is_worth_trimming(const struct flmem_allocator *found)
 
 static void plan_guard(struct job *job)
 {
-	for (size_t i = 0; i < job->allocators.count; i++) {
-		const struct flmem_allocator *found = &job->allocators.rows[i];
+	for (size_t i = 0; i < job->target->allocators.count; i++) {
+		const struct flmem_allocator *found = &job->target->allocators.rows[i];
 
 		if (found->ops->guard)
-			found->ops->guard(&job->view, found, &job->borrow.guard);
+			found->ops->guard(&job->target->view, found, &job->borrow.guard);
 		else if (found->linkage == FLMEM_LINKAGE_SHARED)
 			guard_module(job, found->module);
 	}
@@ -110,26 +97,26 @@ static int refuse(const struct job *job, const struct flmem_allocator *found)
 	return flmem_error_set(job->err, FLMEM_EUNSUPPORTED, 0,
 			       "process %d uses %s, which cannot be asked from outside to give "
 			       "memory back: %s",
-			       (int)job->process.pid, flmem_allocator_name(found->ops->kind),
-			       found->ops->instead);
+			       (int)job->target->process.pid,
+			       flmem_allocator_name(found->ops->kind), found->ops->instead);
 }
 
 static int refuse_runtimes(const struct job *job)
 {
-	for (size_t i = 0; i < job->allocators.count; i++)
-		if (job->allocators.rows[i].ops->is_runtime)
-			return refuse(job, &job->allocators.rows[i]);
+	for (size_t i = 0; i < job->target->allocators.count; i++)
+		if (job->target->allocators.rows[i].ops->is_runtime)
+			return refuse(job, &job->target->allocators.rows[i]);
 	return 0;
 }
 
 static int nothing_to_call(const struct job *job)
 {
-	for (size_t i = 0; i < job->allocators.count; i++)
-		if (job->allocators.rows[i].ops->instead)
-			return refuse(job, &job->allocators.rows[i]);
+	for (size_t i = 0; i < job->target->allocators.count; i++)
+		if (job->target->allocators.rows[i].ops->instead)
+			return refuse(job, &job->target->allocators.rows[i]);
 	return flmem_error_set(job->err, FLMEM_EUNSUPPORTED, 0,
 			       "process %d has no allocator that flmem knows how to ask",
-			       (int)job->process.pid);
+			       (int)job->target->process.pid);
 }
 
 /* A first chain, for allocators that have to be asked before they can be told. */
@@ -138,18 +125,18 @@ static int run_query(struct job *job, struct flmem_borrow_result *ret_answers)
 	struct flmem_chain query = {0};
 
 	ret_answers->complete = false;
-	for (size_t i = 0; i < job->allocators.count; i++) {
-		const struct flmem_allocator *found = &job->allocators.rows[i];
+	for (size_t i = 0; i < job->target->allocators.count; i++) {
+		const struct flmem_allocator *found = &job->target->allocators.rows[i];
 		size_t before = query.count;
 
 		if (!is_worth_trimming(found) || !found->ops->plan_query)
 			continue;
-		job->answers[i] = found->ops->plan_query(&job->view, found, &query);
+		job->answers[i] = found->ops->plan_query(&job->target->view, found, &query);
 		job->asked[i] = query.count > before;
 	}
 	if (!query.count || job->options->dry_run)
 		return 0;
-	return flmem_borrow_run(&job->view, &query, &job->borrow, ret_answers, job->err);
+	return flmem_borrow_run(&job->target->view, &query, &job->borrow, ret_answers, job->err);
 }
 
 static const unsigned char *answers_of(const struct job *job, size_t index,
@@ -165,12 +152,12 @@ static int plan(struct job *job)
 
 	if (!rc)
 		rc = run_query(job, &answers);
-	for (size_t i = 0; i < job->allocators.count && !rc; i++) {
-		const struct flmem_allocator *found = &job->allocators.rows[i];
+	for (size_t i = 0; i < job->target->allocators.count && !rc; i++) {
+		const struct flmem_allocator *found = &job->target->allocators.rows[i];
 
 		if (!is_worth_trimming(found))
 			continue;
-		rc = found->ops->plan_trim(&job->view, found, answers_of(job, i, &answers),
+		rc = found->ops->plan_trim(&job->target->view, found, answers_of(job, i, &answers),
 					   &job->chain, job->err);
 		/* A nameless one inside some library must not keep the others from it. */
 		if (rc == FLMEM_EUNSUPPORTED && !found->serves_malloc)
@@ -185,7 +172,7 @@ static struct flmem_u64 read_rss(const struct job *job)
 {
 	struct flmem_status status;
 
-	if (flmem_status_read(&job->process, &status, NULL))
+	if (flmem_status_read(&job->target->process, &status, NULL))
 		return FLMEM_UNKNOWN("the process has ended");
 	return status.rss_bytes;
 }
@@ -232,13 +219,14 @@ static void add_note(struct flmem_trim_result *result, const char *text)
 static void fill_note(struct job *job, const struct flmem_borrow_result *run)
 {
 	uint64_t rss_bytes = job->result->rss_before_bytes.value;
-	struct flmem_u64 huge = flmem_huge_bytes(&job->process, &job->maps, rss_bytes);
+	struct flmem_u64 huge =
+		flmem_huge_bytes(&job->target->process, &job->target->maps, rss_bytes);
 	char text[128];
 
-	for (size_t i = 0; i < job->allocators.count; i++)
-		if (is_worth_trimming(&job->allocators.rows[i]) &&
-		    job->allocators.rows[i].ops->caveat)
-			add_note(job->result, job->allocators.rows[i].ops->caveat);
+	for (size_t i = 0; i < job->target->allocators.count; i++)
+		if (is_worth_trimming(&job->target->allocators.rows[i]) &&
+		    job->target->allocators.rows[i].ops->caveat)
+			add_note(job->result, job->target->allocators.rows[i].ops->caveat);
 	if (!huge.unknown && huge.value)
 		add_note(job->result,
 			 "RSS given back from within transparent huge pages becomes free memory "
@@ -279,8 +267,8 @@ static int carry_out(struct job *job)
 	int rc;
 
 	job->result->rss_before_bytes = read_rss(job);
-	rc = dry ? flmem_borrow_plan(&job->view, &job->borrow, &run, job->err)
-		 : flmem_borrow_run(&job->view, &job->chain, &job->borrow, &run, job->err);
+	rc = dry ? flmem_borrow_plan(&job->target->view, &job->borrow, &run, job->err)
+		 : flmem_borrow_run(&job->target->view, &job->chain, &job->borrow, &run, job->err);
 	fill_thread(job->result, &run, job->chain.count);
 	if (rc)
 		return rc;
@@ -300,35 +288,9 @@ static int work(struct job *job, pid_t pid)
 
 	if (rc)
 		return rc;
-	job->view = (struct flmem_view){&job->process, &job->maps, &job->modules};
-	flmem_allocators_find(&job->view, &job->allocators);
 	plan_guard(job);
 	rc = plan(job);
 	return rc ? rc : carry_out(job);
-}
-
-static struct job *new_job(void)
-{
-	struct job *job = calloc(1, sizeof(*job));
-
-	if (!job)
-		return NULL;
-	job->process = (struct flmem_process)FLMEM_PROCESS_INIT;
-	job->cache = flmem_image_cache_new();
-	if (!job->cache) {
-		free(job);
-		return NULL;
-	}
-	return job;
-}
-
-static void free_job(struct job *job)
-{
-	flmem_modules_clear(&job->modules);
-	flmem_maps_clear(&job->maps);
-	flmem_image_cache_free(job->cache);
-	flmem_process_close(&job->process);
-	free(job);
 }
 
 static void init_result(struct flmem_trim_result *result, pid_t pid)
@@ -356,25 +318,26 @@ static void fill_refusal(struct flmem_trim_result *result, int code, const struc
 int flmem_trim_process(pid_t pid, const struct flmem_trim_options *options,
 		       struct flmem_trim_result *ret_result, struct flmem_error *err)
 {
+	FLMEM_AUTO_INSPECTION struct flmem_inspection *target = NULL;
+	FLMEM_AUTO_FREE struct job *job = calloc(1, sizeof(*job));
 	struct flmem_error local = {0};
-	struct job *job = new_job();
-	int rc;
+	int rc = FLMEM_EFAILED;
 
 	if (!err)
 		err = &local;
 	flmem_error_clear(err);
 	init_result(ret_result, pid);
-	if (job) {
+	target = flmem_inspection_new(err);
+	if (!job)
+		flmem_error_set(err, rc, ENOMEM, "cannot trim process %d", (int)pid);
+	if (job && target) {
+		job->target = target;
 		job->options = options;
 		job->result = ret_result;
 		job->err = err;
 		job->borrow.timeout_us =
 			options->timeout_us ? options->timeout_us : FLMEM_TRIM_TIMEOUT_US_DEFAULT;
 		rc = work(job, pid);
-		free_job(job);
-	} else {
-		rc = flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot trim process %d",
-				     (int)pid);
 	}
 	if (rc)
 		fill_refusal(ret_result, rc, err);
