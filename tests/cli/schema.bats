@@ -92,3 +92,18 @@ print(json.dumps(report))' "$1"
 	flmem env --json --role client --gpu --framework-version 2.9
 	assert_schema env
 }
+
+@test "detect: the host, without and with GPUs" {
+	flmem detect --json
+	assert_status 0
+	assert_schema detect
+	# A stand-in for the driver's library, which this machine lacks (tests/fakes/nvml.c).
+	run_command env "LD_LIBRARY_PATH=$FLMEM_VICTIMS/../fakes/nvml_3" "$FLMEM" detect --json
+	assert_status 0
+	assert_schema detect
+	assert_output '"gpu_driver":	"555.42.06"'
+	assert_output '"used_bytes":	3221225472'
+	run_command env "LD_LIBRARY_PATH=$FLMEM_VICTIMS/../fakes/nvml_3" "$FLMEM" detect
+	assert_output 'Fake GPU 80GB, 80 GiB, 3 GiB used, driver 555.42.06'
+	assert_output 'torch.cuda.empty_cache\(\)  yes '
+}
