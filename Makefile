@@ -8,12 +8,12 @@ DESTDIR =
 
 all:
 	scripts/setup build
-	cmake --preset release -DCMAKE_INSTALL_PREFIX=$(PREFIX)
+	cmake --preset release -DFLMEM_TESTS=OFF -DCMAKE_INSTALL_PREFIX=$(PREFIX)
 	cmake --build --preset release
 
 demo:
 	scripts/setup build demo
-	cmake --preset release
+	cmake --preset release -DFLMEM_TESTS=OFF
 	cmake --build --preset release
 	demo/run build/release/cli/flmem
 
@@ -34,13 +34,13 @@ check:
 
 bench:
 	scripts/setup build bench
-	cmake --preset release
+	cmake --preset release -DFLMEM_TESTS=OFF
 	cmake --build --preset release
 	tests/bench/run build/release
 
 soak:
 	scripts/setup build soak
-	cmake --preset release
+	cmake --preset release -DFLMEM_TESTS=ON
 	cmake --build --preset release
 	tests/soak/run build/release
 
@@ -52,7 +52,7 @@ fuzz:
 
 generate:
 	scripts/setup build
-	cmake --preset release
+	cmake --preset release -DFLMEM_TESTS=OFF
 	cmake --build --preset release --target generate
 
 format:
@@ -63,7 +63,7 @@ install: all
 
 deb:
 	scripts/setup build deb
-	cmake --preset release -DCMAKE_INSTALL_PREFIX=/usr
+	cmake --preset release -DFLMEM_TESTS=OFF -DCMAKE_INSTALL_PREFIX=/usr
 	cmake --build --preset release
 	cd build/release && cpack -G DEB
 
