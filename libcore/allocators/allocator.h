@@ -39,7 +39,8 @@ struct flmem_allocator_ops {
 	/* What the names of its own libraries have in them; any other file has it linked in. */
 	const char *files[3];
 	/*
-	 * Looks whether `module` holds this allocator; fills version, prefix and evidence. Must not be fooled by names that others export too.
+	 * Looks whether `module` holds this allocator; fills version, prefix and evidence. Must not
+	 * be fooled by names that others export too.
 	 */
 	bool (*probe)(const struct flmem_view *view, const struct flmem_module *module,
 		      struct flmem_allocator *ret_found);
