@@ -213,7 +213,7 @@ static const char *const examples[] = {
 	"jemalloc where it loads, else glibc",
 	"flmem start --role server --jemalloc --dry-run -- python3 server.py",
 	"only the proof, and what would be started",
-	"flmem start --role client --supervise --workspace . -- python3 -m nvflare.private...",
+	"flmem start -r client --supervise --workspace . -- python3 -m nvflare.private...",
 	"keep a client alive; NVFlare's own stop and restart work on it",
 	NULL,
 };
