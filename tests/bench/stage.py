@@ -84,7 +84,7 @@ class Crowd:
     """Many small processes of mixed kinds, ended by their pids."""
 
     KINDS = (
-        ["sleep", "3600"],
+        ["sleep", "600"],
         ["sh", "-c", "read line"],
         ["cat"],
         ["bash", "-c", "read line"],
