@@ -115,6 +115,7 @@ static int trim_all(const struct cmd *cmd, const struct trim_options *o,
 	for (size_t i = 0; i < targets->count; i++) {
 		struct flmem_error err = {0};
 
+		options.start_time = targets->start_times[i];
 		if (flmem_trim_process(targets->pids[i], &options, &results[i], &err))
 			cmd_fail(cmd, false, &err);
 		else if (!o->json)

@@ -44,6 +44,10 @@ static int open_target(struct job *job, pid_t pid)
 	if (rc)
 		return rc;
 	job->result->start_time = job->target->process.start_time;
+	if (job->options->start_time && job->options->start_time != job->result->start_time)
+		return flmem_error_set(job->err, FLMEM_ENOPROC, 0,
+				       "process %d is gone, and its number means another one now",
+				       (int)pid);
 	rc = flmem_preflight_identity(&job->target->process, job->err);
 	if (!rc)
 		rc = flmem_inspection_read(job->target, job->err);

@@ -20,6 +20,7 @@ struct flmem_trim_options {
 	bool dry_run;	     /* say what would be done and by which thread, touch nothing */
 	uint64_t timeout_us; /* for finding a safe moment and for the call; 0: the default */
 	uint64_t settle_us;  /* wait this long before measuring again */
+	uint64_t start_time; /* of the process that is meant, clock ticks after boot; 0: any */
 };
 
 #define FLMEM_TRIM_TIMEOUT_US_DEFAULT 5000000U
