@@ -5,14 +5,6 @@
 #include "elf/libc.h"
 
 /*
- * malloc.c's functions lie together, the hidden ones (_int_malloc, sysmalloc) before malloc; in
- * glibc 2.36 they begin 0x40e0 bytes before it. More than that only makes flmem choose another
- * thread now and then.
- */
-#define CODE_BEFORE 0x6000U
-#define CODE_BEHIND 0x1000U
-
-/*
  * malloc_trim and __libc_malloc prove nothing: the first is in every libc.so.6 whoever serves
  * malloc, and tcmalloc and mimalloc export the second.
  */
@@ -53,31 +45,15 @@ static int plan_trim(const struct flmem_view *view, const struct flmem_allocator
 	return flmem_plan_call(found, "malloc_trim", 0, chain, err);
 }
 
-static void guard_code(const struct flmem_allocator *found, struct flmem_guard *guard)
-{
-	static const char *const names[] = {"malloc",	     "free",	      "calloc",
-					    "realloc",	     "memalign",      "malloc_trim",
-					    "malloc_stats",  "malloc_info",   "mallopt",
-					    "__libc_malloc", "posix_memalign"};
-	uint64_t low = UINT64_MAX, high = 0, address;
-
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++) {
-		if (!flmem_module_symbol_any(found->module, names[i], &address))
-			continue;
-		low = address < low ? address : low;
-		high = address > high ? address : high;
-	}
-	if (high)
-		flmem_guard_add(guard->code, &guard->code_count, low - CODE_BEFORE,
-				high + CODE_BEHIND);
-}
-
-/* The arenas' mutexes: main_arena's in libc's data, the others in mapped heaps, where every lock
- * wait is refused by its futex value alone. */
+/*
+ * The lock of main_arena lies in libc's data. Whoever waits for an arena's lock is refused by the
+ * futex value already; a static program's data also holds its own locks, so it is left out.
+ */
 static void guard_all(const struct flmem_view *view, const struct flmem_allocator *found,
 		      struct flmem_guard *guard)
 {
-	guard_code(found, guard);
+	if (found->linkage == FLMEM_LINKAGE_STATIC)
+		return;
 	for (size_t i = 0; i < view->maps->count; i++) {
 		const struct flmem_map *map = &view->maps->rows[i];
 

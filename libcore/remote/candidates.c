@@ -24,6 +24,8 @@
 #define SCAN_STEP  65536U
 /* A frame that an allocator waits in is among the innermost. */
 #define INNERMOST 512U
+/* Spin locks of tcmalloc sleep for 2 ms at most (spinlock_internal.cc). */
+#define BACK_OFF_US_MAX 100000U
 
 void flmem_guard_add(struct flmem_range *ranges, size_t *count, uint64_t start, uint64_t end)
 {
@@ -47,16 +49,25 @@ struct search {
 	struct flmem_candidates *found;
 };
 
-static bool is_inside_allocator(const struct search *search, const struct flmem_task_wait *at)
+/*
+ * In the waits that are accepted at all, an allocator can only be backing off from a spin lock: a
+ * short sleep, or a wait for a lock word with a short relative timeout. Only there the innermost
+ * frames are searched for its code; elsewhere old return addresses that were left on the stack
+ * would keep a thread that always waits at the same place from ever being borrowed.
+ */
+static bool is_inside_allocator(const struct search *search, const struct flmem_candidate *row)
 {
 	const struct flmem_guard *guard = search->guard;
 	uint64_t words[INNERMOST / sizeof(uint64_t)];
 
-	if (in_ranges(guard->code, guard->code_count, at->pc))
+	if (in_ranges(guard->code, guard->code_count, row->at.pc))
 		return true;
-	if (at->number == SYS_futex && in_ranges(guard->locks, guard->lock_count, at->args[0]))
+	if (row->at.number == SYS_futex &&
+	    in_ranges(guard->locks, guard->lock_count, row->at.args[0]))
 		return true;
-	if (flmem_process_read_memory(search->view->process, at->sp, words, sizeof(words)))
+	if (row->wait.quality != FLMEM_WAIT_RELATIVE || row->wait.late_us > BACK_OFF_US_MAX)
+		return false;
+	if (flmem_process_read_memory(search->view->process, row->at.sp, words, sizeof(words)))
 		return false; /* less than this to the end of the stack */
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(words); i++)
 		if (in_ranges(guard->code, guard->code_count, words[i]))
@@ -126,18 +137,18 @@ static bool is_ordinary_stack(const struct flmem_map *stack, bool leader)
 	return !stack->inode && strcmp(stack->name, "[heap]") != 0;
 }
 
-static const char *check_stack(const struct search *search, const struct flmem_task_wait *at,
-			       bool leader)
+static const char *check_stack(const struct search *search, const struct flmem_candidate *row)
 {
-	const struct flmem_map *stack = flmem_maps_find(search->view->maps, at->sp);
+	uint64_t sp = row->at.sp;
+	const struct flmem_map *stack = flmem_maps_find(search->view->maps, sp);
 
-	if (!is_ordinary_stack(stack, leader))
+	if (!is_ordinary_stack(stack, row->leader))
 		return "has no ordinary stack";
-	if (at->sp - stack->start < STACK_NEEDED || !has_room(search, at->sp))
+	if (sp - stack->start < STACK_NEEDED || !has_room(search, sp))
 		return "has too little room on its stack";
-	if (is_inside_allocator(search, at))
+	if (is_inside_allocator(search, row))
 		return "is inside the allocator";
-	if (is_in_signal_handler(search, at->sp, stack->end))
+	if (is_in_signal_handler(search, sp, stack->end))
 		return "is inside a signal handler";
 	return NULL;
 }
@@ -149,6 +160,8 @@ static const char *examine(const struct search *search, pid_t tid, struct flmem_
 	const char *reason = NULL;
 	char name[32];
 
+	row->tid = tid;
+	row->leader = tid == process->pid; /* its stack is not mapped like the others' */
 	if (row->at.number < 0)
 		return "is blocked outside of a system call";
 	if (!flmem_arch_is_call_site(process, row->at.pc))
@@ -161,11 +174,9 @@ static const char *examine(const struct search *search, pid_t tid, struct flmem_
 	flmem_task_name(process, tid, name, sizeof(name));
 	if (flmem_text_starts(name, "jemalloc_bg"))
 		return "belongs to the allocator";
-	row->leader = tid == process->pid;
-	reason = check_stack(search, &row->at, row->leader);
+	reason = check_stack(search, row);
 	if (reason)
 		return reason;
-	row->tid = tid;
 	row->cpu_ns = flmem_task_cpu_ns(process, tid);
 	return NULL;
 }

@@ -64,6 +64,20 @@ setup() {
 	assert_victim_unharmed
 }
 
+@test "a plain Python that sleeps in its only thread" {
+	start_victim /usr/bin/python3 -uc '
+import time
+blocks = [bytearray(3000) for _ in range(30000)]
+live = blocks[-1]
+del blocks
+print("ready", flush=True)
+time.sleep(1000)'
+	flmem trim --pid "$VICTIM"
+	assert_status 0
+	assert_output "process $VICTIM: [0-9.]+ MiB released"
+	assert_victim_unharmed
+}
+
 @test "several targets, of which some fail" {
 	start_retainer
 	local first=$VICTIM
