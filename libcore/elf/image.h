@@ -146,6 +146,13 @@ bool flmem_image_offset_to_address(const struct flmem_image *image, uint64_t off
 				   uint64_t *ret_address);
 
 /*
+ * An undefined symbol of the dynamic table. Its value is 0, or the address of the PLT entry that
+ * stands for the function wherever its address is taken (x86-64 psABI, "Function Addresses").
+ */
+bool flmem_image_find_import(struct flmem_image *image, const char *name,
+			     struct flmem_symbol *ret_symbol);
+
+/*
  * Address (before relocation) of the GOT slot through which the image itself calls `name`
  * (R_*_JUMP_SLOT or GLOB_DAT), or false. Looks at no more than 2^20 relocations of each kind.
  */

@@ -293,20 +293,46 @@ const struct flmem_module *flmem_modules_lookup(const struct flmem_modules *modu
 	return NULL;
 }
 
+static bool read_slot(const struct flmem_module *importer, const char *name, uint64_t *ret_value)
+{
+	struct flmem_image *image = flmem_module_image(importer, NULL);
+	uint64_t slot;
+
+	return image && flmem_image_find_got_slot(image, name, &slot) &&
+	       flmem_module_address(importer, slot, &slot) &&
+	       !flmem_process_read_memory(importer->owner->process, slot, ret_value,
+					  sizeof(*ret_value));
+}
+
+/* Whether the function's address is, for the whole process, this module's PLT entry for it. */
+static bool is_plt_entry(const struct flmem_module *module, const char *name, uint64_t address)
+{
+	struct flmem_image *image = flmem_module_image(module, NULL);
+	struct flmem_symbol symbol;
+	uint64_t entry;
+
+	return image && flmem_image_find_import(image, name, &symbol) && symbol.value &&
+	       flmem_module_address(module, symbol.value, &entry) && entry == address;
+}
+
 const struct flmem_module *flmem_module_got_target(const struct flmem_module *importer,
 						   const char *name)
 {
-	struct flmem_image *image = flmem_module_image(importer, NULL);
 	const struct flmem_module *target;
-	uint64_t slot, value;
+	uint64_t value;
 
-	if (!image || !flmem_image_find_got_slot(image, name, &slot) ||
-	    !flmem_module_address(importer, slot, &slot) ||
-	    flmem_process_read_memory(importer->owner->process, slot, &value, sizeof(value)))
+	if (!read_slot(importer, name, &value))
 		return NULL;
 	target = flmem_modules_find(importer->owner, value);
+	if (target && target != importer && is_plt_entry(target, name, value)) {
+		importer = target;
+		if (!read_slot(importer, name, &value))
+			return NULL;
+		target = flmem_modules_find(importer->owner, value);
+	}
 	/* Until the first call the slot leads back to the importer's own PLT. */
-	if (target == importer && !flmem_image_find_dynamic(image, name, &(struct flmem_symbol){0}))
+	if (target == importer && !flmem_image_find_dynamic(flmem_module_image(importer, NULL),
+							    name, &(struct flmem_symbol){0}))
 		return NULL;
 	return target;
 }

@@ -42,13 +42,13 @@ static void fill_symbol(const Elf64_Sym *symbol, uint32_t index, struct flmem_sy
 	};
 }
 
-/* Whether the symbol at `index` is a definition of `name`. */
-static bool take_symbol(struct flmem_image *image, uint32_t index, const char *name,
+/* Whether the symbol at `index` is a definition of `name`, or an import of it. */
+static bool take_symbol(struct flmem_image *image, uint32_t index, const char *name, bool defined,
 			struct flmem_symbol *ret_symbol)
 {
 	Elf64_Sym symbol;
 
-	if (!symbol_at(image, index, &symbol) || symbol.st_shndx == SHN_UNDEF ||
+	if (!symbol_at(image, index, &symbol) || (symbol.st_shndx != SHN_UNDEF) != defined ||
 	    !symbol_is_named(image, &symbol, name, strlen(name) + 1))
 		return false;
 	fill_symbol(&symbol, index, ret_symbol);
@@ -124,7 +124,8 @@ static bool bloom_may_hold(struct flmem_image *image, uint32_t hash)
 	return (word & bits) == bits;
 }
 
-static bool find_gnu(struct flmem_image *image, const char *name, struct flmem_symbol *ret_symbol)
+static bool find_gnu(struct flmem_image *image, const char *name, bool defined,
+		     struct flmem_symbol *ret_symbol)
 {
 	const struct flmem_gnu_hash *table = &image->gnu_hash;
 	uint32_t hash = gnu_hash_of(name), index, entry = 0;
@@ -143,7 +144,8 @@ static bool find_gnu(struct flmem_image *image, const char *name, struct flmem_s
 							      sizeof(entry),
 					      &entry, sizeof(entry)))
 			return false;
-		if ((entry | 1) == (hash | 1) && take_symbol(image, index, name, ret_symbol))
+		if ((entry | 1) == (hash | 1) &&
+		    take_symbol(image, index, name, defined, ret_symbol))
 			return true;
 	}
 	return false;
@@ -163,7 +165,7 @@ static bool find_sysv(struct flmem_image *image, const char *name, struct flmem_
 		return false;
 	table += (uint64_t)counts[0] * sizeof(index);
 	for (unsigned i = 0; i < CHAIN_MAX && index != STN_UNDEF && index < counts[1]; i++) {
-		if (take_symbol(image, index, name, ret_symbol))
+		if (take_symbol(image, index, name, true, ret_symbol))
 			return true;
 		if (!flmem_image_read_address(image, table + (uint64_t)index * sizeof(index),
 					      &index, sizeof(index)))
@@ -178,7 +180,7 @@ bool flmem_image_find_dynamic(struct flmem_image *image, const char *name,
 	if (!image->dynamic.symtab || !image->dynamic.strtab)
 		return false;
 	if (load_gnu_hash(image))
-		return find_gnu(image, name, ret_symbol);
+		return find_gnu(image, name, true, ret_symbol);
 	return find_sysv(image, name, ret_symbol);
 }
 
@@ -306,8 +308,8 @@ static bool extent_at(const struct flmem_image *image, uint64_t address, uint64_
 	return true;
 }
 
-static bool find_import(struct flmem_image *image, const char *name,
-			struct flmem_symbol *ret_symbol)
+static bool find_listed_import(struct flmem_image *image, const char *name,
+			       struct flmem_symbol *ret_symbol)
 {
 	const struct flmem_dynamic *dynamic = &image->dynamic;
 	uint64_t count = import_count(image);
@@ -318,6 +320,15 @@ static bool find_import(struct flmem_image *image, const char *name,
 	    !extent_at(image, dynamic->strtab, dynamic->strtab_size, &table.names))
 		return false;
 	return search_table(image, &table, name, false, ret_symbol);
+}
+
+bool flmem_image_find_import(struct flmem_image *image, const char *name,
+			     struct flmem_symbol *ret_symbol)
+{
+	if (find_listed_import(image, name, ret_symbol))
+		return true;
+	/* One whose address is that of a PLT entry here is hashed like a definition. */
+	return load_gnu_hash(image) && find_gnu(image, name, false, ret_symbol);
 }
 
 static bool is_slot_type(uint16_t machine, uint32_t type)
@@ -365,7 +376,8 @@ bool flmem_image_find_got_slot(struct flmem_image *image, const char *name, uint
 	struct flmem_extent where;
 	struct flmem_symbol symbol;
 
-	if (!flmem_image_find_dynamic(image, name, &symbol) && !find_import(image, name, &symbol))
+	if (!flmem_image_find_dynamic(image, name, &symbol) &&
+	    !flmem_image_find_import(image, name, &symbol))
 		return false;
 	return (extent_at(image, dynamic->jmprel, dynamic->jmprel_size, &where) &&
 		find_slot(image, where, symbol.index, ret_address)) ||

@@ -210,6 +210,24 @@ static void copy_program(const char *from)
 			 0);
 }
 
+/* As in Debian's python3, where other modules' slots lead to its PLT entry for malloc. */
+static void slots_are_followed_through_plt_entries(void **state)
+{
+	const struct flmem_module *program, *library, *target;
+
+	(void)state;
+	start_child(VICTIMS "/elf/plt-address");
+	open_scene(scene.child);
+	program = flmem_modules_main(&scene.modules);
+	library = flmem_modules_lookup(&scene.modules, "sample_allocator", NULL);
+	target = flmem_modules_lookup(&scene.modules, "malloc", NULL);
+	assert_non_null(library);
+	assert_non_null(target);
+	assert_ptr_not_equal(library, program);
+	assert_ptr_equal(flmem_module_got_target(library, "malloc"), target);
+	assert_ptr_equal(flmem_module_got_target(program, "malloc"), target);
+}
+
 static void replaced_programs_are_still_read(void **state)
 {
 	const struct flmem_module *program;
@@ -480,6 +498,7 @@ int main(void)
 		CHECK(own_program_comes_first),
 		CHECK(libraries_opened_locally_come_after_libc),
 		CHECK(programs_of_every_kind_are_read),
+		CHECK(slots_are_followed_through_plt_entries),
 		CHECK(replaced_programs_are_still_read),
 		CHECK(removed_libraries_are_read_from_memory_without_privileges),
 		CHECK(memory_and_file_give_the_same_answers),

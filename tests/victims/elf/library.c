@@ -36,3 +36,12 @@ void *sample_function(size_t size)
 {
 	return malloc(size + (size_t)sample_hidden(1));
 }
+
+#ifdef ADDRESSES /* takes malloc's address, so that its slot is not one for calls alone */
+void *(*sample_allocator(void))(size_t);
+
+void *(*sample_allocator(void))(size_t)
+{
+	return malloc;
+}
+#endif

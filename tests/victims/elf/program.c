@@ -7,8 +7,15 @@ __attribute__((noinline)) static void *program_allocate(size_t size)
 	return malloc(size);
 }
 
+#ifdef ADDRESSES /* takes malloc's address */
+static void *(*volatile program_allocator)(size_t);
+#endif
+
 int main(int argc, char **argv)
 {
+#ifdef ADDRESSES
+	program_allocator = malloc;
+#endif
 	free(program_allocate((size_t)argc));
 	if (argc > 1 && argv[1][0] == 'w')
 		pause();
