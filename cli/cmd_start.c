@@ -27,7 +27,8 @@ static const struct opt options_table[] = {
 	{.name = "force",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct start_options, role.force),
-	 .help = "replace values that are set already; without it they stand"},
+	 .help = "replace values that are set already; without it they stand. With --output: "
+		 "replace the file"},
 	{.name = "dry-run",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct start_options, dry_run),
@@ -48,7 +49,7 @@ static const struct opt options_table[] = {
 	 .offset = offsetof(struct start_options, workspace),
 	 .metavar = "DIRECTORY",
 	 .complete = OPT_COMPLETE_DIRECTORY,
-	 .help = "where the control files are"},
+	 .help = "where the control files are; with --emit the job's directory"},
 	{.name = "wait",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct start_options, wait),
@@ -61,6 +62,36 @@ static const struct opt options_table[] = {
 	 .offset = offsetof(struct start_options, grace),
 	 .metavar = "DURATION",
 	 .help = "time from SIGTERM to SIGKILL (default 10s)"},
+	{.name = "emit",
+	 .letter = 'e',
+	 .kind = OPT_CHOICE,
+	 .offset = offsetof(struct start_options, emit),
+	 .choices = start_emit_choices,
+	 .help = "start nothing, print what starts this role elsewhere: the memory block of a "
+		 "start script, a whole one, a unit, a batch script, a compose service, a pod"},
+	{.name = "output",
+	 .letter = 'o',
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct start_options, output),
+	 .metavar = "FILE",
+	 .complete = OPT_COMPLETE_FILE,
+	 .help = "with --emit: write this file; one that exists is kept unless --force is given"},
+	{.name = "site",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct start_options, site),
+	 .metavar = "NAME",
+	 .help = "with --emit: NVFlare name of the client (default site-1, in sub_start that of "
+		 "the kit's directory)"},
+	{.name = "org",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct start_options, org),
+	 .metavar = "NAME",
+	 .help = "with --emit: NVFlare organisation"},
+	{.name = "image",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct start_options, image),
+	 .metavar = "IMAGE",
+	 .help = "with --emit=docker and k8s: container image"},
 	{0},
 };
 
@@ -85,6 +116,9 @@ static int check_supervision(const struct start_options *o, struct flmem_error *
 	if (o->supervise && o->dry_run)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "--supervise and --dry-run exclude each other");
+	if (o->output || o->site || o->org || o->image)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "--output, --site, --org and --image go with --emit");
 	if (!o->supervise && (o->workspace || o->wait || o->grace))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "--workspace, --wait and --grace go with --supervise");
@@ -100,6 +134,12 @@ static int check_options(struct start_options *o, const struct opt_rest *rest,
 				       o->role.allocator);
 	if (o->jemalloc)
 		o->role.allocator = "jemalloc";
+	if (o->emit && (o->supervise || o->dry_run || o->json || o->no_inherit_preload))
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "--emit excludes --supervise, --dry-run, --json and "
+				       "--no-inherit-preload");
+	if (o->emit)
+		return 0;
 	if (o->no_inherit_preload && !o->role.allocator)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "--no-inherit-preload goes with --jemalloc");
@@ -188,6 +228,10 @@ static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest
 	struct start start = {0};
 	int status = 0, rc = check_options(o, rest, &err);
 
+	if (!rc && o->emit) {
+		rc = start_emit(o, rest->count ? rest->values : NULL, &err);
+		return rc ? cmd_fail(cmd, false, &err) : 0;
+	}
 	if (!rc)
 		rc = prepare_any(&start, o, rest->values, &err);
 	if (!rc)
@@ -215,6 +259,8 @@ static const char *const examples[] = {
 	"only the proof, and what would be started",
 	"flmem start -r client --supervise --workspace . -- python3 -m nvflare.private...",
 	"keep a client alive; NVFlare's own stop and restart work on it",
+	"flmem start --role client --emit sub_start --output startup/sub_start.sh",
+	"a start script for an NVFlare kit, with a client's own arenas",
 	NULL,
 };
 

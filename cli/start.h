@@ -20,7 +20,17 @@ struct start_options {
 	const char *workspace;
 	const char *wait;
 	const char *grace;
+	const char *emit;
+	const char *output;
+	const char *site;
+	const char *org;
+	const char *image;
 };
+
+extern const char *const start_emit_choices[];
+
+/* Prints or saves a script or unit; `argv` is NULL for the role's standard command. */
+int start_emit(const struct start_options *options, char *const *argv, struct flmem_error *err);
 
 /* Keeps the command alive; ret_status is the exit status when all went well. */
 int start_supervise(const struct start_options *options, char *const *argv,

@@ -101,7 +101,7 @@ _flmem()
 		esac
 		;;
 	start)
-		options=" --role --parallelism --allocator --jemalloc-library --framework --framework-version --gpu --no-gpu --jemalloc --no-inherit-preload --force --dry-run --json --supervise --workspace --wait --grace --help"
+		options=" --role --parallelism --allocator --jemalloc-library --framework --framework-version --gpu --no-gpu --jemalloc --no-inherit-preload --force --dry-run --json --supervise --workspace --wait --grace --emit --output --site --org --image --help"
 		case $option in
 		--role | -r) _flmem_offer "$word" -W "server client trainer" && return ;;
 		--parallelism) _flmem_offer "$word" -W "normal high" && return ;;
@@ -112,8 +112,13 @@ _flmem()
 		--workspace | -w) _flmem_files "$word" -d && return ;;
 		--wait) return ;;
 		--grace) return ;;
+		--emit | -e) _flmem_offer "$word" -W "snippet sub_start systemd slurm pbs docker k8s" && return ;;
+		--output | -o) _flmem_files "$word" -f && return ;;
+		--site) return ;;
+		--org) return ;;
+		--image) return ;;
 		esac
-		_flmem_line " --role -r --parallelism --allocator -a --jemalloc-library --framework -f --framework-version --workspace -w --wait --grace" && return
+		_flmem_line " --role -r --parallelism --allocator -a --jemalloc-library --framework -f --framework-version --workspace -w --wait --grace --emit -e --output -o --site --org --image" && return
 		;;
 	help)
 		options=" --help"

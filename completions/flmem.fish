@@ -97,7 +97,7 @@ complete -c flmem -n '__flmem_is env' -l explain -d 'add reason and source of ev
 complete -c flmem -n '__flmem_is env' -l json -d 'the same as --format=json'
 complete -c flmem -n '__flmem_is env' -l help -s h -d 'show this text'
 
-set -g __flmem_valued_start --role -r --parallelism --allocator -a --jemalloc-library --framework -f --framework-version --workspace -w --wait --grace
+set -g __flmem_valued_start --role -r --parallelism --allocator -a --jemalloc-library --framework -f --framework-version --workspace -w --wait --grace --emit -e --output -o --site --org --image
 complete -c flmem -n '__flmem_before_line start' -l role -s r -x -a 'server client trainer' -d 'what the process does in the federation; needed'
 complete -c flmem -n '__flmem_before_line start' -l parallelism -x -a 'normal high' -d 'high: a server with many clients at work at once gets 8 arenas'
 complete -c flmem -n '__flmem_before_line start' -l allocator -s a -x -a 'glibc jemalloc auto' -d 'allocator to set up (default glibc); auto takes jemalloc where it is installed'
@@ -108,13 +108,18 @@ complete -c flmem -n '__flmem_before_line start' -l gpu -d 'the client uses a GP
 complete -c flmem -n '__flmem_before_line start' -l no-gpu -d 'the client uses no GPU'
 complete -c flmem -n '__flmem_before_line start' -l jemalloc -s j -d 'preload jemalloc, once a probe has shown that it loads: --allocator=jemalloc'
 complete -c flmem -n '__flmem_before_line start' -l no-inherit-preload -d 'children of the command start without the preloaded jemalloc'
-complete -c flmem -n '__flmem_before_line start' -l force -d 'replace values that are set already; without it they stand'
+complete -c flmem -n '__flmem_before_line start' -l force -d 'replace values that are set already; without it they stand. With --output: replace the file'
 complete -c flmem -n '__flmem_before_line start' -l dry-run -d 'prove, and print what would be started, as a shell script'
 complete -c flmem -n '__flmem_before_line start' -l json -d 'with --dry-run: print one JSON object'
 complete -c flmem -n '__flmem_before_line start' -l supervise -s s -d 'keep the command alive, by NVFlare\'s control files in the workspace: pid.fl, daemon_pid.fl, shutdown.fl, restart.fl'
-complete -c flmem -n '__flmem_before_line start' -l workspace -s w -x -a '(__fish_complete_directories)' -d 'where the control files are'
+complete -c flmem -n '__flmem_before_line start' -l workspace -s w -x -a '(__fish_complete_directories)' -d 'where the control files are; with --emit the job\'s directory'
 complete -c flmem -n '__flmem_before_line start' -l wait -x -d 'time that the command has to end by itself, once its end is requested, before SIGTERM (default 10s when it runs NVFlare, which has no handler for SIGTERM, else 0)'
 complete -c flmem -n '__flmem_before_line start' -l grace -x -d 'time from SIGTERM to SIGKILL (default 10s)'
+complete -c flmem -n '__flmem_before_line start' -l emit -s e -x -a 'snippet sub_start systemd slurm pbs docker k8s' -d 'start nothing, print what starts this role elsewhere: the memory block of a start script, a whole one, a unit, a batch script, a compose service, a pod'
+complete -c flmem -n '__flmem_before_line start' -l output -s o -r -F -d 'with --emit: write this file; one that exists is kept unless --force is given'
+complete -c flmem -n '__flmem_before_line start' -l site -x -d 'with --emit: NVFlare name of the client (default site-1, in sub_start that of the kit\'s directory)'
+complete -c flmem -n '__flmem_before_line start' -l org -x -d 'with --emit: NVFlare organisation'
+complete -c flmem -n '__flmem_before_line start' -l image -x -d 'with --emit=docker and k8s: container image'
 complete -c flmem -n '__flmem_before_line start' -l help -s h -d 'show this text'
 complete -c flmem -n '__flmem_is start' -x -a '(__flmem_line start)'
 

@@ -1,0 +1,195 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# `flmem start --emit`: what is written is valid, runs, and starts the role with its settings.
+
+# shellcheck disable=SC2016 # what stands in single quotes is for another shell
+load helpers
+
+PYTHON=/usr/bin/python3
+JEMALLOC=/usr/lib/x86_64-linux-gnu/libjemalloc.so.2
+
+setup() {
+	unset MALLOC_ARENA_MAX MALLOC_CONF LD_PRELOAD NVFLARE_ENABLE_JEMALLOC_PRELOAD
+	cd "$BATS_TEST_TMPDIR" || return
+}
+
+emit() {
+	"$FLMEM" start --no-gpu "$@"
+}
+
+assert_yaml() {
+	"$PYTHON" -c 'import yaml' 2>/dev/null || skip "needs python3-yaml"
+	"$PYTHON" -c 'import sys, yaml; d = yaml.safe_load(open(sys.argv[1])); exec(sys.argv[2])' "$1" "$2"
+}
+
+@test "scripts are clean under shellcheck" {
+	requires shellcheck
+	local role
+	for role in server client; do
+		emit --role "$role" --emit sub_start >sub_start.sh
+		shellcheck sub_start.sh
+		emit --role "$role" --emit sub_start --site "it's" --org 'a $b' -- python3 "x y" >sub_start.sh
+		shellcheck sub_start.sh
+		emit --role "$role" --emit slurm >slurm.sh
+		shellcheck slurm.sh
+		emit --role "$role" --emit pbs --jemalloc >pbs.sh
+		shellcheck pbs.sh
+		emit --role "$role" --emit snippet >snippet.sh
+		shellcheck -s sh snippet.sh
+	done
+}
+
+@test "the snippet sets the role's arenas, and lets a value stand" {
+	local shell
+	emit --role client --emit snippet >block.sh
+	for shell in dash bash; do
+		[ "$($shell -c '. ./block.sh; echo "$MALLOC_ARENA_MAX,$LD_PRELOAD,$MALLOC_CONF"')" = 2,, ]
+		[ "$(MALLOC_ARENA_MAX=3 $shell -c '. ./block.sh; echo $MALLOC_ARENA_MAX')" = 3 ]
+	done
+	emit --role server --emit snippet >block.sh
+	[ "$(sh -c '. ./block.sh; echo $MALLOC_ARENA_MAX')" = 4 ]
+	emit --role server --parallelism high --emit snippet >block.sh
+	[ "$(sh -c '. ./block.sh; echo $MALLOC_ARENA_MAX')" = 8 ]
+}
+
+@test "the snippet preloads jemalloc when opted in, with every known path" {
+	requires "$JEMALLOC"
+	emit --role client --emit snippet >block.sh
+	local path shell
+	for path in "$JEMALLOC" /usr/lib64/libjemalloc.so.2 /usr/local/lib/libjemalloc.so \
+		/usr/lib/aarch64-linux-gnu/libjemalloc.so.2; do
+		grep -qF "$path" block.sh
+	done
+	for shell in dash bash; do
+		run_command env NVFLARE_ENABLE_JEMALLOC_PRELOAD=true $shell -c ". ./block.sh
+			echo \$MALLOC_CONF; grep -c libjemalloc.so.2 /proc/self/maps"
+		assert_output '^dirty_decay_ms:5000,muzzy_decay_ms:5000'
+		[ "${lines[1]}" -gt 0 ]
+		run_command env NVFLARE_ENABLE_JEMALLOC_PRELOAD=true MALLOC_CONF=narenas:1 LD_PRELOAD=libm.so.6 \
+			$shell -c '. ./block.sh; echo $MALLOC_CONF,$LD_PRELOAD'
+		[ "$output" = "narenas:1,libm.so.6:$JEMALLOC" ]
+	done
+}
+
+# A kit whose python3 is a stand-in that records how it was started.
+make_kit() {
+	mkdir -p site-9/startup site-9/local bin
+	cat >bin/python3 <<-'END'
+		#!/bin/sh
+		echo "$$ $MALLOC_ARENA_MAX $*" >>"$RECORD"
+		exec sleep 600
+	END
+	chmod +x bin/python3
+	export RECORD=$PWD/record
+	: >record
+	emit --role client --emit sub_start --org o --output site-9/startup/sub_start.sh
+}
+
+@test "the whole start script starts the role, announces it, restarts and stops it" {
+	make_kit
+	local shell pid
+	for shell in dash bash; do
+		: >record
+		PATH=$PWD/bin:$PATH $shell site-9/startup/sub_start.sh >log 2>&1 3>&- </dev/null &
+		local script=$!
+		VICTIMS+=("$script")
+		wait_until 10 test -s record
+		wait_until 10 test -s site-9/pid.fl
+		pid=$(cat site-9/pid.fl)
+		VICTIMS+=("$pid")
+		[ "$(cat site-9/daemon_pid.fl)" = "$script" ]
+		[ "$(cat record)" = "$pid 2 -u -m nvflare.private.fed.app.client.client_train -m $PWD/site-9 -s fed_client.json --set secure_train=true uid=site-9 org=o config_folder=config" ]
+		run_command $shell site-9/startup/sub_start.sh
+		assert_status 1
+		assert_stderr 'supervises'
+		kill -KILL "$pid"
+		wait_until 10 eval '[ "$(wc -l <record)" = 2 ]'
+		wait_until 10 eval '[ "$(cat site-9/pid.fl)" != '"$pid"' ]'
+		pid=$(cat site-9/pid.fl)
+		VICTIMS+=("$pid")
+		touch site-9/shutdown.fl
+		kill -TERM "$pid"
+		wait "$script"
+		[ -z "$(find site-9 -name '*.fl')" ]
+	done
+}
+
+@test "the start script runs once, and in another workspace" {
+	make_kit
+	printf '#!/bin/sh\necho "$*"\n' >bin/python3
+	PATH=$PWD/bin:$PATH run_command sh site-9/startup/sub_start.sh --once
+	assert_output "client_train -m $PWD/site-9 "
+	PATH=$PWD/bin:$PATH NVFL_WORKSPACE=$PWD/elsewhere run_command sh site-9/startup/sub_start.sh --once
+	assert_output "client_train -m $PWD/elsewhere "
+	[ -e elsewhere/startup/sub_start.sh ]
+	PATH=$PWD/bin:$PATH run_command sh site-9/startup/sub_start.sh --wrong
+	assert_status 2
+}
+
+@test "batch scripts run the command with the settings" {
+	local kind
+	for kind in slurm pbs; do
+		emit --role client --emit $kind -- sh -c 'echo "$MALLOC_ARENA_MAX|$1"' x "it's" >job.sh
+		run_command bash job.sh
+		assert_status 0
+		[ "$output" = "2|it's" ]
+	done
+}
+
+@test "a compose service and a pod are valid and hold command and settings" {
+	emit --role server --emit docker --image 'a/b:1' -- python3 '$x "y"' >compose.yaml
+	assert_yaml compose.yaml 'assert d["services"]["fl-server"]["environment"] == {"MALLOC_ARENA_MAX": "4"}
+assert d["services"]["fl-server"]["command"] == ["python3", "$$x \"y\""]
+assert d["services"]["fl-server"]["image"] == "a/b:1"'
+	emit --role client --emit k8s --jemalloc --jemalloc-library /in/the/image.so >pod.yaml
+	assert_yaml pod.yaml 'c = d["spec"]["containers"][0]
+env = {e["name"]: e["value"] for e in c["env"]}
+assert env["LD_PRELOAD"] == "/in/the/image.so" and "MALLOC_ARENA_MAX" not in env
+assert "nvflare.private.fed.app.client.client_train" in c["command"]'
+	command -v yamllint >/dev/null || return 0
+	yamllint -d '{extends: default, rules: {line-length: disable, document-start: disable}}' compose.yaml pod.yaml
+}
+
+@test "systemd accepts the unit" {
+	requires systemd-analyze
+	emit --role server --emit systemd --workspace /tmp -- /bin/sh -c 'echo "$HOME" 100%' >fl-server.service
+	grep -qx 'Environment="MALLOC_ARENA_MAX=4"' fl-server.service
+	grep -qxF 'ExecStart=/bin/sh -c "echo \"$$HOME\" 100%%"' fl-server.service
+	run_command systemd-analyze verify --man=no "$PWD/fl-server.service"
+	assert_status 0
+	[[ $stderr != *fl-server* ]]
+}
+
+@test "a file is written whole, and never replaced without --force" {
+	flmem start --role client --emit sub_start --output script.sh
+	assert_status 0
+	[ -z "$output" ]
+	[ -x script.sh ]
+	echo mine >script.sh
+	flmem start --role client --emit sub_start --output script.sh
+	assert_error 2 "'script.sh' exists; use --force"
+	[ "$(cat script.sh)" = mine ]
+	flmem start --role client --emit sub_start --output script.sh --force
+	assert_status 0
+	head -1 script.sh | grep -qx '#!/bin/sh'
+	[ "$(find . -name 'script.sh*')" = ./script.sh ]
+	flmem start --role client --emit snippet --output none/file
+	assert_error 2 "cannot write 'none/file'"
+}
+
+@test "bad input is refused" {
+	flmem start --role client --emit sub-start
+	assert_error 2 "none of snippet, sub_start, systemd, slurm, pbs, docker, k8s"
+	flmem start --emit snippet
+	assert_error 2 '--role is needed'
+	flmem start --role trainer --emit systemd
+	assert_error 2 'a trainer of nvflare has no standard command'
+	flmem start --role server --framework flower --emit k8s
+	assert_error 2 'a server of flower has no standard command'
+	flmem start --role client --emit systemd -- $'a\x01'
+	assert_error 5 'control characters'
+	flmem start --role client --output x -- true
+	assert_error 2 'go with --emit'
+	flmem start --role client --emit snippet --supervise --workspace .
+	assert_error 2 '--emit excludes --supervise'
+}
