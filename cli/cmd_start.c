@@ -257,7 +257,7 @@ static const char *const examples[] = {
 	"jemalloc where it loads, else glibc",
 	"flmem start --role server --jemalloc --dry-run -- python3 server.py",
 	"only the proof, and what would be started",
-	"flmem start -r client --supervise --workspace . -- python3 -m nvflare.private...",
+	"flmem start -r client --supervise --workspace . -- python3 -m MODULE",
 	"keep a client alive; NVFlare's own stop and restart work on it",
 	"flmem start --role client --emit sub_start --output startup/sub_start.sh",
 	"a start script for an NVFlare kit, with a client's own arenas",
