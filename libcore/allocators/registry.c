@@ -89,14 +89,18 @@ static bool has_allocator(const struct flmem_allocator_list *list,
 	return false;
 }
 
-/* Where calls of malloc really go, by the slot of the first module that imports it. */
+/*
+ * Where calls of malloc really go, by the slot of the first module that imports it. A program at a
+ * fixed address that takes the address of malloc gives it that of its own PLT entry, and the slots
+ * of the libraries lead there; one that serves malloc exports it, or its libraries would not get it.
+ */
 static const struct flmem_module *got_server(const struct flmem_modules *modules)
 {
 	for (size_t i = 0; i < modules->rank_count && i < IMPORTERS_MAX; i++) {
 		const struct flmem_module *target =
 			flmem_module_got_target(modules->by_rank[i], "malloc");
 
-		if (target)
+		if (target && (!target->main || flmem_probe_exports(target, "malloc")))
 			return target;
 	}
 	return NULL;

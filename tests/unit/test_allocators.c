@@ -115,6 +115,8 @@ static const struct row rows[] = {
 	 {GLIBC(false), MIMALLOC(SHARED, true)}},
 	{"mimalloc, opened for itself alone", {VICTIM("opener"), "libmimalloc.so.2"}, NULL,
 	 {GLIBC(true), MIMALLOC(SHARED, false)}},
+	{"mimalloc inside, malloc's address taken", {VICTIM("mimalloc-inside")}, NULL,
+	 {GLIBC(true), {FLMEM_ALLOCATOR_MIMALLOC, STATIC, false, NULL, NULL, "stripped"}}},
 	{"mimalloc, built in", {VICTIM("mimalloc-built-in")}, NULL,
 	 {GLIBC(false), MIMALLOC(STATIC, true)}},
 	{"mimalloc, static", {VICTIM("mimalloc-static")}, NULL, {MIMALLOC(STATIC, true)}},
