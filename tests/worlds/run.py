@@ -200,8 +200,7 @@ def run_target(flmem, world, entry, options):
     tally = running.tally
     killed = 0
     try:
-        if options.detect:
-            tally.problems += detect(flmem, world, running)
+        tally.problems += detect(flmem, world, running)
         for _ in range(options.trims):
             running.trim(flmem)
         if options.kills:
@@ -224,11 +223,6 @@ def run_target(flmem, world, entry, options):
             tally.outcomes["refused"], middle, stopped, killed, len(found))
 
 
-def has_detect(flmem):
-    status, stdout, _, _ = flmem.run("detect", "--pid", str(os.getpid()), "--json")
-    return status == 0 and bool(json.loads(stdout).get("processes"))
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build")
@@ -239,7 +233,7 @@ def main():
     signal.signal(signal.SIGTERM, lambda *unused: sys.exit(1))  # so that targets are ended
     flmem = command.Flmem(options.build)
     flmem.require("trim")
-    options.detect = has_detect(flmem)
+    flmem.require("detect")
     rows, absent = [], []
     for name in options.worlds:
         try:
@@ -254,8 +248,6 @@ def main():
                   "stopped ms", "killed", "problems"), rows)
     for reason in absent:
         print(f"SKIP: {reason}")
-    if not options.detect:
-        print("SKIP: this flmem has no 'detect' of processes yet")
     bad = sum(row[-1] for row in rows)
     print(f"{sum(row[4] for row in rows)} trims and {sum(row[8] for row in rows)} kills of flmem "
           f"in {len(rows)} targets of {len(options.worlds) - len(absent)} worlds: {bad} problems")
