@@ -137,12 +137,15 @@ def difference(what, before, after):
 class Snapshot:
     """The state of a process before a call, to be compared with the state after it."""
 
-    def __init__(self, pid, quiet):
-        """quiet: the program allocates nothing by itself, so all its mappings have to stay."""
+    def __init__(self, pid, quiet, own_mask=False):
+        """
+        quiet: the program allocates nothing by itself, so all its mappings have to stay. own_mask:
+        it waits with another signal mask than it runs with, so only the program can tell.
+        """
         self.pid = pid
         self.quiet = quiet
         self.mappings = mappings(pid)
-        self.signals = steady(signal_state, pid)
+        self.signals = {} if own_mask else steady(signal_state, pid)
         self.descriptors = steady(descriptors, pid)
 
     def _signals(self):

@@ -112,7 +112,10 @@ class Victim:
 
     def wait_for_rounds(self, more=2, timeout_s=PROGRESS_S):
         """Whether the program completes so many more rounds of its checks."""
-        wanted = self.page.rounds + more
+        return self.wait_until_round(self.page.rounds + more, timeout_s)
+
+    def wait_until_round(self, wanted, timeout_s=PROGRESS_S):
+        """Whether it gets so far."""
         end = time.monotonic() + timeout_s
         while self.page.rounds < wanted:
             if time.monotonic() > end or not proc.is_alive(self.pid):

@@ -16,6 +16,7 @@ ENDED = "ended"  # may also be taken for a process that has ended
 EITHER = "either"  # may be trimmed or refused; must stay whole
 
 ALLOCATORS = tuple(victim.ALLOCATOR_FILES)
+OWN_MASK = ("ppoll", "pselect", "epoll_pwait", "sigsuspend")
 HERE = os.path.dirname(os.path.abspath(__file__))
 PYTHON_VICTIM = os.path.join(HERE, "..", "victims", "safe_python.py")
 
@@ -36,6 +37,11 @@ class Entry:
     env: dict = field(default_factory=dict)
     blocks: Optional[int] = None
     missing: str = ""  # why it cannot be run here
+
+    @property
+    def own_mask(self):
+        """It waits in a call that sets a signal mask for the time of the wait."""
+        return any(word.startswith(OWN_MASK) for word in self.argv)
 
     def start(self):
         return victim.Victim(self.argv, preload=victim.allocator_library(self.allocator),

@@ -67,7 +67,7 @@ class Target:
         """running: its victim, when it has been started already."""
         self.entry = entry
         self.victim = running or entry.start()
-        self.before = proc.Snapshot(self.victim.pid, quiet=False)
+        self.before = proc.Snapshot(self.victim.pid, False, entry.own_mask)
         self.counts = collections.Counter()
         self.problems = []
         self.wall_s = 0.01

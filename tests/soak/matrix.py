@@ -65,7 +65,7 @@ class Running:
         if entry.setup == "leaderless":
             while proc.status(self.victim.pid)["State"][0] != "Z":
                 time.sleep(0.002)
-        self.at_start = proc.Snapshot(self.victim.pid, quiet=False)
+        self.at_start = proc.Snapshot(self.victim.pid, False, entry.own_mask)
         self._set_up()
 
     def _set_up(self):
@@ -95,7 +95,9 @@ class Running:
 
     def trim(self, flmem):
         pid = self.victim.pid
-        before = None if self.entry.setup in ("stop", "trace") else proc.Snapshot(pid, self._is_quiet())
+        before = None
+        if self.entry.setup not in ("stop", "trace"):
+            before = proc.Snapshot(pid, self._is_quiet(), self.entry.own_mask)
         trim = flmem.trim(pid, "5s" if self.entry.expect == entries.TRIM else REFUSAL_TIMEOUT)
         self.tally.add(trim)
         if not trim.touched and trim.status not in self.entry.statuses:
@@ -111,8 +113,10 @@ class Running:
 
     def finish(self):
         """Sees it make progress, and what it found wrong."""
+        # Taken before it is let go: it may be done with all its rounds at once.
+        wanted = self.victim.page.rounds + self.entry.rounds
         self._undo()
-        if self.entry.rounds and not self.victim.wait_for_rounds(self.entry.rounds):
+        if self.entry.rounds and not self.victim.wait_until_round(wanted):
             self.tally.problems.append("it makes no progress any more")
         self.tally.problems += self.victim.problems()
         if not self.entry.release:  # leaving its handler changes its signal mask
