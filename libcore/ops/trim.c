@@ -51,6 +51,8 @@ static int open_target(struct job *job, pid_t pid)
 	rc = flmem_preflight_identity(&job->target->process, job->err);
 	if (!rc)
 		rc = flmem_inspection_read(job->target, job->err);
+	if (!rc)
+		rc = flmem_preflight_rights(&job->target->process, &job->target->maps, job->err);
 	/* A missing right shows first at a private file: say which gate it was. */
 	if (rc == FLMEM_EPERM)
 		return flmem_preflight_explain(&job->target->process, -EPERM, job->err);
