@@ -93,7 +93,8 @@ def main():
     entries = [e for n, e in sorted(entries.items()) if n.startswith(top) and
                not n.startswith(build)]
     os.makedirs(os.path.join(build, "tidy-cache"), exist_ok=True)
-    common = (tree.text(top, ".clang-tidy") + tree.text(top, "tests/checks/analyser.h") +
+    settings = (".clang-tidy", "tests/.clang-tidy", "tests/checks/analyser.h")
+    common = ("".join(tree.text(top, name) for name in settings) +
               output(["clang-tidy", "--version"], top)[1]).encode()
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         findings = list(pool.map(lambda e: examine(e, top, build, common), entries))
