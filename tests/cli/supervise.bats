@@ -352,11 +352,16 @@ never_said() {
 		if pid == 0:
 		    os.execvp(sys.argv[1], sys.argv[1:])
 		seen = b""
-		while b"up" not in seen:
-		    seen += os.read(fd, 1000)
+		def wait_for(text):
+		    global seen
+		    while text not in seen:
+		        try:
+		            seen += os.read(fd, 1000)
+		        except OSError:
+		            sys.exit(f"ended with {os.waitpid(pid, 0)[1]:#x} before {text}: {seen}")
+		wait_for(b"up")
 		os.write(fd, b"\x03")
-		while b"caught 2" not in seen:
-		    seen += os.read(fd, 1000)
+		wait_for(b"caught 2")
 		os.kill(pid, 15)
 		try:
 		    while True:
