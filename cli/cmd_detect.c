@@ -119,7 +119,7 @@ static int run_targets(const struct cmd *cmd, const struct detect_options *optio
 	int rc = targets_select(&options->targets, &targets, &err);
 
 	if (!rc)
-		rc = flmem_detect(targets.pids, targets.count, &report, &err);
+		rc = flmem_detect(targets.pids, targets.count, NULL, &report, &err);
 	flmem_targets_clear(&targets);
 	if (rc)
 		return cmd_fail(cmd, options->json, &err);

@@ -34,6 +34,11 @@ struct flmem_allocator {
 	bool serves_malloc;
 };
 
+/* How much reading a heap may cost. */
+struct flmem_heap_limits {
+	uint64_t budget_us; /* then what was not read yet is estimated from a sample */
+};
+
 struct flmem_allocator_ops {
 	enum flmem_allocator_kind kind;
 	/* What the names of its own libraries have in them; any other file has it linked in. */
@@ -64,6 +69,23 @@ struct flmem_allocator_ops {
 	 */
 	void (*guard)(const struct flmem_view *view, const struct flmem_allocator *found,
 		      struct flmem_guard *guard);
+	/*
+	 * Reads the state of its heap from outside, stopping nothing and mapping no page that was
+	 * not present. Fields that cannot be told are unknown with their reason. NULL: it has to be
+	 * asked.
+	 */
+	void (*read_heap)(const struct flmem_view *view, const struct flmem_allocator *found,
+			  const struct flmem_heap_limits *limits,
+			  struct flmem_heap_report *ret_heap);
+	/*
+	 * Appends calls that make the allocator tell its state, at offsets of the chain's data of
+	 * which it returns the first; take_state reads them from there. NULL: it need not or cannot
+	 * be asked.
+	 */
+	uint64_t (*plan_state)(const struct flmem_view *view, const struct flmem_allocator *found,
+			       struct flmem_chain *chain);
+	void (*take_state)(const struct flmem_allocator *found, const unsigned char *answers,
+			   struct flmem_heap_report *ret_heap);
 	const char *instead;
 	const char *caveat; /* what plan_trim's calls do not reach, or NULL */
 	/* Its threads are its runtime's own and must not be borrowed, whatever else is there. */

@@ -37,6 +37,7 @@ static const char out_of_memory[] = "flmem ran out of memory";
 
 /* What the processes of one call share; opened when it is first needed. */
 struct session {
+	struct flmem_detect_options options;
 	int proc;
 	struct flmem_image_cache *images;
 	struct flmem_cgroups *cgroups;
@@ -46,9 +47,16 @@ struct session {
 	enum flmem_gate reading_gate; /* OPEN until a process refused to be read */
 };
 
-static int open_session(struct session *session, struct flmem_error *err)
+static int open_session(const struct flmem_detect_options *options, struct session *session,
+			struct flmem_error *err)
 {
 	*session = (struct session){.proc = -1};
+	if (options)
+		session->options = *options;
+	if (!session->options.budget_us)
+		session->options.budget_us = FLMEM_DETECT_BUDGET_US_DEFAULT;
+	if (!session->options.timeout_us)
+		session->options.timeout_us = FLMEM_DETECT_TIMEOUT_US_DEFAULT;
 	session->proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (session->proc < 0)
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, errno,
@@ -98,16 +106,7 @@ static void start_report(const struct flmem_process *process, struct flmem_proce
 	*report = (struct flmem_process_report){
 		.pid = process->pid,
 		.start_time = process->start_time,
-		.heap =
-			{
-				.in_use_bytes = FLMEM_UNKNOWN(not_read_yet),
-				.free_resident_bytes = FLMEM_UNKNOWN(not_read_yet),
-				.trimmable_bytes = FLMEM_UNKNOWN(not_read_yet),
-				.pinned_bytes = FLMEM_UNKNOWN(not_read_yet),
-				.cached_bytes = FLMEM_UNKNOWN(not_read_yet),
-				.mmapped_bytes = FLMEM_UNKNOWN(not_read_yet),
-				.arenas = FLMEM_UNKNOWN(not_read_yet),
-			},
+		.heap = FLMEM_HEAP_UNKNOWN(not_read_yet),
 		.memory.thp_bytes = FLMEM_UNKNOWN(unreadable),
 		.python_arenas_bytes = FLMEM_UNKNOWN(no_python),
 		.cuda_used_bytes = FLMEM_UNKNOWN(unreadable),
@@ -206,6 +205,7 @@ static int copy_allocator(const struct flmem_allocator *found,
 		.linkage = found->linkage,
 		.serves_malloc = found->serves_malloc,
 		.evidence = found->evidence,
+		.heap = FLMEM_HEAP_UNKNOWN(not_read_yet),
 		.path = strdup(found->module->path),
 		.version = found->version[0] ? strdup(found->version) : NULL,
 		.prefix = found->prefix ? strdup(found->prefix) : NULL,
@@ -216,7 +216,17 @@ static int copy_allocator(const struct flmem_allocator *found,
 		       : -ENOMEM;
 }
 
-static int read_allocators(const struct flmem_view *view, struct flmem_process_report *report)
+static void read_heap(const struct session *session, const struct flmem_view *view,
+		      const struct flmem_allocator *found, struct flmem_allocator_report *report)
+{
+	const struct flmem_heap_limits limits = {.budget_us = session->options.budget_us};
+
+	if (found->ops->read_heap && !session->options.skip_heap)
+		found->ops->read_heap(view, found, &limits, &report->heap);
+}
+
+static int read_allocators(struct session *session, const struct flmem_view *view,
+			   struct flmem_process_report *report)
 {
 	const struct flmem_module *program = flmem_modules_main(view->modules);
 	struct flmem_allocator_list list = {0};
@@ -236,6 +246,7 @@ static int read_allocators(const struct flmem_view *view, struct flmem_process_r
 		report->allocator_count++;
 		if (copy_allocator(&list.rows[i], &report->allocators[i]))
 			return -ENOMEM;
+		read_heap(session, view, &list.rows[i], &report->allocators[i]);
 	}
 	return 0;
 }
@@ -286,7 +297,7 @@ static int read_files(struct session *session, const struct flmem_process *proce
 		report->python_unknown = no_files;
 		return 0;
 	}
-	rc = read_allocators(&view, report);
+	rc = read_allocators(session, &view, report);
 	return rc ? rc : read_python(&view, report);
 }
 
@@ -357,11 +368,11 @@ static int detect_one(struct session *session, pid_t pid, struct flmem_process_r
 	return 0;
 }
 
-int flmem_detect_process(pid_t pid, struct flmem_process_report *ret_report,
-			 struct flmem_error *err)
+int flmem_detect_process(pid_t pid, const struct flmem_detect_options *options,
+			 struct flmem_process_report *ret_report, struct flmem_error *err)
 {
 	FLMEM_AUTO(close_session) struct session session;
-	int rc = open_session(&session, err);
+	int rc = open_session(options, &session, err);
 
 	return rc ? rc : detect_one(&session, pid, ret_report, err);
 }
@@ -381,12 +392,12 @@ void flmem_process_report_clear(struct flmem_process_report *report)
 	*report = (struct flmem_process_report){0};
 }
 
-int flmem_detect(const pid_t *pids, size_t count, struct flmem_detect_report *ret_report,
-		 struct flmem_error *err)
+int flmem_detect(const pid_t *pids, size_t count, const struct flmem_detect_options *options,
+		 struct flmem_detect_report *ret_report, struct flmem_error *err)
 {
 	FLMEM_AUTO(flmem_detect_report_clear) struct flmem_detect_report report = {0};
 	FLMEM_AUTO(close_session) struct session session;
-	int rc = open_session(&session, err);
+	int rc = open_session(options, &session, err);
 
 	if (rc)
 		return rc;

@@ -25,16 +25,6 @@ enum flmem_linkage {
 	FLMEM_LINKAGE_STATIC,
 };
 
-struct flmem_allocator_report {
-	enum flmem_allocator_kind kind;
-	char *version; /* "2.36", "5.3.0-0-g54eaed1"; NULL: could not be told */
-	enum flmem_linkage linkage;
-	char *path;	      /* file it lives in, as the process sees it */
-	char *prefix;	      /* of its symbols: "", "je_", "_rjem_"; NULL: could not be told */
-	bool serves_malloc;   /* the one that plain malloc reaches */
-	const char *evidence; /* static text: how it was recognised */
-};
-
 struct flmem_memory_report {
 	struct flmem_u64 rss_bytes;   /* VmRSS */
 	struct flmem_u64 anon_bytes;  /* RssAnon */
@@ -44,15 +34,59 @@ struct flmem_memory_report {
 	struct flmem_u64 thp_bytes;   /* anonymous memory in transparent huge pages */
 };
 
-/* State of the heap; filled by a later part of flmem, unknown with that reason until then. */
+/*
+ * State of the heap. All sizes are of resident memory unless said otherwise, so
+ * in_use + cached + free_resident + metadata = resident, and trimmable + pinned = free_resident.
+ */
 struct flmem_heap_report {
-	struct flmem_u64 in_use_bytes;
-	struct flmem_u64 free_resident_bytes;
-	struct flmem_u64 trimmable_bytes;
-	struct flmem_u64 pinned_bytes;
-	struct flmem_u64 cached_bytes;
-	struct flmem_u64 mmapped_bytes;
-	struct flmem_u64 arenas;
+	struct flmem_u64 resident_bytes;      /* all that the allocator keeps resident */
+	struct flmem_u64 in_use_bytes;	      /* the program holds it; mmapped blocks included */
+	struct flmem_u64 cached_bytes;	      /* freed, kept for the next malloc of one thread */
+	struct flmem_u64 free_resident_bytes; /* free in the allocator's own books */
+	struct flmem_u64 trimmable_bytes;     /* of that: `flmem trim` returns it */
+	struct flmem_u64 pinned_bytes;	      /* of that: held by live neighbours or unreachable */
+	struct flmem_u64 metadata_bytes;      /* the allocator's own structures, 0: within in_use */
+	struct flmem_u64 mmapped_bytes;	      /* of in_use: blocks with a mapping of their own */
+	struct flmem_u64 free_bytes;	      /* free, resident or not */
+	struct flmem_u64 arenas;	      /* count */
+	struct flmem_u64 error_bytes; /* no figure above is further off than this; 0: exact */
+	const char *how;	      /* static: "walked", "sampled", "asked"; NULL: not read */
+	/* In force now, of the allocators that have such a thing. */
+	struct flmem_u64 trim_threshold_bytes;
+	struct flmem_u64 mmap_threshold_bytes;
+	struct flmem_u64 arena_max;	   /* 0: chosen by the allocator */
+	struct flmem_u64 threshold_raised; /* 1: freeing a mmapped block has raised them */
+};
+
+/* Every field unknown for one reason. */
+#define FLMEM_HEAP_UNKNOWN(reason)                             \
+	((struct flmem_heap_report){                           \
+		.resident_bytes = {.unknown = (reason)},       \
+		.in_use_bytes = {.unknown = (reason)},         \
+		.cached_bytes = {.unknown = (reason)},         \
+		.free_resident_bytes = {.unknown = (reason)},  \
+		.trimmable_bytes = {.unknown = (reason)},      \
+		.pinned_bytes = {.unknown = (reason)},         \
+		.metadata_bytes = {.unknown = (reason)},       \
+		.mmapped_bytes = {.unknown = (reason)},        \
+		.free_bytes = {.unknown = (reason)},           \
+		.arenas = {.unknown = (reason)},               \
+		.error_bytes = {.unknown = (reason)},          \
+		.trim_threshold_bytes = {.unknown = (reason)}, \
+		.mmap_threshold_bytes = {.unknown = (reason)}, \
+		.arena_max = {.unknown = (reason)},            \
+		.threshold_raised = {.unknown = (reason)},     \
+	})
+
+struct flmem_allocator_report {
+	enum flmem_allocator_kind kind;
+	char *version; /* "2.36", "5.3.0-0-g54eaed1"; NULL: could not be told */
+	enum flmem_linkage linkage;
+	char *path;	      /* file it lives in, as the process sees it */
+	char *prefix;	      /* of its symbols: "", "je_", "_rjem_"; NULL: could not be told */
+	bool serves_malloc;   /* the one that plain malloc reaches */
+	const char *evidence; /* static text: how it was recognised */
+	struct flmem_heap_report heap;
 };
 
 struct flmem_setting_report {
@@ -77,8 +111,8 @@ struct flmem_process_report {
 	struct flmem_allocator_report *allocators;
 	size_t allocator_count;
 	struct flmem_memory_report memory;
-	struct flmem_heap_report heap;
-	char *python_version; /* "3.11", "3.11.2"; NULL: no CPython found */
+	struct flmem_heap_report heap; /* of all its allocators together */
+	char *python_version;	       /* "3.11", "3.11.2"; NULL: no CPython found */
 	struct flmem_u64 python_arenas_bytes;
 	struct flmem_u64 cuda_used_bytes;
 	struct flmem_setting_report *settings;
@@ -92,11 +126,22 @@ struct flmem_process_report {
 	const char *denied_how; /* static: how to open it */
 };
 
+struct flmem_detect_options {
+	bool skip_heap;	     /* do not read the state of heaps, and give no verdict */
+	bool ask;	     /* also borrow a thread for what only the target itself can tell */
+	uint64_t budget_us;  /* for reading the heaps of one process; 0: the default */
+	uint64_t timeout_us; /* for asking; 0: the default */
+};
+
+#define FLMEM_DETECT_BUDGET_US_DEFAULT	1000000U
+#define FLMEM_DETECT_TIMEOUT_US_DEFAULT 2000000U
+
 /*
- * Reads one process. FLMEM_ENOPROC when there is none or it ended meanwhile, FLMEM_EPERM when not
+ * Reads one process. `options` may be NULL for the defaults. FLMEM_ENOPROC when there is none or it ended meanwhile, FLMEM_EPERM when not
  * even its status may be read; parts that may not be read are unknown with their reason.
  */
-FLMEM_API int flmem_detect_process(pid_t pid, struct flmem_process_report *ret_report,
+FLMEM_API int flmem_detect_process(pid_t pid, const struct flmem_detect_options *options,
+				   struct flmem_process_report *ret_report,
 				   struct flmem_error *err);
 
 FLMEM_API void flmem_process_report_clear(struct flmem_process_report *report);
@@ -119,8 +164,9 @@ struct flmem_detect_report {
  * Reads several; a process that ends meanwhile or may not be read is skipped, not an error. Fails
  * only for want of memory. Work is shared between processes (files that several map are read once).
  */
-FLMEM_API int flmem_detect(const pid_t *pids, size_t count, struct flmem_detect_report *ret_report,
-			   struct flmem_error *err);
+FLMEM_API int flmem_detect(const pid_t *pids, size_t count,
+			   const struct flmem_detect_options *options,
+			   struct flmem_detect_report *ret_report, struct flmem_error *err);
 
 FLMEM_API void flmem_detect_report_clear(struct flmem_detect_report *report);
 
