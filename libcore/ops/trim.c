@@ -7,11 +7,11 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "ops/errand.h"
 #include "ops/inspection.h"
 #include "proc/huge.h"
 #include "proc/status.h"
 #include "remote/borrow.h"
-#include "remote/preflight.h"
 
 /* One trim from start to end. */
 struct job {
@@ -39,87 +39,25 @@ const char *flmem_trim_outcome_name(enum flmem_trim_outcome outcome)
 
 static int open_target(struct job *job, pid_t pid)
 {
-	int rc = flmem_process_open(pid, &job->target->process, job->err);
+	int rc = flmem_errand_open(job->target, pid, job->options->start_time, job->err);
 
-	if (rc)
-		return rc;
 	job->result->start_time = job->target->process.start_time;
-	if (job->options->start_time && job->options->start_time != job->result->start_time)
-		return flmem_error_set(job->err, FLMEM_ENOPROC, 0,
-				       "process %d is gone, and its number means another one now",
-				       (int)pid);
-	rc = flmem_preflight_identity(&job->target->process, job->err);
-	if (!rc)
-		rc = flmem_inspection_read(job->target, job->err);
-	if (!rc)
-		rc = flmem_preflight_rights(&job->target->process, &job->target->maps, job->err);
-	/* A missing right shows first at a private file: say which gate it was. */
-	if (rc == FLMEM_EPERM)
-		return flmem_preflight_explain(&job->target->process, -EPERM, job->err);
 	return rc;
 }
 
-/* Everything in the module: for allocators that live in a library of their own. */
-static void guard_module(struct job *job, const struct flmem_module *module)
-{
-	struct flmem_guard *guard = &job->borrow.guard;
-
-	for (size_t i = 0; i < job->target->maps.count; i++) {
-		const struct flmem_map *map = &job->target->maps.rows[i];
-
-		if (map->end <= module->start || map->start >= module->end)
-			continue;
-		if (map->flags & FLMEM_MAP_EXEC)
-			flmem_guard_add(guard->code, &guard->code_count, map->start, map->end);
-		if (map->flags & FLMEM_MAP_WRITE)
-			flmem_guard_add(guard->locks, &guard->lock_count, map->start, map->end);
-	}
-}
-
-/*
- * Allocators that malloc does not reach are trimmed too, since others may call them by their own
- * names. glibc's is mapped in nearly every process and has served nobody then.
- */
 static bool is_worth_trimming(const struct flmem_allocator *found)
 {
-	return found->ops->plan_trim &&
-	       (found->serves_malloc || found->ops->kind != FLMEM_ALLOCATOR_GLIBC);
-}
-
-static void plan_guard(struct job *job)
-{
-	for (size_t i = 0; i < job->target->allocators.count; i++) {
-		const struct flmem_allocator *found = &job->target->allocators.rows[i];
-
-		if (found->ops->guard)
-			found->ops->guard(&job->target->view, found, &job->borrow.guard);
-		else if (found->linkage == FLMEM_LINKAGE_SHARED)
-			guard_module(job, found->module);
-	}
-}
-
-static int refuse(const struct job *job, const struct flmem_allocator *found)
-{
-	return flmem_error_set(job->err, FLMEM_EUNSUPPORTED, 0,
-			       "process %d uses %s, which cannot be asked from outside to give "
-			       "memory back: %s",
-			       (int)job->target->process.pid,
-			       flmem_allocator_name(found->ops->kind), found->ops->instead);
-}
-
-static int refuse_runtimes(const struct job *job)
-{
-	for (size_t i = 0; i < job->target->allocators.count; i++)
-		if (job->target->allocators.rows[i].ops->is_runtime)
-			return refuse(job, &job->target->allocators.rows[i]);
-	return 0;
+	return found->ops->plan_trim && flmem_errand_concerns(found);
 }
 
 static int nothing_to_call(const struct job *job)
 {
-	for (size_t i = 0; i < job->target->allocators.count; i++)
-		if (job->target->allocators.rows[i].ops->instead)
-			return refuse(job, &job->target->allocators.rows[i]);
+	for (size_t i = 0; i < job->target->allocators.count; i++) {
+		const struct flmem_allocator *found = &job->target->allocators.rows[i];
+
+		if (found->ops->instead)
+			return flmem_errand_refuse(&job->target->view, found, job->err);
+	}
 	return flmem_error_set(job->err, FLMEM_EUNSUPPORTED, 0,
 			       "process %d has no allocator that flmem knows how to ask",
 			       (int)job->target->process.pid);
@@ -154,7 +92,8 @@ static const unsigned char *answers_of(const struct job *job, size_t index,
 static int plan(struct job *job)
 {
 	struct flmem_borrow_result answers;
-	int rc = refuse_runtimes(job);
+	int rc = flmem_errand_refuse_runtimes(&job->target->view, &job->target->allocators,
+					      job->err);
 
 	if (!rc)
 		rc = run_query(job, &answers);
@@ -294,7 +233,7 @@ static int work(struct job *job, pid_t pid)
 
 	if (rc)
 		return rc;
-	plan_guard(job);
+	flmem_errand_guard(&job->target->view, &job->target->allocators, &job->borrow.guard);
 	rc = plan(job);
 	return rc ? rc : carry_out(job);
 }

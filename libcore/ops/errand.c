@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/errand.h"
+
+#include <errno.h>
+
+#include "remote/preflight.h"
+
+int flmem_errand_open(struct flmem_inspection *target, pid_t pid, uint64_t start_time,
+		      struct flmem_error *err)
+{
+	int rc = flmem_process_open(pid, &target->process, err);
+
+	if (rc)
+		return rc;
+	if (start_time && start_time != target->process.start_time)
+		return flmem_error_set(err, FLMEM_ENOPROC, 0,
+				       "process %d is gone, and its number means another one now",
+				       (int)pid);
+	rc = flmem_preflight_identity(&target->process, err);
+	if (!rc)
+		rc = flmem_inspection_read(target, err);
+	if (!rc)
+		rc = flmem_preflight_rights(&target->process, &target->maps, err);
+	/* A missing right shows first at a private file: say which gate it was. */
+	if (rc == FLMEM_EPERM)
+		return flmem_preflight_explain(&target->process, -EPERM, err);
+	return rc;
+}
+
+/* Everything in the module: for allocators that live in a library of their own. */
+static void guard_module(const struct flmem_maps *maps, const struct flmem_module *module,
+			 struct flmem_guard *guard)
+{
+	for (size_t i = 0; i < maps->count; i++) {
+		const struct flmem_map *map = &maps->rows[i];
+
+		if (map->end <= module->start || map->start >= module->end)
+			continue;
+		if (map->flags & FLMEM_MAP_EXEC)
+			flmem_guard_add(guard->code, &guard->code_count, map->start, map->end);
+		if (map->flags & FLMEM_MAP_WRITE)
+			flmem_guard_add(guard->locks, &guard->lock_count, map->start, map->end);
+	}
+}
+
+void flmem_errand_guard(const struct flmem_view *view, const struct flmem_allocator_list *list,
+			struct flmem_guard *guard)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		const struct flmem_allocator *found = &list->rows[i];
+
+		if (found->ops->guard)
+			found->ops->guard(view, found, guard);
+		else if (found->linkage == FLMEM_LINKAGE_SHARED)
+			guard_module(view->maps, found->module, guard);
+	}
+}
+
+bool flmem_errand_concerns(const struct flmem_allocator *found)
+{
+	return found->serves_malloc || found->ops->kind != FLMEM_ALLOCATOR_GLIBC;
+}
+
+int flmem_errand_refuse(const struct flmem_view *view, const struct flmem_allocator *found,
+			struct flmem_error *err)
+{
+	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+			       "process %d uses %s, which cannot be asked from outside to give "
+			       "memory back: %s",
+			       (int)view->process->pid, flmem_allocator_name(found->ops->kind),
+			       found->ops->instead);
+}
+
+int flmem_errand_refuse_runtimes(const struct flmem_view *view,
+				 const struct flmem_allocator_list *list, struct flmem_error *err)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (list->rows[i].ops->is_runtime)
+			return flmem_errand_refuse(view, &list->rows[i], err);
+	return 0;
+}

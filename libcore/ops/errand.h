@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_OPS_ERRAND_H
+#define FLMEM_OPS_ERRAND_H
+
+/* What all that borrow a thread of a process do first, whatever they borrow it for. */
+
+#include "ops/inspection.h"
+#include "remote/candidates.h"
+
+/*
+ * Opens the process and reads all that is known of it from outside. FLMEM_ENOPROC when `start_time`
+ * is not 0 and another process has the number now, FLMEM_EPERM with the gate that refuses.
+ */
+int flmem_errand_open(struct flmem_inspection *target, pid_t pid, uint64_t start_time,
+		      struct flmem_error *err);
+
+/* Adds what the borrowed thread must not be inside of, for all allocators of the process. */
+void flmem_errand_guard(const struct flmem_view *view, const struct flmem_allocator_list *list,
+			struct flmem_guard *guard);
+
+/*
+ * glibc is mapped in nearly every process, and has served nobody where malloc does not reach it.
+ * Others may be called by their own names, so they are of interest in any case.
+ */
+bool flmem_errand_concerns(const struct flmem_allocator *found);
+
+/* FLMEM_EUNSUPPORTED with what to do instead of asking this allocator. */
+int flmem_errand_refuse(const struct flmem_view *view, const struct flmem_allocator *found,
+			struct flmem_error *err);
+
+/* Refuses a process whose threads belong to a runtime of their own. */
+int flmem_errand_refuse_runtimes(const struct flmem_view *view,
+				 const struct flmem_allocator_list *list, struct flmem_error *err);
+
+#endif
