@@ -45,7 +45,7 @@ struct loan {
 	pid_t refused_tid;
 	bool check_seccomp;	  /* the filters of the thread have to be read */
 	struct flmem_chain chain; /* the caller's calls with the clock readings around them */
-	size_t calls;
+	size_t spans;	 /* between the clock readings: the calls, or all of them together */
 	uint64_t clocks; /* offset of the clock readings in the chain's data */
 	uint64_t cookie; /* at both ends of the data: nothing has overwritten it */
 	uint64_t cookie_end;
@@ -82,25 +82,29 @@ static void add_park(struct loan *loan)
 	call->data_args = 1U;
 }
 
-/* The caller's chain, each call between two readings of the clock, then the park. */
+/* The caller's chain, each call (or all) between two readings of the clock, then the park. */
 static int wrap_chain(struct loan *loan, const struct flmem_chain *chain)
 {
 	struct flmem_chain *whole = &loan->chain;
+	size_t spans = chain->timed_as_one ? 1 : chain->count;
 
-	if (chain->overflow || !chain->count || chain->count > FLMEM_BORROW_CALLS)
+	if (chain->overflow || !chain->count || spans > FLMEM_BORROW_CALLS)
 		return flmem_error_set(loan->err, FLMEM_EFAILED, 0, "the calls do not fit");
 	if (getrandom(&loan->cookie, sizeof(loan->cookie), GRND_NONBLOCK) < 0)
 		loan->cookie = flmem_clock_ns();
 	/* The caller's data keeps its offsets: it comes first. */
 	memcpy(whole->data, chain->data, chain->data_length);
 	whole->data_length = chain->data_length;
-	loan->calls = chain->count;
-	loan->clocks = flmem_chain_put(whole, NULL, (chain->count + 1) * sizeof(struct timespec));
+	loan->spans = spans;
+	loan->clocks = flmem_chain_put(whole, NULL, (spans + 1) * sizeof(struct timespec));
 	add_clock_reading(loan, 0);
 	for (size_t i = 0; i < chain->count; i++) {
 		*flmem_chain_add(whole, NULL, 0) = chain->calls[i];
-		add_clock_reading(loan, i + 1);
+		if (!chain->timed_as_one)
+			add_clock_reading(loan, i + 1);
 	}
+	if (chain->timed_as_one)
+		add_clock_reading(loan, 1);
 	add_park(loan);
 	loan->cookie_end = flmem_chain_put(whole, &loan->cookie, sizeof(loan->cookie));
 	return whole->overflow
@@ -131,7 +135,7 @@ static bool has_finished(struct loan *loan)
 	if (flmem_process_read_memory(loan->view->process, loan->scratch.data, loan->seen,
 				      loan->chain.data_length))
 		return false;
-	last = clock_reading(loan, loan->calls);
+	last = clock_reading(loan, loan->spans);
 	return (last.tv_sec || last.tv_nsec) &&
 	       memcmp(loan->seen + loan->cookie_end, &loan->cookie, sizeof(loan->cookie)) == 0;
 }
@@ -140,7 +144,7 @@ static void take_results(struct loan *loan)
 {
 	struct flmem_borrow_result *result = loan->result;
 
-	for (size_t i = 0; i < loan->calls; i++)
+	for (size_t i = 0; i < loan->spans; i++)
 		result->call_ns[i] = elapsed_ns(clock_reading(loan, i), clock_reading(loan, i + 1));
 	memcpy(result->data, loan->seen, sizeof(result->data));
 	result->complete = true;

@@ -22,7 +22,7 @@
 #include "remote/candidates.h"
 #include "remote/chain.h"
 
-/* Calls that a chain may hold, since each is enclosed by two readings of the clock. */
+/* Calls that a chain may hold when each is enclosed by two readings of the clock. */
 #define FLMEM_BORROW_CALLS 8
 
 struct flmem_borrow_options {
@@ -36,7 +36,8 @@ struct flmem_borrow_result {
 	uint64_t late_us;      /* its timeout may end up to this much later, 0: it does not */
 	bool complete;	       /* all calls returned; the fields below hold */
 	bool self_restored;    /* the caller came too late to restore the thread itself */
-	uint64_t call_ns[FLMEM_BORROW_CALLS]; /* inside each call, by the target's own clock */
+	/* Inside each call, by the target's own clock; timed as one: the first is all of them. */
+	uint64_t call_ns[FLMEM_BORROW_CALLS];
 	uint64_t stopped_ns; /* from the interrupt until the thread was its own again */
 	unsigned char data[FLMEM_CHAIN_DATA]; /* the chain's data after the calls */
 };

@@ -32,7 +32,8 @@ struct flmem_chain {
 	size_t count;
 	unsigned char data[FLMEM_CHAIN_DATA];
 	size_t data_length;
-	bool overflow; /* something did not fit; running the chain fails */
+	bool timed_as_one; /* not call by call: takes half as much of the thread's stack */
+	bool overflow;	   /* something did not fit; running the chain fails */
 };
 
 /* Appends a call without arguments; fill in `args` and `data_args` of the returned one. */
