@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proc/pages.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/ioctl.h>
+
+#include "proc/process.h"
+
+/* PAGEMAP_SCAN as in linux/fs.h of 6.7; Debian 12 has older headers. */
+struct scan_region {
+	uint64_t start, end, categories;
+};
+
+struct scan_request {
+	uint64_t size, flags;
+	uint64_t start, end, walk_end;
+	uint64_t regions, region_count, max_pages;
+	uint64_t category_inverted, category_mask, category_anyof_mask, return_mask;
+};
+
+#define SCAN_IOCTL	_IOWR('f', 16, struct scan_request)
+#define PAGE_IS_PRESENT (UINT64_C(1) << 3)
+#define PAGE_IS_PFNZERO (UINT64_C(1) << 5)
+#define PAGE_IS_HUGE	(UINT64_C(1) << 6)
+
+#define ENTRY_PRESENT (UINT64_C(1) << 63) /* Documentation/admin-guide/mm/pagemap.rst */
+
+#define REGIONS 512
+#define ENTRIES 2048
+
+/* What is wanted of a page: all of `mask`, with the bits of `inverted` not set. */
+struct want {
+	uint64_t mask, inverted;
+};
+
+static const struct want resident = {PAGE_IS_PRESENT | PAGE_IS_PFNZERO, PAGE_IS_PFNZERO};
+static const struct want huge = {PAGE_IS_HUGE, 0};
+
+uint64_t flmem_page_bytes(void)
+{
+	return (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+int flmem_pages_open(const struct flmem_process *process, struct flmem_pages *ret_pages,
+		     struct flmem_error *err)
+{
+	int fd = openat(process->dirfd, "pagemap", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return flmem_process_error(process, -errno, "read the page table", err);
+	*ret_pages = (struct flmem_pages){.pagemap = fd};
+	return 0;
+}
+
+void flmem_pages_close(struct flmem_pages *pages)
+{
+	flmem_cleanup_close(&pages->pagemap);
+	pages->pagemap = -1;
+}
+
+static int scan(int pagemap, const struct want *want, uint64_t start, uint64_t end,
+		flmem_pages_visit *visit, void *context)
+{
+	struct scan_region regions[REGIONS];
+
+	while (start < end) {
+		struct scan_request request = {
+			.size = sizeof(request),
+			.start = start,
+			.end = end,
+			.regions = (uint64_t)(uintptr_t)regions,
+			.region_count = REGIONS,
+			.category_inverted = want->inverted,
+			.category_mask = want->mask,
+			.return_mask = want->mask & ~want->inverted,
+		};
+		int found = ioctl(pagemap, SCAN_IOCTL, &request);
+
+		if (found < 0 && errno == EINTR)
+			continue;
+		if (found < 0)
+			return -errno;
+		for (int i = 0; i < found && i < REGIONS; i++)
+			visit(context, regions[i].start, regions[i].end);
+		if (request.walk_end <= start)
+			break;
+		start = request.walk_end;
+	}
+	return 0;
+}
+
+/* A read of nothing is the end of the address space: the process is gone. */
+static ssize_t read_entries(int pagemap, uint64_t start, uint64_t end, uint64_t page,
+			    uint64_t entries[ENTRIES])
+{
+	uint64_t count = (end - start) / page;
+	ssize_t got;
+
+	if (count > ENTRIES)
+		count = ENTRIES;
+	do
+		got = pread(pagemap, entries, count * sizeof(*entries),
+			    (off_t)(start / page * sizeof(*entries)));
+	while (got < 0 && errno == EINTR);
+	if (got < 0)
+		return -errno;
+	return got < (ssize_t)sizeof(*entries) ? -ESRCH : got / (ssize_t)sizeof(*entries);
+}
+
+static int read_all(int pagemap, uint64_t start, uint64_t end, flmem_pages_visit *visit,
+		    void *context)
+{
+	const uint64_t page = flmem_page_bytes();
+	uint64_t entries[ENTRIES], run = 0;
+	bool in_run = false;
+
+	while (start < end) {
+		ssize_t count = read_entries(pagemap, start, end, page, entries);
+
+		if (count < 0)
+			return (int)count;
+		for (ssize_t i = 0; i < count; i++, start += page) {
+			bool present = entries[i] & ENTRY_PRESENT;
+
+			if (present && !in_run)
+				run = start;
+			else if (!present && in_run)
+				visit(context, run, start);
+			in_run = present;
+		}
+	}
+	if (in_run)
+		visit(context, run, start);
+	return 0;
+}
+
+int flmem_pages_each(struct flmem_pages *pages, uint64_t start, uint64_t end,
+		     flmem_pages_visit *visit, void *context)
+{
+	int rc;
+
+	if (start >= end)
+		return 0;
+	if (!pages->old_kernel) {
+		rc = scan(pages->pagemap, &resident, start, end, visit, context);
+		if (rc != -ENOTTY && rc != -EINVAL)
+			return rc;
+		pages->old_kernel = true;
+	}
+	return read_all(pages->pagemap, start, end, visit, context);
+}
+
+static void add(void *context, uint64_t start, uint64_t end)
+{
+	*(uint64_t *)context += end - start;
+}
+
+int flmem_pages_resident(struct flmem_pages *pages, uint64_t start, uint64_t end,
+			 uint64_t *ret_bytes)
+{
+	uint64_t sum = 0;
+	int rc = flmem_pages_each(pages, start, end, add, &sum);
+
+	if (!rc)
+		*ret_bytes = sum;
+	return rc;
+}
+
+int flmem_pages_huge(struct flmem_pages *pages, uint64_t start, uint64_t end, uint64_t *ret_bytes)
+{
+	uint64_t sum = 0;
+	int rc = scan(pages->pagemap, &huge, start, end, add, &sum);
+
+	if (!rc)
+		*ret_bytes = sum;
+	return rc;
+}

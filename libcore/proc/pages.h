@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_PROC_PAGES_H
+#define FLMEM_PROC_PAGES_H
+
+/*
+ * Which pages of a process are in RAM, without touching them. Asks PAGEMAP_SCAN (Linux 6.7), else
+ * reads /proc/PID/pagemap. A page counts as resident when it is present and not the kernel's zero
+ * page, as in RssAnon; swapped-out pages are not resident. On older kernels the zero page cannot
+ * be told from others without CAP_SYS_ADMIN and counts as resident.
+ *
+ * Needs the right to trace the process (PTRACE_MODE_READ). One thread at a time per handle.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <flmem/error.h>
+
+#include "base/cleanup.h"
+
+struct flmem_process;
+
+struct flmem_pages {
+	int pagemap;
+	bool old_kernel; /* no PAGEMAP_SCAN */
+};
+
+#define FLMEM_PAGES_INIT       \
+	{                      \
+		.pagemap = -1, \
+	}
+
+int flmem_pages_open(const struct flmem_process *process, struct flmem_pages *ret_pages,
+		     struct flmem_error *err);
+void flmem_pages_close(struct flmem_pages *pages);
+
+#define FLMEM_AUTO_PAGES FLMEM_AUTO(flmem_pages_close)
+
+/* Size of a page on this host. */
+uint64_t flmem_page_bytes(void);
+
+/*
+ * Calls `visit` with the ranges of resident pages between two page boundaries, ascending and not
+ * overlapping. Negative errno on failure: -ESRCH when the process is gone.
+ */
+typedef void flmem_pages_visit(void *context, uint64_t start, uint64_t end);
+int flmem_pages_each(struct flmem_pages *pages, uint64_t start, uint64_t end,
+		     flmem_pages_visit *visit, void *context);
+
+/* Sum of those ranges. */
+int flmem_pages_resident(struct flmem_pages *pages, uint64_t start, uint64_t end,
+			 uint64_t *ret_bytes);
+
+/* Sum of what lies in huge pages; -ENOTTY on kernels without PAGEMAP_SCAN. */
+int flmem_pages_huge(struct flmem_pages *pages, uint64_t start, uint64_t end, uint64_t *ret_bytes);
+
+#endif

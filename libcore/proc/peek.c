@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proc/peek.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "proc/process.h"
+
+#define CACHE_BYTES ((size_t)1 << 20)
+#define WINDOW_BITS 16384U /* pages: 64 MiB of 4 KiB, an arena's heap */
+#define WORD_BITS   64U
+#define NOWHERE	    UINT64_MAX
+
+struct flmem_peek {
+	struct flmem_peek_source source;
+	struct flmem_process const *process;
+	struct flmem_pages pages;
+	uint64_t bytes_read;
+	uint64_t window; /* address of its first page, or NOWHERE */
+	uint64_t resident[WINDOW_BITS / WORD_BITS];
+	size_t slots;
+	uint64_t *slot_page; /* address of the page in each slot, or NOWHERE */
+	unsigned char *cache;
+};
+
+struct flmem_peek *flmem_peek_new(const struct flmem_peek_source *source)
+{
+	struct flmem_peek *peek = calloc(1, sizeof(*peek));
+
+	if (!peek)
+		return NULL;
+	peek->source = *source;
+	peek->pages = (struct flmem_pages)FLMEM_PAGES_INIT;
+	peek->slots = CACHE_BYTES / source->page_bytes;
+	peek->slot_page = calloc(peek->slots, sizeof(*peek->slot_page));
+	peek->cache = malloc(CACHE_BYTES);
+	if (!peek->slot_page || !peek->cache) {
+		flmem_peek_free(peek);
+		return NULL;
+	}
+	flmem_peek_forget(peek);
+	return peek;
+}
+
+void flmem_peek_free(struct flmem_peek *peek)
+{
+	if (!peek)
+		return;
+	flmem_pages_close(&peek->pages);
+	free(peek->slot_page);
+	free(peek->cache);
+	free(peek);
+}
+
+static int each_live(void *context, uint64_t start, uint64_t end, flmem_pages_visit *visit,
+		     void *visit_context)
+{
+	struct flmem_peek *peek = context;
+
+	return flmem_pages_each(&peek->pages, start, end, visit, visit_context);
+}
+
+static int read_live(void *context, const struct iovec *local, const struct iovec *remote,
+		     size_t count)
+{
+	const struct flmem_peek *peek = context;
+	size_t wanted = 0;
+	ssize_t got;
+
+	for (size_t i = 0; i < count; i++)
+		wanted += remote[i].iov_len;
+	if (peek->process->pidfd < 0)
+		return -ENOSYS;
+	got = process_vm_readv(peek->process->pid, local, count, remote, count, 0);
+	if (got < 0)
+		return -errno;
+	return (size_t)got == wanted ? 0 : -EFAULT;
+}
+
+int flmem_peek_open(const struct flmem_process *process, struct flmem_peek **ret_peek,
+		    struct flmem_error *err)
+{
+	const struct flmem_peek_source source = {
+		.page_bytes = flmem_page_bytes(),
+		.each = each_live,
+		.read = read_live,
+	};
+	FLMEM_AUTO_PEEK struct flmem_peek *peek = flmem_peek_new(&source);
+	int rc;
+
+	if (!peek)
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot read memory");
+	peek->source.context = peek;
+	peek->process = process;
+	rc = flmem_pages_open(process, &peek->pages, err);
+	if (rc)
+		return rc;
+	*ret_peek = FLMEM_TAKE(peek);
+	return 0;
+}
+
+uint64_t flmem_peek_page_bytes(const struct flmem_peek *peek)
+{
+	return peek->source.page_bytes;
+}
+
+uint64_t flmem_peek_bytes_read(const struct flmem_peek *peek)
+{
+	return peek->bytes_read;
+}
+
+void flmem_peek_forget(struct flmem_peek *peek)
+{
+	peek->window = NOWHERE;
+	memset(peek->slot_page, 0xff, peek->slots * sizeof(*peek->slot_page));
+}
+
+static void mark(void *context, uint64_t start, uint64_t end)
+{
+	struct flmem_peek *peek = context;
+	uint64_t first = (start - peek->window) / peek->source.page_bytes;
+	uint64_t last = (end - peek->window) / peek->source.page_bytes;
+
+	for (uint64_t i = first; i < last && i < WINDOW_BITS; i++)
+		peek->resident[i / WORD_BITS] |= UINT64_C(1) << i % WORD_BITS;
+}
+
+/* Makes the window cover the address; without an answer nothing in it is resident. */
+static void look_at(struct flmem_peek *peek, uint64_t address)
+{
+	const uint64_t length = WINDOW_BITS * peek->source.page_bytes;
+	uint64_t window = address & ~(length - 1);
+
+	if (peek->window == window)
+		return;
+	memset(peek->resident, 0, sizeof(peek->resident));
+	peek->window = window;
+	/* The last window of the address space has no end that could be asked for. */
+	if (window + length < window)
+		return;
+	if (peek->source.each(peek->source.context, window, window + length, mark, peek))
+		memset(peek->resident, 0, sizeof(peek->resident));
+}
+
+bool flmem_peek_is_resident(struct flmem_peek *peek, uint64_t address)
+{
+	uint64_t index;
+
+	look_at(peek, address);
+	index = (address - peek->window) / peek->source.page_bytes;
+	return peek->resident[index / WORD_BITS] >> index % WORD_BITS & 1;
+}
+
+/* Resident pages among those from `first` up to `last` of the window. */
+static uint64_t count_pages(const struct flmem_peek *peek, uint64_t first, uint64_t last)
+{
+	uint64_t count = 0;
+
+	while (first < last) {
+		uint64_t word = peek->resident[first / WORD_BITS] >> first % WORD_BITS;
+		uint64_t here = WORD_BITS - first % WORD_BITS;
+
+		if (here > last - first) {
+			here = last - first;
+			word &= (UINT64_C(1) << here) - 1;
+		}
+		count += (uint64_t)__builtin_popcountll(word);
+		first += here;
+	}
+	return count;
+}
+
+/* The part of the range that lies in the window. */
+static uint64_t resident_here(struct flmem_peek *peek, uint64_t start, uint64_t end)
+{
+	const uint64_t page = peek->source.page_bytes;
+	uint64_t first = (start - peek->window) / page;
+	uint64_t last = (end - peek->window + page - 1) / page;
+	uint64_t sum = count_pages(peek, first, last) * page;
+
+	if (start % page && flmem_peek_is_resident(peek, start))
+		sum -= start % page;
+	if (end % page && flmem_peek_is_resident(peek, end - 1))
+		sum -= page - end % page;
+	return sum;
+}
+
+uint64_t flmem_peek_resident(struct flmem_peek *peek, uint64_t start, uint64_t end)
+{
+	const uint64_t length = WINDOW_BITS * peek->source.page_bytes;
+	uint64_t sum = 0;
+
+	while (start < end) {
+		uint64_t stop;
+
+		look_at(peek, start);
+		stop = end - peek->window > length ? peek->window + length : end;
+		sum += resident_here(peek, start, stop);
+		start = stop;
+	}
+	return sum;
+}
+
+/* Where the page is kept, read when it was not; NULL with *ret_code set when it cannot be had. */
+static const unsigned char *cached(struct flmem_peek *peek, uint64_t page, int *ret_code)
+{
+	size_t slot = (size_t)(page / peek->source.page_bytes % peek->slots);
+	unsigned char *kept = peek->cache + slot * peek->source.page_bytes;
+	struct iovec local = {.iov_base = kept, .iov_len = (size_t)peek->source.page_bytes};
+	struct iovec remote = {.iov_base = (void *)(uintptr_t)page, .iov_len = local.iov_len};
+
+	if (peek->slot_page[slot] == page)
+		return kept;
+	*ret_code = -ENODATA;
+	if (!flmem_peek_is_resident(peek, page))
+		return NULL;
+	peek->slot_page[slot] = NOWHERE;
+	*ret_code = peek->source.read(peek->source.context, &local, &remote, 1);
+	if (*ret_code)
+		return NULL;
+	peek->bytes_read += peek->source.page_bytes;
+	peek->slot_page[slot] = page;
+	return kept;
+}
+
+int flmem_peek_read(struct flmem_peek *peek, uint64_t address, void *out, size_t length)
+{
+	const uint64_t page_bytes = peek->source.page_bytes;
+	unsigned char *to = out;
+	int rc = 0;
+
+	if (length && address + (length - 1) < address)
+		return -EFAULT;
+	while (length) {
+		size_t offset = (size_t)(address % page_bytes);
+		size_t step = (size_t)page_bytes - offset;
+		const unsigned char *kept = cached(peek, address - offset, &rc);
+
+		if (!kept)
+			return rc;
+		if (step > length)
+			step = length;
+		memcpy(to, kept + offset, step);
+		to += step;
+		address += step;
+		length -= step;
+	}
+	return 0;
+}
+
+int flmem_peek_read_pages(struct flmem_peek *peek, uint64_t start, size_t count, void *out,
+			  uint64_t *ret_resident)
+{
+	const size_t page = (size_t)peek->source.page_bytes;
+	struct iovec local[FLMEM_PEEK_PAGES_MAX], remote[FLMEM_PEEK_PAGES_MAX];
+	uint64_t resident = 0;
+	size_t parts = 0, bytes = 0;
+	int rc;
+
+	if (count > FLMEM_PEEK_PAGES_MAX || start % page || start > UINT64_MAX - count * page)
+		return -EINVAL;
+	for (size_t i = 0; i < count; i++) {
+		unsigned char *to = (unsigned char *)out + i * page;
+
+		if (!flmem_peek_is_resident(peek, start + i * page)) {
+			memset(to, 0, page);
+			continue;
+		}
+		if (parts && i && resident >> (i - 1) & 1) {
+			local[parts - 1].iov_len += page;
+			remote[parts - 1].iov_len += page;
+		} else {
+			local[parts] = (struct iovec){to, page};
+			remote[parts++] =
+				(struct iovec){(void *)(uintptr_t)(start + i * page), page};
+		}
+		resident |= UINT64_C(1) << i;
+		bytes += page;
+	}
+	rc = parts ? peek->source.read(peek->source.context, local, remote, parts) : 0;
+	if (rc)
+		return rc;
+	peek->bytes_read += bytes;
+	if (ret_resident)
+		*ret_resident = resident;
+	return 0;
+}

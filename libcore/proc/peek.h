@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_PROC_PEEK_H
+#define FLMEM_PROC_PEEK_H
+
+/*
+ * Reads the memory of a process without changing it: only pages that are resident are read, since
+ * reading others maps the zero page or brings swapped pages in. Small reads go through a cache of
+ * pages, large ones do not. What was read and which pages are resident is remembered until
+ * flmem_peek_forget(), so a walk sees one state of each page.
+ *
+ * The source may be anything that answers the two questions, such as a memory image. One thread at
+ * a time; about 1 MiB of memory, whatever the target holds.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include <flmem/error.h>
+
+#include "base/cleanup.h"
+#include "proc/pages.h"
+
+struct flmem_process;
+struct flmem_peek;
+
+struct flmem_peek_source {
+	uint64_t page_bytes; /* a power of two from 4096 to 65536 */
+	/* As flmem_pages_each(). */
+	int (*each)(void *context, uint64_t start, uint64_t end, flmem_pages_visit *visit,
+		    void *visit_context);
+	/* All parts, or a negative errno; each part lies within resident pages. */
+	int (*read)(void *context, const struct iovec *local, const struct iovec *remote,
+		    size_t count);
+	void *context; /* must outlive the peek */
+};
+
+/* NULL: out of memory. */
+struct flmem_peek *flmem_peek_new(const struct flmem_peek_source *source);
+
+/* On a live process, which must outlive it. FLMEM_EPERM: no right to trace it. */
+int flmem_peek_open(const struct flmem_process *process, struct flmem_peek **ret_peek,
+		    struct flmem_error *err);
+
+void flmem_peek_free(struct flmem_peek *peek);
+
+static inline void flmem_cleanup_peek(struct flmem_peek **peek)
+{
+	flmem_peek_free(*peek);
+}
+
+#define FLMEM_AUTO_PEEK FLMEM_AUTO(flmem_cleanup_peek)
+
+uint64_t flmem_peek_page_bytes(const struct flmem_peek *peek);
+
+/* Bytes read from the target so far. */
+uint64_t flmem_peek_bytes_read(const struct flmem_peek *peek);
+
+/* Makes the next questions look at the target anew. */
+void flmem_peek_forget(struct flmem_peek *peek);
+
+/*
+ * A few bytes; all or nothing. -ENODATA: a page of them is not resident. Other negative errnos: the
+ * page went away meanwhile (-EFAULT), the process is gone (-ESRCH).
+ */
+int flmem_peek_read(struct flmem_peek *peek, uint64_t address, void *out, size_t length);
+
+/*
+ * Reads `count` whole pages from a page boundary, at most 64. Pages that are not resident come out
+ * as zeroes and have their bit in `ret_resident` (may be NULL) clear.
+ */
+#define FLMEM_PEEK_PAGES_MAX 64U
+int flmem_peek_read_pages(struct flmem_peek *peek, uint64_t start, size_t count, void *out,
+			  uint64_t *ret_resident);
+
+bool flmem_peek_is_resident(struct flmem_peek *peek, uint64_t address);
+
+/* How many of the bytes of a range, not rounded to pages, are resident. */
+uint64_t flmem_peek_resident(struct flmem_peek *peek, uint64_t start, uint64_t end);
+
+#endif

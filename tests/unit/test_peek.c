@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pages and memory of this very process, in known states. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "proc/pages.h"
+#include "proc/peek.h"
+#include "proc/process.h"
+#include "proc/status.h"
+
+#define PAGES 256U
+
+struct fixture {
+	struct flmem_process process;
+	struct flmem_pages pages;
+	struct flmem_peek *peek;
+	size_t page;
+	uint64_t area;
+	char *bytes;
+};
+
+/* Page i of the area: written when i % 4 == 0, only read (the zero page) when i % 4 == 1. */
+static int set_up(void **state)
+{
+	static struct fixture f;
+
+	f = (struct fixture){.process = FLMEM_PROCESS_INIT, .pages = FLMEM_PAGES_INIT};
+	f.page = (size_t)flmem_page_bytes();
+	f.bytes = mmap(NULL, PAGES * f.page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		       -1, 0);
+	if (f.bytes == MAP_FAILED || flmem_process_open(getpid(), &f.process, NULL) ||
+	    flmem_pages_open(&f.process, &f.pages, NULL) ||
+	    flmem_peek_open(&f.process, &f.peek, NULL))
+		return -1;
+	f.area = (uint64_t)(uintptr_t)f.bytes;
+	madvise(f.bytes, PAGES * f.page, MADV_NOHUGEPAGE);
+	for (size_t i = 0; i < PAGES; i++) {
+		if (i % 4 == 0)
+			memset(f.bytes + i * f.page, (int)(i / 4 + 1), f.page);
+		else if (i % 4 == 1)
+			(void)*(volatile char *)(f.bytes + i * f.page);
+	}
+	*state = &f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+
+	flmem_peek_free(f->peek);
+	flmem_pages_close(&f->pages);
+	flmem_process_close(&f->process);
+	munmap(f->bytes, PAGES * f->page);
+	return 0;
+}
+
+static void counts_what_was_written(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t bytes = 1;
+
+	assert_int_equal(
+		flmem_pages_resident(&f->pages, f->area, f->area + PAGES * f->page, &bytes), 0);
+	if (f->pages.old_kernel) {
+		fputs("skipped: this kernel has no PAGEMAP_SCAN\n", stderr);
+		skip();
+	}
+	assert_int_equal(bytes, PAGES / 4 * f->page);
+}
+
+/* Without PAGEMAP_SCAN zero pages look like any other. */
+static void older_way_counts_zero_pages_too(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t bytes = 1;
+
+	f->pages.old_kernel = true;
+	assert_int_equal(
+		flmem_pages_resident(&f->pages, f->area, f->area + PAGES * f->page, &bytes), 0);
+	assert_int_equal(bytes, PAGES / 2 * f->page);
+}
+
+static void collect(void *context, uint64_t start, uint64_t end)
+{
+	uint64_t *last = context;
+
+	assert_true(start < end);
+	assert_true(start >= *last);
+	*last = end;
+}
+
+static void ranges_ascend(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t last = f->area;
+
+	assert_int_equal(
+		flmem_pages_each(&f->pages, f->area, f->area + PAGES * f->page, collect, &last), 0);
+	assert_true(last <= f->area + PAGES * f->page);
+}
+
+static void range_is_counted_to_the_byte(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t whole = f->area + PAGES * f->page;
+
+	if (f->pages.old_kernel)
+		skip();
+	assert_int_equal(flmem_peek_resident(f->peek, f->area, whole), PAGES / 4 * f->page);
+	assert_int_equal(flmem_peek_resident(f->peek, f->area + 100, f->area + 300), 200);
+	assert_int_equal(flmem_peek_resident(f->peek, f->area + 100, f->area + f->page + 9),
+			 f->page - 100);
+	assert_int_equal(
+		flmem_peek_resident(f->peek, f->area + 2 * f->page + 5, f->area + 4 * f->page + 7),
+		7);
+	assert_int_equal(flmem_peek_resident(f->peek, whole, f->area), 0);
+}
+
+static void reads_and_leaves_the_rest_alone(void **state)
+{
+	struct fixture *f = *state;
+	unsigned char byte = 0;
+	FLMEM_AUTO_FREE unsigned char *out = malloc(PAGES * f->page);
+	uint64_t resident = 0;
+
+	assert_non_null(out);
+	assert_int_equal(flmem_peek_read(f->peek, f->area + 8 * f->page + 17, &byte, 1), 0);
+	assert_int_equal(byte, 3);
+	assert_int_equal(flmem_peek_read(f->peek, f->area + 2 * f->page, &byte, 1), -ENODATA);
+	assert_int_equal(flmem_peek_read(f->peek, f->area + f->page - 4, out, 8), -ENODATA);
+	assert_int_equal(
+		flmem_peek_read_pages(f->peek, f->area, FLMEM_PEEK_PAGES_MAX, out, &resident), 0);
+	assert_int_equal(resident, UINT64_C(0x1111111111111111));
+	assert_memory_equal(out + 8 * f->page, f->bytes + 8 * f->page, f->page);
+	/* Two through the cache, one of them in vain. */
+	assert_int_equal(flmem_peek_bytes_read(f->peek), (16 + 2) * f->page);
+	/* Nothing was mapped by it: the third page of four is still not there. */
+	flmem_peek_forget(f->peek);
+	for (size_t i = 2; i < PAGES; i += 4)
+		assert_false(flmem_peek_is_resident(f->peek, f->area + i * f->page));
+}
+
+static void sees_changes_when_told_to(void **state)
+{
+	struct fixture *f = *state;
+	unsigned char byte = 0;
+
+	assert_int_equal(flmem_peek_read(f->peek, f->area, &byte, 1), 0);
+	f->bytes[0] = 77;
+	assert_int_equal(flmem_peek_read(f->peek, f->area, &byte, 1), 0);
+	assert_int_equal(byte, 1);
+	flmem_peek_forget(f->peek);
+	assert_int_equal(flmem_peek_read(f->peek, f->area, &byte, 1), 0);
+	assert_int_equal(byte, 77);
+	madvise(f->bytes, f->page, MADV_DONTNEED);
+	flmem_peek_forget(f->peek);
+	assert_int_equal(flmem_peek_read(f->peek, f->area, &byte, 1), -ENODATA);
+}
+
+static void survives_absurd_addresses(void **state)
+{
+	struct fixture *f = *state;
+	char byte;
+	const uint64_t ends[] = {0, UINT64_MAX, UINT64_MAX - 4095, UINT64_C(1) << 63, 4096};
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		assert_true(flmem_peek_read(f->peek, ends[i], &byte, 1) < 0);
+		assert_int_equal(flmem_peek_resident(f->peek, ends[i], ends[i] + 1), 0);
+	}
+	assert_int_equal(flmem_peek_read(f->peek, UINT64_MAX - 3, &byte, 8), -EFAULT);
+	assert_int_equal(flmem_peek_read_pages(f->peek, f->area + 1, 1, &byte, NULL), -EINVAL);
+	assert_int_equal(
+		flmem_peek_read_pages(f->peek, f->area, FLMEM_PEEK_PAGES_MAX + 1, &byte, NULL),
+		-EINVAL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(counts_what_was_written, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(older_way_counts_zero_pages_too, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(ranges_ascend, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(range_is_counted_to_the_byte, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(reads_and_leaves_the_rest_alone, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(sees_changes_when_told_to, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(survives_absurd_addresses, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests_name("peek", tests, NULL, NULL);
+}
