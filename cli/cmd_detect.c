@@ -11,8 +11,13 @@
 #include "print_host.h"
 #include "targets.h"
 
+/* Where processes are looked for there may be hundreds of them. */
+#define BUDGET_US_OF_MANY 20000U
+
 struct detect_options {
 	struct target_options targets;
+	bool no_heap;
+	uint64_t budget_us;
 	bool json;
 };
 
@@ -114,12 +119,18 @@ static int run_targets(const struct cmd *cmd, const struct detect_options *optio
 {
 	struct flmem_targets targets = {0};
 	struct flmem_detect_report report = {0};
+	struct flmem_detect_options how = {
+		.skip_heap = options->no_heap,
+		.budget_us = options->budget_us,
+	};
 	struct flmem_error err = {0};
 	bool printed = true;
 	int rc = targets_select(&options->targets, &targets, &err);
 
+	if (!how.budget_us && !targets_are_explicit(&options->targets))
+		how.budget_us = BUDGET_US_OF_MANY;
 	if (!rc)
-		rc = flmem_detect(targets.pids, targets.count, NULL, &report, &err);
+		rc = flmem_detect(targets.pids, targets.count, &how, &report, &err);
 	flmem_targets_clear(&targets);
 	if (rc)
 		return cmd_fail(cmd, options->json, &err);
@@ -148,6 +159,20 @@ static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest
 static const struct opt options_table[] = {
 	TARGET_OPTIONS(struct detect_options, targets),
 	{
+		.name = "no-heap",
+		.kind = OPT_FLAG,
+		.offset = offsetof(struct detect_options, no_heap),
+		.help = "do not read the state of the heap, and give no verdict",
+	},
+	{
+		.name = "budget",
+		.kind = OPT_DURATION,
+		.offset = offsetof(struct detect_options, budget_us),
+		.metavar = "TIME",
+		.help = "read the heap of a process for this long, then estimate the rest "
+			"(default 1s; 20ms when processes are looked for)",
+	},
+	{
 		.name = "json",
 		.kind = OPT_FLAG,
 		.offset = offsetof(struct detect_options, json),
@@ -170,12 +195,16 @@ static const char *const examples[] = {
 
 const struct cmd cmd_detect = {
 	.name = "detect",
-	.summary = "names the allocators, memory, settings and roles of live processes",
+	.summary =
+		"tells the allocators, memory, settings and roles of live processes, and a verdict",
 	.description =
 		"With targets: which allocators each process has and which one serves malloc, its "
 		"memory, the settings it was started with, its federated-learning framework and "
-		"role, and the memory limit over it. Nothing is stopped, and secrets on command "
-		"lines and in settings are hidden. Without a target: what this host offers.",
+		"role, the memory limit over it, and a verdict: what of its resident memory the "
+		"program holds, and what is only retained, fragmented, cached, or no allocator's "
+		"at "
+		"all. Nothing is stopped, and secrets on command lines and in settings are hidden. "
+		"Without a target: what this host offers.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct detect_options),

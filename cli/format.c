@@ -3,19 +3,11 @@
 
 #include <stdio.h>
 
+#include <flmem/text.h>
+
 const char *format_bytes(uint64_t bytes, char out[FORMAT_MAX])
 {
-	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-	double number = (double)bytes;
-	size_t unit = 0;
-
-	/* 1023.5 would be printed as 1024. */
-	while (number >= 1023.5) {
-		number /= 1024;
-		unit++;
-	}
-	snprintf(out, FORMAT_MAX, number < 999.5 ? "%.3g %s" : "%.4g %s", number, units[unit]);
-	return out;
+	return flmem_text_bytes(bytes, out, FORMAT_MAX);
 }
 
 const char *format_bytes_or(struct flmem_u64 bytes, const char *otherwise, char out[FORMAT_MAX])

@@ -7,10 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <flmem/text.h>
 #include <flmem/value.h>
 
 /* Room that every text of this header fits in. */
-#define FORMAT_MAX 32
+#define FORMAT_MAX FLMEM_TEXT_BYTES_MAX
 
 /* "512 B", "64 KiB", "1.5 GiB": three significant digits, binary units. */
 const char *format_bytes(uint64_t bytes, char out[FORMAT_MAX]);

@@ -67,13 +67,14 @@ _flmem()
 	fi
 	case ${COMP_WORDS[1]} in
 	detect)
-		options=" --pid --name --all --tree --role --min-rss --json --help"
+		options=" --pid --name --all --tree --role --min-rss --no-heap --budget --json --help"
 		case $option in
 		--pid | -p) _flmem_pids "$word" && return ;;
 		--name) return ;;
 		--tree) _flmem_pids "$word" && return ;;
 		--role) _flmem_offer "$word" -W "server server-job client client-job trainer simulator-server simulator-client" && return ;;
 		--min-rss | -m) return ;;
+		--budget) return ;;
 		esac
 		;;
 	trim)

@@ -54,7 +54,7 @@ function __flmem_line
 end
 
 complete -c flmem -f
-complete -c flmem -n '__flmem_is' -a detect -d 'names the allocators, memory, settings and roles of live processes'
+complete -c flmem -n '__flmem_is' -a detect -d 'tells the allocators, memory, settings and roles of live processes, and a verdict'
 complete -c flmem -n '__flmem_is' -a trim -d 'gives retained memory of live processes back'
 complete -c flmem -n '__flmem_is' -a env -d 'memory settings for a role, printed for a shell or another launcher'
 complete -c flmem -n '__flmem_is' -a start -d 'runs a command with the settings of its role, and proves them'
@@ -68,6 +68,8 @@ complete -c flmem -n '__flmem_is detect' -l all -s a -d 'every process that you 
 complete -c flmem -n '__flmem_is detect' -l tree -x -a '(__fish_complete_pids)' -d 'this process and all its descendants'
 complete -c flmem -n '__flmem_is detect' -l role -x -a 'server server-job client client-job trainer simulator-server simulator-client' -d 'of these, only those with this role; server and client stand for all their kinds'
 complete -c flmem -n '__flmem_is detect' -l min-rss -s m -x -d 'of these, only those with at least this much resident memory'
+complete -c flmem -n '__flmem_is detect' -l no-heap -d 'do not read the state of the heap, and give no verdict'
+complete -c flmem -n '__flmem_is detect' -l budget -x -d 'read the heap of a process for this long, then estimate the rest (default 1s; 20ms when processes are looked for)'
 complete -c flmem -n '__flmem_is detect' -l json -d 'print one JSON object'
 complete -c flmem -n '__flmem_is detect' -l help -s h -d 'show this text'
 
@@ -124,7 +126,7 @@ complete -c flmem -n '__flmem_before_line start' -l help -s h -d 'show this text
 complete -c flmem -n '__flmem_is start' -x -a '(__flmem_line start)'
 
 complete -c flmem -n '__flmem_is help' -l help -s h -d 'show this text'
-complete -c flmem -n '__flmem_is help' -a detect -d 'names the allocators, memory, settings and roles of live processes'
+complete -c flmem -n '__flmem_is help' -a detect -d 'tells the allocators, memory, settings and roles of live processes, and a verdict'
 complete -c flmem -n '__flmem_is help' -a trim -d 'gives retained memory of live processes back'
 complete -c flmem -n '__flmem_is help' -a env -d 'memory settings for a role, printed for a shell or another launcher'
 complete -c flmem -n '__flmem_is help' -a start -d 'runs a command with the settings of its role, and proves them'

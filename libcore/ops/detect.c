@@ -10,6 +10,8 @@
 #include "base/text.h"
 #include "elf/modules.h"
 #include "frameworks/framework.h"
+#include "ops/classes.h"
+#include "ops/verdict.h"
 #include "proc/cgroup.h"
 #include "proc/host.h"
 #include "proc/huge.h"
@@ -24,9 +26,9 @@
 
 #define COMMAND_MAX ((size_t)16 << 10) /* bytes in front of a word that is still reported */
 
-static const char not_read_yet[] = "the state of the heap is not read yet by this version";
-static const char no_verdict_yet[] = "a verdict needs the state of the heap, which is not read "
-				     "yet by this version";
+static const char heap_skipped[] = "the heap was not to be read";
+static const char heap_closed[] = "flmem cannot read the heap of this allocator from outside";
+static const char arenas_closed[] = "flmem cannot read the arenas of this CPython from outside";
 static const char no_python[] = "the process has no CPython";
 static const char unreadable[] = "its mappings could not be read";
 static const char no_files[] = "its program files could not be read";
@@ -101,22 +103,28 @@ static const char *deny(struct session *session, struct flmem_process_report *re
 	return report->denied_why;
 }
 
+static void no_arenas(const char *why, struct flmem_process_report *report)
+{
+	report->python_arenas = FLMEM_UNKNOWN(why);
+	report->python_arenas_bytes = FLMEM_UNKNOWN(why);
+	report->python_used_bytes = FLMEM_UNKNOWN(why);
+	report->python_free_bytes = FLMEM_UNKNOWN(why);
+}
+
 static void start_report(const struct flmem_process *process, struct flmem_process_report *report)
 {
 	*report = (struct flmem_process_report){
 		.pid = process->pid,
 		.start_time = process->start_time,
-		.heap = FLMEM_HEAP_UNKNOWN(not_read_yet),
 		.memory.thp_bytes = FLMEM_UNKNOWN(unreadable),
-		.python_arenas_bytes = FLMEM_UNKNOWN(no_python),
 		.cuda_used_bytes = FLMEM_UNKNOWN(unreadable),
 		.limit =
 			{
 				.cgroup_max_bytes = FLMEM_UNKNOWN(no_mounts),
 				.headroom_bytes = FLMEM_UNKNOWN(no_mounts),
 			},
-		.verdict_unknown = no_verdict_yet,
 	};
+	no_arenas(no_python, report);
 }
 
 static int read_memory(const struct flmem_process *process, struct flmem_memory_report *memory,
@@ -205,7 +213,8 @@ static int copy_allocator(const struct flmem_allocator *found,
 		.linkage = found->linkage,
 		.serves_malloc = found->serves_malloc,
 		.evidence = found->evidence,
-		.heap = FLMEM_HEAP_UNKNOWN(not_read_yet),
+		.answers = found->ops->plan_state != NULL,
+		.heap = FLMEM_HEAP_UNKNOWN(heap_closed),
 		.path = strdup(found->module->path),
 		.version = found->version[0] ? strdup(found->version) : NULL,
 		.prefix = found->prefix ? strdup(found->prefix) : NULL,
@@ -221,7 +230,9 @@ static void read_heap(const struct session *session, const struct flmem_view *vi
 {
 	const struct flmem_heap_limits limits = {.budget_us = session->options.budget_us};
 
-	if (found->ops->read_heap && !session->options.skip_heap)
+	if (session->options.skip_heap)
+		report->heap = FLMEM_HEAP_UNKNOWN(heap_skipped);
+	else if (found->ops->read_heap)
 		found->ops->read_heap(view, found, &limits, &report->heap);
 }
 
@@ -257,7 +268,7 @@ static int read_python(const struct flmem_view *view, struct flmem_process_repor
 
 	if (!flmem_cpython_find(view, &python))
 		return 0;
-	report->python_arenas_bytes = FLMEM_UNKNOWN(not_read_yet);
+	no_arenas(arenas_closed, report);
 	report->python_version = strdup(python.version);
 	return report->python_version ? 0 : -ENOMEM;
 }
@@ -315,7 +326,7 @@ static int read_inside(struct session *session, const struct flmem_process *proc
 
 		report->allocators_unknown = why;
 		report->python_unknown = why;
-		report->python_arenas_bytes = FLMEM_UNKNOWN(why);
+		no_arenas(why, report);
 		report->memory.thp_bytes = FLMEM_UNKNOWN(why);
 		report->cuda_used_bytes = FLMEM_UNKNOWN(why);
 		return 0;
@@ -339,6 +350,14 @@ static void read_limit(struct session *session, const struct flmem_process *proc
 	report->headroom_bytes = limit.headroom_bytes;
 }
 
+static int judge(struct flmem_process_report *report, struct flmem_error *err)
+{
+	report->heap = flmem_heap_sum(report->allocators, report->allocator_count,
+				      report->allocators_unknown);
+	flmem_verdict_judge(report, &report->verdict);
+	return flmem_verdict_explain(report, &report->verdict, err);
+}
+
 static int detect_one(struct session *session, pid_t pid, struct flmem_process_report *ret_report,
 		      struct flmem_error *err)
 {
@@ -356,6 +375,8 @@ static int detect_one(struct session *session, pid_t pid, struct flmem_process_r
 		rc = read_words(session, &process, &report, err);
 	if (!rc)
 		rc = read_inside(session, &process, &report, err);
+	if (!rc)
+		rc = judge(&report, err);
 	if (rc)
 		return rc;
 	read_limit(session, &process, &report.limit);
@@ -389,6 +410,7 @@ void flmem_process_report_clear(struct flmem_process_report *report)
 	free(report->command);
 	free(report->site);
 	free(report->python_version);
+	flmem_verdict_clear(&report->verdict);
 	*report = (struct flmem_process_report){0};
 }
 

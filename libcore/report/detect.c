@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+
 #include <flmem/report.h>
 
 #include "report/json.h"
@@ -28,6 +30,37 @@ static void add_value(const struct section *section, const char *name, struct fl
 	flmem_json_add_value(section->fields, section->unknown, name, value);
 }
 
+static void add_flag(const struct section *section, const char *name, struct flmem_u64 value)
+{
+	if (value.unknown)
+		add_value(section, name, value);
+	else
+		cJSON_AddBoolToObject(section->fields, name, value.value != 0);
+}
+
+static void add_heap(cJSON *object, const struct flmem_heap_report *heap)
+{
+	struct section section = open_section(object, "heap");
+
+	add_value(&section, "resident_bytes", heap->resident_bytes);
+	add_value(&section, "in_use_bytes", heap->in_use_bytes);
+	add_value(&section, "free_resident_bytes", heap->free_resident_bytes);
+	add_value(&section, "trimmable_bytes", heap->trimmable_bytes);
+	add_value(&section, "pinned_bytes", heap->pinned_bytes);
+	add_value(&section, "cached_bytes", heap->cached_bytes);
+	add_value(&section, "metadata_bytes", heap->metadata_bytes);
+	add_value(&section, "mmapped_bytes", heap->mmapped_bytes);
+	add_value(&section, "free_bytes", heap->free_bytes);
+	add_value(&section, "arenas", heap->arenas);
+	add_value(&section, "error_bytes", heap->error_bytes);
+	flmem_json_add_text(section.fields, "how", heap->how);
+	add_value(&section, "trim_threshold_bytes", heap->trim_threshold_bytes);
+	add_value(&section, "mmap_threshold_bytes", heap->mmap_threshold_bytes);
+	add_value(&section, "arena_max", heap->arena_max);
+	add_flag(&section, "threshold_raised", heap->threshold_raised);
+	close_section(&section);
+}
+
 static const char *linkage_name(enum flmem_linkage linkage)
 {
 	switch (linkage) {
@@ -50,6 +83,7 @@ static cJSON *allocator_object(const struct flmem_allocator_report *allocator)
 	flmem_json_add_text(object, "prefix", allocator->prefix);
 	cJSON_AddBoolToObject(object, "serves_malloc", allocator->serves_malloc);
 	flmem_json_add_text(object, "evidence", allocator->evidence);
+	add_heap(object, &allocator->heap);
 	return object;
 }
 
@@ -80,20 +114,6 @@ static void add_memory(cJSON *object, const struct flmem_memory_report *memory)
 	close_section(&section);
 }
 
-static void add_heap(cJSON *object, const struct flmem_heap_report *heap)
-{
-	struct section section = open_section(object, "heap");
-
-	add_value(&section, "in_use_bytes", heap->in_use_bytes);
-	add_value(&section, "free_resident_bytes", heap->free_resident_bytes);
-	add_value(&section, "trimmable_bytes", heap->trimmable_bytes);
-	add_value(&section, "pinned_bytes", heap->pinned_bytes);
-	add_value(&section, "cached_bytes", heap->cached_bytes);
-	add_value(&section, "mmapped_bytes", heap->mmapped_bytes);
-	add_value(&section, "arenas", heap->arenas);
-	close_section(&section);
-}
-
 /* null where there is no CPython; where that could not be found out, with the reason. */
 static void add_python(cJSON *object, cJSON *unknown, const struct flmem_process_report *report)
 {
@@ -113,7 +133,10 @@ static void add_python(cJSON *object, cJSON *unknown, const struct flmem_process
 		cJSON_AddStringToObject(section.unknown, "version",
 					"its program file does not tell");
 	}
+	add_value(&section, "arenas", report->python_arenas);
 	add_value(&section, "arenas_bytes", report->python_arenas_bytes);
+	add_value(&section, "used_bytes", report->python_used_bytes);
+	add_value(&section, "free_bytes", report->python_free_bytes);
 	close_section(&section);
 }
 
@@ -154,6 +177,50 @@ static void add_limit(cJSON *object, const struct flmem_limit_report *limit)
 	close_section(&section);
 }
 
+/* Fields live_bytes, ... that add up to RSS; all null where that is not known. */
+static void add_classes(cJSON *object, const struct flmem_memory_classes *classes)
+{
+	struct section section = open_section(object, "bytes");
+	char name[32];
+
+	for (size_t i = 0; i < FLMEM_MEMORY_CLASS_COUNT; i++) {
+		struct flmem_u64 bytes = {classes->bytes[i], classes->unknown};
+
+		snprintf(name, sizeof(name), "%s_bytes",
+			 flmem_memory_class_name((enum flmem_memory_class)i));
+		add_value(&section, name, bytes);
+	}
+	add_value(&section, "error_bytes",
+		  (struct flmem_u64){classes->error_bytes, classes->unknown});
+	close_section(&section);
+}
+
+static void add_verdict(cJSON *object, const struct flmem_verdict *verdict)
+{
+	struct section section = open_section(object, "verdict");
+	cJSON *list;
+
+	flmem_json_add_text(section.fields, "class", flmem_verdict_name(verdict->kind));
+	if (verdict->kind) {
+		cJSON_AddNumberToObject(section.fields, "confidence",
+					(double)verdict->confidence_percent / 100);
+		flmem_json_add_text(section.fields, "confidence_word",
+				    flmem_confidence_word(verdict->confidence_percent));
+	} else {
+		cJSON_AddNullToObject(section.fields, "confidence");
+		cJSON_AddNullToObject(section.fields, "confidence_word");
+		flmem_json_add_text(section.unknown, "class", verdict->unknown);
+	}
+	add_classes(section.fields, &verdict->classes);
+	list = cJSON_AddArrayToObject(section.fields, "because");
+	for (size_t i = 0; i < verdict->because_count; i++)
+		flmem_json_append_text(list, verdict->because[i]);
+	list = cJSON_AddArrayToObject(section.fields, "next");
+	for (size_t i = 0; i < verdict->next_count; i++)
+		flmem_json_append_text(list, verdict->next[i].command);
+	close_section(&section);
+}
+
 static cJSON *process_object(const struct flmem_process_report *report)
 {
 	cJSON *object = cJSON_CreateObject(), *unknown = cJSON_CreateObject();
@@ -172,8 +239,7 @@ static cJSON *process_object(const struct flmem_process_report *report)
 	add_cuda(object, report->cuda_used_bytes);
 	add_settings(object, unknown, report);
 	add_limit(object, &report->limit);
-	cJSON_AddNullToObject(object, "verdict");
-	flmem_json_add_text(unknown, "verdict", report->verdict_unknown);
+	add_verdict(object, &report->verdict);
 	cJSON_AddItemToObject(object, "unknown", unknown);
 	return object;
 }

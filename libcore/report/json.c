@@ -58,6 +58,14 @@ void flmem_json_add_text(cJSON *object, const char *name, const char *text)
 		cJSON_AddStringToObject(object, name, clean);
 }
 
+void flmem_json_append_text(cJSON *array, const char *text)
+{
+	FLMEM_AUTO_FREE char *clean = clean_text(text);
+
+	if (clean)
+		cJSON_AddItemToArray(array, cJSON_CreateString(clean));
+}
+
 void flmem_json_add_keyed(cJSON *object, const char *name, cJSON *item)
 {
 	FLMEM_AUTO_FREE char *clean = clean_text(name);

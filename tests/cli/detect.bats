@@ -84,6 +84,39 @@ assert_identity() {
 	assert_victim_unharmed
 }
 
+@test "the classes add up to RSS, for every process" {
+	start_python
+	flmem detect --json --all
+	assert_status 0
+	assert_value 'len([q for q in ps if q["verdict"]["bytes"]["live_bytes"] is not None]) > 0' True
+	assert_value '[q["pid"] for q in ps if q["memory"]["rss_bytes"] is not None and
+		sum(v for k, v in q["verdict"]["bytes"].items()
+			if k not in ("unknown", "error_bytes")) != q["memory"]["rss_bytes"]]' '[]'
+	assert_value '[q["pid"] for q in ps if (q["verdict"]["class"] is None) !=
+		("class" in q["verdict"]["unknown"])]' '[]'
+}
+
+@test "without the heap there is no telling what is live" {
+	start_python
+	detect_json --no-heap --pid "$VICTIM"
+	assert_status 0
+	assert_value 'p["verdict"]["bytes"]["live_bytes"]' 0
+	assert_value 'p["verdict"]["bytes"]["unknown_bytes"] == p["memory"]["anon_bytes"]' True
+	assert_value 'p["heap"]["unknown"]["in_use_bytes"]' 'the heap was not to be read'
+}
+
+@test "one process fits on one screen, in plain characters where the locale has no others" {
+	start_python
+	LC_ALL=C flmem detect --pid "$VICTIM"
+	assert_status 0
+	assert_output 'file +#+ +[0-9.]+ MiB +[0-9]+ %'
+	[ "$(printf '%s\n' "$output" | wc -l)" -le 24 ] || fail "more than 24 lines"
+	[ "$(printf '%s\n' "$output" | wc -L)" -le 80 ] || fail "wider than 80 columns"
+	[[ $output != *[^[:print:][:space:]]* ]] || fail "not ASCII"
+	LC_ALL=C.UTF-8 flmem detect --pid "$VICTIM"
+	assert_output 'file +█+'
+}
+
 @test "a preloaded jemalloc serves malloc, beside glibc" {
 	local library
 	library=$(find /usr/lib -name 'libjemalloc.so.2' | head -n 1)
@@ -214,7 +247,7 @@ sys.stdout.write('ready\n'); sys.stdout.flush(); time.sleep(1000)"
 	start_module server.server_train -m /ws
 	flmem detect --pid "$first,$VICTIM" --pid "$first"
 	assert_status 0
-	assert_output 'PID +ROLE +RSS +ALLOCATOR +PYTHON +COMMAND'
+	assert_output 'PID +ROLE +RSS +VERDICT +ALLOCATOR +PYTHON +COMMAND'
 	assert_output "$first +- .*glibc"
 	assert_output "$VICTIM +server .*glibc"
 	[ "$(printf '%s\n' "$output" | wc -l)" -eq 3 ] || fail "not three lines"

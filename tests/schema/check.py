@@ -24,6 +24,7 @@ NAMES = (
     ("detect", "$defs framework enum", "FLMEM_FRAMEWORKS", 1),
     ("detect", "$defs role enum", "FLMEM_ROLES", 1),
     ("detect", "$defs allocator_name enum", "FLMEM_ALLOCATORS", 1),
+    ("detect", "$defs verdict_class enum", "FLMEM_VERDICTS", 1),
     ("env", "$defs origin enum", "FLMEM_SETTING_ORIGINS", 1),
 )
 

@@ -18,6 +18,7 @@
 #include <flmem/error.h>
 #include <flmem/roles.h>
 #include <flmem/value.h>
+#include <flmem/verdict.h>
 
 /* How an allocator came into the process. */
 enum flmem_linkage {
@@ -86,6 +87,7 @@ struct flmem_allocator_report {
 	char *prefix;	      /* of its symbols: "", "je_", "_rjem_"; NULL: could not be told */
 	bool serves_malloc;   /* the one that plain malloc reaches */
 	const char *evidence; /* static text: how it was recognised */
+	bool answers;	      /* flmem_detect_options.ask can make it tell its state */
 	struct flmem_heap_report heap;
 };
 
@@ -113,12 +115,16 @@ struct flmem_process_report {
 	struct flmem_memory_report memory;
 	struct flmem_heap_report heap; /* of all its allocators together */
 	char *python_version;	       /* "3.11", "3.11.2"; NULL: no CPython found */
+	/* Its own arenas (pymalloc), of resident memory. used + free = arenas. */
+	struct flmem_u64 python_arenas; /* count */
 	struct flmem_u64 python_arenas_bytes;
+	struct flmem_u64 python_used_bytes; /* blocks in use, and what rounding and headers take */
+	struct flmem_u64 python_free_bytes; /* for more small objects, of no use to others */
 	struct flmem_u64 cuda_used_bytes;
 	struct flmem_setting_report *settings;
 	size_t setting_count;
 	struct flmem_limit_report limit;
-	const char *verdict_unknown;	/* static: why there is no verdict yet */
+	struct flmem_verdict verdict;
 	const char *allocators_unknown; /* static: why `allocators` is empty, or NULL */
 	const char *settings_unknown;	/* static: why `settings` could not be read, or NULL */
 	const char *python_unknown;	/* static: why CPython could not be looked for, or NULL */

@@ -2,9 +2,10 @@
 #ifndef FLMEM_TEXT_H
 #define FLMEM_TEXT_H
 
-/* Making text that came from a process or a file fit to print. */
+/* Making text that came from a process or a file fit to print, and numbers fit to read. */
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include <flmem/visibility.h>
 
@@ -13,5 +14,11 @@
  * trailing "..." where it does not fit. Always terminates; returns `out`.
  */
 FLMEM_API char *flmem_text_escape(const char *text, char *out, size_t size);
+
+/* Room that flmem_text_bytes() never passes. */
+#define FLMEM_TEXT_BYTES_MAX 32
+
+/* "512 B", "64 KiB", "1.5 GiB": three significant digits, binary units. Returns `out`. */
+FLMEM_API char *flmem_text_bytes(uint64_t bytes, char *out, size_t size);
 
 #endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "layout.h"
+
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <flmem/text.h>
+
+#define WIDTH	  80
+#define WIDTH_MIN 40
+
+int layout_width(FILE *out, int otherwise)
+{
+	struct winsize window = {0};
+
+	if (isatty(fileno(out)) && ioctl(fileno(out), TIOCGWINSZ, &window) == 0 && window.ws_col)
+		return window.ws_col;
+	return otherwise;
+}
+
+void layout_label(const char *text, FILE *out)
+{
+	fprintf(out, "%-*s", LAYOUT_LABEL, text);
+}
+
+void layout_put(const char *text, FILE *out)
+{
+	char shown[LAYOUT_TEXT_MAX];
+
+	fputs(flmem_text_escape(text, shown, sizeof(shown)), out);
+}
+
+/* Bytes of the longest run of whole words that fits; one long word is taken as it is. */
+static size_t line_length(const char *text, size_t room)
+{
+	size_t length = strlen(text), end;
+
+	if (length <= room)
+		return length;
+	for (end = room; end && text[end] != ' ';)
+		end--;
+	return end ? end : strcspn(text, " ");
+}
+
+void layout_wrap(const char *label, const char *text, FILE *out)
+{
+	char shown[LAYOUT_TEXT_MAX];
+	const char *rest = flmem_text_escape(text, shown, sizeof(shown));
+	int width = layout_width(out, WIDTH);
+	size_t room = (size_t)(width > WIDTH_MIN ? width : WIDTH_MIN) - LAYOUT_LABEL;
+
+	do {
+		size_t length = line_length(rest, room);
+
+		layout_label(label, out);
+		fprintf(out, "%.*s\n", (int)length, rest);
+		rest += length;
+		rest += strspn(rest, " ");
+		label = "";
+	} while (*rest);
+}

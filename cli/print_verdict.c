@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "print_verdict.h"
+
+#include <langinfo.h>
+#include <locale.h>
+#include <string.h>
+
+#include "format.h"
+#include "layout.h"
+
+#define BAR_CELLS 24
+
+/* Whether block characters can be shown: the character set of the user's locale. */
+static bool is_utf8(void)
+{
+	return setlocale(LC_CTYPE, "") && strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+}
+
+/* `part` of 1 as a bar that is followed by blanks up to its full width. */
+static void put_bar(double part, FILE *out)
+{
+	static const char *const eighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+	bool utf8 = is_utf8();
+	int steps = utf8 ? 8 : 1;
+	int length = (int)(part * BAR_CELLS * steps + 0.5);
+	int cells = length / steps, rest = length % steps;
+
+	for (int i = 0; i < cells; i++)
+		fputs(utf8 ? "█" : "#", out);
+	if (rest)
+		fputs(eighths[rest], out);
+	fprintf(out, "%*s", BAR_CELLS - cells - (rest > 0), "");
+}
+
+static void print_classes(const struct flmem_memory_classes *classes, uint64_t rss, FILE *out)
+{
+	char number[FORMAT_MAX];
+
+	for (size_t i = 0; i < FLMEM_MEMORY_CLASS_COUNT; i++) {
+		enum flmem_memory_class which = (enum flmem_memory_class)i;
+		double part = rss ? (double)classes->bytes[i] / (double)rss : 0;
+
+		if (!classes->bytes[i])
+			continue;
+		layout_label(flmem_memory_class_name(which), out);
+		put_bar(part < 1 ? part : 1, out);
+		fprintf(out, " %10s %3.0f %%  %s\n", format_bytes(classes->bytes[i], number),
+			part * 100, flmem_memory_class_meaning(which));
+	}
+}
+
+void print_verdict(const struct flmem_process_report *report, FILE *out)
+{
+	const struct flmem_verdict *verdict = &report->verdict;
+	char line[LAYOUT_TEXT_MAX];
+
+	if (!verdict->classes.unknown)
+		print_classes(&verdict->classes, report->memory.rss_bytes.value, out);
+	if (verdict->kind)
+		snprintf(line, sizeof(line), "%s, confidence %s (%u %%)",
+			 flmem_verdict_name(verdict->kind),
+			 flmem_confidence_word(verdict->confidence_percent),
+			 verdict->confidence_percent);
+	else
+		snprintf(line, sizeof(line), "none: %s", verdict->unknown);
+	layout_wrap("verdict", line, out);
+	for (size_t i = 0; i < verdict->because_count; i++) {
+		snprintf(line, sizeof(line), "- %s", verdict->because[i]);
+		layout_wrap(i ? "" : "because", line, out);
+	}
+	for (size_t i = 0; i < verdict->next_count; i++) {
+		snprintf(line, sizeof(line), "%s  # %s", verdict->next[i].command,
+			 verdict->next[i].purpose);
+		layout_wrap(i ? "" : "next", line, out);
+	}
+}

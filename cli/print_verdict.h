@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_CLI_PRINT_VERDICT_H
+#define FLMEM_CLI_PRINT_VERDICT_H
+
+#include <stdio.h>
+
+#include <flmem/detect.h>
+
+/* A bar of RSS by class, then the verdict, why, and what to do. */
+void print_verdict(const struct flmem_process_report *report, FILE *out);
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <flmem/text.h>
+
+#include <stdio.h>
+
+char *flmem_text_bytes(uint64_t bytes, char *out, size_t size)
+{
+	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+	double number = (double)bytes;
+	size_t unit = 0;
+
+	/* 1023.5 would be printed as 1024. */
+	while (number >= 1023.5) {
+		number /= 1024;
+		unit++;
+	}
+	snprintf(out, size, number < 999.5 ? "%.3g %s" : "%.4g %s", number, units[unit]);
+	return out;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_VERDICT_H
+#define FLMEM_VERDICT_H
+
+/*
+ * The answer to "is it a leak, or does the allocator only hold on to it?": the resident memory of a
+ * process by class, and the class that makes most of it. docs/guides/verdict.md explains them.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <flmem/visibility.h>
+
+/* Every resident byte is in one of them. X(NAME, text, what it is) */
+#define FLMEM_MEMORY_CLASSES(X)                             \
+	X(LIVE, "live", "the program holds it")             \
+	X(RETAINED, "retained", "free; trim returns it")    \
+	X(FRAGMENTED, "fragmented", "free, but pinned")     \
+	X(CACHED, "cached", "free, waiting in caches")      \
+	X(RUNTIME, "runtime", "free in Python's own pools") \
+	X(SHARED, "shared", "shared memory, tmpfs")         \
+	X(FILE, "file", "pages of files")                   \
+	X(UNKNOWN, "unknown", "could not be told apart")
+
+enum flmem_memory_class {
+#define FLMEM_MEMORY_CLASS_ENUM(name, text, what) FLMEM_MEMORY_##name,
+	FLMEM_MEMORY_CLASSES(FLMEM_MEMORY_CLASS_ENUM)
+#undef FLMEM_MEMORY_CLASS_ENUM
+	FLMEM_MEMORY_CLASS_COUNT,
+};
+
+/* "live", ... and what it is, in a few words. Never NULL. */
+FLMEM_API const char *flmem_memory_class_name(enum flmem_memory_class which);
+FLMEM_API const char *flmem_memory_class_meaning(enum flmem_memory_class which);
+
+/* The bytes add up to rss_bytes of the same report. */
+struct flmem_memory_classes {
+	const char *unknown; /* static: why there are none, or NULL */
+	uint64_t bytes[FLMEM_MEMORY_CLASS_COUNT];
+	uint64_t error_bytes; /* may lie in another class: samples, and parts that contradict */
+};
+
+/* What a verdict can be. X(NAME, text) */
+#define FLMEM_VERDICTS(X)                   \
+	X(LIVE, "live")                     \
+	X(RETAINED, "retained")             \
+	X(FRAGMENTED, "fragmented")         \
+	X(CACHED, "cached")                 \
+	X(RUNTIME, "runtime")               \
+	X(SHARED_OR_FILE, "shared-or-file") \
+	X(MIXED, "mixed")
+
+enum flmem_verdict_kind {
+	FLMEM_VERDICT_NONE = 0,
+#define FLMEM_VERDICT_ENUM(name, text) FLMEM_VERDICT_##name,
+	FLMEM_VERDICTS(FLMEM_VERDICT_ENUM)
+#undef FLMEM_VERDICT_ENUM
+};
+
+/* NULL for FLMEM_VERDICT_NONE. */
+FLMEM_API const char *flmem_verdict_name(enum flmem_verdict_kind kind);
+
+/* A command to run next, and what for. */
+struct flmem_advice {
+	char *command;
+	char *purpose;
+};
+
+struct flmem_verdict {
+	enum flmem_verdict_kind kind;
+	const char *unknown; /* static: why there is no verdict, or NULL */
+	struct flmem_memory_classes classes;
+	unsigned confidence_percent; /* 0..100 */
+	char **because;		     /* whole sentences, the weightiest first */
+	size_t because_count;
+	struct flmem_advice *next;
+	size_t next_count;
+};
+
+/* "high" from 90 percent on, "medium" from 60 on, "low". */
+FLMEM_API const char *flmem_confidence_word(unsigned percent);
+
+#endif

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "ops/classes.h"
+#include "ops/verdict.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+static const char why[] = "for a reason";
+
+/* A process with one glibc heap; what a test does not set is 0. */
+struct sample {
+	uint64_t file, shared, anon;
+	uint64_t in_use, trimmable, pinned, cached, error;
+	uint64_t python_used, python_free;
+};
+
+static struct flmem_process_report make(const struct sample *s,
+					struct flmem_allocator_report *allocator)
+{
+	uint64_t resident = s->in_use + s->trimmable + s->pinned + s->cached;
+
+	*allocator = (struct flmem_allocator_report){
+		.kind = FLMEM_ALLOCATOR_GLIBC,
+		.serves_malloc = true,
+		.heap = {
+			.resident_bytes = FLMEM_KNOWN(resident),
+			.in_use_bytes = FLMEM_KNOWN(s->in_use),
+			.free_resident_bytes = FLMEM_KNOWN(s->trimmable + s->pinned),
+			.trimmable_bytes = FLMEM_KNOWN(s->trimmable),
+			.pinned_bytes = FLMEM_KNOWN(s->pinned),
+			.cached_bytes = FLMEM_KNOWN(s->cached),
+			.error_bytes = FLMEM_KNOWN(s->error),
+			.arenas = FLMEM_KNOWN(1),
+			.how = "walked",
+		}};
+	return (struct flmem_process_report){
+		.pid = 4711,
+		.memory = {.rss_bytes = FLMEM_KNOWN(s->file + s->shared + s->anon),
+			   .anon_bytes = FLMEM_KNOWN(s->anon),
+			   .file_bytes = FLMEM_KNOWN(s->file),
+			   .shmem_bytes = FLMEM_KNOWN(s->shared)},
+		.heap = allocator->heap,
+		.allocators = allocator,
+		.allocator_count = 1,
+		.python_arenas = FLMEM_KNOWN(1),
+		.python_arenas_bytes = FLMEM_KNOWN(s->python_used + s->python_free),
+		.python_used_bytes = FLMEM_KNOWN(s->python_used),
+		.python_free_bytes = FLMEM_KNOWN(s->python_free),
+	};
+}
+
+static uint64_t sum(const struct flmem_memory_classes *classes)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < FLMEM_MEMORY_CLASS_COUNT; i++)
+		bytes += classes->bytes[i];
+	return bytes;
+}
+
+static struct flmem_verdict judge(const struct sample *sample)
+{
+	struct flmem_allocator_report allocator;
+	struct flmem_process_report report = make(sample, &allocator);
+	struct flmem_verdict verdict;
+
+	flmem_verdict_judge(&report, &verdict);
+	assert_null(verdict.classes.unknown);
+	assert_int_equal(sum(&verdict.classes), report.memory.rss_bytes.value);
+	return verdict;
+}
+
+static void the_class_with_half_of_rss_is_the_verdict(void **state)
+{
+	static const struct {
+		struct sample sample;
+		enum flmem_verdict_kind kind;
+	} rows[] = {
+		{{.file = 50, .shared = 100, .anon = 750, .in_use = 200, .trimmable = 500},
+		 FLMEM_VERDICT_RETAINED},
+		{{.file = 50, .anon = 950, .in_use = 200}, FLMEM_VERDICT_LIVE},
+		{{.anon = 100, .pinned = 60, .in_use = 40}, FLMEM_VERDICT_FRAGMENTED},
+		{{.anon = 100, .cached = 60, .in_use = 40}, FLMEM_VERDICT_CACHED},
+		{{.anon = 100, .python_free = 55, .in_use = 30}, FLMEM_VERDICT_RUNTIME},
+		{{.file = 300, .shared = 250, .anon = 450}, FLMEM_VERDICT_SHARED_OR_FILE},
+		{{.file = 300, .anon = 700, .in_use = 350, .trimmable = 300}, FLMEM_VERDICT_MIXED},
+		{{.anon = 100, .trimmable = 50, .in_use = 50}, FLMEM_VERDICT_LIVE},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
+		struct flmem_verdict verdict = judge(&rows[i].sample);
+
+		assert_string_equal(flmem_verdict_name(verdict.kind),
+				    flmem_verdict_name(rows[i].kind));
+		assert_int_equal(verdict.confidence_percent, 100);
+		assert_int_equal(verdict.classes.error_bytes, 0);
+	}
+}
+
+static void what_no_allocator_owns_is_live(void **state)
+{
+	const struct sample sample = {.anon = 1000,
+				      .in_use = 100,
+				      .trimmable = 50,
+				      .cached = 7,
+				      .python_used = 60,
+				      .python_free = 20};
+	struct flmem_verdict verdict = judge(&sample);
+
+	(void)state;
+	assert_int_equal(verdict.classes.bytes[FLMEM_MEMORY_LIVE], 1000 - 50 - 7 - 20);
+	assert_int_equal(verdict.classes.bytes[FLMEM_MEMORY_RUNTIME], 20);
+}
+
+static void parts_that_are_more_than_the_whole_lower_the_confidence(void **state)
+{
+	const struct sample sample = {.anon = 1000, .in_use = 600, .trimmable = 600};
+	struct flmem_verdict verdict = judge(&sample);
+
+	(void)state;
+	assert_int_equal(verdict.classes.error_bytes, 200);
+	assert_int_equal(verdict.kind, FLMEM_VERDICT_RETAINED);
+	/* 600 - 200 is less than half: the doubt could turn it. */
+	assert_int_equal(verdict.confidence_percent, 50);
+}
+
+static void an_error_counts_as_doubt(void **state)
+{
+	const struct sample sure = {.anon = 1000, .trimmable = 800, .error = 100};
+	const struct sample unsure = {.anon = 1000, .trimmable = 550, .in_use = 450, .error = 60};
+
+	(void)state;
+	assert_int_equal(judge(&sure).confidence_percent, 90);
+	assert_string_equal(flmem_confidence_word(90), "high");
+	assert_int_equal(judge(&unsure).confidence_percent, 50);
+	assert_string_equal(flmem_confidence_word(50), "low");
+	assert_string_equal(flmem_confidence_word(89), "medium");
+}
+
+/* jemalloc that was not asked: what is anonymous may be anything. */
+static void an_unknown_heap_leaves_no_verdict_where_it_matters(void **state)
+{
+	const struct sample sample = {.file = 100, .anon = 900};
+	struct flmem_allocator_report allocator;
+	struct flmem_process_report report = make(&sample, &allocator);
+	struct flmem_verdict verdict;
+
+	(void)state;
+	allocator.heap = FLMEM_HEAP_UNKNOWN(why);
+	flmem_verdict_judge(&report, &verdict);
+	assert_int_equal(verdict.kind, FLMEM_VERDICT_NONE);
+	assert_string_equal(verdict.unknown, why);
+	assert_int_equal(verdict.classes.bytes[FLMEM_MEMORY_UNKNOWN], 900);
+	assert_int_equal(verdict.classes.bytes[FLMEM_MEMORY_FILE], 100);
+
+	report.memory.file_bytes.value = report.memory.rss_bytes.value = 2000;
+	report.memory.rss_bytes.value += 900;
+	flmem_verdict_judge(&report, &verdict);
+	assert_int_equal(verdict.kind, FLMEM_VERDICT_SHARED_OR_FILE);
+	assert_int_equal(verdict.confidence_percent, 68);
+}
+
+static void an_unknown_part_of_a_heap_is_not_called_live(void **state)
+{
+	const struct sample sample = {.anon = 1000, .in_use = 300, .trimmable = 600, .cached = 50};
+	struct flmem_allocator_report allocator;
+	struct flmem_process_report report = make(&sample, &allocator);
+	struct flmem_verdict verdict;
+
+	(void)state;
+	allocator.heap.cached_bytes = FLMEM_UNKNOWN(why);
+	flmem_verdict_judge(&report, &verdict);
+	assert_int_equal(verdict.classes.bytes[FLMEM_MEMORY_UNKNOWN], 50);
+	assert_int_equal(verdict.classes.bytes[FLMEM_MEMORY_LIVE], 350);
+	assert_int_equal(verdict.kind, FLMEM_VERDICT_RETAINED);
+	assert_int_equal(verdict.confidence_percent, 95);
+}
+
+static void a_process_that_may_not_be_read_still_shows_files(void **state)
+{
+	struct flmem_process_report report = {
+		.memory = {.rss_bytes = FLMEM_KNOWN(100),
+			   .anon_bytes = FLMEM_KNOWN(60),
+			   .file_bytes = FLMEM_KNOWN(40),
+			   .shmem_bytes = FLMEM_KNOWN(0)},
+		.allocators_unknown = why,
+		.python_used_bytes = FLMEM_UNKNOWN(why),
+		.python_free_bytes = FLMEM_UNKNOWN(why),
+	};
+	struct flmem_verdict verdict;
+
+	(void)state;
+	flmem_verdict_judge(&report, &verdict);
+	assert_int_equal(verdict.kind, FLMEM_VERDICT_NONE);
+	assert_string_equal(verdict.unknown, why);
+	assert_int_equal(verdict.classes.bytes[FLMEM_MEMORY_UNKNOWN], 60);
+	assert_int_equal(verdict.classes.bytes[FLMEM_MEMORY_FILE], 40);
+}
+
+static void without_counters_there_is_nothing_to_sort(void **state)
+{
+	struct flmem_process_report report = {.allocators_unknown = "denied"};
+	struct flmem_verdict verdict;
+
+	(void)state;
+	flmem_verdict_judge(&report, &verdict);
+	assert_int_equal(verdict.kind, FLMEM_VERDICT_NONE);
+	assert_non_null(verdict.unknown);
+	assert_int_equal(sum(&verdict.classes), 0);
+
+	report.memory.rss_bytes = FLMEM_KNOWN(100);
+	report.memory.anon_bytes = FLMEM_UNKNOWN(why);
+	flmem_verdict_judge(&report, &verdict);
+	assert_string_equal(verdict.unknown, why);
+	assert_int_equal(verdict.classes.bytes[FLMEM_MEMORY_UNKNOWN], 100);
+
+	report.memory.rss_bytes = FLMEM_UNKNOWN(why);
+	flmem_verdict_judge(&report, &verdict);
+	assert_string_equal(verdict.classes.unknown, why);
+	assert_int_equal(flmem_verdict_explain(&report, &verdict, NULL), 0);
+	assert_int_equal(verdict.because_count, 0);
+}
+
+static void impossible_figures_do_not_overflow(void **state)
+{
+	const struct sample sample = {.anon = 1000};
+	struct flmem_allocator_report allocator;
+	struct flmem_process_report report = make(&sample, &allocator);
+	struct flmem_verdict verdict;
+
+	(void)state;
+	allocator.heap.trimmable_bytes = FLMEM_KNOWN(UINT64_MAX);
+	allocator.heap.in_use_bytes = FLMEM_KNOWN(UINT64_MAX);
+	allocator.heap.metadata_bytes = FLMEM_KNOWN(UINT64_MAX);
+	allocator.heap.error_bytes = FLMEM_KNOWN(UINT64_MAX);
+	report.python_used_bytes = FLMEM_KNOWN(UINT64_MAX);
+	flmem_verdict_judge(&report, &verdict);
+	assert_int_equal(sum(&verdict.classes), 1000);
+	assert_int_equal(verdict.classes.error_bytes, UINT64_MAX);
+	assert_int_equal(verdict.confidence_percent, 0);
+}
+
+static void the_sum_of_heaps_knows_what_all_of_them_know(void **state)
+{
+	const struct sample first = {.in_use = 10, .trimmable = 5}, second = {.in_use = 7};
+	struct flmem_allocator_report allocators[2];
+	struct flmem_heap_report heap;
+
+	(void)state;
+	make(&first, &allocators[0]);
+	make(&second, &allocators[1]);
+	heap = flmem_heap_sum(allocators, 2, why);
+	assert_int_equal(heap.in_use_bytes.value, 17);
+	assert_int_equal(heap.arenas.value, 2);
+	assert_null(heap.how);
+	assert_non_null(heap.arena_max.unknown);
+	allocators[1].heap.in_use_bytes = FLMEM_UNKNOWN(why);
+	heap = flmem_heap_sum(allocators, 2, "no");
+	assert_string_equal(heap.in_use_bytes.unknown, why);
+	assert_int_equal(heap.trimmable_bytes.value, 5);
+	heap = flmem_heap_sum(NULL, 0, why);
+	assert_string_equal(heap.trimmable_bytes.unknown, why);
+	heap = flmem_heap_sum(allocators, 1, why);
+	assert_string_equal(heap.how, "walked");
+	assert_null(heap.arena_max.unknown);
+}
+
+static bool says(const struct flmem_verdict *verdict, const char *text)
+{
+	for (size_t i = 0; i < verdict->because_count; i++)
+		if (strstr(verdict->because[i], text))
+			return true;
+	return false;
+}
+
+static bool advises(const struct flmem_verdict *verdict, const char *command)
+{
+	for (size_t i = 0; i < verdict->next_count; i++)
+		if (strcmp(verdict->next[i].command, command) == 0)
+			return true;
+	return false;
+}
+
+static void explain(struct flmem_process_report *report, struct flmem_verdict *verdict)
+{
+	flmem_verdict_judge(report, verdict);
+	assert_int_equal(flmem_verdict_explain(report, verdict, NULL), 0);
+}
+
+static void retained_memory_is_explained_and_trim_advised(void **state)
+{
+	const struct sample sample = {.file = 50 * MIB,
+				      .shared = 100 * MIB,
+				      .anon = 750 * MIB,
+				      .in_use = 200 * MIB,
+				      .trimmable = 500 * MIB,
+				      .pinned = 30 * MIB};
+	struct flmem_allocator_report allocator;
+	struct flmem_process_report report = make(&sample, &allocator);
+	FLMEM_AUTO(flmem_verdict_clear) struct flmem_verdict verdict = {0};
+
+	(void)state;
+	report.role = FLMEM_ROLE_SERVER_JOB;
+	allocator.heap.arenas = FLMEM_KNOWN(9);
+	allocator.heap.threshold_raised = FLMEM_KNOWN(1);
+	allocator.heap.mmap_threshold_bytes = FLMEM_KNOWN(32 * MIB);
+	explain(&report, &verdict);
+	assert_string_equal(verdict.because[0],
+			    "glibc keeps 530 MiB of free memory resident in 9 arenas; trim would "
+			    "return 500 MiB of it");
+	assert_true(says(&verdict, "mmap threshold to 32 MiB"));
+	assert_true(says(&verdict, "9 arenas, as their number is not limited"));
+	assert_true(says(&verdict, "100 MiB is shared memory"));
+	assert_true(advises(&verdict, "flmem trim --pid 4711"));
+	assert_true(advises(&verdict, "flmem env --role server --explain"));
+	assert_false(says(&verdict, "CPython"));
+}
+
+static void little_is_not_worth_a_word(void **state)
+{
+	const struct sample sample = {.file = 900 * MIB, .anon = 20 * MIB, .trimmable = 10 * MIB};
+	struct flmem_allocator_report allocator;
+	struct flmem_process_report report = make(&sample, &allocator);
+	FLMEM_AUTO(flmem_verdict_clear) struct flmem_verdict verdict = {0};
+
+	(void)state;
+	explain(&report, &verdict);
+	assert_int_equal(verdict.because_count, 1);
+	assert_int_equal(verdict.next_count, 0);
+}
+
+static void an_allocator_that_answers_is_to_be_asked(void **state)
+{
+	const struct sample sample = {.anon = 200 * MIB};
+	struct flmem_allocator_report allocator;
+	struct flmem_process_report report = make(&sample, &allocator);
+	FLMEM_AUTO(flmem_verdict_clear) struct flmem_verdict mute = {0}, talking = {0};
+
+	(void)state;
+	allocator.heap = FLMEM_HEAP_UNKNOWN(why);
+	explain(&report, &mute);
+	assert_int_equal(mute.next_count, 0);
+	assert_true(says(&mute, why));
+	allocator.answers = true;
+	explain(&report, &talking);
+	assert_true(advises(&talking, "flmem detect --ask-runtime --pid 4711"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_class_with_half_of_rss_is_the_verdict),
+		cmocka_unit_test(what_no_allocator_owns_is_live),
+		cmocka_unit_test(parts_that_are_more_than_the_whole_lower_the_confidence),
+		cmocka_unit_test(an_error_counts_as_doubt),
+		cmocka_unit_test(an_unknown_heap_leaves_no_verdict_where_it_matters),
+		cmocka_unit_test(an_unknown_part_of_a_heap_is_not_called_live),
+		cmocka_unit_test(a_process_that_may_not_be_read_still_shows_files),
+		cmocka_unit_test(without_counters_there_is_nothing_to_sort),
+		cmocka_unit_test(impossible_figures_do_not_overflow),
+		cmocka_unit_test(the_sum_of_heaps_knows_what_all_of_them_know),
+		cmocka_unit_test(retained_memory_is_explained_and_trim_advised),
+		cmocka_unit_test(little_is_not_worth_a_word),
+		cmocka_unit_test(an_allocator_that_answers_is_to_be_asked),
+	};
+
+	return cmocka_run_group_tests_name("verdict", tests, NULL, NULL);
+}
