@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "proc/process.h"
+#include "proc/status.h"
 
 #define TASK_LIMIT 4096U
 
@@ -80,6 +81,58 @@ static int read_task_file(const struct flmem_process *process, pid_t tid, const 
 	if (got < 0)
 		return -errno;
 	out[got] = '\0';
+	return 0;
+}
+
+/* 0 when it cannot be told, which is no thread's id. */
+static pid_t read_inner_id(const struct flmem_process *process, pid_t tid)
+{
+	struct flmem_status status;
+	char text[4096];
+
+	if (read_task_file(process, tid, "status", text, sizeof(text)) ||
+	    flmem_status_parse(text, &status, NULL) || status.ns_pid.unknown ||
+	    status.ns_pid.value > INT32_MAX)
+		return 0;
+	return (pid_t)status.ns_pid.value;
+}
+
+int flmem_task_ids_read(const struct flmem_process *process, struct flmem_task_ids *ret_ids)
+{
+	FLMEM_AUTO_TASK_IDS struct flmem_task_ids ids = {0};
+	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
+	bool same = read_inner_id(process, process->pid) == process->pid;
+	int rc = flmem_tasks_read(process, &tasks);
+
+	if (rc)
+		return rc;
+	ids.rows = calloc(tasks.count + 1, sizeof(*ids.rows));
+	if (!ids.rows)
+		return -ENOMEM;
+	for (; ids.count < tasks.count; ids.count++) {
+		pid_t tid = tasks.ids[ids.count];
+
+		ids.rows[ids.count] = (struct flmem_task_id){
+			.outer = tid,
+			.inner = same ? tid : read_inner_id(process, tid),
+		};
+	}
+	*ret_ids = ids;
+	ids = (struct flmem_task_ids){0};
+	return 0;
+}
+
+void flmem_task_ids_clear(struct flmem_task_ids *ids)
+{
+	free(ids->rows);
+	*ids = (struct flmem_task_ids){0};
+}
+
+pid_t flmem_task_ids_outer(const struct flmem_task_ids *ids, pid_t inner)
+{
+	for (size_t i = 0; inner > 0 && i < ids->count; i++)
+		if (ids->rows[i].inner == inner)
+			return ids->rows[i].outer;
 	return 0;
 }
 

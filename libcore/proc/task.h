@@ -21,6 +21,23 @@ void flmem_tasks_clear(struct flmem_tasks *tasks);
 
 #define FLMEM_AUTO_TASKS FLMEM_AUTO(flmem_tasks_clear)
 
+/* Threads with their ids as this process sees them, and as the process itself knows them. */
+struct flmem_task_ids {
+	struct flmem_task_id {
+		pid_t outer, inner;
+	} * rows;
+	size_t count;
+};
+
+/* They differ only where the process lives in a pid namespace of its own. Negative errno. */
+int flmem_task_ids_read(const struct flmem_process *process, struct flmem_task_ids *ret_ids);
+void flmem_task_ids_clear(struct flmem_task_ids *ids);
+
+#define FLMEM_AUTO_TASK_IDS FLMEM_AUTO(flmem_task_ids_clear)
+
+/* What this process calls the thread that calls itself `inner`; 0 when there is none. */
+pid_t flmem_task_ids_outer(const struct flmem_task_ids *ids, pid_t inner);
+
 /* The system call that a thread is blocked in, as /proc/PID/task/TID/syscall tells it. */
 struct flmem_task_wait {
 	long number; /* -1: blocked, but not in a system call (page fault, exception) */

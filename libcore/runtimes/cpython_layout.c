@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtimes/cpython_layout.h"
+
+#include <string.h>
+
+#include "base/cleanup.h"
+
+#define NONE FLMEM_CPYTHON_NONE
+/* No structure of an interpreter is larger: 3.14 has 317 KB of runtime and 226 KB of interpreter. */
+#define OFFSET_MAX (8U << 20)
+
+/* What PEP 768 has none of before 3.14. */
+#define NO_DEBUGGER                                                           \
+	.eval_breaker = NONE, .debugger_enabled = NONE, .threads_main = NONE, \
+	.debugger_support = NONE, .debugger_pending = NONE, .debugger_path = NONE
+
+/*
+ * offsetof() by a compiler in the headers that each release installs (Include/internal/
+ * pycore_runtime.h, pycore_interp.h or pycore_pystate.h; cpython/pystate.h), LP64: 3.8.18, 3.9.18,
+ * 3.10.13, 3.11.2 and 3.11.7, 3.12.1. What is read through them is checked, so that a build that
+ * differs is refused instead of misread.
+ */
+static const struct {
+	int minor;
+	struct flmem_cpython_layout layout;
+} rows[] = {
+	{8,
+	 {.finalizing = 16,
+	  .interpreters_head = 32,
+	  .interpreters_main = 40,
+	  .runtime_gil = 1152,
+	  .interpreter_next = 0,
+	  .interpreter_id = 16,
+	  .threads_head = 8,
+	  .interpreter_gil = NONE,
+	  .drop_request = 596,
+	  .drop_request_runtime = true,
+	  .thread_prev = 0,
+	  .thread_next = 8,
+	  .thread_interpreter = 16,
+	  .thread_pointer = 176,
+	  .thread_native_id = NONE,
+	  NO_DEBUGGER}},
+	{9,
+	 {.finalizing = 16,
+	  .interpreters_head = 32,
+	  .interpreters_main = 40,
+	  .runtime_gil = 352,
+	  .interpreter_next = 0,
+	  .interpreter_id = 24,
+	  .threads_head = 8,
+	  .interpreter_gil = NONE,
+	  .drop_request = 76,
+	  .thread_prev = 0,
+	  .thread_next = 8,
+	  .thread_interpreter = 16,
+	  .thread_pointer = 176,
+	  .thread_native_id = NONE,
+	  NO_DEBUGGER}},
+	{10,
+	 {.finalizing = 16,
+	  .interpreters_head = 32,
+	  .interpreters_main = 40,
+	  .runtime_gil = 352,
+	  .interpreter_next = 0,
+	  .interpreter_id = 24,
+	  .threads_head = 8,
+	  .interpreter_gil = NONE,
+	  .drop_request = 72,
+	  .thread_prev = 0,
+	  .thread_next = 8,
+	  .thread_interpreter = 16,
+	  .thread_pointer = 176,
+	  .thread_native_id = NONE,
+	  NO_DEBUGGER}},
+	{11,
+	 {.finalizing = 24,
+	  .interpreters_head = 40,
+	  .interpreters_main = 48,
+	  .runtime_gil = 360,
+	  .interpreter_next = 0,
+	  .interpreter_id = 48,
+	  .threads_head = 16,
+	  .interpreter_gil = NONE,
+	  .drop_request = 104,
+	  .thread_prev = 0,
+	  .thread_next = 8,
+	  .thread_interpreter = 16,
+	  .thread_pointer = 152,
+	  .thread_native_id = 160,
+	  NO_DEBUGGER}},
+	{12,
+	 {.finalizing = 24,
+	  .interpreters_head = 40,
+	  .interpreters_main = 48,
+	  .runtime_gil = NONE,
+	  .interpreter_next = 0,
+	  .interpreter_id = 8,
+	  .threads_head = 72,
+	  .interpreter_gil = 384,
+	  .drop_request = 372,
+	  .thread_prev = 0,
+	  .thread_next = 8,
+	  .thread_interpreter = 16,
+	  .thread_pointer = 136,
+	  .thread_native_id = 144,
+	  NO_DEBUGGER}},
+};
+
+bool flmem_cpython_layout_known(int major, int minor, struct flmem_cpython_layout *ret_layout)
+{
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
+		if (major == 3 && minor == rows[i].minor) {
+			*ret_layout = rows[i].layout;
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * struct _Py_DebugOffsets as an array of uint64_t: cookie, version, free_threaded, then the groups.
+ * Include/internal/pycore_runtime.h in 3.13, pycore_debug_offsets.h in 3.14, whose groups have more
+ * members.
+ */
+enum {
+	WORD_VERSION = 1,
+	WORD_FREE_THREADED,
+	WORD_RUNTIME_SIZE,
+	WORD_FINALIZING,
+	WORD_INTERPRETERS_HEAD,
+	WORD_INTERPRETER_SIZE,
+	WORD_INTERPRETER_ID,
+	WORD_INTERPRETER_NEXT,
+	WORD_THREADS_HEAD,
+};
+
+/* Where the two versions differ. */
+struct places {
+	unsigned minor;
+	unsigned words; /* of the whole table */
+	unsigned threads_main;
+	unsigned ceval_gil;
+	unsigned gil;	   /* gil_runtime_state; its enabled, locked and holder follow */
+	unsigned thread;   /* size, prev, next, interp */
+	unsigned native;   /* thread_id, native_thread_id */
+	unsigned debugger; /* eval_breaker, support, enabled, pending, path, path size; 0: none */
+};
+
+static const struct places places[] = {
+	{.minor = 13, .words = 71, .ceval_gil = 14, .gil = 15, .thread = 19, .native = 24},
+	{.minor = 14,
+	 .words = 95,
+	 .threads_main = 10,
+	 .ceval_gil = 15,
+	 .gil = 16,
+	 .thread = 22,
+	 .native = 27,
+	 .debugger = 89},
+};
+
+/* In 3.13 the table does not name it; cpython/pystate.h has it behind three pointers. */
+#define EVAL_BREAKER_313 24
+
+static const struct places *find_places(uint64_t version)
+{
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(places); i++)
+		if (version >> 16 == (UINT64_C(0x300) | places[i].minor))
+			return &places[i];
+	return NULL;
+}
+
+/* An offset of a field that a structure of `size` bytes has room for. */
+static bool take(const uint64_t *words, unsigned index, uint64_t size, uint32_t *ret_offset)
+{
+	if (words[index] >= OFFSET_MAX || size > OFFSET_MAX || words[index] + 8 > size ||
+	    words[index] % 4)
+		return false;
+	*ret_offset = (uint32_t)words[index];
+	return true;
+}
+
+static bool take_debugger(const uint64_t *words, const struct places *at, uint64_t thread_size,
+			  struct flmem_cpython_layout *layout)
+{
+	uint64_t interpreter_size = words[WORD_INTERPRETER_SIZE];
+	const uint64_t *group = words + at->debugger;
+	uint64_t room;
+
+	if (!take(words, at->debugger, thread_size, &layout->eval_breaker) ||
+	    !take(words, at->debugger + 1, thread_size, &layout->debugger_support) ||
+	    !take(words, at->debugger + 2, interpreter_size, &layout->debugger_enabled) ||
+	    !take(words, at->threads_main, interpreter_size, &layout->threads_main))
+		return false;
+	room = thread_size - layout->debugger_support;
+	if (!take(words, at->debugger + 3, room, &layout->debugger_pending) ||
+	    !take(words, at->debugger + 4, room, &layout->debugger_path) || group[5] < 64 ||
+	    group[5] > room - layout->debugger_path)
+		return false;
+	layout->debugger_path_size = (uint32_t)group[5];
+	return true;
+}
+
+static bool take_all(const uint64_t *words, const struct places *at,
+		     struct flmem_cpython_layout *layout)
+{
+	uint64_t runtime_size = words[WORD_RUNTIME_SIZE], thread_size = words[at->thread];
+	uint64_t interpreter_size = words[WORD_INTERPRETER_SIZE];
+
+	*layout = (struct flmem_cpython_layout){
+		.free_threaded = words[WORD_FREE_THREADED] != 0,
+		.runtime_gil = NONE,
+		.drop_request = NONE,
+		NO_DEBUGGER,
+	};
+	if (!take(words, WORD_FINALIZING, runtime_size, &layout->finalizing) ||
+	    !take(words, WORD_INTERPRETERS_HEAD, runtime_size, &layout->interpreters_head) ||
+	    !take(words, WORD_INTERPRETER_ID, interpreter_size, &layout->interpreter_id) ||
+	    !take(words, WORD_INTERPRETER_NEXT, interpreter_size, &layout->interpreter_next) ||
+	    !take(words, WORD_THREADS_HEAD, interpreter_size, &layout->threads_head) ||
+	    !take(words, at->ceval_gil, interpreter_size, &layout->interpreter_gil) ||
+	    !take(words, at->thread + 1, thread_size, &layout->thread_prev) ||
+	    !take(words, at->thread + 2, thread_size, &layout->thread_next) ||
+	    !take(words, at->thread + 3, thread_size, &layout->thread_interpreter) ||
+	    !take(words, at->native, thread_size, &layout->thread_pointer) ||
+	    !take(words, at->native + 1, thread_size, &layout->thread_native_id))
+		return false;
+	/* struct pyinterpreters: the list's head, then the main interpreter. */
+	layout->interpreters_main = layout->interpreters_head + 8;
+	layout->eval_breaker = EVAL_BREAKER_313;
+	return at->debugger ? take_debugger(words, at, thread_size, layout) : true;
+}
+
+/* The lock's own structure must be the one whose inner offsets are known. */
+static bool has_known_lock(const uint64_t *words, const struct places *at)
+{
+	uint64_t gil = words[at->gil];
+
+	return gil < OFFSET_MAX && words[at->gil + 2] == gil + FLMEM_CPYTHON_GIL_LOCKED &&
+	       words[at->gil + 3] == gil + FLMEM_CPYTHON_GIL_HOLDER;
+}
+
+bool flmem_cpython_layout_parse(const unsigned char *bytes, size_t length,
+				struct flmem_cpython_layout *ret_layout, const char **ret_why)
+{
+	uint64_t words[FLMEM_CPYTHON_TABLE_MAX / sizeof(uint64_t)] = {0};
+	struct flmem_cpython_layout layout;
+	const struct places *at;
+
+	memcpy(words, bytes, length < sizeof(words) ? length : sizeof(words));
+	if (length < 2 * sizeof(*words) || memcmp(bytes, "xdebugpy", 8) != 0) {
+		*ret_why = "it has no table of its own offsets";
+		return false;
+	}
+	at = find_places(words[WORD_VERSION]);
+	if (!at || length < at->words * sizeof(*words)) {
+		*ret_why = "the table of its offsets is of a version that flmem does not know";
+		return false;
+	}
+	if (!words[WORD_FREE_THREADED] && !has_known_lock(words, at)) {
+		*ret_why = "its lock has a shape that flmem does not know";
+		return false;
+	}
+	if (!take_all(words, at, &layout)) {
+		*ret_why = "the table of its offsets makes no sense";
+		return false;
+	}
+	*ret_layout = layout;
+	return true;
+}

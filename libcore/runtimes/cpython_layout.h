@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_RUNTIMES_CPYTHON_LAYOUT_H
+#define FLMEM_RUNTIMES_CPYTHON_LAYOUT_H
+
+/*
+ * Where the parts of a CPython's state lie, as byte offsets on a 64-bit machine. 3.8 to 3.12 have a
+ * table here; 3.13 and later describe themselves at the start of _PyRuntime ("xdebugpy").
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* An offset that this version does not have or does not tell. */
+#define FLMEM_CPYTHON_NONE UINT32_MAX
+
+struct flmem_cpython_layout {
+	bool free_threaded;
+	/* in _PyRuntime */
+	uint32_t finalizing;	    /* pointer, NULL until the interpreter begins to end */
+	uint32_t interpreters_head; /* the newest */
+	uint32_t interpreters_main;
+	uint32_t runtime_gil; /* struct _gil_runtime_state; NONE: it belongs to interpreters */
+	/* in PyInterpreterState */
+	uint32_t interpreter_next;
+	uint32_t interpreter_id; /* int64_t */
+	uint32_t threads_head;
+	uint32_t interpreter_gil;  /* pointer to the lock, where runtime_gil is NONE */
+	uint32_t drop_request;	   /* int; NONE: see eval_breaker */
+	bool drop_request_runtime; /* ... and it lies in _PyRuntime */
+	/* in PyThreadState */
+	uint32_t thread_prev, thread_next;
+	uint32_t thread_interpreter;
+	uint32_t thread_pointer;   /* thread_id: pthread_self() */
+	uint32_t thread_native_id; /* gettid() */
+	uint32_t eval_breaker;	   /* of each thread, since 3.13; bit 0: give the lock up */
+	/* PEP 768, since 3.14 */
+	uint32_t debugger_enabled; /* int in PyInterpreterState */
+	uint32_t threads_main;	   /* pointer in PyInterpreterState */
+	uint32_t debugger_support; /* in PyThreadState; the following two in there */
+	uint32_t debugger_pending; /* int */
+	uint32_t debugger_path;
+	uint32_t debugger_path_size;
+};
+
+/* Inside struct _gil_runtime_state, the same in 3.8 to 3.14 without free threading. */
+enum {
+	FLMEM_CPYTHON_GIL_HOLDER = 8,	 /* last_holder */
+	FLMEM_CPYTHON_GIL_LOCKED = 16,	 /* int */
+	FLMEM_CPYTHON_GIL_SWITCHES = 24, /* unsigned long */
+	FLMEM_CPYTHON_GIL_SIZE = 208,
+};
+
+/* The longest table that is read, and how much there is before its end can be told. */
+#define FLMEM_CPYTHON_TABLE_MAX 1024U
+
+/* The row for 3.8 to 3.12; false for other versions. */
+bool flmem_cpython_layout_known(int major, int minor, struct flmem_cpython_layout *ret_layout);
+
+/*
+ * Reads the table that 3.13 and 3.14 carry; later ones have tables of a shape that is not known
+ * here. `bytes` are foreign: every offset is checked to be sane. False when it is no such table,
+ * and then *ret_why (static) says what is wrong with it.
+ */
+bool flmem_cpython_layout_parse(const unsigned char *bytes, size_t length,
+				struct flmem_cpython_layout *ret_layout, const char **ret_why);
+
+#endif

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtimes/cpython_state.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proc/process.h"
+#include "proc/task.h"
+
+#define NONE	FLMEM_CPYTHON_NONE
+#define RETRIES 10 /* lists change while they are read */
+
+/* Offset of `tid` in glibc's struct pthread (nptl/descr.h), the same in all versions. */
+#define PTHREAD_TID 720U
+
+/* Why a reading failed; only the last two are worth another try. */
+enum fault {
+	FAULT_NONE,
+	FAULT_ABSENT,	/* not initialised */
+	FAULT_MEMORY,	/* out of memory */
+	FAULT_NONSENSE, /* contradicts itself: an unknown build, or just being changed */
+};
+
+/* One reading, so that its parts need not be passed one by one. */
+struct reading {
+	const struct flmem_view *view;
+	const struct flmem_cpython_place *place;
+	const struct flmem_task_ids *tasks;
+	struct flmem_cpython_state *state;
+};
+
+static bool read_word(const struct flmem_view *view, uint64_t address, uint64_t *ret_word)
+{
+	return flmem_process_read_memory(view->process, address, ret_word, sizeof(*ret_word)) == 0;
+}
+
+static bool read_int(const struct flmem_view *view, uint64_t address, int32_t *ret_int)
+{
+	return flmem_process_read_memory(view->process, address, ret_int, sizeof(*ret_int)) == 0;
+}
+
+static bool is_address(uint64_t address)
+{
+	return address >= 4096 && address % 8 == 0 && address < UINT64_C(1) << 56;
+}
+
+static bool find_runtime(const struct flmem_module *module, uint64_t *ret_address)
+{
+	struct flmem_image *image = flmem_module_image(module, NULL);
+	uint64_t value, size;
+
+	if (flmem_module_symbol_any(module, "_PyRuntime", ret_address))
+		return true;
+	return image && flmem_image_find_section(image, ".PyRuntime", &value, &size) &&
+	       flmem_module_address(module, value, ret_address);
+}
+
+static int cannot_tell(const struct flmem_view *view, const char *why, struct flmem_error *err)
+{
+	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+			       "cannot tell what the Python of process %d is doing: %s",
+			       (int)view->process->pid, why);
+}
+
+int flmem_cpython_locate(const struct flmem_view *view, const struct flmem_cpython *python,
+			 struct flmem_cpython_place *ret_place, struct flmem_error *err)
+{
+	unsigned char table[FLMEM_CPYTHON_TABLE_MAX];
+	struct flmem_cpython_place place = {0};
+	const char *why = NULL;
+
+	if (!find_runtime(python->module, &place.runtime))
+		return cannot_tell(view, "it does not export its state (_PyRuntime)", err);
+	if (flmem_process_read_memory(view->process, place.runtime, table, sizeof(table)))
+		return cannot_tell(view, "its state cannot be read", err);
+	if (!flmem_cpython_layout_known(python->major, python->minor, &place.layout) &&
+	    !flmem_cpython_layout_parse(table, sizeof(table), &place.layout, &why))
+		return cannot_tell(view, why, err);
+	if (place.layout.free_threaded)
+		return cannot_tell(view, "it is built without the lock (free-threaded)", err);
+	*ret_place = place;
+	return 0;
+}
+
+static bool read_wanted(const struct flmem_view *view, const struct flmem_cpython_place *place,
+			uint64_t interpreter, const struct flmem_cpython_gil *gil)
+{
+	const struct flmem_cpython_layout *layout = &place->layout;
+	uint64_t at = layout->drop_request_runtime ? place->runtime : interpreter;
+	int32_t value = 0;
+
+	if (layout->drop_request != NONE)
+		return read_int(view, at + layout->drop_request, &value) && value;
+	return gil->holder && read_int(view, gil->holder + layout->eval_breaker, &value) &&
+	       (value & 1);
+}
+
+static bool read_gil(const struct flmem_view *view, const struct flmem_cpython_place *place,
+		     uint64_t interpreter, struct flmem_cpython_gil *ret_gil)
+{
+	const struct flmem_cpython_layout *layout = &place->layout;
+	struct flmem_cpython_gil gil = {.start = place->runtime + layout->runtime_gil};
+	unsigned char bytes[FLMEM_CPYTHON_GIL_SWITCHES + 8];
+	int32_t locked;
+
+	if (layout->runtime_gil == NONE &&
+	    (!read_word(view, interpreter + layout->interpreter_gil, &gil.start) ||
+	     !is_address(gil.start)))
+		return false;
+	if (flmem_process_read_memory(view->process, gil.start, bytes, sizeof(bytes)))
+		return false;
+	memcpy(&locked, bytes + FLMEM_CPYTHON_GIL_LOCKED, sizeof(locked));
+	memcpy(&gil.switches, bytes + FLMEM_CPYTHON_GIL_SWITCHES, sizeof(gil.switches));
+	if (locked == 1)
+		memcpy(&gil.holder, bytes + FLMEM_CPYTHON_GIL_HOLDER, sizeof(gil.holder));
+	/* -1: the lock was never made. */
+	if (locked < 0 || locked > 1 || (gil.holder && !is_address(gil.holder)))
+		return false;
+	gil.locked = locked;
+	gil.end = gil.start + FLMEM_CPYTHON_GIL_SIZE;
+	gil.wanted = read_wanted(view, place, interpreter, &gil);
+	*ret_gil = gil;
+	return true;
+}
+
+int flmem_cpython_gil_read(const struct flmem_view *view, const struct flmem_cpython_place *place,
+			   uint64_t main_interpreter, struct flmem_cpython_gil *ret_gil,
+			   struct flmem_error *err)
+{
+	if (!read_gil(view, place, main_interpreter, ret_gil))
+		return cannot_tell(view, "its lock cannot be read", err);
+	return 0;
+}
+
+int flmem_cpython_finalizing_read(const struct flmem_view *view,
+				  const struct flmem_cpython_place *place, bool *ret_finalizing,
+				  struct flmem_error *err)
+{
+	uint64_t finalizing;
+
+	if (!read_word(view, place->runtime + place->layout.finalizing, &finalizing))
+		return cannot_tell(view, "its state cannot be read", err);
+	*ret_finalizing = finalizing != 0;
+	return 0;
+}
+
+/*
+ * The C library keeps the kernel's id in its own block of the thread and renews it after a fork,
+ * which some versions of Python forget; other C libraries have other things there. What names no
+ * thread of the process is no answer.
+ */
+static pid_t find_tid(const struct reading *in, uint64_t state, uint64_t pointer)
+{
+	int32_t inner = 0;
+	uint64_t native = 0;
+	pid_t tid = 0;
+
+	if (read_int(in->view, pointer + PTHREAD_TID, &inner))
+		tid = flmem_task_ids_outer(in->tasks, inner);
+	if (tid || in->place->layout.thread_native_id == NONE)
+		return tid;
+	if (read_word(in->view, state + in->place->layout.thread_native_id, &native) &&
+	    native <= INT32_MAX)
+		tid = flmem_task_ids_outer(in->tasks, (pid_t)native);
+	return tid;
+}
+
+static enum fault add_thread(const struct reading *in, uint64_t address, uint64_t interpreter,
+			     uint64_t previous)
+{
+	const struct flmem_cpython_layout *layout = &in->place->layout;
+	struct flmem_cpython_state *state = in->state;
+	uint64_t owner, before, pointer;
+
+	if (state->thread_count == FLMEM_CPYTHON_THREADS_MAX || !is_address(address) ||
+	    !read_word(in->view, address + layout->thread_interpreter, &owner) ||
+	    !read_word(in->view, address + layout->thread_prev, &before) ||
+	    !read_word(in->view, address + layout->thread_pointer, &pointer) ||
+	    owner != interpreter || before != previous)
+		return FAULT_NONSENSE;
+	state->threads[state->thread_count++] = (struct flmem_cpython_thread){
+		.state = address,
+		.pointer = pointer,
+		.tid = pointer ? find_tid(in, address, pointer) : 0,
+		.main_interpreter = interpreter == state->main_interpreter,
+	};
+	return FAULT_NONE;
+}
+
+static enum fault read_threads(const struct reading *in, uint64_t interpreter)
+{
+	uint64_t address, previous = 0;
+
+	if (!read_word(in->view, interpreter + in->place->layout.threads_head, &address))
+		return FAULT_NONSENSE;
+	while (address) {
+		enum fault fault = add_thread(in, address, interpreter, previous);
+
+		if (fault)
+			return fault;
+		previous = address;
+		if (!read_word(in->view, address + in->place->layout.thread_next, &address))
+			return FAULT_NONSENSE;
+	}
+	return FAULT_NONE;
+}
+
+/* The main one has the number 0 and is the last of the list. */
+static enum fault read_interpreters(const struct reading *in, uint64_t address)
+{
+	const struct flmem_cpython_layout *layout = &in->place->layout;
+	struct flmem_cpython_state *state = in->state;
+	bool has_main = false;
+
+	while (address) {
+		enum fault fault;
+		uint64_t id;
+
+		if (state->interpreters++ == FLMEM_CPYTHON_INTERPRETERS_MAX ||
+		    !is_address(address) ||
+		    !read_word(in->view, address + layout->interpreter_id, &id) ||
+		    (id == 0) != (address == state->main_interpreter))
+			return FAULT_NONSENSE;
+		has_main = has_main || id == 0;
+		fault = read_threads(in, address);
+		if (fault)
+			return fault;
+		if (!read_word(in->view, address + layout->interpreter_next, &address))
+			return FAULT_NONSENSE;
+	}
+	return has_main ? FAULT_NONE : FAULT_NONSENSE;
+}
+
+/* A holder that is in no list has just been made or is just going away. */
+static bool is_holder_known(const struct flmem_cpython_state *state)
+{
+	return !state->gil.holder || flmem_cpython_state_find(state, state->gil.holder);
+}
+
+static enum fault read_once(const struct reading *in)
+{
+	const struct flmem_cpython_layout *layout = &in->place->layout;
+	struct flmem_cpython_state *state = in->state;
+	uint64_t head, finalizing, runtime = in->place->runtime;
+	enum fault fault;
+
+	state->thread_count = state->interpreters = 0;
+	if (!read_word(in->view, runtime + layout->finalizing, &finalizing) ||
+	    !read_word(in->view, runtime + layout->interpreters_head, &head) ||
+	    !read_word(in->view, runtime + layout->interpreters_main, &state->main_interpreter))
+		return FAULT_NONSENSE;
+	if (!head || !state->main_interpreter)
+		return FAULT_ABSENT;
+	state->finalizing = finalizing != 0;
+	fault = read_interpreters(in, head);
+	if (fault)
+		return fault;
+	return read_gil(in->view, in->place, state->main_interpreter, &state->gil) &&
+			       is_holder_known(state)
+		       ? FAULT_NONE
+		       : FAULT_NONSENSE;
+}
+
+static int explain(const struct flmem_view *view, enum fault fault, struct flmem_error *err)
+{
+	switch (fault) {
+	case FAULT_NONE:
+		break;
+	case FAULT_ABSENT:
+		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+				       "the Python of process %d is not initialised",
+				       (int)view->process->pid);
+	case FAULT_MEMORY:
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot read a Python's state");
+	case FAULT_NONSENSE:
+		return cannot_tell(view, "its state contradicts itself: an unknown build", err);
+	}
+	return 0;
+}
+
+int flmem_cpython_state_read(const struct flmem_view *view, const struct flmem_cpython_place *place,
+			     struct flmem_cpython_state *ret_state, struct flmem_error *err)
+{
+	FLMEM_AUTO_CPYTHON_STATE struct flmem_cpython_state state = {0};
+	FLMEM_AUTO_TASK_IDS struct flmem_task_ids tasks = {0};
+	const struct reading in = {view, place, &tasks, &state};
+	enum fault fault = FAULT_MEMORY;
+	int rc = flmem_task_ids_read(view->process, &tasks);
+
+	if (rc)
+		return flmem_process_error(view->process, rc, "threads", err);
+	state.threads = calloc(FLMEM_CPYTHON_THREADS_MAX, sizeof(*state.threads));
+	for (int i = 0; state.threads && i < RETRIES; i++) {
+		fault = read_once(&in);
+		if (fault != FAULT_NONSENSE)
+			break;
+	}
+	if (fault)
+		return explain(view, fault, err);
+	*ret_state = state;
+	state = (struct flmem_cpython_state){0};
+	return 0;
+}
+
+void flmem_cpython_state_clear(struct flmem_cpython_state *state)
+{
+	free(state->threads);
+	*state = (struct flmem_cpython_state){0};
+}
+
+const struct flmem_cpython_thread *flmem_cpython_state_find(const struct flmem_cpython_state *state,
+							    uint64_t thread_state)
+{
+	for (size_t i = 0; i < state->thread_count; i++)
+		if (state->threads[i].state == thread_state)
+			return &state->threads[i];
+	return NULL;
+}

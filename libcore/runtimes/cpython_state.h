@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_RUNTIMES_CPYTHON_STATE_H
+#define FLMEM_RUNTIMES_CPYTHON_STATE_H
+
+/*
+ * What a live CPython is doing, read from its memory without stopping it: whether it is ending, its
+ * interpreters and threads, and who holds the interpreter's lock (the GIL). Everything is checked
+ * against everything else, so that an unknown build gives an error and no wrong answer. The answers
+ * are of one instant; a stopped thread's own part of them stays true while it is stopped.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <flmem/error.h>
+
+#include "base/cleanup.h"
+#include "elf/view.h"
+#include "runtimes/cpython.h"
+#include "runtimes/cpython_layout.h"
+
+/* Where the state lies; valid as long as the process lives. */
+struct flmem_cpython_place {
+	struct flmem_cpython_layout layout;
+	uint64_t runtime; /* address of _PyRuntime */
+};
+
+struct flmem_cpython_thread {
+	uint64_t state;	  /* address of its PyThreadState */
+	uint64_t pointer; /* pthread_self(): the thread pointer of glibc's threads on x86-64 */
+	pid_t tid;	  /* as this process sees it; 0 when it cannot be told */
+	bool main_interpreter;
+};
+
+/* The lock of the main interpreter; sub-interpreters of 3.12 and later may have their own. */
+struct flmem_cpython_gil {
+	bool locked;
+	bool wanted;	   /* a thread has waited for it for the switch interval and asked for it */
+	uint64_t holder;   /* PyThreadState; 0 unless locked */
+	uint64_t switches; /* how often it has changed hands, counts up */
+	uint64_t start, end; /* where it lies, with its condition variable and mutexes */
+};
+
+/* Limits that no sane interpreter passes. */
+#define FLMEM_CPYTHON_INTERPRETERS_MAX 256U
+#define FLMEM_CPYTHON_THREADS_MAX      4096U
+
+struct flmem_cpython_state {
+	bool finalizing; /* Py_FinalizeEx() has begun to take it apart */
+	size_t interpreters;
+	uint64_t main_interpreter;
+	struct flmem_cpython_thread *threads; /* of all interpreters; several may be one's own */
+	size_t thread_count;
+	struct flmem_cpython_gil gil;
+};
+
+/*
+ * Finds the state of the interpreter that flmem_cpython_find() found. FLMEM_EUNSUPPORTED: version or
+ * build unknown, or its memory is not where the file says.
+ */
+int flmem_cpython_locate(const struct flmem_view *view, const struct flmem_cpython *python,
+			 struct flmem_cpython_place *ret_place, struct flmem_error *err);
+
+/*
+ * FLMEM_EUNSAFE: it is not initialised (yet, or any more), or it changed too fast to be read;
+ * FLMEM_EUNSUPPORTED: what was read makes no sense.
+ */
+int flmem_cpython_state_read(const struct flmem_view *view, const struct flmem_cpython_place *place,
+			     struct flmem_cpython_state *ret_state, struct flmem_error *err);
+void flmem_cpython_state_clear(struct flmem_cpython_state *state);
+
+#define FLMEM_AUTO_CPYTHON_STATE FLMEM_AUTO(flmem_cpython_state_clear)
+
+/* The lock alone, for watching it; the codes as above. */
+int flmem_cpython_gil_read(const struct flmem_view *view, const struct flmem_cpython_place *place,
+			   uint64_t main_interpreter, struct flmem_cpython_gil *ret_gil,
+			   struct flmem_error *err);
+
+/* Only whether it is ending; the codes as above. */
+int flmem_cpython_finalizing_read(const struct flmem_view *view,
+				  const struct flmem_cpython_place *place, bool *ret_finalizing,
+				  struct flmem_error *err);
+
+/* The thread whose PyThreadState this is, or NULL. */
+const struct flmem_cpython_thread *flmem_cpython_state_find(const struct flmem_cpython_state *state,
+							    uint64_t thread_state);
+
+#endif
