@@ -15,6 +15,12 @@ struct flmem_u64 {
 	const char *unknown;
 };
 
+/* The same for what can be below zero. */
+struct flmem_i64 {
+	int64_t value;
+	const char *unknown;
+};
+
 #define FLMEM_KNOWN(number)   ((struct flmem_u64){.value = (number)})
 #define FLMEM_UNKNOWN(reason) ((struct flmem_u64){.unknown = (reason)})
 

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "series/robust.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define PAIRS_MAX ((size_t)FLMEM_ROBUST_POINTS_MAX * (FLMEM_ROBUST_POINTS_MAX - 1) / 2)
+
+#define Z_95		1.959963984540054 /* normal quantile of 0.975 */
+#define CORRELATION_MAX 0.9
+#define WILD		3.0 /* residuals count up to this many median deviations */
+
+static void swap(double *a, double *b)
+{
+	double kept = *a;
+
+	*a = *b;
+	*b = kept;
+}
+
+double flmem_robust_select(double *values, size_t n, size_t k)
+{
+	size_t left = 0, right = n - 1;
+
+	while (left < right) {
+		double pivot = values[left + (right - left) / 2];
+		size_t i = left, j = right;
+
+		for (;;) {
+			while (values[i] < pivot)
+				i++;
+			while (values[j] > pivot)
+				j--;
+			if (i >= j)
+				break;
+			swap(&values[i++], &values[j--]);
+		}
+		/* values[left..j] <= pivot <= values[j + 1..right]; i == j leaves the pivot there. */
+		if (i == j)
+			j = values[j] > pivot ? j - 1 : j;
+		if (k <= j)
+			right = j;
+		else
+			left = j + 1;
+	}
+	return values[k];
+}
+
+double flmem_robust_median(double *values, size_t n)
+{
+	double upper = flmem_robust_select(values, n, n / 2);
+
+	if (n % 2)
+		return upper;
+	return (upper + flmem_robust_select(values, n, n / 2 - 1)) / 2;
+}
+
+/* Slopes of all pairs on one stretch; `ret_order` is Kendall's S. */
+static size_t pair_slopes(const struct flmem_curve *c, double *slopes, double *ret_order)
+{
+	size_t pairs = 0;
+	double order = 0;
+
+	for (size_t i = 0; i < c->count; i++)
+		for (size_t j = i + 1; j < c->count; j++) {
+			double width = c->x[j] - c->x[i], rise = c->y[j] - c->y[i];
+
+			if (c->part[i] != c->part[j] || width <= 0)
+				continue;
+			slopes[pairs++] = rise / width;
+			order += (rise > 0) - (rise < 0);
+		}
+	*ret_order = order;
+	return pairs;
+}
+
+double flmem_robust_slope(const struct flmem_curve *curve)
+{
+	double slopes[PAIRS_MAX], order;
+	size_t pairs = pair_slopes(curve, slopes, &order);
+
+	return pairs ? flmem_robust_median(slopes, pairs) : 0;
+}
+
+/* Distance of each point from the line of its stretch. */
+static void residuals(const struct flmem_curve *c, double slope, double *ret_residuals)
+{
+	double level[FLMEM_ROBUST_POINTS_MAX];
+
+	for (size_t first = 0, end; first < c->count; first = end) {
+		double middle;
+
+		for (end = first; end < c->count && c->part[end] == c->part[first]; end++)
+			level[end - first] = ret_residuals[end] = c->y[end] - slope * c->x[end];
+		middle = flmem_robust_median(level, end - first);
+		for (size_t i = first; i < end; i++)
+			ret_residuals[i] -= middle;
+	}
+}
+
+/* What the line leaves. */
+struct rest {
+	double deviation;
+	double correlation; /* lag 1; 0 when it is negative or cannot be told */
+};
+
+static void measure_rest(const struct flmem_curve *c, double slope, struct rest *ret_rest)
+{
+	double r[FLMEM_ROBUST_POINTS_MAX], size[FLMEM_ROBUST_POINTS_MAX];
+	double n = (double)c->count, sum = 0, middle, squares = 0, products = 0, rho;
+
+	residuals(c, slope, r);
+	for (size_t i = 0; i < c->count; i++) {
+		size[i] = fabs(r[i]);
+		sum += size[i];
+	}
+	middle = 1.4826 * flmem_robust_median(size, c->count);
+	for (size_t i = 0; i < c->count; i++) {
+		if (middle > 0)
+			r[i] = fmin(WILD * middle, fmax(-WILD * middle, r[i]));
+		squares += r[i] * r[i];
+		if (i && c->part[i] == c->part[i - 1])
+			products += r[i] * r[i - 1];
+	}
+	*ret_rest = (struct rest){.deviation = fmax(middle, 1.2533 * sum / n)};
+	if (squares <= 0)
+		return;
+	rho = products / squares;
+	/* A fitted line makes short series look less correlated than they are (Kendall 1954). */
+	rho += (1 + 4 * rho) / n;
+	/* Half of its own deviation off: few points show some by chance. */
+	rho -= 0.5 / sqrt(n);
+	ret_rest->correlation = fmin(CORRELATION_MAX, fmax(0, rho));
+}
+
+/* Variance of S without a trend, n (n - 1) (2n + 5) / 18 per stretch; ties only make it smaller. */
+static double order_variance(const struct flmem_curve *c)
+{
+	double variance = 0;
+
+	for (size_t first = 0, end; first < c->count; first = end) {
+		double n;
+
+		for (end = first; end < c->count && c->part[end] == c->part[first];)
+			end++;
+		n = (double)(end - first);
+		variance += n * (n - 1) * (2 * n + 5) / 18;
+	}
+	return variance;
+}
+
+static size_t rank_within(double rank, size_t pairs)
+{
+	if (rank <= 0)
+		return 0;
+	return rank >= (double)(pairs - 1) ? pairs - 1 : (size_t)rank;
+}
+
+static double two_sided(double deviations)
+{
+	return erfc(fmax(0, deviations) / sqrt(2));
+}
+
+/* Sum of the squared distances of x from the middle of its stretch. */
+static double spread(const struct flmem_curve *c)
+{
+	double squares = 0;
+
+	for (size_t first = 0, end; first < c->count; first = end) {
+		double middle = 0;
+
+		for (end = first; end < c->count && c->part[end] == c->part[first]; end++)
+			middle += c->x[end];
+		middle /= (double)(end - first);
+		for (size_t i = first; i < end; i++)
+			squares += (c->x[i] - middle) * (c->x[i] - middle);
+	}
+	return squares;
+}
+
+/*
+ * Ranks alone cannot show that growth is many times the noise, which is beyond doubt also when there
+ * are few points. The z of a least-squares slope, halved, because neither is the noise normal nor
+ * its size well known.
+ */
+static double doubt_by_size(const struct flmem_curve *c, double slope, const struct rest *rest)
+{
+	double effective = spread(c) * (1 - rest->correlation) / (1 + rest->correlation);
+
+	if (rest->deviation <= 0)
+		return 1;
+	return two_sided(fabs(slope) * sqrt(effective) / rest->deviation / 2);
+}
+
+void flmem_robust_trend(const struct flmem_curve *curve, struct flmem_slope *ret_slope)
+{
+	double slopes[PAIRS_MAX], order, slope, deviation;
+	size_t pairs = pair_slopes(curve, slopes, &order);
+	struct rest rest;
+
+	*ret_slope = (struct flmem_slope){.doubt = 1};
+	if (!pairs)
+		return;
+	slope = flmem_robust_median(slopes, pairs);
+	measure_rest(curve, slope, &rest);
+	deviation = sqrt(order_variance(curve) * (1 + rest.correlation) / (1 - rest.correlation));
+	ret_slope->slope = slope;
+	ret_slope->low = flmem_robust_select(
+		slopes, pairs, rank_within(floor(((double)pairs - Z_95 * deviation) / 2), pairs));
+	ret_slope->high = flmem_robust_select(
+		slopes, pairs, rank_within(ceil(((double)pairs + Z_95 * deviation) / 2), pairs));
+	ret_slope->doubt =
+		fmin(two_sided((fabs(order) - 1) / deviation), doubt_by_size(curve, slope, &rest));
+}

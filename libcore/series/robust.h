@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_SERIES_ROBUST_H
+#define FLMEM_SERIES_ROBUST_H
+
+/*
+ * Statistics that a few wild values cannot move. All are pure functions of their arguments and use
+ * bounded memory; none allocates.
+ */
+
+#include <stddef.h>
+
+/* Most points that one measurement takes. */
+#define FLMEM_ROBUST_POINTS_MAX 64U
+
+/* The k-th smallest of n > k values, which it reorders. */
+double flmem_robust_select(double *values, size_t n, size_t k);
+
+/* Median of n > 0 values, which it reorders. */
+double flmem_robust_median(double *values, size_t n);
+
+/*
+ * Points of a curve that may have jumps: points with the same number in `part` lie on one stretch.
+ * At most FLMEM_ROBUST_POINTS_MAX, x ascending.
+ */
+struct flmem_curve {
+	const double *x, *y;
+	const unsigned char *part;
+	size_t count;
+};
+
+/*
+ * Slope by Theil (1950) and Sen (1968): the median of the slopes of all pairs, here of those on one
+ * stretch. 0 when there is no pair.
+ */
+double flmem_robust_slope(const struct flmem_curve *curve);
+
+struct flmem_slope {
+	double slope;
+	double low, high; /* 95 % interval */
+	double doubt;	  /* probability of such an order without any trend, two-sided */
+};
+
+/*
+ * The slope with its interval (Sen 1968, by the variance of Kendall's S) and the significance of the
+ * trend (Mann 1945, Kendall 1970). The variance is widened for values that follow their
+ * predecessors, which memory does: by (1 + r) / (1 - r) with the lag-1 autocorrelation r of the
+ * residuals, as for an AR(1) process (Yue and Wang 2004).
+ */
+void flmem_robust_trend(const struct flmem_curve *curve, struct flmem_slope *ret_slope);
+
+#endif

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "series/steps.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+/* A stretch shorter than this is not told from a few wild points. */
+#define STRETCH_MIN 3U
+
+/* How much the information criterion must fall beyond the price of a jump's two parameters. */
+#define MARGIN 4.0
+
+/* A jump must stand out of the noise. */
+#define NOISES_MIN 5.0
+
+/* Most places that are tried for a jump, those with the largest differences. */
+#define PLACES_MAX 8U
+
+struct model {
+	unsigned char part[FLMEM_ROBUST_POINTS_MAX];
+	double slope;
+	double level[FLMEM_STEPS_MAX + 2]; /* of each stretch, at x = 0 */
+	double cost;			   /* sum of the distances */
+	double noise; /* deviation by the median one, which another jump does not move */
+};
+
+/* Lays the line with jumps at the ends of the parts. */
+static void lay(const double *x, const double *y, size_t count, struct model *m)
+{
+	const struct flmem_curve curve = {.x = x, .y = y, .part = m->part, .count = count};
+	double rest[FLMEM_ROBUST_POINTS_MAX];
+	size_t used;
+
+	m->slope = flmem_robust_slope(&curve);
+	m->cost = 0;
+	for (size_t first = 0, end; first < count; first = end) {
+		for (end = first; end < count && m->part[end] == m->part[first]; end++)
+			rest[end - first] = y[end] - m->slope * x[end];
+		m->level[m->part[first]] = flmem_robust_median(rest, end - first);
+	}
+	for (size_t i = 0; i < count; i++) {
+		rest[i] = fabs(y[i] - m->slope * x[i] - m->level[m->part[i]]);
+		m->cost += rest[i];
+	}
+	/* Two parameters, and two for each jump. */
+	used = 2U + 2U * m->part[count - 1];
+	m->noise = 1.4826 * flmem_robust_median(rest, count) * (double)count /
+		   (double)(count > used ? count - used : 1);
+}
+
+static bool may_split(const unsigned char *part, size_t count, size_t at)
+{
+	if (at < STRETCH_MIN || at + STRETCH_MIN > count)
+		return false;
+	return part[at - STRETCH_MIN] == part[at + STRETCH_MIN - 1];
+}
+
+static double middle_of_three(const double *y)
+{
+	return fmax(fmin(y[0], y[1]), fmin(fmax(y[0], y[1]), y[2]));
+}
+
+/* The places where the next three points lie furthest from the last three, the slope taken off. */
+static size_t places(const double *x, const double *y, size_t count, const struct model *m,
+		     size_t *ret_places)
+{
+	double size[PLACES_MAX];
+	size_t found = 0;
+
+	for (size_t at = 1; at < count; at++) {
+		double rise;
+		size_t k;
+
+		if (!may_split(m->part, count, at))
+			continue;
+		rise = fabs(middle_of_three(y + at) - middle_of_three(y + at - STRETCH_MIN) -
+			    m->slope * (x[at + 1] - x[at - 2]));
+		for (k = found; k && size[k - 1] < rise; k--)
+			if (k < PLACES_MAX) {
+				size[k] = size[k - 1];
+				ret_places[k] = ret_places[k - 1];
+			}
+		if (k == PLACES_MAX)
+			continue;
+		size[k] = rise;
+		ret_places[k] = at;
+		found += found < PLACES_MAX;
+	}
+	return found;
+}
+
+static double height_at(const struct model *m, size_t at)
+{
+	return m->level[m->part[at]] - m->level[m->part[at - 1]];
+}
+
+/* Twice the negative log-likelihood of Laplace-distributed distances, without constants. */
+static double misfit(const struct model *m, size_t count, double least)
+{
+	double floor = least / 20 * (double)count;
+
+	return 2 * (double)count * log(fmax(m->cost, floor) / (double)count);
+}
+
+/* The best model with one jump more; false when none is worth it. */
+static bool improve(const double *x, const double *y, size_t count, double least, struct model *m)
+{
+	double price = 2 * log((double)count) + MARGIN, now = misfit(m, count, least);
+	size_t at[PLACES_MAX], n = places(x, y, count, m, at);
+	struct model best = {.cost = INFINITY};
+	size_t best_at = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct model trial = *m;
+
+		for (size_t k = at[i]; k < count; k++)
+			trial.part[k]++;
+		lay(x, y, count, &trial);
+		if (trial.cost < best.cost) {
+			best = trial;
+			best_at = at[i];
+		}
+	}
+	if (!best_at || misfit(&best, count, least) + price >= now)
+		return false;
+	if (fabs(height_at(&best, best_at)) < fmax(least, NOISES_MIN * best.noise))
+		return false;
+	*m = best;
+	return true;
+}
+
+static bool all_one_way(const struct flmem_steps *steps)
+{
+	for (size_t i = 1; i < steps->count; i++)
+		if ((steps->height[i] > 0) != (steps->height[0] > 0))
+			return false;
+	return true;
+}
+
+void flmem_steps_find(const double *x, const double *y, size_t count, double least,
+		      struct flmem_steps *ret_steps)
+{
+	struct model straight = {0}, m;
+	size_t jumps = 0;
+
+	lay(x, y, count, &straight);
+	m = straight;
+	while (jumps < FLMEM_STEPS_MAX && improve(x, y, count, least, &m))
+		jumps++;
+	*ret_steps = (struct flmem_steps){.count = jumps};
+	ret_steps->evidence = (misfit(&straight, count, least) - misfit(&m, count, least)) / 2 -
+			      (double)jumps * log((double)count);
+	for (size_t i = 0; i < jumps; i++)
+		ret_steps->height[i] = m.level[i + 1] - m.level[i];
+	if (jumps == FLMEM_STEPS_MAX && all_one_way(ret_steps)) {
+		*ret_steps = (struct flmem_steps){0};
+		m = straight;
+	}
+	memcpy(ret_steps->part, m.part, count);
+}

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <flmem/trend.h>
+
+#include <math.h>
+
+#include "base/cleanup.h"
+#include "series/robust.h"
+#include "series/steps.h"
+
+/* What is asked of a trend before it is called one: a watch of many rounds looks many times. */
+#define DOUBT_MAX      0.01
+#define DOUBT_MAX_LATE 0.001 /* of one that only the later half shows */
+
+/* Growth below this, over all points together, is not worth a word. */
+#define MATERIAL_SHARE 0.01
+#define MATERIAL_BYTES (128.0 * 1024)
+
+/* The least one-off step. */
+#define STEP_SHARE 0.02
+#define STEP_BYTES (512.0 * 1024)
+
+/* Flat means: surely within this share of the level, over all points together. */
+#define FLAT_SHARE 0.05
+
+/* As many points are enough to call a noisy series flat, with little confidence. */
+#define ENOUGH 12U
+
+#define LATE_MIN       15U	 /* points that show growth which the whole does not */
+#define LEVELLED       (1.0 / 3) /* a later half that grows less than this share has levelled off */
+#define CONFIDENCE_MAX 0.999
+#define Z_95	       1.959963984540054
+
+#define VERDICT_ROW(name, text) [FLMEM_TREND_##name] = (text),
+static const char *const verdict_names[] = {FLMEM_TREND_VERDICTS(VERDICT_ROW)};
+#undef VERDICT_ROW
+
+const char *flmem_trend_verdict_name(enum flmem_trend_verdict verdict)
+{
+	return verdict_names[verdict];
+}
+
+/* The points as they are measured, thinned. */
+struct curve {
+	double x[FLMEM_ROBUST_POINTS_MAX]; /* rounds or hours */
+	double hours[FLMEM_ROBUST_POINTS_MAX];
+	double bytes[FLMEM_ROBUST_POINTS_MAX];
+	size_t count;
+};
+
+/* What one stretch of it, up to its end, shows. */
+struct finding {
+	size_t first, count;
+	double level;
+	struct flmem_slope slope; /* steps taken off */
+	double per_hour;
+	double step;
+	enum flmem_trend_verdict verdict;
+	double confidence;
+	const char *because;
+};
+
+static void thin(const struct flmem_trend_point *points, size_t count, bool by_round,
+		 struct curve *ret_curve)
+{
+	size_t step = (count + FLMEM_ROBUST_POINTS_MAX - 1) / FLMEM_ROBUST_POINTS_MAX;
+
+	ret_curve->count = 0;
+	for (size_t first = 0; first < count; first += step) {
+		size_t n = count - first < step ? count - first : step, k = ret_curve->count++;
+		double hours = 0, rounds = 0, bytes = 0;
+
+		for (size_t i = first; i < first + n; i++) {
+			hours += (double)(points[i].at_us - points[0].at_us) / 3.6e9;
+			rounds += (double)(points[i].round - points[0].round);
+			bytes += (double)points[i].bytes;
+		}
+		ret_curve->hours[k] = hours / (double)n;
+		ret_curve->x[k] = by_round ? rounds / (double)n : ret_curve->hours[k];
+		ret_curve->bytes[k] = bytes / (double)n;
+	}
+}
+
+static double normal_cdf(double z)
+{
+	return erfc(-z / sqrt(2)) / 2;
+}
+
+/* Probability that the slope lies within `bound` of 0, by the width of its interval. */
+static double surely_within(const struct flmem_slope *s, double bound)
+{
+	double deviation = (s->high - s->low) / (2 * Z_95);
+
+	if (deviation <= 0)
+		return fabs(s->slope) <= bound ? 1 : 0;
+	return normal_cdf((bound - s->slope) / deviation) -
+	       normal_cdf((-bound - s->slope) / deviation);
+}
+
+static void conclude(struct finding *f, enum flmem_trend_verdict verdict, double confidence,
+		     const char *because)
+{
+	f->verdict = verdict;
+	f->confidence = fmin(CONFIDENCE_MAX, fmax(0, confidence));
+	f->because = because;
+}
+
+static void judge(struct finding *f, double span, double evidence)
+{
+	const struct flmem_slope *s = &f->slope;
+	double material = fmax(MATERIAL_SHARE * f->level, MATERIAL_BYTES);
+	double within = surely_within(s, FLAT_SHARE * f->level / span);
+
+	if (s->doubt < DOUBT_MAX && fabs(s->slope) * span >= material &&
+	    (s->low > 0 || s->high < 0)) {
+		if (s->slope > 0)
+			conclude(f, FLMEM_TREND_CLIMBING, 1 - s->doubt,
+				 "like phases stand higher and higher");
+		else
+			conclude(f, FLMEM_TREND_FALLING, 1 - s->doubt,
+				 "like phases stand lower and lower");
+	} else if (f->step != 0) {
+		conclude(f, FLMEM_TREND_STEPPED, 1 / (1 + exp(-evidence)),
+			 "it moved to another level and stays there");
+	} else if (within < (f->count < ENOUGH ? 0.5 : 0.05)) {
+		conclude(f, FLMEM_TREND_TOO_EARLY, 0, "it moves too much to tell so soon");
+	} else {
+		conclude(f, FLMEM_TREND_FLAT, within, "like phases stand at the same level");
+	}
+}
+
+static void examine(const struct curve *c, size_t first, struct finding *ret_finding)
+{
+	struct finding f = {.first = first, .count = c->count - first};
+	const double *x = c->x + first, *y = c->bytes + first;
+	double sorted[FLMEM_ROBUST_POINTS_MAX];
+	struct flmem_steps steps;
+	struct flmem_curve curve;
+
+	for (size_t i = 0; i < f.count; i++)
+		sorted[i] = y[i];
+	f.level = flmem_robust_median(sorted, f.count);
+	flmem_steps_find(x, y, f.count, fmax(STEP_SHARE * f.level, STEP_BYTES), &steps);
+	for (size_t i = 0; i < steps.count; i++)
+		f.step += steps.height[i];
+	curve = (struct flmem_curve){.x = x, .y = y, .part = steps.part, .count = f.count};
+	flmem_robust_trend(&curve, &f.slope);
+	curve.x = c->hours + first;
+	f.per_hour = flmem_robust_slope(&curve);
+	judge(&f, x[f.count - 1] - x[0], steps.evidence);
+	*ret_finding = f;
+}
+
+static double total_slope(const struct curve *c, const struct finding *f)
+{
+	return f->slope.slope + f->step / (c->x[c->count - 1] - c->x[f->first]);
+}
+
+/* Growth that has come to its end is no growth, and what it has slowed down to is what goes on. */
+static bool has_levelled_off(const struct curve *c, const struct finding *whole,
+			     struct finding *ret_half)
+{
+	examine(c, c->count / 2, ret_half);
+	if (ret_half->slope.slope >= LEVELLED * total_slope(c, whole))
+		return false;
+	if (ret_half->verdict == FLMEM_TREND_CLIMBING)
+		ret_half->because = "it grew faster at first and still climbs";
+	else
+		conclude(ret_half, FLMEM_TREND_FLAT, ret_half->confidence,
+			 "it grew at first and has levelled off");
+	return true;
+}
+
+/* Growth that has begun within the later half or quarter. */
+static bool climbs_since(const struct curve *c, struct finding *ret_late)
+{
+	for (size_t count = c->count / 2; count >= LATE_MIN; count /= 2) {
+		examine(c, c->count - count, ret_late);
+		if (ret_late->verdict == FLMEM_TREND_CLIMBING &&
+		    ret_late->slope.doubt < DOUBT_MAX_LATE) {
+			ret_late->because = "it was level at first and climbs since";
+			return true;
+		}
+	}
+	return false;
+}
+
+/* The later part may tell another story than the whole; it is the one that goes on. */
+static void examine_parts(const struct curve *c, struct finding *ret_finding)
+{
+	struct finding part;
+	bool other;
+
+	examine(c, 0, ret_finding);
+	if (ret_finding->verdict != FLMEM_TREND_CLIMBING)
+		other = climbs_since(c, &part);
+	else
+		other = c->count >= 2 * FLMEM_TREND_POINTS_MIN &&
+			has_levelled_off(c, ret_finding, &part);
+	if (other)
+		*ret_finding = part;
+}
+
+/* The lowest of each pair: a swing that is wider than one point then no longer looks like growth. */
+static void coarsen(const struct curve *c, struct curve *ret_coarse)
+{
+	ret_coarse->count = c->count / 2;
+	for (size_t i = 0; i < ret_coarse->count; i++) {
+		size_t from = c->count - 2 * (ret_coarse->count - i);
+		size_t low = c->bytes[from] <= c->bytes[from + 1] ? from : from + 1;
+
+		ret_coarse->x[i] = c->x[low];
+		ret_coarse->hours[i] = c->hours[low];
+		ret_coarse->bytes[i] = c->bytes[low];
+	}
+}
+
+static void examine_at_two_scales(const struct curve *c, struct finding *ret_finding)
+{
+	struct curve coarse;
+	struct finding second;
+
+	examine_parts(c, ret_finding);
+	if (ret_finding->verdict != FLMEM_TREND_CLIMBING || c->count < 4 * FLMEM_TREND_POINTS_MIN)
+		return;
+	coarsen(c, &coarse);
+	examine_parts(&coarse, &second);
+	if (second.verdict != FLMEM_TREND_CLIMBING)
+		*ret_finding = second;
+}
+
+static struct flmem_i64 rounded(double value)
+{
+	/* 2^62: far beyond any memory, and exact as a double. */
+	static const double bound = 4611686018427387904.0;
+
+	return (struct flmem_i64){.value = llround(fmin(bound, fmax(-bound, value)))};
+}
+
+static struct flmem_trend too_early(enum flmem_trend_basis basis, size_t count)
+{
+	static const char why[] = "too few rounds or too little time to tell";
+	const struct flmem_i64 unknown = {.unknown = why};
+
+	return (struct flmem_trend){
+		.verdict = FLMEM_TREND_TOO_EARLY,
+		.basis = basis,
+		.because = why,
+		.growth_per_round_bytes = unknown,
+		.growth_per_hour_bytes = unknown,
+		.low_bytes = unknown,
+		.high_bytes = unknown,
+		.step_bytes = unknown,
+		.points = count,
+	};
+}
+
+void flmem_trend_measure(const struct flmem_trend_point *points, size_t count,
+			 enum flmem_trend_basis basis, struct flmem_trend *ret_trend)
+{
+	bool by_round = basis == FLMEM_TREND_BY_ROUND;
+	struct finding f;
+	struct curve c;
+
+	*ret_trend = too_early(basis, count);
+	if (count < FLMEM_TREND_POINTS_MIN)
+		return;
+	thin(points, count, by_round, &c);
+	if (c.x[c.count - 1] <= c.x[0])
+		return;
+	if (by_round)
+		examine_parts(&c, &f);
+	else
+		examine_at_two_scales(&c, &f);
+	ret_trend->verdict = f.verdict;
+	ret_trend->because = f.because;
+	ret_trend->confidence = f.confidence;
+	ret_trend->points = f.count;
+	ret_trend->growth_per_hour_bytes = rounded(f.per_hour);
+	ret_trend->growth_per_round_bytes =
+		by_round ? rounded(f.slope.slope)
+			 : (struct flmem_i64){.unknown = "no rounds were seen"};
+	ret_trend->low_bytes = rounded(f.slope.low);
+	ret_trend->high_bytes = rounded(f.slope.high);
+	ret_trend->step_bytes = rounded(f.step);
+}
+
+/* Time or rounds until the headroom is gone, at this growth per unit. */
+static struct flmem_u64 until(uint64_t headroom_bytes, double growth, double unit)
+{
+	double span = (double)headroom_bytes / growth * unit;
+
+	if (!(span < 3.2e9)) /* a hundred years */
+		return FLMEM_UNKNOWN("not within a hundred years at this growth");
+	return FLMEM_KNOWN((uint64_t)span);
+}
+
+void flmem_trend_forecast(const struct flmem_trend *trend, struct flmem_u64 headroom_bytes,
+			  struct flmem_forecast *ret_forecast)
+{
+	double hour = (double)trend->growth_per_hour_bytes.value;
+	double middle = trend->basis == FLMEM_TREND_BY_ROUND
+				? (double)trend->growth_per_round_bytes.value
+				: hour;
+	struct flmem_u64 none = FLMEM_UNKNOWN("it does not climb");
+
+	if (trend->verdict == FLMEM_TREND_TOO_EARLY)
+		none = FLMEM_UNKNOWN(trend->because);
+	else if (headroom_bytes.unknown)
+		none = headroom_bytes;
+	*ret_forecast = (struct flmem_forecast){none, none, none};
+	if (trend->verdict != FLMEM_TREND_CLIMBING || headroom_bytes.unknown || hour <= 0 ||
+	    middle <= 0)
+		return;
+	ret_forecast->exhausted_in_s = until(headroom_bytes.value, hour, 3600);
+	ret_forecast->exhausted_earliest_s =
+		until(headroom_bytes.value, hour * (double)trend->high_bytes.value / middle, 3600);
+	ret_forecast->exhausted_in_rounds =
+		trend->growth_per_round_bytes.unknown
+			? FLMEM_UNKNOWN(trend->growth_per_round_bytes.unknown)
+			: until(headroom_bytes.value, (double)trend->growth_per_round_bytes.value,
+				1);
+}
