@@ -9,7 +9,7 @@
 
 #include <flmem/roles.h>
 
-#include "settings/release.h"
+#include "base/release.h"
 
 #define FLMEM_BIT(value) (1U << (value))
 

@@ -11,9 +11,9 @@
 #include <flmem/settings.h>
 
 #include "base/cleanup.h"
+#include "base/release.h"
 #include "settings/preload.h"
 #include "settings/quote.h"
-#include "settings/release.h"
 #include "settings/table.h"
 
 #define AUTO_SETTINGS FLMEM_AUTO(flmem_settings_clear)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FLMEM_SETTINGS_RELEASE_H
-#define FLMEM_SETTINGS_RELEASE_H
+#ifndef FLMEM_BASE_RELEASE_H
+#define FLMEM_BASE_RELEASE_H
 
 /* Release numbers of frameworks: "2.8", "2.8.1", "2.9.0rc1". */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "settings/release.h"
+#include "base/release.h"
 
 #include <stdbool.h>
 #include <string.h>
