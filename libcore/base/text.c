@@ -50,7 +50,8 @@ static size_t utf8_length(const unsigned char *p)
 	return 0;
 }
 
-bool flmem_text_is_utf8(const char *text)
+/* Where the text, which ends in a NUL somewhere, stops being well-formed. */
+static const char *utf8_end(const char *text)
 {
 	const unsigned char *p = (const unsigned char *)text;
 
@@ -58,10 +59,20 @@ bool flmem_text_is_utf8(const char *text)
 		size_t length = *p < 0x80 ? 1 : utf8_length(p);
 
 		if (!length)
-			return false;
+			break;
 		p += length;
 	}
-	return true;
+	return (const char *)p;
+}
+
+bool flmem_text_is_utf8(const char *text)
+{
+	return !*utf8_end(text);
+}
+
+size_t flmem_text_utf8_length(const char *text)
+{
+	return (size_t)(utf8_end(text) - text);
 }
 
 /* Bytes that print as one character; C1 controls (U+0080..U+009F) can steer a terminal too. */

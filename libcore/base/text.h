@@ -15,6 +15,9 @@ bool flmem_text_ends(const char *text, const char *suffix);
 /* Well-formed UTF-8 throughout (RFC 3629). */
 bool flmem_text_is_utf8(const char *text);
 
+/* Bytes before the first that is not well-formed UTF-8; all of them when the text is. */
+size_t flmem_text_utf8_length(const char *text);
+
 /* Last component of a path; the text itself when it has no slash. Never NULL. */
 const char *flmem_text_basename(const char *path);
 

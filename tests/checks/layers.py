@@ -6,13 +6,14 @@ import re
 import tree
 
 BELOW_ALLOCATORS = ("base", "preload", "proc", "elf", "remote")
-BELOW_FRAMEWORKS = BELOW_ALLOCATORS + ("allocators", "runtimes")
+BELOW_FRAMEWORKS = BELOW_ALLOCATORS + ("allocators", "documents", "runtimes")
 MIDDLE = ("frameworks", "settings", "series", "model", "profiler", "transport")
 
 # What each room may include besides itself. A new room is one row.
 ROOMS = {
     "base": (),
     "preload": (),
+    "documents": ("base",),
     "proc": ("base",),
     "elf": ("base", "proc"),
     "remote": ("base", "preload", "proc", "elf"),

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "documents/build.h"
+
+#include <string.h>
+
+#define REPLACEMENT 0xfffdU
+
+void flmem_cursor_step(struct flmem_cursor *cursor, size_t count)
+{
+	for (; count; count--) {
+		if (cursor->text[cursor->at++] == '\n') {
+			cursor->line++;
+			cursor->line_start = cursor->at;
+		}
+	}
+}
+
+struct flmem_place flmem_cursor_place(const struct flmem_cursor *cursor)
+{
+	return (struct flmem_place){
+		.start = cursor->at,
+		.end = cursor->at,
+		.line = cursor->line,
+		.column = (unsigned)(cursor->at - cursor->line_start + 1),
+	};
+}
+
+int flmem_cursor_fail_at(struct flmem_cursor *cursor, const struct flmem_place *place,
+			 const char *text)
+{
+	cursor->document->bad_line = place->line;
+	cursor->code = flmem_error_set(cursor->err, FLMEM_EUSAGE, 0, "line %u, column %u: %s",
+				       place->line, place->column, text);
+	return cursor->code;
+}
+
+int flmem_cursor_fail(struct flmem_cursor *cursor, const char *text)
+{
+	struct flmem_place here = flmem_cursor_place(cursor);
+
+	return flmem_cursor_fail_at(cursor, &here, text);
+}
+
+static int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* Four digits at `p`, which may break off at the NUL; -1 for what is none. */
+static int hex_unit(const char *p)
+{
+	int unit = 0;
+
+	for (int i = 0; i < 4; i++) {
+		int digit = hex_digit(p[i]);
+
+		if (digit < 0)
+			return -1;
+		unit = unit * 16 + digit;
+	}
+	return unit;
+}
+
+static char *put_utf8(char *out, unsigned point)
+{
+	if (point < 0x80) {
+		*out++ = (char)point;
+	} else if (point < 0x800) {
+		*out++ = (char)(0xc0 | point >> 6);
+		*out++ = (char)(0x80 | (point & 0x3f));
+	} else if (point < 0x10000) {
+		*out++ = (char)(0xe0 | point >> 12);
+		*out++ = (char)(0x80 | (point >> 6 & 0x3f));
+		*out++ = (char)(0x80 | (point & 0x3f));
+	} else {
+		*out++ = (char)(0xf0 | point >> 18);
+		*out++ = (char)(0x80 | (point >> 12 & 0x3f));
+		*out++ = (char)(0x80 | (point >> 6 & 0x3f));
+		*out++ = (char)(0x80 | (point & 0x3f));
+	}
+	return out;
+}
+
+/* The character of \uXXXX, or of two that are a pair; `*step` is what they take. 0: no digits. */
+static unsigned unicode_escape(const char *p, size_t *step)
+{
+	int unit = hex_unit(p + 2), low;
+
+	*step = 6;
+	if (unit < 0)
+		return 0;
+	if (unit >= 0xd800 && unit < 0xdc00 && p[6] == '\\' && p[7] == 'u') {
+		low = hex_unit(p + 8);
+		if (low >= 0xdc00 && low < 0xe000) {
+			*step = 12;
+			return 0x10000U + ((unsigned)(unit - 0xd800) << 10) +
+			       (unsigned)(low - 0xdc00);
+		}
+	}
+	return !unit || (unit >= 0xd800 && unit < 0xe000) ? REPLACEMENT : (unsigned)unit;
+}
+
+/* One escape at the cursor; false when it is none that JSON has. */
+static bool take_escape(struct flmem_cursor *cursor, char **out)
+{
+	static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
+	const char *p = cursor->text + cursor->at;
+	const char *name = p[1] ? strchr(names, p[1]) : NULL;
+	unsigned point;
+	size_t step;
+
+	if (name) {
+		*(*out)++ = values[name - names];
+		flmem_cursor_step(cursor, 2);
+		return true;
+	}
+	if (p[1] != 'u')
+		return false;
+	point = unicode_escape(p, &step);
+	if (!point)
+		return false;
+	*out = put_utf8(*out, point);
+	flmem_cursor_step(cursor, step);
+	return true;
+}
+
+/* Bytes up to the closing quote; the decoded text is never longer. */
+static size_t quoted_length(const struct flmem_cursor *cursor)
+{
+	const char *start = cursor->text + cursor->at, *p = start + 1;
+
+	while (*p && *p != '"' && *p != '\n')
+		p += *p == '\\' && p[1] ? 2 : 1;
+	return (size_t)(p - start);
+}
+
+int flmem_cursor_quoted(struct flmem_cursor *cursor, const char **ret_text)
+{
+	char *text = flmem_cursor_keep(cursor, cursor->text + cursor->at, quoted_length(cursor));
+	char *out;
+
+	if (!text)
+		return cursor->code;
+	out = text;
+	flmem_cursor_step(cursor, 1);
+	for (;;) {
+		char c = flmem_cursor_peek(cursor);
+
+		if (c == '"')
+			break;
+		if ((unsigned char)c < 0x20)
+			return flmem_cursor_fail(cursor, c ? "a control character in a string"
+							   : "the text ends in a string");
+		if (c == '\\') {
+			if (!take_escape(cursor, &out))
+				return flmem_cursor_fail(cursor, "an escape that JSON lacks");
+			continue;
+		}
+		*out++ = c;
+		flmem_cursor_step(cursor, 1);
+	}
+	*out = '\0';
+	flmem_cursor_step(cursor, 1);
+	*ret_text = text;
+	return 0;
+}
+
+static size_t digits(const char *text, size_t length)
+{
+	size_t count = 0;
+
+	while (count < length && text[count] >= '0' && text[count] <= '9')
+		count++;
+	return count;
+}
+
+enum flmem_node_kind flmem_number_kind(const char *text, size_t length)
+{
+	enum flmem_node_kind kind = FLMEM_NODE_INTEGER;
+	size_t at = length && text[0] == '-', count = digits(text + at, length - at);
+
+	if (!count || (count > 1 && text[at] == '0'))
+		return FLMEM_NODE_STRING;
+	at += count;
+	if (at < length && text[at] == '.') {
+		count = digits(text + at + 1, length - at - 1);
+		if (!count)
+			return FLMEM_NODE_STRING;
+		at += count + 1;
+		kind = FLMEM_NODE_REAL;
+	}
+	if (at < length && (text[at] == 'e' || text[at] == 'E')) {
+		at++;
+		at += at < length && (text[at] == '+' || text[at] == '-');
+		count = digits(text + at, length - at);
+		if (!count)
+			return FLMEM_NODE_STRING;
+		at += count;
+		kind = FLMEM_NODE_REAL;
+	}
+	return at == length ? kind : FLMEM_NODE_STRING;
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "documents/document.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <flmem/parse.h>
+
+#include "base/text.h"
+#include "documents/build.h"
+
+#define BLOCK_BYTES 16384U
+
+/* Memory that is freed with the document. */
+struct flmem_document_block {
+	struct flmem_document_block *next;
+	size_t used, size;
+	max_align_t bytes[];
+};
+
+static void *take(struct flmem_document *document, size_t size)
+{
+	struct flmem_document_block *block = document->blocks;
+	size_t rounded = (size + sizeof(max_align_t) - 1) & ~(sizeof(max_align_t) - 1);
+	void *taken;
+
+	if (!block || block->size - block->used < rounded) {
+		size_t room = rounded > BLOCK_BYTES ? rounded : BLOCK_BYTES;
+
+		block = malloc(sizeof(*block) + room);
+		if (!block)
+			return NULL;
+		*block = (struct flmem_document_block){.next = document->blocks, .size = room};
+		document->blocks = block;
+	}
+	taken = (char *)block->bytes + block->used;
+	block->used += rounded;
+	return taken;
+}
+
+void flmem_document_clear(struct flmem_document *document)
+{
+	while (document->blocks) {
+		struct flmem_document_block *next = document->blocks->next;
+
+		free(document->blocks);
+		document->blocks = next;
+	}
+	flmem_buf_clear(&document->text);
+	document->root = NULL;
+	document->node_count = 0;
+}
+
+static void out_of_memory(struct flmem_cursor *cursor)
+{
+	cursor->code = flmem_error_set(cursor->err, FLMEM_EFAILED, 0, "out of memory");
+}
+
+struct flmem_node *flmem_cursor_add(struct flmem_cursor *cursor, struct flmem_node *parent,
+				    const char *key, const struct flmem_place *key_place)
+{
+	struct flmem_document *document = cursor->document;
+	struct flmem_node *node;
+
+	if (document->node_count >= FLMEM_DOCUMENT_NODES_MAX) {
+		flmem_cursor_fail(cursor, "too many values for a configuration");
+		return NULL;
+	}
+	node = take(document, sizeof(*node));
+	if (!node) {
+		out_of_memory(cursor);
+		return NULL;
+	}
+	*node = (struct flmem_node){.key = key, .text = "", .parent = parent};
+	node->place = flmem_cursor_place(cursor);
+	if (key_place)
+		node->key_place = *key_place;
+	document->node_count++;
+	if (!parent) {
+		document->root = node;
+		return node;
+	}
+	node->index = parent->last ? parent->last->index + 1 : 0;
+	*(parent->last ? &parent->last->next : &parent->first) = node;
+	parent->last = node;
+	return node;
+}
+
+char *flmem_cursor_keep(struct flmem_cursor *cursor, const char *bytes, size_t length)
+{
+	char *copy = take(cursor->document, length + 1);
+
+	if (!copy) {
+		out_of_memory(cursor);
+		return NULL;
+	}
+	memcpy(copy, bytes, length);
+	copy[length] = '\0';
+	return copy;
+}
+
+/* What no syntax allows: NULs and bytes that are not UTF-8. */
+static int check_encoding(struct flmem_cursor *cursor)
+{
+	size_t good = flmem_text_utf8_length(cursor->text);
+
+	if (good == cursor->length)
+		return 0;
+	flmem_cursor_step(cursor, good);
+	return flmem_cursor_fail(cursor, cursor->text[good] ? "not UTF-8" : "a binary file");
+}
+
+static int read_syntax(struct flmem_cursor *cursor)
+{
+	static int (*const readers[])(struct flmem_cursor *) = {
+		[FLMEM_SYNTAX_JSON] = flmem_json_read,
+	};
+	struct flmem_cursor start = *cursor;
+	int rc;
+
+	if (cursor->length > FLMEM_DOCUMENT_BYTES_MAX)
+		return flmem_error_set(cursor->err, FLMEM_EUSAGE, 0,
+				       "larger than %u MiB, which no configuration is",
+				       FLMEM_DOCUMENT_BYTES_MAX >> 20);
+	rc = check_encoding(cursor);
+	if (rc)
+		return rc;
+	*cursor = start;
+	return readers[cursor->document->syntax](cursor);
+}
+
+int flmem_document_read(enum flmem_syntax syntax, struct flmem_buf *text,
+			struct flmem_document *ret_document, struct flmem_error *err)
+{
+	struct flmem_cursor cursor = {.line = 1, .err = err};
+
+	*ret_document = (struct flmem_document){.syntax = syntax, .text = *text};
+	flmem_buf_init(text);
+	cursor.document = ret_document;
+	cursor.text = ret_document->text.data;
+	cursor.length = ret_document->text.length;
+	return read_syntax(&cursor);
+}
+
+const struct flmem_node *flmem_node_get(const struct flmem_node *map, const char *key)
+{
+	const struct flmem_node *found = NULL;
+
+	if (!flmem_node_is_kind(map, FLMEM_NODE_MAP))
+		return NULL;
+	for (const struct flmem_node *n = map->first; n; n = n->next)
+		if (strcmp(n->key, key) == 0)
+			found = n;
+	return found;
+}
+
+const struct flmem_node *flmem_node_dig(const struct flmem_node *map, const char *const *keys)
+{
+	for (; map && *keys; keys++)
+		map = flmem_node_get(map, *keys);
+	return map;
+}
+
+const struct flmem_node *flmem_node_first(const struct flmem_node *node)
+{
+	return node ? node->first : NULL;
+}
+
+const char *flmem_node_string(const struct flmem_node *node)
+{
+	return flmem_node_is_kind(node, FLMEM_NODE_STRING) ? node->text : NULL;
+}
+
+bool flmem_node_integer(const struct flmem_node *node, int64_t *ret_value)
+{
+	bool negative, sign;
+	uint64_t magnitude;
+
+	if (!flmem_node_is_kind(node, FLMEM_NODE_INTEGER))
+		return false;
+	negative = node->text[0] == '-';
+	sign = negative || node->text[0] == '+';
+	if (flmem_parse_u64(node->text + sign, 0, INT64_MAX, &magnitude, NULL))
+		return false;
+	*ret_value = negative ? -(int64_t)magnitude : (int64_t)magnitude;
+	return true;
+}
+
+bool flmem_node_is_true(const struct flmem_node *node)
+{
+	return flmem_node_is_kind(node, FLMEM_NODE_BOOL) && strcmp(node->text, "true") == 0;
+}
+
+bool flmem_node_is_kind(const struct flmem_node *node, enum flmem_node_kind kind)
+{
+	return node && node->kind == kind;
+}
+
+void flmem_node_path(const struct flmem_node *node, struct flmem_buf *buf)
+{
+	const struct flmem_node *way[FLMEM_DOCUMENT_DEPTH_MAX + 1];
+	size_t count = 0;
+
+	for (; node && node->parent && count < FLMEM_ARRAY_SIZE(way); node = node->parent)
+		way[count++] = node;
+	while (count--) {
+		if (!way[count]->key)
+			flmem_buf_printf(buf, "[%zu]", way[count]->index);
+		else
+			flmem_buf_printf(buf, "%s%s", buf->length ? "." : "", way[count]->key);
+	}
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_DOCUMENTS_DOCUMENT_H
+#define FLMEM_DOCUMENTS_DOCUMENT_H
+
+/*
+ * A configuration file as a tree of values, each with its place in the text, so that a finding can
+ * name a line and a correction can change a value without touching anything around it.
+ *
+ * The document owns the text, the nodes and their strings; flmem_document_clear() frees them all.
+ * Files are untrusted: size, nesting and the number of values are limited, and reading takes time
+ * in proportion to the length of the text.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <flmem/error.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+
+#define FLMEM_DOCUMENT_BYTES_MAX (4U << 20)
+#define FLMEM_DOCUMENT_NODES_MAX 100000U
+#define FLMEM_DOCUMENT_DEPTH_MAX 100U
+
+enum flmem_syntax {
+	FLMEM_SYNTAX_JSON,
+};
+
+enum flmem_node_kind {
+	FLMEM_NODE_NULL,
+	FLMEM_NODE_BOOL,
+	FLMEM_NODE_INTEGER,
+	FLMEM_NODE_REAL,
+	FLMEM_NODE_STRING,
+	FLMEM_NODE_LIST,
+	FLMEM_NODE_MAP,
+};
+
+/* Bytes [start, end) of the text; lines and columns (in bytes) count from 1. */
+struct flmem_place {
+	size_t start, end;
+	unsigned line, column;
+};
+
+struct flmem_node {
+	enum flmem_node_kind kind;
+	const char *key;  /* in a map, else NULL */
+	const char *text; /* of a scalar, with escapes resolved; "" for lists and maps */
+	struct flmem_place key_place; /* of a key, with its quotes */
+	struct flmem_place place;     /* of the value, with quotes or brackets */
+	struct flmem_node *parent, *first, *last, *next;
+	size_t index; /* in its parent */
+};
+
+struct flmem_document {
+	enum flmem_syntax syntax;
+	struct flmem_buf text;
+	struct flmem_node *root; /* NULL: an empty document */
+	size_t node_count;
+	unsigned bad_line; /* where reading failed; 0: no certain line */
+	struct flmem_document_block *blocks;
+};
+
+/*
+ * Reads `text`, which the document takes over, also on failure. Duplicate keys are all kept, and the
+ * last one counts, as it does for the frameworks. FLMEM_EUSAGE for a text that is none of its
+ * syntax or passes a limit; the message names line and column, and `bad_line` holds the line.
+ * Either way the document is to be cleared.
+ */
+int flmem_document_read(enum flmem_syntax syntax, struct flmem_buf *text,
+			struct flmem_document *ret_document, struct flmem_error *err);
+
+void flmem_document_clear(struct flmem_document *document);
+
+#define FLMEM_AUTO_DOCUMENT FLMEM_AUTO(flmem_document_clear)
+
+/* All of these take NULL for a node that is not there. */
+
+/* The value of a key of a map: the last one where there are several; NULL when there is none. */
+const struct flmem_node *flmem_node_get(const struct flmem_node *map, const char *key);
+
+/* The same along several keys; the list ends in NULL. */
+const struct flmem_node *flmem_node_dig(const struct flmem_node *map, const char *const *keys);
+#define FLMEM_NODE_DIG(map, ...) flmem_node_dig((map), (const char *const[]){__VA_ARGS__, NULL})
+
+/* First entry of a list or map, for a loop over `next`. */
+const struct flmem_node *flmem_node_first(const struct flmem_node *node);
+
+/* The text of a string, else NULL. */
+const char *flmem_node_string(const struct flmem_node *node);
+
+/* False for anything that is not a whole number of 64 bits. */
+bool flmem_node_integer(const struct flmem_node *node, int64_t *ret_value);
+
+/* True for the literal true (in any of the spellings of its syntax). */
+bool flmem_node_is_true(const struct flmem_node *node);
+
+bool flmem_node_is_kind(const struct flmem_node *node, enum flmem_node_kind kind);
+
+/* Appends the way from the root: workflows[0].args.memory_gc_rounds */
+void flmem_node_path(const struct flmem_node *node, struct flmem_buf *buf);
+
+#endif

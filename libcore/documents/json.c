@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * JSON as Python's json module reads it, since that is what the frameworks load their files with:
+ * RFC 8259, plus NaN and Infinity. A library would do, but cJSON and its like keep no positions, and
+ * libyaml, which does, refuses escaped surrogate pairs and long keys.
+ */
+#include "documents/build.h"
+
+#include <string.h>
+
+static int read_value(struct flmem_cursor *cursor, struct flmem_node *node);
+
+static void skip_space(struct flmem_cursor *cursor)
+{
+	while (flmem_cursor_peek(cursor) && strchr(" \t\r\n", flmem_cursor_peek(cursor)))
+		flmem_cursor_step(cursor, 1);
+}
+
+static int read_entry(struct flmem_cursor *cursor, struct flmem_node *map)
+{
+	struct flmem_place place = flmem_cursor_place(cursor);
+	struct flmem_node *node;
+	const char *key;
+	int rc;
+
+	if (flmem_cursor_peek(cursor) != '"')
+		return flmem_cursor_fail(cursor, "expected a key in double quotes");
+	rc = flmem_cursor_quoted(cursor, &key);
+	if (rc)
+		return rc;
+	place.end = cursor->at;
+	skip_space(cursor);
+	if (flmem_cursor_peek(cursor) != ':')
+		return flmem_cursor_fail(cursor, "expected ':' behind the key");
+	flmem_cursor_step(cursor, 1);
+	skip_space(cursor);
+	node = flmem_cursor_add(cursor, map, key, &place);
+	return node ? read_value(cursor, node) : cursor->code;
+}
+
+static int read_item(struct flmem_cursor *cursor, struct flmem_node *list)
+{
+	struct flmem_node *node = flmem_cursor_add(cursor, list, NULL, NULL);
+
+	return node ? read_value(cursor, node) : cursor->code;
+}
+
+/* The entries between brackets; the cursor is behind the opening one. */
+static int read_entries(struct flmem_cursor *cursor, struct flmem_node *node, char closing)
+{
+	skip_space(cursor);
+	if (flmem_cursor_peek(cursor) == closing)
+		return 0;
+	for (;;) {
+		int rc = closing == '}' ? read_entry(cursor, node) : read_item(cursor, node);
+
+		if (rc)
+			return rc;
+		skip_space(cursor);
+		if (flmem_cursor_peek(cursor) == closing)
+			return 0;
+		if (flmem_cursor_peek(cursor) != ',')
+			return flmem_cursor_fail(cursor, closing == '}' ? "expected ',' or '}'"
+									: "expected ',' or ']'");
+		flmem_cursor_step(cursor, 1);
+		skip_space(cursor);
+	}
+}
+
+static int read_collection(struct flmem_cursor *cursor, struct flmem_node *node)
+{
+	bool map = flmem_cursor_peek(cursor) == '{';
+	int rc;
+
+	node->kind = map ? FLMEM_NODE_MAP : FLMEM_NODE_LIST;
+	if (cursor->depth >= FLMEM_DOCUMENT_DEPTH_MAX)
+		return flmem_cursor_fail(cursor, "nested too deep for a configuration");
+	cursor->depth++;
+	flmem_cursor_step(cursor, 1);
+	rc = read_entries(cursor, node, map ? '}' : ']');
+	if (rc)
+		return rc;
+	cursor->depth--;
+	flmem_cursor_step(cursor, 1);
+	return 0;
+}
+
+/* A bare word up to the next separator. */
+static int read_word(struct flmem_cursor *cursor, struct flmem_node *node)
+{
+	static const struct {
+		const char *word;
+		enum flmem_node_kind kind;
+	} words[] = {
+		{"true", FLMEM_NODE_BOOL},     {"false", FLMEM_NODE_BOOL},
+		{"null", FLMEM_NODE_NULL},     {"NaN", FLMEM_NODE_REAL},
+		{"Infinity", FLMEM_NODE_REAL}, {"-Infinity", FLMEM_NODE_REAL},
+	};
+	const char *start = cursor->text + cursor->at;
+	size_t length = strcspn(start, " \t\r\n,:[]{}\"");
+
+	node->kind = flmem_number_kind(start, length);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(words); i++)
+		if (length == strlen(words[i].word) && !strncmp(start, words[i].word, length))
+			node->kind = words[i].kind;
+	if (node->kind == FLMEM_NODE_STRING)
+		return flmem_cursor_fail(cursor, *start ? "expected a value"
+							: "the text ends where a value is due");
+	node->text = flmem_cursor_keep(cursor, start, length);
+	flmem_cursor_step(cursor, length);
+	return node->text ? 0 : cursor->code;
+}
+
+static int read_value(struct flmem_cursor *cursor, struct flmem_node *node)
+{
+	char c = flmem_cursor_peek(cursor);
+	int rc;
+
+	if (c == '{' || c == '[') {
+		rc = read_collection(cursor, node);
+	} else if (c == '"') {
+		node->kind = FLMEM_NODE_STRING;
+		rc = flmem_cursor_quoted(cursor, &node->text);
+	} else {
+		rc = read_word(cursor, node);
+	}
+	node->place.end = cursor->at;
+	return rc;
+}
+
+int flmem_json_read(struct flmem_cursor *cursor)
+{
+	struct flmem_node *root;
+	int rc;
+
+	skip_space(cursor);
+	root = flmem_cursor_add(cursor, NULL, NULL, NULL);
+	rc = root ? read_value(cursor, root) : cursor->code;
+	if (rc)
+		return rc;
+	skip_space(cursor);
+	return cursor->at == cursor->length
+		       ? 0
+		       : flmem_cursor_fail(cursor, "expected the end of the text");
+}
