@@ -7,10 +7,11 @@ extern const struct cmd cmd_detect;
 extern const struct cmd cmd_trim;
 extern const struct cmd cmd_env;
 extern const struct cmd cmd_help;
+extern const struct cmd cmd_recommend;
 extern const struct cmd cmd_start;
 
 const struct cmd *const cmd_table[] = {
-	&cmd_detect, &cmd_trim, &cmd_env, &cmd_start, &cmd_help, NULL,
+	&cmd_detect, &cmd_trim, &cmd_env, &cmd_start, &cmd_recommend, &cmd_help, NULL,
 };
 
 const struct cmd *cmd_find(const char *name)

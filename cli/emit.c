@@ -62,7 +62,7 @@ int main(int argc, char **argv)
 	} files[] = {
 		{"completions/flmem.bash", emit_bash},	 {"completions/_flmem", emit_zsh},
 		{"completions/flmem.fish", emit_fish},	 {"docs/options.md", emit_markdown},
-		{"docs/man/flmem.1", emit_man_overview},
+		{"docs/man/flmem.1", emit_man_overview}, {"docs/rules.md", emit_rules},
 	};
 	int failed = 0;
 

@@ -23,8 +23,7 @@ const struct help_topic help_topics[] = {
 	{0},
 };
 
-/* Prints words wrapped at WIDTH, continuing at `column`; `indent` is where the cursor stands. */
-static void wrap(const char *text, int column, int indent, FILE *out)
+void help_wrap(const char *text, int column, int indent, FILE *out)
 {
 	int at = indent;
 
@@ -105,20 +104,20 @@ static void print_option(const struct opt *o, FILE *out)
 		fprintf(out, "%s\n%*s", left, HELP_COLUMN, "");
 	else
 		fprintf(out, "%-*s", HELP_COLUMN, left);
-	wrap(text, HELP_COLUMN, HELP_COLUMN, out);
+	help_wrap(text, HELP_COLUMN, HELP_COLUMN, out);
 }
 
 static void print_example(const char *line, const char *what, FILE *out)
 {
 	fprintf(out, "  %s\n      ", line);
-	wrap(what, 6, 6, out);
+	help_wrap(what, 6, 6, out);
 }
 
 int help_command(const struct cmd *cmd, FILE *out)
 {
 	fprintf(out, "usage: flmem %s [options]%s%s\n\n", cmd->name, cmd->arguments ? " " : "",
 		cmd->arguments ? cmd->arguments : "");
-	wrap(cmd->description ? cmd->description : cmd->summary, 0, 0, out);
+	help_wrap(cmd->description ? cmd->description : cmd->summary, 0, 0, out);
 	fputs("\noptions:\n", out);
 	for (const struct opt *o = cmd->options; o->name; o++)
 		print_option(o, out);
@@ -134,11 +133,11 @@ int help_command(const struct cmd *cmd, FILE *out)
 int help_overview(FILE *out)
 {
 	fputs("usage: flmem <command> [options]\n\n", out);
-	wrap(help_about, 0, 0, out);
+	help_wrap(help_about, 0, 0, out);
 	fputs("\ncommands:\n", out);
 	for (const struct cmd *const *c = cmd_table; *c; c++) {
 		fprintf(out, "  %-*s", NAME_COLUMN - 2, (*c)->name);
-		wrap((*c)->summary, NAME_COLUMN, NAME_COLUMN, out);
+		help_wrap((*c)->summary, NAME_COLUMN, NAME_COLUMN, out);
 	}
 	fputs("\n'flmem <command> --help' tells more; 'flmem --version' prints the version.\n",
 	      out);

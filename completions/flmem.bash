@@ -62,7 +62,7 @@ _flmem()
 		option=${COMP_WORDS[COMP_CWORD - 2]}
 	fi
 	if ((COMP_CWORD == 1)); then
-		_flmem_offer "$word" -W "detect trim env start help --help --version"
+		_flmem_offer "$word" -W "detect trim env start recommend help --help --version"
 		return
 	fi
 	case ${COMP_WORDS[1]} in
@@ -121,9 +121,18 @@ _flmem()
 		esac
 		_flmem_line " --role -r --parallelism --allocator -a --jemalloc-library --framework -f --framework-version --workspace -w --wait --grace --emit -e --output -o --site --org --image" && return
 		;;
+	recommend)
+		options=" --fail-on --framework-version --role --json --help"
+		case $option in
+		--fail-on) _flmem_offer "$word" -W "error warning info" && return ;;
+		--framework-version) return ;;
+		--role | -r) _flmem_offer "$word" -W "server client trainer" && return ;;
+		esac
+		[[ $word == -* ]] || _flmem_files "$word" -f
+		;;
 	help)
 		options=" --help"
-		[[ $word == -* ]] || _flmem_offer "$word" -W "detect trim env start help exit-codes"
+		[[ $word == -* ]] || _flmem_offer "$word" -W "detect trim env start recommend help exit-codes"
 		;;
 	esac
 	if [[ $word == -* && -n $options ]]; then

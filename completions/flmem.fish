@@ -58,6 +58,7 @@ complete -c flmem -n '__flmem_is' -a detect -d 'tells the allocators, memory, se
 complete -c flmem -n '__flmem_is' -a trim -d 'gives retained memory of live processes back'
 complete -c flmem -n '__flmem_is' -a env -d 'memory settings for a role, printed for a shell or another launcher'
 complete -c flmem -n '__flmem_is' -a start -d 'runs a command with the settings of its role, and proves them'
+complete -c flmem -n '__flmem_is' -a recommend -d 'findings about the memory settings of jobs, with what to write instead'
 complete -c flmem -n '__flmem_is' -a help -d 'explains a command, or the exit codes'
 complete -c flmem -n '__flmem_is' -l help -s h -d 'list the commands'
 complete -c flmem -n '__flmem_is' -l version -s V -d 'print the version'
@@ -125,10 +126,18 @@ complete -c flmem -n '__flmem_before_line start' -l image -x -d 'with --emit=doc
 complete -c flmem -n '__flmem_before_line start' -l help -s h -d 'show this text'
 complete -c flmem -n '__flmem_is start' -x -a '(__flmem_line start)'
 
+complete -c flmem -n '__flmem_is recommend' -l fail-on -x -a 'error warning info' -d 'exit with status 1 when there is a finding as bad as this, or worse (default: findings do not count)'
+complete -c flmem -n '__flmem_is recommend' -l framework-version -x -d 'version of the framework that will run it (2.8, 2.9.0); without it, rules that need to know the version are left out'
+complete -c flmem -n '__flmem_is recommend' -l role -s r -x -a 'server client trainer' -d 'without paths: print what this role should be set to'
+complete -c flmem -n '__flmem_is recommend' -l json -d 'print one JSON object'
+complete -c flmem -n '__flmem_is recommend' -l help -s h -d 'show this text'
+complete -c flmem -n '__flmem_is recommend' -F
+
 complete -c flmem -n '__flmem_is help' -l help -s h -d 'show this text'
 complete -c flmem -n '__flmem_is help' -a detect -d 'tells the allocators, memory, settings and roles of live processes, and a verdict'
 complete -c flmem -n '__flmem_is help' -a trim -d 'gives retained memory of live processes back'
 complete -c flmem -n '__flmem_is help' -a env -d 'memory settings for a role, printed for a shell or another launcher'
 complete -c flmem -n '__flmem_is help' -a start -d 'runs a command with the settings of its role, and proves them'
+complete -c flmem -n '__flmem_is help' -a recommend -d 'findings about the memory settings of jobs, with what to write instead'
 complete -c flmem -n '__flmem_is help' -a help -d 'explains a command, or the exit codes'
 complete -c flmem -n '__flmem_is help' -a exit-codes -d 'the exit status of every command'

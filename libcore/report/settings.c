@@ -93,3 +93,15 @@ char *flmem_report_start_json(const struct flmem_settings *settings, char *const
 	flmem_json_add_u64(object, "took_us", proof->took_us);
 	return flmem_json_take(root);
 }
+
+char *flmem_report_role_json(const struct flmem_settings *settings)
+{
+	cJSON *root = flmem_json_report("recommend"), *rows;
+
+	flmem_json_add_text(root, "role", flmem_role_name(settings->role));
+	rows = cJSON_AddArrayToObject(root, "settings");
+	for (size_t i = 0; i < settings->count; i++)
+		if (settings->rows[i].origin != FLMEM_SETTING_OMITTED)
+			add_setting(rows, &settings->rows[i]);
+	return flmem_json_take(root);
+}

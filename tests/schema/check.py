@@ -26,6 +26,7 @@ NAMES = (
     ("detect", "$defs allocator_name enum", "FLMEM_ALLOCATORS", 1),
     ("detect", "$defs verdict_class enum", "FLMEM_VERDICTS", 1),
     ("env", "$defs origin enum", "FLMEM_SETTING_ORIGINS", 1),
+    ("recommend", "$defs severity enum", "FLMEM_SEVERITIES", 1),
 )
 
 

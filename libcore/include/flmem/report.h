@@ -14,6 +14,7 @@
 #include <flmem/error.h>
 #include <flmem/host.h>
 #include <flmem/launch.h>
+#include <flmem/recommend.h>
 #include <flmem/settings.h>
 #include <flmem/trim.h>
 
@@ -21,6 +22,10 @@ FLMEM_API char *flmem_report_host_json(const struct flmem_host_report *host);
 FLMEM_API char *flmem_report_detect_json(const struct flmem_detect_report *report);
 FLMEM_API char *flmem_report_trim_json(const struct flmem_trim_result *results, size_t count);
 FLMEM_API char *flmem_report_settings_json(const struct flmem_settings *settings);
+FLMEM_API char *flmem_report_recommend_json(const struct flmem_recommendations *found);
+
+/* What `recommend` says about a role as such. */
+FLMEM_API char *flmem_report_role_json(const struct flmem_settings *settings);
 
 /* What `start` would run; `proof` is NULL when nothing had to be proven. */
 FLMEM_API char *flmem_report_start_json(const struct flmem_settings *settings, char *const *argv,

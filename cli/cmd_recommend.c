@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <flmem/recommend.h>
+#include <flmem/report.h>
+#include <flmem/text.h>
+
+#include "cmd.h"
+#include "print_recommend.h"
+#include "role_options.h"
+
+struct recommend_options {
+	struct role_options role; /* first, as role_options.h wants it */
+	const char *fail_on;
+	bool json;
+};
+
+#define NAME_OF(name, text) text,
+static const char *const severity_choices[] = {FLMEM_SEVERITIES(NAME_OF) NULL};
+#undef NAME_OF
+
+static const struct opt options_table[] = {
+	{.name = "fail-on",
+	 .kind = OPT_CHOICE,
+	 .offset = offsetof(struct recommend_options, fail_on),
+	 .choices = severity_choices,
+	 .help = "exit with status 1 when there is a finding as bad as this, or worse (default: "
+		 "findings do not count)"},
+	{.name = "framework-version",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct recommend_options, role.framework_version),
+	 .metavar = "VERSION",
+	 .help = "version of the framework that will run it (2.8, 2.9.0); without it, rules that "
+		 "need to know the version are left out"},
+	{.name = "role",
+	 .letter = 'r',
+	 .kind = OPT_CHOICE,
+	 .offset = offsetof(struct recommend_options, role.role),
+	 .choices = role_choices,
+	 .help = "without paths: print what this role should be set to"},
+	{.name = "json",
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct recommend_options, json),
+	 .help = "print one JSON object"},
+	{0},
+};
+
+/* Prints a heap string of JSON and frees it. */
+static int put_json(const struct cmd *cmd, char *text)
+{
+	struct flmem_error err = {0};
+
+	if (text) {
+		fputs(text, stdout);
+		free(text);
+		return 0;
+	}
+	flmem_error_set(&err, FLMEM_EFAILED, 0, "out of memory");
+	return cmd_fail(cmd, false, &err);
+}
+
+static int tell_role(const struct cmd *cmd, const struct recommend_options *o)
+{
+	struct flmem_settings_request request;
+	struct flmem_settings settings = {0};
+	struct flmem_error err = {0};
+	int status = 0;
+
+	if (role_request(&o->role, &request, &err))
+		return cmd_fail(cmd, o->json, &err);
+	request.environment = NULL; /* the role's values, whatever this shell has set */
+	request.gpu = true;
+	if (flmem_settings_make(&request, &settings, &err))
+		return cmd_fail(cmd, o->json, &err);
+	if (o->json)
+		status = put_json(cmd, flmem_report_role_json(&settings));
+	else
+		print_role(&settings, stdout);
+	flmem_settings_clear(&settings);
+	return status;
+}
+
+static void show_problem(const struct flmem_input_problem *problem, struct flmem_error *ret_error)
+{
+	char file[256];
+
+	flmem_text_escape(problem->file, file, sizeof(file));
+	if (problem->line)
+		flmem_error_set(ret_error, problem->code, 0, "%s:%u: %s", file, problem->line,
+				problem->message);
+	else
+		flmem_error_set(ret_error, problem->code, 0, "%s: %s", file, problem->message);
+}
+
+/* Inputs that are bad come before findings: what was not checked may hold worse. */
+static int status_of(const struct recommend_options *o, const struct flmem_recommendations *found)
+{
+	enum flmem_severity limit;
+
+	if (found->problem_count)
+		return flmem_code_exit_status(FLMEM_EPARTLY);
+	if (o->fail_on && !flmem_severity_find(o->fail_on, &limit, NULL) &&
+	    flmem_recommendations_count(found, limit))
+		return flmem_code_exit_status(FLMEM_EFINDINGS);
+	return 0;
+}
+
+static int tell(const struct cmd *cmd, const struct recommend_options *o,
+		const struct flmem_recommendations *found)
+{
+	bool none = !found->file_count && found->problem_count;
+	struct flmem_error err = {0};
+
+	for (size_t i = 0; i < found->problem_count - none; i++) {
+		show_problem(&found->problems[i], &err);
+		cmd_fail(cmd, false, &err);
+	}
+	if (none) { /* the last of them stands for the whole */
+		show_problem(&found->problems[found->problem_count - 1], &err);
+		return cmd_fail(cmd, o->json, &err);
+	}
+	if (o->json && put_json(cmd, flmem_report_recommend_json(found)))
+		return flmem_code_exit_status(FLMEM_EFAILED);
+	if (!o->json)
+		print_recommendations(found, stdout);
+	return status_of(o, found);
+}
+
+static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest)
+{
+	const struct recommend_options *o = options;
+	struct flmem_recommend_options how = {.framework_version = o->role.framework_version};
+	struct flmem_recommendations found = {0};
+	struct flmem_error err = {0};
+	int status;
+
+	if (!rest->count && o->role.role)
+		return tell_role(cmd, o);
+	if (o->role.role)
+		flmem_error_set(&err, FLMEM_EUSAGE, 0, "--role goes without paths");
+	else if (!rest->count)
+		flmem_error_set(&err, FLMEM_EUSAGE, 0,
+				"name files or folders to check, or a --role");
+	if (err.code || flmem_recommend((const char *const *)rest->values, (size_t)rest->count,
+					&how, &found, &err))
+		return cmd_fail(cmd, o->json, &err);
+	status = tell(cmd, o, &found);
+	flmem_recommendations_clear(&found);
+	return status;
+}
+
+static const char *const examples[] = {
+	"flmem recommend jobs/fedavg",
+	"what to change in an exported job",
+	"flmem recommend jobs --framework-version 2.8 --fail-on warning",
+	"all jobs in a folder, for CI",
+	"flmem recommend --role client",
+	"what a client should be set to, and why",
+	NULL,
+};
+
+const struct cmd cmd_recommend = {
+	.name = "recommend",
+	.summary = "findings about the memory settings of jobs, with what to write instead",
+	.arguments = "[PATH...]",
+	.description =
+		"Reads exported or submitted NVFlare jobs (meta.json, config_fed_server.json, "
+		"config_fed_client.json) and says which memory settings are off, do nothing, or "
+		"will be refused, each with file, line, the current and the proposed value. A "
+		"folder is searched; files in it that there are no rules for are passed over. An "
+		"input that cannot be read is an error on standard error, and the others are "
+		"checked all the same (exit status 8, or 2 when none could be).",
+	.examples = examples,
+	.options = options_table,
+	.options_size = sizeof(struct recommend_options),
+	.complete = OPT_COMPLETE_FILE,
+	.run = run,
+};

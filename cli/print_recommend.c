@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "print_recommend.h"
+
+#include <string.h>
+
+#include <flmem/text.h>
+
+#include "help.h"
+
+#define TEXT_MAX 1024
+#define INDENT	 8
+
+/* Text that came from a file. */
+static void put(const char *text, FILE *out)
+{
+	char shown[TEXT_MAX];
+
+	fputs(flmem_text_escape(text, shown, sizeof(shown)), out);
+}
+
+static void print_finding(const struct flmem_finding *finding, FILE *out)
+{
+	char message[TEXT_MAX];
+
+	fprintf(out, "%6u  %s: %s\n", finding->line, flmem_severity_name(finding->severity),
+		finding->rule->id);
+	fprintf(out, "%*s", INDENT, "");
+	flmem_text_escape(finding->message, message, sizeof(message));
+	help_wrap(message, INDENT, INDENT, out);
+	fprintf(out, "%*s", INDENT, "");
+	put(finding->path, out);
+	fputs(": ", out);
+	put(finding->current ? finding->current : "absent", out);
+	if (finding->proposed) {
+		fputs(" -> ", out);
+		put(finding->proposed, out);
+	}
+	fputc('\n', out);
+}
+
+static void print_counts(const struct flmem_recommendations *found, FILE *out)
+{
+	size_t before = 0;
+
+	fprintf(out, "%zu file%s checked", found->file_count, found->file_count == 1 ? "" : "s");
+#define PRINT_COUNT(symbol, text)                                                         \
+	{                                                                                 \
+		size_t all = flmem_recommendations_count(found, FLMEM_SEVERITY_##symbol); \
+		fprintf(out, ", %s: %zu", text, all - before);                            \
+		before = all;                                                             \
+	}
+	FLMEM_SEVERITIES(PRINT_COUNT)
+#undef PRINT_COUNT
+	fputc('\n', out);
+}
+
+void print_recommendations(const struct flmem_recommendations *found, FILE *out)
+{
+	const char *file = NULL;
+
+	for (size_t i = 0; i < found->finding_count; i++) {
+		const struct flmem_finding *finding = &found->findings[i];
+
+		if (!file || strcmp(file, finding->file) != 0) {
+			put(finding->file, out);
+			fputc('\n', out);
+		}
+		file = finding->file;
+		print_finding(finding, out);
+	}
+	print_counts(found, out);
+}
+
+void print_role(const struct flmem_settings *settings, FILE *out)
+{
+	for (size_t i = 0; i < settings->count; i++) {
+		const struct flmem_setting *setting = &settings->rows[i];
+
+		if (setting->origin == FLMEM_SETTING_OMITTED)
+			continue;
+		fprintf(out, "%s = %s\n", setting->name, setting->value);
+		fprintf(out, "%*s", INDENT, "");
+		help_wrap(setting->reason, INDENT, INDENT, out);
+		fprintf(out, "%*s", INDENT, "");
+		help_wrap(setting->where ? setting->where : "environment variable", INDENT, INDENT,
+			  out);
+	}
+}

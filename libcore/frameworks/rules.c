@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "frameworks/rules.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CURRENT_MAX 100 /* bytes of a value that are shown */
+
+static const struct flmem_rule_table *const tables[] = {
+	&flmem_nvflare_server_rules,
+	&flmem_nvflare_client_rules,
+};
+
+const struct flmem_rule *flmem_recommend_rule(size_t index)
+{
+	for (size_t t = 0; t < FLMEM_ARRAY_SIZE(tables); t++) {
+		if (index < tables[t]->count)
+			return &tables[t]->rows[index].rule;
+		index -= tables[t]->count;
+	}
+	return NULL;
+}
+
+const struct flmem_node *flmem_check_resolve(const struct flmem_input *input,
+					     const struct flmem_node *value)
+{
+	const char *text = flmem_node_string(value);
+	size_t length = text ? strlen(text) : 0;
+
+	if (!text || !strchr(text, '{'))
+		return value;
+	if (length < 3 || text[0] != '{' || text[length - 1] != '}')
+		return NULL;
+	for (const struct flmem_node *n = flmem_node_first(input->document.root); n; n = n->next)
+		if (n->key && strlen(n->key) == length - 2 &&
+		    !strncmp(n->key, text + 1, length - 2))
+			return n->kind == FLMEM_NODE_STRING && strchr(n->text, '{') ? NULL : n;
+	return NULL;
+}
+
+static char *current_text(const struct flmem_input *input, const struct flmem_remark *remark)
+{
+	const struct flmem_place *place = &remark->node->place;
+	size_t length = place->end - place->start;
+
+	if (remark->missing)
+		return NULL;
+	return strndup(input->document.text.data + place->start,
+		       length < CURRENT_MAX ? length : CURRENT_MAX);
+}
+
+static char *remark_path(const struct flmem_remark *remark)
+{
+	FLMEM_AUTO_BUF struct flmem_buf path = FLMEM_BUF_INIT;
+
+	flmem_node_path(remark->node, &path);
+	if (remark->missing)
+		flmem_buf_printf(&path, "%s%s", path.length ? "." : "", remark->missing);
+	return flmem_buf_take(&path);
+}
+
+/* The message with what is special about this place. */
+static char *full_message(const struct flmem_rule *rule, const char *detail)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+
+	flmem_buf_puts(&text, rule->message);
+	if (detail)
+		flmem_buf_printf(&text, " (%s)", detail);
+	return flmem_buf_take(&text);
+}
+
+static void finding_clear(struct flmem_finding *finding)
+{
+	free(finding->message);
+	free(finding->file);
+	free(finding->path);
+	free(finding->current);
+	free(finding->proposed);
+}
+
+static bool fill(struct flmem_finding *finding, const struct flmem_input *input,
+		 const struct flmem_remark *remark)
+{
+	const struct flmem_node *node = remark->node;
+
+	finding->message = full_message(finding->rule, remark->detail);
+	finding->file = strdup(input->file);
+	finding->line = node->key ? node->key_place.line : node->place.line;
+	finding->path = remark_path(remark);
+	finding->current = current_text(input, remark);
+	finding->proposed = remark->proposed ? strdup(remark->proposed) : NULL;
+	finding->fixable = finding->rule->fixable && remark->proposed;
+	return finding->message && finding->file && finding->path &&
+	       (finding->current || remark->missing) && (finding->proposed || !remark->proposed);
+}
+
+void flmem_check_report(struct flmem_check *check, const struct flmem_remark *remark)
+{
+	struct flmem_recommendations *found = check->found;
+	struct flmem_finding finding = {.rule = &check->row->rule};
+	struct flmem_finding *grown;
+
+	finding.severity = remark->severity ? *remark->severity : finding.rule->severity;
+	grown = reallocarray(found->findings, found->finding_count + 1, sizeof(*grown));
+	if (grown)
+		found->findings = grown;
+	if (!grown || !fill(&finding, remark->input ? remark->input : check->input, remark)) {
+		finding_clear(&finding);
+		check->failed = true;
+		return;
+	}
+	grown[found->finding_count++] = finding;
+}
+
+/* Whether the version that is asked for, if any, is one that the rule holds for. */
+static bool in_release(const struct flmem_rule *rule, const struct flmem_release *release)
+{
+	struct flmem_release bound;
+
+	if (!release->count)
+		return !rule->certain;
+	if (rule->since && !flmem_release_parse(rule->since, &bound, NULL) &&
+	    flmem_release_compare(release, &bound) < 0)
+		return false;
+	return !rule->before || flmem_release_parse(rule->before, &bound, NULL) ||
+	       flmem_release_compare(release, &bound) < 0;
+}
+
+static void check_subject(struct flmem_check *check, const struct flmem_node *subject)
+{
+	check->subject = subject;
+	check->args = flmem_node_get(subject, "args");
+	check->row->check(check);
+}
+
+/* NVFlare's server file lists workflows; its client file lists executors, one level deeper. */
+static void check_parts(struct flmem_check *check)
+{
+	const struct flmem_node *root = check->input->document.root;
+	bool server = check->input->kind == FLMEM_INPUT_NVFLARE_SERVER;
+	const struct flmem_node *entry =
+		flmem_node_first(flmem_node_get(root, server ? "workflows" : "executors"));
+
+	for (; entry; entry = entry->next) {
+		const struct flmem_node *part = server ? entry : flmem_node_get(entry, "executor");
+
+		if (flmem_node_is_kind(part, FLMEM_NODE_MAP))
+			check_subject(check, part);
+	}
+}
+
+static void check_input(struct flmem_check *check)
+{
+	if (check->row->parts)
+		check_parts(check);
+	else if (flmem_node_is_kind(check->input->document.root, FLMEM_NODE_MAP))
+		check_subject(check, check->input->document.root);
+}
+
+static void run_table(struct flmem_check *check, const struct flmem_rule_table *table)
+{
+	for (size_t r = 0; r < table->count; r++) {
+		check->row = &table->rows[r];
+		if (!in_release(&check->row->rule, &check->release))
+			continue;
+		for (size_t i = 0; i < check->bundle->count; i++) {
+			check->input = &check->bundle->inputs[i];
+			if (check->row->inputs & FLMEM_INPUT_BIT(check->input->kind))
+				check_input(check);
+		}
+	}
+}
+
+int flmem_rules_run(const struct flmem_bundle *bundle, const struct flmem_release *release,
+		    struct flmem_recommendations *found, struct flmem_error *err)
+{
+	struct flmem_check check = {.bundle = bundle, .release = *release, .found = found};
+
+	for (size_t t = 0; t < FLMEM_ARRAY_SIZE(tables); t++)
+		run_table(&check, tables[t]);
+	return check.failed ? flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory") : 0;
+}
+
+const char *flmem_severity_name(enum flmem_severity severity)
+{
+#define SEVERITY_CASE(name, text)   \
+	case FLMEM_SEVERITY_##name: \
+		return text;
+	switch (severity) {
+		FLMEM_SEVERITIES(SEVERITY_CASE)
+	}
+#undef SEVERITY_CASE
+	return NULL;
+}
+
+int flmem_severity_find(const char *name, enum flmem_severity *ret_severity,
+			struct flmem_error *err)
+{
+#define SEVERITY_FIND(symbol, text)                      \
+	if (strcmp(name, text) == 0) {                   \
+		*ret_severity = FLMEM_SEVERITY_##symbol; \
+		return 0;                                \
+	}
+	FLMEM_SEVERITIES(SEVERITY_FIND)
+#undef SEVERITY_FIND
+	return flmem_error_set(err, FLMEM_EUSAGE, 0, "a severity is error, warning or info");
+}
+
+void flmem_recommendations_clear(struct flmem_recommendations *recommendations)
+{
+	for (size_t i = 0; i < recommendations->finding_count; i++)
+		finding_clear(&recommendations->findings[i]);
+	for (size_t i = 0; i < recommendations->problem_count; i++) {
+		free(recommendations->problems[i].file);
+		free(recommendations->problems[i].message);
+	}
+	free(recommendations->findings);
+	free(recommendations->problems);
+	*recommendations = (struct flmem_recommendations){0};
+}
+
+size_t flmem_recommendations_count(const struct flmem_recommendations *recommendations,
+				   enum flmem_severity severity)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < recommendations->finding_count; i++)
+		count += recommendations->findings[i].severity <= severity;
+	return count;
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_FRAMEWORKS_RULES_H
+#define FLMEM_FRAMEWORKS_RULES_H
+
+/*
+ * Rules about configuration files. A framework's rules are rows of a table; each row names the kind
+ * of file that it looks at and a function that looks at one file, or at one entry of a list in it,
+ * and reports what it finds. rules.c lists the tables.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <flmem/recommend.h>
+
+#include "base/release.h"
+#include "documents/document.h"
+
+enum flmem_input_kind {
+	FLMEM_INPUT_NVFLARE_META,
+	FLMEM_INPUT_NVFLARE_SERVER,
+	FLMEM_INPUT_NVFLARE_CLIENT,
+};
+
+#define FLMEM_INPUT_BIT(kind) (1U << (kind))
+
+/* One file. */
+struct flmem_input {
+	enum flmem_input_kind kind;
+	const char *file; /* as the user named it */
+	const char *app;  /* NVFlare: the name of its app in the job */
+	struct flmem_document document;
+};
+
+/* Files that are read together: those of one job. */
+struct flmem_bundle {
+	const struct flmem_input *inputs;
+	size_t count;
+};
+
+/* What a check function gets. */
+struct flmem_check {
+	const struct flmem_bundle *bundle;
+	const struct flmem_input *input;
+	const struct flmem_node *subject; /* root of the file, or the workflow or executor */
+	const struct flmem_node *args;	  /* `args` of the subject, or NULL */
+	struct flmem_release release;	  /* of the framework; count 0: unknown */
+	const struct flmem_rule_row *row;
+	struct flmem_recommendations *found;
+	bool failed; /* memory was out */
+};
+
+struct flmem_rule_row {
+	struct flmem_rule rule;
+	unsigned inputs; /* FLMEM_INPUT_BIT of the kinds */
+	bool parts;	 /* looks at each workflow or executor; else at the file as a whole */
+	void (*check)(struct flmem_check *check);
+};
+
+struct flmem_rule_table {
+	const struct flmem_rule_row *rows;
+	size_t count;
+};
+
+/* What a check function found; the rest comes from its row. */
+struct flmem_remark {
+	const struct flmem_node *node; /* the value, or the map that lacks the key `missing` */
+	const char *missing;
+	const char *proposed;		     /* what to write as the value, or NULL */
+	const char *detail;		     /* behind the row's message, or NULL */
+	const struct flmem_input *input;     /* where `node` is, when not in the file at hand */
+	const enum flmem_severity *severity; /* when not the row's */
+};
+
+void flmem_check_report(struct flmem_check *check, const struct flmem_remark *remark);
+
+/*
+ * The value itself, or what it stands for where it is a string that names a key of the outermost
+ * map: NVFlare's "{name}". NULL for one that stays open.
+ */
+const struct flmem_node *flmem_check_resolve(const struct flmem_input *input,
+					     const struct flmem_node *value);
+
+/* Holds all rules against the files of a bundle. FLMEM_EFAILED when memory is out. */
+int flmem_rules_run(const struct flmem_bundle *bundle, const struct flmem_release *release,
+		    struct flmem_recommendations *found, struct flmem_error *err);
+
+extern const struct flmem_rule_table flmem_nvflare_server_rules;
+extern const struct flmem_rule_table flmem_nvflare_client_rules;
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_RECOMMEND_H
+#define FLMEM_RECOMMEND_H
+
+/*
+ * Findings about the memory settings of federated-learning configurations: what a file says, what
+ * that does to memory, and what to write instead. Files are only read.
+ *
+ * Rules are one table, which flmem_recommend_rule() shows; docs/rules.md is made from it. Results
+ * own their strings, except for the rules: release with flmem_recommendations_clear(). Nothing is
+ * shared between threads.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <flmem/error.h>
+#include <flmem/roles.h>
+
+/* Worst first. X(NAME, text) */
+#define FLMEM_SEVERITIES(X)   \
+	X(ERROR, "error")     \
+	X(WARNING, "warning") \
+	X(INFO, "info")
+
+enum flmem_severity {
+#define FLMEM_SEVERITY_ENUM(name, text) FLMEM_SEVERITY_##name,
+	FLMEM_SEVERITIES(FLMEM_SEVERITY_ENUM)
+#undef FLMEM_SEVERITY_ENUM
+};
+
+FLMEM_API const char *flmem_severity_name(enum flmem_severity severity);
+
+/* FLMEM_EUSAGE with the list for a name that is none. */
+FLMEM_API int flmem_severity_find(const char *name, enum flmem_severity *ret_severity,
+				  struct flmem_error *err);
+
+struct flmem_rule {
+	const char *id; /* "NVF-SRV-GC-OFF"; stable */
+	enum flmem_severity severity;
+	enum flmem_framework framework; /* NONE: any */
+	const char *since;     /* first version of the framework that it holds for; NULL: all */
+	const char *before;    /* first version that it does not hold for any more; NULL: none */
+	bool certain;	       /* needs to know the version; else it holds where that is unknown */
+	bool fixable;	       /* a correction can be made without a decision by the user */
+	const char *condition; /* what it looks for */
+	const char *message; /* what that does, and what to do; one sentence without a full stop */
+	const char *source;  /* of the advice */
+};
+
+/* The rules in the order of the table; NULL behind the last. */
+FLMEM_API const struct flmem_rule *flmem_recommend_rule(size_t index);
+
+struct flmem_finding {
+	const struct flmem_rule *rule;
+	enum flmem_severity severity; /* the rule's, or what it comes to for this version */
+	char *message;
+	char *file;
+	unsigned line;	/* from 1 */
+	char *path;	/* way to the value: workflows[0].args.memory_gc_rounds */
+	char *current;	/* as the file has it; NULL: absent */
+	char *proposed; /* NULL: nothing to write instead */
+	bool fixable;
+};
+
+/* An input that could not be checked, or not wholly. */
+struct flmem_input_problem {
+	char *file;
+	unsigned line; /* 0: the file as a whole */
+	int code;      /* enum flmem_code */
+	char *message;
+};
+
+struct flmem_recommendations {
+	struct flmem_finding *findings; /* by file and line */
+	size_t finding_count;
+	struct flmem_input_problem *problems;
+	size_t problem_count;
+	size_t file_count; /* files that were checked */
+};
+
+struct flmem_recommend_options {
+	const char *framework_version; /* "2.8"; NULL: unknown */
+};
+
+/*
+ * Checks files and folders; a folder is searched for the kinds of files that there are rules for,
+ * and other files in it are passed over. An input that is bad is a problem in the result and does
+ * not keep the others from being checked. FLMEM_EUSAGE for a version that is none.
+ */
+FLMEM_API int flmem_recommend(const char *const *paths, size_t count,
+			      const struct flmem_recommend_options *options,
+			      struct flmem_recommendations *ret_recommendations,
+			      struct flmem_error *err);
+
+FLMEM_API void flmem_recommendations_clear(struct flmem_recommendations *recommendations);
+
+/* How many findings are as bad as `severity` or worse. */
+FLMEM_API size_t flmem_recommendations_count(const struct flmem_recommendations *recommendations,
+					     enum flmem_severity severity);
+
+#endif

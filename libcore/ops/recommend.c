@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <flmem/recommend.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/io.h"
+#include "ops/recommend_files.h"
+
+/* A job while it is checked. */
+struct job {
+	const struct flmem_found_file *files;
+	size_t count; /* of the files */
+	struct flmem_input *inputs;
+	size_t read; /* of the inputs that could be read */
+	struct flmem_recommendations *found;
+};
+
+static int tell(struct job *job, const char *file, unsigned line, struct flmem_error *why,
+		struct flmem_error *err)
+{
+	if (flmem_recommendations_add_problem(job->found, file, line, why))
+		return 0;
+	return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+}
+
+static int read_text(const char *path, struct flmem_buf *text, struct flmem_error *why)
+{
+	FLMEM_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	struct stat status;
+	int rc;
+
+	if (fd < 0 || fstat(fd, &status) < 0)
+		return flmem_error_set(why, errno == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, errno,
+				       "cannot be read");
+	if (!S_ISREG(status.st_mode))
+		return flmem_error_set(why, FLMEM_EUSAGE, 0, "not a regular file");
+	rc = flmem_io_read_all(fd, FLMEM_DOCUMENT_BYTES_MAX + 1, text);
+	if (rc && rc != -EFBIG) /* the reader refuses what is too large */
+		return flmem_error_set(why, FLMEM_EFAILED, -rc, "cannot be read");
+	return 0;
+}
+
+static int read_input(struct job *job, const struct flmem_found_file *file, struct flmem_error *err)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	struct flmem_input *input = &job->inputs[job->read];
+	struct flmem_error why = {0};
+
+	*input = (struct flmem_input){.kind = file->kind, .file = file->path, .app = file->app};
+	flmem_buf_init(&input->document.text);
+	if (read_text(file->path, &text, &why) ||
+	    flmem_document_read(file->syntax, &text, &input->document, &why)) {
+		unsigned line = input->document.bad_line;
+
+		flmem_document_clear(&input->document);
+		return tell(job, file->path, line, &why, err);
+	}
+	job->read++;
+	return 0;
+}
+
+/* Other programs have a meta.json too; a job's maps apps to sites, or has apps beside it. */
+static bool is_of_a_job(const struct job *job)
+{
+	return job->count > 1 || job->files[0].named ||
+	       job->files[0].kind != FLMEM_INPUT_NVFLARE_META;
+}
+
+static bool has_config(const struct job *job, const char *app, enum flmem_input_kind kind)
+{
+	for (size_t i = 0; i < job->count; i++)
+		if (job->files[i].kind == kind && job->files[i].app &&
+		    strcmp(job->files[i].app, app) == 0)
+			return true;
+	return false;
+}
+
+static int tell_missing(struct job *job, const struct flmem_input *meta,
+			const struct flmem_node *app, const char *name, struct flmem_error *err)
+{
+	struct flmem_error why = {0};
+
+	flmem_error_set(&why, FLMEM_EUSAGE, 0, "deploy_map names the app '%.100s', which has no %s",
+			app->key, name);
+	return tell(job, meta->file, app->key_place.line, &why, err);
+}
+
+/* Which configurations an app needs, by the sites that it goes to. */
+static int check_app(struct job *job, const struct flmem_input *meta, const struct flmem_node *app,
+		     struct flmem_error *err)
+{
+	bool server = false, client = false;
+	int rc = 0;
+
+	for (const struct flmem_node *n = flmem_node_first(app); n; n = n->next) {
+		const char *site = flmem_node_string(n);
+
+		server |= site && (!strcmp(site, "server") || !strcmp(site, "@ALL"));
+		client |= site && strcmp(site, "server") != 0;
+	}
+	if (server && !has_config(job, app->key, FLMEM_INPUT_NVFLARE_SERVER))
+		rc = tell_missing(job, meta, app, "config/config_fed_server", err);
+	if (!rc && client && !has_config(job, app->key, FLMEM_INPUT_NVFLARE_CLIENT))
+		rc = tell_missing(job, meta, app, "config/config_fed_client", err);
+	return rc;
+}
+
+/* A job folder that was searched, and not only files of it, must be whole. */
+static int check_whole(struct job *job, struct flmem_error *err)
+{
+	struct flmem_error why = {0};
+	int rc = 0;
+
+	for (size_t i = 0; i < job->read && !rc; i++) {
+		const struct flmem_node *map;
+
+		if (job->inputs[i].kind != FLMEM_INPUT_NVFLARE_META || job->files[0].named)
+			continue;
+		map = flmem_node_get(job->inputs[i].document.root, "deploy_map");
+		for (map = flmem_node_first(map); map && !rc; map = map->next)
+			if (map->key)
+				rc = check_app(job, &job->inputs[i], map, err);
+	}
+	for (size_t i = 0; i < job->count && !rc; i++)
+		if (job->files[i].kind == FLMEM_INPUT_NVFLARE_META || job->files[i].named)
+			return rc;
+	if (rc)
+		return rc;
+	flmem_error_set(&why, FLMEM_EUSAGE, 0,
+			"a job without meta.json, which NVFlare refuses; name the "
+			"configuration files themselves to check them alone");
+	return tell(job, job->files[0].job, 0, &why, err);
+}
+
+static int read_and_check(struct job *job, const struct flmem_release *release,
+			  struct flmem_error *err)
+{
+	struct flmem_bundle bundle;
+	int rc = 0;
+
+	for (size_t i = 0; i < job->count && !rc; i++)
+		rc = read_input(job, &job->files[i], err);
+	if (!rc)
+		rc = check_whole(job, err);
+	if (rc)
+		return rc;
+	bundle = (struct flmem_bundle){.inputs = job->inputs, .count = job->read};
+	job->found->file_count += job->read;
+	return flmem_rules_run(&bundle, release, job->found, err);
+}
+
+static int check_job(struct job *job, const struct flmem_release *release, struct flmem_error *err)
+{
+	int rc;
+
+	if (!is_of_a_job(job))
+		return 0;
+	job->inputs = calloc(job->count, sizeof(*job->inputs));
+	if (!job->inputs)
+		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	rc = read_and_check(job, release, err);
+	for (size_t i = 0; i < job->read; i++)
+		flmem_document_clear(&job->inputs[i].document);
+	free(job->inputs);
+	return rc;
+}
+
+/* By file and line; findings of one line keep the order of the rules. */
+static int by_place(const void *a, const void *b)
+{
+	const struct flmem_finding *x = a, *y = b;
+	int order = strcmp(x->file, y->file);
+
+	if (order)
+		return order;
+	if (x->line != y->line)
+		return x->line < y->line ? -1 : 1;
+	order = strcmp(x->path, y->path);
+	return order ? order : strcmp(x->rule->id, y->rule->id);
+}
+
+static int check_all(const struct flmem_found_files *files, const struct flmem_release *release,
+		     struct flmem_recommendations *found, struct flmem_error *err)
+{
+	size_t end;
+
+	for (size_t start = 0; start < files->count; start = end) {
+		struct job job = {.files = files->files + start, .found = found};
+		int rc;
+
+		end = start + 1;
+		while (end < files->count &&
+		       strcmp(files->files[end].job, files->files[start].job) == 0)
+			end++;
+		job.count = end - start;
+		rc = check_job(&job, release, err);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+int flmem_recommend(const char *const *paths, size_t count,
+		    const struct flmem_recommend_options *options,
+		    struct flmem_recommendations *ret_recommendations, struct flmem_error *err)
+{
+	FLMEM_AUTO(flmem_recommendations_clear) struct flmem_recommendations found = {0};
+	FLMEM_AUTO_FOUND_FILES struct flmem_found_files files = {0};
+	struct flmem_release release = {0};
+	int rc = 0;
+
+	if (options && options->framework_version)
+		rc = flmem_release_parse(options->framework_version, &release, err);
+	if (!rc)
+		rc = flmem_found_files_search(paths, count, &found, &files, err);
+	if (!rc)
+		rc = check_all(&files, &release, &found, err);
+	if (rc)
+		return rc;
+	if (found.finding_count)
+		qsort(found.findings, found.finding_count, sizeof(*found.findings), by_place);
+	*ret_recommendations = found;
+	found = (struct flmem_recommendations){0};
+	return 0;
+}

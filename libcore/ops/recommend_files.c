@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/recommend_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/text.h"
+
+#define DEPTH_MAX   32
+#define ENTRIES_MAX 1000000U
+
+struct search {
+	struct flmem_found_files *files;
+	struct flmem_recommendations *found;
+	struct flmem_error *err;
+	size_t entries;
+};
+
+/* Names of files that there are rules for. */
+static const struct {
+	const char *name;
+	enum flmem_input_kind kind;
+	enum flmem_syntax syntax;
+} known_names[] = {
+	{"meta.json", FLMEM_INPUT_NVFLARE_META, FLMEM_SYNTAX_JSON},
+	{"config_fed_server.json", FLMEM_INPUT_NVFLARE_SERVER, FLMEM_SYNTAX_JSON},
+	{"config_fed_client.json", FLMEM_INPUT_NVFLARE_CLIENT, FLMEM_SYNTAX_JSON},
+};
+
+static int out_of_memory(struct flmem_error *err)
+{
+	return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+}
+
+bool flmem_recommendations_add_problem(struct flmem_recommendations *found, const char *file,
+				       unsigned line, const struct flmem_error *why)
+{
+	struct flmem_input_problem *grown =
+		reallocarray(found->problems, found->problem_count + 1, sizeof(*grown));
+	struct flmem_input_problem problem = {.line = line, .code = why->code};
+
+	if (!grown)
+		return false;
+	found->problems = grown;
+	problem.file = strdup(file);
+	problem.message = strdup(why->message);
+	if (!problem.file || !problem.message) {
+		free(problem.file);
+		free(problem.message);
+		return false;
+	}
+	grown[found->problem_count++] = problem;
+	return true;
+}
+
+static int problem(struct search *search, const char *path, int sys_errno, const char *text)
+{
+	struct flmem_error why = {0};
+
+	flmem_error_set(&why, sys_errno == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, sys_errno, "%s",
+			text);
+	return flmem_recommendations_add_problem(search->found, path, 0, &why)
+		       ? 0
+		       : out_of_memory(search->err);
+}
+
+static int add(struct search *search, const char *path, size_t row, bool named)
+{
+	struct flmem_found_files *files = search->files;
+	struct flmem_found_file *grown = files->files;
+
+	/* Room doubles whenever the count has reached a power of two. */
+	if (!(files->count & (files->count - 1)))
+		grown = reallocarray(files->files, files->count ? files->count * 2 : 1,
+				     sizeof(*grown));
+	if (!grown)
+		return out_of_memory(search->err);
+	files->files = grown;
+	grown[files->count] = (struct flmem_found_file){
+		.path = strdup(path),
+		.kind = known_names[row].kind,
+		.syntax = known_names[row].syntax,
+		.named = named,
+	};
+	return grown[files->count++].path ? 0 : out_of_memory(search->err);
+}
+
+static int add_if_known(struct search *search, const char *path, bool named)
+{
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(known_names); i++)
+		if (strcmp(flmem_text_basename(path), known_names[i].name) == 0)
+			return add(search, path, i, named);
+	return named ? problem(search, path, 0,
+			       "no kind of file that there are rules for; see 'flmem help "
+			       "recommend'")
+		     : 0;
+}
+
+static bool is_passed_over(const char *name)
+{
+	return name[0] == '.' || !strcmp(name, "__pycache__") || !strcmp(name, "node_modules");
+}
+
+static int search_folder(struct search *search, int parent, const char *name, const char *path,
+			 int depth);
+
+static int look_at(struct search *search, int folder, const struct dirent *entry, const char *path,
+		   int depth)
+{
+	unsigned char type = entry->d_type;
+
+	if (type == DT_UNKNOWN) {
+		struct stat status;
+
+		if (fstatat(folder, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) < 0)
+			return 0;
+		type = S_ISDIR(status.st_mode) ? DT_DIR : DT_REG;
+	}
+	if (type == DT_DIR)
+		return search_folder(search, folder, entry->d_name, path, depth + 1);
+	return add_if_known(search, path, false);
+}
+
+static int search_entries(struct search *search, DIR *directory, const char *path, int depth)
+{
+	const char *slash = flmem_text_ends(path, "/") ? "" : "/";
+	struct dirent *entry;
+
+	while ((entry = readdir(directory))) {
+		FLMEM_AUTO_FREE char *below = NULL;
+		int rc;
+
+		if (is_passed_over(entry->d_name))
+			continue;
+		if (search->entries++ >= ENTRIES_MAX)
+			return problem(search, path, 0, "too many files; the rest is not checked");
+		if (asprintf(&below, "%s%s%s", path, slash, entry->d_name) < 0) {
+			below = NULL;
+			return out_of_memory(search->err);
+		}
+		rc = look_at(search, dirfd(directory), entry, below, depth);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static int search_folder(struct search *search, int parent, const char *name, const char *path,
+			 int depth)
+{
+	FLMEM_AUTO_DIR DIR *directory = NULL;
+	int fd, flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (depth ? O_NOFOLLOW : 0);
+
+	if (depth > DEPTH_MAX)
+		return problem(search, path, 0, "folders nested too deep; this one is not checked");
+	fd = openat(parent, name, flags);
+	if (fd < 0)
+		return problem(search, path, errno, "cannot search the folder");
+	directory = fdopendir(fd);
+	if (!directory) {
+		close(fd);
+		return out_of_memory(search->err);
+	}
+	return search_entries(search, directory, path, depth);
+}
+
+static int look_at_path(struct search *search, const char *path)
+{
+	struct stat status;
+
+	if (stat(path, &status) < 0)
+		return problem(search, path, errno, "cannot be read");
+	if (S_ISDIR(status.st_mode))
+		return search_folder(search, AT_FDCWD, path, path, 0);
+	return add_if_known(search, path, true);
+}
+
+/* The folder that holds `path`: "a/b" of "a/b/c", "." of "c". NULL when memory is out. */
+static char *folder_of(const char *path)
+{
+	size_t length = strlen(path);
+
+	while (length && path[length - 1] != '/')
+		length--;
+	while (length > 1 && path[length - 1] == '/')
+		length--;
+	return length ? strndup(path, length) : strdup(".");
+}
+
+static bool has_meta(const char *folder)
+{
+	FLMEM_AUTO_FREE char *path = NULL;
+
+	if (asprintf(&path, "%s/meta.json", folder) < 0) {
+		path = NULL;
+		return false;
+	}
+	return access(path, F_OK) == 0;
+}
+
+/*
+ * A job is a folder with a meta file and folders of apps: JOB/APP/config/config_fed_server.json. The
+ * simulator also takes an app as a job: then the meta file is in it.
+ */
+static int assign_job(struct flmem_found_file *file, struct flmem_error *err)
+{
+	FLMEM_AUTO_FREE char *config = NULL, *app = NULL;
+
+	if (file->kind == FLMEM_INPUT_NVFLARE_META) {
+		file->job = folder_of(file->path);
+		return file->job ? 0 : out_of_memory(err);
+	}
+	config = folder_of(file->path);
+	app = config ? folder_of(config) : NULL;
+	if (!app)
+		return out_of_memory(err);
+	file->app = strdup(flmem_text_basename(app));
+	file->job = has_meta(app) ? FLMEM_TAKE(app) : folder_of(app);
+	return file->app && file->job ? 0 : out_of_memory(err);
+}
+
+static int by_job_and_path(const void *a, const void *b)
+{
+	const struct flmem_found_file *x = a, *y = b;
+	int order = strcmp(x->job, y->job);
+
+	return order ? order : strcmp(x->path, y->path);
+}
+
+static void file_clear(struct flmem_found_file *file)
+{
+	free(file->path);
+	free(file->job);
+	free(file->app);
+}
+
+static void sort_and_drop_doubles(struct flmem_found_files *files)
+{
+	size_t kept = 0;
+
+	if (files->count)
+		qsort(files->files, files->count, sizeof(*files->files), by_job_and_path);
+	for (size_t i = 0; i < files->count; i++) {
+		if (kept && strcmp(files->files[i].path, files->files[kept - 1].path) == 0)
+			file_clear(&files->files[i]);
+		else
+			files->files[kept++] = files->files[i];
+	}
+	files->count = kept;
+}
+
+int flmem_found_files_search(const char *const *paths, size_t count,
+			     struct flmem_recommendations *found,
+			     struct flmem_found_files *ret_files, struct flmem_error *err)
+{
+	FLMEM_AUTO_FOUND_FILES struct flmem_found_files files = {0};
+	struct search search = {.files = &files, .found = found, .err = err};
+	int rc = 0;
+
+	for (size_t i = 0; i < count && !rc; i++)
+		rc = look_at_path(&search, paths[i]);
+	for (size_t i = 0; i < files.count && !rc; i++)
+		rc = assign_job(&files.files[i], err);
+	if (rc)
+		return rc;
+	sort_and_drop_doubles(&files);
+	*ret_files = files;
+	files = (struct flmem_found_files){0};
+	return 0;
+}
+
+void flmem_found_files_clear(struct flmem_found_files *files)
+{
+	for (size_t i = 0; i < files->count; i++)
+		file_clear(&files->files[i]);
+	free(files->files);
+	*files = (struct flmem_found_files){0};
+}

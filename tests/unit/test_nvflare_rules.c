@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every rule about NVFlare jobs: inputs that must trigger it, and near misses that must not. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <flmem/recommend.h>
+
+#include "base/cleanup.h"
+#include "tree.h"
+
+#define FEDAVG	 "nvflare.app_common.workflows.fedavg.FedAvg"
+#define LR	 "nvflare.app_common.workflows.lr.fedavg.FedAvgLR"
+#define SAG	 "nvflare.app_common.workflows.scatter_and_gather.ScatterAndGather"
+#define PT	 "nvflare.app_opt.pt.in_process_client_api_executor.PTInProcessClientAPIExecutor"
+#define TF	 "nvflare.app_opt.tf.in_process_client_api_executor.TFInProcessClientAPIExecutor"
+#define LAUNCHER "nvflare.app_opt.pt.client_api_launcher_executor.PTClientAPILauncherExecutor"
+#define MODERN	 "nvflare.app_common.executors.client_api_executor.ClientAPIExecutor"
+#define SWARM	 "nvflare.app_common.ccwf.swarm_client_ctl.SwarmClientController"
+
+#define SERVER(path, args)	"{\"workflows\": [{\"path\": \"" path "\", \"args\": {" args "}}]}"
+#define EXECUTOR(path, args)	"{\"executor\": {\"path\": \"" path "\", \"args\": {" args "}}}"
+#define CLIENT(path, args)	"{\"executors\": [" EXECUTOR(path, args) "]}"
+#define SWARM_CLIENT(own, args) "{\"executors\": [" EXECUTOR(SWARM, own) "," EXECUTOR(PT, args) "]}"
+#define META(resources) \
+	"{\"resource_spec\": {" resources "}, \"deploy_map\": {\"app\": [\"@ALL\"]}}"
+#define GPUS "\"site-1\": {\"num_of_gpus\": 1}"
+
+struct row {
+	const char *rule, *server, *client, *meta, *version;
+	bool hit;
+	const char *proposed; /* NULL: any */
+};
+
+#define OFFLOAD "\"enable_tensor_disk_offload\": true"
+
+static const struct row rows[] = {
+	{"NVF-SRV-GC-OFF", .server = SERVER(FEDAVG, ""), .hit = true, .proposed = "5"},
+	{"NVF-SRV-GC-OFF", .server = SERVER(FEDAVG, "\"memory_gc_rounds\": 0"), .hit = true},
+	{"NVF-SRV-GC-OFF", .server = SERVER(FEDAVG, "\"num_rounds\": 3"), .hit = true,
+	 .proposed = "1"},
+	{"NVF-SRV-GC-OFF", .server = SERVER("my.Own", "\"memory_gc_rounds\": 0"), .hit = true},
+	{"NVF-SRV-GC-OFF", .server = "{\"workflows\": [{\"name\": \"FedAvg\"}]}", .hit = true},
+	{"NVF-SRV-GC-OFF", .server = SERVER(FEDAVG, "\"memory_gc_rounds\": \"{n}\""), .hit = false},
+	{"NVF-SRV-GC-OFF",
+	 .server = "{\"n\": 0, \"workflows\": [{\"path\": \"" FEDAVG
+		   "\", \"args\": {\"memory_gc_rounds\": \"{n}\"}}]}",
+	 .hit = true},
+	{"NVF-SRV-GC-OFF", .server = SERVER(FEDAVG, "\"memory_gc_rounds\": 1"), .hit = false},
+	{"NVF-SRV-GC-OFF", .server = SERVER(SAG, ""), .hit = false},
+	{"NVF-SRV-GC-OFF", .server = SERVER(SAG, "\"memory_gc_rounds\": 0"), .hit = true},
+	{"NVF-SRV-GC-OFF", .server = SERVER(LR, ""), .hit = false},
+	{"NVF-SRV-GC-OFF", .server = SERVER("my.Own", ""), .hit = false},
+	{"NVF-SRV-GC-OFF", .server = SERVER(FEDAVG, ""), .version = "2.7.1", .hit = false},
+	{"NVF-SRV-GC-OFF", .server = SERVER(FEDAVG, ""), .version = "2.9", .hit = true},
+
+	{"NVF-SRV-GC-IGNORED", .server = SERVER(LR, "\"memory_gc_rounds\": 5"), .hit = true},
+	{"NVF-SRV-GC-IGNORED",
+	 .server = SERVER("nvflare.app_common.workflows.scatter_and_gather_scaffold."
+			  "ScatterAndGatherScaffold",
+			  "\"memory_gc_rounds\": 5"),
+	 .hit = true},
+	{"NVF-SRV-GC-IGNORED", .server = SERVER(LR, "\"memory_gc_rounds\": 0"), .hit = false},
+	{"NVF-SRV-GC-IGNORED", .server = SERVER(LR, ""), .hit = false},
+	{"NVF-SRV-GC-IGNORED", .server = SERVER(FEDAVG, "\"memory_gc_rounds\": 5"), .hit = false},
+
+	{"NVF-GC-NEVER-FIRES",
+	 .server = SERVER(FEDAVG, "\"memory_gc_rounds\": 5, \"num_rounds\": 4"), .hit = true,
+	 .proposed = "1"},
+	{"NVF-GC-NEVER-FIRES",
+	 .server = SERVER(FEDAVG, "\"memory_gc_rounds\": 50, \"num_rounds\": 20"), .hit = true,
+	 .proposed = "5"},
+	{"NVF-GC-NEVER-FIRES",
+	 .server = SERVER(FEDAVG, "\"memory_gc_rounds\": 5, \"num_rounds\": 3, \"start_round\": 5"),
+	 .hit = true},
+	{"NVF-GC-NEVER-FIRES",
+	 .server = SERVER(FEDAVG, "\"memory_gc_rounds\": 5, \"num_rounds\": 4, \"start_round\": 1"),
+	 .hit = false},
+	{"NVF-GC-NEVER-FIRES",
+	 .server = SERVER(FEDAVG, "\"memory_gc_rounds\": 5, \"num_rounds\": 5"), .hit = false},
+	{"NVF-GC-NEVER-FIRES", .server = SERVER(FEDAVG, "\"memory_gc_rounds\": 5"), .hit = false},
+	{"NVF-GC-NEVER-FIRES",
+	 .server = SERVER(FEDAVG, "\"memory_gc_rounds\": 5, \"num_rounds\": 9223372036854775807, "
+				  "\"start_round\": 1"),
+	 .hit = false},
+	{"NVF-GC-NEVER-FIRES", .server = SERVER(FEDAVG, "\"num_rounds\": 3"),
+	 .client = CLIENT(PT, "\"memory_gc_rounds\": 4"), .hit = true, .proposed = "1"},
+	{"NVF-GC-NEVER-FIRES", .server = SERVER(FEDAVG, "\"num_rounds\": 4"),
+	 .client = CLIENT(PT, "\"memory_gc_rounds\": 4"), .hit = false},
+	{"NVF-GC-NEVER-FIRES", .client = CLIENT(PT, "\"memory_gc_rounds\": 4"), .hit = false},
+
+	{"NVF-GC-INVALID", .server = SERVER(FEDAVG, "\"memory_gc_rounds\": -1"), .hit = true},
+	{"NVF-GC-INVALID", .server = SERVER(FEDAVG, "\"memory_gc_rounds\": \"5\""), .hit = true},
+	{"NVF-GC-INVALID", .client = CLIENT(PT, "\"memory_gc_rounds\": true"), .hit = true},
+	{"NVF-GC-INVALID", .client = CLIENT(PT, "\"memory_gc_rounds\": 1.0"), .hit = true},
+	{"NVF-GC-INVALID", .client = CLIENT(PT, "\"memory_gc_rounds\": null"), .hit = true},
+	{"NVF-GC-INVALID", .client = CLIENT(PT, "\"memory_gc_rounds\": 0"), .hit = false},
+	{"NVF-GC-INVALID", .server = SERVER(FEDAVG, "\"memory_gc_rounds\": \"{n}\""), .hit = false},
+
+	{"NVF-CHUNK-ZERO", .server = "{\"tensor_download_chunk_size\": 0}", .hit = true},
+	{"NVF-CHUNK-ZERO", .client = "{\"np_download_chunk_size\": -1}", .hit = true},
+	{"NVF-CHUNK-ZERO", .server = "{\"tensor_download_chunk_size\": 1}", .hit = false},
+	{"NVF-CHUNK-ZERO", .server = "{\"np_download_chunk_size\": \"0\"}", .hit = false},
+
+	{"NVF-CLI-GC-OFF", .client = CLIENT(PT, ""), .hit = true, .proposed = "1"},
+	{"NVF-CLI-GC-OFF", .client = CLIENT(MODERN, "\"memory_gc_rounds\": 0"), .hit = true},
+	{"NVF-CLI-GC-OFF", .client = CLIENT(LAUNCHER, ""), .hit = true},
+	{"NVF-CLI-GC-OFF", .client = CLIENT(SWARM, "\"memory_gc_rounds\": 0"), .hit = true},
+	{"NVF-CLI-GC-OFF", .client = CLIENT(SWARM, ""), .hit = false},
+	{"NVF-CLI-GC-OFF", .client = CLIENT(PT, "\"memory_gc_rounds\": 1"), .hit = false},
+	{"NVF-CLI-GC-OFF", .client = CLIENT("my.Executor", ""), .hit = false},
+	{"NVF-CLI-GC-OFF", .client = CLIENT(PT, "\"cuda_empty_cache\": true"), .hit = false},
+	{"NVF-CLI-GC-OFF", .client = CLIENT(PT, ""), .version = "2.7.0", .hit = false},
+
+	{"NVF-CUDA-NOOP", .client = CLIENT(PT, "\"cuda_empty_cache\": true"), .hit = true},
+	{"NVF-CUDA-NOOP",
+	 .client = CLIENT(PT, "\"cuda_empty_cache\": true, \"memory_gc_rounds\": 0"), .hit = true,
+	 .proposed = "1"},
+	{"NVF-CUDA-NOOP",
+	 .client = CLIENT(PT, "\"cuda_empty_cache\": true, \"memory_gc_rounds\": 1"), .hit = false},
+	{"NVF-CUDA-NOOP", .client = CLIENT(PT, "\"cuda_empty_cache\": false"), .hit = false},
+	{"NVF-CUDA-NOOP", .client = CLIENT(SWARM, "\"cuda_empty_cache\": true"), .hit = false},
+
+	{"NVF-CUDA-MISSING", .client = CLIENT(PT, ""), .meta = META(GPUS), .hit = true,
+	 .proposed = "true"},
+	{"NVF-CUDA-MISSING", .client = CLIENT(PT, "\"cuda_empty_cache\": false"),
+	 .meta = META(GPUS), .hit = true},
+	{"NVF-CUDA-MISSING", .client = CLIENT(MODERN, ""),
+	 .meta = META("\"site-1\": {\"docker\": {\"num_of_gpus\": 2}}"), .hit = true},
+	{"NVF-CUDA-MISSING", .client = CLIENT(PT, "\"cuda_empty_cache\": true"), .meta = META(GPUS),
+	 .hit = false},
+	{"NVF-CUDA-MISSING", .client = CLIENT(TF, ""), .meta = META(GPUS), .hit = false},
+	{"NVF-CUDA-MISSING", .client = CLIENT(PT, ""),
+	 .meta = META("\"site-1\": {\"num_of_gpus\": 0}"), .hit = false},
+	{"NVF-CUDA-MISSING", .client = CLIENT(PT, ""),
+	 .meta = META("\"server\": {\"num_of_gpus\": 4}"), .hit = false},
+	{"NVF-CUDA-MISSING", .client = CLIENT(PT, ""),
+	 .meta = "{\"resource_spec\": {" GPUS "}, \"deploy_map\": {\"app\": [\"site-2\"]}}",
+	 .hit = false},
+	{"NVF-CUDA-MISSING", .client = CLIENT(PT, ""), .meta = META(""), .hit = false},
+
+	{"NVF-SWARM-SPLIT",
+	 .client = SWARM_CLIENT("\"memory_gc_rounds\": 5", "\"memory_gc_rounds\": 1"), .hit = true,
+	 .proposed = "1"},
+	{"NVF-SWARM-SPLIT", .client = SWARM_CLIENT("", "\"memory_gc_rounds\": 2"), .hit = true},
+	{"NVF-SWARM-SPLIT", .client = SWARM_CLIENT("", "\"memory_gc_rounds\": 1"), .hit = false},
+	{"NVF-SWARM-SPLIT", .client = CLIENT(SWARM, "\"memory_gc_rounds\": 5"), .hit = false},
+
+	{"NVF-RESENDS-NULL", .client = CLIENT(LAUNCHER, "\"max_resends\": null"), .hit = true,
+	 .proposed = "3"},
+	{"NVF-RESENDS-NULL", .client = CLIENT(LAUNCHER, "\"max_resends\": 3"), .hit = false},
+	{"NVF-RESENDS-NULL", .client = CLIENT(LAUNCHER, ""), .hit = false},
+
+	{"NVF-LEGACY-EXECUTOR", .client = CLIENT(PT, ""), .version = "2.9", .hit = true},
+	{"NVF-LEGACY-EXECUTOR", .client = CLIENT(LAUNCHER, ""), .version = "2.9.1", .hit = true},
+	{"NVF-LEGACY-EXECUTOR", .client = CLIENT(PT, ""), .version = "2.8.1", .hit = false},
+	{"NVF-LEGACY-EXECUTOR", .client = CLIENT(PT, ""), .hit = false},
+	{"NVF-LEGACY-EXECUTOR", .client = CLIENT(MODERN, ""), .version = "2.9", .hit = false},
+
+	{"NVF-OFFLOAD-NUMPY", .server = SERVER(FEDAVG, OFFLOAD), .client = CLIENT(PT, ""),
+	 .hit = true, .proposed = "\"pytorch\""},
+	{"NVF-OFFLOAD-NUMPY", .server = SERVER(FEDAVG, OFFLOAD),
+	 .client = CLIENT(PT, "\"server_expected_format\": \"numpy\""), .hit = true},
+	{"NVF-OFFLOAD-NUMPY", .client = SWARM_CLIENT(OFFLOAD, ""), .hit = true},
+	{"NVF-OFFLOAD-NUMPY", .server = SERVER(FEDAVG, OFFLOAD),
+	 .client = CLIENT(PT, "\"server_expected_format\": \"pytorch\""), .hit = false},
+	{"NVF-OFFLOAD-NUMPY", .server = SERVER(FEDAVG, "\"enable_tensor_disk_offload\": false"),
+	 .client = CLIENT(PT, ""), .hit = false},
+	{"NVF-OFFLOAD-NUMPY", .server = SERVER(FEDAVG, OFFLOAD), .client = CLIENT(PT, ""),
+	 .version = "2.7.2", .hit = false},
+
+	{"NVF-OFFLOAD-FILTER", .server = SERVER(FEDAVG, OFFLOAD),
+	 .client = "{\"task_result_filters\": [{}]}", .hit = true},
+	{"NVF-OFFLOAD-FILTER", .server = SERVER(FEDAVG, OFFLOAD),
+	 .client = "{\"task_result_filters\": []}", .hit = false},
+	{"NVF-OFFLOAD-FILTER", .client = "{\"task_result_filters\": [{}]}", .hit = false},
+};
+
+static void check_tree(const struct tree *tree, const char *version,
+		       struct flmem_recommendations *ret_found)
+{
+	const char *path = tree->path;
+	struct flmem_recommend_options options = {.framework_version = version};
+
+	assert_int_equal(flmem_recommend(&path, 1, &options, ret_found, NULL), 0);
+}
+
+/* Times that the rule fired; `*ret_proposed` is what the last of them proposes. */
+static size_t fired(const struct flmem_recommendations *found, const char *rule,
+		    const struct flmem_finding **ret_last)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < found->finding_count; i++) {
+		if (strcmp(found->findings[i].rule->id, rule) != 0)
+			continue;
+		*ret_last = &found->findings[i];
+		count++;
+	}
+	return count;
+}
+
+static void write_job(const struct tree *tree, const struct row *row)
+{
+	tree_puts(tree, "job/meta.json", row->meta ? row->meta : "{}");
+	if (row->server)
+		tree_puts(tree, "job/app/config/config_fed_server.json", row->server);
+	if (row->client)
+		tree_puts(tree, "job/app/config/config_fed_client.json", row->client);
+}
+
+static void rules_fire_where_they_should_and_nowhere_else(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
+		const struct row *row = &rows[i];
+		struct flmem_recommendations found = {0};
+		const struct flmem_finding *last = NULL;
+		struct tree tree;
+
+		tree_init(&tree);
+		write_job(&tree, row);
+		check_tree(&tree, row->version, &found);
+		if (fired(&found, row->rule, &last) != (row->hit ? 1U : 0U))
+			fail_msg("row %zu: %s fired %zu times", i, row->rule,
+				 fired(&found, row->rule, &last));
+		if (row->proposed)
+			assert_string_equal(last->proposed, row->proposed);
+		flmem_recommendations_clear(&found);
+		tree_clear(&tree);
+	}
+}
+
+static void every_rule_is_tried_both_ways(void **state)
+{
+	const struct flmem_rule *rule;
+
+	(void)state;
+	for (size_t r = 0; (rule = flmem_recommend_rule(r)); r++) {
+		size_t tried[2] = {0};
+
+		if (rule->framework != FLMEM_FRAMEWORK_NVFLARE)
+			continue;
+		for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
+			if (strcmp(rows[i].rule, rule->id) == 0)
+				tried[rows[i].hit]++;
+		if (!tried[true] || !tried[false])
+			fail_msg("%s lacks a trigger or a near miss", rule->id);
+	}
+}
+
+static void severity_follows_the_version(void **state)
+{
+	static const struct row row = {.client = CLIENT(LAUNCHER, "\"max_resends\": null")};
+	static const struct {
+		const char *version;
+		enum flmem_severity severity;
+	} cases[] = {
+		{NULL, FLMEM_SEVERITY_WARNING},
+		{"2.7.2", FLMEM_SEVERITY_WARNING},
+		{"2.8.1", FLMEM_SEVERITY_ERROR},
+	};
+	struct tree tree;
+
+	(void)state;
+	tree_init(&tree);
+	write_job(&tree, &row);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(cases); i++) {
+		struct flmem_recommendations found = {0};
+		const struct flmem_finding *last = NULL;
+
+		check_tree(&tree, cases[i].version, &found);
+		assert_int_equal(fired(&found, "NVF-RESENDS-NULL", &last), 1);
+		assert_true(last && last->severity == cases[i].severity);
+		flmem_recommendations_clear(&found);
+	}
+	tree_clear(&tree);
+}
+
+static void findings_name_the_place(void **state)
+{
+	static const struct row row = {.server = "{\n\"workflows\": [\n{\n\"path\": \"" FEDAVG
+						 "\",\n\"args\": {\n"
+						 "\"memory_gc_rounds\": 0\n}}]}",
+				       .client = CLIENT(PT, "\"memory_gc_rounds\": 1")};
+	struct flmem_recommendations found = {0};
+	const struct flmem_finding *finding;
+	struct tree tree;
+
+	(void)state;
+	tree_init(&tree);
+	write_job(&tree, &row);
+	check_tree(&tree, NULL, &found);
+	assert_int_equal(found.finding_count, 1);
+	assert_int_equal(found.file_count, 3);
+	finding = &found.findings[0];
+	assert_int_equal(finding->line, 6);
+	assert_string_equal(finding->path, "workflows[0].args.memory_gc_rounds");
+	assert_string_equal(finding->current, "0");
+	assert_true(finding->fixable);
+	assert_int_equal(flmem_recommendations_count(&found, FLMEM_SEVERITY_ERROR), 0);
+	assert_int_equal(flmem_recommendations_count(&found, FLMEM_SEVERITY_WARNING), 1);
+	flmem_recommendations_clear(&found);
+	tree_clear(&tree);
+}
+
+static void bad_inputs_do_not_hide_the_others(void **state)
+{
+	struct flmem_recommendations found = {0};
+	struct tree tree;
+
+	(void)state;
+	tree_init(&tree);
+	tree_puts(&tree, "a/meta.json", META(""));
+	tree_puts(&tree, "a/app/config/config_fed_server.json", "{\n\"workflows\": [}");
+	tree_puts(&tree, "a/app/config/config_fed_client.json", CLIENT(PT, ""));
+	tree_puts(&tree, "b/meta.json", META(""));
+	tree_puts(&tree, "b/app/config/config_fed_server.json", SERVER(SAG, ""));
+	tree_puts(&tree, "c/app/config/config_fed_server.json", SERVER(FEDAVG, ""));
+	tree_puts(&tree, "d/meta.json", "no job's, and no JSON");
+	check_tree(&tree, NULL, &found);
+	assert_int_equal(found.problem_count, 3);
+	assert_non_null(strstr(found.problems[0].file, "a/app/config/config_fed_server.json"));
+	assert_int_equal(found.problems[0].line, 2);
+	assert_non_null(strstr(found.problems[1].message, "config_fed_client"));
+	assert_int_equal(found.problems[1].line, 1);
+	assert_non_null(strstr(found.problems[2].message, "without meta.json"));
+	assert_int_equal(found.finding_count, 2);
+	flmem_recommendations_clear(&found);
+	tree_clear(&tree);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rules_fire_where_they_should_and_nowhere_else),
+		cmocka_unit_test(every_rule_is_tried_both_ways),
+		cmocka_unit_test(severity_follows_the_version),
+		cmocka_unit_test(findings_name_the_place),
+		cmocka_unit_test(bad_inputs_do_not_hide_the_others),
+	};
+
+	return cmocka_run_group_tests_name("nvflare_rules", tests, NULL, NULL);
+}
