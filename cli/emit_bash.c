@@ -77,6 +77,16 @@ static const char tail[] = "	esac\n"
 			   "\n"
 			   "complete -F _flmem flmem\n";
 
+/* Commands in front of the `return` of an option's value. */
+static const char *const offers[] = {
+	[OPT_COMPLETE_NONE] = "",
+	[OPT_COMPLETE_FILE] = " _flmem_files \"$word\" -f &&",
+	[OPT_COMPLETE_DIRECTORY] = " _flmem_files \"$word\" -d &&",
+	[OPT_COMPLETE_PID] = " _flmem_pids \"$word\" &&",
+	[OPT_COMPLETE_COMMAND] = " _flmem_offer \"$word\" -c &&",
+	[OPT_COMPLETE_TOPIC] = "",
+};
+
 static void print_name(const struct cmd *cmd, const struct opt *o, FILE *out)
 {
 	(void)cmd;
@@ -115,24 +125,7 @@ static void print_value_case(const struct cmd *cmd, const struct opt *o, FILE *o
 		print_choices(o, out);
 		return;
 	}
-	switch (emit_completes(o)) {
-	case OPT_COMPLETE_FILE:
-		fputs(" _flmem_files \"$word\" -f && return ;;\n", out);
-		break;
-	case OPT_COMPLETE_DIRECTORY:
-		fputs(" _flmem_files \"$word\" -d && return ;;\n", out);
-		break;
-	case OPT_COMPLETE_PID:
-		fputs(" _flmem_pids \"$word\" && return ;;\n", out);
-		break;
-	case OPT_COMPLETE_COMMAND:
-		fputs(" _flmem_offer \"$word\" -c && return ;;\n", out);
-		break;
-	case OPT_COMPLETE_TOPIC:
-	case OPT_COMPLETE_NONE:
-		fputs(" return ;;\n", out);
-		break;
-	}
+	fprintf(out, "%s return ;;\n", offers[emit_completes(o)]);
 }
 
 static void print_names(FILE *out)

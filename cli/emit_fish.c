@@ -63,6 +63,16 @@ static const char head[] =
 	"\n"
 	"complete -c flmem -f\n";
 
+/* What `complete` is told of an option's value. */
+static const char *const offers[] = {
+	[OPT_COMPLETE_NONE] = " -x",
+	[OPT_COMPLETE_FILE] = " -r -F",
+	[OPT_COMPLETE_DIRECTORY] = " -x -a '(__fish_complete_directories)'",
+	[OPT_COMPLETE_PID] = " -x -a '(__fish_complete_pids)'",
+	[OPT_COMPLETE_COMMAND] = " -x -a '(__fish_complete_command)'",
+	[OPT_COMPLETE_TOPIC] = " -x",
+};
+
 /* Inside '...' fish knows two escapes. */
 static void print_text(const char *text, FILE *out)
 {
@@ -80,24 +90,7 @@ static void print_value(const struct opt *o, FILE *out)
 		fputc('\'', out);
 		return;
 	}
-	switch (emit_completes(o)) {
-	case OPT_COMPLETE_FILE:
-		fputs(" -r -F", out);
-		break;
-	case OPT_COMPLETE_DIRECTORY:
-		fputs(" -x -a '(__fish_complete_directories)'", out);
-		break;
-	case OPT_COMPLETE_PID:
-		fputs(" -x -a '(__fish_complete_pids)'", out);
-		break;
-	case OPT_COMPLETE_COMMAND:
-		fputs(" -x -a '(__fish_complete_command)'", out);
-		break;
-	case OPT_COMPLETE_TOPIC:
-	case OPT_COMPLETE_NONE:
-		fputs(" -x", out);
-		break;
-	}
+	fputs(offers[emit_completes(o)], out);
 }
 
 static void print_option(const struct cmd *cmd, const struct opt *o, FILE *out)

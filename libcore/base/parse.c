@@ -61,23 +61,6 @@ static int reject(const char *text, const char *kind, const char *expected, stru
 			       expected);
 }
 
-/* Reads decimal digits; false when there is none or the value overflows. */
-static bool read_digits(const char **text, uint64_t *ret_value)
-{
-	const char *p = *text;
-	uint64_t value = 0;
-
-	if (*p < '0' || *p > '9')
-		return false;
-	for (; *p >= '0' && *p <= '9'; p++)
-		if (__builtin_mul_overflow(value, 10U, &value) ||
-		    __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value))
-			return false;
-	*text = p;
-	*ret_value = value;
-	return true;
-}
-
 int flmem_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *ret_value,
 		    struct flmem_error *err)
 {
@@ -85,7 +68,7 @@ int flmem_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *ret_
 	uint64_t value;
 	char shown[64];
 
-	if (!read_digits(&p, &value) || *p || value < min || value > max) {
+	if (!flmem_text_read_digits(&p, &value) || *p || value < min || value > max) {
 		flmem_text_escape(text, shown, sizeof(shown));
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "'%s' is not a number from %llu to %llu", shown,
@@ -129,7 +112,7 @@ static bool parse_scaled(const char *text, const struct unit *units, uint64_t *r
 	uint64_t whole, millionths, value;
 	const char *p = text;
 
-	if (!read_digits(&p, &whole) || !read_fraction(&p, &millionths))
+	if (!flmem_text_read_digits(&p, &whole) || !read_fraction(&p, &millionths))
 		return false;
 	for (const struct unit *u = units; u->name; u++) {
 		if (strcmp(p, u->name) != 0)

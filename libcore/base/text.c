@@ -113,3 +113,19 @@ char *flmem_text_escape(const char *text, char *out, size_t size)
 	out[used] = '\0';
 	return out;
 }
+
+bool flmem_text_read_digits(const char **text, uint64_t *ret_value)
+{
+	const char *p = *text;
+	uint64_t value = 0;
+
+	if (*p < '0' || *p > '9')
+		return false;
+	for (; *p >= '0' && *p <= '9'; p++)
+		if (__builtin_mul_overflow(value, 10U, &value) ||
+		    __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value))
+			return false;
+	*text = p;
+	*ret_value = value;
+	return true;
+}

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <flmem/text.h>
 
@@ -20,5 +21,11 @@ size_t flmem_text_utf8_length(const char *text);
 
 /* Last component of a path; the text itself when it has no slash. Never NULL. */
 const char *flmem_text_basename(const char *path);
+
+/*
+ * Reads the decimal digits at *text and moves it behind them; false and nothing moved when there is
+ * none or the number does not fit.
+ */
+bool flmem_text_read_digits(const char **text, uint64_t *ret_value);
 
 #endif

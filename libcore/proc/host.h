@@ -58,6 +58,8 @@ bool flmem_own_pid_namespace(void);
 	  "kernel.yama.ptrace_scope=0")                                                         \
 	X(CAPABILITY, "processes of other users may only be traced with CAP_SYS_PTRACE",        \
 	  "run flmem as that user or as root, in a container with --cap-add=SYS_PTRACE")        \
+	X(PRIVATE, "it is not dumpable, or has capabilities that flmem lacks",                  \
+	  "run flmem as root")                                                                  \
 	X(USER_NAMESPACE, "this user namespace gives no power over processes outside of it",    \
 	  "run flmem on the host, or inside the namespace of the process (nsenter -U -t PID)")  \
 	X(SECURITY_MODULE, "a security module (AppArmor, SELinux or another) forbids it",       \

@@ -64,19 +64,10 @@ static bool parse_flags(const char **text, unsigned *ret_flags)
 
 static bool parse_inode(const char **text, uint64_t *ret_inode)
 {
-	const char *p = *text;
-	uint64_t value = 0;
-
-	if (*p < '0' || *p > '9')
+	if (!flmem_text_read_digits(text, ret_inode))
 		return false;
-	for (; *p >= '0' && *p <= '9'; p++)
-		if (__builtin_mul_overflow(value, 10U, &value) ||
-		    __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value))
-			return false;
-	while (*p == ' ')
-		p++;
-	*text = p;
-	*ret_inode = value;
+	while (**text == ' ')
+		++*text;
 	return true;
 }
 

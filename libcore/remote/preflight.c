@@ -2,38 +2,24 @@
 #include "remote/preflight.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/io.h"
 #include "elf/modules.h"
+#include "proc/host.h"
 #include "proc/maps.h"
 #include "proc/process.h"
 #include "proc/status.h"
 #include "remote/arch.h"
 #include "remote/seccomp.h"
 
-#define CAPABILITY_SYS_PTRACE 19 /* include/uapi/linux/capability.h */
-
 /* Both sides of the question who may touch whom. */
 struct parties {
 	const struct flmem_process *process;
 	struct flmem_status target;
 	struct flmem_status self;
-	int yama; /* kernel.yama.ptrace_scope, -1: this kernel has none */
 };
-
-static int read_yama(void)
-{
-	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
-
-	if (flmem_io_read_file_at(AT_FDCWD, "/proc/sys/kernel/yama/ptrace_scope", 64, &buf) ||
-	    buf.data[0] < '0' || buf.data[0] > '3')
-		return -1;
-	return buf.data[0] - '0';
-}
 
 static int read_self(struct flmem_status *ret_status, struct flmem_error *err)
 {
@@ -46,7 +32,7 @@ static int read_self(struct flmem_status *ret_status, struct flmem_error *err)
 static int read_parties(const struct flmem_process *process, struct parties *ret_parties,
 			struct flmem_error *err)
 {
-	struct parties parties = {.process = process, .yama = read_yama()};
+	struct parties parties = {.process = process};
 	int rc = flmem_status_read(process, &parties.target, err);
 
 	if (!rc)
@@ -167,12 +153,6 @@ int flmem_preflight_now(const struct flmem_process *process, struct flmem_error 
 	return 0;
 }
 
-static bool has_capability(const struct flmem_status *status)
-{
-	return !status->cap_effective.unknown &&
-	       status->cap_effective.value >> CAPABILITY_SYS_PTRACE & 1U;
-}
-
 /* ptrace(2): all three ids of the target must equal the tracer's real ones (fsuid here). */
 static bool is_other_user(const struct parties *p)
 {
@@ -196,69 +176,37 @@ static bool is_other_user_namespace(const struct parties *p)
 	       strcmp(mine, theirs) != 0;
 }
 
-static int refuse_filtered(const struct parties *p, struct flmem_error *err)
+/* With CAP_SYS_PTRACE: what refuses all the same. */
+static enum flmem_gate gate_despite_capability(const struct parties *p,
+					       const struct flmem_host_facts *facts)
 {
-	return flmem_error_set(err, FLMEM_EPERM, 0,
-			       "may not touch process %d: this container's seccomp profile "
-			       "forbids ptrace; start it with --cap-add=SYS_PTRACE",
-			       (int)p->process->pid);
-}
-
-static int explain_with_capability(const struct parties *p, struct flmem_error *err)
-{
-	int pid = (int)p->process->pid;
-
-	if (p->yama == 3)
-		return flmem_error_set(err, FLMEM_EPERM, 0,
-				       "may not touch process %d: Yama level 3 forbids ptrace to "
-				       "everyone until the next boot",
-				       pid);
 	if (is_other_user_namespace(p))
-		return flmem_error_set(err, FLMEM_EPERM, 0,
-				       "may not touch process %d: it is outside of this user "
-				       "namespace; run flmem as root on the host",
-				       pid);
-	if (p->self.seccomp_mode.value == 2)
-		return refuse_filtered(p, err);
-	return flmem_error_set(err, FLMEM_EPERM, 0,
-			       "may not touch process %d although CAP_SYS_PTRACE is there: a "
-			       "security module (SELinux deny_ptrace, AppArmor) refuses",
-			       pid);
+		return FLMEM_GATE_USER_NAMESPACE;
+	return facts->seccomp_mode.value == SECCOMP_MODE_FILTER ? FLMEM_GATE_SECCOMP
+								: FLMEM_GATE_SECURITY_MODULE;
 }
 
-static int explain_without_capability(const struct parties *p, struct flmem_error *err)
+static enum flmem_gate find_gate(const struct parties *p)
 {
-	int pid = (int)p->process->pid;
+	struct flmem_host_facts facts;
+	enum flmem_gate gate;
 
-	if (is_other_user(p))
-		return flmem_error_set(err, FLMEM_EPERM, 0,
-				       "may not touch process %d of user %u without "
-				       "CAP_SYS_PTRACE: run as that user or with sudo, in a "
-				       "container with --cap-add=SYS_PTRACE",
-				       pid, p->target.uid.real);
-	if (p->yama == 1)
-		return flmem_error_set(err, FLMEM_EPERM, 0,
-				       "may not touch process %d: Yama level 1 allows only one's "
-				       "own children; use sudo, or sysctl "
-				       "kernel.yama.ptrace_scope=0",
-				       pid);
-	if (p->yama >= 2)
-		return flmem_error_set(err, FLMEM_EPERM, 0,
-				       "may not touch process %d: Yama level %d asks for "
-				       "CAP_SYS_PTRACE; use sudo",
-				       pid, p->yama);
-	if (p->self.seccomp_mode.value == 2)
-		return refuse_filtered(p, err);
-	return flmem_error_set(err, FLMEM_EPERM, 0,
-			       "may not touch process %d of the same user: it is not dumpable, or "
-			       "has capabilities that flmem lacks; use sudo",
-			       pid);
+	if (flmem_host_facts_read(&facts, NULL))
+		return FLMEM_GATE_SECURITY_MODULE;
+	gate = is_other_user(p) ? flmem_gate_others(&facts) : flmem_gate_own(&facts);
+	if (gate != FLMEM_GATE_OPEN)
+		return gate;
+	if (facts.may_trace_any)
+		return gate_despite_capability(p, &facts);
+	return facts.seccomp_mode.value == SECCOMP_MODE_FILTER ? FLMEM_GATE_SECCOMP
+							       : FLMEM_GATE_PRIVATE;
 }
 
 int flmem_preflight_explain(const struct flmem_process *process, int negative_errno,
 			    struct flmem_error *err)
 {
 	struct parties parties;
+	enum flmem_gate gate;
 
 	if (negative_errno != -EPERM && negative_errno != -EACCES)
 		return flmem_process_error(process, negative_errno, "borrow a thread", err);
@@ -269,6 +217,7 @@ int flmem_preflight_explain(const struct flmem_process *process, int negative_er
 		return refuse_ended(process, err);
 	if (!parties.target.tracer.unknown && parties.target.tracer.value)
 		return refuse_traced(process, &parties.target, err);
-	return has_capability(&parties.self) ? explain_with_capability(&parties, err)
-					     : explain_without_capability(&parties, err);
+	gate = find_gate(&parties);
+	return flmem_error_set(err, FLMEM_EPERM, 0, "may not touch process %d: %s; %s",
+			       (int)process->pid, flmem_gate_why(gate), flmem_gate_how(gate));
 }

@@ -59,6 +59,26 @@ supervise() {
 	SUPERVISORS+=("$SUPERVISOR")
 }
 
+# The same, and waits until the command has said that it is up; COMMAND is its pid.
+supervise_up() {
+	supervise "$@"
+	wait_until 10 is_up
+	COMMAND=$(command_pid)
+}
+
+# wait_anew PID STARTS: until another process is the command, and all its starts were announced.
+wait_anew() {
+	wait_until 10 runs_anew "$1"
+	wait_until 10 eval '[ "$(grep -c ^up out)" = '"$2"' ]'
+}
+
+# Asks for the end and awaits it.
+shut_down() {
+	touch "$W/shutdown.fl"
+	await_end
+	[ "$ended" = 0 ] || fail "ended with $ended"
+}
+
 # The command's pid, when it is alive, as NVFlare's script looks.
 command_pid() {
 	local pid
@@ -100,8 +120,7 @@ never_said() {
 }
 
 @test "pid.fl holds the command itself, daemon_pid.fl the supervisor" {
-	supervise -- "$PYTHON" polite.py
-	wait_until 10 is_up
+	supervise_up -- "$PYTHON" polite.py
 	[ "$(cat "$W/daemon_pid.fl")" = "$SUPERVISOR" ]
 	[ "up $(cat "$W/pid.fl")" = "$(cat out)" ]
 	[ "$(tr '\0' ' ' <"/proc/$(command_pid)/cmdline")" = "$PYTHON polite.py " ]
@@ -111,21 +130,16 @@ never_said() {
 }
 
 @test "shutdown.fl ends the command politely, then the supervisor, with status 0" {
-	supervise -- "$PYTHON" polite.py
-	wait_until 10 is_up
-	local pid
-	pid=$(command_pid)
-	touch "$W/shutdown.fl"
-	await_end
-	[ "$ended" = 0 ]
+	supervise_up -- "$PYTHON" polite.py
+	local pid=$COMMAND
+	shut_down
 	grep -q '^in order' out
 	is_gone "$pid"
 	assert_no_files
 }
 
 @test "restart.fl ends the command and starts it again at once" {
-	supervise -- "$PYTHON" polite.py
-	wait_until 10 is_up
+	supervise_up -- "$PYTHON" polite.py
 	local pid round
 	for round in 1 2 3; do
 		pid=$(command_pid)
@@ -141,14 +155,11 @@ never_said() {
 }
 
 @test "a request that is moved into place, or taken away at once, counts" {
-	supervise -- "$PYTHON" polite.py
-	wait_until 10 is_up
-	local pid
-	pid=$(command_pid)
+	supervise_up -- "$PYTHON" polite.py
+	local pid=$COMMAND
 	touch request
 	mv request "$W/restart.fl"
-	wait_until 10 runs_anew "$pid"
-	wait_until 10 eval '[ "$(grep -c ^up out)" = 2 ]'
+	wait_anew "$pid" 2
 	"$PYTHON" -c 'import os, sys; open(sys.argv[1], "w").close(); os.remove(sys.argv[1])' "$W/shutdown.fl"
 	await_end
 	[ "$ended" = 0 ]
@@ -156,13 +167,9 @@ never_said() {
 }
 
 @test "a command that ignores SIGTERM is killed after the grace period" {
-	supervise --grace 200ms -- "$PYTHON" stubborn.py
-	wait_until 10 is_up
-	local pid
-	pid=$(command_pid)
-	touch "$W/shutdown.fl"
-	await_end
-	[ "$ended" = 0 ]
+	supervise_up --grace 200ms -- "$PYTHON" stubborn.py
+	local pid=$COMMAND
+	shut_down
 	said 'did not end in time and is killed'
 	said "process $pid ended by signal 9"
 	is_gone "$pid"
@@ -170,10 +177,8 @@ never_said() {
 }
 
 @test "a command that ends by itself, or is killed, is started again" {
-	supervise -- "$PYTHON" polite.py
-	wait_until 10 is_up
-	local pid
-	pid=$(command_pid)
+	supervise_up -- "$PYTHON" polite.py
+	local pid=$COMMAND
 	kill -KILL "$pid"
 	wait_until 10 runs_anew "$pid"
 	said "process $pid ended by signal 9"
@@ -192,14 +197,12 @@ never_said() {
 }
 
 @test "requested restarts count as starts too" {
-	supervise -- "$PYTHON" polite.py
-	wait_until 10 is_up
+	supervise_up -- "$PYTHON" polite.py
 	local pid round
 	for round in 1 2 3 4; do
 		pid=$(command_pid)
 		touch "$W/restart.fl"
-		wait_until 10 runs_anew "$pid"
-		wait_until 10 eval '[ "$(grep -c ^up out)" = '$((round + 1))' ]'
+		wait_anew "$pid" $((round + 1))
 	done
 	touch "$W/restart.fl"
 	await_end
@@ -211,16 +214,13 @@ never_said() {
 @test "a shutdown is not missed while nothing runs" {
 	supervise -- sh -c 'exit 1'
 	wait_until 10 said 'ended with status 1'
-	touch "$W/shutdown.fl"
-	await_end
-	[ "$ended" = 0 ]
+	shut_down
 	assert_no_files
 }
 
 @test "requests from before the start do not count" {
 	touch "$W/shutdown.fl" "$W/restart.fl"
-	supervise -- "$PYTHON" polite.py
-	wait_until 10 is_up
+	supervise_up -- "$PYTHON" polite.py
 	[ ! -e "$W/shutdown.fl" ]
 	[ ! -e "$W/restart.fl" ]
 	sleep 0.3
@@ -229,10 +229,8 @@ never_said() {
 }
 
 @test "a second supervisor is refused, also when the file is lost" {
-	supervise -- "$PYTHON" polite.py
-	wait_until 10 is_up
-	local pid
-	pid=$(command_pid)
+	supervise_up -- "$PYTHON" polite.py
+	local pid=$COMMAND
 	flmem start --role client --supervise --workspace "$W" -- touch started
 	assert_error 7 "process $SUPERVISOR supervises '$W' already; stop it with: touch $W/shutdown.fl"
 	rm "$W/daemon_pid.fl"
@@ -261,22 +259,17 @@ never_said() {
 		echo "$content" >"$W/pid.fl"
 		touch -d '3 days ago' "$W/daemon_pid.fl" "$W/pid.fl"
 		[ "$content" = 1 ] && touch -d '1971-01-01' "$W/daemon_pid.fl" "$W/pid.fl"
-		supervise -- "$PYTHON" polite.py
-		wait_until 10 is_up
+		supervise_up -- "$PYTHON" polite.py
 		[ "$(cat "$W/daemon_pid.fl")" = "$SUPERVISOR" ]
-		touch "$W/shutdown.fl"
-		await_end
-		[ "$ended" = 0 ]
+		shut_down
 		: >out
 	done
 	alive "${VICTIMS[0]}"
 }
 
 @test "a command that outlived its supervisor is taken over, not doubled" {
-	supervise -- "$PYTHON" polite.py
-	wait_until 10 is_up
-	local pid
-	pid=$(command_pid)
+	supervise_up -- "$PYTHON" polite.py
+	local pid=$COMMAND
 	kill -KILL "$SUPERVISOR"
 	wait "$SUPERVISOR" || true
 	[ "$(command_pid)" = "$pid" ]
@@ -287,15 +280,12 @@ never_said() {
 	touch "$W/restart.fl"
 	wait_until 10 runs_anew "$pid"
 	is_gone "$pid"
-	touch "$W/shutdown.fl"
-	await_end
-	[ "$ended" = 0 ]
+	shut_down
 	assert_no_files
 }
 
 @test "SIGTERM ends both, with the command's exit status" {
-	supervise -- "$PYTHON" polite.py
-	wait_until 10 is_up
+	supervise_up -- "$PYTHON" polite.py
 	kill -TERM "$SUPERVISOR"
 	await_end
 	[ "$ended" = 7 ]
@@ -313,10 +303,8 @@ never_said() {
 }
 
 @test "a signal that is survived ends nothing, others are passed on" {
-	supervise --grace 100ms -- "$PYTHON" polite.py
-	wait_until 10 is_up
-	local pid name
-	pid=$(command_pid)
+	supervise_up --grace 100ms -- "$PYTHON" polite.py
+	local pid=$COMMAND name
 	for name in USR1 USR2 HUP; do
 		kill "-$name" "$SUPERVISOR"
 		wait_until 10 grep -q "^caught $(kill -l "$name")" out
@@ -337,8 +325,7 @@ never_said() {
 }
 
 @test "SIGTERM to a stubborn command becomes SIGKILL after the grace period" {
-	supervise --grace 200ms -- "$PYTHON" stubborn.py
-	wait_until 10 is_up
+	supervise_up --grace 200ms -- "$PYTHON" stubborn.py
 	kill -TERM "$SUPERVISOR"
 	await_end
 	[ "$ended" = 137 ]
@@ -435,19 +422,14 @@ make_nvflare() {
 
 @test "one that does not end by itself is asked after --wait" {
 	make_nvflare
-	supervise --wait 300ms -- "$PYTHON" -u -m nvflare.private.fed.app.client.client_train "$W" ''
-	wait_until 10 is_up
-	touch "$W/shutdown.fl"
-	await_end
-	[ "$ended" = 0 ]
+	supervise_up --wait 300ms -- "$PYTHON" -u -m nvflare.private.fed.app.client.client_train "$W" ''
+	shut_down
 	said 'ended by signal 15'
 }
 
 @test "a lost pid.fl is written again" {
-	supervise -- "$PYTHON" polite.py
-	wait_until 10 is_up
-	local pid
-	pid=$(command_pid)
+	supervise_up -- "$PYTHON" polite.py
+	local pid=$COMMAND
 	rm "$W/pid.fl"
 	wait_until 10 command_pid
 	[ "$(command_pid)" = "$pid" ]
@@ -470,8 +452,7 @@ open(sys.argv[1] + "/shutdown.fl", "w").close()' "$W" >out 2>"$LOG"
 
 @test "jemalloc is proven once and then holds for every start" {
 	requires /usr/lib/x86_64-linux-gnu/libjemalloc.so.2
-	supervise --jemalloc -- "$PYTHON" polite.py
-	wait_until 10 is_up
+	supervise_up --jemalloc -- "$PYTHON" polite.py
 	grep -q libjemalloc "/proc/$(command_pid)/maps"
 	[ "$(grep -c libjemalloc "/proc/$SUPERVISOR/maps")" = 0 ]
 }

@@ -19,6 +19,7 @@
 #define DEEP_STEP	 128
 #define SIGNAL_PERIOD_NS 1000000L
 #define CHECK_PER_CALL	 8
+#define NAP_NS		 20000000L
 
 struct block {
 	uint32_t words;
@@ -142,6 +143,28 @@ void threads_start(long count, void *(*run)(void *), void *argument)
 void thread_started(void)
 {
 	atomic_fetch_add(&started, 1);
+}
+
+static void *sleep_for_ever(void *unused)
+{
+	sigset_t mask;
+
+	(void)unused;
+	sigfillset(&mask);
+	pthread_sigmask(SIG_BLOCK, &mask, NULL);
+	thread_started();
+	for (;;) {
+		struct timespec nap = {.tv_nsec = NAP_NS};
+
+		if (nanosleep(&nap, NULL) != 0)
+			victim_fail("a thread that blocks all signals was interrupted");
+	}
+	return NULL;
+}
+
+void idle_threads_start(long count)
+{
+	threads_start(count, sleep_for_ever, NULL);
 }
 
 __attribute__((noinline)) void call_deep_down(uintptr_t floor, void (*run)(void *), void *argument)

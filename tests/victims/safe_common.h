@@ -58,6 +58,9 @@ void signals_start(void);
 void threads_start(long count, void *(*run)(void *), void *argument);
 void thread_started(void);
 
+/* Starts threads that do nothing but sleep, with all signals blocked. */
+void idle_threads_start(long count);
+
 /* Calls a function with nothing left of the stack below the address `floor`, or almost. */
 void call_deep_down(uintptr_t floor, void (*run)(void *), void *argument);
 

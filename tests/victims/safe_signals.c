@@ -48,24 +48,6 @@ static void set_up_handler(bool own_stack)
 		victim_die("sigaction");
 }
 
-static void *wait_for_ever(void *unused)
-{
-	sigset_t mask;
-
-	(void)unused;
-	sigemptyset(&mask);
-	sigaddset(&mask, SIGALRM);
-	pthread_sigmask(SIG_BLOCK, &mask, NULL);
-	thread_started();
-	for (;;) {
-		struct timespec nap = {.tv_nsec = WAIT_NS};
-
-		if (nanosleep(&nap, NULL) != 0)
-			victim_fail("a thread that blocks the signal was interrupted");
-	}
-	return NULL;
-}
-
 static void check_mask(void)
 {
 	sigset_t mask;
@@ -103,7 +85,7 @@ int main(int argc, char **argv)
 	}
 	victim_open();
 	heap_spread();
-	threads_start(threads, wait_for_ever, NULL);
+	idle_threads_start(threads);
 	set_up_handler(own_stack);
 	signals_start();
 	victim_ready();

@@ -77,23 +77,6 @@ static void set_up_handler(bool own_stack)
 		victim_die("sigaction");
 }
 
-static void *wait_for_ever(void *unused)
-{
-	sigset_t mask;
-
-	(void)unused;
-	sigfillset(&mask);
-	pthread_sigmask(SIG_BLOCK, &mask, NULL);
-	thread_started();
-	for (;;) {
-		struct timespec nap = {.tv_sec = 1};
-
-		if (nanosleep(&nap, NULL) != 0)
-			victim_fail("a thread that blocks all signals was interrupted");
-	}
-	return NULL;
-}
-
 int main(int argc, char **argv)
 {
 	struct churn churn = {.random = 815};
@@ -112,7 +95,7 @@ int main(int argc, char **argv)
 	victim_open();
 	find_allocator();
 	heap_spread();
-	threads_start(threads, wait_for_ever, NULL);
+	idle_threads_start(threads);
 	set_up_handler(own_stack);
 	signals_start();
 	for (;;) {
