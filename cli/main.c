@@ -38,11 +38,11 @@ static int unknown_command(const char *word)
 	return cmd_fail(NULL, false, &err);
 }
 
-/* --help anywhere before "--" (or before the command line that the command takes) wins. */
-static bool wants_help(const struct cmd *cmd, int argc, char **argv)
+/* The word stands among the options: before "--" and before the command line that one takes. */
+static bool is_given(const struct cmd *cmd, int argc, char **argv, const char *word)
 {
 	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
-		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+		if (strcmp(argv[i], word) == 0)
 			return true;
 		if (cmd->takes_command && argv[i][0] != '-')
 			return false;
@@ -51,20 +51,30 @@ static bool wants_help(const struct cmd *cmd, int argc, char **argv)
 	return false;
 }
 
+/* For options that could not be parsed: whether the error is wanted as an object too. */
+static bool wants_json(const struct cmd *cmd, int argc, char **argv)
+{
+	for (const struct opt *o = cmd->options; o->name; o++)
+		if (strcmp(o->name, "json") == 0)
+			return is_given(cmd, argc, argv, "--json");
+	return false;
+}
+
 static int run_command(const struct cmd *cmd, int argc, char **argv)
 {
 	struct flmem_error err = {0};
 	struct opt_rest rest = {.values = argv + 1, .count = argc - 1};
+	bool json = wants_json(cmd, argc, argv); /* before parsing reorders the words */
 	void *options;
 	int status;
 
-	if (wants_help(cmd, argc, argv))
+	if (is_given(cmd, argc, argv, "--help") || is_given(cmd, argc, argv, "-h"))
 		return help_command(cmd, stdout);
 	options = calloc(1, cmd->options_size ? cmd->options_size : 1);
 	if (!options)
 		return flmem_code_exit_status(FLMEM_EFAILED);
 	if (opt_parse(cmd->options, options, &rest, cmd->takes_command, &err))
-		status = cmd_fail(cmd, false, &err);
+		status = cmd_fail(cmd, json, &err);
 	else
 		status = cmd->run(cmd, options, &rest);
 	opt_clear(cmd->options, options);

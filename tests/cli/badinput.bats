@@ -22,6 +22,23 @@ load helpers
 	assert_error 2 "unknown option '-Z'"
 }
 
+@test "with --json a bad option gives the error as an object too" {
+	requires python3
+	local arguments
+	for arguments in '--unknown --json' '--json --unknown' '--json --timeout soon' '--pid --json'; do
+		# shellcheck disable=SC2086 # words
+		flmem trim $arguments
+		assert_status 2
+		[ "${arguments#--pid}" != "$arguments" ] || assert_schema error
+	done
+	[ -z "$output" ] || fail "here --json is the value of --pid"
+	flmem start --role client --bad --json -- true
+	assert_status 2
+	assert_schema error
+	flmem start --role client --bad -- true --json
+	assert_error 2 "unknown option '--bad'"
+}
+
 @test "control characters of the command line do not reach the terminal" {
 	flmem $'\e[31mred'
 	assert_error 2

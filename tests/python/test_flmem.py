@@ -5,8 +5,10 @@ import json
 import logging
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import types
 import typing
@@ -266,6 +268,33 @@ class Library(unittest.TestCase):
                    "here.LIBRARY_DIRECTORY = %r; sys.modules['flmem._install'] = here\n"
                    "import flmem._library as l; print(next(l._candidates()))" % directory)
         self.assertEqual(done.stdout.strip(), os.path.join(directory, name), done.stderr)
+
+    def candidates_of_tree(self, builds):
+        """What is tried in a source tree with these builds: name to (bytes, age)."""
+        with tempfile.TemporaryDirectory() as tree:
+            module = os.path.join(tree, "libcore", "bindings", "python", "flmem")
+            shutil.copytree(os.path.dirname(flmem.__file__), module,
+                            ignore=shutil.ignore_patterns("__pycache__"))
+            for name, (content, age) in builds.items():
+                path = os.path.join(tree, "build", name, "libcore", "libflmem.so.0")
+                os.makedirs(os.path.dirname(path))
+                with open(path, "wb") as file:
+                    file.write(content)
+                os.utime(path, (1000000 - age, 1000000 - age))
+            done = run("import os; os.environ.pop('FLMEM_LIBRARY', None)\n"
+                       "import sys; sys.path.insert(0, %r); sys.modules['flmem._install'] = None\n"
+                       "import flmem._library as l; print(*l._candidates(), sep='\\n')"
+                       % os.path.dirname(module))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stdout.replace(os.path.realpath(tree), "TREE").replace(tree, "TREE").split()
+
+    def test_a_source_tree_offers_its_newest_build_after_an_installed_library(self):
+        sanitized = b"... __asan_init ..."
+        self.assertEqual(self.candidates_of_tree({}), ["libflmem.so.0"])
+        self.assertEqual(
+            self.candidates_of_tree({"release": (b"", 50), "ci": (b"", 10), "dev": (sanitized, 0)}),
+            ["libflmem.so.0", "TREE/build/ci/libcore/libflmem.so.0"])
+        self.assertEqual(self.candidates_of_tree({"dev": (sanitized, 0)}), ["libflmem.so.0"])
 
 
 if __name__ == "__main__":

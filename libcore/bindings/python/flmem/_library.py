@@ -2,6 +2,7 @@
 """Finds and loads libflmem, once per process."""
 
 import ctypes
+import glob
 import logging
 import os
 import threading
@@ -33,11 +34,30 @@ class Error(ctypes.Structure):
         return self.message.decode("utf-8", "backslashreplace")
 
 
+def _is_sanitized(path: str) -> bool:
+    """A library built with AddressSanitizer ends the process that loads it behind other ones."""
+    with open(path, "rb") as file:
+        return b"__asan_init" in file.read()
+
+
+def _newest_build(tree: str) -> Iterator[str]:
+    """The library of the source tree's newest build that any process can load, if there is one."""
+    found = glob.glob(os.path.join(glob.escape(tree), "build", "*", "libcore", _NAME))
+    try:
+        for path in sorted(found, key=os.path.getmtime, reverse=True):
+            if not _is_sanitized(path):
+                yield path
+                return
+    except OSError as problem:  # one that is being built anew
+        _logger.debug("the builds of %s were passed over: %s", tree, problem)
+
+
 def _candidates() -> Iterator[str]:
     """Names for dlopen, best first.
 
     FLMEM_LIBRARY is an order: when it is set nothing else is tried. _install.py is written by
-    ``make install`` and says where the library went; a source tree has its release build.
+    ``make install`` and says where the library went. Without it this is a source tree: what the
+    dynamic linker finds comes before the tree's own builds, which may be older than the module.
     """
     chosen = os.environ.get("FLMEM_LIBRARY")
     if chosen:
@@ -47,10 +67,10 @@ def _candidates() -> Iterator[str]:
     try:
         from ._install import LIBRARY_DIRECTORY
     except ImportError:
-        tree = os.path.normpath(os.path.join(here, "..", "..", "..", ".."))
-        near = os.path.join(tree, "build", "release", "libcore", _NAME)
-    else:
-        near = os.path.normpath(os.path.join(here, LIBRARY_DIRECTORY, _NAME))
+        yield _NAME
+        yield from _newest_build(os.path.normpath(os.path.join(here, "..", "..", "..", "..")))
+        return
+    near = os.path.normpath(os.path.join(here, LIBRARY_DIRECTORY, _NAME))
     if os.path.exists(near):
         yield near
     yield _NAME
