@@ -121,7 +121,7 @@ bool flmem_image_find_code(struct flmem_image *image, const void *bytes, size_t 
 /*
  * Many markers in one pass: a text is looked at only every STRIDE bytes, WINDOW bytes at a time.
  * A marker of STRIDE + WINDOW - 1 bytes or more has one of its first STRIDE windows there, wherever
- * it stands. A bitmap of hashes answers for nearly all windows that they belong to no marker.
+ * it stands. A table of hashes answers for nearly all windows that they belong to no marker.
  */
 #define STRIDE	  8U
 #define WINDOW	  4U
@@ -130,11 +130,12 @@ bool flmem_image_find_code(struct flmem_image *image, const void *bytes, size_t 
 struct marker_search {
 	const struct flmem_marker *markers;
 	size_t count;
-	uint64_t map[(1U << HASH_BITS) / 64];
+	uint32_t windows[FLMEM_MARKERS_MAX][STRIDE];
+	bool wanted[1U << HASH_BITS];
 	uint32_t found;
 };
 
-static uint32_t window_at(const unsigned char *p)
+static uint32_t window_at(const void *p)
 {
 	uint32_t window;
 
@@ -153,10 +154,10 @@ static void prepare_search(struct marker_search *search)
 		const struct flmem_marker *marker = &search->markers[i];
 
 		for (size_t at = 0; at < STRIDE && at + WINDOW <= marker->length; at++) {
-			uint32_t hash =
-				window_hash(window_at((const unsigned char *)marker->bytes + at));
+			uint32_t window = window_at((const char *)marker->bytes + at);
 
-			search->map[hash / 64] |= UINT64_C(1) << (hash % 64);
+			search->windows[i][at] = window;
+			search->wanted[window_hash(window)] = true;
 		}
 	}
 }
@@ -165,29 +166,24 @@ static void prepare_search(struct marker_search *search)
 static void check_window(struct marker_search *search, const unsigned char *chunk, size_t length,
 			 size_t position)
 {
+	uint32_t window = window_at(chunk + position);
+
 	for (size_t i = 0; i < search->count; i++) {
 		const struct flmem_marker *marker = &search->markers[i];
 
-		if (search->found & 1U << i)
-			continue;
-		for (size_t at = 0; at < STRIDE && at <= position; at++) {
-			if (marker->length > length - (position - at) ||
-			    memcmp(chunk + position - at, marker->bytes, marker->length) != 0)
-				continue;
-			search->found |= 1U << i;
-			break;
-		}
+		for (size_t at = 0; at < STRIDE && at <= position; at++)
+			if (search->windows[i][at] == window &&
+			    marker->length <= length - (position - at) &&
+			    memcmp(chunk + position - at, marker->bytes, marker->length) == 0)
+				search->found |= 1U << i;
 	}
 }
 
 static void search_chunk(struct marker_search *search, const unsigned char *chunk, size_t length)
 {
-	for (size_t at = 0; at + WINDOW <= length; at += STRIDE) {
-		uint32_t hash = window_hash(window_at(chunk + at));
-
-		if (search->map[hash / 64] >> (hash % 64) & 1)
+	for (size_t at = 0; at + WINDOW <= length; at += STRIDE)
+		if (search->wanted[window_hash(window_at(chunk + at))])
 			check_window(search, chunk, length, at);
-	}
 }
 
 static void search_extent(struct flmem_image *image, struct flmem_extent where,
@@ -210,15 +206,17 @@ static void search_extent(struct flmem_image *image, struct flmem_extent where,
 uint32_t flmem_image_find_markers(struct flmem_image *image, const struct flmem_marker *markers,
 				  size_t count)
 {
-	struct marker_search search = {.markers = markers, .count = count};
+	FLMEM_AUTO_FREE struct marker_search *search = calloc(1, sizeof(*search));
 	FLMEM_AUTO_FREE unsigned char *chunk = malloc(IMAGE_CHUNK_SIZE);
 	struct flmem_extent extents[IMAGE_LOADS_MAX];
 	size_t extent_count = data_extents(image, extents);
 
-	if (!chunk || count > FLMEM_MARKERS_MAX)
+	if (!search || !chunk || count > FLMEM_MARKERS_MAX)
 		return 0;
-	prepare_search(&search);
+	search->markers = markers;
+	search->count = count;
+	prepare_search(search);
 	for (size_t i = 0; i < extent_count; i++)
-		search_extent(image, extents[i], &search, chunk);
-	return search.found;
+		search_extent(image, extents[i], search, chunk);
+	return search->found;
 }
