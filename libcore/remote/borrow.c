@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -265,8 +266,25 @@ static bool is_on_own_stack(const struct loan *loan, const struct flmem_candidat
 	return candidate->leader || (stack && block > candidate->at.sp && block < stack->end);
 }
 
+/* Sleeps of some microseconds, while a thread of someone else waits for us, must not be longer. */
+static unsigned long sharpen_timers(void)
+{
+	int slack = prctl(PR_GET_TIMERSLACK);
+
+	if (slack > 1)
+		prctl(PR_SET_TIMERSLACK, 1UL);
+	return slack > 1 ? (unsigned long)slack : 0;
+}
+
+static void restore_timers(const unsigned long *slack)
+{
+	if (*slack)
+		prctl(PR_SET_TIMERSLACK, *slack);
+}
+
 static enum attempt try_thread(struct loan *loan, const struct flmem_candidate *candidate)
 {
+	FLMEM_AUTO(restore_timers) const unsigned long slack = sharpen_timers();
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
 	uint64_t start;
 	int rc = flmem_tracee_seize(&tracee, candidate->tid);

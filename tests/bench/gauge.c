@@ -5,9 +5,12 @@
  *
  * - The spinner reads the clock all the time; its longest gap is how long it did not run.
  * - The watchmen wait in read(2) on a pipe each, so that they are the idlest threads there are and
- *   one of them is borrowed. The observer looks at that one's state in /proc all the time, and
- *   sends it a byte when it is stopped. The time from the end of its sleep to its answer is how
- *   long it did not run its program, by clocks of this process alone.
+ *   one of them is borrowed. The observer looks at that one in /proc every 20 us, and sends it a
+ *   byte when it sleeps elsewhere than in its read. The time from the last look
+ *   that found it in its read to its answer is how long it did not run its program, by clocks of
+ *   this process alone. So what the observer itself misses makes the time longer, never shorter.
+ *   It sleeps between two looks: one that spins would need a processor, and with flmem and the
+ *   borrowed thread there would be more to run than two processors can.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +23,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -28,6 +31,7 @@
 #define WATCHMEN_MAX 32
 #define IDLE_MS	     200 /* a timeout makes flmem prefer other threads to these */
 #define NAP_NS	     50000
+#define LOOK_NS	     20000
 
 /* A thread that works between two calls of the target's main thread. */
 struct worker {
@@ -60,9 +64,9 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
 }
 
-static void nap(void)
+static void nap(long ns)
 {
-	const struct timespec time = {.tv_nsec = NAP_NS};
+	const struct timespec time = {.tv_nsec = ns};
 
 	nanosleep(&time, NULL);
 }
@@ -85,14 +89,14 @@ static void begin(struct worker *worker)
 	while (write(worker->wake, &one, sizeof(one)) < 0 && errno == EINTR)
 		;
 	while (!atomic_load(&worker->working))
-		nap();
+		nap(NAP_NS);
 }
 
 static void end(struct worker *worker)
 {
 	atomic_store(&worker->wanted, false);
 	while (atomic_load(&worker->working))
-		nap();
+		nap(NAP_NS);
 }
 
 static void *spin(void *unused)
@@ -129,52 +133,51 @@ static void *be_watchman(void *argument)
 	return NULL;
 }
 
-/* 'S' while it sleeps in its read; the field behind the name, which has no parenthesis here. */
-static char state_of(int fd)
+/* Where in the kernel a thread sleeps, by /proc: "0" when it does not. */
+static void read_place(int fd, char place[64])
 {
-	char text[64];
-	ssize_t got = pread(fd, text, sizeof(text) - 1, 0);
-	const char *name_end;
+	ssize_t got = pread(fd, place, 63, 0);
 
-	text[got > 0 ? got : 0] = '\0';
-	name_end = strchr(text, ')');
-	return name_end && name_end[1] ? name_end[2] : '?';
+	place[got > 0 ? got : 0] = '\0';
 }
 
 /*
- * The byte is sent only once the thread has stopped ('t'): one that came while it is on its way out
- * of its read would end the read, and flmem would take another thread.
+ * The byte is sent only once the thread sleeps elsewhere than in its read: one that came while it is
+ * on its way out would end the read, and flmem would take another thread.
  */
 static void watch_one(struct watchman *watched, int fd)
 {
-	uint64_t left_ns = 0;
-	char state = 'S';
+	uint64_t left_ns = now_ns(), looked_ns;
+	char place[64], reading[64];
+	bool away = false;
 
-	while (state != 't' && atomic_load(&observer.wanted)) {
-		state = state_of(fd);
-		if (state == 'S')
-			left_ns = 0;
-		else if (!left_ns)
-			left_ns = now_ns();
+	read_place(fd, reading);
+	while (!away && atomic_load(&observer.wanted)) {
+		looked_ns = now_ns();
+		read_place(fd, place);
+		if (strcmp(place, reading) == 0)
+			left_ns = looked_ns;
+		else
+			away = strcmp(place, "0") != 0;
+		if (!away)
+			nap(LOOK_NS);
 	}
-	if (state != 't')
+	if (!away)
 		return;
 	while (write(watched->pipe[1], "", 1) < 0 && errno == EINTR)
 		;
 	while (!atomic_load(&watched->answered_ns))
-		nap();
+		nap(NAP_NS);
 	atomic_store(&away_ns, atomic_load(&watched->answered_ns) - left_ns);
 }
 
-/* It must not hold up on a processor what it looks at. */
-static void step_back(void)
+/* Before all others where that is allowed, so that it is on time; it needs little of a processor. */
+static void come_first(void)
 {
-	const struct sched_param below = {.sched_priority = usual_param.sched_priority - 1};
+	const struct sched_param first = {.sched_priority = 4};
 
-	if (usual_policy == SCHED_OTHER)
-		setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 19);
-	else
-		pthread_setschedparam(pthread_self(), usual_policy, &below);
+	prctl(PR_SET_TIMERSLACK, 1UL);
+	pthread_setschedparam(pthread_self(), SCHED_FIFO, &first);
 }
 
 static void *observe(void *unused)
@@ -183,10 +186,10 @@ static void *observe(void *unused)
 	int fd;
 
 	(void)unused;
-	step_back();
+	come_first();
 	for (;;) {
 		wait_until_wanted(&observer);
-		snprintf(path, sizeof(path), "/proc/self/task/%d/stat",
+		snprintf(path, sizeof(path), "/proc/self/task/%d/wchan",
 			 atomic_load(&watched_one->tid));
 		fd = open(path, O_RDONLY | O_CLOEXEC);
 		atomic_store(&observer.working, true);
@@ -194,7 +197,7 @@ static void *observe(void *unused)
 			watch_one(watched_one, fd);
 		close(fd);
 		while (atomic_load(&observer.wanted))
-			nap();
+			nap(NAP_NS);
 		atomic_store(&observer.working, false);
 	}
 	return NULL;
@@ -222,7 +225,7 @@ int gauge_start(int watchmen_wanted)
 			     ? errno
 			     : pthread_create(&watchman->thread, NULL, be_watchman, watchman);
 		while (!rc && !atomic_load(&watchman->tid))
-			nap();
+			nap(NAP_NS);
 	}
 	return rc;
 }
