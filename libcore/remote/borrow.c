@@ -27,6 +27,7 @@
 #define POLL_US		50U
 #define POLL_US_LONG	500U
 #define LONG_CALL_US	1000000U
+#define CODE_BYTES	16U
 
 /* What trying one thread led to. */
 enum attempt {
@@ -50,6 +51,7 @@ struct loan {
 	uint64_t clocks; /* offset of the clock readings in the chain's data */
 	uint64_t cookie; /* at both ends of the data: nothing has overwritten it */
 	uint64_t cookie_end;
+	unsigned char code[FLMEM_CHAIN_CALLS][CODE_BYTES]; /* begin of each function */
 	struct flmem_thread_state state;
 	struct flmem_scratch scratch;
 	unsigned char seen[FLMEM_CHAIN_DATA];
@@ -111,6 +113,48 @@ static int wrap_chain(struct loan *loan, const struct flmem_chain *chain)
 	return whole->overflow
 		       ? flmem_error_set(loan->err, FLMEM_EFAILED, 0, "the calls do not fit")
 		       : 0;
+}
+
+static bool is_repeated(const struct flmem_chain *chain, size_t index)
+{
+	return index && chain->calls[index].function == chain->calls[index - 1].function;
+}
+
+static int read_code(const struct loan *loan, unsigned char code[FLMEM_CHAIN_CALLS][CODE_BYTES])
+{
+	const struct flmem_chain *chain = &loan->chain;
+
+	for (size_t i = 0; i < chain->count; i++) {
+		int rc;
+
+		if (is_repeated(chain, i))
+			continue;
+		rc = flmem_process_read_memory(loan->view->process, chain->calls[i].function,
+					       code[i], CODE_BYTES);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static int remember_code(struct loan *loan)
+{
+	int rc = read_code(loan, loan->code);
+
+	if (rc == -EFAULT)
+		return flmem_error_set(loan->err, FLMEM_EUNSAFE, 0,
+				       "process %d has changed while it was looked at: what was to "
+				       "be called is not there any more; try again",
+				       (int)loan->view->process->pid);
+	return rc ? flmem_preflight_explain(loan->view->process, rc, loan->err) : 0;
+}
+
+/* A library may be unloaded between our look at it and the call, however seldom programs do that. */
+static bool is_code_still_there(const struct loan *loan)
+{
+	unsigned char code[FLMEM_CHAIN_CALLS][CODE_BYTES] = {0};
+
+	return read_code(loan, code) == 0 && memcmp(code, loan->code, sizeof(code)) == 0;
 }
 
 static struct timespec clock_reading(const struct loan *loan, size_t index)
@@ -238,6 +282,8 @@ static int arm(struct loan *loan, struct flmem_tracee *tracee)
 	rc = flmem_arch_build(&loan->state, &loan->chain, loan->gadgets.restorer, &loan->scratch,
 			      loan->err);
 	if (rc)
+		return -EFAULT;
+	if (!is_code_still_there(loan))
 		return -EFAULT;
 	rc = write_scratch(loan);
 	if (rc)
@@ -416,6 +462,8 @@ int flmem_borrow_run(const struct flmem_view *view, const struct flmem_chain *ch
 		rc = flmem_gadgets_find(view, &loan->gadgets, loan->err);
 	if (!rc)
 		rc = wrap_chain(loan, chain);
+	if (!rc)
+		rc = remember_code(loan);
 	return rc ? rc : run(loan);
 }
 

@@ -1,0 +1,201 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# Live processes that change under flmem's hands, or whose files lie: a report or an error, never a
+# crash, never a hang, and no harm to the process. The readers themselves are fuzzed (tests/fuzz/).
+
+# The helpers set the variables; every test has its own VICTIMS.
+# shellcheck disable=SC2030,SC2031,SC2154
+load helpers
+
+setup() {
+	requires python3 /usr/bin/python3
+	LIBRARIES=/usr/lib/$(uname -m)-linux-gnu
+	WAYS=(no-header huge-header huge-segments endless-chains wild-names noise truncate)
+}
+
+# Runs flmem with a limit. Nothing may end it but itself, and no sanitizer may speak.
+bounded() {
+	run --separate-stderr timeout -k 5 "${LIMIT:-60}" "$FLMEM" "$@"
+	show_run "flmem $*"
+	case $status in
+	0 | 3 | 4 | 5 | 6 | 8) ;;
+	*) fail "exit status $status" ;;
+	esac
+	[[ $stderr != *Sanitizer* && $stderr != *'runtime error'* ]] || fail "a sanitizer spoke"
+}
+
+garble() {
+	/usr/bin/python3 -B "$FLMEM_TESTS/harness/garble.py" "$@"
+}
+
+# A process with a copy of a library, opened by itself and not used any more. $COPY is its path.
+start_with_copy() {
+	COPY=$BATS_TEST_TMPDIR/$(basename "$1").$RANDOM
+	cp "$1" "$COPY"
+	start_victim /usr/bin/python3 -uc '
+import ctypes, sys, threading
+library = ctypes.CDLL(sys.argv[1])
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+blocks = [bytes(3000) for _ in range(8000)]
+live = blocks[::64]
+del blocks
+print("ready", flush=True)
+threading.Event().wait()' "$COPY"
+}
+
+@test "a library that is spoilt where it stands" {
+	local way
+	requires "$LIBRARIES/libz.so.1"
+	for way in "${WAYS[@]}"; do
+		start_with_copy "$LIBRARIES/libz.so.1"
+		garble "$way" "$COPY"
+		bounded detect --pid "$VICTIM" --json
+		assert_status 0
+		assert_schema detect
+		assert_output '"glibc"'
+		bounded trim --pid "$VICTIM" --timeout 2s
+		assert_status 0
+		assert_victim_unharmed
+	done
+}
+
+@test "a library of an allocator that that serves nobody, spoilt where it stands" {
+	local way
+	requires "$LIBRARIES/libmimalloc.so.2"
+	for way in "${WAYS[@]}"; do
+		start_with_copy "$LIBRARIES/libmimalloc.so.2"
+		garble "$way" "$COPY"
+		bounded detect --pid "$VICTIM" --json
+		assert_status 0
+		assert_schema detect
+		bounded trim --pid "$VICTIM" --timeout 2s
+		assert_victim_unharmed
+	done
+}
+
+@test "the serving allocator's library is spoilt where it stands" {
+	local way
+	requires "$LIBRARIES/libjemalloc.so.2" victim:allocators/glibc
+	for way in no-header huge-header huge-segments endless-chains wild-names; do
+		mkdir "$BATS_TEST_TMPDIR/$way"
+		cp "$LIBRARIES/libjemalloc.so.2" "$BATS_TEST_TMPDIR/$way/"
+		LD_PRELOAD=$BATS_TEST_TMPDIR/$way/libjemalloc.so.2 start_victim /usr/bin/python3 -uc '
+import time
+print("ready", flush=True)
+time.sleep(1000)'
+		garble "$way" "$BATS_TEST_TMPDIR/$way/libjemalloc.so.2"
+		bounded detect --pid "$VICTIM" --json
+		assert_status 0
+		assert_schema detect
+		bounded trim --pid "$VICTIM" --timeout 2s
+		assert_victim_unharmed
+	done
+}
+
+@test "a program whose file was replaced by something else" {
+	local program=$BATS_TEST_TMPDIR/program content
+	requires victim:allocators/glibc-pie
+	for content in '' garbage "$(head -c 100 /bin/true | tr '\0' x)"; do
+		cp "$FLMEM_VICTIMS/allocators/glibc-pie" "$program"
+		mkfifo "$program.in"
+		"$program" <"$program.in" >"$program.out" 3>&- &
+		VICTIM=$! VICTIM_LOG=$program.out
+		VICTIMS+=("$VICTIM")
+		exec 9>"$program.in"
+		wait_until 20 grep -q ready "$program.out"
+		rm "$program" "$program.in"
+		printf '%s' "$content" >"$program"
+		snapshot_victim "$VICTIM"
+		bounded detect --pid "$VICTIM" --json
+		assert_status 0
+		assert_schema detect
+		assert_output '"glibc"'
+		bounded trim --pid "$VICTIM" --timeout 2s
+		assert_victim_unharmed
+		exec 9>&-
+		rm "$program"
+	done
+}
+
+# Its mappings change all the time: blocks, files and libraries; threads come and go.
+start_restless() {
+	VICTIM_LOG=$BATS_TEST_TMPDIR/restless
+	/usr/bin/python3 -uc '
+import _ctypes, mmap, sys, threading
+def map_memory():
+    while True:
+        blocks = [mmap.mmap(-1, 4096 * (i % 7 + 1), prot=mmap.PROT_READ if i % 2 else mmap.PROT_WRITE)
+                  for i in range(300)]
+        del blocks
+def map_files():
+    with open(sys.executable, "rb") as file:
+        while True:
+            blocks = [mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) for _ in range(50)]
+            del blocks
+def open_libraries():
+    while True:
+        for name in sys.argv[1:]:
+            _ctypes.dlclose(_ctypes.dlopen(name, 2))
+def start_threads():
+    while True:
+        thread = threading.Thread(target=lambda: None)
+        thread.start()
+        thread.join()
+for work in (map_memory, map_files, open_libraries, start_threads):
+    threading.Thread(target=work, daemon=True).start()
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+print("ready", flush=True)
+threading.Event().wait()' "$@" >"$VICTIM_LOG" 2>&1 3>&- </dev/null &
+	VICTIM=$!
+	VICTIMS+=("$VICTIM")
+	wait_until 60 victim_ready_or_gone "$VICTIM" "$VICTIM_LOG"
+}
+
+@test "mappings, libraries and threads that change all the time" {
+	local libraries=() library round
+	for library in libz.so.1 libexpat.so.1 libbz2.so.1.0; do
+		[ ! -e "$LIBRARIES/$library" ] || libraries+=("$LIBRARIES/$library")
+	done
+	start_restless "${libraries[@]}"
+	for round in {1..15}; do
+		bounded detect --pid "$VICTIM" --json
+		assert_status 0
+		bounded trim --pid "$VICTIM" --timeout 500ms
+		alive "$VICTIM" || fail "round $round: the victim died: $(cat "$VICTIM_LOG")"
+		[ "$(status_field "$VICTIM" TracerPid)" = 0 ]
+	done
+	[ "$(cat "$VICTIM_LOG")" = ready ] || fail "it complains: $(cat "$VICTIM_LOG")"
+}
+
+@test "a process that becomes another program all the time" {
+	local round
+	cat >"$BATS_TEST_TMPDIR/turn" <<-'END'
+		#!/bin/bash
+		case $1 in
+		1) exec /usr/bin/env -i PATH="$PATH" bash "$0" 2 ;;
+		2) exec /usr/bin/python3 -S -I -c 'import os, sys; os.execv("/bin/bash", ["bash", sys.argv[1], "1"])' "$0" ;;
+		esac
+	END
+	bash "$BATS_TEST_TMPDIR/turn" 1 >/dev/null 2>&1 3>&- </dev/null &
+	VICTIM=$!
+	VICTIMS+=("$VICTIM")
+	for round in {1..25}; do
+		bounded detect --pid "$VICTIM" --json
+		bounded trim --pid "$VICTIM" --timeout 50ms
+		alive "$VICTIM" || fail "round $round: it ended"
+	done
+}
+
+@test "processes that end while they are read" {
+	local round pids
+	for round in {1..10}; do
+		pids=()
+		for _ in {1..8}; do
+			sleep "0.0$((RANDOM % 9 + 1))" 3>&- &
+			pids+=("$!")
+		done
+		bounded detect --tree "$$" --json
+		bounded trim --tree "$$" --timeout 20ms --dry-run
+		wait "${pids[@]}" || true
+	done
+}
