@@ -86,30 +86,36 @@ static void print_allocators(const struct flmem_process_report *report, FILE *ou
 		print_allocator(&report->allocators[i], i ? "" : "allocators", out);
 }
 
-static void print_arenas(const struct flmem_process_report *report, FILE *out)
+/* What is added to the version, as far as it is known. */
+static void describe_python(const struct flmem_python_report *python, FILE *out)
 {
+	uint64_t bytes = python->arenas_bytes.value;
 	char size[FORMAT_MAX];
-	uint64_t bytes = report->python_arenas_bytes.value;
 
-	if (report->python_arenas.unknown)
-		return;
-	fprintf(out, ", %s in %" PRIu64 " arenas", format_bytes(bytes, size),
-		report->python_arenas.value);
-	if (bytes && !report->python_used_bytes.unknown)
+	if (!python->arenas.unknown)
+		fprintf(out, ", %s in %" PRIu64 " arenas", format_bytes(bytes, size),
+			python->arenas.value);
+	if (!python->used_bytes.unknown && bytes)
 		fprintf(out, ", %.0f %% full",
-			(double)report->python_used_bytes.value / (double)bytes * 100);
+			(double)python->used_bytes.value / (double)bytes * 100);
+	if (!python->finalizing.unknown && python->finalizing.value)
+		fputs(", ending", out);
+	else if (!python->gil_held.unknown)
+		fputs(python->gil_held.value ? ", GIL held" : ", GIL free", out);
+	if (python->gil_holder)
+		fprintf(out, " by thread %d", (int)python->gil_holder);
 }
 
-static void print_python(const struct flmem_process_report *report, FILE *out)
+static void print_python(const struct flmem_python_report *python, FILE *out)
 {
 	layout_label("python", out);
-	if (report->python_version) {
+	if (python->version) {
 		fprintf(out, "CPython %s",
-			report->python_version[0] ? report->python_version : "of unknown version");
-		print_arenas(report, out);
+			python->version[0] ? python->version : "of unknown version");
+		describe_python(python, out);
 		fputc('\n', out);
-	} else if (report->python_unknown) {
-		fprintf(out, "unknown: %s\n", report->python_unknown);
+	} else if (python->unknown) {
+		fprintf(out, "unknown: %s\n", python->unknown);
 	} else {
 		fputs("none\n", out);
 	}
@@ -163,7 +169,7 @@ static void print_process(const struct flmem_process_report *report, FILE *out)
 	print_memory(&report->memory, out);
 	print_limit(&report->limit, out);
 	print_allocators(report, out);
-	print_python(report, out);
+	print_python(&report->python, out);
 	print_cuda(report->cuda_used_bytes, out);
 	print_settings(report, out);
 	print_verdict(report, out);
@@ -210,7 +216,7 @@ static void print_row(const struct flmem_process_report *report, FILE *out)
 		       : report->framework ? flmem_framework_name(report->framework)
 					   : "-",
 		       format_bytes_or(report->memory.rss_bytes, "?", rss), verdict ? verdict : "-",
-		       allocator, report->python_version ? report->python_version : "-");
+		       allocator, report->python.version ? report->python.version : "-");
 	width = command_width(out, used);
 	flmem_text_escape(report->command, command,
 			  width + 1 < sizeof(command) ? width + 1 : sizeof(command));

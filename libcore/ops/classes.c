@@ -129,7 +129,7 @@ static void take_heap(struct share *share, const struct flmem_heap_report *heap)
 
 static uint64_t held_by_program(const struct flmem_process_report *report)
 {
-	uint64_t held = known_or_0(report->python_used_bytes);
+	uint64_t held = known_or_0(report->python.used_bytes);
 
 	for (size_t i = 0; i < report->allocator_count; i++)
 		held = plus(held, held_in(&report->allocators[i].heap));
@@ -142,7 +142,9 @@ static void share_anonymous(const struct flmem_process_report *report, struct sh
 
 	for (size_t i = 0; i < report->allocator_count; i++)
 		take_heap(share, &report->allocators[i].heap);
-	take(share, FLMEM_MEMORY_RUNTIME, known_or_0(report->python_free_bytes));
+	share->classes->error_bytes =
+		plus(share->classes->error_bytes, known_or_0(report->python.error_bytes));
+	take(share, FLMEM_MEMORY_RUNTIME, known_or_0(report->python.free_bytes));
 	if (report->allocators_unknown)
 		share->open = true;
 	/* Stacks, data segments and mappings of the program's own are live as well. */

@@ -11,6 +11,7 @@
 #include "elf/modules.h"
 #include "frameworks/framework.h"
 #include "ops/classes.h"
+#include "ops/detect_python.h"
 #include "ops/verdict.h"
 #include "proc/cgroup.h"
 #include "proc/host.h"
@@ -20,7 +21,6 @@
 #include "proc/status.h"
 #include "proc/words.h"
 #include "remote/preflight.h"
-#include "runtimes/cpython.h"
 #include "runtimes/nvml.h"
 #include "settings/observed.h"
 
@@ -28,7 +28,6 @@
 
 static const char heap_skipped[] = "the heap was not to be read";
 static const char heap_closed[] = "flmem cannot read the heap of this allocator from outside";
-static const char arenas_closed[] = "flmem cannot read the arenas of this CPython from outside";
 static const char no_python[] = "the process has no CPython";
 static const char unreadable[] = "its mappings could not be read";
 static const char no_files[] = "its program files could not be read";
@@ -103,14 +102,6 @@ static const char *deny(struct session *session, struct flmem_process_report *re
 	return report->denied_why;
 }
 
-static void no_arenas(const char *why, struct flmem_process_report *report)
-{
-	report->python_arenas = FLMEM_UNKNOWN(why);
-	report->python_arenas_bytes = FLMEM_UNKNOWN(why);
-	report->python_used_bytes = FLMEM_UNKNOWN(why);
-	report->python_free_bytes = FLMEM_UNKNOWN(why);
-}
-
 static void start_report(const struct flmem_process *process, struct flmem_process_report *report)
 {
 	*report = (struct flmem_process_report){
@@ -124,7 +115,7 @@ static void start_report(const struct flmem_process *process, struct flmem_proce
 				.headroom_bytes = FLMEM_UNKNOWN(no_mounts),
 			},
 	};
-	no_arenas(no_python, report);
+	flmem_python_report_init(no_python, &report->python);
 }
 
 static int read_memory(const struct flmem_process *process, struct flmem_memory_report *memory,
@@ -262,15 +253,13 @@ static int read_allocators(struct session *session, const struct flmem_view *vie
 	return 0;
 }
 
-static int read_python(const struct flmem_view *view, struct flmem_process_report *report)
+static int read_python(const struct session *session, const struct flmem_view *view,
+		       struct flmem_process_report *report)
 {
-	struct flmem_cpython python;
+	uint64_t budget_us = session->options.skip_heap ? 0 : session->options.budget_us;
 
-	if (!flmem_cpython_find(view, &python))
-		return 0;
-	no_arenas(arenas_closed, report);
-	report->python_version = strdup(python.version);
-	return report->python_version ? 0 : -ENOMEM;
+	return flmem_python_report_read(view, budget_us, report->settings, report->setting_count,
+					&report->python);
 }
 
 /* A CUDA context cannot be without mappings of the driver's devices. */
@@ -305,11 +294,11 @@ static int read_files(struct session *session, const struct flmem_process *proce
 
 	if (rc) {
 		report->allocators_unknown = no_files;
-		report->python_unknown = no_files;
+		report->python.unknown = no_files;
 		return 0;
 	}
 	rc = read_allocators(session, &view, report);
-	return rc ? rc : read_python(&view, report);
+	return rc ? rc : read_python(session, &view, report);
 }
 
 /* All that needs the right to trace the process. */
@@ -325,8 +314,8 @@ static int read_inside(struct session *session, const struct flmem_process *proc
 		const char *why = rc == FLMEM_EPERM ? deny(session, report) : unreadable;
 
 		report->allocators_unknown = why;
-		report->python_unknown = why;
-		no_arenas(why, report);
+		flmem_python_report_init(why, &report->python);
+		report->python.unknown = why;
 		report->memory.thp_bytes = FLMEM_UNKNOWN(why);
 		report->cuda_used_bytes = FLMEM_UNKNOWN(why);
 		return 0;
@@ -409,7 +398,7 @@ void flmem_process_report_clear(struct flmem_process_report *report)
 	flmem_settings_free(report->settings, report->setting_count);
 	free(report->command);
 	free(report->site);
-	free(report->python_version);
+	free(report->python.version);
 	flmem_verdict_clear(&report->verdict);
 	*report = (struct flmem_process_report){0};
 }

@@ -180,16 +180,16 @@ static void tell_live(struct speech *speech)
 static void tell_python(struct speech *speech)
 {
 	const struct flmem_process_report *report = speech->report;
-	uint64_t arenas = report->python_arenas_bytes.value;
+	uint64_t arenas = report->python.arenas_bytes.value;
 
-	if (!is_worth(speech, report->python_arenas_bytes) || report->python_used_bytes.unknown)
+	if (!is_worth(speech, report->python.arenas_bytes) || report->python.used_bytes.unknown)
 		return;
 	say(speech, arenas,
 	    "CPython keeps %s in %" PRIu64
 	    " arenas of its own, %.0f %% full; only an arena without "
 	    "any object goes back",
-	    SIZE(arenas), report->python_arenas.value,
-	    (double)report->python_used_bytes.value / (double)arenas * 100);
+	    SIZE(arenas), report->python.arenas.value,
+	    (double)report->python.used_bytes.value / (double)arenas * 100);
 }
 
 static void tell_foreign(struct speech *speech)

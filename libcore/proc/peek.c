@@ -285,3 +285,32 @@ int flmem_peek_read_pages(struct flmem_peek *peek, uint64_t start, size_t count,
 		*ret_resident = resident;
 	return 0;
 }
+
+int flmem_peek_read_pieces(struct flmem_peek *peek, uint64_t start, uint64_t stride, size_t count,
+			   size_t length, void *out, uint64_t *ret_resident)
+{
+	struct iovec local[FLMEM_PEEK_PAGES_MAX], remote[FLMEM_PEEK_PAGES_MAX];
+	const uint64_t page = peek->source.page_bytes;
+	uint64_t resident = 0, address = start;
+	size_t parts = 0;
+	int rc;
+
+	if (count > FLMEM_PEEK_PAGES_MAX || length > page)
+		return -EINVAL;
+	memset(out, 0, count * length);
+	for (size_t i = 0; i < count; i++, address += stride) {
+		if (address % page + length > page || address < start)
+			return -EINVAL;
+		if (!flmem_peek_is_resident(peek, address))
+			continue;
+		local[parts] = (struct iovec){(unsigned char *)out + i * length, length};
+		remote[parts++] = (struct iovec){(void *)(uintptr_t)address, length};
+		resident |= UINT64_C(1) << i;
+	}
+	rc = parts ? peek->source.read(peek->source.context, local, remote, parts) : 0;
+	if (rc)
+		return rc;
+	peek->bytes_read += parts * length;
+	*ret_resident = resident;
+	return 0;
+}

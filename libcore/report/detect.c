@@ -114,29 +114,43 @@ static void add_memory(cJSON *object, const struct flmem_memory_report *memory)
 	close_section(&section);
 }
 
+static void add_python_fields(const struct section *section,
+			      const struct flmem_python_report *python)
+{
+	add_value(section, "arenas", python->arenas);
+	add_value(section, "arenas_bytes", python->arenas_bytes);
+	add_value(section, "used_bytes", python->used_bytes);
+	add_value(section, "free_bytes", python->free_bytes);
+	add_value(section, "error_bytes", python->error_bytes);
+	add_value(section, "threads", python->threads);
+	add_flag(section, "gil_held", python->gil_held);
+	if (python->gil_holder)
+		cJSON_AddNumberToObject(section->fields, "gil_holder", python->gil_holder);
+	else
+		cJSON_AddNullToObject(section->fields, "gil_holder");
+	add_flag(section, "finalizing", python->finalizing);
+}
+
 /* null where there is no CPython; where that could not be found out, with the reason. */
-static void add_python(cJSON *object, cJSON *unknown, const struct flmem_process_report *report)
+static void add_python(cJSON *object, cJSON *unknown, const struct flmem_python_report *python)
 {
 	struct section section;
 
-	if (!report->python_version) {
+	if (!python->version) {
 		cJSON_AddNullToObject(object, "python");
-		if (report->python_unknown)
-			cJSON_AddStringToObject(unknown, "python", report->python_unknown);
+		if (python->unknown)
+			cJSON_AddStringToObject(unknown, "python", python->unknown);
 		return;
 	}
 	section = open_section(object, "python");
-	if (report->python_version[0]) {
-		flmem_json_add_text(section.fields, "version", report->python_version);
+	if (python->version[0]) {
+		flmem_json_add_text(section.fields, "version", python->version);
 	} else {
 		cJSON_AddNullToObject(section.fields, "version");
 		cJSON_AddStringToObject(section.unknown, "version",
 					"its program file does not tell");
 	}
-	add_value(&section, "arenas", report->python_arenas);
-	add_value(&section, "arenas_bytes", report->python_arenas_bytes);
-	add_value(&section, "used_bytes", report->python_used_bytes);
-	add_value(&section, "free_bytes", report->python_free_bytes);
+	add_python_fields(&section, python);
 	close_section(&section);
 }
 
@@ -235,7 +249,7 @@ static cJSON *process_object(const struct flmem_process_report *report)
 	add_allocators(object, unknown, report);
 	add_memory(object, &report->memory);
 	add_heap(object, &report->heap);
-	add_python(object, unknown, report);
+	add_python(object, unknown, &report->python);
 	add_cuda(object, report->cuda_used_bytes);
 	add_settings(object, unknown, report);
 	add_limit(object, &report->limit);

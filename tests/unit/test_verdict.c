@@ -51,10 +51,10 @@ static struct flmem_process_report make(const struct sample *s,
 		.heap = allocator->heap,
 		.allocators = allocator,
 		.allocator_count = 1,
-		.python_arenas = FLMEM_KNOWN(1),
-		.python_arenas_bytes = FLMEM_KNOWN(s->python_used + s->python_free),
-		.python_used_bytes = FLMEM_KNOWN(s->python_used),
-		.python_free_bytes = FLMEM_KNOWN(s->python_free),
+		.python.arenas = FLMEM_KNOWN(1),
+		.python.arenas_bytes = FLMEM_KNOWN(s->python_used + s->python_free),
+		.python.used_bytes = FLMEM_KNOWN(s->python_used),
+		.python.free_bytes = FLMEM_KNOWN(s->python_free),
 	};
 }
 
@@ -194,8 +194,8 @@ static void a_process_that_may_not_be_read_still_shows_files(void **state)
 			   .file_bytes = FLMEM_KNOWN(40),
 			   .shmem_bytes = FLMEM_KNOWN(0)},
 		.allocators_unknown = why,
-		.python_used_bytes = FLMEM_UNKNOWN(why),
-		.python_free_bytes = FLMEM_UNKNOWN(why),
+		.python.used_bytes = FLMEM_UNKNOWN(why),
+		.python.free_bytes = FLMEM_UNKNOWN(why),
 	};
 	struct flmem_verdict verdict;
 
@@ -243,7 +243,7 @@ static void impossible_figures_do_not_overflow(void **state)
 	allocator.heap.in_use_bytes = FLMEM_KNOWN(UINT64_MAX);
 	allocator.heap.metadata_bytes = FLMEM_KNOWN(UINT64_MAX);
 	allocator.heap.error_bytes = FLMEM_KNOWN(UINT64_MAX);
-	report.python_used_bytes = FLMEM_KNOWN(UINT64_MAX);
+	report.python.used_bytes = FLMEM_KNOWN(UINT64_MAX);
 	flmem_verdict_judge(&report, &verdict);
 	assert_int_equal(sum(&verdict.classes), 1000);
 	assert_int_equal(verdict.classes.error_bytes, UINT64_MAX);

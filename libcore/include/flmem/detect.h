@@ -97,6 +97,23 @@ struct flmem_setting_report {
 	const char *source; /* static: "environment", ... */
 };
 
+/* The CPython interpreter of a process. */
+struct flmem_python_report {
+	char *version;	     /* "3.11", "3.11.2", "" when it could not be told; NULL: none found */
+	const char *unknown; /* static: why none could be looked for, or NULL */
+	/* Its own arenas for small objects (pymalloc); used + free = arenas_bytes. */
+	struct flmem_u64 arenas;       /* count */
+	struct flmem_u64 arenas_bytes; /* resident */
+	struct flmem_u64 used_bytes;   /* blocks in use, and what headers and rounding take */
+	struct flmem_u64 free_bytes;   /* for more small objects, of no use to others */
+	struct flmem_u64 error_bytes;  /* used and free are no further off; 0: exact */
+	/* At the instant it was read. */
+	struct flmem_u64 threads;    /* that have run Python code and may again */
+	struct flmem_u64 gil_held;   /* 1: a thread holds the interpreter's lock */
+	pid_t gil_holder;	     /* that thread; 0: none, or it could not be told */
+	struct flmem_u64 finalizing; /* 1: the interpreter is ending */
+};
+
 struct flmem_limit_report {
 	struct flmem_u64 cgroup_max_bytes; /* lowest memory limit on the way up to the root */
 	struct flmem_u64 headroom_bytes;   /* that limit less its cgroup's use */
@@ -114,12 +131,7 @@ struct flmem_process_report {
 	size_t allocator_count;
 	struct flmem_memory_report memory;
 	struct flmem_heap_report heap; /* of all its allocators together */
-	char *python_version;	       /* "3.11", "3.11.2"; NULL: no CPython found */
-	/* Its own arenas (pymalloc), of resident memory. used + free = arenas. */
-	struct flmem_u64 python_arenas; /* count */
-	struct flmem_u64 python_arenas_bytes;
-	struct flmem_u64 python_used_bytes; /* blocks in use, and what rounding and headers take */
-	struct flmem_u64 python_free_bytes; /* for more small objects, of no use to others */
+	struct flmem_python_report python;
 	struct flmem_u64 cuda_used_bytes;
 	struct flmem_setting_report *settings;
 	size_t setting_count;
@@ -127,7 +139,6 @@ struct flmem_process_report {
 	struct flmem_verdict verdict;
 	const char *allocators_unknown; /* static: why `allocators` is empty, or NULL */
 	const char *settings_unknown;	/* static: why `settings` could not be read, or NULL */
-	const char *python_unknown;	/* static: why CPython could not be looked for, or NULL */
 	const char *denied_why; /* static: what keeps the caller from reading its memory, or NULL */
 	const char *denied_how; /* static: how to open it */
 };

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtimes/pymalloc.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+
+#define CANDIDATES_MAX ((size_t)1 << 16)
+#define ARENAS_MAX     ((size_t)1 << 18) /* 256 GiB of small objects */
+#define FIRST_OBJECTS  16U		 /* INITIAL_ARENA_OBJECTS: no table is shorter */
+#define POOLS	       64U		 /* an arena has no more, whatever its size */
+#define BLOCK_MAX      512U
+#define CLOCK_EVERY    64U /* arenas */
+
+/* struct arena_object, unchanged since 2.5. */
+struct arena_object {
+	uint64_t address;      /* 0: no arena */
+	uint64_t pool_address; /* the next pool to be carved off */
+	uint32_t free_pools;   /* carved and empty, or not carved yet */
+	uint32_t total_pools;
+	uint64_t freepools, nextarena, prevarena;
+};
+
+/* struct pool_header of 64-bit builds. */
+struct pool_header {
+	uint32_t count, padding; /* blocks in use */
+	uint64_t freeblock, nextpool, prevpool;
+	uint32_t arenaindex;
+	uint32_t szidx;
+	uint32_t nextoffset;	/* of the first block never used */
+	uint32_t maxnextoffset; /* of the last block */
+};
+
+struct geometry {
+	uint64_t arena, pool;
+};
+
+static const struct geometry geometries[] = {
+	{UINT64_C(256) << 10, UINT64_C(4) << 10},
+	{UINT64_C(1) << 20, UINT64_C(16) << 10},
+};
+
+struct arena {
+	uint64_t address; /* of its first pool */
+	uint64_t start;	  /* of its mapping */
+	uint32_t index;
+	uint16_t carved;
+	uint16_t used;
+};
+
+struct arenas {
+	struct arena *rows;
+	size_t count, capacity;
+};
+
+static void free_arenas(const struct arenas *arenas)
+{
+	free(arenas->rows);
+}
+
+static bool is_anonymous(const struct flmem_map *map)
+{
+	const unsigned flags = FLMEM_MAP_READ | FLMEM_MAP_WRITE;
+
+	return map && !map->inode && (map->flags & (flags | FLMEM_MAP_SHARED)) == flags;
+}
+
+/* What an element of the table says, when it is one with an arena. */
+static bool take_object(const struct flmem_pymalloc_search *search, const struct geometry *geometry,
+			const struct arena_object *object, struct arena *ret_arena)
+{
+	uint64_t first = (object->address + geometry->pool - 1) & ~(geometry->pool - 1);
+	uint64_t end = object->address + geometry->arena;
+	uint64_t total, carved;
+
+	if (object->address % flmem_peek_page_bytes(search->peek) || end < object->address ||
+	    !is_anonymous(flmem_maps_find(search->maps, object->address)) ||
+	    !is_anonymous(flmem_maps_find(search->maps, end - 1)))
+		return false;
+	total = (end - first) / geometry->pool;
+	if (object->total_pools != total || object->free_pools > total ||
+	    object->pool_address < first || object->pool_address % geometry->pool)
+		return false;
+	carved = (object->pool_address - first) / geometry->pool;
+	if (carved > total || object->free_pools < total - carved)
+		return false;
+	*ret_arena = (struct arena){.address = first,
+				    .start = object->address,
+				    .carved = (uint16_t)carved,
+				    .used = (uint16_t)(total - object->free_pools)};
+	return true;
+}
+
+static bool is_pool(const struct pool_header *pool, const struct geometry *geometry,
+		    uint64_t address, uint32_t index)
+{
+	uint64_t size = geometry->pool - pool->maxnextoffset;
+	uint64_t blocks = address + sizeof(*pool);
+
+	if (pool->arenaindex != index || pool->maxnextoffset >= geometry->pool ||
+	    size > BLOCK_MAX || size % 8 ||
+	    ((uint64_t)pool->szidx * 16 + 16 != size && (uint64_t)pool->szidx * 8 + 8 != size))
+		return false;
+	if (pool->count > (geometry->pool - sizeof(*pool)) / size ||
+	    pool->nextoffset > pool->maxnextoffset + size ||
+	    pool->nextoffset < sizeof(*pool) + size || (pool->nextoffset - sizeof(*pool)) % size)
+		return false;
+	return !pool->freeblock ||
+	       (pool->freeblock >= blocks && pool->freeblock - address <= pool->maxnextoffset &&
+		(pool->freeblock - blocks) % size == 0);
+}
+
+/* What the pools of an arena add up to. */
+struct pools {
+	uint64_t good, bad;
+	uint64_t block_bytes; /* in use */
+	uint64_t extra_bytes; /* headers and ends of pools with blocks in use */
+};
+
+static int read_pools(const struct flmem_pymalloc_search *search, const struct geometry *geometry,
+		      const struct arena *arena, struct pools *pools)
+{
+	struct pool_header headers[POOLS];
+	uint64_t resident;
+	int rc = flmem_peek_read_pieces(search->peek, arena->address, geometry->pool, arena->carved,
+					sizeof(headers[0]), headers, &resident);
+
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < arena->carved; i++) {
+		const struct pool_header *pool = &headers[i];
+		uint64_t size = geometry->pool - pool->maxnextoffset;
+
+		if (!(resident >> i & 1))
+			continue;
+		if (!is_pool(pool, geometry, arena->address + i * geometry->pool, arena->index)) {
+			pools->bad++;
+			continue;
+		}
+		pools->good++;
+		if (!pool->count)
+			continue;
+		pools->block_bytes += pool->count * size;
+		pools->extra_bytes += sizeof(*pool);
+		if (pool->nextoffset > pool->maxnextoffset)
+			pools->extra_bytes += geometry->pool - pool->nextoffset;
+	}
+	return 0;
+}
+
+/* An element without an arena: a link in the list of those, whose last link is 0. */
+static bool is_spare(const struct arena_object *object, uint64_t table, size_t *zeroes)
+{
+	const uint64_t size = sizeof(*object);
+
+	if (object->address)
+		return false;
+	if (!object->nextarena)
+		return (*zeroes)++ == 0;
+	return object->nextarena >= table && object->nextarena - table < ARENAS_MAX * size &&
+	       (object->nextarena - table) % size == 0;
+}
+
+static int add_arena(struct arenas *arenas, const struct arena *arena)
+{
+	if (arenas->count == arenas->capacity) {
+		size_t capacity = arenas->capacity ? arenas->capacity * 2 : 64;
+		struct arena *rows = reallocarray(arenas->rows, capacity, sizeof(*rows));
+
+		if (!rows)
+			return -ENOMEM;
+		arenas->rows = rows;
+		arenas->capacity = capacity;
+	}
+	arenas->rows[arenas->count++] = *arena;
+	return 0;
+}
+
+/* Appends the arenas of the table's elements up to the first that is none. */
+static int read_table(const struct flmem_pymalloc_search *search, const struct geometry *geometry,
+		      uint64_t table, size_t limit, struct arenas *arenas)
+{
+	size_t zeroes = 0;
+
+	for (size_t i = 0; i < limit; i++) {
+		struct arena_object object;
+		struct arena arena;
+
+		if (flmem_peek_read(search->peek, table + i * sizeof(object), &object,
+				    sizeof(object)))
+			return 0;
+		if (is_spare(&object, table, &zeroes))
+			continue;
+		if (!take_object(search, geometry, &object, &arena))
+			return 0;
+		arena.index = (uint32_t)i;
+		if (add_arena(arenas, &arena))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* Whether the address looks like a table: an arena at its beginning whose pools know their place. */
+static bool is_table(const struct flmem_pymalloc_search *search, const struct geometry *geometry,
+		     uint64_t table)
+{
+	FLMEM_AUTO(free_arenas) struct arenas arenas = {0};
+	struct pools pools = {0};
+
+	if (read_table(search, geometry, table, FIRST_OBJECTS, &arenas))
+		return false;
+	for (size_t i = 0; i < arenas.count; i++)
+		if (read_pools(search, geometry, &arenas.rows[i], &pools))
+			return false;
+	return pools.good > pools.bad;
+}
+
+/* Addresses that the data of the interpreter points to. */
+struct candidates {
+	uint64_t *rows;
+	size_t count;
+};
+
+static void free_candidates(const struct candidates *candidates)
+{
+	free(candidates->rows);
+}
+
+static int by_address(const void *a, const void *b)
+{
+	uint64_t first = *(const uint64_t *)a, second = *(const uint64_t *)b;
+
+	return (first > second) - (first < second);
+}
+
+static void pick(const struct flmem_pymalloc_search *search, const uint64_t *words, size_t count,
+		 struct candidates *candidates)
+{
+	const struct flmem_map *map = NULL;
+
+	for (size_t i = 0; i < count; i++) {
+		uint64_t word = words[i];
+
+		if (!word || word % 16 || (word >= search->data_start && word < search->data_end) ||
+		    candidates->count == CANDIDATES_MAX)
+			continue;
+		if (!map || word < map->start || word >= map->end)
+			map = flmem_maps_find(search->maps, word);
+		if (is_anonymous(map))
+			candidates->rows[candidates->count++] = word;
+	}
+}
+
+static int find_candidates(const struct flmem_pymalloc_search *search,
+			   struct candidates *ret_candidates)
+{
+	const uint64_t page = flmem_peek_page_bytes(search->peek);
+	uint64_t last = search->data_end & ~(page - 1), at = search->data_start & ~(page - 1);
+	size_t window = FLMEM_PEEK_PAGES_MAX;
+	FLMEM_AUTO_FREE uint64_t *words = malloc(window * page);
+
+	ret_candidates->rows = calloc(CANDIDATES_MAX, sizeof(*ret_candidates->rows));
+	if (!words || !ret_candidates->rows)
+		return -ENOMEM;
+	for (; at < last; at += window * page) {
+		if ((last - at) / page < window)
+			window = (size_t)((last - at) / page);
+		if (flmem_peek_read_pages(search->peek, at, window, words, NULL) == 0)
+			pick(search, words, window * page / sizeof(*words), ret_candidates);
+	}
+	/* In order, so that each page of the target is looked at once. */
+	qsort(ret_candidates->rows, ret_candidates->count, sizeof(*ret_candidates->rows),
+	      by_address);
+	return 0;
+}
+
+static int find_table(const struct flmem_pymalloc_search *search, const struct geometry *geometry,
+		      const struct candidates *candidates, uint64_t *ret_table)
+{
+	for (size_t i = 0; i < candidates->count; i++) {
+		if (i && candidates->rows[i] == candidates->rows[i - 1])
+			continue;
+		if (is_table(search, geometry, candidates->rows[i])) {
+			*ret_table = candidates->rows[i];
+			return 0;
+		}
+	}
+	return -ENOENT;
+}
+
+static int by_place(const void *a, const void *b)
+{
+	uint64_t first = ((const struct arena *)a)->start;
+	uint64_t second = ((const struct arena *)b)->start;
+
+	return (first > second) - (first < second);
+}
+
+/* Sums the pools up, arena by arena, until the budget is spent. */
+static void add_arenas(const struct flmem_pymalloc_search *search, const struct geometry *geometry,
+		       const struct arenas *arenas, struct flmem_pymalloc *sum)
+{
+	uint64_t began = flmem_clock_us(), used_pools = 0, missed_pools = 0, end = 0;
+	bool late = false;
+	struct pools pools = {0};
+
+	for (size_t i = 0; i < arenas->count; i++) {
+		const struct arena *arena = &arenas->rows[i];
+
+		if (arena->start < end) /* a garbled table; memory is counted once */
+			continue;
+		end = arena->start + geometry->arena;
+		sum->arenas++;
+		sum->resident_bytes += flmem_peek_resident(search->peek, arena->start, end);
+		late = late || (i % CLOCK_EVERY == CLOCK_EVERY - 1 &&
+				flmem_clock_us() - began > search->budget_us);
+		if (late || read_pools(search, geometry, arena, &pools))
+			missed_pools += arena->used;
+		else
+			used_pools += arena->used;
+	}
+	missed_pools += pools.bad;
+	if (used_pools) {
+		double more = 1 + (double)missed_pools / (double)used_pools;
+
+		pools.block_bytes = (uint64_t)((double)pools.block_bytes * more);
+		pools.extra_bytes = (uint64_t)((double)pools.extra_bytes * more);
+	}
+	sum->block_bytes = pools.block_bytes;
+	sum->used_bytes = pools.block_bytes + pools.extra_bytes;
+	sum->error_bytes = missed_pools * geometry->pool;
+}
+
+int flmem_pymalloc_read(const struct flmem_pymalloc_search *search,
+			struct flmem_pymalloc *ret_pymalloc)
+{
+	FLMEM_AUTO(free_candidates) struct candidates candidates = {0};
+	FLMEM_AUTO(free_arenas) struct arenas arenas = {0};
+	const struct geometry *geometry = &geometries[search->large];
+	struct flmem_pymalloc sum = {0};
+	uint64_t table;
+
+	if (find_candidates(search, &candidates))
+		return -ENOMEM;
+	if (find_table(search, geometry, &candidates, &table)) {
+		/* Builds --without-pymalloc-radix-tree keep the small arenas; or the version lies. */
+		geometry = &geometries[!search->large];
+		if (find_table(search, geometry, &candidates, &table))
+			return -ENOENT;
+	}
+	if (read_table(search, geometry, table, ARENAS_MAX, &arenas))
+		return -ENOMEM;
+	qsort(arenas.rows, arenas.count, sizeof(*arenas.rows), by_place);
+	add_arenas(search, geometry, &arenas, &sum);
+	if (sum.used_bytes > sum.resident_bytes)
+		sum.used_bytes = sum.resident_bytes; /* swapped out, or changed meanwhile */
+	if (sum.block_bytes > sum.used_bytes)
+		sum.block_bytes = sum.used_bytes;
+	sum.free_bytes = sum.resident_bytes - sum.used_bytes;
+	*ret_pymalloc = sum;
+	return 0;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_RUNTIMES_PYMALLOC_H
+#define FLMEM_RUNTIMES_PYMALLOC_H
+
+/*
+ * How full CPython's own arenas are. pymalloc (Objects/obmalloc.c) serves requests of up to 512
+ * bytes from arenas of 256 KiB (up to 3.9) or 1 MiB, each cut into pools of 4 or 16 KiB for blocks
+ * of one size. An arena goes back to the kernel when its last block is freed and not before, and
+ * nothing else can use what is free in it.
+ *
+ * The table of arenas is found without symbols: a pointer in the data of the interpreter to an
+ * array of arena_object whose members describe arenas that are there, with pools that name their
+ * index in that array. The process is not stopped; a pool that changes while it is read counts as
+ * an error, not as a figure. 2.7 to 3.14; free-threaded builds have no pymalloc.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proc/maps.h"
+#include "proc/peek.h"
+
+struct flmem_pymalloc_search {
+	struct flmem_peek *peek;
+	const struct flmem_maps *maps;
+	uint64_t data_start, data_end; /* of the interpreter, .bss included */
+	bool large;		       /* arenas of 1 MiB come first: 3.10 and later */
+	uint64_t budget_us;	       /* then the pools not read yet are taken for average ones */
+};
+
+/* Resident memory; used + free = resident. */
+struct flmem_pymalloc {
+	uint64_t arenas;
+	uint64_t resident_bytes;
+	uint64_t used_bytes;  /* blocks in use, pool headers, ends too short for a block */
+	uint64_t block_bytes; /* of that: blocks in use */
+	uint64_t free_bytes;
+	uint64_t error_bytes; /* used and free are no further off than this */
+};
+
+/* 0, or -ENOENT when no table of arenas is there, -ENOMEM. */
+int flmem_pymalloc_read(const struct flmem_pymalloc_search *search,
+			struct flmem_pymalloc *ret_pymalloc);
+
+#endif
