@@ -13,6 +13,7 @@
 #include "ops/classes.h"
 #include "ops/detect_python.h"
 #include "ops/verdict.h"
+#include "proc/backing.h"
 #include "proc/cgroup.h"
 #include "proc/host.h"
 #include "proc/huge.h"
@@ -285,6 +286,35 @@ static struct flmem_u64 read_cuda(struct session *session, const struct flmem_pr
 	return flmem_nvml_process_bytes(session->nvml, process->pid);
 }
 
+/* What shared memory and files its pages are of; the smaller ones are left out. */
+static int read_backings(const struct flmem_process *process, const struct flmem_maps *maps,
+			 struct flmem_process_report *report)
+{
+	FLMEM_AUTO_BACKINGS struct flmem_backings backings = {0};
+	size_t count;
+
+	if (flmem_backings_read(process, maps, &backings, NULL)) {
+		report->backings_unknown = unreadable;
+		return 0;
+	}
+	count = backings.count < FLMEM_BACKINGS_MAX ? backings.count : FLMEM_BACKINGS_MAX;
+	report->backings = calloc(FLMEM_BACKINGS_MAX, sizeof(*report->backings));
+	if (!report->backings)
+		return -ENOMEM;
+	for (size_t i = 0; i < count && backings.rows[i].resident_bytes; i++) {
+		report->backings[i] = (struct flmem_backing_report){
+			.kind = backings.rows[i].kind,
+			.name = strdup(backings.rows[i].name),
+			.mapped_bytes = backings.rows[i].mapped_bytes,
+			.resident_bytes = backings.rows[i].resident_bytes,
+		};
+		if (!report->backings[i].name)
+			return -ENOMEM;
+		report->backing_count++;
+	}
+	return 0;
+}
+
 static int read_files(struct session *session, const struct flmem_process *process,
 		      const struct flmem_maps *maps, struct flmem_process_report *report)
 {
@@ -316,13 +346,14 @@ static int read_inside(struct session *session, const struct flmem_process *proc
 		report->allocators_unknown = why;
 		flmem_python_report_init(why, &report->python);
 		report->python.unknown = why;
+		report->backings_unknown = why;
 		report->memory.thp_bytes = FLMEM_UNKNOWN(why);
 		report->cuda_used_bytes = FLMEM_UNKNOWN(why);
 		return 0;
 	}
 	report->memory.thp_bytes = flmem_huge_bytes(process, &maps, report->memory.rss_bytes.value);
 	report->cuda_used_bytes = read_cuda(session, process, &maps);
-	if (read_files(session, process, &maps, report))
+	if (read_backings(process, &maps, report) || read_files(session, process, &maps, report))
 		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot hold the report");
 	return 0;
 }
@@ -394,6 +425,9 @@ void flmem_process_report_clear(struct flmem_process_report *report)
 		free(report->allocators[i].path);
 		free(report->allocators[i].prefix);
 	}
+	for (size_t i = 0; i < report->backing_count; i++)
+		free(report->backings[i].name);
+	free(report->backings);
 	free(report->allocators);
 	flmem_settings_free(report->settings, report->setting_count);
 	free(report->command);

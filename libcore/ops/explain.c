@@ -192,22 +192,41 @@ static void tell_python(struct speech *speech)
 	    (double)report->python.used_bytes.value / (double)arenas * 100);
 }
 
+/* " (the most, 64 MiB, is /dev/shm/x)": the largest file of a kind, or "" when there is none. */
+static void name_largest(const struct speech *speech, bool files, struct flmem_buf *name)
+{
+	const struct flmem_process_report *report = speech->report;
+
+	for (size_t i = 0; i < report->backing_count; i++) {
+		const struct flmem_backing_report *backing = &report->backings[i];
+
+		if ((backing->kind == FLMEM_BACKING_FILE) != files)
+			continue;
+		if (backing->resident_bytes >= speech->worth)
+			flmem_buf_printf(name, " (%s of it is %.200s)",
+					 SIZE(backing->resident_bytes), backing->name);
+		return;
+	}
+}
+
 static void tell_foreign(struct speech *speech)
 {
 	uint64_t shared = of_class(speech, FLMEM_MEMORY_SHARED);
 	uint64_t file = of_class(speech, FLMEM_MEMORY_FILE);
+	FLMEM_AUTO_BUF struct flmem_buf memory_name = FLMEM_BUF_INIT;
+	FLMEM_AUTO_BUF struct flmem_buf file_name = FLMEM_BUF_INIT;
 
+	name_largest(speech, false, &memory_name);
+	name_largest(speech, true, &file_name);
 	if (shared >= speech->worth)
 		say(speech, shared,
-		    "%s is shared memory, which no allocator holds; each process that maps it "
-		    "counts "
-		    "it",
-		    SIZE(shared));
+		    "%s is shared memory%s, which no allocator holds; each process that maps it "
+		    "counts it",
+		    SIZE(shared), memory_name.data);
 	if (file >= speech->worth)
 		say(speech, file,
-		    "%s are pages of files, mostly code; the kernel drops them when memory is "
-		    "short",
-		    SIZE(file));
+		    "%s is pages of files%s; the kernel drops them when memory is short",
+		    SIZE(file), file_name.data);
 }
 
 static void tell_doubts(struct speech *speech)

@@ -20,11 +20,14 @@ struct scan_request {
 };
 
 #define SCAN_IOCTL	_IOWR('f', 16, struct scan_request)
+#define PAGE_IS_FILE	(UINT64_C(1) << 2) /* or shared memory: anything but anonymous */
 #define PAGE_IS_PRESENT (UINT64_C(1) << 3)
 #define PAGE_IS_PFNZERO (UINT64_C(1) << 5)
 #define PAGE_IS_HUGE	(UINT64_C(1) << 6)
 
-#define ENTRY_PRESENT (UINT64_C(1) << 63) /* Documentation/admin-guide/mm/pagemap.rst */
+/* Documentation/admin-guide/mm/pagemap.rst */
+#define ENTRY_FILE    (UINT64_C(1) << 61)
+#define ENTRY_PRESENT (UINT64_C(1) << 63)
 
 #define REGIONS 512
 #define ENTRIES 2048
@@ -32,10 +35,13 @@ struct scan_request {
 /* What is wanted of a page: all of `mask`, with the bits of `inverted` not set. */
 struct want {
 	uint64_t mask, inverted;
+	uint64_t entry; /* these bits of an entry of pagemap, as far as it can tell */
 };
 
-static const struct want resident = {PAGE_IS_PRESENT | PAGE_IS_PFNZERO, PAGE_IS_PFNZERO};
-static const struct want huge = {PAGE_IS_HUGE, 0};
+static const struct want resident = {PAGE_IS_PRESENT | PAGE_IS_PFNZERO, PAGE_IS_PFNZERO,
+				     ENTRY_PRESENT};
+static const struct want of_file = {PAGE_IS_PRESENT | PAGE_IS_FILE, 0, ENTRY_PRESENT | ENTRY_FILE};
+static const struct want huge = {PAGE_IS_HUGE, 0, 0};
 
 uint64_t flmem_page_bytes(void)
 {
@@ -108,8 +114,8 @@ static ssize_t read_entries(int pagemap, uint64_t start, uint64_t end, uint64_t 
 	return got < (ssize_t)sizeof(*entries) ? -ESRCH : got / (ssize_t)sizeof(*entries);
 }
 
-static int read_all(int pagemap, uint64_t start, uint64_t end, flmem_pages_visit *visit,
-		    void *context)
+static int read_all(int pagemap, const struct want *want, uint64_t start, uint64_t end,
+		    flmem_pages_visit *visit, void *context)
 {
 	const uint64_t page = flmem_page_bytes();
 	uint64_t entries[ENTRIES], run = 0;
@@ -121,7 +127,7 @@ static int read_all(int pagemap, uint64_t start, uint64_t end, flmem_pages_visit
 		if (count < 0)
 			return (int)count;
 		for (ssize_t i = 0; i < count; i++, start += page) {
-			bool present = entries[i] & ENTRY_PRESENT;
+			bool present = (entries[i] & want->entry) == want->entry;
 
 			if (present && !in_run)
 				run = start;
@@ -135,20 +141,26 @@ static int read_all(int pagemap, uint64_t start, uint64_t end, flmem_pages_visit
 	return 0;
 }
 
-int flmem_pages_each(struct flmem_pages *pages, uint64_t start, uint64_t end,
-		     flmem_pages_visit *visit, void *context)
+static int each(struct flmem_pages *pages, const struct want *want, uint64_t start, uint64_t end,
+		flmem_pages_visit *visit, void *context)
 {
 	int rc;
 
 	if (start >= end)
 		return 0;
 	if (!pages->old_kernel) {
-		rc = scan(pages->pagemap, &resident, start, end, visit, context);
+		rc = scan(pages->pagemap, want, start, end, visit, context);
 		if (rc != -ENOTTY && rc != -EINVAL)
 			return rc;
 		pages->old_kernel = true;
 	}
-	return read_all(pages->pagemap, start, end, visit, context);
+	return read_all(pages->pagemap, want, start, end, visit, context);
+}
+
+int flmem_pages_each(struct flmem_pages *pages, uint64_t start, uint64_t end,
+		     flmem_pages_visit *visit, void *context)
+{
+	return each(pages, &resident, start, end, visit, context);
 }
 
 static void add(void *context, uint64_t start, uint64_t end)
@@ -165,6 +177,12 @@ int flmem_pages_resident(struct flmem_pages *pages, uint64_t start, uint64_t end
 	if (!rc)
 		*ret_bytes = sum;
 	return rc;
+}
+
+int flmem_pages_of_file(struct flmem_pages *pages, uint64_t start, uint64_t end,
+			flmem_pages_visit *visit, void *context)
+{
+	return each(pages, &of_file, start, end, visit, context);
 }
 
 int flmem_pages_huge(struct flmem_pages *pages, uint64_t start, uint64_t end, uint64_t *ret_bytes)

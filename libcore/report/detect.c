@@ -154,6 +154,28 @@ static void add_python(cJSON *object, cJSON *unknown, const struct flmem_python_
 	close_section(&section);
 }
 
+static void add_files(cJSON *object, cJSON *unknown, const struct flmem_process_report *report)
+{
+	cJSON *list;
+
+	if (report->backings_unknown) {
+		cJSON_AddNullToObject(object, "files");
+		cJSON_AddStringToObject(unknown, "files", report->backings_unknown);
+		return;
+	}
+	list = cJSON_AddArrayToObject(object, "files");
+	for (size_t i = 0; i < report->backing_count; i++) {
+		const struct flmem_backing_report *backing = &report->backings[i];
+		cJSON *row = cJSON_CreateObject();
+
+		flmem_json_add_text(row, "kind", flmem_backing_name(backing->kind));
+		flmem_json_add_text(row, "name", backing->name);
+		flmem_json_add_u64(row, "mapped_bytes", backing->mapped_bytes);
+		flmem_json_add_u64(row, "resident_bytes", backing->resident_bytes);
+		cJSON_AddItemToArray(list, row);
+	}
+}
+
 static void add_cuda(cJSON *object, struct flmem_u64 used_bytes)
 {
 	struct section section = open_section(object, "cuda");
@@ -250,6 +272,7 @@ static cJSON *process_object(const struct flmem_process_report *report)
 	add_memory(object, &report->memory);
 	add_heap(object, &report->heap);
 	add_python(object, unknown, &report->python);
+	add_files(object, unknown, report);
 	add_cuda(object, report->cuda_used_bytes);
 	add_settings(object, unknown, report);
 	add_limit(object, &report->limit);

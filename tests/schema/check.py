@@ -25,6 +25,7 @@ NAMES = (
     ("detect", "$defs role enum", "FLMEM_ROLES", 1),
     ("detect", "$defs allocator_name enum", "FLMEM_ALLOCATORS", 1),
     ("detect", "$defs verdict_class enum", "FLMEM_VERDICTS", 1),
+    ("detect", "$defs file_kind enum", "FLMEM_BACKINGS", 1),
     ("env", "$defs origin enum", "FLMEM_SETTING_ORIGINS", 1),
     ("recommend", "$defs severity enum", "FLMEM_SEVERITIES", 1),
 )

@@ -307,9 +307,15 @@ static void retained_memory_is_explained_and_trim_advised(void **state)
 				      .pinned = 30 * MIB};
 	struct flmem_allocator_report allocator;
 	struct flmem_process_report report = make(&sample, &allocator);
+	struct flmem_backing_report backings[] = {
+		{FLMEM_BACKING_FILE, (char[]){"/lib/libtorch.so"}, 90 * MIB, 10 * MIB},
+		{FLMEM_BACKING_TMPFS, (char[]){"/dev/shm/x"}, 90 * MIB, 64 * MIB},
+	};
 	FLMEM_AUTO(flmem_verdict_clear) struct flmem_verdict verdict = {0};
 
 	(void)state;
+	report.backings = backings;
+	report.backing_count = FLMEM_ARRAY_SIZE(backings);
 	report.role = FLMEM_ROLE_SERVER_JOB;
 	allocator.heap.arenas = FLMEM_KNOWN(9);
 	allocator.heap.threshold_raised = FLMEM_KNOWN(1);
@@ -320,7 +326,7 @@ static void retained_memory_is_explained_and_trim_advised(void **state)
 			    "return 500 MiB of it");
 	assert_true(says(&verdict, "mmap threshold to 32 MiB"));
 	assert_true(says(&verdict, "9 arenas, as their number is not limited"));
-	assert_true(says(&verdict, "100 MiB is shared memory"));
+	assert_true(says(&verdict, "100 MiB is shared memory (64 MiB of it is /dev/shm/x)"));
 	assert_true(advises(&verdict, "flmem trim --pid 4711"));
 	assert_true(advises(&verdict, "flmem env --role server --explain"));
 	assert_false(says(&verdict, "CPython"));

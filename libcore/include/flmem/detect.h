@@ -91,6 +91,33 @@ struct flmem_allocator_report {
 	struct flmem_heap_report heap;
 };
 
+/* What pages that are not anonymous belong to. X(NAME, text) */
+#define FLMEM_BACKINGS(X) \
+	X(FILE, "file")   \
+	X(TMPFS, "tmpfs") \
+	X(MEMFD, "memfd") \
+	X(SYSV, "sysv")   \
+	X(SHARED_ANONYMOUS, "shared-anonymous")
+
+enum flmem_backing_kind {
+#define FLMEM_BACKING_ENUM(name, text) FLMEM_BACKING_##name,
+	FLMEM_BACKINGS(FLMEM_BACKING_ENUM)
+#undef FLMEM_BACKING_ENUM
+};
+
+/* "file", ...; never NULL. */
+FLMEM_API const char *flmem_backing_name(enum flmem_backing_kind kind);
+
+/* A file or a piece of shared memory that the process maps. */
+struct flmem_backing_report {
+	enum flmem_backing_kind kind;
+	char *name; /* as /proc/PID/maps shows it */
+	uint64_t mapped_bytes;
+	uint64_t resident_bytes; /* in this process; pages it has copied for itself not counted */
+};
+
+#define FLMEM_BACKINGS_MAX 16 /* the largest ones are reported */
+
 struct flmem_setting_report {
 	char *name;
 	char *value;	    /* redacted where secret */
@@ -132,6 +159,9 @@ struct flmem_process_report {
 	struct flmem_memory_report memory;
 	struct flmem_heap_report heap; /* of all its allocators together */
 	struct flmem_python_report python;
+	struct flmem_backing_report *backings; /* the most resident first */
+	size_t backing_count;
+	const char *backings_unknown; /* static: why there are none, or NULL */
 	struct flmem_u64 cuda_used_bytes;
 	struct flmem_setting_report *settings;
 	size_t setting_count;

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proc/backing.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+
+#include <flmem/parse.h>
+
+#include "base/buf.h"
+#include "base/io.h"
+#include "base/text.h"
+#include "proc/pages.h"
+#include "proc/process.h"
+
+#define MOUNTINFO_MAX ((size_t)4 << 20)
+
+#define GAP_MAX (UINT64_C(1) << 20)
+
+#define BACKING_TEXT(name, text) [FLMEM_BACKING_##name] = (text),
+static const char *const names[] = {FLMEM_BACKINGS(BACKING_TEXT)};
+
+/* Names that the kernel gives (mm/shmem.c, mm/memfd.c, ipc/shm.c); all are on its own tmpfs. */
+static const struct {
+	const char *start;
+	enum flmem_backing_kind kind;
+} kernel_names[] = {
+	{"/memfd:", FLMEM_BACKING_MEMFD},
+	{"/SYSV", FLMEM_BACKING_SYSV},
+	{"/dev/zero (deleted)", FLMEM_BACKING_SHARED_ANONYMOUS},
+};
+
+const char *flmem_backing_name(enum flmem_backing_kind kind)
+{
+	return names[kind < FLMEM_ARRAY_SIZE(names) ? kind : FLMEM_BACKING_FILE];
+}
+
+static bool parse_device(char *text, dev_t *ret_device)
+{
+	char *colon = strchr(text, ':');
+	uint64_t major_number, minor_number;
+
+	if (!colon)
+		return false;
+	*colon = '\0';
+	if (flmem_parse_u64(text, 0, UINT32_MAX, &major_number, NULL) ||
+	    flmem_parse_u64(colon + 1, 0, UINT32_MAX, &minor_number, NULL))
+		return false;
+	*ret_device = makedev((unsigned)major_number, (unsigned)minor_number);
+	return true;
+}
+
+/* 36 35 0:31 ROOT POINT options [tags] - TYPE source SUPEROPTIONS, proc_pid_mountinfo(5) */
+static bool parse_tmpfs(char *line, dev_t *ret_device)
+{
+	char *tail = strstr(line, " - "), *word = line;
+
+	if (!tail || !flmem_text_starts(tail + 3, "tmpfs "))
+		return false;
+	*tail = '\0';
+	for (int i = 0; i < 2; i++) {
+		word = strchr(word, ' ');
+		if (!word)
+			return false;
+		word++;
+	}
+	word[strcspn(word, " ")] = '\0';
+	return parse_device(word, ret_device);
+}
+
+size_t flmem_tmpfs_parse(char *text, dev_t ret_devices[FLMEM_TMPFS_MAX])
+{
+	size_t count = 0;
+	char *line;
+
+	while (count < FLMEM_TMPFS_MAX && (line = strsep(&text, "\n")))
+		if (parse_tmpfs(line, &ret_devices[count]))
+			count++;
+	return count;
+}
+
+struct tmpfs {
+	dev_t devices[FLMEM_TMPFS_MAX];
+	size_t count;
+};
+
+static enum flmem_backing_kind find_kind(const struct flmem_map *map, const struct tmpfs *tmpfs)
+{
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(kernel_names); i++)
+		if (flmem_text_starts(map->name, kernel_names[i].start) &&
+		    flmem_text_ends(map->name, " (deleted)"))
+			return kernel_names[i].kind;
+	for (size_t i = 0; i < tmpfs->count; i++)
+		if (map->device == tmpfs->devices[i])
+			return FLMEM_BACKING_TMPFS;
+	return FLMEM_BACKING_FILE;
+}
+
+static int by_file(const void *a, const void *b)
+{
+	const struct flmem_backing *first = a, *second = b;
+
+	if (first->device != second->device)
+		return first->device < second->device ? -1 : 1;
+	return (first->inode > second->inode) - (first->inode < second->inode);
+}
+
+static int by_size(const void *a, const void *b)
+{
+	uint64_t first = ((const struct flmem_backing *)a)->resident_bytes;
+	uint64_t second = ((const struct flmem_backing *)b)->resident_bytes;
+
+	return (first < second) - (first > second);
+}
+
+/* One row for each file in place of one for each mapping. */
+static size_t merge(struct flmem_backing *rows, size_t count)
+{
+	size_t kept = 0;
+
+	qsort(rows, count, sizeof(*rows), by_file);
+	for (size_t i = 1; i < count; i++) {
+		if (by_file(&rows[kept], &rows[i]) == 0) {
+			rows[kept].mapped_bytes += rows[i].mapped_bytes;
+			rows[kept].resident_bytes += rows[i].resident_bytes;
+		} else {
+			rows[++kept] = rows[i];
+		}
+	}
+	qsort(rows, count ? kept + 1 : 0, sizeof(*rows), by_size);
+	return count ? kept + 1 : 0;
+}
+
+/* By name, as the inode of System V memory is its id, which may be 0. */
+static bool has_backing(const struct flmem_map *map)
+{
+	return map->name[0] == '/';
+}
+
+/* Resident bytes of each mapping, filled in ascending order. */
+struct count {
+	const struct flmem_maps *maps;
+	uint64_t *resident;
+	size_t next; /* the first mapping that may lie behind what was counted */
+};
+
+static void count_pages(void *context, uint64_t start, uint64_t end)
+{
+	struct count *count = context;
+	const struct flmem_maps *maps = count->maps;
+
+	while (count->next < maps->count && maps->rows[count->next].end <= start)
+		count->next++;
+	for (size_t i = count->next; i < maps->count && maps->rows[i].start < end; i++) {
+		uint64_t first = start > maps->rows[i].start ? start : maps->rows[i].start;
+		uint64_t last = end < maps->rows[i].end ? end : maps->rows[i].end;
+
+		count->resident[i] += last - first;
+	}
+}
+
+/*
+ * Counts in stretches of neighbouring mappings: a PyTorch process has 1500 mappings of files, and a
+ * question costs more than the answer. What goes away meanwhile has nothing resident any more.
+ */
+static void count_all(struct flmem_pages *pages, struct count *count)
+{
+	const struct flmem_maps *maps = count->maps;
+	uint64_t start = 0, end = 0;
+
+	for (size_t i = 0; i < maps->count; i++) {
+		const struct flmem_map *map = &maps->rows[i];
+
+		if (!has_backing(map))
+			continue;
+		if (map->start - end > GAP_MAX) {
+			flmem_pages_of_file(pages, start, end, count_pages, count);
+			start = map->start;
+		}
+		end = map->end;
+	}
+	flmem_pages_of_file(pages, start, end, count_pages, count);
+}
+
+static size_t make_rows(const struct flmem_maps *maps, const uint64_t *resident,
+			const struct tmpfs *tmpfs, struct flmem_backing *rows)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < maps->count; i++) {
+		const struct flmem_map *map = &maps->rows[i];
+
+		if (has_backing(map))
+			rows[count++] = (struct flmem_backing){
+				.kind = find_kind(map, tmpfs),
+				.name = map->name,
+				.device = map->device,
+				.inode = map->inode,
+				.mapped_bytes = map->end - map->start,
+				.resident_bytes = resident[i],
+			};
+	}
+	return merge(rows, count);
+}
+
+int flmem_backings_read(const struct flmem_process *process, const struct flmem_maps *maps,
+			struct flmem_backings *ret_backings, struct flmem_error *err)
+{
+	FLMEM_AUTO_PAGES struct flmem_pages pages = FLMEM_PAGES_INIT;
+	FLMEM_AUTO_BUF struct flmem_buf mounts = FLMEM_BUF_INIT;
+	struct tmpfs tmpfs = {0};
+	size_t room = maps->count ? maps->count : 1;
+	FLMEM_AUTO_FREE uint64_t *resident = calloc(room, sizeof(*resident));
+	struct count count = {.maps = maps, .resident = resident};
+	struct flmem_backing *rows;
+	int rc = flmem_pages_open(process, &pages, err);
+
+	if (rc)
+		return rc;
+	/* Without the mounts, files on tmpfs are called files. */
+	if (flmem_io_read_file_at(process->dirfd, "mountinfo", MOUNTINFO_MAX, &mounts) == 0)
+		tmpfs.count = flmem_tmpfs_parse(mounts.data, tmpfs.devices);
+	rows = calloc(room, sizeof(*rows));
+	if (!rows || !resident) {
+		free(rows);
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot list its files");
+	}
+	count_all(&pages, &count);
+	ret_backings->rows = rows;
+	ret_backings->count = make_rows(maps, resident, &tmpfs, rows);
+	return 0;
+}
+
+void flmem_backings_clear(struct flmem_backings *backings)
+{
+	free(backings->rows);
+	*backings = (struct flmem_backings){0};
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_PROC_BACKING_H
+#define FLMEM_PROC_BACKING_H
+
+/*
+ * What the pages of a process that are not anonymous belong to: files, and shared memory of all
+ * kinds. Files on tmpfs are shared memory to the kernel (RssShmem), not files (RssFile).
+ */
+
+#include <flmem/detect.h>
+
+#include "base/cleanup.h"
+#include "proc/maps.h"
+
+struct flmem_process;
+
+struct flmem_backing {
+	enum flmem_backing_kind kind;
+	const char *name; /* owned by the maps */
+	dev_t device;
+	uint64_t inode;
+	uint64_t mapped_bytes;
+	uint64_t resident_bytes;
+};
+
+struct flmem_backings {
+	struct flmem_backing *rows; /* the most resident first */
+	size_t count;
+};
+
+/* Needs the right to trace the process. FLMEM_EPERM, FLMEM_ENOPROC. */
+int flmem_backings_read(const struct flmem_process *process, const struct flmem_maps *maps,
+			struct flmem_backings *ret_backings, struct flmem_error *err);
+void flmem_backings_clear(struct flmem_backings *backings);
+
+#define FLMEM_AUTO_BACKINGS FLMEM_AUTO(flmem_backings_clear)
+
+#define FLMEM_TMPFS_MAX 64
+
+/* Devices of the tmpfs file systems in the text of a mountinfo file, at most FLMEM_TMPFS_MAX. */
+size_t flmem_tmpfs_parse(char *text, dev_t ret_devices[FLMEM_TMPFS_MAX]);
+
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* /proc/PID/mountinfo: the target may have mounted what it likes. */
+#include "fuzz.h"
+#include "proc/backing.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	FLMEM_AUTO_FREE char *text = fuzz_text(data, size);
+	dev_t devices[FLMEM_TMPFS_MAX];
+
+	if (flmem_tmpfs_parse(text, devices) > FLMEM_TMPFS_MAX)
+		abort();
+	return 0;
+}
