@@ -27,6 +27,9 @@ struct flmem_cursor {
 struct flmem_node *flmem_cursor_add(struct flmem_cursor *cursor, struct flmem_node *parent,
 				    const char *key, const struct flmem_place *key_place);
 
+/* Memory that lives as long as the document; NULL, with the error and the code set, without it. */
+void *flmem_cursor_take(struct flmem_cursor *cursor, size_t size);
+
 /* A copy that lives as long as the document; NULL, with the error and the code set, when memory is out. */
 char *flmem_cursor_keep(struct flmem_cursor *cursor, const char *bytes, size_t length);
 
@@ -68,5 +71,7 @@ enum flmem_node_kind flmem_number_kind(const char *text, size_t length);
 
 /* The readers: the cursor is at the start, the document has no root yet. */
 int flmem_json_read(struct flmem_cursor *cursor);
+int flmem_hocon_read(struct flmem_cursor *cursor);
+int flmem_yaml_read(struct flmem_cursor *cursor);
 
 #endif

@@ -10,6 +10,7 @@
 #include "documents/build.h"
 
 #define BLOCK_BYTES 16384U
+#define MERGES_MAX  8
 
 /* Memory that is freed with the document. */
 struct flmem_document_block {
@@ -51,9 +52,13 @@ void flmem_document_clear(struct flmem_document *document)
 	document->node_count = 0;
 }
 
-static void out_of_memory(struct flmem_cursor *cursor)
+void *flmem_cursor_take(struct flmem_cursor *cursor, size_t size)
 {
-	cursor->code = flmem_error_set(cursor->err, FLMEM_EFAILED, 0, "out of memory");
+	void *taken = take(cursor->document, size);
+
+	if (!taken)
+		cursor->code = flmem_error_set(cursor->err, FLMEM_EFAILED, 0, "out of memory");
+	return taken;
 }
 
 struct flmem_node *flmem_cursor_add(struct flmem_cursor *cursor, struct flmem_node *parent,
@@ -66,11 +71,9 @@ struct flmem_node *flmem_cursor_add(struct flmem_cursor *cursor, struct flmem_no
 		flmem_cursor_fail(cursor, "too many values for a configuration");
 		return NULL;
 	}
-	node = take(document, sizeof(*node));
-	if (!node) {
-		out_of_memory(cursor);
+	node = flmem_cursor_take(cursor, sizeof(*node));
+	if (!node)
 		return NULL;
-	}
 	*node = (struct flmem_node){.key = key, .text = "", .parent = parent};
 	node->place = flmem_cursor_place(cursor);
 	if (key_place)
@@ -88,12 +91,10 @@ struct flmem_node *flmem_cursor_add(struct flmem_cursor *cursor, struct flmem_no
 
 char *flmem_cursor_keep(struct flmem_cursor *cursor, const char *bytes, size_t length)
 {
-	char *copy = take(cursor->document, length + 1);
+	char *copy = flmem_cursor_take(cursor, length + 1);
 
-	if (!copy) {
-		out_of_memory(cursor);
+	if (!copy)
 		return NULL;
-	}
 	memcpy(copy, bytes, length);
 	copy[length] = '\0';
 	return copy;
@@ -114,6 +115,8 @@ static int read_syntax(struct flmem_cursor *cursor)
 {
 	static int (*const readers[])(struct flmem_cursor *) = {
 		[FLMEM_SYNTAX_JSON] = flmem_json_read,
+		[FLMEM_SYNTAX_HOCON] = flmem_hocon_read,
+		[FLMEM_SYNTAX_YAML] = flmem_yaml_read,
 	};
 	struct flmem_cursor start = *cursor;
 	int rc;
@@ -142,7 +145,7 @@ int flmem_document_read(enum flmem_syntax syntax, struct flmem_buf *text,
 	return read_syntax(&cursor);
 }
 
-const struct flmem_node *flmem_node_get(const struct flmem_node *map, const char *key)
+static const struct flmem_node *get_own(const struct flmem_node *map, const char *key)
 {
 	const struct flmem_node *found = NULL;
 
@@ -152,6 +155,27 @@ const struct flmem_node *flmem_node_get(const struct flmem_node *map, const char
 		if (strcmp(n->key, key) == 0)
 			found = n;
 	return found;
+}
+
+/* YAML's key "<<" holds a map, or a list of them, whose keys count where the map has none. */
+static const struct flmem_node *get_merged(const struct flmem_node *map, const char *key,
+					   int levels)
+{
+	const struct flmem_node *found = get_own(map, key), *merged;
+
+	if (found || !levels)
+		return found;
+	merged = get_own(map, "<<");
+	if (flmem_node_is_kind(merged, FLMEM_NODE_MAP))
+		return get_merged(merged, key, levels - 1);
+	for (merged = flmem_node_first(merged); merged && !found; merged = merged->next)
+		found = get_own(merged, key);
+	return found;
+}
+
+const struct flmem_node *flmem_node_get(const struct flmem_node *map, const char *key)
+{
+	return get_merged(map, key, MERGES_MAX);
 }
 
 const struct flmem_node *flmem_node_dig(const struct flmem_node *map, const char *const *keys)

@@ -26,6 +26,8 @@
 
 enum flmem_syntax {
 	FLMEM_SYNTAX_JSON,
+	FLMEM_SYNTAX_HOCON,
+	FLMEM_SYNTAX_YAML,
 };
 
 enum flmem_node_kind {
@@ -50,6 +52,7 @@ struct flmem_node {
 	const char *text; /* of a scalar, with escapes resolved; "" for lists and maps */
 	struct flmem_place key_place; /* of a key, with its quotes */
 	struct flmem_place place;     /* of the value, with quotes or brackets */
+	/* The node of a YAML alias shows the children of its anchor, whose parent is the anchor. */
 	struct flmem_node *parent, *first, *last, *next;
 	size_t index; /* in its parent */
 };

@@ -10,6 +10,15 @@
 
 #include "documents/document.h"
 
+static int read_text(enum flmem_syntax syntax, const char *text,
+		     struct flmem_document *ret_document, struct flmem_error *err)
+{
+	struct flmem_buf buf = FLMEM_BUF_INIT;
+
+	flmem_buf_puts(&buf, text);
+	return flmem_document_read(syntax, &buf, ret_document, err);
+}
+
 static int read_json(const char *text, size_t length, struct flmem_document *ret_document,
 		     struct flmem_error *err)
 {
@@ -19,15 +28,21 @@ static int read_json(const char *text, size_t length, struct flmem_document *ret
 	return flmem_document_read(FLMEM_SYNTAX_JSON, &buf, ret_document, err);
 }
 
-static void assert_refused(const char *text, unsigned line, const char *why)
+static void assert_refused_as(enum flmem_syntax syntax, const char *text, unsigned line,
+			      const char *why)
 {
 	FLMEM_AUTO_DOCUMENT struct flmem_document document = {0};
 	struct flmem_error err = {0};
 
-	assert_int_equal(read_json(text, strlen(text), &document, &err), FLMEM_EUSAGE);
+	assert_int_equal(read_text(syntax, text, &document, &err), FLMEM_EUSAGE);
 	assert_int_equal(document.bad_line, line);
 	if (!strstr(err.message, why))
 		fail_msg("'%s' does not tell '%s'", err.message, why);
+}
+
+static void assert_refused(const char *text, unsigned line, const char *why)
+{
+	assert_refused_as(FLMEM_SYNTAX_JSON, text, line, why);
 }
 
 static void values_have_their_places(void **state)
@@ -172,6 +187,174 @@ static void nesting_and_number_of_values_are_bounded(void **state)
 	assert_non_null(strstr(err.message, "too many values"));
 }
 
+/* Draws the tree on one line: maps in braces, strings in quotes, other scalars as they are. */
+static void draw(const struct flmem_node *node, struct flmem_buf *out)
+{
+	bool map = node->kind == FLMEM_NODE_MAP;
+
+	if (node->key)
+		flmem_buf_printf(out, "%s=", node->key);
+	if (node->kind == FLMEM_NODE_STRING) {
+		flmem_buf_printf(out, "'%s'", node->text);
+	} else if (!map && node->kind != FLMEM_NODE_LIST) {
+		flmem_buf_puts(out, node->kind == FLMEM_NODE_NULL ? "null" : node->text);
+	} else {
+		flmem_buf_putc(out, map ? '{' : '[');
+		for (const struct flmem_node *n = node->first; n; n = n->next) {
+			draw(n, out);
+			flmem_buf_puts(out, n->next ? " " : "");
+		}
+		flmem_buf_putc(out, map ? '}' : ']');
+	}
+}
+
+static void assert_drawn(enum flmem_syntax syntax, const char *text, const char *expected)
+{
+	FLMEM_AUTO_DOCUMENT struct flmem_document document = {0};
+	FLMEM_AUTO_BUF struct flmem_buf drawn = FLMEM_BUF_INIT;
+	struct flmem_error err = {0};
+
+	if (read_text(syntax, text, &document, &err))
+		fail_msg("%s", err.message);
+	draw(document.root, &drawn);
+	assert_string_equal(drawn.data, expected);
+}
+
+/* The text of the value at `key`, as the file has it, and its line. */
+static void assert_place(enum flmem_syntax syntax, const char *text, const char *key,
+			 const char *expected, unsigned line)
+{
+	FLMEM_AUTO_DOCUMENT struct flmem_document document = {0};
+	const struct flmem_node *node;
+
+	assert_int_equal(read_text(syntax, text, &document, NULL), 0);
+	node = flmem_node_get(document.root, key);
+	assert_non_null(node);
+	assert_int_equal(node->place.line, line);
+	assert_int_equal(node->place.end - node->place.start, strlen(expected));
+	assert_memory_equal(document.text.data + node->place.start, expected, strlen(expected));
+}
+
+static void yaml_is_read_as_python_does(void **state)
+{
+	(void)state;
+	assert_drawn(FLMEM_SYNTAX_YAML, "a: 1\nb: yes\nc: 'yes'\nd: ~\ne: !!str 5\nf: 1_000\n",
+		     "{a=1 b=true c='yes' d=null e='5' f=1000}");
+	assert_drawn(FLMEM_SYNTAX_YAML, "a: [1, {b: -2.5}]\nc: +3\nd: |\n  x\n  y\n",
+		     "{a=[1 {b=-2.5}] c=3 d='x\ny\n'}");
+	assert_drawn(FLMEM_SYNTAX_YAML, "a: &x {k: 1}\nb: *x\nc: 0x10\n",
+		     "{a={k=1} b={k=1} c='0x10'}");
+	assert_drawn(FLMEM_SYNTAX_YAML, "---\na: 1\n---\nb: 2\n", "[{a=1} {b=2}]");
+	assert_drawn(FLMEM_SYNTAX_YAML, "{\"a\": [true, null]}", "{a=[true null]}");
+}
+
+static void yaml_values_have_their_places(void **state)
+{
+	(void)state;
+	assert_place(FLMEM_SYNTAX_YAML, "# gr\xc3\xbc\xc3\x9f\n\"\xc3\xa9\": 1\nb:  5 # no\n", "b",
+		     "5", 3);
+	assert_place(FLMEM_SYNTAX_YAML,
+		     "\xef\xbb\xbf"
+		     "a: 'x'\r\nb: yes\r\n",
+		     "b", "yes", 2);
+	assert_place(FLMEM_SYNTAX_YAML, "a:\n  b: 1\n  c: 2\n\n# end\nd: 3\n", "a", "b: 1\n  c: 2",
+		     2);
+	assert_place(FLMEM_SYNTAX_YAML, "a: {b: 1}\n", "a", "{b: 1}", 1);
+}
+
+static void yaml_merge_keys_count(void **state)
+{
+	FLMEM_AUTO_DOCUMENT struct flmem_document document = {0};
+	int64_t number = 0;
+
+	(void)state;
+	assert_int_equal(read_text(FLMEM_SYNTAX_YAML,
+				   "x: &x {a: 1, b: 1}\ny: {<<: *x, b: 2}\nz: {<<: [*x]}\n",
+				   &document, NULL),
+			 0);
+	assert_true(flmem_node_integer(FLMEM_NODE_DIG(document.root, "y", "a"), &number));
+	assert_int_equal(number, 1);
+	assert_true(flmem_node_integer(FLMEM_NODE_DIG(document.root, "y", "b"), &number));
+	assert_int_equal(number, 2);
+	assert_non_null(FLMEM_NODE_DIG(document.root, "z", "b"));
+	assert_null(FLMEM_NODE_DIG(document.root, "z", "c"));
+}
+
+static void bad_yaml_is_refused_with_its_line(void **state)
+{
+	FLMEM_AUTO_BUF struct flmem_buf deep = FLMEM_BUF_INIT;
+
+	(void)state;
+	assert_refused_as(FLMEM_SYNTAX_YAML, "a: 1\nb: [2\nc: 3\n", 3, "");
+	assert_refused_as(FLMEM_SYNTAX_YAML, "a: 1\n\tb: 2\n", 2, "");
+	assert_refused_as(FLMEM_SYNTAX_YAML, "a: *x\n", 1, "alias without an anchor");
+	assert_refused_as(FLMEM_SYNTAX_YAML, "a: &x\n  b: *x\n", 2, "alias inside");
+	assert_refused_as(FLMEM_SYNTAX_YAML, "? [a]\n: 1\n", 1, "not plain text");
+	repeat(&deep, "[", 100000);
+	assert_refused_as(FLMEM_SYNTAX_YAML, deep.data, 1, "nested");
+}
+
+/* Nine levels of nine aliases each stand for 3 * 10^8 values and cost eighty. */
+static void yaml_aliases_are_not_multiplied(void **state)
+{
+	FLMEM_AUTO_DOCUMENT struct flmem_document document = {0};
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+
+	(void)state;
+	flmem_buf_puts(&text, "l0: &l0 [0]\n");
+	for (int level = 1; level < 10; level++) {
+		flmem_buf_printf(&text, "l%d: &l%d [", level, level);
+		for (int i = 0; i < 9; i++)
+			flmem_buf_printf(&text, "*l%d, ", level - 1);
+		flmem_buf_puts(&text, "]\n");
+	}
+	assert_int_equal(read_text(FLMEM_SYNTAX_YAML, text.data, &document, NULL), 0);
+	assert_true(document.node_count < 200);
+}
+
+static void hocon_is_read_as_far_as_nvflare_uses_it(void **state)
+{
+	(void)state;
+	assert_drawn(FLMEM_SYNTAX_HOCON, "a = 1 # one\nb : x y // two\nc { d = TRUE }\n",
+		     "{a=1 b='x y' c={d=true}}");
+	assert_drawn(FLMEM_SYNTAX_HOCON, "{a.b.c = 1, a.b.d = null\n\"e.f\" = \"\\u0041\"}",
+		     "{a={b={c=1 d=null}} e.f='A'}");
+	assert_drawn(FLMEM_SYNTAX_HOCON, "a { b = 1 }\na { c = 2 }\n", "{a={b=1 c=2}}");
+	assert_drawn(FLMEM_SYNTAX_HOCON, "l = [1, 2\n three\n{k = v}]\n",
+		     "{l=[1 2 'three' {k='v'}]}");
+	assert_drawn(FLMEM_SYNTAX_HOCON, "a = ${x.y}\nb = \"{n}\"\nc =\n  -1.5\n",
+		     "{a='${x.y}' b='{n}' c=-1.5}");
+	assert_drawn(FLMEM_SYNTAX_HOCON, "a = \"\"\"x \"y\"\nz\"\"\"\n", "{a='x \"y\"\nz'}");
+	assert_drawn(FLMEM_SYNTAX_HOCON, "", "{}");
+	assert_drawn(FLMEM_SYNTAX_HOCON, "[1]", "[1]");
+	assert_place(FLMEM_SYNTAX_HOCON, "a = 1\nb = two words  # no\n", "b", "two words", 2);
+	assert_place(FLMEM_SYNTAX_HOCON, "a = { b = 1 }\n", "a", "{ b = 1 }", 1);
+}
+
+static void other_hocon_is_refused_with_its_line(void **state)
+{
+	FLMEM_AUTO_BUF struct flmem_buf deep = FLMEM_BUF_INIT, wide = FLMEM_BUF_INIT;
+
+	(void)state;
+	assert_refused_as(FLMEM_SYNTAX_HOCON, "a = 1\ninclude \"/etc/passwd\"\n", 2, "include");
+	assert_refused_as(FLMEM_SYNTAX_HOCON, "a = 1\na += 2\n", 2, "'+='");
+	assert_refused_as(FLMEM_SYNTAX_HOCON, "a = {x = 1} {y = 2}\n", 1, "put together");
+	assert_refused_as(FLMEM_SYNTAX_HOCON, "a = \"x\" y\n", 1, "put together");
+	assert_refused_as(FLMEM_SYNTAX_HOCON, "a = ${x} {y = 2}\n", 1, "put together");
+	assert_refused_as(FLMEM_SYNTAX_HOCON, "a = {\nb = 1\n", 3, "expected '}'");
+	assert_refused_as(FLMEM_SYNTAX_HOCON, "a\n", 1, "behind the key");
+	assert_refused_as(FLMEM_SYNTAX_HOCON, "a = 1\n}\n", 2, "expected a key");
+	assert_refused_as(FLMEM_SYNTAX_HOCON, "a =\n", 2, "expected a value");
+	assert_refused_as(FLMEM_SYNTAX_HOCON, "a = \"\"\"x", 1, "ends in a string");
+	repeat(&deep, "a.", 100000);
+	assert_refused_as(FLMEM_SYNTAX_HOCON, deep.data, 1, "nested");
+	flmem_buf_reset(&deep);
+	repeat(&deep, "a{", 100000);
+	assert_refused_as(FLMEM_SYNTAX_HOCON, deep.data, 1, "nested");
+	repeat(&wide, "a=1\n", 3000);
+	assert_refused_as(FLMEM_SYNTAX_HOCON, wide.data, 2050, "too many keys");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -182,6 +365,13 @@ int main(void)
 		cmocka_unit_test(bad_texts_are_refused_with_their_line),
 		cmocka_unit_test(binary_and_large_files_are_refused),
 		cmocka_unit_test(nesting_and_number_of_values_are_bounded),
+		cmocka_unit_test(yaml_is_read_as_python_does),
+		cmocka_unit_test(yaml_values_have_their_places),
+		cmocka_unit_test(yaml_merge_keys_count),
+		cmocka_unit_test(bad_yaml_is_refused_with_its_line),
+		cmocka_unit_test(yaml_aliases_are_not_multiplied),
+		cmocka_unit_test(hocon_is_read_as_far_as_nvflare_uses_it),
+		cmocka_unit_test(other_hocon_is_refused_with_its_line),
 	};
 
 	return cmocka_run_group_tests_name("document", tests, NULL, NULL);

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * YAML through libyaml's events, with plain scalars resolved as YAML 1.1 has it, since that is what
+ * PyYAML and OmegaConf do. An alias becomes a node that shows the children of its anchor: nothing is
+ * copied, so a small text cannot become a large tree. A file of several documents is a list of them.
+ */
+#include "documents/build.h"
+
+#include <string.h>
+#include <yaml.h>
+
+struct anchor {
+	struct anchor *next;
+	const char *name;
+	const struct flmem_node *node;
+};
+
+struct reader {
+	struct flmem_cursor *cursor;
+	struct anchor *anchors;	 /* the latest first */
+	struct flmem_node *open; /* the collection at hand */
+	const char *key;	 /* waits for its value */
+	struct flmem_place key_place;
+	size_t characters; /* that the cursor has passed; libyaml's marks count those */
+};
+
+/* Marks come in the order of the text, so the cursor only moves forward. */
+static void move_to(struct reader *reader, const yaml_mark_t *mark)
+{
+	struct flmem_cursor *cursor = reader->cursor;
+
+	while (reader->characters < mark->index && cursor->at < cursor->length) {
+		do
+			flmem_cursor_step(cursor, 1);
+		while ((flmem_cursor_peek(cursor) & 0xc0) == 0x80);
+		reader->characters++;
+	}
+}
+
+static bool matches(const char *text, const char *const *words)
+{
+	for (; *words; words++)
+		if (strcmp(text, *words) == 0)
+			return true;
+	return false;
+}
+
+/* 1_000 is 1000 */
+static void drop_underscores(char *digits)
+{
+	char *out = digits;
+
+	for (; *digits; digits++)
+		if (*digits != '_')
+			*out++ = *digits;
+	*out = '\0';
+}
+
+/* Text and kind of a plain scalar; numbers in other bases than ten stay strings. */
+static enum flmem_node_kind resolve_plain(char *scalar, const char **text)
+{
+	static const char *const nothing[] = {"", "~", "null", "Null", "NULL", NULL};
+	static const char *const yes[] = {"true", "True", "TRUE", "yes", "Yes",
+					  "YES",  "on",	  "On",	  "ON",	 NULL};
+	static const char *const no[] = {"false", "False", "FALSE", "no",  "No",
+					 "NO",	  "off",   "Off",   "OFF", NULL};
+
+	*text = scalar;
+	if (matches(*text, nothing))
+		return FLMEM_NODE_NULL;
+	if (matches(*text, yes)) {
+		*text = "true";
+		return FLMEM_NODE_BOOL;
+	}
+	if (matches(*text, no)) {
+		*text = "false";
+		return FLMEM_NODE_BOOL;
+	}
+	if (*scalar == '+')
+		*text = ++scalar;
+	if (*scalar != '_' && !scalar[strspn(scalar, "-0123456789_")])
+		drop_underscores(scalar);
+	return flmem_number_kind(scalar, strlen(scalar));
+}
+
+/* The node for what comes next: behind its key, in a list, or as a document. NULL on error. */
+static struct flmem_node *add_node(struct reader *reader)
+{
+	struct flmem_node *node;
+	bool keyed = reader->open->kind == FLMEM_NODE_MAP;
+
+	if (keyed && !reader->key) {
+		flmem_cursor_fail(reader->cursor, "a key that is not plain text");
+		return NULL;
+	}
+	node = flmem_cursor_add(reader->cursor, reader->open, reader->key, &reader->key_place);
+	reader->key = NULL;
+	return node;
+}
+
+static bool add_anchor(struct reader *reader, const yaml_char_t *name,
+		       const struct flmem_node *node)
+{
+	struct anchor *anchor;
+
+	if (!name)
+		return true;
+	anchor = flmem_cursor_take(reader->cursor, sizeof(*anchor));
+	if (!anchor)
+		return false;
+	*anchor = (struct anchor){.next = reader->anchors, .node = node};
+	anchor->name =
+		flmem_cursor_keep(reader->cursor, (const char *)name, strlen((const char *)name));
+	reader->anchors = anchor;
+	return anchor->name;
+}
+
+static void take_key(struct reader *reader, const yaml_event_t *event)
+{
+	reader->key = flmem_cursor_keep(reader->cursor, (const char *)event->data.scalar.value,
+					event->data.scalar.length);
+	reader->key_place = flmem_cursor_place(reader->cursor);
+	move_to(reader, &event->end_mark);
+	reader->key_place.end = reader->cursor->at;
+}
+
+static void take_scalar(struct reader *reader, const yaml_event_t *event)
+{
+	struct flmem_node *node;
+	char *text;
+
+	if (reader->open->kind == FLMEM_NODE_MAP && !reader->key) {
+		take_key(reader, event);
+		return;
+	}
+	node = add_node(reader);
+	if (!node)
+		return;
+	text = flmem_cursor_keep(reader->cursor, (const char *)event->data.scalar.value,
+				 event->data.scalar.length);
+	if (!text)
+		return;
+	node->kind = FLMEM_NODE_STRING;
+	node->text = text;
+	if (event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
+	    event->data.scalar.plain_implicit)
+		node->kind = resolve_plain(text, &node->text);
+	add_anchor(reader, event->data.scalar.anchor, node);
+	move_to(reader, &event->end_mark);
+	node->place.end = reader->cursor->at;
+}
+
+static bool is_inside(const struct flmem_node *node, const struct flmem_node *ancestor)
+{
+	while (node && node != ancestor)
+		node = node->parent;
+	return node;
+}
+
+static void take_alias(struct reader *reader, const yaml_event_t *event)
+{
+	const char *name = (const char *)event->data.alias.anchor;
+	const struct anchor *anchor = reader->anchors;
+	struct flmem_node *node;
+
+	while (anchor && strcmp(anchor->name, name) != 0)
+		anchor = anchor->next;
+	if (!anchor || is_inside(reader->open, anchor->node)) {
+		flmem_cursor_fail(reader->cursor, anchor ? "an alias inside of what it stands for"
+							 : "an alias without an anchor");
+		return;
+	}
+	node = add_node(reader);
+	if (!node)
+		return;
+	node->kind = anchor->node->kind;
+	node->text = anchor->node->text;
+	node->first = anchor->node->first;
+	node->last = anchor->node->last;
+	move_to(reader, &event->end_mark);
+	node->place.end = reader->cursor->at;
+}
+
+static void open_collection(struct reader *reader, enum flmem_node_kind kind,
+			    const yaml_char_t *anchor)
+{
+	struct flmem_node *node = add_node(reader);
+
+	if (!node)
+		return;
+	node->kind = kind;
+	if (reader->cursor->depth >= FLMEM_DOCUMENT_DEPTH_MAX) {
+		flmem_cursor_fail(reader->cursor, "nested too deep for a configuration");
+		return;
+	}
+	reader->cursor->depth++;
+	reader->open = node;
+	add_anchor(reader, anchor, node);
+}
+
+/* The end of a block is where the next thing begins, so its last child tells the end better. */
+static void close_collection(struct reader *reader, const yaml_event_t *event)
+{
+	struct flmem_node *node = reader->open;
+
+	move_to(reader, &event->end_mark);
+	node->place.end = reader->cursor->at;
+	if (event->start_mark.index == event->end_mark.index && node->last)
+		node->place.end = node->last->place.end;
+	reader->open = node->parent;
+	reader->cursor->depth--;
+}
+
+static void handle(struct reader *reader, const yaml_event_t *event)
+{
+	if (event->type != YAML_MAPPING_END_EVENT && event->type != YAML_SEQUENCE_END_EVENT)
+		move_to(reader, &event->start_mark);
+	switch (event->type) {
+	case YAML_SCALAR_EVENT:
+		take_scalar(reader, event);
+		break;
+	case YAML_ALIAS_EVENT:
+		take_alias(reader, event);
+		break;
+	case YAML_MAPPING_START_EVENT:
+		open_collection(reader, FLMEM_NODE_MAP, event->data.mapping_start.anchor);
+		break;
+	case YAML_SEQUENCE_START_EVENT:
+		open_collection(reader, FLMEM_NODE_LIST, event->data.sequence_start.anchor);
+		break;
+	case YAML_MAPPING_END_EVENT:
+	case YAML_SEQUENCE_END_EVENT:
+		close_collection(reader, event);
+		break;
+	case YAML_DOCUMENT_START_EVENT:
+		reader->anchors = NULL;
+		break;
+	case YAML_NO_EVENT:
+	case YAML_STREAM_START_EVENT:
+	case YAML_STREAM_END_EVENT:
+	case YAML_DOCUMENT_END_EVENT:
+		break;
+	}
+}
+
+static int fail_as(struct reader *reader, const yaml_parser_t *parser)
+{
+	struct flmem_place place = {.line = (unsigned)parser->problem_mark.line + 1,
+				    .column = (unsigned)parser->problem_mark.column + 1};
+
+	return flmem_cursor_fail_at(reader->cursor, &place,
+				    parser->problem ? parser->problem : "no YAML");
+}
+
+static int read_events(struct reader *reader, yaml_parser_t *parser)
+{
+	bool done = false;
+
+	while (!done && !reader->cursor->code) {
+		yaml_event_t event;
+
+		if (!yaml_parser_parse(parser, &event))
+			return fail_as(reader, parser);
+		handle(reader, &event);
+		done = event.type == YAML_STREAM_END_EVENT;
+		yaml_event_delete(&event);
+	}
+	return reader->cursor->code;
+}
+
+int flmem_yaml_read(struct flmem_cursor *cursor)
+{
+	struct flmem_document *document = cursor->document;
+	struct reader reader = {.cursor = cursor};
+	yaml_parser_t parser;
+	int rc;
+
+	reader.open = flmem_cursor_add(cursor, NULL, NULL, NULL);
+	if (!reader.open)
+		return cursor->code;
+	document->root->kind = FLMEM_NODE_LIST;
+	document->root->place.end = cursor->length;
+	if (!yaml_parser_initialize(&parser))
+		return flmem_error_set(cursor->err, FLMEM_EFAILED, 0, "out of memory");
+	if (flmem_cursor_looks_at(cursor, "\xef\xbb\xbf")) /* libyaml does not count it */
+		flmem_cursor_step(cursor, 3);
+	yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
+	yaml_parser_set_input_string(&parser, (const unsigned char *)cursor->text + cursor->at,
+				     cursor->length - cursor->at);
+	rc = read_events(&reader, &parser);
+	yaml_parser_delete(&parser);
+	if (!rc && document->root->first == document->root->last) {
+		document->root = document->root->first;
+		if (document->root)
+			document->root->parent = NULL;
+	}
+	return rc;
+}
