@@ -9,6 +9,7 @@
 static const struct flmem_rule_table *const tables[] = {
 	&flmem_nvflare_server_rules,
 	&flmem_nvflare_client_rules,
+	&flmem_appfl_rules,
 };
 
 const struct flmem_rule *flmem_recommend_rule(size_t index)
@@ -21,21 +22,32 @@ const struct flmem_rule *flmem_recommend_rule(size_t index)
 	return NULL;
 }
 
+/* The name in "{name}" or "${name}"; its length, or 0 when the text is none of these. */
+static size_t reference(const char *text, const char **ret_name)
+{
+	size_t skip = text[0] == '$' ? 2 : 1, length = strlen(text);
+
+	if (length < skip + 2 || text[skip - 1] != '{' || text[length - 1] != '}')
+		return 0;
+	*ret_name = text + skip;
+	return length - skip - 1;
+}
+
 const struct flmem_node *flmem_check_resolve(const struct flmem_input *input,
 					     const struct flmem_node *value)
 {
-	const char *text = flmem_node_string(value);
-	size_t length = text ? strlen(text) : 0;
+	const struct flmem_node *found = NULL, *n;
+	const char *text = flmem_node_string(value), *name = NULL;
+	size_t length;
 
 	if (!text || !strchr(text, '{'))
 		return value;
-	if (length < 3 || text[0] != '{' || text[length - 1] != '}')
-		return NULL;
-	for (const struct flmem_node *n = flmem_node_first(input->document.root); n; n = n->next)
-		if (n->key && strlen(n->key) == length - 2 &&
-		    !strncmp(n->key, text + 1, length - 2))
-			return n->kind == FLMEM_NODE_STRING && strchr(n->text, '{') ? NULL : n;
-	return NULL;
+	length = reference(text, &name);
+	for (n = flmem_node_first(input->document.root); n && length; n = n->next)
+		if (n->key && strlen(n->key) == length && !strncmp(n->key, name, length))
+			found = n;
+	return found && !(found->kind == FLMEM_NODE_STRING && strchr(found->text, '{')) ? found
+											: NULL;
 }
 
 static char *current_text(const struct flmem_input *input, const struct flmem_remark *remark)

@@ -17,9 +17,12 @@
 #include "documents/document.h"
 
 enum flmem_input_kind {
+	FLMEM_INPUT_UNKNOWN, /* its content tells */
 	FLMEM_INPUT_NVFLARE_META,
 	FLMEM_INPUT_NVFLARE_SERVER,
 	FLMEM_INPUT_NVFLARE_CLIENT,
+	FLMEM_INPUT_APPFL_SERVER,
+	FLMEM_INPUT_APPFL_CLIENT,
 };
 
 #define FLMEM_INPUT_BIT(kind) (1U << (kind))
@@ -32,7 +35,7 @@ struct flmem_input {
 	struct flmem_document document;
 };
 
-/* Files that are read together: those of one job. */
+/* Files that are read together: those of one job, or of one folder. */
 struct flmem_bundle {
 	const struct flmem_input *inputs;
 	size_t count;
@@ -76,7 +79,7 @@ void flmem_check_report(struct flmem_check *check, const struct flmem_remark *re
 
 /*
  * The value itself, or what it stands for where it is a string that names a key of the outermost
- * map: NVFlare's "{name}". NULL for one that stays open.
+ * map: NVFlare's "{name}", HOCON's ${name}. NULL for one that stays open.
  */
 const struct flmem_node *flmem_check_resolve(const struct flmem_input *input,
 					     const struct flmem_node *value);
@@ -87,5 +90,6 @@ int flmem_rules_run(const struct flmem_bundle *bundle, const struct flmem_releas
 
 extern const struct flmem_rule_table flmem_nvflare_server_rules;
 extern const struct flmem_rule_table flmem_nvflare_client_rules;
+extern const struct flmem_rule_table flmem_appfl_rules;
 
 #endif

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/io.h"
+#include "frameworks/content.h"
 #include "ops/recommend_files.h"
 
 /* A job while it is checked. */
@@ -44,30 +45,59 @@ static int read_text(const char *path, struct flmem_buf *text, struct flmem_erro
 	return 0;
 }
 
-static int read_input(struct job *job, const struct flmem_found_file *file, struct flmem_error *err)
+/* Other programs have a meta.json too; a job's has configurations beside it, or was named. */
+static bool is_foreign_meta(const struct job *job, const struct flmem_found_file *file)
+{
+	if (file->kind != FLMEM_INPUT_NVFLARE_META || file->named)
+		return false;
+	for (size_t i = 0; i < job->count; i++)
+		if (job->files[i].app)
+			return false;
+	return true;
+}
+
+/* Reads the file behind the inputs that were read; `*ret_known` false when it is none to check. */
+static int read_document(const struct flmem_found_file *file, struct flmem_input *input,
+			 bool *ret_known, struct flmem_error *why)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
-	struct flmem_input *input = &job->inputs[job->read];
-	struct flmem_error why = {0};
+	int rc = read_text(file->path, &text, why);
 
-	*input = (struct flmem_input){.kind = file->kind, .file = file->path, .app = file->app};
-	flmem_buf_init(&input->document.text);
-	if (read_text(file->path, &text, &why) ||
-	    flmem_document_read(file->syntax, &text, &input->document, &why)) {
-		unsigned line = input->document.bad_line;
-
-		flmem_document_clear(&input->document);
-		return tell(job, file->path, line, &why, err);
+	if (rc)
+		return rc;
+	if (file->kind == FLMEM_INPUT_UNKNOWN && !file->named && !flmem_content_is_likely(&text)) {
+		*ret_known = false;
+		return 0;
 	}
-	job->read++;
+	rc = flmem_document_read(file->syntax, &text, &input->document, why);
+	if (rc)
+		return rc;
+	if (file->kind == FLMEM_INPUT_UNKNOWN)
+		input->kind = flmem_content_recognise(&input->document);
+	*ret_known = input->kind != FLMEM_INPUT_UNKNOWN;
+	if (!*ret_known && file->named)
+		return flmem_error_set(why, FLMEM_EUSAGE, 0, FLMEM_RECOMMEND_NO_RULES);
 	return 0;
 }
 
-/* Other programs have a meta.json too; a job's maps apps to sites, or has apps beside it. */
-static bool is_of_a_job(const struct job *job)
+static int read_input(struct job *job, const struct flmem_found_file *file, struct flmem_error *err)
 {
-	return job->count > 1 || job->files[0].named ||
-	       job->files[0].kind != FLMEM_INPUT_NVFLARE_META;
+	struct flmem_input *input = &job->inputs[job->read];
+	struct flmem_error why = {0};
+	bool known = false;
+	int rc = 0;
+
+	if (is_foreign_meta(job, file))
+		return 0;
+	*input = (struct flmem_input){.kind = file->kind, .file = file->path, .app = file->app};
+	flmem_buf_init(&input->document.text);
+	if (read_document(file, input, &known, &why))
+		rc = tell(job, file->path, input->document.bad_line, &why, err);
+	else if (known)
+		job->read++;
+	if (!known)
+		flmem_document_clear(&input->document);
+	return rc;
 }
 
 static bool has_config(const struct job *job, const char *app, enum flmem_input_kind kind)
@@ -109,6 +139,19 @@ static int check_app(struct job *job, const struct flmem_input *meta, const stru
 	return rc;
 }
 
+/* Apps that were found in a folder, without a file that makes them a job. */
+static bool lacks_meta(const struct job *job)
+{
+	bool apps = false;
+
+	for (size_t i = 0; i < job->count; i++) {
+		if (job->files[i].kind == FLMEM_INPUT_NVFLARE_META)
+			return false;
+		apps |= job->files[i].app && !job->files[i].named;
+	}
+	return apps;
+}
+
 /* A job folder that was searched, and not only files of it, must be whole. */
 static int check_whole(struct job *job, struct flmem_error *err)
 {
@@ -125,13 +168,10 @@ static int check_whole(struct job *job, struct flmem_error *err)
 			if (map->key)
 				rc = check_app(job, &job->inputs[i], map, err);
 	}
-	for (size_t i = 0; i < job->count && !rc; i++)
-		if (job->files[i].kind == FLMEM_INPUT_NVFLARE_META || job->files[i].named)
-			return rc;
-	if (rc)
+	if (rc || !lacks_meta(job))
 		return rc;
 	flmem_error_set(&why, FLMEM_EUSAGE, 0,
-			"a job without meta.json, which NVFlare refuses; name the "
+			"a job without a meta file, which NVFlare refuses; name the "
 			"configuration files themselves to check them alone");
 	return tell(job, job->files[0].job, 0, &why, err);
 }
@@ -157,8 +197,6 @@ static int check_job(struct job *job, const struct flmem_release *release, struc
 {
 	int rc;
 
-	if (!is_of_a_job(job))
-		return 0;
 	job->inputs = calloc(job->count, sizeof(*job->inputs));
 	if (!job->inputs)
 		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");

@@ -19,16 +19,45 @@ struct search {
 	size_t entries;
 };
 
-/* Names of files that there are rules for. */
+/* Names of files that there are rules for, without what follows the dot. */
 static const struct {
-	const char *name;
+	const char *stem;
 	enum flmem_input_kind kind;
-	enum flmem_syntax syntax;
-} known_names[] = {
-	{"meta.json", FLMEM_INPUT_NVFLARE_META, FLMEM_SYNTAX_JSON},
-	{"config_fed_server.json", FLMEM_INPUT_NVFLARE_SERVER, FLMEM_SYNTAX_JSON},
-	{"config_fed_client.json", FLMEM_INPUT_NVFLARE_CLIENT, FLMEM_SYNTAX_JSON},
+} known_stems[] = {
+	{"meta", FLMEM_INPUT_NVFLARE_META},
+	{"config_fed_server", FLMEM_INPUT_NVFLARE_SERVER},
+	{"config_fed_client", FLMEM_INPUT_NVFLARE_CLIENT},
 };
+
+static const struct {
+	const char *suffix;
+	enum flmem_syntax syntax;
+} known_suffixes[] = {
+	{".json", FLMEM_SYNTAX_JSON},
+	{".conf", FLMEM_SYNTAX_HOCON},
+	{".yml", FLMEM_SYNTAX_YAML},
+	{".yaml", FLMEM_SYNTAX_YAML},
+};
+
+/* What a file is, by its name; any YAML may be something, which its content tells. */
+static bool recognise(const char *path, struct flmem_found_file *ret_file)
+{
+	const char *name = flmem_text_basename(path), *dot = strrchr(name, '.');
+	size_t stem = FLMEM_ARRAY_SIZE(known_stems), suffix = FLMEM_ARRAY_SIZE(known_suffixes);
+
+	if (!dot)
+		return false;
+	while (suffix && strcmp(dot, known_suffixes[suffix - 1].suffix) != 0)
+		suffix--;
+	while (stem && (strlen(known_stems[stem - 1].stem) != (size_t)(dot - name) ||
+			!flmem_text_starts(name, known_stems[stem - 1].stem)))
+		stem--;
+	if (!suffix || (!stem && known_suffixes[suffix - 1].syntax != FLMEM_SYNTAX_YAML))
+		return false;
+	ret_file->kind = stem ? known_stems[stem - 1].kind : FLMEM_INPUT_UNKNOWN;
+	ret_file->syntax = known_suffixes[suffix - 1].syntax;
+	return true;
+}
 
 static int out_of_memory(struct flmem_error *err)
 {
@@ -67,7 +96,7 @@ static int problem(struct search *search, const char *path, int sys_errno, const
 		       : out_of_memory(search->err);
 }
 
-static int add(struct search *search, const char *path, size_t row, bool named)
+static int add(struct search *search, const char *path, const struct flmem_found_file *file)
 {
 	struct flmem_found_files *files = search->files;
 	struct flmem_found_file *grown = files->files;
@@ -79,24 +108,18 @@ static int add(struct search *search, const char *path, size_t row, bool named)
 	if (!grown)
 		return out_of_memory(search->err);
 	files->files = grown;
-	grown[files->count] = (struct flmem_found_file){
-		.path = strdup(path),
-		.kind = known_names[row].kind,
-		.syntax = known_names[row].syntax,
-		.named = named,
-	};
+	grown[files->count] = *file;
+	grown[files->count].path = strdup(path);
 	return grown[files->count++].path ? 0 : out_of_memory(search->err);
 }
 
 static int add_if_known(struct search *search, const char *path, bool named)
 {
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(known_names); i++)
-		if (strcmp(flmem_text_basename(path), known_names[i].name) == 0)
-			return add(search, path, i, named);
-	return named ? problem(search, path, 0,
-			       "no kind of file that there are rules for; see 'flmem help "
-			       "recommend'")
-		     : 0;
+	struct flmem_found_file file = {.named = named};
+
+	if (recognise(path, &file))
+		return add(search, path, &file);
+	return named ? problem(search, path, 0, FLMEM_RECOMMEND_NO_RULES) : 0;
 }
 
 static bool is_passed_over(const char *name)
@@ -192,25 +215,32 @@ static char *folder_of(const char *path)
 
 static bool has_meta(const char *folder)
 {
-	FLMEM_AUTO_FREE char *path = NULL;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(known_suffixes); i++) {
+		FLMEM_AUTO_FREE char *path = NULL;
 
-	if (asprintf(&path, "%s/meta.json", folder) < 0) {
-		path = NULL;
-		return false;
+		if (asprintf(&path, "%s/meta%s", folder, known_suffixes[i].suffix) < 0) {
+			path = NULL;
+			return false;
+		}
+		if (access(path, F_OK) == 0)
+			return true;
 	}
-	return access(path, F_OK) == 0;
+	return false;
 }
 
 /*
  * A job is a folder with a meta file and folders of apps: JOB/APP/config/config_fed_server.json. The
- * simulator also takes an app as a job: then the meta file is in it.
+ * simulator also takes an app as a job: then the meta file is in it. Other files belong together when
+ * they are in one folder, or when all of them were named.
  */
 static int assign_job(struct flmem_found_file *file, struct flmem_error *err)
 {
 	FLMEM_AUTO_FREE char *config = NULL, *app = NULL;
 
-	if (file->kind == FLMEM_INPUT_NVFLARE_META) {
-		file->job = folder_of(file->path);
+	if (file->kind == FLMEM_INPUT_UNKNOWN || file->kind == FLMEM_INPUT_NVFLARE_META) {
+		bool together = file->named && file->kind == FLMEM_INPUT_UNKNOWN;
+
+		file->job = together ? strdup("") : folder_of(file->path);
 		return file->job ? 0 : out_of_memory(err);
 	}
 	config = folder_of(file->path);

@@ -12,9 +12,12 @@
 #include "base/cleanup.h"
 #include "frameworks/rules.h"
 
+#define FLMEM_RECOMMEND_NO_RULES \
+	"no kind of file that there are rules for; see 'flmem help recommend'"
+
 struct flmem_found_file {
 	char *path;
-	char *job; /* folder of the job that the file belongs to, or NULL */
+	char *job; /* folder of the job that it belongs to; files of one are checked together */
 	char *app; /* NVFlare: name of the app in the job, or NULL */
 	enum flmem_input_kind kind;
 	enum flmem_syntax syntax;

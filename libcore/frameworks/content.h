@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_FRAMEWORKS_CONTENT_H
+#define FLMEM_FRAMEWORKS_CONTENT_H
+
+/* Telling what a file is by its content, where its name does not. */
+
+#include "frameworks/rules.h"
+
+/* The kind of a document, FLMEM_INPUT_UNKNOWN when there are no rules for it. */
+enum flmem_input_kind flmem_content_recognise(const struct flmem_document *document);
+
+/* Whether the text may be of a kind that there are rules for; reading it as a document tells. */
+bool flmem_content_is_likely(const struct flmem_buf *text);
+
+enum flmem_input_kind flmem_appfl_recognise(const struct flmem_node *root);
+
+#endif

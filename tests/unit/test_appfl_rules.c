@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every rule about APPFL's files: inputs that must trigger it, and near misses that must not. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <flmem/recommend.h>
+
+#include "base/cleanup.h"
+#include "tree.h"
+
+#define SERVER(grpc, more) "server_configs:\n  comm_configs:\n    grpc_configs: {" grpc "}\n" more
+#define MODEL(name)	   "client_configs: {model_configs: {model_kwargs: {model_name: " name "}}}\n"
+#define CLIENT(grpc, more) "client_id: one\ncomm_configs:\n  grpc_configs: {" grpc "}\n" more
+#define ON		   "use_model_chunking: True"
+
+struct row {
+	const char *rule, *server, *client, *client_2;
+	bool hit;
+	enum flmem_severity severity;
+};
+
+#define WARNING .severity = FLMEM_SEVERITY_WARNING
+#define INFO	.severity = FLMEM_SEVERITY_INFO
+
+static const struct row rows[] = {
+	{"APPFL-CHUNK-OFF", .server = SERVER("", MODEL("meta-llama/Llama-3.1-8B-Instruct")),
+	 .hit = true, WARNING},
+	{"APPFL-CHUNK-OFF", .server = SERVER("use_model_chunking: no", MODEL("Qwen2-1.5B")),
+	 .hit = true, WARNING},
+	{"APPFL-CHUNK-OFF", .server = SERVER("", MODEL("Qwen2-0.5B")), .hit = false},
+	{"APPFL-CHUNK-OFF", .server = SERVER("", MODEL("ResNet18")), .hit = false},
+	{"APPFL-CHUNK-OFF", .server = SERVER(ON, MODEL("Llama-3.1-8B")), .hit = false},
+
+	{"APPFL-CHUNK-NOOP",
+	 .server = SERVER(ON ", model_chunk_size: 17179869184", MODEL("Llama-3.1-8B")), .hit = true,
+	 INFO},
+	{"APPFL-CHUNK-NOOP", .server = SERVER(ON, MODEL("Qwen2-0.5B")), .hit = true, INFO},
+	{"APPFL-CHUNK-NOOP", .server = SERVER(ON, MODEL("Llama-3.1-8B")), .hit = false},
+	{"APPFL-CHUNK-NOOP", .server = SERVER(ON, MODEL("ResNet18")), .hit = false},
+
+	{"APPFL-CHUNK-ONE-SIDED", .server = SERVER(ON, ""), .client = CLIENT("", ""), .hit = true},
+	{"APPFL-CHUNK-ONE-SIDED", .server = SERVER("", ""), .client = CLIENT(ON, ""), .hit = true},
+	{"APPFL-CHUNK-ONE-SIDED", .server = SERVER(ON, ""), .client = CLIENT(ON, ""), .hit = false},
+	{"APPFL-CHUNK-ONE-SIDED", .server = SERVER("", ""), .client = CLIENT("", ""), .hit = false},
+	{"APPFL-CHUNK-ONE-SIDED", .client = CLIENT(ON, ""), .client_2 = CLIENT("", ""),
+	 .hit = false},
+
+	{"APPFL-CHUNK-SIZE-MISMATCH", .server = SERVER(ON, ""),
+	 .client = CLIENT(ON ", model_chunk_size: 1024", ""), .hit = true, WARNING},
+	{"APPFL-CHUNK-SIZE-MISMATCH", .client = CLIENT(ON, ""),
+	 .client_2 = CLIENT(ON ", model_chunk_size: 1024", ""), .hit = true},
+	{"APPFL-CHUNK-SIZE-MISMATCH", .server = SERVER(ON, ""),
+	 .client = CLIENT(ON ", model_chunk_size: 1_073_741_824", ""), .hit = false},
+	{"APPFL-CHUNK-SIZE-MISMATCH", .server = SERVER(ON, ""),
+	 .client = CLIENT("model_chunk_size: 1024", ""), .hit = false},
+	{"APPFL-CHUNK-SIZE-MISMATCH", .server = SERVER(ON, ""),
+	 .client = CLIENT(ON ", model_chunk_size: \"${size}\"", ""), .hit = false},
+
+	{"APPFL-CHUNK-AGGREGATOR", .server = SERVER(ON, "  aggregator: FedAdamAggregator\n"),
+	 .hit = true},
+	{"APPFL-CHUNK-AGGREGATOR", .server = SERVER(ON, "  aggregator: FedAvgAggregator\n"),
+	 .hit = false},
+	{"APPFL-CHUNK-AGGREGATOR", .server = SERVER("", "  aggregator: FedAdamAggregator\n"),
+	 .hit = false},
+
+	{"APPFL-OPTMEM-SPLIT", .server = SERVER("optimize_memory: False", ""),
+	 .client = CLIENT("", ""), .hit = true},
+	{"APPFL-OPTMEM-SPLIT", .server = SERVER("optimize_memory: False", ""),
+	 .client = CLIENT("optimize_memory: False", ""), .hit = false},
+	{"APPFL-OPTMEM-SPLIT", .server = SERVER("optimize_memory: True", ""),
+	 .client = CLIENT("", "optimize_memory: False\n"), .hit = false},
+
+	{"APPFL-OPTMEM-OFF", .server = SERVER("optimize_memory: False", ""), .hit = true, WARNING},
+	{"APPFL-OPTMEM-OFF", .server = SERVER("", "  scheduler_kwargs: {optimize_memory: False}\n"),
+	 .hit = true, WARNING},
+	{"APPFL-OPTMEM-OFF", .client = CLIENT("", "optimize_memory: False\n"), .hit = true,
+	 WARNING},
+	{"APPFL-OPTMEM-OFF", .client = CLIENT("optimize_memory: True", ""), .hit = false},
+	{"APPFL-OPTMEM-OFF", .client = CLIENT("", "other: {optimize_memory: False}\n"),
+	 .hit = false},
+
+	{"APPFL-MSGSIZE", .server = SERVER("max_message_size: 10485760", ""),
+	 .client = CLIENT("max_message_size: 104857600", ""), .hit = true},
+	{"APPFL-MSGSIZE", .server = SERVER("max_message_size: 2100000", ""),
+	 .client = CLIENT("", ""), .hit = true, WARNING},
+	{"APPFL-MSGSIZE", .server = SERVER("max_message_size: 2097152", ""),
+	 .client = CLIENT("", ""), .hit = false},
+	{"APPFL-MSGSIZE", .client = CLIENT("max_message_size: 1", ""), .hit = false},
+};
+
+static void check_row(size_t index, const struct row *row)
+{
+	struct flmem_recommendations found = {0};
+	const struct flmem_finding *last = NULL;
+	const char *path;
+	struct tree tree;
+	size_t count = 0;
+
+	tree_init(&tree);
+	path = tree.path;
+	if (row->server)
+		tree_puts(&tree, "server.yaml", row->server);
+	if (row->client)
+		tree_puts(&tree, "client_1.yaml", row->client);
+	if (row->client_2)
+		tree_puts(&tree, "client_2.yml", row->client_2);
+	assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
+	assert_int_equal(found.problem_count, 0);
+	for (size_t i = 0; i < found.finding_count; i++) {
+		if (strcmp(found.findings[i].rule->id, row->rule) != 0)
+			continue;
+		last = &found.findings[i];
+		count++;
+	}
+	if (count != (row->hit ? 1U : 0U))
+		fail_msg("row %zu: %s fired %zu times", index, row->rule, count);
+	if (last && last->severity != row->severity)
+		fail_msg("row %zu: %s is a %s", index, row->rule,
+			 flmem_severity_name(last->severity));
+	flmem_recommendations_clear(&found);
+	tree_clear(&tree);
+}
+
+static void rules_fire_where_they_should_and_nowhere_else(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
+		check_row(i, &rows[i]);
+}
+
+static void every_rule_is_tried_both_ways(void **state)
+{
+	const struct flmem_rule *rule;
+
+	(void)state;
+	for (size_t r = 0; (rule = flmem_recommend_rule(r)); r++) {
+		size_t tried[2] = {0};
+
+		if (rule->framework != FLMEM_FRAMEWORK_APPFL)
+			continue;
+		for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
+			if (strcmp(rows[i].rule, rule->id) == 0)
+				tried[rows[i].hit]++;
+		if (!tried[true] || !tried[false])
+			fail_msg("%s lacks a trigger or a near miss", rule->id);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rules_fire_where_they_should_and_nowhere_else),
+		cmocka_unit_test(every_rule_is_tried_both_ways),
+	};
+
+	return cmocka_run_group_tests_name("appfl_rules", tests, NULL, NULL);
+}
