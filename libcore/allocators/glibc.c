@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "allocators/glibc_heap.h"
 #include "allocators/plan.h"
 #include "allocators/probe.h"
 #include "base/cleanup.h"
@@ -63,10 +64,30 @@ static void guard_all(const struct flmem_view *view, const struct flmem_allocato
 	}
 }
 
+static void read_heap(const struct flmem_view *view, const struct flmem_allocator *found,
+		      const struct flmem_heap_limits *limits, struct flmem_heap_report *ret_heap)
+{
+	FLMEM_AUTO_PEEK struct flmem_peek *peek = NULL;
+	struct flmem_glibc_space space = {
+		.maps = view->maps,
+		.module_start = found->module->start,
+		.module_end = found->module->end,
+		.minor = flmem_glibc_minor(found->version),
+	};
+
+	if (flmem_peek_open(view->process, &peek, NULL)) {
+		*ret_heap = FLMEM_HEAP_UNKNOWN("its page table may not be read");
+		return;
+	}
+	space.peek = peek;
+	flmem_glibc_heap_read(&space, limits->budget_us, ret_heap);
+}
+
 const struct flmem_allocator_ops flmem_allocator_glibc = {
 	.kind = FLMEM_ALLOCATOR_GLIBC,
 	.files = {"libc.so", "libc-2."},
 	.probe = probe,
 	.plan_trim = plan_trim,
 	.guard = guard_all,
+	.read_heap = read_heap,
 };

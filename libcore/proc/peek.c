@@ -10,6 +10,7 @@
 #define WINDOW_BITS 16384U /* pages: 64 MiB of 4 KiB, an arena's heap */
 #define WORD_BITS   64U
 #define NOWHERE	    UINT64_MAX
+#define GROUP_PAGES 16U /* divides the number of slots, whatever the size of a page */
 
 struct flmem_peek {
 	struct flmem_peek_source source;
@@ -18,6 +19,7 @@ struct flmem_peek {
 	uint64_t bytes_read;
 	uint64_t window; /* address of its first page, or NOWHERE */
 	uint64_t resident[WINDOW_BITS / WORD_BITS];
+	uint64_t last_group; /* where a page was last missed */
 	size_t slots;
 	uint64_t *slot_page; /* address of the page in each slot, or NOWHERE */
 	unsigned char *cache;
@@ -201,26 +203,56 @@ uint64_t flmem_peek_resident(struct flmem_peek *peek, uint64_t start, uint64_t e
 	return sum;
 }
 
+/* Reads the resident ones of `count` pages into their slots; `count` slots in a row hold them. */
+static int load(struct flmem_peek *peek, uint64_t start, size_t count)
+{
+	const size_t page = (size_t)peek->source.page_bytes;
+	const size_t first = (size_t)(start / page % peek->slots);
+	struct iovec local[GROUP_PAGES], remote[GROUP_PAGES];
+	size_t parts = 0;
+	int rc;
+
+	for (size_t i = 0; i < count; i++) {
+		const uint64_t address = start + i * page;
+
+		peek->slot_page[first + i] = NOWHERE;
+		if (!flmem_peek_is_resident(peek, address))
+			continue;
+		local[parts] = (struct iovec){peek->cache + (first + i) * page, page};
+		remote[parts++] = (struct iovec){(void *)(uintptr_t)address, page};
+	}
+	rc = peek->source.read(peek->source.context, local, remote, parts);
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < parts; i++) {
+		const uint64_t address = (uint64_t)(uintptr_t)remote[i].iov_base;
+
+		peek->slot_page[address / page % peek->slots] = address;
+	}
+	peek->bytes_read += parts * page;
+	return 0;
+}
+
 /* Where the page is kept, read when it was not; NULL with *ret_code set when it cannot be had. */
 static const unsigned char *cached(struct flmem_peek *peek, uint64_t page, int *ret_code)
 {
-	size_t slot = (size_t)(page / peek->source.page_bytes % peek->slots);
-	unsigned char *kept = peek->cache + slot * peek->source.page_bytes;
-	struct iovec local = {.iov_base = kept, .iov_len = (size_t)peek->source.page_bytes};
-	struct iovec remote = {.iov_base = (void *)(uintptr_t)page, .iov_len = local.iov_len};
+	const uint64_t page_bytes = peek->source.page_bytes;
+	const size_t slot = (size_t)(page / page_bytes % peek->slots);
+	const uint64_t group = page & ~(GROUP_PAGES * page_bytes - 1);
+	const bool near =
+		group - peek->last_group + GROUP_PAGES * page_bytes <= 2 * GROUP_PAGES * page_bytes;
 
 	if (peek->slot_page[slot] == page)
-		return kept;
+		return peek->cache + slot * page_bytes;
 	*ret_code = -ENODATA;
 	if (!flmem_peek_is_resident(peek, page))
 		return NULL;
-	peek->slot_page[slot] = NOWHERE;
-	*ret_code = peek->source.read(peek->source.context, &local, &remote, 1);
+	/* One miss beside another: a list that runs through memory, so the neighbours are next. */
+	*ret_code = near ? load(peek, group, GROUP_PAGES) : -EAGAIN;
+	peek->last_group = group;
 	if (*ret_code)
-		return NULL;
-	peek->bytes_read += peek->source.page_bytes;
-	peek->slot_page[slot] = page;
-	return kept;
+		*ret_code = load(peek, page, 1);
+	return *ret_code ? NULL : peek->cache + slot * page_bytes;
 }
 
 int flmem_peek_read(struct flmem_peek *peek, uint64_t address, void *out, size_t length)

@@ -142,8 +142,8 @@ static void reads_and_leaves_the_rest_alone(void **state)
 		flmem_peek_read_pages(f->peek, f->area, FLMEM_PEEK_PAGES_MAX, out, &resident), 0);
 	assert_int_equal(resident, UINT64_C(0x1111111111111111));
 	assert_memory_equal(out + 8 * f->page, f->bytes + 8 * f->page, f->page);
-	/* Two through the cache, one of them in vain. */
-	assert_int_equal(flmem_peek_bytes_read(f->peek), (16 + 2) * f->page);
+	/* Through the cache one page, then one with its neighbours. */
+	assert_in_range(flmem_peek_bytes_read(f->peek), (16 + 2) * f->page, (16 + 17) * f->page);
 	/* Nothing was mapped by it: the third page of four is still not there. */
 	flmem_peek_forget(f->peek);
 	for (size_t i = 2; i < PAGES; i += 4)

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "allocators/glibc_heap.h"
+
+#include <string.h>
+
+#include "allocators/glibc_mmapped.h"
+#include "allocators/glibc_walk.h"
+#include "base/clock.h"
+
+#define ATTEMPTS       3
+#define LOCK_WAITS     20
+#define LOCK_WAIT_US   100
+#define HEAPS_MAX      65536U		     /* of one arena: 4 TiB */
+#define DEFAULT_MMAP   ((uint64_t)128 << 10) /* DEFAULT_MMAP_THRESHOLD_MIN */
+#define DEFAULT_TCACHE 16U		     /* places, of the release with the most */
+#define SAYS_NOTHING   4 /* an error of more than one part in so many of what is resident */
+#define MOVING_BYTES   ((uint64_t)64 << 10) /* what may come and go while it is read */
+
+static const char unused[] = "glibc's malloc has not been used by this process";
+static const char no_params[] = "malloc's parameters were not found in the memory of the process";
+static const char lost[] =
+	"its chunks do not follow each other as glibc's do: the heap is damaged, "
+	"or changes faster than it can be read";
+static const char absent[] = "part of it is swapped out, and reading that would bring it in";
+static const char no_time[] = "there was no time to read it all; allow more with --budget";
+static const char no_memory[] = "flmem ran out of memory";
+
+/* All heaps while they are read. */
+struct reading {
+	const struct flmem_glibc_space *space;
+	const struct flmem_glibc *glibc;
+	struct flmem_glibc_walker *walker;
+	uint64_t deadline_ns;
+	struct flmem_glibc_sums sums;
+	uint64_t resident, metadata, error;
+	const char *skipped_why; /* static: why an arena could not be read, or NULL */
+	const char *why;	 /* static: why nothing can be told, or NULL */
+};
+
+/* One arena, read once. */
+struct attempt {
+	struct flmem_glibc_sums sums;
+	uint64_t resident, metadata;
+	enum flmem_glibc_walked walked;
+};
+
+static const char *walked_why(enum flmem_glibc_walked walked)
+{
+	switch (walked) {
+	case FLMEM_GLIBC_WALKED:
+		return NULL;
+	case FLMEM_GLIBC_LOST:
+		return lost;
+	case FLMEM_GLIBC_ABSENT:
+		return absent;
+	case FLMEM_GLIBC_OUT_OF_TIME:
+		return no_time;
+	case FLMEM_GLIBC_NO_MEMORY:
+		break;
+	}
+	return no_memory;
+}
+
+static bool read_words(const struct reading *reading, uint64_t address, uint64_t *words,
+		       size_t count)
+{
+	return flmem_peek_read(reading->space->peek, address, words, count * sizeof(*words)) == 0;
+}
+
+static uint64_t align_up(uint64_t value, uint64_t unit)
+{
+	return (value + unit - 1) & ~(unit - 1);
+}
+
+/* End of the chunk at an arena's end, or 0. */
+static uint64_t top_end(const struct reading *reading, uint64_t top)
+{
+	uint64_t head;
+
+	if (top % FLMEM_GLIBC_ALIGNMENT || !read_words(reading, top + 8, &head, 1))
+		return 0;
+	head &= ~(uint64_t)FLMEM_GLIBC_SIZE_BITS;
+	return head >= FLMEM_GLIBC_MIN_CHUNK && head < UINT64_MAX - top ? top + head : 0;
+}
+
+static void walk_stretch(struct reading *reading, const struct flmem_glibc_stretch *stretch,
+			 const struct flmem_glibc_fast *fast, struct attempt *attempt)
+{
+	if (attempt->walked == FLMEM_GLIBC_WALKED)
+		attempt->walked = flmem_glibc_walk(reading->walker, stretch, fast, &attempt->sums);
+}
+
+static uint64_t main_start(const struct reading *reading)
+{
+	const struct flmem_glibc_params *params = &reading->glibc->params;
+	const struct flmem_map *brk = flmem_glibc_brk(reading->space);
+
+	if (params->known && params->sbrk_base)
+		return params->sbrk_base;
+	return !params->known && brk ? brk->start : 0;
+}
+
+/*
+ * main_arena grows by brk(2), and by mmap(2) when that fails; then its top lies in some mapping,
+ * which is taken to hold nothing else.
+ */
+static void read_main(struct reading *reading, const struct flmem_glibc_arena *arena,
+		      const struct flmem_glibc_fast *fast, struct attempt *attempt)
+{
+	const struct flmem_map *brk = flmem_glibc_brk(reading->space);
+	const struct flmem_map *map = flmem_maps_find(reading->space->maps, arena->top);
+	const uint64_t start = main_start(reading);
+	struct flmem_glibc_stretch stretch = {
+		.start = align_up(start, FLMEM_GLIBC_ALIGNMENT),
+		.end = arena->top,
+		.top_end = top_end(reading, arena->top),
+		.main = true,
+	};
+
+	if (!stretch.top_end) {
+		attempt->walked = FLMEM_GLIBC_LOST;
+		return;
+	}
+	/* A heap that grew since the mappings were read ends in none of them. */
+	if (!start || !brk || arena->top < start || (map && map != brk)) {
+		const struct flmem_glibc_stretch old = {
+			.start = stretch.start,
+			.end = brk ? brk->end : stretch.start,
+			.main = true,
+		};
+
+		if (start && old.end > old.start) {
+			walk_stretch(reading, &old, fast, attempt);
+			attempt->resident +=
+				flmem_peek_resident(reading->space->peek, start, old.end);
+		}
+		stretch.start = map ? map->start : arena->top;
+	}
+	attempt->resident +=
+		flmem_peek_resident(reading->space->peek, stretch.start, stretch.top_end);
+	walk_stretch(reading, &stretch, fast, attempt);
+}
+
+/* One heap of an arena; returns the one before it, or 0. */
+static uint64_t read_heap(struct reading *reading, const struct flmem_glibc_arena *arena,
+			  uint64_t heap, const struct flmem_glibc_fast *fast,
+			  struct attempt *attempt)
+{
+	const struct flmem_glibc *glibc = reading->glibc;
+	struct flmem_glibc_stretch stretch = {.start = heap + glibc->heap_info_bytes};
+	uint64_t info[3], end; /* ar_ptr, prev, size */
+
+	if (!read_words(reading, heap, info, 3) || info[0] != arena->address || !info[2] ||
+	    info[2] % flmem_peek_page_bytes(reading->space->peek) || info[2] > glibc->heap_bytes) {
+		attempt->walked = FLMEM_GLIBC_LOST;
+		return 0;
+	}
+	if (stretch.start == arena->address)
+		stretch.start += glibc->state_bytes;
+	stretch.start = align_up(stretch.start, FLMEM_GLIBC_ALIGNMENT);
+	end = stretch.end = heap + info[2];
+	if (arena->top > heap && arena->top < end) {
+		stretch.end = arena->top;
+		stretch.top_end = top_end(reading, arena->top);
+		if (stretch.top_end != end)
+			attempt->walked = FLMEM_GLIBC_LOST;
+	}
+	attempt->metadata += flmem_peek_resident(reading->space->peek, heap, stretch.start);
+	attempt->resident += flmem_peek_resident(reading->space->peek, heap, end);
+	if (stretch.start <= stretch.end)
+		walk_stretch(reading, &stretch, fast, attempt);
+	return info[1];
+}
+
+static void read_heaps(struct reading *reading, const struct flmem_glibc_arena *arena,
+		       const struct flmem_glibc_fast *fast, struct attempt *attempt)
+{
+	uint64_t heap = arena->top & ~(reading->glibc->heap_bytes - 1);
+
+	/* What cannot be walked is still counted as resident. */
+	for (unsigned i = 0; heap; i++) {
+		if (i == HEAPS_MAX || heap & (reading->glibc->heap_bytes - 1)) {
+			attempt->walked = FLMEM_GLIBC_LOST;
+			return;
+		}
+		heap = read_heap(reading, arena, heap, fast, attempt);
+	}
+}
+
+static void read_chunks(struct reading *reading, size_t index,
+			const struct flmem_glibc_arena *arena, struct attempt *attempt)
+{
+	FLMEM_AUTO_GLIBC_FAST struct flmem_glibc_fast fast = {0};
+	const uint64_t initial_top =
+		arena->address + reading->glibc->layout->bins + (uint64_t)FLMEM_GLIBC_FROM_BINS_TOP;
+
+	*attempt = (struct attempt){0};
+	if (arena->top == initial_top) /* nothing was taken from it yet */
+		return;
+	attempt->walked = flmem_glibc_fast_collect(
+		reading->walker, arena->fastbins, arena->system_mem / FLMEM_GLIBC_MIN_CHUNK, &fast);
+	if (index == 0)
+		read_main(reading, arena, &fast, attempt);
+	else
+		read_heaps(reading, arena, &fast, attempt);
+}
+
+/* Waits a little for whoever is changing it. */
+static bool read_arena(struct reading *reading, size_t index, struct flmem_glibc_arena *ret_arena)
+{
+	for (unsigned i = 0;; i++) {
+		flmem_peek_forget(reading->space->peek);
+		if (!flmem_glibc_arena_read(reading->space, reading->glibc, index, ret_arena))
+			return false;
+		if (!ret_arena->locked || i == LOCK_WAITS)
+			return true;
+		flmem_clock_sleep_us(LOCK_WAIT_US);
+	}
+}
+
+static uint64_t distance(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : b - a;
+}
+
+/* How far two readings of a heap that changes are apart, and a little for what neither saw. */
+static uint64_t disagreement(const struct attempt *a, const struct attempt *b)
+{
+	const uint64_t apart[] = {
+		distance(a->sums.free, b->sums.free),
+		distance(a->sums.free_resident, b->sums.free_resident),
+		distance(a->sums.trimmable, b->sums.trimmable),
+		distance(a->sums.cached, b->sums.cached),
+		distance(a->resident, b->resident),
+	};
+	uint64_t most = 0;
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(apart); i++)
+		if (apart[i] > most)
+			most = apart[i];
+	return 2 * most + MOVING_BYTES;
+}
+
+static void take_attempt(struct reading *reading, const struct attempt *attempt, uint64_t error)
+{
+	reading->sums.free += attempt->sums.free;
+	reading->sums.free_resident += attempt->sums.free_resident;
+	reading->sums.trimmable += attempt->sums.trimmable;
+	reading->sums.cached += attempt->sums.cached;
+	reading->sums.tcache_structs += attempt->sums.tcache_structs;
+	reading->sums.chunks += attempt->sums.chunks;
+	reading->resident += attempt->resident;
+	reading->metadata += attempt->metadata;
+	reading->error += error;
+}
+
+/*
+ * An arena that cannot be read, because it is damaged or never rests, counts as in use as far as
+ * it was seen to be resident, and adds that to the error.
+ */
+static void skip_arena(struct reading *reading, const struct attempt *attempt)
+{
+	const char *why = walked_why(attempt->walked);
+	const struct attempt unread = {.resident = attempt->resident};
+
+	reading->skipped_why = why ? why : lost;
+	take_attempt(reading, &unread, attempt->resident + MOVING_BYTES);
+	if (attempt->walked == FLMEM_GLIBC_NO_MEMORY)
+		reading->why = no_memory;
+}
+
+static void read_one_arena(struct reading *reading, size_t index)
+{
+	struct attempt attempt = {.walked = FLMEM_GLIBC_LOST}, last = {0};
+	bool has_last = false;
+
+	for (unsigned i = 0; i < ATTEMPTS; i++) {
+		struct flmem_glibc_arena before, after;
+
+		if (!read_arena(reading, index, &before))
+			continue;
+		read_chunks(reading, index, &before, &attempt);
+		if (attempt.walked == FLMEM_GLIBC_OUT_OF_TIME)
+			break;
+		flmem_peek_forget(reading->space->peek);
+		if (attempt.walked != FLMEM_GLIBC_WALKED ||
+		    !flmem_glibc_arena_read(reading->space, reading->glibc, index, &after))
+			continue;
+		if (after.state == before.state) {
+			take_attempt(reading, &attempt, 0);
+			return;
+		}
+		if (has_last && i == ATTEMPTS - 1) {
+			take_attempt(reading, &attempt, disagreement(&attempt, &last));
+			return;
+		}
+		last = attempt;
+		has_last = true;
+	}
+	skip_arena(reading, &attempt);
+}
+
+static void fill_params(const struct flmem_glibc_params *params, struct flmem_heap_report *heap)
+{
+	if (!params->known) {
+		heap->trim_threshold_bytes = FLMEM_UNKNOWN(no_params);
+		heap->mmap_threshold_bytes = FLMEM_UNKNOWN(no_params);
+		heap->arena_max = FLMEM_UNKNOWN(no_params);
+		heap->threshold_raised = FLMEM_UNKNOWN(no_params);
+		return;
+	}
+	heap->trim_threshold_bytes = FLMEM_KNOWN(params->trim_threshold);
+	heap->mmap_threshold_bytes = FLMEM_KNOWN(params->mmap_threshold);
+	heap->arena_max = FLMEM_KNOWN(params->arena_max);
+	heap->threshold_raised =
+		FLMEM_KNOWN(!params->fixed && params->mmap_threshold > DEFAULT_MMAP);
+}
+
+static void fill_unused(struct flmem_heap_report *heap)
+{
+	const struct flmem_u64 none = FLMEM_KNOWN(0);
+
+	*heap = FLMEM_HEAP_UNKNOWN(unused);
+	heap->resident_bytes = heap->in_use_bytes = heap->cached_bytes = none;
+	heap->free_resident_bytes = heap->trimmable_bytes = heap->pinned_bytes = none;
+	heap->metadata_bytes = heap->mmapped_bytes = heap->free_bytes = none;
+	heap->arenas = heap->error_bytes = none;
+	heap->how = "walked";
+}
+
+static uint64_t less(uint64_t whole, uint64_t part)
+{
+	return whole > part ? whole - part : 0;
+}
+
+static void fill_sizes(const struct reading *reading, const struct flmem_glibc_mmapped *mmapped,
+		       struct flmem_heap_report *heap)
+{
+	const struct flmem_glibc_sums *sums = &reading->sums;
+	const uint64_t metadata = reading->metadata + sums->tcache_structs;
+	const uint64_t resident = reading->resident + mmapped->resident;
+
+	heap->resident_bytes = FLMEM_KNOWN(resident);
+	heap->cached_bytes = FLMEM_KNOWN(sums->cached);
+	heap->metadata_bytes = FLMEM_KNOWN(metadata);
+	heap->free_resident_bytes = FLMEM_KNOWN(sums->free_resident);
+	heap->in_use_bytes =
+		FLMEM_KNOWN(less(resident, sums->free_resident + sums->cached + metadata));
+	heap->trimmable_bytes = FLMEM_KNOWN(sums->trimmable);
+	heap->pinned_bytes = FLMEM_KNOWN(less(sums->free_resident, sums->trimmable));
+	heap->mmapped_bytes = FLMEM_KNOWN(mmapped->resident);
+	heap->free_bytes = FLMEM_KNOWN(sums->free);
+	heap->error_bytes = FLMEM_KNOWN(reading->error);
+	heap->how = "walked";
+}
+
+static void read_all(struct reading *reading, struct flmem_heap_report *heap)
+{
+	const struct flmem_glibc *glibc = reading->glibc;
+	struct flmem_glibc_mmapped mmapped;
+
+	for (size_t i = 0; i < glibc->arena_count && !reading->why; i++)
+		read_one_arena(reading, i);
+	if (reading->error > reading->resident / SAYS_NOTHING)
+		reading->why = reading->skipped_why;
+	*heap = FLMEM_HEAP_UNKNOWN(reading->why);
+	if (!reading->why) {
+		flmem_glibc_mmapped_find(reading->space, &glibc->params, reading->deadline_ns,
+					 &mmapped);
+		if (glibc->params.known)
+			reading->error += distance(mmapped.bytes, glibc->params.mmapped_bytes);
+		fill_sizes(reading, &mmapped, heap);
+	}
+	heap->arenas = FLMEM_KNOWN(glibc->arena_count);
+	fill_params(&glibc->params, heap);
+}
+
+static struct flmem_glibc_walker *make_walker(const struct flmem_glibc_space *space,
+					      const struct flmem_glibc *glibc, uint64_t deadline_ns)
+{
+	const struct flmem_glibc_params *params = &glibc->params;
+	const struct flmem_map *brk = flmem_glibc_brk(space);
+	const struct flmem_glibc_walker_options options = {
+		.peek = space->peek,
+		.layout = glibc->layout,
+		.tcache_count = params->known ? params->tcache_count : DEFAULT_TCACHE,
+		.top_unit = params->known && params->thp_pagesize
+				    ? params->thp_pagesize
+				    : flmem_peek_page_bytes(space->peek),
+		.brk_end = brk ? brk->end : 0,
+		.deadline_ns = deadline_ns,
+	};
+
+	return flmem_glibc_walker_new(&options);
+}
+
+void flmem_glibc_heap_read(const struct flmem_glibc_space *space, uint64_t budget_us,
+			   struct flmem_heap_report *ret_heap)
+{
+	FLMEM_AUTO_GLIBC struct flmem_glibc glibc = {0};
+	FLMEM_AUTO_GLIBC_WALKER struct flmem_glibc_walker *walker = NULL;
+	struct reading reading = {.space = space, .glibc = &glibc};
+	const char *why;
+
+	if (!flmem_glibc_find(space, &glibc, &why)) {
+		*ret_heap = FLMEM_HEAP_UNKNOWN(why);
+		return;
+	}
+	if (!glibc.arenas) {
+		fill_unused(ret_heap);
+		return;
+	}
+	if (budget_us)
+		reading.deadline_ns = flmem_clock_ns() + 1000 * budget_us;
+	walker = make_walker(space, &glibc, reading.deadline_ns);
+	if (!walker) {
+		*ret_heap = FLMEM_HEAP_UNKNOWN(no_memory);
+		return;
+	}
+	reading.walker = walker;
+	read_all(&reading, ret_heap);
+}

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is read of glibc's heaps from outside, beside what programs know of theirs, and do. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include <flmem/detect.h>
+#include <flmem/trim.h>
+
+#include "base/cleanup.h"
+#include "proc/process.h"
+#include "proc/status.h"
+
+#define PROGRAM(name)  VICTIMS "/heaps/" name
+#define START_LIMIT_MS 60000
+#define KIB	       UINT64_C(1024)
+#define BUDGET_US      60000000U
+#define CALL_KIB       64 /* what a call into it may itself make resident, such as stack */
+
+struct row {
+	const char *program, *state;
+	unsigned arenas;
+	bool nameless; /* malloc_trim has no name by which to call it */
+};
+
+static const struct row rows[] = {
+	{PROGRAM("heaps"), "fresh", 1, false},
+	{PROGRAM("heaps"), "top", 1, false},
+	{PROGRAM("heaps"), "fragmented", 1, false},
+	{PROGRAM("heaps"), "pinned", 1, false},
+	{PROGRAM("heaps"), "fastbins", 1, false},
+	{PROGRAM("heaps"), "tcache", 1, false},
+	{PROGRAM("heaps"), "mmapped", 1, false},
+	{PROGRAM("heaps"), "released", 1, false},
+	{PROGRAM("heaps"), "arenas", 13, false},
+	{PROGRAM("heaps-static"), "fragmented", 1, false},
+	{PROGRAM("heaps-static"), "fastbins", 1, false},
+	{PROGRAM("heaps-static-stripped"), "mmapped", 1, true},
+	{PROGRAM("heaps-static-stripped"), "arenas", 13, true},
+};
+
+/* A victim with pipes to it. */
+static struct {
+	pid_t pid;
+	FILE *in, *out;
+} victim;
+
+static void be_victim(const char *program, const char *state, int in, int out)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	dup2(in, STDIN_FILENO);
+	dup2(out, STDOUT_FILENO);
+	execl(program, program, state, (char *)NULL);
+	_exit(127);
+}
+
+static void start(const char *program, const char *state)
+{
+	int in[2], out[2];
+	char line[64] = "";
+
+	assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+	victim.pid = fork();
+	assert_true(victim.pid >= 0);
+	if (!victim.pid)
+		be_victim(program, state, in[0], out[1]);
+	close(in[0]);
+	close(out[1]);
+	victim.in = fdopen(in[1], "w");
+	victim.out = fdopen(out[0], "r");
+	assert_int_equal(poll(&(struct pollfd){.fd = out[0], .events = POLLIN}, 1, START_LIMIT_MS),
+			 1);
+	assert_non_null(fgets(line, sizeof(line), victim.out));
+	assert_int_equal(strncmp(line, "ready ", 6), 0);
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	if (!victim.pid)
+		return 0;
+	fclose(victim.in);
+	fclose(victim.out);
+	kill(victim.pid, SIGKILL);
+	waitpid(victim.pid, NULL, 0);
+	victim.pid = 0;
+	return 0;
+}
+
+/* Bytes that it still holds, heads included. */
+static uint64_t ask_held(void)
+{
+	char line[128];
+	unsigned long long bytes = 0;
+
+	fputs("\n", victim.in);
+	fflush(victim.in);
+	assert_non_null(fgets(line, sizeof(line), victim.out));
+	assert_int_equal(sscanf(line, "held %llu ", &bytes), 1);
+	return bytes;
+}
+
+static struct flmem_status read_status(void)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+	struct flmem_status status;
+
+	assert_int_equal(flmem_process_open(victim.pid, &process, NULL), 0);
+	assert_int_equal(flmem_status_read(&process, &status, NULL), 0);
+	return status;
+}
+
+static struct flmem_heap_report read_heap(void)
+{
+	const struct flmem_detect_options options = {.budget_us = BUDGET_US};
+	struct flmem_process_report report;
+	struct flmem_heap_report heap = FLMEM_HEAP_UNKNOWN("no allocator");
+	struct flmem_error err = {0};
+
+	if (flmem_detect_process(victim.pid, &options, &report, &err))
+		fail_msg("%s", err.message);
+	for (size_t i = 0; i < report.allocator_count; i++)
+		if (report.allocators[i].serves_malloc)
+			heap = report.allocators[i].heap;
+	flmem_process_report_clear(&report);
+	return heap;
+}
+
+static uint64_t known(struct flmem_u64 field)
+{
+	if (field.unknown)
+		fail_msg("unknown: %s", field.unknown);
+	return field.value;
+}
+
+static uint64_t apart(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : b - a;
+}
+
+static void check_sums(const struct flmem_heap_report *heap)
+{
+	assert_int_equal(known(heap->in_use_bytes) + known(heap->cached_bytes) +
+				 known(heap->free_resident_bytes) + known(heap->metadata_bytes),
+			 known(heap->resident_bytes));
+	assert_int_equal(known(heap->trimmable_bytes) + known(heap->pinned_bytes),
+			 known(heap->free_resident_bytes));
+	assert_true(known(heap->mmapped_bytes) <= known(heap->in_use_bytes));
+	assert_true(known(heap->free_bytes) >= known(heap->free_resident_bytes));
+}
+
+static void agrees_with_the_program(void **state)
+{
+	const struct row *row = *state;
+	const struct flmem_trim_options options = {0};
+	struct flmem_heap_report heap;
+	struct flmem_status before, after;
+	struct flmem_trim_result trim;
+	struct flmem_error err = {0};
+	uint64_t held, dropped;
+
+	start(row->program, row->state);
+	before = read_status();
+	heap = read_heap();
+	after = read_status();
+	check_sums(&heap);
+	assert_string_equal(heap.how, "walked");
+	assert_int_equal(known(heap.error_bytes), 0);
+	assert_int_equal(known(heap.arenas), row->arenas);
+	/* Looking changes nothing. */
+	assert_true(apart(before.rss_bytes.value, after.rss_bytes.value) <= 64 * KIB);
+	held = ask_held();
+	/* Threads hold their own structures and lists besides. */
+	assert_true(apart(known(heap.in_use_bytes), held) <= row->arenas * 64 * KIB);
+	if (row->nameless)
+		return;
+	before = read_status();
+	if (flmem_trim_process(victim.pid, &options, &trim, &err))
+		fail_msg("%s", err.message);
+	after = read_status();
+	dropped = before.anon_bytes.value - after.anon_bytes.value;
+	if (apart(dropped, known(heap.trimmable_bytes)) > CALL_KIB * KIB)
+		fail_msg("%s: said %llu KiB, released %llu KiB", row->state,
+			 (unsigned long long)known(heap.trimmable_bytes) / 1024,
+			 (unsigned long long)dropped / 1024);
+	heap = read_heap();
+	check_sums(&heap);
+	assert_true(known(heap.trimmable_bytes) <= CALL_KIB * KIB);
+}
+
+static void thresholds_in_force_are_told(void **state)
+{
+	struct flmem_heap_report heap;
+
+	(void)state;
+	start(PROGRAM("heaps"), "fresh");
+	heap = read_heap();
+	assert_int_equal(known(heap.trim_threshold_bytes), 128 * KIB);
+	assert_int_equal(known(heap.mmap_threshold_bytes), 128 * KIB);
+	assert_int_equal(known(heap.threshold_raised), 0);
+	assert_int_equal(known(heap.arena_max), 0);
+	stop(NULL);
+	start(PROGRAM("heaps"), "mmapped");
+	heap = read_heap();
+	assert_true(known(heap.mmap_threshold_bytes) >= 4096 * KIB);
+	assert_int_equal(known(heap.trim_threshold_bytes), 2 * known(heap.mmap_threshold_bytes));
+	assert_int_equal(known(heap.threshold_raised), 1);
+	assert_true(known(heap.mmapped_bytes) >= 72 * 1024 * KIB);
+	stop(NULL);
+	setenv("MALLOC_ARENA_MAX", "3", 1);
+	start(PROGRAM("heaps"), "fresh");
+	unsetenv("MALLOC_ARENA_MAX");
+	heap = read_heap();
+	assert_int_equal(known(heap.arena_max), 3);
+}
+
+static void a_damaged_heap_is_not_told(void **state)
+{
+	struct flmem_heap_report heap;
+
+	start(PROGRAM("heaps"), *state);
+	heap = read_heap();
+	assert_non_null(heap.in_use_bytes.unknown);
+	assert_non_null(strstr(heap.trimmable_bytes.unknown, "damaged"));
+	assert_null(heap.how);
+	/* What stands elsewhere is. */
+	assert_int_equal(known(heap.arenas), 1);
+	assert_int_equal(known(heap.mmap_threshold_bytes), 128 * KIB);
+}
+
+/* Two threads that never stop allocating: whatever is said, it says how far off it may be. */
+static void a_busy_heap_is_approximate(void **state)
+{
+	struct flmem_heap_report heap;
+
+	(void)state;
+	start(PROGRAM("heaps"), "busy");
+	for (int i = 0; i < 5; i++) {
+		heap = read_heap();
+		if (heap.how) {
+			check_sums(&heap);
+			/* 62356 KiB are free in the arena that rests. */
+			assert_true(apart(known(heap.trimmable_bytes), 62356 * KIB) <=
+				    known(heap.error_bytes) + 1024 * KIB);
+		} else {
+			assert_non_null(heap.in_use_bytes.unknown);
+		}
+	}
+}
+
+int main(void)
+{
+	struct CMUnitTest tests[FLMEM_ARRAY_SIZE(rows) + 4] = {
+		{"thresholds in force", thresholds_in_force_are_told, NULL, stop, NULL},
+		{"absurd size", a_damaged_heap_is_not_told, NULL, stop,
+		 (void *)(uintptr_t) "corrupted"},
+		{"way back", a_damaged_heap_is_not_told, NULL, stop, (void *)(uintptr_t) "cyclic"},
+		{"busy", a_busy_heap_is_approximate, NULL, stop, NULL},
+	};
+
+	signal(SIGPIPE, SIG_IGN);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
+		tests[i + 4] = (struct CMUnitTest){
+			.name = rows[i].state,
+			.test_func = agrees_with_the_program,
+			.teardown_func = stop,
+			.initial_state = (void *)(uintptr_t)&rows[i],
+		};
+	return cmocka_run_group_tests_name("glibc_heap", tests, NULL, NULL);
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Brings its heap into a state, says "ready" and its own pid, and sleeps until its input ends. A
+ * line on its input has it say what it knows of its heap itself, one line:
+ *
+ *     held BYTES threads COUNT
+ *
+ * usage: heaps STATE [MIB]
+ *
+ * held: bytes of the blocks that it still holds, their heads included. Built without anything that
+ * an older C library lacks.
+ */
+#include <malloc.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifdef PORTABLE
+__asm__(".symver pthread_create, pthread_create@GLIBC_2.2.5");
+#endif
+
+#define BLOCKS_MAX ((size_t)8 << 20)
+#define THREADS	   12
+#define MIB	   ((size_t)1 << 20)
+
+static void **blocks;
+static size_t block_count;
+static size_t held;
+static size_t wanted = 64 * MIB;
+static int threads = 1;
+static int filled, freed;
+
+static size_t chunk_size(void *block)
+{
+	return malloc_usable_size(block) + 8;
+}
+
+static void *take(size_t size)
+{
+	void *block = malloc(size);
+
+	if (!block)
+		abort();
+	memset(block, 0x5a, size);
+	__atomic_add_fetch(&held, chunk_size(block), __ATOMIC_RELAXED);
+	return block;
+}
+
+static void give(void *block)
+{
+	__atomic_sub_fetch(&held, chunk_size(block), __ATOMIC_RELAXED);
+	free(block);
+}
+
+/* Blocks of changing sizes between two, as many as are wanted. */
+static void fill(size_t least, size_t most)
+{
+	size_t sum = 0, seed = 12345;
+
+	while (sum < wanted && block_count < BLOCKS_MAX) {
+		seed = seed * 6364136223846793005U + 1442695040888963407U;
+		blocks[block_count] = take(least + (seed >> 33) % (most - least + 1));
+		sum += chunk_size(blocks[block_count++]);
+	}
+}
+
+static void give_all_but(size_t every)
+{
+	for (size_t i = 0; i < block_count; i++) {
+		if (every && i % every == 0)
+			continue;
+		give(blocks[i]);
+		blocks[i] = NULL;
+	}
+}
+
+static void fresh(void)
+{
+	fill(16, 4096);
+}
+
+static void top(void)
+{
+	fill(16, 4096);
+	mallopt(M_TRIM_THRESHOLD, 1 << 30);
+	give_all_but(0);
+}
+
+static void fragmented(void)
+{
+	fill(16, 6000);
+	give_all_but(100);
+}
+
+/* Every other block: nothing can be joined, and no page is free as a whole. */
+static void pinned(void)
+{
+	fill(500, 1500);
+	give_all_but(2);
+}
+
+static void fastbins(void)
+{
+	fill(24, 100);
+	give_all_but(1000);
+}
+
+static void tcache(void)
+{
+	fill(24, 1000);
+	for (size_t i = 0; i < block_count; i += 50) {
+		give(blocks[i]);
+		blocks[i] = NULL;
+	}
+}
+
+/* Freed ones raise the threshold, so that later ones come from the heap. */
+static void mmapped(void)
+{
+	void *large[16];
+
+	for (size_t i = 0; i < 16; i++)
+		large[i] = take(wanted / 16 + i * 5000);
+	for (size_t i = 0; i < 16; i += 2)
+		give(large[i]);
+	if (posix_memalign(&large[0], 64, 40 * MIB))
+		abort();
+	memset(large[0], 1, 40 * MIB);
+	held += chunk_size(large[0]);
+	fill(100, 3000);
+	give_all_but(64);
+}
+
+static void released(void)
+{
+	fill(16, 6000);
+	give_all_but(100);
+	malloc_trim(0);
+}
+
+/* Waits until so many have come here. */
+static void meet(int *place, int count)
+{
+	__atomic_add_fetch(place, 1, __ATOMIC_SEQ_CST);
+	while (__atomic_load_n(place, __ATOMIC_SEQ_CST) < count)
+		usleep(1000);
+}
+
+static void *work(void *argument)
+{
+	const size_t number = (size_t)(uintptr_t)argument;
+	const size_t share = wanted / THREADS;
+	size_t count = share / 1000, kept = 0;
+	void **own = calloc(count, sizeof(*own));
+
+	if (!own)
+		abort();
+	for (size_t i = 0; i < count; i++)
+		own[i] = take(16 + (i * 7919 + number * 31) % 2000);
+	meet(&filled, THREADS);
+	for (size_t i = 0; i < count; i++)
+		if (i % (number + 2))
+			give(own[i]);
+		else
+			own[kept++] = own[i];
+	meet(&freed, THREADS + 1);
+	for (;;)
+		pause();
+	return NULL;
+}
+
+static void arenas(void)
+{
+	pthread_t thread;
+
+	mallopt(M_ARENA_MAX, 64);
+	for (size_t i = 0; i < THREADS; i++)
+		if (pthread_create(&thread, NULL, work, (void *)(uintptr_t)i))
+			abort();
+	meet(&freed, THREADS + 1);
+	threads = THREADS + 1;
+}
+
+static void *churn(void *argument)
+{
+	unsigned seed = (unsigned)(uintptr_t)argument;
+	void *own[512] = {0};
+
+	for (;;) {
+		seed = seed * 1103515245U + 12345U;
+		free(own[seed >> 20 & 511]);
+		own[seed >> 20 & 511] = malloc(16 + (seed >> 8) % 3000);
+	}
+	return NULL;
+}
+
+/* Arenas that never rest. */
+static void busy(void)
+{
+	pthread_t thread;
+
+	fragmented();
+	for (size_t i = 0; i < 2; i++)
+		if (pthread_create(&thread, NULL, churn, (void *)(uintptr_t)(i + 1)))
+			abort();
+	threads = 3;
+}
+
+/* A size that cannot be, in a chunk in the middle. */
+static void corrupted(void)
+{
+	fragmented();
+	((size_t *)blocks[block_count / 200 * 100])[-1] = (size_t)1 << 62 | 1;
+}
+
+static void cyclic(void)
+{
+	fragmented();
+	/* A chunk that is as long as the way back. */
+	((size_t *)blocks[block_count / 200 * 100])[-1] = (size_t)-4096 | 1;
+}
+
+static const struct {
+	const char *name;
+	void (*make)(void);
+} states[] = {
+	{"fresh", fresh},	    {"top", top},
+	{"fragmented", fragmented}, {"pinned", pinned},
+	{"fastbins", fastbins},	    {"tcache", tcache},
+	{"mmapped", mmapped},	    {"released", released},
+	{"arenas", arenas},	    {"busy", busy},
+	{"corrupted", corrupted},   {"cyclic", cyclic},
+};
+
+int main(int argc, char **argv)
+{
+	char line[64];
+	size_t i = 0;
+
+	/* Not on the heap that is looked at. */
+	static void *room[BLOCKS_MAX];
+
+	blocks = room;
+	setvbuf(stdin, NULL, _IONBF, 0);
+	setvbuf(stdout, NULL, _IONBF, 0);
+	if (argc < 2)
+		return 2;
+	if (argc > 2)
+		wanted = strtoul(argv[2], NULL, 10) * MIB;
+	while (i < sizeof(states) / sizeof(states[0]) && strcmp(states[i].name, argv[1]) != 0)
+		i++;
+	if (i == sizeof(states) / sizeof(states[0]))
+		return 2;
+	states[i].make();
+	printf("ready %d\n", (int)getpid());
+	while (fgets(line, sizeof(line), stdin))
+		printf("held %zu threads %d\n", held, threads);
+	return 0;
+}
