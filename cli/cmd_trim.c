@@ -14,6 +14,7 @@ struct trim_options {
 	struct target_options targets;
 	bool dry_run;
 	bool json;
+	bool no_predict;
 	uint64_t timeout_us;
 	uint64_t settle_us;
 };
@@ -59,11 +60,23 @@ static void print_thread(const struct flmem_trim_result *r)
 	       format_us(r->overhead_us.value, overhead));
 }
 
+static void print_planned(const struct flmem_trim_result *r)
+{
+	char predicted[FORMAT_MAX];
+
+	if (r->predicted_bytes.unknown)
+		printf("process %d: would release an unknown amount (%s) by\n", (int)r->pid,
+		       r->predicted_bytes.unknown);
+	else
+		printf("process %d: would release %s by\n", (int)r->pid,
+		       format_bytes(r->predicted_bytes.value, predicted));
+}
+
 static void print_result(const struct flmem_trim_result *r)
 {
 	switch (r->outcome) {
 	case FLMEM_TRIM_PLANNED:
-		printf("process %d: would call\n", (int)r->pid);
+		print_planned(r);
 		break;
 	case FLMEM_TRIM_RELEASED:
 		print_released(r);
@@ -108,6 +121,7 @@ static int trim_all(const struct cmd *cmd, const struct trim_options *o,
 {
 	struct flmem_trim_options options = {
 		.dry_run = o->dry_run,
+		.predict = (o->dry_run || o->json) && !o->no_predict,
 		.timeout_us = o->timeout_us,
 		.settle_us = o->settle_us,
 	};
@@ -174,6 +188,10 @@ static const struct opt options_table[] = {
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct trim_options, json),
 	 .help = "print one JSON object"},
+	{.name = "no-predict",
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct trim_options, no_predict),
+	 .help = "with --json or --dry-run: do not read the heap first to predict the release"},
 	{0},
 };
 

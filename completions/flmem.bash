@@ -78,7 +78,7 @@ _flmem()
 		esac
 		;;
 	trim)
-		options=" --pid --name --all --tree --role --min-rss --dry-run --timeout --settle --json --help"
+		options=" --pid --name --all --tree --role --min-rss --dry-run --timeout --settle --json --no-predict --help"
 		case $option in
 		--pid | -p) _flmem_pids "$word" && return ;;
 		--name) return ;;

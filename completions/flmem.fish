@@ -84,6 +84,7 @@ complete -c flmem -n '__flmem_is trim' -l dry-run -d 'say what would be called a
 complete -c flmem -n '__flmem_is trim' -l timeout -x -d 'wait this long for a safe moment, and again for the call (default 5s)'
 complete -c flmem -n '__flmem_is trim' -l settle -x -d 'wait this long before RSS is read again (default 0)'
 complete -c flmem -n '__flmem_is trim' -l json -d 'print one JSON object'
+complete -c flmem -n '__flmem_is trim' -l no-predict -d 'with --json or --dry-run: do not read the heap first to predict the release'
 complete -c flmem -n '__flmem_is trim' -l help -s h -d 'show this text'
 
 complete -c flmem -n '__flmem_is env' -l role -s r -x -a 'server client trainer' -d 'what the process does in the federation; needed'

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "ops/errand.h"
 #include "ops/inspection.h"
+#include "ops/predict.h"
 #include "proc/huge.h"
 #include "proc/status.h"
 #include "remote/borrow.h"
@@ -235,6 +236,8 @@ static int work(struct job *job, pid_t pid)
 		return rc;
 	flmem_errand_guard(&job->target->view, &job->target->allocators, &job->borrow.guard);
 	rc = plan(job);
+	if (!rc && job->options->predict)
+		job->result->predicted_bytes = flmem_predict(job->target, FLMEM_PREDICT_BUDGET_US);
 	return rc ? rc : carry_out(job);
 }
 
@@ -247,7 +250,7 @@ static void init_result(struct flmem_trim_result *result, pid_t pid)
 		.rss_before_bytes = FLMEM_UNKNOWN("not measured"),
 		.rss_after_bytes = FLMEM_UNKNOWN(none),
 		.released_bytes = FLMEM_UNKNOWN(none),
-		.predicted_bytes = FLMEM_UNKNOWN("this version does not read the heap yet"),
+		.predicted_bytes = FLMEM_UNKNOWN("not read beforehand"),
 		.stopped_us = FLMEM_UNKNOWN(none),
 		.overhead_us = FLMEM_UNKNOWN(none),
 	};

@@ -41,8 +41,8 @@ class Bench:
 
     def trim(self, *more):
         """(timing, its result) of one trim of the target."""
-        timing = self.tools.time(self.flmem, "trim", "--pid", str(self.target.pid), "--json", *more,
-                                 keep=True)
+        timing = self.tools.time(self.flmem, "trim", "--pid", str(self.target.pid), "--json",
+                                 "--no-predict", *more, keep=True)
         return timing, json.loads(timing.output)["results"][0]
 
     def gdb(self):

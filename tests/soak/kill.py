@@ -96,7 +96,7 @@ class Target:
 
 def kill_after_delay(flmem, target, rng):
     delay = rng.uniform(0, 1.1 * target.wall_s)
-    pid = os.posix_spawn(flmem.path, flmem.trim_words(target.victim.pid),
+    pid = os.posix_spawn(flmem.path, [*flmem.trim_words(target.victim.pid), "--no-predict"],
                          dict(os.environ, **command.ENVIRONMENT),
                          file_actions=[(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0),
                                        (os.POSIX_SPAWN_OPEN, 2, "/dev/null", os.O_WRONLY, 0)])
@@ -111,7 +111,7 @@ def kill_after_delay(flmem, target, rng):
 
 def kill_at_stop(killat, flmem, target, stop):
     """Kills at one place; the number of stops that there are when it is beyond the last, else 0."""
-    words = [killat, str(stop), *flmem.trim_words(target.victim.pid)]
+    words = [killat, str(stop), *flmem.trim_words(target.victim.pid), "--no-predict"]
     done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
                           stdin=subprocess.DEVNULL, env=dict(os.environ, **command.ENVIRONMENT))
     last = done.stdout.decode(errors="replace").strip().splitlines()[-1:]

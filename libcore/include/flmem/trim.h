@@ -17,7 +17,8 @@
 #include <flmem/value.h>
 
 struct flmem_trim_options {
-	bool dry_run;	     /* say what would be done and by which thread, touch nothing */
+	bool dry_run; /* say what would be done and by which thread, touch nothing */
+	bool predict; /* read the heap first, for predicted_bytes; takes up to a quarter second */
 	uint64_t timeout_us; /* for finding a safe moment and for the call; 0: the default */
 	uint64_t settle_us;  /* wait this long before measuring again */
 	uint64_t start_time; /* of the process that is meant, clock ticks after boot; 0: any */
@@ -59,7 +60,7 @@ struct flmem_trim_result {
 	struct flmem_u64 rss_before_bytes;
 	struct flmem_u64 rss_after_bytes;
 	struct flmem_u64 released_bytes;  /* before - after, 0 when it grew */
-	struct flmem_u64 predicted_bytes; /* by a later part of flmem */
+	struct flmem_u64 predicted_bytes; /* what the heap, read beforehand, had to release */
 	struct flmem_trim_step steps[FLMEM_TRIM_STEPS_MAX];
 	size_t step_count;
 	struct flmem_u64 stopped_us; /* the borrowed thread did not run the program for this long */
