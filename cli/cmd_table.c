@@ -9,9 +9,10 @@ extern const struct cmd cmd_env;
 extern const struct cmd cmd_help;
 extern const struct cmd cmd_recommend;
 extern const struct cmd cmd_start;
+extern const struct cmd cmd_watch;
 
 const struct cmd *const cmd_table[] = {
-	&cmd_detect, &cmd_trim, &cmd_env, &cmd_start, &cmd_recommend, &cmd_help, NULL,
+	&cmd_detect, &cmd_trim, &cmd_env, &cmd_start, &cmd_watch, &cmd_recommend, &cmd_help, NULL,
 };
 
 const struct cmd *cmd_find(const char *name)

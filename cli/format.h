@@ -19,6 +19,9 @@ const char *format_bytes(uint64_t bytes, char out[FORMAT_MAX]);
 /* The same, or `otherwise` where the number is unknown. */
 const char *format_bytes_or(struct flmem_u64 bytes, const char *otherwise, char out[FORMAT_MAX]);
 
+/* "90 s", "12.5 min", "3.25 h", "4.2 days" */
+const char *format_span(uint64_t seconds, char out[FORMAT_MAX]);
+
 /* "85 us", "12.3 ms", "4.05 s" */
 const char *format_us(uint64_t us, char out[FORMAT_MAX]);
 

@@ -2,6 +2,7 @@
 #include "signals.h"
 
 #include <signal.h>
+#include <sys/signalfd.h>
 
 static struct sigaction found_sigpipe;
 
@@ -10,6 +11,17 @@ void signals_prepare(void)
 	const struct sigaction ignored = {.sa_handler = SIG_IGN};
 
 	sigaction(SIGPIPE, &ignored, &found_sigpipe);
+}
+
+int signals_catch_end(void)
+{
+	sigset_t ends;
+
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGINT);
+	sigaddset(&ends, SIGTERM);
+	sigprocmask(SIG_BLOCK, &ends, NULL);
+	return signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
 void signals_restore(void)

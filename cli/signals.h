@@ -8,6 +8,12 @@
 void signals_prepare(void);
 
 /*
+ * Makes the signals that ask for an end (SIGINT, SIGTERM) readable on the descriptor that is
+ * returned, instead of acted on; -1 where the kernel refuses.
+ */
+int signals_catch_end(void);
+
+/*
  * Puts the dispositions back that flmem was started with. To be called before it becomes another
  * program.
  */

@@ -61,8 +61,7 @@ static int check(const struct target_options *options, struct flmem_error *err)
 	return flmem_error_set(err, FLMEM_EUSAGE, 0, "%s exclude each other: use one", list);
 }
 
-/* The library does not know what the options are called. */
-static int nothing_matched(const struct target_options *options, struct flmem_error *err)
+int targets_nothing_matched(const struct target_options *options, struct flmem_error *err)
 {
 	char shown[64];
 
@@ -72,10 +71,14 @@ static int nothing_matched(const struct target_options *options, struct flmem_er
 	return flmem_error_set(err, FLMEM_ENOPROC, 0, "no command line matches --name '%s'", shown);
 }
 
-int targets_select(const struct target_options *options, struct flmem_targets *ret_targets,
-		   struct flmem_error *err)
+int targets_selection(const struct target_options *options, struct flmem_selection *ret_selection,
+		      struct flmem_error *err)
 {
-	struct flmem_selection selection = {
+	int rc = check(options, err);
+
+	if (rc)
+		return rc;
+	*ret_selection = (struct flmem_selection){
 		.pids = options->pids.values,
 		.pid_count = options->pids.count,
 		.all = options->all,
@@ -84,10 +87,17 @@ int targets_select(const struct target_options *options, struct flmem_targets *r
 		.roles = options->role ? flmem_role_mask(options->role) : 0,
 		.min_rss_bytes = options->min_rss_bytes,
 	};
-	int rc = check(options, err);
+	return 0;
+}
+
+int targets_select(const struct target_options *options, struct flmem_targets *ret_targets,
+		   struct flmem_error *err)
+{
+	struct flmem_selection selection;
+	int rc = targets_selection(options, &selection, err);
 
 	if (rc)
 		return rc;
 	rc = flmem_select(&selection, ret_targets, err);
-	return rc == FLMEM_ENOPROC ? nothing_matched(options, err) : rc;
+	return rc == FLMEM_ENOPROC ? targets_nothing_matched(options, err) : rc;
 }

@@ -83,6 +83,18 @@ extern const char *const target_roles[];
 bool targets_given(const struct target_options *options);
 
 /*
+ * What the options select, for commands that select again and again. It lends from the options.
+ * FLMEM_EUSAGE for options that contradict each other or name nothing.
+ */
+int targets_selection(const struct target_options *options, struct flmem_selection *ret_selection,
+		      struct flmem_error *err);
+
+/*
+ * Says FLMEM_ENOPROC in the words of the options, which the library does not know. Returns the code.
+ */
+int targets_nothing_matched(const struct target_options *options, struct flmem_error *err);
+
+/*
  * Fills ret_targets (release with flmem_targets_clear). FLMEM_EUSAGE for options that contradict
  * each other or name nothing, FLMEM_ENOPROC when nothing matches.
  */

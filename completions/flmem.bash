@@ -62,7 +62,7 @@ _flmem()
 		option=${COMP_WORDS[COMP_CWORD - 2]}
 	fi
 	if ((COMP_CWORD == 1)); then
-		_flmem_offer "$word" -W "detect trim env start recommend help --help --version"
+		_flmem_offer "$word" -W "detect trim env start watch recommend help --help --version"
 		return
 	fi
 	case ${COMP_WORDS[1]} in
@@ -121,6 +121,20 @@ _flmem()
 		esac
 		_flmem_line " --role -r --parallelism --allocator -a --jemalloc-library --framework -f --framework-version --workspace -w --wait --grace --emit -e --output -o --site --org --image" && return
 		;;
+	watch)
+		options=" --pid --name --all --tree --role --min-rss --interval --duration --fail-above --fail-growth --json --help"
+		case $option in
+		--pid | -p) _flmem_pids "$word" && return ;;
+		--name) return ;;
+		--tree) _flmem_pids "$word" && return ;;
+		--role) _flmem_offer "$word" -W "server server-job client client-job trainer simulator-server simulator-client" && return ;;
+		--min-rss | -m) return ;;
+		--interval | -i) return ;;
+		--duration | -d) return ;;
+		--fail-above) return ;;
+		--fail-growth) return ;;
+		esac
+		;;
 	recommend)
 		options=" --fail-on --framework-version --role --json --help"
 		case $option in
@@ -132,7 +146,7 @@ _flmem()
 		;;
 	help)
 		options=" --help"
-		[[ $word == -* ]] || _flmem_offer "$word" -W "detect trim env start recommend help exit-codes"
+		[[ $word == -* ]] || _flmem_offer "$word" -W "detect trim env start watch recommend help exit-codes"
 		;;
 	esac
 	if [[ $word == -* && -n $options ]]; then

@@ -74,15 +74,25 @@ void flmem_json_add_keyed(cJSON *object, const char *name, cJSON *item)
 		cJSON_Delete(item);
 }
 
-char *flmem_json_take(cJSON *root)
+static char *take(cJSON *root, char *text)
 {
-	char *text = cJSON_Print(root), *line = NULL;
+	char *line = NULL;
 
 	cJSON_Delete(root);
 	if (text && asprintf(&line, "%s\n", text) < 0)
 		line = NULL;
 	cJSON_free(text);
 	return line;
+}
+
+char *flmem_json_take(cJSON *root)
+{
+	return take(root, cJSON_Print(root));
+}
+
+char *flmem_json_take_line(cJSON *root)
+{
+	return take(root, cJSON_PrintUnformatted(root));
 }
 
 char *flmem_report_error_json(const char *command, const struct flmem_error *error)

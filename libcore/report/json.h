@@ -36,4 +36,7 @@ void flmem_json_add_keyed(cJSON *object, const char *name, cJSON *item);
 /* Renders with a final newline, frees the tree. */
 char *flmem_json_take(cJSON *root);
 
+/* The same on one line, for streams of objects. */
+char *flmem_json_take_line(cJSON *root);
+
 #endif

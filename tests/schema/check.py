@@ -26,6 +26,9 @@ NAMES = (
     ("detect", "$defs allocator_name enum", "FLMEM_ALLOCATORS", 1),
     ("detect", "$defs verdict_class enum", "FLMEM_VERDICTS", 1),
     ("detect", "$defs file_kind enum", "FLMEM_BACKINGS", 1),
+    ("watch", "$defs framework enum", "FLMEM_FRAMEWORKS", 1),
+    ("watch", "$defs role enum", "FLMEM_ROLES", 1),
+    ("watch", "$defs trend properties verdict enum", "FLMEM_TREND_VERDICTS", 1),
     ("env", "$defs origin enum", "FLMEM_SETTING_ORIGINS", 1),
     ("recommend", "$defs severity enum", "FLMEM_SEVERITIES", 1),
 )

@@ -17,6 +17,7 @@
 #include <flmem/recommend.h>
 #include <flmem/settings.h>
 #include <flmem/trim.h>
+#include <flmem/watch.h>
 
 FLMEM_API char *flmem_report_host_json(const struct flmem_host_report *host);
 FLMEM_API char *flmem_report_detect_json(const struct flmem_detect_report *report);
@@ -30,6 +31,10 @@ FLMEM_API char *flmem_report_role_json(const struct flmem_settings *settings);
 /* What `start` would run; `proof` is NULL when nothing had to be proven. */
 FLMEM_API char *flmem_report_start_json(const struct flmem_settings *settings, char *const *argv,
 					const struct flmem_preload_proof *proof);
+
+/* Lines of a watch: one object each, without line breaks inside. */
+FLMEM_API char *flmem_report_watch_sample_json(const struct flmem_watch_sample *sample);
+FLMEM_API char *flmem_report_watch_summary_json(const struct flmem_watch_summary *summary);
 
 /* {"schema": "flmem.<command>/1", "error": {"code", "exit_status", "message"}} */
 FLMEM_API char *flmem_report_error_json(const char *command, const struct flmem_error *error);

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <flmem/parse.h>
+#include <flmem/report.h>
+#include <flmem/text.h>
+#include <flmem/watch.h>
+
+#include "cmd.h"
+#include "print_watch.h"
+#include "signals.h"
+#include "targets.h"
+
+struct watch_options {
+	struct target_options targets;
+	uint64_t interval_us;
+	uint64_t duration_us;
+	uint64_t fail_above_bytes;
+	const char *fail_growth;
+	bool json;
+};
+
+/* What is written must be there when a reader looks, and a reader that went away ends the watch. */
+static bool written(void)
+{
+	return fflush(stdout) == 0 && !ferror(stdout);
+}
+
+static bool print_json(char *line)
+{
+	if (line)
+		fputs(line, stdout);
+	free(line);
+	return line && written();
+}
+
+static bool on_sample(void *context, const struct flmem_watch_sample *sample)
+{
+	const struct watch_options *o = context;
+
+	if (o->json)
+		return print_json(flmem_report_watch_sample_json(sample));
+	print_watch_sample(sample);
+	return written();
+}
+
+/* SIZE/round or SIZE/h */
+static int parse_growth(const char *text, struct flmem_growth_limit *ret_limit,
+			struct flmem_error *err)
+{
+	const char *slash = strrchr(text, '/');
+	char size[32], shown[64];
+	uint64_t bytes;
+
+	if (slash && (size_t)(slash - text) < sizeof(size)) {
+		memcpy(size, text, (size_t)(slash - text));
+		size[slash - text] = '\0';
+		if (flmem_parse_size(size, &bytes, err))
+			return flmem_error_prefix(err, "--fail-growth");
+		if (bytes && strcmp(slash, "/round") == 0) {
+			ret_limit->per_round_bytes = bytes;
+			return 0;
+		}
+		if (bytes && strcmp(slash, "/h") == 0) {
+			ret_limit->per_hour_bytes = bytes;
+			return 0;
+		}
+	}
+	return flmem_error_set(err, FLMEM_EUSAGE, 0,
+			       "--fail-growth: '%s' is no rate; write 10MiB/round or 1GiB/h",
+			       flmem_text_escape(text, shown, sizeof(shown)));
+}
+
+/* Three descriptors per process: the usual soft limit of 1024 is soon too low. */
+static void raise_descriptor_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
+static int options_of(const struct watch_options *o, struct flmem_watch_options *ret_options,
+		      struct flmem_error *err)
+{
+	*ret_options = (struct flmem_watch_options){
+		.interval_us = o->interval_us,
+		.duration_us = o->duration_us,
+		.fail_above_bytes = o->fail_above_bytes,
+		.stop_fd = -1,
+	};
+	if (o->fail_growth && parse_growth(o->fail_growth, &ret_options->fail_growth, err))
+		return err->code;
+	return targets_selection(&o->targets, &ret_options->selection, err);
+}
+
+static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest)
+{
+	struct watch_options *o = options;
+	const struct flmem_watch_callbacks callbacks = {.context = o, .sample = on_sample};
+	struct flmem_watch_summary summary = {0};
+	struct flmem_watch_options watch;
+	struct flmem_error err = {0};
+	int rc;
+
+	if (cmd_no_arguments(rest, &err) || options_of(o, &watch, &err))
+		return cmd_fail(cmd, o->json, &err);
+	raise_descriptor_limit();
+	watch.stop_fd = signals_catch_end();
+	rc = flmem_watch(&watch, &callbacks, &summary, &err);
+	if (watch.stop_fd >= 0)
+		close(watch.stop_fd);
+	if (rc == FLMEM_ENOPROC && !targets_are_explicit(&o->targets))
+		targets_nothing_matched(&o->targets, &err);
+	if (rc)
+		return cmd_fail(cmd, o->json, &err);
+	if (o->json)
+		print_json(flmem_report_watch_summary_json(&summary));
+	else
+		print_watch_summary(&summary);
+	rc = summary.limit_passed ? FLMEM_EFINDINGS : 0;
+	flmem_watch_summary_clear(&summary);
+	return flmem_code_exit_status(rc);
+}
+
+static const struct opt options_table[] = {
+	TARGET_OPTIONS(struct watch_options, targets),
+	{.name = "interval",
+	 .letter = 'i',
+	 .kind = OPT_DURATION,
+	 .offset = offsetof(struct watch_options, interval_us),
+	 .metavar = "TIME",
+	 .help = "take a sample this often (default 1s, at least 10ms)"},
+	{.name = "duration",
+	 .letter = 'd',
+	 .kind = OPT_DURATION,
+	 .offset = offsetof(struct watch_options, duration_us),
+	 .metavar = "TIME",
+	 .help = "end after this long (default: when the processes have ended)"},
+	{.name = "fail-above",
+	 .kind = OPT_SIZE,
+	 .offset = offsetof(struct watch_options, fail_above_bytes),
+	 .metavar = "SIZE",
+	 .help = "exit with status 1 when a process had more resident memory"},
+	{.name = "fail-growth",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct watch_options, fail_growth),
+	 .metavar = "RATE",
+	 .help = "exit with status 1 when a process climbs faster, as 10MiB/round or 1GiB/h"},
+	{.name = "json",
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct watch_options, json),
+	 .help = "print one JSON object per line, the summary last"},
+	{0},
+};
+
+static const char *const examples[] = {
+	"flmem watch --pid 4242",
+	"follow process 4242 until it ends or you press Ctrl-C",
+	"flmem watch --all --role client --duration 10m --json",
+	"all FL clients on this host for ten minutes, for a script",
+	"flmem watch --name train.py --fail-growth 50MiB/h",
+	"in CI: status 1 when it climbs faster than that",
+	NULL,
+};
+
+const struct cmd cmd_watch = {
+	.name = "watch",
+	.summary = "follows processes over time: trend and forecast",
+	.description =
+		"Samples cheap counters of the processes, never in a way that they could notice, "
+		"and says in the end whether their memory is flat, climbing, stepped or falling, "
+		"how sure that is, how fast it grows, and when it will have used up the limit of "
+		"its control group or of the host. RSS that does not fall is no failure: what "
+		"counts is whether like phases stand higher and higher.",
+	.examples = examples,
+	.options = options_table,
+	.options_size = sizeof(struct watch_options),
+	.run = run,
+};

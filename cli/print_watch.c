@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "print_watch.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <flmem/text.h>
+
+#include "format.h"
+
+#define COMMAND_MAX 72
+
+static void print_time(uint64_t at_us)
+{
+	time_t seconds = (time_t)(at_us / 1000000U);
+	struct tm local;
+	char text[32];
+
+	if (localtime_r(&seconds, &local) && strftime(text, sizeof(text), "%F %T", &local))
+		printf("%s", text);
+}
+
+static void print_part(const char *name, struct flmem_u64 bytes)
+{
+	char text[FORMAT_MAX];
+
+	if (!bytes.unknown && bytes.value)
+		printf(", %s %s", name, format_bytes(bytes.value, text));
+}
+
+void print_watch_sample(const struct flmem_watch_sample *sample)
+{
+	char rss[FORMAT_MAX];
+
+	print_time(sample->at_us);
+	printf("  process %d: RSS %s", (int)sample->process->pid,
+	       format_bytes(sample->rss_bytes, rss));
+	if (sample->split) {
+		print_part("anonymous", sample->split->anon_bytes);
+		print_part("files", sample->split->file_bytes);
+		print_part("shared", sample->split->shmem_bytes);
+		print_part("swapped", sample->split->swap_bytes);
+	}
+	putchar('\n');
+}
+
+static const char *format_growth(int64_t bytes, char out[FORMAT_MAX + 1])
+{
+	uint64_t size = bytes < 0 ? -(uint64_t)bytes : (uint64_t)bytes;
+
+	out[0] = bytes < 0 ? '-' : '+';
+	format_bytes(size, out + 1);
+	return out;
+}
+
+static void print_growth(const struct flmem_trend *t)
+{
+	bool by_round = t->basis == FLMEM_TREND_BY_ROUND;
+	char growth[FORMAT_MAX + 1], low[FORMAT_MAX + 1], high[FORMAT_MAX + 1];
+
+	if (t->low_bytes.unknown)
+		return;
+	printf("  %s per %s (95 %%: %s to %s)\n",
+	       format_growth(by_round ? t->growth_per_round_bytes.value
+				      : t->growth_per_hour_bytes.value,
+			     growth),
+	       by_round ? "round" : "hour", format_growth(t->low_bytes.value, low),
+	       format_growth(t->high_bytes.value, high));
+}
+
+static void print_forecast(const struct flmem_watch_result *r)
+{
+	const struct flmem_forecast *f = &r->forecast;
+	char time[FORMAT_MAX], earliest[FORMAT_MAX], limit[FORMAT_MAX];
+
+	if (f->exhausted_in_s.unknown)
+		return;
+	printf("  at this growth the limit of its %s (%s) is reached in %s",
+	       r->limit_is_cgroup ? "control group" : "host",
+	       format_bytes_or(r->limit_bytes, "unknown", limit),
+	       format_span(f->exhausted_in_s.value, time));
+	if (!f->exhausted_earliest_s.unknown)
+		printf(", at the earliest in %s",
+		       format_span(f->exhausted_earliest_s.value, earliest));
+	putchar('\n');
+}
+
+static void print_result(const struct flmem_watch_result *r)
+{
+	char command[COMMAND_MAX], first[FORMAT_MAX], last[FORMAT_MAX], peak[FORMAT_MAX];
+	char span[FORMAT_MAX];
+
+	printf("process %d%s: %s", (int)r->process.pid, r->ended ? " (ended)" : "",
+	       flmem_trend_verdict_name(r->trend.verdict));
+	if (r->trend.verdict != FLMEM_TREND_TOO_EARLY)
+		printf(", sure to %.0f %%", r->trend.confidence * 100);
+	printf(": %s\n", r->trend.because);
+	printf("  %s\n", flmem_text_escape(r->process.command, command, sizeof(command)));
+	printf("  RSS %s -> %s, peak %s, in %s\n", format_bytes_or(r->first_bytes, "-", first),
+	       format_bytes_or(r->last_bytes, "-", last), format_bytes_or(r->peak_bytes, "-", peak),
+	       format_span(r->watched_us / 1000000U, span));
+	print_growth(&r->trend);
+	print_forecast(r);
+	for (size_t i = 0; i < sizeof(r->findings) / sizeof(r->findings[0]); i++)
+		if (r->findings[i])
+			printf("  finding: %s\n", r->findings[i]);
+}
+
+void print_watch_summary(const struct flmem_watch_summary *summary)
+{
+	for (size_t i = 0; i < summary->count; i++)
+		print_result(&summary->results[i]);
+	if (summary->missed)
+		printf("%" PRIu64 " intervals went by without samples: this host was busy or "
+		       "asleep\n",
+		       summary->missed);
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_CLI_PRINT_WATCH_H
+#define FLMEM_CLI_PRINT_WATCH_H
+
+/* A watch as text: a line per event, and paragraphs at its end. */
+
+#include <flmem/watch.h>
+
+void print_watch_sample(const struct flmem_watch_sample *sample);
+void print_watch_summary(const struct flmem_watch_summary *summary);
+
+#endif

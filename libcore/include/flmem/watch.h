@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_WATCH_H
+#define FLMEM_WATCH_H
+
+/*
+ * Following processes over time from outside: cheap counters at every interval, the exact split
+ * between kinds of memory more rarely, never a walk over page tables, and nothing that a target
+ * could notice. Processes that come later are taken in, those that end stay in the summary.
+ *
+ * One watch is used by one thread. What callbacks are given lives for the call only; texts in it are
+ * untrusted (escape before printing) and redacted.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <flmem/error.h>
+#include <flmem/roles.h>
+#include <flmem/select.h>
+#include <flmem/trend.h>
+#include <flmem/value.h>
+
+#define FLMEM_WATCH_INTERVAL_US_DEFAULT 1000000U
+#define FLMEM_WATCH_INTERVAL_US_MIN	10000U
+
+/* Growth that is too much: of these, the one that is not 0. */
+struct flmem_growth_limit {
+	uint64_t per_round_bytes;
+	uint64_t per_hour_bytes;
+};
+
+struct flmem_watch_options {
+	struct flmem_selection selection;
+	uint64_t interval_us;	   /* 0: the default */
+	uint64_t duration_us;	   /* 0: until the processes have ended */
+	int stop_fd;		   /* the watch ends once it is readable; -1: none */
+	uint64_t fail_above_bytes; /* resident memory that no sample may pass; 0: any */
+	struct flmem_growth_limit fail_growth;
+};
+
+struct flmem_watch_process {
+	pid_t pid;
+	uint64_t start_time; /* clock ticks after boot; with the pid it names one process */
+	char *command;
+	char *site; /* that the framework gives it, or NULL */
+	enum flmem_framework framework;
+	enum flmem_role role;
+};
+
+/* Kinds of resident memory, from /proc/PID/status. */
+struct flmem_watch_split {
+	struct flmem_u64 anon_bytes;
+	struct flmem_u64 file_bytes;
+	struct flmem_u64 shmem_bytes;
+	struct flmem_u64 swap_bytes;
+};
+
+struct flmem_watch_sample {
+	const struct flmem_watch_process *process;
+	uint64_t at_us;	     /* since 1970-01-01 UTC */
+	uint64_t elapsed_us; /* since the watch began, by a clock that does not jump */
+	uint64_t rss_bytes;
+	const struct flmem_watch_split *split; /* NULL in the many samples that do not take it */
+};
+
+/* What a watch has learnt of one process. */
+struct flmem_watch_result {
+	struct flmem_watch_process process;
+	bool ended; /* before the watch did */
+	uint64_t samples;
+	uint64_t watched_us; /* from the first sample to the last */
+	struct flmem_u64 first_bytes, last_bytes, lowest_bytes, peak_bytes; /* resident */
+	struct flmem_watch_split split; /* the last one that was read */
+	struct flmem_trend trend;
+	struct flmem_forecast forecast;
+	struct flmem_u64 limit_bytes;	 /* of its control group or the host, the nearer one */
+	struct flmem_u64 headroom_bytes; /* what is left of that limit */
+	bool limit_is_cgroup;
+	const char *findings[2]; /* static: limits of the options that it passed; NULL: none */
+};
+
+struct flmem_watch_summary {
+	struct flmem_watch_result *results;
+	size_t count;
+	uint64_t missed;   /* intervals without samples, because the host was too busy or asleep */
+	bool limit_passed; /* some process has findings */
+};
+
+/* Any may be NULL. One that returns false ends the watch. */
+struct flmem_watch_callbacks {
+	void *context;
+	bool (*sample)(void *context, const struct flmem_watch_sample *sample);
+};
+
+/*
+ * Watches until the duration is over, the stop descriptor is readable, a callback says so or the
+ * processes have ended: those chosen by pid or tree when none is left; those chosen by name when
+ * none is left and none came for 15 s, or with the duration if there is one.
+ *
+ * FLMEM_ENOPROC when nothing matches at the beginning, FLMEM_EPERM when a process that was named by
+ * its pid may not be read. Release the summary with flmem_watch_summary_clear().
+ */
+FLMEM_API int flmem_watch(const struct flmem_watch_options *options,
+			  const struct flmem_watch_callbacks *callbacks,
+			  struct flmem_watch_summary *ret_summary, struct flmem_error *err);
+
+FLMEM_API void flmem_watch_summary_clear(struct flmem_watch_summary *summary);
+
+#endif

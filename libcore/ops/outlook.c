@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/outlook.h"
+
+#include "proc/cgroup.h"
+#include "proc/host.h"
+
+static const char passed_above[] = "its resident memory was above the limit";
+static const char passed_growth[] = "it grows faster than the limit";
+
+/* Where limits come from, looked up once for all processes. */
+struct limits {
+	struct flmem_cgroups *cgroups;
+	struct flmem_u64 host_total, host_left;
+};
+
+static void close_limits(struct limits *limits)
+{
+	flmem_cgroups_free(limits->cgroups);
+}
+
+static struct flmem_u64 plus(struct flmem_u64 a, struct flmem_u64 b)
+{
+	if (a.unknown || b.unknown)
+		return a.unknown ? a : b;
+	return FLMEM_KNOWN(a.value + b.value);
+}
+
+static int open_limits(struct limits *limits, struct flmem_error *err)
+{
+	struct flmem_host_facts host;
+	int rc = flmem_cgroups_open(&limits->cgroups, err);
+
+	if (!rc)
+		rc = flmem_host_facts_read(&host, err);
+	if (rc)
+		return rc;
+	limits->host_total = plus(host.memory_total_bytes, host.swap_total_bytes);
+	limits->host_left = plus(host.memory_available_bytes, host.swap_free_bytes);
+	return 0;
+}
+
+static void find_limit(const struct limits *limits, const struct flmem_followed *f,
+		       struct flmem_watch_result *r)
+{
+	static const char ended[] = "the process has ended";
+	struct flmem_cgroup_limit group;
+
+	r->limit_bytes = r->headroom_bytes = FLMEM_UNKNOWN(ended);
+	if (f->ended)
+		return;
+	r->limit_bytes = limits->host_total;
+	r->headroom_bytes = limits->host_left;
+	flmem_cgroups_limit(limits->cgroups, &f->process, &group);
+	if (group.max_bytes.unknown || group.headroom_bytes.unknown ||
+	    (!r->headroom_bytes.unknown && r->headroom_bytes.value < group.headroom_bytes.value))
+		return;
+	r->limit_is_cgroup = true;
+	r->limit_bytes = group.max_bytes;
+	r->headroom_bytes = group.headroom_bytes;
+}
+
+/* What the highest recent peak needs is gone already, wherever within a round the watch ended. */
+static struct flmem_u64 headroom_at_peak(const struct flmem_followed *f, struct flmem_u64 headroom)
+{
+	const struct flmem_history *h = &f->history;
+	uint64_t peak = f->last_bytes, above;
+
+	for (size_t i = h->count - h->count / 4; i < h->count; i++)
+		if (h->spans[i].high_bytes > peak)
+			peak = h->spans[i].high_bytes;
+	above = peak - f->last_bytes;
+	if (!headroom.unknown)
+		headroom.value = headroom.value > above ? headroom.value - above : 0;
+	return headroom;
+}
+
+static void find_trend(const struct flmem_followed *f, struct flmem_watch_result *r)
+{
+	struct flmem_trend_point points[FLMEM_HISTORY_POINTS];
+	size_t count = flmem_history_points(&f->history, points);
+
+	flmem_trend_measure(points, count, FLMEM_TREND_BY_HOUR, &r->trend);
+	flmem_trend_forecast(&r->trend, headroom_at_peak(f, r->headroom_bytes), &r->forecast);
+}
+
+static bool grows_too_fast(const struct flmem_growth_limit *limit, const struct flmem_trend *trend)
+{
+	bool by_round = limit->per_round_bytes != 0;
+	uint64_t most = by_round ? limit->per_round_bytes : limit->per_hour_bytes;
+	struct flmem_i64 growth =
+		by_round ? trend->growth_per_round_bytes : trend->growth_per_hour_bytes;
+
+	return most && trend->verdict == FLMEM_TREND_CLIMBING && !growth.unknown &&
+	       growth.value > 0 && (uint64_t)growth.value > most;
+}
+
+static void judge(const struct flmem_watch_options *options, const struct flmem_followed *f,
+		  struct flmem_watch_result *r)
+{
+	size_t n = 0;
+
+	if (f->passed_above)
+		r->findings[n++] = passed_above;
+	if (grows_too_fast(&options->fail_growth, &r->trend))
+		r->findings[n++] = passed_growth;
+}
+
+static void describe(struct flmem_followed *f, struct flmem_watch_result *r)
+{
+	static const char none[] = "the process ended before its first sample";
+
+	*r = (struct flmem_watch_result){
+		.process = f->id,
+		.ended = f->ended,
+		.samples = f->history.samples,
+		.watched_us = f->last_us - f->first_us,
+		.first_bytes = FLMEM_KNOWN(f->first_bytes),
+		.last_bytes = FLMEM_KNOWN(f->last_bytes),
+		.lowest_bytes = FLMEM_KNOWN(f->lowest_bytes),
+		.peak_bytes = FLMEM_KNOWN(f->peak_bytes),
+		.split = f->split,
+	};
+	f->id.command = f->id.site = NULL;
+	if (!f->history.samples)
+		r->first_bytes = r->last_bytes = r->lowest_bytes = r->peak_bytes =
+			FLMEM_UNKNOWN(none);
+}
+
+int flmem_outlook_make(const struct flmem_watch_options *options,
+		       struct flmem_followed *const *followed, size_t count,
+		       struct flmem_watch_result *ret_results, struct flmem_error *err)
+{
+	FLMEM_AUTO(close_limits) struct limits limits = {0};
+	int rc = open_limits(&limits, err);
+
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < count; i++) {
+		describe(followed[i], &ret_results[i]);
+		find_limit(&limits, followed[i], &ret_results[i]);
+		find_trend(followed[i], &ret_results[i]);
+		judge(options, followed[i], &ret_results[i]);
+	}
+	return 0;
+}

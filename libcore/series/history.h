@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_SERIES_HISTORY_H
+#define FLMEM_SERIES_HISTORY_H
+
+/*
+ * A history of any length in bounded memory: equal spans of time with the lowest and the highest
+ * value in each. When there are too many, pairs become one, so the spans double.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <flmem/trend.h>
+
+/* Spans kept: from half of it, after a merge, to all. */
+#define FLMEM_HISTORY_SPANS 96U
+
+/* Points that a history gives for a trend at most; each is the lowest of several samples. */
+#define FLMEM_HISTORY_POINTS	    48U
+#define FLMEM_HISTORY_POINT_SAMPLES 4U
+
+struct flmem_span {
+	uint64_t first_us, last_us; /* of its first and last sample */
+	uint64_t low_bytes, high_bytes;
+};
+
+struct flmem_history {
+	uint64_t width_us; /* of a span */
+	uint64_t samples;
+	size_t count;
+	struct flmem_span spans[FLMEM_HISTORY_SPANS];
+};
+
+/* `width_us` is that of the first spans, at best the interval of the samples; not 0. */
+void flmem_history_init(struct flmem_history *history, uint64_t width_us);
+
+/* Samples come in the order of time; one from the past is taken for as new as the last. */
+void flmem_history_add(struct flmem_history *history, uint64_t at_us, uint64_t bytes);
+
+/*
+ * The lowest values of groups of spans, at most FLMEM_HISTORY_POINTS, so that most points hold the
+ * bottom of a sawtooth. Returns how many there are.
+ */
+size_t flmem_history_points(const struct flmem_history *history,
+			    struct flmem_trend_point *ret_points);
+
+#endif

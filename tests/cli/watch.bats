@@ -1,0 +1,193 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# Real processes whose memory is known to grow, or not to. Sizes are large against what a loaded
+# machine does to the moments of the samples; no test measures time.
+
+# shellcheck disable=SC2030,SC2031,SC2153 # each test is a shell of its own; helpers.bash sets VICTIM
+load helpers
+
+# The last line of JSON output, as `output`, so that it can be held to its schema.
+last_line() {
+	output=${lines[-1]}
+}
+
+# field PATH: of the object in `output`.
+field() {
+	printf '%s' "$output" | /usr/bin/python3 -c '
+import functools, json, sys
+value = json.load(sys.stdin)
+for step in sys.argv[1].split("."):
+    value = value[int(step) if step.isdigit() else step]
+print(json.dumps(value) if isinstance(value, (bool, dict, list)) or value is None else value)' "$1"
+}
+
+@test "a process that leaks climbs, at the rate at which it leaks" {
+	start_victim watched leak 0 100 512
+	flmem watch --pid "$VICTIM" --interval 50ms --duration 6s --json
+	assert_status 0
+	last_line
+	assert_schema watch
+	[ "$(field type)" = summary ]
+	[ "$(field pid)" = "$VICTIM" ]
+	[ "$(field trend.verdict)" = climbing ]
+	[ "$(field processes.0.trend.verdict)" = climbing ]
+	# At most 512 KiB in 100 ms; a busy machine makes the rounds longer, never shorter.
+	[ "$(field trend.growth_per_hour_bytes)" -gt $((1024 * 1024 * 1024)) ]
+	[ "$(field trend.growth_per_hour_bytes)" -lt $((512 * 1024 * 36000 * 11 / 10)) ]
+	[ "$(field trend.low)" -le "$(field trend.growth_per_hour_bytes)" ]
+	[ "$(field trend.high)" -ge "$(field trend.growth_per_hour_bytes)" ]
+	[ "$(field trend.exhausted_in_s)" -gt 0 ]
+	alive "$VICTIM"
+}
+
+@test "a process that takes memory and gives it back is flat" {
+	start_victim watched flat 0 100 8192
+	flmem watch --pid "$VICTIM" --interval 20ms --duration 6s --json
+	assert_status 0
+	last_line
+	assert_schema watch
+	[ "$(field trend.verdict)" = flat ]
+	[ "$(field trend.exhausted_in_s)" = null ]
+	[ "$(field processes.0.peak_bytes)" -ge $((40 << 20)) ]
+	alive "$VICTIM"
+}
+
+@test "what the allocator keeps of the first round is one step, not growth" {
+	start_victim watched keep 0 100 16384
+	flmem watch --pid "$VICTIM" --interval 20ms --duration 6s --json
+	assert_status 0
+	last_line
+	[[ "$(field trend.verdict)" == @(stepped|flat) ]]
+	alive "$VICTIM"
+}
+
+@test "every line is an object by itself, samples first" {
+	start_victim watched flat 0 100 1024
+	flmem watch --pid "$VICTIM" --interval 100ms --duration 1s --json
+	assert_status 0
+	local all=("${lines[@]}") line
+	[ "${#all[@]}" -ge 3 ]
+	for line in "${all[0]}" "${all[1]}"; do
+		output=$line
+		assert_schema watch
+		[ "$(field type)" = sample ]
+		[ "$(field pid)" = "$VICTIM" ]
+		[ "$(field rss_bytes)" -ge $((32 << 20)) ]
+	done
+	output=${all[0]}
+	[ "$(field memory.anon_bytes)" -ge $((32 << 20)) ]
+	output=${all[1]}
+	[ "$(field memory)" = null ]
+}
+
+@test "text names the process, its verdict and its growth" {
+	start_victim watched leak 0 50 1024
+	flmem watch --pid "$VICTIM" --interval 50ms --duration 4s
+	assert_status 0
+	assert_output "process $VICTIM: RSS "
+	assert_output "process $VICTIM: climbing, sure to "
+	assert_output 'per hour \(95 %: '
+	assert_output 'at this growth the limit of its (host|control group) '
+}
+
+@test "a size that was passed is status 1, also when it came down again" {
+	start_victim watched flat 0 100 65536
+	flmem watch --pid "$VICTIM" --interval 20ms --duration 2s --fail-above 64MiB --json
+	assert_status 1
+	last_line
+	assert_schema watch
+	[ "$(field limit_passed)" = true ]
+	[[ "$(field processes.0.findings.0)" == *above* ]]
+	flmem watch --pid "$VICTIM" --interval 20ms --duration 1s --fail-above 1TiB
+	assert_status 0
+}
+
+@test "growth beyond the limit is status 1" {
+	start_victim watched leak 0 100 1024
+	flmem watch --pid "$VICTIM" --interval 50ms --duration 4s --fail-growth 100MiB/h
+	assert_status 1
+	assert_output 'finding: it grows faster'
+	flmem watch --pid "$VICTIM" --interval 50ms --duration 4s --fail-growth 1TiB/h
+	assert_status 0
+}
+
+@test "the watch ends with its processes" {
+	start_victim watched flat 5 50 1024
+	flmem watch --pid "$VICTIM" --interval 50ms --json
+	assert_status 0
+	last_line
+	assert_schema watch
+	[ "$(field processes.0.ended)" = true ]
+	[ "$(field trend.verdict)" = too-early ]
+}
+
+@test "SIGINT and SIGTERM end it with the summary" {
+	local signal watch
+	start_victim watched flat 0 100 1024
+	for signal in INT TERM; do
+		# bats ignores SIGINT in what it starts in the background; the command itself does not.
+		env --default-signal=INT "$FLMEM" watch --pid "$VICTIM" --interval 50ms --json \
+			>"$BATS_TEST_TMPDIR/out" 3>&- &
+		watch=$!
+		VICTIMS+=("$watch")
+		wait_until 20 grep -q sample "$BATS_TEST_TMPDIR/out"
+		kill -"$signal" "$watch"
+		wait "$watch" || fail "status $?"
+		output=$(tail -n 1 "$BATS_TEST_TMPDIR/out")
+		assert_schema watch
+		[ "$(field type)" = summary ]
+	done
+}
+
+@test "a reader that goes away ends it" {
+	start_victim watched flat 0 100 1024
+	# shellcheck disable=SC2016
+	run_command bash -c '"$1" watch --pid "$2" --interval 20ms --json | head -n 2; echo "${PIPESTATUS[0]}"' \
+		_ "$FLMEM" "$VICTIM"
+	assert_output '"sample".*"sample"'
+	[ "${lines[-1]}" -eq 7 ]
+}
+
+@test "what comes later is taken in, and several processes have a row each" {
+	local first tag=watched-$BATS_ROOT_PID-$$
+	start_victim /bin/bash -c "exec -a $tag-one \"\$0\" flat 0 100 1024" "$FLMEM_VICTIMS/watched"
+	first=$VICTIM
+	"$FLMEM" watch --name "^$tag-" --interval 100ms --duration 9s --json \
+		>"$BATS_TEST_TMPDIR/out" 3>&- &
+	VICTIMS+=($!)
+	local watch=$!
+	wait_until 20 grep -q sample "$BATS_TEST_TMPDIR/out"
+	start_victim /bin/bash -c "exec -a $tag-two \"\$0\" flat 0 100 1024" "$FLMEM_VICTIMS/watched"
+	wait "$watch"
+	output=$(tail -n 1 "$BATS_TEST_TMPDIR/out")
+	assert_schema watch
+	[ "$(field pid)" = null ]
+	[ "$(field processes.0.pid)" = "$first" ]
+	[ "$(field processes.1.pid)" = "$VICTIM" ]
+}
+
+@test "a secret on the command line is not shown" {
+	start_victim watched flat 0 100 1024 /dev/null --token=abcdef0123456789
+	flmem watch --pid "$VICTIM" --duration 100ms --json
+	assert_status 0
+	refute_output abcdef0123456789
+}
+
+@test "usage" {
+	flmem watch
+	assert_error 2 'no target'
+	flmem watch --pid 4194303
+	assert_error 3 'no process 4194303'
+	flmem watch --name '^no such process at all$'
+	assert_error 3 'no command line matches'
+	flmem watch --pid $$ --fail-growth 10
+	assert_error 2 "'10' is no rate"
+	flmem watch --pid $$ --fail-growth 10MiB/day
+	assert_error 2 'no rate'
+	flmem watch --pid $$ --fail-growth x/h
+	assert_error 2 "fail-growth: "
+	flmem watch --pid $$ --interval 1ms
+	assert_error 2 'interval below 10 ms'
+	flmem watch --pid $$ more
+	assert_error 2 "unexpected argument 'more'"
+}

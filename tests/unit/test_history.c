@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "series/history.h"
+
+#define SECOND UINT64_C(1000000)
+
+static void a_month_fits(void **state)
+{
+	struct flmem_trend_point points[FLMEM_HISTORY_POINTS];
+	struct flmem_history h;
+	size_t count;
+
+	(void)state;
+	flmem_history_init(&h, SECOND);
+	for (uint64_t i = 0; i < 30 * 86400; i++)
+		flmem_history_add(&h, i * SECOND, 1000 + i % 60 + i / 86400);
+	assert_true(h.samples == 30 * 86400);
+	assert_true(h.count > FLMEM_HISTORY_SPANS / 2 && h.count <= FLMEM_HISTORY_SPANS);
+	count = flmem_history_points(&h, points);
+	assert_int_equal(count, FLMEM_HISTORY_POINTS);
+	for (size_t i = 0; i < count; i++) {
+		uint64_t day = points[i].at_us / SECOND / 86400;
+
+		/* The bottom of the saw, at its day or, where a span began, the day before. */
+		assert_true(points[i].bytes <= 1000 + day && points[i].bytes + 2 > 1000 + day);
+		assert_true(!i || points[i].at_us > points[i - 1].at_us);
+	}
+}
+
+static void spans_hold_extremes(void **state)
+{
+	struct flmem_history h;
+
+	(void)state;
+	flmem_history_init(&h, SECOND);
+	for (uint64_t i = 0; i < 1000; i++)
+		flmem_history_add(&h, i * SECOND, i == 500 ? 9999 : i == 501 ? 1 : 100);
+	for (size_t i = 0; i < h.count; i++) {
+		const struct flmem_span *s = &h.spans[i];
+		int high = s->first_us <= 500 * SECOND && s->last_us >= 500 * SECOND;
+		int low = s->first_us <= 501 * SECOND && s->last_us >= 501 * SECOND;
+
+		assert_true(s->high_bytes == (high ? 9999U : 100U));
+		assert_true(s->low_bytes == (low ? 1U : 100U));
+	}
+}
+
+static void few_samples_give_few_points(void **state)
+{
+	struct flmem_trend_point points[FLMEM_HISTORY_POINTS];
+	struct flmem_history h;
+
+	(void)state;
+	flmem_history_init(&h, SECOND);
+	assert_int_equal(flmem_history_points(&h, points), 0);
+	for (uint64_t i = 0; i < 23; i++)
+		flmem_history_add(&h, i * SECOND, i);
+	assert_int_equal(flmem_history_points(&h, points), 5);
+	assert_true(points[0].bytes == 0);
+	assert_true(points[4].bytes >= 18);
+}
+
+static void gaps_and_clocks_that_stand_still_are_survived(void **state)
+{
+	struct flmem_trend_point points[FLMEM_HISTORY_POINTS];
+	struct flmem_history h;
+	uint64_t at = 0;
+
+	(void)state;
+	flmem_history_init(&h, 1);
+	for (unsigned i = 0; i < 3000; i++) {
+		at = i < 1000 ? at : at + (UINT64_C(1) << (i % 53));
+		flmem_history_add(&h, i % 7 ? at : at / 2, 5);
+	}
+	flmem_history_add(&h, UINT64_MAX, 5);
+	flmem_history_add(&h, 0, 5);
+	assert_true(h.count <= FLMEM_HISTORY_SPANS);
+	for (size_t i = 1; i < h.count; i++)
+		assert_true(h.spans[i].first_us >= h.spans[i - 1].last_us);
+	assert_true(flmem_history_points(&h, points) <= FLMEM_HISTORY_POINTS);
+}
+
+static void gaps_of_all_sizes_end(void **state)
+{
+	struct flmem_history h;
+
+	(void)state;
+	flmem_history_init(&h, 1);
+	for (uint64_t i = 0; i < FLMEM_HISTORY_SPANS; i++)
+		flmem_history_add(&h, i * (UINT64_MAX / FLMEM_HISTORY_SPANS), i);
+	flmem_history_add(&h, UINT64_MAX, 1);
+	assert_true(h.count <= FLMEM_HISTORY_SPANS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_month_fits),
+		cmocka_unit_test(spans_hold_extremes),
+		cmocka_unit_test(few_samples_give_few_points),
+		cmocka_unit_test(gaps_and_clocks_that_stand_still_are_survived),
+		cmocka_unit_test(gaps_of_all_sizes_end),
+	};
+
+	return cmocka_run_group_tests_name("history", tests, NULL, NULL);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * watched WAY ROUNDS PAUSE_MS SIZE_KIB [LOG]: each round takes SIZE_KIB for a while and gives it
+ * back, as training does, on top of 32 MiB. In between the way of the program decides what stays.
+ * With a LOG it says there when a round starts. 0 rounds: for ever.
+ */
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BASE ((size_t)32 << 20)
+
+static void *take(size_t size)
+{
+	void *block = malloc(size ? size : 1);
+
+	if (!block)
+		exit(1);
+	memset(block, 1, size);
+	return block;
+}
+
+static void pause_ms(long ms)
+{
+	const struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+
+	nanosleep(&time, NULL);
+}
+
+/* What this round keeps for good. */
+static size_t kept(const char *way, unsigned long round, size_t size)
+{
+	if (strcmp(way, "leak") == 0)
+		return size;
+	if (strcmp(way, "step") == 0)
+		return round == 10 ? 16 * size : 0;
+	if (strcmp(way, "cache") == 0) /* halves with each round, to nothing */
+		return round < 8 ? (16 * size) >> round : 0;
+	return 0; /* flat, keep */
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long rounds;
+	size_t size;
+	FILE *log = NULL;
+	long pause;
+	void *base;
+
+	if (argc < 5)
+		return 2;
+	rounds = strtoul(argv[2], NULL, 10);
+	pause = strtol(argv[3], NULL, 10);
+	size = strtoul(argv[4], NULL, 10) << 10;
+	if (argc > 5)
+		log = fopen(argv[5], "ae");
+	/* Else freeing a large block makes glibc keep the next ones: that is the way "keep". */
+	if (strcmp(argv[1], "keep") != 0)
+		mallopt(M_MMAP_THRESHOLD, 128 << 10);
+	base = take(BASE);
+	if (write(STDOUT_FILENO, "ready\n", 6) != 6)
+		return 1;
+	for (unsigned long round = 0; !rounds || round < rounds; round++) {
+		size_t stays = kept(argv[1], round, size);
+		void *work;
+
+		if (log) {
+			fprintf(log,
+				"2026-01-01 00:00:00,000 - FedAvg - INFO - Round %lu started.\n",
+				round);
+			fflush(log);
+		}
+		pause_ms(pause / 2);
+		work = take(size);
+		if (stays)
+			take(stays);
+		pause_ms(pause / 2);
+		free(work);
+	}
+	free(base);
+	return 0;
+}
