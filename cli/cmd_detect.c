@@ -17,7 +17,9 @@
 struct detect_options {
 	struct target_options targets;
 	bool no_heap;
+	bool ask_runtime;
 	uint64_t budget_us;
+	uint64_t timeout_us;
 	bool json;
 };
 
@@ -81,6 +83,16 @@ static void tell_denied(const struct cmd *cmd, struct gaps *gaps,
 	tell_gap(cmd, gaps, FLMEM_EPERM, message);
 }
 
+/* Allocators that were to be asked and could not be. */
+static void tell_unanswered(const struct cmd *cmd, struct gaps *gaps,
+			    const struct flmem_detect_report *report)
+{
+	for (size_t i = 0; i < report->process_count; i++)
+		if (report->processes[i].asked.code)
+			tell_gap(cmd, gaps, report->processes[i].asked.code,
+				 report->processes[i].asked.reason);
+}
+
 /* Targets that were named one by one: each that could not be read whole is a failure. */
 static int tell_failures(const struct cmd *cmd, const struct flmem_detect_report *report)
 {
@@ -91,6 +103,7 @@ static int tell_failures(const struct cmd *cmd, const struct flmem_detect_report
 	for (size_t i = 0; i < report->process_count; i++)
 		if (report->processes[i].denied_why)
 			tell_denied(cmd, &gaps, &report->processes[i]);
+	tell_unanswered(cmd, &gaps, report);
 	if (gaps.count && report->process_count + report->skipped_count > 1)
 		return FLMEM_EPARTLY;
 	return gaps.code;
@@ -112,6 +125,7 @@ static int tell_skipped(const struct cmd *cmd, const struct flmem_detect_report 
 		 ended == 1 ? "" : "es");
 	if (ended)
 		tell_gap(cmd, &gaps, FLMEM_ENOPROC, note);
+	tell_unanswered(cmd, &gaps, report);
 	return report->process_count ? 0 : gaps.code;
 }
 
@@ -121,7 +135,9 @@ static int run_targets(const struct cmd *cmd, const struct detect_options *optio
 	struct flmem_detect_report report = {0};
 	struct flmem_detect_options how = {
 		.skip_heap = options->no_heap,
+		.ask = options->ask_runtime,
 		.budget_us = options->budget_us,
+		.timeout_us = options->timeout_us,
 	};
 	struct flmem_error err = {0};
 	bool printed = true;
@@ -173,6 +189,20 @@ static const struct opt options_table[] = {
 			"(default 1s; 20ms when processes are looked for)",
 	},
 	{
+		.name = "ask-runtime",
+		.kind = OPT_FLAG,
+		.offset = offsetof(struct detect_options, ask_runtime),
+		.help = "also let allocators tell what cannot be read from outside; borrows a "
+			"thread for well under a millisecond",
+	},
+	{
+		.name = "timeout",
+		.kind = OPT_DURATION,
+		.offset = offsetof(struct detect_options, timeout_us),
+		.metavar = "TIME",
+		.help = "with --ask-runtime, wait this long for a thread to borrow (default 2s)",
+	},
+	{
 		.name = "json",
 		.kind = OPT_FLAG,
 		.offset = offsetof(struct detect_options, json),
@@ -203,7 +233,8 @@ const struct cmd cmd_detect = {
 		"role, the memory limit over it, and a verdict: what of its resident memory the "
 		"program holds, and what is only retained, fragmented, cached, or no allocator's "
 		"at "
-		"all. Nothing is stopped, and secrets on command lines and in settings are hidden. "
+		"all. Nothing is stopped (with --ask-runtime one thread is, briefly), and secrets "
+		"on command lines and in settings are hidden. "
 		"Without a target: what this host offers.",
 	.examples = examples,
 	.options = options_table,

@@ -67,7 +67,7 @@ _flmem()
 	fi
 	case ${COMP_WORDS[1]} in
 	detect)
-		options=" --pid --name --all --tree --role --min-rss --no-heap --budget --json --help"
+		options=" --pid --name --all --tree --role --min-rss --no-heap --budget --ask-runtime --timeout --json --help"
 		case $option in
 		--pid | -p) _flmem_pids "$word" && return ;;
 		--name) return ;;
@@ -75,6 +75,7 @@ _flmem()
 		--role) _flmem_offer "$word" -W "server server-job client client-job trainer simulator-server simulator-client" && return ;;
 		--min-rss | -m) return ;;
 		--budget) return ;;
+		--timeout) return ;;
 		esac
 		;;
 	trim)

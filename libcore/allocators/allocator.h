@@ -79,13 +79,14 @@ struct flmem_allocator_ops {
 			  struct flmem_heap_report *ret_heap);
 	/*
 	 * Appends calls that make the allocator tell its state, at offsets of the chain's data of
-	 * which it returns the first; take_state reads them from there. NULL: it need not or cannot
-	 * be asked.
+	 * which it returns the first; take_state reads them from there. `query` is as in plan_trim.
+	 * NULL, and nothing appended: it need not or cannot be asked.
 	 */
 	uint64_t (*plan_state)(const struct flmem_view *view, const struct flmem_allocator *found,
-			       struct flmem_chain *chain);
+			       const unsigned char *query, struct flmem_chain *chain);
 	void (*take_state)(const struct flmem_allocator *found, const unsigned char *answers,
 			   struct flmem_heap_report *ret_heap);
+	const char *silent; /* why nobody can be told its state, for one that has no such call */
 	const char *instead;
 	const char *caveat; /* what plan_trim's calls do not reach, or NULL */
 	/* Its threads are its runtime's own and must not be borrowed, whatever else is there. */

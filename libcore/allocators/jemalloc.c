@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "allocators/jemalloc_state.h"
 #include "allocators/plan.h"
 #include "allocators/probe.h"
 
@@ -177,6 +178,17 @@ static uint64_t plan_query(const struct flmem_view *view, const struct flmem_all
 	return out;
 }
 
+static uint64_t plan_state(const struct flmem_view *view, const struct flmem_allocator *found,
+			   const unsigned char *query, struct flmem_chain *chain)
+{
+	uint32_t index = ARENAS_ALL;
+
+	(void)view;
+	if (query)
+		memcpy(&index, query, sizeof(index));
+	return flmem_jemalloc_plan_state(found, index, chain);
+}
+
 /*
  * The borrowed thread's cache first, so that what it holds can be purged too. A thread without a
  * cache makes the flush fail with EFAULT, which does no harm.
@@ -210,4 +222,6 @@ const struct flmem_allocator_ops flmem_allocator_jemalloc = {
 	.probe = probe,
 	.plan_query = plan_query,
 	.plan_trim = plan_trim,
+	.plan_state = plan_state,
+	.take_state = flmem_jemalloc_take_state,
 };

@@ -96,6 +96,7 @@ const struct flmem_allocator_ops flmem_allocator_mimalloc = {
 	.files = {"mimalloc"},
 	.probe = probe,
 	.plan_trim = plan_trim,
+	.silent = "mimalloc tells how full its heaps are only as text, and each thread its own",
 	.caveat = "mimalloc gives back what the borrowed thread and threads that have ended hold, "
 		  "not the "
 		  "heaps of the other threads",

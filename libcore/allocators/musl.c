@@ -55,6 +55,7 @@ const struct flmem_allocator_ops flmem_allocator_musl = {
 	.kind = FLMEM_ALLOCATOR_MUSL,
 	.files = {"ld-musl", "libc.musl", "libc.so"},
 	.probe = probe,
+	.silent = "musl keeps no statistics of its heap",
 	.instead = "musl has no call that gives memory back; mallocng unmaps groups that are "
 		   "wholly free by itself. Preload jemalloc or mimalloc built for musl, or restart",
 };

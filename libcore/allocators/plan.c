@@ -2,6 +2,9 @@
 #include "allocators/plan.h"
 
 #include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
 
 int flmem_plan_function(const struct flmem_allocator *found, const char *name,
 			uint64_t *ret_address, struct flmem_error *err)
@@ -26,4 +29,27 @@ int flmem_plan_call(const struct flmem_allocator *found, const char *name, uint6
 	if (!rc)
 		flmem_chain_add(chain, name, function)->args[0] = argument;
 	return rc;
+}
+
+uint64_t flmem_plan_answers(struct flmem_chain *chain, size_t count)
+{
+	uint64_t at = flmem_chain_put(chain, NULL, count * sizeof(uint64_t));
+
+	if (!chain->overflow)
+		memset(chain->data + at, 0xff, count * sizeof(uint64_t));
+	return at;
+}
+
+struct flmem_u64 flmem_plan_answer(const unsigned char *answers, size_t index, const char *why_not)
+{
+	uint64_t value;
+
+	memcpy(&value, answers + index * sizeof(value), sizeof(value));
+	return value == FLMEM_NO_ANSWER ? FLMEM_UNKNOWN(why_not) : FLMEM_KNOWN(value);
+}
+
+void flmem_plan_own(struct flmem_heap_report *heap, const char *name, struct flmem_u64 bytes)
+{
+	if (heap->own_count < FLMEM_ARRAY_SIZE(heap->own))
+		heap->own[heap->own_count++] = (struct flmem_figure){name, bytes};
 }

@@ -20,4 +20,19 @@ int flmem_plan_function(const struct flmem_allocator *found, const char *name,
 int flmem_plan_call(const struct flmem_allocator *found, const char *name, uint64_t argument,
 		    struct flmem_chain *chain, struct flmem_error *err);
 
+/* What stands where no number was written. */
+#define FLMEM_NO_ANSWER UINT64_MAX
+
+/*
+ * For allocators that are asked for numbers by name, one call each: a place for `count` of them in
+ * the chain's data. A call that does not know its name leaves its place as it is.
+ */
+uint64_t flmem_plan_answers(struct flmem_chain *chain, size_t count);
+
+/* The number at `index` of such a place; unknown for the reason when it was not written. */
+struct flmem_u64 flmem_plan_answer(const unsigned char *answers, size_t index, const char *why_not);
+
+/* Adds a figure under the allocator's own name for it (static). */
+void flmem_plan_own(struct flmem_heap_report *heap, const char *name, struct flmem_u64 bytes);
+
 #endif

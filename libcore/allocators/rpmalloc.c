@@ -19,6 +19,8 @@ const struct flmem_allocator_ops flmem_allocator_rpmalloc = {
 	.kind = FLMEM_ALLOCATOR_RPMALLOC,
 	.files = {"rpmalloc"},
 	.probe = probe,
+	.silent = "rpmalloc keeps statistics only in builds made for that, and of one thread at a "
+		  "time",
 	.instead = "rpmalloc_thread_collect() works on the calling thread's heap only; have each "
 		   "thread of the program call it when it goes idle, or restart",
 };

@@ -32,6 +32,7 @@ const struct flmem_allocator_ops flmem_allocator_snmalloc = {
 	.kind = FLMEM_ALLOCATOR_SNMALLOC,
 	.files = {"snmalloc"},
 	.probe = probe,
+	.silent = "snmalloc has no call that tells the state of its heap",
 	.instead = "snmalloc's release function is a template that builds seldom contain; it gives "
 		   "free chunks back by itself. Restart the process to get the rest back",
 };

@@ -2,6 +2,7 @@
 /* Two allocators of one name: that of gperftools, and google/tcmalloc, which share no code. */
 #include "allocators/plan.h"
 #include "allocators/probe.h"
+#include "allocators/tcmalloc_state.h"
 #include "base/cleanup.h"
 
 static bool probe_gperftools(const struct flmem_module *module, struct flmem_allocator *found)
@@ -84,5 +85,7 @@ const struct flmem_allocator_ops flmem_allocator_tcmalloc = {
 	.files = {"tcmalloc"},
 	.probe = probe,
 	.plan_trim = plan_trim,
+	.plan_state = flmem_tcmalloc_plan_state,
+	.take_state = flmem_tcmalloc_take_state,
 	.caveat = "tcmalloc gives back its page heap, not what the caches of its threads hold",
 };

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "elf/modules.h"
 #include "frameworks/framework.h"
+#include "ops/ask.h"
 #include "ops/classes.h"
 #include "ops/detect_python.h"
 #include "ops/verdict.h"
@@ -29,6 +30,7 @@
 
 static const char heap_skipped[] = "the heap was not to be read";
 static const char heap_closed[] = "flmem cannot read the heap of this allocator from outside";
+static const char heap_unasked[] = "it tells its state only when it is asked: --ask-runtime";
 static const char no_python[] = "the process has no CPython";
 static const char unreadable[] = "its mappings could not be read";
 static const char no_files[] = "its program files could not be read";
@@ -226,6 +228,10 @@ static void read_heap(const struct session *session, const struct flmem_view *vi
 		report->heap = FLMEM_HEAP_UNKNOWN(heap_skipped);
 	else if (found->ops->read_heap)
 		found->ops->read_heap(view, found, &limits, &report->heap);
+	else if (found->ops->plan_state)
+		report->heap = FLMEM_HEAP_UNKNOWN(heap_unasked);
+	else if (found->ops->silent)
+		report->heap = FLMEM_HEAP_UNKNOWN(found->ops->silent);
 }
 
 static int read_allocators(struct session *session, const struct flmem_view *view,
@@ -251,6 +257,9 @@ static int read_allocators(struct session *session, const struct flmem_view *vie
 			return -ENOMEM;
 		read_heap(session, view, &list.rows[i], &report->allocators[i]);
 	}
+	if (session->options.ask && !session->options.skip_heap)
+		flmem_ask_all(view, &list, session->options.timeout_us, report->allocators,
+			      &report->asked);
 	return 0;
 }
 

@@ -72,6 +72,38 @@ static const char *linkage_name(enum flmem_linkage linkage)
 	return NULL;
 }
 
+/* The allocator's own figures: a field for each that it told. */
+static void add_own(cJSON *object, const struct flmem_heap_report *heap)
+{
+	struct section section = open_section(object, "own");
+
+	for (size_t i = 0; i < heap->own_count; i++) {
+		char name[48];
+
+		snprintf(name, sizeof(name), "%s_bytes", heap->own[i].name);
+		add_value(&section, name, heap->own[i].bytes);
+	}
+	close_section(&section);
+}
+
+static void add_asked(cJSON *object, const struct flmem_asked *asked)
+{
+	cJSON *fields;
+
+	if (!asked->tried) {
+		cJSON_AddNullToObject(object, "asked");
+		return;
+	}
+	fields = cJSON_AddObjectToObject(object, "asked");
+	flmem_json_add_text(fields, "code", asked->code ? flmem_code_name(asked->code) : NULL);
+	flmem_json_add_text(fields, "reason", asked->code ? asked->reason : NULL);
+	if (asked->thread)
+		cJSON_AddNumberToObject(fields, "thread", asked->thread);
+	else
+		cJSON_AddNullToObject(fields, "thread");
+	cJSON_AddNumberToObject(fields, "stopped_us", (double)asked->stopped_us);
+}
+
 static cJSON *allocator_object(const struct flmem_allocator_report *allocator)
 {
 	cJSON *object = cJSON_CreateObject();
@@ -84,6 +116,7 @@ static cJSON *allocator_object(const struct flmem_allocator_report *allocator)
 	cJSON_AddBoolToObject(object, "serves_malloc", allocator->serves_malloc);
 	flmem_json_add_text(object, "evidence", allocator->evidence);
 	add_heap(object, &allocator->heap);
+	add_own(object, &allocator->heap);
 	return object;
 }
 
@@ -271,6 +304,7 @@ static cJSON *process_object(const struct flmem_process_report *report)
 	add_allocators(object, unknown, report);
 	add_memory(object, &report->memory);
 	add_heap(object, &report->heap);
+	add_asked(object, &report->asked);
 	add_python(object, unknown, &report->python);
 	add_files(object, unknown, report);
 	add_cuda(object, report->cuda_used_bytes);

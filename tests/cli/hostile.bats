@@ -97,22 +97,15 @@ time.sleep(1000)'
 	requires victim:allocators/glibc-pie
 	for content in '' garbage "$(head -c 100 /bin/true | tr '\0' x)"; do
 		cp "$FLMEM_VICTIMS/allocators/glibc-pie" "$program"
-		mkfifo "$program.in"
-		"$program" <"$program.in" >"$program.out" 3>&- &
-		VICTIM=$! VICTIM_LOG=$program.out
-		VICTIMS+=("$VICTIM")
-		exec 9>"$program.in"
-		wait_until 20 grep -q ready "$program.out"
-		rm "$program" "$program.in"
+		start_reader "$program"
+		rm "$program"
 		printf '%s' "$content" >"$program"
-		snapshot_victim "$VICTIM"
 		bounded detect --pid "$VICTIM" --json
 		assert_status 0
 		assert_schema detect
 		assert_output '"glibc"'
 		bounded trim --pid "$VICTIM" --timeout 2s
 		assert_victim_unharmed
-		exec 9>&-
 		rm "$program"
 	done
 }

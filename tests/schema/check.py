@@ -75,7 +75,7 @@ def unexplained(output):
 
 def is_map(path):
     """Objects whose keys are names, not fields."""
-    return path and path[-1] in ("unknown", "settings", "environment")
+    return path and path[-1] in ("unknown", "settings", "environment", "own")
 
 
 def loose(output, check, may_miss):

@@ -35,9 +35,21 @@ struct flmem_memory_report {
 	struct flmem_u64 thp_bytes;   /* anonymous memory in transparent huge pages */
 };
 
+/* A figure under the name that an allocator itself has for it; static text. */
+struct flmem_figure {
+	const char *name;
+	struct flmem_u64 bytes;
+};
+
+#define FLMEM_OWN_FIGURES_MAX 12
+
 /*
  * State of the heap. All sizes are of resident memory unless said otherwise, so
  * in_use + cached + free_resident + metadata = resident, and trimmable + pinned = free_resident.
+ *
+ * jemalloc: trimmable is its dirty and muzzy pages, also those whose decay is not due yet, since a
+ * trim purges them at once; cached is what its thread caches hold. It and tcmalloc count pages that
+ * the program allocated and never touched as resident.
  */
 struct flmem_heap_report {
 	struct flmem_u64 resident_bytes;      /* all that the allocator keeps resident */
@@ -57,6 +69,9 @@ struct flmem_heap_report {
 	struct flmem_u64 mmap_threshold_bytes;
 	struct flmem_u64 arena_max;	   /* 0: chosen by the allocator */
 	struct flmem_u64 threshold_raised; /* 1: freeing a mmapped block has raised them */
+	/* Of allocators that were asked: what they call their own figures ("active", "dirty"). */
+	struct flmem_figure own[FLMEM_OWN_FIGURES_MAX];
+	size_t own_count;
 };
 
 /* Every field unknown for one reason. */
@@ -118,6 +133,15 @@ struct flmem_backing_report {
 
 #define FLMEM_BACKINGS_MAX 16 /* the largest ones are reported */
 
+/* What became of asking allocators for their state on a borrowed thread. */
+struct flmem_asked {
+	bool tried;	     /* false: not asked for, or there is none to ask */
+	int code;	     /* 0, or the negative enum flmem_code that `reason` explains */
+	pid_t thread;	     /* the last one that was borrowed */
+	uint64_t stopped_us; /* it did not run the program for so long */
+	char reason[FLMEM_ERROR_MESSAGE_MAX];
+};
+
 struct flmem_setting_report {
 	char *name;
 	char *value;	    /* redacted where secret */
@@ -158,6 +182,7 @@ struct flmem_process_report {
 	size_t allocator_count;
 	struct flmem_memory_report memory;
 	struct flmem_heap_report heap; /* of all its allocators together */
+	struct flmem_asked asked;
 	struct flmem_python_report python;
 	struct flmem_backing_report *backings; /* the most resident first */
 	size_t backing_count;

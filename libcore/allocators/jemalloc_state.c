@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "allocators/jemalloc_state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "allocators/plan.h"
+#include "base/cleanup.h"
+
+/*
+ * X(NAME, whether it is one of an arena, mallctl's name): jemalloc(3), the same in 4 and 5 unless
+ * said otherwise below. All are size_t but narenas, of which only the low half is written.
+ */
+#define NUMBERS(X)                             \
+	X(ALLOCATED, false, "stats.allocated") \
+	X(ACTIVE, false, "stats.active")       \
+	X(RESIDENT, false, "stats.resident")   \
+	X(METADATA, false, "stats.metadata")   \
+	X(MAPPED, false, "stats.mapped")       \
+	X(RETAINED, false, "stats.retained")   \
+	X(DIRTY, true, "pdirty")               \
+	X(MUZZY, true, "pmuzzy")               \
+	X(TCACHE, true, "tcache_bytes")        \
+	X(PAGE, false, "arenas.page")          \
+	X(ARENAS, false, "arenas.narenas")
+
+enum number {
+#define NUMBER_ENUM(name, of_arena, text) NUMBER_##name,
+	NUMBERS(NUMBER_ENUM)
+#undef NUMBER_ENUM
+	NUMBER_COUNT
+};
+
+static const struct {
+	const char *text;
+	bool of_arena;
+} names[] = {
+#define NUMBER_ROW(name, of_arena, text) {text, of_arena},
+	NUMBERS(NUMBER_ROW)
+#undef NUMBER_ROW
+};
+
+#define PAGE_MIN ((uint64_t)1 << 12)
+#define PAGE_MAX ((uint64_t)1 << 21)
+#define SIZE_LIM ((uint64_t)1 << 47) /* of a process */
+
+static const char no_statistics[] = "this jemalloc keeps no statistics (--disable-stats)";
+static const char no_thread_caches[] = "jemalloc tells the size of its thread caches from 5.0 on";
+static const char contradictory[] = "the statistics of this jemalloc contradict each other";
+static const char no_own_mappings[] = "jemalloc does not tell its blocks apart by their mappings";
+static const char upper_bound[] = "jemalloc counts pages that were never touched as resident";
+static const char no_threshold[] = "jemalloc has no such setting";
+static const char no_figure[] = "this jemalloc does not tell it";
+
+/* mallctl(name, out, &length, new, new_length); `out` may be 0 for none. */
+static void add_number(struct flmem_chain *chain, uint64_t function, const char *name, uint64_t out,
+		       uint64_t length)
+{
+	struct flmem_call *call = flmem_chain_add(chain, "mallctl", function);
+
+	call->args[0] = flmem_chain_put_string(chain, name);
+	call->args[1] = out;
+	call->args[2] = length;
+	call->data_args = 7U;
+}
+
+/* The statistics are those of the last time that the epoch was written. */
+static void add_epoch(struct flmem_chain *chain, uint64_t function)
+{
+	const uint64_t epoch = 1;
+	struct flmem_call *call = flmem_chain_add(chain, "mallctl", function);
+
+	call->args[0] = flmem_chain_put_string(chain, "epoch");
+	call->args[3] = flmem_chain_put(chain, &epoch, sizeof(epoch));
+	call->args[4] = sizeof(epoch);
+	call->data_args = 1U | 1U << 3;
+}
+
+uint64_t flmem_jemalloc_plan_state(const struct flmem_allocator *found, uint32_t index,
+				   struct flmem_chain *chain)
+{
+	const uint64_t size = sizeof(uint64_t), half = sizeof(uint32_t);
+	uint64_t function, answers, whole_at, half_at;
+
+	if (flmem_plan_function(found, "mallctl", &function, NULL))
+		return 0;
+	answers = flmem_plan_answers(chain, NUMBER_COUNT);
+	whole_at = flmem_chain_put(chain, &size, sizeof(size));
+	half_at = flmem_chain_put(chain, &half, sizeof(half));
+	add_epoch(chain, function);
+	for (size_t i = 0; i < NUMBER_COUNT; i++) {
+		char name[64];
+
+		if (names[i].of_arena)
+			snprintf(name, sizeof(name), "stats.arenas.%" PRIu32 ".%s", index,
+				 names[i].text);
+		else
+			snprintf(name, sizeof(name), "%s", names[i].text);
+		add_number(chain, function, name, answers + i * sizeof(uint64_t),
+			   i == NUMBER_ARENAS ? half_at : whole_at);
+	}
+	return answers;
+}
+
+/* What the numbers say, in bytes. `cached` is 0 where it is not told. */
+struct state {
+	uint64_t allocated, active, resident, dirty, muzzy, cached, retained;
+};
+
+static bool to_bytes(const unsigned char *answers, enum number number, uint64_t page,
+		     uint64_t *ret_bytes)
+{
+	struct flmem_u64 pages = flmem_plan_answer(answers, number, no_figure);
+
+	/* Muzzy pages are of 5.0 and later: before, there are none. */
+	if (pages.unknown)
+		return number == NUMBER_MUZZY;
+	return !__builtin_mul_overflow(pages.value, page, ret_bytes) && *ret_bytes < SIZE_LIM;
+}
+
+static bool read_state(const unsigned char *answers, struct state *ret_state)
+{
+	struct state state = {0};
+	const struct {
+		enum number number;
+		uint64_t *place;
+	} sizes[] = {
+		{NUMBER_ALLOCATED, &state.allocated},
+		{NUMBER_ACTIVE, &state.active},
+		{NUMBER_RESIDENT, &state.resident},
+	};
+	struct flmem_u64 page = flmem_plan_answer(answers, NUMBER_PAGE, no_figure);
+	struct flmem_u64 cached = flmem_plan_answer(answers, NUMBER_TCACHE, no_figure);
+	struct flmem_u64 retained = flmem_plan_answer(answers, NUMBER_RETAINED, no_figure);
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(sizes); i++) {
+		*sizes[i].place = flmem_plan_answer(answers, sizes[i].number, no_figure).value;
+		if (*sizes[i].place >= SIZE_LIM)
+			return false;
+	}
+	if (page.unknown || page.value < PAGE_MIN || page.value > PAGE_MAX ||
+	    !to_bytes(answers, NUMBER_DIRTY, page.value, &state.dirty) ||
+	    !to_bytes(answers, NUMBER_MUZZY, page.value, &state.muzzy))
+		return false;
+	state.cached = cached.unknown ? 0 : cached.value;
+	state.retained = retained.unknown ? 0 : retained.value;
+	if (state.cached > state.allocated || state.allocated > state.active ||
+	    state.active + state.dirty > state.resident || state.retained >= SIZE_LIM)
+		return false;
+	*ret_state = state;
+	return true;
+}
+
+/* By jemalloc's own names; what it counts in pages is in bytes. */
+static void fill_own(const unsigned char *answers, const struct state *state,
+		     struct flmem_heap_report *heap)
+{
+	static const struct {
+		const char *name;
+		enum number number;
+	} plain[] = {
+		{"allocated", NUMBER_ALLOCATED}, {"active", NUMBER_ACTIVE},
+		{"metadata", NUMBER_METADATA},	 {"resident", NUMBER_RESIDENT},
+		{"mapped", NUMBER_MAPPED},	 {"retained", NUMBER_RETAINED},
+		{"tcache", NUMBER_TCACHE},
+	};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(plain); i++)
+		flmem_plan_own(heap, plain[i].name,
+			       flmem_plan_answer(answers, plain[i].number, no_figure));
+	flmem_plan_own(heap, "dirty", FLMEM_KNOWN(state->dirty));
+	flmem_plan_own(heap, "muzzy", FLMEM_KNOWN(state->muzzy));
+}
+
+/*
+ * Allocated includes what thread caches hold; active is the pages of allocated blocks, dirty and
+ * muzzy are pages free for re-use, which a purge returns whether their decay is due or not. Resident
+ * counts metadata, active and dirty pages (src/ctl.c, src/arena.c), not muzzy ones: those are
+ * resident until the kernel takes them.
+ */
+void flmem_jemalloc_take_state(const struct flmem_allocator *found, const unsigned char *answers,
+			       struct flmem_heap_report *ret_heap)
+{
+	struct flmem_heap_report heap = FLMEM_HEAP_UNKNOWN(contradictory);
+	struct state s;
+
+	(void)found;
+	if (flmem_plan_answer(answers, NUMBER_ALLOCATED, no_statistics).unknown) {
+		*ret_heap = FLMEM_HEAP_UNKNOWN(no_statistics);
+		return;
+	}
+	if (!read_state(answers, &s)) {
+		*ret_heap = heap;
+		return;
+	}
+	heap.how = "asked";
+	heap.resident_bytes = FLMEM_KNOWN(s.resident + s.muzzy);
+	heap.cached_bytes = flmem_plan_answer(answers, NUMBER_TCACHE, no_thread_caches);
+	heap.in_use_bytes = FLMEM_KNOWN(s.allocated - s.cached);
+	heap.trimmable_bytes = FLMEM_KNOWN(s.dirty + s.muzzy);
+	heap.pinned_bytes = FLMEM_KNOWN(s.active - s.allocated);
+	heap.free_resident_bytes = FLMEM_KNOWN(s.dirty + s.muzzy + s.active - s.allocated);
+	heap.metadata_bytes = FLMEM_KNOWN(s.resident - s.active - s.dirty);
+	heap.free_bytes = FLMEM_KNOWN(heap.free_resident_bytes.value + s.retained);
+	heap.arenas = flmem_plan_answer(answers, NUMBER_ARENAS, no_figure);
+	/* The upper half of the answer was not written. */
+	heap.arenas.value &= UINT32_MAX;
+	heap.mmapped_bytes = FLMEM_UNKNOWN(no_own_mappings);
+	heap.error_bytes = FLMEM_UNKNOWN(upper_bound);
+	heap.trim_threshold_bytes = FLMEM_UNKNOWN(no_threshold);
+	heap.mmap_threshold_bytes = FLMEM_UNKNOWN(no_threshold);
+	heap.arena_max = FLMEM_UNKNOWN(no_threshold);
+	heap.threshold_raised = FLMEM_UNKNOWN(no_threshold);
+	fill_own(answers, &s, &heap);
+	*ret_heap = heap;
+}

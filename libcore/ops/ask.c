@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/ask.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "ops/errand.h"
+
+static const char was_refused[] = "it could not be asked now";
+
+bool flmem_ask_is_worth(const struct flmem_allocator *found)
+{
+	return found->ops->plan_state && flmem_errand_concerns(found);
+}
+
+static void add_time(struct flmem_asked *asked, const struct flmem_borrow_result *run)
+{
+	asked->thread = run->tid;
+	asked->stopped_us += run->stopped_ns / 1000U;
+}
+
+/* What has to be known before the state can be asked for; *ret_query is then not NULL. */
+static int run_query(const struct flmem_view *view, const struct flmem_allocator *found,
+		     const struct flmem_borrow_options *options, struct flmem_borrow_result *run,
+		     const unsigned char **ret_query, struct flmem_error *err)
+{
+	struct flmem_chain chain = {0};
+	uint64_t at;
+	int rc;
+
+	if (!found->ops->plan_query)
+		return 0;
+	at = found->ops->plan_query(view, found, &chain);
+	if (!chain.count)
+		return 0;
+	rc = flmem_borrow_run(view, &chain, options, run, err);
+	if (!rc)
+		*ret_query = run->data + at;
+	return rc;
+}
+
+int flmem_ask_allocator(const struct flmem_view *view, const struct flmem_allocator *found,
+			const struct flmem_borrow_options *options,
+			struct flmem_heap_report *ret_heap, struct flmem_asked *asked,
+			struct flmem_error *err)
+{
+	FLMEM_AUTO_FREE struct flmem_borrow_result *runs = calloc(2, sizeof(*runs));
+	struct flmem_chain chain = {.timed_as_one = true};
+	const unsigned char *query = NULL;
+	uint64_t at;
+	int rc;
+
+	if (!runs)
+		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	rc = run_query(view, found, options, &runs[0], &query, err);
+	add_time(asked, &runs[0]);
+	if (rc)
+		return rc;
+	at = found->ops->plan_state(view, found, query, &chain);
+	if (!chain.count)
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+				       "the %s of process %d shows no name of a function that "
+				       "tells its state",
+				       flmem_allocator_name(found->ops->kind),
+				       (int)view->process->pid);
+	rc = flmem_borrow_run(view, &chain, options, &runs[1], err);
+	add_time(asked, &runs[1]);
+	if (!rc)
+		found->ops->take_state(found, runs[1].data + at, ret_heap);
+	return rc;
+}
+
+static void note_failure(struct flmem_asked *asked, int code, const struct flmem_error *err)
+{
+	asked->code = code;
+	snprintf(asked->reason, sizeof(asked->reason), "%s", err->message);
+}
+
+void flmem_ask_all(const struct flmem_view *view, const struct flmem_allocator_list *list,
+		   uint64_t timeout_us, struct flmem_allocator_report *reports,
+		   struct flmem_asked *ret_asked)
+{
+	struct flmem_borrow_options options = {.timeout_us = timeout_us};
+	struct flmem_asked asked = {0};
+	struct flmem_error err = {0};
+	int refused = flmem_errand_refuse_runtimes(view, list, &err);
+
+	flmem_errand_guard(view, list, &options.guard);
+	for (size_t i = 0; i < list->count; i++) {
+		int rc = refused;
+
+		if (!flmem_ask_is_worth(&list->rows[i]))
+			continue;
+		asked.tried = true;
+		if (!rc)
+			rc = flmem_ask_allocator(view, &list->rows[i], &options, &reports[i].heap,
+						 &asked, &err);
+		if (!rc)
+			continue;
+		note_failure(&asked, rc, &err);
+		reports[i].heap = FLMEM_HEAP_UNKNOWN(was_refused);
+	}
+	*ret_asked = asked;
+}

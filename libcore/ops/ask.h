@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_OPS_ASK_H
+#define FLMEM_OPS_ASK_H
+
+/*
+ * Lets allocators tell their state that nobody can read from outside: calls of their own, made by a
+ * borrowed thread, whose numbers come back through its stack. Nothing changes in the allocator.
+ */
+
+#include <flmem/detect.h>
+
+#include "allocators/allocator.h"
+#include "remote/borrow.h"
+
+/* True for an allocator of the process that can be asked and is of interest. */
+bool flmem_ask_is_worth(const struct flmem_allocator *found);
+
+/*
+ * Asks one allocator. `guard` and the timeout in `options` are those of a trim. The codes are those
+ * of flmem_borrow_run(); *ret_stopped_us grows by the time that the borrowed thread stood still.
+ */
+int flmem_ask_allocator(const struct flmem_view *view, const struct flmem_allocator *found,
+			const struct flmem_borrow_options *options,
+			struct flmem_heap_report *ret_heap, struct flmem_asked *asked,
+			struct flmem_error *err);
+
+/*
+ * Asks all allocators of the process that can be asked; `reports` are in the order of the list.
+ * Where it fails, *ret_asked says why and the figures stay unknown.
+ */
+void flmem_ask_all(const struct flmem_view *view, const struct flmem_allocator_list *list,
+		   uint64_t timeout_us, struct flmem_allocator_report *reports,
+		   struct flmem_asked *ret_asked);
+
+#endif

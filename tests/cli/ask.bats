@@ -1,0 +1,156 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# flmem detect --ask-runtime: what allocators tell of themselves through a borrowed thread, beside
+# what the process itself is told by them.
+
+load helpers
+
+setup() {
+	requires python3
+	# Nothing may change between the two answers.
+	export MALLOC_CONF=dirty_decay_ms:-1,muzzy_decay_ms:-1,background_thread:false
+	export TCMALLOC_RELEASE_RATE=0
+}
+
+# ask EXPRESSION: over `p`, the process, `a`, its serving allocator, `h`, that one's heap, `o`, its
+# own figures, and `told`, what the victim printed.
+ask() {
+	python3 -c '
+import json, sys
+p = json.load(sys.stdin)["processes"][0]
+a = next(x for x in p["allocators"] if x["serves_malloc"])
+h, o = a["heap"], a["own"]
+told = {n: int(v) for n, v in (l.split() for l in open(sys.argv[2]) if " " in l)}
+def near(x, y, of=4 << 20):
+    return abs(x - y) <= max(of, 0.02 * y)
+print(eval("(" + sys.argv[1] + ")"))' "$1" "$VICTIM_LOG" <<<"$output"
+}
+
+detect_asking() {
+	flmem detect --ask-runtime --pid "$VICTIM" --json
+	assert_status 0
+	assert_schema detect
+	assert_victim_unharmed
+}
+
+@test "jemalloc tells the same as it tells its own process" {
+	requires victim:allocators/teller-jemalloc
+	start_victim "$FLMEM_VICTIMS/allocators/teller-jemalloc"
+	detect_asking
+	# The thread that answers may need a few pages of its own.
+	[ "$(ask 'all(near(o[n + "_bytes"], told["stats." + n], 256 << 10) for n in
+		("allocated", "active", "resident", "metadata", "retained"))')" = True ]
+	[ "$(ask 'near(o["dirty_bytes"], told["stats.arenas.4096.pdirty"] * 4096, 256 << 10)')" = True ]
+	[ "$(ask 'near(o["tcache_bytes"], told["stats.arenas.4096.tcache_bytes"], 64 << 10)')" = True ]
+	[ "$(ask 'h["how"]')" = asked ]
+	[ "$(ask 'h["in_use_bytes"] + h["cached_bytes"] + h["free_resident_bytes"]
+		+ h["metadata_bytes"] == h["resident_bytes"]')" = True ]
+	[ "$(ask 'h["trimmable_bytes"] + h["pinned_bytes"] == h["free_resident_bytes"]')" = True ]
+	[ "$(ask 'p["asked"]["stopped_us"] > 0 and p["asked"]["code"] is None')" = True ]
+}
+
+@test "what jemalloc has dirty is what a trim releases" {
+	local trimmable released
+	requires victim:allocators/teller-jemalloc
+	start_victim "$FLMEM_VICTIMS/allocators/teller-jemalloc"
+	detect_asking
+	trimmable=$(ask 'h["trimmable_bytes"]')
+	[ "$trimmable" -gt $((100 << 20)) ]
+	flmem trim --pid "$VICTIM" --json
+	assert_status 0
+	released=$(python3 -c 'import json, sys; print(json.load(sys.stdin)["results"][0]["released_bytes"])' <<<"$output")
+	python3 -c 'import sys; t, r = map(int, sys.argv[1:]); sys.exit(abs(t - r) > max(4 << 20, r * 0.02))' \
+		"$trimmable" "$released" || fail "$trimmable were told, $released released"
+	detect_asking
+	[ "$(ask 'h["trimmable_bytes"] < 4 << 20')" = True ]
+}
+
+@test "gperftools tells the same as it tells its own process, and a trim releases it" {
+	local trimmable released
+	requires victim:allocators/teller-tcmalloc
+	start_victim "$FLMEM_VICTIMS/allocators/teller-tcmalloc"
+	detect_asking
+	[ "$(ask 'near(o["current_allocated_bytes"], told["generic.current_allocated_bytes"], 64 << 10)')" = True ]
+	[ "$(ask 'all(near(o[n + "_bytes"], told["tcmalloc." + n + "_bytes"], 64 << 10) for n in
+		("transfer_cache_free", "central_cache_free", "pageheap_free", "pageheap_unmapped"))')" = True ]
+	[ "$(ask 'h["in_use_bytes"] + h["cached_bytes"] + h["free_resident_bytes"]
+		== h["resident_bytes"]')" = True ]
+	trimmable=$(ask 'h["trimmable_bytes"]')
+	flmem trim --pid "$VICTIM" --json
+	assert_status 0
+	released=$(python3 -c 'import json, sys; print(json.load(sys.stdin)["results"][0]["released_bytes"])' <<<"$output")
+	python3 -c 'import sys; t, r = map(int, sys.argv[1:]); sys.exit(abs(t - r) > max(4 << 20, r * 0.02))' \
+		"$trimmable" "$released" || fail "$trimmable were told, $released released"
+}
+
+@test "the verdict knows what the allocator told" {
+	requires victim:allocators/teller-jemalloc
+	start_victim "$FLMEM_VICTIMS/allocators/teller-jemalloc"
+	flmem detect --pid "$VICTIM"
+	assert_status 0
+	assert_output "flmem detect --ask-runtime --pid $VICTIM"
+	flmem detect --ask-runtime --pid "$VICTIM"
+	assert_status 0
+	assert_output 'verdict +retained'
+	refute_output 'ask-runtime'
+}
+
+@test "without --ask-runtime nothing is asked, and each figure says how to get it" {
+	requires victim:allocators/jemalloc
+	start_reader "$FLMEM_VICTIMS/allocators/jemalloc"
+	flmem detect --pid "$VICTIM" --json
+	assert_status 0
+	assert_schema detect
+	[ "$(ask 'p["asked"]')" = None ]
+	[ "$(ask 'h["trimmable_bytes"]')" = None ]
+	[ "$(ask '"--ask-runtime" in h["unknown"]["trimmable_bytes"]')" = True ]
+	[ "$(ask 'o')" = "{'unknown': {}}" ]
+}
+
+@test "allocators that tell nothing say why" {
+	requires victim:allocators/mimalloc
+	start_reader "$FLMEM_VICTIMS/allocators/mimalloc"
+	detect_asking
+	[ "$(ask 'h["resident_bytes"]')" = None ]
+	[ "$(ask '"mimalloc" in h["unknown"]["resident_bytes"]')" = True ]
+	[ "$(ask 'p["asked"]')" = None ]
+}
+
+@test "a process that cannot be asked now is reported without it, and the failure is told" {
+	requires victim:allocators/jemalloc
+	start_reader "$FLMEM_VICTIMS/allocators/jemalloc"
+	kill -STOP "$VICTIM"
+	wait_until 5 grep -q '^State:.T' "/proc/$VICTIM/status"
+	flmem detect --ask-runtime --timeout 50ms --pid "$VICTIM" --json
+	assert_status 6
+	assert_schema detect
+	assert_stderr 'is stopped; let it go on first'
+	[ "$(ask 'p["asked"]["code"]')" = unsafe ]
+	[ "$(ask 'h["trimmable_bytes"]')" = None ]
+	kill -CONT "$VICTIM"
+	detect_asking
+	[ "$(ask 'h["trimmable_bytes"] is not None')" = True ]
+}
+
+@test "jemalloc under other names, built in, and stripped" {
+	local name
+	for name in jemalloc-built-in jemalloc-static prefix-je_static prefix-_rjem_pie; do
+		[ -x "$FLMEM_VICTIMS/allocators/$name" ] || continue
+		start_reader "$FLMEM_VICTIMS/allocators/$name"
+		flmem detect --ask-runtime --pid "$VICTIM" --json
+		assert_status 0
+		assert_schema detect
+		[ "$(python3 -c '
+import json, sys
+p = json.load(sys.stdin)["processes"][0]
+print([a["heap"]["trimmable_bytes"] is not None for a in p["allocators"] if a["name"] == "jemalloc"])' \
+			<<<"$output")" = '[True]' ] || fail "$name did not answer"
+		assert_victim_unharmed
+	done
+	requires victim:allocators/jemalloc-built-in-stripped
+	start_reader "$FLMEM_VICTIMS/allocators/jemalloc-static-stripped"
+	flmem detect --ask-runtime --pid "$VICTIM" --json
+	assert_status 5
+	assert_stderr 'shows no name of a function that tells its state'
+	assert_victim_unharmed
+}

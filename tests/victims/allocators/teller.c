@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fills and thins out the heaps of four threads, prints what its allocator says of itself, one
+ * "name bytes" per line, then "ready", and touches its heap no more. TCMALLOC: gperftools; else
+ * jemalloc.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define THREADS 4
+#define BLOCKS	20000
+#define KEEP	64
+
+static char *blocks[THREADS][BLOCKS];
+static atomic_int done;
+
+#ifdef TCMALLOC
+int MallocExtension_GetNumericProperty(const char *name, size_t *value);
+
+static const char *const names[] = {
+	"generic.current_allocated_bytes",    "tcmalloc.current_total_thread_cache_bytes",
+	"tcmalloc.transfer_cache_free_bytes", "tcmalloc.central_cache_free_bytes",
+	"tcmalloc.pageheap_free_bytes",	      "tcmalloc.pageheap_unmapped_bytes",
+};
+
+static bool ask(const char *name, size_t *value)
+{
+	return MallocExtension_GetNumericProperty(name, value);
+}
+#else
+int mallctl(const char *name, void *old, size_t *old_length, void *new_value, size_t new_length);
+
+static const char *const names[] = {
+	"stats.allocated",	    "stats.active",
+	"stats.resident",	    "stats.metadata",
+	"stats.retained",	    "stats.arenas.4096.pdirty",
+	"stats.arenas.4096.pmuzzy", "stats.arenas.4096.tcache_bytes",
+};
+
+static bool ask(const char *name, size_t *value)
+{
+	size_t length = sizeof(*value);
+	uint64_t epoch = 1;
+
+	return mallctl("epoch", NULL, NULL, &epoch, sizeof(epoch)) == 0 &&
+	       mallctl(name, value, &length, NULL, 0) == 0;
+}
+#endif
+
+static void *work(void *argument)
+{
+	char **mine = argument;
+	unsigned char byte;
+	int sleep_for_ever[2];
+
+	for (size_t i = 0; i < BLOCKS; i++) {
+		size_t size = i % 8 ? 300 + i % 1000 : 20000;
+
+		mine[i] = malloc(size);
+		if (!mine[i])
+			abort();
+		memset(mine[i], 1, size);
+	}
+	for (size_t i = 0; i < BLOCKS; i++)
+		if (i % KEEP) {
+			free(mine[i]);
+			mine[i] = NULL;
+		}
+	if (pipe(sleep_for_ever) != 0)
+		abort();
+	atomic_fetch_add(&done, 1);
+	return read(sleep_for_ever[0], &byte, 1) ? argument : NULL;
+}
+
+int main(void)
+{
+	size_t values[sizeof(names) / sizeof(names[0])];
+
+	setvbuf(stdout, NULL, _IOLBF, 4096);
+	puts("begin"); /* whatever stdio allocates, it has now */
+	for (int i = 0; i < THREADS; i++) {
+		pthread_t thread;
+
+		if (pthread_create(&thread, NULL, work, blocks[i]) != 0)
+			return 1;
+	}
+	while (atomic_load(&done) < THREADS)
+		usleep(1000);
+	usleep(50000);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!ask(names[i], &values[i]))
+			return 1;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		printf("%s %zu\n", names[i], values[i]);
+	puts("ready");
+	for (;;)
+		pause();
+}
