@@ -17,11 +17,9 @@ static void print_framework(const struct flmem_process_report *report, FILE *out
 {
 	const char *role = flmem_role_name(report->role);
 
-	layout_label("framework", out);
-	if (!report->framework) {
-		fputs("none that flmem knows\n", out);
+	if (!report->framework)
 		return;
-	}
+	layout_label("framework", out);
 	fputs(flmem_framework_name(report->framework), out);
 	if (report->part)
 		fprintf(out, ", %s", report->part);
@@ -121,7 +119,6 @@ static void print_python(const struct flmem_python_report *python, FILE *out)
 	}
 }
 
-/* Most processes use no GPU, and a line less is a line more for the rest. */
 static void print_cuda(struct flmem_u64 used, FILE *out)
 {
 	char number[FORMAT_MAX];
@@ -137,11 +134,10 @@ static void print_cuda(struct flmem_u64 used, FILE *out)
 
 static void print_settings(const struct flmem_process_report *report, FILE *out)
 {
-	layout_label("settings", out);
+	if (report->settings_unknown || report->setting_count)
+		layout_label("settings", out);
 	if (report->settings_unknown)
 		fprintf(out, "unknown: %s\n", report->settings_unknown);
-	else if (!report->setting_count)
-		fputs("none\n", out);
 	for (size_t i = 0; i < report->setting_count; i++) {
 		if (i)
 			layout_label("", out);
@@ -162,6 +158,7 @@ static void print_command(const struct flmem_process_report *report, FILE *out)
 	layout_wrap("process", line, out);
 }
 
+/* What there is none of (framework, settings, GPU) has no line. */
 static void print_process(const struct flmem_process_report *report, FILE *out)
 {
 	print_command(report, out);

@@ -8,7 +8,8 @@
 #include "format.h"
 #include "layout.h"
 
-#define BAR_CELLS 24
+#define BAR_CELLS  24
+#define SMALL_PART 200 /* of RSS */
 
 /* Whether block characters can be shown: the character set of the user's locale. */
 static bool is_utf8(void)
@@ -32,21 +33,34 @@ static void put_bar(double part, FILE *out)
 	fprintf(out, "%*s", BAR_CELLS - cells - (rest > 0), "");
 }
 
+static void print_class(const char *name, uint64_t bytes, uint64_t rss, const char *meaning,
+			FILE *out)
+{
+	double part = rss ? (double)bytes / (double)rss : 0;
+	char number[FORMAT_MAX];
+
+	layout_label(name, out);
+	put_bar(part < 1 ? part : 1, out);
+	fprintf(out, " %10s %3.0f %%  %s\n", format_bytes(bytes, number), part * 100, meaning);
+}
+
+/* The small ones share a line; a class that is empty has none. */
 static void print_classes(const struct flmem_memory_classes *classes, uint64_t rss, FILE *out)
 {
-	char number[FORMAT_MAX];
+	uint64_t small = 0;
 
 	for (size_t i = 0; i < FLMEM_MEMORY_CLASS_COUNT; i++) {
 		enum flmem_memory_class which = (enum flmem_memory_class)i;
-		double part = rss ? (double)classes->bytes[i] / (double)rss : 0;
+		uint64_t bytes = classes->bytes[i];
 
-		if (!classes->bytes[i])
-			continue;
-		layout_label(flmem_memory_class_name(which), out);
-		put_bar(part < 1 ? part : 1, out);
-		fprintf(out, " %10s %3.0f %%  %s\n", format_bytes(classes->bytes[i], number),
-			part * 100, flmem_memory_class_meaning(which));
+		if (bytes < rss / SMALL_PART)
+			small += bytes;
+		else if (bytes)
+			print_class(flmem_memory_class_name(which), bytes, rss,
+				    flmem_memory_class_meaning(which), out);
 	}
+	if (small)
+		print_class("others", small, rss, "each less than 0.5 %", out);
 }
 
 void print_verdict(const struct flmem_process_report *report, FILE *out)

@@ -14,7 +14,7 @@
 #include "base/cleanup.h"
 
 #define SENTENCES_MAX 24
-#define BECAUSE_MAX   7 /* what one screen has room for */
+#define BECAUSE_MAX   5 /* what one screen has room for */
 #define ADVICE_MAX    4
 #define ARENAS_MANY   4U /* fewer need no limit */
 
@@ -192,8 +192,9 @@ static void tell_python(struct speech *speech)
 	    (double)report->python.used_bytes.value / (double)arenas * 100);
 }
 
-/* " (the most, 64 MiB, is /dev/shm/x)": the largest file of a kind, or "" when there is none. */
-static void name_largest(const struct speech *speech, bool files, struct flmem_buf *name)
+/* " (64 MiB of it is /dev/shm/x)": the largest file of a kind, or "" when none is worth a word. */
+static void name_largest(const struct speech *speech, bool files, uint64_t total,
+			 struct flmem_buf *name)
 {
 	const struct flmem_process_report *report = speech->report;
 
@@ -202,7 +203,11 @@ static void name_largest(const struct speech *speech, bool files, struct flmem_b
 
 		if ((backing->kind == FLMEM_BACKING_FILE) != files)
 			continue;
-		if (backing->resident_bytes >= speech->worth)
+		if (backing->resident_bytes < speech->worth)
+			return;
+		if (backing->resident_bytes >= total - total / 10)
+			flmem_buf_printf(name, " (%.200s)", backing->name);
+		else
 			flmem_buf_printf(name, " (%s of it is %.200s)",
 					 SIZE(backing->resident_bytes), backing->name);
 		return;
@@ -216,8 +221,8 @@ static void tell_foreign(struct speech *speech)
 	FLMEM_AUTO_BUF struct flmem_buf memory_name = FLMEM_BUF_INIT;
 	FLMEM_AUTO_BUF struct flmem_buf file_name = FLMEM_BUF_INIT;
 
-	name_largest(speech, false, &memory_name);
-	name_largest(speech, true, &file_name);
+	name_largest(speech, false, shared, &memory_name);
+	name_largest(speech, true, file, &file_name);
 	if (shared >= speech->worth)
 		say(speech, shared,
 		    "%s is shared memory%s, which no allocator holds; each process that maps it "
@@ -291,8 +296,8 @@ static void advise_all(struct speech *speech)
 		advise(speech, "lets the allocator itself tell",
 		       "flmem detect --ask-runtime --pid %d", pid);
 	if (idle >= speech->worth)
-		advise(speech, "settings that keep the next run smaller",
-		       "flmem env --role %s --explain", role_for_settings(report->role));
+		advise(speech, "settings for the next run", "flmem env --role %s --explain",
+		       role_for_settings(report->role));
 }
 
 static int by_weight(const void *a, const void *b)

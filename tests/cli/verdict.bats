@@ -81,3 +81,67 @@ footprint() {
 	detect_victim
 	[ "$(footprint)" = "$before" ] || fail "RSS, page tables and swap: $before, then $(footprint)"
 }
+
+# near WHAT EXPECTED: within 2 %, in bytes.
+near() {
+	assert_value "abs($1 - $2) <= 0.02 * $2 or ($1, $2)" True
+}
+
+@test "retained, live and shared memory are told apart to within 2 %, and a trim keeps to it" {
+	local before predicted
+	[ "$(df --output=avail -k /dev/shm | tail -n 1)" -ge 110000 ] ||
+		skip "needs 100 MiB in /dev/shm"
+	start_victim "$PYTHON" "$FLMEM_TESTS/victims/mixed.py"
+	before=$(footprint)
+	detect_victim
+	[ "$(footprint)" = "$before" ] || fail "RSS, page tables and swap: $before, then $(footprint)"
+	near 'p["verdict"]["bytes"]["retained_bytes"]' '(500 << 20)'
+	near 'p["heap"]["in_use_bytes"]' '(200 << 20)'
+	near 'p["verdict"]["bytes"]["shared_bytes"]' '(100 << 20)'
+	near 'sum(v for k, v in p["verdict"]["bytes"].items() if k not in ("unknown", "error_bytes"))' \
+		'p["memory"]["rss_bytes"]'
+	near 'p["heap"]["in_use_bytes"] + p["heap"]["free_resident_bytes"] +
+		p["heap"]["cached_bytes"] + p["heap"]["metadata_bytes"]' 'p["heap"]["resident_bytes"]'
+	near 'p["python"]["used_bytes"]' 'p["python"]["arenas_bytes"]'
+	assert_value 'p["python"]["arenas_bytes"] > (8 << 20)' True
+	assert_value 'p["verdict"]["class"], p["verdict"]["confidence_word"]' "('retained', 'high')"
+	assert_value 'p["verdict"]["next"][0]' "flmem trim --pid $VICTIM"
+	assert_value '[f["kind"] for f in p["files"]][0]' tmpfs
+	assert_schema detect
+	flmem detect --pid "$VICTIM"
+	[ "$(printf '%s\n' "$output" | wc -l)" -le 24 ] || fail "more than 24 lines"
+	[ "$(printf '%s\n' "$output" | wc -L)" -le 80 ] || fail "wider than 80 columns"
+	detect_victim
+	predicted=$(value 'p["verdict"]["bytes"]["retained_bytes"]')
+
+	flmem trim --json --pid "$VICTIM"
+	assert_status 0
+	output=$(printf '%s' "$output" | sed 's/"results"/"processes"/')
+	near 'p["released_bytes"]' "$predicted"
+	detect_victim
+	assert_value 'p["verdict"]["bytes"]["retained_bytes"] < (10 << 20)' True
+	near 'p["heap"]["in_use_bytes"]' '(200 << 20)'
+	assert_victim_unharmed
+}
+
+@test "the commands that a verdict advises are commands" {
+	start_victim "$PYTHON" "$FLMEM_TESTS/victims/small_objects.py"
+	detect_victim
+	value '"\n".join(p["verdict"]["next"])' >"$BATS_TEST_TMPDIR/next"
+	while read -r name command rest; do
+		[ "$name" = flmem ] || continue
+		# shellcheck disable=SC2086 # words of a command line
+		run_command "$FLMEM" "$command" $rest --help
+		assert_status 0
+	done <"$BATS_TEST_TMPDIR/next"
+}
+
+@test "the guide names every class" {
+	local class count=0
+	while read -r class; do
+		grep -q "^| $class |" "$FLMEM_TESTS/../docs/guides/verdict.md" || fail "not $class"
+		count=$((count + 1))
+	done < <(sed -n 's/^\tX([A-Z]*, "\([a-z]*\)", ".*/\1/p' \
+		"$FLMEM_TESTS/../libcore/include/flmem/verdict.h")
+	[ "$count" -eq 8 ] || fail "$count classes"
+}
