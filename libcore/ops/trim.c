@@ -228,6 +228,19 @@ static int carry_out(struct job *job)
 	return 0;
 }
 
+/* Before the trim. Asking an allocator is a stop of its own. */
+static void predict(struct job *job)
+{
+	struct flmem_asked asked;
+
+	job->result->predicted_bytes =
+		flmem_predict(job->target, FLMEM_PREDICT_BUDGET_US,
+			      job->options->dry_run ? NULL : &job->borrow, &asked);
+	if (asked.tried)
+		add_note(job->result, "the allocator was asked first, on a borrowed thread, what "
+				      "it has to release");
+}
+
 static int work(struct job *job, pid_t pid)
 {
 	int rc = open_target(job, pid);
@@ -237,7 +250,7 @@ static int work(struct job *job, pid_t pid)
 	flmem_errand_guard(&job->target->view, &job->target->allocators, &job->borrow.guard);
 	rc = plan(job);
 	if (!rc && job->options->predict)
-		job->result->predicted_bytes = flmem_predict(job->target, FLMEM_PREDICT_BUDGET_US);
+		predict(job);
 	return rc ? rc : carry_out(job);
 }
 

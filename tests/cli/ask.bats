@@ -95,6 +95,27 @@ detect_asking() {
 	refute_output 'ask-runtime'
 }
 
+@test "a trim asks what it will release, a dry run touches nothing" {
+	local name
+	for name in jemalloc tcmalloc; do
+		requires "victim:allocators/teller-$name"
+		start_victim "$FLMEM_VICTIMS/allocators/teller-$name"
+		flmem trim --pid "$VICTIM" --dry-run --json
+		assert_status 0
+		assert_schema trim
+		[[ $output == *'would have to be asked: detect --ask-runtime'* ]]
+		flmem trim --pid "$VICTIM" --json
+		assert_status 0
+		assert_schema trim
+		[ "$(python3 -c '
+import json, sys
+r = json.load(sys.stdin)["results"][0]
+p, b = r["predicted_bytes"], r["released_bytes"]
+print(abs(p - b) <= max(4 << 20, b * 0.02) and b > 16 << 20)' <<<"$output")" = True ]
+		assert_victim_unharmed
+	done
+}
+
 @test "without --ask-runtime nothing is asked, and each figure says how to get it" {
 	requires victim:allocators/jemalloc
 	start_reader "$FLMEM_VICTIMS/allocators/jemalloc"
