@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -244,6 +245,16 @@ int flmem_process_read_memory(const struct flmem_process *process, uint64_t addr
 	if (got < 0)
 		return -errno;
 	return (size_t)got == length ? 0 : -EFAULT;
+}
+
+int flmem_process_stack_limit(const struct flmem_process *process, uint64_t *ret_bytes)
+{
+	struct rlimit limit;
+
+	if (prlimit(process->pid, RLIMIT_STACK, NULL, &limit))
+		return -errno;
+	*ret_bytes = limit.rlim_cur == RLIM_INFINITY ? UINT64_MAX : limit.rlim_cur;
+	return 0;
 }
 
 int flmem_process_read_string(const struct flmem_process *process, uint64_t address, char *out,

@@ -81,6 +81,9 @@ int flmem_process_read_memory(const struct flmem_process *process, uint64_t addr
 int flmem_process_read_string(const struct flmem_process *process, uint64_t address, char *out,
 			      size_t size);
 
+/* How large its main stack may grow, in bytes; UINT64_MAX: without limit. Negative errno. */
+int flmem_process_stack_limit(const struct flmem_process *process, uint64_t *ret_bytes);
+
 /* Turns a negative errno of the functions above into an error with the pid and the right code. */
 int flmem_process_error(const struct flmem_process *process, int negative_errno, const char *what,
 			struct flmem_error *err);

@@ -24,7 +24,7 @@ struct flmem_task_wait;
 /* Room for the vector state; AMX needs 11 KiB, the kernel may grow it. */
 #define FLMEM_XSTATE_MAX 16384
 
-/* The frames, the data and the vector state together. */
+/* The frames, the data and the vector state together; a chain's area comes on top of it. */
 #define FLMEM_SCRATCH_MAX (FLMEM_XSTATE_MAX + 8192)
 
 /* What a stopped thread was, complete enough to make it that again. */
@@ -39,9 +39,11 @@ struct flmem_thread_state {
 struct flmem_scratch {
 	uint64_t address; /* of bytes[0] */
 	size_t length;
-	uint64_t data;	/* address of the chain's data */
-	uint64_t entry; /* stack pointer that starts the chain at the restorer */
-	unsigned char bytes[FLMEM_SCRATCH_MAX] __attribute__((aligned(64)));
+	uint64_t data;	      /* address of the chain's data */
+	uint64_t area;	      /* address of the chain's area */
+	uint64_t entry;	      /* stack pointer that starts the chain at the restorer */
+	size_t capacity;      /* FLMEM_SCRATCH_MAX and the length of the area */
+	unsigned char *bytes; /* the caller's */
 };
 
 bool flmem_arch_supported(void);

@@ -191,8 +191,16 @@ static void fill_frame(struct signal_frame *frame, uint64_t restorer, uint64_t m
 	frame->context.eflags = FLAGS_CLEAN;
 }
 
-static void fill_call(struct signal_frame *frame, const struct flmem_call *call, uint64_t data,
-		      uint64_t sp)
+static uint64_t argument(const struct flmem_call *call, size_t i,
+			 const struct flmem_scratch *scratch)
+{
+	if (call->data_args >> i & 1U)
+		return scratch->data + call->args[i];
+	return call->args[i] + (call->area_args >> i & 1U ? scratch->area : 0);
+}
+
+static void fill_call(struct signal_frame *frame, const struct flmem_call *call,
+		      const struct flmem_scratch *scratch, uint64_t sp)
 {
 	uint64_t *const places[FLMEM_CHAIN_ARGS] = {
 		&frame->context.rdi, &frame->context.rsi, &frame->context.rdx,
@@ -200,7 +208,7 @@ static void fill_call(struct signal_frame *frame, const struct flmem_call *call,
 	};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(places); i++)
-		*places[i] = call->args[i] + (call->data_args >> i & 1U ? data : 0);
+		*places[i] = argument(call, i, scratch);
 	frame->context.rax = call->number;
 	frame->context.rip = call->function;
 	frame->context.rsp = sp;
@@ -282,7 +290,7 @@ static void fill_xstate(unsigned char *out, const struct flmem_thread_state *sta
 }
 
 /*
- * From high to low addresses: red zone, vector state, data, the thread's frame, the frames of the
+ * From high to low addresses: red zone, vector state, area, data, the thread's frame, the frames of the
  * calls from the last to the first. A call starts with its stack pointer at the frame above its
  * own, so it may overwrite its own frame and all that are used up.
  */
@@ -291,30 +299,34 @@ int flmem_arch_build(const struct flmem_thread_state *state, const struct flmem_
 {
 	uint64_t top = state->regs.rsp - RED_ZONE;
 	uint64_t fpstate = (top - state->xstate_length - 4) & ~UINT64_C(63);
-	uint64_t data = (fpstate - chain->data_length) & ~UINT64_C(15);
+	uint64_t area = (fpstate - chain->area.length) & ~UINT64_C(15);
+	uint64_t data = (area - chain->data_length) & ~UINT64_C(15);
 	uint64_t last = ((data - FRAME_STEP) & ~UINT64_C(15)) - 8;
 	uint64_t first = last - FRAME_STEP * chain->count;
 	struct signal_frame frame;
 
-	if (chain->overflow || !chain->count || top - first > sizeof(scratch->bytes) ||
-	    top < FLMEM_SCRATCH_MAX)
+	if (chain->overflow || !chain->count || top < scratch->capacity ||
+	    chain->area.length > scratch->capacity || top - first > scratch->capacity)
 		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
 				       "the calls do not fit on the thread's stack");
 	scratch->address = first;
 	scratch->length = fpstate + state->xstate_length + 4 - first;
 	scratch->data = data;
+	scratch->area = area;
 	/* Entered as if a handler had returned: behind the restorer's own slot. */
 	scratch->entry = first + sizeof(frame.restorer);
 	memset(scratch->bytes, 0, scratch->length);
 	for (size_t i = 0; i < chain->count; i++) {
 		fill_frame(&frame, restorer, CHAIN_MASK);
-		fill_call(&frame, &chain->calls[i], data, first + FRAME_STEP * (i + 1));
+		fill_call(&frame, &chain->calls[i], scratch, first + FRAME_STEP * (i + 1));
 		memcpy(scratch->bytes + FRAME_STEP * i, &frame, sizeof(frame));
 	}
 	fill_frame(&frame, restorer, state->signal_mask);
 	fill_thread(&frame, &state->regs, fpstate);
 	memcpy(scratch->bytes + (last - first), &frame, sizeof(frame));
 	memcpy(scratch->bytes + (data - first), chain->data, chain->data_length);
+	if (chain->area.length)
+		memcpy(scratch->bytes + (area - first), chain->area.bytes, chain->area.length);
 	fill_xstate(scratch->bytes + (fpstate - first), state);
 	return 0;
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
@@ -98,6 +99,7 @@ static int wrap_chain(struct loan *loan, const struct flmem_chain *chain)
 	/* The caller's data keeps its offsets: it comes first. */
 	memcpy(whole->data, chain->data, chain->data_length);
 	whole->data_length = chain->data_length;
+	whole->area = chain->area;
 	loan->spans = spans;
 	loan->clocks = flmem_chain_put(whole, NULL, (spans + 1) * sizeof(struct timespec));
 	add_clock_reading(loan, 0);
@@ -195,6 +197,27 @@ static void take_results(struct loan *loan)
 	result->complete = true;
 }
 
+/* The area as the calls have left it, in the caller's own bytes. */
+static int read_area(const struct loan *loan)
+{
+	const struct flmem_chain_area *area = &loan->chain.area;
+
+	return area->length ? flmem_process_read_memory(loan->view->process, loan->scratch.area,
+							area->bytes, area->length)
+			    : 0;
+}
+
+/* How far a chain has come that is not done. */
+static void count_returned(struct loan *loan)
+{
+	for (size_t i = 1; i <= loan->spans; i++) {
+		struct timespec time = clock_reading(loan, i);
+
+		if (time.tv_sec || time.tv_nsec)
+			loan->result->returned = i;
+	}
+}
+
 static int ended(struct loan *loan)
 {
 	return flmem_error_set(loan->err, FLMEM_ENOPROC, 0, "process %d ended during the call",
@@ -219,12 +242,14 @@ static int await(struct loan *loan, struct flmem_tracee *tracee)
 		else if (event == FLMEM_TRACEE_STOPPED)
 			flmem_tracee_continue(tracee);
 		spent = flmem_clock_us() - start;
-		if (spent > loan->options->timeout_us)
+		if (spent > loan->options->timeout_us) {
+			count_returned(loan);
 			return flmem_error_set(loan->err, FLMEM_EFAILED, 0,
 					       "the call has not ended after %llu ms; thread %d "
 					       "goes on with it and then restores itself",
 					       (unsigned long long)(spent / 1000U),
 					       (int)tracee->tid);
+		}
 		if (spent < SPIN_US)
 			sched_yield();
 		else
@@ -256,10 +281,23 @@ static int give_back(struct loan *loan, struct flmem_tracee *tracee)
 	return 0;
 }
 
+/* Digits, so that a text in the area can name it. */
+static void tell_address(struct loan *loan)
+{
+	const struct flmem_chain_area *area = &loan->chain.area;
+	char digits[FLMEM_CHAIN_ADDRESS_DIGITS + 1];
+
+	if (!area->tells_address)
+		return;
+	snprintf(digits, sizeof(digits), "%016llx", (unsigned long long)loan->scratch.area);
+	memcpy(loan->scratch.bytes + (loan->scratch.area - loan->scratch.address) +
+		       area->address_at,
+	       digits, FLMEM_CHAIN_ADDRESS_DIGITS);
+}
+
 static int write_scratch(const struct loan *loan)
 {
-	struct iovec local = {.iov_base = (void *)(uintptr_t)loan->scratch.bytes,
-			      .iov_len = loan->scratch.length};
+	struct iovec local = {.iov_base = loan->scratch.bytes, .iov_len = loan->scratch.length};
 	struct iovec remote = {.iov_base = (void *)(uintptr_t)loan->scratch.address,
 			       .iov_len = loan->scratch.length};
 	ssize_t put = process_vm_writev(loan->view->process->pid, &local, 1, &remote, 1, 0);
@@ -285,6 +323,7 @@ static int arm(struct loan *loan, struct flmem_tracee *tracee)
 		return -EFAULT;
 	if (!is_code_still_there(loan))
 		return -EFAULT;
+	tell_address(loan);
 	rc = write_scratch(loan);
 	if (rc)
 		return rc;
@@ -328,6 +367,22 @@ static void restore_timers(const unsigned long *slack)
 		prctl(PR_SET_TIMERSLACK, *slack);
 }
 
+/* What can only be told when the thread stands still. */
+static bool is_accepted(struct loan *loan, const struct flmem_candidate *candidate)
+{
+	const struct flmem_candidate_filter *filter = loan->options->filter;
+	uint64_t pointer = flmem_arch_thread_pointer(&loan->state);
+	const char *reason = NULL;
+
+	if (!is_on_own_stack(loan, candidate))
+		reason = "runs on a stack that the program made itself";
+	else if (!filter || filter->accepts(filter->context, candidate, pointer, &reason))
+		return true;
+	loan->refused = reason;
+	loan->refused_tid = candidate->tid;
+	return false;
+}
+
 static enum attempt try_thread(struct loan *loan, const struct flmem_candidate *candidate)
 {
 	FLMEM_AUTO(restore_timers) const unsigned long slack = sharpen_timers();
@@ -343,24 +398,22 @@ static enum attempt try_thread(struct loan *loan, const struct flmem_candidate *
 	if (flmem_arch_read_registers(tracee.tid, &loan->state) ||
 	    !flmem_arch_interrupted_in(&loan->state, &candidate->at))
 		return ATTEMPT_NEXT;
-	if (!is_on_own_stack(loan, candidate)) {
-		loan->refused = "runs on a stack that the program made itself";
-		loan->refused_tid = candidate->tid;
+	if (!is_accepted(loan, candidate))
 		return ATTEMPT_NEXT;
-	}
 	if (loan->check_seccomp && flmem_seccomp_check_thread(tracee.tid, loan->err)) {
 		flmem_error_prefix(loan->err, "process %d", (int)loan->view->process->pid);
 		return ATTEMPT_FATAL;
 	}
 	if (arm(loan, &tracee))
 		return ATTEMPT_NEXT;
+	loan->result->started = true;
 	loan->result->tid = candidate->tid;
 	loan->result->waited_in = candidate->wait.name;
 	loan->result->late_us = candidate->wait.late_us;
 	rc = await(loan, &tracee);
 	if (!rc) {
 		take_results(loan);
-		rc = give_back(loan, &tracee);
+		rc = read_area(loan) ? ended(loan) : give_back(loan, &tracee);
 	}
 	flmem_tracee_release(&tracee);
 	loan->result->stopped_ns = flmem_clock_ns() - start;
@@ -385,11 +438,10 @@ static int no_thread(const struct flmem_view *view, const struct flmem_candidate
 			       pid, found->threads);
 }
 
-static int find_candidates(const struct flmem_view *view, const struct flmem_guard *guard,
-			   const struct flmem_gadgets *gadgets, struct flmem_candidates *ret_found,
-			   struct flmem_error *err)
+static int find_candidates(const struct flmem_view *view, const struct flmem_candidate_needs *needs,
+			   struct flmem_candidates *ret_found, struct flmem_error *err)
 {
-	int rc = flmem_candidates_find(view, guard, gadgets, ret_found);
+	int rc = flmem_candidates_find(view, needs, ret_found);
 
 	return rc ? flmem_preflight_explain(view->process, rc, err) : 0;
 }
@@ -398,8 +450,14 @@ static int find_candidates(const struct flmem_view *view, const struct flmem_gua
 static int try_round(struct loan *loan)
 {
 	FLMEM_AUTO_CANDIDATES struct flmem_candidates found = {0};
-	int rc = find_candidates(loan->view, &loan->options->guard, &loan->gadgets, &found,
-				 loan->err);
+	const struct flmem_candidate_needs needs = {
+		.guard = &loan->options->guard,
+		.gadgets = &loan->gadgets,
+		.filter = loan->options->filter,
+		.area_bytes = loan->chain.area.length,
+		.stack_bytes = loan->options->stack_bytes,
+	};
+	int rc = find_candidates(loan->view, &needs, &found, loan->err);
 
 	if (rc)
 		return rc;
@@ -435,7 +493,8 @@ static int run(struct loan *loan)
 			rc = 1;
 		if (rc <= 0)
 			return rc;
-		if (flmem_clock_us() - start + backoff > loan->options->timeout_us)
+		if (loan->options->look_once ||
+		    flmem_clock_us() - start + backoff > loan->options->timeout_us)
 			return FLMEM_EUNSAFE;
 		flmem_clock_sleep_us(backoff);
 		backoff = backoff * 2 < BACKOFF_US_MAX ? backoff * 2 : BACKOFF_US_MAX;
@@ -447,16 +506,20 @@ int flmem_borrow_run(const struct flmem_view *view, const struct flmem_chain *ch
 		     struct flmem_borrow_result *ret_result, struct flmem_error *err)
 {
 	FLMEM_AUTO_FREE struct loan *loan = calloc(1, sizeof(*loan));
+	size_t capacity = FLMEM_SCRATCH_MAX + chain->area.length;
+	FLMEM_AUTO_FREE unsigned char *bytes = malloc(capacity);
 	struct flmem_error local = {0};
 	int rc;
 
 	*ret_result = (struct flmem_borrow_result){0};
-	if (!loan)
+	if (!loan || !bytes)
 		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot borrow a thread");
 	loan->view = view;
 	loan->options = options;
 	loan->result = ret_result;
 	loan->err = err ? err : &local;
+	loan->scratch.bytes = bytes;
+	loan->scratch.capacity = capacity;
 	rc = flmem_preflight_fixed(view, &loan->check_seccomp, loan->err);
 	if (!rc)
 		rc = flmem_gadgets_find(view, &loan->gadgets, loan->err);
@@ -472,6 +535,12 @@ int flmem_borrow_plan(const struct flmem_view *view, const struct flmem_borrow_o
 {
 	FLMEM_AUTO_CANDIDATES struct flmem_candidates found = {0};
 	struct flmem_gadgets gadgets;
+	const struct flmem_candidate_needs needs = {
+		.guard = &options->guard,
+		.gadgets = &gadgets,
+		.filter = options->filter,
+		.stack_bytes = options->stack_bytes,
+	};
 	bool check_seccomp;
 	int rc = flmem_preflight_fixed(view, &check_seccomp, err);
 
@@ -481,7 +550,7 @@ int flmem_borrow_plan(const struct flmem_view *view, const struct flmem_borrow_o
 	if (!rc)
 		rc = flmem_preflight_now(view->process, err);
 	if (!rc)
-		rc = find_candidates(view, &options->guard, &gadgets, &found, err);
+		rc = find_candidates(view, &needs, &found, err);
 	if (rc)
 		return rc;
 	if (!found.count)

@@ -27,13 +27,18 @@
 
 struct flmem_borrow_options {
 	uint64_t timeout_us; /* for finding a thread, and again for the calls */
+	bool look_once;	     /* at all threads: none now is none at all */
 	struct flmem_guard guard;
+	const struct flmem_candidate_filter *filter; /* may be NULL: any thread that qualifies */
+	size_t stack_bytes; /* that the calls may use; 0: what an allocator needs */
 };
 
 struct flmem_borrow_result {
 	pid_t tid;
 	const char *waited_in; /* static: the system call that the thread was blocked in */
 	uint64_t late_us;      /* its timeout may end up to this much later, 0: it does not */
+	bool started;	       /* the calls were set off, whatever became of them */
+	size_t returned;       /* calls that were seen to have returned, when not timed as one */
 	bool complete;	       /* all calls returned; the fields below hold */
 	bool self_restored;    /* the caller came too late to restore the thread itself */
 	/* Inside each call, by the target's own clock; timed as one: the first is all of them. */

@@ -16,12 +16,12 @@
  * Stack that the called functions may use below the frames. malloc_trim needs well under 1 KiB, the
  * dynamic linker up to 12 KiB when it binds a function at its first call (it saves vector state).
  */
-#define CALL_STACK   24576U
-#define STACK_NEEDED (FLMEM_SCRATCH_MAX + CALL_STACK)
-#define PAGE	     4096U /* the smallest there is; larger ones are only looked at repeatedly */
+#define CALL_STACK 24576U
+#define PAGE	   4096U /* the smallest there is; larger ones are only looked at repeatedly */
 /* How much of the stack is searched for signal frames. */
 #define SCAN_LIMIT ((uint64_t)1 << 20)
 #define SCAN_STEP  65536U
+#define STACK_GAP  ((uint64_t)1 << 20)
 /* A frame that an allocator waits in is among the innermost. */
 #define INNERMOST 512U
 /* Spin locks of tcmalloc sleep for 2 ms at most (spinlock_internal.cc). */
@@ -44,8 +44,7 @@ static bool in_ranges(const struct flmem_range *ranges, size_t count, uint64_t a
 /* One search over a whole process, so that its parts need not be passed one by one. */
 struct search {
 	const struct flmem_view *view;
-	const struct flmem_guard *guard;
-	const struct flmem_gadgets *gadgets;
+	const struct flmem_candidate_needs *needs;
 	struct flmem_candidates *found;
 };
 
@@ -57,7 +56,7 @@ struct search {
  */
 static bool is_inside_allocator(const struct search *search, const struct flmem_candidate *row)
 {
-	const struct flmem_guard *guard = search->guard;
+	const struct flmem_guard *guard = search->needs->guard;
 	uint64_t words[INNERMOST / sizeof(uint64_t)];
 
 	if (in_ranges(guard->code, guard->code_count, row->at.pc))
@@ -78,10 +77,12 @@ static bool is_inside_allocator(const struct search *search, const struct flmem_
 static bool has_frame(const struct search *search, const uint64_t *words, size_t count,
 		      uint64_t address)
 {
+	uint64_t restorer = search->needs->gadgets->restorer;
+
 	for (size_t i = 0; i < count; i++)
-		if (words[i] == search->gadgets->restorer &&
+		if (words[i] == restorer &&
 		    flmem_arch_is_signal_frame(words + i, count - i, address + i * sizeof(*words),
-					       search->gadgets->restorer))
+					       restorer))
 			return true;
 	return false;
 }
@@ -113,15 +114,48 @@ static bool is_in_signal_handler(const struct search *search, uint64_t sp, uint6
  * Guard pages that were made by MADV_GUARD_INSTALL, as glibc 2.42 and later makes them, do not show
  * in the mappings: the stacks of several threads then look like one. Reading finds them.
  */
-static bool has_room(const struct search *search, uint64_t sp)
+static bool is_readable_below(const struct search *search, uint64_t sp, uint64_t room)
 {
-	for (uint64_t depth = PAGE; depth <= STACK_NEEDED; depth += PAGE) {
+	for (uint64_t depth = PAGE; depth <= room; depth += PAGE) {
 		char byte;
 
 		if (flmem_process_read_memory(search->view->process, sp - depth, &byte, 1))
 			return false;
 	}
 	return true;
+}
+
+/*
+ * The kernel lets the main stack grow down to its limit, but not closer than a gap to the mapping
+ * below it (stack_guard_gap, 256 pages by default).
+ */
+static bool can_grow(const struct search *search, const struct flmem_map *stack, uint64_t sp,
+		     uint64_t room)
+{
+	const struct flmem_map *below = stack > search->view->maps->rows ? stack - 1 : NULL;
+	uint64_t lowest = sp - room, limit;
+
+	if (lowest > sp || flmem_process_stack_limit(search->view->process, &limit))
+		return false;
+	return stack->end - lowest <= limit && (!below || lowest - below->end > STACK_GAP);
+}
+
+/*
+ * What flmem writes itself must be mapped already, since that does not make a stack grow. The calls
+ * do, on the main thread; the stacks of the others have their size from the beginning.
+ */
+static bool has_room(const struct search *search, const struct flmem_map *stack,
+		     const struct flmem_candidate *row)
+{
+	const struct flmem_candidate_needs *needs = search->needs;
+	uint64_t sp = row->at.sp, written = FLMEM_SCRATCH_MAX + needs->area_bytes;
+	uint64_t mapped = written + CALL_STACK, used = written + needs->stack_bytes;
+
+	if (needs->stack_bytes > CALL_STACK && !row->leader)
+		mapped = used;
+	if (sp - stack->start < mapped || !is_readable_below(search, sp, mapped))
+		return false;
+	return used <= mapped || can_grow(search, stack, sp, used);
 }
 
 /*
@@ -144,7 +178,7 @@ static const char *check_stack(const struct search *search, const struct flmem_c
 
 	if (!is_ordinary_stack(stack, row->leader))
 		return "has no ordinary stack";
-	if (sp - stack->start < STACK_NEEDED || !has_room(search, sp))
+	if (!has_room(search, stack, row))
 		return "has too little room on its stack";
 	if (is_inside_allocator(search, row))
 		return "is inside the allocator";
@@ -174,6 +208,9 @@ static const char *examine(const struct search *search, pid_t tid, struct flmem_
 	flmem_task_name(process, tid, name, sizeof(name));
 	if (flmem_text_starts(name, "jemalloc_bg"))
 		return "belongs to the allocator";
+	if (search->needs->filter &&
+	    !search->needs->filter->accepts(search->needs->filter->context, row, 0, &reason))
+		return reason;
 	reason = check_stack(search, row);
 	if (reason)
 		return reason;
@@ -222,13 +259,12 @@ static int add_thread(struct search *search, pid_t tid)
 	return 0;
 }
 
-int flmem_candidates_find(const struct flmem_view *view, const struct flmem_guard *guard,
-			  const struct flmem_gadgets *gadgets,
+int flmem_candidates_find(const struct flmem_view *view, const struct flmem_candidate_needs *needs,
 			  struct flmem_candidates *ret_candidates)
 {
 	FLMEM_AUTO_CANDIDATES struct flmem_candidates found = {0};
 	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
-	struct search search = {view, guard, gadgets, &found};
+	struct search search = {view, needs, &found};
 	int rc = flmem_tasks_read(view->process, &tasks);
 
 	if (rc)

@@ -43,6 +43,25 @@ struct flmem_candidate {
 	uint64_t cpu_ns;
 };
 
+/*
+ * What the caller has to say about a thread, besides what holds for all: false with a static
+ * reason when it must not be taken. Asked before it is stopped, with `pointer` 0, and again when it
+ * is stopped, with its thread pointer.
+ */
+struct flmem_candidate_filter {
+	bool (*accepts)(void *context, const struct flmem_candidate *candidate, uint64_t pointer,
+			const char **ret_reason);
+	void *context;
+};
+
+struct flmem_candidate_needs {
+	const struct flmem_guard *guard;
+	const struct flmem_gadgets *gadgets;
+	const struct flmem_candidate_filter *filter; /* may be NULL */
+	size_t area_bytes;  /* of the chain's area, which has to be mapped already */
+	size_t stack_bytes; /* for the calls; 0: what an allocator needs */
+};
+
 struct flmem_candidates {
 	struct flmem_candidate *rows; /* best first */
 	size_t count;
@@ -56,8 +75,7 @@ struct flmem_candidates {
 #define FLMEM_LATE_US_MAX 10000000U
 
 /* Negative errno on failure; -EACCES or -EPERM when this user may not trace the process. */
-int flmem_candidates_find(const struct flmem_view *view, const struct flmem_guard *guard,
-			  const struct flmem_gadgets *gadgets,
+int flmem_candidates_find(const struct flmem_view *view, const struct flmem_candidate_needs *needs,
 			  struct flmem_candidates *ret_candidates);
 void flmem_candidates_clear(struct flmem_candidates *candidates);
 

@@ -25,6 +25,22 @@ struct flmem_call {
 	uint64_t number;   /* goes into the result register: the number of a system call */
 	uint64_t args[FLMEM_CHAIN_ARGS];
 	unsigned data_args; /* bit i: args[i] is an offset into the data */
+	unsigned area_args; /* bit i: args[i] is an offset into the area */
+};
+
+/* Digits that tell an address, without "0x". */
+#define FLMEM_CHAIN_ADDRESS_DIGITS 16
+
+/*
+ * More data than the chain has room for: the caller's own bytes, which are copied to the stack with
+ * it and back when the calls are done. A text in it can name the area's address in the target, for
+ * code that is to leave results there.
+ */
+struct flmem_chain_area {
+	unsigned char *bytes; /* outlives the run; NULL: none */
+	size_t length;
+	bool tells_address;
+	size_t address_at; /* offset in it where the digits go */
 };
 
 struct flmem_chain {
@@ -32,6 +48,7 @@ struct flmem_chain {
 	size_t count;
 	unsigned char data[FLMEM_CHAIN_DATA];
 	size_t data_length;
+	struct flmem_chain_area area;
 	bool timed_as_one; /* not call by call: takes half as much of the thread's stack */
 	bool overflow;	   /* something did not fit; running the chain fails */
 };
