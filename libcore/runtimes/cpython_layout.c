@@ -40,6 +40,7 @@ static const struct {
 	  .thread_interpreter = 16,
 	  .thread_pointer = 176,
 	  .thread_native_id = NONE,
+	  .thread_exception = 88,
 	  NO_DEBUGGER}},
 	{9,
 	 {.finalizing = 16,
@@ -56,6 +57,7 @@ static const struct {
 	  .thread_interpreter = 16,
 	  .thread_pointer = 176,
 	  .thread_native_id = NONE,
+	  .thread_exception = 88,
 	  NO_DEBUGGER}},
 	{10,
 	 {.finalizing = 16,
@@ -72,6 +74,7 @@ static const struct {
 	  .thread_interpreter = 16,
 	  .thread_pointer = 176,
 	  .thread_native_id = NONE,
+	  .thread_exception = 88,
 	  NO_DEBUGGER}},
 	{11,
 	 {.finalizing = 24,
@@ -88,6 +91,7 @@ static const struct {
 	  .thread_interpreter = 16,
 	  .thread_pointer = 152,
 	  .thread_native_id = 160,
+	  .thread_exception = 96,
 	  NO_DEBUGGER}},
 	{12,
 	 {.finalizing = 24,
@@ -104,6 +108,7 @@ static const struct {
 	  .thread_interpreter = 16,
 	  .thread_pointer = 136,
 	  .thread_native_id = 144,
+	  .thread_exception = 96,
 	  NO_DEBUGGER}},
 };
 
@@ -141,14 +146,21 @@ struct places {
 	unsigned words; /* of the whole table */
 	unsigned threads_main;
 	unsigned ceval_gil;
-	unsigned gil;	   /* gil_runtime_state; its enabled, locked and holder follow */
-	unsigned thread;   /* size, prev, next, interp */
-	unsigned native;   /* thread_id, native_thread_id */
-	unsigned debugger; /* eval_breaker, support, enabled, pending, path, path size; 0: none */
+	unsigned gil;	    /* gil_runtime_state; its enabled, locked and holder follow */
+	unsigned thread;    /* size, prev, next, interp */
+	unsigned native;    /* thread_id, native_thread_id */
+	uint32_t exception; /* the table does not name it: current_exception in cpython/pystate.h */
+	unsigned debugger;  /* eval_breaker, support, enabled, pending, path, path size; 0: none */
 };
 
 static const struct places places[] = {
-	{.minor = 13, .words = 71, .ceval_gil = 14, .gil = 15, .thread = 19, .native = 24},
+	{.minor = 13,
+	 .words = 71,
+	 .ceval_gil = 14,
+	 .gil = 15,
+	 .thread = 19,
+	 .native = 24,
+	 .exception = 112},
 	{.minor = 14,
 	 .words = 95,
 	 .threads_main = 10,
@@ -156,6 +168,7 @@ static const struct places places[] = {
 	 .gil = 16,
 	 .thread = 22,
 	 .native = 27,
+	 .exception = NONE,
 	 .debugger = 89},
 };
 
@@ -228,6 +241,7 @@ static bool take_all(const uint64_t *words, const struct places *at,
 	/* struct pyinterpreters: the list's head, then the main interpreter. */
 	layout->interpreters_main = layout->interpreters_head + 8;
 	layout->eval_breaker = EVAL_BREAKER_313;
+	layout->thread_exception = at->exception;
 	return at->debugger ? take_debugger(words, at, thread_size, layout) : true;
 }
 

@@ -33,6 +33,7 @@ struct flmem_cpython_layout {
 	uint32_t thread_interpreter;
 	uint32_t thread_pointer;   /* thread_id: pthread_self() */
 	uint32_t thread_native_id; /* gettid() */
+	uint32_t thread_exception; /* pointer: the exception that is being raised, if any */
 	uint32_t eval_breaker;	   /* of each thread, since 3.13; bit 0: give the lock up */
 	/* PEP 768, since 3.14 */
 	uint32_t debugger_enabled; /* int in PyInterpreterState */

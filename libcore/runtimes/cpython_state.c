@@ -171,7 +171,7 @@ static enum fault add_thread(const struct reading *in, uint64_t address, uint64_
 {
 	const struct flmem_cpython_layout *layout = &in->place->layout;
 	struct flmem_cpython_state *state = in->state;
-	uint64_t owner, before, pointer;
+	uint64_t owner, before, pointer, exception = 0;
 
 	if (state->thread_count == FLMEM_CPYTHON_THREADS_MAX || !is_address(address) ||
 	    !read_word(in->view, address + layout->thread_interpreter, &owner) ||
@@ -179,11 +179,15 @@ static enum fault add_thread(const struct reading *in, uint64_t address, uint64_
 	    !read_word(in->view, address + layout->thread_pointer, &pointer) ||
 	    owner != interpreter || before != previous)
 		return FAULT_NONSENSE;
+	if (layout->thread_exception != NONE &&
+	    !read_word(in->view, address + layout->thread_exception, &exception))
+		return FAULT_NONSENSE;
 	state->threads[state->thread_count++] = (struct flmem_cpython_thread){
 		.state = address,
 		.pointer = pointer,
 		.tid = pointer ? find_tid(in, address, pointer) : 0,
 		.main_interpreter = interpreter == state->main_interpreter,
+		.raising = exception != 0,
 	};
 	return FAULT_NONE;
 }

@@ -32,6 +32,7 @@ struct flmem_cpython_thread {
 	uint64_t pointer; /* pthread_self(): the thread pointer of glibc's threads on x86-64 */
 	pid_t tid;	  /* as this process sees it; 0 when it cannot be told */
 	bool main_interpreter;
+	bool raising; /* an exception is on its way in it; false where it cannot be told */
 };
 
 /* The lock of the main interpreter; sub-interpreters of 3.12 and later may have their own. */

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtimes/cpython_call.h"
+
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "proc/process.h"
+#include "proc/task.h"
+#include "runtimes/cpython_doors.h"
+
+/* How long the lock is watched, and how long an unanswered wish for it means code outside Python. */
+#define WATCH_US      40000U
+#define UNANSWERED_US 20000U
+#define SAMPLE_US     1000U
+#define BACKOFF_US    20000U
+
+const char *flmem_cpython_door_name(enum flmem_cpython_door door)
+{
+	static const char *const names[] = {
+#define DOOR_NAME(name, text) text,
+		FLMEM_CPYTHON_DOORS(DOOR_NAME)
+#undef DOOR_NAME
+	};
+
+	return names[door];
+}
+
+void flmem_cpython_result_clear(struct flmem_cpython_result *result)
+{
+	flmem_cpython_answer_clear(&result->answer);
+}
+
+static int find_interpreter(struct flmem_cpython_visit *visit, struct flmem_error *err)
+{
+	const struct flmem_cpython *python = &visit->python;
+	int pid = (int)visit->view->process->pid;
+
+	if (!flmem_cpython_find(visit->view, &visit->python))
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0, "process %d has no CPython",
+				       pid);
+	if (python->major != 3 || python->minor < 8 || python->minor > 14)
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+				       "process %d runs Python %s; 3.8 to 3.14 can be entered", pid,
+				       python->version[0] ? python->version
+							  : "of an unknown version");
+	return flmem_cpython_locate(visit->view, python, &visit->place, err);
+}
+
+static int refuse_ending(const struct flmem_cpython_visit *visit, struct flmem_error *err)
+{
+	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+			       "the Python of process %d is ending (finalising)",
+			       (int)visit->view->process->pid);
+}
+
+static bool is_blocked(const struct flmem_cpython_visit *visit, pid_t tid)
+{
+	struct flmem_task_wait wait;
+
+	return tid && flmem_task_read_wait(visit->view->process, tid, &wait) == 1;
+}
+
+/* What watching the lock has shown so far. */
+struct watch {
+	struct flmem_cpython_gil first;
+	uint64_t wanted_since_us; /* 0: it is not wanted */
+	bool always_blocked;	  /* its holder never ran */
+};
+
+/* The holder gives the lock up between two instructions of Python code, when it is asked to. */
+static bool is_given_up(const struct flmem_cpython_visit *visit, struct watch *watch, pid_t holder,
+			uint64_t now_us)
+{
+	struct flmem_cpython_gil gil;
+
+	if (flmem_cpython_gil_read(visit->view, &visit->place, visit->state.main_interpreter, &gil,
+				   NULL) ||
+	    !gil.locked || gil.holder != watch->first.holder ||
+	    gil.switches != watch->first.switches)
+		return true;
+	watch->always_blocked = watch->always_blocked && is_blocked(visit, holder);
+	if (!gil.wanted)
+		watch->wanted_since_us = 0;
+	else if (!watch->wanted_since_us)
+		watch->wanted_since_us = now_us;
+	return false;
+}
+
+/*
+ * False when a thread holds the lock inside C code: it is blocked with it, or others have asked for
+ * it in vain. A thread that computes alone in Python is nobody asked to give it up, and passes.
+ */
+static bool is_lock_usable(const struct flmem_cpython_visit *visit, pid_t *ret_holder)
+{
+	struct watch watch = {.first = visit->state.gil, .always_blocked = true};
+	const struct flmem_cpython_thread *holder =
+		flmem_cpython_state_find(&visit->state, watch.first.holder);
+	uint64_t start = flmem_clock_us(), now = start;
+
+	*ret_holder = holder ? holder->tid : 0;
+	if (!watch.first.locked)
+		return true;
+	while (now - start < WATCH_US) {
+		if (is_given_up(visit, &watch, *ret_holder, now))
+			return true;
+		flmem_clock_sleep_us(SAMPLE_US);
+		now = flmem_clock_us();
+	}
+	return !watch.always_blocked &&
+	       !(watch.wanted_since_us && now - watch.wanted_since_us > UNANSWERED_US);
+}
+
+static int refuse_lock(const struct flmem_cpython_visit *visit, pid_t holder,
+		       struct flmem_error *err)
+{
+	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+			       "thread %d of process %d holds the interpreter's lock inside C "
+			       "code; try again or give a longer --timeout",
+			       (int)holder, (int)visit->view->process->pid);
+}
+
+/* One look at the interpreter, and the door that fits; EUNSAFE may pass with time. */
+static int try_once(struct flmem_cpython_visit *visit, struct flmem_error *err)
+{
+	pid_t holder;
+	int rc;
+
+	flmem_cpython_state_clear(&visit->state);
+	rc = flmem_cpython_state_read(visit->view, &visit->place, &visit->state, err);
+	if (rc)
+		return rc;
+	if (visit->state.finalizing)
+		return refuse_ending(visit, err);
+	if (!is_lock_usable(visit, &holder))
+		return refuse_lock(visit, holder, err);
+	return flmem_cpython_door_idle_thread(visit, err);
+}
+
+static int try_until_timeout(struct flmem_cpython_visit *visit, struct flmem_error *err)
+{
+	uint64_t start = flmem_clock_us();
+
+	for (;;) {
+		int rc = try_once(visit, err);
+		uint64_t spent = flmem_clock_us() - start;
+
+		/* Never a second time once the code was handed over. */
+		if (rc != FLMEM_EUNSAFE || visit->state.finalizing ||
+		    spent + BACKOFF_US > visit->call->timeout_us)
+			return rc;
+		flmem_clock_sleep_us(BACKOFF_US);
+	}
+}
+
+int flmem_cpython_call(const struct flmem_view *view, const struct flmem_cpython_call *call,
+		       struct flmem_cpython_result *ret_result, struct flmem_error *err)
+{
+	struct flmem_cpython_visit visit = {.view = view, .call = call, .result = ret_result};
+	int rc;
+
+	*ret_result = (struct flmem_cpython_result){0};
+	if (call->code.length > FLMEM_CPYTHON_CODE_MAX)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s' is larger than %u KiB: put it into a module and "
+				       "import that",
+				       call->code.name, FLMEM_CPYTHON_CODE_MAX / 1024U);
+	rc = find_interpreter(&visit, err);
+	if (!rc)
+		rc = try_until_timeout(&visit, err);
+	flmem_cpython_state_clear(&visit.state);
+	return rc;
+}

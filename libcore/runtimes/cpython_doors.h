@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_RUNTIMES_CPYTHON_DOORS_H
+#define FLMEM_RUNTIMES_CPYTHON_DOORS_H
+
+/* The ways into an interpreter; cpython_call.c chooses among them. */
+
+#include "runtimes/cpython_call.h"
+#include "runtimes/cpython_state.h"
+
+/* One visit to one interpreter. */
+struct flmem_cpython_visit {
+	const struct flmem_view *view;
+	const struct flmem_cpython_call *call;
+	struct flmem_cpython_result *result;
+	struct flmem_cpython python;
+	struct flmem_cpython_place place;
+	struct flmem_cpython_state state; /* as it was when the door was chosen */
+};
+
+/*
+ * PyGILState_Ensure, PyRun_SimpleString, PyGILState_Release on a thread of the main interpreter that
+ * is blocked in a system call with the lock released: it would have to take the lock next anyway.
+ * Proven with 3.8 to 3.14. FLMEM_EUNSAFE when there is no such thread now.
+ */
+int flmem_cpython_door_idle_thread(struct flmem_cpython_visit *visit, struct flmem_error *err);
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_RUNTIMES_CPYTHON_SOURCE_H
+#define FLMEM_RUNTIMES_CPYTHON_SOURCE_H
+
+/*
+ * The text that an interpreter is given to run: somebody's code inside a frame of our own, which
+ * never raises, prints nothing to the program's own output, leaves no name behind in any of its
+ * modules, and writes what came of it into memory at a given address. Python 3.8 to 3.14.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+struct flmem_cpython_code {
+	const char *name; /* stands for the file name in messages */
+	const char *text;
+	size_t length;
+};
+
+/* Code larger than this does not go onto a thread's stack. */
+#define FLMEM_CPYTHON_CODE_MAX 65536U
+
+/* Output beyond this is cut. */
+#define FLMEM_CPYTHON_OUTPUT_MAX 8192U
+
+#define FLMEM_CPYTHON_COOKIE 8U
+
+/* What the code writes: the cookie, the length of the text (4 bytes), the text. */
+#define FLMEM_CPYTHON_ANSWER_MAX (FLMEM_CPYTHON_COOKIE + 4U + FLMEM_CPYTHON_OUTPUT_MAX)
+
+/*
+ * Appends the source, with its NUL. *ret_address_at is where in the buffer 16 hexadecimal digits go
+ * that tell where the answer is to be written.
+ */
+void flmem_cpython_source_wrap(const struct flmem_cpython_code *code,
+			       const unsigned char cookie[FLMEM_CPYTHON_COOKIE],
+			       struct flmem_buf *buf, size_t *ret_address_at);
+
+/* What came of it; `exception` and `output` are untrusted text, owned by the answer. */
+struct flmem_cpython_answer {
+	char *exception; /* "TypeError: ... (line 3)", or NULL: none was raised */
+	char *output;	 /* what the code gave to print() */
+	bool cut;	 /* ... was longer */
+};
+
+/* False when the bytes are no answer (yet) or memory is out. */
+bool flmem_cpython_answer_parse(const unsigned char *bytes, size_t length,
+				const unsigned char cookie[FLMEM_CPYTHON_COOKIE],
+				struct flmem_cpython_answer *ret_answer);
+void flmem_cpython_answer_clear(struct flmem_cpython_answer *answer);
+
+#endif
