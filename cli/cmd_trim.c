@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 
 #include <flmem/report.h>
 #include <flmem/text.h>
@@ -12,6 +15,10 @@
 
 struct trim_options {
 	struct target_options targets;
+	const char *python;
+	bool collect;
+	bool cuda;
+	bool full;
 	bool dry_run;
 	bool json;
 	bool no_predict;
@@ -19,19 +26,53 @@ struct trim_options {
 	uint64_t settle_us;
 };
 
+static void print_planned_step(const struct flmem_trim_step *step)
+{
+	printf("  %-24s on thread %d", step->name, (int)step->thread);
+	if (step->thread_state[0])
+		printf(", blocked in %s", step->thread_state);
+	putchar('\n');
+}
+
+/* Name, time, what it brought, what it says. */
+static void print_step(const struct flmem_trim_step *step)
+{
+	char took[FORMAT_MAX], bytes[FORMAT_MAX], detail[sizeof(step->detail)];
+
+	printf("  %-24s %s", step->name,
+	       step->took_us.unknown ? flmem_trim_outcome_name(step->outcome)
+				     : format_us(step->took_us.value, took));
+	if (!step->released_bytes.unknown)
+		printf(", %s", format_bytes(step->released_bytes.value, bytes));
+	if (step->detail[0])
+		printf(": %s", flmem_text_escape(step->detail, detail, sizeof(detail)));
+	putchar('\n');
+}
+
 static void print_steps(const struct flmem_trim_result *r)
 {
-	char took[FORMAT_MAX];
-
 	for (size_t i = 0; i < r->step_count; i++) {
-		const struct flmem_trim_step *step = &r->steps[i];
-
-		if (step->took_us.unknown)
-			printf("  %-24s on thread %d, blocked in %s\n", step->name, (int)r->thread,
-			       r->thread_state);
+		if (r->steps[i].outcome == FLMEM_TRIM_PLANNED)
+			print_planned_step(&r->steps[i]);
 		else
-			printf("  %-24s %s\n", step->name, format_us(step->took_us.value, took));
+			print_step(&r->steps[i]);
 	}
+}
+
+/* What the target's code printed, line by line, with nothing that a terminal would act on. */
+static void print_output(const struct flmem_trim_result *r)
+{
+	char line[1024], shown[sizeof(line)];
+
+	for (const char *at = r->output; *at;) {
+		size_t length = strcspn(at, "\n");
+
+		snprintf(line, sizeof(line), "%.*s", (int)length, at);
+		printf("  | %s\n", flmem_text_escape(line, shown, sizeof(shown)));
+		at += length + (at[length] == '\n');
+	}
+	if (r->output_cut)
+		printf("  | ... cut\n");
 }
 
 static void print_released(const struct flmem_trim_result *r)
@@ -86,9 +127,11 @@ static void print_result(const struct flmem_trim_result *r)
 		break;
 	case FLMEM_TRIM_REFUSED:
 	case FLMEM_TRIM_FAILED:
+	case FLMEM_TRIM_SKIPPED:
 		return; /* said on stderr */
 	}
 	print_steps(r);
+	print_output(r);
 	print_thread(r);
 	if (r->note[0])
 		printf("  note: %s\n", r->note);
@@ -116,14 +159,47 @@ static int combine(const struct flmem_trim_result *results, size_t count, bool n
 	return failed && done ? FLMEM_EPARTLY : code;
 }
 
+/* More than the library takes, so that it is the library that says what is too much. */
+#define CODE_MAX (1U << 20)
+
+static int read_code(const char *path, char **ret_text, struct flmem_trim_code *ret_code,
+		     struct flmem_error *err)
+{
+	FILE *file = fopen(path, "re");
+	char *text = malloc(CODE_MAX);
+	size_t length = file && text ? fread(text, 1, CODE_MAX, file) : 0;
+	bool failed = !file || !text || ferror(file);
+	int error = errno;
+
+	if (file)
+		fclose(file);
+	if (failed || length == CODE_MAX || memchr(text, '\0', length)) {
+		free(text);
+		if (failed)
+			return flmem_error_set(err, FLMEM_EUSAGE, error, "cannot read '%s'", path);
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' %s", path,
+				       length == CODE_MAX
+					       ? "is larger than 1 MiB"
+					       : "is no Python code: it has a NUL in it");
+	}
+	*ret_text = text;
+	*ret_code = (struct flmem_trim_code){path, text, length};
+	return 0;
+}
+
 static int trim_all(const struct cmd *cmd, const struct trim_options *o,
-		    const struct flmem_targets *targets, struct flmem_trim_result *results)
+		    const struct flmem_targets *targets, const struct flmem_trim_code *code,
+		    struct flmem_trim_result *results)
 {
 	struct flmem_trim_options options = {
 		.dry_run = o->dry_run,
 		.predict = (o->dry_run || o->json) && !o->no_predict,
 		.timeout_us = o->timeout_us,
 		.settle_us = o->settle_us,
+		.python = code,
+		.collect = o->collect || o->full,
+		.cuda = o->cuda || o->full,
+		.lenient = o->full,
 	};
 
 	for (size_t i = 0; i < targets->count; i++) {
@@ -132,7 +208,7 @@ static int trim_all(const struct cmd *cmd, const struct trim_options *o,
 		options.start_time = targets->start_times[i];
 		if (flmem_trim_process(targets->pids[i], &options, &results[i], &err))
 			cmd_fail(cmd, false, &err);
-		else if (!o->json)
+		if (!o->json)
 			print_result(&results[i]);
 	}
 	if (o->json) {
@@ -151,25 +227,50 @@ static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest
 	const struct trim_options *o = options;
 	struct flmem_trim_result *results;
 	struct flmem_targets targets = {0};
+	struct flmem_trim_code code;
 	struct flmem_error err = {0};
+	char *text = NULL;
 	int status;
 
-	if (cmd_no_arguments(rest, &err) || targets_select(&o->targets, &targets, &err))
+	if (cmd_no_arguments(rest, &err) ||
+	    (o->python && read_code(o->python, &text, &code, &err)) ||
+	    targets_select(&o->targets, &targets, &err)) {
+		free(text);
 		return cmd_fail(cmd, o->json, &err);
+	}
 	results = calloc(targets.count, sizeof(*results));
 	if (results) {
-		status = trim_all(cmd, o, &targets, results);
+		status = trim_all(cmd, o, &targets, o->python ? &code : NULL, results);
 	} else {
 		flmem_error_set(&err, FLMEM_EFAILED, 0, "out of memory");
 		status = cmd_fail(cmd, o->json, &err);
 	}
 	free(results);
+	free(text);
 	flmem_targets_clear(&targets);
 	return status;
 }
 
 static const struct opt options_table[] = {
 	TARGET_OPTIONS(struct trim_options, targets),
+	{.name = "gc",
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct trim_options, collect),
+	 .help = "first run the garbage collector of the target's Python (CPython 3.8 to 3.14)"},
+	{.name = "cuda",
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct trim_options, cuda),
+	 .help = "then empty PyTorch's caches of CUDA device memory and of pinned host memory"},
+	{.name = "full",
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct trim_options, full),
+	 .help = "the same as --gc --cuda, but a process without a Python is no failure"},
+	{.name = "python",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct trim_options, python),
+	 .metavar = "FILE",
+	 .complete = OPT_COMPLETE_FILE,
+	 .help = "before all else run this Python code in the target, up to 64 KiB"},
 	{.name = "dry-run",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct trim_options, dry_run),
@@ -200,6 +301,10 @@ static const char *const examples[] = {
 	"give back what the allocator of process 4242 only retains",
 	"flmem trim --pid 4242 --dry-run",
 	"say what would be done and by which thread",
+	"flmem trim --pid 4242 --full",
+	"collect Python's garbage, give back what that freed, and empty the CUDA caches",
+	"flmem trim --pid 4242 --python release.py",
+	"let the job drop its own caches first; what the file prints comes back",
 	"flmem trim --all --role server --min-rss 1GiB",
 	"all FL servers on this host with at least 1 GiB",
 	NULL,

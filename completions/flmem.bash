@@ -79,13 +79,14 @@ _flmem()
 		esac
 		;;
 	trim)
-		options=" --pid --name --all --tree --role --min-rss --dry-run --timeout --settle --json --no-predict --help"
+		options=" --pid --name --all --tree --role --min-rss --gc --cuda --full --python --dry-run --timeout --settle --json --no-predict --help"
 		case $option in
 		--pid | -p) _flmem_pids "$word" && return ;;
 		--name) return ;;
 		--tree) _flmem_pids "$word" && return ;;
 		--role) _flmem_offer "$word" -W "server server-job client client-job trainer simulator-server simulator-client" && return ;;
 		--min-rss | -m) return ;;
+		--python) _flmem_files "$word" -f && return ;;
 		--timeout) return ;;
 		--settle) return ;;
 		esac

@@ -42,3 +42,10 @@ int flmem_inspection_read(struct flmem_inspection *in, struct flmem_error *err)
 	flmem_allocators_find(&in->view, &in->allocators);
 	return 0;
 }
+
+int flmem_inspection_renew(struct flmem_inspection *in, struct flmem_error *err)
+{
+	flmem_modules_clear(&in->modules);
+	flmem_maps_clear(&in->maps);
+	return flmem_inspection_read(in, err);
+}

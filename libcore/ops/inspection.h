@@ -37,4 +37,7 @@ static inline void flmem_cleanup_inspection(struct flmem_inspection **inspection
 /* Reads mappings, modules and allocators of the process, which the caller has opened in it. */
 int flmem_inspection_read(struct flmem_inspection *inspection, struct flmem_error *err);
 
+/* Reads the same again, after something was done to the process. */
+int flmem_inspection_renew(struct flmem_inspection *inspection, struct flmem_error *err);
+
 #endif

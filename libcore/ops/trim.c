@@ -9,22 +9,8 @@
 #include "base/clock.h"
 #include "ops/errand.h"
 #include "ops/inspection.h"
-#include "ops/predict.h"
-#include "proc/huge.h"
+#include "ops/trim_parts.h"
 #include "proc/status.h"
-#include "remote/borrow.h"
-
-/* One trim from start to end. */
-struct job {
-	const struct flmem_trim_options *options;
-	struct flmem_trim_result *result;
-	struct flmem_error *err; /* never NULL */
-	struct flmem_inspection *target;
-	bool asked[FLMEM_ALLOCATORS_MAX];	/* has answers */
-	uint64_t answers[FLMEM_ALLOCATORS_MAX]; /* where in the query's data */
-	struct flmem_borrow_options borrow;
-	struct flmem_chain chain;
-};
 
 const char *flmem_trim_outcome_name(enum flmem_trim_outcome outcome)
 {
@@ -38,83 +24,60 @@ const char *flmem_trim_outcome_name(enum flmem_trim_outcome outcome)
 							 : names[FLMEM_TRIM_FAILED];
 }
 
-static int open_target(struct job *job, pid_t pid)
+struct flmem_trim_step *flmem_trim_job_step(struct flmem_trim_job *job, const char *name)
 {
-	int rc = flmem_errand_open(job->target, pid, job->options->start_time, job->err);
+	static const char *const not_made = "the call was not made";
+	struct flmem_trim_result *result = job->result;
+	struct flmem_trim_step *step;
 
-	job->result->start_time = job->target->process.start_time;
-	return rc;
+	if (result->step_count < FLMEM_TRIM_STEPS_MAX)
+		result->step_count++;
+	step = &result->steps[result->step_count - 1];
+	*step = (struct flmem_trim_step){
+		.name = name,
+		.outcome = job->options->dry_run ? FLMEM_TRIM_PLANNED : FLMEM_TRIM_NOTHING,
+		.took_us = FLMEM_UNKNOWN(not_made),
+		.stopped_us = FLMEM_UNKNOWN(not_made),
+		.released_bytes = FLMEM_UNKNOWN(not_made),
+	};
+	return step;
 }
 
-static bool is_worth_trimming(const struct flmem_allocator *found)
+void flmem_trim_job_stopped(struct flmem_trim_job *job, uint64_t stopped_us, uint64_t inside_us)
 {
-	return found->ops->plan_trim && flmem_errand_concerns(found);
+	struct flmem_trim_result *result = job->result;
+	uint64_t before_us = result->stopped_us.unknown ? 0 : result->stopped_us.value;
+	uint64_t whole_us = before_us + stopped_us;
+
+	job->inside_us += inside_us;
+	result->stopped_us = FLMEM_KNOWN(whole_us);
+	result->overhead_us =
+		FLMEM_KNOWN(whole_us > job->inside_us ? whole_us - job->inside_us : 0);
 }
 
-static int nothing_to_call(const struct job *job)
+void flmem_trim_job_note(struct flmem_trim_job *job, const char *text)
 {
-	for (size_t i = 0; i < job->target->allocators.count; i++) {
-		const struct flmem_allocator *found = &job->target->allocators.rows[i];
+	struct flmem_trim_result *result = job->result;
+	size_t used = strlen(result->note);
 
-		if (found->ops->instead)
-			return flmem_errand_refuse(&job->target->view, found, job->err);
-	}
-	return flmem_error_set(job->err, FLMEM_EUNSUPPORTED, 0,
-			       "process %d has no allocator that flmem knows how to ask",
-			       (int)job->target->process.pid);
+	if (strstr(result->note, text))
+		return;
+	snprintf(result->note + used, sizeof(result->note) - used, "%s%s", used ? "; " : "", text);
 }
 
-/* A first chain, for allocators that have to be asked before they can be told. */
-static int run_query(struct job *job, struct flmem_borrow_result *ret_answers)
+void flmem_trim_job_note_late(struct flmem_trim_job *job, uint64_t late_us)
 {
-	struct flmem_chain query = {0};
+	char text[128];
 
-	ret_answers->complete = false;
-	for (size_t i = 0; i < job->target->allocators.count; i++) {
-		const struct flmem_allocator *found = &job->target->allocators.rows[i];
-		size_t before = query.count;
-
-		if (!is_worth_trimming(found) || !found->ops->plan_query)
-			continue;
-		job->answers[i] = found->ops->plan_query(&job->target->view, found, &query);
-		job->asked[i] = query.count > before;
-	}
-	if (!query.count || job->options->dry_run)
-		return 0;
-	return flmem_borrow_run(&job->target->view, &query, &job->borrow, ret_answers, job->err);
+	if (!late_us)
+		return;
+	snprintf(text, sizeof(text),
+		 "the borrowed thread's timeout starts again, so it may end up to %llu ms late",
+		 (unsigned long long)(late_us / 1000U));
+	flmem_trim_job_note(job, text);
 }
 
-static const unsigned char *answers_of(const struct job *job, size_t index,
-				       const struct flmem_borrow_result *answers)
-{
-	return answers->complete && job->asked[index] ? answers->data + job->answers[index] : NULL;
-}
-
-static int plan(struct job *job)
-{
-	struct flmem_borrow_result answers;
-	int rc = flmem_errand_refuse_runtimes(&job->target->view, &job->target->allocators,
-					      job->err);
-
-	if (!rc)
-		rc = run_query(job, &answers);
-	for (size_t i = 0; i < job->target->allocators.count && !rc; i++) {
-		const struct flmem_allocator *found = &job->target->allocators.rows[i];
-
-		if (!is_worth_trimming(found))
-			continue;
-		rc = found->ops->plan_trim(&job->target->view, found, answers_of(job, i, &answers),
-					   &job->chain, job->err);
-		/* A nameless one inside some library must not keep the others from it. */
-		if (rc == FLMEM_EUNSUPPORTED && !found->serves_malloc)
-			rc = 0;
-	}
-	if (!rc && !job->chain.count)
-		rc = nothing_to_call(job);
-	return rc;
-}
-
-static struct flmem_u64 read_rss(const struct job *job)
+static struct flmem_u64 read_rss(const struct flmem_trim_job *job)
 {
 	struct flmem_status status;
 
@@ -123,135 +86,137 @@ static struct flmem_u64 read_rss(const struct job *job)
 	return status.rss_bytes;
 }
 
-static void fill_steps(struct job *job, const struct flmem_borrow_result *run,
-		       enum flmem_trim_outcome outcome)
+static struct flmem_u64 difference(struct flmem_u64 before, struct flmem_u64 after)
+{
+	if (before.unknown || after.unknown)
+		return FLMEM_UNKNOWN("RSS could not be read");
+	return FLMEM_KNOWN(before.value > after.value ? before.value - after.value : 0);
+}
+
+static enum flmem_trim_outcome outcome_of(struct flmem_u64 released)
+{
+	return !released.unknown && released.value ? FLMEM_TRIM_RELEASED : FLMEM_TRIM_NOTHING;
+}
+
+/* What a part made of RSS, in the steps that it appended and whose calls were made. */
+static void measure_steps(struct flmem_trim_job *job, size_t first, struct flmem_u64 released)
 {
 	struct flmem_trim_result *result = job->result;
+	bool together = result->step_count - first > 1;
 
-	for (size_t i = 0; i < job->chain.count && i < FLMEM_TRIM_STEPS_MAX; i++) {
-		struct flmem_trim_step *step = &result->steps[result->step_count++];
+	for (size_t i = first; i < result->step_count; i++) {
+		struct flmem_trim_step *step = &result->steps[i];
 
-		step->name = job->chain.calls[i].name;
-		step->outcome = outcome;
-		step->took_us = run->complete ? FLMEM_KNOWN(run->call_ns[i] / 1000U)
-					      : FLMEM_UNKNOWN("the call was not made");
+		if (step->took_us.unknown)
+			continue;
+		step->released_bytes =
+			together ? FLMEM_UNKNOWN("the calls of one chain are measured together")
+				 : released;
+		if (step->outcome == FLMEM_TRIM_NOTHING)
+			step->outcome = outcome_of(released);
 	}
 }
 
-static void fill_thread(struct flmem_trim_result *result, const struct flmem_borrow_result *run,
-			size_t calls)
-{
-	uint64_t inside_ns = 0;
+struct part {
+	bool wanted;
+	int (*run)(struct flmem_trim_job *job, struct flmem_error *err);
+};
 
-	result->thread = run->tid;
-	snprintf(result->thread_state, sizeof(result->thread_state), "%s",
-		 run->waited_in ? run->waited_in : "");
-	if (!run->complete)
-		return;
-	for (size_t i = 0; i < calls; i++)
-		inside_ns += run->call_ns[i];
-	result->stopped_us = FLMEM_KNOWN(run->stopped_ns / 1000U);
-	result->overhead_us = FLMEM_KNOWN(
-		run->stopped_ns > inside_ns ? (run->stopped_ns - inside_ns) / 1000U : 0);
+/* What became of the parts altogether. */
+struct sum {
+	size_t done, failed;
+	int code; /* of the first that failed */
+};
+
+/* A process that is gone or closed to us is so for all parts. */
+static bool is_final(int code)
+{
+	return code == FLMEM_ENOPROC || code == FLMEM_EPERM;
 }
 
-static void add_note(struct flmem_trim_result *result, const char *text)
+/* Code of the program's own may have mapped, unmapped and loaded what it likes. */
+static int look_again(struct flmem_trim_job *job, struct flmem_error *err)
 {
-	size_t used = strlen(result->note);
+	int rc = flmem_inspection_renew(job->target, err);
 
-	snprintf(result->note + used, sizeof(result->note) - used, "%s%s", used ? "; " : "", text);
+	job->guard = (struct flmem_guard){0};
+	if (!rc)
+		flmem_errand_guard(&job->target->view, &job->target->allocators, &job->guard);
+	return rc;
 }
 
-static void fill_note(struct job *job, const struct flmem_borrow_result *run)
+static int run_part(struct flmem_trim_job *job, const struct part *part, struct sum *sum,
+		    struct flmem_error *err)
 {
-	uint64_t rss_bytes = job->result->rss_before_bytes.value;
-	struct flmem_u64 huge =
-		flmem_huge_bytes(&job->target->process, &job->target->maps, rss_bytes);
-	char text[128];
+	size_t first = job->result->step_count;
+	struct flmem_u64 before = read_rss(job);
+	struct flmem_error own = {0};
+	int rc = sum->done ? look_again(job, &own) : 0;
 
-	for (size_t i = 0; i < job->target->allocators.count; i++)
-		if (is_worth_trimming(&job->target->allocators.rows[i]) &&
-		    job->target->allocators.rows[i].ops->caveat)
-			add_note(job->result, job->target->allocators.rows[i].ops->caveat);
-	if (!huge.unknown && huge.value)
-		add_note(job->result,
-			 "RSS given back from within transparent huge pages becomes free memory "
-			 "only when the kernel splits them, which it does when memory is short");
-	if (!run->late_us)
-		return;
-	snprintf(text, sizeof(text),
-		 "the borrowed thread's timeout starts again, so it may end up to %llu ms late",
-		 (unsigned long long)(run->late_us / 1000U));
-	add_note(job->result, text);
+	if (!rc)
+		rc = part->run(job, &own);
+	if (!job->options->dry_run)
+		measure_steps(job, first, difference(before, read_rss(job)));
+	if (rc) {
+		if (!sum->failed++) {
+			sum->code = rc;
+			*err = own;
+		}
+		return rc;
+	}
+	sum->done++;
+	return 0;
 }
 
-static void measure(struct job *job, const struct flmem_borrow_result *run)
+static int run_parts(struct flmem_trim_job *job, struct flmem_error *err)
+{
+	const struct part parts[] = {
+		{job->options->python != NULL, flmem_trim_python},
+		{job->options->collect, flmem_trim_collect},
+		{true, flmem_trim_allocator},
+		{job->options->cuda, flmem_trim_cuda},
+	};
+	struct sum sum = {0};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(parts); i++)
+		if (parts[i].wanted && is_final(run_part(job, &parts[i], &sum, err)))
+			break;
+	if (!sum.failed)
+		return 0;
+	if (!sum.done)
+		return sum.code;
+	flmem_error_prefix(err, "partly done");
+	return err->code = FLMEM_EPARTLY;
+}
+
+static void measure(struct flmem_trim_job *job)
 {
 	struct flmem_trim_result *result = job->result;
 
 	if (job->options->settle_us)
 		flmem_clock_sleep_us(job->options->settle_us);
 	result->rss_after_bytes = read_rss(job);
-	result->outcome = FLMEM_TRIM_NOTHING;
-	if (result->rss_before_bytes.unknown || result->rss_after_bytes.unknown) {
-		result->released_bytes = FLMEM_UNKNOWN("RSS could not be read");
-	} else {
-		uint64_t before = result->rss_before_bytes.value;
-		uint64_t after = result->rss_after_bytes.value;
-
-		result->released_bytes = FLMEM_KNOWN(before > after ? before - after : 0);
-		if (before > after)
-			result->outcome = FLMEM_TRIM_RELEASED;
-	}
-	fill_steps(job, run, result->outcome);
+	result->released_bytes = difference(result->rss_before_bytes, result->rss_after_bytes);
+	result->outcome = outcome_of(result->released_bytes);
 }
 
-static int carry_out(struct job *job)
+static int work(struct flmem_trim_job *job, pid_t pid, struct flmem_error *err)
 {
-	bool dry = job->options->dry_run;
-	struct flmem_borrow_result run;
-	int rc;
+	int rc = flmem_errand_open(job->target, pid, job->options->start_time, err);
 
+	job->result->start_time = job->target->process.start_time;
+	if (rc)
+		return rc;
+	flmem_errand_guard(&job->target->view, &job->target->allocators, &job->guard);
 	job->result->rss_before_bytes = read_rss(job);
-	rc = dry ? flmem_borrow_plan(&job->target->view, &job->borrow, &run, job->err)
-		 : flmem_borrow_run(&job->target->view, &job->chain, &job->borrow, &run, job->err);
-	fill_thread(job->result, &run, job->chain.count);
-	if (rc)
+	rc = run_parts(job, err);
+	if (rc && rc != FLMEM_EPARTLY)
 		return rc;
-	if (dry) {
+	if (job->options->dry_run)
 		job->result->outcome = FLMEM_TRIM_PLANNED;
-		fill_steps(job, &run, FLMEM_TRIM_PLANNED);
-	} else {
-		measure(job, &run);
-	}
-	fill_note(job, &run);
-	return 0;
-}
-
-/* Before the trim. Asking an allocator is a stop of its own. */
-static void predict(struct job *job)
-{
-	struct flmem_asked asked;
-
-	job->result->predicted_bytes =
-		flmem_predict(job->target, FLMEM_PREDICT_BUDGET_US,
-			      job->options->dry_run ? NULL : &job->borrow, &asked);
-	if (asked.tried)
-		add_note(job->result, "the allocator was asked first, on a borrowed thread, what "
-				      "it has to release");
-}
-
-static int work(struct job *job, pid_t pid)
-{
-	int rc = open_target(job, pid);
-
-	if (rc)
-		return rc;
-	flmem_errand_guard(&job->target->view, &job->target->allocators, &job->borrow.guard);
-	rc = plan(job);
-	if (!rc && job->options->predict)
-		predict(job);
-	return rc ? rc : carry_out(job);
+	else
+		measure(job);
+	return rc;
 }
 
 static void init_result(struct flmem_trim_result *result, pid_t pid)
@@ -272,7 +237,8 @@ static void init_result(struct flmem_trim_result *result, pid_t pid)
 static void fill_refusal(struct flmem_trim_result *result, int code, const struct flmem_error *err)
 {
 	result->code = code;
-	result->outcome = code == FLMEM_EFAILED ? FLMEM_TRIM_FAILED : FLMEM_TRIM_REFUSED;
+	if (code != FLMEM_EPARTLY)
+		result->outcome = code == FLMEM_EFAILED ? FLMEM_TRIM_FAILED : FLMEM_TRIM_REFUSED;
 	snprintf(result->reason, sizeof(result->reason), "%s", err->message);
 }
 
@@ -280,7 +246,7 @@ int flmem_trim_process(pid_t pid, const struct flmem_trim_options *options,
 		       struct flmem_trim_result *ret_result, struct flmem_error *err)
 {
 	FLMEM_AUTO_INSPECTION struct flmem_inspection *target = NULL;
-	FLMEM_AUTO_FREE struct job *job = calloc(1, sizeof(*job));
+	struct flmem_trim_job job = {.options = options, .result = ret_result};
 	struct flmem_error local = {0};
 	int rc = FLMEM_EFAILED;
 
@@ -289,16 +255,11 @@ int flmem_trim_process(pid_t pid, const struct flmem_trim_options *options,
 	flmem_error_clear(err);
 	init_result(ret_result, pid);
 	target = flmem_inspection_new(err);
-	if (!job)
-		flmem_error_set(err, rc, ENOMEM, "cannot trim process %d", (int)pid);
-	if (job && target) {
-		job->target = target;
-		job->options = options;
-		job->result = ret_result;
-		job->err = err;
-		job->borrow.timeout_us =
+	if (target) {
+		job.target = target;
+		job.timeout_us =
 			options->timeout_us ? options->timeout_us : FLMEM_TRIM_TIMEOUT_US_DEFAULT;
-		rc = work(job, pid);
+		rc = work(&job, pid, err);
 	}
 	if (rc)
 		fill_refusal(ret_result, rc, err);

@@ -1,7 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <flmem/report.h>
 
+#include <stdio.h>
+#include <string.h>
+
 #include "report/json.h"
+
+static void add_step_thread(cJSON *row, const struct flmem_trim_step *step)
+{
+	if (step->thread)
+		cJSON_AddNumberToObject(row, "thread", step->thread);
+	else
+		cJSON_AddNullToObject(row, "thread");
+	flmem_json_add_text(row, "thread_state", step->thread_state[0] ? step->thread_state : NULL);
+}
 
 static void add_steps(cJSON *object, const struct flmem_trim_result *result)
 {
@@ -14,6 +26,11 @@ static void add_steps(cJSON *object, const struct flmem_trim_result *result)
 		cJSON_AddStringToObject(row, "name", step->name);
 		cJSON_AddStringToObject(row, "outcome", flmem_trim_outcome_name(step->outcome));
 		flmem_json_add_value(row, unknown, "took_us", step->took_us);
+		flmem_json_add_value(row, unknown, "released_bytes", step->released_bytes);
+		flmem_json_add_value(row, unknown, "stopped_us", step->stopped_us);
+		flmem_json_add_text(row, "door", step->door);
+		add_step_thread(row, step);
+		flmem_json_add_text(row, "detail", step->detail[0] ? step->detail : NULL);
 		cJSON_AddItemToObject(row, "unknown", unknown);
 		cJSON_AddItemToArray(steps, row);
 	}
@@ -28,6 +45,21 @@ static void add_thread(cJSON *object, const struct flmem_trim_result *result)
 	}
 	cJSON_AddNumberToObject(object, "thread", result->thread);
 	flmem_json_add_text(object, "thread_state", result->thread_state);
+}
+
+/* One string per line: control characters inside of one are escaped as in all foreign text. */
+static void add_output(cJSON *object, const char *output)
+{
+	cJSON *lines = cJSON_AddArrayToObject(object, "output");
+	char line[FLMEM_TRIM_OUTPUT_MAX + 1];
+
+	while (*output) {
+		size_t length = strcspn(output, "\n");
+
+		snprintf(line, sizeof(line), "%.*s", (int)length, output);
+		flmem_json_append_text(lines, line);
+		output += length + (output[length] == '\n');
+	}
 }
 
 static cJSON *result_object(const struct flmem_trim_result *result)
@@ -48,6 +80,7 @@ static cJSON *result_object(const struct flmem_trim_result *result)
 	flmem_json_add_value(object, unknown, "stopped_us", result->stopped_us);
 	flmem_json_add_value(object, unknown, "overhead_us", result->overhead_us);
 	add_thread(object, result);
+	add_output(object, result->output);
 	cJSON_AddItemToObject(object, "unknown", unknown);
 	return object;
 }

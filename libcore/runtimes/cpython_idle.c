@@ -204,7 +204,7 @@ int flmem_cpython_door_idle_thread(struct flmem_cpython_visit *visit, struct flm
 		.stack_bytes = STACK_BYTES,
 	};
 	struct flmem_borrow_result plan;
-	struct functions functions;
+	struct functions functions = {0};
 	int rc = find_functions(visit, &functions, err);
 
 	if (rc)

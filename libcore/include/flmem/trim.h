@@ -16,11 +16,22 @@
 #include <flmem/error.h>
 #include <flmem/value.h>
 
+/* Python code that a process is to run; the bytes and the name must outlive the call. */
+struct flmem_trim_code {
+	const char *name; /* of the file, for messages */
+	const char *text;
+	size_t length;
+};
+
 struct flmem_trim_options {
 	bool dry_run; /* say what would be done and by which thread, touch nothing */
 	bool predict; /* read the heap first, for predicted_bytes; takes up to a quarter second */
 	uint64_t timeout_us; /* for finding a safe moment and for the call; 0: the default */
 	uint64_t settle_us;  /* wait this long before measuring again */
+	const struct flmem_trim_code *python; /* runs first, or NULL */
+	bool collect;	     /* then Python's garbage collector; then the allocator gives back */
+	bool cuda;	     /* then PyTorch's caches of device and pinned memory */
+	bool lenient;	     /* without a Python these steps are skipped instead of refused */
 	uint64_t start_time; /* of the process that is meant, clock ticks after boot; 0: any */
 };
 
@@ -32,7 +43,8 @@ struct flmem_trim_options {
 	X(NOTHING, "nothing-to-release") \
 	X(REFUSED, "refused")            \
 	X(FAILED, "failed")              \
-	X(PLANNED, "planned")
+	X(PLANNED, "planned")            \
+	X(SKIPPED, "skipped")
 
 enum flmem_trim_outcome {
 #define FLMEM_TRIM_OUTCOME_ENUM(name, text) FLMEM_TRIM_##name,
@@ -45,10 +57,19 @@ FLMEM_API const char *flmem_trim_outcome_name(enum flmem_trim_outcome outcome);
 struct flmem_trim_step {
 	const char *name; /* static: "malloc_trim", "thread.tcache.flush", "arenas.purge", ... */
 	enum flmem_trim_outcome outcome;
-	struct flmem_u64 took_us; /* inside the allocator, by the target's own clock */
+	struct flmem_u64 took_us;	 /* inside the call, by the target's own clock */
+	struct flmem_u64 released_bytes; /* RSS before less RSS after the step */
+	struct flmem_u64 stopped_us;	 /* the thread did not run the program for this long */
+	const char *door;      /* static: how the code got in; NULL unless it is Python code */
+	pid_t thread;	       /* that made the call or would make it; 0: none was chosen */
+	char thread_state[32]; /* what it was blocked in, or "" */
+	char detail[256];      /* what it did, or why it did not; untrusted text, or "" */
 };
 
-#define FLMEM_TRIM_STEPS_MAX 8
+#define FLMEM_TRIM_STEPS_MAX 12
+
+/* What the code of flmem_trim_options.python prints; more is cut. */
+#define FLMEM_TRIM_OUTPUT_MAX 8192
 
 struct flmem_trim_result {
 	pid_t pid;
@@ -63,14 +84,18 @@ struct flmem_trim_result {
 	struct flmem_u64 predicted_bytes; /* what the heap, read beforehand, had to release */
 	struct flmem_trim_step steps[FLMEM_TRIM_STEPS_MAX];
 	size_t step_count;
-	struct flmem_u64 stopped_us; /* the borrowed thread did not run the program for this long */
-	struct flmem_u64 overhead_us; /* the part of it that was not the allocator's own work */
-	pid_t thread;		      /* the borrowed thread, 0 when none was chosen */
+	struct flmem_u64 stopped_us;  /* borrowed threads did not run the program for this long */
+	struct flmem_u64 overhead_us; /* the part of it that was not spent inside the calls */
+	pid_t thread;		      /* the thread borrowed last, 0 when none was chosen */
 	char thread_state[64];	      /* what it was blocked in: "futex", "epoll_wait", ... */
+	char output[FLMEM_TRIM_OUTPUT_MAX + 1]; /* what the Python code printed; untrusted text */
+	bool output_cut;			/* it printed more */
 };
 
 /*
- * Trims one process. Returns the code that is also in ret_result->code; the result is filled on
+ * Trims one process: the Python code, the collector, the allocator, CUDA, as far as asked for, in
+ * this order. FLMEM_EPARTLY: some were refused or failed, which their steps explain; the others are
+ * done. Returns the code that is also in ret_result->code; the result is filled on
  * every return, so a refusal is a result and an error at once. FLMEM_EPERM names the gate that
  * refused, FLMEM_EUNSUPPORTED the allocator, FLMEM_EUNSAFE what made it unsafe until the timeout.
  */

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/trim_parts.h"
+
+#include <stdio.h>
+
+#include "base/cleanup.h"
+#include "ops/errand.h"
+#include "ops/predict.h"
+#include "proc/huge.h"
+#include "remote/borrow.h"
+
+/* The allocator's part of one trim. */
+struct part {
+	struct flmem_trim_job *job;
+	const struct flmem_inspection *target;
+	struct flmem_error *err;
+	bool asked[FLMEM_ALLOCATORS_MAX];	/* has answers */
+	uint64_t answers[FLMEM_ALLOCATORS_MAX]; /* where in the query's data */
+	struct flmem_borrow_options borrow;
+	struct flmem_chain chain;
+};
+
+static bool is_worth_trimming(const struct flmem_allocator *found)
+{
+	return found->ops->plan_trim && flmem_errand_concerns(found);
+}
+
+static int nothing_to_call(const struct part *part)
+{
+	for (size_t i = 0; i < part->target->allocators.count; i++) {
+		const struct flmem_allocator *found = &part->target->allocators.rows[i];
+
+		if (found->ops->instead)
+			return flmem_errand_refuse(&part->target->view, found, part->err);
+	}
+	return flmem_error_set(part->err, FLMEM_EUNSUPPORTED, 0,
+			       "process %d has no allocator that flmem knows how to ask",
+			       (int)part->target->process.pid);
+}
+
+/* A first chain, for allocators that have to be asked before they can be told. */
+static int run_query(struct part *part, struct flmem_borrow_result *ret_answers)
+{
+	struct flmem_chain query = {0};
+
+	ret_answers->complete = false;
+	for (size_t i = 0; i < part->target->allocators.count; i++) {
+		const struct flmem_allocator *found = &part->target->allocators.rows[i];
+		size_t before = query.count;
+
+		if (!is_worth_trimming(found) || !found->ops->plan_query)
+			continue;
+		part->answers[i] = found->ops->plan_query(&part->target->view, found, &query);
+		part->asked[i] = query.count > before;
+	}
+	if (!query.count || part->job->options->dry_run)
+		return 0;
+	return flmem_borrow_run(&part->target->view, &query, &part->borrow, ret_answers, part->err);
+}
+
+static const unsigned char *answers_of(const struct part *part, size_t index,
+				       const struct flmem_borrow_result *answers)
+{
+	return answers->complete && part->asked[index] ? answers->data + part->answers[index]
+						       : NULL;
+}
+
+static int plan(struct part *part)
+{
+	struct flmem_borrow_result answers;
+	int rc = flmem_errand_refuse_runtimes(&part->target->view, &part->target->allocators,
+					      part->err);
+
+	if (!rc)
+		rc = run_query(part, &answers);
+	for (size_t i = 0; i < part->target->allocators.count && !rc; i++) {
+		const struct flmem_allocator *found = &part->target->allocators.rows[i];
+
+		if (!is_worth_trimming(found))
+			continue;
+		rc = found->ops->plan_trim(&part->target->view, found,
+					   answers_of(part, i, &answers), &part->chain, part->err);
+		/* A nameless one inside some library must not keep the others from it. */
+		if (rc == FLMEM_EUNSUPPORTED && !found->serves_malloc)
+			rc = 0;
+	}
+	if (!rc && !part->chain.count)
+		rc = nothing_to_call(part);
+	return rc;
+}
+
+static void fill_steps(const struct part *part, const struct flmem_borrow_result *run)
+{
+	static const char *const not_made = "the call was not made";
+
+	for (size_t i = 0; i < part->chain.count; i++) {
+		struct flmem_trim_step *step =
+			flmem_trim_job_step(part->job, part->chain.calls[i].name);
+
+		step->took_us = run->complete ? FLMEM_KNOWN(run->call_ns[i] / 1000U)
+					      : FLMEM_UNKNOWN(not_made);
+		if (run->complete && part->chain.count > 1)
+			step->stopped_us =
+				FLMEM_UNKNOWN("the calls of one chain are stopped for together");
+		else if (run->complete)
+			step->stopped_us = FLMEM_KNOWN(run->stopped_ns / 1000U);
+		step->thread = run->tid;
+		snprintf(step->thread_state, sizeof(step->thread_state), "%s",
+			 run->waited_in ? run->waited_in : "");
+	}
+}
+
+static void count_time(const struct part *part, const struct flmem_borrow_result *run)
+{
+	uint64_t inside_ns = 0;
+
+	for (size_t i = 0; i < part->chain.count; i++)
+		inside_ns += run->call_ns[i];
+	flmem_trim_job_stopped(part->job, run->stopped_ns / 1000U, inside_ns / 1000U);
+}
+
+static void fill_note(const struct part *part, const struct flmem_borrow_result *run)
+{
+	const struct flmem_inspection *target = part->target;
+	uint64_t rss_bytes = part->job->result->rss_before_bytes.value;
+	struct flmem_u64 huge = flmem_huge_bytes(&target->process, &target->maps, rss_bytes);
+
+	for (size_t i = 0; i < target->allocators.count; i++)
+		if (is_worth_trimming(&target->allocators.rows[i]) &&
+		    target->allocators.rows[i].ops->caveat)
+			flmem_trim_job_note(part->job, target->allocators.rows[i].ops->caveat);
+	if (!huge.unknown && huge.value)
+		flmem_trim_job_note(
+			part->job,
+			"RSS given back from within transparent huge pages becomes free memory "
+			"only when the kernel splits them, which it does when memory is short");
+	flmem_trim_job_note_late(part->job, run->late_us);
+}
+
+/* Before the trim. Asking an allocator is a stop of its own. */
+static void predict(const struct part *part)
+{
+	struct flmem_trim_job *job = part->job;
+	struct flmem_asked asked;
+
+	job->result->predicted_bytes =
+		flmem_predict(job->target, FLMEM_PREDICT_BUDGET_US,
+			      job->options->dry_run ? NULL : &part->borrow, &asked);
+	if (asked.tried)
+		flmem_trim_job_note(job, "the allocator was asked first, on a borrowed thread, "
+					 "what it has to release");
+}
+
+int flmem_trim_allocator(struct flmem_trim_job *job, struct flmem_error *err)
+{
+	FLMEM_AUTO_FREE struct part *part = calloc(1, sizeof(*part));
+	struct flmem_borrow_result run;
+	int rc;
+
+	if (!part)
+		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	part->job = job;
+	part->target = job->target;
+	part->err = err;
+	part->borrow.timeout_us = job->timeout_us;
+	part->borrow.guard = job->guard;
+	rc = plan(part);
+	if (rc)
+		return rc;
+	if (job->options->predict)
+		predict(part);
+	rc = job->options->dry_run
+		     ? flmem_borrow_plan(&part->target->view, &part->borrow, &run, err)
+		     : flmem_borrow_run(&part->target->view, &part->chain, &part->borrow, &run,
+					err);
+	job->result->thread = run.tid;
+	snprintf(job->result->thread_state, sizeof(job->result->thread_state), "%s",
+		 run.waited_in ? run.waited_in : "");
+	if (run.complete)
+		count_time(part, &run);
+	if (rc)
+		return rc;
+	fill_steps(part, &run);
+	fill_note(part, &run);
+	return 0;
+}

@@ -1,0 +1,215 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# flmem trim --gc, --python, --cuda and --full: code that runs in a live CPython.
+
+load helpers
+
+# 2000 cycles of 20 KB that nothing refers to any more, and two idle threads.
+start_litterer() {
+	start_victim "${PYTHON:-/usr/bin/python3}" -uc '
+import gc, sys, threading, time
+gc.disable()
+class Cycle:
+    pass
+for _ in range(2000):
+    one = Cycle()
+    one.itself = one
+    one.content = bytes(20000)
+del one
+for _ in range(2):
+    threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
+'"${1:-}"'
+print("ready", flush=True)
+'"${2:-time.sleep(1000)}"
+}
+
+json() {
+	python3 -c 'import json, sys; print(eval(sys.argv[1], {"r": json.load(sys.stdin)["results"][0]}))' \
+		"$1" <<<"$output"
+}
+
+# Said nothing of its own accord: its output is that it is ready.
+assert_silent() {
+	[ "$(cat "$VICTIM_LOG")" = ready ] || fail "it said: $(cat "$VICTIM_LOG")"
+}
+
+setup() {
+	requires python3 /usr/bin/python3
+}
+
+@test "the collector of an idle Python runs, and what it freed goes back" {
+	start_litterer
+	flmem trim --pid "$VICTIM" --gc --json
+	assert_status 0
+	assert_schema trim
+	[ "$(json '[s["name"] for s in r["steps"]]')" = "['gc.collect', 'malloc_trim']" ]
+	[ "$(json 'r["steps"][0]["door"]')" = "idle thread" ]
+	[ "$(json 'int(r["steps"][0]["detail"].split()[0]) >= 2000')" = True ]
+	[ "$(json 'r["steps"][0]["detail"].split()[1]')" = objects ]
+	[ "$(json 'r["released_bytes"] > 30 << 20')" = True ]
+	[ "$(json 'r["steps"][0]["took_us"] > 0')" = True ]
+	assert_victim_unharmed
+	assert_silent
+}
+
+@test "threads that compete for the interpreter's lock" {
+	start_litterer '
+def spin():
+    while True:
+        sum(range(100))
+for _ in range(4):
+    threading.Thread(target=spin, daemon=True).start()'
+	flmem trim --pid "$VICTIM" --gc
+	assert_status 0
+	assert_output 'gc\.collect +[0-9.]+ m?s, [0-9.]+ (MiB|KiB|B): [0-9]+ objects'
+	assert_victim_unharmed
+	assert_silent
+}
+
+@test "a file runs in the process, and what it prints comes back" {
+	start_litterer 'kept = [bytes(1000)] * 3'
+	cat >"$BATS_TEST_TMPDIR/release.py" <<-'END'
+		import __main__
+		print("kept", len(__main__.kept), "\N{GREEK SMALL LETTER ALPHA}")
+		__main__.kept.clear()
+		mine = 1
+	END
+	flmem trim --pid "$VICTIM" --python "$BATS_TEST_TMPDIR/release.py" --json
+	assert_status 0
+	assert_schema trim
+	[ "$(json 'r["output"]')" = "['kept 3 α']" ]
+	flmem trim --pid "$VICTIM" --python "$BATS_TEST_TMPDIR/release.py"
+	assert_output '\| kept 0 α'
+	echo 'import __main__; print(sorted(n for n in vars(__main__) if n[0] != "_"))' \
+		>"$BATS_TEST_TMPDIR/names.py"
+	flmem trim --pid "$VICTIM" --python "$BATS_TEST_TMPDIR/names.py"
+	assert_output "\\['Cycle', 'gc', 'kept', 'sys', 'threading', 'time'\\]"
+	assert_victim_unharmed
+	assert_silent
+}
+
+@test "an exception in the file is told, with its line, and the rest is done" {
+	start_litterer
+	printf 'print("so far")\n\n1 / 0\n' >"$BATS_TEST_TMPDIR/wrong.py"
+	flmem trim --pid "$VICTIM" --python "$BATS_TEST_TMPDIR/wrong.py" --gc --json
+	assert_status 8
+	[ "$(json 'r["steps"][0]["outcome"]')" = failed ]
+	[ "$(json 'r["steps"][0]["detail"]')" = "ZeroDivisionError: division by zero (line 3)" ]
+	[ "$(json 'r["steps"][1]["outcome"]')" != refused ]
+	[ "$(json 'r["output"]')" = "['so far']" ]
+	echo 'this is no Python' >"$BATS_TEST_TMPDIR/wrong.py"
+	flmem trim --pid "$VICTIM" --python "$BATS_TEST_TMPDIR/wrong.py"
+	assert_status 8
+	assert_stderr 'raised SyntaxError'
+	echo 'raise SystemExit(3)' >"$BATS_TEST_TMPDIR/wrong.py"
+	flmem trim --pid "$VICTIM" --python "$BATS_TEST_TMPDIR/wrong.py"
+	assert_status 8
+	assert_stderr 'raised SystemExit: 3'
+	assert_victim_unharmed
+	assert_silent
+}
+
+@test "output without end is cut" {
+	start_litterer
+	echo 'print("x" * 100000)' >"$BATS_TEST_TMPDIR/much.py"
+	flmem trim --pid "$VICTIM" --python "$BATS_TEST_TMPDIR/much.py"
+	assert_status 0
+	assert_output '\| \.\.\. cut'
+	assert_victim_unharmed
+}
+
+@test "files that are no code" {
+	flmem trim --pid $$ --python "$BATS_TEST_TMPDIR/absent.py"
+	assert_error 2 'cannot read .*absent\.py'
+	printf 'a\0b' >"$BATS_TEST_TMPDIR/nul.py"
+	flmem trim --pid $$ --python "$BATS_TEST_TMPDIR/nul.py"
+	assert_error 2 'it has a NUL in it'
+	head -c 2000000 /dev/zero | tr '\0' '#' >"$BATS_TEST_TMPDIR/huge.py"
+	flmem trim --pid $$ --python "$BATS_TEST_TMPDIR/huge.py"
+	assert_error 2 'is larger than 1 MiB'
+	start_litterer
+	head -c 70000 "$BATS_TEST_TMPDIR/huge.py" >"$BATS_TEST_TMPDIR/large.py"
+	flmem trim --pid "$VICTIM" --python "$BATS_TEST_TMPDIR/large.py"
+	assert_status 8
+	assert_stderr 'is larger than 64 KiB'
+	assert_victim_unharmed
+}
+
+@test "a file of nearly the largest size" {
+	start_litterer
+	{
+		echo 'print("begin")'
+		for _ in $(seq 600); do
+			printf '# %0100d\n' 0
+		done
+		echo 'print("end")'
+	} >"$BATS_TEST_TMPDIR/long.py"
+	flmem trim --pid "$VICTIM" --python "$BATS_TEST_TMPDIR/long.py"
+	assert_status 0
+	assert_output '\| begin.*\| end'
+	assert_victim_unharmed
+}
+
+@test "a dry run names the door and the thread, and runs nothing" {
+	start_litterer
+	echo 'import os; os._exit(1)' >"$BATS_TEST_TMPDIR/end.py"
+	flmem trim --pid "$VICTIM" --full --python "$BATS_TEST_TMPDIR/end.py" --dry-run --json
+	assert_status 0
+	assert_schema trim
+	[ "$(json '[s["outcome"] for s in r["steps"]]')" = \
+		"['planned', 'planned', 'planned', 'planned']" ]
+	[ "$(json 'r["steps"][1]["door"]')" = "idle thread" ]
+	[ -d "/proc/$VICTIM/task/$(json 'r["steps"][1]["thread"]')" ]
+	assert_victim_unharmed
+	assert_silent
+}
+
+@test "CUDA is left alone where PyTorch is not imported" {
+	start_litterer
+	flmem trim --pid "$VICTIM" --full --json
+	assert_status 0
+	assert_schema trim
+	[ "$(json '[s["name"] for s in r["steps"]]')" = \
+		"['gc.collect', 'malloc_trim', 'torch.cuda.empty_cache']" ]
+	[ "$(json 'r["steps"][2]["outcome"]')" = skipped ]
+	[ "$(json 'r["steps"][2]["detail"]')" = "PyTorch is not imported" ]
+	assert_victim_unharmed
+	assert_silent
+}
+
+@test "CUDA is left alone where PyTorch has not begun to use it" {
+	requires torch
+	start_litterer 'import torch; kept = torch.ones(1000)'
+	flmem trim --pid "$VICTIM" --cuda --json
+	assert_status 0
+	[ "$(json 'r["steps"][1]["outcome"]')" = skipped ]
+	[ "$(json 'r["steps"][1]["detail"]')" = "PyTorch has not initialised CUDA" ]
+	assert_victim_unharmed
+	assert_silent
+}
+
+@test "a process without a Python" {
+	start_victim /bin/sh -c 'echo ready; while :; do sleep 1000; done'
+	flmem trim --pid "$VICTIM" --gc
+	assert_status 8
+	assert_stderr "process $VICTIM has no CPython"
+	flmem trim --pid "$VICTIM" --full --json
+	assert_status 0
+	[ "$(json 'r["steps"][0]["outcome"]')" = skipped ]
+	[ "$(json 'r["steps"][0]["detail"]')" = "the process has no CPython" ]
+	assert_victim_unharmed
+}
+
+@test "an interpreter that is ending is refused" {
+	start_victim /usr/bin/python3 -uc '
+import os, sys, time
+class Last:
+    def __del__(self, write=os.write, sleep=time.sleep):
+        write(1, b"ready\n")
+        sleep(1000)
+sys.last_of_all = Last()'
+	flmem trim --pid "$VICTIM" --gc
+	assert_status 8
+	assert_stderr 'is ending \(finalising\)'
+	assert_victim_unharmed
+}
