@@ -100,14 +100,27 @@ char *flmem_cursor_keep(struct flmem_cursor *cursor, const char *bytes, size_t l
 	return copy;
 }
 
-/* What no syntax allows: NULs and bytes that are not UTF-8. */
+/* Bytes before the first control character, which no configuration holds. */
+static size_t plain_length(const char *text)
+{
+	static const char controls[] =
+		"\x01\x02\x03\x04\x05\x06\x07\x08\x0b\x0c\x0e\x0f\x10\x11"
+		"\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\x7f";
+
+	return strcspn(text, controls);
+}
+
 static int check_encoding(struct flmem_cursor *cursor)
 {
-	size_t good = flmem_text_utf8_length(cursor->text);
+	size_t good = flmem_text_utf8_length(cursor->text), plain = plain_length(cursor->text);
 
+	if (plain < good)
+		good = plain;
 	if (good == cursor->length)
 		return 0;
 	flmem_cursor_step(cursor, good);
+	if (good == plain && cursor->text[good])
+		return flmem_cursor_fail(cursor, "a control character");
 	return flmem_cursor_fail(cursor, cursor->text[good] ? "not UTF-8" : "a binary file");
 }
 

@@ -5,6 +5,7 @@
 /* Reads the input as a document and holds its tree to what documents/document.h promises. */
 
 #include "documents/document.h"
+#include "documents/edit.h"
 #include "fuzz.h"
 
 static inline void fuzz_check_node(const struct flmem_document *document,
@@ -26,6 +27,33 @@ static inline void fuzz_check_node(const struct flmem_document *document,
 	}
 }
 
+/* Both edits at a node; what comes of them is read again. */
+static inline void fuzz_edit(const struct flmem_document *document, const struct flmem_node *node)
+{
+	struct flmem_edit edits[2] = {0};
+	const struct flmem_edit *list[2];
+	size_t count = 0, made;
+	char *text;
+
+	if (flmem_edit_replace(document, node, "1", &edits[count]))
+		count++;
+	if (flmem_edit_insert(document, node, "a.b", "1", &edits[count]))
+		count++;
+	for (size_t i = 0; i < count; i++)
+		list[i] = &edits[i];
+	text = flmem_edits_apply(document->text.data, list, count, &made);
+	if (text) {
+		FLMEM_AUTO_DOCUMENT struct flmem_document again = {0};
+		struct flmem_buf buf = FLMEM_BUF_INIT;
+
+		flmem_buf_puts(&buf, text);
+		flmem_document_read(document->syntax, &buf, &again, NULL);
+	}
+	free(text);
+	for (size_t i = 0; i < count; i++)
+		free(edits[i].text);
+}
+
 static inline void fuzz_document(enum flmem_syntax syntax, const uint8_t *data, size_t size)
 {
 	FLMEM_AUTO_DOCUMENT struct flmem_document document = {0};
@@ -37,8 +65,10 @@ static inline void fuzz_document(enum flmem_syntax syntax, const uint8_t *data, 
 	if (flmem_document_read(syntax, &text, &document, NULL) || !document.root)
 		return;
 	fuzz_check_node(&document, document.root, 0);
-	for (node = document.root; node->first; node = node->last)
+	for (node = document.root; node->first; node = node->last) {
 		flmem_node_get(node, "args");
+		fuzz_edit(&document, node);
+	}
 	flmem_node_path(node, &path);
 }
 

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "documents/edit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The style of the entries of a map, from its last one. */
+struct style {
+	const char *newline;
+	const char *quote;     /* around keys */
+	const char *separator; /* between key and value, `separator_length` bytes */
+	size_t separator_length;
+};
+
+static char byte_at(const struct flmem_document *document, size_t offset)
+{
+	return offset < document->text.length ? document->text.data[offset] : '\0';
+}
+
+static bool give(struct flmem_buf *text, size_t start, size_t end, struct flmem_edit *ret_edit)
+{
+	char *taken = flmem_buf_take(text);
+
+	if (!taken)
+		return false;
+	*ret_edit = (struct flmem_edit){.start = start, .end = end, .text = taken};
+	return true;
+}
+
+bool flmem_edit_replace(const struct flmem_document *document, const struct flmem_node *node,
+			const char *value, struct flmem_edit *ret_edit)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	char first = byte_at(document, node->place.start);
+
+	if (node->place.start == node->place.end ||
+	    (document->syntax == FLMEM_SYNTAX_YAML && strchr("&*!|>", first)))
+		return false;
+	flmem_buf_puts(&text, value);
+	return give(&text, node->place.start, node->place.end, ret_edit);
+}
+
+static struct style style_of(const struct flmem_document *document, const struct flmem_node *map)
+{
+	static const char *const separators[] = {
+		[FLMEM_SYNTAX_JSON] = ": ",
+		[FLMEM_SYNTAX_HOCON] = " = ",
+		[FLMEM_SYNTAX_YAML] = ": ",
+	};
+	const struct flmem_node *last = map->last;
+	struct style style = {
+		.newline = strstr(document->text.data, "\r\n") ? "\r\n" : "\n",
+		.quote = document->syntax == FLMEM_SYNTAX_JSON ? "\"" : "",
+		.separator = separators[document->syntax],
+	};
+
+	style.separator_length = strlen(style.separator);
+	if (document->syntax == FLMEM_SYNTAX_JSON && last) {
+		style.separator = document->text.data + last->key_place.end;
+		style.separator_length = last->place.start - last->key_place.end;
+	}
+	return style;
+}
+
+/* "key": value, with a map around the value for each further word of a dotted key. */
+static void put_entry(const struct style *style, const char *key, const char *value,
+		      struct flmem_buf *text)
+{
+	const char *dot = strchr(key, '.');
+	size_t length = dot ? (size_t)(dot - key) : strlen(key);
+
+	flmem_buf_puts(text, style->quote);
+	flmem_buf_append(text, key, length);
+	flmem_buf_puts(text, style->quote);
+	flmem_buf_append(text, style->separator, style->separator_length);
+	if (!dot) {
+		flmem_buf_puts(text, value);
+		return;
+	}
+	flmem_buf_putc(text, '{');
+	put_entry(style, dot + 1, value, text);
+	flmem_buf_putc(text, '}');
+}
+
+/* Start of the line that holds the byte. */
+static size_t line_start(const struct flmem_document *document, size_t offset)
+{
+	while (offset && document->text.data[offset - 1] != '\n')
+		offset--;
+	return offset;
+}
+
+/* Blanks at the start of the line of a byte. */
+static size_t indent_of(const struct flmem_document *document, size_t offset,
+			const char **ret_blanks)
+{
+	*ret_blanks = document->text.data + line_start(document, offset);
+	return strspn(*ret_blanks, " \t");
+}
+
+static bool begins_its_line(const struct flmem_document *document, size_t offset)
+{
+	const char *blanks;
+
+	return indent_of(document, offset, &blanks) == offset - line_start(document, offset);
+}
+
+/*
+ * Where the line of a value ends, when nothing but blanks, a comma or a comment follows it; SIZE_MAX
+ * when something else does.
+ */
+static size_t end_of_line(const struct flmem_document *document, size_t offset)
+{
+	const char *p = document->text.data + offset;
+
+	p += strspn(p, document->syntax == FLMEM_SYNTAX_HOCON ? " \t," : " \t");
+	if (*p == '#' || (p[0] == '/' && p[1] == '/'))
+		p += strcspn(p, "\r\n");
+	if (*p && *p != '\n' && !(p[0] == '\r' && p[1] == '\n'))
+		return SIZE_MAX;
+	return (size_t)(p - document->text.data);
+}
+
+/* {} in a line of its own kind: opened up where the file has lines, else filled in place. */
+static bool fill_empty(const struct flmem_document *document, const struct flmem_node *map,
+		       const char *key, const char *value, struct flmem_edit *ret_edit)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	struct style style = style_of(document, map);
+	bool lines = document->syntax != FLMEM_SYNTAX_YAML && map->parent &&
+		     map->place.line != document->root->place.line;
+	const char *blanks, *outer = "";
+	size_t indent = indent_of(document, map->place.start, &blanks);
+	size_t before = map->parent && map->parent->parent
+				? indent_of(document, map->parent->place.start, &outer)
+				: 0;
+
+	flmem_buf_putc(&text, '{');
+	if (lines) {
+		flmem_buf_puts(&text, style.newline);
+		flmem_buf_append(&text, blanks, indent);
+		flmem_buf_append(&text, blanks, indent > before ? indent - before : 0);
+	}
+	put_entry(&style, key, value, &text);
+	if (lines) {
+		flmem_buf_puts(&text, style.newline);
+		flmem_buf_append(&text, blanks, indent);
+	}
+	flmem_buf_putc(&text, '}');
+	return give(&text, map->place.start, map->place.end, ret_edit);
+}
+
+/* Behind the last entry of braces, on a line of its own where that one has its own. */
+static bool append_in_braces(const struct flmem_document *document, const struct flmem_node *map,
+			     const char *key, const char *value, struct flmem_edit *ret_edit)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	struct style style = style_of(document, map);
+	const struct flmem_node *last = map->last;
+	bool own_line = begins_its_line(document, last->key_place.start);
+	size_t at = last->place.end, line_end = end_of_line(document, at);
+	const char *blanks;
+	size_t indent = indent_of(document, last->key_place.start, &blanks);
+
+	if (document->syntax == FLMEM_SYNTAX_HOCON && own_line && line_end != SIZE_MAX) {
+		at = line_end; /* behind a comment; HOCON needs no comma there */
+		own_line = true;
+	} else {
+		flmem_buf_putc(&text, ',');
+	}
+	if (own_line) {
+		flmem_buf_puts(&text, style.newline);
+		flmem_buf_append(&text, blanks, indent);
+	} else {
+		flmem_buf_putc(&text, ' ');
+	}
+	put_entry(&style, key, value, &text);
+	return give(&text, at, at, ret_edit);
+}
+
+/* Below the last entry of a YAML block, or of a HOCON file without braces. */
+static bool append_in_block(const struct flmem_document *document, const struct flmem_node *map,
+			    const char *key, const char *value, struct flmem_edit *ret_edit)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	struct style style = style_of(document, map);
+	const struct flmem_node *last = map->last;
+	size_t end = last->place.end, at;
+	bool below = end && document->text.data[end - 1] == '\n'; /* a text of several lines */
+
+	at = below ? end : end_of_line(document, end);
+	if (at == SIZE_MAX || last->key_place.start >= end)
+		return false;
+	if (!below)
+		flmem_buf_puts(&text, style.newline);
+	for (unsigned column = 1; column < last->key_place.column; column++)
+		flmem_buf_putc(&text, ' ');
+	put_entry(&style, key, value, &text);
+	if (below)
+		flmem_buf_puts(&text, style.newline);
+	return give(&text, at, at, ret_edit);
+}
+
+bool flmem_edit_insert(const struct flmem_document *document, const struct flmem_node *map,
+		       const char *key, const char *value, struct flmem_edit *ret_edit)
+{
+	char first = byte_at(document, map->place.start);
+
+	if (!flmem_node_is_kind(map, FLMEM_NODE_MAP) ||
+	    (document->syntax == FLMEM_SYNTAX_YAML && first == '*'))
+		return false;
+	if (first == '{' && byte_at(document, map->place.end - 1) == '}')
+		return map->first ? append_in_braces(document, map, key, value, ret_edit)
+				  : fill_empty(document, map, key, value, ret_edit);
+	if (document->syntax == FLMEM_SYNTAX_YAML && map->last && map->last->parent == map)
+		return append_in_block(document, map, key, value, ret_edit);
+	return false;
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct flmem_edit *x = *(const struct flmem_edit *const *)a;
+	const struct flmem_edit *y = *(const struct flmem_edit *const *)b;
+
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	return x->end < y->end ? -1 : x->end > y->end;
+}
+
+char *flmem_edits_apply(const char *text, const struct flmem_edit *const *edits, size_t count,
+			size_t *ret_made)
+{
+	FLMEM_AUTO_FREE const struct flmem_edit **sorted = calloc(count + 1, sizeof(*sorted));
+	FLMEM_AUTO_BUF struct flmem_buf out = FLMEM_BUF_INIT;
+	const struct flmem_edit *last = NULL;
+	size_t at = 0, made = 0;
+
+	if (!sorted)
+		return NULL;
+	memcpy(sorted, edits, count * sizeof(*sorted));
+	qsort(sorted, count, sizeof(*sorted), by_start);
+	for (size_t i = 0; i < count; i++) {
+		const struct flmem_edit *edit = sorted[i];
+
+		if (last && (edit->start < last->end || edit->start == last->start))
+			continue;
+		flmem_buf_append(&out, text + at, edit->start - at);
+		flmem_buf_puts(&out, edit->text);
+		at = edit->end;
+		last = edit;
+		made++;
+	}
+	flmem_buf_puts(&out, text + at);
+	*ret_made = made;
+	return flmem_buf_take(&out);
+}

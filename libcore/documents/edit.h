@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_DOCUMENTS_EDIT_H
+#define FLMEM_DOCUMENTS_EDIT_H
+
+/*
+ * Changes to the text of a document that leave everything around them as it is: comments, order,
+ * quotes, indentation, line ends.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <flmem/recommend.h>
+
+#include "documents/document.h"
+
+/* Writes another value. False where that could change more (an anchor, an alias) or without memory. */
+bool flmem_edit_replace(const struct flmem_document *document, const struct flmem_node *node,
+			const char *value, struct flmem_edit *ret_edit);
+
+/*
+ * Adds a key behind the others of a map, in their style; `key` may be dotted ("args.name"). False
+ * for a map that has no braces and no lines of its own, or without memory.
+ */
+bool flmem_edit_insert(const struct flmem_document *document, const struct flmem_node *map,
+		       const char *key, const char *value, struct flmem_edit *ret_edit);
+
+/*
+ * The text with the edits made, as far as they do not touch each other; the rest is for another
+ * pass. `*ret_made` counts those made. NULL when memory is out.
+ */
+char *flmem_edits_apply(const char *text, const struct flmem_edit *const *edits, size_t count,
+			size_t *ret_made);
+
+#endif

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "documents/edit.h"
+
+#define JSON  FLMEM_SYNTAX_JSON
+#define HOCON FLMEM_SYNTAX_HOCON
+#define YAML  FLMEM_SYNTAX_YAML
+
+struct row {
+	enum flmem_syntax syntax;
+	const char *text;
+	const char *after; /* NULL: refused */
+	const char *key;   /* added to the map `m`; NULL: "k" */
+};
+
+/* The key k with the value 1 is added to the map m. */
+static const struct row inserts[] = {
+	{JSON, "{\"m\": {\"a\": 2}}", "{\"m\": {\"a\": 2, \"k\": 1}}", NULL},
+	{JSON, "{\"m\":{\"a\":2}}", "{\"m\":{\"a\":2, \"k\":1}}", NULL},
+	{JSON, "{\"m\": {}}", "{\"m\": {\"k\": 1}}", NULL},
+	{JSON, "{\n  \"m\": {\n    \"a\": [\n      2\n    ]\n  }\n}",
+	 "{\n  \"m\": {\n    \"a\": [\n      2\n    ],\n    \"k\": 1\n  }\n}", NULL},
+	{JSON, "{\n\t\"x\": 1,\n\t\"m\": {}\n}", "{\n\t\"x\": 1,\n\t\"m\": {\n\t\t\"k\": 1\n\t}\n}",
+	 NULL},
+	{JSON, "{\r\n \"m\": {\r\n  \"a\": 2\r\n }\r\n}",
+	 "{\r\n \"m\": {\r\n  \"a\": 2,\r\n  \"k\": 1\r\n }\r\n}", NULL},
+	{JSON, "{\"m\": {\"x\": 1}}", "{\"m\": {\"x\": 1, \"args\": {\"k\": 1}}}", "args.k"},
+	{JSON, "{\"m\": [1]}", NULL, NULL},
+	{HOCON, "m {\n  a = 2 # two\n}\n", "m {\n  a = 2 # two\n  k = 1\n}\n", NULL},
+	{HOCON, "m {\n  a = 2,\n}\n", "m {\n  a = 2,\n  k = 1\n}\n", NULL},
+	{HOCON, "m { a = 2 }\n", "m { a = 2, k = 1 }\n", NULL},
+	{HOCON, "m { a = 2, b = 3 } # end\n", "m { a = 2, b = 3, k = 1 } # end\n", NULL},
+	{HOCON, "m {\n  a = 2 }\n", "m {\n  a = 2,\n  k = 1 }\n", NULL},
+	{HOCON, "m.a = 2\n", NULL, NULL},
+	{YAML, "m:\n  a: 2 # two\n\n# end\nx: 1\n", "m:\n  a: 2 # two\n  k: 1\n\n# end\nx: 1\n",
+	 NULL},
+	{YAML, "m: {a: 2} # two\n", "m: {a: 2, k: 1} # two\n", NULL},
+	{YAML, "m: {}\n", "m: {k: 1}\n", NULL},
+	{YAML, "m:\n  a: |\n    two\n    lines\nx: 1\n",
+	 "m:\n  a: |\n    two\n    lines\n  k: 1\nx: 1\n", NULL},
+	{YAML, "m:\n  a: 2", "m:\n  a: 2\n  k: 1", NULL},
+	{YAML, "m:\n    - a\n", NULL, NULL},
+	{YAML, "m: &x\n  a: {b: 1}\ny: *x\n", "m: &x\n  a: {b: 1}\n  k: 1\ny: *x\n", NULL},
+	{YAML, "y: &x {a: 1}\nm: *x\n", NULL, NULL},
+	{YAML, "m:\n  b:\n    c: 1\n", "m:\n  b:\n    c: 1\n  k: 1\n", NULL},
+};
+
+/* The value of m becomes 1. */
+static const struct row replacements[] = {
+	{JSON, "{\"m\": null, \"n\": 2}", "{\"m\": 1, \"n\": 2}", NULL},
+	{JSON, "{\"m\": \"x\\\"y\"}", "{\"m\": 1}", NULL},
+	{HOCON, "m = two words # comment\n", "m = 1 # comment\n", NULL},
+	{YAML, "m:   'x'   # comment\n", "m:   1   # comment\n", NULL},
+	{YAML, "m: &a 2\nn: *a\n", NULL, NULL},
+	{YAML, "n: &a 2\nm: *a\n", NULL, NULL},
+	{YAML, "m: !!str 2\n", NULL, NULL},
+	{YAML, "m:\n", NULL, NULL},
+};
+
+static void check_row(const struct row *row, bool insert)
+{
+	FLMEM_AUTO_DOCUMENT struct flmem_document document = {0};
+	struct flmem_buf text = FLMEM_BUF_INIT;
+	struct flmem_edit edit = {0};
+	const struct flmem_edit *list = &edit;
+	const struct flmem_node *node;
+	size_t made = 0;
+	char *after;
+	bool done;
+
+	flmem_buf_puts(&text, row->text);
+	assert_int_equal(flmem_document_read(row->syntax, &text, &document, NULL), 0);
+	node = flmem_node_get(document.root, "m");
+	assert_non_null(node);
+	done = insert ? flmem_edit_insert(&document, node, row->key ? row->key : "k", "1", &edit)
+		      : flmem_edit_replace(&document, node, "1", &edit);
+	if (done != (row->after != NULL))
+		fail_msg("%s: %s", row->text, done ? "not refused" : "refused");
+	if (!done)
+		return;
+	after = flmem_edits_apply(document.text.data, &list, 1, &made);
+	assert_string_equal(after, row->after);
+	assert_int_equal(made, 1);
+	free(after);
+	free(edit.text);
+}
+
+static void keys_are_added_in_the_style_of_the_file(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(inserts); i++)
+		check_row(&inserts[i], true);
+}
+
+static void values_are_replaced_and_nothing_else(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(replacements); i++)
+		check_row(&replacements[i], false);
+}
+
+static void edits_that_touch_wait_for_another_pass(void **state)
+{
+	struct flmem_edit edits[] = {
+		{.start = 4, .end = 6, .text = (char[]){"x"}},
+		{.start = 0, .end = 1, .text = (char[]){"ab"}},
+		{.start = 5, .end = 7, .text = (char[]){"y"}},
+		{.start = 4, .end = 6, .text = (char[]){"x"}},
+		{.start = 9, .end = 9, .text = (char[]){"!"}},
+		{.start = 9, .end = 9, .text = (char[]){"?"}},
+	};
+	const struct flmem_edit *list[FLMEM_ARRAY_SIZE(edits)];
+	size_t made = 0;
+	char *after;
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(edits); i++)
+		list[i] = &edits[i];
+	after = flmem_edits_apply("012345678", list, FLMEM_ARRAY_SIZE(edits), &made);
+	assert_string_equal(after, "ab123x678!");
+	assert_int_equal(made, 3);
+	free(after);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(keys_are_added_in_the_style_of_the_file),
+		cmocka_unit_test(values_are_replaced_and_nothing_else),
+		cmocka_unit_test(edits_that_touch_wait_for_another_pass),
+	};
+
+	return cmocka_run_group_tests_name("edit", tests, NULL, NULL);
+}
