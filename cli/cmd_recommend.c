@@ -14,6 +14,8 @@
 struct recommend_options {
 	struct role_options role; /* first, as role_options.h wants it */
 	const char *fail_on;
+	bool diff;
+	bool fix;
 	bool json;
 };
 
@@ -40,6 +42,16 @@ static const struct opt options_table[] = {
 	 .offset = offsetof(struct recommend_options, role.role),
 	 .choices = role_choices,
 	 .help = "without paths: print what this role should be set to"},
+	{.name = "diff",
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct recommend_options, diff),
+	 .help = "print what --fix would change, as a difference that patch takes, and change "
+		 "nothing"},
+	{.name = "fix",
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct recommend_options, fix),
+	 .help = "write the proposed values that need no decision, keep each old file as "
+		 "FILE.orig, and print what is left to do"},
 	{.name = "json",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct recommend_options, json),
@@ -47,8 +59,8 @@ static const struct opt options_table[] = {
 	{0},
 };
 
-/* Prints a heap string of JSON and frees it. */
-static int put_json(const struct cmd *cmd, char *text)
+/* Prints a heap string and frees it. */
+static int put_text(const struct cmd *cmd, char *text)
 {
 	struct flmem_error err = {0};
 
@@ -75,7 +87,7 @@ static int tell_role(const struct cmd *cmd, const struct recommend_options *o)
 	if (flmem_settings_make(&request, &settings, &err))
 		return cmd_fail(cmd, o->json, &err);
 	if (o->json)
-		status = put_json(cmd, flmem_report_role_json(&settings));
+		status = put_text(cmd, flmem_report_role_json(&settings));
 	else
 		print_role(&settings, stdout);
 	flmem_settings_clear(&settings);
@@ -121,20 +133,86 @@ static int tell(const struct cmd *cmd, const struct recommend_options *o,
 		show_problem(&found->problems[found->problem_count - 1], &err);
 		return cmd_fail(cmd, o->json, &err);
 	}
-	if (o->json && put_json(cmd, flmem_report_recommend_json(found)))
+	if (o->json && put_text(cmd, flmem_report_recommend_json(found)))
 		return flmem_code_exit_status(FLMEM_EFAILED);
 	if (!o->json)
 		print_recommendations(found, stdout);
 	return status_of(o, found);
 }
 
-static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest)
+static int check(const struct cmd *cmd, const struct recommend_options *o,
+		 const struct opt_rest *rest)
 {
-	const struct recommend_options *o = options;
 	struct flmem_recommend_options how = {.framework_version = o->role.framework_version};
 	struct flmem_recommendations found = {0};
 	struct flmem_error err = {0};
 	int status;
+
+	if (flmem_recommend((const char *const *)rest->values, (size_t)rest->count, &how, &found,
+			    &err))
+		return cmd_fail(cmd, o->json, &err);
+	status = tell(cmd, o, &found);
+	flmem_recommendations_clear(&found);
+	return status;
+}
+
+static int put_diff(const struct cmd *cmd, const struct flmem_corrections *corrections)
+{
+	int status = 0;
+
+	for (size_t i = 0; i < corrections->count && !status; i++)
+		status = put_text(cmd, flmem_correction_diff(&corrections->rows[i]));
+	return status;
+}
+
+/* Writes each file that it can. The exit status: 0, that of all failures, or partly done. */
+static int write_all(const struct cmd *cmd, const struct flmem_corrections *corrections)
+{
+	size_t failed = 0;
+	int code = 0;
+
+	for (size_t i = 0; i < corrections->count; i++) {
+		const struct flmem_correction *correction = &corrections->rows[i];
+		struct flmem_error err = {0};
+		char *backup = NULL, file[4096], old[4096];
+
+		if (flmem_correction_write(correction, &backup, &err)) {
+			cmd_fail(cmd, false, &err);
+			code = failed++ && code != err.code ? FLMEM_EPARTLY : err.code;
+			continue;
+		}
+		fprintf(stderr, "flmem recommend: %zu value%s written to %s, the old file is %s\n",
+			correction->changes, correction->changes == 1 ? "" : "s",
+			flmem_text_escape(correction->file, file, sizeof(file)),
+			flmem_text_escape(backup, old, sizeof(old)));
+		free(backup);
+	}
+	return flmem_code_exit_status(failed < corrections->count && failed ? FLMEM_EPARTLY : code);
+}
+
+/* With --fix, what the files as they are then leave to do comes behind; its errors weigh less. */
+static int correct(const struct cmd *cmd, const struct recommend_options *o,
+		   const struct opt_rest *rest)
+{
+	struct flmem_recommend_options how = {.framework_version = o->role.framework_version};
+	struct flmem_corrections corrections = {0};
+	struct flmem_error err = {0};
+	int status, left = 0;
+
+	if (flmem_recommend_correct((const char *const *)rest->values, (size_t)rest->count, &how,
+				    &corrections, &err))
+		return cmd_fail(cmd, o->json, &err);
+	status = o->diff ? put_diff(cmd, &corrections) : write_all(cmd, &corrections);
+	flmem_corrections_clear(&corrections);
+	if (o->fix)
+		left = check(cmd, o, rest);
+	return status ? status : left;
+}
+
+static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest)
+{
+	const struct recommend_options *o = options;
+	struct flmem_error err = {0};
 
 	if (!rest->count && o->role.role)
 		return tell_role(cmd, o);
@@ -143,12 +221,11 @@ static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest
 	else if (!rest->count)
 		flmem_error_set(&err, FLMEM_EUSAGE, 0,
 				"name files or folders to check, or a --role");
-	if (err.code || flmem_recommend((const char *const *)rest->values, (size_t)rest->count,
-					&how, &found, &err))
+	else if (o->diff && (o->fix || o->json))
+		flmem_error_set(&err, FLMEM_EUSAGE, 0, "--diff goes without --fix and --json");
+	if (err.code)
 		return cmd_fail(cmd, o->json, &err);
-	status = tell(cmd, o, &found);
-	flmem_recommendations_clear(&found);
-	return status;
+	return o->diff || o->fix ? correct(cmd, o, rest) : check(cmd, o, rest);
 }
 
 static const char *const examples[] = {
@@ -156,6 +233,8 @@ static const char *const examples[] = {
 	"what to change in an exported job",
 	"flmem recommend jobs --framework-version 2.8 --fail-on warning",
 	"all jobs in a folder, for CI",
+	"flmem recommend jobs/fedavg --diff",
+	"what --fix would change in it",
 	"flmem recommend --role client",
 	"what a client should be set to, and why",
 	NULL,

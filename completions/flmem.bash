@@ -138,7 +138,7 @@ _flmem()
 		esac
 		;;
 	recommend)
-		options=" --fail-on --framework-version --role --json --help"
+		options=" --fail-on --framework-version --role --diff --fix --json --help"
 		case $option in
 		--fail-on) _flmem_offer "$word" -W "error warning info" && return ;;
 		--framework-version) return ;;

@@ -154,7 +154,8 @@ static const struct flmem_rule_row rows[] = {
 			 .condition = "a workflow whose memory_gc_rounds is 0, or absent where the "
 				      "default of its class is 0",
 			 .message = "the server never collects garbage or trims between rounds; "
-				    "memory_gc_rounds 5 does, for under 0.2% of the time",
+				    "every 5 "
+				    "rounds that costs under 0.2% of the time",
 			 .source = GUIDE},
 		.inputs = SERVER_FILE,
 		.parts = true,

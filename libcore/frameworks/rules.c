@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "documents/edit.h"
+
 #define CURRENT_MAX 100 /* bytes of a value that are shown */
 
 static const struct flmem_rule_table *const tables[] = {
@@ -89,6 +91,16 @@ static void finding_clear(struct flmem_finding *finding)
 	free(finding->path);
 	free(finding->current);
 	free(finding->proposed);
+	free(finding->edit.text);
+}
+
+static bool make_edit(const struct flmem_input *input, const struct flmem_remark *remark,
+		      struct flmem_edit *ret_edit)
+{
+	if (remark->missing)
+		return flmem_edit_insert(&input->document, remark->node, remark->missing,
+					 remark->proposed, ret_edit);
+	return flmem_edit_replace(&input->document, remark->node, remark->proposed, ret_edit);
 }
 
 static bool fill(struct flmem_finding *finding, const struct flmem_input *input,
@@ -102,7 +114,8 @@ static bool fill(struct flmem_finding *finding, const struct flmem_input *input,
 	finding->path = remark_path(remark);
 	finding->current = current_text(input, remark);
 	finding->proposed = remark->proposed ? strdup(remark->proposed) : NULL;
-	finding->fixable = finding->rule->fixable && remark->proposed;
+	finding->fixable = finding->rule->fixable && remark->proposed &&
+			   make_edit(input, remark, &finding->edit);
 	return finding->message && finding->file && finding->path &&
 	       (finding->current || remark->missing) && (finding->proposed || !remark->proposed);
 }

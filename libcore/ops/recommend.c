@@ -9,6 +9,7 @@
 
 #include "base/io.h"
 #include "frameworks/content.h"
+#include "ops/recommend_correct.h"
 #include "ops/recommend_files.h"
 
 /* A job while it is checked. */
@@ -18,6 +19,7 @@ struct job {
 	struct flmem_input *inputs;
 	size_t read; /* of the inputs that could be read */
 	struct flmem_recommendations *found;
+	struct flmem_corrections *texts; /* that stand in for those on disk, or NULL */
 };
 
 static int tell(struct job *job, const char *file, unsigned line, struct flmem_error *why,
@@ -56,12 +58,34 @@ static bool is_foreign_meta(const struct job *job, const struct flmem_found_file
 	return true;
 }
 
+static int get_text(struct job *job, const char *path, struct flmem_buf *text,
+		    struct flmem_error *why)
+{
+	const struct flmem_correction *known =
+		job->texts ? flmem_corrections_find(job->texts, path) : NULL;
+
+	if (!known)
+		return read_text(path, text, why);
+	flmem_buf_puts(text, known->after);
+	return 0;
+}
+
+/* Remembers the text of an input that may be corrected. */
+static int keep_text(struct job *job, const struct flmem_input *input, struct flmem_error *err)
+{
+	if (!job->texts || flmem_corrections_find(job->texts, input->file) ||
+	    flmem_corrections_add(job->texts, input->file, input->document.text.data))
+		return 0;
+	return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+}
+
 /* Reads the file behind the inputs that were read; `*ret_known` false when it is none to check. */
-static int read_document(const struct flmem_found_file *file, struct flmem_input *input,
-			 bool *ret_known, struct flmem_error *why)
+static int read_document(struct job *job, const struct flmem_found_file *file, bool *ret_known,
+			 struct flmem_error *why)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
-	int rc = read_text(file->path, &text, why);
+	struct flmem_input *input = &job->inputs[job->read];
+	int rc = get_text(job, file->path, &text, why);
 
 	if (rc)
 		return rc;
@@ -91,13 +115,14 @@ static int read_input(struct job *job, const struct flmem_found_file *file, stru
 		return 0;
 	*input = (struct flmem_input){.kind = file->kind, .file = file->path, .app = file->app};
 	flmem_buf_init(&input->document.text);
-	if (read_document(file, input, &known, &why))
+	if (read_document(job, file, &known, &why))
 		rc = tell(job, file->path, input->document.bad_line, &why, err);
-	else if (known)
-		job->read++;
-	if (!known)
+	if (!known) {
 		flmem_document_clear(&input->document);
-	return rc;
+		return rc;
+	}
+	job->read++;
+	return keep_text(job, input, err);
 }
 
 static bool has_config(const struct job *job, const char *app, enum flmem_input_kind kind)
@@ -222,12 +247,13 @@ static int by_place(const void *a, const void *b)
 }
 
 static int check_all(const struct flmem_found_files *files, const struct flmem_release *release,
-		     struct flmem_recommendations *found, struct flmem_error *err)
+		     struct flmem_corrections *texts, struct flmem_recommendations *found,
+		     struct flmem_error *err)
 {
 	size_t end;
 
 	for (size_t start = 0; start < files->count; start = end) {
-		struct job job = {.files = files->files + start, .found = found};
+		struct job job = {.files = files->files + start, .found = found, .texts = texts};
 		int rc;
 
 		end = start + 1;
@@ -242,9 +268,10 @@ static int check_all(const struct flmem_found_files *files, const struct flmem_r
 	return 0;
 }
 
-int flmem_recommend(const char *const *paths, size_t count,
-		    const struct flmem_recommend_options *options,
-		    struct flmem_recommendations *ret_recommendations, struct flmem_error *err)
+int flmem_recommend_over(const char *const *paths, size_t count,
+			 const struct flmem_recommend_options *options,
+			 struct flmem_corrections *texts,
+			 struct flmem_recommendations *ret_recommendations, struct flmem_error *err)
 {
 	FLMEM_AUTO(flmem_recommendations_clear) struct flmem_recommendations found = {0};
 	FLMEM_AUTO_FOUND_FILES struct flmem_found_files files = {0};
@@ -256,7 +283,7 @@ int flmem_recommend(const char *const *paths, size_t count,
 	if (!rc)
 		rc = flmem_found_files_search(paths, count, &found, &files, err);
 	if (!rc)
-		rc = check_all(&files, &release, &found, err);
+		rc = check_all(&files, &release, texts, &found, err);
 	if (rc)
 		return rc;
 	if (found.finding_count)
@@ -264,4 +291,11 @@ int flmem_recommend(const char *const *paths, size_t count,
 	*ret_recommendations = found;
 	found = (struct flmem_recommendations){0};
 	return 0;
+}
+
+int flmem_recommend(const char *const *paths, size_t count,
+		    const struct flmem_recommend_options *options,
+		    struct flmem_recommendations *ret_recommendations, struct flmem_error *err)
+{
+	return flmem_recommend_over(paths, count, options, NULL, ret_recommendations, err);
 }

@@ -89,6 +89,58 @@ for f in json.load(sys.stdin)["findings"]:
 	assert_output 'NVF-GC-INVALID'
 }
 
+# A copy of all fixture jobs that may be written.
+copy_jobs() {
+	COPY=$BATS_TEST_TMPDIR/jobs
+	cp -r "$JOBS" "$COPY"
+	chmod -R u+w "$COPY"
+}
+
+@test "--fix does what --diff shows, keeps the old files, and has nothing to do the second time" {
+	copy_jobs
+	cp -r "$COPY" "$BATS_TEST_TMPDIR/patched"
+	cd "$COPY"
+	flmem recommend --diff .
+	assert_status 0
+	assert_output '\+ +"memory_gc_rounds": 5'
+	printf '%s\n' "$output" >"$BATS_TEST_TMPDIR/diff"
+	diff -r "$COPY" "$JOBS" || fail "--diff changed something"
+	requires patch
+	patch -s -p0 -d "$BATS_TEST_TMPDIR/patched" <"$BATS_TEST_TMPDIR/diff"
+	flmem recommend --fix .
+	assert_status 0
+	assert_stderr 'written to ./fedavg-default/app/config/config_fed_server.json'
+	diff "$JOBS/fedavg-default/app/config/config_fed_server.json" \
+		fedavg-default/app/config/config_fed_server.json.orig
+	diff -r -x '*.orig' "$COPY" "$BATS_TEST_TMPDIR/patched" || fail "not what --diff showed"
+	flmem recommend --diff .
+	assert_status 0
+	[ -z "$output" ] || fail "something is left to correct"
+	cp -r "$COPY" "$BATS_TEST_TMPDIR/once"
+	flmem recommend --fix .
+	[ -z "$stderr" ] || fail "something was written again"
+	diff -r "$COPY" "$BATS_TEST_TMPDIR/once"
+}
+
+@test "--fix leaves read-only files and symbolic links as they are" {
+	copy_jobs
+	cd "$COPY/fedavg-default/app/config"
+	chmod a-w config_fed_server.json
+	mv config_fed_client.json elsewhere
+	ln -s elsewhere config_fed_client.json
+	flmem recommend --fix "$COPY/fedavg-default"
+	assert_status 8
+	assert_stderr "config_fed_server.json' is read-only"
+	assert_stderr "config_fed_client.json' is a symbolic link"
+	diff config_fed_server.json "$JOBS/fedavg-default/app/config/config_fed_server.json"
+	diff elsewhere "$JOBS/fedavg-default/app/config/config_fed_client.json"
+	[ ! -e config_fed_server.json.orig ]
+	flmem recommend --fix config_fed_server.json
+	assert_status 4
+	flmem recommend --diff --fix .
+	assert_error 2 'without --fix'
+}
+
 @test "a role without paths prints its table" {
 	flmem recommend --role server
 	assert_status 0

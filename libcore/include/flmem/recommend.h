@@ -4,7 +4,8 @@
 
 /*
  * Findings about the memory settings of federated-learning configurations: what a file says, what
- * that does to memory, and what to write instead. Files are only read.
+ * that does to memory, and what to write instead. Files are only read, except by
+ * flmem_correction_write().
  *
  * Rules are one table, which flmem_recommend_rule() shows; docs/rules.md is made from it. Results
  * own their strings, except for the rules: release with flmem_recommendations_clear(). Nothing is
@@ -51,6 +52,12 @@ struct flmem_rule {
 /* The rules in the order of the table; NULL behind the last. */
 FLMEM_API const struct flmem_rule *flmem_recommend_rule(size_t index);
 
+/* Bytes [start, end) of a file, and what to put there. */
+struct flmem_edit {
+	size_t start, end;
+	char *text;
+};
+
 struct flmem_finding {
 	const struct flmem_rule *rule;
 	enum flmem_severity severity; /* the rule's, or what it comes to for this version */
@@ -60,7 +67,8 @@ struct flmem_finding {
 	char *path;	/* way to the value: workflows[0].args.memory_gc_rounds */
 	char *current;	/* as the file has it; NULL: absent */
 	char *proposed; /* NULL: nothing to write instead */
-	bool fixable;
+	bool fixable;	/* `edit` writes `proposed` and changes nothing else */
+	struct flmem_edit edit;
 };
 
 /* An input that could not be checked, or not wholly. */
@@ -98,5 +106,41 @@ FLMEM_API void flmem_recommendations_clear(struct flmem_recommendations *recomme
 /* How many findings are as bad as `severity` or worse. */
 FLMEM_API size_t flmem_recommendations_count(const struct flmem_recommendations *recommendations,
 					     enum flmem_severity severity);
+
+/* A file with all its corrections made. */
+struct flmem_correction {
+	char *file;
+	char *before, *after;
+	size_t changes; /* corrections that were made */
+};
+
+struct flmem_corrections {
+	struct flmem_correction *rows;
+	size_t count;
+};
+
+/*
+ * Makes all corrections that need no decision, in memory: nothing is written. Files that need none,
+ * or are bad, are not in the result; flmem_recommend() tells about them. Release with
+ * flmem_corrections_clear().
+ */
+FLMEM_API int flmem_recommend_correct(const char *const *paths, size_t count,
+				      const struct flmem_recommend_options *options,
+				      struct flmem_corrections *ret_corrections,
+				      struct flmem_error *err);
+
+FLMEM_API void flmem_corrections_clear(struct flmem_corrections *corrections);
+
+/* The unified difference, which patch(1) takes; the caller frees it. NULL when memory is out. */
+FLMEM_API char *flmem_correction_diff(const struct flmem_correction *correction);
+
+/*
+ * Replaces the file, so that readers see the old or the new text and never a part, and keeps the old
+ * one as `*ret_backup` (FILE.orig, or FILE.orig.N), which the caller frees. Refused, with nothing
+ * changed, for a file that is not as it was when it was checked (FLMEM_EUSAGE), for a symbolic link
+ * (FLMEM_EUSAGE), and for a read-only one (FLMEM_EPERM).
+ */
+FLMEM_API int flmem_correction_write(const struct flmem_correction *correction, char **ret_backup,
+				     struct flmem_error *err);
 
 #endif

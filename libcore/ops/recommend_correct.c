@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Corrections are made in memory and checked again, until the rules have nothing more to correct:
+ * one correction may call for another, and a second run must find none.
+ */
+#include "ops/recommend_correct.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <flmem/text.h>
+
+#include "base/diff.h"
+#include "base/io.h"
+#include "documents/edit.h"
+
+#define PASSES_MAX  16
+#define BACKUPS_MAX 100
+
+struct flmem_correction *flmem_corrections_find(struct flmem_corrections *corrections,
+						const char *file)
+{
+	for (size_t i = 0; i < corrections->count; i++)
+		if (strcmp(corrections->rows[i].file, file) == 0)
+			return &corrections->rows[i];
+	return NULL;
+}
+
+bool flmem_corrections_add(struct flmem_corrections *corrections, const char *file,
+			   const char *text)
+{
+	struct flmem_correction *grown =
+		reallocarray(corrections->rows, corrections->count + 1, sizeof(*grown));
+	struct flmem_correction *row;
+
+	if (!grown)
+		return false;
+	corrections->rows = grown;
+	row = &grown[corrections->count++];
+	*row = (struct flmem_correction){
+		.file = strdup(file), .before = strdup(text), .after = strdup(text)};
+	return row->file && row->before && row->after;
+}
+
+static void correction_clear(struct flmem_correction *correction)
+{
+	free(correction->file);
+	free(correction->before);
+	free(correction->after);
+}
+
+void flmem_corrections_clear(struct flmem_corrections *corrections)
+{
+	for (size_t i = 0; i < corrections->count; i++)
+		correction_clear(&corrections->rows[i]);
+	free(corrections->rows);
+	*corrections = (struct flmem_corrections){0};
+}
+
+/* Makes the corrections of one file; false when memory is out. */
+static bool correct_file(struct flmem_correction *correction,
+			 const struct flmem_recommendations *found, size_t *made)
+{
+	FLMEM_AUTO_FREE const struct flmem_edit **edits =
+		calloc(found->finding_count + 1, sizeof(*edits));
+	size_t count = 0, done = 0;
+	char *after;
+
+	if (!edits)
+		return false;
+	for (size_t i = 0; i < found->finding_count; i++)
+		if (found->findings[i].fixable &&
+		    strcmp(found->findings[i].file, correction->file) == 0)
+			edits[count++] = &found->findings[i].edit;
+	if (!count)
+		return true;
+	after = flmem_edits_apply(correction->after, edits, count, &done);
+	if (!after)
+		return false;
+	free(correction->after);
+	correction->after = after;
+	correction->changes += done;
+	*made += done;
+	return true;
+}
+
+static int correct_all(struct flmem_corrections *corrections,
+		       const struct flmem_recommendations *found, size_t *made,
+		       struct flmem_error *err)
+{
+	for (size_t i = 0; i < corrections->count; i++)
+		if (!correct_file(&corrections->rows[i], found, made))
+			return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	return 0;
+}
+
+/* A corrected text that cannot be read any more must not be written. */
+static int check_readable(struct flmem_corrections *corrections,
+			  const struct flmem_recommendations *found, struct flmem_error *err)
+{
+	for (size_t i = 0; i < found->problem_count; i++) {
+		const struct flmem_correction *row =
+			flmem_corrections_find(corrections, found->problems[i].file);
+
+		if (row && row->changes)
+			return flmem_error_set(err, FLMEM_EFAILED, 0,
+					       "the corrections would break '%s' (%s); nothing is "
+					       "changed",
+					       row->file, found->problems[i].message);
+	}
+	return 0;
+}
+
+static void drop_unchanged(struct flmem_corrections *corrections)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < corrections->count; i++) {
+		struct flmem_correction *row = &corrections->rows[i];
+
+		if (strcmp(row->before, row->after) == 0)
+			correction_clear(row);
+		else
+			corrections->rows[kept++] = *row;
+	}
+	corrections->count = kept;
+}
+
+int flmem_recommend_correct(const char *const *paths, size_t count,
+			    const struct flmem_recommend_options *options,
+			    struct flmem_corrections *ret_corrections, struct flmem_error *err)
+{
+	FLMEM_AUTO(flmem_corrections_clear) struct flmem_corrections corrections = {0};
+	size_t made = 1;
+	int rc = 0;
+
+	for (int pass = 0; made && !rc; pass++) {
+		struct flmem_recommendations found = {0};
+
+		if (pass == PASSES_MAX)
+			return flmem_error_set(err, FLMEM_EFAILED, 0,
+					       "the corrections do not come to an end; nothing is "
+					       "changed, see the findings instead");
+		made = 0;
+		rc = flmem_recommend_over(paths, count, options, &corrections, &found, err);
+		if (!rc)
+			rc = check_readable(&corrections, &found, err);
+		if (!rc)
+			rc = correct_all(&corrections, &found, &made, err);
+		flmem_recommendations_clear(&found);
+	}
+	if (rc)
+		return rc;
+	drop_unchanged(&corrections);
+	*ret_corrections = corrections;
+	corrections = (struct flmem_corrections){0};
+	return 0;
+}
+
+char *flmem_correction_diff(const struct flmem_correction *correction)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	char name[4096];
+
+	flmem_diff_unified(flmem_text_escape(correction->file, name, sizeof(name)),
+			   correction->before, correction->after, &text);
+	return flmem_buf_take(&text);
+}
+
+/* The file must be as it was when it was checked, and one that its owner lets be written. */
+static int check_file(const struct flmem_correction *correction, struct stat *ret_status,
+		      struct flmem_error *err)
+{
+	const char *file = correction->file;
+	FLMEM_AUTO_CLOSE int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	FLMEM_AUTO_BUF struct flmem_buf now = FLMEM_BUF_INIT;
+
+	if (fd < 0 && errno == ELOOP)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s' is a symbolic link; name what it leads to", file);
+	if (fd < 0 || fstat(fd, ret_status) < 0)
+		return flmem_error_set(err, FLMEM_EUSAGE, errno, "cannot open '%s'", file);
+	if (!S_ISREG(ret_status->st_mode))
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is not a regular file", file);
+	if (!(ret_status->st_mode & 0222) || access(file, W_OK) < 0)
+		return flmem_error_set(err, FLMEM_EPERM, 0, "'%s' is read-only; left as it is",
+				       file);
+	if (flmem_io_read_all(fd, FLMEM_DOCUMENT_BYTES_MAX, &now) ||
+	    now.length != strlen(correction->before) ||
+	    memcmp(now.data, correction->before, now.length) != 0)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s' has changed since it was checked; left as it is, "
+				       "run again",
+				       file);
+	return 0;
+}
+
+/* FILE.orig, or FILE.orig.N where older backups are in the way. */
+static int write_backup(const struct flmem_correction *correction, mode_t mode, char **ret_backup,
+			struct flmem_error *err)
+{
+	for (int i = 0; i < BACKUPS_MAX; i++) {
+		FLMEM_AUTO_FREE char *name = NULL;
+		char number[16] = "";
+		struct stat status;
+		int rc;
+
+		if (i)
+			snprintf(number, sizeof(number), ".%d", i);
+		if (asprintf(&name, "%s.orig%s", correction->file, number) < 0) {
+			name = NULL;
+			return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+		}
+		if (lstat(name, &status) == 0)
+			continue;
+		rc = flmem_io_write_file(name, correction->before, strlen(correction->before), mode,
+					 false, err);
+		if (!rc)
+			*ret_backup = FLMEM_TAKE(name);
+		return rc;
+	}
+	return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' has %d backups; remove some",
+			       correction->file, BACKUPS_MAX);
+}
+
+int flmem_correction_write(const struct flmem_correction *correction, char **ret_backup,
+			   struct flmem_error *err)
+{
+	FLMEM_AUTO_FREE char *backup = NULL;
+	struct stat status;
+	int rc = check_file(correction, &status, err);
+
+	if (!rc)
+		rc = write_backup(correction, status.st_mode & 07777, &backup, err);
+	if (!rc)
+		rc = flmem_io_write_file(correction->file, correction->after,
+					 strlen(correction->after), status.st_mode & 07777, true,
+					 err);
+	if (rc)
+		return rc;
+	*ret_backup = FLMEM_TAKE(backup);
+	return 0;
+}
