@@ -21,7 +21,7 @@ def blocks(total):
 def shared_memory(total):
     """As PyTorch hands tensors to its DataLoader workers: a file on tmpfs that has no name any
     more when it is used."""
-    path = f"/dev/shm/flmem_mixed_{os.getpid()}"
+    path = f"/dev/shm/mixed_{os.getpid()}"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     os.unlink(path)
     os.posix_fallocate(descriptor, 0, total)
