@@ -85,38 +85,47 @@ static void print_allocators(const struct flmem_process_report *report, FILE *ou
 }
 
 /* What is added to the version, as far as it is known. */
-static void describe_python(const struct flmem_python_report *python, FILE *out)
+static void describe_arenas(const struct flmem_python_report *python, char *out, size_t size)
 {
-	uint64_t bytes = python->arenas_bytes.value;
-	char size[FORMAT_MAX];
+	uint64_t bytes = python->arenas_bytes.value, count = python->arenas.value;
+	char number[FORMAT_MAX], full[32] = "";
 
-	if (!python->arenas.unknown)
-		fprintf(out, ", %s in %" PRIu64 " arenas", format_bytes(bytes, size),
-			python->arenas.value);
+	out[0] = '\0';
+	if (python->arenas.unknown)
+		return;
 	if (!python->used_bytes.unknown && bytes)
-		fprintf(out, ", %.0f %% full",
-			(double)python->used_bytes.value / (double)bytes * 100);
+		snprintf(full, sizeof(full), ", %.0f %% full",
+			 (double)python->used_bytes.value / (double)bytes * 100);
+	snprintf(out, size, ", %s in %" PRIu64 " arena%s%s", format_bytes(bytes, number), count,
+		 count == 1 ? "" : "s", full);
+}
+
+static void describe_state(const struct flmem_python_report *python, char *out, size_t size)
+{
+	out[0] = '\0';
 	if (!python->finalizing.unknown && python->finalizing.value)
-		fputs(", ending", out);
+		snprintf(out, size, ", ending");
+	else if (python->gil_holder)
+		snprintf(out, size, ", GIL held by thread %d", (int)python->gil_holder);
 	else if (!python->gil_held.unknown)
-		fputs(python->gil_held.value ? ", GIL held" : ", GIL free", out);
-	if (python->gil_holder)
-		fprintf(out, " by thread %d", (int)python->gil_holder);
+		snprintf(out, size, ", GIL %s", python->gil_held.value ? "held" : "free");
 }
 
 static void print_python(const struct flmem_python_report *python, FILE *out)
 {
-	layout_label("python", out);
-	if (python->version) {
-		fprintf(out, "CPython %s",
-			python->version[0] ? python->version : "of unknown version");
-		describe_python(python, out);
-		fputc('\n', out);
-	} else if (python->unknown) {
-		fprintf(out, "unknown: %s\n", python->unknown);
-	} else {
-		fputs("none\n", out);
-	}
+	char arenas[96], state[64], line[LAYOUT_TEXT_MAX];
+
+	describe_arenas(python, arenas, sizeof(arenas));
+	describe_state(python, state, sizeof(state));
+	if (python->version)
+		snprintf(line, sizeof(line), "CPython %s%s%s",
+			 python->version[0] ? python->version : "of unknown version", arenas,
+			 state);
+	else if (python->unknown)
+		snprintf(line, sizeof(line), "unknown: %s", python->unknown);
+	else
+		snprintf(line, sizeof(line), "none");
+	layout_wrap("python", line, out);
 }
 
 static void print_cuda(struct flmem_u64 used, FILE *out)

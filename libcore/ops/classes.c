@@ -171,6 +171,7 @@ void flmem_memory_classify(const struct flmem_process_report *report,
 		classes.bytes[FLMEM_MEMORY_FILE] = memory->file_bytes.value;
 		classes.bytes[FLMEM_MEMORY_SHARED] = memory->shmem_bytes.value;
 		share.left = memory->anon_bytes.value;
+		classes.error_bytes = known_or_0(memory->drift_bytes);
 		share_anonymous(report, &share);
 	}
 	*ret_classes = classes;

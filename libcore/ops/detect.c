@@ -137,6 +137,23 @@ static int read_memory(const struct flmem_process *process, struct flmem_memory_
 	return 0;
 }
 
+/* Once more behind the heap, whose figures are nearer to these; the change is doubt in them. */
+static int read_memory_again(const struct flmem_process *process,
+			     struct flmem_memory_report *memory, struct flmem_error *err)
+{
+	struct flmem_u64 before = memory->rss_bytes;
+	int rc = read_memory(process, memory, err);
+	struct flmem_u64 after = memory->rss_bytes;
+
+	if (before.unknown || after.unknown)
+		memory->drift_bytes = before.unknown ? before : after;
+	else
+		memory->drift_bytes =
+			FLMEM_KNOWN(before.value > after.value ? before.value - after.value
+							       : after.value - before.value);
+	return rc;
+}
+
 static int read_command(const struct flmem_words *command, struct flmem_process_report *report)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
@@ -404,6 +421,8 @@ static int detect_one(struct session *session, pid_t pid, struct flmem_process_r
 		rc = read_words(session, &process, &report, err);
 	if (!rc)
 		rc = read_inside(session, &process, &report, err);
+	if (!rc)
+		rc = read_memory_again(&process, &report.memory, err);
 	if (!rc)
 		rc = judge(&report, err);
 	if (rc)

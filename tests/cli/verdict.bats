@@ -66,7 +66,7 @@ while True: pass'
 	detect_victim
 	assert_value 'p["python"]["gil_held"], p["python"]["gil_holder"]' "(True, $VICTIM)"
 	flmem detect --pid "$VICTIM"
-	assert_output "GIL held by thread $VICTIM"
+	assert_output "GIL held by thread[[:space:]]+$VICTIM"
 }
 
 # What the kernel says of the victim: RSS and page tables, in KiB.

@@ -147,6 +147,20 @@ static void an_error_counts_as_doubt(void **state)
 	assert_string_equal(flmem_confidence_word(89), "medium");
 }
 
+static void a_process_at_work_is_judged_with_doubt(void **state)
+{
+	const struct sample sample = {.anon = 1000, .in_use = 200, .trimmable = 800};
+	struct flmem_allocator_report allocator;
+	struct flmem_process_report report = make(&sample, &allocator);
+	struct flmem_verdict verdict;
+
+	(void)state;
+	report.memory.drift_bytes = FLMEM_KNOWN(70);
+	flmem_verdict_judge(&report, &verdict);
+	assert_int_equal(verdict.kind, FLMEM_VERDICT_RETAINED);
+	assert_int_equal(verdict.confidence_percent, 93);
+}
+
 /* jemalloc that was not asked: what is anonymous may be anything. */
 static void an_unknown_heap_leaves_no_verdict_where_it_matters(void **state)
 {
@@ -369,6 +383,7 @@ int main(void)
 		cmocka_unit_test(what_no_allocator_owns_is_live),
 		cmocka_unit_test(parts_that_are_more_than_the_whole_lower_the_confidence),
 		cmocka_unit_test(an_error_counts_as_doubt),
+		cmocka_unit_test(a_process_at_work_is_judged_with_doubt),
 		cmocka_unit_test(an_unknown_heap_leaves_no_verdict_where_it_matters),
 		cmocka_unit_test(an_unknown_part_of_a_heap_is_not_called_live),
 		cmocka_unit_test(a_process_that_may_not_be_read_still_shows_files),

@@ -26,6 +26,7 @@ enum flmem_linkage {
 	FLMEM_LINKAGE_STATIC,
 };
 
+/* As it was when the heap had been read. */
 struct flmem_memory_report {
 	struct flmem_u64 rss_bytes;   /* VmRSS */
 	struct flmem_u64 anon_bytes;  /* RssAnon */
@@ -33,6 +34,7 @@ struct flmem_memory_report {
 	struct flmem_u64 shmem_bytes; /* RssShmem */
 	struct flmem_u64 swap_bytes;  /* VmSwap */
 	struct flmem_u64 thp_bytes;   /* anonymous memory in transparent huge pages */
+	struct flmem_u64 drift_bytes; /* RSS changed by so much while the heap was read */
 };
 
 /* A figure under the name that an allocator itself has for it; static text. */
