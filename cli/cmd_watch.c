@@ -19,6 +19,9 @@ struct watch_options {
 	struct target_options targets;
 	uint64_t interval_us;
 	uint64_t duration_us;
+	uint64_t rounds;
+	struct opt_texts logs;
+	const char *round_regex;
 	uint64_t fail_above_bytes;
 	const char *fail_growth;
 	bool json;
@@ -45,6 +48,16 @@ static bool on_sample(void *context, const struct flmem_watch_sample *sample)
 	if (o->json)
 		return print_json(flmem_report_watch_sample_json(sample));
 	print_watch_sample(sample);
+	return written();
+}
+
+static bool on_round(void *context, const struct flmem_watch_round *round)
+{
+	const struct watch_options *o = context;
+
+	if (o->json)
+		return print_json(flmem_report_watch_round_json(round));
+	print_watch_round(round);
 	return written();
 }
 
@@ -92,6 +105,10 @@ static int options_of(const struct watch_options *o, struct flmem_watch_options 
 	*ret_options = (struct flmem_watch_options){
 		.interval_us = o->interval_us,
 		.duration_us = o->duration_us,
+		.rounds = o->rounds,
+		.logs = o->logs.values,
+		.log_count = o->logs.count,
+		.round_regex = o->round_regex,
 		.fail_above_bytes = o->fail_above_bytes,
 		.stop_fd = -1,
 	};
@@ -103,7 +120,8 @@ static int options_of(const struct watch_options *o, struct flmem_watch_options 
 static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest)
 {
 	struct watch_options *o = options;
-	const struct flmem_watch_callbacks callbacks = {.context = o, .sample = on_sample};
+	const struct flmem_watch_callbacks callbacks = {
+		.context = o, .sample = on_sample, .round = on_round};
 	struct flmem_watch_summary summary = {0};
 	struct flmem_watch_options watch;
 	struct flmem_error err = {0};
@@ -143,6 +161,25 @@ static const struct opt options_table[] = {
 	 .offset = offsetof(struct watch_options, duration_us),
 	 .metavar = "TIME",
 	 .help = "end after this long (default: when the processes have ended)"},
+	{.name = "log",
+	 .letter = 'l',
+	 .kind = OPT_TEXTS,
+	 .offset = offsetof(struct watch_options, logs),
+	 .metavar = "FILE",
+	 .complete = OPT_COMPLETE_FILE,
+	 .help = "log of the job that tells of its rounds (NVFlare, also as JSON, APPFL, Flower); "
+		 "may be given several times"},
+	{.name = "rounds",
+	 .kind = OPT_NUMBER,
+	 .offset = offsetof(struct watch_options, rounds),
+	 .metavar = "N",
+	 .help = "end after so many complete rounds of the log"},
+	{.name = "round-regex",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct watch_options, round_regex),
+	 .metavar = "REGEX",
+	 .help = "a round starts at each line of the log that matches; the first group is its "
+		 "number"},
 	{.name = "fail-above",
 	 .kind = OPT_SIZE,
 	 .offset = offsetof(struct watch_options, fail_above_bytes),
@@ -163,6 +200,8 @@ static const struct opt options_table[] = {
 static const char *const examples[] = {
 	"flmem watch --pid 4242",
 	"follow process 4242 until it ends or you press Ctrl-C",
+	"flmem watch --pid 4242 --log /srv/fl/server/log.txt",
+	"by round of the NVFlare job that writes this log",
 	"flmem watch --all --role client --duration 10m --json",
 	"all FL clients on this host for ten minutes, for a script",
 	"flmem watch --name train.py --fail-growth 50MiB/h",
@@ -172,13 +211,15 @@ static const char *const examples[] = {
 
 const struct cmd cmd_watch = {
 	.name = "watch",
-	.summary = "follows processes over time: trend and forecast",
+	.summary = "follows processes over time and by round: trend and forecast",
 	.description =
 		"Samples cheap counters of the processes, never in a way that they could notice, "
 		"and says in the end whether their memory is flat, climbing, stepped or falling, "
 		"how sure that is, how fast it grows, and when it will have used up the limit of "
 		"its control group or of the host. RSS that does not fall is no failure: what "
-		"counts is whether like phases stand higher and higher.",
+		"counts is whether like phases stand higher and higher. With a log of the job "
+		"these "
+		"are the ends of its rounds, else equal spans of time.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct watch_options),

@@ -29,7 +29,7 @@ enum opt_complete emit_completes(const struct opt *o)
 
 bool emit_repeats(const struct opt *o)
 {
-	return o->kind == OPT_PIDS;
+	return o->kind == OPT_PIDS || o->kind == OPT_TEXTS;
 }
 
 static int write_file(const char *directory, const char *name, void (*print)(FILE *out),

@@ -127,6 +127,17 @@ static int add_pids(struct opt_pids *pids, const char *text, struct flmem_error 
 	return rc;
 }
 
+static int add_text(struct opt_texts *texts, const char *text, struct flmem_error *err)
+{
+	const char **grown = reallocarray(texts->values, texts->count + 1, sizeof(const char *));
+
+	if (!grown)
+		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	texts->values = grown;
+	texts->values[texts->count++] = text;
+	return 0;
+}
+
 static int choose(const struct opt *o, const char *text, const char **ret_choice,
 		  struct flmem_error *err)
 {
@@ -159,6 +170,9 @@ static int store(const struct opt *o, void *options, const char *text, struct fl
 	case OPT_TEXT:
 		*(const char **)place = text;
 		return 0;
+	case OPT_TEXTS:
+		rc = add_text(place, text, err);
+		break;
 	case OPT_NUMBER:
 		rc = flmem_parse_u64(text, 0, UINT64_MAX, place, err);
 		break;
@@ -278,11 +292,16 @@ bool opt_takes_next_word(const struct opt *table, const char *word)
 void opt_clear(const struct opt *table, void *options)
 {
 	for (const struct opt *o = table; o->name; o++) {
-		struct opt_pids *pids = (struct opt_pids *)(void *)((char *)options + o->offset);
+		void *place = (char *)options + o->offset;
+		struct opt_pids *pids = place;
+		struct opt_texts *texts = place;
 
 		if (o->kind == OPT_PIDS) {
 			free(pids->values);
 			*pids = (struct opt_pids){0};
+		} else if (o->kind == OPT_TEXTS) {
+			free(texts->values);
+			*texts = (struct opt_texts){0};
 		}
 	}
 }

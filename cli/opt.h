@@ -18,6 +18,7 @@
 enum opt_kind {
 	OPT_FLAG,     /* bool; no value */
 	OPT_TEXT,     /* const char * */
+	OPT_TEXTS,    /* struct opt_texts; may repeat */
 	OPT_NUMBER,   /* uint64_t */
 	OPT_SIZE,     /* uint64_t, bytes */
 	OPT_DURATION, /* uint64_t, microseconds */
@@ -55,6 +56,11 @@ extern const struct opt opt_globals[];
 
 struct opt_pids {
 	pid_t *values;
+	size_t count;
+};
+
+struct opt_texts {
+	const char **values;
 	size_t count;
 };
 

@@ -55,6 +55,24 @@ static const char *format_growth(int64_t bytes, char out[FORMAT_MAX + 1])
 	return out;
 }
 
+static const char *format_seconds(uint64_t us, char out[FORMAT_MAX])
+{
+	return us < 10000000U ? format_us(us, out) : format_span(us / 1000000U, out);
+}
+
+void print_watch_round(const struct flmem_watch_round *round)
+{
+	char duration[FORMAT_MAX], peak[FORMAT_MAX], trough[FORMAT_MAX], growth[FORMAT_MAX + 1];
+
+	printf("round %" PRIu64 "  process %d: %s, peak %s, then %s", round->number,
+	       (int)round->process->pid, format_seconds(round->duration_us, duration),
+	       format_bytes_or(round->peak_bytes, "unknown", peak),
+	       format_bytes_or(round->trough_bytes, "unknown", trough));
+	if (!round->growth_bytes.unknown)
+		printf(" (%s)", format_growth(round->growth_bytes.value, growth));
+	putchar('\n');
+}
+
 static void print_growth(const struct flmem_trend *t)
 {
 	bool by_round = t->basis == FLMEM_TREND_BY_ROUND;
@@ -95,12 +113,15 @@ static void print_result(const struct flmem_watch_result *r)
 	printf("process %d%s: %s", (int)r->process.pid, r->ended ? " (ended)" : "",
 	       flmem_trend_verdict_name(r->trend.verdict));
 	if (r->trend.verdict != FLMEM_TREND_TOO_EARLY)
-		printf(", sure to %.0f %%", r->trend.confidence * 100);
+		printf(", sure to %.3g %%", r->trend.confidence * 100);
 	printf(": %s\n", r->trend.because);
 	printf("  %s\n", flmem_text_escape(r->process.command, command, sizeof(command)));
-	printf("  RSS %s -> %s, peak %s, in %s\n", format_bytes_or(r->first_bytes, "-", first),
+	printf("  RSS %s -> %s, peak %s, in %s", format_bytes_or(r->first_bytes, "-", first),
 	       format_bytes_or(r->last_bytes, "-", last), format_bytes_or(r->peak_bytes, "-", peak),
 	       format_span(r->watched_us / 1000000U, span));
+	if (r->rounds)
+		printf(" and %" PRIu64 " rounds", r->rounds);
+	putchar('\n');
 	print_growth(&r->trend);
 	print_forecast(r);
 	for (size_t i = 0; i < sizeof(r->findings) / sizeof(r->findings[0]); i++)

@@ -7,6 +7,7 @@
 #include <flmem/watch.h>
 
 void print_watch_sample(const struct flmem_watch_sample *sample);
+void print_watch_round(const struct flmem_watch_round *round);
 void print_watch_summary(const struct flmem_watch_summary *summary);
 
 #endif

@@ -124,7 +124,7 @@ _flmem()
 		_flmem_line " --role -r --parallelism --allocator -a --jemalloc-library --framework -f --framework-version --workspace -w --wait --grace --emit -e --output -o --site --org --image" && return
 		;;
 	watch)
-		options=" --pid --name --all --tree --role --min-rss --interval --duration --fail-above --fail-growth --json --help"
+		options=" --pid --name --all --tree --role --min-rss --interval --duration --log --rounds --round-regex --fail-above --fail-growth --json --help"
 		case $option in
 		--pid | -p) _flmem_pids "$word" && return ;;
 		--name) return ;;
@@ -133,6 +133,9 @@ _flmem()
 		--min-rss | -m) return ;;
 		--interval | -i) return ;;
 		--duration | -d) return ;;
+		--log | -l) _flmem_files "$word" -f && return ;;
+		--rounds) return ;;
+		--round-regex) return ;;
 		--fail-above) return ;;
 		--fail-growth) return ;;
 		esac

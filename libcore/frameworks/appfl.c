@@ -176,9 +176,24 @@ static bool recognise(const struct flmem_subject *subject, struct flmem_identity
 	return true;
 }
 
+/*
+ * comm/grpc/grpc_server_communicator.py and algorithm/trainer/vanilla_trainer.py of release 1.12.
+ * The server does not name rounds, so a round lasts until its first client comes again; clients
+ * write a row of a table for each round, or each epoch of it. Under MPI and with other trainers
+ * there is no such text.
+ */
+static const struct flmem_round_marker markers[] = {
+	{FLMEM_ROUND_CLIENT, "Received UpdateGlobalModel request from client ", NULL},
+	{FLMEM_ROUND_CLIENT_CHUNK, "processing chunk [", "] from client "},
+	{FLMEM_ROUND_TABLE_ROW, "appfl: ", NULL},
+	{FLMEM_ROUND_ALL_FINISHED, "Terminating the server", NULL},
+	{0},
+};
+
 extern const struct flmem_framework_ops flmem_framework_appfl;
 
 const struct flmem_framework_ops flmem_framework_appfl = {
 	.framework = FLMEM_FRAMEWORK_APPFL,
 	.recognise = recognise,
+	.markers = markers,
 };

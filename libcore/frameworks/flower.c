@@ -44,9 +44,22 @@ static bool recognise(const struct flmem_subject *subject, struct flmem_identity
 	return true;
 }
 
+/*
+ * serverapp/strategy/strategy.py, server/server.py and supernode/start_client_internal.py of release
+ * 1.42. Rounds count from 1.
+ */
+static const struct flmem_round_marker markers[] = {
+	{FLMEM_ROUND_STARTED, "[ROUND ", "/"},
+	{FLMEM_ROUND_STARTED, "[ROUND ", "]"},
+	{FLMEM_ROUND_STARTED, ", ROUND ", "]"},
+	{FLMEM_ROUND_ALL_FINISHED, "[SUMMARY]", NULL},
+	{0},
+};
+
 extern const struct flmem_framework_ops flmem_framework_flower;
 
 const struct flmem_framework_ops flmem_framework_flower = {
 	.framework = FLMEM_FRAMEWORK_FLOWER,
 	.recognise = recognise,
+	.markers = markers,
 };

@@ -16,6 +16,7 @@
 
 #include "base/cleanup.h"
 #include "frameworks/program.h"
+#include "frameworks/rounds.h"
 #include "proc/scan.h"
 #include "proc/words.h"
 
@@ -69,6 +70,8 @@ struct flmem_framework_ops {
 	 * not take a process for its own that merely looks similar.
 	 */
 	bool (*recognise)(const struct flmem_subject *subject, struct flmem_identity *identity);
+	/* The texts by which its logs mark rounds, or NULL. */
+	const struct flmem_round_marker *markers;
 };
 
 extern const struct flmem_framework_ops *const flmem_frameworks[]; /* ends in NULL */

@@ -164,9 +164,31 @@ static bool recognise(const struct flmem_subject *subject, struct flmem_identity
 	return recognise_trainer(subject, identity);
 }
 
+/*
+ * Logs of releases 2.7 to 2.9, from the sources of 2.8.1: app_common/workflows, app_common/ccwf and
+ * private/fed. FedAvg centres its line between two of dashes. A client that runs without a workflow
+ * of its own is not told the number of the round, so its tasks are counted; with
+ * NVFLARE_CLIENT_MEMORY_PROFILE it is.
+ */
+static const struct flmem_round_marker markers[] = {
+	{FLMEM_ROUND_STARTED, "Round ", " started."},
+	{FLMEM_ROUND_FINISHED, "Round ", " finished."},
+	{FLMEM_ROUND_STARTED, "Starting new round ", " on clients"},
+	{FLMEM_ROUND_STARTED, "started training round ", NULL},
+	{FLMEM_ROUND_FINISHED, "finished training round ", NULL},
+	{FLMEM_ROUND_FINISHED, "Finished round ", NULL},
+	{FLMEM_ROUND_STARTED, " r=", " recv: "},
+	{FLMEM_ROUND_COUNTED_START, "got task assignment: name=train,", NULL},
+	{FLMEM_ROUND_COUNTED_END, "finished processing task", NULL},
+	{FLMEM_ROUND_ALL_FINISHED, "Finished FedAvg.", NULL},
+	{FLMEM_ROUND_ALL_FINISHED, "Server runner finished.", NULL},
+	{0},
+};
+
 extern const struct flmem_framework_ops flmem_framework_nvflare;
 
 const struct flmem_framework_ops flmem_framework_nvflare = {
 	.framework = FLMEM_FRAMEWORK_NVFLARE,
 	.recognise = recognise,
+	.markers = markers,
 };

@@ -10,6 +10,7 @@
 #include <flmem/watch.h>
 
 #include "base/cleanup.h"
+#include "ops/round_stats.h"
 #include "proc/process.h"
 #include "series/history.h"
 
@@ -25,6 +26,7 @@ struct flmem_followed {
 	uint64_t first_bytes, last_bytes, lowest_bytes, peak_bytes;
 	struct flmem_watch_split split;
 	struct flmem_history history;
+	struct flmem_round_stats rounds;
 };
 
 /*

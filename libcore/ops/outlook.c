@@ -77,9 +77,14 @@ static struct flmem_u64 headroom_at_peak(const struct flmem_followed *f, struct 
 static void find_trend(const struct flmem_followed *f, struct flmem_watch_result *r)
 {
 	struct flmem_trend_point points[FLMEM_HISTORY_POINTS];
-	size_t count = flmem_history_points(&f->history, points);
 
-	flmem_trend_measure(points, count, FLMEM_TREND_BY_HOUR, &r->trend);
+	/* Where there are rounds, other spans of time are no like phases. */
+	if (f->rounds.count)
+		flmem_trend_measure(f->rounds.points, f->rounds.count, FLMEM_TREND_BY_ROUND,
+				    &r->trend);
+	else
+		flmem_trend_measure(points, flmem_history_points(&f->history, points),
+				    FLMEM_TREND_BY_HOUR, &r->trend);
 	flmem_trend_forecast(&r->trend, headroom_at_peak(f, r->headroom_bytes), &r->forecast);
 }
 
@@ -113,6 +118,7 @@ static void describe(struct flmem_followed *f, struct flmem_watch_result *r)
 		.process = f->id,
 		.ended = f->ended,
 		.samples = f->history.samples,
+		.rounds = f->rounds.complete,
 		.watched_us = f->last_us - f->first_us,
 		.first_bytes = FLMEM_KNOWN(f->first_bytes),
 		.last_bytes = FLMEM_KNOWN(f->last_bytes),

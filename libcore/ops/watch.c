@@ -9,12 +9,15 @@
 
 #include "base/clock.h"
 #include "frameworks/framework.h"
+#include "frameworks/rounds.h"
 #include "ops/followed.h"
+#include "ops/log_tail.h"
 #include "ops/outlook.h"
 
 #define SPLIT_EVERY  10U	     /* samples */
 #define SELECT_EVERY 5000000U	     /* us between two looks for processes that came */
 #define GRACE_US     15000000U	     /* how long a name may match nothing before the watch ends */
+#define LOG_PAST     65536	     /* bytes of a log that tell which round runs already */
 #define FOLLOWED_MAX ((size_t)65536) /* processes at a time and in the summary */
 
 /* A watch at work. */
@@ -31,6 +34,11 @@ struct watch {
 	struct flmem_followed **followed;
 	size_t count, alive, capacity;
 	bool stopped; /* by a callback */
+	struct flmem_log *logs;
+	size_t log_count;
+	struct flmem_rounds rounds;
+	bool seen_start;   /* the round that runs has started under the watch */
+	uint64_t complete; /* rounds */
 };
 
 static void clear_watch(struct watch *w)
@@ -38,6 +46,10 @@ static void clear_watch(struct watch *w)
 	for (size_t i = 0; i < w->count; i++)
 		flmem_followed_free(w->followed[i]);
 	free(w->followed);
+	for (size_t i = 0; i < w->log_count; i++)
+		flmem_log_close(&w->logs[i]);
+	free(w->logs);
+	flmem_rounds_clear(&w->rounds);
 	flmem_cleanup_close(&w->proc);
 }
 
@@ -84,6 +96,7 @@ static int follow(struct watch *w, const struct flmem_targets *targets, size_t i
 				 &w->followed[w->count], err);
 	if (rc)
 		return rc;
+	flmem_round_stats_init(&w->followed[w->count]->rounds, w->interval_us, w->ticks > 0);
 	w->count++;
 	w->alive++;
 	return 0;
@@ -146,6 +159,8 @@ static void tell_sample(struct watch *w, const struct flmem_followed *f, bool sp
 		.at_us = at_us,
 		.elapsed_us = f->last_us,
 		.rss_bytes = f->last_bytes,
+		.round = w->rounds.running ? FLMEM_KNOWN(w->rounds.current)
+					   : FLMEM_UNKNOWN("no round is known to run"),
 		.split = split ? &f->split : NULL,
 	};
 
@@ -153,9 +168,18 @@ static void tell_sample(struct watch *w, const struct flmem_followed *f, bool sp
 		w->stopped = true;
 }
 
+static void tell_round(struct watch *w, const struct flmem_followed *f,
+		       struct flmem_watch_round *round)
+{
+	round->process = &f->id;
+	if (w->callbacks->round && !w->callbacks->round(w->callbacks->context, round))
+		w->stopped = true;
+}
+
 static void sample_one(struct watch *w, struct flmem_followed *f, uint64_t now_us, uint64_t at_us)
 {
 	bool split = f->history.samples % SPLIT_EVERY == 0;
+	struct flmem_watch_round round;
 	uint64_t rss;
 
 	if (!flmem_followed_sample(f, now_us, &rss)) {
@@ -168,6 +192,8 @@ static void sample_one(struct watch *w, struct flmem_followed *f, uint64_t now_u
 	if (w->options->fail_above_bytes && rss > w->options->fail_above_bytes)
 		f->passed_above = true;
 	tell_sample(w, f, split, at_us);
+	if (flmem_round_stats_sample(&f->rounds, now_us, rss, &round))
+		tell_round(w, f, &round);
 }
 
 static void sample_all(struct watch *w, uint64_t now_us)
@@ -180,6 +206,88 @@ static void sample_all(struct watch *w, uint64_t now_us)
 	if (w->alive)
 		w->lonely_us = now_us;
 	w->ticks++;
+}
+
+static void change_round(struct watch *w, struct flmem_followed *f, uint64_t now_us,
+			 const struct flmem_round_change *change)
+{
+	struct flmem_watch_round round;
+
+	if (change->finished && flmem_round_stats_finish(&f->rounds, now_us, &round))
+		tell_round(w, f, &round);
+	if (change->started &&
+	    flmem_round_stats_start(&f->rounds, now_us, change->started_number, &round))
+		tell_round(w, f, &round);
+}
+
+/* A line of a log on its way to the rounds. */
+struct reading {
+	struct watch *w;
+	size_t log;
+	uint64_t now_us;
+	bool past; /* written before the watch began: only tells which round runs */
+};
+
+static void read_line(void *context, char *line, size_t length)
+{
+	const struct reading *r = context;
+	struct flmem_round_change change;
+	struct watch *w = r->w;
+
+	if (!flmem_rounds_read(&w->rounds, r->log, line, length, &change) || r->past)
+		return;
+	if (change.finished && w->seen_start)
+		w->complete++;
+	w->seen_start = change.started;
+	for (size_t i = 0; i < w->count; i++)
+		if (!w->followed[i]->ended)
+			change_round(w, w->followed[i], r->now_us, &change);
+}
+
+static void read_logs(struct watch *w, uint64_t now_us, bool past)
+{
+	for (size_t i = 0; i < w->log_count; i++) {
+		struct reading reading = {.w = w, .log = i, .now_us = now_us, .past = past};
+
+		flmem_log_poll(&w->logs[i], read_line, &reading);
+	}
+}
+
+static int open_logs(struct watch *w, struct flmem_error *err)
+{
+	const struct flmem_watch_options *o = w->options;
+	int rc = flmem_rounds_init(&w->rounds, o->round_regex, err);
+
+	if (rc)
+		return rc;
+	w->logs = calloc(o->log_count ? o->log_count : 1, sizeof(*w->logs));
+	if (!w->logs)
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot follow the logs");
+	for (; w->log_count < o->log_count; w->log_count++) {
+		rc = flmem_log_open(o->logs[w->log_count], LOG_PAST, &w->logs[w->log_count], err);
+		if (rc)
+			return rc;
+	}
+	read_logs(w, 0, true);
+	return 0;
+}
+
+/* Rounds whose trough is still looked for end with what there is. */
+static void flush_rounds(struct watch *w)
+{
+	struct flmem_watch_round round;
+
+	for (size_t i = 0; i < w->count; i++)
+		if (flmem_round_stats_flush(&w->followed[i]->rounds, &round))
+			tell_round(w, w->followed[i], &round);
+}
+
+static bool is_settling(const struct watch *w)
+{
+	for (size_t i = 0; i < w->count; i++)
+		if (!w->followed[i]->ended && w->followed[i]->rounds.settling)
+			return true;
+	return false;
 }
 
 /* Sleeps until the next tick; false when the watch is to end instead. */
@@ -209,6 +317,8 @@ static bool is_over(const struct watch *w, uint64_t now_us)
 
 	if (w->stopped || (o->duration_us && now_us >= o->duration_us))
 		return true;
+	if (o->rounds && w->complete >= o->rounds && !is_settling(w))
+		return true;
 	if (w->alive)
 		return false;
 	if (by_pid(w) || o->selection.tree)
@@ -237,6 +347,7 @@ static int run(struct watch *w, struct flmem_error *err)
 	int rc;
 
 	for (;;) {
+		read_logs(w, now_us, false);
 		sample_all(w, now_us);
 		if (is_over(w, now_us))
 			return 0;
@@ -256,13 +367,20 @@ static int check(const struct flmem_watch_options *o, struct flmem_error *err)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "an interval below %u ms would cost more than it tells",
 				       FLMEM_WATCH_INTERVAL_US_MIN / 1000U);
+	if (o->rounds && !o->log_count)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "rounds can only be counted in a log: name one");
+	if (o->round_regex && !o->log_count)
+		return flmem_error_set(
+			err, FLMEM_EUSAGE, 0,
+			"the text that marks rounds is looked for in logs: name one");
 	return 0;
 }
 
 static int summarise(struct watch *w, struct flmem_watch_summary *ret_summary,
 		     struct flmem_error *err)
 {
-	struct flmem_watch_summary summary = {.missed = w->missed};
+	struct flmem_watch_summary summary = {.rounds = w->complete, .missed = w->missed};
 	int rc;
 
 	summary.results = calloc(w->count ? w->count : 1, sizeof(*summary.results));
@@ -303,7 +421,11 @@ int flmem_watch(const struct flmem_watch_options *options,
 		return flmem_error_set(err, FLMEM_ENOPROC, 0,
 				       "no process matches what was asked for");
 	w.began_us = flmem_clock_us();
+	rc = open_logs(&w, err);
+	if (rc)
+		return rc;
 	rc = run(&w, err);
+	flush_rounds(&w);
 	return rc ? rc : summarise(&w, ret_summary, err);
 }
 

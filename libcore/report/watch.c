@@ -60,7 +60,26 @@ char *flmem_report_watch_sample_json(const struct flmem_watch_sample *sample)
 	flmem_json_add_u64(root, "at_ms", sample->at_us / 1000);
 	flmem_json_add_u64(root, "elapsed_ms", sample->elapsed_us / 1000);
 	flmem_json_add_u64(root, "rss_bytes", sample->rss_bytes);
+	if (sample->round.unknown)
+		cJSON_AddNullToObject(root, "round");
+	else
+		flmem_json_add_u64(root, "round", sample->round.value);
 	add_split(root, sample->split);
+	return flmem_json_take_line(root);
+}
+
+char *flmem_report_watch_round_json(const struct flmem_watch_round *round)
+{
+	cJSON *root = line("round"), *unknown = cJSON_CreateObject();
+
+	add_process(root, round->process);
+	flmem_json_add_u64(root, "round", round->number);
+	flmem_json_add_u64(root, "elapsed_ms", round->elapsed_us / 1000);
+	flmem_json_add_u64(root, "duration_ms", round->duration_us / 1000);
+	flmem_json_add_value(root, unknown, "peak_bytes", round->peak_bytes);
+	flmem_json_add_value(root, unknown, "trough_bytes", round->trough_bytes);
+	add_i64(root, unknown, "growth_bytes", round->growth_bytes);
+	cJSON_AddItemToObject(root, "unknown", unknown);
 	return flmem_json_take_line(root);
 }
 
@@ -121,6 +140,7 @@ static cJSON *result_object(const struct flmem_watch_result *result)
 	add_identity(object, &result->process);
 	cJSON_AddBoolToObject(object, "ended", result->ended);
 	flmem_json_add_u64(object, "samples", result->samples);
+	flmem_json_add_u64(object, "rounds", result->rounds);
 	flmem_json_add_u64(object, "watched_ms", result->watched_us / 1000);
 	flmem_json_add_value(object, unknown, "first_bytes", result->first_bytes);
 	flmem_json_add_value(object, unknown, "last_bytes", result->last_bytes);
@@ -150,6 +170,7 @@ char *flmem_report_watch_summary_json(const struct flmem_watch_summary *summary)
 	processes = cJSON_AddArrayToObject(root, "processes");
 	for (size_t i = 0; i < summary->count; i++)
 		cJSON_AddItemToArray(processes, result_object(&summary->results[i]));
+	flmem_json_add_u64(root, "rounds", summary->rounds);
 	flmem_json_add_u64(root, "missed", summary->missed);
 	cJSON_AddBoolToObject(root, "limit_passed", summary->limit_passed);
 	return flmem_json_take_line(root);

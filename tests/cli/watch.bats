@@ -173,6 +173,80 @@ print(json.dumps(value) if isinstance(value, (bool, dict, list)) or value is Non
 	refute_output abcdef0123456789
 }
 
+# Lines of type "round" of the last run.
+rounds() {
+	printf '%s\n' "${lines[@]}" | grep '"type":"round"'
+}
+
+@test "a leak is measured by round where there is a log" {
+	local log=$BATS_TEST_TMPDIR/log.txt
+	start_victim watched leak 0 200 2048 "$log"
+	flmem watch --pid "$VICTIM" --log "$log" --interval 20ms --rounds 12 --json
+	assert_status 0
+	local round
+	round=$(rounds | tail -n 1)
+	last_line
+	assert_schema watch
+	[ "$(field rounds)" -eq 12 ]
+	[ "$(field trend.verdict)" = climbing ]
+	[ "$(field trend.basis)" = round ]
+	# Exactly what it keeps each round, and malloc's page.
+	[ "$(field trend.growth_per_round_bytes)" -ge $((2048 * 1024)) ]
+	[ "$(field trend.growth_per_round_bytes)" -le $((2056 * 1024)) ]
+	[ "$(field trend.exhausted_in_rounds)" -gt 0 ]
+	[ "$(field processes.0.rounds)" -ge 12 ]
+	output=$round
+	assert_schema watch
+	[ "$(field pid)" = "$VICTIM" ]
+	[ "$(field round)" -ge 12 ]
+	[ "$(field peak_bytes)" -gt "$(field trough_bytes)" ]
+	[ "$(field growth_bytes)" -gt 0 ]
+}
+
+@test "what only lives within a round is no growth" {
+	local log=$BATS_TEST_TMPDIR/log.txt
+	start_victim watched flat 0 200 32768 "$log"
+	flmem watch --pid "$VICTIM" --log "$log" --interval 20ms --rounds 10
+	assert_status 0
+	assert_output "round [0-9]+  process $VICTIM: "
+	assert_output "process $VICTIM: flat, sure to "
+}
+
+@test "a log may come later, be rotated, and tell what flmem does not know" {
+	local log=$BATS_TEST_TMPDIR/late.txt out=$BATS_TEST_TMPDIR/out watch
+	start_victim watched flat 0 100 1024
+	"$FLMEM" watch --pid "$VICTIM" --log "$log" --round-regex '^epoch ([0-9]+)' --interval 20ms \
+		--rounds 3 --json >"$out" 3>&- &
+	watch=$!
+	VICTIMS+=("$watch")
+	wait_until 20 grep -q sample "$out"
+	echo "epoch 1" >>"$log"
+	wait_until 20 grep -q '"round":1' "$out"
+	printf 'Round 7 started.\n\0\377\nepoch 2\n' >>"$log"
+	wait_until 20 grep -q '"type":"round".*"round":1,' "$out"
+	mv "$log" "$log.1"
+	echo "epoch 3" >>"$log.1"
+	echo "epoch 4" >>"$log"
+	wait "$watch" || fail "status $?"
+	run_command grep -o '"type":"round".*"round":[0-9]*' "$out"
+	[ "${#lines[@]}" -eq 3 ]
+	[[ ${lines[2]} == *'"round":3' ]]
+	output=$(tail -n 1 "$out")
+	assert_schema watch
+	[ "$(field rounds)" -eq 3 ]
+}
+
+@test "usage of logs" {
+	flmem watch --pid $$ --rounds 3
+	assert_error 2 'only be counted in a log'
+	flmem watch --pid $$ --round-regex x
+	assert_error 2 'looked for in logs'
+	flmem watch --pid $$ --log /tmp
+	assert_error 2 "'/tmp' is no regular file"
+	flmem watch --pid $$ --log "$BATS_TEST_TMPDIR/none" --round-regex '('
+	assert_error 2 'no regular expression'
+}
+
 @test "usage" {
 	flmem watch
 	assert_error 2 'no target'

@@ -19,6 +19,7 @@ struct options {
 	pid_t tree;
 	struct opt_pids pids;
 	const char *role;
+	struct opt_texts logs;
 };
 
 static const char *const roles[] = {"server", "client", NULL};
@@ -32,6 +33,7 @@ static const struct opt table[] = {
 	{"tree", 0, OPT_PID, offsetof(struct options, tree), "PID", .help = "tree"},
 	{"pid", 'p', OPT_PIDS, offsetof(struct options, pids), "PID", .help = "pid"},
 	{"role", 0, OPT_CHOICE, offsetof(struct options, role), .choices = roles, .help = "role"},
+	{"log", 0, OPT_TEXTS, offsetof(struct options, logs), "FILE", .help = "log"},
 	{0},
 };
 
@@ -95,6 +97,20 @@ static void pids_repeat_and_take_lists(void **state)
 	for (int i = 0; i < 4; i++)
 		assert_int_equal(l.options.pids.values[i], i + 1);
 	clear(&l);
+}
+
+static void texts_repeat_and_are_taken_whole(void **state)
+{
+	struct line l;
+
+	(void)state;
+	PARSE(&l, "--log", "a,b", "--log=c d");
+	assert_int_equal(l.rc, 0);
+	assert_int_equal(l.options.logs.count, 2);
+	assert_string_equal(l.options.logs.values[0], "a,b");
+	assert_string_equal(l.options.logs.values[1], "c d");
+	clear(&l);
+	assert_int_equal(l.options.logs.count, 0);
 }
 
 static void letters_join_and_the_last_takes_a_value(void **state)
@@ -204,6 +220,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_kind_lands_in_its_place),
 		cmocka_unit_test(pids_repeat_and_take_lists),
+		cmocka_unit_test(texts_repeat_and_are_taken_whole),
 		cmocka_unit_test(letters_join_and_the_last_takes_a_value),
 		cmocka_unit_test(other_words_stay_in_order),
 		cmocka_unit_test(a_command_line_keeps_its_own_options),

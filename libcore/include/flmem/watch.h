@@ -33,9 +33,21 @@ struct flmem_growth_limit {
 
 struct flmem_watch_options {
 	struct flmem_selection selection;
-	uint64_t interval_us;	   /* 0: the default */
-	uint64_t duration_us;	   /* 0: until the processes have ended */
-	int stop_fd;		   /* the watch ends once it is readable; -1: none */
+	uint64_t interval_us; /* 0: the default */
+	uint64_t duration_us; /* 0: until the processes have ended */
+	uint64_t rounds;      /* end after so many complete rounds; 0: any number */
+	int stop_fd;	      /* the watch ends once it is readable; -1: none */
+	/*
+	 * Logs of the job that tell of its rounds, which hold for all processes: several may tell
+	 * of the same ones. Files may come later, vanish and be rotated.
+	 */
+	const char *const *logs;
+	size_t log_count;
+	/*
+	 * POSIX extended expression that marks the start of a round in a line of a log, instead of
+	 * what flmem knows of frameworks; its first group is the number. NULL: none.
+	 */
+	const char *round_regex;
 	uint64_t fail_above_bytes; /* resident memory that no sample may pass; 0: any */
 	struct flmem_growth_limit fail_growth;
 };
@@ -62,7 +74,21 @@ struct flmem_watch_sample {
 	uint64_t at_us;	     /* since 1970-01-01 UTC */
 	uint64_t elapsed_us; /* since the watch began, by a clock that does not jump */
 	uint64_t rss_bytes;
+	struct flmem_u64 round;		       /* that runs now */
 	const struct flmem_watch_split *split; /* NULL in the many samples that do not take it */
+};
+
+/* A round of one process, told when its trough is known. */
+struct flmem_watch_round {
+	const struct flmem_watch_process *process;
+	uint64_t number;
+	uint64_t ordinal;    /* counts up, also where numbers start again */
+	uint64_t started_us; /* since the watch began */
+	uint64_t elapsed_us; /* at its end */
+	uint64_t duration_us;
+	struct flmem_u64 peak_bytes;   /* highest resident memory within it */
+	struct flmem_u64 trough_bytes; /* lowest soon after its end */
+	struct flmem_i64 growth_bytes; /* of the trough, since the round before */
 };
 
 /* What a watch has learnt of one process. */
@@ -70,6 +96,7 @@ struct flmem_watch_result {
 	struct flmem_watch_process process;
 	bool ended; /* before the watch did */
 	uint64_t samples;
+	uint64_t rounds;     /* complete ones */
 	uint64_t watched_us; /* from the first sample to the last */
 	struct flmem_u64 first_bytes, last_bytes, lowest_bytes, peak_bytes; /* resident */
 	struct flmem_watch_split split; /* the last one that was read */
@@ -84,6 +111,7 @@ struct flmem_watch_result {
 struct flmem_watch_summary {
 	struct flmem_watch_result *results;
 	size_t count;
+	uint64_t rounds;   /* that were seen from beginning to end */
 	uint64_t missed;   /* intervals without samples, because the host was too busy or asleep */
 	bool limit_passed; /* some process has findings */
 };
@@ -92,15 +120,17 @@ struct flmem_watch_summary {
 struct flmem_watch_callbacks {
 	void *context;
 	bool (*sample)(void *context, const struct flmem_watch_sample *sample);
+	bool (*round)(void *context, const struct flmem_watch_round *round);
 };
 
 /*
- * Watches until the duration is over, the stop descriptor is readable, a callback says so or the
- * processes have ended: those chosen by pid or tree when none is left; those chosen by name when
- * none is left and none came for 15 s, or with the duration if there is one.
+ * Watches until the duration or the number of rounds is over, the stop descriptor is readable, a
+ * callback says so or the processes have ended: those chosen by pid or tree when none is left; those
+ * chosen by name when none is left and none came for 15 s, or with the duration if there is one.
  *
  * FLMEM_ENOPROC when nothing matches at the beginning, FLMEM_EPERM when a process that was named by
- * its pid may not be read. Release the summary with flmem_watch_summary_clear().
+ * its pid, or a log, may not be read, FLMEM_EUSAGE for a log that is no regular file. Release the
+ * summary with flmem_watch_summary_clear().
  */
 FLMEM_API int flmem_watch(const struct flmem_watch_options *options,
 			  const struct flmem_watch_callbacks *callbacks,

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "frameworks/rounds.h"
+
+#include <string.h>
+
+#include "frameworks/framework.h"
+
+/* Text that the regular expression is tried on: regexec(3) may take long. */
+#define SEARCHED_MAX 4096U
+
+/* Column width of APPFL's tables. */
+#define COLUMN 10U
+
+/* What is left of a line. */
+struct cursor {
+	const char *at, *end;
+};
+
+/* What a line says. */
+struct mark {
+	enum flmem_round_kind kind;
+	uint64_t number; /* of the round, or of the chunk */
+	const char *client;
+	size_t client_length;
+};
+
+int flmem_rounds_init(struct flmem_rounds *rounds, const char *regex, struct flmem_error *err)
+{
+	char why[128];
+	int rc;
+
+	*rounds = (struct flmem_rounds){0};
+	if (!regex)
+		return 0;
+	rc = regcomp(&rounds->regex, regex, REG_EXTENDED | REG_NEWLINE);
+	if (rc) {
+		regerror(rc, &rounds->regex, why, sizeof(why));
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "the text that marks rounds is no regular expression: %s",
+				       why);
+	}
+	rounds->has_regex = true;
+	return 0;
+}
+
+void flmem_rounds_clear(struct flmem_rounds *rounds)
+{
+	if (rounds->has_regex)
+		regfree(&rounds->regex);
+	rounds->has_regex = false;
+}
+
+/* Moves behind the next place that has the text. */
+static bool seek(struct cursor *c, const char *text)
+{
+	size_t length = strlen(text);
+	const char *found = memmem(c->at, (size_t)(c->end - c->at), text, length);
+
+	if (found)
+		c->at = found + length;
+	return found;
+}
+
+static bool take_text(struct cursor *c, const char *text)
+{
+	size_t length = strlen(text);
+
+	if ((size_t)(c->end - c->at) < length || memcmp(c->at, text, length) != 0)
+		return false;
+	c->at += length;
+	return true;
+}
+
+static bool take_number(struct cursor *c, uint64_t *ret_number)
+{
+	const char *first = c->at;
+	uint64_t number = 0;
+
+	for (; c->at < c->end && *c->at >= '0' && *c->at <= '9'; c->at++)
+		if (__builtin_mul_overflow(number, 10, &number) ||
+		    __builtin_add_overflow(number, (uint64_t)(*c->at - '0'), &number))
+			return false;
+	*ret_number = number;
+	return c->at > first;
+}
+
+static bool take_client(struct cursor *c, struct mark *mark)
+{
+	mark->client = c->at;
+	while (c->at < c->end && (unsigned char)*c->at > ' ' && *c->at != '"' && *c->at != '\\')
+		c->at++;
+	mark->client_length = (size_t)(c->at - mark->client);
+	return mark->client_length > 0;
+}
+
+/* A number that ends in the last of ten columns behind "]: ", with a space after it. */
+static bool take_row(struct cursor *c, uint64_t *ret_number)
+{
+	struct cursor cell;
+
+	if (!seek(c, "]: ") || (size_t)(c->end - c->at) <= COLUMN || c->at[COLUMN] != ' ')
+		return false;
+	cell = (struct cursor){.at = c->at, .end = c->at + COLUMN};
+	while (cell.at < cell.end && *cell.at == ' ')
+		cell.at++;
+	return take_number(&cell, ret_number) && cell.at == cell.end;
+}
+
+/* What follows `before`. */
+static bool matches_here(struct cursor *c, const struct flmem_round_marker *m, struct mark *mark)
+{
+	uint64_t chunks;
+
+	switch (m->kind) {
+	case FLMEM_ROUND_ALL_FINISHED:
+	case FLMEM_ROUND_COUNTED_START:
+	case FLMEM_ROUND_COUNTED_END:
+		return true;
+	case FLMEM_ROUND_STARTED:
+	case FLMEM_ROUND_FINISHED:
+		return take_number(c, &mark->number) && (!m->after || take_text(c, m->after));
+	case FLMEM_ROUND_CLIENT:
+		return take_client(c, mark);
+	case FLMEM_ROUND_CLIENT_CHUNK:
+		return take_number(c, &mark->number) && take_text(c, "/") &&
+		       take_number(c, &chunks) && take_text(c, m->after) && take_client(c, mark);
+	case FLMEM_ROUND_TABLE_ROW:
+		return take_row(c, &mark->number);
+	}
+	return false;
+}
+
+static bool matches(const struct flmem_round_marker *m, const char *line, size_t length,
+		    struct mark *ret_mark)
+{
+	struct cursor c = {.at = line, .end = line + length};
+
+	/* The same words may stand before something else first. */
+	while (seek(&c, m->before)) {
+		struct cursor here = c;
+		struct mark mark = {.kind = m->kind};
+
+		if (matches_here(&here, m, &mark)) {
+			*ret_mark = mark;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool find_in_tables(const char *line, size_t length, struct mark *ret_mark)
+{
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
+		for (const struct flmem_round_marker *m = (*f)->markers; m && m->before; m++)
+			if (matches(m, line, length, ret_mark))
+				return true;
+	return false;
+}
+
+static bool find_by_regex(const struct flmem_rounds *rounds, char *line, size_t length,
+			  struct mark *ret_mark)
+{
+	regmatch_t groups[2];
+	struct cursor c;
+
+	line[length < SEARCHED_MAX ? length : SEARCHED_MAX] = '\0';
+	if (regexec(&rounds->regex, line, 2, groups, 0) != 0)
+		return false;
+	*ret_mark = (struct mark){.kind = FLMEM_ROUND_COUNTED_START};
+	if (rounds->regex.re_nsub < 1 || groups[1].rm_so < 0)
+		return true;
+	c = (struct cursor){.at = line + groups[1].rm_so, .end = line + groups[1].rm_eo};
+	ret_mark->kind = FLMEM_ROUND_STARTED;
+	return take_number(&c, &ret_mark->number) && c.at == c.end;
+}
+
+static bool finish(struct flmem_rounds *r, struct flmem_round_change *change)
+{
+	if (!r->running)
+		return false;
+	r->running = false;
+	change->finished = true;
+	change->finished_number = r->current;
+	return true;
+}
+
+static bool start(struct flmem_rounds *r, size_t log, uint64_t number,
+		  struct flmem_round_change *change)
+{
+	finish(r, change);
+	r->running = r->any = true;
+	r->current = number;
+	r->leader = log;
+	change->started = true;
+	change->started_number = number;
+	return true;
+}
+
+static bool start_numbered(struct flmem_rounds *r, size_t log, uint64_t number,
+			   struct flmem_round_change *change)
+{
+	bool first = !r->numbered;
+
+	r->numbered = true;
+	/*
+	 * Other logs tell of the same rounds, some of them later. A lower number is a new job, if
+	 * the log says so that has told of the last round.
+	 */
+	if (!first && r->any && (number == r->current || (number < r->current && log != r->leader)))
+		return false;
+	return start(r, log, number, change);
+}
+
+/* Without numbers only one log can be counted by. */
+static bool may_count(const struct flmem_rounds *r, size_t log)
+{
+	return !r->numbered && (!r->any || log == r->leader);
+}
+
+static bool start_counted(struct flmem_rounds *r, size_t log, struct flmem_round_change *change)
+{
+	return may_count(r, log) && start(r, log, r->counted++, change);
+}
+
+static bool is_client(const struct flmem_rounds *r, const struct mark *mark)
+{
+	return strlen(r->client) == mark->client_length &&
+	       memcmp(r->client, mark->client, mark->client_length) == 0;
+}
+
+/* The first client that comes is the one whose coming again starts the next round. */
+static bool start_by_client(struct flmem_rounds *r, size_t log, const struct mark *mark,
+			    struct flmem_round_change *change)
+{
+	if (!may_count(r, log) || mark->client_length >= sizeof(r->client))
+		return false;
+	if (!r->client[0]) {
+		memcpy(r->client, mark->client, mark->client_length);
+		r->client[mark->client_length] = '\0';
+	}
+	return is_client(r, mark) && start_counted(r, log, change);
+}
+
+/*
+ * Each chunk comes behind a line that looks like a whole update, so those no longer count; the
+ * first one has been counted by its line.
+ */
+static bool start_by_chunk(struct flmem_rounds *r, size_t log, const struct mark *mark,
+			   struct flmem_round_change *change)
+{
+	bool known = r->in_chunks;
+
+	r->in_chunks = true;
+	return known && mark->number == 1 && start_by_client(r, log, mark, change);
+}
+
+bool flmem_rounds_read(struct flmem_rounds *rounds, size_t log, char *line, size_t length,
+		       struct flmem_round_change *ret_change)
+{
+	struct mark mark;
+
+	*ret_change = (struct flmem_round_change){0};
+	if (rounds->has_regex ? !find_by_regex(rounds, line, length, &mark)
+			      : !find_in_tables(line, length, &mark))
+		return false;
+	switch (mark.kind) {
+	case FLMEM_ROUND_STARTED:
+	case FLMEM_ROUND_TABLE_ROW:
+		return start_numbered(rounds, log, mark.number, ret_change);
+	case FLMEM_ROUND_FINISHED:
+		return rounds->any && mark.number == rounds->current && finish(rounds, ret_change);
+	case FLMEM_ROUND_ALL_FINISHED:
+		return log == rounds->leader && finish(rounds, ret_change);
+	case FLMEM_ROUND_COUNTED_START:
+		return start_counted(rounds, log, ret_change);
+	case FLMEM_ROUND_COUNTED_END:
+		return may_count(rounds, log) && finish(rounds, ret_change);
+	case FLMEM_ROUND_CLIENT:
+		return !rounds->in_chunks && start_by_client(rounds, log, &mark, ret_change);
+	case FLMEM_ROUND_CLIENT_CHUNK:
+		return start_by_chunk(rounds, log, &mark, ret_change);
+	}
+	return false;
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "frameworks/rounds.h"
+
+/* Each function takes the lines of several logs, each with the number of its log in front. */
+struct heard {
+	char text[512]; /* "+3" for a round that started, "-3" for one that finished */
+};
+
+static struct heard listen_with(const char *regex, const char *const *lines, size_t count)
+{
+	FLMEM_AUTO_ROUNDS struct flmem_rounds rounds;
+	struct heard heard = {""};
+	size_t used = 0;
+
+	assert_int_equal(flmem_rounds_init(&rounds, regex, NULL), 0);
+	for (size_t i = 0; i < count; i++) {
+		size_t log = (size_t)(lines[i][0] - '0'), length = strlen(lines[i] + 1);
+		struct flmem_round_change change;
+		char line[1024];
+
+		memcpy(line, lines[i] + 1, length + 1);
+		flmem_rounds_read(&rounds, log, line, length, &change);
+		if (change.finished)
+			used += (size_t)snprintf(heard.text + used, sizeof(heard.text) - used,
+						 "-%u", (unsigned)change.finished_number);
+		if (change.started)
+			used += (size_t)snprintf(heard.text + used, sizeof(heard.text) - used,
+						 "+%u", (unsigned)change.started_number);
+	}
+	return heard;
+}
+
+#define LISTEN(...)                                                                    \
+	listen_with(NULL, (const char *const[]){__VA_ARGS__},                          \
+		    sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *)) \
+		.text
+
+static void nvflare_server_text(void **state)
+{
+	(void)state;
+	assert_string_equal(
+		LISTEN("02026-01-02 18:00:15,401 - FedAvg - INFO - [identity=server, "
+		       "run=job, wf=controller] - ",
+		       "0--------------------------------------------------------",
+		       "0                    Round 0 started.                    ",
+		       "0--------------------------------------------------------",
+		       "02026-01-02 18:00:16,000 - ServerRunner - INFO - assigned task to client "
+		       "site-1: name=train, id=1",
+		       "02026-01-02 18:00:18,000 - ServerRunner - INFO - finished processing "
+		       "client "
+		       "result by controller",
+		       "0                    Round 1 started.                    ",
+		       "02026-01-02 18:00:20,000 - FedAvg - INFO - Finished FedAvg."),
+		"+0-0+1-1");
+	assert_string_equal(LISTEN("0a - ScatterAndGather - INFO - [x] - Round 4 started.",
+				   "0a - ScatterAndGather - INFO - [x] - Round 4 finished.",
+				   "0a - ScatterAndGather - INFO - [x] - Round 5 started."),
+			    "+4-4+5");
+}
+
+static void nvflare_server_json(void **state)
+{
+	(void)state;
+	assert_string_equal(
+		LISTEN("0{\"asctime\": \"2026-01-02 18:00:15,401\", \"name\": \"FedAvg\", "
+		       "\"levelname\": \"INFO\", \"fl_ctx\": \"[run=job]\", \"message\": "
+		       "\"\\n------\\n   Round 0 started.    \\n------\\n\"}",
+		       "0{\"message\": \"Sampled clients: ['site-1']\"}",
+		       "0{\"message\": \"\\n------\\n   Round 1 started.    \\n------\\n\"}"),
+		"+0-0+1");
+}
+
+static void nvflare_client_counts_its_tasks(void **state)
+{
+	(void)state;
+	assert_string_equal(LISTEN("0t - ClientRunner - INFO - [x] - got task assignment: "
+				   "name=train, id=7",
+				   "0t - ClientRunner - INFO - [x] - finished processing task",
+				   "0t - ClientRunner - INFO - [x] - got task assignment: "
+				   "name=validate, id=8",
+				   "0t - ClientRunner - INFO - [x] - got task assignment: "
+				   "name=train, id=9"),
+			    "+0-0+1");
+}
+
+static void numbers_take_over_from_counting(void **state)
+{
+	(void)state;
+	assert_string_equal(
+		LISTEN("0t - ClientRunner - got task assignment: name=train, id=7",
+		       "0t - mem_utils - INFO - [RSS] CA s=site-1 r=12 recv: 83.2 MB",
+		       "0t - mem_utils - INFO - [RSS] CA s=site-1 r=12 send: 79.2 MB",
+		       "0t - ClientRunner - finished processing task",
+		       "0t - ClientRunner - got task assignment: name=train, id=8",
+		       "0t - mem_utils - INFO - [RSS] CA s=site-1 r=13 recv: 83.2 MB",
+		       "0t - mem_utils - INFO - [RSS] CA s=site-1 r=None recv: 83.2 MB"),
+		"+0-0+12-12+13");
+}
+
+static void swarm_and_cyclic(void **state)
+{
+	(void)state;
+	assert_string_equal(LISTEN("0Starting new round 2 on clients: ['a', 'b']",
+				   "0started training round 2", "0finished training round 2",
+				   "0Finished round 2",
+				   "0Starting new round 3 on clients: ['a', 'b']"),
+			    "+2-2+3");
+}
+
+static void flower(void **state)
+{
+	(void)state;
+	assert_string_equal(LISTEN("0\033[92mINFO \033[0m:      [ROUND 1/3]",
+				   "0INFO :      configure_train: Sampled 2 nodes",
+				   "0INFO :      [ROUND 2/3]", "0INFO :      [SUMMARY]"),
+			    "+1-1+2-2");
+	assert_string_equal(LISTEN("0INFO :      [ROUND 1]", "0INFO :      [ROUND 2]"), "+1-1+2");
+	assert_string_equal(LISTEN("0INFO :      [RUN 12345, ROUND 1]",
+				   "0INFO :      [RUN 12345, ROUND 1]",
+				   "0INFO :      [RUN 12345, ROUND 2]"),
+			    "+1-1+2");
+}
+
+#define APPFL "0\033[34m\033[1mappfl: \xe2\x9c\x85\033[0m[2026-01-02 10:00:00,000 server]: "
+
+static void appfl_server_goes_by_the_first_client(void **state)
+{
+	(void)state;
+	assert_string_equal(LISTEN(APPFL "Received GetGlobalModel request from client Client1",
+				   APPFL "Received UpdateGlobalModel request from client Client1",
+				   APPFL "Received UpdateGlobalModel request from client Client2",
+				   APPFL "Received UpdateGlobalModel request from client Client2",
+				   APPFL "Received UpdateGlobalModel request from client Client1",
+				   APPFL "Terminating the server ..."),
+			    "+0-0+1-1");
+}
+
+static void appfl_server_counts_chunks_once(void **state)
+{
+	(void)state;
+	assert_string_equal(
+		LISTEN(APPFL "Received UpdateGlobalModel request from client Client1",
+		       APPFL "Streamed aggregation: processing chunk [1/2] from client Client1",
+		       APPFL "Received UpdateGlobalModel request from client Client1",
+		       APPFL "Streamed aggregation: processing chunk [2/2] from client Client1",
+		       APPFL "Received UpdateGlobalModel request from client Client1",
+		       APPFL "Streamed aggregation: processing chunk [1/2] from client Client1"),
+		"+0-0+1");
+}
+
+static void appfl_client_tables(void **state)
+{
+	(void)state;
+	assert_string_equal(LISTEN(APPFL "     Round      Epoch       Time Train Loss",
+				   APPFL "         0          0     1.2345     0.9876",
+				   APPFL "         0          1     1.2345     0.9876",
+				   APPFL "         1          0     1.2345     0.9876",
+				   "0[10:00:00]:          2          0     1.2345 not APPFL",
+				   APPFL "   a     2          0     1.2345     0.9876"),
+			    "+0-0+1");
+}
+
+static void several_logs_tell_of_the_same_rounds(void **state)
+{
+	(void)state;
+	assert_string_equal(LISTEN("0Round 0 started.", "1Round 0 started.", "1Round 1 started.",
+				   "0Round 1 started.", "0Round 2 started.", "1Round 1 finished.",
+				   "1Round 0 started."),
+			    "+0-0+1-1+2");
+	/* Only one log can be counted by. */
+	assert_string_equal(LISTEN("0got task assignment: name=train, id=1",
+				   "1got task assignment: name=train, id=1",
+				   "1finished processing task", "0finished processing task",
+				   "0got task assignment: name=train, id=2"),
+			    "+0-0+1");
+}
+
+static void a_new_job_starts_again(void **state)
+{
+	(void)state;
+	assert_string_equal(LISTEN("0Round 8 started.", "0Round 9 started.", "0Finished FedAvg.",
+				   "0Round 0 started."),
+			    "+8-8+9-9+0");
+}
+
+static void what_merely_looks_similar_is_no_round(void **state)
+{
+	(void)state;
+	assert_string_equal(LISTEN("0Round started.", "0Round x started.", "0Round 1 start",
+				   "0Round 99999999999999999999999 started.", "0[ROUND ]",
+				   "0[ROUND 1", "0Round -1 started.", "0 r= recv: ", "0",
+				   "0processing chunk [1/] from client a",
+				   "0Received UpdateGlobalModel request from client "),
+			    "");
+	/* The second place in a line counts as well. */
+	assert_string_equal(LISTEN("0Round x: Round 3 started."), "+3");
+}
+
+static void a_regular_expression_instead(void **state)
+{
+	static const char *const lines[] = {"0Round 0 started.", "0epoch 7 begins",
+					    "0epoch 8 begins", "0epoch begins"};
+	struct flmem_rounds rounds;
+	struct flmem_error err = {0};
+
+	(void)state;
+	assert_string_equal(listen_with("^epoch ([0-9]+)", lines, 4).text, "+7-7+8");
+	assert_string_equal(listen_with("begins$", lines, 4).text, "+0-0+1-1+2");
+	assert_string_equal(listen_with("epoch ([a-z]+)", lines, 4).text, "");
+	assert_int_equal(flmem_rounds_init(&rounds, "epoch (", &err), FLMEM_EUSAGE);
+	assert_non_null(strstr(err.message, "regular expression"));
+}
+
+static void bytes_of_any_kind_are_read(void **state)
+{
+	FLMEM_AUTO_ROUNDS struct flmem_rounds rounds;
+	char line[] = "\0\xff\0Round 5 started.\0\x80";
+	struct flmem_round_change change;
+
+	(void)state;
+	assert_int_equal(flmem_rounds_init(&rounds, NULL, NULL), 0);
+	assert_true(flmem_rounds_read(&rounds, 0, line, sizeof(line) - 1, &change));
+	assert_true(change.started && change.started_number == 5);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nvflare_server_text),
+		cmocka_unit_test(nvflare_server_json),
+		cmocka_unit_test(nvflare_client_counts_its_tasks),
+		cmocka_unit_test(numbers_take_over_from_counting),
+		cmocka_unit_test(swarm_and_cyclic),
+		cmocka_unit_test(flower),
+		cmocka_unit_test(appfl_server_goes_by_the_first_client),
+		cmocka_unit_test(appfl_server_counts_chunks_once),
+		cmocka_unit_test(appfl_client_tables),
+		cmocka_unit_test(several_logs_tell_of_the_same_rounds),
+		cmocka_unit_test(a_new_job_starts_again),
+		cmocka_unit_test(what_merely_looks_similar_is_no_round),
+		cmocka_unit_test(a_regular_expression_instead),
+		cmocka_unit_test(bytes_of_any_kind_are_read),
+	};
+
+	return cmocka_run_group_tests_name("rounds", tests, NULL, NULL);
+}
