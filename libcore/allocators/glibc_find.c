@@ -56,6 +56,7 @@ static bool search_range(struct flmem_peek *peek, uint64_t start, uint64_t end, 
 		uint64_t pages = (end - start) / page, resident;
 		struct piece piece = {.words = words, .address = start};
 
+		flmem_peek_prepare(peek, start, end);
 		if (pages > FLMEM_PEEK_PAGES_MAX)
 			pages = FLMEM_PEEK_PAGES_MAX;
 		piece.count = (size_t)(pages * page / sizeof(*words));
@@ -147,6 +148,7 @@ static bool is_heap_of(const struct flmem_glibc_space *space, uint64_t arena, ui
 	if (glibc->heap_bytes &&
 	    (heap_bytes != glibc->heap_bytes || info != glibc->heap_info_bytes))
 		return false;
+	flmem_peek_prepare(space->peek, heap, arena + STRUCT_MAX);
 	if (!read_word(space, heap, &owner) || owner != arena)
 		return false;
 	glibc->heap_bytes = heap_bytes;
@@ -422,6 +424,8 @@ bool flmem_glibc_arena_read(const struct flmem_glibc_space *space, const struct 
 	unsigned char bytes[STRUCT_MAX];
 	struct flmem_glibc_arena arena = {.address = glibc->arenas[index]};
 
+	flmem_peek_forget_range(space->peek, arena.address, glibc->state_bytes);
+	flmem_peek_prepare(space->peek, arena.address, arena.address + glibc->state_bytes);
 	if (glibc->state_bytes > sizeof(bytes) ||
 	    flmem_peek_read(space->peek, arena.address, bytes, glibc->state_bytes))
 		return false;

@@ -67,7 +67,7 @@ void flmem_glibc_clear(struct flmem_glibc *glibc);
 
 #define FLMEM_AUTO_GLIBC FLMEM_AUTO(flmem_glibc_clear)
 
-/* Reads one of its arenas; false when it cannot be read or is no arena (any more). */
+/* Reads one of its arenas as it is now; false when it cannot be read or is no arena (any more). */
 bool flmem_glibc_arena_read(const struct flmem_glibc_space *space, const struct flmem_glibc *glibc,
 			    size_t index, struct flmem_glibc_arena *ret_arena);
 

@@ -4,16 +4,17 @@
 #include <string.h>
 
 #include "allocators/glibc_mmapped.h"
+#include "allocators/glibc_stretches.h"
 #include "allocators/glibc_walk.h"
 #include "base/clock.h"
 
 #define ATTEMPTS       3
 #define LOCK_WAITS     20
 #define LOCK_WAIT_US   100
-#define HEAPS_MAX      65536U		     /* of one arena: 4 TiB */
 #define DEFAULT_MMAP   ((uint64_t)128 << 10) /* DEFAULT_MMAP_THRESHOLD_MIN */
 #define DEFAULT_TCACHE 16U		     /* places, of the release with the most */
-#define SAYS_NOTHING   4 /* an error of more than one part in so many of what is resident */
+#define SAYS_NOTHING   4   /* an error of more than one part in so many of what is resident */
+#define NEGLIGIBLE     256 /* one part in so many is not worth a long search */
 #define MOVING_BYTES   ((uint64_t)64 << 10) /* what may come and go while it is read */
 
 static const char unused[] = "glibc's malloc has not been used by this process";
@@ -61,155 +62,37 @@ static const char *walked_why(enum flmem_glibc_walked walked)
 	return no_memory;
 }
 
-static bool read_words(const struct reading *reading, uint64_t address, uint64_t *words,
-		       size_t count)
-{
-	return flmem_peek_read(reading->space->peek, address, words, count * sizeof(*words)) == 0;
-}
-
-static uint64_t align_up(uint64_t value, uint64_t unit)
-{
-	return (value + unit - 1) & ~(unit - 1);
-}
-
-/* End of the chunk at an arena's end, or 0. */
-static uint64_t top_end(const struct reading *reading, uint64_t top)
-{
-	uint64_t head;
-
-	if (top % FLMEM_GLIBC_ALIGNMENT || !read_words(reading, top + 8, &head, 1))
-		return 0;
-	head &= ~(uint64_t)FLMEM_GLIBC_SIZE_BITS;
-	return head >= FLMEM_GLIBC_MIN_CHUNK && head < UINT64_MAX - top ? top + head : 0;
-}
-
-static void walk_stretch(struct reading *reading, const struct flmem_glibc_stretch *stretch,
-			 const struct flmem_glibc_fast *fast, struct attempt *attempt)
-{
-	if (attempt->walked == FLMEM_GLIBC_WALKED)
-		attempt->walked = flmem_glibc_walk(reading->walker, stretch, fast, &attempt->sums);
-}
-
-static uint64_t main_start(const struct reading *reading)
-{
-	const struct flmem_glibc_params *params = &reading->glibc->params;
-	const struct flmem_map *brk = flmem_glibc_brk(reading->space);
-
-	if (params->known && params->sbrk_base)
-		return params->sbrk_base;
-	return !params->known && brk ? brk->start : 0;
-}
-
-/*
- * main_arena grows by brk(2), and by mmap(2) when that fails; then its top lies in some mapping,
- * which is taken to hold nothing else.
- */
-static void read_main(struct reading *reading, const struct flmem_glibc_arena *arena,
-		      const struct flmem_glibc_fast *fast, struct attempt *attempt)
-{
-	const struct flmem_map *brk = flmem_glibc_brk(reading->space);
-	const struct flmem_map *map = flmem_maps_find(reading->space->maps, arena->top);
-	const uint64_t start = main_start(reading);
-	struct flmem_glibc_stretch stretch = {
-		.start = align_up(start, FLMEM_GLIBC_ALIGNMENT),
-		.end = arena->top,
-		.top_end = top_end(reading, arena->top),
-		.main = true,
-	};
-
-	if (!stretch.top_end) {
-		attempt->walked = FLMEM_GLIBC_LOST;
-		return;
-	}
-	/* A heap that grew since the mappings were read ends in none of them. */
-	if (!start || !brk || arena->top < start || (map && map != brk)) {
-		const struct flmem_glibc_stretch old = {
-			.start = stretch.start,
-			.end = brk ? brk->end : stretch.start,
-			.main = true,
-		};
-
-		if (start && old.end > old.start) {
-			walk_stretch(reading, &old, fast, attempt);
-			attempt->resident +=
-				flmem_peek_resident(reading->space->peek, start, old.end);
-		}
-		stretch.start = map ? map->start : arena->top;
-	}
-	attempt->resident +=
-		flmem_peek_resident(reading->space->peek, stretch.start, stretch.top_end);
-	walk_stretch(reading, &stretch, fast, attempt);
-}
-
-/* One heap of an arena; returns the one before it, or 0. */
-static uint64_t read_heap(struct reading *reading, const struct flmem_glibc_arena *arena,
-			  uint64_t heap, const struct flmem_glibc_fast *fast,
-			  struct attempt *attempt)
-{
-	const struct flmem_glibc *glibc = reading->glibc;
-	struct flmem_glibc_stretch stretch = {.start = heap + glibc->heap_info_bytes};
-	uint64_t info[3], end; /* ar_ptr, prev, size */
-
-	if (!read_words(reading, heap, info, 3) || info[0] != arena->address || !info[2] ||
-	    info[2] % flmem_peek_page_bytes(reading->space->peek) || info[2] > glibc->heap_bytes) {
-		attempt->walked = FLMEM_GLIBC_LOST;
-		return 0;
-	}
-	if (stretch.start == arena->address)
-		stretch.start += glibc->state_bytes;
-	stretch.start = align_up(stretch.start, FLMEM_GLIBC_ALIGNMENT);
-	end = stretch.end = heap + info[2];
-	if (arena->top > heap && arena->top < end) {
-		stretch.end = arena->top;
-		stretch.top_end = top_end(reading, arena->top);
-		if (stretch.top_end != end)
-			attempt->walked = FLMEM_GLIBC_LOST;
-	}
-	attempt->metadata += flmem_peek_resident(reading->space->peek, heap, stretch.start);
-	attempt->resident += flmem_peek_resident(reading->space->peek, heap, end);
-	if (stretch.start <= stretch.end)
-		walk_stretch(reading, &stretch, fast, attempt);
-	return info[1];
-}
-
-static void read_heaps(struct reading *reading, const struct flmem_glibc_arena *arena,
-		       const struct flmem_glibc_fast *fast, struct attempt *attempt)
-{
-	uint64_t heap = arena->top & ~(reading->glibc->heap_bytes - 1);
-
-	/* What cannot be walked is still counted as resident. */
-	for (unsigned i = 0; heap; i++) {
-		if (i == HEAPS_MAX || heap & (reading->glibc->heap_bytes - 1)) {
-			attempt->walked = FLMEM_GLIBC_LOST;
-			return;
-		}
-		heap = read_heap(reading, arena, heap, fast, attempt);
-	}
-}
-
 static void read_chunks(struct reading *reading, size_t index,
 			const struct flmem_glibc_arena *arena, struct attempt *attempt)
 {
 	FLMEM_AUTO_GLIBC_FAST struct flmem_glibc_fast fast = {0};
-	const uint64_t initial_top =
-		arena->address + reading->glibc->layout->bins + (uint64_t)FLMEM_GLIBC_FROM_BINS_TOP;
+	FLMEM_AUTO_GLIBC_STRETCHES struct flmem_glibc_stretches list = {0};
 
 	*attempt = (struct attempt){0};
-	if (arena->top == initial_top) /* nothing was taken from it yet */
-		return;
-	attempt->walked = flmem_glibc_fast_collect(
-		reading->walker, arena->fastbins, arena->system_mem / FLMEM_GLIBC_MIN_CHUNK, &fast);
-	if (index == 0)
-		read_main(reading, arena, &fast, attempt);
-	else
-		read_heaps(reading, arena, &fast, attempt);
+	attempt->walked =
+		flmem_glibc_stretches_find(reading->space, reading->glibc, index, arena, &list);
+	if (attempt->walked == FLMEM_GLIBC_WALKED)
+		attempt->walked =
+			flmem_glibc_fast_collect(reading->walker, arena->fastbins,
+						 arena->system_mem / FLMEM_GLIBC_MIN_CHUNK, &fast);
+	for (size_t i = 0; i < list.count; i++) {
+		const struct flmem_glibc_stretch *stretch = &list.rows[i];
+
+		/* What cannot be walked is still resident. */
+		attempt->resident += flmem_peek_resident(reading->space->peek, stretch->begin,
+							 flmem_glibc_stretch_finish(stretch));
+		attempt->metadata +=
+			flmem_peek_resident(reading->space->peek, stretch->begin, stretch->start);
+		if (attempt->walked == FLMEM_GLIBC_WALKED)
+			attempt->walked =
+				flmem_glibc_walk(reading->walker, stretch, &fast, &attempt->sums);
+	}
 }
 
 /* Waits a little for whoever is changing it. */
 static bool read_arena(struct reading *reading, size_t index, struct flmem_glibc_arena *ret_arena)
 {
 	for (unsigned i = 0;; i++) {
-		flmem_peek_forget(reading->space->peek);
 		if (!flmem_glibc_arena_read(reading->space, reading->glibc, index, ret_arena))
 			return false;
 		if (!ret_arena->locked || i == LOCK_WAITS)
@@ -277,12 +160,13 @@ static void read_one_arena(struct reading *reading, size_t index)
 	for (unsigned i = 0; i < ATTEMPTS; i++) {
 		struct flmem_glibc_arena before, after;
 
+		if (i)
+			flmem_peek_forget(reading->space->peek);
 		if (!read_arena(reading, index, &before))
 			continue;
 		read_chunks(reading, index, &before, &attempt);
 		if (attempt.walked == FLMEM_GLIBC_OUT_OF_TIME)
 			break;
-		flmem_peek_forget(reading->space->peek);
 		if (attempt.walked != FLMEM_GLIBC_WALKED ||
 		    !flmem_glibc_arena_read(reading->space, reading->glibc, index, &after))
 			continue;
@@ -365,8 +249,8 @@ static void read_all(struct reading *reading, struct flmem_heap_report *heap)
 		reading->why = reading->skipped_why;
 	*heap = FLMEM_HEAP_UNKNOWN(reading->why);
 	if (!reading->why) {
-		flmem_glibc_mmapped_find(reading->space, &glibc->params, reading->deadline_ns,
-					 &mmapped);
+		flmem_glibc_mmapped_find(reading->space, glibc, reading->resident / NEGLIGIBLE,
+					 reading->deadline_ns, &mmapped);
 		if (glibc->params.known)
 			reading->error += distance(mmapped.bytes, glibc->params.mmapped_bytes);
 		fill_sizes(reading, &mmapped, heap);

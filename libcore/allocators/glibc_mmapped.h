@@ -14,11 +14,11 @@ struct flmem_glibc_mmapped {
 
 /*
  * No list leads to them: they are known by their heads, which stand at the begin of a mapping or
- * behind the block before, and searched for page by page only when `params` knows of more. Ends at
- * `deadline_ns` (flmem_clock_ns(), 0: none).
+ * behind the block before, and searched for page by page only when malloc counts more than
+ * `negligible` bytes besides. Ends at `deadline_ns` (flmem_clock_ns(), 0: none).
  */
 void flmem_glibc_mmapped_find(const struct flmem_glibc_space *space,
-			      const struct flmem_glibc_params *params, uint64_t deadline_ns,
-			      struct flmem_glibc_mmapped *ret_mmapped);
+			      const struct flmem_glibc *glibc, uint64_t negligible,
+			      uint64_t deadline_ns, struct flmem_glibc_mmapped *ret_mmapped);
 
 #endif

@@ -48,11 +48,18 @@ enum flmem_glibc_walked {
 
 /* A stretch of chunks that begins with one. */
 struct flmem_glibc_stretch {
-	uint64_t start;
+	uint64_t begin;	  /* of the memory; what lies before `start` is glibc's own */
+	uint64_t start;	  /* of the first chunk */
 	uint64_t end;	  /* of the last chunk; the top chunk begins here where there is one */
 	uint64_t top_end; /* 0: no top chunk follows, and fenceposts may end it before `end` */
 	bool main;	  /* of main_arena */
 };
+
+/* End of the memory. */
+static inline uint64_t flmem_glibc_stretch_finish(const struct flmem_glibc_stretch *stretch)
+{
+	return stretch->top_end ? stretch->top_end : stretch->end;
+}
 
 /* What all walks of one heap share; about 300 KiB. */
 struct flmem_glibc_walker;

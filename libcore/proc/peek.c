@@ -9,17 +9,25 @@
 #define CACHE_BYTES ((size_t)1 << 20)
 #define WINDOW_BITS 16384U /* pages: 64 MiB of 4 KiB, an arena's heap */
 #define WORD_BITS   64U
+#define WINDOWS	    4U
 #define NOWHERE	    UINT64_MAX
 #define GROUP_PAGES 16U /* divides the number of slots, whatever the size of a page */
+
+/* Which pages of a range are resident. */
+struct window {
+	uint64_t start, end; /* page boundaries; equal: it says nothing */
+	uint64_t bits[WINDOW_BITS / WORD_BITS];
+};
 
 struct flmem_peek {
 	struct flmem_peek_source source;
 	struct flmem_process const *process;
 	struct flmem_pages pages;
 	uint64_t bytes_read;
-	uint64_t window; /* address of its first page, or NOWHERE */
-	uint64_t resident[WINDOW_BITS / WORD_BITS];
-	uint64_t last_group; /* where a page was last missed */
+	struct window windows[WINDOWS];
+	unsigned oldest;	/* the window that is given up next */
+	struct window *current; /* the one last asked for, or being filled */
+	uint64_t last_group;	/* where a page was last missed */
 	size_t slots;
 	uint64_t *slot_page; /* address of the page in each slot, or NOWHERE */
 	unsigned char *cache;
@@ -113,53 +121,93 @@ uint64_t flmem_peek_bytes_read(const struct flmem_peek *peek)
 
 void flmem_peek_forget(struct flmem_peek *peek)
 {
-	peek->window = NOWHERE;
+	for (unsigned i = 0; i < WINDOWS; i++)
+		peek->windows[i].end = peek->windows[i].start = 0;
+	peek->current = &peek->windows[0];
 	memset(peek->slot_page, 0xff, peek->slots * sizeof(*peek->slot_page));
 }
 
 static void mark(void *context, uint64_t start, uint64_t end)
 {
 	struct flmem_peek *peek = context;
-	uint64_t first = (start - peek->window) / peek->source.page_bytes;
-	uint64_t last = (end - peek->window) / peek->source.page_bytes;
+	struct window *window = peek->current;
+	uint64_t first = (start - window->start) / peek->source.page_bytes;
+	uint64_t last = (end - window->start) / peek->source.page_bytes;
 
 	for (uint64_t i = first; i < last && i < WINDOW_BITS; i++)
-		peek->resident[i / WORD_BITS] |= UINT64_C(1) << i % WORD_BITS;
+		window->bits[i / WORD_BITS] |= UINT64_C(1) << i % WORD_BITS;
 }
 
-/* Makes the window cover the address; without an answer nothing in it is resident. */
-static void look_at(struct flmem_peek *peek, uint64_t address)
+/* Fills the oldest window; without an answer nothing in it is resident. */
+static void fill_window(struct flmem_peek *peek, uint64_t start, uint64_t end)
+{
+	struct window *window = &peek->windows[peek->oldest];
+
+	peek->oldest = (peek->oldest + 1) % WINDOWS;
+	peek->current = window;
+	window->start = start;
+	window->end = end;
+	memset(window->bits, 0, sizeof(window->bits));
+	if (peek->source.each(peek->source.context, start, end, mark, peek))
+		memset(window->bits, 0, sizeof(window->bits));
+}
+
+static bool covers(const struct window *window, uint64_t address)
+{
+	return address - window->start < window->end - window->start;
+}
+
+/* Makes a window that covers the address the current one; false: nothing can be there. */
+static bool look_at(struct flmem_peek *peek, uint64_t address)
 {
 	const uint64_t length = WINDOW_BITS * peek->source.page_bytes;
-	uint64_t window = address & ~(length - 1);
+	const uint64_t start = address & ~(length - 1);
 
-	if (peek->window == window)
-		return;
-	memset(peek->resident, 0, sizeof(peek->resident));
-	peek->window = window;
+	if (covers(peek->current, address))
+		return true;
+	for (unsigned i = 0; i < WINDOWS; i++) {
+		if (!covers(&peek->windows[i], address))
+			continue;
+		peek->current = &peek->windows[i];
+		return true;
+	}
 	/* The last window of the address space has no end that could be asked for. */
-	if (window + length < window)
+	if (start + length < start)
+		return false;
+	fill_window(peek, start, start + length);
+	return true;
+}
+
+void flmem_peek_prepare(struct flmem_peek *peek, uint64_t start, uint64_t end)
+{
+	const uint64_t page = peek->source.page_bytes;
+
+	start &= ~(page - 1);
+	if (end > UINT64_MAX - page || end <= start)
 		return;
-	if (peek->source.each(peek->source.context, window, window + length, mark, peek))
-		memset(peek->resident, 0, sizeof(peek->resident));
+	end = (end + page - 1) & ~(page - 1);
+	if (end - start > WINDOW_BITS * page)
+		end = start + WINDOW_BITS * page;
+	fill_window(peek, start, end);
 }
 
 bool flmem_peek_is_resident(struct flmem_peek *peek, uint64_t address)
 {
 	uint64_t index;
 
-	look_at(peek, address);
-	index = (address - peek->window) / peek->source.page_bytes;
-	return peek->resident[index / WORD_BITS] >> index % WORD_BITS & 1;
+	if (!look_at(peek, address))
+		return false;
+	index = (address - peek->current->start) / peek->source.page_bytes;
+	return peek->current->bits[index / WORD_BITS] >> index % WORD_BITS & 1;
 }
 
 /* Resident pages among those from `first` up to `last` of the window. */
-static uint64_t count_pages(const struct flmem_peek *peek, uint64_t first, uint64_t last)
+static uint64_t count_pages(const struct window *window, uint64_t first, uint64_t last)
 {
 	uint64_t count = 0;
 
 	while (first < last) {
-		uint64_t word = peek->resident[first / WORD_BITS] >> first % WORD_BITS;
+		uint64_t word = window->bits[first / WORD_BITS] >> first % WORD_BITS;
 		uint64_t here = WORD_BITS - first % WORD_BITS;
 
 		if (here > last - first) {
@@ -172,35 +220,77 @@ static uint64_t count_pages(const struct flmem_peek *peek, uint64_t first, uint6
 	return count;
 }
 
-/* The part of the range that lies in the window. */
-static uint64_t resident_here(struct flmem_peek *peek, uint64_t start, uint64_t end)
+/* The part of the range that lies in the current window. */
+static uint64_t resident_here(const struct flmem_peek *peek, uint64_t start, uint64_t end)
 {
+	const struct window *window = peek->current;
 	const uint64_t page = peek->source.page_bytes;
-	uint64_t first = (start - peek->window) / page;
-	uint64_t last = (end - peek->window + page - 1) / page;
-	uint64_t sum = count_pages(peek, first, last) * page;
+	const uint64_t first = (start - window->start) / page;
+	const uint64_t last = (end - window->start + page - 1) / page;
+	uint64_t sum = count_pages(window, first, last) * page;
 
-	if (start % page && flmem_peek_is_resident(peek, start))
+	if (start % page && count_pages(window, first, first + 1))
 		sum -= start % page;
-	if (end % page && flmem_peek_is_resident(peek, end - 1))
+	if (end % page && count_pages(window, last - 1, last))
 		sum -= page - end % page;
 	return sum;
 }
 
 uint64_t flmem_peek_resident(struct flmem_peek *peek, uint64_t start, uint64_t end)
 {
-	const uint64_t length = WINDOW_BITS * peek->source.page_bytes;
 	uint64_t sum = 0;
 
-	while (start < end) {
-		uint64_t stop;
+	while (start < end && look_at(peek, start)) {
+		uint64_t stop = end < peek->current->end ? end : peek->current->end;
 
-		look_at(peek, start);
-		stop = end - peek->window > length ? peek->window + length : end;
 		sum += resident_here(peek, start, stop);
 		start = stop;
 	}
 	return sum;
+}
+
+void flmem_peek_forget_range(struct flmem_peek *peek, uint64_t address, size_t length)
+{
+	const uint64_t page = peek->source.page_bytes;
+
+	if (address > UINT64_MAX - length)
+		return;
+	for (uint64_t at = address & ~(page - 1); at < address + length; at += page)
+		if (peek->slot_page[at / page % peek->slots] == at)
+			peek->slot_page[at / page % peek->slots] = NOWHERE;
+}
+
+/* Parts of one transfer; pages in a row are one part. */
+struct transfer {
+	struct iovec local[FLMEM_PEEK_PAGES_MAX], remote[FLMEM_PEEK_PAGES_MAX];
+	size_t parts;
+	size_t bytes;
+};
+
+static void add_page(struct transfer *transfer, unsigned char *to, uint64_t from, size_t page)
+{
+	struct iovec *last = transfer->remote + transfer->parts;
+
+	transfer->bytes += page;
+	if (transfer->parts && (uint64_t)(uintptr_t)last[-1].iov_base + last[-1].iov_len == from) {
+		last[-1].iov_len += page;
+		transfer->local[transfer->parts - 1].iov_len += page;
+		return;
+	}
+	*last = (struct iovec){(void *)(uintptr_t)from, page};
+	transfer->local[transfer->parts++] = (struct iovec){to, page};
+}
+
+static int carry_out(struct flmem_peek *peek, const struct transfer *transfer)
+{
+	int rc = 0;
+
+	if (transfer->parts)
+		rc = peek->source.read(peek->source.context, transfer->local, transfer->remote,
+				       transfer->parts);
+	if (!rc)
+		peek->bytes_read += transfer->bytes;
+	return rc;
 }
 
 /* Reads the resident ones of `count` pages into their slots; `count` slots in a row hold them. */
@@ -208,29 +298,23 @@ static int load(struct flmem_peek *peek, uint64_t start, size_t count)
 {
 	const size_t page = (size_t)peek->source.page_bytes;
 	const size_t first = (size_t)(start / page % peek->slots);
-	struct iovec local[GROUP_PAGES], remote[GROUP_PAGES];
-	size_t parts = 0;
+	struct transfer transfer;
+	uint64_t resident = 0;
 	int rc;
 
+	transfer.parts = transfer.bytes = 0;
 	for (size_t i = 0; i < count; i++) {
-		const uint64_t address = start + i * page;
-
 		peek->slot_page[first + i] = NOWHERE;
-		if (!flmem_peek_is_resident(peek, address))
+		if (!flmem_peek_is_resident(peek, start + i * page))
 			continue;
-		local[parts] = (struct iovec){peek->cache + (first + i) * page, page};
-		remote[parts++] = (struct iovec){(void *)(uintptr_t)address, page};
+		add_page(&transfer, peek->cache + (first + i) * page, start + i * page, page);
+		resident |= UINT64_C(1) << i;
 	}
-	rc = peek->source.read(peek->source.context, local, remote, parts);
-	if (rc)
-		return rc;
-	for (size_t i = 0; i < parts; i++) {
-		const uint64_t address = (uint64_t)(uintptr_t)remote[i].iov_base;
-
-		peek->slot_page[address / page % peek->slots] = address;
-	}
-	peek->bytes_read += parts * page;
-	return 0;
+	rc = carry_out(peek, &transfer);
+	for (size_t i = 0; i < count && !rc; i++)
+		if (resident >> i & 1)
+			peek->slot_page[first + i] = start + i * page;
+	return rc;
 }
 
 /* Where the page is kept, read when it was not; NULL with *ret_code set when it cannot be had. */
@@ -284,13 +368,13 @@ int flmem_peek_read_pages(struct flmem_peek *peek, uint64_t start, size_t count,
 			  uint64_t *ret_resident)
 {
 	const size_t page = (size_t)peek->source.page_bytes;
-	struct iovec local[FLMEM_PEEK_PAGES_MAX], remote[FLMEM_PEEK_PAGES_MAX];
+	struct transfer transfer;
 	uint64_t resident = 0;
-	size_t parts = 0, bytes = 0;
 	int rc;
 
 	if (count > FLMEM_PEEK_PAGES_MAX || start % page || start > UINT64_MAX - count * page)
 		return -EINVAL;
+	transfer.parts = transfer.bytes = 0;
 	for (size_t i = 0; i < count; i++) {
 		unsigned char *to = (unsigned char *)out + i * page;
 
@@ -298,24 +382,13 @@ int flmem_peek_read_pages(struct flmem_peek *peek, uint64_t start, size_t count,
 			memset(to, 0, page);
 			continue;
 		}
-		if (parts && i && resident >> (i - 1) & 1) {
-			local[parts - 1].iov_len += page;
-			remote[parts - 1].iov_len += page;
-		} else {
-			local[parts] = (struct iovec){to, page};
-			remote[parts++] =
-				(struct iovec){(void *)(uintptr_t)(start + i * page), page};
-		}
+		add_page(&transfer, to, start + i * page, page);
 		resident |= UINT64_C(1) << i;
-		bytes += page;
 	}
-	rc = parts ? peek->source.read(peek->source.context, local, remote, parts) : 0;
-	if (rc)
-		return rc;
-	peek->bytes_read += bytes;
-	if (ret_resident)
+	rc = carry_out(peek, &transfer);
+	if (!rc && ret_resident)
 		*ret_resident = resident;
-	return 0;
+	return rc;
 }
 
 int flmem_peek_read_pieces(struct flmem_peek *peek, uint64_t start, uint64_t stride, size_t count,

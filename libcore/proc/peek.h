@@ -60,6 +60,15 @@ uint64_t flmem_peek_bytes_read(const struct flmem_peek *peek);
 /* Makes the next questions look at the target anew. */
 void flmem_peek_forget(struct flmem_peek *peek);
 
+/* Forgets the content of a range, not which of its pages are resident. */
+void flmem_peek_forget_range(struct flmem_peek *peek, uint64_t address, size_t length);
+
+/*
+ * Finds out which pages of a range are resident, its first 16384 pages at most. Questions about
+ * other places ask about 64 MiB around them; this is for single places far from each other.
+ */
+void flmem_peek_prepare(struct flmem_peek *peek, uint64_t start, uint64_t end);
+
 /*
  * A few bytes; all or nothing. -ENODATA: a page of them is not resident. Other negative errnos: the
  * page went away meanwhile (-EFAULT), the process is gone (-ESRCH).
