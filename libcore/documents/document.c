@@ -104,7 +104,7 @@ char *flmem_cursor_keep(struct flmem_cursor *cursor, const char *bytes, size_t l
 static size_t plain_length(const char *text)
 {
 	static const char controls[] =
-		"\x01\x02\x03\x04\x05\x06\x07\x08\x0b\x0c\x0e\x0f\x10\x11"
+		"\x01\x02\x03\x04\x05\x06\x07\x08\x0b\x0e\x0f\x10\x11"
 		"\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\x7f";
 
 	return strcspn(text, controls);
@@ -142,6 +142,8 @@ static int read_syntax(struct flmem_cursor *cursor)
 	if (rc)
 		return rc;
 	*cursor = start;
+	if (cursor->document->syntax == FLMEM_SYNTAX_PLAIN)
+		return 0;
 	return readers[cursor->document->syntax](cursor);
 }
 

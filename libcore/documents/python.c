@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "documents/python.h"
+
+#include <string.h>
+
+void flmem_python_init(struct flmem_python *python, const char *text)
+{
+	*python = (struct flmem_python){.text = text, .line = 1};
+}
+
+static bool is_name_start(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c & 0x80);
+}
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static void step(struct flmem_python *python, size_t count)
+{
+	for (; count && python->text[python->at]; count--) {
+		if (python->text[python->at++] == '\n') {
+			python->line++;
+			python->line_start = python->at;
+		}
+	}
+}
+
+/* Blanks, comments, joined lines, and inside of brackets the ends of lines. */
+static void skip(struct flmem_python *python)
+{
+	for (;;) {
+		const char *p = python->text + python->at;
+		size_t length = strspn(p, python->brackets > 0 ? " \t\r\f\n" : " \t\r\f");
+
+		if (p[length] == '\\' && p[length + 1] == '\n')
+			length += 2;
+		else if (p[length] == '\\' && p[length + 1] == '\r' && p[length + 2] == '\n')
+			length += 3;
+		else if (p[length] == '#')
+			length += strcspn(p + length, "\n");
+		else if (!length)
+			return;
+		step(python, length);
+	}
+}
+
+/* Length of a name at `p`. */
+static size_t name_length(const char *p)
+{
+	size_t length = 0;
+
+	while (is_name_start(p[length]) || is_digit(p[length]))
+		length++;
+	return length;
+}
+
+/* Length of a string at `p`, prefix and quotes included; 0 when none begins there. */
+static size_t string_length(const char *p)
+{
+	size_t prefix = strspn(p, "rRbBuUfFtT"), quotes = 1;
+	const char *q = p + prefix;
+	char quote = *q;
+
+	if (prefix > 2 || (quote != '"' && quote != '\''))
+		return 0;
+	if (q[1] == quote && q[2] == quote)
+		quotes = 3;
+	for (q += quotes; *q; q += *q == '\\' && q[1] ? 2 : 1) {
+		if (quotes == 1 && *q == '\n')
+			break;
+		if (*q == quote && (quotes == 1 || (q[1] == quote && q[2] == quote)))
+			return (size_t)(q - p) + quotes;
+	}
+	return (size_t)(q - p); /* not closed: up to the end of the line or text */
+}
+
+static size_t number_length(const char *p)
+{
+	size_t length = 0;
+
+	while (is_name_start(p[length]) || is_digit(p[length]) || p[length] == '.')
+		length++;
+	return length;
+}
+
+static size_t classify(struct flmem_python *python, enum flmem_python_kind *ret_kind)
+{
+	const char *p = python->text + python->at;
+	size_t length = string_length(p);
+
+	if (length) {
+		*ret_kind = FLMEM_PYTHON_STRING;
+		return length;
+	}
+	if (is_name_start(*p)) {
+		*ret_kind = FLMEM_PYTHON_NAME;
+		return name_length(p);
+	}
+	if (is_digit(*p)) {
+		*ret_kind = FLMEM_PYTHON_NUMBER;
+		return number_length(p);
+	}
+	*ret_kind = *p == '\n' ? FLMEM_PYTHON_LINE : *p ? FLMEM_PYTHON_MARK : FLMEM_PYTHON_END;
+	if (*p && strchr("([{", *p))
+		python->brackets++;
+	else if (*p && strchr(")]}", *p) && python->brackets > 0)
+		python->brackets--;
+	return *p != '\0';
+}
+
+struct flmem_python_word flmem_python_next(struct flmem_python *python)
+{
+	struct flmem_python_word word;
+
+	skip(python);
+	word.text = python->text + python->at;
+	word.place = (struct flmem_place){
+		.start = python->at,
+		.line = python->line,
+		.column = (unsigned)(python->at - python->line_start + 1),
+	};
+	step(python, classify(python, &word.kind));
+	word.place.end = python->at;
+	return word;
+}
+
+static bool equals(const char *text, size_t length, const char *other)
+{
+	return strlen(other) == length && memcmp(text, other, length) == 0;
+}
+
+bool flmem_python_is(const struct flmem_python_word *word, const char *text)
+{
+	return (word->kind == FLMEM_PYTHON_NAME || word->kind == FLMEM_PYTHON_MARK) &&
+	       equals(word->text, word->place.end - word->place.start, text);
+}
+
+bool flmem_python_is_string(const struct flmem_python_word *word, const char *content)
+{
+	size_t length = word->place.end - word->place.start, prefix;
+
+	if (word->kind != FLMEM_PYTHON_STRING)
+		return false;
+	prefix = strcspn(word->text, "\"'");
+	return length >= prefix + 2 &&
+	       equals(word->text + prefix + 1, length - prefix - 2, content);
+}
