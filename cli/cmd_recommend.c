@@ -246,8 +246,9 @@ const struct cmd cmd_recommend = {
 	.arguments = "[PATH...]",
 	.description =
 		"Reads exported or submitted NVFlare jobs (the files meta, config_fed_server and "
-		"config_fed_client in JSON, HOCON or YAML) and the YAML of APPFL servers and "
-		"clients, and says which memory settings are off, do nothing, or "
+		"config_fed_client in JSON, HOCON or YAML; Python that uses NVFlare) and the YAML "
+		"of APPFL servers and clients, and says which memory settings are off, do nothing, "
+		"or "
 		"will be refused, each with file, line, the current and the proposed value. A "
 		"folder is searched; files in it that there are no rules for are passed over. An "
 		"input that cannot be read is an error on standard error, and the others are "

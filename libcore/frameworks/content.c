@@ -3,17 +3,24 @@
 
 #include <string.h>
 
-enum flmem_input_kind flmem_content_recognise(const struct flmem_document *document)
+static bool has_word(const struct flmem_buf *text, const char *word)
 {
-	return flmem_appfl_recognise(document->root);
+	return memmem(text->data, text->length, word, strlen(word));
 }
 
-bool flmem_content_is_likely(const struct flmem_buf *text)
+/* A template of YAML is often none itself, so only what must be read as YAML is. */
+bool flmem_content_is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
 {
-	static const char *const words[] = {"server_configs", "grpc_configs"};
+	if (syntax == FLMEM_SYNTAX_PLAIN)
+		return has_word(text, "nvflare");
+	return has_word(text, "server_configs") || has_word(text, "grpc_configs");
+}
 
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(words); i++)
-		if (memmem(text->data, text->length, words[i], strlen(words[i])))
-			return true;
-	return false;
+enum flmem_input_kind flmem_content_recognise(const struct flmem_document *document)
+{
+	if (document->syntax != FLMEM_SYNTAX_PLAIN)
+		return flmem_appfl_recognise(document->root);
+	return flmem_content_is_likely(document->syntax, &document->text)
+		       ? FLMEM_INPUT_NVFLARE_PYTHON
+		       : FLMEM_INPUT_UNKNOWN;
 }

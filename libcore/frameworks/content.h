@@ -10,7 +10,7 @@
 enum flmem_input_kind flmem_content_recognise(const struct flmem_document *document);
 
 /* Whether the text may be of a kind that there are rules for; reading it as a document tells. */
-bool flmem_content_is_likely(const struct flmem_buf *text);
+bool flmem_content_is_likely(enum flmem_syntax syntax, const struct flmem_buf *text);
 
 enum flmem_input_kind flmem_appfl_recognise(const struct flmem_node *root);
 

@@ -11,6 +11,7 @@
 static const struct flmem_rule_table *const tables[] = {
 	&flmem_nvflare_server_rules,
 	&flmem_nvflare_client_rules,
+	&flmem_nvflare_python_rules,
 	&flmem_appfl_rules,
 };
 
@@ -67,7 +68,10 @@ static char *remark_path(const struct flmem_remark *remark)
 {
 	FLMEM_AUTO_BUF struct flmem_buf path = FLMEM_BUF_INIT;
 
-	flmem_node_path(remark->node, &path);
+	if (remark->path)
+		flmem_buf_puts(&path, remark->path);
+	else
+		flmem_node_path(remark->node, &path);
 	if (remark->missing)
 		flmem_buf_printf(&path, "%s%s", path.length ? "." : "", remark->missing);
 	return flmem_buf_take(&path);
@@ -179,7 +183,8 @@ static void check_input(struct flmem_check *check)
 {
 	if (check->row->parts)
 		check_parts(check);
-	else if (flmem_node_is_kind(check->input->document.root, FLMEM_NODE_MAP))
+	else if (check->input->document.syntax == FLMEM_SYNTAX_PLAIN ||
+		 flmem_node_is_kind(check->input->document.root, FLMEM_NODE_MAP))
 		check_subject(check, check->input->document.root);
 }
 

@@ -21,6 +21,7 @@ enum flmem_input_kind {
 	FLMEM_INPUT_NVFLARE_META,
 	FLMEM_INPUT_NVFLARE_SERVER,
 	FLMEM_INPUT_NVFLARE_CLIENT,
+	FLMEM_INPUT_NVFLARE_PYTHON,
 	FLMEM_INPUT_APPFL_SERVER,
 	FLMEM_INPUT_APPFL_CLIENT,
 };
@@ -70,6 +71,7 @@ struct flmem_remark {
 	const struct flmem_node *node; /* the value, or the map that lacks the key `missing` */
 	const char *missing;
 	const char *proposed;		     /* what to write as the value, or NULL */
+	const char *path;		     /* NULL: the way to the node */
 	const char *detail;		     /* behind the row's message, or NULL */
 	const struct flmem_input *input;     /* where `node` is, when not in the file at hand */
 	const enum flmem_severity *severity; /* when not the row's */
@@ -90,6 +92,7 @@ int flmem_rules_run(const struct flmem_bundle *bundle, const struct flmem_releas
 
 extern const struct flmem_rule_table flmem_nvflare_server_rules;
 extern const struct flmem_rule_table flmem_nvflare_client_rules;
+extern const struct flmem_rule_table flmem_nvflare_python_rules;
 extern const struct flmem_rule_table flmem_appfl_rules;
 
 #endif

@@ -89,7 +89,8 @@ static int read_document(struct job *job, const struct flmem_found_file *file, b
 
 	if (rc)
 		return rc;
-	if (file->kind == FLMEM_INPUT_UNKNOWN && !file->named && !flmem_content_is_likely(&text)) {
+	if (file->kind == FLMEM_INPUT_UNKNOWN && !file->named &&
+	    !flmem_content_is_likely(file->syntax, &text)) {
 		*ret_known = false;
 		return 0;
 	}

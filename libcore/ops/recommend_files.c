@@ -33,13 +33,11 @@ static const struct {
 	const char *suffix;
 	enum flmem_syntax syntax;
 } known_suffixes[] = {
-	{".json", FLMEM_SYNTAX_JSON},
-	{".conf", FLMEM_SYNTAX_HOCON},
-	{".yml", FLMEM_SYNTAX_YAML},
-	{".yaml", FLMEM_SYNTAX_YAML},
+	{".json", FLMEM_SYNTAX_JSON}, {".conf", FLMEM_SYNTAX_HOCON}, {".yml", FLMEM_SYNTAX_YAML},
+	{".yaml", FLMEM_SYNTAX_YAML}, {".py", FLMEM_SYNTAX_PLAIN},
 };
 
-/* What a file is, by its name; any YAML may be something, which its content tells. */
+/* What a file is, by its name; the content of YAML and Python tells. */
 static bool recognise(const char *path, struct flmem_found_file *ret_file)
 {
 	const char *name = flmem_text_basename(path), *dot = strrchr(name, '.');
@@ -52,10 +50,14 @@ static bool recognise(const char *path, struct flmem_found_file *ret_file)
 	while (stem && (strlen(known_stems[stem - 1].stem) != (size_t)(dot - name) ||
 			!flmem_text_starts(name, known_stems[stem - 1].stem)))
 		stem--;
-	if (!suffix || (!stem && known_suffixes[suffix - 1].syntax != FLMEM_SYNTAX_YAML))
+	if (!suffix)
+		return false;
+	ret_file->syntax = known_suffixes[suffix - 1].syntax;
+	if (ret_file->syntax == FLMEM_SYNTAX_PLAIN)
+		stem = 0;
+	else if (!stem && ret_file->syntax != FLMEM_SYNTAX_YAML)
 		return false;
 	ret_file->kind = stem ? known_stems[stem - 1].kind : FLMEM_INPUT_UNKNOWN;
-	ret_file->syntax = known_suffixes[suffix - 1].syntax;
 	return true;
 }
 
@@ -218,6 +220,8 @@ static bool has_meta(const char *folder)
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(known_suffixes); i++) {
 		FLMEM_AUTO_FREE char *path = NULL;
 
+		if (known_suffixes[i].syntax == FLMEM_SYNTAX_PLAIN)
+			continue;
 		if (asprintf(&path, "%s/meta%s", folder, known_suffixes[i].suffix) < 0) {
 			path = NULL;
 			return false;

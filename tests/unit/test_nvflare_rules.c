@@ -235,6 +235,17 @@ static void rules_fire_where_they_should_and_nowhere_else(void **state)
 	}
 }
 
+static bool is_about_jobs(const char *id)
+{
+	static const char *const others[] = {"NVF-CLEAR-CACHE-FALSE", "NVF-LIGHTNING-KEEPS-PARAMS",
+					     "NVF-SWARM-TRAIN-ARGS"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(others); i++)
+		if (strcmp(id, others[i]) == 0)
+			return false;
+	return true;
+}
+
 static void every_rule_is_tried_both_ways(void **state)
 {
 	const struct flmem_rule *rule;
@@ -243,7 +254,8 @@ static void every_rule_is_tried_both_ways(void **state)
 	for (size_t r = 0; (rule = flmem_recommend_rule(r)); r++) {
 		size_t tried[2] = {0};
 
-		if (rule->framework != FLMEM_FRAMEWORK_NVFLARE)
+		/* Rules about Python, scripts and launches have tests of their own. */
+		if (rule->framework != FLMEM_FRAMEWORK_NVFLARE || !is_about_jobs(rule->id))
 			continue;
 		for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
 			if (strcmp(rows[i].rule, rule->id) == 0)

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rules about the Python of a job: scripts that must trigger them, and near misses. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <flmem/recommend.h>
+
+#include "base/cleanup.h"
+#include "tree.h"
+
+#define FLARE "import nvflare.client as flare\n"
+
+struct row {
+	const char *rule, *script;
+	size_t hits;
+	unsigned line; /* of the last; 0: any */
+};
+
+static const struct row rows[] = {
+	{"NVF-CLEAR-CACHE-FALSE", FLARE "flare.send(m, clear_cache=False)\n", 1, 2},
+	{"NVF-CLEAR-CACHE-FALSE", FLARE "flare.send(m, False)\n", 1, 2},
+	{"NVF-CLEAR-CACHE-FALSE", FLARE "flare.send(\n  f(a, (b, c)),\n  clear_cache = False,\n)\n",
+	 1, 4},
+	{"NVF-CLEAR-CACHE-FALSE", FLARE "flare.send(m, \\\n  clear_cache=False) # off\n", 1, 3},
+	{"NVF-CLEAR-CACHE-FALSE", "import nvflare.client\nnvflare.client.send(m, False)\n", 1, 2},
+	{"NVF-CLEAR-CACHE-FALSE", "from nvflare import client as c\nc.send(m, False)\n", 1, 2},
+	{"NVF-CLEAR-CACHE-FALSE", "from nvflare.client import (init,\n send as s)\ns(m, False)\n",
+	 1, 3},
+	{"NVF-CLEAR-CACHE-FALSE", "from nvflare.client import *\nsend(m, False)\n", 1, 2},
+	{"NVF-CLEAR-CACHE-FALSE",
+	 "import os, nvflare.client as fl\nfl.send(m, False); fl.send(m, False)", 2, 2},
+	{"NVF-CLEAR-CACHE-FALSE", FLARE "flare.send(m)\nflare.send(m, clear_cache=True)\n", 0, 0},
+	{"NVF-CLEAR-CACHE-FALSE", FLARE "# flare.send(m, False)\n'''flare.send(m, False)'''\n", 0,
+	 0},
+	{"NVF-CLEAR-CACHE-FALSE", FLARE "sock.send(m, False)\nsend(m, False)\n", 0, 0},
+	{"NVF-CLEAR-CACHE-FALSE", FLARE "self.flare.send(m, False)\n", 0, 0},
+	{"NVF-CLEAR-CACHE-FALSE", FLARE "flare.send(f(m, False))\nflare.send(m, not False)\n", 0,
+	 0},
+	{"NVF-CLEAR-CACHE-FALSE", FLARE "flare.send(False, m)\nflare.send(m, False or x)\n", 0, 0},
+	{"NVF-CLEAR-CACHE-FALSE", FLARE "flare.send(g(clear_cache=False))\n", 0, 0},
+	{"NVF-CLEAR-CACHE-FALSE",
+	 "from nvflare.client import send as s\ndef send(m, c): pass\n"
+	 "send(m, False)\n",
+	 0, 0},
+	{"NVF-CLEAR-CACHE-FALSE", "import nvflare.clients as flare\nflare.send(m, False)\n", 0, 0},
+
+	{"NVF-LIGHTNING-KEEPS-PARAMS", "import nvflare.client.lightning as flare\n", 1, 1},
+	{"NVF-LIGHTNING-KEEPS-PARAMS", "\nfrom nvflare.client import lightning\n", 1, 2},
+	{"NVF-LIGHTNING-KEEPS-PARAMS", "from nvflare.app_opt.lightning.api import patch\n", 1, 1},
+	{"NVF-LIGHTNING-KEEPS-PARAMS", FLARE "import lightning\n", 0, 0},
+	{"NVF-LIGHTNING-KEEPS-PARAMS", "# import nvflare.client.lightning\n", 0, 0},
+
+	{"NVF-SWARM-TRAIN-ARGS",
+	 "import nvflare\nr = SimpleSwarmLearningRecipe(name='x',\n train_args={'a': 1, "
+	 "\"memory_gc_rounds\": 1})\n",
+	 1, 3},
+	{"NVF-SWARM-TRAIN-ARGS",
+	 "import nvflare\nr = "
+	 "p.SimpleSwarmLearningRecipe(train_args=dict(cuda_empty_cache=True))\n",
+	 1, 2},
+	{"NVF-SWARM-TRAIN-ARGS",
+	 "import nvflare\nr = SimpleSwarmLearningRecipe(train_args={}, memory_gc_rounds=1)\n", 0,
+	 0},
+	{"NVF-SWARM-TRAIN-ARGS",
+	 "import nvflare\nr = SimpleSwarmLearningRecipe(train_args={'x': {'memory_gc_rounds': "
+	 "1}})\n",
+	 0, 0},
+	{"NVF-SWARM-TRAIN-ARGS",
+	 "import nvflare\nr = FedAvgRecipe(train_args={'memory_gc_rounds': 1})\n", 0, 0},
+};
+
+static void check_row(size_t index, const struct row *row)
+{
+	struct flmem_recommendations found = {0};
+	const char *path;
+	struct tree tree;
+	unsigned line = 0;
+	size_t hits = 0;
+
+	tree_init(&tree);
+	path = tree.path;
+	tree_puts(&tree, "job/app/custom/client.py", row->script);
+	assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
+	assert_int_equal(found.problem_count, 0);
+	for (size_t i = 0; i < found.finding_count; i++) {
+		if (strcmp(found.findings[i].rule->id, row->rule) != 0)
+			continue;
+		line = found.findings[i].line;
+		hits++;
+	}
+	if (hits != row->hits)
+		fail_msg("row %zu: %s fired %zu times on:\n%s", index, row->rule, hits,
+			 row->script);
+	if (row->line && line != row->line)
+		fail_msg("row %zu: line %u, not %u", index, line, row->line);
+	flmem_recommendations_clear(&found);
+	tree_clear(&tree);
+}
+
+static void rules_fire_where_they_should_and_nowhere_else(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
+		check_row(i, &rows[i]);
+}
+
+static void scripts_without_nvflare_are_passed_over(void **state)
+{
+	struct flmem_recommendations found = {0};
+	const char *path;
+	struct tree tree;
+
+	(void)state;
+	tree_init(&tree);
+	path = tree.path;
+	tree_puts(&tree, "a.py", "import socket\n");
+	tree_write(&tree, "b.py", "\x00\x01", 2);
+	assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
+	assert_int_equal(found.file_count, 0);
+	assert_int_equal(found.problem_count, 0);
+	flmem_recommendations_clear(&found);
+	tree_clear(&tree);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rules_fire_where_they_should_and_nowhere_else),
+		cmocka_unit_test(scripts_without_nvflare_are_passed_over),
+	};
+
+	return cmocka_run_group_tests_name("python_rules", tests, NULL, NULL);
+}
