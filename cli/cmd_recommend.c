@@ -14,6 +14,7 @@
 struct recommend_options {
 	struct role_options role; /* first, as role_options.h wants it */
 	const char *fail_on;
+	const char *format;
 	bool diff;
 	bool fix;
 	bool json;
@@ -22,6 +23,19 @@ struct recommend_options {
 #define NAME_OF(name, text) text,
 static const char *const severity_choices[] = {FLMEM_SEVERITIES(NAME_OF) NULL};
 #undef NAME_OF
+
+/* Forms of the findings besides text. */
+static const struct {
+	const char *name;
+	char *(*make)(const struct flmem_recommendations *found);
+} formats[] = {
+	{"json", flmem_report_recommend_json},
+	{"sarif", flmem_report_recommend_sarif},
+	{"github", flmem_report_recommend_github},
+	{"junit", flmem_report_recommend_junit},
+};
+
+static const char *const format_choices[] = {"text", "json", "sarif", "github", "junit", NULL};
 
 static const struct opt options_table[] = {
 	{.name = "fail-on",
@@ -36,6 +50,12 @@ static const struct opt options_table[] = {
 	 .metavar = "VERSION",
 	 .help = "version of the framework that will run it (2.8, 2.9.0); without it, rules that "
 		 "need to know the version are left out"},
+	{.name = "format",
+	 .kind = OPT_CHOICE,
+	 .offset = offsetof(struct recommend_options, format),
+	 .choices = format_choices,
+	 .help = "form of the findings (default text): SARIF 2.1.0 for code scanning, annotations "
+		 "of a GitHub workflow, or JUnit's XML"},
 	{.name = "role",
 	 .letter = 'r',
 	 .kind = OPT_CHOICE,
@@ -55,7 +75,7 @@ static const struct opt options_table[] = {
 	{.name = "json",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct recommend_options, json),
-	 .help = "print one JSON object"},
+	 .help = "the same as --format=json"},
 	{0},
 };
 
@@ -133,10 +153,10 @@ static int tell(const struct cmd *cmd, const struct recommend_options *o,
 		show_problem(&found->problems[found->problem_count - 1], &err);
 		return cmd_fail(cmd, o->json, &err);
 	}
-	if (o->json && put_text(cmd, flmem_report_recommend_json(found)))
-		return flmem_code_exit_status(FLMEM_EFAILED);
-	if (!o->json)
-		print_recommendations(found, stdout);
+	for (size_t i = 0; o->format && i < sizeof(formats) / sizeof(formats[0]); i++)
+		if (strcmp(o->format, formats[i].name) == 0)
+			return put_text(cmd, formats[i].make(found)) ?: status_of(o, found);
+	print_recommendations(found, stdout);
 	return status_of(o, found);
 }
 
@@ -211,9 +231,12 @@ static int correct(const struct cmd *cmd, const struct recommend_options *o,
 
 static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest)
 {
-	const struct recommend_options *o = options;
+	struct recommend_options *o = options;
 	struct flmem_error err = {0};
 
+	if (o->json)
+		o->format = "json";
+	o->json = o->format && strcmp(o->format, "json") == 0;
 	if (!rest->count && o->role.role)
 		return tell_role(cmd, o);
 	if (o->role.role)
@@ -221,8 +244,9 @@ static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest
 	else if (!rest->count)
 		flmem_error_set(&err, FLMEM_EUSAGE, 0,
 				"name files or folders to check, or a --role");
-	else if (o->diff && (o->fix || o->json))
-		flmem_error_set(&err, FLMEM_EUSAGE, 0, "--diff goes without --fix and --json");
+	else if (o->diff && (o->fix || o->format))
+		flmem_error_set(&err, FLMEM_EUSAGE, 0,
+				"--diff goes without --fix, --json and --format");
 	if (err.code)
 		return cmd_fail(cmd, o->json, &err);
 	return o->diff || o->fix ? correct(cmd, o, rest) : check(cmd, o, rest);
@@ -233,6 +257,8 @@ static const char *const examples[] = {
 	"what to change in an exported job",
 	"flmem recommend jobs --framework-version 2.8 --fail-on warning",
 	"all jobs in a folder, for CI",
+	"flmem recommend jobs --format sarif >flmem.sarif",
+	"the same for code scanning",
 	"flmem recommend jobs/fedavg --diff",
 	"what --fix would change in it",
 	"flmem recommend --role client",

@@ -141,10 +141,11 @@ _flmem()
 		esac
 		;;
 	recommend)
-		options=" --fail-on --framework-version --role --diff --fix --json --help"
+		options=" --fail-on --framework-version --format --role --diff --fix --json --help"
 		case $option in
 		--fail-on) _flmem_offer "$word" -W "error warning info" && return ;;
 		--framework-version) return ;;
+		--format) _flmem_offer "$word" -W "text json sarif github junit" && return ;;
 		--role | -r) _flmem_offer "$word" -W "server client trainer" && return ;;
 		esac
 		[[ $word == -* ]] || _flmem_files "$word" -f

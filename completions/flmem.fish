@@ -152,10 +152,11 @@ complete -c flmem -n '__flmem_is watch' -l help -s h -d 'show this text'
 
 complete -c flmem -n '__flmem_is recommend' -l fail-on -x -a 'error warning info' -d 'exit with status 1 when there is a finding as bad as this, or worse (default: findings do not count)'
 complete -c flmem -n '__flmem_is recommend' -l framework-version -x -d 'version of the framework that will run it (2.8, 2.9.0); without it, rules that need to know the version are left out'
+complete -c flmem -n '__flmem_is recommend' -l format -x -a 'text json sarif github junit' -d 'form of the findings (default text): SARIF 2.1.0 for code scanning, annotations of a GitHub workflow, or JUnit\'s XML'
 complete -c flmem -n '__flmem_is recommend' -l role -s r -x -a 'server client trainer' -d 'without paths: print what this role should be set to'
 complete -c flmem -n '__flmem_is recommend' -l diff -d 'print what --fix would change, as a difference that patch takes, and change nothing'
 complete -c flmem -n '__flmem_is recommend' -l fix -d 'write the proposed values that need no decision, keep each old file as FILE.orig, and print what is left to do'
-complete -c flmem -n '__flmem_is recommend' -l json -d 'print one JSON object'
+complete -c flmem -n '__flmem_is recommend' -l json -d 'the same as --format=json'
 complete -c flmem -n '__flmem_is recommend' -l help -s h -d 'show this text'
 complete -c flmem -n '__flmem_is recommend' -F
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2016,SC2030,SC2031 # Python in quotes; bats' run sets output in each test
 # `flmem recommend` on the job folders of tests/fixtures/jobs: exactly the findings expected there.
 
 load helpers
@@ -139,6 +140,81 @@ copy_jobs() {
 	assert_status 4
 	flmem recommend --diff --fix .
 	assert_error 2 'without --fix'
+}
+
+# Runs a Python program on $output.
+examine() {
+	/usr/bin/python3 -B -c "$1" "${@:2}" <<<"$output" || fail "not as it should be"
+}
+
+@test "SARIF: rules, results and inputs that are bad, by the words of the standard" {
+	cd "$FLMEM_TESTS/fixtures"
+	mkdir "$BATS_TEST_TMPDIR/a b"
+	printf '{' >"$BATS_TEST_TMPDIR/a b/config_fed_server.json"
+	flmem recommend --format sarif ./jobs "$BATS_TEST_TMPDIR/a b/config_fed_server.json"
+	assert_status 8
+	examine '
+import json, os, sys, urllib.parse
+log = json.load(sys.stdin)
+assert log["version"] == "2.1.0" and log["$schema"].endswith("sarif-schema-2.1.0.json")
+[run] = log["runs"]
+rules = run["tool"]["driver"]["rules"]
+assert len(set(rule["id"] for rule in rules)) == len(rules)
+assert run["results"]
+for result in run["results"]:
+    assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
+    assert result["level"] in ("error", "warning", "note") and result["message"]["text"]
+    [place] = result["locations"]
+    uri = place["physicalLocation"]["artifactLocation"]["uri"]
+    assert os.path.isfile(urllib.parse.unquote(uri)), uri
+    assert place["physicalLocation"]["region"]["startLine"] >= 1
+[invocation] = run["invocations"]
+assert invocation["executionSuccessful"] is False
+[told] = invocation["toolExecutionNotifications"]
+place = told["locations"][0]["physicalLocation"]
+assert place["artifactLocation"]["uri"].endswith("/a%20b/config_fed_server.json")
+assert place["region"]["startLine"] == 1'
+}
+
+@test "SARIF is valid by its own schema" {
+	[ -e "${FLMEM_SARIF_SCHEMA:-}" ] ||
+		skip "needs the standard's schema: FLMEM_SARIF_SCHEMA=sarif-schema-2.1.0.json"
+	flmem recommend --format sarif "$JOBS" /nonexistent
+	examine '
+import json, jsonschema, sys
+with open(sys.argv[1]) as text:
+    schema = json.load(text)
+check = jsonschema.validators.validator_for(schema)(schema)
+errors = [error.message for error in check.iter_errors(json.load(sys.stdin))]
+assert not errors, errors' "$FLMEM_SARIF_SCHEMA"
+}
+
+@test "GitHub annotations: one line for each finding, special characters encoded" {
+	cp -r "$JOBS/yaml" "$BATS_TEST_TMPDIR/a,b: 100%"
+	cd "$BATS_TEST_TMPDIR"
+	flmem recommend --format github --fail-on error "a,b: 100%"
+	assert_status 1
+	[ "$(printf '%s\n' "$output" | wc -l)" -eq 2 ]
+	assert_output '^::error file=a%2Cb%3A 100%25/app/config/config_fed_client.yml,line=6,title=NVF-GC-INVALID::'
+}
+
+@test "JUnit: cases for findings and bad inputs, and one that passes without them" {
+	flmem recommend --format junit "$JOBS" "$BATS_TEST_TMPDIR/<&>"
+	assert_status 8
+	examine '
+import sys, xml.etree.ElementTree as tree
+[suite] = tree.fromstring(sys.stdin.read())
+assert int(suite.get("tests")) == len(suite.findall("testcase"))
+assert int(suite.get("failures")) == len(suite.findall("testcase/failure")) > 5
+assert int(suite.get("errors")) == len(suite.findall("testcase/error")) == 1
+assert suite.find("testcase/error/..").get("classname").endswith("<&>")'
+	flmem recommend --format junit "$JOBS/fedavg-tuned"
+	assert_status 0
+	examine '
+import sys, xml.etree.ElementTree as tree
+[suite] = tree.fromstring(sys.stdin.read())
+assert suite.get("tests") == "1" and suite.get("failures") == "0"
+assert len(list(suite.iter())) == 2'
 }
 
 @test "a role without paths prints its table" {

@@ -25,6 +25,11 @@ FLMEM_API char *flmem_report_trim_json(const struct flmem_trim_result *results, 
 FLMEM_API char *flmem_report_settings_json(const struct flmem_settings *settings);
 FLMEM_API char *flmem_report_recommend_json(const struct flmem_recommendations *found);
 
+/* The same findings for the tools of a build: SARIF 2.1.0, GitHub's annotations, JUnit's XML. */
+FLMEM_API char *flmem_report_recommend_sarif(const struct flmem_recommendations *found);
+FLMEM_API char *flmem_report_recommend_github(const struct flmem_recommendations *found);
+FLMEM_API char *flmem_report_recommend_junit(const struct flmem_recommendations *found);
+
 /* What `recommend` says about a role as such. */
 FLMEM_API char *flmem_report_role_json(const struct flmem_settings *settings);
 

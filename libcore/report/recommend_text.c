@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Findings for machines that do not read JSON: GitHub's workflow commands, and JUnit's XML. */
+#include <flmem/report.h>
+
+#include <stdbool.h>
+#include <string.h>
+
+#include <flmem/text.h>
+
+#include "base/buf.h"
+
+#define TEXT_MAX 1024
+
+/* Puts `%XX` for a character that would end the text or be a part of the command. */
+static void put_command(struct flmem_buf *out, const char *text, const char *special)
+{
+	char shown[TEXT_MAX];
+
+	for (const char *p = flmem_text_escape(text, shown, sizeof(shown)); *p; p++) {
+		if (strchr(special, *p))
+			flmem_buf_printf(out, "%%%02X", (unsigned char)*p);
+		else
+			flmem_buf_putc(out, *p);
+	}
+}
+
+static void put_annotation(struct flmem_buf *out, const char *level, const char *file,
+			   unsigned line, const char *title)
+{
+	flmem_buf_printf(out, "::%s file=", level);
+	put_command(out, file, "%:,");
+	if (line)
+		flmem_buf_printf(out, ",line=%u", line);
+	flmem_buf_printf(out, ",title=%s::", title);
+}
+
+static void put_change(struct flmem_buf *out, const struct flmem_finding *finding)
+{
+	flmem_buf_puts(out, "; ");
+	put_command(out, finding->path, "%");
+	flmem_buf_puts(out, ": ");
+	put_command(out, finding->current ? finding->current : "absent", "%");
+	if (!finding->proposed)
+		return;
+	flmem_buf_puts(out, " -> ");
+	put_command(out, finding->proposed, "%");
+}
+
+char *flmem_report_recommend_github(const struct flmem_recommendations *found)
+{
+	FLMEM_AUTO_BUF struct flmem_buf out = FLMEM_BUF_INIT;
+
+	for (size_t i = 0; i < found->finding_count; i++) {
+		const struct flmem_finding *finding = &found->findings[i];
+		bool info = finding->severity == FLMEM_SEVERITY_INFO;
+
+		put_annotation(&out, info ? "notice" : flmem_severity_name(finding->severity),
+			       finding->file, finding->line, finding->rule->id);
+		put_command(&out, finding->message, "%");
+		put_change(&out, finding);
+		flmem_buf_putc(&out, '\n');
+	}
+	for (size_t i = 0; i < found->problem_count; i++) {
+		put_annotation(&out, "error", found->problems[i].file, found->problems[i].line,
+			       "not checked");
+		put_command(&out, found->problems[i].message, "%");
+		flmem_buf_putc(&out, '\n');
+	}
+	return flmem_buf_take(&out);
+}
+
+static void put_xml(struct flmem_buf *out, const char *text)
+{
+	char shown[TEXT_MAX];
+
+	for (const char *p = flmem_text_escape(text, shown, sizeof(shown)); *p; p++) {
+		if (strchr("&<>\"'", *p))
+			flmem_buf_printf(out, "&#%d;", *p);
+		else
+			flmem_buf_putc(out, *p);
+	}
+}
+
+static void put_case(struct flmem_buf *out, const char *file, const char *name, const char *path)
+{
+	flmem_buf_puts(out, "    <testcase classname=\"");
+	put_xml(out, file);
+	flmem_buf_printf(out, "\" name=\"%s ", name);
+	put_xml(out, path);
+	flmem_buf_puts(out, "\">\n");
+}
+
+static void put_finding(struct flmem_buf *out, const struct flmem_finding *finding)
+{
+	bool info = finding->severity == FLMEM_SEVERITY_INFO;
+
+	put_case(out, finding->file, finding->rule->id, finding->path);
+	if (info) {
+		flmem_buf_puts(out, "      <system-out>");
+	} else {
+		flmem_buf_printf(out, "      <failure type=\"%s\" message=\"",
+				 flmem_severity_name(finding->severity));
+		put_xml(out, finding->message);
+		flmem_buf_puts(out, "\">");
+	}
+	put_xml(out, finding->file);
+	flmem_buf_printf(out, ":%u: ", finding->line);
+	put_xml(out, finding->message);
+	flmem_buf_printf(out, "</%s>\n    </testcase>\n", info ? "system-out" : "failure");
+}
+
+static void put_problem(struct flmem_buf *out, const struct flmem_input_problem *problem)
+{
+	put_case(out, problem->file, "not-checked", "");
+	flmem_buf_printf(out, "      <error type=\"%s\" message=\"",
+			 flmem_code_name(problem->code));
+	put_xml(out, problem->message);
+	flmem_buf_puts(out, "\"/>\n    </testcase>\n");
+}
+
+/* One suite; a run without findings is one case that passed. */
+char *flmem_report_recommend_junit(const struct flmem_recommendations *found)
+{
+	FLMEM_AUTO_BUF struct flmem_buf out = FLMEM_BUF_INIT;
+	size_t cases = found->finding_count + found->problem_count;
+
+	flmem_buf_printf(&out,
+			 "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n"
+			 "  <testsuite name=\"flmem recommend\" tests=\"%zu\" failures=\"%zu\" "
+			 "errors=\"%zu\">\n",
+			 cases ? cases : 1,
+			 flmem_recommendations_count(found, FLMEM_SEVERITY_WARNING),
+			 found->problem_count);
+	for (size_t i = 0; i < found->finding_count; i++)
+		put_finding(&out, &found->findings[i]);
+	for (size_t i = 0; i < found->problem_count; i++)
+		put_problem(&out, &found->problems[i]);
+	if (!cases)
+		flmem_buf_printf(&out,
+				 "    <testcase classname=\"flmem\" name=\"%zu files checked\"/>\n",
+				 found->file_count);
+	flmem_buf_puts(&out, "  </testsuite>\n</testsuites>\n");
+	return flmem_buf_take(&out);
+}
