@@ -12,9 +12,11 @@
 #include "cmd.h"
 #include "format.h"
 #include "targets.h"
+#include "trim_repeat.h"
 
 struct trim_options {
 	struct target_options targets;
+	struct repeat_options repeat;
 	const char *python;
 	bool collect;
 	bool cuda;
@@ -187,11 +189,10 @@ static int read_code(const char *path, char **ret_text, struct flmem_trim_code *
 	return 0;
 }
 
-static int trim_all(const struct cmd *cmd, const struct trim_options *o,
-		    const struct flmem_targets *targets, const struct flmem_trim_code *code,
-		    struct flmem_trim_result *results)
+static struct flmem_trim_options of_each(const struct trim_options *o,
+					 const struct flmem_trim_code *code)
 {
-	struct flmem_trim_options options = {
+	return (struct flmem_trim_options){
 		.dry_run = o->dry_run,
 		.predict = (o->dry_run || o->json) && !o->no_predict,
 		.timeout_us = o->timeout_us,
@@ -201,7 +202,12 @@ static int trim_all(const struct cmd *cmd, const struct trim_options *o,
 		.cuda = o->cuda || o->full,
 		.lenient = o->full,
 	};
+}
 
+static int trim_all(const struct cmd *cmd, const struct trim_options *o,
+		    const struct flmem_targets *targets, struct flmem_trim_options options,
+		    struct flmem_trim_result *results)
+{
 	for (size_t i = 0; i < targets->count; i++) {
 		struct flmem_error err = {0};
 
@@ -222,30 +228,41 @@ static int trim_all(const struct cmd *cmd, const struct trim_options *o,
 		combine(results, targets->count, targets_are_explicit(&o->targets)));
 }
 
+static int trim_once(const struct cmd *cmd, const struct trim_options *o,
+		     const struct flmem_targets *targets, struct flmem_trim_options options)
+{
+	struct flmem_trim_result *results = calloc(targets->count, sizeof(*results));
+	struct flmem_error err = {0};
+	int status;
+
+	if (!results) {
+		flmem_error_set(&err, FLMEM_EFAILED, 0, "out of memory");
+		return cmd_fail(cmd, o->json, &err);
+	}
+	status = trim_all(cmd, o, targets, options, results);
+	free(results);
+	return status;
+}
+
 static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest)
 {
 	const struct trim_options *o = options;
-	struct flmem_trim_result *results;
+	struct flmem_trim_options how;
 	struct flmem_targets targets = {0};
 	struct flmem_trim_code code;
 	struct flmem_error err = {0};
 	char *text = NULL;
 	int status;
 
-	if (cmd_no_arguments(rest, &err) ||
+	if (cmd_no_arguments(rest, &err) || repeat_check(&o->repeat, o->dry_run, &err) ||
 	    (o->python && read_code(o->python, &text, &code, &err)) ||
 	    targets_select(&o->targets, &targets, &err)) {
 		free(text);
 		return cmd_fail(cmd, o->json, &err);
 	}
-	results = calloc(targets.count, sizeof(*results));
-	if (results) {
-		status = trim_all(cmd, o, &targets, o->python ? &code : NULL, results);
-	} else {
-		flmem_error_set(&err, FLMEM_EFAILED, 0, "out of memory");
-		status = cmd_fail(cmd, o->json, &err);
-	}
-	free(results);
+	how = of_each(o, o->python ? &code : NULL);
+	status = repeat_wanted(&o->repeat) ? repeat_run(cmd, &o->repeat, o->json, &how, &targets)
+					   : trim_once(cmd, o, &targets, how);
 	free(text);
 	flmem_targets_clear(&targets);
 	return status;
@@ -285,6 +302,7 @@ static const struct opt options_table[] = {
 	 .offset = offsetof(struct trim_options, settle_us),
 	 .metavar = "TIME",
 	 .help = "wait this long before RSS is read again (default 0)"},
+	REPEAT_OPTIONS(struct trim_options, repeat),
 	{.name = "json",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct trim_options, json),
@@ -305,6 +323,10 @@ static const char *const examples[] = {
 	"collect Python's garbage, give back what that freed, and empty the CUDA caches",
 	"flmem trim --pid 4242 --python release.py",
 	"let the job drop its own caches first; what the file prints comes back",
+	"flmem trim --pid 4242 --every 5m",
+	"every five minutes, until it ends or nothing comes any more",
+	"flmem trim --pid 4242 --when 'rss > 8G and trimmable > 20%'",
+	"whenever it is worth it, at most once a minute",
 	"flmem trim --all --role server --min-rss 1GiB",
 	"all FL servers on this host with at least 1 GiB",
 	NULL,
@@ -319,7 +341,11 @@ const struct cmd cmd_trim = {
 		"idle "
 		"thread, while all other threads run on. No debugger, no restart, no code change; "
 		"a "
-		"target that is not safe to touch is refused with the reason.",
+		"target that is not safe to touch is refused with the reason.\n\n"
+		"With --every or --when it goes on: at intervals or when a condition holds, until "
+		"the targets end, a signal ends it (status 0), or --in-vain trims in a row have "
+		"released less than --least. Each trim is a line of the log on standard error, "
+		"with --json an object on standard output.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct trim_options),

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include <flmem/condition.h>
 #include <flmem/error.h>
 
 #include "cmd.h"
@@ -20,6 +21,7 @@ const char help_about[] = "Keeps the memory of long-running federated-learning j
 
 const struct help_topic help_topics[] = {
 	{"exit-codes", "the exit status of every command", help_exit_codes},
+	{"conditions", "what 'flmem trim --when' takes", help_conditions},
 	{0},
 };
 
@@ -150,5 +152,28 @@ int help_exit_codes(FILE *out)
 	for (int status = 0; status <= EXIT_STATUS_MAX; status++)
 		if (flmem_exit_status_meaning(status))
 			fprintf(out, "  %d  %s\n", status, flmem_exit_status_meaning(status));
+	return 0;
+}
+
+int help_conditions(FILE *out)
+{
+	help_wrap("A part of a condition is a figure, one of > >= < <=, and a size (8G, 1.5GiB) or "
+		  "a percentage (20%, 12.5%): of rss, for cgroup and headroom of the limit. Parts "
+		  "are joined by and, or, not and parentheses; not binds closest, then and.",
+		  0, 0, out);
+	fputs("\nfigures:\n", out);
+	for (int i = 0; i < FLMEM_CONDITION_FIELD_COUNT; i++) {
+		fprintf(out, "  %-*s", NAME_COLUMN - 2,
+			flmem_condition_field_name((enum flmem_condition_field)i));
+		help_wrap(flmem_condition_field_meaning((enum flmem_condition_field)i), NAME_COLUMN,
+			  NAME_COLUMN, out);
+	}
+	fputc('\n', out);
+	help_wrap("A figure that cannot be told leaves a condition undecided, unless its other "
+		  "parts decide it; then nothing is done. The heap is read only where the other "
+		  "figures do not decide, and an allocator that must be asked (jemalloc, tcmalloc) "
+		  "only where that does not suffice.",
+		  0, 0, out);
+	fputs("\nexample:\n  rss > 8G and (trimmable > 20% or headroom < 1G)\n", out);
 	return 0;
 }

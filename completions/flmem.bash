@@ -79,7 +79,7 @@ _flmem()
 		esac
 		;;
 	trim)
-		options=" --pid --name --all --tree --role --min-rss --gc --cuda --full --python --dry-run --timeout --settle --json --no-predict --help"
+		options=" --pid --name --all --tree --role --min-rss --gc --cuda --full --python --dry-run --timeout --settle --every --when --cool-down --count --least --in-vain --json --no-predict --help"
 		case $option in
 		--pid | -p) _flmem_pids "$word" && return ;;
 		--name) return ;;
@@ -89,6 +89,12 @@ _flmem()
 		--python) _flmem_files "$word" -f && return ;;
 		--timeout) return ;;
 		--settle) return ;;
+		--every) return ;;
+		--when) return ;;
+		--cool-down) return ;;
+		--count) return ;;
+		--least) return ;;
+		--in-vain) return ;;
 		esac
 		;;
 	env)
@@ -152,7 +158,7 @@ _flmem()
 		;;
 	help)
 		options=" --help"
-		[[ $word == -* ]] || _flmem_offer "$word" -W "detect trim env start watch recommend help exit-codes"
+		[[ $word == -* ]] || _flmem_offer "$word" -W "detect trim env start watch recommend help exit-codes conditions"
 		;;
 	esac
 	if [[ $word == -* && -n $options ]]; then

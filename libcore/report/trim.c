@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "report/trim.h"
+
 #include <flmem/report.h>
 
 #include <stdio.h>
@@ -62,7 +64,7 @@ static void add_output(cJSON *object, const char *output)
 	}
 }
 
-static cJSON *result_object(const struct flmem_trim_result *result)
+cJSON *flmem_json_trim_result(const struct flmem_trim_result *result)
 {
 	cJSON *object = cJSON_CreateObject(), *unknown = cJSON_CreateObject();
 
@@ -91,6 +93,6 @@ char *flmem_report_trim_json(const struct flmem_trim_result *results, size_t cou
 	cJSON *array = cJSON_AddArrayToObject(root, "results");
 
 	for (size_t i = 0; i < count; i++)
-		cJSON_AddItemToArray(array, result_object(&results[i]));
+		cJSON_AddItemToArray(array, flmem_json_trim_result(&results[i]));
 	return flmem_json_take(root);
 }

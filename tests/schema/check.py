@@ -21,6 +21,7 @@ MEASURES = re.compile(r"_(bytes|us|ms|s)$")
 NAMES = (
     ("error", "properties error properties code enum", "FLMEM_CODES", 1),
     ("trim", "$defs outcome enum", "FLMEM_TRIM_OUTCOMES", 1),
+    ("trim", "$defs event_name enum", "FLMEM_REPEAT_EVENTS", 1),
     ("detect", "$defs framework enum", "FLMEM_FRAMEWORKS", 1),
     ("detect", "$defs role enum", "FLMEM_ROLES", 1),
     ("detect", "$defs allocator_name enum", "FLMEM_ALLOCATORS", 1),

@@ -15,6 +15,7 @@
 #include <flmem/host.h>
 #include <flmem/launch.h>
 #include <flmem/recommend.h>
+#include <flmem/repeat.h>
 #include <flmem/settings.h>
 #include <flmem/trim.h>
 #include <flmem/watch.h>
@@ -22,6 +23,10 @@
 FLMEM_API char *flmem_report_host_json(const struct flmem_host_report *host);
 FLMEM_API char *flmem_report_detect_json(const struct flmem_detect_report *report);
 FLMEM_API char *flmem_report_trim_json(const struct flmem_trim_result *results, size_t count);
+
+/* One event of repeated trims, on one line. */
+FLMEM_API char *flmem_report_repeat_event_json(const struct flmem_repeat_event *event);
+
 FLMEM_API char *flmem_report_settings_json(const struct flmem_settings *settings);
 FLMEM_API char *flmem_report_recommend_json(const struct flmem_recommendations *found);
 

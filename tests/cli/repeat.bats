@@ -1,0 +1,243 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# flmem trim --every and --when: repeated trims of live processes.
+
+# The helpers set the variables; every test has its own VICTIMS; eval expands.
+# shellcheck disable=SC2016,SC2030,SC2031,SC2154
+load helpers
+
+REPEATERS=()
+
+setup() {
+	requires python3 /usr/bin/python3
+	LOG=$BATS_TEST_TMPDIR/log
+	OUT=$BATS_TEST_TMPDIR/out
+}
+
+teardown() {
+	local pid
+	for pid in "${REPEATERS[@]}"; do
+		kill -KILL "$pid" 2>/dev/null || true
+	done
+	stop_victims
+}
+
+# A process that retains 60 MiB, and at each SIGUSR1 twice as much, and ends at SIGUSR2.
+start_retainer() {
+	start_victim /usr/bin/python3 -uc '
+import os, signal, threading
+kept = []
+def retain(*_):
+    blocks = [bytes(3000) for _ in range(20000 << len(kept))]
+    kept.append(blocks[::64])
+    del blocks
+    print("retained", flush=True)
+signal.signal(signal.SIGUSR1, retain)
+signal.signal(signal.SIGUSR2, lambda *_: os._exit(0))
+retain()
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+print("ready", flush=True)
+while True:
+    signal.pause()'
+}
+
+# repeat ARGUMENTS: in the background; REPEATER is its pid, $LOG and $OUT what it says.
+repeat() {
+	"$FLMEM" trim "$@" >"$OUT" 2>"$LOG" 3>&- </dev/null &
+	REPEATER=$!
+	REPEATERS+=("$REPEATER")
+}
+
+is_gone() {
+	! alive "$1"
+}
+
+# Waits for its end; the exit status is in $ended.
+await_end() {
+	ended=0
+	wait_until 60 is_gone "$REPEATER"
+	wait "$REPEATER" || ended=$?
+	cat "$LOG" "$OUT"
+}
+
+# logged COUNT REGEX: so many lines of the log match, or more.
+logged() {
+	[ "$(grep -cE "$2" "$LOG")" -ge "$1" ]
+}
+
+# events: kinds of all events in the output, each of which fits the schema.
+events() {
+	local line
+	while IFS= read -r line; do
+		output=$line
+		assert_schema trim >&2 || return
+		python3 -c 'import json, sys; print(json.load(sys.stdin)["event"])' <<<"$line"
+	done <"$OUT"
+}
+
+@test "every so often, until the process ends: status 0" {
+	start_retainer
+	repeat --pid "$VICTIM" --every 200ms --in-vain 100 --least 1
+	wait_until 30 logged 1 "process $VICTIM: [0-9.]+ MiB released, RSS .* -> .*, thread [0-9]+ stood still"
+	kill -USR1 "$VICTIM"
+	wait_until 30 logged 2 "process $VICTIM: [0-9.]+ MiB released"
+	assert_victim_unharmed
+	kill -USR2 "$VICTIM"
+	await_end
+	[ "$ended" = 0 ]
+	[ ! -s "$OUT" ]
+	tail -1 "$LOG" | grep -qE "^20[0-9-]+T[0-9:]+Z process $VICTIM: ended$"
+}
+
+@test "when a condition holds, and not before" {
+	start_retainer
+	local limit
+	limit=$(($(status_field "$VICTIM" VmRSS) + 30000))K
+	repeat --pid "$VICTIM" --when "rss > $limit and not swap > 1P" --every 100ms --cool-down 100ms
+	sleep 1
+	[ ! -s "$LOG" ] || fail "trimmed too early: $(cat "$LOG")"
+	kill -USR1 "$VICTIM"
+	wait_until 30 logged 1 'released'
+	kill -TERM "$REPEATER"
+	await_end
+	[ "$ended" = 0 ]
+	assert_victim_unharmed
+}
+
+@test "what can be released decides" {
+	start_retainer
+	repeat --pid "$VICTIM" --when 'trimmable > 30M or trimmable > 99%' --every 100ms --cool-down 100ms
+	wait_until 30 logged 1 'released'
+	sleep 1
+	! logged 2 . || fail "it goes on although nothing is left: $(cat "$LOG")"
+	kill -USR1 "$VICTIM"
+	wait_until 30 logged 2 'released'
+	kill -INT "$REPEATER"
+	await_end
+	[ "$ended" = 0 ]
+}
+
+@test "an allocator that must be asked is asked" {
+	requires victim:allocators/teller-jemalloc
+	MALLOC_CONF=dirty_decay_ms:-1 start_victim "$FLMEM_VICTIMS/allocators/teller-jemalloc"
+	repeat --pid "$VICTIM" --when 'trimmable > 50%' --every 100ms --count 1
+	await_end
+	[ "$ended" = 0 ]
+	logged 1 'MiB released'
+	tail -1 "$LOG" | grep -q 'done$'
+	assert_victim_unharmed
+}
+
+@test "trims in vain double the pause and end at last" {
+	start_retainer
+	flmem trim --pid "$VICTIM"
+	repeat --pid "$VICTIM" --every 50ms --least 20M --json
+	await_end
+	[ "$ended" = 0 ]
+	[ "$(events | tr '\n' ' ')" = "trimmed trimmed trimmed given-up " ]
+	python3 -c '
+import json, sys
+at = [json.loads(line)["at_ms"] for line in sys.stdin][:3]
+sys.exit(not (at[1] - at[0] >= 90 and at[2] - at[1] >= 190))' <"$OUT"
+	assert_victim_unharmed
+}
+
+@test "one trim that brings something starts the count anew" {
+	start_retainer
+	repeat --pid "$VICTIM" --every 150ms --least 20M --in-vain 2 --json
+	# The first one releases; the next is in vain.
+	wait_until 30 eval '[ "$(wc -l <"$OUT")" -ge 1 ]'
+	kill -USR1 "$VICTIM"
+	await_end
+	[ "$ended" = 0 ]
+	[ "$(events | grep -c trimmed)" -ge 3 ]
+	[ "$(events | tail -1)" = given-up ]
+}
+
+@test "a number of trims, of several processes, one of which ends" {
+	start_retainer
+	local first=$VICTIM
+	start_retainer
+	repeat --pid "$first,$VICTIM" --every 300ms --count 3 --least 1 --in-vain 100 --json
+	wait_until 30 eval '[ "$(wc -l <"$OUT")" -ge 2 ]'
+	kill -USR2 "$first"
+	await_end
+	[ "$ended" = 0 ]
+	[ "$(grep -c "\"pid\":$VICTIM,\"event\":\"trimmed\"" "$OUT")" = 3 ]
+	grep -q "\"pid\":$VICTIM,\"event\":\"done\"" "$OUT"
+	grep -q "\"pid\":$first,\"event\":\"ended\"" "$OUT"
+	events >/dev/null
+}
+
+@test "a process that cannot be trimmed is dropped, with its code; the others go on" {
+	requires victim:allocators/musl
+	start_reader "$FLMEM_VICTIMS/allocators/musl"
+	local musl=$VICTIM
+	repeat --pid "$musl" --every 1h
+	await_end
+	[ "$ended" = 5 ]
+	logged 1 "process $musl: not trimmed, given up: .*musl"
+	start_retainer
+	repeat --pid "$musl,$VICTIM" --every 100ms --count 1
+	await_end
+	[ "$ended" = 8 ]
+	logged 1 "process $VICTIM: .*released"
+}
+
+@test "a process that is not safe now is tried again" {
+	start_retainer
+	kill -STOP "$VICTIM"
+	wait_until 5 grep -q '^State:.T' "/proc/$VICTIM/status"
+	repeat --pid "$VICTIM" --every 100ms --timeout 20ms --count 1 --json
+	wait_until 30 eval 'grep -q "\"event\":\"refused\"" "$OUT"'
+	kill -CONT "$VICTIM"
+	await_end
+	[ "$ended" = 0 ]
+	[ "$(events | tail -2 | tr '\n' ' ')" = "trimmed done " ]
+}
+
+@test "a condition that cannot be decided is told once, and nothing is trimmed" {
+	requires victim:allocators/mimalloc
+	start_reader "$FLMEM_VICTIMS/allocators/mimalloc"
+	repeat --pid "$VICTIM" --when 'trimmable > 1' --every 50ms
+	wait_until 30 logged 1 'the condition cannot be decided: '
+	sleep 0.5
+	[ "$(wc -l <"$LOG")" = 1 ]
+	kill -TERM "$REPEATER"
+	await_end
+	[ "$ended" = 0 ]
+}
+
+@test "a signal ends it at once, and cleanly" {
+	start_retainer
+	repeat --pid "$VICTIM" --every 1h --json
+	wait_until 30 eval 'grep -q trimmed "$OUT"'
+	kill -TERM "$REPEATER"
+	await_end
+	[ "$ended" = 0 ]
+	[ "$(events)" = trimmed ]
+	assert_victim_unharmed
+}
+
+@test "bad input is refused before anything is touched" {
+	flmem trim --pid 1 --when 'rss > '
+	assert_error 2 "condition 'rss > ', at character 7: a size or a percentage is missing"
+	flmem trim --pid 1 --when 'rsss > 8G' --json
+	assert_status 2
+	assert_schema error
+	flmem trim --pid 1 --every soon
+	assert_error 2 "'soon' is not a duration"
+	flmem trim --pid 1 --cool-down 5s
+	assert_error 2 'go with --every or --when'
+	flmem trim --pid 1 --count 5
+	assert_error 2 'go with --every or --when'
+	flmem trim --pid 1 --every 5s --dry-run
+	assert_error 2 'goes with neither --every nor --when'
+	flmem trim --pid 1 --every 5s --in-vain 99999999999
+	assert_error 2 '\-\-in-vain is at most'
+	flmem trim --every 5s
+	assert_error 2 'no target'
+	flmem trim --pid 4194304 --every 5s --count 1
+	assert_status 3
+	assert_stderr 'process 4194304: not trimmed, given up: no process 4194304'
+}
