@@ -317,9 +317,10 @@ static int read_backings(const struct flmem_process *process, const struct flmem
 			 struct flmem_process_report *report)
 {
 	FLMEM_AUTO_BACKINGS struct flmem_backings backings = {0};
+	struct flmem_u64 shared = report->memory.shmem_bytes;
 	size_t count;
 
-	if (flmem_backings_read(process, maps, &backings, NULL)) {
+	if (flmem_backings_read(process, maps, shared.unknown || shared.value, &backings, NULL)) {
 		report->backings_unknown = unreadable;
 		return 0;
 	}

@@ -26,6 +26,7 @@ struct sentence {
 /* What the sentences are made from, and what has been said. */
 struct speech {
 	const struct flmem_process_report *report;
+	const struct flmem_verdict *verdict;
 	const struct flmem_memory_classes *classes;
 	uint64_t worth;
 	struct sentence sentences[SENTENCES_MAX];
@@ -247,6 +248,13 @@ static void tell_doubts(struct speech *speech)
 		    "up to %s may lie in another class: the figures are from a sample, or the "
 		    "process was at work while it was read",
 		    SIZE(speech->classes->error_bytes));
+	if (is_worth(speech, report->memory.thp_bytes) &&
+	    of_class(speech, FLMEM_MEMORY_RETAINED) >= speech->worth)
+		say(speech, of_class(speech, FLMEM_MEMORY_RETAINED) / 4,
+		    "%s lies in transparent huge pages: after a trim RSS falls at once, but the "
+		    "kernel "
+		    "has the memory only when it splits those pages",
+		    SIZE(report->memory.thp_bytes.value));
 	if (is_worth(speech, report->memory.swap_bytes))
 		say(speech, report->memory.swap_bytes.value,
 		    "%s more is swapped out, which RSS does not count",
@@ -277,24 +285,42 @@ static bool can_be_asked(const struct flmem_process_report *report)
 	return false;
 }
 
-static void advise_all(struct speech *speech)
+/* What brings memory back. */
+static void advise_release(struct speech *speech)
 {
 	const struct flmem_process_report *report = speech->report;
 	uint64_t retained = of_class(speech, FLMEM_MEMORY_RETAINED);
-	uint64_t idle = retained + of_class(speech, FLMEM_MEMORY_FRAGMENTED);
 	FLMEM_AUTO_BUF struct flmem_buf purpose = FLMEM_BUF_INIT;
+	int pid = (int)report->pid;
+
+	flmem_buf_printf(&purpose, "returns about %s", SIZE(retained));
+	if (retained >= speech->worth)
+		advise(speech, purpose.data, "flmem trim --pid %d", pid);
+	if (report->python.version && is_worth(speech, report->cuda_used_bytes))
+		advise(speech, "empties PyTorch's cache of GPU memory",
+		       "flmem trim --cuda --pid %d", pid);
+}
+
+static void advise_all(struct speech *speech)
+{
+	const struct flmem_process_report *report = speech->report;
+	uint64_t idle =
+		of_class(speech, FLMEM_MEMORY_RETAINED) + of_class(speech, FLMEM_MEMORY_FRAGMENTED);
 	int pid = (int)report->pid;
 
 	if (report->denied_why) {
 		advise(speech, "may read its memory", "sudo flmem detect --pid %d", pid);
 		return;
 	}
-	flmem_buf_printf(&purpose, "returns about %s", SIZE(retained));
-	if (retained >= speech->worth)
-		advise(speech, purpose.data, "flmem trim --pid %d", pid);
+	advise_release(speech);
 	if (of_class(speech, FLMEM_MEMORY_UNKNOWN) >= speech->worth && can_be_asked(report))
 		advise(speech, "lets the allocator itself tell",
 		       "flmem detect --ask-runtime --pid %d", pid);
+	if (speech->verdict->kind == FLMEM_VERDICT_LIVE)
+		advise(speech, "tells whether it grows", "flmem watch --pid %d", pid);
+	if (speech->verdict->kind == FLMEM_VERDICT_LIVE && report->python.version)
+		advise(speech, "frees garbage that is live to malloc", "flmem trim --gc --pid %d",
+		       pid);
 	if (idle >= speech->worth)
 		advise(speech, "settings for the next run", "flmem env --role %s --explain",
 		       role_for_settings(report->role));
@@ -348,6 +374,7 @@ int flmem_verdict_explain(const struct flmem_process_report *report, struct flme
 	FLMEM_AUTO(end_speech)
 	struct speech speech = {
 		.report = report,
+		.verdict = verdict,
 		.classes = &verdict->classes,
 		.worth = flmem_verdict_worth(report),
 	};

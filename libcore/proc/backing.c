@@ -2,6 +2,7 @@
 #include "proc/backing.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysmacros.h>
@@ -205,7 +206,7 @@ static size_t make_rows(const struct flmem_maps *maps, const uint64_t *resident,
 }
 
 int flmem_backings_read(const struct flmem_process *process, const struct flmem_maps *maps,
-			struct flmem_backings *ret_backings, struct flmem_error *err)
+			bool shared, struct flmem_backings *ret_backings, struct flmem_error *err)
 {
 	FLMEM_AUTO_PAGES struct flmem_pages pages = FLMEM_PAGES_INIT;
 	FLMEM_AUTO_BUF struct flmem_buf mounts = FLMEM_BUF_INIT;
@@ -219,7 +220,8 @@ int flmem_backings_read(const struct flmem_process *process, const struct flmem_
 	if (rc)
 		return rc;
 	/* Without the mounts, files on tmpfs are called files. */
-	if (flmem_io_read_file_at(process->dirfd, "mountinfo", MOUNTINFO_MAX, &mounts) == 0)
+	if (shared &&
+	    flmem_io_read_file_at(process->dirfd, "mountinfo", MOUNTINFO_MAX, &mounts) == 0)
 		tmpfs.count = flmem_tmpfs_parse(mounts.data, tmpfs.devices);
 	rows = calloc(room, sizeof(*rows));
 	if (!rows || !resident) {

@@ -28,9 +28,12 @@ struct flmem_backings {
 	size_t count;
 };
 
-/* Needs the right to trace the process. FLMEM_EPERM, FLMEM_ENOPROC. */
+/*
+ * Needs the right to trace the process. Without `shared`, when RssShmem is 0, no file is looked for
+ * on tmpfs. FLMEM_EPERM, FLMEM_ENOPROC.
+ */
 int flmem_backings_read(const struct flmem_process *process, const struct flmem_maps *maps,
-			struct flmem_backings *ret_backings, struct flmem_error *err);
+			bool shared, struct flmem_backings *ret_backings, struct flmem_error *err);
 void flmem_backings_clear(struct flmem_backings *backings);
 
 #define FLMEM_AUTO_BACKINGS FLMEM_AUTO(flmem_backings_clear)

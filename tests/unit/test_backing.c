@@ -71,7 +71,7 @@ static void read_own(struct flmem_backings *backings, struct flmem_maps *maps,
 
 	assert_int_equal(flmem_process_open(getpid(), &process, NULL), 0);
 	assert_int_equal(flmem_maps_read(&process, maps, NULL), 0);
-	assert_int_equal(flmem_backings_read(&process, maps, backings, NULL), 0);
+	assert_int_equal(flmem_backings_read(&process, maps, true, backings, NULL), 0);
 	assert_int_equal(flmem_status_read(&process, status, NULL), 0);
 }
 

@@ -346,6 +346,25 @@ static void retained_memory_is_explained_and_trim_advised(void **state)
 	assert_false(says(&verdict, "CPython"));
 }
 
+static void live_memory_is_to_be_watched(void **state)
+{
+	const struct sample sample = {.file = 50 * MIB, .anon = 950 * MIB, .in_use = 900 * MIB};
+	struct flmem_allocator_report allocator;
+	struct flmem_process_report report = make(&sample, &allocator);
+	FLMEM_AUTO(flmem_verdict_clear) struct flmem_verdict native = {0}, python = {0};
+
+	(void)state;
+	explain(&report, &native);
+	assert_true(says(&native, "whether that is a leak only its growth can tell"));
+	assert_true(advises(&native, "flmem watch --pid 4711"));
+	assert_false(advises(&native, "flmem trim --gc --pid 4711"));
+	report.python.version = (char[]){"3.11"};
+	report.cuda_used_bytes = FLMEM_KNOWN(2000 * MIB);
+	explain(&report, &python);
+	assert_true(advises(&python, "flmem trim --gc --pid 4711"));
+	assert_true(advises(&python, "flmem trim --cuda --pid 4711"));
+}
+
 static void little_is_not_worth_a_word(void **state)
 {
 	const struct sample sample = {.file = 900 * MIB, .anon = 20 * MIB, .trimmable = 10 * MIB};
@@ -391,6 +410,7 @@ int main(void)
 		cmocka_unit_test(impossible_figures_do_not_overflow),
 		cmocka_unit_test(the_sum_of_heaps_knows_what_all_of_them_know),
 		cmocka_unit_test(retained_memory_is_explained_and_trim_advised),
+		cmocka_unit_test(live_memory_is_to_be_watched),
 		cmocka_unit_test(little_is_not_worth_a_word),
 		cmocka_unit_test(an_allocator_that_answers_is_to_be_asked),
 	};

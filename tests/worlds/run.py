@@ -178,6 +178,19 @@ def detect(flmem, world, running):
     if running.entry.allocator == "jemalloc":
         problems += compare("jemalloc's path", found.get("jemalloc", {}).get("path"),
                             world.jemalloc)
+    return problems + judge(process, running.entry.allocator)
+
+
+def judge(process, allocator):
+    """Arenas of every Python, and of glibc's heap, are read; the classes add up to RSS."""
+    arenas = process["python"]["arenas_bytes"]
+    problems = [] if arenas and not process["python"]["error_bytes"] else \
+        [f"detect: Python's arenas are {process['python']}"]
+    classes = process["verdict"]["bytes"]
+    total = sum(value for name, value in classes.items() if name not in ("unknown", "error_bytes"))
+    problems += compare("the sum of the classes", total, process["memory"]["rss_bytes"])
+    if allocator == "glibc" and process["verdict"]["class"] is None:
+        problems.append(f"detect: no verdict: {process['verdict']}")
     return problems
 
 
