@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "allocators/glibc_find.h"
 #include "allocators/glibc_heap.h"
 #include "allocators/plan.h"
 #include "allocators/probe.h"
@@ -46,6 +47,39 @@ static int plan_trim(const struct flmem_view *view, const struct flmem_allocator
 	return flmem_plan_call(found, "malloc_trim", 0, chain, err);
 }
 
+static int open_space(const struct flmem_view *view, const struct flmem_allocator *found,
+		      struct flmem_peek **ret_peek, struct flmem_glibc_space *ret_space)
+{
+	int rc = flmem_peek_open(view->process, ret_peek, NULL);
+
+	if (rc)
+		return rc;
+	*ret_space = (struct flmem_glibc_space){
+		.peek = *ret_peek,
+		.maps = view->maps,
+		.module_start = found->module->start,
+		.module_end = found->module->end,
+		.minor = flmem_glibc_minor(found->version),
+	};
+	return 0;
+}
+
+/* malloc_trim takes the lock of each arena in turn; it is the first word of the arena. */
+static void guard_arenas(const struct flmem_view *view, const struct flmem_allocator *found,
+			 struct flmem_guard *guard)
+{
+	FLMEM_AUTO_PEEK struct flmem_peek *peek = NULL;
+	FLMEM_AUTO_GLIBC struct flmem_glibc glibc = {0};
+	struct flmem_glibc_space space;
+	const char *why;
+
+	if (!found->serves_malloc || open_space(view, found, &peek, &space) ||
+	    !flmem_glibc_find(&space, &glibc, &why))
+		return;
+	for (size_t i = 0; i < glibc.arena_count; i++)
+		flmem_guard_add_word(guard, glibc.arenas[i]);
+}
+
 /*
  * The lock of main_arena lies in libc's data. Whoever waits for an arena's lock is refused by the
  * futex value already; a static program's data also holds its own locks, so it is left out.
@@ -53,6 +87,7 @@ static int plan_trim(const struct flmem_view *view, const struct flmem_allocator
 static void guard_all(const struct flmem_view *view, const struct flmem_allocator *found,
 		      struct flmem_guard *guard)
 {
+	guard_arenas(view, found, guard);
 	if (found->linkage == FLMEM_LINKAGE_STATIC)
 		return;
 	for (size_t i = 0; i < view->maps->count; i++) {
@@ -68,19 +103,12 @@ static void read_heap(const struct flmem_view *view, const struct flmem_allocato
 		      const struct flmem_heap_limits *limits, struct flmem_heap_report *ret_heap)
 {
 	FLMEM_AUTO_PEEK struct flmem_peek *peek = NULL;
-	struct flmem_glibc_space space = {
-		.maps = view->maps,
-		.module_start = found->module->start,
-		.module_end = found->module->end,
-		.minor = flmem_glibc_minor(found->version),
-	};
+	struct flmem_glibc_space space;
 
-	if (flmem_peek_open(view->process, &peek, NULL)) {
+	if (open_space(view, found, &peek, &space))
 		*ret_heap = FLMEM_HEAP_UNKNOWN("its page table may not be read");
-		return;
-	}
-	space.peek = peek;
-	flmem_glibc_heap_read(&space, limits->budget_us, ret_heap);
+	else
+		flmem_glibc_heap_read(&space, limits->budget_us, ret_heap);
 }
 
 const struct flmem_allocator_ops flmem_allocator_glibc = {

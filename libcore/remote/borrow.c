@@ -15,6 +15,7 @@
 #include "proc/maps.h"
 #include "proc/process.h"
 #include "remote/gadgets.h"
+#include "remote/locks.h"
 #include "remote/preflight.h"
 #include "remote/seccomp.h"
 #include "remote/tracee.h"
@@ -487,6 +488,9 @@ static int run(struct loan *loan)
 	for (;;) {
 		int rc = flmem_preflight_now(loan->view->process, loan->err);
 
+		if (!rc)
+			rc = flmem_locks_check(loan->view->process, &loan->options->guard,
+					       loan->err);
 		if (!rc)
 			rc = try_round(loan);
 		else if (rc == FLMEM_EUNSAFE)

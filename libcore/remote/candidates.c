@@ -33,6 +33,12 @@ void flmem_guard_add(struct flmem_range *ranges, size_t *count, uint64_t start, 
 		ranges[(*count)++] = (struct flmem_range){start, end};
 }
 
+void flmem_guard_add_word(struct flmem_guard *guard, uint64_t address)
+{
+	if (guard->word_count < FLMEM_GUARD_WORDS)
+		guard->words[guard->word_count++] = address;
+}
+
 static bool in_ranges(const struct flmem_range *ranges, size_t count, uint64_t address)
 {
 	for (size_t i = 0; i < count; i++)

@@ -24,16 +24,22 @@ struct flmem_range {
 };
 
 #define FLMEM_GUARD_RANGES 32
+#define FLMEM_GUARD_WORDS  128
 
 struct flmem_guard {
 	struct flmem_range code[FLMEM_GUARD_RANGES]; /* of allocators: not on top of its stack */
 	size_t code_count;
 	struct flmem_range locks[FLMEM_GUARD_RANGES]; /* not the futex that it waits for */
 	size_t lock_count;
+	uint64_t words[FLMEM_GUARD_WORDS]; /* locks that the calls take: int, 0 when free */
+	size_t word_count;
 };
 
 /* Adds a range, dropping it silently when the table is full or the range is empty. */
 void flmem_guard_add(struct flmem_range *ranges, size_t *count, uint64_t start, uint64_t end);
+
+/* Adds a lock word, dropping it silently when the table is full. */
+void flmem_guard_add_word(struct flmem_guard *guard, uint64_t address);
 
 struct flmem_candidate {
 	pid_t tid;

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "remote/locks.h"
+
+static uint32_t words[3];
+
+static int check(size_t count)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process self = FLMEM_PROCESS_INIT;
+	struct flmem_guard guard = {0};
+
+	assert_int_equal(flmem_process_open(getpid(), &self, NULL), 0);
+	for (size_t i = 0; i < count; i++)
+		flmem_guard_add_word(&guard, (uint64_t)(uintptr_t)&words[i]);
+	return flmem_locks_check(&self, &guard, NULL);
+}
+
+static void test_all_free(void **state)
+{
+	(void)state;
+	words[0] = words[1] = words[2] = 0;
+	assert_int_equal(check(0), 0);
+	assert_int_equal(check(3), 0);
+}
+
+static void test_held_all_the_time(void **state)
+{
+	(void)state;
+	words[0] = words[1] = 0;
+	words[2] = 2; /* glibc: held, and others wait */
+	assert_int_equal(check(2), 0);
+	assert_int_equal(check(3), FLMEM_EUNSAFE);
+}
+
+static void *let_go(void *data)
+{
+	usleep(1000);
+	atomic_store((_Atomic uint32_t *)data, 0);
+	return NULL;
+}
+
+static void test_passes_on(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	words[0] = 0;
+	words[1] = 1;
+	assert_int_equal(pthread_create(&thread, NULL, let_go, &words[1]), 0);
+	assert_int_equal(check(2), 0);
+	pthread_join(thread, NULL);
+}
+
+static void test_unreadable(void **state)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process self = FLMEM_PROCESS_INIT;
+	struct flmem_guard guard = {0};
+
+	(void)state;
+	assert_int_equal(flmem_process_open(getpid(), &self, NULL), 0);
+	flmem_guard_add_word(&guard, 8);
+	assert_int_equal(flmem_locks_check(&self, &guard, NULL), 0);
+}
+
+static void test_too_many(void **state)
+{
+	struct flmem_guard guard = {0};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_GUARD_WORDS + 5U; i++)
+		flmem_guard_add_word(&guard, i);
+	assert_int_equal(guard.word_count, FLMEM_GUARD_WORDS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_all_free),  cmocka_unit_test(test_held_all_the_time),
+		cmocka_unit_test(test_passes_on), cmocka_unit_test(test_unreadable),
+		cmocka_unit_test(test_too_many),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
