@@ -60,6 +60,14 @@ static void print_limit(const struct flmem_limit_report *limit, FILE *out)
 		fprintf(out, "%s left\n", format_bytes(limit->headroom_bytes.value, left));
 }
 
+static void print_unknown(const char *label, const char *why, FILE *out)
+{
+	char line[LAYOUT_TEXT_MAX];
+
+	snprintf(line, sizeof(line), "unknown: %s", why);
+	layout_wrap(label, line, out);
+}
+
 static void print_allocator(const struct flmem_allocator_report *allocator, const char *label,
 			    FILE *out)
 {
@@ -76,10 +84,8 @@ static void print_allocator(const struct flmem_allocator_report *allocator, cons
 
 static void print_allocators(const struct flmem_process_report *report, FILE *out)
 {
-	if (report->allocators_unknown) {
-		layout_label("allocators", out);
-		fprintf(out, "unknown: %s\n", report->allocators_unknown);
-	}
+	if (report->allocators_unknown)
+		print_unknown("allocators", report->allocators_unknown, out);
 	for (size_t i = 0; i < report->allocator_count; i++)
 		print_allocator(&report->allocators[i], i ? "" : "allocators", out);
 }
@@ -134,19 +140,20 @@ static void print_cuda(struct flmem_u64 used, FILE *out)
 
 	if (!used.unknown && !used.value)
 		return;
+	if (used.unknown) {
+		print_unknown("cuda", used.unknown, out);
+		return;
+	}
 	layout_label("cuda", out);
-	if (used.unknown)
-		fprintf(out, "unknown: %s\n", used.unknown);
-	else
-		fprintf(out, "%s\n", format_bytes(used.value, number));
+	fprintf(out, "%s\n", format_bytes(used.value, number));
 }
 
 static void print_settings(const struct flmem_process_report *report, FILE *out)
 {
-	if (report->settings_unknown || report->setting_count)
-		layout_label("settings", out);
 	if (report->settings_unknown)
-		fprintf(out, "unknown: %s\n", report->settings_unknown);
+		print_unknown("settings", report->settings_unknown, out);
+	else if (report->setting_count)
+		layout_label("settings", out);
 	for (size_t i = 0; i < report->setting_count; i++) {
 		if (i)
 			layout_label("", out);

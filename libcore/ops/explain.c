@@ -318,8 +318,9 @@ static void advise_all(struct speech *speech)
 		       "flmem detect --ask-runtime --pid %d", pid);
 	if (speech->verdict->kind == FLMEM_VERDICT_LIVE)
 		advise(speech, "tells whether it grows", "flmem watch --pid %d", pid);
-	if (speech->verdict->kind == FLMEM_VERDICT_LIVE && report->python.version)
-		advise(speech, "frees garbage that is live to malloc", "flmem trim --gc --pid %d",
+	if (report->python.version && (speech->verdict->kind == FLMEM_VERDICT_LIVE ||
+				       speech->verdict->kind == FLMEM_VERDICT_RUNTIME))
+		advise(speech, "collects Python's garbage, then trims", "flmem trim --gc --pid %d",
 		       pid);
 	if (idle >= speech->worth)
 		advise(speech, "settings for the next run", "flmem env --role %s --explain",

@@ -104,7 +104,7 @@ static unsigned confidence(const struct flmem_memory_classes *classes, uint64_t 
 		turns = part(most, rss) + unknown + error >= FLMEM_VERDICT_DOMINANT_PERCENT;
 	if (turns && percent > CONFIDENCE_SPLIT)
 		percent = CONFIDENCE_SPLIT;
-	return (unsigned)percent;
+	return (unsigned)(percent + 0.5);
 }
 
 const char *flmem_verdict_reason(const struct flmem_process_report *report)

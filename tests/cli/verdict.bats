@@ -114,7 +114,7 @@ near() {
 	detect_victim
 	predicted=$(value 'p["verdict"]["bytes"]["retained_bytes"]')
 
-	flmem trim --json --pid "$VICTIM"
+	flmem trim --full --json --pid "$VICTIM"
 	assert_status 0
 	output=$(printf '%s' "$output" | sed 's/"results"/"processes"/')
 	near 'p["released_bytes"]' "$predicted"
@@ -122,6 +122,27 @@ near() {
 	assert_value 'p["verdict"]["bytes"]["retained_bytes"] < (10 << 20)' True
 	near 'p["heap"]["in_use_bytes"]' '(200 << 20)'
 	assert_victim_unharmed
+}
+
+@test "a hostile name of a file stays a name" {
+	# shellcheck disable=SC1003 # no quote is escaped
+	start_victim "$PYTHON" -c 'import mmap, os, time
+path = "/dev/shm/flmem\033[31m\nverdict live %d" % os.getpid()
+fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+os.unlink(path)
+os.ftruncate(fd, 8 << 20)
+area = mmap.mmap(fd, 8 << 20)
+area.write(b"x" * (8 << 20))
+print("ready", flush=True)
+time.sleep(1000)'
+	flmem detect --pid "$VICTIM"
+	assert_status 0
+	assert_output '/dev/shm/flmem.x1b\[31m'
+	[[ $output != *$'\e'* ]] || fail "an escape came through"
+	[[ $output != *$'\n'verdict\ live* ]] || fail "a line came through"
+	flmem detect --json --pid "$VICTIM"
+	assert_schema detect
+	assert_value 'p["files"][0]["kind"]' tmpfs
 }
 
 @test "the commands that a verdict advises are commands" {

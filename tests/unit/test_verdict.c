@@ -181,7 +181,7 @@ static void an_unknown_heap_leaves_no_verdict_where_it_matters(void **state)
 	report.memory.rss_bytes.value += 900;
 	flmem_verdict_judge(&report, &verdict);
 	assert_int_equal(verdict.kind, FLMEM_VERDICT_SHARED_OR_FILE);
-	assert_int_equal(verdict.confidence_percent, 68);
+	assert_int_equal(verdict.confidence_percent, 69);
 }
 
 static void an_unknown_part_of_a_heap_is_not_called_live(void **state)
