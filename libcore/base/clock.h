@@ -5,7 +5,10 @@
 /* Monotonic time, the same clock in every process of a host. */
 
 #include <stdint.h>
+#include <sys/prctl.h>
 #include <time.h>
+
+#include "base/cleanup.h"
 
 static inline uint64_t flmem_clock_ns(void)
 {
@@ -27,5 +30,26 @@ static inline void flmem_clock_sleep_us(uint64_t us)
 
 	nanosleep(&time, NULL);
 }
+
+/*
+ * Lets sleeps of this thread end as exactly as the machine can, for while a thread of someone else
+ * waits for us. Returns what to go back to, 0: nothing was changed.
+ */
+static inline unsigned long flmem_clock_sharpen(void)
+{
+	int slack = prctl(PR_GET_TIMERSLACK);
+
+	if (slack > 1)
+		prctl(PR_SET_TIMERSLACK, 1UL);
+	return slack > 1 ? (unsigned long)slack : 0;
+}
+
+static inline void flmem_cleanup_timer_slack(const unsigned long *slack)
+{
+	if (*slack)
+		prctl(PR_SET_TIMERSLACK, *slack);
+}
+
+#define FLMEM_AUTO_TIMER_SLACK FLMEM_AUTO(flmem_cleanup_timer_slack)
 
 #endif

@@ -388,6 +388,20 @@ bool flmem_image_text(const struct flmem_image *image, uint64_t *ret_start, uint
 	return true;
 }
 
+bool flmem_image_data_end(const struct flmem_image *image, uint64_t *ret_end)
+{
+	const Elf64_Phdr *last = NULL;
+
+	for (size_t i = 0; i < image->load_count; i++)
+		if (image->loads[i].p_flags & PF_W &&
+		    (!last || image->loads[i].p_vaddr > last->p_vaddr))
+			last = &image->loads[i];
+	if (!last || last->p_memsz <= last->p_filesz)
+		return false;
+	*ret_end = last->p_vaddr + last->p_memsz;
+	return true;
+}
+
 /* Reads up to `count` section headers from `first` on; returns how many there are. */
 static uint32_t read_sections(struct flmem_image *image, uint32_t first, uint32_t count,
 			      Elf64_Shdr *out)

@@ -84,6 +84,12 @@ bool flmem_image_bias(const struct flmem_image *image, uint64_t start, uint64_t 
 /* Virtual address range of the executable PT_LOADs. */
 bool flmem_image_text(const struct flmem_image *image, uint64_t *ret_start, uint64_t *ret_end);
 
+/*
+ * Where the data of the last writable PT_LOAD end, when zeros follow those of the file (.bss): the
+ * rest of that page is mapped, zero, and belongs to nobody.
+ */
+bool flmem_image_data_end(const struct flmem_image *image, uint64_t *ret_end);
+
 /* A defined symbol of .dynsym (DT_GNU_HASH, else DT_HASH); versions are ignored. */
 bool flmem_image_find_dynamic(struct flmem_image *image, const char *name,
 			      struct flmem_symbol *ret_symbol);

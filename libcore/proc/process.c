@@ -247,6 +247,21 @@ int flmem_process_read_memory(const struct flmem_process *process, uint64_t addr
 	return (size_t)got == length ? 0 : -EFAULT;
 }
 
+int flmem_process_write_memory(const struct flmem_process *process, uint64_t address,
+			       const void *bytes, size_t length)
+{
+	struct iovec local = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = length};
+	struct iovec remote = {.iov_base = (void *)(uintptr_t)address, .iov_len = length};
+	ssize_t put;
+
+	if (process->pidfd < 0)
+		return -ENOSYS;
+	put = process_vm_writev(process->pid, &local, 1, &remote, 1, 0);
+	if (put < 0)
+		return -errno;
+	return (size_t)put == length ? 0 : -EFAULT;
+}
+
 int flmem_process_stack_limit(const struct flmem_process *process, uint64_t *ret_bytes)
 {
 	struct rlimit limit;

@@ -77,6 +77,10 @@ int flmem_process_open_path(const struct flmem_process *process, const char *pat
 int flmem_process_read_memory(const struct flmem_process *process, uint64_t address, void *out,
 			      size_t length);
 
+/* Writes remote memory; all or nothing. Negative errno on failure. */
+int flmem_process_write_memory(const struct flmem_process *process, uint64_t address,
+			       const void *bytes, size_t length);
+
 /* One NUL-terminated string of at most size - 1 bytes; -ENAMETOOLONG when it does not end in time. */
 int flmem_process_read_string(const struct flmem_process *process, uint64_t address, char *out,
 			      size_t size);

@@ -88,6 +88,9 @@ long flmem_arch_call_number(const struct flmem_thread_state *state);
 bool flmem_arch_interrupted_in(const struct flmem_thread_state *state,
 			       const struct flmem_task_wait *at);
 
+/* True when the stopped thread was computing: not in a system call, nor just coming from one. */
+bool flmem_arch_in_program(const struct flmem_thread_state *state);
+
 /*
  * Changes the registers, in memory and in the thread, so that letting go of it at this very moment
  * repeats the system call where the kernel would else return EINTR. Negative errno on failure.
@@ -111,8 +114,9 @@ int flmem_arch_arm(pid_t tid, const struct flmem_thread_state *state,
  */
 int flmem_arch_restore(pid_t tid, const struct flmem_thread_state *state);
 
-/* Stack pointer in the registers. */
+/* Stack pointer and program counter in the registers. */
 uint64_t flmem_arch_sp(const struct flmem_thread_state *state);
+uint64_t flmem_arch_pc(const struct flmem_thread_state *state);
 
 /* Thread pointer: where the C library keeps the thread's control block. */
 uint64_t flmem_arch_thread_pointer(const struct flmem_thread_state *state);

@@ -52,6 +52,12 @@ bool flmem_arch_interrupted_in(const struct flmem_thread_state *state,
 	return false;
 }
 
+bool flmem_arch_in_program(const struct flmem_thread_state *state)
+{
+	(void)state;
+	return false;
+}
+
 int flmem_arch_make_resumable(pid_t tid, struct flmem_thread_state *state)
 {
 	(void)tid, (void)state;
@@ -80,6 +86,12 @@ int flmem_arch_restore(pid_t tid, const struct flmem_thread_state *state)
 }
 
 uint64_t flmem_arch_sp(const struct flmem_thread_state *state)
+{
+	(void)state;
+	return 0;
+}
+
+uint64_t flmem_arch_pc(const struct flmem_thread_state *state)
 {
 	(void)state;
 	return 0;

@@ -162,6 +162,11 @@ bool flmem_arch_interrupted_in(const struct flmem_thread_state *state,
 	}
 }
 
+bool flmem_arch_in_program(const struct flmem_thread_state *state)
+{
+	return (long)state->regs.orig_rax < 0;
+}
+
 /*
  * RESTART_NO_HAND lets the kernel repeat the call when no handler runs, and gives EINTR when one
  * does, which is what all these calls promise. Plain EINTR would reach the program though nothing
@@ -169,6 +174,8 @@ bool flmem_arch_interrupted_in(const struct flmem_thread_state *state,
  */
 int flmem_arch_make_resumable(pid_t tid, struct flmem_thread_state *state)
 {
+	if (flmem_arch_in_program(state))
+		return 0;
 	if ((long)state->regs.rax == -EINTR) {
 		state->regs.rax = (unsigned long)RESTART_NO_HAND;
 		return write_registers(tid, &state->regs);
@@ -214,7 +221,7 @@ static void fill_call(struct signal_frame *frame, const struct flmem_call *call,
 	frame->context.rsp = sp;
 }
 
-/* The thread's own state, at the instruction that makes its system call again. */
+/* The thread's own state; from a system call, at the instruction that makes it again. */
 static void fill_thread(struct signal_frame *frame, const struct user_regs_struct *r,
 			uint64_t fpstate)
 {
@@ -236,8 +243,8 @@ static void fill_thread(struct signal_frame *frame, const struct user_regs_struc
 	c->rcx = r->rcx;
 	c->rsp = r->rsp;
 	c->eflags = r->eflags;
-	c->rax = r->orig_rax;
-	c->rip = r->rip - 2; /* the length of the syscall instruction */
+	c->rax = (long)r->orig_rax < 0 ? r->rax : r->orig_rax;
+	c->rip = (long)r->orig_rax < 0 ? r->rip : r->rip - 2; /* the length of syscall */
 	c->fpstate = fpstate;
 }
 
@@ -360,6 +367,11 @@ int flmem_arch_restore(pid_t tid, const struct flmem_thread_state *state)
 uint64_t flmem_arch_sp(const struct flmem_thread_state *state)
 {
 	return state->regs.rsp;
+}
+
+uint64_t flmem_arch_pc(const struct flmem_thread_state *state)
+{
+	return state->regs.rip;
 }
 
 uint64_t flmem_arch_thread_pointer(const struct flmem_thread_state *state)

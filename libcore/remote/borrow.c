@@ -5,10 +5,8 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -17,6 +15,7 @@
 #include "remote/gadgets.h"
 #include "remote/locks.h"
 #include "remote/preflight.h"
+#include "remote/rseq.h"
 #include "remote/seccomp.h"
 #include "remote/tracee.h"
 
@@ -296,16 +295,6 @@ static void tell_address(struct loan *loan)
 	       digits, FLMEM_CHAIN_ADDRESS_DIGITS);
 }
 
-static int write_scratch(const struct loan *loan)
-{
-	struct iovec local = {.iov_base = loan->scratch.bytes, .iov_len = loan->scratch.length};
-	struct iovec remote = {.iov_base = (void *)(uintptr_t)loan->scratch.address,
-			       .iov_len = loan->scratch.length};
-	ssize_t put = process_vm_writev(loan->view->process->pid, &local, 1, &remote, 1, 0);
-
-	return put < 0 ? -errno : (size_t)put == loan->scratch.length ? 0 : -EFAULT;
-}
-
 /* From the stop to the armed thread: everything that can still be called off. */
 static int arm(struct loan *loan, struct flmem_tracee *tracee)
 {
@@ -325,7 +314,8 @@ static int arm(struct loan *loan, struct flmem_tracee *tracee)
 	if (!is_code_still_there(loan))
 		return -EFAULT;
 	tell_address(loan);
-	rc = write_scratch(loan);
+	rc = flmem_process_write_memory(loan->view->process, loan->scratch.address,
+					loan->scratch.bytes, loan->scratch.length);
 	if (rc)
 		return rc;
 	rc = flmem_arch_arm(tracee->tid, &loan->state, &loan->scratch, loan->gadgets.restorer);
@@ -352,22 +342,6 @@ static bool is_on_own_stack(const struct loan *loan, const struct flmem_candidat
 	return candidate->leader || (stack && block > candidate->at.sp && block < stack->end);
 }
 
-/* Sleeps of some microseconds, while a thread of someone else waits for us, must not be longer. */
-static unsigned long sharpen_timers(void)
-{
-	int slack = prctl(PR_GET_TIMERSLACK);
-
-	if (slack > 1)
-		prctl(PR_SET_TIMERSLACK, 1UL);
-	return slack > 1 ? (unsigned long)slack : 0;
-}
-
-static void restore_timers(const unsigned long *slack)
-{
-	if (*slack)
-		prctl(PR_SET_TIMERSLACK, *slack);
-}
-
 /* What can only be told when the thread stands still. */
 static bool is_accepted(struct loan *loan, const struct flmem_candidate *candidate)
 {
@@ -384,9 +358,40 @@ static bool is_accepted(struct loan *loan, const struct flmem_candidate *candida
 	return false;
 }
 
-static enum attempt try_thread(struct loan *loan, const struct flmem_candidate *candidate)
+static struct flmem_candidate_needs needs_of(const struct flmem_borrow_options *options,
+					     const struct flmem_gadgets *gadgets, size_t area_bytes)
 {
-	FLMEM_AUTO(restore_timers) const unsigned long slack = sharpen_timers();
+	return (struct flmem_candidate_needs){
+		.guard = &options->guard,
+		.gadgets = gadgets,
+		.filter = options->filter,
+		.area_bytes = area_bytes,
+		.stack_bytes = options->stack_bytes,
+	};
+}
+
+/* A computing thread is nowhere before it is stopped; a blocked one must still be where it was. */
+static bool is_in_place(struct loan *loan, struct flmem_candidate *candidate)
+{
+	const struct flmem_candidate_needs needs =
+		needs_of(loan->options, &loan->gadgets, loan->chain.area.length);
+
+	if (!candidate->computes)
+		return flmem_arch_interrupted_in(&loan->state, &candidate->at);
+	candidate->at.sp = flmem_arch_sp(&loan->state);
+	candidate->at.pc = flmem_arch_pc(&loan->state);
+	loan->refused_tid = candidate->tid;
+	if (!flmem_arch_in_program(&loan->state) ||
+	    flmem_rseq_is_inside(loan->view->process, candidate->tid, candidate->at.pc))
+		loan->refused = "is in a system call or a restartable sequence";
+	else
+		loan->refused = flmem_candidate_check_computing(loan->view, &needs, candidate);
+	return !loan->refused;
+}
+
+static enum attempt try_thread(struct loan *loan, struct flmem_candidate *candidate)
+{
+	FLMEM_AUTO_TIMER_SLACK const unsigned long slack = flmem_clock_sharpen();
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
 	uint64_t start;
 	int rc = flmem_tracee_seize(&tracee, candidate->tid);
@@ -396,10 +401,8 @@ static enum attempt try_thread(struct loan *loan, const struct flmem_candidate *
 	start = flmem_clock_ns();
 	if (flmem_tracee_stop(&tracee, STOP_TIMEOUT_US) != FLMEM_TRACEE_STOPPED)
 		return ATTEMPT_NEXT;
-	if (flmem_arch_read_registers(tracee.tid, &loan->state) ||
-	    !flmem_arch_interrupted_in(&loan->state, &candidate->at))
-		return ATTEMPT_NEXT;
-	if (!is_accepted(loan, candidate))
+	if (flmem_arch_read_registers(tracee.tid, &loan->state) || !is_in_place(loan, candidate) ||
+	    !is_accepted(loan, candidate))
 		return ATTEMPT_NEXT;
 	if (loan->check_seccomp && flmem_seccomp_check_thread(tracee.tid, loan->err)) {
 		flmem_error_prefix(loan->err, "process %d", (int)loan->view->process->pid);
@@ -447,17 +450,37 @@ static int find_candidates(const struct flmem_view *view, const struct flmem_can
 	return rc ? flmem_preflight_explain(view->process, rc, err) : 0;
 }
 
+/*
+ * The one thread that is asked for, caught while it runs: stopped in a system call it might get an
+ * EINTR out of that. 1 when it was not where it may be borrowed.
+ */
+static int try_computing(struct loan *loan)
+{
+	pid_t tid = loan->options->computing;
+	struct flmem_candidate row = {
+		.tid = tid, .computes = true, .leader = tid == loan->view->process->pid};
+	enum attempt attempt = ATTEMPT_NEXT;
+	struct flmem_task_wait wait;
+
+	loan->refused = "is not computing now";
+	flmem_error_clear(loan->err);
+	if (flmem_task_read_wait(loan->view->process, tid, &wait) == 0)
+		attempt = try_thread(loan, &row);
+	if (attempt == ATTEMPT_NEXT)
+		flmem_error_set(loan->err, FLMEM_EUNSAFE, 0,
+				"thread %d of process %d cannot be borrowed now: it %s; try again "
+				"or give a longer --timeout",
+				(int)tid, (int)loan->view->process->pid,
+				loan->refused ? loan->refused : "went on meanwhile");
+	return attempt == ATTEMPT_DONE ? 0 : attempt == ATTEMPT_FATAL ? loan->err->code : 1;
+}
+
 /* One look at all threads; 1 when none could be borrowed now. */
 static int try_round(struct loan *loan)
 {
 	FLMEM_AUTO_CANDIDATES struct flmem_candidates found = {0};
-	const struct flmem_candidate_needs needs = {
-		.guard = &loan->options->guard,
-		.gadgets = &loan->gadgets,
-		.filter = loan->options->filter,
-		.area_bytes = loan->chain.area.length,
-		.stack_bytes = loan->options->stack_bytes,
-	};
+	const struct flmem_candidate_needs needs =
+		needs_of(loan->options, &loan->gadgets, loan->chain.area.length);
 	int rc = find_candidates(loan->view, &needs, &found, loan->err);
 
 	if (rc)
@@ -492,7 +515,7 @@ static int run(struct loan *loan)
 			rc = flmem_locks_check(loan->view->process, &loan->options->guard,
 					       loan->err);
 		if (!rc)
-			rc = try_round(loan);
+			rc = loan->options->computing ? try_computing(loan) : try_round(loan);
 		else if (rc == FLMEM_EUNSAFE)
 			rc = 1;
 		if (rc <= 0)
@@ -538,13 +561,8 @@ int flmem_borrow_plan(const struct flmem_view *view, const struct flmem_borrow_o
 		      struct flmem_borrow_result *ret_result, struct flmem_error *err)
 {
 	FLMEM_AUTO_CANDIDATES struct flmem_candidates found = {0};
-	struct flmem_gadgets gadgets;
-	const struct flmem_candidate_needs needs = {
-		.guard = &options->guard,
-		.gadgets = &gadgets,
-		.filter = options->filter,
-		.stack_bytes = options->stack_bytes,
-	};
+	struct flmem_gadgets gadgets = {0};
+	const struct flmem_candidate_needs needs = needs_of(options, &gadgets, 0);
 	bool check_seccomp;
 	int rc = flmem_preflight_fixed(view, &check_seccomp, err);
 

@@ -27,6 +27,7 @@
 
 struct flmem_borrow_options {
 	uint64_t timeout_us; /* for finding a thread, and again for the calls */
+	pid_t computing;     /* this thread while it computes, instead of a blocked one; 0: no */
 	bool look_once;	     /* at all threads: none now is none at all */
 	struct flmem_guard guard;
 	const struct flmem_candidate_filter *filter; /* may be NULL: any thread that qualifies */

@@ -193,6 +193,15 @@ static const char *check_stack(const struct search *search, const struct flmem_c
 	return NULL;
 }
 
+const char *flmem_candidate_check_computing(const struct flmem_view *view,
+					    const struct flmem_candidate_needs *needs,
+					    const struct flmem_candidate *candidate)
+{
+	const struct search search = {view, needs, NULL};
+
+	return check_stack(&search, candidate);
+}
+
 /* NULL when the thread may be borrowed, and *row is filled. */
 static const char *examine(const struct search *search, pid_t tid, struct flmem_candidate *row)
 {

@@ -43,7 +43,8 @@ void flmem_guard_add_word(struct flmem_guard *guard, uint64_t address);
 
 struct flmem_candidate {
 	pid_t tid;
-	bool leader; /* the main thread: borrowed last among equals, it handles signals */
+	bool computes; /* not blocked: where it is shows only when it is stopped */
+	bool leader;   /* the main thread: borrowed last among equals, it handles signals */
 	struct flmem_task_wait at;
 	struct flmem_wait wait;
 	uint64_t cpu_ns;
@@ -83,6 +84,15 @@ struct flmem_candidates {
 /* Negative errno on failure; -EACCES or -EPERM when this user may not trace the process. */
 int flmem_candidates_find(const struct flmem_view *view, const struct flmem_candidate_needs *needs,
 			  struct flmem_candidates *ret_candidates);
+
+/*
+ * Looks at the stack of a thread that is stopped while it computes; at.sp and at.pc say where. NULL
+ * when it may be borrowed there, else a static reason.
+ */
+const char *flmem_candidate_check_computing(const struct flmem_view *view,
+					    const struct flmem_candidate_needs *needs,
+					    const struct flmem_candidate *candidate);
+
 void flmem_candidates_clear(struct flmem_candidates *candidates);
 
 #define FLMEM_AUTO_CANDIDATES FLMEM_AUTO(flmem_candidates_clear)

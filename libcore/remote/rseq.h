@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_REMOTE_RSEQ_H
+#define FLMEM_REMOTE_RSEQ_H
+
+/*
+ * Restartable sequences: a few instructions that the kernel restarts when the thread was interrupted
+ * in them. It looks at where the thread goes on, so one that makes calls in between and then returns
+ * into the middle would not be restarted (include/uapi/linux/rseq.h).
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct flmem_process;
+
+/* Whether the thread, which the calling thread holds stopped at `pc`, is inside of one. */
+bool flmem_rseq_is_inside(const struct flmem_process *process, pid_t tid, uint64_t pc);
+
+#endif
