@@ -97,10 +97,9 @@ static void print_thread(const struct flmem_trim_result *r)
 
 	if (r->stopped_us.unknown)
 		return;
-	printf("  thread %d was borrowed from its %s for %s (%s besides the calls); all others "
-	       "ran on\n",
-	       (int)r->thread, r->thread_state, format_us(r->stopped_us.value, stopped),
-	       format_us(r->overhead_us.value, overhead));
+	printf("  thread %d was borrowed%s%s for %s (%s besides the calls); all others ran on\n",
+	       (int)r->thread, r->thread_state[0] ? " from its " : "", r->thread_state,
+	       format_us(r->stopped_us.value, stopped), format_us(r->overhead_us.value, overhead));
 }
 
 static void print_planned(const struct flmem_trim_result *r)

@@ -55,6 +55,17 @@ void flmem_trim_job_stopped(struct flmem_trim_job *job, uint64_t stopped_us, uin
 		FLMEM_KNOWN(whole_us > job->inside_us ? whole_us - job->inside_us : 0);
 }
 
+void flmem_trim_job_thread(struct flmem_trim_job *job, pid_t tid, const char *waited_in)
+{
+	struct flmem_trim_result *result = job->result;
+
+	if (!tid)
+		return;
+	result->thread = tid;
+	snprintf(result->thread_state, sizeof(result->thread_state), "%s",
+		 waited_in ? waited_in : "");
+}
+
 void flmem_trim_job_note(struct flmem_trim_job *job, const char *text)
 {
 	struct flmem_trim_result *result = job->result;
@@ -118,6 +129,7 @@ static void measure_steps(struct flmem_trim_job *job, size_t first, struct flmem
 }
 
 struct part {
+	const char *name; /* of its step when it got to none */
 	bool wanted;
 	int (*run)(struct flmem_trim_job *job, struct flmem_error *err);
 };
@@ -145,6 +157,19 @@ static int look_again(struct flmem_trim_job *job, struct flmem_error *err)
 	return rc;
 }
 
+/* The result itself tells what became of the only part. */
+static bool is_alone(const struct flmem_trim_job *job)
+{
+	return !job->options->python && !job->options->collect && !job->options->cuda;
+}
+
+static void tell_failure(struct flmem_trim_step *step, int code, const struct flmem_error *err)
+{
+	step->outcome = code == FLMEM_EFAILED ? FLMEM_TRIM_FAILED : FLMEM_TRIM_REFUSED;
+	snprintf(step->detail, sizeof(step->detail), "%.*s", (int)sizeof(step->detail) - 1,
+		 err->message);
+}
+
 static int run_part(struct flmem_trim_job *job, const struct part *part, struct sum *sum,
 		    struct flmem_error *err)
 {
@@ -155,6 +180,8 @@ static int run_part(struct flmem_trim_job *job, const struct part *part, struct 
 
 	if (!rc)
 		rc = part->run(job, &own);
+	if (rc && job->result->step_count == first && !is_alone(job))
+		tell_failure(flmem_trim_job_step(job, part->name), rc, &own);
 	if (!job->options->dry_run)
 		measure_steps(job, first, difference(before, read_rss(job)));
 	if (rc) {
@@ -171,10 +198,10 @@ static int run_part(struct flmem_trim_job *job, const struct part *part, struct 
 static int run_parts(struct flmem_trim_job *job, struct flmem_error *err)
 {
 	const struct part parts[] = {
-		{job->options->python != NULL, flmem_trim_python},
-		{job->options->collect, flmem_trim_collect},
-		{true, flmem_trim_allocator},
-		{job->options->cuda, flmem_trim_cuda},
+		{"python", job->options->python != NULL, flmem_trim_python},
+		{"gc.collect", job->options->collect, flmem_trim_collect},
+		{"allocator", true, flmem_trim_allocator},
+		{"cuda", job->options->cuda, flmem_trim_cuda},
 	};
 	struct sum sum = {0};
 

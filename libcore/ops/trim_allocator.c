@@ -173,9 +173,7 @@ int flmem_trim_allocator(struct flmem_trim_job *job, struct flmem_error *err)
 		     ? flmem_borrow_plan(&part->target->view, &part->borrow, &run, err)
 		     : flmem_borrow_run(&part->target->view, &part->chain, &part->borrow, &run,
 					err);
-	job->result->thread = run.tid;
-	snprintf(job->result->thread_state, sizeof(job->result->thread_state), "%s",
-		 run.waited_in ? run.waited_in : "");
+	flmem_trim_job_thread(job, run.tid, run.waited_in);
 	if (run.complete)
 		count_time(part, &run);
 	if (rc)

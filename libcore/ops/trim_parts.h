@@ -25,6 +25,9 @@ struct flmem_trim_step *flmem_trim_job_step(struct flmem_trim_job *job, const ch
 /* Adds to what threads were stopped for, and to what they spent inside of calls. */
 void flmem_trim_job_stopped(struct flmem_trim_job *job, uint64_t stopped_us, uint64_t inside_us);
 
+/* The thread that is borrowed now, and what it was blocked in (or NULL); none changes nothing. */
+void flmem_trim_job_thread(struct flmem_trim_job *job, pid_t tid, const char *waited_in);
+
 /* Appends a sentence to the result's note. */
 void flmem_trim_job_note(struct flmem_trim_job *job, const char *text);
 

@@ -64,22 +64,18 @@ static void fill_step(struct python_part *part)
 {
 	const struct flmem_cpython_result *run = &part->run;
 	struct flmem_trim_step *step = part->step;
-	struct flmem_trim_result *result = part->job->result;
 
 	step->door = run->door ? flmem_cpython_door_name(run->door) : NULL;
 	step->thread = run->tid;
 	snprintf(step->thread_state, sizeof(step->thread_state), "%s",
 		 run->waited_in ? run->waited_in : "");
-	if (run->tid) {
-		result->thread = run->tid;
-		snprintf(result->thread_state, sizeof(result->thread_state), "%s",
-			 step->thread_state);
-	}
+	flmem_trim_job_thread(part->job, run->tid, run->waited_in);
 	if (!run->complete)
 		return;
 	step->took_us = FLMEM_KNOWN(run->took_us);
 	step->stopped_us = FLMEM_KNOWN(run->stopped_us);
-	flmem_trim_job_stopped(part->job, run->stopped_us, run->took_us);
+	flmem_trim_job_stopped(part->job, run->stopped_us,
+			       run->took_us < run->stopped_us ? run->took_us : 0);
 	flmem_trim_job_note_late(part->job, run->late_us);
 }
 

@@ -46,7 +46,8 @@ static void add_thread(cJSON *object, const struct flmem_trim_result *result)
 		return;
 	}
 	cJSON_AddNumberToObject(object, "thread", result->thread);
-	flmem_json_add_text(object, "thread_state", result->thread_state);
+	flmem_json_add_text(object, "thread_state",
+			    result->thread_state[0] ? result->thread_state : NULL);
 }
 
 /* One string per line: control characters inside of one are escaped as in all foreign text. */

@@ -120,6 +120,19 @@ static int refuse_lock(const struct flmem_cpython_visit *visit, pid_t holder,
 			       (int)holder, (int)visit->view->process->pid);
 }
 
+/*
+ * An idle thread costs the program nothing, so it comes first. A computing main thread is stopped
+ * only for the announcement.
+ */
+static int choose_door(struct flmem_cpython_visit *visit, struct flmem_error *err)
+{
+	int rc = flmem_cpython_door_idle_thread(visit, err);
+
+	if (rc == FLMEM_EUNSAFE)
+		rc = flmem_cpython_door_pending_call(visit, err);
+	return rc;
+}
+
 /* One look at the interpreter, and the door that fits; EUNSAFE may pass with time. */
 static int try_once(struct flmem_cpython_visit *visit, struct flmem_error *err)
 {
@@ -134,7 +147,7 @@ static int try_once(struct flmem_cpython_visit *visit, struct flmem_error *err)
 		return refuse_ending(visit, err);
 	if (!is_lock_usable(visit, &holder))
 		return refuse_lock(visit, holder, err);
-	return flmem_cpython_door_idle_thread(visit, err);
+	return choose_door(visit, err);
 }
 
 static int try_until_timeout(struct flmem_cpython_visit *visit, struct flmem_error *err)

@@ -21,9 +21,10 @@
 #include "runtimes/cpython_source.h"
 
 /* X(NAME, text) */
-#define FLMEM_CPYTHON_DOORS(X) \
-	X(NONE, "none")        \
-	X(IDLE_THREAD, "idle thread")
+#define FLMEM_CPYTHON_DOORS(X)        \
+	X(NONE, "none")               \
+	X(IDLE_THREAD, "idle thread") \
+	X(PENDING_CALL, "pending call")
 
 enum flmem_cpython_door {
 #define FLMEM_CPYTHON_DOOR_ENUM(name, text) FLMEM_CPYTHON_DOOR_##name,

@@ -24,4 +24,11 @@ struct flmem_cpython_visit {
  */
 int flmem_cpython_door_idle_thread(struct flmem_cpython_visit *visit, struct flmem_error *err);
 
+/*
+ * Py_AddPendingCall on the main thread, caught while it computes: the interpreter runs the code
+ * between two instructions of Python. Called there, since 3.9 to 3.12 do not wake the main thread
+ * for another one's call (cpython#95820). FLMEM_EUNSAFE when it could not be caught.
+ */
+int flmem_cpython_door_pending_call(struct flmem_cpython_visit *visit, struct flmem_error *err);
+
 #endif

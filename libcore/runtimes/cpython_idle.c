@@ -3,7 +3,6 @@
 
 #include <linux/futex.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/syscall.h>
 
 #include "base/cleanup.h"
@@ -120,7 +119,8 @@ static int fill_area(const struct flmem_cpython_visit *visit, const unsigned cha
 	static const unsigned char zeros[FLMEM_CPYTHON_ANSWER_MAX];
 
 	flmem_buf_append(area, zeros, sizeof(zeros));
-	flmem_cpython_source_wrap(&visit->call->code, cookie, area, &chain->area.address_at);
+	flmem_cpython_source_wrap(&visit->call->code, cookie, FLMEM_CPYTHON_OUTPUT_MAX, area,
+				  &chain->area.address_at);
 	if (area->failed)
 		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
 	chain->area.bytes = (unsigned char *)area->data;
@@ -177,10 +177,10 @@ static int run_code(struct flmem_cpython_visit *visit, const struct functions *f
 	struct flmem_chain chain = {0};
 	int rc;
 
-	if (getrandom(cookie, sizeof(cookie), GRND_NONBLOCK) != (ssize_t)sizeof(cookie))
-		return flmem_error_set(err, FLMEM_EFAILED, 0, "no random numbers");
 	plan_calls(functions, &chain);
-	rc = fill_area(visit, cookie, &area, &chain, err);
+	rc = flmem_cpython_cookie_make(cookie, err);
+	if (!rc)
+		rc = fill_area(visit, cookie, &area, &chain, err);
 	if (rc)
 		return rc;
 	rc = flmem_borrow_run(visit->view, &chain, options, &run, err);

@@ -29,6 +29,7 @@ static const struct {
 	  .interpreters_head = 32,
 	  .interpreters_main = 40,
 	  .runtime_gil = 1152,
+	  .main_thread = 72,
 	  .interpreter_next = 0,
 	  .interpreter_id = 16,
 	  .threads_head = 8,
@@ -47,6 +48,7 @@ static const struct {
 	  .interpreters_head = 32,
 	  .interpreters_main = 40,
 	  .runtime_gil = 352,
+	  .main_thread = 72,
 	  .interpreter_next = 0,
 	  .interpreter_id = 24,
 	  .threads_head = 8,
@@ -64,6 +66,7 @@ static const struct {
 	  .interpreters_head = 32,
 	  .interpreters_main = 40,
 	  .runtime_gil = 352,
+	  .main_thread = 72,
 	  .interpreter_next = 0,
 	  .interpreter_id = 24,
 	  .threads_head = 8,
@@ -81,6 +84,7 @@ static const struct {
 	  .interpreters_head = 40,
 	  .interpreters_main = 48,
 	  .runtime_gil = 360,
+	  .main_thread = 80,
 	  .interpreter_next = 0,
 	  .interpreter_id = 48,
 	  .threads_head = 16,
@@ -98,6 +102,7 @@ static const struct {
 	  .interpreters_head = 40,
 	  .interpreters_main = 48,
 	  .runtime_gil = NONE,
+	  .main_thread = 64,
 	  .interpreter_next = 0,
 	  .interpreter_id = 8,
 	  .threads_head = 72,
@@ -238,8 +243,9 @@ static bool take_all(const uint64_t *words, const struct places *at,
 	    !take(words, at->native, thread_size, &layout->thread_pointer) ||
 	    !take(words, at->native + 1, thread_size, &layout->thread_native_id))
 		return false;
-	/* struct pyinterpreters: the list's head, then the main interpreter. */
+	/* struct pyinterpreters: head, main, next_id; then the main thread. */
 	layout->interpreters_main = layout->interpreters_head + 8;
+	layout->main_thread = layout->interpreters_head + 24;
 	layout->eval_breaker = EVAL_BREAKER_313;
 	layout->thread_exception = at->exception;
 	return at->debugger ? take_debugger(words, at, thread_size, layout) : true;

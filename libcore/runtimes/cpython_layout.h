@@ -21,6 +21,7 @@ struct flmem_cpython_layout {
 	uint32_t interpreters_head; /* the newest */
 	uint32_t interpreters_main;
 	uint32_t runtime_gil; /* struct _gil_runtime_state; NONE: it belongs to interpreters */
+	uint32_t main_thread; /* pthread_self() of the one that handles signals */
 	/* in PyInterpreterState */
 	uint32_t interpreter_next;
 	uint32_t interpreter_id; /* int64_t */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtimes/cpython_source.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "base/cleanup.h"
 #include "base/text.h"
@@ -21,9 +23,10 @@
  */
 static const char frame[] =
 	"try:\n"
-	" import io,os,sys,_signal,_thread\n"
+	" import io,os,sys,time,_signal,_thread\n"
 	" o=io.StringIO()\n"
 	" r='ok'\n"
+	" b=time.perf_counter_ns()\n"
 	" try:\n"
 	"  exec(compile(S,F,'exec'),{'__name__':'__flmem__','__file__':F,'print':"
 	"lambda *a,**k:print(*a,**dict(k,file=k.get('file') or o))})\n"
@@ -43,9 +46,9 @@ static const char frame[] =
 	"  try:r=' '.join(('%s: %s'%(type(e).__name__,e)).split())\n"
 	"  except BaseException:r=type(e).__name__\n"
 	"  r='raised '+r[:300]+(' (line %d)'%n if n else '')\n"
+	" b=time.perf_counter_ns()-b\n"
 	" o=(r+'\\n'+o.getvalue()).encode('utf-8','replace')\n"
-	" r=o[:N]\n"
-	" r=K+len(o).to_bytes(4,'little')+r\n"
+	" r=K+len(o).to_bytes(4,'little')+b.to_bytes(8,'little')+o[:N]\n"
 	" try:\n"
 	"  f=os.open('/proc/self/mem',os.O_WRONLY|os.O_CLOEXEC)\n"
 	"  try:os.pwrite(f,r,A)\n"
@@ -54,6 +57,14 @@ static const char frame[] =
 	"  f=sys.modules.get('ctypes')\n"
 	"  if f:f.memmove(A,r,len(r))\n"
 	"except BaseException:pass\n";
+
+int flmem_cpython_cookie_make(unsigned char ret_cookie[FLMEM_CPYTHON_COOKIE],
+			      struct flmem_error *err)
+{
+	if (getrandom(ret_cookie, FLMEM_CPYTHON_COOKIE, GRND_NONBLOCK) == FLMEM_CPYTHON_COOKIE)
+		return 0;
+	return flmem_error_set(err, FLMEM_EFAILED, errno, "no random numbers");
+}
 
 /* A bytes literal. */
 static void append_literal(struct flmem_buf *buf, const char *bytes, size_t length)
@@ -75,7 +86,7 @@ static void append_literal(struct flmem_buf *buf, const char *bytes, size_t leng
 }
 
 void flmem_cpython_source_wrap(const struct flmem_cpython_code *code,
-			       const unsigned char cookie[FLMEM_CPYTHON_COOKIE],
+			       const unsigned char cookie[FLMEM_CPYTHON_COOKIE], size_t output_max,
 			       struct flmem_buf *buf, size_t *ret_address_at)
 {
 	/* An expression, so that no name is bound in __main__, where it is run. */
@@ -83,7 +94,7 @@ void flmem_cpython_source_wrap(const struct flmem_cpython_code *code,
 	append_literal(buf, frame, sizeof(frame) - 1);
 	flmem_buf_puts(buf, ",{'A':0x");
 	*ret_address_at = buf->length;
-	flmem_buf_printf(buf, "0000000000000000,'N':%u,'K':", FLMEM_CPYTHON_OUTPUT_MAX);
+	flmem_buf_printf(buf, "0000000000000000,'N':%zu,'K':", output_max);
 	append_literal(buf, (const char *)cookie, FLMEM_CPYTHON_COOKIE);
 	flmem_buf_puts(buf, ",'F':");
 	append_literal(buf, code->name, strlen(code->name));
@@ -116,13 +127,14 @@ bool flmem_cpython_answer_parse(const unsigned char *bytes, size_t length,
 				struct flmem_cpython_answer *ret_answer)
 {
 	struct flmem_cpython_answer answer = {0};
-	size_t head = FLMEM_CPYTHON_COOKIE + 4;
+	size_t head = FLMEM_CPYTHON_ANSWER_HEAD;
 	FLMEM_AUTO_FREE char *text = NULL;
 	uint32_t whole;
 
 	if (length < head || memcmp(bytes, cookie, FLMEM_CPYTHON_COOKIE) != 0)
 		return false;
 	memcpy(&whole, bytes + FLMEM_CPYTHON_COOKIE, sizeof(whole));
+	memcpy(&answer.took_ns, bytes + FLMEM_CPYTHON_COOKIE + 4, sizeof(answer.took_ns));
 	answer.cut = whole > FLMEM_CPYTHON_OUTPUT_MAX || whole > length - head;
 	if (whole > FLMEM_CPYTHON_OUTPUT_MAX)
 		whole = FLMEM_CPYTHON_OUTPUT_MAX;

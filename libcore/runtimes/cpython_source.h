@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <flmem/error.h>
+
 #include "base/buf.h"
 
 struct flmem_cpython_code {
@@ -28,22 +30,27 @@ struct flmem_cpython_code {
 
 #define FLMEM_CPYTHON_COOKIE 8U
 
-/* What the code writes: the cookie, the length of the text (4 bytes), the text. */
-#define FLMEM_CPYTHON_ANSWER_MAX (FLMEM_CPYTHON_COOKIE + 4U + FLMEM_CPYTHON_OUTPUT_MAX)
+/* What the code writes: the cookie, the length of the text (4 bytes), its time in ns (8), the text. */
+#define FLMEM_CPYTHON_ANSWER_HEAD (FLMEM_CPYTHON_COOKIE + 4U + 8U)
+#define FLMEM_CPYTHON_ANSWER_MAX  (FLMEM_CPYTHON_ANSWER_HEAD + FLMEM_CPYTHON_OUTPUT_MAX)
+
+int flmem_cpython_cookie_make(unsigned char ret_cookie[FLMEM_CPYTHON_COOKIE],
+			      struct flmem_error *err);
 
 /*
- * Appends the source, with its NUL. *ret_address_at is where in the buffer 16 hexadecimal digits go
+ * Appends the source, with its NUL; the answer will have at most `output_max` bytes of text. *ret_address_at is where in the buffer 16 hexadecimal digits go
  * that tell where the answer is to be written.
  */
 void flmem_cpython_source_wrap(const struct flmem_cpython_code *code,
-			       const unsigned char cookie[FLMEM_CPYTHON_COOKIE],
+			       const unsigned char cookie[FLMEM_CPYTHON_COOKIE], size_t output_max,
 			       struct flmem_buf *buf, size_t *ret_address_at);
 
 /* What came of it; `exception` and `output` are untrusted text, owned by the answer. */
 struct flmem_cpython_answer {
-	char *exception; /* "TypeError: ... (line 3)", or NULL: none was raised */
-	char *output;	 /* what the code gave to print() */
-	bool cut;	 /* ... was longer */
+	char *exception;  /* "TypeError: ... (line 3)", or NULL: none was raised */
+	char *output;	  /* what the code gave to print() */
+	bool cut;	  /* ... was longer */
+	uint64_t took_ns; /* running the code, by the process's own clock */
 };
 
 /* False when the bytes are no answer (yet) or memory is out. */

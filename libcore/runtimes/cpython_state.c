@@ -252,7 +252,8 @@ static enum fault read_once(const struct reading *in)
 	state->thread_count = state->interpreters = 0;
 	if (!read_word(in->view, runtime + layout->finalizing, &finalizing) ||
 	    !read_word(in->view, runtime + layout->interpreters_head, &head) ||
-	    !read_word(in->view, runtime + layout->interpreters_main, &state->main_interpreter))
+	    !read_word(in->view, runtime + layout->interpreters_main, &state->main_interpreter) ||
+	    !read_word(in->view, runtime + layout->main_thread, &state->main_pointer))
 		return FAULT_NONSENSE;
 	if (!head || !state->main_interpreter)
 		return FAULT_ABSENT;

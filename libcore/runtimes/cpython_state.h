@@ -52,6 +52,7 @@ struct flmem_cpython_state {
 	bool finalizing; /* Py_FinalizeEx() has begun to take it apart */
 	size_t interpreters;
 	uint64_t main_interpreter;
+	uint64_t main_pointer;		      /* of the main thread, as in flmem_cpython_thread */
 	struct flmem_cpython_thread *threads; /* of all interpreters; several may be one's own */
 	size_t thread_count;
 	struct flmem_cpython_gil gil;

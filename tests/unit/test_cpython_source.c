@@ -22,8 +22,9 @@ static size_t put_answer(unsigned char *bytes, uint32_t length, const char *text
 {
 	memcpy(bytes, cookie, FLMEM_CPYTHON_COOKIE);
 	memcpy(bytes + FLMEM_CPYTHON_COOKIE, &length, sizeof(length));
-	memcpy(bytes + FLMEM_CPYTHON_COOKIE + 4, text, strlen(text));
-	return FLMEM_CPYTHON_COOKIE + 4 + strlen(text);
+	memset(bytes + FLMEM_CPYTHON_COOKIE + 4, 0, 8);
+	memcpy(bytes + FLMEM_CPYTHON_ANSWER_HEAD, text, strlen(text));
+	return FLMEM_CPYTHON_ANSWER_HEAD + strlen(text);
 }
 
 static void an_answer_is_taken_apart(void **state)
@@ -74,7 +75,7 @@ static void run_in_python(const struct flmem_cpython_code *code, unsigned char *
 
 	assert_true(file >= 0 && fd >= 0);
 	assert_int_equal(ftruncate(file, FLMEM_CPYTHON_ANSWER_MAX), 0);
-	flmem_cpython_source_wrap(code, cookie, &source, &address_at);
+	flmem_cpython_source_wrap(code, cookie, FLMEM_CPYTHON_OUTPUT_MAX, &source, &address_at);
 	assert_false(source.failed);
 	assert_memory_equal(source.data + address_at - 2, "0x0000000000000000", 18);
 	assert_int_equal(source.length, strlen(source.data) + 1);
@@ -111,6 +112,7 @@ static void the_source_is_python_and_answers(void **state)
 	}
 	run_in_python(&code, bytes);
 	assert_true(flmem_cpython_answer_parse(bytes, sizeof(bytes), cookie, &answer));
+	assert_true(answer.took_ns > 0);
 	assert_string_equal(answer.exception, "KeyError: 1 (line 3)");
 	assert_string_equal(answer.output, "\" \\ \xc3\xa4\nodd \" name\\\n");
 	flmem_cpython_answer_clear(&answer);

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_RUNTIMES_CPYTHON_LETTER_H
+#define FLMEM_RUNTIMES_CPYTHON_LETTER_H
+
+/*
+ * Code that waits in the process until the interpreter takes it up, with a place for its answer, in
+ * the padding of a library. For doors that only announce it.
+ */
+
+#include "runtimes/cpython_doors.h"
+
+struct flmem_cpython_letter {
+	uint64_t address; /* of the answer; 0: not written */
+	uint64_t source;  /* address of the text, or 0 when it is not kept in memory */
+	size_t length;
+	size_t answer_max;
+	unsigned char cookie[FLMEM_CPYTHON_COOKIE];
+	struct flmem_buf text; /* the source, for one that is not kept in memory */
+};
+
+/*
+ * Makes it; `in_memory`: puts the source beside the place of the answer, else that stays zero.
+ * FLMEM_EUNSUPPORTED when it does not fit. Clear it in any case.
+ */
+int flmem_cpython_letter_write(const struct flmem_cpython_visit *visit, bool in_memory,
+			       struct flmem_cpython_letter *letter, struct flmem_error *err);
+
+/* Waits for the answer and takes it into visit->result; FLMEM_EFAILED: not in time. */
+int flmem_cpython_letter_await(const struct flmem_cpython_visit *visit,
+			       const struct flmem_cpython_letter *letter, struct flmem_error *err);
+
+/* Makes the padding zero again; not while the interpreter may still take the code up. */
+void flmem_cpython_letter_erase(const struct flmem_cpython_visit *visit,
+				const struct flmem_cpython_letter *letter);
+
+void flmem_cpython_letter_clear(struct flmem_cpython_letter *letter);
+
+#define FLMEM_AUTO_CPYTHON_LETTER FLMEM_AUTO(flmem_cpython_letter_clear)
+
+#endif

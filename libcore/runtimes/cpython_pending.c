@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtimes/cpython_doors.h"
+
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "proc/process.h"
+#include "remote/borrow.h"
+#include "runtimes/cpython_letter.h"
+
+#define RUNTIME_PART 16384U /* of _PyRuntime; the list lies in the first 3 KB */
+#define PLACE_312    2016U
+#define AROUND	     256U
+#define QUEUE_LENGTH 32 /* NPENDINGCALLS, MAXPENDINGCALLS_MAIN */
+
+/* Where the lock of the list of pending calls is, and of which kind. */
+struct list_lock {
+	uint64_t address;
+	bool is_byte; /* PyMutex, since 3.13; else the semaphore of a PyThread_type_lock */
+};
+
+/* struct _pending_calls of 3.12, from `busy` on: a lock, and the places in a ring of 32. */
+struct list_312 {
+	int32_t busy, padding;
+	uint64_t lock;
+	int32_t to_do, async_exception;
+	uint64_t calls[QUEUE_LENGTH][2];
+	int32_t first, last;
+};
+
+/* The same of 3.13 and 3.14, up to the calls. */
+struct list_313 {
+	uint64_t handling_thread;
+	uint8_t mutex, padding[3];
+	int32_t count, max, max_loop;
+};
+
+static bool read_semaphore(const struct flmem_view *view, uint64_t address, uint32_t *ret_value)
+{
+	return address % 8 == 0 && address >= 4096 &&
+	       flmem_process_read_memory(view->process, address, ret_value, sizeof(*ret_value)) ==
+		       0;
+}
+
+/*
+ * By its shape, which must be there once: where it lies differs between builds. In 3.12.1 it is at
+ * 2016; other locks of the runtime that look alike are farther away.
+ */
+static bool find_312(const struct flmem_view *view, const unsigned char *bytes,
+		     struct list_lock *ret_lock)
+{
+	size_t found = 0;
+
+	for (size_t at = PLACE_312 - AROUND; at <= PLACE_312 + AROUND; at += 8) {
+		struct list_312 list;
+		uint32_t value;
+
+		memcpy(&list, bytes + at, sizeof(list));
+		if ((uint32_t)list.busy > 1 || (uint32_t)list.to_do > 1 ||
+		    (uint32_t)list.async_exception > 1 || (uint32_t)list.first >= QUEUE_LENGTH ||
+		    (uint32_t)list.last >= QUEUE_LENGTH ||
+		    !read_semaphore(view, list.lock, &value) || value > 1)
+			continue;
+		*ret_lock = (struct list_lock){.address = list.lock};
+		found++;
+	}
+	return found == 1;
+}
+
+/* The main thread's list is the only one of 32 places and without a limit for each turn. */
+static bool find_313(uint64_t runtime, const unsigned char *bytes, struct list_lock *ret_lock)
+{
+	size_t found = 0;
+
+	for (size_t at = 0; at + sizeof(struct list_313) <= RUNTIME_PART; at += 8) {
+		struct list_313 list;
+
+		memcpy(&list, bytes + at, sizeof(list));
+		if (list.max != QUEUE_LENGTH || list.max_loop || list.mutex > 3 ||
+		    list.padding[0] || list.padding[1] || list.padding[2] ||
+		    (uint32_t)list.count > QUEUE_LENGTH)
+			continue;
+		*ret_lock = (struct list_lock){
+			.address = runtime + at + offsetof(struct list_313, mutex),
+			.is_byte = true,
+		};
+		found++;
+	}
+	return found == 1;
+}
+
+/* 3.8 to 3.11: offsetof() in the headers that cpython_layout.c names. */
+static bool find_before_312(const struct flmem_cpython_visit *visit, struct list_lock *ret_lock)
+{
+	static const struct {
+		int minor;
+		bool in_runtime;
+		uint32_t offset;
+	} rows[] = {{8, true, 608}, {9, false, 80}, {10, false, 80}, {11, false, 112}};
+	struct list_lock lock = {0};
+	uint32_t value;
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
+		uint64_t base =
+			rows[i].in_runtime ? visit->place.runtime : visit->state.main_interpreter;
+
+		if (rows[i].minor != visit->python.minor)
+			continue;
+		if (flmem_process_read_memory(visit->view->process, base + rows[i].offset,
+					      &lock.address, sizeof(lock.address)) ||
+		    !read_semaphore(visit->view, lock.address, &value) || value > 1)
+			return false;
+		*ret_lock = lock;
+		return true;
+	}
+	return false;
+}
+
+static bool find_lock(const struct flmem_cpython_visit *visit, struct list_lock *ret_lock)
+{
+	FLMEM_AUTO_FREE unsigned char *bytes = NULL;
+
+	if (visit->python.minor < 12)
+		return find_before_312(visit, ret_lock);
+	bytes = malloc(RUNTIME_PART);
+	if (!bytes || flmem_process_read_memory(visit->view->process, visit->place.runtime, bytes,
+						RUNTIME_PART))
+		return false;
+	return visit->python.minor == 12 ? find_312(visit->view, bytes, ret_lock)
+					 : find_313(visit->place.runtime, bytes, ret_lock);
+}
+
+/* The thread that is to announce the code to itself. */
+struct announcement {
+	const struct flmem_cpython_visit *visit;
+	struct list_lock lock;
+};
+
+static bool is_free(const struct announcement *in)
+{
+	const struct flmem_process *process = in->visit->view->process;
+	uint32_t value;
+	uint8_t byte;
+
+	if (in->lock.is_byte)
+		return flmem_process_read_memory(process, in->lock.address, &byte, 1) == 0 && !byte;
+	return read_semaphore(in->visit->view, in->lock.address, &value) && value == 1;
+}
+
+/* Stopped with the list's lock in its hands, it would wait for itself. */
+static bool accepts(void *context, const struct flmem_candidate *candidate, uint64_t pointer,
+		    const char **ret_reason)
+{
+	const struct announcement *in = context;
+	FLMEM_AUTO_CPYTHON_STATE struct flmem_cpython_state state = {0};
+	const char *reason = NULL;
+
+	(void)candidate;
+	if (flmem_cpython_state_read(in->visit->view, &in->visit->place, &state, NULL))
+		reason = "belongs to a Python whose state cannot be read";
+	else if (state.finalizing)
+		reason = "belongs to an interpreter that is ending";
+	else if (state.interpreters != 1)
+		reason = "may belong to a sub-interpreter";
+	else if (pointer != state.main_pointer)
+		reason = "is not Python's main thread";
+	else if (!is_free(in))
+		reason = "is about to announce a call itself";
+	*ret_reason = reason;
+	return !reason;
+}
+
+static const struct flmem_cpython_thread *main_thread(const struct flmem_cpython_state *state)
+{
+	for (size_t i = 0; i < state->thread_count; i++)
+		if (state->threads[i].pointer == state->main_pointer)
+			return &state->threads[i];
+	return NULL;
+}
+
+static int explain_late(const struct flmem_cpython_visit *visit, struct flmem_error *err)
+{
+	return flmem_error_set(err, FLMEM_EFAILED, 0,
+			       "the code has not run within %llu ms: the main thread %d of process "
+			       "%d has not come to its next instruction of Python; the code runs "
+			       "when it does, and does no harm",
+			       (unsigned long long)(visit->call->timeout_us / 1000U),
+			       (int)visit->result->tid, (int)visit->view->process->pid);
+}
+
+static int announce(struct flmem_cpython_visit *visit, struct announcement *in, uint64_t add,
+		    uint64_t function, struct flmem_error *err)
+{
+	FLMEM_AUTO_CPYTHON_LETTER struct flmem_cpython_letter letter = {.text = FLMEM_BUF_INIT};
+	const struct flmem_candidate_filter filter = {.accepts = accepts, .context = in};
+	const struct flmem_borrow_options options = {
+		.timeout_us = visit->call->timeout_us,
+		.guard = *visit->call->guard,
+		.filter = &filter,
+		.computing = visit->result->tid,
+	};
+	struct flmem_borrow_result run;
+	struct flmem_chain chain = {0};
+	struct flmem_call *call = flmem_chain_add(&chain, "Py_AddPendingCall", add);
+	int rc = flmem_cpython_letter_write(visit, true, &letter, err);
+
+	if (rc)
+		return rc;
+	call->args[0] = function;
+	call->args[1] = letter.source;
+	rc = flmem_borrow_run(visit->view, &chain, &options, &run, err);
+	visit->result->stopped_us = run.complete ? run.stopped_ns / 1000U : 0;
+	if (!run.started) {
+		flmem_cpython_letter_erase(visit, &letter);
+		return rc;
+	}
+	if (!rc)
+		rc = flmem_cpython_letter_await(visit, &letter, err);
+	if (!rc)
+		flmem_cpython_letter_erase(visit, &letter);
+	return rc == FLMEM_EFAILED ? explain_late(visit, err) : rc;
+}
+
+int flmem_cpython_door_pending_call(struct flmem_cpython_visit *visit, struct flmem_error *err)
+{
+	const struct flmem_module *module = visit->python.module;
+	const struct flmem_cpython_thread *thread = main_thread(&visit->state);
+	struct announcement in = {.visit = visit};
+	uint64_t add, function;
+
+	if (!flmem_module_symbol_any(module, "Py_AddPendingCall", &add) ||
+	    !flmem_module_symbol_any(module, "PyRun_SimpleString", &function))
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+				       "'%s' does not export the functions to enter it by",
+				       module->path);
+	if (!thread || !thread->tid || !thread->main_interpreter || visit->state.interpreters != 1)
+		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+				       "the main thread of the Python of process %d cannot be told "
+				       "for sure",
+				       (int)visit->view->process->pid);
+	if (!find_lock(visit, &in.lock))
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+				       "the list of pending calls of the Python of process %d "
+				       "cannot be found",
+				       (int)visit->view->process->pid);
+	visit->result->door = FLMEM_CPYTHON_DOOR_PENDING_CALL;
+	visit->result->tid = thread->tid;
+	visit->result->waited_in = NULL;
+	return visit->call->dry_run ? 0 : announce(visit, &in, add, function, err);
+}
