@@ -104,11 +104,15 @@ static void read_heap(const struct flmem_view *view, const struct flmem_allocato
 {
 	FLMEM_AUTO_PEEK struct flmem_peek *peek = NULL;
 	struct flmem_glibc_space space;
+	const struct flmem_glibc_effort effort = {
+		.budget_us = limits->budget_us,
+		.walked_max = FLMEM_GLIBC_WALKED_MAX,
+	};
 
 	if (open_space(view, found, &peek, &space))
 		*ret_heap = FLMEM_HEAP_UNKNOWN("its page table may not be read");
 	else
-		flmem_glibc_heap_read(&space, limits->budget_us, ret_heap);
+		flmem_glibc_heap_read(&space, &effort, ret_heap);
 }
 
 const struct flmem_allocator_ops flmem_allocator_glibc = {

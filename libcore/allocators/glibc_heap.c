@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "allocators/glibc_heap.h"
 
-#include <string.h>
+#include <stdlib.h>
 
 #include "allocators/glibc_mmapped.h"
+#include "allocators/glibc_sample.h"
 #include "allocators/glibc_stretches.h"
 #include "allocators/glibc_walk.h"
 #include "base/clock.h"
 
-#define ATTEMPTS       3
-#define LOCK_WAITS     20
-#define LOCK_WAIT_US   100
-#define DEFAULT_MMAP   ((uint64_t)128 << 10) /* DEFAULT_MMAP_THRESHOLD_MIN */
-#define DEFAULT_TCACHE 16U		     /* places, of the release with the most */
-#define SAYS_NOTHING   4   /* an error of more than one part in so many of what is resident */
-#define NEGLIGIBLE     256 /* one part in so many is not worth a long search */
-#define MOVING_BYTES   ((uint64_t)64 << 10) /* what may come and go while it is read */
+#define ATTEMPTS	  3
+#define LOCK_WAITS	  20
+#define LOCK_WAIT_US	  100
+#define DEFAULT_MMAP	  ((uint64_t)128 << 10) /* DEFAULT_MMAP_THRESHOLD_MIN */
+#define DEFAULT_TCACHE	  16U			/* places, of the release with the most */
+#define SAYS_NOTHING	  4   /* an error of more than one part in so many of what is resident */
+#define NEGLIGIBLE	  256 /* one part in so many is not worth a long search */
+#define LENGTH_PER_WALKED 4   /* of heaps longer than this, most has to be gone to be walked */
+#define MOVING_BYTES	  ((uint64_t)64 << 10) /* what may come and go while it is read */
 
 static const char unused[] = "glibc's malloc has not been used by this process";
 static const char no_params[] = "malloc's parameters were not found in the memory of the process";
@@ -31,9 +33,10 @@ struct reading {
 	const struct flmem_glibc_space *space;
 	const struct flmem_glibc *glibc;
 	struct flmem_glibc_walker *walker;
-	uint64_t deadline_ns;
+	uint64_t deadline_ns, walked_max;
 	struct flmem_glibc_sums sums;
 	uint64_t resident, metadata, error;
+	const char *how;	 /* static: "walked" or "sampled" */
 	const char *skipped_why; /* static: why an arena could not be read, or NULL */
 	const char *why;	 /* static: why nothing can be told, or NULL */
 };
@@ -235,7 +238,140 @@ static void fill_sizes(const struct reading *reading, const struct flmem_glibc_m
 	heap->mmapped_bytes = FLMEM_KNOWN(mmapped->resident);
 	heap->free_bytes = FLMEM_KNOWN(sums->free);
 	heap->error_bytes = FLMEM_KNOWN(reading->error);
-	heap->how = "walked";
+	heap->how = reading->how;
+}
+
+static void walk_all(struct reading *reading)
+{
+	reading->sums = (struct flmem_glibc_sums){0};
+	reading->resident = reading->metadata = reading->error = 0;
+	reading->skipped_why = NULL;
+	reading->how = "walked";
+	for (size_t i = 0; i < reading->glibc->arena_count && !reading->why; i++) {
+		read_one_arena(reading, i);
+		if (reading->skipped_why == no_time) /* nor for those that follow */
+			return;
+	}
+}
+
+/* What an estimate needs to know of all arenas. */
+struct extent {
+	struct flmem_glibc_stretches list;
+	struct flmem_glibc_large large;
+	uint64_t fast_max;
+	uint64_t length, metadata;
+};
+
+static void free_extent(struct extent **extent)
+{
+	if (*extent)
+		flmem_glibc_stretches_clear(&(*extent)->list);
+	free(*extent);
+}
+
+static bool measure_arena(struct reading *reading, size_t index, struct extent *extent)
+{
+	const struct flmem_glibc_space *space = reading->space;
+	struct flmem_glibc_arena arena;
+	size_t before = extent->list.count;
+
+	if (!read_arena(reading, index, &arena))
+		return false;
+	for (unsigned i = 0; i < FLMEM_GLIBC_FASTBINS; i++)
+		if (arena.fastbins[i] && 16U * i + FLMEM_GLIBC_MIN_CHUNK > extent->fast_max)
+			extent->fast_max = 16U * i + FLMEM_GLIBC_MIN_CHUNK;
+	if (flmem_glibc_stretches_find(space, reading->glibc, index, &arena, &extent->list) !=
+	    FLMEM_GLIBC_WALKED)
+		return false;
+	flmem_glibc_large_find(space->peek, reading->glibc, arena.address, &extent->large);
+	for (size_t i = before; i < extent->list.count; i++) {
+		const struct flmem_glibc_stretch *stretch = &extent->list.rows[i];
+
+		extent->length += flmem_glibc_stretch_finish(stretch) - stretch->begin;
+		extent->metadata +=
+			flmem_peek_resident(space->peek, stretch->begin, stretch->start);
+	}
+	return true;
+}
+
+static struct extent *measure_all(struct reading *reading)
+{
+	FLMEM_AUTO(free_extent) struct extent *extent = calloc(1, sizeof(*extent));
+	bool measured = extent;
+
+	for (size_t i = 0; i < reading->glibc->arena_count && measured; i++)
+		measured = measure_arena(reading, i, extent);
+	if (!measured)
+		return NULL;
+	return FLMEM_TAKE(extent);
+}
+
+static void sample_all(struct reading *reading, const struct extent *extent)
+{
+	const struct flmem_glibc_sampling sampling = {
+		.peek = reading->space->peek,
+		.glibc = reading->glibc,
+		.walker = reading->walker,
+		.stretches = extent->list.rows,
+		.stretch_count = extent->list.count,
+		.large = &extent->large,
+		.fast_max = extent->fast_max,
+		.deadline_ns = reading->deadline_ns,
+	};
+	struct flmem_glibc_estimate estimate = {0};
+
+	reading->how = "sampled";
+	reading->skipped_why = NULL;
+	reading->why = walked_why(flmem_glibc_sample(&sampling, &estimate));
+	reading->sums = estimate.sums;
+	reading->resident = estimate.resident;
+	reading->error = estimate.error;
+	reading->metadata = extent->metadata;
+}
+
+/* Whether no more than may be walked was ever taken from the system. */
+static bool is_small(const struct reading *reading)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < reading->glibc->arena_count && sum <= reading->walked_max; i++) {
+		struct flmem_glibc_arena arena;
+
+		if (!flmem_glibc_arena_read(reading->space, reading->glibc, i, &arena))
+			return false;
+		if (arena.system_mem > reading->walked_max)
+			return false;
+		sum += arena.system_mem;
+	}
+	return sum <= reading->walked_max;
+}
+
+/* How much of them is resident, as far as that is quickly told. */
+static bool is_worth_walking(const struct reading *reading, const struct extent *extent)
+{
+	uint64_t resident = 0;
+
+	if (extent->length > LENGTH_PER_WALKED * reading->walked_max)
+		return false;
+	for (size_t i = 0; i < extent->list.count; i++)
+		resident += flmem_peek_resident(reading->space->peek, extent->list.rows[i].begin,
+						flmem_glibc_stretch_finish(&extent->list.rows[i]));
+	return resident <= reading->walked_max;
+}
+
+/* Walks small heaps, and those that cannot be measured; samples large ones. */
+static void read_arenas(struct reading *reading)
+{
+	FLMEM_AUTO(free_extent) struct extent *extent = NULL;
+
+	if (!is_small(reading))
+		extent = measure_all(reading);
+	if (!extent || is_worth_walking(reading, extent))
+		walk_all(reading);
+	if (!extent && reading->skipped_why == no_time)
+		extent = measure_all(reading);
+	if (extent && (!reading->how || reading->skipped_why == no_time))
+		sample_all(reading, extent);
 }
 
 static void read_all(struct reading *reading, struct flmem_heap_report *heap)
@@ -243,8 +379,7 @@ static void read_all(struct reading *reading, struct flmem_heap_report *heap)
 	const struct flmem_glibc *glibc = reading->glibc;
 	struct flmem_glibc_mmapped mmapped;
 
-	for (size_t i = 0; i < glibc->arena_count && !reading->why; i++)
-		read_one_arena(reading, i);
+	read_arenas(reading);
 	if (reading->error > reading->resident / SAYS_NOTHING)
 		reading->why = reading->skipped_why;
 	*heap = FLMEM_HEAP_UNKNOWN(reading->why);
@@ -278,12 +413,18 @@ static struct flmem_glibc_walker *make_walker(const struct flmem_glibc_space *sp
 	return flmem_glibc_walker_new(&options);
 }
 
-void flmem_glibc_heap_read(const struct flmem_glibc_space *space, uint64_t budget_us,
+void flmem_glibc_heap_read(const struct flmem_glibc_space *space,
+			   const struct flmem_glibc_effort *effort,
 			   struct flmem_heap_report *ret_heap)
 {
 	FLMEM_AUTO_GLIBC struct flmem_glibc glibc = {0};
 	FLMEM_AUTO_GLIBC_WALKER struct flmem_glibc_walker *walker = NULL;
-	struct reading reading = {.space = space, .glibc = &glibc};
+	struct reading reading = {
+		.space = space,
+		.glibc = &glibc,
+		.walked_max = effort->walked_max,
+	};
+	uint64_t walk_until_ns = 0;
 	const char *why;
 
 	if (!flmem_glibc_find(space, &glibc, &why)) {
@@ -294,9 +435,12 @@ void flmem_glibc_heap_read(const struct flmem_glibc_space *space, uint64_t budge
 		fill_unused(ret_heap);
 		return;
 	}
-	if (budget_us)
-		reading.deadline_ns = flmem_clock_ns() + 1000 * budget_us;
-	walker = make_walker(space, &glibc, reading.deadline_ns);
+	if (effort->budget_us) {
+		/* What is not walked by half of the time is sampled in the other half. */
+		reading.deadline_ns = flmem_clock_ns() + 1000 * effort->budget_us;
+		walk_until_ns = reading.deadline_ns - 500 * effort->budget_us;
+	}
+	walker = make_walker(space, &glibc, walk_until_ns);
 	if (!walker) {
 		*ret_heap = FLMEM_HEAP_UNKNOWN(no_memory);
 		return;

@@ -8,12 +8,22 @@
 
 #include "allocators/glibc_find.h"
 
+/* How much reading it may cost. */
+struct flmem_glibc_effort {
+	uint64_t budget_us;  /* 0: however long it takes */
+	uint64_t walked_max; /* resident bytes up to which walking is tried before sampling */
+};
+
+/* What a second is about enough for on a slow machine, when chunks are small. */
+#define FLMEM_GLIBC_WALKED_MAX ((uint64_t)2 << 30)
+
 /*
- * Reads everything within `budget_us`; 0: however long it takes. Every field of the report is set,
- * those that cannot be told to their reason. Heaps that change while they are read are read again,
- * at most three times.
+ * Every field of the report is set, those that cannot be told to their reason. Heaps that change
+ * while they are read are read again, at most three times. What is not walked in half of the time,
+ * or is not worth trying, is sampled (allocators/glibc_sample.h).
  */
-void flmem_glibc_heap_read(const struct flmem_glibc_space *space, uint64_t budget_us,
+void flmem_glibc_heap_read(const struct flmem_glibc_space *space,
+			   const struct flmem_glibc_effort *effort,
 			   struct flmem_heap_report *ret_heap);
 
 #endif

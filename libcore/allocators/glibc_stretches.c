@@ -3,7 +3,8 @@
 
 #include <stdlib.h>
 
-#define HEAPS_MAX 65536U /* of one arena: 4 TiB */
+#define HEAPS_MAX  65536U /* of one arena: 4 TiB */
+#define GROWTH_MAX ((uint64_t)4 << 30)
 
 void flmem_glibc_stretches_clear(struct flmem_glibc_stretches *stretches)
 {
@@ -77,7 +78,9 @@ static enum flmem_glibc_walked find_main(const struct flmem_glibc_space *space,
 	last.top_end = end_of_top(space, top);
 	if (!last.top_end)
 		return FLMEM_GLIBC_LOST;
-	/* A heap that grew since the mappings were read ends in none of them. */
+	/* It may have grown since the mappings were read, then its end lies in none of them. */
+	if (last.top_end > (map ? map->end : brk ? brk->end : 0) + GROWTH_MAX)
+		return FLMEM_GLIBC_LOST;
 	if (begin && brk && top >= last.start && (!map || map == brk))
 		return add(list, &last);
 	last.begin = last.start = map ? map->start : top;
@@ -120,6 +123,28 @@ static enum flmem_glibc_walked add_heap(const struct flmem_glibc_space *space,
 	return add(list, &stretch);
 }
 
+/* A chain that comes back to where it was is noticed at the next power of two (Brent). */
+static enum flmem_glibc_walked find_heaps(const struct flmem_glibc_space *space,
+					  const struct flmem_glibc *glibc,
+					  const struct flmem_glibc_arena *arena,
+					  struct flmem_glibc_stretches *list)
+{
+	uint64_t heap = arena->top & ~(glibc->heap_bytes - 1), seen = 0;
+
+	for (unsigned i = 1; heap; i++) {
+		enum flmem_glibc_walked walked;
+
+		if (heap == seen || i > HEAPS_MAX)
+			return FLMEM_GLIBC_LOST;
+		if ((i & (i - 1)) == 0)
+			seen = heap;
+		walked = add_heap(space, glibc, arena, &heap, list);
+		if (walked != FLMEM_GLIBC_WALKED)
+			return walked;
+	}
+	return FLMEM_GLIBC_WALKED;
+}
+
 enum flmem_glibc_walked flmem_glibc_stretches_find(const struct flmem_glibc_space *space,
 						   const struct flmem_glibc *glibc, size_t index,
 						   const struct flmem_glibc_arena *arena,
@@ -128,17 +153,10 @@ enum flmem_glibc_walked flmem_glibc_stretches_find(const struct flmem_glibc_spac
 	/* Where the top of an arena points that nothing was taken from yet. */
 	const uint64_t initial_top =
 		arena->address + glibc->layout->bins + (uint64_t)FLMEM_GLIBC_FROM_BINS_TOP;
-	uint64_t heap = arena->top & ~(glibc->heap_bytes - 1);
 
 	if (arena->top == initial_top)
 		return FLMEM_GLIBC_WALKED;
 	if (index == 0)
 		return find_main(space, glibc, arena->top, list);
-	for (unsigned i = 0; heap && i < HEAPS_MAX; i++) {
-		enum flmem_glibc_walked walked = add_heap(space, glibc, arena, &heap, list);
-
-		if (walked != FLMEM_GLIBC_WALKED)
-			return walked;
-	}
-	return heap ? FLMEM_GLIBC_LOST : FLMEM_GLIBC_WALKED;
+	return find_heaps(space, glibc, arena, list);
 }

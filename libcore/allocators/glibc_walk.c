@@ -120,9 +120,10 @@ static enum flmem_glibc_walked follow_fast(struct flmem_glibc_walker *walker,
 				highest = i;
 		if (!places[highest])
 			return FLMEM_GLIBC_WALKED;
-		if (fast->count == FAST_ROOM_MAX || fast->count >= limit)
+		if (fast->count >= limit)
 			return FLMEM_GLIBC_LOST;
-		if (fast->count % TIME_EVERY == 0 && is_late(walker))
+		if (fast->count == FAST_ROOM_MAX ||
+		    (fast->count % TIME_EVERY == 0 && is_late(walker)))
 			return FLMEM_GLIBC_OUT_OF_TIME;
 		walked = take_fast(walker, 16U * highest + FLMEM_GLIBC_MIN_CHUNK, &places[highest],
 				   fast);
@@ -387,7 +388,7 @@ static enum flmem_glibc_walked walk_chunks(struct walk *walk)
 	return FLMEM_GLIBC_LOST;
 }
 
-static void add(struct flmem_glibc_sums *sums, const struct flmem_glibc_sums *more)
+void flmem_glibc_sums_add(struct flmem_glibc_sums *sums, const struct flmem_glibc_sums *more)
 {
 	sums->free += more->free;
 	sums->free_resident += more->free_resident;
@@ -421,6 +422,17 @@ enum flmem_glibc_walked flmem_glibc_walk(struct flmem_glibc_walker *walker,
 	if (stretch->top_end)
 		take_top(&walk);
 	walk.sums.walked = stretch->end - stretch->start;
-	add(sums, &walk.sums);
+	flmem_glibc_sums_add(sums, &walk.sums);
 	return FLMEM_GLIBC_WALKED;
+}
+
+void flmem_glibc_walk_top(struct flmem_glibc_walker *walker,
+			  const struct flmem_glibc_stretch *stretch, struct flmem_glibc_sums *sums)
+{
+	struct walk walk = {.walker = walker, .stretch = stretch};
+
+	if (!stretch->top_end)
+		return;
+	take_top(&walk);
+	flmem_glibc_sums_add(sums, &walk.sums);
 }

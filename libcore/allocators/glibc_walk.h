@@ -95,4 +95,10 @@ enum flmem_glibc_walked flmem_glibc_walk(struct flmem_glibc_walker *walker,
 					 const struct flmem_glibc_fast *fast,
 					 struct flmem_glibc_sums *sums);
 
+/* Adds only what the stretch's top chunk holds, where it has one. */
+void flmem_glibc_walk_top(struct flmem_glibc_walker *walker,
+			  const struct flmem_glibc_stretch *stretch, struct flmem_glibc_sums *sums);
+
+void flmem_glibc_sums_add(struct flmem_glibc_sums *sums, const struct flmem_glibc_sums *more);
+
 #endif

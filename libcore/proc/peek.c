@@ -6,12 +6,13 @@
 
 #include "proc/process.h"
 
-#define CACHE_BYTES ((size_t)1 << 20)
-#define WINDOW_BITS 16384U /* pages: 64 MiB of 4 KiB, an arena's heap */
-#define WORD_BITS   64U
-#define WINDOWS	    4U
-#define NOWHERE	    UINT64_MAX
-#define GROUP_PAGES 16U /* divides the number of slots, whatever the size of a page */
+#define CACHE_BYTES  ((size_t)1 << 20)
+#define WINDOW_BITS  16384U /* pages: 64 MiB of 4 KiB, an arena's heap */
+#define AROUND_PAGES 1024U  /* asked for around a single place */
+#define WORD_BITS    64U
+#define WINDOWS	     4U
+#define NOWHERE	     UINT64_MAX
+#define GROUP_PAGES  16U /* divides the number of slots, whatever the size of a page */
 
 /* Which pages of a range are resident. */
 struct window {
@@ -157,11 +158,15 @@ static bool covers(const struct window *window, uint64_t address)
 	return address - window->start < window->end - window->start;
 }
 
-/* Makes a window that covers the address the current one; false: nothing can be there. */
-static bool look_at(struct flmem_peek *peek, uint64_t address)
+/*
+ * Makes a window that covers the address the current one, a new one reaching up to `end` if it can;
+ * false: nothing can be there.
+ */
+static bool look_at(struct flmem_peek *peek, uint64_t address, uint64_t end)
 {
-	const uint64_t length = WINDOW_BITS * peek->source.page_bytes;
-	const uint64_t start = address & ~(length - 1);
+	const uint64_t usual = AROUND_PAGES * peek->source.page_bytes;
+	const uint64_t most = WINDOW_BITS * peek->source.page_bytes;
+	const uint64_t start = address & ~(usual - 1);
 
 	if (covers(peek->current, address))
 		return true;
@@ -171,10 +176,11 @@ static bool look_at(struct flmem_peek *peek, uint64_t address)
 		peek->current = &peek->windows[i];
 		return true;
 	}
-	/* The last window of the address space has no end that could be asked for. */
-	if (start + length < start)
+	/* The end of the address space could not be asked for. */
+	if (start + most < start)
 		return false;
-	fill_window(peek, start, start + length);
+	end = end < start + most ? (end + usual - 1) & ~(usual - 1) : start + most;
+	fill_window(peek, start, end);
 	return true;
 }
 
@@ -195,7 +201,7 @@ bool flmem_peek_is_resident(struct flmem_peek *peek, uint64_t address)
 {
 	uint64_t index;
 
-	if (!look_at(peek, address))
+	if (!look_at(peek, address, address + 1))
 		return false;
 	index = (address - peek->current->start) / peek->source.page_bytes;
 	return peek->current->bits[index / WORD_BITS] >> index % WORD_BITS & 1;
@@ -240,7 +246,7 @@ uint64_t flmem_peek_resident(struct flmem_peek *peek, uint64_t start, uint64_t e
 {
 	uint64_t sum = 0;
 
-	while (start < end && look_at(peek, start)) {
+	while (start < end && look_at(peek, start, end)) {
 		uint64_t stop = end < peek->current->end ? end : peek->current->end;
 
 		sum += resident_here(peek, start, stop);

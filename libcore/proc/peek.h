@@ -65,7 +65,7 @@ void flmem_peek_forget_range(struct flmem_peek *peek, uint64_t address, size_t l
 
 /*
  * Finds out which pages of a range are resident, its first 16384 pages at most. Questions about
- * other places ask about 64 MiB around them; this is for single places far from each other.
+ * other places ask about the 4 MiB around them; this is for single places far from each other.
  */
 void flmem_peek_prepare(struct flmem_peek *peek, uint64_t start, uint64_t end);
 

@@ -20,7 +20,9 @@
 #include <flmem/detect.h>
 #include <flmem/trim.h>
 
+#include "allocators/glibc_heap.h"
 #include "base/cleanup.h"
+#include "ops/inspection.h"
 #include "proc/process.h"
 #include "proc/status.h"
 
@@ -58,17 +60,18 @@ static struct {
 	FILE *in, *out;
 } victim;
 
-static void be_victim(const char *program, const char *state, int in, int out)
+static void be_victim(const char *const *words, int in, int out)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	dup2(in, STDIN_FILENO);
 	dup2(out, STDOUT_FILENO);
-	execl(program, program, state, (char *)NULL);
+	execv(words[0], (char *const *)(uintptr_t)words);
 	_exit(127);
 }
 
-static void start(const char *program, const char *state)
+static void start(const char *program, const char *state, const char *mib)
 {
+	const char *const words[] = {program, state, mib, NULL};
 	int in[2], out[2];
 	char line[64] = "";
 
@@ -77,7 +80,7 @@ static void start(const char *program, const char *state)
 	victim.pid = fork();
 	assert_true(victim.pid >= 0);
 	if (!victim.pid)
-		be_victim(program, state, in[0], out[1]);
+		be_victim(words, in[0], out[1]);
 	close(in[0]);
 	close(out[1]);
 	victim.in = fdopen(in[1], "w");
@@ -140,6 +143,32 @@ static struct flmem_heap_report read_heap(void)
 	return heap;
 }
 
+/* The same with what the detect command would do with larger heaps. */
+static struct flmem_heap_report sample_heap(void)
+{
+	const struct flmem_glibc_effort effort = {.walked_max = 1};
+	FLMEM_AUTO_INSPECTION struct flmem_inspection *target = flmem_inspection_new(NULL);
+	FLMEM_AUTO_PEEK struct flmem_peek *peek = NULL;
+	struct flmem_heap_report heap = FLMEM_HEAP_UNKNOWN("no allocator");
+	struct flmem_glibc_space space = {0};
+
+	assert_int_equal(flmem_process_open(victim.pid, &target->process, NULL), 0);
+	assert_int_equal(flmem_inspection_read(target, NULL), 0);
+	assert_int_equal(flmem_peek_open(&target->process, &peek, NULL), 0);
+	space.peek = peek;
+	space.maps = &target->maps;
+	for (size_t i = 0; i < target->allocators.count; i++) {
+		const struct flmem_allocator *found = &target->allocators.rows[i];
+
+		space.module_start = found->module->start;
+		space.module_end = found->module->end;
+		space.minor = flmem_glibc_minor(found->version);
+		if (found->serves_malloc)
+			flmem_glibc_heap_read(&space, &effort, &heap);
+	}
+	return heap;
+}
+
 static uint64_t known(struct flmem_u64 field)
 {
 	if (field.unknown)
@@ -173,7 +202,7 @@ static void agrees_with_the_program(void **state)
 	struct flmem_error err = {0};
 	uint64_t held, dropped;
 
-	start(row->program, row->state);
+	start(row->program, row->state, "64");
 	before = read_status();
 	heap = read_heap();
 	after = read_status();
@@ -202,19 +231,47 @@ static void agrees_with_the_program(void **state)
 	assert_true(known(heap.trimmable_bytes) <= CALL_KIB * KIB);
 }
 
+/* An estimate is as good as it says it is. */
+static void a_sample_agrees_with_the_walk(void **state)
+{
+	struct flmem_heap_report walked, sampled;
+	uint64_t error;
+
+	start(PROGRAM("heaps"), *state, "100");
+	walked = read_heap();
+	sampled = sample_heap();
+	check_sums(&sampled);
+	assert_string_equal(walked.how, "walked");
+	assert_string_equal(sampled.how, "sampled");
+	error = known(sampled.error_bytes);
+	/* Most samples do far better than the worst of a hundred. */
+	assert_in_range(error, 1, known(walked.resident_bytes) / 20);
+	assert_int_equal(known(sampled.resident_bytes), known(walked.resident_bytes));
+	assert_true(apart(known(sampled.in_use_bytes), known(walked.in_use_bytes)) <= 2 * error);
+	assert_true(apart(known(sampled.free_resident_bytes), known(walked.free_resident_bytes)) <=
+		    2 * error);
+	if (apart(known(sampled.trimmable_bytes), known(walked.trimmable_bytes)) > 2 * error)
+		fail_msg("%s: estimated %llu KiB, walked %llu KiB, error %llu KiB",
+			 (const char *)*state,
+			 (unsigned long long)known(sampled.trimmable_bytes) / 1024,
+			 (unsigned long long)known(walked.trimmable_bytes) / 1024,
+			 (unsigned long long)error / 1024);
+	assert_int_equal(known(sampled.arenas), known(walked.arenas));
+}
+
 static void thresholds_in_force_are_told(void **state)
 {
 	struct flmem_heap_report heap;
 
 	(void)state;
-	start(PROGRAM("heaps"), "fresh");
+	start(PROGRAM("heaps"), "fresh", "64");
 	heap = read_heap();
 	assert_int_equal(known(heap.trim_threshold_bytes), 128 * KIB);
 	assert_int_equal(known(heap.mmap_threshold_bytes), 128 * KIB);
 	assert_int_equal(known(heap.threshold_raised), 0);
 	assert_int_equal(known(heap.arena_max), 0);
 	stop(NULL);
-	start(PROGRAM("heaps"), "mmapped");
+	start(PROGRAM("heaps"), "mmapped", "64");
 	heap = read_heap();
 	assert_true(known(heap.mmap_threshold_bytes) >= 4096 * KIB);
 	assert_int_equal(known(heap.trim_threshold_bytes), 2 * known(heap.mmap_threshold_bytes));
@@ -222,7 +279,7 @@ static void thresholds_in_force_are_told(void **state)
 	assert_true(known(heap.mmapped_bytes) >= 72 * 1024 * KIB);
 	stop(NULL);
 	setenv("MALLOC_ARENA_MAX", "3", 1);
-	start(PROGRAM("heaps"), "fresh");
+	start(PROGRAM("heaps"), "fresh", "64");
 	unsetenv("MALLOC_ARENA_MAX");
 	heap = read_heap();
 	assert_int_equal(known(heap.arena_max), 3);
@@ -232,7 +289,7 @@ static void a_damaged_heap_is_not_told(void **state)
 {
 	struct flmem_heap_report heap;
 
-	start(PROGRAM("heaps"), *state);
+	start(PROGRAM("heaps"), *state, "64");
 	heap = read_heap();
 	assert_non_null(heap.in_use_bytes.unknown);
 	assert_non_null(strstr(heap.trimmable_bytes.unknown, "damaged"));
@@ -248,7 +305,7 @@ static void a_busy_heap_is_approximate(void **state)
 	struct flmem_heap_report heap;
 
 	(void)state;
-	start(PROGRAM("heaps"), "busy");
+	start(PROGRAM("heaps"), "busy", "64");
 	for (int i = 0; i < 5; i++) {
 		heap = read_heap();
 		if (heap.how) {
@@ -264,7 +321,9 @@ static void a_busy_heap_is_approximate(void **state)
 
 int main(void)
 {
-	struct CMUnitTest tests[FLMEM_ARRAY_SIZE(rows) + 4] = {
+	static const char *const sampled[] = {"fresh",	 "fragmented", "pinned", "fastbins",
+					      "mmapped", "released",   "arenas"};
+	struct CMUnitTest tests[FLMEM_ARRAY_SIZE(rows) + FLMEM_ARRAY_SIZE(sampled) + 4] = {
 		{"thresholds in force", thresholds_in_force_are_told, NULL, stop, NULL},
 		{"absurd size", a_damaged_heap_is_not_told, NULL, stop,
 		 (void *)(uintptr_t) "corrupted"},
@@ -279,6 +338,13 @@ int main(void)
 			.test_func = agrees_with_the_program,
 			.teardown_func = stop,
 			.initial_state = (void *)(uintptr_t)&rows[i],
+		};
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(sampled); i++)
+		tests[i + FLMEM_ARRAY_SIZE(rows) + 4] = (struct CMUnitTest){
+			.name = "sampled",
+			.test_func = a_sample_agrees_with_the_walk,
+			.teardown_func = stop,
+			.initial_state = (void *)(uintptr_t)sampled[i],
 		};
 	return cmocka_run_group_tests_name("glibc_heap", tests, NULL, NULL);
 }
