@@ -3,24 +3,53 @@
 
 #include <string.h>
 
+#include "frameworks/launch.h"
+
 static bool has_word(const struct flmem_buf *text, const char *word)
 {
 	return memmem(text->data, text->length, word, strlen(word));
 }
 
-/* A template of YAML is often none itself, so only what must be read as YAML is. */
-bool flmem_content_is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
+static bool is_variable_file(const struct flmem_buf *text)
 {
-	if (syntax == FLMEM_SYNTAX_PLAIN)
-		return has_word(text, "nvflare");
-	return has_word(text, "server_configs") || has_word(text, "grpc_configs");
+	for (size_t i = 0; i < FLMEM_LAUNCH_NAMES; i++)
+		if (has_word(text, flmem_launch_names[i]) && has_word(text, "NVFLARE"))
+			return true;
+	return false;
 }
 
-enum flmem_input_kind flmem_content_recognise(const struct flmem_document *document)
+/* Templates of YAML (Helm's, for example) are none themselves, so they are not read. */
+bool flmem_content_is_likely(enum flmem_input_kind kind, const struct flmem_buf *text)
 {
-	if (document->syntax != FLMEM_SYNTAX_PLAIN)
-		return flmem_appfl_recognise(document->root);
-	return flmem_content_is_likely(document->syntax, &document->text)
-		       ? FLMEM_INPUT_NVFLARE_PYTHON
-		       : FLMEM_INPUT_UNKNOWN;
+	switch (kind) {
+	case FLMEM_INPUT_NVFLARE_PYTHON:
+		return has_word(text, "nvflare");
+	case FLMEM_INPUT_NVFLARE_LAUNCH:
+		return flmem_launch_is_likely(text->data) || is_variable_file(text);
+	default:
+		return has_word(text, "server_configs") || has_word(text, "grpc_configs") ||
+		       (flmem_launch_is_likely(text->data) && !has_word(text, "{{"));
+	}
+}
+
+static bool starts_something(const struct flmem_document *document)
+{
+	const struct flmem_input input = {.document = *document};
+	struct flmem_launches launches;
+
+	flmem_launches_read(&input, &launches);
+	return launches.launch_count;
+}
+
+enum flmem_input_kind flmem_content_recognise(enum flmem_input_kind kind,
+					      const struct flmem_document *document)
+{
+	enum flmem_input_kind found;
+
+	if (kind != FLMEM_INPUT_UNKNOWN)
+		return flmem_content_is_likely(kind, &document->text) ? kind : FLMEM_INPUT_UNKNOWN;
+	found = flmem_appfl_recognise(document->root);
+	if (found == FLMEM_INPUT_UNKNOWN && starts_something(document))
+		found = FLMEM_INPUT_NVFLARE_LAUNCH;
+	return found;
 }

@@ -9,10 +9,8 @@
 #define CURRENT_MAX 100 /* bytes of a value that are shown */
 
 static const struct flmem_rule_table *const tables[] = {
-	&flmem_nvflare_server_rules,
-	&flmem_nvflare_client_rules,
-	&flmem_nvflare_python_rules,
-	&flmem_appfl_rules,
+	&flmem_nvflare_server_rules, &flmem_nvflare_client_rules, &flmem_nvflare_python_rules,
+	&flmem_nvflare_launch_rules, &flmem_appfl_rules,
 };
 
 const struct flmem_rule *flmem_recommend_rule(size_t index)
@@ -183,7 +181,8 @@ static void check_input(struct flmem_check *check)
 {
 	if (check->row->parts)
 		check_parts(check);
-	else if (check->input->document.syntax == FLMEM_SYNTAX_PLAIN ||
+	else if (check->input->kind == FLMEM_INPUT_NVFLARE_LAUNCH ||
+		 check->input->document.syntax == FLMEM_SYNTAX_PLAIN ||
 		 flmem_node_is_kind(check->input->document.root, FLMEM_NODE_MAP))
 		check_subject(check, check->input->document.root);
 }

@@ -22,6 +22,7 @@ enum flmem_input_kind {
 	FLMEM_INPUT_NVFLARE_SERVER,
 	FLMEM_INPUT_NVFLARE_CLIENT,
 	FLMEM_INPUT_NVFLARE_PYTHON,
+	FLMEM_INPUT_NVFLARE_LAUNCH,
 	FLMEM_INPUT_APPFL_SERVER,
 	FLMEM_INPUT_APPFL_CLIENT,
 };
@@ -93,6 +94,7 @@ int flmem_rules_run(const struct flmem_bundle *bundle, const struct flmem_releas
 extern const struct flmem_rule_table flmem_nvflare_server_rules;
 extern const struct flmem_rule_table flmem_nvflare_client_rules;
 extern const struct flmem_rule_table flmem_nvflare_python_rules;
+extern const struct flmem_rule_table flmem_nvflare_launch_rules;
 extern const struct flmem_rule_table flmem_appfl_rules;
 
 #endif

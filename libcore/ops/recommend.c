@@ -89,16 +89,15 @@ static int read_document(struct job *job, const struct flmem_found_file *file, b
 
 	if (rc)
 		return rc;
-	if (file->kind == FLMEM_INPUT_UNKNOWN && !file->named &&
-	    !flmem_content_is_likely(file->syntax, &text)) {
+	if (file->by_content && !file->named && !flmem_content_is_likely(file->kind, &text)) {
 		*ret_known = false;
 		return 0;
 	}
 	rc = flmem_document_read(file->syntax, &text, &input->document, why);
 	if (rc)
 		return rc;
-	if (file->kind == FLMEM_INPUT_UNKNOWN)
-		input->kind = flmem_content_recognise(&input->document);
+	if (file->by_content)
+		input->kind = flmem_content_recognise(file->kind, &input->document);
 	*ret_known = input->kind != FLMEM_INPUT_UNKNOWN;
 	if (!*ret_known && file->named)
 		return flmem_error_set(why, FLMEM_EUSAGE, 0, FLMEM_RECOMMEND_NO_RULES);

@@ -29,18 +29,31 @@ static const struct {
 	{"config_fed_client", FLMEM_INPUT_NVFLARE_CLIENT},
 };
 
+/* What follows the dot; with a stem from above, or alone where the content tells. */
 static const struct {
 	const char *suffix;
 	enum flmem_syntax syntax;
+	bool alone;
+	enum flmem_input_kind kind; /* of a file that is not one of the stems */
 } known_suffixes[] = {
-	{".json", FLMEM_SYNTAX_JSON}, {".conf", FLMEM_SYNTAX_HOCON}, {".yml", FLMEM_SYNTAX_YAML},
-	{".yaml", FLMEM_SYNTAX_YAML}, {".py", FLMEM_SYNTAX_PLAIN},
+	{".json", FLMEM_SYNTAX_JSON, false, FLMEM_INPUT_UNKNOWN},
+	{".conf", FLMEM_SYNTAX_HOCON, false, FLMEM_INPUT_UNKNOWN},
+	{".yml", FLMEM_SYNTAX_YAML, true, FLMEM_INPUT_UNKNOWN},
+	{".yaml", FLMEM_SYNTAX_YAML, true, FLMEM_INPUT_UNKNOWN},
+	{".py", FLMEM_SYNTAX_PLAIN, true, FLMEM_INPUT_NVFLARE_PYTHON},
+	{".sh", FLMEM_SYNTAX_PLAIN, true, FLMEM_INPUT_NVFLARE_LAUNCH},
+	{".service", FLMEM_SYNTAX_PLAIN, true, FLMEM_INPUT_NVFLARE_LAUNCH},
+	{".dockerfile", FLMEM_SYNTAX_PLAIN, true, FLMEM_INPUT_NVFLARE_LAUNCH},
 };
 
-/* What a file is, by its name; the content of YAML and Python tells. */
-static bool recognise(const char *path, struct flmem_found_file *ret_file)
+static bool is_image_file(const char *name)
 {
-	const char *name = flmem_text_basename(path), *dot = strrchr(name, '.');
+	return flmem_text_starts(name, "Dockerfile") || flmem_text_starts(name, "Containerfile");
+}
+
+static bool recognise_by_suffix(const char *name, struct flmem_found_file *ret_file)
+{
+	const char *dot = strrchr(name, '.');
 	size_t stem = FLMEM_ARRAY_SIZE(known_stems), suffix = FLMEM_ARRAY_SIZE(known_suffixes);
 
 	if (!dot)
@@ -53,11 +66,22 @@ static bool recognise(const char *path, struct flmem_found_file *ret_file)
 	if (!suffix)
 		return false;
 	ret_file->syntax = known_suffixes[suffix - 1].syntax;
-	if (ret_file->syntax == FLMEM_SYNTAX_PLAIN)
-		stem = 0;
-	else if (!stem && ret_file->syntax != FLMEM_SYNTAX_YAML)
-		return false;
-	ret_file->kind = stem ? known_stems[stem - 1].kind : FLMEM_INPUT_UNKNOWN;
+	ret_file->by_content = !stem || ret_file->syntax == FLMEM_SYNTAX_PLAIN;
+	ret_file->kind =
+		ret_file->by_content ? known_suffixes[suffix - 1].kind : known_stems[stem - 1].kind;
+	return !ret_file->by_content || known_suffixes[suffix - 1].alone;
+}
+
+/* What a file is, or may be, by its name. */
+static bool recognise(const char *path, struct flmem_found_file *ret_file)
+{
+	const char *name = flmem_text_basename(path);
+
+	if (!is_image_file(name))
+		return recognise_by_suffix(name, ret_file);
+	ret_file->syntax = FLMEM_SYNTAX_PLAIN;
+	ret_file->kind = FLMEM_INPUT_NVFLARE_LAUNCH;
+	ret_file->by_content = true;
 	return true;
 }
 
@@ -241,8 +265,8 @@ static int assign_job(struct flmem_found_file *file, struct flmem_error *err)
 {
 	FLMEM_AUTO_FREE char *config = NULL, *app = NULL;
 
-	if (file->kind == FLMEM_INPUT_UNKNOWN || file->kind == FLMEM_INPUT_NVFLARE_META) {
-		bool together = file->named && file->kind == FLMEM_INPUT_UNKNOWN;
+	if (file->by_content || file->kind == FLMEM_INPUT_NVFLARE_META) {
+		bool together = file->named && file->by_content;
 
 		file->job = together ? strdup("") : folder_of(file->path);
 		return file->job ? 0 : out_of_memory(err);

@@ -21,7 +21,8 @@ struct flmem_found_file {
 	char *app; /* NVFlare: name of the app in the job, or NULL */
 	enum flmem_input_kind kind;
 	enum flmem_syntax syntax;
-	bool named; /* by the user, not found in a folder */
+	bool by_content; /* the content confirms the kind, or tells it */
+	bool named;	 /* by the user, not found in a folder */
 };
 
 struct flmem_found_files {

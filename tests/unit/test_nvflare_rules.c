@@ -237,8 +237,12 @@ static void rules_fire_where_they_should_and_nowhere_else(void **state)
 
 static bool is_about_jobs(const char *id)
 {
-	static const char *const others[] = {"NVF-CLEAR-CACHE-FALSE", "NVF-LIGHTNING-KEEPS-PARAMS",
-					     "NVF-SWARM-TRAIN-ARGS"};
+	static const char *const others[] = {
+		"NVF-CLEAR-CACHE-FALSE", "NVF-LIGHTNING-KEEPS-PARAMS", "NVF-SWARM-TRAIN-ARGS",
+		"NVF-ARENA-UNSET",	 "NVF-ARENA-CLIENT-4",	       "NVF-ARENA-HIGH",
+		"NVF-ARENA-USELESS",	 "NVF-JEMALLOC-DECAY",	       "NVF-ENV-DEAD-29",
+		"NVF-ENV-CUDA-LITERAL",	 "NVF-ENV-JEMALLOC-LITERAL",
+	};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(others); i++)
 		if (strcmp(id, others[i]) == 0)

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "frameworks/launch.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/text.h"
+
+#define WORD_MAX 512
+
+const char *const flmem_launch_names[] = {
+	[FLMEM_LAUNCH_ARENA_MAX] = "MALLOC_ARENA_MAX",
+	[FLMEM_LAUNCH_LD_PRELOAD] = "LD_PRELOAD",
+	[FLMEM_LAUNCH_MALLOC_CONF] = "MALLOC_CONF",
+	[FLMEM_LAUNCH_GC_ROUNDS] = "NVFLARE_CLIENT_MEMORY_GC_ROUNDS",
+	[FLMEM_LAUNCH_CUDA_EMPTY_CACHE] = "NVFLARE_CUDA_EMPTY_CACHE",
+	[FLMEM_LAUNCH_JEMALLOC_PRELOAD] = "NVFLARE_ENABLE_JEMALLOC_PRELOAD",
+};
+
+/* Words that start a process of a federation. */
+static const struct {
+	const char *word;
+	enum flmem_role role;
+} programs[] = {
+	{"nvflare.private.fed.app.server.server_train", FLMEM_ROLE_SERVER},
+	{"nvflare.private.fed.app.client.client_train", FLMEM_ROLE_CLIENT},
+	{"nvflare.private.fed.app.simulator.simulator", FLMEM_ROLE_SIMULATOR_SERVER},
+};
+
+bool flmem_launch_is_likely(const char *text)
+{
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(programs); i++)
+		if (strstr(text, programs[i].word))
+			return true;
+	return strstr(text, "nvflare simulator");
+}
+
+/* One word of a script: its text without quotes, and where that is. */
+struct word {
+	struct flmem_place place;
+	char text[WORD_MAX];
+};
+
+struct scan {
+	const char *text;
+	size_t at, line_start;
+	unsigned line;
+	bool line_ended; /* before the last word, other than by a backslash */
+	struct flmem_launches *launches;
+	int current;	      /* launch of this line, or -1 */
+	size_t first_of_line; /* variable that this line began with */
+	bool after_nvflare, after_flmem;
+	int pending; /* name whose value is the next word: Dockerfile's ENV NAME VALUE; -1: none */
+	bool after_env;
+};
+
+static void step(struct scan *scan, size_t count)
+{
+	for (; count && scan->text[scan->at]; count--) {
+		if (scan->text[scan->at++] == '\n') {
+			scan->line++;
+			scan->line_start = scan->at;
+		}
+	}
+}
+
+/* Blanks, separators, comments and ends of lines before a word. False at the end. */
+static bool skip(struct scan *scan)
+{
+	for (;;) {
+		const char *p = scan->text + scan->at;
+
+		if (!*p)
+			return false;
+		if (*p == '\\' && (p[1] == '\n' || (p[1] == '\r' && p[2] == '\n'))) {
+			step(scan, p[1] == '\n' ? 2 : 3);
+		} else if (*p == '#') {
+			step(scan, strcspn(p, "\n"));
+		} else if (*p == '\n' || *p == ';' || *p == '&' || *p == '|') {
+			scan->line_ended = true;
+			step(scan, 1);
+		} else if (strchr(" \t\r,[](){}", *p)) {
+			step(scan, 1);
+		} else {
+			return true;
+		}
+	}
+}
+
+static void put(struct word *word, size_t *length, char c)
+{
+	if (*length + 1 < sizeof(word->text))
+		word->text[(*length)++] = c;
+}
+
+/* A word with its quotes taken off; ${...} is kept whole. */
+static void read_word(struct scan *scan, struct word *word)
+{
+	size_t length = 0;
+	char quote = '\0';
+
+	word->place = (struct flmem_place){
+		.start = scan->at,
+		.line = scan->line,
+		.column = (unsigned)(scan->at - scan->line_start + 1),
+	};
+	for (;;) {
+		char c = scan->text[scan->at];
+
+		if (!c || (!quote && strchr(" \t\r\n;&|()[]", c)) || (quote && c == '\n'))
+			break;
+		if (c == '$' && scan->text[scan->at + 1] == '{') {
+			size_t end = strcspn(scan->text + scan->at, "}\n");
+
+			for (size_t i = 0; i < end; i++)
+				put(word, &length, scan->text[scan->at + i]);
+			step(scan, end);
+			continue;
+		}
+		if (c == quote || (!quote && (c == '"' || c == '\''))) {
+			quote = quote ? '\0' : c;
+			step(scan, 1);
+			if (!quote && scan->text[scan->at] == ',')
+				break;
+			continue;
+		}
+		put(word, &length, c);
+		step(scan, 1);
+	}
+	word->text[length] = '\0';
+	word->place.end = scan->at;
+}
+
+static int find_name(const char *text, size_t length)
+{
+	for (int i = 0; i < FLMEM_LAUNCH_NAMES; i++)
+		if (strlen(flmem_launch_names[i]) == length &&
+		    strncmp(text, flmem_launch_names[i], length) == 0)
+			return i;
+	return -1;
+}
+
+/* "${NAME:-VALUE}" is VALUE where nothing else is set; other expansions are not known. */
+static bool plain_value(const char *value, const char **ret_start, size_t *ret_length)
+{
+	const char *fallback = flmem_text_starts(value, "${") ? strstr(value, ":-") : NULL;
+	size_t length = strlen(value);
+
+	*ret_start = value;
+	*ret_length = length;
+	if (fallback && value[length - 1] == '}') {
+		*ret_start = fallback + 2;
+		*ret_length = length - (size_t)(fallback + 2 - value) - 1;
+	}
+	return !memchr(*ret_start, '$', *ret_length) && !memchr(*ret_start, '`', *ret_length);
+}
+
+static void add_variable(struct flmem_launches *launches, int name, const char *value, int launch,
+			 const struct flmem_place *place)
+{
+	struct flmem_launch_variable *row;
+	const char *start;
+	size_t length;
+
+	if (launches->variable_count == FLMEM_LAUNCH_VARIABLES_MAX)
+		return;
+	row = &launches->variables[launches->variable_count++];
+	*row = (struct flmem_launch_variable){
+		.name = (enum flmem_launch_name)name, .launch = launch, .place = *place};
+	if (plain_value(value, &start, &length) && length < sizeof(row->value))
+		memcpy(row->value, start, length);
+}
+
+static int add_launch(struct flmem_launches *launches, enum flmem_role role,
+		      const struct flmem_place *place)
+{
+	if (launches->launch_count == FLMEM_LAUNCHES_MAX)
+		return -1;
+	launches->launches[launches->launch_count] =
+		(struct flmem_launch){.role = role, .place = *place};
+	return (int)launches->launch_count++;
+}
+
+static enum flmem_role program_role(const char *word)
+{
+	const char *name = flmem_text_basename(word);
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(programs); i++)
+		if (strcmp(name, programs[i].word) == 0)
+			return programs[i].role;
+	return FLMEM_ROLE_NONE;
+}
+
+/* NAME=VALUE, also behind "Environment=" of a unit or "--env=" of docker run. */
+static bool take_assignment(struct scan *scan, const struct word *word)
+{
+	static const char *const prefixes[] = {"Environment=", "--env=", "-e"};
+	const char *text = word->text, *equals;
+	struct flmem_place place = word->place;
+	int name;
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(prefixes); i++)
+		if (flmem_text_starts(text, prefixes[i]))
+			text += strlen(prefixes[i]);
+	equals = strchr(text, '=');
+	name = equals ? find_name(text, (size_t)(equals - text)) : -1;
+	if (name < 0)
+		return false;
+	add_variable(scan->launches, name, equals + 1, -1, &place);
+	return true;
+}
+
+/* What flmem itself sets is not seen here. */
+static void note_program(struct scan *scan, const struct word *word)
+{
+	const char *name = flmem_text_basename(word->text);
+	enum flmem_role role = program_role(word->text);
+
+	if (scan->after_nvflare && strcmp(name, "simulator") == 0)
+		role = FLMEM_ROLE_SIMULATOR_SERVER;
+	if ((scan->after_flmem && (!strcmp(name, "env") || !strcmp(name, "start"))) ||
+	    strstr(word->text, "flmem env")) /* eval "$(flmem env ...)" */
+		scan->launches->open = true;
+	scan->after_nvflare = strcmp(name, "nvflare") == 0;
+	scan->after_flmem = strcmp(name, "flmem") == 0;
+	if (role)
+		scan->current = add_launch(scan->launches, role, &word->place);
+}
+
+/* Variables in front of a command, on its own line, are for it alone. */
+static void end_line(struct scan *scan)
+{
+	size_t count = scan->launches->variable_count;
+
+	for (size_t i = scan->first_of_line; i < count && scan->current >= 0; i++)
+		scan->launches->variables[i].launch = scan->current;
+	scan->first_of_line = count;
+	scan->current = -1;
+	scan->after_nvflare = scan->after_flmem = scan->after_env = false;
+	scan->pending = -1;
+}
+
+static void take_word(struct scan *scan, const struct word *word, const char *before)
+{
+	if (scan->pending >= 0) {
+		add_variable(scan->launches, scan->pending, word->text, -1, &word->place);
+		scan->pending = -1;
+		return;
+	}
+	if (scan->after_env && find_name(word->text, strlen(word->text)) >= 0)
+		scan->pending = find_name(word->text, strlen(word->text));
+	scan->after_env = strcmp(word->text, "ENV") == 0;
+	if (strcmp(before, "FROM") == 0 && strstr(word->text, "alpine"))
+		scan->launches->musl = true;
+	if (!take_assignment(scan, word))
+		note_program(scan, word);
+}
+
+static void read_script(const char *text, struct flmem_launches *launches)
+{
+	struct scan scan = {
+		.text = text, .line = 1, .launches = launches, .current = -1, .pending = -1};
+	char before[8] = "";
+
+	while (skip(&scan)) {
+		struct word word;
+		size_t start = scan.at;
+
+		if (scan.line_ended)
+			end_line(&scan);
+		scan.line_ended = false;
+		read_word(&scan, &word);
+		if (scan.at == start) /* a bracket or the like */
+			step(&scan, 1);
+		take_word(&scan, &word, before);
+		snprintf(before, sizeof(before), "%.7s", word.text);
+	}
+	end_line(&scan);
+}
+
+/* The words of a command in YAML: a list of them, or one text. */
+static int read_words(const struct flmem_node *words, struct flmem_launches *launches, int launch)
+{
+	const struct flmem_node *n =
+		flmem_node_is_kind(words, FLMEM_NODE_LIST) ? words->first : words;
+
+	for (; n && launch < 0; n = n == words ? NULL : n->next) {
+		struct flmem_launches inner = {0};
+
+		if (!flmem_node_string(n) || !flmem_launch_is_likely(n->text))
+			continue;
+		read_script(n->text, &inner);
+		launches->open |= inner.open;
+		if (inner.launch_count)
+			launch = add_launch(launches, inner.launches[0].role, &n->place);
+		for (size_t i = 0; i < inner.variable_count; i++)
+			add_variable(launches, inner.variables[i].name, inner.variables[i].value,
+				     launch, &n->place);
+	}
+	return launch;
+}
+
+static void read_pair(const struct flmem_node *entry, struct flmem_launches *launches, int launch)
+{
+	const char *name = flmem_node_string(flmem_node_get(entry, "name"));
+	const struct flmem_node *value = flmem_node_get(entry, "value");
+	const char *text = flmem_node_string(entry), *equals = text ? strchr(text, '=') : NULL;
+	int known;
+
+	if (equals) { /* - NAME=VALUE */
+		known = find_name(text, (size_t)(equals - text));
+		value = entry;
+		text = equals + 1;
+	} else if (entry->key) { /* NAME: VALUE */
+		known = find_name(entry->key, strlen(entry->key));
+		value = entry;
+		text = entry->text;
+	} else {
+		known = name ? find_name(name, strlen(name)) : -1;
+		text = value ? value->text : "";
+	}
+	if (known >= 0)
+		add_variable(launches, known, text, launch, value ? &value->place : &entry->place);
+}
+
+static void read_container(const struct flmem_node *map, struct flmem_launches *launches)
+{
+	static const char *const commands[] = {"command", "args", "entrypoint"};
+	static const char *const lists[] = {"env", "environment"};
+	const char *image = flmem_node_string(flmem_node_get(map, "image"));
+	int launch = -1;
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(commands); i++)
+		launch = read_words(flmem_node_get(map, commands[i]), launches, launch);
+	if (launch < 0)
+		return;
+	launches->musl |= image && strstr(image, "alpine");
+	launches->open |= flmem_node_get(map, "env_file") || flmem_node_get(map, "envFrom");
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++) {
+		const struct flmem_node *n = flmem_node_first(flmem_node_get(map, lists[i]));
+
+		for (; n; n = n->next)
+			read_pair(n, launches, launch);
+	}
+}
+
+/* Every map may be a container; aliases show what has been seen at their anchor. */
+static void read_containers(const struct flmem_node *node, struct flmem_launches *launches)
+{
+	if (node->kind == FLMEM_NODE_MAP)
+		read_container(node, launches);
+	for (const struct flmem_node *n = node->first; n && n->parent == node; n = n->next)
+		read_containers(n, launches);
+}
+
+void flmem_launches_read(const struct flmem_input *input, struct flmem_launches *ret_launches)
+{
+	*ret_launches = (struct flmem_launches){0};
+	if (input->document.syntax == FLMEM_SYNTAX_PLAIN)
+		read_script(input->document.text.data, ret_launches);
+	else if (input->document.root)
+		read_containers(input->document.root, ret_launches);
+}
+
+const struct flmem_launch_variable *flmem_launch_find(const struct flmem_launches *launches,
+						      int launch, enum flmem_launch_name name)
+{
+	const struct flmem_launch_variable *found = NULL;
+
+	for (size_t i = 0; i < launches->variable_count; i++) {
+		const struct flmem_launch_variable *row = &launches->variables[i];
+
+		if (row->name == name && (row->launch == launch || row->launch < 0))
+			found = row;
+	}
+	return found;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_FRAMEWORKS_LAUNCH_H
+#define FLMEM_FRAMEWORKS_LAUNCH_H
+
+/*
+ * What a file starts, and with which of the variables that rules ask for: shell scripts,
+ * Dockerfiles and systemd units by their words, Compose and Kubernetes files by their containers.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <flmem/roles.h>
+
+#include "frameworks/rules.h"
+
+#define FLMEM_LAUNCHES_MAX	   64
+#define FLMEM_LAUNCH_VARIABLES_MAX 128
+#define FLMEM_LAUNCH_VALUE_MAX	   256
+
+enum flmem_launch_name {
+	FLMEM_LAUNCH_ARENA_MAX,
+	FLMEM_LAUNCH_LD_PRELOAD,
+	FLMEM_LAUNCH_MALLOC_CONF,
+	FLMEM_LAUNCH_GC_ROUNDS,
+	FLMEM_LAUNCH_CUDA_EMPTY_CACHE,
+	FLMEM_LAUNCH_JEMALLOC_PRELOAD,
+	FLMEM_LAUNCH_NAMES,
+};
+
+extern const char *const flmem_launch_names[FLMEM_LAUNCH_NAMES];
+
+struct flmem_launch_variable {
+	enum flmem_launch_name name;
+	int launch; /* index of the only one that it is for; -1: for all of the file */
+	struct flmem_place place; /* of the value without quotes; in ${NAME:-VALUE} of VALUE */
+	char value[FLMEM_LAUNCH_VALUE_MAX]; /* "" where it is not known before it runs */
+};
+
+struct flmem_launch {
+	enum flmem_role role; /* server, client, or simulator server for a whole simulator */
+	struct flmem_place place;
+};
+
+struct flmem_launches {
+	struct flmem_launch launches[FLMEM_LAUNCHES_MAX];
+	size_t launch_count;
+	struct flmem_launch_variable variables[FLMEM_LAUNCH_VARIABLES_MAX];
+	size_t variable_count;
+	bool open; /* more variables come from elsewhere: flmem env, env_file, envFrom */
+	bool musl; /* an image of Alpine Linux */
+};
+
+/* Reads the input, whatever of these it is; `ret_launches` is filled from zero. */
+void flmem_launches_read(const struct flmem_input *input, struct flmem_launches *ret_launches);
+
+/* Whether a text starts one of the programs. */
+bool flmem_launch_is_likely(const char *text);
+
+/* The last value that holds for a launch; NULL when there is none. */
+const struct flmem_launch_variable *flmem_launch_find(const struct flmem_launches *launches,
+						      int launch, enum flmem_launch_name name);
+
+#endif

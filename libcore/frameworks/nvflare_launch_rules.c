@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rules for what starts NVFlare: scripts, images, units, Compose and Kubernetes files. */
+#include "frameworks/launch.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <flmem/parse.h>
+
+#include "base/text.h"
+
+#define ARENAS_SERVER_MAX 8
+#define ARENAS_CLIENT_MAX 4
+
+/* A check function looks at one launch. */
+struct launch_check {
+	struct flmem_check *check;
+	const struct flmem_launches *launches;
+	const struct flmem_launch *launch;
+	int index;
+};
+
+static void each_launch(struct flmem_check *check, void (*look)(const struct launch_check *one))
+{
+	struct flmem_launches launches;
+
+	flmem_launches_read(check->input, &launches);
+	for (size_t i = 0; i < launches.launch_count; i++)
+		look(&(struct launch_check){.check = check,
+					    .launches = &launches,
+					    .launch = &launches.launches[i],
+					    .index = (int)i});
+}
+
+/* Each variable of the file with a value that is known. */
+static void each_variable(struct flmem_check *check,
+			  void (*look)(struct flmem_check *check,
+				       const struct flmem_launch_variable *variable))
+{
+	struct flmem_launches launches;
+
+	flmem_launches_read(check->input, &launches);
+	for (size_t i = 0; i < launches.variable_count; i++)
+		if (launches.variables[i].value[0])
+			look(check, &launches.variables[i]);
+}
+
+static const struct flmem_launch_variable *find(const struct launch_check *one,
+						enum flmem_launch_name name)
+{
+	return flmem_launch_find(one->launches, one->index, name);
+}
+
+static void report_variable(struct flmem_check *check, const struct flmem_launch_variable *variable,
+			    const char *proposed, const char *detail)
+{
+	struct flmem_node node = {.kind = FLMEM_NODE_STRING, .text = "", .place = variable->place};
+
+	flmem_check_report(check, &(struct flmem_remark){.node = &node,
+							 .path = flmem_launch_names[variable->name],
+							 .proposed = proposed,
+							 .detail = detail});
+}
+
+static bool preloads_jemalloc(const struct launch_check *one)
+{
+	const struct flmem_launch_variable *preload = find(one, FLMEM_LAUNCH_LD_PRELOAD);
+	const struct flmem_launch_variable *asked = find(one, FLMEM_LAUNCH_JEMALLOC_PRELOAD);
+
+	return (preload && strstr(preload->value, "jemalloc")) ||
+	       (asked && strcmp(asked->value, "true") == 0);
+}
+
+static const char *arenas_of(enum flmem_role role)
+{
+	return role == FLMEM_ROLE_CLIENT ? "2" : "4";
+}
+
+static void arena_unset(const struct launch_check *one)
+{
+	struct flmem_node node = {.kind = FLMEM_NODE_MAP, .text = "", .place = one->launch->place};
+
+	if (one->launches->open || one->launches->musl || preloads_jemalloc(one) ||
+	    find(one, FLMEM_LAUNCH_LD_PRELOAD) || find(one, FLMEM_LAUNCH_ARENA_MAX))
+		return;
+	flmem_check_report(
+		one->check,
+		&(struct flmem_remark){.node = &node,
+				       .missing = flmem_launch_names[FLMEM_LAUNCH_ARENA_MAX],
+				       .proposed = arenas_of(one->launch->role)});
+}
+
+/* The number of arenas that a launch gets; false when it is none or not known. */
+static bool arenas(const struct launch_check *one,
+		   const struct flmem_launch_variable **ret_variable, uint64_t *ret_count)
+{
+	*ret_variable = find(one, FLMEM_LAUNCH_ARENA_MAX);
+	return *ret_variable &&
+	       !flmem_parse_u64((*ret_variable)->value, 0, UINT32_MAX, ret_count, NULL);
+}
+
+static void arena_client_4(const struct launch_check *one)
+{
+	const struct flmem_launch_variable *variable;
+	uint64_t count;
+
+	if (one->launch->role == FLMEM_ROLE_CLIENT && arenas(one, &variable, &count) &&
+	    count == 4 && strcmp(flmem_text_basename(one->check->input->file), "sub_start.sh") == 0)
+		report_variable(one->check, variable, "2", NULL);
+}
+
+static void arena_high(const struct launch_check *one)
+{
+	bool client = one->launch->role == FLMEM_ROLE_CLIENT;
+	const struct flmem_launch_variable *variable;
+	uint64_t count;
+
+	if (arenas(one, &variable, &count) &&
+	    count > (client ? ARENAS_CLIENT_MAX : ARENAS_SERVER_MAX))
+		report_variable(one->check, variable, arenas_of(one->launch->role),
+				client ? "a client" : "a server");
+}
+
+static void arena_useless(const struct launch_check *one)
+{
+	const struct flmem_launch_variable *variable = find(one, FLMEM_LAUNCH_ARENA_MAX);
+	bool musl = one->launches->musl;
+
+	if (variable && (musl || preloads_jemalloc(one)))
+		report_variable(one->check, variable, NULL,
+				musl ? "the image has musl" : "jemalloc is preloaded");
+}
+
+/* Without MALLOC_CONF, NVFlare's start script sets both decay times itself where it preloads. */
+static void jemalloc_decay(const struct launch_check *one)
+{
+	const struct flmem_launch_variable *conf = find(one, FLMEM_LAUNCH_MALLOC_CONF);
+	const struct flmem_launch_variable *preload = find(one, FLMEM_LAUNCH_LD_PRELOAD);
+	const char *decay = "dirty_decay_ms:5000,muzzy_decay_ms:5000";
+
+	if (!preloads_jemalloc(one))
+		return;
+	if (!conf && preload && strstr(preload->value, "jemalloc"))
+		report_variable(one->check, preload, NULL, "MALLOC_CONF is not set");
+	else if (conf && conf->value[0] &&
+		 (!strstr(conf->value, "decay_ms:") || strstr(conf->value, "decay_ms:-1")))
+		report_variable(one->check, conf, decay, NULL);
+}
+
+static void env_dead(struct flmem_check *check, const struct flmem_launch_variable *variable)
+{
+	if (variable->name == FLMEM_LAUNCH_GC_ROUNDS ||
+	    variable->name == FLMEM_LAUNCH_CUDA_EMPTY_CACHE)
+		report_variable(check, variable, NULL, flmem_launch_names[variable->name]);
+}
+
+static void env_cuda_literal(struct flmem_check *check,
+			     const struct flmem_launch_variable *variable)
+{
+	if (variable->name == FLMEM_LAUNCH_CUDA_EMPTY_CACHE &&
+	    strcasecmp(variable->value, "true") != 0 && strcasecmp(variable->value, "false") != 0)
+		report_variable(check, variable, "true", NULL);
+}
+
+static void env_jemalloc_literal(struct flmem_check *check,
+				 const struct flmem_launch_variable *variable)
+{
+	if (variable->name == FLMEM_LAUNCH_JEMALLOC_PRELOAD &&
+	    strcmp(variable->value, "true") != 0 && strcmp(variable->value, "false") != 0)
+		report_variable(check, variable, "true", NULL);
+}
+
+static void check_arena_unset(struct flmem_check *check)
+{
+	each_launch(check, arena_unset);
+}
+
+static void check_arena_client_4(struct flmem_check *check)
+{
+	each_launch(check, arena_client_4);
+}
+
+static void check_arena_high(struct flmem_check *check)
+{
+	each_launch(check, arena_high);
+}
+
+static void check_arena_useless(struct flmem_check *check)
+{
+	each_launch(check, arena_useless);
+}
+
+static void check_jemalloc_decay(struct flmem_check *check)
+{
+	each_launch(check, jemalloc_decay);
+}
+
+static void check_env_dead(struct flmem_check *check)
+{
+	each_variable(check, env_dead);
+}
+
+static void check_env_cuda_literal(struct flmem_check *check)
+{
+	each_variable(check, env_cuda_literal);
+}
+
+static void check_env_jemalloc_literal(struct flmem_check *check)
+{
+	each_variable(check, env_jemalloc_literal);
+}
+
+#define NVFLARE	 .framework = FLMEM_FRAMEWORK_NVFLARE
+#define GUIDE	 "NVFlare guide \"Memory Management\""
+#define TEMPLATE "NVFlare start script sub_start.sh"
+#define LAUNCH	 .inputs = FLMEM_INPUT_BIT(FLMEM_INPUT_NVFLARE_LAUNCH)
+
+static const struct flmem_rule_row rows[] = {
+	{
+		.rule = {.id = "NVF-ARENA-UNSET",
+			 .severity = FLMEM_SEVERITY_WARNING,
+			 NVFLARE,
+			 .condition =
+				 "a server, client or simulator started with glibc and without "
+				 "MALLOC_ARENA_MAX",
+			 .message =
+				 "glibc makes up to 8 arenas for each processor here, and each "
+				 "keeps what is freed in it; set MALLOC_ARENA_MAX (only NVFlare's "
+				 "own sub_start.sh sets it)",
+			 .source = GUIDE},
+		LAUNCH,
+		.check = check_arena_unset,
+	},
+	{
+		.rule = {.id = "NVF-ARENA-CLIENT-4",
+			 .severity = FLMEM_SEVERITY_WARNING,
+			 NVFLARE,
+			 .since = "2.7.2",
+			 .condition = "a client's sub_start.sh that gives it 4 arenas",
+			 .message =
+				 "the script of a client has the server's number of arenas; start "
+				 "it with MALLOC_ARENA_MAX=2 in the environment, as the file may "
+				 "be signed",
+			 .source = TEMPLATE},
+		LAUNCH,
+		.check = check_arena_client_4,
+	},
+	{
+		.rule = {.id = "NVF-ARENA-HIGH",
+			 .severity = FLMEM_SEVERITY_INFO,
+			 NVFLARE,
+			 .condition =
+				 "MALLOC_ARENA_MAX above 8 for a server, or above 4 for a client",
+			 .message = "more arenas than advised: each keeps what is freed in it",
+			 .source = GUIDE},
+		LAUNCH,
+		.check = check_arena_high,
+	},
+	{
+		.rule = {.id = "NVF-ARENA-USELESS",
+			 .severity = FLMEM_SEVERITY_INFO,
+			 NVFLARE,
+			 .condition =
+				 "MALLOC_ARENA_MAX together with jemalloc, or in an Alpine image",
+			 .message = "only glibc's malloc reads MALLOC_ARENA_MAX",
+			 .source = "glibc manual, \"Memory Allocation Tunables\""},
+		LAUNCH,
+		.check = check_arena_useless,
+	},
+	{
+		.rule = {.id = "NVF-JEMALLOC-DECAY",
+			 .severity = FLMEM_SEVERITY_WARNING,
+			 NVFLARE,
+			 .condition =
+				 "jemalloc preloaded with a MALLOC_CONF that lacks decay times or "
+				 "has one of -1, or with none at all",
+			 .message = "jemalloc may keep freed pages for long; set MALLOC_CONF to "
+				    "dirty_decay_ms:5000,muzzy_decay_ms:5000",
+			 .source = GUIDE},
+		LAUNCH,
+		.check = check_jemalloc_decay,
+	},
+	{
+		.rule = {.id = "NVF-ENV-DEAD-29",
+			 .severity = FLMEM_SEVERITY_WARNING,
+			 NVFLARE,
+			 .since = "2.9",
+			 .certain = true,
+			 .condition =
+				 "NVFLARE_CLIENT_MEMORY_GC_ROUNDS or NVFLARE_CUDA_EMPTY_CACHE set",
+			 .message =
+				 "NVFlare 2.9 does not read this variable any more, although its "
+				 "guide still lists it; set it in the job instead",
+			 .source = "NVFlare 2.9 in development"},
+		LAUNCH,
+		.check = check_env_dead,
+	},
+	{
+		.rule = {.id = "NVF-ENV-CUDA-LITERAL",
+			 .severity = FLMEM_SEVERITY_WARNING,
+			 NVFLARE,
+			 .since = "2.7.2",
+			 .before = "2.9",
+			 .condition = "NVFLARE_CUDA_EMPTY_CACHE that is neither true nor false",
+			 .message = "NVFlare takes anything but the word true for false",
+			 .source = "NVFlare code, 2.7.2 to 2.8"},
+		LAUNCH,
+		.check = check_env_cuda_literal,
+	},
+	{
+		.rule = {.id = "NVF-ENV-JEMALLOC-LITERAL",
+			 .severity = FLMEM_SEVERITY_WARNING,
+			 NVFLARE,
+			 .since = "2.7.2",
+			 .condition =
+				 "NVFLARE_ENABLE_JEMALLOC_PRELOAD that is neither true nor false",
+			 .message = "the start script preloads jemalloc for the word true only, in "
+				    "small letters",
+			 .source = TEMPLATE},
+		LAUNCH,
+		.check = check_env_jemalloc_literal,
+	},
+};
+
+const struct flmem_rule_table flmem_nvflare_launch_rules = {rows, FLMEM_ARRAY_SIZE(rows)};

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Scripts, units and container files: what is found lies in the text. */
+#include "frameworks/launch.h"
+#include "fuzz.h"
+
+static void check(enum flmem_syntax syntax, const uint8_t *data, size_t size)
+{
+	static struct flmem_launches launches;
+	struct flmem_input input = {.kind = FLMEM_INPUT_NVFLARE_LAUNCH, .file = "x"};
+	struct flmem_buf text = FLMEM_BUF_INIT;
+
+	flmem_buf_append(&text, data, size);
+	if (!flmem_document_read(syntax, &text, &input.document, NULL)) {
+		flmem_launches_read(&input, &launches);
+		for (size_t i = 0; i < launches.variable_count; i++)
+			if (launches.variables[i].place.end > size ||
+			    launches.variables[i].launch >= (int)launches.launch_count)
+				abort();
+		for (size_t i = 0; i < launches.launch_count; i++)
+			if (launches.launches[i].place.end > size)
+				abort();
+	}
+	flmem_document_clear(&input.document);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	check(FLMEM_SYNTAX_PLAIN, data, size);
+	check(FLMEM_SYNTAX_YAML, data, size);
+	return 0;
+}

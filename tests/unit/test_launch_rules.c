@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rules about what starts NVFlare: files that must trigger them, and near misses. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <flmem/recommend.h>
+
+#include "base/cleanup.h"
+#include "tree.h"
+
+#define SERVER	 "python3 -u -m nvflare.private.fed.app.server.server_train -m ws\n"
+#define CLIENT	 "python3 -u -m nvflare.private.fed.app.client.client_train -m ws\n"
+#define JEMALLOC "LD_PRELOAD=/usr/lib/x86_64-linux-gnu/libjemalloc.so.2 "
+#define DECAY	 "MALLOC_CONF=dirty_decay_ms:5000,muzzy_decay_ms:5000 "
+#define COMPOSE(env)                                                       \
+	"services:\n  site-1:\n    image: fl\n    command: [python3, -m, " \
+	"nvflare.private.fed.app.client.client_train]\n" env
+#define POD(env)                                                              \
+	"apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - name: server\n" \
+	"    args: ['python3 -m nvflare.private.fed.app.server.server_train']\n" env
+
+struct row {
+	const char *rule, *file, *text;
+	size_t hits;
+	const char *proposed; /* NULL: any */
+	const char *version;
+};
+
+static const struct row rows[] = {
+	{"NVF-ARENA-UNSET", "run.sh", SERVER, 1, "4", NULL},
+	{"NVF-ARENA-UNSET", "run.sh", CLIENT, 1, "2", NULL},
+	{"NVF-ARENA-UNSET", "run.sh", "nvflare simulator job -n 2\n", 1, "4", NULL},
+	{"NVF-ARENA-UNSET", "run.sh", "MALLOC_ARENA_MAX=4 " SERVER CLIENT, 1, "2", NULL},
+	{"NVF-ARENA-UNSET", "run.sh", "MALLOC_ARENA_MAX=4 \\\n  " SERVER, 0, NULL, NULL},
+	{"NVF-ARENA-UNSET", "run.sh", "export MALLOC_ARENA_MAX=4 && cd x\n" SERVER SERVER, 0, NULL,
+	 NULL},
+	{"NVF-ARENA-UNSET", "run.sh", "# " SERVER "echo 'nvflare simulator'x\n", 0, NULL, NULL},
+	{"NVF-ARENA-UNSET", "run.sh", "eval \"$(flmem env --role server)\"\n" SERVER, 0, NULL,
+	 NULL},
+	{"NVF-ARENA-UNSET", "run.sh", "flmem start --role server -- " SERVER, 0, NULL, NULL},
+	{"NVF-ARENA-UNSET", "run.sh", JEMALLOC SERVER, 0, NULL, NULL},
+	{"NVF-ARENA-UNSET", "run.sh", "python3 -m other.server_train\n", 0, NULL, NULL},
+	{"NVF-ARENA-UNSET", "Dockerfile",
+	 "FROM python:3.12\nCMD [\"python3\", \"-m\", "
+	 "\"nvflare.private.fed.app.client.client_train\"]\n",
+	 1, "2", NULL},
+	{"NVF-ARENA-UNSET", "Dockerfile", "FROM python:3.12\nENV MALLOC_ARENA_MAX 2\nCMD " CLIENT,
+	 0, NULL, NULL},
+	{"NVF-ARENA-UNSET", "Dockerfile", "FROM python:3.12-alpine\nCMD " CLIENT, 0, NULL, NULL},
+	{"NVF-ARENA-UNSET", "fl.service", "[Service]\nExecStart=/usr/bin/" SERVER, 1, "4", NULL},
+	{"NVF-ARENA-UNSET", "fl.service",
+	 "[Service]\nEnvironment=\"A=b\" \"MALLOC_ARENA_MAX=4\"\nExecStart=/usr/bin/" SERVER, 0,
+	 NULL, NULL},
+	{"NVF-ARENA-UNSET", "compose.yaml", COMPOSE(""), 1, "2", NULL},
+	{"NVF-ARENA-UNSET", "compose.yaml", COMPOSE("    environment: {MALLOC_ARENA_MAX: 2}\n"), 0,
+	 NULL, NULL},
+	{"NVF-ARENA-UNSET", "compose.yaml", COMPOSE("    environment: [MALLOC_ARENA_MAX=2]\n"), 0,
+	 NULL, NULL},
+	{"NVF-ARENA-UNSET", "compose.yaml", COMPOSE("    env_file: [fl.env]\n"), 0, NULL, NULL},
+	{"NVF-ARENA-UNSET", "pod.yaml", POD(""), 1, "4", NULL},
+	{"NVF-ARENA-UNSET", "pod.yaml",
+	 POD("    env:\n    - {name: MALLOC_ARENA_MAX, value: \"4\"}\n"), 0, NULL, NULL},
+	{"NVF-ARENA-UNSET", "chart.yaml", "args: {{ .x }}\ncmd: " SERVER, 0, NULL, NULL},
+
+	{"NVF-ARENA-CLIENT-4", "sub_start.sh",
+	 "export MALLOC_ARENA_MAX=${MALLOC_ARENA_MAX:-4}\n" CLIENT, 1, "2", NULL},
+	{"NVF-ARENA-CLIENT-4", "sub_start.sh",
+	 "export MALLOC_ARENA_MAX=${MALLOC_ARENA_MAX:-4}\n" SERVER, 0, NULL, NULL},
+	{"NVF-ARENA-CLIENT-4", "sub_start.sh",
+	 "export MALLOC_ARENA_MAX=${MALLOC_ARENA_MAX:-2}\n" CLIENT, 0, NULL, NULL},
+	{"NVF-ARENA-CLIENT-4", "sub_start.sh", "export MALLOC_ARENA_MAX=${ARENAS}\n" CLIENT, 0,
+	 NULL, NULL},
+
+	{"NVF-ARENA-HIGH", "run.sh", "MALLOC_ARENA_MAX=16 " SERVER, 1, "4", NULL},
+	{"NVF-ARENA-HIGH", "run.sh", "MALLOC_ARENA_MAX=5 " CLIENT, 1, "2", NULL},
+	{"NVF-ARENA-HIGH", "run.sh", "MALLOC_ARENA_MAX=8 " SERVER "MALLOC_ARENA_MAX=4 " CLIENT, 0,
+	 NULL, NULL},
+	{"NVF-ARENA-HIGH", "run.sh", "MALLOC_ARENA_MAX=$N " SERVER, 0, NULL, NULL},
+
+	{"NVF-ARENA-USELESS", "run.sh", JEMALLOC DECAY "MALLOC_ARENA_MAX=4 " SERVER, 1, NULL, NULL},
+	{"NVF-ARENA-USELESS", "Dockerfile", "FROM alpine:3\nENV MALLOC_ARENA_MAX=2\nCMD " CLIENT, 1,
+	 NULL, NULL},
+	{"NVF-ARENA-USELESS", "run.sh", "MALLOC_ARENA_MAX=4 " SERVER, 0, NULL, NULL},
+
+	{"NVF-JEMALLOC-DECAY", "run.sh", JEMALLOC SERVER, 1, NULL, NULL},
+	{"NVF-JEMALLOC-DECAY", "run.sh", JEMALLOC "MALLOC_CONF=narenas:2 " SERVER, 1, NULL, NULL},
+	{"NVF-JEMALLOC-DECAY", "run.sh", JEMALLOC "MALLOC_CONF=dirty_decay_ms:-1 " SERVER, 1, NULL,
+	 NULL},
+	{"NVF-JEMALLOC-DECAY", "run.sh", JEMALLOC DECAY SERVER, 0, NULL, NULL},
+	{"NVF-JEMALLOC-DECAY", "run.sh", "MALLOC_CONF=narenas:2 " SERVER, 0, NULL, NULL},
+
+	{"NVF-ENV-DEAD-29", "run.sh", "export NVFLARE_CUDA_EMPTY_CACHE=true\n", 1, NULL, "2.9"},
+	{"NVF-ENV-DEAD-29", "run.sh", "export NVFLARE_CUDA_EMPTY_CACHE=true\n", 0, NULL, "2.8"},
+	{"NVF-ENV-DEAD-29", "run.sh", "export NVFLARE_CUDA_EMPTY_CACHE=true\n", 0, NULL, NULL},
+
+	{"NVF-ENV-CUDA-LITERAL", "run.sh", "export NVFLARE_CUDA_EMPTY_CACHE=1\n", 1, "true", NULL},
+	{"NVF-ENV-CUDA-LITERAL", "run.sh", "export NVFLARE_CUDA_EMPTY_CACHE=True\n", 0, NULL, NULL},
+	{"NVF-ENV-CUDA-LITERAL", "run.sh", "export NVFLARE_CUDA_EMPTY_CACHE=1\n", 0, NULL, "2.9"},
+	{"NVF-ENV-CUDA-LITERAL", "run.sh", "export MY_NVFLARE_CUDA_EMPTY_CACHE=1\n", 0, NULL, NULL},
+
+	{"NVF-ENV-JEMALLOC-LITERAL", "run.sh", "export NVFLARE_ENABLE_JEMALLOC_PRELOAD=1\n", 1,
+	 "true", NULL},
+	{"NVF-ENV-JEMALLOC-LITERAL", "run.sh", "export NVFLARE_ENABLE_JEMALLOC_PRELOAD=true\n", 0,
+	 NULL, NULL},
+	{"NVF-ENV-JEMALLOC-LITERAL", "sub_start.sh",
+	 "if [ \"${NVFLARE_ENABLE_JEMALLOC_PRELOAD:-false}\" = \"true\" ]; then :; fi\n", 0, NULL,
+	 NULL},
+};
+
+static void check_row(size_t index, const struct row *row)
+{
+	struct flmem_recommend_options options = {.framework_version = row->version};
+	struct flmem_recommendations found = {0};
+	const struct flmem_finding *last = NULL;
+	const char *path;
+	struct tree tree;
+	size_t hits = 0;
+
+	tree_init(&tree);
+	path = tree.path;
+	tree_puts(&tree, row->file, row->text);
+	assert_int_equal(flmem_recommend(&path, 1, &options, &found, NULL), 0);
+	assert_int_equal(found.problem_count, 0);
+	for (size_t i = 0; i < found.finding_count; i++) {
+		if (strcmp(found.findings[i].rule->id, row->rule) != 0)
+			continue;
+		last = &found.findings[i];
+		hits++;
+	}
+	if (hits != row->hits)
+		fail_msg("row %zu: %s fired %zu times on:\n%s", index, row->rule, hits, row->text);
+	if (row->proposed && (!last || strcmp(last->proposed, row->proposed) != 0))
+		fail_msg("row %zu: %s proposes %s", index, row->rule, last ? last->proposed : "?");
+	flmem_recommendations_clear(&found);
+	tree_clear(&tree);
+}
+
+static void rules_fire_where_they_should_and_nowhere_else(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
+		check_row(i, &rows[i]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rules_fire_where_they_should_and_nowhere_else),
+	};
+
+	return cmocka_run_group_tests_name("launch_rules", tests, NULL, NULL);
+}
