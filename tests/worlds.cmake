@@ -5,3 +5,8 @@ find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
 add_test(NAME world.trixie COMMAND ${Python3_EXECUTABLE} -B
 	${CMAKE_CURRENT_SOURCE_DIR}/worlds/run.py ${PROJECT_BINARY_DIR} trixie)
 set_tests_properties(world.trixie PROPERTIES LABELS world SKIP_RETURN_CODE 77 TIMEOUT 900)
+
+# What is said beforehand of a heap's release, and what is released: here and there.
+add_test(NAME world.heaps COMMAND ${Python3_EXECUTABLE} -B
+	${CMAKE_CURRENT_SOURCE_DIR}/worlds/heaps.py ${PROJECT_BINARY_DIR} here trixie)
+set_tests_properties(world.heaps PROPERTIES LABELS world SKIP_RETURN_CODE 77 TIMEOUT 900)

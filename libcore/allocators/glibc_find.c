@@ -117,6 +117,7 @@ struct search {
 	unsigned bins; /* offset in the arena, once it is found */
 	/* For malloc_par. */
 	const struct flmem_map *brk;
+	bool is_in_brk; /* main_arena's top is, so it has a begin there, too */
 	const struct flmem_glibc_layout *layout;
 };
 
@@ -301,7 +302,7 @@ static bool looks_like_params(const struct search *search, const unsigned char *
 		return false;
 	if (layout->mp.tcache_count && word_at(mp, layout->mp.tcache_count) > UINT16_MAX)
 		return false;
-	if (base)
+	if (base || search->is_in_brk)
 		return search->brk && base >= search->brk->start && base < search->brk->end;
 	/* Without the heap's address to know it by, what nearly all programs leave alone. */
 	return half_at(mp, layout->mp.n_mmaps + 4) == 65536 && arena_test == 8;
@@ -345,7 +346,13 @@ static bool fits_first_chunk(const struct search *search)
 static void choose_layout(struct search *search)
 {
 	const struct flmem_glibc_layout *fallback = NULL;
+	uint64_t top;
 
+	if (search->brk &&
+	    read_word(search->space,
+		      search->glibc->arenas[0] + search->bins + (uint64_t)FLMEM_GLIBC_FROM_BINS_TOP,
+		      &top))
+		search->is_in_brk = top >= search->brk->start && top < search->brk->end;
 	for (const struct flmem_glibc_layout *row = flmem_glibc_layouts; row->minor; row++) {
 		if (!may_be(search->space, row) || row->bins != search->bins)
 			continue;

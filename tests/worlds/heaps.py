@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+Holds what flmem says beforehand that a trim releases against what the trim then does release, and
+looks whether reading a heap leaves it alone, for heaps in many states.
+
+usage: heaps.py BUILD WHERE...
+
+WHERE is "here", or a Debian suite that tests/worlds/make unpacks. At "here" a PyTorch process is
+looked at, too, where PyTorch is installed.
+"""
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "..")]
+
+from harness import SKIPPED, command, proc, report, skip  # noqa: E402
+
+STATES = ("fresh", "top", "fragmented", "pinned", "fastbins", "tcache", "mmapped", "released",
+          "arenas")
+START_S = 120
+MAKE_S = 1800  # a slow mirror
+NEAR = 4 << 20
+SAME_RSS = 64 << 10
+PYTHON = "/usr/bin/python3"
+TORCH = """
+import sys, torch
+sizes = (16, 64, 128, 256, 512, 768)
+tensors = [torch.ones(sizes[i % 6]) for i in range(100000)]
+kept = tensors[::500]
+del tensors
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+class Broken(Exception):
+    """The target did not come up."""
+
+
+def descendants(pid):
+    for child in proc.read(f"/proc/{pid}/task/{pid}/children").split():
+        yield int(child)
+        yield from descendants(int(child))
+
+
+def sizes(pid):
+    """Bytes by the names of /proc/PID/status."""
+    status = proc.status(pid)
+    return {name: int(status[name].split()[0]) * 1024 for name in ("RssAnon", "VmRSS", "VmPTE")}
+
+
+class Target:
+    def __init__(self, argv, program):
+        self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        try:
+            ready, _, _ = select.select([self.process.stdout], [], [], START_S)
+            if not ready or not self.process.stdout.readline().startswith(b"ready"):
+                raise Broken(f"{argv} does not come up")
+            self.pid = self._find(program)
+        except BaseException:
+            self.close()
+            raise
+
+    def _find(self, program):
+        """Seen from outside; it may run in a pid namespace of its own."""
+        for pid in (self.process.pid, *descendants(self.process.pid)):
+            if os.path.basename(proc.read(f"/proc/{pid}/cmdline").split("\0")[0]) == program:
+                return pid
+        raise Broken(f"no {program} below {self.process.pid}")
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+def look(flmem, pid):
+    """Problems of reading alone."""
+    before = sizes(pid)
+    status, stdout, stderr, _ = flmem.run("detect", "--pid", str(pid), "--json")
+    after = sizes(pid)
+    if status != 0:
+        return [f"detect ended with status {status}: {stderr.strip()[:300]}"]
+    heap = json.loads(stdout)["processes"][0]["heap"]
+    problems = []
+    if heap["trimmable_bytes"] is None:
+        problems.append(f"detect does not know: {heap['unknown']}")
+    if abs(after["VmRSS"] - before["VmRSS"]) > SAME_RSS:
+        problems.append(f"RSS changed from {before['VmRSS']} to {after['VmRSS']}")
+    if after["VmPTE"] > before["VmPTE"] * 1.01:
+        problems.append(f"page tables grew from {before['VmPTE']} to {after['VmPTE']}")
+    return problems
+
+
+def trim(flmem, pid):
+    """(said beforehand, released, problems)"""
+    before = sizes(pid)["RssAnon"]
+    result = flmem.trim(pid)
+    released = before - sizes(pid)["RssAnon"]
+    predicted = result.result.get("predicted_bytes")
+    if not result.touched:
+        return predicted, released, [f"not trimmed: {result.reason}"]
+    if predicted is None:
+        return predicted, released, [f"not predicted: {result.result['unknown']}"]
+    if abs(predicted - released) > max(released // 50, NEAR):
+        return predicted, released, [f"said {predicted} bytes, released {released}"]
+    return predicted, released, []
+
+
+def run_one(flmem, where, name, argv, program):
+    """The line of the table."""
+    predicted = released = None
+    try:
+        target = Target(argv, program)
+    except (Broken, OSError) as error:
+        print(f"PROBLEM: {where}, {name}: {error}")
+        return (where, name, "-", "-", "-", 1)
+    try:
+        problems = look(flmem, target.pid)
+        predicted, released, more = trim(flmem, target.pid)
+        problems += more
+    finally:
+        target.close()
+    for problem in problems:
+        print(f"PROBLEM: {where}, {name}: {problem}")
+    if predicted is None:
+        return (where, name, "-", released >> 10, "-", len(problems))
+    return (where, name, predicted >> 10, released >> 10, (predicted - released) >> 10,
+            len(problems))
+
+
+def has_torch():
+    return subprocess.run([PYTHON, "-c", "import torch"], check=False,
+                          stderr=subprocess.DEVNULL).returncode == 0
+
+
+def here(flmem, victims):
+    rows = [run_one(flmem, "here", state, [os.path.join(victims, "heaps"), state], "heaps")
+            for state in STATES]
+    if has_torch():
+        rows.append(run_one(flmem, "here", "PyTorch", [PYTHON, "-c", TORCH], "python3"))
+    else:
+        print("SKIP: PyTorch: not installed")
+    return rows
+
+
+def world(flmem, victims, suite):
+    """Rows, or the reason why there are none."""
+    done = subprocess.run([os.path.join(HERE, "make"), suite], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, check=False, timeout=MAKE_S)
+    said = (done.stdout.decode().strip().splitlines() or ["no reason given"])[-1]
+    if done.returncode == SKIPPED:
+        return said.split(": ", 2)[-1]
+    if done.returncode != 0:
+        raise SystemExit("tests/worlds/make failed")
+    if not os.path.exists(os.path.join(victims, "heaps-portable")):
+        return "the program for other C libraries is built on x86-64 only"
+    enter = [os.path.join(HERE, "enter"), said, victims, "/tmp/victims/heaps-portable"]
+    return [run_one(flmem, suite, state, [*enter, state], "heaps-portable") for state in STATES]
+
+
+def main():
+    if len(sys.argv) < 3:
+        print(__doc__.strip().splitlines()[3], file=sys.stderr)
+        sys.exit(2)
+    signal.signal(signal.SIGTERM, lambda *unused: sys.exit(1))  # so that targets are ended
+    flmem = command.Flmem(sys.argv[1])
+    victims = os.path.join(os.path.abspath(sys.argv[1]), "tests", "victims", "heaps")
+    rows, absent = [], []
+    for where in sys.argv[2:]:
+        found = here(flmem, victims) if where == "here" else world(flmem, victims, where)
+        if isinstance(found, str):
+            absent.append(f"{where}: {found}")
+        else:
+            rows += found
+    if not rows:
+        skip("; ".join(absent))
+    report.table(("where", "heap", "said KiB", "released KiB", "apart", "problems"), rows)
+    for reason in absent:
+        print(f"SKIP: {reason}")
+    bad = sum(row[-1] for row in rows)
+    worst = max((abs(row[4]) for row in rows if row[4] != "-"), default=0)
+    print(f"{len(rows)} heaps: {bad} problems, at worst {worst} KiB apart")
+    sys.exit(1 if bad else 0)
+
+
+main()
