@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,14 +23,17 @@ struct watch_options {
 	uint64_t rounds;
 	struct opt_texts logs;
 	const char *round_regex;
+	const char *record;
+	const char *replay;
 	uint64_t fail_above_bytes;
 	const char *fail_growth;
 	bool json;
 };
 
 /* What is written must be there when a reader looks, and a reader that went away ends the watch. */
-static bool written(void)
+static bool on_tick(void *context)
 {
+	(void)context;
 	return fflush(stdout) == 0 && !ferror(stdout);
 }
 
@@ -38,7 +42,7 @@ static bool print_json(char *line)
 	if (line)
 		fputs(line, stdout);
 	free(line);
-	return line && written();
+	return line;
 }
 
 static bool on_sample(void *context, const struct flmem_watch_sample *sample)
@@ -48,7 +52,7 @@ static bool on_sample(void *context, const struct flmem_watch_sample *sample)
 	if (o->json)
 		return print_json(flmem_report_watch_sample_json(sample));
 	print_watch_sample(sample);
-	return written();
+	return true;
 }
 
 static bool on_round(void *context, const struct flmem_watch_round *round)
@@ -58,7 +62,7 @@ static bool on_round(void *context, const struct flmem_watch_round *round)
 	if (o->json)
 		return print_json(flmem_report_watch_round_json(round));
 	print_watch_round(round);
-	return written();
+	return true;
 }
 
 /* SIZE/round or SIZE/h */
@@ -99,6 +103,20 @@ static void raise_descriptor_limit(void)
 	}
 }
 
+/* What a recording has is not chosen again. */
+static int check_replay(const struct watch_options *o, struct flmem_error *err)
+{
+	if (targets_given(&o->targets) || o->targets.role || o->targets.min_rss_bytes)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "--replay shows all processes of the recording: name none");
+	if (o->record || o->logs.count || o->round_regex || o->rounds || o->duration_us)
+		return flmem_error_set(
+			err, FLMEM_EUSAGE, 0,
+			"--replay shows the recording as it is: --record, --log, "
+			"--round-regex, --rounds and --duration are for live watches");
+	return 0;
+}
+
 static int options_of(const struct watch_options *o, struct flmem_watch_options *ret_options,
 		      struct flmem_error *err)
 {
@@ -109,19 +127,55 @@ static int options_of(const struct watch_options *o, struct flmem_watch_options 
 		.logs = o->logs.values,
 		.log_count = o->logs.count,
 		.round_regex = o->round_regex,
+		.record_path = o->record,
 		.fail_above_bytes = o->fail_above_bytes,
 		.stop_fd = -1,
 	};
 	if (o->fail_growth && parse_growth(o->fail_growth, &ret_options->fail_growth, err))
 		return err->code;
+	if (o->replay)
+		return check_replay(o, err);
 	return targets_selection(&o->targets, &ret_options->selection, err);
+}
+
+static int watch_or_replay(struct watch_options *o, struct flmem_watch_options *watch,
+			   struct flmem_watch_summary *ret_summary, struct flmem_error *err)
+{
+	const struct flmem_watch_callbacks callbacks = {
+		.context = o, .sample = on_sample, .round = on_round, .tick = on_tick};
+	int rc;
+
+	if (o->replay)
+		return flmem_watch_replay(o->replay, watch, &callbacks, ret_summary, err);
+	raise_descriptor_limit();
+	watch->stop_fd = signals_catch_end();
+	rc = flmem_watch(watch, &callbacks, ret_summary, err);
+	if (watch->stop_fd >= 0)
+		close(watch->stop_fd);
+	return rc;
+}
+
+/* Beside the results: what went wrong with the recording. */
+static void tell_recording(const struct watch_options *o, const struct flmem_watch_summary *summary)
+{
+	char path[128];
+
+	if (summary->record_lost)
+		fprintf(stderr,
+			"flmem watch: %" PRIu64 " blocks could not be written to '%s': %s; make "
+			"room there\n",
+			summary->record_lost, flmem_text_escape(o->record, path, sizeof(path)),
+			strerror(summary->record_errno));
+	if (summary->record_skipped_bytes)
+		fprintf(stderr,
+			"flmem watch: %" PRIu64 " bytes of '%s' are damaged and were skipped\n",
+			summary->record_skipped_bytes,
+			flmem_text_escape(o->replay, path, sizeof(path)));
 }
 
 static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest)
 {
 	struct watch_options *o = options;
-	const struct flmem_watch_callbacks callbacks = {
-		.context = o, .sample = on_sample, .round = on_round};
 	struct flmem_watch_summary summary = {0};
 	struct flmem_watch_options watch;
 	struct flmem_error err = {0};
@@ -129,11 +183,7 @@ static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest
 
 	if (cmd_no_arguments(rest, &err) || options_of(o, &watch, &err))
 		return cmd_fail(cmd, o->json, &err);
-	raise_descriptor_limit();
-	watch.stop_fd = signals_catch_end();
-	rc = flmem_watch(&watch, &callbacks, &summary, &err);
-	if (watch.stop_fd >= 0)
-		close(watch.stop_fd);
+	rc = watch_or_replay(o, &watch, &summary, &err);
 	if (rc == FLMEM_ENOPROC && !targets_are_explicit(&o->targets))
 		targets_nothing_matched(&o->targets, &err);
 	if (rc)
@@ -142,6 +192,7 @@ static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest
 		print_json(flmem_report_watch_summary_json(&summary));
 	else
 		print_watch_summary(&summary);
+	tell_recording(o, &summary);
 	rc = summary.limit_passed ? FLMEM_EFINDINGS : 0;
 	flmem_watch_summary_clear(&summary);
 	return flmem_code_exit_status(rc);
@@ -180,6 +231,18 @@ static const struct opt options_table[] = {
 	 .metavar = "REGEX",
 	 .help = "a round starts at each line of the log that matches; the first group is its "
 		 "number"},
+	{.name = "record",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct watch_options, record),
+	 .metavar = "FILE",
+	 .complete = OPT_COMPLETE_FILE,
+	 .help = "append all samples and rounds to this recording"},
+	{.name = "replay",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct watch_options, replay),
+	 .metavar = "FILE",
+	 .complete = OPT_COMPLETE_FILE,
+	 .help = "show a recording again, instead of live processes"},
 	{.name = "fail-above",
 	 .kind = OPT_SIZE,
 	 .offset = offsetof(struct watch_options, fail_above_bytes),
@@ -204,6 +267,8 @@ static const char *const examples[] = {
 	"by round of the NVFlare job that writes this log",
 	"flmem watch --all --role client --duration 10m --json",
 	"all FL clients on this host for ten minutes, for a script",
+	"flmem watch --tree 4242 --record /var/tmp/job.rec",
+	"keep what was seen; flmem watch --replay /var/tmp/job.rec shows it again",
 	"flmem watch --name train.py --fail-growth 50MiB/h",
 	"in CI: status 1 when it climbs faster than that",
 	NULL,

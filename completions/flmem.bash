@@ -130,7 +130,7 @@ _flmem()
 		_flmem_line " --role -r --parallelism --allocator -a --jemalloc-library --framework -f --framework-version --workspace -w --wait --grace --emit -e --output -o --site --org --image" && return
 		;;
 	watch)
-		options=" --pid --name --all --tree --role --min-rss --interval --duration --log --rounds --round-regex --fail-above --fail-growth --json --help"
+		options=" --pid --name --all --tree --role --min-rss --interval --duration --log --rounds --round-regex --record --replay --fail-above --fail-growth --json --help"
 		case $option in
 		--pid | -p) _flmem_pids "$word" && return ;;
 		--name) return ;;
@@ -142,6 +142,8 @@ _flmem()
 		--log | -l) _flmem_files "$word" -f && return ;;
 		--rounds) return ;;
 		--round-regex) return ;;
+		--record) _flmem_files "$word" -f && return ;;
+		--replay) _flmem_files "$word" -f && return ;;
 		--fail-above) return ;;
 		--fail-growth) return ;;
 		esac

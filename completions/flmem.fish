@@ -151,6 +151,8 @@ complete -c flmem -n '__flmem_is watch' -l duration -s d -x -d 'end after this l
 complete -c flmem -n '__flmem_is watch' -l log -s l -r -F -d 'log of the job that tells of its rounds (NVFlare, also as JSON, APPFL, Flower); may be given several times'
 complete -c flmem -n '__flmem_is watch' -l rounds -x -d 'end after so many complete rounds of the log'
 complete -c flmem -n '__flmem_is watch' -l round-regex -x -d 'a round starts at each line of the log that matches; the first group is its number'
+complete -c flmem -n '__flmem_is watch' -l record -r -F -d 'append all samples and rounds to this recording'
+complete -c flmem -n '__flmem_is watch' -l replay -r -F -d 'show a recording again, instead of live processes'
 complete -c flmem -n '__flmem_is watch' -l fail-above -x -d 'exit with status 1 when a process had more resident memory'
 complete -c flmem -n '__flmem_is watch' -l fail-growth -x -d 'exit with status 1 when a process climbs faster, as 10MiB/round or 1GiB/h'
 complete -c flmem -n '__flmem_is watch' -l json -d 'print one JSON object per line, the summary last'

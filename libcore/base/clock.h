@@ -2,7 +2,7 @@
 #ifndef FLMEM_BASE_CLOCK_H
 #define FLMEM_BASE_CLOCK_H
 
-/* Monotonic time, the same clock in every process of a host. */
+/* Monotonic time, the same clock in every process of a host, but where it says otherwise. */
 
 #include <stdint.h>
 #include <sys/prctl.h>
@@ -21,6 +21,15 @@ static inline uint64_t flmem_clock_ns(void)
 static inline uint64_t flmem_clock_us(void)
 {
 	return flmem_clock_ns() / 1000U;
+}
+
+/* Since 1970-01-01 UTC; may jump. */
+static inline uint64_t flmem_clock_wall_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000U + (uint64_t)now.tv_nsec / 1000U;
 }
 
 static inline void flmem_clock_sleep_us(uint64_t us)

@@ -31,6 +31,7 @@ static int fill_identity(struct flmem_followed *f, const struct flmem_words *com
 	flmem_redact_command(
 		command->values,
 		command->count < COMMAND_WORDS_MAX ? command->count : COMMAND_WORDS_MAX, &text);
+	free(f->id.command);
 	f->id.command = flmem_buf_take(&text);
 	if (identity.site[0])
 		f->id.site = strdup(identity.site);
@@ -51,33 +52,59 @@ static int identify(struct flmem_followed *f, struct flmem_kin *kin, struct flme
 	return 0;
 }
 
-int flmem_followed_open(pid_t pid, uint64_t start_time, uint64_t interval_us, struct flmem_kin *kin,
-			struct flmem_followed **ret_followed, struct flmem_error *err)
+struct flmem_followed *flmem_followed_new(struct flmem_watch_process *id, uint64_t interval_us,
+					  struct flmem_error *err)
 {
 	FLMEM_AUTO_FOLLOWED struct flmem_followed *f = calloc(1, sizeof(*f));
-	int rc;
+	bool whole = f && id->command;
 
-	if (!f)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot follow process %d",
-				       (int)pid);
-	f->process = (struct flmem_process)FLMEM_PROCESS_INIT;
-	f->statm = -1;
-	rc = flmem_process_open(pid, &f->process, err);
+	if (f) {
+		f->id = *id;
+		f->process = (struct flmem_process)FLMEM_PROCESS_INIT;
+		f->statm = -1;
+		f->split = (struct flmem_watch_split){
+			FLMEM_UNKNOWN(not_read), FLMEM_UNKNOWN(not_read), FLMEM_UNKNOWN(not_read),
+			FLMEM_UNKNOWN(not_read)};
+		flmem_history_init(&f->history, interval_us ? interval_us : 1);
+	} else {
+		free(id->command);
+		free(id->site);
+	}
+	if (whole)
+		return FLMEM_TAKE(f);
+	flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot follow process %d", (int)id->pid);
+	return NULL;
+}
+
+static int open_files(struct flmem_followed *f, uint64_t start_time, struct flmem_error *err)
+{
+	int rc = flmem_process_open(f->id.pid, &f->process, err);
+
 	if (rc)
 		return rc;
 	if (start_time && f->process.start_time != start_time)
-		return flmem_error_set(err, FLMEM_ENOPROC, 0, "process %d is gone", (int)pid);
-	f->id.pid = pid;
+		return flmem_error_set(err, FLMEM_ENOPROC, 0, "process %d is gone", (int)f->id.pid);
 	f->id.start_time = f->process.start_time;
 	f->statm = openat(f->process.dirfd, "statm", O_RDONLY | O_CLOEXEC);
 	if (f->statm < 0)
 		return flmem_process_error(&f->process, -errno, "read the memory counters", err);
-	rc = identify(f, kin, err);
+	return 0;
+}
+
+int flmem_followed_open(pid_t pid, uint64_t start_time, uint64_t interval_us, struct flmem_kin *kin,
+			struct flmem_followed **ret_followed, struct flmem_error *err)
+{
+	struct flmem_watch_process id = {.pid = pid, .command = strdup("")};
+	FLMEM_AUTO_FOLLOWED struct flmem_followed *f = flmem_followed_new(&id, interval_us, err);
+	int rc;
+
+	if (!f)
+		return FLMEM_EFAILED;
+	rc = open_files(f, start_time, err);
+	if (!rc)
+		rc = identify(f, kin, err);
 	if (rc)
 		return rc;
-	f->split = (struct flmem_watch_split){FLMEM_UNKNOWN(not_read), FLMEM_UNKNOWN(not_read),
-					      FLMEM_UNKNOWN(not_read), FLMEM_UNKNOWN(not_read)};
-	flmem_history_init(&f->history, interval_us);
 	*ret_followed = FLMEM_TAKE(f);
 	return 0;
 }
@@ -125,19 +152,19 @@ static uint64_t page_bytes(void)
 	return size;
 }
 
-static void count_sample(struct flmem_followed *f, uint64_t now_us, uint64_t bytes)
+void flmem_followed_count(struct flmem_followed *followed, uint64_t now_us, uint64_t bytes)
 {
-	if (!f->history.samples) {
-		f->first_us = now_us;
-		f->first_bytes = f->lowest_bytes = bytes;
+	if (!followed->history.samples) {
+		followed->first_us = now_us;
+		followed->first_bytes = followed->lowest_bytes = bytes;
 	}
-	f->last_us = now_us;
-	f->last_bytes = bytes;
-	if (bytes < f->lowest_bytes)
-		f->lowest_bytes = bytes;
-	if (bytes > f->peak_bytes)
-		f->peak_bytes = bytes;
-	flmem_history_add(&f->history, now_us, bytes);
+	followed->last_us = now_us;
+	followed->last_bytes = bytes;
+	if (bytes < followed->lowest_bytes)
+		followed->lowest_bytes = bytes;
+	if (bytes > followed->peak_bytes)
+		followed->peak_bytes = bytes;
+	flmem_history_add(&followed->history, now_us, bytes);
 }
 
 bool flmem_followed_sample(struct flmem_followed *followed, uint64_t now_us,
@@ -153,7 +180,7 @@ bool flmem_followed_sample(struct flmem_followed *followed, uint64_t now_us,
 	if (!parse_resident(text, &pages))
 		return false;
 	*ret_rss_bytes = pages * page_bytes();
-	count_sample(followed, now_us, *ret_rss_bytes);
+	flmem_followed_count(followed, now_us, *ret_rss_bytes);
 	return true;
 }
 

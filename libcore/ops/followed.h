@@ -19,7 +19,9 @@ struct flmem_kin;
 struct flmem_followed {
 	struct flmem_watch_process id;
 	struct flmem_process process;
+	size_t number; /* among those of its watch */
 	int statm;
+	bool split_is_new; /* in a replay: since the last sample */
 	bool ended;
 	bool passed_above;	    /* a sample was above the limit of the options */
 	uint64_t first_us, last_us; /* of its samples, since the watch began */
@@ -35,6 +37,13 @@ struct flmem_followed {
  */
 int flmem_followed_open(pid_t pid, uint64_t start_time, uint64_t interval_us, struct flmem_kin *kin,
 			struct flmem_followed **ret_followed, struct flmem_error *err);
+
+/* One that is not live: it takes the texts over, also when it fails and gives NULL. */
+struct flmem_followed *flmem_followed_new(struct flmem_watch_process *id, uint64_t interval_us,
+					  struct flmem_error *err);
+
+/* Counts a sample that was taken elsewhere. */
+void flmem_followed_count(struct flmem_followed *followed, uint64_t now_us, uint64_t bytes);
 
 void flmem_followed_free(struct flmem_followed *followed);
 

@@ -43,10 +43,11 @@ static void find_limit(const struct limits *limits, const struct flmem_followed 
 		       struct flmem_watch_result *r)
 {
 	static const char ended[] = "the process has ended";
+	static const char recorded[] = "a recording does not tell it";
 	struct flmem_cgroup_limit group;
 
-	r->limit_bytes = r->headroom_bytes = FLMEM_UNKNOWN(ended);
-	if (f->ended)
+	r->limit_bytes = r->headroom_bytes = FLMEM_UNKNOWN(limits->cgroups ? ended : recorded);
+	if (f->ended || !limits->cgroups)
 		return;
 	r->limit_bytes = limits->host_total;
 	r->headroom_bytes = limits->host_left;
@@ -132,20 +133,21 @@ static void describe(struct flmem_followed *f, struct flmem_watch_result *r)
 			FLMEM_UNKNOWN(none);
 }
 
-int flmem_outlook_make(const struct flmem_watch_options *options,
-		       struct flmem_followed *const *followed, size_t count,
+int flmem_outlook_make(const struct flmem_watching *watching, bool live,
 		       struct flmem_watch_result *ret_results, struct flmem_error *err)
 {
 	FLMEM_AUTO(close_limits) struct limits limits = {0};
-	int rc = open_limits(&limits, err);
+	int rc = live ? open_limits(&limits, err) : 0;
 
 	if (rc)
 		return rc;
-	for (size_t i = 0; i < count; i++) {
-		describe(followed[i], &ret_results[i]);
-		find_limit(&limits, followed[i], &ret_results[i]);
-		find_trend(followed[i], &ret_results[i]);
-		judge(options, followed[i], &ret_results[i]);
+	for (size_t i = 0; i < watching->count; i++) {
+		struct flmem_followed *f = watching->followed[i];
+
+		describe(f, &ret_results[i]);
+		find_limit(&limits, f, &ret_results[i]);
+		find_trend(f, &ret_results[i]);
+		judge(watching->options, f, &ret_results[i]);
 	}
 	return 0;
 }

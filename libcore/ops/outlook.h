@@ -4,16 +4,13 @@
 
 /* What a watch has learnt: trend, nearest limit, forecast, and limits of the options passed. */
 
-#include <flmem/watch.h>
-
-#include "ops/followed.h"
+#include "ops/watching.h"
 
 /*
- * Fills a result for each followed process. Limits are looked up now, so for those that still run.
- * Command and site move from the process into its result.
+ * Fills a result for each followed process. With `live` limits are looked up, as they are now, of
+ * those that still run. Command and site move from the process into its result.
  */
-int flmem_outlook_make(const struct flmem_watch_options *options,
-		       struct flmem_followed *const *followed, size_t count,
+int flmem_outlook_make(const struct flmem_watching *watching, bool live,
 		       struct flmem_watch_result *ret_results, struct flmem_error *err);
 
 #endif

@@ -5,47 +5,34 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "frameworks/framework.h"
-#include "frameworks/rounds.h"
-#include "ops/followed.h"
 #include "ops/log_tail.h"
-#include "ops/outlook.h"
+#include "ops/watching.h"
 
-#define SPLIT_EVERY  10U	     /* samples */
-#define SELECT_EVERY 5000000U	     /* us between two looks for processes that came */
-#define GRACE_US     15000000U	     /* how long a name may match nothing before the watch ends */
-#define LOG_PAST     65536	     /* bytes of a log that tell which round runs already */
-#define FOLLOWED_MAX ((size_t)65536) /* processes at a time and in the summary */
+#define SPLIT_EVERY  30U       /* samples */
+#define SELECT_EVERY 5000000U  /* us between two looks for processes that came */
+#define GRACE_US     15000000U /* how long a name may match nothing before the watch ends */
+#define LOG_PAST     65536     /* bytes of a log that tell which round runs already */
 
-/* A watch at work. */
+/* A watch of live processes at work. */
 struct watch {
 	const struct flmem_watch_options *options;
-	const struct flmem_watch_callbacks *callbacks;
+	struct flmem_watching watching;
 	int proc;
-	uint64_t interval_us;
 	uint64_t began_us;    /* monotonic */
 	uint64_t selected_us; /* since it began: last look for processes */
 	uint64_t lonely_us;   /* since it began: when the last process was alive */
 	uint64_t ticks;
-	uint64_t missed;
-	struct flmem_followed **followed;
-	size_t count, alive, capacity;
-	bool stopped; /* by a callback */
 	struct flmem_log *logs;
 	size_t log_count;
 	struct flmem_rounds rounds;
-	bool seen_start;   /* the round that runs has started under the watch */
-	uint64_t complete; /* rounds */
 };
 
 static void clear_watch(struct watch *w)
 {
-	for (size_t i = 0; i < w->count; i++)
-		flmem_followed_free(w->followed[i]);
-	free(w->followed);
+	flmem_watching_clear(&w->watching);
 	for (size_t i = 0; i < w->log_count; i++)
 		flmem_log_close(&w->logs[i]);
 	free(w->logs);
@@ -55,28 +42,13 @@ static void clear_watch(struct watch *w)
 
 static bool is_followed(const struct watch *w, pid_t pid, uint64_t start_time)
 {
-	for (size_t i = 0; i < w->count; i++)
-		if (w->followed[i]->id.pid == pid &&
-		    (!start_time || w->followed[i]->id.start_time == start_time))
+	for (size_t i = 0; i < w->watching.count; i++) {
+		const struct flmem_watch_process *id = &w->watching.followed[i]->id;
+
+		if (id->pid == pid && (!start_time || id->start_time == start_time))
 			return true;
+	}
 	return false;
-}
-
-static int make_room(struct watch *w)
-{
-	size_t capacity = w->capacity ? w->capacity * 2 : 16;
-	struct flmem_followed **grown;
-
-	if (w->count < w->capacity)
-		return 0;
-	if (w->count >= FOLLOWED_MAX)
-		return -ENOSPC;
-	grown = reallocarray(w->followed, capacity, sizeof(struct flmem_followed *));
-	if (!grown)
-		return -ENOMEM;
-	w->followed = grown;
-	w->capacity = capacity;
-	return 0;
 }
 
 static bool by_pid(const struct watch *w)
@@ -87,19 +59,11 @@ static bool by_pid(const struct watch *w)
 static int follow(struct watch *w, const struct flmem_targets *targets, size_t i,
 		  struct flmem_kin *kin, struct flmem_error *err)
 {
-	int rc = make_room(w);
+	struct flmem_followed *followed;
+	int rc = flmem_followed_open(targets->pids[i], targets->start_times[i],
+				     w->watching.interval_us, kin, &followed, err);
 
-	if (rc)
-		return flmem_error_set(err, FLMEM_EFAILED, -rc,
-				       "cannot follow more than %zu processes", w->count);
-	rc = flmem_followed_open(targets->pids[i], targets->start_times[i], w->interval_us, kin,
-				 &w->followed[w->count], err);
-	if (rc)
-		return rc;
-	flmem_round_stats_init(&w->followed[w->count]->rounds, w->interval_us, w->ticks > 0);
-	w->count++;
-	w->alive++;
-	return 0;
+	return rc ? rc : flmem_watching_add(&w->watching, followed, w->ticks > 0, err);
 }
 
 static int follow_all(struct watch *w, const struct flmem_targets *targets, struct flmem_error *err)
@@ -144,80 +108,32 @@ static int look_again(struct watch *w, uint64_t now_us, struct flmem_error *err)
 	return rc == FLMEM_ENOPROC || rc == FLMEM_EPERM ? 0 : rc;
 }
 
-static uint64_t wall_clock_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000U + (uint64_t)now.tv_nsec / 1000U;
-}
-
-static void tell_sample(struct watch *w, const struct flmem_followed *f, bool split, uint64_t at_us)
-{
-	const struct flmem_watch_sample sample = {
-		.process = &f->id,
-		.at_us = at_us,
-		.elapsed_us = f->last_us,
-		.rss_bytes = f->last_bytes,
-		.round = w->rounds.running ? FLMEM_KNOWN(w->rounds.current)
-					   : FLMEM_UNKNOWN("no round is known to run"),
-		.split = split ? &f->split : NULL,
-	};
-
-	if (w->callbacks->sample && !w->callbacks->sample(w->callbacks->context, &sample))
-		w->stopped = true;
-}
-
-static void tell_round(struct watch *w, const struct flmem_followed *f,
-		       struct flmem_watch_round *round)
-{
-	round->process = &f->id;
-	if (w->callbacks->round && !w->callbacks->round(w->callbacks->context, round))
-		w->stopped = true;
-}
-
 static void sample_one(struct watch *w, struct flmem_followed *f, uint64_t now_us, uint64_t at_us)
 {
-	bool split = f->history.samples % SPLIT_EVERY == 0;
-	struct flmem_watch_round round;
+	bool split = (f->history.samples + f->number) % SPLIT_EVERY == 0 || !f->history.samples;
 	uint64_t rss;
 
 	if (!flmem_followed_sample(f, now_us, &rss)) {
-		flmem_followed_end(f);
-		w->alive--;
+		flmem_watching_end(&w->watching, f);
 		return;
 	}
 	if (split)
 		flmem_followed_split(f);
-	if (w->options->fail_above_bytes && rss > w->options->fail_above_bytes)
-		f->passed_above = true;
-	tell_sample(w, f, split, at_us);
-	if (flmem_round_stats_sample(&f->rounds, now_us, rss, &round))
-		tell_round(w, f, &round);
+	flmem_watching_sample(&w->watching, f, at_us, split);
 }
 
-static void sample_all(struct watch *w, uint64_t now_us)
+static void sample_all(struct watch *w, uint64_t now_us, uint64_t at_us)
 {
-	uint64_t at_us = wall_clock_us();
+	const struct flmem_watch_callbacks *callbacks = w->watching.callbacks;
 
-	for (size_t i = 0; i < w->count && !w->stopped; i++)
-		if (!w->followed[i]->ended)
-			sample_one(w, w->followed[i], now_us, at_us);
-	if (w->alive)
+	for (size_t i = 0; i < w->watching.count && !w->watching.stopped; i++)
+		if (!w->watching.followed[i]->ended)
+			sample_one(w, w->watching.followed[i], now_us, at_us);
+	if (w->watching.alive)
 		w->lonely_us = now_us;
 	w->ticks++;
-}
-
-static void change_round(struct watch *w, struct flmem_followed *f, uint64_t now_us,
-			 const struct flmem_round_change *change)
-{
-	struct flmem_watch_round round;
-
-	if (change->finished && flmem_round_stats_finish(&f->rounds, now_us, &round))
-		tell_round(w, f, &round);
-	if (change->started &&
-	    flmem_round_stats_start(&f->rounds, now_us, change->started_number, &round))
-		tell_round(w, f, &round);
+	if (callbacks->tick && !callbacks->tick(callbacks->context))
+		w->watching.stopped = true;
 }
 
 /* A line of a log on its way to the rounds. */
@@ -231,17 +147,17 @@ struct reading {
 static void read_line(void *context, char *line, size_t length)
 {
 	const struct reading *r = context;
+	struct flmem_watching *watching = &r->w->watching;
 	struct flmem_round_change change;
-	struct watch *w = r->w;
 
-	if (!flmem_rounds_read(&w->rounds, r->log, line, length, &change) || r->past)
+	if (!flmem_rounds_read(&r->w->rounds, r->log, line, length, &change))
 		return;
-	if (change.finished && w->seen_start)
-		w->complete++;
-	w->seen_start = change.started;
-	for (size_t i = 0; i < w->count; i++)
-		if (!w->followed[i]->ended)
-			change_round(w, w->followed[i], r->now_us, &change);
+	if (!r->past)
+		flmem_watching_round(watching, r->now_us, &change);
+	else
+		flmem_watching_round_runs(watching, change.started
+							    ? FLMEM_KNOWN(change.started_number)
+							    : FLMEM_UNKNOWN("it has ended"));
 }
 
 static void read_logs(struct watch *w, uint64_t now_us, bool past)
@@ -272,24 +188,6 @@ static int open_logs(struct watch *w, struct flmem_error *err)
 	return 0;
 }
 
-/* Rounds whose trough is still looked for end with what there is. */
-static void flush_rounds(struct watch *w)
-{
-	struct flmem_watch_round round;
-
-	for (size_t i = 0; i < w->count; i++)
-		if (flmem_round_stats_flush(&w->followed[i]->rounds, &round))
-			tell_round(w, w->followed[i], &round);
-}
-
-static bool is_settling(const struct watch *w)
-{
-	for (size_t i = 0; i < w->count; i++)
-		if (!w->followed[i]->ended && w->followed[i]->rounds.settling)
-			return true;
-	return false;
-}
-
 /* Sleeps until the next tick; false when the watch is to end instead. */
 static bool wait_until(const struct watch *w, uint64_t due_us)
 {
@@ -315,11 +213,12 @@ static bool is_over(const struct watch *w, uint64_t now_us)
 {
 	const struct flmem_watch_options *o = w->options;
 
-	if (w->stopped || (o->duration_us && now_us >= o->duration_us))
+	if (w->watching.stopped || (o->duration_us && now_us >= o->duration_us))
 		return true;
-	if (o->rounds && w->complete >= o->rounds && !is_settling(w))
+	if (o->rounds && w->watching.complete >= o->rounds &&
+	    !flmem_watching_is_settling(&w->watching))
 		return true;
-	if (w->alive)
+	if (w->watching.alive)
 		return false;
 	if (by_pid(w) || o->selection.tree)
 		return true;
@@ -331,12 +230,12 @@ static uint64_t next_tick(struct watch *w, uint64_t due_us, uint64_t now_us)
 {
 	uint64_t end = w->options->duration_us;
 
-	due_us += w->interval_us;
+	due_us += w->watching.interval_us;
 	if (due_us <= now_us) {
-		uint64_t late = (now_us - due_us) / w->interval_us + 1;
+		uint64_t late = (now_us - due_us) / w->watching.interval_us + 1;
 
-		w->missed += late;
-		due_us += late * w->interval_us;
+		w->watching.missed += late;
+		due_us += late * w->watching.interval_us;
 	}
 	return end && now_us < end && due_us > end ? end : due_us;
 }
@@ -347,14 +246,18 @@ static int run(struct watch *w, struct flmem_error *err)
 	int rc;
 
 	for (;;) {
+		uint64_t at_us = flmem_clock_wall_us();
+
+		flmem_watching_tick(&w->watching, now_us, at_us);
 		read_logs(w, now_us, false);
-		sample_all(w, now_us);
+		sample_all(w, now_us, at_us);
 		if (is_over(w, now_us))
 			return 0;
 		due_us = next_tick(w, due_us, flmem_clock_us() - w->began_us);
 		if (!wait_until(w, w->began_us + due_us))
 			return 0;
-		now_us = flmem_clock_us() - w->began_us;
+		/* Whole ms, as recordings have it: a replay then comes to the same ends. */
+		now_us = (flmem_clock_us() - w->began_us) / 1000U * 1000U;
 		rc = look_again(w, now_us, err);
 		if (rc)
 			return rc;
@@ -377,64 +280,40 @@ static int check(const struct flmem_watch_options *o, struct flmem_error *err)
 	return 0;
 }
 
-static int summarise(struct watch *w, struct flmem_watch_summary *ret_summary,
-		     struct flmem_error *err)
+static int begin(struct watch *w, struct flmem_error *err)
 {
-	struct flmem_watch_summary summary = {.rounds = w->complete, .missed = w->missed};
 	int rc;
 
-	summary.results = calloc(w->count ? w->count : 1, sizeof(*summary.results));
-	if (!summary.results)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot sum up");
-	rc = flmem_outlook_make(w->options, w->followed, w->count, summary.results, err);
-	if (rc) {
-		free(summary.results);
+	w->proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (w->proc < 0)
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, errno,
+				       "cannot open /proc; mount it first");
+	rc = look_for_processes(w, err);
+	if (rc)
 		return rc;
-	}
-	summary.count = w->count;
-	for (size_t i = 0; i < summary.count; i++)
-		summary.limit_passed |= summary.results[i].findings[0] != NULL;
-	*ret_summary = summary;
-	return 0;
+	if (!w->watching.count)
+		return flmem_error_set(err, FLMEM_ENOPROC, 0,
+				       "no process matches what was asked for");
+	rc = open_logs(w, err);
+	if (!rc)
+		rc = flmem_watching_record(&w->watching, err);
+	w->began_us = flmem_clock_us();
+	return rc;
 }
 
 int flmem_watch(const struct flmem_watch_options *options,
 		const struct flmem_watch_callbacks *callbacks,
 		struct flmem_watch_summary *ret_summary, struct flmem_error *err)
 {
-	FLMEM_AUTO(clear_watch)
-	struct watch w = {.options = options, .callbacks = callbacks, .proc = -1};
+	FLMEM_AUTO(clear_watch) struct watch w = {.options = options, .proc = -1};
 	int rc = check(options, err);
 
-	if (rc)
-		return rc;
-	w.interval_us =
-		options->interval_us ? options->interval_us : FLMEM_WATCH_INTERVAL_US_DEFAULT;
-	w.proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (w.proc < 0)
-		return flmem_error_set(err, FLMEM_EUNSUPPORTED, errno,
-				       "cannot open /proc; mount it first");
-	rc = look_for_processes(&w, err);
-	if (rc)
-		return rc;
-	if (!w.count)
-		return flmem_error_set(err, FLMEM_ENOPROC, 0,
-				       "no process matches what was asked for");
-	w.began_us = flmem_clock_us();
-	rc = open_logs(&w, err);
-	if (rc)
-		return rc;
-	rc = run(&w, err);
-	flush_rounds(&w);
-	return rc ? rc : summarise(&w, ret_summary, err);
-}
-
-void flmem_watch_summary_clear(struct flmem_watch_summary *summary)
-{
-	for (size_t i = 0; i < summary->count; i++) {
-		free(summary->results[i].process.command);
-		free(summary->results[i].process.site);
-	}
-	free(summary->results);
-	*summary = (struct flmem_watch_summary){0};
+	flmem_watching_init(&w.watching, options, callbacks,
+			    options->interval_us ? options->interval_us
+						 : FLMEM_WATCH_INTERVAL_US_DEFAULT);
+	if (!rc)
+		rc = begin(&w, err);
+	if (!rc)
+		rc = run(&w, err);
+	return rc ? rc : flmem_watching_finish(&w.watching, true, ret_summary, err);
 }

@@ -52,7 +52,7 @@ static void add_split(cJSON *object, const struct flmem_watch_split *split)
 	cJSON_AddItemToObject(kinds, "unknown", unknown);
 }
 
-char *flmem_report_watch_sample_json(const struct flmem_watch_sample *sample)
+static cJSON *sample_object(const struct flmem_watch_sample *sample)
 {
 	cJSON *root = line("sample");
 
@@ -65,7 +65,26 @@ char *flmem_report_watch_sample_json(const struct flmem_watch_sample *sample)
 	else
 		flmem_json_add_u64(root, "round", sample->round.value);
 	add_split(root, sample->split);
-	return flmem_json_take_line(root);
+	return root;
+}
+
+/* Most lines of a watch are these; they hold numbers only, so they need no tree. */
+char *flmem_report_watch_sample_json(const struct flmem_watch_sample *sample)
+{
+	char round[24] = "null", *text;
+
+	if (sample->split)
+		return flmem_json_take_line(sample_object(sample));
+	if (!sample->round.unknown)
+		snprintf(round, sizeof(round), "%" PRIu64, sample->round.value);
+	if (asprintf(&text,
+		     "{\"schema\":\"flmem.watch/1\",\"type\":\"sample\",\"pid\":%d,"
+		     "\"start_time\":%" PRIu64 ",\"at_ms\":%" PRIu64 ",\"elapsed_ms\":%" PRIu64
+		     ",\"rss_bytes\":%" PRIu64 ",\"round\":%s,\"memory\":null}\n",
+		     (int)sample->process->pid, sample->process->start_time, sample->at_us / 1000,
+		     sample->elapsed_us / 1000, sample->rss_bytes, round) < 0)
+		return NULL;
+	return text;
 }
 
 char *flmem_report_watch_round_json(const struct flmem_watch_round *round)
@@ -172,6 +191,8 @@ char *flmem_report_watch_summary_json(const struct flmem_watch_summary *summary)
 		cJSON_AddItemToArray(processes, result_object(&summary->results[i]));
 	flmem_json_add_u64(root, "rounds", summary->rounds);
 	flmem_json_add_u64(root, "missed", summary->missed);
+	flmem_json_add_u64(root, "record_lost", summary->record_lost);
+	flmem_json_add_u64(root, "record_skipped_bytes", summary->record_skipped_bytes);
 	cJSON_AddBoolToObject(root, "limit_passed", summary->limit_passed);
 	return flmem_json_take_line(root);
 }

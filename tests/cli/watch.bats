@@ -236,6 +236,89 @@ rounds() {
 	[ "$(field rounds)" -eq 3 ]
 }
 
+@test "a recording shows the watch again, line by line" {
+	local log=$BATS_TEST_TMPDIR/log.txt rec=$BATS_TEST_TMPDIR/watch.rec live
+	start_victim watched leak 0 100 1024 "$log"
+	flmem watch --pid "$VICTIM" --log "$log" --interval 20ms --rounds 8 --record "$rec" --json
+	assert_status 0
+	last_line
+	local verdict growth
+	verdict=$(field trend.verdict)
+	growth=$(field trend.growth_per_round_bytes)
+	live=$(printf '%s\n' "${lines[@]}" | grep -v '"summary"')
+	[ "$(stat -c %a "$rec")" = 600 ]
+	flmem watch --replay "$rec" --json
+	assert_status 0
+	[ "$(printf '%s\n' "${lines[@]}" | grep -v '"summary"')" = "$live" ] ||
+		fail "the lines differ: $live"
+	last_line
+	assert_schema watch
+	[ "$(field trend.verdict)" = "$verdict" ]
+	[ "$(field trend.growth_per_round_bytes)" = "$growth" ]
+	[ "$(field processes.0.pid)" = "$VICTIM" ]
+	flmem watch --replay "$rec" --fail-growth 1KiB/round
+	assert_status 1
+}
+
+@test "a watch that is killed leaves a recording that can be gone on with" {
+	local rec=$BATS_TEST_TMPDIR/watch.rec watch
+	start_victim watched flat 0 100 1024
+	"$FLMEM" watch --pid "$VICTIM" --interval 10ms --record "$rec" >/dev/null 3>&- &
+	watch=$!
+	VICTIMS+=("$watch")
+	wait_until 30 test -s "$rec"
+	kill -KILL "$watch"
+	wait "$watch" || true
+	flmem watch --replay "$rec" --json
+	assert_status 0
+	last_line
+	local before
+	before=$(field processes.0.samples)
+	[ "$before" -gt 100 ]
+	flmem watch --pid "$VICTIM" --interval 10ms --duration 500ms --record "$rec"
+	assert_status 0
+	flmem watch --replay "$rec" --json
+	assert_status 0
+	last_line
+	[ "$(field processes.0.samples)" -gt "$before" ]
+	[ "$(field processes.0.pid)" = "$VICTIM" ]
+}
+
+@test "a full disk does not end the watch, and is told" {
+	requires root
+	local disk=$BATS_TEST_TMPDIR/disk
+	mkdir "$disk"
+	mount -t tmpfs -o size=64k flmem "$disk" 2>/dev/null || skip "cannot mount a file system"
+	head -c 60000 /dev/zero >"$disk/full"
+	head -c 20000 /dev/zero >>"$disk/full" || true
+	start_victim watched flat 0 100 1024
+	flmem watch --pid "$VICTIM" --interval 20ms --duration 500ms --record "$disk/rec" --json
+	local recorded=$status output_was=$output stderr_was=$stderr
+	umount "$disk"
+	[ "$recorded" -eq 0 ]
+	[[ $stderr_was == *"could not be written"*"make room"* ]]
+	[[ $output_was == *'"record_lost":1,'* ]]
+}
+
+@test "usage of recordings" {
+	local rec=$BATS_TEST_TMPDIR/watch.rec
+	flmem watch --replay "$rec"
+	assert_error 2 'cannot read the recording'
+	echo hello >"$rec"
+	flmem watch --replay "$rec"
+	assert_error 2 'is no recording'
+	flmem watch --pid $$ --record "$rec" --duration 100ms
+	assert_error 2 'is no recording, and is left as it is'
+	[ "$(cat "$rec")" = hello ]
+	flmem watch --replay "$rec" --pid $$
+	assert_error 2 'name none'
+	flmem watch --replay "$rec" --duration 1s
+	assert_error 2 'for live watches'
+	: >"$rec"
+	flmem watch --replay "$rec"
+	assert_error 2 'holds no process'
+}
+
 @test "usage of logs" {
 	flmem watch --pid $$ --rounds 3
 	assert_error 2 'only be counted in a log'

@@ -48,6 +48,7 @@ struct flmem_watch_options {
 	 * what flmem knows of frameworks; its first group is the number. NULL: none.
 	 */
 	const char *round_regex;
+	const char *record_path;   /* append to this recording; NULL: do not record */
 	uint64_t fail_above_bytes; /* resident memory that no sample may pass; 0: any */
 	struct flmem_growth_limit fail_growth;
 };
@@ -111,9 +112,12 @@ struct flmem_watch_result {
 struct flmem_watch_summary {
 	struct flmem_watch_result *results;
 	size_t count;
-	uint64_t rounds;   /* that were seen from beginning to end */
-	uint64_t missed;   /* intervals without samples, because the host was too busy or asleep */
-	bool limit_passed; /* some process has findings */
+	uint64_t rounds; /* that were seen from beginning to end */
+	uint64_t missed; /* intervals without samples, because the host was too busy or asleep */
+	uint64_t record_lost;	       /* blocks of the recording that could not be written */
+	int record_errno;	       /* why the last of them was lost */
+	uint64_t record_skipped_bytes; /* of a replay: that made no sense */
+	bool limit_passed;	       /* some process has findings */
 };
 
 /* Any may be NULL. One that returns false ends the watch. */
@@ -121,6 +125,7 @@ struct flmem_watch_callbacks {
 	void *context;
 	bool (*sample)(void *context, const struct flmem_watch_sample *sample);
 	bool (*round)(void *context, const struct flmem_watch_round *round);
+	bool (*tick)(void *context); /* all samples of one moment have been told */
 };
 
 /*
@@ -135,6 +140,15 @@ struct flmem_watch_callbacks {
 FLMEM_API int flmem_watch(const struct flmem_watch_options *options,
 			  const struct flmem_watch_callbacks *callbacks,
 			  struct flmem_watch_summary *ret_summary, struct flmem_error *err);
+
+/*
+ * The same from a recording: of the options, interval_us (0: that of the recording) and the limits
+ * count. Several sessions in one file are one, joined by process. FLMEM_EUSAGE for what is no
+ * recording or holds no process; damage is skipped.
+ */
+FLMEM_API int flmem_watch_replay(const char *path, const struct flmem_watch_options *options,
+				 const struct flmem_watch_callbacks *callbacks,
+				 struct flmem_watch_summary *ret_summary, struct flmem_error *err);
 
 FLMEM_API void flmem_watch_summary_clear(struct flmem_watch_summary *summary);
 

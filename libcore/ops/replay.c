@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/replay.h"
+
+#include <string.h>
+
+#include "ops/watching.h"
+
+#define PID_LIMIT 4194304U /* PID_MAX_LIMIT */
+
+/* Processes of a hostile recording: each costs 7 KiB. */
+#define REPLAYED_MAX 4096U
+
+/* A recording on its way back into a watch. */
+struct replay {
+	struct flmem_watching watching;
+	struct flmem_recording recording;
+	bool any; /* session */
+	uint64_t session_at_us;
+	uint64_t base_us; /* of the session, in the time of the whole recording */
+	uint64_t now_us, at_us;
+	struct flmem_followed **numbered; /* by number in the session; NULL: none */
+	size_t numbered_count;
+};
+
+static void clear_replay(struct replay *r)
+{
+	flmem_watching_clear(&r->watching);
+	flmem_recording_close(&r->recording);
+	free(r->numbered);
+}
+
+static struct flmem_followed *find(const struct replay *r, uint64_t number)
+{
+	return number < r->numbered_count ? r->numbered[number] : NULL;
+}
+
+/* Later sessions go on behind the earlier ones, by the clock on the wall if it went forward. */
+static void begin_session(struct replay *r, const struct flmem_record *record)
+{
+	if (r->any && record->at_us == r->session_at_us)
+		return;
+	r->base_us = r->now_us;
+	if (r->any && record->at_us > r->at_us &&
+	    __builtin_add_overflow(r->now_us, record->at_us - r->at_us, &r->base_us))
+		r->base_us = r->now_us;
+	r->any = true;
+	r->session_at_us = r->at_us = record->at_us;
+	r->now_us = r->base_us;
+	if (!r->watching.interval_us)
+		r->watching.interval_us = record->interval_us;
+	flmem_watching_round_runs(&r->watching, FLMEM_UNKNOWN("it was not recorded"));
+	for (size_t i = 0; i < r->numbered_count; i++)
+		r->numbered[i] = NULL;
+}
+
+static bool number(struct replay *r, uint64_t at, struct flmem_followed *followed)
+{
+	size_t count = r->numbered_count ? r->numbered_count : 16;
+	struct flmem_followed **grown = r->numbered;
+
+	while (count <= at)
+		count *= 2;
+	if (count > r->numbered_count)
+		grown = reallocarray(r->numbered, count, sizeof(struct flmem_followed *));
+	if (!grown)
+		return false;
+	for (size_t i = r->numbered_count; i < count; i++)
+		grown[i] = NULL;
+	r->numbered = grown;
+	r->numbered_count = count;
+	r->numbered[at] = followed;
+	return true;
+}
+
+static struct flmem_followed *known(const struct replay *r, const struct flmem_record *record)
+{
+	for (size_t i = 0; i < r->watching.count; i++) {
+		struct flmem_followed *f = r->watching.followed[i];
+
+		if ((uint64_t)f->id.pid == record->pid && f->id.start_time == record->start_time)
+			return f;
+	}
+	return NULL;
+}
+
+/* Names that a later version may have are none here. */
+static enum flmem_framework framework(uint64_t number)
+{
+	return number < 64 && flmem_framework_name((enum flmem_framework)number)
+		       ? (enum flmem_framework)number
+		       : FLMEM_FRAMEWORK_NONE;
+}
+
+static enum flmem_role role(uint64_t number)
+{
+	return number < 64 && flmem_role_name((enum flmem_role)number) ? (enum flmem_role)number
+								       : FLMEM_ROLE_NONE;
+}
+
+static int add_process(struct replay *r, const struct flmem_record *record, struct flmem_error *err)
+{
+	struct flmem_watch_process id = {
+		.pid = (pid_t)record->pid,
+		.start_time = record->start_time,
+		.framework = framework(record->framework),
+		.role = role(record->role),
+		.command = strdup(record->command),
+		.site = record->site[0] ? strdup(record->site) : NULL,
+	};
+	struct flmem_followed *f = flmem_followed_new(&id, r->watching.interval_us, err);
+	int rc;
+
+	if (!f)
+		return FLMEM_EFAILED;
+	rc = flmem_watching_add(&r->watching, f, r->now_us > 0, err);
+	if (rc)
+		return rc;
+	return number(r, record->process, f)
+		       ? 0
+		       : flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+}
+
+static int meet_process(struct replay *r, const struct flmem_record *record,
+			struct flmem_error *err)
+{
+	struct flmem_followed *f = known(r, record);
+
+	if (!record->pid || record->pid > PID_LIMIT)
+		return 0;
+	if (!f)
+		return r->watching.count < REPLAYED_MAX ? add_process(r, record, err) : 0;
+	if (number(r, record->process, f))
+		return 0;
+	return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+}
+
+static void meet_tick(struct replay *r, const struct flmem_record *record)
+{
+	uint64_t now_us;
+
+	if (!__builtin_add_overflow(r->base_us, record->elapsed_us, &now_us) && now_us > r->now_us)
+		r->now_us = now_us;
+	r->at_us = record->at_us;
+	if (r->watching.callbacks->tick &&
+	    !r->watching.callbacks->tick(r->watching.callbacks->context))
+		r->watching.stopped = true;
+}
+
+static void meet_sample(struct replay *r, const struct flmem_record *record)
+{
+	struct flmem_followed *f = find(r, record->process);
+	bool split;
+
+	if (!f || f->ended)
+		return;
+	split = f->split_is_new;
+	f->split_is_new = false;
+	flmem_followed_count(f, r->now_us, record->bytes);
+	flmem_watching_sample(&r->watching, f, r->at_us, split);
+}
+
+static struct flmem_u64 kind(uint64_t bytes)
+{
+	return bytes == UINT64_MAX ? FLMEM_UNKNOWN("it was not known when it was recorded")
+				   : FLMEM_KNOWN(bytes);
+}
+
+static void meet_split(const struct replay *r, const struct flmem_record *record)
+{
+	struct flmem_followed *f = find(r, record->process);
+
+	if (!f)
+		return;
+	f->split_is_new = true;
+	f->split = (struct flmem_watch_split){
+		.anon_bytes = kind(record->kinds[FLMEM_RECORD_ANON]),
+		.file_bytes = kind(record->kinds[FLMEM_RECORD_FILE]),
+		.shmem_bytes = kind(record->kinds[FLMEM_RECORD_SHMEM]),
+		.swap_bytes = kind(record->kinds[FLMEM_RECORD_SWAP]),
+	};
+}
+
+static void meet_round(struct replay *r, const struct flmem_record *record)
+{
+	struct flmem_round_change change = {0};
+
+	if (record->kind == FLMEM_RECORD_ROUND_START) {
+		change.started = true;
+		change.started_number = record->round;
+	} else {
+		change.finished = true;
+		change.finished_number = record->round;
+	}
+	flmem_watching_round(&r->watching, r->now_us, &change);
+}
+
+static int meet(struct replay *r, const struct flmem_record *record, struct flmem_error *err)
+{
+	struct flmem_followed *f;
+
+	switch (record->kind) {
+	case FLMEM_RECORD_SESSION:
+		begin_session(r, record);
+		break;
+	case FLMEM_RECORD_PROCESS:
+		return meet_process(r, record, err);
+	case FLMEM_RECORD_TICK:
+		meet_tick(r, record);
+		break;
+	case FLMEM_RECORD_SAMPLE:
+		meet_sample(r, record);
+		break;
+	case FLMEM_RECORD_SPLIT:
+		meet_split(r, record);
+		break;
+	case FLMEM_RECORD_END:
+		f = find(r, record->process);
+		if (f)
+			flmem_watching_end(&r->watching, f);
+		break;
+	case FLMEM_RECORD_ROUND_START:
+	case FLMEM_RECORD_ROUND_END:
+		meet_round(r, record);
+		break;
+	case FLMEM_RECORD_ROUND_RUNS:
+		flmem_watching_round_runs(&r->watching, FLMEM_KNOWN(record->round));
+		break;
+	}
+	return 0;
+}
+
+static int play(struct replay *r, struct flmem_watch_summary *ret_summary, struct flmem_error *err)
+{
+	struct flmem_record record;
+	int rc = 0;
+
+	while (!rc && !r->watching.stopped && flmem_recording_next(&r->recording, &record))
+		rc = meet(r, &record, err);
+	if (rc)
+		return rc;
+	if (!r->watching.count)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "the recording holds no process");
+	rc = flmem_watching_finish(&r->watching, false, ret_summary, err);
+	if (!rc)
+		ret_summary->record_skipped_bytes = r->recording.skipped;
+	return rc;
+}
+
+int flmem_watch_replay(const char *path, const struct flmem_watch_options *options,
+		       const struct flmem_watch_callbacks *callbacks,
+		       struct flmem_watch_summary *ret_summary, struct flmem_error *err)
+{
+	FLMEM_AUTO(clear_replay)
+	struct replay r = {.recording = {.fd = -1, .bytes = FLMEM_BUF_INIT}};
+	int rc;
+
+	flmem_watching_init(&r.watching, options, callbacks, options->interval_us);
+	rc = flmem_recording_open(path, &r.recording, err);
+	return rc ? rc : play(&r, ret_summary, err);
+}
+
+int flmem_watch_replay_bytes(const void *bytes, size_t length,
+			     const struct flmem_watch_options *options,
+			     const struct flmem_watch_callbacks *callbacks,
+			     struct flmem_watch_summary *ret_summary, struct flmem_error *err)
+{
+	FLMEM_AUTO(clear_replay)
+	struct replay r = {.recording = {.fd = -1, .bytes = FLMEM_BUF_INIT}};
+	int rc;
+
+	flmem_watching_init(&r.watching, options, callbacks, options->interval_us);
+	rc = flmem_recording_open_bytes(bytes, length, &r.recording, err);
+	return rc ? rc : play(&r, ret_summary, err);
+}

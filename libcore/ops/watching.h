@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_OPS_WATCHING_H
+#define FLMEM_OPS_WATCHING_H
+
+/*
+ * What a watch keeps and tells, whether its samples come from live processes (watch.c) or from a
+ * recording (replay.c).
+ */
+
+#include <flmem/watch.h>
+
+#include "frameworks/rounds.h"
+#include "ops/followed.h"
+#include "series/recording.h"
+
+/* Processes of one watch, those that have ended included. */
+#define FLMEM_WATCHING_MAX ((size_t)16384)
+
+struct flmem_watching {
+	const struct flmem_watch_options *options;
+	const struct flmem_watch_callbacks *callbacks;
+	uint64_t interval_us;
+	struct flmem_followed **followed;
+	size_t count, alive, capacity;
+	struct flmem_u64 round;		/* that runs */
+	bool seen_start;		/* it has started under the watch */
+	uint64_t complete;		/* rounds */
+	uint64_t missed;		/* ticks */
+	bool stopped;			/* by a callback */
+	struct flmem_recorder recorder; /* fd -1: none */
+	uint64_t flushed_us;
+};
+
+void flmem_watching_init(struct flmem_watching *watching, const struct flmem_watch_options *options,
+			 const struct flmem_watch_callbacks *callbacks, uint64_t interval_us);
+
+void flmem_watching_clear(struct flmem_watching *watching);
+
+/* Begins to record, if the options say so. */
+int flmem_watching_record(struct flmem_watching *watching, struct flmem_error *err);
+
+/* Takes the process over; also when it fails, for want of memory or room. */
+int flmem_watching_add(struct flmem_watching *watching, struct flmem_followed *followed, bool fresh,
+		       struct flmem_error *err);
+
+/* The samples that follow were taken now. */
+void flmem_watching_tick(struct flmem_watching *watching, uint64_t now_us, uint64_t at_us);
+
+/* A process has had a sample taken, with a new split or without. */
+void flmem_watching_sample(struct flmem_watching *watching, struct flmem_followed *followed,
+			   uint64_t at_us, bool split);
+
+void flmem_watching_end(struct flmem_watching *watching, struct flmem_followed *followed);
+
+void flmem_watching_round(struct flmem_watching *watching, uint64_t now_us,
+			  const struct flmem_round_change *change);
+
+/* This round runs already, or, unknown, none does: rounds whose start was not seen do not count. */
+void flmem_watching_round_runs(struct flmem_watching *watching, struct flmem_u64 number);
+
+/* True while the trough of some live process's last round is looked for. */
+bool flmem_watching_is_settling(const struct flmem_watching *watching);
+
+/* Ends rounds and recording, and sums up; `live`: limits can be looked up. */
+int flmem_watching_finish(struct flmem_watching *watching, bool live,
+			  struct flmem_watch_summary *ret_summary, struct flmem_error *err);
+
+#endif

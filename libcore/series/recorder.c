@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "series/recording.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "base/varint.h"
+#include "series/recording_format.h"
+
+/* Said again after so many blocks, for readers of a file whose middle is damaged. */
+#define INTRO_EVERY 256U
+
+#define INTRO_MAX   (FLMEM_BLOCK_MAX / 2)
+#define COMMAND_MAX 1024U
+
+/* Empty, a recording, or what a kill has left of its first block. */
+static bool may_append(int fd, off_t size)
+{
+	char head[4];
+	size_t length = size < 4 ? (size_t)size : 4;
+
+	return pread(fd, head, length, 0) == (ssize_t)length &&
+	       memcmp(head, FLMEM_BLOCK_MAGIC, length) == 0;
+}
+
+static int prepare(int fd, const char *path, uint64_t *ret_size, struct flmem_error *err)
+{
+	struct stat status;
+
+	if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is no regular file", path);
+	if (!may_append(fd, status.st_size))
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s' is no recording, and is left as it is", path);
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "another watch records to '%s'; name another file", path);
+	/* Less than a magic holds nothing, and would hide the next one from readers. */
+	if (status.st_size < 4 && ftruncate(fd, 0) == 0)
+		status.st_size = 0;
+	*ret_size = (uint64_t)status.st_size;
+	return 0;
+}
+
+int flmem_recorder_open(const char *path, struct flmem_recorder *ret_recorder,
+			struct flmem_error *err)
+{
+	/* Command lines are nobody else's business. */
+	FLMEM_AUTO_CLOSE int fd =
+		open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
+	uint64_t size = 0;
+	int rc;
+
+	if (fd < 0)
+		return flmem_error_set(
+			err, errno == EACCES || errno == EPERM ? FLMEM_EPERM : FLMEM_EUSAGE, errno,
+			"cannot record to '%s'", path);
+	rc = prepare(fd, path, &size, err);
+	if (rc)
+		return rc;
+	*ret_recorder = (struct flmem_recorder){
+		.fd = FLMEM_TAKE_FD(fd),
+		.size = size,
+		.introduced = true,
+		.block = FLMEM_BUF_INIT,
+		.intro = FLMEM_BUF_INIT,
+	};
+	return 0;
+}
+
+void flmem_recorder_close(struct flmem_recorder *recorder)
+{
+	if (recorder->fd >= 0)
+		flmem_recorder_flush(recorder);
+	flmem_cleanup_close(&recorder->fd);
+	recorder->fd = -1;
+	flmem_buf_clear(&recorder->block);
+	flmem_buf_clear(&recorder->intro);
+	free(recorder->pages);
+	recorder->pages = NULL;
+	recorder->page_count = 0;
+}
+
+static void lose(struct flmem_recorder *r, int error)
+{
+	r->lost++;
+	r->error = error;
+	r->introduced = false;
+	/* Half a block would only be skipped by readers; without it there is room for a whole one. */
+	if (ftruncate(r->fd, (off_t)r->size) < 0)
+		r->error = errno;
+}
+
+static bool write_block(struct flmem_recorder *r, const struct flmem_buf *records)
+{
+	FLMEM_AUTO_BUF struct flmem_buf block = FLMEM_BUF_INIT;
+	char header[FLMEM_BLOCK_HEADER] = FLMEM_BLOCK_MAGIC;
+	int rc = records->failed ? -ENOMEM : 0;
+
+	if (!records->length && !rc)
+		return true;
+	flmem_block_put_u32(header + 4, (uint32_t)records->length);
+	flmem_block_put_u32(header + 8, flmem_block_sum(records->data, records->length));
+	flmem_buf_append(&block, header, sizeof(header));
+	flmem_buf_append(&block, records->data, records->length);
+	if (!rc && block.failed)
+		rc = -ENOMEM;
+	/* One call, so that a kill leaves the block whole or not there at all, nearly always. */
+	if (!rc && lseek(r->fd, (off_t)r->size, SEEK_SET) < 0)
+		rc = -errno;
+	if (!rc)
+		rc = flmem_io_write_all(r->fd, block.data, block.length);
+	if (rc) {
+		lose(r, -rc);
+		return false;
+	}
+	r->size += block.length;
+	return true;
+}
+
+void flmem_recorder_flush(struct flmem_recorder *recorder)
+{
+	if (!recorder->block.length && !recorder->block.failed)
+		return;
+	if (++recorder->blocks % INTRO_EVERY == 0)
+		recorder->introduced = false;
+	if (!recorder->introduced)
+		recorder->introduced = write_block(recorder, &recorder->intro);
+	if (recorder->introduced)
+		write_block(recorder, &recorder->block);
+	flmem_buf_clear(&recorder->block);
+	recorder->ticked = false;
+	for (size_t i = 0; i < recorder->page_count; i++)
+		recorder->pages[i] = 0;
+}
+
+static void put_text(struct flmem_buf *buf, const char *text)
+{
+	size_t length = strnlen(text, COMMAND_MAX);
+
+	flmem_varint_put(buf, length);
+	flmem_buf_append(buf, text, length);
+}
+
+static void put_session(struct flmem_buf *b, const struct flmem_record *record)
+{
+	flmem_varint_put(b, FLMEM_BLOCK_VERSION);
+	flmem_varint_put(b, record->interval_us);
+	flmem_varint_put(b, record->at_us / 1000);
+}
+
+static void put_process(struct flmem_buf *b, const struct flmem_record *record)
+{
+	flmem_varint_put(b, record->process);
+	flmem_varint_put(b, record->pid);
+	flmem_varint_put(b, record->start_time);
+	flmem_varint_put(b, record->framework);
+	flmem_varint_put(b, record->role);
+	put_text(b, record->command);
+	put_text(b, record->site);
+}
+
+/* The first tick of a block in full, the others by how long after it and how wrong the clock went. */
+static void put_tick(struct flmem_recorder *r, const struct flmem_record *record)
+{
+	uint64_t elapsed = record->elapsed_us / 1000, at = record->at_us / 1000;
+
+	if (r->ticked) {
+		flmem_varint_put(&r->block, elapsed - r->elapsed_ms);
+		flmem_varint_put(&r->block,
+				 flmem_varint_fold(elapsed - r->elapsed_ms, at - r->at_ms));
+	} else {
+		flmem_varint_put(&r->block, elapsed);
+		flmem_varint_put(&r->block, at);
+	}
+	r->ticked = true;
+	r->elapsed_ms = elapsed;
+	r->at_ms = at;
+}
+
+static bool make_room(struct flmem_recorder *r, uint64_t process)
+{
+	size_t count = r->page_count ? r->page_count : 16;
+	uint64_t *pages;
+
+	if (process < r->page_count)
+		return true;
+	while (count <= process)
+		count *= 2;
+	pages = reallocarray(r->pages, count, sizeof(*pages));
+	if (!pages)
+		return false;
+	for (size_t i = r->page_count; i < count; i++)
+		pages[i] = 0;
+	r->pages = pages;
+	r->page_count = count;
+	return true;
+}
+
+static void put_sample(struct flmem_recorder *r, const struct flmem_record *record)
+{
+	uint64_t kib = record->bytes / 1024;
+
+	flmem_varint_put(&r->block, record->process);
+	flmem_varint_put(&r->block, flmem_varint_fold(r->pages[record->process], kib));
+	r->pages[record->process] = kib;
+}
+
+static void put_split(struct flmem_buf *b, const struct flmem_record *record)
+{
+	flmem_varint_put(b, record->process);
+	for (size_t i = 0; i < FLMEM_RECORD_KINDS; i++)
+		flmem_varint_put(b,
+				 record->kinds[i] == UINT64_MAX ? 0 : record->kinds[i] / 1024 + 1);
+}
+
+/* What must be known to read all that follows goes into the introduction as well. */
+static void introduce(struct flmem_recorder *r, size_t from)
+{
+	if (r->intro.length + (r->block.length - from) <= INTRO_MAX)
+		flmem_buf_append(&r->intro, r->block.data + from, r->block.length - from);
+}
+
+void flmem_recorder_add(struct flmem_recorder *recorder, const struct flmem_record *record)
+{
+	struct flmem_buf *b = &recorder->block;
+	size_t from = b->length;
+
+	if (record->process >= FLMEM_RECORD_PROCESSES_MAX || !make_room(recorder, record->process))
+		return;
+	if (b->length > FLMEM_BLOCK_MAX / 32)
+		flmem_recorder_flush(recorder);
+	from = b->length;
+	flmem_varint_put(b, record->kind);
+	switch (record->kind) {
+	case FLMEM_RECORD_SESSION:
+		put_session(b, record);
+		break;
+	case FLMEM_RECORD_PROCESS:
+		put_process(b, record);
+		break;
+	case FLMEM_RECORD_TICK:
+		put_tick(recorder, record);
+		break;
+	case FLMEM_RECORD_SAMPLE:
+		put_sample(recorder, record);
+		break;
+	case FLMEM_RECORD_SPLIT:
+		put_split(b, record);
+		break;
+	case FLMEM_RECORD_END:
+		flmem_varint_put(b, record->process);
+		break;
+	case FLMEM_RECORD_ROUND_START:
+	case FLMEM_RECORD_ROUND_END:
+	case FLMEM_RECORD_ROUND_RUNS:
+		flmem_varint_put(b, record->round);
+		break;
+	}
+	if (record->kind == FLMEM_RECORD_SESSION || record->kind == FLMEM_RECORD_PROCESS)
+		introduce(recorder, from);
+}

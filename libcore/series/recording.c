@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "series/recording.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/varint.h"
+#include "series/recording_format.h"
+
+#define WINDOW (2 * (FLMEM_BLOCK_HEADER + FLMEM_BLOCK_MAX))
+
+/* A hostile file may claim a large block at every few bytes. */
+#define VAIN_MAX ((uint64_t)256 << 20)
+
+/* Reads on until the window is full; what has been used is dropped. */
+static void fill(struct flmem_recording *r)
+{
+	if (r->ended || r->bytes.length - r->at >= FLMEM_BLOCK_HEADER + FLMEM_BLOCK_MAX)
+		return;
+	memmove(r->bytes.data, r->bytes.data + r->at, r->bytes.length - r->at);
+	r->bytes.length -= r->at;
+	r->at = 0;
+	while (!r->ended && r->bytes.length < WINDOW) {
+		ssize_t got =
+			read(r->fd, r->bytes.data + r->bytes.length, WINDOW - r->bytes.length);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			r->ended = true;
+		else
+			r->bytes.length += (size_t)got;
+	}
+}
+
+static int begin(struct flmem_recording *r, const char *name, struct flmem_error *err)
+{
+	r->budget = VAIN_MAX;
+	fill(r);
+	/* Shorter than a magic: what a kill has left of the first block. */
+	if (memcmp(r->bytes.data, FLMEM_BLOCK_MAGIC, r->bytes.length < 4 ? r->bytes.length : 4) ==
+	    0)
+		return 0;
+	return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is no recording", name);
+}
+
+int flmem_recording_open(const char *path, struct flmem_recording *ret_recording,
+			 struct flmem_error *err)
+{
+	FLMEM_AUTO(flmem_recording_close)
+	struct flmem_recording r = {.bytes = FLMEM_BUF_INIT, .fd = -1};
+	struct stat status;
+	int rc;
+
+	r.fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (r.fd < 0)
+		return flmem_error_set(
+			err, errno == EACCES || errno == EPERM ? FLMEM_EPERM : FLMEM_EUSAGE, errno,
+			"cannot read the recording '%s'", path);
+	if (fstat(r.fd, &status) < 0 || !S_ISREG(status.st_mode))
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is no regular file", path);
+	if (!flmem_buf_reserve(&r.bytes, WINDOW))
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot read '%s'", path);
+	rc = begin(&r, path, err);
+	if (rc)
+		return rc;
+	*ret_recording = r;
+	r = (struct flmem_recording){.bytes = FLMEM_BUF_INIT, .fd = -1};
+	return 0;
+}
+
+int flmem_recording_open_bytes(const void *bytes, size_t length,
+			       struct flmem_recording *ret_recording, struct flmem_error *err)
+{
+	FLMEM_AUTO(flmem_recording_close)
+	struct flmem_recording r = {.bytes = FLMEM_BUF_INIT, .fd = -1, .ended = true};
+	int rc;
+
+	flmem_buf_append(&r.bytes, bytes, length);
+	if (r.bytes.failed)
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot hold the recording");
+	rc = begin(&r, "the bytes", err);
+	if (rc)
+		return rc;
+	*ret_recording = r;
+	r = (struct flmem_recording){.bytes = FLMEM_BUF_INIT, .fd = -1};
+	return 0;
+}
+
+void flmem_recording_close(struct flmem_recording *recording)
+{
+	flmem_cleanup_close(&recording->fd);
+	recording->fd = -1;
+	flmem_buf_clear(&recording->bytes);
+	free(recording->pages);
+	recording->pages = NULL;
+	recording->page_count = 0;
+}
+
+/* Length of the whole block at `at`, or 0. */
+static size_t whole_block(struct flmem_recording *r)
+{
+	const char *block = r->bytes.data + r->at;
+	size_t left = r->bytes.length - r->at, length;
+
+	length = left > FLMEM_BLOCK_HEADER ? flmem_block_length(block) : 0;
+	if (!length || length > left - FLMEM_BLOCK_HEADER || length > r->budget)
+		return 0;
+	if (flmem_block_is_whole(block, length))
+		return length;
+	r->budget -= length;
+	return 0;
+}
+
+/* Skips to the next place that could be a block. */
+static void skip(struct flmem_recording *r)
+{
+	const char *from = r->bytes.data + r->at + 1;
+	size_t left = r->bytes.length - r->at - 1;
+	const char *next = left ? memchr(from, FLMEM_BLOCK_MAGIC[0], left) : NULL;
+	size_t step = next ? (size_t)(next - from) + 1 : left + 1;
+
+	r->at += step;
+	r->skipped += step;
+}
+
+static bool next_block(struct flmem_recording *r)
+{
+	for (;;) {
+		size_t length;
+
+		fill(r);
+		if (r->at >= r->bytes.length)
+			return false;
+		length = whole_block(r);
+		if (length) {
+			r->record = r->at + FLMEM_BLOCK_HEADER;
+			r->block_end = r->record + length;
+			r->at = r->block_end;
+			break;
+		}
+		skip(r);
+	}
+	r->ticked = false;
+	for (size_t i = 0; i < r->page_count; i++)
+		r->pages[i] = 0;
+	return true;
+}
+
+static bool take(struct flmem_recording *r, uint64_t *ret_number)
+{
+	return flmem_varint_take(r->bytes.data, r->block_end, &r->record, ret_number);
+}
+
+/* A number that counts in units of so many. */
+static bool take_times(struct flmem_recording *r, uint64_t unit, uint64_t *ret_number)
+{
+	uint64_t number;
+
+	return take(r, &number) && !__builtin_mul_overflow(number, unit, ret_number);
+}
+
+static bool take_process_number(struct flmem_recording *r, struct flmem_record *record)
+{
+	return take(r, &record->process) && record->process < FLMEM_RECORD_PROCESSES_MAX;
+}
+
+static bool take_text(struct flmem_recording *r, char *text)
+{
+	uint64_t length;
+
+	if (!take(r, &length) || length >= FLMEM_RECORD_TEXT_MAX ||
+	    length > r->block_end - r->record)
+		return false;
+	memcpy(text, r->bytes.data + r->record, length);
+	text[length] = '\0';
+	r->record += length;
+	return true;
+}
+
+static bool take_session(struct flmem_recording *r, struct flmem_record *record)
+{
+	uint64_t version;
+
+	return take(r, &version) && version == FLMEM_BLOCK_VERSION &&
+	       take(r, &record->interval_us) && take_times(r, 1000, &record->at_us);
+}
+
+static bool take_process(struct flmem_recording *r, struct flmem_record *record)
+{
+	return take_process_number(r, record) && take(r, &record->pid) &&
+	       take(r, &record->start_time) && take(r, &record->framework) &&
+	       take(r, &record->role) && take_text(r, record->command) &&
+	       take_text(r, record->site);
+}
+
+static bool take_tick(struct flmem_recording *r, struct flmem_record *record)
+{
+	uint64_t elapsed, at;
+
+	if (!take(r, &elapsed) || !take(r, &at))
+		return false;
+	if (r->ticked) {
+		at = r->at_ms + flmem_varint_unfold(elapsed, at);
+		elapsed += r->elapsed_ms;
+	}
+	r->ticked = true;
+	r->elapsed_ms = elapsed;
+	r->at_ms = at;
+	return !__builtin_mul_overflow(elapsed, 1000, &record->elapsed_us) &&
+	       !__builtin_mul_overflow(at, 1000, &record->at_us);
+}
+
+static bool make_room(struct flmem_recording *r, uint64_t process)
+{
+	size_t count = r->page_count ? r->page_count : 16;
+	uint64_t *pages;
+
+	while (count <= process)
+		count *= 2;
+	if (count == r->page_count)
+		return true;
+	pages = reallocarray(r->pages, count, sizeof(*pages));
+	if (!pages)
+		return false;
+	for (size_t i = r->page_count; i < count; i++)
+		pages[i] = 0;
+	r->pages = pages;
+	r->page_count = count;
+	return true;
+}
+
+static bool take_sample(struct flmem_recording *r, struct flmem_record *record)
+{
+	uint64_t folded, *kib;
+
+	if (!r->ticked || !take_process_number(r, record) || !take(r, &folded) ||
+	    !make_room(r, record->process))
+		return false;
+	kib = &r->pages[record->process];
+	*kib = flmem_varint_unfold(*kib, folded);
+	return !__builtin_mul_overflow(*kib, 1024, &record->bytes);
+}
+
+static bool take_split(struct flmem_recording *r, struct flmem_record *record)
+{
+	if (!take_process_number(r, record))
+		return false;
+	for (size_t i = 0; i < FLMEM_RECORD_KINDS; i++) {
+		uint64_t kib;
+
+		if (!take(r, &kib))
+			return false;
+		record->kinds[i] = UINT64_MAX;
+		if (kib && __builtin_mul_overflow(kib - 1, 1024, &record->kinds[i]))
+			return false;
+	}
+	return true;
+}
+
+static bool take_record(struct flmem_recording *r, struct flmem_record *record)
+{
+	uint64_t kind;
+
+	if (!take(r, &kind))
+		return false;
+	record->kind = kind <= FLMEM_RECORD_ROUND_RUNS ? (enum flmem_record_kind)kind : 0;
+	switch (record->kind) {
+	case FLMEM_RECORD_SESSION:
+		return take_session(r, record);
+	case FLMEM_RECORD_PROCESS:
+		return take_process(r, record);
+	case FLMEM_RECORD_TICK:
+		return take_tick(r, record);
+	case FLMEM_RECORD_SAMPLE:
+		return take_sample(r, record);
+	case FLMEM_RECORD_SPLIT:
+		return take_split(r, record);
+	case FLMEM_RECORD_END:
+		return take_process_number(r, record);
+	case FLMEM_RECORD_ROUND_START:
+	case FLMEM_RECORD_ROUND_END:
+	case FLMEM_RECORD_ROUND_RUNS:
+		return take(r, &record->round);
+	}
+	return false;
+}
+
+bool flmem_recording_next(struct flmem_recording *recording, struct flmem_record *ret_record)
+{
+	for (;;) {
+		while (recording->record >= recording->block_end)
+			if (!next_block(recording))
+				return false;
+		ret_record->command[0] = ret_record->site[0] = '\0';
+		if (take_record(recording, ret_record))
+			return true;
+		/* Nothing behind a record that makes no sense can be trusted. */
+		recording->skipped += recording->block_end - recording->record;
+		recording->record = recording->block_end;
+	}
+}
