@@ -61,6 +61,16 @@ bool flmem_errand_concerns(const struct flmem_allocator *found)
 	return found->serves_malloc || found->ops->kind != FLMEM_ALLOCATOR_GLIBC;
 }
 
+bool flmem_errand_trims(const struct flmem_view *view, const struct flmem_allocator *found)
+{
+	struct flmem_chain trial = {0};
+
+	if (!found->ops->plan_trim || !flmem_errand_concerns(found))
+		return false;
+	return found->serves_malloc ||
+	       found->ops->plan_trim(view, found, NULL, &trial, NULL) != FLMEM_EUNSUPPORTED;
+}
+
 int flmem_errand_refuse(const struct flmem_view *view, const struct flmem_allocator *found,
 			struct flmem_error *err)
 {

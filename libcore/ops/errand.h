@@ -24,6 +24,12 @@ void flmem_errand_guard(const struct flmem_view *view, const struct flmem_alloca
  */
 bool flmem_errand_concerns(const struct flmem_allocator *found);
 
+/*
+ * Whether a trim calls it. A nameless one inside some library (CPython 3.14 has mimalloc in it)
+ * must not keep the others from it; the one that serves malloc is called or refused.
+ */
+bool flmem_errand_trims(const struct flmem_view *view, const struct flmem_allocator *found);
+
 /* FLMEM_EUNSUPPORTED with what to do instead of asking this allocator. */
 int flmem_errand_refuse(const struct flmem_view *view, const struct flmem_allocator *found,
 			struct flmem_error *err);

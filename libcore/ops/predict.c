@@ -44,7 +44,7 @@ struct flmem_u64 flmem_predict(const struct flmem_inspection *target, uint64_t b
 	for (size_t i = 0; i < target->allocators.count; i++) {
 		const struct flmem_allocator *found = &target->allocators.rows[i];
 
-		if (!found->ops->plan_trim || !flmem_errand_concerns(found))
+		if (!flmem_errand_trims(&target->view, found))
 			continue;
 		if (found->ops->read_heap)
 			part = read_trimmable(target, found, deadline_us);

@@ -20,11 +20,6 @@ struct part {
 	struct flmem_chain chain;
 };
 
-static bool is_worth_trimming(const struct flmem_allocator *found)
-{
-	return found->ops->plan_trim && flmem_errand_concerns(found);
-}
-
 static int nothing_to_call(const struct part *part)
 {
 	for (size_t i = 0; i < part->target->allocators.count; i++) {
@@ -48,7 +43,7 @@ static int run_query(struct part *part, struct flmem_borrow_result *ret_answers)
 		const struct flmem_allocator *found = &part->target->allocators.rows[i];
 		size_t before = query.count;
 
-		if (!is_worth_trimming(found) || !found->ops->plan_query)
+		if (!found->ops->plan_query || !flmem_errand_trims(&part->target->view, found))
 			continue;
 		part->answers[i] = found->ops->plan_query(&part->target->view, found, &query);
 		part->asked[i] = query.count > before;
@@ -76,13 +71,10 @@ static int plan(struct part *part)
 	for (size_t i = 0; i < part->target->allocators.count && !rc; i++) {
 		const struct flmem_allocator *found = &part->target->allocators.rows[i];
 
-		if (!is_worth_trimming(found))
+		if (!flmem_errand_trims(&part->target->view, found))
 			continue;
 		rc = found->ops->plan_trim(&part->target->view, found,
 					   answers_of(part, i, &answers), &part->chain, part->err);
-		/* A nameless one inside some library must not keep the others from it. */
-		if (rc == FLMEM_EUNSUPPORTED && !found->serves_malloc)
-			rc = 0;
 	}
 	if (!rc && !part->chain.count)
 		rc = nothing_to_call(part);
@@ -126,7 +118,7 @@ static void fill_note(const struct part *part, const struct flmem_borrow_result 
 	struct flmem_u64 huge = flmem_huge_bytes(&target->process, &target->maps, rss_bytes);
 
 	for (size_t i = 0; i < target->allocators.count; i++)
-		if (is_worth_trimming(&target->allocators.rows[i]) &&
+		if (flmem_errand_trims(&target->view, &target->allocators.rows[i]) &&
 		    target->allocators.rows[i].ops->caveat)
 			flmem_trim_job_note(part->job, target->allocators.rows[i].ops->caveat);
 	if (!huge.unknown && huge.value)
