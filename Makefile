@@ -17,7 +17,7 @@ demo:
 	cmake --build --preset release
 	demo/run build/release/cli/flmem
 
-# Every compiler and preset first, then a minute of each fuzz target, then all tests on the
+# Every compiler and preset first, then the fuzz targets for a while, then all tests on the
 # sanitised build.
 check:
 	scripts/setup build test
@@ -25,7 +25,7 @@ check:
 	cmake --build --preset ci
 	cmake --preset clang
 	cmake --build --preset clang
-	cmake --preset fuzz
+	cmake --preset fuzz -DFLMEM_FUZZ_SECONDS_OTHERS=15
 	cmake --build --preset fuzz
 	tests/fuzz/run build/fuzz
 	cmake --preset dev
@@ -46,7 +46,7 @@ soak:
 
 fuzz:
 	scripts/setup build test
-	cmake --preset fuzz
+	cmake --preset fuzz -DFLMEM_FUZZ_SECONDS_OTHERS=60
 	cmake --build --preset fuzz
 	tests/fuzz/run build/fuzz
 
