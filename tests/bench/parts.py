@@ -202,10 +202,11 @@ def start(bench):
 
 
 def detect(bench):
-    """One process, and all of them with 500 more."""
+    """One process without its heap and with it, and all of them with 500 more."""
     words = [bench.flmem, "detect", "--pid", str(bench.target.pid)]
     stage.progress("detect --pid")
-    yield from _commands(bench, [("flmem detect --pid", words, 5)], bench.count(100))
+    yield from _commands(bench, [("flmem detect --pid --no-heap", words + ["--no-heap"], 5),
+                                 ("flmem detect --pid", words, 30)], bench.count(100))
     stage.progress("detect --all")
     with stage.Crowd(500):
         yield from _commands(
