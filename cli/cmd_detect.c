@@ -12,7 +12,7 @@
 #include "targets.h"
 
 /* Where processes are looked for there may be hundreds of them. */
-#define BUDGET_US_OF_MANY 20000U
+#define BUDGET_US_OF_ALL 2000000U
 
 struct detect_options {
 	struct target_options targets;
@@ -144,7 +144,7 @@ static int run_targets(const struct cmd *cmd, const struct detect_options *optio
 	int rc = targets_select(&options->targets, &targets, &err);
 
 	if (!how.budget_us && !targets_are_explicit(&options->targets))
-		how.budget_us = BUDGET_US_OF_MANY;
+		how.total_budget_us = BUDGET_US_OF_ALL;
 	if (!rc)
 		rc = flmem_detect(targets.pids, targets.count, &how, &report, &err);
 	flmem_targets_clear(&targets);
@@ -185,8 +185,8 @@ static const struct opt options_table[] = {
 		.kind = OPT_DURATION,
 		.offset = offsetof(struct detect_options, budget_us),
 		.metavar = "TIME",
-		.help = "read the heap of a process for this long, then estimate the rest "
-			"(default 1s; 20ms when processes are looked for)",
+		.help = "read the heap of a process for at most this long "
+			"(default 1s, and 2s for all that were looked for)",
 	},
 	{
 		.name = "ask-runtime",

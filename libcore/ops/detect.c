@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "allocators/allocator.h"
+#include "base/clock.h"
 #include "base/redact.h"
 #include "base/text.h"
 #include "elf/modules.h"
@@ -26,7 +27,8 @@
 #include "runtimes/nvml.h"
 #include "settings/observed.h"
 
-#define COMMAND_MAX ((size_t)16 << 10) /* bytes in front of a word that is still reported */
+#define BUDGET_US_MIN 5000U
+#define COMMAND_MAX   ((size_t)16 << 10) /* bytes in front of a word that is still reported */
 
 static const char heap_skipped[] = "the heap was not to be read";
 static const char heap_closed[] = "flmem cannot read the heap of this allocator from outside";
@@ -48,6 +50,8 @@ struct session {
 	struct flmem_kin kin;
 	struct flmem_nvml *nvml;
 	bool nvml_tried;
+	uint64_t ends_us;      /* of the budget for all heaps; 0: there is none */
+	uint64_t heap_ends_us; /* of the budget for the heap of the process that is read now */
 	enum flmem_gate reading_gate; /* OPEN until a process refused to be read */
 };
 
@@ -61,6 +65,8 @@ static int open_session(const struct flmem_detect_options *options, struct sessi
 		session->options.budget_us = FLMEM_DETECT_BUDGET_US_DEFAULT;
 	if (!session->options.timeout_us)
 		session->options.timeout_us = FLMEM_DETECT_TIMEOUT_US_DEFAULT;
+	if (session->options.total_budget_us)
+		session->ends_us = flmem_clock_us() + session->options.total_budget_us;
 	session->proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (session->proc < 0)
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, errno,
@@ -236,10 +242,34 @@ static int copy_allocator(const struct flmem_allocator *found,
 		       : -ENOMEM;
 }
 
+static uint64_t less(uint64_t from, uint64_t other)
+{
+	return from > other ? from - other : 0;
+}
+
+/* Begins the budget for the heap of one process. When that for all is spent, small ones go on. */
+static void start_budget(struct session *session)
+{
+	uint64_t now_us = flmem_clock_us(), budget_us = session->options.budget_us;
+	uint64_t left_us = less(session->ends_us, now_us);
+
+	if (session->ends_us && left_us < budget_us)
+		budget_us = left_us > BUDGET_US_MIN ? left_us : BUDGET_US_MIN;
+	session->heap_ends_us = now_us + budget_us;
+}
+
+/* What is left of it; never 0. */
+static uint64_t heap_budget_us(const struct session *session)
+{
+	uint64_t left_us = less(session->heap_ends_us, flmem_clock_us());
+
+	return left_us ? left_us : 1;
+}
+
 static void read_heap(const struct session *session, const struct flmem_view *view,
 		      const struct flmem_allocator *found, struct flmem_allocator_report *report)
 {
-	const struct flmem_heap_limits limits = {.budget_us = session->options.budget_us};
+	const struct flmem_heap_limits limits = {.budget_us = heap_budget_us(session)};
 
 	if (session->options.skip_heap)
 		report->heap = FLMEM_HEAP_UNKNOWN(heap_skipped);
@@ -283,7 +313,7 @@ static int read_allocators(struct session *session, const struct flmem_view *vie
 static int read_python(const struct session *session, const struct flmem_view *view,
 		       struct flmem_process_report *report)
 {
-	uint64_t budget_us = session->options.skip_heap ? 0 : session->options.budget_us;
+	uint64_t budget_us = session->options.skip_heap ? 0 : heap_budget_us(session);
 
 	return flmem_python_report_read(view, budget_us, report->settings, report->setting_count,
 					&report->python);
@@ -354,6 +384,7 @@ static int read_files(struct session *session, const struct flmem_process *proce
 		report->python.unknown = no_files;
 		return 0;
 	}
+	start_budget(session);
 	rc = read_allocators(session, &view, report);
 	return rc ? rc : read_python(session, &view, report);
 }

@@ -201,9 +201,11 @@ struct flmem_process_report {
 };
 
 struct flmem_detect_options {
-	bool skip_heap;	     /* do not read the state of heaps, and give no verdict */
-	bool ask;	     /* also borrow a thread for what only the target itself can tell */
-	uint64_t budget_us;  /* for reading the heaps of one process; 0: the default */
+	bool skip_heap;	    /* do not read the state of heaps, and give no verdict */
+	bool ask;	    /* also borrow a thread for what only the target itself can tell */
+	uint64_t budget_us; /* for reading the heaps of one process; 0: the default */
+	/* The same for all processes of a call; then each has 5 ms. 0: none. */
+	uint64_t total_budget_us;
 	uint64_t timeout_us; /* for asking; 0: the default */
 };
 
