@@ -31,6 +31,7 @@ struct flmem_allocator {
 	char version[FLMEM_ALLOCATOR_VERSION_MAX]; /* "" when it could not be told */
 	const char *prefix;			   /* static; NULL when it could not be told */
 	const char *evidence;			   /* static: how it was recognised */
+	const char *caveat; /* static: as in the operations, of this version */
 	bool serves_malloc;
 };
 

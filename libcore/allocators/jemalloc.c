@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#define LAZY_UNTIL	 5   /* major version */
 #define VERSION_LEAD_MAX 24U /* "5.3.0-1234" with room */
 
 /* Of the public symbols, and of the variable in the environment, as configure makes them. */
@@ -112,6 +113,12 @@ static const char *prefix_by_variable(const struct flmem_module *module)
 	return prefix;
 }
 
+/* Major version, 0 when it is not known. */
+static int major_version(const struct flmem_allocator *found)
+{
+	return isdigit((unsigned char)found->version[0]) ? found->version[0] - '0' : 0;
+}
+
 static bool probe(const struct flmem_view *view, const struct flmem_module *module,
 		  struct flmem_allocator *ret_found)
 {
@@ -133,6 +140,11 @@ static bool probe(const struct flmem_view *view, const struct flmem_module *modu
 		found.prefix = prefix_by_variable(module);
 		found.evidence = "it holds jemalloc's messages and version; its names are stripped";
 	}
+	/* What configure chooses on Linux 4.5 and later (JEMALLOC_PURGE_MADVISE_FREE). */
+	if (major_version(&found) && major_version(&found) < LAZY_UNTIL)
+		found.caveat =
+			"jemalloc before 5.0 leaves it to the kernel when it takes the pages "
+			"that a purge gives back (MADV_FREE): RSS falls when memory is short";
 	*ret_found = found;
 	return true;
 }
@@ -140,12 +152,6 @@ static bool probe(const struct flmem_view *view, const struct flmem_module *modu
 /* MALLCTL_ARENAS_ALL stands for all arenas from 5.0 on (jemalloc_macros.h). */
 #define ARENAS_ALL     4096U
 #define ARENAS_ALL_MIN 5
-
-/* Major version, 0 when it is not known. */
-static int major_version(const struct flmem_allocator *found)
-{
-	return isdigit((unsigned char)found->version[0]) ? found->version[0] - '0' : 0;
-}
 
 /* mallctl(name, NULL, NULL, NULL, 0) */
 static void add_mallctl(struct flmem_chain *chain, const char *step, uint64_t function,

