@@ -86,7 +86,7 @@ static char *full_message(const struct flmem_rule *rule, const char *detail)
 	return flmem_buf_take(&text);
 }
 
-static void finding_clear(struct flmem_finding *finding)
+void flmem_finding_clear(struct flmem_finding *finding)
 {
 	free(finding->message);
 	free(finding->file);
@@ -122,18 +122,57 @@ static bool fill(struct flmem_finding *finding, const struct flmem_input *input,
 	       (finding->current || remark->missing) && (finding->proposed || !remark->proposed);
 }
 
+/* A line, up to its end, with a comment "flmem: ignore RULE reason". */
+static bool line_silences(const char *line, const char *rule)
+{
+	static const char mark[] = "flmem: ignore ";
+	size_t length = strcspn(line, "\n"), id = strlen(rule);
+	const char *found = memmem(line, length, mark, strlen(mark)), *end = line + length;
+
+	if (!found || !(memchr(line, '#', (size_t)(found - line)) ||
+			memmem(line, (size_t)(found - line), "//", 2)))
+		return false;
+	found += strlen(mark);
+	if ((size_t)(end - found) <= id || strncmp(found, rule, id) != 0 || found[id] != ' ')
+		return false;
+	found += id;
+	return found + strspn(found, " \t\r") < end; /* a reason follows */
+}
+
+/* JSON has no comments. */
+static bool is_silenced(const struct flmem_input *input, const struct flmem_node *node,
+			const char *rule)
+{
+	const char *text = input->document.text.data, *line, *above;
+
+	if (input->document.syntax == FLMEM_SYNTAX_JSON)
+		return false;
+	line = text + (node->key ? node->key_place.start : node->place.start);
+	while (line > text && line[-1] != '\n')
+		line--;
+	above = line > text ? line - 1 : line;
+	while (above > text && above[-1] != '\n')
+		above--;
+	return line_silences(line, rule) || line_silences(above, rule);
+}
+
 void flmem_check_report(struct flmem_check *check, const struct flmem_remark *remark)
 {
 	struct flmem_recommendations *found = check->found;
 	struct flmem_finding finding = {.rule = &check->row->rule};
 	struct flmem_finding *grown;
 
+	if (is_silenced(remark->input ? remark->input : check->input, remark->node,
+			finding.rule->id)) {
+		found->silenced_count++;
+		return;
+	}
 	finding.severity = remark->severity ? *remark->severity : finding.rule->severity;
 	grown = reallocarray(found->findings, found->finding_count + 1, sizeof(*grown));
 	if (grown)
 		found->findings = grown;
 	if (!grown || !fill(&finding, remark->input ? remark->input : check->input, remark)) {
-		finding_clear(&finding);
+		flmem_finding_clear(&finding);
 		check->failed = true;
 		return;
 	}
@@ -239,7 +278,7 @@ int flmem_severity_find(const char *name, enum flmem_severity *ret_severity,
 void flmem_recommendations_clear(struct flmem_recommendations *recommendations)
 {
 	for (size_t i = 0; i < recommendations->finding_count; i++)
-		finding_clear(&recommendations->findings[i]);
+		flmem_finding_clear(&recommendations->findings[i]);
 	for (size_t i = 0; i < recommendations->problem_count; i++) {
 		free(recommendations->problems[i].file);
 		free(recommendations->problems[i].message);

@@ -78,6 +78,9 @@ struct flmem_remark {
 	const enum flmem_severity *severity; /* when not the row's */
 };
 
+/* Frees what the finding owns. */
+void flmem_finding_clear(struct flmem_finding *finding);
+
 void flmem_check_report(struct flmem_check *check, const struct flmem_remark *remark);
 
 /*

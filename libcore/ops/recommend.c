@@ -11,6 +11,7 @@
 #include "frameworks/content.h"
 #include "ops/recommend_correct.h"
 #include "ops/recommend_files.h"
+#include "ops/recommend_silence.h"
 
 /* A job while it is checked. */
 struct job {
@@ -275,6 +276,7 @@ int flmem_recommend_over(const char *const *paths, size_t count,
 {
 	FLMEM_AUTO(flmem_recommendations_clear) struct flmem_recommendations found = {0};
 	FLMEM_AUTO_FOUND_FILES struct flmem_found_files files = {0};
+	FLMEM_AUTO_SILENCES struct flmem_silences silences = {0};
 	struct flmem_release release = {0};
 	int rc = 0;
 
@@ -284,8 +286,11 @@ int flmem_recommend_over(const char *const *paths, size_t count,
 		rc = flmem_found_files_search(paths, count, &found, &files, err);
 	if (!rc)
 		rc = check_all(&files, &release, texts, &found, err);
+	if (!rc)
+		rc = flmem_silences_read(paths, count, &found, &silences, err);
 	if (rc)
 		return rc;
+	flmem_silences_apply(&silences, &found);
 	if (found.finding_count)
 		qsort(found.findings, found.finding_count, sizeof(*found.findings), by_place);
 	*ret_recommendations = found;

@@ -55,6 +55,7 @@ char *flmem_report_recommend_json(const struct flmem_recommendations *found)
 
 	flmem_json_add_u64(root, "files", found->file_count);
 	add_counts(root, found);
+	flmem_json_add_u64(root, "silenced", found->silenced_count);
 	list = cJSON_AddArrayToObject(root, "findings");
 	for (size_t i = 0; i < found->finding_count; i++)
 		add_finding(list, &found->findings[i]);

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The measurements. Each part is a generator of rows; what is compared is measured in turn."""
 import json
+import os
+import shutil
+import tempfile
 import time
 
 import figures
@@ -8,6 +11,7 @@ import stage
 from figures import MS
 
 PEAK_MIB = 16
+JOBS = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "fixtures", "jobs")
 GDB_TOO_OLD = "Couldn't write extended state"
 WINDOW_PAUSE_S = 0.02
 
@@ -214,4 +218,30 @@ def detect(bench):
                      300)], bench.count(20))
 
 
-ALL = {"start": start, "trim": trim, "stop": stop, "gap": gap, "detect": detect}
+def _fill(folder, count):
+    """Files of a large repository: one in a hundred is part of a job, the rest is not."""
+    for index in range(count):
+        parts = os.path.join(folder, f"{index // 100:03d}")
+        os.makedirs(parts, exist_ok=True)
+        suffix = ("txt", "json", "py", "yaml", "sh", "c", "md", "png")[index % 8]
+        with open(os.path.join(parts, f"{index}.{suffix}"), "w", encoding="ascii") as file:
+            file.write(f"# file {index}\n" + "nothing of interest: here\n" * 80)
+        if index % 100 == 0:
+            shutil.copytree(os.path.join(JOBS, "fedavg-default"), os.path.join(parts, "job"))
+
+
+def recommend(bench):
+    """The jobs of the tests, and a folder of 10,000 files."""
+    stage.progress("recommend")
+    with tempfile.TemporaryDirectory() as folder:
+        _fill(folder, 10000)
+        for what, words, limit_ms, count in (
+                ("flmem recommend, the jobs of the tests", [JOBS], 200, 40),
+                ("flmem recommend, 10,000 files", [folder], 2000, 10)):
+            timings = [bench.tools.time(bench.flmem, "recommend", *words)
+                       for _ in range(bench.count(count))]
+            yield figures.of_values(what, [t.wall_us / MS for t in timings], limit=limit_ms)
+            yield figures.peak(f"peak memory of {what}", timings, limit=64)
+
+
+ALL = {"recommend": recommend, "start": start, "trim": trim, "stop": stop, "gap": gap, "detect": detect}

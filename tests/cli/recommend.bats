@@ -217,6 +217,36 @@ assert suite.get("tests") == "1" and suite.get("failures") == "0"
 assert len(list(suite.iter())) == 2'
 }
 
+@test "a finding is silenced with a reason, by a comment or by a file" {
+	copy_jobs
+	cd "$COPY"
+	sed -i 's/memory_gc_rounds = 50/memory_gc_rounds = 50 # flmem: ignore NVF-GC-NEVER-FIRES short/' \
+		hocon/app/config/config_fed_server.conf
+	sed -i 's/^tensor_/# flmem: ignore NVF-CHUNK-ZERO\n&/' hocon/app/config/config_fed_server.conf
+	flmem recommend --json hocon
+	assert_schema recommend
+	refute_output 'NEVER-FIRES'
+	assert_output 'NVF-CHUNK-ZERO' # its comment gives no reason
+	assert_output '"silenced":	1'
+	printf 'ignore:\n  - {rule: NVF-SRV-GC-OFF, path: fedavg-*/app/*, reason: three rounds}\n' \
+		>.flmem-recommend.yaml
+	local where
+	for where in . "$COPY" "$COPY/"; do
+		flmem recommend "$where"
+		refute_output 'NVF-SRV-GC-OFF'
+		assert_output 'NVF-CLI-GC-OFF'
+		assert_output 'silenced: 2'
+	done
+	flmem recommend --diff .
+	refute_output '\+ +"memory_gc_rounds": 5'
+	printf '  - rule: NO-SUCH-RULE\n    reason: x\n  - rule: NVF-CUDA-NOOP\n' >>.flmem-recommend.yaml
+	flmem recommend .
+	assert_status 8
+	assert_stderr '.flmem-recommend.yaml:3: names no rule'
+	assert_stderr '.flmem-recommend.yaml:5: gives no reason'
+	assert_output 'NVF-CUDA-NOOP'
+}
+
 @test "a role without paths prints its table" {
 	flmem recommend --role server
 	assert_status 0

@@ -84,7 +84,8 @@ struct flmem_recommendations {
 	size_t finding_count;
 	struct flmem_input_problem *problems;
 	size_t problem_count;
-	size_t file_count; /* files that were checked */
+	size_t file_count;     /* files that were checked */
+	size_t silenced_count; /* findings that a comment or .flmem-recommend.yaml takes out */
 };
 
 struct flmem_recommend_options {
@@ -92,6 +93,10 @@ struct flmem_recommend_options {
 };
 
 /*
+ * A comment "flmem: ignore RULE reason" on the line of a finding or the one above silences it, and
+ * so does an entry of .flmem-recommend.yaml in a folder that is checked: a list `ignore` of maps with
+ * `rule`, `reason` and optionally `path`, a pattern relative to that folder.
+ *
  * Checks files and folders; a folder is searched for the kinds of files that there are rules for,
  * and other files in it are passed over. An input that is bad is a problem in the result and does
  * not keep the others from being checked. FLMEM_EUSAGE for a version that is none.
