@@ -150,6 +150,29 @@ static void reads_and_leaves_the_rest_alone(void **state)
 		assert_false(flmem_peek_is_resident(f->peek, f->area + i * f->page));
 }
 
+static void heads_of_records_are_read_with_one_call(void **state)
+{
+	struct fixture *f = *state;
+	unsigned char out[8][16];
+	uint64_t resident = 0;
+
+	assert_int_equal(flmem_peek_read_pieces(f->peek, f->area + 32, 2 * f->page, 8,
+						sizeof(out[0]), out, &resident),
+			 0);
+	assert_int_equal(resident, 0x55);
+	for (size_t i = 0; i < 8; i++)
+		assert_int_equal(out[i][15], i % 2 ? 0 : i / 2 + 1);
+	assert_int_equal(flmem_peek_read_pieces(f->peek, f->area + f->page - 8, f->page, 1,
+						sizeof(out[0]), out, &resident),
+			 -EINVAL);
+	assert_int_equal(flmem_peek_read_pieces(f->peek, UINT64_MAX - 63, 64, 8, sizeof(out[0]),
+						out, &resident),
+			 -EINVAL);
+	assert_int_equal(flmem_peek_read_pieces(f->peek, f->area, 16, FLMEM_PEEK_PAGES_MAX + 1, 1,
+						out, &resident),
+			 -EINVAL);
+}
+
 static void sees_changes_when_told_to(void **state)
 {
 	struct fixture *f = *state;
@@ -192,6 +215,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(ranges_ascend, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(range_is_counted_to_the_byte, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(reads_and_leaves_the_rest_alone, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(heads_of_records_are_read_with_one_call, set_up,
+						tear_down),
 		cmocka_unit_test_setup_teardown(sees_changes_when_told_to, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(survives_absurd_addresses, set_up, tear_down),
 	};
