@@ -24,6 +24,7 @@
 #define FLMEM_CPYTHON_DOORS(X)        \
 	X(NONE, "none")               \
 	X(IDLE_THREAD, "idle thread") \
+	X(DEBUGGER, "PEP 768")        \
 	X(PENDING_CALL, "pending call")
 
 enum flmem_cpython_door {

@@ -31,4 +31,13 @@ int flmem_cpython_door_idle_thread(struct flmem_cpython_visit *visit, struct flm
  */
 int flmem_cpython_door_pending_call(struct flmem_cpython_visit *visit, struct flmem_error *err);
 
+/* Whether this interpreter takes code from debuggers: 3.14 and later, unless it is switched off. */
+bool flmem_cpython_has_debugger_door(const struct flmem_cpython_visit *visit);
+
+/*
+ * PEP 768: leaves a script for the main thread while it computes, and stops nothing. FLMEM_EUNSAFE
+ * when it waits, when there is no place for the script, or one is there already.
+ */
+int flmem_cpython_door_debugger(struct flmem_cpython_visit *visit, struct flmem_error *err);
+
 #endif

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtimes/cpython_doors.h"
 
-#include <linux/futex.h>
-#include <string.h>
-#include <sys/syscall.h>
-
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "remote/borrow.h"
@@ -38,11 +34,6 @@ static int find_functions(const struct flmem_cpython_visit *visit, struct functi
 	return 0;
 }
 
-static bool waits_for_lock(const struct flmem_cpython_gil *gil, const struct flmem_task_wait *at)
-{
-	return at->number == SYS_futex && at->args[0] >= gil->start && at->args[0] < gil->end;
-}
-
 /* By its own thread pointer, which no two living threads share. */
 static const char *check_stopped(const struct flmem_cpython_state *state,
 				 const struct flmem_task_wait *at, uint64_t pointer)
@@ -66,7 +57,8 @@ static const char *check_stopped(const struct flmem_cpython_state *state,
 	}
 	if (!found)
 		return "is not one of Python's";
-	return waits_for_lock(&state->gil, at) ? "waits for the interpreter's lock" : NULL;
+	return flmem_cpython_gil_is_waited_for(&state->gil, at) ? "waits for the interpreter's lock"
+								: NULL;
 }
 
 /* Before it is stopped: leaves out what is certainly not one, without a look at it. */
@@ -75,7 +67,7 @@ static const char *check_running(const struct flmem_cpython_state *state,
 {
 	bool all_told = true;
 
-	if (waits_for_lock(&state->gil, &candidate->at))
+	if (flmem_cpython_gil_is_waited_for(&state->gil, &candidate->at))
 		return "waits for the interpreter's lock";
 	for (size_t i = 0; i < state->thread_count; i++) {
 		if (state->threads[i].tid == candidate->tid)

@@ -12,6 +12,10 @@
 #define LOOK_LONG_US 2000U
 #define LONG_US	     100000U
 
+/* The answer begins with the cookie, in the place of the head's `done`. */
+#define HEAD offsetof(struct flmem_padding_head, done)
+_Static_assert(sizeof(((struct flmem_padding_head *)0)->done) == FLMEM_CPYTHON_COOKIE, "one word");
+
 /* Text of an answer: what the steps of a trim print is short; a file's output gets what there is. */
 static const size_t answer_sizes[] = {2048, 1024, 320};
 
@@ -33,12 +37,21 @@ static void put_address(struct flmem_cpython_letter *letter, size_t address_at)
 	memcpy(letter->text.data + address_at, digits, 16);
 }
 
-static int put_source(const struct flmem_cpython_visit *visit, struct flmem_cpython_letter *letter,
-		      struct flmem_error *err)
+/* All of it: there may be an old one, whose answer would be taken for ours. */
+static int put(const struct flmem_cpython_visit *visit, bool in_memory,
+	       struct flmem_cpython_letter *letter, struct flmem_error *err)
 {
-	letter->source = letter->address + letter->answer_max;
-	if (flmem_process_write_memory(visit->view->process, letter->source, letter->text.data,
-				       letter->text.length))
+	unsigned char bytes[FLMEM_PADDING_MAX] = {0};
+	struct flmem_padding_head head = {.length = letter->length};
+
+	memcpy(head.magic, flmem_padding_magic, sizeof(head.magic));
+	memcpy(bytes, &head, sizeof(head));
+	if (in_memory) {
+		letter->source = letter->address + letter->answer_max;
+		memcpy(bytes + (letter->source - letter->place), letter->text.data,
+		       letter->text.length);
+	}
+	if (flmem_process_write_memory(visit->view->process, letter->place, bytes, letter->length))
 		return flmem_error_set(err, FLMEM_EFAILED, 0,
 				       "cannot write to the memory of process %d",
 				       (int)visit->view->process->pid);
@@ -56,8 +69,8 @@ int flmem_cpython_letter_write(const struct flmem_cpython_visit *visit, bool in_
 		rc = make_text(visit, answer_sizes[i], letter, &address_at, err);
 		if (rc)
 			return rc;
-		letter->length = letter->answer_max + (in_memory ? letter->text.length : 0);
-		rc = flmem_padding_find(visit->view, letter->length, &letter->address, err);
+		letter->length = HEAD + letter->answer_max + (in_memory ? letter->text.length : 0);
+		rc = flmem_padding_find(visit->view, letter->length, &letter->place, err);
 		if (!rc)
 			break;
 		if (i + 1 < FLMEM_ARRAY_SIZE(answer_sizes))
@@ -65,8 +78,9 @@ int flmem_cpython_letter_write(const struct flmem_cpython_visit *visit, bool in_
 	}
 	if (rc)
 		return rc;
+	letter->address = letter->place + HEAD;
 	put_address(letter, address_at);
-	return in_memory ? put_source(visit, letter, err) : 0;
+	return put(visit, in_memory, letter, err);
 }
 
 static bool take_answer(const struct flmem_cpython_visit *visit,
@@ -112,8 +126,8 @@ void flmem_cpython_letter_erase(const struct flmem_cpython_visit *visit,
 {
 	static const unsigned char zeros[FLMEM_PADDING_MAX];
 
-	if (letter->address && letter->length <= sizeof(zeros))
-		flmem_process_write_memory(visit->view->process, letter->address, zeros,
+	if (letter->place && letter->length <= sizeof(zeros))
+		flmem_process_write_memory(visit->view->process, letter->place, zeros,
 					   letter->length);
 }
 

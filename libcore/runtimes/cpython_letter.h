@@ -10,7 +10,8 @@
 #include "runtimes/cpython_doors.h"
 
 struct flmem_cpython_letter {
-	uint64_t address; /* of the answer; 0: not written */
+	uint64_t place;	  /* in the padding; 0: not written */
+	uint64_t address; /* of the answer, whose cookie tells the padding that it is used up */
 	uint64_t source;  /* address of the text, or 0 when it is not kept in memory */
 	size_t length;
 	size_t answer_max;
@@ -20,7 +21,7 @@ struct flmem_cpython_letter {
 
 /*
  * Makes it; `in_memory`: puts the source beside the place of the answer, else that stays zero.
- * FLMEM_EUNSUPPORTED when it does not fit. Clear it in any case.
+ * FLMEM_EUNSAFE when it does not fit. Clear it in any case.
  */
 int flmem_cpython_letter_write(const struct flmem_cpython_visit *visit, bool in_memory,
 			       struct flmem_cpython_letter *letter, struct flmem_error *err);

@@ -2,6 +2,7 @@
 #include "runtimes/cpython_padding.h"
 
 #include <stdbool.h>
+#include <string.h>
 
 #include "base/text.h"
 #include "elf/modules.h"
@@ -9,6 +10,8 @@
 #include "proc/process.h"
 
 #define PAGE 4096U
+
+const unsigned char flmem_padding_magic[8] = {'f', 'l', 'm', 'e', 'm', ' ', '\n', 1};
 
 /*
  * The program's own data may be followed by the heap, and the dynamic linker allocates from the rest
@@ -27,13 +30,19 @@ static bool is_private_data(const struct flmem_map *map)
 	       !(map->flags & FLMEM_MAP_EXEC);
 }
 
-static bool is_zero(const struct flmem_view *view, uint64_t address, size_t length)
+static bool is_free(const struct flmem_view *view, uint64_t address, size_t length)
 {
 	unsigned char bytes[FLMEM_PADDING_MAX];
+	struct flmem_padding_head head;
+	size_t first = 0;
 
-	if (flmem_process_read_memory(view->process, address, bytes, length))
+	if (length < sizeof(head) ||
+	    flmem_process_read_memory(view->process, address, bytes, length))
 		return false;
-	for (size_t i = 0; i < length; i++)
+	memcpy(&head, bytes, sizeof(head));
+	if (memcmp(head.magic, flmem_padding_magic, sizeof(head.magic)) == 0 && head.done)
+		first = head.length < length ? (size_t)head.length : length;
+	for (size_t i = first; i < length; i++)
 		if (bytes[i])
 			return false;
 	return true;
@@ -50,7 +59,7 @@ static bool has_room(const struct flmem_view *view, const struct flmem_module *m
 	start = (end + bias + 63) & ~UINT64_C(63);
 	page_end = (end + bias + PAGE - 1) & ~(uint64_t)(PAGE - 1);
 	if (start > page_end || page_end - start < length ||
-	    !is_private_data(flmem_maps_find(view->maps, start)) || !is_zero(view, start, length))
+	    !is_private_data(flmem_maps_find(view->maps, start)) || !is_free(view, start, length))
 		return false;
 	*ret_address = start;
 	return true;
@@ -63,7 +72,7 @@ int flmem_padding_find(const struct flmem_view *view, size_t length, uint64_t *r
 		if (is_library(&view->modules->rows[i]) &&
 		    has_room(view, &view->modules->rows[i], length, ret_address))
 			return 0;
-	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
 			       "no library of process %d has %zu unused bytes behind its data, "
 			       "where the code could wait for its turn",
 			       (int)view->process->pid, length);

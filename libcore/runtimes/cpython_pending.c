@@ -170,14 +170,6 @@ static bool accepts(void *context, const struct flmem_candidate *candidate, uint
 	return !reason;
 }
 
-static const struct flmem_cpython_thread *main_thread(const struct flmem_cpython_state *state)
-{
-	for (size_t i = 0; i < state->thread_count; i++)
-		if (state->threads[i].pointer == state->main_pointer)
-			return &state->threads[i];
-	return NULL;
-}
-
 static int explain_late(const struct flmem_cpython_visit *visit, struct flmem_error *err)
 {
 	return flmem_error_set(err, FLMEM_EFAILED, 0,
@@ -224,7 +216,7 @@ static int announce(struct flmem_cpython_visit *visit, struct announcement *in, 
 int flmem_cpython_door_pending_call(struct flmem_cpython_visit *visit, struct flmem_error *err)
 {
 	const struct flmem_module *module = visit->python.module;
-	const struct flmem_cpython_thread *thread = main_thread(&visit->state);
+	const struct flmem_cpython_thread *thread = flmem_cpython_state_main(&visit->state);
 	struct announcement in = {.visit = visit};
 	uint64_t add, function;
 

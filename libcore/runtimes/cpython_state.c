@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 #include "proc/process.h"
 #include "proc/task.h"
@@ -321,4 +322,18 @@ const struct flmem_cpython_thread *flmem_cpython_state_find(const struct flmem_c
 		if (state->threads[i].state == thread_state)
 			return &state->threads[i];
 	return NULL;
+}
+
+const struct flmem_cpython_thread *flmem_cpython_state_main(const struct flmem_cpython_state *state)
+{
+	for (size_t i = 0; i < state->thread_count; i++)
+		if (state->threads[i].pointer == state->main_pointer)
+			return &state->threads[i];
+	return NULL;
+}
+
+bool flmem_cpython_gil_is_waited_for(const struct flmem_cpython_gil *gil,
+				     const struct flmem_task_wait *at)
+{
+	return at->number == SYS_futex && at->args[0] >= gil->start && at->args[0] < gil->end;
 }

@@ -85,6 +85,16 @@ int flmem_cpython_finalizing_read(const struct flmem_view *view,
 				  const struct flmem_cpython_place *place, bool *ret_finalizing,
 				  struct flmem_error *err);
 
+struct flmem_task_wait;
+
+/* True for a thread that waits for this lock. */
+bool flmem_cpython_gil_is_waited_for(const struct flmem_cpython_gil *gil,
+				     const struct flmem_task_wait *at);
+
+/* The main thread, or NULL. */
+const struct flmem_cpython_thread *
+flmem_cpython_state_main(const struct flmem_cpython_state *state);
+
 /* The thread whose PyThreadState this is, or NULL. */
 const struct flmem_cpython_thread *flmem_cpython_state_find(const struct flmem_cpython_state *state,
 							    uint64_t thread_state);
