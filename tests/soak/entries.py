@@ -36,6 +36,8 @@ class Entry:
     setup: str = ""
     env: dict = field(default_factory=dict)
     blocks: Optional[int] = None
+    steps: tuple = ()  # options that ask for more than the allocator
+    code: str = ""  # the same as `expect`, for the first of these steps
     missing: str = ""  # why it cannot be run here
 
     @property
@@ -181,6 +183,39 @@ def traps(victims, allocators):
 def _interpreters():
     home = os.path.expanduser("~/.pyenv/versions/3.*/bin/python3")
     return sorted(glob.glob(home)) + ["/usr/bin/python3"]
+
+
+# What a CPython does while code is brought into it: name, mode of safe_python_code.py, whether the
+# code must get in (the allocator's step is one of its own).
+CODE_CASES = (
+    ("computes alone", "alone", TRIM),
+    ("8 threads compete", "compete", TRIM),
+    ("waits, 3 threads", "wait", TRIM),
+    ("computes in C", "native", EITHER),
+    ("sleeps with the lock", "held", REFUSE),
+    ("sub-interpreters", "parts", EITHER),
+    ("is ending", "ending", REFUSE),
+)
+
+
+def code():
+    """Every interpreter from 3.8 on, in each state, with its collector run from outside."""
+    found = []
+    program = os.path.join(HERE, "..", "victims", "safe_python_code.py")
+    for interpreter in _interpreters():
+        run = subprocess.run([interpreter, "-c", "import sys; print(*sys.version_info[:2])"],
+                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+        version = tuple(int(part) for part in run.stdout.split())
+        if version and version < (3, 8):
+            continue
+        for name, mode, expect in CODE_CASES:
+            found.append(Entry(f"Python {'.'.join(map(str, version))} {name}",
+                               [interpreter, program, mode], steps=("--gc",), code=expect,
+                               expect=EITHER,
+                               # 7: it computes in C past the time-out
+                               statuses=(6, 7), rounds=0 if mode in ("held", "ending") else 2,
+                               missing="" if version else "it does not run"))
+    return found
 
 
 def pythons():

@@ -2,7 +2,7 @@
 """
 Kills flmem in the middle of its work and checks that every target lives on, whole.
 
-usage: kill.py BUILD [--runs N] [--stops N]
+usage: kill.py BUILD [--runs N] [--stops N] [--targets allocators|interpreters]
 
 --runs: kills after a random delay across the whole call, altogether.
 --stops: kills at each of the first N system call stops after flmem has begun to touch the target
@@ -24,6 +24,7 @@ import entries  # noqa: E402
 
 LATE_STOPS = 10  # random ones beyond the first
 CALIBRATIONS = 5
+TIMEOUT = "500ms"  # a program that only computes has no thread for the allocator
 SEED = 20240229  # the same delays in every run; the machine's timing varies enough
 
 
@@ -53,6 +54,11 @@ def targets(victims):
     return chosen
 
 
+def interpreters():
+    """What runs the collector in the middle of a trim: interpreters that compute or wait."""
+    return [one for one in entries.code() if one.argv[-1] in ("alone", "compete", "wait")]
+
+
 # These give EINTR also when a process is stopped and goes on without any handler (signal(7)), and
 # the kernel has already decided so when a tracer gets hold of the thread. flmem takes it back with
 # its first write; killed before that, it cannot, and the program sees what it has to expect anyway.
@@ -78,7 +84,7 @@ class Target:
         walls = []
         for _ in range(CALIBRATIONS):
             self.victim.wait_for_rounds(1)
-            walls.append(flmem.trim(self.victim.pid).wall_s)
+            walls.append(flmem.trim(self.victim.pid, TIMEOUT, steps=self.entry.steps).wall_s)
         self.wall_s = report.median(walls)
 
     def allowed_interruptions(self):
@@ -94,9 +100,13 @@ class Target:
         self.problems += self.victim.problems(self.allowed_interruptions())
 
 
+def words(flmem, target):
+    return [*flmem.trim_words(target.victim.pid, TIMEOUT, target.entry.steps), "--no-predict"]
+
+
 def kill_after_delay(flmem, target, rng):
     delay = rng.uniform(0, 1.1 * target.wall_s)
-    pid = os.posix_spawn(flmem.path, [*flmem.trim_words(target.victim.pid), "--no-predict"],
+    pid = os.posix_spawn(flmem.path, words(flmem, target),
                          dict(os.environ, **command.ENVIRONMENT),
                          file_actions=[(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0),
                                        (os.POSIX_SPAWN_OPEN, 2, "/dev/null", os.O_WRONLY, 0)])
@@ -111,9 +121,9 @@ def kill_after_delay(flmem, target, rng):
 
 def kill_at_stop(killat, flmem, target, stop):
     """Kills at one place; the number of stops that there are when it is beyond the last, else 0."""
-    words = [killat, str(stop), *flmem.trim_words(target.victim.pid), "--no-predict"]
-    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
-                          stdin=subprocess.DEVNULL, env=dict(os.environ, **command.ENVIRONMENT))
+    done = subprocess.run([killat, str(stop), *words(flmem, target)], check=False,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          env=dict(os.environ, **command.ENVIRONMENT))
     last = done.stdout.decode(errors="replace").strip().splitlines()[-1:]
     said = last[0].split() if last else []
     if not said or said[0] not in ("killed", "ended"):
@@ -149,12 +159,14 @@ def main():
     parser.add_argument("build")
     parser.add_argument("--runs", type=int, default=60)
     parser.add_argument("--stops", type=int, default=0)
+    parser.add_argument("--targets", choices=("allocators", "interpreters"), default="allocators")
     options = parser.parse_args()
     flmem = command.Flmem(options.build)
     flmem.require("trim")
     tests = os.path.join(os.path.abspath(options.build), "tests")
     killat = os.path.join(tests, "killat")
-    chosen = targets(os.path.join(tests, "victims"))
+    chosen = (interpreters() if options.targets == "interpreters"
+              else targets(os.path.join(tests, "victims")))
     usable = [entry for entry in chosen if not entry.missing]
     if not usable:
         skip("no target can be run here")

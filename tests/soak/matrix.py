@@ -2,7 +2,7 @@
 """
 Trims every kind of target over and over and checks after each call that the target is unharmed.
 
-usage: matrix.py BUILD [--trims N] [--groups blocked,busy,linked,traps,pythons]
+usage: matrix.py BUILD [--trims N] [--groups blocked,busy,linked,traps,pythons,code]
 
 N is the number of trims altogether; each target gets its share, at least two.
 """
@@ -19,9 +19,10 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from harness import command, proc, report, skip, victim  # noqa: E402
 import entries  # noqa: E402
 
-GROUPS = ("blocked", "busy", "linked", "traps", "pythons")
+GROUPS = ("blocked", "busy", "linked", "traps", "pythons", "code")
 TOGETHER = 10  # victims that live at the same time
 REFUSAL_TIMEOUT = "200ms"  # refusals are waited for; these targets do not get any better
+CODE_TIMEOUT = "1s"  # a program that only computes has no thread for the allocator's step
 PTRACE_SEIZE, PTRACE_DETACH, PTRACE_INTERRUPT = 0x4206, 17, 0x4207
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -40,6 +41,9 @@ class Tally:
         self.outcomes["trimmed" if trim.touched else "refused"] += 1
         if trim.outcome == "released":
             self.outcomes["released"] += 1
+        if self.entry.code and trim.result.get("steps"):
+            step = trim.result["steps"][0]
+            self.outcomes["code " + step["outcome"]] += 1
         if not trim.touched:
             self.reasons[trim.reason] += 1
         if trim.status not in self.entry.statuses:
@@ -52,6 +56,11 @@ class Tally:
             found.append("never trimmed: " + "; ".join(self.reasons))
         if self.entry.expect == entries.REFUSE and self.outcomes["trimmed"]:
             found.append(f"touched {self.outcomes['trimmed']} times, must be refused")
+        code = self.outcomes["code released"] + self.outcomes["code nothing-to-release"]
+        if self.entry.code == entries.TRIM and not code:
+            found.append("its code never ran")
+        if self.entry.code == entries.REFUSE and code:
+            found.append(f"its code ran {code} times, must be refused")
         return found
 
 
@@ -98,13 +107,18 @@ class Running:
         before = None
         if self.entry.setup not in ("stop", "trace"):
             before = proc.Snapshot(pid, self._is_quiet(), self.entry.own_mask)
-        trim = flmem.trim(pid, "5s" if self.entry.expect == entries.TRIM else REFUSAL_TIMEOUT)
+        trim = flmem.trim(pid, self._timeout(), steps=self.entry.steps)
         self.tally.add(trim)
         if not trim.touched and trim.status not in self.entry.statuses:
             self.tally.problems.append(f"refused with status {trim.status}: {trim.reason}")
         if before and trim.status != 7:
             self.tally.problems += self.victim.problems() + before.changes()
         return trim
+
+    def _timeout(self):
+        if self.entry.expect == entries.TRIM:
+            return "5s"
+        return CODE_TIMEOUT if self.entry.code == entries.TRIM else REFUSAL_TIMEOUT
 
     def _is_quiet(self):
         """The first call may still release mappings; from the second on nothing changes."""
@@ -181,6 +195,8 @@ def choose(groups, victims):
         chosen += entries.traps(victims, entries.ALLOCATORS)
     if "pythons" in groups:
         chosen += entries.pythons()
+    if "code" in groups:
+        chosen += entries.code()
     return chosen
 
 

@@ -190,4 +190,5 @@ def main():
         status.round()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+A Python program that is doing one thing while code is brought into it from outside, and checks
+itself:
+
+    alone    its only thread computes and never waits
+    compete  eight threads compete for the interpreter's lock
+    wait     its threads wait, each in a call of its own
+    native   it computes in C, with the lock, for tenths of a second at a time
+    held     it sleeps with the lock
+    parts    threads wait in sub-interpreters, one in the main one
+    ending   it sleeps in the last moments of the interpreter
+"""
+import ctypes
+import gc
+import hashlib
+import os
+import sys
+import threading
+import time
+
+from safe_python import Status
+
+WAIT_S = 0.03
+STATUS = Status()
+
+
+class Cycle:
+    def __init__(self, number):
+        self.content = bytes([number % 256]) * 3000
+        self.digest = hashlib.sha256(self.content).digest()
+        self.itself = self
+
+
+def litter():
+    """Leaves garbage and checks that what is alive stays whole."""
+    cycles = [Cycle(i) for i in range(60)]
+    kept = cycles[::5]
+    del cycles
+    total = sum(i * i for i in range(500))
+    if total != 41541750:
+        STATUS.fail("a sum is wrong: {}".format(total))
+    try:
+        raise KeyError(total)
+    except KeyError as error:
+        if error.args != (41541750,):
+            STATUS.fail("an exception is wrong")
+    if 1.5 * total != 62312625.0:
+        STATUS.fail("a product is wrong")
+    for cycle in kept:
+        if hashlib.sha256(cycle.content).digest() != cycle.digest:
+            STATUS.fail("an object was damaged")
+
+
+NAMES = set()
+
+
+def check_names():
+    """Code from outside leaves no names here."""
+    global NAMES  # pylint: disable=global-statement
+    now = set(vars(sys.modules["__main__"]))
+    if NAMES and now != NAMES:
+        STATUS.fail("names appeared: {}".format(sorted(now ^ NAMES)))
+    NAMES = now
+
+
+def for_ever(action):
+    def run():
+        while True:
+            try:
+                action()
+            except BaseException as error:  # pylint: disable=broad-except
+                STATUS.fail("{}: {!r}".format(action.__name__, error))
+            STATUS.round()
+    return run
+
+
+def start(actions):
+    for action in actions:
+        threading.Thread(target=for_ever(action), daemon=True).start()
+
+
+def ready():
+    sys.stdout.write("ready {}\n".format(os.getpid()))
+    sys.stdout.flush()
+
+
+def computing():
+    litter()
+    check_names()
+
+
+def sleeping():
+    before = time.monotonic()
+    time.sleep(WAIT_S)
+    if time.monotonic() - before < WAIT_S * 0.99:
+        STATUS.fail("time.sleep ended early")
+    litter()
+
+
+def waiting():
+    if threading.Event().wait(WAIT_S):
+        STATUS.fail("an event that nobody set was set")
+
+
+def native():
+    if sum(range(5000000)) != 12499997500000:
+        STATUS.fail("a sum is wrong")
+    litter()
+
+
+def parts():
+    try:
+        import _interpreters as module
+    except ImportError:
+        import _xxsubinterpreters as module
+
+    def run(number):
+        module.run_string(number, "import time\nwhile True: time.sleep({})".format(WAIT_S))
+
+    for _ in range(2):
+        threading.Thread(target=run, args=(module.create(),), daemon=True).start()
+
+
+class Last:
+    def __del__(self, write=os.write, pid=os.getpid(), sleep=time.sleep):
+        write(1, "ready {}\n".format(pid).encode())
+        while True:
+            sleep(1000)
+
+
+def main(mode):
+    if mode == "ending":
+        sys.last_of_all = Last()
+        return
+    if mode == "compete":
+        start([litter] * 7 + [sleeping])
+    elif mode == "wait":
+        start([sleeping, waiting, sleeping])
+    elif mode == "parts":
+        parts()
+        start([sleeping])
+    elif mode == "native":
+        gc.disable()
+        start([sleeping])
+    ready()
+    if mode == "held":
+        ctypes.PyDLL(None).sleep(1000000)
+    action = {"alone": computing, "compete": computing, "native": native}.get(mode, sleeping)
+    for_ever(action)()
+
+
+main(sys.argv[1])
