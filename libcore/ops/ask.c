@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "ops/errand.h"
 
+static const char has_no_name[] = "its functions have no names in this build, or may not be called";
 static const char was_refused[] = "it could not be asked now";
 
 bool flmem_ask_is_worth(const struct flmem_allocator *found)
@@ -98,8 +99,11 @@ void flmem_ask_all(const struct flmem_view *view, const struct flmem_allocator_l
 						 &asked, &err);
 		if (!rc)
 			continue;
-		note_failure(&asked, rc, &err);
-		reports[i].heap = FLMEM_HEAP_UNKNOWN(was_refused);
+		reports[i].heap =
+			FLMEM_HEAP_UNKNOWN(rc == FLMEM_EUNSUPPORTED ? has_no_name : was_refused);
+		/* A nameless one inside some library is no failure of the others. */
+		if (rc != FLMEM_EUNSUPPORTED || list->rows[i].serves_malloc)
+			note_failure(&asked, rc, &err);
 	}
 	*ret_asked = asked;
 }
