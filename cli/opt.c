@@ -18,40 +18,13 @@ const struct opt opt_globals[] = {
 	{0},
 };
 
-static size_t min3(size_t a, size_t b, size_t c)
-{
-	size_t least = a < b ? a : b;
-
-	return least < c ? least : c;
-}
-
-static size_t edit_distance(const char *a, const char *b)
-{
-	size_t row[WORD_MAX + 1], length = strnlen(b, WORD_MAX);
-
-	for (size_t j = 0; j <= length; j++)
-		row[j] = j;
-	for (size_t i = 1; a[i - 1]; i++) {
-		size_t diagonal = row[0];
-
-		row[0] = i;
-		for (size_t j = 1; j <= length; j++) {
-			size_t above = row[j];
-
-			row[j] = min3(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
-			diagonal = above;
-		}
-	}
-	return row[length];
-}
-
 const char *opt_nearest(const char *word, const char *const *names, size_t count)
 {
 	size_t best = strnlen(word, WORD_MAX) / 3 + 1;
 	const char *nearest = NULL;
 
 	for (size_t i = 0; i < count; i++) {
-		size_t distance = edit_distance(word, names[i]);
+		size_t distance = flmem_text_distance(word, names[i]);
 
 		if (distance <= best && distance < strlen(names[i])) {
 			best = distance - (distance > 0);

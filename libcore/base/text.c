@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define WORD_MAX 63
+
 bool flmem_text_starts(const char *text, const char *prefix)
 {
 	return strncmp(text, prefix, strlen(prefix)) == 0;
@@ -128,4 +130,31 @@ bool flmem_text_read_digits(const char **text, uint64_t *ret_value)
 	*text = p;
 	*ret_value = value;
 	return true;
+}
+
+static size_t min3(size_t a, size_t b, size_t c)
+{
+	size_t least = a < b ? a : b;
+
+	return least < c ? least : c;
+}
+
+size_t flmem_text_distance(const char *a, const char *b)
+{
+	size_t row[WORD_MAX + 1], length = strnlen(b, WORD_MAX);
+
+	for (size_t j = 0; j <= length; j++)
+		row[j] = j;
+	for (size_t i = 1; a[i - 1]; i++) {
+		size_t diagonal = row[0];
+
+		row[0] = i;
+		for (size_t j = 1; j <= length; j++) {
+			size_t above = row[j];
+
+			row[j] = min3(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
+			diagonal = above;
+		}
+	}
+	return row[length];
 }

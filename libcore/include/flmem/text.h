@@ -15,6 +15,11 @@
  */
 FLMEM_API char *flmem_text_escape(const char *text, char *out, size_t size);
 
+/*
+ * Letters to insert, drop or replace to get from one word to the other; of `b` the first 63 count.
+ */
+FLMEM_API size_t flmem_text_distance(const char *a, const char *b);
+
 /* Room that flmem_text_bytes() never passes. */
 #define FLMEM_TEXT_BYTES_MAX 32
 
