@@ -98,6 +98,7 @@ extern const struct flmem_rule_table flmem_nvflare_server_rules;
 extern const struct flmem_rule_table flmem_nvflare_client_rules;
 extern const struct flmem_rule_table flmem_nvflare_python_rules;
 extern const struct flmem_rule_table flmem_nvflare_launch_rules;
+extern const struct flmem_rule_table flmem_nvflare_key_rules;
 extern const struct flmem_rule_table flmem_appfl_rules;
 
 #endif

@@ -178,6 +178,32 @@ static const struct row rows[] = {
 	{"NVF-OFFLOAD-FILTER", .server = SERVER(FEDAVG, OFFLOAD),
 	 .client = "{\"task_result_filters\": []}", .hit = false},
 	{"NVF-OFFLOAD-FILTER", .client = "{\"task_result_filters\": [{}]}", .hit = false},
+
+	{"NVF-KEY-UNKNOWN", .server = SERVER(FEDAVG, "\"memory_gc_round\": 5"), .hit = true},
+	{"NVF-KEY-UNKNOWN", .client = CLIENT(PT, "\"client_memory_gc_rounds\": 1"), .hit = true},
+	{"NVF-KEY-UNKNOWN", .client = CLIENT(PT, "\"cuda_emtpy_cache\": true"), .hit = true},
+	{"NVF-KEY-UNKNOWN", .server = SERVER(FEDAVG, "\"memory_gc_rounds\": 5"), .hit = false},
+	{"NVF-KEY-UNKNOWN", .server = SERVER(FEDAVG, "\"memory_rounds\": 5"), .hit = false},
+	{"NVF-KEY-UNKNOWN", .server = SERVER("my.Own", "\"memory_gc_round\": 5"), .hit = false},
+
+	{"NVF-KEY-IGNORED", .server = "{\"tensor_download_chunksize\": 5}", .hit = true},
+	{"NVF-KEY-IGNORED", .client = "{\"np_download_chunk_size\": 5}", .hit = false},
+	{"NVF-KEY-IGNORED", .client = "{\"np_upload_chunk_size\": 5}", .hit = false},
+
+	{"NVF-GC-TOO-OLD", .server = SERVER(FEDAVG, "\"memory_gc_rounds\": 5"), .version = "2.7.1",
+	 .hit = true},
+	{"NVF-GC-TOO-OLD", .server = SERVER(FEDAVG, "\"memory_gc_rounds\": 5"), .version = "2.7.2",
+	 .hit = false},
+	{"NVF-GC-TOO-OLD", .server = SERVER(FEDAVG, "\"memory_gc_rounds\": 5"), .hit = false},
+	{"NVF-GC-TOO-OLD", .server = SERVER(FEDAVG, ""), .version = "2.7.1", .hit = false},
+
+	{"NVF-EXECUTOR-TOO-NEW", .client = CLIENT(MODERN, ""), .version = "2.8.1", .hit = true},
+	{"NVF-EXECUTOR-TOO-NEW", .client = CLIENT(MODERN, ""), .version = "2.9", .hit = false},
+	{"NVF-EXECUTOR-TOO-NEW", .client = CLIENT(MODERN, ""), .hit = false},
+	{"NVF-EXECUTOR-TOO-NEW", .client = CLIENT(PT, ""), .version = "2.8.1", .hit = false},
+
+	{"KEY-TWICE", .server = "{\"a\": {\"b\": 1, \"c\": 2, \"b\": 3}}", .hit = true},
+	{"KEY-TWICE", .server = "{\"a\": {\"b\": 1}, \"b\": {\"b\": 1}}", .hit = false},
 };
 
 static void check_tree(const struct tree *tree, const char *version,
@@ -259,7 +285,7 @@ static void every_rule_is_tried_both_ways(void **state)
 		size_t tried[2] = {0};
 
 		/* Rules about Python, scripts and launches have tests of their own. */
-		if (rule->framework != FLMEM_FRAMEWORK_NVFLARE || !is_about_jobs(rule->id))
+		if (rule->framework == FLMEM_FRAMEWORK_APPFL || !is_about_jobs(rule->id))
 			continue;
 		for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
 			if (strcmp(rows[i].rule, rule->id) == 0)
