@@ -104,6 +104,14 @@ static void conclude(struct finding *f, enum flmem_trend_verdict verdict, double
 	f->because = because;
 }
 
+/* Growth of which jumps take at least half back, as collections do that come every few rounds. */
+static bool falls_back(const struct finding *f, double span)
+{
+	double growth = f->slope.slope * span;
+
+	return f->step != 0 && (f->step > 0) != (growth > 0) && fabs(f->step) >= fabs(growth) / 2;
+}
+
 static void judge(struct finding *f, double span, double evidence)
 {
 	const struct flmem_slope *s = &f->slope;
@@ -112,7 +120,10 @@ static void judge(struct finding *f, double span, double evidence)
 
 	if (s->doubt < DOUBT_MAX && fabs(s->slope) * span >= material &&
 	    (s->low > 0 || s->high < 0)) {
-		if (s->slope > 0)
+		if (falls_back(f, span))
+			conclude(f, FLMEM_TREND_FLAT, 0.5,
+				 "what it grows by it gives back in steps");
+		else if (s->slope > 0)
 			conclude(f, FLMEM_TREND_CLIMBING, 1 - s->doubt,
 				 "like phases stand higher and higher");
 		else

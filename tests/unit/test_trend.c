@@ -284,6 +284,26 @@ static void noise_that_lasts_does_not_climb(void **state)
 	assert_true(climbing <= HISTORIES * 4 / 100);
 }
 
+/* Garbage that is collected every few rounds, as on a real server. */
+static void growth_that_is_given_back_does_not_climb(void **state)
+{
+	int climbing = 0;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= HISTORIES; seed++) {
+		for (size_t period = 8; period <= 14; period += 2) {
+			struct history h = {.seed = seed};
+
+			make(&h, 40, 0, MIB);
+			for (size_t i = 0; i < h.count; i++)
+				h.points[i].bytes +=
+					(uint64_t)(5 * MIB * (double)((i + seed) % period));
+			climbing += measure(&h).verdict == FLMEM_TREND_CLIMBING;
+		}
+	}
+	assert_true(climbing <= HISTORIES * 4 * 2 / 100);
+}
+
 /* The lowest of 16 samples in each of 48 spans, of a sawtooth whose period is in spans. */
 static void make_sawtooth(struct history *h, double period, double growth)
 {
@@ -416,6 +436,7 @@ int main(void)
 		cmocka_unit_test(a_cache_that_has_filled_is_flat),
 		cmocka_unit_test(growth_that_ends_is_flat_and_one_that_begins_climbs),
 		cmocka_unit_test(noise_that_lasts_does_not_climb),
+		cmocka_unit_test(growth_that_is_given_back_does_not_climb),
 		cmocka_unit_test(a_sawtooth_without_rounds_is_flat),
 		cmocka_unit_test(a_leak_under_a_sawtooth_climbs),
 		cmocka_unit_test(points_that_stand_still_in_time_give_no_verdict),
