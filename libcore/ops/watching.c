@@ -2,7 +2,6 @@
 #include "ops/watching.h"
 
 #include <errno.h>
-#include <stdio.h>
 
 #include "base/clock.h"
 #include "ops/outlook.h"
@@ -49,10 +48,10 @@ static void record_process(struct flmem_watching *w, const struct flmem_followed
 		.start_time = f->id.start_time,
 		.framework = f->id.framework,
 		.role = f->id.role,
+		.command = f->id.command,
+		.site = f->id.site ? f->id.site : "",
 	};
 
-	snprintf(r.command, sizeof(r.command), "%s", f->id.command);
-	snprintf(r.site, sizeof(r.site), "%s", f->id.site ? f->id.site : "");
 	record(w, &r);
 }
 

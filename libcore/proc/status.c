@@ -212,7 +212,9 @@ static void parse_line(const char *line, const char *end, struct flmem_status *s
 		return;
 	length = (size_t)(colon - line);
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(fields); i++) {
-		if (strncmp(fields[i].key, line, length) != 0 || fields[i].key[length])
+		/* Most lines are not looked for, and the first letter tells them apart cheaply. */
+		if (fields[i].key[0] != line[0] || strncmp(fields[i].key, line, length) != 0 ||
+		    fields[i].key[length])
 			continue;
 		c = (struct cursor){.at = colon + 1, .end = end};
 		store(&fields[i], &c, status);

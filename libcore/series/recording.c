@@ -192,8 +192,7 @@ static bool take_process(struct flmem_recording *r, struct flmem_record *record)
 {
 	return take_process_number(r, record) && take(r, &record->pid) &&
 	       take(r, &record->start_time) && take(r, &record->framework) &&
-	       take(r, &record->role) && take_text(r, record->command) &&
-	       take_text(r, record->site);
+	       take(r, &record->role) && take_text(r, r->command) && take_text(r, r->site);
 }
 
 static bool take_tick(struct flmem_recording *r, struct flmem_record *record)
@@ -294,7 +293,9 @@ bool flmem_recording_next(struct flmem_recording *recording, struct flmem_record
 		while (recording->record >= recording->block_end)
 			if (!next_block(recording))
 				return false;
-		ret_record->command[0] = ret_record->site[0] = '\0';
+		recording->command[0] = recording->site[0] = '\0';
+		ret_record->command = recording->command;
+		ret_record->site = recording->site;
 		if (take_record(recording, ret_record))
 			return true;
 		/* Nothing behind a record that makes no sense can be trusted. */

@@ -58,11 +58,11 @@ struct flmem_record {
 	uint64_t interval_us; /* of sessions */
 	uint64_t process;     /* number within the session; of all that tell of a process */
 	uint64_t pid, start_time, framework, role; /* of processes */
-	char command[FLMEM_RECORD_TEXT_MAX];	   /* of processes, cut to this */
-	char site[FLMEM_RECORD_TEXT_MAX];	   /* of processes; "": none */
-	uint64_t bytes;				   /* of samples */
-	uint64_t kinds[FLMEM_RECORD_KINDS];	   /* of splits */
-	uint64_t round;				   /* of rounds */
+	const char *command; /* of processes; a reader's lives until its next record */
+	const char *site;    /* of processes; "": none */
+	uint64_t bytes;	     /* of samples */
+	uint64_t kinds[FLMEM_RECORD_KINDS]; /* of splits */
+	uint64_t round;			    /* of rounds */
 };
 
 struct flmem_recorder {
@@ -107,6 +107,7 @@ struct flmem_recording {
 	uint64_t elapsed_ms, at_ms;
 	uint64_t *pages;
 	size_t page_count;
+	char command[FLMEM_RECORD_TEXT_MAX], site[FLMEM_RECORD_TEXT_MAX]; /* of the last record */
 };
 
 /* FLMEM_EUSAGE for a file that is no recording, FLMEM_EPERM when it may not be read. */

@@ -71,14 +71,16 @@ static struct flmem_recorder begin(uint64_t at_us)
 {
 	const struct flmem_record session = {
 		.kind = FLMEM_RECORD_SESSION, .interval_us = SECOND, .at_us = at_us};
-	struct flmem_record process = {
-		.kind = FLMEM_RECORD_PROCESS, .pid = 77, .start_time = 5, .role = 2};
+	const struct flmem_record process = {.kind = FLMEM_RECORD_PROCESS,
+					     .pid = 77,
+					     .start_time = 5,
+					     .role = 2,
+					     .command = "python3 train.py",
+					     .site = "site-1"};
 	struct flmem_recorder recorder;
 
 	assert_int_equal(flmem_recorder_open(path, &recorder, NULL), 0);
 	flmem_recorder_add(&recorder, &session);
-	snprintf(process.command, sizeof(process.command), "python3 train.py");
-	snprintf(process.site, sizeof(process.site), "site-1");
 	flmem_recorder_add(&recorder, &process);
 	return recorder;
 }
