@@ -8,6 +8,7 @@ import time
 
 import figures
 import stage
+import watching
 from figures import MS
 
 PEAK_MIB = 16
@@ -244,4 +245,5 @@ def recommend(bench):
             yield figures.peak(f"peak memory of {what}", timings, limit=64)
 
 
-ALL = {"recommend": recommend, "start": start, "trim": trim, "stop": stop, "gap": gap, "detect": detect}
+ALL = {"recommend": recommend, "start": start, "trim": trim, "stop": stop, "gap": gap, "detect": detect,
+       "watch": watching.watch}
