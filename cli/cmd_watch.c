@@ -27,6 +27,7 @@ struct watch_options {
 	const char *replay;
 	uint64_t fail_above_bytes;
 	const char *fail_growth;
+	bool quiet;
 	bool json;
 };
 
@@ -142,7 +143,11 @@ static int watch_or_replay(struct watch_options *o, struct flmem_watch_options *
 			   struct flmem_watch_summary *ret_summary, struct flmem_error *err)
 {
 	const struct flmem_watch_callbacks callbacks = {
-		.context = o, .sample = on_sample, .round = on_round, .tick = on_tick};
+		.context = o,
+		.sample = o->quiet ? NULL : on_sample,
+		.round = o->quiet ? NULL : on_round,
+		.tick = o->quiet ? NULL : on_tick,
+	};
 	int rc;
 
 	if (o->replay)
@@ -253,6 +258,11 @@ static const struct opt options_table[] = {
 	 .offset = offsetof(struct watch_options, fail_growth),
 	 .metavar = "RATE",
 	 .help = "exit with status 1 when a process climbs faster, as 10MiB/round or 1GiB/h"},
+	{.name = "quiet",
+	 .letter = 'q',
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct watch_options, quiet),
+	 .help = "print the summary only"},
 	{.name = "json",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct watch_options, json),

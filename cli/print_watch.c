@@ -11,6 +11,7 @@
 #include "format.h"
 
 #define COMMAND_MAX 72
+#define SITE_MAX    64
 
 static void print_time(uint64_t at_us)
 {
@@ -105,13 +106,28 @@ static void print_forecast(const struct flmem_watch_result *r)
 	putchar('\n');
 }
 
+/* Who it is in the federation, and whether it is still there. */
+static void print_state(const struct flmem_watch_result *r)
+{
+	const char *role = flmem_role_name(r->process.role);
+	char site[SITE_MAX];
+
+	if (!role && !r->ended)
+		return;
+	printf(" (%s", role ? role : "ended");
+	if (role && r->process.site)
+		printf(" %s", flmem_text_escape(r->process.site, site, sizeof(site)));
+	printf("%s)", role && r->ended ? ", ended" : "");
+}
+
 static void print_result(const struct flmem_watch_result *r)
 {
 	char command[COMMAND_MAX], first[FORMAT_MAX], last[FORMAT_MAX], peak[FORMAT_MAX];
 	char span[FORMAT_MAX];
 
-	printf("process %d%s: %s", (int)r->process.pid, r->ended ? " (ended)" : "",
-	       flmem_trend_verdict_name(r->trend.verdict));
+	printf("process %d", (int)r->process.pid);
+	print_state(r);
+	printf(": %s", flmem_trend_verdict_name(r->trend.verdict));
 	if (r->trend.verdict != FLMEM_TREND_TOO_EARLY)
 		printf(", sure to %.3g %%", r->trend.confidence * 100);
 	printf(": %s\n", r->trend.because);

@@ -155,6 +155,7 @@ complete -c flmem -n '__flmem_is watch' -l record -r -F -d 'append all samples a
 complete -c flmem -n '__flmem_is watch' -l replay -r -F -d 'show a recording again, instead of live processes'
 complete -c flmem -n '__flmem_is watch' -l fail-above -x -d 'exit with status 1 when a process had more resident memory'
 complete -c flmem -n '__flmem_is watch' -l fail-growth -x -d 'exit with status 1 when a process climbs faster, as 10MiB/round or 1GiB/h'
+complete -c flmem -n '__flmem_is watch' -l quiet -s q -d 'print the summary only'
 complete -c flmem -n '__flmem_is watch' -l json -d 'print one JSON object per line, the summary last'
 complete -c flmem -n '__flmem_is watch' -l help -s h -d 'show this text'
 

@@ -300,6 +300,18 @@ rounds() {
 	[[ $output_was == *'"record_lost":1,'* ]]
 }
 
+@test "quiet is the summary alone" {
+	start_victim watched flat 0 100 1024
+	flmem watch --pid "$VICTIM" --interval 20ms --duration 300ms --quiet --json
+	assert_status 0
+	[ "${#lines[@]}" -eq 1 ]
+	assert_schema watch
+	[ "$(field processes.0.samples)" -ge 3 ]
+	flmem watch --pid "$VICTIM" --interval 20ms --duration 300ms -q
+	refute_output "process $VICTIM: RSS"
+	assert_output "^process $VICTIM: "
+}
+
 @test "usage of recordings" {
 	local rec=$BATS_TEST_TMPDIR/watch.rec
 	flmem watch --replay "$rec"
