@@ -122,13 +122,14 @@ static void search_pages(struct search *search, const struct flmem_map *map, uin
 
 	while (page < map->end && !has_all(search)) {
 		uint64_t count = (map->end - page) / search->page, resident = 0, next = 0;
+		struct flmem_peek_pieces pieces = {page, search->page, 0, sizeof(heads[0])};
 
 		if (count > FLMEM_PEEK_PAGES_MAX)
 			count = FLMEM_PEEK_PAGES_MAX;
+		pieces.count = (size_t)count;
 		flmem_peek_prepare(search->space->peek, page, page + count * search->page);
 		if (!count || is_late(search) ||
-		    flmem_peek_read_pieces(search->space->peek, page, search->page, (size_t)count,
-					   sizeof(heads[0]), heads, &resident))
+		    flmem_peek_read_pieces(search->space->peek, &pieces, heads, &resident))
 			return;
 		for (uint64_t i = 0; i < count && !next; i++) {
 			uint64_t at = page + i * search->page;

@@ -397,20 +397,21 @@ int flmem_peek_read_pages(struct flmem_peek *peek, uint64_t start, size_t count,
 	return rc;
 }
 
-int flmem_peek_read_pieces(struct flmem_peek *peek, uint64_t start, uint64_t stride, size_t count,
-			   size_t length, void *out, uint64_t *ret_resident)
+int flmem_peek_read_pieces(struct flmem_peek *peek, const struct flmem_peek_pieces *pieces,
+			   void *out, uint64_t *ret_resident)
 {
 	struct iovec local[FLMEM_PEEK_PAGES_MAX], remote[FLMEM_PEEK_PAGES_MAX];
 	const uint64_t page = peek->source.page_bytes;
-	uint64_t resident = 0, address = start;
+	uint64_t resident = 0, address = pieces->start;
+	const size_t length = pieces->length;
 	size_t parts = 0;
 	int rc;
 
-	if (count > FLMEM_PEEK_PAGES_MAX || length > page)
+	if (pieces->count > FLMEM_PEEK_PAGES_MAX || length > page)
 		return -EINVAL;
-	memset(out, 0, count * length);
-	for (size_t i = 0; i < count; i++, address += stride) {
-		if (address % page + length > page || address < start)
+	memset(out, 0, pieces->count * length);
+	for (size_t i = 0; i < pieces->count; i++, address += pieces->stride) {
+		if (address % page + length > page || address < pieces->start)
 			return -EINVAL;
 		if (!flmem_peek_is_resident(peek, address))
 			continue;

@@ -83,13 +83,20 @@ int flmem_peek_read(struct flmem_peek *peek, uint64_t address, void *out, size_t
 int flmem_peek_read_pages(struct flmem_peek *peek, uint64_t start, size_t count, void *out,
 			  uint64_t *ret_resident);
 
+/* The heads of records that lie at equal distances. */
+struct flmem_peek_pieces {
+	uint64_t start;	 /* of the first */
+	uint64_t stride; /* from one to the next */
+	size_t count;	 /* at most FLMEM_PEEK_PAGES_MAX */
+	size_t length;	 /* of each; none may cross pages */
+};
+
 /*
- * Reads `count` pieces of `length` bytes, at most 64, that begin `stride` bytes apart and do not
- * cross pages: the heads of records. Pieces that are not resident come out as zeroes and have their
- * bit in `ret_resident` clear.
+ * Reads them with one call. Pieces that are not resident come out as zeroes and have their bit in
+ * `ret_resident` clear.
  */
-int flmem_peek_read_pieces(struct flmem_peek *peek, uint64_t start, uint64_t stride, size_t count,
-			   size_t length, void *out, uint64_t *ret_resident);
+int flmem_peek_read_pieces(struct flmem_peek *peek, const struct flmem_peek_pieces *pieces,
+			   void *out, uint64_t *ret_resident);
 
 bool flmem_peek_is_resident(struct flmem_peek *peek, uint64_t address);
 

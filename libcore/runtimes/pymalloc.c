@@ -125,9 +125,10 @@ static int read_pools(const struct flmem_pymalloc_search *search, const struct g
 		      const struct arena *arena, struct pools *pools)
 {
 	struct pool_header headers[POOLS];
+	const struct flmem_peek_pieces pieces = {arena->address, geometry->pool, arena->carved,
+						 sizeof(headers[0])};
 	uint64_t resident;
-	int rc = flmem_peek_read_pieces(search->peek, arena->address, geometry->pool, arena->carved,
-					sizeof(headers[0]), headers, &resident);
+	int rc = flmem_peek_read_pieces(search->peek, &pieces, headers, &resident);
 
 	if (rc)
 		return rc;
@@ -354,6 +355,8 @@ int flmem_pymalloc_read(const struct flmem_pymalloc_search *search,
 	}
 	if (read_table(search, geometry, table, ARENAS_MAX, &arenas))
 		return -ENOMEM;
+	if (!arenas.count) /* gone again since it was found */
+		return -ENOENT;
 	qsort(arenas.rows, arenas.count, sizeof(*arenas.rows), by_place);
 	add_arenas(search, geometry, &arenas, &sum);
 	if (sum.used_bytes > sum.resident_bytes)

@@ -153,24 +153,22 @@ static void reads_and_leaves_the_rest_alone(void **state)
 static void heads_of_records_are_read_with_one_call(void **state)
 {
 	struct fixture *f = *state;
+	const struct flmem_peek_pieces good = {f->area + 32, 2 * f->page, 8, 16};
+	const struct flmem_peek_pieces bad[] = {
+		{f->area + f->page - 8, f->page, 1, 16},
+		{UINT64_MAX - 63, 64, 8, 16},
+		{f->area, 16, FLMEM_PEEK_PAGES_MAX + 1, 1},
+		{f->area, f->page, 1, f->page + 1},
+	};
 	unsigned char out[8][16];
 	uint64_t resident = 0;
 
-	assert_int_equal(flmem_peek_read_pieces(f->peek, f->area + 32, 2 * f->page, 8,
-						sizeof(out[0]), out, &resident),
-			 0);
+	assert_int_equal(flmem_peek_read_pieces(f->peek, &good, out, &resident), 0);
 	assert_int_equal(resident, 0x55);
 	for (size_t i = 0; i < 8; i++)
 		assert_int_equal(out[i][15], i % 2 ? 0 : i / 2 + 1);
-	assert_int_equal(flmem_peek_read_pieces(f->peek, f->area + f->page - 8, f->page, 1,
-						sizeof(out[0]), out, &resident),
-			 -EINVAL);
-	assert_int_equal(flmem_peek_read_pieces(f->peek, UINT64_MAX - 63, 64, 8, sizeof(out[0]),
-						out, &resident),
-			 -EINVAL);
-	assert_int_equal(flmem_peek_read_pieces(f->peek, f->area, 16, FLMEM_PEEK_PAGES_MAX + 1, 1,
-						out, &resident),
-			 -EINVAL);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(flmem_peek_read_pieces(f->peek, &bad[i], out, &resident), -EINVAL);
 }
 
 static void sees_changes_when_told_to(void **state)

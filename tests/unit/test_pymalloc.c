@@ -73,7 +73,7 @@ static void arenas_are_found_and_added_up(void **state)
 	for (int large = 0; large < 2; large++) {
 		struct pymalloc_image image = make(large);
 		struct image_source source = {&image, NOWHERE};
-		struct flmem_pymalloc sum;
+		struct flmem_pymalloc sum = {0};
 		uint64_t blocks = (10 * capacity(&image) + 64) * BLOCK;
 
 		assert_int_equal(image_search(&source, &sum), 0);
@@ -101,7 +101,7 @@ static void a_pool_that_makes_no_sense_is_doubt(void **state)
 		{40, 4, 5},		 /* the next block in the head */
 		{44, 4, 5000000},	 /* the last one past the end */
 	};
-	struct flmem_pymalloc whole, sum;
+	struct flmem_pymalloc whole = {0}, sum = {0};
 	struct pymalloc_image image = make(false);
 	struct image_source source = {&image, NOWHERE};
 
@@ -121,7 +121,7 @@ static void a_pool_that_is_not_resident_is_not_counted(void **state)
 {
 	struct pymalloc_image image = make(true);
 	struct image_source source = {&image, IMAGE_POOLS + 3 * UINT64_C(16384)};
-	struct flmem_pymalloc sum;
+	struct flmem_pymalloc sum = {0};
 
 	(void)state;
 	assert_int_equal(image_search(&source, &sum), 0);
@@ -156,7 +156,7 @@ static void an_arena_that_is_listed_twice_is_counted_once(void **state)
 {
 	struct pymalloc_image image = make(true);
 	struct image_source source = {&image, NOWHERE};
-	struct flmem_pymalloc sum;
+	struct flmem_pymalloc sum = {0};
 
 	(void)state;
 	memcpy(image.table[3], image.table[2], IMAGE_HEAD);

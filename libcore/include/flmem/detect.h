@@ -103,8 +103,8 @@ struct flmem_allocator_report {
 	char *path;	      /* file it lives in, as the process sees it */
 	char *prefix;	      /* of its symbols: "", "je_", "_rjem_"; NULL: could not be told */
 	bool serves_malloc;   /* the one that plain malloc reaches */
-	const char *evidence; /* static text: how it was recognised */
 	bool answers;	      /* flmem_detect_options.ask can make it tell its state */
+	const char *evidence; /* static text: how it was recognised */
 	struct flmem_heap_report heap;
 };
 
