@@ -41,10 +41,12 @@ static void print_step(const struct flmem_trim_step *step)
 {
 	char took[FORMAT_MAX], bytes[FORMAT_MAX], detail[sizeof(step->detail)];
 
+	bool skipped = step->outcome == FLMEM_TRIM_SKIPPED || step->took_us.unknown;
+
 	printf("  %-24s %s", step->name,
-	       step->took_us.unknown ? flmem_trim_outcome_name(step->outcome)
-				     : format_us(step->took_us.value, took));
-	if (!step->released_bytes.unknown)
+	       skipped ? flmem_trim_outcome_name(step->outcome)
+		       : format_us(step->took_us.value, took));
+	if (!skipped && !step->released_bytes.unknown)
 		printf(", %s", format_bytes(step->released_bytes.value, bytes));
 	if (step->detail[0])
 		printf(": %s", flmem_text_escape(step->detail, detail, sizeof(detail)));
