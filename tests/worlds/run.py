@@ -29,6 +29,7 @@ MAKE_S = 1800  # a slow mirror
 RELEASED_MIN = 16 << 20  # of the 64 MB that the target frees before each call
 VICTIMS = os.path.join(HERE, "..", "victims")
 PYTHON = ["/usr/bin/python3", "/tmp/victims/safe_python.py", "heap"]
+CODE = ["/usr/bin/python3", "/tmp/victims/safe_python_code.py"]
 # As the target sees itself; its own words are what flmem's are held against.
 FACTS = """
 import glob, json, os, platform
@@ -138,17 +139,30 @@ def targets(world):
     ]
 
 
+def code_targets(world):
+    """Python in each state in which code can be brought into it; its collector is run."""
+    return [WorldEntry(f"{world.name}, {name}", CODE + [mode], steps=("--gc",), code=entries.TRIM,
+                       expect=entries.EITHER, wrapper=world.wrapper)
+            for name, mode, expect in entries.CODE_CASES if expect == entries.TRIM]
+
+
 class Running(matrix.Running):
-    """Has something to release before every call."""
+    """Has something to release before every call, unless it is code that is brought in."""
 
     def __init__(self, entry):
         super().__init__(entry)
         self.released = []
         self.stopped_us = []
 
+    def refill(self):
+        if not self.entry.steps:
+            self.victim.refill()
+
     def trim(self, flmem):
-        self.victim.refill()
+        self.refill()
         trim = super().trim(flmem)
+        if self.entry.steps:
+            return
         if not trim.touched:
             return
         self.released.append(trim.result["released_bytes"])
@@ -202,7 +216,7 @@ def kill_often(flmem, running, count):
     for _ in range(count):
         if target.problems:
             break
-        running.victim.refill()
+        running.refill()
         kill.kill_after_delay(flmem, target, rng)
     return target.counts["killed"], target.problems
 
@@ -213,7 +227,8 @@ def run_target(flmem, world, entry, options):
     tally = running.tally
     killed = 0
     try:
-        tally.problems += detect(flmem, world, running)
+        if not entry.steps:
+            tally.problems += detect(flmem, world, running)
         for _ in range(options.trims):
             running.trim(flmem)
         if options.kills:
@@ -254,7 +269,8 @@ def main():
         except Absent as reason:
             absent.append(f"{name}: {reason}")
             continue
-        rows += [run_target(flmem, world, entry, options) for entry in targets(world)]
+        rows += [run_target(flmem, world, entry, options)
+                 for entry in targets(world) + code_targets(world)]
     if not rows:
         skip("; ".join(absent))
     report.table(("target", "glibc", "Python", "allocator", "trimmed", "refused", "median MiB",
