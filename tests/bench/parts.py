@@ -13,6 +13,8 @@ from figures import MS
 
 PEAK_MIB = 16
 JOBS = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "fixtures", "jobs")
+LARGE_MIB = 4096
+LARGE_PEAK_MIB = 64
 GDB_TOO_OLD = "Couldn't write extended state"
 WINDOW_PAUSE_S = 0.02
 
@@ -245,5 +247,30 @@ def recommend(bench):
             yield figures.peak(f"peak memory of {what}", timings, limit=64)
 
 
-ALL = {"recommend": recommend, "start": start, "trim": trim, "stop": stop, "gap": gap, "detect": detect,
-       "watch": watching.watch}
+def _read_heap(bench, pid, name, limit, peak_limit):
+    """Reads one heap over and over; what that takes, and what it does to the process."""
+    words = [bench.flmem, "detect", "--pid", str(pid)]
+    before = [stage.kibibytes(pid, field) for field in ("VmRSS", "VmPTE")]
+    timings = [bench.tools.time(*words) for _ in range(bench.count(20))]
+    after = [stage.kibibytes(pid, field) for field in ("VmRSS", "VmPTE")]
+    yield figures.of_values(f"flmem detect --pid, {name}", [t.wall_us / MS for t in timings],
+                            limit=limit)
+    yield figures.peak(f"peak memory of it, {name}", timings, limit=peak_limit)
+    for field, old, new in zip(("RSS", "page tables"), before, after):
+        yield figures.of_values(f"{field} of the target grew by it, {name}", [new - old],
+                                unit="KiB", limit=64 if field == "RSS" else old / 100)
+
+
+def heap(bench):
+    """The state of the heap, of the usual target and of a large heap of small chunks."""
+    stage.progress("heap: PyTorch")
+    bench.target.ask("refill")
+    yield from _read_heap(bench, bench.target.pid, "PyTorch", 30, PEAK_MIB)
+    stage.progress(f"heap: {LARGE_MIB} MiB of small chunks")
+    with stage.Heap(bench.tools, LARGE_MIB) as large:
+        yield from _read_heap(bench, large.pid, f"{LARGE_MIB} MiB of small chunks", 1000,
+                              LARGE_PEAK_MIB)
+
+
+ALL = {"recommend": recommend, "start": start, "trim": trim, "stop": stop, "gap": gap,
+       "detect": detect, "watch": watching.watch, "heap": heap}

@@ -20,7 +20,7 @@ class Failed(Exception):
 
 
 class Tools:
-    """gauge.c and stopwatch.c, built into BUILD/bench."""
+    """gauge.c, stopwatch.c and heaps.c, built into BUILD/bench."""
 
     def __init__(self, build):
         directory = os.path.join(os.path.abspath(build), "bench")
@@ -29,6 +29,8 @@ class Tools:
         self.stopwatch = os.path.join(directory, "stopwatch")
         self._compile("gauge.c", self.gauge, "-shared", "-fPIC", "-pthread")
         self._compile("stopwatch.c", self.stopwatch)
+        self.heaps = os.path.join(directory, "heaps")
+        self._compile("../victims/heaps/heaps.c", self.heaps, "-pthread")
 
     @staticmethod
     def _compile(source, output, *flags):
@@ -78,6 +80,33 @@ class Target(victim.Victim):
             mappings = sum(1 for _ in file)
         threads = len(os.listdir(f"/proc/{self.pid}/task"))
         return f"{threads} threads, {mappings} mappings"
+
+
+class Heap:
+    """A program whose heap holds so many MiB of chunks of 500 to 1500 bytes, every other one free."""
+
+    def __init__(self, tools, mib):
+        self.process = subprocess.Popen([tools.heaps, "pinned", str(mib)], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE)
+        self.pid = self.process.pid
+        if not self.process.stdout.readline().startswith(b"ready"):
+            self.__exit__()
+            raise Failed("the program with the large heap did not come up")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+def kibibytes(pid, name):
+    """A field of /proc/PID/status."""
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith(name + ":"))
 
 
 class Crowd:
