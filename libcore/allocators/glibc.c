@@ -5,6 +5,9 @@
 #include "allocators/probe.h"
 #include "base/cleanup.h"
 #include "elf/libc.h"
+#include "proc/status.h"
+
+#define LOCKED_LITTLE 64 /* one part in so many of what is resident */
 
 /*
  * malloc_trim and __libc_malloc prove nothing: the first is in every libc.so.6 whoever serves
@@ -99,6 +102,23 @@ static void guard_all(const struct flmem_view *view, const struct flmem_allocato
 	}
 }
 
+/* madvise(2) takes no locked memory away, and which memory is locked is not looked up. */
+static void allow_for_locks(const struct flmem_process *process, struct flmem_heap_report *heap)
+{
+	struct flmem_status status;
+
+	if (!heap->how || flmem_status_read(process, &status, NULL) ||
+	    status.locked_bytes.unknown || !status.locked_bytes.value)
+		return;
+	if (status.locked_bytes.value <= heap->resident_bytes.value / LOCKED_LITTLE) {
+		heap->error_bytes.value += status.locked_bytes.value;
+		return;
+	}
+	heap->trimmable_bytes = FLMEM_UNKNOWN("memory of the process is locked (mlock), and what "
+					      "is locked stays");
+	heap->pinned_bytes = heap->trimmable_bytes;
+}
+
 static void read_heap(const struct flmem_view *view, const struct flmem_allocator *found,
 		      const struct flmem_heap_limits *limits, struct flmem_heap_report *ret_heap)
 {
@@ -113,6 +133,7 @@ static void read_heap(const struct flmem_view *view, const struct flmem_allocato
 		*ret_heap = FLMEM_HEAP_UNKNOWN("its page table may not be read");
 	else
 		flmem_glibc_heap_read(&space, &effort, ret_heap);
+	allow_for_locks(view->process, ret_heap);
 }
 
 const struct flmem_allocator_ops flmem_allocator_glibc = {

@@ -105,9 +105,20 @@ static bool search_data(const struct flmem_glibc_space *space, visit_piece *visi
 	return false;
 }
 
-const struct flmem_map *flmem_glibc_brk(const struct flmem_glibc_space *space)
+struct flmem_glibc_range flmem_glibc_brk(const struct flmem_glibc_space *space)
 {
-	return flmem_maps_find_name(space->maps, "[heap]");
+	struct flmem_glibc_range range = {0};
+
+	for (size_t i = 0; i < space->maps->count; i++) {
+		const struct flmem_map *map = &space->maps->rows[i];
+
+		if (strcmp(map->name, "[heap]") != 0)
+			continue;
+		if (range.start == range.end)
+			range.start = map->start;
+		range.end = map->end;
+	}
+	return range;
 }
 
 struct search {
@@ -116,7 +127,7 @@ struct search {
 	bool unused, no_memory;
 	unsigned bins; /* offset in the arena, once it is found */
 	/* For malloc_par. */
-	const struct flmem_map *brk;
+	struct flmem_glibc_range brk;
 	bool is_in_brk; /* main_arena's top is, so it has a begin there, too */
 	const struct flmem_glibc_layout *layout;
 };
@@ -303,7 +314,7 @@ static bool looks_like_params(const struct search *search, const unsigned char *
 	if (layout->mp.tcache_count && word_at(mp, layout->mp.tcache_count) > UINT16_MAX)
 		return false;
 	if (base || search->is_in_brk)
-		return search->brk && base >= search->brk->start && base < search->brk->end;
+		return flmem_glibc_range_has(&search->brk, base);
 	/* Without the heap's address to know it by, what nearly all programs leave alone. */
 	return half_at(mp, layout->mp.n_mmaps + 4) == 65536 && arena_test == 8;
 }
@@ -348,11 +359,10 @@ static void choose_layout(struct search *search)
 	const struct flmem_glibc_layout *fallback = NULL;
 	uint64_t top;
 
-	if (search->brk &&
-	    read_word(search->space,
+	if (read_word(search->space,
 		      search->glibc->arenas[0] + search->bins + (uint64_t)FLMEM_GLIBC_FROM_BINS_TOP,
 		      &top))
-		search->is_in_brk = top >= search->brk->start && top < search->brk->end;
+		search->is_in_brk = flmem_glibc_range_has(&search->brk, top);
 	for (const struct flmem_glibc_layout *row = flmem_glibc_layouts; row->minor; row++) {
 		if (!may_be(search->space, row) || row->bins != search->bins)
 			continue;

@@ -71,7 +71,17 @@ void flmem_glibc_clear(struct flmem_glibc *glibc);
 bool flmem_glibc_arena_read(const struct flmem_glibc_space *space, const struct flmem_glibc *glibc,
 			    size_t index, struct flmem_glibc_arena *ret_arena);
 
-/* The mapping that the kernel lets brk(2) grow, or NULL. */
-const struct flmem_map *flmem_glibc_brk(const struct flmem_glibc_space *space);
+/* A range of addresses; empty when both are the same. */
+struct flmem_glibc_range {
+	uint64_t start, end;
+};
+
+/* What the kernel calls [heap], which brk(2) grows: several mappings where parts were advised. */
+struct flmem_glibc_range flmem_glibc_brk(const struct flmem_glibc_space *space);
+
+static inline bool flmem_glibc_range_has(const struct flmem_glibc_range *range, uint64_t address)
+{
+	return address >= range->start && address < range->end;
+}
 
 #endif

@@ -24,6 +24,7 @@ static const char no_params[] = "malloc's parameters were not found in the memor
 static const char lost[] =
 	"its chunks do not follow each other as glibc's do: the heap is damaged, "
 	"or changes faster than it can be read";
+static const char elsewhere[] = "part of its memory lies where flmem does not know to look";
 static const char absent[] = "part of it is swapped out, and reading that would bring it in";
 static const char no_time[] = "there was no time to read it all; allow more with --budget";
 static const char no_memory[] = "flmem ran out of memory";
@@ -45,6 +46,7 @@ struct reading {
 struct attempt {
 	struct flmem_glibc_sums sums;
 	uint64_t resident, metadata;
+	uint64_t unseen; /* what the arena took from the system elsewhere */
 	enum flmem_glibc_walked walked;
 };
 
@@ -65,11 +67,18 @@ static const char *walked_why(enum flmem_glibc_walked walked)
 	return no_memory;
 }
 
+static uint64_t distance(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : b - a;
+}
+
 static void read_chunks(struct reading *reading, size_t index,
 			const struct flmem_glibc_arena *arena, struct attempt *attempt)
 {
 	FLMEM_AUTO_GLIBC_FAST struct flmem_glibc_fast fast = {0};
 	FLMEM_AUTO_GLIBC_STRETCHES struct flmem_glibc_stretches list = {0};
+
+	uint64_t length = 0;
 
 	*attempt = (struct attempt){0};
 	attempt->walked =
@@ -81,6 +90,7 @@ static void read_chunks(struct reading *reading, size_t index,
 	for (size_t i = 0; i < list.count; i++) {
 		const struct flmem_glibc_stretch *stretch = &list.rows[i];
 
+		length += flmem_glibc_stretch_finish(stretch) - stretch->begin;
 		/* What cannot be walked is still resident. */
 		attempt->resident += flmem_peek_resident(reading->space->peek, stretch->begin,
 							 flmem_glibc_stretch_finish(stretch));
@@ -90,6 +100,7 @@ static void read_chunks(struct reading *reading, size_t index,
 			attempt->walked =
 				flmem_glibc_walk(reading->walker, stretch, &fast, &attempt->sums);
 	}
+	attempt->unseen = distance(length, arena->system_mem);
 }
 
 /* Waits a little for whoever is changing it. */
@@ -102,11 +113,6 @@ static bool read_arena(struct reading *reading, size_t index, struct flmem_glibc
 			return true;
 		flmem_clock_sleep_us(LOCK_WAIT_US);
 	}
-}
-
-static uint64_t distance(uint64_t a, uint64_t b)
-{
-	return a > b ? a - b : b - a;
 }
 
 /* How far two readings of a heap that changes are apart, and a little for what neither saw. */
@@ -137,7 +143,9 @@ static void take_attempt(struct reading *reading, const struct attempt *attempt,
 	reading->sums.chunks += attempt->sums.chunks;
 	reading->resident += attempt->resident;
 	reading->metadata += attempt->metadata;
-	reading->error += error;
+	reading->error += error + attempt->unseen;
+	if (attempt->unseen)
+		reading->skipped_why = elsewhere;
 }
 
 /*
@@ -149,8 +157,8 @@ static void skip_arena(struct reading *reading, const struct attempt *attempt)
 	const char *why = walked_why(attempt->walked);
 	const struct attempt unread = {.resident = attempt->resident};
 
-	reading->skipped_why = why ? why : lost;
 	take_attempt(reading, &unread, attempt->resident + MOVING_BYTES);
+	reading->skipped_why = why ? why : lost;
 	if (attempt->walked == FLMEM_GLIBC_NO_MEMORY)
 		reading->why = no_memory;
 }
@@ -398,7 +406,6 @@ static struct flmem_glibc_walker *make_walker(const struct flmem_glibc_space *sp
 					      const struct flmem_glibc *glibc, uint64_t deadline_ns)
 {
 	const struct flmem_glibc_params *params = &glibc->params;
-	const struct flmem_map *brk = flmem_glibc_brk(space);
 	const struct flmem_glibc_walker_options options = {
 		.peek = space->peek,
 		.layout = glibc->layout,
@@ -406,7 +413,7 @@ static struct flmem_glibc_walker *make_walker(const struct flmem_glibc_space *sp
 		.top_unit = params->known && params->thp_pagesize
 				    ? params->thp_pagesize
 				    : flmem_peek_page_bytes(space->peek),
-		.brk_end = brk ? brk->end : 0,
+		.brk_end = flmem_glibc_brk(space).end,
 		.deadline_ns = deadline_ns,
 	};
 

@@ -50,15 +50,6 @@ static uint64_t end_of_top(const struct flmem_glibc_space *space, uint64_t top)
 	return head >= FLMEM_GLIBC_MIN_CHUNK && head < UINT64_MAX - top ? top + head : 0;
 }
 
-static uint64_t main_begin(const struct flmem_glibc_space *space, const struct flmem_glibc *glibc)
-{
-	const struct flmem_map *brk = flmem_glibc_brk(space);
-
-	if (glibc->params.known)
-		return glibc->params.sbrk_base;
-	return brk ? brk->start : 0;
-}
-
 /*
  * main_arena grows by brk(2), and by mmap(2) when that fails; then its top lies in some mapping,
  * which is taken to hold nothing else.
@@ -67,24 +58,22 @@ static enum flmem_glibc_walked find_main(const struct flmem_glibc_space *space,
 					 const struct flmem_glibc *glibc, uint64_t top,
 					 struct flmem_glibc_stretches *list)
 {
-	const struct flmem_map *brk = flmem_glibc_brk(space);
+	const struct flmem_glibc_range brk = flmem_glibc_brk(space);
 	const struct flmem_map *map = flmem_maps_find(space->maps, top);
-	const uint64_t begin = main_begin(space, glibc);
+	const uint64_t begin = glibc->params.known ? glibc->params.sbrk_base : brk.start;
 	struct flmem_glibc_stretch old = {.begin = begin, .start = align_up(begin), .main = true};
 	struct flmem_glibc_stretch last = old;
 	enum flmem_glibc_walked walked = FLMEM_GLIBC_WALKED;
 
 	last.end = top;
 	last.top_end = end_of_top(space, top);
-	if (!last.top_end)
-		return FLMEM_GLIBC_LOST;
 	/* It may have grown since the mappings were read, then its end lies in none of them. */
-	if (last.top_end > (map ? map->end : brk ? brk->end : 0) + GROWTH_MAX)
+	if (!last.top_end || last.top_end > (map ? map->end : brk.end) + GROWTH_MAX)
 		return FLMEM_GLIBC_LOST;
-	if (begin && brk && top >= last.start && (!map || map == brk))
+	if (begin && top >= last.start && (!map || flmem_glibc_range_has(&brk, top)))
 		return add(list, &last);
 	last.begin = last.start = map ? map->start : top;
-	old.end = brk ? brk->end : 0;
+	old.end = brk.end;
 	walked = add(list, &last);
 	if (walked == FLMEM_GLIBC_WALKED && begin && old.end > old.start)
 		walked = add(list, &old);

@@ -15,6 +15,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <flmem/detect.h>
@@ -29,6 +30,7 @@
 #define PROGRAM(name)  VICTIMS "/heaps/" name
 #define START_LIMIT_MS 60000
 #define KIB	       UINT64_C(1024)
+#define FIXED	       6 /* tests besides those of the tables */
 #define BUDGET_US      60000000U
 #define CALL_KIB       64 /* what a call into it may itself make resident, such as stack */
 
@@ -299,6 +301,40 @@ static void a_damaged_heap_is_not_told(void **state)
 	assert_int_equal(known(heap.mmap_threshold_bytes), 128 * KIB);
 }
 
+/* Locked memory does not leave, whoever is asked to release it. */
+static void locked_memory_is_not_promised(void **state)
+{
+	struct rlimit limit;
+	struct flmem_heap_report heap;
+
+	(void)state;
+	if (geteuid() != 0 && getrlimit(RLIMIT_MEMLOCK, &limit) == 0 &&
+	    limit.rlim_cur < 256 * 1024 * KIB) {
+		fputs("skipped: this user may not lock 256 MiB\n", stderr);
+		skip();
+	}
+	start(PROGRAM("heaps"), "locked", "64");
+	heap = read_heap();
+	assert_non_null(strstr(heap.trimmable_bytes.unknown, "mlock"));
+	assert_non_null(heap.pinned_bytes.unknown);
+	assert_true(known(heap.free_resident_bytes) >= 62356 * KIB);
+}
+
+/* Its [heap] is two mappings then, as parts of it were advised. */
+static void a_heap_of_huge_pages_is_one(void **state)
+{
+	struct flmem_heap_report heap;
+
+	(void)state;
+	setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1", 1);
+	start(PROGRAM("heaps"), "fragmented", "64");
+	unsetenv("GLIBC_TUNABLES");
+	heap = read_heap();
+	check_sums(&heap);
+	assert_int_equal(known(heap.error_bytes), 0);
+	assert_true(apart(known(heap.in_use_bytes), ask_held()) <= 64 * KIB);
+}
+
 /* Two threads that never stop allocating: whatever is said, it says how far off it may be. */
 static void a_busy_heap_is_approximate(void **state)
 {
@@ -323,24 +359,26 @@ int main(void)
 {
 	static const char *const sampled[] = {"fresh",	 "fragmented", "pinned", "fastbins",
 					      "mmapped", "released",   "arenas"};
-	struct CMUnitTest tests[FLMEM_ARRAY_SIZE(rows) + FLMEM_ARRAY_SIZE(sampled) + 4] = {
+	struct CMUnitTest tests[FLMEM_ARRAY_SIZE(rows) + FLMEM_ARRAY_SIZE(sampled) + FIXED] = {
 		{"thresholds in force", thresholds_in_force_are_told, NULL, stop, NULL},
 		{"absurd size", a_damaged_heap_is_not_told, NULL, stop,
 		 (void *)(uintptr_t) "corrupted"},
 		{"way back", a_damaged_heap_is_not_told, NULL, stop, (void *)(uintptr_t) "cyclic"},
 		{"busy", a_busy_heap_is_approximate, NULL, stop, NULL},
+		{"locked", locked_memory_is_not_promised, NULL, stop, NULL},
+		{"huge pages", a_heap_of_huge_pages_is_one, NULL, stop, NULL},
 	};
 
 	signal(SIGPIPE, SIG_IGN);
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
-		tests[i + 4] = (struct CMUnitTest){
+		tests[i + FIXED] = (struct CMUnitTest){
 			.name = rows[i].state,
 			.test_func = agrees_with_the_program,
 			.teardown_func = stop,
 			.initial_state = (void *)(uintptr_t)&rows[i],
 		};
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(sampled); i++)
-		tests[i + FLMEM_ARRAY_SIZE(rows) + 4] = (struct CMUnitTest){
+		tests[i + FLMEM_ARRAY_SIZE(rows) + FIXED] = (struct CMUnitTest){
 			.name = "sampled",
 			.test_func = a_sample_agrees_with_the_walk,
 			.teardown_func = stop,

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #ifdef PORTABLE
@@ -134,6 +135,13 @@ static void mmapped(void)
 	give_all_but(64);
 }
 
+static void locked(void)
+{
+	fragmented();
+	if (mlockall(MCL_CURRENT))
+		abort();
+}
+
 static void released(void)
 {
 	fill(16, 6000);
@@ -227,12 +235,11 @@ static const struct {
 	const char *name;
 	void (*make)(void);
 } states[] = {
-	{"fresh", fresh},	    {"top", top},
-	{"fragmented", fragmented}, {"pinned", pinned},
-	{"fastbins", fastbins},	    {"tcache", tcache},
-	{"mmapped", mmapped},	    {"released", released},
-	{"arenas", arenas},	    {"busy", busy},
-	{"corrupted", corrupted},   {"cyclic", cyclic},
+	{"fresh", fresh},     {"top", top},	      {"fragmented", fragmented},
+	{"pinned", pinned},   {"fastbins", fastbins}, {"tcache", tcache},
+	{"mmapped", mmapped}, {"released", released}, {"locked", locked},
+	{"arenas", arenas},   {"busy", busy},	      {"corrupted", corrupted},
+	{"cyclic", cyclic},
 };
 
 int main(int argc, char **argv)
