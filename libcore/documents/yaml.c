@@ -9,6 +9,9 @@
 #include <string.h>
 #include <yaml.h>
 
+/* An alias is looked for among the anchors before it, so their number is limited. */
+#define ANCHORS_MAX 1024U
+
 struct anchor {
 	struct anchor *next;
 	const char *name;
@@ -17,7 +20,8 @@ struct anchor {
 
 struct reader {
 	struct flmem_cursor *cursor;
-	struct anchor *anchors;	 /* the latest first */
+	struct anchor *anchors; /* the latest first */
+	unsigned anchor_count;
 	struct flmem_node *open; /* the collection at hand */
 	const char *key;	 /* waits for its value */
 	struct flmem_place key_place;
@@ -105,6 +109,10 @@ static bool add_anchor(struct reader *reader, const yaml_char_t *name,
 
 	if (!name)
 		return true;
+	if (++reader->anchor_count > ANCHORS_MAX) {
+		flmem_cursor_fail(reader->cursor, "too many anchors for a configuration");
+		return false;
+	}
 	anchor = flmem_cursor_take(reader->cursor, sizeof(*anchor));
 	if (!anchor)
 		return false;

@@ -6,7 +6,9 @@
 
 #include "documents/edit.h"
 
-#define CURRENT_MAX 100 /* bytes of a value that are shown */
+#define CURRENT_MAX 100	 /* bytes of a value that are shown */
+#define PARTS_MAX   256	 /* workflows or executors of a file that are looked at */
+#define COMMENT_MAX 4096 /* bytes of a line in which a comment is looked for */
 
 static const struct flmem_rule_table *const tables[] = {
 	&flmem_nvflare_server_rules, &flmem_nvflare_client_rules, &flmem_nvflare_python_rules,
@@ -126,7 +128,9 @@ static bool fill(struct flmem_finding *finding, const struct flmem_input *input,
 static bool line_silences(const char *line, const char *rule)
 {
 	static const char mark[] = "flmem: ignore ";
-	size_t length = strcspn(line, "\n"), id = strlen(rule);
+	const char *newline = memchr(line, '\n', strnlen(line, COMMENT_MAX));
+	size_t length = newline ? (size_t)(newline - line) : strnlen(line, COMMENT_MAX);
+	size_t id = strlen(rule);
 	const char *found = memmem(line, length, mark, strlen(mark)), *end = line + length;
 
 	if (!found || !(memchr(line, '#', (size_t)(found - line)) ||
@@ -139,6 +143,16 @@ static bool line_silences(const char *line, const char *rule)
 	return found + strspn(found, " \t\r") < end; /* a reason follows */
 }
 
+/* Start of the line, or of its last part where it is longer than any that a person writes. */
+static const char *line_start(const char *text, const char *p)
+{
+	const char *end = p;
+
+	while (p > text && p[-1] != '\n' && end - p < COMMENT_MAX)
+		p--;
+	return p;
+}
+
 /* JSON has no comments. */
 static bool is_silenced(const struct flmem_input *input, const struct flmem_node *node,
 			const char *rule)
@@ -148,11 +162,8 @@ static bool is_silenced(const struct flmem_input *input, const struct flmem_node
 	if (input->document.syntax == FLMEM_SYNTAX_JSON)
 		return false;
 	line = text + (node->key ? node->key_place.start : node->place.start);
-	while (line > text && line[-1] != '\n')
-		line--;
-	above = line > text ? line - 1 : line;
-	while (above > text && above[-1] != '\n')
-		above--;
+	line = line_start(text, line);
+	above = line_start(text, line > text ? line - 1 : line);
 	return line_silences(line, rule) || line_silences(above, rule);
 }
 
@@ -208,7 +219,7 @@ static void check_parts(struct flmem_check *check)
 	const struct flmem_node *entry =
 		flmem_node_first(flmem_node_get(root, server ? "workflows" : "executors"));
 
-	for (; entry; entry = entry->next) {
+	for (; entry && entry->index < PARTS_MAX; entry = entry->next) {
 		const struct flmem_node *part = server ? entry : flmem_node_get(entry, "executor");
 
 		if (flmem_node_is_kind(part, FLMEM_NODE_MAP))

@@ -292,6 +292,9 @@ static void bad_yaml_is_refused_with_its_line(void **state)
 	assert_refused_as(FLMEM_SYNTAX_YAML, "? [a]\n: 1\n", 1, "not plain text");
 	repeat(&deep, "[", 100000);
 	assert_refused_as(FLMEM_SYNTAX_YAML, deep.data, 1, "nested");
+	flmem_buf_reset(&deep);
+	repeat(&deep, "- &a 1\n", 2000);
+	assert_refused_as(FLMEM_SYNTAX_YAML, deep.data, 1025, "too many anchors");
 }
 
 /* Nine levels of nine aliases each stand for 3 * 10^8 values and cost eighty. */
