@@ -39,7 +39,25 @@ static size_t kept(const char *way, unsigned long round, size_t size)
 		return round == 10 ? 16 * size : 0;
 	if (strcmp(way, "cache") == 0) /* halves with each round, to nothing */
 		return round < 8 ? (16 * size) >> round : 0;
-	return 0; /* flat, keep */
+	return 0; /* flat, keep, noise, saw */
+}
+
+/* What it keeps for some rounds: noise for one, of any size; saw until nine are together. */
+static void keep_for_a_while(const char *way, unsigned long round, size_t size)
+{
+	static void *held[9];
+	unsigned long place = round % 9;
+
+	if (strcmp(way, "noise") == 0) {
+		free(held[0]);
+		held[0] = take((round * 7919 + 13) % 31 * size / 8);
+	} else if (strcmp(way, "saw") == 0) {
+		for (unsigned long i = 0; !place && i < 9; i++) {
+			free(held[i]);
+			held[i] = NULL;
+		}
+		held[place] = take(size);
+	}
 }
 
 int main(int argc, char **argv)
@@ -77,6 +95,7 @@ int main(int argc, char **argv)
 		work = take(size);
 		if (stays)
 			take(stays);
+		keep_for_a_while(argv[1], round, size);
 		pause_ms(pause / 2);
 		free(work);
 	}
