@@ -178,6 +178,20 @@ rounds() {
 	printf '%s\n' "${lines[@]}" | grep '"type":"round"'
 }
 
+@test "a hostile name is shown escaped" {
+	# shellcheck disable=SC2016
+	start_victim /bin/bash -c 'exec -a "$(printf "evil\033[31m\n\377name")" "$0" flat 0 100 1024' \
+		"$FLMEM_VICTIMS/watched"
+	flmem watch --pid "$VICTIM" --duration 100ms
+	assert_status 0
+	refute_output $'\033'
+	assert_output 'evil\\x1b\[31m\\x0a\\xffname'
+	flmem watch --pid "$VICTIM" --duration 100ms --json
+	last_line
+	assert_schema watch
+	refute_output $'\033'
+}
+
 @test "a leak is measured by round where there is a log" {
 	local log=$BATS_TEST_TMPDIR/log.txt
 	start_victim watched leak 0 200 2048 "$log"
