@@ -14,14 +14,15 @@
 const unsigned char flmem_padding_magic[8] = {'f', 'l', 'm', 'e', 'm', ' ', '\n', 1};
 
 /*
- * The program's own data may be followed by the heap, and the dynamic linker allocates from the rest
- * of its own page before malloc is there (glibc, elf/dl-minimal.c).
+ * The dynamic linker allocates from the rest of its own page before malloc is there (glibc,
+ * elf/dl-minimal.c). The program's heap begins with a page of its own (ELF_PAGEALIGN in the kernel's
+ * fs/binfmt_elf.c).
  */
-static bool is_library(const struct flmem_module *module)
+static bool is_usable(const struct flmem_module *module)
 {
 	const char *name = flmem_text_basename(module->path);
 
-	return !module->main && !flmem_text_starts(name, "ld-") && !flmem_text_starts(name, "ld.");
+	return !flmem_text_starts(name, "ld-") && !flmem_text_starts(name, "ld.");
 }
 
 static bool is_private_data(const struct flmem_map *map)
@@ -69,11 +70,11 @@ int flmem_padding_find(const struct flmem_view *view, size_t length, uint64_t *r
 		       struct flmem_error *err)
 {
 	for (size_t i = 0; length <= FLMEM_PADDING_MAX && i < view->modules->count; i++)
-		if (is_library(&view->modules->rows[i]) &&
+		if (is_usable(&view->modules->rows[i]) &&
 		    has_room(view, &view->modules->rows[i], length, ret_address))
 			return 0;
 	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
-			       "no library of process %d has %zu unused bytes behind its data, "
+			       "no file of process %d has %zu unused bytes behind its data, "
 			       "where the code could wait for its turn",
 			       (int)view->process->pid, length);
 }

@@ -4,7 +4,7 @@
 
 /*
  * A place in a process for a text that has to outlive the call that names it: the end of the last
- * page behind a library's data. It is mapped and zero, and no name reaches it. Nothing has to be
+ * page behind the data of a library or the program. It is mapped and zero, and no name reaches it. Nothing has to be
  * mapped and nothing remains mapped; what is left there by a caller that dies is never looked at,
  * but by the next caller, who takes the place over once the text has been used up.
  */
