@@ -163,6 +163,27 @@ static bool is_alone(const struct flmem_trim_job *job)
 	return !job->options->python && !job->options->collect && !job->options->cuda;
 }
 
+static bool is_glibc(const struct flmem_allocator_list *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (list->rows[i].serves_malloc)
+			return list->rows[i].ops->kind == FLMEM_ALLOCATOR_GLIBC;
+	return false;
+}
+
+/* Where Python code gets in but no thread is idle, the code can make the call itself. */
+static int trim_allocator(struct flmem_trim_job *job, struct flmem_error *err)
+{
+	struct flmem_error inside = {0};
+	int rc = flmem_trim_allocator(job, err);
+
+	if (rc != FLMEM_EUNSAFE || is_alone(job) || job->options->dry_run ||
+	    !is_glibc(&job->target->allocators) || flmem_trim_inside(job, &inside))
+		return rc;
+	flmem_error_clear(err);
+	return 0;
+}
+
 static void tell_failure(struct flmem_trim_step *step, int code, const struct flmem_error *err)
 {
 	step->outcome = code == FLMEM_EFAILED ? FLMEM_TRIM_FAILED : FLMEM_TRIM_REFUSED;
@@ -200,7 +221,7 @@ static int run_parts(struct flmem_trim_job *job, struct flmem_error *err)
 	const struct part parts[] = {
 		{"python", job->options->python != NULL, flmem_trim_python},
 		{"gc.collect", job->options->collect, flmem_trim_collect},
-		{"allocator", true, flmem_trim_allocator},
+		{"allocator", true, trim_allocator},
 		{"cuda", job->options->cuda, flmem_trim_cuda},
 	};
 	struct sum sum = {0};

@@ -41,6 +41,12 @@ void flmem_trim_job_note_late(struct flmem_trim_job *job, uint64_t late_us);
 int flmem_trim_allocator(struct flmem_trim_job *job, struct flmem_error *err);
 int flmem_trim_python(struct flmem_trim_job *job, struct flmem_error *err);
 int flmem_trim_collect(struct flmem_trim_job *job, struct flmem_error *err);
+
+/*
+ * glibc's malloc_trim called by Python code, for a process that has no idle thread to borrow; only
+ * where the program has loaded ctypes itself. FLMEM_EUNSAFE otherwise.
+ */
+int flmem_trim_inside(struct flmem_trim_job *job, struct flmem_error *err);
 int flmem_trim_cuda(struct flmem_trim_job *job, struct flmem_error *err);
 
 #endif

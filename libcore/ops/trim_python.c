@@ -42,6 +42,11 @@ static const char cuda_code[] =
 	"', the pinned host cache of this PyTorch cannot be emptied'))\n"
 	"del capturing,reserved\n";
 
+/* By subscript, which leaves no attribute behind on the library object. */
+static const char inside_code[] = "import sys\n"
+				  "c=sys.modules.get('ctypes')\n"
+				  "print(c.pythonapi['malloc_trim'](0) if c else 'skip')\n";
+
 struct python_part {
 	struct flmem_trim_job *job;
 	struct flmem_trim_step *step;
@@ -147,6 +152,26 @@ int flmem_trim_collect(struct flmem_trim_job *job, struct flmem_error *err)
 	if (part.run.answer.output && !part.run.answer.exception)
 		snprintf(part.step->detail, sizeof(part.step->detail), "%.*s objects",
 			 (int)strspn(part.run.answer.output, "0123456789"), part.run.answer.output);
+	flmem_cpython_result_clear(&part.run);
+	return rc;
+}
+
+int flmem_trim_inside(struct flmem_trim_job *job, struct flmem_error *err)
+{
+	const struct flmem_cpython_code code = {"malloc_trim", inside_code,
+						sizeof(inside_code) - 1};
+	struct python_part part = {.job = job};
+	int rc = 0;
+
+	part.step = flmem_trim_job_step(job, "malloc_trim");
+	rc = run_code(&part, &code, err);
+	if (!rc && (!part.run.answer.output || part.run.answer.output[0] == 's'))
+		rc = flmem_error_set(err, FLMEM_EUNSAFE, 0,
+				     "process %d has no idle thread to borrow, and has not loaded "
+				     "ctypes",
+				     (int)job->target->process.pid);
+	if (rc)
+		job->result->step_count--;
 	flmem_cpython_result_clear(&part.run);
 	return rc;
 }

@@ -312,6 +312,25 @@ time.sleep(1000)'
 	[ "$(cat "$VICTIM_LOG")" = $'ready\nsummed\ncollected' ] || fail "it said: $(cat "$VICTIM_LOG")"
 }
 
+@test "a single thread that only computes gives back what it freed, where it has ctypes" {
+	start_victim /usr/bin/python3 -uc '
+import ctypes
+blocks = [bytes(3000) for _ in range(24000)]
+live = blocks[::64]
+del blocks
+print("ready", flush=True)
+while True:
+    assert sum(i * i for i in range(1000)) == 332833500'
+	flmem trim --pid "$VICTIM" --gc --timeout 1s --json
+	assert_status 0
+	assert_schema trim
+	[ "$(json 'r["steps"][1]["name"]')" = malloc_trim ]
+	[ "$(json 'r["steps"][1]["door"]')" = "pending call" ]
+	[ "$(json 'r["released_bytes"] > 30 << 20')" = True ]
+	assert_victim_unharmed
+	assert_silent
+}
+
 @test "code that comes late runs then, and does no harm" {
 	PYTHON=/usr/bin/python3 collect_while_computing_in_c
 }
