@@ -152,7 +152,7 @@ static bool collect(struct sample *sample)
 		return false;
 	sample->by_length = length > MEASURED_MAX;
 	sample->room = (size_t)(length / FLMEM_GLIBC_SLICE_MAX) + 2 * s->stretch_count;
-	sample->members = calloc(sample->room, sizeof(*sample->members));
+	sample->members = calloc(sample->room + 1, sizeof(*sample->members));
 	if (!sample->members)
 		return false;
 	for (size_t i = 0; i < s->stretch_count; i++) {
