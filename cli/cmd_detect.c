@@ -192,7 +192,8 @@ static const struct opt options_table[] = {
 		.name = "ask-runtime",
 		.kind = OPT_FLAG,
 		.offset = offsetof(struct detect_options, ask_runtime),
-		.help = "also let allocators tell what cannot be read from outside; borrows a "
+		.help = "also let allocators and PyTorch tell what cannot be read from outside; "
+			"borrows a "
 			"thread for well under a millisecond",
 	},
 	{

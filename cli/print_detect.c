@@ -134,18 +134,25 @@ static void print_python(const struct flmem_python_report *python, FILE *out)
 	layout_wrap("python", line, out);
 }
 
-static void print_cuda(struct flmem_u64 used, FILE *out)
+static void print_cuda(const struct flmem_cuda_report *cuda, FILE *out)
 {
-	char number[FORMAT_MAX];
+	char used[FORMAT_MAX], reserved[FORMAT_MAX], allocated[FORMAT_MAX], pinned[FORMAT_MAX];
+	char line[256];
+	int length;
 
-	if (!used.unknown && !used.value)
+	if (!cuda->used_bytes.unknown && !cuda->used_bytes.value)
 		return;
-	if (used.unknown) {
-		print_unknown("cuda", used.unknown, out);
-		return;
-	}
-	layout_label("cuda", out);
-	fprintf(out, "%s\n", format_bytes(used.value, number));
+	length = snprintf(line, sizeof(line), "%s",
+			  cuda->used_bytes.unknown ? cuda->used_bytes.unknown
+						   : format_bytes(cuda->used_bytes.value, used));
+	if (!cuda->reserved_bytes.unknown)
+		snprintf(line + length, sizeof(line) - (size_t)length,
+			 "; PyTorch has reserved %s, %s of it in tensors, and pinned %s of host "
+			 "memory",
+			 format_bytes(cuda->reserved_bytes.value, reserved),
+			 format_bytes_or(cuda->allocated_bytes, "?", allocated),
+			 format_bytes_or(cuda->pinned_bytes, "an unknown part", pinned));
+	layout_wrap("cuda", line, out);
 }
 
 static void print_settings(const struct flmem_process_report *report, FILE *out)
@@ -183,7 +190,7 @@ static void print_process(const struct flmem_process_report *report, FILE *out)
 	print_limit(&report->limit, out);
 	print_allocators(report, out);
 	print_python(&report->python, out);
-	print_cuda(report->cuda_used_bytes, out);
+	print_cuda(&report->cuda, out);
 	print_settings(report, out);
 	print_verdict(report, out);
 }

@@ -72,7 +72,7 @@ complete -c flmem -n '__flmem_is detect' -l role -x -a 'server server-job client
 complete -c flmem -n '__flmem_is detect' -l min-rss -s m -x -d 'of these, only those with at least this much resident memory'
 complete -c flmem -n '__flmem_is detect' -l no-heap -d 'do not read the state of the heap, and give no verdict'
 complete -c flmem -n '__flmem_is detect' -l budget -x -d 'read the heap of a process for at most this long (default 1s, and 2s for all that were looked for)'
-complete -c flmem -n '__flmem_is detect' -l ask-runtime -d 'also let allocators tell what cannot be read from outside; borrows a thread for well under a millisecond'
+complete -c flmem -n '__flmem_is detect' -l ask-runtime -d 'also let allocators and PyTorch tell what cannot be read from outside; borrows a thread for well under a millisecond'
 complete -c flmem -n '__flmem_is detect' -l timeout -x -d 'with --ask-runtime, wait this long for a thread to borrow (default 2s)'
 complete -c flmem -n '__flmem_is detect' -l json -d 'print one JSON object'
 complete -c flmem -n '__flmem_is detect' -l help -s h -d 'show this text'

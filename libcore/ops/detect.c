@@ -12,6 +12,7 @@
 #include "elf/modules.h"
 #include "frameworks/framework.h"
 #include "ops/ask.h"
+#include "ops/ask_torch.h"
 #include "ops/classes.h"
 #include "ops/detect_python.h"
 #include "ops/verdict.h"
@@ -24,6 +25,7 @@
 #include "proc/status.h"
 #include "proc/words.h"
 #include "remote/preflight.h"
+#include "runtimes/cpython.h"
 #include "runtimes/nvml.h"
 #include "settings/observed.h"
 
@@ -32,6 +34,7 @@
 
 static const char heap_skipped[] = "the heap was not to be read";
 static const char heap_closed[] = "flmem cannot read the heap of this allocator from outside";
+static const char torch_unasked[] = "PyTorch tells it only when it is asked: --ask-runtime";
 static const char heap_unasked[] = "it tells its state only when it is asked: --ask-runtime";
 static const char no_python[] = "the process has no CPython";
 static const char unreadable[] = "its mappings could not be read";
@@ -111,13 +114,25 @@ static const char *deny(struct session *session, struct flmem_process_report *re
 	return report->denied_why;
 }
 
+static struct flmem_cuda_report cuda_report(struct flmem_u64 used, const char *rest)
+{
+	return (struct flmem_cuda_report){
+		.used_bytes = used,
+		.reserved_bytes = FLMEM_UNKNOWN(rest),
+		.allocated_bytes = FLMEM_UNKNOWN(rest),
+		.inactive_split_bytes = FLMEM_UNKNOWN(rest),
+		.pinned_bytes = FLMEM_UNKNOWN(rest),
+		.pinned_active_bytes = FLMEM_UNKNOWN(rest),
+	};
+}
+
 static void start_report(const struct flmem_process *process, struct flmem_process_report *report)
 {
 	*report = (struct flmem_process_report){
 		.pid = process->pid,
 		.start_time = process->start_time,
 		.memory.thp_bytes = FLMEM_UNKNOWN(unreadable),
-		.cuda_used_bytes = FLMEM_UNKNOWN(unreadable),
+		.cuda = cuda_report(FLMEM_UNKNOWN(unreadable), unreadable),
 		.limit =
 			{
 				.cgroup_max_bytes = FLMEM_UNKNOWN(no_mounts),
@@ -281,6 +296,18 @@ static void read_heap(const struct session *session, const struct flmem_view *vi
 		report->heap = FLMEM_HEAP_UNKNOWN(found->ops->silent);
 }
 
+/* Only where there is a GPU in use and an interpreter to ask. */
+static void ask_torch(const struct session *session, const struct flmem_view *view,
+		      const struct flmem_allocator_list *list, struct flmem_process_report *report)
+{
+	struct flmem_cpython python;
+
+	if (session->options.ask && report->cuda.reserved_bytes.unknown == torch_unasked &&
+	    flmem_cpython_find(view, &python))
+		flmem_ask_torch(view, list, session->options.timeout_us, &report->cuda,
+				&report->asked);
+}
+
 static int read_allocators(struct session *session, const struct flmem_view *view,
 			   struct flmem_process_report *report)
 {
@@ -307,6 +334,7 @@ static int read_allocators(struct session *session, const struct flmem_view *vie
 	if (session->options.ask && !session->options.skip_heap)
 		flmem_ask_all(view, &list, session->options.timeout_us, report->allocators,
 			      &report->asked);
+	ask_torch(session, view, &list, report);
 	return 0;
 }
 
@@ -329,17 +357,18 @@ static bool maps_gpu(const struct flmem_maps *maps)
 	return false;
 }
 
-static struct flmem_u64 read_cuda(struct session *session, const struct flmem_process *process,
-				  const struct flmem_maps *maps)
+static struct flmem_cuda_report read_cuda(struct session *session,
+					  const struct flmem_process *process,
+					  const struct flmem_maps *maps)
 {
 	if (!maps_gpu(maps))
-		return FLMEM_KNOWN(0);
+		return (struct flmem_cuda_report){0};
 	if (!session->nvml_tried)
 		flmem_nvml_open(&session->nvml, NULL);
 	session->nvml_tried = true;
-	if (!session->nvml)
-		return FLMEM_UNKNOWN(no_driver);
-	return flmem_nvml_process_bytes(session->nvml, process->pid);
+	return cuda_report(session->nvml ? flmem_nvml_process_bytes(session->nvml, process->pid)
+					 : FLMEM_UNKNOWN(no_driver),
+			   torch_unasked);
 }
 
 /* What shared memory and files its pages are of; the smaller ones are left out. */
@@ -406,11 +435,11 @@ static int read_inside(struct session *session, const struct flmem_process *proc
 		report->python.unknown = why;
 		report->backings_unknown = why;
 		report->memory.thp_bytes = FLMEM_UNKNOWN(why);
-		report->cuda_used_bytes = FLMEM_UNKNOWN(why);
+		report->cuda = cuda_report(FLMEM_UNKNOWN(why), why);
 		return 0;
 	}
 	report->memory.thp_bytes = flmem_huge_bytes(process, &maps, report->memory.rss_bytes.value);
-	report->cuda_used_bytes = read_cuda(session, process, &maps);
+	report->cuda = read_cuda(session, process, &maps);
 	if (read_backings(process, &maps, report) || read_files(session, process, &maps, report))
 		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot hold the report");
 	return 0;

@@ -296,7 +296,7 @@ static void advise_release(struct speech *speech)
 	flmem_buf_printf(&purpose, "returns about %s", SIZE(retained));
 	if (retained >= speech->worth)
 		advise(speech, purpose.data, "flmem trim --pid %d", pid);
-	if (report->python.version && is_worth(speech, report->cuda_used_bytes))
+	if (report->python.version && is_worth(speech, report->cuda.used_bytes))
 		advise(speech, "empties PyTorch's cache of GPU memory",
 		       "flmem trim --cuda --pid %d", pid);
 }

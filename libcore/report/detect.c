@@ -210,11 +210,16 @@ static void add_files(cJSON *object, cJSON *unknown, const struct flmem_process_
 	}
 }
 
-static void add_cuda(cJSON *object, struct flmem_u64 used_bytes)
+static void add_cuda(cJSON *object, const struct flmem_cuda_report *cuda)
 {
 	struct section section = open_section(object, "cuda");
 
-	add_value(&section, "used_bytes", used_bytes);
+	add_value(&section, "used_bytes", cuda->used_bytes);
+	add_value(&section, "reserved_bytes", cuda->reserved_bytes);
+	add_value(&section, "allocated_bytes", cuda->allocated_bytes);
+	add_value(&section, "inactive_split_bytes", cuda->inactive_split_bytes);
+	add_value(&section, "pinned_bytes", cuda->pinned_bytes);
+	add_value(&section, "pinned_active_bytes", cuda->pinned_active_bytes);
 	close_section(&section);
 }
 
@@ -308,7 +313,7 @@ static cJSON *process_object(const struct flmem_process_report *report)
 	add_asked(object, &report->asked);
 	add_python(object, unknown, &report->python);
 	add_files(object, unknown, report);
-	add_cuda(object, report->cuda_used_bytes);
+	add_cuda(object, &report->cuda);
 	add_settings(object, unknown, report);
 	add_limit(object, &report->limit);
 	add_verdict(object, &report->verdict);

@@ -175,3 +175,61 @@ print([a["heap"]["trimmable_bytes"] is not None for a in p["allocators"] if a["n
 	assert_stderr 'shows no name of a function that tells its state'
 	assert_victim_unharmed
 }
+
+# A Python that has a file of the name of NVIDIA's devices mapped, in a /dev of its own, and a module
+# `torch` that tells figures: there is no GPU to do it with.
+start_gpu_user() {
+	start_victim /usr/bin/unshare --mount /bin/sh -c '
+mount -t tmpfs tmpfs /dev && truncate -s 4096 /dev/nvidiactl &&
+exec /usr/bin/python3 -uc "$1"' sh '
+import mmap, sys, time, types
+with open("/dev/nvidiactl") as device:
+    mapped = mmap.mmap(device.fileno(), 4096, prot=mmap.PROT_READ)
+sys.modules["torch"] = torch = types.ModuleType("torch")
+torch.cuda = types.SimpleNamespace(
+    is_initialized=lambda: True, device_count=lambda: 2,
+    memory_stats=lambda i: {"reserved_bytes.all.current": 1000 + i,
+        "allocated_bytes.all.current": 600, "inactive_split_bytes.all.current": 30},
+    host_memory_stats=lambda: {"allocated_bytes.current": 4096, "active_bytes.current": 1024})
+'"$1"'
+print("ready", flush=True)
+time.sleep(1000)
+'
+}
+
+cuda() {
+	printf '%s' "$output" | python3 -c '
+import json, sys
+c = json.load(sys.stdin)["processes"][0]["cuda"]
+print(eval(sys.argv[1]))' "$1"
+}
+
+@test "PyTorch tells what it keeps for CUDA when it is asked" {
+	[ "$(id -u)" = 0 ] || skip 'only root mounts a /dev'
+	start_gpu_user
+	flmem detect --pid "$VICTIM" --json
+	assert_schema detect
+	[ "$(cuda '"--ask-runtime" in c["unknown"]["reserved_bytes"]')" = True ]
+	flmem detect --ask-runtime --pid "$VICTIM" --json
+	assert_status 0
+	assert_schema detect
+	[ "$(cuda '[c[k + "_bytes"] for k in ("reserved", "allocated", "inactive_split",
+		"pinned", "pinned_active")]')" = '[2001, 1200, 60, 4096, 1024]' ]
+	flmem detect --ask-runtime --pid "$VICTIM"
+	assert_output 'PyTorch has reserved'
+	assert_victim_unharmed
+}
+
+@test "a PyTorch that tells less, and one that raises" {
+	[ "$(id -u)" = 0 ] || skip 'only root mounts a /dev'
+	start_gpu_user 'del torch.cuda.host_memory_stats'
+	flmem detect --ask-runtime --pid "$VICTIM" --json
+	[ "$(cuda '(c["reserved_bytes"], c["pinned_bytes"])')" = '(2001, None)' ]
+	assert_victim_unharmed
+	start_gpu_user 'torch.cuda.device_count = lambda: 1 / 0'
+	flmem detect --ask-runtime --pid "$VICTIM" --json
+	assert_status 0
+	[ "$(cuda '(c["reserved_bytes"], c["unknown"]["reserved_bytes"])')" = \
+		"(None, 'PyTorch did not tell it')" ]
+	assert_victim_unharmed
+}

@@ -359,7 +359,7 @@ static void live_memory_is_to_be_watched(void **state)
 	assert_true(advises(&native, "flmem watch --pid 4711"));
 	assert_false(advises(&native, "flmem trim --gc --pid 4711"));
 	report.python.version = (char[]){"3.11"};
-	report.cuda_used_bytes = FLMEM_KNOWN(2000 * MIB);
+	report.cuda.used_bytes = FLMEM_KNOWN(2000 * MIB);
 	explain(&report, &python);
 	assert_true(advises(&python, "flmem trim --gc --pid 4711"));
 	assert_true(advises(&python, "flmem trim --cuda --pid 4711"));

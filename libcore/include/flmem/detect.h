@@ -144,6 +144,19 @@ struct flmem_asked {
 	char reason[FLMEM_ERROR_MESSAGE_MAX];
 };
 
+/*
+ * Memory for CUDA. The driver tells the first; the rest is PyTorch's own account, of all devices
+ * together, which it gives only when it is asked. 0 where the process uses no GPU.
+ */
+struct flmem_cuda_report {
+	struct flmem_u64 used_bytes;	       /* of the GPUs */
+	struct flmem_u64 reserved_bytes;       /* of that: by PyTorch's caching allocator */
+	struct flmem_u64 allocated_bytes;      /* of reserved: by tensors */
+	struct flmem_u64 inactive_split_bytes; /* of reserved: free, but not to be given back */
+	struct flmem_u64 pinned_bytes;	       /* page-locked host memory that PyTorch keeps */
+	struct flmem_u64 pinned_active_bytes;  /* of pinned: handed out */
+};
+
 struct flmem_setting_report {
 	char *name;
 	char *value;	    /* redacted where secret */
@@ -189,7 +202,7 @@ struct flmem_process_report {
 	struct flmem_backing_report *backings; /* the most resident first */
 	size_t backing_count;
 	const char *backings_unknown; /* static: why there are none, or NULL */
-	struct flmem_u64 cuda_used_bytes;
+	struct flmem_cuda_report cuda;
 	struct flmem_setting_report *settings;
 	size_t setting_count;
 	struct flmem_limit_report limit;
