@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # flmem detect --ask-runtime: what allocators tell of themselves through a borrowed thread, beside
 # what the process itself is told by them.
+# shellcheck disable=SC2030,SC2031 # each test is a shell of its own
 
 load helpers
 
@@ -179,6 +180,7 @@ print([a["heap"]["trimmable_bytes"] is not None for a in p["allocators"] if a["n
 # A Python that has a file of the name of NVIDIA's devices mapped, in a /dev of its own, and a module
 # `torch` that tells figures: there is no GPU to do it with.
 start_gpu_user() {
+	# shellcheck disable=SC2016 # for the inner shell
 	start_victim /usr/bin/unshare --mount /bin/sh -c '
 mount -t tmpfs tmpfs /dev && truncate -s 4096 /dev/nvidiactl &&
 exec /usr/bin/python3 -uc "$1"' sh '
@@ -198,10 +200,10 @@ time.sleep(1000)
 }
 
 cuda() {
-	printf '%s' "$output" | python3 -c '
+	python3 -c '
 import json, sys
 c = json.load(sys.stdin)["processes"][0]["cuda"]
-print(eval(sys.argv[1]))' "$1"
+print(eval(sys.argv[1]))' "$1" <<<"$output"
 }
 
 @test "PyTorch tells what it keeps for CUDA when it is asked" {

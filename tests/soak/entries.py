@@ -16,7 +16,7 @@ ENDED = "ended"  # may also be taken for a process that has ended
 EITHER = "either"  # may be trimmed or refused; must stay whole
 
 ALLOCATORS = tuple(victim.ALLOCATOR_FILES)
-OWN_MASK = ("ppoll", "pselect", "epoll_pwait", "sigsuspend")
+OWN_MASK = ("ppoll", "pselect", "epoll_pwait", "sigsuspend", "rt_sigtimedwait")
 HERE = os.path.dirname(os.path.abspath(__file__))
 PYTHON_VICTIM = os.path.join(HERE, "..", "victims", "safe_python.py")
 
