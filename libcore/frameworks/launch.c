@@ -295,8 +295,8 @@ static int read_words(const struct flmem_node *words, struct flmem_launches *lau
 		if (inner.launch_count)
 			launch = add_launch(launches, inner.launches[0].role, &n->place);
 		for (size_t i = 0; i < inner.variable_count; i++)
-			add_variable(launches, inner.variables[i].name, inner.variables[i].value,
-				     launch, &n->place);
+			add_variable(launches, (int)inner.variables[i].name,
+				     inner.variables[i].value, launch, &n->place);
 	}
 	return launch;
 }
