@@ -343,8 +343,12 @@ static int read_python(const struct session *session, const struct flmem_view *v
 {
 	uint64_t budget_us = session->options.skip_heap ? 0 : heap_budget_us(session);
 
-	return flmem_python_report_read(view, budget_us, report->settings, report->setting_count,
-					&report->python);
+	int rc = flmem_python_report_read(view, budget_us, report->settings, report->setting_count,
+					  &report->python);
+
+	if (!rc)
+		flmem_python_settle_mimalloc(view, report);
+	return rc;
 }
 
 /* A CUDA context cannot be without mappings of the driver's devices. */

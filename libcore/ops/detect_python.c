@@ -158,3 +158,21 @@ int flmem_python_report_read(const struct flmem_view *view, uint64_t budget_us,
 	}
 	return 0;
 }
+
+void flmem_python_settle_mimalloc(const struct flmem_view *view,
+				  struct flmem_process_report *report)
+{
+	struct flmem_cpython python;
+
+	if (report->python.arenas.unknown || !report->python.arenas.value ||
+	    !flmem_cpython_find(view, &python))
+		return;
+	for (size_t i = 0; i < report->allocator_count; i++) {
+		struct flmem_allocator_report *found = &report->allocators[i];
+
+		if (found->kind != FLMEM_ALLOCATOR_MIMALLOC || found->serves_malloc ||
+		    found->heap.how || strcmp(found->path, python.module->path) != 0)
+			continue;
+		found->heap = (struct flmem_heap_report){.how = "unused"};
+	}
+}

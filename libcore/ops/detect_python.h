@@ -19,4 +19,11 @@ int flmem_python_report_read(const struct flmem_view *view, uint64_t budget_us,
 			     const struct flmem_setting_report *settings, size_t setting_count,
 			     struct flmem_python_report *report);
 
+/*
+ * CPython has mimalloc in it from 3.13 on, without names to ask it by. It serves a process, or one
+ * that was told so (PYTHONMALLOC), in place of arenas: where there are arenas, its heap is empty.
+ */
+void flmem_python_settle_mimalloc(const struct flmem_view *view,
+				  struct flmem_process_report *report);
+
 #endif

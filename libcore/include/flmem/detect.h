@@ -65,7 +65,7 @@ struct flmem_heap_report {
 	struct flmem_u64 free_bytes;	      /* free, resident or not */
 	struct flmem_u64 arenas;	      /* count */
 	struct flmem_u64 error_bytes; /* no figure above is further off than this; 0: exact */
-	const char *how;	      /* static: "walked", "sampled", "asked"; NULL: not read */
+	const char *how; /* static: "walked", "sampled", "asked", "unused"; NULL: not read */
 	/* In force now, of the allocators that have such a thing. */
 	struct flmem_u64 trim_threshold_bytes;
 	struct flmem_u64 mmap_threshold_bytes;
