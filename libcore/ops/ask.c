@@ -89,6 +89,7 @@ void flmem_ask_all(const struct flmem_view *view, const struct flmem_allocator_l
 
 	flmem_errand_guard(view, list, &options.guard);
 	for (size_t i = 0; i < list->count; i++) {
+		const char *why;
 		int rc = refused;
 
 		if (!flmem_ask_is_worth(&list->rows[i]))
@@ -99,8 +100,8 @@ void flmem_ask_all(const struct flmem_view *view, const struct flmem_allocator_l
 						 &asked, &err);
 		if (!rc)
 			continue;
-		reports[i].heap =
-			FLMEM_HEAP_UNKNOWN(rc == FLMEM_EUNSUPPORTED ? has_no_name : was_refused);
+		why = rc == FLMEM_EUNSUPPORTED ? has_no_name : was_refused;
+		reports[i].heap = FLMEM_HEAP_UNKNOWN(why);
 		/* A nameless one inside some library is no failure of the others. */
 		if (rc != FLMEM_EUNSUPPORTED || list->rows[i].serves_malloc)
 			note_failure(&asked, rc, &err);
