@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import time
 
+import collecting
 import figures
 import stage
 import watching
@@ -273,4 +274,5 @@ def heap(bench):
 
 
 ALL = {"recommend": recommend, "start": start, "trim": trim, "stop": stop, "gap": gap,
-       "detect": detect, "watch": watching.watch, "heap": heap}
+       "detect": detect, "watch": watching.watch, "heap": heap,
+       "gc": collecting.collect}
