@@ -337,3 +337,62 @@ while True:
 @test "code that comes late runs then, and does no harm" {
 	PYTHON=/usr/bin/python3 collect_while_computing_in_c
 }
+
+# Every shared library of CPython from 3.8 on that is installed, one by one.
+each_libpython() {
+	local library count=0
+	requires victim:embedded
+	for library in "$HOME"/.pyenv/versions/3.{8,9,10,11,12,13,14}.*/lib/libpython3.*.so.1.0 \
+		/usr/lib/*-linux-gnu/libpython3.*.so.1.0; do
+		[ -e "$library" ] || continue
+		count=$((count + 1))
+		echo "with $library"
+		"$@" "$library"
+		stop_victims
+	done
+	[ "$count" -gt 0 ] || skip "no shared library of Python from 3.8 on is installed"
+}
+
+# start_program LIBRARY HOW: PYTHONHOME is for it alone.
+start_program() {
+	start_victim /usr/bin/env "PYTHONHOME=${1%/lib/*}" "$FLMEM_VICTIMS/embedded" "$@"
+}
+
+collect_in_a_program() {
+	start_program "$1" released
+	flmem trim --pid "$VICTIM" --gc --json
+	assert_status 0
+	[ "$(json 'r["steps"][0]["door"]')" = "idle thread" ]
+	[ "$(json 'r["steps"][0]["thread"]')" = "$VICTIM" ]
+	[ "$(json 'int(r["steps"][0]["detail"].split()[0]) > 2900')" = True ]
+	assert_victim_unharmed
+}
+
+@test "an interpreter inside another program" {
+	each_libpython collect_in_a_program
+}
+
+leave_a_held_lock() {
+	start_program "$1" held
+	flmem trim --pid "$VICTIM" --gc --timeout 200ms
+	assert_status 8
+	assert_stderr "process $VICTIM"
+	assert_output 'gc.collect +refused'
+	assert_victim_unharmed
+}
+
+@test "an interpreter inside another program, which waits in C code with the lock" {
+	each_libpython leave_a_held_lock
+}
+
+leave_an_ended_one() {
+	start_program "$1" ended
+	flmem trim --pid "$VICTIM" --gc --timeout 200ms
+	assert_status 8
+	assert_output 'gc.collect +refused'
+	assert_victim_unharmed
+}
+
+@test "an interpreter inside another program that has ended it" {
+	each_libpython leave_an_ended_one
+}
