@@ -22,6 +22,8 @@ import entries  # noqa: E402
 GROUPS = ("blocked", "busy", "linked", "traps", "pythons", "code")
 TOGETHER = 10  # victims that live at the same time
 REFUSAL_TIMEOUT = "200ms"  # refusals are waited for; these targets do not get any better
+# Some builds leave no page end behind their data that is large enough for a waiting text.
+NO_ROOM = "unused bytes behind its data"
 CODE_TIMEOUT = "1s"  # a program that only computes has no thread for the allocator's step
 PTRACE_SEIZE, PTRACE_DETACH, PTRACE_INTERRUPT = 0x4206, 17, 0x4207
 
@@ -36,6 +38,7 @@ class Tally:
         self.outcomes = collections.Counter()
         self.reasons = collections.Counter()
         self.problems = []
+        self.no_room = ""  # why its code has no place to wait in
 
     def add(self, trim):
         self.outcomes["trimmed" if trim.touched else "refused"] += 1
@@ -44,6 +47,8 @@ class Tally:
         if self.entry.code and trim.result.get("steps"):
             step = trim.result["steps"][0]
             self.outcomes["code " + step["outcome"]] += 1
+            if NO_ROOM in (step["detail"] or ""):
+                self.no_room = step["detail"]
         if not trim.touched:
             self.reasons[trim.reason] += 1
         if trim.status not in self.entry.statuses:
@@ -57,7 +62,7 @@ class Tally:
         if self.entry.expect == entries.REFUSE and self.outcomes["trimmed"]:
             found.append(f"touched {self.outcomes['trimmed']} times, must be refused")
         code = self.outcomes["code released"] + self.outcomes["code nothing-to-release"]
-        if self.entry.code == entries.TRIM and not code:
+        if self.entry.code == entries.TRIM and not code and not self.no_room:
             found.append("its code never ran")
         if self.entry.code == entries.REFUSE and code:
             found.append(f"its code ran {code} times, must be refused")
@@ -211,6 +216,8 @@ def show(tallies, missing):
     report.table(("target", "allocator", "expected", "trimmed", "released", "refused", "problems",
                   "first reason of a refusal"), rows)
     for tally in tallies:
+        if tally.no_room:
+            print(f"SKIP: {tally.entry.name}, {tally.entry.allocator}: {tally.no_room}")
         for problem in tally.verdict()[:5]:
             print(f"PROBLEM: {tally.entry.name}, {tally.entry.allocator}: {problem}")
     for entry in missing:

@@ -245,6 +245,8 @@ def run_target(flmem, world, entry, options):
     else:
         middle = stopped = "-"
     found = tally.verdict()
+    if tally.no_room:
+        print(f"SKIP: {entry.name}, {entry.allocator}: {tally.no_room}", flush=True)
     for problem in found[:5]:
         print(f"PROBLEM: {entry.name}, {entry.allocator}: {problem}", flush=True)
     return (entry.name, world.libc, world.python, entry.allocator, tally.outcomes["trimmed"],
