@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 
 import figures
 import stage
@@ -48,6 +49,7 @@ class Busy:
         self.process.stdin.write(b"\n")
         self.process.stdin.flush()
         self.wait()
+        time.sleep(0.1)  # until it has the lock once more and waits again
 
     def __enter__(self):
         self.wait()
