@@ -200,6 +200,8 @@ sys.stdout.write('ready\n'); sys.stdout.flush(); time.sleep(1000)"
 	local launcher manager server
 	start_module simulator.simulator job -w ws -n 1 -t 1
 	launcher=$VICTIM
+	wait_until 10 grep -q '^manager ' "$VICTIM_LOG"
+	wait_until 10 grep -q '^server ' "$VICTIM_LOG"
 	manager=$(awk '$1 == "manager" { print $2 }' "$VICTIM_LOG")
 	server=$(awk '$1 == "server" { print $2 }' "$VICTIM_LOG")
 	detect_json --tree "$launcher"
