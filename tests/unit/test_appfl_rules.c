@@ -11,6 +11,7 @@
 #include <flmem/recommend.h>
 
 #include "base/cleanup.h"
+#include "findings.h"
 #include "tree.h"
 
 #define SERVER(grpc, more) "server_configs:\n  comm_configs:\n    grpc_configs: {" grpc "}\n" more
@@ -96,10 +97,10 @@ static const struct row rows[] = {
 static void check_row(size_t index, const struct row *row)
 {
 	struct flmem_recommendations found = {0};
-	const struct flmem_finding *last = NULL;
+	const struct flmem_finding *last;
 	const char *path;
 	struct tree tree;
-	size_t count = 0;
+	size_t count;
 
 	tree_init(&tree);
 	path = tree.path;
@@ -111,12 +112,7 @@ static void check_row(size_t index, const struct row *row)
 		tree_puts(&tree, "client_2.yml", row->client_2);
 	assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
 	assert_int_equal(found.problem_count, 0);
-	for (size_t i = 0; i < found.finding_count; i++) {
-		if (strcmp(found.findings[i].rule->id, row->rule) != 0)
-			continue;
-		last = &found.findings[i];
-		count++;
-	}
+	count = findings_of(&found, row->rule, &last);
 	if (count != (row->hit ? 1U : 0U))
 		fail_msg("row %zu: %s fired %zu times", index, row->rule, count);
 	if (last && last->severity != row->severity)

@@ -11,6 +11,7 @@
 #include <flmem/recommend.h>
 
 #include "base/cleanup.h"
+#include "findings.h"
 #include "tree.h"
 
 #define SERVER	 "python3 -u -m nvflare.private.fed.app.server.server_train -m ws\n"
@@ -116,22 +117,17 @@ static void check_row(size_t index, const struct row *row)
 {
 	struct flmem_recommend_options options = {.framework_version = row->version};
 	struct flmem_recommendations found = {0};
-	const struct flmem_finding *last = NULL;
+	const struct flmem_finding *last;
 	const char *path;
 	struct tree tree;
-	size_t hits = 0;
+	size_t hits;
 
 	tree_init(&tree);
 	path = tree.path;
 	tree_puts(&tree, row->file, row->text);
 	assert_int_equal(flmem_recommend(&path, 1, &options, &found, NULL), 0);
 	assert_int_equal(found.problem_count, 0);
-	for (size_t i = 0; i < found.finding_count; i++) {
-		if (strcmp(found.findings[i].rule->id, row->rule) != 0)
-			continue;
-		last = &found.findings[i];
-		hits++;
-	}
+	hits = findings_of(&found, row->rule, &last);
 	if (hits != row->hits)
 		fail_msg("row %zu: %s fired %zu times on:\n%s", index, row->rule, hits, row->text);
 	if (row->proposed && (!last || strcmp(last->proposed, row->proposed) != 0))

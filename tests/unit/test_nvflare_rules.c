@@ -11,6 +11,7 @@
 #include <flmem/recommend.h>
 
 #include "base/cleanup.h"
+#include "findings.h"
 #include "tree.h"
 
 #define FEDAVG	 "nvflare.app_common.workflows.fedavg.FedAvg"
@@ -215,21 +216,6 @@ static void check_tree(const struct tree *tree, const char *version,
 	assert_int_equal(flmem_recommend(&path, 1, &options, ret_found, NULL), 0);
 }
 
-/* Times that the rule fired; `*ret_proposed` is what the last of them proposes. */
-static size_t fired(const struct flmem_recommendations *found, const char *rule,
-		    const struct flmem_finding **ret_last)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < found->finding_count; i++) {
-		if (strcmp(found->findings[i].rule->id, rule) != 0)
-			continue;
-		*ret_last = &found->findings[i];
-		count++;
-	}
-	return count;
-}
-
 static void write_job(const struct tree *tree, const struct row *row)
 {
 	tree_puts(tree, "job/meta.json", row->meta ? row->meta : "{}");
@@ -251,9 +237,9 @@ static void rules_fire_where_they_should_and_nowhere_else(void **state)
 		tree_init(&tree);
 		write_job(&tree, row);
 		check_tree(&tree, row->version, &found);
-		if (fired(&found, row->rule, &last) != (row->hit ? 1U : 0U))
+		if (findings_of(&found, row->rule, &last) != (row->hit ? 1U : 0U))
 			fail_msg("row %zu: %s fired %zu times", i, row->rule,
-				 fired(&found, row->rule, &last));
+				 findings_of(&found, row->rule, &last));
 		if (row->proposed)
 			assert_string_equal(last->proposed, row->proposed);
 		flmem_recommendations_clear(&found);
@@ -316,7 +302,7 @@ static void severity_follows_the_version(void **state)
 		const struct flmem_finding *last = NULL;
 
 		check_tree(&tree, cases[i].version, &found);
-		assert_int_equal(fired(&found, "NVF-RESENDS-NULL", &last), 1);
+		assert_int_equal(findings_of(&found, "NVF-RESENDS-NULL", &last), 1);
 		assert_true(last && last->severity == cases[i].severity);
 		flmem_recommendations_clear(&found);
 	}

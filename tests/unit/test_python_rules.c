@@ -11,6 +11,7 @@
 #include <flmem/recommend.h>
 
 #include "base/cleanup.h"
+#include "findings.h"
 #include "tree.h"
 
 #define FLARE "import nvflare.client as flare\n"
@@ -79,25 +80,20 @@ static void check_row(size_t index, const struct row *row)
 	struct flmem_recommendations found = {0};
 	const char *path;
 	struct tree tree;
-	unsigned line = 0;
-	size_t hits = 0;
+	const struct flmem_finding *last;
+	size_t hits;
 
 	tree_init(&tree);
 	path = tree.path;
 	tree_puts(&tree, "job/app/custom/client.py", row->script);
 	assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
 	assert_int_equal(found.problem_count, 0);
-	for (size_t i = 0; i < found.finding_count; i++) {
-		if (strcmp(found.findings[i].rule->id, row->rule) != 0)
-			continue;
-		line = found.findings[i].line;
-		hits++;
-	}
+	hits = findings_of(&found, row->rule, &last);
 	if (hits != row->hits)
 		fail_msg("row %zu: %s fired %zu times on:\n%s", index, row->rule, hits,
 			 row->script);
-	if (row->line && line != row->line)
-		fail_msg("row %zu: line %u, not %u", index, line, row->line);
+	if (row->line && (!last || last->line != row->line))
+		fail_msg("row %zu: line %u, not %u", index, last ? last->line : 0, row->line);
 	flmem_recommendations_clear(&found);
 	tree_clear(&tree);
 }
