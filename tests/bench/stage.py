@@ -20,7 +20,7 @@ class Failed(Exception):
 
 
 class Tools:
-    """gauge.c, stopwatch.c and heaps.c, built into BUILD/bench."""
+    """What is written in C here, and the victim with large heaps, built into BUILD/bench."""
 
     def __init__(self, build):
         directory = os.path.join(os.path.abspath(build), "bench")
@@ -29,6 +29,10 @@ class Tools:
         self.stopwatch = os.path.join(directory, "stopwatch")
         self._compile("gauge.c", self.gauge, "-shared", "-fPIC", "-pthread")
         self._compile("stopwatch.c", self.stopwatch)
+        self.counters = os.path.join(directory, "counters")
+        self._compile("counters.c", self.counters)
+        self.allocating = os.path.join(directory, "allocating")
+        self._compile("allocating.c", self.allocating, "-pthread")
         self.heaps = os.path.join(directory, "heaps")
         self._compile("../victims/heaps/heaps.c", self.heaps, "-pthread")
 
@@ -82,16 +86,20 @@ class Target(victim.Victim):
         return f"{threads} threads, {mappings} mappings"
 
 
-class Heap:
-    """A program whose heap holds so many MiB of chunks of 500 to 1500 bytes, every other one free."""
+class Companion:
+    """A program that says `ready`, and ends with the block that uses it."""
 
-    def __init__(self, tools, mib):
-        self.process = subprocess.Popen([tools.heaps, "pinned", str(mib)], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE)
+    def __init__(self, *words):
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        text=True)
         self.pid = self.process.pid
-        if not self.process.stdout.readline().startswith(b"ready"):
+        if not self.process.stdout.readline().startswith("ready"):
             self.__exit__()
-            raise Failed("the program with the large heap did not come up")
+            raise Failed(f"{' '.join(words)} did not come up")
+
+    def say(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
 
     def __enter__(self):
         return self
@@ -101,6 +109,31 @@ class Heap:
         self.process.wait()
         self.process.stdin.close()
         self.process.stdout.close()
+
+
+class Heap(Companion):
+    """A program whose heap holds so many MiB of chunks of 500 to 1500 bytes, every other one free."""
+
+    def __init__(self, tools, mib):
+        super().__init__(tools.heaps, "pinned", str(mib))
+
+
+class Allocating(Companion):
+    """A thread that takes memory and gives it back all the time, between begin() and end()."""
+
+    def __init__(self, tools):
+        super().__init__(tools.allocating)
+
+    def begin(self, realtime):
+        self.say("realtime" if realtime else "usual")
+
+    def end(self):
+        """The longest turn in ms."""
+        self.say("end")
+        longest_ns, turns = map(int, self.process.stdout.readline().split())
+        if not turns:
+            raise Failed("the allocating thread did not run")
+        return longest_ns / 1e6
 
 
 def kibibytes(pid, name):

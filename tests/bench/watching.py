@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What watching costs: processor time per sample of all processes, beside a recorder with psutil."""
+"""
+What watching costs: processor time per sample of all processes, beside a recorder with psutil, and
+what a process notices of it.
+"""
 import os
 import subprocess
 import sys
@@ -13,6 +16,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 INTERVAL_S = 0.02
 SHORT_TICKS = 20
 LONG_TICKS = 220
+WINDOW_S = 0.5
+PAUSE_S = 0.3  # a thread at real-time priority that always runs is stopped for 50 ms in a second
 
 
 def _words(bench, pids, ticks, directory):
@@ -38,19 +43,12 @@ def _flmem_tick(bench, pids, directory):
     return max(0.001, spent / (LONG_TICKS - SHORT_TICKS))
 
 
-def _bare_tick(pids):
+def _bare_tick(bench, pids):
     """ms per tick of nothing but the reads that a sample is made of: what the kernel takes."""
-    files = [os.open(f"/proc/{pid}/statm", os.O_RDONLY) for pid in pids]
-    try:
-        before = time.process_time()
-        for _ in range(LONG_TICKS - SHORT_TICKS):
-            for file in files:
-                os.pread(file, 192, 0)
-            time.sleep(INTERVAL_S)
-        return (time.process_time() - before) * 1000 / (LONG_TICKS - SHORT_TICKS)
-    finally:
-        for file in files:
-            os.close(file)
+    output = subprocess.run(
+        [bench.tools.counters, str(int(INTERVAL_S * 1e6)), str(LONG_TICKS - SHORT_TICKS),
+         *map(str, pids)], check=True, capture_output=True, text=True)
+    return int(output.stdout) / 1e6
 
 
 def _psutil_tick(pids, directory):
@@ -74,12 +72,14 @@ def watch(bench):
             for _ in range(bench.count(5)):
                 ours.append(_flmem_tick(bench, pids, directory))
                 theirs.append(_psutil_tick(pids, directory))
-                bare.append(_bare_tick(pids))
+                bare.append(_bare_tick(bench, pids))
             timing = bench.tools.time(*_words(bench, pids, LONG_TICKS, directory))
         yield figures.of_values("flmem watch --record, a sample of 100 processes", ours, limit=0.2)
         yield figures.of_values("recorder with psutil, the same", theirs)
         yield figures.ratio("psutil / flmem", theirs, ours, limit=30)
-        yield figures.of_values("bare reads of the counters from Python, the same", bare)
+        yield figures.of_values("bare reads of the counters, the same", bare)
+        yield figures.difference("flmem watch besides these reads", ours, bare)
+        yield figures.ratio("psutil / bare reads", theirs, bare)
         yield figures.peak("peak memory of flmem watch, 100 processes", [timing], limit=8)
         stage.progress("watch, 1,000 processes")
         with stage.Crowd(1000) as crowd:
@@ -87,6 +87,38 @@ def watch(bench):
             yield figures.of_values("a sample of 1,000 processes",
                                     [_flmem_tick(bench, pids, directory)
                                      for _ in range(bench.count(3))])
+    yield from _noticed(bench)
+
+
+def _longest_turn(bench, allocating, realtime, watched):
+    """Of the allocating thread in a window, in ms."""
+    words = [bench.flmem, "watch", "--pid", str(allocating.pid), "--quiet", "--interval", "10ms",
+             "--duration", f"{WINDOW_S}s"]
+    time.sleep(PAUSE_S)
+    allocating.begin(realtime)
+    if watched:
+        bench.tools.time(*words)
+    else:
+        time.sleep(WINDOW_S)
+    return allocating.end()
+
+
+def _noticed(bench):
+    """
+    Whether a thread that needs the kernel's memory locks all the time is ever made to wait; at
+    real-time priority, where that is allowed, other programs do not make it wait.
+    """
+    realtime = os.geteuid() == 0
+    name = "real-time" if realtime else "plain"
+    stage.progress(f"watch: what an allocating thread notices ({name})")
+    alone, watched = [], []
+    with stage.Allocating(bench.tools) as allocating:
+        for _ in range(bench.count(10)):
+            alone.append(_longest_turn(bench, allocating, realtime, False))
+            watched.append(_longest_turn(bench, allocating, realtime, True))
+    yield figures.of_values(f"longest turn of an allocating thread ({name}), not watched", alone)
+    yield figures.of_values(f"longest turn of an allocating thread ({name}), watched", watched)
+    yield figures.difference(f"watching adds to its longest turn ({name})", watched, alone, limit=1)
 
 
 if __name__ == "__main__":
