@@ -93,7 +93,7 @@ static int parse_growth(const char *text, struct flmem_growth_limit *ret_limit,
 			       flmem_text_escape(text, shown, sizeof(shown)));
 }
 
-/* Three descriptors per process: the usual soft limit of 1024 is soon too low. */
+/* Two descriptors per process: the usual soft limit of 1024 is soon too low. */
 static void raise_descriptor_limit(void)
 {
 	struct rlimit limit;

@@ -3,9 +3,13 @@
 
 void flmem_varint_put(struct flmem_buf *buf, uint64_t number)
 {
+	char bytes[10]; /* 64 bits, 7 in each */
+	size_t length = 0;
+
 	for (; number >= 0x80; number >>= 7)
-		flmem_buf_putc(buf, (char)(0x80 | (number & 0x7f)));
-	flmem_buf_putc(buf, (char)number);
+		bytes[length++] = (char)(0x80 | (number & 0x7f));
+	bytes[length++] = (char)number;
+	flmem_buf_append(buf, bytes, length);
 }
 
 bool flmem_varint_take(const char *bytes, size_t end, size_t *at, uint64_t *ret_number)

@@ -4,12 +4,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/redact.h"
 #include "frameworks/framework.h"
 #include "proc/status.h"
 
 #define COMMAND_WORDS_MAX 4096U
+
+/* Samples from one split to the next, while the counters change and while they do not. */
+#define SPLIT_EVERY	  30U
+#define SPLIT_EVERY_QUIET 240U
+
+/* Descriptors that the rest of a watch may need at a time. */
+#define SPARE_DESCRIPTORS 16U
 
 static const char not_read[] = "it could not be read before the process ended";
 
@@ -76,6 +84,24 @@ struct flmem_followed *flmem_followed_new(struct flmem_watch_process *id, uint64
 	return NULL;
 }
 
+/* The lowest free number is the next one, so it tells how many are taken. */
+static rlim_t descriptors_left(int fd)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return 0;
+	return (rlim_t)fd < limit.rlim_cur ? limit.rlim_cur - (rlim_t)fd : 0;
+}
+
+static int open_counters(const struct flmem_followed *f)
+{
+	int fd = openat(f->process.dirfd, "statm", O_RDONLY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+/* Kept: the directory, which stands for the process, and where there is room the counters. */
 static int open_files(struct flmem_followed *f, uint64_t start_time, struct flmem_error *err)
 {
 	int rc = flmem_process_open(f->id.pid, &f->process, err);
@@ -85,9 +111,20 @@ static int open_files(struct flmem_followed *f, uint64_t start_time, struct flme
 	if (start_time && f->process.start_time != start_time)
 		return flmem_error_set(err, FLMEM_ENOPROC, 0, "process %d is gone", (int)f->id.pid);
 	f->id.start_time = f->process.start_time;
-	f->statm = openat(f->process.dirfd, "statm", O_RDONLY | O_CLOEXEC);
+	flmem_process_unpin(&f->process);
+	if (descriptors_left(f->process.dirfd) <= SPARE_DESCRIPTORS)
+		return flmem_error_set(err, FLMEM_EFAILED, EMFILE,
+				       "cannot follow process %d beside so many others; raise the "
+				       "limit of open files (ulimit -n)",
+				       (int)f->id.pid);
+	f->statm = open_counters(f);
 	if (f->statm < 0)
-		return flmem_process_error(&f->process, -errno, "read the memory counters", err);
+		return flmem_process_error(&f->process, f->statm, "read the memory counters", err);
+	/* The second half is for directories: without its directory no process can be followed. */
+	if (descriptors_left(f->statm) <= (rlim_t)f->statm) {
+		close(f->statm);
+		f->statm = -1;
+	}
 	return 0;
 }
 
@@ -127,20 +164,27 @@ void flmem_followed_free(struct flmem_followed *followed)
 	free(followed);
 }
 
-/* SIZE RESIDENT ..., in pages; both are 0 once the process is a zombie. */
-static bool parse_resident(const char *text, uint64_t *ret_pages)
+/* Digits and the blank behind them. */
+static bool take_pages(const char **at, uint64_t *ret_pages)
 {
-	const char *p = strchr(text, ' ');
+	const char *first = *at;
 	uint64_t pages = 0;
 
-	if (!p || text[0] == '0')
-		return false;
-	for (p++; *p >= '0' && *p <= '9'; p++)
+	for (; **at >= '0' && **at <= '9'; ++*at)
 		if (__builtin_mul_overflow(pages, 10, &pages) ||
-		    __builtin_add_overflow(pages, (uint64_t)(*p - '0'), &pages))
+		    __builtin_add_overflow(pages, (uint64_t)(**at - '0'), &pages))
 			return false;
 	*ret_pages = pages;
-	return true;
+	return *at != first && *(*at)++ == ' ';
+}
+
+/* SIZE RESIDENT SHARED ..., in pages; all are 0 once the process is a zombie. */
+static bool parse_counters(const char *text, uint64_t *ret_resident, uint64_t *ret_shared)
+{
+	uint64_t size;
+
+	return take_pages(&text, &size) && size && take_pages(&text, ret_resident) &&
+	       take_pages(&text, ret_shared);
 }
 
 static uint64_t page_bytes(void)
@@ -167,27 +211,53 @@ void flmem_followed_count(struct flmem_followed *followed, uint64_t now_us, uint
 	flmem_history_add(&followed->history, now_us, bytes);
 }
 
-bool flmem_followed_sample(struct flmem_followed *followed, uint64_t now_us,
-			   uint64_t *ret_rss_bytes)
+static ssize_t read_counters(const struct flmem_followed *f, char *text, size_t size)
+{
+	FLMEM_AUTO_CLOSE int own = -1;
+	int fd = f->statm;
+	ssize_t got;
+
+	if (fd < 0)
+		fd = own = open_counters(f);
+	if (fd < 0)
+		return fd;
+	got = pread(fd, text, size - 1, 0);
+	if (got < 0)
+		return -errno;
+	text[got] = '\0';
+	return got;
+}
+
+int flmem_followed_sample(struct flmem_followed *followed, uint64_t now_us)
 {
 	char text[192];
-	uint64_t pages;
-	ssize_t got = pread(followed->statm, text, sizeof(text) - 1, 0);
+	uint64_t resident, shared;
+	ssize_t got = read_counters(followed, text, sizeof(text));
 
-	if (got <= 0)
-		return false;
-	text[got] = '\0';
-	if (!parse_resident(text, &pages))
-		return false;
-	*ret_rss_bytes = pages * page_bytes();
-	flmem_followed_count(followed, now_us, *ret_rss_bytes);
-	return true;
+	if (got == -EMFILE || got == -ENFILE || got == -ENOMEM)
+		return FLMEM_EFAILED;
+	if (got <= 0 || !parse_counters(text, &resident, &shared))
+		return FLMEM_ENOPROC;
+	resident *= page_bytes();
+	followed->changed |= resident != followed->last_bytes || shared != followed->shared_pages;
+	followed->shared_pages = shared;
+	flmem_followed_count(followed, now_us, resident);
+	return 0;
+}
+
+bool flmem_followed_split_is_due(const struct flmem_followed *followed)
+{
+	uint64_t turn = followed->history.samples - 1 + followed->number;
+
+	return followed->history.samples == 1 ||
+	       turn % (followed->changed ? SPLIT_EVERY : SPLIT_EVERY_QUIET) == 0;
 }
 
 void flmem_followed_split(struct flmem_followed *followed)
 {
 	struct flmem_status status;
 
+	followed->changed = false;
 	if (flmem_status_read(&followed->process, &status, NULL))
 		return;
 	followed->split = (struct flmem_watch_split){

@@ -4,7 +4,8 @@
 
 /*
  * One process that is followed over time. Its files are opened once; a sample is one pread(2) of
- * /proc/PID/statm, which reads a few counters and takes no lock of the target's memory.
+ * /proc/PID/statm, which reads a few counters and takes no lock of the target's memory. An open file
+ * of a process never comes to speak of another one, so no sample asks who it is again.
  */
 
 #include <flmem/watch.h>
@@ -16,19 +17,25 @@
 
 struct flmem_kin;
 
+/*
+ * What each sample looks at comes first, the history's head and the rounds' behind it: between two
+ * samples of many processes none of it stays in the processor's caches.
+ */
 struct flmem_followed {
-	struct flmem_watch_process id;
-	struct flmem_process process;
 	size_t number; /* among those of its watch */
-	int statm;
-	bool split_is_new; /* in a replay: since the last sample */
+	int statm;     /* -1: too few descriptors to keep it open */
 	bool ended;
-	bool passed_above;	    /* a sample was above the limit of the options */
-	uint64_t first_us, last_us; /* of its samples, since the watch began */
-	uint64_t first_bytes, last_bytes, lowest_bytes, peak_bytes;
-	struct flmem_watch_split split;
+	bool passed_above; /* a sample was above the limit of the options */
+	bool changed;	   /* a sample differed from the one before since the split was read */
+	bool split_is_new; /* in a replay: since the last sample */
+	uint64_t last_us, last_bytes, lowest_bytes, peak_bytes;
+	uint64_t shared_pages; /* of the last sample */
 	struct flmem_history history;
 	struct flmem_round_stats rounds;
+	uint64_t first_us, first_bytes; /* times since the watch began */
+	struct flmem_watch_process id;
+	struct flmem_process process;
+	struct flmem_watch_split split;
 };
 
 /*
@@ -50,9 +57,17 @@ void flmem_followed_free(struct flmem_followed *followed);
 /* Closes the files of a process that has ended; what was learnt stays. */
 void flmem_followed_end(struct flmem_followed *followed);
 
-/* Takes a sample; false when the process has ended. */
-bool flmem_followed_sample(struct flmem_followed *followed, uint64_t now_us,
-			   uint64_t *ret_rss_bytes);
+/*
+ * Takes a sample. FLMEM_ENOPROC when the process has ended, FLMEM_EFAILED when there is none this
+ * time, for want of descriptors.
+ */
+int flmem_followed_sample(struct flmem_followed *followed, uint64_t now_us);
+
+/*
+ * Whether the split is to be read with the last sample: with the first, then in turn with the
+ * others, and seldom while nothing changes.
+ */
+bool flmem_followed_split_is_due(const struct flmem_followed *followed);
 
 /* Reads the split between kinds of memory into followed->split. */
 void flmem_followed_split(struct flmem_followed *followed);

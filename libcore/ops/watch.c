@@ -11,7 +11,6 @@
 #include "ops/log_tail.h"
 #include "ops/watching.h"
 
-#define SPLIT_EVERY  30U       /* samples */
 #define SELECT_EVERY 5000000U  /* us between two looks for processes that came */
 #define GRACE_US     15000000U /* how long a name may match nothing before the watch ends */
 #define LOG_PAST     65536     /* bytes of a log that tell which round runs already */
@@ -110,25 +109,28 @@ static int look_again(struct watch *w, uint64_t now_us, struct flmem_error *err)
 
 static void sample_one(struct watch *w, struct flmem_followed *f, uint64_t now_us, uint64_t at_us)
 {
-	bool split = (f->history.samples + f->number) % SPLIT_EVERY == 0 || !f->history.samples;
-	uint64_t rss;
+	int rc = flmem_followed_sample(f, now_us);
+	bool split = !rc && flmem_followed_split_is_due(f);
 
-	if (!flmem_followed_sample(f, now_us, &rss)) {
+	if (rc == FLMEM_ENOPROC)
 		flmem_watching_end(&w->watching, f);
-		return;
-	}
 	if (split)
 		flmem_followed_split(f);
-	flmem_watching_sample(&w->watching, f, at_us, split);
+	if (!rc)
+		flmem_watching_sample(&w->watching, f, at_us, split);
 }
 
 static void sample_all(struct watch *w, uint64_t now_us, uint64_t at_us)
 {
 	const struct flmem_watch_callbacks *callbacks = w->watching.callbacks;
 
-	for (size_t i = 0; i < w->watching.count && !w->watching.stopped; i++)
+	for (size_t i = 0; i < w->watching.count && !w->watching.stopped; i++) {
+		/* On its way into the cache while the kernel reads the one before it. */
+		if (i + 1 < w->watching.count)
+			__builtin_prefetch(w->watching.followed[i + 1]);
 		if (!w->watching.followed[i]->ended)
 			sample_one(w, w->watching.followed[i], now_us, at_us);
+	}
 	if (w->watching.alive)
 		w->lonely_us = now_us;
 	w->ticks++;

@@ -188,8 +188,8 @@ void flmem_watching_sample(struct flmem_watching *watching, struct flmem_followe
 	if (watching->recorder.fd >= 0)
 		record_sample(watching, followed, split);
 	tell_sample(watching, followed, at_us, split);
-	if (flmem_round_stats_sample(&followed->rounds, followed->last_us, followed->last_bytes,
-				     &round))
+	if (watching->rounds_told && flmem_round_stats_sample(&followed->rounds, followed->last_us,
+							      followed->last_bytes, &round))
 		tell_round(watching, followed, &round);
 }
 
@@ -221,6 +221,7 @@ void flmem_watching_round(struct flmem_watching *watching, uint64_t now_us,
 {
 	struct flmem_record r = {.kind = FLMEM_RECORD_ROUND_END, .round = change->finished_number};
 
+	watching->rounds_told = true;
 	if (change->finished)
 		record(watching, &r);
 	if (change->finished && watching->seen_start)

@@ -23,6 +23,7 @@ struct flmem_watching {
 	struct flmem_followed **followed;
 	size_t count, alive, capacity;
 	struct flmem_u64 round;		/* that runs */
+	bool rounds_told;		/* of some process, so that its samples count for them */
 	bool seen_start;		/* it has started under the watch */
 	uint64_t complete;		/* rounds */
 	uint64_t missed;		/* ticks */

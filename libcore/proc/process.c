@@ -150,11 +150,16 @@ int flmem_process_open(pid_t pid, struct flmem_process *ret_process, struct flme
 	return 0;
 }
 
-void flmem_process_close(struct flmem_process *process)
+void flmem_process_unpin(struct flmem_process *process)
 {
 	flmem_cleanup_close(&process->pidfd);
-	flmem_cleanup_close(&process->dirfd);
 	process->pidfd = -1;
+}
+
+void flmem_process_close(struct flmem_process *process)
+{
+	flmem_process_unpin(process);
+	flmem_cleanup_close(&process->dirfd);
 	process->dirfd = -1;
 }
 

@@ -44,6 +44,12 @@ int flmem_process_open_at(int proc_dirfd, pid_t pid, struct flmem_process *ret_p
 
 void flmem_process_close(struct flmem_process *process);
 
+/*
+ * Gives the pidfd back, for handles that are held by the thousand: the files below the directory
+ * still speak of this process only, and its memory cannot be read any more.
+ */
+void flmem_process_unpin(struct flmem_process *process);
+
 #define FLMEM_AUTO_PROCESS FLMEM_AUTO(flmem_process_close)
 
 /* False once the process has ended (a zombie has ended). */

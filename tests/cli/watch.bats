@@ -374,3 +374,36 @@ rounds() {
 	flmem watch --pid $$ more
 	assert_error 2 "unexpected argument 'more'"
 }
+
+# sleepers COUNT: starts so many processes; their pids, for --pid, go to SLEEPERS.
+sleepers() {
+	local i list=()
+	for ((i = 0; i < $1; i++)); do
+		sleep 600 3>&- &
+		list+=("$!")
+	done
+	VICTIMS+=("${list[@]}")
+	SLEEPERS=$(IFS=, && printf '%s' "${list[*]}")
+}
+
+@test "with few descriptors counters are opened for each sample" {
+	sleepers 24
+	# shellcheck disable=SC2016
+	run_command bash -c 'ulimit -n 64; exec "$1" watch --pid "$2" --interval 20ms --duration 500ms --json' \
+		_ "$FLMEM" "$SLEEPERS"
+	assert_status 0
+	last_line
+	[ "$(field 'processes.23.samples')" -ge 2 ]
+	[ "$(field 'processes.23.ended')" = false ]
+	[ "$(field 'processes.23.last_bytes')" -gt 0 ]
+}
+
+@test "too many processes for the limit of descriptors are refused with what to raise" {
+	sleepers 60
+	# shellcheck disable=SC2016
+	run_command bash -c 'ulimit -n 64; exec "$1" watch --pid "$2" --duration 100ms' \
+		_ "$FLMEM" "$SLEEPERS"
+	assert_error 7 'ulimit -n'
+	flmem watch --pid "$SLEEPERS" --interval 20ms --duration 200ms --json
+	assert_status 0
+}
