@@ -15,6 +15,7 @@
 #include "print_watch.h"
 #include "signals.h"
 #include "targets.h"
+#include "watch_listen.h"
 
 struct watch_options {
 	struct target_options targets;
@@ -25,6 +26,7 @@ struct watch_options {
 	const char *round_regex;
 	const char *record;
 	const char *replay;
+	const char *listen;
 	uint64_t fail_above_bytes;
 	const char *fail_growth;
 	bool quiet;
@@ -110,10 +112,11 @@ static int check_replay(const struct watch_options *o, struct flmem_error *err)
 	if (targets_given(&o->targets) || o->targets.role || o->targets.min_rss_bytes)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "--replay shows all processes of the recording: name none");
-	if (o->record || o->logs.count || o->round_regex || o->rounds || o->duration_us)
+	if (o->record || o->logs.count || o->round_regex || o->rounds || o->duration_us ||
+	    o->listen)
 		return flmem_error_set(
 			err, FLMEM_EUSAGE, 0,
-			"--replay shows the recording as it is: --record, --log, "
+			"--replay shows the recording as it is: --record, --log, --listen, "
 			"--round-regex, --rounds and --duration are for live watches");
 	return 0;
 }
@@ -139,6 +142,25 @@ static int options_of(const struct watch_options *o, struct flmem_watch_options 
 	return targets_selection(&o->targets, &ret_options->selection, err);
 }
 
+static int watch_live(struct watch_options *o, struct flmem_watch_options *watch,
+		      const struct flmem_watch_callbacks *callbacks,
+		      struct flmem_watch_summary *ret_summary, struct flmem_error *err)
+{
+	struct watch_listen listen = {0};
+	int rc = 0;
+
+	raise_descriptor_limit();
+	watch->stop_fd = signals_catch_end();
+	if (o->listen)
+		rc = watch_listen_begin(o->listen, watch, &listen, err);
+	if (!rc)
+		rc = flmem_watch(watch, callbacks, ret_summary, err);
+	watch_listen_end(&listen);
+	if (watch->stop_fd >= 0)
+		close(watch->stop_fd);
+	return rc;
+}
+
 static int watch_or_replay(struct watch_options *o, struct flmem_watch_options *watch,
 			   struct flmem_watch_summary *ret_summary, struct flmem_error *err)
 {
@@ -148,16 +170,10 @@ static int watch_or_replay(struct watch_options *o, struct flmem_watch_options *
 		.round = o->quiet ? NULL : on_round,
 		.tick = o->quiet ? NULL : on_tick,
 	};
-	int rc;
 
 	if (o->replay)
 		return flmem_watch_replay(o->replay, watch, &callbacks, ret_summary, err);
-	raise_descriptor_limit();
-	watch->stop_fd = signals_catch_end();
-	rc = flmem_watch(watch, &callbacks, ret_summary, err);
-	if (watch->stop_fd >= 0)
-		close(watch->stop_fd);
-	return rc;
+	return watch_live(o, watch, &callbacks, ret_summary, err);
 }
 
 /* Beside the results: what went wrong with the recording. */
@@ -248,6 +264,13 @@ static const struct opt options_table[] = {
 	 .metavar = "FILE",
 	 .complete = OPT_COMPLETE_FILE,
 	 .help = "show a recording again, instead of live processes"},
+	{.name = "listen",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct watch_options, listen),
+	 .metavar = "ADDRESS:PORT",
+	 .help = "serve metrics for Prometheus at http://ADDRESS:PORT/metrics; port 0 takes one "
+		 "that "
+		 "is free and says which"},
 	{.name = "fail-above",
 	 .kind = OPT_SIZE,
 	 .offset = offsetof(struct watch_options, fail_above_bytes),
@@ -279,6 +302,8 @@ static const char *const examples[] = {
 	"all FL clients on this host for ten minutes, for a script",
 	"flmem watch --tree 4242 --record /var/tmp/job.rec",
 	"keep what was seen; flmem watch --replay /var/tmp/job.rec shows it again",
+	"flmem watch --all --role client --quiet --listen 127.0.0.1:9477",
+	"metrics of all FL clients on this host, for Prometheus to scrape",
 	"flmem watch --name train.py --fail-growth 50MiB/h",
 	"in CI: status 1 when it climbs faster than that",
 	NULL,

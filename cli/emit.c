@@ -63,6 +63,7 @@ int main(int argc, char **argv)
 		{"completions/flmem.bash", emit_bash},	 {"completions/_flmem", emit_zsh},
 		{"completions/flmem.fish", emit_fish},	 {"docs/options.md", emit_markdown},
 		{"docs/man/flmem.1", emit_man_overview}, {"docs/rules.md", emit_rules},
+		{"docs/metrics.md", emit_metrics},
 	};
 	int failed = 0;
 

@@ -17,6 +17,7 @@ void emit_zsh(FILE *out);
 void emit_fish(FILE *out);
 void emit_markdown(FILE *out);
 void emit_rules(FILE *out);
+void emit_metrics(FILE *out);
 void emit_man_overview(FILE *out);
 void emit_man_command(const struct cmd *cmd, FILE *out);
 

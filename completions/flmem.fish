@@ -153,6 +153,7 @@ complete -c flmem -n '__flmem_is watch' -l rounds -x -d 'end after so many compl
 complete -c flmem -n '__flmem_is watch' -l round-regex -x -d 'a round starts at each line of the log that matches; the first group is its number'
 complete -c flmem -n '__flmem_is watch' -l record -r -F -d 'append all samples and rounds to this recording'
 complete -c flmem -n '__flmem_is watch' -l replay -r -F -d 'show a recording again, instead of live processes'
+complete -c flmem -n '__flmem_is watch' -l listen -x -d 'serve metrics for Prometheus at http://ADDRESS:PORT/metrics; port 0 takes one that is free and says which'
 complete -c flmem -n '__flmem_is watch' -l fail-above -x -d 'exit with status 1 when a process had more resident memory'
 complete -c flmem -n '__flmem_is watch' -l fail-growth -x -d 'exit with status 1 when a process climbs faster, as 10MiB/round or 1GiB/h'
 complete -c flmem -n '__flmem_is watch' -l quiet -s q -d 'print the summary only'

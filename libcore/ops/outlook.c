@@ -7,15 +7,10 @@
 static const char passed_above[] = "its resident memory was above the limit";
 static const char passed_growth[] = "it grows faster than the limit";
 
-/* Where limits come from, looked up once for all processes. */
-struct limits {
-	struct flmem_cgroups *cgroups;
-	struct flmem_u64 host_total, host_left;
-};
-
-static void close_limits(struct limits *limits)
+void flmem_outlook_limits_close(struct flmem_outlook_limits *limits)
 {
 	flmem_cgroups_free(limits->cgroups);
+	limits->cgroups = NULL;
 }
 
 static struct flmem_u64 plus(struct flmem_u64 a, struct flmem_u64 b)
@@ -25,21 +20,21 @@ static struct flmem_u64 plus(struct flmem_u64 a, struct flmem_u64 b)
 	return FLMEM_KNOWN(a.value + b.value);
 }
 
-static int open_limits(struct limits *limits, struct flmem_error *err)
+int flmem_outlook_limits_open(struct flmem_outlook_limits *ret_limits, struct flmem_error *err)
 {
 	struct flmem_host_facts host;
-	int rc = flmem_cgroups_open(&limits->cgroups, err);
+	int rc = flmem_host_facts_read(&host, err);
 
 	if (!rc)
-		rc = flmem_host_facts_read(&host, err);
+		rc = flmem_cgroups_open(&ret_limits->cgroups, err);
 	if (rc)
 		return rc;
-	limits->host_total = plus(host.memory_total_bytes, host.swap_total_bytes);
-	limits->host_left = plus(host.memory_available_bytes, host.swap_free_bytes);
+	ret_limits->host_total = plus(host.memory_total_bytes, host.swap_total_bytes);
+	ret_limits->host_left = plus(host.memory_available_bytes, host.swap_free_bytes);
 	return 0;
 }
 
-static void find_limit(const struct limits *limits, const struct flmem_followed *f,
+static void find_limit(const struct flmem_outlook_limits *limits, const struct flmem_followed *f,
 		       struct flmem_watch_result *r)
 {
 	static const char ended[] = "the process has ended";
@@ -133,21 +128,27 @@ static void describe(struct flmem_followed *f, struct flmem_watch_result *r)
 			FLMEM_UNKNOWN(none);
 }
 
+void flmem_outlook_of(const struct flmem_outlook_limits *limits,
+		      const struct flmem_watch_options *options, struct flmem_followed *followed,
+		      struct flmem_watch_result *ret_result)
+{
+	describe(followed, ret_result);
+	find_limit(limits, followed, ret_result);
+	find_trend(followed, ret_result);
+	if (options)
+		judge(options, followed, ret_result);
+}
+
 int flmem_outlook_make(const struct flmem_watching *watching, bool live,
 		       struct flmem_watch_result *ret_results, struct flmem_error *err)
 {
-	FLMEM_AUTO(close_limits) struct limits limits = {0};
-	int rc = live ? open_limits(&limits, err) : 0;
+	FLMEM_AUTO(flmem_outlook_limits_close) struct flmem_outlook_limits limits = {0};
+	int rc = live ? flmem_outlook_limits_open(&limits, err) : 0;
 
 	if (rc)
 		return rc;
-	for (size_t i = 0; i < watching->count; i++) {
-		struct flmem_followed *f = watching->followed[i];
-
-		describe(f, &ret_results[i]);
-		find_limit(&limits, f, &ret_results[i]);
-		find_trend(f, &ret_results[i]);
-		judge(watching->options, f, &ret_results[i]);
-	}
+	for (size_t i = 0; i < watching->count; i++)
+		flmem_outlook_of(&limits, watching->options, watching->followed[i],
+				 &ret_results[i]);
 	return 0;
 }

@@ -6,6 +6,25 @@
 
 #include "ops/watching.h"
 
+struct flmem_cgroups;
+
+/* Where limits come from, looked up once for all processes; all zero: none can be told. */
+struct flmem_outlook_limits {
+	struct flmem_cgroups *cgroups;
+	struct flmem_u64 host_total, host_left;
+};
+
+int flmem_outlook_limits_open(struct flmem_outlook_limits *ret_limits, struct flmem_error *err);
+void flmem_outlook_limits_close(struct flmem_outlook_limits *limits);
+
+/*
+ * What has been learnt of one process so far. Its command and site move into the result. `options`
+ * may be NULL: then nothing is found.
+ */
+void flmem_outlook_of(const struct flmem_outlook_limits *limits,
+		      const struct flmem_watch_options *options, struct flmem_followed *followed,
+		      struct flmem_watch_result *ret_result);
+
 /*
  * Fills a result for each followed process. With `live` limits are looked up, as they are now, of
  * those that still run. Command and site move from the process into its result.

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "frameworks/framework.h"
+#include "ops/board.h"
 #include "ops/log_tail.h"
 #include "ops/watching.h"
 
@@ -242,27 +243,37 @@ static uint64_t next_tick(struct watch *w, uint64_t due_us, uint64_t now_us)
 	return end && now_us < end && due_us > end ? end : due_us;
 }
 
-static int run(struct watch *w, struct flmem_error *err)
+static int step(struct watch *w, uint64_t now_us, struct flmem_error *err)
 {
-	uint64_t due_us = 0, now_us = 0;
+	uint64_t at_us;
 	int rc;
 
-	for (;;) {
-		uint64_t at_us = flmem_clock_wall_us();
-
+	flmem_board_hold(w->options->board);
+	rc = look_again(w, now_us, err);
+	if (!rc) {
+		at_us = flmem_clock_wall_us();
 		flmem_watching_tick(&w->watching, now_us, at_us);
 		read_logs(w, now_us, false);
 		sample_all(w, now_us, at_us);
-		if (is_over(w, now_us))
-			return 0;
+	}
+	flmem_board_release(w->options->board);
+	return rc;
+}
+
+static int run(struct watch *w, struct flmem_error *err)
+{
+	uint64_t due_us = 0, now_us = 0;
+
+	for (;;) {
+		int rc = step(w, now_us, err);
+
+		if (rc || is_over(w, now_us))
+			return rc;
 		due_us = next_tick(w, due_us, flmem_clock_us() - w->began_us);
 		if (!wait_until(w, w->began_us + due_us))
 			return 0;
 		/* Whole ms, as recordings have it: a replay then comes to the same ends. */
 		now_us = (flmem_clock_us() - w->began_us) / 1000U * 1000U;
-		rc = look_again(w, now_us, err);
-		if (rc)
-			return rc;
 	}
 }
 
@@ -315,7 +326,10 @@ int flmem_watch(const struct flmem_watch_options *options,
 						 : FLMEM_WATCH_INTERVAL_US_DEFAULT);
 	if (!rc)
 		rc = begin(&w, err);
-	if (!rc)
+	if (!rc) {
+		flmem_board_attach(options->board, &w.watching);
 		rc = run(&w, err);
+		flmem_board_detach(options->board);
+	}
 	return rc ? rc : flmem_watching_finish(&w.watching, true, ret_summary, err);
 }

@@ -124,6 +124,7 @@ void flmem_watching_tick(struct flmem_watching *watching, uint64_t now_us, uint6
 	const struct flmem_record tick = {
 		.kind = FLMEM_RECORD_TICK, .elapsed_us = now_us, .at_us = at_us};
 
+	watching->at_us = at_us;
 	if (watching->recorder.fd < 0)
 		return;
 	if (now_us - watching->flushed_us >= FLUSH_EVERY_US) {

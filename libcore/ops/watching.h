@@ -27,6 +27,7 @@ struct flmem_watching {
 	bool seen_start;		/* it has started under the watch */
 	uint64_t complete;		/* rounds */
 	uint64_t missed;		/* ticks */
+	uint64_t at_us;			/* of the last tick, since 1970 */
 	bool stopped;			/* by a callback */
 	struct flmem_recorder recorder; /* fd -1: none */
 	uint64_t flushed_us;

@@ -14,7 +14,7 @@ import tree
 def main():
     top, generator = tree.root(), sys.argv[2]
     committed = [n for n in tree.files(top) if n.startswith(("completions/", "docs/man/")) or
-                 n in ("docs/options.md", "docs/rules.md")]
+                 n in ("docs/metrics.md", "docs/options.md", "docs/rules.md")]
     with tempfile.TemporaryDirectory() as fresh:
         for directory in ("completions", "docs/man"):
             os.makedirs(os.path.join(fresh, directory))

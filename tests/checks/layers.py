@@ -27,6 +27,7 @@ ROOMS = {
     "transport": BELOW_FRAMEWORKS + ("model",),
     "ops": BELOW_FRAMEWORKS + MIDDLE,
     "report": ("base",),
+    "serve": ("base",),
 }
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+([<"])([^>"]+)[>"]', re.M)
@@ -35,6 +36,8 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+([<"])([^>"]+)[>"]', re.M)
 def library_finding(room, mark, target):
     if "cJSON" in target and room != "report":
         return "only report/ includes cJSON"
+    if target == "microhttpd.h" and room != "serve":
+        return "only serve/ includes libmicrohttpd"
     if mark == "<":
         return None
     if "/" not in target:

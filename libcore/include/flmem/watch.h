@@ -51,6 +51,7 @@ struct flmem_watch_options {
 	const char *record_path;   /* append to this recording; NULL: do not record */
 	uint64_t fail_above_bytes; /* resident memory that no sample may pass; 0: any */
 	struct flmem_growth_limit fail_growth;
+	struct flmem_watch_board *board; /* for readers in other threads; NULL: none */
 };
 
 struct flmem_watch_process {
@@ -151,5 +152,32 @@ FLMEM_API int flmem_watch_replay(const char *path, const struct flmem_watch_opti
 				 struct flmem_watch_summary *ret_summary, struct flmem_error *err);
 
 FLMEM_API void flmem_watch_summary_clear(struct flmem_watch_summary *summary);
+
+/*
+ * A board that a live watch keeps, for other threads to read what it has learnt while it goes on. It
+ * belongs to the caller and outlives the watch; one watch at a time.
+ */
+struct flmem_watch_board;
+
+struct flmem_watch_state {
+	struct flmem_watch_summary summary; /* of the processes that are alive; without findings */
+	struct flmem_u64 round;		    /* that runs now */
+	uint64_t alive;			    /* processes */
+	uint64_t at_us;			    /* of the last samples, since 1970-01-01 UTC */
+	uint64_t self_began_at_us;	    /* when the board was made, since then */
+	uint64_t self_cpu_us;		    /* processor time of the calling process, all threads */
+	struct flmem_u64 self_rss_bytes;
+};
+
+FLMEM_API int flmem_watch_board_new(struct flmem_watch_board **ret_board, struct flmem_error *err);
+FLMEM_API void flmem_watch_board_free(struct flmem_watch_board *board);
+
+/*
+ * Any thread, also a callback of the watch. The watch waits for the copy of one process at most.
+ * FLMEM_ENOPROC while no watch runs, FLMEM_EUNSAFE when the watch is held up for seconds. Release
+ * with flmem_watch_summary_clear(&state.summary).
+ */
+FLMEM_API int flmem_watch_board_read(struct flmem_watch_board *board,
+				     struct flmem_watch_state *ret_state, struct flmem_error *err);
 
 #endif

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <flmem/metrics.h>
+
+#include <inttypes.h>
+#include <string.h>
+
+#include <flmem/text.h>
+#include <flmem/version.h>
+
+#include "base/buf.h"
+
+/* Of a label's value; longer ones are cut. */
+#define LABEL_MAX   128
+#define COMMAND_MAX 256
+
+struct page {
+	struct flmem_buf text;
+	enum flmem_exposition exposition;
+	const struct flmem_watch_state *state;
+};
+
+/*
+ * A metric and where its values come from: `tell` adds the lines of one process, or, with a result
+ * of NULL, those of the watch.
+ */
+struct row {
+	struct flmem_metric shown;
+	void (*tell)(struct page *page, const struct row *row, const struct flmem_watch_result *r);
+	size_t offset;	   /* of the number, in the result or the state */
+	unsigned decimals; /* of the number that belong behind the point */
+};
+
+static bool is_open(const struct page *page)
+{
+	return page->exposition == FLMEM_EXPOSITION_OPENMETRICS;
+}
+
+/* What a line's name has behind the family's: the same in both formats. */
+static const char *suffix_of(const struct flmem_metric *metric)
+{
+	if (strcmp(metric->type, "counter") == 0)
+		return "_total";
+	return strcmp(metric->type, "info") == 0 ? "_info" : "";
+}
+
+/* The text of a label is foreign: fit to print first, then as the formats want it. */
+static void put_label(struct page *page, const char *name, const char *value)
+{
+	char shown[COMMAND_MAX];
+	struct flmem_buf *b = &page->text;
+
+	if (!value || !*value)
+		return;
+	if (b->length && b->data[b->length - 1] != '{')
+		flmem_buf_putc(b, ',');
+	flmem_buf_printf(b, "%s=\"", name);
+	flmem_text_escape(value, shown, strcmp(name, "command") == 0 ? COMMAND_MAX : LABEL_MAX);
+	for (const char *p = shown; *p; p++) {
+		if (*p == '\\' || *p == '"')
+			flmem_buf_putc(b, '\\');
+		flmem_buf_putc(b, *p);
+	}
+	flmem_buf_putc(b, '"');
+}
+
+static void begin_line(struct page *page, const struct row *row, const struct flmem_watch_result *r)
+{
+	char pid[16];
+
+	flmem_buf_printf(&page->text, "%s%s{", row->shown.name, suffix_of(&row->shown));
+	if (!r)
+		return;
+	snprintf(pid, sizeof(pid), "%d", (int)r->process.pid);
+	put_label(page, "pid", pid);
+	put_label(page, "role", flmem_role_name(r->process.role));
+	put_label(page, "site", r->process.site);
+	put_label(page, "framework", flmem_framework_name(r->process.framework));
+}
+
+static void end_line(struct page *page, const struct row *row, uint64_t value, bool negative)
+{
+	struct flmem_buf *b = &page->text;
+	uint64_t one = 1;
+
+	for (unsigned i = 0; i < row->decimals; i++)
+		one *= 10;
+	if (b->length && b->data[b->length - 1] == '{')
+		b->data[--b->length] = '\0';
+	else
+		flmem_buf_putc(b, '}');
+	flmem_buf_printf(b, " %s%" PRIu64, negative ? "-" : "", value / one);
+	if (row->decimals)
+		flmem_buf_printf(b, ".%0*" PRIu64, (int)row->decimals, value % one);
+	flmem_buf_putc(b, '\n');
+}
+
+static const void *at(const struct page *page, const struct row *row,
+		      const struct flmem_watch_result *r)
+{
+	return (r ? (const char *)r : (const char *)page->state) + row->offset;
+}
+
+static void tell_plain(struct page *page, const struct row *row, const struct flmem_watch_result *r)
+{
+	const uint64_t *value = at(page, row, r);
+
+	begin_line(page, row, r);
+	end_line(page, row, *value, false);
+}
+
+static void tell_u64(struct page *page, const struct row *row, const struct flmem_watch_result *r)
+{
+	const struct flmem_u64 *value = at(page, row, r);
+
+	if (value->unknown)
+		return;
+	begin_line(page, row, r);
+	end_line(page, row, value->value, false);
+}
+
+static void put_i64(struct page *page, const struct row *row, struct flmem_i64 value)
+{
+	bool negative = value.value < 0;
+
+	end_line(page, row, negative ? -(uint64_t)value.value : (uint64_t)value.value, negative);
+}
+
+static void tell_i64(struct page *page, const struct row *row, const struct flmem_watch_result *r)
+{
+	const struct flmem_i64 *value = at(page, row, r);
+
+	if (value->unknown)
+		return;
+	begin_line(page, row, r);
+	put_i64(page, row, *value);
+}
+
+static void tell_interval(struct page *page, const struct row *row,
+			  const struct flmem_watch_result *r)
+{
+	const struct flmem_i64 *value = at(page, row, r);
+
+	if (value->unknown)
+		return;
+	begin_line(page, row, r);
+	put_label(page, "per", r->trend.basis == FLMEM_TREND_BY_ROUND ? "round" : "hour");
+	put_i64(page, row, *value);
+}
+
+static void tell_limit(struct page *page, const struct row *row, const struct flmem_watch_result *r)
+{
+	const struct flmem_u64 *value = at(page, row, r);
+
+	if (value->unknown)
+		return;
+	begin_line(page, row, r);
+	put_label(page, "of", r->limit_is_cgroup ? "cgroup" : "host");
+	end_line(page, row, value->value, false);
+}
+
+static void tell_confidence(struct page *page, const struct row *row,
+			    const struct flmem_watch_result *r)
+{
+	begin_line(page, row, r);
+	end_line(page, row, (uint64_t)(r->trend.confidence * 1000 + 0.5), false);
+}
+
+static void tell_verdict(struct page *page, const struct row *row,
+			 const struct flmem_watch_result *r)
+{
+#define STATE(name, text) FLMEM_TREND_##name,
+	static const enum flmem_trend_verdict states[] = {FLMEM_TREND_VERDICTS(STATE)};
+#undef STATE
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(states); i++) {
+		begin_line(page, row, r);
+		put_label(page, row->shown.name, flmem_trend_verdict_name(states[i]));
+		end_line(page, row, r->trend.verdict == states[i], false);
+	}
+}
+
+static void tell_process(struct page *page, const struct row *row,
+			 const struct flmem_watch_result *r)
+{
+	char start[24];
+
+	snprintf(start, sizeof(start), "%" PRIu64, r->process.start_time);
+	begin_line(page, row, r);
+	put_label(page, "start_time", start);
+	put_label(page, "command", r->process.command);
+	end_line(page, row, 1, false);
+}
+
+static void tell_build(struct page *page, const struct row *row, const struct flmem_watch_result *r)
+{
+	begin_line(page, row, r);
+	put_label(page, "version", flmem_version());
+	end_line(page, row, 1, false);
+}
+
+#define OF_PROCESS(field) .offset = offsetof(struct flmem_watch_result, field)
+#define OF_WATCH(field)	  .offset = offsetof(struct flmem_watch_state, field)
+#define GAUGE(n, u, h, ...)                                                   \
+	{                                                                     \
+		.name = n, .type = "gauge", .unit = u, .help = h, __VA_ARGS__ \
+	}
+#define COUNTER(n, u, h, ...)                                                   \
+	{                                                                       \
+		.name = n, .type = "counter", .unit = u, .help = h, __VA_ARGS__ \
+	}
+#define INFO(n, h, ...)                                           \
+	{                                                         \
+		.name = n, .type = "info", .help = h, __VA_ARGS__ \
+	}
+#define STATESET(n, h, ...)                                           \
+	{                                                             \
+		.name = n, .type = "stateset", .help = h, __VA_ARGS__ \
+	}
+
+static const struct row rows[] = {
+	{INFO("flmem_process", "A process that is watched, and its redacted command line.",
+	      .per_process = true, .labels = "start_time command"),
+	 .tell = tell_process},
+	{GAUGE("flmem_memory_resident_bytes", "bytes", "Resident memory at the last sample.",
+	       .per_process = true),
+	 .tell = tell_u64, OF_PROCESS(last_bytes)},
+	{GAUGE("flmem_memory_resident_peak_bytes", "bytes",
+	       "Highest resident memory since the watch began.", .per_process = true),
+	 .tell = tell_u64, OF_PROCESS(peak_bytes)},
+	{GAUGE("flmem_memory_anon_bytes", "bytes",
+	       "Resident memory of no file: heaps and stacks; read every 30 samples.",
+	       .per_process = true),
+	 .tell = tell_u64, OF_PROCESS(split.anon_bytes)},
+	{GAUGE("flmem_memory_file_bytes", "bytes",
+	       "Resident pages of mapped files; read every 30 samples.", .per_process = true),
+	 .tell = tell_u64, OF_PROCESS(split.file_bytes)},
+	{GAUGE("flmem_memory_shmem_bytes", "bytes",
+	       "Resident shared memory and tmpfs; read every 30 samples.", .per_process = true),
+	 .tell = tell_u64, OF_PROCESS(split.shmem_bytes)},
+	{GAUGE("flmem_memory_swap_bytes", "bytes", "Memory swapped out; read every 30 samples.",
+	       .per_process = true),
+	 .tell = tell_u64, OF_PROCESS(split.swap_bytes)},
+	{GAUGE("flmem_memory_limit_bytes", "bytes",
+	       "The nearer of the limits of its control group and of the host.",
+	       .per_process = true, .labels = "of"),
+	 .tell = tell_limit, OF_PROCESS(limit_bytes)},
+	{GAUGE("flmem_memory_headroom_bytes", "bytes", "What is left of that limit.",
+	       .per_process = true, .labels = "of"),
+	 .tell = tell_limit, OF_PROCESS(headroom_bytes)},
+	{STATESET("flmem_memory_trend", "The verdict on the process's memory.", .per_process = true,
+		  .labels = "flmem_memory_trend"),
+	 .tell = tell_verdict},
+	{GAUGE("flmem_memory_trend_confidence_ratio", "ratio",
+	       "How sure the verdict is, 0 to 1; 0 while it is too early for one.",
+	       .per_process = true),
+	 .tell = tell_confidence, .decimals = 3},
+	{GAUGE("flmem_memory_growth_per_hour_bytes", "bytes",
+	       "Growth of like phases in an hour; negative when it falls.", .per_process = true),
+	 .tell = tell_i64, OF_PROCESS(trend.growth_per_hour_bytes)},
+	{GAUGE("flmem_memory_growth_per_round_bytes", "bytes",
+	       "Growth of like phases in a round; negative when it falls.", .per_process = true),
+	 .tell = tell_i64, OF_PROCESS(trend.growth_per_round_bytes)},
+	{GAUGE("flmem_memory_growth_low_bytes", "bytes",
+	       "Lower end of the growth's 95 % interval, per round or per hour.",
+	       .per_process = true, .labels = "per"),
+	 .tell = tell_interval, OF_PROCESS(trend.low_bytes)},
+	{GAUGE("flmem_memory_growth_high_bytes", "bytes",
+	       "Upper end of the growth's 95 % interval, per round or per hour.",
+	       .per_process = true, .labels = "per"),
+	 .tell = tell_interval, OF_PROCESS(trend.high_bytes)},
+	{GAUGE("flmem_memory_exhausted_in_seconds", "seconds",
+	       "Time until the limit is reached at this growth; only while it climbs.",
+	       .per_process = true),
+	 .tell = tell_u64, OF_PROCESS(forecast.exhausted_in_s)},
+	{GAUGE("flmem_memory_exhausted_earliest_seconds", "seconds",
+	       "The same at the upper end of the growth's interval.", .per_process = true),
+	 .tell = tell_u64, OF_PROCESS(forecast.exhausted_earliest_s)},
+	{GAUGE("flmem_memory_exhausted_in_rounds", NULL,
+	       "Rounds until the limit is reached at this growth; only while it climbs.",
+	       .per_process = true),
+	 .tell = tell_u64, OF_PROCESS(forecast.exhausted_in_rounds)},
+	{COUNTER("flmem_rounds", NULL, "Complete rounds of the process.", .per_process = true),
+	 .tell = tell_plain, OF_PROCESS(rounds)},
+	{COUNTER("flmem_samples", NULL, "Samples taken of the process.", .per_process = true),
+	 .tell = tell_plain, OF_PROCESS(samples)},
+	{GAUGE("flmem_processes", NULL, "Processes that are watched now."), .tell = tell_plain,
+	 OF_WATCH(alive)},
+	{GAUGE("flmem_round", NULL, "Number of the round that runs."), .tell = tell_u64,
+	 OF_WATCH(round)},
+	{GAUGE("flmem_last_sample_timestamp_seconds", "seconds",
+	       "When the last samples were taken, since 1970-01-01 UTC."),
+	 .tell = tell_plain, OF_WATCH(at_us), .decimals = 6},
+	{COUNTER("flmem_intervals_missed", NULL,
+		 "Intervals without samples, because the host was too busy or asleep."),
+	 .tell = tell_plain, OF_WATCH(summary.missed)},
+	{COUNTER("flmem_recording_blocks_lost", NULL,
+		 "Blocks of the recording that could not be written."),
+	 .tell = tell_plain, OF_WATCH(summary.record_lost)},
+	{INFO("flmem_build", "The flmem that watches.", .labels = "version"), .tell = tell_build},
+	{COUNTER("process_cpu_seconds", "seconds", "Processor time that flmem itself has used."),
+	 .tell = tell_plain, OF_WATCH(self_cpu_us), .decimals = 6},
+	{GAUGE("process_resident_memory_bytes", "bytes", "Resident memory of flmem itself."),
+	 .tell = tell_u64, OF_WATCH(self_rss_bytes)},
+	{GAUGE("process_start_time_seconds", "seconds",
+	       "When this watch began, since 1970-01-01 UTC."),
+	 .tell = tell_plain, OF_WATCH(self_began_at_us), .decimals = 6},
+};
+
+const struct flmem_metric *flmem_metric(size_t index)
+{
+	return index < FLMEM_ARRAY_SIZE(rows) ? &rows[index].shown : NULL;
+}
+
+/* The older format has the name of the lines here, no units, and fewer types. */
+static void put_head(struct page *page, const struct row *row)
+{
+	const struct flmem_metric *m = &row->shown;
+	const char *suffix = is_open(page) ? "" : suffix_of(m), *type = m->type;
+
+	if (!is_open(page) && strcmp(type, "counter") != 0)
+		type = "gauge";
+	flmem_buf_printf(&page->text, "# HELP %s%s %s\n", m->name, suffix, m->help);
+	flmem_buf_printf(&page->text, "# TYPE %s%s %s\n", m->name, suffix, type);
+	if (is_open(page) && m->unit)
+		flmem_buf_printf(&page->text, "# UNIT %s %s\n", m->name, m->unit);
+}
+
+char *flmem_report_watch_metrics(const struct flmem_watch_state *state,
+				 enum flmem_exposition exposition)
+{
+	struct page page = {.text = FLMEM_BUF_INIT, .exposition = exposition, .state = state};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
+		put_head(&page, &rows[i]);
+		if (!rows[i].shown.per_process)
+			rows[i].tell(&page, &rows[i], NULL);
+		for (size_t k = 0; rows[i].shown.per_process && k < state->summary.count; k++)
+			rows[i].tell(&page, &rows[i], &state->summary.results[k]);
+	}
+	if (is_open(&page))
+		flmem_buf_puts(&page.text, "# EOF\n");
+	return flmem_buf_take(&page.text);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_SERVE_LISTEN_H
+#define FLMEM_SERVE_LISTEN_H
+
+/* A socket that listens where a text says. */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <flmem/error.h>
+
+/* "[0000:0000:0000:0000:0000:0000:255.255.255.255]:65535" and more */
+#define FLMEM_LISTEN_NAME_MAX 64
+
+struct flmem_listener {
+	int fd;
+	bool local;			  /* only this host reaches it */
+	char name[FLMEM_LISTEN_NAME_MAX]; /* "127.0.0.1:9477", with the port that was chosen */
+};
+
+/*
+ * ADDRESS:PORT with an IPv4 address, an IPv6 address in brackets, or "localhost"; all addresses of
+ * the host are 0.0.0.0 and [::]. The socket does not block.
+ */
+int flmem_listen(const char *address, struct flmem_listener *ret_listener, struct flmem_error *err);
+
+#endif
