@@ -15,6 +15,7 @@
 #include "print_watch.h"
 #include "signals.h"
 #include "targets.h"
+#include "watch_auto.h"
 #include "watch_listen.h"
 
 struct watch_options {
@@ -29,6 +30,8 @@ struct watch_options {
 	const char *listen;
 	uint64_t fail_above_bytes;
 	const char *fail_growth;
+	struct auto_options automatic;
+	struct flmem_condition *when; /* parsed */
 	bool quiet;
 	bool json;
 };
@@ -65,6 +68,16 @@ static bool on_round(void *context, const struct flmem_watch_round *round)
 	if (o->json)
 		return print_json(flmem_report_watch_round_json(round));
 	print_watch_round(round);
+	return true;
+}
+
+static bool on_action(void *context, const struct flmem_watch_action *action)
+{
+	const struct watch_options *o = context;
+
+	if (o->json)
+		return print_json(flmem_report_watch_action_json(action));
+	print_watch_action(action);
 	return true;
 }
 
@@ -112,6 +125,9 @@ static int check_replay(const struct watch_options *o, struct flmem_error *err)
 	if (targets_given(&o->targets) || o->targets.role || o->targets.min_rss_bytes)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "--replay shows all processes of the recording: name none");
+	if (o->automatic.on)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "--auto trims live processes, --replay has none");
 	if (o->record || o->logs.count || o->round_regex || o->rounds || o->duration_us ||
 	    o->listen)
 		return flmem_error_set(
@@ -121,7 +137,7 @@ static int check_replay(const struct watch_options *o, struct flmem_error *err)
 	return 0;
 }
 
-static int options_of(const struct watch_options *o, struct flmem_watch_options *ret_options,
+static int options_of(struct watch_options *o, struct flmem_watch_options *ret_options,
 		      struct flmem_error *err)
 {
 	*ret_options = (struct flmem_watch_options){
@@ -136,6 +152,8 @@ static int options_of(const struct watch_options *o, struct flmem_watch_options 
 		.stop_fd = -1,
 	};
 	if (o->fail_growth && parse_growth(o->fail_growth, &ret_options->fail_growth, err))
+		return err->code;
+	if (auto_parse(&o->automatic, &o->when, &ret_options->automatic, err))
 		return err->code;
 	if (o->replay)
 		return check_replay(o, err);
@@ -168,6 +186,7 @@ static int watch_or_replay(struct watch_options *o, struct flmem_watch_options *
 		.context = o,
 		.sample = o->quiet ? NULL : on_sample,
 		.round = o->quiet ? NULL : on_round,
+		.action = o->quiet ? NULL : on_action,
 		.tick = o->quiet ? NULL : on_tick,
 	};
 
@@ -194,17 +213,16 @@ static void tell_recording(const struct watch_options *o, const struct flmem_wat
 			flmem_text_escape(o->replay, path, sizeof(path)));
 }
 
-static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest)
+static int watch(const struct cmd *cmd, struct watch_options *o, const struct opt_rest *rest)
 {
-	struct watch_options *o = options;
 	struct flmem_watch_summary summary = {0};
-	struct flmem_watch_options watch;
+	struct flmem_watch_options how;
 	struct flmem_error err = {0};
 	int rc;
 
-	if (cmd_no_arguments(rest, &err) || options_of(o, &watch, &err))
+	if (cmd_no_arguments(rest, &err) || options_of(o, &how, &err))
 		return cmd_fail(cmd, o->json, &err);
-	rc = watch_or_replay(o, &watch, &summary, &err);
+	rc = watch_or_replay(o, &how, &summary, &err);
 	if (rc == FLMEM_ENOPROC && !targets_are_explicit(&o->targets))
 		targets_nothing_matched(&o->targets, &err);
 	if (rc)
@@ -217,6 +235,15 @@ static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest
 	rc = summary.limit_passed ? FLMEM_EFINDINGS : 0;
 	flmem_watch_summary_clear(&summary);
 	return flmem_code_exit_status(rc);
+}
+
+static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest)
+{
+	struct watch_options *o = options;
+	int status = watch(cmd, o, rest);
+
+	flmem_condition_free(o->when);
+	return status;
 }
 
 static const struct opt options_table[] = {
@@ -281,6 +308,7 @@ static const struct opt options_table[] = {
 	 .offset = offsetof(struct watch_options, fail_growth),
 	 .metavar = "RATE",
 	 .help = "exit with status 1 when a process climbs faster, as 10MiB/round or 1GiB/h"},
+	AUTO_OPTIONS(struct watch_options, automatic),
 	{.name = "quiet",
 	 .letter = 'q',
 	 .kind = OPT_FLAG,
@@ -306,6 +334,8 @@ static const char *const examples[] = {
 	"metrics of all FL clients on this host, for Prometheus to scrape",
 	"flmem watch --name train.py --fail-growth 50MiB/h",
 	"in CI: status 1 when it climbs faster than that",
+	"flmem watch --tree 4242 --log /srv/fl/server/log.txt --auto",
+	"and give back after each round what only the allocators retain",
 	NULL,
 };
 

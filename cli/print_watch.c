@@ -74,6 +74,52 @@ void print_watch_round(const struct flmem_watch_round *round)
 	putchar('\n');
 }
 
+static void print_trim(const struct flmem_watch_action *action)
+{
+	char released[FORMAT_MAX], before[FORMAT_MAX], after[FORMAT_MAX], stopped[FORMAT_MAX];
+
+	if (action->released_bytes.unknown)
+		printf("trimmed, but %s", action->released_bytes.unknown);
+	else
+		printf("%s released, RSS %s -> %s",
+		       format_bytes(action->released_bytes.value, released),
+		       format_bytes_or(action->rss_before_bytes, "unknown", before),
+		       format_bytes_or(action->rss_after_bytes, "unknown", after));
+	if (!action->stopped_us.unknown)
+		printf(", one thread stood still for %s",
+		       format_us(action->stopped_us.value, stopped));
+}
+
+static void print_decision(const struct flmem_watch_action *action)
+{
+	static const char *const texts[] = {
+		[FLMEM_WATCH_REFUSED] = "not trimmed now, tried again at the next occasion",
+		[FLMEM_WATCH_DROPPED] = "not trimmed, only watched from now on",
+		[FLMEM_WATCH_RESTING] = "not trimmed for now",
+		[FLMEM_WATCH_RESUMED] = "trimmed again",
+		[FLMEM_WATCH_UNDECIDED] = "the condition cannot be decided",
+	};
+
+	if (action->kind == FLMEM_WATCH_LOOSENED || action->kind == FLMEM_WATCH_TIGHTENED)
+		printf("trimmed every %" PRIu64 " round%s from now on", action->every_rounds,
+		       action->every_rounds == 1 ? "" : "s");
+	else
+		fputs(texts[action->kind], stdout);
+}
+
+void print_watch_action(const struct flmem_watch_action *action)
+{
+	char reason[2 * FLMEM_ERROR_MESSAGE_MAX];
+
+	print_time(action->at_us);
+	printf("  process %d: ", (int)action->process->pid);
+	if (action->kind == FLMEM_WATCH_TRIMMED)
+		print_trim(action);
+	else
+		print_decision(action);
+	printf(": %s\n", flmem_text_escape(action->reason, reason, sizeof(reason)));
+}
+
 static void print_growth(const struct flmem_trend *t)
 {
 	bool by_round = t->basis == FLMEM_TREND_BY_ROUND;
@@ -104,6 +150,35 @@ static void print_forecast(const struct flmem_watch_result *r)
 		printf(", at the earliest in %s",
 		       format_span(f->exhausted_earliest_s.value, earliest));
 	putchar('\n');
+}
+
+static void print_actions(const struct flmem_watch_actions *a)
+{
+	char released[FORMAT_MAX], stopped[FORMAT_MAX];
+
+	if (!a->every_rounds)
+		return;
+	printf("  trimmed %" PRIu64 " times: %s released, threads stood still for %s in all",
+	       a->count[FLMEM_WATCH_TRIMMED], format_bytes(a->released_bytes, released),
+	       format_us(a->stopped_us, stopped));
+	if (a->count[FLMEM_WATCH_REFUSED])
+		printf("; %" PRIu64 " times it was not safe", a->count[FLMEM_WATCH_REFUSED]);
+	putchar('\n');
+}
+
+static void print_count(const char *what, struct flmem_u64 times)
+{
+	if (!times.unknown && times.value)
+		printf("  its control group %s: %" PRIu64 " times\n", what, times.value);
+}
+
+/* Nothing to be said about memory that was never short. */
+static void print_pressure(const struct flmem_pressure *rise)
+{
+	print_count("was slowed down for its use of memory", rise->high);
+	print_count("ran into its memory limit", rise->max);
+	print_count("ran out of memory", rise->oom);
+	print_count("had processes killed for want of memory", rise->oom_kill);
 }
 
 /* Who it is in the federation, and whether it is still there. */
@@ -140,6 +215,8 @@ static void print_result(const struct flmem_watch_result *r)
 	putchar('\n');
 	print_growth(&r->trend);
 	print_forecast(r);
+	print_actions(&r->actions);
+	print_pressure(&r->pressure_rise);
 	for (size_t i = 0; i < sizeof(r->findings) / sizeof(r->findings[0]); i++)
 		if (r->findings[i])
 			printf("  finding: %s\n", r->findings[i]);

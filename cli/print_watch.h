@@ -8,6 +8,7 @@
 
 void print_watch_sample(const struct flmem_watch_sample *sample);
 void print_watch_round(const struct flmem_watch_round *round);
+void print_watch_action(const struct flmem_watch_action *action);
 void print_watch_summary(const struct flmem_watch_summary *summary);
 
 #endif

@@ -130,7 +130,7 @@ _flmem()
 		_flmem_line " --role -r --parallelism --allocator -a --jemalloc-library --framework -f --framework-version --workspace -w --wait --grace --emit -e --output -o --site --org --image" && return
 		;;
 	watch)
-		options=" --pid --name --all --tree --role --min-rss --interval --duration --log --rounds --round-regex --record --replay --listen --fail-above --fail-growth --quiet --json --help"
+		options=" --pid --name --all --tree --role --min-rss --interval --duration --log --rounds --round-regex --record --replay --listen --fail-above --fail-growth --auto --gc --cuda --full --every-rounds --when --cool-down --least --in-vain --timeout --quiet --json --help"
 		case $option in
 		--pid | -p) _flmem_pids "$word" && return ;;
 		--name) return ;;
@@ -147,6 +147,12 @@ _flmem()
 		--listen) return ;;
 		--fail-above) return ;;
 		--fail-growth) return ;;
+		--every-rounds) return ;;
+		--when) return ;;
+		--cool-down) return ;;
+		--least) return ;;
+		--in-vain) return ;;
+		--timeout) return ;;
 		esac
 		;;
 	recommend)

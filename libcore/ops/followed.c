@@ -8,6 +8,7 @@
 
 #include "base/redact.h"
 #include "frameworks/framework.h"
+#include "ops/pressures.h"
 #include "proc/status.h"
 
 #define COMMAND_WORDS_MAX 4096U
@@ -74,6 +75,9 @@ struct flmem_followed *flmem_followed_new(struct flmem_watch_process *id, uint64
 			FLMEM_UNKNOWN(not_read), FLMEM_UNKNOWN(not_read), FLMEM_UNKNOWN(not_read),
 			FLMEM_UNKNOWN(not_read)};
 		flmem_history_init(&f->history, interval_us ? interval_us : 1);
+		f->group = FLMEM_PRESSURES_NONE;
+		flmem_pressure_init(&f->pressure, not_read);
+		f->pressure_first = f->pressure;
 	} else {
 		free(id->command);
 		free(id->site);
@@ -161,6 +165,7 @@ void flmem_followed_free(struct flmem_followed *followed)
 	flmem_followed_end(followed);
 	free(followed->id.command);
 	free(followed->id.site);
+	free(followed->ward);
 	free(followed);
 }
 

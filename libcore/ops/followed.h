@@ -14,8 +14,10 @@
 #include "ops/round_stats.h"
 #include "proc/process.h"
 #include "series/history.h"
+#include "series/recording.h"
 
 struct flmem_kin;
+struct flmem_ward;
 
 /*
  * What each sample looks at comes first, the history's head and the rounds' behind it: between two
@@ -24,10 +26,13 @@ struct flmem_kin;
 struct flmem_followed {
 	size_t number; /* among those of its watch */
 	int statm;     /* -1: too few descriptors to keep it open */
+	size_t group;  /* of flmem_pressures, or FLMEM_PRESSURES_NONE */
 	bool ended;
-	bool passed_above; /* a sample was above the limit of the options */
-	bool changed;	   /* a sample differed from the one before since the split was read */
-	bool split_is_new; /* in a replay: since the last sample */
+	bool passed_above;     /* a sample was above the limit of the options */
+	bool changed;	       /* a sample differed from the one before since the split was read */
+	bool split_is_new;     /* in a replay: since the last sample */
+	bool pressure_is_new;  /* since the last sample */
+	bool pressure_is_read; /* ever */
 	uint64_t last_us, last_bytes, lowest_bytes, peak_bytes;
 	uint64_t shared_pages; /* of the last sample */
 	struct flmem_history history;
@@ -36,6 +41,11 @@ struct flmem_followed {
 	struct flmem_watch_process id;
 	struct flmem_process process;
 	struct flmem_watch_split split;
+	struct flmem_pressure pressure;			/* of the group */
+	struct flmem_pressure pressure_first;		/* the first reading */
+	uint64_t pressure_stored[FLMEM_RECORD_NUMBERS]; /* the last in the recording */
+	struct flmem_watch_actions actions;
+	struct flmem_ward *ward; /* what automatic trims know of it; NULL: they leave it alone */
 };
 
 /*

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/outlook.h"
 
+#include "ops/pressures.h"
 #include "proc/cgroup.h"
 #include "proc/host.h"
 
@@ -70,17 +71,23 @@ static struct flmem_u64 headroom_at_peak(const struct flmem_followed *f, struct 
 	return headroom;
 }
 
-static void find_trend(const struct flmem_followed *f, struct flmem_watch_result *r)
+void flmem_outlook_trend(const struct flmem_followed *followed, struct flmem_trend *ret_trend)
 {
+	const struct flmem_followed *f = followed;
 	struct flmem_trend_point points[FLMEM_HISTORY_POINTS];
 
 	/* Where there are rounds, other spans of time are no like phases. */
 	if (f->rounds.count)
 		flmem_trend_measure(f->rounds.points, f->rounds.count, FLMEM_TREND_BY_ROUND,
-				    &r->trend);
+				    ret_trend);
 	else
 		flmem_trend_measure(points, flmem_history_points(&f->history, points),
-				    FLMEM_TREND_BY_HOUR, &r->trend);
+				    FLMEM_TREND_BY_HOUR, ret_trend);
+}
+
+static void find_trend(const struct flmem_followed *f, struct flmem_watch_result *r)
+{
+	flmem_outlook_trend(f, &r->trend);
 	flmem_trend_forecast(&r->trend, headroom_at_peak(f, r->headroom_bytes), &r->forecast);
 }
 
@@ -121,7 +128,10 @@ static void describe(struct flmem_followed *f, struct flmem_watch_result *r)
 		.lowest_bytes = FLMEM_KNOWN(f->lowest_bytes),
 		.peak_bytes = FLMEM_KNOWN(f->peak_bytes),
 		.split = f->split,
+		.pressure = f->pressure,
+		.actions = f->actions,
 	};
+	flmem_pressure_rise(&f->pressure, &f->pressure_first, &r->pressure_rise);
 	f->id.command = f->id.site = NULL;
 	if (!f->history.samples)
 		r->first_bytes = r->last_bytes = r->lowest_bytes = r->peak_bytes =

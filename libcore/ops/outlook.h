@@ -6,6 +6,9 @@
 
 #include "ops/watching.h"
 
+/* The trend of what has been seen of the process so far. */
+void flmem_outlook_trend(const struct flmem_followed *followed, struct flmem_trend *ret_trend);
+
 struct flmem_cgroups;
 
 /* Where limits come from, looked up once for all processes; all zero: none can be told. */

@@ -7,10 +7,9 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include <flmem/detect.h>
-
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "ops/decide.h"
 #include "proc/process.h"
 
 /* One process of many. */
@@ -70,30 +69,6 @@ static void leave(const struct vigil *vigil, struct ward *ward, enum flmem_repea
 	tell(vigil, ward, kind, reason, result);
 }
 
-/* Reads only as much as is needed to decide; what that may take grows with each attempt. */
-static enum flmem_truth decide(const struct flmem_condition *when, pid_t pid, const char **ret_why)
-{
-	static const struct flmem_detect_options attempts[] = {
-		{.skip_heap = true},
-		{.skip_heap = false},
-		{.ask = true},
-	};
-	enum flmem_truth truth = FLMEM_UNDECIDED;
-
-	*ret_why = "it could not be read";
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(attempts) && truth == FLMEM_UNDECIDED; i++) {
-		struct flmem_process_report report;
-
-		if (i && !flmem_condition_needs_heap(when))
-			break;
-		if (flmem_detect_process(pid, &attempts[i], &report, NULL))
-			break;
-		truth = flmem_condition_check(when, &report, ret_why);
-		flmem_process_report_clear(&report);
-	}
-	return truth;
-}
-
 static bool is_wanted(const struct vigil *vigil, struct ward *ward)
 {
 	const char *why;
@@ -101,7 +76,7 @@ static bool is_wanted(const struct vigil *vigil, struct ward *ward)
 
 	if (!vigil->options.when)
 		return true;
-	truth = decide(vigil->options.when, ward->process.pid, &why);
+	truth = flmem_decide(vigil->options.when, ward->process.pid, &why);
 	if (truth == FLMEM_UNDECIDED && why != ward->told_reason) {
 		ward->told_reason = why;
 		tell(vigil, ward, FLMEM_REPEAT_UNDECIDED, why, NULL);

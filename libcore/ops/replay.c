@@ -159,10 +159,10 @@ static void meet_sample(struct replay *r, const struct flmem_record *record)
 	flmem_watching_sample(&r->watching, f, r->at_us, split);
 }
 
-static struct flmem_u64 kind(uint64_t bytes)
+static struct flmem_u64 known_or_not(uint64_t number)
 {
-	return bytes == UINT64_MAX ? FLMEM_UNKNOWN("it was not known when it was recorded")
-				   : FLMEM_KNOWN(bytes);
+	return number == UINT64_MAX ? FLMEM_UNKNOWN("it was not known when it was recorded")
+				    : FLMEM_KNOWN(number);
 }
 
 static void meet_split(const struct replay *r, const struct flmem_record *record)
@@ -173,10 +173,10 @@ static void meet_split(const struct replay *r, const struct flmem_record *record
 		return;
 	f->split_is_new = true;
 	f->split = (struct flmem_watch_split){
-		.anon_bytes = kind(record->kinds[FLMEM_RECORD_ANON]),
-		.file_bytes = kind(record->kinds[FLMEM_RECORD_FILE]),
-		.shmem_bytes = kind(record->kinds[FLMEM_RECORD_SHMEM]),
-		.swap_bytes = kind(record->kinds[FLMEM_RECORD_SWAP]),
+		.anon_bytes = known_or_not(record->kinds[FLMEM_RECORD_ANON]),
+		.file_bytes = known_or_not(record->kinds[FLMEM_RECORD_FILE]),
+		.shmem_bytes = known_or_not(record->kinds[FLMEM_RECORD_SHMEM]),
+		.swap_bytes = known_or_not(record->kinds[FLMEM_RECORD_SWAP]),
 	};
 }
 
@@ -192,6 +192,53 @@ static void meet_round(struct replay *r, const struct flmem_record *record)
 		change.finished_number = record->round;
 	}
 	flmem_watching_round(&r->watching, r->now_us, &change);
+}
+
+static struct flmem_u64 number_of(const struct flmem_record *record, size_t i)
+{
+	return known_or_not(record->numbers[i]);
+}
+
+static void meet_action(struct replay *r, const struct flmem_record *record)
+{
+	struct flmem_followed *f = find(r, record->process);
+	const struct flmem_watch_action action = {
+		.process = f ? &f->id : NULL,
+		.kind = (enum flmem_watch_action_kind)record->action,
+		.at_us = r->at_us,
+		.elapsed_us = r->now_us,
+		.round = number_of(record, FLMEM_RECORD_ROUND),
+		.every_rounds = number_of(record, FLMEM_RECORD_EVERY).value,
+		.reason = record->reason,
+		.rss_before_bytes = number_of(record, FLMEM_RECORD_BEFORE),
+		.rss_after_bytes = number_of(record, FLMEM_RECORD_AFTER),
+		.released_bytes = number_of(record, FLMEM_RECORD_RELEASED),
+		.stopped_us = number_of(record, FLMEM_RECORD_STOPPED),
+	};
+
+	if (f && record->action < FLMEM_WATCH_ACTION_KINDS)
+		flmem_watching_action(&r->watching, f, &action);
+}
+
+static void meet_pressure(const struct replay *r, const struct flmem_record *record)
+{
+	struct flmem_followed *f = find(r, record->process);
+
+	if (!f)
+		return;
+	f->pressure = (struct flmem_pressure){
+		.high = number_of(record, FLMEM_RECORD_HIGH),
+		.max = number_of(record, FLMEM_RECORD_MAX),
+		.oom = number_of(record, FLMEM_RECORD_OOM),
+		.oom_kill = number_of(record, FLMEM_RECORD_OOM_KILL),
+		.some_avg10_hundredths = number_of(record, FLMEM_RECORD_SOME),
+		.full_avg10_hundredths = number_of(record, FLMEM_RECORD_FULL),
+		.some_total_us = number_of(record, FLMEM_RECORD_TOTAL),
+		.stalls_of_host = record->of_host,
+	};
+	if (!f->pressure_is_read)
+		f->pressure_first = f->pressure;
+	f->pressure_is_new = f->pressure_is_read = true;
 }
 
 static int meet(struct replay *r, const struct flmem_record *record, struct flmem_error *err)
@@ -224,6 +271,12 @@ static int meet(struct replay *r, const struct flmem_record *record, struct flme
 		break;
 	case FLMEM_RECORD_ROUND_RUNS:
 		flmem_watching_round_runs(&r->watching, FLMEM_KNOWN(record->round));
+		break;
+	case FLMEM_RECORD_ACTION:
+		meet_action(r, record);
+		break;
+	case FLMEM_RECORD_PRESSURE:
+		meet_pressure(r, record);
 		break;
 	}
 	return 0;

@@ -97,7 +97,7 @@ static bool settle(struct flmem_round_stats *s, struct flmem_watch_round *ret_ro
 	tell_growth(s, &s->last);
 	if (s->skipped)
 		s->skipped--;
-	else if (!s->last.trough_bytes.unknown)
+	else if (!s->last.trough_bytes.unknown && (!s->trims || s->trimmed))
 		add_point(s, &point);
 	*ret_round = s->last;
 	return true;
@@ -155,6 +155,7 @@ bool flmem_round_stats_finish(struct flmem_round_stats *stats, uint64_t now_us,
 	complete = settle(stats, ret_round);
 	stats->running = false;
 	stats->settling = true;
+	stats->trimmed = false;
 	stats->last = stats->now;
 	stats->last.elapsed_us = now_us;
 	stats->last.duration_us = now_us - stats->now.started_us;
@@ -168,4 +169,17 @@ bool flmem_round_stats_finish(struct flmem_round_stats *stats, uint64_t now_us,
 bool flmem_round_stats_flush(struct flmem_round_stats *stats, struct flmem_watch_round *ret_round)
 {
 	return settle(stats, ret_round);
+}
+
+void flmem_round_stats_trimmed(struct flmem_round_stats *stats)
+{
+	if (!stats->trims)
+		stats->count = 0;
+	stats->trims = true;
+	stats->trimmed = true;
+}
+
+void flmem_round_stats_trims_stop(struct flmem_round_stats *stats)
+{
+	stats->trims = false;
 }

@@ -31,6 +31,8 @@ struct flmem_round_stats {
 	uint64_t complete;
 	uint64_t skipped; /* rounds that are still to be left out as warm-up */
 	bool fresh;	  /* the process is younger than the watch */
+	bool trims;	  /* retained memory is given back after rounds: others are no like phase */
+	bool trimmed;	  /* it was, after the last one */
 	bool any;	  /* a round has started; `number` and `ordinal` are of the last one */
 	uint64_t number, ordinal;
 	size_t count, per_point, in_last; /* points, rounds in each, rounds in the last one */
@@ -47,6 +49,15 @@ bool flmem_round_stats_start(struct flmem_round_stats *stats, uint64_t now_us, u
 			     struct flmem_watch_round *ret_round);
 bool flmem_round_stats_finish(struct flmem_round_stats *stats, uint64_t now_us,
 			      struct flmem_watch_round *ret_round);
+
+/*
+ * Retained memory was given back just now: from now on only rounds after which that happens are
+ * points, for the others end at another level.
+ */
+void flmem_round_stats_trimmed(struct flmem_round_stats *stats);
+
+/* That does not happen any more. */
+void flmem_round_stats_trims_stop(struct flmem_round_stats *stats);
 
 /* The round whose trough was still looked for, as the watch ends. */
 bool flmem_round_stats_flush(struct flmem_round_stats *stats, struct flmem_watch_round *ret_round);

@@ -8,8 +8,10 @@
 
 #include "base/clock.h"
 #include "frameworks/framework.h"
+#include "ops/auto.h"
 #include "ops/board.h"
 #include "ops/log_tail.h"
+#include "ops/pressures.h"
 #include "ops/watching.h"
 
 #define SELECT_EVERY 5000000U  /* us between two looks for processes that came */
@@ -28,10 +30,14 @@ struct watch {
 	struct flmem_log *logs;
 	size_t log_count;
 	struct flmem_rounds rounds;
+	struct flmem_pressures *pressures;
+	struct flmem_auto *automatic; /* NULL: nothing is trimmed */
 };
 
 static void clear_watch(struct watch *w)
 {
+	flmem_auto_free(w->automatic);
+	flmem_pressures_free(w->pressures);
 	flmem_watching_clear(&w->watching);
 	for (size_t i = 0; i < w->log_count; i++)
 		flmem_log_close(&w->logs[i]);
@@ -63,7 +69,10 @@ static int follow(struct watch *w, const struct flmem_targets *targets, size_t i
 	int rc = flmem_followed_open(targets->pids[i], targets->start_times[i],
 				     w->watching.interval_us, kin, &followed, err);
 
-	return rc ? rc : flmem_watching_add(&w->watching, followed, w->ticks > 0, err);
+	if (rc)
+		return rc;
+	followed->group = flmem_pressures_group(w->pressures, &followed->process);
+	return flmem_watching_add(&w->watching, followed, w->ticks > 0, err);
 }
 
 static int follow_all(struct watch *w, const struct flmem_targets *targets, struct flmem_error *err)
@@ -108,6 +117,18 @@ static int look_again(struct watch *w, uint64_t now_us, struct flmem_error *err)
 	return rc == FLMEM_ENOPROC || rc == FLMEM_EPERM ? 0 : rc;
 }
 
+static void look_at_pressure(struct watch *w, struct flmem_followed *f, uint64_t now_us)
+{
+	bool read = flmem_pressures_read(w->pressures, f->group, now_us);
+
+	if (f->group == FLMEM_PRESSURES_NONE || (!read && f->pressure_is_read))
+		return;
+	f->pressure = w->pressures->groups[f->group].now;
+	if (!f->pressure_is_read)
+		f->pressure_first = f->pressure;
+	f->pressure_is_new = f->pressure_is_read = true;
+}
+
 static void sample_one(struct watch *w, struct flmem_followed *f, uint64_t now_us, uint64_t at_us)
 {
 	int rc = flmem_followed_sample(f, now_us);
@@ -117,13 +138,16 @@ static void sample_one(struct watch *w, struct flmem_followed *f, uint64_t now_u
 		flmem_watching_end(&w->watching, f);
 	if (split)
 		flmem_followed_split(f);
-	if (!rc)
-		flmem_watching_sample(&w->watching, f, at_us, split);
+	if (rc)
+		return;
+	look_at_pressure(w, f, now_us);
+	flmem_watching_sample(&w->watching, f, at_us, split);
 }
 
 static void sample_all(struct watch *w, uint64_t now_us, uint64_t at_us)
 {
 	const struct flmem_watch_callbacks *callbacks = w->watching.callbacks;
+	const struct flmem_moment moment = {now_us, at_us};
 
 	for (size_t i = 0; i < w->watching.count && !w->watching.stopped; i++) {
 		/* On its way into the cache while the kernel reads the one before it. */
@@ -132,6 +156,8 @@ static void sample_all(struct watch *w, uint64_t now_us, uint64_t at_us)
 		if (!w->watching.followed[i]->ended)
 			sample_one(w, w->watching.followed[i], now_us, at_us);
 	}
+	if (w->automatic)
+		flmem_auto_tick(w->automatic, &w->watching, w->pressures, &moment);
 	if (w->watching.alive)
 		w->lonely_us = now_us;
 	w->ticks++;
@@ -147,6 +173,17 @@ struct reading {
 	bool past; /* written before the watch began: only tells which round runs */
 };
 
+static void change_round(struct watch *w, const struct flmem_round_change *change, uint64_t now_us)
+{
+	const struct flmem_moment moment = {now_us, flmem_clock_wall_us()};
+
+	flmem_watching_round(&w->watching, now_us, change);
+	for (size_t i = 0; w->automatic && change->finished && i < w->watching.count; i++)
+		if (!w->watching.followed[i]->ended)
+			flmem_auto_round(w->automatic, &w->watching, w->pressures,
+					 w->watching.followed[i], &moment);
+}
+
 static void read_line(void *context, char *line, size_t length)
 {
 	const struct reading *r = context;
@@ -156,7 +193,7 @@ static void read_line(void *context, char *line, size_t length)
 	if (!flmem_rounds_read(&r->w->rounds, r->log, line, length, &change))
 		return;
 	if (!r->past)
-		flmem_watching_round(watching, r->now_us, &change);
+		change_round(r->w, &change, r->now_us);
 	else
 		flmem_watching_round_runs(watching, change.started
 							    ? FLMEM_KNOWN(change.started_number)
@@ -301,7 +338,11 @@ static int begin(struct watch *w, struct flmem_error *err)
 	if (w->proc < 0)
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, errno,
 				       "cannot open /proc; mount it first");
-	rc = look_for_processes(w, err);
+	rc = flmem_pressures_open(&w->pressures, err);
+	if (!rc && w->options->automatic.on)
+		rc = flmem_auto_open(&w->options->automatic, &w->automatic, err);
+	if (!rc)
+		rc = look_for_processes(w, err);
 	if (rc)
 		return rc;
 	if (!w->watching.count)
@@ -312,6 +353,16 @@ static int begin(struct watch *w, struct flmem_error *err)
 		rc = flmem_watching_record(&w->watching, err);
 	w->began_us = flmem_clock_us();
 	return rc;
+}
+
+static void finish_trims(struct watch *w)
+{
+	const struct flmem_moment moment = {
+		(flmem_clock_us() - w->began_us) / 1000U * 1000U,
+		flmem_clock_wall_us(),
+	};
+
+	flmem_auto_finish(w->automatic, &w->watching, &moment);
 }
 
 int flmem_watch(const struct flmem_watch_options *options,
@@ -331,5 +382,7 @@ int flmem_watch(const struct flmem_watch_options *options,
 		rc = run(&w, err);
 		flmem_board_detach(options->board);
 	}
+	if (!rc && w.automatic)
+		finish_trims(&w);
 	return rc ? rc : flmem_watching_finish(&w.watching, true, ret_summary, err);
 }

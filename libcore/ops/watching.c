@@ -2,6 +2,7 @@
 #include "ops/watching.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "ops/outlook.h"
@@ -142,7 +143,54 @@ static void tell_round(struct flmem_watching *w, const struct flmem_followed *f,
 		w->stopped = true;
 }
 
-static void record_sample(struct flmem_watching *w, const struct flmem_followed *f, bool split)
+static uint64_t or_none(struct flmem_u64 value)
+{
+	return value.unknown ? UINT64_MAX : value.value;
+}
+
+static void record_action(struct flmem_watching *w, const struct flmem_followed *f,
+			  const struct flmem_watch_action *action)
+{
+	const struct flmem_record r = {
+		.kind = FLMEM_RECORD_ACTION,
+		.process = f->number,
+		.action = action->kind,
+		.numbers = {[FLMEM_RECORD_EVERY] = action->every_rounds,
+			    [FLMEM_RECORD_ROUND] = or_none(action->round),
+			    [FLMEM_RECORD_BEFORE] = or_none(action->rss_before_bytes),
+			    [FLMEM_RECORD_AFTER] = or_none(action->rss_after_bytes),
+			    [FLMEM_RECORD_RELEASED] = or_none(action->released_bytes),
+			    [FLMEM_RECORD_STOPPED] = or_none(action->stopped_us)},
+		.reason = action->reason,
+	};
+
+	flmem_recorder_add(&w->recorder, &r);
+}
+
+/* Only what is new: want of memory is rare. */
+static void record_pressure(struct flmem_watching *w, struct flmem_followed *f)
+{
+	const struct flmem_pressure *p = &f->pressure;
+	const struct flmem_record r = {
+		.kind = FLMEM_RECORD_PRESSURE,
+		.process = f->number,
+		.of_host = p->stalls_of_host,
+		.numbers = {[FLMEM_RECORD_HIGH] = or_none(p->high),
+			    [FLMEM_RECORD_MAX] = or_none(p->max),
+			    [FLMEM_RECORD_OOM] = or_none(p->oom),
+			    [FLMEM_RECORD_OOM_KILL] = or_none(p->oom_kill),
+			    [FLMEM_RECORD_SOME] = or_none(p->some_avg10_hundredths),
+			    [FLMEM_RECORD_FULL] = or_none(p->full_avg10_hundredths),
+			    [FLMEM_RECORD_TOTAL] = or_none(p->some_total_us)},
+	};
+
+	if (memcmp(f->pressure_stored, r.numbers, sizeof(r.numbers)) == 0)
+		return;
+	memcpy(f->pressure_stored, r.numbers, sizeof(r.numbers));
+	flmem_recorder_add(&w->recorder, &r);
+}
+
+static void record_sample(struct flmem_watching *w, struct flmem_followed *f, bool split)
 {
 	const struct flmem_u64 *kinds[] = {
 		[FLMEM_RECORD_ANON] = &f->split.anon_bytes,
@@ -158,6 +206,8 @@ static void record_sample(struct flmem_watching *w, const struct flmem_followed 
 	r.kind = FLMEM_RECORD_SPLIT;
 	if (split)
 		flmem_recorder_add(&w->recorder, &r);
+	if (f->pressure_is_new)
+		record_pressure(w, f);
 	r.kind = FLMEM_RECORD_SAMPLE;
 	flmem_recorder_add(&w->recorder, &r);
 }
@@ -172,6 +222,7 @@ static void tell_sample(struct flmem_watching *w, const struct flmem_followed *f
 		.rss_bytes = f->last_bytes,
 		.round = w->round,
 		.split = split ? &f->split : NULL,
+		.pressure = f->pressure_is_new ? &f->pressure : NULL,
 	};
 
 	if (w->callbacks->sample && !w->callbacks->sample(w->callbacks->context, &sample))
@@ -189,9 +240,47 @@ void flmem_watching_sample(struct flmem_watching *watching, struct flmem_followe
 	if (watching->recorder.fd >= 0)
 		record_sample(watching, followed, split);
 	tell_sample(watching, followed, at_us, split);
+	followed->pressure_is_new = false;
 	if (watching->rounds_told && flmem_round_stats_sample(&followed->rounds, followed->last_us,
 							      followed->last_bytes, &round))
 		tell_round(watching, followed, &round);
+}
+
+const char *flmem_watch_action_name(enum flmem_watch_action_kind kind)
+{
+	static const char *const names[] = {
+#define ACTION_NAME(name, text) text,
+		FLMEM_WATCH_ACTIONS(ACTION_NAME)
+#undef ACTION_NAME
+	};
+
+	return names[(size_t)kind < FLMEM_ARRAY_SIZE(names) ? kind : FLMEM_WATCH_REFUSED];
+}
+
+static void count_action(struct flmem_watch_actions *sum, const struct flmem_watch_action *action)
+{
+	sum->count[action->kind]++;
+	sum->every_rounds = action->every_rounds;
+	if (!action->released_bytes.unknown)
+		sum->released_bytes += action->released_bytes.value;
+	if (!action->stopped_us.unknown)
+		sum->stopped_us += action->stopped_us.value;
+}
+
+void flmem_watching_action(struct flmem_watching *watching, struct flmem_followed *followed,
+			   const struct flmem_watch_action *action)
+{
+	const struct flmem_watch_callbacks *callbacks = watching->callbacks;
+
+	count_action(&followed->actions, action);
+	if (action->kind == FLMEM_WATCH_TRIMMED)
+		flmem_round_stats_trimmed(&followed->rounds);
+	if (action->kind == FLMEM_WATCH_RESTING || action->kind == FLMEM_WATCH_DROPPED)
+		flmem_round_stats_trims_stop(&followed->rounds);
+	if (watching->recorder.fd >= 0)
+		record_action(watching, followed, action);
+	if (callbacks->action && !callbacks->action(callbacks->context, action))
+		watching->stopped = true;
 }
 
 void flmem_watching_end(struct flmem_watching *watching, struct flmem_followed *followed)

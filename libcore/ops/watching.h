@@ -52,6 +52,10 @@ void flmem_watching_tick(struct flmem_watching *watching, uint64_t now_us, uint6
 void flmem_watching_sample(struct flmem_watching *watching, struct flmem_followed *followed,
 			   uint64_t at_us, bool split);
 
+/* Automatic trims have done or decided something. */
+void flmem_watching_action(struct flmem_watching *watching, struct flmem_followed *followed,
+			   const struct flmem_watch_action *action);
+
 void flmem_watching_end(struct flmem_watching *watching, struct flmem_followed *followed);
 
 void flmem_watching_round(struct flmem_watching *watching, uint64_t now_us,

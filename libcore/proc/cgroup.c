@@ -409,26 +409,78 @@ static const char *path_of_line(char *line, int version)
 	return has_item(controllers, "memory") ? path : NULL;
 }
 
-void flmem_cgroups_limit(struct flmem_cgroups *cgroups, const struct flmem_process *process,
-			 struct flmem_cgroup_limit *ret_limit)
+/* The paths of its groups by version, in `buf`; NULL, or the reason why there are none. */
+static const char *read_paths(const struct flmem_process *process, struct flmem_buf *buf,
+			      const char *ret_paths[2])
 {
-	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
-	const char *paths[2] = {NULL, NULL};
-	int rc = flmem_io_read_file_at(process->dirfd, "cgroup", FILE_MAX, &buf);
-	char *rest = buf.data;
+	int rc = flmem_io_read_file_at(process->dirfd, "cgroup", FILE_MAX, buf);
+	char *rest = buf->data;
 
-	set_unknown(ret_limit, rc == -EACCES || rc == -EPERM ? unreadable : not_named);
+	ret_paths[V1] = ret_paths[V2] = NULL;
 	if (rc)
-		return;
+		return rc == -EACCES || rc == -EPERM ? unreadable : not_named;
 	for (char *line; (line = strsep(&rest, "\n"));) {
 		char *colon = strchr(line, ':');
 		int version = colon && colon[1] == ':' ? V2 : V1;
 
-		if (!paths[version])
-			paths[version] = path_of_line(line, version);
+		if (!ret_paths[version])
+			ret_paths[version] = path_of_line(line, version);
 	}
-	if (paths[V1])
+	return ret_paths[V1] || ret_paths[V2] ? NULL : not_named;
+}
+
+void flmem_cgroups_limit(struct flmem_cgroups *cgroups, const struct flmem_process *process,
+			 struct flmem_cgroup_limit *ret_limit)
+{
+	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
+	const char *paths[2], *unknown = read_paths(process, &buf, paths);
+
+	if (unknown)
+		set_unknown(ret_limit, unknown);
+	else if (paths[V1])
 		limit_of_group(cgroups, V1, paths[V1], ret_limit);
-	else if (paths[V2])
+	else
 		limit_of_group(cgroups, V2, paths[V2], ret_limit);
+}
+
+static int open_group(const struct flmem_cgroups *cgroups, int version, const char *path,
+		      const char **ret_reason)
+{
+	FLMEM_AUTO_BUF struct flmem_buf directory = FLMEM_BUF_INIT;
+	const char *rest;
+	const struct mount *mount = find_mount(cgroups, version, path, &rest, ret_reason);
+	int fd;
+
+	if (!mount)
+		return -1;
+	flmem_buf_printf(&directory, "%s%s", mount->point, rest);
+	*ret_reason = out_of_memory;
+	if (directory.failed)
+		return -1;
+	fd = openat(cgroups->rootfd, directory.data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	*ret_reason = fd >= 0 ? NULL : errno == EACCES ? unreadable : gone;
+	return fd;
+}
+
+const char *flmem_cgroups_open_place(struct flmem_cgroups *cgroups,
+				     const struct flmem_process *process,
+				     struct flmem_cgroup_place *ret_place)
+{
+	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
+	const char *paths[2], *unknown = read_paths(process, &buf, paths), *ignored;
+
+	*ret_place = (struct flmem_cgroup_place)FLMEM_CGROUP_PLACE_INIT;
+	if (unknown)
+		return unknown;
+	if (paths[V2])
+		ret_place->unified = open_group(cgroups, V2, paths[V2], &unknown);
+	if (paths[V1])
+		ret_place->memory = open_group(cgroups, V1, paths[V1],
+					       ret_place->unified < 0 ? &unknown : &ignored);
+	return ret_place->memory >= 0 || ret_place->unified >= 0 ? NULL : unknown;
+}
+
+int flmem_cgroups_open_host(const struct flmem_cgroups *cgroups, const char *path)
+{
+	return openat(cgroups->rootfd, path, O_RDONLY | O_CLOEXEC);
 }

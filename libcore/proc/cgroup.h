@@ -37,6 +37,33 @@ static inline void flmem_cleanup_cgroups(struct flmem_cgroups **cgroups)
 
 #define FLMEM_AUTO_CGROUPS FLMEM_AUTO(flmem_cleanup_cgroups)
 
+/* Directories of the groups that a process is in; -1: none. */
+struct flmem_cgroup_place {
+	int memory;  /* that version 1 counts its memory in */
+	int unified; /* of version 2, whether it counts memory or not */
+};
+
+#define FLMEM_CGROUP_PLACE_INIT             \
+	{                                   \
+		.memory = -1, .unified = -1 \
+	}
+
+static inline void flmem_cleanup_cgroup_place(const struct flmem_cgroup_place *place)
+{
+	flmem_cleanup_close(&place->memory);
+	flmem_cleanup_close(&place->unified);
+}
+
+#define FLMEM_AUTO_CGROUP_PLACE FLMEM_AUTO(flmem_cleanup_cgroup_place)
+
+/* Opens them. NULL, or the static reason why none was found. */
+const char *flmem_cgroups_open_place(struct flmem_cgroups *cgroups,
+				     const struct flmem_process *process,
+				     struct flmem_cgroup_place *ret_place);
+
+/* Opens a file of the tree that the groups are read in, for reading; -1 when there is none. */
+int flmem_cgroups_open_host(const struct flmem_cgroups *cgroups, const char *path);
+
 /* What limits the process; what could not be told is unknown with its reason. */
 void flmem_cgroups_limit(struct flmem_cgroups *cgroups, const struct flmem_process *process,
 			 struct flmem_cgroup_limit *ret_limit);

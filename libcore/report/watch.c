@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "report/json.h"
+#include "report/watch_action.h"
 
 static void add_i64(cJSON *object, cJSON *unknown, const char *name, struct flmem_i64 value)
 {
@@ -65,6 +66,7 @@ static cJSON *sample_object(const struct flmem_watch_sample *sample)
 	else
 		flmem_json_add_u64(root, "round", sample->round.value);
 	add_split(root, sample->split);
+	flmem_json_add_pressure(root, "pressure", sample->pressure);
 	return root;
 }
 
@@ -73,14 +75,14 @@ char *flmem_report_watch_sample_json(const struct flmem_watch_sample *sample)
 {
 	char round[24] = "null", *text;
 
-	if (sample->split)
+	if (sample->split || sample->pressure)
 		return flmem_json_take_line(sample_object(sample));
 	if (!sample->round.unknown)
 		snprintf(round, sizeof(round), "%" PRIu64, sample->round.value);
 	if (asprintf(&text,
 		     "{\"schema\":\"flmem.watch/1\",\"type\":\"sample\",\"pid\":%d,"
 		     "\"start_time\":%" PRIu64 ",\"at_ms\":%" PRIu64 ",\"elapsed_ms\":%" PRIu64
-		     ",\"rss_bytes\":%" PRIu64 ",\"round\":%s,\"memory\":null}\n",
+		     ",\"rss_bytes\":%" PRIu64 ",\"round\":%s,\"memory\":null,\"pressure\":null}\n",
 		     (int)sample->process->pid, sample->process->start_time, sample->at_us / 1000,
 		     sample->elapsed_us / 1000, sample->rss_bytes, round) < 0)
 		return NULL;
@@ -168,6 +170,9 @@ static cJSON *result_object(const struct flmem_watch_result *result)
 	add_split(object, &result->split);
 	add_trend(object, &result->trend, &result->forecast);
 	add_limit(object, result);
+	flmem_json_add_pressure(object, "pressure", &result->pressure);
+	flmem_json_add_pressure(object, "pressure_rise", &result->pressure_rise);
+	flmem_json_add_actions(object, &result->actions);
 	findings = cJSON_AddArrayToObject(object, "findings");
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(result->findings) && result->findings[i]; i++)
 		cJSON_AddItemToArray(findings, cJSON_CreateString(result->findings[i]));

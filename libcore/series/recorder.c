@@ -218,6 +218,28 @@ static void put_split(struct flmem_buf *b, const struct flmem_record *record)
 				 record->kinds[i] == UINT64_MAX ? 0 : record->kinds[i] / 1024 + 1);
 }
 
+/* 0 stands for unknown. */
+static void put_numbers(struct flmem_buf *b, const struct flmem_record *record, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		flmem_varint_put(b, record->numbers[i] == UINT64_MAX ? 0 : record->numbers[i] + 1);
+}
+
+static void put_action(struct flmem_buf *b, const struct flmem_record *record)
+{
+	flmem_varint_put(b, record->process);
+	flmem_varint_put(b, record->action);
+	put_numbers(b, record, FLMEM_RECORD_OF_ACTION);
+	put_text(b, record->reason);
+}
+
+static void put_pressure(struct flmem_buf *b, const struct flmem_record *record)
+{
+	flmem_varint_put(b, record->process);
+	flmem_varint_put(b, record->of_host);
+	put_numbers(b, record, FLMEM_RECORD_NUMBERS);
+}
+
 /* What must be known to read all that follows goes into the introduction as well. */
 static void introduce(struct flmem_recorder *r, size_t from)
 {
@@ -259,6 +281,12 @@ void flmem_recorder_add(struct flmem_recorder *recorder, const struct flmem_reco
 	case FLMEM_RECORD_ROUND_END:
 	case FLMEM_RECORD_ROUND_RUNS:
 		flmem_varint_put(b, record->round);
+		break;
+	case FLMEM_RECORD_ACTION:
+		put_action(b, record);
+		break;
+	case FLMEM_RECORD_PRESSURE:
+		put_pressure(b, record);
 		break;
 	}
 	if (record->kind == FLMEM_RECORD_SESSION || record->kind == FLMEM_RECORD_PROCESS)

@@ -259,13 +259,42 @@ static bool take_split(struct flmem_recording *r, struct flmem_record *record)
 	return true;
 }
 
+/* 0 stands for unknown. */
+static bool take_numbers(struct flmem_recording *r, struct flmem_record *record, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		uint64_t number;
+
+		if (!take(r, &number))
+			return false;
+		record->numbers[i] = number ? number - 1 : UINT64_MAX;
+	}
+	return true;
+}
+
+static bool take_action(struct flmem_recording *r, struct flmem_record *record)
+{
+	return take_process_number(r, record) && take(r, &record->action) &&
+	       take_numbers(r, record, FLMEM_RECORD_OF_ACTION) && take_text(r, r->reason);
+}
+
+static bool take_pressure(struct flmem_recording *r, struct flmem_record *record)
+{
+	uint64_t of_host;
+
+	if (!take_process_number(r, record) || !take(r, &of_host))
+		return false;
+	record->of_host = of_host != 0;
+	return take_numbers(r, record, FLMEM_RECORD_NUMBERS);
+}
+
 static bool take_record(struct flmem_recording *r, struct flmem_record *record)
 {
 	uint64_t kind;
 
 	if (!take(r, &kind))
 		return false;
-	record->kind = kind <= FLMEM_RECORD_ROUND_RUNS ? (enum flmem_record_kind)kind : 0;
+	record->kind = kind <= FLMEM_RECORD_PRESSURE ? (enum flmem_record_kind)kind : 0;
 	switch (record->kind) {
 	case FLMEM_RECORD_SESSION:
 		return take_session(r, record);
@@ -283,6 +312,10 @@ static bool take_record(struct flmem_recording *r, struct flmem_record *record)
 	case FLMEM_RECORD_ROUND_END:
 	case FLMEM_RECORD_ROUND_RUNS:
 		return take(r, &record->round);
+	case FLMEM_RECORD_ACTION:
+		return take_action(r, record);
+	case FLMEM_RECORD_PRESSURE:
+		return take_pressure(r, record);
 	}
 	return false;
 }
@@ -293,7 +326,8 @@ bool flmem_recording_next(struct flmem_recording *recording, struct flmem_record
 		while (recording->record >= recording->block_end)
 			if (!next_block(recording))
 				return false;
-		recording->command[0] = recording->site[0] = '\0';
+		recording->command[0] = recording->site[0] = recording->reason[0] = '\0';
+		ret_record->reason = recording->reason;
 		ret_record->command = recording->command;
 		ret_record->site = recording->site;
 		if (take_record(recording, ret_record))

@@ -35,6 +35,8 @@ enum flmem_record_kind {
 	FLMEM_RECORD_ROUND_START,
 	FLMEM_RECORD_ROUND_END,
 	FLMEM_RECORD_ROUND_RUNS, /* one whose start was not seen */
+	FLMEM_RECORD_ACTION,	 /* an automatic trim of a process, or a decision about them */
+	FLMEM_RECORD_PRESSURE,	 /* want of memory in the control group of a process */
 };
 
 /* Kinds of memory that a split tells, in this order; UINT64_MAX: unknown. */
@@ -44,6 +46,29 @@ enum {
 	FLMEM_RECORD_SHMEM,
 	FLMEM_RECORD_SWAP,
 	FLMEM_RECORD_KINDS,
+};
+
+/* The numbers of an action, UINT64_MAX: unknown. */
+enum {
+	FLMEM_RECORD_EVERY,
+	FLMEM_RECORD_ROUND,
+	FLMEM_RECORD_BEFORE,
+	FLMEM_RECORD_AFTER,
+	FLMEM_RECORD_RELEASED,
+	FLMEM_RECORD_STOPPED,
+	FLMEM_RECORD_OF_ACTION,
+};
+
+/* Those of a pressure. */
+enum {
+	FLMEM_RECORD_HIGH,
+	FLMEM_RECORD_MAX,
+	FLMEM_RECORD_OOM,
+	FLMEM_RECORD_OOM_KILL,
+	FLMEM_RECORD_SOME,
+	FLMEM_RECORD_FULL,
+	FLMEM_RECORD_TOTAL,
+	FLMEM_RECORD_NUMBERS,
 };
 
 #define FLMEM_RECORD_TEXT_MAX 4096U
@@ -61,8 +86,12 @@ struct flmem_record {
 	const char *command; /* of processes; a reader's lives until its next record */
 	const char *site;    /* of processes; "": none */
 	uint64_t bytes;	     /* of samples */
-	uint64_t kinds[FLMEM_RECORD_KINDS]; /* of splits */
-	uint64_t round;			    /* of rounds */
+	uint64_t kinds[FLMEM_RECORD_KINDS];	/* of splits */
+	uint64_t round;				/* of rounds */
+	uint64_t action;			/* of actions: kind */
+	bool of_host;				/* of pressures: the stalls are the host's */
+	uint64_t numbers[FLMEM_RECORD_NUMBERS]; /* of actions and pressures */
+	const char *reason; /* of actions; a reader's lives until its next record */
 };
 
 struct flmem_recorder {
@@ -108,6 +137,7 @@ struct flmem_recording {
 	uint64_t *pages;
 	size_t page_count;
 	char command[FLMEM_RECORD_TEXT_MAX], site[FLMEM_RECORD_TEXT_MAX]; /* of the last record */
+	char reason[FLMEM_RECORD_TEXT_MAX];
 };
 
 /* FLMEM_EUSAGE for a file that is no recording, FLMEM_EPERM when it may not be read. */

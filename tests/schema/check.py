@@ -30,6 +30,7 @@ NAMES = (
     ("watch", "$defs framework enum", "FLMEM_FRAMEWORKS", 1),
     ("watch", "$defs role enum", "FLMEM_ROLES", 1),
     ("watch", "$defs trend properties verdict enum", "FLMEM_TREND_VERDICTS", 1),
+    ("watch", "$defs action properties action enum", "FLMEM_WATCH_ACTIONS", 1),
     ("env", "$defs origin enum", "FLMEM_SETTING_ORIGINS", 1),
     ("recommend", "$defs severity enum", "FLMEM_SEVERITIES", 1),
 )

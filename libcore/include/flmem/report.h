@@ -45,6 +45,7 @@ FLMEM_API char *flmem_report_start_json(const struct flmem_settings *settings, c
 /* Lines of a watch: one object each, without line breaks inside. */
 FLMEM_API char *flmem_report_watch_sample_json(const struct flmem_watch_sample *sample);
 FLMEM_API char *flmem_report_watch_round_json(const struct flmem_watch_round *round);
+FLMEM_API char *flmem_report_watch_action_json(const struct flmem_watch_action *action);
 FLMEM_API char *flmem_report_watch_summary_json(const struct flmem_watch_summary *summary);
 
 /* {"schema": "flmem.<command>/1", "error": {"code", "exit_status", "message"}} */

@@ -16,10 +16,13 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include <flmem/condition.h>
 #include <flmem/error.h>
+#include <flmem/pressure.h>
 #include <flmem/roles.h>
 #include <flmem/select.h>
 #include <flmem/trend.h>
+#include <flmem/trim.h>
 #include <flmem/value.h>
 
 #define FLMEM_WATCH_INTERVAL_US_DEFAULT 1000000U
@@ -30,6 +33,31 @@ struct flmem_growth_limit {
 	uint64_t per_round_bytes;
 	uint64_t per_hour_bytes;
 };
+
+/*
+ * Giving retained memory back by policy: after every round on clients (and what has no role), after
+ * every fifth on servers, rarer while memory is flat, after every round again once it climbs or
+ * memory is short; and whenever a condition holds. Trims are made one at a time beside the sampling,
+ * which never waits for them.
+ */
+struct flmem_watch_auto {
+	bool on;
+	struct flmem_trim_options trim; /* of each; start_time is not used; timeout_us 0: default */
+	/*
+	 * Trims also when this holds; it is looked at every 30 s, or each cool-down where one is
+	 * given. NULL: FLMEM_WATCH_WHEN_DEFAULT for processes of which no round is known, none for
+	 * others.
+	 */
+	const struct flmem_condition *when;
+	unsigned every_rounds; /* for all roles, for good; 0: by role, and changing */
+	uint64_t cool_down_us; /* between two trims of a process, at least; 0: the default */
+	uint64_t least_bytes;  /* a trim that releases less was in vain; 0: the default */
+	unsigned in_vain_max;  /* so many in a row and it is left alone; 0: the default */
+};
+
+#define FLMEM_WATCH_WHEN_DEFAULT	    "trimmable > 20%"
+#define FLMEM_WATCH_TRIM_TIMEOUT_US_DEFAULT 2000000U
+#define FLMEM_WATCH_COOL_DOWN_US_DEFAULT    1000000U
 
 struct flmem_watch_options {
 	struct flmem_selection selection;
@@ -51,6 +79,7 @@ struct flmem_watch_options {
 	const char *record_path;   /* append to this recording; NULL: do not record */
 	uint64_t fail_above_bytes; /* resident memory that no sample may pass; 0: any */
 	struct flmem_growth_limit fail_growth;
+	struct flmem_watch_auto automatic;
 	struct flmem_watch_board *board; /* for readers in other threads; NULL: none */
 };
 
@@ -78,6 +107,7 @@ struct flmem_watch_sample {
 	uint64_t rss_bytes;
 	struct flmem_u64 round;		       /* that runs now */
 	const struct flmem_watch_split *split; /* NULL in the many samples that do not take it */
+	const struct flmem_pressure *pressure; /* of its control group; the same */
 };
 
 /* A round of one process, told when its trough is known. */
@@ -91,6 +121,55 @@ struct flmem_watch_round {
 	struct flmem_u64 peak_bytes;   /* highest resident memory within it */
 	struct flmem_u64 trough_bytes; /* lowest soon after its end */
 	struct flmem_i64 growth_bytes; /* of the trough, since the round before */
+};
+
+/*
+ * X(NAME, text). TRIMMED: a trim was made, the figures say what it brought. REFUSED: it was not safe
+ * now; the next occasion tries again. DROPPED: it is refused for good, the process is only watched
+ * from now on. LOOSENED, TIGHTENED: `every_rounds` has become higher or 1. RESTING: no more trims
+ * for now, as they bring nothing; RESUMED: again, for something has changed. UNDECIDED: the
+ * condition cannot be decided, told once for each reason.
+ */
+#define FLMEM_WATCH_ACTIONS(X)    \
+	X(TRIMMED, "trimmed")     \
+	X(REFUSED, "refused")     \
+	X(DROPPED, "dropped")     \
+	X(LOOSENED, "loosened")   \
+	X(TIGHTENED, "tightened") \
+	X(RESTING, "resting")     \
+	X(RESUMED, "resumed")     \
+	X(UNDECIDED, "undecided")
+
+enum flmem_watch_action_kind {
+#define FLMEM_WATCH_ACTION_ENUM(name, text) FLMEM_WATCH_##name,
+	FLMEM_WATCH_ACTIONS(FLMEM_WATCH_ACTION_ENUM)
+#undef FLMEM_WATCH_ACTION_ENUM
+	FLMEM_WATCH_ACTION_KINDS
+};
+
+/* "trimmed", ...; never NULL. */
+FLMEM_API const char *flmem_watch_action_name(enum flmem_watch_action_kind kind);
+
+/* A decision of the policy, told when it is made, or when what it led to is over. */
+struct flmem_watch_action {
+	const struct flmem_watch_process *process;
+	enum flmem_watch_action_kind kind;
+	uint64_t at_us, elapsed_us;
+	struct flmem_u64 round; /* that ended last */
+	uint64_t every_rounds;	/* between two trims, from now on */
+	const char *reason;	/* untrusted text, never NULL */
+	/* Of trims that were made; else unknown. */
+	struct flmem_u64 rss_before_bytes, rss_after_bytes, released_bytes;
+	struct flmem_u64 stopped_us;		/* a thread did not run the program for this long */
+	const struct flmem_trim_result *result; /* NULL in replays, and where none was tried */
+};
+
+/* The actions on one process, counted. */
+struct flmem_watch_actions {
+	uint64_t count[FLMEM_WATCH_ACTION_KINDS];
+	uint64_t released_bytes; /* by all trims, as far as known */
+	uint64_t stopped_us;	 /* the same */
+	uint64_t every_rounds;	 /* at last; 0: no action was told */
 };
 
 /* What a watch has learnt of one process. */
@@ -107,6 +186,9 @@ struct flmem_watch_result {
 	struct flmem_u64 limit_bytes;	 /* of its control group or the host, the nearer one */
 	struct flmem_u64 headroom_bytes; /* what is left of that limit */
 	bool limit_is_cgroup;
+	struct flmem_pressure pressure;	     /* of its control group, at last */
+	struct flmem_pressure pressure_rise; /* of it: the counters since the process is watched */
+	struct flmem_watch_actions actions;
 	const char *findings[2]; /* static: limits of the options that it passed; NULL: none */
 };
 
@@ -126,6 +208,7 @@ struct flmem_watch_callbacks {
 	void *context;
 	bool (*sample)(void *context, const struct flmem_watch_sample *sample);
 	bool (*round)(void *context, const struct flmem_watch_round *round);
+	bool (*action)(void *context, const struct flmem_watch_action *action);
 	bool (*tick)(void *context); /* all samples of one moment have been told */
 };
 

@@ -3,8 +3,10 @@
  * watched WAY ROUNDS PAUSE_MS SIZE_KIB [LOG]: each round takes SIZE_KIB for a while and gives it
  * back, as training does, on top of 32 MiB. In between the way of the program decides what stays.
  * With a LOG it says there when a round starts. 0 rounds: for ever.
+ * "retain" gives nothing back to the kernel by itself; a thread waits for input, and can be borrowed.
  */
 #include <malloc.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +41,7 @@ static size_t kept(const char *way, unsigned long round, size_t size)
 		return round == 10 ? 16 * size : 0;
 	if (strcmp(way, "cache") == 0) /* halves with each round, to nothing */
 		return round < 8 ? (16 * size) >> round : 0;
-	return 0; /* flat, keep, noise, saw */
+	return 0; /* flat, keep, noise, saw, retain */
 }
 
 /* What it keeps for some rounds: noise for one, of any size; saw until nine are together. */
@@ -60,24 +62,47 @@ static void keep_for_a_while(const char *way, unsigned long round, size_t size)
 	}
 }
 
+static void *wait_for_input(void *unused)
+{
+	char byte;
+
+	while (read(STDIN_FILENO, &byte, 1) > 0)
+		;
+	for (;;)
+		pause();
+	return unused;
+}
+
+static void retain(void)
+{
+	pthread_t thread;
+
+	mallopt(M_TRIM_THRESHOLD, 1 << 30);
+	mallopt(M_MMAP_THRESHOLD, 1 << 30);
+	if (pthread_create(&thread, NULL, wait_for_input, NULL))
+		exit(1);
+}
+
 int main(int argc, char **argv)
 {
 	unsigned long rounds;
 	size_t size;
 	FILE *log = NULL;
-	long pause;
+	long pause_for;
 	void *base;
 
 	if (argc < 5)
 		return 2;
 	rounds = strtoul(argv[2], NULL, 10);
-	pause = strtol(argv[3], NULL, 10);
+	pause_for = strtol(argv[3], NULL, 10);
 	size = strtoul(argv[4], NULL, 10) << 10;
 	if (argc > 5)
 		log = fopen(argv[5], "ae");
 	/* Else freeing a large block makes glibc keep the next ones: that is the way "keep". */
 	if (strcmp(argv[1], "keep") != 0)
 		mallopt(M_MMAP_THRESHOLD, 128 << 10);
+	if (strcmp(argv[1], "retain") == 0)
+		retain();
 	base = take(BASE);
 	if (write(STDOUT_FILENO, "ready\n", 6) != 6)
 		return 1;
@@ -91,12 +116,12 @@ int main(int argc, char **argv)
 				round);
 			fflush(log);
 		}
-		pause_ms(pause / 2);
+		pause_ms(pause_for / 2);
 		work = take(size);
 		if (stays)
 			take(stays);
 		keep_for_a_while(argv[1], round, size);
-		pause_ms(pause / 2);
+		pause_ms(pause_for / 2);
 		free(work);
 	}
 	free(base);

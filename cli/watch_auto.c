@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "watch_auto.h"
+
+#define EVERY_MAX   1000U
+#define IN_VAIN_MAX 1000U
+
+static int check(const struct auto_options *o, struct flmem_error *err)
+{
+	bool any = o->collect || o->cuda || o->full || o->when || o->every_rounds ||
+		   o->cool_down_us || o->least_bytes || o->in_vain || o->timeout_us;
+
+	if (any && !o->on)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "--gc, --cuda, --full, --every-rounds, --when, --cool-down, "
+				       "--least, --in-vain and --timeout say how --auto trims: add "
+				       "--auto");
+	if (o->every_rounds > EVERY_MAX || o->in_vain > IN_VAIN_MAX)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "--every-rounds and --in-vain are at most %u", EVERY_MAX);
+	return 0;
+}
+
+int auto_parse(const struct auto_options *options, struct flmem_condition **ret_when,
+	       struct flmem_watch_auto *ret_auto, struct flmem_error *err)
+{
+	struct flmem_condition *when = NULL;
+	int rc = check(options, err);
+
+	if (!rc && options->when)
+		rc = flmem_condition_parse(options->when, &when, err);
+	if (rc)
+		return rc;
+	*ret_when = when;
+	*ret_auto = (struct flmem_watch_auto){
+		.on = options->on,
+		.trim = {.timeout_us = options->timeout_us,
+			 .collect = options->collect || options->full,
+			 .cuda = options->cuda || options->full,
+			 .lenient = true},
+		.when = when,
+		.every_rounds = (unsigned)options->every_rounds,
+		.cool_down_us = options->cool_down_us,
+		.least_bytes = options->least_bytes,
+		.in_vain_max = (unsigned)options->in_vain,
+	};
+	return 0;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_OPS_DECIDE_H
+#define FLMEM_OPS_DECIDE_H
+
+#include <sys/types.h>
+
+#include <flmem/condition.h>
+
+/*
+ * Whether the condition holds for the process now. Reads only as much as is needed to decide, and
+ * borrows a thread only for what nothing else can tell. *ret_why as for flmem_condition_check().
+ */
+enum flmem_truth flmem_decide(const struct flmem_condition *when, pid_t pid, const char **ret_why);
+
+#endif

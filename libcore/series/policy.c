@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "series/policy.h"
+
+#include <stdio.h>
+
+#include "base/cleanup.h"
+
+static const unsigned steps[] = {1, 2, 5};
+
+/* Growth above what the last trim left that makes another one worth trying: a tenth. */
+#define REGROWTH_SHARE 10U
+
+void flmem_policy_init(struct flmem_policy *policy, const struct flmem_policy_rules *rules)
+{
+	*policy = (struct flmem_policy){.rules = *rules, .every = rules->every_rounds};
+}
+
+static void change(struct flmem_policy_decision *d, enum flmem_policy_change what,
+		   const char *reason)
+{
+	d->change = what;
+	snprintf(d->change_reason, sizeof(d->change_reason), "%s", reason);
+}
+
+static unsigned next_step(unsigned every)
+{
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(steps); i++)
+		if (steps[i] > every)
+			return steps[i];
+	return every;
+}
+
+/* Climbing and want of memory make trims frequent at once; flat rounds make them rarer slowly. */
+static void adapt(struct flmem_policy *p, const struct flmem_policy_signs *signs,
+		  struct flmem_policy_decision *d)
+{
+	bool climbs = signs->verdict == FLMEM_TREND_CLIMBING;
+	char reason[FLMEM_POLICY_REASON_MAX];
+
+	if (climbs || signs->pressed) {
+		p->flat = 0;
+		if (p->every == steps[0] || p->rules.fixed)
+			return;
+		p->every = steps[0];
+		change(d, FLMEM_POLICY_TIGHTENED,
+		       climbs ? "its memory is climbing" : signs->pressure);
+		return;
+	}
+	if (signs->occasion != FLMEM_POLICY_ROUND)
+		return;
+	p->flat = signs->verdict == FLMEM_TREND_FLAT ? p->flat + 1 : 0;
+	if (p->flat < FLMEM_POLICY_FLAT_ROUNDS || p->rules.fixed || next_step(p->every) == p->every)
+		return;
+	p->every = next_step(p->every);
+	p->flat = 0;
+	snprintf(reason, sizeof(reason), "its memory has been flat for %u rounds",
+		 FLMEM_POLICY_FLAT_ROUNDS);
+	change(d, FLMEM_POLICY_LOOSENED, reason);
+}
+
+static bool has_regrown(const struct flmem_policy *p, uint64_t rss_bytes)
+{
+	uint64_t more = p->after_bytes / REGROWTH_SHARE;
+
+	if (more < p->rules.least_bytes)
+		more = p->rules.least_bytes;
+	return rss_bytes > p->after_bytes && rss_bytes - p->after_bytes > more;
+}
+
+/* Only what is new wakes it: a leak climbs all the time, and trims bring nothing all the time. */
+static void wake(struct flmem_policy *p, const struct flmem_policy_signs *signs,
+		 struct flmem_policy_decision *d)
+{
+	const char *reason = NULL;
+
+	if (signs->pressed && (!p->pressed || signs->occasion == FLMEM_POLICY_PRESSURE))
+		reason = signs->pressure;
+	else if (signs->verdict == FLMEM_TREND_CLIMBING && !p->climbed)
+		reason = "its memory has begun to climb";
+	else if (has_regrown(p, signs->rss_bytes))
+		reason = "it holds a tenth more than the last trim left";
+	if (!reason)
+		return;
+	p->resting = false;
+	/* One more in vain is enough to rest again. */
+	p->in_vain = p->rules.in_vain_max ? p->rules.in_vain_max - 1 : 0;
+	change(d, FLMEM_POLICY_RESUMED, reason);
+}
+
+static void say_round(const struct flmem_policy *p, struct flmem_policy_decision *d)
+{
+	if (p->every == 1)
+		snprintf(d->trim_reason, sizeof(d->trim_reason),
+			 "a round has ended, and it is trimmed after each");
+	else
+		snprintf(d->trim_reason, sizeof(d->trim_reason),
+			 "%u rounds have ended since the last trim", p->rounds);
+}
+
+static bool is_cooling(const struct flmem_policy *p, uint64_t now_us)
+{
+	return p->trimmed && now_us - p->trimmed_us < p->rules.cool_down_us;
+}
+
+/* Whichever was last, a trim or a look. */
+bool flmem_policy_may_look(const struct flmem_policy *policy, uint64_t now_us)
+{
+	const struct flmem_policy *p = policy;
+
+	return now_us - p->looked_us >= p->rules.look_us &&
+	       (!p->trimmed || now_us - p->trimmed_us >= p->rules.look_us);
+}
+
+static void consider(struct flmem_policy *p, const struct flmem_policy_signs *signs,
+		     struct flmem_policy_decision *d)
+{
+	if (p->resting || is_cooling(p, signs->now_us))
+		return;
+	switch (signs->occasion) {
+	case FLMEM_POLICY_ROUND:
+		d->trim = p->rounds >= p->every;
+		if (d->trim)
+			say_round(p, d);
+		break;
+	case FLMEM_POLICY_CONDITION:
+		d->trim = flmem_policy_may_look(p, signs->now_us);
+		if (!d->trim)
+			break;
+		p->looked_us = signs->now_us;
+		snprintf(d->trim_reason, sizeof(d->trim_reason), "the condition holds");
+		break;
+	case FLMEM_POLICY_PRESSURE:
+		d->trim = true;
+		snprintf(d->trim_reason, sizeof(d->trim_reason), "%s", signs->pressure);
+		break;
+	}
+}
+
+void flmem_policy_decide(struct flmem_policy *policy, const struct flmem_policy_signs *signs,
+			 struct flmem_policy_decision *ret_decision)
+{
+	*ret_decision = (struct flmem_policy_decision){0};
+	if (signs->occasion == FLMEM_POLICY_ROUND)
+		policy->rounds++;
+	if (policy->resting)
+		wake(policy, signs, ret_decision);
+	else
+		adapt(policy, signs, ret_decision);
+	consider(policy, signs, ret_decision);
+	policy->pressed = signs->pressed;
+	policy->climbed = signs->verdict == FLMEM_TREND_CLIMBING;
+}
+
+void flmem_policy_done(struct flmem_policy *policy, uint64_t now_us, struct flmem_u64 released,
+		       struct flmem_u64 after, struct flmem_policy_decision *ret_decision)
+{
+	char reason[FLMEM_POLICY_REASON_MAX];
+
+	*ret_decision = (struct flmem_policy_decision){0};
+	policy->trimmed = true;
+	policy->trimmed_us = now_us;
+	policy->rounds = 0;
+	if (!after.unknown)
+		policy->after_bytes = after.value;
+	if (released.unknown || released.value >= policy->rules.least_bytes) {
+		policy->in_vain = 0;
+		return;
+	}
+	if (++policy->in_vain < policy->rules.in_vain_max)
+		return;
+	policy->resting = true;
+	policy->flat = 0;
+	snprintf(reason, sizeof(reason), "%u trims in a row have released next to nothing",
+		 policy->in_vain);
+	change(ret_decision, FLMEM_POLICY_RESTING, reason);
+}

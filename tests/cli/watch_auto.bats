@@ -1,0 +1,124 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# flmem watch --auto on real processes that retain memory. Rounds are 400 ms and longer where the
+# machine is busy; a trim that is refused for want of a safe moment is tried again, so tests ask for
+# some trims out of many rounds.
+
+# shellcheck disable=SC2030,SC2031,SC2153,SC2154 # each test is a shell of its own; see helpers.bash
+load helpers
+
+setup() {
+	LOG=$BATS_TEST_TMPDIR/log
+	JSON=$BATS_TEST_TMPDIR/json
+}
+
+# actions [KIND]: how many are in $JSON.
+actions() {
+	/usr/bin/python3 - "$JSON" "${1-}" <<-'END'
+	import json, sys
+	lines = [json.loads(line) for line in open(sys.argv[1])]
+	print(sum(line.get("type") == "action" and sys.argv[2] in ("", line["action"]) for line in lines))
+	END
+}
+
+# Holds every line of $JSON that is an action to its schema.
+assert_actions_valid() {
+	local line
+	while read -r line; do
+		output=$line
+		assert_schema watch
+	done < <(grep '"type":"action"' "$JSON" | head -n 3)
+}
+
+# watch ARGUMENTS: what it prints is in $JSON.
+watch() {
+	"$FLMEM" watch --pid "$VICTIM" --interval 50ms --json "$@" >"$JSON" 2>"$BATS_TEST_TMPDIR/errors" ||
+		fail "status $?: $(cat "$BATS_TEST_TMPDIR/errors")"
+}
+
+last() {
+	tail -n 1 "$JSON" | /usr/bin/python3 -c "import json, sys; print(json.load(sys.stdin)$1)"
+}
+
+@test "what a process retains goes back at the ends of its rounds" {
+	start_victim watched retain 0 400 40000 "$LOG"
+	watch --log "$LOG" --rounds 8 --auto --cool-down 50ms
+	[ "$(actions trimmed)" -ge 3 ]
+	assert_actions_valid
+	grep '"action":"trimmed"' "$JSON" | grep -q 'a round has ended, and it is trimmed after each'
+	output=$(tail -n 1 "$JSON")
+	assert_schema watch
+	[ "$(last '["processes"][0]["actions"]["trimmed"]')" = "$(actions trimmed)" ]
+	[ "$(last '["processes"][0]["actions"]["released_bytes"]')" -ge $((3 * 30 << 20)) ]
+	# Without trims it never comes below what it had once.
+	[ "$(last '["processes"][0]["last_bytes"]')" -ge $((32 << 20)) ]
+	alive "$VICTIM"
+}
+
+@test "the recording tells the same again" {
+	start_victim watched retain 0 400 40000 "$LOG"
+	watch --log "$LOG" --rounds 6 --auto --cool-down 50ms --record "$BATS_TEST_TMPDIR/rec"
+	local live
+	live=$(actions)
+	[ "$live" -ge 1 ]
+	grep '"type":"action"' "$JSON" | sed 's/"elapsed_ms.*"action"/"action"/; s/"result":.*//' \
+		>"$BATS_TEST_TMPDIR/live"
+	"$FLMEM" watch --replay "$BATS_TEST_TMPDIR/rec" --json >"$JSON"
+	[ "$(actions)" = "$live" ]
+	assert_actions_valid
+	grep '"type":"action"' "$JSON" | sed 's/"elapsed_ms.*"action"/"action"/; s/"result":.*//' |
+		sed 's/"at_ms":[0-9]*//' >"$BATS_TEST_TMPDIR/replayed"
+	sed -i 's/"at_ms":[0-9]*//' "$BATS_TEST_TMPDIR/live"
+	diff "$BATS_TEST_TMPDIR/live" "$BATS_TEST_TMPDIR/replayed"
+}
+
+@test "a process without anything to release is left alone after three trims" {
+	start_victim watched flat 0 300 64 "$LOG"
+	watch --log "$LOG" --rounds 8 --auto --cool-down 50ms --in-vain 2 --least 8MiB
+	# A main thread in a short sleep can be borrowed; where it never could, nothing was tried.
+	if [ "$(actions trimmed)" -ge 2 ]; then
+		[ "$(actions trimmed)" -eq 2 ]
+		[ "$(actions resting)" -eq 1 ]
+	fi
+	[ $(($(actions trimmed) + $(actions refused))) -ge 1 ]
+	assert_actions_valid
+	alive "$VICTIM"
+}
+
+@test "a process that cannot be asked is watched on" {
+	start_victim safe_threads_musl_static
+	watch --duration 2s --auto --when 'rss > 1' --cool-down 100ms
+	[ "$(actions trimmed)" -eq 0 ]
+	[ "$(actions dropped)" -eq 1 ]
+	alive "$VICTIM"
+}
+
+@test "without rounds a condition decides" {
+	start_victim watched retain 0 400 40000
+	watch --duration 4s --auto --when 'rss > 40M' --cool-down 200ms
+	[ "$(actions trimmed)" -ge 1 ]
+	grep '"action":"trimmed"' "$JSON" | grep -q 'the condition holds'
+	watch --duration 1s --auto --when 'rss > 1T' --cool-down 100ms
+	[ "$(actions)" -eq 0 ]
+}
+
+@test "text says what was done and why" {
+	start_victim watched retain 0 400 40000 "$LOG"
+	flmem watch --pid "$VICTIM" --log "$LOG" --interval 50ms --rounds 6 --auto --cool-down 50ms
+	assert_status 0
+	assert_output "process $VICTIM: .* released, RSS .* -> .*: a round has ended"
+	assert_output 'trimmed [0-9]+ times: .* released'
+}
+
+@test "options of --auto alone are refused without it, and with a replay" {
+	local options
+	for options in '--gc' '--full' '--when rss>1' '--cool-down 1s' '--every-rounds 2' '--in-vain 2'; do
+		# shellcheck disable=SC2086 # two words
+		flmem watch --pid 1 $options
+		assert_error 2 'add --auto'
+	done
+	flmem watch --replay /dev/null --auto
+	assert_status 2
+	flmem watch --pid 1 --auto --when 'nonsense'
+	assert_status 2
+}
