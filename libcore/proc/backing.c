@@ -161,27 +161,78 @@ static void count_pages(void *context, uint64_t start, uint64_t end)
 	}
 }
 
+static bool is_of(const struct flmem_map *map, const struct flmem_map *file)
+{
+	return map->device == file->device && map->inode == file->inode;
+}
+
+/*
+ * Whether pages of the mapping may have been copied: a private one that can be written to, or could
+ * be until the loader had relocated it (RELRO, which lies in front of the rest of the data).
+ */
+static bool may_be_copied(const struct flmem_maps *maps, size_t i)
+{
+	const struct flmem_map *map = &maps->rows[i], *next = map + 1;
+
+	if (!has_backing(map) || (map->flags & FLMEM_MAP_SHARED))
+		return false;
+	if (map->flags & (FLMEM_MAP_WRITE | FLMEM_MAP_EXEC))
+		return map->flags & FLMEM_MAP_WRITE;
+	return i + 1 < maps->count && next->start == map->end && is_of(next, map) &&
+	       (next->flags & FLMEM_MAP_WRITE);
+}
+
+static bool is_backed(const struct flmem_maps *maps, size_t i)
+{
+	return has_backing(&maps->rows[i]);
+}
+
+/* Which mappings to look at, how far apart they may be to be asked for together, and for what. */
+struct pass {
+	bool (*takes)(const struct flmem_maps *maps, size_t i);
+	uint64_t gap;
+	int (*each)(struct flmem_pages *pages, uint64_t start, uint64_t end,
+		    flmem_pages_visit *visit, void *context);
+};
+
 /*
  * Counts in stretches of neighbouring mappings: a PyTorch process has 1500 mappings of files, and a
  * question costs more than the answer. What goes away meanwhile has nothing resident any more.
  */
-static void count_all(struct flmem_pages *pages, struct count *count)
+static void count_in(struct flmem_pages *pages, const struct pass *pass, struct count *count)
 {
 	const struct flmem_maps *maps = count->maps;
 	uint64_t start = 0, end = 0;
 
+	count->next = 0;
 	for (size_t i = 0; i < maps->count; i++) {
 		const struct flmem_map *map = &maps->rows[i];
 
-		if (!has_backing(map))
+		if (!pass->takes(maps, i))
 			continue;
-		if (map->start - end > GAP_MAX) {
-			flmem_pages_of_file(pages, start, end, count_pages, count);
+		if (map->start - end > pass->gap) {
+			pass->each(pages, start, end, count_pages, count);
 			start = map->start;
 		}
 		end = map->end;
 	}
-	flmem_pages_of_file(pages, start, end, count_pages, count);
+	pass->each(pages, start, end, count_pages, count);
+}
+
+/*
+ * Telling a copied page from one of the file is several times as much work for the kernel as telling
+ * that it is there, so that is asked only where there may be copies.
+ */
+static void count_all(struct flmem_pages *pages, struct count *count)
+{
+	const struct pass all = {is_backed, GAP_MAX, flmem_pages_each};
+	const struct pass copied = {may_be_copied, 0, flmem_pages_of_file};
+
+	count_in(pages, &all, count);
+	for (size_t i = 0; i < count->maps->count; i++)
+		if (may_be_copied(count->maps, i))
+			count->resident[i] = 0;
+	count_in(pages, &copied, count);
 }
 
 static size_t make_rows(const struct flmem_maps *maps, const uint64_t *resident,

@@ -2,7 +2,10 @@
 #include "proc/huge.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
 #include <string.h>
+#include <sys/vfs.h>
 
 #include <flmem/parse.h>
 
@@ -14,31 +17,56 @@
 #define PMD_BYTES    (UINT64_C(2) << 20) /* the smallest huge page of x86-64 and aarch64 */
 #define ROLLUP_LIMIT (UINT64_C(1) << 30)
 #define ROLLUP_MAX   ((size_t)64 << 10)
+#define MEMINFO_MAX  ((size_t)64 << 10)
+
+/* Page tables of so much memory are as much work as what the kernel knows of the whole host. */
+#define ASK_HOST_FROM (UINT64_C(32) << 20)
 
 static const char denied[] = "may not be read: run as the user of the process or as root";
 static const char too_large[] = "this kernel has no PAGEMAP_SCAN (6.7) and the process is too "
 				"large for smaps_rollup";
 static const char absent[] = "this kernel does not tell";
 
-struct flmem_u64 flmem_huge_bytes_rollup(const struct flmem_process *process)
+/* In a text as that of smaps_rollup or meminfo. */
+static bool find_huge(char *text, uint64_t *ret_bytes)
 {
 	static const char key[] = "\nAnonHugePages:";
-	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
-	int rc = flmem_io_read_file_at(process->dirfd, "smaps_rollup", ROLLUP_MAX, &buf);
+	char *at = strstr(text, key);
 	uint64_t kilobytes;
-	char *at;
 
-	if (rc)
-		return FLMEM_UNKNOWN(rc == -EACCES || rc == -EPERM ? denied : absent);
-	at = strstr(buf.data, key);
 	if (!at)
-		return FLMEM_UNKNOWN(absent);
+		return false;
 	at += strlen(key);
 	at += strspn(at, " ");
 	at[strcspn(at, " \n")] = '\0';
 	if (flmem_parse_u64(at, 0, UINT64_MAX / 1024, &kilobytes, NULL))
-		return FLMEM_UNKNOWN(absent);
-	return FLMEM_KNOWN(kilobytes * 1024);
+		return false;
+	*ret_bytes = kilobytes * 1024;
+	return true;
+}
+
+struct flmem_u64 flmem_huge_bytes_rollup(const struct flmem_process *process)
+{
+	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
+	int rc = flmem_io_read_file_at(process->dirfd, "smaps_rollup", ROLLUP_MAX, &buf);
+	uint64_t bytes;
+
+	if (rc)
+		return FLMEM_UNKNOWN(rc == -EACCES || rc == -EPERM ? denied : absent);
+	return find_huge(buf.data, &bytes) ? FLMEM_KNOWN(bytes) : FLMEM_UNKNOWN(absent);
+}
+
+/* The kernel counts them; a container's own meminfo, on another file system, tells nothing. */
+static bool host_has_none(void)
+{
+	FLMEM_AUTO_CLOSE int fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
+	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
+	struct statfs fs;
+	uint64_t bytes;
+
+	return fd >= 0 && fstatfs(fd, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC &&
+	       flmem_io_read_all(fd, MEMINFO_MAX, &buf) == 0 && find_huge(buf.data, &bytes) &&
+	       !bytes;
 }
 
 static bool is_anonymous(const struct flmem_map *map)
@@ -47,19 +75,34 @@ static bool is_anonymous(const struct flmem_map *map)
 	       strcmp(map->name, "[vvar]") != 0 && strcmp(map->name, "[vvar_vclock]") != 0;
 }
 
+/* What of a mapping huge pages may fill. */
+static bool huge_part(const struct flmem_map *map, uint64_t *ret_start, uint64_t *ret_end)
+{
+	*ret_start = (map->start + PMD_BYTES - 1) & ~(PMD_BYTES - 1);
+	*ret_end = map->end & ~(PMD_BYTES - 1);
+	return *ret_start >= map->start && *ret_start < *ret_end && is_anonymous(map);
+}
+
+static uint64_t huge_parts(const struct flmem_maps *maps)
+{
+	uint64_t sum = 0, start, end;
+
+	for (size_t i = 0; i < maps->count; i++)
+		if (huge_part(&maps->rows[i], &start, &end))
+			sum += end - start;
+	return sum;
+}
+
 static int scan_maps(struct flmem_pages *pages, const struct flmem_maps *maps, uint64_t *ret_sum)
 {
-	uint64_t sum = 0, part;
+	uint64_t sum = 0, part, start, end;
 
 	for (size_t i = 0; i < maps->count; i++) {
-		const struct flmem_map *map = &maps->rows[i];
-		uint64_t first = (map->start + PMD_BYTES - 1) & ~(PMD_BYTES - 1);
-		uint64_t last = map->end & ~(PMD_BYTES - 1);
 		int rc;
 
-		if (first < map->start || first >= last || !is_anonymous(map))
+		if (!huge_part(&maps->rows[i], &start, &end))
 			continue;
-		rc = flmem_pages_huge(pages, first, last, &part);
+		rc = flmem_pages_huge(pages, start, end, &part);
 		if (rc)
 			return rc;
 		sum += part;
@@ -77,6 +120,8 @@ struct flmem_u64 flmem_huge_bytes(const struct flmem_process *process,
 
 	if (rc)
 		return FLMEM_UNKNOWN(rc == FLMEM_EPERM ? denied : absent);
+	if (huge_parts(maps) >= ASK_HOST_FROM && host_has_none())
+		return FLMEM_KNOWN(0);
 	if (scan_maps(&pages, maps, &sum) == 0)
 		return FLMEM_KNOWN(sum);
 	if (rss_bytes >= ROLLUP_LIMIT)

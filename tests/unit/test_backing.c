@@ -144,6 +144,30 @@ static void copied_pages_of_a_file_are_not_the_files(void **state)
 	munmap(area, LENGTH);
 }
 
+/* As the loader does: it relocates the begin of the data and makes it read-only then (RELRO). */
+static void relocated_pages_of_a_file_are_not_the_files(void **state)
+{
+	FLMEM_AUTO_BACKINGS struct flmem_backings backings = {0};
+	FLMEM_AUTO_MAPS struct flmem_maps maps = {0};
+	struct flmem_status status;
+	char *area = map_fd(memfd_create("flmem-library", MFD_CLOEXEC), MAP_PRIVATE);
+	size_t found = 0;
+
+	(void)state;
+	memset(area, 1, LENGTH / 2);
+	assert_int_equal(mprotect(area, LENGTH / 2, PROT_READ), 0);
+	read_own(&backings, &maps, &status);
+	for (size_t i = 0; i < backings.count; i++) {
+		if (!flmem_text_starts(backings.rows[i].name, "/memfd:flmem-library"))
+			continue;
+		assert_int_equal(backings.rows[i].mapped_bytes, LENGTH);
+		assert_int_equal(backings.rows[i].resident_bytes, 0);
+		found++;
+	}
+	assert_int_equal(found, 1);
+	munmap(area, LENGTH);
+}
+
 static void the_largest_comes_first_and_each_file_once(void **state)
 {
 	FLMEM_AUTO_BACKINGS struct flmem_backings backings = {0};
@@ -184,6 +208,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_kind_of_shared_memory_is_told),
 		cmocka_unit_test(copied_pages_of_a_file_are_not_the_files),
+		cmocka_unit_test(relocated_pages_of_a_file_are_not_the_files),
 		cmocka_unit_test(the_largest_comes_first_and_each_file_once),
 		cmocka_unit_test(mounts_of_tmpfs_are_found),
 	};
