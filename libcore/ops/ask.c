@@ -82,7 +82,7 @@ void flmem_ask_all(const struct flmem_view *view, const struct flmem_allocator_l
 		   uint64_t timeout_us, struct flmem_allocator_report *reports,
 		   struct flmem_asked *ret_asked)
 {
-	struct flmem_borrow_options options = {.timeout_us = timeout_us};
+	struct flmem_borrow_options options = {.timeout_us = timeout_us, .repeatable = true};
 	struct flmem_asked asked = {0};
 	struct flmem_error err = {0};
 	int refused = flmem_errand_refuse_runtimes(view, list, &err);

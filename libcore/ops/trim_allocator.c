@@ -164,6 +164,7 @@ int flmem_trim_allocator(struct flmem_trim_job *job, struct flmem_error *err)
 	part->err = err;
 	part->borrow.timeout_us = job->timeout_us;
 	part->borrow.guard = job->guard;
+	part->borrow.repeatable = true;
 	rc = plan(part);
 	if (rc)
 		return rc;

@@ -109,6 +109,15 @@ int flmem_arch_arm(pid_t tid, const struct flmem_thread_state *state,
 		   const struct flmem_scratch *scratch, uint64_t restorer);
 
 /*
+ * True when the stopped thread is in call `index` of the chain or on its way out of it. The call is
+ * one of flmem_arch_syscall, and this holds for no thread that has restored itself: its argument
+ * registers are not those of the call, whatever its stack pointer.
+ */
+bool flmem_arch_is_in_call(const struct flmem_thread_state *state, const struct flmem_chain *chain,
+			   size_t index, const struct flmem_scratch *scratch,
+			   const struct flmem_gadgets *gadgets);
+
+/*
  * Makes the thread what it was. Each step leaves it whole if it is the last; the registers come
  * last. Negative errno on failure, the thread then restores itself through its frames.
  */

@@ -79,6 +79,14 @@ int flmem_arch_arm(pid_t tid, const struct flmem_thread_state *state,
 	return -ENOSYS;
 }
 
+bool flmem_arch_is_in_call(const struct flmem_thread_state *state, const struct flmem_chain *chain,
+			   size_t index, const struct flmem_scratch *scratch,
+			   const struct flmem_gadgets *gadgets)
+{
+	(void)state, (void)chain, (void)index, (void)scratch, (void)gadgets;
+	return false;
+}
+
 int flmem_arch_restore(pid_t tid, const struct flmem_thread_state *state)
 {
 	(void)tid, (void)state;

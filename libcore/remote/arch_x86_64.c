@@ -86,6 +86,9 @@ static const unsigned char syscall_code[] = {
 	0xc3,	    /* ret */
 };
 
+#define MOV_LENGTH     7U
+#define SYSCALL_LENGTH 2U
+
 const struct flmem_arch_code flmem_arch_restorer = {restorer_code, sizeof(restorer_code)};
 const struct flmem_arch_code flmem_arch_syscall = {syscall_code, sizeof(syscall_code)};
 
@@ -244,7 +247,7 @@ static void fill_thread(struct signal_frame *frame, const struct user_regs_struc
 	c->rsp = r->rsp;
 	c->eflags = r->eflags;
 	c->rax = (long)r->orig_rax < 0 ? r->rax : r->orig_rax;
-	c->rip = (long)r->orig_rax < 0 ? r->rip : r->rip - 2; /* the length of syscall */
+	c->rip = (long)r->orig_rax < 0 ? r->rip : r->rip - SYSCALL_LENGTH;
 	c->fpstate = fpstate;
 }
 
@@ -349,6 +352,24 @@ int flmem_arch_arm(pid_t tid, const struct flmem_thread_state *state,
 	regs.rsp = scratch->entry;
 	regs.eflags &= ~(unsigned long)(FLAG_TRAP | FLAG_DIRECTION);
 	return write_registers(tid, &regs);
+}
+
+/* System calls keep the arguments, but the fourth in rcx; so does the way through the restorer. */
+bool flmem_arch_is_in_call(const struct flmem_thread_state *state, const struct flmem_chain *chain,
+			   size_t index, const struct flmem_scratch *scratch,
+			   const struct flmem_gadgets *gadgets)
+{
+	const struct user_regs_struct *r = &state->regs;
+	const struct flmem_call *call = &chain->calls[index];
+	uint64_t sp = scratch->address + FRAME_STEP * (index + 1);
+	bool inside = r->rsp == sp &&
+		      (r->rip == gadgets->syscall || r->rip == gadgets->syscall + SYSCALL_LENGTH);
+	bool leaving = r->rsp == sp + sizeof(uint64_t) &&
+		       (r->rip == gadgets->restorer || r->rip == gadgets->restorer + MOV_LENGTH);
+
+	return (inside || leaving) && r->rdi == argument(call, 0, scratch) &&
+	       r->rsi == argument(call, 1, scratch) && r->rdx == argument(call, 2, scratch) &&
+	       r->r8 == argument(call, 4, scratch) && r->r9 == argument(call, 5, scratch);
 }
 
 int flmem_arch_restore(pid_t tid, const struct flmem_thread_state *state)

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "proc/maps.h"
 #include "proc/process.h"
+#include "remote/chain_code.h"
 #include "remote/gadgets.h"
 #include "remote/locks.h"
 #include "remote/preflight.h"
@@ -28,7 +29,6 @@
 #define POLL_US		50U
 #define POLL_US_LONG	500U
 #define LONG_CALL_US	1000000U
-#define CODE_BYTES	16U
 
 /* What trying one thread led to. */
 enum attempt {
@@ -50,9 +50,9 @@ struct loan {
 	struct flmem_chain chain; /* the caller's calls with the clock readings around them */
 	size_t spans;	 /* between the clock readings: the calls, or all of them together */
 	uint64_t clocks; /* offset of the clock readings in the chain's data */
-	uint64_t cookie; /* at both ends of the data: nothing has overwritten it */
+	uint64_t cookie; /* at the end of the data: nothing has overwritten it */
 	uint64_t cookie_end;
-	unsigned char code[FLMEM_CHAIN_CALLS][CODE_BYTES]; /* begin of each function */
+	struct flmem_chain_code code;
 	struct flmem_thread_state state;
 	struct flmem_scratch scratch;
 	unsigned char seen[FLMEM_CHAIN_DATA];
@@ -117,31 +117,9 @@ static int wrap_chain(struct loan *loan, const struct flmem_chain *chain)
 		       : 0;
 }
 
-static bool is_repeated(const struct flmem_chain *chain, size_t index)
-{
-	return index && chain->calls[index].function == chain->calls[index - 1].function;
-}
-
-static int read_code(const struct loan *loan, unsigned char code[FLMEM_CHAIN_CALLS][CODE_BYTES])
-{
-	const struct flmem_chain *chain = &loan->chain;
-
-	for (size_t i = 0; i < chain->count; i++) {
-		int rc;
-
-		if (is_repeated(chain, i))
-			continue;
-		rc = flmem_process_read_memory(loan->view->process, chain->calls[i].function,
-					       code[i], CODE_BYTES);
-		if (rc)
-			return rc;
-	}
-	return 0;
-}
-
 static int remember_code(struct loan *loan)
 {
-	int rc = read_code(loan, loan->code);
+	int rc = flmem_chain_code_read(loan->view->process, &loan->chain, &loan->code);
 
 	if (rc == -EFAULT)
 		return flmem_error_set(loan->err, FLMEM_EUNSAFE, 0,
@@ -149,14 +127,6 @@ static int remember_code(struct loan *loan)
 				       "be called is not there any more; try again",
 				       (int)loan->view->process->pid);
 	return rc ? flmem_preflight_explain(loan->view->process, rc, loan->err) : 0;
-}
-
-/* A library may be unloaded between our look at it and the call, however seldom programs do that. */
-static bool is_code_still_there(const struct loan *loan)
-{
-	unsigned char code[FLMEM_CHAIN_CALLS][CODE_BYTES] = {0};
-
-	return read_code(loan, code) == 0 && memcmp(code, loan->code, sizeof(code)) == 0;
 }
 
 static struct timespec clock_reading(const struct loan *loan, size_t index)
@@ -174,17 +144,23 @@ static uint64_t elapsed_ns(struct timespec from, struct timespec to)
 	return ns > 0 ? (uint64_t)ns : 0;
 }
 
-/* True once the last reading of the clock is there: all calls have returned. */
-static bool has_finished(struct loan *loan)
+enum progress {
+	PROGRESS_RUNNING,
+	PROGRESS_FINISHED, /* the last reading of the clock is there: all calls have returned */
+	PROGRESS_LOST,	   /* the thread has restored itself and used its stack again */
+};
+
+static enum progress look_at_data(struct loan *loan)
 {
 	struct timespec last;
 
 	if (flmem_process_read_memory(loan->view->process, loan->scratch.data, loan->seen,
 				      loan->chain.data_length))
-		return false;
+		return PROGRESS_RUNNING;
+	if (memcmp(loan->seen + loan->cookie_end, &loan->cookie, sizeof(loan->cookie)) != 0)
+		return PROGRESS_LOST;
 	last = clock_reading(loan, loan->spans);
-	return (last.tv_sec || last.tv_nsec) &&
-	       memcmp(loan->seen + loan->cookie_end, &loan->cookie, sizeof(loan->cookie)) == 0;
+	return last.tv_sec || last.tv_nsec ? PROGRESS_FINISHED : PROGRESS_RUNNING;
 }
 
 static void take_results(struct loan *loan)
@@ -224,6 +200,16 @@ static int ended(struct loan *loan)
 			       (int)loan->view->process->pid);
 }
 
+static int lost(struct loan *loan)
+{
+	loan->result->self_restored = true;
+	return flmem_error_set(loan->err, FLMEM_EFAILED, 0,
+			       "the calls have returned, but flmem had no processor for so long "
+			       "that process %d went on before it could read what came of them; "
+			       "try again when this machine is less busy",
+			       (int)loan->view->process->pid);
+}
+
 /*
  * Waits until the calls have returned. Short calls are awaited spinning, since the thread stands
  * still from then until we restore it.
@@ -231,8 +217,9 @@ static int ended(struct loan *loan)
 static int await(struct loan *loan, struct flmem_tracee *tracee)
 {
 	uint64_t start = flmem_clock_us(), spent;
+	enum progress progress;
 
-	while (!has_finished(loan)) {
+	while ((progress = look_at_data(loan)) == PROGRESS_RUNNING) {
 		enum flmem_tracee_event event = flmem_tracee_poll(tracee);
 
 		if (event == FLMEM_TRACEE_GONE)
@@ -255,29 +242,35 @@ static int await(struct loan *loan, struct flmem_tracee *tracee)
 		else
 			flmem_clock_sleep_us(spent < LONG_CALL_US ? POLL_US : POLL_US_LONG);
 	}
-	return 0;
+	return progress == PROGRESS_LOST ? lost(loan) : 0;
+}
+
+/* Behind the last call, and not yet its own: where its stack pointer is tells nothing. */
+static bool is_parked(const struct loan *loan, const struct flmem_thread_state *now)
+{
+	size_t park = loan->chain.count - 1;
+
+	/* The reading of the clock before the park shows before that call has returned. */
+	return flmem_arch_is_in_call(now, &loan->chain, park, &loan->scratch, &loan->gadgets) ||
+	       flmem_arch_is_in_call(now, &loan->chain, park - 1, &loan->scratch, &loan->gadgets);
 }
 
 /*
  * The thread stands in the park at the end of its chain. If we come later than its sleep lasts it
- * has restored itself, and is left alone.
+ * has restored itself: it is left alone, and what was read of its stack may be anything.
  */
 static int give_back(struct loan *loan, struct flmem_tracee *tracee)
 {
 	struct flmem_thread_state now;
-	uint64_t sp;
 
 	if (flmem_tracee_stop(tracee, STOP_TIMEOUT_US) == FLMEM_TRACEE_GONE)
 		return ended(loan);
-	if (!tracee->stopped || flmem_arch_read_registers(tracee->tid, &now))
-		return 0;
-	sp = flmem_arch_sp(&now);
-	if (sp < loan->scratch.address || sp >= loan->scratch.address + loan->scratch.length) {
-		loan->result->self_restored = true;
-		return 0;
-	}
+	if (!tracee->stopped || flmem_arch_read_registers(tracee->tid, &now) ||
+	    !is_parked(loan, &now))
+		return lost(loan);
 	/* A failure leaves it to its own last frame. */
 	tracee->resumable = flmem_arch_restore(tracee->tid, &loan->state) == 0;
+	take_results(loan);
 	return 0;
 }
 
@@ -311,7 +304,7 @@ static int arm(struct loan *loan, struct flmem_tracee *tracee)
 			      loan->err);
 	if (rc)
 		return -EFAULT;
-	if (!is_code_still_there(loan))
+	if (!flmem_chain_code_is_there(loan->view->process, &loan->chain, &loan->code))
 		return -EFAULT;
 	tell_address(loan);
 	rc = flmem_process_write_memory(loan->view->process, loan->scratch.address,
@@ -415,10 +408,8 @@ static enum attempt try_thread(struct loan *loan, struct flmem_candidate *candid
 	loan->result->waited_in = candidate->wait.name;
 	loan->result->late_us = candidate->wait.late_us;
 	rc = await(loan, &tracee);
-	if (!rc) {
-		take_results(loan);
+	if (!rc)
 		rc = read_area(loan) ? ended(loan) : give_back(loan, &tracee);
-	}
 	flmem_tracee_release(&tracee);
 	loan->result->stopped_ns = flmem_clock_ns() - start;
 	return rc ? ATTEMPT_FATAL : ATTEMPT_DONE;
@@ -504,25 +495,30 @@ static int try_round(struct loan *loan)
 	return 1;
 }
 
+static int try_once(struct loan *loan)
+{
+	int rc = flmem_preflight_now(loan->view->process, loan->err);
+
+	if (!rc)
+		rc = flmem_locks_check(loan->view->process, &loan->options->guard, loan->err);
+	if (rc)
+		return rc == FLMEM_EUNSAFE ? 1 : rc;
+	*loan->result = (struct flmem_borrow_result){0};
+	return loan->options->computing ? try_computing(loan) : try_round(loan);
+}
+
 static int run(struct loan *loan)
 {
 	uint64_t start = flmem_clock_us(), backoff = BACKOFF_US_MIN;
 
 	for (;;) {
-		int rc = flmem_preflight_now(loan->view->process, loan->err);
+		int rc = try_once(loan);
 
-		if (!rc)
-			rc = flmem_locks_check(loan->view->process, &loan->options->guard,
-					       loan->err);
-		if (!rc)
-			rc = loan->options->computing ? try_computing(loan) : try_round(loan);
-		else if (rc == FLMEM_EUNSAFE)
-			rc = 1;
-		if (rc <= 0)
+		if (rc <= 0 && !(loan->result->self_restored && loan->options->repeatable))
 			return rc;
 		if (loan->options->look_once ||
 		    flmem_clock_us() - start + backoff > loan->options->timeout_us)
-			return FLMEM_EUNSAFE;
+			return rc < 0 ? rc : FLMEM_EUNSAFE;
 		flmem_clock_sleep_us(backoff);
 		backoff = backoff * 2 < BACKOFF_US_MAX ? backoff * 2 : BACKOFF_US_MAX;
 	}

@@ -29,6 +29,7 @@ struct flmem_borrow_options {
 	uint64_t timeout_us; /* for finding a thread, and again for the calls */
 	pid_t computing;     /* this thread while it computes, instead of a blocked one; 0: no */
 	bool look_once;	     /* at all threads: none now is none at all */
+	bool repeatable;     /* the calls are made again when what they left is lost */
 	struct flmem_guard guard;
 	const struct flmem_candidate_filter *filter; /* may be NULL: any thread that qualifies */
 	size_t stack_bytes; /* that the calls may use; 0: what an allocator needs */
@@ -41,7 +42,7 @@ struct flmem_borrow_result {
 	bool started;	       /* the calls were set off, whatever became of them */
 	size_t returned;       /* calls that were seen to have returned, when not timed as one */
 	bool complete;	       /* all calls returned; the fields below hold */
-	bool self_restored;    /* the caller came too late to restore the thread itself */
+	bool self_restored;    /* so were they, but too long ago: what they left is lost */
 	/* Inside each call, by the target's own clock; timed as one: the first is all of them. */
 	uint64_t call_ns[FLMEM_BORROW_CALLS];
 	uint64_t stopped_ns; /* from the interrupt until the thread was its own again */
@@ -58,7 +59,7 @@ int flmem_borrow_plan(const struct flmem_view *view, const struct flmem_borrow_o
 /*
  * Runs the chain. FLMEM_EUNSAFE: no thread could be borrowed before the timeout, nothing was
  * touched; FLMEM_EFAILED: the calls were made but did not come to an end in time (they go on by
- * themselves) or the process ended. *ret_result is filled as far as it got, also on failure.
+ * themselves), the caller was too late to read what they left, or the process ended. *ret_result is filled as far as it got, also on failure.
  */
 int flmem_borrow_run(const struct flmem_view *view, const struct flmem_chain *chain,
 		     const struct flmem_borrow_options *options,

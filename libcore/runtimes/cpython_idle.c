@@ -141,6 +141,8 @@ static int explain_late(const struct flmem_cpython_visit *visit,
 	struct flmem_cpython_gil gil = {0};
 	const struct flmem_cpython_thread *holder = NULL;
 
+	if (run->self_restored)
+		return flmem_error_prefix(err, "the code has run");
 	if (run->returned >= CALLS_LOCKED)
 		return flmem_error_set(
 			err, FLMEM_EFAILED, 0,

@@ -206,7 +206,8 @@ static int announce(struct flmem_cpython_visit *visit, struct announcement *in, 
 		flmem_cpython_letter_erase(visit, &letter);
 		return rc;
 	}
-	if (!rc)
+	/* What becomes of the code is not read from the thread's stack. */
+	if (!rc || run.self_restored)
 		rc = flmem_cpython_letter_await(visit, &letter, err);
 	if (!rc)
 		flmem_cpython_letter_erase(visit, &letter);

@@ -1,27 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "borrowed.h"
 
-#include <cmocka.h>
-
-#include <signal.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include "base/cleanup.h"
-#include "elf/modules.h"
-#include "remote/borrow.h"
+#include <stdio.h>
 
 #define TIMES 300
 
 /* What the child says about itself. */
 struct page {
-	uint64_t rounds, faults;
+	volatile uint64_t rounds, faults;
 };
 
 static struct page *page;
@@ -76,27 +62,26 @@ __attribute__((noinline)) static int keeps_its_state(void)
 	return (int)same;
 }
 
-static int start_child(void **state)
+static void be_child(void)
 {
-	(void)state;
-	page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (page == MAP_FAILED)
-		return -1;
-	child = fork();
-	if (child)
-		return child < 0;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	for (;;) {
 		page->faults += !keeps_its_state();
 		page->rounds++;
 	}
 }
 
+static int start_child(void **state)
+{
+	(void)state;
+	page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	child = page == MAP_FAILED ? 0 : child_start(be_child);
+	return !child;
+}
+
 static int end_child(void **state)
 {
 	(void)state;
-	kill(child, SIGKILL);
-	waitpid(child, NULL, 0);
+	child_end(child);
 	return munmap(page, sizeof(*page));
 }
 
@@ -109,52 +94,34 @@ static bool accepts(void *context, const struct flmem_candidate *candidate, uint
 	return true;
 }
 
-static void await_round(uint64_t wanted)
-{
-	for (int i = 0; i < 20000 && page->rounds < wanted; i++)
-		usleep(1000);
-	assert_true(page->rounds >= wanted);
-}
-
 static void a_computing_thread_goes_on_with_all_its_state(void **state)
 {
-	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
-	FLMEM_AUTO_IMAGE_CACHE struct flmem_image_cache *cache = flmem_image_cache_new();
-	FLMEM_AUTO_MAPS struct flmem_maps maps = {0};
-	FLMEM_AUTO_MODULES struct flmem_modules modules = {0};
-	const struct flmem_view view = {&process, &maps, &modules};
-	size_t asked = 0, borrowed = 0;
+	size_t asked = 0;
 	const struct flmem_candidate_filter filter = {accepts, &asked};
 	const struct flmem_borrow_options options = {
-		.timeout_us = 5000000, .filter = &filter, .computing = child};
+		.timeout_us = 20000000, .filter = &filter, .computing = child, .repeatable = true};
 	struct flmem_borrow_result result;
 	struct flmem_error err = {0};
-	uint64_t function = 0;
+	struct target target;
+	uint64_t function, before;
 
 	(void)state;
-	await_round(1);
-	assert_int_equal(flmem_process_open(child, &process, NULL), 0);
-	assert_int_equal(flmem_maps_read(&process, &maps, NULL), 0);
-	assert_int_equal(flmem_modules_load(&process, &maps, cache, &modules, NULL), 0);
-	assert_non_null(flmem_modules_lookup(&modules, "sched_yield", &function));
+	await_true(page->rounds >= 1);
+	target_open(child, &target);
+	function = target_function(&target, "sched_yield");
 	for (size_t i = 0; i < TIMES; i++) {
 		struct flmem_chain chain = {0};
-		int rc;
 
 		flmem_chain_add(&chain, "sched_yield", function);
-		rc = flmem_borrow_run(&view, &chain, &options, &result, &err);
-		if (rc == FLMEM_EPERM || rc == FLMEM_EUNSUPPORTED) {
-			print_message("SKIP: %s\n", err.message);
-			skip();
-		}
-		if (rc)
-			fail_msg("%s", err.message);
+		expect_borrowed(flmem_borrow_run(&target.view, &chain, &options, &result, &err),
+				&err);
 		assert_true(result.complete);
 		assert_int_equal(result.tid, child);
-		borrowed++;
 	}
-	assert_true(asked >= borrowed);
-	await_round(page->rounds + 100);
+	target_close(&target);
+	assert_true(asked >= TIMES);
+	before = page->rounds;
+	await_true(page->rounds >= before + 100);
 	assert_int_equal(page->faults, 0);
 }
 

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_REMOTE_CHAIN_CODE_H
+#define FLMEM_REMOTE_CHAIN_CODE_H
+
+/*
+ * The begin of each function that a chain calls, to tell whether it is still there: a library may
+ * be unloaded between our look at it and the call, however seldom programs do that.
+ */
+
+#include <stdbool.h>
+
+#include "remote/chain.h"
+
+#define FLMEM_CHAIN_CODE_BYTES 16
+
+struct flmem_process;
+
+struct flmem_chain_code {
+	unsigned char begin[FLMEM_CHAIN_CALLS][FLMEM_CHAIN_CODE_BYTES];
+};
+
+/* Negative errno on failure. */
+int flmem_chain_code_read(const struct flmem_process *process, const struct flmem_chain *chain,
+			  struct flmem_chain_code *ret_code);
+
+/* False as well when it cannot be read any more. */
+bool flmem_chain_code_is_there(const struct flmem_process *process, const struct flmem_chain *chain,
+			       const struct flmem_chain_code *code);
+
+#endif

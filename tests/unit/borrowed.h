@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_TESTS_BORROWED_H
+#define FLMEM_TESTS_BORROWED_H
+
+/* A child of the test that is opened as a target whose threads can be borrowed. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "elf/modules.h"
+#include "remote/borrow.h"
+
+struct target {
+	struct flmem_process process;
+	struct flmem_image_cache *cache;
+	struct flmem_maps maps;
+	struct flmem_modules modules;
+	struct flmem_view view;
+};
+
+static inline void target_open(pid_t child, struct target *target)
+{
+	*target = (struct target){.process = FLMEM_PROCESS_INIT, .cache = flmem_image_cache_new()};
+	assert_int_equal(flmem_process_open(child, &target->process, NULL), 0);
+	assert_int_equal(flmem_maps_read(&target->process, &target->maps, NULL), 0);
+	assert_int_equal(flmem_modules_load(&target->process, &target->maps, target->cache,
+					    &target->modules, NULL),
+			 0);
+	target->view = (struct flmem_view){&target->process, &target->maps, &target->modules};
+}
+
+static inline uint64_t target_function(const struct target *target, const char *name)
+{
+	uint64_t function = 0;
+
+	assert_non_null(flmem_modules_lookup(&target->modules, name, &function));
+	return function;
+}
+
+static inline void target_close(struct target *target)
+{
+	flmem_modules_clear(&target->modules);
+	flmem_maps_clear(&target->maps);
+	flmem_image_cache_free(target->cache);
+	flmem_process_close(&target->process);
+}
+
+/* Runs `be_child` in a child that ends with the test; 0 on failure. */
+static inline pid_t child_start(void (*be_child)(void))
+{
+	pid_t child = fork();
+
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		be_child();
+		_exit(1);
+	}
+	return child < 0 ? 0 : child;
+}
+
+static inline void child_end(pid_t child)
+{
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+}
+
+/* Ends the test as skipped where nothing may be borrowed, as failed for any other reason. */
+static inline void expect_borrowed(int rc, const struct flmem_error *err)
+{
+	if (rc == FLMEM_EPERM || rc == FLMEM_EUNSUPPORTED) {
+		print_message("SKIP: %s\n", err->message);
+		skip();
+	}
+	if (rc)
+		fail_msg("%s", err->message);
+}
+
+#define await_true(condition)                        \
+	do {                                         \
+		for (int i_ = 0; i_ < 20000; i_++) { \
+			if (condition)               \
+				break;               \
+			usleep(1000);                \
+		}                                    \
+		assert_true(condition);              \
+	} while (0)
+
+#endif

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A flmem that gets no processor for longer than the borrowed thread waits for it. */
+#include "borrowed.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+/* Deep enough to be below the thread's scratch area's begin, not below its end. */
+#define DEEP_BYTES 3000
+#define CALL_US	   20000
+
+struct page {
+	_Atomic bool overwrite; /* the child fills its stack once it goes on */
+	_Atomic uint64_t deep;	/* times that it has begun to compute deep in its stack */
+	_Atomic bool leave;	/* it may end that */
+	_Atomic uint64_t left;
+	_Atomic uint64_t faults; /* read() that gave no byte */
+};
+
+static struct page *page;
+static pid_t child;
+static int bell[2];
+
+#ifdef __x86_64__
+static bool sleeps_at_interrupt, sleeps_at_look;
+
+/* Rings, so that the child goes on as soon as it is its own again, and waits until it has. */
+static void come_late(void)
+{
+	assert_int_equal(write(bell[1], "x", 1), 1);
+	await_true(page->deep);
+}
+
+/* flmem's own; its second interrupt is the one that ends the park. */
+long ptrace(enum __ptrace_request request, ...)
+{
+	static int interrupts;
+	va_list args;
+	long tid, address, data;
+
+	va_start(args, request);
+	tid = va_arg(args, long);
+	address = va_arg(args, long);
+	data = va_arg(args, long);
+	va_end(args);
+	if (request == PTRACE_SEIZE)
+		interrupts = 0;
+	if (request == PTRACE_INTERRUPT && ++interrupts == 2 && sleeps_at_interrupt) {
+		sleeps_at_interrupt = false;
+		come_late();
+	}
+	return syscall(SYS_ptrace, (long)request, tid, address, data);
+}
+
+/* What flmem does between two looks at calls that are not done yet. */
+int sched_yield(void)
+{
+	if (sleeps_at_look) {
+		sleeps_at_look = false;
+		come_late();
+	}
+	return (int)syscall(SYS_sched_yield);
+}
+
+__attribute__((noinline)) static void compute_deep_down(void)
+{
+	volatile unsigned char room[DEEP_BYTES];
+
+	/* Else what lies there stays: nobody says that a program fills its stack at once. */
+	for (size_t i = 0; i < DEEP_BYTES && atomic_load(&page->overwrite); i++)
+		room[i] = 0x5a;
+	atomic_fetch_add(&page->deep, 1);
+	while (!atomic_load(&page->leave))
+		;
+	(void)room[0];
+}
+
+static void be_child(void)
+{
+	char byte;
+
+	for (;;) {
+		if (read(bell[0], &byte, 1) != 1)
+			atomic_fetch_add(&page->faults, 1);
+		compute_deep_down();
+		atomic_fetch_add(&page->left, 1);
+	}
+}
+
+static int start_child(void **state)
+{
+	(void)state;
+	page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	child = page == MAP_FAILED || pipe(bell) ? 0 : child_start(be_child);
+	return !child;
+}
+
+static int end_child(void **state)
+{
+	(void)state;
+	child_end(child);
+	close(bell[0]);
+	close(bell[1]);
+	return munmap(page, sizeof(*page));
+}
+
+static int borrow(const struct target *target, bool repeatable,
+		  struct flmem_borrow_result *ret_result, struct flmem_error *err)
+{
+	const struct flmem_borrow_options options = {.timeout_us = 20000000,
+						     .repeatable = repeatable};
+	struct flmem_chain chain = {0};
+
+	flmem_chain_add(&chain, "usleep", target_function(target, "usleep"))->args[0] = CALL_US;
+	return flmem_borrow_run(&target->view, &chain, &options, ret_result, err);
+}
+
+/* The child computes when flmem comes; it must do so until the test says otherwise. */
+static void expect_left_alone(void)
+{
+	struct flmem_borrow_result result;
+	struct flmem_error err = {0};
+	struct target target;
+	int rc;
+
+	target_open(child, &target);
+	rc = borrow(&target, false, &result, &err);
+	target_close(&target);
+	if (rc != FLMEM_EFAILED)
+		expect_borrowed(rc, &err);
+	assert_int_equal(rc, FLMEM_EFAILED);
+	assert_non_null(strstr(err.message, "before it could read"));
+	assert_true(result.started && result.self_restored && !result.complete);
+	assert_int_equal(page->left, 0);
+	atomic_store(&page->leave, true);
+	await_true(page->left == 1);
+	assert_int_equal(page->deep, 1);
+	assert_int_equal(page->faults, 0);
+}
+
+static void a_thread_that_went_on_meanwhile_is_not_set_back(void **state)
+{
+	(void)state;
+	sleeps_at_interrupt = true;
+	expect_left_alone();
+}
+
+static void calls_whose_traces_are_gone_are_not_waited_for(void **state)
+{
+	(void)state;
+	atomic_store(&page->overwrite, true);
+	sleeps_at_look = true;
+	expect_left_alone();
+}
+
+static void calls_that_may_be_repeated_are(void **state)
+{
+	struct flmem_borrow_result result;
+	struct flmem_error err = {0};
+	struct target target;
+
+	(void)state;
+	atomic_store(&page->leave, true);
+	target_open(child, &target);
+	sleeps_at_interrupt = true;
+	expect_borrowed(borrow(&target, true, &result, &err), &err);
+	target_close(&target);
+	assert_false(sleeps_at_interrupt);
+	assert_true(result.complete && !result.self_restored);
+	assert_true(result.call_ns[0] >= CALL_US * UINT64_C(1000));
+	assert_int_equal(page->faults, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_thread_that_went_on_meanwhile_is_not_set_back,
+						start_child, end_child),
+		cmocka_unit_test_setup_teardown(calls_whose_traces_are_gone_are_not_waited_for,
+						start_child, end_child),
+		cmocka_unit_test_setup_teardown(calls_that_may_be_repeated_are, start_child,
+						end_child),
+	};
+
+	return cmocka_run_group_tests_name("borrow_late", tests, NULL, NULL);
+}
+#else
+int main(void)
+{
+	puts("SKIP: threads are not borrowed on this processor yet");
+	return 77;
+}
+#endif
