@@ -104,7 +104,12 @@ int flmem_arch_make_resumable(pid_t tid, struct flmem_thread_state *state);
 int flmem_arch_build(const struct flmem_thread_state *state, const struct flmem_chain *chain,
 		     uint64_t restorer, struct flmem_scratch *scratch, struct flmem_error *err);
 
-/* Points the thread at the chain: the one step that arms it. Negative errno on failure. */
+/*
+ * Points the thread at the chain: the one step that arms it. Then blocks its signals, before it
+ * runs: a handler in front of the chain would take a signal whose EINTR the interrupted call then
+ * never gets, and a stop for each of many signals would keep the chain from beginning. Negative
+ * errno on failure.
+ */
 int flmem_arch_arm(pid_t tid, const struct flmem_thread_state *state,
 		   const struct flmem_scratch *scratch, uint64_t restorer);
 

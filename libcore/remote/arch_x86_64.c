@@ -345,13 +345,20 @@ int flmem_arch_arm(pid_t tid, const struct flmem_thread_state *state,
 		   const struct flmem_scratch *scratch, uint64_t restorer)
 {
 	struct user_regs_struct regs = state->regs;
+	uint64_t mask = CHAIN_MASK;
+	int rc;
 
 	regs.orig_rax = (unsigned long)-1; /* no system call to repeat */
 	regs.rax = 0;
 	regs.rip = restorer;
 	regs.rsp = scratch->entry;
 	regs.eflags &= ~(unsigned long)(FLAG_TRAP | FLAG_DIRECTION);
-	return write_registers(tid, &regs);
+	rc = write_registers(tid, &regs);
+	if (rc)
+		return rc;
+	/* Only after the registers: from here on the last frame puts the mask back. */
+	(void)ptrace(PTRACE_SETSIGMASK, tid, sizeof(mask), &mask);
+	return 0;
 }
 
 /* System calls keep the arguments, but the fourth in rcx; so does the way through the restorer. */

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "borrowed.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#define TIMES 30
+
+/* What the child says about itself: waits that a signal has ended, and signals. */
+struct page {
+	_Atomic uint64_t ended, handled;
+};
+
+static struct page *page;
+static pid_t child;
+
+#ifdef __x86_64__
+static void handle(int number)
+{
+	(void)number;
+	atomic_fetch_add(&page->handled, 1);
+}
+
+static void be_child(void)
+{
+	const struct sigaction action = {.sa_handler = handle};
+
+	sigaction(SIGUSR1, &action, NULL);
+	for (;;) {
+		pause();
+		atomic_fetch_add(&page->ended, 1);
+	}
+}
+
+static int start_child(void **state)
+{
+	(void)state;
+	page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	child = page == MAP_FAILED ? 0 : child_start(be_child);
+	return !child;
+}
+
+static int end_child(void **state)
+{
+	(void)state;
+	child_end(child);
+	return munmap(page, sizeof(*page));
+}
+
+/* How signals are sent once the thread stands still. */
+struct sender {
+	bool storms;
+	bool running;
+	_Atomic bool enough;
+	pthread_t thread;
+	size_t sent;
+};
+
+static void *storm(void *context)
+{
+	struct sender *sender = context;
+
+	while (!atomic_load(&sender->enough)) {
+		kill(child, SIGUSR1);
+		sched_yield();
+	}
+	return NULL;
+}
+
+static bool accepts(void *context, const struct flmem_candidate *candidate, uint64_t pointer,
+		    const char **ret_reason)
+{
+	struct sender *sender = context;
+
+	(void)candidate;
+	(void)ret_reason;
+	if (!pointer) /* it is not stopped yet */
+		return true;
+	kill(child, SIGUSR1);
+	sender->sent++;
+	if (sender->storms && !sender->running)
+		sender->running = !pthread_create(&sender->thread, NULL, storm, sender);
+	return true;
+}
+
+/* Sends signals meanwhile, and ends with a chain that has run or the test. */
+static void borrow_once(const struct flmem_view *view, uint64_t function, struct sender *sender)
+{
+	const struct flmem_candidate_filter filter = {accepts, sender};
+	const struct flmem_borrow_options options = {
+		.timeout_us = 20000000, .filter = &filter, .repeatable = true};
+	struct flmem_borrow_result result;
+	struct flmem_chain chain = {0};
+	struct flmem_error err = {0};
+	int rc;
+
+	flmem_chain_add(&chain, "sched_yield", function);
+	rc = flmem_borrow_run(view, &chain, &options, &result, &err);
+	atomic_store(&sender->enough, true);
+	if (sender->running)
+		pthread_join(sender->thread, NULL);
+	expect_borrowed(rc, &err);
+	assert_true(result.complete);
+	assert_true(sender->sent > 0);
+}
+
+static void run_with_signals(bool storms)
+{
+	struct target target;
+	uint64_t function;
+
+	target_open(child, &target);
+	function = target_function(&target, "sched_yield");
+	for (size_t i = 0; i < TIMES; i++) {
+		struct sender sender = {.storms = storms};
+		uint64_t before = page->ended;
+
+		borrow_once(&target.view, function, &sender);
+		await_true(page->ended > before);
+	}
+	target_close(&target);
+}
+
+/* Whoever waits for a signal in pause() waits for ever when it runs its handler too early. */
+static void a_signal_that_comes_meanwhile_ends_the_wait(void **state)
+{
+	(void)state;
+	run_with_signals(false);
+	assert_true(page->ended <= page->handled);
+}
+
+/* A stop for each signal would let no time for the calls. */
+static void a_storm_of_signals_does_not_keep_the_calls_from_ending(void **state)
+{
+	(void)state;
+	run_with_signals(true);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_signal_that_comes_meanwhile_ends_the_wait,
+						start_child, end_child),
+		cmocka_unit_test_setup_teardown(
+			a_storm_of_signals_does_not_keep_the_calls_from_ending, start_child,
+			end_child),
+	};
+
+	return cmocka_run_group_tests_name("borrow_signals", tests, NULL, NULL);
+}
+#else
+int main(void)
+{
+	puts("SKIP: threads are not borrowed on this processor yet");
+	return 77;
+}
+#endif
