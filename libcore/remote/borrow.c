@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "proc/maps.h"
 #include "proc/process.h"
+#include "proc/status.h"
 #include "remote/chain_code.h"
 #include "remote/gadgets.h"
 #include "remote/locks.h"
@@ -315,10 +316,28 @@ static int arm(struct loan *loan, struct flmem_tracee *tracee)
 	return rc ? rc : flmem_tracee_continue(tracee);
 }
 
-static enum attempt refuse_seize(struct loan *loan, int rc)
+/* The process as a whole tells only of the tracer of its main thread. */
+static bool is_traced(const struct loan *loan, pid_t tid)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	struct flmem_status status;
+	char name[40];
+
+	snprintf(name, sizeof(name), "task/%d/status", (int)tid);
+	return flmem_process_read(loan->view->process, name, &text) == 0 &&
+	       flmem_status_parse(text.data, &status, NULL) == 0 && !status.tracer.unknown &&
+	       status.tracer.value;
+}
+
+static enum attempt refuse_seize(struct loan *loan, pid_t tid, int rc)
 {
 	if (rc == -ESRCH)
 		return ATTEMPT_NEXT;
+	if (rc == -EPERM && tid != loan->view->process->pid && is_traced(loan, tid)) {
+		loan->refused = "is being traced";
+		loan->refused_tid = tid;
+		return ATTEMPT_NEXT;
+	}
 	flmem_preflight_explain(loan->view->process, rc, loan->err);
 	return ATTEMPT_FATAL;
 }
@@ -390,7 +409,7 @@ static enum attempt try_thread(struct loan *loan, struct flmem_candidate *candid
 	int rc = flmem_tracee_seize(&tracee, candidate->tid);
 
 	if (rc)
-		return refuse_seize(loan, rc);
+		return refuse_seize(loan, candidate->tid, rc);
 	start = flmem_clock_ns();
 	if (flmem_tracee_stop(&tracee, STOP_TIMEOUT_US) != FLMEM_TRACEE_STOPPED)
 		return ATTEMPT_NEXT;

@@ -11,9 +11,11 @@
 #include "remote/waits.h"
 
 /* A blocked thread stops within microseconds; one that does not is not worth the wait. */
-#define SPIN_US		2000U
-#define SLEEP_US	100U
-#define RELEASE_WAIT_US 1000000U
+#define SPIN_US	 2000U
+#define SLEEP_US 100U
+
+/* One that is not let go stands still as soon as it runs again, until flmem ends. */
+#define RELEASE_WAIT_US 30000000U
 
 static long request(enum __ptrace_request what, pid_t tid, long data)
 {
@@ -68,10 +70,12 @@ enum flmem_tracee_event flmem_tracee_poll(struct flmem_tracee *tracee)
 
 static enum flmem_tracee_event wait_stop(struct flmem_tracee *tracee, uint64_t timeout_us)
 {
-	uint64_t start = flmem_clock_us(), spent = 0;
+	uint64_t start = flmem_clock_us(), spent;
 	enum flmem_tracee_event event;
 
+	/* The last look comes after the time is up: we may have had no processor ourselves. */
 	do {
+		spent = flmem_clock_us() - start;
 		event = flmem_tracee_poll(tracee);
 		if (event != FLMEM_TRACEE_NOTHING && event != FLMEM_TRACEE_OTHER)
 			return event;
@@ -79,7 +83,6 @@ static enum flmem_tracee_event wait_stop(struct flmem_tracee *tracee, uint64_t t
 			sched_yield();
 		else
 			flmem_clock_sleep_us(SLEEP_US);
-		spent = flmem_clock_us() - start;
 	} while (spent < timeout_us);
 	return event;
 }
