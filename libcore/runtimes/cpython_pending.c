@@ -187,6 +187,7 @@ static int announce(struct flmem_cpython_visit *visit, struct announcement *in, 
 	const struct flmem_candidate_filter filter = {.accepts = accepts, .context = in};
 	const struct flmem_borrow_options options = {
 		.timeout_us = visit->call->timeout_us,
+		.look_once = true, /* it may be idle by now, which is another door */
 		.guard = *visit->call->guard,
 		.filter = &filter,
 		.computing = visit->result->tid,

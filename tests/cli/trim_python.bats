@@ -71,6 +71,35 @@ for _ in range(4):
 	assert_silent
 }
 
+@test "a main thread that waited for the lock at first and is idle later" {
+	flag=$BATS_TEST_TMPDIR/flag
+	printf .. >"$flag"
+	# Nobody is asked to give the lock up: the main thread waits until the other one rests.
+	start_victim /usr/bin/python3 -uc '
+import mmap, sys, threading, time
+file = open(sys.argv[1], "r+b")
+flag = mmap.mmap(file.fileno(), 2)
+sys.setswitchinterval(1000)
+def compute():
+    flag[0] = ord("c")
+    while flag[1] == ord("."):
+        pass
+    time.sleep(1000)
+print("ready", flush=True)
+threading.Thread(target=compute, daemon=True).start()
+time.sleep(1000)' "$flag"
+	wait_until 60 grep -q c "$flag"
+	"$FLMEM" trim --pid "$VICTIM" --gc --timeout 30s --json >"$BATS_TEST_TMPDIR/json" &
+	trim=$!
+	sleep 1 # it has looked at all doors by then; if not, this tests nothing
+	printf cx >"$flag"
+	wait "$trim" || fail "$(cat "$BATS_TEST_TMPDIR/json")"
+	output=$(cat "$BATS_TEST_TMPDIR/json")
+	[ "$(json 'r["steps"][0]["door"]')" = "idle thread" ]
+	assert_victim_unharmed
+	assert_silent
+}
+
 @test "a file runs in the process, and what it prints comes back" {
 	start_litterer 'kept = [bytes(1000)] * 3'
 	cat >"$BATS_TEST_TMPDIR/release.py" <<-'END'
