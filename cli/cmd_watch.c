@@ -7,16 +7,15 @@
 #include <unistd.h>
 
 #include <flmem/parse.h>
-#include <flmem/report.h>
 #include <flmem/text.h>
 #include <flmem/watch.h>
 
 #include "cmd.h"
-#include "print_watch.h"
 #include "signals.h"
 #include "targets.h"
 #include "watch_auto.h"
 #include "watch_listen.h"
+#include "watch_output.h"
 
 struct watch_options {
 	struct target_options targets;
@@ -28,6 +27,7 @@ struct watch_options {
 	const char *record;
 	const char *replay;
 	const char *listen;
+	const char *report;
 	uint64_t fail_above_bytes;
 	const char *fail_growth;
 	struct auto_options automatic;
@@ -35,51 +35,6 @@ struct watch_options {
 	bool quiet;
 	bool json;
 };
-
-/* What is written must be there when a reader looks, and a reader that went away ends the watch. */
-static bool on_tick(void *context)
-{
-	(void)context;
-	return fflush(stdout) == 0 && !ferror(stdout);
-}
-
-static bool print_json(char *line)
-{
-	if (line)
-		fputs(line, stdout);
-	free(line);
-	return line;
-}
-
-static bool on_sample(void *context, const struct flmem_watch_sample *sample)
-{
-	const struct watch_options *o = context;
-
-	if (o->json)
-		return print_json(flmem_report_watch_sample_json(sample));
-	print_watch_sample(sample);
-	return true;
-}
-
-static bool on_round(void *context, const struct flmem_watch_round *round)
-{
-	const struct watch_options *o = context;
-
-	if (o->json)
-		return print_json(flmem_report_watch_round_json(round));
-	print_watch_round(round);
-	return true;
-}
-
-static bool on_action(void *context, const struct flmem_watch_action *action)
-{
-	const struct watch_options *o = context;
-
-	if (o->json)
-		return print_json(flmem_report_watch_action_json(action));
-	print_watch_action(action);
-	return true;
-}
 
 /* SIZE/round or SIZE/h */
 static int parse_growth(const char *text, struct flmem_growth_limit *ret_limit,
@@ -160,7 +115,22 @@ static int options_of(struct watch_options *o, struct flmem_watch_options *ret_o
 	return targets_selection(&o->targets, &ret_options->selection, err);
 }
 
-static int watch_live(struct watch_options *o, struct flmem_watch_options *watch,
+/* Everything that is told of the watch. */
+static int choose_outputs(const struct watch_options *o, struct watch_outputs *ret_outputs,
+			  struct flmem_error *err)
+{
+	struct watch_output *next = ret_outputs->outputs;
+	int rc = o->report ? watch_output_page(o->report, next, err) : 0;
+
+	if (rc)
+		return rc;
+	if (o->report)
+		ret_outputs->count++;
+	watch_output_lines(o->json, o->quiet, &ret_outputs->outputs[ret_outputs->count++]);
+	return 0;
+}
+
+static int watch_live(const struct watch_options *o, struct flmem_watch_options *watch,
 		      const struct flmem_watch_callbacks *callbacks,
 		      struct flmem_watch_summary *ret_summary, struct flmem_error *err)
 {
@@ -179,16 +149,11 @@ static int watch_live(struct watch_options *o, struct flmem_watch_options *watch
 	return rc;
 }
 
-static int watch_or_replay(struct watch_options *o, struct flmem_watch_options *watch,
-			   struct flmem_watch_summary *ret_summary, struct flmem_error *err)
+static int watch_or_replay(const struct watch_options *o, struct flmem_watch_options *watch,
+			   struct watch_outputs *outputs, struct flmem_watch_summary *ret_summary,
+			   struct flmem_error *err)
 {
-	const struct flmem_watch_callbacks callbacks = {
-		.context = o,
-		.sample = o->quiet ? NULL : on_sample,
-		.round = o->quiet ? NULL : on_round,
-		.action = o->quiet ? NULL : on_action,
-		.tick = o->quiet ? NULL : on_tick,
-	};
+	const struct flmem_watch_callbacks callbacks = watch_outputs_callbacks(outputs);
 
 	if (o->replay)
 		return flmem_watch_replay(o->replay, watch, &callbacks, ret_summary, err);
@@ -213,28 +178,38 @@ static void tell_recording(const struct watch_options *o, const struct flmem_wat
 			flmem_text_escape(o->replay, path, sizeof(path)));
 }
 
-static int watch(const struct cmd *cmd, struct watch_options *o, const struct opt_rest *rest)
+static int watch_and_tell(struct watch_options *o, struct flmem_watch_options *watch,
+			  bool *ret_limit_passed, struct flmem_error *err)
 {
 	struct flmem_watch_summary summary = {0};
+	struct watch_outputs outputs = {0};
+	int rc = choose_outputs(o, &outputs, err);
+
+	if (!rc) {
+		rc = watch_or_replay(o, watch, &outputs, &summary, err);
+		if (rc == FLMEM_ENOPROC && !targets_are_explicit(&o->targets))
+			targets_nothing_matched(&o->targets, err);
+	}
+	if (!rc) {
+		rc = watch_outputs_finish(&outputs, &summary, err);
+		tell_recording(o, &summary);
+		*ret_limit_passed = summary.limit_passed;
+		flmem_watch_summary_clear(&summary);
+	}
+	watch_outputs_close(&outputs);
+	return rc;
+}
+
+static int watch(const struct cmd *cmd, struct watch_options *o, const struct opt_rest *rest)
+{
 	struct flmem_watch_options how;
 	struct flmem_error err = {0};
-	int rc;
+	bool limit_passed = false;
 
-	if (cmd_no_arguments(rest, &err) || options_of(o, &how, &err))
+	if (cmd_no_arguments(rest, &err) || options_of(o, &how, &err) ||
+	    watch_and_tell(o, &how, &limit_passed, &err))
 		return cmd_fail(cmd, o->json, &err);
-	rc = watch_or_replay(o, &how, &summary, &err);
-	if (rc == FLMEM_ENOPROC && !targets_are_explicit(&o->targets))
-		targets_nothing_matched(&o->targets, &err);
-	if (rc)
-		return cmd_fail(cmd, o->json, &err);
-	if (o->json)
-		print_json(flmem_report_watch_summary_json(&summary));
-	else
-		print_watch_summary(&summary);
-	tell_recording(o, &summary);
-	rc = summary.limit_passed ? FLMEM_EFINDINGS : 0;
-	flmem_watch_summary_clear(&summary);
-	return flmem_code_exit_status(rc);
+	return flmem_code_exit_status(limit_passed ? FLMEM_EFINDINGS : 0);
 }
 
 static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest)
@@ -298,6 +273,12 @@ static const struct opt options_table[] = {
 	 .help = "serve metrics for Prometheus at http://ADDRESS:PORT/metrics; port 0 takes one "
 		 "that "
 		 "is free and says which"},
+	{.name = "report",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct watch_options, report),
+	 .metavar = "FILE",
+	 .complete = OPT_COMPLETE_FILE,
+	 .help = "at the end write one HTML page with figures of it all, which needs nothing else"},
 	{.name = "fail-above",
 	 .kind = OPT_SIZE,
 	 .offset = offsetof(struct watch_options, fail_above_bytes),
@@ -332,6 +313,8 @@ static const char *const examples[] = {
 	"keep what was seen; flmem watch --replay /var/tmp/job.rec shows it again",
 	"flmem watch --all --role client --quiet --listen 127.0.0.1:9477",
 	"metrics of all FL clients on this host, for Prometheus to scrape",
+	"flmem watch --replay /var/tmp/job.rec --report job.html",
+	"one page to look at or to send: figures, trend, forecast, rounds",
 	"flmem watch --name train.py --fail-growth 50MiB/h",
 	"in CI: status 1 when it climbs faster than that",
 	"flmem watch --tree 4242 --log /srv/fl/server/log.txt --auto",

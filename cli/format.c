@@ -31,13 +31,5 @@ const char *format_us(uint64_t us, char out[FORMAT_MAX])
 
 const char *format_span(uint64_t seconds, char out[FORMAT_MAX])
 {
-	if (seconds < 120)
-		snprintf(out, FORMAT_MAX, "%u s", (unsigned)seconds);
-	else if (seconds < 7200)
-		snprintf(out, FORMAT_MAX, "%.3g min", (double)seconds / 60);
-	else if (seconds < 2 * 86400)
-		snprintf(out, FORMAT_MAX, "%.3g h", (double)seconds / 3600);
-	else
-		snprintf(out, FORMAT_MAX, "%.3g days", (double)seconds / 86400);
-	return out;
+	return flmem_text_span(seconds, out, FORMAT_MAX);
 }

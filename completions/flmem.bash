@@ -130,7 +130,7 @@ _flmem()
 		_flmem_line " --role -r --parallelism --allocator -a --jemalloc-library --framework -f --framework-version --workspace -w --wait --grace --emit -e --output -o --site --org --image" && return
 		;;
 	watch)
-		options=" --pid --name --all --tree --role --min-rss --interval --duration --log --rounds --round-regex --record --replay --listen --fail-above --fail-growth --auto --gc --cuda --full --every-rounds --when --cool-down --least --in-vain --timeout --quiet --json --help"
+		options=" --pid --name --all --tree --role --min-rss --interval --duration --log --rounds --round-regex --record --replay --listen --report --fail-above --fail-growth --auto --gc --cuda --full --every-rounds --when --cool-down --least --in-vain --timeout --quiet --json --help"
 		case $option in
 		--pid | -p) _flmem_pids "$word" && return ;;
 		--name) return ;;
@@ -145,6 +145,7 @@ _flmem()
 		--record) _flmem_files "$word" -f && return ;;
 		--replay) _flmem_files "$word" -f && return ;;
 		--listen) return ;;
+		--report) _flmem_files "$word" -f && return ;;
 		--fail-above) return ;;
 		--fail-growth) return ;;
 		--every-rounds) return ;;

@@ -17,3 +17,16 @@ char *flmem_text_bytes(uint64_t bytes, char *out, size_t size)
 	snprintf(out, size, number < 999.5 ? "%.3g %s" : "%.4g %s", number, units[unit]);
 	return out;
 }
+
+char *flmem_text_span(uint64_t seconds, char *out, size_t size)
+{
+	if (seconds < 120)
+		snprintf(out, size, "%u s", (unsigned)seconds);
+	else if (seconds < 7200)
+		snprintf(out, size, "%.3g min", (double)seconds / 60);
+	else if (seconds < 2 * 86400)
+		snprintf(out, size, "%.3g h", (double)seconds / 3600);
+	else
+		snprintf(out, size, "%.3g days", (double)seconds / 86400);
+	return out;
+}

@@ -8,6 +8,7 @@
 #include <flmem/text.h>
 
 #include "base/buf.h"
+#include "report/markup.h"
 
 #define TEXT_MAX 1024
 
@@ -69,24 +70,12 @@ char *flmem_report_recommend_github(const struct flmem_recommendations *found)
 	return flmem_buf_take(&out);
 }
 
-static void put_xml(struct flmem_buf *out, const char *text)
-{
-	char shown[TEXT_MAX];
-
-	for (const char *p = flmem_text_escape(text, shown, sizeof(shown)); *p; p++) {
-		if (strchr("&<>\"'", *p))
-			flmem_buf_printf(out, "&#%d;", *p);
-		else
-			flmem_buf_putc(out, *p);
-	}
-}
-
 static void put_case(struct flmem_buf *out, const char *file, const char *name, const char *path)
 {
 	flmem_buf_puts(out, "    <testcase classname=\"");
-	put_xml(out, file);
+	flmem_markup_text(out, file);
 	flmem_buf_printf(out, "\" name=\"%s ", name);
-	put_xml(out, path);
+	flmem_markup_text(out, path);
 	flmem_buf_puts(out, "\">\n");
 }
 
@@ -100,12 +89,12 @@ static void put_finding(struct flmem_buf *out, const struct flmem_finding *findi
 	} else {
 		flmem_buf_printf(out, "      <failure type=\"%s\" message=\"",
 				 flmem_severity_name(finding->severity));
-		put_xml(out, finding->message);
+		flmem_markup_text(out, finding->message);
 		flmem_buf_puts(out, "\">");
 	}
-	put_xml(out, finding->file);
+	flmem_markup_text(out, finding->file);
 	flmem_buf_printf(out, ":%u: ", finding->line);
-	put_xml(out, finding->message);
+	flmem_markup_text(out, finding->message);
 	flmem_buf_printf(out, "</%s>\n    </testcase>\n", info ? "system-out" : "failure");
 }
 
@@ -114,7 +103,7 @@ static void put_problem(struct flmem_buf *out, const struct flmem_input_problem 
 	put_case(out, problem->file, "not-checked", "");
 	flmem_buf_printf(out, "      <error type=\"%s\" message=\"",
 			 flmem_code_name(problem->code));
-	put_xml(out, problem->message);
+	flmem_markup_text(out, problem->message);
 	flmem_buf_puts(out, "\"/>\n    </testcase>\n");
 }
 

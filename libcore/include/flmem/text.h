@@ -26,4 +26,7 @@ FLMEM_API size_t flmem_text_distance(const char *a, const char *b);
 /* "512 B", "64 KiB", "1.5 GiB": three significant digits, binary units. Returns `out`. */
 FLMEM_API char *flmem_text_bytes(uint64_t bytes, char *out, size_t size);
 
+/* "90 s", "12.5 min", "3.25 h", "4.2 days"; the same room suffices. Returns `out`. */
+FLMEM_API char *flmem_text_span(uint64_t seconds, char *out, size_t size);
+
 #endif

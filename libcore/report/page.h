@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_REPORT_PAGE_H
+#define FLMEM_REPORT_PAGE_H
+
+/* The parts of the page of a watch. Each appends HTML to `out`. */
+
+#include <flmem/watch_page.h>
+
+#include "base/buf.h"
+#include "report/page_series.h"
+
+struct flmem_watch_page {
+	struct flmem_page_series *series;
+	size_t count, room;
+	size_t last; /* that was told of */
+	uint64_t samples;
+	uint64_t first_at_us, last_at_us; /* since 1970-01-01 UTC */
+	uint64_t elapsed_us;
+	bool failed; /* memory was out */
+};
+
+/* What one process's part is made of. */
+struct flmem_page_subject {
+	size_t number; /* in the page, for ids */
+	const struct flmem_watch_result *result;
+	const struct flmem_page_series *series;
+	uint64_t end_us; /* of the watch */
+};
+
+/* NULL: nothing was told of the process. */
+const struct flmem_page_series *flmem_page_find(const struct flmem_watch_page *page,
+						const struct flmem_watch_process *process);
+
+/* The whole page. */
+void flmem_page_put(struct flmem_buf *out, const struct flmem_watch_page *page,
+		    const struct flmem_watch_summary *summary);
+
+extern const char flmem_page_style[]; /* CSS */
+
+/* A table of all processes, each with a small curve. */
+void flmem_page_put_overview(struct flmem_buf *out, const struct flmem_watch_page *page,
+			     const struct flmem_watch_summary *summary);
+
+/* Resident memory over time, with rounds, trend, forecast and limit. */
+void flmem_page_put_memory(struct flmem_buf *out, const struct flmem_page_subject *subject);
+
+/* Peak and trough by round; the table of rounds. */
+void flmem_page_put_rounds(struct flmem_buf *out, const struct flmem_page_subject *subject);
+
+/* Kinds of memory over time. */
+void flmem_page_put_kinds(struct flmem_buf *out, const struct flmem_page_subject *subject);
+
+/* Small texts that several parts need. */
+void flmem_page_put_bytes(struct flmem_buf *out, struct flmem_u64 bytes);
+void flmem_page_put_growth(struct flmem_buf *out, struct flmem_i64 bytes);
+void flmem_page_put_span_us(struct flmem_buf *out, uint64_t us);
+void flmem_page_put_forecast(struct flmem_buf *out, const struct flmem_watch_result *result);
+void flmem_page_put_verdict(struct flmem_buf *out, const struct flmem_trend *trend);
+void flmem_page_put_who(struct flmem_buf *out, const struct flmem_watch_process *process);
+
+#endif

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "report/page_series.h"
+
+#include <stdlib.h>
+
+/* The list with room for one more, by doubling; NULL, and all as it was, when memory is out. */
+static void *grow(void *list, size_t count, size_t *room, size_t size)
+{
+	size_t wanted = *room ? *room * 2 : 16;
+
+	if (count < *room)
+		return list;
+	list = reallocarray(list, wanted, size);
+	if (list)
+		*room = wanted;
+	return list;
+}
+
+static void absorb(struct flmem_page_span *span, const struct flmem_page_span *other)
+{
+	if (other->last_us > span->last_us)
+		span->last_us = other->last_us;
+	if (other->low_bytes < span->low_bytes)
+		span->low_bytes = other->low_bytes;
+	if (other->high_bytes > span->high_bytes)
+		span->high_bytes = other->high_bytes;
+}
+
+/* Neighbours that fit into one span of twice the width become one; a gap stays one. */
+static void widen(struct flmem_page_series *s)
+{
+	size_t kept = 0;
+
+	if (!s->span_count)
+		return;
+	if (__builtin_mul_overflow(s->width_us ? s->width_us : 1000U, 2U, &s->width_us))
+		s->width_us = UINT64_MAX;
+	for (size_t i = 1; i < s->span_count; i++) {
+		struct flmem_page_span *last = &s->spans[kept];
+
+		if (s->spans[i].last_us - last->first_us < s->width_us)
+			absorb(last, &s->spans[i]);
+		else
+			s->spans[++kept] = s->spans[i];
+	}
+	s->span_count = kept + 1;
+}
+
+bool flmem_page_series_sample(struct flmem_page_series *series, uint64_t at_us, uint64_t bytes,
+			      size_t most)
+{
+	size_t n = series->span_count;
+	struct flmem_page_span *last = n ? &series->spans[n - 1] : NULL;
+	struct flmem_page_span sample = {at_us, at_us, bytes, bytes};
+	void *list;
+
+	if (last && at_us < last->last_us)
+		sample.first_us = sample.last_us = last->last_us;
+	if (last && sample.last_us - last->first_us < series->width_us) {
+		absorb(last, &sample);
+		return true;
+	}
+	while (series->span_count && series->span_count >= most && series->width_us < UINT64_MAX)
+		widen(series);
+	list = grow(series->spans, series->span_count, &series->span_room, sizeof(*series->spans));
+	if (!list)
+		return false;
+	series->spans = list;
+	series->spans[series->span_count++] = sample;
+	return true;
+}
+
+static uint64_t known(struct flmem_u64 bytes)
+{
+	return bytes.unknown ? 0 : bytes.value;
+}
+
+/* Every second one goes. */
+static void thin_splits(struct flmem_page_series *s)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < s->split_count; i += 2)
+		s->splits[kept++] = s->splits[i];
+	s->split_count = kept;
+	s->split_every *= 2;
+}
+
+bool flmem_page_series_split(struct flmem_page_series *series, uint64_t at_us,
+			     const struct flmem_watch_split *split)
+{
+	void *list;
+
+	if (!series->split_every)
+		series->split_every = 1;
+	if (series->split_seen++ % series->split_every)
+		return true;
+	if (series->split_count == FLMEM_PAGE_SPLITS)
+		thin_splits(series);
+	list = grow(series->splits, series->split_count, &series->split_room,
+		    sizeof(*series->splits));
+	if (!list)
+		return false;
+	series->splits = list;
+	series->splits[series->split_count++] = (struct flmem_page_split){
+		.at_us = at_us,
+		.bytes = {[FLMEM_PAGE_ANON] = known(split->anon_bytes),
+			  [FLMEM_PAGE_SHMEM] = known(split->shmem_bytes),
+			  [FLMEM_PAGE_FILE] = known(split->file_bytes),
+			  [FLMEM_PAGE_SWAP] = known(split->swap_bytes)},
+	};
+	return true;
+}
+
+static void join(struct flmem_page_round *round, const struct flmem_page_round *next)
+{
+	round->last = next->last;
+	round->ended_us = next->ended_us;
+	if (round->peak_bytes.unknown ||
+	    (!next->peak_bytes.unknown && next->peak_bytes.value > round->peak_bytes.value))
+		round->peak_bytes = next->peak_bytes;
+	if (round->trough_bytes.unknown ||
+	    (!next->trough_bytes.unknown && next->trough_bytes.value < round->trough_bytes.value))
+		round->trough_bytes = next->trough_bytes;
+	if (round->growth_bytes.unknown)
+		round->growth_bytes = next->growth_bytes;
+	else if (!next->growth_bytes.unknown &&
+		 __builtin_add_overflow(round->growth_bytes.value, next->growth_bytes.value,
+					&round->growth_bytes.value))
+		round->growth_bytes = (struct flmem_i64){.unknown = "it is too large"};
+}
+
+static void join_pairs(struct flmem_page_series *s)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i + 1 < s->round_count; i += 2) {
+		join(&s->rounds[i], &s->rounds[i + 1]);
+		s->rounds[kept++] = s->rounds[i];
+	}
+	s->round_count = kept;
+	s->per_round *= 2;
+}
+
+bool flmem_page_series_round(struct flmem_page_series *series,
+			     const struct flmem_watch_round *round)
+{
+	const struct flmem_page_round one = {
+		.first = round->number,
+		.last = round->number,
+		.started_us = round->started_us,
+		.ended_us = round->elapsed_us,
+		.peak_bytes = round->peak_bytes,
+		.trough_bytes = round->trough_bytes,
+		.growth_bytes = round->growth_bytes,
+	};
+	void *list;
+
+	if (!series->per_round)
+		series->per_round = 1;
+	if (series->round_count && series->in_last < series->per_round) {
+		join(&series->rounds[series->round_count - 1], &one);
+		series->in_last++;
+		return true;
+	}
+	if (series->round_count == FLMEM_PAGE_ROUNDS)
+		join_pairs(series);
+	list = grow(series->rounds, series->round_count, &series->round_room,
+		    sizeof(*series->rounds));
+	if (!list)
+		return false;
+	series->rounds = list;
+	series->rounds[series->round_count++] = one;
+	series->in_last = 1;
+	return true;
+}
+
+void flmem_page_series_clear(struct flmem_page_series *series)
+{
+	free(series->spans);
+	free(series->splits);
+	free(series->rounds);
+	*series = (struct flmem_page_series){0};
+}

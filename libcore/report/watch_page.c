@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <flmem/watch_page.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "report/page.h"
+
+/* Spans of all processes together, 32 bytes each; and the fewest of each. */
+#define SPANS_OF_ALL  65536U
+#define SPANS_OF_EACH 64U
+
+int flmem_watch_page_new(struct flmem_watch_page **ret_page, struct flmem_error *err)
+{
+	struct flmem_watch_page *page = calloc(1, sizeof(*page));
+
+	if (!page)
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot collect for a page");
+	*ret_page = page;
+	return 0;
+}
+
+void flmem_watch_page_free(struct flmem_watch_page *page)
+{
+	if (!page)
+		return;
+	for (size_t i = 0; i < page->count; i++)
+		flmem_page_series_clear(&page->series[i]);
+	free(page->series);
+	free(page);
+}
+
+static bool is_of(const struct flmem_page_series *series, const struct flmem_watch_process *process)
+{
+	return series->pid == process->pid && series->start_time == process->start_time;
+}
+
+/* They come in the same order at each tick, so it is mostly the one after the last. */
+static struct flmem_page_series *find(const struct flmem_watch_page *page,
+				      const struct flmem_watch_process *process)
+{
+	for (size_t i = 0; i < page->count; i++) {
+		size_t at = (page->last + 1 + i) % page->count;
+
+		if (is_of(&page->series[at], process))
+			return &page->series[at];
+	}
+	return NULL;
+}
+
+static struct flmem_page_series *add(struct flmem_watch_page *page,
+				     const struct flmem_watch_process *process)
+{
+	size_t room = page->room ? page->room * 2 : 16;
+	struct flmem_page_series *grown = page->series;
+
+	if (page->count == page->room) {
+		grown = reallocarray(page->series, room, sizeof(*grown));
+		if (!grown)
+			return NULL;
+		page->series = grown;
+		page->room = room;
+	}
+	page->series[page->count] = (struct flmem_page_series){
+		.pid = process->pid,
+		.start_time = process->start_time,
+	};
+	return &page->series[page->count++];
+}
+
+static struct flmem_page_series *find_or_add(struct flmem_watch_page *page,
+					     const struct flmem_watch_process *process)
+{
+	struct flmem_page_series *series = find(page, process);
+
+	if (!series)
+		series = add(page, process);
+	if (series)
+		page->last = (size_t)(series - page->series);
+	else
+		page->failed = true;
+	return series;
+}
+
+const struct flmem_page_series *flmem_page_find(const struct flmem_watch_page *page,
+						const struct flmem_watch_process *process)
+{
+	return find(page, process);
+}
+
+static size_t spans_of_each(const struct flmem_watch_page *page)
+{
+	size_t most = SPANS_OF_ALL / page->count;
+
+	if (most > FLMEM_PAGE_SPANS)
+		return FLMEM_PAGE_SPANS;
+	return most < SPANS_OF_EACH ? SPANS_OF_EACH : most;
+}
+
+void flmem_watch_page_sample(struct flmem_watch_page *page, const struct flmem_watch_sample *sample)
+{
+	struct flmem_page_series *series = find_or_add(page, sample->process);
+
+	if (!series)
+		return;
+	if (!page->samples++)
+		page->first_at_us = sample->at_us;
+	page->last_at_us = sample->at_us;
+	if (sample->elapsed_us > page->elapsed_us)
+		page->elapsed_us = sample->elapsed_us;
+	if (!flmem_page_series_sample(series, sample->elapsed_us, sample->rss_bytes,
+				      spans_of_each(page)) ||
+	    (sample->split && !flmem_page_series_split(series, sample->elapsed_us, sample->split)))
+		page->failed = true;
+}
+
+void flmem_watch_page_round(struct flmem_watch_page *page, const struct flmem_watch_round *round)
+{
+	struct flmem_page_series *series = find_or_add(page, round->process);
+
+	if (series && !flmem_page_series_round(series, round))
+		page->failed = true;
+}
+
+char *flmem_watch_page_html(const struct flmem_watch_page *page,
+			    const struct flmem_watch_summary *summary)
+{
+	FLMEM_AUTO_BUF struct flmem_buf out = FLMEM_BUF_INIT;
+
+	if (page->failed)
+		return NULL;
+	flmem_page_put(&out, page, summary);
+	return flmem_buf_take(&out);
+}
+
+int flmem_watch_page_write(const struct flmem_watch_page *page,
+			   const struct flmem_watch_summary *summary, const char *path,
+			   struct flmem_error *err)
+{
+	FLMEM_AUTO_FREE char *html = flmem_watch_page_html(page, summary);
+
+	if (!html)
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot write '%s'", path);
+	return flmem_io_write_file(path, html, strlen(html), 0644, true, err);
+}

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shows a page in a real Chromium and says what came of it, as JSON: browse.py CHROMIUM FILE
+
+{"dom": what the page became, "console": lines of the console, "asked": what any host was asked for}
+
+The page comes from a server of our own, and all names lead to it, so a page that asks for anything
+else, of whatever host, is seen doing so. Only the names of the browser's maker, which it calls by
+itself, lead nowhere. The browser has a profile of its own.
+"""
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+
+
+class Server(threading.Thread):
+    def __init__(self, page):
+        super().__init__(daemon=True)
+        self.page = page
+        self.asked = []
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self.socket.getsockname()[1]
+
+    def run(self):
+        while True:
+            connection, _ = self.socket.accept()
+            threading.Thread(target=self.answer, args=(connection,), daemon=True).start()
+
+    def answer(self, connection):
+        with connection:
+            connection.settimeout(60)
+            try:
+                head = connection.recv(65536)
+            except OSError:
+                return
+            if not head:
+                return  # opened beforehand, never used
+            # A greeting of TLS has no line to show.
+            tls = head.startswith(b"\x16")
+            self.asked.append("TLS" if tls else head.split(b"\r\n")[0].decode("latin-1"))
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n"
+                               b"Content-Length: %d\r\n\r\n" % len(self.page) + self.page)
+
+
+def browse(chromium, path):
+    with open(path, "rb") as file:
+        server = Server(file.read())
+    server.start()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        run = subprocess.run(
+            [chromium, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run",
+             "--disable-background-networking", "--disable-component-update", "--disable-sync",
+             "--disable-default-apps", "--disable-extensions", "--disable-dev-shm-usage",
+             "--no-proxy-server", "--enable-logging=stderr", f"--user-data-dir={profile}",
+             "--host-resolver-rules=MAP *.google.com ~NOTFOUND, MAP *.googleapis.com ~NOTFOUND, "
+             f"MAP * 127.0.0.1:{server.port}", "--dump-dom",
+             f"http://page.example:{server.port}/report"],
+            capture_output=True, text=True, timeout=240, check=True)
+    lines = [line for line in run.stderr.splitlines() if "CONSOLE" in line]
+    return {"dom": run.stdout, "console": lines, "asked": server.asked}
+
+
+print(json.dumps(browse(sys.argv[1], sys.argv[2])))

@@ -1,0 +1,98 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# `flmem watch --report`, looked at with a real Chromium.
+
+# shellcheck disable=SC2030,SC2031,SC2153 # each test is a shell of its own; helpers.bash sets VICTIM
+load helpers
+
+setup() {
+	PAGE=$BATS_TEST_TMPDIR/page.html
+	RECORDINGS=$FLMEM_TESTS/recordings
+}
+
+# Shows PAGE; `dom`, `console` and `asked` are files in the test's directory.
+browse() {
+	requires chromium
+	/usr/bin/python3 "$FLMEM_TESTS/cli/browse.py" "$(command -v chromium)" "$1" >"$BATS_TEST_TMPDIR/seen" ||
+		fail "Chromium did not show it"
+	/usr/bin/python3 -c '
+import json, os, sys
+with open(sys.argv[1]) as file:
+    seen = json.load(file)
+for name, value in seen.items():
+    with open(os.path.join(os.path.dirname(sys.argv[1]), name), "w") as file:
+        file.write(value if isinstance(value, str) else "".join(line + "\n" for line in value))
+' "$BATS_TEST_TMPDIR/seen"
+	dom=$(cat "$BATS_TEST_TMPDIR/dom")
+	console=$(cat "$BATS_TEST_TMPDIR/console")
+	asked=$(cat "$BATS_TEST_TMPDIR/asked")
+}
+
+in_dom() {
+	[[ $dom == *"$1"* ]] || fail "not in the page: $1"
+}
+
+@test "the page of a recording has its figures, and asks for nothing" {
+	flmem watch --replay "$RECORDINGS/leak20-glibc-1.rec" --report "$PAGE" --quiet
+	assert_status 0
+	browse "$PAGE"
+	[ -z "$console" ] || fail "$console"
+	[ "$asked" = "GET /report HTTP/1.1" ] || fail "$asked"
+	in_dom 'Resident memory over time'
+	in_dom 'class="trend"'
+	in_dom 'class="band"'
+	in_dom 'Resident memory by round'
+	in_dom 'climbing'
+	in_dom '<th scope="row">20</th>'
+}
+
+@test "a page that asked for something would be seen" {
+	printf '<!DOCTYPE html><title>x</title><img src="http://elsewhere.example/x.png">' >"$PAGE"
+	browse "$PAGE"
+	[[ $asked == *"GET /x.png"* ]]
+}
+
+@test "several live processes, one with a hostile name" {
+	local first
+	start_victim watched leak 0 100 512
+	first=$VICTIM
+	# shellcheck disable=SC2016
+	start_victim /bin/bash -c 'exec -a "$1" "$2" flat 0 100 1024' _ \
+		$'</code><script>document.title="owned"</script><img src=http://x.example/a>\e[31m' \
+		"$FLMEM_VICTIMS/watched"
+	flmem watch --pid "$first,$VICTIM" --interval 50ms --duration 3s --report "$PAGE" --json
+	assert_status 0
+	browse "$PAGE"
+	[ -z "$console" ] || fail "$console"
+	[ "$asked" = "GET /report HTTP/1.1" ] || fail "$asked"
+	in_dom "Process $first"
+	in_dom "Process $VICTIM"
+	in_dom '<title>flmem watch</title>'
+	in_dom '&lt;script&gt;'
+	in_dom '\x1b[31m'
+	[[ $dom != *'<img'* ]]
+	in_dom 'Kinds of memory'
+	alive "$first"
+	alive "$VICTIM"
+}
+
+@test "Ctrl-C ends it with the page" {
+	local watch
+	start_victim watched flat 0 100 1024
+	env --default-signal=INT "$FLMEM" watch --pid "$VICTIM" --interval 50ms --report "$PAGE" \
+		>"$BATS_TEST_TMPDIR/out" 3>&- &
+	watch=$!
+	VICTIMS+=("$watch")
+	wait_until 20 grep -q RSS "$BATS_TEST_TMPDIR/out"
+	[ ! -e "$PAGE" ]
+	kill -INT "$watch"
+	wait "$watch" || fail "status $?"
+	grep -q '</html>' "$PAGE"
+	[ "$(find "$BATS_TEST_TMPDIR" -name 'page.html*' | wc -l)" -eq 1 ]
+}
+
+@test "a page that has no place is refused before the watch" {
+	start_victim watched flat 0 100 1024
+	flmem watch --pid "$VICTIM" --report "$BATS_TEST_TMPDIR/none/page.html"
+	assert_error 2 'none/page.html'
+}

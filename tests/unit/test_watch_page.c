@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The page of a watch: whole, bounded, and harmless whatever names it holds. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include <flmem/watch_page.h>
+
+#include "base/cleanup.h"
+#include "report/page_series.h"
+
+#define MIB ((uint64_t)1 << 20)
+
+static const char hostile[] =
+	"</title><script>alert(1)</script>\"'&<img src=x onerror=alert(1)>\033[2J\n\xff";
+
+static bool take_sample(void *context, const struct flmem_watch_sample *sample)
+{
+	flmem_watch_page_sample(context, sample);
+	return true;
+}
+
+static bool take_round(void *context, const struct flmem_watch_round *round)
+{
+	flmem_watch_page_round(context, round);
+	return true;
+}
+
+/* The page of a recording of a real process. */
+static char *page_of(const char *name)
+{
+	const struct flmem_watch_options options = {.stop_fd = -1};
+	struct flmem_watch_callbacks callbacks = {.sample = take_sample, .round = take_round};
+	struct flmem_watch_summary summary;
+	struct flmem_watch_page *page;
+	char path[512], *html;
+
+	assert_int_equal(flmem_watch_page_new(&page, NULL), 0);
+	callbacks.context = page;
+	snprintf(path, sizeof(path), RECORDINGS "/%s", name);
+	assert_int_equal(flmem_watch_replay(path, &options, &callbacks, &summary, NULL), 0);
+	html = flmem_watch_page_html(page, &summary);
+	flmem_watch_summary_clear(&summary);
+	flmem_watch_page_free(page);
+	assert_non_null(html);
+	return html;
+}
+
+static size_t count_of(const char *text, const char *what)
+{
+	size_t count = 0;
+
+	for (const char *at = text; (at = strstr(at, what)); at += strlen(what))
+		count++;
+	return count;
+}
+
+static void a_leak_is_drawn_with_its_trend_and_rounds(void **state)
+{
+	FLMEM_AUTO_FREE char *html = page_of("leak20-glibc-1.rec");
+
+	(void)state;
+	assert_non_null(strstr(html, "Resident memory over time"));
+	assert_non_null(strstr(html, "Resident memory by round"));
+	assert_non_null(strstr(html, "<path class=\"trend\""));
+	assert_non_null(strstr(html, "<path class=\"now\"")); /* the forecast is right of it */
+	assert_non_null(strstr(html, "climbing"));
+	assert_int_equal(count_of(html, "<tr><th scope=\"row\">"), 1 + 20); /* process, rounds */
+	assert_int_equal(count_of(html, "<figure>"), count_of(html, "</figure>"));
+	assert_int_equal(count_of(html, "<svg"), count_of(html, "</svg>"));
+	assert_non_null(strstr(html, "</html>\n"));
+}
+
+static void a_flat_one_has_no_forecast(void **state)
+{
+	FLMEM_AUTO_FREE char *html = page_of("saw-glibc-1.rec");
+
+	(void)state;
+	assert_non_null(strstr(html, "flat"));
+	assert_null(strstr(html, "<path class=\"now\""));
+}
+
+/* A made-up watch of one process. */
+struct stage {
+	struct flmem_watch_page *page;
+	struct flmem_watch_process process;
+	struct flmem_watch_result result;
+	struct flmem_watch_summary summary;
+};
+
+static void set(struct stage *s, const char *command)
+{
+	static const char why[] = "nobody looked";
+
+	*s = (struct stage){.process = {.pid = 42, .start_time = 7, .command = strdup(command)}};
+	s->result = (struct flmem_watch_result){
+		.process = s->process,
+		.trend = {.because = "<it>",
+			  .low_bytes = {.unknown = why},
+			  .high_bytes = {.unknown = why}},
+		.forecast = {FLMEM_UNKNOWN(why), FLMEM_UNKNOWN(why), FLMEM_UNKNOWN(why)},
+		.limit_bytes = FLMEM_UNKNOWN(why),
+		.headroom_bytes = FLMEM_UNKNOWN(why),
+	};
+	s->summary = (struct flmem_watch_summary){.results = &s->result, .count = 1};
+	assert_int_equal(flmem_watch_page_new(&s->page, NULL), 0);
+}
+
+static void strike(struct stage *s)
+{
+	flmem_watch_page_free(s->page);
+	free(s->process.command);
+	free(s->process.site);
+}
+
+static void sample(struct stage *s, uint64_t at_us, uint64_t bytes)
+{
+	const struct flmem_watch_split split = {
+		.anon_bytes = FLMEM_KNOWN(bytes / 2),
+		.file_bytes = FLMEM_KNOWN(bytes / 2),
+		.shmem_bytes = FLMEM_UNKNOWN("an old kernel"),
+		.swap_bytes = FLMEM_KNOWN(0),
+	};
+
+	flmem_watch_page_sample(s->page, &(struct flmem_watch_sample){
+						 .process = &s->process,
+						 .at_us = at_us,
+						 .elapsed_us = at_us,
+						 .rss_bytes = bytes,
+						 .round = FLMEM_UNKNOWN("none"),
+						 .split = &split,
+					 });
+}
+
+static void names_stay_text(void **state)
+{
+	FLMEM_AUTO_FREE char *html = NULL;
+	struct stage s;
+
+	(void)state;
+	set(&s, hostile);
+	s.process.site = s.result.process.site = strdup("\"><iframe src=//x>");
+	s.result.findings[0] = "<b>";
+	s.summary.limit_passed = true;
+	for (uint64_t i = 0; i < 10; i++)
+		sample(&s, i * 1000000, (i + 1) * MIB);
+	html = flmem_watch_page_html(s.page, &s.summary);
+	assert_non_null(html);
+	assert_null(strstr(html, "<script"));
+	assert_null(strstr(html, "<img"));
+	assert_null(strstr(html, "<iframe"));
+	assert_null(strstr(html, "<it>"));
+	assert_null(strstr(html, "<b>"));
+	assert_null(strchr(html, '\033'));
+	assert_null(strstr(html, "://"));
+	assert_int_equal(count_of(html, "&#60;script&#62;alert(1)"), 2);
+	assert_int_equal(count_of(html, "\\x1b[2J\\x0a\\xff"), 2);
+	strike(&s);
+}
+
+/* Neither time nor rounds without end make it larger than a screen can show. */
+static void it_is_bounded(void **state)
+{
+	FLMEM_AUTO_FREE char *html = NULL;
+	struct flmem_watch_round round = {.peak_bytes = FLMEM_KNOWN(9 * MIB)};
+	struct stage s;
+
+	(void)state;
+	set(&s, "job");
+	round.process = &s.process;
+	round.trough_bytes = FLMEM_KNOWN(2 * MIB);
+	for (uint64_t i = 0; i < 100000; i++)
+		sample(&s, i * 1000000, (i % 7 + 1) * MIB);
+	for (uint64_t i = 0; i < 5000; i++) {
+		round.number = i + 1;
+		round.started_us = i * 20000000;
+		round.elapsed_us = round.started_us + 19000000;
+		round.growth_bytes.value = i == 4000 ? INT64_MAX : 1;
+		flmem_watch_page_round(s.page, &round);
+	}
+	html = flmem_watch_page_html(s.page, &s.summary);
+	assert_non_null(html);
+	assert_in_range(strlen(html), 10000, 150000);
+	assert_in_range(count_of(html, "<tr><th scope=\"row\">"), 100, 257);
+	assert_non_null(strstr(html, "–5000</th>"));
+	strike(&s);
+}
+
+/* No low and no high is lost where spans become one. */
+static void spans_keep_the_extremes(void **state)
+{
+	struct flmem_page_series s = {.pid = 1};
+	uint64_t low = UINT64_MAX, high = 0, last = 0;
+
+	(void)state;
+	for (uint64_t i = 0; i < 5000; i++)
+		assert_true(flmem_page_series_sample(
+			&s, i * 1000, i == 1234 ? 5 : (i == 4321 ? 5000 : 1000), 64));
+	assert_in_range(s.span_count, 32, 64);
+	for (size_t i = 0; i < s.span_count; i++) {
+		low = s.spans[i].low_bytes < low ? s.spans[i].low_bytes : low;
+		high = s.spans[i].high_bytes > high ? s.spans[i].high_bytes : high;
+		assert_true(i == 0 || s.spans[i].first_us > last);
+		last = s.spans[i].last_us;
+	}
+	assert_int_equal(low, 5);
+	assert_int_equal(high, 5000);
+	assert_int_equal(last, 4999000);
+	flmem_page_series_clear(&s);
+}
+
+/* One sample, or none, is a page too; so are values that no axis was made for. */
+static void little_and_absurd_data_make_a_page(void **state)
+{
+	static const uint64_t absurd[] = {0, 1, UINT64_MAX, 4096};
+	struct stage s;
+
+	(void)state;
+	for (size_t samples = 0; samples <= FLMEM_ARRAY_SIZE(absurd); samples++) {
+		FLMEM_AUTO_FREE char *html = NULL;
+
+		set(&s, "job");
+		for (size_t i = 0; i < samples; i++)
+			sample(&s, i == 3 ? UINT64_MAX / 2 : i, absurd[i]);
+		html = flmem_watch_page_html(s.page, &s.summary);
+		assert_non_null(html);
+		assert_null(strstr(html, "nan"));
+		assert_null(strstr(html, "inf"));
+		assert_true(strlen(html) < 100000);
+		strike(&s);
+	}
+}
+
+static void a_page_replaces_the_old_one_whole(void **state)
+{
+	char directory[] = "/tmp/flmem-page.XXXXXX", path[64];
+	struct flmem_error err = {0};
+	struct stat before, after;
+	struct stage s;
+
+	(void)state;
+	set(&s, "job");
+	assert_non_null(mkdtemp(directory));
+	snprintf(path, sizeof(path), "%s/page.html", directory);
+	assert_int_equal(flmem_watch_page_write(s.page, &s.summary, path, &err), 0);
+	assert_int_equal(stat(path, &before), 0);
+	assert_int_equal(flmem_watch_page_write(s.page, &s.summary, path, &err), 0);
+	assert_int_equal(stat(path, &after), 0);
+	assert_int_not_equal(before.st_ino, after.st_ino);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(rmdir(directory), 0); /* nothing else was left there */
+	assert_true(flmem_watch_page_write(s.page, &s.summary, path, &err) < 0);
+	strike(&s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_leak_is_drawn_with_its_trend_and_rounds),
+		cmocka_unit_test(a_flat_one_has_no_forecast),
+		cmocka_unit_test(names_stay_text),
+		cmocka_unit_test(it_is_bounded),
+		cmocka_unit_test(spans_keep_the_extremes),
+		cmocka_unit_test(little_and_absurd_data_make_a_page),
+		cmocka_unit_test(a_page_replaces_the_old_one_whole),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
