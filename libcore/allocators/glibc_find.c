@@ -449,6 +449,8 @@ bool flmem_glibc_arena_read(const struct flmem_glibc_space *space, const struct 
 	arena.locked = half_at(bytes, 0) != 0;
 	arena.top = word_at(bytes, layout->bins + (unsigned)FLMEM_GLIBC_FROM_BINS_TOP);
 	arena.system_mem = word_at(bytes, glibc->system_mem);
+	if (glibc->system_mem > layout->bins + FLMEM_GLIBC_FROM_BINS_ATTACHED)
+		arena.threads = word_at(bytes, layout->bins + FLMEM_GLIBC_FROM_BINS_ATTACHED);
 	for (unsigned i = 0; layout->fastbins && i < FLMEM_GLIBC_FASTBINS; i++)
 		arena.fastbins[i] = word_at(bytes, layout->fastbins + 8 * i);
 	/* Without the lock at its begin. */

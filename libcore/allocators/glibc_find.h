@@ -41,7 +41,8 @@ struct flmem_glibc_arena {
 	uint64_t top; /* address of the chunk at its end */
 	uint64_t system_mem;
 	uint64_t fastbins[FLMEM_GLIBC_FASTBINS];
-	uint64_t state; /* changes when its lists do; not when chunks move within a list */
+	uint64_t threads; /* that take their memory from it; 0 also where it does not tell */
+	uint64_t state;	  /* changes when its lists do; not when chunks move within a list */
 	bool locked;
 };
 

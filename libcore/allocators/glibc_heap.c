@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "allocators/glibc_lists.h"
 #include "allocators/glibc_mmapped.h"
 #include "allocators/glibc_sample.h"
 #include "allocators/glibc_stretches.h"
@@ -15,7 +16,7 @@
 #define DEFAULT_MMAP	  ((uint64_t)128 << 10) /* DEFAULT_MMAP_THRESHOLD_MIN */
 #define DEFAULT_TCACHE	  16U			/* places, of the release with the most */
 #define SAYS_NOTHING	  4   /* an error of more than one part in so many of what is resident */
-#define NEGLIGIBLE	  256 /* one part in so many is not worth a long search */
+#define NEGLIGIBLE	  128 /* one part in so many is not worth a long search; as of a sample */
 #define LENGTH_PER_WALKED 4   /* of heaps longer than this, most has to be gone to be walked */
 #define MOVING_BYTES	  ((uint64_t)64 << 10) /* what may come and go while it is read */
 
@@ -72,6 +73,30 @@ static uint64_t distance(uint64_t a, uint64_t b)
 	return a > b ? a - b : b - a;
 }
 
+/*
+ * By the lists alone, where each thread of the arena has its tcache where the first request of a
+ * thread puts it; others are only met by walking.
+ */
+static bool read_lists(const struct reading *reading, const struct flmem_glibc_arena *arena,
+		       const struct flmem_glibc_stretches *list,
+		       const struct flmem_glibc_fast *fast, struct flmem_glibc_sums *sums)
+{
+	FLMEM_AUTO_GLIBC_RUNS struct flmem_glibc_runs runs = {0};
+	const struct flmem_glibc *glibc = reading->glibc;
+	struct flmem_glibc_sums own = {0};
+
+	if (!flmem_glibc_lists_read(reading->space, glibc, arena, list, fast, &runs))
+		return false;
+	for (size_t i = 0; i < list->count; i++)
+		flmem_glibc_walk_runs(reading->walker, &list->rows[i], &runs, &own);
+	if (glibc->layout->tcache.chunk_bytes &&
+	    (!arena->threads ||
+	     own.tcache_structs != arena->threads * glibc->layout->tcache.chunk_bytes))
+		return false;
+	flmem_glibc_sums_add(sums, &own);
+	return true;
+}
+
 static void read_chunks(struct reading *reading, size_t index,
 			const struct flmem_glibc_arena *arena, struct attempt *attempt)
 {
@@ -79,6 +104,7 @@ static void read_chunks(struct reading *reading, size_t index,
 	FLMEM_AUTO_GLIBC_STRETCHES struct flmem_glibc_stretches list = {0};
 
 	uint64_t length = 0;
+	bool listed = false;
 
 	*attempt = (struct attempt){0};
 	attempt->walked =
@@ -87,6 +113,8 @@ static void read_chunks(struct reading *reading, size_t index,
 		attempt->walked =
 			flmem_glibc_fast_collect(reading->walker, arena->fastbins,
 						 arena->system_mem / FLMEM_GLIBC_MIN_CHUNK, &fast);
+	if (attempt->walked == FLMEM_GLIBC_WALKED)
+		listed = read_lists(reading, arena, &list, &fast, &attempt->sums);
 	for (size_t i = 0; i < list.count; i++) {
 		const struct flmem_glibc_stretch *stretch = &list.rows[i];
 
@@ -96,7 +124,7 @@ static void read_chunks(struct reading *reading, size_t index,
 							 flmem_glibc_stretch_finish(stretch));
 		attempt->metadata +=
 			flmem_peek_resident(reading->space->peek, stretch->begin, stretch->start);
-		if (attempt->walked == FLMEM_GLIBC_WALKED)
+		if (attempt->walked == FLMEM_GLIBC_WALKED && !listed)
 			attempt->walked =
 				flmem_glibc_walk(reading->walker, stretch, &fast, &attempt->sums);
 	}

@@ -5,6 +5,8 @@
 
 #include "base/clock.h"
 
+#define AHEAD_PAGES 4096U /* asked for at once: which of them are resident */
+
 struct search {
 	const struct flmem_glibc_space *space;
 	const struct flmem_glibc *glibc;
@@ -119,6 +121,7 @@ static bool is_heap(const struct search *search, const struct flmem_map *map)
 static void search_pages(struct search *search, const struct flmem_map *map, uint64_t page)
 {
 	struct head heads[FLMEM_PEEK_PAGES_MAX];
+	uint64_t prepared = page;
 
 	while (page < map->end && !has_all(search)) {
 		uint64_t count = (map->end - page) / search->page, resident = 0, next = 0;
@@ -127,7 +130,11 @@ static void search_pages(struct search *search, const struct flmem_map *map, uin
 		if (count > FLMEM_PEEK_PAGES_MAX)
 			count = FLMEM_PEEK_PAGES_MAX;
 		pieces.count = (size_t)count;
-		flmem_peek_prepare(search->space->peek, page, page + count * search->page);
+		if (page + count * search->page > prepared) {
+			prepared = page + AHEAD_PAGES * search->page;
+			prepared = prepared < map->end ? prepared : map->end;
+			flmem_peek_prepare(search->space->peek, page, prepared);
+		}
 		if (!count || is_late(search) ||
 		    flmem_peek_read_pieces(search->space->peek, &pieces, heads, &resident))
 			return;

@@ -284,7 +284,7 @@ static void look_for_tcache(struct walk *walk, uint64_t chunk)
 	const unsigned length = w->o.layout->tcache.chunk_bytes - 16;
 	const unsigned char *bytes = w->block + (chunk + 16 - w->block_start);
 
-	if (chunk + 16 + length > w->block_end) {
+	if (chunk < w->block_start || chunk + 16 + length > w->block_end) {
 		if (flmem_peek_read(w->o.peek, chunk + 16, copy, length))
 			return;
 		bytes = copy;
@@ -424,6 +424,34 @@ enum flmem_glibc_walked flmem_glibc_walk(struct flmem_glibc_walker *walker,
 	walk.sums.walked = stretch->end - stretch->start;
 	flmem_glibc_sums_add(sums, &walk.sums);
 	return FLMEM_GLIBC_WALKED;
+}
+
+void flmem_glibc_walk_runs(struct flmem_glibc_walker *walker,
+			   const struct flmem_glibc_stretch *stretch,
+			   const struct flmem_glibc_runs *runs, struct flmem_glibc_sums *sums)
+{
+	struct walk walk = {.walker = walker, .stretch = stretch};
+	uint64_t head;
+
+	walker->block_end = walker->block_start = 0;
+	for (size_t i = 0; i < runs->count; i++) {
+		const struct flmem_glibc_run *run = &runs->rows[i];
+
+		if (run->start < stretch->start || run->end > stretch->end)
+			continue;
+		walk.run = run->start;
+		/* The last one may be part of the top. */
+		if (run->end < stretch->end || !stretch->top_end)
+			close_run(&walk, run->end);
+	}
+	if (stretch->top_end)
+		take_top(&walk);
+	if (stretch->start < stretch->end && walker->o.layout->tcache.chunk_bytes &&
+	    !flmem_peek_read(walker->o.peek, stretch->start + 8, &head, sizeof(head)) &&
+	    (head & ~(uint64_t)FLMEM_GLIBC_SIZE_BITS) == walker->o.layout->tcache.chunk_bytes)
+		look_for_tcache(&walk, stretch->start);
+	walk.sums.walked = stretch->end - stretch->start;
+	flmem_glibc_sums_add(sums, &walk.sums);
 }
 
 void flmem_glibc_walk_top(struct flmem_glibc_walker *walker,

@@ -95,6 +95,25 @@ enum flmem_glibc_walked flmem_glibc_walk(struct flmem_glibc_walker *walker,
 					 const struct flmem_glibc_fast *fast,
 					 struct flmem_glibc_sums *sums);
 
+/* A run of free memory. */
+struct flmem_glibc_run {
+	uint64_t start, end;
+};
+
+/* Ascending; none begins where another one ends. */
+struct flmem_glibc_runs {
+	struct flmem_glibc_run *rows;
+	size_t count, room;
+};
+
+/*
+ * Adds what the stretch holds when these are all runs of free chunks there are, and of tcaches the
+ * one whose structure is its first chunk, where a thread's first request puts it.
+ */
+void flmem_glibc_walk_runs(struct flmem_glibc_walker *walker,
+			   const struct flmem_glibc_stretch *stretch,
+			   const struct flmem_glibc_runs *runs, struct flmem_glibc_sums *sums);
+
 /* Adds only what the stretch's top chunk holds, where it has one. */
 void flmem_glibc_walk_top(struct flmem_glibc_walker *walker,
 			  const struct flmem_glibc_stretch *stretch, struct flmem_glibc_sums *sums);

@@ -30,7 +30,7 @@
 #define PROGRAM(name)  VICTIMS "/heaps/" name
 #define START_LIMIT_MS 60000
 #define KIB	       UINT64_C(1024)
-#define FIXED	       6 /* tests besides those of the tables */
+#define FIXED	       7 /* tests besides those of the tables */
 #define BUDGET_US      60000000U
 #define CALL_KIB       64 /* what a call into it may itself make resident, such as stack */
 
@@ -42,6 +42,7 @@ struct row {
 
 static const struct row rows[] = {
 	{PROGRAM("heaps"), "fresh", 1, false},
+	{PROGRAM("heaps"), "dense", 1, false},
 	{PROGRAM("heaps"), "top", 1, false},
 	{PROGRAM("heaps"), "fragmented", 1, false},
 	{PROGRAM("heaps"), "pinned", 1, false},
@@ -145,10 +146,10 @@ static struct flmem_heap_report read_heap(void)
 	return heap;
 }
 
-/* The same with what the detect command would do with larger heaps. */
-static struct flmem_heap_report sample_heap(void)
+/* The same by less of the library; arenas of more than this are sampled. */
+static struct flmem_heap_report read_heap_alone(uint64_t walked_max, uint64_t *ret_bytes_read)
 {
-	const struct flmem_glibc_effort effort = {.walked_max = 1};
+	const struct flmem_glibc_effort effort = {.walked_max = walked_max};
 	FLMEM_AUTO_INSPECTION struct flmem_inspection *target = flmem_inspection_new(NULL);
 	FLMEM_AUTO_PEEK struct flmem_peek *peek = NULL;
 	struct flmem_heap_report heap = FLMEM_HEAP_UNKNOWN("no allocator");
@@ -168,6 +169,7 @@ static struct flmem_heap_report sample_heap(void)
 		if (found->serves_malloc)
 			flmem_glibc_heap_read(&space, &effort, &heap);
 	}
+	*ret_bytes_read = flmem_peek_bytes_read(peek);
 	return heap;
 }
 
@@ -237,11 +239,11 @@ static void agrees_with_the_program(void **state)
 static void a_sample_agrees_with_the_walk(void **state)
 {
 	struct flmem_heap_report walked, sampled;
-	uint64_t error;
+	uint64_t error, bytes_read;
 
 	start(PROGRAM("heaps"), *state, "100");
 	walked = read_heap();
-	sampled = sample_heap();
+	sampled = read_heap_alone(1, &bytes_read);
 	check_sums(&sampled);
 	assert_string_equal(walked.how, "walked");
 	assert_string_equal(sampled.how, "sampled");
@@ -259,6 +261,24 @@ static void a_sample_agrees_with_the_walk(void **state)
 			 (unsigned long long)known(walked.trimmable_bytes) / 1024,
 			 (unsigned long long)error / 1024);
 	assert_int_equal(known(sampled.arenas), known(walked.arenas));
+}
+
+/* What is in use need not be read where few chunks are free. */
+static void lists_tell_of_a_dense_heap(void **state)
+{
+	struct flmem_heap_report heap;
+	uint64_t bytes_read;
+
+	(void)state;
+	start(PROGRAM("heaps"), "dense", "64");
+	heap = read_heap_alone(UINT64_MAX, &bytes_read);
+	check_sums(&heap);
+	assert_string_equal(heap.how, "walked");
+	assert_int_equal(known(heap.error_bytes), 0);
+	assert_true(apart(known(heap.in_use_bytes), ask_held()) <= 64 * KIB);
+	assert_true(known(heap.free_resident_bytes) > 0);
+	assert_true(known(heap.cached_bytes) > 0);
+	assert_true(bytes_read < 16 * 1024 * KIB);
 }
 
 static void thresholds_in_force_are_told(void **state)
@@ -364,6 +384,7 @@ int main(void)
 		{"absurd size", a_damaged_heap_is_not_told, NULL, stop,
 		 (void *)(uintptr_t) "corrupted"},
 		{"way back", a_damaged_heap_is_not_told, NULL, stop, (void *)(uintptr_t) "cyclic"},
+		{"lists", lists_tell_of_a_dense_heap, NULL, stop, NULL},
 		{"busy", a_busy_heap_is_approximate, NULL, stop, NULL},
 		{"locked", locked_memory_is_not_promised, NULL, stop, NULL},
 		{"huge pages", a_heap_of_huge_pages_is_one, NULL, stop, NULL},

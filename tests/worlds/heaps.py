@@ -21,7 +21,7 @@ sys.path[:0] = [os.path.join(HERE, "..")]
 
 from harness import SKIPPED, command, proc, report, skip  # noqa: E402
 
-STATES = ("fresh", "top", "fragmented", "pinned", "fastbins", "tcache", "mmapped", "released",
+STATES = ("fresh", "dense", "top", "fragmented", "pinned", "fastbins", "tcache", "mmapped", "released",
           "arenas")
 START_S = 120
 MAKE_S = 1800  # a slow mirror

@@ -83,6 +83,18 @@ static void fresh(void)
 	fill(16, 4096);
 }
 
+/* Nearly all in use; the few that are free are of all sizes, and some are neighbours. */
+static void dense(void)
+{
+	fill(16, 4096);
+	for (size_t i = 0; i < block_count; i++) {
+		if (i % 1000 > 2)
+			continue;
+		give(blocks[i]);
+		blocks[i] = NULL;
+	}
+}
+
 static void top(void)
 {
 	fill(16, 4096);
@@ -239,7 +251,7 @@ static const struct {
 	{"pinned", pinned},   {"fastbins", fastbins}, {"tcache", tcache},
 	{"mmapped", mmapped}, {"released", released}, {"locked", locked},
 	{"arenas", arenas},   {"busy", busy},	      {"corrupted", corrupted},
-	{"cyclic", cyclic},
+	{"cyclic", cyclic},   {"dense", dense},
 };
 
 int main(int argc, char **argv)
