@@ -53,6 +53,7 @@ struct session {
 	struct flmem_kin kin;
 	struct flmem_nvml *nvml;
 	bool nvml_tried;
+	struct flmem_python_places pythons;
 	uint64_t ends_us;      /* of the budget for all heaps; 0: there is none */
 	uint64_t heap_ends_us; /* of the budget for the heap of the process that is read now */
 	enum flmem_gate reading_gate; /* OPEN until a process refused to be read */
@@ -296,58 +297,64 @@ static void read_heap(const struct session *session, const struct flmem_view *vi
 		report->heap = FLMEM_HEAP_UNKNOWN(found->ops->silent);
 }
 
+/* What the program files of one process are, found once. */
+struct found {
+	struct flmem_allocator_list allocators;
+	struct flmem_cpython python;
+	bool has_python;
+};
+
 /* Only where there is a GPU in use and an interpreter to ask. */
 static void ask_torch(const struct session *session, const struct flmem_view *view,
-		      const struct flmem_allocator_list *list, struct flmem_process_report *report)
+		      const struct found *found, struct flmem_process_report *report)
 {
-	struct flmem_cpython python;
-
 	if (session->options.ask && report->cuda.reserved_bytes.unknown == torch_unasked &&
-	    flmem_cpython_find(view, &python))
-		flmem_ask_torch(view, list, session->options.timeout_us, &report->cuda,
-				&report->asked);
+	    found->has_python)
+		flmem_ask_torch(view, &found->allocators, session->options.timeout_us,
+				&report->cuda, &report->asked);
 }
 
 static int read_allocators(struct session *session, const struct flmem_view *view,
-			   struct flmem_process_report *report)
+			   const struct found *found, struct flmem_process_report *report)
 {
 	const struct flmem_module *program = flmem_modules_main(view->modules);
-	struct flmem_allocator_list list = {0};
+	const struct flmem_allocator_list *list = &found->allocators;
 	const char *why = no_files;
 
-	flmem_allocators_find(view, &list);
-	if (!list.count) {
+	if (!list->count) {
 		report->allocators_unknown = none_known;
 		if (!program || !flmem_module_image(program, &why))
 			report->allocators_unknown = why;
 		return 0;
 	}
-	report->allocators = calloc(list.count, sizeof(*report->allocators));
+	report->allocators = calloc(list->count, sizeof(*report->allocators));
 	if (!report->allocators)
 		return -ENOMEM;
-	for (size_t i = 0; i < list.count; i++) {
+	for (size_t i = 0; i < list->count; i++) {
 		report->allocator_count++;
-		if (copy_allocator(&list.rows[i], &report->allocators[i]))
+		if (copy_allocator(&list->rows[i], &report->allocators[i]))
 			return -ENOMEM;
-		read_heap(session, view, &list.rows[i], &report->allocators[i]);
+		read_heap(session, view, &list->rows[i], &report->allocators[i]);
 	}
 	if (session->options.ask && !session->options.skip_heap)
-		flmem_ask_all(view, &list, session->options.timeout_us, report->allocators,
+		flmem_ask_all(view, list, session->options.timeout_us, report->allocators,
 			      &report->asked);
-	ask_torch(session, view, &list, report);
+	ask_torch(session, view, found, report);
 	return 0;
 }
 
-static int read_python(const struct session *session, const struct flmem_view *view,
-		       struct flmem_process_report *report)
+static int read_python(struct session *session, const struct flmem_view *view,
+		       const struct found *found, struct flmem_process_report *report)
 {
-	uint64_t budget_us = session->options.skip_heap ? 0 : heap_budget_us(session);
-
-	int rc = flmem_python_report_read(view, budget_us, report->settings, report->setting_count,
-					  &report->python);
+	const struct flmem_python_reading reading = {
+		.python = found->has_python ? &found->python : NULL,
+		.budget_us = session->options.skip_heap ? 0 : heap_budget_us(session),
+		.places = &session->pythons,
+	};
+	int rc = flmem_python_report_read(view, &reading, report);
 
 	if (!rc)
-		flmem_python_settle_mimalloc(view, report);
+		flmem_python_settle_mimalloc(reading.python, report);
 	return rc;
 }
 
@@ -410,6 +417,7 @@ static int read_files(struct session *session, const struct flmem_process *proce
 {
 	FLMEM_AUTO_MODULES struct flmem_modules modules = {0};
 	struct flmem_view view = {.process = process, .maps = maps, .modules = &modules};
+	struct found found = {0};
 	int rc = flmem_modules_load(process, maps, session->images, &modules, NULL);
 
 	if (rc) {
@@ -418,8 +426,10 @@ static int read_files(struct session *session, const struct flmem_process *proce
 		return 0;
 	}
 	start_budget(session);
-	rc = read_allocators(session, &view, report);
-	return rc ? rc : read_python(session, &view, report);
+	flmem_allocators_find(&view, &found.allocators);
+	found.has_python = flmem_cpython_find(&view, &found.python);
+	rc = read_allocators(session, &view, &found, report);
+	return rc ? rc : read_python(session, &view, &found, report);
 }
 
 /* All that needs the right to trace the process. */

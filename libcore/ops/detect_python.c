@@ -85,14 +85,32 @@ static void find_data(const struct flmem_module *module, const struct flmem_maps
 	*ret_end = end;
 }
 
-static void read_arenas(const struct flmem_view *view, const struct flmem_cpython *python,
-			uint64_t budget_us, struct flmem_python_report *report)
+/* Of the interpreter's file; a new one takes the place of the one met longest ago. */
+static uint64_t *table_place(struct flmem_python_places *places, const struct flmem_module *module)
 {
+	size_t next;
+
+	for (size_t i = 0; i < places->count && i < FLMEM_PYTHON_PLACES; i++)
+		if (places->rows[i].device == module->device &&
+		    places->rows[i].inode == module->inode)
+			return &places->rows[i].table;
+	next = places->count++ % FLMEM_PYTHON_PLACES;
+	places->rows[next].device = module->device;
+	places->rows[next].inode = module->inode;
+	places->rows[next].table = 0;
+	return &places->rows[next].table;
+}
+
+static void read_arenas(const struct flmem_view *view, const struct flmem_python_reading *reading,
+			struct flmem_python_report *report)
+{
+	const struct flmem_cpython *python = reading->python;
 	FLMEM_AUTO_PEEK struct flmem_peek *peek = NULL;
 	struct flmem_pymalloc_search search = {
 		.maps = view->maps,
 		.large = python->major == 3 && python->minor >= 10,
-		.budget_us = budget_us,
+		.budget_us = reading->budget_us,
+		.place = table_place(reading->places, python->module),
 	};
 	struct flmem_pymalloc arenas;
 	int rc;
@@ -134,44 +152,43 @@ static void read_state(const struct flmem_view *view, const struct flmem_cpython
 	report->finalizing = FLMEM_KNOWN(state.finalizing);
 }
 
-int flmem_python_report_read(const struct flmem_view *view, uint64_t budget_us,
-			     const struct flmem_setting_report *settings, size_t setting_count,
-			     struct flmem_python_report *report)
+int flmem_python_report_read(const struct flmem_view *view,
+			     const struct flmem_python_reading *reading,
+			     struct flmem_process_report *report)
 {
-	struct flmem_cpython python;
+	const struct flmem_cpython *python = reading->python;
+	struct flmem_python_report *own = &report->python;
 
-	if (!flmem_cpython_find(view, &python))
+	if (!python)
 		return 0;
-	report->version = strdup(python.version);
-	if (!report->version)
+	own->version = strdup(python->version);
+	if (!own->version)
 		return -ENOMEM;
-	read_state(view, &python, report);
-	if (!budget_us)
-		set_arenas(skipped, report);
-	else if (is_free_threaded(python.module))
-		set_arenas(free_threaded, report);
+	read_state(view, python, own);
+	if (!reading->budget_us)
+		set_arenas(skipped, own);
+	else if (is_free_threaded(python->module))
+		set_arenas(free_threaded, own);
 	else
-		read_arenas(view, &python, budget_us, report);
-	if (budget_us && report->arenas.unknown && has_no_arenas(settings, setting_count)) {
-		report->arenas = report->arenas_bytes = report->used_bytes = FLMEM_KNOWN(0);
-		report->free_bytes = report->error_bytes = FLMEM_KNOWN(0);
+		read_arenas(view, reading, own);
+	if (reading->budget_us && own->arenas.unknown &&
+	    has_no_arenas(report->settings, report->setting_count)) {
+		own->arenas = own->arenas_bytes = own->used_bytes = FLMEM_KNOWN(0);
+		own->free_bytes = own->error_bytes = FLMEM_KNOWN(0);
 	}
 	return 0;
 }
 
-void flmem_python_settle_mimalloc(const struct flmem_view *view,
+void flmem_python_settle_mimalloc(const struct flmem_cpython *python,
 				  struct flmem_process_report *report)
 {
-	struct flmem_cpython python;
-
-	if (report->python.arenas.unknown || !report->python.arenas.value ||
-	    !flmem_cpython_find(view, &python))
+	if (!python || report->python.arenas.unknown || !report->python.arenas.value)
 		return;
 	for (size_t i = 0; i < report->allocator_count; i++) {
 		struct flmem_allocator_report *found = &report->allocators[i];
 
 		if (found->kind != FLMEM_ALLOCATOR_MIMALLOC || found->serves_malloc ||
-		    found->heap.how || strcmp(found->path, python.module->path) != 0)
+		    found->heap.how || strcmp(found->path, python->module->path) != 0)
 			continue;
 		found->heap = (struct flmem_heap_report){.how = "unused"};
 	}

@@ -220,9 +220,13 @@ static bool is_table(const struct flmem_pymalloc_search *search, const struct ge
 	return pools.good > pools.bad;
 }
 
-/* Addresses that the data of the interpreter points to. */
+/* An address that the data of the interpreter points to, and where it stands there. */
+struct candidate {
+	uint64_t address, place;
+};
+
 struct candidates {
-	uint64_t *rows;
+	struct candidate *rows;
 	size_t count;
 };
 
@@ -233,26 +237,36 @@ static void free_candidates(const struct candidates *candidates)
 
 static int by_address(const void *a, const void *b)
 {
-	uint64_t first = *(const uint64_t *)a, second = *(const uint64_t *)b;
+	uint64_t first = ((const struct candidate *)a)->address;
+	uint64_t second = ((const struct candidate *)b)->address;
 
 	return (first > second) - (first < second);
 }
 
-static void pick(const struct flmem_pymalloc_search *search, const uint64_t *words, size_t count,
-		 struct candidates *candidates)
+/* Cheap to tell, and true of most words: what can be no address of a table. */
+static bool is_elsewhere(const struct flmem_pymalloc_search *search, uint64_t word)
+{
+	const struct flmem_maps *maps = search->maps;
+
+	return word % 16 || !maps->count || word < maps->rows[0].start ||
+	       word >= maps->rows[maps->count - 1].end ||
+	       (word >= search->data_start && word < search->data_end);
+}
+
+/* `words` stand at `at` and behind it. */
+static void pick(const struct flmem_pymalloc_search *search, uint64_t at, const uint64_t *words,
+		 size_t count, struct candidates *candidates)
 {
 	const struct flmem_map *map = NULL;
 
-	for (size_t i = 0; i < count; i++) {
-		uint64_t word = words[i];
-
-		if (!word || word % 16 || (word >= search->data_start && word < search->data_end) ||
-		    candidates->count == CANDIDATES_MAX)
+	for (size_t i = 0; i < count && candidates->count < CANDIDATES_MAX; i++) {
+		if (is_elsewhere(search, words[i]))
 			continue;
-		if (!map || word < map->start || word >= map->end)
-			map = flmem_maps_find(search->maps, word);
+		if (!map || words[i] < map->start || words[i] >= map->end)
+			map = flmem_maps_find(search->maps, words[i]);
 		if (is_anonymous(map))
-			candidates->rows[candidates->count++] = word;
+			candidates->rows[candidates->count++] =
+				(struct candidate){words[i], at + i * sizeof(*words)};
 	}
 }
 
@@ -271,7 +285,7 @@ static int find_candidates(const struct flmem_pymalloc_search *search,
 		if ((last - at) / page < window)
 			window = (size_t)((last - at) / page);
 		if (flmem_peek_read_pages(search->peek, at, window, words, NULL) == 0)
-			pick(search, words, window * page / sizeof(*words), ret_candidates);
+			pick(search, at, words, window * page / sizeof(*words), ret_candidates);
 	}
 	/* In order, so that each page of the target is looked at once. */
 	qsort(ret_candidates->rows, ret_candidates->count, sizeof(*ret_candidates->rows),
@@ -283,14 +297,49 @@ static int find_table(const struct flmem_pymalloc_search *search, const struct g
 		      const struct candidates *candidates, uint64_t *ret_table)
 {
 	for (size_t i = 0; i < candidates->count; i++) {
-		if (i && candidates->rows[i] == candidates->rows[i - 1])
+		const struct candidate *row = &candidates->rows[i];
+
+		if (i && row->address == row[-1].address)
 			continue;
-		if (is_table(search, geometry, candidates->rows[i])) {
-			*ret_table = candidates->rows[i];
-			return 0;
-		}
+		if (!is_table(search, geometry, row->address))
+			continue;
+		*ret_table = row->address;
+		if (search->place)
+			*search->place = row->place - search->data_start;
+		return 0;
 	}
 	return -ENOENT;
+}
+
+/* Where it stood in another process of the same file. */
+static bool find_known_table(const struct flmem_pymalloc_search *search,
+			     const struct geometry *geometry, uint64_t *ret_table)
+{
+	uint64_t place = search->place ? *search->place : 0, word;
+
+	if (!place || place >= search->data_end - search->data_start ||
+	    flmem_peek_read(search->peek, search->data_start + place, &word, sizeof(word)) ||
+	    is_elsewhere(search, word) || !is_table(search, geometry, word))
+		return false;
+	*ret_table = word;
+	return true;
+}
+
+static int search_table(const struct flmem_pymalloc_search *search,
+			const struct geometry **geometry, uint64_t *ret_table)
+{
+	FLMEM_AUTO(free_candidates) struct candidates candidates = {0};
+
+	*geometry = &geometries[search->large];
+	if (find_known_table(search, *geometry, ret_table))
+		return 0;
+	if (find_candidates(search, &candidates))
+		return -ENOMEM;
+	if (find_table(search, *geometry, &candidates, ret_table) == 0)
+		return 0;
+	/* Builds --without-pymalloc-radix-tree keep the small arenas; or the version lies. */
+	*geometry = &geometries[!search->large];
+	return find_table(search, *geometry, &candidates, ret_table);
 }
 
 static int by_place(const void *a, const void *b)
@@ -339,20 +388,14 @@ static void add_arenas(const struct flmem_pymalloc_search *search, const struct 
 int flmem_pymalloc_read(const struct flmem_pymalloc_search *search,
 			struct flmem_pymalloc *ret_pymalloc)
 {
-	FLMEM_AUTO(free_candidates) struct candidates candidates = {0};
 	FLMEM_AUTO(free_arenas) struct arenas arenas = {0};
-	const struct geometry *geometry = &geometries[search->large];
+	const struct geometry *geometry;
 	struct flmem_pymalloc sum = {0};
 	uint64_t table;
+	int rc = search_table(search, &geometry, &table);
 
-	if (find_candidates(search, &candidates))
-		return -ENOMEM;
-	if (find_table(search, geometry, &candidates, &table)) {
-		/* Builds --without-pymalloc-radix-tree keep the small arenas; or the version lies. */
-		geometry = &geometries[!search->large];
-		if (find_table(search, geometry, &candidates, &table))
-			return -ENOENT;
-	}
+	if (rc)
+		return rc;
 	if (read_table(search, geometry, table, ARENAS_MAX, &arenas))
 		return -ENOMEM;
 	if (!arenas.count) /* gone again since it was found */

@@ -26,6 +26,8 @@ struct flmem_pymalloc_search {
 	uint64_t data_start, data_end; /* of the interpreter, .bss included */
 	bool large;		       /* arenas of 1 MiB come first: 3.10 and later */
 	uint64_t budget_us;	       /* then the pools not read yet are taken for average ones */
+	uint64_t *place; /* from data_start: where the table's address stands in another process of
+			    this file, or 0; set to where it stands in this one. May be NULL. */
 };
 
 /* Resident memory; used + free = resident. */

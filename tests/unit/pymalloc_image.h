@@ -92,7 +92,9 @@ static inline int image_each(void *context, uint64_t start, uint64_t end, flmem_
 	return 0;
 }
 
-static inline int image_search(struct image_source *source, struct flmem_pymalloc *ret_pymalloc)
+/* With `place` as of another process, or NULL. */
+static inline int image_search_from(struct image_source *source, uint64_t *place,
+				    struct flmem_pymalloc *ret_pymalloc)
 {
 	static const char text[] = "10000000-10001000 rw-p 00000000 08:01 7 /usr/bin/python3\n"
 				   "20000000-20001000 rw-p 00000000 00:00 0 [heap]\n"
@@ -111,11 +113,17 @@ static inline int image_search(struct image_source *source, struct flmem_pymallo
 		.data_start = IMAGE_DATA,
 		.data_end = IMAGE_DATA + IMAGE_PAGE,
 		.budget_us = 1000000,
+		.place = place,
 	};
 
 	if (!peek || flmem_maps_parse(strdup(text), &maps, NULL))
 		return -ENOMEM;
 	return flmem_pymalloc_read(&search, ret_pymalloc);
+}
+
+static inline int image_search(struct image_source *source, struct flmem_pymalloc *ret_pymalloc)
+{
+	return image_search_from(source, NULL, ret_pymalloc);
 }
 
 #endif

@@ -164,9 +164,35 @@ static void an_arena_that_is_listed_twice_is_counted_once(void **state)
 	assert_int_equal(sum.arenas, 2);
 }
 
+/* Another process of the same file has it at the same place of its data, elsewhere or not at all. */
+static void a_known_place_is_looked_at_first(void **state)
+{
+	struct pymalloc_image image = make(false);
+	struct image_source source = {&image, NOWHERE};
+	struct flmem_pymalloc searched = {0}, known = {0};
+	uint64_t place = 0;
+
+	(void)state;
+	assert_int_equal(image_search_from(&source, &place, &searched), 0);
+	assert_int_equal(place, 16);
+	assert_int_equal(image_search_from(&source, &place, &known), 0);
+	assert_memory_equal(&known, &searched, sizeof(known));
+	image.data[5] = image.data[2];
+	image.data[2] = IMAGE_TABLE + 16;
+	assert_int_equal(image_search_from(&source, &place, &known), 0);
+	assert_int_equal(place, 40);
+	assert_memory_equal(&known, &searched, sizeof(known));
+	place = UINT64_MAX - 7;
+	assert_int_equal(image_search_from(&source, &place, &known), 0);
+	assert_int_equal(place, 40);
+	image.data[5] = 0;
+	assert_int_equal(image_search_from(&source, &place, &known), -ENOENT);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_known_place_is_looked_at_first),
 		cmocka_unit_test(arenas_are_found_and_added_up),
 		cmocka_unit_test(a_pool_that_makes_no_sense_is_doubt),
 		cmocka_unit_test(a_pool_that_is_not_resident_is_not_counted),
