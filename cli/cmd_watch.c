@@ -242,7 +242,9 @@ static const struct opt options_table[] = {
 	 .metavar = "FILE",
 	 .complete = OPT_COMPLETE_FILE,
 	 .help = "log of the job that tells of its rounds (NVFlare, also as JSON, APPFL, Flower); "
-		 "may be given several times"},
+		 "may be given several times; a process that writes one of several has its rounds "
+		 "from "
+		 "that one"},
 	{.name = "rounds",
 	 .kind = OPT_NUMBER,
 	 .offset = offsetof(struct watch_options, rounds),

@@ -148,7 +148,7 @@ complete -c flmem -n '__flmem_is watch' -l role -x -a 'server server-job client 
 complete -c flmem -n '__flmem_is watch' -l min-rss -s m -x -d 'of these, only those with at least this much resident memory'
 complete -c flmem -n '__flmem_is watch' -l interval -s i -x -d 'take a sample this often (default 1s, at least 10ms)'
 complete -c flmem -n '__flmem_is watch' -l duration -s d -x -d 'end after this long (default: when the processes have ended)'
-complete -c flmem -n '__flmem_is watch' -l log -s l -r -F -d 'log of the job that tells of its rounds (NVFlare, also as JSON, APPFL, Flower); may be given several times'
+complete -c flmem -n '__flmem_is watch' -l log -s l -r -F -d 'log of the job that tells of its rounds (NVFlare, also as JSON, APPFL, Flower); may be given several times; a process that writes one of several has its rounds from that one'
 complete -c flmem -n '__flmem_is watch' -l rounds -x -d 'end after so many complete rounds of the log'
 complete -c flmem -n '__flmem_is watch' -l round-regex -x -d 'a round starts at each line of the log that matches; the first group is its number'
 complete -c flmem -n '__flmem_is watch' -l record -r -F -d 'append all samples and rounds to this recording'

@@ -33,6 +33,7 @@ struct flmem_followed {
 	bool split_is_new;     /* in a replay: since the last sample */
 	bool pressure_is_new;  /* since the last sample */
 	bool pressure_is_read; /* ever */
+	bool own_rounds;       /* it has a log of its own */
 	uint64_t last_us, last_bytes, lowest_bytes, peak_bytes;
 	uint64_t shared_pages; /* of the last sample */
 	struct flmem_history history;
@@ -45,6 +46,7 @@ struct flmem_followed {
 	struct flmem_pressure pressure_first;		/* the first reading */
 	uint64_t pressure_stored[FLMEM_RECORD_NUMBERS]; /* the last in the recording */
 	struct flmem_watch_actions actions;
+	size_t log;		 /* of several: that it writes */
 	struct flmem_ward *ward; /* what automatic trims know of it; NULL: they leave it alone */
 };
 

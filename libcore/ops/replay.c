@@ -182,16 +182,21 @@ static void meet_split(const struct replay *r, const struct flmem_record *record
 
 static void meet_round(struct replay *r, const struct flmem_record *record)
 {
+	bool own = record->kind == FLMEM_RECORD_OWN_START || record->kind == FLMEM_RECORD_OWN_END;
+	struct flmem_followed *f = own ? find(r, record->process) : NULL;
 	struct flmem_round_change change = {0};
 
-	if (record->kind == FLMEM_RECORD_ROUND_START) {
+	if (record->kind == FLMEM_RECORD_ROUND_START || record->kind == FLMEM_RECORD_OWN_START) {
 		change.started = true;
 		change.started_number = record->round;
 	} else {
 		change.finished = true;
 		change.finished_number = record->round;
 	}
-	flmem_watching_round(&r->watching, r->now_us, &change);
+	if (!own)
+		flmem_watching_round(&r->watching, r->now_us, &change);
+	else if (f && !f->ended)
+		flmem_watching_round_of(&r->watching, f, r->now_us, &change);
 }
 
 static struct flmem_u64 number_of(const struct flmem_record *record, size_t i)
@@ -265,8 +270,15 @@ static int meet(struct replay *r, const struct flmem_record *record, struct flme
 		if (f)
 			flmem_watching_end(&r->watching, f);
 		break;
+	case FLMEM_RECORD_OWN_ROUNDS:
+		f = find(r, record->process);
+		if (f)
+			flmem_watching_own_rounds(&r->watching, f);
+		break;
 	case FLMEM_RECORD_ROUND_START:
 	case FLMEM_RECORD_ROUND_END:
+	case FLMEM_RECORD_OWN_START:
+	case FLMEM_RECORD_OWN_END:
 		meet_round(r, record);
 		break;
 	case FLMEM_RECORD_ROUND_RUNS:

@@ -10,11 +10,12 @@
 #include "frameworks/framework.h"
 #include "ops/auto.h"
 #include "ops/board.h"
-#include "ops/log_tail.h"
 #include "ops/pressures.h"
+#include "ops/round_logs.h"
 #include "ops/watching.h"
 
 #define SELECT_EVERY 5000000U  /* us between two looks for processes that came */
+#define OWNERS_FOR   60000000U /* us after which a process has no log that it opens yet */
 #define GRACE_US     15000000U /* how long a name may match nothing before the watch ends */
 #define LOG_PAST     65536     /* bytes of a log that tell which round runs already */
 
@@ -25,11 +26,10 @@ struct watch {
 	int proc;
 	uint64_t began_us;    /* monotonic */
 	uint64_t selected_us; /* since it began: last look for processes */
+	uint64_t owners_us;   /* since it began: last look for who writes which log */
 	uint64_t lonely_us;   /* since it began: when the last process was alive */
 	uint64_t ticks;
-	struct flmem_log *logs;
-	size_t log_count;
-	struct flmem_rounds rounds;
+	struct flmem_round_logs logs;
 	struct flmem_pressures *pressures;
 	struct flmem_auto *automatic; /* NULL: nothing is trimmed */
 };
@@ -39,10 +39,7 @@ static void clear_watch(struct watch *w)
 	flmem_auto_free(w->automatic);
 	flmem_pressures_free(w->pressures);
 	flmem_watching_clear(&w->watching);
-	for (size_t i = 0; i < w->log_count; i++)
-		flmem_log_close(&w->logs[i]);
-	free(w->logs);
-	flmem_rounds_clear(&w->rounds);
+	flmem_round_logs_clear(&w->logs);
 	flmem_cleanup_close(&w->proc);
 }
 
@@ -165,67 +162,97 @@ static void sample_all(struct watch *w, uint64_t now_us, uint64_t at_us)
 		w->watching.stopped = true;
 }
 
-/* A line of a log on its way to the rounds. */
+/* Changes of rounds on their way to the processes. */
 struct reading {
 	struct watch *w;
-	size_t log;
-	uint64_t now_us;
+	struct flmem_moment moment;
 	bool past; /* written before the watch began: only tells which round runs */
 };
 
-static void change_round(struct watch *w, const struct flmem_round_change *change, uint64_t now_us)
+static void decide_on_trim(struct watch *w, struct flmem_followed *f,
+			   const struct flmem_round_change *change,
+			   const struct flmem_moment *moment)
 {
-	const struct flmem_moment moment = {now_us, flmem_clock_wall_us()};
-
-	flmem_watching_round(&w->watching, now_us, change);
-	for (size_t i = 0; w->automatic && change->finished && i < w->watching.count; i++)
-		if (!w->watching.followed[i]->ended)
-			flmem_auto_round(w->automatic, &w->watching, w->pressures,
-					 w->watching.followed[i], &moment);
+	if (w->automatic && change->finished && !f->ended)
+		flmem_auto_round(w->automatic, &w->watching, w->pressures, f, moment);
 }
 
-static void read_line(void *context, char *line, size_t length)
+static void change_shared(const struct reading *r, const struct flmem_round_change *change)
+{
+	struct flmem_watching *watching = &r->w->watching;
+
+	if (r->past) {
+		flmem_watching_round_runs(watching, change->started
+							    ? FLMEM_KNOWN(change->started_number)
+							    : FLMEM_UNKNOWN("it has ended"));
+		return;
+	}
+	flmem_watching_round(watching, r->moment.now_us, change);
+	for (size_t i = 0; i < watching->count; i++)
+		if (!watching->followed[i]->own_rounds)
+			decide_on_trim(r->w, watching->followed[i], change, &r->moment);
+}
+
+/* A log without numbers, as clients write it, has those that another log tells of. */
+static void change_own(const struct reading *r, size_t log, struct flmem_round_change change)
+{
+	struct flmem_watching *watching = &r->w->watching;
+
+	if (!r->w->logs.own[log].numbered && !watching->round.unknown)
+		change.started_number = watching->round.value;
+	for (size_t i = 0; i < watching->count && !r->past; i++) {
+		struct flmem_followed *f = watching->followed[i];
+
+		if (!f->own_rounds || f->log != log || f->ended)
+			continue;
+		flmem_watching_round_of(watching, f, r->moment.now_us, &change);
+		decide_on_trim(r->w, f, &change, &r->moment);
+	}
+}
+
+static void change_round(void *context, size_t log, const struct flmem_round_change *change)
 {
 	const struct reading *r = context;
-	struct flmem_watching *watching = &r->w->watching;
-	struct flmem_round_change change;
 
-	if (!flmem_rounds_read(&r->w->rounds, r->log, line, length, &change))
-		return;
-	if (!r->past)
-		change_round(r->w, &change, r->now_us);
+	if (log == FLMEM_ROUND_LOGS_SHARED)
+		change_shared(r, change);
 	else
-		flmem_watching_round_runs(watching, change.started
-							    ? FLMEM_KNOWN(change.started_number)
-							    : FLMEM_UNKNOWN("it has ended"));
+		change_own(r, log, *change);
 }
 
 static void read_logs(struct watch *w, uint64_t now_us, bool past)
 {
-	for (size_t i = 0; i < w->log_count; i++) {
-		struct reading reading = {.w = w, .log = i, .now_us = now_us, .past = past};
+	struct reading reading = {.w = w, .moment = {now_us, flmem_clock_wall_us()}, .past = past};
 
-		flmem_log_poll(&w->logs[i], read_line, &reading);
+	flmem_round_logs_read(&w->logs, change_round, &reading);
+}
+
+/* Which process writes which log; some open theirs late. */
+static void find_logs(struct watch *w, uint64_t now_us)
+{
+	if (w->ticks && now_us - w->owners_us < SELECT_EVERY)
+		return;
+	w->owners_us = now_us;
+	for (size_t i = 0; w->logs.count > 1 && i < w->watching.count; i++) {
+		struct flmem_followed *f = w->watching.followed[i];
+
+		if (f->ended || f->own_rounds || f->last_us - f->first_us > OWNERS_FOR)
+			continue;
+		f->log = flmem_round_logs_of(&w->logs, &f->process);
+		if (f->log != FLMEM_ROUND_LOGS_SHARED)
+			flmem_watching_own_rounds(&w->watching, f);
 	}
 }
 
 static int open_logs(struct watch *w, struct flmem_error *err)
 {
 	const struct flmem_watch_options *o = w->options;
-	int rc = flmem_rounds_init(&w->rounds, o->round_regex, err);
+	int rc = flmem_round_logs_open(o->logs, o->log_count, o->round_regex, LOG_PAST, &w->logs,
+				       err);
 
-	if (rc)
-		return rc;
-	w->logs = calloc(o->log_count ? o->log_count : 1, sizeof(*w->logs));
-	if (!w->logs)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot follow the logs");
-	for (; w->log_count < o->log_count; w->log_count++) {
-		rc = flmem_log_open(o->logs[w->log_count], LOG_PAST, &w->logs[w->log_count], err);
-		if (rc)
-			return rc;
-	}
-	read_logs(w, 0, true);
-	return 0;
+	if (!rc)
+		read_logs(w, 0, true);
+	return rc;
 }
 
 /* Sleeps until the next tick; false when the watch is to end instead. */
@@ -290,6 +317,7 @@ static int step(struct watch *w, uint64_t now_us, struct flmem_error *err)
 	if (!rc) {
 		at_us = flmem_clock_wall_us();
 		flmem_watching_tick(&w->watching, now_us, at_us);
+		find_logs(w, now_us);
 		read_logs(w, now_us, false);
 		sample_all(w, now_us, at_us);
 	}

@@ -212,6 +212,11 @@ static void record_sample(struct flmem_watching *w, struct flmem_followed *f, bo
 	flmem_recorder_add(&w->recorder, &r);
 }
 
+static struct flmem_u64 own_round(const struct flmem_followed *f)
+{
+	return f->rounds.running ? FLMEM_KNOWN(f->rounds.now.number) : FLMEM_UNKNOWN(no_round);
+}
+
 static void tell_sample(struct flmem_watching *w, const struct flmem_followed *f, uint64_t at_us,
 			bool split)
 {
@@ -220,7 +225,7 @@ static void tell_sample(struct flmem_watching *w, const struct flmem_followed *f
 		.at_us = at_us,
 		.elapsed_us = f->last_us,
 		.rss_bytes = f->last_bytes,
-		.round = w->round,
+		.round = f->own_rounds ? own_round(f) : w->round,
 		.split = split ? &f->split : NULL,
 		.pressure = f->pressure_is_new ? &f->pressure : NULL,
 	};
@@ -326,8 +331,35 @@ void flmem_watching_round(struct flmem_watching *watching, uint64_t now_us,
 	}
 	watching->seen_start = change->started;
 	for (size_t i = 0; i < watching->count; i++)
-		if (!watching->followed[i]->ended)
+		if (!watching->followed[i]->ended && !watching->followed[i]->own_rounds)
 			change_round(watching, watching->followed[i], now_us, change);
+}
+
+void flmem_watching_own_rounds(struct flmem_watching *watching, struct flmem_followed *followed)
+{
+	const struct flmem_record own = {.kind = FLMEM_RECORD_OWN_ROUNDS,
+					 .process = followed->number};
+
+	followed->own_rounds = true;
+	followed->rounds.running = false;
+	record(watching, &own);
+}
+
+void flmem_watching_round_of(struct flmem_watching *watching, struct flmem_followed *followed,
+			     uint64_t now_us, const struct flmem_round_change *change)
+{
+	struct flmem_record r = {.kind = FLMEM_RECORD_OWN_END,
+				 .process = followed->number,
+				 .round = change->finished_number};
+
+	watching->rounds_told = true;
+	if (change->finished)
+		record(watching, &r);
+	r.kind = FLMEM_RECORD_OWN_START;
+	r.round = change->started_number;
+	if (change->started)
+		record(watching, &r);
+	change_round(watching, followed, now_us, change);
 }
 
 void flmem_watching_round_runs(struct flmem_watching *watching, struct flmem_u64 number)

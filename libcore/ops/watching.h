@@ -61,6 +61,12 @@ void flmem_watching_end(struct flmem_watching *watching, struct flmem_followed *
 void flmem_watching_round(struct flmem_watching *watching, uint64_t now_us,
 			  const struct flmem_round_change *change);
 
+/* From now on its rounds are told by themselves. */
+void flmem_watching_own_rounds(struct flmem_watching *watching, struct flmem_followed *followed);
+
+void flmem_watching_round_of(struct flmem_watching *watching, struct flmem_followed *followed,
+			     uint64_t now_us, const struct flmem_round_change *change);
+
 /* This round runs already, or, unknown, none does: rounds whose start was not seen do not count. */
 void flmem_watching_round_runs(struct flmem_watching *watching, struct flmem_u64 number);
 

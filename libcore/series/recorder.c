@@ -275,11 +275,17 @@ void flmem_recorder_add(struct flmem_recorder *recorder, const struct flmem_reco
 		put_split(b, record);
 		break;
 	case FLMEM_RECORD_END:
+	case FLMEM_RECORD_OWN_ROUNDS:
 		flmem_varint_put(b, record->process);
 		break;
 	case FLMEM_RECORD_ROUND_START:
 	case FLMEM_RECORD_ROUND_END:
 	case FLMEM_RECORD_ROUND_RUNS:
+		flmem_varint_put(b, record->round);
+		break;
+	case FLMEM_RECORD_OWN_START:
+	case FLMEM_RECORD_OWN_END:
+		flmem_varint_put(b, record->process);
 		flmem_varint_put(b, record->round);
 		break;
 	case FLMEM_RECORD_ACTION:

@@ -294,7 +294,7 @@ static bool take_record(struct flmem_recording *r, struct flmem_record *record)
 
 	if (!take(r, &kind))
 		return false;
-	record->kind = kind <= FLMEM_RECORD_PRESSURE ? (enum flmem_record_kind)kind : 0;
+	record->kind = kind <= FLMEM_RECORD_OWN_END ? (enum flmem_record_kind)kind : 0;
 	switch (record->kind) {
 	case FLMEM_RECORD_SESSION:
 		return take_session(r, record);
@@ -307,11 +307,15 @@ static bool take_record(struct flmem_recording *r, struct flmem_record *record)
 	case FLMEM_RECORD_SPLIT:
 		return take_split(r, record);
 	case FLMEM_RECORD_END:
+	case FLMEM_RECORD_OWN_ROUNDS:
 		return take_process_number(r, record);
 	case FLMEM_RECORD_ROUND_START:
 	case FLMEM_RECORD_ROUND_END:
 	case FLMEM_RECORD_ROUND_RUNS:
 		return take(r, &record->round);
+	case FLMEM_RECORD_OWN_START:
+	case FLMEM_RECORD_OWN_END:
+		return take_process_number(r, record) && take(r, &record->round);
 	case FLMEM_RECORD_ACTION:
 		return take_action(r, record);
 	case FLMEM_RECORD_PRESSURE:

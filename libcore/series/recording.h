@@ -37,6 +37,9 @@ enum flmem_record_kind {
 	FLMEM_RECORD_ROUND_RUNS, /* one whose start was not seen */
 	FLMEM_RECORD_ACTION,	 /* an automatic trim of a process, or a decision about them */
 	FLMEM_RECORD_PRESSURE,	 /* want of memory in the control group of a process */
+	FLMEM_RECORD_OWN_ROUNDS, /* a process has rounds of its own from now on */
+	FLMEM_RECORD_OWN_START,
+	FLMEM_RECORD_OWN_END,
 };
 
 /* Kinds of memory that a split tells, in this order; UINT64_MAX: unknown. */

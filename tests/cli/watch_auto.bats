@@ -110,6 +110,26 @@ last() {
 	assert_output 'trimmed [0-9]+ times: .* released'
 }
 
+# rounds PID: of this process in $JSON.
+rounds() {
+	grep '"type":"round"' "$JSON" | grep -c "\"pid\":$1," || true
+}
+
+@test "of several logs the one that a process writes tells of its rounds" {
+	local quick slow live
+	start_victim watched flat 0 200 1024 "$LOG.quick"
+	quick=$VICTIM
+	start_victim watched flat 0 2000 1024 "$LOG.slow"
+	slow=$VICTIM
+	"$FLMEM" watch --pid "$quick,$slow" --interval 50ms --duration 7s --json \
+		--log "$LOG.slow" --log "$LOG.quick" --record "$BATS_TEST_TMPDIR/rec" >"$JSON"
+	[ "$(rounds "$slow")" -ge 1 ]
+	[ "$(rounds "$quick")" -ge $((3 * $(rounds "$slow"))) ]
+	live="$(rounds "$quick") $(rounds "$slow")"
+	"$FLMEM" watch --replay "$BATS_TEST_TMPDIR/rec" --json >"$JSON"
+	[ "$(rounds "$quick") $(rounds "$slow")" = "$live" ]
+}
+
 @test "options of --auto alone are refused without it, and with a replay" {
 	local options
 	for options in '--gc' '--full' '--when rss>1' '--cool-down 1s' '--every-rounds 2' '--in-vain 2'; do

@@ -289,6 +289,32 @@ static void two_writers_and_other_files_are_refused(void **state)
 	assert_int_equal(flmem_recording_open("/no/such/file", &recording, &err), FLMEM_EUSAGE);
 }
 
+static void assert_same(const struct flmem_record *got, const struct flmem_record *added)
+{
+	size_t numbers =
+		added->kind == FLMEM_RECORD_ACTION ? FLMEM_RECORD_OF_ACTION : FLMEM_RECORD_NUMBERS;
+
+	switch (added->kind) {
+	case FLMEM_RECORD_SPLIT:
+		assert_memory_equal(got->kinds, added->kinds, sizeof(got->kinds));
+		break;
+	case FLMEM_RECORD_ACTION:
+		assert_true(got->action == added->action);
+		assert_string_equal(got->reason, added->reason);
+		assert_memory_equal(got->numbers, added->numbers, numbers * sizeof(uint64_t));
+		break;
+	case FLMEM_RECORD_PRESSURE:
+		assert_true(got->of_host == added->of_host);
+		assert_memory_equal(got->numbers, added->numbers, numbers * sizeof(uint64_t));
+		break;
+	case FLMEM_RECORD_OWN_ROUNDS:
+	case FLMEM_RECORD_END:
+		break;
+	default:
+		assert_true(got->round == added->round);
+	}
+}
+
 static void all_kinds_of_records(void **state)
 {
 	static const struct flmem_record records[] = {
@@ -296,6 +322,16 @@ static void all_kinds_of_records(void **state)
 		{.kind = FLMEM_RECORD_SPLIT, .kinds = {4096, 0, UINT64_MAX, 1 << 30}},
 		{.kind = FLMEM_RECORD_ROUND_END, .round = UINT64_MAX},
 		{.kind = FLMEM_RECORD_ROUND_RUNS, .round = 3},
+		{.kind = FLMEM_RECORD_OWN_ROUNDS},
+		{.kind = FLMEM_RECORD_OWN_START, .round = 4},
+		{.kind = FLMEM_RECORD_OWN_END, .round = 4},
+		{.kind = FLMEM_RECORD_ACTION,
+		 .action = 3,
+		 .numbers = {1, 2, 3 << 20, UINT64_MAX, 0, UINT64_MAX - 1},
+		 .reason = "its memory is climbing"},
+		{.kind = FLMEM_RECORD_PRESSURE,
+		 .of_host = true,
+		 .numbers = {UINT64_MAX, 1, 0, 5, 10000, 7, 1U << 31}},
 		{.kind = FLMEM_RECORD_END},
 	};
 	struct flmem_recorder recorder = begin(1000000 * SECOND);
@@ -313,10 +349,7 @@ static void all_kinds_of_records(void **state)
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(records); i++) {
 		assert_true(flmem_recording_next(&r, &record));
 		assert_int_equal(record.kind, records[i].kind);
-		if (record.kind == FLMEM_RECORD_SPLIT)
-			assert_memory_equal(record.kinds, records[i].kinds, sizeof(record.kinds));
-		else if (record.kind != FLMEM_RECORD_END)
-			assert_true(record.round == records[i].round);
+		assert_same(&record, &records[i]);
 	}
 	assert_false(flmem_recording_next(&r, &record));
 }

@@ -66,8 +66,9 @@ struct flmem_watch_options {
 	uint64_t rounds;      /* end after so many complete rounds; 0: any number */
 	int stop_fd;	      /* the watch ends once it is readable; -1: none */
 	/*
-	 * Logs of the job that tell of its rounds, which hold for all processes: several may tell
-	 * of the same ones. Files may come later, vanish and be rotated.
+	 * Logs of the job that tell of its rounds. Where a process has one of several open, it is
+	 * told of its rounds by that one alone; all others by all logs together, of which several
+	 * may tell of the same rounds. Files may come later, vanish and be rotated.
 	 */
 	const char *const *logs;
 	size_t log_count;
