@@ -213,6 +213,11 @@ static void print_result(const struct flmem_watch_result *r)
 	if (r->rounds)
 		printf(" and %" PRIu64 " rounds", r->rounds);
 	putchar('\n');
+	if (r->restarts)
+		printf("  one history of %" PRIu64
+		       " processes, each of which took the place of the "
+		       "one before\n",
+		       r->restarts + 1);
 	print_growth(&r->trend);
 	print_forecast(r);
 	print_actions(&r->actions);
@@ -226,6 +231,9 @@ void print_watch_summary(const struct flmem_watch_summary *summary)
 {
 	for (size_t i = 0; i < summary->count; i++)
 		print_result(&summary->results[i]);
+	if (summary->forgotten)
+		printf("%" PRIu64 " processes that ended are not listed: they were too many\n",
+		       summary->forgotten);
 	if (summary->missed)
 		printf("%" PRIu64 " intervals went by without samples: this host was busy or "
 		       "asleep\n",

@@ -153,8 +153,8 @@ static bool read_followed(struct flmem_watch_board *board, size_t i, struct flme
 	*ret_rc = visit(board, NULL);
 	if (*ret_rc)
 		return false;
-	f = board->watching->followed[i];
-	shown = !f->ended && f->history.samples;
+	f = i < board->watching->count ? board->watching->followed[i] : NULL;
+	shown = f && !f->ended && f->history.samples;
 	if (shown)
 		*ret_rc = copy_followed(f, copy);
 	pthread_mutex_unlock(&board->lock);

@@ -34,6 +34,7 @@ struct flmem_followed {
 	bool pressure_is_new;  /* since the last sample */
 	bool pressure_is_read; /* ever */
 	bool own_rounds;       /* it has a log of its own */
+	uint64_t restarts;     /* processes that went on as this one */
 	uint64_t last_us, last_bytes, lowest_bytes, peak_bytes;
 	uint64_t shared_pages; /* of the last sample */
 	struct flmem_history history;

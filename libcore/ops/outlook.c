@@ -120,6 +120,7 @@ static void describe(struct flmem_followed *f, struct flmem_watch_result *r)
 	*r = (struct flmem_watch_result){
 		.process = f->id,
 		.ended = f->ended,
+		.restarts = f->restarts,
 		.samples = f->history.samples,
 		.rounds = f->rounds.complete,
 		.watched_us = f->last_us - f->first_us,

@@ -10,6 +10,12 @@
 /* Processes of a hostile recording: each costs 7 KiB. */
 #define REPLAYED_MAX 4096U
 
+/* What a number of a session stands for; NULL: nothing. */
+struct numbered {
+	struct flmem_followed *followed;
+	uint64_t pid, start_time; /* as it was told */
+};
+
 /* A recording on its way back into a watch. */
 struct replay {
 	struct flmem_watching watching;
@@ -18,7 +24,7 @@ struct replay {
 	uint64_t session_at_us;
 	uint64_t base_us; /* of the session, in the time of the whole recording */
 	uint64_t now_us, at_us;
-	struct flmem_followed **numbered; /* by number in the session; NULL: none */
+	struct numbered *numbered; /* by number in the session */
 	size_t numbered_count;
 };
 
@@ -31,7 +37,14 @@ static void clear_replay(struct replay *r)
 
 static struct flmem_followed *find(const struct replay *r, uint64_t number)
 {
-	return number < r->numbered_count ? r->numbered[number] : NULL;
+	const struct numbered *numbered = number < r->numbered_count ? &r->numbered[number] : NULL;
+
+	/* Another process may have taken its place since. */
+	return numbered && numbered->followed &&
+			       (uint64_t)numbered->followed->id.pid == numbered->pid &&
+			       numbered->followed->id.start_time == numbered->start_time
+		       ? numbered->followed
+		       : NULL;
 }
 
 /* Later sessions go on behind the earlier ones, by the clock on the wall if it went forward. */
@@ -50,25 +63,26 @@ static void begin_session(struct replay *r, const struct flmem_record *record)
 		r->watching.interval_us = record->interval_us;
 	flmem_watching_round_runs(&r->watching, FLMEM_UNKNOWN("it was not recorded"));
 	for (size_t i = 0; i < r->numbered_count; i++)
-		r->numbered[i] = NULL;
+		r->numbered[i] = (struct numbered){0};
 }
 
 static bool number(struct replay *r, uint64_t at, struct flmem_followed *followed)
 {
 	size_t count = r->numbered_count ? r->numbered_count : 16;
-	struct flmem_followed **grown = r->numbered;
+	struct numbered *grown = r->numbered;
 
 	while (count <= at)
 		count *= 2;
 	if (count > r->numbered_count)
-		grown = reallocarray(r->numbered, count, sizeof(struct flmem_followed *));
+		grown = reallocarray(r->numbered, count, sizeof(*grown));
 	if (!grown)
 		return false;
 	for (size_t i = r->numbered_count; i < count; i++)
-		grown[i] = NULL;
+		grown[i] = (struct numbered){0};
 	r->numbered = grown;
 	r->numbered_count = count;
-	r->numbered[at] = followed;
+	r->numbered[at] =
+		(struct numbered){followed, (uint64_t)followed->id.pid, followed->id.start_time};
 	return true;
 }
 
@@ -112,7 +126,7 @@ static int add_process(struct replay *r, const struct flmem_record *record, stru
 
 	if (!f)
 		return FLMEM_EFAILED;
-	rc = flmem_watching_add(&r->watching, f, r->now_us > 0, err);
+	rc = flmem_watching_add(&r->watching, f, r->now_us > 0, &f, err);
 	if (rc)
 		return rc;
 	return number(r, record->process, f)
@@ -120,12 +134,21 @@ static int add_process(struct replay *r, const struct flmem_record *record, stru
 		       : flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
 }
 
+/* Said again, perhaps of one whose place another has taken since. */
+static bool is_told(const struct replay *r, const struct flmem_record *record)
+{
+	const struct numbered *n =
+		record->process < r->numbered_count ? &r->numbered[record->process] : NULL;
+
+	return n && n->followed && n->pid == record->pid && n->start_time == record->start_time;
+}
+
 static int meet_process(struct replay *r, const struct flmem_record *record,
 			struct flmem_error *err)
 {
 	struct flmem_followed *f = known(r, record);
 
-	if (!record->pid || record->pid > PID_LIMIT)
+	if (!record->pid || record->pid > PID_LIMIT || is_told(r, record))
 		return 0;
 	if (!f)
 		return r->watching.count < REPLAYED_MAX ? add_process(r, record, err) : 0;

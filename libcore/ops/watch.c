@@ -12,6 +12,7 @@
 #include "ops/board.h"
 #include "ops/pressures.h"
 #include "ops/round_logs.h"
+#include "ops/succession.h"
 #include "ops/watching.h"
 
 #define SELECT_EVERY 5000000U  /* us between two looks for processes that came */
@@ -69,7 +70,7 @@ static int follow(struct watch *w, const struct flmem_targets *targets, size_t i
 	if (rc)
 		return rc;
 	followed->group = flmem_pressures_group(w->pressures, &followed->process);
-	return flmem_watching_add(&w->watching, followed, w->ticks > 0, err);
+	return flmem_watching_add(&w->watching, followed, w->ticks > 0, NULL, err);
 }
 
 static int follow_all(struct watch *w, const struct flmem_targets *targets, struct flmem_error *err)
@@ -155,6 +156,7 @@ static void sample_all(struct watch *w, uint64_t now_us, uint64_t at_us)
 	}
 	if (w->automatic)
 		flmem_auto_tick(w->automatic, &w->watching, w->pressures, &moment);
+	flmem_succession_forget(&w->watching);
 	if (w->watching.alive)
 		w->lonely_us = now_us;
 	w->ticks++;

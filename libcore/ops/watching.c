@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "ops/outlook.h"
+#include "ops/succession.h"
 
 /* What a kill may cost a recording. */
 #define FLUSH_EVERY_US 10000000U
@@ -103,20 +104,28 @@ static int make_room(struct flmem_watching *w)
 }
 
 int flmem_watching_add(struct flmem_watching *watching, struct flmem_followed *followed, bool fresh,
-		       struct flmem_error *err)
+		       struct flmem_followed **ret_followed, struct flmem_error *err)
 {
-	int rc = make_room(watching);
+	struct flmem_followed *heir;
+	int rc;
 
+	followed->number = watching->numbered++;
+	heir = flmem_succession_join(watching, followed);
+	rc = heir ? 0 : make_room(watching);
 	if (rc) {
 		flmem_followed_free(followed);
 		return flmem_error_set(err, FLMEM_EFAILED, -rc,
 				       "cannot follow more than %zu processes", watching->count);
 	}
-	flmem_round_stats_init(&followed->rounds, watching->interval_us, fresh);
-	followed->number = watching->count;
-	watching->followed[watching->count++] = followed;
+	if (!heir) {
+		heir = followed;
+		flmem_round_stats_init(&heir->rounds, watching->interval_us, fresh);
+		watching->followed[watching->count++] = heir;
+	}
 	watching->alive++;
-	record_process(watching, followed);
+	record_process(watching, heir);
+	if (ret_followed)
+		*ret_followed = heir;
 	return 0;
 }
 
@@ -392,6 +401,8 @@ int flmem_watching_finish(struct flmem_watching *watching, bool live,
 			  struct flmem_watch_summary *ret_summary, struct flmem_error *err)
 {
 	struct flmem_watch_summary summary = {.rounds = watching->complete,
+					      .forgotten = watching->forgotten,
+					      .limit_passed = watching->forgotten_passed,
 					      .missed = watching->missed};
 	int rc;
 

@@ -22,6 +22,9 @@ struct flmem_watching {
 	uint64_t interval_us;
 	struct flmem_followed **followed;
 	size_t count, alive, capacity;
+	size_t numbered;		/* processes so far */
+	uint64_t forgotten;		/* of them */
+	bool forgotten_passed;		/* some of those passed a limit */
 	struct flmem_u64 round;		/* that runs */
 	bool rounds_told;		/* of some process, so that its samples count for them */
 	bool seen_start;		/* it has started under the watch */
@@ -41,9 +44,12 @@ void flmem_watching_clear(struct flmem_watching *watching);
 /* Begins to record, if the options say so. */
 int flmem_watching_record(struct flmem_watching *watching, struct flmem_error *err);
 
-/* Takes the process over; also when it fails, for want of memory or room. */
+/*
+ * Takes the process over; also when it fails, for want of memory or room. *ret_followed, unless it is
+ * NULL, is what stands for it: one that has ended and whose place it takes, or itself.
+ */
 int flmem_watching_add(struct flmem_watching *watching, struct flmem_followed *followed, bool fresh,
-		       struct flmem_error *err);
+		       struct flmem_followed **ret_followed, struct flmem_error *err);
 
 /* The samples that follow were taken now. */
 void flmem_watching_tick(struct flmem_watching *watching, uint64_t now_us, uint64_t at_us);

@@ -160,6 +160,7 @@ static cJSON *result_object(const struct flmem_watch_result *result)
 
 	add_identity(object, &result->process);
 	cJSON_AddBoolToObject(object, "ended", result->ended);
+	flmem_json_add_u64(object, "restarts", result->restarts);
 	flmem_json_add_u64(object, "samples", result->samples);
 	flmem_json_add_u64(object, "rounds", result->rounds);
 	flmem_json_add_u64(object, "watched_ms", result->watched_us / 1000);
@@ -195,6 +196,7 @@ char *flmem_report_watch_summary_json(const struct flmem_watch_summary *summary)
 	for (size_t i = 0; i < summary->count; i++)
 		cJSON_AddItemToArray(processes, result_object(&summary->results[i]));
 	flmem_json_add_u64(root, "rounds", summary->rounds);
+	flmem_json_add_u64(root, "forgotten", summary->forgotten);
 	flmem_json_add_u64(root, "missed", summary->missed);
 	flmem_json_add_u64(root, "record_lost", summary->record_lost);
 	flmem_json_add_u64(root, "record_skipped_bytes", summary->record_skipped_bytes);

@@ -130,6 +130,31 @@ rounds() {
 	[ "$(rounds "$quick") $(rounds "$slow")" = "$live" ]
 }
 
+@test "a restarted process goes on with the history of the one before" {
+	local app=$BATS_TEST_TMPDIR/fakes/bin/flwr-clientapp watch first
+	/usr/bin/python3 "$FLMEM_TESTS/cli/fakes/make-frameworks" "$BATS_TEST_TMPDIR/fakes"
+	start_victim "$app"
+	first=$VICTIM
+	"$FLMEM" watch --name "$app" --interval 50ms --json --record "$BATS_TEST_TMPDIR/rec" \
+		>"$JSON" 3>&- &
+	watch=$!
+	VICTIMS+=("$watch")
+	wait_until 20 grep -q "\"pid\":$first," "$JSON"
+	kill "$first"
+	start_victim "$app"
+	# A look for new processes comes every 5 s.
+	wait_until 60 grep -q "\"pid\":$VICTIM," "$JSON"
+	kill -TERM "$watch"
+	wait "$watch"
+	[ "$(last '["processes"].__len__()')" -eq 1 ]
+	[ "$(last '["processes"][0]["restarts"]')" -eq 1 ]
+	[ "$(last '["processes"][0]["pid"]')" -eq "$VICTIM" ]
+	output=$(tail -n 1 "$JSON")
+	assert_schema watch
+	flmem watch --replay "$BATS_TEST_TMPDIR/rec"
+	assert_output 'one history of 2 processes'
+}
+
 @test "options of --auto alone are refused without it, and with a replay" {
 	local options
 	for options in '--gc' '--full' '--when rss>1' '--cool-down 1s' '--every-rounds 2' '--in-vain 2'; do

@@ -177,6 +177,8 @@ struct flmem_watch_actions {
 struct flmem_watch_result {
 	struct flmem_watch_process process;
 	bool ended; /* before the watch did */
+	uint64_t
+		restarts; /* processes that took its place, one after the other; `process` is the last */
 	uint64_t samples;
 	uint64_t rounds;     /* complete ones */
 	uint64_t watched_us; /* from the first sample to the last */
@@ -196,8 +198,9 @@ struct flmem_watch_result {
 struct flmem_watch_summary {
 	struct flmem_watch_result *results;
 	size_t count;
-	uint64_t rounds; /* that were seen from beginning to end */
-	uint64_t missed; /* intervals without samples, because the host was too busy or asleep */
+	uint64_t rounds;    /* that were seen from beginning to end */
+	uint64_t forgotten; /* processes that ended and are not among the results, being too many */
+	uint64_t missed;    /* intervals without samples, because the host was too busy or asleep */
 	uint64_t record_lost;	       /* blocks of the recording that could not be written */
 	int record_errno;	       /* why the last of them was lost */
 	uint64_t record_skipped_bytes; /* of a replay: that made no sense */

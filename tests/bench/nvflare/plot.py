@@ -2,7 +2,7 @@
 """One SVG of resident memory over time, without any library."""
 import html
 
-WIDTH, HEIGHT = 860, 420
+WIDTH, HEIGHT = 900, 420
 LEFT, RIGHT, TOP, BOTTOM = 64, 16, 44, 48
 COLOURS = ("#b3261e", "#1a73e8", "#188038", "#9334e6")
 
@@ -48,11 +48,11 @@ def _curve(axes, colour, points):
 
 
 def _legend(names):
-    x = LEFT + 190
+    x = LEFT + 160
     for name, colour in zip(names, COLOURS):
         yield f'<line x1="{x}" x2="{x + 18}" y1="{TOP - 16}" y2="{TOP - 16}" stroke="{colour}" stroke-width="3"/>'
         yield f'<text x="{x + 23}" y="{TOP - 12}">{html.escape(name)}</text>'
-        x += 40 + 7 * len(name)
+        x += 36 + round(7.4 * len(name))
 
 
 def svg(curves):
