@@ -7,6 +7,11 @@
 # shellcheck disable=SC2030,SC2031,SC2153,SC2154 # each test is a shell of its own; see helpers.bash
 load helpers
 
+teardown() {
+	stop_victims
+	[ -z "${GROUP-}" ] || rmdir "$GROUP" 2>/dev/null || true
+}
+
 setup() {
 	LOG=$BATS_TEST_TMPDIR/log
 	JSON=$BATS_TEST_TMPDIR/json
@@ -121,7 +126,7 @@ rounds() {
 	quick=$VICTIM
 	start_victim watched flat 0 2000 1024 "$LOG.slow"
 	slow=$VICTIM
-	"$FLMEM" watch --pid "$quick,$slow" --interval 50ms --duration 7s --json \
+	"$FLMEM" watch --pid "$quick,$slow" --interval 50ms --duration 6s --json \
 		--log "$LOG.slow" --log "$LOG.quick" --record "$BATS_TEST_TMPDIR/rec" >"$JSON"
 	[ "$(rounds "$slow")" -ge 1 ]
 	[ "$(rounds "$quick")" -ge $((3 * $(rounds "$slow"))) ]
@@ -153,6 +158,62 @@ rounds() {
 	assert_schema watch
 	flmem watch --replay "$BATS_TEST_TMPDIR/rec"
 	assert_output 'one history of 2 processes'
+}
+
+@test "samples go on while a trim waits for a safe moment" {
+	# shellcheck disable=SC2016
+	start_victim /bin/bash -c 'echo ready; while :; do :; done'
+	watch --duration 4s --auto --when 'rss > 1' --cool-down 100ms --timeout 2s
+	[ "$(actions refused)" -ge 1 ]
+	[ "$(actions trimmed)" -eq 0 ]
+	# Had they waited, there would be one look, and then the refusal.
+	[ "$(sed '/"refused"/q' "$JSON" | grep -c '"type":"sample"')" -ge 8 ]
+	alive "$VICTIM"
+}
+
+# A control group of version 1 or 2 with a limit of 160 MiB, below that of this test, as GROUP.
+make_group() {
+	local parent limit
+	parent=/sys/fs/cgroup/memory$(sed -n 's/^[0-9]*:memory://p' /proc/self/cgroup)
+	limit=memory.limit_in_bytes
+	if [ ! -e "$parent/$limit" ]; then
+		parent=/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)
+		limit=memory.max
+	fi
+	GROUP=$parent/flmem-test-$$
+	mkdir "$GROUP" 2>/dev/null || skip "no control group can be made here"
+	echo $((160 << 20)) 2>/dev/null >"$GROUP/$limit" || {
+		rmdir "$GROUP"
+		skip "no memory limit can be set on a control group here"
+	}
+}
+
+group_is_empty() {
+	[ -z "$(cat "$GROUP/cgroup.procs")" ]
+}
+
+@test "memory that becomes short is given back at once" {
+	local watch
+	make_group
+	start_victim watched retain 0 400 40000
+	echo "$VICTIM" >"$GROUP/cgroup.procs"
+	"$FLMEM" watch --pid "$VICTIM" --interval 50ms --json --auto --when 'rss > 1T' >"$JSON" 3>&- &
+	watch=$!
+	VICTIMS+=("$watch")
+	wait_until 20 grep -q '"max":[0-9]' "$JSON"
+	# The cache of a file that is read in the group fills it, again and again.
+	truncate -s 400M "$BATS_TEST_TMPDIR/file"
+	sh -c 'echo $$ >"$1/cgroup.procs"; exec cat "$2"' _ "$GROUP" "$BATS_TEST_TMPDIR/file" >/dev/null
+	wait_until 60 grep -q '"reason":"its control group has run into its memory limit' "$JSON"
+	kill -TERM "$watch"
+	wait "$watch"
+	output=$(tail -n 1 "$JSON")
+	assert_schema watch
+	[ "$(last '["processes"][0]["pressure_rise"]["max"]')" -ge 1 ]
+	alive "$VICTIM"
+	kill "$VICTIM"
+	wait_until 20 group_is_empty
+	rmdir "$GROUP"
 }
 
 @test "options of --auto alone are refused without it, and with a replay" {
