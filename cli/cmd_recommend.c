@@ -8,11 +8,13 @@
 #include <flmem/text.h>
 
 #include "cmd.h"
+#include "plan_options.h"
 #include "print_recommend.h"
 #include "role_options.h"
 
 struct recommend_options {
 	struct role_options role; /* first, as role_options.h wants it */
+	struct plan_options plan;
 	const char *fail_on;
 	const char *format;
 	bool diff;
@@ -62,6 +64,46 @@ static const struct opt options_table[] = {
 	 .offset = offsetof(struct recommend_options, role.role),
 	 .choices = role_choices,
 	 .help = "without paths: print what this role should be set to"},
+	{.name = "model",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct recommend_options, plan.model),
+	 .metavar = "FILE|DIR|NAME",
+	 .complete = OPT_COMPLETE_FILE,
+	 .help = "plan for this model: a .safetensors file or a PyTorch checkpoint, a folder of "
+		 "them, or llama-3.1-8b, -70b, -405b, llama-3.2-1b, -3b"},
+	{.name = "params",
+	 .kind = OPT_NUMBER,
+	 .offset = offsetof(struct recommend_options, plan.parameters),
+	 .metavar = "N",
+	 .help = "plan for a model of so many parameters"},
+	{.name = "dtype",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct recommend_options, plan.dtype),
+	 .metavar = "TYPE",
+	 .help = "type of its numbers: fp32, fp16, bf16, fp8-e4m3, int8 and others (default: the "
+		 "model's own, fp32 with --params)"},
+	{.name = "clients",
+	 .kind = OPT_NUMBER,
+	 .offset = offsetof(struct recommend_options, plan.clients),
+	 .metavar = "K",
+	 .help = "clients that take part in a round of the plan"},
+	{.name = "framework",
+	 .letter = 'f',
+	 .kind = OPT_CHOICE,
+	 .offset = offsetof(struct recommend_options, role.framework),
+	 .choices = role_framework_choices,
+	 .help = "what the plan, or the role, is for (default nvflare)"},
+	{.name = "node-memory",
+	 .kind = OPT_SIZE,
+	 .offset = offsetof(struct recommend_options, plan.node_bytes),
+	 .metavar = "SIZE",
+	 .help = "memory of the smallest node; the plan uses nine tenths of it"},
+	{.name = "optimizer",
+	 .kind = OPT_CHOICE,
+	 .offset = offsetof(struct recommend_options, plan.optimizer),
+	 .choices = plan_optimizer_choices,
+	 .help = "what a client that trains in host memory keeps besides the model and the "
+		 "gradients (default none: training is not counted, as on a GPU)"},
 	{.name = "diff",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct recommend_options, diff),
@@ -229,6 +271,21 @@ static int correct(const struct cmd *cmd, const struct recommend_options *o,
 	return status ? status : left;
 }
 
+static int plan(const struct cmd *cmd, const struct recommend_options *o,
+		const struct opt_rest *rest)
+{
+	struct flmem_error err = {0};
+
+	if (rest->count || o->role.role || o->diff || o->fix || o->fail_on ||
+	    (o->format && !o->json && strcmp(o->format, "text") != 0))
+		flmem_error_set(&err, FLMEM_EUSAGE, 0,
+				"a plan goes without paths, --role, --diff, --fix, --fail-on and "
+				"the formats of findings");
+	if (err.code)
+		return cmd_fail(cmd, o->json, &err);
+	return plan_run(cmd, &o->plan, o->role.framework, o->json);
+}
+
 static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest)
 {
 	struct recommend_options *o = options;
@@ -237,13 +294,21 @@ static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest
 	if (o->json)
 		o->format = "json";
 	o->json = o->format && strcmp(o->format, "json") == 0;
+	if (plan_is_wanted(&o->plan))
+		return plan(cmd, o, rest);
+	if (plan_stray_option(&o->plan)) {
+		flmem_error_set(&err, FLMEM_EUSAGE, 0, "%s goes with --model or --params",
+				plan_stray_option(&o->plan));
+		return cmd_fail(cmd, o->json, &err);
+	}
 	if (!rest->count && o->role.role)
 		return tell_role(cmd, o);
 	if (o->role.role)
 		flmem_error_set(&err, FLMEM_EUSAGE, 0, "--role goes without paths");
 	else if (!rest->count)
 		flmem_error_set(&err, FLMEM_EUSAGE, 0,
-				"name files or folders to check, or a --role");
+				"name files or folders to check, a --role, or a --model to plan "
+				"for");
 	else if (o->diff && (o->fix || o->format))
 		flmem_error_set(&err, FLMEM_EUSAGE, 0,
 				"--diff goes without --fix, --json and --format");
@@ -263,6 +328,8 @@ static const char *const examples[] = {
 	"what --fix would change in it",
 	"flmem recommend --role client",
 	"what a client should be set to, and why",
+	"flmem recommend --model llama-3.1-8b --clients 4 --framework appfl --node-memory 128G",
+	"what server and clients will need, and the configuration for it",
 	NULL,
 };
 
@@ -279,7 +346,10 @@ const struct cmd cmd_recommend = {
 		"will be refused, each with file, line, the current and the proposed value. A "
 		"folder is searched; files in it that there are no rules for are passed over. An "
 		"input that cannot be read is an error on standard error, and the others are "
-		"checked all the same (exit status 8, or 2 when none could be).",
+		"checked all the same (exit status 8, or 2 when none could be).\n\n"
+		"With --model or --params it plans instead: the peak of the server and of each "
+		"client in every step of a round, chunk and message sizes, and the configuration "
+		"to paste.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct recommend_options),

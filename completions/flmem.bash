@@ -157,12 +157,19 @@ _flmem()
 		esac
 		;;
 	recommend)
-		options=" --fail-on --framework-version --format --role --diff --fix --json --help"
+		options=" --fail-on --framework-version --format --role --model --params --dtype --clients --framework --node-memory --optimizer --diff --fix --json --help"
 		case $option in
 		--fail-on) _flmem_offer "$word" -W "error warning info" && return ;;
 		--framework-version) return ;;
 		--format) _flmem_offer "$word" -W "text json sarif github junit" && return ;;
 		--role | -r) _flmem_offer "$word" -W "server client trainer" && return ;;
+		--model) _flmem_files "$word" -f && return ;;
+		--params) return ;;
+		--dtype) return ;;
+		--clients) return ;;
+		--framework | -f) _flmem_offer "$word" -W "nvflare appfl flower" && return ;;
+		--node-memory) return ;;
+		--optimizer) _flmem_offer "$word" -W "none sgd momentum adam" && return ;;
 		esac
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;

@@ -265,3 +265,94 @@ assert len(list(suite.iter())) == 2'
 	flmem recommend --framework-version x "$JOBS"
 	assert_error 2 'not a version'
 }
+
+@test "a plan names the peaks, and a configuration that APPFL's rules find nothing in" {
+	local what=(--model llama-3.1-8b --clients 4 --framework appfl --node-memory 128GB)
+	flmem recommend "${what[@]}"
+	assert_status 0
+	assert_output 'llama-3.1-8b: 15 GiB of bf16, 291 tensors, the largest 1002 MiB'
+	assert_output 'chunked \(chosen\)'
+	assert_output 'peak: server .* GiB, each client .* GiB; fits a node of 119 GiB'
+	assert_output 'model_chunk_size: 1073741824'
+	flmem recommend "${what[@]}" --json
+	assert_status 0
+	assert_schema recommend
+	mkdir "$BATS_TEST_TMPDIR/planned"
+	/usr/bin/python3 -c '
+import json, sys
+plan = json.load(sys.stdin)
+server, client = (row["text"] for row in plan["configuration"])
+for name, text in ("server", server), ("client", client + "client_id: a\ndata_configs: {}\n"):
+    with open(f"{sys.argv[1]}/{name}.yaml", "w") as f:
+        f.write(text)' "$BATS_TEST_TMPDIR/planned" <<<"$output"
+	flmem recommend --fail-on warning "$BATS_TEST_TMPDIR/planned"
+	assert_status 0
+	assert_output '2 files checked, error: 0, warning: 0'
+}
+
+@test "a plan's configuration for NVFlare is JSON, and counts what a node lacks" {
+	flmem recommend --params 134217728 --clients 4 --node-memory 3.2GiB --json
+	assert_status 0
+	assert_schema recommend
+	examine '
+import json, sys
+plan = json.load(sys.stdin)
+assert plan["chosen"] == "offload", plan["chosen"]
+memory, offload = plan["ways"]
+assert not memory["fits"] and offload["fits"]
+assert offload["server_disk_bytes"] == 4 * 134217728 * 4
+server = json.loads(plan["configuration"][0]["text"])
+assert server["workflows"][0]["args"]["enable_tensor_disk_offload"] is True
+json.loads(plan["configuration"][1]["text"])'
+	flmem recommend --params 1000 --dtype int8 --clients 1 --framework flower --json
+	assert_status 0
+	assert_schema recommend
+	assert_output '"caveat":	"Flower'
+}
+
+@test "a real checkpoint and a real safetensors file are measured" {
+	/usr/bin/python3 -c 'import torch' 2>/dev/null || skip "needs python3-torch"
+	cd "$BATS_TEST_TMPDIR"
+	/usr/bin/python3 -c '
+import json, struct, torch
+state = {"a": torch.zeros(300, 70), "b": torch.zeros(11, dtype=torch.float32)}
+torch.save(state, "m.pt")
+torch.save(state, "old.pt", _use_new_zipfile_serialization=False)
+header = json.dumps({"a": {"dtype": "F32", "shape": [300, 70], "data_offsets": [0, 84000]},
+                     "b": {"dtype": "F32", "shape": [11], "data_offsets": [84000, 84044]}}).encode()
+with open("m.safetensors", "wb") as f:
+    f.write(struct.pack("<Q", len(header)) + header + bytes(84044))'
+	flmem recommend --model m.pt --clients 1 --json
+	assert_status 0
+	assert_output '"model_bytes":	84044,'
+	assert_output '"largest_tensor_bytes":	84000,'
+	flmem recommend --model m.safetensors --clients 1 --json
+	assert_output '"model_bytes":	84044,'
+	assert_output '"parameters":	21011,'
+	flmem recommend --model old.pt --clients 1 --json
+	assert_status 0
+	assert_schema recommend
+	assert_output '"tensors":	null,'
+	truncate -s 80000 m.pt m.safetensors
+	flmem recommend --model m.pt --clients 1
+	assert_error 2 'm.pt'
+	flmem recommend --model m.safetensors --clients 1
+	assert_error 2 'do not end with the file|behind the file|range of bytes'
+}
+
+@test "a plan that is not whole is refused" {
+	flmem recommend --model llama-3.1-8b
+	assert_error 2 'needs --clients'
+	flmem recommend --clients 4
+	assert_error 2 '--clients goes with --model'
+	flmem recommend --model llama-3.1-8b --params 7 --clients 2
+	assert_error 2 'give one'
+	flmem recommend --model llama-3.1-8b --clients 2 "$JOBS"
+	assert_error 2 'goes without paths'
+	flmem recommend --model /nonexistent --clients 2
+	assert_error 2 'no model known by name'
+	flmem recommend --model llama-3.1-8b --dtype fp33 --clients 2
+	assert_error 2 'no type of numbers'
+	flmem recommend --model llama-3.1-8b --clients 2 --format sarif
+	assert_error 2 'formats of findings'
+}

@@ -14,6 +14,7 @@
 #include <flmem/error.h>
 #include <flmem/host.h>
 #include <flmem/launch.h>
+#include <flmem/plan.h>
 #include <flmem/recommend.h>
 #include <flmem/repeat.h>
 #include <flmem/settings.h>
@@ -37,6 +38,10 @@ FLMEM_API char *flmem_report_recommend_junit(const struct flmem_recommendations 
 
 /* What `recommend` says about a role as such. */
 FLMEM_API char *flmem_report_role_json(const struct flmem_settings *settings);
+
+/* What `recommend` plans. */
+FLMEM_API char *flmem_report_plan_json(const struct flmem_plan_request *request,
+				       const struct flmem_plan *plan);
 
 /* What `start` would run; `proof` is NULL when nothing had to be proven. */
 FLMEM_API char *flmem_report_start_json(const struct flmem_settings *settings, char *const *argv,

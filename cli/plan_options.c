@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan_options.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <flmem/report.h>
+#include <flmem/text.h>
+
+#include "format.h"
+#include "help.h"
+#include "role_options.h"
+
+#define STEP_COLUMN 38
+#define NAME_COLUMN 24
+
+#define NAME_OF(name, text) text,
+const char *const plan_optimizer_choices[] = {FLMEM_OPTIMIZERS(NAME_OF) NULL};
+#undef NAME_OF
+
+bool plan_is_wanted(const struct plan_options *options)
+{
+	return options->model || options->parameters;
+}
+
+const char *plan_stray_option(const struct plan_options *options)
+{
+	if (plan_is_wanted(options))
+		return NULL;
+	return options->clients	     ? "--clients"
+	       : options->dtype	     ? "--dtype"
+	       : options->node_bytes ? "--node-memory"
+	       : options->optimizer  ? "--optimizer"
+				     : NULL;
+}
+
+/* Choices are the enum's names in its order, so a place in the list is a value. */
+static unsigned place(const char *const *choices, const char *value)
+{
+	for (unsigned i = 0; value && choices[i]; i++)
+		if (strcmp(choices[i], value) == 0)
+			return i;
+	return 0;
+}
+
+static void print_model(const struct flmem_plan_request *request, FILE *out)
+{
+	const struct flmem_model *model = request->model;
+	char name[256], bytes[FORMAT_MAX], largest[FORMAT_MAX];
+
+	fprintf(out, "model      %s: %s", flmem_text_escape(model->name, name, sizeof(name)),
+		format_bytes(model->bytes, bytes));
+	if (model->dtype)
+		fprintf(out, " of %s", model->dtype);
+	if (!model->tensors.unknown)
+		fprintf(out, ", %" PRIu64 " tensors", model->tensors.value);
+	if (model->largest_bytes.unknown)
+		fputs(", the largest counted as a sixteenth\n", out);
+	else
+		fprintf(out, ", the largest %s\n",
+			format_bytes(model->largest_bytes.value, largest));
+	fprintf(out, "federation %s, %" PRIu64 " client%s in a round\n",
+		flmem_framework_name(request->framework), request->clients,
+		request->clients == 1 ? "" : "s");
+}
+
+static void print_steps(const struct flmem_plan_way *way, enum flmem_role role, FILE *out)
+{
+	char bytes[FORMAT_MAX];
+
+	for (size_t i = 0; i < way->step_count; i++) {
+		const struct flmem_plan_step *step = &way->steps[i];
+
+		if (step->role != role)
+			continue;
+		fprintf(out, "  %-7s %-*s %10s  ", flmem_role_name(role), NAME_COLUMN - 2,
+			step->name, format_bytes(step->bytes, bytes));
+		help_wrap(step->holds, STEP_COLUMN + 7, STEP_COLUMN + 7, out);
+	}
+}
+
+static void print_way(const struct flmem_plan_way *way, const struct flmem_plan_request *request,
+		      bool chosen, FILE *out)
+{
+	char server[FORMAT_MAX], client[FORMAT_MAX], disk[FORMAT_MAX], node[FORMAT_MAX];
+
+	fprintf(out, "\n%s%s:", way->name, chosen ? " (chosen)" : "");
+	help_wrap(way->summary, 2, (int)strlen(way->name) + (chosen ? 10 : 1), out);
+	print_steps(way, FLMEM_ROLE_SERVER, out);
+	print_steps(way, FLMEM_ROLE_CLIENT, out);
+	fprintf(out, "  peak: server %s, each client %s",
+		format_bytes(way->server_peak_bytes, server),
+		format_bytes(way->client_peak_bytes, client));
+	if (way->server_disk_bytes)
+		fprintf(out, "; %s on the server's disk",
+			format_bytes(way->server_disk_bytes, disk));
+	if (request->node_bytes)
+		fprintf(out, "; %s a node of %s", way->fits ? "fits" : "does not fit",
+			format_bytes(request->node_bytes, node));
+	fputc('\n', out);
+}
+
+static void print_plan(const struct flmem_plan_request *request, const struct flmem_plan *plan,
+		       FILE *out)
+{
+	char runtime[FORMAT_MAX];
+
+	print_model(request, out);
+	for (size_t i = 0; i < plan->way_count; i++)
+		print_way(&plan->ways[i], request, i == plan->chosen, out);
+	fputs("\nEach figure has ", out);
+	fputs(format_bytes(plan->runtime_bytes, runtime), out);
+	help_wrap(request->optimizer ? "for Python and its libraries."
+				     : "for Python and its libraries; training in host memory is "
+				       "not counted without --optimizer.",
+		  0, 16 + (int)strlen(runtime), out);
+	if (plan->caveat)
+		help_wrap(plan->caveat, 0, 0, out);
+	for (size_t i = 0; i < plan->text_count; i++)
+		fprintf(out, "\n# %s\n%s", plan->texts[i].where, plan->texts[i].text);
+}
+
+static int read_model(const struct plan_options *options, struct flmem_model *ret_model,
+		      struct flmem_error *err)
+{
+	if (options->model && options->parameters)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "--model and --params say the same twice; give one");
+	if (options->model)
+		return flmem_model_read(options->model, options->dtype, ret_model, err);
+	return flmem_model_make(options->parameters, options->dtype, ret_model, err);
+}
+
+static int tell(const struct cmd *cmd, const struct flmem_plan_request *request,
+		const struct flmem_plan *plan, bool json)
+{
+	struct flmem_error err = {0};
+	char *text;
+
+	if (!json) {
+		print_plan(request, plan, stdout);
+		return 0;
+	}
+	text = flmem_report_plan_json(request, plan);
+	if (!text) {
+		flmem_error_set(&err, FLMEM_EFAILED, 0, "out of memory");
+		return cmd_fail(cmd, false, &err);
+	}
+	fputs(text, stdout);
+	free(text);
+	return 0;
+}
+
+int plan_run(const struct cmd *cmd, const struct plan_options *options, const char *framework,
+	     bool json)
+{
+	struct flmem_plan_request request = {
+		.framework = FLMEM_FRAMEWORK_NVFLARE + place(role_framework_choices, framework),
+		.clients = options->clients,
+		.node_bytes = options->node_bytes,
+		.optimizer = place(plan_optimizer_choices, options->optimizer),
+	};
+	struct flmem_model model = {0};
+	struct flmem_plan plan = {0};
+	struct flmem_error err = {0};
+	int status, rc = 0;
+
+	request.model = &model;
+	if (!options->clients)
+		rc = flmem_error_set(&err, FLMEM_EUSAGE, 0, "a plan needs --clients");
+	if (!rc)
+		rc = read_model(options, &model, &err);
+	if (!rc)
+		rc = flmem_plan_make(&request, &plan, &err);
+	status = rc ? cmd_fail(cmd, json, &err) : tell(cmd, &request, &plan, json);
+	flmem_plan_clear(&plan);
+	flmem_model_clear(&model);
+	return status;
+}

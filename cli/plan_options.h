@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_CLI_PLAN_OPTIONS_H
+#define FLMEM_CLI_PLAN_OPTIONS_H
+
+/* The options of `recommend` that ask for a plan, and the plan as people read it. */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <flmem/plan.h>
+
+#include "cmd.h"
+
+struct plan_options {
+	const char *model;
+	const char *dtype;
+	const char *optimizer;
+	uint64_t parameters;
+	uint64_t clients;
+	uint64_t node_bytes;
+};
+
+extern const char *const plan_optimizer_choices[];
+
+/* A model was named. */
+bool plan_is_wanted(const struct plan_options *options);
+
+/* An option that goes with a model alone, or NULL. */
+const char *plan_stray_option(const struct plan_options *options);
+
+/* Makes the plan and prints it; `framework` NULL is nvflare. Returns the exit status. */
+int plan_run(const struct cmd *cmd, const struct plan_options *options, const char *framework,
+	     bool json);
+
+#endif

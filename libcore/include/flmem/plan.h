@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_PLAN_H
+#define FLMEM_PLAN_H
+
+/*
+ * How much memory a federated job will need before it runs: the peak of the server and of each
+ * client in every step of a round, by what the framework holds at once, and what to configure so
+ * that it fits a node. docs/guides/planning.md derives the counts and holds them against measured
+ * runs.
+ *
+ * Results own their strings: release with the clear functions. Nothing is shared between threads.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <flmem/error.h>
+#include <flmem/roles.h>
+#include <flmem/value.h>
+
+/* What is known of a model without loading it. */
+struct flmem_model {
+	char *name;			/* as it was asked for */
+	const char *dtype;		/* "bf16", "mixed", or NULL: unknown */
+	uint64_t bytes;			/* of all tensors */
+	struct flmem_u64 parameters;	/* elements of all tensors */
+	struct flmem_u64 tensors;	/* how many */
+	struct flmem_u64 largest_bytes; /* of the largest tensor */
+};
+
+/*
+ * Reads the size of a model from a safetensors file (its header), a PyTorch checkpoint (the
+ * directory of its archive; nothing is unpickled), or a folder of either, shards included; or takes it from the
+ * shape of a model that is known by name. `dtype` NULL keeps the model's own; another one (see
+ * flmem_dtype_name()) is what the tensors would take as that. FLMEM_EUSAGE for what is none of
+ * these, broken, or beyond a limit, FLMEM_EPERM for what may not be read.
+ */
+FLMEM_API int flmem_model_read(const char *what, const char *dtype, struct flmem_model *ret_model,
+			       struct flmem_error *err);
+
+/* A model of so many parameters. `dtype` NULL is fp32. */
+FLMEM_API int flmem_model_make(uint64_t parameters, const char *dtype,
+			       struct flmem_model *ret_model, struct flmem_error *err);
+
+FLMEM_API void flmem_model_clear(struct flmem_model *model);
+
+/* Types of numbers, and models known by name; NULL behind the last. */
+FLMEM_API const char *flmem_dtype_name(size_t index);
+FLMEM_API const char *flmem_model_name(size_t index);
+
+/* X(NAME, text): what the optimizer of a client that trains in host memory keeps. */
+#define FLMEM_OPTIMIZERS(X)     \
+	X(NONE, "none")         \
+	X(SGD, "sgd")           \
+	X(MOMENTUM, "momentum") \
+	X(ADAM, "adam")
+
+enum flmem_optimizer {
+#define FLMEM_OPTIMIZER_ENUM(name, text) FLMEM_OPTIMIZER_##name,
+	FLMEM_OPTIMIZERS(FLMEM_OPTIMIZER_ENUM)
+#undef FLMEM_OPTIMIZER_ENUM
+};
+
+struct flmem_plan_request {
+	const struct flmem_model *model; /* stays the caller's */
+	enum flmem_framework framework;
+	uint64_t clients;		/* that take part in one round; 1 or more */
+	uint64_t node_bytes;		/* memory of the smallest node; 0: not said */
+	enum flmem_optimizer optimizer; /* NONE: training is not counted, as on a GPU */
+};
+
+struct flmem_plan_step {
+	enum flmem_role role; /* SERVER or CLIENT */
+	const char *name;     /* "collect the results" */
+	const char *holds;    /* what is in memory then */
+	uint64_t bytes;	      /* the runtime included */
+};
+
+/* A file, or a part of one, to paste. */
+struct flmem_plan_text {
+	const char *where;
+	char *text;
+};
+
+/* One way of running the job. */
+struct flmem_plan_way {
+	const char *name;    /* "memory", "offload", "whole", "chunked" */
+	const char *summary; /* one sentence */
+	struct flmem_plan_step *steps;
+	size_t step_count;
+	uint64_t server_peak_bytes, client_peak_bytes; /* of each process */
+	uint64_t server_disk_bytes;		       /* that it needs for results on disk */
+	struct flmem_u64 chunk_bytes;		       /* to set */
+	struct flmem_u64 message_bytes;
+	bool fits; /* both peaks, into the node; true where none was said */
+};
+
+struct flmem_plan {
+	struct flmem_plan_way *ways;
+	size_t way_count;
+	size_t chosen;		       /* the first that fits, else the smallest */
+	uint64_t runtime_bytes;	       /* counted for Python and its libraries in each process */
+	uint64_t usable_bytes;	       /* of the node; 0: not said */
+	struct flmem_plan_text *texts; /* the configuration of the chosen way */
+	size_t text_count;
+	const char *caveat; /* what the framework has no setting for, or NULL */
+};
+
+/* FLMEM_EUSAGE for numbers that no machine has. */
+FLMEM_API int flmem_plan_make(const struct flmem_plan_request *request, struct flmem_plan *ret_plan,
+			      struct flmem_error *err);
+
+FLMEM_API void flmem_plan_clear(struct flmem_plan *plan);
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_MODEL_KNOWN_H
+#define FLMEM_MODEL_KNOWN_H
+
+/* Models that are known by name: the shape of a decoder, from which its tensors follow. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "model/tensors.h"
+
+struct flmem_known_model {
+	const char *name;
+	uint64_t layers, hidden, inner, keys; /* keys: width of the key and the value projection */
+	uint64_t vocabulary;
+	bool tied;	   /* the output layer is the embedding */
+	const char *dtype; /* that it is published in */
+};
+
+extern const struct flmem_known_model flmem_known_models[]; /* ends in a row without a name */
+
+/* By name, in any case; NULL for none. */
+const struct flmem_known_model *flmem_known_model_find(const char *name);
+
+/* `dtype` is that of all its tensors. */
+void flmem_known_model_measure(const struct flmem_known_model *model,
+			       const struct flmem_dtype *dtype, struct flmem_tensors *ret_tensors);
+
+#endif

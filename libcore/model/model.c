@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <flmem/plan.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "base/text.h"
+#include "documents/document.h"
+#include "model/known.h"
+#include "model/tensors.h"
+
+#define FILES_MAX 10000U
+#define INDEX	  "model.safetensors.index.json"
+
+typedef int add_function(int fd, const char *path, struct flmem_tensors *tensors,
+			 struct flmem_error *err);
+
+/* Kinds of files by their names. In a folder the first kind that is there is taken, alone. */
+static const struct file_kind {
+	const char *suffix;
+	add_function *add;
+} kinds[] = {
+	{".safetensors", flmem_safetensors_add}, {".bin", flmem_checkpoint_add},
+	{".pt", flmem_checkpoint_add},		 {".pth", flmem_checkpoint_add},
+	{".ckpt", flmem_checkpoint_add},
+};
+
+const char *flmem_dtype_name(size_t index)
+{
+	for (size_t i = 0; flmem_dtypes[i].name; i++)
+		if (i == index)
+			return flmem_dtypes[i].name;
+	return NULL;
+}
+
+const char *flmem_model_name(size_t index)
+{
+	for (size_t i = 0; flmem_known_models[i].name; i++)
+		if (i == index)
+			return flmem_known_models[i].name;
+	return NULL;
+}
+
+void flmem_model_clear(struct flmem_model *model)
+{
+	free(model->name);
+	*model = (struct flmem_model){0};
+}
+
+static const struct file_kind *kind_of(const char *name)
+{
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(kinds); i++)
+		if (flmem_text_ends(name, kinds[i].suffix))
+			return &kinds[i];
+	return NULL;
+}
+
+static int add_file(int dirfd, const char *name, const char *path, struct flmem_tensors *tensors,
+		    struct flmem_error *err)
+{
+	FLMEM_AUTO_CLOSE int fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	const struct file_kind *kind = kind_of(name);
+	struct stat status;
+
+	if (fd < 0 || fstat(fd, &status) < 0)
+		return flmem_error_set(err, errno == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, errno,
+				       "cannot read '%s'", path);
+	if (!S_ISREG(status.st_mode))
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is not a regular file", path);
+	if (!kind)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s' is no kind of model file that is known; take a "
+				       ".safetensors, .bin, .pt, .pth or .ckpt, or --params",
+				       path);
+	return kind->add(fd, path, tensors, err);
+}
+
+static int add_below(int dirfd, const char *folder, const char *name, struct flmem_tensors *tensors,
+		     struct flmem_error *err)
+{
+	FLMEM_AUTO_FREE char *path = NULL;
+
+	if (asprintf(&path, "%s/%s", folder, name) < 0) {
+		path = NULL;
+		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	}
+	return add_file(dirfd, name, path, tensors, err);
+}
+
+/* Names of shards are paths by the format; those that lead elsewhere are refused. */
+static bool is_plain_name(const char *name)
+{
+	return *name && !strchr(name, '/') && flmem_text_ends(name, ".safetensors");
+}
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static int add_shards(int dirfd, const char *folder, const struct flmem_document *index,
+		      struct flmem_tensors *tensors, struct flmem_error *err)
+{
+	FLMEM_AUTO_FREE const char **names = calloc(index->node_count + 1, sizeof(*names));
+	const struct flmem_node *map = flmem_node_get(index->root, "weight_map");
+	size_t count = 0;
+	int rc = 0;
+
+	if (!names)
+		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	for (const struct flmem_node *n = flmem_node_first(map); n; n = n->next) {
+		const char *name = flmem_node_string(n);
+
+		if (!name || !is_plain_name(name))
+			return flmem_error_set(err, FLMEM_EUSAGE, 0,
+					       "'%s/" INDEX "' names a shard outside of its folder",
+					       folder);
+		names[count++] = name;
+	}
+	if (!count)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s/" INDEX "' names no shards",
+				       folder);
+	qsort(names, count, sizeof(*names), by_text);
+	for (size_t i = 0; i < count && !rc; i++)
+		if (!i || strcmp(names[i - 1], names[i]) != 0)
+			rc = add_below(dirfd, folder, names[i], tensors, err);
+	return rc;
+}
+
+/* With an index, its shards and no others. */
+static int add_indexed(int dirfd, const char *folder, struct flmem_tensors *tensors,
+		       struct flmem_error *err)
+{
+	FLMEM_AUTO_DOCUMENT struct flmem_document index = {0};
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	int rc = flmem_io_read_file_at(dirfd, INDEX, FLMEM_TENSORS_HEADER_MAX, &text);
+
+	flmem_buf_init(&index.text);
+	if (rc)
+		return flmem_error_set(err, FLMEM_EUSAGE, -rc, "cannot read '%s/" INDEX "'",
+				       folder);
+	rc = flmem_document_read(FLMEM_SYNTAX_JSON, &text, &index, err);
+	if (rc) {
+		flmem_error_prefix(err, "'%s/" INDEX "'", folder);
+		return rc;
+	}
+	return add_shards(dirfd, folder, &index, tensors, err);
+}
+
+static int add_kind(DIR *dir, const char *folder, const struct file_kind *kind, size_t *ret_files,
+		    struct flmem_tensors *tensors, struct flmem_error *err)
+{
+	const struct dirent *entry;
+	size_t seen = 0;
+
+	rewinddir(dir);
+	while ((entry = readdir(dir))) {
+		int rc;
+
+		if (++seen > FILES_MAX)
+			return flmem_error_set(err, FLMEM_EUSAGE, 0,
+					       "'%s' has more than %u entries; name the model's "
+					       "own folder",
+					       folder, FILES_MAX);
+		if (entry->d_name[0] == '.' || !flmem_text_ends(entry->d_name, kind->suffix))
+			continue;
+		rc = add_below(dirfd(dir), folder, entry->d_name, tensors, err);
+		if (rc)
+			return rc;
+		++*ret_files;
+	}
+	return 0;
+}
+
+static int add_folder(const char *folder, struct flmem_tensors *tensors, struct flmem_error *err)
+{
+	FLMEM_AUTO_DIR DIR *dir = opendir(folder);
+	size_t files = 0;
+	int rc = 0;
+
+	if (!dir)
+		return flmem_error_set(err, errno == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, errno,
+				       "cannot read '%s'", folder);
+	if (faccessat(dirfd(dir), INDEX, F_OK, 0) == 0)
+		return add_indexed(dirfd(dir), folder, tensors, err);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(kinds) && !rc && !files; i++)
+		rc = add_kind(dir, folder, &kinds[i], &files, tensors, err);
+	if (!rc && !files)
+		rc = flmem_error_set(err, FLMEM_EUSAGE, 0,
+				     "'%s' holds no .safetensors, .bin, .pt, .pth or .ckpt",
+				     folder);
+	return rc;
+}
+
+static int measure(const char *what, const struct flmem_dtype *dtype, struct flmem_tensors *tensors,
+		   struct flmem_error *err)
+{
+	const struct flmem_known_model *known = flmem_known_model_find(what);
+	struct stat status;
+
+	if (known) {
+		flmem_known_model_measure(known, dtype ?: flmem_dtype_find(known->dtype), tensors);
+		return 0;
+	}
+	if (stat(what, &status) < 0)
+		return flmem_error_set(err, errno == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, errno,
+				       "'%s' is no model known by name, and no file", what);
+	tensors->counted = tensors->listed = true;
+	return S_ISDIR(status.st_mode) ? add_folder(what, tensors, err)
+				       : add_file(AT_FDCWD, what, what, tensors, err);
+}
+
+static int find_dtype(const char *name, const struct flmem_dtype **ret_dtype,
+		      struct flmem_error *err)
+{
+	const struct flmem_dtype *found = name ? flmem_dtype_find(name) : NULL;
+
+	if (name && !found)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "no type of numbers is named '%.60s'",
+				       name);
+	*ret_dtype = found;
+	return 0;
+}
+
+/* All tensors in another type. What is no known number of elements stays as it is. */
+static int convert(struct flmem_tensors *tensors, const struct flmem_dtype *dtype, const char *what,
+		   struct flmem_error *err)
+{
+	uint64_t bits, largest;
+
+	if (!dtype || (tensors->counted && !tensors->mixed && tensors->dtype == dtype))
+		return 0;
+	if (!tensors->counted || tensors->mixed || !tensors->dtype)
+		return flmem_error_set(
+			err, FLMEM_EUSAGE, 0,
+			"the types in '%s' are not known or mixed, so its size as %s "
+			"is not either; leave --dtype out, or give --params",
+			what, dtype->name);
+	if (__builtin_mul_overflow(tensors->elements, dtype->bits, &bits) ||
+	    __builtin_mul_overflow(tensors->largest_bytes, 8U, &largest))
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is larger than any machine",
+				       what);
+	tensors->bytes = bits / 8; /* and so does the largest tensor fit, one of them */
+	tensors->largest_bytes = largest / tensors->dtype->bits * dtype->bits / 8;
+	tensors->dtype = dtype;
+	return 0;
+}
+
+static int fill(const char *name, const struct flmem_tensors *tensors,
+		struct flmem_model *ret_model, struct flmem_error *err)
+{
+	char *copy = strdup(name);
+
+	if (!copy)
+		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	*ret_model = (struct flmem_model){
+		.name = copy,
+		.dtype = !tensors->counted ? NULL
+			 : tensors->mixed  ? "mixed"
+			 : tensors->dtype  ? tensors->dtype->name
+					   : NULL,
+		.bytes = tensors->bytes,
+		.parameters = tensors->counted ? FLMEM_KNOWN(tensors->elements)
+					       : FLMEM_UNKNOWN("only its pickle tells the types"),
+		.tensors = tensors->listed ? FLMEM_KNOWN(tensors->count)
+					   : FLMEM_UNKNOWN("its tensors are not listed"),
+		.largest_bytes = tensors->listed ? FLMEM_KNOWN(tensors->largest_bytes)
+						 : FLMEM_UNKNOWN("its tensors are not listed"),
+	};
+	return 0;
+}
+
+int flmem_model_read(const char *what, const char *dtype, struct flmem_model *ret_model,
+		     struct flmem_error *err)
+{
+	const struct flmem_dtype *wanted = NULL;
+	struct flmem_tensors tensors = {0};
+	int rc = find_dtype(dtype, &wanted, err);
+
+	if (!rc)
+		rc = measure(what, wanted, &tensors, err);
+	if (!rc && !tensors.bytes)
+		rc = flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' has no weights", what);
+	if (!rc)
+		rc = convert(&tensors, wanted, what, err);
+	return rc ? rc : fill(what, &tensors, ret_model, err);
+}
+
+int flmem_model_make(uint64_t parameters, const char *dtype, struct flmem_model *ret_model,
+		     struct flmem_error *err)
+{
+	struct flmem_tensors tensors = {.elements = parameters, .counted = true};
+	char name[64];
+	uint64_t bits;
+	int rc = find_dtype(dtype ?: "fp32", &tensors.dtype, err);
+
+	if (rc)
+		return rc;
+	if (!parameters || __builtin_mul_overflow(parameters, tensors.dtype->bits, &bits))
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "a model of %llu parameters is none that a machine holds",
+				       (unsigned long long)parameters);
+	tensors.bytes = bits / 8 + (bits % 8 != 0);
+	snprintf(name, sizeof(name), "%llu parameters", (unsigned long long)parameters);
+	return fill(name, &tensors, ret_model, err);
+}

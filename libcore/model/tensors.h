@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_MODEL_TENSORS_H
+#define FLMEM_MODEL_TENSORS_H
+
+/*
+ * What files of weights hold, told by their directories: the header of a safetensors file, the
+ * central directory of a PyTorch archive. No weight is read, nothing is unpickled. Files are
+ * untrusted: all sizes are checked against the file, sums against overflow, and what is read is
+ * limited.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <flmem/error.h>
+
+/* Beyond every header known: 70 billion parameters take 100 KB. */
+#define FLMEM_TENSORS_HEADER_MAX (4U << 20)
+
+struct flmem_dtype {
+	const char *name;   /* as people write it */
+	const char *stored; /* as safetensors does */
+	unsigned bits;
+};
+
+extern const struct flmem_dtype flmem_dtypes[]; /* ends in a row without a name */
+
+/* By either name; NULL for none. */
+const struct flmem_dtype *flmem_dtype_find(const char *name);
+
+/* Sums over files. */
+struct flmem_tensors {
+	uint64_t bytes, elements, count, largest_bytes;
+	bool counted;			 /* elements and dtype are known */
+	bool listed;			 /* count and largest are known */
+	const struct flmem_dtype *dtype; /* NULL: none yet, or several */
+	bool mixed;
+};
+
+/* Both add to `tensors`, which is untouched on failure. `path` is for messages. */
+int flmem_safetensors_add(int fd, const char *path, struct flmem_tensors *tensors,
+			  struct flmem_error *err);
+int flmem_checkpoint_add(int fd, const char *path, struct flmem_tensors *tensors,
+			 struct flmem_error *err);
+
+/* Reads `length` bytes at `offset`; false for a file that ends before. */
+bool flmem_tensors_read(int fd, uint64_t offset, void *out, size_t length);
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <flmem/report.h>
+
+#include "report/json.h"
+
+static void add_model(cJSON *root, const struct flmem_model *model)
+{
+	cJSON *row = cJSON_AddObjectToObject(root, "model"), *unknown = cJSON_CreateObject();
+
+	flmem_json_add_text(row, "name", model->name);
+	flmem_json_add_text(row, "dtype", model->dtype);
+	flmem_json_add_u64(row, "model_bytes", model->bytes);
+	flmem_json_add_value(row, unknown, "parameters", model->parameters);
+	flmem_json_add_value(row, unknown, "tensors", model->tensors);
+	flmem_json_add_value(row, unknown, "largest_tensor_bytes", model->largest_bytes);
+	cJSON_AddItemToObject(row, "unknown", unknown);
+}
+
+static void add_way(cJSON *list, const struct flmem_plan_way *way)
+{
+	cJSON *row = cJSON_CreateObject(), *unknown = cJSON_CreateObject(), *steps;
+
+	cJSON_AddItemToArray(list, row);
+	cJSON_AddStringToObject(row, "name", way->name);
+	cJSON_AddStringToObject(row, "summary", way->summary);
+	cJSON_AddBoolToObject(row, "fits", way->fits);
+	flmem_json_add_u64(row, "server_peak_bytes", way->server_peak_bytes);
+	flmem_json_add_u64(row, "client_peak_bytes", way->client_peak_bytes);
+	flmem_json_add_u64(row, "server_disk_bytes", way->server_disk_bytes);
+	flmem_json_add_value(row, unknown, "chunk_bytes", way->chunk_bytes);
+	flmem_json_add_value(row, unknown, "message_bytes", way->message_bytes);
+	steps = cJSON_AddArrayToObject(row, "steps");
+	for (size_t i = 0; i < way->step_count; i++) {
+		cJSON *step = cJSON_CreateObject();
+
+		cJSON_AddItemToArray(steps, step);
+		cJSON_AddStringToObject(step, "role", flmem_role_name(way->steps[i].role));
+		cJSON_AddStringToObject(step, "name", way->steps[i].name);
+		cJSON_AddStringToObject(step, "holds", way->steps[i].holds);
+		flmem_json_add_u64(step, "memory_bytes", way->steps[i].bytes);
+	}
+	cJSON_AddItemToObject(row, "unknown", unknown);
+}
+
+char *flmem_report_plan_json(const struct flmem_plan_request *request,
+			     const struct flmem_plan *plan)
+{
+	cJSON *root = flmem_json_report("recommend"), *unknown = cJSON_CreateObject(), *list;
+
+	add_model(root, request->model);
+	cJSON_AddStringToObject(root, "framework", flmem_framework_name(request->framework));
+	flmem_json_add_u64(root, "clients", request->clients);
+	flmem_json_add_value(root, unknown, "node_memory_bytes",
+			     request->node_bytes ? FLMEM_KNOWN(request->node_bytes)
+						 : FLMEM_UNKNOWN("not said"));
+	flmem_json_add_u64(root, "runtime_bytes", plan->runtime_bytes);
+	list = cJSON_AddArrayToObject(root, "ways");
+	for (size_t i = 0; i < plan->way_count; i++)
+		add_way(list, &plan->ways[i]);
+	cJSON_AddStringToObject(root, "chosen", plan->ways[plan->chosen].name);
+	list = cJSON_AddArrayToObject(root, "configuration");
+	for (size_t i = 0; i < plan->text_count; i++) {
+		cJSON *row = cJSON_CreateObject();
+
+		cJSON_AddItemToArray(list, row);
+		cJSON_AddStringToObject(row, "where", plan->texts[i].where);
+		cJSON_AddStringToObject(row, "text", plan->texts[i].text);
+	}
+	flmem_json_add_text(root, "caveat", plan->caveat);
+	cJSON_AddItemToObject(root, "unknown", unknown);
+	return flmem_json_take(root);
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Plans: held against what guides and measurements say of real jobs. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <flmem/plan.h>
+
+#include "base/cleanup.h"
+
+#define MIB (UINT64_C(1) << 20)
+#define GB  UINT64_C(1000000000)
+
+static void make(const struct flmem_model *model, struct flmem_plan_request request,
+		 struct flmem_plan *ret_plan)
+{
+	struct flmem_error err = {0};
+
+	request.model = model;
+	if (flmem_plan_make(&request, ret_plan, &err))
+		fail_msg("%s", err.message);
+}
+
+static const struct flmem_plan_way *way_of(const struct flmem_plan *plan, const char *name)
+{
+	for (size_t i = 0; i < plan->way_count; i++)
+		if (strcmp(plan->ways[i].name, name) == 0)
+			return &plan->ways[i];
+	fail_msg("no way named %s", name);
+	return NULL;
+}
+
+static void assert_within(uint64_t planned, uint64_t measured, unsigned percent)
+{
+	uint64_t off = planned > measured ? planned - measured : measured - planned;
+
+	if (off * 100 > measured * percent)
+		fail_msg("planned %llu, measured %llu", (unsigned long long)planned,
+			 (unsigned long long)measured);
+}
+
+/* APPFL's own profiles of a 70B model with two clients and chunks of 4 GiB. */
+static void appfl_70b_is_as_its_guide_measured(void **state)
+{
+	struct flmem_plan plan = {0};
+	struct flmem_model model;
+
+	(void)state;
+	assert_int_equal(flmem_model_read("llama-3.1-70b", NULL, &model, NULL), 0);
+	make(&model,
+	     (struct flmem_plan_request){
+		     .framework = FLMEM_FRAMEWORK_APPFL, .clients = 2, .node_bytes = 512 * GB},
+	     &plan);
+	assert_string_equal(plan.ways[plan.chosen].name, "chunked");
+	assert_int_equal(plan.ways[plan.chosen].chunk_bytes.value, UINT64_C(4) << 30);
+	assert_int_equal(plan.ways[plan.chosen].message_bytes.value, 104857600);
+	assert_within(plan.ways[plan.chosen].server_peak_bytes, 309800000000, 5);
+	assert_within(plan.ways[plan.chosen].client_peak_bytes, 302600000000, 5);
+	assert_non_null(strstr(plan.texts[0].text, "model_chunk_size: 4294967296\n"));
+	assert_non_null(strstr(plan.texts[0].text, "max_message_size: 104857600\n"));
+	assert_non_null(strstr(plan.texts[1].text, "use_model_chunking: True\n"));
+	flmem_plan_clear(&plan);
+	flmem_model_clear(&model);
+}
+
+/* The server of NVFlare's simulator 2.8.1, as docs/guides/planning.md lists it. */
+static void nvflare_is_as_measured(void **state)
+{
+	static const struct {
+		uint64_t model_mib, tensor_mib, clients, server_mib, client_mib;
+	} rows[] = {
+		{512, 16, 1, 3257, 1340}, {512, 16, 2, 4119, 1332}, {512, 16, 4, 4999, 1329},
+		{256, 4, 4, 2430, 726},	  {256, 64, 1, 1633, 867},  {256, 64, 4, 2921, 991},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
+		struct flmem_plan plan = {0};
+		struct flmem_model model;
+
+		assert_int_equal(flmem_model_make(rows[i].model_mib * MIB / 4, NULL, &model, NULL),
+				 0);
+		model.largest_bytes = FLMEM_KNOWN(rows[i].tensor_mib * MIB);
+		make(&model,
+		     (struct flmem_plan_request){.framework = FLMEM_FRAMEWORK_NVFLARE,
+						 .clients = rows[i].clients},
+		     &plan);
+		assert_within(way_of(&plan, "memory")->server_peak_bytes - plan.runtime_bytes,
+			      (rows[i].server_mib - 164) * MIB, 15);
+		assert_within(way_of(&plan, "memory")->client_peak_bytes - plan.runtime_bytes,
+			      (rows[i].client_mib - 156) * MIB, 18);
+		flmem_plan_clear(&plan);
+		flmem_model_clear(&model);
+	}
+}
+
+static void the_first_way_that_fits_is_chosen(void **state)
+{
+	static const struct {
+		uint64_t node_bytes;
+		const char *way;
+		bool fits;
+	} rows[] = {
+		{0, "memory", true},
+		{UINT64_C(64) << 30, "memory", true},
+		{UINT64_C(8) << 30, "offload", true},
+		{UINT64_C(1) << 30, "offload", false},
+	};
+	struct flmem_model model;
+
+	(void)state;
+	assert_int_equal(flmem_model_make(UINT64_C(256) << 20, NULL, &model, NULL), 0);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
+		struct flmem_plan plan = {0};
+
+		make(&model,
+		     (struct flmem_plan_request){.framework = FLMEM_FRAMEWORK_NVFLARE,
+						 .clients = 8,
+						 .node_bytes = rows[i].node_bytes},
+		     &plan);
+		assert_string_equal(plan.ways[plan.chosen].name, rows[i].way);
+		assert_int_equal(plan.ways[plan.chosen].fits, rows[i].fits);
+		assert_int_equal(!!strstr(plan.texts[0].text, "disk_offload"),
+				 strcmp(rows[i].way, "offload") == 0);
+		flmem_plan_clear(&plan);
+	}
+	flmem_model_clear(&model);
+}
+
+static void chunks_shrink_until_the_node_holds_them(void **state)
+{
+	struct flmem_plan large = {0}, small = {0};
+	struct flmem_model model;
+
+	(void)state;
+	assert_int_equal(flmem_model_read("llama-3.1-8b", NULL, &model, NULL), 0);
+	make(&model, (struct flmem_plan_request){.framework = FLMEM_FRAMEWORK_APPFL, .clients = 16},
+	     &large);
+	make(&model,
+	     (struct flmem_plan_request){
+		     .framework = FLMEM_FRAMEWORK_APPFL, .clients = 16, .node_bytes = 110 * GB},
+	     &small);
+	assert_int_equal(way_of(&large, "chunked")->chunk_bytes.value, UINT64_C(1) << 30);
+	/* Not below the largest tensor, which is a chunk of its own at any size: 1002 MiB. */
+	assert_int_equal(way_of(&small, "chunked")->chunk_bytes.value, UINT64_C(1) << 30);
+	assert_true(way_of(&small, "chunked")->fits);
+	flmem_plan_clear(&large);
+	flmem_plan_clear(&small);
+	flmem_model_clear(&model);
+}
+
+static void training_counts_only_with_an_optimizer(void **state)
+{
+	struct flmem_plan without = {0}, with = {0};
+	struct flmem_model model;
+
+	(void)state;
+	assert_int_equal(flmem_model_make(UINT64_C(256) << 20, NULL, &model, NULL), 0);
+	make(&model, (struct flmem_plan_request){.framework = FLMEM_FRAMEWORK_FLOWER, .clients = 2},
+	     &without);
+	make(&model,
+	     (struct flmem_plan_request){.framework = FLMEM_FRAMEWORK_FLOWER,
+					 .clients = 2,
+					 .optimizer = FLMEM_OPTIMIZER_ADAM},
+	     &with);
+	/* Two models, and three for gradients and moments, instead of three at the exchange. */
+	assert_int_equal(with.ways[0].client_peak_bytes - without.ways[0].client_peak_bytes,
+			 2 * model.bytes);
+	assert_int_equal(with.ways[0].server_peak_bytes, without.ways[0].server_peak_bytes);
+	assert_non_null(with.caveat);
+	flmem_plan_clear(&without);
+	flmem_plan_clear(&with);
+	flmem_model_clear(&model);
+}
+
+static void numbers_that_no_machine_has_are_refused(void **state)
+{
+	struct flmem_plan_request request = {.framework = FLMEM_FRAMEWORK_NVFLARE, .clients = 1};
+	struct flmem_plan plan = {.chosen = 7};
+	struct flmem_model model;
+
+	(void)state;
+	assert_int_equal(flmem_model_make(UINT64_C(1) << 50, NULL, &model, NULL), 0);
+	request.model = &model;
+	assert_int_equal(flmem_plan_make(&request, &plan, NULL), FLMEM_EUSAGE);
+	flmem_model_clear(&model);
+	assert_int_equal(flmem_model_make(1, "int8", &model, NULL), 0);
+	request.model = &model;
+	request.clients = 0;
+	assert_int_equal(flmem_plan_make(&request, &plan, NULL), FLMEM_EUSAGE);
+	request.clients = 10001;
+	assert_int_equal(flmem_plan_make(&request, &plan, NULL), FLMEM_EUSAGE);
+	request.clients = 1;
+	request.framework = FLMEM_FRAMEWORK_NONE;
+	assert_int_equal(flmem_plan_make(&request, &plan, NULL), FLMEM_EUSAGE);
+	assert_int_equal(plan.chosen, 7);
+	flmem_model_clear(&model);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(appfl_70b_is_as_its_guide_measured),
+		cmocka_unit_test(nvflare_is_as_measured),
+		cmocka_unit_test(the_first_way_that_fits_is_chosen),
+		cmocka_unit_test(chunks_shrink_until_the_node_holds_them),
+		cmocka_unit_test(training_counts_only_with_an_optimizer),
+		cmocka_unit_test(numbers_that_no_machine_has_are_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
