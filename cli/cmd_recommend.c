@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <flmem/detect.h>
 #include <flmem/recommend.h>
 #include <flmem/report.h>
 #include <flmem/text.h>
@@ -11,10 +12,12 @@
 #include "plan_options.h"
 #include "print_recommend.h"
 #include "role_options.h"
+#include "targets.h"
 
 struct recommend_options {
 	struct role_options role; /* first, as role_options.h wants it */
 	struct plan_options plan;
+	struct target_options targets;
 	const char *fail_on;
 	const char *format;
 	bool diff;
@@ -40,6 +43,7 @@ static const struct {
 static const char *const format_choices[] = {"text", "json", "sarif", "github", "junit", NULL};
 
 static const struct opt options_table[] = {
+	TARGET_NAME_OPTIONS(struct recommend_options, targets),
 	{.name = "fail-on",
 	 .kind = OPT_CHOICE,
 	 .offset = offsetof(struct recommend_options, fail_on),
@@ -202,6 +206,27 @@ static int tell(const struct cmd *cmd, const struct recommend_options *o,
 	return status_of(o, found);
 }
 
+/* Findings about live processes. */
+static int check_live(const struct cmd *cmd, const struct recommend_options *o)
+{
+	struct flmem_recommend_options how = {.framework_version = o->role.framework_version};
+	struct flmem_recommendations found = {0};
+	struct flmem_detect_report report = {0};
+	struct flmem_targets targets = {0};
+	struct flmem_error err = {0};
+	int status, rc = targets_select(&o->targets, &targets, &err);
+
+	if (!rc)
+		rc = flmem_detect(targets.pids, targets.count, NULL, &report, &err);
+	if (!rc)
+		rc = flmem_recommend_processes(&report, &how, &found, &err);
+	status = rc ? cmd_fail(cmd, o->json, &err) : tell(cmd, o, &found);
+	flmem_recommendations_clear(&found);
+	flmem_detect_report_clear(&report);
+	flmem_targets_clear(&targets);
+	return status;
+}
+
 static int check(const struct cmd *cmd, const struct recommend_options *o,
 		 const struct opt_rest *rest)
 {
@@ -271,13 +296,27 @@ static int correct(const struct cmd *cmd, const struct recommend_options *o,
 	return status ? status : left;
 }
 
+static int live(const struct cmd *cmd, const struct recommend_options *o,
+		const struct opt_rest *rest)
+{
+	struct flmem_error err = {0};
+
+	if (!rest->count && !o->role.role && !o->diff && !o->fix &&
+	    (!o->format || o->json || strcmp(o->format, "text") == 0))
+		return check_live(cmd, o);
+	flmem_error_set(&err, FLMEM_EUSAGE, 0,
+			"processes go without paths, --role, --diff, --fix and the formats that "
+			"name files");
+	return cmd_fail(cmd, o->json, &err);
+}
+
 static int plan(const struct cmd *cmd, const struct recommend_options *o,
 		const struct opt_rest *rest)
 {
 	struct flmem_error err = {0};
 
-	if (rest->count || o->role.role || o->diff || o->fix || o->fail_on ||
-	    (o->format && !o->json && strcmp(o->format, "text") != 0))
+	if (rest->count || targets_given(&o->targets) || o->role.role || o->diff || o->fix ||
+	    o->fail_on || (o->format && !o->json && strcmp(o->format, "text") != 0))
 		flmem_error_set(&err, FLMEM_EUSAGE, 0,
 				"a plan goes without paths, --role, --diff, --fix, --fail-on and "
 				"the formats of findings");
@@ -301,14 +340,16 @@ static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest
 				plan_stray_option(&o->plan));
 		return cmd_fail(cmd, o->json, &err);
 	}
+	if (targets_given(&o->targets))
+		return live(cmd, o, rest);
 	if (!rest->count && o->role.role)
 		return tell_role(cmd, o);
 	if (o->role.role)
 		flmem_error_set(&err, FLMEM_EUSAGE, 0, "--role goes without paths");
 	else if (!rest->count)
 		flmem_error_set(&err, FLMEM_EUSAGE, 0,
-				"name files or folders to check, a --role, or a --model to plan "
-				"for");
+				"name files or folders to check, processes, a --role, or a "
+				"--model to plan for");
 	else if (o->diff && (o->fix || o->format))
 		flmem_error_set(&err, FLMEM_EUSAGE, 0,
 				"--diff goes without --fix, --json and --format");
@@ -328,6 +369,8 @@ static const char *const examples[] = {
 	"what --fix would change in it",
 	"flmem recommend --role client",
 	"what a client should be set to, and why",
+	"flmem recommend --name worker_process",
+	"what the settings of live client jobs came to",
 	"flmem recommend --model llama-3.1-8b --clients 4 --framework appfl --node-memory 128G",
 	"what server and clients will need, and the configuration for it",
 	NULL,
@@ -347,6 +390,9 @@ const struct cmd cmd_recommend = {
 		"folder is searched; files in it that there are no rules for are passed over. An "
 		"input that cannot be read is an error on standard error, and the others are "
 		"checked all the same (exit status 8, or 2 when none could be).\n\n"
+		"With --pid, --name, --tree or --all it looks at live processes instead, which are "
+		"read and not touched: whether jemalloc, arenas and decay times are as asked for, "
+		"and what a trim would return.\n\n"
 		"With --model or --params it plans instead: the peak of the server and of each "
 		"client in every step of a round, chunk and message sizes, and the configuration "
 		"to paste.",

@@ -22,8 +22,11 @@ static void print_finding(const struct flmem_finding *finding, FILE *out)
 {
 	char message[TEXT_MAX];
 
-	fprintf(out, "%6u  %s: %s\n", finding->line, flmem_severity_name(finding->severity),
-		finding->rule->id);
+	if (finding->line)
+		fprintf(out, "%6u", finding->line);
+	else
+		fprintf(out, "%6s", "");
+	fprintf(out, "  %s: %s\n", flmem_severity_name(finding->severity), finding->rule->id);
 	fprintf(out, "%*s", INDENT, "");
 	flmem_text_escape(finding->message, message, sizeof(message));
 	help_wrap(message, INDENT, INDENT, out);
@@ -40,9 +43,11 @@ static void print_finding(const struct flmem_finding *finding, FILE *out)
 
 static void print_counts(const struct flmem_recommendations *found, FILE *out)
 {
+	const char *plural = found->live ? "es" : "s";
 	size_t before = 0;
 
-	fprintf(out, "%zu file%s checked", found->file_count, found->file_count == 1 ? "" : "s");
+	fprintf(out, "%zu %s%s checked", found->file_count, found->live ? "process" : "file",
+		found->file_count == 1 ? "" : plural);
 #define PRINT_COUNT(symbol, text)                                                         \
 	{                                                                                 \
 		size_t all = flmem_recommendations_count(found, FLMEM_SEVERITY_##symbol); \

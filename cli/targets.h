@@ -31,38 +31,39 @@ extern const char *const target_roles[];
 	(offsetof(type, member) + offsetof(struct target_options, field))
 
 /* Rows of an option table whose options struct `type` has a struct target_options `member`. */
+#define TARGET_NAME_OPTIONS(type, member)                                                     \
+	{                                                                                     \
+		.name = "pid",                                                                \
+		.letter = 'p',                                                                \
+		.kind = OPT_PIDS,                                                             \
+		.offset = TARGET_OFFSET(type, member, pids),                                  \
+		.metavar = "PID",                                                             \
+		.complete = OPT_COMPLETE_PID,                                                 \
+		.help = "this process; may be given several times, or as a list with commas", \
+	},                                                                                    \
+		{                                                                             \
+			.name = "name",                                                       \
+			.kind = OPT_TEXT,                                                     \
+			.offset = TARGET_OFFSET(type, member, name),                          \
+			.metavar = "REGEX",                                                   \
+			.help = "every process whose command line matches",                   \
+		},                                                                            \
+		{                                                                             \
+			.name = "all",                                                        \
+			.letter = 'a',                                                        \
+			.kind = OPT_FLAG,                                                     \
+			.offset = TARGET_OFFSET(type, member, all),                           \
+			.help = "every process that you may read",                            \
+		},                                                                            \
+	{                                                                                     \
+		.name = "tree", .kind = OPT_PID, .offset = TARGET_OFFSET(type, member, tree), \
+		.metavar = "PID", .complete = OPT_COMPLETE_PID,                               \
+		.help = "this process and all its descendants",                               \
+	}
+
+/* The same, with those that narrow what was named. */
 #define TARGET_OPTIONS(type, member)                                                            \
-	{                                                                                       \
-		.name = "pid",                                                                  \
-		.letter = 'p',                                                                  \
-		.kind = OPT_PIDS,                                                               \
-		.offset = TARGET_OFFSET(type, member, pids),                                    \
-		.metavar = "PID",                                                               \
-		.complete = OPT_COMPLETE_PID,                                                   \
-		.help = "this process; may be given several times, or as a list with commas",   \
-	},                                                                                      \
-		{                                                                               \
-			.name = "name",                                                         \
-			.kind = OPT_TEXT,                                                       \
-			.offset = TARGET_OFFSET(type, member, name),                            \
-			.metavar = "REGEX",                                                     \
-			.help = "every process whose command line matches",                     \
-		},                                                                              \
-		{                                                                               \
-			.name = "all",                                                          \
-			.letter = 'a',                                                          \
-			.kind = OPT_FLAG,                                                       \
-			.offset = TARGET_OFFSET(type, member, all),                             \
-			.help = "every process that you may read",                              \
-		},                                                                              \
-		{                                                                               \
-			.name = "tree",                                                         \
-			.kind = OPT_PID,                                                        \
-			.offset = TARGET_OFFSET(type, member, tree),                            \
-			.metavar = "PID",                                                       \
-			.complete = OPT_COMPLETE_PID,                                           \
-			.help = "this process and all its descendants",                         \
-		},                                                                              \
+	TARGET_NAME_OPTIONS(type, member),                                                      \
 		{                                                                               \
 			.name = "role",                                                         \
 			.kind = OPT_CHOICE,                                                     \

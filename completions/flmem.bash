@@ -157,8 +157,11 @@ _flmem()
 		esac
 		;;
 	recommend)
-		options=" --fail-on --framework-version --format --role --model --params --dtype --clients --framework --node-memory --optimizer --diff --fix --json --help"
+		options=" --pid --name --all --tree --fail-on --framework-version --format --role --model --params --dtype --clients --framework --node-memory --optimizer --diff --fix --json --help"
 		case $option in
+		--pid | -p) _flmem_pids "$word" && return ;;
+		--name) return ;;
+		--tree) _flmem_pids "$word" && return ;;
 		--fail-on) _flmem_offer "$word" -W "error warning info" && return ;;
 		--framework-version) return ;;
 		--format) _flmem_offer "$word" -W "text json sarif github junit" && return ;;

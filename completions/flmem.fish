@@ -171,6 +171,10 @@ complete -c flmem -n '__flmem_is watch' -l quiet -s q -d 'print the summary only
 complete -c flmem -n '__flmem_is watch' -l json -d 'print one JSON object per line, the summary last'
 complete -c flmem -n '__flmem_is watch' -l help -s h -d 'show this text'
 
+complete -c flmem -n '__flmem_is recommend' -l pid -s p -x -a '(__fish_complete_pids)' -d 'this process; may be given several times, or as a list with commas'
+complete -c flmem -n '__flmem_is recommend' -l name -x -d 'every process whose command line matches'
+complete -c flmem -n '__flmem_is recommend' -l all -s a -d 'every process that you may read'
+complete -c flmem -n '__flmem_is recommend' -l tree -x -a '(__fish_complete_pids)' -d 'this process and all its descendants'
 complete -c flmem -n '__flmem_is recommend' -l fail-on -x -a 'error warning info' -d 'exit with status 1 when there is a finding as bad as this, or worse (default: findings do not count)'
 complete -c flmem -n '__flmem_is recommend' -l framework-version -x -d 'version of the framework that will run it (2.8, 2.9.0); without it, rules that need to know the version are left out'
 complete -c flmem -n '__flmem_is recommend' -l format -x -a 'text json sarif github junit' -d 'form of the findings (default text): SARIF 2.1.0 for code scanning, annotations of a GitHub workflow, or JUnit\'s XML'

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "documents/edit.h"
+#include "frameworks/live_rules.h"
 
 #define CURRENT_MAX 100	 /* bytes of a value that are shown */
 #define PARTS_MAX   256	 /* workflows or executors of a file that are looked at */
@@ -22,7 +23,7 @@ const struct flmem_rule *flmem_recommend_rule(size_t index)
 			return &tables[t]->rows[index].rule;
 		index -= tables[t]->count;
 	}
-	return NULL;
+	return index < flmem_live_row_count ? &flmem_live_rows[index].rule : NULL;
 }
 
 /* The name in "{name}" or "${name}"; its length, or 0 when the text is none of these. */
@@ -167,31 +168,7 @@ static bool is_silenced(const struct flmem_input *input, const struct flmem_node
 	return line_silences(line, rule) || line_silences(above, rule);
 }
 
-void flmem_check_report(struct flmem_check *check, const struct flmem_remark *remark)
-{
-	struct flmem_recommendations *found = check->found;
-	struct flmem_finding finding = {.rule = &check->row->rule};
-	struct flmem_finding *grown;
-
-	if (is_silenced(remark->input ? remark->input : check->input, remark->node,
-			finding.rule->id)) {
-		found->silenced_count++;
-		return;
-	}
-	finding.severity = remark->severity ? *remark->severity : finding.rule->severity;
-	grown = reallocarray(found->findings, found->finding_count + 1, sizeof(*grown));
-	if (grown)
-		found->findings = grown;
-	if (!grown || !fill(&finding, remark->input ? remark->input : check->input, remark)) {
-		flmem_finding_clear(&finding);
-		check->failed = true;
-		return;
-	}
-	grown[found->finding_count++] = finding;
-}
-
-/* Whether the version that is asked for, if any, is one that the rule holds for. */
-static bool in_release(const struct flmem_rule *rule, const struct flmem_release *release)
+bool flmem_rule_holds(const struct flmem_rule *rule, const struct flmem_release *release)
 {
 	struct flmem_release bound;
 
@@ -202,6 +179,41 @@ static bool in_release(const struct flmem_rule *rule, const struct flmem_release
 		return false;
 	return !rule->before || flmem_release_parse(rule->before, &bound, NULL) ||
 	       flmem_release_compare(release, &bound) < 0;
+}
+
+bool flmem_findings_add(struct flmem_recommendations *found, struct flmem_finding *finding)
+{
+	struct flmem_finding *grown =
+		reallocarray(found->findings, found->finding_count + 1, sizeof(*grown));
+
+	if (!grown)
+		return false;
+	found->findings = grown;
+	grown[found->finding_count++] = *finding;
+	*finding = (struct flmem_finding){0};
+	return true;
+}
+
+void flmem_check_report(struct flmem_check *check, const struct flmem_remark *remark)
+{
+	struct flmem_recommendations *found = check->found;
+	struct flmem_finding finding = {.rule = &check->row->rule};
+
+	if (is_silenced(remark->input ? remark->input : check->input, remark->node,
+			finding.rule->id)) {
+		found->silenced_count++;
+		return;
+	}
+	if (found->finding_count == FLMEM_FINDINGS_MAX) {
+		found->left_out_count++;
+		return;
+	}
+	finding.severity = remark->severity ? *remark->severity : finding.rule->severity;
+	if (!fill(&finding, remark->input ? remark->input : check->input, remark) ||
+	    !flmem_findings_add(found, &finding)) {
+		flmem_finding_clear(&finding);
+		check->failed = true;
+	}
 }
 
 static void check_subject(struct flmem_check *check, const struct flmem_node *subject)
@@ -241,7 +253,7 @@ static void run_table(struct flmem_check *check, const struct flmem_rule_table *
 {
 	for (size_t r = 0; r < table->count; r++) {
 		check->row = &table->rows[r];
-		if (!in_release(&check->row->rule, &check->release))
+		if (!flmem_rule_holds(&check->row->rule, &check->release))
 			continue;
 		for (size_t i = 0; i < check->bundle->count; i++) {
 			check->input = &check->bundle->inputs[i];

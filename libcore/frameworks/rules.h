@@ -78,6 +78,15 @@ struct flmem_remark {
 	const enum flmem_severity *severity; /* when not the row's */
 };
 
+/* Findings of one run that are kept; hostile files could make any number. */
+#define FLMEM_FINDINGS_MAX 10000U
+
+/* Whether the version that is asked for, if any, is one that the rule holds for. */
+bool flmem_rule_holds(const struct flmem_rule *rule, const struct flmem_release *release);
+
+/* Takes over what the finding owns; false when memory is out. */
+bool flmem_findings_add(struct flmem_recommendations *found, struct flmem_finding *finding);
+
 /* Frees what the finding owns. */
 void flmem_finding_clear(struct flmem_finding *finding);
 

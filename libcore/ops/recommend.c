@@ -269,6 +269,21 @@ static int check_all(const struct flmem_found_files *files, const struct flmem_r
 	return 0;
 }
 
+/* What was not kept may be worse than what was. */
+static int tell_left_out(struct flmem_recommendations *found, struct flmem_error *err)
+{
+	struct flmem_error why = {0};
+
+	if (!found->left_out_count)
+		return 0;
+	flmem_error_set(&why, FLMEM_EUSAGE, 0,
+			"%zu findings beyond the first %u are left out; check fewer files at once",
+			found->left_out_count, FLMEM_FINDINGS_MAX);
+	if (flmem_recommendations_add_problem(found, found->findings[0].file, 0, &why))
+		return 0;
+	return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+}
+
 int flmem_recommend_over(const char *const *paths, size_t count,
 			 const struct flmem_recommend_options *options,
 			 struct flmem_corrections *texts,
@@ -286,6 +301,8 @@ int flmem_recommend_over(const char *const *paths, size_t count,
 		rc = flmem_found_files_search(paths, count, &found, &files, err);
 	if (!rc)
 		rc = check_all(&files, &release, texts, &found, err);
+	if (!rc)
+		rc = tell_left_out(&found, err);
 	if (!rc)
 		rc = flmem_silences_read(paths, count, &found, &silences, err);
 	if (rc)

@@ -12,7 +12,10 @@ static void add_finding(cJSON *list, const struct flmem_finding *finding)
 	cJSON_AddStringToObject(row, "severity", flmem_severity_name(finding->severity));
 	flmem_json_add_text(row, "message", finding->message);
 	flmem_json_add_text(row, "file", finding->file);
-	flmem_json_add_u64(row, "line", finding->line);
+	if (finding->line)
+		flmem_json_add_u64(row, "line", finding->line);
+	else
+		cJSON_AddNullToObject(row, "line");
 	flmem_json_add_text(row, "path", finding->path);
 	flmem_json_add_text(row, "current", finding->current);
 	flmem_json_add_text(row, "proposed", finding->proposed);

@@ -356,3 +356,55 @@ with open("m.safetensors", "wb") as f:
 	flmem recommend --model llama-3.1-8b --clients 2 --format sarif
 	assert_error 2 'formats of findings'
 }
+
+@test "a live process is held against what its settings asked for, and not touched" {
+	local library
+	library=$(find /usr/lib -name 'libjemalloc.so.2' | head -n 1)
+	local sleeper=(-c 'import time; print("ready", flush=True); time.sleep(1000)')
+	LD_PRELOAD=/nonexistent/libjemalloc.so.2 start_victim /usr/bin/python3 "${sleeper[@]}"
+	flmem recommend --pid "$VICTIM"
+	assert_status 0
+	assert_output "process $VICTIM"
+	assert_output 'error: LIVE-JEMALLOC-NOT-LOADED'
+	assert_output 'malloc is that of glibc'
+	flmem recommend --pid "$VICTIM" --json --fail-on error
+	assert_status 1
+	assert_schema recommend
+	assert_victim_unharmed
+	[ -n "$library" ] || skip "needs libjemalloc2"
+	MALLOC_ARENA_MAX=2 LD_PRELOAD=$library start_victim /usr/bin/python3 "${sleeper[@]}"
+	flmem recommend --pid "$VICTIM"
+	assert_status 0
+	refute_output 'NOT-LOADED'
+	assert_output 'LIVE-JEMALLOC-DECAY'
+	assert_output 'MALLOC_CONF: absent -> dirty_decay_ms:5000,muzzy_decay_ms:5000'
+	assert_output 'info: LIVE-ARENA-USELESS'
+	MALLOC_CONF=dirty_decay_ms:5000,muzzy_decay_ms:5000 LD_PRELOAD=$library \
+		start_victim /usr/bin/python3 "${sleeper[@]}"
+	flmem recommend --pid "$VICTIM" --fail-on info
+	assert_status 0
+	assert_output '^1 process checked, error: 0, warning: 0, info: 0$'
+}
+
+@test "processes go alone" {
+	flmem recommend --pid $$ "$JOBS"
+	assert_error 2 'without paths'
+	flmem recommend --pid $$ --format sarif
+	assert_error 2 'formats that name files'
+	flmem recommend --pid 4194304
+	assert_error 3
+}
+
+@test "no input makes any number of findings: the rest is counted, and a problem" {
+	cp -r "$JOBS/fedavg-default" "$BATS_TEST_TMPDIR/many"
+	cd "$BATS_TEST_TMPDIR/many/app/config"
+	/usr/bin/python3 -c '
+maps = ", ".join(["{\"a\": 1, \"a\": 2}"] * 12000)
+print("{\"workflows\": [], \"components\": [%s]}" % maps)' >config_fed_server.json
+	run --separate-stderr bash -c '"$FLMEM" recommend --json config_fed_server.json |
+		/usr/bin/python3 -c "import json, sys; print(len(json.load(sys.stdin)[\"findings\"]))"'
+	assert_output '10000'
+	assert_stderr ' 2000 findings beyond the first 10000 are left out'
+	flmem recommend --fail-on error config_fed_server.json
+	assert_status 8
+}

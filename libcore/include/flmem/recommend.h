@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include <flmem/detect.h>
 #include <flmem/error.h>
 #include <flmem/roles.h>
 
@@ -62,8 +63,8 @@ struct flmem_finding {
 	const struct flmem_rule *rule;
 	enum flmem_severity severity; /* the rule's, or what it comes to for this version */
 	char *message;
-	char *file;
-	unsigned line;	/* from 1 */
+	char *file;	/* or "process 4711" */
+	unsigned line;	/* from 1; 0: it is about a process */
 	char *path;	/* way to the value: workflows[0].args.memory_gc_rounds */
 	char *current;	/* as the file has it; NULL: absent */
 	char *proposed; /* NULL: nothing to write instead */
@@ -84,7 +85,9 @@ struct flmem_recommendations {
 	size_t finding_count;
 	struct flmem_input_problem *problems;
 	size_t problem_count;
-	size_t file_count;     /* files that were checked */
+	bool live;	       /* processes, not files */
+	size_t file_count;     /* files, or processes, that were checked */
+	size_t left_out_count; /* findings beyond the 10,000 that are kept; a problem says so */
 	size_t silenced_count; /* findings that a comment or .flmem-recommend.yaml takes out */
 };
 
@@ -105,6 +108,16 @@ FLMEM_API int flmem_recommend(const char *const *paths, size_t count,
 			      const struct flmem_recommend_options *options,
 			      struct flmem_recommendations *ret_recommendations,
 			      struct flmem_error *err);
+
+/*
+ * The same about live processes, as flmem_detect() has read them: what their settings came to. File
+ * is "process PID", and path a setting or a figure of `detect --json`; nothing is fixable. A process
+ * whose memory may not be read is a problem in the result.
+ */
+FLMEM_API int flmem_recommend_processes(const struct flmem_detect_report *report,
+					const struct flmem_recommend_options *options,
+					struct flmem_recommendations *ret_recommendations,
+					struct flmem_error *err);
 
 FLMEM_API void flmem_recommendations_clear(struct flmem_recommendations *recommendations);
 

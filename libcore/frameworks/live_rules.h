@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_FRAMEWORKS_LIVE_RULES_H
+#define FLMEM_FRAMEWORKS_LIVE_RULES_H
+
+/*
+ * Rules about live processes: what their settings came to. Each is a row with a function that looks
+ * at the report of one process; nothing is read from the process here.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <flmem/detect.h>
+#include <flmem/recommend.h>
+
+#include "base/release.h"
+
+/* What a check function found. */
+struct flmem_live_remark {
+	const char *path;   /* static: the setting, or the figure of `detect --json` */
+	char current[128];  /* "" : absent */
+	char proposed[128]; /* "" : nothing to write instead */
+	char detail[192];   /* behind the row's message, or "" */
+};
+
+struct flmem_live_row {
+	struct flmem_rule rule;
+	bool (*check)(const struct flmem_process_report *process, struct flmem_live_remark *remark);
+};
+
+extern const struct flmem_live_row flmem_live_rows[];
+extern const size_t flmem_live_row_count;
+
+/* Holds all rows against one process. FLMEM_EFAILED when memory is out. */
+int flmem_live_rules_run(const struct flmem_process_report *process,
+			 const struct flmem_release *release, struct flmem_recommendations *found,
+			 struct flmem_error *err);
+
+#endif

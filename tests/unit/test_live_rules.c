@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rules about live processes: for each, a report that must trigger it and near misses. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <flmem/recommend.h>
+
+#include "base/cleanup.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+#define SETTINGS_MAX 3
+
+/* What differs between the rows; the rest is a quiet process. */
+struct live_case {
+	const char *rule; /* the one that it is about */
+	bool triggers;
+	enum flmem_role role;
+	enum flmem_allocator_kind allocator;
+	const char *settings[SETTINGS_MAX]; /* "NAME=value" */
+	uint64_t arenas;		    /* 0: unknown */
+	uint64_t trimmable_mib;		    /* of 1000 MiB */
+	uint64_t headroom_mib;		    /* of 1000 MiB; 0: no limit */
+	const char *version;
+	const char *proposed; /* checked when triggered */
+};
+
+#define SERVER	 FLMEM_ROLE_SERVER_JOB
+#define CLIENT	 FLMEM_ROLE_CLIENT_JOB
+#define TRAINER	 FLMEM_ROLE_TRAINER
+#define GLIBC	 .allocator = FLMEM_ALLOCATOR_GLIBC
+#define JEMALLOC .allocator = FLMEM_ALLOCATOR_JEMALLOC
+#define DECAY	 "MALLOC_CONF=dirty_decay_ms:5000,muzzy_decay_ms:5000"
+
+static const struct live_case cases[] = {
+	{"LIVE-ARENA-UNSET", true, SERVER, GLIBC, .arenas = 9, .proposed = "4"},
+	{"LIVE-ARENA-UNSET", true, CLIENT, GLIBC, .proposed = "2"},
+	{"LIVE-ARENA-UNSET", false, FLMEM_ROLE_NONE, GLIBC},
+	{"LIVE-ARENA-UNSET", false, SERVER, GLIBC, {"MALLOC_ARENA_MAX=4"}},
+	{"LIVE-ARENA-UNSET", false, SERVER, GLIBC, {"GLIBC_TUNABLES=glibc.malloc.arena_max=4"}},
+	{"LIVE-ARENA-UNSET", false, SERVER, JEMALLOC, {DECAY}},
+	{"LIVE-ARENA-HIGH", true, SERVER, GLIBC, {"MALLOC_ARENA_MAX=9"}, .proposed = "4"},
+	{"LIVE-ARENA-HIGH", true, CLIENT, GLIBC, {"MALLOC_ARENA_MAX=5"}, .proposed = "2"},
+	{"LIVE-ARENA-HIGH", false, SERVER, GLIBC, {"MALLOC_ARENA_MAX=8"}},
+	{"LIVE-ARENA-HIGH", false, FLMEM_ROLE_NONE, GLIBC, {"MALLOC_ARENA_MAX=64"}},
+	{"LIVE-ARENA-CLIENT-4", true, CLIENT, GLIBC, {"MALLOC_ARENA_MAX=4"}, .proposed = "2"},
+	{"LIVE-ARENA-CLIENT-4", false, SERVER, GLIBC, {"MALLOC_ARENA_MAX=4"}},
+	{"LIVE-ARENA-CLIENT-4", false, CLIENT, GLIBC, {"MALLOC_ARENA_MAX=3"}},
+	{"LIVE-ARENA-EXCEEDED", true, CLIENT, GLIBC, {"MALLOC_ARENA_MAX=2"}, .arenas = 3},
+	{"LIVE-ARENA-EXCEEDED", false, CLIENT, GLIBC, {"MALLOC_ARENA_MAX=2"}, .arenas = 2},
+	{"LIVE-ARENA-EXCEEDED", false, CLIENT, GLIBC, {"MALLOC_ARENA_MAX=2"}},
+	{"LIVE-ARENA-EXCEEDED", false, CLIENT, GLIBC, {"MALLOC_ARENA_MAX=two"}, .arenas = 3},
+	{"LIVE-ARENA-USELESS", true, CLIENT, JEMALLOC, {"MALLOC_ARENA_MAX=2", DECAY}},
+	{"LIVE-ARENA-USELESS", true, CLIENT, .allocator = FLMEM_ALLOCATOR_MUSL,
+	 .settings = {"MALLOC_ARENA_MAX=2"}},
+	{"LIVE-ARENA-USELESS", false, CLIENT, GLIBC, {"MALLOC_ARENA_MAX=2"}},
+	{"LIVE-ARENA-USELESS", false, CLIENT, .settings = {"MALLOC_ARENA_MAX=2"}},
+	{"LIVE-JEMALLOC-NOT-LOADED", true, CLIENT, GLIBC, {"NVFLARE_ENABLE_JEMALLOC_PRELOAD=true"}},
+	{"LIVE-JEMALLOC-NOT-LOADED",
+	 true,
+	 FLMEM_ROLE_NONE,
+	 GLIBC,
+	 {"LD_PRELOAD=/usr/lib/libjemalloc.so.2"}},
+	{"LIVE-JEMALLOC-NOT-LOADED",
+	 false,
+	 CLIENT,
+	 GLIBC,
+	 {"NVFLARE_ENABLE_JEMALLOC_PRELOAD=True"}},
+	{"LIVE-JEMALLOC-NOT-LOADED",
+	 false,
+	 CLIENT,
+	 JEMALLOC,
+	 {"NVFLARE_ENABLE_JEMALLOC_PRELOAD=true", DECAY}},
+	{"LIVE-JEMALLOC-NOT-LOADED", false, CLIENT, GLIBC, {"LD_PRELOAD=/usr/lib/libfoo.so"}},
+	{"LIVE-JEMALLOC-DECAY", true, CLIENT, JEMALLOC,
+	 .proposed = "dirty_decay_ms:5000,muzzy_decay_ms:5000"},
+	{"LIVE-JEMALLOC-DECAY", true, CLIENT, JEMALLOC, {"MALLOC_CONF=dirty_decay_ms:5000"}},
+	{"LIVE-JEMALLOC-DECAY",
+	 true,
+	 CLIENT,
+	 JEMALLOC,
+	 {"MALLOC_CONF=dirty_decay_ms:-1,muzzy_decay_ms:0"}},
+	{"LIVE-JEMALLOC-DECAY", false, CLIENT, JEMALLOC, {DECAY}},
+	{"LIVE-JEMALLOC-DECAY", false, CLIENT, GLIBC, {"MALLOC_ARENA_MAX=2"}},
+	{"LIVE-TRIMMABLE", true, FLMEM_ROLE_NONE, GLIBC, .trimmable_mib = 200},
+	{"LIVE-TRIMMABLE", false, FLMEM_ROLE_NONE, GLIBC, .trimmable_mib = 199},
+	{"LIVE-LIMIT-NEAR", true, FLMEM_ROLE_NONE, GLIBC, .headroom_mib = 99},
+	{"LIVE-LIMIT-NEAR", false, FLMEM_ROLE_NONE, GLIBC, .headroom_mib = 101},
+	{"LIVE-MUSL-NO-TRIM", true, CLIENT, .allocator = FLMEM_ALLOCATOR_MUSL},
+	{"LIVE-MUSL-NO-TRIM", false, FLMEM_ROLE_NONE, .allocator = FLMEM_ALLOCATOR_MUSL},
+	{"LIVE-PROFILE-BLIND-29",
+	 true,
+	 TRAINER,
+	 GLIBC,
+	 {"NVFLARE_CLIENT_MEMORY_PROFILE=1", "MALLOC_ARENA_MAX=2"},
+	 .version = "2.9"},
+	{"LIVE-PROFILE-BLIND-29",
+	 false,
+	 TRAINER,
+	 GLIBC,
+	 {"NVFLARE_CLIENT_MEMORY_PROFILE=1", "MALLOC_ARENA_MAX=2"},
+	 .version = "2.8"},
+	{"LIVE-PROFILE-BLIND-29",
+	 false,
+	 TRAINER,
+	 GLIBC,
+	 {"NVFLARE_CLIENT_MEMORY_PROFILE=1", "MALLOC_ARENA_MAX=2"}},
+	{"LIVE-PROFILE-BLIND-29",
+	 false,
+	 CLIENT,
+	 GLIBC,
+	 {"NVFLARE_CLIENT_MEMORY_PROFILE=1", "MALLOC_ARENA_MAX=2"},
+	 .version = "2.9"},
+};
+
+/* Splits "NAME=value" into the rows; the texts are in `storage`. */
+static size_t fill_settings(const struct live_case *row, char storage[SETTINGS_MAX][128],
+			    struct flmem_setting_report *rows)
+{
+	size_t count = 0;
+
+	for (; count < SETTINGS_MAX && row->settings[count]; count++) {
+		char *equals;
+
+		snprintf(storage[count], sizeof(storage[count]), "%s", row->settings[count]);
+		equals = strchr(storage[count], '=');
+		assert_non_null(equals);
+		*equals = '\0';
+		rows[count] = (struct flmem_setting_report){
+			.name = storage[count], .value = equals + 1, .source = "environment"};
+	}
+	return count;
+}
+
+static void run(const struct live_case *row, struct flmem_recommendations *ret_found)
+{
+	static const char none[] = "none";
+	struct flmem_recommend_options options = {.framework_version = row->version};
+	struct flmem_setting_report settings[SETTINGS_MAX];
+	char storage[SETTINGS_MAX][128];
+	struct flmem_allocator_report allocator = {
+		.kind = row->allocator, .serves_malloc = true, .heap = FLMEM_HEAP_UNKNOWN(none)};
+	struct flmem_process_report process = {
+		.pid = 4711,
+		.framework = FLMEM_FRAMEWORK_NVFLARE,
+		.role = row->role,
+		.allocators = &allocator,
+		.allocator_count = 1,
+		.heap = FLMEM_HEAP_UNKNOWN(none),
+		.memory = {.rss_bytes = FLMEM_KNOWN(1000 * MIB)},
+		.settings = settings,
+		.setting_count = fill_settings(row, storage, settings),
+		.limit = {FLMEM_UNKNOWN(none), FLMEM_UNKNOWN(none)},
+	};
+	struct flmem_detect_report report = {.processes = &process, .process_count = 1};
+
+	if (row->arenas)
+		allocator.heap.arenas = process.heap.arenas = FLMEM_KNOWN(row->arenas);
+	if (row->trimmable_mib)
+		process.heap.trimmable_bytes = FLMEM_KNOWN(row->trimmable_mib * MIB);
+	if (row->headroom_mib)
+		process.limit = (struct flmem_limit_report){FLMEM_KNOWN(1000 * MIB),
+							    FLMEM_KNOWN(row->headroom_mib * MIB)};
+	assert_int_equal(flmem_recommend_processes(&report, &options, ret_found, NULL), 0);
+}
+
+static const struct flmem_finding *find(const struct flmem_recommendations *found, const char *rule)
+{
+	for (size_t i = 0; i < found->finding_count; i++)
+		if (strcmp(found->findings[i].rule->id, rule) == 0)
+			return &found->findings[i];
+	return NULL;
+}
+
+static void each_rule_is_triggered_and_nearly_missed(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(cases); i++) {
+		struct flmem_recommendations found = {0};
+		const struct flmem_finding *finding;
+
+		run(&cases[i], &found);
+		finding = find(&found, cases[i].rule);
+		if (!!finding != cases[i].triggers)
+			fail_msg("row %zu: %s %s", i, cases[i].rule,
+				 finding ? "was triggered" : "was not triggered");
+		if (finding) {
+			assert_string_equal(finding->file, "process 4711");
+			assert_int_equal(finding->line, 0);
+			assert_false(finding->fixable);
+		}
+		if (finding && cases[i].proposed)
+			assert_string_equal(finding->proposed, cases[i].proposed);
+		assert_int_equal(found.problem_count, 0);
+		flmem_recommendations_clear(&found);
+	}
+}
+
+static void every_rule_has_both(void **state)
+{
+	const struct flmem_rule *rule;
+
+	(void)state;
+	for (size_t i = 0; (rule = flmem_recommend_rule(i)); i++) {
+		bool hit = false, miss = false;
+
+		if (strncmp(rule->id, "LIVE-", 5) != 0)
+			continue;
+		for (size_t n = 0; n < FLMEM_ARRAY_SIZE(cases); n++) {
+			hit |= cases[n].triggers && !strcmp(cases[n].rule, rule->id);
+			miss |= !cases[n].triggers && !strcmp(cases[n].rule, rule->id);
+		}
+		if (!hit || !miss)
+			fail_msg("%s lacks a case", rule->id);
+	}
+}
+
+static void what_may_not_be_read_is_a_problem(void **state)
+{
+	struct flmem_process_report process = {
+		.pid = 7,
+		.heap = FLMEM_HEAP_UNKNOWN("denied"),
+		.memory.rss_bytes = FLMEM_UNKNOWN("denied"),
+		.limit = {FLMEM_UNKNOWN("denied"), FLMEM_UNKNOWN("denied")},
+		.settings_unknown = "denied",
+		.denied_why = "another user's",
+		.denied_how = "use sudo"};
+	struct flmem_skipped skipped = {.pid = 8, .code = FLMEM_ENOPROC, .message = "ended"};
+	struct flmem_detect_report report = {
+		.processes = &process, .process_count = 1, .skipped = &skipped, .skipped_count = 1};
+	struct flmem_recommendations found = {0};
+
+	(void)state;
+	assert_int_equal(flmem_recommend_processes(&report, NULL, &found, NULL), 0);
+	assert_int_equal(found.finding_count, 0);
+	assert_int_equal(found.problem_count, 2);
+	assert_string_equal(found.problems[0].file, "process 7");
+	assert_int_equal(found.problems[0].code, FLMEM_EPERM);
+	assert_int_equal(found.problems[1].code, FLMEM_ENOPROC);
+	flmem_recommendations_clear(&found);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_rule_is_triggered_and_nearly_missed),
+		cmocka_unit_test(every_rule_has_both),
+		cmocka_unit_test(what_may_not_be_read_is_a_problem),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
