@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "remote/waits.h"
 
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -86,22 +88,30 @@ bool flmem_wait_is_repeatable(long number)
 	       number == SYS_semop;
 }
 
+/* Epoll instances and the like, whose files have no type. */
+static bool is_anonymous(const struct flmem_process *process, const char *name)
+{
+	char target[32];
+
+	return flmem_process_readlink(process, name, target, sizeof(target)) == 0 &&
+	       flmem_text_starts(target, "anon_inode:");
+}
+
 /*
  * A read from a regular file is short and may be the allocator's or the dynamic linker's own
- * (overcommit_memory, a library); pipes, sockets, terminals and the like are the program's.
+ * (overcommit_memory, a library); pipes, sockets, terminals and the like are the program's. Looked
+ * at without opening it, and without asking a server for it.
  */
 static bool is_stream(const struct flmem_process *process, uint64_t descriptor)
 {
-	static const char *const kinds[] = {"pipe:", "socket:", "anon_inode:", "/dev/"};
-	char name[32], target[256];
+	struct statx file;
+	char name[32];
 
 	snprintf(name, sizeof(name), "fd/%d", (int)(unsigned)descriptor);
-	if (flmem_process_readlink(process, name, target, sizeof(target)))
-		return false;
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(kinds); i++)
-		if (flmem_text_starts(target, kinds[i]))
-			return true;
-	return false;
+	if (is_anonymous(process, name))
+		return true;
+	return statx(process->dirfd, name, AT_STATX_DONT_SYNC, STATX_TYPE, &file) == 0 &&
+	       (S_ISFIFO(file.stx_mode) || S_ISSOCK(file.stx_mode) || S_ISCHR(file.stx_mode));
 }
 
 static bool set_relative(const struct flmem_process *process, uint64_t address,

@@ -39,6 +39,23 @@ static void open_pipe(struct site *site)
 	site->write_fd = fds[1];
 }
 
+/* One with a name, as programs use it among each other. */
+static void open_fifo(struct site *site)
+{
+	char directory[] = "/tmp/flmem-fifo-XXXXXX", path[64];
+
+	if (!mkdtemp(directory))
+		victim_die("mkdtemp");
+	snprintf(path, sizeof(path), "%s/fifo", directory);
+	if (mkfifo(path, 0600) != 0)
+		victim_die("mkfifo");
+	site->read_fd = site->write_fd = open(path, O_RDWR | O_CLOEXEC);
+	unlink(path);
+	rmdir(directory);
+	if (site->read_fd < 0)
+		victim_die(path);
+}
+
 static void wake_pipe(struct site *site)
 {
 	if (write(site->write_fd, "!", 1) != 1)
@@ -312,6 +329,7 @@ const struct wait_case wait_cases_fd[] = {
 	{"read-pipe", false, open_pipe, arm_read, read_a_mark, wake_pipe, NULL},
 	{"read-eventfd", false, open_eventfd, arm_eventfd, read_a_count, wake_eventfd, NULL},
 	{"read-inotify", false, open_inotify, arm_inotify, gives_positive, wake_inotify, NULL},
+	{"read-fifo", false, open_fifo, arm_read, read_a_mark, wake_pipe, NULL},
 	{"read-terminal", false, open_terminal, arm_read, read_a_mark, wake_pipe, NULL},
 	{"recv", false, open_socket_pair, arm_recv, read_a_mark, wake_pipe, NULL},
 	{"recv-limited", true, open_limited_socket, arm_recv, case_gives_again, NULL, NULL},
