@@ -10,6 +10,7 @@
 #define PHDRS_MAX	  256U
 #define SECTIONS_PER_READ 64U
 #define SECTION_NAMES_MAX 4096U
+#define PAGE		  4096U
 #define DYNAMIC_MAX	  1024U
 #define NOTES_MAX	  ((uint64_t)64 << 10)
 
@@ -29,6 +30,11 @@ static bool pread_all(int fd, uint64_t offset, void *out, size_t length)
 		length -= (size_t)got;
 	}
 	return true;
+}
+
+uint64_t flmem_image_size(const struct flmem_image *image)
+{
+	return image->size;
 }
 
 bool flmem_image_read(struct flmem_image *image, uint64_t offset, void *out, size_t length)
@@ -388,17 +394,21 @@ bool flmem_image_text(const struct flmem_image *image, uint64_t *ret_start, uint
 	return true;
 }
 
-bool flmem_image_data_end(const struct flmem_image *image, uint64_t *ret_end)
+bool flmem_image_data_end(const struct flmem_image *image, struct flmem_data_end *ret_end)
 {
 	const Elf64_Phdr *last = NULL;
+	bool in_file;
+	uint64_t end;
 
 	for (size_t i = 0; i < image->load_count; i++)
 		if (image->loads[i].p_flags & PF_W &&
 		    (!last || image->loads[i].p_vaddr > last->p_vaddr))
 			last = &image->loads[i];
-	if (!last || last->p_memsz <= last->p_filesz)
+	if (!last || !last->p_filesz || last->p_memsz < last->p_filesz)
 		return false;
-	*ret_end = last->p_vaddr + last->p_memsz;
+	end = last->p_vaddr + last->p_memsz;
+	in_file = (end - 1) / PAGE == (last->p_vaddr + last->p_filesz - 1) / PAGE;
+	*ret_end = (struct flmem_data_end){end, in_file ? last->p_offset + last->p_memsz : 0};
 	return true;
 }
 

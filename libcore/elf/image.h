@@ -84,11 +84,17 @@ bool flmem_image_bias(const struct flmem_image *image, uint64_t start, uint64_t 
 /* Virtual address range of the executable PT_LOADs. */
 bool flmem_image_text(const struct flmem_image *image, uint64_t *ret_start, uint64_t *ret_end);
 
-/*
- * Where the data of the last writable PT_LOAD end, when zeros follow those of the file (.bss): the
- * rest of that page is mapped, zero, and belongs to nobody.
- */
-bool flmem_image_data_end(const struct flmem_image *image, uint64_t *ret_end);
+/* Where the data of the last writable PT_LOAD end: the rest of that page belongs to nobody. */
+struct flmem_data_end {
+	uint64_t address; /* virtual */
+	/*
+	 * Where they end in a page of the file's own, dynamic linkers leave what follows in the
+	 * file there, from this offset on, and the kernel zeros. 0: it is a page of zeros.
+	 */
+	uint64_t file_offset;
+};
+
+bool flmem_image_data_end(const struct flmem_image *image, struct flmem_data_end *ret_end);
 
 /* A defined symbol of .dynsym (DT_GNU_HASH, else DT_HASH); versions are ignored. */
 bool flmem_image_find_dynamic(struct flmem_image *image, const char *name,
@@ -139,6 +145,9 @@ uint32_t flmem_image_find_markers(struct flmem_image *image, const struct flmem_
 /* Virtual address of the first occurrence of bytes (instructions) in executable segments. */
 bool flmem_image_find_code(struct flmem_image *image, const void *bytes, size_t length,
 			   uint64_t *ret_address);
+
+/* Length of the file. */
+uint64_t flmem_image_size(const struct flmem_image *image);
 
 /* Reads file content at an offset; false when it is not all there. */
 bool flmem_image_read(struct flmem_image *image, uint64_t offset, void *out, size_t length);

@@ -31,48 +31,85 @@ static bool is_private_data(const struct flmem_map *map)
 	       !(map->flags & FLMEM_MAP_EXEC);
 }
 
-static bool is_free(const struct flmem_view *view, uint64_t address, size_t length)
+/* Where a text may lie, and what is there as long as nobody has put anything there. */
+struct place {
+	uint64_t address;
+	unsigned char untouched[FLMEM_PADDING_MAX];
+};
+
+static bool is_free(const struct flmem_view *view, const struct place *place, size_t length)
 {
 	unsigned char bytes[FLMEM_PADDING_MAX];
 	struct flmem_padding_head head;
 	size_t first = 0;
 
 	if (length < sizeof(head) ||
-	    flmem_process_read_memory(view->process, address, bytes, length))
+	    flmem_process_read_memory(view->process, place->address, bytes, length))
 		return false;
 	memcpy(&head, bytes, sizeof(head));
 	if (memcmp(head.magic, flmem_padding_magic, sizeof(head.magic)) == 0 && head.done)
 		first = head.length < length ? (size_t)head.length : length;
+	/* Zeros are what one leaves who has been there. */
 	for (size_t i = first; i < length; i++)
-		if (bytes[i])
+		if (bytes[i] && bytes[i] != place->untouched[i])
 			return false;
 	return true;
 }
 
+/* The file's own bytes, and zeros behind its end. */
+static void read_untouched(struct flmem_image *image, uint64_t offset, struct place *place,
+			   size_t length)
+{
+	uint64_t size = flmem_image_size(image);
+
+	memset(place->untouched, 0, length);
+	if (offset < size)
+		flmem_image_read(image, offset, place->untouched,
+				 length < size - offset ? length : (size_t)(size - offset));
+}
+
 static bool has_room(const struct flmem_view *view, const struct flmem_module *module,
-		     size_t length, uint64_t *ret_address)
+		     size_t length, bool zeros, uint64_t *ret_address)
 {
 	struct flmem_image *image = flmem_module_image(module, NULL);
-	uint64_t end, bias, start, page_end;
+	struct flmem_data_end end;
+	uint64_t bias, last, page_end;
+	struct place place;
 
-	if (!image || !flmem_image_data_end(image, &end) || !flmem_module_bias(module, &bias))
+	if (!image || !flmem_image_data_end(image, &end) || !flmem_module_bias(module, &bias) ||
+	    (!zeros && !end.file_offset))
 		return false;
-	start = (end + bias + 63) & ~UINT64_C(63);
-	page_end = (end + bias + PAGE - 1) & ~(uint64_t)(PAGE - 1);
-	if (start > page_end || page_end - start < length ||
-	    !is_private_data(flmem_maps_find(view->maps, start)) || !is_free(view, start, length))
+	last = end.address + bias;
+	place.address = (last + 63) & ~UINT64_C(63);
+	page_end = (last + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+	if (place.address > page_end || page_end - place.address < length ||
+	    !is_private_data(flmem_maps_find(view->maps, place.address)))
 		return false;
-	*ret_address = start;
+	if (zeros)
+		memset(place.untouched, 0, length);
+	else
+		read_untouched(image, end.file_offset + (place.address - last), &place, length);
+	if (!is_free(view, &place, length))
+		return false;
+	*ret_address = place.address;
 	return true;
+}
+
+static bool find(const struct flmem_view *view, size_t length, bool zeros, uint64_t *ret_address)
+{
+	for (size_t i = 0; i < view->modules->count; i++)
+		if (is_usable(&view->modules->rows[i]) &&
+		    has_room(view, &view->modules->rows[i], length, zeros, ret_address))
+			return true;
+	return false;
 }
 
 int flmem_padding_find(const struct flmem_view *view, size_t length, uint64_t *ret_address,
 		       struct flmem_error *err)
 {
-	for (size_t i = 0; length <= FLMEM_PADDING_MAX && i < view->modules->count; i++)
-		if (is_usable(&view->modules->rows[i]) &&
-		    has_room(view, &view->modules->rows[i], length, ret_address))
-			return 0;
+	if (length <= FLMEM_PADDING_MAX &&
+	    (find(view, length, true, ret_address) || find(view, length, false, ret_address)))
+		return 0;
 	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
 			       "no file of process %d has %zu unused bytes behind its data, "
 			       "where the code could wait for its turn",

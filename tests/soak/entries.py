@@ -38,6 +38,7 @@ class Entry:
     blocks: Optional[int] = None
     steps: tuple = ()  # options that ask for more than the allocator
     code: str = ""  # the same as `expect`, for the first of these steps
+    needs_room: bool = False  # its code has a place to wait in, for certain
     missing: str = ""  # why it cannot be run here
 
     @property

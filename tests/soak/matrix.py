@@ -50,7 +50,7 @@ class Tally:
         if self.entry.code and trim.result.get("steps"):
             step = trim.result["steps"][0]
             self.outcomes["code " + step["outcome"]] += 1
-            if NO_ROOM in (step["detail"] or ""):
+            if NO_ROOM in (step["detail"] or "") and not self.entry.needs_room:
                 self.no_room = step["detail"]
         if not trim.touched:
             self.reasons[trim.reason] += 1

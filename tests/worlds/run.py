@@ -29,6 +29,7 @@ MAKE_S = 1800  # a slow mirror
 RELEASED_MIN = 16 << 20  # of the 64 MB that the target frees before each call
 VICTIMS = os.path.join(HERE, "..", "victims")
 PYTHON = ["/usr/bin/python3", "/tmp/victims/safe_python.py", "heap"]
+BARE = "import os; os.write(1, b'ready %d\\n' % os.getpid())\nwhile True: pass"
 CODE = ["/usr/bin/python3", "/tmp/victims/safe_python_code.py"]
 # As the target sees itself; its own words are what flmem's are held against.
 FACTS = """
@@ -141,7 +142,10 @@ def targets(world):
 
 def code_targets(world):
     """Python in each state in which code can be brought into it; its collector is run."""
-    return [WorldEntry(f"{world.name}, {name}", CODE + [mode], steps=("--gc",), code=entries.TRIM,
+    bare = ["/usr/bin/python3", "-c", BARE]
+    return [WorldEntry(f"{world.name}, computes without any library", bare, steps=("--gc",),
+                       code=entries.TRIM, expect=entries.EITHER, rounds=0, needs_room=True,
+                       wrapper=world.wrapper)] + [WorldEntry(f"{world.name}, {name}", CODE + [mode], steps=("--gc",), code=entries.TRIM,
                        expect=entries.EITHER, wrapper=world.wrapper)
             for name, mode, expect in entries.CODE_CASES if expect == entries.TRIM]
 

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Data and hardly any .bss, as libz and libm: their last page ends with what follows in the file. */
+
+__attribute__((visibility("default"))) int few_numbers[4] = {1, 2, 3, 4};
+__attribute__((visibility("default"))) int few_zeros[2];
+
+__attribute__((visibility("default"))) int few_sum(void);
+
+int few_sum(void)
+{
+	return few_numbers[0] + few_zeros[1];
+}
