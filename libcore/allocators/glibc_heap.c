@@ -25,7 +25,9 @@ static const char no_params[] = "malloc's parameters were not found in the memor
 static const char lost[] =
 	"its chunks do not follow each other as glibc's do: the heap is damaged, "
 	"or changes faster than it can be read";
-static const char elsewhere[] = "part of its memory lies where flmem does not know to look";
+static const char elsewhere[] =
+	"part of its memory lies where flmem does not know to look, as with "
+	"glibc.malloc.hugetlb=2";
 static const char absent[] = "part of it is swapped out, and reading that would bring it in";
 static const char no_time[] = "there was no time to read it all; allow more with --budget";
 static const char no_memory[] = "flmem ran out of memory";
@@ -296,6 +298,7 @@ struct extent {
 	struct flmem_glibc_large large;
 	uint64_t fast_max;
 	uint64_t length, metadata;
+	uint64_t unseen; /* what the arenas took from the system elsewhere */
 };
 
 static void free_extent(struct extent **extent)
@@ -310,6 +313,7 @@ static bool measure_arena(struct reading *reading, size_t index, struct extent *
 	const struct flmem_glibc_space *space = reading->space;
 	struct flmem_glibc_arena arena;
 	size_t before = extent->list.count;
+	uint64_t length = 0;
 
 	if (!read_arena(reading, index, &arena))
 		return false;
@@ -323,10 +327,12 @@ static bool measure_arena(struct reading *reading, size_t index, struct extent *
 	for (size_t i = before; i < extent->list.count; i++) {
 		const struct flmem_glibc_stretch *stretch = &extent->list.rows[i];
 
-		extent->length += flmem_glibc_stretch_finish(stretch) - stretch->begin;
+		length += flmem_glibc_stretch_finish(stretch) - stretch->begin;
 		extent->metadata +=
 			flmem_peek_resident(space->peek, stretch->begin, stretch->start);
 	}
+	extent->length += length;
+	extent->unseen += distance(length, arena.system_mem);
 	return true;
 }
 
@@ -357,11 +363,11 @@ static void sample_all(struct reading *reading, const struct extent *extent)
 	struct flmem_glibc_estimate estimate = {0};
 
 	reading->how = "sampled";
-	reading->skipped_why = NULL;
+	reading->skipped_why = extent->unseen ? elsewhere : NULL;
 	reading->why = walked_why(flmem_glibc_sample(&sampling, &estimate));
 	reading->sums = estimate.sums;
 	reading->resident = estimate.resident;
-	reading->error = estimate.error;
+	reading->error = estimate.error + extent->unseen;
 	reading->metadata = extent->metadata;
 }
 

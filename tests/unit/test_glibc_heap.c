@@ -30,7 +30,7 @@
 #define PROGRAM(name)  VICTIMS "/heaps/" name
 #define START_LIMIT_MS 60000
 #define KIB	       UINT64_C(1024)
-#define FIXED	       7 /* tests besides those of the tables */
+#define FIXED	       9 /* tests besides those of the tables */
 #define BUDGET_US      60000000U
 #define CALL_KIB       64 /* what a call into it may itself make resident, such as stack */
 
@@ -355,6 +355,33 @@ static void a_heap_of_huge_pages_is_one(void **state)
 	assert_true(apart(known(heap.in_use_bytes), ask_held()) <= 64 * KIB);
 }
 
+/* What is said of it, however it was read, is right as far as it says, or it is not said. */
+static void check_told(const struct flmem_heap_report *heap, uint64_t held)
+{
+	if (!heap->how) {
+		assert_non_null(strstr(heap->trimmable_bytes.unknown, "hugetlb=2"));
+		return;
+	}
+	check_sums(heap);
+	assert_true(apart(known(heap->in_use_bytes), held) <= known(heap->error_bytes) + 64 * KIB);
+}
+
+/* Its main arena is not [heap] then, and lies in several places. */
+static void a_heap_of_reserved_huge_pages_is_not_guessed(void **state)
+{
+	struct flmem_heap_report walked, sampled;
+	uint64_t held, bytes_read;
+
+	setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=2", 1);
+	start(PROGRAM("heaps"), *state, "64");
+	unsetenv("GLIBC_TUNABLES");
+	walked = read_heap();
+	sampled = read_heap_alone(1, &bytes_read);
+	held = ask_held();
+	check_told(&walked, held);
+	check_told(&sampled, held);
+}
+
 /* Two threads that never stop allocating: whatever is said, it says how far off it may be. */
 static void a_busy_heap_is_approximate(void **state)
 {
@@ -388,6 +415,10 @@ int main(void)
 		{"busy", a_busy_heap_is_approximate, NULL, stop, NULL},
 		{"locked", locked_memory_is_not_promised, NULL, stop, NULL},
 		{"huge pages", a_heap_of_huge_pages_is_one, NULL, stop, NULL},
+		{"reserved huge pages", a_heap_of_reserved_huge_pages_is_not_guessed, NULL, stop,
+		 (void *)(uintptr_t) "fragmented"},
+		{"their fastbins", a_heap_of_reserved_huge_pages_is_not_guessed, NULL, stop,
+		 (void *)(uintptr_t) "fastbins"},
 	};
 
 	signal(SIGPIPE, SIG_IGN);
