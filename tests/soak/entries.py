@@ -195,6 +195,7 @@ CODE_CASES = (
     ("computes in C", "native", EITHER),
     ("sleeps with the lock", "held", REFUSE),
     ("sub-interpreters", "parts", EITHER),
+    ("only sub-interpreters wait", "apart", EITHER),
     ("is ending", "ending", REFUSE),
 )
 

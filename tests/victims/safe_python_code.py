@@ -9,6 +9,7 @@ itself:
     native   it computes in C, with the lock, for tenths of a second at a time
     held     it sleeps with the lock
     parts    threads wait in sub-interpreters, one in the main one
+    apart    threads wait in sub-interpreters alone, the main one computes
     ending   it sleeps in the last moments of the interpreter
 """
 import ctypes
@@ -140,13 +141,16 @@ def main(mode):
     elif mode == "parts":
         parts()
         start([sleeping])
+    elif mode == "apart":
+        parts()
     elif mode == "native":
         gc.disable()
         start([sleeping])
     ready()
     if mode == "held":
         ctypes.PyDLL(None).sleep(1000000)
-    action = {"alone": computing, "compete": computing, "native": native}.get(mode, sleeping)
+    actions = {"alone": computing, "compete": computing, "apart": computing, "native": native}
+    action = actions.get(mode, sleeping)
     for_ever(action)()
 
 
