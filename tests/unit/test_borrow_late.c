@@ -27,7 +27,7 @@ static pid_t child;
 static int bell[2];
 
 #ifdef __x86_64__
-static bool sleeps_at_interrupt, sleeps_at_look;
+static bool sleeps_at_interrupt, sleeps_at_look, let_run;
 
 /* Rings, so that the child goes on as soon as it is its own again, and waits until it has. */
 static void come_late(void)
@@ -50,6 +50,7 @@ long ptrace(enum __ptrace_request request, ...)
 	va_end(args);
 	if (request == PTRACE_SEIZE)
 		interrupts = 0;
+	let_run = request == PTRACE_CONT;
 	if (request == PTRACE_INTERRUPT && ++interrupts == 2 && sleeps_at_interrupt) {
 		sleeps_at_interrupt = false;
 		come_late();
@@ -57,10 +58,10 @@ long ptrace(enum __ptrace_request request, ...)
 	return syscall(SYS_ptrace, (long)request, tid, address, data);
 }
 
-/* What flmem does between two looks at calls that are not done yet. */
+/* What flmem does between two looks, at calls that are not done yet and at one who is to stop. */
 int sched_yield(void)
 {
-	if (sleeps_at_look) {
+	if (sleeps_at_look && let_run) {
 		sleeps_at_look = false;
 		come_late();
 	}
