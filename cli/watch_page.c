@@ -34,6 +34,14 @@ static bool take_round(void *state, const struct flmem_watch_round *round)
 	return true;
 }
 
+static bool take_action(void *state, const struct flmem_watch_action *action)
+{
+	const struct report *report = state;
+
+	flmem_watch_page_action(report->page, action);
+	return true;
+}
+
 static int finish(void *state, const struct flmem_watch_summary *summary, struct flmem_error *err)
 {
 	const struct report *report = state;
@@ -85,6 +93,7 @@ int watch_output_page(const char *path, struct watch_output *ret_output, struct 
 		.state = report,
 		.sample = take_sample,
 		.round = take_round,
+		.action = take_action,
 		.finish = finish,
 		.close = close_report,
 	};

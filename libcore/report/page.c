@@ -36,11 +36,14 @@ static void put_head(struct flmem_buf *out)
 		"<title>flmem watch</title>\n<style>\n%s</style>\n</head>\n<body>\n"
 		"<svg class=\"patterns\" aria-hidden=\"true\"><defs>"
 		"<pattern id=\"across\" width=\"24\" height=\"24\" patternUnits=\"userSpaceOnUse\">"
-		"<path d=\"M0 24L24 0M-6 6L6 -6M18 30L30 18\"/></pattern>"
+		"<rect class=\"of-file\" width=\"24\" height=\"24\"/><path d=\"M0 24L24 0M-6 6L6 "
+		"-6M18 30L30 18\"/></pattern>"
 		"<pattern id=\"lines\" width=\"24\" height=\"24\" patternUnits=\"userSpaceOnUse\">"
-		"<path d=\"M0 12H24\"/></pattern>"
+		"<rect class=\"of-shmem\" width=\"24\" height=\"24\"/><path d=\"M0 "
+		"12H24\"/></pattern>"
 		"<pattern id=\"bars\" width=\"24\" height=\"24\" patternUnits=\"userSpaceOnUse\">"
-		"<path d=\"M12 0V24\"/></pattern></defs></svg>\n",
+		"<rect class=\"of-swap\" width=\"24\" height=\"24\"/><path d=\"M12 "
+		"0V24\"/></pattern></defs></svg>\n",
 		flmem_version(), flmem_page_style);
 }
 
@@ -183,7 +186,7 @@ static void put_processes(struct flmem_buf *out, const struct flmem_watch_page *
 					 .number = i,
 					 .result = sorted[i],
 					 .series = flmem_page_find(page, &sorted[i]->process),
-					 .end_us = page->elapsed_us,
+					 .page = page,
 				 });
 	if (count > shown)
 		flmem_buf_printf(
@@ -231,6 +234,7 @@ void flmem_page_put(struct flmem_buf *out, const struct flmem_watch_page *page,
 	put_title(out, page, summary);
 	put_findings(out, summary);
 	flmem_page_put_overview(out, page, summary);
+	flmem_page_put_actions(out, page);
 	put_processes(out, page, sorted, summary->count);
 	put_footer(out, summary);
 }

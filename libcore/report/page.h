@@ -9,6 +9,19 @@
 #include "base/buf.h"
 #include "report/page_series.h"
 
+#define FLMEM_PAGE_ACTIONS 256U
+#define FLMEM_PAGE_REASON  256U
+
+/* A decision of the policy. */
+struct flmem_page_action {
+	pid_t pid;
+	uint64_t start_time;
+	enum flmem_watch_action_kind kind;
+	uint64_t elapsed_us;
+	struct flmem_u64 round, rss_after_bytes, released_bytes;
+	char reason[FLMEM_PAGE_REASON]; /* untrusted */
+};
+
 struct flmem_watch_page {
 	struct flmem_page_series *series;
 	size_t count, room;
@@ -16,6 +29,8 @@ struct flmem_watch_page {
 	uint64_t samples;
 	uint64_t first_at_us, last_at_us; /* since 1970-01-01 UTC */
 	uint64_t elapsed_us;
+	struct flmem_page_action *actions; /* a ring of the last ones; NULL: none came */
+	uint64_t action_count;
 	bool failed; /* memory was out */
 };
 
@@ -24,7 +39,7 @@ struct flmem_page_subject {
 	size_t number; /* in the page, for ids */
 	const struct flmem_watch_result *result;
 	const struct flmem_page_series *series;
-	uint64_t end_us; /* of the watch */
+	const struct flmem_watch_page *page;
 };
 
 /* NULL: nothing was told of the process. */
@@ -47,8 +62,17 @@ void flmem_page_put_memory(struct flmem_buf *out, const struct flmem_page_subjec
 /* Peak and trough by round; the table of rounds. */
 void flmem_page_put_rounds(struct flmem_buf *out, const struct flmem_page_subject *subject);
 
+/* What the policy did, newest last. */
+void flmem_page_put_actions(struct flmem_buf *out, const struct flmem_watch_page *page);
+
+/* The i-th action that is kept, NULL behind the last. */
+const struct flmem_page_action *flmem_page_action_at(const struct flmem_watch_page *page, size_t i);
+
 /* Kinds of memory over time. */
 void flmem_page_put_kinds(struct flmem_buf *out, const struct flmem_page_subject *subject);
+
+/* The style of dots for rounds: small where they are many. */
+const char *flmem_page_dots(const struct flmem_page_series *series);
 
 /* Small texts that several parts need. */
 void flmem_page_put_bytes(struct flmem_buf *out, struct flmem_u64 bytes);

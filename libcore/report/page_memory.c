@@ -14,7 +14,7 @@
 /* A limit is drawn when the axis needs at most this much more for it. */
 #define LIMIT_ROOM 1.6
 
-#define ROUND_LINES 120U
+#define ROUND_LINES 40U
 
 struct scene {
 	const struct flmem_page_subject *subject;
@@ -93,16 +93,21 @@ static void set_scene(const struct flmem_page_subject *subject, struct scene *sc
 	fit(scene);
 }
 
-/* The ends of rounds, at most so many that they stay lines. */
+static bool has_round_lines(const struct scene *scene)
+{
+	const struct flmem_page_series *s = scene->subject->series;
+
+	return s->round_count && s->round_count <= ROUND_LINES;
+}
+
 static void put_round_lines(struct flmem_buf *out, const struct scene *scene)
 {
 	const struct flmem_page_series *s = scene->subject->series;
-	size_t step = s->round_count / ROUND_LINES + 1;
 
-	if (!s->round_count)
+	if (!has_round_lines(scene))
 		return;
 	flmem_buf_puts(out, "<path class=\"rounds\" d=\"");
-	for (size_t i = 0; i < s->round_count; i += step)
+	for (size_t i = 0; i < s->round_count; i++)
 		flmem_buf_printf(out, "M%ld 0V1000",
 				 flmem_page_plot_x(&scene->plot, (double)s->rounds[i].ended_us));
 	flmem_buf_puts(out, "\"/>");
@@ -132,7 +137,7 @@ static void put_troughs(struct flmem_buf *out, const struct scene *scene)
 
 	if (!s->round_count)
 		return;
-	flmem_buf_puts(out, "<path class=\"dots trough\" d=\"");
+	flmem_buf_printf(out, "<path class=\"%s trough\" d=\"", flmem_page_dots(s));
 	for (size_t i = 0; i < s->round_count; i++)
 		if (!s->rounds[i].trough_bytes.unknown)
 			flmem_buf_printf(
@@ -141,6 +146,26 @@ static void put_troughs(struct flmem_buf *out, const struct scene *scene)
 				flmem_page_plot_y(&scene->plot,
 						  (double)s->rounds[i].trough_bytes.value));
 	flmem_buf_puts(out, "\"/>");
+}
+
+/* Where a trim has left the memory. Returns how many there are. */
+static size_t put_trims(struct flmem_buf *out, const struct scene *scene)
+{
+	const struct flmem_page_series *s = scene->subject->series;
+	const struct flmem_page_action *a;
+	size_t count = 0;
+
+	for (size_t i = 0; (a = flmem_page_action_at(scene->subject->page, i)); i++) {
+		if (a->kind != FLMEM_WATCH_TRIMMED || a->pid != s->pid ||
+		    a->start_time != s->start_time || a->rss_after_bytes.unknown)
+			continue;
+		flmem_buf_puts(out, count++ ? "" : "<path class=\"dots trim\" d=\"");
+		flmem_buf_printf(out, "M%ld %ldh0",
+				 flmem_page_plot_x(&scene->plot, (double)a->elapsed_us),
+				 flmem_page_plot_y(&scene->plot, (double)a->rss_after_bytes.value));
+	}
+	flmem_buf_puts(out, count ? "\"/>" : "");
+	return count;
 }
 
 static long trend_y(const struct scene *scene, double us, double per_us)
@@ -181,10 +206,10 @@ static void put_limit(struct flmem_buf *out, const struct scene *scene)
 static void put_keys(struct flmem_buf *out, const struct scene *scene)
 {
 	flmem_page_plot_key(out, "rss", "resident memory");
-	if (scene->subject->series->round_count) {
+	if (scene->subject->series->round_count)
 		flmem_page_plot_dot_key(out, "dots trough", "lowest after a round");
+	if (has_round_lines(scene))
 		flmem_page_plot_key(out, "rounds", "end of a round");
-	}
 	if (scene->has_trend) {
 		flmem_page_plot_key(out, "trend", "trend");
 		flmem_page_plot_area_key(out, "band", "its 95 % interval");
@@ -214,6 +239,7 @@ void flmem_page_put_memory(struct flmem_buf *out, const struct flmem_page_subjec
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
 	struct scene scene;
+	size_t trims;
 	char id[32];
 
 	if (!subject->series || !subject->series->span_count)
@@ -228,8 +254,11 @@ void flmem_page_put_memory(struct flmem_buf *out, const struct flmem_page_subjec
 	put_trend(out, &scene);
 	put_curve(out, &scene);
 	put_troughs(out, &scene);
+	trims = put_trims(out, &scene);
 	put_limit(out, &scene);
 	flmem_page_plot_end(out, &scene.plot);
 	put_keys(out, &scene);
+	if (trims)
+		flmem_page_plot_dot_key(out, "dots trim", "after a trim");
 	flmem_page_plot_close(out);
 }

@@ -52,6 +52,7 @@ static void put_growth(struct flmem_buf *out, const struct flmem_trend *t)
 	flmem_buf_puts(out, by_round ? " per round" : " per hour");
 }
 
+/* The most telling columns first: a narrow screen shows them without scrolling. */
 static void put_row(struct flmem_buf *out, const struct flmem_watch_page *page,
 		    const struct flmem_watch_result *r)
 {
@@ -59,23 +60,23 @@ static void put_row(struct flmem_buf *out, const struct flmem_watch_page *page,
 
 	flmem_buf_printf(out, "<tr><th scope=\"row\">%d</th><td class=\"text\">",
 			 (int)r->process.pid);
-	flmem_page_put_who(out, &r->process);
-	flmem_buf_printf(out, "%s <code><bdi>", r->ended ? " (ended)" : "");
-	flmem_markup_text(out, r->process.command);
-	flmem_buf_puts(out, "</bdi></code></td><td class=\"text\">");
-	if (series && series->span_count)
-		put_small_curve(out, series);
+	flmem_page_put_verdict(out, &r->trend);
 	flmem_buf_puts(out, "</td><td>");
 	flmem_page_put_bytes(out, r->last_bytes);
 	flmem_buf_puts(out, "</td><td>");
 	flmem_page_put_bytes(out, r->peak_bytes);
-	flmem_buf_puts(out, "</td><td class=\"text\">");
-	flmem_page_put_verdict(out, &r->trend);
 	flmem_buf_puts(out, "</td><td>");
 	put_growth(out, &r->trend);
 	flmem_buf_puts(out, "</td><td>");
 	flmem_page_put_forecast(out, r);
-	flmem_buf_puts(out, "</td></tr>\n");
+	flmem_buf_puts(out, "</td><td class=\"text\">");
+	if (series && series->span_count)
+		put_small_curve(out, series);
+	flmem_buf_puts(out, "</td><td class=\"text\">");
+	flmem_page_put_who(out, &r->process);
+	flmem_buf_printf(out, "%s <code><bdi>", r->ended ? " (ended)" : "");
+	flmem_markup_text(out, r->process.command);
+	flmem_buf_puts(out, "</bdi></code></td></tr>\n");
 }
 
 void flmem_page_put_overview(struct flmem_buf *out, const struct flmem_watch_page *page,
@@ -83,13 +84,12 @@ void flmem_page_put_overview(struct flmem_buf *out, const struct flmem_watch_pag
 {
 	size_t count = summary->count < ROWS_MAX ? summary->count : ROWS_MAX;
 
-	flmem_buf_puts(out,
-		       "<section><h2>Processes</h2><div class=\"wide\"><table><thead><tr>"
-		       "<th scope=\"col\">pid</th><th scope=\"col\" class=\"text\">process</th>"
-		       "<th scope=\"col\" class=\"text\">memory</th><th scope=\"col\">last</th>"
-		       "<th scope=\"col\">peak</th><th scope=\"col\" class=\"text\">trend</th>"
-		       "<th scope=\"col\">growth</th><th scope=\"col\">limit reached</th></tr>"
-		       "</thead><tbody>\n");
+	flmem_buf_puts(out, "<section><h2>Processes</h2><div class=\"wide\"><table><thead><tr>"
+			    "<th scope=\"col\">pid</th><th scope=\"col\" class=\"text\">trend</th>"
+			    "<th scope=\"col\">last</th><th scope=\"col\">peak</th>"
+			    "<th scope=\"col\">growth</th><th scope=\"col\">limit reached</th>"
+			    "<th scope=\"col\" class=\"text\">memory</th>"
+			    "<th scope=\"col\" class=\"text\">process</th></tr></thead><tbody>\n");
 	for (size_t i = 0; i < count; i++)
 		put_row(out, page, &summary->results[i]);
 	flmem_buf_puts(out, "</tbody></table></div>");

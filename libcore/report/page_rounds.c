@@ -8,6 +8,13 @@
 
 #include "base/cleanup.h"
 
+#define DOTS_FEW 40U
+
+const char *flmem_page_dots(const struct flmem_page_series *series)
+{
+	return series->round_count > DOTS_FEW ? "dots many" : "dots";
+}
+
 typedef struct flmem_u64 pick(const struct flmem_page_round *round);
 
 static struct flmem_u64 peak(const struct flmem_page_round *round)
@@ -72,7 +79,7 @@ static void put_line(struct flmem_buf *out, const struct flmem_page_plot *plot,
 {
 	flmem_buf_printf(out, "<path class=\"%s\" d=\"", style);
 	put_path(out, plot, s, of, false);
-	flmem_buf_printf(out, "\"/><path class=\"dots %s\" d=\"", style);
+	flmem_buf_printf(out, "\"/><path class=\"%s %s\" d=\"", flmem_page_dots(s), style);
 	put_path(out, plot, s, of, true);
 	flmem_buf_puts(out, "\"/>");
 }

@@ -24,7 +24,8 @@ void flmem_page_put_growth(struct flmem_buf *out, struct flmem_i64 bytes)
 		flmem_buf_puts(out, "–");
 		return;
 	}
-	flmem_buf_puts(out, bytes.value < 0 ? "−" : "+");
+	if (bytes.value)
+		flmem_buf_puts(out, bytes.value < 0 ? "−" : "+");
 	flmem_page_put_bytes(out, FLMEM_KNOWN(size));
 }
 
@@ -66,7 +67,7 @@ void flmem_page_put_forecast(struct flmem_buf *out, const struct flmem_watch_res
 					    ? UINT64_MAX
 					    : f->exhausted_in_s.value * 1000000U);
 	if (!f->exhausted_in_rounds.unknown)
-		flmem_buf_printf(out, ", %" PRIu64 " rounds", f->exhausted_in_rounds.value);
+		flmem_buf_printf(out, " or %" PRIu64 " rounds", f->exhausted_in_rounds.value);
 }
 
 void flmem_page_put_who(struct flmem_buf *out, const struct flmem_watch_process *process)

@@ -30,6 +30,7 @@ void flmem_watch_page_free(struct flmem_watch_page *page)
 	for (size_t i = 0; i < page->count; i++)
 		flmem_page_series_clear(&page->series[i]);
 	free(page->series);
+	free(page->actions);
 	free(page);
 }
 

@@ -193,6 +193,50 @@ static void it_is_bounded(void **state)
 	strike(&s);
 }
 
+static void act(struct stage *s, enum flmem_watch_action_kind kind, uint64_t at_us)
+{
+	static const char none[] = "not tried";
+
+	flmem_watch_page_action(s->page, &(struct flmem_watch_action){
+						 .process = &s->process,
+						 .kind = kind,
+						 .elapsed_us = at_us,
+						 .round = FLMEM_KNOWN(3),
+						 .reason = "<its round> has ended",
+						 .rss_after_bytes = kind == FLMEM_WATCH_TRIMMED
+									    ? FLMEM_KNOWN(MIB)
+									    : FLMEM_UNKNOWN(none),
+						 .released_bytes = kind == FLMEM_WATCH_TRIMMED
+									   ? FLMEM_KNOWN(3 * MIB)
+									   : FLMEM_UNKNOWN(none),
+					 });
+}
+
+static void actions_are_listed_and_trims_drawn(void **state)
+{
+	FLMEM_AUTO_FREE char *html = NULL, *long_one = NULL;
+	struct stage s;
+
+	(void)state;
+	set(&s, "job");
+	for (uint64_t i = 0; i < 10; i++)
+		sample(&s, i * 1000000, (i + 1) * MIB);
+	act(&s, FLMEM_WATCH_TRIMMED, 3000000);
+	act(&s, FLMEM_WATCH_RESTING, 4000000);
+	html = flmem_watch_page_html(s.page, &s.summary);
+	assert_non_null(html);
+	assert_int_equal(count_of(html, "&#60;its round&#62; has ended"), 2);
+	assert_int_equal(count_of(html, ">trimmed</th><td>3 MiB</td>"), 1);
+	assert_int_equal(count_of(html, ">resting</th><td>–</td>"), 1);
+	assert_int_equal(count_of(html, "<path class=\"dots trim\" d=\"M667 "), 1);
+	for (uint64_t i = 0; i < 1000; i++)
+		act(&s, FLMEM_WATCH_REFUSED, 5000000 + i);
+	long_one = flmem_watch_page_html(s.page, &s.summary);
+	assert_non_null(strstr(long_one, "The last 256 of 1002."));
+	assert_int_equal(count_of(long_one, ">refused</th>"), 256);
+	strike(&s);
+}
+
 /* No low and no high is lost where spans become one. */
 static void spans_keep_the_extremes(void **state)
 {
@@ -267,6 +311,7 @@ int main(void)
 		cmocka_unit_test(a_flat_one_has_no_forecast),
 		cmocka_unit_test(names_stay_text),
 		cmocka_unit_test(it_is_bounded),
+		cmocka_unit_test(actions_are_listed_and_trims_drawn),
 		cmocka_unit_test(spans_keep_the_extremes),
 		cmocka_unit_test(little_and_absurd_data_make_a_page),
 		cmocka_unit_test(a_page_replaces_the_old_one_whole),

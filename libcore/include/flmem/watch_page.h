@@ -28,6 +28,8 @@ FLMEM_API void flmem_watch_page_sample(struct flmem_watch_page *page,
 				       const struct flmem_watch_sample *sample);
 FLMEM_API void flmem_watch_page_round(struct flmem_watch_page *page,
 				      const struct flmem_watch_round *round);
+FLMEM_API void flmem_watch_page_action(struct flmem_watch_page *page,
+				       const struct flmem_watch_action *action);
 
 /* The page as text, NUL-terminated, freed by the caller with free(); NULL when memory is out. */
 FLMEM_API char *flmem_watch_page_html(const struct flmem_watch_page *page,
