@@ -115,49 +115,70 @@ static int options_of(struct watch_options *o, struct flmem_watch_options *ret_o
 	return targets_selection(&o->targets, &ret_options->selection, err);
 }
 
-/* Everything that is told of the watch. */
-static int choose_outputs(const struct watch_options *o, struct watch_outputs *ret_outputs,
+/* One run of the command. */
+struct session {
+	struct flmem_watch_options watch;
+	struct watch_listen listen;
+	struct watch_outputs outputs;
+	struct flmem_watch_summary summary;
+};
+
+/* Everything that is told of the watch. A screen shows what lines would say, but for their end. */
+static int choose_outputs(const struct watch_options *o, struct session *session,
 			  struct flmem_error *err)
 {
-	struct watch_output *next = ret_outputs->outputs;
-	int rc = o->report ? watch_output_page(o->report, next, err) : 0;
-
-	if (rc)
-		return rc;
-	if (o->report)
-		ret_outputs->count++;
-	watch_output_lines(o->json, o->quiet, &ret_outputs->outputs[ret_outputs->count++]);
-	return 0;
-}
-
-static int watch_live(const struct watch_options *o, struct flmem_watch_options *watch,
-		      const struct flmem_watch_callbacks *callbacks,
-		      struct flmem_watch_summary *ret_summary, struct flmem_error *err)
-{
-	struct watch_listen listen = {0};
+	struct watch_outputs *all = &session->outputs;
+	bool live = !o->replay && !o->json && !o->quiet &&
+		    watch_output_live(&session->watch, &all->outputs[all->count]);
 	int rc = 0;
 
-	raise_descriptor_limit();
-	watch->stop_fd = signals_catch_end();
-	if (o->listen)
-		rc = watch_listen_begin(o->listen, watch, &listen, err);
+	all->count += live;
+	if (o->report) {
+		rc = watch_output_page(o->report, &all->outputs[all->count], err);
+		all->count += rc == 0;
+	}
 	if (!rc)
-		rc = flmem_watch(watch, callbacks, ret_summary, err);
-	watch_listen_end(&listen);
-	if (watch->stop_fd >= 0)
-		close(watch->stop_fd);
+		watch_output_lines(o->json, o->quiet || live, &all->outputs[all->count++]);
 	return rc;
 }
 
-static int watch_or_replay(const struct watch_options *o, struct flmem_watch_options *watch,
-			   struct watch_outputs *outputs, struct flmem_watch_summary *ret_summary,
+/* What is served and drawn is drawn last, as messages would spoil it. */
+static int begin_session(const struct watch_options *o, struct session *session,
+			 struct flmem_error *err)
+{
+	int rc = 0;
+
+	if (!o->replay) {
+		raise_descriptor_limit();
+		session->watch.stop_fd = signals_catch_end();
+		if (o->listen)
+			rc = watch_listen_begin(o->listen, &session->watch, &session->listen, err);
+	}
+	return rc ? rc : choose_outputs(o, session, err);
+}
+
+static void end_session(struct session *session)
+{
+	flmem_watch_summary_clear(&session->summary);
+	watch_outputs_close(&session->outputs);
+	watch_listen_end(&session->listen);
+	if (session->watch.stop_fd >= 0)
+		close(session->watch.stop_fd);
+}
+
+static int watch_or_replay(const struct watch_options *o, struct session *session,
 			   struct flmem_error *err)
 {
-	const struct flmem_watch_callbacks callbacks = watch_outputs_callbacks(outputs);
+	const struct flmem_watch_callbacks callbacks = watch_outputs_callbacks(&session->outputs);
+	int rc;
 
 	if (o->replay)
-		return flmem_watch_replay(o->replay, watch, &callbacks, ret_summary, err);
-	return watch_live(o, watch, &callbacks, ret_summary, err);
+		return flmem_watch_replay(o->replay, &session->watch, &callbacks, &session->summary,
+					  err);
+	rc = flmem_watch(&session->watch, &callbacks, &session->summary, err);
+	if (rc == FLMEM_ENOPROC && !targets_are_explicit(&o->targets))
+		targets_nothing_matched(&o->targets, err);
+	return rc;
 }
 
 /* Beside the results: what went wrong with the recording. */
@@ -178,36 +199,33 @@ static void tell_recording(const struct watch_options *o, const struct flmem_wat
 			flmem_text_escape(o->replay, path, sizeof(path)));
 }
 
-static int watch_and_tell(struct watch_options *o, struct flmem_watch_options *watch,
-			  bool *ret_limit_passed, struct flmem_error *err)
+static int watch_and_tell(const struct watch_options *o, struct session *session,
+			  struct flmem_error *err)
 {
-	struct flmem_watch_summary summary = {0};
-	struct watch_outputs outputs = {0};
-	int rc = choose_outputs(o, &outputs, err);
+	int rc = begin_session(o, session, err);
 
-	if (!rc) {
-		rc = watch_or_replay(o, watch, &outputs, &summary, err);
-		if (rc == FLMEM_ENOPROC && !targets_are_explicit(&o->targets))
-			targets_nothing_matched(&o->targets, err);
-	}
-	if (!rc) {
-		rc = watch_outputs_finish(&outputs, &summary, err);
-		tell_recording(o, &summary);
-		*ret_limit_passed = summary.limit_passed;
-		flmem_watch_summary_clear(&summary);
-	}
-	watch_outputs_close(&outputs);
+	if (!rc)
+		rc = watch_or_replay(o, session, err);
+	if (rc)
+		return rc;
+	rc = watch_outputs_finish(&session->outputs, &session->summary, err);
+	tell_recording(o, &session->summary);
 	return rc;
 }
 
 static int watch(const struct cmd *cmd, struct watch_options *o, const struct opt_rest *rest)
 {
-	struct flmem_watch_options how;
+	struct session session = {.watch = {.stop_fd = -1}};
 	struct flmem_error err = {0};
-	bool limit_passed = false;
+	bool limit_passed;
+	int rc;
 
-	if (cmd_no_arguments(rest, &err) || options_of(o, &how, &err) ||
-	    watch_and_tell(o, &how, &limit_passed, &err))
+	if (cmd_no_arguments(rest, &err) || options_of(o, &session.watch, &err))
+		return cmd_fail(cmd, o->json, &err);
+	rc = watch_and_tell(o, &session, &err);
+	limit_passed = session.summary.limit_passed;
+	end_session(&session);
+	if (rc)
 		return cmd_fail(cmd, o->json, &err);
 	return flmem_code_exit_status(limit_passed ? FLMEM_EFINDINGS : 0);
 }
@@ -334,7 +352,11 @@ const struct cmd cmd_watch = {
 		"its control group or of the host. RSS that does not fall is no failure: what "
 		"counts is whether like phases stand higher and higher. With a log of the job "
 		"these "
-		"are the ends of its rounds, else equal spans of time.",
+		"are the ends of its rounds, else equal spans of time.\n\n"
+		"On a terminal it is a screen with a row per process, which needs ncurses; keys "
+		"sort the rows, measure what a trim would return, and trim. Where standard output "
+		"is no terminal, or TERM is dumb, it is a line per sample and round. Colour goes "
+		"with NO_COLOR.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct watch_options),

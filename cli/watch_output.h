@@ -46,6 +46,12 @@ void watch_outputs_close(struct watch_outputs *outputs);
 /* A line for each sample and round (none if `quiet`), and the summary. */
 void watch_output_lines(bool json, bool quiet, struct watch_output *ret_output);
 
+/*
+ * A screen that is drawn again and again; false where there is no terminal, or none that can do it.
+ * The watch with these options gets a board if it has none; to be closed before that board is.
+ */
+bool watch_output_live(struct flmem_watch_options *watch, struct watch_output *ret_output);
+
 /* One HTML page, written at the end. FLMEM_EUSAGE when there is no place for it. */
 int watch_output_page(const char *path, struct watch_output *ret_output, struct flmem_error *err);
 

@@ -20,7 +20,7 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION utils)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libjemalloc2, libmicrohttpd12 | libmicrohttpd12t64")
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libncursesw6, libjemalloc2, libmicrohttpd12 | libmicrohttpd12t64")
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION
 "Names the allocator of a live process, gives its retained memory back to the
 kernel without a debugger, a restart or a code change, and starts jobs with

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A watch on a terminal. */
+#include <errno.h>
+#include <langinfo.h>
+#include <locale.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "live.h"
+#include "live_curses.h"
+#include "live_restore.h"
+#include "watch_output.h"
+
+#define DRAW_EVERY_MS	 200  /* at most */
+#define REFRESH_EVERY_MS 1000 /* trends, at most */
+#define IDLE_MS		 1000 /* without samples and keys */
+
+struct view {
+	struct live live;
+	struct flmem_watch_options *watch;
+	struct flmem_watch_board *own_board; /* NULL: someone else's is read */
+	SCREEN *screen;
+	pthread_t thread;
+	bool runs;
+	int wake; /* eventfd: there are samples, or it is over */
+	bool over;
+	sigset_t mask; /* of the watch's thread, as it was */
+};
+
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000U + (uint64_t)now.tv_nsec / 1000000U;
+}
+
+static void wake(const struct view *view)
+{
+	const uint64_t one = 1;
+	ssize_t put = write(view->wake, &one, sizeof(one));
+
+	(void)put; /* it is awake already */
+}
+
+static bool is_over(struct view *view)
+{
+	return __atomic_load_n(&view->over, __ATOMIC_ACQUIRE);
+}
+
+/* False when there will be no more keys. */
+static bool read_keys(struct view *view, int revents)
+{
+	int key;
+
+	while ((key = nc.wgetch(live_curses_screen())) != ERR) {
+		live_key(&view->live, key);
+		if (view->live.quit)
+			return true;
+	}
+	return !(revents & (POLLHUP | POLLERR | POLLNVAL));
+}
+
+/* Waits for a key or a sample; a change of the size interrupts it. */
+static void wait_and_read(struct view *view, int timeout_ms)
+{
+	struct pollfd files[] = {
+		{.fd = view->wake, .events = POLLIN},
+		{.fd = STDIN_FILENO, .events = POLLIN},
+	};
+	uint64_t count;
+
+	if (poll(files, 2, timeout_ms) < 0)
+		files[0].revents = files[1].revents = 0;
+	if (files[0].revents && read(view->wake, &count, sizeof(count)) < 0 && errno != EAGAIN)
+		view->live.quit = true;
+	if (!read_keys(view, files[1].revents))
+		view->live.quit = true;
+}
+
+/* Signals that curses handles come to the thread of the view, all others to the watch's. */
+static void choose_signals(int how)
+{
+	static const int of_curses[] = {SIGWINCH, SIGTSTP, SIGCONT};
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof(of_curses) / sizeof(of_curses[0]); i++)
+		sigaddset(&set, of_curses[i]);
+	pthread_sigmask(how, &set, NULL);
+}
+
+static void *show(void *context)
+{
+	struct view *view = context;
+	uint64_t drawn = 0, refreshed = 0;
+
+	choose_signals(SIG_UNBLOCK);
+	while (!is_over(view) && !view->live.quit) {
+		uint64_t now = now_ms();
+
+		if (!refreshed || now - refreshed >= REFRESH_EVERY_MS) {
+			live_refresh(&view->live);
+			refreshed = now;
+		}
+		live_draw(&view->live);
+		drawn = now_ms();
+		wait_and_read(view, IDLE_MS);
+		/* Keys are answered at once, samples not more often than can be read. */
+		while (!is_over(view) && !view->live.quit && now_ms() - drawn < DRAW_EVERY_MS / 4)
+			wait_and_read(view, DRAW_EVERY_MS / 4);
+	}
+	/* Ends the watch as Ctrl-C does. */
+	if (!is_over(view))
+		kill(getpid(), SIGINT);
+	return NULL;
+}
+
+static bool take_sample(void *state, const struct flmem_watch_sample *sample)
+{
+	struct view *view = state;
+
+	return live_table_sample(&view->live.table, sample);
+}
+
+static bool take_action(void *state, const struct flmem_watch_action *action)
+{
+	struct view *view = state;
+
+	live_table_action(&view->live.table, action);
+	return true;
+}
+
+static bool take_tick(void *state)
+{
+	wake(state);
+	return true;
+}
+
+static void start_colours(struct live *live)
+{
+	const char *none = getenv("NO_COLOR");
+	static const short pairs[] = {COLOR_RED, COLOR_GREEN, COLOR_YELLOW};
+
+	live->colours = !(none && *none) && nc.has_colors() && nc.start_color() == OK;
+	if (!live->colours)
+		return;
+	nc.use_default_colors();
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
+		nc.init_pair((short)(i + 1), pairs[i], -1);
+}
+
+/* False for a terminal that curses does not know. */
+static bool open_screen(struct view *view)
+{
+	live_restore_prepare();
+	view->screen = nc.newterm(NULL, stdout, stdin);
+	if (!view->screen) {
+		live_restore_disarm();
+		return false;
+	}
+	live_restore_arm();
+	nc.cbreak();
+	nc.noecho();
+	nc.curs_set(0);
+	nc.set_escdelay(50);
+	nc.keypad(live_curses_screen(), true);
+	nc.nodelay(live_curses_screen(), true);
+	start_colours(&view->live);
+	return true;
+}
+
+/* The thread starts with all signals blocked, so that none of the watch's comes to it. */
+static bool start_thread(struct view *view)
+{
+	sigset_t all;
+	int rc;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &view->mask);
+	rc = pthread_create(&view->thread, NULL, show, view);
+	pthread_sigmask(SIG_SETMASK, &view->mask, NULL);
+	choose_signals(SIG_BLOCK);
+	view->runs = rc == 0;
+	return view->runs;
+}
+
+/* Gives the terminal back; the rest of the view stays. */
+static void end_screen(struct view *view)
+{
+	if (view->runs) {
+		__atomic_store_n(&view->over, true, __ATOMIC_RELEASE);
+		wake(view);
+		/* It may be held up by Ctrl-S. */
+		tcflow(STDOUT_FILENO, TCOON);
+		pthread_join(view->thread, NULL);
+		view->runs = false;
+		pthread_sigmask(SIG_SETMASK, &view->mask, NULL);
+	}
+	if (view->screen) {
+		nc.endwin();
+		nc.delscreen(view->screen);
+		live_restore_disarm();
+		view->screen = NULL;
+	}
+}
+
+static int finish(void *state, const struct flmem_watch_summary *summary, struct flmem_error *err)
+{
+	(void)summary;
+	(void)err;
+	end_screen(state);
+	return 0;
+}
+
+static void close_view(void *state)
+{
+	struct view *view = state;
+
+	end_screen(view);
+	if (view->wake >= 0)
+		close(view->wake);
+	flmem_watch_summary_clear(&view->live.state.summary);
+	if (view->own_board) {
+		view->watch->board = NULL;
+		flmem_watch_board_free(view->own_board);
+	}
+	free(view->live.sorted);
+	free(view->live.table.processes);
+	pthread_mutex_destroy(&view->live.table.lock);
+	free(view);
+}
+
+static bool is_terminal(void)
+{
+	const char *terminal = getenv("TERM");
+
+	return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && terminal && *terminal &&
+	       strcmp(terminal, "dumb") != 0;
+}
+
+static struct view *new_view(struct flmem_watch_options *watch)
+{
+	struct view *view = calloc(1, sizeof(*view));
+
+	if (!view)
+		return NULL;
+	view->watch = watch;
+	pthread_mutex_init(&view->live.table.lock, NULL);
+	view->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	setlocale(LC_CTYPE, "");
+	view->live.unicode = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+	return view;
+}
+
+static bool find_board(struct view *view)
+{
+	if (!view->watch->board && flmem_watch_board_new(&view->own_board, NULL))
+		return false;
+	if (view->own_board)
+		view->watch->board = view->own_board;
+	view->live.board = view->watch->board;
+	return true;
+}
+
+bool watch_output_live(struct flmem_watch_options *watch, struct watch_output *ret_output)
+{
+	struct view *view;
+
+	if (!is_terminal() || !live_curses_load())
+		return false;
+	view = new_view(watch);
+	if (!view)
+		return false;
+	if (view->wake < 0 || !find_board(view) || !open_screen(view) || !start_thread(view)) {
+		close_view(view);
+		return false;
+	}
+	*ret_output = (struct watch_output){
+		.state = view,
+		.sample = take_sample,
+		.action = take_action,
+		.tick = take_tick,
+		.finish = finish,
+		.close = close_view,
+	};
+	return true;
+}
