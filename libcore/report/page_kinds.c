@@ -73,8 +73,8 @@ void flmem_page_put_kinds(struct flmem_buf *out, const struct flmem_page_subject
 
 	if (!s || s->split_count < 2)
 		return;
-	plot.left = (double)s->splits[0].at_us;
-	plot.right = (double)s->splits[s->split_count - 1].at_us;
+	flmem_page_plot_span(&plot, (double)s->splits[0].at_us,
+			     (double)s->splits[s->split_count - 1].at_us);
 	for (size_t i = 0; i < s->split_count; i++)
 		high = sum(&s->splits[i], FLMEM_PAGE_KINDS) > high
 			       ? sum(&s->splits[i], FLMEM_PAGE_KINDS)

@@ -86,10 +86,7 @@ static void set_scene(const struct flmem_page_subject *subject, struct scene *sc
 	};
 	scene->has_trend = flmem_page_trend_fit(subject, &scene->trend);
 	find_limit(scene);
-	scene->plot.left = scene->first_us;
-	scene->plot.right = forecast_end(scene);
-	if (scene->plot.right <= scene->plot.left)
-		scene->plot.right = scene->plot.left + 1e6;
+	flmem_page_plot_span(&scene->plot, scene->first_us, forecast_end(scene));
 	fit(scene);
 }
 

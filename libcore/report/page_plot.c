@@ -36,6 +36,14 @@ long flmem_page_plot_y(const struct flmem_page_plot *plot, double bytes)
 	return lrint(HEIGHT) - place(bytes, plot->bottom, plot->top, HEIGHT);
 }
 
+void flmem_page_plot_span(struct flmem_page_plot *plot, double left, double right)
+{
+	double least = fmax(1, fabs(left) * 1e-9);
+
+	plot->left = left;
+	plot->right = right > left + least ? right : left + least;
+}
+
 void flmem_page_plot_fit(struct flmem_page_plot *plot, double low, double high)
 {
 	double room, floor_bytes;
@@ -150,8 +158,9 @@ static void put_grid(struct flmem_buf *out, const struct flmem_page_plot *plot)
 void flmem_page_plot_open(struct flmem_buf *out, const struct flmem_page_plot *plot,
 			  const struct flmem_page_caption *caption)
 {
-	flmem_buf_printf(out, "<figure><figcaption>%s</figcaption><div class=\"plot\">",
-			 caption->title);
+	flmem_buf_printf(out, "<figure><figcaption>%s%s</figcaption><div class=\"plot\">",
+			 caption->title,
+			 plot->bottom > 0 ? " <small>(the axis does not begin at 0)</small>" : "");
 	put_rows(out, plot);
 	flmem_buf_printf(out,
 			 "<svg viewBox=\"0 0 2000 1000\" preserveAspectRatio=\"none\" role=\"img\" "

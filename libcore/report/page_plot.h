@@ -30,6 +30,9 @@ struct flmem_page_caption {
 	const char *text;
 };
 
+/* Sets the edges; some room is left between them whatever they are. */
+void flmem_page_plot_span(struct flmem_page_plot *plot, double left, double right);
+
 /* Chooses round edges around the bytes; from 0 on unless that would hide how they change. */
 void flmem_page_plot_fit(struct flmem_page_plot *plot, double low, double high);
 

@@ -50,8 +50,8 @@ static bool fit(const struct flmem_page_series *s, struct flmem_page_plot *plot)
 		widen(s->rounds[i].trough_bytes, &low, &high);
 	}
 	plot->axis = FLMEM_PAGE_NUMBER;
-	plot->left = column(s, 0) - 0.5 * (double)s->per_round;
-	plot->right = column(s, s->round_count - 1) + 0.5 * (double)s->per_round;
+	flmem_page_plot_span(plot, column(s, 0) - 0.5 * (double)s->per_round,
+			     column(s, s->round_count - 1) + 0.5 * (double)s->per_round);
 	if (high <= 0)
 		return false;
 	flmem_page_plot_fit(plot, low, high);

@@ -1,46 +1,93 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recordings. The first byte decides: half of the inputs are put into a block with the right sum,
+ * Recordings, and the pages that are made of them. The first byte decides: half of the inputs are put into a block with the right sum,
  * which mutation alone would hardly find.
  */
+#include <flmem/watch_page.h>
+
 #include "base/buf.h"
 #include "fuzz.h"
 #include "ops/replay.h"
 #include "series/recording_format.h"
 
+struct reader {
+	uint64_t count;
+	struct flmem_watch_page *page;
+};
+
 static bool on_sample(void *context, const struct flmem_watch_sample *sample)
 {
-	uint64_t *count = context;
+	struct reader *reader = context;
 
 	if (!sample->process->command)
 		abort();
-	return ++*count < 100000;
+	flmem_watch_page_sample(reader->page, sample);
+	return ++reader->count < 100000;
 }
 
 static bool on_round(void *context, const struct flmem_watch_round *round)
 {
-	uint64_t *count = context;
+	struct reader *reader = context;
 
 	if (!round->process)
 		abort();
-	return ++*count < 100000;
+	flmem_watch_page_round(reader->page, round);
+	return ++reader->count < 100000;
+}
+
+static bool on_action(void *context, const struct flmem_watch_action *action)
+{
+	struct reader *reader = context;
+
+	flmem_watch_page_action(reader->page, action);
+	return ++reader->count < 100000;
+}
+
+/* Neither numbers that are none nor markup of names are in the page; quotes of names are escaped. */
+static void check_page(const struct flmem_watch_page *page,
+		       const struct flmem_watch_summary *summary)
+{
+	static const char *const never[] = {"=\"left:nan",  "=\"left:-nan", "=\"left:inf",
+					    "=\"left:-inf", "=\"top:nan",   "=\"top:-nan",
+					    "=\"top:inf",   "=\"top:-inf",  "<script"};
+	char *html = flmem_watch_page_html(page, summary);
+
+	if (!html)
+		abort();
+	for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++)
+		if (strstr(html, never[i]))
+			abort();
+	free(html);
+}
+
+static void check(const struct flmem_watch_summary *summary)
+{
+	for (size_t i = 0; i < summary->count; i++)
+		if (summary->results[i].trend.confidence < 0 ||
+		    summary->results[i].trend.confidence > 1)
+			abort();
 }
 
 static void replay(const char *bytes, size_t length)
 {
-	uint64_t count = 0;
+	struct reader reader = {0};
 	const struct flmem_watch_options options = {.stop_fd = -1, .fail_above_bytes = 1 << 20};
 	const struct flmem_watch_callbacks callbacks = {
-		.context = &count, .sample = on_sample, .round = on_round};
+		.context = &reader,
+		.sample = on_sample,
+		.round = on_round,
+		.action = on_action,
+	};
 	struct flmem_watch_summary summary = {0};
 
-	if (flmem_watch_replay_bytes(bytes, length, &options, &callbacks, &summary, NULL))
+	if (flmem_watch_page_new(&reader.page, NULL))
 		return;
-	for (size_t i = 0; i < summary.count; i++)
-		if (summary.results[i].trend.confidence < 0 ||
-		    summary.results[i].trend.confidence > 1)
-			abort();
-	flmem_watch_summary_clear(&summary);
+	if (!flmem_watch_replay_bytes(bytes, length, &options, &callbacks, &summary, NULL)) {
+		check(&summary);
+		check_page(reader.page, &summary);
+		flmem_watch_summary_clear(&summary);
+	}
+	flmem_watch_page_free(reader.page);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

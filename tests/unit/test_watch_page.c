@@ -237,6 +237,39 @@ static void actions_are_listed_and_trims_drawn(void **state)
 	strike(&s);
 }
 
+/* A limit that is near is a line, and the forecast goes on to it; one far away is only told. */
+static void a_near_limit_is_drawn(void **state)
+{
+	FLMEM_AUTO_FREE char *near_html = NULL, *far_html = NULL;
+	struct stage s;
+
+	(void)state;
+	set(&s, "job");
+	for (uint64_t i = 0; i < 48; i++)
+		sample(&s, i * 1000000, (100 + i) * MIB);
+	s.result.last_bytes = FLMEM_KNOWN(147 * MIB);
+	s.result.limit_bytes = FLMEM_KNOWN(200 * MIB);
+	s.result.headroom_bytes = FLMEM_KNOWN(20 * MIB);
+	s.result.trend = (struct flmem_trend){
+		.verdict = FLMEM_TREND_CLIMBING,
+		.basis = FLMEM_TREND_BY_HOUR,
+		.because = "it does",
+		.growth_per_hour_bytes.value = 3600 * (int64_t)MIB,
+		.low_bytes.value = 3500 * (int64_t)MIB,
+		.high_bytes.value = 3700 * (int64_t)MIB,
+	};
+	s.result.forecast.exhausted_in_s = FLMEM_KNOWN(20);
+	near_html = flmem_watch_page_html(s.page, &s.summary);
+	assert_int_equal(count_of(near_html, "<path class=\"limit\""), 2); /* and in the legend */
+	assert_int_equal(count_of(near_html, "<path class=\"band\""), 2);
+	assert_non_null(strstr(near_html, "in 20 s"));
+	s.result.headroom_bytes = FLMEM_KNOWN(20000 * MIB);
+	far_html = flmem_watch_page_html(s.page, &s.summary);
+	assert_int_equal(count_of(far_html, "<path class=\"limit\""), 0);
+	assert_non_null(strstr(far_html, "19.5 GiB of it left"));
+	strike(&s);
+}
+
 /* No low and no high is lost where spans become one. */
 static void spans_keep_the_extremes(void **state)
 {
@@ -311,6 +344,7 @@ int main(void)
 		cmocka_unit_test(a_flat_one_has_no_forecast),
 		cmocka_unit_test(names_stay_text),
 		cmocka_unit_test(it_is_bounded),
+		cmocka_unit_test(a_near_limit_is_drawn),
 		cmocka_unit_test(actions_are_listed_and_trims_drawn),
 		cmocka_unit_test(spans_keep_the_extremes),
 		cmocka_unit_test(little_and_absurd_data_make_a_page),
