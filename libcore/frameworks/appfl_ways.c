@@ -3,7 +3,7 @@
  * APPFL over gRPC. The server keeps its model and the global state. A receiver keeps all messages of
  * an upload, joins them, and loads the result; with chunking it does so chunk by chunk, and every
  * client's chunk of one step is there at once. The aggregation of whole models holds the results of
- * all clients, the sum and one product.
+ * all clients, their sum and the copy that it returns.
  */
 #include "frameworks/ways.h"
 
@@ -30,7 +30,7 @@ static const struct flmem_way_step whole_steps[] = {
 	 .models_per_client = 3 * FLMEM_WHOLE},
 	{.role = FLMEM_ROLE_SERVER,
 	 .name = "aggregate",
-	 .holds = "and the results of all clients, their sum, a product",
+	 .holds = "and the results of all clients, their sum, and the copy that is sent",
 	 .models = 4 * FLMEM_WHOLE,
 	 .models_per_client = 1 * FLMEM_WHOLE},
 	{.role = FLMEM_ROLE_CLIENT,

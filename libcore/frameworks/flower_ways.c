@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Flower. A ServerApp's strategy gets the results of all clients as one list, and averages them into
- * a sum with one product at a time.
+ * a sum, one decoded at a time.
  */
 #include "frameworks/ways.h"
 
@@ -21,7 +21,7 @@ static const struct flmem_way_step steps[] = {
 	 .models_per_client = 1 * FLMEM_WHOLE},
 	{.role = FLMEM_ROLE_SERVER,
 	 .name = "aggregate",
-	 .holds = "and their sum, a product",
+	 .holds = "and their sum, and one of them decoded, or the sum as bytes",
 	 .models = 3 * FLMEM_WHOLE,
 	 .models_per_client = 1 * FLMEM_WHOLE},
 	{.role = FLMEM_ROLE_CLIENT,
