@@ -87,6 +87,24 @@ static size_t index_of(const struct flmem_rule *rule)
 	return index;
 }
 
+/* The bytes that --fix would put, which code scanning can apply. */
+static void add_fix(cJSON *result, const struct flmem_finding *finding)
+{
+	cJSON *fix = cJSON_CreateObject(), *change = cJSON_CreateObject();
+	cJSON *replacement = cJSON_CreateObject(), *region;
+
+	cJSON_AddItemToArray(cJSON_AddArrayToObject(result, "fixes"), fix);
+	add_message(fix, "description", "write the proposed value");
+	cJSON_AddItemToArray(cJSON_AddArrayToObject(fix, "artifactChanges"), change);
+	add_uri(change, finding->file);
+	cJSON_AddItemToArray(cJSON_AddArrayToObject(change, "replacements"), replacement);
+	region = cJSON_AddObjectToObject(replacement, "deletedRegion");
+	flmem_json_add_u64(region, "byteOffset", finding->edit.start);
+	flmem_json_add_u64(region, "byteLength", finding->edit.end - finding->edit.start);
+	cJSON_AddStringToObject(cJSON_AddObjectToObject(replacement, "insertedContent"), "text",
+				finding->edit.text);
+}
+
 static void add_result(cJSON *list, const struct flmem_finding *finding)
 {
 	cJSON *row = cJSON_CreateObject(), *properties;
@@ -102,6 +120,8 @@ static void add_result(cJSON *list, const struct flmem_finding *finding)
 	flmem_json_add_text(properties, "current", finding->current);
 	flmem_json_add_text(properties, "proposed", finding->proposed);
 	cJSON_AddBoolToObject(properties, "fixable", finding->fixable);
+	if (finding->fixable && finding->edit.text)
+		add_fix(row, finding);
 }
 
 static void add_notification(cJSON *list, const struct flmem_input_problem *problem)

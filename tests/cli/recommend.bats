@@ -6,6 +6,7 @@
 load helpers
 
 JOBS=$FLMEM_TESTS/fixtures/jobs
+EXPORTED=$FLMEM_TESTS/fixtures/exported # by the recipes of NVFlare 2.8.1 and 2.9 in development
 
 # "RULE FILE:LINE" of every finding in $output, sorted as printed.
 findings() {
@@ -17,7 +18,7 @@ for f in json.load(sys.stdin)["findings"]:
 
 @test "every fixture job has exactly the findings that its folder lists" {
 	local job
-	for job in "$JOBS"/*/; do
+	for job in "$JOBS"/*/ "$EXPORTED"/*/; do
 		local words=(recommend --json "$job")
 		if [ -e "$job/version" ]; then
 			words+=(--framework-version "$(<"$job/version")")
@@ -27,6 +28,23 @@ for f in json.load(sys.stdin)["findings"]:
 		assert_schema recommend
 		diff <(findings) "$job/expected" || fail "$job: not as its file 'expected' has it"
 	done
+}
+
+# The same jobs as they were exported, code included: FLMEM_CORPUS/VERSION/JOB.
+@test "the corpus has exactly the findings of its copies" {
+	[ -n "${FLMEM_CORPUS:-}" ] || skip "needs FLMEM_CORPUS, a folder VERSION/JOB of exported jobs"
+	local job version copy count=0
+	for job in "$FLMEM_CORPUS"/*/*/; do
+		version=$(basename "$(dirname "$job")")
+		version=${version/#main/2.9}
+		copy=$(basename "$job")
+		copy=$EXPORTED/$version-${copy//_/-}
+		flmem recommend --json --framework-version "$version" "$job"
+		assert_status 0
+		diff <(findings) "$copy/expected" || fail "$job: not as $copy/expected has it"
+		count=$((count + 1))
+	done
+	[ "$count" -gt 0 ]
 }
 
 @test "text is grouped by file, with line, current and proposed value" {
@@ -168,6 +186,18 @@ for result in run["results"]:
     uri = place["physicalLocation"]["artifactLocation"]["uri"]
     assert os.path.isfile(urllib.parse.unquote(uri)), uri
     assert place["physicalLocation"]["region"]["startLine"] >= 1
+    assert bool(result.get("fixes")) == result["properties"]["fixable"]
+    for fix in result.get("fixes", []):
+        [change] = fix["artifactChanges"]
+        [put] = change["replacements"]
+        assert change["artifactLocation"]["uri"] == uri
+        with open(urllib.parse.unquote(uri), "rb") as file:
+            text = file.read()
+        start, length = (put["deletedRegion"][key] for key in ("byteOffset", "byteLength"))
+        assert start + length <= len(text)
+        text = text[:start] + put["insertedContent"]["text"].encode() + text[start + length:]
+        if uri.endswith(".json"):
+            json.loads(text)
 [invocation] = run["invocations"]
 assert invocation["executionSuccessful"] is False
 [told] = invocation["toolExecutionNotifications"]
