@@ -119,7 +119,7 @@ static const struct flmem_way ways[] = {
 	 .chunk_max = CHUNK},
 	{.name = "offload",
 	 .summary = "the server keeps them on its disk: enable_tensor_disk_offload, of 2.8 or "
-		    "later, for PyTorch models",
+		    "later, for PyTorch models (the simulator of 2.8.1 ignores it)",
 	 .steps = offload_steps,
 	 .step_count = FLMEM_ARRAY_SIZE(offload_steps),
 	 .files = files,
