@@ -87,7 +87,8 @@ struct flmem_allocator_ops {
 			       const unsigned char *query, struct flmem_chain *chain);
 	void (*take_state)(const struct flmem_allocator *found, const unsigned char *answers,
 			   struct flmem_heap_report *ret_heap);
-	const char *silent; /* why nobody can be told its state, for one that has no such call */
+	/* Why nobody can be told how full it is: it has no call for that; NULL: it has. */
+	const char *silent;
 	const char *instead;
 	const char *caveat; /* what plan_trim's calls do not reach, or NULL */
 	/* Its threads are its runtime's own and must not be borrowed, whatever else is there. */

@@ -6,7 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CODE_BYTES 16U
+#define CODE_BYTES	16U
+#define COMMIT_ARGUMENT 5 /* of mi_process_info(), counted from 0 */
+
+static const char no_answer[] = "this mimalloc does not tell it";
 
 /* The number that `mov $imm32,%eax; ret` returns, behind an endbr64 or not; -1: other code. */
 static int64_t x86_constant(const unsigned char code[CODE_BYTES])
@@ -91,12 +94,47 @@ static int plan_trim(const struct flmem_view *view, const struct flmem_allocator
 	return flmem_plan_call(found, "mi_collect", true, chain, err);
 }
 
+/*
+ * mi_process_info() of mimalloc 1.7 and later takes eight places for numbers, of which it leaves out
+ * those that are NULL (mimalloc.h). The sixth is for what it has committed; its resident size is
+ * only that again on Linux, and the others are the kernel's.
+ */
+static uint64_t plan_state(const struct flmem_view *view, const struct flmem_allocator *found,
+			   const unsigned char *query, struct flmem_chain *chain)
+{
+	uint64_t function, answers;
+	struct flmem_call *call;
+
+	(void)view, (void)query;
+	if (flmem_plan_function(found, "mi_process_info", &function, NULL))
+		return 0;
+	answers = flmem_plan_answers(chain, 1);
+	call = flmem_chain_add(chain, "mi_process_info", function);
+	call->args[COMMIT_ARGUMENT] = answers;
+	call->data_args = 1U << COMMIT_ARGUMENT;
+	return answers;
+}
+
+static void take_state(const struct flmem_allocator *found, const unsigned char *answers,
+		       struct flmem_heap_report *ret_heap)
+{
+	struct flmem_heap_report heap = FLMEM_HEAP_UNKNOWN(found->ops->silent);
+
+	heap.how = "asked";
+	flmem_plan_own(&heap, "commit", flmem_plan_answer(answers, 0, no_answer));
+	*ret_heap = heap;
+}
+
 const struct flmem_allocator_ops flmem_allocator_mimalloc = {
 	.kind = FLMEM_ALLOCATOR_MIMALLOC,
 	.files = {"mimalloc"},
 	.probe = probe,
 	.plan_trim = plan_trim,
-	.silent = "mimalloc tells how full its heaps are only as text, and each thread its own",
+	.plan_state = plan_state,
+	.take_state = take_state,
+	.silent = "mimalloc tells what it has committed in all; how full its heaps are, only as "
+		  "text, "
+		  "and each thread its own",
 	.caveat = "mimalloc gives back what the borrowed thread and threads that have ended hold, "
 		  "not the "
 		  "heaps of the other threads",

@@ -48,7 +48,7 @@ struct flmem_u64 flmem_predict(const struct flmem_inspection *target, uint64_t b
 			continue;
 		if (found->ops->read_heap)
 			part = read_trimmable(target, found, deadline_us);
-		else if (found->ops->plan_state)
+		else if (found->ops->plan_state && !found->ops->silent)
 			part = ask_trimmable(target, found, borrow, ret_asked);
 		else
 			part = FLMEM_UNKNOWN("its allocator's heap cannot be read from outside");

@@ -60,7 +60,12 @@ struct signal_frame {
 _Static_assert(sizeof(struct signal_context) == 256, "kernel ABI");
 _Static_assert(sizeof(struct signal_frame) == 312, "kernel ABI");
 
-#define FRAME_FLAGS 7U /* UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS */
+/*
+ * UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS. Not in the frames of calls: a function that
+ * returns into one finds its seventh and eighth argument in its first words, and they have to be 0
+ * (and may be overwritten). Without the last flag the kernel only mends an ss that is no segment.
+ */
+#define FRAME_FLAGS 7U
 /* Not a valid ss_flags: rt_sigreturn then leaves the alternate stack alone. */
 #define STACK_UNTOUCHED 0x10U
 #define FRAME_STEP	320U /* keeps the 16-byte alignment */
@@ -192,7 +197,6 @@ static void fill_frame(struct signal_frame *frame, uint64_t restorer, uint64_t m
 {
 	*frame = (struct signal_frame){
 		.restorer = restorer,
-		.flags = FRAME_FLAGS,
 		.stack_flags = STACK_UNTOUCHED,
 		.mask = mask,
 	};
@@ -332,6 +336,7 @@ int flmem_arch_build(const struct flmem_thread_state *state, const struct flmem_
 		memcpy(scratch->bytes + FRAME_STEP * i, &frame, sizeof(frame));
 	}
 	fill_frame(&frame, restorer, state->signal_mask);
+	frame.flags = FRAME_FLAGS;
 	fill_thread(&frame, &state->regs, fpstate);
 	memcpy(scratch->bytes + (last - first), &frame, sizeof(frame));
 	memcpy(scratch->bytes + (data - first), chain->data, chain->data_length);

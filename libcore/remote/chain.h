@@ -23,9 +23,9 @@ struct flmem_call {
 	const char *name;  /* static; the step's name in reports */
 	uint64_t function; /* run-time address in the target */
 	uint64_t number;   /* goes into the result register: the number of a system call */
-	uint64_t args[FLMEM_CHAIN_ARGS];
-	unsigned data_args; /* bit i: args[i] is an offset into the data */
-	unsigned area_args; /* bit i: args[i] is an offset into the area */
+	uint64_t args[FLMEM_CHAIN_ARGS]; /* a seventh and eighth are 0 */
+	unsigned data_args;		 /* bit i: args[i] is an offset into the data */
+	unsigned area_args;		 /* bit i: args[i] is an offset into the area */
 };
 
 /* Digits that tell an address, without "0x". */

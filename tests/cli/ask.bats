@@ -129,12 +129,26 @@ print(abs(p - b) <= max(4 << 20, b * 0.02) and b > 16 << 20)' <<<"$output")" = T
 	[ "$(ask 'o')" = "{'unknown': {}}" ]
 }
 
-@test "allocators that tell nothing say why" {
-	requires victim:allocators/mimalloc
-	start_reader "$FLMEM_VICTIMS/allocators/mimalloc"
+@test "mimalloc tells what it has committed, and why no more" {
+	requires victim:allocators/teller-mimalloc
+	start_victim "$FLMEM_VICTIMS/allocators/teller-mimalloc"
 	detect_asking
+	[ "$(ask 'told["commit"] > 8 << 20')" = True ]
+	[ "$(ask 'near(o["commit_bytes"], told["commit"], 1 << 20)')" = True ]
 	[ "$(ask 'h["resident_bytes"]')" = None ]
 	[ "$(ask '"mimalloc" in h["unknown"]["resident_bytes"]')" = True ]
+	[ "$(ask 'p["asked"]["stopped_us"] > 0 and p["asked"]["code"] is None')" = True ]
+	flmem trim --pid "$VICTIM" --json
+	assert_status 0
+	assert_victim_unharmed
+}
+
+@test "allocators that tell nothing say why" {
+	requires victim:allocators/musl
+	start_reader "$FLMEM_VICTIMS/allocators/musl"
+	detect_asking
+	[ "$(ask 'h["resident_bytes"]')" = None ]
+	[ "$(ask '"musl" in h["unknown"]["resident_bytes"]')" = True ]
 	[ "$(ask 'p["asked"]')" = None ]
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Fills and thins out the heaps of four threads, prints what its allocator says of itself, one
- * "name bytes" per line, then "ready", and touches its heap no more. TCMALLOC: gperftools; else
- * jemalloc.
+ * "name bytes" per line, then "ready", and touches its heap no more. TCMALLOC: gperftools;
+ * MIMALLOC: mimalloc; else jemalloc.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -32,6 +32,18 @@ static const char *const names[] = {
 static bool ask(const char *name, size_t *value)
 {
 	return MallocExtension_GetNumericProperty(name, value);
+}
+#elif defined(MIMALLOC)
+void mi_process_info(size_t *elapsed_ms, size_t *user_ms, size_t *system_ms, size_t *rss,
+		     size_t *peak_rss, size_t *commit, size_t *peak_commit, size_t *faults);
+
+static const char *const names[] = {"commit"};
+
+static bool ask(const char *name, size_t *value)
+{
+	(void)name;
+	mi_process_info(NULL, NULL, NULL, NULL, NULL, value, NULL, NULL);
+	return true;
 }
 #else
 int mallctl(const char *name, void *old, size_t *old_length, void *new_value, size_t new_length);
