@@ -11,6 +11,7 @@
 #include "base/clock.h"
 
 #define ATTEMPTS	  3
+#define RETRY_US	  5000 /* and six times that before the last attempt */
 #define LOCK_WAITS	  20
 #define LOCK_WAIT_US	  100
 #define DEFAULT_MMAP	  ((uint64_t)128 << 10) /* DEFAULT_MMAP_THRESHOLD_MIN */
@@ -193,6 +194,18 @@ static void skip_arena(struct reading *reading, const struct attempt *attempt)
 		reading->why = no_memory;
 }
 
+/*
+ * Lets a change come to its end. The only thread of a process takes no lock, and malloc_consolidate
+ * over all that was freed takes it milliseconds, more on a busy machine.
+ */
+static void let_change_end(const struct reading *reading, unsigned attempt)
+{
+	const uint64_t us = attempt == 1 ? RETRY_US : 6 * RETRY_US;
+
+	if (!reading->deadline_ns || flmem_clock_ns() + 1000 * us < reading->deadline_ns)
+		flmem_clock_sleep_us(us);
+}
+
 static void read_one_arena(struct reading *reading, size_t index)
 {
 	struct attempt attempt = {.walked = FLMEM_GLIBC_LOST}, last = {0};
@@ -201,6 +214,8 @@ static void read_one_arena(struct reading *reading, size_t index)
 	for (unsigned i = 0; i < ATTEMPTS; i++) {
 		struct flmem_glibc_arena before, after;
 
+		if (i && attempt.walked == FLMEM_GLIBC_LOST)
+			let_change_end(reading, i);
 		if (i)
 			flmem_peek_forget(reading->space->peek);
 		if (!read_arena(reading, index, &before))
