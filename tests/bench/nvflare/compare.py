@@ -30,7 +30,7 @@ HOME = os.path.expanduser(f"~/.cache/flmem/nvflare-{RELEASE}")
 PYTHON = os.path.join(HOME, "bin", "python")
 MIB = 1 << 20
 SKIPPED = 2  # rounds at the start, in which everything is loaded
-TOLERANCE = 1.01  # two runs of the same differ by less
+TOLERANCE = 1.02  # two runs of memory_gc_rounds=1 differed by up to 1.9 %
 
 # Name, NVFlare's own memory_gc_rounds, what flmem watch is given besides.
 WAYS = (
