@@ -27,7 +27,7 @@ static struct flmem_followed *come(struct flmem_watching *w, enum flmem_role rol
 {
 	static pid_t next = 1000;
 	struct flmem_watch_process id = {
-		.pid = next++,
+		.pid = next,
 		.start_time = (uint64_t)next,
 		.role = role,
 		.framework = role ? FLMEM_FRAMEWORK_NVFLARE : FLMEM_FRAMEWORK_NONE,
@@ -36,6 +36,7 @@ static struct flmem_followed *come(struct flmem_watching *w, enum flmem_role rol
 	};
 	struct flmem_followed *f = flmem_followed_new(&id, SECOND, NULL);
 
+	next++;
 	assert_non_null(f);
 	assert_int_equal(flmem_watching_add(w, f, true, &f, NULL), 0);
 	return f;
