@@ -10,12 +10,17 @@
 #include "base/io.h"
 #include "base/varint.h"
 #include "series/recording_format.h"
+#include "series/thin_job.h"
 
 /* Said again after so many blocks, for readers of a file whose middle is damaged. */
 #define INTRO_EVERY 256U
 
-#define INTRO_MAX   (FLMEM_BLOCK_MAX / 2)
-#define COMMAND_MAX 1024U
+#define INTRO_MAX (FLMEM_BLOCK_MAX / 2)
+
+/* A block that is this long ends with its tick; longer than the second, in the middle of one. */
+#define BLOCK_ENOUGH (FLMEM_BLOCK_MAX / 32)
+#define BLOCK_FULL   (FLMEM_BLOCK_MAX / 2)
+#define COMMAND_MAX  1024U
 
 /* Empty, a recording, or what a kill has left of its first block. */
 static bool may_append(int fd, off_t size)
@@ -25,6 +30,15 @@ static bool may_append(int fd, off_t size)
 
 	return pread(fd, head, length, 0) == (ssize_t)length &&
 	       memcmp(head, FLMEM_BLOCK_MAGIC, length) == 0;
+}
+
+/* False when another watch has put a thinned file in its place meanwhile. */
+static bool is_still_there(int fd, const char *path)
+{
+	struct stat held, named;
+
+	return fstat(fd, &held) == 0 && stat(path, &named) == 0 && held.st_ino == named.st_ino &&
+	       held.st_dev == named.st_dev;
 }
 
 static int prepare(int fd, const char *path, uint64_t *ret_size, struct flmem_error *err)
@@ -39,6 +53,9 @@ static int prepare(int fd, const char *path, uint64_t *ret_size, struct flmem_er
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "another watch records to '%s'; name another file", path);
+	if (!is_still_there(fd, path))
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s' was replaced just now; try again", path);
 	/* Less than a magic holds nothing, and would hide the next one from readers. */
 	if (status.st_size < 4 && ftruncate(fd, 0) == 0)
 		status.st_size = 0;
@@ -64,6 +81,9 @@ int flmem_recorder_open(const char *path, struct flmem_recorder *ret_recorder,
 		return rc;
 	*ret_recorder = (struct flmem_recorder){
 		.fd = FLMEM_TAKE_FD(fd),
+		.path = realpath(path, NULL),
+		.budget = FLMEM_RECORDING_BUDGET,
+		.thin_at = FLMEM_RECORDING_BUDGET,
 		.size = size,
 		.introduced = true,
 		.block = FLMEM_BUF_INIT,
@@ -76,6 +96,10 @@ void flmem_recorder_close(struct flmem_recorder *recorder)
 {
 	if (recorder->fd >= 0)
 		flmem_recorder_flush(recorder);
+	flmem_thin_job_free(recorder->thinning);
+	recorder->thinning = NULL;
+	free(recorder->path);
+	recorder->path = NULL;
 	flmem_cleanup_close(&recorder->fd);
 	recorder->fd = -1;
 	flmem_buf_clear(&recorder->block);
@@ -122,7 +146,43 @@ static bool write_block(struct flmem_recorder *r, const struct flmem_buf *record
 	return true;
 }
 
-void flmem_recorder_flush(struct flmem_recorder *recorder)
+static void take_thinned(struct flmem_recorder *r)
+{
+	uint64_t size, allowed = flmem_thin_job_budget(r->thinning);
+	int fd = flmem_thin_job_replace(r->thinning, r->fd, r->size, &size);
+
+	if (fd >= 0) {
+		close(r->fd);
+		r->fd = fd;
+		r->size = size;
+	}
+	/* What could not be made small enough, or not be replaced, has to grow before the next try. */
+	r->thin_at = r->size + r->size / 4;
+	if (r->thin_at < allowed)
+		r->thin_at = allowed;
+}
+
+/* Keeps the file within its budget; never waits for it. */
+static void keep_small(struct flmem_recorder *r)
+{
+	enum flmem_thin_state state;
+
+	if (!r->thinning && r->budget && r->path && r->size > r->thin_at)
+		r->thinning = flmem_thin_job_start(r->path, r->size, r->budget);
+	state = r->thinning ? flmem_thin_job_state(r->thinning) : FLMEM_THIN_RUNS;
+	if (state == FLMEM_THIN_RUNS)
+		return;
+	if (state == FLMEM_THIN_DONE)
+		take_thinned(r);
+	else if (state == FLMEM_THIN_NEEDLESS)
+		r->thin_at = flmem_thin_job_budget(r->thinning);
+	else
+		r->thin_at = r->size + r->size / 4;
+	flmem_thin_job_free(r->thinning);
+	r->thinning = NULL;
+}
+
+static void write_pending(struct flmem_recorder *recorder)
 {
 	if (!recorder->block.length && !recorder->block.failed)
 		return;
@@ -136,6 +196,12 @@ void flmem_recorder_flush(struct flmem_recorder *recorder)
 	recorder->ticked = false;
 	for (size_t i = 0; i < recorder->page_count; i++)
 		recorder->pages[i] = 0;
+}
+
+void flmem_recorder_flush(struct flmem_recorder *recorder)
+{
+	write_pending(recorder);
+	keep_small(recorder);
 }
 
 static void put_text(struct flmem_buf *buf, const char *text)
@@ -247,15 +313,36 @@ static void introduce(struct flmem_recorder *r, size_t from)
 		flmem_buf_append(&r->intro, r->block.data + from, r->block.length - from);
 }
 
+/* A new block, if this one is long enough; its samples need their tick in it. */
+static void end_block(struct flmem_recorder *r, enum flmem_record_kind next)
+{
+	const struct flmem_record tick = {.elapsed_us = r->elapsed_ms * 1000,
+					  .at_us = r->at_ms * 1000};
+	bool ticked = r->ticked;
+
+	if (next == FLMEM_RECORD_SESSION) {
+		/* It stands for itself, also when it is said again. */
+		flmem_recorder_flush(r);
+		flmem_buf_reset(&r->intro);
+		return;
+	}
+	if (r->block.length <= (next == FLMEM_RECORD_TICK ? BLOCK_ENOUGH : BLOCK_FULL))
+		return;
+	flmem_recorder_flush(r);
+	if (!ticked || next == FLMEM_RECORD_TICK)
+		return;
+	flmem_varint_put(&r->block, FLMEM_RECORD_TICK);
+	put_tick(r, &tick);
+}
+
 void flmem_recorder_add(struct flmem_recorder *recorder, const struct flmem_record *record)
 {
 	struct flmem_buf *b = &recorder->block;
-	size_t from = b->length;
+	size_t from;
 
 	if (record->process >= FLMEM_RECORD_PROCESSES_MAX || !make_room(recorder, record->process))
 		return;
-	if (b->length > FLMEM_BLOCK_MAX / 32)
-		flmem_recorder_flush(recorder);
+	end_block(recorder, record->kind);
 	from = b->length;
 	flmem_varint_put(b, record->kind);
 	switch (record->kind) {

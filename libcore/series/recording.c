@@ -23,8 +23,9 @@ static void fill(struct flmem_recording *r)
 	r->bytes.length -= r->at;
 	r->at = 0;
 	while (!r->ended && r->bytes.length < WINDOW) {
-		ssize_t got =
-			read(r->fd, r->bytes.data + r->bytes.length, WINDOW - r->bytes.length);
+		size_t room = WINDOW - r->bytes.length;
+		ssize_t got = read(r->fd, r->bytes.data + r->bytes.length,
+				   room < r->left ? room : (size_t)r->left);
 
 		if (got < 0 && errno == EINTR)
 			continue;
@@ -32,7 +33,17 @@ static void fill(struct flmem_recording *r)
 			r->ended = true;
 		else
 			r->bytes.length += (size_t)got;
+		r->left -= got > 0 ? (uint64_t)got : 0;
 	}
+}
+
+void flmem_recording_limit(struct flmem_recording *recording, uint64_t size)
+{
+	if (size < recording->bytes.length) {
+		recording->bytes.length = (size_t)size;
+		recording->ended = true;
+	}
+	recording->left = size - recording->bytes.length;
 }
 
 static int begin(struct flmem_recording *r, const char *name, struct flmem_error *err)
@@ -50,7 +61,7 @@ int flmem_recording_open(const char *path, struct flmem_recording *ret_recording
 			 struct flmem_error *err)
 {
 	FLMEM_AUTO(flmem_recording_close)
-	struct flmem_recording r = {.bytes = FLMEM_BUF_INIT, .fd = -1};
+	struct flmem_recording r = {.bytes = FLMEM_BUF_INIT, .fd = -1, .left = UINT64_MAX};
 	struct stat status;
 	int rc;
 

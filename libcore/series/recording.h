@@ -10,7 +10,8 @@
  * the session and its processes, which are said again after a block could not be written, and now
  * and then: the same session or process again means nothing. So a writer that is killed loses the
  * block that it was filling, a full disk loses the blocks that did not fit, and a reader goes on
- * behind what is damaged. Nothing in the file is ever changed.
+ * behind what is damaged. Nothing in the file is ever changed; when it has outgrown its budget, one
+ * with coarser old samples takes its place (series/thin_job.h).
  *
  * Records are a byte for their kind and numbers, seven bits per byte, lowest first, the eighth bit
  * telling that more follow (LEB128); differences are folded to be small whatever their sign
@@ -97,18 +98,29 @@ struct flmem_record {
 	const char *reason; /* of actions; a reader's lives until its next record */
 };
 
+/*
+ * What a recording may take for each process of it. A month of samples a second apart, 7 bytes each,
+ * stays as it is; noisier ones get coarser earlier. With the thinned file beside it, which takes some
+ * more than half, a process never takes 50 MB.
+ */
+#define FLMEM_RECORDING_BUDGET (UINT64_C(24) << 20)
+
 struct flmem_recorder {
 	int fd;
-	uint64_t size;		    /* of the file */
-	uint64_t blocks;	    /* flushed */
-	uint64_t lost;		    /* blocks that could not be written */
-	int error;		    /* errno of the last that was lost */
-	struct flmem_buf block;	    /* its records */
-	struct flmem_buf intro;	    /* session and processes, to be said again after a loss */
-	bool introduced;	    /* `intro` need not be said again */
-	bool ticked;		    /* the block has a tick already */
-	uint64_t elapsed_ms, at_ms; /* of the last tick in the block */
-	uint64_t *pages;	    /* last sample of each process in the block; 0: none yet */
+	char *path;			 /* absolute; NULL: it cannot be told, and is not thinned */
+	uint64_t budget;		 /* bytes per process; 0: any */
+	uint64_t thin_at;		 /* size at which it is to be thinned */
+	struct flmem_thin_job *thinning; /* NULL: none runs */
+	uint64_t size;			 /* of the file */
+	uint64_t blocks;		 /* flushed */
+	uint64_t lost;			 /* blocks that could not be written */
+	int error;			 /* errno of the last that was lost */
+	struct flmem_buf block;		 /* its records */
+	struct flmem_buf intro;		 /* session and processes, to be said again after a loss */
+	bool introduced;		 /* `intro` need not be said again */
+	bool ticked;			 /* the block has a tick already */
+	uint64_t elapsed_ms, at_ms;	 /* of the last tick in the block */
+	uint64_t *pages;		 /* last sample of each process in the block; 0: none yet */
 	size_t page_count;
 };
 
@@ -129,6 +141,7 @@ void flmem_recorder_flush(struct flmem_recorder *recorder);
 
 struct flmem_recording {
 	int fd;
+	uint64_t left;		  /* bytes of the file that may still be read */
 	uint64_t skipped;	  /* bytes that belong to no whole block */
 	struct flmem_buf bytes;	  /* of the file, from `offset` on */
 	size_t at;		  /* of the next block in them */
@@ -150,6 +163,15 @@ int flmem_recording_open(const char *path, struct flmem_recording *ret_recording
 /* The same from memory, which is copied. */
 int flmem_recording_open_bytes(const void *bytes, size_t length,
 			       struct flmem_recording *ret_recording, struct flmem_error *err);
+
+/* An unopened one, that may be closed. */
+#define FLMEM_RECORDING_INIT                      \
+	{                                         \
+		.fd = -1, .bytes = FLMEM_BUF_INIT \
+	}
+
+/* Reads no further than `size` bytes into the file; to be said before anything is read. */
+void flmem_recording_limit(struct flmem_recording *recording, uint64_t size);
 
 void flmem_recording_close(struct flmem_recording *recording);
 

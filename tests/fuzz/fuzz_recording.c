@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recordings, and the pages that are made of them. The first byte decides: half of the inputs are put into a block with the right sum,
- * which mutation alone would hardly find.
+ * Recordings, and the pages that are made of them. The first byte decides: half of the inputs are
+ * put into a block with the right sum, which mutation alone would hardly find. What was read is
+ * thinned, too, and must then be whole.
  */
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <flmem/watch_page.h>
 
 #include "base/buf.h"
+#include "base/cleanup.h"
 #include "fuzz.h"
 #include "ops/replay.h"
 #include "series/recording_format.h"
+#include "series/thin.h"
 
 struct reader {
 	uint64_t count;
@@ -90,6 +96,55 @@ static void replay(const char *bytes, size_t length)
 	flmem_watch_page_free(reader.page);
 }
 
+static void count_samples(struct flmem_recording *recording, uint64_t *ret_samples)
+{
+	struct flmem_record record;
+
+	*ret_samples = 0;
+	while (flmem_recording_next(recording, &record))
+		*ret_samples += record.kind == FLMEM_RECORD_SAMPLE;
+}
+
+static void check_thinned(struct flmem_recorder *thinned, uint64_t samples)
+{
+	FLMEM_AUTO(flmem_recording_close) struct flmem_recording r = FLMEM_RECORDING_INIT;
+	FLMEM_AUTO_BUF struct flmem_buf bytes = FLMEM_BUF_INIT;
+	uint64_t left;
+
+	if (!flmem_buf_reserve(&bytes, thinned->size + 1) ||
+	    pread(thinned->fd, bytes.data, thinned->size, 0) != (ssize_t)thinned->size ||
+	    flmem_recording_open_bytes(bytes.data, thinned->size, &r, NULL))
+		abort();
+	count_samples(&r, &left);
+	if (r.skipped || left > samples)
+		abort();
+}
+
+static void thin(const char *bytes, size_t length)
+{
+	FLMEM_AUTO(flmem_recording_close) struct flmem_recording r = FLMEM_RECORDING_INIT;
+	struct flmem_recorder thinned = {.fd = memfd_create("thinned", MFD_CLOEXEC),
+					 .introduced = true,
+					 .block = FLMEM_BUF_INIT,
+					 .intro = FLMEM_BUF_INIT};
+	struct flmem_recording_extent extent;
+	uint64_t samples;
+
+	if (flmem_recording_open_bytes(bytes, length, &r, NULL) == 0) {
+		count_samples(&r, &samples);
+		flmem_recording_close(&r);
+		if (flmem_recording_open_bytes(bytes, length, &r, NULL))
+			abort();
+		flmem_recording_measure(&r, NULL, &extent);
+		flmem_recording_close(&r);
+		if (flmem_recording_open_bytes(bytes, length, &r, NULL) ||
+		    !flmem_recording_thin(&r, extent.span_us, extent.span_us / 2, NULL, &thinned))
+			abort();
+		check_thinned(&thinned, samples);
+	}
+	flmem_recorder_close(&thinned);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct flmem_buf block = FLMEM_BUF_INIT;
@@ -103,8 +158,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		flmem_buf_append(&block, header, sizeof(header));
 	}
 	flmem_buf_append(&block, data + 1, size - 1);
-	if (!block.failed)
+	if (!block.failed) {
 		replay(block.data, block.length);
+		thin(block.data, block.length);
+	}
 	flmem_buf_clear(&block);
 	return 0;
 }

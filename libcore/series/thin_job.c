@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "series/thin_job.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "series/thin.h"
+
+#define COPY_BYTES 65536U
+
+/* Samples this young are not thinned however little room there is. */
+#define YOUNGEST_US UINT64_C(60000000)
+
+struct flmem_thin_job {
+	char *path, *beside;
+	uint64_t size, budget;
+	size_t processes;
+	atomic_int state; /* enum flmem_thin_state */
+	atomic_bool cancelled;
+	bool placed;
+	struct flmem_recorder out; /* the thread's until it is done */
+	pthread_t thread;
+};
+
+static void close_out(struct flmem_thin_job *job)
+{
+	if (job->out.fd < 0)
+		return;
+	flmem_recorder_close(&job->out);
+	unlink(job->beside);
+}
+
+static int open_part(const struct flmem_thin_job *job, struct flmem_recording *ret_recording)
+{
+	int rc = flmem_recording_open(job->path, ret_recording, NULL);
+
+	if (!rc)
+		flmem_recording_limit(ret_recording, job->size);
+	return rc;
+}
+
+/* As private as the file that it will stand for. */
+static void copy_mode(const struct flmem_thin_job *job)
+{
+	struct stat status;
+
+	if (stat(job->path, &status) == 0 &&
+	    (fchown(job->out.fd, status.st_uid, status.st_gid) == 0 || errno == EPERM))
+		fchmod(job->out.fd, status.st_mode & 07777);
+}
+
+static bool write_thinned(struct flmem_thin_job *job, uint64_t span_us, uint64_t keep_us)
+{
+	FLMEM_AUTO(flmem_recording_close) struct flmem_recording from = FLMEM_RECORDING_INIT;
+
+	unlink(job->beside);
+	if (flmem_recorder_open(job->beside, &job->out, NULL))
+		return false;
+	job->out.budget = 0;
+	copy_mode(job);
+	return open_part(job, &from) == 0 &&
+	       flmem_recording_thin(&from, span_us, keep_us, &job->cancelled, &job->out) &&
+	       !job->out.lost;
+}
+
+/* Thins more and more of it until it is small enough. */
+static enum flmem_thin_state thin(struct flmem_thin_job *job)
+{
+	FLMEM_AUTO(flmem_recording_close) struct flmem_recording from = FLMEM_RECORDING_INIT;
+	struct flmem_recording_extent extent;
+	uint64_t enough;
+
+	if (open_part(job, &from))
+		return FLMEM_THIN_FAILED;
+	flmem_recording_measure(&from, &job->cancelled, &extent);
+	job->processes = extent.processes ? extent.processes : 1;
+	if (job->size <= flmem_thin_job_budget(job))
+		return FLMEM_THIN_NEEDLESS;
+	enough = flmem_thin_job_budget(job) / 8 * 5;
+	for (uint64_t keep_us = extent.span_us / 4;; keep_us /= 2) {
+		if (!write_thinned(job, extent.span_us, keep_us)) {
+			close_out(job);
+			return FLMEM_THIN_FAILED;
+		}
+		if (job->out.size <= enough || keep_us < YOUNGEST_US)
+			break;
+		close_out(job);
+	}
+	if (fdatasync(job->out.fd) == 0)
+		return FLMEM_THIN_DONE;
+	close_out(job);
+	return FLMEM_THIN_FAILED;
+}
+
+static void *run(void *context)
+{
+	struct flmem_thin_job *job = context;
+
+	atomic_store(&job->state, (int)thin(job));
+	return NULL;
+}
+
+static int start_thread(struct flmem_thin_job *job)
+{
+	sigset_t all, was;
+	int rc;
+
+	/* Signals are for the thread that watches. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &was);
+	rc = pthread_create(&job->thread, NULL, run, job);
+	pthread_sigmask(SIG_SETMASK, &was, NULL);
+	return rc;
+}
+
+static void free_texts(struct flmem_thin_job *job)
+{
+	free(job->path);
+	free(job->beside);
+	free(job);
+}
+
+struct flmem_thin_job *flmem_thin_job_start(const char *path, uint64_t size, uint64_t budget)
+{
+	struct flmem_thin_job *job = calloc(1, sizeof(*job));
+
+	if (!job)
+		return NULL;
+	*job = (struct flmem_thin_job){
+		.path = strdup(path), .size = size, .budget = budget, .out = {.fd = -1}};
+	if (job->path && asprintf(&job->beside, "%s.thinner", path) < 0)
+		job->beside = NULL;
+	if (job->path && job->beside && start_thread(job) == 0)
+		return job;
+	free_texts(job);
+	return NULL;
+}
+
+enum flmem_thin_state flmem_thin_job_state(const struct flmem_thin_job *job)
+{
+	return (enum flmem_thin_state)atomic_load(&job->state);
+}
+
+uint64_t flmem_thin_job_budget(const struct flmem_thin_job *job)
+{
+	return job->budget * job->processes;
+}
+
+static int copy_range(int from, uint64_t at, uint64_t end, int to)
+{
+	FLMEM_AUTO_FREE char *bytes = malloc(COPY_BYTES);
+
+	while (bytes && at < end) {
+		size_t want = end - at < COPY_BYTES ? (size_t)(end - at) : COPY_BYTES;
+		ssize_t got = pread(from, bytes, want, (off_t)at);
+		int rc = got > 0 ? flmem_io_write_all(to, bytes, (size_t)got) : -EIO;
+
+		if (rc)
+			return rc;
+		at += (uint64_t)got;
+	}
+	return bytes ? 0 : -ENOMEM;
+}
+
+int flmem_thin_job_replace(struct flmem_thin_job *job, int fd, uint64_t size, uint64_t *ret_size)
+{
+	int rc = lseek(job->out.fd, (off_t)job->out.size, SEEK_SET) < 0 ? -errno : 0;
+
+	/* Blocks stand by themselves, so those that came meanwhile are taken as they are. */
+	if (!rc)
+		rc = copy_range(fd, job->size, size, job->out.fd);
+	if (!rc && rename(job->beside, job->path) < 0)
+		rc = -errno;
+	if (rc)
+		return rc;
+	job->placed = true;
+	*ret_size = job->out.size + (size - job->size);
+	return FLMEM_TAKE_FD(job->out.fd);
+}
+
+void flmem_thin_job_free(struct flmem_thin_job *job)
+{
+	if (!job)
+		return;
+	atomic_store(&job->cancelled, true);
+	pthread_join(job->thread, NULL);
+	if (job->placed)
+		flmem_recorder_close(&job->out);
+	else
+		close_out(job);
+	free_texts(job);
+}
