@@ -70,11 +70,12 @@ struct kept {
 
 /* A process of the session. */
 struct track {
-	bool known;	/* the process has been told of */
-	bool begun;	/* its first sample has been told */
-	bool any;	/* has samples in this span */
-	bool split_new; /* its split is still to be told */
-	uint64_t kinds[FLMEM_RECORD_KINDS];
+	bool known; /* the process has been told of */
+	bool begun; /* its first sample has been told */
+	bool any;   /* has samples in this span */
+	/* What is still to be told with its next sample. */
+	bool split_new, pressure_new, of_host;
+	uint64_t kinds[FLMEM_RECORD_KINDS], numbers[FLMEM_RECORD_NUMBERS];
 	struct kept low, high;
 };
 
@@ -145,7 +146,13 @@ static void tell_sample(struct thinner *t, const struct kept *sample)
 		memcpy(r.kinds, track->kinds, sizeof(r.kinds));
 		flmem_recorder_add(t->to, &r);
 	}
-	track->split_new = false;
+	if (track->pressure_new) {
+		r.kind = FLMEM_RECORD_PRESSURE;
+		r.of_host = track->of_host;
+		memcpy(r.numbers, track->numbers, sizeof(r.numbers));
+		flmem_recorder_add(t->to, &r);
+	}
+	track->split_new = track->pressure_new = false;
 	r.kind = FLMEM_RECORD_SAMPLE;
 	flmem_recorder_add(t->to, &r);
 }
@@ -272,6 +279,11 @@ static bool add_of_process(struct thinner *t, const struct flmem_record *record)
 		memcpy(track->kinds, record->kinds, sizeof(track->kinds));
 		track->split_new = true;
 		break;
+	case FLMEM_RECORD_PRESSURE:
+		memcpy(track->numbers, record->numbers, sizeof(track->numbers));
+		track->of_host = record->of_host;
+		track->pressure_new = true;
+		break;
 	case FLMEM_RECORD_PROCESS:
 		if (track->known)
 			break;
@@ -300,6 +312,8 @@ static bool add(struct thinner *t, const struct flmem_record *record)
 	case FLMEM_RECORD_SAMPLE:
 	case FLMEM_RECORD_SPLIT:
 	case FLMEM_RECORD_END:
+	case FLMEM_RECORD_ACTION:
+	case FLMEM_RECORD_PRESSURE:
 		return add_of_process(t, record);
 	default:
 		catch_up(t);
