@@ -12,6 +12,7 @@ void flmem_outlook_limits_close(struct flmem_outlook_limits *limits)
 {
 	flmem_cgroups_free(limits->cgroups);
 	limits->cgroups = NULL;
+	flmem_gpu_use_close(&limits->gpus);
 }
 
 static struct flmem_u64 plus(struct flmem_u64 a, struct flmem_u64 b)
@@ -31,11 +32,12 @@ int flmem_outlook_limits_open(struct flmem_outlook_limits *ret_limits, struct fl
 	if (rc)
 		return rc;
 	ret_limits->host_total = plus(host.memory_total_bytes, host.swap_total_bytes);
+	flmem_gpu_use_open(&ret_limits->gpus);
 	ret_limits->host_left = plus(host.memory_available_bytes, host.swap_free_bytes);
 	return 0;
 }
 
-static void find_limit(const struct flmem_outlook_limits *limits, const struct flmem_followed *f,
+static void find_limit(struct flmem_outlook_limits *limits, const struct flmem_followed *f,
 		       struct flmem_watch_result *r)
 {
 	static const char ended[] = "the process has ended";
@@ -43,8 +45,10 @@ static void find_limit(const struct flmem_outlook_limits *limits, const struct f
 	struct flmem_cgroup_limit group;
 
 	r->limit_bytes = r->headroom_bytes = FLMEM_UNKNOWN(limits->cgroups ? ended : recorded);
+	r->gpu_bytes = r->limit_bytes;
 	if (f->ended || !limits->cgroups)
 		return;
+	r->gpu_bytes = flmem_gpu_use_of(&limits->gpus, &f->process);
 	r->limit_bytes = limits->host_total;
 	r->headroom_bytes = limits->host_left;
 	flmem_cgroups_limit(limits->cgroups, &f->process, &group);
@@ -139,7 +143,7 @@ static void describe(struct flmem_followed *f, struct flmem_watch_result *r)
 			FLMEM_UNKNOWN(none);
 }
 
-void flmem_outlook_of(const struct flmem_outlook_limits *limits,
+void flmem_outlook_of(struct flmem_outlook_limits *limits,
 		      const struct flmem_watch_options *options, struct flmem_followed *followed,
 		      struct flmem_watch_result *ret_result)
 {

@@ -4,6 +4,7 @@
 
 /* What a watch has learnt: trend, nearest limit, forecast, and limits of the options passed. */
 
+#include "ops/gpu_use.h"
 #include "ops/watching.h"
 
 /* The trend of what has been seen of the process so far. */
@@ -15,6 +16,7 @@ struct flmem_cgroups;
 struct flmem_outlook_limits {
 	struct flmem_cgroups *cgroups;
 	struct flmem_u64 host_total, host_left;
+	struct flmem_gpu_use gpus;
 };
 
 int flmem_outlook_limits_open(struct flmem_outlook_limits *ret_limits, struct flmem_error *err);
@@ -24,7 +26,7 @@ void flmem_outlook_limits_close(struct flmem_outlook_limits *limits);
  * What has been learnt of one process so far. Its command and site move into the result. `options`
  * may be NULL: then nothing is found.
  */
-void flmem_outlook_of(const struct flmem_outlook_limits *limits,
+void flmem_outlook_of(struct flmem_outlook_limits *limits,
 		      const struct flmem_watch_options *options, struct flmem_followed *followed,
 		      struct flmem_watch_result *ret_result);
 

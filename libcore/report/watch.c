@@ -171,6 +171,7 @@ static cJSON *result_object(const struct flmem_watch_result *result)
 	add_split(object, &result->split);
 	add_trend(object, &result->trend, &result->forecast);
 	add_limit(object, result);
+	flmem_json_add_value(object, unknown, "gpu_bytes", result->gpu_bytes);
 	flmem_json_add_pressure(object, "pressure", &result->pressure);
 	flmem_json_add_pressure(object, "pressure_rise", &result->pressure_rise);
 	flmem_json_add_actions(object, &result->actions);
