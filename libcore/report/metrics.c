@@ -179,6 +179,43 @@ static void tell_verdict(struct page *page, const struct row *row,
 	}
 }
 
+static void tell_actions(struct page *page, const struct row *row,
+			 const struct flmem_watch_result *r)
+{
+	for (unsigned i = 0; i < FLMEM_WATCH_ACTION_KINDS; i++) {
+		begin_line(page, row, r);
+		put_label(page, "action", flmem_watch_action_name((enum flmem_watch_action_kind)i));
+		end_line(page, row, r->actions.count[i], false);
+	}
+}
+
+/* One of several numbers of a metric, told apart by a label. */
+static void tell_part(struct page *page, const struct row *row, const struct flmem_watch_result *r,
+		      const char *part, struct flmem_u64 value)
+{
+	if (value.unknown)
+		return;
+	begin_line(page, row, r);
+	put_label(page, row->shown.labels, part);
+	end_line(page, row, value.value, false);
+}
+
+static void tell_events(struct page *page, const struct row *row,
+			const struct flmem_watch_result *r)
+{
+	tell_part(page, row, r, "high", r->pressure.high);
+	tell_part(page, row, r, "max", r->pressure.max);
+	tell_part(page, row, r, "oom", r->pressure.oom);
+	tell_part(page, row, r, "oom_kill", r->pressure.oom_kill);
+}
+
+static void tell_stalls(struct page *page, const struct row *row,
+			const struct flmem_watch_result *r)
+{
+	tell_part(page, row, r, "some", r->pressure.some_avg10_hundredths);
+	tell_part(page, row, r, "full", r->pressure.full_avg10_hundredths);
+}
+
 static void tell_process(struct page *page, const struct row *row,
 			 const struct flmem_watch_result *r)
 {
@@ -228,16 +265,16 @@ static const struct row rows[] = {
 	       "Highest resident memory since the watch began.", .per_process = true),
 	 .tell = tell_u64, OF_PROCESS(peak_bytes)},
 	{GAUGE("flmem_memory_anon_bytes", "bytes",
-	       "Resident memory of no file: heaps and stacks; read every 30 samples.",
+	       "Resident memory of no file: heaps and stacks; read more rarely.",
 	       .per_process = true),
 	 .tell = tell_u64, OF_PROCESS(split.anon_bytes)},
 	{GAUGE("flmem_memory_file_bytes", "bytes",
-	       "Resident pages of mapped files; read every 30 samples.", .per_process = true),
+	       "Resident pages of mapped files; read more rarely.", .per_process = true),
 	 .tell = tell_u64, OF_PROCESS(split.file_bytes)},
 	{GAUGE("flmem_memory_shmem_bytes", "bytes",
-	       "Resident shared memory and tmpfs; read every 30 samples.", .per_process = true),
+	       "Resident shared memory and tmpfs; read more rarely.", .per_process = true),
 	 .tell = tell_u64, OF_PROCESS(split.shmem_bytes)},
-	{GAUGE("flmem_memory_swap_bytes", "bytes", "Memory swapped out; read every 30 samples.",
+	{GAUGE("flmem_memory_swap_bytes", "bytes", "Memory swapped out; read more rarely.",
 	       .per_process = true),
 	 .tell = tell_u64, OF_PROCESS(split.swap_bytes)},
 	{GAUGE("flmem_memory_limit_bytes", "bytes",
@@ -279,6 +316,28 @@ static const struct row rows[] = {
 	       "Rounds until the limit is reached at this growth; only while it climbs.",
 	       .per_process = true),
 	 .tell = tell_u64, OF_PROCESS(forecast.exhausted_in_rounds)},
+	{GAUGE("flmem_gpu_memory_bytes", "bytes", "Memory that it holds of all GPUs together.",
+	       .per_process = true),
+	 .tell = tell_u64, OF_PROCESS(gpu_bytes)},
+	{COUNTER("flmem_cgroup_memory_events", NULL,
+		 "What the kernel counts in its control group's memory.events.",
+		 .per_process = true, .labels = "event"),
+	 .tell = tell_events},
+	{GAUGE("flmem_memory_stalled_ratio", "ratio",
+	       "Share of 10 s in which tasks of its control group, or else of the host, waited for "
+	       "memory.",
+	       .per_process = true, .labels = "tasks"),
+	 .tell = tell_stalls, .decimals = 4},
+	{COUNTER("flmem_actions", NULL, "What --auto has decided and done.", .per_process = true,
+		 .labels = "action"),
+	 .tell = tell_actions},
+	{COUNTER("flmem_released_bytes", "bytes", "Memory that automatic trims have released.",
+		 .per_process = true),
+	 .tell = tell_plain, OF_PROCESS(actions.released_bytes)},
+	{COUNTER("flmem_trim_stopped_seconds", "seconds",
+		 "Time in which one thread did not run the program for automatic trims.",
+		 .per_process = true),
+	 .tell = tell_plain, OF_PROCESS(actions.stopped_us), .decimals = 6},
 	{COUNTER("flmem_rounds", NULL, "Complete rounds of the process.", .per_process = true),
 	 .tell = tell_plain, OF_PROCESS(rounds)},
 	{COUNTER("flmem_samples", NULL, "Samples taken of the process.", .per_process = true),

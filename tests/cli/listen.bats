@@ -279,6 +279,41 @@ with concurrent.futures.ThreadPoolExecutor(32) as pool:
 	[[ $stderr != *warning* ]]
 }
 
+@test "GPU memory of a process that has a GPU open, and of one that has none" {
+	requires root unshare
+	local fake=$FLMEM_VICTIMS/../fakes/nvml_3
+	# A /dev of its own, with what stands for the driver: its library is tests/fakes/nvml.c.
+	# shellcheck disable=SC2016
+	run_command unshare --mount bash -c '
+		mount -t tmpfs flmem /dev 2>/dev/null || exit 77
+		mknod -m 666 /dev/null c 1 3; mknod -m 444 /dev/zero c 1 5; mknod -m 444 /dev/urandom c 1 9
+		: >/dev/nvidiactl; : >/dev/nvidia0
+		"$2/watched" flat 0 100 1024 </dev/null >"$4/none" 3>&- &
+		none=$!
+		"$2/watched" flat 0 100 1024 </dev/nvidia0 >"$4/one" 3>&- &
+		one=$!
+		until grep -q ready "$4/none" && grep -q ready "$4/one"; do sleep 0.02; done
+		FAKE_NVML_PID=$one LD_LIBRARY_PATH=$3 "$1" watch --pid "$none,$one" --quiet --json \
+			--interval 50ms --duration 300ms
+		kill "$none" "$one"' _ "$FLMEM" "$FLMEM_VICTIMS" "$fake" "$BATS_TEST_TMPDIR"
+	[ "$status" -ne 77 ] || skip "cannot mount a file system"
+	run_command /usr/bin/python3 -c '
+import json, sys
+print(*(p["gpu_bytes"] for p in json.loads(sys.argv[1])["processes"]))' "$output"
+	[ "$output" = "0 $(((1 << 30) + (1 << 29)))" ]
+}
+
+@test "without a GPU its memory is unknown, with the reason, and no metric" {
+	[ ! -e /dev/nvidiactl ] || skip "this machine has a GPU"
+	start_victim watched flat 0 100 1024
+	flmem watch --pid "$VICTIM" --interval 50ms --duration 100ms --quiet --json
+	assert_status 0
+	assert_schema watch
+	assert_output '"gpu_bytes":"no driver of NVIDIA is here"'
+	start_watch --pid "$VICTIM" --interval 20ms
+	! grep -q '^flmem_gpu_memory_bytes{' "$SCRAPED" || fail "it is told"
+}
+
 @test "other commands do not load what serves" {
 	requires ldd
 	run_command ldd "$FLMEM"
