@@ -189,7 +189,7 @@ struct flmem_watch_result {
 	struct flmem_u64 limit_bytes;	 /* of its control group or the host, the nearer one */
 	struct flmem_u64 headroom_bytes; /* what is left of that limit */
 	bool limit_is_cgroup;
-	struct flmem_u64 gpu_bytes; /* that it holds now, of all GPUs together */
+	struct flmem_u64 gpu_bytes;	     /* that it holds now, of all GPUs together */
 	struct flmem_pressure pressure;	     /* of its control group, at last */
 	struct flmem_pressure pressure_rise; /* of it: the counters since the process is watched */
 	struct flmem_watch_actions actions;
