@@ -85,7 +85,9 @@ bool opt_takes_next_word(const struct opt *table, const char *word);
 /* Frees what opt_parse() allocated inside `options`. */
 void opt_clear(const struct opt *table, void *options);
 
-/* The name nearest to `word` by edit distance, or NULL when none is near (over 1/3 of its length). */
+/*
+ * The name nearest to `word` by edit distance, or NULL when none is near (over 1/3 of its length).
+ */
 const char *opt_nearest(const char *word, const char *const *names, size_t count);
 
 /* The same among the long names of a table, for a word that begins with two dashes. */

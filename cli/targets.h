@@ -91,7 +91,8 @@ int targets_selection(const struct target_options *options, struct flmem_selecti
 		      struct flmem_error *err);
 
 /*
- * Says FLMEM_ENOPROC in the words of the options, which the library does not know. Returns the code.
+ * Says FLMEM_ENOPROC in the words of the options, which the library does not know. Returns the
+ * code.
  */
 int targets_nothing_matched(const struct target_options *options, struct flmem_error *err);
 

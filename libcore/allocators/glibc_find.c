@@ -168,7 +168,9 @@ static bool is_heap_of(const struct flmem_glibc_space *space, uint64_t arena, ui
 	return true;
 }
 
-/* HEAP_MAX_SIZE is 64 MiB; four huge pages with the tunable glibc.malloc.hugetlb=2, 2.35 to 2.41. */
+/*
+ * HEAP_MAX_SIZE is 64 MiB; four huge pages with the tunable glibc.malloc.hugetlb=2, 2.35 to 2.41.
+ */
 static bool is_other_arena(const struct flmem_glibc_space *space, uint64_t arena,
 			   struct flmem_glibc *glibc)
 {

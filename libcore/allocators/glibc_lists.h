@@ -4,8 +4,8 @@
 
 /*
  * What is free of an arena by its lists alone. They are the same chunks that a walk over all chunks
- * finds, for a fraction of the reading where nearly all are in use: a list is followed from place to
- * place, so many chunks are sooner walked over, and so are large ones, which a walk jumps over.
+ * finds, for a fraction of the reading where nearly all are in use: a list is followed from place
+ * to place, so many chunks are sooner walked over, and so are large ones, which a walk jumps over.
  */
 
 #include "allocators/glibc_find.h"

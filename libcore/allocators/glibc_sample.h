@@ -6,9 +6,9 @@
  * Estimates what heaps hold that are too large to be walked: slices of 1 MiB are read in random
  * order until the figures are good to one part in 128 of what is resident, or time is up. How much
  * is resident in each slice is asked of all of them up to 8 GiB, so it is what slices hold in
- * proportion to it that is estimated, in up to 48 strata of neighbours; beyond that what is resident
- * is estimated, too. The error is that of 99 of 100 such samples, by the spread among the slices
- * read. Tops are counted, not estimated.
+ * proportion to it that is estimated, in up to 48 strata of neighbours; beyond that what is
+ * resident is estimated, too. The error is that of 99 of 100 such samples, by the spread among the
+ * slices read. Tops are counted, not estimated.
  */
 
 #include "allocators/glibc_stretches.h"

@@ -174,9 +174,9 @@ static void fill_own(const unsigned char *answers, const struct state *state,
 
 /*
  * Allocated includes what thread caches hold; active is the pages of allocated blocks, dirty and
- * muzzy are pages free for re-use, which a purge returns whether their decay is due or not. Resident
- * counts metadata, active and dirty pages (src/ctl.c, src/arena.c), not muzzy ones: those are
- * resident until the kernel takes them.
+ * muzzy are pages free for re-use, which a purge returns whether their decay is due or not.
+ * Resident counts metadata, active and dirty pages (src/ctl.c, src/arena.c), not muzzy ones: those
+ * are resident until the kernel takes them.
  */
 void flmem_jemalloc_take_state(const struct flmem_allocator *found, const unsigned char *answers,
 			       struct flmem_heap_report *ret_heap)

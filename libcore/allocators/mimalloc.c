@@ -95,9 +95,9 @@ static int plan_trim(const struct flmem_view *view, const struct flmem_allocator
 }
 
 /*
- * mi_process_info() of mimalloc 1.7 and later takes eight places for numbers, of which it leaves out
- * those that are NULL (mimalloc.h). The sixth is for what it has committed; its resident size is
- * only that again on Linux, and the others are the kernel's.
+ * mi_process_info() of mimalloc 1.7 and later takes eight places for numbers, of which it leaves
+ * out those that are NULL (mimalloc.h). The sixth is for what it has committed; its resident size
+ * is only that again on Linux, and the others are the kernel's.
  */
 static uint64_t plan_state(const struct flmem_view *view, const struct flmem_allocator *found,
 			   const unsigned char *query, struct flmem_chain *chain)

@@ -92,7 +92,8 @@ static bool has_allocator(const struct flmem_allocator_list *list,
 /*
  * Where calls of malloc really go, by the slot of the first module that imports it. A program at a
  * fixed address that takes the address of malloc gives it that of its own PLT entry, and the slots
- * of the libraries lead there; one that serves malloc exports it, or its libraries would not get it.
+ * of the libraries lead there; one that serves malloc exports it, or its libraries would not get
+ * it.
  */
 static const struct flmem_module *got_server(const struct flmem_modules *modules)
 {

@@ -44,7 +44,9 @@ void flmem_buf_putc(struct flmem_buf *buf, char c);
 void flmem_buf_printf(struct flmem_buf *buf, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Hands the heap string to the caller (who frees it) and empties the buffer; NULL when it failed. */
+/*
+ * Hands the heap string to the caller (who frees it) and empties the buffer; NULL when it failed.
+ */
 char *flmem_buf_take(struct flmem_buf *buf);
 
 #define FLMEM_AUTO_BUF FLMEM_AUTO(flmem_buf_clear)

@@ -30,7 +30,10 @@ struct flmem_node *flmem_cursor_add(struct flmem_cursor *cursor, struct flmem_no
 /* Memory that lives as long as the document; NULL, with the error and the code set, without it. */
 void *flmem_cursor_take(struct flmem_cursor *cursor, size_t size);
 
-/* A copy that lives as long as the document; NULL, with the error and the code set, when memory is out. */
+/*
+ * A copy that lives as long as the document; NULL, with the error and the code set, when memory is
+ * out.
+ */
 char *flmem_cursor_keep(struct flmem_cursor *cursor, const char *bytes, size_t length);
 
 /* An error at the cursor: "line 3, column 5: <text>". Returns FLMEM_EUSAGE. */

@@ -68,8 +68,8 @@ struct flmem_document {
 };
 
 /*
- * Reads `text`, which the document takes over, also on failure. Duplicate keys are all kept, and the
- * last one counts, as it does for the frameworks. FLMEM_EUSAGE for a text that is none of its
+ * Reads `text`, which the document takes over, also on failure. Duplicate keys are all kept, and
+ * the last one counts, as it does for the frameworks. FLMEM_EUSAGE for a text that is none of its
  * syntax or passes a limit; the message names line and column, and `bad_line` holds the line.
  * Either way the document is to be cleared.
  */

@@ -106,8 +106,8 @@ static bool begins_its_line(const struct flmem_document *document, size_t offset
 }
 
 /*
- * Where the line of a value ends, when nothing but blanks, a comma or a comment follows it; SIZE_MAX
- * when something else does.
+ * Where the line of a value ends, when nothing but blanks, a comma or a comment follows it;
+ * SIZE_MAX when something else does.
  */
 static size_t end_of_line(const struct flmem_document *document, size_t offset)
 {

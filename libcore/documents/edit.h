@@ -14,7 +14,9 @@
 
 #include "documents/document.h"
 
-/* Writes another value. False where that could change more (an anchor, an alias) or without memory. */
+/*
+ * Writes another value. False where that could change more (an anchor, an alias) or without memory.
+ */
 bool flmem_edit_replace(const struct flmem_document *document, const struct flmem_node *node,
 			const char *value, struct flmem_edit *ret_edit);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * JSON as Python's json module reads it, since that is what the frameworks load their files with:
- * RFC 8259, plus NaN and Infinity. A library would do, but cJSON and its like keep no positions, and
- * libyaml, which does, refuses escaped surrogate pairs and long keys.
+ * RFC 8259, plus NaN and Infinity. A library would do, but cJSON and its like keep no positions,
+ * and libyaml, which does, refuses escaped surrogate pairs and long keys.
  */
 #include "documents/build.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * YAML through libyaml's events, with plain scalars resolved as YAML 1.1 has it, since that is what
- * PyYAML and OmegaConf do. An alias becomes a node that shows the children of its anchor: nothing is
- * copied, so a small text cannot become a large tree. A file of several documents is a list of them.
+ * PyYAML and OmegaConf do. An alias becomes a node that shows the children of its anchor: nothing
+ * is copied, so a small text cannot become a large tree. A file of several documents is a list of
+ * them.
  */
 #include "documents/build.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * APPFL over gRPC. The server keeps its model and the global state. A receiver keeps all messages of
- * an upload, joins them, and loads the result; with chunking it does so chunk by chunk, and every
- * client's chunk of one step is there at once. The aggregation of whole models holds the results of
- * all clients, their sum and the copy that it returns.
+ * APPFL over gRPC. The server keeps its model and the global state. A receiver keeps all messages
+ * of an upload, joins them, and loads the result; with chunking it does so chunk by chunk, and
+ * every client's chunk of one step is there at once. The aggregation of whole models holds the
+ * results of all clients, their sum and the copy that it returns.
  */
 #include "frameworks/ways.h"
 

@@ -45,8 +45,8 @@ static bool recognise(const struct flmem_subject *subject, struct flmem_identity
 }
 
 /*
- * serverapp/strategy/strategy.py, server/server.py and supernode/start_client_internal.py of release
- * 1.42. Rounds count from 1.
+ * serverapp/strategy/strategy.py, server/server.py and supernode/start_client_internal.py of
+ * release 1.42. Rounds count from 1.
  */
 static const struct flmem_round_marker markers[] = {
 	{FLMEM_ROUND_STARTED, "[ROUND ", "/"},

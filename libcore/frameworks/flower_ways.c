@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Flower. A ServerApp's strategy gets the results of all clients as one list, and averages them into
- * a sum, one decoded at a time.
+ * Flower. A ServerApp's strategy gets the results of all clients as one list, and averages them
+ * into a sum, one decoded at a time.
  */
 #include "frameworks/ways.h"
 

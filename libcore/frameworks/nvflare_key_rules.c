@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules about keys as such: misspelt, written twice, or of another version than the one that runs. */
+/*
+ * Rules about keys as such: misspelt, written twice, or of another version than the one that runs.
+ */
 #include "frameworks/nvflare_classes.h"
 
 #include <stdio.h>

@@ -59,8 +59,8 @@ struct flmem_round_change {
 
 /*
  * `regex` is a POSIX extended expression that is searched for in each line instead of the tables of
- * the frameworks; its first group, if it has one, is the number of the round that starts. NULL: none.
- * FLMEM_EUSAGE when it does not compile.
+ * the frameworks; its first group, if it has one, is the number of the round that starts. NULL:
+ * none. FLMEM_EUSAGE when it does not compile.
  */
 int flmem_rounds_init(struct flmem_rounds *rounds, const char *regex, struct flmem_error *err);
 

@@ -2,7 +2,9 @@
 #ifndef FLMEM_OPS_CLASSES_H
 #define FLMEM_OPS_CLASSES_H
 
-/* Sorts the resident memory of a process into classes. Nothing is read here: reports in, sums out. */
+/*
+ * Sorts the resident memory of a process into classes. Nothing is read here: reports in, sums out.
+ */
 
 #include <flmem/detect.h>
 

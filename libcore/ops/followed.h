@@ -4,8 +4,8 @@
 
 /*
  * One process that is followed over time. Its files are opened once; a sample is one pread(2) of
- * /proc/PID/statm, which reads a few counters and takes no lock of the target's memory. An open file
- * of a process never comes to speak of another one, so no sample asks who it is again.
+ * /proc/PID/statm, which reads a few counters and takes no lock of the target's memory. An open
+ * file of a process never comes to speak of another one, so no sample asks who it is again.
  */
 
 #include <flmem/watch.h>

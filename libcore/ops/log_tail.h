@@ -34,9 +34,9 @@ struct flmem_log {
 typedef void flmem_log_visit(void *context, char *line, size_t length);
 
 /*
- * Opens the log at its end less `back` bytes (from the next beginning of a line), or remembers a file
- * that is not there yet. FLMEM_EUSAGE for what is no regular file, FLMEM_EPERM when it may not be
- * read. Release with flmem_log_close().
+ * Opens the log at its end less `back` bytes (from the next beginning of a line), or remembers a
+ * file that is not there yet. FLMEM_EUSAGE for what is no regular file, FLMEM_EPERM when it may not
+ * be read. Release with flmem_log_close().
  */
 int flmem_log_open(const char *path, off_t back, struct flmem_log *ret_log,
 		   struct flmem_error *err);

@@ -143,7 +143,9 @@ static int make_way(const struct flmem_way *way, struct sizes sizes, uint64_t us
 	return 0;
 }
 
-/* The first that fits, since it is the framework's own default; else the one with the lowest peak. */
+/*
+ * The first that fits, since it is the framework's own default; else the one with the lowest peak.
+ */
 static size_t choose_way(const struct flmem_plan *plan)
 {
 	size_t lowest = 0;

@@ -257,9 +257,9 @@ static bool has_meta(const char *folder)
 }
 
 /*
- * A job is a folder with a meta file and folders of apps: JOB/APP/config/config_fed_server.json. The
- * simulator also takes an app as a job: then the meta file is in it. Other files belong together when
- * they are in one folder, or when all of them were named.
+ * A job is a folder with a meta file and folders of apps: JOB/APP/config/config_fed_server.json.
+ * The simulator also takes an app as a job: then the meta file is in it. Other files belong
+ * together when they are in one folder, or when all of them were named.
  */
 static int assign_job(struct flmem_found_file *file, struct flmem_error *err)
 {

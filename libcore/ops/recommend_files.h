@@ -31,9 +31,9 @@ struct flmem_found_files {
 };
 
 /*
- * A path that is bad becomes a problem in `found`. Folders are searched to a limited depth and for a
- * limited number of entries; symbolic links to folders are not followed, hidden folders are passed
- * over.
+ * A path that is bad becomes a problem in `found`. Folders are searched to a limited depth and for
+ * a limited number of entries; symbolic links to folders are not followed, hidden folders are
+ * passed over.
  */
 int flmem_found_files_search(const char *const *paths, size_t count,
 			     struct flmem_recommendations *found,

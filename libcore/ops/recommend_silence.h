@@ -11,7 +11,8 @@
  *	    path: "smoke*"            # relative to the folder; default: all of it
  *	    reason: three rounds only
  *
- * or in a comment on the line of the finding or the one above: "flmem: ignore NVF-SRV-GC-OFF reason".
+ * or in a comment on the line of the finding or the one above: "flmem: ignore NVF-SRV-GC-OFF
+ * reason".
  */
 
 #include <stddef.h>

@@ -217,7 +217,9 @@ static int keep_vigil(struct vigil *vigil, struct flmem_error *err)
 	while (!stopped) {
 		for (size_t i = 0; i < vigil->count && !stopped; i++) {
 			look_after(vigil, &vigil->wards[i]);
-			/* A trim may take seconds; an order to stop does not wait for the others. */
+			/*
+			 * A trim may take seconds; an order to stop does not wait for the others.
+			 */
 			stopped = poll(vigil->polls, 1, 0) > 0;
 		}
 		if (stopped || is_over(vigil))

@@ -15,7 +15,9 @@
 #include "proc/status.h"
 #include "proc/words.h"
 
-/* Text that a pattern is tried on: regexec(3) may take long, and the text is the target's choice. */
+/*
+ * Text that a pattern is tried on: regexec(3) may take long, and the text is the target's choice.
+ */
 #define SEARCHED_MAX ((size_t)64 << 10)
 
 #define ROLE_BIT(role) (1U << (role))

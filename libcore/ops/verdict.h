@@ -14,7 +14,9 @@
 #define FLMEM_VERDICT_DOMINANT_PERCENT 50U
 #define FLMEM_VERDICT_UNKNOWN_PERCENT  10U
 
-/* What is smaller is not worth a sentence or a command: this part of RSS, but at least this much. */
+/*
+ * What is smaller is not worth a sentence or a command: this part of RSS, but at least this much.
+ */
 #define FLMEM_VERDICT_WORTH_PERCENT 2U
 #define FLMEM_VERDICT_WORTH_BYTES   ((uint64_t)1 << 20)
 

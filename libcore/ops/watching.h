@@ -45,8 +45,8 @@ void flmem_watching_clear(struct flmem_watching *watching);
 int flmem_watching_record(struct flmem_watching *watching, struct flmem_error *err);
 
 /*
- * Takes the process over; also when it fails, for want of memory or room. *ret_followed, unless it is
- * NULL, is what stands for it: one that has ended and whose place it takes, or itself.
+ * Takes the process over; also when it fails, for want of memory or room. *ret_followed, unless it
+ * is NULL, is what stands for it: one that has ended and whose place it takes, or itself.
  */
 int flmem_watching_add(struct flmem_watching *watching, struct flmem_followed *followed, bool fresh,
 		       struct flmem_followed **ret_followed, struct flmem_error *err);

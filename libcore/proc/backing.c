@@ -220,8 +220,8 @@ static void count_in(struct flmem_pages *pages, const struct pass *pass, struct 
 }
 
 /*
- * Telling a copied page from one of the file is several times as much work for the kernel as telling
- * that it is there, so that is asked only where there may be copies.
+ * Telling a copied page from one of the file is several times as much work for the kernel as
+ * telling that it is there, so that is asked only where there may be copies.
  */
 static void count_all(struct flmem_pages *pages, struct count *count)
 {

@@ -14,8 +14,8 @@
 bool flmem_command_is_shell(const char *program);
 
 /*
- * Starts the command, searched in PATH, as a child with this signal mask. Returns when it has become
- * the command, so a command that cannot be run is an error here: see flmem_command_error().
+ * Starts the command, searched in PATH, as a child with this signal mask. Returns when it has
+ * become the command, so a command that cannot be run is an error here: see flmem_command_error().
  */
 int flmem_command_spawn(char *const *argv, char *const *environment, const sigset_t *mask,
 			pid_t *ret_pid, struct flmem_error *err);

@@ -44,7 +44,9 @@ void flmem_pressure_read(const struct flmem_pressure_files *files,
 /* Everything unknown for this reason. */
 void flmem_pressure_init(struct flmem_pressure *pressure, const char *unknown);
 
-/* Lines "NAME NUMBER", as in memory.events and memory.oom_control; what they lack stays as it is. */
+/*
+ * Lines "NAME NUMBER", as in memory.events and memory.oom_control; what they lack stays as it is.
+ */
 void flmem_pressure_parse_events(const char *text, struct flmem_pressure *pressure);
 
 /* Lines "some avg10=0.00 avg60=0.00 avg300=0.00 total=0"; the same. */

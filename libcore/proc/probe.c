@@ -73,7 +73,9 @@ static int try_openat2(pid_t target)
 	return syscall(SYS_openat2, AT_FDCWD, "/", &how, sizeof(how)) < 0 ? errno : 0;
 }
 
-/* An empty query: a kernel that knows the call finds fault with it, one that does not says ENOTTY. */
+/*
+ * An empty query: a kernel that knows the call finds fault with it, one that does not says ENOTTY.
+ */
 static int try_ioctl(const char *path, unsigned long request)
 {
 	uint64_t query[16] = {0};

@@ -170,7 +170,9 @@ bool flmem_process_alive(const struct flmem_process *process)
 
 	if (process->pidfd >= 0)
 		return poll(&poller, 1, 0) == 0;
-	/* Kernels before 5.3 have no pidfd: the directory gives ESRCH once the process is reaped. */
+	/*
+	 * Kernels before 5.3 have no pidfd: the directory gives ESRCH once the process is reaped.
+	 */
 	return flmem_process_read(process, "stat", &buf) == 0;
 }
 

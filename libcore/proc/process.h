@@ -35,7 +35,9 @@ struct flmem_process {
 		.pidfd = -1, .dirfd = -1 \
 	}
 
-/* FLMEM_ENOPROC when there is none; a thread id that leads no process is refused as FLMEM_EUSAGE. */
+/*
+ * FLMEM_ENOPROC when there is none; a thread id that leads no process is refused as FLMEM_EUSAGE.
+ */
 int flmem_process_open(pid_t pid, struct flmem_process *ret_process, struct flmem_error *err);
 
 /* The same below a directory that looks like /proc. */
@@ -87,7 +89,9 @@ int flmem_process_read_memory(const struct flmem_process *process, uint64_t addr
 int flmem_process_write_memory(const struct flmem_process *process, uint64_t address,
 			       const void *bytes, size_t length);
 
-/* One NUL-terminated string of at most size - 1 bytes; -ENAMETOOLONG when it does not end in time. */
+/*
+ * One NUL-terminated string of at most size - 1 bytes; -ENAMETOOLONG when it does not end in time.
+ */
 int flmem_process_read_string(const struct flmem_process *process, uint64_t address, char *out,
 			      size_t size);
 

@@ -61,9 +61,10 @@ _Static_assert(sizeof(struct signal_context) == 256, "kernel ABI");
 _Static_assert(sizeof(struct signal_frame) == 312, "kernel ABI");
 
 /*
- * UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS. Not in the frames of calls: a function that
- * returns into one finds its seventh and eighth argument in its first words, and they have to be 0
- * (and may be overwritten). Without the last flag the kernel only mends an ss that is no segment.
+ * UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS. Not in the frames of calls: a function
+ * that returns into one finds its seventh and eighth argument in its first words, and they have to
+ * be 0 (and may be overwritten). Without the last flag the kernel only mends an ss that is no
+ * segment.
  */
 #define FRAME_FLAGS 7U
 /* Not a valid ss_flags: rt_sigreturn then leaves the alternate stack alone. */
@@ -304,8 +305,8 @@ static void fill_xstate(unsigned char *out, const struct flmem_thread_state *sta
 }
 
 /*
- * From high to low addresses: red zone, vector state, area, data, the thread's frame, the frames of the
- * calls from the last to the first. A call starts with its stack pointer at the frame above its
+ * From high to low addresses: red zone, vector state, area, data, the thread's frame, the frames of
+ * the calls from the last to the first. A call starts with its stack pointer at the frame above its
  * own, so it may overwrite its own frame and all that are used up.
  */
 int flmem_arch_build(const struct flmem_thread_state *state, const struct flmem_chain *chain,

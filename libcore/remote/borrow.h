@@ -59,7 +59,8 @@ int flmem_borrow_plan(const struct flmem_view *view, const struct flmem_borrow_o
 /*
  * Runs the chain. FLMEM_EUNSAFE: no thread could be borrowed before the timeout, nothing was
  * touched; FLMEM_EFAILED: the calls were made but did not come to an end in time (they go on by
- * themselves), the caller was too late to read what they left, or the process ended. *ret_result is filled as far as it got, also on failure.
+ * themselves), the caller was too late to read what they left, or the process ended. *ret_result is
+ * filled as far as it got, also on failure.
  */
 int flmem_borrow_run(const struct flmem_view *view, const struct flmem_chain *chain,
 		     const struct flmem_borrow_options *options,

@@ -27,8 +27,10 @@ bool flmem_rseq_is_inside(const struct flmem_process *process, pid_t tid, uint64
 	struct sequence sequence;
 	uint64_t address;
 
-	/* An older kernel: only libraries that bring their own sequences are in danger, as tcmalloc;
-	 * threads that are inside an allocator are not taken anyway. */
+	/*
+	 * An older kernel: only libraries that bring their own sequences are in danger, as
+	 * tcmalloc; threads that are inside an allocator are not taken anyway.
+	 */
 	if (ptrace((enum __ptrace_request)GET_RSEQ_CONFIGURATION, tid,
 		   (void *)sizeof(configuration), &configuration) < 0 ||
 	    !configuration.pointer)

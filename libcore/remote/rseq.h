@@ -3,9 +3,9 @@
 #define FLMEM_REMOTE_RSEQ_H
 
 /*
- * Restartable sequences: a few instructions that the kernel restarts when the thread was interrupted
- * in them. It looks at where the thread goes on, so one that makes calls in between and then returns
- * into the middle would not be restarted (include/uapi/linux/rseq.h).
+ * Restartable sequences: a few instructions that the kernel restarts when the thread was
+ * interrupted in them. It looks at where the thread goes on, so one that makes calls in between and
+ * then returns into the middle would not be restarted (include/uapi/linux/rseq.h).
  */
 
 #include <stdbool.h>

@@ -182,7 +182,9 @@ static bool classify_timeout(const struct flmem_process *process, const struct r
 			wait->quality = FLMEM_WAIT_DEADLINE;
 		return true;
 	case TIMEOUT_SLEEP:
-		/* With the remainder written over the request, the repeated call sleeps the rest. */
+		/*
+		 * With the remainder written over the request, the repeated call sleeps the rest.
+		 */
 		wait->quality = FLMEM_WAIT_DEADLINE;
 		return value == at->args[1] || set_relative(process, value, wait, ret_reason);
 	case TIMEOUT_CLOCK:

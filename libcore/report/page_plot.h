@@ -3,8 +3,8 @@
 #define FLMEM_REPORT_PAGE_PLOT_H
 
 /*
- * A frame with two axes as HTML and SVG. The SVG is stretched to the width of the screen while lines
- * keep their width; the labels are text beside it, so they keep their size on any screen.
+ * A frame with two axes as HTML and SVG. The SVG is stretched to the width of the screen while
+ * lines keep their width; the labels are text beside it, so they keep their size on any screen.
  */
 
 #include <stdint.h>
@@ -47,7 +47,10 @@ void flmem_page_plot_open(struct flmem_buf *out, const struct flmem_page_plot *p
 /* Ends the SVG; a legend may follow, and flmem_page_plot_close(). */
 void flmem_page_plot_end(struct flmem_buf *out, const struct flmem_page_plot *plot);
 
-/* One entry of the legend: a line, a dot or an area, as `style` (a class of the style sheet) draws it. */
+/*
+ * One entry of the legend: a line, a dot or an area, as `style` (a class of the style sheet) draws
+ * it.
+ */
 void flmem_page_plot_key(struct flmem_buf *out, const char *style, const char *text);
 void flmem_page_plot_dot_key(struct flmem_buf *out, const char *style, const char *text);
 void flmem_page_plot_area_key(struct flmem_buf *out, const char *style, const char *text);

@@ -9,7 +9,9 @@
 #include "proc/task.h"
 #include "runtimes/cpython_doors.h"
 
-/* How long the lock is watched, and how long an unanswered wish for it means code outside Python. */
+/*
+ * How long the lock is watched, and how long an unanswered wish for it means code outside Python.
+ */
 #define WATCH_US      40000U
 #define UNANSWERED_US 20000U
 #define SAMPLE_US     1000U

@@ -56,9 +56,9 @@ struct flmem_cpython_result {
 };
 
 /*
- * FLMEM_EUNSUPPORTED: no CPython from 3.8 to 3.14, or a build that cannot be read; FLMEM_EUNSAFE: no
- * door was safe until the timeout, nothing was touched; FLMEM_EFAILED: the code was handed over but
- * did not come to its end in time. An exception in the code is no failure of the call.
+ * FLMEM_EUNSUPPORTED: no CPython from 3.8 to 3.14, or a build that cannot be read; FLMEM_EUNSAFE:
+ * no door was safe until the timeout, nothing was touched; FLMEM_EFAILED: the code was handed over
+ * but did not come to its end in time. An exception in the code is no failure of the call.
  * *ret_result is filled as far as it got, also on failure; clear it in any case.
  */
 int flmem_cpython_call(const struct flmem_view *view, const struct flmem_cpython_call *call,

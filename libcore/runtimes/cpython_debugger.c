@@ -125,8 +125,8 @@ static int write_script(const struct flmem_cpython_visit *visit,
 }
 
 /*
- * Only the main thread: what is written for another one, which ends just then, would be written into
- * memory that has been freed. Not while it waits, since it would look only when it goes on.
+ * Only the main thread: what is written for another one, which ends just then, would be written
+ * into memory that has been freed. Not while it waits, since it would look only when it goes on.
  */
 static const struct flmem_cpython_thread *choose_thread(const struct flmem_cpython_visit *visit)
 {

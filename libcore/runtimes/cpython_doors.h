@@ -18,9 +18,9 @@ struct flmem_cpython_visit {
 };
 
 /*
- * PyGILState_Ensure, PyRun_SimpleString, PyGILState_Release on a thread of the main interpreter that
- * is blocked in a system call with the lock released: it would have to take the lock next anyway.
- * Proven with 3.8 to 3.14. FLMEM_EUNSAFE when there is no such thread now.
+ * PyGILState_Ensure, PyRun_SimpleString, PyGILState_Release on a thread of the main interpreter
+ * that is blocked in a system call with the lock released: it would have to take the lock next
+ * anyway. Proven with 3.8 to 3.14. FLMEM_EUNSAFE when there is no such thread now.
  */
 int flmem_cpython_door_idle_thread(struct flmem_cpython_visit *visit, struct flmem_error *err);
 

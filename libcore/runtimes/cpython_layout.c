@@ -6,7 +6,9 @@
 #include "base/cleanup.h"
 
 #define NONE FLMEM_CPYTHON_NONE
-/* No structure of an interpreter is larger: 3.14 has 317 KB of runtime and 226 KB of interpreter. */
+/*
+ * No structure of an interpreter is larger: 3.14 has 317 KB of runtime and 226 KB of interpreter.
+ */
 #define OFFSET_MAX (8U << 20)
 
 /* What PEP 768 has none of before 3.14. */

@@ -16,7 +16,9 @@
 #define HEAD offsetof(struct flmem_padding_head, done)
 _Static_assert(sizeof(((struct flmem_padding_head *)0)->done) == FLMEM_CPYTHON_COOKIE, "one word");
 
-/* Text of an answer: what the steps of a trim print is short; a file's output gets what there is. */
+/*
+ * Text of an answer: what the steps of a trim print is short; a file's output gets what there is.
+ */
 static const size_t answer_sizes[] = {2048, 1024, 320};
 
 static int make_text(const struct flmem_cpython_visit *visit, size_t output_max,

@@ -15,8 +15,8 @@ const unsigned char flmem_padding_magic[8] = {'f', 'l', 'm', 'e', 'm', ' ', '\n'
 
 /*
  * The dynamic linker allocates from the rest of its own page before malloc is there (glibc,
- * elf/dl-minimal.c). The program's heap begins with a page of its own (ELF_PAGEALIGN in the kernel's
- * fs/binfmt_elf.c).
+ * elf/dl-minimal.c). The program's heap begins with a page of its own (ELF_PAGEALIGN in the
+ * kernel's fs/binfmt_elf.c).
  */
 static bool is_usable(const struct flmem_module *module)
 {

@@ -4,10 +4,10 @@
 
 /*
  * A place in a process for a text that has to outlive the call that names it: the end of the last
- * page behind the data of a library or the program. It is mapped, no name reaches it, and it is zero
- * or, where a library has no .bss, holds what follows in its file, which nobody reads there. Nothing
- * has to be mapped and nothing remains mapped; what is left there by a caller that dies is never
- * looked at, but by the next caller, who takes the place over once the text has been used up.
+ * page behind the data of a library or the program. It is mapped, no name reaches it, and it is
+ * zero or, where a library has no .bss, holds what follows in its file, which nobody reads there.
+ * Nothing has to be mapped and nothing remains mapped; what is left there by a caller that dies is
+ * never looked at, but by the next caller, who takes the place over once the text has been used up.
  */
 
 #include <stddef.h>

@@ -30,7 +30,9 @@ struct flmem_cpython_code {
 
 #define FLMEM_CPYTHON_COOKIE 8U
 
-/* What the code writes: the cookie, the length of the text (4 bytes), its time in ns (8), the text. */
+/*
+ * What the code writes: the cookie, the length of the text (4 bytes), its time in ns (8), the text.
+ */
 #define FLMEM_CPYTHON_ANSWER_HEAD (FLMEM_CPYTHON_COOKIE + 4U + 8U)
 #define FLMEM_CPYTHON_ANSWER_MAX  (FLMEM_CPYTHON_ANSWER_HEAD + FLMEM_CPYTHON_OUTPUT_MAX)
 
@@ -38,8 +40,9 @@ int flmem_cpython_cookie_make(unsigned char ret_cookie[FLMEM_CPYTHON_COOKIE],
 			      struct flmem_error *err);
 
 /*
- * Appends the source, with its NUL; the answer will have at most `output_max` bytes of text. *ret_address_at is where in the buffer 16 hexadecimal digits go
- * that tell where the answer is to be written.
+ * Appends the source, with its NUL; the answer will have at most `output_max` bytes of text.
+ * *ret_address_at is where in the buffer 16 hexadecimal digits go that tell where the answer is to
+ * be written.
  */
 void flmem_cpython_source_wrap(const struct flmem_cpython_code *code,
 			       const unsigned char cookie[FLMEM_CPYTHON_COOKIE], size_t output_max,

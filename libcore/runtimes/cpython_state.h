@@ -59,8 +59,8 @@ struct flmem_cpython_state {
 };
 
 /*
- * Finds the state of the interpreter that flmem_cpython_find() found. FLMEM_EUNSUPPORTED: version or
- * build unknown, or its memory is not where the file says.
+ * Finds the state of the interpreter that flmem_cpython_find() found. FLMEM_EUNSUPPORTED: version
+ * or build unknown, or its memory is not where the file says.
  */
 int flmem_cpython_locate(const struct flmem_view *view, const struct flmem_cpython *python,
 			 struct flmem_cpython_place *ret_place, struct flmem_error *err);

@@ -304,7 +304,9 @@ static bool list_bytes(const struct process_list *list, struct nvml_device *devi
 	return true;
 }
 
-/* A process that computes and draws stands in both lists with the same memory: the larger counts. */
+/*
+ * A process that computes and draws stands in both lists with the same memory: the larger counts.
+ */
 static bool gpu_bytes(const struct flmem_nvml *nvml, struct nvml_device *device,
 		      struct account *account)
 {

@@ -205,7 +205,9 @@ static int read_table(const struct flmem_pymalloc_search *search, const struct g
 	return 0;
 }
 
-/* Whether the address looks like a table: an arena at its beginning whose pools know their place. */
+/*
+ * Whether the address looks like a table: an arena at its beginning whose pools know their place.
+ */
 static bool is_table(const struct flmem_pymalloc_search *search, const struct geometry *geometry,
 		     uint64_t table)
 {

@@ -8,8 +8,8 @@
  * servers; less often (1, 2, 5 rounds) while memory is flat, after every round again once it climbs
  * or memory is short; not at all while it brings nothing.
  *
- * It only decides: nothing here acts, reads or knows a clock, so every decision can be repeated from
- * what it was told.
+ * It only decides: nothing here acts, reads or knows a clock, so every decision can be repeated
+ * from what it was told.
  */
 
 #include <stdbool.h>

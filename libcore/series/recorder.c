@@ -114,7 +114,9 @@ static void lose(struct flmem_recorder *r, int error)
 	r->lost++;
 	r->error = error;
 	r->introduced = false;
-	/* Half a block would only be skipped by readers; without it there is room for a whole one. */
+	/*
+	 * Half a block would only be skipped by readers; without it there is room for a whole one.
+	 */
 	if (ftruncate(r->fd, (off_t)r->size) < 0)
 		r->error = errno;
 }
@@ -156,7 +158,9 @@ static void take_thinned(struct flmem_recorder *r)
 		r->fd = fd;
 		r->size = size;
 	}
-	/* What could not be made small enough, or not be replaced, has to grow before the next try. */
+	/*
+	 * What could not be made small enough, or not be replaced, has to grow before the next try.
+	 */
 	r->thin_at = r->size + r->size / 4;
 	if (r->thin_at < allowed)
 		r->thin_at = allowed;
@@ -230,7 +234,9 @@ static void put_process(struct flmem_buf *b, const struct flmem_record *record)
 	put_text(b, record->site);
 }
 
-/* The first tick of a block in full, the others by how long after it and how wrong the clock went. */
+/*
+ * The first tick of a block in full, the others by how long after it and how wrong the clock went.
+ */
 static void put_tick(struct flmem_recorder *r, const struct flmem_record *record)
 {
 	uint64_t elapsed = record->elapsed_us / 1000, at = record->at_us / 1000;

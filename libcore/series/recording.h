@@ -6,12 +6,12 @@
  * A watch in a file, appended to as it goes on: about 7 bytes per process and sample.
  *
  * The file is a sequence of blocks: the magic "FLMB", the length and the CRC-32 of what follows (32
- * bits each, little endian), and records. A block says everything that is needed to read it, but for
- * the session and its processes, which are said again after a block could not be written, and now
- * and then: the same session or process again means nothing. So a writer that is killed loses the
- * block that it was filling, a full disk loses the blocks that did not fit, and a reader goes on
- * behind what is damaged. Nothing in the file is ever changed; when it has outgrown its budget, one
- * with coarser old samples takes its place (series/thin_job.h).
+ * bits each, little endian), and records. A block says everything that is needed to read it, but
+ * for the session and its processes, which are said again after a block could not be written, and
+ * now and then: the same session or process again means nothing. So a writer that is killed loses
+ * the block that it was filling, a full disk loses the blocks that did not fit, and a reader goes
+ * on behind what is damaged. Nothing in the file is ever changed; when it has outgrown its budget,
+ * one with coarser old samples takes its place (series/thin_job.h).
  *
  * Records are a byte for their kind and numbers, seven bits per byte, lowest first, the eighth bit
  * telling that more follow (LEB128); differences are folded to be small whatever their sign
@@ -99,9 +99,9 @@ struct flmem_record {
 };
 
 /*
- * What a recording may take for each process of it. A month of samples a second apart, 7 bytes each,
- * stays as it is; noisier ones get coarser earlier. With the thinned file beside it, which takes some
- * more than half, a process never takes 50 MB.
+ * What a recording may take for each process of it. A month of samples a second apart, 7 bytes
+ * each, stays as it is; noisier ones get coarser earlier. With the thinned file beside it, which
+ * takes some more than half, a process never takes 50 MB.
  */
 #define FLMEM_RECORDING_BUDGET (UINT64_C(24) << 20)
 
@@ -125,7 +125,8 @@ struct flmem_recorder {
 };
 
 /*
- * Opens or creates the file to append to it. FLMEM_EUSAGE for a file that is no recording, and when another process is writing to it.
+ * Opens or creates the file to append to it. FLMEM_EUSAGE for a file that is no recording, and when
+ * another process is writing to it.
  */
 int flmem_recorder_open(const char *path, struct flmem_recorder *ret_recorder,
 			struct flmem_error *err);

@@ -35,7 +35,9 @@ double flmem_robust_select(double *values, size_t n, size_t k)
 				break;
 			swap(&values[i++], &values[j--]);
 		}
-		/* values[left..j] <= pivot <= values[j + 1..right]; i == j leaves the pivot there. */
+		/*
+		 * values[left..j] <= pivot <= values[j + 1..right]; i == j leaves the pivot there.
+		 */
 		if (i == j)
 			j = values[j] > pivot ? j - 1 : j;
 		if (k <= j)
@@ -179,9 +181,9 @@ static double spread(const struct flmem_curve *c)
 }
 
 /*
- * Ranks alone cannot show that growth is many times the noise, which is beyond doubt also when there
- * are few points. The z of a least-squares slope, halved, because neither is the noise normal nor
- * its size well known.
+ * Ranks alone cannot show that growth is many times the noise, which is beyond doubt also when
+ * there are few points. The z of a least-squares slope, halved, because neither is the noise normal
+ * nor its size well known.
  */
 static double doubt_by_size(const struct flmem_curve *c, double slope, const struct rest *rest)
 {

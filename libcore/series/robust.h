@@ -41,8 +41,8 @@ struct flmem_slope {
 };
 
 /*
- * The slope with its interval (Sen 1968, by the variance of Kendall's S) and the significance of the
- * trend (Mann 1945, Kendall 1970). The variance is widened for values that follow their
+ * The slope with its interval (Sen 1968, by the variance of Kendall's S) and the significance of
+ * the trend (Mann 1945, Kendall 1970). The variance is widened for values that follow their
  * predecessors, which memory does: by (1 + r) / (1 - r) with the lag-1 autocorrelation r of the
  * residuals, as for an AR(1) process (Yue and Wang 2004).
  */

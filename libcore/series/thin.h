@@ -3,8 +3,8 @@
 #define FLMEM_SERIES_THIN_H
 
 /*
- * Old samples of a recording in fewer bytes: of each span of time the lowest and the highest of each
- * process stay, at their own times, and its first sample ever; the older, the wider the spans.
+ * Old samples of a recording in fewer bytes: of each span of time the lowest and the highest of
+ * each process stay, at their own times, and its first sample ever; the older, the wider the spans.
  * Sessions, processes, rounds and ends all stay. The result is a recording like any other, and may
  * be thinned again.
  */
@@ -26,8 +26,8 @@ void flmem_recording_measure(struct flmem_recording *recording, const atomic_boo
 
 /*
  * `end_us` is the span that was measured; what is younger than `keep_us` then stays as it is. Spans
- * are 4 samples long from that age on, 16 from four times that age on, and so forth. False when memory
- * is out or it was cancelled; whether all could be written, `to` knows.
+ * are 4 samples long from that age on, 16 from four times that age on, and so forth. False when
+ * memory is out or it was cancelled; whether all could be written, `to` knows.
  */
 bool flmem_recording_thin(struct flmem_recording *from, uint64_t end_us, uint64_t keep_us,
 			  const atomic_bool *cancelled, struct flmem_recorder *to);

@@ -3,10 +3,10 @@
 #define FLMEM_SERIES_THIN_JOB_H
 
 /*
- * Thinning a recording while it is written: a thread of its own writes the coarser one beside it, so
- * that no sample waits; then the writer adds what came meanwhile and puts the new file in the old
- * one's place. Whatever is killed or full at any moment, under the recording's name there is a whole
- * recording.
+ * Thinning a recording while it is written: a thread of its own writes the coarser one beside it,
+ * so that no sample waits; then the writer adds what came meanwhile and puts the new file in the
+ * old one's place. Whatever is killed or full at any moment, under the recording's name there is a
+ * whole recording.
  */
 
 #include <stddef.h>
@@ -36,7 +36,8 @@ uint64_t flmem_thin_job_budget(const struct flmem_thin_job *job);
 
 /*
  * Adds what stands in `fd` behind the thinned bytes, up to `size`, and puts the new file in place.
- * Gives its descriptor, locked as the old one is, and its size; negative errno, and all is as it was.
+ * Gives its descriptor, locked as the old one is, and its size; negative errno, and all is as it
+ * was.
  */
 int flmem_thin_job_replace(struct flmem_thin_job *job, int fd, uint64_t size, uint64_t *ret_size);
 

@@ -211,7 +211,9 @@ static void examine_parts(const struct curve *c, struct finding *ret_finding)
 		*ret_finding = part;
 }
 
-/* The lowest of each pair: a swing that is wider than one point then no longer looks like growth. */
+/*
+ * The lowest of each pair: a swing that is wider than one point then no longer looks like growth.
+ */
 static void coarsen(const struct curve *c, struct curve *ret_coarse)
 {
 	ret_coarse->count = c->count / 2;

@@ -10,8 +10,8 @@
 #include <flmem/error.h>
 
 /*
- * Where distributions install jemalloc, of any machine, for scripts that run elsewhere; in the order
- * in which they are tried, ends in NULL. What is found here goes by allocators/installed.h.
+ * Where distributions install jemalloc, of any machine, for scripts that run elsewhere; in the
+ * order in which they are tried, ends in NULL. What is found here goes by allocators/installed.h.
  */
 extern const char *const flmem_jemalloc_paths[];
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thread that does nothing but take memory from the kernel and from the heap, touch it and give it
- * back: each turn needs the locks that a reader of its page tables or mappings would hold. Obeys one
- * command per line: `usual` and `realtime` begin, `end` prints the longest turn in ns and the turns.
+ * A thread that does nothing but take memory from the kernel and from the heap, touch it and give
+ * it back: each turn needs the locks that a reader of its page tables or mappings would hold. Obeys
+ * one command per line: `usual` and `realtime` begin, `end` prints the longest turn in ns and the
+ * turns.
  */
 #include <pthread.h>
 #include <sched.h>

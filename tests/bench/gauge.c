@@ -142,8 +142,8 @@ static void read_place(int fd, char place[64])
 }
 
 /*
- * The byte is sent only once the thread sleeps elsewhere than in its read: one that came while it is
- * on its way out would end the read, and flmem would take another thread.
+ * The byte is sent only once the thread sleeps elsewhere than in its read: one that came while it
+ * is on its way out would end the read, and flmem would take another thread.
  */
 static void watch_one(struct watchman *watched, int fd)
 {
@@ -171,7 +171,9 @@ static void watch_one(struct watchman *watched, int fd)
 	atomic_store(&away_ns, atomic_load(&watched->answered_ns) - left_ns);
 }
 
-/* Before all others where that is allowed, so that it is on time; it needs little of a processor. */
+/*
+ * Before all others where that is allowed, so that it is on time; it needs little of a processor.
+ */
 static void come_first(void)
 {
 	const struct sched_param first = {.sched_priority = 4};

@@ -31,6 +31,7 @@ FAULTS = (
     ("forbidden", "libcore/base/b.c", SPDX + "void f(void)\n{\n\texit(1);\n}\n", "exit"),
     ("lengths", "cli/b.c", SPDX + "\n" * 600, "split it"),
     ("lengths", "cli/b.c", SPDX + "int f(void)\n{\n" + "\tg();\n" * 81 + "}\n", "81 lines in 'int f"),
+    ("lengths", "cli/b.c", SPDX + "/* " + "b" * 95 + " */\n", "101 columns"),
     ("spdx", "cli/b.c", "int b;\n", "cli/b.c"),
     ("spdx", "scripts/y", "#!/bin/bash\n", "scripts/y"),
     ("format", "cli/b.c", SPDX + "int  b;\n", "cli/b.c"),

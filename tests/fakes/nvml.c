@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Stands for NVIDIA's libnvidia-ml.so.1 on machines without a GPU: the functions that flmem calls,
- * written after the NVML API reference. REVISION is the newest revision of the process lists that it
- * has, as drivers before 460 (1), before 510 (2) and since have them.
+ * written after the NVML API reference. REVISION is the newest revision of the process lists that
+ * it has, as drivers before 460 (1), before 510 (2) and since have them.
  *
  * Two GPUs. The environment says what they tell:
  *   FAKE_NVML_INIT=N     nvmlInit_v2 fails with N

@@ -49,7 +49,9 @@ static bool on_action(void *context, const struct flmem_watch_action *action)
 	return ++reader->count < 100000;
 }
 
-/* Neither numbers that are none nor markup of names are in the page; quotes of names are escaped. */
+/*
+ * Neither numbers that are none nor markup of names are in the page; quotes of names are escaped.
+ */
 static void check_page(const struct flmem_watch_page *page,
 		       const struct flmem_watch_summary *summary)
 {

@@ -15,7 +15,7 @@
 #include "tree.h"
 
 #define SERVER(grpc, more) "server_configs:\n  comm_configs:\n    grpc_configs: {" grpc "}\n" more
-#define MODEL(name)	   "client_configs: {model_configs: {model_kwargs: {model_name: " name "}}}\n"
+#define MODEL(n)	   "client_configs: {model_configs: {model_kwargs: {model_name: " n "}}}\n"
 #define CLIENT(grpc, more) "client_id: one\ncomm_configs:\n  grpc_configs: {" grpc "}\n" more
 #define ON		   "use_model_chunking: True"
 

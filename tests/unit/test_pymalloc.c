@@ -164,7 +164,9 @@ static void an_arena_that_is_listed_twice_is_counted_once(void **state)
 	assert_int_equal(sum.arenas, 2);
 }
 
-/* Another process of the same file has it at the same place of its data, elsewhere or not at all. */
+/*
+ * Another process of the same file has it at the same place of its data, elsewhere or not at all.
+ */
 static void a_known_place_is_looked_at_first(void **state)
 {
 	struct pymalloc_image image = make(false);

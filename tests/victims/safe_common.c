@@ -135,7 +135,9 @@ void threads_start(long count, void *(*run)(void *), void *argument)
 		if (errno)
 			victim_die("pthread_create");
 	}
-	/* A thread begins with all signals blocked, and the test must not take that for its mask. */
+	/*
+	 * A thread begins with all signals blocked, and the test must not take that for its mask.
+	 */
 	while (atomic_load(&started) < count)
 		usleep(1000);
 }

@@ -3,7 +3,7 @@
  * safe_threads: threads that allocate and free blocks which know whether they are whole, beside
  * threads that wait.
  *	-c N	threads that churn		-i N	threads that wait
- *	-m	the main thread churns too	-n US	churning threads rest for this long per batch
+ *	-m	the main thread churns too	-n US	churning threads rest so long per batch
  *	-s N	stack bytes of each thread	-l N	waiting threads leave only this much of it
  *	-g	all stacks in one mapping with guard pages that it does not show, as newer C
  *		libraries make them (status 77: this kernel has none)

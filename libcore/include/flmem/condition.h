@@ -16,7 +16,9 @@
 #include <flmem/detect.h>
 #include <flmem/error.h>
 
-/* X(NAME, text, what it is, whether the heap has to be read, whether a percentage is of the limit) */
+/*
+ * X(NAME, text, what it is, whether the heap has to be read, whether a percentage is of the limit)
+ */
 #define FLMEM_CONDITION_FIELDS(X)                                                            \
 	X(RSS, "rss", "resident memory", false, false)                                       \
 	X(ANON, "anon", "anonymous resident memory", false, false)                           \
@@ -49,8 +51,8 @@ FLMEM_API const char *flmem_condition_field_meaning(enum flmem_condition_field f
 struct flmem_condition;
 
 /*
- * A part is FIELD, one of > >= < <=, and a size (8G, 1.5GiB) or a percentage: of RSS, for cgroup and
- * headroom of the limit. Parts are joined by `and`, `or`, `not` and parentheses; `not` binds
+ * A part is FIELD, one of > >= < <=, and a size (8G, 1.5GiB) or a percentage: of RSS, for cgroup
+ * and headroom of the limit. Parts are joined by `and`, `or`, `not` and parentheses; `not` binds
  * closest, then `and`. FLMEM_EUSAGE with the place of the mistake.
  */
 FLMEM_API int flmem_condition_parse(const char *text, struct flmem_condition **ret_condition,

@@ -226,8 +226,9 @@ struct flmem_detect_options {
 #define FLMEM_DETECT_TIMEOUT_US_DEFAULT 2000000U
 
 /*
- * Reads one process. `options` may be NULL for the defaults. FLMEM_ENOPROC when there is none or it ended meanwhile, FLMEM_EPERM when not
- * even its status may be read; parts that may not be read are unknown with their reason.
+ * Reads one process. `options` may be NULL for the defaults. FLMEM_ENOPROC when there is none or it
+ * ended meanwhile, FLMEM_EPERM when not even its status may be read; parts that may not be read are
+ * unknown with their reason.
  */
 FLMEM_API int flmem_detect_process(pid_t pid, const struct flmem_detect_options *options,
 				   struct flmem_process_report *ret_report,

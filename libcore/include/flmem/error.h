@@ -14,9 +14,9 @@
 #include <flmem/visibility.h>
 
 /*
- * The one table of codes: X(name, text, exit status, meaning). Exit statuses are the contract of the
- * command line; `flmem help exit-codes` prints this table. The last two are what shells, env(1) and
- * other launchers give for a command that they cannot run.
+ * The one table of codes: X(name, text, exit status, meaning). Exit statuses are the contract of
+ * the command line; `flmem help exit-codes` prints this table. The last two are what shells, env(1)
+ * and other launchers give for a command that they cannot run.
  */
 #define FLMEM_CODES(X)                                                    \
 	X(FINDINGS, "findings", 1, "findings: a limit was passed")        \

@@ -4,7 +4,8 @@
 
 /*
  * What this host offers: the report of `flmem detect` without a target. Everything in it was looked
- * up or tried on the spot; nothing that runs is touched. Release the report with its clear function.
+ * up or tried on the spot; nothing that runs is touched. Release the report with its clear
+ * function.
  */
 
 #include <stdbool.h>

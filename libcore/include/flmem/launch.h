@@ -18,9 +18,9 @@
 
 /*
  * The environment of the command: `environment` with the variables of `settings` set. With
- * `scrub_preload` the preloaded jemalloc is followed in LD_PRELOAD by libflmem_scrub.so, which takes
- * both out of the environment before main(), so that children of the command start without them.
- * FLMEM_EUNSUPPORTED when that library is not installed next to libflmem. Release with
+ * `scrub_preload` the preloaded jemalloc is followed in LD_PRELOAD by libflmem_scrub.so, which
+ * takes both out of the environment before main(), so that children of the command start without
+ * them. FLMEM_EUNSUPPORTED when that library is not installed next to libflmem. Release with
  * flmem_launch_environment_free().
  */
 FLMEM_API int flmem_launch_environment(const struct flmem_settings *settings,
@@ -43,8 +43,8 @@ struct flmem_preload_proof {
  * held before main() and killed there, and reads the child's mappings and symbol lookup order. A
  * script counts as its interpreter; env, nice and their like run until they become the program.
  * FLMEM_EUNSUPPORTED with the reason when it does not load (a static, musl, 32-bit or set-user-ID
- * program, another allocator in front, a shell script that is not to pass it on); FLMEM_EPERM when children cannot be traced here;
- * FLMEM_ENOCOMMAND and FLMEM_ENOEXEC as for flmem_launch_exec().
+ * program, another allocator in front, a shell script that is not to pass it on); FLMEM_EPERM when
+ * children cannot be traced here; FLMEM_ENOCOMMAND and FLMEM_ENOEXEC as for flmem_launch_exec().
  */
 FLMEM_API int flmem_launch_prove(const struct flmem_settings *settings, char *const *argv,
 				 char *const *environment, struct flmem_preload_proof *ret_proof,

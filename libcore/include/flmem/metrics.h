@@ -51,9 +51,9 @@ struct flmem_endpoint_options {
 
 /*
  * Serves GET and HEAD of /metrics, in a thread of its own that has all signals blocked, until
- * flmem_endpoint_close(). Connections are few, live for seconds, and serve one request each; nothing
- * of a request comes back in its answer. FLMEM_EUSAGE for a bad address or a port that is in use,
- * FLMEM_EPERM for one that needs privileges, FLMEM_EUNSUPPORTED without libmicrohttpd.
+ * flmem_endpoint_close(). Connections are few, live for seconds, and serve one request each;
+ * nothing of a request comes back in its answer. FLMEM_EUSAGE for a bad address or a port that is
+ * in use, FLMEM_EPERM for one that needs privileges, FLMEM_EUNSUPPORTED without libmicrohttpd.
  */
 FLMEM_API int flmem_endpoint_open(const struct flmem_endpoint_options *options,
 				  struct flmem_endpoint **ret_endpoint, struct flmem_error *err);

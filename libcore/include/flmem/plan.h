@@ -31,10 +31,10 @@ struct flmem_model {
 
 /*
  * Reads the size of a model from a safetensors file (its header), a PyTorch checkpoint (the
- * directory of its archive; nothing is unpickled), or a folder of either, shards included; or takes it from the
- * shape of a model that is known by name. `dtype` NULL keeps the model's own; another one (see
- * flmem_dtype_name()) is what the tensors would take as that. FLMEM_EUSAGE for what is none of
- * these, broken, or beyond a limit, FLMEM_EPERM for what may not be read.
+ * directory of its archive; nothing is unpickled), or a folder of either, shards included; or takes
+ * it from the shape of a model that is known by name. `dtype` NULL keeps the model's own; another
+ * one (see flmem_dtype_name()) is what the tensors would take as that. FLMEM_EUSAGE for what is
+ * none of these, broken, or beyond a limit, FLMEM_EPERM for what may not be read.
  */
 FLMEM_API int flmem_model_read(const char *what, const char *dtype, struct flmem_model *ret_model,
 			       struct flmem_error *err);

@@ -5,7 +5,8 @@
 /*
  * How short of memory a process's control group is, as the kernel counts it: memory.events and
  * memory.pressure of version 2 (Documentation/admin-guide/cgroup-v2.rst, accounting/psi.rst), with
- * version 1 memory.failcnt and memory.oom_control. Counters go up for as long as the group is there.
+ * version 1 memory.failcnt and memory.oom_control. Counters go up for as long as the group is
+ * there.
  */
 
 #include <stdbool.h>

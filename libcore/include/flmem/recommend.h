@@ -97,8 +97,8 @@ struct flmem_recommend_options {
 
 /*
  * A comment "flmem: ignore RULE reason" on the line of a finding or the one above silences it, and
- * so does an entry of .flmem-recommend.yaml in a folder that is checked: a list `ignore` of maps with
- * `rule`, `reason` and optionally `path`, a pattern relative to that folder.
+ * so does an entry of .flmem-recommend.yaml in a folder that is checked: a list `ignore` of maps
+ * with `rule`, `reason` and optionally `path`, a pattern relative to that folder.
  *
  * Checks files and folders; a folder is searched for the kinds of files that there are rules for,
  * and other files in it are passed over. An input that is bad is a problem in the result and does
@@ -111,8 +111,8 @@ FLMEM_API int flmem_recommend(const char *const *paths, size_t count,
 
 /*
  * The same about live processes, as flmem_detect() has read them: what their settings came to. File
- * is "process PID", and path a setting or a figure of `detect --json`; nothing is fixable. A process
- * whose memory may not be read is a problem in the result.
+ * is "process PID", and path a setting or a figure of `detect --json`; nothing is fixable. A
+ * process whose memory may not be read is a problem in the result.
  */
 FLMEM_API int flmem_recommend_processes(const struct flmem_detect_report *report,
 					const struct flmem_recommend_options *options,
@@ -153,10 +153,10 @@ FLMEM_API void flmem_corrections_clear(struct flmem_corrections *corrections);
 FLMEM_API char *flmem_correction_diff(const struct flmem_correction *correction);
 
 /*
- * Replaces the file, so that readers see the old or the new text and never a part, and keeps the old
- * one as `*ret_backup` (FILE.orig, or FILE.orig.N), which the caller frees. Refused, with nothing
- * changed, for a file that is not as it was when it was checked (FLMEM_EUSAGE), for a symbolic link
- * (FLMEM_EUSAGE), and for a read-only one (FLMEM_EPERM).
+ * Replaces the file, so that readers see the old or the new text and never a part, and keeps the
+ * old one as `*ret_backup` (FILE.orig, or FILE.orig.N), which the caller frees. Refused, with
+ * nothing changed, for a file that is not as it was when it was checked (FLMEM_EUSAGE), for a
+ * symbolic link (FLMEM_EUSAGE), and for a read-only one (FLMEM_EPERM).
  */
 FLMEM_API int flmem_correction_write(const struct flmem_correction *correction, char **ret_backup,
 				     struct flmem_error *err);

@@ -7,10 +7,10 @@
  * brings nothing any more, or until it is told to stop.
  *
  * A process that is looked at is only read, unless the condition needs what only its allocator can
- * tell (then that is asked as by flmem/detect.h); each trim is one of flmem/trim.h. After a trim the
- * process is left alone for the cool-down. A trim that releases less than `least_bytes` was in vain:
- * each one in a row doubles the pause (the cool-down, at least the interval of looks), and after
- * `in_vain_max` of them the process is given up.
+ * tell (then that is asked as by flmem/detect.h); each trim is one of flmem/trim.h. After a trim
+ * the process is left alone for the cool-down. A trim that releases less than `least_bytes` was in
+ * vain: each one in a row doubles the pause (the cool-down, at least the interval of looks), and
+ * after `in_vain_max` of them the process is given up.
  */
 
 #include <stdbool.h>
@@ -24,9 +24,9 @@
 
 /*
  * X(NAME, text). TRIMMED: a trim was made, `result` says what it brought. REFUSED: it was not safe
- * now and is tried again. UNDECIDED: the condition cannot be decided, told once per reason. DROPPED:
- * a trim is refused for good, the other processes go on. GIVEN_UP: trims have brought nothing. DONE:
- * as many trims as were asked for. ENDED: the process has.
+ * now and is tried again. UNDECIDED: the condition cannot be decided, told once per reason.
+ * DROPPED: a trim is refused for good, the other processes go on. GIVEN_UP: trims have brought
+ * nothing. DONE: as many trims as were asked for. ENDED: the process has.
  */
 #define FLMEM_REPEAT_EVENTS(X)    \
 	X(TRIMMED, "trimmed")     \

@@ -52,7 +52,9 @@ struct flmem_supervise_news {
 	const char *text; /* TROUBLE, CONTROL: why; else NULL */
 };
 
-/* How NVFlare's own processes end by themselves at the latest: 3 s, then twice 1.5 s, then closing. */
+/*
+ * How NVFlare's own processes end by themselves at the latest: 3 s, then twice 1.5 s, then closing.
+ */
 #define FLMEM_SUPERVISE_NVFLARE_WAIT_US UINT64_C(10000000)
 #define FLMEM_SUPERVISE_GRACE_US	UINT64_C(10000000)
 

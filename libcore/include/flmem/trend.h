@@ -3,10 +3,10 @@
 #define FLMEM_TREND_H
 
 /*
- * Whether memory grows. A process's memory goes up and down within every round; what tells a leak is
- * whether it comes back to the same level at the same phase of each round. So a trend is measured on
- * one value per round, best the lowest after the round's end, or, without rounds, on the lowest
- * value of each of many equal spans of time.
+ * Whether memory grows. A process's memory goes up and down within every round; what tells a leak
+ * is whether it comes back to the same level at the same phase of each round. So a trend is
+ * measured on one value per round, best the lowest after the round's end, or, without rounds, on
+ * the lowest value of each of many equal spans of time.
  *
  * The slope is the Theil-Sen estimate with Sen's interval, so that single wild rounds do not move
  * it; it is told from one-off steps, and from growth that has come to its end. Pure functions of
@@ -65,9 +65,9 @@ struct flmem_trend {
 #define FLMEM_TREND_POINTS_MIN 6U
 
 /*
- * Measures the trend of points in ascending order of time, of which the caller has left out those of
- * the warm-up. More points than are needed are averaged in groups. FLMEM_TREND_BY_ROUND takes the
- * points for rounds, numbered upwards.
+ * Measures the trend of points in ascending order of time, of which the caller has left out those
+ * of the warm-up. More points than are needed are averaged in groups. FLMEM_TREND_BY_ROUND takes
+ * the points for rounds, numbered upwards.
  */
 FLMEM_API void flmem_trend_measure(const struct flmem_trend_point *points, size_t count,
 				   enum flmem_trend_basis basis, struct flmem_trend *ret_trend);

@@ -7,8 +7,8 @@
  * between kinds of memory more rarely, never a walk over page tables, and nothing that a target
  * could notice. Processes that come later are taken in, those that end stay in the summary.
  *
- * One watch is used by one thread. What callbacks are given lives for the call only; texts in it are
- * untrusted (escape before printing) and redacted.
+ * One watch is used by one thread. What callbacks are given lives for the call only; texts in it
+ * are untrusted (escape before printing) and redacted.
  */
 
 #include <stdbool.h>
@@ -37,8 +37,8 @@ struct flmem_growth_limit {
 /*
  * Giving retained memory back by policy: after every round on clients (and what has no role), after
  * every fifth on servers, rarer while memory is flat, after every round again once it climbs or
- * memory is short; and whenever a condition holds. Trims are made one at a time beside the sampling,
- * which never waits for them.
+ * memory is short; and whenever a condition holds. Trims are made one at a time beside the
+ * sampling, which never waits for them.
  */
 struct flmem_watch_auto {
 	bool on;
@@ -125,10 +125,10 @@ struct flmem_watch_round {
 };
 
 /*
- * X(NAME, text). TRIMMED: a trim was made, the figures say what it brought. REFUSED: it was not safe
- * now; the next occasion tries again. DROPPED: it is refused for good, the process is only watched
- * from now on. LOOSENED, TIGHTENED: `every_rounds` has become higher or 1. RESTING: no more trims
- * for now, as they bring nothing; RESUMED: again, for something has changed. UNDECIDED: the
+ * X(NAME, text). TRIMMED: a trim was made, the figures say what it brought. REFUSED: it was not
+ * safe now; the next occasion tries again. DROPPED: it is refused for good, the process is only
+ * watched from now on. LOOSENED, TIGHTENED: `every_rounds` has become higher or 1. RESTING: no more
+ * trims for now, as they bring nothing; RESUMED: again, for something has changed. UNDECIDED: the
  * condition cannot be decided, told once for each reason.
  */
 #define FLMEM_WATCH_ACTIONS(X)    \
@@ -176,9 +176,8 @@ struct flmem_watch_actions {
 /* What a watch has learnt of one process. */
 struct flmem_watch_result {
 	struct flmem_watch_process process;
-	bool ended; /* before the watch did */
-	uint64_t
-		restarts; /* processes that took its place, one after the other; `process` is the last */
+	bool ended;	   /* before the watch did */
+	uint64_t restarts; /* processes that took its place in turn; `process` is the last */
 	uint64_t samples;
 	uint64_t rounds;     /* complete ones */
 	uint64_t watched_us; /* from the first sample to the last */
@@ -219,8 +218,9 @@ struct flmem_watch_callbacks {
 
 /*
  * Watches until the duration or the number of rounds is over, the stop descriptor is readable, a
- * callback says so or the processes have ended: those chosen by pid or tree when none is left; those
- * chosen by name when none is left and none came for 15 s, or with the duration if there is one.
+ * callback says so or the processes have ended: those chosen by pid or tree when none is left;
+ * those chosen by name when none is left and none came for 15 s, or with the duration if there is
+ * one.
  *
  * FLMEM_ENOPROC when nothing matches at the beginning, FLMEM_EPERM when a process that was named by
  * its pid, or a log, may not be read, FLMEM_EUSAGE for a log that is no regular file. Release the
@@ -242,8 +242,8 @@ FLMEM_API int flmem_watch_replay(const char *path, const struct flmem_watch_opti
 FLMEM_API void flmem_watch_summary_clear(struct flmem_watch_summary *summary);
 
 /*
- * A board that a live watch keeps, for other threads to read what it has learnt while it goes on. It
- * belongs to the caller and outlives the watch; one watch at a time.
+ * A board that a live watch keeps, for other threads to read what it has learnt while it goes on.
+ * It belongs to the caller and outlives the watch; one watch at a time.
  */
 struct flmem_watch_board;
 

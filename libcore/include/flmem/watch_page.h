@@ -3,10 +3,10 @@
 #define FLMEM_WATCH_PAGE_H
 
 /*
- * A watch as one HTML page that needs nothing else: no script, no file, no network. It collects what
- * the callbacks of a watch (flmem/watch.h) are told, in memory that is bounded however long the
- * watch is, and is written at its end. Neither memory nor page grow beyond what a screen can show:
- * samples are kept as the lowest and highest of equal spans of time.
+ * A watch as one HTML page that needs nothing else: no script, no file, no network. It collects
+ * what the callbacks of a watch (flmem/watch.h) are told, in memory that is bounded however long
+ * the watch is, and is written at its end. Neither memory nor page grow beyond what a screen can
+ * show: samples are kept as the lowest and highest of equal spans of time.
  *
  * One page is used by one thread. All texts are untrusted and are escaped.
  */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The build information of a Go program, as Go 1.18 and later (INLINE) and earlier ones write it. */
+/*
+ * The build information of a Go program, as Go 1.18 and later (INLINE) and earlier ones write it.
+ */
 #include <stdint.h>
 
 #define SECTION __attribute__((section(".go.buildinfo"), aligned(16), used))

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Data and hardly any .bss, as libz and libm: their last page ends with what follows in the file. */
+/*
+ * Data and hardly any .bss, as libz and libm: their last page ends with what follows in the file.
+ */
 
 __attribute__((visibility("default"))) int few_numbers[4] = {1, 2, 3, 4};
 __attribute__((visibility("default"))) int few_zeros[2];
