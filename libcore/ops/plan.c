@@ -224,10 +224,10 @@ int flmem_plan_make(const struct flmem_plan_request *request, struct flmem_plan 
 	struct sizes sizes;
 	int rc = check(request, err);
 
-	if (!rc && !ways)
-		rc = flmem_error_set(err, FLMEM_EUSAGE, 0, "a framework is needed for a plan");
 	if (rc)
 		return rc;
+	if (!ways)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "a framework is needed for a plan");
 	sizes = (struct sizes){
 		.runtime = ways->runtime_bytes,
 		.model = model->bytes,
