@@ -371,7 +371,7 @@ static const char *const examples[] = {
 	"what a client should be set to, and why",
 	"flmem recommend --name worker_process",
 	"what the settings of live client jobs came to",
-	"flmem recommend --model ./llama --clients 4 --framework appfl --node-memory 64G",
+	"flmem recommend --model ./llm --clients 4 --framework appfl --node-memory 64G",
 	"what server and clients will need, and the configuration for it",
 	NULL,
 };

@@ -82,6 +82,7 @@ enum {
 
 struct flmem_record {
 	enum flmem_record_kind kind;
+	bool of_host;	      /* of pressures: the stalls are the host's */
 	uint64_t elapsed_us;  /* since the session began; of ticks and sessions, whole ms */
 	uint64_t at_us;	      /* since 1970; of ticks and sessions, whole ms */
 	uint64_t interval_us; /* of sessions */
@@ -93,7 +94,6 @@ struct flmem_record {
 	uint64_t kinds[FLMEM_RECORD_KINDS];	/* of splits */
 	uint64_t round;				/* of rounds */
 	uint64_t action;			/* of actions: kind */
-	bool of_host;				/* of pressures: the stalls are the host's */
 	uint64_t numbers[FLMEM_RECORD_NUMBERS]; /* of actions and pressures */
 	const char *reason; /* of actions; a reader's lives until its next record */
 };
