@@ -12,7 +12,6 @@
 #include "base/text.h"
 #include "frameworks/rules.h"
 
-#define GUIDE		  "NVFlare guide \"Memory Management\""
 #define DECAY		  "dirty_decay_ms:5000,muzzy_decay_ms:5000"
 #define SERVER_MAX	  8U
 #define CLIENT_MAX	  4U
@@ -250,13 +249,13 @@ const struct flmem_live_row flmem_live_rows[] = {
 		  .message =
 			  "glibc makes up to 8 arenas for each processor, and each keeps what is "
 			  "freed in it; start it with MALLOC_ARENA_MAX",
-		  .source = GUIDE},
+		  .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 	 .check = arena_unset},
 	{.rule = {.id = "LIVE-ARENA-HIGH",
 		  .severity = FLMEM_SEVERITY_INFO,
 		  .condition = "MALLOC_ARENA_MAX above 8 in a server, or above 4 in a client",
 		  .message = "more arenas than advised: each keeps what is freed in it",
-		  .source = GUIDE},
+		  .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 	 .check = arena_high},
 	{.rule = {.id = "LIVE-ARENA-CLIENT-4",
 		  .severity = FLMEM_SEVERITY_WARNING,
@@ -297,7 +296,7 @@ const struct flmem_live_row flmem_live_rows[] = {
 		  .condition = "jemalloc in force with a MALLOC_CONF that lacks decay times or has "
 			       "one of -1, or with none at all",
 		  .message = "jemalloc may keep freed pages for long; set MALLOC_CONF to " DECAY,
-		  .source = GUIDE},
+		  .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 	 .check = jemalloc_decay},
 	{.rule = {.id = "LIVE-TRIMMABLE",
 		  .severity = FLMEM_SEVERITY_WARNING,
@@ -307,7 +306,7 @@ const struct flmem_live_row flmem_live_rows[] = {
 		  .message =
 			  "the allocator keeps memory that the program has freed; a trim returns "
 			  "it now, memory_gc_rounds between rounds",
-		  .source = GUIDE},
+		  .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 	 .check = trimmable},
 	{.rule = {.id = "LIVE-LIMIT-NEAR",
 		  .severity = FLMEM_SEVERITY_WARNING,
@@ -323,7 +322,7 @@ const struct flmem_live_row flmem_live_rows[] = {
 		  .message =
 			  "musl cannot return what is freed inside its heap, so that cleanups only "
 			  "collect garbage; use an image with glibc",
-		  .source = GUIDE},
+		  .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 	 .check = musl_no_trim},
 	{.rule = {.id = "LIVE-PROFILE-BLIND-29",
 		  .severity = FLMEM_SEVERITY_WARNING,

@@ -94,6 +94,24 @@ void flmem_nvflare_report_arg(struct flmem_check *check, const char *name,
 	flmem_check_report(check, &remark);
 }
 
+void flmem_nvflare_report_gc_off(struct flmem_check *check, const char *proposed)
+{
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
+	struct flmem_remark remark = {.proposed = proposed};
+	const struct flmem_node *node;
+	char detail[128];
+	int64_t rounds;
+
+	if (!flmem_nvflare_gc_rounds(check, &rounds, &node) || rounds != 0)
+		return;
+	if (!node && known) {
+		snprintf(detail, sizeof(detail), "absent, and the default of %s is 0",
+			 flmem_nvflare_short_name(known->path));
+		remark.detail = detail;
+	}
+	flmem_nvflare_report_arg(check, "memory_gc_rounds", node, remark);
+}
+
 bool flmem_nvflare_integer(const struct flmem_input *input, const struct flmem_node *args,
 			   const char *name, int64_t *ret_value)
 {

@@ -44,6 +44,9 @@ bool flmem_nvflare_gc_rounds(const struct flmem_check *check, int64_t *ret_round
 void flmem_nvflare_report_arg(struct flmem_check *check, const char *name,
 			      const struct flmem_node *node, struct flmem_remark remark);
 
+/* Reports memory_gc_rounds where the value in force is 0, with the reason where it is absent. */
+void flmem_nvflare_report_gc_off(struct flmem_check *check, const char *proposed);
+
 /* Rounds of the first workflow of the job's server that says; false when none does. */
 bool flmem_nvflare_job_rounds(const struct flmem_bundle *bundle, int64_t *ret_rounds);
 

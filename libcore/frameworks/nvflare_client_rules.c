@@ -6,9 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define GUIDE "NVFlare guide \"Memory Management\""
-#define CODE  "NVFlare code, 2.7.2 to 2.9"
-
 static bool runs_script(const struct flmem_nvflare_class *known)
 {
 	return known && known->part == FLMEM_NVFLARE_EXECUTOR;
@@ -23,20 +20,8 @@ static bool empties_cuda(const struct flmem_check *check)
 /* With cuda_empty_cache the same value is worse, and NVF-CUDA-NOOP tells it. */
 static void gc_off(struct flmem_check *check)
 {
-	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
-	const struct flmem_node *node;
-	struct flmem_remark remark = {.proposed = "1"};
-	char detail[128];
-	int64_t rounds;
-
-	if (!flmem_nvflare_gc_rounds(check, &rounds, &node) || rounds != 0 || empties_cuda(check))
-		return;
-	if (!node && known) {
-		snprintf(detail, sizeof(detail), "absent, and the default of %s is 0",
-			 flmem_nvflare_short_name(known->path));
-		remark.detail = detail;
-	}
-	flmem_nvflare_report_arg(check, "memory_gc_rounds", node, remark);
+	if (!empties_cuda(check))
+		flmem_nvflare_report_gc_off(check, "1");
 }
 
 static void cuda_noop(struct flmem_check *check)
@@ -232,7 +217,7 @@ static const struct flmem_rule_row rows[] = {
 			 .message =
 				 "the client never collects garbage or trims after it has sent its "
 				 "result; start with memory_gc_rounds 1",
-			 .source = GUIDE},
+			 .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 		.inputs = CLIENT_FILE,
 		.parts = true,
 		.check = gc_off,
@@ -247,7 +232,7 @@ static const struct flmem_rule_row rows[] = {
 			 .message =
 				 "cuda_empty_cache does nothing without a cleanup to act in; set "
 				 "memory_gc_rounds to 1",
-			 .source = CODE},
+			 .source = FLMEM_SOURCE_NVFLARE_CODE},
 		.inputs = CLIENT_FILE,
 		.parts = true,
 		.check = cuda_noop,
@@ -263,7 +248,7 @@ static const struct flmem_rule_row rows[] = {
 				 "executor lacks cuda_empty_cache",
 			 .message = "a GPU client keeps PyTorch's CUDA cache between rounds; set "
 				    "cuda_empty_cache to true",
-			 .source = GUIDE},
+			 .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 		.inputs = CLIENT_FILE,
 		.parts = true,
 		.check = cuda_missing,

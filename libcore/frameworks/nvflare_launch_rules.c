@@ -212,7 +212,6 @@ static void check_env_jemalloc_literal(struct flmem_check *check)
 }
 
 #define NVFLARE	 .framework = FLMEM_FRAMEWORK_NVFLARE
-#define GUIDE	 "NVFlare guide \"Memory Management\""
 #define TEMPLATE "NVFlare start script sub_start.sh"
 #define LAUNCH	 .inputs = FLMEM_INPUT_BIT(FLMEM_INPUT_NVFLARE_LAUNCH)
 
@@ -228,7 +227,7 @@ static const struct flmem_rule_row rows[] = {
 				 "glibc makes up to 8 arenas for each processor here, and each "
 				 "keeps what is freed in it; set MALLOC_ARENA_MAX (only NVFlare's "
 				 "own sub_start.sh sets it)",
-			 .source = GUIDE},
+			 .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 		LAUNCH,
 		.check = check_arena_unset,
 	},
@@ -253,7 +252,7 @@ static const struct flmem_rule_row rows[] = {
 			 .condition =
 				 "MALLOC_ARENA_MAX above 8 for a server, or above 4 for a client",
 			 .message = "more arenas than advised: each keeps what is freed in it",
-			 .source = GUIDE},
+			 .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 		LAUNCH,
 		.check = check_arena_high,
 	},
@@ -277,7 +276,7 @@ static const struct flmem_rule_row rows[] = {
 				 "has one of -1, or with none at all",
 			 .message = "jemalloc may keep freed pages for long; set MALLOC_CONF to "
 				    "dirty_decay_ms:5000,muzzy_decay_ms:5000",
-			 .source = GUIDE},
+			 .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 		LAUNCH,
 		.check = check_jemalloc_decay,
 	},

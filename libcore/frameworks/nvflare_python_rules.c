@@ -336,7 +336,6 @@ static void swarm_train_args(struct flmem_check *check)
 }
 
 #define NVFLARE .framework = FLMEM_FRAMEWORK_NVFLARE
-#define GUIDE	"NVFlare guide \"Memory Management\""
 #define SCRIPT	.inputs = FLMEM_INPUT_BIT(FLMEM_INPUT_NVFLARE_PYTHON)
 
 static const struct flmem_rule_row rows[] = {
@@ -353,7 +352,7 @@ static const struct flmem_rule_row rows[] = {
 				 "the next round; leave clear_cache at True, which is the most "
 				 "that "
 				 "a client can do, unless the script reads them after sending",
-			 .source = GUIDE},
+			 .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 		SCRIPT,
 		.check = clear_cache_false,
 	},
@@ -382,7 +381,7 @@ static const struct flmem_rule_row rows[] = {
 			 .message =
 				 "the recipe refuses this with a ValueError: the two are arguments "
 				 "of the recipe itself",
-			 .source = GUIDE},
+			 .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 		SCRIPT,
 		.check = swarm_train_args,
 	},

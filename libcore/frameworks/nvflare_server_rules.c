@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define GUIDE "NVFlare guide \"Memory Management\""
-
 /* Whether a cleanup comes: at a number of rounds done, those before start_round included. */
 static bool cleans(int64_t start, int64_t count, int64_t interval)
 {
@@ -42,20 +40,9 @@ static const char *good_interval(const struct flmem_check *check)
 static void gc_off(struct flmem_check *check)
 {
 	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
-	const struct flmem_node *node;
-	struct flmem_remark remark = {.proposed = good_interval(check)};
-	char detail[128];
-	int64_t rounds;
 
-	if (!flmem_nvflare_gc_rounds(check, &rounds, &node) || rounds != 0 ||
-	    (known && known->gc_ignored))
-		return;
-	if (!node && known) {
-		snprintf(detail, sizeof(detail), "absent, and the default of %s is 0",
-			 flmem_nvflare_short_name(known->path));
-		remark.detail = detail;
-	}
-	flmem_nvflare_report_arg(check, "memory_gc_rounds", node, remark);
+	if (!known || !known->gc_ignored)
+		flmem_nvflare_report_gc_off(check, good_interval(check));
 }
 
 static void gc_ignored(struct flmem_check *check)
@@ -156,7 +143,7 @@ static const struct flmem_rule_row rows[] = {
 			 .message = "the server never collects garbage or trims between rounds; "
 				    "every 5 "
 				    "rounds that costs under 0.2% of the time",
-			 .source = GUIDE},
+			 .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 		.inputs = SERVER_FILE,
 		.parts = true,
 		.check = gc_off,
@@ -171,7 +158,7 @@ static const struct flmem_rule_row rows[] = {
 			 .message =
 				 "this workflow takes memory_gc_rounds and never cleans up; trim "
 				 "the server from outside",
-			 .source = "NVFlare code, 2.7.2 to 2.9"},
+			 .source = FLMEM_SOURCE_NVFLARE_CODE},
 		.inputs = SERVER_FILE,
 		.parts = true,
 		.check = gc_ignored,
@@ -187,7 +174,7 @@ static const struct flmem_rule_row rows[] = {
 				 "multiple of memory_gc_rounds; an executor whose "
 				 "memory_gc_rounds is above the job's num_rounds",
 			 .message = "the job ends before the first cleanup",
-			 .source = "NVFlare code, 2.7.2 to 2.9"},
+			 .source = FLMEM_SOURCE_NVFLARE_CODE},
 		.inputs = BOTH_FILES,
 		.parts = true,
 		.check = gc_never_fires,
@@ -202,7 +189,7 @@ static const struct flmem_rule_row rows[] = {
 			 .message =
 				 "NVFlare refuses to load this: memory_gc_rounds is a whole number "
 				 "of at least 0",
-			 .source = "NVFlare code, 2.7.2 to 2.9"},
+			 .source = FLMEM_SOURCE_NVFLARE_CODE},
 		.inputs = BOTH_FILES,
 		.parts = true,
 		.check = gc_invalid,

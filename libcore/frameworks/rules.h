@@ -16,6 +16,10 @@
 #include "base/release.h"
 #include "documents/document.h"
 
+/* Sources that many rules rest on. */
+#define FLMEM_SOURCE_NVFLARE_GUIDE "NVFlare guide \"Memory Management\""
+#define FLMEM_SOURCE_NVFLARE_CODE  "NVFlare code, 2.7.2 to 2.9"
+
 enum flmem_input_kind {
 	FLMEM_INPUT_UNKNOWN, /* its content tells */
 	FLMEM_INPUT_NVFLARE_META,
