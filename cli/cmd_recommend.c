@@ -76,10 +76,10 @@ static const struct opt options_table[] = {
 	 .help = "plan for this model: a .safetensors file or a PyTorch checkpoint, a folder of "
 		 "them, or llama-3.1-8b, -70b, -405b, llama-3.2-1b, -3b"},
 	{.name = "params",
-	 .kind = OPT_NUMBER,
+	 .kind = OPT_COUNT,
 	 .offset = offsetof(struct recommend_options, plan.parameters),
 	 .metavar = "N",
-	 .help = "plan for a model of so many parameters"},
+	 .help = "plan for a model of so many parameters: 350M, 8B, 1.5B, all decimal"},
 	{.name = "dtype",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct recommend_options, plan.dtype),

@@ -149,6 +149,9 @@ static int store(const struct opt *o, void *options, const char *text, struct fl
 	case OPT_NUMBER:
 		rc = flmem_parse_u64(text, 0, UINT64_MAX, place, err);
 		break;
+	case OPT_COUNT:
+		rc = flmem_parse_count(text, place, err);
+		break;
 	case OPT_SIZE:
 		rc = flmem_parse_size(text, place, err);
 		break;

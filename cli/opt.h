@@ -20,6 +20,7 @@ enum opt_kind {
 	OPT_TEXT,     /* const char * */
 	OPT_TEXTS,    /* struct opt_texts; may repeat */
 	OPT_NUMBER,   /* uint64_t */
+	OPT_COUNT,    /* uint64_t, with a decimal suffix: 8B */
 	OPT_SIZE,     /* uint64_t, bytes */
 	OPT_DURATION, /* uint64_t, microseconds */
 	OPT_PID,      /* pid_t */

@@ -180,7 +180,7 @@ complete -c flmem -n '__flmem_is recommend' -l framework-version -x -d 'version 
 complete -c flmem -n '__flmem_is recommend' -l format -x -a 'text json sarif github junit' -d 'form of the findings (default text): SARIF 2.1.0 for code scanning, annotations of a GitHub workflow, or JUnit\'s XML'
 complete -c flmem -n '__flmem_is recommend' -l role -s r -x -a 'server client trainer' -d 'without paths: print what this role should be set to'
 complete -c flmem -n '__flmem_is recommend' -l model -r -F -d 'plan for this model: a .safetensors file or a PyTorch checkpoint, a folder of them, or llama-3.1-8b, -70b, -405b, llama-3.2-1b, -3b'
-complete -c flmem -n '__flmem_is recommend' -l params -x -d 'plan for a model of so many parameters'
+complete -c flmem -n '__flmem_is recommend' -l params -x -d 'plan for a model of so many parameters: 350M, 8B, 1.5B, all decimal'
 complete -c flmem -n '__flmem_is recommend' -l dtype -x -d 'type of its numbers: fp32, fp16, bf16, fp8-e4m3, int8 and others (default: the model\'s own, fp32 with --params)'
 complete -c flmem -n '__flmem_is recommend' -l clients -x -d 'clients that take part in a round of the plan'
 complete -c flmem -n '__flmem_is recommend' -l framework -s f -x -a 'nvflare appfl flower' -d 'what the plan, or the role, is for (default nvflare)'

@@ -52,6 +52,22 @@ static const struct unit duration_units[] = {
 	{NULL, 0},
 };
 
+/* As models are named: llama-3.1-8b, gpt2-1.5B. */
+static const struct unit count_units[] = {
+	{"", 1},
+	{"K", UINT64_C(1000)},
+	{"k", UINT64_C(1000)},
+	{"M", UINT64_C(1000000)},
+	{"m", UINT64_C(1000000)},
+	{"B", UINT64_C(1000000000)},
+	{"b", UINT64_C(1000000000)},
+	{"G", UINT64_C(1000000000)},
+	{"g", UINT64_C(1000000000)},
+	{"T", UINT64_C(1000000000000)},
+	{"t", UINT64_C(1000000000000)},
+	{NULL, 0},
+};
+
 static int reject(const char *text, const char *kind, const char *expected, struct flmem_error *err)
 {
 	char shown[64];
@@ -80,7 +96,7 @@ int flmem_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *ret_
 
 int flmem_parse_pid(const char *text, pid_t *ret_pid, struct flmem_error *err)
 {
-	uint64_t value;
+	uint64_t value = 0;
 
 	if (flmem_parse_u64(text, 1, PID_LIMIT, &value, NULL))
 		return reject(text, "process id", "a number from 1 to 4194304", err);
@@ -132,6 +148,17 @@ int flmem_parse_size(const char *text, uint64_t *ret_bytes, struct flmem_error *
 {
 	if (!parse_scaled(text, size_units, ret_bytes))
 		return reject(text, "size", "examples: 512, 64K, 1.5GiB, 4GB", err);
+	return 0;
+}
+
+/* A fraction without a unit has lost it: 1.5 is not one parameter. */
+int flmem_parse_count(const char *text, uint64_t *ret_count, struct flmem_error *err)
+{
+	const char *point = strchr(text, '.');
+	bool lost = point && !point[1 + strspn(point + 1, "0123456789")];
+
+	if (lost || !parse_scaled(text, count_units, ret_count))
+		return reject(text, "count", "examples: 350000000, 350M, 8B, 1.5B", err);
 	return 0;
 }
 

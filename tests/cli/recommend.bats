@@ -340,6 +340,18 @@ json.loads(plan["configuration"][1]["text"])'
 	assert_output '"caveat":	"Flower'
 }
 
+@test "parameters have the suffixes that models are named by" {
+	local plain
+	flmem recommend --params 1500000000 --clients 2
+	assert_status 0
+	plain=$output
+	flmem recommend --params 1.5B --clients 2
+	assert_status 0
+	[ "$output" = "$plain" ]
+	flmem recommend --params 1.5 --clients 2
+	assert_error 2 'not a count'
+}
+
 @test "a real checkpoint and a real safetensors file are measured" {
 	/usr/bin/python3 -c 'import torch' 2>/dev/null || skip "needs python3-torch"
 	cd "$BATS_TEST_TMPDIR"

@@ -22,6 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	pid_t pid;
 
 	flmem_parse_size(text, &value, NULL);
+	flmem_parse_count(text, &value, NULL);
 	flmem_parse_duration(text, &value, NULL);
 	if (flmem_parse_u64(text, 3, 1000, &value, NULL) == 0 && (value < 3 || value > 1000))
 		abort();

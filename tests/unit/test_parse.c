@@ -55,6 +55,43 @@ static void bad_sizes_are_refused_and_leave_the_output(void **state)
 	}
 }
 
+static void counts_have_decimal_suffixes(void **state)
+{
+	static const struct {
+		const char *text;
+		uint64_t count;
+	} rows[] = {
+		{"0", 0},
+		{"7", 7},
+		{"350M", UINT64_C(350000000)},
+		{"8B", UINT64_C(8000000000)},
+		{"70b", UINT64_C(70000000000)},
+		{"1.5B", UINT64_C(1500000000)},
+		{"0.5g", UINT64_C(500000000)},
+		{"1t", UINT64_C(1000000000000)},
+		{"64k", 64000},
+		{"18446744073709551615", UINT64_MAX},
+	};
+	static const char *const bad[] = {
+		"",	"B",	  "1.5", "8BB", "8 B",	     "-8B", "8GB",
+		"8GiB", "1.5.5B", "8.",	 ".5B", "99999999T", "1e9", "+8B",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
+		uint64_t count = 1;
+
+		assert_int_equal(flmem_parse_count(rows[i].text, &count, NULL), 0);
+		assert_int_equal(count, rows[i].count);
+	}
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(bad); i++) {
+		uint64_t count = 77;
+
+		assert_int_equal(flmem_parse_count(bad[i], &count, NULL), FLMEM_EUSAGE);
+		assert_int_equal(count, 77);
+	}
+}
+
 static void durations_are_read_in_microseconds(void **state)
 {
 	uint64_t us;
@@ -90,6 +127,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sizes_are_read_with_every_unit),
 		cmocka_unit_test(bad_sizes_are_refused_and_leave_the_output),
+		cmocka_unit_test(counts_have_decimal_suffixes),
 		cmocka_unit_test(durations_are_read_in_microseconds),
 		cmocka_unit_test(pids_are_positive_and_in_range),
 	};
