@@ -31,6 +31,11 @@ def status(pid, tid=None):
     return dict(line.split(":\t", 1) for line in read(path).splitlines() if ":\t" in line)
 
 
+def user_ticks(pid):
+    """Clock ticks that it has computed in user mode: utime of proc_pid_stat(5)."""
+    return int(read(f"/proc/{pid}/stat").rpartition(")")[2].split()[11])
+
+
 def is_alive(pid):
     try:
         return bool(living_thread(pid))

@@ -110,14 +110,19 @@ class Victim:
         self.process.stdin.write(text)
         self.process.stdin.flush()
 
+    @property
+    def rounds(self):
+        """How far the program has come."""
+        return self.page.rounds
+
     def wait_for_rounds(self, more=2, timeout_s=PROGRESS_S):
         """Whether the program completes so many more rounds of its checks."""
-        return self.wait_until_round(self.page.rounds + more, timeout_s)
+        return self.wait_until_round(self.rounds + more, timeout_s)
 
     def wait_until_round(self, wanted, timeout_s=PROGRESS_S):
         """Whether it gets so far."""
         end = time.monotonic() + timeout_s
-        while self.page.rounds < wanted:
+        while self.rounds < wanted:
             if time.monotonic() > end or not proc.is_alive(self.pid):
                 return False
             time.sleep(0.005)

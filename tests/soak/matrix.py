@@ -147,7 +147,7 @@ class Running:
     def finish(self):
         """Sees it make progress, and what it found wrong."""
         # Taken before it is let go: it may be done with all its rounds at once.
-        wanted = self.victim.page.rounds + self.entry.rounds
+        wanted = self.victim.rounds + self.entry.rounds
         self._undo()
         if self.entry.rounds and not self.victim.wait_until_round(wanted):
             self.tally.problems.append("it makes no progress any more")
