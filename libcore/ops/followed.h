@@ -33,6 +33,7 @@ struct flmem_followed {
 	bool split_is_new;     /* in a replay: since the last sample */
 	bool pressure_is_new;  /* since the last sample */
 	bool pressure_is_read; /* ever */
+	bool pressure_is_told; /* ever */
 	bool own_rounds;       /* it has a log of its own */
 	uint64_t restarts;     /* processes that went on as this one */
 	uint64_t last_us, last_bytes, lowest_bytes, peak_bytes;
@@ -43,9 +44,9 @@ struct flmem_followed {
 	struct flmem_watch_process id;
 	struct flmem_process process;
 	struct flmem_watch_split split;
-	struct flmem_pressure pressure;			/* of the group */
-	struct flmem_pressure pressure_first;		/* the first reading */
-	uint64_t pressure_stored[FLMEM_RECORD_NUMBERS]; /* the last in the recording */
+	struct flmem_pressure pressure;		      /* of the group */
+	struct flmem_pressure pressure_first;	      /* the first reading */
+	uint64_t pressure_told[FLMEM_RECORD_NUMBERS]; /* as the recording has it */
 	struct flmem_watch_actions actions;
 	size_t log;		 /* of several: that it writes */
 	struct flmem_ward *ward; /* what automatic trims know of it; NULL: they leave it alone */

@@ -176,27 +176,37 @@ static void record_action(struct flmem_watching *w, const struct flmem_followed 
 	flmem_recorder_add(&w->recorder, &r);
 }
 
-/* Only what is new: want of memory is rare. */
-static void record_pressure(struct flmem_watching *w, struct flmem_followed *f)
+static void record_pressure(struct flmem_watching *w, const struct flmem_followed *f)
 {
-	const struct flmem_pressure *p = &f->pressure;
-	const struct flmem_record r = {
+	struct flmem_record r = {
 		.kind = FLMEM_RECORD_PRESSURE,
 		.process = f->number,
-		.of_host = p->stalls_of_host,
-		.numbers = {[FLMEM_RECORD_HIGH] = or_none(p->high),
-			    [FLMEM_RECORD_MAX] = or_none(p->max),
-			    [FLMEM_RECORD_OOM] = or_none(p->oom),
-			    [FLMEM_RECORD_OOM_KILL] = or_none(p->oom_kill),
-			    [FLMEM_RECORD_SOME] = or_none(p->some_avg10_hundredths),
-			    [FLMEM_RECORD_FULL] = or_none(p->full_avg10_hundredths),
-			    [FLMEM_RECORD_TOTAL] = or_none(p->some_total_us)},
+		.of_host = f->pressure.stalls_of_host,
 	};
 
-	if (memcmp(f->pressure_stored, r.numbers, sizeof(r.numbers)) == 0)
-		return;
-	memcpy(f->pressure_stored, r.numbers, sizeof(r.numbers));
+	memcpy(r.numbers, f->pressure_told, sizeof(f->pressure_told));
 	flmem_recorder_add(&w->recorder, &r);
+}
+
+/* Only what is new is told: want of memory is rare, and a replay tells what was recorded. */
+static bool pressure_differs(struct flmem_followed *f)
+{
+	const struct flmem_pressure *p = &f->pressure;
+	const uint64_t numbers[FLMEM_RECORD_NUMBERS] = {
+		[FLMEM_RECORD_HIGH] = or_none(p->high),
+		[FLMEM_RECORD_MAX] = or_none(p->max),
+		[FLMEM_RECORD_OOM] = or_none(p->oom),
+		[FLMEM_RECORD_OOM_KILL] = or_none(p->oom_kill),
+		[FLMEM_RECORD_SOME] = or_none(p->some_avg10_hundredths),
+		[FLMEM_RECORD_FULL] = or_none(p->full_avg10_hundredths),
+		[FLMEM_RECORD_TOTAL] = or_none(p->some_total_us),
+	};
+
+	if (f->pressure_is_told && memcmp(f->pressure_told, numbers, sizeof(numbers)) == 0)
+		return false;
+	memcpy(f->pressure_told, numbers, sizeof(numbers));
+	f->pressure_is_told = true;
+	return true;
 }
 
 static void record_sample(struct flmem_watching *w, struct flmem_followed *f, bool split)
@@ -251,6 +261,8 @@ void flmem_watching_sample(struct flmem_watching *watching, struct flmem_followe
 
 	if (o->fail_above_bytes && followed->last_bytes > o->fail_above_bytes)
 		followed->passed_above = true;
+	if (followed->pressure_is_new)
+		followed->pressure_is_new = pressure_differs(followed);
 	if (watching->recorder.fd >= 0)
 		record_sample(watching, followed, split);
 	tell_sample(watching, followed, at_us, split);

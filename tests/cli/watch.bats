@@ -127,13 +127,13 @@ print(json.dumps(value) if isinstance(value, (bool, dict, list)) or value is Non
 	for signal in INT TERM; do
 		# bats ignores SIGINT in what it starts in the background; the command itself does not.
 		env --default-signal=INT "$FLMEM" watch --pid "$VICTIM" --interval 50ms --json \
-			>"$BATS_TEST_TMPDIR/out" 3>&- &
+			>"$BATS_TEST_TMPDIR/out.$signal" 3>&- &
 		watch=$!
 		VICTIMS+=("$watch")
-		wait_until 20 grep -q sample "$BATS_TEST_TMPDIR/out"
+		wait_until 20 grep -q sample "$BATS_TEST_TMPDIR/out.$signal"
 		kill -"$signal" "$watch"
 		wait "$watch" || fail "status $?"
-		output=$(tail -n 1 "$BATS_TEST_TMPDIR/out")
+		output=$(tail -n 1 "$BATS_TEST_TMPDIR/out.$signal")
 		assert_schema watch
 		[ "$(field type)" = summary ]
 	done
@@ -250,6 +250,11 @@ rounds() {
 	[ "$(field rounds)" -eq 3 ]
 }
 
+# The last run but for its end, and for why a value is unknown: a recording does not have that.
+told() {
+	printf '%s\n' "${lines[@]}" | sed '/"summary"/d; s/"unknown":{[^}]*}//g'
+}
+
 @test "a recording shows the watch again, line by line" {
 	local log=$BATS_TEST_TMPDIR/log.txt rec=$BATS_TEST_TMPDIR/watch.rec live
 	start_victim watched leak 0 100 1024 "$log"
@@ -259,11 +264,11 @@ rounds() {
 	local verdict growth
 	verdict=$(field trend.verdict)
 	growth=$(field trend.growth_per_round_bytes)
-	live=$(printf '%s\n' "${lines[@]}" | grep -v '"summary"')
+	live=$(told)
 	[ "$(stat -c %a "$rec")" = 600 ]
 	flmem watch --replay "$rec" --json
 	assert_status 0
-	[ "$(printf '%s\n' "${lines[@]}" | grep -v '"summary"')" = "$live" ] ||
+	[ "$(told)" = "$live" ] ||
 		fail "the lines differ: $live"
 	last_line
 	assert_schema watch

@@ -108,7 +108,7 @@ struct flmem_watch_sample {
 	uint64_t rss_bytes;
 	struct flmem_u64 round;		       /* that runs now */
 	const struct flmem_watch_split *split; /* NULL in the many samples that do not take it */
-	const struct flmem_pressure *pressure; /* of its control group; the same */
+	const struct flmem_pressure *pressure; /* of its control group; also NULL if unchanged */
 };
 
 /* A round of one process, told when its trough is known. */
