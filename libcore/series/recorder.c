@@ -32,7 +32,7 @@ static bool may_append(int fd, off_t size)
 	       memcmp(head, FLMEM_BLOCK_MAGIC, length) == 0;
 }
 
-/* False when another watch has put a thinned file in its place meanwhile. */
+/* False when another watch has put a thinned file in its place, or the user has moved it. */
 static bool is_still_there(int fd, const char *path)
 {
 	struct stat held, named;
@@ -151,8 +151,10 @@ static bool write_block(struct flmem_recorder *r, const struct flmem_buf *record
 static void take_thinned(struct flmem_recorder *r)
 {
 	uint64_t size, allowed = flmem_thin_job_budget(r->thinning);
-	int fd = flmem_thin_job_replace(r->thinning, r->fd, r->size, &size);
+	int fd = -1;
 
+	if (is_still_there(r->fd, r->path))
+		fd = flmem_thin_job_replace(r->thinning, r->fd, r->size, &size);
 	if (fd >= 0) {
 		close(r->fd);
 		r->fd = fd;
@@ -171,7 +173,8 @@ static void keep_small(struct flmem_recorder *r)
 {
 	enum flmem_thin_state state;
 
-	if (!r->thinning && r->budget && r->path && r->size > r->thin_at)
+	if (!r->thinning && r->budget && r->path && r->size > r->thin_at &&
+	    is_still_there(r->fd, r->path))
 		r->thinning = flmem_thin_job_start(r->path, r->size, r->budget);
 	state = r->thinning ? flmem_thin_job_state(r->thinning) : FLMEM_THIN_RUNS;
 	if (state == FLMEM_THIN_RUNS)

@@ -55,14 +55,26 @@ static void copy_mode(const struct flmem_thin_job *job)
 		fchmod(job->out.fd, status.st_mode & 07777);
 }
 
+/* Takes the place of what a kill has left of an earlier one, of nothing else. */
+static bool open_beside(struct flmem_thin_job *job)
+{
+	struct stat status;
+
+	if (lstat(job->beside, &status) == 0 && !S_ISREG(status.st_mode))
+		return false;
+	if (flmem_recorder_open(job->beside, &job->out, NULL))
+		return false;
+	job->out.budget = 0;
+	job->out.size = 0;
+	return ftruncate(job->out.fd, 0) == 0;
+}
+
 static bool write_thinned(struct flmem_thin_job *job, uint64_t span_us, uint64_t keep_us)
 {
 	FLMEM_AUTO(flmem_recording_close) struct flmem_recording from = FLMEM_RECORDING_INIT;
 
-	unlink(job->beside);
-	if (flmem_recorder_open(job->beside, &job->out, NULL))
+	if (!open_beside(job))
 		return false;
-	job->out.budget = 0;
 	copy_mode(job);
 	return open_part(job, &from) == 0 &&
 	       flmem_recording_thin(&from, span_us, keep_us, &job->cancelled, &job->out) &&

@@ -341,6 +341,69 @@ static void a_folder_that_may_not_be_written_to_stops_nothing(void **state)
 	assert_true(look().samples == 40000);
 }
 
+static void write_text(const char *name, const char *text)
+{
+	FILE *file = fopen(name, "w");
+
+	assert_non_null(file);
+	fputs(text, file);
+	assert_int_equal(fclose(file), 0);
+}
+
+static void expect_text(const char *name, const char *text)
+{
+	FILE *file = fopen(name, "r");
+	char found[32] = "";
+
+	assert_non_null(file);
+	assert_non_null(fgets(found, sizeof(found), file));
+	fclose(file);
+	assert_string_equal(found, text);
+	unlink(name);
+}
+
+/* Records more than the budget, and has it thinned if it can be. */
+static void outgrow(struct flmem_recorder *recorder, const struct series *series)
+{
+	recorder->budget = recorder->thin_at = 20000;
+	feed(recorder, series, 0, 20000);
+	settle(recorder);
+	feed(recorder, series, 20000, 20000);
+	flmem_recorder_close(recorder);
+}
+
+static void a_file_of_the_user_beside_it_is_left_alone(void **state)
+{
+	FLMEM_AUTO(forget) struct series series = read_series();
+	struct flmem_recorder recorder;
+	char beside[80];
+
+	(void)state;
+	snprintf(beside, sizeof(beside), "%s.thinner", path);
+	write_text(beside, "the user's own");
+	begin(&recorder);
+	outgrow(&recorder, &series);
+	expect_text(beside, "the user's own");
+	assert_true(look().samples == 40000);
+}
+
+static void what_took_the_name_of_a_moved_one_is_left_alone(void **state)
+{
+	FLMEM_AUTO(forget) struct series series = read_series();
+	struct flmem_recorder recorder;
+	char moved[80];
+
+	(void)state;
+	snprintf(moved, sizeof(moved), "%s.moved", path);
+	begin(&recorder);
+	assert_int_equal(rename(path, moved), 0);
+	write_text(path, "the user's own");
+	outgrow(&recorder, &series);
+	expect_text(path, "the user's own");
+	assert_int_equal(rename(moved, path), 0);
+	assert_true(look().samples == 40000);
+}
+
 /* Marks of rounds stay where they were, with their times. */
 static void rounds_and_ends_stay(void **state)
 {
@@ -426,6 +489,8 @@ int main(void)
 		FILE_TEST(what_comes_meanwhile_is_kept),
 		FILE_TEST(a_cancelled_thinning_changes_nothing),
 		FILE_TEST(a_folder_that_may_not_be_written_to_stops_nothing),
+		FILE_TEST(a_file_of_the_user_beside_it_is_left_alone),
+		FILE_TEST(what_took_the_name_of_a_moved_one_is_left_alone),
 		FILE_TEST(rounds_and_ends_stay),
 		FILE_TEST(a_killed_writer_leaves_a_recording),
 	};
