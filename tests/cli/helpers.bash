@@ -107,6 +107,7 @@ start_victim() {
 	shift
 	[[ $program == */* ]] || program=$FLMEM_VICTIMS/$program
 	VICTIM_LOG=$BATS_TEST_TMPDIR/victim.${#VICTIMS[@]}
+	: >"$VICTIM_LOG" # not what one before said in the same place
 	"$program" "$@" >"$VICTIM_LOG" 2>&1 3>&- </dev/null &
 	VICTIM=$!
 	VICTIMS+=("$VICTIM")

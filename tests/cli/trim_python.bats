@@ -13,7 +13,6 @@ count_lines() {
 start_litterer() {
 	start_victim "${PYTHON:-/usr/bin/python3}" -uc '
 import gc, sys, threading, time
-STARTING = ("running", "202")  # 202: futex of x86-64
 gc.disable()
 class Cycle:
     pass
@@ -23,12 +22,7 @@ for _ in range(2000):
     one.content = bytes(20000)
 del one
 for _ in range(2):
-    thread = threading.Thread(target=time.sleep, args=(1000,), daemon=True)
-    thread.start()
-    # Until it sleeps it may make an arena, which would be taken for an effect of the trim.
-    while open(f"/proc/self/task/{thread.native_id}/syscall").read().split()[0] in STARTING:
-        time.sleep(0.002)
-del thread, STARTING
+    threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
 '"${1:-}"'
 print("ready", flush=True)
 '"${2:-time.sleep(1000)}"
