@@ -87,6 +87,15 @@ struct flmem_allocator_ops {
 			       const unsigned char *query, struct flmem_chain *chain);
 	void (*take_state)(const struct flmem_allocator *found, const unsigned char *answers,
 			   struct flmem_heap_report *ret_heap);
+	/*
+	 * The same for its arenas, some at a time from number `first` on, right behind take_state.
+	 * take_arenas adds them to the list of `heap` and returns the number that is to be asked
+	 * for next, 0 when that was all. NULL: it has none, or they need not be asked for.
+	 */
+	uint64_t (*plan_arenas)(const struct flmem_allocator *found, uint64_t first,
+				struct flmem_chain *chain);
+	uint64_t (*take_arenas)(const unsigned char *answers, uint64_t first,
+				struct flmem_heap_report *heap);
 	/* Why nobody can be told how full it is: it has no call for that; NULL: it has. */
 	const char *silent;
 	const char *instead;

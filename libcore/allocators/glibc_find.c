@@ -436,6 +436,11 @@ static uint64_t digest(const unsigned char *bytes, size_t length)
 	return hash;
 }
 
+bool flmem_glibc_counts_threads(const struct flmem_glibc *glibc)
+{
+	return glibc->system_mem > glibc->layout->bins + FLMEM_GLIBC_FROM_BINS_ATTACHED;
+}
+
 bool flmem_glibc_arena_read(const struct flmem_glibc_space *space, const struct flmem_glibc *glibc,
 			    size_t index, struct flmem_glibc_arena *ret_arena)
 {
@@ -451,7 +456,7 @@ bool flmem_glibc_arena_read(const struct flmem_glibc_space *space, const struct 
 	arena.locked = half_at(bytes, 0) != 0;
 	arena.top = word_at(bytes, layout->bins + (unsigned)FLMEM_GLIBC_FROM_BINS_TOP);
 	arena.system_mem = word_at(bytes, glibc->system_mem);
-	if (glibc->system_mem > layout->bins + FLMEM_GLIBC_FROM_BINS_ATTACHED)
+	if (flmem_glibc_counts_threads(glibc))
 		arena.threads = word_at(bytes, layout->bins + FLMEM_GLIBC_FROM_BINS_ATTACHED);
 	for (unsigned i = 0; layout->fastbins && i < FLMEM_GLIBC_FASTBINS; i++)
 		arena.fastbins[i] = word_at(bytes, layout->fastbins + 8 * i);

@@ -41,7 +41,7 @@ struct flmem_glibc_arena {
 	uint64_t top; /* address of the chunk at its end */
 	uint64_t system_mem;
 	uint64_t fastbins[FLMEM_GLIBC_FASTBINS];
-	uint64_t threads; /* that take their memory from it; 0 also where it does not tell */
+	uint64_t threads; /* that take their memory from it; 0 where they are not counted */
 	uint64_t state;	  /* changes when its lists do; not when chunks move within a list */
 	bool locked;
 };
@@ -71,6 +71,9 @@ void flmem_glibc_clear(struct flmem_glibc *glibc);
 /* Reads one of its arenas as it is now; false when it cannot be read or is no arena (any more). */
 bool flmem_glibc_arena_read(const struct flmem_glibc_space *space, const struct flmem_glibc *glibc,
 			    size_t index, struct flmem_glibc_arena *ret_arena);
+
+/* Whether its arenas count their threads, as they do from 2.23 on and in fixed older ones. */
+bool flmem_glibc_counts_threads(const struct flmem_glibc *glibc);
 
 /* A range of addresses; empty when both are the same. */
 struct flmem_glibc_range {

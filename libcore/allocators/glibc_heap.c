@@ -8,6 +8,7 @@
 #include "allocators/glibc_sample.h"
 #include "allocators/glibc_stretches.h"
 #include "allocators/glibc_walk.h"
+#include "allocators/plan.h"
 #include "base/clock.h"
 
 #define ATTEMPTS	  3
@@ -32,6 +33,8 @@ static const char elsewhere[] =
 static const char absent[] = "part of it is swapped out, and reading that would bring it in";
 static const char no_time[] = "there was no time to read it all; allow more with --budget";
 static const char no_memory[] = "flmem ran out of memory";
+static const char uncounted[] = "glibc counts the threads of an arena from 2.23 on";
+static const char only_sampled[] = "the heap was too large to read arena by arena; it was sampled";
 
 /* All heaps while they are read. */
 struct reading {
@@ -41,6 +44,7 @@ struct reading {
 	uint64_t deadline_ns, walked_max;
 	struct flmem_glibc_sums sums;
 	uint64_t resident, metadata, error;
+	struct flmem_arena_list arenas;
 	const char *how;	 /* static: "walked" or "sampled" */
 	const char *skipped_why; /* static: why an arena could not be read, or NULL */
 	const char *why;	 /* static: why nothing can be told, or NULL */
@@ -51,6 +55,7 @@ struct attempt {
 	struct flmem_glibc_sums sums;
 	uint64_t resident, metadata;
 	uint64_t unseen; /* what the arena took from the system elsewhere */
+	uint64_t threads;
 	enum flmem_glibc_walked walked;
 };
 
@@ -109,7 +114,7 @@ static void read_chunks(struct reading *reading, size_t index,
 	uint64_t length = 0;
 	bool listed = false;
 
-	*attempt = (struct attempt){0};
+	*attempt = (struct attempt){.threads = arena->threads};
 	attempt->walked =
 		flmem_glibc_stretches_find(reading->space, reading->glibc, index, arena, &list);
 	if (attempt->walked == FLMEM_GLIBC_WALKED)
@@ -164,7 +169,23 @@ static uint64_t disagreement(const struct attempt *a, const struct attempt *b)
 	return 2 * most + MOVING_BYTES;
 }
 
-static void take_attempt(struct reading *reading, const struct attempt *attempt, uint64_t error)
+/* One that could not be read has nothing that a trim is known to return. */
+static void list_arena(struct reading *reading, size_t index, const struct attempt *attempt)
+{
+	const struct flmem_glibc *glibc = reading->glibc;
+	const struct flmem_arena_report arena = {
+		.number = index,
+		.threads = flmem_glibc_counts_threads(glibc) ? FLMEM_KNOWN(attempt->threads)
+							     : FLMEM_UNKNOWN(uncounted),
+		.resident_bytes = attempt->resident,
+		.trimmable_bytes = attempt->sums.trimmable,
+	};
+
+	flmem_plan_arena(&reading->arenas, &arena);
+}
+
+static void take_attempt(struct reading *reading, size_t index, const struct attempt *attempt,
+			 uint64_t error)
 {
 	reading->sums.free += attempt->sums.free;
 	reading->sums.free_resident += attempt->sums.free_resident;
@@ -177,18 +198,22 @@ static void take_attempt(struct reading *reading, const struct attempt *attempt,
 	reading->error += error + attempt->unseen;
 	if (attempt->unseen)
 		reading->skipped_why = elsewhere;
+	list_arena(reading, index, attempt);
 }
 
 /*
  * An arena that cannot be read, because it is damaged or never rests, counts as in use as far as
  * it was seen to be resident, and adds that to the error.
  */
-static void skip_arena(struct reading *reading, const struct attempt *attempt)
+static void skip_arena(struct reading *reading, size_t index, const struct attempt *attempt)
 {
 	const char *why = walked_why(attempt->walked);
-	const struct attempt unread = {.resident = attempt->resident};
+	const struct attempt unread = {
+		.resident = attempt->resident,
+		.threads = attempt->threads,
+	};
 
-	take_attempt(reading, &unread, attempt->resident + MOVING_BYTES);
+	take_attempt(reading, index, &unread, attempt->resident + MOVING_BYTES);
 	reading->skipped_why = why ? why : lost;
 	if (attempt->walked == FLMEM_GLIBC_NO_MEMORY)
 		reading->why = no_memory;
@@ -227,17 +252,17 @@ static void read_one_arena(struct reading *reading, size_t index)
 		    !flmem_glibc_arena_read(reading->space, reading->glibc, index, &after))
 			continue;
 		if (after.state == before.state) {
-			take_attempt(reading, &attempt, 0);
+			take_attempt(reading, index, &attempt, 0);
 			return;
 		}
 		if (has_last && i == ATTEMPTS - 1) {
-			take_attempt(reading, &attempt, disagreement(&attempt, &last));
+			take_attempt(reading, index, &attempt, disagreement(&attempt, &last));
 			return;
 		}
 		last = attempt;
 		has_last = true;
 	}
-	skip_arena(reading, &attempt);
+	skip_arena(reading, index, &attempt);
 }
 
 static void fill_params(const struct flmem_glibc_params *params, struct flmem_heap_report *heap)
@@ -266,6 +291,7 @@ static void fill_unused(struct flmem_heap_report *heap)
 	heap->metadata_bytes = heap->mmapped_bytes = heap->free_bytes = none;
 	heap->arenas = heap->error_bytes = none;
 	heap->how = "walked";
+	heap->arena_list.unknown = NULL;
 }
 
 static uint64_t less(uint64_t whole, uint64_t part)
@@ -292,12 +318,14 @@ static void fill_sizes(const struct reading *reading, const struct flmem_glibc_m
 	heap->free_bytes = FLMEM_KNOWN(sums->free);
 	heap->error_bytes = FLMEM_KNOWN(reading->error);
 	heap->how = reading->how;
+	heap->arena_list = reading->arenas;
 }
 
 static void walk_all(struct reading *reading)
 {
 	reading->sums = (struct flmem_glibc_sums){0};
 	reading->resident = reading->metadata = reading->error = 0;
+	reading->arenas = (struct flmem_arena_list){0};
 	reading->skipped_why = NULL;
 	reading->how = "walked";
 	for (size_t i = 0; i < reading->glibc->arena_count && !reading->why; i++) {
@@ -378,6 +406,7 @@ static void sample_all(struct reading *reading, const struct extent *extent)
 	struct flmem_glibc_estimate estimate = {0};
 
 	reading->how = "sampled";
+	reading->arenas = (struct flmem_arena_list){.unknown = only_sampled};
 	reading->skipped_why = extent->unseen ? elsewhere : NULL;
 	reading->why = walked_why(flmem_glibc_sample(&sampling, &estimate));
 	reading->sums = estimate.sums;

@@ -230,4 +230,6 @@ const struct flmem_allocator_ops flmem_allocator_jemalloc = {
 	.plan_trim = plan_trim,
 	.plan_state = plan_state,
 	.take_state = flmem_jemalloc_take_state,
+	.plan_arenas = flmem_jemalloc_plan_arenas,
+	.take_arenas = flmem_jemalloc_take_arenas,
 };

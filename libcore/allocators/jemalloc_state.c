@@ -211,6 +211,116 @@ void flmem_jemalloc_take_state(const struct flmem_allocator *found, const unsign
 	heap.mmap_threshold_bytes = FLMEM_UNKNOWN(no_threshold);
 	heap.arena_max = FLMEM_UNKNOWN(no_threshold);
 	heap.threshold_raised = FLMEM_UNKNOWN(no_threshold);
+	heap.arena_list.unknown = NULL;
 	fill_own(answers, &s, &heap);
 	*ret_heap = heap;
+}
+
+/* Of each arena, in this order; what a chain has room for, and behind them all the page size. */
+#define ARENAS_AT_ONCE 4
+#define ARENA_NUMBERS(X)     \
+	X(ACTIVE, "pactive") \
+	X(DIRTY, "pdirty")   \
+	X(MUZZY, "pmuzzy")   \
+	X(THREADS, "nthreads")
+
+enum arena_number {
+#define ARENA_ENUM(name, text) ARENA_##name,
+	ARENA_NUMBERS(ARENA_ENUM)
+#undef ARENA_ENUM
+	ARENA_NUMBER_COUNT
+};
+
+static const char *const arena_names[] = {
+#define ARENA_ROW(name, text) text,
+	ARENA_NUMBERS(ARENA_ROW)
+#undef ARENA_ROW
+};
+
+#define PLACE_OF_PAGE ((size_t)ARENAS_AT_ONCE * ARENA_NUMBER_COUNT)
+
+/*
+ * Without writing the epoch, so that all arenas are told as they were when the whole was. Arenas
+ * that were never used have no statistics; those of the index that means all have to be left out.
+ */
+uint64_t flmem_jemalloc_plan_arenas(const struct flmem_allocator *found, uint64_t first,
+				    struct flmem_chain *chain)
+{
+	const uint64_t size = sizeof(uint64_t), half = sizeof(uint32_t);
+	uint64_t function, answers, whole_at, half_at;
+	char name[48];
+
+	if (flmem_plan_function(found, "mallctl", &function, NULL))
+		return 0;
+	answers = flmem_plan_answers(chain, PLACE_OF_PAGE + 1);
+	whole_at = flmem_chain_put(chain, &size, sizeof(size));
+	half_at = flmem_chain_put(chain, &half, sizeof(half));
+	for (size_t i = 0; i < PLACE_OF_PAGE; i++) {
+		size_t number = i % ARENA_NUMBER_COUNT;
+
+		snprintf(name, sizeof(name), "stats.arenas.%" PRIu64 ".%s",
+			 first + i / ARENA_NUMBER_COUNT, arena_names[number]);
+		add_number(chain, function, name, answers + i * sizeof(uint64_t),
+			   number == ARENA_THREADS ? half_at : whole_at);
+	}
+	add_number(chain, function, "arenas.page", answers + PLACE_OF_PAGE * sizeof(uint64_t),
+		   whole_at);
+	return answers;
+}
+
+/* Muzzy pages are of 5.0 and later; the upper half of the threads is not written. */
+static bool take_arena(const unsigned char *numbers, uint64_t page,
+		       struct flmem_arena_report *arena)
+{
+	uint64_t bytes[ARENA_THREADS] = {0};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(bytes); i++) {
+		struct flmem_u64 pages = flmem_plan_answer(numbers, i, no_figure);
+
+		if (pages.unknown && i == ARENA_MUZZY)
+			continue;
+		if (pages.unknown || __builtin_mul_overflow(pages.value, page, &bytes[i]) ||
+		    bytes[i] >= SIZE_LIM)
+			return false;
+	}
+	arena->trimmable_bytes = bytes[ARENA_DIRTY] + bytes[ARENA_MUZZY];
+	arena->resident_bytes = bytes[ARENA_ACTIVE] + arena->trimmable_bytes;
+	arena->threads = flmem_plan_answer(numbers, ARENA_THREADS, no_figure);
+	arena->threads.value &= UINT32_MAX;
+	return true;
+}
+
+/* Whether those on the list have all that the whole has, so that the others have nothing. */
+static bool is_complete(const struct flmem_heap_report *heap)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < heap->arena_list.count; i++)
+		sum += heap->arena_list.rows[i].resident_bytes;
+	return !heap->resident_bytes.unknown && !heap->metadata_bytes.unknown &&
+	       sum + heap->metadata_bytes.value == heap->resident_bytes.value;
+}
+
+uint64_t flmem_jemalloc_take_arenas(const unsigned char *answers, uint64_t first,
+				    struct flmem_heap_report *heap)
+{
+	struct flmem_u64 page = flmem_plan_answer(answers, PLACE_OF_PAGE, no_figure);
+	const uint64_t end = heap->arenas.unknown ? 0 : heap->arenas.value;
+	bool damaged = page.unknown || page.value < PAGE_MIN || page.value > PAGE_MAX;
+
+	for (uint64_t i = 0; i < ARENAS_AT_ONCE && first + i < end && !damaged; i++) {
+		const unsigned char *numbers = answers + i * ARENA_NUMBER_COUNT * sizeof(uint64_t);
+		struct flmem_arena_report arena = {.number = first + i};
+
+		if (flmem_plan_answer(numbers, ARENA_ACTIVE, no_figure).unknown)
+			continue;
+		damaged = !take_arena(numbers, page.value, &arena);
+		if (!damaged && !flmem_plan_arena(&heap->arena_list, &arena))
+			return 0;
+	}
+	if (damaged)
+		heap->arena_list = (struct flmem_arena_list){.unknown = contradictory};
+	if (damaged || first + ARENAS_AT_ONCE >= end || is_complete(heap))
+		return 0;
+	return first + ARENAS_AT_ONCE;
 }

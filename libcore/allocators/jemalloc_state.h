@@ -2,7 +2,7 @@
 #ifndef FLMEM_ALLOCATORS_JEMALLOC_STATE_H
 #define FLMEM_ALLOCATORS_JEMALLOC_STATE_H
 
-/* What jemalloc tells of itself through mallctl: plan_state and take_state of its operations. */
+/* What jemalloc tells of itself through mallctl: four of its operations. */
 
 #include "allocators/allocator.h"
 
@@ -11,5 +11,10 @@ uint64_t flmem_jemalloc_plan_state(const struct flmem_allocator *found, uint32_t
 				   struct flmem_chain *chain);
 void flmem_jemalloc_take_state(const struct flmem_allocator *found, const unsigned char *answers,
 			       struct flmem_heap_report *ret_heap);
+
+uint64_t flmem_jemalloc_plan_arenas(const struct flmem_allocator *found, uint64_t first,
+				    struct flmem_chain *chain);
+uint64_t flmem_jemalloc_take_arenas(const unsigned char *answers, uint64_t first,
+				    struct flmem_heap_report *heap);
 
 #endif

@@ -53,3 +53,11 @@ void flmem_plan_own(struct flmem_heap_report *heap, const char *name, struct flm
 	if (heap->own_count < FLMEM_ARRAY_SIZE(heap->own))
 		heap->own[heap->own_count++] = (struct flmem_figure){name, bytes};
 }
+
+bool flmem_plan_arena(struct flmem_arena_list *list, const struct flmem_arena_report *arena)
+{
+	if (list->count == FLMEM_ARRAY_SIZE(list->rows))
+		return false;
+	list->rows[list->count++] = *arena;
+	return true;
+}

@@ -35,4 +35,7 @@ struct flmem_u64 flmem_plan_answer(const unsigned char *answers, size_t index, c
 /* Adds a figure under the allocator's own name for it (static). */
 void flmem_plan_own(struct flmem_heap_report *heap, const char *name, struct flmem_u64 bytes);
 
+/* Adds an arena to a list that is known; false when there is no room for it. */
+bool flmem_plan_arena(struct flmem_arena_list *list, const struct flmem_arena_report *arena);
+
 #endif

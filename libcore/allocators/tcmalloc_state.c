@@ -97,6 +97,7 @@ void flmem_tcmalloc_take_state(const struct flmem_allocator *found, const unsign
 	heap.metadata_bytes = FLMEM_UNKNOWN(no_metadata);
 	heap.mmapped_bytes = FLMEM_UNKNOWN(no_own_mappings);
 	heap.arenas = FLMEM_UNKNOWN(no_arenas);
+	heap.arena_list.unknown = no_arenas;
 	heap.error_bytes = FLMEM_UNKNOWN(upper_bound);
 	*ret_heap = heap;
 }

@@ -72,6 +72,33 @@ int flmem_ask_allocator(const struct flmem_view *view, const struct flmem_alloca
 	return rc;
 }
 
+#define ARENA_RUNS_MAX 16 /* chains for the arenas of one allocator */
+
+/* What it told of itself stays when its arenas cannot be asked for. */
+static void ask_arenas(const struct flmem_view *view, const struct flmem_allocator *found,
+		       const struct flmem_borrow_options *options, struct flmem_heap_report *heap,
+		       struct flmem_asked *asked)
+{
+	FLMEM_AUTO_FREE struct flmem_borrow_result *run = calloc(1, sizeof(*run));
+	uint64_t at, next = 0;
+
+	for (unsigned i = 0; i < ARENA_RUNS_MAX && run; i++) {
+		struct flmem_chain chain = {.timed_as_one = true};
+		int rc;
+
+		at = found->ops->plan_arenas(found, next, &chain);
+		rc = flmem_borrow_run(view, &chain, options, run, NULL);
+		add_time(asked, run);
+		if (rc) {
+			heap->arena_list = (struct flmem_arena_list){.unknown = was_refused};
+			return;
+		}
+		next = found->ops->take_arenas(run->data + at, next, heap);
+		if (!next)
+			return;
+	}
+}
+
 static void note_failure(struct flmem_asked *asked, int code, const struct flmem_error *err)
 {
 	asked->code = code;
@@ -98,8 +125,12 @@ void flmem_ask_all(const struct flmem_view *view, const struct flmem_allocator_l
 		if (!rc)
 			rc = flmem_ask_allocator(view, &list->rows[i], &options, &reports[i].heap,
 						 &asked, &err);
-		if (!rc)
+		if (!rc) {
+			if (list->rows[i].ops->plan_arenas && !reports[i].heap.arena_list.unknown)
+				ask_arenas(view, &list->rows[i], &options, &reports[i].heap,
+					   &asked);
 			continue;
+		}
 		why = rc == FLMEM_EUNSUPPORTED ? has_no_name : was_refused;
 		reports[i].heap = FLMEM_HEAP_UNKNOWN(why);
 		/* A nameless one inside some library is no failure of the others. */

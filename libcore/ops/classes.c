@@ -57,6 +57,7 @@ struct flmem_heap_report flmem_heap_sum(const struct flmem_allocator_report *all
 		sum.mmap_threshold_bytes = FLMEM_UNKNOWN(of_each);
 		sum.arena_max = FLMEM_UNKNOWN(of_each);
 		sum.threshold_raised = FLMEM_UNKNOWN(of_each);
+		sum.arena_list = (struct flmem_arena_list){.unknown = of_each};
 	}
 	return sum;
 }

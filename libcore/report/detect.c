@@ -38,6 +38,31 @@ static void add_flag(const struct section *section, const char *name, struct flm
 		cJSON_AddBoolToObject(section->fields, name, value.value != 0);
 }
 
+static void add_arenas(const struct section *section, const struct flmem_arena_list *arenas)
+{
+	cJSON *list;
+
+	if (arenas->unknown) {
+		cJSON_AddNullToObject(section->fields, "arena_list");
+		cJSON_AddStringToObject(section->unknown, "arena_list", arenas->unknown);
+		return;
+	}
+	list = cJSON_AddArrayToObject(section->fields, "arena_list");
+	for (size_t i = 0; i < arenas->count; i++) {
+		const struct flmem_arena_report *arena = &arenas->rows[i];
+		cJSON *row = cJSON_CreateObject();
+
+		flmem_json_add_u64(row, "number", arena->number);
+		if (arena->threads.unknown)
+			cJSON_AddNullToObject(row, "threads");
+		else
+			flmem_json_add_u64(row, "threads", arena->threads.value);
+		flmem_json_add_u64(row, "resident_bytes", arena->resident_bytes);
+		flmem_json_add_u64(row, "trimmable_bytes", arena->trimmable_bytes);
+		cJSON_AddItemToArray(list, row);
+	}
+}
+
 static void add_heap(cJSON *object, const struct flmem_heap_report *heap)
 {
 	struct section section = open_section(object, "heap");
@@ -58,6 +83,7 @@ static void add_heap(cJSON *object, const struct flmem_heap_report *heap)
 	add_value(&section, "mmap_threshold_bytes", heap->mmap_threshold_bytes);
 	add_value(&section, "arena_max", heap->arena_max);
 	add_flag(&section, "threshold_raised", heap->threshold_raised);
+	add_arenas(&section, &heap->arena_list);
 	close_section(&section);
 }
 

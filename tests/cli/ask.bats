@@ -50,6 +50,24 @@ detect_asking() {
 	[ "$(ask 'p["asked"]["stopped_us"] > 0 and p["asked"]["code"] is None')" = True ]
 }
 
+@test "jemalloc's arenas are told one by one, and make up the whole" {
+	requires victim:allocators/teller-jemalloc
+	start_victim "$FLMEM_VICTIMS/allocators/teller-jemalloc"
+	detect_asking
+	[ "$(ask 'sum(r["trimmable_bytes"] for r in h["arena_list"]) == h["trimmable_bytes"]')" = True ]
+	[ "$(ask 'sum(r["resident_bytes"] for r in h["arena_list"]) + h["metadata_bytes"]
+		== h["resident_bytes"]')" = True ]
+	# Its four threads and the first one, which is the one that answers.
+	[ "$(ask 'sum(r["threads"] for r in h["arena_list"]) >= 5')" = True ]
+	[ "$(ask '1 < len(h["arena_list"]) <= h["arenas"]')" = True ]
+	# The thread that answers may take a few pages from its own.
+	[ "$(ask 'all(near(r["trimmable_bytes"], 4096 * (told["stats.arenas.%d.pdirty" % r["number"]]),
+		256 << 10) and near(r["resident_bytes"] - r["trimmable_bytes"],
+		4096 * told["stats.arenas.%d.pactive" % r["number"]], 256 << 10)
+		for r in h["arena_list"] if r["number"] < 2)')" = True ]
+	[ "$(ask '[r["number"] for r in h["arena_list"]][:2]')" = '[0, 1]' ]
+}
+
 @test "what jemalloc has dirty is what a trim releases" {
 	local trimmable released
 	requires victim:allocators/teller-jemalloc

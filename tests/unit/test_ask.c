@@ -105,6 +105,110 @@ static void nonsense_is_unknown(void **state)
 	}
 }
 
+/* Of an arena: active, dirty and muzzy pages, threads; four at a time, and the page size. */
+#define ARENA_NUMBERS 4
+#define GROUP	      (4 * ARENA_NUMBERS + 1)
+
+static struct flmem_heap_report heap_of_arenas(uint64_t arenas)
+{
+	struct flmem_heap_report heap = FLMEM_HEAP_UNKNOWN("not taken");
+
+	heap.arenas = FLMEM_KNOWN(arenas);
+	heap.arena_list.unknown = NULL;
+	return heap;
+}
+
+static uint64_t take_group(const uint64_t numbers[GROUP], uint64_t first,
+			   struct flmem_heap_report *heap)
+{
+	unsigned char bytes[GROUP * sizeof(uint64_t)];
+
+	memcpy(bytes, numbers, sizeof(bytes));
+	return flmem_allocator_jemalloc.take_arenas(bytes, first, heap);
+}
+
+/* The second was never used; the fourth of the second group is the index of all together. */
+static void arenas_of_jemalloc_are_listed(void **state)
+{
+	static const uint64_t group[GROUP] = {
+		10,	    3,		2,	    UINT64_C(0xffffffff00000005),
+		UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX,
+		1,	    1,		UINT64_MAX, UINT64_C(0xffffffff00000000),
+		7,	    0,		0,	    1,
+		4096,
+	};
+	struct flmem_heap_report heap = heap_of_arenas(7);
+	const struct flmem_arena_report *rows = heap.arena_list.rows;
+
+	(void)state;
+	assert_int_equal(take_group(group, 0, &heap), 4);
+	assert_int_equal(heap.arena_list.count, 3);
+	assert_int_equal(rows[0].number, 0);
+	assert_int_equal(rows[0].resident_bytes, 15 * 4096);
+	assert_int_equal(rows[0].trimmable_bytes, 5 * 4096);
+	known(rows[0].threads, 5);
+	assert_int_equal(rows[1].number, 2);
+	assert_int_equal(rows[1].trimmable_bytes, 4096);
+	known(rows[1].threads, 0);
+	assert_int_equal(take_group(group, 4, &heap), 0);
+	assert_int_equal(heap.arena_list.count, 5);
+	assert_int_equal(rows[4].number, 6);
+}
+
+static void nonsense_of_arenas_ends_them(void **state)
+{
+	static const uint64_t sound_group[GROUP] = {
+		10, 3, 2, 5, 10, 3, 2, 5, 10, 3, 2, 5, 10, 3, 2, 5, 4096,
+	};
+
+	(void)state;
+	for (size_t i = 0; i < GROUP; i++) {
+		struct flmem_heap_report heap = heap_of_arenas(UINT64_MAX - 1);
+		uint64_t numbers[GROUP];
+
+		if (i % ARENA_NUMBERS == 3)
+			continue; /* a number of threads is only told */
+		memcpy(numbers, sound_group, sizeof(numbers));
+		numbers[i] = INT64_MAX;
+		assert_int_equal(take_group(numbers, 0, &heap), 0);
+		assert_non_null(heap.arena_list.unknown);
+		assert_int_equal(heap.arena_list.count, 0);
+	}
+}
+
+/* What is asked for ends where the others cannot have anything. */
+static void a_complete_list_needs_no_more(void **state)
+{
+	static const uint64_t group[GROUP] = {10, 3, 2, 1, 5, 0, 0, 1,	 0,
+					      0,  0, 0, 0, 0, 0, 0, 4096};
+	struct flmem_heap_report heap = heap_of_arenas(100);
+
+	(void)state;
+	heap.metadata_bytes = FLMEM_KNOWN(8192);
+	heap.resident_bytes = FLMEM_KNOWN(20 * 4096 + 8192);
+	assert_int_equal(take_group(group, 0, &heap), 0);
+	assert_int_equal(heap.arena_list.count, 4);
+	heap = heap_of_arenas(100);
+	heap.metadata_bytes = FLMEM_KNOWN(8192);
+	heap.resident_bytes = FLMEM_KNOWN(21 * 4096 + 8192);
+	assert_int_equal(take_group(group, 0, &heap), 4);
+}
+
+/* However many it claims to have, there is an end. */
+static void the_list_of_arenas_has_an_end(void **state)
+{
+	static const uint64_t group[GROUP] = {1, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1, 4096};
+	struct flmem_heap_report heap = heap_of_arenas(UINT32_MAX);
+	uint64_t next = 0;
+
+	(void)state;
+	do
+		next = take_group(group, next, &heap);
+	while (next && next < 1000);
+	assert_int_equal(next, 0);
+	assert_int_equal(heap.arena_list.count, FLMEM_ARENA_REPORTS_MAX);
+}
+
 static void gperftools_adds_up_and_does_not_overflow(void **state)
 {
 	uint64_t numbers[NUMBERS] = {100, 20, 3, 4000, 50000, 600000};
@@ -138,6 +242,7 @@ static void every_allocator_can_say_why(void **state)
 		assert_true(ops->kind == FLMEM_ALLOCATOR_GLIBC || ops->read_heap ||
 			    ops->plan_state || ops->silent);
 		assert_true(!ops->plan_state == !ops->take_state);
+		assert_true(!ops->plan_arenas == !ops->take_arenas);
 	}
 }
 
@@ -148,6 +253,10 @@ int main(void)
 		cmocka_unit_test(jemalloc_4_has_neither_muzzy_pages_nor_tcache_bytes),
 		cmocka_unit_test(jemalloc_without_statistics_says_so),
 		cmocka_unit_test(nonsense_is_unknown),
+		cmocka_unit_test(arenas_of_jemalloc_are_listed),
+		cmocka_unit_test(nonsense_of_arenas_ends_them),
+		cmocka_unit_test(a_complete_list_needs_no_more),
+		cmocka_unit_test(the_list_of_arenas_has_an_end),
 		cmocka_unit_test(gperftools_adds_up_and_does_not_overflow),
 		cmocka_unit_test(every_allocator_can_say_why),
 	};

@@ -196,6 +196,26 @@ static void check_sums(const struct flmem_heap_report *heap)
 	assert_true(known(heap->free_bytes) >= known(heap->free_resident_bytes));
 }
 
+/* What the arenas have adds up to what the heap has, and each thread has one of them. */
+static void check_arenas(const struct flmem_heap_report *heap, uint64_t count)
+{
+	const struct flmem_arena_list *list = &heap->arena_list;
+	uint64_t resident = 0, trimmable = 0, threads = 0;
+
+	assert_null(list->unknown);
+	assert_int_equal(list->count, count);
+	for (size_t i = 0; i < list->count; i++) {
+		assert_int_equal(list->rows[i].number, i);
+		assert_true(list->rows[i].trimmable_bytes <= list->rows[i].resident_bytes);
+		resident += list->rows[i].resident_bytes;
+		trimmable += list->rows[i].trimmable_bytes;
+		threads += known(list->rows[i].threads);
+	}
+	assert_int_equal(resident + known(heap->mmapped_bytes), known(heap->resident_bytes));
+	assert_int_equal(trimmable, known(heap->trimmable_bytes));
+	assert_int_equal(threads, count);
+}
+
 static void agrees_with_the_program(void **state)
 {
 	const struct row *row = *state;
@@ -214,6 +234,7 @@ static void agrees_with_the_program(void **state)
 	assert_string_equal(heap.how, "walked");
 	assert_int_equal(known(heap.error_bytes), 0);
 	assert_int_equal(known(heap.arenas), row->arenas);
+	check_arenas(&heap, row->arenas);
 	/* Looking changes nothing. */
 	assert_true(apart(before.rss_bytes.value, after.rss_bytes.value) <= 64 * KIB);
 	held = ask_held();
@@ -247,6 +268,7 @@ static void a_sample_agrees_with_the_walk(void **state)
 	check_sums(&sampled);
 	assert_string_equal(walked.how, "walked");
 	assert_string_equal(sampled.how, "sampled");
+	assert_non_null(sampled.arena_list.unknown);
 	error = known(sampled.error_bytes);
 	/* Most samples do far better than the worst of a hundred. */
 	assert_in_range(error, 1, known(walked.resident_bytes) / 20);

@@ -45,6 +45,23 @@ struct flmem_figure {
 
 #define FLMEM_OWN_FIGURES_MAX 12
 
+/* One of the arenas that an allocator shares its memory out to; what is not trimmable stays. */
+struct flmem_arena_report {
+	uint64_t number; /* the allocator's own; glibc: by the ring that main_arena begins */
+	struct flmem_u64 threads; /* that take their memory from it */
+	uint64_t resident_bytes;
+	uint64_t trimmable_bytes; /* of that: `flmem trim` returns it */
+};
+
+#define FLMEM_ARENA_REPORTS_MAX 64
+
+/* Arenas that were never used are left out; of many, those with high numbers. */
+struct flmem_arena_list {
+	const char *unknown; /* static: why there is none, or NULL */
+	size_t count;
+	struct flmem_arena_report rows[FLMEM_ARENA_REPORTS_MAX];
+};
+
 /*
  * State of the heap. All sizes are of resident memory unless said otherwise, so
  * in_use + cached + free_resident + metadata = resident, and trimmable + pinned = free_resident.
@@ -74,6 +91,7 @@ struct flmem_heap_report {
 	/* Of allocators that were asked: what they call their own figures ("active", "dirty"). */
 	struct flmem_figure own[FLMEM_OWN_FIGURES_MAX];
 	size_t own_count;
+	struct flmem_arena_list arena_list;
 };
 
 /* Every field unknown for one reason. */
@@ -94,6 +112,7 @@ struct flmem_heap_report {
 		.mmap_threshold_bytes = {.unknown = (reason)}, \
 		.arena_max = {.unknown = (reason)},            \
 		.threshold_raised = {.unknown = (reason)},     \
+		.arena_list = {.unknown = (reason)},           \
 	})
 
 struct flmem_allocator_report {

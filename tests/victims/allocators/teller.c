@@ -53,6 +53,8 @@ static const char *const names[] = {
 	"stats.resident",	    "stats.metadata",
 	"stats.retained",	    "stats.arenas.4096.pdirty",
 	"stats.arenas.4096.pmuzzy", "stats.arenas.4096.tcache_bytes",
+	"stats.arenas.0.pactive",   "stats.arenas.0.pdirty",
+	"stats.arenas.1.pactive",   "stats.arenas.1.pdirty",
 };
 
 static bool ask(const char *name, size_t *value)
