@@ -22,7 +22,7 @@ sys.path[:0] = [os.path.join(HERE, "..")]
 from harness import SKIPPED, command, proc, report, skip  # noqa: E402
 
 STATES = ("fresh", "dense", "top", "fragmented", "pinned", "fastbins", "tcache", "mmapped", "released",
-          "arenas")
+          "arenas", "small-pages")
 START_S = 120
 MAKE_S = 1800  # a slow mirror
 NEAR = 4 << 20
@@ -88,8 +88,15 @@ def look(flmem, pid):
     after = sizes(pid)
     if status != 0:
         return [f"detect ended with status {status}: {stderr.strip()[:300]}"]
-    heap = json.loads(stdout)["processes"][0]["heap"]
+    process = json.loads(stdout)["processes"][0]
+    heap, rss = process["heap"], process["memory"]["rss_bytes"]
+    classes = process["verdict"]["bytes"]
     problems = []
+    total = sum(classes[name] for name in classes if name not in ("unknown", "error_bytes"))
+    if abs(total - rss) > rss // 50:
+        problems.append(f"the classes add up to {total}, RSS is {rss}")
+    if classes["unknown_bytes"] > rss // 50:
+        problems.append(f"{classes['unknown_bytes']} bytes of {rss} are of no known class")
     if heap["trimmable_bytes"] is None:
         problems.append(f"detect does not know: {heap['unknown']}")
     if abs(after["VmRSS"] - before["VmRSS"]) > SAME_RSS:

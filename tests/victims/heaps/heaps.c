@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #ifdef PORTABLE
@@ -154,6 +155,14 @@ static void locked(void)
 		abort();
 }
 
+/* By small pages only, whatever the machine is set to. */
+static void small_pages(void)
+{
+	if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0))
+		abort();
+	fragmented();
+}
+
 static void released(void)
 {
 	fill(16, 6000);
@@ -251,7 +260,7 @@ static const struct {
 	{"pinned", pinned},   {"fastbins", fastbins}, {"tcache", tcache},
 	{"mmapped", mmapped}, {"released", released}, {"locked", locked},
 	{"arenas", arenas},   {"busy", busy},	      {"corrupted", corrupted},
-	{"cyclic", cyclic},   {"dense", dense},
+	{"cyclic", cyclic},   {"dense", dense},	      {"small-pages", small_pages},
 };
 
 int main(int argc, char **argv)
