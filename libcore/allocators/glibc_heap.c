@@ -288,6 +288,7 @@ static void fill_unused(struct flmem_heap_report *heap)
 	*heap = FLMEM_HEAP_UNKNOWN(unused);
 	heap->resident_bytes = heap->in_use_bytes = heap->cached_bytes = none;
 	heap->free_resident_bytes = heap->trimmable_bytes = heap->pinned_bytes = none;
+	heap->decaying_bytes = none;
 	heap->metadata_bytes = heap->mmapped_bytes = heap->free_bytes = none;
 	heap->arenas = heap->error_bytes = none;
 	heap->how = "walked";
@@ -313,6 +314,7 @@ static void fill_sizes(const struct reading *reading, const struct flmem_glibc_m
 	heap->in_use_bytes =
 		FLMEM_KNOWN(less(resident, sums->free_resident + sums->cached + metadata));
 	heap->trimmable_bytes = FLMEM_KNOWN(sums->trimmable);
+	heap->decaying_bytes = FLMEM_KNOWN(0);
 	heap->pinned_bytes = FLMEM_KNOWN(less(sums->free_resident, sums->trimmable));
 	heap->mmapped_bytes = FLMEM_KNOWN(mmapped->resident);
 	heap->free_bytes = FLMEM_KNOWN(sums->free);

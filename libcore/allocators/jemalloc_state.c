@@ -9,20 +9,23 @@
 
 /*
  * X(NAME, whether it is one of an arena, mallctl's name): jemalloc(3), the same in 4 and 5 unless
- * said otherwise below. All are size_t but narenas, of which only the low half is written.
+ * said otherwise below. All are as long as size_t but narenas, of which only the low half is
+ * written, and background_thread, a bool.
  */
-#define NUMBERS(X)                             \
-	X(ALLOCATED, false, "stats.allocated") \
-	X(ACTIVE, false, "stats.active")       \
-	X(RESIDENT, false, "stats.resident")   \
-	X(METADATA, false, "stats.metadata")   \
-	X(MAPPED, false, "stats.mapped")       \
-	X(RETAINED, false, "stats.retained")   \
-	X(DIRTY, true, "pdirty")               \
-	X(MUZZY, true, "pmuzzy")               \
-	X(TCACHE, true, "tcache_bytes")        \
-	X(PAGE, false, "arenas.page")          \
-	X(ARENAS, false, "arenas.narenas")
+#define NUMBERS(X)                               \
+	X(ALLOCATED, false, "stats.allocated")   \
+	X(ACTIVE, false, "stats.active")         \
+	X(RESIDENT, false, "stats.resident")     \
+	X(METADATA, false, "stats.metadata")     \
+	X(MAPPED, false, "stats.mapped")         \
+	X(RETAINED, false, "stats.retained")     \
+	X(DIRTY, true, "pdirty")                 \
+	X(MUZZY, true, "pmuzzy")                 \
+	X(TCACHE, true, "tcache_bytes")          \
+	X(PAGE, false, "arenas.page")            \
+	X(ARENAS, false, "arenas.narenas")       \
+	X(DECAY, false, "arenas.dirty_decay_ms") \
+	X(BACKGROUND, false, "background_thread")
 
 enum number {
 #define NUMBER_ENUM(name, of_arena, text) NUMBER_##name,
@@ -76,17 +79,27 @@ static void add_epoch(struct flmem_chain *chain, uint64_t function)
 	call->data_args = 1U | 1U << 3;
 }
 
+/* Where in the chain's data stands how long each answer is. */
+static void put_lengths(struct flmem_chain *chain, uint64_t ret_lengths_at[NUMBER_COUNT])
+{
+	const uint64_t size = sizeof(uint64_t), half = sizeof(uint32_t), byte = sizeof(bool);
+	const uint64_t whole_at = flmem_chain_put(chain, &size, sizeof(size));
+
+	for (size_t i = 0; i < NUMBER_COUNT; i++)
+		ret_lengths_at[i] = whole_at;
+	ret_lengths_at[NUMBER_ARENAS] = flmem_chain_put(chain, &half, sizeof(half));
+	ret_lengths_at[NUMBER_BACKGROUND] = flmem_chain_put(chain, &byte, sizeof(byte));
+}
+
 uint64_t flmem_jemalloc_plan_state(const struct flmem_allocator *found, uint32_t index,
 				   struct flmem_chain *chain)
 {
-	const uint64_t size = sizeof(uint64_t), half = sizeof(uint32_t);
-	uint64_t function, answers, whole_at, half_at;
+	uint64_t function, answers, lengths_at[NUMBER_COUNT];
 
 	if (flmem_plan_function(found, "mallctl", &function, NULL))
 		return 0;
 	answers = flmem_plan_answers(chain, NUMBER_COUNT);
-	whole_at = flmem_chain_put(chain, &size, sizeof(size));
-	half_at = flmem_chain_put(chain, &half, sizeof(half));
+	put_lengths(chain, lengths_at);
 	add_epoch(chain, function);
 	for (size_t i = 0; i < NUMBER_COUNT; i++) {
 		char name[64];
@@ -96,8 +109,7 @@ uint64_t flmem_jemalloc_plan_state(const struct flmem_allocator *found, uint32_t
 				 names[i].text);
 		else
 			snprintf(name, sizeof(name), "%s", names[i].text);
-		add_number(chain, function, name, answers + i * sizeof(uint64_t),
-			   i == NUMBER_ARENAS ? half_at : whole_at);
+		add_number(chain, function, name, answers + i * sizeof(uint64_t), lengths_at[i]);
 	}
 	return answers;
 }
@@ -151,6 +163,19 @@ static bool read_state(const unsigned char *answers, struct state *ret_state)
 	return true;
 }
 
+/*
+ * Without a thread of its own it lets pages decay only while the program allocates and frees, so
+ * nobody can tell whether their time is over. -1, never, reads as if it was not answered.
+ */
+static bool decays_by_itself(const unsigned char *answers)
+{
+	struct flmem_u64 decay_ms = flmem_plan_answer(answers, NUMBER_DECAY, no_figure);
+	struct flmem_u64 thread = flmem_plan_answer(answers, NUMBER_BACKGROUND, no_figure);
+
+	return !decay_ms.unknown && decay_ms.value && decay_ms.value <= INT64_MAX &&
+	       !thread.unknown && (thread.value & UINT8_MAX) != 0;
+}
+
 /* By jemalloc's own names; what it counts in pages is in bytes. */
 static void fill_own(const unsigned char *answers, const struct state *state,
 		     struct flmem_heap_report *heap)
@@ -198,6 +223,7 @@ void flmem_jemalloc_take_state(const struct flmem_allocator *found, const unsign
 	heap.cached_bytes = flmem_plan_answer(answers, NUMBER_TCACHE, no_thread_caches);
 	heap.in_use_bytes = FLMEM_KNOWN(s.allocated - s.cached);
 	heap.trimmable_bytes = FLMEM_KNOWN(s.dirty + s.muzzy);
+	heap.decaying_bytes = FLMEM_KNOWN(decays_by_itself(answers) ? s.dirty : 0);
 	heap.pinned_bytes = FLMEM_KNOWN(s.active - s.allocated);
 	heap.free_resident_bytes = FLMEM_KNOWN(s.dirty + s.muzzy + s.active - s.allocated);
 	heap.metadata_bytes = FLMEM_KNOWN(s.resident - s.active - s.dirty);

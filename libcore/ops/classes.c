@@ -12,6 +12,7 @@ static const size_t summed[] = {
 	offsetof(struct flmem_heap_report, cached_bytes),
 	offsetof(struct flmem_heap_report, free_resident_bytes),
 	offsetof(struct flmem_heap_report, trimmable_bytes),
+	offsetof(struct flmem_heap_report, decaying_bytes),
 	offsetof(struct flmem_heap_report, pinned_bytes),
 	offsetof(struct flmem_heap_report, metadata_bytes),
 	offsetof(struct flmem_heap_report, mmapped_bytes),
@@ -104,11 +105,16 @@ static uint64_t held_in(const struct flmem_heap_report *heap)
 /* The free parts of one heap, and what of it could not be sorted. */
 static void take_heap(struct share *share, const struct flmem_heap_report *heap)
 {
+	const struct flmem_u64 stays = {
+		.value = less(heap->trimmable_bytes.value, known_or_0(heap->decaying_bytes)),
+		.unknown = heap->trimmable_bytes.unknown,
+	};
 	const struct {
 		struct flmem_u64 bytes;
 		enum flmem_memory_class which;
 	} parts[] = {
-		{heap->trimmable_bytes, FLMEM_MEMORY_RETAINED},
+		{stays, FLMEM_MEMORY_RETAINED},
+		{FLMEM_KNOWN(known_or_0(heap->decaying_bytes)), FLMEM_MEMORY_CACHED},
 		{heap->pinned_bytes, FLMEM_MEMORY_FRAGMENTED},
 		{heap->cached_bytes, FLMEM_MEMORY_CACHED},
 	};

@@ -106,6 +106,17 @@ static void tell_retained(struct speech *speech, const struct flmem_allocator_re
 	    arenas, SIZE(heap->trimmable_bytes.value));
 }
 
+static void tell_decaying(struct speech *speech, const struct flmem_allocator_report *allocator)
+{
+	struct flmem_u64 decaying = allocator->heap.decaying_bytes;
+
+	if (is_worth(speech, decaying))
+		say(speech, decaying.value / 2,
+		    "a background thread of %s returns %s of that by itself when its decay time is "
+		    "over",
+		    flmem_allocator_name(allocator->kind), SIZE(decaying.value));
+}
+
 static void tell_pinned(struct speech *speech, const struct flmem_allocator_report *allocator)
 {
 	struct flmem_u64 pinned = allocator->heap.pinned_bytes;
@@ -156,6 +167,7 @@ static void tell_allocators(struct speech *speech)
 		const struct flmem_allocator_report *allocator = &speech->report->allocators[i];
 
 		tell_retained(speech, allocator);
+		tell_decaying(speech, allocator);
 		tell_pinned(speech, allocator);
 		tell_cached(speech, allocator);
 		tell_tuning(speech, allocator);
@@ -289,12 +301,15 @@ static bool can_be_asked(const struct flmem_process_report *report)
 static void advise_release(struct speech *speech)
 {
 	const struct flmem_process_report *report = speech->report;
-	uint64_t retained = of_class(speech, FLMEM_MEMORY_RETAINED);
+	uint64_t returned = of_class(speech, FLMEM_MEMORY_RETAINED);
 	FLMEM_AUTO_BUF struct flmem_buf purpose = FLMEM_BUF_INIT;
 	int pid = (int)report->pid;
 
-	flmem_buf_printf(&purpose, "returns about %s", SIZE(retained));
-	if (retained >= speech->worth)
+	/* Also what would go by itself later. */
+	if (is_worth(speech, report->heap.decaying_bytes))
+		returned += report->heap.decaying_bytes.value;
+	flmem_buf_printf(&purpose, "returns about %s", SIZE(returned));
+	if (returned >= speech->worth)
 		advise(speech, purpose.data, "flmem trim --pid %d", pid);
 	if (report->python.version && is_worth(speech, report->cuda.used_bytes))
 		advise(speech, "empties PyTorch's cache of GPU memory",

@@ -71,6 +71,7 @@ static void add_heap(cJSON *object, const struct flmem_heap_report *heap)
 	add_value(&section, "in_use_bytes", heap->in_use_bytes);
 	add_value(&section, "free_resident_bytes", heap->free_resident_bytes);
 	add_value(&section, "trimmable_bytes", heap->trimmable_bytes);
+	add_value(&section, "decaying_bytes", heap->decaying_bytes);
 	add_value(&section, "pinned_bytes", heap->pinned_bytes);
 	add_value(&section, "cached_bytes", heap->cached_bytes);
 	add_value(&section, "metadata_bytes", heap->metadata_bytes);

@@ -114,6 +114,25 @@ detect_asking() {
 	refute_output 'ask-runtime'
 }
 
+@test "what jemalloc returns by itself is cached, what it keeps is retained" {
+	local row class decaying
+	requires victim:allocators/teller-jemalloc
+	for row in \
+		'cached True dirty_decay_ms:600000,muzzy_decay_ms:0,background_thread:true' \
+		'retained False dirty_decay_ms:600000,muzzy_decay_ms:0,background_thread:false' \
+		'retained False dirty_decay_ms:-1,muzzy_decay_ms:0,background_thread:true'; do
+		read -r class decaying MALLOC_CONF <<<"$row"
+		export MALLOC_CONF
+		start_victim "$FLMEM_VICTIMS/allocators/teller-jemalloc"
+		detect_asking
+		[ "$(ask 'p["verdict"]["class"]')" = "$class" ] || fail "$row: $(ask 'p["verdict"]')"
+		[ "$(ask 'h["decaying_bytes"] > (64 << 20)')" = "$decaying" ] ||
+			fail "$row: $(ask 'h["decaying_bytes"]')"
+		[ "$(ask 'h["trimmable_bytes"] > (64 << 20)')" = True ]
+		[ "$(ask 'p["verdict"]["next"][0]')" = "flmem trim --pid $VICTIM" ]
+	done
+}
+
 @test "a trim asks what it will release, a dry run touches nothing" {
 	local name
 	for name in jemalloc tcmalloc; do

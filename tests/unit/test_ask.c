@@ -70,6 +70,33 @@ static void jemalloc_4_has_neither_muzzy_pages_nor_tcache_bytes(void **state)
 	assert_non_null(heap.cached_bytes.unknown);
 }
 
+/* Dirty pages go by themselves only where there is a time, and a thread that sees to it. */
+static void jemalloc_decays_with_a_thread_of_its_own(void **state)
+{
+	static const struct {
+		uint64_t decay_ms, thread, decaying;
+	} rows[] = {
+		{10000, UINT64_C(0xffffffffffffff01), UINT64_C(3) * 4096},
+		{10000, UINT64_C(0xffffffffffffff00), 0},
+		{10000, FLMEM_NO_ANSWER, 0},
+		{(uint64_t)-1, 1, 0},
+		{0, 1, 0},
+	};
+	uint64_t numbers[NUMBERS];
+
+	(void)state;
+	memcpy(numbers, sound, sizeof(numbers));
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
+		struct flmem_heap_report heap;
+
+		numbers[11] = rows[i].decay_ms;
+		numbers[12] = rows[i].thread;
+		heap = take(&flmem_allocator_jemalloc, numbers);
+		known(heap.decaying_bytes, rows[i].decaying);
+		known(heap.trimmable_bytes, UINT64_C(5) * 4096);
+	}
+}
+
 static void jemalloc_without_statistics_says_so(void **state)
 {
 	uint64_t numbers[NUMBERS];
@@ -251,6 +278,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(jemalloc_adds_up),
 		cmocka_unit_test(jemalloc_4_has_neither_muzzy_pages_nor_tcache_bytes),
+		cmocka_unit_test(jemalloc_decays_with_a_thread_of_its_own),
 		cmocka_unit_test(jemalloc_without_statistics_says_so),
 		cmocka_unit_test(nonsense_is_unknown),
 		cmocka_unit_test(arenas_of_jemalloc_are_listed),

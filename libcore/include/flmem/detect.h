@@ -67,8 +67,9 @@ struct flmem_arena_list {
  * in_use + cached + free_resident + metadata = resident, and trimmable + pinned = free_resident.
  *
  * jemalloc: trimmable is its dirty and muzzy pages, also those whose decay is not due yet, since a
- * trim purges them at once; cached is what its thread caches hold. It and tcmalloc count pages that
- * the program allocated and never touched as resident.
+ * trim purges them at once; decaying are the dirty ones where a background thread of its own sees
+ * to that; cached is what its thread caches hold. It and tcmalloc count pages that the program
+ * allocated and never touched as resident.
  */
 struct flmem_heap_report {
 	struct flmem_u64 resident_bytes;      /* all that the allocator keeps resident */
@@ -76,7 +77,8 @@ struct flmem_heap_report {
 	struct flmem_u64 cached_bytes;	      /* freed, kept for the next malloc of one thread */
 	struct flmem_u64 free_resident_bytes; /* free in the allocator's own books */
 	struct flmem_u64 trimmable_bytes;     /* of that: `flmem trim` returns it */
-	struct flmem_u64 pinned_bytes;	      /* of that: held by live neighbours or unreachable */
+	struct flmem_u64 decaying_bytes;      /* of that: goes back by itself before long */
+	struct flmem_u64 pinned_bytes;	      /* of free: held by live neighbours or unreachable */
 	struct flmem_u64 metadata_bytes;      /* the allocator's own structures, 0: within in_use */
 	struct flmem_u64 mmapped_bytes;	      /* of in_use: blocks with a mapping of their own */
 	struct flmem_u64 free_bytes;	      /* free, resident or not */
@@ -102,6 +104,7 @@ struct flmem_heap_report {
 		.cached_bytes = {.unknown = (reason)},         \
 		.free_resident_bytes = {.unknown = (reason)},  \
 		.trimmable_bytes = {.unknown = (reason)},      \
+		.decaying_bytes = {.unknown = (reason)},       \
 		.pinned_bytes = {.unknown = (reason)},         \
 		.metadata_bytes = {.unknown = (reason)},       \
 		.mmapped_bytes = {.unknown = (reason)},        \
