@@ -367,6 +367,8 @@ static const char *const examples[] = {
 	"the same for code scanning",
 	"flmem recommend jobs/fedavg --diff",
 	"what --fix would change in it",
+	"flmem recommend run.rec jobs/fedavg",
+	"what a recording of flmem watch says of the job that ran",
 	"flmem recommend --role client",
 	"what a client should be set to, and why",
 	"flmem recommend --name worker_process",
@@ -390,6 +392,8 @@ const struct cmd cmd_recommend = {
 		"folder is searched; files in it that there are no rules for are passed over. An "
 		"input that cannot be read is an error on standard error, and the others are "
 		"checked all the same (exit status 8, or 2 when none could be).\n\n"
+		"A recording of flmem watch that is named is checked too: memory that climbs, "
+		"limits that were met, and whether memory_gc_rounds of the jobs beside it fits.\n\n"
 		"With --pid, --name, --tree or --all it looks at live processes instead, which are "
 		"read and not touched: whether jemalloc, arenas and decay times are as asked for, "
 		"and what a trim would return.\n\n"

@@ -13,6 +13,12 @@
 	case FLMEM_ALLOCATOR_##name:    \
 		return text;
 
+bool flmem_role_is_server(enum flmem_role role)
+{
+	return role == FLMEM_ROLE_SERVER || role == FLMEM_ROLE_SERVER_JOB ||
+	       role == FLMEM_ROLE_SIMULATOR_SERVER;
+}
+
 const char *flmem_role_name(enum flmem_role role)
 {
 	switch (role) {

@@ -44,15 +44,9 @@ static bool malloc_is(const struct flmem_process_report *process, enum flmem_all
 	return allocator && allocator->kind == kind;
 }
 
-static bool is_server(const struct flmem_process_report *process)
-{
-	return process->role == FLMEM_ROLE_SERVER || process->role == FLMEM_ROLE_SERVER_JOB ||
-	       process->role == FLMEM_ROLE_SIMULATOR_SERVER;
-}
-
 static const char *good_arenas(const struct flmem_process_report *process)
 {
-	return is_server(process) ? "4" : "2";
+	return flmem_role_is_server(process->role) ? "4" : "2";
 }
 
 /* The limit that is asked for; false where none is, or glibc would not understand it. */
@@ -95,7 +89,7 @@ static bool arena_high(const struct flmem_process_report *process, struct flmem_
 
 	if (!process->role || !malloc_is(process, FLMEM_ALLOCATOR_GLIBC) ||
 	    !asked_arenas(process, &arenas) ||
-	    arenas <= (is_server(process) ? SERVER_MAX : CLIENT_MAX))
+	    arenas <= (flmem_role_is_server(process->role) ? SERVER_MAX : CLIENT_MAX))
 		return false;
 	remark->path = "MALLOC_ARENA_MAX";
 	snprintf(remark->current, sizeof(remark->current), "%" PRIu64, arenas);
@@ -108,9 +102,9 @@ static bool arena_client_4(const struct flmem_process_report *process,
 {
 	uint64_t arenas;
 
-	if (process->framework != FLMEM_FRAMEWORK_NVFLARE || !process->role || is_server(process) ||
-	    !malloc_is(process, FLMEM_ALLOCATOR_GLIBC) || !asked_arenas(process, &arenas) ||
-	    arenas != 4)
+	if (process->framework != FLMEM_FRAMEWORK_NVFLARE || !process->role ||
+	    flmem_role_is_server(process->role) || !malloc_is(process, FLMEM_ALLOCATOR_GLIBC) ||
+	    !asked_arenas(process, &arenas) || arenas != 4)
 		return false;
 	remark->path = "MALLOC_ARENA_MAX";
 	PUT(remark->current, "4");
@@ -340,40 +334,52 @@ const struct flmem_live_row flmem_live_rows[] = {
 
 const size_t flmem_live_row_count = FLMEM_ARRAY_SIZE(flmem_live_rows);
 
-static bool fill(struct flmem_finding *finding, const struct flmem_process_report *process,
+static bool fill(struct flmem_finding *finding, const struct flmem_finding_place *place,
 		 const struct flmem_live_remark *remark)
 {
 	const struct flmem_rule *rule = finding->rule;
-	char file[32], message[FLMEM_ERROR_MESSAGE_MAX];
+	char path[128], message[FLMEM_ERROR_MESSAGE_MAX];
 
-	snprintf(file, sizeof(file), "process %d", (int)process->pid);
+	snprintf(path, sizeof(path), "%s%s", place->owner ? place->owner : "", remark->path);
 	snprintf(message, sizeof(message), "%s%s%s%s", rule->message, *remark->detail ? " (" : "",
 		 remark->detail, *remark->detail ? ")" : "");
-	finding->severity = rule->severity;
+	finding->severity = remark->severity ? *remark->severity : rule->severity;
 	finding->message = strdup(message);
-	finding->file = strdup(file);
-	finding->path = strdup(remark->path);
+	finding->file = strdup(place->file);
+	finding->path = strdup(path);
 	finding->current = *remark->current ? strdup(remark->current) : NULL;
 	finding->proposed = *remark->proposed ? strdup(remark->proposed) : NULL;
 	return finding->message && finding->file && finding->path &&
 	       (finding->current || !*remark->current) && (finding->proposed || !*remark->proposed);
 }
 
+int flmem_live_finding_add(const struct flmem_rule *rule, const struct flmem_finding_place *place,
+			   const struct flmem_live_remark *remark,
+			   struct flmem_recommendations *found, struct flmem_error *err)
+{
+	struct flmem_finding finding = {.rule = rule};
+
+	if (fill(&finding, place, remark) && flmem_findings_add(found, &finding))
+		return 0;
+	flmem_finding_clear(&finding);
+	return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+}
+
 int flmem_live_rules_run(const struct flmem_process_report *process,
 			 const struct flmem_release *release, struct flmem_recommendations *found,
 			 struct flmem_error *err)
 {
-	for (size_t i = 0; i < flmem_live_row_count; i++) {
-		struct flmem_finding finding = {.rule = &flmem_live_rows[i].rule};
+	char file[32];
+	const struct flmem_finding_place place = {.file = file};
+	int rc = 0;
+
+	snprintf(file, sizeof(file), "process %d", (int)process->pid);
+	for (size_t i = 0; i < flmem_live_row_count && !rc; i++) {
+		const struct flmem_live_row *row = &flmem_live_rows[i];
 		struct flmem_live_remark remark = {0};
 
-		if (!flmem_rule_holds(finding.rule, release) ||
-		    !flmem_live_rows[i].check(process, &remark))
-			continue;
-		if (!fill(&finding, process, &remark) || !flmem_findings_add(found, &finding)) {
-			flmem_finding_clear(&finding);
-			return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
-		}
+		if (flmem_rule_holds(&row->rule, release) && row->check(process, &remark))
+			rc = flmem_live_finding_add(&row->rule, &place, &remark, found, err);
 	}
-	return 0;
+	return rc;
 }

@@ -21,6 +21,13 @@ struct flmem_live_remark {
 	char current[128];  /* "" : absent */
 	char proposed[128]; /* "" : nothing to write instead */
 	char detail[192];   /* behind the row's message, or "" */
+	const enum flmem_severity *severity; /* when not the row's */
+};
+
+/* Where a finding that is in no document belongs. */
+struct flmem_finding_place {
+	const char *file;  /* "process 4711", or a recording */
+	const char *owner; /* before the remark's path, or NULL */
 };
 
 struct flmem_live_row {
@@ -30,6 +37,11 @@ struct flmem_live_row {
 
 extern const struct flmem_live_row flmem_live_rows[];
 extern const size_t flmem_live_row_count;
+
+/* Makes a finding of a remark. FLMEM_EFAILED when memory is out. */
+int flmem_live_finding_add(const struct flmem_rule *rule, const struct flmem_finding_place *place,
+			   const struct flmem_live_remark *remark,
+			   struct flmem_recommendations *found, struct flmem_error *err);
 
 /* Holds all rows against one process. FLMEM_EFAILED when memory is out. */
 int flmem_live_rules_run(const struct flmem_process_report *process,

@@ -6,6 +6,7 @@
 
 #include "documents/edit.h"
 #include "frameworks/live_rules.h"
+#include "frameworks/trend_rules.h"
 
 #define CURRENT_MAX 100	 /* bytes of a value that are shown */
 #define PARTS_MAX   256	 /* workflows or executors of a file that are looked at */
@@ -23,7 +24,10 @@ const struct flmem_rule *flmem_recommend_rule(size_t index)
 			return &tables[t]->rows[index].rule;
 		index -= tables[t]->count;
 	}
-	return index < flmem_live_row_count ? &flmem_live_rows[index].rule : NULL;
+	if (index < flmem_live_row_count)
+		return &flmem_live_rows[index].rule;
+	index -= flmem_live_row_count;
+	return index < flmem_trend_row_count ? &flmem_trend_rows[index].rule : NULL;
 }
 
 /* The name in "{name}" or "${name}"; its length, or 0 when the text is none of these. */
@@ -270,6 +274,7 @@ int flmem_rules_run(const struct flmem_bundle *bundle, const struct flmem_releas
 
 	for (size_t t = 0; t < FLMEM_ARRAY_SIZE(tables); t++)
 		run_table(&check, tables[t]);
+	run_table(&check, &flmem_nvflare_facts);
 	return check.failed ? flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory") : 0;
 }
 

@@ -29,6 +29,7 @@ enum flmem_input_kind {
 	FLMEM_INPUT_NVFLARE_LAUNCH,
 	FLMEM_INPUT_APPFL_SERVER,
 	FLMEM_INPUT_APPFL_CLIENT,
+	FLMEM_INPUT_RECORDING, /* of flmem watch; no document */
 };
 
 #define FLMEM_INPUT_BIT(kind) (1U << (kind))
@@ -82,6 +83,13 @@ struct flmem_remark {
 	const enum flmem_severity *severity; /* when not the row's */
 };
 
+/* What is told of jobs as long as none was checked. */
+#define FLMEM_RECOMMENDATIONS_INIT                                                              \
+	{                                                                                       \
+		.server_gc_rounds = FLMEM_UNKNOWN("no job of NVFlare that has it was checked"), \
+		.client_gc_rounds = FLMEM_UNKNOWN("no job of NVFlare that has it was checked"), \
+	}
+
 /* Findings of one run that are kept; hostile files could make any number. */
 #define FLMEM_FINDINGS_MAX 10000U
 
@@ -113,5 +121,8 @@ extern const struct flmem_rule_table flmem_nvflare_python_rules;
 extern const struct flmem_rule_table flmem_nvflare_launch_rules;
 extern const struct flmem_rule_table flmem_nvflare_key_rules;
 extern const struct flmem_rule_table flmem_appfl_rules;
+
+/* Rows that report nothing: they note what `found` tells of the jobs. */
+extern const struct flmem_rule_table flmem_nvflare_facts;
 
 #endif

@@ -11,6 +11,7 @@
 #include "frameworks/content.h"
 #include "ops/recommend_correct.h"
 #include "ops/recommend_files.h"
+#include "ops/recommend_recording.h"
 #include "ops/recommend_silence.h"
 
 /* A job while it is checked. */
@@ -112,7 +113,7 @@ static int read_input(struct job *job, const struct flmem_found_file *file, stru
 	bool known = false;
 	int rc = 0;
 
-	if (is_foreign_meta(job, file))
+	if (file->kind == FLMEM_INPUT_RECORDING || is_foreign_meta(job, file))
 		return 0;
 	*input = (struct flmem_input){.kind = file->kind, .file = file->path, .app = file->app};
 	flmem_buf_init(&input->document.text);
@@ -269,6 +270,19 @@ static int check_all(const struct flmem_found_files *files, const struct flmem_r
 	return 0;
 }
 
+/* Behind the jobs, which tell how often the processes clean up. */
+static int check_recordings(const struct flmem_found_files *files,
+			    const struct flmem_release *release,
+			    struct flmem_recommendations *found, struct flmem_error *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < files->count && !rc; i++)
+		if (files->files[i].kind == FLMEM_INPUT_RECORDING)
+			rc = flmem_recommend_recording(files->files[i].path, release, found, err);
+	return rc;
+}
+
 /* What was not kept may be worse than what was. */
 static int tell_left_out(struct flmem_recommendations *found, struct flmem_error *err)
 {
@@ -289,7 +303,8 @@ int flmem_recommend_over(const char *const *paths, size_t count,
 			 struct flmem_corrections *texts,
 			 struct flmem_recommendations *ret_recommendations, struct flmem_error *err)
 {
-	FLMEM_AUTO(flmem_recommendations_clear) struct flmem_recommendations found = {0};
+	FLMEM_AUTO(flmem_recommendations_clear)
+	struct flmem_recommendations found = FLMEM_RECOMMENDATIONS_INIT;
 	FLMEM_AUTO_FOUND_FILES struct flmem_found_files files = {0};
 	FLMEM_AUTO_SILENCES struct flmem_silences silences = {0};
 	struct flmem_release release = {0};
@@ -301,6 +316,8 @@ int flmem_recommend_over(const char *const *paths, size_t count,
 		rc = flmem_found_files_search(paths, count, &found, &files, err);
 	if (!rc)
 		rc = check_all(&files, &release, texts, &found, err);
+	if (!rc && !texts) /* nothing in a recording can be corrected */
+		rc = check_recordings(&files, &release, &found, err);
 	if (!rc)
 		rc = tell_left_out(&found, err);
 	if (!rc)

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/text.h"
+#include "series/recording.h"
 
 #define DEPTH_MAX   32
 #define ENTRIES_MAX 1000000U
@@ -144,6 +145,10 @@ static int add_if_known(struct search *search, const char *path, bool named)
 	struct flmem_found_file file = {.named = named};
 
 	if (recognise(path, &file))
+		return add(search, path, &file);
+	file.kind = FLMEM_INPUT_RECORDING;
+	file.by_content = true;
+	if (named && flmem_recording_is_one(path))
 		return add(search, path, &file);
 	return named ? problem(search, path, 0, FLMEM_RECOMMEND_NO_RULES) : 0;
 }

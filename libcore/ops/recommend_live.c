@@ -41,10 +41,11 @@ int flmem_recommend_processes(const struct flmem_detect_report *report,
 			      struct flmem_error *err)
 {
 	FLMEM_AUTO(flmem_recommendations_clear)
-	struct flmem_recommendations found = {.live = true};
+	struct flmem_recommendations found = FLMEM_RECOMMENDATIONS_INIT;
 	struct flmem_release release = {0};
 	int rc = 0;
 
+	found.live = true;
 	if (options && options->framework_version)
 		rc = flmem_release_parse(options->framework_version, &release, err);
 	for (size_t i = 0; i < report->process_count && !rc; i++)

@@ -57,6 +57,17 @@ static int begin(struct flmem_recording *r, const char *name, struct flmem_error
 	return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is no recording", name);
 }
 
+bool flmem_recording_is_one(const char *path)
+{
+	FLMEM_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	struct stat status;
+	char magic[4];
+
+	return fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+	       pread(fd, magic, sizeof(magic), 0) == (ssize_t)sizeof(magic) &&
+	       memcmp(magic, FLMEM_BLOCK_MAGIC, sizeof(magic)) == 0;
+}
+
 int flmem_recording_open(const char *path, struct flmem_recording *ret_recording,
 			 struct flmem_error *err)
 {

@@ -157,6 +157,9 @@ struct flmem_recording {
 	char reason[FLMEM_RECORD_TEXT_MAX];
 };
 
+/* Whether a file that may be read begins as a recording does. */
+bool flmem_recording_is_one(const char *path);
+
 /* FLMEM_EUSAGE for a file that is no recording, FLMEM_EPERM when it may not be read. */
 int flmem_recording_open(const char *path, struct flmem_recording *ret_recording,
 			 struct flmem_error *err);

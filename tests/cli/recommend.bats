@@ -428,6 +428,63 @@ with open("m.safetensors", "wb") as f:
 	assert_output '^1 process checked, error: 0, warning: 0, info: 0$'
 }
 
+@test "a recording is checked like a file, with the job that its process ran" {
+	local recordings=$FLMEM_TESTS/recordings
+	flmem recommend "$recordings/leak20-glibc-1.rec" --fail-on warning
+	assert_status 1
+	assert_output 'warning: TREND-CLIMBING'
+	assert_output 'process [0-9]+: trend.verdict: climbing'
+	assert_output '1 file checked, error: 0, warning: 1, info: 0$'
+	flmem recommend "$recordings/flat-glibc-1.rec" --fail-on info
+	assert_status 0
+	flmem recommend --json "$recordings/leak20-jemalloc-1.rec" "$JOBS/fedavg-tuned"
+	assert_status 0
+	assert_schema recommend
+	flmem recommend --format github "$recordings/leak20-glibc-1.rec"
+	assert_output '^::warning file=.*leak20-glibc-1.rec,title=TREND-CLIMBING'
+	flmem recommend --format sarif "$recordings/leak20-glibc-1.rec"
+	assert_status 0
+	flmem recommend --diff "$recordings/leak20-glibc-1.rec"
+	assert_status 0
+	[ -z "$output" ]
+	printf 'FLMB' >"$BATS_TEST_TMPDIR/cut"
+	flmem recommend "$BATS_TEST_TMPDIR/cut"
+	assert_error 2 'holds no process'
+}
+
+@test "a recorded NVFlare client that is flat may clean up less often" {
+	local round=0 client=job/app/config/config_fed_client.json
+	cd "$BATS_TEST_TMPDIR"
+	/usr/bin/python3 "$FLMEM_TESTS/cli/fakes/make-frameworks" fakes
+	PYTHONPATH=fakes start_victim /usr/bin/python3 -u \
+		-m nvflare.private.fed.app.client.worker_process -m /ws -n job-1 -c site-1
+	: >log.txt
+	"$FLMEM" watch --pid "$VICTIM" --log log.txt --interval 10ms --rounds 16 --quiet \
+		--record r.rec >watch.out 2>&1 3>&- &
+	local watch=$!
+	while alive "$watch" && [ "$round" -lt 600 ]; do
+		echo "2026-01-01 00:00:00,000 - INFO - Round $round started." >>log.txt
+		round=$((round + 1))
+		sleep 0.1
+	done
+	wait "$watch" || fail "$(cat watch.out)"
+	cp -r "$JOBS/fedavg-tuned" job
+	flmem recommend --json r.rec job
+	assert_status 0
+	assert_schema recommend
+	examine '
+import json, sys
+found = [f for f in json.load(sys.stdin)["findings"] if f["file"] == "r.rec"]
+assert [f["rule"] for f in found] == ["NVF-CLI-GC-TUNE"], found
+assert found[0]["path"].endswith("(client-job): memory_gc_rounds"), found
+assert (found[0]["current"], found[0]["proposed"]) == ("1", "2"), found'
+	sed -i 's/"memory_gc_rounds": 1/"memory_gc_rounds": 5/' "$client"
+	flmem recommend r.rec job
+	refute_output 'NVF-CLI-GC-TUNE'
+	flmem recommend r.rec
+	assert_output '^1 file checked, error: 0, warning: 0, info: 0$'
+}
+
 @test "processes go alone" {
 	flmem recommend --pid $$ "$JOBS"
 	assert_error 2 'without paths'

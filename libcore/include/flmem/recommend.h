@@ -64,7 +64,7 @@ struct flmem_finding {
 	enum flmem_severity severity; /* the rule's, or what it comes to for this version */
 	char *message;
 	char *file;	/* or "process 4711" */
-	unsigned line;	/* from 1; 0: it is about a process */
+	unsigned line;	/* from 1; 0: it is about a process, or a recording */
 	char *path;	/* way to the value: workflows[0].args.memory_gc_rounds */
 	char *current;	/* as the file has it; NULL: absent */
 	char *proposed; /* NULL: nothing to write instead */
@@ -89,6 +89,9 @@ struct flmem_recommendations {
 	size_t file_count;     /* files, or processes, that were checked */
 	size_t left_out_count; /* findings beyond the 10,000 that are kept; a problem says so */
 	size_t silenced_count; /* findings that a comment or .flmem-recommend.yaml takes out */
+	/* memory_gc_rounds in force in NVFlare's jobs that were checked; unknown if they differ. */
+	struct flmem_u64 server_gc_rounds, client_gc_rounds;
+	size_t python_count; /* files that use NVFlare's client API */
 };
 
 struct flmem_recommend_options {
@@ -101,8 +104,10 @@ struct flmem_recommend_options {
  * with `rule`, `reason` and optionally `path`, a pattern relative to that folder.
  *
  * Checks files and folders; a folder is searched for the kinds of files that there are rules for,
- * and other files in it are passed over. An input that is bad is a problem in the result and does
- * not keep the others from being checked. FLMEM_EUSAGE for a version that is none.
+ * and other files in it are passed over. A recording of flmem watch is checked when it is named;
+ * the jobs that are checked beside it tell how often its processes clean up. An input that is bad
+ * is a problem in the result and does not keep the others from being checked. FLMEM_EUSAGE for a
+ * version that is none.
  */
 FLMEM_API int flmem_recommend(const char *const *paths, size_t count,
 			      const struct flmem_recommend_options *options,

@@ -4,6 +4,8 @@
 
 /* Federated-learning frameworks, the roles of their processes, and the allocators: names once. */
 
+#include <stdbool.h>
+
 #include <flmem/visibility.h>
 
 /* X(NAME, text) */
@@ -54,6 +56,9 @@ enum flmem_allocator_kind {
 	FLMEM_ALLOCATORS(FLMEM_ALLOCATOR_ENUM)
 #undef FLMEM_ALLOCATOR_ENUM
 };
+
+/* Whether it aggregates; the others train, or carry what trains. */
+FLMEM_API bool flmem_role_is_server(enum flmem_role role);
 
 /* Text of a value; NULL for the NONE values. */
 FLMEM_API const char *flmem_role_name(enum flmem_role role);

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What jobs say that other inputs are held against: how often each side cleans up. */
+#include "frameworks/nvflare_classes.h"
+
+static const char differs[] = "the jobs that were checked differ in it";
+
+/* One interval for all, or none. */
+static void join(struct flmem_u64 *all, int64_t rounds)
+{
+	if (rounds < 0 || all->unknown == differs)
+		return;
+	if (all->unknown)
+		*all = FLMEM_KNOWN((uint64_t)rounds);
+	else if (all->value != (uint64_t)rounds)
+		*all = FLMEM_UNKNOWN(differs);
+}
+
+static void note_interval(struct flmem_check *check)
+{
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
+	bool server = check->input->kind == FLMEM_INPUT_NVFLARE_SERVER;
+	const struct flmem_node *node;
+	int64_t rounds;
+
+	if (flmem_nvflare_gc_rounds(check, &rounds, &node) && !(known && known->gc_ignored))
+		join(server ? &check->found->server_gc_rounds : &check->found->client_gc_rounds,
+		     rounds);
+}
+
+static void note_python(struct flmem_check *check)
+{
+	check->found->python_count++;
+}
+
+static const struct flmem_rule_row rows[] = {
+	{
+		.rule = {.framework = FLMEM_FRAMEWORK_NVFLARE},
+		.inputs = FLMEM_INPUT_BIT(FLMEM_INPUT_NVFLARE_SERVER) |
+			  FLMEM_INPUT_BIT(FLMEM_INPUT_NVFLARE_CLIENT),
+		.parts = true,
+		.check = note_interval,
+	},
+	{
+		.rule = {.framework = FLMEM_FRAMEWORK_NVFLARE},
+		.inputs = FLMEM_INPUT_BIT(FLMEM_INPUT_NVFLARE_PYTHON),
+		.check = note_python,
+	},
+};
+
+const struct flmem_rule_table flmem_nvflare_facts = {rows, FLMEM_ARRAY_SIZE(rows)};

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/recommend_recording.h"
+
+#include <flmem/watch.h>
+
+#include "base/cleanup.h"
+#include "frameworks/trend_rules.h"
+#include "ops/recommend_files.h"
+
+static int check_results(const struct flmem_watch_summary *summary, const char *path,
+			 const struct flmem_release *release, struct flmem_recommendations *found,
+			 struct flmem_error *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < summary->count && !rc; i++)
+		rc = flmem_trend_rules_run(&summary->results[i], path, release, found, err);
+	return rc;
+}
+
+int flmem_recommend_recording(const char *path, const struct flmem_release *release,
+			      struct flmem_recommendations *found, struct flmem_error *err)
+{
+	FLMEM_AUTO(flmem_watch_summary_clear) struct flmem_watch_summary summary = {0};
+	const struct flmem_watch_options options = {.stop_fd = -1};
+	const struct flmem_watch_callbacks callbacks = {0};
+	struct flmem_error why = {0};
+
+	if (flmem_watch_replay(path, &options, &callbacks, &summary, &why)) {
+		if (flmem_recommendations_add_problem(found, path, 0, &why))
+			return 0;
+		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	}
+	found->file_count++;
+	return check_results(&summary, path, release, found, err);
+}

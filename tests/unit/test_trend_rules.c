@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rules about recordings, with recordings of real processes (tests/recordings) whose role and
+ * interval of cleanups differ between the rows: for each rule, what triggers it and near misses.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <flmem/recommend.h>
+#include <flmem/watch.h>
+
+#include "base/cleanup.h"
+#include "findings.h"
+#include "frameworks/trend_rules.h"
+
+#define NOT_TOLD (-1)
+
+struct trend_case {
+	const char *rule; /* the one that it is about */
+	bool triggers;
+	const char *recording;
+	enum flmem_role role;
+	int64_t gc_rounds;
+	uint64_t rounds;    /* complete ones, where not those of the recording */
+	uint64_t max, kill; /* rise of the control group's counters */
+	const char *version;
+	const char *proposed; /* checked when triggered */
+	enum flmem_severity severity;
+};
+
+#define SERVER	FLMEM_ROLE_SERVER_JOB
+#define CLIENT	FLMEM_ROLE_CLIENT_JOB
+#define NO_ROLE FLMEM_ROLE_NONE
+#define FLAT	"flat-glibc-1.rec"
+#define LEAK	"leak20-glibc-1.rec"
+#define STEP	"step-glibc-1.rec"
+#define WARNING .severity = FLMEM_SEVERITY_WARNING
+#define INFO	.severity = FLMEM_SEVERITY_INFO
+
+static const struct trend_case cases[] = {
+	{"NVF-CLI-GC-TUNE", true, FLAT, CLIENT, .gc_rounds = 1, .proposed = "2", INFO},
+	{"NVF-CLI-GC-TUNE", true, FLAT, FLMEM_ROLE_TRAINER, .gc_rounds = 2, .proposed = "5", INFO},
+	{"NVF-CLI-GC-TUNE", true, FLAT, CLIENT, .gc_rounds = 3, .proposed = "5", INFO},
+	{"NVF-CLI-GC-TUNE", true, FLAT, CLIENT, .gc_rounds = 1, .rounds = 6, .proposed = "2", INFO},
+	{"NVF-CLI-GC-TUNE", false, FLAT, CLIENT, .gc_rounds = 1, .rounds = 5},
+	{"NVF-CLI-GC-TUNE", false, FLAT, CLIENT, .gc_rounds = 2, .rounds = 7},
+	{"NVF-CLI-GC-TUNE", true, LEAK, CLIENT, .gc_rounds = 2, .proposed = "1", WARNING},
+	{"NVF-CLI-GC-TUNE", true, LEAK, CLIENT, .gc_rounds = 50, .proposed = "1", WARNING},
+	{"NVF-CLI-GC-TUNE", true, FLAT, CLIENT, .gc_rounds = 5, .max = 1, .proposed = "1", WARNING},
+	{"NVF-CLI-GC-TUNE", false, FLAT, CLIENT, .gc_rounds = 1, .max = 1},
+	{"NVF-CLI-GC-TUNE", false, FLAT, CLIENT, .gc_rounds = 5},
+	{"NVF-CLI-GC-TUNE", false, FLAT, CLIENT, .gc_rounds = 0},
+	{"NVF-CLI-GC-TUNE", false, FLAT, CLIENT, .gc_rounds = NOT_TOLD},
+	{"NVF-CLI-GC-TUNE", false, LEAK, CLIENT, .gc_rounds = 1},
+	{"NVF-CLI-GC-TUNE", false, STEP, CLIENT, .gc_rounds = 1},
+	{"NVF-CLI-GC-TUNE", false, FLAT, NO_ROLE, .gc_rounds = 1},
+	{"NVF-CLI-GC-TUNE", false, LEAK, SERVER, .gc_rounds = 2},
+	{"NVF-CLI-GC-TUNE", false, FLAT, CLIENT, .gc_rounds = 1, .version = "2.7.1"},
+	{"NVF-SRV-GC-EVERY-ROUND", true, FLAT, SERVER, .gc_rounds = 1, .proposed = "5", INFO},
+	{"NVF-SRV-GC-EVERY-ROUND", false, FLAT, SERVER, .gc_rounds = 2},
+	{"NVF-SRV-GC-EVERY-ROUND", false, FLAT, SERVER, .gc_rounds = NOT_TOLD},
+	{"NVF-SRV-GC-EVERY-ROUND", false, FLAT, SERVER, .gc_rounds = 1, .max = 1},
+	{"NVF-SRV-GC-EVERY-ROUND", false, LEAK, SERVER, .gc_rounds = 1},
+	{"NVF-SRV-GC-EVERY-ROUND", false, FLAT, CLIENT, .gc_rounds = 1},
+	{"TREND-CLIMBING", true, LEAK, NO_ROLE, .gc_rounds = NOT_TOLD, WARNING},
+	{"TREND-CLIMBING", true, "leak20-jemalloc-2.rec", CLIENT, .gc_rounds = 1, WARNING},
+	{"TREND-CLIMBING", false, FLAT, NO_ROLE, .gc_rounds = NOT_TOLD},
+	{"TREND-CLIMBING", false, STEP, NO_ROLE, .gc_rounds = NOT_TOLD},
+	{"TREND-CLIMBING", false, "cache-jemalloc-3.rec", NO_ROLE, .gc_rounds = NOT_TOLD},
+	{"TREND-LIMIT-MET", true, FLAT, NO_ROLE, .gc_rounds = NOT_TOLD, .max = 3, WARNING},
+	{"TREND-LIMIT-MET", true, FLAT, NO_ROLE, .gc_rounds = NOT_TOLD, .kill = 1, WARNING},
+	{"TREND-LIMIT-MET", false, FLAT, NO_ROLE, .gc_rounds = NOT_TOLD},
+};
+
+static void replay(const char *name, struct flmem_watch_summary *ret_summary)
+{
+	const struct flmem_watch_options options = {.stop_fd = -1};
+	const struct flmem_watch_callbacks callbacks = {0};
+	struct flmem_error err = {0};
+	char path[512];
+
+	snprintf(path, sizeof(path), RECORDINGS "/%s", name);
+	if (flmem_watch_replay(path, &options, &callbacks, ret_summary, &err))
+		fail_msg("%s: %s", name, err.message);
+	assert_int_equal(ret_summary->count, 1);
+}
+
+static void run(const struct trend_case *row, struct flmem_recommendations *found)
+{
+	FLMEM_AUTO(flmem_watch_summary_clear) struct flmem_watch_summary summary = {0};
+	struct flmem_u64 interval = row->gc_rounds == NOT_TOLD
+					    ? FLMEM_UNKNOWN("not told")
+					    : FLMEM_KNOWN((uint64_t)row->gc_rounds);
+	struct flmem_release release = {0};
+	struct flmem_watch_result *result;
+	struct flmem_error err = {0};
+
+	replay(row->recording, &summary);
+	result = &summary.results[0];
+	result->process.role = row->role;
+	result->process.framework = row->role ? FLMEM_FRAMEWORK_NVFLARE : FLMEM_FRAMEWORK_NONE;
+	if (row->rounds)
+		result->rounds = row->rounds;
+	result->pressure_rise.max = FLMEM_KNOWN(row->max);
+	result->pressure_rise.oom_kill = FLMEM_KNOWN(row->kill);
+	found->server_gc_rounds = found->client_gc_rounds = interval;
+	if (row->version)
+		assert_int_equal(flmem_release_parse(row->version, &release, &err), 0);
+	assert_int_equal(flmem_trend_rules_run(result, "r.rec", &release, found, &err), 0);
+}
+
+static void check_case(const struct trend_case *row)
+{
+	FLMEM_AUTO(flmem_recommendations_clear) struct flmem_recommendations found = {0};
+	const struct flmem_finding *last;
+	size_t count;
+
+	run(row, &found);
+	count = findings_of(&found, row->rule, &last);
+	if (count != row->triggers)
+		fail_msg("%s on %s as %d, interval %d: %zu findings", row->rule, row->recording,
+			 row->role, (int)row->gc_rounds, count);
+	if (!row->triggers)
+		return;
+	assert_int_equal(last->severity, row->severity);
+	assert_string_equal(last->file, "r.rec");
+	assert_ptr_equal(strstr(last->path, "process "), last->path);
+	if (row->proposed)
+		assert_string_equal(last->proposed, row->proposed);
+	else
+		assert_null(last->proposed);
+}
+
+static void each_rule_has_what_triggers_it_and_near_misses(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(cases); i++)
+		check_case(&cases[i]);
+}
+
+static void every_rule_is_tried_both_ways(void **state)
+{
+	(void)state;
+	for (size_t r = 0; r < flmem_trend_row_count; r++) {
+		bool triggered = false, missed = false;
+
+		for (size_t i = 0; i < FLMEM_ARRAY_SIZE(cases); i++) {
+			if (strcmp(cases[i].rule, flmem_trend_rows[r].rule.id) != 0)
+				continue;
+			triggered |= cases[i].triggers;
+			missed |= !cases[i].triggers;
+		}
+		assert_true(triggered && missed);
+	}
+}
+
+static void a_client_that_climbs_at_1_has_another_cause(void **state)
+{
+	static const struct trend_case row = {"", false, LEAK, CLIENT, .gc_rounds = 1};
+	FLMEM_AUTO(flmem_recommendations_clear) struct flmem_recommendations found = {0};
+	const struct flmem_finding *last;
+
+	(void)state;
+	run(&row, &found);
+	assert_int_equal(findings_of(&found, "TREND-CLIMBING", &last), 1);
+	assert_non_null(strstr(last->message, "the interval is not the cause"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_rule_has_what_triggers_it_and_near_misses),
+		cmocka_unit_test(every_rule_is_tried_both_ways),
+		cmocka_unit_test(a_client_that_climbs_at_1_has_another_cause),
+	};
+
+	return cmocka_run_group_tests_name("trend rules", tests, NULL, NULL);
+}
