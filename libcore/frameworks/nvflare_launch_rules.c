@@ -132,6 +132,15 @@ static void arena_useless(const struct launch_check *one)
 				musl ? "the image has musl" : "jemalloc is preloaded");
 }
 
+static void musl_no_trim(const struct launch_check *one)
+{
+	struct flmem_node node = {.kind = FLMEM_NODE_MAP, .text = "", .place = one->launch->place};
+
+	if (one->launches->musl)
+		flmem_check_report(one->check,
+				   &(struct flmem_remark){.node = &node, .missing = "glibc"});
+}
+
 /* Without MALLOC_CONF, NVFlare's start script sets both decay times itself where it preloads. */
 static void jemalloc_decay(const struct launch_check *one)
 {
@@ -189,6 +198,11 @@ static void check_arena_high(struct flmem_check *check)
 static void check_arena_useless(struct flmem_check *check)
 {
 	each_launch(check, arena_useless);
+}
+
+static void check_musl_no_trim(struct flmem_check *check)
+{
+	each_launch(check, musl_no_trim);
 }
 
 static void check_jemalloc_decay(struct flmem_check *check)
@@ -266,6 +280,19 @@ static const struct flmem_rule_row rows[] = {
 			 .source = "glibc manual, \"Memory Allocation Tunables\""},
 		LAUNCH,
 		.check = check_arena_useless,
+	},
+	{
+		.rule = {.id = "NVF-MUSL-NO-TRIM",
+			 .severity = FLMEM_SEVERITY_INFO,
+			 NVFLARE,
+			 .since = "2.7.2",
+			 .condition = "a server, client or simulator started in an Alpine image",
+			 .message =
+				 "musl cannot return what is freed inside its heap, so that "
+				 "memory_gc_rounds only collects garbage; use an image with glibc",
+			 .source = FLMEM_SOURCE_NVFLARE_GUIDE},
+		LAUNCH,
+		.check = check_musl_no_trim,
 	},
 	{
 		.rule = {.id = "NVF-JEMALLOC-DECAY",

@@ -88,6 +88,12 @@ static const struct row rows[] = {
 	 NULL, NULL},
 	{"NVF-ARENA-USELESS", "run.sh", "MALLOC_ARENA_MAX=4 " SERVER, 0, NULL, NULL},
 
+	{"NVF-MUSL-NO-TRIM", "Dockerfile", "FROM python:3.12-alpine\nCMD " CLIENT, 1, NULL, NULL},
+	{"NVF-MUSL-NO-TRIM", "compose.yaml", COMPOSE("    hostname: alpine\n"), 0, NULL, NULL},
+	{"NVF-MUSL-NO-TRIM", "Dockerfile", "FROM python:3.12-slim\nCMD " CLIENT, 0, NULL, NULL},
+	{"NVF-MUSL-NO-TRIM", "Dockerfile", "FROM alpine:3\nCMD sleep 1\n", 0, NULL, NULL},
+	{"NVF-MUSL-NO-TRIM", "Dockerfile", "FROM alpine:3\nCMD " CLIENT, 0, NULL, "2.7.1"},
+
 	{"NVF-JEMALLOC-DECAY", "run.sh", JEMALLOC SERVER, 1, NULL, NULL},
 	{"NVF-JEMALLOC-DECAY", "run.sh", JEMALLOC "MALLOC_CONF=narenas:2 " SERVER, 1, NULL, NULL},
 	{"NVF-JEMALLOC-DECAY", "run.sh", JEMALLOC "MALLOC_CONF=dirty_decay_ms:-1 " SERVER, 1, NULL,

@@ -254,7 +254,7 @@ static bool is_about_jobs(const char *id)
 		"NVF-ARENA-UNSET",	  "NVF-ARENA-CLIENT-4",		"NVF-ARENA-HIGH",
 		"NVF-ARENA-USELESS",	  "NVF-JEMALLOC-DECAY",		"NVF-ENV-DEAD-29",
 		"NVF-ENV-CUDA-LITERAL",	  "NVF-ENV-JEMALLOC-LITERAL",	"NVF-CLI-GC-TUNE",
-		"NVF-SRV-GC-EVERY-ROUND",
+		"NVF-SRV-GC-EVERY-ROUND", "NVF-MUSL-NO-TRIM",
 	};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(others); i++)
@@ -271,7 +271,7 @@ static void every_rule_is_tried_both_ways(void **state)
 	for (size_t r = 0; (rule = flmem_recommend_rule(r)); r++) {
 		size_t tried[2] = {0};
 
-		/* Rules about Python, launches, processes and recordings have tests of their own. */
+		/* Python, launches, processes and recordings have tests of their own. */
 		if (rule->framework == FLMEM_FRAMEWORK_APPFL || !is_about_jobs(rule->id))
 			continue;
 		for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
