@@ -53,6 +53,24 @@ int flmem_io_read_file_at(int dirfd, const char *path, size_t limit, struct flme
 	return flmem_io_read_all(fd, limit, buf);
 }
 
+bool flmem_io_read_at(int fd, uint64_t offset, void *out, size_t length)
+{
+	char *p = out;
+
+	while (length) {
+		ssize_t got = pread(fd, p, length, (off_t)offset);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return false;
+		p += got;
+		offset += (uint64_t)got;
+		length -= (size_t)got;
+	}
+	return true;
+}
+
 int flmem_io_write_all(int fd, const void *bytes, size_t length)
 {
 	const char *p = bytes;

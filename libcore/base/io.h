@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include <flmem/error.h>
@@ -20,6 +21,9 @@ int flmem_io_read_all(int fd, size_t limit, struct flmem_buf *buf);
 
 /* Opens `path` below `dirfd` and reads it whole; negative errno on failure. */
 int flmem_io_read_file_at(int dirfd, const char *path, size_t limit, struct flmem_buf *buf);
+
+/* Reads just this; false on an error, and where the file ends before. */
+bool flmem_io_read_at(int fd, uint64_t offset, void *out, size_t length);
 
 /* Writes everything; negative errno on failure. */
 int flmem_io_write_all(int fd, const void *bytes, size_t length);

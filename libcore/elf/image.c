@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/io.h"
 #include "elf/image_private.h"
 
 #define PHDRS_MAX	  256U
@@ -13,24 +14,6 @@
 #define PAGE		  4096U
 #define DYNAMIC_MAX	  1024U
 #define NOTES_MAX	  ((uint64_t)64 << 10)
-
-static bool pread_all(int fd, uint64_t offset, void *out, size_t length)
-{
-	unsigned char *p = out;
-
-	while (length) {
-		ssize_t got = pread(fd, p, length, (off_t)offset);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got <= 0)
-			return false;
-		p += got;
-		offset += (uint64_t)got;
-		length -= (size_t)got;
-	}
-	return true;
-}
 
 uint64_t flmem_image_size(const struct flmem_image *image)
 {
@@ -47,7 +30,7 @@ bool flmem_image_read(struct flmem_image *image, uint64_t offset, void *out, siz
 	}
 	if (image->source.read)
 		return image->source.read(image->source.context, offset, out, length);
-	return pread_all(image->fd, offset, out, length);
+	return flmem_io_read_at(image->fd, offset, out, length);
 }
 
 bool flmem_image_address_to_offset(const struct flmem_image *image, uint64_t address,

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "base/buf.h"
+#include "base/io.h"
 
 #define TAIL_BYTES    65557U /* the end record, with the longest comment */
 #define END_BYTES     22U
@@ -51,9 +52,9 @@ static bool find_large(int fd, uint64_t end, struct directory *directory)
 	char locator[LOCATOR_BYTES], record[END64_BYTES];
 
 	if (end < LOCATOR_BYTES ||
-	    !flmem_tensors_read(fd, end - LOCATOR_BYTES, locator, sizeof(locator)) ||
+	    !flmem_io_read_at(fd, end - LOCATOR_BYTES, locator, sizeof(locator)) ||
 	    number(locator, 4) != LOCATOR_MARK || number(locator + 8, 8) > end ||
-	    !flmem_tensors_read(fd, number(locator + 8, 8), record, sizeof(record)) ||
+	    !flmem_io_read_at(fd, number(locator + 8, 8), record, sizeof(record)) ||
 	    number(record, 4) != END64_MARK)
 		return false;
 	directory->bytes = number(record + 40, 8);
@@ -67,7 +68,7 @@ static bool find_end(int fd, uint64_t file_bytes, struct flmem_buf *tail, uint64
 	size_t length = file_bytes < TAIL_BYTES ? (size_t)file_bytes : TAIL_BYTES;
 
 	if (length < END_BYTES || !flmem_buf_reserve(tail, length) ||
-	    !flmem_tensors_read(fd, file_bytes - length, tail->data, length))
+	    !flmem_io_read_at(fd, file_bytes - length, tail->data, length))
 		return false;
 	for (size_t at = length - END_BYTES + 1; at-- > 0;)
 		if (number(tail->data + at, 4) == END_MARK) {
@@ -149,7 +150,7 @@ static int read_directory(int fd, const char *path, const struct directory *dire
 		return broken(path, "its directory is larger than any real one", err);
 	if (!flmem_buf_reserve(bytes, (size_t)directory->bytes))
 		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
-	if (!flmem_tensors_read(fd, directory->offset, bytes->data, (size_t)directory->bytes))
+	if (!flmem_io_read_at(fd, directory->offset, bytes->data, (size_t)directory->bytes))
 		return flmem_error_set(err, FLMEM_EFAILED, 0, "'%s' changed while it was read",
 				       path);
 	bytes->length = (size_t)directory->bytes;
@@ -183,7 +184,7 @@ static int add_pickle(int fd, const char *path, uint64_t file_bytes, struct flme
 {
 	unsigned char start[2];
 
-	if (!flmem_tensors_read(fd, 0, start, sizeof(start)) || start[0] != 0x80 || start[1] < 2 ||
+	if (!flmem_io_read_at(fd, 0, start, sizeof(start)) || start[0] != 0x80 || start[1] < 2 ||
 	    start[1] > 5)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "'%s' is no PyTorch checkpoint, or cut off", path);

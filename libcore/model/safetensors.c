@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/io.h"
 #include "documents/document.h"
 
 #define LENGTH_BYTES 8U
@@ -60,24 +61,6 @@ const struct flmem_dtype *flmem_dtype_find(const char *name)
 		if (strcmp(d->name, name) == 0 || strcmp(d->stored, name) == 0)
 			return d;
 	return NULL;
-}
-
-bool flmem_tensors_read(int fd, uint64_t offset, void *out, size_t length)
-{
-	char *p = out;
-
-	while (length) {
-		ssize_t got = pread(fd, p, length, (off_t)offset);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got <= 0)
-			return false;
-		p += got;
-		offset += (uint64_t)got;
-		length -= (size_t)got;
-	}
-	return true;
 }
 
 static int broken(const struct header *header, const char *tensor, const char *why,
@@ -214,7 +197,7 @@ static int read_header(int fd, struct header *header, uint64_t file_bytes, struc
 	unsigned char raw[LENGTH_BYTES];
 	uint64_t length = 0;
 
-	if (file_bytes < LENGTH_BYTES || !flmem_tensors_read(fd, 0, raw, sizeof(raw)))
+	if (file_bytes < LENGTH_BYTES || !flmem_io_read_at(fd, 0, raw, sizeof(raw)))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "'%s' is no safetensors file: too short", header->path);
 	for (size_t i = LENGTH_BYTES; i-- > 0;)
@@ -231,7 +214,7 @@ static int read_header(int fd, struct header *header, uint64_t file_bytes, struc
 				       header->path, FLMEM_TENSORS_HEADER_MAX >> 20);
 	if (!flmem_buf_reserve(text, (size_t)length))
 		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
-	if (!flmem_tensors_read(fd, LENGTH_BYTES, text->data, (size_t)length))
+	if (!flmem_io_read_at(fd, LENGTH_BYTES, text->data, (size_t)length))
 		return flmem_error_set(err, FLMEM_EFAILED, 0, "'%s' changed while it was read",
 				       header->path);
 	text->length = (size_t)length;

@@ -44,7 +44,4 @@ int flmem_safetensors_add(int fd, const char *path, struct flmem_tensors *tensor
 int flmem_checkpoint_add(int fd, const char *path, struct flmem_tensors *tensors,
 			 struct flmem_error *err);
 
-/* Reads `length` bytes at `offset`; false for a file that ends before. */
-bool flmem_tensors_read(int fd, uint64_t offset, void *out, size_t length);
-
 #endif

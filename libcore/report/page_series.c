@@ -16,57 +16,32 @@ static void *grow(void *list, size_t count, size_t *room, size_t size)
 	return list;
 }
 
-static void absorb(struct flmem_page_span *span, const struct flmem_page_span *other)
-{
-	if (other->last_us > span->last_us)
-		span->last_us = other->last_us;
-	if (other->low_bytes < span->low_bytes)
-		span->low_bytes = other->low_bytes;
-	if (other->high_bytes > span->high_bytes)
-		span->high_bytes = other->high_bytes;
-}
+/* Of the first spans that are more than a sample. */
+#define WIDTH_US 2000U
 
-/* Neighbours that fit into one span of twice the width become one; a gap stays one. */
 static void widen(struct flmem_page_series *s)
 {
-	size_t kept = 0;
-
-	if (!s->span_count)
-		return;
-	if (__builtin_mul_overflow(s->width_us ? s->width_us : 1000U, 2U, &s->width_us))
-		s->width_us = UINT64_MAX;
-	for (size_t i = 1; i < s->span_count; i++) {
-		struct flmem_page_span *last = &s->spans[kept];
-
-		if (s->spans[i].last_us - last->first_us < s->width_us)
-			absorb(last, &s->spans[i]);
-		else
-			s->spans[++kept] = s->spans[i];
-	}
-	s->span_count = kept + 1;
+	if (!s->width_us)
+		s->width_us = WIDTH_US / 2;
+	s->span_count = flmem_spans_widen(s->spans, s->span_count, &s->width_us);
 }
 
 bool flmem_page_series_sample(struct flmem_page_series *series, uint64_t at_us, uint64_t bytes,
 			      size_t most)
 {
-	size_t n = series->span_count;
-	struct flmem_page_span *last = n ? &series->spans[n - 1] : NULL;
-	struct flmem_page_span sample = {at_us, at_us, bytes, bytes};
+	struct flmem_span span;
 	void *list;
 
-	if (last && at_us < last->last_us)
-		sample.first_us = sample.last_us = last->last_us;
-	if (last && sample.last_us - last->first_us < series->width_us) {
-		absorb(last, &sample);
+	if (flmem_spans_take(series->spans, series->span_count, series->width_us, at_us, bytes,
+			     &span))
 		return true;
-	}
 	while (series->span_count && series->span_count >= most && series->width_us < UINT64_MAX)
 		widen(series);
 	list = grow(series->spans, series->span_count, &series->span_room, sizeof(*series->spans));
 	if (!list)
 		return false;
 	series->spans = list;
-	series->spans[series->span_count++] = sample;
+	series->spans[series->span_count++] = span;
 	return true;
 }
 

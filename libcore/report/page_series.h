@@ -13,6 +13,8 @@
 
 #include <flmem/watch.h>
 
+#include "base/spans.h"
+
 /* Kinds of memory, in the order in which they are stacked. */
 enum flmem_page_kind {
 	FLMEM_PAGE_ANON,
@@ -25,12 +27,6 @@ enum flmem_page_kind {
 #define FLMEM_PAGE_SPANS  1024U /* at most; fewer of each where processes are many */
 #define FLMEM_PAGE_SPLITS 256U
 #define FLMEM_PAGE_ROUNDS 256U
-
-/* Resident memory in a span of time. */
-struct flmem_page_span {
-	uint64_t first_us, last_us;
-	uint64_t low_bytes, high_bytes;
-};
 
 struct flmem_page_split {
 	uint64_t at_us;
@@ -48,8 +44,8 @@ struct flmem_page_round {
 struct flmem_page_series {
 	pid_t pid;
 	uint64_t start_time;
-	uint64_t width_us; /* of a span */
-	struct flmem_page_span *spans;
+	uint64_t width_us;	  /* of a span */
+	struct flmem_span *spans; /* resident memory */
 	size_t span_count, span_room;
 	struct flmem_page_split *splits;
 	size_t split_count, split_room;

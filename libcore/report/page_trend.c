@@ -48,7 +48,7 @@ static void take_spans(const struct flmem_page_series *s, struct points *ret_poi
 
 	for (size_t i = 0; i < groups; i++) {
 		size_t first = i * s->span_count / groups, end = (i + 1) * s->span_count / groups;
-		const struct flmem_page_span *low = &s->spans[first];
+		const struct flmem_span *low = &s->spans[first];
 
 		for (size_t k = first + 1; k < end; k++)
 			if (s->spans[k].low_bytes < low->low_bytes)

@@ -12,17 +12,14 @@
 
 #include <flmem/trend.h>
 
+#include "base/spans.h"
+
 /* Spans kept: from half of it, after a merge, to all. */
 #define FLMEM_HISTORY_SPANS 96U
 
 /* Points that a history gives for a trend at most; each is the lowest of several samples. */
 #define FLMEM_HISTORY_POINTS	    48U
 #define FLMEM_HISTORY_POINT_SAMPLES 4U
-
-struct flmem_span {
-	uint64_t first_us, last_us; /* of its first and last sample */
-	uint64_t low_bytes, high_bytes;
-};
 
 struct flmem_history {
 	uint64_t width_us; /* of a span */
