@@ -319,6 +319,43 @@ told() {
 	[[ $output_was == *'"record_lost":1,'* ]]
 }
 
+@test "ten thousand short-lived children neither end it nor crowd out what stays" {
+	local go=$BATS_TEST_TMPDIR/go out=$BATS_TEST_TMPDIR/out watch
+	# In waves of 100, each of which lives until the next is there: looks find some of them.
+	start_victim /usr/bin/python3 -uc '
+import os, signal, sys, time
+print("ready", flush=True)
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.02)
+old = []
+for wave in range(101):
+    new = []
+    for _ in range(100 if wave < 100 else 0):
+        child = os.fork()
+        if not child:
+            signal.pause()
+        new.append(child)
+    for child in old:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    old = new' "$go"
+	"$FLMEM" watch --tree "$VICTIM" --interval 50ms --json >"$out" 3>&- &
+	watch=$!
+	VICTIMS+=("$watch")
+	wait_until 20 grep -q sample "$out"
+	touch "$go"
+	wait "$watch" || fail "status $?"
+	output=$(tail -n 1 "$out")
+	[ "$(field processes.0.pid)" = "$VICTIM" ]
+	[ "$(field processes.0.ended)" = true ]
+	run_command /usr/bin/python3 -c '
+import json, sys
+with open(sys.argv[1]) as file:
+    processes = json.loads(file.readlines()[-1])["processes"]
+print(1 < len(processes) <= 257, all(p["ended"] for p in processes))' "$out"
+	[ "$output" = "True True" ]
+}
+
 @test "quiet is the summary alone" {
 	start_victim watched flat 0 100 1024
 	flmem watch --pid "$VICTIM" --interval 20ms --duration 300ms --quiet --json

@@ -70,10 +70,84 @@ static void pressure_is_told_as_it_changes_live_and_again(void **state)
 	unlink(path);
 }
 
+#define DAY (86400 * SECOND)
+
+/* Samples of one second each while the clock on the wall stands at these times. */
+static void record_at(const char *path, const uint64_t *at_us, size_t count)
+{
+	const struct flmem_record process = {.kind = FLMEM_RECORD_PROCESS,
+					     .pid = 7,
+					     .start_time = 7,
+					     .command = "worker",
+					     .site = ""};
+	const struct flmem_record session = {
+		.kind = FLMEM_RECORD_SESSION, .interval_us = SECOND, .at_us = at_us[0]};
+	FLMEM_AUTO(flmem_recorder_close)
+	struct flmem_recorder recorder = {
+		.fd = -1, .block = FLMEM_BUF_INIT, .intro = FLMEM_BUF_INIT};
+
+	assert_int_equal(flmem_recorder_open(path, &recorder, NULL), 0);
+	flmem_recorder_add(&recorder, &session);
+	flmem_recorder_add(&recorder, &process);
+	for (size_t i = 0; i < count; i++) {
+		const struct flmem_record tick = {
+			.kind = FLMEM_RECORD_TICK, .elapsed_us = i * SECOND, .at_us = at_us[i]};
+		const struct flmem_record sample = {.kind = FLMEM_RECORD_SAMPLE, .bytes = 4096};
+
+		flmem_recorder_add(&recorder, &tick);
+		flmem_recorder_add(&recorder, &sample);
+	}
+}
+
+struct times {
+	uint64_t elapsed_s[8], at_us[8];
+	size_t count;
+};
+
+static bool note_time(void *context, const struct flmem_watch_sample *sample)
+{
+	struct times *times = context;
+
+	assert_true(times->count < FLMEM_ARRAY_SIZE(times->at_us));
+	times->elapsed_s[times->count] = sample->elapsed_us / SECOND;
+	times->at_us[times->count++] = sample->at_us;
+	return true;
+}
+
+/* Within a session time is that of a clock which does not jump; a session that began before the
+ * end of the last, by the clock on the wall, goes on at that end. */
+static void jumps_of_the_clock_move_no_sample(void **state)
+{
+	static const uint64_t first[] = {100 * DAY, 100 * DAY + SECOND, 99 * DAY, 300 * DAY};
+	static const uint64_t second[] = {98 * DAY, 98 * DAY + SECOND};
+	static const uint64_t elapsed_s[] = {0, 1, 2, 3, 3, 4};
+	char path[] = "/tmp/flmem-watching-XXXXXX";
+	struct times times = {0};
+	const struct flmem_watch_options options = {.stop_fd = -1};
+	const struct flmem_watch_callbacks callbacks = {.context = &times, .sample = note_time};
+	struct flmem_watch_summary summary;
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_true(fd >= 0);
+	close(fd);
+	record_at(path, first, FLMEM_ARRAY_SIZE(first));
+	record_at(path, second, FLMEM_ARRAY_SIZE(second));
+	assert_int_equal(flmem_watch_replay(path, &options, &callbacks, &summary, NULL), 0);
+	assert_int_equal(times.count, 6);
+	assert_memory_equal(times.elapsed_s, elapsed_s, sizeof(elapsed_s));
+	assert_memory_equal(times.at_us, first, sizeof(first));
+	assert_memory_equal(&times.at_us[4], second, sizeof(second));
+	assert_int_equal(summary.count, 1);
+	flmem_watch_summary_clear(&summary);
+	unlink(path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pressure_is_told_as_it_changes_live_and_again),
+		cmocka_unit_test(jumps_of_the_clock_move_no_sample),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
