@@ -27,11 +27,6 @@ static void note_interval(struct flmem_check *check)
 		     rounds);
 }
 
-static void note_python(struct flmem_check *check)
-{
-	check->found->python_count++;
-}
-
 static const struct flmem_rule_row rows[] = {
 	{
 		.rule = {.framework = FLMEM_FRAMEWORK_NVFLARE},
@@ -39,11 +34,6 @@ static const struct flmem_rule_row rows[] = {
 			  FLMEM_INPUT_BIT(FLMEM_INPUT_NVFLARE_CLIENT),
 		.parts = true,
 		.check = note_interval,
-	},
-	{
-		.rule = {.framework = FLMEM_FRAMEWORK_NVFLARE},
-		.inputs = FLMEM_INPUT_BIT(FLMEM_INPUT_NVFLARE_PYTHON),
-		.check = note_python,
 	},
 };
 

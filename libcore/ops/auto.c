@@ -76,18 +76,13 @@ void flmem_auto_free(struct flmem_auto *automatic)
 	free(automatic);
 }
 
-static bool is_server(enum flmem_role role)
-{
-	return flmem_role_mask("server") & 1U << role;
-}
-
 static struct flmem_ward *ward_of(const struct flmem_auto *a, struct flmem_followed *f)
 {
 	const struct flmem_watch_auto *o = &a->options;
 	const struct flmem_policy_rules rules = {
-		.every_rounds = o->every_rounds		? o->every_rounds
-				: is_server(f->id.role) ? EVERY_ON_SERVER
-							: EVERY_ON_CLIENT,
+		.every_rounds = o->every_rounds			   ? o->every_rounds
+				: flmem_role_is_server(f->id.role) ? EVERY_ON_SERVER
+								   : EVERY_ON_CLIENT,
 		.fixed = o->every_rounds != 0,
 		.cool_down_us = o->cool_down_us,
 		.look_us = a->look_us,

@@ -276,16 +276,9 @@ static void tell_doubts(struct speech *speech)
 /* The role to ask settings for; the next start of a process of unknown role is like a client's. */
 static const char *role_for_settings(enum flmem_role role)
 {
-	switch (role) {
-	case FLMEM_ROLE_SERVER:
-	case FLMEM_ROLE_SERVER_JOB:
-	case FLMEM_ROLE_SIMULATOR_SERVER:
+	if (flmem_role_is_server(role))
 		return flmem_role_name(FLMEM_ROLE_SERVER);
-	case FLMEM_ROLE_TRAINER:
-		return flmem_role_name(FLMEM_ROLE_TRAINER);
-	default:
-		return flmem_role_name(FLMEM_ROLE_CLIENT);
-	}
+	return flmem_role_name(role == FLMEM_ROLE_TRAINER ? role : FLMEM_ROLE_CLIENT);
 }
 
 static bool can_be_asked(const struct flmem_process_report *report)

@@ -93,7 +93,9 @@ static void put_finding(struct flmem_buf *out, const struct flmem_finding *findi
 		flmem_buf_puts(out, "\">");
 	}
 	flmem_markup_text(out, finding->file);
-	flmem_buf_printf(out, ":%u: ", finding->line);
+	if (finding->line)
+		flmem_buf_printf(out, ":%u", finding->line);
+	flmem_buf_puts(out, ": ");
 	flmem_markup_text(out, finding->message);
 	flmem_buf_printf(out, "</%s>\n    </testcase>\n", info ? "system-out" : "failure");
 }

@@ -91,7 +91,6 @@ struct flmem_recommendations {
 	size_t silenced_count; /* findings that a comment or .flmem-recommend.yaml takes out */
 	/* memory_gc_rounds in force in NVFlare's jobs that were checked; unknown if they differ. */
 	struct flmem_u64 server_gc_rounds, client_gc_rounds;
-	size_t python_count; /* files that use NVFlare's client API */
 };
 
 struct flmem_recommend_options {
