@@ -112,10 +112,10 @@ class Companion:
 
 
 class Heap(Companion):
-    """A program whose heap holds so many MiB of chunks of 500 to 1500 bytes, every other one free."""
+    """A program whose heap holds so many MiB in this state of tests/victims/heaps/heaps.c."""
 
-    def __init__(self, tools, mib):
-        super().__init__(tools.heaps, "pinned", str(mib))
+    def __init__(self, tools, state, mib):
+        super().__init__(tools.heaps, state, str(mib))
 
 
 class Allocating(Companion):
@@ -134,6 +134,12 @@ class Allocating(Companion):
         if not turns:
             raise Failed("the allocating thread did not run")
         return longest_ns / 1e6
+
+
+def available_mib():
+    """Of this machine's memory."""
+    with open("/proc/meminfo", encoding="ascii") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("MemAvailable:")) >> 10
 
 
 def kibibytes(pid, name):

@@ -116,6 +116,31 @@ static void pinned(void)
 	give_all_but(2);
 }
 
+/* More small blocks than a list of them has room for; every third run of 4096 is given back. */
+static void many(void)
+{
+	size_t sum = 0, seed = 12345;
+	void **last = NULL;
+
+	for (size_t i = 0; sum < wanted; i++) {
+		void **block;
+
+		seed = seed * 6364136223846793005U + 1442695040888963407U;
+		block = take(32 + (seed >> 33) % 97);
+		sum += chunk_size(block);
+		if (i / 4096 % 3)
+			continue;
+		*block = last;
+		last = block;
+	}
+	while (last) {
+		void **next = *last;
+
+		give(last);
+		last = next;
+	}
+}
+
 static void fastbins(void)
 {
 	fill(24, 100);
@@ -261,6 +286,7 @@ static const struct {
 	{"mmapped", mmapped}, {"released", released}, {"locked", locked},
 	{"arenas", arenas},   {"busy", busy},	      {"corrupted", corrupted},
 	{"cyclic", cyclic},   {"dense", dense},	      {"small-pages", small_pages},
+	{"many", many},
 };
 
 int main(int argc, char **argv)
