@@ -193,7 +193,7 @@ print(abs(p - b) <= max(4 << 20, b * 0.02) and b > 16 << 20)' <<<"$output")" = T
 	requires victim:allocators/jemalloc
 	start_reader "$FLMEM_VICTIMS/allocators/jemalloc"
 	kill -STOP "$VICTIM"
-	wait_until 5 grep -q '^State:.T' "/proc/$VICTIM/status"
+	wait_until 60 grep -q '^State:.T' "/proc/$VICTIM/status"
 	flmem detect --ask-runtime --timeout 50ms --pid "$VICTIM" --json
 	assert_status 6
 	assert_schema detect

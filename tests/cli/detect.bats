@@ -147,7 +147,7 @@ sys.stdout.write('ready\n'); sys.stdout.flush(); time.sleep(1000)"
 
 @test "a program without python has none" {
 	start_victim /bin/sh -c 'echo ready; exec sleep 1000'
-	wait_until 10 grep -q sleep "/proc/$VICTIM/comm"
+	wait_until 60 grep -q sleep "/proc/$VICTIM/comm"
 	detect_json --pid "$VICTIM"
 	assert_value 'p["python"]' None
 	assert_value '"python" in p["unknown"]' False
@@ -200,8 +200,8 @@ sys.stdout.write('ready\n'); sys.stdout.flush(); time.sleep(1000)"
 	local launcher manager server
 	start_module simulator.simulator job -w ws -n 1 -t 1
 	launcher=$VICTIM
-	wait_until 10 grep -q '^manager ' "$VICTIM_LOG"
-	wait_until 10 grep -q '^server ' "$VICTIM_LOG"
+	wait_until 60 grep -q '^manager ' "$VICTIM_LOG"
+	wait_until 60 grep -q '^server ' "$VICTIM_LOG"
 	manager=$(awk '$1 == "manager" { print $2 }' "$VICTIM_LOG")
 	server=$(awk '$1 == "server" { print $2 }' "$VICTIM_LOG")
 	detect_json --tree "$launcher"
@@ -417,10 +417,10 @@ echo ready
 exec $BATS_TEST_TMPDIR/world/busybox sleep 1000"
 	mkdir "$BATS_TEST_TMPDIR/world"
 	start_victim "$(command -v unshare)" --mount --pid --fork --kill-child /bin/sh -c "$inner"
-	wait_until 10 grep -q . "/proc/$VICTIM/task/$VICTIM/children"
+	wait_until 60 grep -q . "/proc/$VICTIM/task/$VICTIM/children"
 	local child
 	child=$(tr -d ' ' <"/proc/$VICTIM/task/$VICTIM/children")
-	wait_until 10 grep -q busybox "/proc/$child/cmdline"
+	wait_until 60 grep -q busybox "/proc/$child/cmdline"
 	[ ! -e "$BATS_TEST_TMPDIR/world/busybox" ]
 	detect_json --pid "$child"
 	assert_status 0

@@ -93,8 +93,8 @@ make_kit() {
 		PATH=$PWD/bin:$PATH $shell site-9/startup/sub_start.sh >log 2>&1 3>&- </dev/null &
 		local script=$!
 		VICTIMS+=("$script")
-		wait_until 10 test -s record
-		wait_until 10 test -s site-9/pid.fl
+		wait_until 60 test -s record
+		wait_until 60 test -s site-9/pid.fl
 		pid=$(cat site-9/pid.fl)
 		VICTIMS+=("$pid")
 		[ "$(cat site-9/daemon_pid.fl)" = "$script" ]
@@ -103,8 +103,8 @@ make_kit() {
 		assert_status 1
 		assert_stderr 'supervises'
 		kill -KILL "$pid"
-		wait_until 10 eval '[ "$(wc -l <record)" = 2 ]'
-		wait_until 10 eval '[ "$(cat site-9/pid.fl)" != '"$pid"' ]'
+		wait_until 60 eval '[ "$(wc -l <record)" = 2 ]'
+		wait_until 60 eval '[ "$(cat site-9/pid.fl)" != '"$pid"' ]'
 		pid=$(cat site-9/pid.fl)
 		VICTIMS+=("$pid")
 		touch site-9/shutdown.fl

@@ -15,12 +15,12 @@ start_watch() {
 		2>"$WATCH_ERR" 3>&- &
 	WATCH=$!
 	VICTIMS+=("$WATCH")
-	wait_until 30 listens_or_gone
+	wait_until 60 listens_or_gone
 	URL=$(sed -n 's/^flmem watch: metrics at //p' "$WATCH_ERR")
 	[ -n "$URL" ] || fail "the watch ended: $(cat "$WATCH_ERR")"
 	PORT=${URL%/metrics}
 	PORT=${PORT##*:}
-	wait_until 30 scrape
+	wait_until 60 scrape
 }
 
 listens_or_gone() {
@@ -128,10 +128,10 @@ with socket.socket() as s:
 	stays=$VICTIM
 	start_victim /bin/bash -c "exec -a $tag-two \"\$0\" flat 0 100 1024" "$FLMEM_VICTIMS/watched"
 	start_watch --name "^$tag-" --interval 20ms
-	wait_until 30 has "^flmem_memory_resident_bytes\{pid=\"$VICTIM\"\}"
+	wait_until 60 has "^flmem_memory_resident_bytes\{pid=\"$VICTIM\"\}"
 	has '^flmem_processes 2$'
 	kill -KILL "$VICTIM"
-	wait_until 30 has '^flmem_processes 1$'
+	wait_until 60 has '^flmem_processes 1$'
 	! grep -q "pid=\"$VICTIM\"" "$SCRAPED" || fail "the process that ended is still told of"
 	has "^flmem_memory_resident_bytes\{pid=\"$stays\"\}"
 }
@@ -224,7 +224,7 @@ while True:
             sockets[i] = connect()
     time.sleep(0.5)' "$PORT" >"$BATS_TEST_TMPDIR/slow" 2>&1 3>&- &
 	VICTIMS+=($!)
-	wait_until 30 grep -q ready "$BATS_TEST_TMPDIR/slow"
+	wait_until 60 grep -q ready "$BATS_TEST_TMPDIR/slow"
 	wait_until 60 scrape
 	local before
 	before=$(sed -n 's/^flmem_samples_total{.*} //p' "$SCRAPED")

@@ -20,7 +20,7 @@ teardown() {
 open_terminal() {
 	env -u NO_COLOR LC_ALL=C.UTF-8 tmux -L "$SOCKET" -f /dev/null -u new-session -d -x "$1" -y "$2" \
 		"env PS1='$ ' LC_ALL=C.UTF-8 ASAN_OPTIONS=$ASAN_OPTIONS /bin/bash --norc --noprofile" 3>&-
-	wait_until 20 on_screen '\$'
+	wait_until 60 on_screen '\$'
 }
 
 keys() {
@@ -47,7 +47,7 @@ is_red() {
 }
 
 see() {
-	wait_until 30 on_screen "$1" || {
+	wait_until 60 on_screen "$1" || {
 		screen
 		fail "not on the screen: $1"
 	}
@@ -161,7 +161,7 @@ threading.Event().wait()'
 	start_watch "" ""
 	see COMMAND
 	tmux -L "$SOCKET" resize-window -x 50 -y 8
-	wait_until 30 off_screen COMMAND
+	wait_until 60 off_screen COMMAND
 	see "^ *$VICTIM "
 	see 'q quit'
 	tmux -L "$SOCKET" resize-window -x 10 -y 2
@@ -181,7 +181,7 @@ threading.Event().wait()'
 	start_watch "LC_ALL=C" ""
 	see "^ *$VICTIM +[-_.:=+*#]{10,} "
 	see climbing
-	wait_until 30 is_red
+	wait_until 60 is_red
 	if screen | LC_ALL=C grep '[^ -~]'; then
 		fail "not all of it is ASCII"
 	fi

@@ -78,9 +78,9 @@ events() {
 @test "every so often, until the process ends: status 0" {
 	start_retainer
 	repeat --pid "$VICTIM" --every 200ms --in-vain 100 --least 1
-	wait_until 30 logged 1 "process $VICTIM: [0-9.]+ MiB released, RSS .* -> .*, thread [0-9]+ stood still"
+	wait_until 60 logged 1 "process $VICTIM: [0-9.]+ MiB released, RSS .* -> .*, thread [0-9]+ stood still"
 	kill -USR1 "$VICTIM"
-	wait_until 30 logged 2 "process $VICTIM: [0-9.]+ MiB released"
+	wait_until 60 logged 2 "process $VICTIM: [0-9.]+ MiB released"
 	assert_victim_unharmed
 	kill -USR2 "$VICTIM"
 	await_end
@@ -97,7 +97,7 @@ events() {
 	sleep 1
 	[ ! -s "$LOG" ] || fail "trimmed too early: $(cat "$LOG")"
 	kill -USR1 "$VICTIM"
-	wait_until 30 logged 1 'released'
+	wait_until 60 logged 1 'released'
 	kill -TERM "$REPEATER"
 	await_end
 	[ "$ended" = 0 ]
@@ -107,11 +107,11 @@ events() {
 @test "what can be released decides" {
 	start_retainer
 	repeat --pid "$VICTIM" --when 'trimmable > 30M or trimmable > 99%' --every 100ms --cool-down 100ms
-	wait_until 30 logged 1 'released'
+	wait_until 60 logged 1 'released'
 	sleep 1
 	! logged 2 . || fail "it goes on although nothing is left: $(cat "$LOG")"
 	kill -USR1 "$VICTIM"
-	wait_until 30 logged 2 'released'
+	wait_until 60 logged 2 'released'
 	kill -INT "$REPEATER"
 	await_end
 	[ "$ended" = 0 ]
@@ -147,7 +147,7 @@ sys.exit(at[2] - at[0] < 1000)' <"$OUT"
 	start_retainer
 	repeat --pid "$VICTIM" --every 150ms --least 20M --in-vain 2 --json
 	# The first one releases; the next is in vain.
-	wait_until 30 eval '[ "$(wc -l <"$OUT")" -ge 1 ]'
+	wait_until 60 eval '[ "$(wc -l <"$OUT")" -ge 1 ]'
 	kill -USR1 "$VICTIM"
 	await_end
 	[ "$ended" = 0 ]
@@ -160,7 +160,7 @@ sys.exit(at[2] - at[0] < 1000)' <"$OUT"
 	local first=$VICTIM
 	start_retainer
 	repeat --pid "$first,$VICTIM" --every 300ms --count 3 --least 1 --in-vain 100 --json
-	wait_until 30 eval '[ "$(wc -l <"$OUT")" -ge 2 ]'
+	wait_until 60 eval '[ "$(wc -l <"$OUT")" -ge 2 ]'
 	kill -USR2 "$first"
 	await_end
 	[ "$ended" = 0 ]
@@ -188,9 +188,9 @@ sys.exit(at[2] - at[0] < 1000)' <"$OUT"
 @test "a process that is not safe now is tried again" {
 	start_retainer
 	kill -STOP "$VICTIM"
-	wait_until 5 grep -q '^State:.T' "/proc/$VICTIM/status"
+	wait_until 60 grep -q '^State:.T' "/proc/$VICTIM/status"
 	repeat --pid "$VICTIM" --every 100ms --timeout 20ms --count 1 --json
-	wait_until 30 eval 'grep -q "\"event\":\"refused\"" "$OUT"'
+	wait_until 60 eval 'grep -q "\"event\":\"refused\"" "$OUT"'
 	kill -CONT "$VICTIM"
 	await_end
 	[ "$ended" = 0 ]
@@ -201,7 +201,7 @@ sys.exit(at[2] - at[0] < 1000)' <"$OUT"
 	requires victim:allocators/mimalloc
 	start_reader "$FLMEM_VICTIMS/allocators/mimalloc"
 	repeat --pid "$VICTIM" --when 'trimmable > 1' --every 50ms
-	wait_until 30 logged 1 'the condition cannot be decided: '
+	wait_until 60 logged 1 'the condition cannot be decided: '
 	sleep 0.5
 	[ "$(wc -l <"$LOG")" = 1 ]
 	kill -TERM "$REPEATER"
@@ -212,7 +212,7 @@ sys.exit(at[2] - at[0] < 1000)' <"$OUT"
 @test "a signal ends it at once, and cleanly" {
 	start_retainer
 	repeat --pid "$VICTIM" --every 1h --json
-	wait_until 30 eval 'grep -q trimmed "$OUT"'
+	wait_until 60 eval 'grep -q trimmed "$OUT"'
 	kill -TERM "$REPEATER"
 	await_end
 	[ "$ended" = 0 ]

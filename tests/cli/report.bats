@@ -83,7 +83,7 @@ in_dom() {
 		>"$BATS_TEST_TMPDIR/out" 3>&- &
 	watch=$!
 	VICTIMS+=("$watch")
-	wait_until 20 grep -q RSS "$BATS_TEST_TMPDIR/out"
+	wait_until 60 grep -q RSS "$BATS_TEST_TMPDIR/out"
 	[ ! -e "$PAGE" ]
 	kill -INT "$watch"
 	wait "$watch" || fail "status $?"

@@ -62,14 +62,14 @@ supervise() {
 # The same, and waits until the command has said that it is up; COMMAND is its pid.
 supervise_up() {
 	supervise "$@"
-	wait_until 10 is_up
+	wait_until 60 is_up
 	COMMAND=$(command_pid)
 }
 
 # wait_anew PID STARTS: until another process is the command, and all its starts were announced.
 wait_anew() {
-	wait_until 10 runs_anew "$1"
-	wait_until 10 eval '[ "$(grep -c ^up out)" = '"$2"' ]'
+	wait_until 60 runs_anew "$1"
+	wait_until 60 eval '[ "$(grep -c ^up out)" = '"$2"' ]'
 }
 
 # Asks for the end and awaits it.
@@ -144,10 +144,10 @@ never_said() {
 	for round in 1 2 3; do
 		pid=$(command_pid)
 		touch "$W/restart.fl"
-		wait_until 10 runs_anew "$pid"
+		wait_until 60 runs_anew "$pid"
 		is_gone "$pid"
 		[ ! -e "$W/restart.fl" ]
-		wait_until 10 eval '[ "$(grep -c ^up out)" = '$((round + 1))' ]'
+		wait_until 60 eval '[ "$(grep -c ^up out)" = '$((round + 1))' ]'
 	done
 	[ "$(grep -c '^in order' out)" = 3 ]
 	alive "$SUPERVISOR"
@@ -180,7 +180,7 @@ never_said() {
 	supervise_up -- "$PYTHON" polite.py
 	local pid=$COMMAND
 	kill -KILL "$pid"
-	wait_until 10 runs_anew "$pid"
+	wait_until 60 runs_anew "$pid"
 	said "process $pid ended by signal 9"
 	alive "$SUPERVISOR"
 }
@@ -213,7 +213,7 @@ never_said() {
 
 @test "a shutdown is not missed while nothing runs" {
 	supervise -- sh -c 'exit 1'
-	wait_until 10 said 'ended with status 1'
+	wait_until 60 said 'ended with status 1'
 	shut_down
 	assert_no_files
 }
@@ -275,10 +275,10 @@ never_said() {
 	[ "$(command_pid)" = "$pid" ]
 	VICTIMS+=("$pid")
 	supervise -- "$PYTHON" polite.py
-	wait_until 10 said "process $pid was running already"
+	wait_until 60 said "process $pid was running already"
 	[ "$(cat "$W/daemon_pid.fl")" = "$SUPERVISOR" ]
 	touch "$W/restart.fl"
-	wait_until 10 runs_anew "$pid"
+	wait_until 60 runs_anew "$pid"
 	is_gone "$pid"
 	shut_down
 	assert_no_files
@@ -295,7 +295,7 @@ never_said() {
 
 @test "a command that dies of the signal makes the supervisor die of it" {
 	supervise -- sleep 600
-	wait_until 10 command_pid
+	wait_until 60 command_pid
 	kill -TERM "$SUPERVISOR"
 	await_end
 	[ "$ended" = 143 ]
@@ -307,17 +307,17 @@ never_said() {
 	local pid=$COMMAND name
 	for name in USR1 USR2 HUP; do
 		kill "-$name" "$SUPERVISOR"
-		wait_until 10 grep -q "^caught $(kill -l "$name")" out
+		wait_until 60 grep -q "^caught $(kill -l "$name")" out
 	done
 	[ "$(command_pid)" = "$pid" ]
 	sleep 0.2
 	kill -KILL "$pid"
-	wait_until 10 runs_anew "$pid"
+	wait_until 60 runs_anew "$pid"
 }
 
 @test "SIGHUP that ends the command ends the supervision" {
 	supervise -- sleep 600
-	wait_until 10 command_pid
+	wait_until 60 command_pid
 	kill -HUP "$SUPERVISOR"
 	await_end
 	[ "$ended" = 129 ]
@@ -402,7 +402,7 @@ make_nvflare() {
 @test "NVFlare's own restart: request, orderly end, a new process" {
 	make_nvflare
 	supervise -- "$PYTHON" -u -m nvflare.private.fed.app.client.client_train "$W" restart.fl
-	wait_until 20 eval '[ "$(grep -c ^up out)" = 2 ]'
+	wait_until 60 eval '[ "$(grep -c ^up out)" = 2 ]'
 	grep -q '^closed in order' out
 	never_said 'SIGTERM'
 	[ ! -e "$W/restart.fl" ]
@@ -431,7 +431,7 @@ make_nvflare() {
 	supervise_up -- "$PYTHON" polite.py
 	local pid=$COMMAND
 	rm "$W/pid.fl"
-	wait_until 10 command_pid
+	wait_until 60 command_pid
 	[ "$(command_pid)" = "$pid" ]
 	[ "$(grep -c ' started$' "$LOG")" = 1 ]
 }

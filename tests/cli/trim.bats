@@ -160,7 +160,7 @@ time.sleep(1000)'
 @test "a stopped target is refused once the time is over, and works when it goes on" {
 	start_retainer
 	kill -STOP "$VICTIM"
-	wait_until 5 grep -q '^State:.T' "/proc/$VICTIM/status"
+	wait_until 60 grep -q '^State:.T' "/proc/$VICTIM/status"
 	flmem trim --pid "$VICTIM" --timeout 100ms
 	assert_error 6 "is stopped; let it go on first \(kill -CONT $VICTIM\)"
 	grep -q '^State:.T' "/proc/$VICTIM/status"

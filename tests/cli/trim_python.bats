@@ -311,7 +311,7 @@ collect_while_idle() {
 collect_while_blocked_in_c() {
 	start_litterer 'import ctypes; hold = ctypes.PyDLL(None)' 'hold.sleep(1000)'
 	# It says that it is ready before it sleeps; the first call may still load something.
-	wait_until 30 grep -q '^[0-9]' "/proc/$VICTIM/syscall"
+	wait_until 60 grep -q '^[0-9]' "/proc/$VICTIM/syscall"
 	snapshot_victim
 	flmem trim --pid "$VICTIM" --gc --timeout 200ms --json
 	assert_status 8

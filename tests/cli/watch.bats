@@ -112,8 +112,8 @@ print(json.dumps(value) if isinstance(value, (bool, dict, list)) or value is Non
 }
 
 @test "the watch ends with its processes" {
-	start_victim watched flat 5 50 1024
-	flmem watch --pid "$VICTIM" --interval 50ms --json
+	start_victim watched flat 60 50 1024
+	flmem watch --pid "$VICTIM" --interval 500ms --json
 	assert_status 0
 	last_line
 	assert_schema watch
@@ -130,7 +130,7 @@ print(json.dumps(value) if isinstance(value, (bool, dict, list)) or value is Non
 			>"$BATS_TEST_TMPDIR/out.$signal" 3>&- &
 		watch=$!
 		VICTIMS+=("$watch")
-		wait_until 20 grep -q sample "$BATS_TEST_TMPDIR/out.$signal"
+		wait_until 60 grep -q sample "$BATS_TEST_TMPDIR/out.$signal"
 		kill -"$signal" "$watch"
 		wait "$watch" || fail "status $?"
 		output=$(tail -n 1 "$BATS_TEST_TMPDIR/out.$signal")
@@ -156,7 +156,7 @@ print(json.dumps(value) if isinstance(value, (bool, dict, list)) or value is Non
 		>"$BATS_TEST_TMPDIR/out" 3>&- &
 	VICTIMS+=($!)
 	local watch=$!
-	wait_until 20 grep -q sample "$BATS_TEST_TMPDIR/out"
+	wait_until 60 grep -q sample "$BATS_TEST_TMPDIR/out"
 	start_victim /bin/bash -c "exec -a $tag-two \"\$0\" flat 0 100 1024" "$FLMEM_VICTIMS/watched"
 	wait "$watch"
 	output=$(tail -n 1 "$BATS_TEST_TMPDIR/out")
@@ -233,11 +233,11 @@ rounds() {
 		--rounds 3 --json >"$out" 3>&- &
 	watch=$!
 	VICTIMS+=("$watch")
-	wait_until 20 grep -q sample "$out"
+	wait_until 60 grep -q sample "$out"
 	echo "epoch 1" >>"$log"
-	wait_until 20 grep -q '"round":1' "$out"
+	wait_until 60 grep -q '"round":1' "$out"
 	printf 'Round 7 started.\n\0\377\nepoch 2\n' >>"$log"
-	wait_until 20 grep -q '"type":"round".*"round":1,' "$out"
+	wait_until 60 grep -q '"type":"round".*"round":1,' "$out"
 	mv "$log" "$log.1"
 	echo "epoch 3" >>"$log.1"
 	echo "epoch 4" >>"$log"
@@ -285,7 +285,7 @@ told() {
 	"$FLMEM" watch --pid "$VICTIM" --interval 10ms --record "$rec" >/dev/null 3>&- &
 	watch=$!
 	VICTIMS+=("$watch")
-	wait_until 30 test -s "$rec"
+	wait_until 60 test -s "$rec"
 	kill -KILL "$watch"
 	wait "$watch" || true
 	flmem watch --replay "$rec" --json
@@ -335,6 +335,7 @@ for wave in range(101):
         if not child:
             signal.pause()
         new.append(child)
+    time.sleep(0.05)
     for child in old:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
@@ -342,7 +343,7 @@ for wave in range(101):
 	"$FLMEM" watch --tree "$VICTIM" --interval 50ms --json >"$out" 3>&- &
 	watch=$!
 	VICTIMS+=("$watch")
-	wait_until 20 grep -q sample "$out"
+	wait_until 60 grep -q sample "$out"
 	touch "$go"
 	wait "$watch" || fail "status $?"
 	output=$(tail -n 1 "$out")

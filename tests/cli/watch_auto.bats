@@ -144,7 +144,7 @@ rounds() {
 		>"$JSON" 3>&- &
 	watch=$!
 	VICTIMS+=("$watch")
-	wait_until 20 grep -q "\"pid\":$first," "$JSON"
+	wait_until 60 grep -q "\"pid\":$first," "$JSON"
 	kill "$first"
 	start_victim "$app"
 	# A look for new processes comes every 5 s.
@@ -200,7 +200,7 @@ group_is_empty() {
 	"$FLMEM" watch --pid "$VICTIM" --interval 50ms --json --auto --when 'rss > 1T' >"$JSON" 3>&- &
 	watch=$!
 	VICTIMS+=("$watch")
-	wait_until 20 grep -q '"max":[0-9]' "$JSON"
+	wait_until 60 grep -q '"max":[0-9]' "$JSON"
 	# The cache of a file that is read in the group fills it, again and again.
 	truncate -s 400M "$BATS_TEST_TMPDIR/file"
 	sh -c 'echo $$ >"$1/cgroup.procs"; exec cat "$2"' _ "$GROUP" "$BATS_TEST_TMPDIR/file" >/dev/null
@@ -212,7 +212,7 @@ group_is_empty() {
 	[ "$(last '["processes"][0]["pressure_rise"]["max"]')" -ge 1 ]
 	alive "$VICTIM"
 	kill "$VICTIM"
-	wait_until 20 group_is_empty
+	wait_until 60 group_is_empty
 	rmdir "$GROUP"
 }
 
