@@ -159,7 +159,7 @@ static bool collect(struct sample *sample)
 		const struct flmem_glibc_stretch *stretch = &s->stretches[i];
 		uint64_t from = stretch->start;
 
-		flmem_glibc_walk_top(s->walker, stretch, &sample->known);
+		flmem_glibc_walk_ends(s->walker, stretch, &sample->known);
 		sample->known_resident += top_resident(s, stretch);
 		while (from < stretch->end) {
 			add_slice(sample, i, from);
@@ -270,10 +270,7 @@ static double total(const struct sample *sample, unsigned figure, double *ret_er
 
 	for (size_t i = 0; i < sample->strata_count; i++)
 		sum += stratum_total(&sample->strata[i], figure, &variance);
-	/* Whether a slice begins within a chunk of a fastbin cannot be told. */
-	*ret_error =
-		QUANTILE * sqrt(variance) +
-		(double)sample->count * (sample->s->fast_max ? (double)sample->page : BORDER_BYTES);
+	*ret_error = QUANTILE * sqrt(variance) + (double)sample->count * BORDER_BYTES;
 	return sum;
 }
 

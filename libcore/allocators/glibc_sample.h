@@ -8,7 +8,7 @@
  * is resident in each slice is asked of all of them up to 8 GiB, so it is what slices hold in
  * proportion to it that is estimated, in up to 48 strata of neighbours; beyond that what is
  * resident is estimated, too. The error is that of 99 of 100 such samples, by the spread among the
- * slices read. Tops are counted, not estimated.
+ * slices read. Tops are counted, not estimated, and so are tcaches that lie first in a stretch.
  */
 
 #include "allocators/glibc_stretches.h"

@@ -12,6 +12,8 @@
 /* Of the smallest pages, with those at both ends that the slice only begins or ends in. */
 #define PIECES_MAX (FLMEM_GLIBC_SLICE_MAX / (PIECE_PAGES * 4096U) + 5U)
 #define RESTARTS   8U /* how often a slice may be lost and found again */
+/* More than the largest chunk of a fastbin: one that reaches into a slice is found before it. */
+#define LOOK_BACK 512U
 
 struct flmem_glibc_slicer {
 	struct flmem_glibc_slicer_options o;
@@ -158,24 +160,27 @@ static uint64_t find_chunk(struct cut *cut, uint64_t address)
 	return 0;
 }
 
-/* As malloc_trim rounds; but a slice's border within free memory is no chunk's begin. */
+/* As malloc_trim rounds, of what lies in the slice. */
 static uint64_t trimmable(const struct cut *cut, uint64_t start, uint64_t end)
 {
 	const uint64_t page = cut->slicer->page;
-	const uint64_t kept = start == cut->from ? 0 : FLMEM_GLIBC_CHUNK_STRUCT;
 
-	start = (start + kept + page - 1) & ~(page - 1);
+	start = (start + FLMEM_GLIBC_CHUNK_STRUCT + page - 1) & ~(page - 1);
+	if (start < cut->from)
+		start = cut->from;
 	end &= ~(page - 1);
 	return start < end ? flmem_peek_resident(cut->slicer->o.peek, start, end) : 0;
 }
 
 static void close_run(struct cut *cut, uint64_t end)
 {
+	const uint64_t start = cut->run < cut->from ? cut->from : cut->run;
+
 	if (end > cut->to)
 		end = cut->to;
-	if (cut->run && cut->run < end) {
-		cut->sums.free += end - cut->run;
-		cut->sums.free_resident += flmem_peek_resident(cut->slicer->o.peek, cut->run, end);
+	if (cut->run && start < end) {
+		cut->sums.free += end - start;
+		cut->sums.free_resident += flmem_peek_resident(cut->slicer->o.peek, start, end);
 		cut->sums.trimmable += trimmable(cut, cut->run, end);
 		cut->sums.extents++;
 	}
@@ -215,7 +220,7 @@ static void look_for_tcache(struct cut *cut, uint64_t chunk)
 		cut->sums.tcache_structs += length + 16;
 }
 
-/* What stands before the first chunk found belongs to one that began before the slice. */
+/* What stands before the first chunk found belongs to one that began farther back. */
 static void begin_at(struct cut *cut, uint64_t chunk)
 {
 	struct head head;
@@ -226,8 +231,7 @@ static void begin_at(struct cut *cut, uint64_t chunk)
 	if (!read_at(cut->slicer, chunk, &head, sizeof(head)) ||
 	    head.size & FLMEM_GLIBC_PREV_INUSE || head.before > chunk)
 		return;
-	cut->run = chunk - head.before < cut->from ? cut->from : chunk - head.before;
-	cut->previous = chunk - head.before;
+	cut->run = cut->previous = chunk - head.before;
 }
 
 /* Looks at the chunk; false when it cannot be one. Else the one behind it is next. */
@@ -250,7 +254,8 @@ static bool pass(struct cut *cut, uint64_t *chunk)
 		return false;
 	cut->previous = *chunk;
 	cut->previous_fast = is_fast(cut, *chunk, size_of(&head));
-	if (size_of(&head) == cut->slicer->o.layout->tcache.chunk_bytes)
+	if (size_of(&head) == cut->slicer->o.layout->tcache.chunk_bytes && *chunk >= cut->from &&
+	    *chunk != cut->stretch->start)
 		look_for_tcache(cut, *chunk);
 	*chunk += size_of(&head);
 	cut->sums.chunks++;
@@ -280,12 +285,14 @@ bool flmem_glibc_slice_read(struct flmem_glibc_slicer *slicer,
 			    struct flmem_glibc_sums *ret_sums)
 {
 	struct cut cut = {.slicer = slicer, .stretch = stretch, .from = from, .to = to};
-	uint64_t chunk = 0;
+	uint64_t search = stretch->start, chunk = 0;
 
-	if (from >= to || to - from > FLMEM_GLIBC_SLICE_MAX)
+	if (from < search || from >= to || to - from > FLMEM_GLIBC_SLICE_MAX)
 		return false;
-	begin(slicer, from, to);
-	chunk = find_chunk(&cut, from);
+	if (from - search > LOOK_BACK)
+		search = from - LOOK_BACK;
+	begin(slicer, search, to);
+	chunk = find_chunk(&cut, search);
 	if (!chunk)
 		return false;
 	begin_at(&cut, chunk);

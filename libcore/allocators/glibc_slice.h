@@ -7,7 +7,7 @@
  * first place from which a dozen chunks follow each other with nothing odd about them is taken for
  * one: chains from wrong places break off or join the right one. Which chunks are in fastbins is
  * told by their links, as the lists are too long to follow for a slice. So the figures are
- * estimates, good to a few pages per slice.
+ * estimates.
  */
 
 #include <stdbool.h>
@@ -39,7 +39,8 @@ static inline void flmem_cleanup_glibc_slicer(struct flmem_glibc_slicer **slicer
 
 /*
  * What lies in the slice, at most FLMEM_GLIBC_SLICE_MAX long: parts of chunks that reach out of it
- * count as far as they are in. False when no chunk begins there that could be found.
+ * count as far as they are in. The first chunk of a stretch is not taken for a tcache. False when
+ * no chunk begins there that could be found.
  */
 bool flmem_glibc_slice_read(struct flmem_glibc_slicer *slicer,
 			    const struct flmem_glibc_stretch *stretch, uint64_t from, uint64_t to,

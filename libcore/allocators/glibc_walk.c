@@ -426,14 +426,28 @@ enum flmem_glibc_walked flmem_glibc_walk(struct flmem_glibc_walker *walker,
 	return FLMEM_GLIBC_WALKED;
 }
 
+/* The top, and a tcache where the first request of a thread puts it. */
+static void take_ends(struct walk *walk)
+{
+	const struct flmem_glibc_stretch *stretch = walk->stretch;
+	struct flmem_glibc_walker *const w = walk->walker;
+	uint64_t head;
+
+	w->block_end = w->block_start = 0;
+	if (stretch->top_end)
+		take_top(walk);
+	if (stretch->start < stretch->end && w->o.layout->tcache.chunk_bytes &&
+	    !flmem_peek_read(w->o.peek, stretch->start + 8, &head, sizeof(head)) &&
+	    (head & ~(uint64_t)FLMEM_GLIBC_SIZE_BITS) == w->o.layout->tcache.chunk_bytes)
+		look_for_tcache(walk, stretch->start);
+}
+
 void flmem_glibc_walk_runs(struct flmem_glibc_walker *walker,
 			   const struct flmem_glibc_stretch *stretch,
 			   const struct flmem_glibc_runs *runs, struct flmem_glibc_sums *sums)
 {
 	struct walk walk = {.walker = walker, .stretch = stretch};
-	uint64_t head;
 
-	walker->block_end = walker->block_start = 0;
 	for (size_t i = 0; i < runs->count; i++) {
 		const struct flmem_glibc_run *run = &runs->rows[i];
 
@@ -444,23 +458,16 @@ void flmem_glibc_walk_runs(struct flmem_glibc_walker *walker,
 		if (run->end < stretch->end || !stretch->top_end)
 			close_run(&walk, run->end);
 	}
-	if (stretch->top_end)
-		take_top(&walk);
-	if (stretch->start < stretch->end && walker->o.layout->tcache.chunk_bytes &&
-	    !flmem_peek_read(walker->o.peek, stretch->start + 8, &head, sizeof(head)) &&
-	    (head & ~(uint64_t)FLMEM_GLIBC_SIZE_BITS) == walker->o.layout->tcache.chunk_bytes)
-		look_for_tcache(&walk, stretch->start);
+	take_ends(&walk);
 	walk.sums.walked = stretch->end - stretch->start;
 	flmem_glibc_sums_add(sums, &walk.sums);
 }
 
-void flmem_glibc_walk_top(struct flmem_glibc_walker *walker,
-			  const struct flmem_glibc_stretch *stretch, struct flmem_glibc_sums *sums)
+void flmem_glibc_walk_ends(struct flmem_glibc_walker *walker,
+			   const struct flmem_glibc_stretch *stretch, struct flmem_glibc_sums *sums)
 {
 	struct walk walk = {.walker = walker, .stretch = stretch};
 
-	if (!stretch->top_end)
-		return;
-	take_top(&walk);
+	take_ends(&walk);
 	flmem_glibc_sums_add(sums, &walk.sums);
 }

@@ -114,9 +114,10 @@ void flmem_glibc_walk_runs(struct flmem_glibc_walker *walker,
 			   const struct flmem_glibc_stretch *stretch,
 			   const struct flmem_glibc_runs *runs, struct flmem_glibc_sums *sums);
 
-/* Adds only what the stretch's top chunk holds, where it has one. */
-void flmem_glibc_walk_top(struct flmem_glibc_walker *walker,
-			  const struct flmem_glibc_stretch *stretch, struct flmem_glibc_sums *sums);
+/* Adds only what the stretch's first chunk is, if a tcache, and what its top chunk holds. */
+void flmem_glibc_walk_ends(struct flmem_glibc_walker *walker,
+			   const struct flmem_glibc_stretch *stretch,
+			   struct flmem_glibc_sums *sums);
 
 void flmem_glibc_sums_add(struct flmem_glibc_sums *sums, const struct flmem_glibc_sums *more);
 

@@ -285,6 +285,27 @@ static void a_sample_agrees_with_the_walk(void **state)
 	assert_int_equal(known(sampled.arenas), known(walked.arenas));
 }
 
+/* Slices lose nothing where they meet: when all are read, the sum is that of the walk. */
+static void slices_add_up_to_the_walk(void **state)
+{
+	struct flmem_heap_report walked, sampled;
+	uint64_t error, bytes_read;
+
+	start(PROGRAM("heaps"), *state, "2");
+	walked = read_heap();
+	sampled = read_heap_alone(1, &bytes_read);
+	check_sums(&sampled);
+	assert_string_equal(sampled.how, "sampled");
+	error = known(sampled.error_bytes);
+	assert_true(error <= 2 * KIB);
+	assert_true(apart(known(sampled.free_resident_bytes), known(walked.free_resident_bytes)) <=
+		    error);
+	assert_true(apart(known(sampled.cached_bytes), known(walked.cached_bytes)) <= error);
+	/* By whole pages. */
+	assert_true(apart(known(sampled.trimmable_bytes), known(walked.trimmable_bytes)) <=
+		    error + 4 * KIB);
+}
+
 /* What is in use need not be read where few chunks are free. */
 static void lists_tell_of_a_dense_heap(void **state)
 {
@@ -428,7 +449,9 @@ int main(void)
 {
 	static const char *const sampled[] = {"fresh",	 "fragmented", "pinned", "fastbins",
 					      "mmapped", "released",   "arenas"};
-	struct CMUnitTest tests[FLMEM_ARRAY_SIZE(rows) + FLMEM_ARRAY_SIZE(sampled) + FIXED] = {
+	static const char *const whole[] = {"fragmented", "pinned", "fastbins", "many"};
+	struct CMUnitTest tests[FLMEM_ARRAY_SIZE(rows) + FLMEM_ARRAY_SIZE(sampled) +
+				FLMEM_ARRAY_SIZE(whole) + FIXED] = {
 		{"thresholds in force", thresholds_in_force_are_told, NULL, stop, NULL},
 		{"absurd size", a_damaged_heap_is_not_told, NULL, stop,
 		 (void *)(uintptr_t) "corrupted"},
@@ -458,5 +481,13 @@ int main(void)
 			.teardown_func = stop,
 			.initial_state = (void *)(uintptr_t)sampled[i],
 		};
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(whole); i++)
+		tests[i + FLMEM_ARRAY_SIZE(rows) + FLMEM_ARRAY_SIZE(sampled) + FIXED] =
+			(struct CMUnitTest){
+				.name = "all slices",
+				.test_func = slices_add_up_to_the_walk,
+				.teardown_func = stop,
+				.initial_state = (void *)(uintptr_t)whole[i],
+			};
 	return cmocka_run_group_tests_name("glibc_heap", tests, NULL, NULL);
 }
