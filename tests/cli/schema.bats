@@ -58,6 +58,26 @@ print(json.dumps(report))' "$1"
 	done
 }
 
+@test "thousands of processes are checked as well as one" {
+	start_victim /usr/bin/python3 -c 'import time; print("ready", flush=True); time.sleep(1000)'
+	flmem watch --pid "$VICTIM" --duration 100ms --interval 50ms --quiet --json
+	assert_status 0
+	run_command /usr/bin/python3 -c '
+import copy, json, sys
+summary = json.loads(sys.argv[1])
+first = summary["processes"][0]
+summary["processes"] = [copy.deepcopy(first) for _ in range(3000)]
+print(json.dumps(summary))
+summary["processes"][1234]["trend"]["more"] = 1
+print(json.dumps(summary))
+' "$output"
+	output=${lines[0]}
+	assert_schema watch
+	output=${lines[1]}
+	run assert_schema watch
+	[ "$status" -ne 0 ] || fail "accepted a field too many"
+}
+
 @test "errors are objects too, with the exit status that the command has" {
 	local command
 	for command in $(json_commands); do
