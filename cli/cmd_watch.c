@@ -104,6 +104,9 @@ static int options_of(struct watch_options *o, struct flmem_watch_options *ret_o
 		.round_regex = o->round_regex,
 		.record_path = o->record,
 		.fail_above_bytes = o->fail_above_bytes,
+		.advice = o->report ? FLMEM_WATCH_ADVICE_LIVE
+			  : o->json ? FLMEM_WATCH_ADVICE_TRENDS
+				    : FLMEM_WATCH_ADVICE_NONE,
 		.stop_fd = -1,
 	};
 	if (o->fail_growth && parse_growth(o->fail_growth, &ret_options->fail_growth, err))
@@ -298,7 +301,8 @@ static const struct opt options_table[] = {
 	 .offset = offsetof(struct watch_options, report),
 	 .metavar = "FILE",
 	 .complete = OPT_COMPLETE_FILE,
-	 .help = "at the end write one HTML page with figures of it all, which needs nothing else"},
+	 .help = "at the end write one HTML page with figures of it all and what recommend finds, "
+		 "which needs nothing else"},
 	{.name = "fail-above",
 	 .kind = OPT_SIZE,
 	 .offset = offsetof(struct watch_options, fail_above_bytes),

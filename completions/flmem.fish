@@ -154,7 +154,7 @@ complete -c flmem -n '__flmem_is watch' -l round-regex -x -d 'a round starts at 
 complete -c flmem -n '__flmem_is watch' -l record -r -F -d 'append all samples and rounds to this recording'
 complete -c flmem -n '__flmem_is watch' -l replay -r -F -d 'show a recording again, instead of live processes'
 complete -c flmem -n '__flmem_is watch' -l listen -x -d 'serve metrics for Prometheus at http://ADDRESS:PORT/metrics; port 0 takes one that is free and says which'
-complete -c flmem -n '__flmem_is watch' -l report -r -F -d 'at the end write one HTML page with figures of it all, which needs nothing else'
+complete -c flmem -n '__flmem_is watch' -l report -r -F -d 'at the end write one HTML page with figures of it all and what recommend finds, which needs nothing else'
 complete -c flmem -n '__flmem_is watch' -l fail-above -x -d 'exit with status 1 when a process had more resident memory'
 complete -c flmem -n '__flmem_is watch' -l fail-growth -x -d 'exit with status 1 when a process climbs faster, as 10MiB/round or 1GiB/h'
 complete -c flmem -n '__flmem_is watch' -l auto -d 'give retained memory back: after each round on clients, each fifth on servers, rarer while memory is flat, at once when it is short'

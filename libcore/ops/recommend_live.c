@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <flmem/recommend.h>
+#include "ops/recommend_live.h"
 
 #include <stdio.h>
 
@@ -18,10 +18,9 @@ static int tell(struct flmem_recommendations *found, pid_t pid, struct flmem_err
 	return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
 }
 
-/* One that may not be read gives what its status tells, and a problem. */
-static int check_process(const struct flmem_process_report *process,
-			 const struct flmem_release *release, struct flmem_recommendations *found,
-			 struct flmem_error *err)
+int flmem_recommend_process(const struct flmem_process_report *process,
+			    const struct flmem_release *release,
+			    struct flmem_recommendations *found, struct flmem_error *err)
 {
 	struct flmem_error why = {0};
 	int rc = 0;
@@ -33,6 +32,15 @@ static int check_process(const struct flmem_process_report *process,
 		rc = tell(found, process->pid, &why, err);
 	}
 	return rc ? rc : flmem_live_rules_run(process, release, found, err);
+}
+
+int flmem_recommend_skipped(const struct flmem_skipped *skipped,
+			    struct flmem_recommendations *found, struct flmem_error *err)
+{
+	struct flmem_error why = {0};
+
+	flmem_error_set(&why, skipped->code, 0, "%s", skipped->message);
+	return tell(found, skipped->pid, &why, err);
 }
 
 int flmem_recommend_processes(const struct flmem_detect_report *report,
@@ -49,13 +57,9 @@ int flmem_recommend_processes(const struct flmem_detect_report *report,
 	if (options && options->framework_version)
 		rc = flmem_release_parse(options->framework_version, &release, err);
 	for (size_t i = 0; i < report->process_count && !rc; i++)
-		rc = check_process(&report->processes[i], &release, &found, err);
-	for (size_t i = 0; i < report->skipped_count && !rc; i++) {
-		struct flmem_error why = {0};
-
-		flmem_error_set(&why, report->skipped[i].code, 0, "%s", report->skipped[i].message);
-		rc = tell(&found, report->skipped[i].pid, &why, err);
-	}
+		rc = flmem_recommend_process(&report->processes[i], &release, &found, err);
+	for (size_t i = 0; i < report->skipped_count && !rc; i++)
+		rc = flmem_recommend_skipped(&report->skipped[i], &found, err);
 	if (rc)
 		return rc;
 	*ret_recommendations = found;

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "ops/outlook.h"
 #include "ops/succession.h"
+#include "ops/watch_advice.h"
 
 /* What a kill may cost a recording. */
 #define FLUSH_EVERY_US 10000000U
@@ -434,8 +435,12 @@ int flmem_watching_finish(struct flmem_watching *watching, bool live,
 	summary.count = watching->count;
 	for (size_t i = 0; i < summary.count; i++)
 		summary.limit_passed |= summary.results[i].findings[0] != NULL;
-	*ret_summary = summary;
-	return 0;
+	rc = flmem_watch_advise(watching->options, live, &summary, err);
+	if (rc)
+		flmem_watch_summary_clear(&summary);
+	else
+		*ret_summary = summary;
+	return rc;
 }
 
 void flmem_watch_summary_clear(struct flmem_watch_summary *summary)
@@ -445,5 +450,6 @@ void flmem_watch_summary_clear(struct flmem_watch_summary *summary)
 		free(summary->results[i].process.site);
 	}
 	free(summary->results);
+	flmem_recommendations_clear(&summary->advice);
 	*summary = (struct flmem_watch_summary){0};
 }

@@ -64,29 +64,6 @@ static void put_title(struct flmem_buf *out, const struct flmem_watch_page *page
 			 page->samples, summary->rounds);
 }
 
-static void put_finding(struct flmem_buf *out, const struct flmem_watch_process *process,
-			const char *finding)
-{
-	flmem_buf_printf(out, "<li><strong>Process %d</strong> ", (int)process->pid);
-	flmem_markup_text(out, finding);
-	flmem_buf_puts(out, "</li>");
-}
-
-static void put_findings(struct flmem_buf *out, const struct flmem_watch_summary *summary)
-{
-	if (!summary->limit_passed)
-		return;
-	flmem_buf_puts(out, "<section class=\"findings\"><h2>Findings</h2><ul>");
-	for (size_t i = 0; i < summary->count; i++) {
-		const struct flmem_watch_result *r = &summary->results[i];
-
-		for (size_t k = 0; k < sizeof(r->findings) / sizeof(r->findings[0]); k++)
-			if (r->findings[k])
-				put_finding(out, &r->process, r->findings[k]);
-	}
-	flmem_buf_puts(out, "</ul></section>\n");
-}
-
 static void put_limit(struct flmem_buf *out, const struct flmem_watch_result *r)
 {
 	flmem_buf_puts(out, "<dt>limit</dt><dd>");
@@ -160,7 +137,7 @@ static void put_process(struct flmem_buf *out, const struct flmem_page_subject *
 	flmem_buf_puts(out, "</section>\n");
 }
 
-/* Findings first, then what climbs, then the largest. */
+/* Limits passed first, then what climbs, then the largest. */
 static int compare(const void *a, const void *b)
 {
 	const struct flmem_watch_result *x = *(const struct flmem_watch_result *const *)a;
@@ -191,7 +168,7 @@ static void put_processes(struct flmem_buf *out, const struct flmem_watch_page *
 	if (count > shown)
 		flmem_buf_printf(
 			out,
-			"<p>Figures are drawn for %zu processes: those with findings, those "
+			"<p>Figures are drawn for %zu processes: those that passed a limit, those "
 			"that climb, the largest.</p>\n",
 			shown);
 }
@@ -232,7 +209,7 @@ void flmem_page_put(struct flmem_buf *out, const struct flmem_watch_page *page,
 	qsort(sorted, summary->count, sizeof(*sorted), compare);
 	put_head(out);
 	put_title(out, page, summary);
-	put_findings(out, summary);
+	flmem_page_put_findings(out, summary);
 	flmem_page_put_overview(out, page, summary);
 	flmem_page_put_actions(out, page);
 	put_processes(out, page, sorted, summary->count);

@@ -52,6 +52,9 @@ void flmem_page_put(struct flmem_buf *out, const struct flmem_watch_page *page,
 
 extern const char flmem_page_style[]; /* CSS */
 
+/* Limits that were passed, and what the rules of `flmem recommend` say. */
+void flmem_page_put_findings(struct flmem_buf *out, const struct flmem_watch_summary *summary);
+
 /* A table of all processes, each with a small curve. */
 void flmem_page_put_overview(struct flmem_buf *out, const struct flmem_watch_page *page,
 			     const struct flmem_watch_summary *summary);

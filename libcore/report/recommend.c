@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <flmem/report.h>
+#include "report/recommend.h"
 
-#include "report/json.h"
+#include <flmem/report.h>
 
 static void add_finding(cJSON *list, const struct flmem_finding *finding)
 {
@@ -52,18 +52,24 @@ static void add_counts(cJSON *root, const struct flmem_recommendations *found)
 #undef ADD_COUNT
 }
 
+void flmem_json_add_findings(cJSON *object, const struct flmem_recommendations *found)
+{
+	cJSON *list = cJSON_AddArrayToObject(object, "findings");
+
+	for (size_t i = 0; i < found->finding_count; i++)
+		add_finding(list, &found->findings[i]);
+	list = cJSON_AddArrayToObject(object, "problems");
+	for (size_t i = 0; i < found->problem_count; i++)
+		add_problem(list, &found->problems[i]);
+}
+
 char *flmem_report_recommend_json(const struct flmem_recommendations *found)
 {
-	cJSON *root = flmem_json_report("recommend"), *list;
+	cJSON *root = flmem_json_report("recommend");
 
 	flmem_json_add_u64(root, "files", found->file_count);
 	add_counts(root, found);
 	flmem_json_add_u64(root, "silenced", found->silenced_count);
-	list = cJSON_AddArrayToObject(root, "findings");
-	for (size_t i = 0; i < found->finding_count; i++)
-		add_finding(list, &found->findings[i]);
-	list = cJSON_AddArrayToObject(root, "problems");
-	for (size_t i = 0; i < found->problem_count; i++)
-		add_problem(list, &found->problems[i]);
+	flmem_json_add_findings(root, found);
 	return flmem_json_take(root);
 }

@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "report/json.h"
+#include "report/recommend.h"
 #include "report/watch_action.h"
 
 static void add_i64(cJSON *object, cJSON *unknown, const char *name, struct flmem_i64 value)
@@ -182,6 +183,18 @@ static cJSON *result_object(const struct flmem_watch_result *result)
 	return object;
 }
 
+/* Which rules were held against the processes: what they are silent about is worth that much. */
+static void add_advice(cJSON *root, const struct flmem_watch_summary *summary)
+{
+	cJSON *rules = cJSON_AddArrayToObject(root, "rules");
+
+	if (summary->advised != FLMEM_WATCH_ADVICE_NONE)
+		flmem_json_append_text(rules, "trend");
+	if (summary->advised == FLMEM_WATCH_ADVICE_LIVE)
+		flmem_json_append_text(rules, "live");
+	flmem_json_add_findings(root, &summary->advice);
+}
+
 char *flmem_report_watch_summary_json(const struct flmem_watch_summary *summary)
 {
 	cJSON *root = line("summary"), *processes;
@@ -202,5 +215,6 @@ char *flmem_report_watch_summary_json(const struct flmem_watch_summary *summary)
 	flmem_json_add_u64(root, "record_lost", summary->record_lost);
 	flmem_json_add_u64(root, "record_skipped_bytes", summary->record_skipped_bytes);
 	cJSON_AddBoolToObject(root, "limit_passed", summary->limit_passed);
+	add_advice(root, summary);
 	return flmem_json_take_line(root);
 }

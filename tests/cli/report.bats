@@ -28,6 +28,13 @@ for name, value in seen.items():
 	asked=$(cat "$BATS_TEST_TMPDIR/asked")
 }
 
+# summary_of EXPRESSION: of the summary `s` in $output.
+summary_of() {
+	/usr/bin/python3 -c 'import json, sys
+s = json.loads(sys.argv[1])
+print(eval(sys.argv[2]))' "$output" "$1"
+}
+
 in_dom() {
 	[[ $dom == *"$1"* ]] || fail "not in the page: $1"
 }
@@ -44,6 +51,8 @@ in_dom() {
 	in_dom 'Resident memory by round'
 	in_dom 'climbing'
 	in_dom '<th scope="row">20</th>'
+	in_dom 'TREND-CLIMBING'
+	in_dom 'which a recording does not hold'
 }
 
 @test "a page that asked for something would be seen" {
@@ -74,6 +83,31 @@ in_dom() {
 	in_dom 'Kinds of memory'
 	alive "$first"
 	alive "$VICTIM"
+}
+
+@test "what recommend finds is on the page and in the summary, however its settings are called" {
+	start_victim /usr/bin/env 'LD_PRELOAD=/none/libjemalloc.so.2</code><img src=http://x.example/a>' \
+		"$FLMEM_VICTIMS/watched" leak 0 100 1024
+	flmem watch --pid "$VICTIM" --interval 50ms --duration 3s --report "$PAGE" --json --quiet
+	assert_status 0
+	assert_schema watch
+	[ "$(summary_of '[f["rule"] for f in s["findings"] if f["file"] == "process %d" % s["pid"]]')" \
+		= "['TREND-CLIMBING', 'LIVE-JEMALLOC-NOT-LOADED']" ] || fail "other findings"
+	[ "$(summary_of 's["rules"]')" = "['trend', 'live']" ]
+	assert_victim_unharmed
+	browse "$PAGE"
+	[ -z "$console" ] || fail "$console"
+	[ "$asked" = "GET /report HTTP/1.1" ] || fail "$asked"
+	in_dom 'LIVE-JEMALLOC-NOT-LOADED'
+	in_dom '&lt;img src=http://x.example/a&gt;'
+	[[ $dom != *'<img'* ]]
+}
+
+@test "what has ended is not taken for faultless" {
+	start_victim watched leak 3 100 1024
+	flmem watch --pid "$VICTIM" --interval 50ms --report "$PAGE" --quiet
+	assert_status 0
+	grep -q 'except for 1 that had ended' "$PAGE"
 }
 
 @test "Ctrl-C ends it with the page" {

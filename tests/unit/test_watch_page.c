@@ -165,6 +165,70 @@ static void names_stay_text(void **state)
 	strike(&s);
 }
 
+static const struct flmem_rule rule = {.id = "A-RULE", .source = "<source>"};
+
+static struct flmem_finding finding_of(char *text)
+{
+	return (struct flmem_finding){
+		.rule = &rule,
+		.severity = FLMEM_SEVERITY_ERROR,
+		.message = text,
+		.file = text,
+		.path = text,
+		.current = text,
+		.proposed = text,
+	};
+}
+
+/* Of the environment of a process comes what a finding shows. */
+static void findings_are_listed_by_process_and_stay_text(void **state)
+{
+	FLMEM_AUTO_FREE char *html = NULL;
+	char text[sizeof(hostile)];
+	struct flmem_finding findings[2];
+	struct flmem_input_problem problem = {.file = text, .message = text};
+	struct stage s;
+
+	(void)state;
+	memcpy(text, hostile, sizeof(hostile));
+	findings[0] = findings[1] = finding_of(text);
+	set(&s, "job");
+	s.summary.advised = FLMEM_WATCH_ADVICE_LIVE;
+	s.summary.advice = (struct flmem_recommendations){
+		.findings = findings, .finding_count = 2, .problems = &problem, .problem_count = 1};
+	s.result.advice_first = 1;
+	s.result.advice_count = 1;
+	s.result.ended = true;
+	html = flmem_watch_page_html(s.page, &s.summary);
+	assert_non_null(html);
+	assert_null(strstr(html, "<script"));
+	assert_null(strstr(html, "<img"));
+	assert_null(strstr(html, "<source>"));
+	assert_null(strchr(html, '\033'));
+	/* message, path, current and proposed of one finding; file and message of the problem */
+	assert_int_equal(count_of(html, "&#60;script&#62;alert(1)"), 4 + 2);
+	assert_int_equal(count_of(html, "A-RULE"), 1);
+	assert_int_equal(count_of(html, "<h3>Process 42 "), 1);
+	assert_non_null(strstr(html, "except for 1 that had ended"));
+	strike(&s);
+}
+
+static void no_findings_are_said_to_be_none(void **state)
+{
+	FLMEM_AUTO_FREE char *unasked = NULL, *none = NULL;
+	struct stage s;
+
+	(void)state;
+	set(&s, "job");
+	unasked = flmem_watch_page_html(s.page, &s.summary);
+	s.summary.advised = FLMEM_WATCH_ADVICE_TRENDS;
+	none = flmem_watch_page_html(s.page, &s.summary);
+	assert_null(strstr(unasked, "Findings"));
+	assert_non_null(strstr(none, "<h2>Findings</h2>\n<p>None.</p>"));
+	assert_non_null(strstr(none, "which a recording does not hold"));
+	strike(&s);
+}
+
 /* Neither time nor rounds without end make it larger than a screen can show. */
 static void it_is_bounded(void **state)
 {
@@ -343,6 +407,8 @@ int main(void)
 		cmocka_unit_test(a_leak_is_drawn_with_its_trend_and_rounds),
 		cmocka_unit_test(a_flat_one_has_no_forecast),
 		cmocka_unit_test(names_stay_text),
+		cmocka_unit_test(findings_are_listed_by_process_and_stay_text),
+		cmocka_unit_test(no_findings_are_said_to_be_none),
 		cmocka_unit_test(it_is_bounded),
 		cmocka_unit_test(a_near_limit_is_drawn),
 		cmocka_unit_test(actions_are_listed_and_trims_drawn),

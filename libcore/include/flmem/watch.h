@@ -19,6 +19,7 @@
 #include <flmem/condition.h>
 #include <flmem/error.h>
 #include <flmem/pressure.h>
+#include <flmem/recommend.h>
 #include <flmem/roles.h>
 #include <flmem/select.h>
 #include <flmem/trend.h>
@@ -59,6 +60,17 @@ struct flmem_watch_auto {
 #define FLMEM_WATCH_TRIM_TIMEOUT_US_DEFAULT 2000000U
 #define FLMEM_WATCH_COOL_DOWN_US_DEFAULT    1000000U
 
+/* Which rules of flmem_recommend() are held against the processes at the end. */
+enum flmem_watch_advice {
+	FLMEM_WATCH_ADVICE_NONE,
+	FLMEM_WATCH_ADVICE_TRENDS, /* those about recordings, which read nothing more */
+	/*
+	 * Also those about live processes, against what still runs: this reads them as
+	 * flmem_detect() does, within a few seconds for all together. No replay has any.
+	 */
+	FLMEM_WATCH_ADVICE_LIVE,
+};
+
 struct flmem_watch_options {
 	struct flmem_selection selection;
 	uint64_t interval_us; /* 0: the default */
@@ -81,6 +93,7 @@ struct flmem_watch_options {
 	uint64_t fail_above_bytes; /* resident memory that no sample may pass; 0: any */
 	struct flmem_growth_limit fail_growth;
 	struct flmem_watch_auto automatic;
+	enum flmem_watch_advice advice;
 	struct flmem_watch_board *board; /* for readers in other threads; NULL: none */
 };
 
@@ -193,6 +206,7 @@ struct flmem_watch_result {
 	struct flmem_pressure pressure_rise; /* of it: the counters since the process is watched */
 	struct flmem_watch_actions actions;
 	const char *findings[2]; /* static: limits of the options that it passed; NULL: none */
+	size_t advice_first, advice_count; /* findings of the summary's advice about it */
 };
 
 struct flmem_watch_summary {
@@ -201,10 +215,12 @@ struct flmem_watch_summary {
 	uint64_t rounds;    /* that were seen from beginning to end */
 	uint64_t forgotten; /* processes that ended and are not among the results, being too many */
 	uint64_t missed;    /* intervals without samples, because the host was too busy or asleep */
-	uint64_t record_lost;	       /* blocks of the recording that could not be written */
-	int record_errno;	       /* why the last of them was lost */
-	uint64_t record_skipped_bytes; /* of a replay: that made no sense */
-	bool limit_passed;	       /* some process has findings */
+	uint64_t record_lost;		     /* blocks of the recording that could not be written */
+	int record_errno;		     /* why the last of them was lost */
+	uint64_t record_skipped_bytes;	     /* of a replay: that made no sense */
+	bool limit_passed;		     /* some process has findings */
+	enum flmem_watch_advice advised;     /* NONE: `advice` is empty */
+	struct flmem_recommendations advice; /* findings in the order of the results */
 };
 
 /* Any may be NULL. One that returns false ends the watch. */

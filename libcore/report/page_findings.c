@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What was found: limits of the options that were passed, and the rules of `flmem recommend`. */
+#include "report/page.h"
+
+#include <inttypes.h>
+
+#include "report/markup.h"
+
+#define FINDINGS_MAX 500U
+#define PROBLEMS_MAX 50U
+
+/* The process once, before the first that is said of it. */
+struct listing {
+	struct flmem_buf *out;
+	const struct flmem_watch_process *process;
+	size_t shown, left_out;
+	bool open; /* the process is named */
+};
+
+static void begin_item(struct listing *list, const char *class)
+{
+	if (!list->open) {
+		flmem_buf_printf(list->out, "<h3>Process %d ", (int)list->process->pid);
+		flmem_page_put_who(list->out, list->process);
+		flmem_buf_puts(list->out, "</h3><ul>\n");
+	}
+	list->open = true;
+	list->shown++;
+	flmem_buf_printf(list->out, "<li><strong class=\"%s\">%s</strong> ", class, class);
+}
+
+static void put_change(struct flmem_buf *out, const struct flmem_finding *finding)
+{
+	flmem_buf_puts(out, " <code><bdi>");
+	flmem_markup_text(out, finding->path);
+	flmem_buf_puts(out, ": ");
+	flmem_markup_text(out, finding->current ? finding->current : "absent");
+	if (finding->proposed) {
+		flmem_buf_puts(out, " → ");
+		flmem_markup_text(out, finding->proposed);
+	}
+	flmem_buf_puts(out, "</bdi></code>");
+}
+
+static void put_finding(struct listing *list, const struct flmem_finding *finding)
+{
+	begin_item(list, flmem_severity_name(finding->severity));
+	flmem_buf_puts(list->out, finding->rule->id);
+	flmem_buf_puts(list->out, ": <bdi>");
+	flmem_markup_text(list->out, finding->message);
+	flmem_buf_puts(list->out, "</bdi>");
+	put_change(list->out, finding);
+	flmem_buf_puts(list->out, " <small>");
+	flmem_markup_text(list->out, finding->rule->source);
+	flmem_buf_puts(list->out, "</small></li>\n");
+}
+
+static void put_limit(struct listing *list, const char *limit)
+{
+	begin_item(list, "limit");
+	flmem_markup_text(list->out, limit);
+	flmem_buf_puts(list->out, "</li>\n");
+}
+
+static void put_process(struct listing *list, const struct flmem_watch_summary *summary,
+			const struct flmem_watch_result *r)
+{
+	list->process = &r->process;
+	list->open = false;
+	for (size_t k = 0; k < sizeof(r->findings) / sizeof(r->findings[0]); k++)
+		if (r->findings[k])
+			put_limit(list, r->findings[k]);
+	for (size_t k = 0; k < r->advice_count; k++) {
+		if (list->shown < FINDINGS_MAX)
+			put_finding(list, &summary->advice.findings[r->advice_first + k]);
+		else
+			list->left_out++;
+	}
+	if (list->open)
+		flmem_buf_puts(list->out, "</ul>\n");
+}
+
+static void put_problems(struct flmem_buf *out, const struct flmem_recommendations *advice)
+{
+	size_t shown = advice->problem_count < PROBLEMS_MAX ? advice->problem_count : PROBLEMS_MAX;
+
+	if (!shown)
+		return;
+	flmem_buf_puts(out, "<h3>Not looked at, or not wholly</h3><ul>\n");
+	for (size_t i = 0; i < shown; i++) {
+		flmem_buf_puts(out, "<li><strong>");
+		flmem_markup_text(out, advice->problems[i].file);
+		flmem_buf_puts(out, "</strong> <bdi>");
+		flmem_markup_text(out, advice->problems[i].message);
+		flmem_buf_puts(out, "</bdi></li>\n");
+	}
+	flmem_buf_puts(out, "</ul>\n");
+	if (advice->problem_count > shown)
+		flmem_buf_printf(out, "<p>And %zu more.</p>\n", advice->problem_count - shown);
+}
+
+static uint64_t count_ended(const struct flmem_watch_summary *summary)
+{
+	uint64_t ended = 0;
+
+	for (size_t i = 0; i < summary->count; i++)
+		ended += summary->results[i].ended;
+	return ended;
+}
+
+/* Silence is only worth something with what it is about. */
+static void put_scope(struct flmem_buf *out, const struct flmem_watch_summary *summary)
+{
+	uint64_t ended = count_ended(summary);
+
+	flmem_buf_puts(out,
+		       "<p><small>Looked at with the rules of flmem recommend about what memory "
+		       "did while it was watched");
+	if (summary->advised != FLMEM_WATCH_ADVICE_LIVE)
+		flmem_buf_puts(out,
+			       "; those about allocators, their settings and what they retain need "
+			       "the live processes, which a recording does not hold (flmem "
+			       "recommend --pid)");
+	else
+		flmem_buf_puts(out, ", and about allocators, their settings and what they retain "
+				    "at its end");
+	if (summary->advised == FLMEM_WATCH_ADVICE_LIVE && ended)
+		flmem_buf_printf(out, ", except for %" PRIu64 " that had ended", ended);
+	flmem_buf_puts(out, ".</small></p>\n");
+}
+
+void flmem_page_put_findings(struct flmem_buf *out, const struct flmem_watch_summary *summary)
+{
+	bool advised = summary->advised != FLMEM_WATCH_ADVICE_NONE;
+	struct listing list = {.out = out};
+
+	if (!summary->limit_passed && !advised)
+		return;
+	flmem_buf_printf(out, "<section class=\"findings%s\"><h2>Findings</h2>\n",
+			 summary->limit_passed ? " passed" : "");
+	for (size_t i = 0; i < summary->count; i++)
+		put_process(&list, summary, &summary->results[i]);
+	list.left_out += summary->advice.left_out_count;
+	if (list.left_out)
+		flmem_buf_printf(out, "<p>And %zu more findings.</p>\n", list.left_out);
+	if (!list.shown)
+		flmem_buf_puts(out, "<p>None.</p>\n");
+	put_problems(out, &summary->advice);
+	if (advised)
+		put_scope(out, summary);
+	flmem_buf_puts(out, "</section>\n");
+}
