@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/chores.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 
+#include "base/thread.h"
 #include "ops/decide.h"
 
 struct list {
@@ -92,23 +91,12 @@ static void *work(void *context)
 	return NULL;
 }
 
-/* Signals are for the threads that the program knows of. */
-static bool start(struct flmem_chores *chores)
-{
-	sigset_t all, before;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	chores->running = pthread_create(&chores->thread, NULL, work, chores) == 0;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return chores->running;
-}
-
 bool flmem_chores_add(struct flmem_chores *chores, struct flmem_chore *chore)
 {
 	if (!chores->running) {
 		chores->ending = false;
-		if (!start(chores)) {
+		chores->running = flmem_thread_start(&chores->thread, work, chores) == 0;
+		if (!chores->running) {
 			free(chore);
 			return false;
 		}

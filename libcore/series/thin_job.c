@@ -3,13 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "base/thread.h"
 #include "series/thin.h"
 
 #define COPY_BYTES 65536U
@@ -118,19 +117,6 @@ static void *run(void *context)
 	return NULL;
 }
 
-static int start_thread(struct flmem_thin_job *job)
-{
-	sigset_t all, was;
-	int rc;
-
-	/* Signals are for the thread that watches. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &was);
-	rc = pthread_create(&job->thread, NULL, run, job);
-	pthread_sigmask(SIG_SETMASK, &was, NULL);
-	return rc;
-}
-
 static void free_texts(struct flmem_thin_job *job)
 {
 	free(job->path);
@@ -148,7 +134,7 @@ struct flmem_thin_job *flmem_thin_job_start(const char *path, uint64_t size, uin
 		.path = strdup(path), .size = size, .budget = budget, .out = {.fd = -1}};
 	if (job->path && asprintf(&job->beside, "%s.thinner", path) < 0)
 		job->beside = NULL;
-	if (job->path && job->beside && start_thread(job) == 0)
+	if (job->path && job->beside && flmem_thread_start(&job->thread, run, job) == 0)
 		return job;
 	free_texts(job);
 	return NULL;

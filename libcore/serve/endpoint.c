@@ -3,14 +3,13 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/thread.h"
 #include "serve/listen.h"
 #include "serve/microhttpd.h"
 
@@ -243,13 +242,8 @@ static int start_daemon(struct flmem_endpoint *e, struct flmem_error *err)
 
 static int start_thread(struct flmem_endpoint *e, struct flmem_error *err)
 {
-	sigset_t all, was;
-	int rc;
+	int rc = flmem_thread_start(&e->thread, serve, e);
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &was);
-	rc = pthread_create(&e->thread, NULL, serve, e);
-	pthread_sigmask(SIG_SETMASK, &was, NULL);
 	if (rc)
 		return flmem_error_set(err, FLMEM_EFAILED, rc, "cannot start a thread");
 	e->started = true;
