@@ -53,6 +53,16 @@ int flmem_io_read_file_at(int dirfd, const char *path, size_t limit, struct flme
 	return flmem_io_read_all(fd, limit, buf);
 }
 
+DIR *flmem_io_open_dir(int dirfd, const char *path)
+{
+	FLMEM_AUTO_CLOSE int fd = openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+	if (dir)
+		(void)FLMEM_TAKE_FD(fd);
+	return dir;
+}
+
 bool flmem_io_read_at(int fd, uint64_t offset, void *out, size_t length)
 {
 	char *p = out;

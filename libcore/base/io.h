@@ -4,6 +4,7 @@
 
 /* Whole reads and writes that survive EINTR and short counts, and atomic replacement of files. */
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,6 +22,9 @@ int flmem_io_read_all(int fd, size_t limit, struct flmem_buf *buf);
 
 /* Opens `path` below `dirfd` and reads it whole; negative errno on failure. */
 int flmem_io_read_file_at(int dirfd, const char *path, size_t limit, struct flmem_buf *buf);
+
+/* Opens a directory below `dirfd` to list it; NULL with errno. The caller closes it. */
+DIR *flmem_io_open_dir(int dirfd, const char *path);
 
 /* Reads just this; false on an error, and where the file ends before. */
 bool flmem_io_read_at(int fd, uint64_t offset, void *out, size_t length);

@@ -362,8 +362,7 @@ static int read_python(struct session *session, const struct flmem_view *view,
 static bool maps_gpu(const struct flmem_maps *maps)
 {
 	for (size_t i = 0; i < maps->count; i++)
-		if (flmem_text_starts(maps->rows[i].name, "/dev/nvidia") ||
-		    flmem_text_starts(maps->rows[i].name, "/dev/dxg"))
+		if (flmem_nvml_is_device(maps->rows[i].name))
 			return true;
 	return false;
 }

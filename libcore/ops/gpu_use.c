@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/gpu_use.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/text.h"
+#include "base/io.h"
 #include "proc/process.h"
 #include "runtimes/nvml.h"
 
@@ -28,20 +27,10 @@ void flmem_gpu_use_close(struct flmem_gpu_use *use)
 	*use = (struct flmem_gpu_use){0};
 }
 
-static DIR *open_descriptors(const struct flmem_process *process)
-{
-	FLMEM_AUTO_CLOSE int fd = openat(process->dirfd, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-
-	if (dir)
-		fd = -1;
-	return dir;
-}
-
 /* 1 or 0; negative when it may not be seen. */
 static int has_device_open(const struct flmem_process *process)
 {
-	FLMEM_AUTO(flmem_cleanup_dir) DIR *dir = open_descriptors(process);
+	FLMEM_AUTO_DIR DIR *dir = flmem_io_open_dir(process->dirfd, "fd");
 	struct dirent *entry;
 
 	if (!dir)
@@ -51,8 +40,7 @@ static int has_device_open(const struct flmem_process *process)
 		ssize_t length = readlinkat(dirfd(dir), entry->d_name, target, sizeof(target) - 1);
 
 		target[length < 0 ? 0 : length] = '\0';
-		if (flmem_text_starts(target, "/dev/nvidia") ||
-		    flmem_text_starts(target, "/dev/dxg"))
+		if (flmem_nvml_is_device(target))
 			return 1;
 	}
 	return 0;

@@ -2,11 +2,11 @@
 #include "ops/round_logs.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/io.h"
 #include "base/text.h"
 #include "proc/process.h"
 
@@ -112,18 +112,13 @@ size_t flmem_round_logs_of(const struct flmem_round_logs *logs, const struct flm
 	FLMEM_AUTO_DIR DIR *directory = NULL;
 	size_t found = FLMEM_ROUND_LOGS_SHARED;
 	const struct dirent *entry;
-	int fd;
 
 	/* A single log is everyone's. */
 	if (logs->count < 2)
 		return found;
-	fd = openat(process->dirfd, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	directory = fd < 0 ? NULL : fdopendir(fd);
-	if (!directory) {
-		if (fd >= 0)
-			close(fd);
+	directory = flmem_io_open_dir(process->dirfd, "fd");
+	if (!directory)
 		return found;
-	}
 	for (unsigned i = 0; i < DESCRIPTORS_MAX && found == FLMEM_ROUND_LOGS_SHARED; i++) {
 		entry = readdir(directory);
 		if (!entry)

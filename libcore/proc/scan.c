@@ -2,10 +2,10 @@
 #include "proc/scan.h"
 
 #include <errno.h>
-#include <fcntl.h>
 
 #include <flmem/parse.h>
 
+#include "base/io.h"
 #include "proc/process.h"
 
 #define PROCESS_LIMIT ((size_t)1 << 22) /* PID_MAX_LIMIT */
@@ -53,15 +53,12 @@ static int by_pid(const void *a, const void *b)
 int flmem_scan_read(int proc_dirfd, struct flmem_scan *ret_scan, struct flmem_error *err)
 {
 	FLMEM_AUTO_SCAN struct flmem_scan scan = {0};
-	FLMEM_AUTO_DIR DIR *dir = NULL;
-	FLMEM_AUTO_CLOSE int fd = openat(proc_dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	FLMEM_AUTO_DIR DIR *dir = flmem_io_open_dir(proc_dirfd, ".");
 	size_t capacity = 0;
 	int rc = 0;
 
-	dir = fd < 0 ? NULL : fdopendir(fd);
 	if (!dir)
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot list the processes");
-	(void)FLMEM_TAKE_FD(fd);
 	for (struct dirent *entry; !rc && scan.count < PROCESS_LIMIT && (entry = readdir(dir));) {
 		struct flmem_scan_row row;
 

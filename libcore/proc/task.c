@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proc/task.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -12,6 +11,7 @@
 #include <flmem/parse.h>
 
 #include "base/cleanup.h"
+#include "base/io.h"
 #include "proc/process.h"
 #include "proc/status.h"
 
@@ -35,18 +35,12 @@ static int add_task(struct flmem_tasks *tasks, size_t *capacity, pid_t tid)
 int flmem_tasks_read(const struct flmem_process *process, struct flmem_tasks *ret_tasks)
 {
 	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
-	FLMEM_AUTO_CLOSE int fd =
-		openat(process->dirfd, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	FLMEM_AUTO_DIR DIR *dir = NULL;
+	FLMEM_AUTO_DIR DIR *dir = flmem_io_open_dir(process->dirfd, "task");
 	size_t capacity = 0;
 	pid_t tid;
 
-	if (fd < 0)
-		return -errno;
-	dir = fdopendir(fd);
 	if (!dir)
 		return -errno;
-	(void)FLMEM_TAKE_FD(fd);
 	for (const struct dirent *entry; tasks.count < TASK_LIMIT && (entry = readdir(dir));) {
 		int rc;
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "proc/host.h"
 
 /*
@@ -73,6 +74,12 @@ struct flmem_nvml {
 #define PROCESS_LIMIT 65536U
 
 /* The first of the names that the library has, or NULL. */
+bool flmem_nvml_is_device(const char *path)
+{
+	/* WSL has one device in the place of the driver's. */
+	return flmem_text_starts(path, "/dev/nvidia") || flmem_text_starts(path, "/dev/dxg");
+}
+
 static void *find(const struct flmem_nvml *nvml, const char *name, const char *older)
 {
 	void *symbol = dlsym(nvml->library, name);

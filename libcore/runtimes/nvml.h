@@ -9,6 +9,7 @@
  * One thread at a time per handle.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -17,6 +18,9 @@
 #include <flmem/value.h>
 
 struct flmem_nvml;
+
+/* Whether this is the path of a device of the driver, which every process that uses a GPU maps. */
+bool flmem_nvml_is_device(const char *path);
 
 /* FLMEM_EUNSUPPORTED when the library is not there or finds no driver; the message says which. */
 int flmem_nvml_open(struct flmem_nvml **ret_nvml, struct flmem_error *err);
