@@ -26,7 +26,7 @@ check:
 	cmake --preset clang
 	cmake --build --preset clang
 	cmake --preset fuzz -DFLMEM_FUZZ_SECONDS_OTHERS=6
-	cmake --build --preset fuzz
+	cmake --build --preset fuzz --target fuzzers
 	tests/fuzz/run build/fuzz
 	cmake --preset dev
 	cmake --build --preset dev
@@ -47,7 +47,7 @@ soak:
 fuzz:
 	scripts/setup build test
 	cmake --preset fuzz -DFLMEM_FUZZ_SECONDS_OTHERS=60
-	cmake --build --preset fuzz
+	cmake --build --preset fuzz --target fuzzers
 	tests/fuzz/run build/fuzz
 
 generate:
