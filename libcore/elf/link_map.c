@@ -115,9 +115,36 @@ static struct flmem_module *module_of(const struct flmem_modules *modules,
 	return found ? &modules->rows[found - modules->rows] : NULL;
 }
 
+/* The page that was read last: neighbours in the list are, as a rule, neighbours in memory. */
+struct near {
+	uint64_t start; /* 0: none was */
+	unsigned char bytes[4096];
+};
+
+static bool read_object(const struct flmem_modules *modules, uint64_t at, struct near *near,
+			struct remote_object *ret_object)
+{
+	const uint64_t start = at & ~(uint64_t)(sizeof(near->bytes) - 1);
+	const uint64_t offset = at - start;
+
+	if (offset > sizeof(near->bytes) - sizeof(*ret_object))
+		return !flmem_process_read_memory(modules->process, at, ret_object,
+						  sizeof(*ret_object));
+	if (near->start != start) {
+		near->start = 0;
+		if (flmem_process_read_memory(modules->process, start, near->bytes,
+					      sizeof(near->bytes)))
+			return false;
+		near->start = start;
+	}
+	memcpy(ret_object, near->bytes + offset, sizeof(*ret_object));
+	return true;
+}
+
 bool flmem_modules_read_link_map(struct flmem_modules *modules)
 {
 	struct remote_object object;
+	struct near near = {0};
 	uint64_t at;
 
 	if (!first_object(modules, &at))
@@ -126,7 +153,7 @@ bool flmem_modules_read_link_map(struct flmem_modules *modules)
 	for (unsigned i = 0; at && i < OBJECTS_MAX; i++, at = object.next) {
 		struct flmem_module *module;
 
-		if (flmem_process_read_memory(modules->process, at, &object, sizeof(object)))
+		if (!read_object(modules, at, &near, &object))
 			break;
 		module = module_of(modules, &object);
 		if (!module)

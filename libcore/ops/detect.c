@@ -387,17 +387,16 @@ static int read_backings(const struct flmem_process *process, const struct flmem
 {
 	FLMEM_AUTO_BACKINGS struct flmem_backings backings = {0};
 	struct flmem_u64 shared = report->memory.shmem_bytes;
-	size_t count;
 
-	if (flmem_backings_read(process, maps, shared.unknown || shared.value, &backings, NULL)) {
+	if (flmem_backings_read(process, maps, shared.unknown || shared.value, FLMEM_BACKINGS_MAX,
+				&backings, NULL)) {
 		report->backings_unknown = unreadable;
 		return 0;
 	}
-	count = backings.count < FLMEM_BACKINGS_MAX ? backings.count : FLMEM_BACKINGS_MAX;
 	report->backings = calloc(FLMEM_BACKINGS_MAX, sizeof(*report->backings));
 	if (!report->backings)
 		return -ENOMEM;
-	for (size_t i = 0; i < count && backings.rows[i].resident_bytes; i++) {
+	for (size_t i = 0; i < backings.count && backings.rows[i].resident_bytes; i++) {
 		report->backings[i] = (struct flmem_backing_report){
 			.kind = backings.rows[i].kind,
 			.name = strdup(backings.rows[i].name),

@@ -143,6 +143,7 @@ static bool has_backing(const struct flmem_map *map)
 struct count {
 	const struct flmem_maps *maps;
 	uint64_t *resident;
+	bool *small; /* of a file that is not among the largest, whatever of it was copied */
 	size_t next; /* the first mapping that may lie behind what was counted */
 };
 
@@ -182,14 +183,19 @@ static bool may_be_copied(const struct flmem_maps *maps, size_t i)
 	       (next->flags & FLMEM_MAP_WRITE);
 }
 
-static bool is_backed(const struct flmem_maps *maps, size_t i)
+static bool is_backed(const struct count *count, size_t i)
 {
-	return has_backing(&maps->rows[i]);
+	return has_backing(&count->maps->rows[i]);
+}
+
+static bool has_copies(const struct count *count, size_t i)
+{
+	return !count->small[i] && may_be_copied(count->maps, i);
 }
 
 /* Which mappings to look at, how far apart they may be to be asked for together, and for what. */
 struct pass {
-	bool (*takes)(const struct flmem_maps *maps, size_t i);
+	bool (*takes)(const struct count *count, size_t i);
 	uint64_t gap;
 	int (*each)(struct flmem_pages *pages, uint64_t start, uint64_t end,
 		    flmem_pages_visit *visit, void *context);
@@ -208,7 +214,7 @@ static void count_in(struct flmem_pages *pages, const struct pass *pass, struct 
 	for (size_t i = 0; i < maps->count; i++) {
 		const struct flmem_map *map = &maps->rows[i];
 
-		if (!pass->takes(maps, i))
+		if (!pass->takes(count, i))
 			continue;
 		if (map->start - end > pass->gap) {
 			pass->each(pages, start, end, count_pages, count);
@@ -217,22 +223,6 @@ static void count_in(struct flmem_pages *pages, const struct pass *pass, struct 
 		end = map->end;
 	}
 	pass->each(pages, start, end, count_pages, count);
-}
-
-/*
- * Telling a copied page from one of the file is several times as much work for the kernel as
- * telling that it is there, so that is asked only where there may be copies.
- */
-static void count_all(struct flmem_pages *pages, struct count *count)
-{
-	const struct pass all = {is_backed, GAP_MAX, flmem_pages_each};
-	const struct pass copied = {may_be_copied, 0, flmem_pages_of_file};
-
-	count_in(pages, &all, count);
-	for (size_t i = 0; i < count->maps->count; i++)
-		if (may_be_copied(count->maps, i))
-			count->resident[i] = 0;
-	count_in(pages, &copied, count);
 }
 
 static size_t make_rows(const struct flmem_maps *maps, const uint64_t *resident,
@@ -256,15 +246,75 @@ static size_t make_rows(const struct flmem_maps *maps, const uint64_t *resident,
 	return merge(rows, count);
 }
 
+/* What each file has resident at least, by size; in place of what is mapped, what at most. */
+static size_t make_bounds(const struct count *count, struct flmem_backing *rows)
+{
+	const struct flmem_maps *maps = count->maps;
+	size_t made = 0;
+
+	for (size_t i = 0; i < maps->count; i++)
+		if (has_backing(&maps->rows[i]))
+			rows[made++] = (struct flmem_backing){
+				.device = maps->rows[i].device,
+				.inode = maps->rows[i].inode,
+				.mapped_bytes = count->resident[i],
+				.resident_bytes = may_be_copied(maps, i) ? 0 : count->resident[i],
+			};
+	return merge(rows, made);
+}
+
+static void find_small(struct count *count, size_t most, struct flmem_backing *rows)
+{
+	const struct flmem_maps *maps = count->maps;
+	const size_t files = make_bounds(count, rows);
+	uint64_t limit;
+
+	if (!most || files <= most)
+		return;
+	limit = rows[most - 1].resident_bytes;
+	qsort(rows, files, sizeof(*rows), by_file);
+	for (size_t i = 0; i < maps->count; i++) {
+		const struct flmem_backing key = {.device = maps->rows[i].device,
+						  .inode = maps->rows[i].inode};
+		const struct flmem_backing *file;
+
+		if (!may_be_copied(maps, i))
+			continue;
+		file = bsearch(&key, rows, files, sizeof(*rows), by_file);
+		count->small[i] = file && file->mapped_bytes < limit;
+	}
+}
+
+/*
+ * Telling a copied page from one of the file is several times as much work for the kernel as
+ * telling that it is there, so that is asked only where there may be copies, of files that may be
+ * among those asked for.
+ */
+static void count_all(struct flmem_pages *pages, struct count *count, size_t most,
+		      struct flmem_backing *rows)
+{
+	const struct pass all = {is_backed, GAP_MAX, flmem_pages_each};
+	const struct pass copied = {has_copies, 0, flmem_pages_of_file};
+
+	count_in(pages, &all, count);
+	find_small(count, most, rows);
+	for (size_t i = 0; i < count->maps->count; i++)
+		if (may_be_copied(count->maps, i))
+			count->resident[i] = 0;
+	count_in(pages, &copied, count);
+}
+
 int flmem_backings_read(const struct flmem_process *process, const struct flmem_maps *maps,
-			bool shared, struct flmem_backings *ret_backings, struct flmem_error *err)
+			bool shared, size_t most, struct flmem_backings *ret_backings,
+			struct flmem_error *err)
 {
 	FLMEM_AUTO_PAGES struct flmem_pages pages = FLMEM_PAGES_INIT;
 	FLMEM_AUTO_BUF struct flmem_buf mounts = FLMEM_BUF_INIT;
 	struct tmpfs tmpfs = {0};
 	size_t room = maps->count ? maps->count : 1;
 	FLMEM_AUTO_FREE uint64_t *resident = calloc(room, sizeof(*resident));
-	struct count count = {.maps = maps, .resident = resident};
+	FLMEM_AUTO_FREE bool *small = calloc(room, sizeof(*small));
+	struct count count = {.maps = maps, .resident = resident, .small = small};
 	struct flmem_backing *rows;
 	int rc = flmem_pages_open(process, &pages, err);
 
@@ -275,13 +325,16 @@ int flmem_backings_read(const struct flmem_process *process, const struct flmem_
 	    flmem_io_read_file_at(process->dirfd, "mountinfo", MOUNTINFO_MAX, &mounts) == 0)
 		tmpfs.count = flmem_tmpfs_parse(mounts.data, tmpfs.devices);
 	rows = calloc(room, sizeof(*rows));
-	if (!rows || !resident) {
+	if (!rows || !resident || !small) {
 		free(rows);
 		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot list its files");
 	}
-	count_all(&pages, &count);
+	count_all(&pages, &count, most, rows);
 	ret_backings->rows = rows;
 	ret_backings->count = make_rows(maps, resident, &tmpfs, rows);
+	/* Behind these, copies may have been left out. */
+	if (ret_backings->count > most)
+		ret_backings->count = most;
 	return 0;
 }
 

@@ -29,11 +29,13 @@ struct flmem_backings {
 };
 
 /*
- * Needs the right to trace the process. Without `shared`, when RssShmem is 0, no file is looked for
- * on tmpfs. FLMEM_EPERM, FLMEM_ENOPROC.
+ * The `most` files and pieces of shared memory with most of them resident. Needs the right to trace
+ * the process. Without `shared`, when RssShmem is 0, no file is looked for on tmpfs. FLMEM_EPERM,
+ * FLMEM_ENOPROC.
  */
 int flmem_backings_read(const struct flmem_process *process, const struct flmem_maps *maps,
-			bool shared, struct flmem_backings *ret_backings, struct flmem_error *err);
+			bool shared, size_t most, struct flmem_backings *ret_backings,
+			struct flmem_error *err);
 void flmem_backings_clear(struct flmem_backings *backings);
 
 #define FLMEM_AUTO_BACKINGS FLMEM_AUTO(flmem_backings_clear)

@@ -65,6 +65,14 @@ void flmem_pages_close(struct flmem_pages *pages)
 	pages->pagemap = -1;
 }
 
+/* The kernel takes memory for as many as it may return: for a few pages, most of the work. */
+static uint64_t regions_in(uint64_t start, uint64_t end)
+{
+	uint64_t most = (end - start) / flmem_page_bytes() / 2 + 1;
+
+	return most < REGIONS ? most : REGIONS;
+}
+
 static int scan(int pagemap, const struct want *want, uint64_t start, uint64_t end,
 		flmem_pages_visit *visit, void *context)
 {
@@ -76,7 +84,7 @@ static int scan(int pagemap, const struct want *want, uint64_t start, uint64_t e
 			.start = start,
 			.end = end,
 			.regions = (uint64_t)(uintptr_t)regions,
-			.region_count = REGIONS,
+			.region_count = regions_in(start, end),
 			.category_inverted = want->inverted,
 			.category_mask = want->mask,
 			.return_mask = want->mask & ~want->inverted,

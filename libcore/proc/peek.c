@@ -10,7 +10,7 @@
 #define WINDOW_BITS  16384U /* pages: 64 MiB of 4 KiB, an arena's heap */
 #define AROUND_PAGES 1024U  /* asked for around a single place */
 #define WORD_BITS    64U
-#define WINDOWS	     4U
+#define WINDOWS	     32U
 #define NOWHERE	     UINT64_MAX
 #define GROUP_PAGES  16U /* divides the number of slots, whatever the size of a page */
 

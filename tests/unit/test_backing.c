@@ -71,7 +71,7 @@ static void read_own(struct flmem_backings *backings, struct flmem_maps *maps,
 
 	assert_int_equal(flmem_process_open(getpid(), &process, NULL), 0);
 	assert_int_equal(flmem_maps_read(&process, maps, NULL), 0);
-	assert_int_equal(flmem_backings_read(&process, maps, true, backings, NULL), 0);
+	assert_int_equal(flmem_backings_read(&process, maps, true, SIZE_MAX, backings, NULL), 0);
 	assert_int_equal(flmem_status_read(&process, status, NULL), 0);
 }
 
@@ -185,6 +185,29 @@ static void the_largest_comes_first_and_each_file_once(void **state)
 				     backings.rows[i].inode == backings.rows[k].inode);
 }
 
+/* What need not be looked at for them is not, and makes no difference. */
+static void few_are_the_largest_of_all(void **state)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+	FLMEM_AUTO_BACKINGS struct flmem_backings all = {0}, few = {0}, none = {0};
+	FLMEM_AUTO_MAPS struct flmem_maps maps = {0};
+
+	(void)state;
+	assert_int_equal(flmem_process_open(getpid(), &process, NULL), 0);
+	assert_int_equal(flmem_maps_read(&process, &maps, NULL), 0);
+	assert_int_equal(flmem_backings_read(&process, &maps, true, SIZE_MAX, &all, NULL), 0);
+	assert_int_equal(flmem_backings_read(&process, &maps, true, 2, &few, NULL), 0);
+	assert_int_equal(flmem_backings_read(&process, &maps, true, 0, &none, NULL), 0);
+	assert_true(all.count > 2);
+	assert_int_equal(few.count, 2);
+	assert_int_equal(none.count, 0);
+	for (size_t i = 0; i < few.count; i++) {
+		assert_string_equal(few.rows[i].name, all.rows[i].name);
+		assert_int_equal(few.rows[i].mapped_bytes, all.rows[i].mapped_bytes);
+		assert_int_equal(few.rows[i].resident_bytes, all.rows[i].resident_bytes);
+	}
+}
+
 static void mounts_of_tmpfs_are_found(void **state)
 {
 	char text[] = "36 35 0:31 / /dev/shm rw,nosuid - tmpfs shm rw,size=65536k\n"
@@ -210,6 +233,7 @@ int main(void)
 		cmocka_unit_test(copied_pages_of_a_file_are_not_the_files),
 		cmocka_unit_test(relocated_pages_of_a_file_are_not_the_files),
 		cmocka_unit_test(the_largest_comes_first_and_each_file_once),
+		cmocka_unit_test(few_are_the_largest_of_all),
 		cmocka_unit_test(mounts_of_tmpfs_are_found),
 	};
 
