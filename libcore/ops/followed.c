@@ -22,8 +22,16 @@
 
 static const char not_read[] = "it could not be read before the process ended";
 
-static int fill_identity(struct flmem_followed *f, const struct flmem_words *command,
-			 const struct flmem_words *environment, struct flmem_kin *kin)
+static void forget(struct flmem_watch_process *id)
+{
+	free(id->command);
+	free(id->site);
+	id->command = id->site = NULL;
+}
+
+static int find_identity(const struct flmem_followed *f, const struct flmem_words *command,
+			 const struct flmem_words *environment, struct flmem_kin *kin,
+			 struct flmem_watch_process *ret_id)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
 	struct flmem_subject subject = {
@@ -33,29 +41,38 @@ static int fill_identity(struct flmem_followed *f, const struct flmem_words *com
 		.kin = kin,
 	};
 	struct flmem_identity identity;
+	struct flmem_watch_process id = f->id;
 
 	flmem_identify(&subject, &identity);
-	f->id.framework = identity.framework;
-	f->id.role = identity.role;
+	id.framework = identity.framework;
+	id.role = identity.role;
 	flmem_redact_command(
 		command->values,
 		command->count < COMMAND_WORDS_MAX ? command->count : COMMAND_WORDS_MAX, &text);
-	free(f->id.command);
-	f->id.command = flmem_buf_take(&text);
-	if (identity.site[0])
-		f->id.site = strdup(identity.site);
-	return f->id.command && (f->id.site || !identity.site[0]) ? 0 : -ENOMEM;
+	id.command = flmem_buf_take(&text);
+	id.site = identity.site[0] ? strdup(identity.site) : NULL;
+	if (!id.command || (!id.site && identity.site[0])) {
+		forget(&id);
+		return -ENOMEM;
+	}
+	*ret_id = id;
+	return 0;
 }
 
-static int identify(struct flmem_followed *f, struct flmem_kin *kin, struct flmem_error *err)
+static int identify(struct flmem_followed *f, struct flmem_kin *kin,
+		    struct flmem_watch_process *ret_id, struct flmem_error *err)
 {
 	FLMEM_AUTO_WORDS struct flmem_words command = {0}, environment = {0};
-	int rc = flmem_words_read_command(&f->process, &command, err);
+	int rc;
 
+	/* Before the command line: who executes a program meanwhile is met again. */
+	if (flmem_process_arguments_at(&f->process, &f->arguments_at))
+		f->arguments_at = 0;
+	rc = flmem_words_read_command(&f->process, &command, err);
 	if (rc)
 		return rc;
 	rc = flmem_words_read_environment(&f->process, &environment, NULL);
-	if (fill_identity(f, &command, rc ? NULL : &environment, kin))
+	if (find_identity(f, &command, rc ? NULL : &environment, kin, ret_id))
 		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot follow process %d",
 				       (int)f->id.pid);
 	return 0;
@@ -79,8 +96,7 @@ struct flmem_followed *flmem_followed_new(struct flmem_watch_process *id, uint64
 		flmem_pressure_init(&f->pressure, not_read);
 		f->pressure_first = f->pressure;
 	} else {
-		free(id->command);
-		free(id->site);
+		forget(id);
 	}
 	if (whole)
 		return FLMEM_TAKE(f);
@@ -143,9 +159,11 @@ int flmem_followed_open(pid_t pid, uint64_t start_time, uint64_t interval_us, st
 		return FLMEM_EFAILED;
 	rc = open_files(f, start_time, err);
 	if (!rc)
-		rc = identify(f, kin, err);
+		rc = identify(f, kin, &id, err);
 	if (rc)
 		return rc;
+	forget(&f->id);
+	f->id = id;
 	*ret_followed = FLMEM_TAKE(f);
 	return 0;
 }
@@ -163,8 +181,7 @@ void flmem_followed_free(struct flmem_followed *followed)
 	if (!followed)
 		return;
 	flmem_followed_end(followed);
-	free(followed->id.command);
-	free(followed->id.site);
+	forget(&followed->id);
 	free(followed->ward);
 	free(followed);
 }
@@ -183,13 +200,17 @@ static bool take_pages(const char **at, uint64_t *ret_pages)
 	return *at != first && *(*at)++ == ' ';
 }
 
-/* SIZE RESIDENT SHARED ..., in pages; all are 0 once the process is a zombie. */
-static bool parse_counters(const char *text, uint64_t *ret_resident, uint64_t *ret_shared)
-{
-	uint64_t size;
+/* What a sample reads. */
+struct counters {
+	uint64_t size, resident, shared, code;
+};
 
-	return take_pages(&text, &size) && size && take_pages(&text, ret_resident) &&
-	       take_pages(&text, ret_shared);
+/* SIZE RESIDENT SHARED CODE ..., in pages; all are 0 once the process is a zombie. */
+static bool parse_counters(const char *text, struct counters *ret_counters)
+{
+	return take_pages(&text, &ret_counters->size) && ret_counters->size &&
+	       take_pages(&text, &ret_counters->resident) &&
+	       take_pages(&text, &ret_counters->shared) && take_pages(&text, &ret_counters->code);
 }
 
 static uint64_t page_bytes(void)
@@ -236,17 +257,21 @@ static ssize_t read_counters(const struct flmem_followed *f, char *text, size_t 
 int flmem_followed_sample(struct flmem_followed *followed, uint64_t now_us)
 {
 	char text[192];
-	uint64_t resident, shared;
+	struct counters now;
 	ssize_t got = read_counters(followed, text, sizeof(text));
 
 	if (got == -EMFILE || got == -ENFILE || got == -ENOMEM)
 		return FLMEM_EFAILED;
-	if (got <= 0 || !parse_counters(text, &resident, &shared))
+	if (got <= 0 || !parse_counters(text, &now))
 		return FLMEM_ENOPROC;
-	resident *= page_bytes();
-	followed->changed |= resident != followed->last_bytes || shared != followed->shared_pages;
-	followed->shared_pages = shared;
-	flmem_followed_count(followed, now_us, resident);
+	now.resident *= page_bytes();
+	followed->changed |=
+		now.resident != followed->last_bytes || now.shared != followed->shared_pages;
+	followed->shared_pages = now.shared;
+	/* The code of a program stays as large as it is. */
+	followed->execed |= now.code != followed->code_pages && followed->history.samples;
+	followed->code_pages = now.code;
+	flmem_followed_count(followed, now_us, now.resident);
 	return 0;
 }
 
@@ -261,8 +286,12 @@ bool flmem_followed_split_is_due(const struct flmem_followed *followed)
 void flmem_followed_split(struct flmem_followed *followed)
 {
 	struct flmem_status status;
+	uint64_t arguments_at;
 
 	followed->changed = false;
+	/* The same program may have been executed again. */
+	followed->execed |= !flmem_process_arguments_at(&followed->process, &arguments_at) &&
+			    arguments_at && arguments_at != followed->arguments_at;
 	if (flmem_status_read(&followed->process, &status, NULL))
 		return;
 	followed->split = (struct flmem_watch_split){
@@ -271,4 +300,58 @@ void flmem_followed_split(struct flmem_followed *followed)
 		.shmem_bytes = status.shmem_bytes,
 		.swap_bytes = status.swap_bytes,
 	};
+}
+
+static bool is_text(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static bool is_called(const struct flmem_watch_process *id, const struct flmem_watch_process *as)
+{
+	return id->framework == as->framework && id->role == as->role &&
+	       is_text(id->command, as->command) && is_text(id->site, as->site);
+}
+
+bool flmem_followed_meet_again(struct flmem_followed *followed, struct flmem_kin *kin)
+{
+	struct flmem_followed *f = followed;
+	struct flmem_watch_process id = {0};
+	bool same;
+
+	if (f->met_at && f->history.samples - f->met_at < SPLIT_EVERY)
+		return false;
+	f->met_at = f->history.samples;
+	f->execed = false;
+	if (identify(f, kin, &id, NULL))
+		return false;
+	/* One that is ending has no command line any more. */
+	same = is_text(id.command, "") || is_called(&f->id, &id);
+	forget(same ? &id : &f->id);
+	if (same)
+		return false;
+	f->id = id;
+	free(f->ward);
+	f->ward = NULL;
+	return true;
+}
+
+int flmem_followed_rename(struct flmem_followed *followed, const struct flmem_watch_process *as,
+			  struct flmem_error *err)
+{
+	struct flmem_watch_process id = followed->id;
+
+	if (is_called(&followed->id, as))
+		return 0;
+	id.framework = as->framework;
+	id.role = as->role;
+	id.command = strdup(as->command);
+	id.site = as->site ? strdup(as->site) : NULL;
+	if (!id.command || (as->site && !id.site)) {
+		forget(&id);
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "out of memory");
+	}
+	forget(&followed->id);
+	followed->id = id;
+	return 0;
 }

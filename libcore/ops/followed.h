@@ -35,12 +35,16 @@ struct flmem_followed {
 	bool pressure_is_read; /* ever */
 	bool pressure_is_told; /* ever */
 	bool own_rounds;       /* it has a log of its own */
+	bool execed;	       /* it runs another program than the one that it was met with */
 	uint64_t restarts;     /* processes that went on as this one */
 	uint64_t last_us, last_bytes, lowest_bytes, peak_bytes;
 	uint64_t shared_pages; /* of the last sample */
+	uint64_t code_pages;   /* of its program */
 	struct flmem_history history;
 	struct flmem_round_stats rounds;
 	uint64_t first_us, first_bytes; /* times since the watch began */
+	uint64_t arguments_at;		/* in its memory when its command line was read; or 0 */
+	uint64_t met_at;		/* samples, when that was */
 	struct flmem_watch_process id;
 	struct flmem_process process;
 	struct flmem_watch_split split;
@@ -83,8 +87,22 @@ int flmem_followed_sample(struct flmem_followed *followed, uint64_t now_us);
  */
 bool flmem_followed_split_is_due(const struct flmem_followed *followed);
 
-/* Reads the split between kinds of memory into followed->split. */
+/*
+ * Reads the split between kinds of memory into followed->split. With the samples it tells whether
+ * the process has executed another program since: followed->execed.
+ */
 void flmem_followed_split(struct flmem_followed *followed);
+
+/*
+ * Meets a process anew that has executed another program: command, framework, role and site, and
+ * what automatic trims knew. True when who it is has changed; false also when it is too early, for
+ * a process that does nothing else is met as often as its split is read and no more.
+ */
+bool flmem_followed_meet_again(struct flmem_followed *followed, struct flmem_kin *kin);
+
+/* Who it is from now on, as a recording tells. FLMEM_EFAILED when memory is out. */
+int flmem_followed_rename(struct flmem_followed *followed, const struct flmem_watch_process *as,
+			  struct flmem_error *err);
 
 static inline void flmem_cleanup_followed(struct flmem_followed **followed)
 {

@@ -111,19 +111,28 @@ static enum flmem_role role(uint64_t number)
 								       : FLMEM_ROLE_NONE;
 }
 
-static int add_process(struct replay *r, const struct flmem_record *record, struct flmem_error *err)
+/* Of the last record, whose texts it shows. */
+static struct flmem_watch_process identity(struct replay *r, const struct flmem_record *record)
 {
-	struct flmem_watch_process id = {
+	return (struct flmem_watch_process){
 		.pid = (pid_t)record->pid,
 		.start_time = record->start_time,
 		.framework = framework(record->framework),
 		.role = role(record->role),
-		.command = strdup(record->command),
-		.site = record->site[0] ? strdup(record->site) : NULL,
+		.command = r->recording.command,
+		.site = r->recording.site[0] ? r->recording.site : NULL,
 	};
-	struct flmem_followed *f = flmem_followed_new(&id, r->watching.interval_us, err);
+}
+
+static int add_process(struct replay *r, const struct flmem_record *record, struct flmem_error *err)
+{
+	struct flmem_watch_process id = identity(r, record);
+	struct flmem_followed *f;
 	int rc;
 
+	id.command = strdup(id.command);
+	id.site = id.site ? strdup(id.site) : NULL;
+	f = flmem_followed_new(&id, r->watching.interval_us, err);
 	if (!f)
 		return FLMEM_EFAILED;
 	rc = flmem_watching_add(&r->watching, f, r->now_us > 0, &f, err);
@@ -143,18 +152,30 @@ static bool is_told(const struct replay *r, const struct flmem_record *record)
 	return n && n->followed && n->pid == record->pid && n->start_time == record->start_time;
 }
 
+/* One that is told of again may have executed another program meanwhile. */
+static int meet_again(struct replay *r, const struct flmem_record *record, struct flmem_followed *f,
+		      struct flmem_error *err)
+{
+	const struct flmem_watch_process as = identity(r, record);
+
+	return f ? flmem_followed_rename(f, &as, err) : 0;
+}
+
 static int meet_process(struct replay *r, const struct flmem_record *record,
 			struct flmem_error *err)
 {
-	struct flmem_followed *f = known(r, record);
+	struct flmem_followed *f;
 
-	if (!record->pid || record->pid > PID_LIMIT || is_told(r, record))
+	if (!record->pid || record->pid > PID_LIMIT)
 		return 0;
+	if (is_told(r, record))
+		return meet_again(r, record, find(r, record->process), err);
+	f = known(r, record);
 	if (!f)
 		return r->watching.count < REPLAYED_MAX ? add_process(r, record, err) : 0;
-	if (number(r, record->process, f))
-		return 0;
-	return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	if (!number(r, record->process, f))
+		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	return meet_again(r, record, f, err);
 }
 
 static void meet_tick(struct replay *r, const struct flmem_record *record)

@@ -127,9 +127,10 @@ static void look_at_pressure(struct watch *w, struct flmem_followed *f, uint64_t
 	f->pressure_is_new = f->pressure_is_read = true;
 }
 
-static void sample_one(struct watch *w, struct flmem_followed *f, uint64_t now_us, uint64_t at_us)
+static void sample_one(struct watch *w, struct flmem_followed *f, struct flmem_kin *kin,
+		       const struct flmem_moment *moment)
 {
-	int rc = flmem_followed_sample(f, now_us);
+	int rc = flmem_followed_sample(f, moment->now_us);
 	bool split = !rc && flmem_followed_split_is_due(f);
 
 	if (rc == FLMEM_ENOPROC)
@@ -138,21 +139,24 @@ static void sample_one(struct watch *w, struct flmem_followed *f, uint64_t now_u
 		flmem_followed_split(f);
 	if (rc)
 		return;
-	look_at_pressure(w, f, now_us);
-	flmem_watching_sample(&w->watching, f, at_us, split);
+	if (f->execed && flmem_followed_meet_again(f, kin))
+		flmem_watching_renamed(&w->watching, f);
+	look_at_pressure(w, f, moment->now_us);
+	flmem_watching_sample(&w->watching, f, moment->at_us, split);
 }
 
 static void sample_all(struct watch *w, uint64_t now_us, uint64_t at_us)
 {
 	const struct flmem_watch_callbacks *callbacks = w->watching.callbacks;
 	const struct flmem_moment moment = {now_us, at_us};
+	FLMEM_AUTO_KIN struct flmem_kin kin = {.proc_dirfd = w->proc};
 
 	for (size_t i = 0; i < w->watching.count && !w->watching.stopped; i++) {
 		/* On its way into the cache while the kernel reads the one before it. */
 		if (i + 1 < w->watching.count)
 			__builtin_prefetch(w->watching.followed[i + 1]);
 		if (!w->watching.followed[i]->ended)
-			sample_one(w, w->watching.followed[i], now_us, at_us);
+			sample_one(w, w->watching.followed[i], &kin, &moment);
 	}
 	if (w->automatic)
 		flmem_auto_tick(w->automatic, &w->watching, w->pressures, &moment);

@@ -310,6 +310,11 @@ void flmem_watching_action(struct flmem_watching *watching, struct flmem_followe
 		watching->stopped = true;
 }
 
+void flmem_watching_renamed(struct flmem_watching *watching, const struct flmem_followed *followed)
+{
+	record_process(watching, followed);
+}
+
 void flmem_watching_end(struct flmem_watching *watching, struct flmem_followed *followed)
 {
 	const struct flmem_record end = {.kind = FLMEM_RECORD_END, .process = followed->number};

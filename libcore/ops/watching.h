@@ -62,6 +62,9 @@ void flmem_watching_sample(struct flmem_watching *watching, struct flmem_followe
 void flmem_watching_action(struct flmem_watching *watching, struct flmem_followed *followed,
 			   const struct flmem_watch_action *action);
 
+/* Who the process is has changed, as far as the recording goes. */
+void flmem_watching_renamed(struct flmem_watching *watching, const struct flmem_followed *followed);
+
 void flmem_watching_end(struct flmem_watching *watching, struct flmem_followed *followed);
 
 void flmem_watching_round(struct flmem_watching *watching, uint64_t now_us,

@@ -15,9 +15,10 @@
 
 #include "base/io.h"
 
-#define FILE_LIMIT     ((size_t)64 << 20)
-#define PF_KTHREAD     0x00200000U /* include/linux/sched.h; part of the /proc/PID/stat ABI */
-#define FIELDS_TO_TIME 22
+#define FILE_LIMIT	    ((size_t)64 << 20)
+#define PF_KTHREAD	    0x00200000U /* include/linux/sched.h; part of the /proc/PID/stat ABI */
+#define FIELDS_TO_TIME	    22
+#define FIELDS_TO_ARGUMENTS 48 /* since Linux 3.5 */
 
 /*
  * Walks the fields behind the command name, which may itself hold spaces and brackets: the last
@@ -147,6 +148,19 @@ int flmem_process_open(pid_t pid, struct flmem_process *ret_process, struct flme
 		return flmem_process_error(&process, rc, "read the state", err);
 	*ret_process = process;
 	process = (struct flmem_process)FLMEM_PROCESS_INIT;
+	return 0;
+}
+
+int flmem_process_arguments_at(const struct flmem_process *process, uint64_t *ret_address)
+{
+	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
+	int rc = flmem_process_read(process, "stat", &buf);
+	const char *p = rc ? NULL : strrchr(buf.data, ')');
+
+	if (rc)
+		return rc;
+	if (!p || p[1] != ' ' || !stat_field(p + 2, FIELDS_TO_ARGUMENTS, ret_address))
+		return -EINVAL;
 	return 0;
 }
 

@@ -47,6 +47,12 @@ int flmem_process_open_at(int proc_dirfd, pid_t pid, struct flmem_process *ret_p
 void flmem_process_close(struct flmem_process *process);
 
 /*
+ * Where its command line lies in its memory, which each execve puts elsewhere; 0 when that may not
+ * be told, and without ASLR it may stay the same. Negative errno.
+ */
+int flmem_process_arguments_at(const struct flmem_process *process, uint64_t *ret_address);
+
+/*
  * Gives the pidfd back, for handles that are held by the thousand: the files below the directory
  * still speak of this process only, and its memory cannot be read any more.
  */

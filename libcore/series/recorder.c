@@ -315,9 +315,52 @@ static void put_pressure(struct flmem_buf *b, const struct flmem_record *record)
 	put_numbers(b, record, FLMEM_RECORD_NUMBERS);
 }
 
-/* What must be known to read all that follows goes into the introduction as well. */
-static void introduce(struct flmem_recorder *r, size_t from)
+/* Moves *at behind a record of the introduction, which has sessions and processes only. */
+static bool pass_introduced(const struct flmem_buf *intro, size_t *at, uint64_t *ret_process)
 {
+	uint64_t kind, number, length;
+	bool ok = flmem_varint_take(intro->data, intro->length, at, &kind);
+	bool session = ok && kind == FLMEM_RECORD_SESSION;
+
+	*ret_process = UINT64_MAX;
+	for (unsigned i = 0; ok && i < (session ? 3 : 5); i++) {
+		ok = flmem_varint_take(intro->data, intro->length, at, &number);
+		if (!session && !i)
+			*ret_process = number;
+	}
+	for (unsigned i = 0; ok && !session && i < 2; i++) {
+		ok = flmem_varint_take(intro->data, intro->length, at, &length);
+		*at += ok ? length : 0;
+	}
+	return ok && *at <= intro->length;
+}
+
+/* A process that is told of anew was another program when it was introduced. */
+static void drop_introduced(struct flmem_recorder *r, uint64_t process)
+{
+	size_t at = 0, from;
+	uint64_t found;
+
+	if (r->intro.failed)
+		return;
+	for (from = 0; at < r->intro.length; from = at) {
+		if (!pass_introduced(&r->intro, &at, &found))
+			return;
+		if (found != process)
+			continue;
+		memmove(r->intro.data + from, r->intro.data + at, r->intro.length - at);
+		r->intro.length -= at - from;
+		return;
+	}
+}
+
+/* What must be known to read all that follows goes into the introduction as well. */
+static void introduce(struct flmem_recorder *r, const struct flmem_record *record, size_t from)
+{
+	if (record->kind == FLMEM_RECORD_PROCESS && record->process < r->met)
+		drop_introduced(r, record->process);
+	else if (record->kind == FLMEM_RECORD_PROCESS)
+		r->met = record->process + 1;
 	if (r->intro.length + (r->block.length - from) <= INTRO_MAX)
 		flmem_buf_append(&r->intro, r->block.data + from, r->block.length - from);
 }
@@ -333,6 +376,7 @@ static void end_block(struct flmem_recorder *r, enum flmem_record_kind next)
 		/* It stands for itself, also when it is said again. */
 		flmem_recorder_flush(r);
 		flmem_buf_reset(&r->intro);
+		r->met = 0;
 		return;
 	}
 	if (r->block.length <= (next == FLMEM_RECORD_TICK ? BLOCK_ENOUGH : BLOCK_FULL))
@@ -392,5 +436,5 @@ void flmem_recorder_add(struct flmem_recorder *recorder, const struct flmem_reco
 		break;
 	}
 	if (record->kind == FLMEM_RECORD_SESSION || record->kind == FLMEM_RECORD_PROCESS)
-		introduce(recorder, from);
+		introduce(recorder, record, from);
 }

@@ -8,7 +8,8 @@
  * The file is a sequence of blocks: the magic "FLMB", the length and the CRC-32 of what follows (32
  * bits each, little endian), and records. A block says everything that is needed to read it, but
  * for the session and its processes, which are said again after a block could not be written, and
- * now and then: the same session or process again means nothing. So a writer that is killed loses
+ * now and then: the same session or process again means nothing, unless the process is another
+ * program since. So a writer that is killed loses
  * the block that it was filling, a full disk loses the blocks that did not fit, and a reader goes
  * on behind what is damaged. Nothing in the file is ever changed; when it has outgrown its budget,
  * one with coarser old samples takes its place (series/thin_job.h).
@@ -118,6 +119,7 @@ struct flmem_recorder {
 	struct flmem_buf block;		 /* its records */
 	struct flmem_buf intro;		 /* session and processes, to be said again after a loss */
 	bool introduced;		 /* `intro` need not be said again */
+	uint64_t met;			 /* processes with a number below it may be in `intro` */
 	bool ticked;			 /* the block has a tick already */
 	uint64_t elapsed_ms, at_ms;	 /* of the last tick in the block */
 	uint64_t *pages;		 /* last sample of each process in the block; 0: none yet */

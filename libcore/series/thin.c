@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "series/recording_format.h"
 
 #define NARROWER   4U
 #define WIDEST_US  UINT64_C(3600000000)
@@ -70,9 +71,10 @@ struct kept {
 
 /* A process of the session. */
 struct track {
-	bool known; /* the process has been told of */
-	bool begun; /* its first sample has been told */
-	bool any;   /* has samples in this span */
+	bool known;    /* the process has been told of */
+	uint32_t told; /* of it, in short */
+	bool begun;    /* its first sample has been told */
+	bool any;      /* has samples in this span */
 	/* What is still to be told with its next sample. */
 	bool split_new, pressure_new, of_host;
 	uint64_t kinds[FLMEM_RECORD_KINDS], numbers[FLMEM_RECORD_NUMBERS];
@@ -265,6 +267,21 @@ static void add_session(struct thinner *t, const struct flmem_record *record)
 	flmem_recorder_add(t->to, record);
 }
 
+/* Processes are said again and again, and seldom are another program then. */
+static uint32_t in_short(const struct flmem_record *process)
+{
+	const uint64_t numbers[] = {
+		process->pid,
+		process->start_time,
+		process->framework,
+		process->role,
+		flmem_block_sum(process->command, strlen(process->command)),
+		flmem_block_sum(process->site, strlen(process->site)),
+	};
+
+	return flmem_block_sum((const char *)numbers, sizeof(numbers));
+}
+
 static bool add_of_process(struct thinner *t, const struct flmem_record *record)
 {
 	struct track *track = track_of(t, record->process);
@@ -285,9 +302,10 @@ static bool add_of_process(struct thinner *t, const struct flmem_record *record)
 		track->pressure_new = true;
 		break;
 	case FLMEM_RECORD_PROCESS:
-		if (track->known)
+		if (track->known && track->told == in_short(record))
 			break;
 		track->known = true;
+		track->told = in_short(record);
 		catch_up(t);
 		flmem_recorder_add(t->to, record);
 		break;

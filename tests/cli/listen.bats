@@ -168,6 +168,49 @@ with socket.socket() as s:
 	promtool check metrics <"$SCRAPED"
 }
 
+# A shell, then a Python, then the same Python with another program, each when it is told to.
+start_changing() {
+	cd "$BATS_TEST_TMPDIR" || return
+	/usr/bin/python3 "$FLMEM_TESTS/cli/fakes/make-frameworks" fakes
+	mkfifo go
+	cat >first.py <<-'END'
+		import os, sys
+		open("go").read()
+		os.execv(sys.executable, [sys.executable, "-u", "-m",
+		         "nvflare.private.fed.app.client.worker_process", "-m", "/ws", "-n", "j", "-c", "site-1"])
+	END
+	# shellcheck disable=SC2016
+	PYTHONPATH=fakes start_victim /bin/bash -c \
+		'echo ready; read -r _ <go; exec /usr/bin/python3 -u first.py'
+}
+
+@test "a process that executes another program is known by that one, also in the recording" {
+	local pid
+	start_changing
+	pid=$VICTIM
+	start_watch --pid "$pid" --interval 10ms --json --record watch.rec
+	wait_until 60 has '^flmem_process_info\{.*command="/bin/bash'
+	echo >go
+	wait_until 60 has '^flmem_process_info\{.*command="/usr/bin/python3 -u first.py"'
+	echo >go
+	wait_until 60 has '^flmem_process_info\{.*role="client-job",site="site-1",framework="nvflare"'
+	[ "$(grep -c '^flmem_process_info{' "$SCRAPED")" -eq 1 ]
+	kill -INT "$WATCH"
+	wait "$WATCH" || fail "status $?"
+	flmem watch --replay watch.rec --json --quiet
+	assert_status 0
+	assert_schema watch
+	/usr/bin/python3 -c '
+import json, sys
+live, again = (json.loads(text)["processes"] for text in (open("watch.out").read(), sys.argv[1]))
+for rows in live, again:
+    assert [row["pid"] for row in rows] == [int(sys.argv[2])], rows
+    row = rows[0]
+    assert (row["framework"], row["role"], row["site"]) == ("nvflare", "client-job", "site-1"), row
+    assert row["command"].endswith("-n j -c site-1"), row
+' "$output" "$pid"
+}
+
 @test "nothing but GET and HEAD of /metrics, and nothing of a request comes back" {
 	start_victim watched flat 0 100 1024
 	start_watch --pid "$VICTIM" --interval 20ms

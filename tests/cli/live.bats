@@ -211,6 +211,20 @@ threading.Event().wait()'
 	assert_terminal_restored 0
 }
 
+@test "a process that executes another program gets its name" {
+	open_terminal 200 20
+	mkfifo "$BATS_TEST_TMPDIR/go"
+	# shellcheck disable=SC2016
+	start_victim /bin/bash -c 'echo ready; read -r _ <"$1"; exec "$2" flat 0 100 512' before \
+		"$BATS_TEST_TMPDIR/go" "$FLMEM_VICTIMS/watched"
+	start_watch "" ""
+	see "^ *$VICTIM .*bash -c"
+	echo >"$BATS_TEST_TMPDIR/go"
+	see "^ *$VICTIM .*watched flat 0 100 512"
+	keys q
+	assert_terminal_restored 0
+}
+
 @test "the terminal is given back whatever signal ends it" {
 	local signal
 	open_terminal 100 40

@@ -270,6 +270,49 @@ static void a_full_disk_loses_blocks_and_goes_on(void **state)
 	assert_true(skipped == 0);
 }
 
+/* From when it is told on, and however often it is introduced again. */
+static void a_process_is_introduced_as_the_program_that_it_is_by_now(void **state)
+{
+	const struct flmem_record other = {
+		.kind = FLMEM_RECORD_PROCESS, .process = 1, .pid = 78, .command = "b", .site = ""};
+	const struct flmem_record renamed = {.kind = FLMEM_RECORD_PROCESS,
+					     .pid = 77,
+					     .start_time = 5,
+					     .command = "python3 other.py",
+					     .site = ""};
+	struct flmem_recorder recorder = begin(1000000 * SECOND);
+	FLMEM_AUTO(flmem_recording_close) struct flmem_recording r;
+	struct flmem_record record;
+	size_t sessions = 0, told[2] = {0};
+	bool is_renamed = false;
+
+	(void)state;
+	flmem_recorder_add(&recorder, &other);
+	add_samples(&recorder, 0, 10);
+	flmem_recorder_add(&recorder, &renamed);
+	add_samples(&recorder, 10, 6000);
+	flmem_recorder_close(&recorder);
+	assert_int_equal(flmem_recording_open(path, &r, NULL), 0);
+	while (flmem_recording_next(&r, &record)) {
+		sessions += record.kind == FLMEM_RECORD_SESSION;
+		if (record.kind != FLMEM_RECORD_PROCESS)
+			continue;
+		told[record.process]++;
+		if (record.process == 1) {
+			assert_string_equal(record.command, "b");
+			continue;
+		}
+		is_renamed |= strcmp(record.command, "python3 other.py") == 0;
+		assert_string_equal(record.command,
+				    is_renamed ? "python3 other.py" : "python3 train.py");
+		assert_string_equal(record.site, is_renamed ? "" : "site-1");
+	}
+	assert_true(r.skipped == 0);
+	assert_int_equal(sessions, 3);
+	assert_int_equal(told[0], 2 + 2);
+	assert_int_equal(told[1], 1 + 2);
+}
+
 static void two_writers_and_other_files_are_refused(void **state)
 {
 	struct flmem_recorder recorder = begin(1000000 * SECOND), second;
@@ -367,6 +410,7 @@ int main(void)
 		FILE_TEST(a_torn_beginning_is_gone_on_with),
 		FILE_TEST(damage_in_the_middle_costs_what_is_damaged),
 		FILE_TEST(a_full_disk_loses_blocks_and_goes_on),
+		FILE_TEST(a_process_is_introduced_as_the_program_that_it_is_by_now),
 		FILE_TEST(two_writers_and_other_files_are_refused),
 		FILE_TEST(all_kinds_of_records),
 	};

@@ -404,6 +404,38 @@ static void what_took_the_name_of_a_moved_one_is_left_alone(void **state)
 	assert_true(look().samples == 40000);
 }
 
+/* What is only said again goes, what is new stays. */
+static void a_process_keeps_the_name_that_it_took(void **state)
+{
+	FLMEM_AUTO(forget) struct series series = read_series();
+	const struct flmem_watch_options options = {.stop_fd = -1};
+	const struct flmem_watch_callbacks callbacks = {0};
+	struct flmem_watch_summary summary;
+	struct flmem_recorder recorder;
+	struct flmem_record renamed = {.kind = FLMEM_RECORD_PROCESS,
+				       .pid = 77,
+				       .start_time = 5,
+				       .command = "python3 other.py",
+				       .site = "site-2"};
+
+	(void)state;
+	begin(&recorder);
+	recorder.budget = 0;
+	feed(&recorder, &series, 0, 10000);
+	flmem_recorder_add(&recorder, &renamed);
+	feed(&recorder, &series, 10000, 10000);
+	recorder.budget = recorder.thin_at = 10000;
+	flmem_recorder_flush(&recorder);
+	settle(&recorder);
+	flmem_recorder_close(&recorder);
+	assert_int_equal(flmem_watch_replay(path, &options, &callbacks, &summary, NULL), 0);
+	assert_int_equal(summary.count, 1);
+	assert_true(summary.results[0].samples < 15000);
+	assert_string_equal(summary.results[0].process.command, "python3 other.py");
+	assert_string_equal(summary.results[0].process.site, "site-2");
+	flmem_watch_summary_clear(&summary);
+}
+
 /* Marks of rounds stay where they were, with their times. */
 static void rounds_and_ends_stay(void **state)
 {
@@ -491,6 +523,7 @@ int main(void)
 		FILE_TEST(a_folder_that_may_not_be_written_to_stops_nothing),
 		FILE_TEST(a_file_of_the_user_beside_it_is_left_alone),
 		FILE_TEST(what_took_the_name_of_a_moved_one_is_left_alone),
+		FILE_TEST(a_process_keeps_the_name_that_it_took),
 		FILE_TEST(rounds_and_ends_stay),
 		FILE_TEST(a_killed_writer_leaves_a_recording),
 	};
