@@ -103,6 +103,24 @@ static enum flmem_glibc_walked take_fast(struct flmem_glibc_walker *walker, uint
 	return FLMEM_GLIBC_WALKED;
 }
 
+/* Tells a list that comes back to where it was (R. P. Brent, BIT 20, 1980). */
+struct cycle {
+	uint64_t marked; /* a place that was passed; a new one after 1, 2, 4, ... steps */
+	size_t steps, until;
+};
+
+static bool is_cycle(struct cycle *cycle, uint64_t place)
+{
+	if (place && place == cycle->marked)
+		return true;
+	if (cycle->steps++ == cycle->until) {
+		cycle->marked = place;
+		cycle->until = 2 * cycle->until + 1;
+		cycle->steps = 0;
+	}
+	return false;
+}
+
 /*
  * Follows all lists at once, always the one that is highest: chunks freed in the order in which
  * they were taken are listed from the last to the first, so memory is passed over once.
@@ -111,6 +129,8 @@ static enum flmem_glibc_walked follow_fast(struct flmem_glibc_walker *walker,
 					   uint64_t places[FLMEM_GLIBC_FASTBINS], size_t limit,
 					   struct flmem_glibc_fast *fast)
 {
+	struct cycle cycles[FLMEM_GLIBC_FASTBINS] = {0};
+
 	for (;;) {
 		enum flmem_glibc_walked walked;
 		unsigned highest = 0;
@@ -120,7 +140,7 @@ static enum flmem_glibc_walked follow_fast(struct flmem_glibc_walker *walker,
 				highest = i;
 		if (!places[highest])
 			return FLMEM_GLIBC_WALKED;
-		if (fast->count >= limit)
+		if (fast->count >= limit || is_cycle(&cycles[highest], places[highest]))
 			return FLMEM_GLIBC_LOST;
 		if (fast->count == FAST_ROOM_MAX ||
 		    (fast->count % TIME_EVERY == 0 && is_late(walker)))

@@ -119,13 +119,14 @@ start_victim() {
 # The same for a program that ends when its standard input does: a pipe whose other end it holds.
 start_reader() {
 	local program=$1
+	shift
 	[[ $program == */* ]] || program=$FLMEM_VICTIMS/$program
 	start_victim /usr/bin/python3 -c '
 import os, sys
 reader, writer = os.pipe()
 os.dup2(reader, 0)
 os.set_inheritable(writer, True)
-os.execv(sys.argv[1], sys.argv[1:])' "$program"
+os.execv(sys.argv[1], sys.argv[1:])' "$program" "$@"
 }
 
 victim_ready_or_gone() {

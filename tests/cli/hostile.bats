@@ -92,6 +92,89 @@ time.sleep(1000)'
 	done
 }
 
+# start_spoilt WAY LIBRARY [preloaded]: a process that spoils WAY in its own memory, of a copy of
+# the library that has no file any more.
+start_spoilt() {
+	COPY=$BATS_TEST_TMPDIR/$(basename "$2").$RANDOM
+	cp "$2" "$COPY"
+	start_victim /usr/bin/env ${3:+"LD_PRELOAD=$COPY"} "$FLMEM_VICTIMS/hostile/hostile" "$1" "$COPY"
+}
+
+# look_both_ways [TEXT], which a report has to have. Without CAP_SYS_ADMIN a file without a name cannot
+# be had: what is mapped of it is read then.
+look_both_ways() {
+	bounded detect --pid "$VICTIM" --json
+	assert_status 0
+	assert_schema detect
+	assert_output "${1:-}"
+	bounded trim --pid "$VICTIM" --dry-run
+	if [ "$(id -u)" = 0 ]; then
+		printf '#!/bin/sh\nexec setpriv --bounding-set -sys_admin,-checkpoint_restore %s "%s" "$@"\n' \
+			'--inh-caps -all' "$FLMEM" >"$BATS_TEST_TMPDIR/plain"
+		chmod +x "$BATS_TEST_TMPDIR/plain"
+		FLMEM=$BATS_TEST_TMPDIR/plain bounded detect --pid "$VICTIM" --json
+		assert_status 0
+		assert_output "${1:-}"
+		FLMEM=$BATS_TEST_TMPDIR/plain bounded trim --pid "$VICTIM" --dry-run
+	fi
+	assert_victim_unharmed
+}
+
+@test "a library without a file that is spoilt in memory" {
+	local way
+	requires victim:hostile/hostile "$LIBRARIES/libmimalloc.so.2"
+	for way in header segments dynamic hash symbols; do
+		start_spoilt "$way" "$LIBRARIES/libmimalloc.so.2"
+		look_both_ways '"glibc"'
+		stop_victims
+	done
+}
+
+@test "the serving allocator without a file is spoilt in memory" {
+	local way
+	requires victim:hostile/hostile "$LIBRARIES/libjemalloc.so.2"
+	for way in header segments dynamic hash symbols; do
+		start_spoilt "$way" "$LIBRARIES/libjemalloc.so.2" preloaded
+		look_both_ways
+		stop_victims
+	done
+}
+
+@test "the loader's list of objects goes astray" {
+	local way
+	requires victim:hostile/hostile "$LIBRARIES/libz.so.1"
+	for way in list-{turns-back,bites-its-tail,leads-nowhere,is-endless,begins-nowhere}; do
+		start_spoilt "$way" "$LIBRARIES/libz.so.1"
+		look_both_ways '"glibc"'
+		stop_victims
+	done
+}
+
+@test "a library that is mapped thirty thousand times" {
+	requires victim:hostile/hostile "$LIBRARIES/libz.so.1"
+	start_spoilt mappings "$LIBRARIES/libz.so.1"
+	look_both_ways '"glibc"'
+}
+
+# Such a process can do nothing with its heap any more but keep it.
+@test "a heap of glibc that is damaged" {
+	local state
+	requires victim:heaps/heaps
+	for state in corrupted fast-loop top-absurd ring-apart bin-loop; do
+		start_reader "$FLMEM_VICTIMS/heaps/heaps" "$state"
+		bounded detect --pid "$VICTIM" --json
+		assert_status 0
+		assert_schema detect
+		# The chunks follow each other, whatever the lists say.
+		[[ $state == bin-* ]] || assert_output '"trimmable_bytes":	null'
+		bounded trim --pid "$VICTIM" --dry-run
+		assert_status 0
+		[[ $state == bin-* ]] || assert_output 'would release an unknown amount'
+		assert_victim_unharmed
+		stop_victims
+	done
+}
+
 @test "a program whose file was replaced by something else" {
 	local program=$BATS_TEST_TMPDIR/program content
 	requires victim:allocators/glibc-pie

@@ -30,7 +30,7 @@
 #define PROGRAM(name)  VICTIMS "/heaps/" name
 #define START_LIMIT_MS 60000
 #define KIB	       UINT64_C(1024)
-#define FIXED	       9 /* tests besides those of the tables */
+#define FIXED	       11 /* tests besides those of the tables */
 #define BUDGET_US      60000000U
 #define CALL_KIB       64 /* what a call into it may itself make resident, such as stack */
 
@@ -455,6 +455,10 @@ int main(void)
 		{"thresholds in force", thresholds_in_force_are_told, NULL, stop, NULL},
 		{"absurd size", a_damaged_heap_is_not_told, NULL, stop,
 		 (void *)(uintptr_t) "corrupted"},
+		{"list in a ring", a_damaged_heap_is_not_told, NULL, stop,
+		 (void *)(uintptr_t) "fast-loop"},
+		{"absurd top", a_damaged_heap_is_not_told, NULL, stop,
+		 (void *)(uintptr_t) "top-absurd"},
 		{"way back", a_damaged_heap_is_not_told, NULL, stop, (void *)(uintptr_t) "cyclic"},
 		{"lists", lists_tell_of_a_dense_heap, NULL, stop, NULL},
 		{"busy", a_busy_heap_is_approximate, NULL, stop, NULL},

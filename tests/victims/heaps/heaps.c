@@ -277,16 +277,104 @@ static void cyclic(void)
 	((size_t *)blocks[block_count / 200 * 100])[-1] = (size_t)-4096 | 1;
 }
 
+/* A free chunk of its own among many in use, in the first of the bins; behind it, what it was. */
+static size_t *free_chunk(void)
+{
+	size_t *block;
+
+	dense();
+	/* Larger than what is free elsewhere. */
+	block = take(40000);
+	take(40000);
+	give(block);
+	return block;
+}
+
+/* A bin whose only chunk comes after itself. */
+static void bin_loop(void)
+{
+	size_t *links = free_chunk();
+
+	links[0] = links[1] = (size_t)(links - 2);
+}
+
+static void bin_stray(void)
+{
+	size_t *links = free_chunk();
+
+	links[0] = (size_t)0x4141414141414140;
+}
+
+/* Two chunks of a fastbin that come after each other. */
+static void fast_loop(void)
+{
+	size_t *small[9];
+
+	dense();
+	for (size_t i = 0; i < 9; i++)
+		small[i] = take(56);
+	for (size_t i = 0; i < 9; i++)
+		give(small[i]);
+	/* The last one links to the one before; from 2.32 on mangled with its own place. */
+	if (small[8][0] == (size_t)(small[7] - 2))
+		small[7][0] = (size_t)(small[8] - 2);
+	else
+		small[7][0] = (size_t)small[7] >> 12 ^ (size_t)(small[8] - 2);
+}
+
+static void top_absurd(void)
+{
+	size_t *last;
+
+	fragmented();
+	last = take(16);
+	while (last[3] & 1 && last[3] < 0x1000)
+		last = take(16);
+	last[3] = (size_t)1 << 60 | 1;
+}
+
+/* A ring of arenas that does not come back to where it began. */
+static void ring_apart(void)
+{
+	const size_t *word = (const size_t *)free_chunk()[0];
+	const size_t unsorted = (size_t)word;
+	size_t *apart = calloc(1, 8192);
+	size_t offset = 0;
+
+	/* The only arena is its own next one. */
+	while (offset < 4096 && (word[offset / 8] >= unsorted || unsorted - word[offset / 8] > 128))
+		offset += 8;
+	if (!apart || offset == 4096)
+		abort();
+	apart[offset / 8] = (size_t)apart;
+	((size_t *)unsorted)[offset / 8] = (size_t)apart;
+}
+
 static const struct {
 	const char *name;
 	void (*make)(void);
 } states[] = {
-	{"fresh", fresh},     {"top", top},	      {"fragmented", fragmented},
-	{"pinned", pinned},   {"fastbins", fastbins}, {"tcache", tcache},
-	{"mmapped", mmapped}, {"released", released}, {"locked", locked},
-	{"arenas", arenas},   {"busy", busy},	      {"corrupted", corrupted},
-	{"cyclic", cyclic},   {"dense", dense},	      {"small-pages", small_pages},
+	{"fresh", fresh},
+	{"top", top},
+	{"fragmented", fragmented},
+	{"pinned", pinned},
+	{"fastbins", fastbins},
+	{"tcache", tcache},
+	{"mmapped", mmapped},
+	{"released", released},
+	{"locked", locked},
+	{"arenas", arenas},
+	{"busy", busy},
+	{"corrupted", corrupted},
+	{"cyclic", cyclic},
+	{"dense", dense},
+	{"small-pages", small_pages},
 	{"many", many},
+	{"bin-loop", bin_loop},
+	{"bin-stray", bin_stray},
+	{"fast-loop", fast_loop},
+	{"top-absurd", top_absurd},
+	{"ring-apart", ring_apart},
 };
 
 int main(int argc, char **argv)
