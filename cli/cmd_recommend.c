@@ -7,10 +7,12 @@
 #include <flmem/recommend.h>
 #include <flmem/report.h>
 #include <flmem/text.h>
+#include <flmem/troubleshoot.h>
 
 #include "cmd.h"
 #include "plan_options.h"
 #include "print_recommend.h"
+#include "print_troubleshoot.h"
 #include "role_options.h"
 #include "targets.h"
 
@@ -23,6 +25,7 @@ struct recommend_options {
 	bool diff;
 	bool fix;
 	bool json;
+	bool troubleshoot;
 };
 
 #define NAME_OF(name, text) text,
@@ -67,7 +70,8 @@ static const struct opt options_table[] = {
 	 .kind = OPT_CHOICE,
 	 .offset = offsetof(struct recommend_options, role.role),
 	 .choices = role_choices,
-	 .help = "without paths: print what this role should be set to"},
+	 .help = "without paths: print what this role should be set to; with --troubleshoot: take "
+		 "this role's list"},
 	{.name = "model",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct recommend_options, plan.model),
@@ -108,6 +112,11 @@ static const struct opt options_table[] = {
 	 .choices = plan_optimizer_choices,
 	 .help = "what a client that trains in host memory keeps besides the model and the "
 		 "gradients (default none: training is not counted, as on a GPU)"},
+	{.name = "troubleshoot",
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct recommend_options, troubleshoot),
+	 .help = "walk the guide's list for high memory of a server, of a client, or for OOM "
+		 "errors: what is done of each step, for processes and recordings"},
 	{.name = "diff",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct recommend_options, diff),
@@ -185,8 +194,9 @@ static int status_of(const struct recommend_options *o, const struct flmem_recom
 	return 0;
 }
 
-static int tell(const struct cmd *cmd, const struct recommend_options *o,
-		const struct flmem_recommendations *found)
+/* Where nothing could be checked, the last one stands for the whole; its status, or 0. */
+static int tell_problems(const struct cmd *cmd, const struct recommend_options *o,
+			 const struct flmem_recommendations *found)
 {
 	bool none = !found->file_count && found->problem_count;
 	struct flmem_error err = {0};
@@ -195,10 +205,19 @@ static int tell(const struct cmd *cmd, const struct recommend_options *o,
 		show_problem(&found->problems[i], &err);
 		cmd_fail(cmd, false, &err);
 	}
-	if (none) { /* the last of them stands for the whole */
-		show_problem(&found->problems[found->problem_count - 1], &err);
-		return cmd_fail(cmd, o->json, &err);
-	}
+	if (!none)
+		return 0;
+	show_problem(&found->problems[found->problem_count - 1], &err);
+	return cmd_fail(cmd, o->json, &err);
+}
+
+static int tell(const struct cmd *cmd, const struct recommend_options *o,
+		const struct flmem_recommendations *found)
+{
+	int status = tell_problems(cmd, o, found);
+
+	if (status)
+		return status;
 	for (size_t i = 0; o->format && i < sizeof(formats) / sizeof(formats[0]); i++)
 		if (strcmp(o->format, formats[i].name) == 0)
 			return put_text(cmd, formats[i].make(found)) ?: status_of(o, found);
@@ -296,6 +315,70 @@ static int correct(const struct cmd *cmd, const struct recommend_options *o,
 	return status ? status : left;
 }
 
+/* Findings about the paths and the processes, in one. A selection of none is no error. */
+static int find_all(const struct recommend_options *o, const struct opt_rest *rest,
+		    struct flmem_detect_report *report, struct flmem_recommendations *found,
+		    struct flmem_error *err)
+{
+	struct flmem_recommend_options how = {.framework_version = o->role.framework_version};
+	struct flmem_recommendations of_processes = {0};
+	struct flmem_targets targets = {0};
+	int rc = flmem_recommend((const char *const *)rest->values, (size_t)rest->count, &how,
+				 found, err);
+
+	if (rc || !targets_given(&o->targets))
+		return rc;
+	rc = targets_select(&o->targets, &targets, err);
+	if (!rc)
+		rc = flmem_detect(targets.pids, targets.count, NULL, report, err);
+	if (!rc)
+		rc = flmem_recommend_processes(report, &how, &of_processes, err);
+	if (!rc)
+		rc = flmem_recommendations_join(found, &of_processes, err);
+	flmem_targets_clear(&targets);
+	return rc;
+}
+
+static int tell_troubles(const struct cmd *cmd, const struct recommend_options *o,
+			 const struct flmem_recommendations *found,
+			 const struct flmem_troubles *troubles)
+{
+	if (o->json)
+		return put_text(cmd, flmem_report_troubleshoot_json(found, troubles))
+			       ?: status_of(o, found);
+	print_troubles(troubles, stdout);
+	return status_of(o, found);
+}
+
+static int troubleshoot(const struct cmd *cmd, const struct recommend_options *o,
+			const struct opt_rest *rest)
+{
+	struct flmem_recommendations found = {0};
+	struct flmem_detect_report report = {0};
+	struct flmem_troubles troubles = {0};
+	struct flmem_error err = {0};
+	int status = 0, rc = 0;
+
+	if (o->diff || o->fix || (o->format && !o->json && strcmp(o->format, "text") != 0))
+		rc = flmem_error_set(&err, FLMEM_EUSAGE, 0,
+				     "--troubleshoot goes without --diff, --fix and the formats of "
+				     "findings");
+	if (!rc)
+		rc = find_all(o, rest, &report, &found, &err);
+	if (!rc)
+		status = tell_problems(cmd, o, &found);
+	if (!rc && !status)
+		rc = flmem_troubleshoot(&report, &found, role_named(&o->role), &troubles, &err);
+	if (rc)
+		status = cmd_fail(cmd, o->json, &err);
+	else if (!status)
+		status = tell_troubles(cmd, o, &found, &troubles);
+	flmem_troubles_clear(&troubles);
+	flmem_recommendations_clear(&found);
+	flmem_detect_report_clear(&report);
+	return status;
+}
+
 static int live(const struct cmd *cmd, const struct recommend_options *o,
 		const struct opt_rest *rest)
 {
@@ -333,13 +416,15 @@ static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest
 	if (o->json)
 		o->format = "json";
 	o->json = o->format && strcmp(o->format, "json") == 0;
-	if (plan_is_wanted(&o->plan))
+	if (plan_is_wanted(&o->plan) && !o->troubleshoot)
 		return plan(cmd, o, rest);
 	if (plan_stray_option(&o->plan)) {
 		flmem_error_set(&err, FLMEM_EUSAGE, 0, "%s goes with --model or --params",
 				plan_stray_option(&o->plan));
 		return cmd_fail(cmd, o->json, &err);
 	}
+	if (o->troubleshoot)
+		return troubleshoot(cmd, o, rest);
 	if (targets_given(&o->targets))
 		return live(cmd, o, rest);
 	if (!rest->count && o->role.role)
@@ -373,6 +458,8 @@ static const char *const examples[] = {
 	"what a client should be set to, and why",
 	"flmem recommend --name worker_process",
 	"what the settings of live client jobs came to",
+	"flmem recommend --troubleshoot --name worker_process jobs/fedavg",
+	"what is left to do against their memory, with the job that they run",
 	"flmem recommend --model ./llm --clients 4 --framework appfl --node-memory 64G",
 	"what server and clients will need, and the configuration for it",
 	NULL,
@@ -397,6 +484,10 @@ const struct cmd cmd_recommend = {
 		"With --pid, --name, --tree or --all it looks at live processes instead, which are "
 		"read and not touched: whether jemalloc, arenas and decay times are as asked for, "
 		"and what a trim would return.\n\n"
+		"With --troubleshoot it walks NVFlare's own lists against high memory, in order: "
+		"for each live process or recorded one, what the evidence says of every step, "
+		"and what to do next. Jobs and scripts named beside them are part of the "
+		"evidence.\n\n"
 		"With --model or --params it plans instead: the peak of the server and of each "
 		"client in every step of a round, chunk and message sizes, and the configuration "
 		"to paste.",

@@ -23,6 +23,11 @@ static enum flmem_role find_role(const char *name)
 	return FLMEM_ROLE_NONE;
 }
 
+enum flmem_role role_named(const struct role_options *options)
+{
+	return options->role ? find_role(options->role) : FLMEM_ROLE_NONE;
+}
+
 /* Choices are the enum's names in its order, so a place in the list is a value. */
 static unsigned place(const char *const *choices, const char *value, unsigned fallback)
 {

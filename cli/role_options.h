@@ -75,6 +75,9 @@ extern const char *const role_framework_choices[];
 		.offset = offsetof(struct role_options, no_gpu), .help = "the client uses no GPU" \
 	}
 
+/* The role that was given, FLMEM_ROLE_NONE for none. */
+enum flmem_role role_named(const struct role_options *options);
+
 /* Turns the options into a request for flmem_settings_make(); the environment is the process's. */
 int role_request(const struct role_options *options, struct flmem_settings_request *ret_request,
 		 struct flmem_error *err);

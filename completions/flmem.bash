@@ -157,7 +157,7 @@ _flmem()
 		esac
 		;;
 	recommend)
-		options=" --pid --name --all --tree --fail-on --framework-version --format --role --model --params --dtype --clients --framework --node-memory --optimizer --diff --fix --json --help"
+		options=" --pid --name --all --tree --fail-on --framework-version --format --role --model --params --dtype --clients --framework --node-memory --optimizer --troubleshoot --diff --fix --json --help"
 		case $option in
 		--pid | -p) _flmem_pids "$word" && return ;;
 		--name) return ;;

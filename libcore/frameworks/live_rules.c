@@ -19,7 +19,7 @@
 #define TRIMMABLE_PERCENT 20U /* of RSS */
 #define HEADROOM_PERCENT  10U /* of the limit */
 
-static const char *setting(const struct flmem_process_report *process, const char *name)
+const char *flmem_live_setting(const struct flmem_process_report *process, const char *name)
 {
 	for (size_t i = 0; i < process->setting_count; i++)
 		if (strcmp(process->settings[i].name, name) == 0)
@@ -28,8 +28,7 @@ static const char *setting(const struct flmem_process_report *process, const cha
 }
 
 /* The allocator that plain malloc reaches; NULL when it could not be told. */
-static const struct flmem_allocator_report *
-server_of_malloc(const struct flmem_process_report *process)
+const struct flmem_allocator_report *flmem_live_malloc(const struct flmem_process_report *process)
 {
 	for (size_t i = 0; i < process->allocator_count; i++)
 		if (process->allocators[i].serves_malloc)
@@ -39,7 +38,7 @@ server_of_malloc(const struct flmem_process_report *process)
 
 static bool malloc_is(const struct flmem_process_report *process, enum flmem_allocator_kind kind)
 {
-	const struct flmem_allocator_report *allocator = server_of_malloc(process);
+	const struct flmem_allocator_report *allocator = flmem_live_malloc(process);
 
 	return allocator && allocator->kind == kind;
 }
@@ -52,7 +51,7 @@ static const char *good_arenas(const struct flmem_process_report *process)
 /* The limit that is asked for; false where none is, or glibc would not understand it. */
 static bool asked_arenas(const struct flmem_process_report *process, uint64_t *ret_arenas)
 {
-	const char *value = setting(process, "MALLOC_ARENA_MAX");
+	const char *value = flmem_live_setting(process, "MALLOC_ARENA_MAX");
 
 	return value && !flmem_parse_u64(value, 1, UINT32_MAX, ret_arenas, NULL);
 }
@@ -69,10 +68,11 @@ static void put(char *field, size_t size, const char *text)
 static bool arena_unset(const struct flmem_process_report *process,
 			struct flmem_live_remark *remark)
 {
-	const char *tunables = setting(process, "GLIBC_TUNABLES");
+	const char *tunables = flmem_live_setting(process, "GLIBC_TUNABLES");
 
 	if (!process->role || process->settings_unknown ||
-	    !malloc_is(process, FLMEM_ALLOCATOR_GLIBC) || setting(process, "MALLOC_ARENA_MAX") ||
+	    !malloc_is(process, FLMEM_ALLOCATOR_GLIBC) ||
+	    flmem_live_setting(process, "MALLOC_ARENA_MAX") ||
 	    (tunables && strstr(tunables, "glibc.malloc.arena_max")))
 		return false;
 	remark->path = "MALLOC_ARENA_MAX";
@@ -116,7 +116,7 @@ static bool arena_client_4(const struct flmem_process_report *process,
 static bool arena_exceeded(const struct flmem_process_report *process,
 			   struct flmem_live_remark *remark)
 {
-	const struct flmem_allocator_report *allocator = server_of_malloc(process);
+	const struct flmem_allocator_report *allocator = flmem_live_malloc(process);
 	uint64_t asked;
 
 	if (!allocator || allocator->kind != FLMEM_ALLOCATOR_GLIBC ||
@@ -134,8 +134,8 @@ static bool arena_exceeded(const struct flmem_process_report *process,
 static bool arena_useless(const struct flmem_process_report *process,
 			  struct flmem_live_remark *remark)
 {
-	const struct flmem_allocator_report *allocator = server_of_malloc(process);
-	const char *value = setting(process, "MALLOC_ARENA_MAX");
+	const struct flmem_allocator_report *allocator = flmem_live_malloc(process);
+	const char *value = flmem_live_setting(process, "MALLOC_ARENA_MAX");
 
 	if (!value || !allocator || allocator->kind == FLMEM_ALLOCATOR_GLIBC ||
 	    allocator->kind == FLMEM_ALLOCATOR_UNKNOWN)
@@ -151,24 +151,25 @@ static bool jemalloc_not_loaded(const struct flmem_process_report *process,
 				struct flmem_live_remark *remark)
 {
 	static const char enable[] = "NVFLARE_ENABLE_JEMALLOC_PRELOAD";
-	const char *value = setting(process, enable), *preload = setting(process, "LD_PRELOAD");
+	const char *value = flmem_live_setting(process, enable),
+		   *preload = flmem_live_setting(process, "LD_PRELOAD");
 	bool asked = value && strcmp(value, "true") == 0;
 
-	if (!server_of_malloc(process) || malloc_is(process, FLMEM_ALLOCATOR_JEMALLOC))
+	if (!flmem_live_malloc(process) || malloc_is(process, FLMEM_ALLOCATOR_JEMALLOC))
 		return false;
 	if (!asked && !(preload && strstr(preload, "jemalloc")))
 		return false;
 	remark->path = asked ? enable : "LD_PRELOAD";
 	PUT(remark->current, asked ? value : preload);
 	snprintf(remark->detail, sizeof(remark->detail), "malloc is that of %s",
-		 flmem_allocator_name(server_of_malloc(process)->kind));
+		 flmem_allocator_name(flmem_live_malloc(process)->kind));
 	return true;
 }
 
 static bool jemalloc_decay(const struct flmem_process_report *process,
 			   struct flmem_live_remark *remark)
 {
-	const char *value = setting(process, "MALLOC_CONF");
+	const char *value = flmem_live_setting(process, "MALLOC_CONF");
 
 	if (process->settings_unknown || !malloc_is(process, FLMEM_ALLOCATOR_JEMALLOC) ||
 	    (value && strstr(value, "dirty_decay_ms:") && strstr(value, "muzzy_decay_ms:") &&
@@ -225,7 +226,7 @@ static bool musl_no_trim(const struct flmem_process_report *process,
 static bool profile_blind(const struct flmem_process_report *process,
 			  struct flmem_live_remark *remark)
 {
-	const char *value = setting(process, "NVFLARE_CLIENT_MEMORY_PROFILE");
+	const char *value = flmem_live_setting(process, "NVFLARE_CLIENT_MEMORY_PROFILE");
 
 	if (process->role != FLMEM_ROLE_TRAINER || !value ||
 	    (strcmp(value, "1") != 0 && strcmp(value, "true") != 0 && strcmp(value, "yes") != 0))

@@ -38,6 +38,12 @@ struct flmem_live_row {
 extern const struct flmem_live_row flmem_live_rows[];
 extern const size_t flmem_live_row_count;
 
+/* The value of a setting that the process was started with; NULL: none, or not to be read. */
+const char *flmem_live_setting(const struct flmem_process_report *process, const char *name);
+
+/* The allocator that plain malloc reaches; NULL when it could not be told. */
+const struct flmem_allocator_report *flmem_live_malloc(const struct flmem_process_report *process);
+
 /* Makes a finding of a remark. FLMEM_EFAILED when memory is out. */
 int flmem_live_finding_add(const struct flmem_rule *rule, const struct flmem_finding_place *place,
 			   const struct flmem_live_remark *remark,

@@ -27,7 +27,29 @@ static void note_interval(struct flmem_check *check)
 		     rounds);
 }
 
+/* One executor that does not empty it is enough. */
+static void note_cuda(struct flmem_check *check)
+{
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
+	const struct flmem_node *node = flmem_node_get(check->args, "cuda_empty_cache");
+	const struct flmem_node *value = flmem_check_resolve(check->input, node);
+	struct flmem_u64 *all = &check->found->cuda_empty_cache;
+	bool on = flmem_node_is_true(value);
+
+	if (!known || known->part != FLMEM_NVFLARE_EXECUTOR ||
+	    (node && !flmem_node_is_kind(value, FLMEM_NODE_BOOL)))
+		return;
+	if (all->unknown || !on)
+		*all = FLMEM_KNOWN(on);
+}
+
 static const struct flmem_rule_row rows[] = {
+	{
+		.rule = {.framework = FLMEM_FRAMEWORK_NVFLARE},
+		.inputs = FLMEM_INPUT_BIT(FLMEM_INPUT_NVFLARE_CLIENT),
+		.parts = true,
+		.check = note_cuda,
+	},
 	{
 		.rule = {.framework = FLMEM_FRAMEWORK_NVFLARE},
 		.inputs = FLMEM_INPUT_BIT(FLMEM_INPUT_NVFLARE_SERVER) |

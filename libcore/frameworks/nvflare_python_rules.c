@@ -226,6 +226,13 @@ static int bracket(const struct flmem_python_word *word)
 	return strchr(")]}", *word->text) ? -1 : 0;
 }
 
+/* One call that does not clear is enough. */
+static void note_send(struct flmem_check *check, bool clears)
+{
+	if (check->found->clear_cache.unknown || !clears)
+		check->found->clear_cache = FLMEM_KNOWN(clears);
+}
+
 /* The arguments of a call: clear_cache=False, or False as the second one by position. */
 static void check_send(struct flmem_check *check, struct reader *reader)
 {
@@ -233,6 +240,7 @@ static void check_send(struct flmem_check *check, struct reader *reader)
 	unsigned position = 0;
 	int depth = 1;
 
+	note_send(check, true);
 	while (depth && reader->word.kind != FLMEM_PYTHON_END) {
 		struct flmem_python_word word = reader->word;
 		bool by_name =
@@ -242,8 +250,10 @@ static void check_send(struct flmem_check *check, struct reader *reader)
 		depth += bracket(&word);
 		if (depth == 1 && flmem_python_is(&word, "False") &&
 		    (by_name || (position == 1 && flmem_python_is(&last, ","))) &&
-		    (flmem_python_is(&reader->word, ",") || flmem_python_is(&reader->word, ")")))
+		    (flmem_python_is(&reader->word, ",") || flmem_python_is(&reader->word, ")"))) {
+			note_send(check, false);
 			report_word(check, &word, "clear_cache", "True");
+		}
 		position += depth == 1 && flmem_python_is(&word, ",");
 		before = last;
 		last = word;
@@ -289,6 +299,7 @@ static void lightning(struct flmem_check *check)
 	read_names(check->input, &names);
 	if (!names.lightning.end)
 		return;
+	note_send(check, false);
 	word.place = names.lightning;
 	word.place.end = word.place.start +
 			 strcspn(check->input->document.text.data + word.place.start, "\r\n#");

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <flmem/watch.h>
+
 #include "documents/edit.h"
 #include "frameworks/live_rules.h"
 #include "frameworks/trend_rules.h"
@@ -303,6 +305,58 @@ int flmem_severity_find(const char *name, enum flmem_severity *ret_severity,
 	return flmem_error_set(err, FLMEM_EUSAGE, 0, "a severity is error, warning or info");
 }
 
+static void recordings_clear(struct flmem_recommendations *recommendations)
+{
+	for (size_t i = 0; i < recommendations->recording_count; i++) {
+		free(recommendations->recordings[i].file);
+		flmem_watch_summary_clear(recommendations->recordings[i].summary);
+		free(recommendations->recordings[i].summary);
+	}
+	free(recommendations->recordings);
+}
+
+static bool join_findings(struct flmem_recommendations *into, struct flmem_recommendations *from)
+{
+	struct flmem_finding *grown = into->findings;
+	size_t count = into->finding_count + from->finding_count;
+
+	if (from->finding_count)
+		grown = reallocarray(into->findings, count, sizeof(*grown));
+	if (!grown && count)
+		return false;
+	into->findings = grown;
+	for (size_t i = 0; i < from->finding_count; i++)
+		grown[into->finding_count++] = from->findings[i];
+	from->finding_count = 0;
+	return true;
+}
+
+static bool join_problems(struct flmem_recommendations *into, struct flmem_recommendations *from)
+{
+	struct flmem_input_problem *grown = into->problems;
+	size_t count = into->problem_count + from->problem_count;
+
+	if (from->problem_count)
+		grown = reallocarray(into->problems, count, sizeof(*grown));
+	if (!grown && count)
+		return false;
+	into->problems = grown;
+	for (size_t i = 0; i < from->problem_count; i++)
+		grown[into->problem_count++] = from->problems[i];
+	from->problem_count = 0;
+	return true;
+}
+
+int flmem_recommendations_join(struct flmem_recommendations *into,
+			       struct flmem_recommendations *from, struct flmem_error *err)
+{
+	bool joined = join_findings(into, from) && join_problems(into, from);
+
+	into->file_count += joined ? from->file_count : 0;
+	flmem_recommendations_clear(from);
+	return joined ? 0 : flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+}
+
 void flmem_recommendations_clear(struct flmem_recommendations *recommendations)
 {
 	for (size_t i = 0; i < recommendations->finding_count; i++)
@@ -313,6 +367,7 @@ void flmem_recommendations_clear(struct flmem_recommendations *recommendations)
 	}
 	free(recommendations->findings);
 	free(recommendations->problems);
+	recordings_clear(recommendations);
 	*recommendations = (struct flmem_recommendations){0};
 }
 

@@ -88,6 +88,8 @@ struct flmem_remark {
 	{                                                                                       \
 		.server_gc_rounds = FLMEM_UNKNOWN("no job of NVFlare that has it was checked"), \
 		.client_gc_rounds = FLMEM_UNKNOWN("no job of NVFlare that has it was checked"), \
+		.clear_cache = FLMEM_UNKNOWN("no Python that sends by NVFlare was checked"),    \
+		.cuda_empty_cache = FLMEM_UNKNOWN("no job of NVFlare that has it was checked"), \
 	}
 
 /* Findings of one run that are kept; hostile files could make any number. */

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/recommend_recording.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include <flmem/watch.h>
 
 #include "base/cleanup.h"
@@ -18,6 +21,28 @@ static int check_results(const struct flmem_watch_summary *summary, const char *
 	return rc;
 }
 
+/* Takes over the summary. */
+static bool keep(struct flmem_recommendations *found, const char *path,
+		 struct flmem_watch_summary *summary)
+{
+	struct flmem_checked_recording *grown =
+		reallocarray(found->recordings, found->recording_count + 1, sizeof(*grown));
+	FLMEM_AUTO_FREE char *file = strdup(path);
+	struct flmem_watch_summary *kept = malloc(sizeof(*kept));
+
+	if (grown)
+		found->recordings = grown;
+	if (!grown || !file || !kept) {
+		free(kept);
+		return false;
+	}
+	*kept = *summary;
+	*summary = (struct flmem_watch_summary){0};
+	grown[found->recording_count++] =
+		(struct flmem_checked_recording){.file = FLMEM_TAKE(file), .summary = kept};
+	return true;
+}
+
 int flmem_recommend_recording(const char *path, const struct flmem_release *release,
 			      struct flmem_recommendations *found, struct flmem_error *err)
 {
@@ -25,6 +50,7 @@ int flmem_recommend_recording(const char *path, const struct flmem_release *rele
 	const struct flmem_watch_options options = {.stop_fd = -1};
 	const struct flmem_watch_callbacks callbacks = {0};
 	struct flmem_error why = {0};
+	int rc;
 
 	if (flmem_watch_replay(path, &options, &callbacks, &summary, &why)) {
 		if (flmem_recommendations_add_problem(found, path, 0, &why))
@@ -32,5 +58,8 @@ int flmem_recommend_recording(const char *path, const struct flmem_release *rele
 		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
 	}
 	found->file_count++;
-	return check_results(&summary, path, release, found, err);
+	rc = check_results(&summary, path, release, found, err);
+	if (!rc && !keep(found, path, &summary))
+		rc = flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	return rc;
 }

@@ -63,7 +63,32 @@ void flmem_json_add_findings(cJSON *object, const struct flmem_recommendations *
 		add_problem(list, &found->problems[i]);
 }
 
-char *flmem_report_recommend_json(const struct flmem_recommendations *found)
+static void add_step(cJSON *list, const struct flmem_step_answer *answer)
+{
+	cJSON *row = cJSON_CreateObject();
+
+	cJSON_AddItemToArray(list, row);
+	cJSON_AddStringToObject(row, "id", answer->step->id);
+	cJSON_AddStringToObject(row, "text", answer->step->text);
+	cJSON_AddStringToObject(row, "state", flmem_step_state_name(answer->state));
+	flmem_json_add_text(row, "evidence", answer->evidence);
+	flmem_json_add_text(row, "next", answer->next);
+}
+
+static void add_walk(cJSON *list, const struct flmem_trouble_walk *walk)
+{
+	cJSON *row = cJSON_CreateObject(), *steps;
+
+	cJSON_AddItemToArray(list, row);
+	flmem_json_add_text(row, "subject", walk->subject);
+	cJSON_AddStringToObject(row, "list", flmem_trouble_list_name(walk->list));
+	flmem_json_add_text(row, "because", walk->because);
+	steps = cJSON_AddArrayToObject(row, "steps");
+	for (size_t i = 0; i < walk->step_count; i++)
+		add_step(steps, &walk->steps[i]);
+}
+
+static cJSON *make_report(const struct flmem_recommendations *found)
 {
 	cJSON *root = flmem_json_report("recommend");
 
@@ -71,5 +96,21 @@ char *flmem_report_recommend_json(const struct flmem_recommendations *found)
 	add_counts(root, found);
 	flmem_json_add_u64(root, "silenced", found->silenced_count);
 	flmem_json_add_findings(root, found);
+	return root;
+}
+
+char *flmem_report_recommend_json(const struct flmem_recommendations *found)
+{
+	return flmem_json_take(make_report(found));
+}
+
+char *flmem_report_troubleshoot_json(const struct flmem_recommendations *found,
+				     const struct flmem_troubles *troubles)
+{
+	cJSON *root = make_report(found);
+	cJSON *list = cJSON_AddArrayToObject(root, "troubleshooting");
+
+	for (size_t i = 0; i < troubles->count; i++)
+		add_walk(list, &troubles->walks[i]);
 	return flmem_json_take(root);
 }

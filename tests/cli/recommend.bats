@@ -507,3 +507,59 @@ print("{\"workflows\": [], \"components\": [%s]}" % maps)' >config_fed_server.js
 	flmem recommend --fail-on error config_fed_server.json
 	assert_status 8
 }
+
+@test "--troubleshoot walks a live client's list with the job that it runs" {
+	local job=$BATS_TEST_TMPDIR/job
+	/usr/bin/python3 "$FLMEM_TESTS/cli/fakes/make-frameworks" "$BATS_TEST_TMPDIR/fakes"
+	export PYTHONPATH=$BATS_TEST_TMPDIR/fakes
+	MALLOC_ARENA_MAX=4 start_victim /usr/bin/python3 -u \
+		-m nvflare.private.fed.app.client.worker_process -m /ws -n job-1 -c site-1
+	cp -r "$JOBS/fedavg-tuned" "$job"
+	mkdir -p "$job/app/custom"
+	printf 'import nvflare.client as flare\nflare.send(model, clear_cache=False)\n' \
+		>"$job/app/custom/train.py"
+	flmem recommend --troubleshoot --pid "$VICTIM" "$job"
+	assert_status 0
+	assert_output "process $VICTIM \(client-job\)"$'\nHigh RSS on client, as its role is client-job'
+	assert_output '1\. \[ \] Confirm .*train.py:2:.*clear_cache is False \(NVF-CLEAR-CACHE-FALSE\)'
+	assert_output '2\. \[ \] Check .*MALLOC_ARENA_MAX is 4 \(LIVE-ARENA-CLIENT-4\)'
+	assert_output '3\. \[x\] Start .*memory_gc_rounds is 1 in the job'
+	assert_output "4\\. \\[\\?\\] Increase .*flmem watch --pid $VICTIM --record run.rec"
+	flmem recommend --troubleshoot --pid "$VICTIM" "$job" --json --fail-on error
+	assert_status 1
+	assert_schema recommend
+	examine '
+import json, sys
+[walk] = json.load(sys.stdin)["troubleshooting"]
+assert walk["list"] == "client"
+states = [(step["id"], step["state"]) for step in walk["steps"]]
+assert states[:4] == [("CLI-CLEAR-CACHE", "not-done"), ("CLI-ARENA", "not-done"),
+                      ("CLI-GC", "done"), ("CLI-INTERVAL", "cannot-tell")], states
+assert [s for _, s in states[5:]] == ["not-done"], states'
+	assert_victim_unharmed
+	flmem recommend --troubleshoot --pid "$VICTIM" --role server
+	assert_output 'High RSS on server, as --role names it'
+	flmem recommend --troubleshoot --pid "$VICTIM" --format sarif
+	assert_error 2 'goes without'
+}
+
+@test "--troubleshoot walks recorded processes, and asks for what it cannot know" {
+	local leak=$FLMEM_TESTS/recordings/leak20-glibc-1.rec
+	flmem recommend --troubleshoot "$leak"
+	assert_error 2 'name it with --role'
+	flmem recommend --troubleshoot
+	assert_error 2 'no process to look at'
+	flmem recommend --troubleshoot "$JOBS"
+	assert_error 2 'no process to look at'
+	flmem recommend --troubleshoot --pid 4194304
+	assert_error 3
+	flmem recommend --troubleshoot --role client "$leak" "$JOBS/fedavg-tuned" --json
+	assert_status 0
+	assert_schema recommend
+	assert_output 'RSS is not stable: climbing'
+	flmem recommend --troubleshoot --role server "$leak" "$JOBS/fedavg-tuned" /nonexistent
+	assert_status 8
+	assert_stderr 'nonexistent: cannot be read'
+	assert_output '2\. \[x\] Enable .*memory_gc_rounds is 5 in the job'
+	assert_output '4\. \[x\] Monitor it.*recorded for .* climbing'
+}

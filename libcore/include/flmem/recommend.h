@@ -80,6 +80,14 @@ struct flmem_input_problem {
 	char *message;
 };
 
+struct flmem_watch_summary;
+
+/* A recording that was checked, with what it says (flmem/watch.h). */
+struct flmem_checked_recording {
+	char *file;
+	struct flmem_watch_summary *summary;
+};
+
 struct flmem_recommendations {
 	struct flmem_finding *findings; /* by file and line */
 	size_t finding_count;
@@ -91,6 +99,11 @@ struct flmem_recommendations {
 	size_t silenced_count; /* findings that a comment or .flmem-recommend.yaml takes out */
 	/* memory_gc_rounds in force in NVFlare's jobs that were checked; unknown if they differ. */
 	struct flmem_u64 server_gc_rounds, client_gc_rounds;
+	/* 1: in force wherever the jobs that were checked can tell; 0: somewhere not. */
+	struct flmem_u64 clear_cache;	   /* of the calls of the client API's send() */
+	struct flmem_u64 cuda_empty_cache; /* of the clients' executors */
+	struct flmem_checked_recording *recordings;
+	size_t recording_count;
 };
 
 struct flmem_recommend_options {
@@ -122,6 +135,14 @@ FLMEM_API int flmem_recommend_processes(const struct flmem_detect_report *report
 					const struct flmem_recommend_options *options,
 					struct flmem_recommendations *ret_recommendations,
 					struct flmem_error *err);
+
+/*
+ * Moves the findings and problems of `from`, which is of processes, behind those of `into`, which is
+ * of files, and empties it. FLMEM_EFAILED when memory is out.
+ */
+FLMEM_API int flmem_recommendations_join(struct flmem_recommendations *into,
+					 struct flmem_recommendations *from,
+					 struct flmem_error *err);
 
 FLMEM_API void flmem_recommendations_clear(struct flmem_recommendations *recommendations);
 

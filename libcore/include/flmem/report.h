@@ -19,6 +19,7 @@
 #include <flmem/repeat.h>
 #include <flmem/settings.h>
 #include <flmem/trim.h>
+#include <flmem/troubleshoot.h>
 #include <flmem/watch.h>
 
 FLMEM_API char *flmem_report_host_json(const struct flmem_host_report *host);
@@ -30,6 +31,10 @@ FLMEM_API char *flmem_report_repeat_event_json(const struct flmem_repeat_event *
 
 FLMEM_API char *flmem_report_settings_json(const struct flmem_settings *settings);
 FLMEM_API char *flmem_report_recommend_json(const struct flmem_recommendations *found);
+
+/* The same with the lists that were walked. */
+FLMEM_API char *flmem_report_troubleshoot_json(const struct flmem_recommendations *found,
+					       const struct flmem_troubles *troubles);
 
 /* The same findings for the tools of a build: SARIF 2.1.0, GitHub's annotations, JUnit's XML. */
 FLMEM_API char *flmem_report_recommend_sarif(const struct flmem_recommendations *found);

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_FRAMEWORKS_TROUBLES_H
+#define FLMEM_FRAMEWORKS_TROUBLES_H
+
+/*
+ * The steps of flmem/troubleshoot.h: a table of rows, each with the function that tells how far a
+ * step is done. The functions look at what others have found, and read nothing themselves.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <flmem/troubleshoot.h>
+#include <flmem/watch.h>
+
+/* What there is about one process; NULL for what there is not. */
+struct flmem_trouble_case {
+	enum flmem_trouble_list list;
+	enum flmem_role role;
+	enum flmem_framework framework;
+	const char *place; /* `file` of the findings about the process itself */
+	pid_t pid;
+	const struct flmem_process_report *process;
+	const struct flmem_watch_result *recorded;
+	const struct flmem_recommendations *found;
+};
+
+#define FLMEM_TROUBLE_TEXT_MAX 320
+
+struct flmem_trouble_answer {
+	enum flmem_step_state state;
+	char evidence[FLMEM_TROUBLE_TEXT_MAX];
+	char next[FLMEM_TROUBLE_TEXT_MAX]; /* "": nothing */
+};
+
+typedef void flmem_trouble_check(const struct flmem_trouble_case *one,
+				 struct flmem_trouble_answer *ret_answer);
+
+/* Each as the steps of troubles.c name it. */
+flmem_trouble_check flmem_trouble_arenas;
+flmem_trouble_check flmem_trouble_server_gc;
+flmem_trouble_check flmem_trouble_client_gc;
+flmem_trouble_check flmem_trouble_interval;
+flmem_trouble_check flmem_trouble_every_round;
+flmem_trouble_check flmem_trouble_clear_cache;
+flmem_trouble_check flmem_trouble_cuda;
+flmem_trouble_check flmem_trouble_jemalloc;
+flmem_trouble_check flmem_trouble_decay;
+flmem_trouble_check flmem_trouble_monitor;
+flmem_trouble_check flmem_trouble_batch;
+flmem_trouble_check flmem_trouble_leaks;
+
+/* Answers the step at this index of flmem_trouble_step(). */
+void flmem_trouble_answer(size_t index, const struct flmem_trouble_case *one,
+			  struct flmem_trouble_answer *ret_answer);
+
+#endif

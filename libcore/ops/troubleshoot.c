@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <flmem/troubleshoot.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "frameworks/troubles.h"
+#include "proc/cgroup.h"
+#include "proc/pressure.h"
+#include "proc/process.h"
+
+struct walks {
+	struct flmem_troubles troubles;
+	const struct flmem_recommendations *found;
+	enum flmem_role role; /* that the caller named */
+	size_t without_role;
+	struct flmem_error *err;
+};
+
+static int out_of_memory(struct flmem_error *err)
+{
+	return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+}
+
+static void walk_clear(struct flmem_trouble_walk *walk)
+{
+	for (size_t i = 0; i < walk->step_count; i++) {
+		free(walk->steps[i].evidence);
+		free(walk->steps[i].next);
+	}
+	free(walk->subject);
+	free(walk->because);
+}
+
+void flmem_troubles_clear(struct flmem_troubles *troubles)
+{
+	for (size_t i = 0; i < troubles->count; i++)
+		walk_clear(&troubles->walks[i]);
+	free(troubles->walks);
+	*troubles = (struct flmem_troubles){0};
+}
+
+/* False when memory is out. */
+static bool add_answer(struct flmem_trouble_walk *walk, size_t index,
+		       const struct flmem_trouble_case *one)
+{
+	struct flmem_step_answer *row = &walk->steps[walk->step_count++];
+	struct flmem_trouble_answer answer;
+
+	flmem_trouble_answer(index, one, &answer);
+	*row = (struct flmem_step_answer){
+		.step = flmem_trouble_step(index),
+		.state = answer.state,
+		.evidence = strdup(answer.evidence),
+		.next = *answer.next ? strdup(answer.next) : NULL,
+	};
+	return row->evidence && (row->next || !*answer.next);
+}
+
+static bool fill_walk(struct flmem_trouble_walk *walk, const struct flmem_trouble_case *one,
+		      const char *subject, const char *because)
+{
+	const struct flmem_trouble_step *step;
+	bool whole;
+
+	walk->list = one->list;
+	walk->subject = strdup(subject);
+	walk->because = strdup(because);
+	whole = walk->subject && walk->because;
+	for (size_t i = 0; (step = flmem_trouble_step(i)); i++)
+		if (step->list == one->list && walk->step_count < FLMEM_TROUBLE_STEPS_MAX)
+			whole &= add_answer(walk, i, one);
+	return whole;
+}
+
+static int add_walk(struct walks *walks, const struct flmem_trouble_case *one, const char *subject,
+		    const char *because)
+{
+	struct flmem_troubles *troubles = &walks->troubles;
+	struct flmem_trouble_walk *grown =
+		reallocarray(troubles->walks, troubles->count + 1, sizeof(*grown));
+	struct flmem_trouble_walk walk = {0};
+
+	if (grown)
+		troubles->walks = grown;
+	if (!grown || !fill_walk(&walk, one, subject, because)) {
+		walk_clear(&walk);
+		return out_of_memory(walks->err);
+	}
+	grown[troubles->count++] = walk;
+	return 0;
+}
+
+/* Why the list was chosen; false where the role of the process is not known, so that none is. */
+static bool choose_list(const struct walks *walks, struct flmem_trouble_case *one, uint64_t kills,
+			char *because, size_t size)
+{
+	if (walks->role) {
+		one->role = walks->role;
+		snprintf(because, size, "--role names it");
+	} else if (kills) {
+		snprintf(because, size, "the kernel has killed %" PRIu64 " in its control group",
+			 kills);
+		one->list = FLMEM_TROUBLE_OOM;
+		return true;
+	} else if (one->role) {
+		snprintf(because, size, "its role is %s", flmem_role_name(one->role));
+	} else {
+		return false;
+	}
+	one->list = flmem_role_is_server(one->role) ? FLMEM_TROUBLE_SERVER : FLMEM_TROUBLE_CLIENT;
+	return true;
+}
+
+/* Where `place` is a recording, it comes first. */
+static void put_subject(const struct flmem_trouble_case *one, char *out, size_t size)
+{
+	const char *role = flmem_role_name(one->role);
+
+	snprintf(out, size, "%.200s%sprocess %d%s%s%s", one->recorded ? one->place : "",
+		 one->recorded ? ": " : "", (int)one->pid, role ? " (" : "", role ? role : "",
+		 role ? ")" : "");
+}
+
+static int walk_case(struct walks *walks, struct flmem_trouble_case *one, struct flmem_u64 kills)
+{
+	char subject[256], because[96];
+
+	put_subject(one, subject, sizeof(subject)); /* with its own role, not the one named */
+	if (!choose_list(walks, one, kills.unknown ? 0 : kills.value, because, sizeof(because))) {
+		walks->without_role++;
+		return 0;
+	}
+	return add_walk(walks, one, subject, because);
+}
+
+/* What its control group has counted. A process that has ended meanwhile has none. */
+static struct flmem_u64 kills_of(struct flmem_cgroups *cgroups,
+				 const struct flmem_process_report *report)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+	FLMEM_AUTO_PRESSURE_FILES struct flmem_pressure_files files = FLMEM_PRESSURE_FILES_INIT;
+	struct flmem_pressure pressure;
+
+	if (flmem_process_open(report->pid, &process, NULL) ||
+	    process.start_time != report->start_time)
+		return FLMEM_UNKNOWN("the process has ended");
+	flmem_pressure_open(cgroups, &process, &files);
+	flmem_pressure_read(&files, &pressure);
+	return pressure.oom_kill;
+}
+
+static int walk_processes(struct walks *walks, const struct flmem_detect_report *report)
+{
+	struct flmem_cgroups *cgroups = NULL;
+	int rc = flmem_cgroups_open(&cgroups, walks->err);
+
+	for (size_t i = 0; i < report->process_count && !rc; i++) {
+		const struct flmem_process_report *process = &report->processes[i];
+		char place[32];
+		struct flmem_trouble_case one = {
+			.role = process->role,
+			.framework = process->framework,
+			.place = place,
+			.pid = process->pid,
+			.process = process,
+			.found = walks->found,
+		};
+
+		snprintf(place, sizeof(place), "process %d", (int)process->pid);
+		rc = walk_case(walks, &one, kills_of(cgroups, process));
+	}
+	flmem_cgroups_free(cgroups);
+	return rc;
+}
+
+static int walk_recording(struct walks *walks, const struct flmem_checked_recording *recording)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < recording->summary->count && !rc; i++) {
+		const struct flmem_watch_result *result = &recording->summary->results[i];
+		struct flmem_trouble_case one = {
+			.role = result->process.role,
+			.framework = result->process.framework,
+			.place = recording->file,
+			.pid = result->process.pid,
+			.recorded = result,
+			.found = walks->found,
+		};
+
+		rc = walk_case(walks, &one, result->pressure_rise.oom_kill);
+	}
+	return rc;
+}
+
+static int say_none(const struct walks *walks)
+{
+	if (walks->without_role)
+		return flmem_error_set(walks->err, FLMEM_EUSAGE, 0,
+				       "the role of %s is not known, so neither is the list; name "
+				       "it with --role server or --role client",
+				       walks->without_role == 1 ? "the process" : "the processes");
+	return flmem_error_set(walks->err, FLMEM_EUSAGE, 0,
+			       "no process to look at: name one, or a recording of one");
+}
+
+int flmem_troubleshoot(const struct flmem_detect_report *report,
+		       const struct flmem_recommendations *found, enum flmem_role role,
+		       struct flmem_troubles *ret_troubles, struct flmem_error *err)
+{
+	struct walks walks = {.found = found, .role = role, .err = err};
+	int rc = report ? walk_processes(&walks, report) : 0;
+
+	for (size_t i = 0; i < found->recording_count && !rc; i++)
+		rc = walk_recording(&walks, &found->recordings[i]);
+	if (!rc && !walks.troubles.count)
+		rc = say_none(&walks);
+	if (rc) {
+		flmem_troubles_clear(&walks.troubles);
+		return rc;
+	}
+	*ret_troubles = walks.troubles;
+	return 0;
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The steps of the troubleshooting lists: what is known of a process, and the state that follows. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "frameworks/live_rules.h"
+#include "frameworks/rules.h"
+#include "frameworks/troubles.h"
+
+#define MIB	 (UINT64_C(1) << 20)
+#define SERVER	 FLMEM_ROLE_SERVER_JOB
+#define CLIENT	 FLMEM_ROLE_CLIENT_JOB
+#define GLIBC	 .allocator = FLMEM_ALLOCATOR_GLIBC
+#define JEMALLOC .allocator = FLMEM_ALLOCATOR_JEMALLOC
+#define DONE	 FLMEM_STEP_DONE
+#define NOT_DONE FLMEM_STEP_NOT_DONE
+#define NEEDLESS FLMEM_STEP_NOT_NEEDED
+#define UNKNOWN	 FLMEM_STEP_CANNOT_TELL
+
+/* What differs between the rows. Without an allocator there is no live process. */
+struct step_case {
+	const char *step;
+	enum flmem_step_state state;
+	const char *says; /* in the evidence */
+	enum flmem_role role;
+	enum flmem_framework framework; /* NONE: NVFlare */
+	enum flmem_allocator_kind allocator;
+	const char *name, *value;				      /* of a setting */
+	int64_t server_rounds, client_rounds, clear_cache, cuda, gpu; /* TOLD(n) */
+	enum flmem_trend_verdict trend;				      /* with `rounds` */
+	uint64_t rounds;					      /* 0: there is no recording */
+	uint64_t max; /* times that the recorded one met its limit */
+};
+
+#define TOLD(n)		     ((n) + 1) /* 0: not known */
+#define ARENAS(n)	     .name = "MALLOC_ARENA_MAX", .value = (n)
+#define CONF(v)		     .name = "MALLOC_CONF", .value = (v)
+#define DECAY		     "dirty_decay_ms:5000,muzzy_decay_ms:5000"
+#define RECORDED(how, count) .trend = FLMEM_TREND_##how, .rounds = (count)
+
+/* clang-format off */
+static const struct step_case cases[] = {
+	{"SRV-ARENA", DONE, "MALLOC_ARENA_MAX=4", SERVER, GLIBC, ARENAS("4")},
+	{"SRV-ARENA", NOT_DONE, "is not set", SERVER, GLIBC},
+	{"SRV-ARENA", NOT_DONE, "is not set", FLMEM_ROLE_NONE, GLIBC},
+	{"SRV-ARENA", NOT_DONE, "LIVE-ARENA-HIGH", SERVER, GLIBC, ARENAS("64")},
+	{"SRV-ARENA", NEEDLESS, "jemalloc", SERVER, JEMALLOC},
+	{"SRV-ARENA", UNKNOWN, "environment", SERVER, RECORDED(FLAT, 9)},
+	{"SRV-ARENA", UNKNOWN, "allocator", SERVER, .allocator = FLMEM_ALLOCATOR_UNKNOWN},
+	{"CLI-ARENA", DONE, "MALLOC_ARENA_MAX=2", CLIENT, GLIBC, ARENAS("2")},
+	{"CLI-ARENA", DONE, "GLIBC_TUNABLES", CLIENT, GLIBC, .name = "GLIBC_TUNABLES",
+	 .value = "glibc.malloc.arena_max=2"},
+	{"CLI-ARENA", NOT_DONE, "LIVE-ARENA-CLIENT-4", CLIENT, GLIBC, ARENAS("4")},
+	{"SRV-GC", DONE, "is 5", SERVER, GLIBC, .server_rounds = TOLD(5)},
+	{"SRV-GC", NOT_DONE, "is 0", SERVER, GLIBC, .server_rounds = TOLD(0)},
+	{"SRV-GC", UNKNOWN, "untold", SERVER, GLIBC, .client_rounds = TOLD(1)},
+	{"SRV-GC", NEEDLESS, "appfl", SERVER, FLMEM_FRAMEWORK_APPFL, GLIBC},
+	{"SRV-JEMALLOC", DONE, "jemalloc", SERVER, JEMALLOC},
+	{"SRV-JEMALLOC", NOT_DONE, "that of glibc", SERVER, GLIBC},
+	{"SRV-JEMALLOC", NOT_DONE, "asked for", SERVER, GLIBC, .name = "LD_PRELOAD",
+	 .value = "/x/libjemalloc.so.2"},
+	{"SRV-JEMALLOC", UNKNOWN, "environment", SERVER, .rounds = 0},
+	{"SRV-MONITOR", DONE, "9 rounds", SERVER, RECORDED(FLAT, 9)},
+	{"SRV-MONITOR", UNKNOWN, "cannot be seen", SERVER, GLIBC},
+	{"CLI-CLEAR-CACHE", DONE, "send()", CLIENT, GLIBC, .clear_cache = TOLD(1)},
+	{"CLI-CLEAR-CACHE", NOT_DONE, "False", CLIENT, GLIBC, .clear_cache = TOLD(0)},
+	{"CLI-CLEAR-CACHE", UNKNOWN, "untold", CLIENT, GLIBC},
+	{"CLI-CLEAR-CACHE", NEEDLESS, "flower", CLIENT, FLMEM_FRAMEWORK_FLOWER, GLIBC},
+	{"CLI-GC", DONE, "is 1", CLIENT, GLIBC, .client_rounds = TOLD(1)},
+	{"CLI-GC", NOT_DONE, "is 0", CLIENT, GLIBC, .client_rounds = TOLD(0)},
+	{"CLI-GC", UNKNOWN, "untold", CLIENT, GLIBC},
+	{"CLI-GC", UNKNOWN, "reads first", FLMEM_ROLE_TRAINER, GLIBC,
+	 .name = "NVFLARE_CLIENT_MEMORY_GC_ROUNDS", .value = "3", .client_rounds = TOLD(1)},
+	{"CLI-INTERVAL", DONE, "is 5", CLIENT, GLIBC, .client_rounds = TOLD(5)},
+	{"CLI-INTERVAL", UNKNOWN, "recording", CLIENT, GLIBC, .client_rounds = TOLD(1)},
+	{"CLI-INTERVAL", UNKNOWN, "3 rounds", CLIENT, .client_rounds = TOLD(1),
+	 RECORDED(TOO_EARLY, 3)},
+	{"CLI-INTERVAL", NEEDLESS, "climbing", CLIENT, .client_rounds = TOLD(1),
+	 RECORDED(CLIMBING, 20)},
+	{"CLI-INTERVAL", NEEDLESS, "memory was short", CLIENT, .client_rounds = TOLD(1),
+	 RECORDED(FLAT, 20), .max = 1},
+	{"CLI-INTERVAL", UNKNOWN, "flat", CLIENT, RECORDED(FLAT, 20)},
+	{"CLI-CUDA", DONE, "true", CLIENT, GLIBC, .cuda = TOLD(1), .gpu = TOLD(1)},
+	{"CLI-CUDA", NOT_DONE, "512 MiB", CLIENT, GLIBC, .cuda = TOLD(0), .gpu = TOLD(512 * (int64_t)MIB)},
+	{"CLI-CUDA", NEEDLESS, "no GPU", CLIENT, GLIBC, .cuda = TOLD(0), .gpu = TOLD(0)},
+	{"CLI-CUDA", UNKNOWN, "untold", CLIENT, GLIBC, .gpu = TOLD(1)},
+	{"CLI-CUDA", UNKNOWN, "untold", CLIENT, GLIBC, .cuda = TOLD(0)},
+	{"CLI-JEMALLOC", DONE, "jemalloc", CLIENT, JEMALLOC},
+	{"CLI-JEMALLOC", NOT_DONE, "glibc", CLIENT, GLIBC},
+	{"OOM-BATCH", UNKNOWN, "limit 1000 MiB", CLIENT, GLIBC},
+	{"OOM-BATCH", NEEDLESS, "does not train", SERVER, GLIBC},
+	{"OOM-CLEAR-CACHE", DONE, "send()", CLIENT, GLIBC, .clear_cache = TOLD(1)},
+	{"OOM-CLEAR-CACHE", NOT_DONE, "False", CLIENT, GLIBC, .clear_cache = TOLD(0)},
+	{"OOM-GC", DONE, "is 1", CLIENT, GLIBC, .client_rounds = TOLD(1), .server_rounds = TOLD(5)},
+	{"OOM-GC", NOT_DONE, "5 for the server", SERVER, GLIBC, .client_rounds = TOLD(1),
+	 .server_rounds = TOLD(5)},
+	{"OOM-GC", NOT_DONE, "5 for the server", FLMEM_ROLE_NONE, GLIBC,
+	 .client_rounds = TOLD(1), .server_rounds = TOLD(5)},
+	{"OOM-GC", NOT_DONE, "2 for the clients", FLMEM_ROLE_NONE, GLIBC,
+	 .client_rounds = TOLD(2)},
+	{"OOM-GC", UNKNOWN, "untold", CLIENT, GLIBC, .server_rounds = TOLD(1)},
+	{"OOM-LEAKS", DONE, "flat", CLIENT, RECORDED(FLAT, 20)},
+	{"OOM-LEAKS", NOT_DONE, "climbing", CLIENT, RECORDED(CLIMBING, 20)},
+	{"OOM-LEAKS", UNKNOWN, "3 rounds", CLIENT, RECORDED(TOO_EARLY, 3)},
+	{"OOM-LEAKS", UNKNOWN, "recording", CLIENT, GLIBC},
+	{"OOM-JEMALLOC", DONE, DECAY, CLIENT, JEMALLOC, CONF(DECAY)},
+	{"OOM-JEMALLOC", NOT_DONE, "not set", CLIENT, JEMALLOC},
+	{"OOM-JEMALLOC", NOT_DONE, "glibc", CLIENT, GLIBC},
+};
+/* clang-format on */
+
+static struct flmem_u64 told(int64_t value)
+{
+	return value ? FLMEM_KNOWN((uint64_t)(value - 1)) : FLMEM_UNKNOWN("untold");
+}
+
+static size_t index_of(const char *id)
+{
+	const struct flmem_trouble_step *step;
+
+	for (size_t i = 0; (step = flmem_trouble_step(i)); i++)
+		if (strcmp(step->id, id) == 0)
+			return i;
+	fail_msg("no step %s", id);
+	return 0;
+}
+
+static void answer(const struct step_case *row, struct flmem_trouble_answer *ret_answer)
+{
+	static const char none[] = "none";
+	struct flmem_allocator_report allocator = {
+		.kind = row->allocator, .serves_malloc = true, .heap = FLMEM_HEAP_UNKNOWN(none)};
+	struct flmem_setting_report setting = {.name = (char *)row->name,
+					       .value = (char *)row->value};
+	struct flmem_process_report process = {
+		.pid = 4711,
+		.framework = row->framework ? row->framework : FLMEM_FRAMEWORK_NVFLARE,
+		.role = row->role,
+		.allocators = &allocator,
+		.allocator_count = 1,
+		.heap = FLMEM_HEAP_UNKNOWN(none),
+		.cuda = {.used_bytes = told(row->gpu)},
+		.settings = &setting,
+		.setting_count = row->name != NULL,
+		.limit = {FLMEM_KNOWN(1000 * MIB), FLMEM_KNOWN(500 * MIB)},
+	};
+	struct flmem_watch_result recorded = {
+		.rounds = row->rounds,
+		.trend = {.verdict = row->trend, .because = "of this test"},
+		.pressure_rise = {.max = FLMEM_KNOWN(row->max)},
+		.gpu_bytes = told(row->gpu),
+	};
+	FLMEM_AUTO(flmem_recommendations_clear)
+	struct flmem_recommendations found = {
+		.server_gc_rounds = told(row->server_rounds),
+		.client_gc_rounds = told(row->client_rounds),
+		.clear_cache = told(row->clear_cache),
+		.cuda_empty_cache = told(row->cuda),
+	};
+	const struct flmem_release release = {0};
+	struct flmem_trouble_case one = {
+		.role = row->role,
+		.framework = process.framework,
+		.place = "process 4711",
+		.pid = 4711,
+		.process = row->allocator || !row->rounds ? &process : NULL,
+		.recorded = row->rounds ? &recorded : NULL,
+		.found = &found,
+	};
+
+	if (!row->allocator && strcmp(row->says, "environment") == 0)
+		one.process = NULL;
+	if (one.process)
+		assert_int_equal(flmem_live_rules_run(&process, &release, &found, NULL), 0);
+	flmem_trouble_answer(index_of(row->step), &one, ret_answer);
+}
+
+static void each_step_has_the_state_that_its_evidence_gives(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(cases); i++) {
+		struct flmem_trouble_answer got;
+
+		answer(&cases[i], &got);
+		if (got.state != cases[i].state || !strstr(got.evidence, cases[i].says))
+			fail_msg("row %zu, %s: %s: %s", i, cases[i].step,
+				 flmem_step_state_name(got.state), got.evidence);
+		if (got.state == FLMEM_STEP_NOT_DONE && !*got.next &&
+		    !strstr(cases[i].step, "CLEAR-CACHE"))
+			fail_msg("row %zu, %s: nothing to do next", i, cases[i].step);
+	}
+}
+
+static void every_step_is_tried_in_two_states(void **state)
+{
+	const struct flmem_trouble_step *step;
+
+	(void)state;
+	for (size_t s = 0; (step = flmem_trouble_step(s)); s++) {
+		unsigned seen = 0;
+
+		for (size_t i = 0; i < FLMEM_ARRAY_SIZE(cases); i++)
+			if (strcmp(cases[i].step, step->id) == 0)
+				seen |= 1U << cases[i].state;
+		if (!(seen & (seen - 1)))
+			fail_msg("%s", step->id);
+	}
+}
+
+static void the_lists_are_the_guides_and_fit(void **state)
+{
+	size_t counts[3] = {0};
+	const struct flmem_trouble_step *step;
+
+	(void)state;
+	for (size_t i = 0; (step = flmem_trouble_step(i)); i++)
+		counts[step->list]++;
+	assert_int_equal(counts[FLMEM_TROUBLE_SERVER], 4);
+	assert_int_equal(counts[FLMEM_TROUBLE_CLIENT], 6);
+	assert_int_equal(counts[FLMEM_TROUBLE_OOM], 5);
+	assert_true(6 <= FLMEM_TROUBLE_STEPS_MAX);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_step_has_the_state_that_its_evidence_gives),
+		cmocka_unit_test(every_step_is_tried_in_two_states),
+		cmocka_unit_test(the_lists_are_the_guides_and_fit),
+	};
+
+	return cmocka_run_group_tests_name("troubles", tests, NULL, NULL);
+}
