@@ -116,7 +116,8 @@ static const struct opt options_table[] = {
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct recommend_options, troubleshoot),
 	 .help = "walk the guide's list for high memory of a server, of a client, or for OOM "
-		 "errors: what is done of each step, for processes and recordings"},
+		 "errors: what is done of each step, for processes, recordings and the "
+		 "kernel's log of a kill"},
 	{.name = "diff",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct recommend_options, diff),
@@ -460,6 +461,8 @@ static const char *const examples[] = {
 	"what the settings of live client jobs came to",
 	"flmem recommend --troubleshoot --name worker_process jobs/fedavg",
 	"what is left to do against their memory, with the job that they run",
+	"flmem recommend --troubleshoot dmesg.txt run.rec jobs/fedavg",
+	"why the kernel killed it: the last kill that the log tells of",
 	"flmem recommend --model ./llm --clients 4 --framework appfl --node-memory 64G",
 	"what server and clients will need, and the configuration for it",
 	NULL,
@@ -480,7 +483,11 @@ const struct cmd cmd_recommend = {
 		"input that cannot be read is an error on standard error, and the others are "
 		"checked all the same (exit status 8, or 2 when none could be).\n\n"
 		"A recording of flmem watch that is named is checked too: memory that climbs, "
-		"limits that were met, and whether memory_gc_rounds of the jobs beside it fits.\n\n"
+		"limits that were met, and whether memory_gc_rounds of the jobs beside it fits. So "
+		"is "
+		"the kernel's log (dmesg, journalctl -k) when it tells of a process killed for "
+		"want "
+		"of memory.\n\n"
 		"With --pid, --name, --tree or --all it looks at live processes instead, which are "
 		"read and not touched: whether jemalloc, arenas and decay times are as asked for, "
 		"and what a trim would return.\n\n"

@@ -186,7 +186,7 @@ complete -c flmem -n '__flmem_is recommend' -l clients -x -d 'clients that take 
 complete -c flmem -n '__flmem_is recommend' -l framework -s f -x -a 'nvflare appfl flower' -d 'what the plan, or the role, is for (default nvflare)'
 complete -c flmem -n '__flmem_is recommend' -l node-memory -x -d 'memory of the smallest node; the plan uses nine tenths of it'
 complete -c flmem -n '__flmem_is recommend' -l optimizer -x -a 'none sgd momentum adam' -d 'what a client that trains in host memory keeps besides the model and the gradients (default none: training is not counted, as on a GPU)'
-complete -c flmem -n '__flmem_is recommend' -l troubleshoot -d 'walk the guide\'s list for high memory of a server, of a client, or for OOM errors: what is done of each step, for processes and recordings'
+complete -c flmem -n '__flmem_is recommend' -l troubleshoot -d 'walk the guide\'s list for high memory of a server, of a client, or for OOM errors: what is done of each step, for processes, recordings and the kernel\'s log of a kill'
 complete -c flmem -n '__flmem_is recommend' -l diff -d 'print what --fix would change, as a difference that patch takes, and change nothing'
 complete -c flmem -n '__flmem_is recommend' -l fix -d 'write the proposed values that need no decision, keep each old file as FILE.orig, and print what is left to do'
 complete -c flmem -n '__flmem_is recommend' -l json -d 'the same as --format=json'

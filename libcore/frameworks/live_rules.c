@@ -347,6 +347,7 @@ static bool fill(struct flmem_finding *finding, const struct flmem_finding_place
 	finding->severity = remark->severity ? *remark->severity : rule->severity;
 	finding->message = strdup(message);
 	finding->file = strdup(place->file);
+	finding->line = place->line;
 	finding->path = strdup(path);
 	finding->current = *remark->current ? strdup(remark->current) : NULL;
 	finding->proposed = *remark->proposed ? strdup(remark->proposed) : NULL;

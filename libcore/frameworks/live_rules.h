@@ -28,6 +28,7 @@ struct flmem_live_remark {
 struct flmem_finding_place {
 	const char *file;  /* "process 4711", or a recording */
 	const char *owner; /* before the remark's path, or NULL */
+	unsigned line;	   /* of the file; 0: none */
 };
 
 struct flmem_live_row {

@@ -8,6 +8,7 @@
 
 #include "documents/edit.h"
 #include "frameworks/live_rules.h"
+#include "frameworks/oom_rules.h"
 #include "frameworks/trend_rules.h"
 
 #define CURRENT_MAX 100	 /* bytes of a value that are shown */
@@ -29,7 +30,10 @@ const struct flmem_rule *flmem_recommend_rule(size_t index)
 	if (index < flmem_live_row_count)
 		return &flmem_live_rows[index].rule;
 	index -= flmem_live_row_count;
-	return index < flmem_trend_row_count ? &flmem_trend_rows[index].rule : NULL;
+	if (index < flmem_trend_row_count)
+		return &flmem_trend_rows[index].rule;
+	index -= flmem_trend_row_count;
+	return index < flmem_oom_row_count ? &flmem_oom_rows[index].rule : NULL;
 }
 
 /* The name in "{name}" or "${name}"; its length, or 0 when the text is none of these. */
@@ -312,7 +316,10 @@ static void recordings_clear(struct flmem_recommendations *recommendations)
 		flmem_watch_summary_clear(recommendations->recordings[i].summary);
 		free(recommendations->recordings[i].summary);
 	}
+	for (size_t i = 0; i < recommendations->oom_log_count; i++)
+		free(recommendations->oom_logs[i].file);
 	free(recommendations->recordings);
+	free(recommendations->oom_logs);
 }
 
 static bool join_findings(struct flmem_recommendations *into, struct flmem_recommendations *from)

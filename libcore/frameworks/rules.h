@@ -30,6 +30,7 @@ enum flmem_input_kind {
 	FLMEM_INPUT_APPFL_SERVER,
 	FLMEM_INPUT_APPFL_CLIENT,
 	FLMEM_INPUT_RECORDING, /* of flmem watch; no document */
+	FLMEM_INPUT_OOM_LOG,   /* of a kernel; no document */
 };
 
 #define FLMEM_INPUT_BIT(kind) (1U << (kind))

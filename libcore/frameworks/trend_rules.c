@@ -114,6 +114,29 @@ static bool climbing(const struct flmem_recorded *recorded, struct flmem_live_re
 	return true;
 }
 
+/* What the forecast of the watch says; how far ahead counts does not matter, as it climbs anyway. */
+static bool exhausted(const struct flmem_recorded *recorded, struct flmem_live_remark *remark)
+{
+	const struct flmem_watch_result *result = recorded->result;
+	const struct flmem_forecast *forecast = &result->forecast;
+	char in[FLMEM_TEXT_BYTES_MAX], earliest[64] = "", limit[FLMEM_TEXT_BYTES_MAX];
+
+	if (forecast->exhausted_in_s.unknown || result->limit_bytes.unknown)
+		return false;
+	if (!forecast->exhausted_earliest_s.unknown) {
+		flmem_text_span(forecast->exhausted_earliest_s.value, in, sizeof(in));
+		snprintf(earliest, sizeof(earliest), ", in %s at the earliest", in);
+	}
+	remark->path = "forecast.exhausted_in_s";
+	snprintf(remark->current, sizeof(remark->current), "%" PRIu64,
+		 forecast->exhausted_in_s.value);
+	snprintf(remark->detail, sizeof(remark->detail), "in %s%s; the limit of %s is %s",
+		 flmem_text_span(forecast->exhausted_in_s.value, in, sizeof(in)), earliest,
+		 result->limit_is_cgroup ? "its control group" : "the host",
+		 flmem_text_bytes(result->limit_bytes.value, limit, sizeof(limit)));
+	return true;
+}
+
 static bool limit_met(const struct flmem_recorded *recorded, struct flmem_live_remark *remark)
 {
 	const struct flmem_pressure *rise = &recorded->result->pressure_rise;
@@ -162,6 +185,14 @@ const struct flmem_trend_row flmem_trend_rows[] = {
 			  "the training code, the allocator (flmem detect tells which)",
 		  .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 	 .check = climbing},
+	{.rule = {.id = "TREND-EXHAUSTED",
+		  .severity = FLMEM_SEVERITY_WARNING,
+		  .condition = "a recorded process that climbs towards a known memory limit",
+		  .message =
+			  "at this growth memory will meet its limit, where the kernel kills the "
+			  "job; stop the growth, or end or restart the job before",
+		  .source = "Linux documentation, cgroup-v2, \"memory.max\""},
+	 .check = exhausted},
 	{.rule = {.id = "TREND-LIMIT-MET",
 		  .severity = FLMEM_SEVERITY_WARNING,
 		  .condition = "a control group that met its memory limit, or in which the kernel "

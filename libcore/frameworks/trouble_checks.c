@@ -46,7 +46,7 @@ static bool is_own(const struct flmem_trouble_case *one, const struct flmem_find
 		return true;
 	if (!one->place || strcmp(f->file, one->place) != 0)
 		return false;
-	if (!one->recorded)
+	if (one->process)
 		return true;
 	length = snprintf(owner, sizeof(owner), "process %d", (int)one->pid);
 	return strncmp(f->path, owner, (size_t)length) == 0 && strchr(" :", f->path[length]);
@@ -460,6 +460,23 @@ static void put_bytes(char *out, size_t size, const char *label, struct flmem_u6
 		 bytes.unknown ? "unknown" : flmem_text_bytes(bytes.value, shown, sizeof(shown)));
 }
 
+static void say_killed(const struct flmem_oom_kill *kill, struct flmem_trouble_answer *answer)
+{
+	char anon[64], shmem[64], limit[64], share[64] = "";
+
+	put_bytes(anon, sizeof(anon), "it held ", kill->anon_bytes);
+	put_bytes(shmem, sizeof(shmem), " anonymous and ", kill->shmem_bytes);
+	if (kill->of_group)
+		put_bytes(limit, sizeof(limit), " shared, limit ", kill->limit_bytes);
+	else
+		snprintf(limit, sizeof(limit), " shared, and the host had no more");
+	if (!kill->share_percent.unknown && kill->tasks.value > 1)
+		snprintf(share, sizeof(share), ", %" PRIu64 " %% of what %" PRIu64 " tasks held",
+			 kill->share_percent.value, kill->tasks.value);
+	say(answer, FLMEM_STEP_CANNOT_TELL, "the batch size is the training code's own; %s%s%s%s",
+	    anon, shmem, limit, share);
+}
+
 void flmem_trouble_batch(const struct flmem_trouble_case *one, struct flmem_trouble_answer *answer)
 {
 	char held[64] = "", limit[64] = "";
@@ -472,8 +489,11 @@ void flmem_trouble_batch(const struct flmem_trouble_case *one, struct flmem_trou
 		put_bytes(held, sizeof(held), "; peak ", one->recorded->peak_bytes);
 		put_bytes(limit, sizeof(limit), ", limit ", one->recorded->limit_bytes);
 	}
-	say(answer, FLMEM_STEP_CANNOT_TELL, "the batch size is the training code's own%s%s", held,
-	    limit);
+	if (one->kill)
+		say_killed(one->kill, answer);
+	else
+		say(answer, FLMEM_STEP_CANNOT_TELL, "the batch size is the training code's own%s%s",
+		    held, limit);
 	if (is_server(one))
 		say(answer, FLMEM_STEP_NOT_NEEDED, "a server does not train%s%s", held, limit);
 	else

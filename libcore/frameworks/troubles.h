@@ -22,6 +22,7 @@ struct flmem_trouble_case {
 	pid_t pid;
 	const struct flmem_process_report *process;
 	const struct flmem_watch_result *recorded;
+	const struct flmem_oom_kill *kill;
 	const struct flmem_recommendations *found;
 };
 

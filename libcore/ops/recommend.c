@@ -11,6 +11,7 @@
 #include "frameworks/content.h"
 #include "ops/recommend_correct.h"
 #include "ops/recommend_files.h"
+#include "ops/recommend_oom.h"
 #include "ops/recommend_recording.h"
 #include "ops/recommend_silence.h"
 
@@ -113,7 +114,8 @@ static int read_input(struct job *job, const struct flmem_found_file *file, stru
 	bool known = false;
 	int rc = 0;
 
-	if (file->kind == FLMEM_INPUT_RECORDING || is_foreign_meta(job, file))
+	if (file->kind == FLMEM_INPUT_RECORDING || file->kind == FLMEM_INPUT_OOM_LOG ||
+	    is_foreign_meta(job, file))
 		return 0;
 	*input = (struct flmem_input){.kind = file->kind, .file = file->path, .app = file->app};
 	flmem_buf_init(&input->document.text);
@@ -271,15 +273,19 @@ static int check_all(const struct flmem_found_files *files, const struct flmem_r
 }
 
 /* Behind the jobs, which tell how often the processes clean up. */
-static int check_recordings(const struct flmem_found_files *files,
-			    const struct flmem_release *release,
-			    struct flmem_recommendations *found, struct flmem_error *err)
+static int check_records(const struct flmem_found_files *files, const struct flmem_release *release,
+			 struct flmem_recommendations *found, struct flmem_error *err)
 {
 	int rc = 0;
 
-	for (size_t i = 0; i < files->count && !rc; i++)
-		if (files->files[i].kind == FLMEM_INPUT_RECORDING)
-			rc = flmem_recommend_recording(files->files[i].path, release, found, err);
+	for (size_t i = 0; i < files->count && !rc; i++) {
+		const struct flmem_found_file *file = &files->files[i];
+
+		if (file->kind == FLMEM_INPUT_RECORDING)
+			rc = flmem_recommend_recording(file->path, release, found, err);
+		else if (file->kind == FLMEM_INPUT_OOM_LOG)
+			rc = flmem_recommend_oom_log(file->path, found, err);
+	}
 	return rc;
 }
 
@@ -316,8 +322,8 @@ int flmem_recommend_over(const char *const *paths, size_t count,
 		rc = flmem_found_files_search(paths, count, &found, &files, err);
 	if (!rc)
 		rc = check_all(&files, &release, texts, &found, err);
-	if (!rc && !texts) /* nothing in a recording can be corrected */
-		rc = check_recordings(&files, &release, &found, err);
+	if (!rc && !texts) /* nothing in a record can be corrected */
+		rc = check_records(&files, &release, &found, err);
 	if (!rc)
 		rc = tell_left_out(&found, err);
 	if (!rc)

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/text.h"
+#include "ops/recommend_oom.h"
 #include "series/recording.h"
 
 #define DEPTH_MAX   32
@@ -149,6 +150,9 @@ static int add_if_known(struct search *search, const char *path, bool named)
 	file.kind = FLMEM_INPUT_RECORDING;
 	file.by_content = true;
 	if (named && flmem_recording_is_one(path))
+		return add(search, path, &file);
+	file.kind = FLMEM_INPUT_OOM_LOG;
+	if (named && flmem_recommend_is_oom_log(path))
 		return add(search, path, &file);
 	return named ? problem(search, path, 0, FLMEM_RECOMMEND_NO_RULES) : 0;
 }

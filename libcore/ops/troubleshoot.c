@@ -177,6 +177,14 @@ static int walk_processes(struct walks *walks, const struct flmem_detect_report 
 	return rc;
 }
 
+static bool was_killed(const struct flmem_recommendations *found, pid_t pid)
+{
+	for (size_t i = 0; i < found->oom_log_count; i++)
+		if (found->oom_logs[i].log.last.pid == pid)
+			return true;
+	return false;
+}
+
 static int walk_recording(struct walks *walks, const struct flmem_checked_recording *recording)
 {
 	int rc = 0;
@@ -192,9 +200,47 @@ static int walk_recording(struct walks *walks, const struct flmem_checked_record
 			.found = walks->found,
 		};
 
-		rc = walk_case(walks, &one, result->pressure_rise.oom_kill);
+		if (!was_killed(walks->found, one.pid)) /* that walk has the recording too */
+			rc = walk_case(walks, &one, result->pressure_rise.oom_kill);
 	}
 	return rc;
+}
+
+/* The recording of the process that was killed, if one was checked. */
+static const struct flmem_watch_result *recorded(const struct flmem_recommendations *found,
+						 pid_t pid)
+{
+	for (size_t i = 0; i < found->recording_count; i++)
+		for (size_t r = 0; r < found->recordings[i].summary->count; r++)
+			if (found->recordings[i].summary->results[r].process.pid == pid)
+				return &found->recordings[i].summary->results[r];
+	return NULL;
+}
+
+static int walk_kill(struct walks *walks, const struct flmem_checked_oom_log *checked)
+{
+	const struct flmem_oom_kill *kill = &checked->log.last;
+	const struct flmem_watch_result *known = recorded(walks->found, kill->pid);
+	struct flmem_trouble_case one = {
+		.list = FLMEM_TROUBLE_OOM,
+		.role = known ? known->process.role : walks->role,
+		.framework = known ? known->process.framework : FLMEM_FRAMEWORK_NONE,
+		.place = checked->file,
+		.pid = kill->pid,
+		.recorded = known,
+		.kill = kill,
+		.found = walks->found,
+	};
+	char subject[320], because[96];
+
+	snprintf(subject, sizeof(subject), "%.200s: process %d (%s)", checked->file, (int)kill->pid,
+		 kill->name);
+	if (checked->log.kills > 1)
+		snprintf(because, sizeof(because), "the kernel killed it, the last of %zu",
+			 checked->log.kills);
+	else
+		snprintf(because, sizeof(because), "the kernel killed it");
+	return add_walk(walks, &one, subject, because);
 }
 
 static int say_none(const struct walks *walks)
@@ -205,7 +251,8 @@ static int say_none(const struct walks *walks)
 				       "it with --role server or --role client",
 				       walks->without_role == 1 ? "the process" : "the processes");
 	return flmem_error_set(walks->err, FLMEM_EUSAGE, 0,
-			       "no process to look at: name one, or a recording of one");
+			       "no process to look at: name one, a recording of one, or a "
+			       "kernel's log that tells of its end");
 }
 
 int flmem_troubleshoot(const struct flmem_detect_report *report,
@@ -217,6 +264,8 @@ int flmem_troubleshoot(const struct flmem_detect_report *report,
 
 	for (size_t i = 0; i < found->recording_count && !rc; i++)
 		rc = walk_recording(&walks, &found->recordings[i]);
+	for (size_t i = 0; i < found->oom_log_count && !rc; i++)
+		rc = walk_kill(&walks, &found->oom_logs[i]);
 	if (!rc && !walks.troubles.count)
 		rc = say_none(&walks);
 	if (rc) {

@@ -563,3 +563,71 @@ assert [s for _, s in states[5:]] == ["not-done"], states'
 	assert_output '2\. \[x\] Enable .*memory_gc_rounds is 5 in the job'
 	assert_output '4\. \[x\] Monitor it.*recorded for .* climbing'
 }
+
+@test "a kernel's log of a kill is an input, and its list is walked" {
+	local logs=$FLMEM_TESTS/fixtures/oom
+	flmem recommend --json --fail-on warning "$logs/linux-6.18-shared.txt"
+	assert_status 1
+	assert_schema recommend
+	examine '
+import json, sys
+found = json.load(sys.stdin)["findings"]
+assert [(f["rule"], f["line"]) for f in found] == [("OOM-KILLED", 87), ("OOM-SHARED", 87)], found
+assert "/flmem-fixture" in found[0]["message"], found'
+	flmem recommend --format github "$logs/linux-4.14-group.txt"
+	assert_output '^::warning file=.*linux-4.14-group.txt,line=13,title=OOM-KILLED::'
+	flmem recommend --troubleshoot --json "$logs/linux-5.10-host-two-kills.txt" \
+		"$JOBS/fedavg-tuned"
+	assert_status 0
+	assert_schema recommend
+	examine '
+import json, sys
+[walk] = json.load(sys.stdin)["troubleshooting"]
+assert walk["list"] == "oom" and walk["because"].endswith("the last of 2"), walk
+assert walk["subject"].endswith("two-kills.txt: process 2100 (python (x) tot)"), walk
+assert walk["steps"][2]["state"] == "not-done", walk'
+	flmem recommend "$logs/README.md"
+	assert_error 2 'no kind of file'
+	printf 'Killed process 1 (\e[31m) total-vm:1kB, anon-rss:1kB' >"$BATS_TEST_TMPDIR/hostile"
+	flmem recommend --troubleshoot "$BATS_TEST_TMPDIR/hostile"
+	assert_status 0
+	refute_output $'\e'
+}
+
+# make_group LIMIT: a memory control group below this test's own; sets GROUP and END.
+make_group() {
+	local top=/sys/fs/cgroup/memory limit=memory.limit_in_bytes
+	if [ ! -d "$top" ]; then
+		top=/sys/fs/cgroup
+		limit=memory.max
+	fi
+	GROUP=$top/flmem-test-$$
+	mkdir "$GROUP" 2>/dev/null || skip "needs control groups that may be written"
+	if ! echo "$1" >"$GROUP/$limit" 2>/dev/null; then
+		rmdir "$GROUP"
+		skip "needs a memory controller below $top"
+	fi
+	[ ! -e "$GROUP/memory.swap.max" ] || echo 0 >"$GROUP/memory.swap.max"
+}
+
+@test "a process that the kernel really killed is found in its log" {
+	requires root
+	dmesg >/dev/null 2>&1 || skip "needs a kernel's log that may be read"
+	make_group 33554432
+	"$BASH" -c 'echo $$ >"$1/cgroup.procs" &&
+		exec /usr/bin/python3 -c "held = bytearray(b\"x\") * (200 << 20)"' \
+		_ "$GROUP" 3>&- &
+	local victim=$! ended=0
+	wait "$victim" || ended=$?
+	wait_until 60 rmdir "$GROUP"
+	[ "$ended" = 137 ] || fail "it was not killed, but ended with $ended"
+	dmesg | sed "/Killed process $victim /q" >"$BATS_TEST_TMPDIR/dmesg.txt"
+	grep -q "Killed process $victim " "$BATS_TEST_TMPDIR/dmesg.txt" ||
+		skip "the kernel's log does not tell of this container's kills"
+	flmem recommend --troubleshoot "$BATS_TEST_TMPDIR/dmesg.txt"
+	assert_status 0
+	assert_output "dmesg.txt: process $victim \(python3\)"
+	assert_output 'OOM errors, as the kernel killed it'
+	flmem recommend --json "$BATS_TEST_TMPDIR/dmesg.txt"
+	assert_output "process $victim: [0-9.]+ MiB anonymous, the limit of 32 MiB of [^ ]*/flmem-test-"
+}

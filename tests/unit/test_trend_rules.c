@@ -31,7 +31,8 @@ struct trend_case {
 	uint64_t rounds;    /* complete ones, where not those of the recording */
 	uint64_t max, kill; /* rise of the control group's counters */
 	const char *version;
-	const char *proposed; /* checked when triggered */
+	const char *proposed;  /* checked when triggered */
+	uint64_t headroom_mib; /* below the limit; 0: none is known */
 };
 
 #define SERVER	FLMEM_ROLE_SERVER_JOB
@@ -73,6 +74,13 @@ static const struct trend_case cases[] = {
 	{"TREND-CLIMBING", false, FLAT, NO_ROLE, .gc_rounds = NOT_TOLD},
 	{"TREND-CLIMBING", false, STEP, NO_ROLE, .gc_rounds = NOT_TOLD},
 	{"TREND-CLIMBING", false, "cache-jemalloc-3.rec", NO_ROLE, .gc_rounds = NOT_TOLD},
+	{"TREND-EXHAUSTED", true, LEAK, NO_ROLE, .gc_rounds = NOT_TOLD, .headroom_mib = 100,
+	 WARNING},
+	{"TREND-EXHAUSTED", true, "leak20-jemalloc-2.rec", CLIENT, .gc_rounds = 1,
+	 .headroom_mib = 1000, WARNING},
+	{"TREND-EXHAUSTED", false, LEAK, NO_ROLE, .gc_rounds = NOT_TOLD},
+	{"TREND-EXHAUSTED", false, FLAT, NO_ROLE, .gc_rounds = NOT_TOLD, .headroom_mib = 100},
+	{"TREND-EXHAUSTED", false, STEP, NO_ROLE, .gc_rounds = NOT_TOLD, .headroom_mib = 1},
 	{"TREND-LIMIT-MET", true, FLAT, NO_ROLE, .gc_rounds = NOT_TOLD, .max = 3, WARNING},
 	{"TREND-LIMIT-MET", true, FLAT, NO_ROLE, .gc_rounds = NOT_TOLD, .kill = 1, WARNING},
 	{"TREND-LIMIT-MET", false, FLAT, NO_ROLE, .gc_rounds = NOT_TOLD},
@@ -107,6 +115,11 @@ static void run(const struct trend_case *row, struct flmem_recommendations *foun
 	result->process.framework = row->role ? FLMEM_FRAMEWORK_NVFLARE : FLMEM_FRAMEWORK_NONE;
 	if (row->rounds)
 		result->rounds = row->rounds;
+	result->headroom_bytes = row->headroom_mib ? FLMEM_KNOWN(row->headroom_mib << 20)
+						   : FLMEM_UNKNOWN("no limit");
+	result->limit_bytes =
+		row->headroom_mib ? FLMEM_KNOWN(UINT64_C(1) << 30) : FLMEM_UNKNOWN("no limit");
+	flmem_trend_forecast(&result->trend, result->headroom_bytes, &result->forecast);
 	result->pressure_rise.max = FLMEM_KNOWN(row->max);
 	result->pressure_rise.oom_kill = FLMEM_KNOWN(row->kill);
 	found->server_gc_rounds = found->client_gc_rounds = interval;

@@ -17,6 +17,7 @@
 
 #include <flmem/detect.h>
 #include <flmem/error.h>
+#include <flmem/oom.h>
 #include <flmem/roles.h>
 
 /* Worst first. X(NAME, text) */
@@ -88,6 +89,12 @@ struct flmem_checked_recording {
 	struct flmem_watch_summary *summary;
 };
 
+/* A kernel's log that was checked, with what it says. */
+struct flmem_checked_oom_log {
+	char *file;
+	struct flmem_oom_log log;
+};
+
 struct flmem_recommendations {
 	struct flmem_finding *findings; /* by file and line */
 	size_t finding_count;
@@ -104,6 +111,8 @@ struct flmem_recommendations {
 	struct flmem_u64 cuda_empty_cache; /* of the clients' executors */
 	struct flmem_checked_recording *recordings;
 	size_t recording_count;
+	struct flmem_checked_oom_log *oom_logs;
+	size_t oom_log_count;
 };
 
 struct flmem_recommend_options {
@@ -117,7 +126,8 @@ struct flmem_recommend_options {
  *
  * Checks files and folders; a folder is searched for the kinds of files that there are rules for,
  * and other files in it are passed over. A recording of flmem watch is checked when it is named;
- * the jobs that are checked beside it tell how often its processes clean up. An input that is bad
+ * the jobs that are checked beside it tell how often its processes clean up; so is a kernel's log
+ * that tells of processes killed for want of memory. An input that is bad
  * is a problem in the result and does not keep the others from being checked. FLMEM_EUSAGE for a
  * version that is none.
  */
