@@ -324,12 +324,13 @@ static void recordings_clear(struct flmem_recommendations *recommendations)
 
 static bool join_findings(struct flmem_recommendations *into, struct flmem_recommendations *from)
 {
-	struct flmem_finding *grown = into->findings;
-	size_t count = into->finding_count + from->finding_count;
+	struct flmem_finding *grown;
 
-	if (from->finding_count)
-		grown = reallocarray(into->findings, count, sizeof(*grown));
-	if (!grown && count)
+	if (!from->finding_count)
+		return true;
+	grown = reallocarray(into->findings, into->finding_count + from->finding_count,
+			     sizeof(*grown));
+	if (!grown)
 		return false;
 	into->findings = grown;
 	for (size_t i = 0; i < from->finding_count; i++)
@@ -340,12 +341,13 @@ static bool join_findings(struct flmem_recommendations *into, struct flmem_recom
 
 static bool join_problems(struct flmem_recommendations *into, struct flmem_recommendations *from)
 {
-	struct flmem_input_problem *grown = into->problems;
-	size_t count = into->problem_count + from->problem_count;
+	struct flmem_input_problem *grown;
 
-	if (from->problem_count)
-		grown = reallocarray(into->problems, count, sizeof(*grown));
-	if (!grown && count)
+	if (!from->problem_count)
+		return true;
+	grown = reallocarray(into->problems, into->problem_count + from->problem_count,
+			     sizeof(*grown));
+	if (!grown)
 		return false;
 	into->problems = grown;
 	for (size_t i = 0; i < from->problem_count; i++)

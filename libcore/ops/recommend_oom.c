@@ -38,7 +38,7 @@ static int read_end(const char *path, struct flmem_buf *text, bool *ret_cut)
 bool flmem_recommend_is_oom_log(const char *path)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
-	bool cut;
+	bool cut = false;
 
 	return read_end(path, &text, &cut) == 0 && flmem_oom_log_is_likely(text.data);
 }
@@ -75,7 +75,7 @@ int flmem_recommend_oom_log(const char *path, struct flmem_recommendations *foun
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
 	struct flmem_oom_log log;
-	bool cut;
+	bool cut = false;
 	int rc = read_end(path, &text, &cut);
 
 	if (rc || !flmem_oom_log_read(text.data, &log))
