@@ -226,24 +226,46 @@ static int tell(const struct cmd *cmd, const struct recommend_options *o,
 	return status_of(o, found);
 }
 
-/* Findings about live processes. */
-static int check_live(const struct cmd *cmd, const struct recommend_options *o)
+/* Findings about the paths and the processes, in one. A selection of none is no error. */
+static int find_all(const struct recommend_options *o, const struct opt_rest *rest,
+		    struct flmem_detect_report *report, struct flmem_recommendations *found,
+		    struct flmem_error *err)
 {
-	struct flmem_recommend_options how = {.framework_version = o->role.framework_version};
+	struct flmem_recommend_options how = {.framework_version = o->role.framework_version,
+					      .beside = found};
+	struct flmem_recommendations of_processes = {0};
+	struct flmem_targets targets = {0};
+	int rc = flmem_recommend((const char *const *)rest->values, (size_t)rest->count, &how,
+				 found, err);
+
+	if (rc || !targets_given(&o->targets))
+		return rc;
+	rc = targets_select(&o->targets, &targets, err);
+	if (!rc)
+		rc = flmem_detect(targets.pids, targets.count, NULL, report, err);
+	if (!rc)
+		rc = flmem_recommend_processes(report, &how, &of_processes, err);
+	if (!rc)
+		rc = flmem_recommendations_join(found, &of_processes, err);
+	flmem_targets_clear(&targets);
+	return rc;
+}
+
+/* Findings about live processes, beside paths that may be named too. */
+static int check_live(const struct cmd *cmd, const struct recommend_options *o,
+		      const struct opt_rest *rest)
+{
 	struct flmem_recommendations found = {0};
 	struct flmem_detect_report report = {0};
-	struct flmem_targets targets = {0};
 	struct flmem_error err = {0};
-	int status, rc = targets_select(&o->targets, &targets, &err);
+	int status;
 
-	if (!rc)
-		rc = flmem_detect(targets.pids, targets.count, NULL, &report, &err);
-	if (!rc)
-		rc = flmem_recommend_processes(&report, &how, &found, &err);
-	status = rc ? cmd_fail(cmd, o->json, &err) : tell(cmd, o, &found);
+	if (find_all(o, rest, &report, &found, &err))
+		status = cmd_fail(cmd, o->json, &err);
+	else
+		status = tell(cmd, o, &found);
 	flmem_recommendations_clear(&found);
 	flmem_detect_report_clear(&report);
-	flmem_targets_clear(&targets);
 	return status;
 }
 
@@ -316,30 +338,6 @@ static int correct(const struct cmd *cmd, const struct recommend_options *o,
 	return status ? status : left;
 }
 
-/* Findings about the paths and the processes, in one. A selection of none is no error. */
-static int find_all(const struct recommend_options *o, const struct opt_rest *rest,
-		    struct flmem_detect_report *report, struct flmem_recommendations *found,
-		    struct flmem_error *err)
-{
-	struct flmem_recommend_options how = {.framework_version = o->role.framework_version};
-	struct flmem_recommendations of_processes = {0};
-	struct flmem_targets targets = {0};
-	int rc = flmem_recommend((const char *const *)rest->values, (size_t)rest->count, &how,
-				 found, err);
-
-	if (rc || !targets_given(&o->targets))
-		return rc;
-	rc = targets_select(&o->targets, &targets, err);
-	if (!rc)
-		rc = flmem_detect(targets.pids, targets.count, NULL, report, err);
-	if (!rc)
-		rc = flmem_recommend_processes(report, &how, &of_processes, err);
-	if (!rc)
-		rc = flmem_recommendations_join(found, &of_processes, err);
-	flmem_targets_clear(&targets);
-	return rc;
-}
-
 static int tell_troubles(const struct cmd *cmd, const struct recommend_options *o,
 			 const struct flmem_recommendations *found,
 			 const struct flmem_troubles *troubles)
@@ -385,12 +383,12 @@ static int live(const struct cmd *cmd, const struct recommend_options *o,
 {
 	struct flmem_error err = {0};
 
-	if (!rest->count && !o->role.role && !o->diff && !o->fix &&
+	if (!o->role.role && !o->diff && !o->fix &&
 	    (!o->format || o->json || strcmp(o->format, "text") == 0))
-		return check_live(cmd, o);
+		return check_live(cmd, o, rest);
 	flmem_error_set(&err, FLMEM_EUSAGE, 0,
-			"processes go without paths, --role, --diff, --fix and the formats that "
-			"name files");
+			"processes go without --role, --diff, --fix and the formats that name "
+			"files");
 	return cmd_fail(cmd, o->json, &err);
 }
 
@@ -490,7 +488,8 @@ const struct cmd cmd_recommend = {
 		"of memory.\n\n"
 		"With --pid, --name, --tree or --all it looks at live processes instead, which are "
 		"read and not touched: whether jemalloc, arenas and decay times are as asked for, "
-		"and what a trim would return.\n\n"
+		"and what a trim would return. Jobs named beside them are checked too, and tell "
+		"what the processes run.\n\n"
 		"With --troubleshoot it walks NVFlare's own lists against high memory, in order: "
 		"for each live process or recorded one, what the evidence says of every step, "
 		"and what to do next. Jobs and scripts named beside them are part of the "

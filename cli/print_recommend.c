@@ -43,10 +43,13 @@ static void print_finding(const struct flmem_finding *finding, FILE *out)
 
 static void print_counts(const struct flmem_recommendations *found, FILE *out)
 {
-	const char *plural = found->live ? "es" : "s";
+	bool live = found->process_count && found->process_count == found->file_count;
+	const char *plural = live ? "es" : "s", *what = live ? "process" : "file";
 	size_t before = 0;
 
-	fprintf(out, "%zu %s%s checked", found->file_count, found->live ? "process" : "file",
+	if (found->process_count && !live)
+		what = "input";
+	fprintf(out, "%zu %s%s checked", found->file_count, what,
 		found->file_count == 1 ? "" : plural);
 #define PRINT_COUNT(symbol, text)                                                         \
 	{                                                                                 \

@@ -12,7 +12,7 @@ static bool has_word(const struct flmem_buf *text, const char *word)
 
 static bool is_variable_file(const struct flmem_buf *text)
 {
-	for (size_t i = 0; i < FLMEM_LAUNCH_NAMES; i++)
+	for (size_t i = 0; i < FLMEM_LAUNCH_TMPDIR; i++) /* which every script may have */
 		if (has_word(text, flmem_launch_names[i]) && has_word(text, "NVFLARE"))
 			return true;
 	return false;

@@ -16,6 +16,7 @@ const char *const flmem_launch_names[] = {
 	[FLMEM_LAUNCH_GC_ROUNDS] = "NVFLARE_CLIENT_MEMORY_GC_ROUNDS",
 	[FLMEM_LAUNCH_CUDA_EMPTY_CACHE] = "NVFLARE_CUDA_EMPTY_CACHE",
 	[FLMEM_LAUNCH_JEMALLOC_PRELOAD] = "NVFLARE_ENABLE_JEMALLOC_PRELOAD",
+	[FLMEM_LAUNCH_TMPDIR] = "TMPDIR",
 };
 
 /* Words that start a process of a federation. */
@@ -53,6 +54,7 @@ struct scan {
 	bool after_nvflare, after_flmem;
 	int pending; /* name whose value is the next word: Dockerfile's ENV NAME VALUE; -1: none */
 	bool after_env;
+	bool after_tmpfs, after_mount; /* options of docker run whose value is the next word */
 };
 
 static void step(struct scan *scan, size_t count)
@@ -172,6 +174,21 @@ static void add_variable(struct flmem_launches *launches, int name, const char *
 		memcpy(row->value, start, length);
 }
 
+/* A path, which options may follow behind a colon. */
+static void add_mount(struct flmem_launches *launches, const char *path, int launch,
+		      const struct flmem_place *place)
+{
+	struct flmem_launch_mount *row;
+	size_t length = strcspn(path, ":,");
+
+	if (launches->mount_count == FLMEM_LAUNCH_MOUNTS_MAX || *path != '/' ||
+	    length >= sizeof(row->path))
+		return;
+	row = &launches->mounts[launches->mount_count++];
+	*row = (struct flmem_launch_mount){.launch = launch, .place = *place};
+	memcpy(row->path, path, length);
+}
+
 static int add_launch(struct flmem_launches *launches, enum flmem_role role,
 		      const struct flmem_place *place)
 {
@@ -211,6 +228,41 @@ static bool take_assignment(struct scan *scan, const struct word *word)
 	return true;
 }
 
+/* type=tmpfs,destination=/tmp of docker run --mount. */
+static void take_mount(struct scan *scan, const char *text, const struct flmem_place *place)
+{
+	static const char *const keys[] = {"destination=", "dst=", "target="};
+
+	if (!strstr(text, "type=tmpfs"))
+		return;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(keys); i++) {
+		const char *found = strstr(text, keys[i]);
+
+		if (found)
+			add_mount(scan->launches, found + strlen(keys[i]), -1, place);
+	}
+}
+
+/* Of docker run, and TemporaryFileSystem= of a unit. They hold for all of the file. */
+static void note_mount(struct scan *scan, const struct word *word)
+{
+	static const char tmpfs[] = "--tmpfs", mount[] = "--mount", unit[] = "TemporaryFileSystem=";
+	const char *text = word->text;
+
+	if (scan->after_tmpfs)
+		add_mount(scan->launches, text, -1, &word->place);
+	else if (scan->after_mount)
+		take_mount(scan, text, &word->place);
+	else if (flmem_text_starts(text, "--tmpfs="))
+		add_mount(scan->launches, text + sizeof(tmpfs), -1, &word->place);
+	else if (flmem_text_starts(text, "--mount="))
+		take_mount(scan, text + sizeof(mount), &word->place);
+	else if (flmem_text_starts(text, unit))
+		add_mount(scan->launches, text + sizeof(unit) - 1, -1, &word->place);
+	scan->after_tmpfs = strcmp(text, tmpfs) == 0;
+	scan->after_mount = strcmp(text, mount) == 0;
+}
+
 /* What flmem itself sets is not seen here. */
 static void note_program(struct scan *scan, const struct word *word)
 {
@@ -243,6 +295,7 @@ static void end_line(struct scan *scan)
 
 static void take_word(struct scan *scan, const struct word *word, const char *before)
 {
+	note_mount(scan, word);
 	if (scan->pending >= 0) {
 		add_variable(scan->launches, scan->pending, word->text, -1, &word->place);
 		scan->pending = -1;
@@ -324,6 +377,57 @@ static void read_pair(const struct flmem_node *entry, struct flmem_launches *lau
 		add_variable(launches, known, text, launch, value ? &value->place : &entry->place);
 }
 
+/* A service of Compose: tmpfs, and volumes of that type. */
+static void read_tmpfs(const struct flmem_node *map, struct flmem_launches *launches, int launch)
+{
+	const struct flmem_node *tmpfs = flmem_node_get(map, "tmpfs"), *n;
+
+	if (flmem_node_string(tmpfs))
+		add_mount(launches, tmpfs->text, launch, &tmpfs->place);
+	for (n = flmem_node_first(tmpfs); n; n = n->next)
+		if (flmem_node_string(n))
+			add_mount(launches, n->text, launch, &n->place);
+	for (n = flmem_node_first(flmem_node_get(map, "volumes")); n; n = n->next) {
+		const char *type = flmem_node_string(flmem_node_get(n, "type"));
+		const struct flmem_node *target = flmem_node_get(n, "target");
+
+		if (type && strcmp(type, "tmpfs") == 0 && flmem_node_string(target))
+			add_mount(launches, target->text, launch, &target->place);
+	}
+}
+
+/* Whether a volume of the pod, by its name, is an emptyDir of medium Memory. */
+static bool is_in_memory(const struct flmem_node *pod, const char *name)
+{
+	const struct flmem_node *n = flmem_node_first(flmem_node_get(pod, "volumes"));
+
+	for (; n; n = n->next) {
+		const char *own = flmem_node_string(flmem_node_get(n, "name"));
+		const char *medium =
+			flmem_node_string(flmem_node_get(flmem_node_get(n, "emptyDir"), "medium"));
+
+		if (own && medium && strcmp(own, name) == 0 && strcmp(medium, "Memory") == 0)
+			return true;
+	}
+	return false;
+}
+
+/* A container of a pod, whose volumes stand two levels up: spec.containers[0]. */
+static void read_volume_mounts(const struct flmem_node *map, struct flmem_launches *launches,
+			       int launch)
+{
+	const struct flmem_node *n = flmem_node_first(flmem_node_get(map, "volumeMounts"));
+	const struct flmem_node *pod = map->parent ? map->parent->parent : NULL;
+
+	for (; n && pod; n = n->next) {
+		const char *name = flmem_node_string(flmem_node_get(n, "name"));
+		const struct flmem_node *path = flmem_node_get(n, "mountPath");
+
+		if (name && flmem_node_string(path) && is_in_memory(pod, name))
+			add_mount(launches, path->text, launch, &path->place);
+	}
+}
+
 static void read_container(const struct flmem_node *map, struct flmem_launches *launches)
 {
 	static const char *const commands[] = {"command", "args", "entrypoint"};
@@ -336,6 +440,8 @@ static void read_container(const struct flmem_node *map, struct flmem_launches *
 	if (launch < 0)
 		return;
 	launches->musl |= image && strstr(image, "alpine");
+	read_tmpfs(map, launches, launch);
+	read_volume_mounts(map, launches, launch);
 	launches->open |= flmem_node_get(map, "env_file") || flmem_node_get(map, "envFrom");
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++) {
 		const struct flmem_node *n = flmem_node_first(flmem_node_get(map, lists[i]));
@@ -375,4 +481,20 @@ const struct flmem_launch_variable *flmem_launch_find(const struct flmem_launche
 			found = row;
 	}
 	return found;
+}
+
+const struct flmem_launch_mount *flmem_launch_mount_of(const struct flmem_launches *launches,
+						       int launch, const char *path)
+{
+	for (size_t i = 0; i < launches->mount_count; i++) {
+		const struct flmem_launch_mount *row = &launches->mounts[i];
+		size_t length = strlen(row->path);
+
+		while (length > 1 && row->path[length - 1] == '/')
+			length--;
+		if ((row->launch == launch || row->launch < 0) &&
+		    strncmp(row->path, path, length) == 0 && (!path[length] || path[length] == '/'))
+			return row;
+	}
+	return NULL;
 }

@@ -17,6 +17,8 @@
 #define FLMEM_LAUNCHES_MAX	   64
 #define FLMEM_LAUNCH_VARIABLES_MAX 128
 #define FLMEM_LAUNCH_VALUE_MAX	   256
+#define FLMEM_LAUNCH_MOUNTS_MAX	   16
+#define FLMEM_LAUNCH_PATH_MAX	   128
 
 enum flmem_launch_name {
 	FLMEM_LAUNCH_ARENA_MAX,
@@ -25,6 +27,7 @@ enum flmem_launch_name {
 	FLMEM_LAUNCH_GC_ROUNDS,
 	FLMEM_LAUNCH_CUDA_EMPTY_CACHE,
 	FLMEM_LAUNCH_JEMALLOC_PRELOAD,
+	FLMEM_LAUNCH_TMPDIR,
 	FLMEM_LAUNCH_NAMES,
 };
 
@@ -37,6 +40,13 @@ struct flmem_launch_variable {
 	char value[FLMEM_LAUNCH_VALUE_MAX]; /* "" where it is not known before it runs */
 };
 
+/* A directory that is kept in memory: tmpfs, or an emptyDir of medium Memory. */
+struct flmem_launch_mount {
+	int launch; /* as of a variable */
+	struct flmem_place place;
+	char path[FLMEM_LAUNCH_PATH_MAX];
+};
+
 struct flmem_launch {
 	enum flmem_role role; /* server, client, or simulator server for a whole simulator */
 	struct flmem_place place;
@@ -47,6 +57,8 @@ struct flmem_launches {
 	size_t launch_count;
 	struct flmem_launch_variable variables[FLMEM_LAUNCH_VARIABLES_MAX];
 	size_t variable_count;
+	struct flmem_launch_mount mounts[FLMEM_LAUNCH_MOUNTS_MAX];
+	size_t mount_count;
 	bool open; /* more variables come from elsewhere: flmem env, env_file, envFrom */
 	bool musl; /* an image of Alpine Linux */
 };
@@ -56,6 +68,10 @@ void flmem_launches_read(const struct flmem_input *input, struct flmem_launches 
 
 /* Whether a text starts one of the programs. */
 bool flmem_launch_is_likely(const char *text);
+
+/* The mount in memory that holds the path for a launch; NULL when there is none. */
+const struct flmem_launch_mount *flmem_launch_mount_of(const struct flmem_launches *launches,
+						       int launch, const char *path);
 
 /* The last value that holds for a launch; NULL when there is none. */
 const struct flmem_launch_variable *flmem_launch_find(const struct flmem_launches *launches,

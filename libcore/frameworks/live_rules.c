@@ -236,6 +236,20 @@ static bool profile_blind(const struct flmem_process_report *process,
 	return true;
 }
 
+static bool temporary_in_memory(const struct flmem_process_report *process,
+				struct flmem_live_remark *remark)
+{
+	const char *path = flmem_live_setting(process, "TMPDIR");
+
+	if (process->temporary_in_memory.unknown || !process->temporary_in_memory.value)
+		return false;
+	remark->path = "TMPDIR";
+	PUT(remark->current, path ? path : "");
+	snprintf(remark->detail, sizeof(remark->detail), "%.100s is tmpfs or ramfs",
+		 path ? path : "/tmp");
+	return true;
+}
+
 const struct flmem_live_row flmem_live_rows[] = {
 	{.rule = {.id = "LIVE-ARENA-UNSET",
 		  .severity = FLMEM_SEVERITY_WARNING,
@@ -319,6 +333,17 @@ const struct flmem_live_row flmem_live_rows[] = {
 			  "collect garbage; use an image with glibc",
 		  .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 	 .check = musl_no_trim},
+	{.rule = {.id = "LIVE-OFFLOAD-TMPFS",
+		  .severity = FLMEM_SEVERITY_ERROR,
+		  .framework = FLMEM_FRAMEWORK_NVFLARE,
+		  .since = "2.8",
+		  .condition =
+			  "a server whose TMPDIR, or /tmp, is on tmpfs or ramfs, beside a job with "
+			  "enable_tensor_disk_offload",
+		  .message = FLMEM_OFFLOAD_IN_MEMORY,
+		  .source = "NVFlare design note \"Tensor Disk Offload\""},
+	 .offload = true,
+	 .check = temporary_in_memory},
 	{.rule = {.id = "LIVE-PROFILE-BLIND-29",
 		  .severity = FLMEM_SEVERITY_WARNING,
 		  .framework = FLMEM_FRAMEWORK_NVFLARE,
@@ -380,7 +405,8 @@ int flmem_live_rules_run(const struct flmem_process_report *process,
 		const struct flmem_live_row *row = &flmem_live_rows[i];
 		struct flmem_live_remark remark = {0};
 
-		if (flmem_rule_holds(&row->rule, release) && row->check(process, &remark))
+		if ((!row->offload || found->disk_offload) &&
+		    flmem_rule_holds(&row->rule, release) && row->check(process, &remark))
 			rc = flmem_live_finding_add(&row->rule, &place, &remark, found, err);
 	}
 	return rc;

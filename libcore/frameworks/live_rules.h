@@ -33,6 +33,7 @@ struct flmem_finding_place {
 
 struct flmem_live_row {
 	struct flmem_rule rule;
+	bool offload; /* only where a job that was checked has tensors offloaded to disk */
 	bool (*check)(const struct flmem_process_report *process, struct flmem_live_remark *remark);
 };
 

@@ -43,7 +43,19 @@ static void note_cuda(struct flmem_check *check)
 		*all = FLMEM_KNOWN(on);
 }
 
+static void note_offload(struct flmem_check *check)
+{
+	check->found->disk_offload |= flmem_node_is_true(flmem_check_resolve(
+		check->input, flmem_node_get(check->args, "enable_tensor_disk_offload")));
+}
+
 static const struct flmem_rule_row rows[] = {
+	{
+		.rule = {.framework = FLMEM_FRAMEWORK_NVFLARE},
+		.inputs = FLMEM_INPUT_BIT(FLMEM_INPUT_NVFLARE_SERVER),
+		.parts = true,
+		.check = note_offload,
+	},
 	{
 		.rule = {.framework = FLMEM_FRAMEWORK_NVFLARE},
 		.inputs = FLMEM_INPUT_BIT(FLMEM_INPUT_NVFLARE_CLIENT),

@@ -136,7 +136,11 @@ static void musl_no_trim(const struct launch_check *one)
 {
 	struct flmem_node node = {.kind = FLMEM_NODE_MAP, .text = "", .place = one->launch->place};
 
-	if (one->launches->musl)
+	bool client = one->launch->role == FLMEM_ROLE_CLIENT;
+	struct flmem_u64 rounds =
+		client ? one->check->found->client_gc_rounds : one->check->found->server_gc_rounds;
+
+	if (one->launches->musl && !rounds.unknown && rounds.value)
 		flmem_check_report(one->check,
 				   &(struct flmem_remark){.node = &node, .missing = "glibc"});
 }
@@ -178,6 +182,39 @@ static void env_jemalloc_literal(struct flmem_check *check,
 	if (variable->name == FLMEM_LAUNCH_JEMALLOC_PRELOAD &&
 	    strcmp(variable->value, "true") != 0 && strcmp(variable->value, "false") != 0)
 		report_variable(check, variable, "true", NULL);
+}
+
+static bool is_below(const char *path, const char *top)
+{
+	size_t length = strlen(top);
+
+	return strncmp(path, top, length) == 0 && (!path[length] || path[length] == '/');
+}
+
+/* /dev/shm is tmpfs everywhere; other directories where the file itself says so. */
+static void offload_tmpfs(const struct launch_check *one)
+{
+	const struct flmem_launch_variable *variable = find(one, FLMEM_LAUNCH_TMPDIR);
+	const char *path = variable ? variable->value : "/tmp";
+	const struct flmem_launch_mount *mount =
+		flmem_launch_mount_of(one->launches, one->index, path);
+	struct flmem_node node = {.kind = FLMEM_NODE_STRING, .text = ""};
+
+	if (!one->check->found->disk_offload || one->launch->role == FLMEM_ROLE_CLIENT || !*path)
+		return;
+	if (variable && is_below(path, "/dev/shm"))
+		report_variable(one->check, variable, NULL, "/dev/shm is tmpfs");
+	if (!mount)
+		return;
+	node.place = mount->place;
+	flmem_check_report(
+		one->check,
+		&(struct flmem_remark){.node = &node, .path = "TMPDIR", .detail = mount->path});
+}
+
+static void check_offload_tmpfs(struct flmem_check *check)
+{
+	each_launch(check, offload_tmpfs);
 }
 
 static void check_arena_unset(struct flmem_check *check)
@@ -286,7 +323,8 @@ static const struct flmem_rule_row rows[] = {
 			 .severity = FLMEM_SEVERITY_INFO,
 			 NVFLARE,
 			 .since = "2.7.2",
-			 .condition = "a server, client or simulator started in an Alpine image",
+			 .condition = "a server, client or simulator started in an Alpine image, "
+				      "beside a job that sets memory_gc_rounds for it",
 			 .message =
 				 "musl cannot return what is freed inside its heap, so that "
 				 "memory_gc_rounds only collects garbage; use an image with glibc",
@@ -346,6 +384,20 @@ static const struct flmem_rule_row rows[] = {
 			 .source = TEMPLATE},
 		LAUNCH,
 		.check = check_env_jemalloc_literal,
+	},
+	{
+		.rule = {.id = "NVF-OFFLOAD-TMPFS",
+			 .severity = FLMEM_SEVERITY_ERROR,
+			 NVFLARE,
+			 .since = "2.8",
+			 .condition =
+				 "a server or simulator that is started with TMPDIR, or /tmp, on "
+				 "tmpfs or an emptyDir of medium Memory, beside a job with "
+				 "enable_tensor_disk_offload",
+			 .message = FLMEM_OFFLOAD_IN_MEMORY,
+			 .source = "NVFlare design note \"Tensor Disk Offload\""},
+		LAUNCH,
+		.check = check_offload_tmpfs,
 	},
 };
 

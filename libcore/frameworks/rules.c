@@ -278,9 +278,9 @@ int flmem_rules_run(const struct flmem_bundle *bundle, const struct flmem_releas
 {
 	struct flmem_check check = {.bundle = bundle, .release = *release, .found = found};
 
+	run_table(&check, &flmem_nvflare_facts); /* first: rules look at them */
 	for (size_t t = 0; t < FLMEM_ARRAY_SIZE(tables); t++)
 		run_table(&check, tables[t]);
-	run_table(&check, &flmem_nvflare_facts);
 	return check.failed ? flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory") : 0;
 }
 
@@ -362,6 +362,7 @@ int flmem_recommendations_join(struct flmem_recommendations *into,
 	bool joined = join_findings(into, from) && join_problems(into, from);
 
 	into->file_count += joined ? from->file_count : 0;
+	into->process_count += joined ? from->process_count : 0;
 	flmem_recommendations_clear(from);
 	return joined ? 0 : flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
 }

@@ -20,6 +20,11 @@
 #define FLMEM_SOURCE_NVFLARE_GUIDE "NVFlare guide \"Memory Management\""
 #define FLMEM_SOURCE_NVFLARE_CODE  "NVFlare code, 2.7.2 to 2.9"
 
+/* What two rules say, of a live process and of what starts one. */
+#define FLMEM_OFFLOAD_IN_MEMORY                                                                \
+	"tensors are offloaded to a directory that is memory itself, which it then holds all " \
+	"over; point TMPDIR to a disk"
+
 enum flmem_input_kind {
 	FLMEM_INPUT_UNKNOWN, /* its content tells */
 	FLMEM_INPUT_NVFLARE_META,

@@ -114,7 +114,7 @@ static bool climbing(const struct flmem_recorded *recorded, struct flmem_live_re
 	return true;
 }
 
-/* What the forecast of the watch says; how far ahead counts does not matter, as it climbs anyway. */
+/* What the forecast of the watch says, however far ahead that is. */
 static bool exhausted(const struct flmem_recorded *recorded, struct flmem_live_remark *remark)
 {
 	const struct flmem_watch_result *result = recorded->result;

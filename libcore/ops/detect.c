@@ -23,6 +23,7 @@
 #include "proc/maps.h"
 #include "proc/process.h"
 #include "proc/status.h"
+#include "proc/temporary.h"
 #include "proc/words.h"
 #include "remote/preflight.h"
 #include "runtimes/cpython.h"
@@ -213,6 +214,22 @@ static int read_identity(struct session *session, const struct flmem_process *pr
 	return report->site ? 0 : -ENOMEM;
 }
 
+/* Where NVFlare's server puts the tensors that it offloads to disk. */
+static void read_temporary(const struct flmem_process *process,
+			   const struct flmem_words *environment,
+			   struct flmem_process_report *report)
+{
+	const char *path = environment ? flmem_words_getenv(environment, "TMPDIR") : NULL;
+
+	if (report->framework != FLMEM_FRAMEWORK_NVFLARE || !flmem_role_is_server(report->role))
+		report->temporary_in_memory = FLMEM_UNKNOWN("looked for in servers of NVFlare");
+	else if (!environment)
+		report->temporary_in_memory = FLMEM_UNKNOWN("its environment may not be read");
+	else
+		report->temporary_in_memory =
+			flmem_temporary_in_memory(process, path && *path ? path : "/tmp");
+}
+
 /* The command line, what it says of the process, and the settings it was started with. */
 static int read_words(struct session *session, const struct flmem_process *process,
 		      struct flmem_process_report *report, struct flmem_error *err)
@@ -235,6 +252,7 @@ static int read_words(struct session *session, const struct flmem_process *proce
 	if (read_command(&command, report) ||
 	    read_identity(session, process, &command, environment_rc ? NULL : &environment, report))
 		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot hold the report");
+	read_temporary(process, environment_rc ? NULL : &environment, report);
 	return 0;
 }
 

@@ -250,26 +250,46 @@ static int by_place(const void *a, const void *b)
 	return order ? order : strcmp(x->rule->id, y->rule->id);
 }
 
-static int check_all(const struct flmem_found_files *files, const struct flmem_release *release,
-		     struct flmem_corrections *texts, struct flmem_recommendations *found,
-		     struct flmem_error *err)
+static bool is_job(const struct job *job)
+{
+	for (size_t i = 0; i < job->count; i++)
+		if (job->files[i].app)
+			return true;
+	return false;
+}
+
+/* Of the groups of files that belong together, those that are jobs, or the others. */
+static int check_groups(const struct flmem_found_files *files, bool jobs,
+			const struct flmem_release *release, struct job *each,
+			struct flmem_error *err)
 {
 	size_t end;
+	int rc = 0;
 
-	for (size_t start = 0; start < files->count; start = end) {
-		struct job job = {.files = files->files + start, .found = found, .texts = texts};
-		int rc;
+	for (size_t start = 0; start < files->count && !rc; start = end) {
+		struct job job = *each;
 
 		end = start + 1;
 		while (end < files->count &&
 		       strcmp(files->files[end].job, files->files[start].job) == 0)
 			end++;
+		job.files = files->files + start;
 		job.count = end - start;
-		rc = check_job(&job, release, err);
-		if (rc)
-			return rc;
+		if (is_job(&job) == jobs)
+			rc = check_job(&job, release, err);
 	}
-	return 0;
+	return rc;
+}
+
+/* Jobs first: what starts them is held against what they say. */
+static int check_all(const struct flmem_found_files *files, const struct flmem_release *release,
+		     struct flmem_corrections *texts, struct flmem_recommendations *found,
+		     struct flmem_error *err)
+{
+	struct job each = {.found = found, .texts = texts};
+	int rc = check_groups(files, true, release, &each, err);
+
+	return rc ? rc : check_groups(files, false, release, &each, err);
 }
 
 /* Behind the jobs, which tell how often the processes clean up. */

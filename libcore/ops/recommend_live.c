@@ -26,6 +26,7 @@ int flmem_recommend_process(const struct flmem_process_report *process,
 	int rc = 0;
 
 	found->file_count++;
+	found->process_count++;
 	if (process->denied_why) {
 		flmem_error_set(&why, FLMEM_EPERM, 0, "its memory may not be read: %s; %s",
 				process->denied_why, process->denied_how);
@@ -54,6 +55,7 @@ int flmem_recommend_processes(const struct flmem_detect_report *report,
 	int rc = 0;
 
 	found.live = true;
+	found.disk_offload = options && options->beside && options->beside->disk_offload;
 	if (options && options->framework_version)
 		rc = flmem_release_parse(options->framework_version, &release, err);
 	for (size_t i = 0; i < report->process_count && !rc; i++)

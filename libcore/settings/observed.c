@@ -29,6 +29,7 @@ static const struct observed observed[] = {
 	{"PYTORCH_CUDA_ALLOC_CONF", false},
 	{"PYTORCH_NO_CUDA_MEMORY_CACHING", false},
 	{"NVFLARE_", true},
+	{"TMPDIR", false}, /* where NVFlare offloads tensors to */
 	{"GOMEMLIMIT", false},
 	{"GOGC", false},
 };

@@ -74,6 +74,11 @@ assert_schema() {
 		"$FLMEM_TESTS/../docs/json-schema" "$1" || fail "not as docs/json-schema/$1.json says"
 }
 
+# Runs a Python program on $output.
+examine() {
+	/usr/bin/python3 -B -c "$1" "${@:2}" <<<"$output" || fail "not as it should be"
+}
+
 # Skips when something is absent: requires zsh jq, requires root, requires python3.9, requires torch
 requires() {
 	local need

@@ -88,11 +88,7 @@ static const struct row rows[] = {
 	 NULL, NULL},
 	{"NVF-ARENA-USELESS", "run.sh", "MALLOC_ARENA_MAX=4 " SERVER, 0, NULL, NULL},
 
-	{"NVF-MUSL-NO-TRIM", "Dockerfile", "FROM python:3.12-alpine\nCMD " CLIENT, 1, NULL, NULL},
-	{"NVF-MUSL-NO-TRIM", "compose.yaml", COMPOSE("    hostname: alpine\n"), 0, NULL, NULL},
-	{"NVF-MUSL-NO-TRIM", "Dockerfile", "FROM python:3.12-slim\nCMD " CLIENT, 0, NULL, NULL},
-	{"NVF-MUSL-NO-TRIM", "Dockerfile", "FROM alpine:3\nCMD sleep 1\n", 0, NULL, NULL},
-	{"NVF-MUSL-NO-TRIM", "Dockerfile", "FROM alpine:3\nCMD " CLIENT, 0, NULL, "2.7.1"},
+	{"NVF-MUSL-NO-TRIM", "Dockerfile", "FROM python:3.12-alpine\nCMD " SERVER, 0, NULL, NULL},
 
 	{"NVF-JEMALLOC-DECAY", "run.sh", JEMALLOC SERVER, 1, NULL, NULL},
 	{"NVF-JEMALLOC-DECAY", "run.sh", JEMALLOC "MALLOC_CONF=narenas:2 " SERVER, 1, NULL, NULL},
@@ -119,7 +115,80 @@ static const struct row rows[] = {
 	 NULL},
 };
 
-static void check_row(size_t index, const struct row *row)
+#define JOB(args)                                                                                \
+	"{\"workflows\": [{\"path\": \"nvflare.app_common.workflows.fedavg.FedAvg\", \"args\": " \
+	"{" args "}}]}"
+#define CLEANS	JOB("\"memory_gc_rounds\": 5")
+#define NEVER	JOB("\"memory_gc_rounds\": 0")
+#define OFFLOAD JOB("\"memory_gc_rounds\": 5, \"enable_tensor_disk_offload\": true")
+#define ALPINE	"FROM python:3.12-alpine\nCMD "
+#define TMPFS	"--tmpfs /tmp:size=2g "
+#define MEMORY(path)                                                                       \
+	"    volumeMounts: [{name: t, mountPath: " path "}, {name: u, mountPath: /tmp}]\n" \
+	"  volumes: [{name: t, emptyDir: {medium: Memory}}, {name: u, emptyDir: {}}]\n"
+#define SERVICE(more)                                                      \
+	"services:\n  server:\n    image: fl\n    command: [python3, -m, " \
+	"nvflare.private.fed.app.server.server_train]\n" more
+
+/* Beside a job. */
+static const struct {
+	struct row row;
+	const char *job;
+} job_rows[] = {
+	{{"NVF-MUSL-NO-TRIM", "Dockerfile", ALPINE SERVER, 1, NULL, NULL}, CLEANS},
+	{{"NVF-MUSL-NO-TRIM", "Dockerfile", ALPINE SERVER, 0, NULL, NULL}, NEVER},
+	{{"NVF-MUSL-NO-TRIM", "Dockerfile", ALPINE CLIENT, 0, NULL, NULL}, CLEANS},
+	{{"NVF-MUSL-NO-TRIM", "Dockerfile", ALPINE SERVER, 0, NULL, "2.7.1"}, CLEANS},
+	{{"NVF-MUSL-NO-TRIM", "Dockerfile", "FROM python:3.12-slim\nCMD " SERVER, 0, NULL, NULL},
+	 CLEANS},
+	{{"NVF-MUSL-NO-TRIM", "compose.yaml", SERVICE("    hostname: alpine\n"), 0, NULL, NULL},
+	 CLEANS},
+	{{"NVF-MUSL-NO-TRIM", "Dockerfile", "FROM alpine:3\nCMD sleep 1\n", 0, NULL, NULL}, CLEANS},
+
+	{{"NVF-OFFLOAD-TMPFS", "run.sh", "docker run " TMPFS SERVER, 1, NULL, NULL}, OFFLOAD},
+	{{"NVF-OFFLOAD-TMPFS", "run.sh", "docker run " TMPFS SERVER, 0, NULL, NULL}, CLEANS},
+	{{"NVF-OFFLOAD-TMPFS", "run.sh", "docker run " TMPFS CLIENT, 0, NULL, NULL}, OFFLOAD},
+	{{"NVF-OFFLOAD-TMPFS", "run.sh", "docker run " SERVER, 0, NULL, NULL}, OFFLOAD},
+	{{"NVF-OFFLOAD-TMPFS", "run.sh", "docker run " TMPFS SERVER, 0, NULL, "2.7.2"}, OFFLOAD},
+	{{"NVF-OFFLOAD-TMPFS", "run.sh", "docker run --tmpfs=/tmpfiles " SERVER, 0, NULL, NULL},
+	 OFFLOAD},
+	{{"NVF-OFFLOAD-TMPFS", "run.sh", "docker run --tmpfs=/tmp/ " SERVER, 1, NULL, NULL},
+	 OFFLOAD},
+	{{"NVF-OFFLOAD-TMPFS", "run.sh", "docker run -e TMPDIR=/data " TMPFS SERVER, 0, NULL, NULL},
+	 OFFLOAD},
+	{{"NVF-OFFLOAD-TMPFS", "run.sh", "docker run --mount type=tmpfs,dst=/tmp " SERVER, 1, NULL,
+	  NULL},
+	 OFFLOAD},
+	{{"NVF-OFFLOAD-TMPFS", "run.sh", "docker run --mount type=bind,src=/d,dst=/tmp " SERVER, 0,
+	  NULL, NULL},
+	 OFFLOAD},
+	{{"NVF-OFFLOAD-TMPFS", "run.sh", "export TMPDIR=/dev/shm/fl\n" SERVER, 1, NULL, NULL},
+	 OFFLOAD},
+	{{"NVF-OFFLOAD-TMPFS", "run.sh", "export TMPDIR=/dev/shmem\n" SERVER, 0, NULL, NULL},
+	 OFFLOAD},
+	{{"NVF-OFFLOAD-TMPFS", "run.sh", "export TMPDIR=$SCRATCH\n" SERVER, 0, NULL, NULL},
+	 OFFLOAD},
+	{{"NVF-OFFLOAD-TMPFS", "fl.service",
+	  "[Service]\nTemporaryFileSystem=/tmp\nExecStart=/usr/bin/" SERVER, 1, NULL, NULL},
+	 OFFLOAD},
+	{{"NVF-OFFLOAD-TMPFS", "compose.yaml", SERVICE("    tmpfs: /tmp\n"), 1, NULL, NULL},
+	 OFFLOAD},
+	{{"NVF-OFFLOAD-TMPFS", "compose.yaml", SERVICE("    tmpfs: [/run, /tmp]\n"), 1, NULL, NULL},
+	 OFFLOAD},
+	{{"NVF-OFFLOAD-TMPFS", "compose.yaml",
+	  SERVICE("    volumes: [{type: tmpfs, target: /tmp}]\n"), 1, NULL, NULL},
+	 OFFLOAD},
+	{{"NVF-OFFLOAD-TMPFS", "compose.yaml",
+	  SERVICE("    tmpfs: /run\n    volumes: ['d:/tmp']\n"), 0, NULL, NULL},
+	 OFFLOAD},
+	{{"NVF-OFFLOAD-TMPFS", "pod.yaml", POD(MEMORY("/tmp")), 1, NULL, NULL}, OFFLOAD},
+	{{"NVF-OFFLOAD-TMPFS", "pod.yaml", POD(MEMORY("/cache")), 0, NULL, NULL}, OFFLOAD},
+	{{"NVF-OFFLOAD-TMPFS", "pod.yaml",
+	  POD("    env: [{name: TMPDIR, value: /cache/x}]\n" MEMORY("/cache")), 1, NULL, NULL},
+	 OFFLOAD},
+};
+
+static void check_row(size_t index, const struct row *row, const char *job)
 {
 	struct flmem_recommend_options options = {.framework_version = row->version};
 	struct flmem_recommendations found = {0};
@@ -131,6 +200,10 @@ static void check_row(size_t index, const struct row *row)
 	tree_init(&tree);
 	path = tree.path;
 	tree_puts(&tree, row->file, row->text);
+	if (job) {
+		tree_puts(&tree, "job/meta.json", "{\"deploy_map\": {\"app\": [\"server\"]}}");
+		tree_puts(&tree, "job/app/config/config_fed_server.json", job);
+	}
 	assert_int_equal(flmem_recommend(&path, 1, &options, &found, NULL), 0);
 	assert_int_equal(found.problem_count, 0);
 	hits = findings_of(&found, row->rule, &last);
@@ -146,7 +219,9 @@ static void rules_fire_where_they_should_and_nowhere_else(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
-		check_row(i, &rows[i]);
+		check_row(i, &rows[i], NULL);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(job_rows); i++)
+		check_row(i, &job_rows[i].row, job_rows[i].job);
 }
 
 int main(void)

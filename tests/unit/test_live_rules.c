@@ -29,6 +29,8 @@ struct live_case {
 	uint64_t headroom_mib;		    /* of 1000 MiB; 0: no limit */
 	const char *version;
 	const char *proposed; /* checked when triggered */
+	bool in_memory;	      /* where its temporary files are */
+	bool offload;	      /* a job beside it has tensors offloaded */
 };
 
 #define SERVER	 FLMEM_ROLE_SERVER_JOB
@@ -92,6 +94,11 @@ static const struct live_case cases[] = {
 	{"LIVE-TRIMMABLE", false, FLMEM_ROLE_NONE, GLIBC, .trimmable_mib = 199},
 	{"LIVE-LIMIT-NEAR", true, FLMEM_ROLE_NONE, GLIBC, .headroom_mib = 99},
 	{"LIVE-LIMIT-NEAR", false, FLMEM_ROLE_NONE, GLIBC, .headroom_mib = 101},
+	{"LIVE-OFFLOAD-TMPFS", true, SERVER, GLIBC, .in_memory = true, .offload = true},
+	{"LIVE-OFFLOAD-TMPFS", false, SERVER, GLIBC, .offload = true},
+	{"LIVE-OFFLOAD-TMPFS", false, SERVER, GLIBC, .in_memory = true},
+	{"LIVE-OFFLOAD-TMPFS", false, SERVER, GLIBC, .in_memory = true, .offload = true,
+	 .version = "2.7.2"},
 	{"LIVE-MUSL-NO-TRIM", true, CLIENT, .allocator = FLMEM_ALLOCATOR_MUSL},
 	{"LIVE-MUSL-NO-TRIM", false, FLMEM_ROLE_NONE, .allocator = FLMEM_ALLOCATOR_MUSL},
 	{"LIVE-PROFILE-BLIND-29",
@@ -141,7 +148,9 @@ static size_t fill_settings(const struct live_case *row, char storage[SETTINGS_M
 static void run(const struct live_case *row, struct flmem_recommendations *ret_found)
 {
 	static const char none[] = "none";
-	struct flmem_recommend_options options = {.framework_version = row->version};
+	struct flmem_recommendations jobs = {.disk_offload = row->offload};
+	struct flmem_recommend_options options = {.framework_version = row->version,
+						  .beside = &jobs};
 	struct flmem_setting_report settings[SETTINGS_MAX];
 	char storage[SETTINGS_MAX][128];
 	struct flmem_allocator_report allocator = {
@@ -157,6 +166,7 @@ static void run(const struct live_case *row, struct flmem_recommendations *ret_f
 		.settings = settings,
 		.setting_count = fill_settings(row, storage, settings),
 		.limit = {FLMEM_UNKNOWN(none), FLMEM_UNKNOWN(none)},
+		.temporary_in_memory = FLMEM_KNOWN(row->in_memory),
 	};
 	struct flmem_detect_report report = {.processes = &process, .process_count = 1};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The steps of the troubleshooting lists: what is known of a process, and the state that follows. */
+/* The steps of the troubleshooting lists: what is known of a process, and what follows. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -88,7 +88,8 @@ static const struct step_case cases[] = {
 	 RECORDED(FLAT, 20), .max = 1},
 	{"CLI-INTERVAL", UNKNOWN, "flat", CLIENT, RECORDED(FLAT, 20)},
 	{"CLI-CUDA", DONE, "true", CLIENT, GLIBC, .cuda = TOLD(1), .gpu = TOLD(1)},
-	{"CLI-CUDA", NOT_DONE, "512 MiB", CLIENT, GLIBC, .cuda = TOLD(0), .gpu = TOLD(512 * (int64_t)MIB)},
+	{"CLI-CUDA", NOT_DONE, "512 MiB", CLIENT, GLIBC, .cuda = TOLD(0),
+	 .gpu = TOLD(512 * (int64_t)MIB)},
 	{"CLI-CUDA", NEEDLESS, "no GPU", CLIENT, GLIBC, .cuda = TOLD(0), .gpu = TOLD(0)},
 	{"CLI-CUDA", UNKNOWN, "untold", CLIENT, GLIBC, .gpu = TOLD(1)},
 	{"CLI-CUDA", UNKNOWN, "untold", CLIENT, GLIBC, .cuda = TOLD(0)},

@@ -228,6 +228,8 @@ struct flmem_process_report {
 	struct flmem_setting_report *settings;
 	size_t setting_count;
 	struct flmem_limit_report limit;
+	/* 1: what it puts into TMPDIR, or /tmp, is kept in memory. Of NVFlare's servers only. */
+	struct flmem_u64 temporary_in_memory;
 	struct flmem_verdict verdict;
 	const char *allocators_unknown; /* static: why `allocators` is empty, or NULL */
 	const char *settings_unknown;	/* static: why `settings` could not be read, or NULL */

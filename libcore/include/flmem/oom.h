@@ -35,7 +35,7 @@ struct flmem_oom_kill {
 
 struct flmem_oom_log {
 	struct flmem_oom_kill last; /* of memory.oom.group, the one that was chosen */
-	size_t kills; /* all that the text tells of */
+	size_t kills;		    /* all that the text tells of */
 };
 
 #endif

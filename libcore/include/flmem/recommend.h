@@ -101,7 +101,8 @@ struct flmem_recommendations {
 	struct flmem_input_problem *problems;
 	size_t problem_count;
 	bool live;	       /* processes, not files */
-	size_t file_count;     /* files, or processes, that were checked */
+	size_t file_count;     /* files and processes that were checked */
+	size_t process_count;  /* of these */
 	size_t left_out_count; /* findings beyond the 10,000 that are kept; a problem says so */
 	size_t silenced_count; /* findings that a comment or .flmem-recommend.yaml takes out */
 	/* memory_gc_rounds in force in NVFlare's jobs that were checked; unknown if they differ. */
@@ -109,6 +110,7 @@ struct flmem_recommendations {
 	/* 1: in force wherever the jobs that were checked can tell; 0: somewhere not. */
 	struct flmem_u64 clear_cache;	   /* of the calls of the client API's send() */
 	struct flmem_u64 cuda_empty_cache; /* of the clients' executors */
+	bool disk_offload; /* some job that was checked has enable_tensor_disk_offload */
 	struct flmem_checked_recording *recordings;
 	size_t recording_count;
 	struct flmem_checked_oom_log *oom_logs;
@@ -117,6 +119,8 @@ struct flmem_recommendations {
 
 struct flmem_recommend_options {
 	const char *framework_version; /* "2.8"; NULL: unknown */
+	/* Of processes: the jobs that were checked beside them; NULL: none. */
+	const struct flmem_recommendations *beside;
 };
 
 /*
@@ -147,8 +151,8 @@ FLMEM_API int flmem_recommend_processes(const struct flmem_detect_report *report
 					struct flmem_error *err);
 
 /*
- * Moves the findings and problems of `from`, which is of processes, behind those of `into`, which is
- * of files, and empties it. FLMEM_EFAILED when memory is out.
+ * Moves the findings and problems of `from`, which is of processes, behind those of `into`, which
+ * is of files, and empties it. FLMEM_EFAILED when memory is out.
  */
 FLMEM_API int flmem_recommendations_join(struct flmem_recommendations *into,
 					 struct flmem_recommendations *from,

@@ -3,10 +3,10 @@
 #define FLMEM_TROUBLESHOOT_H
 
 /*
- * The three lists of NVFlare's guide "Memory Management", section "Troubleshooting", walked in order
- * for one process: what is known of each step from its live state, its recording and the jobs and
- * scripts that were checked beside it. Nothing is read twice: the findings of flmem_recommend() and
- * flmem_recommend_processes() are what is looked at.
+ * The three lists of NVFlare's guide "Memory Management", section "Troubleshooting", walked in
+ * order for one process: what is known of each step from its live state, its recording, the
+ * kernel's log of its end, and the jobs and scripts that were checked beside it. Nothing is read
+ * twice: the findings of flmem_recommend() and flmem_recommend_processes() are what is looked at.
  *
  * Results own their strings, except for static ones: release with flmem_troubles_clear(). Texts
  * may hold what came from a process or a file; escape before printing.

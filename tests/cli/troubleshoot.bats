@@ -1,0 +1,132 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2016,SC2030,SC2031 # bats' run sets output in each test
+# `flmem recommend --troubleshoot`, and the kernel's log as an input.
+
+load helpers
+
+JOBS=$FLMEM_TESTS/fixtures/jobs
+
+@test "--troubleshoot walks a live client's list with the job that it runs" {
+	local job=$BATS_TEST_TMPDIR/job
+	/usr/bin/python3 "$FLMEM_TESTS/cli/fakes/make-frameworks" "$BATS_TEST_TMPDIR/fakes"
+	export PYTHONPATH=$BATS_TEST_TMPDIR/fakes
+	MALLOC_ARENA_MAX=4 start_victim /usr/bin/python3 -u \
+		-m nvflare.private.fed.app.client.worker_process -m /ws -n job-1 -c site-1
+	cp -r "$JOBS/fedavg-tuned" "$job"
+	mkdir -p "$job/app/custom"
+	printf 'import nvflare.client as flare\nflare.send(model, clear_cache=False)\n' \
+		>"$job/app/custom/train.py"
+	flmem recommend --troubleshoot --pid "$VICTIM" "$job"
+	assert_status 0
+	assert_output "process $VICTIM \(client-job\)"$'\nHigh RSS on client, as its role is client-job'
+	assert_output '1\. \[ \] Confirm .*train.py:2:.*clear_cache is False \(NVF-CLEAR-CACHE-FALSE\)'
+	assert_output '2\. \[ \] Check .*MALLOC_ARENA_MAX is 4 \(LIVE-ARENA-CLIENT-4\)'
+	assert_output '3\. \[x\] Start .*memory_gc_rounds is 1 in the job'
+	assert_output "4\\. \\[\\?\\] Increase .*flmem watch --pid $VICTIM --record run.rec"
+	flmem recommend --troubleshoot --pid "$VICTIM" "$job" --json --fail-on error
+	assert_status 1
+	assert_schema recommend
+	examine '
+import json, sys
+[walk] = json.load(sys.stdin)["troubleshooting"]
+assert walk["list"] == "client"
+states = [(step["id"], step["state"]) for step in walk["steps"]]
+assert states[:4] == [("CLI-CLEAR-CACHE", "not-done"), ("CLI-ARENA", "not-done"),
+                      ("CLI-GC", "done"), ("CLI-INTERVAL", "cannot-tell")], states
+assert [s for _, s in states[5:]] == ["not-done"], states'
+	assert_victim_unharmed
+	flmem recommend --troubleshoot --pid "$VICTIM" --role server
+	assert_output 'High RSS on server, as --role names it'
+	flmem recommend --troubleshoot --pid "$VICTIM" --format sarif
+	assert_error 2 'goes without'
+}
+
+@test "--troubleshoot walks recorded processes, and asks for what it cannot know" {
+	local leak=$FLMEM_TESTS/recordings/leak20-glibc-1.rec
+	flmem recommend --troubleshoot "$leak"
+	assert_error 2 'name it with --role'
+	flmem recommend --troubleshoot
+	assert_error 2 'no process to look at'
+	flmem recommend --troubleshoot "$JOBS"
+	assert_error 2 'no process to look at'
+	flmem recommend --troubleshoot --pid 4194304
+	assert_error 3
+	flmem recommend --troubleshoot --role client "$leak" "$JOBS/fedavg-tuned" --json
+	assert_status 0
+	assert_schema recommend
+	assert_output 'RSS is not stable: climbing'
+	flmem recommend --troubleshoot --role server "$leak" "$JOBS/fedavg-tuned" /nonexistent
+	assert_status 8
+	assert_stderr 'nonexistent: cannot be read'
+	assert_output '2\. \[x\] Enable .*memory_gc_rounds is 5 in the job'
+	assert_output '4\. \[x\] Monitor it.*recorded for .* climbing'
+}
+
+@test "a kernel's log of a kill is an input, and its list is walked" {
+	local logs=$FLMEM_TESTS/fixtures/oom
+	flmem recommend --json --fail-on warning "$logs/linux-6.18-shared.txt"
+	assert_status 1
+	assert_schema recommend
+	examine '
+import json, sys
+found = json.load(sys.stdin)["findings"]
+assert [(f["rule"], f["line"]) for f in found] == [("OOM-KILLED", 87), ("OOM-SHARED", 87)], found
+assert "/flmem-fixture" in found[0]["message"], found'
+	flmem recommend --format github "$logs/linux-4.14-group.txt"
+	assert_output '^::warning file=.*linux-4.14-group.txt,line=13,title=OOM-KILLED::'
+	flmem recommend --troubleshoot --json "$logs/linux-5.10-host-two-kills.txt" \
+		"$JOBS/fedavg-tuned"
+	assert_status 0
+	assert_schema recommend
+	examine '
+import json, sys
+[walk] = json.load(sys.stdin)["troubleshooting"]
+assert walk["list"] == "oom" and walk["because"].endswith("the last of 2"), walk
+assert walk["subject"].endswith("two-kills.txt: process 2100 (python (x) tot)"), walk
+assert walk["steps"][2]["state"] == "not-done", walk'
+	flmem recommend "$logs/README.md"
+	assert_error 2 'no kind of file'
+	printf 'Killed process 1 (\e[31m) total-vm:1kB, anon-rss:1kB' >"$BATS_TEST_TMPDIR/hostile"
+	flmem recommend --troubleshoot "$BATS_TEST_TMPDIR/hostile"
+	assert_status 0
+	refute_output $'\e'
+}
+
+# make_group LIMIT: a memory control group below this test's own; sets GROUP and END.
+make_group() {
+	local top=/sys/fs/cgroup/memory limit=memory.limit_in_bytes
+	if [ ! -d "$top" ]; then
+		top=/sys/fs/cgroup
+		limit=memory.max
+	fi
+	GROUP=$top/flmem-test-$$
+	mkdir "$GROUP" 2>/dev/null || skip "needs control groups that may be written"
+	if ! echo "$1" >"$GROUP/$limit" 2>/dev/null; then
+		rmdir "$GROUP"
+		skip "needs a memory controller below $top"
+	fi
+	[ ! -e "$GROUP/memory.swap.max" ] || echo 0 >"$GROUP/memory.swap.max"
+}
+
+@test "a process that the kernel really killed is found in its log" {
+	requires root
+	dmesg >/dev/null 2>&1 || skip "needs a kernel's log that may be read"
+	make_group 33554432
+	"$BASH" -c 'echo $$ >"$1/cgroup.procs" &&
+		exec /usr/bin/python3 -c "held = bytearray(b\"x\") * (200 << 20)"' \
+		_ "$GROUP" 3>&- &
+	local killed=$! ended=0
+	wait "$killed" || ended=$?
+	wait_until 60 rmdir "$GROUP"
+	[ "$ended" = 137 ] || fail "it was not killed, but ended with $ended"
+	dmesg | sed "/Killed process $killed /q" >"$BATS_TEST_TMPDIR/dmesg.txt"
+	grep -q "Killed process $killed " "$BATS_TEST_TMPDIR/dmesg.txt" ||
+		skip "the kernel's log does not tell of this container's kills"
+	flmem recommend --troubleshoot "$BATS_TEST_TMPDIR/dmesg.txt"
+	assert_status 0
+	assert_output "dmesg.txt: process $killed \(python3\)"
+	assert_output 'OOM errors, as the kernel killed it'
+	flmem recommend --json "$BATS_TEST_TMPDIR/dmesg.txt"
+	assert_output "process $killed: [0-9.]+ MiB anonymous, the limit of 32 MiB of [^ ]*/flmem-test-"
+}
