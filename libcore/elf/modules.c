@@ -304,8 +304,8 @@ static bool read_slot(const struct flmem_module *importer, const char *name, uin
 					  sizeof(*ret_value));
 }
 
-/* Whether the function's address is, for the whole process, this module's PLT entry for it. */
-static bool is_plt_entry(const struct flmem_module *module, const char *name, uint64_t address)
+bool flmem_module_is_plt_entry(const struct flmem_module *module, const char *name,
+			       uint64_t address)
 {
 	struct flmem_image *image = flmem_module_image(module, NULL);
 	struct flmem_symbol symbol;
@@ -324,7 +324,7 @@ const struct flmem_module *flmem_module_got_target(const struct flmem_module *im
 	if (!read_slot(importer, name, &value))
 		return NULL;
 	target = flmem_modules_find(importer->owner, value);
-	if (target && target != importer && is_plt_entry(target, name, value)) {
+	if (target && target != importer && flmem_module_is_plt_entry(target, name, value)) {
 		importer = target;
 		if (!read_slot(importer, name, &value))
 			return NULL;

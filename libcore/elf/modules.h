@@ -108,6 +108,13 @@ const struct flmem_module *flmem_modules_lookup(const struct flmem_modules *modu
 						const char *name, uint64_t *ret_address);
 
 /*
+ * Whether the address, which is the function's for the whole process, is the module's PLT entry for
+ * it: that of a program at a fixed address which takes the function's address.
+ */
+bool flmem_module_is_plt_entry(const struct flmem_module *module, const char *name,
+			       uint64_t address);
+
+/*
  * The module that the GOT slot of `importer` for `name` points into, or NULL: no such import, the
  * memory cannot be read, or the slot is not bound yet.
  */

@@ -17,14 +17,17 @@ static int certainty(const struct flmem_allocator *row, const struct flmem_modul
 
 /*
  * This library's own calls of malloc are the best witness. Where a program's procedure linkage
- * table stands for malloc's address, they lead into the program, and the lookup order has to do.
+ * table stands for malloc's address, they lead into the program whoever serves them, and the lookup
+ * order has to do.
  */
 static const struct flmem_allocator *find_serving(const struct flmem_inspection *self)
 {
-	const struct flmem_module *owner =
-		flmem_modules_find(&self->modules, (uint64_t)(uintptr_t)malloc);
+	const uint64_t address = (uint64_t)(uintptr_t)malloc;
+	const struct flmem_module *owner = flmem_modules_find(&self->modules, address);
 	const struct flmem_allocator *best = NULL;
 
+	if (owner && flmem_module_is_plt_entry(owner, "malloc", address))
+		owner = NULL;
 	for (size_t i = 0; i < self->allocators.count; i++) {
 		const struct flmem_allocator *row = &self->allocators.rows[i];
 
