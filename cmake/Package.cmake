@@ -19,8 +19,13 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION utils)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+# Policy 8.1.1 wants a trigger for ldconfig; CPack only knows scripts.
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/debian/shlibs
+	CONTENT "libflmem 0 flmem (>= ${PROJECT_VERSION})\n")
+set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/cmake/debian/triggers
+	${PROJECT_BINARY_DIR}/debian/shlibs)
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libncursesw6, libjemalloc2, libmicrohttpd12 | libmicrohttpd12t64")
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "python3")
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION
 "Names the allocator of a live process, gives its retained memory back to the
 kernel without a debugger, a restart or a code change, and starts jobs with

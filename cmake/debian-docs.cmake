@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Documentation as Debian Policy has it: compressed man pages (12.1), and a copyright file that
-# points at the common licence instead of repeating it (12.5).
+# Documentation as Debian Policy has it: compressed man pages (12.1), a copyright file that points at
+# the common licence instead of repeating it (12.5), and a changelog in Debian's form (12.7).
 file(GLOB_RECURSE PAGES ${CPACK_TEMPORARY_INSTALL_DIRECTORY}/flmem*.1)
 foreach(page ${PAGES})
 	execute_process(COMMAND gzip -9nf ${page} COMMAND_ERROR_IS_FATAL ANY)
@@ -16,9 +16,23 @@ foreach(file ${LICENCE})
 Upstream-Name: flmem
 
 Files: *
-Copyright: The flmem authors
+Copyright: 2026 The flmem authors
 License: Apache-2.0
  On Debian systems the full text of the Apache License, version 2.0, is in
  /usr/share/common-licenses/Apache-2.0.
 ")
+
+	string(TIMESTAMP now "%a, %d %b %Y %H:%M:%S +0000" UTC) # of SOURCE_DATE_EPOCH where that is set
+	file(WRITE ${directory}/changelog
+"flmem (${CPACK_PACKAGE_VERSION}) unstable; urgency=medium
+
+  * What is new stands in CHANGELOG.md in this directory.
+
+ -- ${CPACK_PACKAGE_CONTACT}  ${now}
+")
+	execute_process(COMMAND gzip -9nf ${directory}/changelog COMMAND_ERROR_IS_FATAL ANY)
+
+	cmake_path(SET overrides NORMALIZE ${directory}/../../lintian/overrides)
+	file(MAKE_DIRECTORY ${overrides})
+	file(COPY_FILE ${CMAKE_CURRENT_LIST_DIR}/debian/lintian-overrides ${overrides}/flmem)
 endforeach()
