@@ -14,39 +14,41 @@ import stage
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 INTERVAL_S = 0.02
-SHORT_TICKS = 20
-LONG_TICKS = 220
+TICKS = 200
+START_S = 0.5  # after which processes are open and the first samples with all they take are over
 WINDOW_S = 0.5
 PAUSE_S = 0.3  # a thread at real-time priority that always runs is stopped for 50 ms in a second
 
 
-def _words(bench, pids, ticks, directory):
+def _words(bench, pids, directory):
     return [bench.flmem, "watch", "--pid", ",".join(map(str, pids)), "--quiet",
             "--interval", f"{INTERVAL_S * 1000:g}ms",
-            "--duration", f"{INTERVAL_S * 1000 * ticks:g}ms",
-            "--record", os.path.join(directory, f"{ticks}-{len(pids)}.rec")]
+            "--duration", f"{START_S * 2 + INTERVAL_S * TICKS:g}s",
+            "--record", os.path.join(directory, f"{len(pids)}.rec")]
 
 
-def _flmem(bench, pids, ticks, directory):
-    """Processor time in ms of a watch of so many ticks."""
-    process = subprocess.Popen(_words(bench, pids, ticks, directory), stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise stage.Failed(f"flmem watch ended with status {process.returncode}")
-    return (usage.ru_utime + usage.ru_stime) * 1000
+def _spent_ms(pid):
+    """Processor time of all threads of a process so far: clock_getcpuclockid(3)."""
+    return time.clock_gettime(~pid << 3 | 2) * 1000
 
 
 def _flmem_tick(bench, pids, directory):
-    """ms per tick, without start and summary."""
-    spent = _flmem(bench, pids, LONG_TICKS, directory) - _flmem(bench, pids, SHORT_TICKS, directory)
-    return max(0.001, spent / (LONG_TICKS - SHORT_TICKS))
+    """ms per tick while it goes on: neither its start nor the trends of its summary count."""
+    with subprocess.Popen(_words(bench, pids, directory), stdout=subprocess.DEVNULL) as process:
+        time.sleep(START_S)
+        began, before = time.monotonic(), _spent_ms(process.pid)
+        time.sleep(INTERVAL_S * TICKS)
+        spent = _spent_ms(process.pid) - before
+        ticks = (time.monotonic() - began) / INTERVAL_S
+    if process.returncode:
+        raise stage.Failed(f"flmem watch ended with status {process.returncode}")
+    return spent / ticks
 
 
 def _bare_tick(bench, pids):
     """ms per tick of nothing but the reads that a sample is made of: what the kernel takes."""
     output = subprocess.run(
-        [bench.tools.counters, str(int(INTERVAL_S * 1e6)), str(LONG_TICKS - SHORT_TICKS),
+        [bench.tools.counters, str(int(INTERVAL_S * 1e6)), str(TICKS),
          *map(str, pids)], check=True, capture_output=True, text=True)
     return int(output.stdout) / 1e6
 
@@ -54,7 +56,7 @@ def _bare_tick(bench, pids):
 def _psutil_tick(pids, directory):
     output = subprocess.run(
         [stage.PYTHON, "-B", os.path.join(HERE, "recorder.py"), str(INTERVAL_S),
-         str(LONG_TICKS - SHORT_TICKS), os.path.join(directory, "psutil.csv"), *map(str, pids)],
+         str(TICKS), os.path.join(directory, "psutil.csv"), *map(str, pids)],
         check=True, capture_output=True, text=True)
     return float(output.stdout)
 
@@ -73,7 +75,7 @@ def watch(bench):
                 ours.append(_flmem_tick(bench, pids, directory))
                 theirs.append(_psutil_tick(pids, directory))
                 bare.append(_bare_tick(bench, pids))
-            timing = bench.tools.time(*_words(bench, pids, LONG_TICKS, directory))
+            timing = bench.tools.time(*_words(bench, pids, directory))
         yield figures.of_values("flmem watch --record, a sample of 100 processes", ours, limit=0.2)
         yield figures.of_values("recorder with psutil, the same", theirs)
         yield figures.ratio("psutil / flmem", theirs, ours, limit=30)
