@@ -68,9 +68,15 @@ void flmem_buf_puts(struct flmem_buf *buf, const char *text)
 	flmem_buf_append(buf, text, strlen(text));
 }
 
+/* Recordings and pages are written a character at a time, mostly. */
 void flmem_buf_putc(struct flmem_buf *buf, char c)
 {
-	flmem_buf_append(buf, &c, 1);
+	if (buf->failed || buf->capacity < buf->length + 2) {
+		flmem_buf_append(buf, &c, 1);
+		return;
+	}
+	buf->data[buf->length++] = c;
+	buf->data[buf->length] = '\0';
 }
 
 void flmem_buf_printf(struct flmem_buf *buf, const char *format, ...)

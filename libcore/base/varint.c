@@ -6,6 +6,10 @@ void flmem_varint_put(struct flmem_buf *buf, uint64_t number)
 	char bytes[10]; /* 64 bits, 7 in each */
 	size_t length = 0;
 
+	if (number < 0x80) {
+		flmem_buf_putc(buf, (char)number);
+		return;
+	}
 	for (; number >= 0x80; number >>= 7)
 		bytes[length++] = (char)(0x80 | (number & 0x7f));
 	bytes[length++] = (char)number;

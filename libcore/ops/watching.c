@@ -210,7 +210,7 @@ static bool pressure_differs(struct flmem_followed *f)
 	return true;
 }
 
-static void record_sample(struct flmem_watching *w, struct flmem_followed *f, bool split)
+static void record_split(struct flmem_watching *w, const struct flmem_followed *f)
 {
 	const struct flmem_u64 *kinds[] = {
 		[FLMEM_RECORD_ANON] = &f->split.anon_bytes,
@@ -218,18 +218,24 @@ static void record_sample(struct flmem_watching *w, struct flmem_followed *f, bo
 		[FLMEM_RECORD_SHMEM] = &f->split.shmem_bytes,
 		[FLMEM_RECORD_SWAP] = &f->split.swap_bytes,
 	};
-	struct flmem_record r = {.process = f->number, .bytes = f->last_bytes};
+	struct flmem_record r = {.kind = FLMEM_RECORD_SPLIT, .process = f->number};
 
 	for (size_t i = 0; i < FLMEM_RECORD_KINDS; i++)
-		r.kinds[i] = kinds[i]->unknown ? UINT64_MAX : kinds[i]->value;
+		r.kinds[i] = or_none(*kinds[i]);
+	flmem_recorder_add(&w->recorder, &r);
+}
+
+static void record_sample(struct flmem_watching *w, const struct flmem_followed *f, bool split)
+{
+	const struct flmem_record sample = {
+		.kind = FLMEM_RECORD_SAMPLE, .process = f->number, .bytes = f->last_bytes};
+
 	/* In this order a reader has the split when it comes to the sample that took it. */
-	r.kind = FLMEM_RECORD_SPLIT;
 	if (split)
-		flmem_recorder_add(&w->recorder, &r);
+		record_split(w, f);
 	if (f->pressure_is_new)
 		record_pressure(w, f);
-	r.kind = FLMEM_RECORD_SAMPLE;
-	flmem_recorder_add(&w->recorder, &r);
+	flmem_recorder_add(&w->recorder, &sample);
 }
 
 static struct flmem_u64 own_round(const struct flmem_followed *f)
