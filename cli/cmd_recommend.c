@@ -473,8 +473,9 @@ const struct cmd cmd_recommend = {
 	.description =
 		"Reads exported or submitted NVFlare jobs (the files meta, config_fed_server and "
 		"config_fed_client in JSON, HOCON or YAML; Python that uses NVFlare), the scripts, "
-		"Dockerfiles, units, Compose and Kubernetes files that start NVFlare, and the YAML "
-		"of APPFL servers and clients, and says which memory settings are off, do nothing, "
+		"Dockerfiles, units, Compose and Kubernetes files that start NVFlare, the YAML of "
+		"APPFL servers and clients, and Flower's pyproject.toml, and says which memory "
+		"settings are off, do nothing, "
 		"or "
 		"will be refused, each with file, line, the current and the proposed value. A "
 		"folder is searched; files in it that there are no rules for are passed over. An "

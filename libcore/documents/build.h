@@ -76,5 +76,6 @@ enum flmem_node_kind flmem_number_kind(const char *text, size_t length);
 int flmem_json_read(struct flmem_cursor *cursor);
 int flmem_hocon_read(struct flmem_cursor *cursor);
 int flmem_yaml_read(struct flmem_cursor *cursor);
+int flmem_toml_read(struct flmem_cursor *cursor);
 
 #endif

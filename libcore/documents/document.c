@@ -130,6 +130,7 @@ static int read_syntax(struct flmem_cursor *cursor)
 		[FLMEM_SYNTAX_JSON] = flmem_json_read,
 		[FLMEM_SYNTAX_HOCON] = flmem_hocon_read,
 		[FLMEM_SYNTAX_YAML] = flmem_yaml_read,
+		[FLMEM_SYNTAX_TOML] = flmem_toml_read,
 	};
 	struct flmem_cursor start = *cursor;
 	int rc;

@@ -28,6 +28,7 @@ enum flmem_syntax {
 	FLMEM_SYNTAX_JSON,
 	FLMEM_SYNTAX_HOCON,
 	FLMEM_SYNTAX_YAML,
+	FLMEM_SYNTAX_TOML,
 	FLMEM_SYNTAX_PLAIN, /* no tree: only checked to be text */
 };
 

@@ -46,6 +46,7 @@ static struct style style_of(const struct flmem_document *document, const struct
 		[FLMEM_SYNTAX_JSON] = ": ",
 		[FLMEM_SYNTAX_HOCON] = " = ",
 		[FLMEM_SYNTAX_YAML] = ": ",
+		[FLMEM_SYNTAX_TOML] = " = ",
 	};
 	const struct flmem_node *last = map->last;
 	struct style style = {

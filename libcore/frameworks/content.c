@@ -26,6 +26,8 @@ bool flmem_content_is_likely(enum flmem_input_kind kind, const struct flmem_buf 
 		return has_word(text, "nvflare");
 	case FLMEM_INPUT_NVFLARE_LAUNCH:
 		return flmem_launch_is_likely(text->data) || is_variable_file(text);
+	case FLMEM_INPUT_FLOWER_PROJECT:
+		return has_word(text, "tool.flwr");
 	default:
 		return has_word(text, "server_configs") || has_word(text, "grpc_configs") ||
 		       (flmem_launch_is_likely(text->data) && !has_word(text, "{{"));

@@ -18,6 +18,7 @@
 static const struct flmem_rule_table *const tables[] = {
 	&flmem_nvflare_server_rules, &flmem_nvflare_client_rules, &flmem_nvflare_python_rules,
 	&flmem_nvflare_launch_rules, &flmem_nvflare_key_rules,	  &flmem_appfl_rules,
+	&flmem_flower_rules,
 };
 
 const struct flmem_rule *flmem_recommend_rule(size_t index)

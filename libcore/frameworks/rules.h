@@ -34,6 +34,7 @@ enum flmem_input_kind {
 	FLMEM_INPUT_NVFLARE_LAUNCH,
 	FLMEM_INPUT_APPFL_SERVER,
 	FLMEM_INPUT_APPFL_CLIENT,
+	FLMEM_INPUT_FLOWER_PROJECT,
 	FLMEM_INPUT_RECORDING, /* of flmem watch; no document */
 	FLMEM_INPUT_OOM_LOG,   /* of a kernel; no document */
 };
@@ -129,6 +130,7 @@ extern const struct flmem_rule_table flmem_nvflare_python_rules;
 extern const struct flmem_rule_table flmem_nvflare_launch_rules;
 extern const struct flmem_rule_table flmem_nvflare_key_rules;
 extern const struct flmem_rule_table flmem_appfl_rules;
+extern const struct flmem_rule_table flmem_flower_rules;
 
 /* Rows that report nothing: they note what `found` tells of the jobs. */
 extern const struct flmem_rule_table flmem_nvflare_facts;

@@ -79,6 +79,12 @@ static bool recognise(const char *path, struct flmem_found_file *ret_file)
 {
 	const char *name = flmem_text_basename(path);
 
+	if (strcmp(name, "pyproject.toml") == 0) {
+		ret_file->syntax = FLMEM_SYNTAX_TOML;
+		ret_file->kind = FLMEM_INPUT_FLOWER_PROJECT;
+		ret_file->by_content = true;
+		return true;
+	}
 	if (!is_image_file(name))
 		return recognise_by_suffix(name, ret_file);
 	ret_file->syntax = FLMEM_SYNTAX_PLAIN;

@@ -273,7 +273,7 @@ static void every_rule_is_tried_both_ways(void **state)
 		size_t tried[2] = {0};
 
 		/* Python, launches, processes, recordings and logs have tests of their own. */
-		if (rule->framework == FLMEM_FRAMEWORK_APPFL || !is_about_jobs(rule->id))
+		if (rule->framework != FLMEM_FRAMEWORK_NVFLARE || !is_about_jobs(rule->id))
 			continue;
 		for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
 			if (strcmp(rows[i].rule, rule->id) == 0)

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* TOML: what is read, what is refused and on which line, and the rules about pyproject.toml. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <flmem/recommend.h>
+
+#include "base/cleanup.h"
+#include "documents/document.h"
+#include "findings.h"
+#include "tree.h"
+
+static int read_text(const char *bytes, struct flmem_document *document, struct flmem_error *err)
+{
+	struct flmem_buf text = FLMEM_BUF_INIT;
+
+	flmem_buf_puts(&text, bytes);
+	return flmem_document_read(FLMEM_SYNTAX_TOML, &text, document, err);
+}
+
+static const struct {
+	const char *text;
+	const char *way[4];
+	enum flmem_node_kind kind;
+	const char *value;
+	unsigned line;
+} values[] = {
+	{"a = 1", {"a"}, FLMEM_NODE_INTEGER, "1", 1},
+	{"# x\r\n\r\na = true # y\r\n", {"a"}, FLMEM_NODE_BOOL, "true", 3},
+	{"[a.b]\n c . d = -2.5", {"a", "b", "c", "d"}, FLMEM_NODE_REAL, "-2.5", 2},
+	{"a = \"x\\n\\u00e9\"", {"a"}, FLMEM_NODE_STRING, "x\n\xc3\xa9", 1},
+	{"a = 'x\\n'", {"a"}, FLMEM_NODE_STRING, "x\\n", 1},
+	{"a = \"\"\"\nx\n\"y\"\"\"\"\nb = 1", {"a"}, FLMEM_NODE_STRING, "x\n\"y\"", 1},
+	{"a = '''x'''\nb = 2", {"b"}, FLMEM_NODE_INTEGER, "2", 2},
+	{"'a b' = 1", {"a b"}, FLMEM_NODE_INTEGER, "1", 1},
+	{"\"a.b\".c = 1", {"a.b", "c"}, FLMEM_NODE_INTEGER, "1", 1},
+	{"a = {b = 1, c.d = 2}", {"a", "c", "d"}, FLMEM_NODE_INTEGER, "2", 1},
+	{"a = [ # x\n 1,\n 2,\n]\nb = 3", {"b"}, FLMEM_NODE_INTEGER, "3", 5},
+	{"[a]\nb = 1\n[a.c]\nd = 2\n[e]\n", {"a", "c", "d"}, FLMEM_NODE_INTEGER, "2", 4},
+	{"a = 1979-05-27", {"a"}, FLMEM_NODE_STRING, "1979-05-27", 1},
+	{"a = +inf\nb = nan", {"b"}, FLMEM_NODE_REAL, "nan", 2},
+};
+
+static void values_keep_their_places(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(values); i++) {
+		FLMEM_AUTO_DOCUMENT struct flmem_document document = {0};
+		const char *way[5] = {values[i].way[0], values[i].way[1], values[i].way[2],
+				      values[i].way[3], NULL};
+		const struct flmem_node *node;
+		struct flmem_error err = {0};
+
+		if (read_text(values[i].text, &document, &err))
+			fail_msg("row %zu: %s", i, err.message);
+		node = flmem_node_dig(document.root, way);
+		assert_non_null(node);
+		assert_int_equal(node->kind, values[i].kind);
+		assert_string_equal(node->text, values[i].value);
+		assert_int_equal(node->place.line, values[i].line);
+	}
+}
+
+static void tables_of_a_list_follow_each_other(void **state)
+{
+	static const char text[] = "[[a.b]]\nc = 1\n[[a.b]]\n[a.b.d]\ne = 2\n";
+	FLMEM_AUTO_DOCUMENT struct flmem_document document = {0};
+	const struct flmem_node *list;
+
+	(void)state;
+	assert_int_equal(read_text(text, &document, NULL), 0);
+	list = FLMEM_NODE_DIG(document.root, "a", "b");
+	assert_int_equal(list->kind, FLMEM_NODE_LIST);
+	assert_non_null(flmem_node_get(list->first, "c"));
+	assert_non_null(FLMEM_NODE_DIG(list->last, "d", "e"));
+	assert_ptr_equal(list->first->next, list->last);
+}
+
+static const struct {
+	const char *text;
+	unsigned line;
+} bad[] = {
+	{"a", 1},
+	{"a =", 1},
+	{"a = b", 1},
+	{"= 1", 1},
+	{"\na = 1 b = 2", 2},
+	{"a = 1\na = 2", 2},
+	{"a = 'x", 1},
+	{"a = \"\"\"x", 1},
+	{"a = [1, 2", 1},
+	{"a = {b = 1", 1},
+	{"a = {b}", 1},
+	{"[a", 1},
+	{"[a]]", 1},
+	{"[[a]", 1},
+	{"[]", 1},
+	{"a = 1\n[a]", 2},
+	{"a = 1\n[[a]]", 2},
+	{"a = 1\na.b = 2", 2},
+	{"a = \"\\x\"", 1},
+	{"a.", 1},
+	{"a = [1 2]", 1},
+	{"a = 20s", 1},
+};
+
+static void what_is_none_is_refused_with_its_line(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(bad); i++) {
+		FLMEM_AUTO_DOCUMENT struct flmem_document document = {0};
+
+		if (read_text(bad[i].text, &document, NULL) != FLMEM_EUSAGE ||
+		    document.bad_line != bad[i].line)
+			fail_msg("row %zu, line %u: %s", i, document.bad_line, bad[i].text);
+	}
+}
+
+static void nesting_is_limited(void **state)
+{
+	static const char *const parts[] = {"[", "{a=", "a."};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(parts); i++) {
+		FLMEM_AUTO_DOCUMENT struct flmem_document document = {0};
+		struct flmem_buf text = FLMEM_BUF_INIT;
+
+		flmem_buf_puts(&text, i < 2 ? "a = " : "");
+		for (int n = 0; n < 50000; n++)
+			flmem_buf_puts(&text, parts[i]);
+		assert_int_equal(flmem_document_read(FLMEM_SYNTAX_TOML, &text, &document, NULL),
+				 FLMEM_EUSAGE);
+	}
+}
+
+#define FEDERATION "[tool.flwr.app]\n[tool.flwr.federations.a]\n"
+
+static const struct {
+	const char *text;
+	size_t hits;
+} projects[] = {
+	{FEDERATION "options.num-supernodes = 20\n", 1},
+	{FEDERATION "options.num-supernodes = 1\n", 0},
+	{FEDERATION "options.num-supernodes = 2\noptions.backend.client-resources.num-cpus = 8\n",
+	 0},
+	{FEDERATION "options = {num-supernodes = 20, backend = {name = 'ray'}}\n", 1},
+	{FEDERATION "address = '1.2.3.4'\n", 0},
+	{"[tool.flwr.app.config]\nnum-server-rounds = 3\n", 0},
+	{"[tool.other.federations.a]\noptions.num-supernodes = 20\n", 0},
+	{FEDERATION "options.num-supernodes = 9 # flmem: ignore FLWR-SIM-RESOURCES small\n", 0},
+};
+
+static void the_rule_fires_where_it_should(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(projects); i++) {
+		FLMEM_AUTO(flmem_recommendations_clear) struct flmem_recommendations found = {0};
+		const struct flmem_finding *last;
+		struct tree tree;
+		const char *path = tree.path;
+
+		tree_init(&tree);
+		tree_puts(&tree, "pyproject.toml", projects[i].text);
+		assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
+		assert_int_equal(found.problem_count, 0);
+		if (findings_of(&found, "FLWR-SIM-RESOURCES", &last) != projects[i].hits)
+			fail_msg("row %zu", i);
+		tree_clear(&tree);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(values_keep_their_places),
+		cmocka_unit_test(tables_of_a_list_follow_each_other),
+		cmocka_unit_test(what_is_none_is_refused_with_its_line),
+		cmocka_unit_test(nesting_is_limited),
+		cmocka_unit_test(the_rule_fires_where_it_should),
+	};
+
+	return cmocka_run_group_tests_name("toml", tests, NULL, NULL);
+}
