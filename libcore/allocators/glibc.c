@@ -7,7 +7,8 @@
 #include "elf/libc.h"
 #include "proc/status.h"
 
-#define LOCKED_LITTLE 64 /* one part in so many of what is resident */
+#define LOCKED_LITTLE 64		  /* one part in so many of what is resident */
+#define USUAL_MAX     (UINT64_C(1) << 20) /* times the usual effort */
 
 /*
  * malloc_trim and __libc_malloc prove nothing: the first is in every libc.so.6 whoever serves
@@ -119,15 +120,28 @@ static void allow_for_locks(const struct flmem_process *process, struct flmem_he
 	heap->pinned_bytes = heap->trimmable_bytes;
 }
 
+/* Who allows more than the usual second has more walked, and samples that are more exact. */
+static struct flmem_glibc_effort effort_for(uint64_t budget_us)
+{
+	uint64_t usual = budget_us / FLMEM_DETECT_BUDGET_US_DEFAULT;
+
+	if (usual < 1)
+		usual = 1;
+	if (usual > USUAL_MAX)
+		usual = USUAL_MAX;
+	return (struct flmem_glibc_effort){
+		.budget_us = budget_us,
+		.walked_max = usual * FLMEM_GLIBC_WALKED_MAX,
+		.precision = usual * FLMEM_GLIBC_PRECISION,
+	};
+}
+
 static void read_heap(const struct flmem_view *view, const struct flmem_allocator *found,
 		      const struct flmem_heap_limits *limits, struct flmem_heap_report *ret_heap)
 {
 	FLMEM_AUTO_PEEK struct flmem_peek *peek = NULL;
 	struct flmem_glibc_space space;
-	const struct flmem_glibc_effort effort = {
-		.budget_us = limits->budget_us,
-		.walked_max = FLMEM_GLIBC_WALKED_MAX,
-	};
+	const struct flmem_glibc_effort effort = effort_for(limits->budget_us);
 
 	if (open_space(view, found, &peek, &space))
 		*ret_heap = FLMEM_HEAP_UNKNOWN("its page table may not be read");

@@ -18,7 +18,7 @@
 #define DEFAULT_MMAP	  ((uint64_t)128 << 10) /* DEFAULT_MMAP_THRESHOLD_MIN */
 #define DEFAULT_TCACHE	  16U			/* places, of the release with the most */
 #define SAYS_NOTHING	  4   /* an error of more than one part in so many of what is resident */
-#define NEGLIGIBLE	  128 /* one part in so many is not worth a long search; as of a sample */
+#define NEGLIGIBLE	  128 /* one part in so many is not worth a long search */
 #define LENGTH_PER_WALKED 4   /* of heaps longer than this, most has to be gone to be walked */
 #define MOVING_BYTES	  ((uint64_t)64 << 10) /* what may come and go while it is read */
 
@@ -41,7 +41,7 @@ struct reading {
 	const struct flmem_glibc_space *space;
 	const struct flmem_glibc *glibc;
 	struct flmem_glibc_walker *walker;
-	uint64_t deadline_ns, walked_max;
+	uint64_t deadline_ns, walked_max, precision;
 	struct flmem_glibc_sums sums;
 	uint64_t resident, metadata, error;
 	struct flmem_arena_list arenas;
@@ -403,6 +403,7 @@ static void sample_all(struct reading *reading, const struct extent *extent)
 		.stretch_count = extent->list.count,
 		.large = &extent->large,
 		.fast_max = extent->fast_max,
+		.precision = reading->precision,
 		.deadline_ns = reading->deadline_ns,
 	};
 	struct flmem_glibc_estimate estimate = {0};
@@ -510,6 +511,7 @@ void flmem_glibc_heap_read(const struct flmem_glibc_space *space,
 		.space = space,
 		.glibc = &glibc,
 		.walked_max = effort->walked_max,
+		.precision = effort->precision,
 	};
 	uint64_t walk_until_ns = 0;
 	const char *why;

@@ -12,10 +12,12 @@
 struct flmem_glibc_effort {
 	uint64_t budget_us;  /* 0: however long it takes */
 	uint64_t walked_max; /* resident bytes up to which walking is tried before sampling */
+	uint64_t precision;  /* a sample is good to one part in so many of what is resident */
 };
 
 /* What a second is about enough for on a slow machine, when chunks are small. */
 #define FLMEM_GLIBC_WALKED_MAX ((uint64_t)2 << 30)
+#define FLMEM_GLIBC_PRECISION  128U
 
 /*
  * Every field of the report is set, those that cannot be told to their reason. Heaps that change

@@ -11,7 +11,6 @@
 #define SLICES_MAX    ((size_t)1 << 20)	  /* 1 TiB */
 #define STRATA_MAX    48U
 #define STRATUM_LEAST 4U   /* slices read of each, or all */
-#define PRECISION     128  /* one part in so many of what is resident */
 #define QUANTILE      2.58 /* of the normal distribution, for 99 in 100 */
 #define BORDER_BYTES  512  /* what each slice is off by at its ends, at most */
 #define UNSORTED_BIN  0U
@@ -285,12 +284,13 @@ static bool says_enough(const struct sample *sample)
 
 static bool is_good(const struct sample *sample)
 {
+	const double precision = (double)sample->s->precision;
 	double resident_error, trim_error;
 
 	total(sample, FREE_RESIDENT, &resident_error);
 	total(sample, TRIMMABLE, &trim_error);
-	return resident_error * PRECISION <= sample->resident &&
-	       trim_error * PRECISION <= sample->resident;
+	return resident_error * precision <= sample->resident &&
+	       trim_error * precision <= sample->resident;
 }
 
 static void fill(const struct sample *sample, struct flmem_glibc_estimate *ret_estimate)

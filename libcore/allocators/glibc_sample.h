@@ -4,8 +4,8 @@
 
 /*
  * Estimates what heaps hold that are too large to be walked: slices of 1 MiB are read in random
- * order until the figures are good to one part in 128 of what is resident, or time is up. How much
- * is resident in each slice is asked of all of them up to 8 GiB, so it is what slices hold in
+ * order until the figures are as exact as is asked for, all are read, or time is up. How much is
+ * resident in each slice is asked of all of them up to 8 GiB, so it is what slices hold in
  * proportion to it that is estimated, in up to 48 strata of neighbours; beyond that what is
  * resident is estimated, too. The error is that of 99 of 100 such samples, by the spread among the
  * slices read. Tops are counted, not estimated, and so are tcaches that lie first in a stretch.
@@ -33,7 +33,8 @@ struct flmem_glibc_sampling {
 	const struct flmem_glibc_stretch *stretches;
 	size_t stretch_count;
 	const struct flmem_glibc_large *large;
-	uint64_t fast_max; /* the largest chunk in a fastbin; 0: all are empty */
+	uint64_t fast_max;  /* the largest chunk in a fastbin; 0: all are empty */
+	uint64_t precision; /* good is what is off by one part in so many of what is resident */
 	uint64_t deadline_ns;
 };
 

@@ -37,7 +37,7 @@ static void check(const struct flmem_heap_report *heap)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct flmem_glibc_effort effort = {0};
+	struct flmem_glibc_effort effort = {.precision = FLMEM_GLIBC_PRECISION};
 	const struct flmem_glibc_layout *layout = flmem_glibc_layouts;
 	struct flmem_heap_report heap;
 	struct glibc_image *image;

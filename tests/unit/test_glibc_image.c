@@ -11,8 +11,14 @@
 #include "base/cleanup.h"
 #include "glibc_image.h"
 
-static const struct flmem_glibc_effort walk = {.walked_max = UINT64_MAX};
-static const struct flmem_glibc_effort sample = {.walked_max = 1};
+static const struct flmem_glibc_effort walk = {
+	.walked_max = UINT64_MAX,
+	.precision = FLMEM_GLIBC_PRECISION,
+};
+static const struct flmem_glibc_effort sample = {
+	.walked_max = 1,
+	.precision = FLMEM_GLIBC_PRECISION,
+};
 
 static uint64_t known(struct flmem_u64 field)
 {
