@@ -398,10 +398,11 @@ static int plan(const struct cmd *cmd, const struct recommend_options *o,
 	struct flmem_error err = {0};
 
 	if (rest->count || targets_given(&o->targets) || o->role.role || o->diff || o->fix ||
-	    o->fail_on || (o->format && !o->json && strcmp(o->format, "text") != 0))
+	    o->troubleshoot || o->fail_on ||
+	    (o->format && !o->json && strcmp(o->format, "text") != 0))
 		flmem_error_set(&err, FLMEM_EUSAGE, 0,
-				"a plan goes without paths, --role, --diff, --fix, --fail-on and "
-				"the formats of findings");
+				"a plan goes without paths, --role, --diff, --fix, --troubleshoot, "
+				"--fail-on and the formats of findings");
 	if (err.code)
 		return cmd_fail(cmd, o->json, &err);
 	return plan_run(cmd, &o->plan, o->role.framework, o->json);
@@ -415,7 +416,7 @@ static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest
 	if (o->json)
 		o->format = "json";
 	o->json = o->format && strcmp(o->format, "json") == 0;
-	if (plan_is_wanted(&o->plan) && !o->troubleshoot)
+	if (plan_is_wanted(&o->plan))
 		return plan(cmd, o, rest);
 	if (plan_stray_option(&o->plan)) {
 		flmem_error_set(&err, FLMEM_EUSAGE, 0, "%s goes with --model or --params",

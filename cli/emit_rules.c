@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <flmem/recommend.h>
+#include <flmem/troubleshoot.h>
 
 #include "emit.h"
 
@@ -30,6 +31,26 @@ static void print_rule(const struct flmem_rule *rule, FILE *out)
 	fputs(" |\n", out);
 }
 
+/* What --troubleshoot walks: a heading for each list, its steps numbered. */
+static void print_lists(FILE *out)
+{
+	const struct flmem_trouble_step *step, *before = NULL;
+	size_t number = 1;
+
+	fputs("\n# Lists of flmem recommend --troubleshoot\n\nOf NVFlare's guide \"Memory "
+	      "Management\", section \"Troubleshooting\".\n",
+	      out);
+	for (size_t i = 0; (step = flmem_trouble_step(i)); i++, before = step) {
+		if (!before || before->list != step->list) {
+			fprintf(out, "\n## %s\n\n", flmem_trouble_list_title(step->list));
+			number = 1;
+		}
+		fprintf(out, "%zu. %s: ", number++, step->id);
+		emit_marked(step->text, "|<>*_`", "\\", out);
+		fputc('\n', out);
+	}
+}
+
 void emit_rules(FILE *out)
 {
 	const struct flmem_rule *rule;
@@ -49,4 +70,5 @@ void emit_rules(FILE *out)
 	}
 	for (size_t i = 0; (rule = flmem_recommend_rule(i)); i++)
 		print_rule(rule, out);
+	print_lists(out);
 }

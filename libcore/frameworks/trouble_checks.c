@@ -13,6 +13,7 @@
 #include "frameworks/trend_rules.h"
 
 static const char name_job[] = "name the job's folder, with its Python, beside it";
+static const char look_at_it[] = "flmem detect --pid PID, while it runs";
 static const char no_environment[] = "neither its recording nor its end tells the environment";
 
 __attribute__((format(printf, 3, 4))) static void
@@ -143,7 +144,7 @@ static const struct flmem_allocator_report *allocator(const struct flmem_trouble
 
 	if (!one->process) {
 		say(answer, FLMEM_STEP_CANNOT_TELL, "%s", no_environment);
-		advise(answer, "flmem detect --pid PID, while it runs");
+		advise(answer, "%s", look_at_it);
 		return NULL;
 	}
 	known = flmem_live_malloc(one->process);
@@ -361,7 +362,7 @@ void flmem_trouble_cuda(const struct flmem_trouble_case *one, struct flmem_troub
 	} else {
 		say(answer, FLMEM_STEP_CANNOT_TELL, "%s",
 		    known.unknown ? known.unknown : used.unknown);
-		advise(answer, "%s", name_job);
+		advise(answer, "%s", known.unknown ? name_job : look_at_it);
 	}
 }
 

@@ -6,6 +6,14 @@
 load helpers
 
 JOBS=$FLMEM_TESTS/fixtures/jobs
+GROUP=
+
+teardown() {
+	stop_victims
+	if [ -n "$GROUP" ] && [ -d "$GROUP" ]; then
+		wait_until 60 rmdir "$GROUP"
+	fi
+}
 
 @test "--troubleshoot walks a live client's list with the job that it runs" {
 	local job=$BATS_TEST_TMPDIR/job
@@ -93,19 +101,26 @@ assert walk["steps"][2]["state"] == "not-done", walk'
 	refute_output $'\e'
 }
 
-# make_group LIMIT: a memory control group below this test's own; sets GROUP and END.
+# kill_one GROUP: the kernel kills a program for want of memory in it; sets KILLED.
+kill_one() {
+	"$BASH" -c 'echo $$ >"$1/cgroup.procs" &&
+		exec /usr/bin/python3 -c "held = bytearray(b\"x\") * (200 << 20)"' _ "$1" 3>&- &
+	KILLED=$!
+	local ended=0
+	wait "$KILLED" || ended=$?
+	[ "$ended" = 137 ] || fail "it was not killed, but ended with $ended"
+}
+
+# make_group LIMIT: a memory control group below this test's own; sets GROUP.
 make_group() {
 	local top=/sys/fs/cgroup/memory limit=memory.limit_in_bytes
 	if [ ! -d "$top" ]; then
 		top=/sys/fs/cgroup
 		limit=memory.max
 	fi
+	mkdir "$top/flmem-test-$$" 2>/dev/null || skip "needs control groups that may be written"
 	GROUP=$top/flmem-test-$$
-	mkdir "$GROUP" 2>/dev/null || skip "needs control groups that may be written"
-	if ! echo "$1" >"$GROUP/$limit" 2>/dev/null; then
-		rmdir "$GROUP"
-		skip "needs a memory controller below $top"
-	fi
+	echo "$1" 2>/dev/null >"$GROUP/$limit" || skip "needs a memory controller below $top"
 	[ ! -e "$GROUP/memory.swap.max" ] || echo 0 >"$GROUP/memory.swap.max"
 }
 
@@ -113,20 +128,31 @@ make_group() {
 	requires root
 	dmesg >/dev/null 2>&1 || skip "needs a kernel's log that may be read"
 	make_group 33554432
-	"$BASH" -c 'echo $$ >"$1/cgroup.procs" &&
-		exec /usr/bin/python3 -c "held = bytearray(b\"x\") * (200 << 20)"' \
-		_ "$GROUP" 3>&- &
-	local killed=$! ended=0
-	wait "$killed" || ended=$?
-	wait_until 60 rmdir "$GROUP"
-	[ "$ended" = 137 ] || fail "it was not killed, but ended with $ended"
-	dmesg | sed "/Killed process $killed /q" >"$BATS_TEST_TMPDIR/dmesg.txt"
-	grep -q "Killed process $killed " "$BATS_TEST_TMPDIR/dmesg.txt" ||
+	kill_one "$GROUP"
+	dmesg | sed "/Killed process $KILLED /q" >"$BATS_TEST_TMPDIR/dmesg.txt"
+	grep -q "Killed process $KILLED " "$BATS_TEST_TMPDIR/dmesg.txt" ||
 		skip "the kernel's log does not tell of this container's kills"
 	flmem recommend --troubleshoot "$BATS_TEST_TMPDIR/dmesg.txt"
 	assert_status 0
-	assert_output "dmesg.txt: process $killed \(python3\)"
+	assert_output "dmesg.txt: process $KILLED \(python3\)"
 	assert_output 'OOM errors, as the kernel killed it'
 	flmem recommend --json "$BATS_TEST_TMPDIR/dmesg.txt"
-	assert_output "process $killed: [0-9.]+ MiB anonymous, the limit of 32 MiB of [^ ]*/flmem-test-"
+	assert_output "process $KILLED: [0-9.]+ MiB anonymous, the limit of 32 MiB of [^ ]*/flmem-test-"
+}
+
+@test "a live process in whose control group the kernel has killed gets the list of OOM errors" {
+	requires root
+	/usr/bin/python3 "$FLMEM_TESTS/cli/fakes/make-frameworks" "$BATS_TEST_TMPDIR/fakes"
+	export PYTHONPATH=$BATS_TEST_TMPDIR/fakes
+	make_group 67108864
+	start_victim "$BASH" -c 'echo $$ >"$1/cgroup.procs" && exec /usr/bin/python3 -u \
+		-m nvflare.private.fed.app.client.worker_process -m /ws -n job-1 -c site-1' _ "$GROUP"
+	flmem recommend --troubleshoot --pid "$VICTIM"
+	assert_output 'High RSS on client, as its role is client-job'
+	kill_one "$GROUP"
+	alive "$VICTIM" || skip "the kernel chose the other process"
+	flmem recommend --troubleshoot --pid "$VICTIM"
+	assert_output 'OOM errors, as the kernel has killed 1 in its control group'
+	flmem recommend --troubleshoot --pid "$VICTIM" --role client
+	assert_output 'High RSS on client, as --role names it'
 }
