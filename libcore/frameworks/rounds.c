@@ -199,9 +199,12 @@ static bool start(struct flmem_rounds *r, size_t log, uint64_t number,
 static bool start_numbered(struct flmem_rounds *r, size_t log, uint64_t number,
 			   struct flmem_round_change *change)
 {
-	bool first = !r->numbered;
+	bool first = !r->numbered, counted = first && r->running && log == r->leader;
 
 	r->numbered = true;
+	/* A client's log tells of the task first, and then the number of its round. */
+	if (counted && number == r->current)
+		return false;
 	/*
 	 * Other logs tell of the same rounds, some of them later. A lower number is a new job, if
 	 * the log says so that has told of the last round.
@@ -220,6 +223,22 @@ static bool may_count(const struct flmem_rounds *r, size_t log)
 static bool start_counted(struct flmem_rounds *r, size_t log, struct flmem_round_change *change)
 {
 	return may_count(r, log) && start(r, log, r->counted++, change);
+}
+
+static bool start_task(struct flmem_rounds *r, size_t log, struct flmem_round_change *change)
+{
+	r->tasked = true;
+	r->task_log = log;
+	return start_counted(r, log, change);
+}
+
+/* Where the log told of the task and then of its number, the end of the task is the round's. */
+static bool end_task(struct flmem_rounds *r, size_t log, struct flmem_round_change *change)
+{
+	bool own = r->tasked && r->task_log == log;
+
+	r->tasked &= !own;
+	return (may_count(r, log) || (own && log == r->leader)) && finish(r, change);
 }
 
 static bool is_client(const struct flmem_rounds *r, const struct mark *mark)
@@ -272,9 +291,9 @@ bool flmem_rounds_read(struct flmem_rounds *rounds, size_t log, char *line, size
 	case FLMEM_ROUND_ALL_FINISHED:
 		return log == rounds->leader && finish(rounds, ret_change);
 	case FLMEM_ROUND_COUNTED_START:
-		return start_counted(rounds, log, ret_change);
+		return start_task(rounds, log, ret_change);
 	case FLMEM_ROUND_COUNTED_END:
-		return may_count(rounds, log) && finish(rounds, ret_change);
+		return end_task(rounds, log, ret_change);
 	case FLMEM_ROUND_CLIENT:
 		return !rounds->in_chunks && start_by_client(rounds, log, &mark, ret_change);
 	case FLMEM_ROUND_CLIENT_CHUNK:

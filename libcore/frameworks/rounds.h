@@ -47,6 +47,8 @@ struct flmem_rounds {
 	uint64_t current;
 	size_t leader; /* log that told of it */
 	uint64_t counted;
+	bool tasked;			     /* a task was handed out whose end is not told yet */
+	size_t task_log;		     /* that told of it */
 	char client[FLMEM_ROUND_CLIENT_MAX]; /* whose coming again starts a round */
 	bool in_chunks;
 };

@@ -106,6 +106,33 @@ static void numbers_take_over_from_counting(void **state)
 		"+0-0+12-12+13");
 }
 
+/* With NVFLARE_CLIENT_MEMORY_PROFILE a client's log has both: one round each, from task to end. */
+static void a_task_and_its_number_are_one_round(void **state)
+{
+	(void)state;
+	assert_string_equal(LISTEN("0t - ClientRunner - got task assignment: name=train, id=3",
+				   "0t - mem_utils - INFO - [RSS] CA s=site-1 r=0 recv: 83.2 MB",
+				   "0t - ClientRunner - finished processing task",
+				   "0t - mem_utils - INFO - [RSS] CA s=site-1 r=0 send: 79.2 MB",
+				   "0t - ClientRunner - got task assignment: name=train, id=4",
+				   "0t - mem_utils - INFO - [RSS] CA s=site-1 r=1 recv: 83.2 MB",
+				   "0t - ClientRunner - finished processing task",
+				   "0t - ClientRunner - got task assignment: name=train, id=5",
+				   "0t - mem_utils - INFO - [RSS] CA s=site-1 r=2 recv: 83.2 MB",
+				   "0t - ClientRunner - finished processing task"),
+			    "+0-0+1-1+2-2");
+	/* The server's rounds last longer than what one of its clients does in them. */
+	assert_string_equal(LISTEN("0Round 0 started.", "1got task assignment: name=train, id=3",
+				   "1[RSS] CA s=site-1 r=0 recv: 83.2 MB",
+				   "1finished processing task", "0Round 0 finished.",
+				   "0Round 1 started."),
+			    "+0-0+1");
+	/* Tasks of other names end no round. */
+	assert_string_equal(LISTEN("0started training round 2", "0finished processing task",
+				   "0finished training round 2"),
+			    "+2-2");
+}
+
 static void swarm_and_cyclic(void **state)
 {
 	(void)state;
@@ -239,6 +266,7 @@ int main(void)
 		cmocka_unit_test(nvflare_server_json),
 		cmocka_unit_test(nvflare_client_counts_its_tasks),
 		cmocka_unit_test(numbers_take_over_from_counting),
+		cmocka_unit_test(a_task_and_its_number_are_one_round),
 		cmocka_unit_test(swarm_and_cyclic),
 		cmocka_unit_test(flower),
 		cmocka_unit_test(appfl_server_goes_by_the_first_client),
