@@ -209,7 +209,8 @@ static void print_result(const struct flmem_watch_result *r)
 	printf("  %s\n", flmem_text_escape(r->process.command, command, sizeof(command)));
 	printf("  RSS %s -> %s, peak %s, in %s", format_bytes_or(r->first_bytes, "-", first),
 	       format_bytes_or(r->last_bytes, "-", last), format_bytes_or(r->peak_bytes, "-", peak),
-	       format_span(r->watched_us / 1000000U, span));
+	       r->watched_us < 10000000U ? format_us(r->watched_us, span)
+					 : format_span(r->watched_us / 1000000U, span));
 	if (r->rounds)
 		printf(" and %" PRIu64 " rounds", r->rounds);
 	putchar('\n');

@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A watch as a page: --report. */
-#include <errno.h>
-#include <libgen.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include <flmem/text.h>
 #include <flmem/watch_page.h>
 
 #include "watch_output.h"
-
-#define PATH_SHOWN 256
 
 struct report {
 	const char *path;
@@ -57,29 +50,14 @@ static void close_report(void *state)
 	free(report);
 }
 
-/* A watch of days must not end in a page that has no place. */
-static int check_place(const char *path, struct flmem_error *err)
-{
-	char shown[PATH_SHOWN], *copy = strdup(path);
-	int error = copy ? 0 : ENOMEM;
-
-	if (copy && access(dirname(copy), W_OK | X_OK) < 0)
-		error = errno;
-	free(copy);
-	if (!error)
-		return 0;
-	return flmem_error_set(err, FLMEM_EUSAGE, error,
-			       "--report: cannot write to the directory of '%s'",
-			       flmem_text_escape(path, shown, sizeof(shown)));
-}
-
 int watch_output_page(const char *path, struct watch_output *ret_output, struct flmem_error *err)
 {
-	int rc = check_place(path, err);
+	int rc = flmem_watch_page_place(path, err);
 	struct report *report;
 
+	/* A watch of days must not end in a page that has no place. */
 	if (rc)
-		return rc;
+		return flmem_error_prefix(err, "--report");
 	report = calloc(1, sizeof(*report));
 	if (!report)
 		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");

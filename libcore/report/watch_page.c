@@ -2,8 +2,14 @@
 #include <flmem/watch_page.h>
 
 #include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <flmem/text.h>
 
 #include "base/cleanup.h"
 #include "base/io.h"
@@ -12,6 +18,9 @@
 /* Spans of all processes together, 32 bytes each; and the fewest of each. */
 #define SPANS_OF_ALL  65536U
 #define SPANS_OF_EACH 64U
+
+#define HEAD_LOOKED_AT 1024U
+#define PATH_SHOWN     256
 
 int flmem_watch_page_new(struct flmem_watch_page **ret_page, struct flmem_error *err)
 {
@@ -137,12 +146,55 @@ char *flmem_watch_page_html(const struct flmem_watch_page *page,
 	return flmem_buf_take(&out);
 }
 
+/* Its begin is ours: page.c. */
+static bool is_page(const char *path)
+{
+	static const char generator[] = "<meta name=\"generator\" content=\"flmem ";
+	FLMEM_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	char head[HEAD_LOOKED_AT];
+	ssize_t got = fd < 0 ? -1 : pread(fd, head, sizeof(head), 0);
+
+	return got > 0 && memmem(head, (size_t)got, generator, sizeof(generator) - 1);
+}
+
+static int check_folder(const char *path, struct flmem_error *err)
+{
+	FLMEM_AUTO_FREE char *copy = strdup(path);
+	char shown[PATH_SHOWN];
+
+	if (copy && access(dirname(copy), W_OK | X_OK) == 0)
+		return 0;
+	return flmem_error_set(err, FLMEM_EUSAGE, copy ? errno : ENOMEM,
+			       "cannot write to the directory of '%s'",
+			       flmem_text_escape(path, shown, sizeof(shown)));
+}
+
+int flmem_watch_page_place(const char *path, struct flmem_error *err)
+{
+	char shown[PATH_SHOWN];
+	struct stat status;
+	int rc = check_folder(path, err);
+
+	if (rc || stat(path, &status) < 0)
+		return rc;
+	if (S_ISREG(status.st_mode) && (!status.st_size || is_page(path)))
+		return 0;
+	return flmem_error_set(err, FLMEM_EUSAGE, 0,
+			       "'%s' is no page of flmem's, and is left as it is; name another "
+			       "file",
+			       flmem_text_escape(path, shown, sizeof(shown)));
+}
+
 int flmem_watch_page_write(const struct flmem_watch_page *page,
 			   const struct flmem_watch_summary *summary, const char *path,
 			   struct flmem_error *err)
 {
-	FLMEM_AUTO_FREE char *html = flmem_watch_page_html(page, summary);
+	FLMEM_AUTO_FREE char *html = NULL;
+	int rc = flmem_watch_page_place(path, err);
 
+	if (rc)
+		return rc;
+	html = flmem_watch_page_html(page, summary);
 	if (!html)
 		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot write '%s'", path);
 	return flmem_io_write_file(path, html, strlen(html), 0644, true, err);

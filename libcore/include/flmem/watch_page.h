@@ -36,8 +36,14 @@ FLMEM_API char *flmem_watch_page_html(const struct flmem_watch_page *page,
 				      const struct flmem_watch_summary *summary);
 
 /*
- * Writes the page; a file that is there is replaced as a whole or, on failure, not at all.
- * FLMEM_EFAILED when memory is out or the file cannot be written.
+ * Whether a page may be written there: FLMEM_EUSAGE where the folder may not be written to, and for
+ * what is there already, unless it is empty or such a page. To be asked before a watch of days.
+ */
+FLMEM_API int flmem_watch_page_place(const char *path, struct flmem_error *err);
+
+/*
+ * Writes the page; a page that is there is replaced as a whole or, on failure, not at all. Errors
+ * of flmem_watch_page_place(), and FLMEM_EFAILED when memory is out or the file cannot be written.
  */
 FLMEM_API int flmem_watch_page_write(const struct flmem_watch_page *page,
 				     const struct flmem_watch_summary *summary, const char *path,
