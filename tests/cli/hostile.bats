@@ -105,7 +105,6 @@ start_spoilt() {
 look_both_ways() {
 	bounded detect --pid "$VICTIM" --json
 	assert_status 0
-	assert_schema detect
 	assert_output "${1:-}"
 	bounded trim --pid "$VICTIM" --dry-run
 	if [ "$(id -u)" = 0 ]; then
@@ -115,7 +114,6 @@ look_both_ways() {
 		FLMEM=$BATS_TEST_TMPDIR/plain bounded detect --pid "$VICTIM" --json
 		assert_status 0
 		assert_output "${1:-}"
-		FLMEM=$BATS_TEST_TMPDIR/plain bounded trim --pid "$VICTIM" --dry-run
 	fi
 	assert_victim_unharmed
 }
