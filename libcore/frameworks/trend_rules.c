@@ -13,6 +13,8 @@
 #define CLEANUPS_SEEN 2U
 #define WARM_UP	      2U
 
+#define SOON_S (UINT64_C(7) * 24 * 3600)
+
 static bool rose(struct flmem_u64 count)
 {
 	return !count.unknown && count.value;
@@ -114,9 +116,10 @@ static bool climbing(const struct flmem_recorded *recorded, struct flmem_live_re
 	return true;
 }
 
-/* What the forecast of the watch says, however far ahead that is. */
+/* What the forecast of the watch says; what is more than a week ahead can wait. */
 static bool exhausted(const struct flmem_recorded *recorded, struct flmem_live_remark *remark)
 {
+	static const enum flmem_severity info = FLMEM_SEVERITY_INFO;
 	const struct flmem_watch_result *result = recorded->result;
 	const struct flmem_forecast *forecast = &result->forecast;
 	char in[FLMEM_TEXT_BYTES_MAX], earliest[64] = "", limit[FLMEM_TEXT_BYTES_MAX];
@@ -127,6 +130,8 @@ static bool exhausted(const struct flmem_recorded *recorded, struct flmem_live_r
 		flmem_text_span(forecast->exhausted_earliest_s.value, in, sizeof(in));
 		snprintf(earliest, sizeof(earliest), ", in %s at the earliest", in);
 	}
+	if (forecast->exhausted_in_s.value > SOON_S)
+		remark->severity = &info;
 	remark->path = "forecast.exhausted_in_s";
 	snprintf(remark->current, sizeof(remark->current), "%" PRIu64,
 		 forecast->exhausted_in_s.value);
@@ -187,7 +192,9 @@ const struct flmem_trend_row flmem_trend_rows[] = {
 	 .check = climbing},
 	{.rule = {.id = "TREND-EXHAUSTED",
 		  .severity = FLMEM_SEVERITY_WARNING,
-		  .condition = "a recorded process that climbs towards a known memory limit",
+		  .condition = "a recorded process that climbs towards a known memory limit; "
+			       "information "
+			       "where that is more than a week ahead",
 		  .message =
 			  "at this growth memory will meet its limit, where the kernel kills the "
 			  "job; stop the growth, or end or restart the job before",

@@ -78,6 +78,8 @@ static const struct trend_case cases[] = {
 	 WARNING},
 	{"TREND-EXHAUSTED", true, "leak20-jemalloc-2.rec", CLIENT, .gc_rounds = 1,
 	 .headroom_mib = 1000, WARNING},
+	{"TREND-EXHAUSTED", true, LEAK, NO_ROLE, .gc_rounds = NOT_TOLD,
+	 .headroom_mib = UINT64_C(1) << 30, INFO},
 	{"TREND-EXHAUSTED", false, LEAK, NO_ROLE, .gc_rounds = NOT_TOLD},
 	{"TREND-EXHAUSTED", false, FLAT, NO_ROLE, .gc_rounds = NOT_TOLD, .headroom_mib = 100},
 	{"TREND-EXHAUSTED", false, STEP, NO_ROLE, .gc_rounds = NOT_TOLD, .headroom_mib = 1},
