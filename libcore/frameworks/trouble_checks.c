@@ -102,8 +102,11 @@ static const char *start_role(const struct flmem_trouble_case *one)
 static void advise_start(const struct flmem_trouble_case *one, struct flmem_trouble_answer *answer,
 			 const char *more)
 {
-	advise(answer, "flmem start --role %s%s -- COMMAND",
-	       start_role(one) ? start_role(one) : "client", more);
+	bool foreign = one->framework && one->framework != FLMEM_FRAMEWORK_NVFLARE;
+
+	advise(answer, "flmem start --role %s%s%s%s -- COMMAND",
+	       start_role(one) ? start_role(one) : "client", foreign ? " --framework " : "",
+	       foreign ? flmem_framework_name(one->framework) : "", more);
 }
 
 static void advise_watch(const struct flmem_trouble_case *one, struct flmem_trouble_answer *answer,

@@ -54,7 +54,6 @@ int flmem_recommend_processes(const struct flmem_detect_report *report,
 	struct flmem_release release = {0};
 	int rc = 0;
 
-	found.live = true;
 	found.disk_offload = options && options->beside && options->beside->disk_offload;
 	if (options && options->framework_version)
 		rc = flmem_release_parse(options->framework_version, &release, err);

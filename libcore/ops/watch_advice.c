@@ -127,7 +127,6 @@ int flmem_watch_advise(const struct flmem_watch_options *options, bool live,
 	if (options->advice == FLMEM_WATCH_ADVICE_NONE)
 		return 0;
 	summary->advice = (struct flmem_recommendations)FLMEM_RECOMMENDATIONS_INIT;
-	summary->advice.live = read;
 	summary->advice.file_count = summary->count;
 	summary->advised = read ? FLMEM_WATCH_ADVICE_LIVE : FLMEM_WATCH_ADVICE_TRENDS;
 	rc = read ? read_processes(summary, &reading, err) : 0;

@@ -100,7 +100,6 @@ struct flmem_recommendations {
 	size_t finding_count;
 	struct flmem_input_problem *problems;
 	size_t problem_count;
-	bool live;	       /* processes, not files */
 	size_t file_count;     /* files and processes that were checked */
 	size_t process_count;  /* of these */
 	size_t left_out_count; /* findings beyond the 10,000 that are kept; a problem says so */
