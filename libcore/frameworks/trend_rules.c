@@ -126,7 +126,8 @@ static bool exhausted(const struct flmem_recorded *recorded, struct flmem_live_r
 
 	if (forecast->exhausted_in_s.unknown || result->limit_bytes.unknown)
 		return false;
-	if (!forecast->exhausted_earliest_s.unknown) {
+	if (!forecast->exhausted_earliest_s.unknown &&
+	    forecast->exhausted_earliest_s.value < forecast->exhausted_in_s.value) {
 		flmem_text_span(forecast->exhausted_earliest_s.value, in, sizeof(in));
 		snprintf(earliest, sizeof(earliest), ", in %s at the earliest", in);
 	}
