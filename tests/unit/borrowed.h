@@ -69,6 +69,14 @@ static inline pid_t child_start(void (*be_child)(void))
 	return child < 0 ? 0 : child;
 }
 
+/* Memory that a child started afterwards shares with the test; NULL on failure. */
+static inline void *child_share(size_t size)
+{
+	void *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	return page == MAP_FAILED ? NULL : page;
+}
+
 static inline void child_end(pid_t child)
 {
 	kill(child, SIGKILL);

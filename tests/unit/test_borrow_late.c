@@ -96,8 +96,8 @@ static void be_child(void)
 static int start_child(void **state)
 {
 	(void)state;
-	page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	child = page == MAP_FAILED || pipe(bell) ? 0 : child_start(be_child);
+	page = child_share(sizeof(*page));
+	child = !page || pipe(bell) ? 0 : child_start(be_child);
 	return !child;
 }
 

@@ -23,21 +23,11 @@
 
 static int setup(void **state)
 {
-	struct tree *tree = calloc(1, sizeof(*tree));
+	int rc = tree_setup(state);
 
-	if (!tree)
-		return -1;
-	tree_init(tree);
-	tree_process(tree, PID, 1);
-	*state = tree;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	tree_clear(*state);
-	free(*state);
-	return 0;
+	if (!rc)
+		tree_process(*state, PID, 1);
+	return rc;
 }
 
 static struct flmem_cgroup_limit read_limit(const struct tree *tree)
@@ -241,21 +231,22 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(version_2_takes_the_lowest_limit_on_the_way_up,
-						setup, teardown),
+						setup, tree_teardown),
 		cmocka_unit_test_setup_teardown(more_used_than_allowed_is_no_headroom, setup,
-						teardown),
+						tree_teardown),
 		cmocka_unit_test_setup_teardown(no_limit_is_unknown_with_that_reason, setup,
-						teardown),
+						tree_teardown),
 		cmocka_unit_test_setup_teardown(version_1_is_read_beside_version_2, setup,
-						teardown),
+						tree_teardown),
 		cmocka_unit_test_setup_teardown(version_1_without_hierarchy_ends_at_the_group,
-						setup, teardown),
+						setup, tree_teardown),
 		cmocka_unit_test_setup_teardown(version_1_tells_of_limits_above_the_mount, setup,
-						teardown),
+						tree_teardown),
 		cmocka_unit_test_setup_teardown(groups_outside_of_the_view_are_unknown, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(odd_numbers_are_not_taken, setup, teardown),
-		cmocka_unit_test_setup_teardown(escaped_mount_points_are_followed, setup, teardown),
+						tree_teardown),
+		cmocka_unit_test_setup_teardown(odd_numbers_are_not_taken, setup, tree_teardown),
+		cmocka_unit_test_setup_teardown(escaped_mount_points_are_followed, setup,
+						tree_teardown),
 	};
 
 	return cmocka_run_group_tests_name("cgroup", tests, NULL, NULL);

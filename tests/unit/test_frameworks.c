@@ -15,24 +15,6 @@
 #define WORDS_MAX 24
 #define NVFLARE	  "nvflare.private.fed.app."
 
-static int setup(void **state)
-{
-	struct tree *tree = calloc(1, sizeof(*tree));
-
-	if (!tree)
-		return -1;
-	tree_init(tree);
-	*state = tree;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	tree_clear(*state);
-	free(*state);
-	return 0;
-}
-
 static void write_words(const struct tree *tree, int pid, const char *file,
 			const char *const *words)
 {
@@ -402,7 +384,7 @@ static void long_site_names_are_cut(void **state)
 	assert_int_equal(strlen(identify(*state, 10).site), FLMEM_SITE_MAX - 1);
 }
 
-#define CASE(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
+#define CASE(function) cmocka_unit_test_setup_teardown(function, tree_setup, tree_teardown)
 
 int main(void)
 {

@@ -24,21 +24,11 @@
 
 static int setup(void **state)
 {
-	struct tree *tree = calloc(1, sizeof(*tree));
+	int rc = tree_setup(state);
 
-	if (!tree)
-		return -1;
-	tree_init(tree);
-	tree_process(tree, PID, 1);
-	*state = tree;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	tree_clear(*state);
-	free(*state);
-	return 0;
+	if (!rc)
+		tree_process(*state, PID, 1);
+	return rc;
 }
 
 static struct flmem_pressure read_pressure(const struct tree *tree)
@@ -179,10 +169,12 @@ static void the_rise_is_since_the_first_reading(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(version_2_has_events_and_stalls, setup, teardown),
+		cmocka_unit_test_setup_teardown(version_2_has_events_and_stalls, setup,
+						tree_teardown),
 		cmocka_unit_test_setup_teardown(
-			version_1_has_failures_and_kills_and_stalls_are_the_hosts, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_is_not_there_is_unknown, setup, teardown),
+			version_1_has_failures_and_kills_and_stalls_are_the_hosts, setup,
+			tree_teardown),
+		cmocka_unit_test_setup_teardown(what_is_not_there_is_unknown, setup, tree_teardown),
 		cmocka_unit_test(rubbish_is_no_number),
 		cmocka_unit_test(signs_are_what_rises_and_long_stalls),
 		cmocka_unit_test(the_rise_is_since_the_first_reading),

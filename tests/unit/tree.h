@@ -40,6 +40,25 @@ static inline void tree_clear(struct tree *tree)
 	nftw(tree->path, tree_remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
+/* A tree as the state of cmocka's tests, made before each of them and removed after it. */
+static inline int tree_setup(void **state)
+{
+	struct tree *tree = calloc(1, sizeof(*tree));
+
+	if (!tree)
+		return -1;
+	tree_init(tree);
+	*state = tree;
+	return 0;
+}
+
+static inline int tree_teardown(void **state)
+{
+	tree_clear(*state);
+	free(*state);
+	return 0;
+}
+
 /* Makes the directories on the way; `length` so that bytes may hold NULs. */
 static inline void tree_write(const struct tree *tree, const char *path, const char *bytes,
 			      size_t length)
