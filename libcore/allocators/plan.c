@@ -31,6 +31,15 @@ int flmem_plan_call(const struct flmem_allocator *found, const char *name, uint6
 	return rc;
 }
 
+bool flmem_plan_can_tell(const struct flmem_view *view, const struct flmem_allocator *found)
+{
+	struct flmem_chain chain = {0};
+
+	if (found->ops->plan_state)
+		found->ops->plan_state(view, found, NULL, &chain);
+	return chain.count > 0;
+}
+
 uint64_t flmem_plan_answers(struct flmem_chain *chain, size_t count)
 {
 	uint64_t at = flmem_chain_put(chain, NULL, count * sizeof(uint64_t));

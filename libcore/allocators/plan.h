@@ -20,6 +20,9 @@ int flmem_plan_function(const struct flmem_allocator *found, const char *name,
 int flmem_plan_call(const struct flmem_allocator *found, const char *name, uint64_t argument,
 		    struct flmem_chain *chain, struct flmem_error *err);
 
+/* Whether this build shows the function that tells its state. */
+bool flmem_plan_can_tell(const struct flmem_view *view, const struct flmem_allocator *found);
+
 /* What stands where no number was written. */
 #define FLMEM_NO_ANSWER UINT64_MAX
 

@@ -3,7 +3,15 @@
 #include "allocators/plan.h"
 #include "allocators/probe.h"
 #include "allocators/tcmalloc_state.h"
-#include "base/cleanup.h"
+
+static const char google_named[] = "google/tcmalloc: it defines its internal functions";
+static const char google_stripped[] =
+	"google/tcmalloc: it holds its messages; its names are stripped";
+
+static bool is_google(const struct flmem_allocator *found)
+{
+	return found->evidence == google_named || found->evidence == google_stripped;
+}
 
 static bool probe_gperftools(const struct flmem_module *module, struct flmem_allocator *found)
 {
@@ -30,12 +38,12 @@ static bool probe_google(const struct flmem_module *module, struct flmem_allocat
 	if (flmem_probe_defines(module, "TCMallocInternalMalloc") ||
 	    flmem_probe_defines(module, "MallocExtension_Internal_ReleaseMemoryToSystem")) {
 		found->prefix = "";
-		found->evidence = "google/tcmalloc: it defines its internal functions";
+		found->evidence = google_named;
 		return true;
 	}
 	if ((flmem_probe_markers(module) & both) != both)
 		return false;
-	found->evidence = "google/tcmalloc: it holds its messages; its names are stripped";
+	found->evidence = google_stripped;
 	return true;
 }
 
@@ -60,23 +68,18 @@ static int plan_trim(const struct flmem_view *view, const struct flmem_allocator
 		const char *function, *step;
 		uint64_t argument;
 	} ways[] = {
+		{"MallocExtension_ReleaseFreeMemory", "ReleaseFreeMemory", 0},
 		{"MallocExtension_Internal_ReleaseMemoryToSystem", "ReleaseMemoryToSystem",
 		 SIZE_MAX},
-		{"MallocExtension_ReleaseFreeMemory", "ReleaseFreeMemory", 0},
 	};
-	int rc = 0;
+	uint64_t function;
+	bool google = is_google(found);
+	int rc = flmem_plan_function(found, ways[google].function, &function, err);
 
 	(void)view, (void)answers;
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(ways); i++) {
-		uint64_t function;
-
-		rc = flmem_plan_function(found, ways[i].function, &function, err);
-		if (rc)
-			continue;
-		flmem_error_clear(err);
-		flmem_chain_add(chain, ways[i].step, function)->args[0] = ways[i].argument;
-		break;
-	}
+	if (!rc)
+		flmem_chain_add(chain, ways[google].step, function)->args[0] =
+			ways[google].argument;
 	return rc;
 }
 

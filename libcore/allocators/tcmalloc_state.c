@@ -1,57 +1,89 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "allocators/tcmalloc_state.h"
 
+#include <string.h>
+
 #include "allocators/plan.h"
 #include "base/cleanup.h"
 
-/* X(NAME, under what it is reported, gperftools' name): malloc_extension.h of gperftools 2. */
-#define NUMBERS(X)                                                               \
-	X(ALLOCATED, "current_allocated", "generic.current_allocated_bytes")     \
-	X(THREADS, "thread_cache", "tcmalloc.current_total_thread_cache_bytes")  \
-	X(TRANSFER, "transfer_cache_free", "tcmalloc.transfer_cache_free_bytes") \
-	X(CENTRAL, "central_cache_free", "tcmalloc.central_cache_free_bytes")    \
-	X(PAGES, "pageheap_free", "tcmalloc.pageheap_free_bytes")                \
-	X(UNMAPPED, "pageheap_unmapped", "tcmalloc.pageheap_unmapped_bytes")
-
 enum number {
-#define NUMBER_ENUM(name, own, text) NUMBER_##name,
-	NUMBERS(NUMBER_ENUM)
-#undef NUMBER_ENUM
+	NUMBER_ALLOCATED,
+	NUMBER_THREADS,
+	NUMBER_TRANSFER,
+	NUMBER_CENTRAL,
+	NUMBER_PAGES,
+	NUMBER_UNMAPPED,
+	NUMBER_CPUS,
+	NUMBER_SHARDED,
+	NUMBER_METADATA,
 	NUMBER_COUNT
 };
 
+/*
+ * Under what each is reported and what the two allocators call it: malloc_extension.h of gperftools
+ * 2, global_stats.cc of google/tcmalloc of 2026. NULL: it has no such number.
+ */
 static const struct {
-	const char *own, *text;
+	const char *own, *gperftools, *google;
 } names[] = {
-#define NUMBER_ROW(name, own, text) {own, text},
-	NUMBERS(NUMBER_ROW)
-#undef NUMBER_ROW
+	[NUMBER_ALLOCATED] = {"current_allocated", "generic.current_allocated_bytes",
+			      "generic.current_allocated_bytes"},
+	[NUMBER_THREADS] = {"thread_cache", "tcmalloc.current_total_thread_cache_bytes",
+			    "tcmalloc.current_total_thread_cache_bytes"},
+	[NUMBER_TRANSFER] = {"transfer_cache_free", "tcmalloc.transfer_cache_free_bytes",
+			     "tcmalloc.transfer_cache_free"},
+	[NUMBER_CENTRAL] = {"central_cache_free", "tcmalloc.central_cache_free_bytes",
+			    "tcmalloc.central_cache_free"},
+	[NUMBER_PAGES] = {"pageheap_free", "tcmalloc.pageheap_free_bytes",
+			  "tcmalloc.pageheap_free_bytes"},
+	[NUMBER_UNMAPPED] = {"pageheap_unmapped", "tcmalloc.pageheap_unmapped_bytes",
+			     "tcmalloc.pageheap_unmapped_bytes"},
+	[NUMBER_CPUS] = {"cpu_cache_free", NULL, "tcmalloc.cpu_free"},
+	[NUMBER_SHARDED] = {"sharded_transfer_cache_free", NULL,
+			    "tcmalloc.sharded_transfer_cache_free"},
+	[NUMBER_METADATA] = {"metadata", NULL, "tcmalloc.metadata_bytes"},
 };
 
-static const char no_answer[] = "this build of gperftools does not tell it";
-static const char no_metadata[] = "gperftools does not tell how large its own structures are";
+static const char no_answer[] = "this build of tcmalloc does not tell it";
+static const char no_metadata[] = "this tcmalloc does not tell how large its own structures are";
 static const char no_arenas[] = "tcmalloc has no arenas";
 static const char no_own_mappings[] = "tcmalloc does not tell its blocks apart by their mappings";
 static const char upper_bound[] = "tcmalloc counts pages that were never touched as resident";
 static const char no_threshold[] = "tcmalloc has no such setting";
 
-/* GetNumericProperty(name, out) */
+static void add_question(struct flmem_chain *chain, uint64_t function, const char *name,
+			 bool with_length, uint64_t answer_at)
+{
+	struct flmem_call *call = flmem_chain_add(chain, "GetNumericProperty", function);
+	size_t out = with_length ? 2 : 1;
+
+	call->args[0] = flmem_chain_put_string(chain, name);
+	call->args[1] = strlen(name);
+	call->args[out] = answer_at;
+	call->data_args = 1U | 1U << out;
+}
+
+/* gperftools': (name, out); google's: (name, its length, out). */
 uint64_t flmem_tcmalloc_plan_state(const struct flmem_view *view,
 				   const struct flmem_allocator *found, const unsigned char *query,
 				   struct flmem_chain *chain)
 {
+	static const char google[] = "MallocExtension_Internal_GetNumericProperty";
+	static const char gperftools[] = "MallocExtension_GetNumericProperty";
 	uint64_t function, answers;
+	bool is_google;
 
 	(void)view, (void)query;
-	if (flmem_plan_function(found, "MallocExtension_GetNumericProperty", &function, NULL))
+	is_google = flmem_plan_function(found, google, &function, NULL) == 0;
+	if (!is_google && flmem_plan_function(found, gperftools, &function, NULL))
 		return 0;
 	answers = flmem_plan_answers(chain, NUMBER_COUNT);
 	for (size_t i = 0; i < NUMBER_COUNT; i++) {
-		struct flmem_call *call = flmem_chain_add(chain, "GetNumericProperty", function);
+		const char *name = is_google ? names[i].google : names[i].gperftools;
 
-		call->args[0] = flmem_chain_put_string(chain, names[i].text);
-		call->args[1] = answers + i * sizeof(uint64_t);
-		call->data_args = 3U;
+		if (name)
+			add_question(chain, function, name, is_google,
+				     answers + i * sizeof(uint64_t));
 	}
 	return answers;
 }
@@ -70,10 +102,28 @@ static struct flmem_u64 sum(const struct flmem_u64 *parts, size_t count)
 	return total;
 }
 
+/* What a build does not know it does not have; without the size of its structures it has them. */
+static bool may_be_absent(size_t number)
+{
+	return number >= NUMBER_CPUS;
+}
+
+static void put_own(struct flmem_heap_report *heap, const unsigned char *answers,
+		    struct flmem_u64 n[NUMBER_COUNT])
+{
+	for (size_t i = 0; i < NUMBER_COUNT; i++) {
+		n[i] = flmem_plan_answer(answers, i, no_answer);
+		if (n[i].unknown && may_be_absent(i))
+			n[i] = FLMEM_KNOWN(0);
+		else
+			flmem_plan_own(heap, names[i].own, n[i]);
+	}
+}
+
 /*
- * Its own definition of what is allocated is the heap less all the other parts (tcmalloc.cc), so
- * they add up to what it has mapped. Objects in the central lists share their spans with objects in
- * use; only whole free spans, those of the page heap, can be released.
+ * Both define what is allocated as the heap less all the other parts (gperftools' tcmalloc.cc,
+ * google's stats), so they add up to what it has mapped. Objects in the central lists share their
+ * spans with objects in use; only whole free spans, those of the page heap, can be released.
  */
 void flmem_tcmalloc_take_state(const struct flmem_allocator *found, const unsigned char *answers,
 			       struct flmem_heap_report *ret_heap)
@@ -82,19 +132,21 @@ void flmem_tcmalloc_take_state(const struct flmem_allocator *found, const unsign
 	struct flmem_u64 n[NUMBER_COUNT];
 
 	(void)found;
-	for (size_t i = 0; i < NUMBER_COUNT; i++) {
-		n[i] = flmem_plan_answer(answers, i, no_answer);
-		flmem_plan_own(&heap, names[i].own, n[i]);
-	}
+	put_own(&heap, answers, n);
 	heap.how = "asked";
-	heap.resident_bytes = sum(n, NUMBER_UNMAPPED);
 	heap.in_use_bytes = n[NUMBER_ALLOCATED];
-	heap.cached_bytes = sum(&n[NUMBER_THREADS], 2);
+	heap.cached_bytes = sum((const struct flmem_u64[]){n[NUMBER_THREADS], n[NUMBER_TRANSFER],
+							   n[NUMBER_CPUS], n[NUMBER_SHARDED]},
+				4);
 	heap.pinned_bytes = n[NUMBER_CENTRAL];
 	heap.trimmable_bytes = n[NUMBER_PAGES];
 	heap.free_resident_bytes = sum(&n[NUMBER_CENTRAL], 2);
 	heap.free_bytes = sum(&n[NUMBER_CENTRAL], 3);
-	heap.metadata_bytes = FLMEM_UNKNOWN(no_metadata);
+	heap.metadata_bytes = flmem_plan_answer(answers, NUMBER_METADATA, no_metadata);
+	heap.resident_bytes =
+		sum((const struct flmem_u64[]){heap.in_use_bytes, heap.cached_bytes,
+					       heap.free_resident_bytes, n[NUMBER_METADATA]},
+		    4);
 	heap.mmapped_bytes = FLMEM_UNKNOWN(no_own_mappings);
 	heap.arenas = FLMEM_UNKNOWN(no_arenas);
 	heap.arena_list.unknown = no_arenas;

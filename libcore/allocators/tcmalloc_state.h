@@ -2,7 +2,7 @@
 #ifndef FLMEM_ALLOCATORS_TCMALLOC_STATE_H
 #define FLMEM_ALLOCATORS_TCMALLOC_STATE_H
 
-/* What gperftools tells of itself by name: plan_state and take_state of tcmalloc's operations. */
+/* What both tell of themselves by name: plan_state and take_state of tcmalloc's operations. */
 
 #include "allocators/allocator.h"
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "allocators/allocator.h"
+#include "allocators/plan.h"
 #include "base/clock.h"
 #include "base/redact.h"
 #include "base/text.h"
@@ -37,6 +38,7 @@ static const char heap_skipped[] = "the heap was not to be read";
 static const char heap_closed[] = "flmem cannot read the heap of this allocator from outside";
 static const char torch_unasked[] = "PyTorch tells it only when it is asked: --ask-runtime";
 static const char heap_unasked[] = "it tells its state only when it is asked: --ask-runtime";
+static const char heap_nameless[] = "the functions of this build have no names: it is stripped";
 static const char no_python[] = "the process has no CPython";
 static const char unreadable[] = "its mappings could not be read";
 static const char no_files[] = "its program files could not be read";
@@ -256,7 +258,7 @@ static int read_words(struct session *session, const struct flmem_process *proce
 	return 0;
 }
 
-static int copy_allocator(const struct flmem_allocator *found,
+static int copy_allocator(const struct flmem_view *view, const struct flmem_allocator *found,
 			  struct flmem_allocator_report *report)
 {
 	*report = (struct flmem_allocator_report){
@@ -264,7 +266,7 @@ static int copy_allocator(const struct flmem_allocator *found,
 		.linkage = found->linkage,
 		.serves_malloc = found->serves_malloc,
 		.evidence = found->evidence,
-		.answers = found->ops->plan_state != NULL,
+		.answers = flmem_plan_can_tell(view, found),
 		.heap = FLMEM_HEAP_UNKNOWN(heap_closed),
 		.path = strdup(found->module->path),
 		.version = found->version[0] ? strdup(found->version) : NULL,
@@ -310,7 +312,7 @@ static void read_heap(const struct session *session, const struct flmem_view *vi
 	else if (found->ops->read_heap)
 		found->ops->read_heap(view, found, &limits, &report->heap);
 	else if (found->ops->plan_state)
-		report->heap = FLMEM_HEAP_UNKNOWN(heap_unasked);
+		report->heap = FLMEM_HEAP_UNKNOWN(report->answers ? heap_unasked : heap_nameless);
 	else if (found->ops->silent)
 		report->heap = FLMEM_HEAP_UNKNOWN(found->ops->silent);
 }
@@ -350,7 +352,7 @@ static int read_allocators(struct session *session, const struct flmem_view *vie
 		return -ENOMEM;
 	for (size_t i = 0; i < list->count; i++) {
 		report->allocator_count++;
-		if (copy_allocator(&list->rows[i], &report->allocators[i]))
+		if (copy_allocator(view, &list->rows[i], &report->allocators[i]))
 			return -ENOMEM;
 		read_heap(session, view, &list->rows[i], &report->allocators[i]);
 	}

@@ -238,7 +238,8 @@ static void the_list_of_arenas_has_an_end(void **state)
 
 static void gperftools_adds_up_and_does_not_overflow(void **state)
 {
-	uint64_t numbers[NUMBERS] = {100, 20, 3, 4000, 50000, 600000};
+	uint64_t numbers[NUMBERS] = {
+		100, 20, 3, 4000, 50000, 600000, FLMEM_NO_ANSWER, FLMEM_NO_ANSWER, FLMEM_NO_ANSWER};
 	struct flmem_heap_report heap = take(&flmem_allocator_tcmalloc, numbers);
 
 	(void)state;
@@ -249,6 +250,8 @@ static void gperftools_adds_up_and_does_not_overflow(void **state)
 	known(heap.free_resident_bytes, 54000);
 	known(heap.free_bytes, 654000);
 	known(heap.resident_bytes, 54123);
+	assert_non_null(heap.metadata_bytes.unknown);
+	assert_int_equal(heap.own_count, 6);
 	numbers[4] = UINT64_MAX - 1;
 	heap = take(&flmem_allocator_tcmalloc, numbers);
 	assert_non_null(heap.resident_bytes.unknown);
@@ -257,6 +260,21 @@ static void gperftools_adds_up_and_does_not_overflow(void **state)
 	assert_non_null(heap.trimmable_bytes.unknown);
 	assert_non_null(heap.resident_bytes.unknown);
 	known(heap.in_use_bytes, 100);
+}
+
+static void google_tcmalloc_has_more_caches_and_counts_its_structures(void **state)
+{
+	const uint64_t numbers[NUMBERS] = {100,	   20,	    3,	      4000,	50000,
+					   600000, 7000000, 80000000, 900000000};
+	struct flmem_heap_report heap = take(&flmem_allocator_tcmalloc, numbers);
+
+	(void)state;
+	known(heap.in_use_bytes, 100);
+	known(heap.cached_bytes, 87000023);
+	known(heap.trimmable_bytes, 50000);
+	known(heap.metadata_bytes, 900000000);
+	known(heap.resident_bytes, 987054123);
+	assert_int_equal(heap.own_count, 9);
 }
 
 /* An allocator without a way to its heap says so, and none has both. */
@@ -286,6 +304,7 @@ int main(void)
 		cmocka_unit_test(a_complete_list_needs_no_more),
 		cmocka_unit_test(the_list_of_arenas_has_an_end),
 		cmocka_unit_test(gperftools_adds_up_and_does_not_overflow),
+		cmocka_unit_test(google_tcmalloc_has_more_caches_and_counts_its_structures),
 		cmocka_unit_test(every_allocator_can_say_why),
 	};
 
