@@ -26,6 +26,8 @@ static bool probe_gperftools(const struct flmem_module *module, struct flmem_all
 	if (!named && !versioned)
 		return false;
 	found->prefix = named ? "" : NULL;
+	found->caveat =
+		"tcmalloc gives back its page heap, not what the caches of its threads hold";
 	found->evidence = named ? "gperftools: it defines tc_malloc and tc_version"
 				: "gperftools: it holds its version; its names are stripped";
 	return true;
@@ -39,6 +41,9 @@ static bool probe_google(const struct flmem_module *module, struct flmem_allocat
 	    flmem_probe_defines(module, "MallocExtension_Internal_ReleaseMemoryToSystem")) {
 		found->prefix = "";
 		found->evidence = google_named;
+		found->caveat =
+			"google/tcmalloc gives back whole huge pages, and of them only what "
+			"recent demand does not need";
 		return true;
 	}
 	if ((flmem_probe_markers(module) & both) != both)
@@ -90,5 +95,4 @@ const struct flmem_allocator_ops flmem_allocator_tcmalloc = {
 	.plan_trim = plan_trim,
 	.plan_state = flmem_tcmalloc_plan_state,
 	.take_state = flmem_tcmalloc_take_state,
-	.caveat = "tcmalloc gives back its page heap, not what the caches of its threads hold",
 };

@@ -46,6 +46,8 @@ static const struct {
 
 static const char no_answer[] = "this build of tcmalloc does not tell it";
 static const char no_metadata[] = "this tcmalloc does not tell how large its own structures are";
+static const char own_choice[] =
+	"it returns whole huge pages, and of them only what recent demand does not need";
 static const char no_arenas[] = "tcmalloc has no arenas";
 static const char no_own_mappings[] = "tcmalloc does not tell its blocks apart by their mappings";
 static const char upper_bound[] = "tcmalloc counts pages that were never touched as resident";
@@ -121,6 +123,22 @@ static void put_own(struct flmem_heap_report *heap, const unsigned char *answers
 }
 
 /*
+ * gperftools releases every free span of its page heap. google/tcmalloc releases whole huge pages,
+ * less what recent demand makes it keep, so its free spans wait as those of a cache do.
+ */
+static void put_free_pages(struct flmem_heap_report *heap, const struct flmem_u64 n[NUMBER_COUNT],
+			   bool google)
+{
+	const struct flmem_u64 pages = n[NUMBER_PAGES], central = n[NUMBER_CENTRAL];
+	const struct flmem_u64 cached[] = {n[NUMBER_THREADS], n[NUMBER_TRANSFER], n[NUMBER_CPUS],
+					   n[NUMBER_SHARDED], pages};
+
+	heap->cached_bytes = sum(cached, google ? 5 : 4);
+	heap->trimmable_bytes = google ? FLMEM_UNKNOWN(own_choice) : pages;
+	heap->free_resident_bytes = google ? central : sum(&n[NUMBER_CENTRAL], 2);
+}
+
+/*
  * Both define what is allocated as the heap less all the other parts (gperftools' tcmalloc.cc,
  * google's stats), so they add up to what it has mapped. Objects in the central lists share their
  * spans with objects in use; only whole free spans, those of the page heap, can be released.
@@ -135,12 +153,8 @@ void flmem_tcmalloc_take_state(const struct flmem_allocator *found, const unsign
 	put_own(&heap, answers, n);
 	heap.how = "asked";
 	heap.in_use_bytes = n[NUMBER_ALLOCATED];
-	heap.cached_bytes = sum((const struct flmem_u64[]){n[NUMBER_THREADS], n[NUMBER_TRANSFER],
-							   n[NUMBER_CPUS], n[NUMBER_SHARDED]},
-				4);
 	heap.pinned_bytes = n[NUMBER_CENTRAL];
-	heap.trimmable_bytes = n[NUMBER_PAGES];
-	heap.free_resident_bytes = sum(&n[NUMBER_CENTRAL], 2);
+	put_free_pages(&heap, n, !flmem_plan_answer(answers, NUMBER_CPUS, no_answer).unknown);
 	heap.free_bytes = sum(&n[NUMBER_CENTRAL], 3);
 	heap.metadata_bytes = flmem_plan_answer(answers, NUMBER_METADATA, no_metadata);
 	heap.resident_bytes =

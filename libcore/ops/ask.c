@@ -8,11 +8,23 @@
 #include "ops/errand.h"
 
 static const char has_no_name[] = "its functions have no names in this build, or may not be called";
+static const char unasked[] = "it tells its state only when it is asked: --ask-runtime";
+static const char nameless[] = "the functions of this build have no names: it is stripped";
+static const char closed[] = "flmem cannot read the heap of this allocator from outside";
 static const char was_refused[] = "it could not be asked now";
 
 bool flmem_ask_is_worth(const struct flmem_allocator *found)
 {
 	return found->ops->plan_state && flmem_errand_concerns(found);
+}
+
+const char *flmem_ask_why_closed(const struct flmem_allocator *found, bool answers)
+{
+	if (found->ops->read_heap)
+		return NULL;
+	if (found->ops->plan_state)
+		return answers ? unasked : nameless;
+	return found->ops->silent ? found->ops->silent : closed;
 }
 
 static void add_time(struct flmem_asked *asked, const struct flmem_borrow_result *run)

@@ -16,6 +16,12 @@
 bool flmem_ask_is_worth(const struct flmem_allocator *found);
 
 /*
+ * Why its heap is not read from outside (static); NULL: it is. `answers`: it can be made to tell
+ * its state.
+ */
+const char *flmem_ask_why_closed(const struct flmem_allocator *found, bool answers);
+
+/*
  * Asks one allocator. `guard` and the timeout in `options` are those of a trim. The codes are those
  * of flmem_borrow_run(); *ret_stopped_us grows by the time that the borrowed thread stood still.
  */

@@ -35,10 +35,7 @@
 #define COMMAND_MAX   ((size_t)16 << 10) /* bytes in front of a word that is still reported */
 
 static const char heap_skipped[] = "the heap was not to be read";
-static const char heap_closed[] = "flmem cannot read the heap of this allocator from outside";
 static const char torch_unasked[] = "PyTorch tells it only when it is asked: --ask-runtime";
-static const char heap_unasked[] = "it tells its state only when it is asked: --ask-runtime";
-static const char heap_nameless[] = "the functions of this build have no names: it is stripped";
 static const char no_python[] = "the process has no CPython";
 static const char unreadable[] = "its mappings could not be read";
 static const char no_files[] = "its program files could not be read";
@@ -267,7 +264,7 @@ static int copy_allocator(const struct flmem_view *view, const struct flmem_allo
 		.serves_malloc = found->serves_malloc,
 		.evidence = found->evidence,
 		.answers = flmem_plan_can_tell(view, found),
-		.heap = FLMEM_HEAP_UNKNOWN(heap_closed),
+		.heap = FLMEM_HEAP_UNKNOWN(heap_skipped),
 		.path = strdup(found->module->path),
 		.version = found->version[0] ? strdup(found->version) : NULL,
 		.prefix = found->prefix ? strdup(found->prefix) : NULL,
@@ -306,15 +303,13 @@ static void read_heap(const struct session *session, const struct flmem_view *vi
 		      const struct flmem_allocator *found, struct flmem_allocator_report *report)
 {
 	const struct flmem_heap_limits limits = {.budget_us = heap_budget_us(session)};
+	const char *why = session->options.skip_heap ? heap_skipped
+						     : flmem_ask_why_closed(found, report->answers);
 
-	if (session->options.skip_heap)
-		report->heap = FLMEM_HEAP_UNKNOWN(heap_skipped);
-	else if (found->ops->read_heap)
+	if (why)
+		report->heap = FLMEM_HEAP_UNKNOWN(why);
+	else
 		found->ops->read_heap(view, found, &limits, &report->heap);
-	else if (found->ops->plan_state)
-		report->heap = FLMEM_HEAP_UNKNOWN(report->answers ? heap_unasked : heap_nameless);
-	else if (found->ops->silent)
-		report->heap = FLMEM_HEAP_UNKNOWN(found->ops->silent);
 }
 
 /* What the program files of one process are, found once. */

@@ -69,7 +69,8 @@ struct flmem_arena_list {
  * jemalloc: trimmable is its dirty and muzzy pages, also those whose decay is not due yet, since a
  * trim purges them at once; decaying are the dirty ones where a background thread of its own sees
  * to that; cached is what its thread caches hold. It and tcmalloc count pages that the program
- * allocated and never touched as resident.
+ * allocated and never touched as resident. google/tcmalloc: cached are its free pages too, of which
+ * it returns what it chooses to.
  */
 struct flmem_heap_report {
 	struct flmem_u64 resident_bytes;      /* all that the allocator keeps resident */
