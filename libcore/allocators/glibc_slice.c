@@ -131,15 +131,29 @@ static bool follows(const struct head *head, uint64_t previous, uint64_t chunk)
 	return head->size & FLMEM_GLIBC_PREV_INUSE || head->before == chunk - previous;
 }
 
+/* Whether a free chunk stands before this one: both of its ends tell the same length. */
+static bool is_behind_free(struct cut *cut, uint64_t chunk)
+{
+	struct head head, whole;
+
+	return read_at(cut->slicer, chunk, &head, sizeof(head)) &&
+	       !(head.size & FLMEM_GLIBC_PREV_INUSE) &&
+	       head.before <= chunk - cut->stretch->start &&
+	       read_at(cut->slicer, chunk - head.before, &whole, sizeof(whole)) &&
+	       size_of(&whole) == head.before;
+}
+
 static bool is_chunk(struct cut *cut, uint64_t chunk)
 {
+	const uint64_t first = chunk;
 	uint64_t previous = 0;
 
 	for (unsigned hop = 0; hop < HOPS; hop++) {
 		struct head head;
 
+		/* The last chunk of all has nothing behind it that would prove it. */
 		if (chunk == cut->stretch->end)
-			return hop > 1;
+			return hop > 1 || (hop && is_behind_free(cut, first));
 		if (!read_at(cut->slicer, chunk, &head, sizeof(head)) ||
 		    !is_sane(cut->stretch, chunk, &head) ||
 		    (previous && !follows(&head, previous, chunk)))
