@@ -98,9 +98,20 @@ int flmem_io_write_all(int fd, const void *bytes, size_t length)
 	return 0;
 }
 
+/* Another kind of file is not content to replace: of a device rename() would leave a plain file. */
+static bool may_be_replaced(const char *path)
+{
+	struct stat status;
+
+	return lstat(path, &status) || S_ISREG(status.st_mode) || S_ISLNK(status.st_mode);
+}
+
 static int publish(const char *temporary, const char *path, bool replace, struct flmem_error *err)
 {
 	if (replace) {
+		if (!may_be_replaced(path))
+			return flmem_error_set(err, FLMEM_EUSAGE, 0,
+					       "'%s' is not a regular file; name another", path);
 		if (rename(temporary, path) == 0)
 			return 0;
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot replace '%s'", path);

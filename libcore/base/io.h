@@ -35,7 +35,8 @@ int flmem_io_write_all(int fd, const void *bytes, size_t length);
 /*
  * Writes a file so that readers see the old or the new content, never a part: a temporary file in
  * the same directory, fsync, then link (without `replace`: an existing file is FLMEM_EUSAGE and
- * stays) or rename. `mode` as for open(2).
+ * stays) or rename, which only regular files and links are replaced by (others: FLMEM_EUSAGE).
+ * `mode` as for open(2).
  */
 int flmem_io_write_file(const char *path, const void *bytes, size_t length, mode_t mode,
 			bool replace, struct flmem_error *err);

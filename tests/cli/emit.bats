@@ -175,6 +175,10 @@ assert "nvflare.private.fed.app.client.client_train" in c["command"]'
 	[ "$(find . -name 'script.sh*')" = ./script.sh ]
 	flmem start --role client --emit snippet --output none/file
 	assert_error 2 "cannot write 'none/file'"
+	mkfifo pipe
+	flmem start --role client --emit sub_start --output pipe --force
+	assert_error 2 "'pipe' is not a regular file"
+	[ -p pipe ]
 }
 
 @test "bad input is refused" {
