@@ -25,7 +25,7 @@ check:
 	cmake --build --preset ci
 	cmake --preset clang
 	cmake --build --preset clang
-	cmake --preset fuzz -DFLMEM_FUZZ_SECONDS_OTHERS=6
+	cmake --preset fuzz -DFLMEM_FUZZ_SECONDS_OTHERS=4
 	cmake --build --preset fuzz --target fuzzers
 	tests/fuzz/run build/fuzz
 	cmake --preset dev
