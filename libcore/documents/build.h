@@ -16,6 +16,8 @@ struct flmem_cursor {
 	size_t line_start;
 	unsigned line;
 	unsigned depth;
+	bool passing; /* values are read and not kept; only numbers and lists of them */
+	struct flmem_node passed;
 	int code; /* of the error, once there is one */
 	struct flmem_error *err;
 };

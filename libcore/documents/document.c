@@ -67,6 +67,8 @@ struct flmem_node *flmem_cursor_add(struct flmem_cursor *cursor, struct flmem_no
 	struct flmem_document *document = cursor->document;
 	struct flmem_node *node;
 
+	if (cursor->passing)
+		return &cursor->passed;
 	if (document->node_count >= FLMEM_DOCUMENT_NODES_MAX) {
 		flmem_cursor_fail(cursor, "too many values for a configuration");
 		return NULL;

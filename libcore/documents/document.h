@@ -20,9 +20,12 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 
-#define FLMEM_DOCUMENT_BYTES_MAX (4U << 20)
+/* NVFlare writes the weights of a model of NumPy into the configuration. */
+#define FLMEM_DOCUMENT_BYTES_MAX (64U << 20)
 #define FLMEM_DOCUMENT_NODES_MAX 100000U
 #define FLMEM_DOCUMENT_DEPTH_MAX 100U
+/* Of a list in JSON so many are kept, if what follows are only numbers and lists of numbers. */
+#define FLMEM_DOCUMENT_NUMBERS_KEPT 16U
 
 enum flmem_syntax {
 	FLMEM_SYNTAX_JSON,

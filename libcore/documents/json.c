@@ -38,11 +38,37 @@ static int read_entry(struct flmem_cursor *cursor, struct flmem_node *map)
 	return node ? read_value(cursor, node) : cursor->code;
 }
 
+/* A number, or a list of nothing but numbers, at any depth. */
+static bool is_numbers(const struct flmem_cursor *cursor)
+{
+	static const char allowed[] = "0123456789+-.eENaInfity, \t\r\n[]";
+	const char *p = cursor->text + cursor->at;
+	unsigned depth = 0;
+
+	if (*p != '[')
+		return *p && strchr("0123456789-NI", *p);
+	for (; *p && strchr(allowed, *p); p++) {
+		depth += *p == '[';
+		depth -= *p == ']';
+		if (!depth)
+			return true;
+	}
+	return false;
+}
+
+/* Weights: what comes after the first numbers of a list is read, and not kept. */
 static int read_item(struct flmem_cursor *cursor, struct flmem_node *list)
 {
-	struct flmem_node *node = flmem_cursor_add(cursor, list, NULL, NULL);
+	const bool was = cursor->passing;
+	struct flmem_node *node;
+	int rc;
 
-	return node ? read_value(cursor, node) : cursor->code;
+	if (!was && list->last && list->last->index + 1 >= FLMEM_DOCUMENT_NUMBERS_KEPT)
+		cursor->passing = is_numbers(cursor);
+	node = flmem_cursor_add(cursor, list, NULL, NULL);
+	rc = node ? read_value(cursor, node) : cursor->code;
+	cursor->passing = was;
+	return rc;
 }
 
 /* The entries between brackets; the cursor is behind the opening one. */
@@ -106,7 +132,7 @@ static int read_word(struct flmem_cursor *cursor, struct flmem_node *node)
 	if (node->kind == FLMEM_NODE_STRING)
 		return flmem_cursor_fail(cursor, *start ? "expected a value"
 							: "the text ends where a value is due");
-	node->text = flmem_cursor_keep(cursor, start, length);
+	node->text = cursor->passing ? "" : flmem_cursor_keep(cursor, start, length);
 	flmem_cursor_step(cursor, length);
 	return node->text ? 0 : cursor->code;
 }

@@ -179,12 +179,53 @@ static void nesting_and_number_of_values_are_bounded(void **state)
 			 FLMEM_EUSAGE);
 	assert_non_null(strstr(err.message, "nested"));
 	flmem_document_clear(&document);
-	flmem_buf_puts(&text, "[0");
-	repeat(&text, ",0", FLMEM_DOCUMENT_NODES_MAX);
+	flmem_buf_puts(&text, "[true");
+	repeat(&text, ",true", FLMEM_DOCUMENT_NODES_MAX);
 	flmem_buf_puts(&text, "]");
 	assert_int_equal(flmem_document_read(FLMEM_SYNTAX_JSON, &text, &document, &err),
 			 FLMEM_EUSAGE);
 	assert_non_null(strstr(err.message, "too many values"));
+}
+
+/* As NVFlare writes a model of NumPy; what stands behind it has its place all the same. */
+static void weights_are_read_and_mostly_not_kept(void **state)
+{
+	FLMEM_AUTO_DOCUMENT struct flmem_document document = {0};
+	struct flmem_buf text = FLMEM_BUF_INIT;
+	struct flmem_error err = {0};
+	const struct flmem_node *weights;
+
+	(void)state;
+	flmem_buf_puts(&text, "{\"weights\": [[");
+	for (size_t row = 0; row < 500; row++) {
+		repeat(&text, "-1.5e-3, ", 1000);
+		flmem_buf_puts(&text, row < 499 ? "NaN],\n[" : "0]],\n\"rounds\": 5}");
+	}
+	assert_int_equal(flmem_document_read(FLMEM_SYNTAX_JSON, &text, &document, &err), 0);
+	assert_in_range(document.node_count, 17U, 1000);
+	weights = flmem_node_get(document.root, "weights");
+	assert_int_equal(weights->last->index, FLMEM_DOCUMENT_NUMBERS_KEPT - 1);
+	assert_int_equal(flmem_node_get(document.root, "rounds")->place.line, 501);
+}
+
+static void numbers_are_passed_over_only_where_they_are_some(void **state)
+{
+	FLMEM_AUTO_DOCUMENT struct flmem_document document = {0};
+	struct flmem_buf text = FLMEM_BUF_INIT;
+	struct flmem_error err = {0};
+
+	(void)state;
+	flmem_buf_puts(&text, "[0");
+	repeat(&text, ",0", 100);
+	flmem_buf_puts(&text, ",1e]");
+	assert_int_equal(flmem_document_read(FLMEM_SYNTAX_JSON, &text, &document, &err),
+			 FLMEM_EUSAGE);
+	flmem_document_clear(&document);
+	flmem_buf_puts(&text, "[0");
+	repeat(&text, ",0", 100);
+	flmem_buf_puts(&text, ",[1,\"x\"],{\"y\":2}]");
+	assert_int_equal(flmem_document_read(FLMEM_SYNTAX_JSON, &text, &document, &err), 0);
+	assert_non_null(flmem_node_get(document.root->last, "y"));
 }
 
 /* Draws the tree on one line: maps in braces, strings in quotes, other scalars as they are. */
@@ -368,6 +409,8 @@ int main(void)
 		cmocka_unit_test(bad_texts_are_refused_with_their_line),
 		cmocka_unit_test(binary_and_large_files_are_refused),
 		cmocka_unit_test(nesting_and_number_of_values_are_bounded),
+		cmocka_unit_test(weights_are_read_and_mostly_not_kept),
+		cmocka_unit_test(numbers_are_passed_over_only_where_they_are_some),
 		cmocka_unit_test(yaml_is_read_as_python_does),
 		cmocka_unit_test(yaml_values_have_their_places),
 		cmocka_unit_test(yaml_merge_keys_count),
