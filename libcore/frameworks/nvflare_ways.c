@@ -40,7 +40,7 @@
 		 .trains = true},                                                                \
 	{                                                                                        \
 		.role = FLMEM_ROLE_CLIENT, .name = "send the result",                            \
-		.holds = "both, and tensors under way", .models = 22, .tensors = 2 * FLMEM_WHOLE \
+		.holds = "both, and tensors under way", .models = 27, .tensors = 2 * FLMEM_WHOLE \
 	}
 
 static const struct flmem_way_step memory_steps[] = {
@@ -49,7 +49,7 @@ static const struct flmem_way_step memory_steps[] = {
 	{.role = FLMEM_ROLE_SERVER,
 	 .name = "collect and aggregate",
 	 .holds = "and the results of all clients, their sum, a product, tensors under way",
-	 .models = 49,
+	 .models = 52,
 	 .models_per_client = 11,
 	 .tensors_per_client = FLMEM_WHOLE},
 	CLIENT_STEPS,
@@ -61,7 +61,7 @@ static const struct flmem_way_step offload_steps[] = {
 	{.role = FLMEM_ROLE_SERVER,
 	 .name = "collect and aggregate",
 	 .holds = "and the sum of the results, which lie on disk",
-	 .models = 49},
+	 .models = 52},
 	CLIENT_STEPS,
 };
 

@@ -316,7 +316,7 @@ for name, text in ("server", server), ("client", client + "client_id: a\ndata_co
 }
 
 @test "a plan's configuration for NVFlare is JSON, and counts what a node lacks" {
-	flmem recommend --params 134217728 --clients 4 --node-memory 3.2GiB --json
+	flmem recommend --params 134217728 --clients 4 --node-memory 3.5GiB --json
 	assert_status 0
 	assert_schema recommend
 	examine '

@@ -68,14 +68,17 @@ static void appfl_70b_is_as_its_guide_measured(void **state)
 	flmem_model_clear(&model);
 }
 
-/* The server of NVFlare's simulator 2.8.1, as docs/guides/planning.md lists it. */
+/*
+ * NVFlare's simulator 2.8.3 less a job without weights, as tests/bench/nvflare/peaks.py measured it for
+ * docs/guides/planning.md. How far two uploads overlap makes the difference in the second and third.
+ */
 static void nvflare_is_as_measured(void **state)
 {
 	static const struct {
 		uint64_t model_mib, tensor_mib, clients, server_mib, client_mib;
 	} rows[] = {
-		{512, 16, 1, 3257, 1340}, {512, 16, 2, 4119, 1332}, {512, 16, 4, 4999, 1329},
-		{256, 4, 4, 2430, 726},	  {256, 64, 1, 1633, 867},  {256, 64, 4, 2921, 991},
+		{512, 16, 1, 3106, 1414}, {512, 16, 2, 3289, 1411}, {512, 16, 2, 4351, 1418},
+		{512, 16, 4, 5165, 1406}, {256, 64, 1, 1532, 800},  {256, 64, 4, 2720, 864},
 	};
 
 	(void)state;
@@ -91,9 +94,9 @@ static void nvflare_is_as_measured(void **state)
 						 .clients = rows[i].clients},
 		     &plan);
 		assert_within(way_of(&plan, "memory")->server_peak_bytes - plan.runtime_bytes,
-			      (rows[i].server_mib - 164) * MIB, 15);
+			      rows[i].server_mib * MIB, 17);
 		assert_within(way_of(&plan, "memory")->client_peak_bytes - plan.runtime_bytes,
-			      (rows[i].client_mib - 156) * MIB, 18);
+			      rows[i].client_mib * MIB, 6);
 		flmem_plan_clear(&plan);
 		flmem_model_clear(&model);
 	}

@@ -5,8 +5,6 @@ Runs one NVFlare job whose clients grow, unchanged, in three ways: as it is, wit
 management after every round, and with `flmem watch --auto` beside it. Prints what the clients' memory
 did in each round, and with --docs DIRECTORY writes the plot and the table that docs/ shows. Exit
 status 1 when a client under flmem watch --auto --gc stands higher than with NVFlare's own means.
-
-NVFlare comes from the Python registry, into ~/.cache/flmem, once.
 """
 import argparse
 import json
@@ -24,10 +22,8 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, HERE)
 
 import plot  # noqa: E402
+import release  # noqa: E402
 
-RELEASE = "2.8.3"
-HOME = os.path.expanduser(f"~/.cache/flmem/nvflare-{RELEASE}")
-PYTHON = os.path.join(HOME, "bin", "python")
 MIB = 1 << 20
 SKIPPED = 2  # rounds at the start, in which everything is loaded
 TOLERANCE = 1.02  # two runs of memory_gc_rounds=1 differed by up to 1.9 %
@@ -43,16 +39,6 @@ WAYS = (
 
 class Failed(Exception):
     """A run that did not come to its end."""
-
-
-def install():
-    if os.path.exists(PYTHON) and subprocess.run(
-            [PYTHON, "-c", "import nvflare"], check=False, capture_output=True).returncode == 0:
-        return
-    print(f"installing NVFlare {RELEASE} into {HOME}", file=sys.stderr)
-    subprocess.run([sys.executable, "-m", "venv", HOME], check=True)
-    subprocess.run([os.path.join(HOME, "bin", "pip"), "install", "--quiet", f"nvflare=={RELEASE}"],
-                   check=True)
 
 
 def clients_of(directory):
@@ -99,7 +85,7 @@ def watch(flmem, job, directory, rounds, more):
 def run(flmem, gc_rounds, rounds, more):
     directory = tempfile.mkdtemp(prefix="flmem-nvflare-")
     with open(os.path.join(directory, "out"), "wb") as out:
-        job = subprocess.Popen([PYTHON, os.path.join(HERE, "job.py"), directory, str(rounds),
+        job = subprocess.Popen([release.PYTHON, os.path.join(HERE, "job.py"), directory, str(rounds),
                                 str(gc_rounds)], stdout=out, stderr=out, start_new_session=True)
     try:
         lines = watch(flmem, job, directory, rounds, more)
@@ -192,7 +178,7 @@ def options():
 def main():
     chosen = options()
     rows, curves = [], {}
-    install()
+    release.install()
     for name, gc_rounds, more in WAYS:
         print(f"running: {name}", file=sys.stderr, flush=True)
         lines = run(os.path.abspath(chosen.flmem), gc_rounds, chosen.rounds, more)
@@ -201,7 +187,7 @@ def main():
     print("\n".join(table(rows)))
     if chosen.json:
         with open(chosen.json, "w", encoding="utf-8") as file:
-            json.dump({"nvflare": RELEASE, "rows": rows, "curves": curves}, file)
+            json.dump({"nvflare": release.VERSION, "rows": rows, "curves": curves}, file)
     if chosen.docs:
         write_docs(chosen.docs, rows, curves)
     own, ours = rows[1], rows[3]

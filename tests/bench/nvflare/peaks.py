@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+Holds planned peaks against those of a real job: NVFlare's simulator, FedAvg, PyTorch, fp32, each
+client a process of its own. The highest RssAnon of server and clients in some rounds, less that of a
+job without weights to speak of, beside the plan less its own runtime. Exit status 1 where one is off
+by more than 15 %.
+
+    peaks.py FLMEM [--mib 512] [--tensor-mib 16] [--clients 1 2 4] [--rounds 4]
+"""
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.dont_write_bytecode = True
+sys.path.insert(0, HERE)
+
+import release  # noqa: E402
+
+MIB = 1 << 20
+LIMIT = 0.15
+EVERY_S = 0.01
+WORKER = b"nvflare.private.fed.app.simulator.simulator_worker"
+
+
+def anonymous(pid):
+    try:
+        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+            return next((int(line.split()[1]) << 10 for line in file
+                         if line.startswith("RssAnon")), 0)
+    except OSError:
+        return 0
+
+
+def is_client(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return WORKER in file.read().split(b"\0")
+    except OSError:
+        return False
+
+
+def follow(job):
+    """Highest RssAnon of the server, the largest process that is no client, and of each client."""
+    peaks, clients, looked = {}, set(), 0
+    family = [job.pid]
+    while job.poll() is None:
+        if time.monotonic() - looked > 0.5:
+            family = [job.pid] + release.children(job.pid)
+            clients |= {pid for pid in family if is_client(pid)}
+            looked = time.monotonic()
+        for pid in family:
+            peaks[pid] = max(peaks.get(pid, 0), anonymous(pid))
+        time.sleep(EVERY_S)
+    return (max((peak for pid, peak in peaks.items() if pid not in clients), default=0),
+            max((peak for pid, peak in peaks.items() if pid in clients), default=0))
+
+
+def of_size(tensors, mib_each):
+    """The environment that says so to peaks_model.py."""
+    return dict(os.environ, PEAKS_TENSORS=str(tensors), PEAKS_MIB_EACH=str(mib_each),
+                PYTHONDONTWRITEBYTECODE="1")
+
+
+def measure(clients, tensors, mib_each, rounds):
+    directory = tempfile.mkdtemp(prefix="flmem-peaks-")
+    out = os.path.join(directory, "out")
+    with open(out, "wb") as log:
+        job = subprocess.Popen(
+            [release.PYTHON, os.path.join(HERE, "peaks_job.py"), directory, str(clients),
+             str(rounds)], stdout=log, stderr=log,
+            stdin=subprocess.DEVNULL, start_new_session=True,
+            env=dict(of_size(tensors, mib_each), MALLOC_ARENA_MAX="4"))
+    try:
+        peaks = follow(job)
+        with open(out, encoding="utf-8", errors="replace") as log:
+            text = log.read()
+        if job.returncode or "Finished FedAvg" not in text:
+            raise SystemExit(f"the job failed: {text[-2000:]}")
+        return peaks
+    finally:
+        if job.poll() is None:
+            os.killpg(job.pid, signal.SIGKILL)
+            job.wait()
+        shutil.rmtree(directory)
+
+
+def planned(flmem, clients, tensors, mib_each):
+    """(server, client), less the runtime."""
+    with tempfile.TemporaryDirectory(prefix="flmem-peaks-") as directory:
+        path = os.path.join(directory, "model.pt")
+        subprocess.run(
+            [release.SYSTEM_PYTHON, "-c", "import sys, torch\n"
+             "from peaks_model import Weights\n"
+             "torch.save(Weights().state_dict(), sys.argv[1])", path], check=True, cwd=HERE,
+            env=of_size(tensors, mib_each))
+        done = subprocess.run([flmem, "recommend", "--model", path, "--clients", str(clients),
+                               "--framework", "nvflare", "--json"], stdout=subprocess.PIPE,
+                              check=True)
+    plan = json.loads(done.stdout)
+    [way] = [way for way in plan["ways"] if way["name"] == plan["chosen"]]
+    return [way[side] - plan["runtime_bytes"]
+            for side in ("server_peak_bytes", "client_peak_bytes")]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
+    parser.add_argument("flmem")
+    parser.add_argument("--mib", type=int, default=512)
+    parser.add_argument("--tensor-mib", type=int, default=16)
+    parser.add_argument("--clients", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--rounds", type=int, default=4)
+    options = parser.parse_args()
+    release.install()
+    base = measure(1, 1, 1, options.rounds)
+    print(f"without weights: server {base[0] // MIB} MiB, client {base[1] // MIB} MiB", flush=True)
+    misses, tensors = 0, options.mib // options.tensor_mib
+    for clients in options.clients:
+        real = measure(clients, tensors, options.tensor_mib, options.rounds)
+        plan = planned(os.path.abspath(options.flmem), clients, tensors, options.tensor_mib)
+        for side, peak, least, ours in zip(("server", "client"), real, base, plan):
+            off = ours / (peak - least) - 1
+            misses += abs(off) > LIMIT
+            print(f"{options.mib} MiB by {options.tensor_mib}, {clients} clients, {side}: measured "
+                  f"{(peak - least) // MIB} MiB, planned {ours // MIB} MiB, {off:+.0%}", flush=True)
+    return 1 if misses else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
