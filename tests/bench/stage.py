@@ -34,7 +34,7 @@ class Tools:
         self.allocating = os.path.join(directory, "allocating")
         self._compile("allocating.c", self.allocating, "-pthread")
         self.heaps = os.path.join(directory, "heaps")
-        self._compile("../victims/heaps/heaps.c", self.heaps, "-pthread")
+        self._compile("../victims/heaps/heaps.c", self.heaps, "-pthread", "-Wno-use-after-free")
 
     @staticmethod
     def _compile(source, output, *flags):

@@ -69,8 +69,8 @@ static void appfl_70b_is_as_its_guide_measured(void **state)
 }
 
 /*
- * NVFlare's simulator 2.8.3 less a job without weights, as tests/bench/nvflare/peaks.py measured it for
- * docs/guides/planning.md. How far two uploads overlap makes the difference in the second and third.
+ * NVFlare's simulator 2.8.3 less a job without weights, as tests/bench/nvflare/peaks.py measured
+ * it for docs/guides/planning.md. In the second and third two uploads overlap less and more.
  */
 static void nvflare_is_as_measured(void **state)
 {
