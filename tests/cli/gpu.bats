@@ -1,0 +1,44 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# PyTorch on a real GPU: what flmem tells of it, and `flmem trim --cuda`. Elsewhere ask.bats and
+# trim_python.bats have a module in the place of PyTorch.
+
+load helpers
+
+gpu_python() {
+	[ -e /dev/nvidiactl ] || [ -e /dev/dxg ] || skip "this machine has no CUDA device"
+	GPU_PYTHON=${FLMEM_GPU_PYTHON:-/usr/bin/python3}
+	"$GPU_PYTHON" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null ||
+		skip "no PyTorch that can use the CUDA device (FLMEM_GPU_PYTHON names its Python)"
+}
+
+@test "what PyTorch keeps of a GPU is told, and trim --cuda gives it back" {
+	gpu_python
+	start_victim "$GPU_PYTHON" -uc '
+import time, torch
+kept = torch.ones(16 << 20, device="cuda")
+freed = torch.ones(64 << 20, device="cuda")
+pinned = torch.ones(8 << 20).pin_memory()
+torch.cuda.synchronize()
+del freed, pinned
+print("ready", flush=True)
+time.sleep(1000)'
+	flmem detect --ask-runtime --pid "$VICTIM" --json
+	assert_status 0
+	assert_schema detect
+	examine '
+import json, sys
+c = json.load(sys.stdin)["processes"][0]["cuda"]
+assert c["reserved_bytes"] >= 320 << 20, c
+assert 64 << 20 <= c["allocated_bytes"] < 256 << 20, c
+assert c["used_bytes"] is None or c["used_bytes"] >= c["reserved_bytes"], c'
+	flmem trim --pid "$VICTIM" --cuda --json
+	assert_status 0
+	flmem detect --ask-runtime --pid "$VICTIM" --json
+	assert_status 0
+	examine '
+import json, sys
+c = json.load(sys.stdin)["processes"][0]["cuda"]
+assert 64 << 20 <= c["allocated_bytes"] <= c["reserved_bytes"] < 256 << 20, c'
+	alive "$VICTIM"
+}
