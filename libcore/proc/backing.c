@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/io.h"
 #include "base/text.h"
+#include "proc/mounts.h"
 #include "proc/pages.h"
 #include "proc/process.h"
 
@@ -52,22 +53,12 @@ static bool parse_device(char *text, dev_t *ret_device)
 	return true;
 }
 
-/* 36 35 0:31 ROOT POINT options [tags] - TYPE source SUPEROPTIONS, proc_pid_mountinfo(5) */
 static bool parse_tmpfs(char *line, dev_t *ret_device)
 {
-	char *tail = strstr(line, " - "), *word = line;
+	struct flmem_mount mount;
 
-	if (!tail || !flmem_text_starts(tail + 3, "tmpfs "))
-		return false;
-	*tail = '\0';
-	for (int i = 0; i < 2; i++) {
-		word = strchr(word, ' ');
-		if (!word)
-			return false;
-		word++;
-	}
-	word[strcspn(word, " ")] = '\0';
-	return parse_device(word, ret_device);
+	return flmem_mount_split(line, &mount) && mount.source &&
+	       strcmp(mount.type, "tmpfs") == 0 && parse_device(mount.device, ret_device);
 }
 
 size_t flmem_tmpfs_parse(char *text, dev_t ret_devices[FLMEM_TMPFS_MAX])

@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/io.h"
 #include "base/text.h"
+#include "proc/mounts.h"
 #include "proc/process.h"
 
 #define MOUNTS_MAX     32
@@ -70,25 +71,6 @@ struct flmem_cgroups {
 	size_t known_count;
 };
 
-/* mountinfo writes space, tab, newline and backslash as \ooo. */
-static char *unescape(const char *text)
-{
-	char *copy = strdup(text), *out = copy;
-
-	for (const char *p = copy; p && *p; out++) {
-		if (p[0] == '\\' && p[1] >= '0' && p[1] <= '3' && p[2] >= '0' && p[2] <= '7' &&
-		    p[3] >= '0' && p[3] <= '7') {
-			*out = (char)((p[1] - '0') << 6 | (p[2] - '0') << 3 | (p[3] - '0'));
-			p += 4;
-		} else {
-			*out = *p++;
-		}
-	}
-	if (copy)
-		*out = '\0';
-	return copy;
-}
-
 static bool has_item(const char *list, const char *item)
 {
 	size_t length = strlen(item);
@@ -103,29 +85,20 @@ static bool has_item(const char *list, const char *item)
 	return false;
 }
 
-/* 36 35 98:0 ROOT POINT options [tags] - TYPE source SUPEROPTIONS, proc_pid_mountinfo(5) */
 static int add_mount(struct flmem_cgroups *cgroups, char *line)
 {
-	char *tail = strstr(line, " - "), *fields[5] = {NULL}, *type;
 	struct mount *mount = &cgroups->mounts[cgroups->mount_count];
+	struct flmem_mount found;
 
-	if (!tail || cgroups->mount_count == MOUNTS_MAX)
+	if (cgroups->mount_count == MOUNTS_MAX || !flmem_mount_split(line, &found) ||
+	    !found.source || found.root[0] != '/' ||
+	    (strcmp(found.type, "cgroup2") != 0 && strcmp(found.type, "cgroup") != 0))
 		return 0;
-	*tail = '\0';
-	tail += strlen(" - ");
-	type = strsep(&tail, " ");
-	if (!tail || (strcmp(type, "cgroup2") != 0 && strcmp(type, "cgroup") != 0))
+	mount->version = strcmp(found.type, "cgroup2") == 0 ? V2 : V1;
+	if (mount->version == V1 && !(found.options && has_item(found.options, "memory")))
 		return 0;
-	strsep(&tail, " ");
-	mount->version = strcmp(type, "cgroup2") == 0 ? V2 : V1;
-	if (mount->version == V1 && !(tail && has_item(tail, "memory")))
-		return 0;
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(fields); i++)
-		fields[i] = strsep(&line, " ");
-	if (!fields[3] || !fields[4] || fields[3][0] != '/' || fields[4][0] != '/')
-		return 0;
-	mount->root = unescape(fields[3]);
-	mount->point = unescape(fields[4] + 1);
+	mount->root = strdup(found.root);
+	mount->point = strdup(found.point + 1);
 	cgroups->mount_count++;
 	return mount->root && mount->point ? 0 : -ENOMEM;
 }

@@ -32,20 +32,28 @@ static const struct {
 	{"/", "ext4"},
 };
 
+static bool type_of(const char *mountinfo, const char *path, char type[FLMEM_MOUNT_TYPE_MAX])
+{
+	FLMEM_AUTO_FREE char *text = strdup(mountinfo);
+
+	assert_non_null(text);
+	return flmem_mount_type_of(text, path, type);
+}
+
 static void the_deepest_mount_holds_a_path(void **state)
 {
 	char type[FLMEM_MOUNT_TYPE_MAX];
 
 	(void)state;
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(cases); i++) {
-		assert_true(flmem_mount_type_of(mounts, cases[i].path, type));
+		assert_true(type_of(mounts, cases[i].path, type));
 		if (strcmp(type, cases[i].type) != 0)
 			fail_msg("%s: %s", cases[i].path, type);
 	}
-	assert_false(flmem_mount_type_of("", "/tmp", type));
-	assert_false(flmem_mount_type_of("1 2 3 / /mnt rw - ext4 x rw\n", "/tmp", type));
-	assert_true(flmem_mount_type_of("1 2 3 / / rw - aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
-					"/tmp", type));
+	assert_false(type_of("", "/tmp", type));
+	assert_false(type_of("1 2 3 / /mnt rw - ext4 x rw\n", "/tmp", type));
+	assert_true(
+		type_of("1 2 3 / / rw - aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "/tmp", type));
 	assert_int_equal(strlen(type), FLMEM_MOUNT_TYPE_MAX - 1);
 }
 
