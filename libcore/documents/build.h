@@ -66,6 +66,12 @@ void flmem_cursor_step(struct flmem_cursor *cursor, size_t count);
 struct flmem_place flmem_cursor_place(const struct flmem_cursor *cursor);
 
 /*
+ * Steps behind the bracket of a list or map, of which the node becomes one. FLMEM_EUSAGE when
+ * `depth_max` are open already; `depth` counts them, and is for the caller to take back.
+ */
+int flmem_cursor_open(struct flmem_cursor *cursor, struct flmem_node *node, unsigned depth_max);
+
+/*
  * Reads a string in double quotes with JSON's escapes (RFC 8259, 7). Surrogates that are no pair,
  * and the NUL, become U+FFFD: strings end at a NUL here.
  */

@@ -41,6 +41,16 @@ int flmem_cursor_fail(struct flmem_cursor *cursor, const char *text)
 	return flmem_cursor_fail_at(cursor, &here, text);
 }
 
+int flmem_cursor_open(struct flmem_cursor *cursor, struct flmem_node *node, unsigned depth_max)
+{
+	node->kind = flmem_cursor_peek(cursor) == '{' ? FLMEM_NODE_MAP : FLMEM_NODE_LIST;
+	if (cursor->depth >= depth_max)
+		return flmem_cursor_fail(cursor, "nested too deep for a configuration");
+	cursor->depth++;
+	flmem_cursor_step(cursor, 1);
+	return 0;
+}
+
 static int hex_digit(char c)
 {
 	if (c >= '0' && c <= '9')

@@ -193,14 +193,10 @@ static int read_collection(struct flmem_cursor *cursor, struct flmem_node *node)
 {
 	bool map = flmem_cursor_peek(cursor) == '{';
 	unsigned depth = cursor->depth;
-	int rc;
+	int rc = flmem_cursor_open(cursor, node, FLMEM_DOCUMENT_DEPTH_MAX);
 
-	node->kind = map ? FLMEM_NODE_MAP : FLMEM_NODE_LIST;
-	if (cursor->depth >= FLMEM_DOCUMENT_DEPTH_MAX)
-		return flmem_cursor_fail(cursor, "nested too deep for a configuration");
-	cursor->depth = depth + 1;
-	flmem_cursor_step(cursor, 1);
-	rc = map ? read_members(cursor, node, '}') : read_items(cursor, node);
+	if (!rc)
+		rc = map ? read_members(cursor, node, '}') : read_items(cursor, node);
 	if (rc)
 		return rc;
 	cursor->depth = depth;

@@ -96,14 +96,10 @@ static int read_entries(struct flmem_cursor *cursor, struct flmem_node *node, ch
 static int read_collection(struct flmem_cursor *cursor, struct flmem_node *node)
 {
 	bool map = flmem_cursor_peek(cursor) == '{';
-	int rc;
+	int rc = flmem_cursor_open(cursor, node, FLMEM_DOCUMENT_DEPTH_MAX);
 
-	node->kind = map ? FLMEM_NODE_MAP : FLMEM_NODE_LIST;
-	if (cursor->depth >= FLMEM_DOCUMENT_DEPTH_MAX)
-		return flmem_cursor_fail(cursor, "nested too deep for a configuration");
-	cursor->depth++;
-	flmem_cursor_step(cursor, 1);
-	rc = read_entries(cursor, node, map ? '}' : ']');
+	if (!rc)
+		rc = read_entries(cursor, node, map ? '}' : ']');
 	if (rc)
 		return rc;
 	cursor->depth--;

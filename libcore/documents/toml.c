@@ -229,14 +229,10 @@ static int read_inline(struct flmem_cursor *cursor, struct flmem_node *map)
 static int read_collection(struct flmem_cursor *cursor, struct flmem_node *node)
 {
 	bool map = flmem_cursor_peek(cursor) == '{';
-	int rc;
+	int rc = flmem_cursor_open(cursor, node, FLMEM_DOCUMENT_DEPTH_MAX / 2);
 
-	node->kind = map ? FLMEM_NODE_MAP : FLMEM_NODE_LIST;
-	if (cursor->depth >= FLMEM_DOCUMENT_DEPTH_MAX / 2)
-		return flmem_cursor_fail(cursor, "nested too deep for a configuration");
-	cursor->depth++;
-	flmem_cursor_step(cursor, 1);
-	rc = map ? read_inline(cursor, node) : read_array(cursor, node);
+	if (!rc)
+		rc = map ? read_inline(cursor, node) : read_array(cursor, node);
 	if (rc)
 		return rc;
 	cursor->depth--;
