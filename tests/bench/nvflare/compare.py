@@ -9,12 +9,9 @@ status 1 when a client under flmem watch --auto --gc stands higher than with NVF
 import argparse
 import json
 import os
-import shutil
-import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -35,10 +32,6 @@ WAYS = (
     ("flmem watch --auto", 0, ["--auto"]),
     ("flmem watch --auto --gc", 0, ["--auto", "--gc"]),
 )
-
-
-class Failed(Exception):
-    """A run that did not come to its end."""
 
 
 def clients_of(directory):
@@ -65,7 +58,7 @@ def wait_for_clients(job, directory):
         if job.poll() is not None:
             break
         time.sleep(0.1)
-    raise Failed("the clients did not come up")
+    raise release.Failed("the clients did not come up")
 
 
 def watch(flmem, job, directory, rounds, more):
@@ -78,26 +71,16 @@ def watch(flmem, job, directory, rounds, more):
              "--rounds", str(rounds - 1), *more]
     done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=1800)
     if done.returncode:
-        raise Failed(f"{' '.join(words)}: status {done.returncode}: {done.stderr}")
+        raise release.Failed(f"{' '.join(words)}: status {done.returncode}: {done.stderr}")
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def run(flmem, gc_rounds, rounds, more):
-    directory = tempfile.mkdtemp(prefix="flmem-nvflare-")
-    with open(os.path.join(directory, "out"), "wb") as out:
-        job = subprocess.Popen([release.PYTHON, os.path.join(HERE, "job.py"), directory, str(rounds),
-                                str(gc_rounds)], stdout=out, stderr=out, start_new_session=True)
-    try:
-        lines = watch(flmem, job, directory, rounds, more)
-        if job.wait(timeout=300):
-            with open(os.path.join(directory, "out"), encoding="utf-8", errors="replace") as out:
-                raise Failed(f"the job failed: {out.read()[-2000:]}")
+    with release.running("job.py", rounds, gc_rounds) as job:
+        lines = watch(flmem, job.process, job.directory, rounds, more)
+        if job.process.wait(timeout=300):
+            job.fail()
         return lines
-    finally:
-        if job.poll() is None:
-            os.killpg(job.pid, signal.SIGKILL)
-            job.wait()
-        shutil.rmtree(directory)
 
 
 def figures(lines):

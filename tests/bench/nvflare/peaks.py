@@ -11,8 +11,6 @@ by more than 15 %.
 import argparse
 import json
 import os
-import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -70,26 +68,12 @@ def of_size(tensors, mib_each):
 
 
 def measure(clients, tensors, mib_each, rounds):
-    directory = tempfile.mkdtemp(prefix="flmem-peaks-")
-    out = os.path.join(directory, "out")
-    with open(out, "wb") as log:
-        job = subprocess.Popen(
-            [release.PYTHON, os.path.join(HERE, "peaks_job.py"), directory, str(clients),
-             str(rounds)], stdout=log, stderr=log,
-            stdin=subprocess.DEVNULL, start_new_session=True,
-            env=dict(of_size(tensors, mib_each), MALLOC_ARENA_MAX="4"))
-    try:
-        peaks = follow(job)
-        with open(out, encoding="utf-8", errors="replace") as log:
-            text = log.read()
-        if job.returncode or "Finished FedAvg" not in text:
-            raise SystemExit(f"the job failed: {text[-2000:]}")
+    with release.running("peaks_job.py", clients, rounds,
+                         env=dict(of_size(tensors, mib_each), MALLOC_ARENA_MAX="4")) as job:
+        peaks = follow(job.process)
+        if job.process.returncode or "Finished FedAvg" not in job.output():
+            job.fail()
         return peaks
-    finally:
-        if job.poll() is None:
-            os.killpg(job.pid, signal.SIGKILL)
-            job.wait()
-        shutil.rmtree(directory)
 
 
 def planned(flmem, clients, tensors, mib_each):

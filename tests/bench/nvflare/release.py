@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The release of NVFlare that the benchmarks run: from the Python registry, into ~/.cache/flmem, once.
 It has the packages of the system's Python besides, PyTorch among them."""
+import contextlib
 import os
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
 
 VERSION = "2.8.3"
 HOME = os.path.expanduser(f"~/.cache/flmem/nvflare-{VERSION}")
@@ -19,6 +25,44 @@ def install():
     subprocess.run([SYSTEM_PYTHON, "-m", "venv", "--system-site-packages", HOME], check=True)
     subprocess.run([os.path.join(HOME, "bin", "pip"), "install", "--quiet", f"nvflare=={VERSION}"],
                    check=True)
+
+
+class Failed(Exception):
+    """A run that did not come to its end."""
+
+
+class Job:
+    """A script of this folder that runs a job in a directory of its own, its first argument."""
+
+    def __init__(self, directory, script, words, env):
+        self.directory = directory
+        self._out = os.path.join(directory, "out")
+        with open(self._out, "wb") as out:
+            self.process = subprocess.Popen(
+                [PYTHON, os.path.join(HERE, script), directory, *map(str, words)], stdout=out,
+                stderr=out, stdin=subprocess.DEVNULL, start_new_session=True, env=env)
+
+    def output(self):
+        with open(self._out, encoding="utf-8", errors="replace") as out:
+            return out.read()
+
+    def fail(self):
+        raise Failed(f"the job failed: {self.output()[-2000:]}")
+
+
+@contextlib.contextmanager
+def running(script, *words, env=None):
+    """The started Job; afterwards it and all that it started are ended and its directory is gone."""
+    directory = tempfile.mkdtemp(prefix="flmem-nvflare-")
+    job = None
+    try:
+        job = Job(directory, script, words, env)
+        yield job
+    finally:
+        if job and job.process.poll() is None:
+            os.killpg(job.process.pid, signal.SIGKILL)
+            job.process.wait()
+        shutil.rmtree(directory)
 
 
 def children(pid):
