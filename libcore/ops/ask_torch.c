@@ -10,21 +10,24 @@
 #include "runtimes/cpython_call.h"
 
 /*
- * Names as torch.cuda.memory_stats and torch.cuda.host_memory_stats (from 2.6 on) document them.
- * Where CUDA was not initialised through torch, asking would initialise it.
+ * Names as torch.cuda.memory_stats and torch.cuda.host_memory_stats (from 2.6 on) document them. Of
+ * page-locked memory `reserved` is all and `allocated` what is handed out; in later releases they
+ * are `allocated` and `active` (HostStats in ATen's CachingHostAllocator.h). Where CUDA was not
+ * initialised through torch, asking would initialise it.
  */
-static const char code_text[] =
-	"import sys\n"
-	"t=sys.modules.get('torch')\n"
-	"c=getattr(t,'cuda',None)\n"
-	"if c is None or not c.is_initialized():print('0 0 0 0 0')\n"
-	"else:\n"
-	" s=[c.memory_stats(i) for i in range(c.device_count())]\n"
-	" n=[sum(d.get(k+'.all.current',0) for d in s) for k in "
-	"('reserved_bytes','allocated_bytes','inactive_split_bytes')]\n"
-	" h=getattr(c,'host_memory_stats',dict)()\n"
-	" n+=[h.get(k+'.current','-') for k in ('allocated_bytes','active_bytes')]\n"
-	" print(*n)\n";
+static const char code_text[] = "import sys\n"
+				"t=sys.modules.get('torch')\n"
+				"c=getattr(t,'cuda',None)\n"
+				"if c is None or not c.is_initialized():print('0 0 0 0 0')\n"
+				"else:\n"
+				" s=[c.memory_stats(i) for i in range(c.device_count())]\n"
+				" n=[sum(d.get(k+'.all.current',0) for d in s) for k in "
+				"('reserved_bytes','allocated_bytes','inactive_split_bytes')]\n"
+				" h=getattr(c,'host_memory_stats',dict)()\n"
+				" p=('reserved_bytes','allocated_bytes','active_bytes')\n"
+				" p=p[:2] if 'reserved_bytes.current' in h else p[1:]\n"
+				" n+=[h.get(k+'.current','-') for k in p]\n"
+				" print(*n)\n";
 
 static const char no_answer[] = "PyTorch did not tell it";
 static const char not_told[] = "this release of PyTorch does not tell it";

@@ -2,6 +2,7 @@
 #include "ops/classes.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 
@@ -143,8 +144,70 @@ static uint64_t held_by_program(const struct flmem_process_report *report)
 	return held;
 }
 
+/* PyTorch's page-locked host memory, where it has told of it. */
+struct page_locked {
+	uint64_t idle;	/* waits in its cache */
+	uint64_t given; /* tensors have it */
+	bool of_malloc; /* blocks of malloc that are registered with CUDA */
+};
+
+static bool is_registered(const struct flmem_setting_report *setting)
+{
+	return strcmp(setting->source, "environment") == 0 &&
+	       (strcmp(setting->name, "PYTORCH_ALLOC_CONF") == 0 ||
+		strcmp(setting->name, "PYTORCH_CUDA_ALLOC_CONF") == 0) &&
+	       strstr(setting->value, "pinned_use_cuda_host_register:True");
+}
+
+static struct page_locked page_locked_of(const struct flmem_process_report *report)
+{
+	const struct flmem_cuda_report *cuda = &report->cuda;
+	struct page_locked memory = {0};
+
+	if (cuda->pinned_bytes.unknown || cuda->pinned_active_bytes.unknown)
+		return memory;
+	memory.idle = less(cuda->pinned_bytes.value, cuda->pinned_active_bytes.value);
+	memory.given = cuda->pinned_bytes.value - memory.idle;
+	for (size_t i = 0; i < report->setting_count; i++)
+		memory.of_malloc = memory.of_malloc || is_registered(&report->settings[i]);
+	return memory;
+}
+
+static uint64_t shared_anonymous(const struct flmem_process_report *report)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < report->backing_count; i++)
+		if (report->backings[i].kind == FLMEM_BACKING_SHARED_ANONYMOUS)
+			bytes = plus(bytes, report->backings[i].resident_bytes);
+	return bytes;
+}
+
+/*
+ * cudaHostAlloc maps page-locked memory shared and anonymous, so that the kernel counts it with
+ * shared memory. What it is not seen to have there may lie elsewhere.
+ */
+static void share_page_locked(const struct flmem_process_report *report,
+			      const struct page_locked *memory, struct share *anonymous)
+{
+	struct share share = {.classes = anonymous->classes, .left = shared_anonymous(report)};
+	uint64_t *shared = &share.classes->bytes[FLMEM_MEMORY_SHARED];
+
+	if (memory->of_malloc) {
+		take(anonymous, FLMEM_MEMORY_RUNTIME, memory->idle);
+		return;
+	}
+	if (share.left > *shared)
+		share.left = *shared;
+	*shared -= share.left;
+	take(&share, FLMEM_MEMORY_RUNTIME, memory->idle);
+	take(&share, FLMEM_MEMORY_LIVE, memory->given);
+	take(&share, FLMEM_MEMORY_SHARED, share.left);
+}
+
 static void share_anonymous(const struct flmem_process_report *report, struct share *share)
 {
+	const struct page_locked locked = page_locked_of(report);
 	uint64_t held = held_by_program(report);
 
 	for (size_t i = 0; i < report->allocator_count; i++)
@@ -152,6 +215,9 @@ static void share_anonymous(const struct flmem_process_report *report, struct sh
 	share->classes->error_bytes =
 		plus(share->classes->error_bytes, known_or_0(report->python.error_bytes));
 	take(share, FLMEM_MEMORY_RUNTIME, known_or_0(report->python.free_bytes));
+	share_page_locked(report, &locked, share);
+	if (locked.of_malloc)
+		held = less(held, locked.idle);
 	if (report->allocators_unknown)
 		share->open = true;
 	/* Stacks, data segments and mappings of the program's own are live as well. */

@@ -17,9 +17,9 @@ struct flmem_heap_report flmem_heap_sum(const struct flmem_allocator_report *all
 
 /*
  * The classes add up to RSS by construction: files and shared memory are the kernel's counters, the
- * free parts are taken out of the anonymous memory, and what remains is live, or unknown where an
- * allocator's part of it is. Where the parts are more than the whole, `error_bytes` says by how
- * much.
+ * free parts are taken out of the anonymous memory, PyTorch's page-locked memory out of the shared,
+ * and what remains is live, or unknown where an allocator's part of it is. Where the parts are more
+ * than the whole, `error_bytes` says by how much.
  */
 void flmem_memory_classify(const struct flmem_process_report *report,
 			   struct flmem_memory_classes *ret_classes);

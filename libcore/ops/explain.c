@@ -205,6 +205,55 @@ static void tell_python(struct speech *speech)
 	    (double)report->python.used_bytes.value / (double)arenas * 100);
 }
 
+/* Shared anonymous memory; all pieces of it are one row. */
+static struct flmem_u64 nameless(const struct speech *speech)
+{
+	const struct flmem_process_report *report = speech->report;
+
+	for (size_t i = 0; i < report->backing_count; i++)
+		if (report->backings[i].kind == FLMEM_BACKING_SHARED_ANONYMOUS)
+			return FLMEM_KNOWN(report->backings[i].resident_bytes);
+	return FLMEM_KNOWN(0);
+}
+
+static bool may_use_gpu(const struct flmem_process_report *report)
+{
+	return report->cuda.used_bytes.unknown || report->cuda.used_bytes.value;
+}
+
+/* Nobody knows of its nameless shared memory whether it is page-locked for the GPU. */
+static bool hides_page_locked(const struct speech *speech)
+{
+	return speech->report->cuda.pinned_bytes.unknown && may_use_gpu(speech->report) &&
+	       is_worth(speech, nameless(speech));
+}
+
+/* What PyTorch has of page-locked memory that no tensor uses. */
+static struct flmem_u64 idle_page_locked(const struct flmem_cuda_report *cuda)
+{
+	if (cuda->pinned_bytes.unknown || cuda->pinned_active_bytes.unknown ||
+	    cuda->pinned_active_bytes.value > cuda->pinned_bytes.value)
+		return FLMEM_KNOWN(0);
+	return FLMEM_KNOWN(cuda->pinned_bytes.value - cuda->pinned_active_bytes.value);
+}
+
+static void tell_page_locked(struct speech *speech)
+{
+	const struct flmem_cuda_report *cuda = &speech->report->cuda;
+	struct flmem_u64 all = cuda->pinned_bytes, idle = idle_page_locked(cuda);
+
+	if (is_worth(speech, all))
+		say(speech, all.value,
+		    "PyTorch keeps %s of page-locked host memory for the GPU, and no tensor uses "
+		    "%s of it",
+		    SIZE(all.value), SIZE(idle.value));
+	else if (hides_page_locked(speech))
+		say(speech, nameless(speech).value,
+		    "%s of the shared memory has no name, as page-locked host memory of CUDA has "
+		    "none; only PyTorch can tell whether it is that",
+		    SIZE(nameless(speech).value));
+}
+
 /* " (64 MiB of it is /dev/shm/x)": the largest file of a kind, or "" when none is worth a word. */
 static void name_largest(const struct speech *speech, bool files, uint64_t total,
 			 struct flmem_buf *name)
@@ -215,6 +264,10 @@ static void name_largest(const struct speech *speech, bool files, uint64_t total
 		const struct flmem_backing_report *backing = &report->backings[i];
 
 		if ((backing->kind == FLMEM_BACKING_FILE) != files)
+			continue;
+		/* What of it is PyTorch's is in other classes. */
+		if (backing->kind == FLMEM_BACKING_SHARED_ANONYMOUS &&
+		    is_worth(speech, report->cuda.pinned_bytes))
 			continue;
 		if (backing->resident_bytes < speech->worth)
 			return;
@@ -304,9 +357,10 @@ static void advise_release(struct speech *speech)
 	flmem_buf_printf(&purpose, "returns about %s", SIZE(returned));
 	if (returned >= speech->worth)
 		advise(speech, purpose.data, "flmem trim --pid %d", pid);
-	if (report->python.version && is_worth(speech, report->cuda.used_bytes))
-		advise(speech, "empties PyTorch's cache of GPU memory",
-		       "flmem trim --cuda --pid %d", pid);
+	if (report->python.version && (is_worth(speech, report->cuda.used_bytes) ||
+				       is_worth(speech, idle_page_locked(&report->cuda))))
+		advise(speech, "empties PyTorch's caches for the GPU", "flmem trim --cuda --pid %d",
+		       pid);
 }
 
 static void advise_all(struct speech *speech)
@@ -324,6 +378,8 @@ static void advise_all(struct speech *speech)
 	if (of_class(speech, FLMEM_MEMORY_UNKNOWN) >= speech->worth && can_be_asked(report))
 		advise(speech, "lets the allocator itself tell",
 		       "flmem detect --ask-runtime --pid %d", pid);
+	else if (report->python.version && !report->asked.tried && hides_page_locked(speech))
+		advise(speech, "lets PyTorch tell", "flmem detect --ask-runtime --pid %d", pid);
 	if (speech->verdict->kind == FLMEM_VERDICT_LIVE)
 		advise(speech, "tells whether it grows", "flmem watch --pid %d", pid);
 	if (report->python.version && (speech->verdict->kind == FLMEM_VERDICT_LIVE ||
@@ -393,6 +449,7 @@ int flmem_verdict_explain(const struct flmem_process_report *report, struct flme
 	tell_allocators(&speech);
 	tell_live(&speech);
 	tell_python(&speech);
+	tell_page_locked(&speech);
 	tell_foreign(&speech);
 	tell_doubts(&speech);
 	advise_all(&speech);

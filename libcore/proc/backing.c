@@ -216,6 +216,23 @@ static void count_in(struct flmem_pages *pages, const struct pass *pass, struct 
 	pass->each(pages, start, end, count_pages, count);
 }
 
+/* Pieces of shared anonymous memory have no name by which a reader could tell them apart. */
+static struct flmem_backing name_row(const struct flmem_map *map, const struct tmpfs *tmpfs)
+{
+	struct flmem_backing row = {
+		.kind = find_kind(map, tmpfs),
+		.name = map->name,
+		.device = map->device,
+		.inode = map->inode,
+	};
+
+	if (row.kind == FLMEM_BACKING_SHARED_ANONYMOUS) {
+		row.device = 0;
+		row.inode = 0;
+	}
+	return row;
+}
+
 static size_t make_rows(const struct flmem_maps *maps, const uint64_t *resident,
 			const struct tmpfs *tmpfs, struct flmem_backing *rows)
 {
@@ -224,15 +241,11 @@ static size_t make_rows(const struct flmem_maps *maps, const uint64_t *resident,
 	for (size_t i = 0; i < maps->count; i++) {
 		const struct flmem_map *map = &maps->rows[i];
 
-		if (has_backing(map))
-			rows[count++] = (struct flmem_backing){
-				.kind = find_kind(map, tmpfs),
-				.name = map->name,
-				.device = map->device,
-				.inode = map->inode,
-				.mapped_bytes = map->end - map->start,
-				.resident_bytes = resident[i],
-			};
+		if (!has_backing(map))
+			continue;
+		rows[count] = name_row(map, tmpfs);
+		rows[count].mapped_bytes = map->end - map->start;
+		rows[count++].resident_bytes = resident[i];
 	}
 	return merge(rows, count);
 }
@@ -241,16 +254,16 @@ static size_t make_rows(const struct flmem_maps *maps, const uint64_t *resident,
 static size_t make_bounds(const struct count *count, struct flmem_backing *rows)
 {
 	const struct flmem_maps *maps = count->maps;
+	const struct tmpfs none = {0};
 	size_t made = 0;
 
-	for (size_t i = 0; i < maps->count; i++)
-		if (has_backing(&maps->rows[i]))
-			rows[made++] = (struct flmem_backing){
-				.device = maps->rows[i].device,
-				.inode = maps->rows[i].inode,
-				.mapped_bytes = count->resident[i],
-				.resident_bytes = may_be_copied(maps, i) ? 0 : count->resident[i],
-			};
+	for (size_t i = 0; i < maps->count; i++) {
+		if (!has_backing(&maps->rows[i]))
+			continue;
+		rows[made] = name_row(&maps->rows[i], &none);
+		rows[made].mapped_bytes = count->resident[i];
+		rows[made++].resident_bytes = may_be_copied(maps, i) ? 0 : count->resident[i];
+	}
 	return merge(rows, made);
 }
 

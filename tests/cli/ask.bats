@@ -273,6 +273,38 @@ print(eval(sys.argv[1]))' "$1" <<<"$output"
 	assert_victim_unharmed
 }
 
+@test "page-locked memory that PyTorch tells of is taken out of the shared memory" {
+	[ "$(id -u)" = 0 ] || skip 'only root mounts a /dev'
+	# As cudaHostAlloc maps it; the names are those of the releases from 2.6 on, then of later ones.
+	for names in 'reserved_bytes allocated_bytes' 'allocated_bytes active_bytes'; do
+		start_gpu_user '
+locked = [mmap.mmap(-1, 8 << 20) for _ in range(24)]
+for buffer in locked:
+    buffer.write(bytes(8 << 20))
+torch.cuda.host_memory_stats = lambda: dict(zip(
+    [name + ".current" for name in "'"$names"'".split()], (192 << 20, 48 << 20)))'
+		flmem detect --pid "$VICTIM" --json
+		assert_output '192 MiB of the shared memory has no name, as page-locked host memory'
+		assert_output "flmem detect --ask-runtime --pid $VICTIM"
+		flmem detect --ask-runtime --pid "$VICTIM" --json
+		assert_status 0
+		assert_schema detect
+		examine '
+import json, sys
+report = json.load(sys.stdin)["processes"][0]
+cuda, of = report["cuda"], report["verdict"]["bytes"]
+assert cuda["pinned_bytes"] == 192 << 20 and cuda["pinned_active_bytes"] == 48 << 20, cuda
+assert 144 << 20 <= of["runtime_bytes"] < 150 << 20, of
+assert 48 << 20 <= of["live_bytes"] and of["shared_bytes"] < 1 << 20, of
+del of["error_bytes"], of["unknown"]
+assert sum(of.values()) == report["memory"]["rss_bytes"], report["memory"]'
+		flmem detect --ask-runtime --pid "$VICTIM" --json
+		assert_output '192 MiB of page-locked host memory for the GPU, and no tensor uses 144 MiB'
+		assert_output "flmem trim --cuda --pid $VICTIM"
+		assert_victim_unharmed
+	done
+}
+
 @test "a PyTorch that tells less, and one that raises" {
 	[ "$(id -u)" = 0 ] || skip 'only root mounts a /dev'
 	start_gpu_user 'del torch.cuda.host_memory_stats'

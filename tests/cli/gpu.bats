@@ -28,17 +28,24 @@ time.sleep(1000)'
 	assert_schema detect
 	examine '
 import json, sys
-c = json.load(sys.stdin)["processes"][0]["cuda"]
+report = json.load(sys.stdin)["processes"][0]
+c, of = report["cuda"], report["verdict"]["bytes"]
 assert c["reserved_bytes"] >= 320 << 20, c
 assert 64 << 20 <= c["allocated_bytes"] < 256 << 20, c
-assert c["used_bytes"] is None or c["used_bytes"] >= c["reserved_bytes"], c'
+assert c["used_bytes"] is None or c["used_bytes"] >= c["reserved_bytes"], c
+if c["pinned_bytes"] is not None:
+    assert c["pinned_bytes"] - c["pinned_active_bytes"] >= 32 << 20, c
+    assert of["runtime_bytes"] >= 32 << 20, of'
 	flmem trim --pid "$VICTIM" --cuda --json
 	assert_status 0
 	flmem detect --ask-runtime --pid "$VICTIM" --json
 	assert_status 0
 	examine '
 import json, sys
-c = json.load(sys.stdin)["processes"][0]["cuda"]
-assert 64 << 20 <= c["allocated_bytes"] <= c["reserved_bytes"] < 256 << 20, c'
+report = json.load(sys.stdin)["processes"][0]
+c, of = report["cuda"], report["verdict"]["bytes"]
+assert 64 << 20 <= c["allocated_bytes"] <= c["reserved_bytes"] < 256 << 20, c
+assert c["pinned_bytes"] in (None, 0), c
+assert of["runtime_bytes"] < 32 << 20, of'
 	alive "$VICTIM"
 }

@@ -122,6 +122,33 @@ static void each_kind_of_shared_memory_is_told(void **state)
 	munmap(areas[3], LENGTH);
 }
 
+/* PyTorch may have thousands of page-locked buffers. */
+static void pieces_of_shared_anonymous_memory_are_one(void **state)
+{
+	FLMEM_AUTO_BACKINGS struct flmem_backings backings = {0};
+	FLMEM_AUTO_MAPS struct flmem_maps maps = {0};
+	struct flmem_status status;
+	uint64_t mapped = 0, resident = 0;
+	char *areas[20];
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(areas); i++)
+		areas[i] = touched(mmap(NULL, LENGTH, PROT_READ | PROT_WRITE,
+					MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+	read_own(&backings, &maps, &status);
+	for (size_t i = 0; i < backings.count; i++) {
+		if (backings.rows[i].kind != FLMEM_BACKING_SHARED_ANONYMOUS)
+			continue;
+		assert_int_equal(resident, 0);
+		mapped = backings.rows[i].mapped_bytes;
+		resident = backings.rows[i].resident_bytes;
+	}
+	assert_int_equal(mapped, FLMEM_ARRAY_SIZE(areas) * LENGTH);
+	assert_int_equal(resident, FLMEM_ARRAY_SIZE(areas) * WRITTEN);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(areas); i++)
+		munmap(areas[i], LENGTH);
+}
+
 /* torch.load(mmap=True) maps like this: what is written to becomes anonymous memory. */
 static void copied_pages_of_a_file_are_not_the_files(void **state)
 {
@@ -230,6 +257,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_kind_of_shared_memory_is_told),
+		cmocka_unit_test(pieces_of_shared_anonymous_memory_are_one),
 		cmocka_unit_test(copied_pages_of_a_file_are_not_the_files),
 		cmocka_unit_test(relocated_pages_of_a_file_are_not_the_files),
 		cmocka_unit_test(the_largest_comes_first_and_each_file_once),

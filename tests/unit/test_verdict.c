@@ -311,6 +311,109 @@ static void explain(struct flmem_process_report *report, struct flmem_verdict *v
 	assert_int_equal(flmem_verdict_explain(report, verdict, NULL), 0);
 }
 
+/* A process with a GPU, 300 MiB of nameless shared memory and PyTorch's word on 256 MiB of it. */
+static struct flmem_process_report make_gpu_user(struct flmem_allocator_report *allocator,
+						 struct flmem_backing_report *nameless)
+{
+	const struct sample sample = {
+		.file = 50 * MIB, .shared = 310 * MIB, .anon = 100 * MIB, .in_use = 80 * MIB};
+	struct flmem_process_report report = make(&sample, allocator);
+
+	*nameless = (struct flmem_backing_report){FLMEM_BACKING_SHARED_ANONYMOUS,
+						  (char[]){"/dev/zero (deleted)"}, 300 * MIB,
+						  300 * MIB};
+	report.backings = nameless;
+	report.backing_count = 1;
+	report.python.version = (char[]){"3.11"};
+	report.cuda.used_bytes = FLMEM_KNOWN(900 * MIB);
+	report.cuda.pinned_bytes = FLMEM_KNOWN(256 * MIB);
+	report.cuda.pinned_active_bytes = FLMEM_KNOWN(64 * MIB);
+	return report;
+}
+
+static void assert_classes(const struct flmem_memory_classes *classes, uint64_t live,
+			   uint64_t runtime, uint64_t shared, uint64_t error)
+{
+	assert_int_equal(sum(classes), 460 * MIB);
+	assert_int_equal(classes->bytes[FLMEM_MEMORY_LIVE], live * MIB);
+	assert_int_equal(classes->bytes[FLMEM_MEMORY_RUNTIME], runtime * MIB);
+	assert_int_equal(classes->bytes[FLMEM_MEMORY_SHARED], shared * MIB);
+	assert_int_equal(classes->error_bytes, error * MIB);
+}
+
+static void page_locked_memory_is_pytorchs(void **state)
+{
+	struct flmem_allocator_report allocator;
+	struct flmem_backing_report nameless;
+	struct flmem_process_report report = make_gpu_user(&allocator, &nameless);
+	FLMEM_AUTO(flmem_verdict_clear) struct flmem_verdict verdict = {0};
+
+	(void)state;
+	explain(&report, &verdict);
+	assert_classes(&verdict.classes, 164, 192, 54, 0);
+	assert_true(says(&verdict, "PyTorch keeps 256 MiB of page-locked host memory for the GPU, "
+				   "and no tensor uses 192 MiB of it"));
+	assert_true(says(&verdict, "54 MiB is shared memory, which"));
+	assert_true(advises(&verdict, "flmem trim --cuda --pid 4711"));
+}
+
+static void page_locked_memory_that_is_not_seen_is_doubt(void **state)
+{
+	struct flmem_allocator_report allocator;
+	struct flmem_backing_report nameless;
+	struct flmem_process_report report = make_gpu_user(&allocator, &nameless);
+	struct flmem_verdict verdict;
+
+	(void)state;
+	nameless.resident_bytes = 200 * MIB;
+	flmem_verdict_judge(&report, &verdict);
+	assert_classes(&verdict.classes, 108, 192, 110, 56);
+	nameless.resident_bytes = 1000 * MIB;
+	flmem_verdict_judge(&report, &verdict);
+	assert_classes(&verdict.classes, 164, 192, 54, 0);
+	report.cuda.pinned_active_bytes = FLMEM_UNKNOWN(why);
+	flmem_verdict_judge(&report, &verdict);
+	assert_classes(&verdict.classes, 100, 0, 310, 0);
+	report.cuda.pinned_active_bytes = FLMEM_KNOWN(UINT64_MAX);
+	flmem_verdict_judge(&report, &verdict);
+	assert_classes(&verdict.classes, 356, 0, 54, 0);
+}
+
+static void registered_blocks_of_malloc_are_anonymous(void **state)
+{
+	struct flmem_setting_report setting = {
+		(char[]){"PYTORCH_CUDA_ALLOC_CONF"},
+		(char[]){"expandable_segments:True,pinned_use_cuda_host_register:True"},
+		"environment",
+	};
+	struct flmem_allocator_report allocator;
+	struct flmem_backing_report nameless;
+	struct flmem_process_report report = make_gpu_user(&allocator, &nameless);
+	struct flmem_verdict verdict;
+
+	(void)state;
+	report.settings = &setting;
+	report.setting_count = 1;
+	report.cuda.pinned_bytes = FLMEM_KNOWN(70 * MIB);
+	report.cuda.pinned_active_bytes = FLMEM_KNOWN(30 * MIB);
+	flmem_verdict_judge(&report, &verdict);
+	assert_classes(&verdict.classes, 60, 40, 310, 0);
+}
+
+static void nameless_memory_beside_a_gpu_is_asked_about(void **state)
+{
+	struct flmem_allocator_report allocator;
+	struct flmem_backing_report nameless;
+	struct flmem_process_report report = make_gpu_user(&allocator, &nameless);
+	FLMEM_AUTO(flmem_verdict_clear) struct flmem_verdict verdict = {0};
+
+	(void)state;
+	report.cuda.pinned_bytes = report.cuda.pinned_active_bytes = FLMEM_UNKNOWN(why);
+	explain(&report, &verdict);
+	assert_true(says(&verdict, "300 MiB of the shared memory has no name, as page-locked"));
+	assert_true(advises(&verdict, "flmem detect --ask-runtime --pid 4711"));
+}
+
 static void retained_memory_is_explained_and_trim_advised(void **state)
 {
 	const struct sample sample = {.file = 50 * MIB,
@@ -409,6 +512,10 @@ int main(void)
 		cmocka_unit_test(without_counters_there_is_nothing_to_sort),
 		cmocka_unit_test(impossible_figures_do_not_overflow),
 		cmocka_unit_test(the_sum_of_heaps_knows_what_all_of_them_know),
+		cmocka_unit_test(page_locked_memory_is_pytorchs),
+		cmocka_unit_test(page_locked_memory_that_is_not_seen_is_doubt),
+		cmocka_unit_test(registered_blocks_of_malloc_are_anonymous),
+		cmocka_unit_test(nameless_memory_beside_a_gpu_is_asked_about),
 		cmocka_unit_test(retained_memory_is_explained_and_trim_advised),
 		cmocka_unit_test(live_memory_is_to_be_watched),
 		cmocka_unit_test(little_is_not_worth_a_word),

@@ -13,14 +13,14 @@
 #include <flmem/visibility.h>
 
 /* Every resident byte is in one of them. X(NAME, text, what it is) */
-#define FLMEM_MEMORY_CLASSES(X)                          \
-	X(LIVE, "live", "the program holds it")          \
-	X(RETAINED, "retained", "free; trim returns it") \
-	X(FRAGMENTED, "fragmented", "free, but pinned")  \
-	X(CACHED, "cached", "free, waiting in caches")   \
-	X(RUNTIME, "runtime", "free in Python's pools")  \
-	X(SHARED, "shared", "shared memory, tmpfs")      \
-	X(FILE, "file", "pages of files")                \
+#define FLMEM_MEMORY_CLASSES(X)                            \
+	X(LIVE, "live", "the program holds it")            \
+	X(RETAINED, "retained", "free; trim returns it")   \
+	X(FRAGMENTED, "fragmented", "free, but pinned")    \
+	X(CACHED, "cached", "free, waiting in caches")     \
+	X(RUNTIME, "runtime", "free in a runtime's pools") \
+	X(SHARED, "shared", "shared memory, tmpfs")        \
+	X(FILE, "file", "pages of files")                  \
 	X(UNKNOWN, "unknown", "could not be told apart")
 
 enum flmem_memory_class {
