@@ -83,7 +83,7 @@ def descriptors(pid):
                 continue
     except FileNotFoundError as error:
         raise Gone(pid) from error
-    return {fd: name for fd, name in found.items() if name not in ALLOCATORS_FILES}
+    return {fd: name for fd, name in found.items() if not name.endswith(ALLOCATORS_FILES)}
 
 
 def signal_state(pid):

@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,7 +19,7 @@
 
 static void *churn_for_ever(void *unused)
 {
-	struct churn churn = {.random = (uint32_t)gettid()};
+	struct churn churn = {.random = (uint32_t)syscall(SYS_gettid)};
 
 	(void)unused;
 	thread_started();

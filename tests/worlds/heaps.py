@@ -7,7 +7,8 @@ looks whether reading a heap leaves it alone, for heaps in many states.
 usage: heaps.py BUILD WHERE...
 
 WHERE is "here", or a Debian suite that tests/worlds/make unpacks. At "here" a PyTorch process is
-looked at, too, where PyTorch is installed.
+looked at, too, where PyTorch is installed. tests/worlds/glibcs.py does the same for releases of
+glibc that were built from their sources.
 """
 import json
 import os
@@ -23,10 +24,20 @@ from harness import SKIPPED, command, proc, report, skip  # noqa: E402
 
 STATES = ("fresh", "dense", "top", "fragmented", "pinned", "fastbins", "tcache", "mmapped", "released",
           "arenas", "small-pages")
+# What the program brought about itself, of mp_ and of the arenas, by state.
+FACTS = {
+    "fresh": {"trim_threshold_bytes": 128 << 10, "mmap_threshold_bytes": 128 << 10,
+              "threshold_raised": False, "arenas": 1},
+    "top": {"trim_threshold_bytes": 1 << 30, "mmap_threshold_bytes": 128 << 10,
+            "threshold_raised": False, "arenas": 1},
+    "mmapped": {"threshold_raised": True, "arenas": 1},
+    "arenas": {"arena_max": 64, "threshold_raised": False, "arenas": 13},
+}
 START_S = 120
 MAKE_S = 1800  # a slow mirror
 NEAR = 4 << 20
 SAME_RSS = 64 << 10
+OWN_OF_ARENA = 64 << 10  # what C libraries and threads take for themselves
 PYTHON = "/usr/bin/python3"
 TORCH = """
 import sys, torch
@@ -74,6 +85,16 @@ class Target:
                 return pid
         raise Broken(f"no {program} below {self.process.pid}")
 
+    def held(self):
+        """Bytes of the blocks that it holds, as it says itself."""
+        self.process.stdin.write(b"\n")
+        self.process.stdin.flush()
+        ready, _, _ = select.select([self.process.stdout], [], [], START_S)
+        words = self.process.stdout.readline().split() if ready else []
+        if not words or words[0] != b"held":
+            raise Broken("it does not answer any more")
+        return int(words[1])
+
     def close(self):
         self.process.kill()
         self.process.wait()
@@ -82,12 +103,12 @@ class Target:
 
 
 def look(flmem, pid):
-    """Problems of reading alone."""
+    """(problems of reading alone, the heap that was read or None)"""
     before = sizes(pid)
     status, stdout, stderr, _ = flmem.run("detect", "--pid", str(pid), "--json")
     after = sizes(pid)
     if status != 0:
-        return [f"detect ended with status {status}: {stderr.strip()[:300]}"]
+        return [f"detect ended with status {status}: {stderr.strip()[:300]}"], None
     process = json.loads(stdout)["processes"][0]
     heap, rss = process["heap"], process["memory"]["rss_bytes"]
     classes = process["verdict"]["bytes"]
@@ -103,6 +124,18 @@ def look(flmem, pid):
         problems.append(f"RSS changed from {before['VmRSS']} to {after['VmRSS']}")
     if after["VmPTE"] > before["VmPTE"] * 1.01:
         problems.append(f"page tables grew from {before['VmPTE']} to {after['VmPTE']}")
+    return problems, heap
+
+
+def compare(target, state, heap):
+    """What is said of the heap against what the program knows of it."""
+    if heap["in_use_bytes"] is None:
+        return []
+    held = target.held()
+    problems = [f"{name} is {heap[name]}, not {value}" for name, value in FACTS.get(state, {}).items()
+                if heap[name] != value]
+    if abs(heap["in_use_bytes"] - held) > heap["arenas"] * OWN_OF_ARENA:
+        problems.append(f"{heap['in_use_bytes']} bytes are said to be in use, the program holds {held}")
     return problems
 
 
@@ -121,8 +154,8 @@ def trim(flmem, pid):
     return predicted, released, []
 
 
-def run_one(flmem, where, name, argv, program):
-    """The line of the table."""
+def run_one(flmem, where, name, argv, program, trimmed=True):
+    """The line of the table; a program without a name for malloc_trim is only looked at."""
     predicted = released = None
     try:
         target = Target(argv, program)
@@ -130,15 +163,18 @@ def run_one(flmem, where, name, argv, program):
         print(f"PROBLEM: {where}, {name}: {error}")
         return (where, name, "-", "-", "-", 1)
     try:
-        problems = look(flmem, target.pid)
-        predicted, released, more = trim(flmem, target.pid)
-        problems += more
+        problems, heap = look(flmem, target.pid)
+        if heap and name in STATES:
+            problems += compare(target, name, heap)
+        if trimmed:
+            predicted, released, more = trim(flmem, target.pid)
+            problems += more
     finally:
         target.close()
     for problem in problems:
         print(f"PROBLEM: {where}, {name}: {problem}")
     if predicted is None:
-        return (where, name, "-", released >> 10, "-", len(problems))
+        return (where, name, "-", "-" if released is None else released >> 10, "-", len(problems))
     return (where, name, predicted >> 10, released >> 10, (predicted - released) >> 10,
             len(problems))
 
@@ -198,4 +234,5 @@ def main():
     sys.exit(1 if bad else 0)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -135,7 +135,8 @@ class WorldEntry(entries.Entry):
     victim: type = WorldVictim
 
     def start(self):
-        return self.victim(self.argv, wrapper=self.wrapper)
+        return self.victim(self.argv, wrapper=self.wrapper, refill=self.refill,
+                           blocks=self.blocks)
 
 
 def targets(world):
@@ -300,4 +301,5 @@ def main():
     sys.exit(1 if bad else 0)
 
 
-main()
+if __name__ == "__main__":
+    main()
