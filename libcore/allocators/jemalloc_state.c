@@ -8,37 +8,49 @@
 #include "base/cleanup.h"
 
 /*
- * X(NAME, whether it is one of an arena, mallctl's name): jemalloc(3), the same in 4 and 5 unless
- * said otherwise below. All are as long as size_t but narenas, of which only the low half is
- * written, and background_thread, a bool.
+ * X(NAME, whether it is one of an arena, mallctl's name, why it may be missing): jemalloc(3) and
+ * the names in src/ctl.c, 3.0 to 5.3. All are as long as size_t but narenas, of which only the low
+ * half is written, and background_thread, a bool.
  */
-#define NUMBERS(X)                               \
-	X(ALLOCATED, false, "stats.allocated")   \
-	X(ACTIVE, false, "stats.active")         \
-	X(RESIDENT, false, "stats.resident")     \
-	X(METADATA, false, "stats.metadata")     \
-	X(MAPPED, false, "stats.mapped")         \
-	X(RETAINED, false, "stats.retained")     \
-	X(DIRTY, true, "pdirty")                 \
-	X(MUZZY, true, "pmuzzy")                 \
-	X(TCACHE, true, "tcache_bytes")          \
-	X(PAGE, false, "arenas.page")            \
-	X(ARENAS, false, "arenas.narenas")       \
-	X(DECAY, false, "arenas.dirty_decay_ms") \
-	X(BACKGROUND, false, "background_thread")
+#define NUMBERS(X)                                            \
+	X(ALLOCATED, false, "stats.allocated", no_statistics) \
+	X(ACTIVE, false, "stats.active", no_figure)           \
+	X(RESIDENT, false, "stats.resident", from_4_0)        \
+	X(METADATA, false, "stats.metadata", from_4_0)        \
+	X(MAPPED, false, "stats.mapped", no_figure)           \
+	X(RETAINED, false, "stats.retained", from_4_2)        \
+	X(DIRTY, true, "pdirty", no_figure)                   \
+	X(MUZZY, true, "pmuzzy", no_muzzy)                    \
+	X(TCACHE, true, "tcache_bytes", no_thread_caches)     \
+	X(PAGE, false, "arenas.page", no_figure)              \
+	X(ARENAS, false, "arenas.narenas", no_figure)         \
+	X(DECAY, false, "arenas.dirty_decay_ms", no_figure)   \
+	X(BACKGROUND, false, "background_thread", no_figure)
 
 enum number {
-#define NUMBER_ENUM(name, of_arena, text) NUMBER_##name,
+#define NUMBER_ENUM(name, of_arena, text, missing) NUMBER_##name,
 	NUMBERS(NUMBER_ENUM)
 #undef NUMBER_ENUM
 	NUMBER_COUNT
 };
 
+static const char no_statistics[] = "this jemalloc keeps no statistics (--disable-stats)";
+static const char no_thread_caches[] = "jemalloc tells the size of its thread caches from 5.0 on";
+static const char no_muzzy[] = "jemalloc has muzzy pages from 5.0 on";
+static const char from_4_0[] = "jemalloc tells it from 4.0 on";
+static const char from_4_2[] = "jemalloc tells it from 4.2 on";
+static const char contradictory[] = "the statistics of this jemalloc contradict each other";
+static const char no_own_mappings[] = "jemalloc does not tell its blocks apart by their mappings";
+static const char upper_bound[] = "jemalloc counts pages that were never touched as resident";
+static const char no_threshold[] = "jemalloc has no such setting";
+static const char no_figure[] = "this jemalloc does not tell it";
+
 static const struct {
 	const char *text;
 	bool of_arena;
+	const char *missing;
 } names[] = {
-#define NUMBER_ROW(name, of_arena, text) {text, of_arena},
+#define NUMBER_ROW(name, of_arena, text, missing) {text, of_arena, missing},
 	NUMBERS(NUMBER_ROW)
 #undef NUMBER_ROW
 };
@@ -46,14 +58,6 @@ static const struct {
 #define PAGE_MIN ((uint64_t)1 << 12)
 #define PAGE_MAX ((uint64_t)1 << 21)
 #define SIZE_LIM ((uint64_t)1 << 47) /* of a process */
-
-static const char no_statistics[] = "this jemalloc keeps no statistics (--disable-stats)";
-static const char no_thread_caches[] = "jemalloc tells the size of its thread caches from 5.0 on";
-static const char contradictory[] = "the statistics of this jemalloc contradict each other";
-static const char no_own_mappings[] = "jemalloc does not tell its blocks apart by their mappings";
-static const char upper_bound[] = "jemalloc counts pages that were never touched as resident";
-static const char no_threshold[] = "jemalloc has no such setting";
-static const char no_figure[] = "this jemalloc does not tell it";
 
 /* mallctl(name, out, &length, new, new_length); `out` may be 0 for none. */
 static void add_number(struct flmem_chain *chain, uint64_t function, const char *name, uint64_t out,
@@ -114,15 +118,23 @@ uint64_t flmem_jemalloc_plan_state(const struct flmem_allocator *found, uint32_t
 	return answers;
 }
 
-/* What the numbers say, in bytes. `cached` is 0 where it is not told. */
+/* What the numbers say, in bytes. */
 struct state {
-	uint64_t allocated, active, resident, dirty, muzzy, cached, retained;
+	uint64_t allocated, active, dirty, muzzy;
+	uint64_t cached, retained; /* 0 where it is not told */
+	uint64_t resident;	   /* with metadata; meaningless where that is not told */
+	bool tells_resident;
 };
+
+static struct flmem_u64 answer(const unsigned char *answers, enum number number)
+{
+	return flmem_plan_answer(answers, number, names[number].missing);
+}
 
 static bool to_bytes(const unsigned char *answers, enum number number, uint64_t page,
 		     uint64_t *ret_bytes)
 {
-	struct flmem_u64 pages = flmem_plan_answer(answers, number, no_figure);
+	struct flmem_u64 pages = answer(answers, number);
 
 	/* Muzzy pages are of 5.0 and later: before, there are none. */
 	if (pages.unknown)
@@ -130,34 +142,31 @@ static bool to_bytes(const unsigned char *answers, enum number number, uint64_t 
 	return !__builtin_mul_overflow(pages.value, page, ret_bytes) && *ret_bytes < SIZE_LIM;
 }
 
+static bool is_consistent(const struct state *state)
+{
+	return state->cached <= state->allocated && state->allocated <= state->active &&
+	       state->active < SIZE_LIM && state->retained < SIZE_LIM &&
+	       (!state->tells_resident ||
+		(state->active + state->dirty <= state->resident && state->resident < SIZE_LIM));
+}
+
 static bool read_state(const unsigned char *answers, struct state *ret_state)
 {
-	struct state state = {0};
-	const struct {
-		enum number number;
-		uint64_t *place;
-	} sizes[] = {
-		{NUMBER_ALLOCATED, &state.allocated},
-		{NUMBER_ACTIVE, &state.active},
-		{NUMBER_RESIDENT, &state.resident},
+	struct flmem_u64 active = answer(answers, NUMBER_ACTIVE);
+	struct flmem_u64 resident = answer(answers, NUMBER_RESIDENT);
+	struct flmem_u64 page = answer(answers, NUMBER_PAGE);
+	struct state state = {
+		.allocated = answer(answers, NUMBER_ALLOCATED).value,
+		.active = active.value,
+		.resident = resident.value,
+		.tells_resident = !resident.unknown,
+		.cached = answer(answers, NUMBER_TCACHE).value,
+		.retained = answer(answers, NUMBER_RETAINED).value,
 	};
-	struct flmem_u64 page = flmem_plan_answer(answers, NUMBER_PAGE, no_figure);
-	struct flmem_u64 cached = flmem_plan_answer(answers, NUMBER_TCACHE, no_figure);
-	struct flmem_u64 retained = flmem_plan_answer(answers, NUMBER_RETAINED, no_figure);
 
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(sizes); i++) {
-		*sizes[i].place = flmem_plan_answer(answers, sizes[i].number, no_figure).value;
-		if (*sizes[i].place >= SIZE_LIM)
-			return false;
-	}
-	if (page.unknown || page.value < PAGE_MIN || page.value > PAGE_MAX ||
+	if (active.unknown || page.unknown || page.value < PAGE_MIN || page.value > PAGE_MAX ||
 	    !to_bytes(answers, NUMBER_DIRTY, page.value, &state.dirty) ||
-	    !to_bytes(answers, NUMBER_MUZZY, page.value, &state.muzzy))
-		return false;
-	state.cached = cached.unknown ? 0 : cached.value;
-	state.retained = retained.unknown ? 0 : retained.value;
-	if (state.cached > state.allocated || state.allocated > state.active ||
-	    state.active + state.dirty > state.resident || state.retained >= SIZE_LIM)
+	    !to_bytes(answers, NUMBER_MUZZY, page.value, &state.muzzy) || !is_consistent(&state))
 		return false;
 	*ret_state = state;
 	return true;
@@ -169,8 +178,8 @@ static bool read_state(const unsigned char *answers, struct state *ret_state)
  */
 static bool decays_by_itself(const unsigned char *answers)
 {
-	struct flmem_u64 decay_ms = flmem_plan_answer(answers, NUMBER_DECAY, no_figure);
-	struct flmem_u64 thread = flmem_plan_answer(answers, NUMBER_BACKGROUND, no_figure);
+	struct flmem_u64 decay_ms = answer(answers, NUMBER_DECAY);
+	struct flmem_u64 thread = answer(answers, NUMBER_BACKGROUND);
 
 	return !decay_ms.unknown && decay_ms.value && decay_ms.value <= INT64_MAX &&
 	       !thread.unknown && (thread.value & UINT8_MAX) != 0;
@@ -189,12 +198,13 @@ static void fill_own(const unsigned char *answers, const struct state *state,
 		{"mapped", NUMBER_MAPPED},	 {"retained", NUMBER_RETAINED},
 		{"tcache", NUMBER_TCACHE},
 	};
+	struct flmem_u64 muzzy = answer(answers, NUMBER_MUZZY);
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(plain); i++)
-		flmem_plan_own(heap, plain[i].name,
-			       flmem_plan_answer(answers, plain[i].number, no_figure));
+		flmem_plan_own(heap, plain[i].name, answer(answers, plain[i].number));
 	flmem_plan_own(heap, "dirty", FLMEM_KNOWN(state->dirty));
-	flmem_plan_own(heap, "muzzy", FLMEM_KNOWN(state->muzzy));
+	muzzy.value = state->muzzy;
+	flmem_plan_own(heap, "muzzy", muzzy);
 }
 
 /*
@@ -210,7 +220,7 @@ void flmem_jemalloc_take_state(const struct flmem_allocator *found, const unsign
 	struct state s;
 
 	(void)found;
-	if (flmem_plan_answer(answers, NUMBER_ALLOCATED, no_statistics).unknown) {
+	if (answer(answers, NUMBER_ALLOCATED).unknown) {
 		*ret_heap = FLMEM_HEAP_UNKNOWN(no_statistics);
 		return;
 	}
@@ -219,16 +229,18 @@ void flmem_jemalloc_take_state(const struct flmem_allocator *found, const unsign
 		return;
 	}
 	heap.how = "asked";
-	heap.resident_bytes = FLMEM_KNOWN(s.resident + s.muzzy);
-	heap.cached_bytes = flmem_plan_answer(answers, NUMBER_TCACHE, no_thread_caches);
+	heap.resident_bytes =
+		s.tells_resident ? FLMEM_KNOWN(s.resident + s.muzzy) : FLMEM_UNKNOWN(from_4_0);
+	heap.cached_bytes = answer(answers, NUMBER_TCACHE);
 	heap.in_use_bytes = FLMEM_KNOWN(s.allocated - s.cached);
 	heap.trimmable_bytes = FLMEM_KNOWN(s.dirty + s.muzzy);
 	heap.decaying_bytes = FLMEM_KNOWN(decays_by_itself(answers) ? s.dirty : 0);
 	heap.pinned_bytes = FLMEM_KNOWN(s.active - s.allocated);
 	heap.free_resident_bytes = FLMEM_KNOWN(s.dirty + s.muzzy + s.active - s.allocated);
-	heap.metadata_bytes = FLMEM_KNOWN(s.resident - s.active - s.dirty);
+	heap.metadata_bytes = s.tells_resident ? FLMEM_KNOWN(s.resident - s.active - s.dirty)
+					       : FLMEM_UNKNOWN(from_4_0);
 	heap.free_bytes = FLMEM_KNOWN(heap.free_resident_bytes.value + s.retained);
-	heap.arenas = flmem_plan_answer(answers, NUMBER_ARENAS, no_figure);
+	heap.arenas = answer(answers, NUMBER_ARENAS);
 	/* The upper half of the answer was not written. */
 	heap.arenas.value &= UINT32_MAX;
 	heap.mmapped_bytes = FLMEM_UNKNOWN(no_own_mappings);

@@ -38,6 +38,14 @@ static void known(struct flmem_u64 value, uint64_t expected)
 	assert_int_equal(value.value, expected);
 }
 
+static struct flmem_u64 own(const struct flmem_heap_report *heap, const char *name)
+{
+	for (size_t i = 0; i < heap->own_count; i++)
+		if (strcmp(heap->own[i].name, name) == 0)
+			return heap->own[i].bytes;
+	return FLMEM_UNKNOWN("no such figure");
+}
+
 static void jemalloc_adds_up(void **state)
 {
 	struct flmem_heap_report heap = take(&flmem_allocator_jemalloc, sound);
@@ -67,7 +75,37 @@ static void jemalloc_4_has_neither_muzzy_pages_nor_tcache_bytes(void **state)
 	heap = take(&flmem_allocator_jemalloc, numbers);
 	known(heap.trimmable_bytes, 3 * 4096);
 	known(heap.in_use_bytes, 1000);
-	assert_non_null(heap.cached_bytes.unknown);
+	assert_non_null(strstr(heap.cached_bytes.unknown, "5.0"));
+	assert_non_null(strstr(own(&heap, "tcache").unknown, "5.0"));
+	assert_non_null(strstr(own(&heap, "muzzy").unknown, "5.0"));
+	known(own(&heap, "retained"), 4096);
+	numbers[5] = FLMEM_NO_ANSWER;
+	heap = take(&flmem_allocator_jemalloc, numbers);
+	assert_non_null(strstr(own(&heap, "retained").unknown, "4.2"));
+	known(heap.free_bytes, 3 * 4096 + 7192);
+}
+
+/* Only what lies in the pages that it counts is known; of its own structures it tells nothing. */
+static void jemalloc_3_does_not_tell_what_is_resident(void **state)
+{
+	uint64_t numbers[NUMBERS];
+	struct flmem_heap_report heap;
+
+	(void)state;
+	memcpy(numbers, sound, sizeof(numbers));
+	numbers[2] = numbers[3] = numbers[5] = numbers[7] = numbers[8] = FLMEM_NO_ANSWER;
+	heap = take(&flmem_allocator_jemalloc, numbers);
+	assert_string_equal(heap.how, "asked");
+	known(heap.trimmable_bytes, 3 * 4096);
+	known(heap.in_use_bytes, 1000);
+	known(heap.pinned_bytes, 7192);
+	known(heap.free_resident_bytes, 3 * 4096 + 7192);
+	assert_non_null(strstr(heap.resident_bytes.unknown, "4.0"));
+	assert_non_null(strstr(heap.metadata_bytes.unknown, "4.0"));
+	assert_non_null(strstr(own(&heap, "resident").unknown, "4.0"));
+	numbers[1] = FLMEM_NO_ANSWER;
+	heap = take(&flmem_allocator_jemalloc, numbers);
+	assert_non_null(heap.trimmable_bytes.unknown);
 }
 
 /* Dirty pages go by themselves only where there is a time, and a thread that sees to it. */
@@ -297,6 +335,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(jemalloc_adds_up),
 		cmocka_unit_test(jemalloc_4_has_neither_muzzy_pages_nor_tcache_bytes),
+		cmocka_unit_test(jemalloc_3_does_not_tell_what_is_resident),
 		cmocka_unit_test(jemalloc_decays_with_a_thread_of_its_own),
 		cmocka_unit_test(jemalloc_without_statistics_says_so),
 		cmocka_unit_test(nonsense_is_unknown),
