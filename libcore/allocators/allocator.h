@@ -32,6 +32,12 @@ struct flmem_allocator {
 	const char *prefix;			   /* static; NULL when it could not be told */
 	const char *evidence;			   /* static: how it was recognised */
 	const char *caveat; /* static: as in the operations, of this version */
+	/*
+	 * It may leave pages to the kernel (MADV_FREE) without counting them any more: they stay in
+	 * RSS until memory is short.
+	 */
+	bool leaves_pages;
+	const char *unpredictable; /* static: why RSS may not fall by what it releases, or NULL */
 	bool serves_malloc;
 };
 

@@ -2,13 +2,13 @@
 #include "allocators/jemalloc_state.h"
 #include "allocators/plan.h"
 #include "allocators/probe.h"
+#include "base/text.h"
 
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#define LAZY_UNTIL	 5   /* major version */
 #define VERSION_LEAD_MAX 24U /* "5.3.0-1234" with room */
 
 /* Of the public symbols, and of the variable in the environment, as configure makes them. */
@@ -74,11 +74,16 @@ static bool take_version(struct flmem_image *image, uint64_t offset, void *data)
 	return true;
 }
 
+/* Whether it holds one; sources that were copied without it are "0.0.0" (configure.ac). */
 static bool read_version(const struct flmem_module *module, struct flmem_allocator *found)
 {
 	struct flmem_image *image = flmem_module_image(module, NULL);
 
-	return image && flmem_image_search(image, "-g", 2, take_version, found->version);
+	if (!image || !flmem_image_search(image, "-g", 2, take_version, found->version))
+		return false;
+	if (flmem_text_starts(found->version, "0.0.0-"))
+		found->version[0] = '\0';
+	return true;
 }
 
 /* The name of its variable, "MALLOC_CONF", has the prefix in capitals before it. */
@@ -119,6 +124,20 @@ static int major_version(const struct flmem_allocator *found)
 	return isdigit((unsigned char)found->version[0]) ? found->version[0] - '0' : 0;
 }
 
+/*
+ * 4.4 and 4.5 purge with MADV_FREE where the C library that they were built with has it (4.4.0's
+ * ChangeLog). Those before use MADV_DONTNEED on Linux; those after count such pages as muzzy.
+ */
+static void note_ways(struct flmem_allocator *found)
+{
+	static const char lazy[] = "jemalloc 4.4 and 4.5 mark what they release for the kernel, "
+				   "which takes it, and lowers RSS, when memory is short";
+
+	if (flmem_text_starts(found->version, "4.4.") || flmem_text_starts(found->version, "4.5."))
+		found->unpredictable = lazy;
+	found->leaves_pages = found->unpredictable || !found->version[0];
+}
+
 static bool probe(const struct flmem_view *view, const struct flmem_module *module,
 		  struct flmem_allocator *ret_found)
 {
@@ -140,11 +159,7 @@ static bool probe(const struct flmem_view *view, const struct flmem_module *modu
 		found.prefix = prefix_by_variable(module);
 		found.evidence = "it holds jemalloc's messages and version; its names are stripped";
 	}
-	/* What configure chooses on Linux 4.5 and later (JEMALLOC_PURGE_MADVISE_FREE). */
-	if (major_version(&found) && major_version(&found) < LAZY_UNTIL)
-		found.caveat =
-			"jemalloc before 5.0 leaves it to the kernel when it takes the pages "
-			"that a purge gives back (MADV_FREE): RSS falls when memory is short";
+	note_ways(&found);
 	*ret_found = found;
 	return true;
 }

@@ -212,6 +212,7 @@ static void share_anonymous(const struct flmem_process_report *report, struct sh
 
 	for (size_t i = 0; i < report->allocator_count; i++)
 		take_heap(share, &report->allocators[i].heap);
+	take(share, FLMEM_MEMORY_CACHED, known_or_0(report->memory.lazy_bytes));
 	share->classes->error_bytes =
 		plus(share->classes->error_bytes, known_or_0(report->python.error_bytes));
 	take(share, FLMEM_MEMORY_RUNTIME, known_or_0(report->python.free_bytes));

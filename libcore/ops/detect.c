@@ -16,6 +16,7 @@
 #include "ops/ask_torch.h"
 #include "ops/classes.h"
 #include "ops/detect_python.h"
+#include "ops/lazy.h"
 #include "ops/verdict.h"
 #include "proc/backing.h"
 #include "proc/cgroup.h"
@@ -133,12 +134,10 @@ static void start_report(const struct flmem_process *process, struct flmem_proce
 		.pid = process->pid,
 		.start_time = process->start_time,
 		.memory.thp_bytes = FLMEM_UNKNOWN(unreadable),
+		.memory.lazy_bytes = FLMEM_UNKNOWN(flmem_lazy_unsought),
 		.cuda = cuda_report(FLMEM_UNKNOWN(unreadable), unreadable),
-		.limit =
-			{
-				.cgroup_max_bytes = FLMEM_UNKNOWN(no_mounts),
-				.headroom_bytes = FLMEM_UNKNOWN(no_mounts),
-			},
+		.limit.cgroup_max_bytes = FLMEM_UNKNOWN(no_mounts),
+		.limit.headroom_bytes = FLMEM_UNKNOWN(no_mounts),
 	};
 	flmem_python_report_init(no_python, &report->python);
 }
@@ -442,6 +441,9 @@ static int read_files(struct session *session, const struct flmem_process *proce
 	flmem_allocators_find(&view, &found.allocators);
 	found.has_python = flmem_cpython_find(&view, &found.python);
 	rc = read_allocators(session, &view, &found, report);
+	if (!rc && !session->options.skip_heap)
+		report->memory.lazy_bytes =
+			flmem_lazy_bytes(&view, &found.allocators, report->allocators);
 	return rc ? rc : read_python(session, &view, &found, report);
 }
 

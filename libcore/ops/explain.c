@@ -320,6 +320,11 @@ static void tell_doubts(struct speech *speech)
 		    "kernel "
 		    "has the memory only when it splits those pages",
 		    SIZE(report->memory.thp_bytes.value));
+	if (is_worth(speech, report->memory.lazy_bytes))
+		say(speech, report->memory.lazy_bytes.value,
+		    "%s is free and marked for the kernel, which takes it when memory is short; "
+		    "until then RSS counts it",
+		    SIZE(report->memory.lazy_bytes.value));
 	if (is_worth(speech, report->memory.swap_bytes))
 		say(speech, report->memory.swap_bytes.value,
 		    "%s more is swapped out, which RSS does not count",

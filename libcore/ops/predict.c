@@ -46,7 +46,9 @@ struct flmem_u64 flmem_predict(const struct flmem_inspection *target, uint64_t b
 
 		if (!flmem_errand_trims(&target->view, found))
 			continue;
-		if (found->ops->read_heap)
+		if (found->unpredictable)
+			part = FLMEM_UNKNOWN(found->unpredictable);
+		else if (found->ops->read_heap)
 			part = read_trimmable(target, found, deadline_us);
 		else if (found->ops->plan_state && !found->ops->silent)
 			part = ask_trimmable(target, found, borrow, ret_asked);

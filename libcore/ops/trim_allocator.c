@@ -3,8 +3,11 @@
 
 #include <stdio.h>
 
+#include <flmem/text.h>
+
 #include "base/cleanup.h"
 #include "ops/errand.h"
+#include "ops/lazy.h"
 #include "ops/predict.h"
 #include "proc/huge.h"
 #include "remote/borrow.h"
@@ -16,6 +19,7 @@ struct part {
 	struct flmem_error *err;
 	bool asked[FLMEM_ALLOCATORS_MAX];	/* has answers */
 	uint64_t answers[FLMEM_ALLOCATORS_MAX]; /* where in the query's data */
+	struct flmem_u64 lazy_bytes;		/* before the trim */
 	struct flmem_borrow_options borrow;
 	struct flmem_chain chain;
 };
@@ -111,6 +115,23 @@ static void count_time(const struct part *part, const struct flmem_borrow_result
 	flmem_trim_job_stopped(part->job, run->stopped_ns / 1000U, inside_ns / 1000U);
 }
 
+/* What the allocator has given back without RSS falling. */
+static void note_lazy(const struct part *part)
+{
+	const struct flmem_inspection *target = part->target;
+	struct flmem_u64 after = flmem_lazy_bytes(&target->view, &target->allocators, NULL);
+	char size[FLMEM_TEXT_BYTES_MAX], text[160];
+
+	if (part->lazy_bytes.unknown || after.unknown || after.value <= part->lazy_bytes.value)
+		return;
+	flmem_text_bytes(after.value - part->lazy_bytes.value, size, sizeof(size));
+	snprintf(text, sizeof(text),
+		 "%s was marked for the kernel, which takes it, and lowers RSS, when memory is "
+		 "short",
+		 size);
+	flmem_trim_job_note(part->job, text);
+}
+
 static void fill_note(const struct part *part, const struct flmem_borrow_result *run)
 {
 	const struct flmem_inspection *target = part->target;
@@ -132,6 +153,8 @@ static void fill_note(const struct part *part, const struct flmem_borrow_result 
 			part->job,
 			"RSS given back from within transparent huge pages becomes free memory "
 			"only when the kernel splits them, which it does when memory is short");
+	if (!part->job->options->dry_run)
+		note_lazy(part);
 	flmem_trim_job_note_late(part->job, run->late_us);
 }
 
@@ -170,6 +193,7 @@ int flmem_trim_allocator(struct flmem_trim_job *job, struct flmem_error *err)
 		return rc;
 	if (job->options->predict)
 		predict(part);
+	part->lazy_bytes = flmem_lazy_bytes(&part->target->view, &part->target->allocators, NULL);
 	rc = job->options->dry_run
 		     ? flmem_borrow_plan(&part->target->view, &part->borrow, &run, err)
 		     : flmem_borrow_run(&part->target->view, &part->chain, &part->borrow, &run,

@@ -1,22 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proc/huge.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <string.h>
 #include <sys/vfs.h>
 
-#include <flmem/parse.h>
-
 #include "base/buf.h"
 #include "base/io.h"
 #include "proc/pages.h"
 #include "proc/process.h"
+#include "proc/rollup.h"
 
 #define PMD_BYTES    (UINT64_C(2) << 20) /* the smallest huge page of x86-64 and aarch64 */
 #define ROLLUP_LIMIT (UINT64_C(1) << 30)
-#define ROLLUP_MAX   ((size_t)64 << 10)
 #define MEMINFO_MAX  ((size_t)64 << 10)
 
 /* Page tables of so much memory are as much work as what the kernel knows of the whole host. */
@@ -27,33 +24,11 @@ static const char too_large[] = "this kernel has no PAGEMAP_SCAN (6.7) and the p
 				"large for smaps_rollup";
 static const char absent[] = "this kernel does not tell";
 
-/* In a text as that of smaps_rollup or meminfo. */
-static bool find_huge(char *text, uint64_t *ret_bytes)
-{
-	static const char key[] = "\nAnonHugePages:";
-	char *at = strstr(text, key);
-	uint64_t kilobytes;
-
-	if (!at)
-		return false;
-	at += strlen(key);
-	at += strspn(at, " ");
-	at[strcspn(at, " \n")] = '\0';
-	if (flmem_parse_u64(at, 0, UINT64_MAX / 1024, &kilobytes, NULL))
-		return false;
-	*ret_bytes = kilobytes * 1024;
-	return true;
-}
+static const char huge_name[] = "AnonHugePages";
 
 struct flmem_u64 flmem_huge_bytes_rollup(const struct flmem_process *process)
 {
-	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
-	int rc = flmem_io_read_file_at(process->dirfd, "smaps_rollup", ROLLUP_MAX, &buf);
-	uint64_t bytes;
-
-	if (rc)
-		return FLMEM_UNKNOWN(rc == -EACCES || rc == -EPERM ? denied : absent);
-	return find_huge(buf.data, &bytes) ? FLMEM_KNOWN(bytes) : FLMEM_UNKNOWN(absent);
+	return flmem_rollup_bytes(process, huge_name);
 }
 
 /* The kernel counts them; a container's own meminfo, on another file system, tells nothing. */
@@ -65,8 +40,8 @@ static bool host_has_none(void)
 	uint64_t bytes;
 
 	return fd >= 0 && fstatfs(fd, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC &&
-	       flmem_io_read_all(fd, MEMINFO_MAX, &buf) == 0 && find_huge(buf.data, &bytes) &&
-	       !bytes;
+	       flmem_io_read_all(fd, MEMINFO_MAX, &buf) == 0 &&
+	       flmem_rollup_find(buf.data, huge_name, &bytes) && !bytes;
 }
 
 static bool is_anonymous(const struct flmem_map *map)

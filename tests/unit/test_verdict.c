@@ -161,6 +161,28 @@ static void a_process_at_work_is_judged_with_doubt(void **state)
 	assert_int_equal(verdict.confidence_percent, 93);
 }
 
+/* Neither in use nor in the allocator's books, and no trim brings it. */
+static void what_is_left_to_the_kernel_is_cached(void **state)
+{
+	const struct sample sample = {.anon = 1000, .in_use = 200, .trimmable = 100};
+	struct flmem_allocator_report allocator;
+	struct flmem_process_report report = make(&sample, &allocator);
+	struct flmem_verdict verdict;
+
+	(void)state;
+	report.memory.lazy_bytes = FLMEM_KNOWN(600);
+	flmem_verdict_judge(&report, &verdict);
+	assert_int_equal(verdict.kind, FLMEM_VERDICT_CACHED);
+	assert_int_equal(verdict.classes.bytes[FLMEM_MEMORY_CACHED], 600);
+	assert_int_equal(verdict.classes.bytes[FLMEM_MEMORY_LIVE], 300);
+	assert_int_equal(verdict.confidence_percent, 100);
+	/* Also where the allocator was not asked. */
+	allocator.heap = FLMEM_HEAP_UNKNOWN(why);
+	flmem_verdict_judge(&report, &verdict);
+	assert_int_equal(verdict.classes.bytes[FLMEM_MEMORY_CACHED], 600);
+	assert_int_equal(verdict.classes.bytes[FLMEM_MEMORY_UNKNOWN], 400);
+}
+
 /* jemalloc that was not asked: what is anonymous may be anything. */
 static void an_unknown_heap_leaves_no_verdict_where_it_matters(void **state)
 {
@@ -506,6 +528,7 @@ int main(void)
 		cmocka_unit_test(parts_that_are_more_than_the_whole_lower_the_confidence),
 		cmocka_unit_test(an_error_counts_as_doubt),
 		cmocka_unit_test(a_process_at_work_is_judged_with_doubt),
+		cmocka_unit_test(what_is_left_to_the_kernel_is_cached),
 		cmocka_unit_test(an_unknown_heap_leaves_no_verdict_where_it_matters),
 		cmocka_unit_test(an_unknown_part_of_a_heap_is_not_called_live),
 		cmocka_unit_test(a_process_that_may_not_be_read_still_shows_files),

@@ -26,7 +26,10 @@ enum flmem_linkage {
 	FLMEM_LINKAGE_STATIC,
 };
 
-/* As it was when the heap had been read. */
+/*
+ * As it was when the heap had been read. Memory given back lazily (MADV_FREE) is looked for only
+ * where an allocator may have left some that it does not count itself.
+ */
 struct flmem_memory_report {
 	struct flmem_u64 rss_bytes;   /* VmRSS */
 	struct flmem_u64 anon_bytes;  /* RssAnon */
@@ -34,6 +37,7 @@ struct flmem_memory_report {
 	struct flmem_u64 shmem_bytes; /* RssShmem */
 	struct flmem_u64 swap_bytes;  /* VmSwap */
 	struct flmem_u64 thp_bytes;   /* anonymous memory in transparent huge pages */
+	struct flmem_u64 lazy_bytes;  /* of anon: free, the kernel takes it when memory is short */
 	struct flmem_u64 drift_bytes; /* RSS changed by so much while the heap was read */
 };
 
