@@ -211,6 +211,19 @@ static uint64_t plan_state(const struct flmem_view *view, const struct flmem_all
 }
 
 /*
+ * Before 4.1 and from 5.0 on one call purges all. Between, where the ratio of dirty pages is what
+ * counts, it counts those that it has taken twice, and where half of them make exactly the rest it
+ * ends there (arena_stash_dirty() in src/arena.c). It is rare for this to come about twice.
+ */
+static unsigned purges_needed(const struct flmem_allocator *found)
+{
+	const bool whole = major_version(found) >= ARENAS_ALL_MIN || major_version(found) == 3 ||
+			   flmem_text_starts(found->version, "4.0.");
+
+	return whole ? 1 : 3;
+}
+
+/*
  * The borrowed thread's cache first, so that what it holds can be purged too. A thread without a
  * cache makes the flush fail with EFAULT, which does no harm.
  */
@@ -233,7 +246,8 @@ static int plan_trim(const struct flmem_view *view, const struct flmem_allocator
 				       "jemalloc did not tell how many arenas it has");
 	snprintf(name, sizeof(name), "arena.%" PRIu32 ".purge", index);
 	add_mallctl(chain, "thread.tcache.flush", function, "thread.tcache.flush");
-	add_mallctl(chain, "arenas.purge", function, name);
+	for (unsigned i = 0; i < purges_needed(found); i++)
+		add_mallctl(chain, i ? "arenas.purge, again" : "arenas.purge", function, name);
 	return 0;
 }
 
