@@ -38,6 +38,12 @@ class Trim:
         return self.result.get("reason") or self.stderr
 
     @property
+    def released(self):
+        """Whether it gave memory back, at once or left to the kernel."""
+        return (self.outcome == "released"
+                or "was marked for the kernel" in (self.result.get("note") or ""))
+
+    @property
     def touched(self):
         """Whether calls were made in the target."""
         return self.status in (0, PARTLY) and self.outcome in OUTCOMES_OK

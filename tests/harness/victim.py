@@ -25,8 +25,12 @@ ALLOCATOR_FILES = {
 
 
 def allocator_library(name):
-    """Path to preload, None for glibc; raises FileNotFoundError when it is not installed."""
-    pattern = ALLOCATOR_FILES[name]
+    """
+    Path to preload, None for glibc; a path is itself. FileNotFoundError when it is not installed.
+    """
+    if os.sep in name and os.path.exists(name):
+        return name
+    pattern = ALLOCATOR_FILES.get(name, name)
     if pattern is None:
         return None
     for directory in LIBRARIES:

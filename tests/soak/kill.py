@@ -3,10 +3,12 @@
 Kills flmem in the middle of its work and checks that every target lives on, whole.
 
 usage: kill.py BUILD [--runs N] [--stops N] [--targets allocators|interpreters]
+               [--allocators glibc,jemalloc,tcmalloc,mimalloc]
 
 --runs: kills after a random delay across the whole call, altogether.
 --stops: kills at each of the first N system call stops after flmem has begun to touch the target
 (tests/soak/killat.c), for each target, then at random ones up to the last.
+--allocators: the first with all targets, the others with one; also paths of libraries to preload.
 """
 import argparse
 import collections
@@ -28,10 +30,11 @@ TIMEOUT = "500ms"  # a program that only computes has no thread for the allocato
 SEED = 20240229  # the same delays in every run; the machine's timing varies enough
 
 
-def targets(victims):
+def targets(victims, allocators):
     """What is trimmed: every way that an interrupted wait goes on, and busy programs."""
     def entry(name, program, *words, **more):
-        return entries.Entry(name, [os.path.join(victims, program), *words], **more)
+        return entries.Entry(name, [os.path.join(victims, program), *words],
+                             **{"allocator": allocators[0], **more})
 
     chosen = [
         entry("waits in read", "safe_blocked", "read-pipe", refill=True),
@@ -48,7 +51,7 @@ def targets(victims):
         entry("8 threads churn, 3 wait", "safe_threads", "-c", "8", "-i", "3", "-n", "20000"),
         entry("1000 signals a second", "safe_signals", "-a"),
     ]
-    for allocator in entries.ALLOCATORS[1:]:
+    for allocator in allocators[1:]:
         chosen.append(entry("4 threads churn, 3 wait", "safe_threads", "-c", "4", "-i", "3", "-n",
                             "20000", allocator=allocator, missing=entries.available(allocator)))
     return chosen
@@ -160,13 +163,14 @@ def main():
     parser.add_argument("--runs", type=int, default=60)
     parser.add_argument("--stops", type=int, default=0)
     parser.add_argument("--targets", choices=("allocators", "interpreters"), default="allocators")
+    parser.add_argument("--allocators", default=",".join(entries.ALLOCATORS))
     options = parser.parse_args()
     flmem = command.Flmem(options.build)
     flmem.require("trim")
     tests = os.path.join(os.path.abspath(options.build), "tests")
     killat = os.path.join(tests, "killat")
     chosen = (interpreters() if options.targets == "interpreters"
-              else targets(os.path.join(tests, "victims")))
+              else targets(os.path.join(tests, "victims"), options.allocators.split(",")))
     usable = [entry for entry in chosen if not entry.missing]
     if not usable:
         skip("no target can be run here")

@@ -3,8 +3,10 @@
 Trims every kind of target over and over and checks after each call that the target is unharmed.
 
 usage: matrix.py BUILD [--trims N] [--groups blocked,busy,linked,traps,pythons,code]
+                 [--allocators glibc,jemalloc,tcmalloc,mimalloc]
 
-N is the number of trims altogether; each target gets its share, at least two.
+N is the number of trims altogether; each target gets its share, at least two. An allocator may also
+be the path of a library to preload.
 """
 import argparse
 import collections
@@ -45,7 +47,7 @@ class Tally:
 
     def add(self, trim, again=False):
         self.outcomes["trimmed" if trim.touched else "refused"] += 1
-        if trim.outcome == "released":
+        if trim.released:
             self.outcomes["released"] += 1
         if self.entry.code and trim.result.get("steps"):
             step = trim.result["steps"][0]
@@ -207,16 +209,16 @@ def exiting(flmem, victims, count):
     return tally
 
 
-def choose(groups, victims):
+def choose(groups, victims, allocators):
     chosen = []
     if "blocked" in groups:
-        chosen += entries.blocked(victims, entries.ALLOCATORS)
+        chosen += entries.blocked(victims, allocators)
     if "busy" in groups:
-        chosen += entries.busy(victims, entries.ALLOCATORS)
+        chosen += entries.busy(victims, allocators)
     if "linked" in groups:
         chosen += entries.linked(victims)
     if "traps" in groups:
-        chosen += entries.traps(victims, entries.ALLOCATORS)
+        chosen += entries.traps(victims, allocators)
     if "pythons" in groups:
         chosen += entries.pythons()
     if "code" in groups:
@@ -248,12 +250,13 @@ def main():
     parser.add_argument("build")
     parser.add_argument("--trims", type=int, default=0)
     parser.add_argument("--groups", default=",".join(GROUPS))
+    parser.add_argument("--allocators", default=",".join(entries.ALLOCATORS))
     options = parser.parse_args()
     flmem = command.Flmem(options.build)
     flmem.require("trim")
     groups = options.groups.split(",")
     victims = os.path.join(os.path.abspath(options.build), "tests", "victims")
-    chosen = choose(groups, victims)
+    chosen = choose(groups, victims, options.allocators.split(","))
     if not chosen:
         skip("no such group")
     usable = [entry for entry in chosen if not entry.missing]
