@@ -10,6 +10,8 @@
  * held: bytes of the blocks that it still holds, their heads included. Built without anything that
  * an older C library lacks.
  */
+#include <fcntl.h>
+#include <limits.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -27,6 +29,7 @@ __asm__(".symver pthread_create, pthread_create@GLIBC_2.2.5");
 #define BLOCKS_MAX ((size_t)8 << 20)
 #define THREADS	   12
 #define MIB	   ((size_t)1 << 20)
+#define ROOM_MIB   ((size_t)4 << 10)
 
 static void **blocks;
 static size_t block_count;
@@ -138,6 +141,92 @@ static void many(void)
 
 		give(last);
 		last = next;
+	}
+}
+
+#ifndef PR_SET_MEMORY_MERGE
+#define PR_SET_MEMORY_MERGE 67
+#endif
+
+/* Without the heap's help. */
+static size_t available_mib(void)
+{
+	char text[512] = {0};
+	int fd = open("/proc/meminfo", O_RDONLY);
+	ssize_t length = read(fd, text, sizeof(text) - 1);
+	const char *line = length > 0 ? strstr(text, "MemAvailable:") : NULL;
+
+	close(fd);
+	return line ? strtoul(line + strlen("MemAvailable:"), NULL, 10) >> 10 : 0;
+}
+
+/* So many pages as there are not: until the kernel has merged (KSM) what there is. */
+static void wait_for_room(void)
+{
+	if (available_mib() > ROOM_MIB)
+		return;
+	while (available_mib() < ROOM_MIB * 3 / 2)
+		usleep(100000);
+}
+
+/* Blocks of 16 to 2000 bytes that fill one MiB, of the same sizes in each MiB. */
+static void *fill_one(void)
+{
+	size_t sum = 0, seed = 12345;
+	void *first = NULL;
+
+	while (sum < MIB) {
+		size_t left = MIB - sum, size;
+		void *block;
+
+		seed = seed * 6364136223846793005U + 1442695040888963407U;
+		size = 16 + (seed >> 33) % 1985;
+		block = take(left < 4096 ? left - 8 : size);
+		sum += chunk_size(block);
+		first = first ? first : block;
+	}
+	return first;
+}
+
+/* All but every 64th block of a MiB that begins with this one. */
+static void give_one(char *block)
+{
+	size_t sum = 0;
+
+	for (size_t i = 0; sum < MIB; i++) {
+		size_t size = chunk_size(block);
+
+		if (i % 64)
+			give(block);
+		block += size;
+		sum += size;
+	}
+}
+
+/*
+ * A heap larger than the machine's memory, for which KSM has to run: what pages hold is the same in
+ * each MiB, but for the heads of what is free, in every third.
+ */
+static void vast(void)
+{
+	size_t count = 0;
+
+	if (prctl(PR_SET_MEMORY_MERGE, 1, 0, 0, 0))
+		abort();
+	mallopt(M_TOP_PAD, 64 << 20);
+	mallopt(M_TRIM_THRESHOLD, INT_MAX);
+	for (size_t i = 0; i < wanted / MIB; i++) {
+		void *first = fill_one();
+
+		if (i % 3 == 0)
+			blocks[count++] = first;
+		if (i % 64 == 0)
+			wait_for_room();
+	}
+	for (size_t i = 0; i < count; i++) {
+		give_one(blocks[i]);
+		if (i % 64 == 0)
+			wait_for_room();
 	}
 }
 
@@ -305,6 +394,14 @@ static void bin_stray(void)
 	links[0] = (size_t)0x4141414141414140;
 }
 
+/* The size of a free block has been written over: it reaches into blocks in use. */
+static void bin_size(void)
+{
+	volatile size_t *links = free_chunk();
+
+	links[-1] += 1 << 20;
+}
+
 /* Two chunks of a fastbin that come after each other. */
 static void fast_loop(void)
 {
@@ -370,8 +467,10 @@ static const struct {
 	{"dense", dense},
 	{"small-pages", small_pages},
 	{"many", many},
+	{"vast", vast},
 	{"bin-loop", bin_loop},
 	{"bin-stray", bin_stray},
+	{"bin-size", bin_size},
 	{"fast-loop", fast_loop},
 	{"top-absurd", top_absurd},
 	{"ring-apart", ring_apart},
