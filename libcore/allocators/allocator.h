@@ -77,6 +77,12 @@ struct flmem_allocator_ops {
 	void (*guard)(const struct flmem_view *view, const struct flmem_allocator *found,
 		      struct flmem_guard *guard);
 	/*
+	 * FLMEM_EUNSAFE when the calls of plan_trim would meet damage that the program has done to
+	 * its heap, as far as that is seen from outside within the budget. NULL: not looked at.
+	 */
+	int (*check)(const struct flmem_view *view, const struct flmem_allocator *found,
+		     uint64_t budget_us, struct flmem_error *err);
+	/*
 	 * Reads the state of its heap from outside, stopping nothing and mapping no page that was
 	 * not present. Fields that cannot be told are unknown with their reason. NULL: it has to be
 	 * asked.

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+
+#include "allocators/glibc_check.h"
 #include "allocators/glibc_find.h"
 #include "allocators/glibc_heap.h"
 #include "allocators/plan.h"
@@ -136,6 +139,25 @@ static struct flmem_glibc_effort effort_for(uint64_t budget_us)
 	};
 }
 
+static int check(const struct flmem_view *view, const struct flmem_allocator *found,
+		 uint64_t budget_us, struct flmem_error *err)
+{
+	FLMEM_AUTO_PEEK struct flmem_peek *peek = NULL;
+	struct flmem_glibc_space space;
+	struct flmem_glibc_damage damage;
+
+	if (open_space(view, found, &peek, &space) ||
+	    !flmem_glibc_is_damaged(&space, budget_us, FLMEM_GLIBC_LOOKS, &damage))
+		return 0;
+	return flmem_error_set(
+		err, FLMEM_EUNSAFE, 0,
+		"the heap of process %d is damaged, and malloc_trim would do harm with it: a list "
+		"of %s leads to 0x%" PRIx64 ", and %s. Something has written past the end of a "
+		"block or to one that was freed: the program is likely to fail there by itself; "
+		"restart it",
+		(int)view->process->pid, damage.list, damage.address, damage.what);
+}
+
 static void read_heap(const struct flmem_view *view, const struct flmem_allocator *found,
 		      const struct flmem_heap_limits *limits, struct flmem_heap_report *ret_heap)
 {
@@ -156,5 +178,6 @@ const struct flmem_allocator_ops flmem_allocator_glibc = {
 	.probe = probe,
 	.plan_trim = plan_trim,
 	.guard = guard_all,
+	.check = check,
 	.read_heap = read_heap,
 };

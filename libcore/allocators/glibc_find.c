@@ -129,6 +129,7 @@ struct search {
 	/* For malloc_par. */
 	struct flmem_glibc_range brk;
 	bool is_in_brk; /* main_arena's top is, so it has a begin there, too */
+	uint64_t stray; /* where the ring of arenas led that was followed last, and none was */
 	const struct flmem_glibc_layout *layout;
 };
 
@@ -209,8 +210,10 @@ static bool follow_ring(struct search *search, uint64_t main_arena, unsigned bin
 
 	flmem_glibc_clear(glibc);
 	do {
-		if (arena != main_arena && !is_other_arena(search->space, arena, glibc))
+		if (arena != main_arena && !is_other_arena(search->space, arena, glibc)) {
+			search->stray = arena;
 			return false;
+		}
 		if (!add_arena(search, arena))
 			return false;
 		if (!read_word(search->space, arena + bins + FLMEM_GLIBC_FROM_BINS_NEXT, &arena))
@@ -417,6 +420,26 @@ bool flmem_glibc_find(const struct flmem_glibc_space *space, struct flmem_glibc 
 	}
 	*ret_glibc = glibc;
 	glibc = (struct flmem_glibc){0};
+	return true;
+}
+
+bool flmem_glibc_stray(const struct flmem_glibc_space *space, uint64_t *ret_address)
+{
+	FLMEM_AUTO_GLIBC struct flmem_glibc glibc = {0};
+	struct search search = {
+		.space = space,
+		.glibc = &glibc,
+		.brk = flmem_glibc_brk(space),
+	};
+
+	if (!flmem_glibc_layout_of(space->minor) || search_data(space, find_bins, &search) ||
+	    !search.stray)
+		return false;
+	/* Its heap_info and its begin are in one page. Where that is swapped out it may be one. */
+	if (!flmem_peek_is_resident(space->peek, search.stray) &&
+	    flmem_maps_find(space->maps, search.stray))
+		return false;
+	*ret_address = search.stray;
 	return true;
 }
 

@@ -64,6 +64,12 @@ struct flmem_glibc {
 bool flmem_glibc_find(const struct flmem_glibc_space *space, struct flmem_glibc *ret_glibc,
 		      const char **ret_why);
 
+/*
+ * Where nothing was found: whether that is because malloc's arenas, of a known release, do not form
+ * a ring. The address is where they lead to in place of an arena.
+ */
+bool flmem_glibc_stray(const struct flmem_glibc_space *space, uint64_t *ret_address);
+
 void flmem_glibc_clear(struct flmem_glibc *glibc);
 
 #define FLMEM_AUTO_GLIBC FLMEM_AUTO(flmem_glibc_clear)

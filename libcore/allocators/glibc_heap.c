@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "allocators/glibc_links.h"
 #include "allocators/glibc_lists.h"
 #include "allocators/glibc_mmapped.h"
 #include "allocators/glibc_sample.h"
@@ -13,6 +14,7 @@
 
 #define ATTEMPTS	  3
 #define RETRY_US	  5000 /* and six times that before the last attempt */
+#define MIGRATION_US	  1000
 #define LOCK_WAITS	  20
 #define LOCK_WAIT_US	  100
 #define DEFAULT_MMAP	  ((uint64_t)128 << 10) /* DEFAULT_MMAP_THRESHOLD_MIN */
@@ -241,6 +243,9 @@ static void read_one_arena(struct reading *reading, size_t index)
 
 		if (i && attempt.walked == FLMEM_GLIBC_LOST)
 			let_change_end(reading, i);
+		/* While the kernel moves a page elsewhere, it looks as if it was swapped out. */
+		if (i && attempt.walked == FLMEM_GLIBC_ABSENT)
+			flmem_clock_sleep_us(MIGRATION_US);
 		if (i)
 			flmem_peek_forget(reading->space->peek);
 		if (!read_arena(reading, index, &before))
@@ -363,8 +368,8 @@ static bool measure_arena(struct reading *reading, size_t index, struct extent *
 	if (!read_arena(reading, index, &arena))
 		return false;
 	for (unsigned i = 0; i < FLMEM_GLIBC_FASTBINS; i++)
-		if (arena.fastbins[i] && 16U * i + FLMEM_GLIBC_MIN_CHUNK > extent->fast_max)
-			extent->fast_max = 16U * i + FLMEM_GLIBC_MIN_CHUNK;
+		if (arena.fastbins[i] && flmem_glibc_fast_size(i) > extent->fast_max)
+			extent->fast_max = flmem_glibc_fast_size(i);
 	if (flmem_glibc_stretches_find(space, reading->glibc, index, &arena, &extent->list) !=
 	    FLMEM_GLIBC_WALKED)
 		return false;

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "allocators/glibc_links.h"
+
 #define WALKED_UP_TO   ((uint64_t)4 << 20)  /* smaller arenas are walked over sooner than asked */
 #define PAGES_PER_ITEM 64U		    /* one chunk of a list in so many pages is few */
 #define LARGE	       ((uint64_t)64 << 10) /* chunks that a walk gains by jumping over */
@@ -45,29 +47,21 @@ static bool add(struct collection *collection, uint64_t chunk, uint64_t head)
 	return runs->count < LARGE_AFTER || collection->bytes / runs->count < LARGE;
 }
 
-/* The chunk behind a free one tells its size, and that it is not in use. */
-static bool is_free(struct flmem_peek *peek, uint64_t chunk, uint64_t size)
-{
-	uint64_t behind[2]; /* prev_size, size */
-
-	return flmem_peek_read(peek, chunk + size, behind, sizeof(behind)) == 0 &&
-	       behind[0] == size && !(behind[1] & FLMEM_GLIBC_PREV_INUSE);
-}
-
 /* One bin; `self` is what its head is as a chunk. */
 static bool follow(struct collection *collection, uint64_t self)
 {
-	uint64_t words[4], chunk, previous = self; /* prev_size, size, fd, bk */
+	uint64_t chunk, previous = self;
 
 	if (flmem_peek_read(collection->peek, self + 16, &chunk, sizeof(chunk)))
 		return false;
 	while (chunk != self) {
-		if (flmem_peek_read(collection->peek, chunk, words, sizeof(words)) ||
-		    words[3] != previous || !add(collection, chunk, words[1]) ||
-		    !is_free(collection->peek, chunk, words[1] & ~(uint64_t)FLMEM_GLIBC_SIZE_BITS))
+		struct flmem_glibc_link link;
+
+		if (flmem_glibc_bin_link(collection->peek, chunk, previous, &link) || link.wrong ||
+		    !add(collection, chunk, link.size))
 			return false;
 		previous = chunk;
-		chunk = words[2];
+		chunk = link.next;
 	}
 	return true;
 }
@@ -75,8 +69,6 @@ static bool follow(struct collection *collection, uint64_t self)
 static bool collect(struct collection *collection, const struct flmem_glibc *glibc,
 		    const struct flmem_glibc_arena *arena, const struct flmem_glibc_fast *fast)
 {
-	const uint64_t bins = arena->address + glibc->layout->bins;
-
 	for (size_t i = 0; i < fast->count; i++) {
 		uint64_t head;
 
@@ -85,7 +77,7 @@ static bool collect(struct collection *collection, const struct flmem_glibc *gli
 			return false;
 	}
 	for (unsigned i = 0; i < FLMEM_GLIBC_BINS; i++)
-		if (!follow(collection, bins + 16U * i - 16))
+		if (!follow(collection, flmem_glibc_bin_head(glibc->layout, arena->address, i)))
 			return false;
 	return true;
 }

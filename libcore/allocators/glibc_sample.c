@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "allocators/glibc_links.h"
 #include "allocators/glibc_slice.h"
 #include "base/clock.h"
 
@@ -384,7 +385,7 @@ void flmem_glibc_large_find(struct flmem_peek *peek, const struct flmem_glibc *g
 	static const unsigned bins[] = {UNSORTED_BIN, LAST_BIN};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(bins); i++) {
-		const uint64_t self = arena + glibc->layout->bins + 16U * bins[i] - 16;
+		const uint64_t self = flmem_glibc_bin_head(glibc->layout, arena, bins[i]);
 		uint64_t words[2], chunk = self; /* size, fd; of the list's head its fd, too */
 
 		for (unsigned steps = 0; steps < LIST_MAX; steps++) {

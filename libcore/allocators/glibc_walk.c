@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "allocators/glibc_links.h"
 #include "allocators/glibc_tcache.h"
 #include "base/clock.h"
 
@@ -83,42 +84,21 @@ static bool add_fast(struct flmem_glibc_fast *fast, uint64_t chunk)
 	return true;
 }
 
-/* Reads one chunk of the list of a size class, which `place` leads to, and moves on to the next. */
+/* Takes one chunk of the list of a size class, which `place` leads to, and moves on to the next. */
 static enum flmem_glibc_walked take_fast(struct flmem_glibc_walker *walker, uint64_t size,
 					 uint64_t *place, struct flmem_glibc_fast *fast)
 {
-	const uint64_t chunk = *place, link = chunk + 16;
-	uint64_t words[2]; /* size and link */
-	int rc = chunk % FLMEM_GLIBC_ALIGNMENT
-			 ? -EINVAL
-			 : flmem_peek_read(walker->o.peek, chunk + 8, words, sizeof(words));
+	struct flmem_glibc_link link;
+	int rc = flmem_glibc_fast_link(walker->o.peek, walker->o.layout, *place, size, &link);
 
 	if (rc == -ENODATA)
 		return FLMEM_GLIBC_ABSENT;
-	if (rc || (words[0] & ~(uint64_t)FLMEM_GLIBC_SIZE_BITS) != size)
+	if (rc || link.wrong)
 		return FLMEM_GLIBC_LOST;
-	if (!add_fast(fast, chunk))
+	if (!add_fast(fast, *place))
 		return FLMEM_GLIBC_NO_MEMORY;
-	*place = walker->o.layout->mangles ? link >> 12 ^ words[1] : words[1];
+	*place = link.next;
 	return FLMEM_GLIBC_WALKED;
-}
-
-/* Tells a list that comes back to where it was (R. P. Brent, BIT 20, 1980). */
-struct cycle {
-	uint64_t marked; /* a place that was passed; a new one after 1, 2, 4, ... steps */
-	size_t steps, until;
-};
-
-static bool is_cycle(struct cycle *cycle, uint64_t place)
-{
-	if (place && place == cycle->marked)
-		return true;
-	if (cycle->steps++ == cycle->until) {
-		cycle->marked = place;
-		cycle->until = 2 * cycle->until + 1;
-		cycle->steps = 0;
-	}
-	return false;
 }
 
 /*
@@ -129,7 +109,7 @@ static enum flmem_glibc_walked follow_fast(struct flmem_glibc_walker *walker,
 					   uint64_t places[FLMEM_GLIBC_FASTBINS], size_t limit,
 					   struct flmem_glibc_fast *fast)
 {
-	struct cycle cycles[FLMEM_GLIBC_FASTBINS] = {0};
+	struct flmem_glibc_cycle cycles[FLMEM_GLIBC_FASTBINS] = {0};
 
 	for (;;) {
 		enum flmem_glibc_walked walked;
@@ -140,13 +120,13 @@ static enum flmem_glibc_walked follow_fast(struct flmem_glibc_walker *walker,
 				highest = i;
 		if (!places[highest])
 			return FLMEM_GLIBC_WALKED;
-		if (fast->count >= limit || is_cycle(&cycles[highest], places[highest]))
+		if (fast->count >= limit ||
+		    flmem_glibc_cycle_ends(&cycles[highest], places[highest]))
 			return FLMEM_GLIBC_LOST;
 		if (fast->count == FAST_ROOM_MAX ||
 		    (fast->count % TIME_EVERY == 0 && is_late(walker)))
 			return FLMEM_GLIBC_OUT_OF_TIME;
-		walked = take_fast(walker, 16U * highest + FLMEM_GLIBC_MIN_CHUNK, &places[highest],
-				   fast);
+		walked = take_fast(walker, flmem_glibc_fast_size(highest), &places[highest], fast);
 		if (walked != FLMEM_GLIBC_WALKED)
 			return walked;
 	}

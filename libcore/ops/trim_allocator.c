@@ -12,6 +12,10 @@
 #include "proc/huge.h"
 #include "remote/borrow.h"
 
+/* Some 700 and 3500 free blocks in pages of their own, ten times as many where pages have more. */
+#define CHECK_QUICKLY_US 4000U
+#define CHECK_US	 20000U
+
 /* The allocator's part of one trim. */
 struct part {
 	struct flmem_trim_job *job;
@@ -158,6 +162,23 @@ static void fill_note(const struct part *part, const struct flmem_borrow_result 
 	flmem_trim_job_note_late(part->job, run->late_us);
 }
 
+/* Before anything is called. */
+static int check(const struct part *part)
+{
+	const struct flmem_inspection *target = part->target;
+	/* Who does not want to know what comes of it is in a hurry. */
+	const uint64_t budget_us = part->job->options->predict ? CHECK_US : CHECK_QUICKLY_US;
+	int rc = 0;
+
+	for (size_t i = 0; i < target->allocators.count && !rc; i++) {
+		const struct flmem_allocator *found = &target->allocators.rows[i];
+
+		if (found->ops->check && flmem_errand_trims(&target->view, found))
+			rc = found->ops->check(&target->view, found, budget_us, part->err);
+	}
+	return rc;
+}
+
 /* Before the trim. Asking an allocator is a stop of its own. */
 static void predict(const struct part *part)
 {
@@ -188,7 +209,9 @@ int flmem_trim_allocator(struct flmem_trim_job *job, struct flmem_error *err)
 	part->borrow.timeout_us = job->timeout_us;
 	part->borrow.guard = job->guard;
 	part->borrow.repeatable = true;
-	rc = plan(part);
+	rc = check(part);
+	if (!rc)
+		rc = plan(part);
 	if (rc)
 		return rc;
 	if (job->options->predict)

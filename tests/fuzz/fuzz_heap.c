@@ -6,6 +6,7 @@
 #include "fuzz.h"
 
 #include "../unit/glibc_image.h"
+#include "allocators/glibc_check.h"
 
 #define RECORD 12U
 
@@ -35,6 +36,18 @@ static void check(const struct flmem_heap_report *heap)
 		abort();
 }
 
+/* One look, which does not wait. */
+static void check_lists(struct glibc_image *image, int minor)
+{
+	FLMEM_AUTO_PEEK struct flmem_peek *peek = image_peek(image);
+	const struct flmem_glibc_space space = image_space(image, minor, peek);
+	struct flmem_glibc_damage damage;
+
+	if (flmem_glibc_is_damaged(&space, UINT32_MAX, 1, &damage) &&
+	    (!damage.list || !damage.what))
+		abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct flmem_glibc_effort effort = {.precision = FLMEM_GLIBC_PRECISION};
@@ -52,6 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		change(image, data + at);
 	heap = image_report(image, data[1] & 2 ? -1 : layout->minor, &effort);
 	check(&heap);
+	check_lists(image, data[1] & 2 ? -1 : layout->minor);
 	free(image);
 	return 0;
 }

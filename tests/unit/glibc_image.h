@@ -183,14 +183,19 @@ static inline uint64_t image_top(struct glibc_image *image, unsigned area, uint6
 
 static inline void image_maps(struct glibc_image *image)
 {
-	for (unsigned i = 0; i < IMAGE_AREAS; i++)
+	static const unsigned ascending[] = {IMAGE_BRK, IMAGE_BLOCK, IMAGE_HEAP, IMAGE_DATA};
+
+	for (unsigned i = 0; i < IMAGE_AREAS; i++) {
+		const unsigned area = ascending[i];
+
 		image->maps[i] = (struct flmem_map){
-			.start = image_start[i],
-			.end = image_start[i] + IMAGE_USED,
+			.start = image_start[area],
+			.end = image_start[area] + IMAGE_USED,
 			.flags = FLMEM_MAP_READ | FLMEM_MAP_WRITE,
-			.inode = i == IMAGE_DATA,
-			.name = i == IMAGE_BRK ? "[heap]" : "",
+			.inode = area == IMAGE_DATA,
+			.name = area == IMAGE_BRK ? "[heap]" : "",
 		};
+	}
 	image->list = (struct flmem_maps){.rows = image->maps, .count = IMAGE_AREAS};
 }
 
@@ -265,8 +270,7 @@ static inline int image_read(void *context, const struct iovec *local, const str
 	return 0;
 }
 
-static inline struct flmem_heap_report image_report(struct glibc_image *image, int minor,
-						    const struct flmem_glibc_effort *effort)
+static inline struct flmem_peek *image_peek(struct glibc_image *image)
 {
 	const struct flmem_peek_source source = {
 		.page_bytes = IMAGE_PAGE,
@@ -274,18 +278,32 @@ static inline struct flmem_heap_report image_report(struct glibc_image *image, i
 		.read = image_read,
 		.context = image,
 	};
-	FLMEM_AUTO_PEEK struct flmem_peek *peek = flmem_peek_new(&source);
-	const struct flmem_glibc_space space = {
+	struct flmem_peek *peek = flmem_peek_new(&source);
+
+	if (!peek)
+		abort();
+	return peek;
+}
+
+static inline struct flmem_glibc_space image_space(const struct glibc_image *image, int minor,
+						   struct flmem_peek *peek)
+{
+	return (struct flmem_glibc_space){
 		.peek = peek,
 		.maps = &image->list,
 		.module_start = image_start[IMAGE_DATA],
 		.module_end = image_start[IMAGE_DATA] + IMAGE_USED,
 		.minor = minor,
 	};
+}
+
+static inline struct flmem_heap_report image_report(struct glibc_image *image, int minor,
+						    const struct flmem_glibc_effort *effort)
+{
+	FLMEM_AUTO_PEEK struct flmem_peek *peek = image_peek(image);
+	const struct flmem_glibc_space space = image_space(image, minor, peek);
 	struct flmem_heap_report heap;
 
-	if (!peek)
-		abort();
 	flmem_glibc_heap_read(&space, effort, &heap);
 	return heap;
 }

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "allocators/glibc_check.h"
+#include "base/cleanup.h"
+#include "glibc_image.h"
+
+#define BUDGET_US 60000000U /* however slow the machine is */
+#define UNSORTED  0
+
+/* Three free chunks of the image's heap, which the unsorted bin lists. */
+struct listed {
+	struct glibc_image *image;
+	uint64_t offset[3];
+};
+
+static uint64_t word(const struct glibc_image *image, unsigned area, uint64_t offset)
+{
+	uint64_t value;
+
+	memcpy(&value, image->areas[area] + offset, sizeof(value));
+	return value;
+}
+
+static uint64_t size_at(const struct glibc_image *image, uint64_t offset)
+{
+	return word(image, IMAGE_BRK, offset + 8) & ~(uint64_t)FLMEM_GLIBC_SIZE_BITS;
+}
+
+/* Offset in the library's data of the unsorted bin's fd. */
+static uint64_t bin_at(const struct glibc_image *image)
+{
+	return IMAGE_ARENA_AT + image->layout->bins + 16 * UNSORTED;
+}
+
+static void join(const struct listed *listed)
+{
+	const uint64_t head = image_start[IMAGE_DATA] + bin_at(listed->image) - 16;
+	uint64_t before = head;
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(listed->offset); i++) {
+		const uint64_t chunk = image_start[IMAGE_BRK] + listed->offset[i];
+
+		if (before == head)
+			image_put(listed->image, IMAGE_DATA, bin_at(listed->image), chunk);
+		else
+			image_put(listed->image, IMAGE_BRK, listed->offset[i - 1] + 16, chunk);
+		image_put(listed->image, IMAGE_BRK, listed->offset[i] + 16, head);
+		image_put(listed->image, IMAGE_BRK, listed->offset[i] + 24, before);
+		before = chunk;
+	}
+	image_put(listed->image, IMAGE_DATA, bin_at(listed->image) + 8, before);
+}
+
+static struct listed make(const struct flmem_glibc_layout *layout)
+{
+	struct listed listed = {.image = image_new(layout)};
+	uint64_t offset = layout->tcache.chunk_bytes;
+	size_t count = 0;
+
+	while (count < FLMEM_ARRAY_SIZE(listed.offset)) {
+		const uint64_t next = offset + size_at(listed.image, offset);
+
+		if (!(word(listed.image, IMAGE_BRK, next + 8) & FLMEM_GLIBC_PREV_INUSE))
+			listed.offset[count++] = offset;
+		offset = next;
+	}
+	join(&listed);
+	return listed;
+}
+
+static bool look(struct glibc_image *image, struct flmem_glibc_damage *damage)
+{
+	FLMEM_AUTO_PEEK struct flmem_peek *peek = image_peek(image);
+	const struct flmem_glibc_space space = image_space(image, image->layout->minor, peek);
+
+	*damage = (struct flmem_glibc_damage){0};
+	return flmem_glibc_is_damaged(&space, BUDGET_US, FLMEM_GLIBC_LOOKS, damage);
+}
+
+static void sound_lists_of_each_release_are_no_damage(void **state)
+{
+	struct flmem_glibc_damage damage;
+
+	(void)state;
+	for (const struct flmem_glibc_layout *l = flmem_glibc_layouts; l->minor; l++) {
+		struct listed listed = make(l);
+
+		assert_false(look(listed.image, &damage));
+		free(listed.image);
+	}
+}
+
+/* One word of the second listed chunk, or of what lies behind it, and what is said of it. */
+static void damage_to_a_listed_block_is_told(void **state)
+{
+	static const struct {
+		bool behind;
+		uint64_t at, value;
+		const char *what;
+		uint64_t leads_to; /* 0: the chunk itself */
+	} rows[] = {
+		{false, 24, 0x1000, "it does not lead back along the list", 0},
+		{false, 8, 0x1, "its size is none", 0},
+		{false, 8, 0x29, "its size is none", 0},
+		{false, 8, UINT64_C(1) << 60 | 1, "its size leads beyond all memory", 0},
+		{false, 16, 0x1230, "there is no memory at this address", 0x1230},
+		{false, 16, 0x1238, "it does not lie where blocks do", 0x1238},
+		{true, 0, 0x30, "the block behind it does not know it as free", 0},
+		{true, 8, 0x91, "the block behind it does not know it as free", 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
+		struct listed listed = make(flmem_glibc_layouts);
+		const uint64_t second = listed.offset[1];
+		struct flmem_glibc_damage damage;
+
+		image_put(listed.image, IMAGE_BRK,
+			  second + rows[i].at +
+				  (rows[i].behind ? size_at(listed.image, second) : 0),
+			  rows[i].value);
+		assert_true(look(listed.image, &damage));
+		assert_string_equal(damage.list, "free blocks");
+		assert_string_equal(damage.what, rows[i].what);
+		assert_int_equal(damage.address, rows[i].leads_to
+							 ? rows[i].leads_to
+							 : image_start[IMAGE_BRK] + second);
+		free(listed.image);
+	}
+}
+
+static void a_bin_that_ends_elsewhere_is_damage(void **state)
+{
+	struct listed listed = make(flmem_glibc_layouts);
+	struct flmem_glibc_damage damage;
+
+	(void)state;
+	image_put(listed.image, IMAGE_DATA, bin_at(listed.image) + 8,
+		  image_start[IMAGE_BRK] + listed.offset[1]);
+	assert_true(look(listed.image, &damage));
+	assert_string_equal(damage.what, "its list does not end where it should");
+	free(listed.image);
+}
+
+static const struct flmem_glibc_layout *with_fastbins(bool mangles)
+{
+	const struct flmem_glibc_layout *l = flmem_glibc_layouts;
+
+	while (!l->fastbins || l->mangles != mangles)
+		l++;
+	return l;
+}
+
+static void a_fastbin_without_end_or_of_other_sizes_is_damage(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		struct listed listed = make(with_fastbins(i));
+		struct glibc_image *image = listed.image;
+		const uint64_t chunk =
+			word(image, IMAGE_DATA, IMAGE_ARENA_AT + image->layout->fastbins);
+		const uint64_t offset = chunk - image_start[IMAGE_BRK];
+		struct flmem_glibc_damage damage;
+
+		image_put(image, IMAGE_BRK, offset + 16, i ? (chunk + 16) >> 12 ^ chunk : chunk);
+		assert_true(look(image, &damage));
+		assert_string_equal(damage.what, "its list has no end");
+		image_put(image, IMAGE_BRK, offset + 8, 0x51);
+		assert_true(look(image, &damage));
+		assert_string_equal(damage.what, "its size is not that of its list");
+		free(image);
+	}
+}
+
+static void what_is_swapped_out_or_locked_is_no_damage(void **state)
+{
+	struct listed listed = make(flmem_glibc_layouts);
+	struct flmem_glibc_damage damage;
+
+	(void)state;
+	image_put(listed.image, IMAGE_BRK, listed.offset[1] + 24, 0x1000);
+	image_put_half(listed.image, IMAGE_DATA, IMAGE_ARENA_AT, 1);
+	assert_false(look(listed.image, &damage));
+	image_put_half(listed.image, IMAGE_DATA, IMAGE_ARENA_AT, 0);
+	listed.image->absent[IMAGE_BRK] |= UINT64_C(1) << (listed.offset[1] / IMAGE_PAGE);
+	assert_false(look(listed.image, &damage));
+	free(listed.image);
+}
+
+static void arenas_that_form_no_ring_are_damage(void **state)
+{
+	const struct flmem_glibc_layout *layout = flmem_glibc_layouts;
+	struct glibc_image *image = image_new(layout);
+	const uint64_t next = IMAGE_ARENA_AT + layout->bins + FLMEM_GLIBC_FROM_BINS_NEXT;
+	const uint64_t second = word(image, IMAGE_DATA, next);
+	struct flmem_glibc_damage damage;
+
+	(void)state;
+	image_put(image, IMAGE_DATA, next, image_start[IMAGE_BRK] + 0x400);
+	assert_true(look(image, &damage));
+	assert_string_equal(damage.list, "arenas");
+	assert_int_equal(damage.address, image_start[IMAGE_BRK] + 0x400);
+	image_put(image, IMAGE_DATA, next, 0x4000);
+	assert_true(look(image, &damage));
+	/* One whose memory is swapped out may be sound. */
+	image_put(image, IMAGE_DATA, next, second);
+	image->absent[IMAGE_HEAP] = UINT64_MAX;
+	assert_false(look(image, &damage));
+	free(image);
+}
+
+/* An image in which a thread puts right, between two looks, what the first one saw. */
+struct moving {
+	struct listed listed;
+	unsigned reads;
+};
+
+static int read_moving(void *context, const struct iovec *local, const struct iovec *remote,
+		       size_t count)
+{
+	struct moving *moving = context;
+	int rc = image_read(moving->listed.image, local, remote, count);
+
+	join(&moving->listed);
+	moving->reads++;
+	return rc;
+}
+
+static int each_moving(void *context, uint64_t start, uint64_t end, flmem_pages_visit *visit,
+		       void *visit_context)
+{
+	return image_each(((struct moving *)context)->listed.image, start, end, visit,
+			  visit_context);
+}
+
+static void what_changes_is_no_damage(void **state)
+{
+	struct moving moving = {.listed = make(flmem_glibc_layouts)};
+	const struct flmem_peek_source source = {
+		.page_bytes = IMAGE_PAGE,
+		.each = each_moving,
+		.read = read_moving,
+		.context = &moving,
+	};
+	FLMEM_AUTO_PEEK struct flmem_peek *peek = flmem_peek_new(&source);
+	struct glibc_image *image = moving.listed.image;
+	const struct flmem_glibc_space space = image_space(image, image->layout->minor, peek);
+	struct flmem_glibc_damage damage;
+
+	(void)state;
+	image_put(image, IMAGE_DATA, bin_at(image) + 8, 0x1000);
+	assert_false(flmem_glibc_is_damaged(&space, BUDGET_US, FLMEM_GLIBC_LOOKS, &damage));
+	assert_true(moving.reads > 1);
+	free(image);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(sound_lists_of_each_release_are_no_damage),
+		cmocka_unit_test(damage_to_a_listed_block_is_told),
+		cmocka_unit_test(a_bin_that_ends_elsewhere_is_damage),
+		cmocka_unit_test(a_fastbin_without_end_or_of_other_sizes_is_damage),
+		cmocka_unit_test(what_is_swapped_out_or_locked_is_no_damage),
+		cmocka_unit_test(arenas_that_form_no_ring_are_damage),
+		cmocka_unit_test(what_changes_is_no_damage),
+	};
+
+	return cmocka_run_group_tests_name("glibc_check", tests, NULL, NULL);
+}
