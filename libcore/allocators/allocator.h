@@ -28,6 +28,7 @@ struct flmem_allocator {
 	const struct flmem_allocator_ops *ops;
 	const struct flmem_module *module;
 	enum flmem_linkage linkage;
+	unsigned variant; /* which of several of one name; its own file numbers them */
 	char version[FLMEM_ALLOCATOR_VERSION_MAX]; /* "" when it could not be told */
 	const char *prefix;			   /* static; NULL when it could not be told */
 	const char *evidence;			   /* static: how it was recognised */
@@ -51,8 +52,8 @@ struct flmem_allocator_ops {
 	/* What the names of its own libraries have in them; any other file has it linked in. */
 	const char *files[3];
 	/*
-	 * Looks whether `module` holds this allocator; fills version, prefix and evidence. Must not
-	 * be fooled by names that others export too.
+	 * Looks whether `module` holds this allocator; fills version, prefix and evidence, and the
+	 * variant where there are several. Must not be fooled by names that others export too.
 	 */
 	bool (*probe)(const struct flmem_view *view, const struct flmem_module *module,
 		      struct flmem_allocator *ret_found);

@@ -4,15 +4,6 @@
 #include "allocators/probe.h"
 #include "allocators/tcmalloc_state.h"
 
-static const char google_named[] = "google/tcmalloc: it defines its internal functions";
-static const char google_stripped[] =
-	"google/tcmalloc: it holds its messages; its names are stripped";
-
-static bool is_google(const struct flmem_allocator *found)
-{
-	return found->evidence == google_named || found->evidence == google_stripped;
-}
-
 static bool probe_gperftools(const struct flmem_module *module, struct flmem_allocator *found)
 {
 	bool named = flmem_probe_defines(module, "tc_malloc") &&
@@ -25,6 +16,7 @@ static bool probe_gperftools(const struct flmem_module *module, struct flmem_all
 						  "0123456789.", found->version);
 	if (!named && !versioned)
 		return false;
+	found->variant = FLMEM_TCMALLOC_GPERFTOOLS;
 	found->prefix = named ? "" : NULL;
 	found->caveat =
 		"tcmalloc gives back its page heap, not what the caches of its threads hold";
@@ -37,10 +29,11 @@ static bool probe_google(const struct flmem_module *module, struct flmem_allocat
 {
 	const uint32_t both = FLMEM_MARKER_TCMALLOC | FLMEM_MARKER_TCMALLOC_MMAP;
 
+	found->variant = FLMEM_TCMALLOC_GOOGLE;
 	if (flmem_probe_defines(module, "TCMallocInternalMalloc") ||
 	    flmem_probe_defines(module, "MallocExtension_Internal_ReleaseMemoryToSystem")) {
 		found->prefix = "";
-		found->evidence = google_named;
+		found->evidence = "google/tcmalloc: it defines its internal functions";
 		found->caveat =
 			"google/tcmalloc gives back whole huge pages, and of them only what "
 			"recent demand does not need";
@@ -48,7 +41,7 @@ static bool probe_google(const struct flmem_module *module, struct flmem_allocat
 	}
 	if ((flmem_probe_markers(module) & both) != both)
 		return false;
-	found->evidence = google_stripped;
+	found->evidence = "google/tcmalloc: it holds its messages; its names are stripped";
 	return true;
 }
 
@@ -73,18 +66,18 @@ static int plan_trim(const struct flmem_view *view, const struct flmem_allocator
 		const char *function, *step;
 		uint64_t argument;
 	} ways[] = {
-		{"MallocExtension_ReleaseFreeMemory", "ReleaseFreeMemory", 0},
-		{"MallocExtension_Internal_ReleaseMemoryToSystem", "ReleaseMemoryToSystem",
-		 SIZE_MAX},
+		[FLMEM_TCMALLOC_GPERFTOOLS] = {"MallocExtension_ReleaseFreeMemory",
+					       "ReleaseFreeMemory", 0},
+		[FLMEM_TCMALLOC_GOOGLE] = {"MallocExtension_Internal_ReleaseMemoryToSystem",
+					   "ReleaseMemoryToSystem", SIZE_MAX},
 	};
 	uint64_t function;
-	bool google = is_google(found);
-	int rc = flmem_plan_function(found, ways[google].function, &function, err);
+	int rc = flmem_plan_function(found, ways[found->variant].function, &function, err);
 
 	(void)view, (void)answers;
 	if (!rc)
-		flmem_chain_add(chain, ways[google].step, function)->args[0] =
-			ways[google].argument;
+		flmem_chain_add(chain, ways[found->variant].step, function)->args[0] =
+			ways[found->variant].argument;
 	return rc;
 }
 

@@ -70,22 +70,20 @@ uint64_t flmem_tcmalloc_plan_state(const struct flmem_view *view,
 				   const struct flmem_allocator *found, const unsigned char *query,
 				   struct flmem_chain *chain)
 {
-	static const char google[] = "MallocExtension_Internal_GetNumericProperty";
-	static const char gperftools[] = "MallocExtension_GetNumericProperty";
+	bool google = found->variant == FLMEM_TCMALLOC_GOOGLE;
+	const char *asked = google ? "MallocExtension_Internal_GetNumericProperty"
+				   : "MallocExtension_GetNumericProperty";
 	uint64_t function, answers;
-	bool is_google;
 
 	(void)view, (void)query;
-	is_google = flmem_plan_function(found, google, &function, NULL) == 0;
-	if (!is_google && flmem_plan_function(found, gperftools, &function, NULL))
+	if (flmem_plan_function(found, asked, &function, NULL))
 		return 0;
 	answers = flmem_plan_answers(chain, NUMBER_COUNT);
 	for (size_t i = 0; i < NUMBER_COUNT; i++) {
-		const char *name = is_google ? names[i].google : names[i].gperftools;
+		const char *name = google ? names[i].google : names[i].gperftools;
 
 		if (name)
-			add_question(chain, function, name, is_google,
-				     answers + i * sizeof(uint64_t));
+			add_question(chain, function, name, google, answers + i * sizeof(uint64_t));
 	}
 	return answers;
 }
@@ -149,12 +147,11 @@ void flmem_tcmalloc_take_state(const struct flmem_allocator *found, const unsign
 	struct flmem_heap_report heap = FLMEM_HEAP_UNKNOWN(no_threshold);
 	struct flmem_u64 n[NUMBER_COUNT];
 
-	(void)found;
 	put_own(&heap, answers, n);
 	heap.how = "asked";
 	heap.in_use_bytes = n[NUMBER_ALLOCATED];
 	heap.pinned_bytes = n[NUMBER_CENTRAL];
-	put_free_pages(&heap, n, !flmem_plan_answer(answers, NUMBER_CPUS, no_answer).unknown);
+	put_free_pages(&heap, n, found->variant == FLMEM_TCMALLOC_GOOGLE);
 	heap.free_bytes = sum(&n[NUMBER_CENTRAL], 3);
 	heap.metadata_bytes = flmem_plan_answer(answers, NUMBER_METADATA, no_metadata);
 	heap.resident_bytes =

@@ -6,6 +6,12 @@
 
 #include "allocators/allocator.h"
 
+/* `variant` of what was found; rows of tables are in this order. */
+enum flmem_tcmalloc {
+	FLMEM_TCMALLOC_GPERFTOOLS,
+	FLMEM_TCMALLOC_GOOGLE,
+};
+
 uint64_t flmem_tcmalloc_plan_state(const struct flmem_view *view,
 				   const struct flmem_allocator *found, const unsigned char *query,
 				   struct flmem_chain *chain);

@@ -10,6 +10,7 @@
 
 #include "allocators/plan.h"
 #include "allocators/registry.h"
+#include "allocators/tcmalloc_state.h"
 #include "base/cleanup.h"
 
 #define NUMBERS 16
@@ -20,16 +21,27 @@ static const uint64_t sound[NUMBERS] = {
 	1000, 8192, 40960, 12288, 81920, 4096, 3, 2, 100, 4096, UINT64_C(0xffffffff00000004),
 };
 
-static struct flmem_heap_report take(const struct flmem_allocator_ops *ops,
-				     const uint64_t numbers[NUMBERS])
+static struct flmem_heap_report take_variant(const struct flmem_allocator_ops *ops,
+					     unsigned variant, const uint64_t numbers[NUMBERS])
 {
 	struct flmem_heap_report heap = FLMEM_HEAP_UNKNOWN("not taken");
-	const struct flmem_allocator found = {.ops = ops};
+	const struct flmem_allocator found = {.ops = ops, .variant = variant};
 	unsigned char bytes[NUMBERS * sizeof(uint64_t)];
 
 	memcpy(bytes, numbers, sizeof(bytes));
 	ops->take_state(&found, bytes, &heap);
 	return heap;
+}
+
+static struct flmem_heap_report take(const struct flmem_allocator_ops *ops,
+				     const uint64_t numbers[NUMBERS])
+{
+	return take_variant(ops, 0, numbers);
+}
+
+static struct flmem_heap_report take_google(const uint64_t numbers[NUMBERS])
+{
+	return take_variant(&flmem_allocator_tcmalloc, FLMEM_TCMALLOC_GOOGLE, numbers);
 }
 
 static void known(struct flmem_u64 value, uint64_t expected)
@@ -302,9 +314,8 @@ static void gperftools_adds_up_and_does_not_overflow(void **state)
 
 static void google_tcmalloc_has_more_caches_and_counts_its_structures(void **state)
 {
-	const uint64_t numbers[NUMBERS] = {100,	   20,	    3,	      4000,	50000,
-					   600000, 7000000, 80000000, 900000000};
-	struct flmem_heap_report heap = take(&flmem_allocator_tcmalloc, numbers);
+	uint64_t numbers[NUMBERS] = {100, 20, 3, 4000, 50000, 600000, 7000000, 80000000, 900000000};
+	struct flmem_heap_report heap = take_google(numbers);
 
 	(void)state;
 	known(heap.in_use_bytes, 100);
@@ -314,6 +325,11 @@ static void google_tcmalloc_has_more_caches_and_counts_its_structures(void **sta
 	known(heap.metadata_bytes, 900000000);
 	known(heap.resident_bytes, 987054123);
 	assert_int_equal(heap.own_count, 9);
+	/* One that does not tell of its processors' caches still releases what it likes. */
+	numbers[6] = FLMEM_NO_ANSWER;
+	heap = take_google(numbers);
+	assert_non_null(heap.trimmable_bytes.unknown);
+	known(heap.cached_bytes, 80050023);
 }
 
 /* An allocator without a way to its heap says so, and none has both. */
