@@ -25,11 +25,10 @@
 /* Empty, a recording, or what a kill has left of its first block. */
 static bool may_append(int fd, off_t size)
 {
-	char head[4];
-	size_t length = size < 4 ? (size_t)size : 4;
+	char head[FLMEM_BLOCK_MAGIC_SIZE];
+	size_t length = (size_t)size < sizeof(head) ? (size_t)size : sizeof(head);
 
-	return pread(fd, head, length, 0) == (ssize_t)length &&
-	       memcmp(head, FLMEM_BLOCK_MAGIC, length) == 0;
+	return pread(fd, head, length, 0) == (ssize_t)length && flmem_block_may_begin(head, length);
 }
 
 /* False when another watch has put a thinned file in its place, or the user has moved it. */
@@ -57,7 +56,7 @@ static int prepare(int fd, const char *path, uint64_t *ret_size, struct flmem_er
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "'%s' was replaced just now; try again", path);
 	/* Less than a magic holds nothing, and would hide the next one from readers. */
-	if (status.st_size < 4 && ftruncate(fd, 0) == 0)
+	if (status.st_size < (off_t)FLMEM_BLOCK_MAGIC_SIZE && ftruncate(fd, 0) == 0)
 		status.st_size = 0;
 	*ret_size = (uint64_t)status.st_size;
 	return 0;

@@ -50,9 +50,7 @@ static int begin(struct flmem_recording *r, const char *name, struct flmem_error
 {
 	r->budget = VAIN_MAX;
 	fill(r);
-	/* Shorter than a magic: what a kill has left of the first block. */
-	if (memcmp(r->bytes.data, FLMEM_BLOCK_MAGIC, r->bytes.length < 4 ? r->bytes.length : 4) ==
-	    0)
+	if (flmem_block_may_begin(r->bytes.data, r->bytes.length))
 		return 0;
 	return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is no recording", name);
 }
@@ -61,11 +59,11 @@ bool flmem_recording_is_one(const char *path)
 {
 	FLMEM_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	struct stat status;
-	char magic[4];
+	char magic[FLMEM_BLOCK_MAGIC_SIZE];
 
 	return fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
 	       pread(fd, magic, sizeof(magic), 0) == (ssize_t)sizeof(magic) &&
-	       memcmp(magic, FLMEM_BLOCK_MAGIC, sizeof(magic)) == 0;
+	       flmem_block_may_begin(magic, sizeof(magic));
 }
 
 int flmem_recording_open(const char *path, struct flmem_recording *ret_recording,

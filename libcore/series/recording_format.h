@@ -10,10 +10,11 @@
 #include <string.h>
 #include <zlib.h>
 
-#define FLMEM_BLOCK_MAGIC   "FLMB"
-#define FLMEM_BLOCK_HEADER  12U
-#define FLMEM_BLOCK_MAX	    ((size_t)1 << 20)
-#define FLMEM_BLOCK_VERSION 1U
+#define FLMEM_BLOCK_MAGIC      "FLMB"
+#define FLMEM_BLOCK_MAGIC_SIZE (sizeof(FLMEM_BLOCK_MAGIC) - 1)
+#define FLMEM_BLOCK_HEADER     12U
+#define FLMEM_BLOCK_MAX	       ((size_t)1 << 20)
+#define FLMEM_BLOCK_VERSION    1U
 
 static inline uint32_t flmem_block_u32(const char *bytes)
 {
@@ -35,12 +36,22 @@ static inline uint32_t flmem_block_sum(const char *bytes, size_t length)
 	return (uint32_t)crc32(0, (const unsigned char *)bytes, (unsigned)length);
 }
 
+/*
+ * Whether a file of which this much is known begins as a recording does. One that is shorter than a
+ * magic is what a kill has left of its first block, if it is nothing else.
+ */
+static inline bool flmem_block_may_begin(const char *bytes, size_t length)
+{
+	return memcmp(bytes, FLMEM_BLOCK_MAGIC,
+		      length < FLMEM_BLOCK_MAGIC_SIZE ? length : FLMEM_BLOCK_MAGIC_SIZE) == 0;
+}
+
 /* Length of the records in the block that begins here; 0 when its header cannot be right. */
 static inline size_t flmem_block_length(const char *header)
 {
 	size_t length = flmem_block_u32(header + 4);
 
-	if (memcmp(header, FLMEM_BLOCK_MAGIC, 4) != 0 || length > FLMEM_BLOCK_MAX)
+	if (!flmem_block_may_begin(header, FLMEM_BLOCK_HEADER) || length > FLMEM_BLOCK_MAX)
 		return 0;
 	return length;
 }
