@@ -161,20 +161,36 @@ static bool read_followed(struct flmem_watch_board *board, size_t i, struct flme
 	return shown && !*ret_rc;
 }
 
+/* Hands the trend of a copy back, so that no reader measures it again before the next sample. */
+static void keep_trend(struct flmem_watch_board *board, size_t i, const struct flmem_followed *copy)
+{
+	struct flmem_followed *f;
+
+	if (visit(board, NULL))
+		return;
+	f = i < board->watching->count ? board->watching->followed[i] : NULL;
+	if (f && f->number == copy->number)
+		f->trend = copy->trend;
+	pthread_mutex_unlock(&board->lock);
+}
+
 static int read_all(struct flmem_watch_board *board, size_t count, struct flmem_watch_state *state,
 		    struct flmem_error *err)
 {
 	FLMEM_AUTO(flmem_outlook_limits_close) struct flmem_outlook_limits limits = {0};
 	FLMEM_AUTO_FREE struct flmem_followed *copy = malloc(sizeof(*copy));
-	int rc = copy ? flmem_outlook_limits_open(&limits, err)
-		      : flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot read the board");
+	int rc;
 
+	if (!copy)
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot read the board");
+	rc = flmem_outlook_limits_open(&limits, err);
 	for (size_t i = 0; !rc && i < count; i++) {
 		struct flmem_watch_summary *s = &state->summary;
 		int read_rc;
 
 		if (read_followed(board, i, copy, &read_rc)) {
 			flmem_outlook_of(&limits, NULL, copy, &s->results[s->count++]);
+			keep_trend(board, i, copy);
 			forget(copy);
 		} else if (read_rc) {
 			rc = flmem_error_set(err, FLMEM_EFAILED, 0, "the watch has ended");

@@ -19,6 +19,12 @@
 struct flmem_kin;
 struct flmem_ward;
 
+/* A trend, for as long as what it was measured on stays the same. */
+struct flmem_known_trend {
+	uint64_t version; /* of the rounds' points or of the history; 0: none was measured yet */
+	struct flmem_trend trend;
+};
+
 /*
  * What each sample looks at comes first, the history's head and the rounds' behind it: between two
  * samples of many processes none of it stays in the processor's caches.
@@ -52,6 +58,7 @@ struct flmem_followed {
 	struct flmem_pressure pressure_first;	      /* the first reading */
 	uint64_t pressure_told[FLMEM_RECORD_NUMBERS]; /* as the recording has it */
 	struct flmem_watch_actions actions;
+	struct flmem_known_trend trend;
 	size_t log;		 /* of several: that it writes */
 	struct flmem_ward *ward; /* what automatic trims know of it; NULL: they leave it alone */
 };

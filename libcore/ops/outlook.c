@@ -75,21 +75,34 @@ static struct flmem_u64 headroom_at_peak(const struct flmem_followed *f, struct 
 	return headroom;
 }
 
-void flmem_outlook_trend(const struct flmem_followed *followed, struct flmem_trend *ret_trend)
+static void measure(const struct flmem_followed *f, enum flmem_trend_basis basis,
+		    struct flmem_trend *ret_trend)
 {
-	const struct flmem_followed *f = followed;
 	struct flmem_trend_point points[FLMEM_HISTORY_POINTS];
 
-	/* Where there are rounds, other spans of time are no like phases. */
-	if (f->rounds.count)
-		flmem_trend_measure(f->rounds.points, f->rounds.count, FLMEM_TREND_BY_ROUND,
-				    ret_trend);
+	if (basis == FLMEM_TREND_BY_ROUND)
+		flmem_trend_measure(f->rounds.points, f->rounds.count, basis, ret_trend);
 	else
-		flmem_trend_measure(points, flmem_history_points(&f->history, points),
-				    FLMEM_TREND_BY_HOUR, ret_trend);
+		flmem_trend_measure(points, flmem_history_points(&f->history, points), basis,
+				    ret_trend);
 }
 
-static void find_trend(const struct flmem_followed *f, struct flmem_watch_result *r)
+void flmem_outlook_trend(struct flmem_followed *followed, struct flmem_trend *ret_trend)
+{
+	struct flmem_known_trend *known = &followed->trend;
+	/* Where there are rounds, other spans of time are no like phases. */
+	bool by_round = followed->rounds.count > 0;
+	enum flmem_trend_basis basis = by_round ? FLMEM_TREND_BY_ROUND : FLMEM_TREND_BY_HOUR;
+	uint64_t version = by_round ? followed->rounds.changes : followed->history.samples;
+
+	if (!version || known->version != version || known->trend.basis != basis) {
+		measure(followed, basis, &known->trend);
+		known->version = version;
+	}
+	*ret_trend = known->trend;
+}
+
+static void find_trend(struct flmem_followed *f, struct flmem_watch_result *r)
 {
 	flmem_outlook_trend(f, &r->trend);
 	flmem_trend_forecast(&r->trend, headroom_at_peak(f, r->headroom_bytes), &r->forecast);

@@ -7,8 +7,11 @@
 #include "ops/gpu_use.h"
 #include "ops/watching.h"
 
-/* The trend of what has been seen of the process so far. */
-void flmem_outlook_trend(const struct flmem_followed *followed, struct flmem_trend *ret_trend);
+/*
+ * The trend of what has been seen of the process so far. It is kept in `followed`, for it takes a
+ * million instructions and is asked for more often than there are samples.
+ */
+void flmem_outlook_trend(struct flmem_followed *followed, struct flmem_trend *ret_trend);
 
 struct flmem_cgroups;
 

@@ -52,6 +52,7 @@ static void add_point(struct flmem_round_stats *s, const struct flmem_trend_poin
 {
 	struct flmem_trend_point *last;
 
+	s->changes++;
 	if (s->count && s->in_last < s->per_point) {
 		last = &s->points[s->count - 1];
 		last->bytes += (uint64_t)(((int64_t)point->bytes - (int64_t)last->bytes) /
@@ -173,8 +174,10 @@ bool flmem_round_stats_flush(struct flmem_round_stats *stats, struct flmem_watch
 
 void flmem_round_stats_trimmed(struct flmem_round_stats *stats)
 {
-	if (!stats->trims)
+	if (!stats->trims) {
+		stats->changes++;
 		stats->count = 0;
+	}
 	stats->trims = true;
 	stats->trimmed = true;
 }

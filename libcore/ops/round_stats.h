@@ -35,6 +35,7 @@ struct flmem_round_stats {
 	bool trimmed;	  /* it was, after the last one */
 	bool any;	  /* a round has started; `number` and `ordinal` are of the last one */
 	uint64_t number, ordinal;
+	uint64_t changes;		  /* of the points */
 	size_t count, per_point, in_last; /* points, rounds in each, rounds in the last one */
 	struct flmem_trend_point points[FLMEM_ROUND_POINTS];
 };
