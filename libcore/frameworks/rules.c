@@ -205,6 +205,19 @@ bool flmem_findings_add(struct flmem_recommendations *found, struct flmem_findin
 	return true;
 }
 
+bool flmem_problems_add(struct flmem_recommendations *found, struct flmem_input_problem *problem)
+{
+	struct flmem_input_problem *grown =
+		reallocarray(found->problems, found->problem_count + 1, sizeof(*grown));
+
+	if (!grown)
+		return false;
+	found->problems = grown;
+	grown[found->problem_count++] = *problem;
+	*problem = (struct flmem_input_problem){0};
+	return true;
+}
+
 void flmem_check_report(struct flmem_check *check, const struct flmem_remark *remark)
 {
 	struct flmem_recommendations *found = check->found;
@@ -323,44 +336,21 @@ static void recordings_clear(struct flmem_recommendations *recommendations)
 	free(recommendations->oom_logs);
 }
 
-static bool join_findings(struct flmem_recommendations *into, struct flmem_recommendations *from)
+static bool move_all(struct flmem_recommendations *into, struct flmem_recommendations *from)
 {
-	struct flmem_finding *grown;
+	bool moved = true;
 
-	if (!from->finding_count)
-		return true;
-	grown = reallocarray(into->findings, into->finding_count + from->finding_count,
-			     sizeof(*grown));
-	if (!grown)
-		return false;
-	into->findings = grown;
-	for (size_t i = 0; i < from->finding_count; i++)
-		grown[into->finding_count++] = from->findings[i];
-	from->finding_count = 0;
-	return true;
-}
-
-static bool join_problems(struct flmem_recommendations *into, struct flmem_recommendations *from)
-{
-	struct flmem_input_problem *grown;
-
-	if (!from->problem_count)
-		return true;
-	grown = reallocarray(into->problems, into->problem_count + from->problem_count,
-			     sizeof(*grown));
-	if (!grown)
-		return false;
-	into->problems = grown;
-	for (size_t i = 0; i < from->problem_count; i++)
-		grown[into->problem_count++] = from->problems[i];
-	from->problem_count = 0;
-	return true;
+	for (size_t i = 0; i < from->finding_count && moved; i++)
+		moved = flmem_findings_add(into, &from->findings[i]);
+	for (size_t i = 0; i < from->problem_count && moved; i++)
+		moved = flmem_problems_add(into, &from->problems[i]);
+	return moved;
 }
 
 int flmem_recommendations_join(struct flmem_recommendations *into,
 			       struct flmem_recommendations *from, struct flmem_error *err)
 {
-	bool joined = join_findings(into, from) && join_problems(into, from);
+	bool joined = move_all(into, from);
 
 	into->file_count += joined ? from->file_count : 0;
 	into->process_count += joined ? from->process_count : 0;

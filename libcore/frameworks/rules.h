@@ -108,6 +108,9 @@ bool flmem_rule_holds(const struct flmem_rule *rule, const struct flmem_release 
 /* Takes over what the finding owns; false when memory is out. */
 bool flmem_findings_add(struct flmem_recommendations *found, struct flmem_finding *finding);
 
+/* The same of a problem. */
+bool flmem_problems_add(struct flmem_recommendations *found, struct flmem_input_problem *problem);
+
 /* Frees what the finding owns. */
 void flmem_finding_clear(struct flmem_finding *finding);
 

@@ -101,22 +101,18 @@ static int out_of_memory(struct flmem_error *err)
 bool flmem_recommendations_add_problem(struct flmem_recommendations *found, const char *file,
 				       unsigned line, const struct flmem_error *why)
 {
-	struct flmem_input_problem *grown =
-		reallocarray(found->problems, found->problem_count + 1, sizeof(*grown));
-	struct flmem_input_problem problem = {.line = line, .code = why->code};
+	struct flmem_input_problem problem = {
+		.file = strdup(file),
+		.line = line,
+		.code = why->code,
+		.message = strdup(why->message),
+	};
 
-	if (!grown)
-		return false;
-	found->problems = grown;
-	problem.file = strdup(file);
-	problem.message = strdup(why->message);
-	if (!problem.file || !problem.message) {
-		free(problem.file);
-		free(problem.message);
-		return false;
-	}
-	grown[found->problem_count++] = problem;
-	return true;
+	if (problem.file && problem.message && flmem_problems_add(found, &problem))
+		return true;
+	free(problem.file);
+	free(problem.message);
+	return false;
 }
 
 static int problem(struct search *search, const char *path, int sys_errno, const char *text)
