@@ -77,6 +77,12 @@ int flmem_cursor_open(struct flmem_cursor *cursor, struct flmem_node *node, unsi
  */
 int flmem_cursor_quoted(struct flmem_cursor *cursor, const char **ret_text);
 
+/*
+ * Reads a string between three quotes of a kind, over any number of lines, in which nothing is an
+ * escape. Quotes in front of the last three belong to it.
+ */
+int flmem_cursor_triple(struct flmem_cursor *cursor, const char **ret_text);
+
 /* Kind of a number as JSON writes it: INTEGER, REAL, or STRING for what is none. */
 enum flmem_node_kind flmem_number_kind(const char *text, size_t length);
 

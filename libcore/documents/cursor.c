@@ -179,6 +179,25 @@ int flmem_cursor_quoted(struct flmem_cursor *cursor, const char **ret_text)
 	return 0;
 }
 
+int flmem_cursor_triple(struct flmem_cursor *cursor, const char **ret_text)
+{
+	const char *start = cursor->text + cursor->at + 3, *end;
+	const char quotes[] = {start[-1], start[-1], start[-1], '\0'};
+	char *text;
+
+	end = strstr(start, quotes);
+	if (!end)
+		return flmem_cursor_fail(cursor, "the text ends in a string");
+	while (end[3] == quotes[0])
+		end++;
+	text = flmem_cursor_keep(cursor, start, (size_t)(end - start));
+	if (!text)
+		return cursor->code;
+	flmem_cursor_step(cursor, (size_t)(end - start) + 6);
+	*ret_text = text;
+	return 0;
+}
+
 static size_t digits(const char *text, size_t length)
 {
 	size_t count = 0;

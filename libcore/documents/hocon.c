@@ -206,20 +206,6 @@ static int read_collection(struct flmem_cursor *cursor, struct flmem_node *node)
 	return 0;
 }
 
-static int read_triple(struct flmem_cursor *cursor, struct flmem_node *node)
-{
-	const char *start = cursor->text + cursor->at + 3, *end = strstr(start, "\"\"\"");
-
-	if (!end)
-		return flmem_cursor_fail(cursor, "the text ends in a string");
-	while (end[3] == '"') /* further quotes belong to the string */
-		end++;
-	node->kind = FLMEM_NODE_STRING;
-	node->text = flmem_cursor_keep(cursor, start, (size_t)(end - start));
-	flmem_cursor_step(cursor, (size_t)(end - start) + 6);
-	return node->text ? 0 : cursor->code;
-}
-
 static enum flmem_node_kind word_kind(const char *text)
 {
 	if (!strcasecmp(text, "true") || !strcasecmp(text, "false"))
@@ -283,11 +269,11 @@ static int read_value(struct flmem_cursor *cursor, struct flmem_node *node)
 		return read_word(cursor, node);
 	if (c != '"') {
 		rc = read_collection(cursor, node);
-	} else if (flmem_cursor_looks_at(cursor, "\"\"\"")) {
-		rc = read_triple(cursor, node);
 	} else {
 		node->kind = FLMEM_NODE_STRING;
-		rc = flmem_cursor_quoted(cursor, &node->text);
+		rc = flmem_cursor_looks_at(cursor, "\"\"\"")
+			     ? flmem_cursor_triple(cursor, &node->text)
+			     : flmem_cursor_quoted(cursor, &node->text);
 	}
 	node->place.end = cursor->at;
 	return rc ? rc : finish_value(cursor);

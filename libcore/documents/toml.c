@@ -55,31 +55,23 @@ static int read_literal(struct flmem_cursor *cursor, const char **ret_text)
 	return *ret_text ? 0 : FLMEM_EFAILED; /* only memory can be missing */
 }
 
-/* Three quotes, up to the next three; a line end behind the first does not count. */
-static int read_long(struct flmem_cursor *cursor, const char *quotes, const char **ret_text)
+/* A line end behind the first quotes does not count. */
+static int read_long(struct flmem_cursor *cursor, const char **ret_text)
 {
-	const char *start = cursor->text + cursor->at + 3, *end = strstr(start, quotes);
-	const char *first = start;
+	const char *text;
+	int rc = flmem_cursor_triple(cursor, &text);
 
-	if (!end)
-		return flmem_cursor_fail(cursor, "a string without its end");
-	if (*first == '\r' && first[1] == '\n')
-		first++;
-	if (*first == '\n')
-		first++;
-	while (end[3] == quotes[0]) /* quotes may stand before the last three */
-		end++;
-	*ret_text = flmem_cursor_keep(cursor, first, (size_t)(end - first));
-	flmem_cursor_step(cursor, (size_t)(end - start) + 6);
-	return *ret_text ? 0 : FLMEM_EFAILED; /* only memory can be missing */
+	if (rc)
+		return rc;
+	text += *text == '\r' && text[1] == '\n';
+	*ret_text = text + (*text == '\n');
+	return 0;
 }
 
 static int read_string(struct flmem_cursor *cursor, const char **ret_text)
 {
-	if (flmem_cursor_looks_at(cursor, "\"\"\""))
-		return read_long(cursor, "\"\"\"", ret_text);
-	if (flmem_cursor_looks_at(cursor, "'''"))
-		return read_long(cursor, "'''", ret_text);
+	if (flmem_cursor_looks_at(cursor, "\"\"\"") || flmem_cursor_looks_at(cursor, "'''"))
+		return read_long(cursor, ret_text);
 	return flmem_cursor_peek(cursor) == '"' ? flmem_cursor_quoted(cursor, ret_text)
 						: read_literal(cursor, ret_text);
 }
