@@ -245,7 +245,7 @@ static bool temporary_in_memory(const struct flmem_process_report *process,
 		return false;
 	remark->path = "TMPDIR";
 	PUT(remark->current, path ? path : "");
-	snprintf(remark->detail, sizeof(remark->detail), "%.100s is tmpfs or ramfs",
+	snprintf(remark->detail, sizeof(remark->detail), "%.100s lies on tmpfs or ramfs",
 		 path ? path : "/tmp");
 	return true;
 }
@@ -338,8 +338,8 @@ const struct flmem_live_row flmem_live_rows[] = {
 		  .framework = FLMEM_FRAMEWORK_NVFLARE,
 		  .since = "2.8",
 		  .condition =
-			  "a server whose TMPDIR, or /tmp, is on tmpfs or ramfs, beside a job with "
-			  "enable_tensor_disk_offload",
+			  "a server whose TMPDIR, or /tmp, is on tmpfs or ramfs or leads there, "
+			  "beside a job with enable_tensor_disk_offload",
 		  .message = FLMEM_OFFLOAD_IN_MEMORY,
 		  .source = "NVFlare design note \"Tensor Disk Offload\""},
 	 .offload = true,

@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proc/mounts.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/io.h"
+#include "proc/process.h"
+
+#define MOUNTINFO_MAX ((size_t)4 << 20)
 
 /* \001 to \377; an escaped NUL, which the kernel never writes, stays as it is. */
 static char octal(const char *p)
@@ -46,4 +52,70 @@ bool flmem_mount_split(char *line, struct flmem_mount *ret_mount)
 	ret_mount->source = strsep(&tail, " ");
 	ret_mount->options = tail;
 	return true;
+}
+
+void flmem_mounts_clear(struct flmem_mounts *mounts)
+{
+	flmem_buf_clear(&mounts->text);
+	free(mounts->rows);
+	*mounts = (struct flmem_mounts)FLMEM_MOUNTS_INIT;
+}
+
+/* Splits the text into rows. */
+static int split(struct flmem_mounts *mounts)
+{
+	char *text = mounts->text.data;
+	size_t lines = 1;
+
+	for (const char *p = text; (p = strchr(p, '\n')); p++)
+		lines++;
+	mounts->rows = calloc(lines, sizeof(*mounts->rows));
+	if (!mounts->rows)
+		return -ENOMEM;
+	for (char *line; (line = strsep(&text, "\n"));)
+		mounts->count += flmem_mount_split(line, &mounts->rows[mounts->count]);
+	return 0;
+}
+
+int flmem_mounts_parse(const char *text, size_t length, struct flmem_mounts *ret_mounts)
+{
+	FLMEM_AUTO_MOUNTS struct flmem_mounts mounts = FLMEM_MOUNTS_INIT;
+	int rc;
+
+	flmem_buf_append(&mounts.text, text, length);
+	rc = mounts.text.failed ? -ENOMEM : split(&mounts);
+	if (rc)
+		return rc;
+	*ret_mounts = mounts;
+	mounts = (struct flmem_mounts)FLMEM_MOUNTS_INIT;
+	return 0;
+}
+
+int flmem_mounts_read(const struct flmem_process *process, struct flmem_mounts *ret_mounts)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	int rc = flmem_io_read_file_at(process->dirfd, "mountinfo", MOUNTINFO_MAX, &text);
+
+	return rc ? rc : flmem_mounts_parse(text.data, text.length, ret_mounts);
+}
+
+/* Whether a mount point is the path or above it. */
+static bool covers(const char *point, const char *path)
+{
+	size_t length = strlen(point);
+
+	return strncmp(point, path, length) == 0 &&
+	       (length == 1 || !path[length] || path[length] == '/');
+}
+
+/* Of mounts at one place, the last is on top. */
+const struct flmem_mount *flmem_mounts_covering(const struct flmem_mounts *mounts, const char *path)
+{
+	const struct flmem_mount *deepest = NULL;
+
+	for (size_t i = 0; i < mounts->count; i++)
+		if (covers(mounts->rows[i].point, path) &&
+		    (!deepest || strlen(mounts->rows[i].point) >= strlen(deepest->point)))
+			deepest = &mounts->rows[i];
+	return deepest;
 }

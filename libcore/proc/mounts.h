@@ -5,6 +5,11 @@
 /* The lines of /proc/PID/mountinfo. Their text may be hostile: a process mounts what it likes. */
 
 #include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buf.h"
+
+struct flmem_process;
 
 /* Parts of the line that was split, without the kernel's escapes in the paths. */
 struct flmem_mount {
@@ -20,5 +25,31 @@ struct flmem_mount {
  * proc_pid_mountinfo(5)) in place; false for what is none.
  */
 bool flmem_mount_split(char *line, struct flmem_mount *ret_mount);
+
+/* All of them, in the order of the file. */
+struct flmem_mounts {
+	struct flmem_buf text; /* that the rows point into */
+	struct flmem_mount *rows;
+	size_t count;
+};
+
+/* As the process sees them. Negative errno. */
+int flmem_mounts_read(const struct flmem_process *process, struct flmem_mounts *ret_mounts);
+
+/* The same from the text of a mountinfo file. */
+int flmem_mounts_parse(const char *text, size_t length, struct flmem_mounts *ret_mounts);
+
+void flmem_mounts_clear(struct flmem_mounts *mounts);
+
+#define FLMEM_AUTO_MOUNTS FLMEM_AUTO(flmem_mounts_clear)
+
+#define FLMEM_MOUNTS_INIT              \
+	{                              \
+		.text = FLMEM_BUF_INIT \
+	}
+
+/* The mount that holds an absolute path by its text, links in it not followed; or NULL. */
+const struct flmem_mount *flmem_mounts_covering(const struct flmem_mounts *mounts,
+						const char *path);
 
 #endif

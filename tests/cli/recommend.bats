@@ -525,4 +525,17 @@ print("{\"workflows\": [], \"components\": [%s]}" % maps)' >config_fed_server.js
 	TMPDIR=/var/tmp MALLOC_ARENA_MAX=4 start_victim /usr/bin/python3 "${server[@]}"
 	flmem recommend --pid "$VICTIM" "$job"
 	refute_output 'LIVE-OFFLOAD-TMPFS'
+	assert_victim_unharmed
+	mkdir "$BATS_TEST_TMPDIR/links"
+	ln -s ../there "$BATS_TEST_TMPDIR/links/fast"
+	ln -s /var/tmp "$BATS_TEST_TMPDIR/there"
+	TMPDIR=$BATS_TEST_TMPDIR/links/fast MALLOC_ARENA_MAX=4 \
+		start_victim /usr/bin/python3 "${server[@]}"
+	flmem recommend --pid "$VICTIM" "$job"
+	refute_output 'LIVE-OFFLOAD-TMPFS'
+	ln -sfn /dev/shm "$BATS_TEST_TMPDIR/there"
+	flmem recommend --pid "$VICTIM" "$job"
+	assert_output 'LIVE-OFFLOAD-TMPFS'
+	assert_output 'lies on tmpfs or ramfs'
+	assert_victim_unharmed
 }

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "proc/temporary.h"
+#include "proc/mounts.h"
 
 static const char mounts[] =
 	"22 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n"
@@ -32,36 +32,41 @@ static const struct {
 	{"/", "ext4"},
 };
 
-static bool type_of(const char *mountinfo, const char *path, char type[FLMEM_MOUNT_TYPE_MAX])
-{
-	FLMEM_AUTO_FREE char *text = strdup(mountinfo);
-
-	assert_non_null(text);
-	return flmem_mount_type_of(text, path, type);
-}
-
 static void the_deepest_mount_holds_a_path(void **state)
 {
-	char type[FLMEM_MOUNT_TYPE_MAX];
+	FLMEM_AUTO_MOUNTS struct flmem_mounts parsed = FLMEM_MOUNTS_INIT;
 
 	(void)state;
+	assert_int_equal(flmem_mounts_parse(mounts, strlen(mounts), &parsed), 0);
+	assert_int_equal(parsed.count, 7);
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(cases); i++) {
-		assert_true(type_of(mounts, cases[i].path, type));
-		if (strcmp(type, cases[i].type) != 0)
-			fail_msg("%s: %s", cases[i].path, type);
+		const struct flmem_mount *found = flmem_mounts_covering(&parsed, cases[i].path);
+
+		assert_non_null(found);
+		if (strcmp(found->type, cases[i].type) != 0)
+			fail_msg("%s: %s", cases[i].path, found->type);
 	}
-	assert_false(type_of("", "/tmp", type));
-	assert_false(type_of("1 2 3 / /mnt rw - ext4 x rw\n", "/tmp", type));
-	assert_true(
-		type_of("1 2 3 / / rw - aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "/tmp", type));
-	assert_int_equal(strlen(type), FLMEM_MOUNT_TYPE_MAX - 1);
+}
+
+static void where_no_mount_covers_it_nothing_is_told(void **state)
+{
+	static const char *const texts[] = {"", "\n\n", "1 2 3 / /mnt rw - ext4 x rw\n"};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(texts); i++) {
+		FLMEM_AUTO_MOUNTS struct flmem_mounts parsed = FLMEM_MOUNTS_INIT;
+
+		assert_int_equal(flmem_mounts_parse(texts[i], strlen(texts[i]), &parsed), 0);
+		assert_null(flmem_mounts_covering(&parsed, "/tmp"));
+	}
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_deepest_mount_holds_a_path),
+		cmocka_unit_test(where_no_mount_covers_it_nothing_is_told),
 	};
 
-	return cmocka_run_group_tests_name("temporary", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("mounts", tests, NULL, NULL);
 }
