@@ -94,6 +94,17 @@ static int add_walk(struct walks *walks, const struct flmem_trouble_case *one, c
 	return 0;
 }
 
+/*
+ * No kernel tells when a group was made or a kill in it was, so neither is it known of a live
+ * process whether it ran already. A recording's kills fell into it.
+ */
+static void put_kills(const struct flmem_trouble_case *one, uint64_t kills, char *out, size_t size)
+{
+	snprintf(out, size, "the kernel has killed %" PRIu64 " in its control group %s", kills,
+		 one->recorded ? "while it was recorded"
+			       : "since the group was made, perhaps before this process began");
+}
+
 /* Why the list was chosen; false where the role of the process is not known, so that none is. */
 static bool choose_list(const struct walks *walks, struct flmem_trouble_case *one, uint64_t kills,
 			char *because, size_t size)
@@ -102,8 +113,7 @@ static bool choose_list(const struct walks *walks, struct flmem_trouble_case *on
 		one->role = walks->role;
 		snprintf(because, size, "--role names it");
 	} else if (kills) {
-		snprintf(because, size, "the kernel has killed %" PRIu64 " in its control group",
-			 kills);
+		put_kills(one, kills, because, size);
 		one->list = FLMEM_TROUBLE_OOM;
 		return true;
 	} else if (one->role) {
@@ -127,7 +137,7 @@ static void put_subject(const struct flmem_trouble_case *one, char *out, size_t 
 
 static int walk_case(struct walks *walks, struct flmem_trouble_case *one, struct flmem_u64 kills)
 {
-	char subject[256], because[96];
+	char subject[256], because[160];
 
 	put_subject(one, subject, sizeof(subject)); /* with its own role, not the one named */
 	if (!choose_list(walks, one, kills.unknown ? 0 : kills.value, because, sizeof(because))) {

@@ -229,12 +229,40 @@ static void the_lists_are_the_guides_and_fit(void **state)
 	assert_true(6 <= FLMEM_TROUBLE_STEPS_MAX);
 }
 
+/* Kills of a recording fell into it; without any the role has the word. */
+static void kills_while_it_was_recorded_choose_the_list(void **state)
+{
+	struct flmem_watch_result result = {.process = {.pid = 7, .role = CLIENT}};
+	struct flmem_watch_summary summary = {.results = &result, .count = 1};
+	struct flmem_checked_recording recording = {.file = (char[]){"r.rec"}, .summary = &summary};
+	struct flmem_recommendations found = FLMEM_RECOMMENDATIONS_INIT;
+	struct flmem_troubles troubles;
+
+	(void)state;
+	found.recordings = &recording;
+	found.recording_count = 1;
+	for (unsigned kills = 0; kills < 3; kills += 2) {
+		result.pressure_rise.oom_kill = FLMEM_KNOWN(kills);
+		assert_int_equal(flmem_troubleshoot(NULL, &found, FLMEM_ROLE_NONE, &troubles, NULL),
+				 0);
+		assert_int_equal(troubles.count, 1);
+		assert_int_equal(troubles.walks[0].list,
+				 kills ? FLMEM_TROUBLE_OOM : FLMEM_TROUBLE_CLIENT);
+		assert_string_equal(troubles.walks[0].because,
+				    kills ? "the kernel has killed 2 in its control group while it "
+					    "was recorded"
+					  : "its role is client-job");
+		flmem_troubles_clear(&troubles);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_step_has_the_state_that_its_evidence_gives),
 		cmocka_unit_test(every_step_is_tried_in_two_states),
 		cmocka_unit_test(the_lists_are_the_guides_and_fit),
+		cmocka_unit_test(kills_while_it_was_recorded_choose_the_list),
 	};
 
 	return cmocka_run_group_tests_name("troubles", tests, NULL, NULL);
