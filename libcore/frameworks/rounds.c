@@ -189,6 +189,7 @@ static bool start(struct flmem_rounds *r, size_t log, uint64_t number,
 {
 	finish(r, change);
 	r->running = r->any = true;
+	r->ending = false;
 	r->current = number;
 	r->leader = log;
 	change->started = true;
@@ -196,20 +197,34 @@ static bool start(struct flmem_rounds *r, size_t log, uint64_t number,
 	return true;
 }
 
+/* Of what is kept of a log; of more logs than there are bits for the others have none. */
+static uint64_t bit(size_t log)
+{
+	return log < 64 ? UINT64_C(1) << log : 0;
+}
+
+/* A client's log tells of its tasks only; one that tells of rounds and no tasks knows better. */
+static void follow(struct flmem_rounds *r, size_t log)
+{
+	if (!(r->task_logs & bit(r->leader)) || !bit(log) || r->task_logs & bit(log))
+		return;
+	r->leader = log;
+	r->ending = false;
+}
+
 static bool start_numbered(struct flmem_rounds *r, size_t log, uint64_t number,
 			   struct flmem_round_change *change)
 {
-	bool first = !r->numbered, counted = first && r->running && log == r->leader;
+	bool first = !r->numbered;
 
 	r->numbered = true;
-	/* A client's log tells of the task first, and then the number of its round. */
-	if (counted && number == r->current)
+	/* Told of by another log, or by its task, which a client's log tells of first. */
+	if (r->any && number == r->current && (r->running || !first)) {
+		follow(r, log);
 		return false;
-	/*
-	 * Other logs tell of the same rounds, some of them later. A lower number is a new job, if
-	 * the log says so that has told of the last round.
-	 */
-	if (!first && r->any && (number == r->current || (number < r->current && log != r->leader)))
+	}
+	/* A lower number is a new job, if the log says so that has told of the last round. */
+	if (!first && r->any && number < r->current && log != r->leader)
 		return false;
 	return start(r, log, number, change);
 }
@@ -227,18 +242,19 @@ static bool start_counted(struct flmem_rounds *r, size_t log, struct flmem_round
 
 static bool start_task(struct flmem_rounds *r, size_t log, struct flmem_round_change *change)
 {
-	r->tasked = true;
-	r->task_log = log;
+	r->tasked |= bit(log);
+	r->task_logs |= bit(log);
 	return start_counted(r, log, change);
 }
 
 /* Where the log told of the task and then of its number, the end of the task is the round's. */
-static bool end_task(struct flmem_rounds *r, size_t log, struct flmem_round_change *change)
+static void end_task(struct flmem_rounds *r, size_t log)
 {
-	bool own = r->tasked && r->task_log == log;
+	bool own = r->tasked & bit(log);
 
-	r->tasked &= !own;
-	return (may_count(r, log) || (own && log == r->leader)) && finish(r, change);
+	r->tasked &= ~bit(log);
+	if (may_count(r, log) || (own && log == r->leader))
+		r->ending = true;
 }
 
 static bool is_client(const struct flmem_rounds *r, const struct mark *mark)
@@ -293,11 +309,21 @@ bool flmem_rounds_read(struct flmem_rounds *rounds, size_t log, char *line, size
 	case FLMEM_ROUND_COUNTED_START:
 		return start_task(rounds, log, ret_change);
 	case FLMEM_ROUND_COUNTED_END:
-		return end_task(rounds, log, ret_change);
+		end_task(rounds, log);
+		return false;
 	case FLMEM_ROUND_CLIENT:
 		return !rounds->in_chunks && start_by_client(rounds, log, &mark, ret_change);
 	case FLMEM_ROUND_CLIENT_CHUNK:
 		return start_by_chunk(rounds, log, &mark, ret_change);
 	}
 	return false;
+}
+
+bool flmem_rounds_pause(struct flmem_rounds *rounds, struct flmem_round_change *ret_change)
+{
+	bool ending = rounds->ending;
+
+	rounds->ending = false;
+	*ret_change = (struct flmem_round_change){0};
+	return ending && finish(rounds, ret_change);
 }

@@ -42,13 +42,14 @@ struct flmem_rounds {
 	regex_t regex; /* instead of the tables */
 	bool has_regex;
 	bool running;
+	bool ending;   /* the task of the round that runs is over, as far as logs were read */
 	bool any;      /* some round was seen, `current` is one */
 	bool numbered; /* numbers are told, so counting is not needed any more */
 	uint64_t current;
 	size_t leader; /* log that told of it */
 	uint64_t counted;
-	bool tasked;			     /* a task was handed out whose end is not told yet */
-	size_t task_log;		     /* that told of it */
+	uint64_t tasked;    /* logs that told of a task and not yet of its end; a bit for each */
+	uint64_t task_logs; /* that ever told of one */
 	char client[FLMEM_ROUND_CLIENT_MAX]; /* whose coming again starts a round */
 	bool in_chunks;
 };
@@ -76,5 +77,12 @@ void flmem_rounds_clear(struct flmem_rounds *rounds);
  */
 bool flmem_rounds_read(struct flmem_rounds *rounds, size_t log, char *line, size_t length,
 		       struct flmem_round_change *ret_change);
+
+/*
+ * To be said when all logs have been read as far as they go; true when that changed the rounds. The
+ * end of a client's task is put off until then: the log of its server, which may be read behind
+ * its own, may tell that the round goes on.
+ */
+bool flmem_rounds_pause(struct flmem_rounds *rounds, struct flmem_round_change *ret_change);
 
 #endif

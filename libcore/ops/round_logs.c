@@ -70,18 +70,25 @@ static void read_line(void *context, char *line, size_t length)
 	if (flmem_rounds_read(&r->logs->shared, r->log, line, length, &change))
 		r->visit(r->context, FLMEM_ROUND_LOGS_SHARED, &change);
 	if (r->logs->count > 1 &&
-	    flmem_rounds_read(&r->logs->own[r->log], r->log, line, length, &change))
+	    flmem_rounds_read(&r->logs->own[r->log], 0, line, length, &change))
 		r->visit(r->context, r->log, &change);
 }
 
 void flmem_round_logs_read(struct flmem_round_logs *logs, flmem_round_logs_visit *visit,
 			   void *context)
 {
+	struct flmem_round_change change;
+
 	for (size_t i = 0; i < logs->count; i++) {
 		struct reading reading = {logs, i, visit, context};
 
 		flmem_log_poll(&logs->logs[i], read_line, &reading);
 	}
+	if (flmem_rounds_pause(&logs->shared, &change))
+		visit(context, FLMEM_ROUND_LOGS_SHARED, &change);
+	for (size_t i = 0; i < logs->count; i++)
+		if (flmem_rounds_pause(&logs->own[i], &change))
+			visit(context, i, &change);
 }
 
 static bool is_log(const struct flmem_log *log, const struct stat *status)

@@ -22,6 +22,9 @@ static void visit(void *context, char *line, size_t length)
 		abort();
 	if ((change.finished && !running) || (change.started && !reader->rounds.running))
 		abort();
+	if (length % 5 == 0 && flmem_rounds_pause(&reader->rounds, &change) &&
+	    (!change.finished || change.started || reader->rounds.running))
+		abort();
 	/* Marks of another log in between must not matter to memory either. */
 	reader->log ^= length % 3 == 0;
 }

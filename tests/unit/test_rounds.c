@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,32 +11,52 @@
 
 #include "frameworks/rounds.h"
 
-/* Each function takes the lines of several logs, each with the number of its log in front. */
+/*
+ * Each function takes the lines of several logs, each with the number of its log in front; a line
+ * "|" is where all of them have been read, as is the end.
+ */
 struct heard {
-	char text[512]; /* "+3" for a round that started, "-3" for one that finished */
+	char text[512]; /* "+3" for a round that started, "-3" for one that finished, "|" */
+	size_t used;
 };
+
+static void note(struct heard *heard, const char *sign, uint64_t number)
+{
+	heard->used +=
+		(size_t)snprintf(heard->text + heard->used, sizeof(heard->text) - heard->used,
+				 "%s%" PRIu64, sign, number);
+}
+
+static void note_change(struct heard *heard, const struct flmem_round_change *change)
+{
+	if (change->finished)
+		note(heard, "-", change->finished_number);
+	if (change->started)
+		note(heard, "+", change->started_number);
+}
 
 static struct heard listen_with(const char *regex, const char *const *lines, size_t count)
 {
 	FLMEM_AUTO_ROUNDS struct flmem_rounds rounds;
-	struct heard heard = {""};
-	size_t used = 0;
+	struct heard heard = {"", 0};
+	struct flmem_round_change change;
 
 	assert_int_equal(flmem_rounds_init(&rounds, regex, NULL), 0);
 	for (size_t i = 0; i < count; i++) {
 		size_t log = (size_t)(lines[i][0] - '0'), length = strlen(lines[i] + 1);
-		struct flmem_round_change change;
 		char line[1024];
 
 		memcpy(line, lines[i] + 1, length + 1);
-		flmem_rounds_read(&rounds, log, line, length, &change);
-		if (change.finished)
-			used += (size_t)snprintf(heard.text + used, sizeof(heard.text) - used,
-						 "-%u", (unsigned)change.finished_number);
-		if (change.started)
-			used += (size_t)snprintf(heard.text + used, sizeof(heard.text) - used,
-						 "+%u", (unsigned)change.started_number);
+		if (lines[i][0] == '|')
+			flmem_rounds_pause(&rounds, &change);
+		else
+			flmem_rounds_read(&rounds, log, line, length, &change);
+		note_change(&heard, &change);
+		if (lines[i][0] == '|')
+			heard.text[heard.used++] = '|';
 	}
+	flmem_rounds_pause(&rounds, &change);
+	note_change(&heard, &change);
 	return heard;
 }
 
@@ -131,6 +152,36 @@ static void a_task_and_its_number_are_one_round(void **state)
 	assert_string_equal(LISTEN("0started training round 2", "0finished processing task",
 				   "0finished training round 2"),
 			    "+2-2");
+}
+
+/* The end of a client's task is not that of the round, whichever log is read first. */
+static void a_client_read_before_its_server_ends_no_round(void **state)
+{
+	(void)state;
+	assert_string_equal(
+		LISTEN("0got task assignment: name=train, id=3",
+		       "0[RSS] CA s=site-1 r=0 recv: 83.2 MB", "0finished processing task",
+		       "1Round 0 started.", "|", "1Round 0 finished.", "|",
+		       "0got task assignment: name=train, id=4",
+		       "0[RSS] CA s=site-1 r=1 recv: 83.2 MB", "1Round 1 started.", "|",
+		       "0finished processing task", "|", "0got task assignment: name=train, id=5",
+		       "0[RSS] CA s=site-1 r=2 recv: 83.2 MB", "0finished processing task",
+		       "1Round 1 finished.", "1Round 2 started.", "|", "1Round 2 finished."),
+		"+0|-0|+1||-1+2|-2");
+	/* Without numbers of its own, it has the server's. */
+	assert_string_equal(LISTEN("0got task assignment: name=train, id=3",
+				   "0finished processing task", "1Round 0 started.", "|",
+				   "1Round 0 finished.", "|",
+				   "0got task assignment: name=train, id=4", "1Round 1 started.",
+				   "|", "0finished processing task", "|", "1Finished FedAvg."),
+			    "+0|-0|+1||-1");
+	/* Other clients know no better. */
+	assert_string_equal(LISTEN("1got task assignment: name=train, id=4",
+				   "0got task assignment: name=train, id=3",
+				   "0[RSS] CA s=site-1 r=0 recv: 83.2 MB",
+				   "1[RSS] CA s=site-2 r=0 recv: 83.2 MB",
+				   "0finished processing task", "|", "1finished processing task"),
+			    "+0|-0");
 }
 
 static void swarm_and_cyclic(void **state)
@@ -267,6 +318,7 @@ int main(void)
 		cmocka_unit_test(nvflare_client_counts_its_tasks),
 		cmocka_unit_test(numbers_take_over_from_counting),
 		cmocka_unit_test(a_task_and_its_number_are_one_round),
+		cmocka_unit_test(a_client_read_before_its_server_ends_no_round),
 		cmocka_unit_test(swarm_and_cyclic),
 		cmocka_unit_test(flower),
 		cmocka_unit_test(appfl_server_goes_by_the_first_client),
