@@ -8,7 +8,6 @@
 #include "allocators/allocator.h"
 #include "allocators/plan.h"
 #include "base/clock.h"
-#include "base/redact.h"
 #include "base/text.h"
 #include "elf/modules.h"
 #include "frameworks/framework.h"
@@ -16,6 +15,7 @@
 #include "ops/ask_torch.h"
 #include "ops/classes.h"
 #include "ops/detect_python.h"
+#include "ops/detect_words.h"
 #include "ops/lazy.h"
 #include "ops/verdict.h"
 #include "proc/backing.h"
@@ -25,15 +25,12 @@
 #include "proc/maps.h"
 #include "proc/process.h"
 #include "proc/status.h"
-#include "proc/temporary.h"
-#include "proc/words.h"
 #include "remote/preflight.h"
 #include "runtimes/cpython.h"
 #include "runtimes/nvml.h"
 #include "settings/observed.h"
 
 #define BUDGET_US_MIN 5000U
-#define COMMAND_MAX   ((size_t)16 << 10) /* bytes in front of a word that is still reported */
 
 static const char heap_skipped[] = "the heap was not to be read";
 static const char torch_unasked[] = "PyTorch tells it only when it is asked: --ask-runtime";
@@ -43,7 +40,6 @@ static const char no_files[] = "its program files could not be read";
 static const char none_known[] = "no allocator that flmem knows was found in its program files";
 static const char no_driver[] = "it uses an NVIDIA GPU, but the driver's library gives no answer";
 static const char no_mounts[] = "the mounts of this machine could not be read";
-static const char out_of_memory[] = "flmem ran out of memory";
 
 /* What the processes of one call share; opened when it is first needed. */
 struct session {
@@ -175,83 +171,15 @@ static int read_memory_again(const struct flmem_process *process,
 	return rc;
 }
 
-static int read_command(const struct flmem_words *command, struct flmem_process_report *report)
-{
-	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
-	size_t count = command->count;
-
-	/* Class paths of a megabyte say nothing more, and a report may hold thousands. */
-	while (count && (size_t)(command->values[count - 1] - command->text) > COMMAND_MAX)
-		count--;
-	flmem_redact_command(command->values, count, &text);
-	if (count < command->count)
-		flmem_buf_puts(&text, " ...");
-	report->command = flmem_buf_take(&text);
-	return report->command ? 0 : -ENOMEM;
-}
-
-static int read_identity(struct session *session, const struct flmem_process *process,
-			 const struct flmem_words *command, const struct flmem_words *environment,
-			 struct flmem_process_report *report)
-{
-	struct flmem_subject subject = {
-		.process = process,
-		.command = command,
-		.environment = environment,
-		.kin = &session->kin,
-	};
-	struct flmem_identity identity;
-
-	flmem_identify(&subject, &identity);
-	report->framework = identity.framework;
-	report->role = identity.role;
-	report->part = identity.part;
-	if (!identity.site[0])
-		return 0;
-	report->site = strdup(identity.site);
-	return report->site ? 0 : -ENOMEM;
-}
-
-/* Where NVFlare's server puts the tensors that it offloads to disk. */
-static void read_temporary(const struct flmem_process *process,
-			   const struct flmem_words *environment,
-			   struct flmem_process_report *report)
-{
-	const char *path = environment ? flmem_words_getenv(environment, "TMPDIR") : NULL;
-
-	if (report->framework != FLMEM_FRAMEWORK_NVFLARE || !flmem_role_is_server(report->role))
-		report->temporary_in_memory = FLMEM_UNKNOWN("looked for in servers of NVFlare");
-	else if (!environment)
-		report->temporary_in_memory = FLMEM_UNKNOWN("its environment may not be read");
-	else
-		report->temporary_in_memory =
-			flmem_temporary_in_memory(process, path && *path ? path : "/tmp");
-}
-
-/* The command line, what it says of the process, and the settings it was started with. */
 static int read_words(struct session *session, const struct flmem_process *process,
 		      struct flmem_process_report *report, struct flmem_error *err)
 {
-	FLMEM_AUTO_WORDS struct flmem_words command = {0}, environment = {0};
-	int environment_rc, rc = flmem_words_read_command(process, &command, err);
+	bool denied;
+	int rc = flmem_words_report_read(process, &session->kin, report, &denied, err);
 
-	if (rc)
-		return rc;
-	environment_rc = flmem_words_read_environment(process, &environment, NULL);
-	if (environment_rc) {
-		report->settings_unknown =
-			environment_rc == FLMEM_EPERM ? deny(session, report) : out_of_memory;
-	} else {
-		rc = flmem_settings_observe(&environment, &report->settings, &report->setting_count,
-					    err);
-	}
-	if (rc)
-		return rc;
-	if (read_command(&command, report) ||
-	    read_identity(session, process, &command, environment_rc ? NULL : &environment, report))
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot hold the report");
-	read_temporary(process, environment_rc ? NULL : &environment, report);
-	return 0;
+	if (!rc && denied)
+		report->settings_unknown = deny(session, report);
+	return rc;
 }
 
 static int copy_allocator(const struct flmem_view *view, const struct flmem_allocator *found,
