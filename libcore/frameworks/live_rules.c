@@ -166,12 +166,21 @@ static bool jemalloc_not_loaded(const struct flmem_process_report *process,
 	return true;
 }
 
+/* Decay times by these names are of 5.0; older ones complain of them and go on without. */
+static bool knows_decay(const struct flmem_process_report *process)
+{
+	const char *version = flmem_live_malloc(process)->version;
+
+	return !version || (!flmem_text_starts(version, "3.") && !flmem_text_starts(version, "4."));
+}
+
 static bool jemalloc_decay(const struct flmem_process_report *process,
 			   struct flmem_live_remark *remark)
 {
 	const char *value = flmem_live_setting(process, "MALLOC_CONF");
 
 	if (process->settings_unknown || !malloc_is(process, FLMEM_ALLOCATOR_JEMALLOC) ||
+	    !knows_decay(process) ||
 	    (value && strstr(value, "dirty_decay_ms:") && strstr(value, "muzzy_decay_ms:") &&
 	     !strstr(value, "decay_ms:-1")))
 		return false;
@@ -302,8 +311,8 @@ const struct flmem_live_row flmem_live_rows[] = {
 	 .check = jemalloc_not_loaded},
 	{.rule = {.id = "LIVE-JEMALLOC-DECAY",
 		  .severity = FLMEM_SEVERITY_WARNING,
-		  .condition = "jemalloc in force with a MALLOC_CONF that lacks decay times or has "
-			       "one of -1, or with none at all",
+		  .condition = "jemalloc 5 in force with a MALLOC_CONF that lacks decay times or "
+			       "has one of -1, or with none at all",
 		  .message = "jemalloc may keep freed pages for long; set MALLOC_CONF to " DECAY,
 		  .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 	 .check = jemalloc_decay},

@@ -76,7 +76,7 @@ class Library:
         """Ways to keep what is free; what a version does not know it would complain of."""
         if self.told and self.number >= (5,):
             return {"as it is": "", "keeps dirty pages": "dirty_decay_ms:-1,muzzy_decay_ms:-1",
-                    "keeps muzzy pages": "dirty_decay_ms:0,muzzy_decay_ms:-1"}
+                    "makes pages muzzy": "dirty_decay_ms:1,muzzy_decay_ms:-1"}
         found = {"as it is": "", "keeps dirty pages": "lg_dirty_mult:-1"}
         if self.number >= (4, 1):
             found["decays, never"] = "purge:decay,decay_time:-1"

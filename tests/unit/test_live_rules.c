@@ -31,6 +31,7 @@ struct live_case {
 	const char *proposed; /* checked when triggered */
 	bool in_memory;	      /* where its temporary files are */
 	bool offload;	      /* a job beside it has tensors offloaded */
+	const char *built;    /* version of its allocator */
 };
 
 #define SERVER	 FLMEM_ROLE_SERVER_JOB
@@ -89,6 +90,9 @@ static const struct live_case cases[] = {
 	 JEMALLOC,
 	 {"MALLOC_CONF=dirty_decay_ms:-1,muzzy_decay_ms:0"}},
 	{"LIVE-JEMALLOC-DECAY", false, CLIENT, JEMALLOC, {DECAY}},
+	{"LIVE-JEMALLOC-DECAY", true, CLIENT, JEMALLOC, .built = "5.0.1-0-g89"},
+	{"LIVE-JEMALLOC-DECAY", false, CLIENT, JEMALLOC, .built = "4.5.0-0-g04"},
+	{"LIVE-JEMALLOC-DECAY", false, CLIENT, JEMALLOC, .built = "3.6.0-0-g46"},
 	{"LIVE-JEMALLOC-DECAY", false, CLIENT, GLIBC, {"MALLOC_ARENA_MAX=2"}},
 	{"LIVE-TRIMMABLE", true, FLMEM_ROLE_NONE, GLIBC, .trimmable_mib = 200},
 	{"LIVE-TRIMMABLE", false, FLMEM_ROLE_NONE, GLIBC, .trimmable_mib = 199},
@@ -153,8 +157,10 @@ static void run(const struct live_case *row, struct flmem_recommendations *ret_f
 						  .beside = &jobs};
 	struct flmem_setting_report settings[SETTINGS_MAX];
 	char storage[SETTINGS_MAX][128];
-	struct flmem_allocator_report allocator = {
-		.kind = row->allocator, .serves_malloc = true, .heap = FLMEM_HEAP_UNKNOWN(none)};
+	struct flmem_allocator_report allocator = {.kind = row->allocator,
+						   .version = (char *)(uintptr_t)row->built,
+						   .serves_malloc = true,
+						   .heap = FLMEM_HEAP_UNKNOWN(none)};
 	struct flmem_process_report process = {
 		.pid = 4711,
 		.framework = FLMEM_FRAMEWORK_NVFLARE,
