@@ -130,6 +130,7 @@ struct search {
 	struct flmem_glibc_range brk;
 	bool is_in_brk; /* main_arena's top is, so it has a begin there, too */
 	uint64_t stray; /* where the ring of arenas led that was followed last, and none was */
+	bool usual;	/* only parameters that have what nearly all programs leave alone */
 	const struct flmem_glibc_layout *layout;
 };
 
@@ -305,12 +306,21 @@ static bool is_huge_size(uint64_t bytes)
 	return (bytes & (bytes - 1)) == 0 && (bytes == 0 || bytes >= 65536);
 }
 
+/* The defaults of M_MMAP_MAX and M_ARENA_TEST. */
+static bool has_usual_limits(const unsigned char *mp, const struct flmem_glibc_layout *layout)
+{
+	return half_at(mp, layout->mp.n_mmaps + 4) == 65536 &&
+	       word_at(mp, FLMEM_GLIBC_MP_ARENA_TEST) == 8;
+}
+
 static bool looks_like_params(const struct search *search, const unsigned char *mp,
 			      const struct flmem_glibc_layout *layout)
 {
 	const uint64_t base = word_at(mp, layout->mp.sbrk_base);
 	const uint64_t arena_test = word_at(mp, FLMEM_GLIBC_MP_ARENA_TEST);
 
+	if (search->usual && !has_usual_limits(mp, layout))
+		return false;
 	if (arena_test - 1 >= 1U << 20 || word_at(mp, FLMEM_GLIBC_MP_ARENA_MAX) > 1U << 20 ||
 	    half_at(mp, layout->mp.no_dyn_threshold) > 1 || !has_sane_counts(mp, layout))
 		return false;
@@ -320,8 +330,8 @@ static bool looks_like_params(const struct search *search, const unsigned char *
 		return false;
 	if (base || search->is_in_brk)
 		return flmem_glibc_range_has(&search->brk, base);
-	/* Without the heap's address to know it by, what nearly all programs leave alone. */
-	return half_at(mp, layout->mp.n_mmaps + 4) == 65536 && arena_test == 8;
+	/* Without the heap's address to know it by. */
+	return has_usual_limits(mp, layout);
 }
 
 static bool find_params(void *context, const struct piece *piece)
@@ -358,7 +368,62 @@ static bool fits_first_chunk(const struct search *search)
 						  : head == search->layout->tcache.chunk_bytes;
 }
 
-/* Without the release the newest row that fits; when none has its parameters, one by the arena. */
+/*
+ * Whether a chunk of a fastbin links to the next one by its address. From 2.32 on that is mangled,
+ * and even the last one's link is not zero.
+ */
+static bool links_plainly(const struct search *search, uint64_t chunk, uint64_t size)
+{
+	uint64_t link, head;
+
+	if (chunk % FLMEM_GLIBC_ALIGNMENT || !read_word(search->space, chunk + 16, &link))
+		return false;
+	return !link ||
+	       (link % FLMEM_GLIBC_ALIGNMENT == 0 && read_word(search->space, link + 8, &head) &&
+		(head & ~(uint64_t)FLMEM_GLIBC_SIZE_BITS) == size);
+}
+
+/* Links tell 2.32 from 2.30, which is the same otherwise; without any it makes no difference. */
+static bool fits_links(const struct search *search)
+{
+	const struct flmem_glibc_layout *layout = search->layout;
+
+	if (search->space->minor >= 0 || !layout->mangles || !layout->fastbins)
+		return true;
+	for (size_t i = 0; i < search->glibc->arena_count; i++)
+		for (unsigned bin = 0; bin < FLMEM_GLIBC_FASTBINS; bin++) {
+			const uint64_t place =
+				search->glibc->arenas[i] + layout->fastbins + 8 * bin;
+			uint64_t chunk;
+
+			if (read_word(search->space, place, &chunk) && chunk)
+				return !links_plainly(search, chunk,
+						      FLMEM_GLIBC_MIN_CHUNK + 16 * bin);
+		}
+	return true;
+}
+
+/* The newest row that fits; the last one that is possible goes to `fallback`. */
+static bool try_layouts(struct search *search, const struct flmem_glibc_layout **fallback)
+{
+	for (const struct flmem_glibc_layout *row = flmem_glibc_layouts; row->minor; row++) {
+		if (!may_be(search->space, row) || row->bins != search->bins)
+			continue;
+		search->layout = row;
+		*fallback = row;
+		if (search_data(search->space, find_params, search) && fits_first_chunk(search) &&
+		    fits_links(search))
+			return true;
+		search->glibc->params.known = false;
+	}
+	return false;
+}
+
+/*
+ * Without the release the newest row that fits; when none has its parameters, one by the arena. A
+ * row that is not the right one can fit what lies some words beside the parameters; among them are
+ * limits that are hardly ever changed, so rows that find these where they belong come first.
+ */
 static void choose_layout(struct search *search)
 {
 	const struct flmem_glibc_layout *fallback = NULL;
@@ -368,14 +433,10 @@ static void choose_layout(struct search *search)
 		      search->glibc->arenas[0] + search->bins + (uint64_t)FLMEM_GLIBC_FROM_BINS_TOP,
 		      &top))
 		search->is_in_brk = flmem_glibc_range_has(&search->brk, top);
-	for (const struct flmem_glibc_layout *row = flmem_glibc_layouts; row->minor; row++) {
-		if (!may_be(search->space, row) || row->bins != search->bins)
-			continue;
-		search->layout = row;
-		fallback = row;
-		if (search_data(search->space, find_params, search) && fits_first_chunk(search))
-			break;
-		search->glibc->params.known = false;
+	search->usual = true;
+	if (!try_layouts(search, &fallback)) {
+		search->usual = false;
+		try_layouts(search, &fallback);
 	}
 	search->glibc->layout = search->glibc->params.known ? search->layout : fallback;
 }

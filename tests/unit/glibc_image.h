@@ -105,6 +105,21 @@ static inline void image_params(struct glibc_image *image)
 		image_put(image, IMAGE_DATA, at + l->mp.tcache_count, 7);
 }
 
+/* No block has a mapping of its own, nor had. */
+static inline void image_no_mappings(struct glibc_image *image)
+{
+	const struct flmem_glibc_layout *l = image->layout;
+	const uint64_t at = IMAGE_PARAMS_AT;
+
+	image_put(image, IMAGE_DATA, at, 192 << 10);
+	image_put_half(image, IMAGE_DATA, at + l->mp.n_mmaps, 0);
+	image_put_half(image, IMAGE_DATA, at + l->mp.n_mmaps + 8, 0);
+	image_put(image, IMAGE_DATA, at + l->mp.mmapped_mem, 0);
+	image_put(image, IMAGE_DATA, at + l->mp.mmapped_mem + 8, 0);
+	image_put(image, IMAGE_BLOCK, 8, 0);
+	image->mmapped = 0;
+}
+
 /* The rule of malloc_trim, in words of its own: whole pages behind the chunk's first 48 bytes. */
 static inline void image_free(struct glibc_image *image, uint64_t offset, uint64_t size)
 {
