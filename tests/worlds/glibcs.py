@@ -111,7 +111,7 @@ def heap_rows(flmem, release):
 
 def safety_entries(release):
     """(entry, whether flmem is killed, too)"""
-    chosen = [(entry, True) for entry in kill.targets(INSIDE) if entry.allocator == "glibc"]
+    chosen = [(entry, True) for entry in kill.targets(INSIDE, ["glibc"])]
     # How little stack malloc can do with is another question on another release.
     chosen += [(entry, False) for entry in entries.busy(INSIDE, ["glibc"])
                if not entry.setup and "-l" not in entry.argv]
