@@ -151,10 +151,11 @@ static void search_pages(struct search *search, const struct flmem_map *map, uin
 	}
 }
 
+/* From the top: the kernel maps downwards, and the large blocks that stay are mostly old ones. */
 static void search_maps(struct search *search, bool deep)
 {
 	search->found = (struct flmem_glibc_mmapped){0};
-	for (size_t i = 0; i < search->space->maps->count && !has_all(search); i++) {
+	for (size_t i = search->space->maps->count; i-- > 0 && !has_all(search);) {
 		const struct flmem_map *map = &search->space->maps->rows[i];
 		uint64_t end;
 
