@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import sys
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.dont_write_bytecode = True
@@ -27,6 +28,8 @@ KSM = "/sys/kernel/mm/ksm"
 FAST = (("max_page_sharing", 1000000), ("pages_to_scan", 50000), ("sleep_millisecs", 1))
 STOP, RUN, UNMERGE = 0, 1, 2
 CHANGED_KIB = 64
+ROOM_MIB = 10 << 10
+PATIENCE_S = 300
 
 
 def ksm(name, value=None):
@@ -44,8 +47,11 @@ class Merging:
         ksm("run", RUN)
         return self
 
-    def rest(self):
-        """It takes a processor; what is merged stays so."""
+    def finish(self):
+        """Until there is room for what else runs here; then it rests, as it takes a processor."""
+        deadline = time.monotonic() + PATIENCE_S
+        while stage.available_mib() < ROOM_MIB and time.monotonic() < deadline:
+            time.sleep(1)
         ksm("pages_to_scan", 0)
 
     def __exit__(self, *unused):
@@ -114,7 +120,7 @@ def main():
     with Merging() as merging:
         stage.progress(f"the heap grows to {chosen.gib} GiB")
         with stage.Heap(tools, "vast", chosen.gib << 10) as large:
-            merging.rest()
+            merging.finish()
             if chosen.realtime:
                 stage.prefer()
             rows = list(read(tools, flmem, large, chosen.rounds))
