@@ -530,8 +530,11 @@ void flmem_glibc_heap_read(const struct flmem_glibc_space *space,
 		return;
 	}
 	if (effort->budget_us) {
-		/* What is not walked by half of the time is sampled in the other half. */
-		reading.deadline_ns = flmem_clock_ns() + 1000 * effort->budget_us;
+		/*
+		 * What is not walked by half of the time is sampled in the other half. A little is
+		 * left for what comes before and behind.
+		 */
+		reading.deadline_ns = flmem_clock_ns() + 950 * effort->budget_us;
 		walk_until_ns = reading.deadline_ns - 500 * effort->budget_us;
 	}
 	walker = make_walker(space, &glibc, walk_until_ns);
