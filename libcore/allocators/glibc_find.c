@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "allocators/glibc_links.h"
+
 #define SEARCH_MAX    (UINT64_C(256) << 20) /* a static program's own data may be any size */
 #define BINS_WORDS    (2 * FLMEM_GLIBC_BINS)
 #define NEXT_WORD     (FLMEM_GLIBC_FROM_BINS_NEXT / 8)
@@ -397,8 +399,7 @@ static bool fits_links(const struct search *search)
 			uint64_t chunk;
 
 			if (read_word(search->space, place, &chunk) && chunk)
-				return !links_plainly(search, chunk,
-						      FLMEM_GLIBC_MIN_CHUNK + 16 * bin);
+				return !links_plainly(search, chunk, flmem_glibc_fast_size(bin));
 		}
 	return true;
 }
@@ -484,6 +485,16 @@ bool flmem_glibc_find(const struct flmem_glibc_space *space, struct flmem_glibc 
 	return true;
 }
 
+/* Also one that lies where none is known to, as a release to come may have it. */
+static bool has_bins(const struct flmem_glibc_space *space, uint64_t arena)
+{
+	const uint64_t place = arena + flmem_glibc_layout_of(space->minor)->bins;
+	uint64_t words[BINS_WORDS];
+
+	return flmem_peek_read(space->peek, place, words, sizeof(words)) == 0 &&
+	       looks_like_bins(words, place);
+}
+
 bool flmem_glibc_stray(const struct flmem_glibc_space *space, uint64_t *ret_address)
 {
 	FLMEM_AUTO_GLIBC struct flmem_glibc glibc = {0};
@@ -494,7 +505,7 @@ bool flmem_glibc_stray(const struct flmem_glibc_space *space, uint64_t *ret_addr
 	};
 
 	if (!flmem_glibc_layout_of(space->minor) || search_data(space, find_bins, &search) ||
-	    !search.stray)
+	    !search.stray || has_bins(space, search.stray))
 		return false;
 	/* Its heap_info and its begin are in one page. Where that is swapped out it may be one. */
 	if (!flmem_peek_is_resident(space->peek, search.stray) &&

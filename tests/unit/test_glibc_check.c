@@ -208,6 +208,16 @@ static void arenas_that_form_no_ring_are_damage(void **state)
 	assert_int_equal(damage.address, image_start[IMAGE_BRK] + 0x400);
 	image_put(image, IMAGE_DATA, next, 0x4000);
 	assert_true(look(image, &damage));
+	/* An arena that lies elsewhere than those that are known is one. */
+	memcpy(image->areas[IMAGE_BRK] + 0x8000, image->areas[IMAGE_DATA] + IMAGE_ARENA_AT, 0x1000);
+	for (uint64_t i = 0; i < FLMEM_GLIBC_BINS; i++) {
+		const uint64_t place = 0x8000 + layout->bins + 16 * i;
+
+		image_put(image, IMAGE_BRK, place, image_start[IMAGE_BRK] + place - 16);
+		image_put(image, IMAGE_BRK, place + 8, image_start[IMAGE_BRK] + place - 16);
+	}
+	image_put(image, IMAGE_DATA, next, image_start[IMAGE_BRK] + 0x8000);
+	assert_false(look(image, &damage));
 	/* One whose memory is swapped out may be sound. */
 	image_put(image, IMAGE_DATA, next, second);
 	image->absent[IMAGE_HEAP] = UINT64_MAX;
