@@ -147,7 +147,10 @@ static int walk_case(struct walks *walks, struct flmem_trouble_case *one, struct
 	return add_walk(walks, one, subject, because);
 }
 
-/* What its control group has counted. A process that has ended meanwhile has none. */
+/*
+ * What its control group has counted. Without a limit the kills in it were for the host's memory.
+ * A process that has ended meanwhile has no group.
+ */
 static struct flmem_u64 kills_of(struct flmem_cgroups *cgroups,
 				 const struct flmem_process_report *report)
 {
@@ -155,6 +158,8 @@ static struct flmem_u64 kills_of(struct flmem_cgroups *cgroups,
 	FLMEM_AUTO_PRESSURE_FILES struct flmem_pressure_files files = FLMEM_PRESSURE_FILES_INIT;
 	struct flmem_pressure pressure;
 
+	if (report->limit.cgroup_max_bytes.unknown)
+		return report->limit.cgroup_max_bytes;
 	if (flmem_process_open(report->pid, &process, NULL) ||
 	    process.start_time != report->start_time)
 		return FLMEM_UNKNOWN("the process has ended");

@@ -87,8 +87,9 @@ struct flmem_troubles {
 
 /*
  * Walks a list for each process of `report` (NULL: none) and each recorded process that `found`
- * holds: that of its role, or that of OOM errors where the kernel has killed in its control group;
- * and the latter for the last process that each kernel's log in `found` tells to be killed.
+ * holds: that of its role, or that of OOM errors where the kernel has killed in its control group
+ * and, of a process that lives, that group is limited; and the latter for the last process that
+ * each kernel's log in `found` tells to be killed.
  * `role` names the list for all of them, FLMEM_ROLE_NONE leaves it to that. Processes whose role is
  * not known are left out, unless all would be: then FLMEM_EUSAGE says how to name it; so for no
  * process at all.
