@@ -144,13 +144,6 @@ static uint64_t held_by_program(const struct flmem_process_report *report)
 	return held;
 }
 
-/* PyTorch's page-locked host memory, where it has told of it. */
-struct page_locked {
-	uint64_t idle;	/* waits in its cache */
-	uint64_t given; /* tensors have it */
-	bool of_malloc; /* blocks of malloc that are registered with CUDA */
-};
-
 static bool is_registered(const struct flmem_setting_report *setting)
 {
 	return strcmp(setting->source, "environment") == 0 &&
@@ -159,10 +152,10 @@ static bool is_registered(const struct flmem_setting_report *setting)
 	       strstr(setting->value, "pinned_use_cuda_host_register:True");
 }
 
-static struct page_locked page_locked_of(const struct flmem_process_report *report)
+struct flmem_page_locked flmem_page_locked_of(const struct flmem_process_report *report)
 {
 	const struct flmem_cuda_report *cuda = &report->cuda;
-	struct page_locked memory = {0};
+	struct flmem_page_locked memory = {0};
 
 	if (cuda->pinned_bytes.unknown || cuda->pinned_active_bytes.unknown)
 		return memory;
@@ -173,7 +166,7 @@ static struct page_locked page_locked_of(const struct flmem_process_report *repo
 	return memory;
 }
 
-static uint64_t shared_anonymous(const struct flmem_process_report *report)
+uint64_t flmem_nameless_bytes(const struct flmem_process_report *report)
 {
 	uint64_t bytes = 0;
 
@@ -188,9 +181,9 @@ static uint64_t shared_anonymous(const struct flmem_process_report *report)
  * shared memory. What it is not seen to have there may lie elsewhere.
  */
 static void share_page_locked(const struct flmem_process_report *report,
-			      const struct page_locked *memory, struct share *anonymous)
+			      const struct flmem_page_locked *memory, struct share *anonymous)
 {
-	struct share share = {.classes = anonymous->classes, .left = shared_anonymous(report)};
+	struct share share = {.classes = anonymous->classes, .left = flmem_nameless_bytes(report)};
 	uint64_t *shared = &share.classes->bytes[FLMEM_MEMORY_SHARED];
 
 	if (memory->of_malloc) {
@@ -207,7 +200,7 @@ static void share_page_locked(const struct flmem_process_report *report,
 
 static void share_anonymous(const struct flmem_process_report *report, struct share *share)
 {
-	const struct page_locked locked = page_locked_of(report);
+	const struct flmem_page_locked locked = flmem_page_locked_of(report);
 	uint64_t held = held_by_program(report);
 
 	for (size_t i = 0; i < report->allocator_count; i++)

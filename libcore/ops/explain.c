@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "ops/classes.h"
 
 #define SENTENCES_MAX 24
 #define BECAUSE_MAX   5 /* what one screen has room for */
@@ -205,17 +206,6 @@ static void tell_python(struct speech *speech)
 	    (double)report->python.used_bytes.value / (double)arenas * 100);
 }
 
-/* Shared anonymous memory; all pieces of it are one row. */
-static struct flmem_u64 nameless(const struct speech *speech)
-{
-	const struct flmem_process_report *report = speech->report;
-
-	for (size_t i = 0; i < report->backing_count; i++)
-		if (report->backings[i].kind == FLMEM_BACKING_SHARED_ANONYMOUS)
-			return FLMEM_KNOWN(report->backings[i].resident_bytes);
-	return FLMEM_KNOWN(0);
-}
-
 static bool may_use_gpu(const struct flmem_process_report *report)
 {
 	return report->cuda.used_bytes.unknown || report->cuda.used_bytes.value;
@@ -225,33 +215,25 @@ static bool may_use_gpu(const struct flmem_process_report *report)
 static bool hides_page_locked(const struct speech *speech)
 {
 	return speech->report->cuda.pinned_bytes.unknown && may_use_gpu(speech->report) &&
-	       is_worth(speech, nameless(speech));
-}
-
-/* What PyTorch has of page-locked memory that no tensor uses. */
-static struct flmem_u64 idle_page_locked(const struct flmem_cuda_report *cuda)
-{
-	if (cuda->pinned_bytes.unknown || cuda->pinned_active_bytes.unknown ||
-	    cuda->pinned_active_bytes.value > cuda->pinned_bytes.value)
-		return FLMEM_KNOWN(0);
-	return FLMEM_KNOWN(cuda->pinned_bytes.value - cuda->pinned_active_bytes.value);
+	       flmem_nameless_bytes(speech->report) >= speech->worth;
 }
 
 static void tell_page_locked(struct speech *speech)
 {
 	const struct flmem_cuda_report *cuda = &speech->report->cuda;
-	struct flmem_u64 all = cuda->pinned_bytes, idle = idle_page_locked(cuda);
+	uint64_t nameless = flmem_nameless_bytes(speech->report);
+	struct flmem_u64 all = cuda->pinned_bytes;
 
 	if (is_worth(speech, all))
 		say(speech, all.value,
 		    "PyTorch keeps %s of page-locked host memory for the GPU, and no tensor uses "
 		    "%s of it",
-		    SIZE(all.value), SIZE(idle.value));
+		    SIZE(all.value), SIZE(flmem_page_locked_of(speech->report).idle));
 	else if (hides_page_locked(speech))
-		say(speech, nameless(speech).value,
+		say(speech, nameless,
 		    "%s of the shared memory has no name, as page-locked host memory of CUDA has "
 		    "none; only PyTorch can tell whether it is that",
-		    SIZE(nameless(speech).value));
+		    SIZE(nameless));
 }
 
 /* " (64 MiB of it is /dev/shm/x)": the largest file of a kind, or "" when none is worth a word. */
@@ -363,7 +345,7 @@ static void advise_release(struct speech *speech)
 	if (returned >= speech->worth)
 		advise(speech, purpose.data, "flmem trim --pid %d", pid);
 	if (report->python.version && (is_worth(speech, report->cuda.used_bytes) ||
-				       is_worth(speech, idle_page_locked(&report->cuda))))
+				       flmem_page_locked_of(report).idle >= speech->worth))
 		advise(speech, "empties PyTorch's caches for the GPU", "flmem trim --cuda --pid %d",
 		       pid);
 }
