@@ -175,8 +175,11 @@ static bool is_glibc(const struct flmem_allocator_list *list)
 static int trim_allocator(struct flmem_trim_job *job, struct flmem_error *err)
 {
 	struct flmem_error inside = {0};
-	int rc = flmem_trim_allocator(job, err);
+	int rc = flmem_trim_check(job, err);
 
+	if (rc)
+		return rc;
+	rc = flmem_trim_allocator(job, err);
 	if (rc != FLMEM_EUNSAFE || is_alone(job) || job->options->dry_run ||
 	    !is_glibc(&job->target->allocators) || flmem_trim_inside(job, &inside))
 		return rc;

@@ -162,19 +162,18 @@ static void fill_note(const struct part *part, const struct flmem_borrow_result 
 	flmem_trim_job_note_late(part->job, run->late_us);
 }
 
-/* Before anything is called. */
-static int check(const struct part *part)
+int flmem_trim_check(const struct flmem_trim_job *job, struct flmem_error *err)
 {
-	const struct flmem_inspection *target = part->target;
+	const struct flmem_inspection *target = job->target;
 	/* Who does not want to know what comes of it is in a hurry. */
-	const uint64_t budget_us = part->job->options->predict ? CHECK_US : CHECK_QUICKLY_US;
+	const uint64_t budget_us = job->options->predict ? CHECK_US : CHECK_QUICKLY_US;
 	int rc = 0;
 
 	for (size_t i = 0; i < target->allocators.count && !rc; i++) {
 		const struct flmem_allocator *found = &target->allocators.rows[i];
 
 		if (found->ops->check && flmem_errand_trims(&target->view, found))
-			rc = found->ops->check(&target->view, found, budget_us, part->err);
+			rc = found->ops->check(&target->view, found, budget_us, err);
 	}
 	return rc;
 }
@@ -209,9 +208,7 @@ int flmem_trim_allocator(struct flmem_trim_job *job, struct flmem_error *err)
 	part->borrow.timeout_us = job->timeout_us;
 	part->borrow.guard = job->guard;
 	part->borrow.repeatable = true;
-	rc = check(part);
-	if (!rc)
-		rc = plan(part);
+	rc = plan(part);
 	if (rc)
 		return rc;
 	if (job->options->predict)

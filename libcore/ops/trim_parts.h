@@ -35,6 +35,11 @@ void flmem_trim_job_note(struct flmem_trim_job *job, const char *text);
 void flmem_trim_job_note_late(struct flmem_trim_job *job, uint64_t late_us);
 
 /*
+ * FLMEM_EUNSAFE where the calls of an allocator would meet damage to its heap, whoever makes them.
+ */
+int flmem_trim_check(const struct flmem_trim_job *job, struct flmem_error *err);
+
+/*
  * Each part appends its steps. 0 also when it was skipped; on failure the step (if there is one)
  * tells what the error tells.
  */

@@ -367,6 +367,32 @@ while True:
 	assert_silent
 }
 
+@test "a damaged heap is not given to malloc_trim through Python either" {
+	# In an arena that no thread uses any more.
+	start_victim /usr/bin/python3 -uc '
+import ctypes, threading
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+libc.free.argtypes = [ctypes.c_void_p]
+def damage():
+    block, _ = libc.malloc(40000), libc.malloc(40000)
+    libc.free(block)
+    ctypes.c_uint64.from_address(block).value = 0x4141414141414140
+thread = threading.Thread(target=damage)
+thread.start()
+thread.join()
+print("ready", flush=True)
+while True:
+    assert sum(i * i for i in range(1000)) == 332833500'
+	flmem trim --pid "$VICTIM" --gc --timeout 1s --json
+	assert_status 8
+	[ "$(json 'r["steps"][0]["outcome"] != "refused"')" = True ]
+	[ "$(json 'r["steps"][1]["outcome"]')" = refused ]
+	[[ "$(json 'r["steps"][1]["detail"]')" == *'malloc_trim would do harm'* ]]
+	assert_victim_unharmed
+	assert_silent
+}
+
 @test "code that comes late runs then, and does no harm" {
 	PYTHON=/usr/bin/python3 collect_while_computing_in_c
 }
