@@ -97,6 +97,9 @@ bool flmem_arch_in_program(const struct flmem_thread_state *state);
  */
 int flmem_arch_make_resumable(pid_t tid, struct flmem_thread_state *state);
 
+/* Changes the registers in memory only: the interrupted system call has returned 0. */
+void flmem_arch_finish_call(struct flmem_thread_state *state);
+
 /*
  * Lays out the frames below the stack pointer: each call returns through `restorer` into the next
  * one, the last into the thread's own state. FLMEM_EUNSAFE when it does not fit.

@@ -64,6 +64,11 @@ int flmem_arch_make_resumable(pid_t tid, struct flmem_thread_state *state)
 	return -ENOSYS;
 }
 
+void flmem_arch_finish_call(struct flmem_thread_state *state)
+{
+	(void)state;
+}
+
 int flmem_arch_build(const struct flmem_thread_state *state, const struct flmem_chain *chain,
 		     uint64_t restorer, struct flmem_scratch *scratch, struct flmem_error *err)
 {

@@ -29,11 +29,15 @@
 #define FLAG_DIRECTION 0x400U
 #define FLAGS_CLEAN    0x202U /* interrupts on, and the bit that is always one */
 
-/* Signals that the processor raises stay unblocked: blocked ones would kill without a handler. */
+/*
+ * Signals that the processor raises stay unblocked: blocked ones would kill without a handler. So
+ * does SIGSETXID (33, nptl/pthreadP.h), with which glibc's setuid() and its like wait for every
+ * thread, those too that a chain starts and that inherit its mask.
+ */
 #define SIGNAL_BIT(number) (UINT64_C(1) << ((number)-1))
 #define CHAIN_MASK                                                                         \
 	(~(SIGNAL_BIT(4) | SIGNAL_BIT(5) | SIGNAL_BIT(6) | SIGNAL_BIT(7) | SIGNAL_BIT(8) | \
-	   SIGNAL_BIT(11)))
+	   SIGNAL_BIT(11) | SIGNAL_BIT(33)))
 
 /* What the kernel's rt_sigreturn reads: arch/x86/include/uapi/asm/{sigcontext,ucontext}.h. */
 struct signal_context {
@@ -192,6 +196,12 @@ int flmem_arch_make_resumable(pid_t tid, struct flmem_thread_state *state)
 	if ((long)state->regs.rax == RESTART_RESTART_BLOCK)
 		state->regs.rax = (unsigned long)RESTART_NO_HAND;
 	return 0;
+}
+
+void flmem_arch_finish_call(struct flmem_thread_state *state)
+{
+	state->regs.rax = 0;
+	state->regs.orig_rax = (unsigned long)-1;
 }
 
 static void fill_frame(struct signal_frame *frame, uint64_t restorer, uint64_t mask)

@@ -301,6 +301,8 @@ static int arm(struct loan *loan, struct flmem_tracee *tracee)
 	rc = flmem_arch_read_rest(tracee->tid, &loan->state);
 	if (rc)
 		return rc;
+	if (loan->options->finish)
+		flmem_arch_finish_call(&loan->state);
 	rc = flmem_arch_build(&loan->state, &loan->chain, loan->gadgets.restorer, &loan->scratch,
 			      loan->err);
 	if (rc)
@@ -379,6 +381,7 @@ static struct flmem_candidate_needs needs_of(const struct flmem_borrow_options *
 		.filter = options->filter,
 		.area_bytes = area_bytes,
 		.stack_bytes = options->stack_bytes,
+		.only = options->only,
 	};
 }
 

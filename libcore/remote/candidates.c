@@ -288,7 +288,8 @@ int flmem_candidates_find(const struct flmem_view *view, const struct flmem_cand
 	if (!found.rows)
 		return -ENOMEM;
 	for (size_t i = 0; i < tasks.count && !rc; i++)
-		rc = add_thread(&search, tasks.ids[i]);
+		if (!needs->only || needs->only == tasks.ids[i])
+			rc = add_thread(&search, tasks.ids[i]);
 	if (rc)
 		return rc;
 	qsort(found.rows, found.count, sizeof(*found.rows), compare);

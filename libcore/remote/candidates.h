@@ -67,6 +67,7 @@ struct flmem_candidate_needs {
 	const struct flmem_candidate_filter *filter; /* may be NULL */
 	size_t area_bytes;  /* of the chain's area, which has to be mapped already */
 	size_t stack_bytes; /* for the calls; 0: what an allocator needs */
+	pid_t only;	    /* this thread alone is examined; 0: all */
 };
 
 struct flmem_candidates {
