@@ -161,7 +161,9 @@ bool flmem_arch_interrupted_in(const struct flmem_thread_state *state,
 {
 	const struct user_regs_struct *r = &state->regs;
 
-	if ((long)r->orig_rax != at->number || r->rsp != at->sp || r->rip != at->pc)
+	if ((long)r->orig_rax != at->number || r->rsp != at->sp || r->rip != at->pc ||
+	    r->rdi != at->args[0] || r->rsi != at->args[1] || r->rdx != at->args[2] ||
+	    r->r10 != at->args[3] || r->r8 != at->args[4] || r->r9 != at->args[5])
 		return false;
 	switch ((long)r->rax) {
 	case RESTART_SYS:

@@ -193,9 +193,9 @@ static const char *check_stack(const struct search *search, const struct flmem_c
 	return NULL;
 }
 
-const char *flmem_candidate_check_computing(const struct flmem_view *view,
-					    const struct flmem_candidate_needs *needs,
-					    const struct flmem_candidate *candidate)
+const char *flmem_candidate_check_stack(const struct flmem_view *view,
+					const struct flmem_candidate_needs *needs,
+					const struct flmem_candidate *candidate)
 {
 	const struct search search = {view, needs, NULL};
 

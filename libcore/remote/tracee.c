@@ -2,20 +2,17 @@
 #include "remote/tracee.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "remote/priority.h"
 #include "remote/waits.h"
 
-/* A blocked thread stops within microseconds; one that does not is not worth the wait. */
-#define SPIN_US	 2000U
-#define SLEEP_US 100U
-
-/* One that is not let go stands still as soon as it runs again, until flmem ends. */
-#define RELEASE_WAIT_US 30000000U
+#define PAUSE_US 100U
+/* A thread that is not let go of stops as soon as it runs again: nothing is gained by hurrying. */
+#define RELEASE_PAUSE_US 10000U
 
 static long request(enum __ptrace_request what, pid_t tid, long data)
 {
@@ -24,7 +21,7 @@ static long request(enum __ptrace_request what, pid_t tid, long data)
 
 int flmem_tracee_seize(struct flmem_tracee *tracee, pid_t tid)
 {
-	if (request(PTRACE_SEIZE, tid, 0) < 0)
+	if (request(PTRACE_SEIZE, tid, PTRACE_O_TRACEEXEC) < 0)
 		return -errno;
 	*tracee = (struct flmem_tracee){.tid = tid};
 	return 0;
@@ -39,76 +36,77 @@ static bool is_job_control(int signal)
  * With PTRACE_SEIZE an event stop with SIGTRAP is our interrupt, one with a stopping signal is a
  * group stop (ptrace(2)); everything else is a signal on its way to the program, passed on here.
  */
-static enum flmem_tracee_event sort_out(struct flmem_tracee *tracee, int status)
+static enum flmem_tracee_event sort_stop(struct flmem_tracee *tracee, int event, int signal)
 {
-	int signal = WSTOPSIG(status);
-
-	if (!WIFSTOPPED(status)) {
-		*tracee = (struct flmem_tracee){0};
-		return FLMEM_TRACEE_GONE;
-	}
-	if (status >> 16 == PTRACE_EVENT_STOP) {
+	if (event == PTRACE_EVENT_STOP) {
 		tracee->stopped = true;
 		return is_job_control(signal) ? FLMEM_TRACEE_GROUP : FLMEM_TRACEE_STOPPED;
 	}
-	request(PTRACE_CONT, tracee->tid, signal);
+	if (event == PTRACE_EVENT_EXEC) {
+		/* The registers are those of another program. */
+		tracee->stopped = tracee->resumable = true;
+		return FLMEM_TRACEE_EXEC;
+	}
+	request(PTRACE_CONT, tracee->tid, event ? 0 : signal);
 	return FLMEM_TRACEE_OTHER;
+}
+
+/*
+ * The stop itself, for when another thread of this process has waited for any child and taken the
+ * report. The kernel puts the event into si_code (ptrace_do_notify() in kernel/signal.c).
+ */
+static enum flmem_tracee_event sort_unreported(struct flmem_tracee *tracee)
+{
+	siginfo_t info;
+
+	if (ptrace(PTRACE_GETSIGINFO, tracee->tid, NULL, &info) < 0)
+		return FLMEM_TRACEE_NOTHING;
+	if (info.si_code == (info.si_signo | PTRACE_EVENT_STOP << 8))
+		return sort_stop(tracee, PTRACE_EVENT_STOP, info.si_signo);
+	if (info.si_code == (SIGTRAP | PTRACE_EVENT_EXEC << 8))
+		return sort_stop(tracee, PTRACE_EVENT_EXEC, info.si_signo);
+	return sort_stop(tracee, 0, info.si_signo);
 }
 
 enum flmem_tracee_event flmem_tracee_poll(struct flmem_tracee *tracee)
 {
 	int status;
-	pid_t got = waitpid(tracee->tid, &status, __WALL | WNOHANG);
+	pid_t got = waitpid(tracee->tid, &status, __WALL | __WNOTHREAD | WNOHANG);
 
-	if (got == tracee->tid)
-		return sort_out(tracee, status);
-	if (got == 0 || errno == EINTR)
-		return FLMEM_TRACEE_NOTHING;
+	if (got == tracee->tid && WIFSTOPPED(status))
+		return sort_stop(tracee, status >> 16, WSTOPSIG(status));
+	if (got == 0 || (got < 0 && errno == EINTR))
+		return sort_unreported(tracee);
 	*tracee = (struct flmem_tracee){0};
 	return FLMEM_TRACEE_GONE;
 }
 
-static enum flmem_tracee_event wait_stop(struct flmem_tracee *tracee, uint64_t timeout_us)
+/* The last look comes after the time is up: we may have had no processor ourselves. */
+static enum flmem_tracee_event wait_stop(struct flmem_tracee *tracee,
+					 const struct flmem_priority *priority, uint64_t timeout_us)
 {
 	uint64_t start = flmem_clock_us(), spent;
 	enum flmem_tracee_event event;
 
-	/* The last look comes after the time is up: we may have had no processor ourselves. */
 	do {
 		spent = flmem_clock_us() - start;
 		event = flmem_tracee_poll(tracee);
 		if (event != FLMEM_TRACEE_NOTHING && event != FLMEM_TRACEE_OTHER)
 			return event;
-		if (spent < SPIN_US)
-			sched_yield();
-		else
-			flmem_clock_sleep_us(SLEEP_US);
+		flmem_priority_pause(priority, spent, PAUSE_US);
 	} while (spent < timeout_us);
 	return event;
 }
 
-enum flmem_tracee_event flmem_tracee_stop(struct flmem_tracee *tracee, uint64_t timeout_us)
+enum flmem_tracee_event flmem_tracee_stop(struct flmem_tracee *tracee,
+					  const struct flmem_priority *priority,
+					  uint64_t timeout_us)
 {
 	if (request(PTRACE_INTERRUPT, tracee->tid, 0) < 0) {
 		*tracee = (struct flmem_tracee){0};
 		return FLMEM_TRACEE_GONE;
 	}
-	return wait_stop(tracee, timeout_us);
-}
-
-int flmem_tracee_continue(struct flmem_tracee *tracee)
-{
-	if (request(PTRACE_CONT, tracee->tid, 0) < 0)
-		return -errno;
-	tracee->stopped = false;
-	tracee->resumable = false;
-	return 0;
-}
-
-void flmem_tracee_listen(struct flmem_tracee *tracee)
-{
-	request(PTRACE_LISTEN, tracee->tid, 0);
-	tracee->stopped = false;
+	return wait_stop(tracee, priority, timeout_us);
 }
 
 /* A call that our interrupt ended with EINTR must not end for the program. */
@@ -121,14 +119,30 @@ static void make_resumable(pid_t tid)
 		flmem_arch_make_resumable(tid, &state);
 }
 
+/*
+ * Only a stopped thread can be detached. One in an uninterruptible call stops when that is over; it
+ * would stay stopped if it were forgotten meanwhile.
+ */
+static bool stop_for_release(struct flmem_tracee *tracee)
+{
+	if (!tracee->stopped)
+		request(PTRACE_INTERRUPT, tracee->tid, 0);
+	while (!tracee->stopped) {
+		enum flmem_tracee_event event = flmem_tracee_poll(tracee);
+
+		if (event == FLMEM_TRACEE_GONE)
+			return false;
+		if (event == FLMEM_TRACEE_NOTHING)
+			flmem_clock_sleep_us(RELEASE_PAUSE_US);
+	}
+	return true;
+}
+
 void flmem_tracee_release(struct flmem_tracee *tracee)
 {
-	if (!tracee->tid)
+	if (!tracee->tid || !stop_for_release(tracee))
 		return;
-	/* Only a stopped thread can be detached. */
-	if (!tracee->stopped && flmem_tracee_stop(tracee, RELEASE_WAIT_US) == FLMEM_TRACEE_GONE)
-		return;
-	if (tracee->stopped && !tracee->resumable)
+	if (!tracee->resumable)
 		make_resumable(tracee->tid);
 	request(PTRACE_DETACH, tracee->tid, 0);
 	*tracee = (struct flmem_tracee){0};

@@ -19,6 +19,7 @@ enum flmem_tracee_event {
 	FLMEM_TRACEE_NOTHING, /* no news */
 	FLMEM_TRACEE_OTHER,   /* stopped for another reason, which was passed on: it runs */
 	FLMEM_TRACEE_GROUP,   /* stopped together with its whole process (SIGSTOP) */
+	FLMEM_TRACEE_EXEC,    /* stopped because it executes another program */
 	FLMEM_TRACEE_GONE,    /* ended */
 };
 
@@ -31,19 +32,26 @@ struct flmem_tracee {
 /* Negative errno on failure: -ESRCH gone, -EPERM not permitted or traced by another. */
 int flmem_tracee_seize(struct flmem_tracee *tracee, pid_t tid);
 
-/* Interrupts it and waits until it has stopped, at most timeout_us. */
-enum flmem_tracee_event flmem_tracee_stop(struct flmem_tracee *tracee, uint64_t timeout_us);
+struct flmem_priority;
 
-/* Lets a stopped thread run on while it stays ours. Negative errno on failure. */
-int flmem_tracee_continue(struct flmem_tracee *tracee);
+/*
+ * Interrupts it and waits until it has stopped, at most timeout_us. `priority` says how to wait
+ * (remote/priority.h).
+ */
+enum flmem_tracee_event flmem_tracee_stop(struct flmem_tracee *tracee,
+					  const struct flmem_priority *priority,
+					  uint64_t timeout_us);
 
-/* Leaves a group-stopped one as it is until its process goes on. */
-void flmem_tracee_listen(struct flmem_tracee *tracee);
-
-/* Looks, without waiting, what happened to a running one, and passes signals on to it. */
+/*
+ * Checks, without waiting, what happened to a running one, and passes signals on to it. Works also
+ * where another thread of this process waits for any child and takes the reports of the kernel.
+ */
 enum flmem_tracee_event flmem_tracee_poll(struct flmem_tracee *tracee);
 
-/* Lets go for good. */
+/*
+ * Detaches. A thread that cannot stop now (in an uninterruptible call) is awaited for as long as it
+ * takes: forgotten, it would stop later and never go on while this process lives.
+ */
 void flmem_tracee_release(struct flmem_tracee *tracee);
 
 #define FLMEM_AUTO_TRACEE FLMEM_AUTO(flmem_tracee_release)
