@@ -55,28 +55,38 @@ static enum flmem_tracee_event sort_stop(struct flmem_tracee *tracee, int event,
  * The stop itself, for when another thread of this process has waited for any child and taken the
  * report. The kernel puts the event into si_code (ptrace_do_notify() in kernel/signal.c).
  */
-static enum flmem_tracee_event sort_unreported(struct flmem_tracee *tracee)
+static bool read_stop(pid_t tid, int *ret_status)
 {
 	siginfo_t info;
+	int event = 0;
 
-	if (ptrace(PTRACE_GETSIGINFO, tracee->tid, NULL, &info) < 0)
-		return FLMEM_TRACEE_NOTHING;
-	if (info.si_code == (info.si_signo | PTRACE_EVENT_STOP << 8))
-		return sort_stop(tracee, PTRACE_EVENT_STOP, info.si_signo);
-	if (info.si_code == (SIGTRAP | PTRACE_EVENT_EXEC << 8))
-		return sort_stop(tracee, PTRACE_EVENT_EXEC, info.si_signo);
-	return sort_stop(tracee, 0, info.si_signo);
+	if (ptrace(PTRACE_GETSIGINFO, tid, NULL, &info) < 0)
+		return false;
+	if (info.si_code > 0 && (info.si_code & 0xff) == info.si_signo)
+		event = info.si_code >> 8;
+	*ret_status = event << 16 | info.si_signo << 8 | 0x7f;
+	return true;
+}
+
+int flmem_tracee_status(pid_t tid, int *ret_status)
+{
+	pid_t got = waitpid(tid, ret_status, __WALL | __WNOTHREAD | WNOHANG);
+
+	if (got == tid)
+		return 1;
+	if (got == 0 || errno == EINTR)
+		return read_stop(tid, ret_status);
+	return -errno;
 }
 
 enum flmem_tracee_event flmem_tracee_poll(struct flmem_tracee *tracee)
 {
-	int status;
-	pid_t got = waitpid(tracee->tid, &status, __WALL | __WNOTHREAD | WNOHANG);
+	int status, got = flmem_tracee_status(tracee->tid, &status);
 
-	if (got == tracee->tid && WIFSTOPPED(status))
+	if (!got)
+		return FLMEM_TRACEE_NOTHING;
+	if (got > 0 && WIFSTOPPED(status))
 		return sort_stop(tracee, status >> 16, WSTOPSIG(status));
-	if (got == 0 || (got < 0 && errno == EINTR))
-		return sort_unreported(tracee);
 	*tracee = (struct flmem_tracee){0};
 	return FLMEM_TRACEE_GONE;
 }

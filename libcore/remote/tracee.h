@@ -35,6 +35,13 @@ int flmem_tracee_seize(struct flmem_tracee *tracee, pid_t tid);
 struct flmem_priority;
 
 /*
+ * What waitpid() would report of a thread that the calling thread traces, without waiting: 1 and the
+ * status, 0: no news, or a negative errno: it is gone. A stop is found also when another thread of
+ * this process, which waits for any child, was given the report.
+ */
+int flmem_tracee_status(pid_t tid, int *ret_status);
+
+/*
  * Interrupts it and waits until it has stopped, at most timeout_us. `priority` says how to wait
  * (remote/priority.h).
  */
@@ -43,8 +50,7 @@ enum flmem_tracee_event flmem_tracee_stop(struct flmem_tracee *tracee,
 					  uint64_t timeout_us);
 
 /*
- * Checks, without waiting, what happened to a running one, and passes signals on to it. Works also
- * where another thread of this process waits for any child and takes the reports of the kernel.
+ * Checks, without waiting, what happened to a running one, and passes signals on to it.
  */
 enum flmem_tracee_event flmem_tracee_poll(struct flmem_tracee *tracee);
 
