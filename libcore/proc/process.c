@@ -254,19 +254,28 @@ int flmem_process_open_path(const struct flmem_process *process, const char *pat
 	return flmem_process_open_file(process, whole);
 }
 
+int flmem_process_read_scattered(const struct flmem_process *process, const struct iovec *places,
+				 size_t count, void *out)
+{
+	struct iovec local = {.iov_base = out};
+	ssize_t got;
+
+	for (size_t i = 0; i < count; i++)
+		local.iov_len += places[i].iov_len;
+	if (process->pidfd < 0)
+		return -ENOSYS;
+	got = process_vm_readv(process->pid, &local, 1, places, count, 0);
+	if (got < 0)
+		return -errno;
+	return (size_t)got == local.iov_len ? 0 : -EFAULT;
+}
+
 int flmem_process_read_memory(const struct flmem_process *process, uint64_t address, void *out,
 			      size_t length)
 {
-	struct iovec local = {.iov_base = out, .iov_len = length};
-	struct iovec remote = {.iov_base = (void *)(uintptr_t)address, .iov_len = length};
-	ssize_t got;
+	const struct iovec place = {.iov_base = (void *)(uintptr_t)address, .iov_len = length};
 
-	if (process->pidfd < 0)
-		return -ENOSYS;
-	got = process_vm_readv(process->pid, &local, 1, &remote, 1, 0);
-	if (got < 0)
-		return -errno;
-	return (size_t)got == length ? 0 : -EFAULT;
+	return flmem_process_read_scattered(process, &place, 1, out);
 }
 
 int flmem_process_pin_memory(struct flmem_process *process, struct flmem_error *err)

@@ -92,6 +92,12 @@ int flmem_process_open_path(const struct flmem_process *process, const char *pat
 int flmem_process_read_memory(const struct flmem_process *process, uint64_t address, void *out,
 			      size_t length);
 
+struct iovec;
+
+/* Reads many places one after the other into `out`, which has room for all; failures as above. */
+int flmem_process_read_scattered(const struct flmem_process *process, const struct iovec *places,
+				 size_t count, void *out);
+
 /*
  * Opens the memory of the process for reading and writing, before anything else is read of it. The
  * descriptor keeps to the address space of this moment (proc_mem_open() in the kernel's

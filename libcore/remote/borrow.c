@@ -69,8 +69,7 @@ static int await(struct flmem_loan *loan, pid_t tid)
 					       "goes on with it and then restores itself",
 					       (unsigned long long)(spent / 1000U), (int)tid);
 		}
-		flmem_priority_pause(&loan->priority, spent,
-				     spent < LONG_CALL_US ? POLL_US : POLL_US_LONG);
+		flmem_priority_pause(spent, spent < LONG_CALL_US ? POLL_US : POLL_US_LONG);
 	}
 	if (progress == FLMEM_LOAN_ENDED)
 		return ended(loan);
@@ -120,7 +119,7 @@ static int give_back(struct flmem_loan *loan, pid_t tid)
 	struct flmem_thread_state now;
 
 	if (flmem_tracee_seize(&tracee, tid) ||
-	    flmem_tracee_stop(&tracee, &loan->priority, STOP_TIMEOUT_US) == FLMEM_TRACEE_EXEC)
+	    flmem_tracee_stop(&tracee, STOP_TIMEOUT_US) == FLMEM_TRACEE_EXEC)
 		return lost(loan);
 	if (!tracee.tid)
 		return ended(loan);
@@ -316,7 +315,7 @@ static enum attempt set_off(struct flmem_loan *loan, struct flmem_candidate *can
 	if (rc)
 		return refuse_seize(loan, candidate->tid, rc);
 	*ret_start_ns = flmem_clock_ns();
-	if (flmem_tracee_stop(&tracee, &loan->priority, STOP_TIMEOUT_US) != FLMEM_TRACEE_STOPPED)
+	if (flmem_tracee_stop(&tracee, STOP_TIMEOUT_US) != FLMEM_TRACEE_STOPPED)
 		return ATTEMPT_NEXT;
 	attempt = check_stopped(loan, candidate);
 	if (attempt == ATTEMPT_DONE && arm(loan, &tracee))

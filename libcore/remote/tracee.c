@@ -92,8 +92,7 @@ enum flmem_tracee_event flmem_tracee_poll(struct flmem_tracee *tracee)
 }
 
 /* The last look comes after the time is up: we may have had no processor ourselves. */
-static enum flmem_tracee_event wait_stop(struct flmem_tracee *tracee,
-					 const struct flmem_priority *priority, uint64_t timeout_us)
+static enum flmem_tracee_event wait_stop(struct flmem_tracee *tracee, uint64_t timeout_us)
 {
 	uint64_t start = flmem_clock_us(), spent;
 	enum flmem_tracee_event event;
@@ -103,20 +102,18 @@ static enum flmem_tracee_event wait_stop(struct flmem_tracee *tracee,
 		event = flmem_tracee_poll(tracee);
 		if (event != FLMEM_TRACEE_NOTHING && event != FLMEM_TRACEE_OTHER)
 			return event;
-		flmem_priority_pause(priority, spent, PAUSE_US);
+		flmem_priority_pause(spent, PAUSE_US);
 	} while (spent < timeout_us);
 	return event;
 }
 
-enum flmem_tracee_event flmem_tracee_stop(struct flmem_tracee *tracee,
-					  const struct flmem_priority *priority,
-					  uint64_t timeout_us)
+enum flmem_tracee_event flmem_tracee_stop(struct flmem_tracee *tracee, uint64_t timeout_us)
 {
 	if (request(PTRACE_INTERRUPT, tracee->tid, 0) < 0) {
 		*tracee = (struct flmem_tracee){0};
 		return FLMEM_TRACEE_GONE;
 	}
-	return wait_stop(tracee, priority, timeout_us);
+	return wait_stop(tracee, timeout_us);
 }
 
 /* A call that our interrupt ended with EINTR must not end for the program. */

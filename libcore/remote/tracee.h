@@ -32,8 +32,6 @@ struct flmem_tracee {
 /* Negative errno on failure: -ESRCH gone, -EPERM not permitted or traced by another. */
 int flmem_tracee_seize(struct flmem_tracee *tracee, pid_t tid);
 
-struct flmem_priority;
-
 /*
  * What waitpid() would report of a thread that the calling thread traces, without waiting: 1 and the
  * status, 0: no news, or a negative errno: it is gone. A stop is found also when another thread of
@@ -41,13 +39,8 @@ struct flmem_priority;
  */
 int flmem_tracee_status(pid_t tid, int *ret_status);
 
-/*
- * Interrupts it and waits until it has stopped, at most timeout_us. `priority` says how to wait
- * (remote/priority.h).
- */
-enum flmem_tracee_event flmem_tracee_stop(struct flmem_tracee *tracee,
-					  const struct flmem_priority *priority,
-					  uint64_t timeout_us);
+/* Interrupts it and waits until it has stopped, at most timeout_us. */
+enum flmem_tracee_event flmem_tracee_stop(struct flmem_tracee *tracee, uint64_t timeout_us);
 
 /*
  * Checks, without waiting, what happened to a running one, and passes signals on to it.
