@@ -2,7 +2,6 @@
 #include "remote/borrow.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ptrace.h>
@@ -15,6 +14,7 @@
 #include "proc/status.h"
 #include "remote/chain_code.h"
 #include "remote/gadgets.h"
+#include "remote/hold.h"
 #include "remote/loan.h"
 #include "remote/locks.h"
 #include "remote/preflight.h"
@@ -87,34 +87,13 @@ static bool is_parked(const struct flmem_loan *loan, const struct flmem_thread_s
 }
 
 /*
- * Signals that stop or end this process wait while a thread of another one is stopped by it. The
- * mask is that of the calling thread: a program with several threads may still be stopped.
- */
-static sigset_t block_signals(void)
-{
-	sigset_t all, before;
-
-	sigfillset(&all);
-	sigemptyset(&before);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	return before;
-}
-
-static void unblock_signals(const sigset_t *before)
-{
-	pthread_sigmask(SIG_SETMASK, before, NULL);
-}
-
-#define AUTO_SIGNALS FLMEM_AUTO(unblock_signals) __attribute__((unused))
-
-/*
  * The thread waits in the park at the end of its chain, where a second stop finds it. If we come
  * later than its sleep lasts it has restored itself: it is not touched, and what was read of its
  * stack may be anything.
  */
 static int give_back(struct flmem_loan *loan, pid_t tid)
 {
-	AUTO_SIGNALS const sigset_t signals = block_signals();
+	FLMEM_AUTO_HOLD struct flmem_hold hold = flmem_hold_begin(loan->options->expendable);
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
 	struct flmem_thread_state now;
 
@@ -307,7 +286,7 @@ static enum attempt check_stopped(struct flmem_loan *loan, struct flmem_candidat
 static enum attempt set_off(struct flmem_loan *loan, struct flmem_candidate *candidate,
 			    uint64_t *ret_start_ns)
 {
-	AUTO_SIGNALS const sigset_t signals = block_signals();
+	FLMEM_AUTO_HOLD struct flmem_hold hold = flmem_hold_begin(loan->options->expendable);
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
 	enum attempt attempt;
 	int rc = flmem_tracee_seize(&tracee, candidate->tid);
