@@ -151,9 +151,21 @@ int flmem_arch_read_rest(pid_t tid, struct flmem_thread_state *state)
 	return 0;
 }
 
-long flmem_arch_call_number(const struct flmem_thread_state *state)
+void flmem_arch_read_call(const struct flmem_thread_state *state, struct flmem_task_wait *ret_at)
 {
-	return (long)state->regs.orig_rax;
+	const struct user_regs_struct *r = &state->regs;
+
+	*ret_at = (struct flmem_task_wait){
+		.number = (long)r->orig_rax < 0 ? -1 : (long)r->orig_rax,
+		.args = {r->rdi, r->rsi, r->rdx, r->r10, r->r8, r->r9},
+		.sp = r->rsp,
+		.pc = r->rip,
+	};
+}
+
+bool flmem_arch_gave_eintr(const struct flmem_thread_state *state)
+{
+	return !flmem_arch_in_program(state) && (long)state->regs.rax == -EINTR;
 }
 
 bool flmem_arch_interrupted_in(const struct flmem_thread_state *state,

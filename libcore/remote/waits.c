@@ -2,9 +2,11 @@
 #include "remote/waits.h"
 
 #include <fcntl.h>
+#include <linux/falloc.h>
 #include <linux/futex.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -82,10 +84,73 @@ static const struct row *find_row(long number)
 	return NULL;
 }
 
-bool flmem_wait_is_repeatable(long number)
+/* With data in the handshake's first packet a repeated call may send it twice. */
+static bool is_plain_send(const uint64_t *args)
 {
-	return find_row(number) || number == SYS_sendto || number == SYS_sendmsg ||
-	       number == SYS_semop;
+	return !(args[3] & MSG_FASTOPEN);
+}
+
+static bool is_plain_message(const uint64_t *args)
+{
+	return !(args[2] & MSG_FASTOPEN);
+}
+
+/* With something to submit the result is the number of entries that the kernel took. */
+static bool only_waits(const uint64_t *args)
+{
+	return (uint32_t)args[1] == 0;
+}
+
+/* Done twice it leaves what it leaves when done once; the modes that move data do not. */
+static bool is_idempotent(const uint64_t *args)
+{
+	return !(args[1] & (FALLOC_FL_COLLAPSE_RANGE | FALLOC_FL_INSERT_RANGE));
+}
+
+struct repeat {
+	long number;
+	bool (*holds)(const uint64_t *args); /* NULL: whatever the arguments */
+};
+
+/*
+ * More calls, in which no thread is borrowed, for which the kernel returns plain EINTR, and only
+ * when they did nothing. An interrupt may hit them when a thread has moved on since it was read.
+ * All other calls restart by themselves (ERESTARTSYS and its kin), or EINTR does not mean that
+ * nothing was done (close(), ioctl(), files of FUSE servers but for reads and writes).
+ */
+static const struct repeat repeats[] = {
+	/* ipc/sem.c: an operation that did not sleep to its end has changed no semaphore. */
+	{SYS_semop, NULL},
+	/* fs/aio.c: only when no event was taken. */
+	{SYS_io_getevents, NULL},
+	/* io_uring/io_uring.c: the result of the wait counts only when nothing was submitted. */
+	{SYS_io_uring_enter, only_waits},
+	/*
+	 * Sockets with SO_RCVTIMEO or SO_SNDTIMEO, sock_intr_errno() in include/net/sock.h: what was
+	 * transferred before is returned as a count instead.
+	 */
+	{SYS_recvmmsg, NULL},
+	{SYS_write, NULL},
+	{SYS_writev, NULL},
+	{SYS_sendto, is_plain_send},
+	{SYS_sendmsg, is_plain_message},
+	{SYS_sendmmsg, is_plain_send},
+	{SYS_sendfile, NULL},
+	{SYS_splice, NULL},
+	/* net/ipv4/af_inet.c: a connect() on a socket that is connecting goes on waiting. */
+	{SYS_connect, NULL},
+	/* mm/shmem.c before 6.18, fs/hugetlbfs/inode.c: any signal ends it, also while it computes. */
+	{SYS_fallocate, is_idempotent},
+};
+
+bool flmem_wait_is_repeatable(const struct flmem_task_wait *at)
+{
+	if (find_row(at->number))
+		return true;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(repeats); i++)
+		if (repeats[i].number == at->number)
+			return !repeats[i].holds || repeats[i].holds(at->args);
+	return false;
 }
 
 /* Epoll instances and the like, whose files have no type. */

@@ -35,9 +35,9 @@ bool flmem_wait_classify(const struct flmem_process *process, const struct flmem
 			 struct flmem_wait *ret_wait, const char **ret_reason);
 
 /*
- * True for system calls that may be made again when an interrupt ended them with EINTR before they
- * did anything: those above, and those that send.
+ * True for system calls that may be made again when an interrupt ended them with plain EINTR: those
+ * above, and those in which that means that nothing was done. Anything else keeps its result.
  */
-bool flmem_wait_is_repeatable(long number);
+bool flmem_wait_is_repeatable(const struct flmem_task_wait *at);
 
 #endif
