@@ -167,16 +167,52 @@ static bool is_anonymous(const struct flmem_process *process, const char *name)
  * (overcommit_memory, a library); pipes, sockets, terminals and the like are the program's. Looked
  * at without opening it, and without asking a server for it.
  */
-static bool is_stream(const struct flmem_process *process, uint64_t descriptor)
+static bool is_stream(const struct flmem_process *process, uint64_t descriptor, bool *ret_socket)
 {
 	struct statx file;
 	char name[32];
 
 	snprintf(name, sizeof(name), "fd/%d", (int)(unsigned)descriptor);
+	*ret_socket = false;
 	if (is_anonymous(process, name))
 		return true;
-	return statx(process->dirfd, name, AT_STATX_DONT_SYNC, STATX_TYPE, &file) == 0 &&
-	       (S_ISFIFO(file.stx_mode) || S_ISSOCK(file.stx_mode) || S_ISCHR(file.stx_mode));
+	if (statx(process->dirfd, name, AT_STATX_DONT_SYNC, STATX_TYPE, &file))
+		return false;
+	*ret_socket = S_ISSOCK(file.stx_mode);
+	return *ret_socket || S_ISFIFO(file.stx_mode) || S_ISCHR(file.stx_mode);
+}
+
+/* An interrupt ends it with the part that has arrived, which nothing can give back. */
+static bool waits_for_all(const struct flmem_task_wait *at)
+{
+	return (at->number == SYS_recvfrom && at->args[3] & MSG_WAITALL) ||
+	       (at->number == SYS_recvmsg && at->args[2] & MSG_WAITALL);
+}
+
+/*
+ * Whether a socket has SO_RCVTIMEO shows only at the stop, by EINTR. pidfd_getfd() and getsockopt()
+ * would show it before, but while that second descriptor is open, close() in the target neither
+ * ends the connection nor takes the socket out of its epoll sets, however long this process is
+ * stopped meanwhile.
+ */
+static bool classify_file(const struct flmem_process *process, const struct flmem_task_wait *at,
+			  struct flmem_wait *wait, const char **ret_reason)
+{
+	bool socket;
+
+	if (!is_stream(process, at->args[0], &socket)) {
+		*ret_reason = "reads a file";
+		return false;
+	}
+	if (!socket)
+		return true;
+	if (waits_for_all(at)) {
+		*ret_reason = "reads until its buffer is full";
+		return false;
+	}
+	wait->quality = FLMEM_WAIT_UNSURE;
+	wait->eintr_refutes = true;
+	return true;
 }
 
 static bool set_relative(const struct flmem_process *process, uint64_t address,
@@ -243,6 +279,8 @@ static bool classify_timeout(const struct flmem_process *process, const struct r
 	case TIMEOUT_RELATIVE:
 		return set_relative(process, value, wait, ret_reason);
 	case TIMEOUT_UPDATED:
+		/* EINTR: it could not be updated, fs/select.c, poll_select_finish(). */
+		wait->eintr_refutes = value;
 		if (value)
 			wait->quality = FLMEM_WAIT_DEADLINE;
 		return true;
@@ -271,10 +309,8 @@ bool flmem_wait_classify(const struct flmem_process *process, const struct flmem
 		return false;
 	}
 	wait.name = row->name;
-	if (row->on_file && !is_stream(process, at->args[0])) {
-		*ret_reason = "reads a file";
+	if (row->on_file && !classify_file(process, at, &wait, ret_reason))
 		return false;
-	}
 	if (!classify_timeout(process, row, at, &wait, ret_reason))
 		return false;
 	*ret_wait = wait;

@@ -18,6 +18,7 @@ struct flmem_task_wait;
 enum flmem_wait_quality {
 	FLMEM_WAIT_ENDLESS,  /* no timeout: goes on as if nothing had happened */
 	FLMEM_WAIT_DEADLINE, /* absolute timeout, or one that the kernel keeps up to date */
+	FLMEM_WAIT_UNSURE,   /* endless, unless the socket has a timeout, which cannot be read */
 	FLMEM_WAIT_RELATIVE, /* relative timeout: it starts again, so it ends up to late_us late */
 };
 
@@ -25,6 +26,11 @@ struct flmem_wait {
 	const char *name; /* static: "futex", "epoll_wait" */
 	enum flmem_wait_quality quality;
 	uint64_t late_us; /* for FLMEM_WAIT_RELATIVE */
+	/*
+	 * Stopped with a raw result of EINTR, it has a timeout that starts again, of unknown length:
+	 * SO_RCVTIMEO (a socket without one restarts), or one that the kernel could not update.
+	 */
+	bool eintr_refutes;
 };
 
 /*
