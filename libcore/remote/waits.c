@@ -126,8 +126,8 @@ static const struct repeat repeats[] = {
 	/* io_uring/io_uring.c: the result of the wait counts only when nothing was submitted. */
 	{SYS_io_uring_enter, only_waits},
 	/*
-	 * Sockets with SO_RCVTIMEO or SO_SNDTIMEO, sock_intr_errno() in include/net/sock.h: what was
-	 * transferred before is returned as a count instead.
+	 * Sockets with SO_RCVTIMEO or SO_SNDTIMEO, sock_intr_errno() in include/net/sock.h: after a
+	 * part was transferred they return its length instead.
 	 */
 	{SYS_recvmmsg, NULL},
 	{SYS_write, NULL},
@@ -139,7 +139,7 @@ static const struct repeat repeats[] = {
 	{SYS_splice, NULL},
 	/* net/ipv4/af_inet.c: a connect() on a socket that is connecting goes on waiting. */
 	{SYS_connect, NULL},
-	/* mm/shmem.c before 6.18, fs/hugetlbfs/inode.c: any signal ends it, also while it computes. */
+	/* mm/shmem.c before 6.18, fs/hugetlbfs/inode.c: any signal ends it, and undoes it. */
 	{SYS_fallocate, is_idempotent},
 };
 

@@ -27,8 +27,8 @@ struct flmem_wait {
 	enum flmem_wait_quality quality;
 	uint64_t late_us; /* for FLMEM_WAIT_RELATIVE */
 	/*
-	 * Stopped with a raw result of EINTR, it has a timeout that starts again, of unknown length:
-	 * SO_RCVTIMEO (a socket without one restarts), or one that the kernel could not update.
+	 * Stopped with a raw result of EINTR, it has a timeout of unknown length that starts again:
+	 * SO_RCVTIMEO (a socket without it restarts), or one that the kernel could not update.
 	 */
 	bool eintr_refutes;
 };

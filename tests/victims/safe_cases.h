@@ -82,9 +82,9 @@ extern const struct wait_case wait_cases_whole[];
 struct wait_table {
 	/*
 	 * "borrowed": a thread may be borrowed from them. "timed": they have a timeout that cannot
-	 * be read from outside. "left": none is borrowed from them, but one that has moved on may be
-	 * stopped in them. "connect": the same, on a new descriptor each time. "whole": a stop would
-	 * cost them their result.
+	 * be read from outside. "left": none is borrowed from them, but one that has moved on may
+	 * be stopped in them. "connect": the same, on a new descriptor each time. "whole": a stop
+	 * would cost them their result.
 	 */
 	const char *kind;
 	const struct wait_case *rows;
