@@ -18,7 +18,7 @@
 #define SYS_futex_waitv 449
 #endif
 
-#define FILE_BYTES    (UINT64_C(64) << 20)
+#define FILE_BYTES    (UINT64_C(16) << 20)
 #define RING_ENTRIES  4
 #define FUTEX_32_BITS 2 /* FUTEX2_SIZE_U32, which older headers lack */
 
