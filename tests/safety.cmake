@@ -5,7 +5,8 @@ set(SAFE_SOURCES ${CMAKE_CURRENT_SOURCE_DIR}/victims)
 set(SAFE_OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/victims)
 set(SAFE_FLAGS -O1 -g -Wall -Wextra -Wshadow -Wconversion -Wformat=2 -Wstrict-prototypes
 	-Wmissing-prototypes -Wvla -Wundef $<$<BOOL:${FLMEM_WERROR}>:-Werror>)
-set(SAFE_BLOCKED safe_cases.c safe_cases_fd.c safe_cases_process.c safe_probe.c)
+set(SAFE_BLOCKED safe_cases.c safe_cases_fd.c safe_cases_process.c safe_cases_send.c
+	safe_cases_rare.c safe_probe.c)
 find_package(Threads REQUIRED)
 
 # flmem_safe_victim(name source... [LINK what...]): safe_common.c and these sources.

@@ -236,6 +236,24 @@ static struct flmem_candidate_needs needs_of(const struct flmem_borrow_options *
 	};
 }
 
+/* Remembered, so that its timeout starts again once and not in each round. */
+static bool refuse_timed(struct flmem_loan *loan, pid_t tid)
+{
+	if (loan->timed_count < FLMEM_ARRAY_SIZE(loan->timed))
+		loan->timed[loan->timed_count++] = tid;
+	loan->refused = "has a timeout of unknown length, which would start again";
+	loan->refused_tid = tid;
+	return false;
+}
+
+static bool is_known_timed(const struct flmem_loan *loan, pid_t tid)
+{
+	for (size_t i = 0; i < loan->timed_count; i++)
+		if (loan->timed[i] == tid)
+			return true;
+	return false;
+}
+
 /*
  * A computing thread is nowhere before it is stopped; a blocked one must still be where it was. Its
  * stack is checked again: it may have come back to the same call from elsewhere.
@@ -247,6 +265,9 @@ static bool is_in_place(struct flmem_loan *loan, struct flmem_candidate *candida
 
 	if (!candidate->computes && !flmem_arch_interrupted_in(&loan->state, &candidate->at))
 		return false;
+	if (!candidate->computes && candidate->wait.eintr_refutes &&
+	    flmem_arch_gave_eintr(&loan->state))
+		return refuse_timed(loan, candidate->tid);
 	candidate->at.sp = flmem_arch_sp(&loan->state);
 	candidate->at.pc = flmem_arch_pc(&loan->state);
 	loan->refused_tid = candidate->tid;
@@ -387,7 +408,10 @@ static int try_round(struct flmem_loan *loan)
 
 	if (rc)
 		return rc;
-	for (size_t i = 0; i < found.count && i < TRIES_PER_ROUND; i++) {
+	for (size_t i = 0, tries = 0; i < found.count && tries < TRIES_PER_ROUND; i++) {
+		if (is_known_timed(loan, found.rows[i].tid))
+			continue;
+		tries++;
 		flmem_error_clear(loan->err);
 		switch (try_thread(loan, &found.rows[i])) {
 		case ATTEMPT_DONE:

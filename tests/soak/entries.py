@@ -60,9 +60,20 @@ def available(allocator):
     return ""
 
 
-def _wait_cases(program):
-    listed = subprocess.run([program, "list"], stdout=subprocess.PIPE, check=True)
+def _wait_cases(program, kind):
+    listed = subprocess.run([program, "list", kind], stdout=subprocess.PIPE, check=True)
     return listed.stdout.decode().split()
+
+
+def _missing_call(case):
+    """"" when this host has the call, else why not."""
+    if case != "io_uring_enter":
+        return ""
+    try:
+        with open("/proc/sys/kernel/io_uring_disabled", encoding="ascii") as file:
+            return "io_uring is disabled" if file.read().strip() != "0" else ""
+    except FileNotFoundError:
+        return ""  # a kernel before 6.6
 
 
 def have_tiles():
@@ -73,7 +84,7 @@ def have_tiles():
 def blocked(victims, allocators):
     """One thread that waits in each kind of system call."""
     program = os.path.join(victims, "safe_blocked")
-    cases = _wait_cases(program)
+    cases = _wait_cases(program, "borrowed")
     found = []
     for number, case in enumerate(cases):
         # Every case with the first allocator; with the others, each case with one of them.
@@ -81,6 +92,12 @@ def blocked(victims, allocators):
             if place in (0, 1 + number % max(1, len(allocators) - 1)):
                 found.append(Entry(f"waits in {case}", [program, case], allocator, quiet=True,
                                    missing=available(allocator)))
+    # A timeout that shows only at the stop, where the thread is let go again.
+    found += [Entry(f"waits in {case}", [program, case], expect=REFUSE, quiet=True)
+              for case in _wait_cases(program, "timed")]
+    found += [Entry(f"is in {case}", [program, case], expect=REFUSE, quiet=True,
+                    missing=_missing_call(case))
+              for kind in ("left", "whole") for case in _wait_cases(program, kind)]
     for case in ("nanosleep", "epoll_wait", "read-pipe"):
         found.append(Entry(f"waits in {case}, static", [program + "_static", case], quiet=True))
         found.append(Entry(f"waits in {case}, AMX tiles", [program, case, "tiles"], quiet=True,

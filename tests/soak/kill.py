@@ -42,7 +42,6 @@ def targets(victims, allocators):
         entry("waits in nanosleep", "safe_blocked", "nanosleep", refill=True),
         entry("waits in ppoll", "safe_blocked", "ppoll", refill=True),
         entry("waits in futex", "safe_blocked", "futex", refill=True),
-        entry("waits in recv, limited", "safe_blocked", "recv-limited", refill=True),
         entry("waits in semtimedop, limited", "safe_blocked", "semtimedop-limited", refill=True),
         entry("waits in rt_sigtimedwait", "safe_blocked", "rt_sigtimedwait", refill=True),
         entry("large heap", "safe_blocked", "epoll_wait-limited", refill=True, blocks=20000),
@@ -65,7 +64,7 @@ def interpreters():
 # These give EINTR also when a process is stopped and goes on without any handler (signal(7)), and
 # the kernel has already decided so when a tracer gets hold of the thread. flmem takes it back with
 # its first write; killed before that, it cannot, and the program sees what it has to expect anyway.
-INTERRUPTIBLE = ("epoll_wait", "recv-limited", "semtimedop-limited", "rt_sigtimedwait",
+INTERRUPTIBLE = ("epoll_wait", "semtimedop-limited", "rt_sigtimedwait",
                  "epoll_wait-limited")
 
 
