@@ -139,7 +139,7 @@ static int take(const struct flmem_control *control, struct flmem_error *err)
 /* Whether nobody but this user can have written the file that names the process. */
 static bool is_own_file(const struct flmem_control *control, const struct stat *file)
 {
-	/* Many users have a group of their own and a umask of 002; root's group has others in it. */
+	/* Many users have a group of their own and a umask of 002; others are in that of root. */
 	mode_t others = geteuid() ? S_IWOTH : S_IWOTH | S_IWGRP;
 	struct stat directory;
 

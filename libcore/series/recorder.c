@@ -33,8 +33,8 @@ static bool may_append(int fd, off_t size)
 }
 
 /*
- * What is written holds text of other processes' choosing: it must not get into a file that somebody
- * else has chosen, by a hard link, or may read, for it is his.
+ * What is written holds text of other processes' choosing: it must not get into a file that
+ * somebody else has chosen, by a hard link, or may read, for it is his.
  */
 static int check_owner(const struct stat *status, const char *path, struct flmem_error *err)
 {
