@@ -85,6 +85,18 @@ assert_untouched() {
 	assert_untouched 'which runs as another user'
 }
 
+@test "a process that can become another user again is not taken over" {
+	requires root
+	local code='import os, time; os.setresuid(0, 0, 65534); time.sleep(601)'
+	/usr/bin/python3 -c "$code" 3>&- </dev/null &
+	SLEEPER=$!
+	VICTIMS+=("$SLEEPER")
+	wait_until 60 grep -q "^Uid:.*65534" "/proc/$SLEEPER/status"
+	echo "$SLEEPER" >"$W/pid.fl"
+	supervise /usr/bin/python3 -c "$code"
+	assert_untouched 'which runs as another user'
+}
+
 @test "another user does not take over a process of root" {
 	requires root setpriv
 	start_sleeper

@@ -210,6 +210,24 @@ static void a_directory_that_was_exchanged_is_left(void **state)
 	job_clear(&job);
 }
 
+/* The very file, but in a directory whose owner may do with a backup what he likes. */
+static void a_file_that_was_moved_to_another_directory_is_left(void **state)
+{
+	struct job job;
+
+	(void)state;
+	job_init(&job);
+	assert_int_equal(mkdirat(job.tree.fd, "theirs", 0755), 0);
+	assert_int_equal(
+		renameat(job.tree.fd, SERVER, job.tree.fd, "theirs/config_fed_server.json"), 0);
+	assert_int_equal(unlinkat(job.tree.fd, "app/config", AT_REMOVEDIR), 0);
+	assert_int_equal(symlinkat("../theirs", job.tree.fd, "app/config"), 0);
+	assert_refused(&job, FLMEM_EUSAGE, "has changed");
+	assert_text(&job, "theirs/config_fed_server.json", TEXT);
+	assert_int_equal(unlinkat(job.tree.fd, "app/config", 0), 0);
+	job_clear(&job);
+}
+
 /* Another file with the same text: its owner and its permissions were not those that were seen. */
 static void a_file_that_was_exchanged_is_left(void **state)
 {
@@ -371,6 +389,7 @@ int main(void)
 		cmocka_unit_test(a_symbolic_link_is_left),
 		cmocka_unit_test(one_of_several_hard_links_is_left),
 		cmocka_unit_test(a_directory_that_was_exchanged_is_left),
+		cmocka_unit_test(a_file_that_was_moved_to_another_directory_is_left),
 		cmocka_unit_test(a_file_that_was_exchanged_is_left),
 		cmocka_unit_test(what_another_writes_at_the_last_moment_stays),
 		cmocka_unit_test(file_systems_without_exchange_are_served),
