@@ -208,7 +208,7 @@ static void hostile_words_take_no_longer_than_others(void **state)
 		"-u ",	 "\"-ux", "TOKENIZER_", "-",	     "key ",   "=",	    "login -x ",
 		"pass ", "basic", "%3d",	"hf_",	     "0",      "user: @",
 	};
-	const size_t size = (size_t)1 << 20;
+	const size_t size = (size_t)1 << 19;
 
 	(void)state;
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(patterns); i++) {
