@@ -94,6 +94,42 @@ requires() {
 	done
 }
 
+# Says that a part of a test was left out; it is in the list at the end of `make check`.
+skip_part() {
+	echo "SKIP: $*" >&3
+}
+
+# each_python COMMAND ARGS: runs it with PYTHON and PYTHON_VERSION set to every CPython that flmem
+# runs code in, one by one. One that is absent is told; with none at all there is nothing to test.
+each_python() {
+	local version python reason count=0
+	while read -r version python reason <&4; do
+		if [ "$python" = - ]; then
+			skip_part "$BATS_TEST_DESCRIPTION: $reason"
+			continue
+		fi
+		count=$((count + 1))
+		echo "with Python $version, $python"
+		PYTHON=$python PYTHON_VERSION=$version "$@" 4<&-
+		stop_victims
+	done 4< <(python3 -B "$FLMEM_TESTS/harness/pythons.py")
+	[ "$count" -gt 0 ] || fail "no Python at all: is tests/harness/pythons.py in order?"
+}
+
+# The same with those that flmem only looks at, as far as pyenv or Debian has them.
+each_older_python() {
+	local python
+	for python in /usr/bin/python2 "$HOME"/.pyenv/versions/{2.7,3.6,3.7}.*/bin/python; do
+		if [ ! -x "$python" ]; then
+			[[ $python != *'*'* ]] || skip_part "$BATS_TEST_DESCRIPTION: no $python"
+			continue
+		fi
+		echo "with $python"
+		PYTHON=$python PYTHON_VERSION=older "$@"
+		stop_victims
+	done
+}
+
 # wait_until SECONDS COMMAND: polls until the command succeeds; a bound, not a measurement.
 wait_until() {
 	local left=$(($1 * 50))

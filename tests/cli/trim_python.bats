@@ -248,19 +248,6 @@ sys.last_of_all = Last()'
 	assert_victim_unharmed
 }
 
-# Every version from 3.8 on that is installed, one by one.
-each_python() {
-	local python count=0
-	for python in "$HOME"/.pyenv/versions/3.{8,9,10,11,12,13,14}.*/bin/python3 /usr/bin/python3; do
-		[ -x "$python" ] || continue
-		count=$((count + 1))
-		echo "with $python"
-		PYTHON=$python "$@"
-		stop_victims
-	done
-	[ "$count" -gt 0 ] || skip "no Python from 3.8 on is installed"
-}
-
 collect_while_it_computes() {
 	start_victim "$PYTHON" -uc '
 import gc, hashlib
@@ -279,10 +266,14 @@ while True:
 	assert_schema trim
 	[ "$(json 'r["steps"][1]["name"]')" = allocator ]
 	[ "$(json 'r["steps"][1]["outcome"]')" = refused ]
-	[ "$(json 'r["steps"][0]["door"]')" = "pending call" ]
 	[ "$(json 'r["steps"][0]["thread"]')" = "$VICTIM" ]
 	[ "$(json 'int(r["steps"][0]["detail"].split()[0]) > 2900')" = True ]
-	[ "$(json 'r["steps"][0]["stopped_us"] > 0')" = True ]
+	if [ "$PYTHON_VERSION" = 3.14 ]; then # nothing is stopped for it
+		[ "$(json 'r["steps"][0]["door"], r["steps"][0]["stopped_us"]')" = "('PEP 768', 0)" ]
+	else
+		[ "$(json 'r["steps"][0]["door"]')" = "pending call" ]
+		[ "$(json 'r["steps"][0]["stopped_us"] > 0')" = True ]
+	fi
 	echo 'import gc; print(gc.isenabled())' >"$BATS_TEST_TMPDIR/ask.py"
 	flmem trim --pid "$VICTIM" --python "$BATS_TEST_TMPDIR/ask.py" --timeout 2s
 	assert_output '\| False'
@@ -397,17 +388,22 @@ while True:
 	PYTHON=/usr/bin/python3 collect_while_computing_in_c
 }
 
-# Every shared library of CPython from 3.8 on that is installed, one by one.
+# Every shared library of CPython from 3.8 on that is installed, one by one; absent ones are told.
 each_libpython() {
-	local library count=0
+	local version library found count=0
 	requires victim:embedded
-	for library in "$HOME"/.pyenv/versions/3.{8,9,10,11,12,13,14}.*/lib/libpython3.*.so.1.0 \
-		/usr/lib/*-linux-gnu/libpython3.*.so.1.0; do
-		[ -e "$library" ] || continue
-		count=$((count + 1))
-		echo "with $library"
-		"$@" "$library"
-		stop_victims
+	for version in 3.{8,9,10,11,12,13,14}; do
+		found=
+		for library in "$HOME/.pyenv/versions/$version".*/lib/libpython"$version".so.1.0 \
+			/usr/lib/*-linux-gnu/libpython"$version".so.1.0; do
+			[ -e "$library" ] || continue
+			found=yes
+			count=$((count + 1))
+			echo "with $library"
+			"$@" "$library"
+			stop_victims
+		done
+		[ "$found" ] || skip_part "$BATS_TEST_DESCRIPTION: no libpython$version.so is installed"
 	done
 	[ "$count" -gt 0 ] || skip "no shared library of Python from 3.8 on is installed"
 }

@@ -8,7 +8,7 @@ import subprocess
 from dataclasses import dataclass, field
 from typing import Optional
 
-from harness import victim
+from harness import pythons as interpreters, victim
 
 TRIM = "trim"  # must be trimmed; a moment that is not safe may be refused, but not always
 REFUSE = "refuse"  # must be refused, every time
@@ -181,11 +181,6 @@ def traps(victims, allocators):
     return found
 
 
-def _interpreters():
-    home = os.path.expanduser("~/.pyenv/versions/3.*/bin/python3")
-    return sorted(glob.glob(home)) + ["/usr/bin/python3"]
-
-
 # What a CPython does while code is brought into it: name, mode of safe_python_code.py, whether the
 # code must get in (the allocator's step is one of its own).
 CODE_CASES = (
@@ -204,31 +199,25 @@ def code():
     """Every interpreter from 3.8 on, in each state, with its collector run from outside."""
     found = []
     program = os.path.join(HERE, "..", "victims", "safe_python_code.py")
-    for interpreter in _interpreters():
-        run = subprocess.run([interpreter, "-c", "import sys; print(*sys.version_info[:2])"],
-                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
-        version = tuple(int(part) for part in run.stdout.split())
-        if version and version < (3, 8):
-            continue
+    for python in interpreters.every():
         for name, mode, expect in CODE_CASES:
-            found.append(Entry(f"Python {'.'.join(map(str, version))} {name}",
-                               [interpreter, program, mode], steps=("--gc",), code=expect,
+            found.append(Entry(f"Python {python.version} {name}",
+                               [python.path, program, mode], steps=("--gc",), code=expect,
                                expect=EITHER,
                                # 7: it computes in C past the time-out
                                statuses=(6, 7), rounds=0 if mode in ("held", "ending") else 2,
-                               missing="" if version else "it does not run"))
+                               missing=python.missing))
     return found
 
 
 def pythons():
     """Every interpreter found, and PyTorch where it is installed."""
     found = []
-    for interpreter in _interpreters():
-        run = subprocess.run([interpreter, "-c", "import sys; print(sys.version.split()[0])"],
-                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
-        version = run.stdout.decode().strip()
-        found.append(Entry(f"Python {version or interpreter}", [interpreter, PYTHON_VICTIM],
-                           missing="" if version else "it does not run"))
+    older = glob.glob(os.path.expanduser("~/.pyenv/versions/3.[67].*/bin/python3"))
+    for python in [interpreters.Python(path.split("/")[-3], path) for path in sorted(older)] + \
+            interpreters.every():
+        found.append(Entry(f"Python {python.version}", [python.path, PYTHON_VICTIM],
+                           missing=python.missing))
     torch = subprocess.run(["/usr/bin/python3", "-c", "import torch"], stderr=subprocess.DEVNULL,
                            check=False).returncode == 0
     found.append(Entry("PyTorch", ["/usr/bin/python3", PYTHON_VICTIM, "torch"],
