@@ -93,6 +93,8 @@ class Running:
         if entry.setup == "leaderless":
             while proc.status(self.victim.pid)["State"][0] != "Z":
                 time.sleep(0.002)
+        blocked = bool(entry.release) or not entry.rounds
+        self.victim.learn_movers(0 if blocked else victim.LEARN_ROUNDS)
         self.at_start = proc.Snapshot(self.victim.pid, False, entry.own_mask)
         self._set_up()
 
@@ -148,6 +150,17 @@ class Running:
         calls = self.tally.outcomes["trimmed"]
         return self.entry.quiet and not self.entry.refill and calls > 0
 
+    def progress(self):
+        if not self.victim.wait_for_rounds():
+            self.tally.problems.append("it makes no progress any more")
+        self._move()
+
+    def _move(self):
+        """Every thread that moved by itself before the first call still does."""
+        stuck = self.victim.stuck()
+        if stuck:
+            self.tally.problems.append(f"threads {sorted(stuck)} do nothing any more")
+
     def finish(self):
         """Sees it make progress, and what it found wrong."""
         # Taken before it is let go: it may be done with all its rounds at once.
@@ -155,6 +168,8 @@ class Running:
         self._undo()
         if self.entry.rounds and not self.victim.wait_until_round(wanted):
             self.tally.problems.append("it makes no progress any more")
+        elif not self.entry.release:
+            self._move()
         self.tally.problems += self.victim.problems()
         if self.waits or not self.entry.release:
             # Leaving its handler changes the signal mask of its main thread.
@@ -175,7 +190,7 @@ def run_batch(flmem, batch, trims):
             if number % 20 == 19:  # relative timeouts begin anew with every call
                 for one in running:
                     if one.entry.expect == entries.TRIM:
-                        guarded(one, one.victim.wait_for_rounds)
+                        guarded(one, one.progress)
         for one in running:
             guarded(one, one.finish)
     finally:
