@@ -14,6 +14,7 @@ bats_require_minimum_version 1.5.0
 : "${FLMEM_TESTS:?set FLMEM_TESTS to the tests directory}"
 
 VICTIMS=()
+VICTIM_MAY=()
 
 # Runs flmem with stdout and stderr apart; a failed test shows the whole run.
 flmem() {
@@ -182,36 +183,25 @@ status_field() {
 	awk -v name="$2:" '$1 == name { print $2 }' "/proc/$1/status"
 }
 
-count_lines() {
-	wc -l <"/proc/$1/maps"
-}
-
-count_descriptors() {
-	find "/proc/$1/fd" -mindepth 1 -maxdepth 1 | wc -l
-}
-
-# Remembers what a call must leave as it is.
+# Remembers what a call must leave as it is. A snapshot belongs to one process.
 snapshot_victim() {
 	local pid=${1:-$VICTIM}
-	VICTIM_MAPPINGS=$(count_lines "$pid")
-	VICTIM_DESCRIPTORS=$(count_descriptors "$pid")
-	VICTIM_BLOCKED=$(status_field "$pid" SigBlk)
+	/usr/bin/python3 -B "$FLMEM_TESTS/harness/unharmed.py" snapshot "$pid" \
+		>"$BATS_TEST_TMPDIR/snapshot.$pid"
 }
 
-# Alive, not traced, not stopped; no more mappings and descriptors than at the snapshot, the same
-# blocked signals.
+# allow_victim --code|--moved: what tests/harness/unharmed.py lets pass from now on.
+allow_victim() {
+	VICTIM_MAY+=("$1")
+}
+
+# What tests/harness/unharmed.py asks of every thread.
 assert_victim_unharmed() {
-	local pid=${1:-$VICTIM} state mappings descriptors
+	local pid=${1:-$VICTIM} found
 	alive "$pid" || fail "the victim died: $(cat "$VICTIM_LOG")"
-	[ "$(status_field "$pid" TracerPid)" = 0 ] || fail "still traced"
-	state=$(status_field "$pid" State)
-	[[ $state != [tT] ]] || fail "the victim is stopped"
-	mappings=$(count_lines "$pid")
-	[ "$mappings" -eq "$VICTIM_MAPPINGS" ] || fail "$VICTIM_MAPPINGS mappings became $mappings"
-	descriptors=$(count_descriptors "$pid")
-	[ "$descriptors" -eq "$VICTIM_DESCRIPTORS" ] ||
-		fail "$VICTIM_DESCRIPTORS descriptors became $descriptors"
-	[ "$(status_field "$pid" SigBlk)" = "$VICTIM_BLOCKED" ] || fail "blocked signals changed"
+	[ -s "$BATS_TEST_TMPDIR/snapshot.$pid" ] || fail "there is no snapshot of $pid"
+	found=$(/usr/bin/python3 -B "$FLMEM_TESTS/harness/unharmed.py" check "$pid" \
+		"$BATS_TEST_TMPDIR/snapshot.$pid" "${VICTIM_MAY[@]}" 2>&1) || fail "victim $pid: $found"
 }
 
 # Ends what start_victim started, by pid, stopped ones included.
