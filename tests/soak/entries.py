@@ -32,7 +32,9 @@ class Entry:
     statuses: tuple = (6,)  # exit statuses that a refusal may have
     rounds: int = 2  # it has to complete so many more; 0: it is blocked for good
     release: bytes = b""  # what lets a blocked one go on, by its standard input
-    # "stop": SIGSTOP it first; "trace": trace it first; "leaderless": wait for the end of its leader
+    # "stop": SIGSTOP it first; "trace": trace its main thread first; "trace-worker", "trace-all":
+    # another process traces one of its threads that is not the main one, or all; "leaderless": wait
+    # for the end of its leader
     setup: str = ""
     env: dict = field(default_factory=dict)
     blocks: Optional[int] = None
@@ -68,6 +70,11 @@ def _wait_cases(program):
 def have_tiles():
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         return "amx_tile" in file.read()
+
+
+def have_keys():
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        return " ospke" in file.read()
 
 
 def blocked(victims, allocators):
@@ -159,6 +166,7 @@ def traps(victims, allocators):
                            release=b"\n", missing=missing))
     # Not epoll_wait: it gives EINTR after a stop, whoever stopped it.
     waiting = [os.path.join(victims, "safe_blocked"), "read-pipe"]
+    beside = [os.path.join(victims, "safe_threads"), "-c", "1", "-i", "3", "-n", "20000"]
     found += [
         Entry("stopped", waiting, expect=REFUSE, setup="stop"),
         Entry("traced by another", waiting, expect=REFUSE, setup="trace", statuses=(4, 6)),
@@ -170,6 +178,16 @@ def traps(victims, allocators):
               expect=EITHER),
         Entry("coroutine, 12000 bytes left", [os.path.join(victims, "safe_coroutine"), "12000"],
               expect=EITHER),
+        Entry("4 coroutines, 4000 bytes left",
+              [os.path.join(victims, "safe_coroutine"), "-t", "3", "4000"], expect=EITHER),
+        Entry("3 coroutines beside a plain thread",
+              [os.path.join(victims, "safe_coroutine"), "-t", "3", "-p", "4000"]),
+        # The tracer is in another process; what it does not hold may be borrowed.
+        Entry("a worker traced by another", beside, setup="trace-worker"),
+        Entry("all threads traced by another", beside, expect=REFUSE, setup="trace-all",
+              statuses=(4, 6)),
+        Entry("protection keys", [os.path.join(victims, "safe_keys")],
+              missing="" if have_keys() else "this processor has no protection keys (pku)"),
     ]
     for name, statuses in (("musl", (5,)), ("musl_static", (5,))):
         program = os.path.join(victims, f"safe_threads_{name}")

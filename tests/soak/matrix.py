@@ -88,6 +88,7 @@ class Running:
     def __init__(self, entry):
         self.tally = Tally(entry)
         self.entry = entry
+        self.tracer, self.traced = 0, []
         self.waits = False  # a call waits in it for what is held until it is released
         self.victim = entry.start()
         if entry.setup == "leaderless":
@@ -106,6 +107,39 @@ class Running:
         elif self.entry.setup == "trace":
             if libc.ptrace(PTRACE_SEIZE, self.victim.pid, None, None) != 0:
                 raise OSError(ctypes.get_errno(), "PTRACE_SEIZE")
+        elif self.entry.setup.startswith("trace-"):
+            self._trace_from_outside(self.entry.setup == "trace-all")
+
+    def _trace_from_outside(self, everything):
+        """Another process seizes a thread that is not the main one, or all, and holds none still."""
+        pid = self.victim.pid
+        self.traced = sorted(proc.threads(pid)) if everything else sorted(proc.threads(pid))[-1:]
+        told, tell = os.pipe()
+        self.tracer = os.fork()
+        if self.tracer == 0:
+            failed = any(libc.ptrace(PTRACE_SEIZE, tid, None, None) != 0 for tid in self.traced)
+            os.write(tell, b"f" if failed else b"s")
+            signal.pause()
+            os._exit(0)
+        said = os.read(told, 1)
+        os.close(told)
+        os.close(tell)
+        if said != b"s":
+            raise OSError("another process may not trace it")
+
+    def _end_tracer(self):
+        """It held its threads all the time, and no other one has been touched by anybody."""
+        for tid in self.traced:
+            if proc.status(self.victim.pid, tid)["TracerPid"] != str(self.tracer):
+                self.tally.problems.append(f"its tracer lost thread {tid}")
+        self.close()
+
+    def close(self):
+        """The tracer that this test has started; its threads go on without it."""
+        if self.tracer:
+            os.kill(self.tracer, signal.SIGKILL)
+            os.waitpid(self.tracer, 0)
+            self.tracer = 0
 
     def _undo(self):
         """Lets it run on after the last call, so that it can check itself."""
@@ -120,13 +154,15 @@ class Running:
             libc.ptrace(PTRACE_INTERRUPT, pid, None, None)
             os.waitpid(pid, 0x40000000)
             libc.ptrace(PTRACE_DETACH, pid, None, None)
+        elif self.entry.setup.startswith("trace-"):
+            self._end_tracer()
         if self.entry.release:
             self.victim.say(self.entry.release)
 
     def trim(self, flmem):
         pid = self.victim.pid
         before = None
-        if self.entry.setup not in ("stop", "trace"):
+        if self.entry.setup != "stop" and not self.entry.setup.startswith("trace"):
             before = proc.Snapshot(pid, self._is_quiet(), self.entry.own_mask)
         trim = flmem.trim(pid, self._timeout(), steps=self.entry.steps)
         self.tally.add(trim)
@@ -195,6 +231,7 @@ def run_batch(flmem, batch, trims):
             guarded(one, one.finish)
     finally:
         for one in running:
+            one.close()
             one.victim.close()
     return [one.tally for one in running]
 
