@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # assert_victim_unharmed itself: each harm that it is there for, done on purpose.
 
+# shellcheck disable=SC2153 # start_victim sets VICTIM
 load helpers
 
 # A process of two threads, the second of which does what it is told to by SIGUSR1.

@@ -39,7 +39,7 @@ static _Noreturn void die(const char *what)
 	exit(2);
 }
 
-/* A group of its own, so that SIGTSTP stops it; it ends with this program, as it may stand still. */
+/* A group of its own, so that SIGTSTP stops it; it ends with this program, also when it stands. */
 static pid_t start(char **argv)
 {
 	pid_t pid = fork();
@@ -81,8 +81,7 @@ struct count {
 	long touches;
 	uint64_t number; /* of the system call */
 	uint64_t args[2];
-	uint64_t
-		stopped; /* the thread that the program seized or stopped and did not let go of, or 0 */
+	uint64_t stopped; /* the thread that the program has seized and not let go of, or 0 */
 };
 
 /*

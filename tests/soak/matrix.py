@@ -3,10 +3,11 @@
 Trims every kind of target over and over and checks after each call that the target is unharmed.
 
 usage: matrix.py BUILD [--trims N] [--groups blocked,busy,linked,traps,pythons,code]
-                 [--allocators glibc,jemalloc,tcmalloc,mimalloc]
+                 [--allocators glibc,jemalloc,tcmalloc,mimalloc] [--row]
 
 N is the number of trims altogether; each target gets its share, at least two. An allocator may also
-be the path of a library to preload.
+be the path of a library to preload. --row prints the figures as a row of docs/safety.md, too, and
+how far it has come meanwhile.
 """
 import argparse
 import collections
@@ -297,12 +298,22 @@ def show(tallies, missing):
         print(f"SKIP: {entry.name}, {entry.allocator}: {entry.missing}")
 
 
+def print_row(total, kinds, bad):
+    """docs/safety.md, the first row of its table."""
+    made, refused = total["trimmed"], total["refused"]
+    found = "no problem" if not bad else f"{bad} problems"
+    print(f"| trims | {made + refused:,} trims of {kinds} kinds of target | {made:,} made "
+          f"({total['released']:,} of them gave memory back), {refused:,} refused, as they must be "
+          f"or as no thread was idle; {found} |")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build")
     parser.add_argument("--trims", type=int, default=0)
     parser.add_argument("--groups", default=",".join(GROUPS))
     parser.add_argument("--allocators", default=",".join(entries.ALLOCATORS))
+    parser.add_argument("--row", action="store_true")
     options = parser.parse_args()
     flmem = command.Flmem(options.build)
     flmem.require("trim")
@@ -316,6 +327,8 @@ def main():
     tallies = []
     for start in range(0, len(usable), TOGETHER):
         tallies += run_batch(flmem, usable[start:start + TOGETHER], trims)
+        if options.row:
+            print(f"{len(tallies)} of {len(usable)} kinds of target", flush=True)
     if "busy" in groups:
         tallies.append(exiting(flmem, victims, max(10, trims)))
     show(tallies, [entry for entry in chosen if entry.missing])
@@ -323,6 +336,8 @@ def main():
     for tally in tallies:
         total.update(tally.outcomes)
     bad = sum(len(tally.verdict()) for tally in tallies)
+    if options.row:
+        print_row(total, len(tallies), bad)
     print(f"{total['trimmed'] + total['refused']} trims of {len(tallies)} targets: "
           f"{total['released']} released memory, {total['refused']} were refused, {bad} problems")
     hopeful = any(tally.entry.expect == entries.TRIM for tally in tallies)

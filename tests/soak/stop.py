@@ -135,11 +135,12 @@ def hold_at(killat, flmem, target, way, cgroup, stop):
         else:
             target.problems.append(f"killat said {said} {running.stderr.read()!r}")
             return 1
-        window = int(said[3])
-        target.counts["window" if window else "held"] += 1
         where = f"{way} at place {stop}, system call {said[1]}"
-        if window and way == "tstp":
-            target.problems.append(f"{where}: it obeys while it holds thread {window}")
+        # SIGTSTP was sent there; where it was put off, flmem stands at a later place.
+        window = 0 if way == "tstp" else int(said[3])
+        target.counts["window" if window else "held"] += 1
+        if way == "tstp" and int(said[2]) in proc.tracers(target.victim.pid):
+            target.problems.append(f"{where}: it obeys although it holds a thread")
         look(target, where, window)
         running.communicate(b"go on\n")
     target.check()

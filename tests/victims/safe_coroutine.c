@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * safe_coroutine [-t N] [-p] BYTES: a thread waits on a stack that the program made itself inside its
- * heap, with BYTES of it left and other data of the program right below: no guard page, and the
+ * safe_coroutine [-t N] [-p] BYTES: a thread waits on a stack that the program made itself inside
+ * its heap, with BYTES of it left and other data of the program right below: no guard page, and the
  * mapping that holds the stack pointer says nothing about where the stack ends.
  *	-t N	N threads beside do the same, each on a stack of its own
  *	-p	the main thread waits on its own stack

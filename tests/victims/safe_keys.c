@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * safe_keys: its threads wait with all protection keys but their own closed, each with a page under
- * a key of its own that only it may read: a call made on such a thread must leave its rights as they
- * are. Status 77 where the processor or the kernel has no keys.
+ * safe_keys: its threads wait with a protection key closed, each with a page under its key: a call
+ * made on such a thread must leave its rights as they are. Status 77 where there are no keys.
  */
 #include "safe_common.h"
 
