@@ -26,7 +26,8 @@ import entries  # noqa: E402
 
 LATE_STOPS = 10  # random ones beyond the first
 CALIBRATIONS = 5
-TIMEOUT = "5s"  # on a busy machine a target may have no idle thread for a while
+TIMEOUT = "30s"  # on a busy machine a target may have no idle thread for a while
+REFILLED_BLOCKS = 400  # little enough to do between two waits on such a machine
 CODE_TIMEOUT = "500ms"  # a program that only computes has no thread for the allocator's step
 SEED = 20240229  # the same delays in every run; the machine's timing varies enough
 
@@ -34,8 +35,9 @@ SEED = 20240229  # the same delays in every run; the machine's timing varies eno
 def targets(victims, allocators):
     """What is trimmed: every way that an interrupted wait goes on, and busy programs."""
     def entry(name, program, *words, **more):
+        blocks = REFILLED_BLOCKS if more.get("refill") else None
         return entries.Entry(name, [os.path.join(victims, program), *words],
-                             **{"allocator": allocators[0], **more})
+                             **{"allocator": allocators[0], "blocks": blocks, **more})
 
     chosen = [
         entry("waits in read", "safe_blocked", "read-pipe", refill=True),
