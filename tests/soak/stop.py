@@ -6,7 +6,7 @@ checks that every thread of the target does.
 usage: stop.py BUILD [--stops N] [--late N] [--ways stop,tstp,freeze,terminal]
 
 stop: SIGSTOP, tstp: SIGTSTP, freeze: the cgroup freezer, each at the end of each of the first N
-system calls from flmem's first ptrace() on, then at --late random ones up to the last
+system calls from flmem's first ptrace() on, then at --late random ones behind them
 (tests/soak/killat.c). terminal: Ctrl-Z typed on the terminal that flmem runs on, N times after
 increasing delays.
 
@@ -156,8 +156,9 @@ def sweep(killat, flmem, target, way, cgroup, options):
             return
     last = hold_at(killat, flmem, target, way, cgroup, 10**9) or options.stops
     for _ in range(options.late):
+        stop = rng.randint(options.stops + 1, max(last, options.stops + 1))
         if not target.problems:
-            hold_at(killat, flmem, target, way, cgroup, rng.randint(1, max(last, options.stops)))
+            hold_at(killat, flmem, target, way, cgroup, stop)
 
 
 def child_of_terminal(words):
