@@ -187,6 +187,7 @@ def on_terminal(words):
 
 def type_ctrl_z(flmem, target, delay):
     shell, terminal = on_terminal(kill.words(flmem, target))
+    pids = []
 
     def child():
         return [int(pid) for pid in proc.read(f"/proc/{shell}/task/{shell}/children").split()]
@@ -208,10 +209,11 @@ def type_ctrl_z(flmem, target, delay):
         target.counts["held" if pids else "ended before"] += 1
         if pids:
             look(target, f"Ctrl-Z after {delay * 1e3:.0f} ms")
-            os.kill(pids[0], signal.SIGCONT)
     except proc.Gone:
         target.counts["ended before"] += 1
     finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
         drain(terminal)
         os.waitpid(shell, 0)
         os.close(terminal)
