@@ -34,7 +34,8 @@
 /* What trying one thread led to. */
 enum attempt {
 	ATTEMPT_DONE,
-	ATTEMPT_NEXT, /* the thread had moved on; another may do */
+	ATTEMPT_NEXT,	  /* the thread had moved on; another may do */
+	ATTEMPT_FILTERED, /* seccomp may not allow this thread the calls; another may do */
 	ATTEMPT_FATAL,
 };
 
@@ -47,7 +48,6 @@ struct loan {
 	struct flmem_gadgets gadgets;
 	const char *refused; /* static: why a thread was let go again, or NULL */
 	pid_t refused_tid;
-	bool check_seccomp;	  /* the filters of the thread have to be read */
 	struct flmem_chain chain; /* the caller's calls with the clock readings around them */
 	size_t spans;	 /* between the clock readings: the calls, or all of them together */
 	uint64_t clocks; /* offset of the clock readings in the chain's data */
@@ -321,14 +321,10 @@ static int arm(struct loan *loan, struct flmem_tracee *tracee)
 /* The process as a whole tells only of the tracer of its main thread. */
 static bool is_traced(const struct loan *loan, pid_t tid)
 {
-	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
 	struct flmem_status status;
-	char name[40];
 
-	snprintf(name, sizeof(name), "task/%d/status", (int)tid);
-	return flmem_process_read(loan->view->process, name, &text) == 0 &&
-	       flmem_status_parse(text.data, &status, NULL) == 0 && !status.tracer.unknown &&
-	       status.tracer.value;
+	return flmem_status_read_thread(loan->view->process, tid, &status) == 0 &&
+	       !status.tracer.unknown && status.tracer.value;
 }
 
 static enum attempt refuse_seize(struct loan *loan, pid_t tid, int rc)
@@ -406,23 +402,26 @@ static bool is_in_place(struct loan *loan, struct flmem_candidate *candidate)
 
 static enum attempt try_thread(struct loan *loan, struct flmem_candidate *candidate)
 {
+	const struct flmem_seccomp_calls calls = flmem_seccomp_calls_of(
+		candidate, loan->options->syscalls, loan->options->assume_seccomp);
 	FLMEM_AUTO_TIMER_SLACK const unsigned long slack = flmem_clock_sharpen();
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
 	uint64_t start;
-	int rc = flmem_tracee_seize(&tracee, candidate->tid);
+	int rc;
 
+	if (flmem_seccomp_check_outside(loan->view->process, candidate->tid, &calls, loan->err))
+		return ATTEMPT_FILTERED;
+	rc = flmem_tracee_seize(&tracee, candidate->tid);
 	if (rc)
 		return refuse_seize(loan, candidate->tid, rc);
 	start = flmem_clock_ns();
 	if (flmem_tracee_stop(&tracee, STOP_TIMEOUT_US) != FLMEM_TRACEE_STOPPED)
 		return ATTEMPT_NEXT;
+	if (flmem_seccomp_check_thread(loan->view->process, tracee.tid, &calls, loan->err))
+		return ATTEMPT_FILTERED;
 	if (flmem_arch_read_registers(tracee.tid, &loan->state) || !is_in_place(loan, candidate) ||
 	    !is_accepted(loan, candidate))
 		return ATTEMPT_NEXT;
-	if (loan->check_seccomp && flmem_seccomp_check_thread(tracee.tid, loan->err)) {
-		flmem_error_prefix(loan->err, "process %d", (int)loan->view->process->pid);
-		return ATTEMPT_FATAL;
-	}
 	if (arm(loan, &tracee))
 		return ATTEMPT_NEXT;
 	loan->result->started = true;
@@ -485,7 +484,7 @@ static int try_computing(struct loan *loan)
 				"or give a longer --timeout",
 				(int)tid, (int)loan->view->process->pid,
 				loan->refused ? loan->refused : "went on meanwhile");
-	return attempt == ATTEMPT_DONE ? 0 : attempt == ATTEMPT_FATAL ? loan->err->code : 1;
+	return attempt == ATTEMPT_DONE ? 0 : attempt == ATTEMPT_NEXT ? 1 : loan->err->code;
 }
 
 /* One look at all threads; 1 when none could be borrowed now. */
@@ -494,20 +493,24 @@ static int try_round(struct loan *loan)
 	FLMEM_AUTO_CANDIDATES struct flmem_candidates found = {0};
 	const struct flmem_candidate_needs needs =
 		needs_of(loan->options, &loan->gadgets, loan->chain.area.length);
+	struct flmem_error filtered = {0};
 	int rc = find_candidates(loan->view, &needs, &found, loan->err);
 
 	if (rc)
 		return rc;
 	for (size_t i = 0; i < found.count && i < TRIES_PER_ROUND; i++) {
+		enum attempt attempt;
+
 		flmem_error_clear(loan->err);
-		switch (try_thread(loan, &found.rows[i])) {
-		case ATTEMPT_DONE:
-			return 0;
-		case ATTEMPT_FATAL:
-			return loan->err->code;
-		case ATTEMPT_NEXT:
-			break;
-		}
+		attempt = try_thread(loan, &found.rows[i]);
+		if (attempt == ATTEMPT_DONE || attempt == ATTEMPT_FATAL)
+			return attempt == ATTEMPT_DONE ? 0 : loan->err->code;
+		if (attempt == ATTEMPT_FILTERED)
+			filtered = *loan->err;
+	}
+	if (filtered.code) {
+		*loan->err = filtered;
+		return filtered.code;
 	}
 	if (loan->refused) {
 		found.rejected = loan->refused;
@@ -565,7 +568,7 @@ int flmem_borrow_run(const struct flmem_view *view, const struct flmem_chain *ch
 	loan->err = err ? err : &local;
 	loan->scratch.bytes = bytes;
 	loan->scratch.capacity = capacity;
-	rc = flmem_preflight_fixed(view, &loan->check_seccomp, loan->err);
+	rc = flmem_preflight_fixed(view, loan->err);
 	if (!rc)
 		rc = flmem_gadgets_find(view, &loan->gadgets, loan->err);
 	if (!rc)
@@ -581,8 +584,8 @@ int flmem_borrow_plan(const struct flmem_view *view, const struct flmem_borrow_o
 	FLMEM_AUTO_CANDIDATES struct flmem_candidates found = {0};
 	struct flmem_gadgets gadgets = {0};
 	const struct flmem_candidate_needs needs = needs_of(options, &gadgets, 0);
-	bool check_seccomp;
-	int rc = flmem_preflight_fixed(view, &check_seccomp, err);
+	struct flmem_seccomp_calls calls;
+	int rc = flmem_preflight_fixed(view, err);
 
 	*ret_result = (struct flmem_borrow_result){0};
 	if (!rc)
@@ -595,6 +598,10 @@ int flmem_borrow_plan(const struct flmem_view *view, const struct flmem_borrow_o
 		return rc;
 	if (!found.count)
 		return no_thread(view, &found, err);
+	calls = flmem_seccomp_calls_of(&found.rows[0], options->syscalls, options->assume_seccomp);
+	rc = flmem_seccomp_check_outside(view->process, found.rows[0].tid, &calls, err);
+	if (rc)
+		return rc;
 	ret_result->tid = found.rows[0].tid;
 	ret_result->waited_in = found.rows[0].wait.name;
 	ret_result->late_us = found.rows[0].wait.late_us;
