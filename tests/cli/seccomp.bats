@@ -13,11 +13,11 @@ setup() {
 	export VICTIM_STATUS=$BATS_TEST_TMPDIR/status
 }
 
-# start_filtered FILTER WHERE
+# start_filtered FILTER WHERE [LIBRARY]: the library is preloaded
 start_filtered() {
 	[ -e "$INPUT" ] || mkfifo "$INPUT"
 	head -c 4096 /dev/zero >"$VICTIM_STATUS"
-	start_victim /bin/sh -c "exec \"\$@\" <>'$INPUT'" sh "$FLMEM_VICTIMS/safe_seccomp" "$@"
+	start_victim /bin/sh -c "export LD_PRELOAD='${3:-}'; exec \"\$@\" <>'$INPUT'" sh "$FLMEM_VICTIMS/safe_seccomp" "$1" "$2"
 }
 
 rounds() {
@@ -108,6 +108,32 @@ released() {
 @test "what a container engine sets by default" {
 	released container all
 	released error-swapon all
+}
+
+@test "allocators make no other calls than are listed" {
+	local library tried=
+	released listed only
+	for library in libjemalloc.so.2 libtcmalloc_minimal.so.4 libmimalloc.so.2; do
+		library=/usr/lib/$(uname -m)-linux-gnu/$library
+		[ -e "$library" ] || continue
+		tried=yes
+		start_filtered listed only "$library"
+		flmem trim --pid "$VICTIM"
+		assert_status 0
+		alive "$VICTIM" || fail "it was killed"
+		snapshot_victim # these split and join their mappings
+		assert_goes_on
+		stop_victims
+	done
+	[ "$tried" ] || skip "glibc only: no other allocator is installed"
+}
+
+@test "system calls that are dispatched to the program" {
+	start_filtered dispatch all
+	[[ $(uname -r) != 5.* ]] || skip "this kernel does not show it"
+	flmem trim --pid "$VICTIM"
+	assert_goes_on
+	assert_error 5 "PR_SET_SYSCALL_USER_DISPATCH"
 }
 
 @test "flmem under a filter of its own cannot know the target's, and says what to do" {
@@ -211,9 +237,14 @@ EPERM=0x50001
 		assert_victim_unharmed
 		assert_status 0
 		start_python 167 $EPERM "$where"
-		flmem trim --pid "$VICTIM" --gc
+		flmem trim --pid "$VICTIM" --gc --json
 		assert_victim_unharmed
 		assert_status 0
+		# shellcheck disable=SC2016 # Python
+		examine 'import json, os, sys
+thread = json.load(sys.stdin)["results"][0]["steps"][0]["thread"]
+text = open(f"/proc/{thread}/status").read()
+sys.exit("Seccomp:\t2" in text)'
 	done
 }
 
