@@ -9,9 +9,7 @@
 
 #include "base/cleanup.h"
 
-/* Newer than the headers that flmem may be built with (asm/unistd_64.h, mman-common.h). */
-#define CALL_RSEQ	     334
-#define CALL_CLONE3	     435
+/* Newer than the headers that flmem may be built with (asm-generic/mman-common.h). */
 #define ADVICE_GUARD_INSTALL 102
 
 #define CLONE_OF_THREAD                                                                     \
@@ -34,7 +32,7 @@
  * takes clone where clone3 gives ENOSYS, and no other error.
  */
 static const struct flmem_syscall thread_rows[] = {
-	{CALL_CLONE3, "clone3", FLMEM_FAILURE_ENOSYS_FINE, {{0}}},
+	{SYS_clone3, "clone3", FLMEM_FAILURE_ENOSYS_FINE, {{0}}},
 	{SYS_clone, "clone", FLMEM_FAILURE_REFUSED, {FLMEM_ARG_IS(CLONE_OF_THREAD)}},
 	{SYS_mmap,
 	 "mmap",
@@ -57,7 +55,7 @@ static const struct flmem_syscall thread_rows[] = {
 	{SYS_futex, "futex", FLMEM_FAILURE_REFUSED, {{0}, FLMEM_ARG_IS(FUTEX_WAIT_PRIVATE)}},
 	{SYS_futex, "futex", FLMEM_FAILURE_REFUSED, {{0}, FLMEM_ARG_IS(FUTEX_WAKE_PRIVATE)}},
 	{SYS_set_robust_list, "set_robust_list", FLMEM_FAILURE_FINE, {{0}}},
-	{CALL_RSEQ, "rseq", FLMEM_FAILURE_FINE, {{0}}},
+	{SYS_rseq, "rseq", FLMEM_FAILURE_FINE, {{0}}},
 	PLAIN(munmap),
 	PLAIN(rt_sigprocmask),
 	PLAIN(rt_sigaction),
@@ -114,7 +112,10 @@ static const struct flmem_syscall script_rows[] = {
 	PLAIN(newfstatat),
 	PLAIN(fstat),
 	PLAIN(ioctl),
+#ifdef SYS_unlink
 	PLAIN(unlink),
+#endif
+	PLAIN(unlinkat),
 };
 
 static const struct flmem_syscall_table script_table = {

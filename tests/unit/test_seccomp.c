@@ -28,6 +28,12 @@
 #define IF_EQUAL(k, y, n) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, k, y, n)
 #define RETURN(k)	  BPF_STMT(BPF_RET | BPF_K, k)
 
+#ifdef __aarch64__
+#define OWN_ARCH AUDIT_ARCH_AARCH64
+#else
+#define OWN_ARCH AUDIT_ARCH_X86_64
+#endif
+
 #define ALLOW SECCOMP_RET_ALLOW
 #define KILL  SECCOMP_RET_KILL_PROCESS
 
@@ -47,7 +53,7 @@ static unsigned actions_of(const struct sock_filter *program, size_t length,
 /* Kills for madvise(?, ?, MADV_DONTNEED), by both halves, as libseccomp writes it. */
 static const struct sock_filter no_dontneed[] = {
 	LOAD(arch),
-	IF_EQUAL(AUDIT_ARCH_X86_64, 1, 0),
+	IF_EQUAL(OWN_ARCH, 1, 0),
 	RETURN(KILL),
 	LOAD(nr),
 	IF_EQUAL(SYS_madvise, 0, 5),
@@ -492,7 +498,7 @@ static void calls_without_a_list_may_be_any(void **state)
 	require_sight();
 	assert_int_equal(check_child(NULL, 0, 1, &unlisted, &err), 0);
 	assert_int_equal(check_child(NO_DONTNEED, 0, &unlisted, &err), FLMEM_EUNSUPPORTED);
-	assert_non_null(strstr(err.message, "could kill the process for system call 28(...)"));
+	assert_non_null(strstr(err.message, "could kill the process for system call "));
 	assert_non_null(strstr(err.message, "--assume-seccomp"));
 	assert_int_equal(check_child(NO_DONTNEED, 0, &assumed, &err), 0);
 }
