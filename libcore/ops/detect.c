@@ -252,8 +252,8 @@ static void ask_torch(const struct session *session, const struct flmem_view *vi
 {
 	if (session->options.ask && report->cuda.reserved_bytes.unknown == torch_unasked &&
 	    found->has_python)
-		flmem_ask_torch(view, &found->allocators, session->options.timeout_us,
-				&report->cuda, &report->asked);
+		flmem_ask_torch(view, &found->allocators, &session->options, &report->cuda,
+				&report->asked);
 }
 
 static int read_allocators(struct session *session, const struct flmem_view *view,
@@ -279,8 +279,7 @@ static int read_allocators(struct session *session, const struct flmem_view *vie
 		read_heap(session, view, &list->rows[i], &report->allocators[i]);
 	}
 	if (session->options.ask && !session->options.skip_heap)
-		flmem_ask_all(view, list, session->options.timeout_us, report->allocators,
-			      &report->asked);
+		flmem_ask_all(view, list, &session->options, report->allocators, &report->asked);
 	ask_torch(session, view, found, report);
 	return 0;
 }
