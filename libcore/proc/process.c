@@ -13,7 +13,9 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
+#include "base/attempt.h"
 #include "base/io.h"
+#include "proc/fault.h"
 
 #define FILE_LIMIT	    ((size_t)64 << 20)
 #define PF_KTHREAD	    0x00200000U /* include/linux/sched.h; part of the /proc/PID/stat ABI */
@@ -146,6 +148,7 @@ int flmem_process_open(pid_t pid, struct flmem_process *ret_process, struct flme
 	rc = flmem_process_read(&process, "stat", &buf);
 	if (rc)
 		return flmem_process_error(&process, rc, "read the state", err);
+	process.pagemap = openat(process.dirfd, "pagemap", O_RDONLY | O_CLOEXEC);
 	*ret_process = process;
 	process = (struct flmem_process)FLMEM_PROCESS_INIT;
 	return 0;
@@ -167,7 +170,8 @@ int flmem_process_arguments_at(const struct flmem_process *process, uint64_t *re
 void flmem_process_unpin(struct flmem_process *process)
 {
 	flmem_cleanup_close(&process->pidfd);
-	process->pidfd = -1;
+	flmem_cleanup_close(&process->pagemap);
+	process->pidfd = process->pagemap = -1;
 }
 
 void flmem_process_close(struct flmem_process *process)
@@ -259,9 +263,15 @@ int flmem_process_read_memory(const struct flmem_process *process, uint64_t addr
 	struct iovec local = {.iov_base = out, .iov_len = length};
 	struct iovec remote = {.iov_base = (void *)(uintptr_t)address, .iov_len = length};
 	ssize_t got;
+	int rc;
 
 	if (process->pidfd < 0)
 		return -ENOSYS;
+	if (flmem_attempt_is_lost())
+		return -ETIMEDOUT;
+	rc = flmem_fault_check(process, address, length);
+	if (rc)
+		return rc;
 	got = process_vm_readv(process->pid, &local, 1, &remote, 1, 0);
 	if (got < 0)
 		return -errno;
@@ -277,6 +287,8 @@ int flmem_process_write_memory(const struct flmem_process *process, uint64_t add
 
 	if (process->pidfd < 0)
 		return -ENOSYS;
+	if (flmem_attempt_is_lost())
+		return -ETIMEDOUT;
 	put = process_vm_writev(process->pid, &local, 1, &remote, 1, 0);
 	if (put < 0)
 		return -errno;
