@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "base/attempt.h"
 #include "base/cleanup.h"
 
 #define READ_STEP 4096U
@@ -72,7 +73,7 @@ bool flmem_io_read_at(int fd, uint64_t offset, void *out, size_t length)
 
 		if (got < 0 && errno == EINTR)
 			continue;
-		if (got <= 0)
+		if (got <= 0 || flmem_attempt_is_lost())
 			return false;
 		p += got;
 		offset += (uint64_t)got;

@@ -27,14 +27,18 @@ struct run {
 struct reading {
 	struct flmem_detect_session *session;
 	pid_t pid;
+	bool last; /* the session ends with it */
 	struct flmem_process_report report;
 };
 
 static int read_in_thread(void *context, struct flmem_error *err)
 {
 	struct reading *reading = context;
+	int rc = flmem_detect_session_read(reading->session, reading->pid, &reading->report, err);
 
-	return flmem_detect_session_read(reading->session, reading->pid, &reading->report, err);
+	if (reading->last)
+		flmem_detect_session_free(FLMEM_TAKE(reading->session));
+	return rc;
 }
 
 static void release_reading(void *context)
@@ -78,7 +82,7 @@ static void begin_run(const struct flmem_detect_options *options, struct run *ru
 		run->ends_us = flmem_clock_us() + run->options.total_budget_us;
 }
 
-static struct reading *new_reading(struct run *run, pid_t pid, struct flmem_error *err)
+static struct reading *new_reading(struct run *run, pid_t pid, bool last, struct flmem_error *err)
 {
 	struct reading *reading;
 
@@ -93,18 +97,19 @@ static struct reading *new_reading(struct run *run, pid_t pid, struct flmem_erro
 	}
 	reading->session = run->session;
 	reading->pid = pid;
+	reading->last = last;
 	return reading;
 }
 
-static int detect_one(struct run *run, pid_t pid, struct flmem_process_report *ret_report,
-		      struct flmem_error *err)
+static int detect_one(struct run *run, pid_t pid, bool last,
+		      struct flmem_process_report *ret_report, struct flmem_error *err)
 {
 	const struct flmem_attempt attempt = {
 		.run = read_in_thread,
 		.release = release_reading,
 		.patience_ms = run->patience_ms,
 	};
-	FLMEM_AUTO_FREE struct reading *reading = new_reading(run, pid, err);
+	FLMEM_AUTO_FREE struct reading *reading = new_reading(run, pid, last, err);
 	bool lost = false;
 	int rc;
 
@@ -118,6 +123,7 @@ static int detect_one(struct run *run, pid_t pid, struct flmem_process_report *r
 			run->patience_ms /= 2;
 		return flmem_error_prefix(err, "process %d is left alone", (int)pid);
 	}
+	run->session = reading->session;
 	if (!rc)
 		*ret_report = reading->report;
 	return rc;
@@ -129,7 +135,7 @@ int flmem_detect_process(pid_t pid, const struct flmem_detect_options *options,
 	FLMEM_AUTO(end_run) struct run run;
 
 	begin_run(options, &run);
-	return detect_one(&run, pid, ret_report, err);
+	return detect_one(&run, pid, true, ret_report, err);
 }
 
 void flmem_process_report_clear(struct flmem_process_report *report)
@@ -167,7 +173,8 @@ int flmem_detect(const pid_t *pids, size_t count, const struct flmem_detect_opti
 		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot hold the report");
 	for (size_t i = 0; i < count; i++) {
 		struct flmem_error why = {0};
-		int rc = detect_one(&run, pids[i], &report.processes[report.process_count], &why);
+		int rc = detect_one(&run, pids[i], i + 1 == count,
+				    &report.processes[report.process_count], &why);
 
 		if (!rc) {
 			report.process_count++;

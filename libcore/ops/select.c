@@ -281,10 +281,15 @@ static int choose_by_scan(struct work *work, struct flmem_error *err)
 	return 0;
 }
 
+static bool is_narrowed(const struct flmem_selection *selection)
+{
+	return selection->roles || selection->min_rss_bytes;
+}
+
 static int choose_by_pid(struct work *work, struct flmem_error *err)
 {
 	const struct flmem_selection *s = work->selection;
-	bool narrowed = s->roles || s->min_rss_bytes;
+	bool narrowed = is_narrowed(s);
 
 	for (size_t i = 0; i < s->pid_count; i++) {
 		FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
@@ -387,7 +392,10 @@ static int attempt(const struct flmem_selection *selection, struct silent *silen
 	if (rc)
 		return rc;
 	search->work.silent = *silent;
-	rc = flmem_attempt_run(&how, search, &lost, err);
+	/* Pids that nothing narrows are taken as they are, and none of them is read. */
+	rc = selection->pid_count && !is_narrowed(selection)
+		     ? choose(&search->work, err)
+		     : flmem_attempt_run(&how, search, &lost, err);
 	if (!lost && !rc) {
 		*ret_targets = search->work.targets;
 		search->work.targets = (struct flmem_targets){0};
