@@ -31,10 +31,15 @@ bool flmem_edit_replace(const struct flmem_document *document, const struct flme
 			const char *value, struct flmem_edit *ret_edit)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	const enum flmem_syntax syntax = document->syntax;
 	char first = byte_at(document, node->place.start);
 
+	/* Their maps may stand behind a key without a separator, or in lines of their own. */
+	if (node->kind == FLMEM_NODE_MAP &&
+	    (syntax == FLMEM_SYNTAX_HOCON || syntax == FLMEM_SYNTAX_TOML))
+		return false;
 	if (node->place.start == node->place.end ||
-	    (document->syntax == FLMEM_SYNTAX_YAML && strchr("&*!|>", first)))
+	    (syntax == FLMEM_SYNTAX_YAML && strchr("&*!|>", first)))
 		return false;
 	flmem_buf_puts(&text, value);
 	return give(&text, node->place.start, node->place.end, ret_edit);
