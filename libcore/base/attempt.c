@@ -138,8 +138,8 @@ static void add_slice(struct timespec *time)
 }
 
 /*
- * Slices that this thread itself has waited through are counted, not time: while flmem is stopped or
- * the machine sleeps, the other one cannot be answered either.
+ * Slices that this thread itself has waited through are counted, not time: while flmem is stopped
+ * or the machine sleeps, the other one cannot be answered either.
  */
 static bool wait_for(struct task *task)
 {

@@ -3,9 +3,9 @@
 #define FLMEM_OPS_DETECT_SESSION_H
 
 /*
- * Reading one process after the other, with what they share: program files, the mounts, the table of
- * processes. All of it may be blocked by a process that does not answer, closing included, since a
- * file system in user space is asked when a file of it is closed. Call it within attempts.
+ * Reading one process after the other, with what they share: program files, the mounts, the table
+ * of processes. A process that does not answer may block all of it, closing included, since a file
+ * system in user space is asked when a file of it is closed. Call it within attempts.
  */
 
 #include <flmem/detect.h>

@@ -3,10 +3,10 @@
 #define FLMEM_PROC_FAULT_H
 
 /*
- * Whether a read of remote memory could wait for a server in user space. A page that is not resident
- * is read from its file, and one of a FUSE file whose server took the request waits until the server
- * answers or ends, deaf even to SIGKILL (request_wait_answer() in fs/fuse/dev.c): neither the thread
- * that reads it nor its process can be ended. So such a page is not read.
+ * Whether a read of remote memory could wait for a server in user space. A page that is not
+ * resident is read from its file. When that is a FUSE file whose server has taken the request, the
+ * reader waits until the server answers or ends, and not even SIGKILL ends it
+ * (request_wait_answer() in fs/fuse/dev.c). So such a page is not read.
  */
 
 #include <stddef.h>

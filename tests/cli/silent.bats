@@ -3,7 +3,7 @@
 # Live processes whose memory or files never answer: flmem reports that, reads all others, and ends.
 
 # The helpers set the variables; every test has its own VICTIMS.
-# shellcheck disable=SC2030,SC2031,SC2154
+# shellcheck disable=SC2030,SC2031,SC2153,SC2154
 load helpers
 
 setup() {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file system in user space that opens its one file and never answers a read of it. The protocol is
- * that of linux/fuse.h, so that no library is needed.
+ * A file system in user space that opens its one file and never answers a read of it. The protocol
+ * is that of linux/fuse.h, so that no library is needed.
  */
 #include "silent.h"
 
