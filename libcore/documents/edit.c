@@ -186,7 +186,7 @@ static bool append_in_braces(const struct flmem_document *document, const struct
 	return give(&text, at, at, ret_edit);
 }
 
-/* A block text that ends with the file, without a line end: one behind it would become part of it. */
+/* A block text that ends with the file, without a line end, would take in what is put behind it. */
 static bool ends_in_open_text(const struct flmem_document *document, const struct flmem_node *node)
 {
 	const char *text = document->text.data;
