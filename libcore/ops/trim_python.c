@@ -76,13 +76,14 @@ static void fill_step(struct python_part *part)
 	snprintf(step->thread_state, sizeof(step->thread_state), "%s",
 		 run->waited_in ? run->waited_in : "");
 	flmem_trim_job_thread(part->job, run->tid, run->waited_in);
-	if (!run->complete)
-		return;
-	step->took_us = FLMEM_KNOWN(run->took_us);
-	step->stopped_us = FLMEM_KNOWN(run->stopped_us);
-	flmem_trim_job_stopped(part->job, run->stopped_us,
-			       run->took_us < run->stopped_us ? run->took_us : 0);
-	flmem_trim_job_note_late(part->job, run->late_us);
+	if (run->complete || run->stopped_us) {
+		/* The code runs in a thread of its own: nothing of it is inside the stop. */
+		step->stopped_us = FLMEM_KNOWN(run->stopped_us);
+		flmem_trim_job_stopped(part->job, run->stopped_us, 0);
+		flmem_trim_job_note_late(part->job, run->late_us);
+	}
+	if (run->complete)
+		step->took_us = FLMEM_KNOWN(run->took_us);
 }
 
 /* Runs the code; `part->run` is filled, and is to be cleared, in any case. */
@@ -95,8 +96,11 @@ static int run_code(struct python_part *part, const struct flmem_cpython_code *c
 		.timeout_us = part->job->timeout_us,
 		.dry_run = part->job->options->dry_run,
 	};
-	int rc = flmem_cpython_call(&part->job->target->view, &call, &part->run, err);
+	/* The thread for the code allocates, perhaps in an arena that no other one uses. */
+	int rc = flmem_trim_check(part->job, err);
 
+	if (!rc)
+		rc = flmem_cpython_call(&part->job->target->view, &call, &part->run, err);
 	fill_step(part);
 	if (rc) {
 		part->step->outcome = rc == FLMEM_EFAILED ? FLMEM_TRIM_FAILED : FLMEM_TRIM_REFUSED;
@@ -168,8 +172,8 @@ int flmem_trim_inside(struct flmem_trim_job *job, struct flmem_error *err)
 	rc = run_code(&part, &code, err);
 	if (!rc && (!part.run.answer.output || part.run.answer.output[0] == 's'))
 		rc = flmem_error_set(err, FLMEM_EUNSAFE, 0,
-				     "process %d has no idle thread to borrow, and has not loaded "
-				     "ctypes",
+				     "process %d has no blocked thread to borrow, and has not "
+				     "loaded ctypes",
 				     (int)job->target->process.pid);
 	if (rc)
 		job->result->step_count--;

@@ -26,8 +26,8 @@ static int make_text(const struct flmem_cpython_visit *visit, size_t output_max,
 		     struct flmem_error *err)
 {
 	flmem_buf_reset(&letter->text);
-	flmem_cpython_source_wrap(&visit->call->code, letter->cookie, output_max, &letter->text,
-				  ret_address_at);
+	flmem_cpython_source_wrap_start(&visit->call->code, letter->cookie, output_max,
+					&letter->text, ret_address_at);
 	return letter->text.failed ? flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory") : 0;
 }
 

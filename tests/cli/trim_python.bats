@@ -9,7 +9,7 @@ count_lines() {
 	awk '$2 ~ /x/ || $6 ~ /^\// { n++ } END { print n }' "/proc/$1/maps"
 }
 
-# 2000 cycles of 20 KB that nothing refers to any more, and two idle threads.
+# 2000 cycles of 20 KB that nothing refers to any more, and two threads that wait.
 start_litterer() {
 	start_victim "${PYTHON:-/usr/bin/python3}" -uc '
 import gc, sys, threading, time
@@ -48,7 +48,7 @@ setup() {
 	assert_status 0
 	assert_schema trim
 	[ "$(json '[s["name"] for s in r["steps"]]')" = "['gc.collect', 'malloc_trim']" ]
-	[ "$(json 'r["steps"][0]["door"]')" = "idle thread" ]
+	[ "$(json 'r["steps"][0]["door"]')" = "new thread" ]
 	[ "$(json 'int(r["steps"][0]["detail"].split()[0]) > 1900')" = True ]
 	[ "$(json 'r["steps"][0]["detail"].split()[1]')" = objects ]
 	[ "$(json 'r["released_bytes"] > 30 << 20')" = True ]
@@ -95,7 +95,7 @@ time.sleep(1000)' "$flag"
 	printf cx 1<>"$flag" # not emptied meanwhile, as it is mapped
 	wait "$trim" || fail "$(cat "$BATS_TEST_TMPDIR/json")"
 	output=$(cat "$BATS_TEST_TMPDIR/json")
-	[ "$(json 'r["steps"][0]["door"]')" = "idle thread" ]
+	[ "$(json 'r["steps"][0]["door"]')" = "new thread" ]
 	assert_victim_unharmed
 	assert_silent
 }
@@ -192,7 +192,7 @@ time.sleep(1000)' "$flag"
 	assert_schema trim
 	[ "$(json '[s["outcome"] for s in r["steps"]]')" = \
 		"['planned', 'planned', 'planned', 'planned']" ]
-	[ "$(json 'r["steps"][1]["door"]')" = "idle thread" ]
+	[ "$(json 'r["steps"][1]["door"]')" = "new thread" ]
 	[ -d "/proc/$VICTIM/task/$(json 'r["steps"][1]["thread"]')" ]
 	assert_victim_unharmed
 	assert_silent
@@ -261,9 +261,13 @@ each_python() {
 	[ "$count" -gt 0 ] || skip "no Python from 3.8 on is installed"
 }
 
+# Before 3.11, the first thread of Python that ends has the C library load libgcc_s.
 collect_while_it_computes() {
 	start_victim "$PYTHON" -uc '
-import gc, hashlib
+import gc, hashlib, threading
+thread = threading.Thread(target=int)
+thread.start()
+thread.join()
 gc.disable()
 class Cycle:
     pass
@@ -298,7 +302,7 @@ collect_while_idle() {
 	start_litterer
 	flmem trim --pid "$VICTIM" --gc --json
 	assert_status 0
-	[ "$(json 'r["steps"][0]["door"]')" = "idle thread" ]
+	[ "$(json 'r["steps"][0]["door"]')" = "new thread" ]
 	[ "$(json 'int(r["steps"][0]["detail"].split()[0]) > 1900')" = True ]
 	assert_victim_unharmed
 	assert_silent
@@ -306,6 +310,135 @@ collect_while_idle() {
 
 @test "every version while it is idle" {
 	each_python collect_while_idle
+}
+
+# The finaliser of the garbage waits for a lock that a blocked thread holds: that one, borrowed for
+# the code, would wait for itself. The code is late, and all that the program does meanwhile goes on.
+collect_beside_a_held_lock() {
+	local go=$BATS_TEST_TMPDIR/go step
+	rm -f "$go"
+	start_victim "$PYTHON" "$FLMEM_TESTS/victims/safe_finalizer.py" "$go"
+	flmem trim --pid "$VICTIM" --gc --timeout 300ms --json
+	assert_status 8
+	[ "$(json 'r["steps"][0]["outcome"]')" = failed ]
+	[[ "$(json 'r["steps"][0]["detail"]')" == *"the code has not ended within 300 ms; it runs on in thread "*", which waits for a lock of the program" ]]
+	[ "$(status_field "$VICTIM" TracerPid)" = 0 ]
+	touch "$go"
+	wait_until 120 grep -q -e alone -e stuck -e left "$VICTIM_LOG"
+	for step in "set the group" forked released joined finalised alone; do
+		grep -q "^$step\$" "$VICTIM_LOG" || fail "not '$step': $(cat "$VICTIM_LOG")"
+	done
+	wait_until 60 has_threads "$VICTIM" 1
+	flmem trim --pid "$VICTIM" --gc
+	assert_status 0
+	has_threads "$VICTIM" 1
+	assert_victim_unharmed
+}
+
+has_threads() {
+	[ "$(status_field "$1" Threads)" = "$2" ]
+}
+
+@test "a finaliser that needs what a blocked thread holds waits for it, and nobody else does" {
+	each_python collect_beside_a_held_lock
+}
+
+# The code is still waiting for a lock, or takes the interpreter's lock just then, in an interpreter
+# that ends: it must end as it does without the code.
+end_beside_late_code() {
+	local go=$BATS_TEST_TMPDIR/go how ended=0
+	for how in stay release; do
+		rm -f "$go"
+		start_victim "$PYTHON" "$FLMEM_TESTS/victims/safe_ending.py" "$go" "$how"
+		flmem trim --pid "$VICTIM" --gc --timeout 200ms
+		assert_status 8
+		assert_output 'gc\.collect +failed: the code has not ended'
+		touch "$go"
+		wait "$VICTIM" || ended=$?
+		[ "$ended" -eq 0 ] || fail "it ended with $ended: $(cat "$VICTIM_LOG")"
+		[ "$(cat "$VICTIM_LOG")" = $'ready\nfinalising\nend' ] || fail "$(cat "$VICTIM_LOG")"
+	done
+}
+
+@test "an interpreter ends while late code waits in it" {
+	each_python end_beside_late_code
+}
+
+# As many threads as there are: the code gets in by the main thread, or not at all.
+@test "where no thread can be started, the code is refused, and the program goes on" {
+	requires root /usr/bin/setpriv prlimit
+	start_victim /usr/bin/setpriv --reuid 65534 --clear-groups prlimit --nproc=0 /usr/bin/python3 -uc '
+import time
+print("ready", flush=True)
+time.sleep(1000)'
+	flmem trim --pid "$VICTIM" --gc --timeout 300ms --json
+	assert_status 8
+	[ "$(json 'r["steps"][0]["outcome"]')" = refused ]
+	assert_victim_unharmed
+	start_victim /usr/bin/setpriv --reuid 65534 --clear-groups prlimit --nproc=0 /usr/bin/python3 -uc '
+print("ready", flush=True)
+while True:
+    assert sum(i * i for i in range(1000)) == 332833500'
+	flmem trim --pid "$VICTIM" --gc --timeout 2s --json
+	assert_status 7
+	[ "$(json 'r["steps"][0]["door"]')" = "pending call" ]
+	[ "$(json 'r["steps"][0]["detail"]')" = "RuntimeError: can't start new thread" ]
+	assert_victim_unharmed
+	assert_silent
+}
+
+# What a thread is handed that is no thread would run in the main one.
+@test "where threads are replaced, as gevent does, nothing runs in the main thread" {
+	start_victim /usr/bin/python3 -uc '
+import _thread, gc
+gc.disable()
+class Cycle:
+    def __del__(self):
+        print("collected", flush=True)
+one = Cycle()
+one.itself = one
+del one
+_thread.start_new_thread = lambda function, arguments: function(*arguments)
+print("ready", flush=True)
+while True:
+    assert sum(i * i for i in range(1000)) == 332833500'
+	flmem trim --pid "$VICTIM" --gc --timeout 2s --json
+	assert_status 7
+	[ "$(json 'r["steps"][0]["detail"]')" = "RuntimeError: start_new_thread is replaced" ]
+	assert_victim_unharmed
+	assert_silent
+}
+
+# Names the thread that the code runs in, by both doors.
+name_the_thread() {
+	echo 'import _thread, os; print("main" if _thread.get_native_id() == os.getpid() else "other")' \
+		>"$BATS_TEST_TMPDIR/name.py"
+	start_victim "$PYTHON" -uc '
+import threading
+thread = threading.Thread(target=int)
+thread.start()
+thread.join()
+print("ready", flush=True)
+while True:
+    assert sum(i * i for i in range(1000)) == 332833500'
+	flmem trim --pid "$VICTIM" --python "$BATS_TEST_TMPDIR/name.py" --timeout 2s --json
+	[ "$(json 'r["steps"][0]["door"]')" != "new thread" ]
+	[ "$(json 'r["output"]')" = "['other']" ]
+	wait_until 60 has_threads "$VICTIM" 1
+	assert_victim_unharmed
+	start_victim "$PYTHON" -uc '
+import time
+print("ready", flush=True)
+time.sleep(1000)'
+	flmem trim --pid "$VICTIM" --python "$BATS_TEST_TMPDIR/name.py" --json
+	[ "$(json 'r["steps"][0]["door"]')" = "new thread" ]
+	[ "$(json 'r["output"]')" = "['other']" ]
+	has_threads "$VICTIM" 1
+	assert_victim_unharmed
+}
+
+@test "the code never runs in a thread of the program" {
+	each_python name_the_thread
 }
 
 collect_while_blocked_in_c() {
@@ -367,7 +500,7 @@ while True:
 	assert_silent
 }
 
-@test "a damaged heap is not given to malloc_trim through Python either" {
+@test "a process with a damaged heap gets neither a thread nor malloc_trim through Python" {
 	# In an arena that no thread uses any more.
 	start_victim /usr/bin/python3 -uc '
 import ctypes, threading
@@ -385,15 +518,17 @@ print("ready", flush=True)
 while True:
     assert sum(i * i for i in range(1000)) == 332833500'
 	flmem trim --pid "$VICTIM" --gc --timeout 1s --json
-	assert_status 8
-	[ "$(json 'r["steps"][0]["outcome"] != "refused"')" = True ]
+	assert_status 6
+	# A thread for the collector could get that arena, and would die of it.
+	[ "$(json 'r["steps"][0]["outcome"]')" = refused ]
+	[[ "$(json 'r["steps"][0]["detail"]')" == *'malloc_trim would do harm'* ]]
 	[ "$(json 'r["steps"][1]["outcome"]')" = refused ]
 	[[ "$(json 'r["steps"][1]["detail"]')" == *'malloc_trim would do harm'* ]]
 	assert_victim_unharmed
 	assert_silent
 }
 
-@test "code that comes late runs then, and does no harm" {
+@test "code that comes late runs then, and the program goes on" {
 	PYTHON=/usr/bin/python3 collect_while_computing_in_c
 }
 
@@ -421,8 +556,8 @@ collect_in_a_program() {
 	start_program "$1" released
 	flmem trim --pid "$VICTIM" --gc --json
 	assert_status 0
-	[ "$(json 'r["steps"][0]["door"]')" = "idle thread" ]
-	[ "$(json 'r["steps"][0]["thread"]')" = "$VICTIM" ]
+	[ "$(json 'r["steps"][0]["door"]')" = "new thread" ]
+	[ -d "/proc/$VICTIM/task/$(json 'r["steps"][0]["thread"]')" ]
 	[ "$(json 'int(r["steps"][0]["detail"].split()[0]) > 2900')" = True ]
 	assert_victim_unharmed
 }
