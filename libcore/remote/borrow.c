@@ -23,6 +23,7 @@
 
 #define STOP_TIMEOUT_US 200000U
 #define PARK_NS		50000000 /* how long the thread waits for us at the end of the chain */
+#define PARK_OWN_S	2
 #define TRIES_PER_ROUND 4U
 #define BACKOFF_US_MIN	1000U
 #define BACKOFF_US_MAX	50000U
@@ -79,7 +80,11 @@ static void add_clock_reading(struct loan *loan, size_t index)
 
 static void add_park(struct loan *loan)
 {
-	const struct timespec time = {.tv_nsec = PARK_NS};
+	/* A thread that is flmem's own keeps nobody waiting. */
+	const struct timespec time = {
+		.tv_sec = loan->options->finish ? PARK_OWN_S : 0,
+		.tv_nsec = loan->options->finish ? 0 : PARK_NS,
+	};
 	uint64_t offset = flmem_chain_put(&loan->chain, &time, sizeof(time));
 	struct flmem_call *call = add_syscall(loan, SYS_nanosleep);
 

@@ -280,6 +280,21 @@ static bool accepts(void *context, const struct flmem_candidate *candidate, uint
 	return !filter || filter->accepts(filter->context, candidate, pointer, ret_reason);
 }
 
+/* It has ended and perhaps the process has not: what the calls left is gone with its stack. */
+static int explain_end(const struct flmem_view *view, struct flmem_borrow_result *result,
+		       struct flmem_error *err)
+{
+	if (!flmem_process_alive(view->process))
+		return FLMEM_ENOPROC;
+	result->self_restored = true;
+	return flmem_error_set(
+		err, FLMEM_EFAILED, 0,
+		"the calls have returned, but flmem had no processor for so long "
+		"that their thread in process %d had ended before it could read what "
+		"came of them; try again when this machine is less busy",
+		(int)view->process->pid);
+}
+
 int flmem_new_thread_run(const struct flmem_view *view, const struct flmem_new_thread *thread,
 			 const struct flmem_chain *chain,
 			 const struct flmem_borrow_options *options,
@@ -305,7 +320,7 @@ int flmem_new_thread_run(const struct flmem_view *view, const struct flmem_new_t
 			break;
 		flmem_clock_sleep_us(LOOK_US);
 	}
-	return rc;
+	return rc == FLMEM_ENOPROC ? explain_end(view, ret_result, err) : rc;
 }
 
 bool flmem_new_thread_await_end(const struct flmem_view *view,

@@ -130,7 +130,15 @@ class Last:
             sleep(1000)
 
 
+def settle():
+    """With the first thread the C library gets its own signal handler, and a library at its end."""
+    first = threading.Thread(target=int)
+    first.start()
+    first.join()
+
+
 def main(mode):
+    settle()
     if mode == "ending":
         sys.last_of_all = Last()
         return
