@@ -328,10 +328,10 @@ each_python() {
 # Before 3.11, the first thread of Python that ends has the C library load libgcc_s.
 collect_while_it_computes() {
 	start_victim "$PYTHON" -uc '
-import gc, hashlib, threading
-thread = threading.Thread(target=int)
-thread.start()
-thread.join()
+import gc, hashlib, os, threading
+threading.Thread(target=int).start()
+while len(os.listdir("/proc/self/task")) > 1:
+    pass
 gc.disable()
 class Cycle:
     pass
@@ -478,10 +478,10 @@ name_the_thread() {
 	echo 'import _thread, os; print("main" if _thread.get_native_id() == os.getpid() else "other")' \
 		>"$BATS_TEST_TMPDIR/name.py"
 	start_victim "$PYTHON" -uc '
-import threading
-thread = threading.Thread(target=int)
-thread.start()
-thread.join()
+import os, threading
+threading.Thread(target=int).start()
+while len(os.listdir("/proc/self/task")) > 1:
+    pass
 print("ready", flush=True)
 while True:
     assert sum(i * i for i in range(1000)) == 332833500'
