@@ -22,8 +22,8 @@ void flmem_errand_guard(const struct flmem_view *view, const struct flmem_alloca
 #define FLMEM_ERRAND_CHECK_QUICKLY_US 4000U
 
 /*
- * FLMEM_EUNSAFE where the calls of an allocator would meet damage to its heap, whoever makes them: a
- * thread that is started allocates too, and takes over an arena that nobody uses.
+ * FLMEM_EUNSAFE where the calls of an allocator would meet damage to its heap, whoever makes them:
+ * a thread that is started allocates too, and takes over an arena that nobody uses.
  */
 int flmem_errand_check(const struct flmem_view *view, const struct flmem_allocator_list *list,
 		       uint64_t budget_us, struct flmem_error *err);

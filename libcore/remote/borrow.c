@@ -80,11 +80,8 @@ static void add_clock_reading(struct loan *loan, size_t index)
 
 static void add_park(struct loan *loan)
 {
-	/* A thread that is flmem's own keeps nobody waiting. */
-	const struct timespec time = {
-		.tv_sec = loan->options->finish ? PARK_OWN_S : 0,
-		.tv_nsec = loan->options->finish ? 0 : PARK_NS,
-	};
+	bool own = loan->options->finish; /* keeps nobody waiting */
+	const struct timespec time = {own ? PARK_OWN_S : 0, own ? 0 : PARK_NS};
 	uint64_t offset = flmem_chain_put(&loan->chain, &time, sizeof(time));
 	struct flmem_call *call = add_syscall(loan, SYS_nanosleep);
 

@@ -6,8 +6,8 @@
  * Runs Python code in a live CPython that nobody prepared, in a thread of its own, started by a
  * blocked thread or through one of the interpreter's own doors. It runs under the ordinary rules of
  * threads: with the interpreter's lock held, and what another thread holds it waits for, while the
- * program goes on. Nothing stays behind but what the code itself leaves. What is not safe is refused
- * and never forced; code that has not ended at the timeout runs on, and that is reported.
+ * program goes on. Nothing stays behind but what the code itself leaves. What is not safe is
+ * refused and never forced; code that has not ended at the timeout runs on, and that is reported.
  */
 
 #include <stdbool.h>

@@ -98,9 +98,9 @@ static void run_in_python(const struct flmem_cpython_code *code, unsigned char *
 }
 
 /*
- * Runs a source as the main thread would, again and again, with a signal at one line after the other
- * whose handler raises. Each time the code has to run once, in another thread, and the handler to
- * be called again once this thread is back here.
+ * Runs a source as the main thread would, again and again, with a signal at one line after the
+ * other whose handler raises. Each time the code has to run once, in another thread, and the
+ * handler to be called again once this thread is back here.
  */
 static const char interrupting[] =
 	"import _thread,os,signal,sys,time\n"

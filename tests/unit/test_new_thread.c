@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A thread that flmem starts in a target: it is that one, does what it is told, and is gone then. */
+/* A thread that flmem starts in a target is that one, makes its calls, and is gone then. */
 #include "borrowed.h"
 
 #include <pthread.h>
@@ -230,7 +230,7 @@ static void a_limit_on_threads_is_a_refusal(void **state)
 	fixture_end(&fixture);
 }
 
-/* A program of another build, which waits in two threads; the test is skipped where it is absent. */
+/* A program of another build, which waits in two threads; skips where it is absent. */
 static pid_t start_program(const char *name)
 {
 	char path[512];
