@@ -100,6 +100,12 @@ int flmem_thread_functions_find(const struct flmem_view *view,
 	const struct flmem_module *threads = library;
 	uint64_t unused;
 
+	/* Its interceptors fail in a thread that its own pthread_create() has not registered. */
+	if (flmem_modules_lookup(modules, "__tsan_init", NULL))
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+				       "process %d runs under ThreadSanitizer, which does not know "
+				       "threads that others start",
+				       (int)view->process->pid);
 	if (!modules->has_link_map) /* static: the program itself */
 		library = threads = find_in_program(modules, &functions.is_glibc);
 	else if (library && !flmem_module_symbol(library, "pthread_create", &unused))

@@ -15,6 +15,7 @@ struct flmem_cpython_visit {
 	struct flmem_cpython python;
 	struct flmem_cpython_place place;
 	struct flmem_cpython_state state; /* as it was when the door was chosen */
+	unsigned threads_started;	  /* of which none could be used, so far */
 };
 
 /*

@@ -18,6 +18,9 @@
 /* PyGILState_UNLOCKED, what PyGILState_Ensure() gives to a thread that does not hold the lock. */
 #define STATE_UNLOCKED 1
 
+/* Each that cannot be used, as on stacks that are too small, sleeps on for some seconds. */
+#define THREADS_MAX 3U
+
 /* Until the thread has gone whose code is done: only the way out of sleep() is left. */
 #define END_US 1000000U
 
@@ -213,12 +216,22 @@ static int run_in_new_thread(struct flmem_cpython_visit *visit, const struct fun
 			     const struct flmem_borrow_options *options, struct flmem_error *err)
 {
 	struct flmem_new_thread thread;
-	int rc = flmem_new_thread_start(visit->view, &functions->thread, options, &thread, err);
+	int rc;
+
+	if (visit->threads_started >= THREADS_MAX)
+		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+				       "%u threads were started in process %d, and none could be "
+				       "used; they end by themselves",
+				       visit->threads_started, (int)visit->view->process->pid);
+	rc = flmem_new_thread_start(visit->view, &functions->thread, options, &thread, err);
 
 	take_lender(&thread, visit->result);
 	if (rc == FLMEM_EFAILED)
 		return flmem_error_prefix(err, "a thread for the code");
-	return rc ? rc : run_code(visit, functions, &thread, err);
+	if (rc)
+		return rc;
+	visit->threads_started++;
+	return run_code(visit, functions, &thread, err);
 }
 
 int flmem_cpython_door_new_thread(struct flmem_cpython_visit *visit, struct flmem_error *err)

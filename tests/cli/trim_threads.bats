@@ -76,6 +76,21 @@ while True:
 	assert_silent
 }
 
+# Each one that is started and cannot be used sleeps for three seconds.
+@test "threads whose stacks are too small are started three times, and not for the whole timeout" {
+	# shellcheck disable=SC2016 # for the inner shell
+	start_victim /bin/sh -c 'ulimit -s 200 && exec /usr/bin/python3 -uc "$1"' sh '
+import time
+print("ready", flush=True)
+time.sleep(1000)'
+	flmem trim --pid "$VICTIM" --gc --timeout 1s --json
+	[ "$(json 'r["steps"][0]["outcome"]')" = refused ]
+	[ "$(status_field "$VICTIM" Threads)" -le 4 ]
+	wait_until 60 has_threads "$VICTIM" 1
+	assert_victim_unharmed
+	assert_silent
+}
+
 # What a thread is handed that is no thread would run in the main one.
 @test "where threads are replaced, as gevent does, nothing runs in the main thread" {
 	start_victim /usr/bin/python3 -uc '

@@ -23,6 +23,7 @@ static void be_child(void)
 	if (chroot(tree) || chdir("/") || setresgid(NOGRP, NOGRP, NOGRP) ||
 	    setresuid(NOBODY, NOBODY, NOBODY))
 		_exit(1);
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* new ids have taken it back */
 	for (;;)
 		pause();
 }

@@ -47,6 +47,7 @@ static void be_child(void)
 	if (shared->limited &&
 	    (setresuid(NOBODY, NOBODY, NOBODY) || setrlimit(RLIMIT_NPROC, &none)))
 		_exit(1);
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* new ids have taken it back */
 	shared->ready = 1;
 	wait_for_ever(NULL);
 }
