@@ -18,6 +18,11 @@
 #define FLMEM_LIBC_PATH_MAX    512
 #define FLMEM_LIBC_VERSION_MAX 32
 
+/*
+ * Offset of `tid` in glibc's struct pthread on 64-bit x86 (nptl/descr.h), the same in all versions.
+ */
+#define FLMEM_LIBC_GLIBC_TID 720U
+
 struct flmem_libc {
 	enum flmem_allocator_kind kind;	      /* glibc or musl */
 	char linker[FLMEM_LIBC_PATH_MAX];     /* the dynamic linker, as the program names it */

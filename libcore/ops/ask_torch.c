@@ -82,7 +82,9 @@ void flmem_ask_torch(const struct flmem_view *view, const struct flmem_allocator
 
 	flmem_errand_guard(view, list, &guard);
 	asked->tried = true;
-	rc = flmem_cpython_call(view, &call, &result, &err);
+	rc = flmem_errand_check(view, list, FLMEM_ERRAND_CHECK_QUICKLY_US, &err);
+	if (!rc)
+		rc = flmem_cpython_call(view, &call, &result, &err);
 	asked->thread = result.tid ? result.tid : asked->thread;
 	asked->stopped_us += result.stopped_us;
 	set_all(cuda, rc ? refused : no_answer);

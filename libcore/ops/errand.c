@@ -59,6 +59,20 @@ void flmem_errand_guard(const struct flmem_view *view, const struct flmem_alloca
 	}
 }
 
+int flmem_errand_check(const struct flmem_view *view, const struct flmem_allocator_list *list,
+		       uint64_t budget_us, struct flmem_error *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < list->count && !rc; i++) {
+		const struct flmem_allocator *found = &list->rows[i];
+
+		if (found->ops->check && flmem_errand_trims(view, found))
+			rc = found->ops->check(view, found, budget_us, err);
+	}
+	return rc;
+}
+
 bool flmem_errand_concerns(const struct flmem_allocator *found)
 {
 	return found->serves_malloc || found->ops->kind != FLMEM_ALLOCATOR_GLIBC;

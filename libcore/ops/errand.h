@@ -18,6 +18,16 @@ int flmem_errand_open(struct flmem_inspection *target, pid_t pid, uint64_t start
 void flmem_errand_guard(const struct flmem_view *view, const struct flmem_allocator_list *list,
 			struct flmem_guard *guard);
 
+/* A check of the heap in so little time still sees some 700 free blocks in pages of their own. */
+#define FLMEM_ERRAND_CHECK_QUICKLY_US 4000U
+
+/*
+ * FLMEM_EUNSAFE where the calls of an allocator would meet damage to its heap, whoever makes them:
+ * a thread that is started allocates too, and takes over an arena that nobody uses.
+ */
+int flmem_errand_check(const struct flmem_view *view, const struct flmem_allocator_list *list,
+		       uint64_t budget_us, struct flmem_error *err);
+
 /*
  * glibc is mapped in nearly every process, and has served nobody where malloc does not reach it.
  * Others may be called by their own names, so they are of interest in any case.

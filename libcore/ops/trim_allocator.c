@@ -12,9 +12,8 @@
 #include "proc/huge.h"
 #include "remote/borrow.h"
 
-/* Some 700 and 3500 free blocks in pages of their own, ten times as many where pages have more. */
-#define CHECK_QUICKLY_US 4000U
-#define CHECK_US	 20000U
+/* Some 3500 free blocks in pages of their own, ten times as many where pages have more. */
+#define CHECK_US 20000U
 
 /* The allocator's part of one trim. */
 struct part {
@@ -165,18 +164,10 @@ static void fill_note(const struct part *part, const struct flmem_borrow_result 
 
 int flmem_trim_check(const struct flmem_trim_job *job, struct flmem_error *err)
 {
-	const struct flmem_inspection *target = job->target;
-	/* Who does not want to know what comes of it is in a hurry. */
-	const uint64_t budget_us = job->options->predict ? CHECK_US : CHECK_QUICKLY_US;
-	int rc = 0;
-
-	for (size_t i = 0; i < target->allocators.count && !rc; i++) {
-		const struct flmem_allocator *found = &target->allocators.rows[i];
-
-		if (found->ops->check && flmem_errand_trims(&target->view, found))
-			rc = found->ops->check(&target->view, found, budget_us, err);
-	}
-	return rc;
+	/* Without a prediction the caller wants low latency: use the short heap check. */
+	return flmem_errand_check(&job->target->view, &job->target->allocators,
+				  job->options->predict ? CHECK_US : FLMEM_ERRAND_CHECK_QUICKLY_US,
+				  err);
 }
 
 /* Before the trim. Asking an allocator is a stop of its own. */

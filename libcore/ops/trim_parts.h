@@ -48,7 +48,7 @@ int flmem_trim_python(struct flmem_trim_job *job, struct flmem_error *err);
 int flmem_trim_collect(struct flmem_trim_job *job, struct flmem_error *err);
 
 /*
- * glibc's malloc_trim called by Python code, for a process that has no idle thread to borrow; only
+ * glibc's malloc_trim called by Python code, for a process that has no thread to borrow now; only
  * where the program has loaded ctypes itself. FLMEM_EUNSAFE otherwise.
  */
 int flmem_trim_inside(struct flmem_trim_job *job, struct flmem_error *err);

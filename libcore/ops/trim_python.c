@@ -11,37 +11,52 @@
 static const char collect_code[] = "import gc\nprint(gc.collect())\n";
 
 /*
- * Emptying a cache ends a capture of a CUDA graph, whoever makes it: is_current_stream_capturing()
- * knows the thread's own stream, and the objects of torch.cuda.graph the streams of the others.
+ * The thread that runs it has device 0 as its current one, whatever the program uses: asking for a
+ * stream there would make a context on it, some hundred megabytes. So it takes a device first that
+ * PyTorch holds memory of, and keeps it: the thread ends, and going back to device 0 would ask for
+ * that context as well.
+ *
+ * Emptying a cache ends a capture of a CUDA graph, whoever makes it. The streams that capture are
+ * other threads' current ones, which only their objects tell: those of torch.cuda.graph, and the
+ * streams that PyTorch itself has made, which are never destroyed (an ExternalStream may be). A
+ * stream that may not be asked now is in the way of a capture.
  */
 static const char cuda_code[] =
 	"import sys,gc\n"
 	"t=sys.modules.get('torch')\n"
 	"c=getattr(t,'cuda',None)\n"
 	"def capturing():\n"
-	" if c.is_current_stream_capturing():return True\n"
 	" g=getattr(getattr(c,'graphs',None),'graph',None)\n"
-	" s=[o.capture_stream for o in gc.get_objects() if g and type(o) is g]\n"
-	" s.append(getattr(g,'default_capture_stream',None))\n"
-	" for x in s:\n"
-	"  if x is not None:\n"
-	"   with c.stream(x):\n"
-	"    if c.is_current_stream_capturing():return True\n"
-	" return False\n"
+	" k=getattr(c,'Stream',None)\n"
+	" s=[getattr(g,'default_capture_stream',None)]\n"
+	" for o in gc.get_objects():\n"
+	"  if g and type(o) is g:s.append(o.capture_stream)\n"
+	"  elif k and type(o) is k:s.append(o)\n"
+	" try:\n"
+	"  if c.is_current_stream_capturing():return 1\n"
+	"  for x in s:\n"
+	"   if x is not None:\n"
+	"    with c.stream(x):\n"
+	"     if c.is_current_stream_capturing():return 1\n"
+	" except RuntimeError:return 1\n"
 	"def reserved():\n"
-	" return sum(c.memory_reserved(i) for i in range(c.device_count()))\n"
-	"if t is None:print('skip: PyTorch is not imported')\n"
-	"elif c is None or not c.is_initialized():print('skip: PyTorch has not initialised CUDA')\n"
-	"elif capturing():print('skip: a CUDA graph is being captured')\n"
-	"else:\n"
+	" return [c.memory_reserved(i) for i in range(c.device_count())]\n"
+	"def run():\n"
+	" if t is None:return 'skip: PyTorch is not imported'\n"
+	" if c is None or not c.is_initialized():return 'skip: PyTorch has not initialised CUDA'\n"
 	" n=reserved()\n"
+	" d=[i for i,m in enumerate(n) if m]\n"
+	" if not d:return 'skip: PyTorch holds no device memory'\n"
+	" c.set_device(d[0])\n"
+	" if capturing():return 'skip: a CUDA graph is being captured'\n"
 	" c.empty_cache()\n"
 	" h=getattr(t._C,'_host_emptyCache',None) or "
 	"getattr(getattr(t,'accelerator',None),'empty_host_cache',None)\n"
 	" if h:h()\n"
-	" print('%d bytes of device memory'%(n-reserved())+('' if h else "
-	"', the pinned host cache of this PyTorch cannot be emptied'))\n"
-	"del capturing,reserved\n";
+	" return '%d bytes of device memory'%(sum(n)-sum(reserved()))+('' if h else "
+	"', the pinned host cache of this PyTorch cannot be emptied')\n"
+	"print(run())\n"
+	"del capturing,reserved,run\n";
 
 /* By subscript, which leaves no attribute behind on the library object. */
 static const char inside_code[] = "import sys\n"
@@ -76,13 +91,14 @@ static void fill_step(struct python_part *part)
 	snprintf(step->thread_state, sizeof(step->thread_state), "%s",
 		 run->waited_in ? run->waited_in : "");
 	flmem_trim_job_thread(part->job, run->tid, run->waited_in);
-	if (!run->complete)
-		return;
-	step->took_us = FLMEM_KNOWN(run->took_us);
-	step->stopped_us = FLMEM_KNOWN(run->stopped_us);
-	flmem_trim_job_stopped(part->job, run->stopped_us,
-			       run->took_us < run->stopped_us ? run->took_us : 0);
-	flmem_trim_job_note_late(part->job, run->late_us);
+	if (run->complete || run->stopped_us) {
+		/* The code runs in a thread of its own: nothing of it is inside the stop. */
+		step->stopped_us = FLMEM_KNOWN(run->stopped_us);
+		flmem_trim_job_stopped(part->job, run->stopped_us, 0);
+		flmem_trim_job_note_late(part->job, run->late_us);
+	}
+	if (run->complete)
+		step->took_us = FLMEM_KNOWN(run->took_us);
 }
 
 /* Runs the code; `part->run` is filled, and is to be cleared, in any case. */
@@ -96,8 +112,11 @@ static int run_code(struct python_part *part, const struct flmem_cpython_code *c
 		.assume_seccomp = part->job->options->assume_seccomp,
 		.dry_run = part->job->options->dry_run,
 	};
-	int rc = flmem_cpython_call(&part->job->target->view, &call, &part->run, err);
+	/* The thread for the code allocates, perhaps in an arena that no other one uses. */
+	int rc = flmem_trim_check(part->job, err);
 
+	if (!rc)
+		rc = flmem_cpython_call(&part->job->target->view, &call, &part->run, err);
 	fill_step(part);
 	if (rc) {
 		part->step->outcome = rc == FLMEM_EFAILED ? FLMEM_TRIM_FAILED : FLMEM_TRIM_REFUSED;
@@ -169,8 +188,8 @@ int flmem_trim_inside(struct flmem_trim_job *job, struct flmem_error *err)
 	rc = run_code(&part, &code, err);
 	if (!rc && (!part.run.answer.output || part.run.answer.output[0] == 's'))
 		rc = flmem_error_set(err, FLMEM_EUNSAFE, 0,
-				     "process %d has no idle thread to borrow, and has not loaded "
-				     "ctypes",
+				     "process %d has no blocked thread to borrow, and has not "
+				     "loaded ctypes",
 				     (int)job->target->process.pid);
 	if (rc)
 		job->result->step_count--;

@@ -15,8 +15,6 @@
 #include "proc/process.h"
 #include "proc/status.h"
 
-#define TASK_LIMIT 4096U
-
 static int add_task(struct flmem_tasks *tasks, size_t *capacity, pid_t tid)
 {
 	if (tasks->count == *capacity) {
@@ -41,7 +39,7 @@ int flmem_tasks_read(const struct flmem_process *process, struct flmem_tasks *re
 
 	if (!dir)
 		return -errno;
-	for (const struct dirent *entry; tasks.count < TASK_LIMIT && (entry = readdir(dir));) {
+	for (const struct dirent *entry; tasks.count < FLMEM_TASKS_MAX && (entry = readdir(dir));) {
 		int rc;
 
 		if (flmem_parse_pid(entry->d_name, &tid, NULL))

@@ -15,7 +15,10 @@ struct flmem_tasks {
 	size_t count;
 };
 
-/* At most 4096 threads are listed. Negative errno on failure. */
+/* So many threads are listed at most. */
+#define FLMEM_TASKS_MAX 4096U
+
+/* Negative errno on failure. */
 int flmem_tasks_read(const struct flmem_process *process, struct flmem_tasks *ret_tasks);
 void flmem_tasks_clear(struct flmem_tasks *tasks);
 

@@ -19,7 +19,6 @@
 #include "remote/locks.h"
 #include "remote/preflight.h"
 #include "remote/priority.h"
-#include "remote/priority.h"
 #include "remote/rseq.h"
 #include "remote/seccomp.h"
 #include "remote/tracee.h"

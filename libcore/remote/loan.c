@@ -10,7 +10,9 @@
 #include "proc/process.h"
 #include "remote/preflight.h"
 
-#define PARK_NS 50000000 /* how long the thread waits for us at the end of the chain */
+/* How long the thread waits for us at the end of the chain; one of flmem's own keeps nobody. */
+#define PARK_NS	   50000000
+#define PARK_OWN_S 2
 
 static struct flmem_call *add_syscall(struct flmem_loan *loan, long number)
 {
@@ -32,7 +34,8 @@ static void add_clock_reading(struct flmem_loan *loan, size_t index)
 
 static void add_park(struct flmem_loan *loan)
 {
-	const struct timespec time = {.tv_nsec = PARK_NS};
+	bool own = loan->options->finish;
+	const struct timespec time = {own ? PARK_OWN_S : 0, own ? 0 : PARK_NS};
 	uint64_t offset = flmem_chain_put(&loan->chain, &time, sizeof(time));
 	struct flmem_call *call = add_syscall(loan, SYS_nanosleep);
 

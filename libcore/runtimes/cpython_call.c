@@ -123,12 +123,12 @@ static int refuse_lock(const struct flmem_cpython_visit *visit, pid_t holder,
 }
 
 /*
- * An idle thread costs the program nothing, so it comes first. The interpreter's own way for
- * debuggers stops nothing; without it the main thread is stopped for the announcement.
+ * A blocked thread loses nothing by starting another, so it comes first. The interpreter's own way
+ * for debuggers stops nothing; without it the main thread is stopped for the announcement.
  */
 static int choose_door(struct flmem_cpython_visit *visit, struct flmem_error *err)
 {
-	int rc = flmem_cpython_door_idle_thread(visit, err);
+	int rc = flmem_cpython_door_new_thread(visit, err);
 
 	if (rc == FLMEM_EUNSAFE && flmem_cpython_has_debugger_door(visit))
 		rc = flmem_cpython_door_debugger(visit, err);

@@ -3,10 +3,11 @@
 #define FLMEM_RUNTIMES_CPYTHON_CALL_H
 
 /*
- * Runs Python code in a live CPython that nobody prepared, through one of the interpreter's own
- * doors, chosen by its state. The code runs with the interpreter's lock held, as any code of the
- * program does; nothing stays behind but what the code itself leaves. What is not safe is refused
- * and never forced; code whose turn comes after the time-out still runs, and does no harm.
+ * Runs Python code in a live CPython that nobody prepared, in a thread of its own, started by a
+ * blocked thread or through one of the interpreter's own doors. It runs under the ordinary rules of
+ * threads: with the interpreter's lock held, and what another thread holds it waits for, while the
+ * program goes on. Nothing stays behind but what the code itself leaves. What is not safe is
+ * refused and never forced; code that has not ended at the timeout runs on, and that is reported.
  */
 
 #include <stdbool.h>
@@ -21,10 +22,10 @@
 #include "runtimes/cpython_source.h"
 
 /* X(NAME, text) */
-#define FLMEM_CPYTHON_DOORS(X)        \
-	X(NONE, "none")               \
-	X(IDLE_THREAD, "idle thread") \
-	X(DEBUGGER, "PEP 768")        \
+#define FLMEM_CPYTHON_DOORS(X)      \
+	X(NONE, "none")             \
+	X(NEW_THREAD, "new thread") \
+	X(DEBUGGER, "PEP 768")      \
 	X(PENDING_CALL, "pending call")
 
 enum flmem_cpython_door {
@@ -45,7 +46,7 @@ struct flmem_cpython_call {
 
 struct flmem_cpython_result {
 	enum flmem_cpython_door door;
-	pid_t tid;	       /* the thread that runs or would run the code */
+	pid_t tid;	       /* the thread that starts or would start the one for the code */
 	const char *waited_in; /* static: what it was blocked in, or NULL */
 	uint64_t late_us;      /* its timeout may end up to this much later */
 	bool complete;	       /* the code ran to its end; the following hold */

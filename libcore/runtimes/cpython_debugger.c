@@ -1,23 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtimes/cpython_doors.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/io.h"
 #include "proc/process.h"
-#include "proc/status.h"
 #include "proc/task.h"
 #include "remote/seccomp.h"
 #include "runtimes/cpython_letter.h"
+#include "runtimes/cpython_script.h"
 #include "runtimes/cpython_syscalls.h"
 
 #define NONE FLMEM_CPYTHON_NONE
@@ -35,95 +28,15 @@
 /* Between taking the wish back and taking the file away: the interpreter may just be opening it. */
 #define OPENING_US 50000U
 
-#define NAME_MAX_LENGTH 64
-
-/* A script in the file system of the process, removed when this goes out of scope. */
-struct script {
-	int directory;
-	const char *path; /* of the directory, as the process sees it */
-	char name[NAME_MAX_LENGTH];
-};
-
-static void remove_script(struct script *script)
-{
-	if (script->name[0])
-		unlinkat(script->directory, script->name, 0);
-	if (script->directory >= 0)
-		close(script->directory);
-	*script = (struct script){.directory = -1};
-}
-
-/* A directory of the process, and never one outside of its root. */
-static int open_directory(const struct flmem_process *process, const char *path)
-{
-	struct open_how how = {
-		.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
-		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
-	};
-	FLMEM_AUTO_CLOSE int root =
-		openat(process->dirfd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
-
-	return root < 0 ? -1 : (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
-}
-
-/* Readable by the process alone, which may have another user than we. */
-static bool give_away(const struct flmem_process *process, int fd)
-{
-	struct flmem_status status;
-
-	if (flmem_status_read(process, &status, NULL) || !status.uid.known || !status.gid.known)
-		return false;
-	if (status.uid.fs != geteuid() && fchown(fd, status.uid.fs, status.gid.fs))
-		return false;
-	return fchmod(fd, S_IRUSR) == 0;
-}
-
-static bool fill_script(const struct flmem_process *process, const struct script *script, int fd,
-			const struct flmem_cpython_letter *letter)
-{
-	char removal[256];
-	int length = snprintf(removal, sizeof(removal),
-			      "try:__import__('os').unlink('%s/%s')\nexcept OSError:pass\n",
-			      script->path, script->name);
-
-	/* It removes itself, so that it does not stay when we end early. */
-	return flmem_io_write_all(fd, removal, (size_t)length) == 0 &&
-	       flmem_io_write_all(fd, letter->text.data, letter->text.length - 1) == 0 &&
-	       give_away(process, fd);
-}
-
 static int write_script(const struct flmem_cpython_visit *visit,
-			const struct flmem_cpython_letter *letter, struct script *script,
-			struct flmem_error *err)
+			const struct flmem_cpython_letter *letter,
+			struct flmem_cpython_script *script, struct flmem_error *err)
 {
-	static const char *const directories[] = {"/tmp", "/var/tmp", "/dev/shm"};
-	const struct flmem_process *process = visit->view->process;
 	uint64_t number;
 
 	memcpy(&number, letter->cookie, sizeof(number));
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(directories); i++) {
-		FLMEM_AUTO_CLOSE int fd = -1;
-
-		script->path = directories[i];
-		script->directory = open_directory(process, directories[i]);
-		if (script->directory < 0)
-			continue;
-		snprintf(script->name, sizeof(script->name), ".flmem-%016llx.py",
-			 (unsigned long long)number);
-		fd = openat(script->directory, script->name,
-			    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-			    S_IRUSR | S_IWUSR);
-		if (fd < 0)
-			script->name[0] = '\0';
-		else if (fill_script(process, script, fd, letter))
-			return 0;
-		remove_script(script);
-	}
-	return flmem_error_set(
-		err, FLMEM_EUNSAFE, errno,
-		"process %d has no directory for temporary files that its code could "
-		"be put into",
-		(int)process->pid);
+	return flmem_cpython_script_write(visit->view->process, number, letter->text.data, script,
+					  err);
 }
 
 /*
@@ -150,8 +63,8 @@ static int write_failed(const struct flmem_cpython_visit *visit, struct flmem_er
 
 /* The path, that there is one, and at last that the thread is to look. */
 static int announce(const struct flmem_cpython_visit *visit,
-		    const struct flmem_cpython_thread *thread, const struct script *script,
-		    struct flmem_error *err)
+		    const struct flmem_cpython_thread *thread,
+		    const struct flmem_cpython_script *script, struct flmem_error *err)
 {
 	const struct flmem_cpython_layout *layout = &visit->place.layout;
 	const struct flmem_process *process = visit->view->process;
@@ -201,18 +114,18 @@ static int take_back(const struct flmem_cpython_visit *visit,
 					   &none, sizeof(none));
 	flmem_clock_sleep_us(OPENING_US);
 	return flmem_error_set(
-		err, FLMEM_EFAILED, 0, "%s within %llu ms in thread %d of process %d%s",
-		waits ? "the code has not begun" : "the code has not come to its end",
+		err, FLMEM_EFAILED, 0, "%s within %llu ms for thread %d of process %d%s",
+		waits ? "the code has not begun" : "the code has not ended",
 		(unsigned long long)(visit->call->timeout_us / 1000U), (int)thread->tid,
 		(int)visit->view->process->pid,
-		waits ? " and was taken back" : "; it goes on and does no harm");
+		waits ? " and was taken back" : "; it runs on in a thread of its own");
 }
 
 static int run_script(struct flmem_cpython_visit *visit, const struct flmem_cpython_thread *thread,
 		      struct flmem_error *err)
 {
 	FLMEM_AUTO_CPYTHON_LETTER struct flmem_cpython_letter letter = {.text = FLMEM_BUF_INIT};
-	FLMEM_AUTO(remove_script) struct script script = {.directory = -1};
+	FLMEM_AUTO_CPYTHON_SCRIPT struct flmem_cpython_script script = FLMEM_CPYTHON_SCRIPT_INIT;
 	int rc = flmem_cpython_letter_write(visit, false, &letter, err);
 
 	if (!rc)

@@ -15,14 +15,17 @@ struct flmem_cpython_visit {
 	struct flmem_cpython python;
 	struct flmem_cpython_place place;
 	struct flmem_cpython_state state; /* as it was when the door was chosen */
+	unsigned threads_started;	  /* of which none could be used, so far */
 };
 
 /*
- * PyGILState_Ensure, PyRun_SimpleString, PyGILState_Release on a thread of the main interpreter
- * that is blocked in a system call with the lock released: it would have to take the lock next
- * anyway. Proven with 3.8 to 3.14. FLMEM_EUNSAFE when there is no such thread now.
+ * A blocked thread starts a new one (remote/new_thread.h), in which PyGILState_Ensure,
+ * PyRun_SimpleString and PyGILState_Release run: it belongs to nobody and holds nothing, so that
+ * what the code waits for, it waits for as any thread does. The interpreter gives it a state of the
+ * main interpreter. Proven with 3.8 to 3.13. FLMEM_EUNSAFE when no thread can be borrowed for it
+ * now, or none be started; FLMEM_EUNSUPPORTED when a function for it cannot be found.
  */
-int flmem_cpython_door_idle_thread(struct flmem_cpython_visit *visit, struct flmem_error *err);
+int flmem_cpython_door_new_thread(struct flmem_cpython_visit *visit, struct flmem_error *err);
 
 /*
  * Py_AddPendingCall on the main thread, caught while it computes: the interpreter runs the code

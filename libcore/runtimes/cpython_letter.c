@@ -6,11 +6,13 @@
 
 #include "base/clock.h"
 #include "proc/process.h"
+#include "proc/task.h"
 #include "runtimes/cpython_padding.h"
 
 #define LOOK_US	     200U
 #define LOOK_LONG_US 2000U
 #define LONG_US	     100000U
+#define END_US	     200000U
 
 /* The answer begins with the cookie, in the place of the head's `done`. */
 #define HEAD offsetof(struct flmem_padding_head, done)
@@ -26,8 +28,8 @@ static int make_text(const struct flmem_cpython_visit *visit, size_t output_max,
 		     struct flmem_error *err)
 {
 	flmem_buf_reset(&letter->text);
-	flmem_cpython_source_wrap(&visit->call->code, letter->cookie, output_max, &letter->text,
-				  ret_address_at);
+	flmem_cpython_source_wrap_start(&visit->call->code, letter->cookie, output_max,
+					&letter->text, ret_address_at);
 	return letter->text.failed ? flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory") : 0;
 }
 
@@ -64,7 +66,11 @@ int flmem_cpython_letter_write(const struct flmem_cpython_visit *visit, bool in_
 			       struct flmem_cpython_letter *letter, struct flmem_error *err)
 {
 	size_t address_at = 0;
-	int rc = flmem_cpython_cookie_make(letter->cookie, err);
+	int rc = flmem_tasks_read(visit->view->process, &letter->before);
+
+	if (rc)
+		return flmem_process_error(visit->view->process, rc, "read the threads", err);
+	rc = flmem_cpython_cookie_make(letter->cookie, err);
 
 	for (size_t i = 0; !rc && i < FLMEM_ARRAY_SIZE(answer_sizes); i++) {
 		letter->answer_max = FLMEM_CPYTHON_ANSWER_HEAD + answer_sizes[i];
@@ -101,6 +107,28 @@ static bool take_answer(const struct flmem_cpython_visit *visit,
 	return true;
 }
 
+static bool has_new(const struct flmem_cpython_visit *visit, const struct flmem_tasks *before)
+{
+	FLMEM_AUTO_TASKS struct flmem_tasks now = {0};
+	size_t known = 0;
+
+	if (flmem_tasks_read(visit->view->process, &now))
+		return false;
+	for (size_t i = 0; i < now.count; i++)
+		for (size_t k = 0; k < before->count; k++)
+			known += now.ids[i] == before->ids[k];
+	return known < now.count;
+}
+
+/* The target is as it was when flmem is done; the program may start threads of its own meanwhile. */
+static void await_end(const struct flmem_cpython_visit *visit, const struct flmem_tasks *before)
+{
+	uint64_t start = flmem_clock_us();
+
+	while (has_new(visit, before) && flmem_clock_us() - start < END_US)
+		flmem_clock_sleep_us(LOOK_US);
+}
+
 int flmem_cpython_letter_await(const struct flmem_cpython_visit *visit,
 			       const struct flmem_cpython_letter *letter, struct flmem_error *err)
 {
@@ -120,6 +148,7 @@ int flmem_cpython_letter_await(const struct flmem_cpython_visit *visit,
 	spent = flmem_clock_us() - start;
 	visit->result->waited_us =
 		spent > visit->result->took_us ? spent - visit->result->took_us : 0;
+	await_end(visit, &letter->before);
 	return 0;
 }
 
@@ -136,4 +165,5 @@ void flmem_cpython_letter_erase(const struct flmem_cpython_visit *visit,
 void flmem_cpython_letter_clear(struct flmem_cpython_letter *letter)
 {
 	flmem_buf_clear(&letter->text);
+	flmem_tasks_clear(&letter->before);
 }

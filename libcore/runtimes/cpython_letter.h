@@ -7,6 +7,7 @@
  * the padding of a library. For doors that only announce it.
  */
 
+#include "proc/task.h"
 #include "runtimes/cpython_doors.h"
 
 struct flmem_cpython_letter {
@@ -16,7 +17,8 @@ struct flmem_cpython_letter {
 	size_t length;
 	size_t answer_max;
 	unsigned char cookie[FLMEM_CPYTHON_COOKIE];
-	struct flmem_buf text; /* the source, for one that is not kept in memory */
+	struct flmem_buf text;	   /* the source, for one that is not kept in memory */
+	struct flmem_tasks before; /* the threads of the process when it was written */
 };
 
 /*
@@ -26,7 +28,10 @@ struct flmem_cpython_letter {
 int flmem_cpython_letter_write(const struct flmem_cpython_visit *visit, bool in_memory,
 			       struct flmem_cpython_letter *letter, struct flmem_error *err);
 
-/* Waits for the answer and takes it into visit->result; FLMEM_EFAILED: not in time. */
+/*
+ * Waits for the answer and takes it into visit->result, then shortly for the end of the thread that
+ * gave it. FLMEM_EFAILED: not in time.
+ */
 int flmem_cpython_letter_await(const struct flmem_cpython_visit *visit,
 			       const struct flmem_cpython_letter *letter, struct flmem_error *err);
 

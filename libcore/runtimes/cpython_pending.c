@@ -175,8 +175,8 @@ static int explain_late(const struct flmem_cpython_visit *visit, struct flmem_er
 {
 	return flmem_error_set(err, FLMEM_EFAILED, 0,
 			       "the code has not run within %llu ms: the main thread %d of process "
-			       "%d has not come to its next instruction of Python; the code runs "
-			       "when it does, and does no harm",
+			       "%d has not come to its next instruction of Python, or the code has "
+			       "not ended; it runs on in a thread of its own",
 			       (unsigned long long)(visit->call->timeout_us / 1000U),
 			       (int)visit->result->tid, (int)visit->view->process->pid);
 }

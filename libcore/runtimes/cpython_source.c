@@ -16,47 +16,103 @@
  * The memory is reached through /proc/self/mem; where that is closed to the process itself (it was
  * made undumpable), through ctypes if the program has loaded it anyway.
  *
- * In the main thread the program's signal handlers may run in the middle of S, and what they raise
- * (KeyboardInterrupt, or sys.exit() for SIGTERM) would be lost here. The signal is sent to this
- * thread again, which has it blocked until it is back in the program. A handler is known by its
- * frame: its first argument (or the second, after self) is the number of a signal that has one.
+ * The thread is none of the program's. threading makes an entry for such a one when somebody asks
+ * for the current thread, as logging does, and before 3.13 keeps it for ever.
  */
-static const char frame[] =
+#define FRAME_BEGIN \
+	"try:\n"    \
+	" import io,os,sys,time,_thread\n"
+
+#define FRAME_RUN                                                                  \
+	" o=io.StringIO()\n"                                                       \
+	" r='ok'\n"                                                                \
+	" b=time.perf_counter_ns()\n"                                              \
+	" try:\n"                                                                  \
+	"  if X:raise E[0]\n"                                                      \
+	"  exec(compile(S,F,'exec'),{'__name__':'__flmem__','__file__':F,'print':" \
+	"lambda *a,**k:print(*a,**dict(k,file=k.get('file') or o))})\n"            \
+	" except BaseException as e:\n"                                            \
+	"  n=0\n"                                                                  \
+	"  t=e.__traceback__\n"                                                    \
+	"  while t:\n"                                                             \
+	"   if t.tb_frame.f_code.co_filename==F:n=t.tb_lineno\n"                   \
+	"   t=t.tb_next\n"                                                         \
+	"  try:r=' '.join(('%s: %s'%(type(e).__name__,e)).split())\n"              \
+	"  except BaseException:r=type(e).__name__\n"                              \
+	"  r='raised '+r[:300]+(' (line %d)'%n if n else '')\n"                    \
+	" b=time.perf_counter_ns()-b\n"                                            \
+	" t=sys.modules.get('threading')\n"                                        \
+	" i=_thread.get_ident\n"                                                   \
+	" if t and not X and type(i)is type(len)and type(t._active.get(i()))is "   \
+	"t._DummyThread:del t._active[i()]\n"                                      \
+	" o=(r+'\\n'+o.getvalue()).encode('utf-8','replace')\n"                    \
+	" r=K+len(o).to_bytes(4,'little')+b.to_bytes(8,'little')+o[:N]\n"          \
+	" try:\n"                                                                  \
+	"  f=os.open('/proc/self/mem',os.O_WRONLY|os.O_CLOEXEC)\n"                 \
+	"  try:os.pwrite(f,r,A)\n"                                                 \
+	"  finally:os.close(f)\n"                                                  \
+	" except OSError:\n"                                                       \
+	"  f=sys.modules.get('ctypes')\n"                                          \
+	"  if f:f.memmove(A,r,len(r))\n"                                           \
+	"except BaseException:pass\n"
+
+static const char frame[] = FRAME_BEGIN FRAME_RUN;
+
+/*
+ * In the thread that the main thread started, whose signal handlers may have run in the middle of
+ * that: what they raised (KeyboardInterrupt, or sys.exit() for SIGTERM) is in E and would be lost.
+ * Once the main thread is back in the program, out of frame H, it gets the signal again. A handler
+ * is known by its frame: its first argument (or the second, after self) is the number of a signal
+ * that has one. Who has L runs the code: after such an exception a second thread may be started.
+ */
+#define FRAME_RESEND                                                                  \
+	" if not X:\n"                                                                \
+	"  if not L.acquire(0):raise KeyError\n"                                      \
+	"  import _signal\n"                                                          \
+	"  n=999\n"                                                                   \
+	"  while n:\n"                                                                \
+	"   t=sys._current_frames().get(M)\n"                                         \
+	"   while t and t is not H:t=t.f_back\n"                                      \
+	"   n=t and n-1\n"                                                            \
+	"   if n:time.sleep(.001)\n"                                                  \
+	"  for e in E:\n"                                                             \
+	"   s=[2]*isinstance(e,KeyboardInterrupt)\n"                                  \
+	"   t=e.__traceback__\n"                                                      \
+	"   while t:\n"                                                               \
+	"    f=t.tb_frame\n"                                                          \
+	"    c=f.f_code\n"                                                            \
+	"    s+=[x for x in map(f.f_locals.get,c.co_varnames[:min(2,c.co_argcount)])" \
+	"if isinstance(x,int)and 0<x<65 and callable(_signal.getsignal(x))]\n"        \
+	"    t=t.tb_next\n"                                                           \
+	"   if s:_signal.pthread_kill(M,s[-1])\n"                                     \
+	"  e=f=t=H=None\n"                                                            \
+	"  E.clear()\n"
+
+static const char started[] = FRAME_BEGIN FRAME_RESEND FRAME_RUN;
+
+/*
+ * What the main thread itself runs: it starts a thread for W, and nothing of the program runs in
+ * between but signal handlers, which may raise: then it starts a second one. Where threads are
+ * replaced by something that would run in this one (gevent, eventlet), or none can be started, W
+ * only reports that.
+ */
+#define START_1 "import sys,_thread as t\n"
+#define START_2 "s=t.start_new_thread\n"
+#define START_3 "if type(s)is not type(len):raise RuntimeError('start_new_thread is replaced')\n"
+#define START_4 "G.update(H=sys._getframe(1),M=t.get_ident(),L=G.get('L')or t.allocate_lock())\n"
+#define START_5 "s(exec,(W,G))\n"
+
+static const char starter[] =
 	"try:\n"
-	" import io,os,sys,time,_signal,_thread\n"
-	" o=io.StringIO()\n"
-	" r='ok'\n"
-	" b=time.perf_counter_ns()\n"
+	" " START_1 " " START_2 " " START_3 " " START_4 " " START_5 "except BaseException as e:\n"
+	" G['E'].append(e)\n"
 	" try:\n"
-	"  exec(compile(S,F,'exec'),{'__name__':'__flmem__','__file__':F,'print':"
-	"lambda *a,**k:print(*a,**dict(k,file=k.get('file') or o))})\n"
+	"  " START_1 "  " START_2 "  " START_3 "  " START_4 "  " START_5
 	" except BaseException as e:\n"
-	"  s=[2]*isinstance(e,KeyboardInterrupt)\n"
-	"  n=0\n"
-	"  t=e.__traceback__.tb_next\n"
-	"  while t:\n"
-	"   c=t.tb_frame.f_code\n"
-	"   if c.co_filename==F:n=t.tb_lineno\n"
-	"   elif isinstance(e,(KeyboardInterrupt,SystemExit)):\n"
-	"    s+=[x for x in map(t.tb_frame.f_locals.get,c.co_varnames[:min(2,c.co_argcount)])"
-	" if isinstance(x,int) and 0<x<65 and callable(_signal.getsignal(x))]\n"
-	"   t=t.tb_next\n"
-	"  if s and _thread.get_native_id()==os.getpid():\n"
-	"   _signal.pthread_kill(_thread.get_ident(),s[-1])\n"
-	"  try:r=' '.join(('%s: %s'%(type(e).__name__,e)).split())\n"
-	"  except BaseException:r=type(e).__name__\n"
-	"  r='raised '+r[:300]+(' (line %d)'%n if n else '')\n"
-	" b=time.perf_counter_ns()-b\n"
-	" o=(r+'\\n'+o.getvalue()).encode('utf-8','replace')\n"
-	" r=K+len(o).to_bytes(4,'little')+b.to_bytes(8,'little')+o[:N]\n"
-	" try:\n"
-	"  f=os.open('/proc/self/mem',os.O_WRONLY|os.O_CLOEXEC)\n"
-	"  try:os.pwrite(f,r,A)\n"
-	"  finally:os.close(f)\n"
-	" except OSError:\n"
-	"  f=sys.modules.get('ctypes')\n"
-	"  if f:f.memmove(A,r,len(r))\n"
-	"except BaseException:pass\n";
+	"  if 'L'not in G or G['L'].acquire(0):\n"
+	"   G['X']=1\n"
+	"   exec(W,G)\n"
+	"   G['E'].clear()\n";
 
 int flmem_cpython_cookie_make(unsigned char ret_cookie[FLMEM_CPYTHON_COOKIE],
 			      struct flmem_error *err)
@@ -85,21 +141,46 @@ static void append_literal(struct flmem_buf *buf, const char *bytes, size_t leng
 	flmem_buf_putc(buf, '"');
 }
 
-void flmem_cpython_source_wrap(const struct flmem_cpython_code *code,
-			       const unsigned char cookie[FLMEM_CPYTHON_COOKIE], size_t output_max,
-			       struct flmem_buf *buf, size_t *ret_address_at)
+/* The names that the frame uses. */
+static void append_globals(const struct flmem_cpython_code *code,
+			   const unsigned char cookie[FLMEM_CPYTHON_COOKIE], size_t output_max,
+			   struct flmem_buf *buf, size_t *ret_address_at)
 {
-	/* An expression, so that no name is bound in __main__, where it is run. */
-	flmem_buf_puts(buf, "exec(");
-	append_literal(buf, frame, sizeof(frame) - 1);
-	flmem_buf_puts(buf, ",{'A':0x");
+	flmem_buf_puts(buf, "{'A':0x");
 	*ret_address_at = buf->length;
-	flmem_buf_printf(buf, "0000000000000000,'N':%zu,'K':", output_max);
+	flmem_buf_printf(buf, "0000000000000000,'E':[],'X':0,'N':%zu,'K':", output_max);
 	append_literal(buf, (const char *)cookie, FLMEM_CPYTHON_COOKIE);
 	flmem_buf_puts(buf, ",'F':");
 	append_literal(buf, code->name, strlen(code->name));
 	flmem_buf_puts(buf, ".decode('utf-8','replace'),'S':");
 	append_literal(buf, code->text, code->length);
+	flmem_buf_putc(buf, '}');
+}
+
+/* An expression, so that no name is bound in __main__, where it is run. */
+void flmem_cpython_source_wrap(const struct flmem_cpython_code *code,
+			       const unsigned char cookie[FLMEM_CPYTHON_COOKIE], size_t output_max,
+			       struct flmem_buf *buf, size_t *ret_address_at)
+{
+	flmem_buf_puts(buf, "exec(");
+	append_literal(buf, frame, sizeof(frame) - 1);
+	flmem_buf_putc(buf, ',');
+	append_globals(code, cookie, output_max, buf, ret_address_at);
+	flmem_buf_puts(buf, ")\n");
+	flmem_buf_putc(buf, '\0');
+}
+
+void flmem_cpython_source_wrap_start(const struct flmem_cpython_code *code,
+				     const unsigned char cookie[FLMEM_CPYTHON_COOKIE],
+				     size_t output_max, struct flmem_buf *buf,
+				     size_t *ret_address_at)
+{
+	flmem_buf_puts(buf, "exec(");
+	append_literal(buf, starter, sizeof(starter) - 1);
+	flmem_buf_puts(buf, ",{'W':");
+	append_literal(buf, started, sizeof(started) - 1);
+	flmem_buf_puts(buf, ",'G':");
+	append_globals(code, cookie, output_max, buf, ret_address_at);
 	flmem_buf_puts(buf, "})\n");
 	flmem_buf_putc(buf, '\0');
 }

@@ -40,13 +40,23 @@ int flmem_cpython_cookie_make(unsigned char ret_cookie[FLMEM_CPYTHON_COOKIE],
 			      struct flmem_error *err);
 
 /*
- * Appends the source, with its NUL; the answer will have at most `output_max` bytes of text.
- * *ret_address_at is where in the buffer 16 hexadecimal digits go that tell where the answer is to
- * be written.
+ * Appends the source, with its NUL, for a thread that is flmem's own; the answer will have at most
+ * `output_max` bytes of text. *ret_address_at is where in the buffer 16 hexadecimal digits go that
+ * tell where the answer is to be written.
  */
 void flmem_cpython_source_wrap(const struct flmem_cpython_code *code,
 			       const unsigned char cookie[FLMEM_CPYTHON_COOKIE], size_t output_max,
 			       struct flmem_buf *buf, size_t *ret_address_at);
+
+/*
+ * The same for the main thread of the program, which may hold its locks: it only starts a thread
+ * that runs the code. Where none can be started the answer has the exception, and the code has not
+ * run.
+ */
+void flmem_cpython_source_wrap_start(const struct flmem_cpython_code *code,
+				     const unsigned char cookie[FLMEM_CPYTHON_COOKIE],
+				     size_t output_max, struct flmem_buf *buf,
+				     size_t *ret_address_at);
 
 /* What came of it; `exception` and `output` are untrusted text, owned by the answer. */
 struct flmem_cpython_answer {

@@ -6,14 +6,12 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "elf/libc.h"
 #include "proc/process.h"
 #include "proc/task.h"
 
 #define NONE	FLMEM_CPYTHON_NONE
 #define RETRIES 10 /* lists change while they are read */
-
-/* Offset of `tid` in glibc's struct pthread (nptl/descr.h), the same in all versions. */
-#define PTHREAD_TID 720U
 
 /* Why a reading failed; only the last two are worth another try. */
 enum fault {
@@ -157,7 +155,7 @@ static pid_t find_tid(const struct reading *in, uint64_t state, uint64_t pointer
 	uint64_t native = 0;
 	pid_t tid = 0;
 
-	if (read_int(in->view, pointer + PTHREAD_TID, &inner))
+	if (read_int(in->view, pointer + FLMEM_LIBC_GLIBC_TID, &inner))
 		tid = flmem_task_ids_outer(in->tasks, inner);
 	if (tid || in->place->layout.thread_native_id == NONE)
 		return tid;

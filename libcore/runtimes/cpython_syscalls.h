@@ -19,7 +19,7 @@
 #include "remote/syscalls.h"
 
 /* On a borrowed thread that starts a new one, which then runs the code. */
-extern const struct flmem_syscall_list flmem_cpython_syscalls_idle;
+extern const struct flmem_syscall_list flmem_cpython_syscalls_new_thread;
 
 /* On the main thread, which runs the code between two instructions. */
 extern const struct flmem_syscall_list flmem_cpython_syscalls_pending;

@@ -233,7 +233,10 @@ print([a["heap"]["trimmable_bytes"] is not None for a in p["allocators"] if a["n
 
 # A Python that has a file of the name of NVIDIA's devices mapped, in a /dev of its own, and a module
 # `torch` that tells figures: there is no GPU to do it with.
+#
+# The code runs in a thread, whose stack and arena glibc keeps for the next one.
 start_gpu_user() {
+	allow_victim --code
 	# shellcheck disable=SC2016 # for the inner shell
 	start_victim /usr/bin/unshare --mount /bin/sh -c '
 mount -t tmpfs tmpfs /dev && truncate -s 4096 /dev/nvidiactl &&

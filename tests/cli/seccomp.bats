@@ -212,6 +212,7 @@ EPERM=0x50001
 
 @test "Python whose filter came when it ran, and kills for openat or what no list names" {
 	requires /usr/bin/python3
+	allow_victim --code
 	start_python 257 $KILL all
 	flmem trim --pid "$VICTIM" --gc
 	assert_victim_unharmed
@@ -230,6 +231,7 @@ EPERM=0x50001
 
 @test "Python with a filter on one thread: another one runs the code" {
 	requires /usr/bin/python3
+	allow_victim --code
 	local where
 	for where in main worker; do
 		start_python 257 $KILL "$where"
@@ -263,6 +265,7 @@ print("ready", flush=True)
 
 @test "all of Python under one filter" {
 	requires /usr/bin/python3
+	allow_victim --code
 	start_filtered_python kill-clone3
 	flmem trim --pid "$VICTIM" --gc
 	assert_status 8

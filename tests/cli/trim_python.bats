@@ -3,40 +3,7 @@
 # flmem trim --gc, --python, --cuda and --full: code that runs in a live CPython.
 
 load helpers
-
-# 2000 cycles of 20 KB that nothing refers to any more, and two idle threads.
-start_litterer() {
-	start_victim "${PYTHON:-/usr/bin/python3}" -uc '
-import gc, sys, threading, time
-gc.disable()
-class Cycle:
-    pass
-for _ in range(2000):
-    one = Cycle()
-    one.itself = one
-    one.content = bytes(20000)
-del one
-for _ in range(2):
-    threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
-'"${1:-}"'
-print("ready", flush=True)
-'"${2:-time.sleep(1000)}"
-}
-
-json() {
-	python3 -c 'import json, sys; print(eval(sys.argv[1], {"r": json.load(sys.stdin)["results"][0]}))' \
-		"$1" <<<"$output"
-}
-
-# Said nothing of its own accord: its output is that it is ready.
-assert_silent() {
-	[ "$(cat "$VICTIM_LOG")" = ready ] || fail "it said: $(cat "$VICTIM_LOG")"
-}
-
-setup() {
-	requires python3 /usr/bin/python3
-	allow_victim --code
-}
+load python
 
 @test "the collector of an idle Python runs, and what it freed goes back" {
 	start_litterer
@@ -44,7 +11,7 @@ setup() {
 	assert_status 0
 	assert_schema trim
 	[ "$(json '[s["name"] for s in r["steps"]]')" = "['gc.collect', 'malloc_trim']" ]
-	[ "$(json 'r["steps"][0]["door"]')" = "idle thread" ]
+	[ "$(json 'r["steps"][0]["door"]')" = "new thread" ]
 	[ "$(json 'int(r["steps"][0]["detail"].split()[0]) > 1900')" = True ]
 	[ "$(json 'r["steps"][0]["detail"].split()[1]')" = objects ]
 	[ "$(json 'r["released_bytes"] > 30 << 20')" = True ]
@@ -105,7 +72,7 @@ time.sleep(1000)' "$flag"
 	printf cx 1<>"$flag" # not emptied meanwhile, as it is mapped
 	wait "$trim" || fail "$(cat "$BATS_TEST_TMPDIR/json")"
 	output=$(cat "$BATS_TEST_TMPDIR/json")
-	[ "$(json 'r["steps"][0]["door"]')" = "idle thread" ]
+	[ "$(json 'r["steps"][0]["door"]')" = "new thread" ]
 	allow_victim --moved
 	assert_victim_unharmed
 	assert_silent
@@ -203,7 +170,7 @@ time.sleep(1000)' "$flag"
 	assert_schema trim
 	[ "$(json '[s["outcome"] for s in r["steps"]]')" = \
 		"['planned', 'planned', 'planned', 'planned']" ]
-	[ "$(json 'r["steps"][1]["door"]')" = "idle thread" ]
+	[ "$(json 'r["steps"][1]["door"]')" = "new thread" ]
 	[ -d "/proc/$VICTIM/task/$(json 'r["steps"][1]["thread"]')" ]
 	assert_victim_unharmed
 	assert_silent
@@ -259,9 +226,13 @@ sys.last_of_all = Last()'
 	assert_victim_unharmed
 }
 
+# Before 3.11, the first thread of Python that ends has the C library load libgcc_s.
 collect_while_it_computes() {
 	start_victim "$PYTHON" -uc '
-import gc, hashlib
+import gc, hashlib, os, threading
+threading.Thread(target=int).start()
+while len(os.listdir("/proc/self/task")) > 1:
+    pass
 gc.disable()
 class Cycle:
     pass
@@ -300,7 +271,7 @@ collect_while_idle() {
 	start_litterer
 	flmem trim --pid "$VICTIM" --gc --json
 	assert_status 0
-	[ "$(json 'r["steps"][0]["door"]')" = "idle thread" ]
+	[ "$(json 'r["steps"][0]["door"]')" = "new thread" ]
 	[ "$(json 'int(r["steps"][0]["detail"].split()[0]) > 1900')" = True ]
 	assert_victim_unharmed
 	assert_silent
@@ -369,7 +340,7 @@ while True:
 	assert_silent
 }
 
-@test "a damaged heap is not given to malloc_trim through Python either" {
+@test "a process with a damaged heap gets neither a thread nor malloc_trim through Python" {
 	# In an arena that no thread uses any more.
 	start_victim /usr/bin/python3 -uc '
 import ctypes, threading
@@ -387,15 +358,17 @@ print("ready", flush=True)
 while True:
     assert sum(i * i for i in range(1000)) == 332833500'
 	flmem trim --pid "$VICTIM" --gc --timeout 1s --json
-	assert_status 8
-	[ "$(json 'r["steps"][0]["outcome"] != "refused"')" = True ]
+	assert_status 6
+	# A thread for the collector could get that arena, and would die of it.
+	[ "$(json 'r["steps"][0]["outcome"]')" = refused ]
+	[[ "$(json 'r["steps"][0]["detail"]')" == *'malloc_trim would do harm'* ]]
 	[ "$(json 'r["steps"][1]["outcome"]')" = refused ]
 	[[ "$(json 'r["steps"][1]["detail"]')" == *'malloc_trim would do harm'* ]]
 	assert_victim_unharmed
 	assert_silent
 }
 
-@test "code that comes late runs then, and does no harm" {
+@test "code that comes late runs then, and the program goes on" {
 	PYTHON=/usr/bin/python3 collect_while_computing_in_c
 }
 
@@ -428,8 +401,8 @@ collect_in_a_program() {
 	start_program "$1" released
 	flmem trim --pid "$VICTIM" --gc --json
 	assert_status 0
-	[ "$(json 'r["steps"][0]["door"]')" = "idle thread" ]
-	[ "$(json 'r["steps"][0]["thread"]')" = "$VICTIM" ]
+	[ "$(json 'r["steps"][0]["door"]')" = "new thread" ]
+	[ -d "/proc/$VICTIM/task/$(json 'r["steps"][0]["thread"]')" ]
 	[ "$(json 'int(r["steps"][0]["detail"].split()[0]) > 2900')" = True ]
 	assert_victim_unharmed
 }

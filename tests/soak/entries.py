@@ -229,6 +229,7 @@ CODE_CASES = (
     ("sleeps with the lock", "held", REFUSE),
     ("sub-interpreters", "parts", EITHER),
     ("only sub-interpreters wait", "apart", EITHER),
+    ("a thread waits with a lock", "locked", TRIM),
     ("is ending", "ending", REFUSE),
 )
 

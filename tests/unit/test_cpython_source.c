@@ -97,6 +97,96 @@ static void run_in_python(const struct flmem_cpython_code *code, unsigned char *
 	close(file);
 }
 
+/*
+ * Runs a source as the main thread would, again and again, with a signal at one line after the
+ * other whose handler raises. Each time the code has to run once, in another thread, and the
+ * handler to be called again once this thread is back here.
+ */
+static const char interrupting[] =
+	"import _thread,os,signal,sys,time\n"
+	"text=open(sys.argv[1]).read()\n"
+	"class Interrupt(Exception):pass\n"
+	"calls=[]\n"
+	"def handler(number,frame):\n"
+	"    calls.append(number)\n"
+	"    raise Interrupt\n"
+	"signal.signal(signal.SIGUSR1,handler)\n"
+	"def trace(frame,event,unused):\n"
+	"    if frame.f_globals.get('W') and event=='line' and frame.f_lineno>1:\n"
+	"        global left\n"
+	"        left-=1\n"
+	"        if not left:signal.raise_signal(signal.SIGUSR1)\n"
+	"    return trace\n"
+	"def run(line):\n"
+	"    global left\n"
+	"    left,sys.ran,again=line,[],0\n"
+	"    del calls[:]\n"
+	"    sys.settrace(trace)\n"
+	"    exec(compile(text,'<string>','exec'),{})\n"
+	"    sys.settrace(None)\n"
+	"    interrupted=len(calls)\n"
+	"    end=time.monotonic()+20\n"
+	"    while time.monotonic()<end and (not sys.ran or _thread._count() or "
+	"len(calls)<2*interrupted):\n"
+	"        try:time.sleep(.001)\n"
+	"        except Interrupt:again+=1\n"
+	"    assert len(sys.ran)==1 and sys.ran[0]!=_thread.get_ident(),(line,sys.ran)\n"
+	"    assert again==interrupted,(line,again,interrupted)\n"
+	"    return interrupted\n"
+	"lines=0\n"
+	"while run(lines+1):lines+=1\n"
+	"assert lines>=5,lines\n"
+	"def profile(frame,event,function):\n"
+	"    if event=='c_return' and function is _thread.start_new_thread:\n"
+	"        sys.setprofile(None)\n"
+	"        signal.raise_signal(signal.SIGUSR1)\n"
+	"sys.setprofile(profile)\n"
+	"assert run(-1)==1\n";
+
+static void write_file(char *path, const char *text)
+{
+	FLMEM_AUTO_CLOSE int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+}
+
+static void a_signal_in_the_main_thread_is_not_lost(void **state)
+{
+	static const char text[] = "import sys,_thread\nsys.ran.append(_thread.get_ident())";
+	const struct flmem_cpython_code code = {"run", text, sizeof(text) - 1};
+	FLMEM_AUTO_BUF struct flmem_buf source = FLMEM_BUF_INIT;
+	char driver[] = "/tmp/flmem-driver-XXXXXX", file[] = "/tmp/flmem-start-XXXXXX";
+	size_t address_at;
+	char *place;
+	int status;
+	pid_t child;
+
+	(void)state;
+	if (access("/usr/bin/python3", X_OK)) {
+		print_message("SKIP: there is no /usr/bin/python3\n");
+		skip();
+	}
+	flmem_cpython_source_wrap_start(&code, cookie, FLMEM_CPYTHON_OUTPUT_MAX, &source,
+					&address_at);
+	assert_false(source.failed);
+	place = strstr(source.data, "/proc/self/mem");
+	assert_non_null(place);
+	memcpy(place, "/dev/null     ", 9);
+	memmove(place + 9, place + 14, strlen(place + 14) + 1);
+	write_file(driver, interrupting);
+	write_file(file, source.data);
+	child = fork();
+	if (child == 0) {
+		execl("/usr/bin/python3", "python3", driver, file, (char *)NULL);
+		_exit(127);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	unlink(driver);
+	unlink(file);
+	assert_int_equal(status, 0);
+}
+
 static void the_source_is_python_and_answers(void **state)
 {
 	static const char text[] =
@@ -124,6 +214,7 @@ int main(void)
 		cmocka_unit_test(an_answer_is_taken_apart),
 		cmocka_unit_test(what_is_no_answer_is_none),
 		cmocka_unit_test(the_source_is_python_and_answers),
+		cmocka_unit_test(a_signal_in_the_main_thread_is_not_lost),
 	};
 
 	return cmocka_run_group_tests_name("cpython_source", tests, NULL, NULL);

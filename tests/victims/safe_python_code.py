@@ -10,6 +10,7 @@ itself:
     held     it sleeps with the lock
     parts    threads wait in sub-interpreters, one in the main one
     apart    threads wait in sub-interpreters alone, the main one computes
+    locked   a thread waits with a lock held that the finalisers of its garbage take
     ending   it sleeps in the last moments of the interpreter
 """
 import ctypes
@@ -123,6 +124,28 @@ def parts():
         threading.Thread(target=run, args=(module.create(),), daemon=True).start()
 
 
+LOCK = threading.Lock()
+SOURCE, SINK = os.pipe()
+
+
+class Locking(Cycle):
+    def __del__(self):
+        with LOCK:
+            pass
+
+
+def reading():
+    with LOCK:
+        os.read(SOURCE, 1)
+
+
+def feeding():
+    """Leaves garbage for the collector that is called from outside, as the own one is off."""
+    Locking(1)
+    time.sleep(WAIT_S)
+    os.write(SINK, b"x")
+
+
 class Last:
     def __del__(self, write=os.write, pid=os.getpid(), sleep=time.sleep):
         write(1, "ready {}\n".format(pid).encode())
@@ -130,7 +153,16 @@ class Last:
             sleep(1000)
 
 
+def settle():
+    """With the first thread the C library gets its own signal handler, and a library at its end."""
+    first = threading.Thread(target=int)
+    first.start()
+    while len(os.listdir("/proc/self/task")) > 1:
+        time.sleep(0.001)
+
+
 def main(mode):
+    settle()
     if mode == "ending":
         sys.last_of_all = Last()
         return
@@ -146,6 +178,9 @@ def main(mode):
     elif mode == "native":
         gc.disable()
         start([sleeping])
+    elif mode == "locked":
+        gc.disable()
+        start([reading, feeding])
     ready()
     if mode == "held":
         ctypes.PyDLL(None).sleep(1000000)

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "remote/new_thread.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "elf/libc.h"
+#include "elf/modules.h"
+#include "proc/process.h"
+#include "proc/task.h"
+
+/* sizeof(pthread_attr_t) is 56 in glibc and musl on 64-bit machines. */
+#define ATTRIBUTES_SIZE 128
+#define DETACHED	1 /* PTHREAD_CREATE_DETACHED, in glibc and musl */
+/* musl's own size, 128 KiB, is too small for what is called; Alpine's CPython takes 1 MiB. */
+#define MUSL_STACK (UINT64_C(1) << 20)
+
+/* Until it has gone to sleep, and the steps of waiting. */
+#define ASLEEP_US 200000U
+#define LOOK_US	  100U
+
+/* The first one may not be where it was when it is stopped. */
+#define TRIES 3
+
+static bool is_c_library(const struct flmem_module *module, bool *ret_glibc)
+{
+	struct flmem_image *image = flmem_module_image(module, NULL);
+	char version[FLMEM_LIBC_VERSION_MAX];
+	struct flmem_symbol symbol;
+
+	if (!image || !flmem_image_find_dynamic(image, "__libc_start_main", &symbol))
+		return false;
+	*ret_glibc = flmem_libc_glibc_version(image, version);
+	return *ret_glibc || flmem_libc_musl_version(image, version);
+}
+
+/* The file of the library, known by its contents; the first of the name may be a preloaded one. */
+static const struct flmem_module *find_c_library(const struct flmem_modules *modules,
+						 bool *ret_glibc)
+{
+	for (size_t i = 0; i < modules->rank_count; i++)
+		if (is_c_library(modules->by_rank[i], ret_glibc))
+			return modules->by_rank[i];
+	return NULL;
+}
+
+static const struct flmem_module *find_in_program(const struct flmem_modules *modules,
+						  bool *ret_glibc)
+{
+	const struct flmem_module *program = flmem_modules_main(modules);
+	struct flmem_image *image = program ? flmem_module_image(program, NULL) : NULL;
+	char version[FLMEM_LIBC_VERSION_MAX];
+
+	*ret_glibc = image && flmem_libc_glibc_version(image, version);
+	return program;
+}
+
+/* Before 2.34, glibc's threads have a library of their own (nptl/version.c has its banner). */
+static const struct flmem_module *find_thread_library(const struct flmem_modules *modules)
+{
+	static const char banner[] = "Native POSIX Threads Library";
+
+	for (size_t i = 0; i < modules->rank_count; i++) {
+		const struct flmem_module *module = modules->by_rank[i];
+		struct flmem_image *image = flmem_module_image(module, NULL);
+		struct flmem_symbol symbol;
+
+		if (image && flmem_image_find_dynamic(image, "pthread_create", &symbol) &&
+		    flmem_image_find_bytes(image, banner, strlen(banner), 0) >= 0)
+			return module;
+	}
+	return NULL;
+}
+
+static bool find_all(const struct flmem_module *library, const struct flmem_module *threads,
+		     struct flmem_thread_functions *functions)
+{
+	return flmem_module_symbol_any(library, "pthread_attr_init", &functions->init) &&
+	       flmem_module_symbol_any(library, "pthread_attr_setdetachstate",
+				       &functions->detach) &&
+	       flmem_module_symbol_any(library, "sleep", &functions->sleep) &&
+	       flmem_module_symbol_any(threads, "pthread_create", &functions->create) &&
+	       (functions->is_glibc || flmem_module_symbol_any(library, "pthread_attr_setstacksize",
+							       &functions->set_stack));
+}
+
+int flmem_thread_functions_find(const struct flmem_view *view,
+				struct flmem_thread_functions *ret_functions,
+				struct flmem_error *err)
+{
+	const struct flmem_modules *modules = view->modules;
+	struct flmem_thread_functions functions = {0};
+	const struct flmem_module *library = find_c_library(modules, &functions.is_glibc);
+	const struct flmem_module *threads = library;
+	uint64_t unused;
+
+	/* Its interceptors fail in a thread that its own pthread_create() has not registered. */
+	if (flmem_modules_lookup(modules, "__tsan_init", NULL))
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+				       "process %d runs under ThreadSanitizer, which does not know "
+				       "threads that others start",
+				       (int)view->process->pid);
+	if (!modules->has_link_map) /* static: the program itself */
+		library = threads = find_in_program(modules, &functions.is_glibc);
+	else if (library && !flmem_module_symbol(library, "pthread_create", &unused))
+		threads = find_thread_library(modules);
+	if (!library || !threads || !find_all(library, threads, &functions))
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+				       "the C library of process %d names no functions to start a "
+				       "thread by",
+				       (int)view->process->pid);
+	*ret_functions = functions;
+	return 0;
+}
+
+/* Returns where the id of the thread will be in the chain's data. */
+static uint64_t plan_start(const struct flmem_thread_functions *functions,
+			   struct flmem_chain *chain)
+{
+	uint64_t attributes = flmem_chain_put(chain, NULL, ATTRIBUTES_SIZE);
+	uint64_t id = flmem_chain_put(chain, NULL, sizeof(id));
+	struct flmem_call *call;
+
+	chain->timed_as_one = true;
+	call = flmem_chain_add(chain, "pthread_attr_init", functions->init);
+	call->args[0] = attributes;
+	call->data_args = 1U;
+	call = flmem_chain_add(chain, "pthread_attr_setdetachstate", functions->detach);
+	call->args[0] = attributes;
+	call->args[1] = DETACHED;
+	call->data_args = 1U;
+	if (functions->set_stack) {
+		call = flmem_chain_add(chain, "pthread_attr_setstacksize", functions->set_stack);
+		call->args[0] = attributes;
+		call->args[1] = MUSL_STACK;
+		call->data_args = 1U;
+	}
+	call = flmem_chain_add(chain, "pthread_create", functions->create);
+	call->args[0] = id;
+	call->args[1] = attributes;
+	call->args[2] = functions->sleep;
+	call->args[3] = FLMEM_NEW_THREAD_SECONDS;
+	call->data_args = 3U;
+	return id;
+}
+
+static bool is_listed(const struct flmem_tasks *tasks, pid_t tid)
+{
+	for (size_t i = 0; i < tasks->count; i++)
+		if (tasks->ids[i] == tid)
+			return true;
+	return false;
+}
+
+static bool is_asleep(const struct flmem_process *process, pid_t tid)
+{
+	struct flmem_task_wait wait;
+
+	return flmem_task_read_wait(process, tid, &wait) == 1 &&
+	       (wait.number == SYS_nanosleep || wait.number == SYS_clock_nanosleep);
+}
+
+/* glibc keeps the kernel's id in its own block of the thread. */
+static pid_t find_by_block(const struct flmem_process *process, const struct flmem_tasks *before,
+			   uint64_t pointer)
+{
+	FLMEM_AUTO_TASK_IDS struct flmem_task_ids now = {0};
+	int32_t inner;
+	pid_t tid;
+
+	if (flmem_process_read_memory(process, pointer + FLMEM_LIBC_GLIBC_TID, &inner,
+				      sizeof(inner)) ||
+	    flmem_task_ids_read(process, &now))
+		return 0;
+	tid = flmem_task_ids_outer(&now, inner);
+	return tid && !is_listed(before, tid) && is_asleep(process, tid) ? tid : 0;
+}
+
+/* The only one that sleeps of those that were not there before. */
+static pid_t find_by_list(const struct flmem_process *process, const struct flmem_tasks *before)
+{
+	FLMEM_AUTO_TASKS struct flmem_tasks now = {0};
+	pid_t found = 0;
+
+	if (flmem_tasks_read(process, &now))
+		return 0;
+	for (size_t i = 0; i < now.count; i++) {
+		if (is_listed(before, now.ids[i]) || !is_asleep(process, now.ids[i]))
+			continue;
+		if (found)
+			return 0;
+		found = now.ids[i];
+	}
+	return found;
+}
+
+static int find_started(const struct flmem_view *view, bool is_glibc,
+			const struct flmem_tasks *before, struct flmem_new_thread *thread,
+			struct flmem_error *err)
+{
+	uint64_t start = flmem_clock_us();
+
+	while (thread->pointer) {
+		thread->tid = is_glibc ? find_by_block(view->process, before, thread->pointer)
+				       : find_by_list(view->process, before);
+		if (thread->tid || flmem_clock_us() - start > ASLEEP_US)
+			break;
+		flmem_clock_sleep_us(LOOK_US);
+	}
+	if (thread->tid)
+		return 0;
+	return flmem_error_set(
+		err, FLMEM_EUNSAFE, 0,
+		"process %d could not start a thread for the code: the limits on its "
+		"threads (ulimit -u, pids.max) or its memory do not allow one more",
+		(int)view->process->pid);
+}
+
+static void take_lender(const struct flmem_borrow_result *run, struct flmem_new_thread *thread)
+{
+	thread->lender = run->tid;
+	thread->waited_in = run->waited_in;
+	thread->late_us = run->late_us;
+	thread->stopped_ns = run->complete ? run->stopped_ns : 0;
+}
+
+int flmem_new_thread_start(const struct flmem_view *view,
+			   const struct flmem_thread_functions *functions,
+			   const struct flmem_borrow_options *options,
+			   struct flmem_new_thread *ret_thread, struct flmem_error *err)
+{
+	FLMEM_AUTO_TASKS struct flmem_tasks before = {0};
+	struct flmem_borrow_result run;
+	struct flmem_chain chain = {0};
+	uint64_t id = plan_start(functions, &chain);
+	int rc = flmem_tasks_read(view->process, &before);
+
+	*ret_thread = (struct flmem_new_thread){0};
+	if (rc)
+		return flmem_process_error(view->process, rc, "threads", err);
+	if (before.count >= FLMEM_TASKS_MAX)
+		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+				       "process %d has %u threads or more: a new one could not be "
+				       "told from them",
+				       (int)view->process->pid, FLMEM_TASKS_MAX);
+	rc = flmem_borrow_run(view, &chain, options, &run, err);
+	take_lender(&run, ret_thread);
+	/* What was started sleeps and ends: another one may be. */
+	if (rc == FLMEM_EFAILED && run.self_restored)
+		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+				       "a thread was started in process %d, but flmem had no "
+				       "processor to read which",
+				       (int)view->process->pid);
+	if (rc)
+		return rc;
+	memcpy(&ret_thread->pointer, run.data + id, sizeof(ret_thread->pointer));
+	return find_started(view, functions->is_glibc, &before, ret_thread, err);
+}
+
+/* The caller's filter behind our own. */
+struct check {
+	uint64_t pointer;
+	const struct flmem_candidate_filter *filter;
+};
+
+/*
+ * What pthread_create() gave back is the thread pointer of the thread, in glibc and musl on x86-64:
+ * no other one has it, whatever became of its number.
+ */
+static bool accepts(void *context, const struct flmem_candidate *candidate, uint64_t pointer,
+		    const char **ret_reason)
+{
+	const struct check *check = context;
+	const struct flmem_candidate_filter *filter = check->filter;
+
+	if (pointer && pointer != check->pointer) {
+		*ret_reason = "is not the one that was started";
+		return false;
+	}
+	return !filter || filter->accepts(filter->context, candidate, pointer, ret_reason);
+}
+
+/* It has ended and perhaps the process has not: what the calls left is gone with its stack. */
+static int explain_end(const struct flmem_view *view, struct flmem_borrow_result *result,
+		       struct flmem_error *err)
+{
+	if (!flmem_process_alive(view->process))
+		return FLMEM_ENOPROC;
+	result->self_restored = true;
+	return flmem_error_set(
+		err, FLMEM_EFAILED, 0,
+		"the calls have returned, but flmem had no processor for so long "
+		"that their thread in process %d had ended before it could read what "
+		"came of them; try again when this machine is less busy",
+		(int)view->process->pid);
+}
+
+int flmem_new_thread_run(const struct flmem_view *view, const struct flmem_new_thread *thread,
+			 const struct flmem_chain *chain,
+			 const struct flmem_borrow_options *options,
+			 struct flmem_borrow_result *ret_result, struct flmem_error *err)
+{
+	FLMEM_AUTO_MAPS struct flmem_maps maps = {0};
+	struct check check = {thread->pointer, options->filter};
+	const struct flmem_candidate_filter filter = {.accepts = accepts, .context = &check};
+	const struct flmem_view now = {view->process, &maps, view->modules};
+	struct flmem_borrow_options own = *options;
+	int rc = flmem_maps_read(view->process, &maps, err);
+
+	*ret_result = (struct flmem_borrow_result){0};
+	own.only = thread->tid;
+	own.finish = true;
+	own.look_once = true;
+	own.filter = &filter;
+	if (rc)
+		return rc;
+	for (int i = 0; i < TRIES; i++) {
+		rc = flmem_borrow_run(&now, chain, &own, ret_result, err);
+		if (rc != FLMEM_EUNSAFE)
+			break;
+		flmem_clock_sleep_us(LOOK_US);
+	}
+	return rc == FLMEM_ENOPROC ? explain_end(view, ret_result, err) : rc;
+}
+
+bool flmem_new_thread_await_end(const struct flmem_view *view,
+				const struct flmem_new_thread *thread, uint64_t timeout_us)
+{
+	uint64_t start = flmem_clock_us();
+	struct stat unused;
+	char name[32];
+
+	snprintf(name, sizeof(name), "task/%d", (int)thread->tid);
+	while (fstatat(view->process->dirfd, name, &unused, 0) == 0) {
+		if (flmem_clock_us() - start > timeout_us)
+			return false;
+		flmem_clock_sleep_us(LOOK_US);
+	}
+	return true;
+}

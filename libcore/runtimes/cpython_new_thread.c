@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtimes/cpython_doors.h"
+
+#include <sys/syscall.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "proc/process.h"
+#include "proc/task.h"
+#include "remote/new_thread.h"
+#include "runtimes/cpython_syscalls.h"
+
+/* Compiling, collecting and the finalisers of the program's objects run on the thread's stack. */
+#define STACK_BYTES (256U << 10)
+
+/* How many of the calls have returned when ... */
+#define CALLS_LOCKED 1U
+
+/* PyGILState_UNLOCKED, what PyGILState_Ensure() gives to a thread that does not hold the lock. */
+#define STATE_UNLOCKED 1
+
+/* Each that cannot be used, as on stacks that are too small, sleeps on for some seconds. */
+#define THREADS_MAX 3U
+
+/* Until the thread has gone whose code is done: only the way out of sleep() is left. */
+#define END_US 1000000U
+
+/* Until a thread that is not running is seen to be blocked, and the steps of waiting for it. */
+#define BLOCKED_US 20000U
+#define LOOK_US	   200U
+
+struct functions {
+	uint64_t ensure, run, release;
+	struct flmem_thread_functions thread;
+};
+
+static int find_functions(const struct flmem_cpython_visit *visit, struct functions *ret_functions,
+			  struct flmem_error *err)
+{
+	const struct flmem_module *module = visit->python.module;
+	struct functions found;
+
+	if (!flmem_module_symbol_any(module, "PyGILState_Ensure", &found.ensure) ||
+	    !flmem_module_symbol_any(module, "PyRun_SimpleString", &found.run) ||
+	    !flmem_module_symbol_any(module, "PyGILState_Release", &found.release))
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+				       "'%s' does not export the functions to enter it by",
+				       module->path);
+	/* Where the C library cannot start a thread for us, the interpreter itself still can. */
+	if (flmem_thread_functions_find(visit->view, &found.thread, err))
+		return err ? err->code = FLMEM_EUNSAFE : FLMEM_EUNSAFE;
+	*ret_functions = found;
+	return 0;
+}
+
+/*
+ * Asked when the thread is stopped, right before it calls: in an interpreter that is ending,
+ * PyGILState_Ensure() would end it in the middle of the chain, or never return.
+ */
+static bool accepts(void *context, const struct flmem_candidate *candidate, uint64_t pointer,
+		    const char **ret_reason)
+{
+	const struct flmem_cpython_visit *visit = context;
+	bool finalizing = true;
+
+	(void)candidate;
+	(void)pointer;
+	if (flmem_cpython_finalizing_read(visit->view, &visit->place, &finalizing, NULL) ||
+	    finalizing)
+		*ret_reason = "would enter an interpreter that is ending";
+	return !finalizing;
+}
+
+static void plan_calls(const struct functions *functions, struct flmem_chain *chain)
+{
+	struct flmem_call *run;
+
+	flmem_chain_add(chain, "PyGILState_Ensure", functions->ensure);
+	run = flmem_chain_add(chain, "PyRun_SimpleString", functions->run);
+	run->args[0] = FLMEM_CPYTHON_ANSWER_MAX;
+	run->area_args = 1U;
+	flmem_chain_add(chain, "PyGILState_Release", functions->release)->args[0] = STATE_UNLOCKED;
+}
+
+/* The answer's place, then the source. */
+static int fill_area(const struct flmem_cpython_visit *visit, const unsigned char *cookie,
+		     struct flmem_buf *area, struct flmem_chain *chain, struct flmem_error *err)
+{
+	static const unsigned char zeros[FLMEM_CPYTHON_ANSWER_MAX];
+
+	flmem_buf_append(area, zeros, sizeof(zeros));
+	flmem_cpython_source_wrap(&visit->call->code, cookie, FLMEM_CPYTHON_OUTPUT_MAX, area,
+				  &chain->area.address_at);
+	if (area->failed)
+		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	chain->area.bytes = (unsigned char *)area->data;
+	chain->area.length = area->length;
+	chain->area.tells_address = true;
+	return 0;
+}
+
+static void take_lender(const struct flmem_new_thread *thread, struct flmem_cpython_result *result)
+{
+	result->tid = thread->lender;
+	result->waited_in = thread->waited_in;
+	result->late_us = thread->late_us;
+	result->stopped_us = thread->stopped_ns / 1000U;
+}
+
+static void take_result(const struct flmem_borrow_result *run, struct flmem_cpython_result *result)
+{
+	if (!run->complete)
+		return;
+	result->complete = true;
+	result->waited_us = run->call_ns[0] / 1000U;
+	result->took_us = run->call_ns[1] / 1000U;
+}
+
+/* What the code is doing that has not ended; flmem has just stopped it for a moment. */
+static const char *describe_wait(const struct flmem_cpython_visit *visit,
+				 const struct flmem_cpython_gil *gil, pid_t tid)
+{
+	uint64_t start = flmem_clock_us();
+	struct flmem_task_wait wait;
+
+	while (flmem_task_read_wait(visit->view->process, tid, &wait) != 1) {
+		if (flmem_clock_us() - start > BLOCKED_US)
+			return "is running";
+		flmem_clock_sleep_us(LOOK_US);
+	}
+	if (flmem_cpython_gil_is_waited_for(gil, &wait))
+		return "waits for the interpreter's lock";
+	return wait.number == SYS_futex ? "waits for a lock of the program"
+					: "is blocked in a system call";
+}
+
+static int explain_unlocked(const struct flmem_cpython_visit *visit,
+			    const struct flmem_cpython_gil *gil,
+			    const struct flmem_borrow_result *run, struct flmem_error *err)
+{
+	const struct flmem_cpython_thread *holder =
+		flmem_cpython_state_find(&visit->state, gil->holder);
+
+	return flmem_error_set(err, FLMEM_EFAILED, 0,
+			       "the interpreter's lock was not given up within %llu ms (thread %d "
+			       "of process %d has it); the code runs later, in thread %d",
+			       (unsigned long long)(visit->call->timeout_us / 1000U),
+			       holder ? (int)holder->tid : 0, (int)visit->view->process->pid,
+			       (int)run->tid);
+}
+
+/* What became of code that was handed over and is not done. */
+static int explain_late(const struct flmem_cpython_visit *visit,
+			const struct flmem_borrow_result *run, struct flmem_error *err)
+{
+	struct flmem_cpython_gil gil = {0};
+
+	if (run->self_restored)
+		return flmem_error_prefix(err, "the code has run");
+	flmem_cpython_gil_read(visit->view, &visit->place, visit->state.main_interpreter, &gil,
+			       NULL);
+	if (run->returned < CALLS_LOCKED)
+		return explain_unlocked(visit, &gil, run, err);
+	return flmem_error_set(err, FLMEM_EFAILED, 0,
+			       "the code has not ended within %llu ms; it runs on in thread %d of "
+			       "process %d, which %s",
+			       (unsigned long long)(visit->call->timeout_us / 1000U), (int)run->tid,
+			       (int)visit->view->process->pid,
+			       describe_wait(visit, &gil, run->tid));
+}
+
+static int take_answer(const struct flmem_cpython_visit *visit,
+		       const struct flmem_borrow_result *run, const struct flmem_buf *area,
+		       const unsigned char *cookie)
+{
+	struct flmem_cpython_result *result = visit->result;
+
+	take_result(run, result);
+	if (!flmem_cpython_answer_parse((const unsigned char *)area->data, FLMEM_CPYTHON_ANSWER_MAX,
+					cookie, &result->answer))
+		result->no_answer = "the process cannot write to its own /proc/self/mem";
+	return 0;
+}
+
+static int run_code(struct flmem_cpython_visit *visit, const struct functions *functions,
+		    const struct flmem_new_thread *thread, struct flmem_error *err)
+{
+	FLMEM_AUTO_BUF struct flmem_buf area = FLMEM_BUF_INIT;
+	const struct flmem_candidate_filter filter = {.accepts = accepts, .context = visit};
+	const struct flmem_borrow_options options = {
+		.timeout_us = visit->call->timeout_us,
+		.filter = &filter,
+		.stack_bytes = STACK_BYTES,
+		.syscalls = &flmem_cpython_syscalls_new_thread,
+		.assume_seccomp = visit->call->assume_seccomp,
+	};
+	unsigned char cookie[FLMEM_CPYTHON_COOKIE];
+	struct flmem_borrow_result run;
+	struct flmem_chain chain = {0};
+	int rc;
+
+	plan_calls(functions, &chain);
+	rc = flmem_cpython_cookie_make(cookie, err);
+	if (!rc)
+		rc = fill_area(visit, cookie, &area, &chain, err);
+	if (rc)
+		return rc;
+	rc = flmem_new_thread_run(visit->view, thread, &chain, &options, &run, err);
+	if (rc == FLMEM_EFAILED && run.started)
+		return explain_late(visit, &run, err);
+	if (rc)
+		return rc;
+	/* The target is as it was when flmem is done. */
+	flmem_new_thread_await_end(visit->view, thread, END_US);
+	return take_answer(visit, &run, &area, cookie);
+}
+
+static int run_in_new_thread(struct flmem_cpython_visit *visit, const struct functions *functions,
+			     const struct flmem_borrow_options *options, struct flmem_error *err)
+{
+	struct flmem_new_thread thread;
+	int rc;
+
+	if (visit->threads_started >= THREADS_MAX)
+		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+				       "%u threads were started in process %d, and none could be "
+				       "used; they end by themselves",
+				       visit->threads_started, (int)visit->view->process->pid);
+	rc = flmem_new_thread_start(visit->view, &functions->thread, options, &thread, err);
+
+	take_lender(&thread, visit->result);
+	if (rc == FLMEM_EFAILED)
+		return flmem_error_prefix(err, "a thread for the code");
+	if (rc)
+		return rc;
+	visit->threads_started++;
+	return run_code(visit, functions, &thread, err);
+}
+
+int flmem_cpython_door_new_thread(struct flmem_cpython_visit *visit, struct flmem_error *err)
+{
+	const struct flmem_borrow_options options = {
+		.timeout_us = visit->call->timeout_us,
+		.look_once = true,
+		.guard = *visit->call->guard,
+		.syscalls = &flmem_cpython_syscalls_new_thread,
+		.assume_seccomp = visit->call->assume_seccomp,
+	};
+	struct flmem_borrow_result plan;
+	struct functions functions = {0};
+	int rc = find_functions(visit, &functions, err);
+
+	if (rc)
+		return rc;
+	visit->result->door = FLMEM_CPYTHON_DOOR_NEW_THREAD;
+	if (!visit->call->dry_run)
+		return run_in_new_thread(visit, &functions, &options, err);
+	rc = flmem_borrow_plan(visit->view, &options, &plan, err);
+	visit->result->tid = plan.tid;
+	visit->result->waited_in = plan.waited_in;
+	visit->result->late_us = plan.late_us;
+	return rc;
+}

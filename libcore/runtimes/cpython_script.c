@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtimes/cpython_script.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/io.h"
+#include "proc/status.h"
+
+/* A file system that does not answer in this time is the target's own (FUSE), and is left. */
+#define TIMEOUT_US 2000000U
+
+/* What is done in the thread that has the target's rights. */
+struct work {
+	int root; /* of the process, or -1 */
+	int directory;
+	uint32_t uid;
+	const char *path;
+	char name[FLMEM_CPYTHON_SCRIPT_NAME_MAX];
+	struct flmem_buf text;
+	bool is_created;
+};
+
+static void free_work(void *context)
+{
+	struct work *work = context;
+
+	if (work->root >= 0)
+		close(work->root);
+	if (work->directory >= 0)
+		close(work->directory);
+	flmem_buf_clear(&work->text);
+	free(work);
+}
+
+/* Nobody waits for it any more: what came late goes again. */
+static void abandon(void *context)
+{
+	struct work *work = context;
+
+	if (work->is_created)
+		unlinkat(work->directory, work->name, 0);
+	free_work(work);
+}
+
+static void cleanup_work(struct work **work)
+{
+	if (*work)
+		free_work(*work);
+}
+
+/* Never outside of the process's root, and by no link that it may change meanwhile. */
+static int open_directory(const struct work *work)
+{
+	struct open_how how = {
+		.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+	};
+
+	return (int)syscall(SYS_openat2, work->root, work->path, &how, sizeof(how));
+}
+
+/* What is announced is this file, of this user, under one name only. */
+static bool is_ours(const struct work *work, int fd)
+{
+	struct stat file;
+
+	return fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && file.st_uid == work->uid &&
+	       file.st_nlink == 1;
+}
+
+static int fill(const struct work *work, int fd)
+{
+	if (fchmod(fd, S_IRUSR) || flmem_io_write_all(fd, work->text.data, work->text.length))
+		return errno ? -errno : -EIO;
+	return is_ours(work, fd) ? 0 : -EPERM;
+}
+
+static int create(void *context)
+{
+	struct work *work = context;
+	FLMEM_AUTO_CLOSE int fd = -1;
+	int rc;
+
+	work->directory = open_directory(work);
+	if (work->directory < 0)
+		return -errno;
+	fd = openat(work->directory, work->name,
+		    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, S_IRUSR);
+	if (fd < 0)
+		return -errno;
+	work->is_created = true;
+	rc = fill(work, fd);
+	if (rc)
+		unlinkat(work->directory, work->name, 0);
+	work->is_created = !rc;
+	return rc;
+}
+
+static int delete (void *context)
+{
+	const struct work *work = context;
+
+	return unlinkat(work->directory, work->name, 0) ? -errno : 0;
+}
+
+/* Runs it; *work is NULL afterwards when it was not done in time. */
+static int run(const struct flmem_fs_user *user, int (*what)(void *context), struct work **work)
+{
+	const struct flmem_fs_work order = {.run = what, .abandon = abandon, .context = *work};
+	int rc = flmem_fs_user_run(user, &order, TIMEOUT_US);
+
+	if (rc == -ETIMEDOUT)
+		*work = NULL;
+	return rc;
+}
+
+static struct work *make_work(const struct flmem_process *process, const char *path,
+			      const char *name, const char *text)
+{
+	struct work *work = calloc(1, sizeof(*work));
+
+	if (!work)
+		return NULL;
+	*work = (struct work){.root = -1, .directory = -1, .path = path, .text = FLMEM_BUF_INIT};
+	snprintf(work->name, sizeof(work->name), "%s", name);
+	/* Through the /proc of who may trace the process; from here on with its own rights. */
+	work->root = openat(process->dirfd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	/* It removes itself, so that it does not stay when we end early. */
+	flmem_buf_printf(&work->text, "try:__import__('os').unlink('%s/%s')\nexcept OSError:pass\n",
+			 path, name);
+	flmem_buf_puts(&work->text, text);
+	if (!work->text.failed)
+		return work;
+	free_work(work);
+	return NULL;
+}
+
+static int refuse(const struct flmem_process *process, const struct flmem_fs_user *user, int rc,
+		  struct flmem_error *err)
+{
+	if (rc == -EACCES)
+		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+				       "a script for process %d is written with its own user id "
+				       "%u and no other, which takes CAP_SETUID and CAP_SETGID",
+				       (int)process->pid, user->uid);
+	return flmem_error_set(
+		err, FLMEM_EUNSAFE, -rc,
+		"process %d has no directory for temporary files that its code could "
+		"be put into",
+		(int)process->pid);
+}
+
+static int write_into(const struct flmem_process *process, const char *path, const char *text,
+		      struct flmem_cpython_script *script)
+{
+	FLMEM_AUTO(cleanup_work)
+	struct work *work = make_work(process, path, script->name, text);
+	int rc;
+
+	if (!work || work->root < 0)
+		return -ENOENT;
+	work->uid = script->user.uid;
+	rc = run(&script->user, create, &work);
+	if (rc)
+		return rc;
+	script->path = path;
+	script->directory = work->directory;
+	work->directory = -1;
+	return 0;
+}
+
+int flmem_cpython_script_write(const struct flmem_process *process, uint64_t number,
+			       const char *text, struct flmem_cpython_script *ret_script,
+			       struct flmem_error *err)
+{
+	static const char *const directories[] = {"/tmp", "/var/tmp", "/dev/shm"};
+	struct flmem_cpython_script script = FLMEM_CPYTHON_SCRIPT_INIT;
+	struct flmem_status status;
+	int rc = flmem_status_read(process, &status, err);
+
+	if (rc)
+		return rc;
+	if (!status.uid.known || !status.gid.known)
+		return refuse(process, &script.user, -EPERM, err);
+	script.user = (struct flmem_fs_user){status.uid.fs, status.gid.fs};
+	snprintf(script.name, sizeof(script.name), ".flmem-%016llx.py", (unsigned long long)number);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(directories); i++) {
+		rc = write_into(process, directories[i], text, &script);
+		if (!rc) {
+			*ret_script = script;
+			return 0;
+		}
+		if (rc == -ETIMEDOUT)
+			break;
+	}
+	return refuse(process, &script.user, rc, err);
+}
+
+void flmem_cpython_script_remove(struct flmem_cpython_script *script)
+{
+	FLMEM_AUTO(cleanup_work) struct work *work = calloc(1, sizeof(*work));
+
+	if (script->directory < 0 || !work)
+		return;
+	*work = (struct work){.root = -1, .directory = script->directory, .text = FLMEM_BUF_INIT};
+	memcpy(work->name, script->name, sizeof(work->name));
+	run(&script->user, delete, &work);
+	*script = (struct flmem_cpython_script)FLMEM_CPYTHON_SCRIPT_INIT;
+}

@@ -1,0 +1,211 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# In which thread the code of flmem trim --gc, --python and --cuda runs, and what it waits for.
+
+load helpers
+load python
+
+# The finaliser of the garbage waits for a lock that a blocked thread holds: that one, borrowed for
+# the code, would wait for itself. The code is late, and all that the program does meanwhile goes on.
+collect_beside_a_held_lock() {
+	local go=$BATS_TEST_TMPDIR/go step
+	rm -f "$go"
+	start_victim "$PYTHON" "$FLMEM_TESTS/victims/safe_finalizer.py" "$go"
+	flmem trim --pid "$VICTIM" --gc --timeout 300ms --json
+	assert_status 8
+	[ "$(json 'r["steps"][0]["outcome"]')" = failed ]
+	[[ "$(json 'r["steps"][0]["detail"]')" == *"the code has not ended within 300 ms; it runs on in thread "*", which waits for a lock of the program" ]]
+	[ "$(status_field "$VICTIM" TracerPid)" = 0 ]
+	touch "$go"
+	wait_until 120 grep -q -e alone -e stuck -e left "$VICTIM_LOG"
+	for step in "set the group" forked released joined finalised alone; do
+		grep -q "^$step\$" "$VICTIM_LOG" || fail "not '$step': $(cat "$VICTIM_LOG")"
+	done
+	wait_until 60 has_threads "$VICTIM" 1
+	flmem trim --pid "$VICTIM" --gc
+	assert_status 0
+	has_threads "$VICTIM" 1
+	allow_victim --moved # it went on to its last wait
+	assert_victim_unharmed
+}
+
+@test "a finaliser that needs what a blocked thread holds waits for it, and nobody else does" {
+	each_python collect_beside_a_held_lock
+}
+
+# The code is still waiting for a lock, or takes the interpreter's lock just then, in an interpreter
+# that ends: it must end as it does without the code.
+end_beside_late_code() {
+	local go=$BATS_TEST_TMPDIR/go how ended=0
+	for how in stay release; do
+		rm -f "$go"
+		start_victim "$PYTHON" "$FLMEM_TESTS/victims/safe_ending.py" "$go" "$how"
+		flmem trim --pid "$VICTIM" --gc --timeout 200ms
+		assert_status 8
+		assert_output 'gc\.collect +failed: the code has not ended'
+		touch "$go"
+		wait "$VICTIM" || ended=$?
+		[ "$ended" -eq 0 ] || fail "it ended with $ended: $(cat "$VICTIM_LOG")"
+		[ "$(cat "$VICTIM_LOG")" = $'ready\nfinalising\nend' ] || fail "$(cat "$VICTIM_LOG")"
+	done
+}
+
+@test "an interpreter ends while late code waits in it" {
+	each_python end_beside_late_code
+}
+
+# As many threads as there are: the code gets in by the main thread, or not at all.
+@test "where no thread can be started, the code is refused, and the program goes on" {
+	requires root /usr/bin/setpriv prlimit
+	start_victim /usr/bin/setpriv --reuid 65534 --clear-groups prlimit --nproc=0 /usr/bin/python3 -uc '
+import time
+print("ready", flush=True)
+time.sleep(1000)'
+	flmem trim --pid "$VICTIM" --gc --timeout 300ms --json
+	assert_status 8
+	[ "$(json 'r["steps"][0]["outcome"]')" = refused ]
+	assert_victim_unharmed
+	start_victim /usr/bin/setpriv --reuid 65534 --clear-groups prlimit --nproc=0 /usr/bin/python3 -uc '
+print("ready", flush=True)
+while True:
+    assert sum(i * i for i in range(1000)) == 332833500'
+	flmem trim --pid "$VICTIM" --gc --timeout 2s --json
+	assert_status 7
+	[ "$(json 'r["steps"][0]["door"]')" = "pending call" ]
+	[ "$(json 'r["steps"][0]["detail"]')" = "RuntimeError: can't start new thread" ]
+	assert_victim_unharmed
+	assert_silent
+}
+
+# Each one that is started and cannot be used sleeps for three seconds.
+@test "threads whose stacks are too small are started three times, and not for the whole timeout" {
+	# shellcheck disable=SC2016 # for the inner shell
+	start_victim /bin/sh -c 'ulimit -s 200 && exec /usr/bin/python3 -uc "$1"' sh '
+import time
+print("ready", flush=True)
+time.sleep(1000)'
+	flmem trim --pid "$VICTIM" --gc --timeout 1s --json
+	[ "$(json 'r["steps"][0]["outcome"]')" = refused ]
+	[ "$(status_field "$VICTIM" Threads)" -le 4 ]
+	wait_until 60 has_threads "$VICTIM" 1
+	assert_victim_unharmed
+	assert_silent
+}
+
+# What a thread is handed that is no thread would run in the main one.
+@test "where threads are replaced, as gevent does, nothing runs in the main thread" {
+	start_victim /usr/bin/python3 -uc '
+import _thread, gc
+gc.disable()
+class Cycle:
+    def __del__(self):
+        print("collected", flush=True)
+one = Cycle()
+one.itself = one
+del one
+_thread.start_new_thread = lambda function, arguments: function(*arguments)
+print("ready", flush=True)
+while True:
+    assert sum(i * i for i in range(1000)) == 332833500'
+	flmem trim --pid "$VICTIM" --gc --timeout 2s --json
+	assert_status 7
+	[ "$(json 'r["steps"][0]["detail"]')" = "RuntimeError: start_new_thread is replaced" ]
+	assert_victim_unharmed
+	assert_silent
+}
+
+# Names the thread that the code runs in, by both doors.
+name_the_thread() {
+	echo 'import _thread, os; print("main" if _thread.get_native_id() == os.getpid() else "other")' \
+		>"$BATS_TEST_TMPDIR/name.py"
+	start_victim "$PYTHON" -uc '
+import os, threading
+threading.Thread(target=int).start()
+while len(os.listdir("/proc/self/task")) > 1:
+    pass
+print("ready", flush=True)
+while True:
+    assert sum(i * i for i in range(1000)) == 332833500'
+	flmem trim --pid "$VICTIM" --python "$BATS_TEST_TMPDIR/name.py" --timeout 2s --json
+	[ "$(json 'r["steps"][0]["door"]')" != "new thread" ]
+	[ "$(json 'r["output"]')" = "['other']" ]
+	wait_until 60 has_threads "$VICTIM" 1
+	assert_victim_unharmed
+	start_victim "$PYTHON" -uc '
+import time
+print("ready", flush=True)
+time.sleep(1000)'
+	flmem trim --pid "$VICTIM" --python "$BATS_TEST_TMPDIR/name.py" --json
+	[ "$(json 'r["steps"][0]["door"]')" = "new thread" ]
+	[ "$(json 'r["output"]')" = "['other']" ]
+	has_threads "$VICTIM" 1
+	assert_victim_unharmed
+}
+
+@test "the code never runs in a thread of the program" {
+	each_python name_the_thread
+}
+
+# A module `torch` in the place of the real one, whose devices 1 and 2 are in use; it says which device
+# each call is for, by the current one of the thread that makes it.
+start_torch_user() {
+	start_victim /usr/bin/python3 -uc '
+import sys, threading, time, types
+local, cache = threading.local(), {0: 0, 1: 3000, 2: 50}
+def current():
+    return getattr(local, "device", 0)
+def using(what, answer=None):
+    if not cache[current()]:
+        print("context made on device", current(), "by", what, flush=True)
+    return answer
+class Stream:
+    def __init__(self, device, capturing=False):
+        self.device, self.capturing = device, capturing
+class entered:
+    def __init__(self, stream):
+        self.stream = stream
+    def __enter__(self):
+        self.before = current()
+        local.device, local.stream = self.stream.device, self.stream
+    def __exit__(self, *unused):
+        local.device, local.stream = self.before, None
+def capturing():
+    stream = getattr(local, "stream", None)
+    return using("asking", stream.capturing if stream else False)
+def empty():
+    using("emptying")
+    cache[1] = 1000
+sys.modules["torch"] = torch = types.ModuleType("torch")
+torch._C = types.SimpleNamespace(_host_emptyCache=lambda: using("pinned"))
+torch.cuda = types.SimpleNamespace(
+    is_initialized=lambda: True, device_count=lambda: 3, memory_reserved=lambda i: cache[i],
+    set_device=lambda i: setattr(local, "device", i) or using("setting"), Stream=Stream,
+    stream=entered, is_current_stream_capturing=capturing, empty_cache=empty)
+streams = [Stream(2), Stream(1)]
+'"$1"'
+print("ready", flush=True)
+time.sleep(1000)'
+}
+
+@test "the CUDA cache is emptied without a context on a device that is not in use" {
+	start_torch_user
+	flmem trim --pid "$VICTIM" --cuda --json
+	assert_status 0
+	[ "$(json 'r["steps"][1]["detail"]')" = "2000 bytes of device memory" ]
+	assert_victim_unharmed
+	assert_silent
+}
+
+@test "the CUDA cache is left alone while any stream captures, and where there is none" {
+	start_torch_user 'streams.append(Stream(1, True))'
+	flmem trim --pid "$VICTIM" --cuda --json
+	assert_status 0
+	[ "$(json 'r["steps"][1]["detail"]')" = "a CUDA graph is being captured" ]
+	assert_silent
+	start_torch_user 'cache.update({1: 0, 2: 0})'
+	flmem trim --pid "$VICTIM" --cuda --json
+	assert_status 0
+	[ "$(json 'r["steps"][1]["outcome"]')" = skipped ]
+	[ "$(json 'r["steps"][1]["detail"]')" = "PyTorch holds no device memory" ]
+	assert_silent
+}

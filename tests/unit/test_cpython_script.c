@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A script is written with the rights of its process, wherever that process's paths lead. */
+#include "borrowed.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/io.h"
+#include "runtimes/cpython_script.h"
+
+#define NOBODY 65534
+#define NOGRP  65533
+
+/* A root directory of the child's own, below /var/tmp, and a folder in it that is root's. */
+static char tree[64], secret[96];
+
+static void be_child(void)
+{
+	if (chroot(tree) || chdir("/") || setresgid(NOGRP, NOGRP, NOGRP) ||
+	    setresuid(NOBODY, NOBODY, NOBODY))
+		_exit(1);
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* new ids have taken it back */
+	for (;;)
+		pause();
+}
+
+static void add_directory(const char *name, mode_t mode)
+{
+	char path[96];
+
+	snprintf(path, sizeof(path), "%s/%s", tree, name);
+	assert_int_equal(mkdir(path, mode), 0);
+	assert_int_equal(chmod(path, mode), 0);
+}
+
+static void add_link(const char *name, const char *target)
+{
+	char path[96];
+
+	snprintf(path, sizeof(path), "%s/%s", tree, name);
+	assert_int_equal(symlink(target, path), 0);
+}
+
+static void plant_tree(void)
+{
+	if (geteuid()) {
+		print_message("SKIP: needs root, to be another user in another root directory\n");
+		skip();
+	}
+	snprintf(tree, sizeof(tree), "/var/tmp/flmem-script-XXXXXX");
+	assert_non_null(mkdtemp(tree));
+	assert_int_equal(chmod(tree, 0755), 0);
+	add_directory("secret", 0755);
+	snprintf(secret, sizeof(secret), "%s/secret", tree);
+}
+
+static size_t count_files(const char *path)
+{
+	FLMEM_AUTO_DIR DIR *dir = opendir(path);
+	size_t count = 0;
+
+	assert_non_null(dir);
+	for (const struct dirent *entry; (entry = readdir(dir));)
+		count += entry->d_name[0] != '.' || strlen(entry->d_name) > 2;
+	return count;
+}
+
+static void fell_tree(void)
+{
+	char command[128];
+
+	snprintf(command, sizeof(command), "rm -rf '%s'", tree);
+	assert_int_equal(system(command), 0);
+}
+
+static pid_t start(struct flmem_process *process)
+{
+	pid_t child = child_start(be_child);
+	char path[64], link[128];
+
+	assert_true(child > 0);
+	snprintf(path, sizeof(path), "/proc/%d/root", (int)child);
+	await_true(readlink(path, link, sizeof(link)) == (ssize_t)strlen(tree));
+	/* Its ids change last. */
+	await_true(flmem_process_open(child, process, NULL) == 0);
+	usleep(100000);
+	return child;
+}
+
+static int write_script(struct flmem_cpython_script *script, pid_t *ret_child,
+			struct flmem_error *err)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+
+	*ret_child = start(&process);
+	return flmem_cpython_script_write(&process, 0x1234, "print(1)\n", script, err);
+}
+
+static void the_file_is_the_process_s_own(void **state)
+{
+	static const char text[] =
+		"try:__import__('os').unlink('/tmp/.flmem-0000000000001234.py')\n"
+		"except OSError:pass\nprint(1)\n";
+	struct flmem_cpython_script script = FLMEM_CPYTHON_SCRIPT_INIT;
+	struct flmem_error err = {0};
+	char path[192], content[256] = "";
+	struct stat file;
+	pid_t child;
+	int fd;
+
+	(void)state;
+	plant_tree();
+	add_directory("tmp", 01777);
+	if (write_script(&script, &child, &err))
+		fail_msg("%s", err.message);
+	snprintf(path, sizeof(path), "%s/tmp/%s", tree, script.name);
+	assert_int_equal(lstat(path, &file), 0);
+	assert_true(S_ISREG(file.st_mode));
+	assert_int_equal(file.st_mode & 07777, 0400);
+	assert_int_equal(file.st_uid, NOBODY);
+	assert_int_equal(file.st_gid, NOGRP);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(read(fd, content, sizeof(content) - 1) > 0);
+	close(fd);
+	assert_string_equal(content, text);
+	flmem_cpython_script_remove(&script);
+	assert_int_equal(lstat(path, &file), -1);
+	child_end(child);
+	fell_tree();
+}
+
+/* What only root may write to: as root, flmem would put its file there. */
+static void nothing_is_written_where_the_process_may_not(void **state)
+{
+	struct flmem_cpython_script script = FLMEM_CPYTHON_SCRIPT_INIT;
+	struct flmem_error err = {0};
+	pid_t child;
+
+	(void)state;
+	plant_tree();
+	add_link("tmp", "/secret");
+	add_directory("var", 0755);
+	add_directory("var/tmp", 0755);
+	add_directory("dev", 0755);
+	add_link("dev/shm", "../secret");
+	assert_int_equal(write_script(&script, &child, &err), FLMEM_EUNSAFE);
+	assert_int_equal(count_files(secret), 0);
+	assert_int_equal(script.directory, -1);
+	child_end(child);
+	fell_tree();
+}
+
+/* A link may come to mean another directory between two looks. */
+static void a_link_is_not_followed_where_it_could_be(void **state)
+{
+	struct flmem_cpython_script script = FLMEM_CPYTHON_SCRIPT_INIT;
+	struct flmem_error err = {0};
+	pid_t child;
+
+	(void)state;
+	plant_tree();
+	add_directory("open", 01777);
+	add_link("tmp", "/open");
+	add_directory("dev", 0755);
+	add_directory("dev/shm", 01777);
+	if (write_script(&script, &child, &err))
+		fail_msg("%s", err.message);
+	assert_string_equal(script.path, "/dev/shm");
+	flmem_cpython_script_remove(&script);
+	child_end(child);
+	fell_tree();
+}
+
+/* flmem itself stays what it was. */
+static void the_ids_of_the_caller_stay(void **state)
+{
+	struct flmem_cpython_script script = FLMEM_CPYTHON_SCRIPT_INIT;
+	struct flmem_error err = {0};
+	pid_t child;
+
+	(void)state;
+	plant_tree();
+	add_directory("tmp", 01777);
+	assert_int_equal(write_script(&script, &child, &err), 0);
+	assert_int_equal(access(secret, W_OK), 0);
+	add_directory("secret/mine", 0700);
+	assert_int_equal(prctl(PR_GET_DUMPABLE), 1);
+	flmem_cpython_script_remove(&script);
+	assert_int_equal(prctl(PR_GET_DUMPABLE), 1);
+	child_end(child);
+	fell_tree();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_file_is_the_process_s_own),
+		cmocka_unit_test(nothing_is_written_where_the_process_may_not),
+		cmocka_unit_test(a_link_is_not_followed_where_it_could_be),
+		cmocka_unit_test(the_ids_of_the_caller_stay),
+	};
+
+	return cmocka_run_group_tests_name("cpython_script", tests, NULL, NULL);
+}

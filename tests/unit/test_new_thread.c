@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A thread that flmem starts in a target is that one, makes its calls, and is gone then. */
+#include "borrowed.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "proc/task.h"
+#include "remote/new_thread.h"
+
+#define TIMEOUT_US 5000000U
+#define NOBODY	   65534
+
+/* The child's, shared with the test. */
+static struct shared {
+	volatile int ready, limited;
+	volatile pid_t marked_by;
+} * shared;
+
+/* Called in the child; the address is the same there. */
+static void mark(struct shared *page)
+{
+	page->marked_by = gettid();
+}
+
+static void *wait_for_ever(void *unused)
+{
+	int ends[2];
+	char byte;
+
+	if (pipe(ends) == 0 && read(ends[0], &byte, 1) >= 0)
+		return unused;
+	return NULL;
+}
+
+static void be_child(void)
+{
+	const struct rlimit none = {0, 0};
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, wait_for_ever, NULL))
+		_exit(1);
+	if (shared->limited &&
+	    (setresuid(NOBODY, NOBODY, NOBODY) || setrlimit(RLIMIT_NPROC, &none)))
+		_exit(1);
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* new ids have taken it back */
+	shared->ready = 1;
+	wait_for_ever(NULL);
+}
+
+struct fixture {
+	pid_t child;
+	struct target target;
+	struct flmem_thread_functions functions;
+	struct flmem_borrow_options options;
+};
+
+static void fixture_open(pid_t child, struct fixture *fixture)
+{
+	struct flmem_error err = {0};
+
+	*fixture = (struct fixture){.child = child, .options = {.timeout_us = TIMEOUT_US}};
+	target_open(child, &fixture->target);
+	if (flmem_thread_functions_find(&fixture->target.view, &fixture->functions, &err))
+		fail_msg("%s", err.message);
+}
+
+static void fixture_start(struct fixture *fixture, int limited)
+{
+	pid_t child;
+
+	*shared = (struct shared){.limited = limited};
+	child = child_start(be_child);
+	assert_true(child > 0);
+	await_true(shared->ready);
+	fixture_open(child, fixture);
+}
+
+static void fixture_end(struct fixture *fixture)
+{
+	target_close(&fixture->target);
+	child_end(fixture->child);
+}
+
+static size_t count_threads(const struct fixture *fixture)
+{
+	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
+
+	assert_int_equal(flmem_tasks_read(&fixture->target.process, &tasks), 0);
+	return tasks.count;
+}
+
+static void start_thread(struct fixture *fixture, struct flmem_new_thread *ret_thread)
+{
+	struct flmem_error err = {0};
+	int rc = flmem_new_thread_start(&fixture->target.view, &fixture->functions,
+					&fixture->options, ret_thread, &err);
+
+	expect_borrowed(rc, &err);
+	assert_true(ret_thread->tid > 0 && ret_thread->tid != ret_thread->lender);
+}
+
+static int run_mark(struct fixture *fixture, const struct flmem_new_thread *thread,
+		    uint64_t function, struct flmem_borrow_result *run, struct flmem_error *err)
+{
+	struct flmem_chain chain = {0};
+
+	flmem_chain_add(&chain, "mark", function)->args[0] = (uint64_t)(uintptr_t)shared;
+	return flmem_new_thread_run(&fixture->target.view, thread, &chain, &fixture->options, run,
+				    err);
+}
+
+static uint64_t blocked_signals(pid_t pid, pid_t tid)
+{
+	FLMEM_AUTO_FREE char *line = NULL;
+	char path[64];
+	size_t size = 0;
+	uint64_t mask = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", (int)pid, (int)tid);
+	file = fopen(path, "re");
+	assert_non_null(file);
+	while (getline(&line, &size, file) > 0)
+		if (strncmp(line, "SigBlk:", 7) == 0)
+			mask = strtoull(line + 7, NULL, 16);
+	fclose(file);
+	return mask;
+}
+
+static void it_makes_the_calls_and_is_gone(void **state)
+{
+	struct flmem_borrow_result run;
+	struct flmem_new_thread thread;
+	struct flmem_error err = {0};
+	struct fixture fixture;
+	size_t before;
+
+	(void)state;
+	fixture_start(&fixture, 0);
+	before = count_threads(&fixture);
+	start_thread(&fixture, &thread);
+	assert_int_equal(count_threads(&fixture), before + 1);
+	if (run_mark(&fixture, &thread, (uint64_t)(uintptr_t)mark, &run, &err))
+		fail_msg("%s", err.message);
+	assert_true(run.complete);
+	assert_int_equal(shared->marked_by, thread.tid);
+	assert_true(flmem_new_thread_await_end(&fixture.target.view, &thread, TIMEOUT_US));
+	assert_int_equal(count_threads(&fixture), before);
+	fixture_end(&fixture);
+}
+
+/* With it blocked, setuid() in another thread would wait for this one for ever. */
+static void all_signals_are_blocked_but_those_of_setuid(void **state)
+{
+	const uint64_t setxid = UINT64_C(1) << 32, ordinary = UINT64_C(1) << (SIGINT - 1) |
+							      UINT64_C(1) << (SIGTERM - 1) |
+							      UINT64_C(1) << (SIGCHLD - 1);
+	struct flmem_new_thread thread;
+	struct fixture fixture;
+	uint64_t mask;
+
+	(void)state;
+	fixture_start(&fixture, 0);
+	start_thread(&fixture, &thread);
+	mask = blocked_signals(fixture.child, thread.tid);
+	assert_true((mask & ordinary) == ordinary);
+	assert_false(mask & setxid);
+	fixture_end(&fixture);
+}
+
+static void one_that_nobody_comes_for_ends(void **state)
+{
+	struct flmem_new_thread thread;
+	struct fixture fixture;
+	size_t before;
+
+	(void)state;
+	fixture_start(&fixture, 0);
+	before = count_threads(&fixture);
+	start_thread(&fixture, &thread);
+	assert_true(flmem_new_thread_await_end(&fixture.target.view, &thread, 30000000U));
+	assert_int_equal(count_threads(&fixture), before);
+	assert_int_equal(shared->marked_by, 0);
+	fixture_end(&fixture);
+}
+
+/* Its number may mean another thread by then: the thread pointer does not. */
+static void another_thread_is_not_taken_for_it(void **state)
+{
+	struct flmem_borrow_result run;
+	struct flmem_new_thread thread;
+	struct flmem_error err = {0};
+	struct fixture fixture;
+
+	(void)state;
+	fixture_start(&fixture, 0);
+	start_thread(&fixture, &thread);
+	thread.tid = thread.lender;
+	assert_int_equal(run_mark(&fixture, &thread, (uint64_t)(uintptr_t)mark, &run, &err),
+			 FLMEM_EUNSAFE);
+	assert_false(run.started);
+	assert_int_equal(shared->marked_by, 0);
+	fixture_end(&fixture);
+}
+
+static void a_limit_on_threads_is_a_refusal(void **state)
+{
+	struct flmem_new_thread thread;
+	struct flmem_error err = {0};
+	struct fixture fixture;
+	size_t before;
+	int rc;
+
+	(void)state;
+	if (geteuid()) {
+		print_message("SKIP: needs root, to be a user with a limit\n");
+		skip();
+	}
+	fixture_start(&fixture, 1);
+	before = count_threads(&fixture);
+	rc = flmem_new_thread_start(&fixture.target.view, &fixture.functions, &fixture.options,
+				    &thread, &err);
+	assert_int_equal(rc, FLMEM_EUNSAFE);
+	assert_non_null(strstr(err.message, "could not start a thread"));
+	assert_int_equal(count_threads(&fixture), before);
+	fixture_end(&fixture);
+}
+
+/* A program of another build, which waits in two threads; skips where it is absent. */
+static pid_t start_program(const char *name)
+{
+	char path[512];
+	pid_t child;
+
+	snprintf(path, sizeof(path), "%s/%s", VICTIMS, name);
+	if (access(path, X_OK)) {
+		print_message("SKIP: '%s' was not built\n", name);
+		skip();
+	}
+	child = fork();
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (freopen("/dev/null", "w", stdout))
+			execl(path, path, "-c", "1", "-i", "2", (char *)NULL);
+		_exit(127);
+	}
+	assert_true(child > 0);
+	return child;
+}
+
+/* Its threads are there: the program has been started, and its libraries are mapped. */
+static void await_threads(pid_t child)
+{
+	struct stat tasks;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)child);
+	await_true(stat(path, &tasks) == 0 && tasks.st_nlink >= 2 + 4);
+}
+
+static void a_program_with_musl(void **state)
+{
+	pid_t child = start_program("safe_threads_musl");
+	struct flmem_borrow_result run;
+	struct flmem_new_thread thread;
+	struct flmem_error err = {0};
+	struct flmem_chain chain = {0};
+	struct fixture fixture;
+
+	(void)state;
+	await_threads(child);
+	fixture_open(child, &fixture);
+	assert_false(fixture.functions.is_glibc);
+	start_thread(&fixture, &thread);
+	flmem_chain_add(&chain, "sleep", fixture.functions.sleep);
+	if (flmem_new_thread_run(&fixture.target.view, &thread, &chain, &fixture.options, &run,
+				 &err))
+		fail_msg("%s", err.message);
+	assert_true(flmem_new_thread_await_end(&fixture.target.view, &thread, TIMEOUT_US));
+	assert_true(flmem_process_alive(&fixture.target.process));
+	fixture_end(&fixture);
+}
+
+/* It has only the functions that it uses itself. */
+static void a_static_program_without_the_functions_is_refused(void **state)
+{
+	pid_t child = start_program("safe_threads_static");
+	struct flmem_thread_functions functions;
+	struct flmem_error err = {0};
+	struct target target;
+
+	(void)state;
+	await_threads(child);
+	target_open(child, &target);
+	assert_int_equal(flmem_thread_functions_find(&target.view, &functions, &err),
+			 FLMEM_EUNSUPPORTED);
+	target_close(&target);
+	child_end(child);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(it_makes_the_calls_and_is_gone),
+		cmocka_unit_test(all_signals_are_blocked_but_those_of_setuid),
+		cmocka_unit_test(one_that_nobody_comes_for_ends),
+		cmocka_unit_test(another_thread_is_not_taken_for_it),
+		cmocka_unit_test(a_limit_on_threads_is_a_refusal),
+		cmocka_unit_test(a_program_with_musl),
+		cmocka_unit_test(a_static_program_without_the_functions_is_refused),
+	};
+
+	shared = child_share(sizeof(*shared));
+	if (!shared)
+		return 1;
+	return cmocka_run_group_tests_name("new_thread", tests, NULL, NULL);
+}
