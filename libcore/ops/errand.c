@@ -17,6 +17,9 @@ int flmem_errand_open(struct flmem_inspection *target, pid_t pid, uint64_t start
 				       "process %d is gone, and its number means another one now",
 				       (int)pid);
 	rc = flmem_preflight_identity(&target->process, err);
+	/* Before anything is read: what is checked and what is written is one address space. */
+	if (!rc)
+		rc = flmem_process_pin_memory(&target->process, err);
 	if (!rc)
 		rc = flmem_inspection_read(target, err);
 	if (!rc)

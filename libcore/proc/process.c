@@ -167,7 +167,8 @@ int flmem_process_arguments_at(const struct flmem_process *process, uint64_t *re
 void flmem_process_unpin(struct flmem_process *process)
 {
 	flmem_cleanup_close(&process->pidfd);
-	process->pidfd = -1;
+	flmem_cleanup_close(&process->mem_fd);
+	process->pidfd = process->mem_fd = -1;
 }
 
 void flmem_process_close(struct flmem_process *process)
@@ -253,34 +254,68 @@ int flmem_process_open_path(const struct flmem_process *process, const char *pat
 	return flmem_process_open_file(process, whole);
 }
 
+int flmem_process_read_scattered(const struct flmem_process *process, const struct iovec *places,
+				 size_t count, void *out)
+{
+	struct iovec local = {.iov_base = out};
+	ssize_t got;
+
+	for (size_t i = 0; i < count; i++)
+		local.iov_len += places[i].iov_len;
+	if (process->pidfd < 0)
+		return -ENOSYS;
+	got = process_vm_readv(process->pid, &local, 1, places, count, 0);
+	if (got < 0)
+		return -errno;
+	return (size_t)got == local.iov_len ? 0 : -EFAULT;
+}
+
 int flmem_process_read_memory(const struct flmem_process *process, uint64_t address, void *out,
 			      size_t length)
 {
-	struct iovec local = {.iov_base = out, .iov_len = length};
-	struct iovec remote = {.iov_base = (void *)(uintptr_t)address, .iov_len = length};
-	ssize_t got;
+	const struct iovec place = {.iov_base = (void *)(uintptr_t)address, .iov_len = length};
 
-	if (process->pidfd < 0)
-		return -ENOSYS;
-	got = process_vm_readv(process->pid, &local, 1, &remote, 1, 0);
-	if (got < 0)
-		return -errno;
-	return (size_t)got == length ? 0 : -EFAULT;
+	return flmem_process_read_scattered(process, &place, 1, out);
+}
+
+int flmem_process_pin_memory(struct flmem_process *process, struct flmem_error *err)
+{
+	if (process->mem_fd >= 0)
+		return 0;
+	process->mem_fd = openat(process->dirfd, "mem", O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (process->mem_fd < 0)
+		return flmem_process_error(process, -errno, "open the memory", err);
+	return 0;
+}
+
+/* 0 bytes: nobody runs in this address space any more. EIO: nothing is mapped there. */
+static int check_transfer(ssize_t done, size_t length)
+{
+	if (done < 0)
+		return errno == EIO ? -EFAULT : -errno;
+	if (done == 0 && length)
+		return -ESRCH;
+	return (size_t)done == length ? 0 : -EFAULT;
+}
+
+int flmem_process_read_pinned(const struct flmem_process *process, uint64_t address, void *out,
+			      size_t length)
+{
+	if (process->mem_fd < 0)
+		return -EBADF;
+	if (address > INT64_MAX)
+		return -EFAULT;
+	return check_transfer(pread(process->mem_fd, out, length, (off_t)address), length);
 }
 
 int flmem_process_write_memory(const struct flmem_process *process, uint64_t address,
 			       const void *bytes, size_t length)
 {
-	struct iovec local = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = length};
-	struct iovec remote = {.iov_base = (void *)(uintptr_t)address, .iov_len = length};
-	ssize_t put;
-
-	if (process->pidfd < 0)
-		return -ENOSYS;
-	put = process_vm_writev(process->pid, &local, 1, &remote, 1, 0);
-	if (put < 0)
-		return -errno;
-	return (size_t)put == length ? 0 : -EFAULT;
+	if (process->mem_fd < 0)
+		return -EBADF;
+	if (address > INT64_MAX)
+		return -EFAULT;
+	return check_transfer(pwrite(process->mem_fd, bytes, length, (off_t)address), length);
 }
 
 int flmem_process_stack_limit(const struct flmem_process *process, uint64_t *ret_bytes)

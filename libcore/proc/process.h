@@ -22,17 +22,18 @@
 
 struct flmem_process {
 	pid_t pid;
-	int pidfd;	     /* -1 on a captured tree */
-	int dirfd;	     /* /proc/PID, O_RDONLY | O_DIRECTORY */
+	int pidfd;  /* -1 on a captured tree */
+	int dirfd;  /* /proc/PID, O_RDONLY | O_DIRECTORY */
+	int mem_fd; /* /proc/PID/mem of one address space, -1 until flmem_process_pin_memory() */
 	uint64_t start_time; /* clock ticks after boot, field 22 of /proc/PID/stat */
 	pid_t parent;
 	char state; /* R, S, D, T, t, Z, X, I as /proc/PID/stat said when opened */
 	bool kernel_thread;
 };
 
-#define FLMEM_PROCESS_INIT               \
-	{                                \
-		.pidfd = -1, .dirfd = -1 \
+#define FLMEM_PROCESS_INIT                             \
+	{                                              \
+		.pidfd = -1, .dirfd = -1, .mem_fd = -1 \
 	}
 
 /*
@@ -91,7 +92,31 @@ int flmem_process_open_path(const struct flmem_process *process, const char *pat
 int flmem_process_read_memory(const struct flmem_process *process, uint64_t address, void *out,
 			      size_t length);
 
-/* Writes remote memory; all or nothing. Negative errno on failure. */
+struct iovec;
+
+/* Reads many places one after the other into `out`, which has room for all; failures as above. */
+int flmem_process_read_scattered(const struct flmem_process *process, const struct iovec *places,
+				 size_t count, void *out);
+
+/*
+ * Opens the memory of the process for reading and writing, before anything else is read of it. The
+ * descriptor keeps to the address space of this moment (proc_mem_open() in the kernel's
+ * fs/proc/base.c): after an execve, and when another process has the pid, it reads and writes
+ * nothing. Does nothing when it is open already. FLMEM_EPERM: this user may not trace the process.
+ */
+int flmem_process_pin_memory(struct flmem_process *process, struct flmem_error *err);
+
+/*
+ * Reads from the pinned address space; all or nothing. Negative errno: -ESRCH when no process has it
+ * any more, -EFAULT where nothing is mapped. Reads what mprotect() forbids, too.
+ */
+int flmem_process_read_pinned(const struct flmem_process *process, uint64_t address, void *out,
+			      size_t length);
+
+/*
+ * Writes to the pinned address space; all or nothing, failures as above. The kernel also writes
+ * where mprotect() forbids it, so check the mapping first.
+ */
 int flmem_process_write_memory(const struct flmem_process *process, uint64_t address,
 			       const void *bytes, size_t length);
 

@@ -84,7 +84,10 @@ int flmem_arch_read_rest(pid_t tid, struct flmem_thread_state *state);
 /* Number of the system call that the stopped thread is in, -1 when in none. */
 long flmem_arch_call_number(const struct flmem_thread_state *state);
 
-/* True when the stopped thread was interrupted in exactly this wait and can resume it. */
+/*
+ * True when the stopped thread was interrupted in exactly this wait, with the same arguments, and
+ * can resume it.
+ */
 bool flmem_arch_interrupted_in(const struct flmem_thread_state *state,
 			       const struct flmem_task_wait *at);
 

@@ -45,7 +45,7 @@ struct signal_context {
 	uint64_t rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags;
 	uint16_t cs, gs, fs, ss;
 	uint64_t error, trap, old_mask, cr2;
-	uint64_t fpstate; /* 0: a clean floating-point state */
+	uint64_t fpstate; /* address of the vector state */
 	uint64_t reserved[8];
 };
 
@@ -161,7 +161,9 @@ bool flmem_arch_interrupted_in(const struct flmem_thread_state *state,
 {
 	const struct user_regs_struct *r = &state->regs;
 
-	if ((long)r->orig_rax != at->number || r->rsp != at->sp || r->rip != at->pc)
+	if ((long)r->orig_rax != at->number || r->rsp != at->sp || r->rip != at->pc ||
+	    r->rdi != at->args[0] || r->rsi != at->args[1] || r->rdx != at->args[2] ||
+	    r->r10 != at->args[3] || r->r8 != at->args[4] || r->r9 != at->args[5])
 		return false;
 	switch ((long)r->rax) {
 	case RESTART_SYS:
@@ -224,8 +226,12 @@ static uint64_t argument(const struct flmem_call *call, size_t i,
 	return call->args[i] + (call->area_args >> i & 1U ? scratch->area : 0);
 }
 
+/*
+ * The calls run with the thread's own vector state: a clean one has the default rights of protection
+ * keys, with which a heap under a key of the program faults (init_pkru in arch/x86/mm/pkeys.c).
+ */
 static void fill_call(struct signal_frame *frame, const struct flmem_call *call,
-		      const struct flmem_scratch *scratch, uint64_t sp)
+		      const struct flmem_scratch *scratch, uint64_t sp, uint64_t fpstate)
 {
 	uint64_t *const places[FLMEM_CHAIN_ARGS] = {
 		&frame->context.rdi, &frame->context.rsi, &frame->context.rdx,
@@ -237,6 +243,7 @@ static void fill_call(struct signal_frame *frame, const struct flmem_call *call,
 	frame->context.rax = call->number;
 	frame->context.rip = call->function;
 	frame->context.rsp = sp;
+	frame->context.fpstate = fpstate;
 }
 
 /* The thread's own state; from a system call, at the instruction that makes it again. */
@@ -343,7 +350,7 @@ int flmem_arch_build(const struct flmem_thread_state *state, const struct flmem_
 	memset(scratch->bytes, 0, scratch->length);
 	for (size_t i = 0; i < chain->count; i++) {
 		fill_frame(&frame, restorer, CHAIN_MASK);
-		fill_call(&frame, &chain->calls[i], scratch, first + FRAME_STEP * (i + 1));
+		fill_call(&frame, &chain->calls[i], scratch, first + FRAME_STEP * (i + 1), fpstate);
 		memcpy(scratch->bytes + FRAME_STEP * i, &frame, sizeof(frame));
 	}
 	fill_frame(&frame, restorer, state->signal_mask);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 
 #include "base/cleanup.h"
 #include "base/text.h"
@@ -19,9 +20,10 @@
 #define CALL_STACK 24576U
 #define PAGE	   4096U /* the smallest there is; larger ones are only looked at repeatedly */
 /* How much of the stack is searched for signal frames. */
-#define SCAN_LIMIT ((uint64_t)1 << 20)
-#define SCAN_STEP  65536U
-#define STACK_GAP  ((uint64_t)1 << 20)
+#define SCAN_LIMIT    ((uint64_t)1 << 20)
+#define SCAN_STEP     65536U
+#define PAGES_AT_ONCE 64U
+#define STACK_GAP     ((uint64_t)1 << 20)
 /* A frame that an allocator waits in is among the innermost. */
 #define INNERMOST 512U
 /* Spin locks of tcmalloc sleep for 2 ms at most (spinlock_internal.cc). */
@@ -122,10 +124,15 @@ static bool is_in_signal_handler(const struct search *search, uint64_t sp, uint6
  */
 static bool is_readable_below(const struct search *search, uint64_t sp, uint64_t room)
 {
-	for (uint64_t depth = PAGE; depth <= room; depth += PAGE) {
-		char byte;
+	struct iovec remote[PAGES_AT_ONCE];
+	char bytes[PAGES_AT_ONCE];
 
-		if (flmem_process_read_memory(search->view->process, sp - depth, &byte, 1))
+	for (uint64_t depth = PAGE; depth <= room;) {
+		size_t count = 0;
+
+		for (; count < PAGES_AT_ONCE && depth <= room; depth += PAGE)
+			remote[count++] = (struct iovec){(void *)(uintptr_t)(sp - depth), 1};
+		if (flmem_process_read_scattered(search->view->process, remote, count, bytes))
 			return false;
 	}
 	return true;
@@ -193,9 +200,9 @@ static const char *check_stack(const struct search *search, const struct flmem_c
 	return NULL;
 }
 
-const char *flmem_candidate_check_computing(const struct flmem_view *view,
-					    const struct flmem_candidate_needs *needs,
-					    const struct flmem_candidate *candidate)
+const char *flmem_candidate_check_stack(const struct flmem_view *view,
+					const struct flmem_candidate_needs *needs,
+					const struct flmem_candidate *candidate)
 {
 	const struct search search = {view, needs, NULL};
 

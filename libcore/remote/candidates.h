@@ -87,12 +87,12 @@ int flmem_candidates_find(const struct flmem_view *view, const struct flmem_cand
 			  struct flmem_candidates *ret_candidates);
 
 /*
- * Looks at the stack of a thread that is stopped while it computes; at.sp and at.pc say where. NULL
- * when it may be borrowed there, else a static reason.
+ * Checks the stack of a stopped thread; at.sp and at.pc say where it is. NULL when it may be borrowed
+ * there, else a static reason.
  */
-const char *flmem_candidate_check_computing(const struct flmem_view *view,
-					    const struct flmem_candidate_needs *needs,
-					    const struct flmem_candidate *candidate);
+const char *flmem_candidate_check_stack(const struct flmem_view *view,
+					const struct flmem_candidate_needs *needs,
+					const struct flmem_candidate *candidate);
 
 void flmem_candidates_clear(struct flmem_candidates *candidates);
 

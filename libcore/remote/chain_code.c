@@ -20,7 +20,7 @@ int flmem_chain_code_read(const struct flmem_process *process, const struct flme
 
 		if (is_repeated(chain, i))
 			continue;
-		rc = flmem_process_read_memory(process, chain->calls[i].function, code.begin[i],
+		rc = flmem_process_read_pinned(process, chain->calls[i].function, code.begin[i],
 					       FLMEM_CHAIN_CODE_BYTES);
 		if (rc)
 			return rc;

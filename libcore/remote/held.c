@@ -14,14 +14,17 @@
 
 #include <flmem/text.h>
 
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/text.h"
 #include "preload/wrappers.h"
 #include "proc/command.h"
 #include "proc/words.h"
+#include "remote/tracee.h"
 
 #define LIMIT_SECONDS 10
 #define PROGRAMS_MAX  8 /* env may start env */
+#define POLL_US	      100U
 
 /* What the child reports when it does not come to run the command. */
 struct failure {
@@ -92,22 +95,28 @@ static int explain_failure(const char *program, const struct failure *failure,
 		"without proof");
 }
 
-/* Waits for the next stop; 0, or the code of why there is none. */
+/*
+ * Waits for the next stop; 0, or the code of why there is none. How the child ends is read from the
+ * stop before its end: where SIGCHLD is ignored nobody is told, and another thread may be.
+ */
 static int wait_stop(struct flmem_held *held, int *ret_status, struct flmem_error *err)
 {
-	pid_t got;
+	unsigned long ending;
+	int got;
 
-	do
-		got = waitpid(held->pid, ret_status, __WALL);
-	while (got < 0 && errno == EINTR);
-	if (got < 0) {
-		held->pid = 0;
-		return flmem_error_set(err, FLMEM_EFAILED, errno, "the probe is gone");
-	}
-	if (WIFSTOPPED(*ret_status))
+	while (!(got = flmem_tracee_status(held->pid, ret_status)))
+		flmem_clock_sleep_us(POLL_US);
+	if (got > 0 && WIFSTOPPED(*ret_status) && *ret_status >> 16 != PTRACE_EVENT_EXIT)
 		return 0;
+	if (got > 0 && WIFSTOPPED(*ret_status)) {
+		if (ptrace(PTRACE_GETEVENTMSG, held->pid, NULL, &ending) < 0)
+			return flmem_error_set(err, FLMEM_EFAILED, errno, "the probe is gone");
+		*ret_status = (int)ending;
+		return FLMEM_EUNSUPPORTED;
+	}
 	held->pid = 0;
-	return FLMEM_EUNSUPPORTED;
+	return got > 0 ? FLMEM_EUNSUPPORTED
+		       : flmem_error_set(err, FLMEM_EFAILED, -got, "the probe is gone");
 }
 
 static int explain_end(const struct flmem_held *held, int status, struct flmem_error *err)
@@ -270,21 +279,10 @@ static int first_stop(struct flmem_held *held, struct flmem_error *err)
 	if (rc)
 		return rc;
 	if (ptrace(PTRACE_SETOPTIONS, held->pid, NULL,
-		   (void *)(intptr_t)(PTRACE_O_EXITKILL | PTRACE_O_TRACEEXEC)) < 0)
+		   (void *)(intptr_t)(PTRACE_O_EXITKILL | PTRACE_O_TRACEEXEC |
+				      PTRACE_O_TRACEEXIT)) < 0)
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot hold the probe");
 	return 0;
-}
-
-/* A process whose SIGCHLD is ignored never hears how its children ended. */
-static void hear_of_children(struct flmem_held *held)
-{
-	const struct sigaction heard = {.sa_handler = SIG_DFL};
-
-	if (sigaction(SIGCHLD, NULL, &held->old_sigchld) < 0 ||
-	    (held->old_sigchld.sa_handler != SIG_IGN &&
-	     !(held->old_sigchld.sa_flags & SA_NOCLDWAIT)))
-		return;
-	held->changed_sigchld = sigaction(SIGCHLD, &heard, NULL) == 0;
 }
 
 /* Starts the child; the write ends of both pipes are closed here when it returns. */
@@ -306,7 +304,6 @@ static int spawn(char *const *argv, char *const *environment, struct flmem_held 
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot make a pipe");
 	held->error_fd = ends[0];
 	error_write = ends[1];
-	hear_of_children(held);
 	held->pid = fork();
 	if (held->pid == 0)
 		be_child(argv, environment, parent, report_write, error_write);
@@ -345,15 +342,19 @@ void flmem_held_said(const struct flmem_held *held, char *out, size_t size)
 	out[got > 0 ? got : 0] = '\0';
 }
 
-/* A stop that came before the kill is reported first. */
+/* A child that was killed may stop once more, before its end. */
 static void reap(pid_t pid)
 {
-	int status;
-	pid_t got;
+	int status, got;
 
-	do
-		got = waitpid(pid, &status, __WALL);
-	while (got < 0 ? errno == EINTR : WIFSTOPPED(status));
+	while ((got = flmem_tracee_status(pid, &status)) >= 0) {
+		if (got && !WIFSTOPPED(status))
+			return;
+		if (got)
+			ptrace(PTRACE_CONT, pid, NULL, NULL);
+		else
+			flmem_clock_sleep_us(POLL_US);
+	}
 }
 
 void flmem_held_end(struct flmem_held *held)
@@ -362,8 +363,6 @@ void flmem_held_end(struct flmem_held *held)
 		kill(held->pid, SIGKILL);
 		reap(held->pid);
 	}
-	if (held->changed_sigchld)
-		sigaction(SIGCHLD, &held->old_sigchld, NULL);
 	flmem_process_close(&held->process);
 	flmem_cleanup_close(&held->error_fd);
 	*held = (struct flmem_held)FLMEM_HELD_INIT;

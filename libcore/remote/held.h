@@ -9,11 +9,10 @@
  * killed with its holder, whatever happens.
  *
  * A script is held in its interpreter; env and its like (preload/wrappers.h) run until they become
- * another program. The caller's thread traces the child, so start and end in one thread; a SIGCHLD
- * that the caller ignores is set to its default in between.
+ * another program. The caller's thread traces the child, so start and end in one thread. No signal
+ * disposition of the caller is changed.
  */
 
-#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -33,8 +32,6 @@ struct flmem_held {
 	bool passes;	    /* a wrapper on its way to another program */
 	bool wide;	    /* false: a 32-bit program, held before its loader ran */
 	int error_fd;	    /* read end of its standard error */
-	bool changed_sigchld;
-	struct sigaction old_sigchld; /* put back when it ends */
 };
 
 #define FLMEM_HELD_INIT                                       \

@@ -35,12 +35,12 @@ bool flmem_rseq_is_inside(const struct flmem_process *process, pid_t tid, uint64
 		   (void *)sizeof(configuration), &configuration) < 0 ||
 	    !configuration.pointer)
 		return false;
-	if (flmem_process_read_memory(process, configuration.pointer + POINTER_TO_SEQUENCE,
+	if (flmem_process_read_pinned(process, configuration.pointer + POINTER_TO_SEQUENCE,
 				      &address, sizeof(address)))
 		return true;
 	if (!address)
 		return false;
-	if (flmem_process_read_memory(process, address, &sequence, sizeof(sequence)))
+	if (flmem_process_read_pinned(process, address, &sequence, sizeof(sequence)))
 		return true;
 	return pc - sequence.start < sequence.length;
 }

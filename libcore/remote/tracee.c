@@ -2,20 +2,17 @@
 #include "remote/tracee.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "remote/priority.h"
 #include "remote/waits.h"
 
-/* A blocked thread stops within microseconds; one that does not is not worth the wait. */
-#define SPIN_US	 2000U
-#define SLEEP_US 100U
-
-/* One that is not let go stands still as soon as it runs again, until flmem ends. */
-#define RELEASE_WAIT_US 30000000U
+#define PAUSE_US 100U
+/* A thread that is not let go of stops as soon as it runs again: nothing is gained by hurrying. */
+#define RELEASE_PAUSE_US 10000U
 
 static long request(enum __ptrace_request what, pid_t tid, long data)
 {
@@ -24,7 +21,7 @@ static long request(enum __ptrace_request what, pid_t tid, long data)
 
 int flmem_tracee_seize(struct flmem_tracee *tracee, pid_t tid)
 {
-	if (request(PTRACE_SEIZE, tid, 0) < 0)
+	if (request(PTRACE_SEIZE, tid, PTRACE_O_TRACEEXEC) < 0)
 		return -errno;
 	*tracee = (struct flmem_tracee){.tid = tid};
 	return 0;
@@ -39,50 +36,73 @@ static bool is_job_control(int signal)
  * With PTRACE_SEIZE an event stop with SIGTRAP is our interrupt, one with a stopping signal is a
  * group stop (ptrace(2)); everything else is a signal on its way to the program, passed on here.
  */
-static enum flmem_tracee_event sort_out(struct flmem_tracee *tracee, int status)
+static enum flmem_tracee_event sort_stop(struct flmem_tracee *tracee, int event, int signal)
 {
-	int signal = WSTOPSIG(status);
-
-	if (!WIFSTOPPED(status)) {
-		*tracee = (struct flmem_tracee){0};
-		return FLMEM_TRACEE_GONE;
-	}
-	if (status >> 16 == PTRACE_EVENT_STOP) {
+	if (event == PTRACE_EVENT_STOP) {
 		tracee->stopped = true;
 		return is_job_control(signal) ? FLMEM_TRACEE_GROUP : FLMEM_TRACEE_STOPPED;
 	}
-	request(PTRACE_CONT, tracee->tid, signal);
+	if (event == PTRACE_EVENT_EXEC) {
+		/* The registers are those of another program. */
+		tracee->stopped = tracee->resumable = true;
+		return FLMEM_TRACEE_EXEC;
+	}
+	request(PTRACE_CONT, tracee->tid, event ? 0 : signal);
 	return FLMEM_TRACEE_OTHER;
+}
+
+/*
+ * The stop itself, for when another thread of this process has waited for any child and taken the
+ * report. The kernel puts the event into si_code (ptrace_do_notify() in kernel/signal.c).
+ */
+static bool read_stop(pid_t tid, int *ret_status)
+{
+	siginfo_t info;
+	int event = 0;
+
+	if (ptrace(PTRACE_GETSIGINFO, tid, NULL, &info) < 0)
+		return false;
+	if (info.si_code > 0 && (info.si_code & 0xff) == info.si_signo)
+		event = info.si_code >> 8;
+	*ret_status = event << 16 | info.si_signo << 8 | 0x7f;
+	return true;
+}
+
+int flmem_tracee_status(pid_t tid, int *ret_status)
+{
+	pid_t got = waitpid(tid, ret_status, __WALL | __WNOTHREAD | WNOHANG);
+
+	if (got == tid)
+		return 1;
+	if (got == 0 || errno == EINTR)
+		return read_stop(tid, ret_status);
+	return -errno;
 }
 
 enum flmem_tracee_event flmem_tracee_poll(struct flmem_tracee *tracee)
 {
-	int status;
-	pid_t got = waitpid(tracee->tid, &status, __WALL | WNOHANG);
+	int status, got = flmem_tracee_status(tracee->tid, &status);
 
-	if (got == tracee->tid)
-		return sort_out(tracee, status);
-	if (got == 0 || errno == EINTR)
+	if (!got)
 		return FLMEM_TRACEE_NOTHING;
+	if (got > 0 && WIFSTOPPED(status))
+		return sort_stop(tracee, status >> 16, WSTOPSIG(status));
 	*tracee = (struct flmem_tracee){0};
 	return FLMEM_TRACEE_GONE;
 }
 
+/* The last look comes after the time is up: we may have had no processor ourselves. */
 static enum flmem_tracee_event wait_stop(struct flmem_tracee *tracee, uint64_t timeout_us)
 {
 	uint64_t start = flmem_clock_us(), spent;
 	enum flmem_tracee_event event;
 
-	/* The last look comes after the time is up: we may have had no processor ourselves. */
 	do {
 		spent = flmem_clock_us() - start;
 		event = flmem_tracee_poll(tracee);
 		if (event != FLMEM_TRACEE_NOTHING && event != FLMEM_TRACEE_OTHER)
 			return event;
-		if (spent < SPIN_US)
-			sched_yield();
-		else
-			flmem_clock_sleep_us(SLEEP_US);
+		flmem_priority_pause(spent, PAUSE_US);
 	} while (spent < timeout_us);
 	return event;
 }
@@ -96,21 +116,6 @@ enum flmem_tracee_event flmem_tracee_stop(struct flmem_tracee *tracee, uint64_t 
 	return wait_stop(tracee, timeout_us);
 }
 
-int flmem_tracee_continue(struct flmem_tracee *tracee)
-{
-	if (request(PTRACE_CONT, tracee->tid, 0) < 0)
-		return -errno;
-	tracee->stopped = false;
-	tracee->resumable = false;
-	return 0;
-}
-
-void flmem_tracee_listen(struct flmem_tracee *tracee)
-{
-	request(PTRACE_LISTEN, tracee->tid, 0);
-	tracee->stopped = false;
-}
-
 /* A call that our interrupt ended with EINTR must not end for the program. */
 static void make_resumable(pid_t tid)
 {
@@ -121,14 +126,30 @@ static void make_resumable(pid_t tid)
 		flmem_arch_make_resumable(tid, &state);
 }
 
+/*
+ * Only a stopped thread can be detached. One in an uninterruptible call stops when that is over; it
+ * would stay stopped if it were forgotten meanwhile.
+ */
+static bool stop_for_release(struct flmem_tracee *tracee)
+{
+	if (!tracee->stopped)
+		request(PTRACE_INTERRUPT, tracee->tid, 0);
+	while (!tracee->stopped) {
+		enum flmem_tracee_event event = flmem_tracee_poll(tracee);
+
+		if (event == FLMEM_TRACEE_GONE)
+			return false;
+		if (event == FLMEM_TRACEE_NOTHING)
+			flmem_clock_sleep_us(RELEASE_PAUSE_US);
+	}
+	return true;
+}
+
 void flmem_tracee_release(struct flmem_tracee *tracee)
 {
-	if (!tracee->tid)
+	if (!tracee->tid || !stop_for_release(tracee))
 		return;
-	/* Only a stopped thread can be detached. */
-	if (!tracee->stopped && flmem_tracee_stop(tracee, RELEASE_WAIT_US) == FLMEM_TRACEE_GONE)
-		return;
-	if (tracee->stopped && !tracee->resumable)
+	if (!tracee->resumable)
 		make_resumable(tracee->tid);
 	request(PTRACE_DETACH, tracee->tid, 0);
 	*tracee = (struct flmem_tracee){0};

@@ -19,6 +19,7 @@ enum flmem_tracee_event {
 	FLMEM_TRACEE_NOTHING, /* no news */
 	FLMEM_TRACEE_OTHER,   /* stopped for another reason, which was passed on: it runs */
 	FLMEM_TRACEE_GROUP,   /* stopped together with its whole process (SIGSTOP) */
+	FLMEM_TRACEE_EXEC,    /* stopped because it executes another program */
 	FLMEM_TRACEE_GONE,    /* ended */
 };
 
@@ -31,19 +32,25 @@ struct flmem_tracee {
 /* Negative errno on failure: -ESRCH gone, -EPERM not permitted or traced by another. */
 int flmem_tracee_seize(struct flmem_tracee *tracee, pid_t tid);
 
+/*
+ * What waitpid() would report of a thread that the calling thread traces, without waiting: 1 and the
+ * status, 0: no news, or a negative errno: it is gone. A stop is found also when another thread of
+ * this process, which waits for any child, was given the report.
+ */
+int flmem_tracee_status(pid_t tid, int *ret_status);
+
 /* Interrupts it and waits until it has stopped, at most timeout_us. */
 enum flmem_tracee_event flmem_tracee_stop(struct flmem_tracee *tracee, uint64_t timeout_us);
 
-/* Lets a stopped thread run on while it stays ours. Negative errno on failure. */
-int flmem_tracee_continue(struct flmem_tracee *tracee);
-
-/* Leaves a group-stopped one as it is until its process goes on. */
-void flmem_tracee_listen(struct flmem_tracee *tracee);
-
-/* Looks, without waiting, what happened to a running one, and passes signals on to it. */
+/*
+ * Checks, without waiting, what happened to a running one, and passes signals on to it.
+ */
 enum flmem_tracee_event flmem_tracee_poll(struct flmem_tracee *tracee);
 
-/* Lets go for good. */
+/*
+ * Detaches. A thread that cannot stop now (in an uninterruptible call) is awaited for as long as it
+ * takes: forgotten, it would stop later and never go on while this process lives.
+ */
 void flmem_tracee_release(struct flmem_tracee *tracee);
 
 #define FLMEM_AUTO_TRACEE FLMEM_AUTO(flmem_tracee_release)

@@ -33,6 +33,7 @@ static inline void target_open(pid_t child, struct target *target)
 {
 	*target = (struct target){.process = FLMEM_PROCESS_INIT, .cache = flmem_image_cache_new()};
 	assert_int_equal(flmem_process_open(child, &target->process, NULL), 0);
+	assert_int_equal(flmem_process_pin_memory(&target->process, NULL), 0);
 	assert_int_equal(flmem_maps_read(&target->process, &target->maps, NULL), 0);
 	assert_int_equal(flmem_modules_load(&target->process, &target->maps, target->cache,
 					    &target->modules, NULL),

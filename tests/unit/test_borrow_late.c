@@ -27,7 +27,7 @@ static pid_t child;
 static int bell[2];
 
 #ifdef __x86_64__
-static bool sleeps_at_interrupt, sleeps_at_look, let_run;
+static bool sleeps_at_stop, sleeps_at_check, let_run, armed;
 
 /* Rings, so that the child goes on as soon as it is its own again, and waits until it has. */
 static void come_late(void)
@@ -36,36 +36,49 @@ static void come_late(void)
 	await_true(page->deep);
 }
 
-/* flmem's own; its second interrupt is the one that ends the park. */
+/* flmem's own; its second stop is the one that ends the park. */
 long ptrace(enum __ptrace_request request, ...)
 {
-	static int interrupts;
 	va_list args;
-	long tid, address, data;
+	long tid, address, data, word = 0;
 
 	va_start(args, request);
 	tid = va_arg(args, long);
 	address = va_arg(args, long);
 	data = va_arg(args, long);
 	va_end(args);
-	if (request == PTRACE_SEIZE)
-		interrupts = 0;
-	let_run = request == PTRACE_CONT;
-	if (request == PTRACE_INTERRUPT && ++interrupts == 2 && sleeps_at_interrupt) {
-		sleeps_at_interrupt = false;
+	let_run = armed && request == PTRACE_DETACH;
+	if (request == PTRACE_SEIZE && armed && sleeps_at_stop) {
+		sleeps_at_stop = false;
 		come_late();
 	}
+	armed = request == PTRACE_SETSIGMASK || (armed && request == PTRACE_DETACH);
+	/* The system call stores the word that the C library returns. */
+	if (request == PTRACE_PEEKDATA)
+		return syscall(SYS_ptrace, (long)request, tid, address, &word) ? -1 : word;
 	return syscall(SYS_ptrace, (long)request, tid, address, data);
 }
 
-/* What flmem does between two looks, at calls that are not done yet and at one who is to stop. */
-int sched_yield(void)
+/* What flmem does between two checks of calls that are not done yet: one or the other. */
+static void pause_between_checks(void)
 {
-	if (sleeps_at_look && let_run) {
-		sleeps_at_look = false;
+	if (sleeps_at_check && let_run) {
+		sleeps_at_check = false;
 		come_late();
 	}
+}
+
+int sched_yield(void)
+{
+	pause_between_checks();
 	return (int)syscall(SYS_sched_yield);
+}
+
+int nanosleep(const struct timespec *time, struct timespec *rest);
+int nanosleep(const struct timespec *time, struct timespec *rest)
+{
+	pause_between_checks();
+	return (int)syscall(SYS_nanosleep, time, rest);
 }
 
 __attribute__((noinline)) static void compute_deep_down(void)
@@ -96,6 +109,7 @@ static void be_child(void)
 static int start_child(void **state)
 {
 	(void)state;
+	armed = false;
 	page = child_share(sizeof(*page));
 	child = !page || pipe(bell) ? 0 : child_start(be_child);
 	return !child;
@@ -147,7 +161,7 @@ static void expect_left_alone(void)
 static void a_thread_that_went_on_meanwhile_is_not_set_back(void **state)
 {
 	(void)state;
-	sleeps_at_interrupt = true;
+	sleeps_at_stop = true;
 	expect_left_alone();
 }
 
@@ -155,7 +169,7 @@ static void calls_whose_traces_are_gone_are_not_waited_for(void **state)
 {
 	(void)state;
 	atomic_store(&page->overwrite, true);
-	sleeps_at_look = true;
+	sleeps_at_check = true;
 	expect_left_alone();
 }
 
@@ -168,10 +182,10 @@ static void calls_that_may_be_repeated_are(void **state)
 	(void)state;
 	atomic_store(&page->leave, true);
 	target_open(child, &target);
-	sleeps_at_interrupt = true;
+	sleeps_at_stop = true;
 	expect_borrowed(borrow(&target, true, &result, &err), &err);
 	target_close(&target);
-	assert_false(sleeps_at_interrupt);
+	assert_false(sleeps_at_stop);
 	assert_true(result.complete && !result.self_restored);
 	assert_true(result.call_ns[0] >= CALL_US * UINT64_C(1000));
 	assert_int_equal(page->faults, 0);

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_REMOTE_LOAN_H
+#define FLMEM_REMOTE_LOAN_H
+
+/*
+ * One run of a chain on a borrowed thread: the caller's calls with readings of the clock around
+ * them and a park at the end, and the results that they leave on the thread's stack. remote/borrow.c
+ * chooses, stops and restores the thread; nothing here touches it.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "remote/arch.h"
+#include "remote/borrow.h"
+#include "remote/chain.h"
+#include "remote/chain_code.h"
+#include "remote/gadgets.h"
+#include "remote/priority.h"
+
+/* Everything about one run; lives on the heap because of the state and the scratch area. */
+struct flmem_loan {
+	const struct flmem_view *view;
+	const struct flmem_borrow_options *options;
+	struct flmem_borrow_result *result;
+	struct flmem_error *err;
+	struct flmem_priority priority; /* of this thread while another one waits for it */
+	struct flmem_gadgets gadgets;
+	const char *refused; /* static: why a thread was let go again, or NULL */
+	pid_t refused_tid;
+	bool check_seccomp;	  /* the filters of the thread have to be read */
+	struct flmem_chain chain; /* the caller's calls with the clock readings around them */
+	size_t spans;	 /* between the clock readings: the calls, or all of them together */
+	uint64_t clocks; /* offset of the clock readings in the chain's data */
+	uint64_t cookie; /* at the end of the data: nothing has overwritten it */
+	uint64_t cookie_end;
+	struct flmem_chain_code code;
+	struct flmem_thread_state state;
+	struct flmem_scratch scratch;
+	unsigned char seen[FLMEM_CHAIN_DATA];
+};
+
+enum flmem_loan_progress {
+	FLMEM_LOAN_RUNNING,
+	FLMEM_LOAN_FINISHED, /* the last reading of the clock is there: all calls have returned */
+	FLMEM_LOAN_LOST,     /* the thread has restored itself and used its stack again */
+	FLMEM_LOAN_ENDED,    /* the process has ended or executes another program */
+};
+
+/* The caller's chain, each call (or all) between two readings of the clock, then the park. */
+int flmem_loan_wrap(struct flmem_loan *loan, const struct flmem_chain *chain);
+
+/* Reads the first bytes of what will be called; FLMEM_EUNSAFE when it is not there any more. */
+int flmem_loan_remember_code(struct flmem_loan *loan);
+
+/* Reads what the calls have left so far. */
+enum flmem_loan_progress flmem_loan_read_results(struct flmem_loan *loan);
+
+/* Reads the area as the calls have left it, into the caller's own bytes. Negative errno. */
+int flmem_loan_read_area(const struct flmem_loan *loan);
+
+/* What was read is right: puts it into the result. */
+void flmem_loan_take_results(struct flmem_loan *loan);
+
+/* How far a chain has come that is not done. */
+void flmem_loan_count_returned(struct flmem_loan *loan);
+
+#endif

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A flmem that is stopped or frozen while its calls run: nobody may have to wait for it. */
+#include "borrowed.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CALL_US 200000
+
+struct page {
+	_Atomic bool called; /* the chain has reached its call */
+	_Atomic bool over;   /* and left it */
+	_Atomic bool ended;  /* flmem is done */
+	_Atomic int code;
+	_Atomic uint64_t handled, rounds, faults;
+};
+
+static struct page *page;
+static pid_t child, borrower;
+static int bell[2];
+
+#ifdef __x86_64__
+static void handle(int number)
+{
+	(void)number;
+	atomic_fetch_add(&page->handled, 1);
+}
+
+/* In the child, called by the chain; the test is the same program and so at the same address. */
+__attribute__((noinline)) static void call_for_long(void)
+{
+	atomic_store(&page->called, true);
+	usleep(CALL_US);
+	atomic_store(&page->over, true);
+}
+
+static void be_child(void)
+{
+	const struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
+	char byte;
+
+	sigaction(SIGUSR1, &action, NULL);
+	for (;;) {
+		if (read(bell[0], &byte, 1) != 1)
+			atomic_fetch_add(&page->faults, 1);
+		atomic_fetch_add(&page->rounds, 1);
+	}
+}
+
+static void be_borrower(void)
+{
+	const struct flmem_borrow_options options = {.timeout_us = 20000000};
+	struct flmem_borrow_result result;
+	struct flmem_chain chain = {0};
+	struct flmem_error err = {0};
+	struct target target;
+
+	target_open(child, &target);
+	flmem_chain_add(&chain, "call", (uint64_t)(uintptr_t)&call_for_long);
+	atomic_store(&page->code, flmem_borrow_run(&target.view, &chain, &options, &result, &err));
+	atomic_store(&page->ended, true);
+	for (;;)
+		pause();
+}
+
+static int start_child(void **state)
+{
+	(void)state;
+	page = child_share(sizeof(*page));
+	child = !page || pipe(bell) ? 0 : child_start(be_child);
+	return !child;
+}
+
+static int end_child(void **state)
+{
+	(void)state;
+	if (borrower)
+		child_end(borrower);
+	child_end(child);
+	close(bell[0]);
+	close(bell[1]);
+	return munmap(page, sizeof(*page));
+}
+
+static char state_of(pid_t pid)
+{
+	char name[64], text[512] = "";
+	FILE *file;
+	const char *end;
+
+	snprintf(name, sizeof(name), "/proc/%d/stat", (int)pid);
+	file = fopen(name, "re");
+	if (!file)
+		return 0;
+	if (!fgets(text, sizeof(text), file))
+		text[0] = '\0';
+	fclose(file);
+	end = strrchr(text, ')');
+	return end && end[1] ? end[2] : '\0';
+}
+
+static void the_target_does_not_wait_for_a_stopped_one(void **state)
+{
+	(void)state;
+	borrower = child_start(be_borrower);
+	assert_true(borrower);
+	await_true(page->called || page->ended);
+	if (!page->called) {
+		print_message("SKIP: a child may not be traced here (%d)\n", page->code);
+		skip();
+	}
+	kill(borrower, SIGSTOP);
+	await_true(state_of(borrower) == 'T');
+	assert_false(page->over);
+	/* The signal is handled, the call comes to its end, and the thread goes on with its own. */
+	kill(child, SIGUSR1);
+	await_true(page->over);
+	await_true(page->handled == 1);
+	assert_int_equal(write(bell[1], "xy", 2), 2);
+	await_true(page->rounds == 2);
+	kill(child, SIGUSR1);
+	await_true(page->handled == 2);
+	assert_int_equal(page->faults, 0);
+	/* It comes back to a thread that is its own again, and says so. */
+	kill(borrower, SIGCONT);
+	await_true(page->ended);
+	assert_int_equal(page->code, FLMEM_EFAILED);
+	assert_int_equal(write(bell[1], "z", 1), 1);
+	await_true(page->rounds == 3);
+	assert_int_equal(page->faults, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(the_target_does_not_wait_for_a_stopped_one,
+						start_child, end_child),
+	};
+
+	return cmocka_run_group_tests_name("borrow_frozen", tests, NULL, NULL);
+}
+#else
+int main(void)
+{
+	puts("SKIP: threads are not borrowed on this processor yet");
+	return 77;
+}
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the calls of a chain find in the processor: the borrowed thread's own vector state. */
+#include "borrowed.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+struct page {
+	_Atomic uint32_t in_call; /* MXCSR as the called function has found it */
+	_Atomic uint64_t key_in_call;
+	_Atomic uint64_t rounds, faults;
+};
+
+static struct page *page;
+static pid_t child;
+static int bell[2];
+
+#ifdef __x86_64__
+#include <xmmintrin.h>
+
+#define OWN_MXCSR (0x1f80U | _MM_ROUND_TOWARD_ZERO | _MM_FLUSH_ZERO_ON)
+
+static bool has_keys(void)
+{
+	unsigned int a = 7, b = 0, c = 0, d = 0;
+
+	__asm__("cpuid" : "+a"(a), "+b"(b), "+c"(c), "+d"(d));
+	return c >> 4 & 1U; /* OSPKE: rdpkru works (Intel SDM, CPUID leaf 7) */
+}
+
+static uint32_t read_keys(void)
+{
+	uint32_t rights, unused;
+
+	__asm__ volatile(".byte 0x0f,0x01,0xee" : "=a"(rights), "=d"(unused) : "c"(0));
+	return rights;
+}
+
+/* Called by the chain in the child; the test is the same program, so its address is the child's. */
+__attribute__((noinline)) static void note_state(void)
+{
+	atomic_store(&page->in_call, _mm_getcsr());
+	if (has_keys())
+		atomic_store(&page->key_in_call, read_keys());
+}
+
+static void be_child(void)
+{
+	char byte;
+
+	_mm_setcsr(OWN_MXCSR);
+	if (has_keys())
+		__asm__ volatile(".byte 0x0f,0x01,0xef" : : "a"(0), "c"(0), "d"(0));
+	for (;;) {
+		if (read(bell[0], &byte, 1) != 1 || _mm_getcsr() != OWN_MXCSR)
+			atomic_fetch_add(&page->faults, 1);
+		atomic_fetch_add(&page->rounds, 1);
+	}
+}
+
+static int start_child(void **state)
+{
+	(void)state;
+	page = child_share(sizeof(*page));
+	child = !page || pipe(bell) ? 0 : child_start(be_child);
+	return !child;
+}
+
+static int end_child(void **state)
+{
+	(void)state;
+	child_end(child);
+	close(bell[0]);
+	close(bell[1]);
+	return munmap(page, sizeof(*page));
+}
+
+static void calls_have_the_state_of_the_thread(void **state)
+{
+	const struct flmem_borrow_options options = {.timeout_us = 20000000, .repeatable = true};
+	struct flmem_borrow_result result;
+	struct flmem_chain chain = {0};
+	struct flmem_error err = {0};
+	struct target target;
+
+	(void)state;
+	atomic_store(&page->key_in_call, 1);
+	target_open(child, &target);
+	flmem_chain_add(&chain, "note_state", (uint64_t)(uintptr_t)&note_state);
+	expect_borrowed(flmem_borrow_run(&target.view, &chain, &options, &result, &err), &err);
+	target_close(&target);
+	assert_true(result.complete);
+	assert_int_equal(page->in_call, OWN_MXCSR);
+	if (has_keys())
+		assert_int_equal(page->key_in_call, 0); /* all access, as the child has set it */
+	else
+		print_message("SKIP: this processor has no protection keys\n");
+	assert_int_equal(write(bell[1], "x", 1), 1);
+	await_true(page->rounds == 1);
+	assert_int_equal(page->faults, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(calls_have_the_state_of_the_thread, start_child,
+						end_child),
+	};
+
+	return cmocka_run_group_tests_name("borrow_state", tests, NULL, NULL);
+}
+#else
+int main(void)
+{
+	puts("SKIP: threads are not borrowed on this processor yet");
+	return 77;
+}
+#endif
