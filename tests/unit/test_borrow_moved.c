@@ -30,7 +30,7 @@ static void (*before_seize)(void);
 long ptrace(enum __ptrace_request request, ...)
 {
 	va_list args;
-	long tid, address, data;
+	long tid, address, data, word = 0, rc;
 
 	va_start(args, request);
 	tid = va_arg(args, long);
@@ -43,7 +43,11 @@ long ptrace(enum __ptrace_request request, ...)
 		before_seize = NULL;
 		act();
 	}
-	return syscall(SYS_ptrace, (long)request, tid, address, data);
+	/* The C library returns the word that the kernel stores. */
+	if (request != PTRACE_PEEKDATA)
+		return syscall(SYS_ptrace, (long)request, tid, address, data);
+	rc = syscall(SYS_ptrace, (long)request, tid, address, &word);
+	return rc < 0 ? rc : word;
 }
 
 __attribute__((noinline, no_sanitize("address", "undefined"))) static void note_call(void)
