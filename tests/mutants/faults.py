@@ -6,7 +6,7 @@ A fault takes one protection out of the code, or turns it round, and names the t
 notice. It is found by its text, so a change of the code makes it stale, which is an error: whoever
 changes a protection looks at its fault, too.
 """
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Tuple
 
 
@@ -23,7 +23,16 @@ class Fault:
     removes: str  # what protects nobody then
     # ctest names; "cli.trim/pattern": those tests of the bats file. The first that fails is enough.
     tests: Tuple[str, ...]
-    quick: bool = True  # in `make check` as well
+    slow: bool = False  # noticed by a time limit of the test
+
+    @property
+    def quick(self):
+        """In `make check` as well: unit tests notice it at once."""
+        return not self.slow and bool(self.hastened().tests)
+
+    def hastened(self):
+        """With its unit tests alone."""
+        return replace(self, tests=tuple(t for t in self.tests if t.startswith("unit.")))
 
     def planted(self, path):
         """The source with the fault in it."""

@@ -3,7 +3,7 @@
 from faults import Fault
 
 STATE = "libcore/runtimes/cpython_state.c"
-TESTS = ("unit.test_cpython_state",)
+TESTS = ("unit.test_cpython_image",)
 
 FAULTS = (
     Fault("free-threaded", STATE, "if (place.layout.free_threaded)", "if (0)",

@@ -301,6 +301,8 @@ static void the_last_frame_holds_the_thread(void **state)
 	assert_true(scratch.address + scratch.length <= thread->regs.rsp - 128);
 	frame = scratch.address + 320;
 	assert_int_equal(word_at(&scratch, frame), RESTORER);
+	/* Not a state that an alternate stack can have: rt_sigreturn leaves the program's alone. */
+	assert_int_equal(word_at(&scratch, frame + WORD(4)) & UINT32_MAX, 0x10);
 	assert_int_equal(word_at(&scratch, frame + WORD(12)), thread->regs.r14);
 	assert_int_equal(word_at(&scratch, frame + WORD(14)), thread->regs.rdi);
 	assert_int_equal(word_at(&scratch, frame + WORD(16)), thread->regs.rbp);

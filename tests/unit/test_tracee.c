@@ -39,6 +39,15 @@ static void handle(int number)
 	atomic_fetch_add(&page->handled, 1);
 }
 
+static void execute(int number)
+{
+	char *argv[] = {"sleep", "1000", NULL};
+
+	(void)number;
+	execv("/bin/sleep", argv);
+	_exit(2);
+}
+
 /* In a call that gives EINTR after a stop, whoever stops it. */
 static void be_child(void)
 {
@@ -46,6 +55,7 @@ static void be_child(void)
 	int instance = epoll_create1(EPOLL_CLOEXEC);
 
 	sigaction(SIGUSR1, &action, NULL);
+	sigaction(SIGUSR2, &(struct sigaction){.sa_handler = execute}, NULL);
 	atomic_store(&page->ready, 1);
 	for (;;) {
 		struct epoll_event event;
@@ -122,6 +132,18 @@ static void expect_one_round(void)
 	assert_int_equal(page->interrupted, 1);
 }
 
+static enum flmem_tracee_event poll_for_news(struct flmem_tracee *tracee)
+{
+	enum flmem_tracee_event event = FLMEM_TRACEE_NOTHING;
+
+	for (int i = 0; i < 20000 && event == FLMEM_TRACEE_NOTHING; i++) {
+		event = flmem_tracee_poll(tracee);
+		if (event == FLMEM_TRACEE_NOTHING)
+			usleep(1000);
+	}
+	return event;
+}
+
 static void a_thread_that_was_stopped_waits_on(void **state)
 {
 	(void)state;
@@ -157,9 +179,7 @@ static void a_signal_that_comes_meanwhile_is_passed_on(void **state)
 	(void)state;
 	seize(&tracee);
 	kill(child, SIGUSR1);
-	do
-		event = flmem_tracee_poll(&tracee);
-	while (event == FLMEM_TRACEE_NOTHING);
+	event = poll_for_news(&tracee);
 	assert_int_equal(event, FLMEM_TRACEE_OTHER);
 	await_true(page->handled == 1);
 	flmem_tracee_release(&tracee);
@@ -198,6 +218,24 @@ static void a_stop_whose_report_was_taken_is_seen(void **state)
 	expect_one_round();
 }
 
+/* Its registers are those of another program then, which has no call to repeat. */
+static void another_program_is_told(void **state)
+{
+	struct flmem_tracee tracee = {0};
+	enum flmem_tracee_event event;
+
+	(void)state;
+	seize(&tracee);
+	kill(child, SIGUSR2);
+	do
+		event = poll_for_news(&tracee);
+	while (event == FLMEM_TRACEE_OTHER);
+	assert_int_equal(event, FLMEM_TRACEE_EXEC);
+	assert_true(tracee.resumable);
+	flmem_tracee_release(&tracee);
+	expect_free('S');
+}
+
 static void a_thread_that_has_ended_is_told(void **state)
 {
 	struct flmem_tracee tracee = {0};
@@ -206,9 +244,7 @@ static void a_thread_that_has_ended_is_told(void **state)
 	(void)state;
 	seize(&tracee);
 	kill(child, SIGKILL);
-	do
-		event = flmem_tracee_poll(&tracee);
-	while (event == FLMEM_TRACEE_NOTHING);
+	event = poll_for_news(&tracee);
 	assert_int_equal(event, FLMEM_TRACEE_GONE);
 	assert_int_equal(tracee.tid, 0);
 	flmem_tracee_release(&tracee);
@@ -227,6 +263,7 @@ int main(void)
 						start_child, end_child),
 		cmocka_unit_test_setup_teardown(a_stop_whose_report_was_taken_is_seen, start_child,
 						end_child),
+		cmocka_unit_test_setup_teardown(another_program_is_told, start_child, end_child),
 		cmocka_unit_test_setup_teardown(a_thread_that_has_ended_is_told, start_child,
 						end_child),
 	};

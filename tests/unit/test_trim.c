@@ -75,6 +75,7 @@ static void a_dry_run_names_the_thread(void **state)
 	assert_int_equal(result.outcome, FLMEM_TRIM_PLANNED);
 	assert_int_equal(result.thread, child);
 	assert_string_equal(result.thread_state, "pause");
+	assert_non_null(result.stopped_us.unknown); /* no call was made */
 }
 
 int main(void)
