@@ -3,6 +3,8 @@
 .POSIX:
 .PHONY: all demo check bench soak fuzz generate format install deb clean
 
+# make soak LONG=1: 100,000 trims instead of 10,000, in several hours.
+LONG =
 PREFIX = /usr/local
 DESTDIR =
 
@@ -42,7 +44,7 @@ soak:
 	scripts/setup build soak
 	cmake --preset release -DFLMEM_TESTS=ON
 	cmake --build --preset release
-	tests/soak/run build/release
+	LONG=$(LONG) tests/soak/run build/release
 
 fuzz:
 	scripts/setup build test

@@ -5,7 +5,8 @@ set(SAFE_SOURCES ${CMAKE_CURRENT_SOURCE_DIR}/victims)
 set(SAFE_OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/victims)
 set(SAFE_FLAGS -O1 -g -Wall -Wextra -Wshadow -Wconversion -Wformat=2 -Wstrict-prototypes
 	-Wmissing-prototypes -Wvla -Wundef $<$<BOOL:${FLMEM_WERROR}>:-Werror>)
-set(SAFE_BLOCKED safe_cases.c safe_cases_fd.c safe_cases_process.c safe_probe.c)
+set(SAFE_BLOCKED safe_cases.c safe_cases_fd.c safe_cases_process.c safe_cases_send.c
+	safe_cases_rare.c safe_probe.c)
 find_package(Threads REQUIRED)
 
 # flmem_safe_victim(name source... [LINK what...]): safe_common.c and these sources.
@@ -36,7 +37,7 @@ if(CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64)
 	flmem_safe_victim(safe_blocked_static safe_blocked.c ${SAFE_BLOCKED} LINK -static)
 	flmem_safe_victim(safe_trap safe_trap.c)
 endif()
-foreach(name threads signals fork coroutine strict)
+foreach(name threads signals fork coroutine keys strict)
 	flmem_safe_victim(safe_${name} safe_${name}.c)
 endforeach()
 flmem_safe_victim(safe_threads_static safe_threads.c LINK -static)
@@ -93,3 +94,4 @@ flmem_safety_test(code soak/matrix.py --groups code)
 flmem_safety_test(privileges soak/privileges.py)
 flmem_safety_test(kill soak/kill.py --runs 40 --stops 20)
 flmem_safety_test(kill_code soak/kill.py --targets interpreters --runs 16 --stops 1)
+flmem_safety_test(stop soak/stop.py --stops 8 --late 8)

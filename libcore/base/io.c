@@ -3,10 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/file_place.h"
 
 #define READ_STEP 4096U
 
@@ -98,56 +97,13 @@ int flmem_io_write_all(int fd, const void *bytes, size_t length)
 	return 0;
 }
 
-/* Another kind of file is not content to replace: of a device rename() would leave a plain file. */
-static bool may_be_replaced(const char *path)
-{
-	struct stat status;
-
-	return lstat(path, &status) || S_ISREG(status.st_mode) || S_ISLNK(status.st_mode);
-}
-
-static int publish(const char *temporary, const char *path, bool replace, struct flmem_error *err)
-{
-	if (replace) {
-		if (!may_be_replaced(path))
-			return flmem_error_set(err, FLMEM_EUSAGE, 0,
-					       "'%s' is not a regular file; name another", path);
-		if (rename(temporary, path) == 0)
-			return 0;
-		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot replace '%s'", path);
-	}
-	if (link(temporary, path) < 0) {
-		if (errno == EEXIST)
-			return flmem_error_set(err, FLMEM_EUSAGE, 0,
-					       "'%s' exists; use --force to replace it", path);
-		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot create '%s'", path);
-	}
-	unlink(temporary);
-	return 0;
-}
-
 int flmem_io_write_file(const char *path, const void *bytes, size_t length, mode_t mode,
 			bool replace, struct flmem_error *err)
 {
-	FLMEM_AUTO_FREE char *temporary = NULL;
-	FLMEM_AUTO_CLOSE int fd = -1;
-	int rc;
+	FLMEM_AUTO_FILE_PLACE struct flmem_file_place place = FLMEM_FILE_PLACE_INIT;
+	int rc = flmem_file_place_open(path, &place);
 
-	if (asprintf(&temporary, "%s.XXXXXX", path) < 0) {
-		temporary = NULL;
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot write '%s'", path);
-	}
-	fd = mkostemp(temporary, O_CLOEXEC);
-	if (fd < 0)
-		return flmem_error_set(err, FLMEM_EUSAGE, errno, "cannot write '%s'", path);
-	rc = flmem_io_write_all(fd, bytes, length);
-	if (!rc && (fchmod(fd, mode) < 0 || fsync(fd) < 0))
-		rc = -errno;
 	if (rc)
-		rc = flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot write '%s'", path);
-	else
-		rc = publish(temporary, path, replace, err);
-	if (rc)
-		unlink(temporary);
-	return rc;
+		return flmem_error_set(err, FLMEM_EUSAGE, -rc, "cannot write '%s'", path);
+	return flmem_file_place_write(&place, bytes, length, mode, replace, err);
 }

@@ -2,7 +2,7 @@
 #ifndef FLMEM_BASE_IO_H
 #define FLMEM_BASE_IO_H
 
-/* Whole reads and writes that survive EINTR and short counts, and atomic replacement of files. */
+/* Whole reads and writes that survive EINTR and short counts. */
 
 #include <dirent.h>
 #include <stdbool.h>
@@ -32,12 +32,7 @@ bool flmem_io_read_at(int fd, uint64_t offset, void *out, size_t length);
 /* Writes everything; negative errno on failure. */
 int flmem_io_write_all(int fd, const void *bytes, size_t length);
 
-/*
- * Writes a file so that readers see the old or the new content, never a part: a temporary file in
- * the same directory, fsync, then link (without `replace`: an existing file is FLMEM_EUSAGE and
- * stays) or rename, which only regular files and links are replaced by (others: FLMEM_EUSAGE).
- * `mode` as for open(2).
- */
+/* flmem_file_place_write() (base/file_place.h) to the place of a path. */
 int flmem_io_write_file(const char *path, const void *bytes, size_t length, mode_t mode,
 			bool replace, struct flmem_error *err);
 

@@ -4,122 +4,68 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/cleanup.h"
+#include "base/secret_name.h"
+#include "base/secret_options.h"
 #include "base/text.h"
 
-/* A name that has one of these in it, in any case and with - and _ alike, holds a secret. */
-static const char *const secret_parts[] = {
-	"TOKEN",       "SECRET",	 "PASSWORD",	"PASSWD",
-	"PASSPHRASE",  "API_KEY",	 "APIKEY",	"CREDENTIAL",
-	"PRIVATE_KEY", "PRIVATEKEY",	 "ACCESS_KEY",	"ACCESSKEY",
-	"SIGNATURE",   "AUTHKEY",	 "AUTH_KEY",	"AUTHORIZATION",
-	"BEARER",      "COOKIE",	 "SSID",	"SESSION_ID",
-	"SESSION_KEY", "ENCRYPTION_KEY", "SIGNING_KEY", "CONNECTION_STRING",
-};
-
-/* Names that only look like it. */
-static const char *const harmless_parts[] = {
-	"TOKENIZER",  "MAX_TOKENS", "MAX_NEW_TOKENS", "NUM_TOKENS",
-	"TOKENS_PER", "PAD_TOKEN",  "EOS_TOKEN",      "BOS_TOKEN",
-};
+#define BLANKS " \t\r\n"
 
 /* Tokens that are known by how they begin, with the shortest length that is one. */
 static const struct {
 	const char *start;
 	size_t shortest;
 } token_forms[] = {
-	{"ghp_", 20},  {"gho_", 20}, {"ghs_", 20},   {"github_pat_", 30}, {"glpat-", 20},
-	{"hf_", 20},   {"sk-", 20},  {"AKIA", 20},   {"ASIA", 20},	  {"xoxb-", 20},
-	{"xoxp-", 20}, {"eyJ", 30},  {"nvapi-", 20}, {"wandb_", 30},
+	{"ghp_", 20},	     {"gho_", 20},    {"ghu_", 20},	{"ghs_", 20},	  {"ghr_", 20},
+	{"github_pat_", 30}, {"glpat-", 20},  {"gldt-", 20},	{"glrt-", 20},	  {"hf_", 20},
+	{"api_org_", 20},    {"sk-", 20},     {"sk_live_", 20}, {"sk_test_", 20}, {"rk_live_", 20},
+	{"AKIA", 20},	     {"ASIA", 20},    {"AKID", 20},	{"LTAI", 16},	  {"AIza", 30},
+	{"ya29.", 20},	     {"GOCSPX-", 20}, {"xoxa-", 20},	{"xoxb-", 20},	  {"xoxe-", 20},
+	{"xoxp-", 20},	     {"xoxs-", 20},   {"xapp-", 20},	{"eyJ", 30},	  {"nvapi-", 20},
+	{"wandb_", 30},	     {"hvs.", 20},    {"hvb.", 20},	{"npm_", 30},	  {"pypi-", 30},
+	{"dckr_pat_", 20},   {"dop_v1_", 30}, {"dapi", 36},	{"SG.", 30},	  {"lsv2_", 20},
+	{"pcsk_", 20},	     {"r8_", 30},     {"gsk_", 20},	{"tskey-", 20},	  {"ATATT", 30},
+	{"shpat_", 20},	     {"glsa_", 20},   {"pplx-", 20},	{"xai-", 20},	  {"tgp_v1_", 20},
+	{"PMAK-", 20},	     {"NRAK-", 20},   {"sntrys_", 20},	{"KGAT_", 20},
 };
 
-/*
- * Modules of NVFlare whose short options carry a session's token, its signature and the id of the
- * server's session (up to 2.8; from 2.9 on they are in the environment).
- */
-#define NVFLARE_APP "nvflare.private.fed.app."
+/* So many hexadecimal digits are a key (of wandb: 40), a sum or a commit; these go with it. */
+#define HEX_KEY_MIN 32
 
-static const struct {
-	const char *module;
-	const char *options[4];
-} secret_options[] = {
-	{NVFLARE_APP "client.worker_process", {"-t", "-ts", "-d", NULL}},
-	{NVFLARE_APP "server.runner_process", {"-t", "-ts", "-d", NULL}},
-	{NVFLARE_APP "client.sub_worker_process", {"-t", "-ts", "-d", NULL}},
-	{NVFLARE_APP "simulator.simulator_worker", {"-t", "-ts", "-d", NULL}},
-	{NVFLARE_APP "relay.relay", {"-t", "-ts", "-d", NULL}},
+/* Addresses whose path is the secret. */
+static const char *const secret_paths[] = {"hooks.slack.com/", "webhook/", "webhooks/"};
+
+/* Options whose value may be USER:PASSWORD, as of curl(1). */
+static const char *const user_options[] = {"-u", "-U", "--user", "--proxy-user"};
+
+/* Names of programs in one text that are looked behind: a text of nothing else takes no longer. */
+#define PROGRAMS_MAX 16U
+
+struct redaction {
+	const char *text; /* what is left */
+	struct flmem_buf *out;
+	const char *run_end; /* of the characters that are no blanks, at `text` or behind it */
+	const char *last_at; /* '@' in that run, or NULL */
+	unsigned programs;
+	bool behind_blank; /* or at the start */
 };
-
-#define OPTIONS_MAX 4
-
-static char fold(char c)
-{
-	if (c >= 'a' && c <= 'z')
-		return (char)(c - 'a' + 'A');
-	return c == '-' || c == '.' ? '_' : c;
-}
-
-static bool contains_part(const char *name, size_t length, const char *part)
-{
-	size_t part_length = strlen(part);
-
-	for (size_t at = 0; at + part_length <= length; at++) {
-		size_t same = 0;
-
-		while (same < part_length && fold(name[at + same]) == part[same])
-			same++;
-		if (same == part_length)
-			return true;
-	}
-	return false;
-}
-
-static bool contains_any(const char *name, size_t length, const char *const *parts, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (contains_part(name, length, parts[i]))
-			return true;
-	return false;
-}
 
 bool flmem_redact_is_secret_name(const char *name, size_t length)
 {
-	return contains_any(name, length, secret_parts, FLMEM_ARRAY_SIZE(secret_parts)) &&
-	       !contains_any(name, length, harmless_parts, FLMEM_ARRAY_SIZE(harmless_parts));
+	return flmem_secrecy_of_name(name, length) != FLMEM_SECRECY_NONE;
 }
 
-static bool is_name_char(char c)
+static bool is_alphanumeric(char c)
 {
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-	       c == '_' || c == '-' || c == '.';
+	return flmem_name_has(c) && c != '_' && c != '-' && c != '.';
 }
 
-static size_t name_length(const char *text)
+static bool is_hex(char c)
 {
-	size_t length = 0;
-
-	while (is_name_char(text[length]))
-		length++;
-	return length;
+	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-/*
- * Where the value of a name begins: behind "=" or ":" with quotes and blanks around it, or behind
- * a blank when the name is an option or the scheme of an HTTP header. 0: no value follows.
- */
-static size_t value_offset(const char *name, size_t length)
-{
-	size_t at = length;
-
-	at += strspn(name + at, "\"'");
-	at += strspn(name + at, " \t");
-	if (name[at] == '=' || name[at] == ':')
-		return at + 1 + strspn(name + at + 1, " \t\"'");
-	if (name[0] != '-' && strncasecmp(name, "bearer", length) != 0)
-		return 0;
-	return at > length ? at : 0;
-}
-
-static bool is_token(const char *text, size_t length)
+static bool is_form_at(const char *text, size_t length)
 {
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(token_forms); i++)
 		if (length >= token_forms[i].shortest &&
@@ -128,44 +74,210 @@ static bool is_token(const char *text, size_t length)
 	return false;
 }
 
-/* Bytes of "user:password" at the start of what follows "://", 0 when there is no user. */
-static size_t userinfo_length(const char *text)
+/* Whether what looks like a name is a token, or has one in it behind a sign. */
+static bool is_token(const char *text, size_t length)
 {
-	size_t length = strcspn(text, "/?# \t\"'");
-	const char *at = memrchr(text, '@', length);
+	size_t digits = 0;
 
-	return at ? (size_t)(at - text) : 0;
+	for (size_t at = 0; at < length; at++) {
+		if ((!at || !is_alphanumeric(text[at - 1])) && is_form_at(text + at, length - at))
+			return true;
+		digits = is_hex(text[at]) ? digits + 1 : 0;
+		if (digits >= HEX_KEY_MIN)
+			return true;
+	}
+	return false;
+}
+
+/* Bytes of what stands between a name and its value: `=`, `:`, quotes, or encoded; 0 for none. */
+static size_t separator_length(const char *text)
+{
+	if (*text == '=' || *text == ':' || *text == '>')
+		return 1;
+	return strncasecmp(text, "%3d", 3) == 0 || strncasecmp(text, "%3a", 3) == 0 ? 3 : 0;
+}
+
+/*
+ * Where the value of a secret's name begins, also when the name is quoted, the key of an index or
+ * an item of a list. 0: no value follows.
+ */
+static size_t value_offset(const char *name, size_t length, enum flmem_secrecy secrecy)
+{
+	size_t at = length + strspn(name + length, "\"'\\])}"), separator;
+
+	at += strspn(name + at, BLANKS);
+	separator = separator_length(name + at);
+	if (!separator && name[0] == '-' && name[at] == ',')
+		separator = 1;
+	if (separator)
+		return at + separator + strspn(name + at + separator, BLANKS "\"'\\=:>");
+	if (name[0] != '-' && secrecy != FLMEM_SECRECY_ALL)
+		return 0;
+	at += strspn(name + at, "\"'");
+	return at > length ? at : 0;
+}
+
+static bool is_scheme(const char *text, size_t length)
+{
+	static const char *const schemes[] = {"basic", "bearer", "digest", "negotiate"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(schemes); i++)
+		if (strlen(schemes[i]) == length && strncasecmp(text, schemes[i], length) == 0)
+			return true;
+	return false;
+}
+
+/* "user:password" or, of SMB, "user%password"; an address has "//" behind its colon. */
+static bool has_password(const char *value)
+{
+	const char *sign = value + strcspn(value, ":%\"'" BLANKS);
+
+	return (*sign == ':' || *sign == '%') && sign[1] && strncmp(sign + 1, "//", 2) != 0;
+}
+
+static bool is_user_option(const char *word, size_t length)
+{
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(user_options); i++)
+		if (strlen(user_options[i]) == length && memcmp(word, user_options[i], length) == 0)
+			return true;
+	return false;
+}
+
+/* Where USER:PASSWORD begins at or behind an option that takes it; 0: it does not. */
+static size_t user_offset(const char *text, size_t length)
+{
+	size_t at = length + strspn(text + length, BLANKS "=\"'");
+
+	if (is_user_option(text, length))
+		return at > length && has_password(text + at) ? at : 0;
+	/* Glued on: -uuser:password */
+	if (length > 2 && is_user_option(text, 2))
+		return has_password(text + 2) ? 2 : 0;
+	return 0;
+}
+
+/* Where the secret begins that this name announces; 0: it announces none. */
+static size_t secret_offset(const struct redaction *r, size_t length)
+{
+	const char *text = r->text;
+	enum flmem_secrecy secrecy = flmem_secrecy_of_name(text, length);
+	size_t at = secrecy ? value_offset(text, length, secrecy) : 0;
+
+	if (!at && is_scheme(text, length) && strchr(BLANKS, text[length]))
+		at = length + strspn(text + length, BLANKS);
+	if (!at && r->behind_blank)
+		at = user_offset(text, length);
+	for (size_t i = 0; !at && i < FLMEM_ARRAY_SIZE(secret_paths); i++)
+		if (flmem_text_starts(text, secret_paths[i]))
+			at = strlen(secret_paths[i]);
+	return at && text[at] ? at : 0;
+}
+
+/* The same for the options of a program that is run by a shell, whose words these are. */
+static size_t program_offset(struct redaction *r, size_t length)
+{
+	const struct flmem_secret_options *program = flmem_secret_options_of(r->text, length);
+	const char *first = NULL;
+
+	if (!program || !r->text[length] || !strchr(BLANKS, r->text[length]))
+		return 0;
+	/* NVFlare's modules have three of them: everything goes. */
+	if (memchr(r->text, '.', length))
+		return length + 1;
+	if (r->programs++ >= PROGRAMS_MAX)
+		return length + 1;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(program->options); i++) {
+		const char *option = program->options[i], *at = r->text + length;
+
+		while (option && (at = strstr(at, option)) && !strchr(BLANKS, at[-1]))
+			at++;
+		if (option && at && (!first || at < first))
+			first = at + strlen(option);
+	}
+	return first && *first ? (size_t)(first - r->text) : 0;
+}
+
+/* The '@' that ends "user:password" where what is left begins with it; or NULL. */
+static const char *find_user_end(struct redaction *r)
+{
+	if (!r->run_end || r->text >= r->run_end) {
+		size_t length = strcspn(r->text, BLANKS "\"'");
+
+		r->run_end = r->text + length + !length;
+		r->last_at = memrchr(r->text, '@', length);
+	}
+	return r->last_at && r->last_at > r->text ? r->last_at : NULL;
+}
+
+/* What follows "://" up to the '@'; a password may hold all that an address is made of. */
+static void put_address(struct redaction *r)
+{
+	size_t authority = strcspn(r->text, "/?#" BLANKS "\"'");
+	const char *end = memrchr(r->text, '@', authority);
+
+	if (!end && memchr(r->text, ':', authority))
+		end = find_user_end(r);
+	if (!end)
+		return;
+	flmem_buf_puts(r->out, FLMEM_REDACTED);
+	r->text = end;
+}
+
+static void hide_rest(struct redaction *r, size_t shown)
+{
+	flmem_buf_append(r->out, r->text, shown);
+	flmem_buf_puts(r->out, FLMEM_REDACTED);
+	r->text += strlen(r->text);
+}
+
+static void put_name(struct redaction *r, size_t length)
+{
+	const char *end;
+
+	if (r->text[length] == ':' && strncmp(r->text + length, "://", 3) != 0 &&
+	    (end = find_user_end(r)) && end > r->text + length) {
+		flmem_buf_puts(r->out, FLMEM_REDACTED);
+		r->text = end;
+		return;
+	}
+	if (is_token(r->text, length))
+		flmem_buf_puts(r->out, FLMEM_REDACTED);
+	else
+		flmem_buf_append(r->out, r->text, length);
+	r->text += length;
+	if (!flmem_text_starts(r->text, "://"))
+		return;
+	flmem_buf_puts(r->out, "://");
+	r->text += strlen("://");
+	put_address(r);
 }
 
 void flmem_redact_text(const char *text, struct flmem_buf *out)
 {
-	while (*text) {
-		size_t length = name_length(text), value;
+	static const char pem[] = "-----BEGIN";
+	struct redaction r = {.text = text, .out = out, .behind_blank = true};
+
+	while (*r.text) {
+		size_t length = flmem_name_length(r.text), shown;
 
 		if (!length) {
-			flmem_buf_putc(out, *text++);
+			r.behind_blank = strchr(BLANKS "\"'", *r.text) != NULL;
+			flmem_buf_putc(out, *r.text++);
 			continue;
 		}
-		value = flmem_redact_is_secret_name(text, length) ? value_offset(text, length) : 0;
-		if (value && text[value]) {
-			/* A secret may hold any character, so it takes all that is left. */
-			flmem_buf_append(out, text, value);
-			flmem_buf_puts(out, FLMEM_REDACTED);
+		if (memmem(r.text, length, pem, sizeof(pem) - 1)) {
+			hide_rest(&r, 0);
 			return;
 		}
-		if (is_token(text, length))
-			flmem_buf_puts(out, FLMEM_REDACTED);
+		shown = secret_offset(&r, length);
+		if (!shown)
+			shown = program_offset(&r, length);
+		/* A secret may hold any character, so it takes all that is left. */
+		if (shown)
+			hide_rest(&r, shown);
 		else
-			flmem_buf_append(out, text, length);
-		text += length;
-		if (!flmem_text_starts(text, "://"))
-			continue;
-		flmem_buf_puts(out, "://");
-		text += strlen("://");
-		length = userinfo_length(text);
-		if (length)
-			flmem_buf_puts(out, FLMEM_REDACTED);
-		text += length;
+			put_name(&r, length);
+		r.behind_blank = false;
 	}
 }
 
@@ -177,82 +289,87 @@ void flmem_redact_variable(const char *name, const char *value, struct flmem_buf
 		flmem_redact_text(value, out);
 }
 
-/* The options of this command line that carry secrets besides those that say so; or NULL. */
-static const char *const *find_secret_options(const char *const *words, size_t count)
+/* What the words so far mean for the next one. */
+struct expectation {
+	bool secret; /* it is one */
+	bool list;   /* all up to the next option are */
+	bool user;   /* it may be USER:PASSWORD */
+};
+
+/* A file is named, not announced: `python3 make_token.py --size 3`. */
+static bool is_file_name(const char *name, size_t length)
 {
-	for (size_t i = 0; i < count; i++)
-		for (size_t k = 0; k < FLMEM_ARRAY_SIZE(secret_options); k++)
-			if (strcmp(words[i], secret_options[k].module) == 0)
-				return secret_options[k].options;
-	return NULL;
+	const char *dot = memrchr(name, '.', length);
+
+	return dot && length - (size_t)(dot - name) <= 5;
 }
 
 /*
- * The longest of the options that the word starts with; getopt and argparse also take the value
- * glued on.
+ * Whether the next word is the value of a secret that this one ends with: --token VALUE, Password:
+ * VALUE, or `{"key":` of JSON that a shell has split.
  */
-static const char *match_option(const char *const *options, const char *word)
+static bool announces_secret(const char *word, struct expectation *next)
 {
-	const char *best = NULL;
+	size_t end = strlen(word), from, stop;
+	enum flmem_secrecy secrecy;
+	bool separated = false;
 
-	for (size_t i = 0; options && i < OPTIONS_MAX && options[i]; i++)
-		if (flmem_text_starts(word, options[i]) &&
-		    (!best || strlen(options[i]) > strlen(best)))
-			best = options[i];
-	return best;
+	for (stop = end; stop && strchr("\"'\\])}=:>" BLANKS, word[stop - 1]); stop--)
+		separated |= strchr("=:>", word[stop - 1]) != NULL;
+	for (from = stop; from && flmem_name_has(word[from - 1]); from--)
+		;
+	secrecy = flmem_secrecy_of_name(word + from, stop - from);
+	if (!secrecy)
+		return false;
+	if (separated)
+		return true;
+	next->list = word[0] == '-' && flmem_secret_name_is_plural(word + from, stop - from);
+	return !from &&
+	       (word[0] == '-' || (secrecy == FLMEM_SECRECY_ALL && !is_file_name(word, stop)));
 }
 
-/* True when the next word is the value of a secret that this one names: --token VALUE. */
-static bool announces_secret(const char *word)
+static struct expectation expect(const char *word, const char *option, struct expectation now)
 {
-	size_t length = name_length(word);
+	struct expectation next = {.user = is_user_option(word, strlen(word))};
 
-	return word[0] == '-' && !word[length] && flmem_redact_is_secret_name(word, length);
-}
-
-/* Shells get a whole command line as one word; then everything behind the module's name goes. */
-static const char *find_glued_module(const char *word)
-{
-	for (size_t k = 0; k < FLMEM_ARRAY_SIZE(secret_options); k++) {
-		const char *module = strstr(word, secret_options[k].module);
-
-		if (module && module[strlen(secret_options[k].module)])
-			return module + strlen(secret_options[k].module);
+	if (option) {
+		next.secret = !word[strlen(option)];
+		return next;
 	}
-	return NULL;
+	/* Also behind a hidden word: that may have been an option after all. */
+	next.secret = announces_secret(word, &next);
+	if (now.secret && (is_scheme(word, strlen(word)) || !word[strspn(word, "=:")]))
+		next.secret = true;
+	next.list |= now.list && (word[0] != '-' || now.secret);
+	return next;
 }
 
 static void redact_word(const char *word, const char *option, struct flmem_buf *out)
 {
-	const char *rest = find_glued_module(word);
-
-	if (option && word[strlen(option)]) {
-		flmem_buf_puts(out, option);
-		flmem_buf_puts(out, FLMEM_REDACTED);
-	} else if (rest) {
-		flmem_buf_append(out, word, (size_t)(rest - word));
-		flmem_buf_puts(out, " " FLMEM_REDACTED);
-	} else {
+	if (!option || !word[strlen(option)]) {
 		flmem_redact_text(word, out);
+		return;
 	}
+	flmem_buf_puts(out, option);
+	flmem_buf_puts(out, FLMEM_REDACTED);
 }
 
 void flmem_redact_command(const char *const *words, size_t count, struct flmem_buf *out)
 {
-	const char *const *options = find_secret_options(words, count);
-	bool hide_next = false;
+	const struct flmem_secret_options *program = flmem_secret_options_find(words, count);
+	struct expectation now = {0};
 
 	for (size_t i = 0; i < count; i++) {
-		const char *option = match_option(options, words[i]);
-		bool hide = hide_next;
+		const char *option = flmem_secret_option_match(program, words[i]);
+		bool hide = now.secret || (now.list && words[i][0] != '-') ||
+			    (now.user && has_password(words[i]));
 
-		/* Also behind a hidden word: that may have been an option after all. */
-		hide_next = option ? !words[i][strlen(option)] : announces_secret(words[i]);
 		if (i)
 			flmem_buf_putc(out, ' ');
 		if (hide)
 			flmem_buf_puts(out, FLMEM_REDACTED);
 		else
 			redact_word(words[i], option, out);
+		now = expect(words[i], option, now);
 	}
 }

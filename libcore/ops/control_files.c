@@ -15,7 +15,9 @@
 #include <flmem/parse.h>
 #include <flmem/text.h>
 
+#include "base/file_place.h"
 #include "base/io.h"
+#include "ops/adopt.h"
 
 #define DAEMON_PID "daemon_pid.fl"
 #define PID	   "pid.fl"
@@ -51,43 +53,58 @@ static bool existed(const struct flmem_process *process, const struct stat *file
 	return boot + started <= written + slack;
 }
 
-/* The process id in a control file, as `echo $!` writes it; 0 when there is none. */
-static pid_t read_pid(const struct flmem_control *control, const char *name,
-		      struct stat *ret_status)
+static int doubt(const struct flmem_control *control, enum flmem_code code, const char *name,
+		 const char *why, struct flmem_error *err)
 {
-	FLMEM_AUTO_CLOSE int fd =
-		openat(control->directory_fd, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	char shown[256];
+
+	return flmem_error_set(err, code, 0, "%s in '%s' %s; remove it if nothing runs there", name,
+			       flmem_text_escape(control->workspace, shown, sizeof(shown)), why);
+}
+
+/*
+ * The process id in a control file, as `echo $!` writes it; 0 when there is none. Anybody who may
+ * write in the workspace can have put something else in its place, which is not followed or opened.
+ */
+static int read_pid(const struct flmem_control *control, const char *name, pid_t *ret_pid,
+		    struct stat *ret_status, struct flmem_error *err)
+{
+	FLMEM_AUTO_CLOSE int fd = flmem_file_place_open_regular(control->directory_fd, name,
+								O_RDONLY | O_NOFOLLOW, ret_status);
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
 	pid_t pid;
 
-	if (fd < 0 || fstat(fd, ret_status) < 0 || !S_ISREG(ret_status->st_mode) ||
-	    flmem_io_read_all(fd, 64, &text))
+	*ret_pid = 0;
+	if (fd == -ENOENT)
+		return 0;
+	if (fd == -ELOOP || fd == -EINVAL)
+		return doubt(control, FLMEM_EFAILED, name, "is no regular file", err);
+	if (fd < 0)
+		return doubt(control, fd == -EACCES ? FLMEM_EPERM : FLMEM_EFAILED, name,
+			     "cannot be read", err);
+	if (flmem_io_read_all(fd, 64, &text))
 		return 0;
 	text.data[strcspn(text.data, " \t\r\n")] = '\0';
-	return flmem_parse_pid(text.data, &pid, NULL) ? 0 : pid;
+	if (flmem_parse_pid(text.data, &pid, NULL) == 0)
+		*ret_pid = pid;
+	return 0;
 }
 
-static bool find_process(const struct flmem_control *control, const char *name,
-			 struct flmem_process *ret_process)
+/* The live process that a file names, and can only have named when it was written; or none. */
+static int find_process(const struct flmem_control *control, const char *name,
+			struct flmem_process *ret_process, struct stat *ret_status,
+			struct flmem_error *err)
 {
-	struct flmem_process process = FLMEM_PROCESS_INIT;
-	struct stat status;
-	pid_t pid = read_pid(control, name, &status);
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+	pid_t pid;
+	int rc = read_pid(control, name, &pid, ret_status, err);
 
-	if (!pid || pid == getpid() || flmem_process_open(pid, &process, NULL))
-		return false;
-	if (process.state == 'Z' || process.state == 'X' || !existed(&process, &status)) {
-		flmem_process_close(&process);
-		return false;
-	}
+	if (rc || !pid || pid == getpid() || flmem_process_open(pid, &process, NULL) ||
+	    process.state == 'Z' || process.state == 'X' || !existed(&process, ret_status))
+		return rc;
 	*ret_process = process;
-	return true;
-}
-
-bool flmem_control_find_process(const struct flmem_control *control,
-				struct flmem_process *ret_process)
-{
-	return find_process(control, PID, ret_process);
+	process = (struct flmem_process)FLMEM_PROCESS_INIT;
+	return 0;
 }
 
 static int refuse(const struct flmem_control *control, pid_t pid, struct flmem_error *err)
@@ -106,11 +123,56 @@ static int take(const struct flmem_control *control, struct flmem_error *err)
 {
 	FLMEM_AUTO_PROCESS struct flmem_process other = FLMEM_PROCESS_INIT;
 	struct stat status;
+	pid_t pid = 0;
+	int rc;
 
-	if (flock(control->directory_fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
-		return refuse(control, read_pid(control, DAEMON_PID, &status), err);
-	if (find_process(control, DAEMON_PID, &other))
+	if (flock(control->directory_fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
+		read_pid(control, DAEMON_PID, &pid, &status, NULL);
+		return refuse(control, pid, err);
+	}
+	rc = find_process(control, DAEMON_PID, &other, &status, err);
+	if (!rc && other.dirfd >= 0)
 		return refuse(control, other.pid, err);
+	return rc;
+}
+
+/* Whether nobody but this user can have written the file that names the process. */
+static bool is_own_file(const struct flmem_control *control, const struct stat *file)
+{
+	/* Many users have a group of their own and a umask of 002; others are in that of root. */
+	mode_t others = geteuid() ? S_IWOTH : S_IWOTH | S_IWGRP;
+	struct stat directory;
+
+	return fstat(control->directory_fd, &directory) == 0 && directory.st_uid == geteuid() &&
+	       !(directory.st_mode & others) && file->st_uid == geteuid() && file->st_nlink == 1 &&
+	       !(file->st_mode & others);
+}
+
+/*
+ * The process of an earlier supervisor that pid.fl names. It is going to be sent signals, so every
+ * doubt is a refusal: starting a second one beside it would be as wrong.
+ */
+static int find_left(const struct flmem_control *control, char *const *argv,
+		     struct flmem_process *ret_process, struct flmem_error *err)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+	struct stat status;
+	const char *why = NULL;
+	char text[160];
+	int rc = find_process(control, PID, &process, &status, err);
+
+	if (rc || process.dirfd < 0)
+		return rc;
+	if (!is_own_file(control, &status))
+		why = "but others than this user may have written that";
+	else
+		why = flmem_adoptable(&process, argv);
+	if (why) {
+		snprintf(text, sizeof(text), "names process %d, %s", (int)process.pid, why);
+		return doubt(control, FLMEM_EPERM, PID, text, err);
+	}
+	*ret_process = process;
+	process = (struct flmem_process)FLMEM_PROCESS_INIT;
 	return 0;
 }
 
@@ -118,6 +180,7 @@ static int write_pid(const struct flmem_control *control, const char *name, pid_
 		     struct flmem_error *err)
 {
 	FLMEM_AUTO_FREE char *path = NULL;
+	struct flmem_file_place place = {.directory = control->directory_fd};
 	char text[16];
 	int length = snprintf(text, sizeof(text), "%d\n", (int)pid);
 
@@ -125,7 +188,9 @@ static int write_pid(const struct flmem_control *control, const char *name, pid_
 		path = NULL;
 		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot write %s", name);
 	}
-	return flmem_io_write_file(path, text, (size_t)length, 0644, true, err);
+	place.path = path;
+	place.name = name;
+	return flmem_file_place_write(&place, text, (size_t)length, 0644, true, err);
 }
 
 int flmem_control_write_pid(const struct flmem_control *control, pid_t pid, struct flmem_error *err)
@@ -136,9 +201,12 @@ int flmem_control_write_pid(const struct flmem_control *control, pid_t pid, stru
 /* inotify instances are limited per user; without one the files are still looked for. */
 static void watch(struct flmem_control *control)
 {
+	char directory[32]; /* the one that is held open, whatever its path leads to by now */
+
+	snprintf(directory, sizeof(directory), "/proc/self/fd/%d", control->directory_fd);
 	control->watch_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 	if (control->watch_fd >= 0 &&
-	    inotify_add_watch(control->watch_fd, control->workspace,
+	    inotify_add_watch(control->watch_fd, directory,
 			      IN_CREATE | IN_MOVED_TO | IN_DELETE | IN_MOVED_FROM | IN_ONLYDIR) < 0)
 		close(FLMEM_TAKE_FD(control->watch_fd));
 }
@@ -154,9 +222,10 @@ static int open_directory(struct flmem_control *control, struct flmem_error *err
 			       flmem_text_escape(control->workspace, shown, sizeof(shown)));
 }
 
-int flmem_control_open(const char *workspace, struct flmem_control *ret_control,
-		       struct flmem_error *err)
+int flmem_control_open(const char *workspace, char *const *argv, struct flmem_control *ret_control,
+		       struct flmem_process *ret_process, struct flmem_error *err)
 {
+	FLMEM_AUTO_PROCESS struct flmem_process left = FLMEM_PROCESS_INIT;
 	struct flmem_control control = FLMEM_CONTROL_INIT;
 	int rc;
 
@@ -164,6 +233,8 @@ int flmem_control_open(const char *workspace, struct flmem_control *ret_control,
 	rc = open_directory(&control, err);
 	if (!rc)
 		rc = take(&control, err);
+	if (!rc)
+		rc = find_left(&control, argv, &left, err);
 	if (!rc)
 		rc = write_pid(&control, DAEMON_PID, getpid(), err);
 	if (rc) {
@@ -174,6 +245,8 @@ int flmem_control_open(const char *workspace, struct flmem_control *ret_control,
 	unlinkat(control.directory_fd, SHUTDOWN, 0);
 	unlinkat(control.directory_fd, RESTART, 0);
 	*ret_control = control;
+	*ret_process = left;
+	left = (struct flmem_process)FLMEM_PROCESS_INIT;
 	return 0;
 }
 

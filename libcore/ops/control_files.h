@@ -36,18 +36,16 @@ struct flmem_requests {
 
 /*
  * Takes the workspace: refuses while another supervisor is alive, announces this process in
- * daemon_pid.fl and removes requests from before.
+ * daemon_pid.fl and removes requests from before. ret_process: the live process that pid.fl names
+ * and that may be taken over as the command `argv` (ops/adopt.h); closed where there is none. One
+ * that may not be taken over is FLMEM_EPERM, and nothing is changed.
  */
-int flmem_control_open(const char *workspace, struct flmem_control *ret_control,
-		       struct flmem_error *err);
+int flmem_control_open(const char *workspace, char *const *argv, struct flmem_control *ret_control,
+		       struct flmem_process *ret_process, struct flmem_error *err);
 
 /* Announces the command's process. */
 int flmem_control_write_pid(const struct flmem_control *control, pid_t pid,
 			    struct flmem_error *err);
-
-/* The live process that pid.fl names, and that it can only have named when it was written. */
-bool flmem_control_find_process(const struct flmem_control *control,
-				struct flmem_process *ret_process);
 
 /* Adds what is asked for to `requests`. */
 void flmem_control_look(const struct flmem_control *control, struct flmem_requests *requests);

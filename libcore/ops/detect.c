@@ -433,6 +433,9 @@ static int detect_one(struct session *session, pid_t pid, struct flmem_process_r
 		rc = flmem_preflight_identity(&process, err);
 	if (rc)
 		return rc;
+	/* Before anything is read. A refusal shows again when a thread is to be borrowed. */
+	if (session->options.ask)
+		(void)flmem_process_pin_memory(&process, NULL);
 	start_report(&process, &report);
 	rc = read_memory(&process, &report.memory, err);
 	if (!rc)

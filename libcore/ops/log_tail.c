@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/file_place.h"
+
 #define READ_SIZE ((size_t)64 << 10)
 
 /* What one call reads at most; more waits for the next one. */
@@ -13,16 +15,12 @@
 
 static int open_file(struct flmem_log *log)
 {
-	/* Without O_NONBLOCK opening a FIFO would wait for its writer. */
-	FLMEM_AUTO_CLOSE int fd = open(log->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat status;
+	FLMEM_AUTO_CLOSE int fd =
+		flmem_file_place_open_regular(AT_FDCWD, log->path, O_RDONLY, &status);
 
 	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &status) < 0)
-		return -errno;
-	if (!S_ISREG(status.st_mode))
-		return -EINVAL;
+		return fd;
 	log->device = status.st_dev;
 	log->inode = status.st_ino;
 	log->offset = 0;

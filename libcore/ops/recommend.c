@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/file_place.h"
 #include "base/io.h"
 #include "frameworks/content.h"
 #include "ops/recommend_correct.h"
@@ -23,6 +24,7 @@ struct job {
 	size_t read; /* of the inputs that could be read */
 	struct flmem_recommendations *found;
 	struct flmem_corrections *texts; /* that stand in for those on disk, or NULL */
+	struct flmem_read_file last_read;
 };
 
 static int tell(struct job *job, const char *file, unsigned line, struct flmem_error *why,
@@ -33,20 +35,31 @@ static int tell(struct job *job, const char *file, unsigned line, struct flmem_e
 	return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
 }
 
-static int read_text(const char *path, struct flmem_buf *text, struct flmem_error *why)
+static struct flmem_file_identity identity_of(const struct stat *status)
 {
-	FLMEM_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	struct stat status;
-	int rc;
+	return (struct flmem_file_identity){.device = status->st_dev, .inode = status->st_ino};
+}
 
-	if (fd < 0 || fstat(fd, &status) < 0)
-		return flmem_error_set(why, errno == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, errno,
-				       "cannot be read");
-	if (!S_ISREG(status.st_mode))
+static int read_text(const char *path, struct flmem_buf *text, struct flmem_read_file *ret_read,
+		     struct flmem_error *why)
+{
+	FLMEM_AUTO_FILE_PLACE struct flmem_file_place place = FLMEM_FILE_PLACE_INIT;
+	FLMEM_AUTO_CLOSE int fd = -1;
+	struct stat status, folder;
+	int rc = flmem_file_place_open(path, &place);
+
+	fd = rc ? rc
+		: flmem_file_place_open_regular(place.directory, place.name, O_RDONLY, &status);
+	if (fd == -EINVAL)
 		return flmem_error_set(why, FLMEM_EUSAGE, 0, "not a regular file");
+	if (fd < 0 || fstat(place.directory, &folder) < 0)
+		return flmem_error_set(why, fd == -EACCES ? FLMEM_EPERM : FLMEM_EUSAGE,
+				       fd < 0 ? -fd : errno, "cannot be read");
 	rc = flmem_io_read_all(fd, FLMEM_DOCUMENT_BYTES_MAX + 1, text);
 	if (rc && rc != -EFBIG) /* the reader refuses what is too large */
 		return flmem_error_set(why, FLMEM_EFAILED, -rc, "cannot be read");
+	ret_read->identity = identity_of(&status);
+	ret_read->folder = identity_of(&folder);
 	return 0;
 }
 
@@ -68,7 +81,7 @@ static int get_text(struct job *job, const char *path, struct flmem_buf *text,
 		job->texts ? flmem_corrections_find(job->texts, path) : NULL;
 
 	if (!known)
-		return read_text(path, text, why);
+		return read_text(path, text, &job->last_read, why);
 	flmem_buf_puts(text, known->after);
 	return 0;
 }
@@ -77,7 +90,8 @@ static int get_text(struct job *job, const char *path, struct flmem_buf *text,
 static int keep_text(struct job *job, const struct flmem_input *input, struct flmem_error *err)
 {
 	if (!job->texts || flmem_corrections_find(job->texts, input->file) ||
-	    flmem_corrections_add(job->texts, input->file, input->document.text.data))
+	    flmem_corrections_add(job->texts, input->file, input->document.text.data,
+				  &job->last_read))
 		return 0;
 	return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
 }

@@ -5,20 +5,17 @@
  */
 #include "ops/recommend_correct.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include <flmem/text.h>
 
+#include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/diff.h"
-#include "base/io.h"
 #include "documents/edit.h"
 
-#define PASSES_MAX  16
-#define BACKUPS_MAX 100
+#define PASSES_MAX 16
 
 struct flmem_correction *flmem_corrections_find(struct flmem_corrections *corrections,
 						const char *file)
@@ -30,7 +27,7 @@ struct flmem_correction *flmem_corrections_find(struct flmem_corrections *correc
 }
 
 bool flmem_corrections_add(struct flmem_corrections *corrections, const char *file,
-			   const char *text)
+			   const char *text, const struct flmem_read_file *read)
 {
 	struct flmem_correction *grown =
 		reallocarray(corrections->rows, corrections->count + 1, sizeof(*grown));
@@ -41,7 +38,12 @@ bool flmem_corrections_add(struct flmem_corrections *corrections, const char *fi
 	corrections->rows = grown;
 	row = &grown[corrections->count++];
 	*row = (struct flmem_correction){
-		.file = strdup(file), .before = strdup(text), .after = strdup(text)};
+		.file = strdup(file),
+		.before = strdup(text),
+		.after = strdup(text),
+		.identity = read->identity,
+		.folder = read->folder,
+	};
 	return row->file && row->before && row->after;
 }
 
@@ -168,79 +170,4 @@ char *flmem_correction_diff(const struct flmem_correction *correction)
 	flmem_diff_unified(flmem_text_escape(correction->file, name, sizeof(name)),
 			   correction->before, correction->after, &text);
 	return flmem_buf_take(&text);
-}
-
-/* The file must be as it was when it was checked, and one that its owner lets be written. */
-static int check_file(const struct flmem_correction *correction, struct stat *ret_status,
-		      struct flmem_error *err)
-{
-	const char *file = correction->file;
-	FLMEM_AUTO_CLOSE int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	FLMEM_AUTO_BUF struct flmem_buf now = FLMEM_BUF_INIT;
-
-	if (fd < 0 && errno == ELOOP)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "'%s' is a symbolic link; name what it leads to", file);
-	if (fd < 0 || fstat(fd, ret_status) < 0)
-		return flmem_error_set(err, FLMEM_EUSAGE, errno, "cannot open '%s'", file);
-	if (!S_ISREG(ret_status->st_mode))
-		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is not a regular file", file);
-	if (!(ret_status->st_mode & 0222) || access(file, W_OK) < 0)
-		return flmem_error_set(err, FLMEM_EPERM, 0, "'%s' is read-only; left as it is",
-				       file);
-	if (flmem_io_read_all(fd, FLMEM_DOCUMENT_BYTES_MAX, &now) ||
-	    now.length != strlen(correction->before) ||
-	    memcmp(now.data, correction->before, now.length) != 0)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "'%s' has changed since it was checked; left as it is, "
-				       "run again",
-				       file);
-	return 0;
-}
-
-/* FILE.orig, or FILE.orig.N where older backups are in the way. */
-static int write_backup(const struct flmem_correction *correction, mode_t mode, char **ret_backup,
-			struct flmem_error *err)
-{
-	for (int i = 0; i < BACKUPS_MAX; i++) {
-		FLMEM_AUTO_FREE char *name = NULL;
-		char number[16] = "";
-		struct stat status;
-		int rc;
-
-		if (i)
-			snprintf(number, sizeof(number), ".%d", i);
-		if (asprintf(&name, "%s.orig%s", correction->file, number) < 0) {
-			name = NULL;
-			return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
-		}
-		if (lstat(name, &status) == 0)
-			continue;
-		rc = flmem_io_write_file(name, correction->before, strlen(correction->before), mode,
-					 false, err);
-		if (!rc)
-			*ret_backup = FLMEM_TAKE(name);
-		return rc;
-	}
-	return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' has %d backups; remove some",
-			       correction->file, BACKUPS_MAX);
-}
-
-int flmem_correction_write(const struct flmem_correction *correction, char **ret_backup,
-			   struct flmem_error *err)
-{
-	FLMEM_AUTO_FREE char *backup = NULL;
-	struct stat status;
-	int rc = check_file(correction, &status, err);
-
-	if (!rc)
-		rc = write_backup(correction, status.st_mode & 07777, &backup, err);
-	if (!rc)
-		rc = flmem_io_write_file(correction->file, correction->after,
-					 strlen(correction->after), status.st_mode & 07777, true,
-					 err);
-	if (rc)
-		return rc;
-	*ret_backup = FLMEM_TAKE(backup);
-	return 0;
 }

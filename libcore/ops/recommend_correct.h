@@ -13,9 +13,14 @@
 struct flmem_correction *flmem_corrections_find(struct flmem_corrections *corrections,
 						const char *file);
 
+/* Which file was read, and in which directory: a path may lead elsewhere by the time of writing. */
+struct flmem_read_file {
+	struct flmem_file_identity identity, folder;
+};
+
 /* A file with its text, not changed yet; false when memory is out. */
 bool flmem_corrections_add(struct flmem_corrections *corrections, const char *file,
-			   const char *text);
+			   const char *text, const struct flmem_read_file *read);
 
 /*
  * flmem_recommend() over the texts in `texts` where it has them; texts of files that are read from

@@ -133,12 +133,12 @@ static int take_signals(struct supervisor *s, struct flmem_error *err)
 	return 0;
 }
 
-/* By pidfd where there is one; a child that was not waited for keeps its number anyway. */
+/* By pidfd; only a child that was not waited for keeps its number without one. */
 static void send_signal(const struct supervisor *s, int number)
 {
 	if (s->process.pidfd >= 0)
 		syscall(SYS_pidfd_send_signal, s->process.pidfd, number, NULL, 0);
-	else
+	else if (s->own)
 		kill(s->process.pid, number);
 }
 
@@ -404,7 +404,7 @@ static int supervise(struct supervisor *s, struct flmem_error *err)
 {
 	int rc = 0;
 
-	if (flmem_control_find_process(&s->control, &s->process)) {
+	if (runs(s)) {
 		s->started_us = now_us();
 		enter(s, false);
 	}
@@ -444,7 +444,7 @@ int flmem_supervise(const struct flmem_supervise_options *options, int *ret_wait
 		.process = FLMEM_PROCESS_INIT,
 		.deadline_us = NEVER,
 	};
-	int rc = flmem_control_open(options->workspace, &s.control, err);
+	int rc = flmem_control_open(options->workspace, options->argv, &s.control, &s.process, err);
 
 	if (!rc)
 		rc = take_signals(&s, err);

@@ -81,8 +81,11 @@ int flmem_arch_read_registers(pid_t tid, struct flmem_thread_state *state);
 /* Reads vector state and signal mask as well. */
 int flmem_arch_read_rest(pid_t tid, struct flmem_thread_state *state);
 
-/* Number of the system call that the stopped thread is in, -1 when in none. */
-long flmem_arch_call_number(const struct flmem_thread_state *state);
+/* The system call that the stopped thread is in, with its arguments; its number is -1: in none. */
+void flmem_arch_read_call(const struct flmem_thread_state *state, struct flmem_task_wait *ret_at);
+
+/* True when the stopped thread's system call has ended with plain EINTR. */
+bool flmem_arch_gave_eintr(const struct flmem_thread_state *state);
 
 /*
  * True when the stopped thread was interrupted in exactly this wait, with the same arguments, and

@@ -6,6 +6,8 @@
 #include <elf.h>
 #include <errno.h>
 
+#include "proc/task.h"
+
 /* Processors for which borrowing a thread is not written yet: every use is refused beforehand. */
 
 bool flmem_arch_supported(void)
@@ -39,10 +41,16 @@ int flmem_arch_read_rest(pid_t tid, struct flmem_thread_state *state)
 	return -ENOSYS;
 }
 
-long flmem_arch_call_number(const struct flmem_thread_state *state)
+void flmem_arch_read_call(const struct flmem_thread_state *state, struct flmem_task_wait *ret_at)
 {
 	(void)state;
-	return -1;
+	*ret_at = (struct flmem_task_wait){.number = -1};
+}
+
+bool flmem_arch_gave_eintr(const struct flmem_thread_state *state)
+{
+	(void)state;
+	return false;
 }
 
 bool flmem_arch_interrupted_in(const struct flmem_thread_state *state,

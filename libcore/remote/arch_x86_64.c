@@ -151,21 +151,33 @@ int flmem_arch_read_rest(pid_t tid, struct flmem_thread_state *state)
 	return 0;
 }
 
-long flmem_arch_call_number(const struct flmem_thread_state *state)
+void flmem_arch_read_call(const struct flmem_thread_state *state, struct flmem_task_wait *ret_at)
 {
-	return (long)state->regs.orig_rax;
+	const struct user_regs_struct *r = &state->regs;
+
+	*ret_at = (struct flmem_task_wait){
+		.number = (long)r->orig_rax < 0 ? -1 : (long)r->orig_rax,
+		.args = {r->rdi, r->rsi, r->rdx, r->r10, r->r8, r->r9},
+		.sp = r->rsp,
+		.pc = r->rip,
+	};
+}
+
+bool flmem_arch_gave_eintr(const struct flmem_thread_state *state)
+{
+	return !flmem_arch_in_program(state) && (long)state->regs.rax == -EINTR;
 }
 
 bool flmem_arch_interrupted_in(const struct flmem_thread_state *state,
 			       const struct flmem_task_wait *at)
 {
-	const struct user_regs_struct *r = &state->regs;
+	struct flmem_task_wait now;
 
-	if ((long)r->orig_rax != at->number || r->rsp != at->sp || r->rip != at->pc ||
-	    r->rdi != at->args[0] || r->rsi != at->args[1] || r->rdx != at->args[2] ||
-	    r->r10 != at->args[3] || r->r8 != at->args[4] || r->r9 != at->args[5])
+	flmem_arch_read_call(state, &now);
+	if (now.number != at->number || now.sp != at->sp || now.pc != at->pc ||
+	    memcmp(now.args, at->args, sizeof(now.args)) != 0)
 		return false;
-	switch ((long)r->rax) {
+	switch ((long)state->regs.rax) {
 	case RESTART_SYS:
 	case RESTART_NO_INTR:
 	case RESTART_NO_HAND:

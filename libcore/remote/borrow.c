@@ -2,7 +2,6 @@
 #include "remote/borrow.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ptrace.h>
@@ -15,6 +14,7 @@
 #include "proc/status.h"
 #include "remote/chain_code.h"
 #include "remote/gadgets.h"
+#include "remote/hold.h"
 #include "remote/loan.h"
 #include "remote/locks.h"
 #include "remote/preflight.h"
@@ -87,34 +87,13 @@ static bool is_parked(const struct flmem_loan *loan, const struct flmem_thread_s
 }
 
 /*
- * Signals that stop or end this process wait while a thread of another one is stopped by it. The
- * mask is that of the calling thread: a program with several threads may still be stopped.
- */
-static sigset_t block_signals(void)
-{
-	sigset_t all, before;
-
-	sigfillset(&all);
-	sigemptyset(&before);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	return before;
-}
-
-static void unblock_signals(const sigset_t *before)
-{
-	pthread_sigmask(SIG_SETMASK, before, NULL);
-}
-
-#define AUTO_SIGNALS FLMEM_AUTO(unblock_signals) __attribute__((unused))
-
-/*
  * The thread waits in the park at the end of its chain, where a second stop finds it. If we come
  * later than its sleep lasts it has restored itself: it is not touched, and what was read of its
  * stack may be anything.
  */
 static int give_back(struct flmem_loan *loan, pid_t tid)
 {
-	AUTO_SIGNALS const sigset_t signals = block_signals();
+	FLMEM_AUTO_HOLD struct flmem_hold hold = flmem_hold_begin(loan->options->expendable);
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
 	struct flmem_thread_state now;
 
@@ -257,6 +236,24 @@ static struct flmem_candidate_needs needs_of(const struct flmem_borrow_options *
 	};
 }
 
+/* Remembered, so that its timeout starts again once and not in each round. */
+static bool refuse_timed(struct flmem_loan *loan, pid_t tid)
+{
+	if (loan->timed_count < FLMEM_ARRAY_SIZE(loan->timed))
+		loan->timed[loan->timed_count++] = tid;
+	loan->refused = "has a timeout of unknown length, which would start again";
+	loan->refused_tid = tid;
+	return false;
+}
+
+static bool is_known_timed(const struct flmem_loan *loan, pid_t tid)
+{
+	for (size_t i = 0; i < loan->timed_count; i++)
+		if (loan->timed[i] == tid)
+			return true;
+	return false;
+}
+
 /*
  * A computing thread is nowhere before it is stopped; a blocked one must still be where it was. Its
  * stack is checked again: it may have come back to the same call from elsewhere.
@@ -268,6 +265,9 @@ static bool is_in_place(struct flmem_loan *loan, struct flmem_candidate *candida
 
 	if (!candidate->computes && !flmem_arch_interrupted_in(&loan->state, &candidate->at))
 		return false;
+	if (!candidate->computes && candidate->wait.eintr_refutes &&
+	    flmem_arch_gave_eintr(&loan->state))
+		return refuse_timed(loan, candidate->tid);
 	candidate->at.sp = flmem_arch_sp(&loan->state);
 	candidate->at.pc = flmem_arch_pc(&loan->state);
 	loan->refused_tid = candidate->tid;
@@ -307,7 +307,7 @@ static enum attempt check_stopped(struct flmem_loan *loan, struct flmem_candidat
 static enum attempt set_off(struct flmem_loan *loan, struct flmem_candidate *candidate,
 			    uint64_t *ret_start_ns)
 {
-	AUTO_SIGNALS const sigset_t signals = block_signals();
+	FLMEM_AUTO_HOLD struct flmem_hold hold = flmem_hold_begin(loan->options->expendable);
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
 	enum attempt attempt;
 	int rc = flmem_tracee_seize(&tracee, candidate->tid);
@@ -408,7 +408,10 @@ static int try_round(struct flmem_loan *loan)
 
 	if (rc)
 		return rc;
-	for (size_t i = 0; i < found.count && i < TRIES_PER_ROUND; i++) {
+	for (size_t i = 0, tries = 0; i < found.count && tries < TRIES_PER_ROUND; i++) {
+		if (is_known_timed(loan, found.rows[i].tid))
+			continue;
+		tries++;
 		flmem_error_clear(loan->err);
 		switch (try_thread(loan, &found.rows[i])) {
 		case ATTEMPT_DONE:

@@ -34,6 +34,7 @@ struct flmem_borrow_options {
 	const struct flmem_candidate_filter *filter; /* may be NULL: any thread that qualifies */
 	size_t stack_bytes; /* that the calls may use; 0: what an allocator needs */
 	pid_t only;	    /* this blocked thread and no other; 0: the most suitable one */
+	bool expendable; /* this process may be killed rather than hold a thread: remote/hold.h */
 	bool finish; /* its wait then ends with the result 0: a sleeping thread that flmem started */
 };
 

@@ -28,6 +28,8 @@ struct flmem_loan {
 	struct flmem_error *err;
 	struct flmem_priority priority; /* of this thread while another one waits for it */
 	struct flmem_gadgets gadgets;
+	pid_t timed[64]; /* threads whose waits have a timeout of unknown length */
+	size_t timed_count;
 	const char *refused; /* static: why a thread was let go again, or NULL */
 	pid_t refused_tid;
 	bool check_seccomp;	  /* the filters of the thread have to be read */

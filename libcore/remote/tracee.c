@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "proc/task.h"
 #include "remote/priority.h"
 #include "remote/waits.h"
 
@@ -120,9 +121,12 @@ enum flmem_tracee_event flmem_tracee_stop(struct flmem_tracee *tracee, uint64_t 
 static void make_resumable(pid_t tid)
 {
 	struct flmem_thread_state state;
+	struct flmem_task_wait at;
 
-	if (flmem_arch_read_registers(tid, &state) == 0 &&
-	    flmem_wait_is_repeatable(flmem_arch_call_number(&state)))
+	if (flmem_arch_read_registers(tid, &state))
+		return;
+	flmem_arch_read_call(&state, &at);
+	if (flmem_wait_is_repeatable(&at))
 		flmem_arch_make_resumable(tid, &state);
 }
 

@@ -2,9 +2,11 @@
 #include "remote/waits.h"
 
 #include <fcntl.h>
+#include <linux/falloc.h>
 #include <linux/futex.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -82,10 +84,73 @@ static const struct row *find_row(long number)
 	return NULL;
 }
 
-bool flmem_wait_is_repeatable(long number)
+/* With data in the handshake's first packet a repeated call may send it twice. */
+static bool is_plain_send(const uint64_t *args)
 {
-	return find_row(number) || number == SYS_sendto || number == SYS_sendmsg ||
-	       number == SYS_semop;
+	return !(args[3] & MSG_FASTOPEN);
+}
+
+static bool is_plain_message(const uint64_t *args)
+{
+	return !(args[2] & MSG_FASTOPEN);
+}
+
+/* With something to submit the result is the number of entries that the kernel took. */
+static bool only_waits(const uint64_t *args)
+{
+	return (uint32_t)args[1] == 0;
+}
+
+/* Done twice it leaves what it leaves when done once; the modes that move data do not. */
+static bool is_idempotent(const uint64_t *args)
+{
+	return !(args[1] & (FALLOC_FL_COLLAPSE_RANGE | FALLOC_FL_INSERT_RANGE));
+}
+
+struct repeat {
+	long number;
+	bool (*holds)(const uint64_t *args); /* NULL: whatever the arguments */
+};
+
+/*
+ * More calls, in which no thread is borrowed, for which the kernel returns plain EINTR, and only
+ * when they did nothing. An interrupt may hit them when a thread has moved on since it was read.
+ * All other calls restart by themselves (ERESTARTSYS and its kin), or EINTR does not mean that
+ * nothing was done (close(), ioctl(), files of FUSE servers but for reads and writes).
+ */
+static const struct repeat repeats[] = {
+	/* ipc/sem.c: an operation that did not sleep to its end has changed no semaphore. */
+	{SYS_semop, NULL},
+	/* fs/aio.c: only when no event was taken. */
+	{SYS_io_getevents, NULL},
+	/* io_uring/io_uring.c: the result of the wait counts only when nothing was submitted. */
+	{SYS_io_uring_enter, only_waits},
+	/*
+	 * Sockets with SO_RCVTIMEO or SO_SNDTIMEO, sock_intr_errno() in include/net/sock.h: after a
+	 * part was transferred they return its length instead.
+	 */
+	{SYS_recvmmsg, NULL},
+	{SYS_write, NULL},
+	{SYS_writev, NULL},
+	{SYS_sendto, is_plain_send},
+	{SYS_sendmsg, is_plain_message},
+	{SYS_sendmmsg, is_plain_send},
+	{SYS_sendfile, NULL},
+	{SYS_splice, NULL},
+	/* net/ipv4/af_inet.c: a connect() on a socket that is connecting goes on waiting. */
+	{SYS_connect, NULL},
+	/* mm/shmem.c before 6.18, fs/hugetlbfs/inode.c: any signal ends it, and undoes it. */
+	{SYS_fallocate, is_idempotent},
+};
+
+bool flmem_wait_is_repeatable(const struct flmem_task_wait *at)
+{
+	if (find_row(at->number))
+		return true;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(repeats); i++)
+		if (repeats[i].number == at->number)
+			return !repeats[i].holds || repeats[i].holds(at->args);
+	return false;
 }
 
 /* Epoll instances and the like, whose files have no type. */
@@ -102,16 +167,52 @@ static bool is_anonymous(const struct flmem_process *process, const char *name)
  * (overcommit_memory, a library); pipes, sockets, terminals and the like are the program's. Looked
  * at without opening it, and without asking a server for it.
  */
-static bool is_stream(const struct flmem_process *process, uint64_t descriptor)
+static bool is_stream(const struct flmem_process *process, uint64_t descriptor, bool *ret_socket)
 {
 	struct statx file;
 	char name[32];
 
 	snprintf(name, sizeof(name), "fd/%d", (int)(unsigned)descriptor);
+	*ret_socket = false;
 	if (is_anonymous(process, name))
 		return true;
-	return statx(process->dirfd, name, AT_STATX_DONT_SYNC, STATX_TYPE, &file) == 0 &&
-	       (S_ISFIFO(file.stx_mode) || S_ISSOCK(file.stx_mode) || S_ISCHR(file.stx_mode));
+	if (statx(process->dirfd, name, AT_STATX_DONT_SYNC, STATX_TYPE, &file))
+		return false;
+	*ret_socket = S_ISSOCK(file.stx_mode);
+	return *ret_socket || S_ISFIFO(file.stx_mode) || S_ISCHR(file.stx_mode);
+}
+
+/* An interrupt ends it with the part that has arrived, which nothing can give back. */
+static bool waits_for_all(const struct flmem_task_wait *at)
+{
+	return (at->number == SYS_recvfrom && at->args[3] & MSG_WAITALL) ||
+	       (at->number == SYS_recvmsg && at->args[2] & MSG_WAITALL);
+}
+
+/*
+ * Whether a socket has SO_RCVTIMEO shows only at the stop, by EINTR. pidfd_getfd() and getsockopt()
+ * would show it before, but while that second descriptor is open, close() in the target neither
+ * ends the connection nor takes the socket out of its epoll sets, however long this process is
+ * stopped meanwhile.
+ */
+static bool classify_file(const struct flmem_process *process, const struct flmem_task_wait *at,
+			  struct flmem_wait *wait, const char **ret_reason)
+{
+	bool socket;
+
+	if (!is_stream(process, at->args[0], &socket)) {
+		*ret_reason = "reads a file";
+		return false;
+	}
+	if (!socket)
+		return true;
+	if (waits_for_all(at)) {
+		*ret_reason = "reads until its buffer is full";
+		return false;
+	}
+	wait->quality = FLMEM_WAIT_UNSURE;
+	wait->eintr_refutes = true;
+	return true;
 }
 
 static bool set_relative(const struct flmem_process *process, uint64_t address,
@@ -178,6 +279,8 @@ static bool classify_timeout(const struct flmem_process *process, const struct r
 	case TIMEOUT_RELATIVE:
 		return set_relative(process, value, wait, ret_reason);
 	case TIMEOUT_UPDATED:
+		/* EINTR: it could not be updated, fs/select.c, poll_select_finish(). */
+		wait->eintr_refutes = value;
 		if (value)
 			wait->quality = FLMEM_WAIT_DEADLINE;
 		return true;
@@ -206,10 +309,8 @@ bool flmem_wait_classify(const struct flmem_process *process, const struct flmem
 		return false;
 	}
 	wait.name = row->name;
-	if (row->on_file && !is_stream(process, at->args[0])) {
-		*ret_reason = "reads a file";
+	if (row->on_file && !classify_file(process, at, &wait, ret_reason))
 		return false;
-	}
 	if (!classify_timeout(process, row, at, &wait, ret_reason))
 		return false;
 	*ret_wait = wait;

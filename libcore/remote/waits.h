@@ -18,6 +18,7 @@ struct flmem_task_wait;
 enum flmem_wait_quality {
 	FLMEM_WAIT_ENDLESS,  /* no timeout: goes on as if nothing had happened */
 	FLMEM_WAIT_DEADLINE, /* absolute timeout, or one that the kernel keeps up to date */
+	FLMEM_WAIT_UNSURE,   /* endless, unless the socket has a timeout, which cannot be read */
 	FLMEM_WAIT_RELATIVE, /* relative timeout: it starts again, so it ends up to late_us late */
 };
 
@@ -25,6 +26,11 @@ struct flmem_wait {
 	const char *name; /* static: "futex", "epoll_wait" */
 	enum flmem_wait_quality quality;
 	uint64_t late_us; /* for FLMEM_WAIT_RELATIVE */
+	/*
+	 * Stopped with a raw result of EINTR, it has a timeout of unknown length that starts again:
+	 * SO_RCVTIMEO (a socket without it restarts), or one that the kernel could not update.
+	 */
+	bool eintr_refutes;
 };
 
 /*
@@ -35,9 +41,9 @@ bool flmem_wait_classify(const struct flmem_process *process, const struct flmem
 			 struct flmem_wait *ret_wait, const char **ret_reason);
 
 /*
- * True for system calls that may be made again when an interrupt ended them with EINTR before they
- * did anything: those above, and those that send.
+ * True for system calls that may be made again when an interrupt ended them with plain EINTR: those
+ * above, and those in which that means that nothing was done. Anything else keeps its result.
  */
-bool flmem_wait_is_repeatable(long number);
+bool flmem_wait_is_repeatable(const struct flmem_task_wait *at);
 
 #endif

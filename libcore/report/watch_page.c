@@ -12,6 +12,7 @@
 #include <flmem/text.h>
 
 #include "base/cleanup.h"
+#include "base/file_place.h"
 #include "base/io.h"
 #include "report/page.h"
 
@@ -150,7 +151,8 @@ char *flmem_watch_page_html(const struct flmem_watch_page *page,
 static bool is_page(const char *path)
 {
 	static const char generator[] = "<meta name=\"generator\" content=\"flmem ";
-	FLMEM_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	struct stat status;
+	FLMEM_AUTO_CLOSE int fd = flmem_file_place_open_regular(AT_FDCWD, path, O_RDONLY, &status);
 	char head[HEAD_LOOKED_AT];
 	ssize_t got = fd < 0 ? -1 : pread(fd, head, sizeof(head), 0);
 

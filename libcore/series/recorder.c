@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/file_place.h"
 #include "base/io.h"
 #include "base/varint.h"
 #include "series/recording_format.h"
@@ -31,21 +32,41 @@ static bool may_append(int fd, off_t size)
 	return pread(fd, head, length, 0) == (ssize_t)length && flmem_block_may_begin(head, length);
 }
 
+/*
+ * What is written holds text of other processes' choosing: it must not get into a file that
+ * somebody else has chosen, by a hard link, or may read, for it is his.
+ */
+static int check_owner(const struct stat *status, const char *path, struct flmem_error *err)
+{
+	if (status->st_uid != geteuid())
+		return flmem_error_set(err, FLMEM_EPERM, 0,
+				       "'%s' belongs to another user; name another file", path);
+	if (status->st_nlink > 1)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s' has other names (hard links); name another file",
+				       path);
+	return 0;
+}
+
 /* False when another watch has put a thinned file in its place, or the user has moved it. */
 static bool is_still_there(int fd, const char *path)
 {
 	struct stat held, named;
 
-	return fstat(fd, &held) == 0 && stat(path, &named) == 0 && held.st_ino == named.st_ino &&
+	return fstat(fd, &held) == 0 && lstat(path, &named) == 0 && held.st_ino == named.st_ino &&
 	       held.st_dev == named.st_dev;
 }
 
 static int prepare(int fd, const char *path, uint64_t *ret_size, struct flmem_error *err)
 {
 	struct stat status;
+	int rc;
 
 	if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is no regular file", path);
+	rc = check_owner(&status, path, err);
+	if (rc)
+		return rc;
 	if (!may_append(fd, status.st_size))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "'%s' is no recording, and is left as it is", path);
@@ -62,25 +83,11 @@ static int prepare(int fd, const char *path, uint64_t *ret_size, struct flmem_er
 	return 0;
 }
 
-int flmem_recorder_open(const char *path, struct flmem_recorder *ret_recorder,
-			struct flmem_error *err)
+static void init(int fd, char *path, uint64_t size, struct flmem_recorder *ret_recorder)
 {
-	/* Command lines are nobody else's business. */
-	FLMEM_AUTO_CLOSE int fd =
-		open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
-	uint64_t size = 0;
-	int rc;
-
-	if (fd < 0)
-		return flmem_error_set(
-			err, errno == EACCES || errno == EPERM ? FLMEM_EPERM : FLMEM_EUSAGE, errno,
-			"cannot record to '%s'", path);
-	rc = prepare(fd, path, &size, err);
-	if (rc)
-		return rc;
 	*ret_recorder = (struct flmem_recorder){
-		.fd = FLMEM_TAKE_FD(fd),
-		.path = realpath(path, NULL),
+		.fd = fd,
+		.path = path,
 		.budget = FLMEM_RECORDING_BUDGET,
 		.thin_at = FLMEM_RECORDING_BUDGET,
 		.size = size,
@@ -88,6 +95,50 @@ int flmem_recorder_open(const char *path, struct flmem_recorder *ret_recorder,
 		.block = FLMEM_BUF_INIT,
 		.intro = FLMEM_BUF_INIT,
 	};
+}
+
+int flmem_recorder_open_new(int directory, const char *name, struct flmem_recorder *ret_recorder)
+{
+	FLMEM_AUTO_CLOSE int fd =
+		openat(directory, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return -errno;
+	init(FLMEM_TAKE_FD(fd), NULL, 0, ret_recorder);
+	return 0;
+}
+
+bool flmem_recorder_may_drop(int directory, const char *name)
+{
+	struct stat status;
+	FLMEM_AUTO_CLOSE int fd =
+		flmem_file_place_open_regular(directory, name, O_RDONLY | O_NOFOLLOW, &status);
+
+	return fd >= 0 && status.st_uid == geteuid() && status.st_nlink == 1 &&
+	       may_append(fd, status.st_size);
+}
+
+int flmem_recorder_open(const char *path, struct flmem_recorder *ret_recorder,
+			struct flmem_error *err)
+{
+	/* Command lines are nobody else's business. */
+	FLMEM_AUTO_CLOSE int fd =
+		open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
+	uint64_t size = 0;
+	int rc;
+
+	/* Also one that leads nowhere yet: a file would be created where somebody else wants it. */
+	if (fd < 0 && errno == ELOOP)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s' is a symbolic link; name what it leads to", path);
+	if (fd < 0)
+		return flmem_error_set(
+			err, errno == EACCES || errno == EPERM ? FLMEM_EPERM : FLMEM_EUSAGE, errno,
+			"cannot record to '%s'", path);
+	rc = prepare(fd, path, &size, err);
+	if (rc)
+		return rc;
+	init(FLMEM_TAKE_FD(fd), realpath(path, NULL), size, ret_recorder);
 	return 0;
 }
 

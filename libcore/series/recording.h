@@ -127,11 +127,17 @@ struct flmem_recorder {
 };
 
 /*
- * Opens or creates the file to append to it. FLMEM_EUSAGE for a file that is no recording, and when
- * another process is writing to it.
+ * Opens or creates the file to append to it. FLMEM_EUSAGE for a file that is no recording, for a
+ * link, and when another process is writing to it; FLMEM_EPERM for one of another user.
  */
 int flmem_recorder_open(const char *path, struct flmem_recorder *ret_recorder,
 			struct flmem_error *err);
+
+/* Creates the file, and never opens one that is there. Negative errno. */
+int flmem_recorder_open_new(int directory, const char *name, struct flmem_recorder *ret_recorder);
+
+/* Whether the file is this user's, has no other name, and holds a recording or nothing. */
+bool flmem_recorder_may_drop(int directory, const char *name);
 
 /* Writes what is left. */
 void flmem_recorder_close(struct flmem_recorder *recorder);

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/file_place.h"
 #include "base/io.h"
 #include "base/thread.h"
 #include "series/thin.h"
@@ -18,6 +19,10 @@
 
 struct flmem_thin_job {
 	char *path, *beside;
+	/* By it the recording and the file beside it are named, wherever `path` leads to later. */
+	struct flmem_file_place place;
+	const char *beside_name;
+	struct stat status; /* of the recording */
 	uint64_t size, budget;
 	size_t processes;
 	atomic_int state; /* enum flmem_thin_state */
@@ -32,7 +37,7 @@ static void close_out(struct flmem_thin_job *job)
 	if (job->out.fd < 0)
 		return;
 	flmem_recorder_close(&job->out);
-	unlink(job->beside);
+	unlinkat(job->place.directory, job->beside_name, 0);
 }
 
 static int open_part(const struct flmem_thin_job *job, struct flmem_recording *ret_recording)
@@ -47,25 +52,22 @@ static int open_part(const struct flmem_thin_job *job, struct flmem_recording *r
 /* As private as the file that it will stand for. */
 static void copy_mode(const struct flmem_thin_job *job)
 {
-	struct stat status;
-
-	if (stat(job->path, &status) == 0 &&
-	    (fchown(job->out.fd, status.st_uid, status.st_gid) == 0 || errno == EPERM))
-		fchmod(job->out.fd, status.st_mode & 07777);
+	if (fchown(job->out.fd, job->status.st_uid, job->status.st_gid) == 0 || errno == EPERM)
+		fchmod(job->out.fd, job->status.st_mode & 0777);
 }
 
 /* Takes the place of what a kill has left of an earlier one, of nothing else. */
 static bool open_beside(struct flmem_thin_job *job)
 {
-	struct stat status;
+	int rc = flmem_recorder_open_new(job->place.directory, job->beside_name, &job->out);
 
-	if (lstat(job->beside, &status) == 0 && !S_ISREG(status.st_mode))
-		return false;
-	if (flmem_recorder_open(job->beside, &job->out, NULL))
+	if (rc == -EEXIST && flmem_recorder_may_drop(job->place.directory, job->beside_name) &&
+	    unlinkat(job->place.directory, job->beside_name, 0) == 0)
+		rc = flmem_recorder_open_new(job->place.directory, job->beside_name, &job->out);
+	if (rc)
 		return false;
 	job->out.budget = 0;
-	job->out.size = 0;
-	return ftruncate(job->out.fd, 0) == 0;
+	return true;
 }
 
 static bool write_thinned(struct flmem_thin_job *job, uint64_t span_us, uint64_t keep_us)
@@ -117,11 +119,33 @@ static void *run(void *context)
 	return NULL;
 }
 
-static void free_texts(struct flmem_thin_job *job)
+static void release(struct flmem_thin_job *job)
 {
+	flmem_file_place_close(&job->place);
 	free(job->path);
 	free(job->beside);
 	free(job);
+}
+
+static bool find_place(struct flmem_thin_job *job)
+{
+	if (flmem_file_place_open(job->path, &job->place))
+		return false;
+	job->beside_name = job->beside + (job->place.name - job->place.path);
+	return fstatat(job->place.directory, job->place.name, &job->status, AT_SYMLINK_NOFOLLOW) ==
+		       0 &&
+	       S_ISREG(job->status.st_mode);
+}
+
+/* Whether the recording has its name still, and nothing else has. */
+static bool is_in_place(const struct flmem_thin_job *job, int fd)
+{
+	struct stat held, named;
+
+	return fstat(fd, &held) == 0 && held.st_ino == job->status.st_ino &&
+	       held.st_dev == job->status.st_dev &&
+	       fstatat(job->place.directory, job->place.name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       held.st_ino == named.st_ino && held.st_dev == named.st_dev;
 }
 
 struct flmem_thin_job *flmem_thin_job_start(const char *path, uint64_t size, uint64_t budget)
@@ -131,12 +155,18 @@ struct flmem_thin_job *flmem_thin_job_start(const char *path, uint64_t size, uin
 	if (!job)
 		return NULL;
 	*job = (struct flmem_thin_job){
-		.path = strdup(path), .size = size, .budget = budget, .out = {.fd = -1}};
+		.path = strdup(path),
+		.place = FLMEM_FILE_PLACE_INIT,
+		.size = size,
+		.budget = budget,
+		.out = {.fd = -1},
+	};
 	if (job->path && asprintf(&job->beside, "%s.thinner", path) < 0)
 		job->beside = NULL;
-	if (job->path && job->beside && flmem_thread_start(&job->thread, run, job) == 0)
+	if (job->path && job->beside && find_place(job) &&
+	    flmem_thread_start(&job->thread, run, job) == 0)
 		return job;
-	free_texts(job);
+	release(job);
 	return NULL;
 }
 
@@ -173,7 +203,10 @@ int flmem_thin_job_replace(struct flmem_thin_job *job, int fd, uint64_t size, ui
 	/* Blocks stand by themselves, so those that came meanwhile are taken as they are. */
 	if (!rc)
 		rc = copy_range(fd, job->size, size, job->out.fd);
-	if (!rc && rename(job->beside, job->path) < 0)
+	if (!rc && !is_in_place(job, fd))
+		rc = -ESTALE;
+	if (!rc && renameat(job->place.directory, job->beside_name, job->place.directory,
+			    job->place.name) < 0)
 		rc = -errno;
 	if (rc)
 		return rc;
@@ -192,5 +225,5 @@ void flmem_thin_job_free(struct flmem_thin_job *job)
 		flmem_recorder_close(&job->out);
 	else
 		close_out(job);
-	free_texts(job);
+	release(job);
 }

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # `flmem start --emit`: what is written is valid, runs, and starts the role with its settings.
 
-# shellcheck disable=SC2016 # what stands in single quotes is for another shell
+# What stands in single quotes is for another shell; every test has its own VICTIMS.
+# shellcheck disable=SC2016,SC2030,SC2031
 load helpers
 
 PYTHON=/usr/bin/python3
@@ -83,6 +84,30 @@ make_kit() {
 	export RECORD=$PWD/record
 	: >record
 	emit --role client --emit sub_start --org o --output site-9/startup/sub_start.sh
+}
+
+@test "the start script writes through no link that waits for it" {
+	make_kit
+	echo theirs >target
+	local shell
+	for shell in dash bash; do
+		: >record
+		# The name has the script's process id in it, which can be guessed.
+		PATH=$PWD/bin:$PATH sh -c 'ln -s "$PWD/target" "site-9/daemon_pid.fl.$$"
+			ln -s "$PWD/nowhere" "site-9/pid.fl.$$"
+			exec "$1" site-9/startup/sub_start.sh' sh $shell >log 2>&1 3>&- </dev/null &
+		local script=$!
+		VICTIMS+=("$script")
+		wait_until 60 test -s record
+		wait_until 60 test -s site-9/pid.fl
+		VICTIMS+=("$(cat site-9/pid.fl)")
+		[ "$(cat target)" = theirs ]
+		[ ! -e nowhere ]
+		[ ! -L site-9/pid.fl ]
+		touch site-9/shutdown.fl
+		kill -TERM "$(cat site-9/pid.fl)"
+		wait "$script"
+	done
 }
 
 @test "the whole start script starts the role, announces it, restarts and stops it" {

@@ -14,6 +14,7 @@ bats_require_minimum_version 1.5.0
 : "${FLMEM_TESTS:?set FLMEM_TESTS to the tests directory}"
 
 VICTIMS=()
+VICTIM_MAY=()
 
 # Runs flmem with stdout and stderr apart; a failed test shows the whole run.
 flmem() {
@@ -94,6 +95,42 @@ requires() {
 	done
 }
 
+# Says that a part of a test was left out; it is in the list at the end of `make check`.
+skip_part() {
+	echo "SKIP: $*" >&3
+}
+
+# each_python COMMAND ARGS: runs it with PYTHON and PYTHON_VERSION set to every CPython that flmem
+# runs code in, one by one. One that is absent is told; with none at all there is nothing to test.
+each_python() {
+	local version python reason count=0
+	while read -r version python reason <&4; do
+		if [ "$python" = - ]; then
+			skip_part "$BATS_TEST_DESCRIPTION: $reason"
+			continue
+		fi
+		count=$((count + 1))
+		echo "with Python $version, $python"
+		PYTHON=$python PYTHON_VERSION=$version "$@" 4<&-
+		stop_victims
+	done 4< <(python3 -B "$FLMEM_TESTS/harness/pythons.py")
+	[ "$count" -gt 0 ] || fail "no Python at all: is tests/harness/pythons.py in order?"
+}
+
+# The same with those that flmem only looks at, as far as pyenv or Debian has them.
+each_older_python() {
+	local python
+	for python in /usr/bin/python2 "$HOME"/.pyenv/versions/{2.7,3.6,3.7}.*/bin/python; do
+		if [ ! -x "$python" ]; then
+			[[ $python != *'*'* ]] || skip_part "$BATS_TEST_DESCRIPTION: no $python"
+			continue
+		fi
+		echo "with $python"
+		PYTHON=$python PYTHON_VERSION=older "$@"
+		stop_victims
+	done
+}
+
 # wait_until SECONDS COMMAND: polls until the command succeeds; a bound, not a measurement.
 wait_until() {
 	local left=$(($1 * 50))
@@ -146,36 +183,25 @@ status_field() {
 	awk -v name="$2:" '$1 == name { print $2 }' "/proc/$1/status"
 }
 
-count_lines() {
-	wc -l <"/proc/$1/maps"
-}
-
-count_descriptors() {
-	find "/proc/$1/fd" -mindepth 1 -maxdepth 1 | wc -l
-}
-
-# Remembers what a call must leave as it is.
+# Remembers what a call must leave as it is. A snapshot belongs to one process.
 snapshot_victim() {
 	local pid=${1:-$VICTIM}
-	VICTIM_MAPPINGS=$(count_lines "$pid")
-	VICTIM_DESCRIPTORS=$(count_descriptors "$pid")
-	VICTIM_BLOCKED=$(status_field "$pid" SigBlk)
+	/usr/bin/python3 -B "$FLMEM_TESTS/harness/unharmed.py" snapshot "$pid" \
+		>"$BATS_TEST_TMPDIR/snapshot.$pid"
 }
 
-# Alive, not traced, not stopped; no more mappings and descriptors than at the snapshot, the same
-# blocked signals.
+# allow_victim --code|--moved: what tests/harness/unharmed.py lets pass from now on.
+allow_victim() {
+	VICTIM_MAY+=("$1")
+}
+
+# What tests/harness/unharmed.py asks of every thread.
 assert_victim_unharmed() {
-	local pid=${1:-$VICTIM} state mappings descriptors
+	local pid=${1:-$VICTIM} found
 	alive "$pid" || fail "the victim died: $(cat "$VICTIM_LOG")"
-	[ "$(status_field "$pid" TracerPid)" = 0 ] || fail "still traced"
-	state=$(status_field "$pid" State)
-	[[ $state != [tT] ]] || fail "the victim is stopped"
-	mappings=$(count_lines "$pid")
-	[ "$mappings" -eq "$VICTIM_MAPPINGS" ] || fail "$VICTIM_MAPPINGS mappings became $mappings"
-	descriptors=$(count_descriptors "$pid")
-	[ "$descriptors" -eq "$VICTIM_DESCRIPTORS" ] ||
-		fail "$VICTIM_DESCRIPTORS descriptors became $descriptors"
-	[ "$(status_field "$pid" SigBlk)" = "$VICTIM_BLOCKED" ] || fail "blocked signals changed"
+	[ -s "$BATS_TEST_TMPDIR/snapshot.$pid" ] || fail "there is no snapshot of $pid"
+	found=$(/usr/bin/python3 -B "$FLMEM_TESTS/harness/unharmed.py" check "$pid" \
+		"$BATS_TEST_TMPDIR/snapshot.$pid" "${VICTIM_MAY[@]}" 2>&1) || fail "victim $pid: $found"
 }
 
 # Ends what start_victim started, by pid, stopped ones included.

@@ -189,7 +189,7 @@ sys.exit(at[2] - at[0] < 1000)' <"$OUT"
 	start_retainer
 	kill -STOP "$VICTIM"
 	wait_until 60 grep -q '^State:.T' "/proc/$VICTIM/status"
-	repeat --pid "$VICTIM" --every 100ms --timeout 20ms --count 1 --json
+	repeat --pid "$VICTIM" --every 100ms --timeout 500ms --count 1 --json
 	wait_until 60 eval 'grep -q "\"event\":\"refused\"" "$OUT"'
 	kill -CONT "$VICTIM"
 	await_end

@@ -96,6 +96,8 @@ time.sleep(1000)'
 	assert_status 8
 	assert_schema trim
 	[ "$(json '[x["exit_status"] for x in r["results"]]')" = "[0, 3]" ]
+	assert_victim_unharmed "$first"
+	assert_victim_unharmed
 }
 
 @test "targets by name and by tree" {
@@ -141,6 +143,8 @@ time.sleep(1000)'
 	if [ -d /proc/2 ] && [ ! -e /proc/2/exe ]; then
 		flmem trim --pid 2
 		assert_error 5 'is a kernel thread'
+	else
+		skip_part "$BATS_TEST_DESCRIPTION: process 2 is no kernel thread here"
 	fi
 	start_victim /usr/bin/python3 -uc '
 import os, time

@@ -112,18 +112,56 @@ def steady(look, pid):
     return state
 
 
-def tracers(pid):
-    """Tracers of any of its threads."""
-    found = set()
+def each_status(pid):
+    """(tid, fields of its status file) of every thread that has not ended."""
     for tid in threads(pid):
         try:
-            fields = status(pid, tid)
+            yield tid, status(pid, tid)
         except Gone:
             continue
-        found.add(int(fields["TracerPid"]))
-        if fields["State"][0] == "t":
-            found.add(-1)
-    return found - {0}
+
+
+def tracers(pid):
+    """Tracers of any of its threads."""
+    return {int(fields["TracerPid"]) for _, fields in each_status(pid)} - {0}
+
+
+def held(pid):
+    """Threads that stand still, by a signal or for a tracer: {tid: state}."""
+    return {tid: fields["State"][0] for tid, fields in each_status(pid)
+            if fields["State"][0] in "tT"}
+
+
+def activity(pid):
+    """How far each thread has come: the times that it gave its processor up, and the time it had."""
+    found = {}
+    for tid, fields in each_status(pid):
+        try:
+            ticks = read(f"/proc/{pid}/task/{tid}/stat").rpartition(")")[2].split()[11:13]
+        except Gone:
+            continue
+        if fields["State"][0] not in "ZX":
+            found[tid] = (fields["voluntary_ctxt_switches"], fields["nonvoluntary_ctxt_switches"],
+                          *ticks)
+    return found
+
+
+def moved(before, after):
+    """Threads that have done something in between."""
+    return {tid for tid, far in after.items() if tid in before and far != before[tid]}
+
+
+def stuck(pid, wanted, timeout_s):
+    """Those of the wanted threads that do nothing from now on; one that ends has not stuck."""
+    start = activity(pid)
+    end = time.monotonic() + timeout_s
+    left = set(wanted) & set(start)
+    while left and time.monotonic() < end:
+        time.sleep(0.005)
+        now = activity(pid)
+        left -= moved(start, now)
+        left &= set(now)
+    return left
 
 
 def foreign(mapped):
@@ -149,6 +187,8 @@ class Snapshot:
         """
         self.pid = pid
         self.quiet = quiet
+        self.threads = set(threads(pid))
+        self.held = held(pid)
         self.mappings = mappings(pid)
         self.signals = {} if own_mask else steady(signal_state, pid)
         self.descriptors = steady(descriptors, pid)
@@ -157,6 +197,16 @@ class Snapshot:
         after = signal_state(self.pid)
         return [f"signals of thread {tid} changed: {before} to {after[tid]}"
                 for tid, before in self.signals.items() if tid in after and after[tid] != before]
+
+    def _threads(self):
+        """What a program starts or ends itself settles; a thread that flmem started has to go."""
+        more = len(threads(self.pid)) - len(self.threads)
+        return [f"{more} threads more than before"] if more > 0 else []
+
+    def _held(self):
+        """A thread that was stopped before stays so."""
+        return [f"thread {tid} stands still: {state}" for tid, state in held(self.pid).items()
+                if tid not in self.held]
 
     def _mappings(self):
         after = mappings(self.pid)
@@ -175,7 +225,8 @@ class Snapshot:
         """
         end = time.monotonic() + settle_s
         while True:
-            found = self._signals() + self._mappings() + self._descriptors()
+            found = (self._threads() + self._held() + self._signals() + self._mappings() +
+                     self._descriptors())
             if not found or time.monotonic() >= end:
                 return found
             time.sleep(0.02)

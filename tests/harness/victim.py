@@ -15,6 +15,8 @@ from . import proc
 PAGE = 4096
 READY_S = 120  # generous: a loaded machine is not a failure
 PROGRESS_S = 120
+LEARN_ROUNDS = 3
+LEARN_S = 0.1  # every thread of a victim waits for less than this
 LIBRARIES = ("/usr/lib/*-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib")
 ALLOCATOR_FILES = {
     "glibc": None,
@@ -79,6 +81,7 @@ class Victim:
 
     def __init__(self, argv, preload=None, refill=False, blocks=None, env=None, wrapper=()):
         self.page = StatusPage()
+        self.movers = set()
         self.argv = list(argv)
         own = dict(os.environ, VICTIM_STATUS=self.page.path, **(env or {}))
         if preload:
@@ -132,6 +135,18 @@ class Victim:
             time.sleep(0.005)
         return True
 
+    def learn_movers(self, rounds=LEARN_ROUNDS):
+        """Finds the threads that move on by themselves, to ask the same of them later."""
+        start = proc.activity(self.pid)
+        if rounds:
+            self.wait_for_rounds(rounds)
+        time.sleep(LEARN_S)
+        self.movers = proc.moved(start, proc.activity(self.pid))
+
+    def stuck(self, besides=(), timeout_s=PROGRESS_S):
+        """Threads that moved on before and do not any more."""
+        return proc.stuck(self.pid, self.movers - set(besides), timeout_s)
+
     def problems(self, interruptions=0):
         """What is wrong with it by now, apart from what a Snapshot sees."""
         found = []
@@ -144,8 +159,9 @@ class Victim:
         try:
             if proc.tracers(self.pid):
                 found.append("it is still traced")
-            if proc.status(self.pid)["State"][0] == "T":
-                found.append("it is stopped")
+            held = proc.held(self.pid)
+            if held:
+                found.append(f"threads of it stand still: {held}")
         except proc.Gone:
             found.append("it died meanwhile")
         return found

@@ -8,7 +8,7 @@ import subprocess
 from dataclasses import dataclass, field
 from typing import Optional
 
-from harness import victim
+from harness import pythons as interpreters, victim
 
 TRIM = "trim"  # must be trimmed; a moment that is not safe may be refused, but not always
 REFUSE = "refuse"  # must be refused, every time
@@ -32,7 +32,9 @@ class Entry:
     statuses: tuple = (6,)  # exit statuses that a refusal may have
     rounds: int = 2  # it has to complete so many more; 0: it is blocked for good
     release: bytes = b""  # what lets a blocked one go on, by its standard input
-    # "stop": SIGSTOP it first; "trace": trace it first; "leaderless": wait for the end of its leader
+    # "stop": SIGSTOP it first; "trace": trace its main thread first; "trace-worker", "trace-all":
+    # another process traces one of its threads that is not the main one, or all; "leaderless": wait
+    # for the end of its leader
     setup: str = ""
     env: dict = field(default_factory=dict)
     blocks: Optional[int] = None
@@ -60,9 +62,20 @@ def available(allocator):
     return ""
 
 
-def _wait_cases(program):
-    listed = subprocess.run([program, "list"], stdout=subprocess.PIPE, check=True)
+def _wait_cases(program, kind):
+    listed = subprocess.run([program, "list", kind], stdout=subprocess.PIPE, check=True)
     return listed.stdout.decode().split()
+
+
+def _missing_call(case):
+    """"" when this host has the call, else why not."""
+    if case != "io_uring_enter":
+        return ""
+    try:
+        with open("/proc/sys/kernel/io_uring_disabled", encoding="ascii") as file:
+            return "io_uring is disabled" if file.read().strip() != "0" else ""
+    except FileNotFoundError:
+        return ""  # a kernel before 6.6
 
 
 def have_tiles():
@@ -70,10 +83,15 @@ def have_tiles():
         return "amx_tile" in file.read()
 
 
+def have_keys():
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        return " ospke" in file.read()
+
+
 def blocked(victims, allocators):
     """One thread that waits in each kind of system call."""
     program = os.path.join(victims, "safe_blocked")
-    cases = _wait_cases(program)
+    cases = _wait_cases(program, "borrowed")
     found = []
     for number, case in enumerate(cases):
         # Every case with the first allocator; with the others, each case with one of them.
@@ -81,6 +99,12 @@ def blocked(victims, allocators):
             if place in (0, 1 + number % max(1, len(allocators) - 1)):
                 found.append(Entry(f"waits in {case}", [program, case], allocator, quiet=True,
                                    missing=available(allocator)))
+    # A timeout that shows only at the stop, where the thread is let go again.
+    found += [Entry(f"waits in {case}", [program, case], expect=REFUSE, quiet=True)
+              for case in _wait_cases(program, "timed")]
+    found += [Entry(f"is in {case}", [program, case], expect=REFUSE, quiet=True,
+                    missing=_missing_call(case))
+              for kind in ("left", "whole") for case in _wait_cases(program, kind)]
     for case in ("nanosleep", "epoll_wait", "read-pipe"):
         found.append(Entry(f"waits in {case}, static", [program + "_static", case], quiet=True))
         found.append(Entry(f"waits in {case}, AMX tiles", [program, case, "tiles"], quiet=True,
@@ -159,6 +183,7 @@ def traps(victims, allocators):
                            release=b"\n", missing=missing))
     # Not epoll_wait: it gives EINTR after a stop, whoever stopped it.
     waiting = [os.path.join(victims, "safe_blocked"), "read-pipe"]
+    beside = [os.path.join(victims, "safe_threads"), "-c", "1", "-i", "3", "-n", "20000"]
     found += [
         Entry("stopped", waiting, expect=REFUSE, setup="stop"),
         Entry("traced by another", waiting, expect=REFUSE, setup="trace", statuses=(4, 6)),
@@ -170,6 +195,16 @@ def traps(victims, allocators):
               expect=EITHER),
         Entry("coroutine, 12000 bytes left", [os.path.join(victims, "safe_coroutine"), "12000"],
               expect=EITHER),
+        Entry("4 coroutines, 4000 bytes left",
+              [os.path.join(victims, "safe_coroutine"), "-t", "3", "4000"], expect=EITHER),
+        Entry("3 coroutines beside a plain thread",
+              [os.path.join(victims, "safe_coroutine"), "-t", "3", "-p", "4000"]),
+        # The tracer is in another process; what it does not hold may be borrowed.
+        Entry("a worker traced by another", beside, setup="trace-worker"),
+        Entry("all threads traced by another", beside, expect=REFUSE, setup="trace-all",
+              statuses=(4, 6)),
+        Entry("protection keys", [os.path.join(victims, "safe_keys")],
+              missing="" if have_keys() else "this processor has no protection keys (pku)"),
     ]
     for name, statuses in (("musl", (5,)), ("musl_static", (5,))):
         program = os.path.join(victims, f"safe_threads_{name}")
@@ -179,11 +214,6 @@ def traps(victims, allocators):
     found.append(Entry("32-bit", [os.path.join(victims, "safe_ia32")], expect=REFUSE, rounds=0,
                        statuses=(5, 6)))
     return found
-
-
-def _interpreters():
-    home = os.path.expanduser("~/.pyenv/versions/3.*/bin/python3")
-    return sorted(glob.glob(home)) + ["/usr/bin/python3"]
 
 
 # What a CPython does while code is brought into it: name, mode of safe_python_code.py, whether the
@@ -204,31 +234,25 @@ def code():
     """Every interpreter from 3.8 on, in each state, with its collector run from outside."""
     found = []
     program = os.path.join(HERE, "..", "victims", "safe_python_code.py")
-    for interpreter in _interpreters():
-        run = subprocess.run([interpreter, "-c", "import sys; print(*sys.version_info[:2])"],
-                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
-        version = tuple(int(part) for part in run.stdout.split())
-        if version and version < (3, 8):
-            continue
+    for python in interpreters.every():
         for name, mode, expect in CODE_CASES:
-            found.append(Entry(f"Python {'.'.join(map(str, version))} {name}",
-                               [interpreter, program, mode], steps=("--gc",), code=expect,
+            found.append(Entry(f"Python {python.version} {name}",
+                               [python.path, program, mode], steps=("--gc",), code=expect,
                                expect=EITHER,
                                # 7: it computes in C past the time-out
                                statuses=(6, 7), rounds=0 if mode in ("held", "ending") else 2,
-                               missing="" if version else "it does not run"))
+                               missing=python.missing))
     return found
 
 
 def pythons():
     """Every interpreter found, and PyTorch where it is installed."""
     found = []
-    for interpreter in _interpreters():
-        run = subprocess.run([interpreter, "-c", "import sys; print(sys.version.split()[0])"],
-                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
-        version = run.stdout.decode().strip()
-        found.append(Entry(f"Python {version or interpreter}", [interpreter, PYTHON_VICTIM],
-                           missing="" if version else "it does not run"))
+    older = glob.glob(os.path.expanduser("~/.pyenv/versions/3.[67].*/bin/python3"))
+    for python in [interpreters.Python(path.split("/")[-3], path) for path in sorted(older)] + \
+            interpreters.every():
+        found.append(Entry(f"Python {python.version}", [python.path, PYTHON_VICTIM],
+                           missing=python.missing))
     torch = subprocess.run(["/usr/bin/python3", "-c", "import torch"], stderr=subprocess.DEVNULL,
                            check=False).returncode == 0
     found.append(Entry("PyTorch", ["/usr/bin/python3", PYTHON_VICTIM, "torch"],

@@ -5,8 +5,15 @@
  * `killed NUMBER` with the number of that system call, or, when the program ends before,
  * `ended STATUS STOPS TOUCHES`: its exit status, the stops that there were, and how many of its
  * system calls could have changed another process. STOP 0 never kills.
+ *
+ * killat --hold WAY STOP PROGRAM [ARGS]: holds it there instead, at the STOP-th end of a system
+ * call, and lets go of it as a tracer. WAY: `stop` (SIGSTOP), `tstp` (SIGTSTP, which it may put
+ * off), or a cgroup, which is frozen. Once it stands it prints `held NUMBER PID THREAD`, THREAD
+ * being what PROGRAM itself holds as a tracer just then, or 0; when a line has come on standard
+ * input it lets it go on and prints `ended` as above.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/ptrace.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -14,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -31,6 +39,7 @@ static _Noreturn void die(const char *what)
 	exit(2);
 }
 
+/* A group of its own, so that SIGTSTP stops it; it ends with this program, also when it stands. */
 static pid_t start(char **argv)
 {
 	pid_t pid = fork();
@@ -38,6 +47,8 @@ static pid_t start(char **argv)
 	if (pid < 0)
 		die("fork");
 	if (pid == 0) {
+		setpgid(0, 0);
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		ptrace(PTRACE_TRACEME, 0, NULL, NULL);
 		raise(SIGSTOP);
 		execv(argv[0], argv);
@@ -64,10 +75,29 @@ static bool is_touch(uint64_t number)
 }
 
 struct count {
+	bool exits_only;
+	bool at_exit;
 	long stops;
 	long touches;
 	uint64_t number; /* of the system call */
+	uint64_t args[2];
+	uint64_t stopped; /* the thread that the program has seized and not let go of, or 0 */
 };
+
+/*
+ * A thread stands still for the program from PTRACE_INTERRUPT on, and before that, once it is
+ * seized, when a signal comes; what lets it go on again ends that.
+ */
+static void follow_ptrace(struct count *count, bool failed)
+{
+	if (count->number != SYS_ptrace)
+		return;
+	if ((count->args[0] == PTRACE_SEIZE || count->args[0] == PTRACE_INTERRUPT) && !failed)
+		count->stopped = count->args[1];
+	else if (count->args[0] == PTRACE_CONT || count->args[0] == PTRACE_DETACH ||
+		 count->args[0] == PTRACE_LISTEN)
+		count->stopped = 0;
+}
 
 /* True when the stop is at a system call that counts. */
 static bool count_stop(pid_t pid, struct count *count)
@@ -76,59 +106,184 @@ static bool count_stop(pid_t pid, struct count *count)
 
 	if (ptrace(PTRACE_GET_SYSCALL_INFO, pid, sizeof(info), &info) <= 0)
 		die("PTRACE_GET_SYSCALL_INFO");
+	count->at_exit = info.op == PTRACE_SYSCALL_INFO_EXIT;
 	if (info.op == PTRACE_SYSCALL_INFO_ENTRY) {
 		count->number = info.entry.nr;
+		memcpy(count->args, info.entry.args, sizeof(count->args));
 		count->touches += is_touch(info.entry.nr);
+	} else if (count->at_exit) {
+		follow_ptrace(count, info.exit.is_error);
 	}
-	if (!count->stops && count->number != SYS_ptrace)
+	if ((!count->stops && count->number != SYS_ptrace) ||
+	    (count->exits_only && !count->at_exit))
 		return false;
 	count->stops++;
 	return true;
 }
 
-static void run(pid_t pid, long kill_at)
+/* Runs it to its stop number `wanted`; false when it has ended before, with its wait status. */
+static bool run_to(pid_t pid, long wanted, struct count *count, int *ret_status)
 {
-	struct count count = {0};
 	int deliver = 0;
-	int status;
 
-	while (next_stop(pid, deliver, &status)) {
-		int signal_number = WSTOPSIG(status);
+	while (next_stop(pid, deliver, ret_status)) {
+		int signal_number = WSTOPSIG(*ret_status);
 
 		deliver = 0;
 		if (signal_number != (SIGTRAP | SYSCALL_BIT)) {
 			deliver = signal_number == SIGTRAP ? 0 : signal_number;
 			continue;
 		}
-		if (!count_stop(pid, &count) || count.stops != kill_at)
-			continue;
-		kill(pid, SIGKILL);
-		while (waitpid(pid, &status, __WALL) == pid && WIFSTOPPED(status))
-			continue;
-		printf("killed %llu\n", (unsigned long long)count.number);
-		return;
+		if (count_stop(pid, count) && count->stops == wanted)
+			return true;
 	}
-	printf("ended %d %ld %ld\n", WIFEXITED(status) ? WEXITSTATUS(status) : -1, count.stops,
-	       count.touches);
+	return false;
+}
+
+static void tell_end(const struct count *count, int status)
+{
+	printf("ended %d %ld %ld\n", WIFEXITED(status) ? WEXITSTATUS(status) : -1, count->stops,
+	       count->touches);
+}
+
+static void kill_it(pid_t pid, const struct count *count)
+{
+	int status;
+
+	kill(pid, SIGKILL);
+	while (waitpid(pid, &status, __WALL) == pid && WIFSTOPPED(status))
+		continue;
+	printf("killed %llu\n", (unsigned long long)count->number);
+}
+
+/* Writes a word into a file of the cgroup; -1 when there is no such file. */
+static int cgroup_write(const char *cgroup, const char *name, const char *word)
+{
+	char path[512];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", cgroup, name);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	if (write(fd, word, strlen(word)) < 0)
+		die(path);
+	close(fd);
+	return 0;
+}
+
+static bool cgroup_is_frozen(const char *cgroup)
+{
+	char path[512];
+	char text[256] = "";
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/freezer.state", cgroup);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0) {
+		snprintf(path, sizeof(path), "%s/cgroup.events", cgroup);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+	}
+	if (fd < 0 || read(fd, text, sizeof(text) - 1) < 0)
+		die(path);
+	close(fd);
+	return strstr(text, "FROZEN") || strstr(text, "frozen 1");
+}
+
+static void cgroup_join(const char *cgroup, pid_t pid)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", (int)pid);
+	if (cgroup_write(cgroup, "cgroup.procs", text) != 0)
+		die(cgroup);
+}
+
+/* Version 1 of cgroups has the one file, version 2 the other. */
+static void cgroup_freeze(const char *cgroup, bool frozen)
+{
+	if (cgroup_write(cgroup, "freezer.state", frozen ? "FROZEN" : "THAWED") != 0 &&
+	    cgroup_write(cgroup, "cgroup.freeze", frozen ? "1" : "0") != 0)
+		die(cgroup);
+}
+
+/* Its signal, or 0 when it is a cgroup that stops it. */
+static int signal_of(const char *way)
+{
+	return strcmp(way, "stop") == 0 ? SIGSTOP : strcmp(way, "tstp") == 0 ? SIGTSTP : 0;
+}
+
+/* True once it stands still; false when it has ended instead. */
+static bool let_stand(pid_t pid, const char *way, int *ret_status)
+{
+	int number = signal_of(way);
+
+	if (!number)
+		cgroup_freeze(way, true);
+	if (ptrace(PTRACE_DETACH, pid, NULL, (void *)(intptr_t)number) != 0)
+		die("PTRACE_DETACH");
+	if (number)
+		return waitpid(pid, ret_status, WUNTRACED) == pid && WIFSTOPPED(*ret_status);
+	while (!cgroup_is_frozen(way)) {
+		if (waitpid(pid, ret_status, WNOHANG) == pid)
+			return false;
+		usleep(1000);
+	}
+	return true;
+}
+
+static void hold_it(pid_t pid, const char *way, const struct count *count)
+{
+	char line[16];
+	int status;
+
+	if (let_stand(pid, way, &status)) {
+		printf("held %llu %d %llu\n", (unsigned long long)count->number, (int)pid,
+		       (unsigned long long)count->stopped);
+		fflush(stdout);
+		if (!fgets(line, sizeof(line), stdin))
+			fprintf(stderr, "killat: nobody let it go on\n");
+		if (signal_of(way))
+			kill(pid, SIGCONT);
+		else
+			cgroup_freeze(way, false);
+		if (waitpid(pid, &status, 0) != pid)
+			die("waitpid");
+	}
+	tell_end(count, status);
+}
+
+static long read_stop(const char *text)
+{
+	char *end = NULL;
+	long stop = text ? strtol(text, &end, 10) : -1;
+
+	if (stop >= 0 && end != text && !*end)
+		return stop;
+	fprintf(stderr, "usage: killat [--hold WAY] STOP PROGRAM [ARGS]\n");
+	exit(2);
 }
 
 int main(int argc, char **argv)
 {
-	char *end = NULL;
-	long kill_at = argc > 2 ? strtol(argv[1], &end, 10) : -1;
+	const char *way = argc > 4 && strcmp(argv[1], "--hold") == 0 ? argv[2] : NULL;
+	char **rest = argv + (way ? 3 : 1);
+	long stop = read_stop(argc > 2 ? rest[0] : NULL);
+	struct count count = {.exits_only = way != NULL};
 	int status;
-
-	if (kill_at < 0 || *end) {
-		fprintf(stderr, "usage: killat STOP PROGRAM [ARGS]\n");
-		return 2;
-	}
-
-	pid_t pid = start(argv + 2);
+	pid_t pid = start(rest + 1);
 
 	if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status))
 		die("the program did not start");
 	if (ptrace(PTRACE_SETOPTIONS, pid, NULL, (void *)OPTIONS) != 0)
 		die("PTRACE_SETOPTIONS");
-	run(pid, kill_at);
+	if (way && !signal_of(way))
+		cgroup_join(way, pid);
+	if (!run_to(pid, stop, &count, &status))
+		tell_end(&count, status);
+	else if (way)
+		hold_it(pid, way, &count);
+	else
+		kill_it(pid, &count);
 	return 0;
 }

@@ -3,10 +3,11 @@
 Trims every kind of target over and over and checks after each call that the target is unharmed.
 
 usage: matrix.py BUILD [--trims N] [--groups blocked,busy,linked,traps,pythons,code]
-                 [--allocators glibc,jemalloc,tcmalloc,mimalloc]
+                 [--allocators glibc,jemalloc,tcmalloc,mimalloc] [--row]
 
 N is the number of trims altogether; each target gets its share, at least two. An allocator may also
-be the path of a library to preload.
+be the path of a library to preload. --row prints the figures as a row of docs/safety.md, too, and
+how far it has come meanwhile.
 """
 import argparse
 import collections
@@ -88,11 +89,14 @@ class Running:
     def __init__(self, entry):
         self.tally = Tally(entry)
         self.entry = entry
+        self.tracer, self.traced = 0, []
         self.waits = False  # a call waits in it for what is held until it is released
         self.victim = entry.start()
         if entry.setup == "leaderless":
             while proc.status(self.victim.pid)["State"][0] != "Z":
                 time.sleep(0.002)
+        blocked = bool(entry.release) or not entry.rounds
+        self.victim.learn_movers(0 if blocked else victim.LEARN_ROUNDS)
         self.at_start = proc.Snapshot(self.victim.pid, False, entry.own_mask)
         self._set_up()
 
@@ -104,6 +108,39 @@ class Running:
         elif self.entry.setup == "trace":
             if libc.ptrace(PTRACE_SEIZE, self.victim.pid, None, None) != 0:
                 raise OSError(ctypes.get_errno(), "PTRACE_SEIZE")
+        elif self.entry.setup.startswith("trace-"):
+            self._trace_from_outside(self.entry.setup == "trace-all")
+
+    def _trace_from_outside(self, everything):
+        """Another process seizes a thread that is not the main one, or all, and holds none still."""
+        pid = self.victim.pid
+        self.traced = sorted(proc.threads(pid)) if everything else sorted(proc.threads(pid))[-1:]
+        told, tell = os.pipe()
+        self.tracer = os.fork()
+        if self.tracer == 0:
+            failed = any(libc.ptrace(PTRACE_SEIZE, tid, None, None) != 0 for tid in self.traced)
+            os.write(tell, b"f" if failed else b"s")
+            signal.pause()
+            os._exit(0)
+        said = os.read(told, 1)
+        os.close(told)
+        os.close(tell)
+        if said != b"s":
+            raise OSError("another process may not trace it")
+
+    def _end_tracer(self):
+        """It held its threads all the time, and no other one has been touched by anybody."""
+        for tid in self.traced:
+            if proc.status(self.victim.pid, tid)["TracerPid"] != str(self.tracer):
+                self.tally.problems.append(f"its tracer lost thread {tid}")
+        self.close()
+
+    def close(self):
+        """The tracer that this test has started; its threads go on without it."""
+        if self.tracer:
+            os.kill(self.tracer, signal.SIGKILL)
+            os.waitpid(self.tracer, 0)
+            self.tracer = 0
 
     def _undo(self):
         """Lets it run on after the last call, so that it can check itself."""
@@ -118,13 +155,15 @@ class Running:
             libc.ptrace(PTRACE_INTERRUPT, pid, None, None)
             os.waitpid(pid, 0x40000000)
             libc.ptrace(PTRACE_DETACH, pid, None, None)
+        elif self.entry.setup.startswith("trace-"):
+            self._end_tracer()
         if self.entry.release:
             self.victim.say(self.entry.release)
 
     def trim(self, flmem):
         pid = self.victim.pid
         before = None
-        if self.entry.setup not in ("stop", "trace"):
+        if self.entry.setup != "stop" and not self.entry.setup.startswith("trace"):
             before = proc.Snapshot(pid, self._is_quiet(), self.entry.own_mask)
         trim = flmem.trim(pid, self._timeout(), steps=self.entry.steps)
         self.tally.add(trim)
@@ -148,6 +187,17 @@ class Running:
         calls = self.tally.outcomes["trimmed"]
         return self.entry.quiet and not self.entry.refill and calls > 0
 
+    def progress(self):
+        if not self.victim.wait_for_rounds():
+            self.tally.problems.append("it makes no progress any more")
+        self._move()
+
+    def _move(self):
+        """Every thread that moved by itself before the first call still does."""
+        stuck = self.victim.stuck()
+        if stuck:
+            self.tally.problems.append(f"threads {sorted(stuck)} do nothing any more")
+
     def finish(self):
         """Sees it make progress, and what it found wrong."""
         # Taken before it is let go: it may be done with all its rounds at once.
@@ -155,6 +205,8 @@ class Running:
         self._undo()
         if self.entry.rounds and not self.victim.wait_until_round(wanted):
             self.tally.problems.append("it makes no progress any more")
+        elif not self.entry.release:
+            self._move()
         self.tally.problems += self.victim.problems()
         if self.waits or not self.entry.release:
             # Leaving its handler changes the signal mask of its main thread.
@@ -175,11 +227,12 @@ def run_batch(flmem, batch, trims):
             if number % 20 == 19:  # relative timeouts begin anew with every call
                 for one in running:
                     if one.entry.expect == entries.TRIM:
-                        guarded(one, one.victim.wait_for_rounds)
+                        guarded(one, one.progress)
         for one in running:
             guarded(one, one.finish)
     finally:
         for one in running:
+            one.close()
             one.victim.close()
     return [one.tally for one in running]
 
@@ -245,12 +298,22 @@ def show(tallies, missing):
         print(f"SKIP: {entry.name}, {entry.allocator}: {entry.missing}")
 
 
+def print_row(total, kinds, bad):
+    """docs/safety.md, the first row of its table."""
+    made, refused = total["trimmed"], total["refused"]
+    found = "no problem" if not bad else f"{bad} problems"
+    print(f"| trims | {made + refused:,} trims of {kinds} kinds of target | {made:,} made "
+          f"({total['released']:,} of them gave memory back), {refused:,} refused, as they must be "
+          f"or as no thread was idle; {found} |")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build")
     parser.add_argument("--trims", type=int, default=0)
     parser.add_argument("--groups", default=",".join(GROUPS))
     parser.add_argument("--allocators", default=",".join(entries.ALLOCATORS))
+    parser.add_argument("--row", action="store_true")
     options = parser.parse_args()
     flmem = command.Flmem(options.build)
     flmem.require("trim")
@@ -264,6 +327,8 @@ def main():
     tallies = []
     for start in range(0, len(usable), TOGETHER):
         tallies += run_batch(flmem, usable[start:start + TOGETHER], trims)
+        if options.row:
+            print(f"{len(tallies)} of {len(usable)} kinds of target", flush=True)
     if "busy" in groups:
         tallies.append(exiting(flmem, victims, max(10, trims)))
     show(tallies, [entry for entry in chosen if entry.missing])
@@ -271,6 +336,8 @@ def main():
     for tally in tallies:
         total.update(tally.outcomes)
     bad = sum(len(tally.verdict()) for tally in tallies)
+    if options.row:
+        print_row(total, len(tallies), bad)
     print(f"{total['trimmed'] + total['refused']} trims of {len(tallies)} targets: "
           f"{total['released']} released memory, {total['refused']} were refused, {bad} problems")
     hopeful = any(tally.entry.expect == entries.TRIM for tally in tallies)

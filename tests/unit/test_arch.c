@@ -144,7 +144,7 @@ static void only_the_very_wait_counts_as_interrupted(void **state)
 	struct flmem_thread_state *thread = read_child();
 	struct flmem_task_wait at = {
 		.number = SYS_pause, .sp = thread->regs.rsp, .pc = thread->regs.rip};
-	struct flmem_task_wait other;
+	struct flmem_task_wait other, read;
 
 	(void)state;
 	at.args[0] = thread->regs.rdi;
@@ -153,7 +153,9 @@ static void only_the_very_wait_counts_as_interrupted(void **state)
 	at.args[3] = thread->regs.r10;
 	at.args[4] = thread->regs.r8;
 	at.args[5] = thread->regs.r9;
-	assert_int_equal(flmem_arch_call_number(thread), SYS_pause);
+	flmem_arch_read_call(thread, &read);
+	assert_memory_equal(&read, &at, sizeof(at));
+	assert_false(flmem_arch_gave_eintr(thread));
 	assert_false(flmem_arch_in_program(thread));
 	assert_true(flmem_arch_interrupted_in(thread, &at));
 	other = at;
@@ -168,6 +170,7 @@ static void only_the_very_wait_counts_as_interrupted(void **state)
 	thread->regs.rax = 0; /* the call has returned */
 	assert_false(flmem_arch_interrupted_in(thread, &at));
 	thread->regs.rax = (unsigned long)-EINTR;
+	assert_true(flmem_arch_gave_eintr(thread));
 	assert_true(flmem_arch_interrupted_in(thread, &at));
 	free(thread);
 }

@@ -387,6 +387,58 @@ static void a_file_of_the_user_beside_it_is_left_alone(void **state)
 	assert_true(look().samples == 40000);
 }
 
+/* Another's file under the name that a thinning uses would be emptied, and given away with it. */
+static void a_file_that_is_only_linked_beside_it_is_left_alone(void **state)
+{
+	FLMEM_AUTO(forget) struct series series = read_series();
+	struct flmem_recorder recorder;
+	char beside[80], other[80];
+	struct stat status;
+
+	(void)state;
+	snprintf(beside, sizeof(beside), "%s.thinner", path);
+	snprintf(other, sizeof(other), "%s.other", path);
+	for (int symbolic = 0; symbolic < 2; symbolic++) {
+		unlink(path);
+		write_text(other, "FLMB");
+		assert_int_equal(symbolic ? symlink(other, beside) : link(other, beside), 0);
+		begin(&recorder);
+		outgrow(&recorder, &series);
+		assert_int_equal(unlink(beside), 0);
+		assert_int_equal(stat(other, &status), 0);
+		assert_int_equal(status.st_nlink, 1);
+		expect_text(other, "FLMB");
+		assert_true(look().samples == 40000);
+	}
+}
+
+static void a_recording_is_begun_in_no_file_of_others(void **state)
+{
+	struct flmem_recorder recorder;
+	struct flmem_error err = {0};
+	char other[80];
+
+	(void)state;
+	snprintf(other, sizeof(other), "%s.other", path);
+	unlink(path);
+	assert_int_equal(symlink(other, path), 0);
+	assert_int_equal(flmem_recorder_open(path, &recorder, &err), FLMEM_EUSAGE);
+	assert_non_null(strstr(err.message, "is a symbolic link"));
+	assert_int_equal(access(other, F_OK), -1);
+	unlink(path);
+	write_text(other, "");
+	assert_int_equal(link(other, path), 0);
+	assert_int_equal(flmem_recorder_open(path, &recorder, &err), FLMEM_EUSAGE);
+	assert_non_null(strstr(err.message, "hard links"));
+	unlink(other);
+	if (chown(path, 65534, 65534) < 0) {
+		print_message("SKIP: needs root to have a file of another user\n");
+		skip();
+	}
+	assert_int_equal(flmem_recorder_open(path, &recorder, &err), FLMEM_EPERM);
+	assert_non_null(strstr(err.message, "another user"));
+}
+
 static void what_took_the_name_of_a_moved_one_is_left_alone(void **state)
 {
 	FLMEM_AUTO(forget) struct series series = read_series();
@@ -522,6 +574,8 @@ int main(void)
 		FILE_TEST(a_cancelled_thinning_changes_nothing),
 		FILE_TEST(a_folder_that_may_not_be_written_to_stops_nothing),
 		FILE_TEST(a_file_of_the_user_beside_it_is_left_alone),
+		FILE_TEST(a_file_that_is_only_linked_beside_it_is_left_alone),
+		FILE_TEST(a_recording_is_begun_in_no_file_of_others),
 		FILE_TEST(what_took_the_name_of_a_moved_one_is_left_alone),
 		FILE_TEST(a_process_keeps_the_name_that_it_took),
 		FILE_TEST(rounds_and_ends_stay),

@@ -2,7 +2,7 @@
 /*
  * safe_blocked CASE [tiles]: one thread that waits in one kind of system call, over and over, and
  * checks after each that nothing happened to it meanwhile. With `tiles` it also holds data in AMX
- * registers (status 77: there are none). `safe_blocked list` prints the cases.
+ * registers (status 77: there are none). `safe_blocked list KIND` prints the cases of a kind.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -24,8 +24,8 @@ static sigset_t mask;
 
 static const struct wait_case *find_case(const char *name)
 {
-	for (size_t i = 0; wait_case_tables[i]; i++)
-		for (const struct wait_case *wait = wait_case_tables[i]; wait->name; wait++)
+	for (const struct wait_table *table = wait_tables; table->kind; table++)
+		for (const struct wait_case *wait = table->rows; wait->name; wait++)
 			if (strcmp(wait->name, name) == 0)
 				return wait;
 	errno = EINVAL;
@@ -118,11 +118,12 @@ static void wait_once(const struct wait_case *wait, struct probe *probe, uint32_
 			    CASE_LIMIT_MS);
 }
 
-static int list_cases(void)
+static int list_cases(const char *kind)
 {
-	for (size_t i = 0; wait_case_tables[i]; i++)
-		for (const struct wait_case *wait = wait_case_tables[i]; wait->name; wait++)
-			puts(wait->name);
+	for (const struct wait_table *table = wait_tables; table->kind; table++)
+		for (const struct wait_case *wait = table->rows; wait->name; wait++)
+			if (strcmp(table->kind, kind) == 0)
+				puts(wait->name);
 	return 0;
 }
 
@@ -131,8 +132,8 @@ int main(int argc, char **argv)
 	struct probe probe;
 	uint32_t seed = 1;
 
-	if (argc == 2 && strcmp(argv[1], "list") == 0)
-		return list_cases();
+	if (argc == 3 && strcmp(argv[1], "list") == 0)
+		return list_cases(argv[2]);
 
 	const struct wait_case *wait = find_case(argc > 1 ? argv[1] : "");
 

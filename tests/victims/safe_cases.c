@@ -2,6 +2,10 @@
 #include "safe_cases.h"
 
 #include <errno.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "safe_common.h"
 
 uint64_t case_word(const void *pointer)
 {
@@ -43,4 +47,49 @@ void case_mask(struct site *site)
 	sigaddset(&site->mask, SIGHUP);
 }
 
-const struct wait_case *const wait_case_tables[] = {wait_cases_fd, wait_cases_process, NULL};
+bool case_gives_one(struct site *site, int64_t result)
+{
+	(void)site;
+	return result == 1;
+}
+
+void case_limit_socket(int fd, int option, long milliseconds)
+{
+	struct timeval limit = {milliseconds / 1000, milliseconds % 1000 * 1000};
+
+	if (setsockopt(fd, SOL_SOCKET, option, &limit, sizeof(limit)) != 0)
+		victim_die("setsockopt");
+}
+
+void case_open_pipe(struct site *site)
+{
+	int fds[2];
+
+	if (pipe(fds) != 0)
+		victim_die("pipe");
+	site->read_fd = fds[0];
+	site->write_fd = fds[1];
+}
+
+void case_wake_pipe(struct site *site)
+{
+	if (write(site->write_fd, "!", 1) != 1)
+		_exit(1);
+}
+
+bool case_drained(struct site *site, int64_t result)
+{
+	return result == 1 && read(site->read_fd, site->buffer, 1) == 1;
+}
+
+const struct wait_table wait_tables[] = {
+	{"borrowed", wait_cases_fd},
+	{"borrowed", wait_cases_process},
+	{"timed", wait_cases_timed},
+	{"timed", wait_cases_constant},
+	{"left", wait_cases_send},
+	{"left", wait_cases_rare},
+	{"connect", wait_cases_connect},
+	{"whole", wait_cases_whole},
+	{0},
+};

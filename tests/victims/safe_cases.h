@@ -7,6 +7,7 @@
  * wait, and which result is right. The part that ends the wait runs in a helper process.
  */
 
+#include <linux/aio_abi.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -16,11 +17,14 @@
 #include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/sem.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
 #include <time.h>
 
 #include "safe_probe.h"
 
-#define CASE_LIMIT_MS 40 /* the calls that end by themselves do so after this */
+#define CASE_LIMIT_MS	 40	/* the calls that end by themselves do so after this */
+#define CASE_PATIENCE_MS 100000 /* those with a timeout that are woken before it */
 
 /* What a case works with; shared between the victim and its helper. */
 struct site {
@@ -45,6 +49,13 @@ struct site {
 	} mask_argument; /* sixth argument of pselect6 */
 	siginfo_t info;
 	int status;
+	struct iovec vector;
+	struct mmsghdr message;
+	off_t offset;
+	aio_context_t aio;
+	struct iocb request;
+	struct io_event completion;
+	const struct timespec *constant; /* in memory that cannot be written */
 	char buffer[512];
 };
 
@@ -58,9 +69,28 @@ struct wait_case {
 	void (*close)(struct site *site); /* gives back what outlives processes, or NULL */
 };
 
-extern const struct wait_case wait_cases_fd[]; /* ends in a row without a name */
+/* Tables end in a row without a name. */
+extern const struct wait_case wait_cases_fd[];
 extern const struct wait_case wait_cases_process[];
-extern const struct wait_case *const wait_case_tables[]; /* ends in NULL */
+extern const struct wait_case wait_cases_timed[];
+extern const struct wait_case wait_cases_send[];
+extern const struct wait_case wait_cases_connect[];
+extern const struct wait_case wait_cases_rare[];
+extern const struct wait_case wait_cases_constant[];
+extern const struct wait_case wait_cases_whole[];
+
+struct wait_table {
+	/*
+	 * "borrowed": a thread may be borrowed from them. "timed": they have a timeout that cannot
+	 * be read from outside. "left": none is borrowed from them, but one that has moved on may
+	 * be stopped in them. "connect": the same, on a new descriptor each time. "whole": a stop
+	 * would cost them their result.
+	 */
+	const char *kind;
+	const struct wait_case *rows;
+};
+
+extern const struct wait_table wait_tables[]; /* ends in a row without a kind */
 
 #define KERNEL_SIGSET_BYTES 8
 
@@ -70,6 +100,11 @@ void case_call(struct probe *probe, long number, uint64_t a, uint64_t b, uint64_
 const struct timespec *case_limit(struct site *site); /* CASE_LIMIT_MS from now, relative */
 void case_mask(struct site *site);		      /* a mask to wait with: SIGHUP alone */
 bool case_gives_zero(struct site *site, int64_t result);
+bool case_gives_one(struct site *site, int64_t result);
 bool case_gives_again(struct site *site, int64_t result);
+void case_limit_socket(int fd, int option, long milliseconds); /* SO_RCVTIMEO, SO_SNDTIMEO */
+void case_open_pipe(struct site *site);
+void case_wake_pipe(struct site *site);
+bool case_drained(struct site *site, int64_t result); /* a pipe had something to read */
 
 #endif

@@ -12,7 +12,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/time.h>
 #include <sys/un.h>
 #include <termios.h>
 #include <unistd.h>
@@ -27,16 +26,6 @@ static bool gives_positive(struct site *site, int64_t result)
 {
 	(void)site;
 	return result > 0;
-}
-
-static void open_pipe(struct site *site)
-{
-	int fds[2];
-
-	if (pipe(fds) != 0)
-		victim_die("pipe");
-	site->read_fd = fds[0];
-	site->write_fd = fds[1];
 }
 
 /* One with a name, as programs use it among each other. */
@@ -54,17 +43,6 @@ static void open_fifo(struct site *site)
 	rmdir(directory);
 	if (site->read_fd < 0)
 		victim_die(path);
-}
-
-static void wake_pipe(struct site *site)
-{
-	if (write(site->write_fd, "!", 1) != 1)
-		_exit(1);
-}
-
-static bool drained(struct site *site, int64_t result)
-{
-	return result == 1 && read(site->read_fd, site->buffer, 1) == 1;
 }
 
 static void arm_poll_limited(struct site *site, struct probe *probe)
@@ -124,7 +102,7 @@ static void open_epoll(struct site *site)
 {
 	struct epoll_event event = {.events = EPOLLIN};
 
-	open_pipe(site);
+	case_open_pipe(site);
 	site->wait_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (site->wait_fd < 0 ||
 	    epoll_ctl(site->wait_fd, EPOLL_CTL_ADD, site->read_fd, &event) != 0)
@@ -257,16 +235,58 @@ static void open_socket_pair(struct site *site)
 
 static void open_limited_socket(struct site *site)
 {
-	struct timeval wait = {.tv_usec = CASE_LIMIT_MS * 1000};
-
 	open_socket_pair(site);
-	if (setsockopt(site->read_fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait)) != 0)
-		victim_die("setsockopt");
+	case_limit_socket(site->read_fd, SO_RCVTIMEO, CASE_LIMIT_MS);
+}
+
+static void open_patient_socket(struct site *site)
+{
+	open_socket_pair(site);
+	case_limit_socket(site->read_fd, SO_RCVTIMEO, CASE_PATIENCE_MS);
 }
 
 static void arm_recv(struct site *site, struct probe *probe)
 {
 	case_call(probe, SYS_recvfrom, (uint64_t)site->read_fd, case_word(site->buffer), 1, 0);
+}
+
+static void arm_readv(struct site *site, struct probe *probe)
+{
+	site->vector = (struct iovec){site->buffer, 1};
+	case_call(probe, SYS_readv, (uint64_t)site->read_fd, case_word(&site->vector), 1, 0);
+}
+
+static void arm_recvmsg(struct site *site, struct probe *probe)
+{
+	site->vector = (struct iovec){site->buffer, 1};
+	site->message = (struct mmsghdr){.msg_hdr = {.msg_iov = &site->vector, .msg_iovlen = 1}};
+	case_call(probe, SYS_recvmsg, (uint64_t)site->read_fd, case_word(&site->message.msg_hdr), 0,
+		  0);
+}
+
+/* One byte is there, for which it does not return. */
+static void arm_recv_all(struct site *site, struct probe *probe)
+{
+	if (write(site->write_fd, "!", 1) != 1)
+		victim_die("write");
+	arm_recv(site, probe);
+	probe->args[2] = 2;
+	probe->args[3] = MSG_WAITALL;
+}
+
+static void arm_recvmsg_all(struct site *site, struct probe *probe)
+{
+	if (write(site->write_fd, "!", 1) != 1)
+		victim_die("write");
+	arm_recvmsg(site, probe);
+	site->vector.iov_len = 2;
+	probe->args[2] = MSG_WAITALL;
+}
+
+static bool gives_two(struct site *site, int64_t result)
+{
+	(void)site;
+	return result == 2;
 }
 
 static void listening_address(const struct site *site, struct sockaddr_un *ret_address)
@@ -287,6 +307,12 @@ static void open_listener(struct site *site)
 	    bind(site->wait_fd, (struct sockaddr *)&address, sizeof(address)) != 0 ||
 	    listen(site->wait_fd, 64) != 0)
 		victim_die("listen");
+}
+
+static void open_patient_listener(struct site *site)
+{
+	open_listener(site);
+	case_limit_socket(site->wait_fd, SO_RCVTIMEO, CASE_PATIENCE_MS);
 }
 
 static void arm_accept(struct site *site, struct probe *probe)
@@ -313,26 +339,44 @@ static bool accepted(struct site *site, int64_t result)
 }
 
 const struct wait_case wait_cases_fd[] = {
-	{"poll", false, open_pipe, arm_poll, drained, wake_pipe, NULL},
-	{"poll-limited", true, open_pipe, arm_poll_limited, case_gives_zero, NULL, NULL},
-	{"ppoll", false, open_pipe, arm_ppoll, drained, wake_pipe, NULL},
-	{"ppoll-limited", true, open_pipe, arm_ppoll_limited, case_gives_zero, NULL, NULL},
-	{"select", false, open_pipe, arm_select, drained, wake_pipe, NULL},
-	{"select-limited", true, open_pipe, arm_select_limited, case_gives_zero, NULL, NULL},
-	{"pselect-limited", true, open_pipe, arm_pselect, case_gives_zero, NULL, NULL},
-	{"epoll_wait", false, open_epoll, arm_epoll, drained, wake_pipe, NULL},
+	{"poll", false, case_open_pipe, arm_poll, case_drained, case_wake_pipe, NULL},
+	{"poll-limited", true, case_open_pipe, arm_poll_limited, case_gives_zero, NULL, NULL},
+	{"ppoll", false, case_open_pipe, arm_ppoll, case_drained, case_wake_pipe, NULL},
+	{"ppoll-limited", true, case_open_pipe, arm_ppoll_limited, case_gives_zero, NULL, NULL},
+	{"select", false, case_open_pipe, arm_select, case_drained, case_wake_pipe, NULL},
+	{"select-limited", true, case_open_pipe, arm_select_limited, case_gives_zero, NULL, NULL},
+	{"pselect-limited", true, case_open_pipe, arm_pselect, case_gives_zero, NULL, NULL},
+	{"epoll_wait", false, open_epoll, arm_epoll, case_drained, case_wake_pipe, NULL},
 	{"epoll_wait-limited", true, open_epoll, arm_epoll_limited, case_gives_zero, NULL, NULL},
-	{"epoll_pwait", false, open_epoll, arm_epoll_pwait, drained, wake_pipe, NULL},
+	{"epoll_pwait", false, open_epoll, arm_epoll_pwait, case_drained, case_wake_pipe, NULL},
 	{"epoll_pwait-limited", true, open_epoll, arm_epoll_pwait_limited, case_gives_zero, NULL,
 	 NULL},
 	{"epoll_pwait2-limited", true, open_epoll, arm_epoll_pwait2, case_gives_zero, NULL, NULL},
-	{"read-pipe", false, open_pipe, arm_read, read_a_mark, wake_pipe, NULL},
+	{"read-pipe", false, case_open_pipe, arm_read, read_a_mark, case_wake_pipe, NULL},
 	{"read-eventfd", false, open_eventfd, arm_eventfd, read_a_count, wake_eventfd, NULL},
 	{"read-inotify", false, open_inotify, arm_inotify, gives_positive, wake_inotify, NULL},
-	{"read-fifo", false, open_fifo, arm_read, read_a_mark, wake_pipe, NULL},
-	{"read-terminal", false, open_terminal, arm_read, read_a_mark, wake_pipe, NULL},
-	{"recv", false, open_socket_pair, arm_recv, read_a_mark, wake_pipe, NULL},
-	{"recv-limited", true, open_limited_socket, arm_recv, case_gives_again, NULL, NULL},
+	{"read-fifo", false, open_fifo, arm_read, read_a_mark, case_wake_pipe, NULL},
+	{"read-terminal", false, open_terminal, arm_read, read_a_mark, case_wake_pipe, NULL},
+	{"recv", false, open_socket_pair, arm_recv, read_a_mark, case_wake_pipe, NULL},
+	{"readv", false, open_socket_pair, arm_readv, read_a_mark, case_wake_pipe, NULL},
+	{"recvmsg", false, open_socket_pair, arm_recvmsg, read_a_mark, case_wake_pipe, NULL},
 	{"accept", false, open_listener, arm_accept, accepted, wake_listener, NULL},
+	{0},
+};
+
+const struct wait_case wait_cases_timed[] = {
+	{"recv-limited", true, open_limited_socket, arm_recv, case_gives_again, NULL, NULL},
+	{"read-patient", false, open_patient_socket, arm_read, read_a_mark, case_wake_pipe, NULL},
+	{"readv-patient", false, open_patient_socket, arm_readv, read_a_mark, case_wake_pipe, NULL},
+	{"recv-patient", false, open_patient_socket, arm_recv, read_a_mark, case_wake_pipe, NULL},
+	{"recvmsg-patient", false, open_patient_socket, arm_recvmsg, read_a_mark, case_wake_pipe,
+	 NULL},
+	{"accept-patient", false, open_patient_listener, arm_accept, accepted, wake_listener, NULL},
+	{0},
+};
+
+const struct wait_case wait_cases_whole[] = {
+	{"recv-all", false, open_socket_pair, arm_recv_all, gives_two, case_wake_pipe, NULL},
+	{"recvmsg-all", false, open_socket_pair, arm_recvmsg_all, gives_two, case_wake_pipe, NULL},
 	{0},
 };

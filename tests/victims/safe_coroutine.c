@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * safe_coroutine BYTES: the only thread waits on a stack that the program made itself inside its
- * heap, with BYTES of it left and other data of the program right below: no guard page, and the
+ * safe_coroutine [-t N] [-p] BYTES: a thread waits on a stack that the program made itself inside
+ * its heap, with BYTES of it left and other data of the program right below: no guard page, and the
  * mapping that holds the stack pointer says nothing about where the stack ends.
+ *	-t N	N threads beside do the same, each on a stack of its own
+ *	-p	the main thread waits on its own stack
  */
 #include "safe_common.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -18,12 +21,14 @@
 #define WAIT_NS	    40000000L
 #define PATTERN	    0xa5
 
-static unsigned char *arena;
 static long left_bytes;
+static long thread_count;
+static _Thread_local unsigned char *arena;
+static _Thread_local bool is_worker;
 
 static void check_below(void)
 {
-	for (size_t i = 0; i < BELOW_BYTES; i++) {
+	for (size_t i = 0; arena && i < BELOW_BYTES; i++) {
 		if (arena[i] == PATTERN)
 			continue;
 		victim_fail("data %zu bytes below the stack was overwritten", BELOW_BYTES - i);
@@ -47,7 +52,10 @@ static _Noreturn void wait_for_ever(void)
 static void wait_deep_down(void *unused)
 {
 	(void)unused;
-	victim_ready();
+	if (is_worker)
+		thread_started();
+	else
+		victim_ready();
 	wait_for_ever();
 }
 
@@ -58,14 +66,11 @@ static void run_coroutine(void)
 	call_deep_down(floor, wait_deep_down, NULL);
 }
 
-int main(int argc, char **argv)
+static void leave_own_stack(void)
 {
 	ucontext_t own;
 	ucontext_t coroutine;
 
-	left_bytes = argument_number(argc == 2 ? argv[1] : NULL, 4000, STACK_BYTES / 2);
-	victim_open();
-	heap_spread();
 	arena = malloc(BELOW_BYTES + STACK_BYTES);
 	if (!arena || getcontext(&coroutine) != 0)
 		victim_die("getcontext");
@@ -75,5 +80,34 @@ int main(int argc, char **argv)
 	coroutine.uc_link = NULL;
 	makecontext(&coroutine, run_coroutine, 0);
 	swapcontext(&own, &coroutine);
+}
+
+static void *work(void *unused)
+{
+	is_worker = true;
+	leave_own_stack();
+	return unused;
+}
+
+int main(int argc, char **argv)
+{
+	bool plain = false;
+	int option;
+
+	while ((option = getopt(argc, argv, "t:p")) != -1) {
+		if (option == 't')
+			thread_count = argument_number(optarg, 1, 32);
+		else if (option == 'p')
+			plain = true;
+		else
+			return 2;
+	}
+	left_bytes = argument_number(argv[optind], 4000, STACK_BYTES / 2);
+	victim_open();
+	heap_spread();
+	threads_start(thread_count, work, NULL);
+	if (plain)
+		wait_deep_down(NULL);
+	leave_own_stack();
 	return 2;
 }

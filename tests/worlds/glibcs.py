@@ -33,7 +33,8 @@ import run  # noqa: E402
 
 VICTIMS = os.path.join(HERE, "..", "victims")
 SAFE = ("safe_blocked", "safe_threads", "safe_signals", "safe_fork")
-BLOCKED = ("safe_cases.c", "safe_cases_fd.c", "safe_cases_process.c", "safe_probe.c")
+BLOCKED = ("safe_cases.c", "safe_cases_fd.c", "safe_cases_process.c", "safe_cases_send.c",
+           "safe_cases_rare.c", "safe_probe.c")
 INSIDE = "/tmp/victims"
 # A stripped static program has no name for malloc_trim; it can be looked at.
 NAMELESS_STATES = ("fresh", "fragmented", "fastbins", "mmapped", "arenas")

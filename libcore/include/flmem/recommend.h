@@ -163,11 +163,18 @@ FLMEM_API void flmem_recommendations_clear(struct flmem_recommendations *recomme
 FLMEM_API size_t flmem_recommendations_count(const struct flmem_recommendations *recommendations,
 					     enum flmem_severity severity);
 
+/* As stat(2) tells files apart. */
+struct flmem_file_identity {
+	uint64_t device, inode;
+};
+
 /* A file with all its corrections made. */
 struct flmem_correction {
 	char *file;
 	char *before, *after;
 	size_t changes; /* corrections that were made */
+	/* What was read, and the directory that it was in. */
+	struct flmem_file_identity identity, folder;
 };
 
 struct flmem_corrections {
@@ -192,9 +199,12 @@ FLMEM_API char *flmem_correction_diff(const struct flmem_correction *correction)
 
 /*
  * Replaces the file, so that readers see the old or the new text and never a part, and keeps the
- * old one as `*ret_backup` (FILE.orig, or FILE.orig.N), which the caller frees. Refused, with
- * nothing changed, for a file that is not as it was when it was checked (FLMEM_EUSAGE), for a
- * symbolic link (FLMEM_EUSAGE), and for a read-only one (FLMEM_EPERM).
+ * old one as `*ret_backup` (FILE.orig, or FILE.orig.N), which the caller frees. The new file has
+ * the owner, the permissions, the ACL and the attributes of the old one, but no set-id bits; the
+ * backup is the old file itself. Refused, with nothing changed, for a file that is not the one that
+ * was checked, in the directory where it was, with the text that it had (FLMEM_EUSAGE), for a
+ * symbolic link and for one of several hard links (FLMEM_EUSAGE), for a read-only one, and where
+ * the owner or an attribute cannot be given to the new file (FLMEM_EPERM).
  */
 FLMEM_API int flmem_correction_write(const struct flmem_correction *correction, char **ret_backup,
 				     struct flmem_error *err);

@@ -14,6 +14,12 @@
  * A command that ends by itself is started again. After 5 starts, each less than 300 seconds behind
  * the one before, it is given up. When the supervisor ends, it removes all four files.
  *
+ * A command that outlived its supervisor is taken over by pid.fl when it is surely that: the
+ * workspace, the file and the process belong to the user of this supervisor, whom nobody else may
+ * have written the file for, the process is in the same pid namespace, was there when the file was
+ * written, and has the command line that is to be started. While it is alive and one of these does
+ * not hold, nothing is started and nothing is signalled. Root is no exception.
+ *
  * NVFlare's processes write a request first and then take a few seconds to end in order, and they
  * have no handler for SIGTERM; so a command that runs one gets time to do so. Any other is stopped
  * at once: SIGTERM, and SIGKILL when it is still there after the grace period.
@@ -78,8 +84,9 @@ struct flmem_supervise_options {
  * SIGHUP when the command ends of it. One supervision per process at a time, in its only thread.
  *
  * ret_wait_status: how the command ended when a signal ended the supervision, 0 after a shutdown.
- * FLMEM_EUSAGE for a workspace that is none or cannot be written, FLMEM_EFAILED when another
- * supervisor is alive or the command was given up, FLMEM_ENOCOMMAND and FLMEM_ENOEXEC when it
+ * FLMEM_EUSAGE for a workspace that is none or cannot be written, FLMEM_EPERM when pid.fl names a
+ * process that may not be taken over, FLMEM_EFAILED when another supervisor is alive or the command
+ * was given up, FLMEM_ENOCOMMAND and FLMEM_ENOEXEC when it
  * cannot be run at all.
  */
 FLMEM_API int flmem_supervise(const struct flmem_supervise_options *options, int *ret_wait_status,

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_BASE_FILE_PLACE_H
+#define FLMEM_BASE_FILE_PLACE_H
+
+/*
+ * Files are checked, created and replaced by their directory, which is held open, and their name in
+ * it. A path would be resolved again for every step, and whoever may rename a directory on it could
+ * have the steps meet different files.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include <flmem/error.h>
+
+#include "base/cleanup.h"
+
+struct flmem_file_place {
+	int directory;	  /* O_PATH */
+	const char *path; /* the caller's, for messages */
+	const char *name; /* in the directory; a part of `path` */
+};
+
+#define FLMEM_FILE_PLACE_INIT   \
+	{                       \
+		.directory = -1 \
+	}
+
+/*
+ * Opens the directory of a path, whose last component need not exist. `path` is kept. Negative
+ * errno, -EISDIR for a path that can only be a directory's.
+ */
+int flmem_file_place_open(const char *path, struct flmem_file_place *ret_place);
+
+void flmem_file_place_close(struct flmem_file_place *place);
+
+#define FLMEM_AUTO_FILE_PLACE FLMEM_AUTO(flmem_file_place_close)
+
+/*
+ * Opens a regular file of a directory, and no other kind: opening a device acts on it, whatever is
+ * read later. `flags` as for open(2); with O_NOFOLLOW a symbolic link is -ELOOP. Returns the
+ * descriptor or a negative errno, -EINVAL for what is no regular file.
+ */
+int flmem_file_place_open_regular(int directory, const char *name, int flags,
+				  struct stat *ret_status);
+
+/* A new file under a name that nobody knows yet; removed when it is cleared under that name. */
+struct flmem_temporary {
+	int directory; /* the caller's */
+	int fd;
+	char name[32]; /* "": it is there under this name no longer */
+};
+
+#define FLMEM_TEMPORARY_INIT              \
+	{                                 \
+		.directory = -1, .fd = -1 \
+	}
+
+/* `mode` as for open(2): the umask takes its part. Negative errno. */
+int flmem_temporary_create(int directory, mode_t mode, struct flmem_temporary *ret_temporary);
+
+void flmem_temporary_clear(struct flmem_temporary *temporary);
+
+#define FLMEM_AUTO_TEMPORARY FLMEM_AUTO(flmem_temporary_clear)
+
+/* Writes names that were changed in a directory to the disk, where that can be done. */
+void flmem_file_place_sync(int directory);
+
+/*
+ * Writes a file so that readers see the old or the new content, never a part: a temporary file in
+ * the same directory, fsync, then a rename. Without `replace` an existing file is FLMEM_EUSAGE and
+ * stays; with it only regular files and links are replaced (others: FLMEM_EUSAGE). `mode` is
+ * lessened by the umask, and by that of the file in its place: nobody may read more than before.
+ */
+int flmem_file_place_write(const struct flmem_file_place *place, const void *bytes, size_t length,
+			   mode_t mode, bool replace, struct flmem_error *err);
+
+#endif

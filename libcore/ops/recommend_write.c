@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writing a corrected file in the place of the old one. Root does this in directories of users who
+ * may rename everything in them at any moment, so each step works on the directory and the file
+ * that were checked, and the old file is never without a name: a second one is given to it, the
+ * backup, before the new file takes the first.
+ */
+#include <flmem/recommend.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/buf.h"
+#include "base/file_attributes.h"
+#include "base/file_place.h"
+#include "base/io.h"
+
+#define BACKUPS_MAX 100
+
+struct rewriting {
+	const struct flmem_correction *correction;
+	struct flmem_file_place place;
+	int fd; /* of the old file */
+	struct stat status;
+	struct flmem_temporary fresh;
+	char *backup;		 /* path */
+	const char *backup_name; /* in the directory; NULL: there is none yet */
+};
+
+static void clear(struct rewriting *w)
+{
+	flmem_temporary_clear(&w->fresh);
+	if (w->backup_name)
+		unlinkat(w->place.directory, w->backup_name, 0);
+	free(w->backup);
+	flmem_cleanup_close(&w->fd);
+	flmem_file_place_close(&w->place);
+}
+
+static int changed(const struct rewriting *w, struct flmem_error *err)
+{
+	return flmem_error_set(err, FLMEM_EUSAGE, 0,
+			       "'%s' has changed since it was checked; left as it is, run again",
+			       w->correction->file);
+}
+
+static bool has_text(const struct rewriting *w)
+{
+	size_t length = strlen(w->correction->before);
+	FLMEM_AUTO_FREE char *now = malloc(length + 1);
+	struct stat status;
+
+	return now && fstat(w->fd, &status) == 0 && status.st_size == (off_t)length &&
+	       flmem_io_read_at(w->fd, 0, now, length) &&
+	       memcmp(now, w->correction->before, length) == 0;
+}
+
+static bool is_same(const struct flmem_file_identity *identity, const struct stat *status)
+{
+	return identity->device == status->st_dev && identity->inode == status->st_ino;
+}
+
+static int open_error(const struct rewriting *w, int rc, struct flmem_error *err)
+{
+	const char *file = w->correction->file;
+
+	switch (-rc) {
+	case ELOOP:
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s' is a symbolic link; name what it leads to", file);
+	case EINVAL:
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is not a regular file", file);
+	case EACCES: /* EPERM: chattr(1) has made it immutable, or only to be appended to */
+	case EPERM:
+	case EROFS:
+		return flmem_error_set(err, FLMEM_EPERM, 0, "'%s' is read-only; left as it is",
+				       file);
+	default:
+		return flmem_error_set(err, FLMEM_EUSAGE, -rc, "cannot open '%s'", file);
+	}
+}
+
+/* The file must be as it was when it was checked, and one that its owner lets be written. */
+static int open_old(struct rewriting *w, struct flmem_error *err)
+{
+	const struct flmem_correction *c = w->correction;
+	struct stat folder;
+
+	if (fstat(w->place.directory, &folder) < 0 || !is_same(&c->folder, &folder))
+		return changed(w, err);
+	w->fd = flmem_file_place_open_regular(w->place.directory, w->place.name,
+					      O_RDWR | O_NOFOLLOW, &w->status);
+	if (w->fd < 0)
+		return open_error(w, w->fd, err);
+	if (!(w->status.st_mode & 0222))
+		return open_error(w, -EROFS, err);
+	if (!is_same(&c->identity, &w->status) || !has_text(w))
+		return changed(w, err);
+	if (w->status.st_nlink != 1)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s' has %ju names (hard links), of which only this one "
+				       "would get the new text; left as it is",
+				       c->file, (uintmax_t)w->status.st_nlink);
+	return 0;
+}
+
+static int write_fresh(struct rewriting *w, struct flmem_error *err)
+{
+	const struct flmem_correction *c = w->correction;
+	int rc = flmem_temporary_create(w->place.directory, 0600, &w->fresh);
+
+	if (rc)
+		return flmem_error_set(err,
+				       rc == -EACCES || rc == -EPERM ? FLMEM_EPERM : FLMEM_EFAILED,
+				       -rc, "cannot write beside '%s'", c->file);
+	rc = flmem_io_write_all(w->fresh.fd, c->after, strlen(c->after));
+	if (rc)
+		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot write beside '%s'",
+				       c->file);
+	rc = flmem_file_attributes_copy(w->fd, &w->status, w->fresh.fd, c->file, err);
+	if (!rc && fsync(w->fresh.fd) < 0)
+		rc = flmem_error_set(err, FLMEM_EFAILED, errno, "cannot write beside '%s'",
+				     c->file);
+	return rc;
+}
+
+/* Whether the old file is what has this name now. */
+static bool is_named(const struct rewriting *w, const char *name)
+{
+	struct stat status;
+
+	return fstatat(w->place.directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       is_same(&w->correction->identity, &status);
+}
+
+/* Negative errno. */
+static int try_backup(struct rewriting *w, int number)
+{
+	char suffix[16] = "";
+	const char *name;
+
+	if (number)
+		snprintf(suffix, sizeof(suffix), ".%d", number);
+	if (asprintf(&w->backup, "%s.orig%s", w->correction->file, suffix) < 0) {
+		w->backup = NULL;
+		return -ENOMEM;
+	}
+	name = w->backup + (w->place.name - w->place.path);
+	if (linkat(w->place.directory, w->place.name, w->place.directory, name, 0) < 0)
+		return -errno;
+	w->backup_name = name;
+	return 0;
+}
+
+/*
+ * FILE.orig, or FILE.orig.N where older backups are in the way: a second name of the old file, so
+ * that it costs no room and has all that the file had.
+ */
+static int make_backup(struct rewriting *w, struct flmem_error *err)
+{
+	for (int i = 0; i < BACKUPS_MAX; i++) {
+		int rc = try_backup(w, i);
+
+		if (!rc)
+			return is_named(w, w->backup_name) ? 0 : changed(w, err);
+		if (rc != -EEXIST)
+			return flmem_error_set(err, FLMEM_EFAILED, -rc,
+					       "cannot keep '%s' as a backup", w->correction->file);
+		free(FLMEM_TAKE(w->backup));
+	}
+	return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' has %d backups; remove some",
+			       w->correction->file, BACKUPS_MAX);
+}
+
+/* For file systems that cannot exchange: a change between check and rename would go unseen. */
+static int replace(struct rewriting *w, struct flmem_error *err)
+{
+	int directory = w->place.directory;
+
+	if (!is_named(w, w->place.name) || !has_text(w))
+		return changed(w, err);
+	if (renameat(directory, w->fresh.name, directory, w->place.name) < 0)
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot replace '%s'",
+				       w->correction->file);
+	w->fresh.name[0] = '\0';
+	return 0;
+}
+
+/* What was replaced is looked at afterwards, and put back when it is not what was checked. */
+static int exchange(struct rewriting *w, struct flmem_error *err)
+{
+	int directory = w->place.directory;
+
+	if (renameat2(directory, w->fresh.name, directory, w->place.name, RENAME_EXCHANGE) < 0) {
+		if (errno == EINVAL || errno == ENOSYS)
+			return replace(w, err);
+		return errno == ENOENT
+			       ? changed(w, err)
+			       : flmem_error_set(err, FLMEM_EFAILED, errno, "cannot replace '%s'",
+						 w->correction->file);
+	}
+	if (is_named(w, w->fresh.name) && has_text(w))
+		return 0;
+	if (renameat2(directory, w->fresh.name, directory, w->place.name, RENAME_EXCHANGE) == 0)
+		return changed(w, err);
+	/* What came between is kept, though under a name that nobody asked for. */
+	w->fresh.name[0] = '\0';
+	return changed(w, err);
+}
+
+int flmem_correction_write(const struct flmem_correction *correction, char **ret_backup,
+			   struct flmem_error *err)
+{
+	FLMEM_AUTO(clear)
+	struct rewriting w = {
+		.correction = correction,
+		.place = FLMEM_FILE_PLACE_INIT,
+		.fd = -1,
+		.fresh = FLMEM_TEMPORARY_INIT,
+	};
+	int rc = flmem_file_place_open(correction->file, &w.place);
+
+	if (rc)
+		return flmem_error_set(err, FLMEM_EUSAGE, -rc, "cannot open '%s'",
+				       correction->file);
+	rc = open_old(&w, err);
+	if (!rc)
+		rc = write_fresh(&w, err);
+	if (!rc)
+		rc = make_backup(&w, err);
+	if (!rc)
+		rc = exchange(&w, err);
+	if (rc)
+		return rc;
+	flmem_file_place_sync(w.place.directory);
+	w.backup_name = NULL;
+	*ret_backup = FLMEM_TAKE(w.backup);
+	return 0;
+}

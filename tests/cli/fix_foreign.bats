@@ -1,0 +1,170 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# `flmem recommend --fix` by root on the files of others: owner, permissions, ACL and attributes
+# stay, and no step that fails or is killed loses a text.
+
+# What stands in single quotes is for another shell; bats' run sets output in each test.
+# shellcheck disable=SC2016,SC2030,SC2031
+load helpers
+
+NOBODY=65534
+
+setup() {
+	umask 022
+	cd "$BATS_TEST_TMPDIR" || return
+}
+
+# A job whose configuration has something to correct; CONFIG is its path.
+make_job() {
+	CONFIG=$BATS_TEST_TMPDIR/job/app/config/config_fed_server.json
+	mkdir -p "${CONFIG%/*}"
+	echo '{}' >job/meta.json
+	printf '{"workflows": [{"path": "nvflare.app_common.workflows.fedavg.FedAvg", "args": {}}]}\n' \
+		>"$CONFIG"
+	cp "$CONFIG" before
+}
+
+# All that stat and the extended attributes tell of a file but its times and its inode.
+describe() {
+	/usr/bin/python3 -c '
+import os, sys
+status = os.lstat(sys.argv[1])
+print(oct(status.st_mode), status.st_uid, status.st_gid)
+for name in sorted(os.listxattr(sys.argv[1])):
+    print(name, os.getxattr(sys.argv[1], name))' "$1"
+}
+
+# set_acl FILE NAME: u::rw-,u:1234:rw-,g::r--,m::rw-,o::--- as setfacl(1) stores it.
+set_acl() {
+	/usr/bin/python3 -c '
+import os, struct, sys
+entries = ((1, 6, 2**32 - 1), (2, 6, 1234), (4, 4, 2**32 - 1), (16, 6, 2**32 - 1), (32, 0, 2**32 - 1))
+acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+os.setxattr(sys.argv[1], sys.argv[2], acl)' "$1" "$2" 2>/dev/null || skip "no ACLs here"
+}
+
+entries() {
+	find "${CONFIG%/*}" -mindepth 1 | wc -l
+}
+
+@test "--fix by root leaves a file to its owner, with its permissions, ACL and attributes" {
+	requires root
+	make_job
+	chown -R 1111:2222 job
+	chmod 640 "$CONFIG"
+	set_acl "$CONFIG" system.posix_acl_access
+	/usr/bin/python3 -c 'import os, sys; os.setxattr(sys.argv[1], "user.origin", b"export 7")' "$CONFIG"
+	local old
+	old=$(describe "$CONFIG")
+	flmem recommend --fix job
+	assert_status 0
+	! cmp -s before "$CONFIG" || fail "nothing was corrected"
+	[ "$(describe "$CONFIG")" = "$old" ] || fail "was $old, is $(describe "$CONFIG")"
+	cmp before "$CONFIG.orig"
+	[ "$(describe "$CONFIG.orig")" = "$old" ]
+	[ "$(entries)" = 2 ]
+}
+
+@test "--fix lets nobody read more because of the directory's default ACL" {
+	make_job
+	set_acl "${CONFIG%/*}" system.posix_acl_default
+	chmod 660 "$CONFIG"
+	local old
+	old=$(describe "$CONFIG")
+	flmem recommend --fix job
+	assert_status 0
+	[ "$(describe "$CONFIG")" = "$old" ] || fail "was $old, is $(describe "$CONFIG")"
+}
+
+@test "--fix by root makes no program that runs as root" {
+	requires root
+	make_job
+	chown $NOBODY "$CONFIG"
+	chmod 6755 "$CONFIG"
+	flmem recommend --fix job
+	assert_status 0
+	[ "$(stat -c '%a %u' "$CONFIG")" = "755 $NOBODY" ] || fail "$(stat -c '%a %u' "$CONFIG")"
+}
+
+@test "--fix leaves a file whose owner it cannot keep" {
+	requires root setpriv
+	make_job
+	chmod 777 "${CONFIG%/*}"
+	chmod 666 "$CONFIG"
+	chmod 755 "$BATS_TEST_TMPDIR"
+	run --separate-stderr setpriv --reuid $NOBODY --clear-groups "$FLMEM" recommend --fix job
+	show_run "flmem recommend --fix as nobody"
+	[[ $stderr != *"cannot search"* && $stderr != *"cannot be read"* ]] ||
+		skip "the test's directory is closed to others"
+	assert_status 4
+	assert_stderr 'its owner 0:0; run as that user'
+	cmp before "$CONFIG"
+	[ "$(entries)" = 1 ]
+}
+
+@test "--fix leaves everything as it was when the disk is full" {
+	requires root unshare
+	make_job
+	unshare -m true || skip "no mount namespace can be made here"
+	mkdir small
+	run --separate-stderr unshare -m sh -c '
+		mount -t tmpfs -o size=64k none small || exit 77
+		cp -R job small && find small >listed
+		head -c 1m /dev/zero >small/filler 2>/dev/null
+		"$1" recommend --fix small/job 2>err
+		echo "status $?"
+		rm small/filler
+		find small | cmp - listed && cmp before small/job/app/config/config_fed_server.json &&
+		echo whole' sh "$FLMEM"
+	show_run "in a full tmpfs"
+	[ "$status" != 77 ] || skip "no tmpfs can be mounted here"
+	assert_output 'status 7.*whole'
+	grep -q 'No space left' err
+}
+
+@test "--fix leaves immutable files and directories" {
+	requires root chattr
+	make_job
+	chattr +i "$CONFIG" 2>/dev/null || skip "no file attributes here"
+	flmem recommend --fix job
+	chattr -i "$CONFIG"
+	assert_status 4
+	assert_stderr 'is read-only'
+	chattr +i "${CONFIG%/*}"
+	flmem recommend --fix job
+	chattr -i "${CONFIG%/*}"
+	assert_status 4
+	cmp before "$CONFIG"
+	[ "$(entries)" = 1 ]
+	chattr +a "$CONFIG"
+	flmem recommend --fix job
+	chattr -a "$CONFIG"
+	assert_status 4
+	cmp before "$CONFIG"
+	[ "$(entries)" = 1 ]
+}
+
+@test "--fix that is killed at any step has lost nothing" {
+	requires strace
+	strace -o /dev/null true 2>/dev/null || skip "strace may not trace here"
+	local call number killed=0
+	for call in write fchown fsync linkat renameat2 unlinkat exit_group; do
+		for number in 1 2; do
+			rm -rf job
+			make_job
+			run strace -f -o /dev/null -e trace="$call" \
+				-e inject="$call:signal=KILL:when=$number" "$FLMEM" recommend --fix job
+			[ "$status" = 0 ] || killed=$((killed + 1))
+			if ! cmp -s before "$CONFIG"; then
+				cmp before "$CONFIG.orig" || fail "killed at $call $number: the old text is gone"
+				/usr/bin/python3 -c 'import json, sys; json.load(open(sys.argv[1]))' "$CONFIG" ||
+					fail "killed at $call $number: half a file"
+			fi
+			# What is left over of that is in nobody's way.
+			rm -f "$CONFIG.orig"
+			flmem recommend --fix job
+			assert_status 0
+		done
+	done
+	[ "$killed" -ge 6 ] || fail "only $killed were killed"
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which waits a thread may be borrowed from, by the call and its arguments. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "proc/process.h"
+#include "proc/task.h"
+#include "remote/waits.h"
+
+#define LOCK	"waits for a lock"
+#define OURS	"waits for a lock, perhaps the allocator's"
+#define FILE_	"reads a file"
+#define UNKNOWN "is in a system call that must not be disturbed"
+
+static struct flmem_process self = FLMEM_PROCESS_INIT;
+static struct flmem_wait wait;
+
+static int open_self(void **state)
+{
+	(void)state;
+	return flmem_process_open(getpid(), &self, NULL);
+}
+
+static int close_self(void **state)
+{
+	(void)state;
+	flmem_process_close(&self);
+	return 0;
+}
+
+/* NULL when it is accepted; `wait` then says what it is. */
+static const char *refusal(const struct flmem_task_wait *at)
+{
+	const char *reason = NULL;
+
+	wait = (struct flmem_wait){0};
+	if (!flmem_wait_classify(&self, at, &wait, &reason)) {
+		assert_non_null(reason);
+		return reason;
+	}
+	assert_null(reason);
+	return NULL;
+}
+
+#define AT(call, ...) (&(const struct flmem_task_wait){.number = (call), .args = {__VA_ARGS__}})
+
+static uint64_t word(const void *pointer)
+{
+	return (uint64_t)(uintptr_t)pointer;
+}
+
+static void expect(const struct flmem_task_wait *at, enum flmem_wait_quality quality,
+		   uint64_t late_us, bool eintr_refutes)
+{
+	const char *reason = refusal(at);
+
+	if (reason)
+		fail_msg("system call %ld %s", at->number, reason);
+	assert_int_equal(wait.quality, quality);
+	assert_int_equal(wait.late_us, late_us);
+	assert_int_equal(wait.eintr_refutes, eintr_refutes);
+	assert_non_null(wait.name);
+}
+
+static void expect_refused(const struct flmem_task_wait *at, const char *why)
+{
+	const char *reason = refusal(at);
+
+	if (!reason)
+		fail_msg("system call %ld was accepted", at->number);
+	assert_string_equal(reason, why);
+}
+
+static void locks_are_not_waited_for(void **state)
+{
+	static const int others[] = {FUTEX_LOCK_PI,	13 /* FUTEX_LOCK_PI2 */,
+				     FUTEX_TRYLOCK_PI,	FUTEX_WAIT_REQUEUE_PI,
+				     FUTEX_CMP_REQUEUE, FUTEX_WAKE};
+
+	(void)state;
+	for (uint64_t value = 0; value < 4; value++) {
+		if (value == 2)
+			continue;
+		expect(AT(SYS_futex, 64, FUTEX_WAIT, value), FLMEM_WAIT_ENDLESS, 0, false);
+		expect(AT(SYS_futex, 64, FUTEX_WAIT_BITSET_PRIVATE, value), FLMEM_WAIT_ENDLESS, 0,
+		       false);
+	}
+	expect_refused(AT(SYS_futex, 64, FUTEX_WAIT, 2), OURS);
+	expect_refused(AT(SYS_futex, 64, FUTEX_WAIT_PRIVATE, 2), OURS);
+	expect_refused(AT(SYS_futex, 64, FUTEX_WAIT_BITSET, 2), OURS);
+	expect_refused(AT(SYS_futex, 64, FUTEX_WAIT_BITSET_PRIVATE | FUTEX_CLOCK_REALTIME, 2),
+		       OURS);
+	/* The kernel compares 32 bits. */
+	expect_refused(AT(SYS_futex, 64, FUTEX_WAIT, UINT64_C(0x100000002)), OURS);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(others); i++)
+		expect_refused(AT(SYS_futex, 64, (uint64_t)others[i], 0), LOCK);
+}
+
+static void timeouts_of_futexes_are_known(void **state)
+{
+	const struct timespec time = {.tv_sec = 3, .tv_nsec = 5000};
+
+	(void)state;
+	expect(AT(SYS_futex, 64, FUTEX_WAIT, 0, word(&time)), FLMEM_WAIT_RELATIVE, 3000005, false);
+	expect(AT(SYS_futex, 64, FUTEX_WAIT_BITSET, 0, word(&time)), FLMEM_WAIT_DEADLINE, 0, false);
+	expect_refused(AT(SYS_futex, 64, FUTEX_WAIT, 0, 8), "its timeout cannot be read");
+}
+
+static void calls_that_are_not_listed_are_refused(void **state)
+{
+	/* 449 futex_waitv, 455 futex_wait, 456 futex_requeue */
+	static const long numbers[] = {SYS_restart_syscall,
+				       SYS_ioctl,
+				       SYS_write,
+				       SYS_io_getevents,
+				       SYS_semop,
+				       SYS_openat,
+				       SYS_sched_yield,
+				       SYS_connect,
+				       SYS_recvmmsg,
+				       SYS_vfork,
+				       449,
+				       455,
+				       456,
+				       -1};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(numbers); i++)
+		expect_refused(AT(numbers[i], 0), UNKNOWN);
+}
+
+static void only_streams_are_read(void **state)
+{
+	static const long calls[] = {SYS_read,	 SYS_readv,   SYS_recvfrom,   SYS_recvmsg,
+				     SYS_accept, SYS_accept4, SYS_epoll_wait, SYS_epoll_pwait};
+	char path[] = "/tmp/flmem-file-XXXXXX";
+	int fds[2];
+	FLMEM_AUTO_CLOSE int file = mkstemp(path);
+	FLMEM_AUTO_CLOSE int memory = memfd_create("test", MFD_CLOEXEC);
+	FLMEM_AUTO_CLOSE int directory = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	FLMEM_AUTO_CLOSE int counter = eventfd(0, EFD_CLOEXEC);
+	FLMEM_AUTO_CLOSE int device = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	const int files[] = {file, memory, directory, 1 << 20};
+
+	(void)state;
+	assert_int_equal(pipe(fds), 0);
+	assert_true(file >= 0 && memory >= 0 && directory >= 0 && counter >= 0 && device >= 0);
+	unlink(path);
+	expect(AT(SYS_read, (uint64_t)fds[0]), FLMEM_WAIT_ENDLESS, 0, false);
+	expect(AT(SYS_readv, (uint64_t)device), FLMEM_WAIT_ENDLESS, 0, false);
+	expect(AT(SYS_read, (uint64_t)counter), FLMEM_WAIT_ENDLESS, 0, false);
+	/* The kernel takes 32 bits of it. */
+	expect(AT(SYS_read, (uint64_t)fds[0] | UINT64_C(1) << 32), FLMEM_WAIT_ENDLESS, 0, false);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(calls); i++)
+		for (size_t j = 0; j < FLMEM_ARRAY_SIZE(files); j++)
+			expect_refused(AT(calls[i], (uint64_t)files[j], 0, 0, (uint64_t)-1), FILE_);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+static void sockets_may_have_a_timeout(void **state)
+{
+	static const long calls[] = {SYS_read,	  SYS_readv,  SYS_recvfrom,
+				     SYS_recvmsg, SYS_accept, SYS_accept4};
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(calls); i++)
+		expect(AT(calls[i], (uint64_t)fds[0]), FLMEM_WAIT_UNSURE, 0, true);
+	expect(AT(SYS_recvfrom, (uint64_t)fds[0], 0, 9, MSG_PEEK), FLMEM_WAIT_UNSURE, 0, true);
+	expect_refused(AT(SYS_recvfrom, (uint64_t)fds[0], 0, 9, MSG_WAITALL),
+		       "reads until its buffer is full");
+	expect_refused(AT(SYS_recvmsg, (uint64_t)fds[0], 0, MSG_WAITALL),
+		       "reads until its buffer is full");
+	close(fds[0]);
+	close(fds[1]);
+}
+
+static void timeouts_of_polls_are_known(void **state)
+{
+	const struct timespec time = {.tv_sec = 2};
+	FLMEM_AUTO_CLOSE int epoll = epoll_create1(EPOLL_CLOEXEC);
+	uint64_t fd = (uint64_t)epoll;
+
+	(void)state;
+	expect(AT(SYS_poll, 0, 0, UINT32_MAX), FLMEM_WAIT_ENDLESS, 0, false);
+	expect(AT(SYS_poll, 0, 0, 7), FLMEM_WAIT_RELATIVE, 7000, false);
+	expect(AT(SYS_epoll_wait, fd, 0, 1, UINT32_MAX), FLMEM_WAIT_ENDLESS, 0, false);
+	expect(AT(SYS_epoll_pwait, fd, 0, 1, 7), FLMEM_WAIT_RELATIVE, 7000, false);
+	expect(AT(SYS_epoll_pwait2, fd, 0, 1, word(&time)), FLMEM_WAIT_RELATIVE, 2000000, false);
+	expect(AT(SYS_epoll_pwait2, fd, 0, 1, 0), FLMEM_WAIT_ENDLESS, 0, false);
+	/* The kernel updates these where it can, and gives EINTR where it cannot. */
+	expect(AT(SYS_ppoll, 0, 0, word(&time)), FLMEM_WAIT_DEADLINE, 0, true);
+	expect(AT(SYS_ppoll, 0, 0, 0), FLMEM_WAIT_ENDLESS, 0, false);
+	expect(AT(SYS_select, 0, 0, 0, 0, word(&time)), FLMEM_WAIT_DEADLINE, 0, true);
+	expect(AT(SYS_pselect6, 0, 0, 0, 0, word(&time)), FLMEM_WAIT_DEADLINE, 0, true);
+	expect(AT(SYS_pselect6, 0, 0, 0, 0, 0), FLMEM_WAIT_ENDLESS, 0, false);
+}
+
+static void timeouts_of_other_waits_are_known(void **state)
+{
+	struct timespec time = {.tv_sec = 2}, rest;
+
+	(void)state;
+	expect(AT(SYS_nanosleep, word(&time), 0), FLMEM_WAIT_RELATIVE, 2000000, false);
+	expect(AT(SYS_nanosleep, word(&time), word(&rest)), FLMEM_WAIT_RELATIVE, 2000000, false);
+	expect(AT(SYS_nanosleep, word(&time), word(&time)), FLMEM_WAIT_DEADLINE, 0, false);
+	expect(AT(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, word(&time), 0), FLMEM_WAIT_RELATIVE,
+	       2000000, false);
+	expect(AT(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, word(&time), word(&time)),
+	       FLMEM_WAIT_DEADLINE, 0, false);
+	expect(AT(SYS_clock_nanosleep, CLOCK_MONOTONIC, TIMER_ABSTIME, word(&time), 0),
+	       FLMEM_WAIT_DEADLINE, 0, false);
+	expect(AT(SYS_rt_sigtimedwait, 0, 0, word(&time)), FLMEM_WAIT_RELATIVE, 2000000, false);
+	expect(AT(SYS_semtimedop, 0, 0, 1, word(&time)), FLMEM_WAIT_RELATIVE, 2000000, false);
+	expect(AT(SYS_semtimedop, 0, 0, 1, 0), FLMEM_WAIT_ENDLESS, 0, false);
+	time.tv_sec = -1;
+	expect(AT(SYS_rt_sigtimedwait, 0, 0, word(&time)), FLMEM_WAIT_RELATIVE, UINT64_MAX, false);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(locks_are_not_waited_for),
+		cmocka_unit_test(timeouts_of_futexes_are_known),
+		cmocka_unit_test(calls_that_are_not_listed_are_refused),
+		cmocka_unit_test(only_streams_are_read),
+		cmocka_unit_test(sockets_may_have_a_timeout),
+		cmocka_unit_test(timeouts_of_polls_are_known),
+		cmocka_unit_test(timeouts_of_other_waits_are_known),
+	};
+
+	return cmocka_run_group_tests_name("wait_kinds", tests, open_self, close_self);
+}
