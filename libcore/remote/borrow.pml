@@ -32,9 +32,10 @@
  *	of another program.
  *	A call is ended by EINTR only if flmem is killed between the stop and `resume`.
  *	flmem traces nobody outside of the two windows from `seize` to `detach`, in which it waits
- *	for nothing but the stop. Whatever happens, the thread is itself again and again, unless
- *	flmem stays frozen inside a window: that is the remainder that is accepted (some ten
- *	microseconds each, during which signals that stop flmem from its terminal are blocked).
+ *	for nothing but the stop (some ten microseconds each). Whatever happens, the thread is
+ *	itself again and again: a flmem that is frozen inside a window is killed by the kernel
+ *	(flmem_hold_begin()). With -DLIBRARY it is not, since it lives in somebody else's process;
+ *	that it stays frozen there is then the one exception.
  *
  * What is not in the model: time (a limit may pass at any step), vector state, several threads, and
  * that the registers of the park are those of no call of the program (arch.h).
@@ -213,6 +214,22 @@ active proctype killer()
 		fi }
 	fi
 }
+
+#ifndef LIBRARY
+/* flmem_hold_begin(): the kernel kills a command that has held the thread for too long. */
+active proctype limit()
+{
+end:	do
+	:: atomic { frozen && window && !killed ->
+		killed = true;
+		window = false;
+		if
+		:: tracer == FLMEM -> let_go()
+		:: else
+		fi }
+	od
+}
+#endif
 
 active proctype freezer()
 {
@@ -438,4 +455,8 @@ end:	do
 	od
 }
 
+#ifdef LIBRARY
 ltl comes_back { ([]<> is_itself) || (<>[] (frozen && window)) }
+#else
+ltl comes_back { []<> is_itself }
+#endif

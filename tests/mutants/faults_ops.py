@@ -28,7 +28,7 @@ FAULTS = (
           "\tjob->result->rss_before_bytes",
           "job->result->rss_before_bytes",
           "the allocator's code and locks being known to the borrower",
-          ("unit.test_errand",)),
+          ("unit.test_trim",)),
     Fault("damaged-heap", TRIM, "int rc = flmem_trim_check(job, err);", "int rc = 0;",
           "refusing a damaged heap",
           ("cli.trim_python/damaged",)),

@@ -11,6 +11,7 @@ RSEQ = "libcore/remote/rseq.c"
 PROCESS = "libcore/proc/process.c"
 TASK = "libcore/proc/task.c"
 
+HOLD = "libcore/remote/hold.c"
 PRIORITY = "libcore/remote/priority.c"
 
 FAULTS = (
@@ -67,21 +68,21 @@ FAULTS = (
     Fault("allocator-locks", BORROW,
           "rc = flmem_locks_check(loan->view->process, &loan->options->guard, loan->err);", ";",
           "refusing while a lock of the allocator is held",
-          ("unit.test_borrow_refused",)),
+          ("unit.test_borrow_caller",)),
     Fault("stopped-with-the-process", BORROW,
           "STOP_TIMEOUT_US) != FLMEM_TRACEE_STOPPED)", "STOP_TIMEOUT_US) == FLMEM_TRACEE_GONE)",
           "arming only a thread that our own interrupt stopped",
           ("unit.test_borrow_refused",)),
-    Fault("stopped-by-a-terminal", BORROW, "sigfillset(&all);", "sigemptyset(&all);",
+    Fault("stopped-by-a-terminal", HOLD, "sigfillset(&all);", "sigemptyset(&all);",
           "flmem not being stopped while it holds a thread",
-          ("unit.test_borrow_refused",)),
-    Fault("signals-stay-blocked", BORROW, "pthread_sigmask(SIG_SETMASK, before, NULL);",
-          "(void)before;",
+          ("unit.test_borrow_caller",)),
+    Fault("signals-stay-blocked", HOLD, "pthread_sigmask(SIG_SETMASK, &hold->before, NULL);",
+          ";",
           "the caller having its signals back",
-          ("unit.test_borrow_refused",), slow=True),
+          ("unit.test_borrow_caller",)),
     Fault("priority-kept", PRIORITY, "setpriority(PRIO_PROCESS, 0, priority->nice);", ";",
           "the caller having its priority back",
-          ("unit.test_borrow_refused",)),
+          ("unit.test_borrow_caller",)),
     Fault("preflight-not-asked", BORROW,
           "int rc = flmem_preflight_now(loan->view->process, loan->err);", "int rc = 0;",
           "what forbids the whole process being asked each time",

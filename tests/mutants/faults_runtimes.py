@@ -8,7 +8,7 @@ TESTS = ("unit.test_cpython_image",)
 FAULTS = (
     Fault("free-threaded", STATE, "if (place.layout.free_threaded)", "if (0)",
           "refusing an interpreter without the lock",
-          ("unit.test_cpython_state",)),
+          TESTS),
     Fault("finalizing-not-read", STATE, "state->finalizing = finalizing != 0;",
           "state->finalizing = false;",
           "knowing that an interpreter is ending",

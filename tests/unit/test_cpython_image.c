@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "elf/modules.h"
 #include "proc/process.h"
 #include "proc/task.h"
 #include "runtimes/cpython_state.h"
@@ -193,6 +194,40 @@ static void an_end_that_has_begun_is_seen(void **state)
 	assert_true(found.finalizing);
 }
 
+/* The beginning of the table of a 3.13, found by its name in the program of this test. */
+uint64_t runtime_table[FLMEM_CPYTHON_TABLE_MAX / sizeof(uint64_t)] __asm__("_PyRuntime") = {
+	0,  0x30d05f0, 0, 283376, 608,	632, 194976, 7272, 7264, 7344, 7400, 7656, 7640, 7648,
+	16, 7752,      0, 7768,	  7760, 304, 0,	     8,	   16,	 72,   152,  160,  232,
+};
+
+static int locate(uint64_t free_threaded, struct flmem_error *err)
+{
+	FLMEM_AUTO_IMAGE_CACHE struct flmem_image_cache *cache = flmem_image_cache_new();
+	FLMEM_AUTO_MAPS struct flmem_maps maps = {0};
+	FLMEM_AUTO_MODULES struct flmem_modules modules = {0};
+	const struct flmem_view view = {&process, &maps, &modules};
+	struct flmem_cpython python = {.major = 3, .minor = 13};
+	struct flmem_cpython_place place;
+
+	memcpy(runtime_table, "xdebugpy", sizeof(runtime_table[0]));
+	runtime_table[2] = free_threaded;
+	assert_int_equal(flmem_maps_read(&process, &maps, NULL), 0);
+	assert_int_equal(flmem_modules_load(&process, &maps, cache, &modules, NULL), 0);
+	python.module = flmem_modules_main(&modules);
+	return flmem_cpython_locate(&view, &python, &place, err);
+}
+
+static void an_interpreter_without_the_lock_is_refused(void **state)
+{
+	struct flmem_error err = {0};
+
+	(void)state;
+	if (locate(0, &err))
+		fail_msg("%s", err.message);
+	assert_int_equal(locate(1, &err), FLMEM_EUNSUPPORTED);
+	assert_non_null(strstr(err.message, "free-threaded"));
+}
+
 static void whoever_waits_for_the_lock_is_known_by_its_futex(void **state)
 {
 	const struct flmem_cpython_gil gil = {.start = 0x5000, .end = 0x5000 + 208};
@@ -219,6 +254,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_lock_that_cannot_be_is_refused, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(an_end_that_has_begun_is_seen, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(an_interpreter_without_the_lock_is_refused, set_up,
+						tear_down),
 		cmocka_unit_test(whoever_waits_for_the_lock_is_known_by_its_futex),
 	};
 
