@@ -20,6 +20,7 @@ struct detect_options {
 	bool ask_runtime;
 	uint64_t budget_us;
 	uint64_t timeout_us;
+	bool assume_seccomp;
 	bool json;
 };
 
@@ -138,6 +139,7 @@ static int run_targets(const struct cmd *cmd, const struct detect_options *optio
 		.ask = options->ask_runtime,
 		.budget_us = options->budget_us,
 		.timeout_us = options->timeout_us,
+		.assume_seccomp = options->assume_seccomp,
 	};
 	struct flmem_error err = {0};
 	bool printed = true;
@@ -202,6 +204,14 @@ static const struct opt options_table[] = {
 		.offset = offsetof(struct detect_options, timeout_us),
 		.metavar = "TIME",
 		.help = "with --ask-runtime, wait this long for a thread to borrow (default 2s)",
+	},
+	{
+		.name = "assume-seccomp",
+		.kind = OPT_FLAG,
+		.offset = offsetof(struct detect_options, assume_seccomp),
+		.help = "with --ask-runtime, take it for known that the target's seccomp filters "
+			"allow what flmem calls, where they cannot be read, and what code of the "
+			"program calls",
 	},
 	{
 		.name = "json",

@@ -25,6 +25,7 @@ struct trim_options {
 	bool json;
 	bool no_predict;
 	uint64_t timeout_us;
+	bool assume_seccomp;
 	uint64_t settle_us;
 };
 
@@ -197,6 +198,7 @@ static struct flmem_trim_options of_each(const struct trim_options *o,
 		.dry_run = o->dry_run,
 		.predict = (o->dry_run || o->json) && !o->no_predict,
 		.timeout_us = o->timeout_us,
+		.assume_seccomp = o->assume_seccomp,
 		.settle_us = o->settle_us,
 		.python = code,
 		.collect = o->collect || o->full,
@@ -298,6 +300,12 @@ static const struct opt options_table[] = {
 	 .offset = offsetof(struct trim_options, timeout_us),
 	 .metavar = "TIME",
 	 .help = "wait this long for a safe moment, and again for the call (default 5s)"},
+	{.name = "assume-seccomp",
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct trim_options, assume_seccomp),
+	 .help = "take it for known that the target's seccomp filters allow what flmem calls, "
+		 "where "
+		 "they cannot be read, and what code of the program calls"},
 	{.name = "settle",
 	 .kind = OPT_DURATION,
 	 .offset = offsetof(struct trim_options, settle_us),

@@ -7,13 +7,14 @@
 static int check(const struct auto_options *o, struct flmem_error *err)
 {
 	bool any = o->collect || o->cuda || o->full || o->when || o->every_rounds ||
-		   o->cool_down_us || o->least_bytes || o->in_vain || o->timeout_us;
+		   o->cool_down_us || o->least_bytes || o->in_vain || o->timeout_us ||
+		   o->assume_seccomp;
 
 	if (any && !o->on)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "--gc, --cuda, --full, --every-rounds, --when, --cool-down, "
-				       "--least, --in-vain and --timeout say how --auto trims: add "
-				       "--auto");
+				       "--least, --in-vain, --assume-seccomp and --timeout say how "
+				       "--auto trims: add --auto");
 	if (o->every_rounds > EVERY_MAX || o->in_vain > IN_VAIN_MAX)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "--every-rounds and --in-vain are at most %u", EVERY_MAX);
@@ -34,6 +35,7 @@ int auto_parse(const struct auto_options *options, struct flmem_condition **ret_
 	*ret_auto = (struct flmem_watch_auto){
 		.on = options->on,
 		.trim = {.timeout_us = options->timeout_us,
+			 .assume_seccomp = options->assume_seccomp,
 			 .collect = options->collect || options->full,
 			 .cuda = options->cuda || options->full,
 			 .lenient = true},

@@ -21,6 +21,7 @@ struct auto_options {
 	uint64_t least_bytes;
 	uint64_t in_vain;
 	uint64_t timeout_us;
+	bool assume_seccomp;
 };
 
 #define AUTO_OFFSET(type, member, field) \
@@ -94,6 +95,14 @@ struct auto_options {
 			.metavar = "N",                                                           \
 			.help = "with --auto: after so many such trims in a row leave a process " \
 				"alone, until it grows or memory is short (default 3)",           \
+		},                                                                                \
+		{                                                                                 \
+			.name = "assume-seccomp",                                                 \
+			.kind = OPT_FLAG,                                                         \
+			.offset = AUTO_OFFSET(type, member, assume_seccomp),                      \
+			.help = "with --auto: take it for known that the target's seccomp "       \
+				"filters allow what flmem calls, where they cannot be read, and " \
+				"what code of the program calls",                                 \
 		},                                                                                \
 	{                                                                                         \
 		.name = "timeout", .kind = OPT_DURATION,                                          \

@@ -67,7 +67,7 @@ _flmem()
 	fi
 	case ${COMP_WORDS[1]} in
 	detect)
-		options=" --pid --name --all --tree --role --min-rss --no-heap --budget --ask-runtime --timeout --json --help"
+		options=" --pid --name --all --tree --role --min-rss --no-heap --budget --ask-runtime --timeout --assume-seccomp --json --help"
 		case $option in
 		--pid | -p) _flmem_pids "$word" && return ;;
 		--name) return ;;
@@ -79,7 +79,7 @@ _flmem()
 		esac
 		;;
 	trim)
-		options=" --pid --name --all --tree --role --min-rss --gc --cuda --full --python --dry-run --timeout --settle --every --when --cool-down --count --least --in-vain --json --no-predict --help"
+		options=" --pid --name --all --tree --role --min-rss --gc --cuda --full --python --dry-run --timeout --assume-seccomp --settle --every --when --cool-down --count --least --in-vain --json --no-predict --help"
 		case $option in
 		--pid | -p) _flmem_pids "$word" && return ;;
 		--name) return ;;
@@ -130,7 +130,7 @@ _flmem()
 		_flmem_line " --role -r --parallelism --allocator -a --jemalloc-library --framework -f --framework-version --workspace -w --wait --grace --emit -e --output -o --site --org --image" && return
 		;;
 	watch)
-		options=" --pid --name --all --tree --role --min-rss --interval --duration --log --rounds --round-regex --record --replay --listen --report --fail-above --fail-growth --auto --gc --cuda --full --every-rounds --when --cool-down --least --in-vain --timeout --quiet --json --help"
+		options=" --pid --name --all --tree --role --min-rss --interval --duration --log --rounds --round-regex --record --replay --listen --report --fail-above --fail-growth --auto --gc --cuda --full --every-rounds --when --cool-down --least --in-vain --assume-seccomp --timeout --quiet --json --help"
 		case $option in
 		--pid | -p) _flmem_pids "$word" && return ;;
 		--name) return ;;

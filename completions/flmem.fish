@@ -74,6 +74,7 @@ complete -c flmem -n '__flmem_is detect' -l no-heap -d 'do not read the state of
 complete -c flmem -n '__flmem_is detect' -l budget -x -d 'read the heap of a process for at most this long (default 1s, and 2s for all that were looked for)'
 complete -c flmem -n '__flmem_is detect' -l ask-runtime -d 'also let allocators and PyTorch tell what cannot be read from outside; borrows a thread for well under a millisecond'
 complete -c flmem -n '__flmem_is detect' -l timeout -x -d 'with --ask-runtime, wait this long for a thread to borrow (default 2s)'
+complete -c flmem -n '__flmem_is detect' -l assume-seccomp -d 'with --ask-runtime, take it for known that the target\'s seccomp filters allow what flmem calls, where they cannot be read, and what code of the program calls'
 complete -c flmem -n '__flmem_is detect' -l json -d 'print one JSON object'
 complete -c flmem -n '__flmem_is detect' -l help -s h -d 'show this text'
 
@@ -89,6 +90,7 @@ complete -c flmem -n '__flmem_is trim' -l full -d 'the same as --gc --cuda, but 
 complete -c flmem -n '__flmem_is trim' -l python -r -F -d 'before all else run this Python code in the target, up to 64 KiB'
 complete -c flmem -n '__flmem_is trim' -l dry-run -d 'say what would be called and on which thread, touch nothing'
 complete -c flmem -n '__flmem_is trim' -l timeout -x -d 'wait this long for a safe moment, and again for the call (default 5s)'
+complete -c flmem -n '__flmem_is trim' -l assume-seccomp -d 'take it for known that the target\'s seccomp filters allow what flmem calls, where they cannot be read, and what code of the program calls'
 complete -c flmem -n '__flmem_is trim' -l settle -x -d 'wait this long before RSS is read again (default 0)'
 complete -c flmem -n '__flmem_is trim' -l every -x -d 'trim again and again, this far apart; with --when, look so often (default 5s)'
 complete -c flmem -n '__flmem_is trim' -l when -x -d 'trim whenever this holds, as in \'rss > 8G and trimmable > 20%\' (see \'flmem help conditions\')'
@@ -166,6 +168,7 @@ complete -c flmem -n '__flmem_is watch' -l when -x -d 'with --auto: also wheneve
 complete -c flmem -n '__flmem_is watch' -l cool-down -x -d 'with --auto: leave a process alone for this long after a trim (default 1s), and look at the condition so often (default 30s)'
 complete -c flmem -n '__flmem_is watch' -l least -x -d 'with --auto: a trim that releases less was in vain (default 1MiB)'
 complete -c flmem -n '__flmem_is watch' -l in-vain -x -d 'with --auto: after so many such trims in a row leave a process alone, until it grows or memory is short (default 3)'
+complete -c flmem -n '__flmem_is watch' -l assume-seccomp -d 'with --auto: take it for known that the target\'s seccomp filters allow what flmem calls, where they cannot be read, and what code of the program calls'
 complete -c flmem -n '__flmem_is watch' -l timeout -x -d 'with --auto: wait this long for a safe moment (default 2s); sampling goes on meanwhile'
 complete -c flmem -n '__flmem_is watch' -l quiet -s q -d 'print the summary only'
 complete -c flmem -n '__flmem_is watch' -l json -d 'print one JSON object per line, the summary last'

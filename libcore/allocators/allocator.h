@@ -20,6 +20,7 @@
 #include "proc/process.h"
 #include "remote/candidates.h"
 #include "remote/chain.h"
+#include "remote/syscalls.h"
 
 #define FLMEM_ALLOCATOR_VERSION_MAX 64
 
@@ -109,6 +110,13 @@ struct flmem_allocator_ops {
 				struct flmem_chain *chain);
 	uint64_t (*take_arenas)(const unsigned char *answers, uint64_t first,
 				struct flmem_heap_report *heap);
+	/*
+	 * The system calls that the calls of plan_trim, plan_query, plan_state and plan_arenas may
+	 * make, with what is known of their arguments: by the sources, and as strace shows them.
+	 * One that is missing may kill a target under seccomp. NULL, or a NULL result: they are not
+	 * known, and a filter that could kill for any call at all is refused.
+	 */
+	const struct flmem_syscall_table *(*syscalls)(const struct flmem_allocator *found);
 	/* Why nobody can be told how full it is: it has no call for that; NULL: it has. */
 	const char *silent;
 	const char *instead;
@@ -131,5 +139,9 @@ struct flmem_allocator_list {
  * symbol lookup order and confirmed by a GOT slot, not by what is mapped.
  */
 void flmem_allocators_find(const struct flmem_view *view, struct flmem_allocator_list *ret_list);
+
+/* Appends the system calls of its functions. */
+void flmem_allocator_add_syscalls(const struct flmem_allocator *found,
+				  struct flmem_syscall_list *list);
 
 #endif

@@ -6,6 +6,7 @@
 #include "allocators/glibc_heap.h"
 #include "allocators/plan.h"
 #include "allocators/probe.h"
+#include "allocators/release_calls.h"
 #include "base/cleanup.h"
 #include "elf/libc.h"
 #include "proc/status.h"
@@ -172,11 +173,35 @@ static void read_heap(const struct flmem_view *view, const struct flmem_allocato
 	allow_for_locks(view->process, ret_heap);
 }
 
+/*
+ * malloc_trim() of glibc 2.17 to 2.43: mtrim() gives back whole pages of free chunks of all arenas
+ * (MADV_DONTNEED), systrim() the end of the main one (brk). heap_trim() and shrink_heap(), which
+ * unmap or read /proc/sys/vm/overcommit_memory, are reached from free() alone.
+ */
+static const struct flmem_syscall call_rows[] = {
+	FLMEM_CALL_MADVISE(MADV_DONTNEED),
+	FLMEM_CALL_BRK,
+	FLMEM_CALLS_LOCK,
+};
+
+static const struct flmem_syscall_table call_table = {
+	.maker = "malloc_trim",
+	.rows = call_rows,
+	.count = FLMEM_ARRAY_SIZE(call_rows),
+};
+
+static const struct flmem_syscall_table *syscalls(const struct flmem_allocator *found)
+{
+	(void)found;
+	return &call_table;
+}
+
 const struct flmem_allocator_ops flmem_allocator_glibc = {
 	.kind = FLMEM_ALLOCATOR_GLIBC,
 	.files = {"libc.so", "libc-2."},
 	.probe = probe,
 	.plan_trim = plan_trim,
+	.syscalls = syscalls,
 	.guard = guard_all,
 	.check = check,
 	.read_heap = read_heap,

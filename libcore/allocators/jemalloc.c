@@ -2,12 +2,15 @@
 #include "allocators/jemalloc_state.h"
 #include "allocators/plan.h"
 #include "allocators/probe.h"
+#include "allocators/release_calls.h"
+#include "base/cleanup.h"
 #include "base/text.h"
 
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #define VERSION_LEAD_MAX 24U /* "5.3.0-1234" with room */
 
@@ -251,12 +254,58 @@ static int plan_trim(const struct flmem_view *view, const struct flmem_allocator
 	return 0;
 }
 
+#ifndef PR_SET_VMA
+#define PR_SET_VMA 0x53564d41 /* linux/prctl.h, since 5.17 */
+#endif
+
+/* Newer than the headers that flmem may be built with (asm-generic/mman-common.h, unistd.h). */
+#define ADVICE_COLLAPSE	     25
+#define CALL_PROCESS_MADVISE 440
+
+/*
+ * Purging (pages_purge_forced(), pages_purge_lazy()), the extents that become free by it (unmapped
+ * without opt.retain, made inaccessible where memory is not overcommitted), new metadata, and the
+ * advice that goes with huge pages and core dumps. 5.3 was seen to make madvise and futex only.
+ */
+static const struct flmem_syscall call_rows[] = {
+	FLMEM_CALL_MADVISE(MADV_DONTNEED),
+	FLMEM_CALL_MADVISE(MADV_FREE),
+	FLMEM_CALL_HINT(MADV_HUGEPAGE),
+	FLMEM_CALL_HINT(MADV_NOHUGEPAGE),
+	FLMEM_CALL_HINT(MADV_DONTDUMP),
+	FLMEM_CALL_HINT(MADV_DODUMP),
+	FLMEM_CALL_HINT(ADVICE_COLLAPSE),
+	FLMEM_CALL_MUNMAP,
+	FLMEM_CALL_MMAP,
+	FLMEM_CALL_MPROTECT,
+	FLMEM_CALL_BRK,
+	FLMEM_CALLS_LOCK,
+	FLMEM_CALL_CLOCK,
+	FLMEM_CALL_PLAIN(sched_yield),
+	{SYS_prctl, "prctl", FLMEM_FAILURE_FINE, {FLMEM_ARG_IS(PR_SET_VMA)}},
+	/* 5.4 and later, where it is built in: one call for many ranges, else madvise. */
+	{CALL_PROCESS_MADVISE, "process_madvise", FLMEM_FAILURE_FINE, {{0}}},
+};
+
+static const struct flmem_syscall_table call_table = {
+	.maker = "jemalloc",
+	.rows = call_rows,
+	.count = FLMEM_ARRAY_SIZE(call_rows),
+};
+
+static const struct flmem_syscall_table *syscalls(const struct flmem_allocator *found)
+{
+	(void)found;
+	return &call_table;
+}
+
 const struct flmem_allocator_ops flmem_allocator_jemalloc = {
 	.kind = FLMEM_ALLOCATOR_JEMALLOC,
 	.files = {"jemalloc"},
 	.probe = probe,
 	.plan_query = plan_query,
 	.plan_trim = plan_trim,
+	.syscalls = syscalls,
 	.plan_state = plan_state,
 	.take_state = flmem_jemalloc_take_state,
 	.plan_arenas = flmem_jemalloc_plan_arenas,

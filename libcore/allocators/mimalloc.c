@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "allocators/plan.h"
 #include "allocators/probe.h"
+#include "allocators/release_calls.h"
+#include "base/cleanup.h"
 
 #include <elf.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #define CODE_BYTES	16U
 #define COMMIT_ARGUMENT 5 /* of mi_process_info(), counted from 0 */
@@ -125,11 +128,47 @@ static void take_state(const struct flmem_allocator *found, const unsigned char 
 	*ret_heap = heap;
 }
 
+#ifndef PR_SET_VMA
+#define PR_SET_VMA 0x53564d41 /* linux/prctl.h, since 5.17 */
+#endif
+
+/*
+ * mi_collect(true) of 1.x to 3.x: segments or pages of the arenas are unmapped, decommitted or
+ * reset (src/prim/unix/prim.c). 2.0 was seen to make munmap only.
+ */
+static const struct flmem_syscall call_rows[] = {
+	FLMEM_CALL_MADVISE(MADV_DONTNEED),
+	FLMEM_CALL_MADVISE(MADV_FREE),
+	FLMEM_CALL_HINT(MADV_HUGEPAGE),
+	FLMEM_CALL_MUNMAP,
+	FLMEM_CALL_MMAP,
+	FLMEM_CALL_MPROTECT,
+	FLMEM_CALLS_LOCK,
+	FLMEM_CALL_CLOCK,
+	FLMEM_CALL_PLAIN(sched_yield),
+	{SYS_getrandom, "getrandom", FLMEM_FAILURE_FINE, {{0}}},
+	{SYS_getrusage, "getrusage", FLMEM_FAILURE_FINE, {{0}}},
+	{SYS_prctl, "prctl", FLMEM_FAILURE_FINE, {FLMEM_ARG_IS(PR_SET_VMA)}},
+};
+
+static const struct flmem_syscall_table call_table = {
+	.maker = "mi_collect",
+	.rows = call_rows,
+	.count = FLMEM_ARRAY_SIZE(call_rows),
+};
+
+static const struct flmem_syscall_table *syscalls(const struct flmem_allocator *found)
+{
+	(void)found;
+	return &call_table;
+}
+
 const struct flmem_allocator_ops flmem_allocator_mimalloc = {
 	.kind = FLMEM_ALLOCATOR_MIMALLOC,
 	.files = {"mimalloc"},
 	.probe = probe,
 	.plan_trim = plan_trim,
+	.syscalls = syscalls,
 	.plan_state = plan_state,
 	.take_state = take_state,
 	.silent = "mimalloc tells what it has committed in all; how full its heaps are, only as "

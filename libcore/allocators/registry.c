@@ -212,3 +212,9 @@ void flmem_allocators_find(const struct flmem_view *view, struct flmem_allocator
 			probe_module(view, &modules->rows[i], ret_list);
 	mark_server(modules, ret_list);
 }
+
+void flmem_allocator_add_syscalls(const struct flmem_allocator *found,
+				  struct flmem_syscall_list *list)
+{
+	flmem_syscall_list_add(list, found->ops->syscalls ? found->ops->syscalls(found) : NULL);
+}

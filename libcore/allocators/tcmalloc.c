@@ -2,7 +2,9 @@
 /* Two allocators of one name: that of gperftools, and google/tcmalloc, which share no code. */
 #include "allocators/plan.h"
 #include "allocators/probe.h"
+#include "allocators/release_calls.h"
 #include "allocators/tcmalloc_state.h"
+#include "base/cleanup.h"
 
 static bool probe_gperftools(const struct flmem_module *module, struct flmem_allocator *found)
 {
@@ -81,11 +83,42 @@ static int plan_trim(const struct flmem_view *view, const struct flmem_allocator
 	return rc;
 }
 
+/*
+ * gperftools 2.x: TCMalloc_SystemRelease() with its spin locks (base/spinlock_internal.cc). What
+ * google's tcmalloc calls (its memory is hugepage-aware, its caches are of each processor) has not
+ * been listed.
+ */
+static const struct flmem_syscall call_rows[] = {
+	FLMEM_CALL_MADVISE(MADV_DONTNEED),
+	FLMEM_CALL_MADVISE(MADV_FREE),
+	FLMEM_CALL_MUNMAP,
+	FLMEM_CALL_MMAP,
+	FLMEM_CALL_BRK,
+	FLMEM_CALLS_LOCK,
+	FLMEM_CALL_FUTEX(FUTEX_WAIT),
+	FLMEM_CALL_FUTEX(FUTEX_WAKE),
+	FLMEM_CALL_PLAIN(sched_yield),
+	FLMEM_CALL_PLAIN(nanosleep),
+	FLMEM_CALL_PLAIN(clock_nanosleep),
+};
+
+static const struct flmem_syscall_table call_table = {
+	.maker = "ReleaseFreeMemory",
+	.rows = call_rows,
+	.count = FLMEM_ARRAY_SIZE(call_rows),
+};
+
+static const struct flmem_syscall_table *syscalls(const struct flmem_allocator *found)
+{
+	return found->variant == FLMEM_TCMALLOC_GPERFTOOLS ? &call_table : NULL;
+}
+
 const struct flmem_allocator_ops flmem_allocator_tcmalloc = {
 	.kind = FLMEM_ALLOCATOR_TCMALLOC,
 	.files = {"tcmalloc"},
 	.probe = probe,
 	.plan_trim = plan_trim,
+	.syscalls = syscalls,
 	.plan_state = flmem_tcmalloc_plan_state,
 	.take_state = flmem_tcmalloc_take_state,
 };

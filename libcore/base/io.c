@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 
+#include "base/attempt.h"
 #include "base/cleanup.h"
 #include "base/file_place.h"
 
@@ -71,7 +72,7 @@ bool flmem_io_read_at(int fd, uint64_t offset, void *out, size_t length)
 
 		if (got < 0 && errno == EINTR)
 			continue;
-		if (got <= 0)
+		if (got <= 0 || flmem_attempt_is_lost())
 			return false;
 		p += got;
 		offset += (uint64_t)got;

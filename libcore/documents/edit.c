@@ -31,10 +31,17 @@ bool flmem_edit_replace(const struct flmem_document *document, const struct flme
 			const char *value, struct flmem_edit *ret_edit)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	const enum flmem_syntax syntax = document->syntax;
 	char first = byte_at(document, node->place.start);
 
+	/* Their maps may stand behind a key without a separator, or in lines of their own. */
+	if (!node->parent)
+		return false;
+	if (node->kind == FLMEM_NODE_MAP &&
+	    (syntax == FLMEM_SYNTAX_HOCON || syntax == FLMEM_SYNTAX_TOML))
+		return false;
 	if (node->place.start == node->place.end ||
-	    (document->syntax == FLMEM_SYNTAX_YAML && strchr("&*!|>", first)))
+	    (syntax == FLMEM_SYNTAX_YAML && strchr("&*!|>", first)))
 		return false;
 	flmem_buf_puts(&text, value);
 	return give(&text, node->place.start, node->place.end, ret_edit);
@@ -179,6 +186,28 @@ static bool append_in_braces(const struct flmem_document *document, const struct
 	return give(&text, at, at, ret_edit);
 }
 
+/* A block text that ends with the file, without a line end, would take in what is put behind it. */
+static bool ends_in_open_text(const struct flmem_document *document, const struct flmem_node *node)
+{
+	const char *text = document->text.data;
+
+	while (node->last && node->last->parent == node)
+		node = node->last;
+	return document->text.length && text[document->text.length - 1] != '\n' &&
+	       memchr(text + node->place.start, '\n', node->place.end - node->place.start);
+}
+
+/* YAML ends lines with a lone carriage return, too (1.1, 5.4), which nothing here counts. */
+static bool has_lone_return(const struct flmem_document *document)
+{
+	const char *p = document->text.data;
+
+	while ((p = strchr(p, '\r')))
+		if (*++p != '\n')
+			return true;
+	return false;
+}
+
 /* Below the last entry of a YAML block, or of a HOCON file without braces. */
 static bool append_in_block(const struct flmem_document *document, const struct flmem_node *map,
 			    const char *key, const char *value, struct flmem_edit *ret_edit)
@@ -190,7 +219,8 @@ static bool append_in_block(const struct flmem_document *document, const struct 
 	bool below = end && document->text.data[end - 1] == '\n'; /* a text of several lines */
 
 	at = below ? end : end_of_line(document, end);
-	if (at == SIZE_MAX || last->key_place.start >= end)
+	if (at == SIZE_MAX || last->key_place.start >= end || ends_in_open_text(document, last) ||
+	    has_lone_return(document))
 		return false;
 	if (!below)
 		flmem_buf_puts(&text, style.newline);

@@ -15,7 +15,8 @@
 #include "documents/document.h"
 
 /*
- * Writes another value. False where that could change more (an anchor, an alias) or without memory.
+ * Writes another value. False where that could change more (an anchor, an alias, a map of HOCON or
+ * TOML, which may have no separator in front of it, the whole document) or without memory.
  */
 bool flmem_edit_replace(const struct flmem_document *document, const struct flmem_node *node,
 			const char *value, struct flmem_edit *ret_edit);

@@ -118,22 +118,27 @@ static void note_failure(struct flmem_asked *asked, int code, const struct flmem
 }
 
 void flmem_ask_all(const struct flmem_view *view, const struct flmem_allocator_list *list,
-		   uint64_t timeout_us, struct flmem_allocator_report *reports,
+		   const struct flmem_detect_options *how, struct flmem_allocator_report *reports,
 		   struct flmem_asked *ret_asked)
 {
-	struct flmem_borrow_options options = {.timeout_us = timeout_us, .repeatable = true};
+	struct flmem_borrow_options options = {.timeout_us = how->timeout_us,
+					       .assume_seccomp = how->assume_seccomp,
+					       .repeatable = true};
 	struct flmem_asked asked = {0};
 	struct flmem_error err = {0};
 	int refused = flmem_errand_refuse_runtimes(view, list, &err);
 
 	flmem_errand_guard(view, list, &options.guard);
 	for (size_t i = 0; i < list->count; i++) {
+		struct flmem_syscall_list syscalls = {0};
 		const char *why;
 		int rc = refused;
 
 		if (!flmem_ask_is_worth(&list->rows[i]))
 			continue;
 		asked.tried = true;
+		flmem_allocator_add_syscalls(&list->rows[i], &syscalls);
+		options.syscalls = &syscalls;
 		if (!rc)
 			rc = flmem_ask_allocator(view, &list->rows[i], &options, &reports[i].heap,
 						 &asked, &err);

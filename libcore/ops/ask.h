@@ -31,11 +31,12 @@ int flmem_ask_allocator(const struct flmem_view *view, const struct flmem_alloca
 			struct flmem_error *err);
 
 /*
- * Asks all allocators of the process that can be asked; `reports` are in the order of the list.
+ * Asks all allocators of the process that can be asked; of `how` the timeout and
+ * assume_seccomp count. `reports` are in the order of the list.
  * Where it fails, *ret_asked says why and the figures stay unknown.
  */
 void flmem_ask_all(const struct flmem_view *view, const struct flmem_allocator_list *list,
-		   uint64_t timeout_us, struct flmem_allocator_report *reports,
+		   const struct flmem_detect_options *how, struct flmem_allocator_report *reports,
 		   struct flmem_asked *ret_asked);
 
 #endif

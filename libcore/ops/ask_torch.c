@@ -66,7 +66,8 @@ void flmem_ask_torch_parse(const char *answer, struct flmem_cuda_report *cuda)
 }
 
 void flmem_ask_torch(const struct flmem_view *view, const struct flmem_allocator_list *list,
-		     uint64_t timeout_us, struct flmem_cuda_report *cuda, struct flmem_asked *asked)
+		     const struct flmem_detect_options *how, struct flmem_cuda_report *cuda,
+		     struct flmem_asked *asked)
 {
 	FLMEM_AUTO_CPYTHON_RESULT struct flmem_cpython_result result = {0};
 	struct flmem_error err = {0};
@@ -74,7 +75,8 @@ void flmem_ask_torch(const struct flmem_view *view, const struct flmem_allocator
 	const struct flmem_cpython_call call = {
 		.code = {"flmem detect", code_text, sizeof(code_text) - 1},
 		.guard = &guard,
-		.timeout_us = timeout_us,
+		.timeout_us = how->timeout_us,
+		.assume_seccomp = how->assume_seccomp,
 	};
 	int rc;
 

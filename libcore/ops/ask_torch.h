@@ -14,7 +14,7 @@
  * asking took or why it failed into *asked, which may hold something already.
  */
 void flmem_ask_torch(const struct flmem_view *view, const struct flmem_allocator_list *list,
-		     uint64_t timeout_us, struct flmem_cuda_report *cuda,
+		     const struct flmem_detect_options *how, struct flmem_cuda_report *cuda,
 		     struct flmem_asked *asked);
 
 /* All but `used_bytes` of an answer: five numbers in a line, "-" for one that is not known. */

@@ -64,8 +64,9 @@ static void perform(struct flmem_chore *chore)
 	struct flmem_trim_options options = chore->options;
 
 	options.start_time = chore->start_time;
-	chore->truth =
-		chore->when ? flmem_decide(chore->when, chore->pid, &chore->why) : FLMEM_TRUE;
+	chore->truth = chore->when ? flmem_decide(chore->when, chore->pid, options.assume_seccomp,
+						  &chore->why)
+				   : FLMEM_TRUE;
 	if (chore->truth == FLMEM_TRUE)
 		flmem_trim_process(chore->pid, &options, &chore->result, NULL);
 }

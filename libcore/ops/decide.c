@@ -4,7 +4,8 @@
 #include "base/cleanup.h"
 
 /* What that may take grows with each attempt. */
-enum flmem_truth flmem_decide(const struct flmem_condition *when, pid_t pid, const char **ret_why)
+enum flmem_truth flmem_decide(const struct flmem_condition *when, pid_t pid, bool assume_seccomp,
+			      const char **ret_why)
 {
 	static const struct flmem_detect_options attempts[] = {
 		{.skip_heap = true},
@@ -15,11 +16,13 @@ enum flmem_truth flmem_decide(const struct flmem_condition *when, pid_t pid, con
 
 	*ret_why = "it could not be read";
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(attempts) && truth == FLMEM_UNDECIDED; i++) {
+		struct flmem_detect_options options = attempts[i];
 		struct flmem_process_report report;
 
+		options.assume_seccomp = assume_seccomp;
 		if (i && !flmem_condition_needs_heap(when))
 			break;
-		if (flmem_detect_process(pid, &attempts[i], &report, NULL))
+		if (flmem_detect_process(pid, &options, &report, NULL))
 			break;
 		truth = flmem_condition_check(when, &report, ret_why);
 		flmem_process_report_clear(&report);

@@ -10,6 +10,7 @@
  * Whether the condition holds for the process now. Reads only as much as is needed to decide, and
  * borrows a thread only for what nothing else can tell. *ret_why as for flmem_condition_check().
  */
-enum flmem_truth flmem_decide(const struct flmem_condition *when, pid_t pid, const char **ret_why);
+enum flmem_truth flmem_decide(const struct flmem_condition *when, pid_t pid, bool assume_seccomp,
+			      const char **ret_why);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <flmem/detect.h>
+#include "ops/detect_session.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "allocators/allocator.h"
@@ -42,7 +43,7 @@ static const char no_driver[] = "it uses an NVIDIA GPU, but the driver's library
 static const char no_mounts[] = "the mounts of this machine could not be read";
 
 /* What the processes of one call share; opened when it is first needed. */
-struct session {
+struct flmem_detect_session {
 	struct flmem_detect_options options;
 	int proc;
 	struct flmem_image_cache *images;
@@ -56,18 +57,8 @@ struct session {
 	enum flmem_gate reading_gate; /* OPEN until a process refused to be read */
 };
 
-static int open_session(const struct flmem_detect_options *options, struct session *session,
-			struct flmem_error *err)
+static int open_shared(struct flmem_detect_session *session, struct flmem_error *err)
 {
-	*session = (struct session){.proc = -1};
-	if (options)
-		session->options = *options;
-	if (!session->options.budget_us)
-		session->options.budget_us = FLMEM_DETECT_BUDGET_US_DEFAULT;
-	if (!session->options.timeout_us)
-		session->options.timeout_us = FLMEM_DETECT_TIMEOUT_US_DEFAULT;
-	if (session->options.total_budget_us)
-		session->ends_us = flmem_clock_us() + session->options.total_budget_us;
 	session->proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (session->proc < 0)
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, errno,
@@ -81,13 +72,38 @@ static int open_session(const struct flmem_detect_options *options, struct sessi
 	return 0;
 }
 
-static void close_session(struct session *session)
+struct flmem_detect_session *flmem_detect_session_new(const struct flmem_detect_options *options,
+						      uint64_t ends_us, struct flmem_error *err)
 {
+	struct flmem_detect_session *session = calloc(1, sizeof(*session));
+
+	if (!session) {
+		flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot read processes");
+		return NULL;
+	}
+	session->options = *options;
+	if (!session->options.budget_us)
+		session->options.budget_us = FLMEM_DETECT_BUDGET_US_DEFAULT;
+	if (!session->options.timeout_us)
+		session->options.timeout_us = FLMEM_DETECT_TIMEOUT_US_DEFAULT;
+	session->ends_us = ends_us;
+	if (open_shared(session, err)) {
+		flmem_detect_session_free(session);
+		return NULL;
+	}
+	return session;
+}
+
+void flmem_detect_session_free(struct flmem_detect_session *session)
+{
+	if (!session)
+		return;
 	flmem_kin_clear(&session->kin);
 	flmem_nvml_close(session->nvml);
 	flmem_cgroups_free(session->cgroups);
 	flmem_image_cache_free(session->images);
 	flmem_cleanup_close(&session->proc);
+	free(session);
 }
 
 /*
@@ -103,7 +119,7 @@ static enum flmem_gate find_reading_gate(void)
 	return facts.own_user_namespace ? FLMEM_GATE_USER_NAMESPACE : FLMEM_GATE_SECURITY_MODULE;
 }
 
-static const char *deny(struct session *session, struct flmem_process_report *report)
+static const char *deny(struct flmem_detect_session *session, struct flmem_process_report *report)
 {
 	if (session->reading_gate == FLMEM_GATE_OPEN)
 		session->reading_gate = find_reading_gate();
@@ -171,7 +187,7 @@ static int read_memory_again(const struct flmem_process *process,
 	return rc;
 }
 
-static int read_words(struct session *session, const struct flmem_process *process,
+static int read_words(struct flmem_detect_session *session, const struct flmem_process *process,
 		      struct flmem_process_report *report, struct flmem_error *err)
 {
 	bool denied;
@@ -208,7 +224,7 @@ static uint64_t less(uint64_t from, uint64_t other)
 }
 
 /* Begins the budget for the heap of one process. When that for all is spent, small ones go on. */
-static void start_budget(struct session *session)
+static void start_budget(struct flmem_detect_session *session)
 {
 	uint64_t now_us = flmem_clock_us(), budget_us = session->options.budget_us;
 	uint64_t left_us = less(session->ends_us, now_us);
@@ -219,14 +235,14 @@ static void start_budget(struct session *session)
 }
 
 /* What is left of it; never 0. */
-static uint64_t heap_budget_us(const struct session *session)
+static uint64_t heap_budget_us(const struct flmem_detect_session *session)
 {
 	uint64_t left_us = less(session->heap_ends_us, flmem_clock_us());
 
 	return left_us ? left_us : 1;
 }
 
-static void read_heap(const struct session *session, const struct flmem_view *view,
+static void read_heap(const struct flmem_detect_session *session, const struct flmem_view *view,
 		      const struct flmem_allocator *found, struct flmem_allocator_report *report)
 {
 	const struct flmem_heap_limits limits = {.budget_us = heap_budget_us(session)};
@@ -247,16 +263,16 @@ struct found {
 };
 
 /* Only where there is a GPU in use and an interpreter to ask. */
-static void ask_torch(const struct session *session, const struct flmem_view *view,
+static void ask_torch(const struct flmem_detect_session *session, const struct flmem_view *view,
 		      const struct found *found, struct flmem_process_report *report)
 {
 	if (session->options.ask && report->cuda.reserved_bytes.unknown == torch_unasked &&
 	    found->has_python)
-		flmem_ask_torch(view, &found->allocators, session->options.timeout_us,
-				&report->cuda, &report->asked);
+		flmem_ask_torch(view, &found->allocators, &session->options, &report->cuda,
+				&report->asked);
 }
 
-static int read_allocators(struct session *session, const struct flmem_view *view,
+static int read_allocators(struct flmem_detect_session *session, const struct flmem_view *view,
 			   const struct found *found, struct flmem_process_report *report)
 {
 	const struct flmem_module *program = flmem_modules_main(view->modules);
@@ -279,13 +295,12 @@ static int read_allocators(struct session *session, const struct flmem_view *vie
 		read_heap(session, view, &list->rows[i], &report->allocators[i]);
 	}
 	if (session->options.ask && !session->options.skip_heap)
-		flmem_ask_all(view, list, session->options.timeout_us, report->allocators,
-			      &report->asked);
+		flmem_ask_all(view, list, &session->options, report->allocators, &report->asked);
 	ask_torch(session, view, found, report);
 	return 0;
 }
 
-static int read_python(struct session *session, const struct flmem_view *view,
+static int read_python(struct flmem_detect_session *session, const struct flmem_view *view,
 		       const struct found *found, struct flmem_process_report *report)
 {
 	const struct flmem_python_reading reading = {
@@ -309,7 +324,7 @@ static bool maps_gpu(const struct flmem_maps *maps)
 	return false;
 }
 
-static struct flmem_cuda_report read_cuda(struct session *session,
+static struct flmem_cuda_report read_cuda(struct flmem_detect_session *session,
 					  const struct flmem_process *process,
 					  const struct flmem_maps *maps)
 {
@@ -352,7 +367,7 @@ static int read_backings(const struct flmem_process *process, const struct flmem
 	return 0;
 }
 
-static int read_files(struct session *session, const struct flmem_process *process,
+static int read_files(struct flmem_detect_session *session, const struct flmem_process *process,
 		      const struct flmem_maps *maps, struct flmem_process_report *report)
 {
 	FLMEM_AUTO_MODULES struct flmem_modules modules = {0};
@@ -376,7 +391,7 @@ static int read_files(struct session *session, const struct flmem_process *proce
 }
 
 /* All that needs the right to trace the process. */
-static int read_inside(struct session *session, const struct flmem_process *process,
+static int read_inside(struct flmem_detect_session *session, const struct flmem_process *process,
 		       struct flmem_process_report *report, struct flmem_error *err)
 {
 	FLMEM_AUTO_MAPS struct flmem_maps maps = {0};
@@ -402,7 +417,7 @@ static int read_inside(struct session *session, const struct flmem_process *proc
 	return 0;
 }
 
-static void read_limit(struct session *session, const struct flmem_process *process,
+static void read_limit(struct flmem_detect_session *session, const struct flmem_process *process,
 		       struct flmem_limit_report *report)
 {
 	struct flmem_cgroup_limit limit;
@@ -422,8 +437,8 @@ static int judge(struct flmem_process_report *report, struct flmem_error *err)
 	return flmem_verdict_explain(report, &report->verdict, err);
 }
 
-static int detect_one(struct session *session, pid_t pid, struct flmem_process_report *ret_report,
-		      struct flmem_error *err)
+int flmem_detect_session_read(struct flmem_detect_session *session, pid_t pid,
+			      struct flmem_process_report *ret_report, struct flmem_error *err)
 {
 	FLMEM_AUTO(flmem_process_report_clear) struct flmem_process_report report = {0};
 	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
@@ -456,74 +471,4 @@ static int detect_one(struct session *session, pid_t pid, struct flmem_process_r
 	*ret_report = report;
 	report = (struct flmem_process_report){0};
 	return 0;
-}
-
-int flmem_detect_process(pid_t pid, const struct flmem_detect_options *options,
-			 struct flmem_process_report *ret_report, struct flmem_error *err)
-{
-	FLMEM_AUTO(close_session) struct session session;
-	int rc = open_session(options, &session, err);
-
-	return rc ? rc : detect_one(&session, pid, ret_report, err);
-}
-
-void flmem_process_report_clear(struct flmem_process_report *report)
-{
-	for (size_t i = 0; i < report->allocator_count; i++) {
-		free(report->allocators[i].version);
-		free(report->allocators[i].path);
-		free(report->allocators[i].prefix);
-	}
-	for (size_t i = 0; i < report->backing_count; i++)
-		free(report->backings[i].name);
-	free(report->backings);
-	free(report->allocators);
-	flmem_settings_free(report->settings, report->setting_count);
-	free(report->command);
-	free(report->site);
-	free(report->python.version);
-	flmem_verdict_clear(&report->verdict);
-	*report = (struct flmem_process_report){0};
-}
-
-int flmem_detect(const pid_t *pids, size_t count, const struct flmem_detect_options *options,
-		 struct flmem_detect_report *ret_report, struct flmem_error *err)
-{
-	FLMEM_AUTO(flmem_detect_report_clear) struct flmem_detect_report report = {0};
-	FLMEM_AUTO(close_session) struct session session;
-	int rc = open_session(options, &session, err);
-
-	if (rc)
-		return rc;
-	report.processes = calloc(count ? count : 1, sizeof(*report.processes));
-	report.skipped = calloc(count ? count : 1, sizeof(*report.skipped));
-	if (!report.processes || !report.skipped)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot hold the report");
-	for (size_t i = 0; i < count; i++) {
-		struct flmem_error why = {0};
-
-		rc = detect_one(&session, pids[i], &report.processes[report.process_count], &why);
-		if (!rc) {
-			report.process_count++;
-			continue;
-		}
-		if (why.sys_errno == ENOMEM)
-			return flmem_error_set(err, rc, ENOMEM, "cannot hold the report");
-		report.skipped[report.skipped_count] =
-			(struct flmem_skipped){.pid = pids[i], .code = rc};
-		memcpy(report.skipped[report.skipped_count++].message, why.message,
-		       sizeof(why.message));
-	}
-	*ret_report = report;
-	report = (struct flmem_detect_report){0};
-	return 0;
-}
-
-void flmem_detect_report_clear(struct flmem_detect_report *report)
-{
-	for (size_t i = 0; i < report->process_count; i++)
-		flmem_process_report_clear(&report->processes[i]);
-	free(report->processes);
-	free(report->skipped);
-	*report = (struct flmem_detect_report){0};
 }

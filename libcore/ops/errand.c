@@ -74,6 +74,14 @@ bool flmem_errand_trims(const struct flmem_view *view, const struct flmem_alloca
 	       found->ops->plan_trim(view, found, NULL, &trial, NULL) != FLMEM_EUNSUPPORTED;
 }
 
+void flmem_errand_syscalls(const struct flmem_view *view, const struct flmem_allocator_list *list,
+			   struct flmem_syscall_list *syscalls)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (flmem_errand_trims(view, &list->rows[i]))
+			flmem_allocator_add_syscalls(&list->rows[i], syscalls);
+}
+
 int flmem_errand_refuse(const struct flmem_view *view, const struct flmem_allocator *found,
 			struct flmem_error *err)
 {

@@ -30,6 +30,10 @@ bool flmem_errand_concerns(const struct flmem_allocator *found);
  */
 bool flmem_errand_trims(const struct flmem_view *view, const struct flmem_allocator *found);
 
+/* Appends the system calls of a trim of all of them. */
+void flmem_errand_syscalls(const struct flmem_view *view, const struct flmem_allocator_list *list,
+			   struct flmem_syscall_list *syscalls);
+
 /* FLMEM_EUNSUPPORTED with what to do instead of asking this allocator. */
 int flmem_errand_refuse(const struct flmem_view *view, const struct flmem_allocator *found,
 			struct flmem_error *err);

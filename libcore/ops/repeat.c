@@ -76,7 +76,8 @@ static bool is_wanted(const struct vigil *vigil, struct ward *ward)
 
 	if (!vigil->options.when)
 		return true;
-	truth = flmem_decide(vigil->options.when, ward->process.pid, &why);
+	truth = flmem_decide(vigil->options.when, ward->process.pid,
+			     vigil->options.trim.assume_seccomp, &why);
 	if (truth == FLMEM_UNDECIDED && why != ward->told_reason) {
 		ward->told_reason = why;
 		tell(vigil, ward, FLMEM_REPEAT_UNDECIDED, why, NULL);

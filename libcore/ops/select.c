@@ -4,10 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <regex.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <flmem/roles.h>
 
+#include "base/attempt.h"
 #include "base/cleanup.h"
 #include "frameworks/framework.h"
 #include "proc/process.h"
@@ -46,6 +49,14 @@ unsigned flmem_role_mask(const char *name)
 	return 0;
 }
 
+/* Processes whose command line or files did not answer. They are no targets. */
+#define SILENT_MAX 64U
+
+struct silent {
+	pid_t pids[SILENT_MAX];
+	size_t count;
+};
+
 /* One selection at work. */
 struct work {
 	const struct flmem_selection *selection;
@@ -56,6 +67,8 @@ struct work {
 	bool has_regex;
 	struct flmem_targets targets;
 	size_t capacity;
+	struct silent silent;
+	atomic_int at; /* the process that is read now */
 };
 
 static void clear_work(struct work *work)
@@ -207,6 +220,16 @@ static bool has_role(struct work *work, const struct flmem_process *process)
 	       (work->selection->roles & ROLE_BIT(identity.role));
 }
 
+/* From here on the process is read; false: it did not answer before. */
+static bool begin(struct work *work, pid_t pid)
+{
+	atomic_store(&work->at, (int)pid);
+	for (size_t i = 0; i < work->silent.count; i++)
+		if (work->silent.pids[i] == pid)
+			return false;
+	return true;
+}
+
 static bool passes_filters(struct work *work, const struct flmem_process *process)
 {
 	struct flmem_status status;
@@ -229,6 +252,8 @@ static bool is_wanted(struct work *work, const struct flmem_scan_row *row)
 		return false;
 	if (flmem_process_open_at(work->proc, row->pid, &process, NULL) ||
 	    process.start_time != row->start_time)
+		return false;
+	if (!begin(work, row->pid))
 		return false;
 	if (s->all && !may_read(&process))
 		return false;
@@ -256,15 +281,22 @@ static int choose_by_scan(struct work *work, struct flmem_error *err)
 	return 0;
 }
 
+static bool is_narrowed(const struct flmem_selection *selection)
+{
+	return selection->roles || selection->min_rss_bytes;
+}
+
 static int choose_by_pid(struct work *work, struct flmem_error *err)
 {
 	const struct flmem_selection *s = work->selection;
-	bool narrowed = s->roles || s->min_rss_bytes;
+	bool narrowed = is_narrowed(s);
 
 	for (size_t i = 0; i < s->pid_count; i++) {
 		FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
 
 		if (has_target(work, s->pids[i]))
+			continue;
+		if (narrowed && !begin(work, s->pids[i]))
 			continue;
 		if (narrowed && (flmem_process_open_at(work->proc, s->pids[i], &process, NULL) ||
 				 !passes_filters(work, &process)))
@@ -276,28 +308,119 @@ static int choose_by_pid(struct work *work, struct flmem_error *err)
 	return 0;
 }
 
+static int choose(struct work *work, struct flmem_error *err)
+{
+	int rc;
+
+	work->proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (work->proc < 0)
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, errno,
+				       "cannot open /proc; mount it first");
+	work->kin.proc_dirfd = work->proc;
+	rc = work->selection->pid_count ? choose_by_pid(work, err) : choose_by_scan(work, err);
+	if (!rc && !work->targets.count)
+		return flmem_error_set(err, FLMEM_ENOPROC, 0,
+				       "no process matches what was asked for");
+	return rc;
+}
+
+/* A selection with all that it works on, since a process may never answer. */
+struct search {
+	struct work work;
+	struct flmem_selection selection; /* pids and pattern are its own */
+};
+
+static void free_search(void *context)
+{
+	struct search *search = context;
+
+	clear_work(&search->work);
+	free((pid_t *)(uintptr_t)search->selection.pids);
+	free((char *)(uintptr_t)search->selection.name_regex);
+	free(search);
+}
+
+static void cleanup_search(struct search **search)
+{
+	if (*search)
+		free_search(*search);
+}
+
+static struct search *new_search(const struct flmem_selection *selection)
+{
+	FLMEM_AUTO(cleanup_search) struct search *search = calloc(1, sizeof(*search));
+	const size_t count = selection->pid_count;
+	pid_t *pids = calloc(count ? count : 1, sizeof(*pids));
+	char *regex = selection->name_regex ? strdup(selection->name_regex) : NULL;
+
+	if (!search) {
+		free(pids);
+		free(regex);
+		return NULL;
+	}
+	search->selection = *selection;
+	search->selection.pids = pids;
+	search->selection.name_regex = regex;
+	search->work.proc = -1;
+	search->work.selection = &search->selection;
+	if (!pids || (selection->name_regex && !regex))
+		return NULL;
+	if (count)
+		memcpy(pids, selection->pids, count * sizeof(*pids));
+	return FLMEM_TAKE(search);
+}
+
+static int run_search(void *context, struct flmem_error *err)
+{
+	struct search *search = context;
+
+	return choose(&search->work, err);
+}
+
+/* One selection, without the processes that did not answer in those before. */
+static int attempt(const struct flmem_selection *selection, struct silent *silent,
+		   struct flmem_targets *ret_targets, struct flmem_error *err)
+{
+	const struct flmem_attempt how = {.run = run_search, .release = free_search};
+	FLMEM_AUTO(cleanup_search) struct search *search = new_search(selection);
+	bool lost = false;
+	int rc;
+
+	if (!search)
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot hold the targets");
+	rc = selection->name_regex ? compile(&search->work, err) : 0;
+	if (rc)
+		return rc;
+	search->work.silent = *silent;
+	/* Pids that nothing narrows are taken as they are, and none of them is read. */
+	rc = selection->pid_count && !is_narrowed(selection)
+		     ? choose(&search->work, err)
+		     : flmem_attempt_run(&how, search, &lost, err);
+	if (!lost && !rc) {
+		*ret_targets = search->work.targets;
+		search->work.targets = (struct flmem_targets){0};
+	}
+	if (!lost)
+		return rc;
+	/* The thread only reads `at` and writes it before each process, so it names that one. */
+	silent->pids[silent->count++] = atomic_load(&search->work.at);
+	(void)FLMEM_TAKE(search);
+	return rc;
+}
+
 int flmem_select(const struct flmem_selection *selection, struct flmem_targets *ret_targets,
 		 struct flmem_error *err)
 {
-	FLMEM_AUTO(clear_work) struct work work = {.selection = selection, .proc = -1};
+	struct silent silent = {0};
 	int rc = check(selection, err);
 
-	if (!rc && selection->name_regex)
-		rc = compile(&work, err);
 	if (rc)
 		return rc;
-	work.proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (work.proc < 0)
-		return flmem_error_set(err, FLMEM_EUNSUPPORTED, errno,
-				       "cannot open /proc; mount it first");
-	work.kin.proc_dirfd = work.proc;
-	rc = selection->pid_count ? choose_by_pid(&work, err) : choose_by_scan(&work, err);
-	if (rc)
-		return rc;
-	if (!work.targets.count)
-		return flmem_error_set(err, FLMEM_ENOPROC, 0,
-				       "no process matches what was asked for");
-	*ret_targets = work.targets;
-	work.targets = (struct flmem_targets){0};
-	return 0;
+	for (;;) {
+		size_t before = silent.count;
+
+		rc = attempt(selection, &silent, ret_targets, err);
+		if (silent.count == before || silent.count == SILENT_MAX)
+			return rc;
+	}
 }

@@ -3,8 +3,10 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/attempt.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "ops/errand.h"
@@ -202,6 +204,9 @@ static int run_part(struct flmem_trim_job *job, const struct part *part, struct 
 	struct flmem_error own = {0};
 	int rc = sum->done ? look_again(job, &own) : 0;
 
+	/* Reported as left alone, so that is how it stays, should it answer now. */
+	if (!rc && flmem_attempt_is_lost())
+		rc = flmem_error_set(&own, FLMEM_EUNSAFE, 0, "its memory did not answer");
 	if (!rc)
 		rc = part->run(job, &own);
 	if (rc && job->result->step_count == first && !is_alone(job))
@@ -293,25 +298,111 @@ static void fill_refusal(struct flmem_trim_result *result, int code, const struc
 	snprintf(result->reason, sizeof(result->reason), "%s", err->message);
 }
 
+/* One trim with all that it works on, for a process that may never answer. */
+struct errand {
+	pid_t pid;
+	struct flmem_trim_options options;
+	struct flmem_trim_code code; /* the strings are its own */
+	struct flmem_trim_result result;
+};
+
+static void free_errand(void *context)
+{
+	struct errand *errand = context;
+
+	free((char *)(uintptr_t)errand->code.name);
+	free((char *)(uintptr_t)errand->code.text);
+	free(errand);
+}
+
+static void cleanup_errand(struct errand **errand)
+{
+	if (*errand)
+		free_errand(*errand);
+}
+
+static char *copy_bytes(const char *bytes, size_t length)
+{
+	char *copy = malloc(length + 1);
+
+	if (!copy)
+		return NULL;
+	memcpy(copy, bytes, length);
+	copy[length] = '\0';
+	return copy;
+}
+
+static struct errand *new_errand(pid_t pid, const struct flmem_trim_options *options)
+{
+	FLMEM_AUTO(cleanup_errand) struct errand *errand = calloc(1, sizeof(*errand));
+	const struct flmem_trim_code *code = options->python;
+
+	if (!errand)
+		return NULL;
+	errand->pid = pid;
+	errand->options = *options;
+	init_result(&errand->result, pid);
+	if (!code)
+		return FLMEM_TAKE(errand);
+	errand->options.python = &errand->code;
+	errand->code.length = code->length;
+	errand->code.name = code->name ? strdup(code->name) : NULL;
+	errand->code.text = copy_bytes(code->text, code->length);
+	if ((code->name && !errand->code.name) || !errand->code.text)
+		return NULL;
+	return FLMEM_TAKE(errand);
+}
+
+static int run_errand(void *context, struct flmem_error *err)
+{
+	FLMEM_AUTO_INSPECTION struct flmem_inspection *target = flmem_inspection_new(err);
+	struct errand *errand = context;
+	const struct flmem_trim_options *options = &errand->options;
+	struct flmem_trim_job job = {
+		.options = options,
+		.result = &errand->result,
+		.target = target,
+		.timeout_us =
+			options->timeout_us ? options->timeout_us : FLMEM_TRIM_TIMEOUT_US_DEFAULT,
+	};
+
+	return target ? work(&job, errand->pid, err) : FLMEM_EFAILED;
+}
+
+/*
+ * Reading comes first, so what never answers is met before anything is touched. Left behind later,
+ * the thread is to the target what a flmem is that was killed then.
+ */
+static int attempt(pid_t pid, const struct flmem_trim_options *options,
+		   struct flmem_trim_result *ret_result, struct flmem_error *err)
+{
+	const struct flmem_attempt how = {.run = run_errand, .release = free_errand};
+	FLMEM_AUTO(cleanup_errand) struct errand *errand = new_errand(pid, options);
+	bool lost = false;
+	int rc;
+
+	if (!errand)
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot trim a process");
+	rc = flmem_attempt_run(&how, errand, &lost, err);
+	if (lost) {
+		(void)FLMEM_TAKE(errand);
+		return flmem_error_prefix(err, "process %d is left alone", (int)pid);
+	}
+	*ret_result = errand->result;
+	return rc;
+}
+
 int flmem_trim_process(pid_t pid, const struct flmem_trim_options *options,
 		       struct flmem_trim_result *ret_result, struct flmem_error *err)
 {
-	FLMEM_AUTO_INSPECTION struct flmem_inspection *target = NULL;
-	struct flmem_trim_job job = {.options = options, .result = ret_result};
 	struct flmem_error local = {0};
-	int rc = FLMEM_EFAILED;
+	int rc;
 
 	if (!err)
 		err = &local;
 	flmem_error_clear(err);
 	init_result(ret_result, pid);
-	target = flmem_inspection_new(err);
-	if (target) {
-		job.target = target;
-		job.timeout_us =
-			options->timeout_us ? options->timeout_us : FLMEM_TRIM_TIMEOUT_US_DEFAULT;
-		rc = work(&job, pid, err);
-	}
+	rc = attempt(pid, options, ret_result, err);
 	if (rc)
 		fill_refusal(ret_result, rc, err);
 	return rc;

@@ -25,6 +25,7 @@ struct part {
 	uint64_t answers[FLMEM_ALLOCATORS_MAX]; /* where in the query's data */
 	struct flmem_u64 lazy_bytes;		/* before the trim */
 	struct flmem_borrow_options borrow;
+	struct flmem_syscall_list syscalls;
 	struct flmem_chain chain;
 };
 
@@ -208,6 +209,9 @@ int flmem_trim_allocator(struct flmem_trim_job *job, struct flmem_error *err)
 	part->borrow.timeout_us = job->timeout_us;
 	part->borrow.guard = job->guard;
 	part->borrow.repeatable = true;
+	part->borrow.syscalls = &part->syscalls;
+	part->borrow.assume_seccomp = job->options->assume_seccomp;
+	flmem_errand_syscalls(&part->target->view, &part->target->allocators, &part->syscalls);
 	rc = plan(part);
 	if (rc)
 		return rc;

@@ -93,6 +93,7 @@ static int run_code(struct python_part *part, const struct flmem_cpython_code *c
 		.code = *code,
 		.guard = &part->job->guard,
 		.timeout_us = part->job->timeout_us,
+		.assume_seccomp = part->job->options->assume_seccomp,
 		.dry_run = part->job->options->dry_run,
 	};
 	int rc = flmem_cpython_call(&part->job->target->view, &call, &part->run, err);

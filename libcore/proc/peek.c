@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/attempt.h"
 #include "proc/process.h"
 
 #define CACHE_BYTES  ((size_t)1 << 20)
@@ -82,6 +83,8 @@ static int read_live(void *context, const struct iovec *local, const struct iove
 		wanted += remote[i].iov_len;
 	if (peek->process->pidfd < 0)
 		return -ENOSYS;
+	if (flmem_attempt_is_lost())
+		return -ETIMEDOUT;
 	got = process_vm_readv(peek->process->pid, local, count, remote, count, 0);
 	if (got < 0)
 		return -errno;

@@ -13,7 +13,9 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
+#include "base/attempt.h"
 #include "base/io.h"
+#include "proc/fault.h"
 
 #define FILE_LIMIT	    ((size_t)64 << 20)
 #define PF_KTHREAD	    0x00200000U /* include/linux/sched.h; part of the /proc/PID/stat ABI */
@@ -146,6 +148,7 @@ int flmem_process_open(pid_t pid, struct flmem_process *ret_process, struct flme
 	rc = flmem_process_read(&process, "stat", &buf);
 	if (rc)
 		return flmem_process_error(&process, rc, "read the state", err);
+	process.pagemap = openat(process.dirfd, "pagemap", O_RDONLY | O_CLOEXEC);
 	*ret_process = process;
 	process = (struct flmem_process)FLMEM_PROCESS_INIT;
 	return 0;
@@ -168,7 +171,8 @@ void flmem_process_unpin(struct flmem_process *process)
 {
 	flmem_cleanup_close(&process->pidfd);
 	flmem_cleanup_close(&process->mem_fd);
-	process->pidfd = process->mem_fd = -1;
+	flmem_cleanup_close(&process->pagemap);
+	process->pidfd = process->mem_fd = process->pagemap = -1;
 }
 
 void flmem_process_close(struct flmem_process *process)
@@ -254,16 +258,27 @@ int flmem_process_open_path(const struct flmem_process *process, const char *pat
 	return flmem_process_open_file(process, whole);
 }
 
+/* Whoever has been given up, or would wait for a server in user space, reads nothing. */
+static int check_answers(const struct flmem_process *process, uint64_t address, size_t length)
+{
+	return flmem_attempt_is_lost() ? -ETIMEDOUT : flmem_fault_check(process, address, length);
+}
+
 int flmem_process_read_scattered(const struct flmem_process *process, const struct iovec *places,
 				 size_t count, void *out)
 {
 	struct iovec local = {.iov_base = out};
 	ssize_t got;
 
-	for (size_t i = 0; i < count; i++)
-		local.iov_len += places[i].iov_len;
 	if (process->pidfd < 0)
 		return -ENOSYS;
+	for (size_t i = 0; i < count; i++) {
+		int rc = check_answers(process, (uintptr_t)places[i].iov_base, places[i].iov_len);
+
+		if (rc)
+			return rc;
+		local.iov_len += places[i].iov_len;
+	}
 	got = process_vm_readv(process->pid, &local, 1, places, count, 0);
 	if (got < 0)
 		return -errno;
@@ -301,8 +316,10 @@ static int check_transfer(ssize_t done, size_t length)
 int flmem_process_read_pinned(const struct flmem_process *process, uint64_t address, void *out,
 			      size_t length)
 {
-	if (process->mem_fd < 0)
-		return -EBADF;
+	int rc = process->mem_fd < 0 ? -EBADF : check_answers(process, address, length);
+
+	if (rc)
+		return rc;
 	if (address > INT64_MAX)
 		return -EFAULT;
 	return check_transfer(pread(process->mem_fd, out, length, (off_t)address), length);
@@ -313,6 +330,8 @@ int flmem_process_write_memory(const struct flmem_process *process, uint64_t add
 {
 	if (process->mem_fd < 0)
 		return -EBADF;
+	if (flmem_attempt_is_lost())
+		return -ETIMEDOUT;
 	if (address > INT64_MAX)
 		return -EFAULT;
 	return check_transfer(pwrite(process->mem_fd, bytes, length, (off_t)address), length);

@@ -22,18 +22,19 @@
 
 struct flmem_process {
 	pid_t pid;
-	int pidfd;  /* -1 on a captured tree */
-	int dirfd;  /* /proc/PID, O_RDONLY | O_DIRECTORY */
-	int mem_fd; /* /proc/PID/mem of one address space, -1 until flmem_process_pin_memory() */
+	int pidfd;   /* -1 on a captured tree */
+	int dirfd;   /* /proc/PID, O_RDONLY | O_DIRECTORY */
+	int mem_fd;  /* /proc/PID/mem of one address space, -1 until flmem_process_pin_memory() */
+	int pagemap; /* its pagemap, where that may be read, or -1 */
 	uint64_t start_time; /* clock ticks after boot, field 22 of /proc/PID/stat */
 	pid_t parent;
 	char state; /* R, S, D, T, t, Z, X, I as /proc/PID/stat said when opened */
 	bool kernel_thread;
 };
 
-#define FLMEM_PROCESS_INIT                             \
-	{                                              \
-		.pidfd = -1, .dirfd = -1, .mem_fd = -1 \
+#define FLMEM_PROCESS_INIT                                             \
+	{                                                              \
+		.pidfd = -1, .dirfd = -1, .mem_fd = -1, .pagemap = -1, \
 	}
 
 /*
@@ -87,7 +88,8 @@ int flmem_process_open_path(const struct flmem_process *process, const char *pat
 /*
  * Reads remote memory; all or nothing. Negative errno on failure (-EFAULT where nothing is mapped).
  * Reading untouched anonymous pages maps the zero page and brings swapped pages in, so only read
- * what the program itself has certainly touched, or ask pagemap first.
+ * what the program itself has certainly touched, or ask pagemap first. -ENODATA: a file system in
+ * user space would have to supply a page, and may never do so (proc/fault.h).
  */
 int flmem_process_read_memory(const struct flmem_process *process, uint64_t address, void *out,
 			      size_t length);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proc/status.h"
 
+#include <errno.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -267,4 +269,18 @@ int flmem_status_read(const struct flmem_process *process, struct flmem_status *
 		return flmem_process_error(process, rc, "read the status", err);
 	rc = flmem_status_parse(buf.data, ret_status, err);
 	return rc ? flmem_error_prefix(err, "process %d", (int)process->pid) : 0;
+}
+
+int flmem_status_read_thread(const struct flmem_process *process, pid_t tid,
+			     struct flmem_status *ret_status)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	char name[40];
+	int rc;
+
+	snprintf(name, sizeof(name), "task/%d/status", (int)tid);
+	rc = flmem_process_read(process, name, &text);
+	if (rc)
+		return rc;
+	return flmem_status_parse(text.data, ret_status, NULL) ? -EPROTO : 0;
 }

@@ -57,6 +57,10 @@ struct flmem_status {
 int flmem_status_read(const struct flmem_process *process, struct flmem_status *ret_status,
 		      struct flmem_error *err);
 
+/* The same of one thread, in which seccomp, tracer and masks may differ. Negative errno. */
+int flmem_status_read_thread(const struct flmem_process *process, pid_t tid,
+			     struct flmem_status *ret_status);
+
 /* Parses the text of a status file; FLMEM_EFAILED when it names no state. */
 int flmem_status_parse(const char *text, struct flmem_status *ret_status, struct flmem_error *err);
 

@@ -103,6 +103,12 @@ bool flmem_arch_in_program(const struct flmem_thread_state *state);
  */
 int flmem_arch_make_resumable(pid_t tid, struct flmem_thread_state *state);
 
+/*
+ * A wait with a relative timeout that would go on through the kernel's restart block, by
+ * restart_syscall, starts again instead when the thread is let go. Negative errno on failure.
+ */
+int flmem_arch_repeat_call(pid_t tid, struct flmem_thread_state *state);
+
 /* Changes the registers in memory only: the interrupted system call has returned 0. */
 void flmem_arch_finish_call(struct flmem_thread_state *state);
 

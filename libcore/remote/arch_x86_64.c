@@ -212,6 +212,14 @@ int flmem_arch_make_resumable(pid_t tid, struct flmem_thread_state *state)
 	return 0;
 }
 
+int flmem_arch_repeat_call(pid_t tid, struct flmem_thread_state *state)
+{
+	if (flmem_arch_in_program(state) || (long)state->regs.rax != RESTART_RESTART_BLOCK)
+		return 0;
+	state->regs.rax = (unsigned long)RESTART_NO_HAND;
+	return write_registers(tid, &state->regs);
+}
+
 void flmem_arch_finish_call(struct flmem_thread_state *state)
 {
 	state->regs.rax = 0;

@@ -19,6 +19,7 @@
 #include "remote/locks.h"
 #include "remote/preflight.h"
 #include "remote/priority.h"
+#include "remote/priority.h"
 #include "remote/rseq.h"
 #include "remote/seccomp.h"
 #include "remote/tracee.h"
@@ -34,7 +35,8 @@
 /* What trying one thread led to. */
 enum attempt {
 	ATTEMPT_DONE,
-	ATTEMPT_NEXT, /* the thread had moved on; another may do */
+	ATTEMPT_NEXT,	  /* the thread had moved on; another may do */
+	ATTEMPT_FILTERED, /* seccomp may not allow this thread the calls; another may do */
 	ATTEMPT_FATAL,
 };
 
@@ -172,14 +174,10 @@ static int arm(struct flmem_loan *loan, struct flmem_tracee *tracee)
 /* The process as a whole tells only of the tracer of its main thread. */
 static bool is_traced(const struct flmem_loan *loan, pid_t tid)
 {
-	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
 	struct flmem_status status;
-	char name[40];
 
-	snprintf(name, sizeof(name), "task/%d/status", (int)tid);
-	return flmem_process_read(loan->view->process, name, &text) == 0 &&
-	       flmem_status_parse(text.data, &status, NULL) == 0 && !status.tracer.unknown &&
-	       status.tracer.value;
+	return flmem_status_read_thread(loan->view->process, tid, &status) == 0 &&
+	       !status.tracer.unknown && status.tracer.value;
 }
 
 static enum attempt refuse_seize(struct flmem_loan *loan, pid_t tid, int rc)
@@ -290,22 +288,21 @@ static bool is_of_process(const struct flmem_loan *loan, pid_t tid)
 }
 
 /* What is known of the stopped thread: that it is where it was, and may be borrowed there. */
-static enum attempt check_stopped(struct flmem_loan *loan, struct flmem_candidate *candidate)
+static enum attempt check_stopped(struct flmem_loan *loan, struct flmem_candidate *candidate,
+				  const struct flmem_seccomp_calls *calls)
 {
 	if (!is_of_process(loan, candidate->tid) ||
 	    flmem_arch_read_registers(candidate->tid, &loan->state) ||
 	    !is_in_place(loan, candidate) || !is_accepted(loan, candidate))
 		return ATTEMPT_NEXT;
-	if (loan->check_seccomp && flmem_seccomp_check_thread(candidate->tid, loan->err)) {
-		flmem_error_prefix(loan->err, "process %d", (int)loan->view->process->pid);
-		return ATTEMPT_FATAL;
-	}
+	if (flmem_seccomp_check_thread(loan->view->process, candidate->tid, calls, loan->err))
+		return ATTEMPT_FILTERED;
 	return ATTEMPT_DONE;
 }
 
 /* Stops the thread, points it at its calls and lets go of it. */
 static enum attempt set_off(struct flmem_loan *loan, struct flmem_candidate *candidate,
-			    uint64_t *ret_start_ns)
+			    const struct flmem_seccomp_calls *calls, uint64_t *ret_start_ns)
 {
 	FLMEM_AUTO_HOLD struct flmem_hold hold = flmem_hold_begin(loan->options->expendable);
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
@@ -317,34 +314,42 @@ static enum attempt set_off(struct flmem_loan *loan, struct flmem_candidate *can
 	*ret_start_ns = flmem_clock_ns();
 	if (flmem_tracee_stop(&tracee, STOP_TIMEOUT_US) != FLMEM_TRACEE_STOPPED)
 		return ATTEMPT_NEXT;
-	attempt = check_stopped(loan, candidate);
+	attempt = check_stopped(loan, candidate, calls);
 	if (attempt == ATTEMPT_DONE && arm(loan, &tracee))
 		attempt = ATTEMPT_NEXT;
 	return attempt;
 }
 
-static enum attempt try_thread(struct flmem_loan *loan, struct flmem_candidate *candidate)
+/* The thread makes its calls by itself; takes their results and restores it. */
+static enum attempt see_through(struct flmem_loan *loan, const struct flmem_candidate *candidate,
+				uint64_t start_ns)
 {
-	uint64_t start_ns = 0;
-	enum attempt attempt;
 	int rc;
 
-	loan->priority = flmem_priority_raise();
-	attempt = set_off(loan, candidate, &start_ns);
-	if (attempt == ATTEMPT_DONE) {
-		loan->result->started = true;
-		loan->result->tid = candidate->tid;
-		loan->result->waited_in = candidate->wait.name;
-		loan->result->late_us = candidate->wait.late_us;
-		rc = await(loan, candidate->tid);
-		if (!rc)
-			rc = flmem_loan_read_area(loan) ? ended(loan)
-							: give_back(loan, candidate->tid);
-		loan->result->stopped_ns = flmem_clock_ns() - start_ns;
-		attempt = rc ? ATTEMPT_FATAL : ATTEMPT_DONE;
-	}
-	flmem_priority_restore(&loan->priority);
-	return attempt;
+	loan->result->started = true;
+	loan->result->tid = candidate->tid;
+	loan->result->waited_in = candidate->wait.name;
+	loan->result->late_us = candidate->wait.late_us;
+	rc = await(loan, candidate->tid);
+	if (!rc)
+		rc = flmem_loan_read_area(loan) ? ended(loan) : give_back(loan, candidate->tid);
+	loan->result->stopped_ns = flmem_clock_ns() - start_ns;
+	return rc ? ATTEMPT_FATAL : ATTEMPT_DONE;
+}
+
+static enum attempt try_thread(struct flmem_loan *loan, struct flmem_candidate *candidate)
+{
+	const struct flmem_seccomp_calls calls = flmem_seccomp_calls_of(
+		candidate, loan->options->syscalls, loan->options->assume_seccomp);
+	FLMEM_AUTO_PRIORITY struct flmem_priority priority = {0};
+	enum attempt attempt;
+	uint64_t start_ns = 0;
+
+	if (flmem_seccomp_check_outside(loan->view->process, candidate->tid, &calls, loan->err))
+		return ATTEMPT_FILTERED;
+	priority = flmem_priority_raise();
+	attempt = set_off(loan, candidate, &calls, &start_ns);
+	return attempt == ATTEMPT_DONE ? see_through(loan, candidate, start_ns) : attempt;
 }
 
 static int no_thread(const struct flmem_view *view, const struct flmem_candidates *found,
@@ -395,7 +400,7 @@ static int try_computing(struct flmem_loan *loan)
 				"or give a longer --timeout",
 				(int)tid, (int)loan->view->process->pid,
 				loan->refused ? loan->refused : "went on meanwhile");
-	return attempt == ATTEMPT_DONE ? 0 : attempt == ATTEMPT_FATAL ? loan->err->code : 1;
+	return attempt == ATTEMPT_DONE ? 0 : attempt == ATTEMPT_NEXT ? 1 : loan->err->code;
 }
 
 /* One look at all threads; 1 when none could be borrowed now. */
@@ -404,23 +409,27 @@ static int try_round(struct flmem_loan *loan)
 	FLMEM_AUTO_CANDIDATES struct flmem_candidates found = {0};
 	const struct flmem_candidate_needs needs =
 		needs_of(loan->options, &loan->gadgets, loan->chain.area.length);
+	struct flmem_error filtered = {0};
 	int rc = find_candidates(loan->view, &needs, &found, loan->err);
 
 	if (rc)
 		return rc;
 	for (size_t i = 0, tries = 0; i < found.count && tries < TRIES_PER_ROUND; i++) {
+		enum attempt attempt;
+
 		if (is_known_timed(loan, found.rows[i].tid))
 			continue;
 		tries++;
 		flmem_error_clear(loan->err);
-		switch (try_thread(loan, &found.rows[i])) {
-		case ATTEMPT_DONE:
-			return 0;
-		case ATTEMPT_FATAL:
-			return loan->err->code;
-		case ATTEMPT_NEXT:
-			break;
-		}
+		attempt = try_thread(loan, &found.rows[i]);
+		if (attempt == ATTEMPT_DONE || attempt == ATTEMPT_FATAL)
+			return attempt == ATTEMPT_DONE ? 0 : loan->err->code;
+		if (attempt == ATTEMPT_FILTERED)
+			filtered = *loan->err;
+	}
+	if (filtered.code) {
+		*loan->err = filtered;
+		return filtered.code;
 	}
 	if (loan->refused) {
 		found.rejected = loan->refused;
@@ -480,7 +489,7 @@ int flmem_borrow_run(const struct flmem_view *view, const struct flmem_chain *ch
 	loan->scratch.capacity = capacity;
 	if (view->process->mem_fd < 0)
 		return flmem_preflight_explain(view->process, -EACCES, loan->err);
-	rc = flmem_preflight_fixed(view, &loan->check_seccomp, loan->err);
+	rc = flmem_preflight_fixed(view, loan->err);
 	if (!rc)
 		rc = flmem_gadgets_find(view, &loan->gadgets, loan->err);
 	if (!rc)
@@ -496,8 +505,8 @@ int flmem_borrow_plan(const struct flmem_view *view, const struct flmem_borrow_o
 	FLMEM_AUTO_CANDIDATES struct flmem_candidates found = {0};
 	struct flmem_gadgets gadgets = {0};
 	const struct flmem_candidate_needs needs = needs_of(options, &gadgets, 0);
-	bool check_seccomp;
-	int rc = flmem_preflight_fixed(view, &check_seccomp, err);
+	struct flmem_seccomp_calls calls;
+	int rc = flmem_preflight_fixed(view, err);
 
 	*ret_result = (struct flmem_borrow_result){0};
 	if (!rc)
@@ -510,6 +519,10 @@ int flmem_borrow_plan(const struct flmem_view *view, const struct flmem_borrow_o
 		return rc;
 	if (!found.count)
 		return no_thread(view, &found, err);
+	calls = flmem_seccomp_calls_of(&found.rows[0], options->syscalls, options->assume_seccomp);
+	rc = flmem_seccomp_check_outside(view->process, found.rows[0].tid, &calls, err);
+	if (rc)
+		return rc;
 	ret_result->tid = found.rows[0].tid;
 	ret_result->waited_in = found.rows[0].wait.name;
 	ret_result->late_us = found.rows[0].wait.late_us;

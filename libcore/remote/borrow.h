@@ -21,6 +21,7 @@
 #include "elf/view.h"
 #include "remote/candidates.h"
 #include "remote/chain.h"
+#include "remote/syscalls.h"
 
 /* Calls that a chain may hold when each is enclosed by two readings of the clock. */
 #define FLMEM_BORROW_CALLS 8
@@ -35,7 +36,10 @@ struct flmem_borrow_options {
 	size_t stack_bytes; /* that the calls may use; 0: what an allocator needs */
 	pid_t only;	    /* this blocked thread and no other; 0: the most suitable one */
 	bool expendable; /* this process may be killed rather than hold a thread: remote/hold.h */
-	bool finish; /* its wait then ends with the result 0: a sleeping thread that flmem started */
+	/* Its wait then ends with the result 0: a sleeping thread that flmem started. */
+	bool finish;
+	const struct flmem_syscall_list *syscalls; /* of the calls; NULL: they may make any */
+	bool assume_seccomp;			   /* as in struct flmem_seccomp_calls */
 };
 
 struct flmem_borrow_result {

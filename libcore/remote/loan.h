@@ -18,7 +18,6 @@
 #include "remote/chain.h"
 #include "remote/chain_code.h"
 #include "remote/gadgets.h"
-#include "remote/priority.h"
 
 /* Everything about one run; lives on the heap because of the state and the scratch area. */
 struct flmem_loan {
@@ -26,13 +25,11 @@ struct flmem_loan {
 	const struct flmem_borrow_options *options;
 	struct flmem_borrow_result *result;
 	struct flmem_error *err;
-	struct flmem_priority priority; /* of this thread while another one waits for it */
 	struct flmem_gadgets gadgets;
 	pid_t timed[64]; /* threads whose waits have a timeout of unknown length */
 	size_t timed_count;
 	const char *refused; /* static: why a thread was let go again, or NULL */
 	pid_t refused_tid;
-	bool check_seccomp;	  /* the filters of the thread have to be read */
 	struct flmem_chain chain; /* the caller's calls with the clock readings around them */
 	size_t spans;	 /* between the clock readings: the calls, or all of them together */
 	uint64_t clocks; /* offset of the clock readings in the chain's data */

@@ -2,6 +2,7 @@
 #include "remote/preflight.h"
 
 #include <errno.h>
+#include <linux/seccomp.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -12,7 +13,6 @@
 #include "proc/process.h"
 #include "proc/status.h"
 #include "remote/arch.h"
-#include "remote/seccomp.h"
 
 /* Both sides of the question who may touch whom. */
 struct parties {
@@ -102,28 +102,25 @@ int flmem_preflight_rights(const struct flmem_process *process, const struct flm
 	return 0;
 }
 
-int flmem_preflight_fixed(const struct flmem_view *view, bool *ret_check_seccomp,
-			  struct flmem_error *err)
+int flmem_preflight_fixed(const struct flmem_view *view, struct flmem_error *err)
 {
-	struct parties parties;
-	int rc = read_parties(view->process, &parties, err);
+	struct flmem_status target;
+	int rc = flmem_status_read(view->process, &target, err);
 
 	if (!rc)
 		rc = check_image(view, err);
 	if (rc)
 		return rc;
-	if (parties.target.shadow_stack)
+	if (target.shadow_stack)
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
 				       "process %d has a shadow stack, which a borrowed thread "
 				       "would violate",
 				       (int)view->process->pid);
-	if (parties.target.seccomp_mode.value == SECCOMP_MODE_STRICT &&
-	    !parties.target.seccomp_mode.unknown)
+	if (target.seccomp_mode.value == SECCOMP_MODE_STRICT && !target.seccomp_mode.unknown)
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
 				       "process %d runs in seccomp strict mode, which kills it for "
 				       "the calls that giving memory back needs",
 				       (int)view->process->pid);
-	*ret_check_seccomp = !flmem_seccomp_is_harmless(&parties.target, &parties.self);
 	return 0;
 }
 

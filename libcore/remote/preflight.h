@@ -4,8 +4,6 @@
 
 /* Whether a process may be touched at all, and if not, which gate refuses and how to open it. */
 
-#include <stdbool.h>
-
 #include <flmem/error.h>
 
 #include "elf/view.h"
@@ -24,12 +22,10 @@ int flmem_preflight_rights(const struct flmem_process *process, const struct flm
 			   struct flmem_error *err);
 
 /*
- * What else does not change while the process lives: other processors, shadow stacks, seccomp.
- * FLMEM_EUNSUPPORTED. *ret_check_seccomp: its filters must be read once a thread is stopped
- * (flmem_seccomp_check_thread), the rest could be told from outside.
+ * What else does not change while the process lives: other processors, shadow stacks, strict
+ * seccomp. FLMEM_EUNSUPPORTED. Filters are a matter of each thread: remote/seccomp.h.
  */
-int flmem_preflight_fixed(const struct flmem_view *view, bool *ret_check_seccomp,
-			  struct flmem_error *err);
+int flmem_preflight_fixed(const struct flmem_view *view, struct flmem_error *err);
 
 /* What may pass: stopped, traced by another. FLMEM_EUNSAFE, FLMEM_ENOPROC when it ended. */
 int flmem_preflight_now(const struct flmem_process *process, struct flmem_error *err);

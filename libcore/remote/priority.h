@@ -25,6 +25,8 @@ struct flmem_priority {
 struct flmem_priority flmem_priority_raise(void);
 void flmem_priority_restore(struct flmem_priority *priority);
 
+#define FLMEM_AUTO_PRIORITY FLMEM_AUTO(flmem_priority_restore) __attribute__((unused))
+
 /*
  * Waits a moment between two checks of something that has been awaited for `spent_us`: offers the
  * processor to others at first, and later sleeps for `sleep_us`.

@@ -2,252 +2,432 @@
 #include "remote/seccomp.h"
 
 #include <errno.h>
-#include <linux/audit.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
+#include "proc/process.h"
 #include "proc/status.h"
+#include "proc/task.h"
+#include "remote/arch.h"
+#include "remote/candidates.h"
+#include "remote/seccomp_filter.h"
+#include "remote/tracee.h"
 
 #define FILTERS_MAX 64U
 
-/* The calls of a chain itself, and those that allocators make to give memory back. */
-static const struct {
-	int number;
-	const char *name;
-} calls[] = {
-	{SYS_rt_sigreturn, "rt_sigreturn"},
-	{SYS_clock_gettime, "clock_gettime"},
-	{SYS_nanosleep, "nanosleep"},
-	{SYS_madvise, "madvise"},
-	{SYS_munmap, "munmap"},
-	{SYS_mmap, "mmap"},
-	{SYS_mprotect, "mprotect"},
-	{SYS_brk, "brk"},
-	{SYS_futex, "futex"},
+/* Numbers that a 64-bit program may use: 0 to 471 in Linux 7.0; 512 and up belong to x32. */
+#define NUMBERS 512U
+
+#define STOP_TIMEOUT_US 200000U
+
+#define CAP_SYS_ADMIN_BIT 21U
+
+/* Since Linux 6.4 (linux/ptrace.h). */
+#define GET_USER_DISPATCH ((enum __ptrace_request)0x4211)
+
+struct user_dispatch {
+	uint64_t mode, selector, offset, length;
 };
 
-#if defined(__x86_64__)
-#define OWN_ARCH AUDIT_ARCH_X86_64
-#elif defined(__aarch64__)
-#define OWN_ARCH AUDIT_ARCH_AARCH64
-#else
-#define OWN_ARCH 0
-#endif
-
-/* The harmless ones of them, made here: a filter that is shared would hit flmem instead. */
-static void try_calls(void)
-{
-	struct timespec time = {0};
-
-	syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &time);
-	time = (struct timespec){0};
-	syscall(SYS_nanosleep, &time, NULL);
-	syscall(SYS_madvise, NULL, 0, MADV_DONTNEED);
-}
-
-bool flmem_seccomp_is_harmless(const struct flmem_status *target, const struct flmem_status *self)
-{
-	if (target->seccomp_mode.unknown || !target->seccomp_mode.value)
-		return true;
-	if (target->seccomp_mode.value != SECCOMP_MODE_FILTER || target->seccomp_filters.unknown ||
-	    self->seccomp_filters.unknown ||
-	    target->seccomp_filters.value != self->seccomp_filters.value)
-		return false;
-	try_calls();
-	return true;
-}
-
-/* Registers of the classic BPF machine (linux/filter.h; Documentation/networking/filter.rst). */
-struct machine {
-	uint32_t a, x;
-	uint32_t memory[BPF_MEMWORDS];
-	const struct seccomp_data *data;
+/* One thread and the question that is asked about it. */
+struct inquiry {
+	pid_t pid, tid;
+	const struct flmem_seccomp_calls *calls;
+	const struct sock_filter *program;
+	size_t length;
+	struct flmem_error *err;
 };
 
-static bool load(struct machine *m, const struct sock_filter *i, uint32_t *target)
+/* How a thread stands to seccomp; a kernel without it shows no such lines. */
+struct standing {
+	uint64_t mode;
+	uint64_t filters; /* UINT64_MAX: not told (before Linux 5.9) */
+	uint64_t capabilities;
+};
+
+static int read_standing(const struct flmem_process *process, pid_t tid,
+			 struct standing *ret_standing)
 {
-	switch (BPF_MODE(i->code)) {
-	case BPF_IMM:
-		*target = i->k;
-		return true;
-	case BPF_MEM:
-		if (i->k >= BPF_MEMWORDS)
-			return false;
-		*target = m->memory[i->k];
-		return true;
-	case BPF_LEN:
-		*target = sizeof(*m->data);
-		return true;
-	case BPF_ABS:
-		if (BPF_SIZE(i->code) != BPF_W || i->k % 4 || i->k > sizeof(*m->data) - 4)
-			return false;
-		memcpy(target, (const char *)m->data + i->k, sizeof(*target));
-		return true;
-	default:
-		return false;
-	}
+	struct flmem_status status;
+	int rc = flmem_status_read_thread(process, tid, &status);
+
+	if (rc)
+		return rc;
+	*ret_standing = (struct standing){
+		.mode = status.seccomp_mode.unknown ? 0 : status.seccomp_mode.value,
+		.filters =
+			status.seccomp_filters.unknown ? UINT64_MAX : status.seccomp_filters.value,
+		.capabilities =
+			status.cap_effective.unknown ? UINT64_MAX : status.cap_effective.value,
+	};
+	return 0;
 }
 
-static bool compute(struct machine *m, const struct sock_filter *i)
+struct flmem_seccomp_calls flmem_seccomp_calls_of(const struct flmem_candidate *candidate,
+						  const struct flmem_syscall_list *list,
+						  bool assume)
 {
-	uint32_t value = BPF_SRC(i->code) == BPF_X ? m->x : i->k;
+	struct flmem_seccomp_calls calls = {.list = list, .assume = assume};
 
-	switch (BPF_OP(i->code)) {
-	case BPF_ADD:
-		m->a += value;
-		return true;
-	case BPF_SUB:
-		m->a -= value;
-		return true;
-	case BPF_MUL:
-		m->a *= value;
-		return true;
-	case BPF_DIV:
-		m->a = value ? m->a / value : 0;
-		return value != 0;
-	case BPF_AND:
-		m->a &= value;
-		return true;
-	case BPF_OR:
-		m->a |= value;
-		return true;
-	case BPF_XOR:
-		m->a ^= value;
-		return true;
-	case BPF_LSH:
-		m->a = value < 32 ? m->a << value : 0;
-		return true;
-	case BPF_RSH:
-		m->a = value < 32 ? m->a >> value : 0;
-		return true;
-	case BPF_NEG:
-		m->a = 0U - m->a;
-		return true;
-	default:
-		return false;
-	}
+	calls.repeated.number = candidate->computes ? -1 : candidate->at.number;
+	calls.repeated.name = candidate->wait.name;
+	for (size_t i = 0; i < FLMEM_SYSCALL_ARGS; i++)
+		calls.repeated.args[i] =
+			(struct flmem_syscall_arg)FLMEM_ARG_IS(candidate->at.args[i]);
+	return calls;
 }
 
-/* Sets how many instructions to skip. */
-static bool jump(const struct machine *m, const struct sock_filter *i, size_t *ret_skip)
+/* Why this thread of flmem is not shown filters (kernel/seccomp.c, seccomp_get_filter). */
+static const char *why_unreadable(void)
 {
-	uint32_t value = BPF_SRC(i->code) == BPF_X ? m->x : i->k;
-	bool taken;
+	FLMEM_AUTO_PROCESS struct flmem_process self = FLMEM_PROCESS_INIT;
+	struct standing own;
 
-	switch (BPF_OP(i->code)) {
-	case BPF_JA:
-		*ret_skip = i->k;
-		return true;
-	case BPF_JEQ:
-		taken = m->a == value;
-		break;
-	case BPF_JGT:
-		taken = m->a > value;
-		break;
-	case BPF_JGE:
-		taken = m->a >= value;
-		break;
-	case BPF_JSET:
-		taken = m->a & value;
-		break;
-	default:
-		return false;
-	}
-	*ret_skip = taken ? i->jt : i->jf;
-	return true;
+	if (flmem_process_open(getpid(), &self, NULL) || read_standing(&self, gettid(), &own))
+		return NULL;
+	if (own.mode)
+		return "flmem runs under a seccomp filter itself, and the kernel shows filters "
+		       "only to those that have none";
+	if (!(own.capabilities >> CAP_SYS_ADMIN_BIT & 1U))
+		return "flmem lacks CAP_SYS_ADMIN";
+	return NULL;
 }
 
-static bool step(struct machine *m, const struct sock_filter *i, size_t *ret_skip)
+static int refuse_unreadable(const struct inquiry *in, const char *why)
 {
-	*ret_skip = 0;
-	switch (BPF_CLASS(i->code)) {
-	case BPF_LD:
-		return load(m, i, &m->a);
-	case BPF_LDX:
-		return load(m, i, &m->x);
-	case BPF_ST:
-	case BPF_STX:
-		if (i->k >= BPF_MEMWORDS)
-			return false;
-		m->memory[i->k] = BPF_CLASS(i->code) == BPF_ST ? m->a : m->x;
-		return true;
-	case BPF_ALU:
-		return compute(m, i);
-	case BPF_JMP:
-		return jump(m, i, ret_skip);
-	case BPF_MISC:
-		if (BPF_MISCOP(i->code) == BPF_TAX)
-			m->x = m->a;
-		else
-			m->a = m->x;
-		return true;
-	default:
-		return false;
-	}
+	return flmem_error_set(in->err, FLMEM_EPERM, 0,
+			       "thread %d of process %d runs under a seccomp filter that flmem may "
+			       "not read (%s), and that could kill the process for what flmem "
+			       "calls; run flmem as root on the host, or give --assume-seccomp if "
+			       "the filter is known to allow these calls",
+			       (int)in->tid, (int)in->pid, why);
 }
 
-uint32_t flmem_seccomp_run(const struct sock_filter *program, size_t length,
-			   const struct seccomp_data *data)
+static int refuse_mode(const struct inquiry *in)
 {
-	struct machine m = {.data = data};
-	size_t skip;
-
-	/* Jumps only go forward, so this ends. */
-	for (size_t at = 0; at < length; at += skip + 1) {
-		const struct sock_filter *i = &program[at];
-
-		if (BPF_CLASS(i->code) == BPF_RET)
-			return BPF_RVAL(i->code) == BPF_A ? m.a : i->k;
-		if (!step(&m, i, &skip))
-			break;
-	}
-	return SECCOMP_RET_KILL_PROCESS;
+	return flmem_error_set(in->err, FLMEM_EUNSUPPORTED, 0,
+			       "thread %d of process %d runs in seccomp strict mode, which kills "
+			       "it for the calls that giving memory back needs",
+			       (int)in->tid, (int)in->pid);
 }
 
-static bool allows(uint32_t verdict)
+static bool runs_program_code(const struct flmem_seccomp_calls *calls)
 {
-	uint32_t action = verdict & SECCOMP_RET_ACTION_FULL;
-
-	return action == SECCOMP_RET_ALLOW || action == SECCOMP_RET_LOG;
+	for (size_t i = 0; calls->list && i < calls->list->count; i++)
+		if (calls->list->tables[i]->runs_program_code)
+			return true;
+	return !calls->list;
 }
 
-static int check_filter(const struct sock_filter *program, size_t length, struct flmem_error *err)
+/*
+ * Finalisers and the like run on whatever thread lets the last reference go. Where all threads have
+ * the same filters these are what the code would meet anyway; under more filters than the other
+ * threads have its calls might fail that never failed before. Different numbers prove different
+ * filters; equal ones do not prove equal ones, and are no reason to go on: that is up to
+ * flmem_seccomp_check_thread().
+ */
+static int check_others(const struct flmem_process *process, const struct inquiry *in,
+			const struct standing *own)
 {
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(calls); i++) {
-		struct seccomp_data data = {.nr = calls[i].number, .arch = OWN_ARCH};
+	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
 
-		if (!allows(flmem_seccomp_run(program, length, &data)))
-			return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
-					       "its seccomp filter does not allow %s, which giving "
-					       "memory back needs",
-					       calls[i].name);
+	if (flmem_tasks_read(process, &tasks))
+		return 0; /* it has ended, or the next step says why not */
+	for (size_t i = 0; i < tasks.count; i++) {
+		struct standing other;
+
+		if (read_standing(process, tasks.ids[i], &other) ||
+		    (other.mode == own->mode && other.filters == own->filters))
+			continue;
+		return flmem_error_set(in->err, FLMEM_EUNSUPPORTED, 0,
+				       "threads %d and %d of process %d run under different "
+				       "seccomp filters, and code of the program would run under "
+				       "those of thread %d; if they allow what that code calls, "
+				       "give --assume-seccomp",
+				       (int)in->tid, (int)tasks.ids[i], (int)in->pid, (int)in->tid);
 	}
 	return 0;
 }
 
-int flmem_seccomp_check_thread(pid_t tid, struct flmem_error *err)
+int flmem_seccomp_check_outside(const struct flmem_process *process, pid_t tid,
+				const struct flmem_seccomp_calls *calls, struct flmem_error *err)
+{
+	const struct inquiry in = {.pid = process->pid, .tid = tid, .calls = calls, .err = err};
+	struct standing standing;
+	const char *why;
+
+	/* One that cannot be read has ended, which stopping it will show. */
+	if (read_standing(process, tid, &standing) || !standing.mode)
+		return 0;
+	if (standing.mode != SECCOMP_MODE_FILTER)
+		return refuse_mode(&in);
+	if (calls->assume)
+		return 0;
+	why = why_unreadable();
+	if (why)
+		return refuse_unreadable(&in, why);
+	return runs_program_code(calls) ? check_others(process, &in, &standing) : 0;
+}
+
+/* What a filter does to a call, as one may say it after "would" or "could". */
+static const char *action_text(enum flmem_filter_action action)
+{
+	static const char *const texts[] = {
+		[FLMEM_FILTER_KILL_PROCESS] = "kill the process",
+		[FLMEM_FILTER_KILL_THREAD] = "kill the thread",
+		[FLMEM_FILTER_TRAP] = "raise SIGSYS",
+		[FLMEM_FILTER_ERRNO] = "return an error",
+		[FLMEM_FILTER_NOTIFY] = "make the thread wait for another process",
+		[FLMEM_FILTER_TRACE] = "hand the thread to a tracer",
+	};
+
+	return texts[action];
+}
+
+/* Actions that the caller of this row cannot stand. */
+static unsigned harmful(const struct flmem_syscall *row, const struct flmem_filter_outcome *outcome)
+{
+	unsigned actions = outcome->actions & ~(1U << FLMEM_FILTER_ALLOW | 1U << FLMEM_FILTER_LOG);
+
+	if (row->failure == FLMEM_FAILURE_FINE ||
+	    (row->failure == FLMEM_FAILURE_ENOSYS_FINE && !outcome->errors_differ &&
+	     outcome->error == ENOSYS))
+		actions &= ~(1U << FLMEM_FILTER_ERRNO);
+	return actions;
+}
+
+/* "madvise(?, ?, 4)": up to the last argument of which something is known. */
+static void print_call(const struct flmem_syscall *row, struct flmem_buf *text)
+{
+	size_t count = FLMEM_SYSCALL_ARGS;
+
+	while (count && !row->args[count - 1].known)
+		count--;
+	if (row->name)
+		flmem_buf_puts(text, row->name);
+	else
+		flmem_buf_printf(text, "system call %ld", row->number);
+	flmem_buf_putc(text, '(');
+	for (size_t i = 0; i < count; i++) {
+		const struct flmem_syscall_arg *arg = &row->args[i];
+
+		flmem_buf_puts(text, i ? ", " : "");
+		if (arg->known == UINT32_MAX)
+			flmem_buf_printf(text, "%d", (int)(uint32_t)arg->value);
+		else if (arg->known == UINT64_MAX)
+			flmem_buf_printf(text, "%llu", (unsigned long long)arg->value);
+		else
+			flmem_buf_putc(text, '?');
+	}
+	flmem_buf_puts(text, count == FLMEM_SYSCALL_ARGS ? ")" : count ? ", ...)" : "...)");
+}
+
+static int refuse_call(const struct inquiry *in, const struct flmem_syscall_table *table,
+		       const struct flmem_syscall *row, const struct flmem_filter_outcome *outcome)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	unsigned actions = harmful(row, outcome);
+	enum flmem_filter_action worst = FLMEM_FILTER_KILL_PROCESS;
+	bool sure;
+
+	while (!(actions >> worst & 1U))
+		worst++;
+	sure = outcome->actions == 1U << worst;
+	print_call(row, &text);
+	return flmem_error_set(in->err, FLMEM_EUNSUPPORTED, 0,
+			       "the seccomp filter of thread %d of process %d %s %s for %s, which "
+			       "%s %s%s",
+			       (int)in->tid, (int)in->pid, sure ? "would" : "could",
+			       action_text(worst), text.failed ? "a system call" : text.data,
+			       table->maker, table->runs_program_code ? "may make" : "makes",
+			       table->runs_program_code
+				       ? "; if the program never does, give --assume-seccomp"
+				       : "");
+}
+
+static bool is_allowed(const struct inquiry *in, const struct flmem_syscall *row,
+		       struct flmem_filter_outcome *ret_outcome)
+{
+	struct flmem_filter_input input;
+
+	flmem_filter_input_set(&input, row);
+	flmem_filter_run(in->program, in->length, &input, ret_outcome);
+	return !harmful(row, ret_outcome);
+}
+
+/* A name for a number from the tables at hand, for the message. */
+static const char *name_of(const struct flmem_syscall_list *list, long number)
+{
+	for (size_t i = 0; list && i < list->count; i++)
+		for (size_t k = 0; k < list->tables[i]->count; k++)
+			if (list->tables[i]->rows[k].number == number)
+				return list->tables[i]->rows[k].name;
+	return NULL;
+}
+
+/* All calls at once; one by one where that is too coarse, which also tells which one it is. */
+static int check_any(const struct inquiry *in, const struct flmem_syscall_table *table)
+{
+	const struct flmem_syscall any = {.failure = FLMEM_FAILURE_FINE};
+	struct flmem_filter_outcome outcome;
+	struct flmem_filter_input input;
+
+	flmem_filter_input_any(&input, NUMBERS);
+	flmem_filter_run(in->program, in->length, &input, &outcome);
+	if (!harmful(&any, &outcome))
+		return 0;
+	for (long number = 0; number < (long)NUMBERS; number++) {
+		struct flmem_syscall row = any;
+
+		row.number = number;
+		if (is_allowed(in, &row, &outcome))
+			continue;
+		row.name = name_of(in->calls->list, number);
+		return refuse_call(in, table, &row, &outcome);
+	}
+	return 0;
+}
+
+static int check_table(const struct inquiry *in, const struct flmem_syscall_table *table)
+{
+	struct flmem_filter_outcome outcome;
+
+	for (size_t i = 0; i < table->count; i++)
+		if (!is_allowed(in, &table->rows[i], &outcome))
+			return refuse_call(in, table, &table->rows[i], &outcome);
+	return table->runs_program_code && !in->calls->assume ? check_any(in, table) : 0;
+}
+
+static int check_filter(const struct inquiry *in)
+{
+	const struct flmem_syscall_list *list = in->calls->list;
+	const struct flmem_syscall repeated = in->calls->repeated;
+	const struct flmem_syscall_table table = {
+		.maker = "the thread itself", .rows = &repeated, .count = repeated.number >= 0};
+	int rc = check_table(in, &flmem_syscalls_chain);
+
+	if (!rc)
+		rc = check_table(in, &table);
+	for (size_t i = 0; !rc && list && i < list->count; i++)
+		rc = check_table(in, list->tables[i]);
+	return rc || list ? rc : check_table(in, &flmem_syscalls_unknown);
+}
+
+static int refuse_read(const struct inquiry *in, int error)
+{
+	const char *why = why_unreadable();
+
+	if (in->calls->assume)
+		return 0;
+	if (error == EACCES)
+		return refuse_unreadable(
+			in, why ? why : "that takes CAP_SYS_ADMIN in the initial user namespace");
+	return flmem_error_set(in->err, FLMEM_EUNSUPPORTED, error,
+			       "the seccomp filter of thread %d of process %d cannot be read, and "
+			       "could kill the process for what flmem calls; give "
+			       "--assume-seccomp if it is known to allow these calls",
+			       (int)in->tid, (int)in->pid);
+}
+
+/* All `count` filters, since the kernel takes the most severe of what they return. */
+static int check_filters(struct inquiry *in, uint64_t count)
 {
 	struct sock_filter program[BPF_MAXINSNS];
+	unsigned long index;
 	int rc = 0;
 
-	for (unsigned long index = 0; index < FILTERS_MAX && !rc; index++) {
-		long length = ptrace(PTRACE_SECCOMP_GET_FILTER, tid, index, NULL);
+	for (index = 0; index < FILTERS_MAX && !rc; index++) {
+		long length = ptrace(PTRACE_SECCOMP_GET_FILTER, in->tid, index, NULL);
 
-		if (length < 0 && errno == ENOENT && index > 0)
-			return 0; /* behind the last one */
-		if (length <= 0 || length > BPF_MAXINSNS ||
-		    ptrace(PTRACE_SECCOMP_GET_FILTER, tid, index, program) != length)
-			return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
-					       "its seccomp filter cannot be read, and might kill "
-					       "it for the calls that giving memory back needs; "
-					       "run flmem as root on the host, or inside the same "
-					       "container");
-		rc = check_filter(program, (size_t)length, err);
+		if (length < 0 && errno == ENOENT && index)
+			break;
+		if (length < 0)
+			return refuse_read(in, errno);
+		if (length > BPF_MAXINSNS ||
+		    ptrace(PTRACE_SECCOMP_GET_FILTER, in->tid, index, program) != length)
+			return refuse_read(in, EPROTO);
+		in->program = program;
+		in->length = (size_t)length;
+		rc = check_filter(in);
 	}
+	if (!rc && (index == FILTERS_MAX || (count != UINT64_MAX && index != count)))
+		return refuse_read(in, E2BIG);
 	return rc;
+}
+
+/*
+ * System calls from outside a range of code may be turned into SIGSYS, by a byte that the program
+ * changes at any time; a borrowed thread has its signals blocked, so that would kill it.
+ */
+static int check_dispatch(const struct inquiry *in)
+{
+	struct user_dispatch dispatch = {0};
+
+	/* Kernels before 6.4 have it and do not show it. */
+	if (ptrace(GET_USER_DISPATCH, in->tid, sizeof(dispatch), &dispatch) < 0 || !dispatch.mode)
+		return 0;
+	return flmem_error_set(in->err, FLMEM_EUNSUPPORTED, 0,
+			       "thread %d of process %d has its system calls dispatched to the "
+			       "program (PR_SET_SYSCALL_USER_DISPATCH), which kills a borrowed "
+			       "thread",
+			       (int)in->tid, (int)in->pid);
+}
+
+/*
+ * A thread that is let go in the middle of a wait with a relative timeout goes on through
+ * restart_syscall, which the filter may not allow: it then repeats the wait from its start.
+ */
+static void spare_restart(const struct inquiry *in)
+{
+	struct flmem_thread_state state;
+
+	if (flmem_arch_read_registers(in->tid, &state) == 0)
+		flmem_arch_repeat_call(in->tid, &state);
+}
+
+int flmem_seccomp_check_thread(const struct flmem_process *process, pid_t tid,
+			       const struct flmem_seccomp_calls *calls, struct flmem_error *err)
+{
+	struct inquiry in = {.pid = process->pid, .tid = tid, .calls = calls, .err = err};
+	struct standing standing;
+	int rc = check_dispatch(&in);
+
+	if (rc)
+		return rc;
+	rc = read_standing(process, tid, &standing);
+	if (rc)
+		return flmem_process_error(process, rc, "tell the seccomp filters", err);
+	if (!standing.mode)
+		return 0;
+	if (standing.mode != SECCOMP_MODE_FILTER)
+		return refuse_mode(&in);
+	rc = check_filters(&in, standing.filters);
+	if (rc)
+		spare_restart(&in);
+	return rc;
+}
+
+int flmem_seccomp_check_running(const struct flmem_process *process, pid_t tid,
+				const struct flmem_seccomp_calls *calls, struct flmem_error *err)
+{
+	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
+	struct standing standing;
+	int rc = flmem_seccomp_check_outside(process, tid, calls, err);
+
+	if (rc)
+		return rc;
+	if (read_standing(process, tid, &standing) == 0 && !standing.mode)
+		return 0;
+	rc = flmem_tracee_seize(&tracee, tid);
+	if (rc || flmem_tracee_stop(&tracee, STOP_TIMEOUT_US) != FLMEM_TRACEE_STOPPED)
+		return flmem_error_set(err, FLMEM_EUNSAFE, -rc,
+				       "thread %d of process %d could not be stopped to read its "
+				       "seccomp filter",
+				       (int)tid, (int)process->pid);
+	return flmem_seccomp_check_thread(process, tid, calls, err);
 }

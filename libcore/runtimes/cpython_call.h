@@ -39,6 +39,7 @@ struct flmem_cpython_call {
 	struct flmem_cpython_code code;
 	const struct flmem_guard *guard; /* of the allocators: the code allocates */
 	uint64_t timeout_us;		 /* for a safe moment, and again for the code */
+	bool assume_seccomp;		 /* as in struct flmem_borrow_options */
 	bool dry_run;			 /* choose the door and touch nothing */
 };
 

@@ -16,7 +16,9 @@
 #include "proc/process.h"
 #include "proc/status.h"
 #include "proc/task.h"
+#include "remote/seccomp.h"
 #include "runtimes/cpython_letter.h"
+#include "runtimes/cpython_syscalls.h"
 
 #define NONE FLMEM_CPYTHON_NONE
 
@@ -237,9 +239,25 @@ bool flmem_cpython_has_debugger_door(const struct flmem_cpython_visit *visit)
 	       enabled == 1;
 }
 
+/* Nothing is stopped by this door, but for a thread with filters, which are read then. */
+static int check_seccomp(const struct flmem_cpython_visit *visit, pid_t tid,
+			 struct flmem_error *err)
+{
+	const struct flmem_seccomp_calls calls = {
+		.list = &flmem_cpython_syscalls_debugger,
+		.assume = visit->call->assume_seccomp,
+		.repeated = {.number = -1},
+	};
+
+	if (visit->call->dry_run)
+		return flmem_seccomp_check_outside(visit->view->process, tid, &calls, err);
+	return flmem_seccomp_check_running(visit->view->process, tid, &calls, err);
+}
+
 int flmem_cpython_door_debugger(struct flmem_cpython_visit *visit, struct flmem_error *err)
 {
 	const struct flmem_cpython_thread *thread = choose_thread(visit);
+	int rc;
 
 	if (!thread)
 		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
@@ -252,5 +270,6 @@ int flmem_cpython_door_debugger(struct flmem_cpython_visit *visit, struct flmem_
 	visit->result->door = FLMEM_CPYTHON_DOOR_DEBUGGER;
 	visit->result->tid = thread->tid;
 	visit->result->waited_in = NULL;
-	return visit->call->dry_run ? 0 : run_script(visit, thread, err);
+	rc = check_seccomp(visit, thread->tid, err);
+	return rc || visit->call->dry_run ? rc : run_script(visit, thread, err);
 }

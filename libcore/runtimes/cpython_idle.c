@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "remote/borrow.h"
+#include "runtimes/cpython_syscalls.h"
 
 /* Compiling, collecting and the finalisers of the program's objects run on the borrowed stack. */
 #define STACK_BYTES (256U << 10)
@@ -196,6 +197,8 @@ int flmem_cpython_door_idle_thread(struct flmem_cpython_visit *visit, struct flm
 		.guard = *visit->call->guard,
 		.filter = &filter,
 		.stack_bytes = STACK_BYTES,
+		.syscalls = &flmem_cpython_syscalls_idle,
+		.assume_seccomp = visit->call->assume_seccomp,
 	};
 	struct flmem_borrow_result plan;
 	struct functions functions = {0};

@@ -7,6 +7,7 @@
 #include "proc/process.h"
 #include "remote/borrow.h"
 #include "runtimes/cpython_letter.h"
+#include "runtimes/cpython_syscalls.h"
 
 #define RUNTIME_PART 16384U /* of _PyRuntime; the list lies in the first 3 KB */
 #define PLACE_312    2016U
@@ -191,6 +192,8 @@ static int announce(struct flmem_cpython_visit *visit, struct announcement *in, 
 		.guard = *visit->call->guard,
 		.filter = &filter,
 		.computing = visit->result->tid,
+		.syscalls = &flmem_cpython_syscalls_pending,
+		.assume_seccomp = visit->call->assume_seccomp,
 	};
 	struct flmem_borrow_result run;
 	struct flmem_chain chain = {0};

@@ -34,6 +34,7 @@ class Case:
     status: int
     gate: str = ""  # what the message has to say
     env: tuple = ()
+    steps: tuple = ()
 
 
 def yama_level():
@@ -44,7 +45,7 @@ def yama_level():
         return 0
 
 
-def cases(deny):
+def cases(deny, seccomp):
     own = Case("nobody on its own process", NOBODY, NOBODY, 0)
     if yama_level():
         own = Case("nobody on its own process", NOBODY, NOBODY, NOT_PERMITTED, "Yama level")
@@ -64,7 +65,34 @@ def cases(deny):
         Case("root under a container's seccomp filter", (deny,), (), NOT_PERMITTED, "seccomp"),
         Case("nobody under a container's seccomp filter", (*NOBODY, deny), NOBODY,
              NOT_PERMITTED, "Yama" if yama_level() else "seccomp"),
+        *container_cases(seccomp),
     ]
+
+
+def container_cases(seccomp):
+    """A target in a container, and flmem on the host, in another container, and without rights."""
+    container = (seccomp, "container", "run")
+    other = (seccomp, "error-swapon", "run")
+    weak = ("setpriv", "--inh-caps=-sys_admin", "--bounding-set=-sys_admin")
+    assume = ("--assume-seccomp",)
+    host = Case("root on a container's process", (), container, 0)
+    if seccomp_mode():
+        host = Case("root on a container's process", (), container, NOT_PERMITTED,
+                    "under a seccomp filter itself")
+    return [
+        host,
+        Case("root in another container, one filter each", other, container, NOT_PERMITTED,
+             "under a seccomp filter itself.*--assume-seccomp"),
+        Case("root in another container, which vouches", other, container, 0, steps=assume),
+        Case("root without CAP_SYS_ADMIN on a container's process", weak, container,
+             NOT_PERMITTED, "under a seccomp filter itself|CAP_SYS_ADMIN"),
+        Case("root without CAP_SYS_ADMIN, which vouches", weak, container, 0, steps=assume),
+    ]
+
+
+def seccomp_mode():
+    with open("/proc/self/status", encoding="utf-8") as file:
+        return int(re.search(r"^Seccomp:\s*(\d+)", file.read(), re.M).group(1))
 
 
 def run_case(case, flmem, program):
@@ -72,7 +100,7 @@ def run_case(case, flmem, program):
     argv = [program, "read-pipe"]
     with victim.Victim(argv, env=dict(case.env), wrapper=case.target) as target:
         before = proc.Snapshot(target.pid, quiet=True)
-        trim = flmem.trim(target.pid, wrapper=case.flmem)
+        trim = flmem.trim(target.pid, wrapper=case.flmem, steps=case.steps)
         problems = []
         if trim.status != case.status:
             problems.append(f"status {trim.status} instead of {case.status}: {trim.reason}")
@@ -92,7 +120,7 @@ def copy_for_everyone(build, to):
     shutil.copy(os.path.join(build, "cli", "flmem"), os.path.join(to, "cli", "flmem"))
     for library in glob.glob(os.path.join(build, "libcore", "libflmem.so*")):
         shutil.copy(library, to)
-    for program in ("victims/safe_blocked", "deny"):
+    for program in ("victims/safe_blocked", "victims/safe_seccomp", "deny"):
         shutil.copy(os.path.join(build, "tests", program), to)
     # setpriv keeps it; the programs are not set-uid.
     os.environ["LD_LIBRARY_PATH"] = to
@@ -109,7 +137,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="flmem-privileges-") as directory:
         copy_for_everyone(build, directory)
         flmem = command.Flmem(directory)
-        for case in cases(os.path.join(directory, "deny")):
+        for case in cases(os.path.join(directory, "deny"), os.path.join(directory, "safe_seccomp")):
             if case.flmem == IN_NAMESPACE and subprocess.run(
                     [*IN_NAMESPACE, "true"], stderr=subprocess.DEVNULL, check=False).returncode:
                 print(f"SKIP: {case.name}: this system has no user namespaces to spare")

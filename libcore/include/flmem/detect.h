@@ -249,6 +249,7 @@ struct flmem_detect_options {
 	/* The same for all processes of a call; then each has 5 ms. 0: none. */
 	uint64_t total_budget_us;
 	uint64_t timeout_us; /* for asking; 0: the default */
+	bool assume_seccomp; /* for asking, as in struct flmem_trim_options */
 };
 
 #define FLMEM_DETECT_BUDGET_US_DEFAULT	1000000U

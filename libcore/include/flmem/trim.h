@@ -32,6 +32,8 @@ struct flmem_trim_options {
 	bool collect;	     /* then Python's garbage collector; then the allocator gives back */
 	bool cuda;	     /* then PyTorch's caches of device and pinned memory */
 	bool lenient;	     /* without a Python these steps are skipped instead of refused */
+	bool assume_seccomp; /* filters that cannot be read allow the calls; so they do to code of
+				the program */
 	uint64_t start_time; /* of the process that is meant, clock ticks after boot; 0: any */
 };
 

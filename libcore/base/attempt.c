@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/attempt.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/thread.h"
+
+#define SLICE_MS   50U
+#define CALL_BYTES 256U
+
+/* Shared by the thread that works and the one that waits; the last of them frees it. */
+struct task {
+	struct flmem_attempt how;
+	void *context;
+	pthread_mutex_t lock; /* of `done` and `err`, and of who takes the context */
+	pthread_cond_t end;
+	bool done;
+	int rc;
+	struct flmem_error err;
+	atomic_bool lost;
+	atomic_int tid;
+};
+
+static _Thread_local const struct task *current;
+
+bool flmem_attempt_is_lost(void)
+{
+	return current && atomic_load_explicit(&current->lost, memory_order_relaxed);
+}
+
+static void free_task(struct task *task)
+{
+	pthread_mutex_destroy(&task->lock);
+	pthread_cond_destroy(&task->end);
+	free(task);
+}
+
+static struct task *new_task(const struct flmem_attempt *how, void *context)
+{
+	struct task *task = calloc(1, sizeof(*task));
+	pthread_condattr_t attributes;
+
+	if (!task)
+		return NULL;
+	task->how = *how;
+	task->context = context;
+	if (!task->how.patience_ms)
+		task->how.patience_ms = FLMEM_ATTEMPT_PATIENCE_MS;
+	pthread_mutex_init(&task->lock, NULL);
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(&task->end, &attributes);
+	pthread_condattr_destroy(&attributes);
+	return task;
+}
+
+static void *work(void *argument)
+{
+	struct task *task = argument;
+	bool lost;
+
+	atomic_store(&task->tid, (int)syscall(SYS_gettid));
+	current = task;
+	task->rc = task->how.run(task->context, &task->err);
+	current = NULL;
+	pthread_mutex_lock(&task->lock);
+	task->done = true;
+	lost = atomic_load(&task->lost);
+	pthread_cond_signal(&task->end);
+	pthread_mutex_unlock(&task->lock);
+	if (!lost)
+		return NULL;
+	task->how.release(task->context);
+	free_task(task);
+	return NULL;
+}
+
+/* Calls that only the process or a file system of its choice can end. */
+static bool waits_for_others(long number)
+{
+	static const long calls[] = {
+		SYS_read,	SYS_pread64,	SYS_readv,     SYS_preadv,
+		SYS_openat,	SYS_openat2,	SYS_fstat,     SYS_newfstatat,
+		SYS_statx,	SYS_readlinkat, SYS_faccessat, SYS_getdents64,
+		SYS_close,	SYS_mmap,	SYS_munmap,    SYS_process_vm_readv,
+		SYS_pwrite64,	SYS_ioctl,	SYS_fstatfs,   SYS_process_vm_writev,
+#ifdef SYS_faccessat2
+		SYS_faccessat2,
+#endif
+	};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(calls); i++)
+		if (calls[i] == number)
+			return true;
+	return false;
+}
+
+/*
+ * The call that the thread is blocked in, with all its arguments and its place in the program;
+ * false: it is in none, or in one that ends by itself. "running" is all that the kernel shows of a
+ * thread that runs or could (proc_pid_syscall(5)).
+ */
+static bool read_call(const struct task *task, char ret_call[CALL_BYTES])
+{
+	FLMEM_AUTO_CLOSE int fd = -1;
+	char path[64], *end;
+	ssize_t got;
+	long number = 0;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", atomic_load(&task->tid));
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	got = fd < 0 ? -1 : read(fd, ret_call, CALL_BYTES - 1);
+	if (got <= 0)
+		return false;
+	ret_call[got] = '\0';
+	for (end = ret_call; *end >= '0' && *end <= '9' && number < 100000; end++)
+		number = number * 10 + (*end - '0');
+	return end > ret_call && *end == ' ' && waits_for_others(number);
+}
+
+static void add_slice(struct timespec *time)
+{
+	clock_gettime(CLOCK_MONOTONIC, time);
+	time->tv_nsec += (long)SLICE_MS * 1000000;
+	if (time->tv_nsec >= 1000000000) {
+		time->tv_nsec -= 1000000000;
+		time->tv_sec++;
+	}
+}
+
+/*
+ * Slices that this thread itself has waited through are counted, not time: while flmem is stopped
+ * or the machine sleeps, the other one cannot be answered either.
+ */
+static bool wait_for(struct task *task)
+{
+	const unsigned patience = task->how.patience_ms / SLICE_MS + 1;
+	char before[CALL_BYTES] = "", now[CALL_BYTES];
+	unsigned same = 0, blocked = 0;
+
+	while (!task->done && same < patience && blocked < patience * FLMEM_ATTEMPT_TOTAL_FACTOR) {
+		struct timespec until;
+
+		add_slice(&until);
+		if (pthread_cond_timedwait(&task->end, &task->lock, &until) != ETIMEDOUT)
+			continue;
+		if (!atomic_load(&task->tid) || !read_call(task, now)) {
+			same = 0;
+			before[0] = '\0';
+			continue;
+		}
+		blocked++;
+		same = strcmp(before, now) == 0 ? same + 1 : 1;
+		memcpy(before, now, sizeof(before));
+	}
+	return task->done;
+}
+
+static int run_task(struct task *task, pthread_t thread, bool *ret_lost, struct flmem_error *err)
+{
+	const unsigned patience_ms = task->how.patience_ms;
+	int rc;
+
+	pthread_mutex_lock(&task->lock);
+	if (!wait_for(task)) {
+		atomic_store(&task->lost, true);
+		pthread_mutex_unlock(&task->lock);
+		pthread_detach(thread);
+		*ret_lost = true;
+		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+				       "its memory or files did not answer within %u ms",
+				       patience_ms);
+	}
+	pthread_mutex_unlock(&task->lock);
+	pthread_join(thread, NULL);
+	rc = task->rc;
+	if (rc && err)
+		*err = task->err;
+	free_task(task);
+	return rc;
+}
+
+static void block_stops(sigset_t *ret_before)
+{
+	sigset_t stops;
+
+	sigemptyset(&stops);
+	sigaddset(&stops, SIGTSTP);
+	sigaddset(&stops, SIGTTIN);
+	sigaddset(&stops, SIGTTOU);
+	pthread_sigmask(SIG_BLOCK, &stops, ret_before);
+}
+
+int flmem_attempt_run(const struct flmem_attempt *attempt, void *context, bool *ret_lost,
+		      struct flmem_error *err)
+{
+	struct task *task;
+	pthread_t thread;
+	sigset_t before;
+	int rc;
+
+	if (current)
+		return attempt->run(context, err);
+	task = new_task(attempt, context);
+	if (!task)
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot read a process");
+	block_stops(&before);
+	rc = flmem_thread_start(&thread, work, task);
+	if (rc) {
+		free_task(task);
+		rc = flmem_error_set(err, FLMEM_EFAILED, rc, "cannot start a thread");
+	} else {
+		rc = run_task(task, thread, ret_lost, err);
+	}
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return rc;
+}

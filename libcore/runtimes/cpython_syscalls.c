@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtimes/cpython_syscalls.h"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include "base/cleanup.h"
+
+/* Newer than the headers that flmem may be built with (asm-generic/mman-common.h). */
+#define ADVICE_GUARD_INSTALL 102
+
+#define CLONE_OF_THREAD                                                                     \
+	(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | \
+	 CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID)
+
+#define PLAIN(name)                                       \
+	{                                                 \
+		SYS_##name, #name, FLMEM_FAILURE_REFUSED, \
+		{                                         \
+			{                                 \
+				0                         \
+			}                                 \
+		}                                         \
+	}
+
+/*
+ * pthread_create() of glibc 2.28 to 2.43 with its stack, and what the new thread makes until it
+ * runs and when it ends (nptl/pthread_create.c, allocatestack.c; musl makes a part of it). glibc
+ * takes clone where clone3 gives ENOSYS, and no other error.
+ */
+static const struct flmem_syscall thread_rows[] = {
+	{SYS_clone3, "clone3", FLMEM_FAILURE_ENOSYS_FINE, {{0}}},
+	{SYS_clone, "clone", FLMEM_FAILURE_REFUSED, {FLMEM_ARG_IS(CLONE_OF_THREAD)}},
+	{SYS_mmap,
+	 "mmap",
+	 FLMEM_FAILURE_REFUSED,
+	 {{0},
+	  {0},
+	  FLMEM_ARG_WITHIN(PROT_READ | PROT_WRITE),
+	  FLMEM_ARG_WITHIN(MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE),
+	  FLMEM_ARG_INT(-1),
+	  FLMEM_ARG_IS(0)}},
+	{SYS_mprotect,
+	 "mprotect",
+	 FLMEM_FAILURE_REFUSED,
+	 {{0}, {0}, FLMEM_ARG_WITHIN(PROT_READ | PROT_WRITE)}},
+	{SYS_madvise, "madvise", FLMEM_FAILURE_FINE, {{0}, {0}, FLMEM_ARG_IS(MADV_DONTNEED)}},
+	{SYS_madvise,
+	 "madvise",
+	 FLMEM_FAILURE_FINE,
+	 {{0}, {0}, FLMEM_ARG_IS(ADVICE_GUARD_INSTALL)}},
+	{SYS_futex, "futex", FLMEM_FAILURE_REFUSED, {{0}, FLMEM_ARG_IS(FUTEX_WAIT_PRIVATE)}},
+	{SYS_futex, "futex", FLMEM_FAILURE_REFUSED, {{0}, FLMEM_ARG_IS(FUTEX_WAKE_PRIVATE)}},
+	{SYS_set_robust_list, "set_robust_list", FLMEM_FAILURE_FINE, {{0}}},
+	{SYS_rseq, "rseq", FLMEM_FAILURE_FINE, {{0}}},
+	PLAIN(munmap),
+	PLAIN(rt_sigprocmask),
+	PLAIN(rt_sigaction),
+	PLAIN(clock_nanosleep),
+	PLAIN(sched_yield),
+	PLAIN(gettid),
+	PLAIN(exit),
+};
+
+static const struct flmem_syscall_table thread_table = {
+	.maker = "starting a thread",
+	.rows = thread_rows,
+	.count = FLMEM_ARRAY_SIZE(thread_rows),
+};
+
+/* What flmem's frame around the code makes by itself (cpython_source.c), and memory for it. */
+static const struct flmem_syscall code_rows[] = {
+	{SYS_openat,
+	 "openat",
+	 FLMEM_FAILURE_REFUSED,
+	 {FLMEM_ARG_INT(AT_FDCWD), {0}, FLMEM_ARG_IS(O_WRONLY | O_CLOEXEC)}},
+	{SYS_futex,
+	 "futex",
+	 FLMEM_FAILURE_REFUSED,
+	 {{0}, FLMEM_ARG_IS(FUTEX_WAIT_BITSET_PRIVATE | FUTEX_CLOCK_REALTIME)}},
+	{SYS_futex, "futex", FLMEM_FAILURE_REFUSED, {{0}, FLMEM_ARG_IS(FUTEX_WAIT_BITSET_PRIVATE)}},
+	PLAIN(pwrite64),
+	PLAIN(close),
+	PLAIN(brk),
+	PLAIN(clock_gettime),
+	PLAIN(getpid),
+	PLAIN(tgkill),
+};
+
+static const struct flmem_syscall_table code_table = {
+	.maker = "flmem's Python code",
+	.rows = code_rows,
+	.count = FLMEM_ARRAY_SIZE(code_rows),
+};
+
+static const struct flmem_syscall_table program_table = {
+	.maker = "Python code of the program",
+	.runs_program_code = true,
+};
+
+/* PEP 768: the interpreter reads a file and runs it, which removes itself. */
+static const struct flmem_syscall script_rows[] = {
+	{SYS_openat,
+	 "openat",
+	 FLMEM_FAILURE_REFUSED,
+	 {FLMEM_ARG_INT(AT_FDCWD), {0}, FLMEM_ARG_WITHIN(O_CLOEXEC)}},
+	PLAIN(read),
+	PLAIN(lseek),
+	PLAIN(newfstatat),
+	PLAIN(fstat),
+	PLAIN(ioctl),
+#ifdef SYS_unlink
+	PLAIN(unlink),
+#endif
+	PLAIN(unlinkat),
+};
+
+static const struct flmem_syscall_table script_table = {
+	.maker = "running a script by PEP 768",
+	.rows = script_rows,
+	.count = FLMEM_ARRAY_SIZE(script_rows),
+};
+
+const struct flmem_syscall_list flmem_cpython_syscalls_idle = {
+	.tables = {&thread_table, &code_table, &program_table}, .count = 3};
+const struct flmem_syscall_list flmem_cpython_syscalls_pending = {
+	.tables = {&code_table, &thread_table, &program_table}, .count = 3};
+const struct flmem_syscall_list flmem_cpython_syscalls_debugger = {
+	.tables = {&script_table, &code_table, &thread_table, &program_table}, .count = 4};

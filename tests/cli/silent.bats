@@ -1,0 +1,99 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# Live processes whose memory or files never answer: flmem reports that, reads all others, and ends.
+
+# The helpers set the variables; every test has its own VICTIMS.
+# shellcheck disable=SC2030,SC2031,SC2153,SC2154
+load helpers
+
+setup() {
+	requires victim:silent/silent victim:safe_blocked
+	# The leak checker stops all threads first, and one that waits for an answer cannot be stopped.
+	export ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0
+	mkdir -p "$BATS_TEST_TMPDIR/mount"
+}
+
+# The limit is for a flmem that hangs; it is far above what flmem waits for.
+bounded() {
+	run --separate-stderr timeout -k 5 60 "$FLMEM" "$@"
+	show_run "flmem $*"
+}
+
+start_silent() {
+	start_victim_or_skip "$FLMEM_VICTIMS/silent/silent" "$1" "$BATS_TEST_TMPDIR/mount"
+	SILENT=$VICTIM
+}
+
+start_victim_or_skip() {
+	start_victim "$@" || skip "$(cat "$VICTIM_LOG")"
+}
+
+start_healthy() {
+	start_victim /usr/bin/python3 -uc '
+import threading
+print("ready", flush=True)
+threading.Event().wait()'
+	HEALTHY=$VICTIM
+}
+
+@test "detect: a list of libraries that leads into a page that nobody supplies" {
+	start_silent list-missing
+	bounded detect --pid "$SILENT"
+	assert_error 6 "process $SILENT is left alone.*did not answer"
+	alive "$SILENT"
+}
+
+@test "detect: a list of libraries that leads into a file whose server is silent" {
+	local way
+	for way in list-fuse list-fuse-async; do
+		start_silent "$way"
+		bounded detect --pid "$SILENT" --json
+		assert_status 0
+		assert_schema detect
+		assert_victim_unharmed "$SILENT"
+		stop_victims
+	done
+}
+
+@test "detect: others are reported beside one that does not answer" {
+	start_silent list-missing
+	start_healthy
+	bounded detect --pid "$SILENT" --pid "$HEALTHY" --json
+	assert_status 8
+	assert_schema detect
+	assert_output "\"pid\":[[:space:]]*$HEALTHY"
+	assert_stderr "process $SILENT is left alone"
+	bounded detect --name "$FLMEM_VICTIMS/silent/silent|threading.Event" --json
+	assert_status 0
+	assert_output "\"pid\":[[:space:]]*$HEALTHY"
+	assert_victim_unharmed "$HEALTHY"
+}
+
+# What waits for such a server cannot be ended, so flmem itself ends only with the server.
+@test "detect: a library whose file cannot be opened" {
+	local flmem
+	start_silent module
+	start_healthy
+	"$FLMEM" detect --pid "$SILENT" --pid "$HEALTHY" >"$BATS_TEST_TMPDIR/out" \
+		2>"$BATS_TEST_TMPDIR/err" 3>&- &
+	flmem=$!
+	wait_until 60 grep -q "process $SILENT is left alone" "$BATS_TEST_TMPDIR/err"
+	grep -q "$HEALTHY" "$BATS_TEST_TMPDIR/out"
+	stop_victims
+	wait "$flmem" || [ $? = 8 ]
+}
+
+@test "trim: a process that does not answer is refused before anything is touched" {
+	local way
+	for way in list-missing list-fuse list-fuse-async; do
+		start_silent "$way"
+		bounded trim --pid "$SILENT" --dry-run
+		if [ "$way" = list-missing ]; then
+			assert_error 6 "process $SILENT is left alone.*did not answer"
+		else
+			assert_status 0
+		fi
+		assert_victim_unharmed "$SILENT"
+		stop_victims
+	done
+}

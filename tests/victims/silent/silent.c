@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Arranges that something which others read of it from outside never answers, says "ready" and
+ * sleeps. Exits with 77 where the machine has no means for it.
+ *
+ * usage: silent WAY [DIRECTORY], an empty one
+ */
+#include "silent.h"
+
+#include <fcntl.h>
+#include <link.h>
+#include <linux/userfaultfd.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define PAGE ((size_t)4096)
+
+static const char *directory;
+
+void silent_give_up(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+/* A page that is missing, and that nobody will ever supply. */
+static void *missing_page(void)
+{
+	struct uffdio_api api = {.api = UFFD_API};
+	struct uffdio_register range = {.mode = UFFDIO_REGISTER_MODE_MISSING};
+	const int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+	void *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (fd < 0 || ioctl(fd, UFFDIO_API, &api)) {
+		printf("skip: no userfaultfd for faults of the kernel\n");
+		exit(77);
+	}
+	range.range = (struct uffdio_range){(uintptr_t)page, PAGE};
+	if (page == MAP_FAILED || ioctl(fd, UFFDIO_REGISTER, &range))
+		silent_give_up("UFFDIO_REGISTER");
+	return page;
+}
+
+/* A page of a file whose server is silent. */
+static void *silent_page(bool async, int protection)
+{
+	const struct silent_fuse how = {.async = async};
+	char path[4096];
+	void *page;
+	int fd;
+
+	silent_fuse_mount(directory, &how);
+	snprintf(path, sizeof(path), "%s/file", directory);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	page = mmap(NULL, PAGE, protection, MAP_PRIVATE, fd, 0);
+	if (fd < 0 || page == MAP_FAILED)
+		silent_give_up(path);
+	return page;
+}
+
+/* Neither the loader nor this program follows the list any more. */
+static void lead_list_to(void *page)
+{
+	struct link_map *last = _r_debug.r_map;
+
+	while (last->l_next)
+		last = last->l_next;
+	last->l_next = page;
+}
+
+static void list_missing(void)
+{
+	lead_list_to(missing_page());
+}
+
+static void list_fuse(void)
+{
+	lead_list_to(silent_page(false, PROT_READ | PROT_WRITE));
+}
+
+static void list_fuse_async(void)
+{
+	lead_list_to(silent_page(true, PROT_READ | PROT_WRITE));
+}
+
+/* A library by the list, whose file can neither be opened nor read. */
+static void module(void)
+{
+	static struct link_map library;
+
+	/* In front of the C library, which has all that is looked up. */
+	library.l_ld = silent_page(false, PROT_READ | PROT_EXEC);
+	library.l_next = _r_debug.r_map->l_next;
+	_r_debug.r_map->l_next = &library;
+	silent_fuse_hush();
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*arrange)(void);
+	} ways[] = {
+		{"list-missing", list_missing},
+		{"list-fuse", list_fuse},
+		{"list-fuse-async", list_fuse_async},
+		{"module", module},
+	};
+
+	directory = argc > 2 ? argv[2] : "/nonexistent";
+	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
+		if (argc < 2 || strcmp(argv[1], ways[i].name) != 0)
+			continue;
+		ways[i].arrange();
+		printf("ready\n");
+		fflush(stdout);
+		for (;;)
+			pause();
+	}
+	fprintf(stderr, "usage: silent WAY [DIRECTORY]\n");
+	return 2;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_TESTS_SILENT_H
+#define FLMEM_TESTS_SILENT_H
+
+#include <stdbool.h>
+
+/* How the file system behaves; it never answers a read. */
+struct silent_fuse {
+	bool async;  /* reads are sent in the background, and may be killed while they wait */
+	bool opened; /* answers what opens a file until it is told to be silent */
+};
+
+/*
+ * Mounts a file system with one file, DIRECTORY/file, whose server is a child of the caller and
+ * ends with it. Exits where that is not possible: 77, as there is nothing to test.
+ */
+void silent_fuse_mount(const char *directory, const struct silent_fuse *how);
+
+/* From now on it answers nothing at all. */
+void silent_fuse_hush(void);
+
+__attribute__((noreturn)) void silent_give_up(const char *what);
+
+#endif
