@@ -15,7 +15,6 @@
 
 #include "proc/status.h"
 #include "remote/preflight.h"
-#include "remote/seccomp.h"
 
 #ifdef __x86_64__
 static _Atomic bool *ready;
@@ -139,14 +138,6 @@ static void a_kernel_thread_is_refused(void **state)
 	assert_int_equal(flmem_preflight_identity(&process, NULL), FLMEM_EUNSUPPORTED);
 }
 
-/* What stays as it is while the process lives. */
-static int check_fixed(const struct flmem_view *view, struct flmem_error *err)
-{
-	bool check_seccomp;
-
-	return flmem_preflight_fixed(view, &check_seccomp, err);
-}
-
 static void a_process_in_strict_mode_is_refused(void **state)
 {
 	struct flmem_error err = {0};
@@ -155,7 +146,7 @@ static void a_process_in_strict_mode_is_refused(void **state)
 	(void)state;
 	start(be_strict);
 	target_open(child, &target);
-	assert_int_equal(check_fixed(&target.view, &err), FLMEM_EUNSUPPORTED);
+	assert_int_equal(flmem_preflight_fixed(&target.view, &err), FLMEM_EUNSUPPORTED);
 	target_close(&target);
 	assert_non_null(strstr(err.message, "strict"));
 }
@@ -213,7 +204,7 @@ static void a_shadow_stack_is_refused(void **state)
 	target_open(child, &target);
 	target.view.process = &fake; /* with the modules of a program that may be borrowed */
 	if (!rc)
-		rc = check_fixed(&target.view, &err);
+		rc = flmem_preflight_fixed(&target.view, &err);
 	target_close(&target);
 	remove_fake(directory);
 	assert_int_equal(rc, FLMEM_EUNSUPPORTED);
@@ -252,7 +243,7 @@ static void a_program_for_another_machine_is_refused(void **state)
 		usleep(1000);
 	}
 	target_open(child, &target);
-	assert_int_equal(check_fixed(&target.view, &err), FLMEM_EUNSUPPORTED);
+	assert_int_equal(flmem_preflight_fixed(&target.view, &err), FLMEM_EUNSUPPORTED);
 	target_close(&target);
 }
 
