@@ -4,7 +4,6 @@ from faults import Fault
 
 BORROW = "libcore/remote/borrow.c"
 PREFLIGHT = "libcore/remote/preflight.c"
-SECCOMP = "libcore/remote/seccomp.c"
 LOCKS = "libcore/remote/locks.c"
 CODE = "libcore/remote/chain_code.c"
 RSEQ = "libcore/remote/rseq.c"
@@ -97,11 +96,11 @@ FAULTS = (
     Fault("lock-word-two", LOCKS, "sizeof(word)) == 0 && word;", "sizeof(word)) == 0 && word == 1;",
           "a lock with waiters being held",
           ("unit.test_locks",)),
-    Fault("shadow-stack", PREFLIGHT, "if (parties.target.shadow_stack)", "if (0)",
+    Fault("shadow-stack", PREFLIGHT, "if (target.shadow_stack)", "if (0)",
           "refusing a target with a shadow stack",
           ("unit.test_preflight",)),
     Fault("strict-seccomp", PREFLIGHT,
-          "parties.target.seccomp_mode.value == SECCOMP_MODE_STRICT", "false",
+          "target.seccomp_mode.value == SECCOMP_MODE_STRICT", "false",
           "refusing a target in seccomp strict mode",
           ("unit.test_preflight",)),
     Fault("traced-target", PREFLIGHT,
@@ -120,19 +119,6 @@ FAULTS = (
     Fault("dead-target", PREFLIGHT, "if (has_ended(target.state))", "if (0)",
           "refusing a process that has ended",
           ("unit.test_preflight",)),
-    Fault("seccomp-kills", SECCOMP,
-          "return action == SECCOMP_RET_ALLOW || action == SECCOMP_RET_LOG;",
-          "return action != SECCOMP_RET_KILL_PROCESS;",
-          "every verdict but allow and log being a refusal",
-          ("unit.test_seccomp",)),
-    Fault("seccomp-end-is-allow", SECCOMP, "return SECCOMP_RET_KILL_PROCESS;",
-          "return SECCOMP_RET_ALLOW;",
-          "a filter that cannot be followed being a refusal",
-          ("unit.test_seccomp",)),
-    Fault("seccomp-jump-inverted", SECCOMP, "*ret_skip = taken ? i->jt : i->jf;",
-          "*ret_skip = taken ? i->jf : i->jt;",
-          "following the branches of a filter",
-          ("unit.test_seccomp",)),
     Fault("read-short", PROCESS,
           "return (size_t)got == local.iov_len ? 0 : -EFAULT;", "return 0;",
           "noticing that only a part of the memory could be read",

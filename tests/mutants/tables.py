@@ -5,6 +5,7 @@ import faults_ops
 import faults_registers
 import faults_remote
 import faults_runtimes
+import faults_seccomp
 
 FAULTS = (*faults_registers.FAULTS, *faults_remote.FAULTS, *faults_candidates.FAULTS,
-          *faults_runtimes.FAULTS, *faults_ops.FAULTS)
+          *faults_seccomp.FAULTS, *faults_runtimes.FAULTS, *faults_ops.FAULTS)
