@@ -123,7 +123,7 @@ FAULTS = (
           "request(PTRACE_CONT, tracee->tid, event ? 0 : signal);",
           "request(PTRACE_CONT, tracee->tid, 0);",
           "passing signals on to the program",
-          ("unit.test_tracee",)),
+          ("unit.test_tracee",), slow=True),
     Fault("release-keeps-eintr", TRACEE,
           "if (!tracee->resumable)", "if (0)",
           "repeating a call that was interrupted in vain",
