@@ -21,6 +21,7 @@
 #define ARENA_BYTES  ((size_t)1 << 20)
 #define STACK_BYTES  ((size_t)32 << 10) /* at the upper end of an arena */
 #define BELOW_BYTES  (ARENA_BYTES - STACK_BYTES)
+#define BELOW_BLOCK  ((size_t)1 << 30)
 #define PATTERN	     0xa5
 #define SEQUENCES    40
 #define FLAG_TRAP    0x100U
@@ -87,11 +88,13 @@ static void be_waiting(void)
 static void *run_on_a_made_stack(void *data)
 {
 	size_t index = (size_t)(uintptr_t)data;
-	unsigned char *arena =
-		mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	/* Below the thread's own control block, as a stack of its own would be. */
+	char *wanted = (char *)__builtin_thread_pointer() - (index + 1) * BELOW_BLOCK;
+	unsigned char *arena = mmap(wanted - (uintptr_t)wanted % 4096, ARENA_BYTES,
+				    PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ucontext_t own, coroutine;
 
-	if (arena == MAP_FAILED || getcontext(&coroutine))
+	if (arena == MAP_FAILED || (char *)arena > wanted || getcontext(&coroutine))
 		_exit(2);
 	memset(arena, PATTERN, BELOW_BYTES);
 	atomic_store(&page->arenas[index], (uintptr_t)arena);
