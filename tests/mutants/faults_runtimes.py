@@ -3,6 +3,7 @@
 from faults import Fault
 
 STATE = "libcore/runtimes/cpython_state.c"
+PENDING = "libcore/runtimes/cpython_pending.c"
 TESTS = ("unit.test_cpython_image",)
 
 FAULTS = (
@@ -36,4 +37,7 @@ FAULTS = (
     Fault("main-thread", STATE, "if (state->threads[i].pointer == state->main_pointer)", "if (1)",
           "finding the main thread by its own pointer",
           TESTS),
+    Fault("pending-list-held", PENDING, "else if (!is_free(in))", "else if (0)",
+          "refusing a main thread that holds the lock of the list of pending calls",
+          ("cli.pending_lock",)),
 )
