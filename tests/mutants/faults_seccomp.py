@@ -35,12 +35,6 @@ FAULTS = (
           "&dispatch) < 0 || 1)",
           "refusing threads whose system calls go to the program",
           ("cli.seccomp/dispatched",)),
-    Fault("seccomp-strict-thread", SECCOMP,
-          "if (standing.mode != SECCOMP_MODE_FILTER)\n\t\treturn refuse_mode(&in);\n"
-          "\tif (calls->assume)",
-          "if (calls->assume)",
-          "refusing a thread in strict mode before it is touched",
-          ("safety.traps", "cli.seccomp")),
     Fault("filter-branch-lost", FILTER, "\tif (no)\n\t\tgo_to", "\tif (no && !yes)\n\t\tgo_to",
           "following both sides of a branch that is not known",
           TESTS),
