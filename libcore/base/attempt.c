@@ -28,6 +28,7 @@ struct task {
 	struct flmem_error err;
 	atomic_bool lost;
 	atomic_int tid;
+	sigset_t stops; /* signals that the caller's thread takes at other times */
 };
 
 static _Thread_local const struct task *current;
@@ -70,6 +71,7 @@ static void *work(void *argument)
 
 	atomic_store(&task->tid, (int)syscall(SYS_gettid));
 	current = task;
+	pthread_sigmask(SIG_UNBLOCK, &task->stops, NULL);
 	task->rc = task->how.run(task->context, &task->err);
 	current = NULL;
 	pthread_mutex_lock(&task->lock);
@@ -189,15 +191,23 @@ static int run_task(struct task *task, pthread_t thread, bool *ret_lost, struct 
 	return rc;
 }
 
-static void block_stops(sigset_t *ret_before)
+/*
+ * The thread that works takes the stop signals of terminals instead of the caller's: it blocks them
+ * itself while it holds a thread of a target (remote/hold.h).
+ */
+static void hand_over_stops(sigset_t *ret_stops, sigset_t *ret_before)
 {
-	sigset_t stops;
+	static const int stops[] = {SIGTSTP, SIGTTIN, SIGTTOU};
+	sigset_t all;
 
-	sigemptyset(&stops);
-	sigaddset(&stops, SIGTSTP);
-	sigaddset(&stops, SIGTTIN);
-	sigaddset(&stops, SIGTTOU);
-	pthread_sigmask(SIG_BLOCK, &stops, ret_before);
+	sigemptyset(&all);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(stops); i++)
+		sigaddset(&all, stops[i]);
+	pthread_sigmask(SIG_BLOCK, &all, ret_before);
+	*ret_stops = all;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(stops); i++)
+		if (sigismember(ret_before, stops[i]) == 1)
+			sigdelset(ret_stops, stops[i]);
 }
 
 int flmem_attempt_run(const struct flmem_attempt *attempt, void *context, bool *ret_lost,
@@ -213,7 +223,7 @@ int flmem_attempt_run(const struct flmem_attempt *attempt, void *context, bool *
 	task = new_task(attempt, context);
 	if (!task)
 		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot read a process");
-	block_stops(&before);
+	hand_over_stops(&task->stops, &before);
 	rc = flmem_thread_start(&thread, work, task);
 	if (rc) {
 		free_task(task);

@@ -336,8 +336,9 @@ static struct expectation expect(const char *word, const char *option, struct ex
 		next.secret = !word[strlen(option)];
 		return next;
 	}
-	/* Also behind a hidden word: that may have been an option after all. */
-	next.secret = announces_secret(word, &next);
+	/* Also behind a hidden word that may have been an option after all. */
+	if (!now.secret || word[0] == '-')
+		next.secret = announces_secret(word, &next);
 	if (now.secret && (is_scheme(word, strlen(word)) || !word[strspn(word, "=:")]))
 		next.secret = true;
 	next.list |= now.list && (word[0] != '-' || now.secret);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * killat STOP PROGRAM [ARGS]: kills PROGRAM with SIGKILL at one exact place: its STOP-th stop at a
- * system call, counted from its first ptrace() on, entry and exit being two stops. Prints
+ * system call, counted from the first ptrace() of one of its threads on and in that thread alone,
+ * entry and exit being two stops. Prints
  * `killed NUMBER` with the number of that system call, or, when the program ends before,
  * `ended STATUS STOPS TOUCHES`: its exit status, the stops that there were, and how many of its
  * system calls could have changed another process. STOP 0 never kills.
@@ -30,7 +31,8 @@
 /* <sys/ptrace.h> and <linux/ptrace.h> exclude each other in older C libraries. */
 long ptrace(int request, ...);
 
-#define OPTIONS	    (PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL)
+#define OPTIONS	    (PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL | PTRACE_O_TRACECLONE)
+#define THREADS_MAX 64
 #define SYSCALL_BIT 0x80
 
 static _Noreturn void die(const char *what)
@@ -49,7 +51,6 @@ static pid_t start(char **argv)
 	if (pid == 0) {
 		setpgid(0, 0);
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		ptrace(PTRACE_TRACEME, 0, NULL, NULL);
 		raise(SIGSTOP);
 		execv(argv[0], argv);
 		_exit(127);
@@ -57,14 +58,61 @@ static pid_t start(char **argv)
 	return pid;
 }
 
-/* Runs the program to its next stop; false when it has ended. */
-static bool next_stop(pid_t pid, int deliver, int *ret_status)
+/* Seized, so that its threads can be stopped and let go of at any moment. */
+static void seize(pid_t pid)
 {
-	if (ptrace(PTRACE_SYSCALL, pid, NULL, (void *)(intptr_t)deliver) != 0)
+	int status;
+
+	if (waitpid(pid, &status, WUNTRACED) != pid || !WIFSTOPPED(status))
+		die("the program did not start");
+	if (ptrace(PTRACE_SEIZE, pid, NULL, (void *)OPTIONS) != 0)
+		die("PTRACE_SEIZE");
+	if (kill(pid, SIGCONT) != 0 || waitpid(pid, &status, __WALL) != pid || !WIFSTOPPED(status))
+		die("the program does not go on");
+}
+
+/* The threads of the program that are traced, the first of them its main thread. */
+static pid_t threads[THREADS_MAX];
+static size_t thread_count;
+
+static bool know_thread(pid_t tid)
+{
+	for (size_t i = 0; i < thread_count; i++)
+		if (threads[i] == tid)
+			return true;
+	if (thread_count < THREADS_MAX)
+		threads[thread_count++] = tid;
+	return false;
+}
+
+static void forget_thread(pid_t tid)
+{
+	for (size_t i = 0; i < thread_count; i++)
+		if (threads[i] == tid)
+			threads[i] = threads[--thread_count];
+}
+
+static void go_on(pid_t tid, int deliver)
+{
+	/* One that has ended meanwhile is reported by the next wait. */
+	if (ptrace(PTRACE_SYSCALL, tid, NULL, (void *)(intptr_t)deliver) != 0 && errno != ESRCH)
 		die("PTRACE_SYSCALL");
-	if (waitpid(pid, ret_status, __WALL) != pid)
-		die("waitpid");
-	return WIFSTOPPED(*ret_status);
+}
+
+/* Waits for the next stop of any thread; 0 when the program has ended, with its status. */
+static pid_t next_stop(pid_t pid, int *ret_status)
+{
+	for (;;) {
+		pid_t tid = waitpid(-1, ret_status, __WALL);
+
+		if (tid < 0)
+			die("waitpid");
+		if (WIFSTOPPED(*ret_status))
+			return tid;
+		forget_thread(tid);
+		if (tid == pid)
+			return 0;
+	}
 }
 
 static bool is_touch(uint64_t number)
@@ -75,6 +123,7 @@ static bool is_touch(uint64_t number)
 }
 
 struct count {
+	pid_t tid; /* the thread that traces, once one does */
 	bool exits_only;
 	bool at_exit;
 	long stops;
@@ -86,7 +135,7 @@ struct count {
 
 /*
  * A thread stands still for the program from PTRACE_INTERRUPT on, and before that, once it is
- * seized, when a signal comes; what lets it go on again ends that.
+ * seized, when a signal comes; only letting go of it ends that.
  */
 static void follow_ptrace(struct count *count, bool failed)
 {
@@ -94,18 +143,22 @@ static void follow_ptrace(struct count *count, bool failed)
 		return;
 	if ((count->args[0] == PTRACE_SEIZE || count->args[0] == PTRACE_INTERRUPT) && !failed)
 		count->stopped = count->args[1];
-	else if (count->args[0] == PTRACE_CONT || count->args[0] == PTRACE_DETACH ||
-		 count->args[0] == PTRACE_LISTEN)
+	else if (count->args[0] == PTRACE_DETACH)
 		count->stopped = 0;
 }
 
 /* True when the stop is at a system call that counts. */
-static bool count_stop(pid_t pid, struct count *count)
+static bool count_stop(pid_t tid, struct count *count)
 {
 	struct ptrace_syscall_info info;
 
-	if (ptrace(PTRACE_GET_SYSCALL_INFO, pid, sizeof(info), &info) <= 0)
+	if (count->tid && count->tid != tid)
+		return false;
+	if (ptrace(PTRACE_GET_SYSCALL_INFO, tid, sizeof(info), &info) <= 0)
 		die("PTRACE_GET_SYSCALL_INFO");
+	if (!count->tid && (info.op != PTRACE_SYSCALL_INFO_ENTRY || info.entry.nr != SYS_ptrace))
+		return false;
+	count->tid = tid;
 	count->at_exit = info.op == PTRACE_SYSCALL_INFO_EXIT;
 	if (info.op == PTRACE_SYSCALL_INFO_ENTRY) {
 		count->number = info.entry.nr;
@@ -114,8 +167,7 @@ static bool count_stop(pid_t pid, struct count *count)
 	} else if (count->at_exit) {
 		follow_ptrace(count, info.exit.is_error);
 	}
-	if ((!count->stops && count->number != SYS_ptrace) ||
-	    (count->exits_only && !count->at_exit))
+	if (count->exits_only && !count->at_exit)
 		return false;
 	count->stops++;
 	return true;
@@ -124,20 +176,27 @@ static bool count_stop(pid_t pid, struct count *count)
 /* Runs it to its stop number `wanted`; false when it has ended before, with its wait status. */
 static bool run_to(pid_t pid, long wanted, struct count *count, int *ret_status)
 {
+	pid_t tid = pid;
 	int deliver = 0;
 
-	while (next_stop(pid, deliver, ret_status)) {
-		int signal_number = WSTOPSIG(*ret_status);
+	for (;;) {
+		int signal_number;
 
+		go_on(tid, deliver);
+		tid = next_stop(pid, ret_status);
+		if (!tid)
+			return false;
+		signal_number = WSTOPSIG(*ret_status);
 		deliver = 0;
+		if (!know_thread(tid) && signal_number == SIGSTOP)
+			continue; /* its first stop */
 		if (signal_number != (SIGTRAP | SYSCALL_BIT)) {
 			deliver = signal_number == SIGTRAP ? 0 : signal_number;
 			continue;
 		}
-		if (count_stop(pid, count) && count->stops == wanted)
+		if (count_stop(tid, count) && count->stops == wanted)
 			return true;
 	}
-	return false;
 }
 
 static void tell_end(const struct count *count, int status)
@@ -151,7 +210,7 @@ static void kill_it(pid_t pid, const struct count *count)
 	int status;
 
 	kill(pid, SIGKILL);
-	while (waitpid(pid, &status, __WALL) == pid && WIFSTOPPED(status))
+	while (waitpid(-1, &status, __WALL) > 0)
 		continue;
 	printf("killed %llu\n", (unsigned long long)count->number);
 }
@@ -213,14 +272,32 @@ static int signal_of(const char *way)
 	return strcmp(way, "stop") == 0 ? SIGSTOP : strcmp(way, "tstp") == 0 ? SIGTSTP : 0;
 }
 
+/* Lets go of all other threads, which are stopped for that; a signal that comes is passed on. */
+static void let_go_of_others(pid_t tid)
+{
+	for (size_t i = 0; i < thread_count; i++) {
+		int status, deliver;
+
+		if (threads[i] == tid)
+			continue;
+		ptrace(PTRACE_INTERRUPT, threads[i], NULL, NULL);
+		if (waitpid(threads[i], &status, __WALL) != threads[i] || !WIFSTOPPED(status))
+			continue;
+		deliver = WSTOPSIG(status) & SYSCALL_BIT || status >> 16 ? 0 : WSTOPSIG(status);
+		if (ptrace(PTRACE_DETACH, threads[i], NULL, (void *)(intptr_t)deliver) != 0)
+			die("PTRACE_DETACH");
+	}
+}
+
 /* True once it stands still; false when it has ended instead. */
-static bool let_stand(pid_t pid, const char *way, int *ret_status)
+static bool let_stand(pid_t pid, pid_t tid, const char *way, int *ret_status)
 {
 	int number = signal_of(way);
 
+	let_go_of_others(tid);
 	if (!number)
 		cgroup_freeze(way, true);
-	if (ptrace(PTRACE_DETACH, pid, NULL, (void *)(intptr_t)number) != 0)
+	if (ptrace(PTRACE_DETACH, tid, NULL, (void *)(intptr_t)number) != 0)
 		die("PTRACE_DETACH");
 	if (number)
 		return waitpid(pid, ret_status, WUNTRACED) == pid && WIFSTOPPED(*ret_status);
@@ -237,7 +314,7 @@ static void hold_it(pid_t pid, const char *way, const struct count *count)
 	char line[16];
 	int status;
 
-	if (let_stand(pid, way, &status)) {
+	if (let_stand(pid, count->tid, way, &status)) {
 		printf("held %llu %d %llu\n", (unsigned long long)count->number, (int)pid,
 		       (unsigned long long)count->stopped);
 		fflush(stdout);
@@ -273,10 +350,7 @@ int main(int argc, char **argv)
 	int status;
 	pid_t pid = start(rest + 1);
 
-	if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status))
-		die("the program did not start");
-	if (ptrace(PTRACE_SETOPTIONS, pid, NULL, (void *)OPTIONS) != 0)
-		die("PTRACE_SETOPTIONS");
+	seize(pid);
 	if (way && !signal_of(way))
 		cgroup_join(way, pid);
 	if (!run_to(pid, stop, &count, &status))
