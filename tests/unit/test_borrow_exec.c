@@ -6,6 +6,7 @@
 #include "borrowed.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,6 +59,24 @@ __attribute__((noinline)) static long wait_for_bell(char *ret_byte)
 	return got;
 }
 
+/* Another process that lives in the same memory, as the child of a vfork() does for a while. */
+static int live_on(void *unused)
+{
+	(void)unused;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (;;)
+		pause();
+	return 0;
+}
+
+static void share_memory(void)
+{
+	static char stack[STACK_BYTES] __attribute__((aligned(16)));
+
+	if (clone(live_on, stack + sizeof(stack), CLONE_VM, NULL) < 0)
+		_exit(4);
+}
+
 /* Executed with the numbers of the descriptors: pipe and page. */
 static void be_program(char **argv)
 {
@@ -72,7 +91,9 @@ static void be_program(char **argv)
 	atomic_fetch_add(&page->programs, 1);
 	while (wait_for_bell(&byte) == 1) {
 		atomic_fetch_add(&page->rounds, 1);
-		if (byte == 'x')
+		if (byte == 's')
+			share_memory();
+		if (byte == 'x' || byte == 's')
 			execv("/proc/self/exe", argv);
 	}
 	_exit(3);
@@ -119,7 +140,8 @@ static void ring(char byte)
 	assert_int_equal(write(bell[1], &byte, 1), 1);
 }
 
-static void another_program_is_not_touched(void **state)
+/* Whether or not the memory of the first program still has somebody who lives in it. */
+static void expect_not_touched(char how)
 {
 	const struct flmem_borrow_options options = {.timeout_us = 300000, .repeatable = true};
 	struct flmem_borrow_result result;
@@ -128,14 +150,13 @@ static void another_program_is_not_touched(void **state)
 	struct flmem_error err = {0};
 	struct target target;
 
-	(void)state;
 	await_true(page->programs == 1);
 	target_open(child, &target);
 	await_true(waits_at(&target.process, &before));
 	flmem_chain_add(&chain, "sched_yield", target_function(&target, "sched_yield"));
 	expect_borrowed(flmem_borrow_run(&target.view, &chain, &options, &result, &err), &err);
 	assert_true(result.complete);
-	ring('x');
+	ring(how);
 	await_true(page->programs == 2);
 	assert_true(page->dirty > 0); /* the first one shows what a trim leaves */
 	await_true(waits_at(&target.process, &after));
@@ -150,6 +171,18 @@ static void another_program_is_not_touched(void **state)
 	await_true(page->rounds == 2);
 	target_close(&target);
 	assert_int_equal(page->dirty, 0);
+}
+
+static void another_program_is_not_touched(void **state)
+{
+	(void)state;
+	expect_not_touched('x');
+}
+
+static void another_program_is_not_touched_while_its_old_memory_lives(void **state)
+{
+	(void)state;
+	expect_not_touched('s');
 }
 
 /* What was opened before an execve stays silent after it. */
@@ -182,6 +215,9 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(another_program_is_not_touched, start_child,
 						end_child),
+		cmocka_unit_test_setup_teardown(
+			another_program_is_not_touched_while_its_old_memory_lives, start_child,
+			end_child),
 		cmocka_unit_test_setup_teardown(the_pinned_memory_is_that_of_one_program,
 						start_child, end_child),
 	};

@@ -6,14 +6,40 @@
 
 #include <cmocka.h>
 
+#include <linux/futex.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <flmem/trim.h>
 
 static pid_t child;
+
+/* Until it is in the system call with this number. */
+static void await_call(pid_t pid, long number)
+{
+	char path[40];
+
+	snprintf(path, sizeof(path), "/proc/%d/syscall", (int)pid);
+	for (int i = 0; i < 20000; i++) {
+		char text[16] = "";
+		FILE *file = fopen(path, "re");
+
+		if (file && !fgets(text, sizeof(text), file))
+			text[0] = '\0';
+		if (file)
+			fclose(file);
+		/* Not to be read where it may not be traced either. */
+		if (!file || (text[0] != 'r' && strtol(text, NULL, 10) == number))
+			return;
+		usleep(1000);
+	}
+}
 
 static int start_child(void **state)
 {
@@ -22,6 +48,8 @@ static int start_child(void **state)
 	if (child == 0)
 		for (;;)
 			pause();
+	if (child > 0)
+		await_call(child, SYS_pause);
 	return child < 0;
 }
 
@@ -75,7 +103,44 @@ static void a_dry_run_names_the_thread(void **state)
 	assert_int_equal(result.outcome, FLMEM_TRIM_PLANNED);
 	assert_int_equal(result.thread, child);
 	assert_string_equal(result.thread_state, "pause");
+	assert_non_null(result.stopped_us.unknown); /* no call was made */
 }
+
+#ifdef __x86_64__
+/* In data of the C library, where the allocator's locks are: a word that nobody changes. */
+static void wait_in_the_library(void)
+{
+	const uint32_t *word = (const uint32_t *)(const void *)stdin;
+
+	for (;;)
+		syscall(SYS_futex, word, FUTEX_WAIT, *word, NULL, NULL, 0);
+}
+
+static void a_thread_that_waits_inside_the_allocator_is_refused(void **state)
+{
+	const struct flmem_trim_options options = {.timeout_us = 100000};
+	struct flmem_trim_result result;
+	struct flmem_error err;
+	pid_t waiting = fork();
+	int rc;
+
+	(void)state;
+	if (waiting == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		wait_in_the_library();
+	}
+	await_call(waiting, SYS_futex);
+	rc = flmem_trim_process(waiting, &options, &result, &err);
+	kill(waiting, SIGKILL);
+	waitpid(waiting, NULL, 0);
+	if (rc == FLMEM_EPERM || rc == FLMEM_EUNSUPPORTED) {
+		print_message("SKIP: %s\n", err.message);
+		skip();
+	}
+	assert_int_equal(rc, FLMEM_EUNSAFE);
+	assert_non_null(strstr(err.message, "is inside the allocator"));
+}
+#endif
 
 int main(void)
 {
@@ -83,6 +148,9 @@ int main(void)
 		cmocka_unit_test(another_process_of_the_same_number_is_refused),
 		cmocka_unit_test(the_caller_itself_is_refused),
 		cmocka_unit_test(a_dry_run_names_the_thread),
+#ifdef __x86_64__
+		cmocka_unit_test(a_thread_that_waits_inside_the_allocator_is_refused),
+#endif
 	};
 
 	return cmocka_run_group_tests_name("trim", tests, start_child, end_child);

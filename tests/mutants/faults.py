@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+What a fault is. The tables are in faults_*.py, one for each part of libcore/.
+
+A fault takes one protection out of the code, or turns it round, and names the tests that have to
+notice. It is found by its text, so a change of the code makes it stale, which is an error: whoever
+changes a protection looks at its fault, too.
+"""
+from dataclasses import dataclass, replace
+from typing import Tuple
+
+
+class Stale(Exception):
+    """The text of the fault is not in the source once."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    name: str
+    file: str
+    old: str  # stands exactly once in the file
+    new: str
+    removes: str  # what protects nobody then
+    # ctest names; "cli.trim/pattern": those tests of the bats file. The first that fails is enough.
+    tests: Tuple[str, ...]
+    slow: bool = False  # noticed by a time limit of the test
+
+    @property
+    def quick(self):
+        """In `make check` as well: unit tests notice it at once."""
+        return not self.slow and bool(self.hastened().tests)
+
+    def hastened(self):
+        """With its unit tests alone."""
+        return replace(self, tests=tuple(t for t in self.tests if t.startswith("unit.")))
+
+    def planted(self, path):
+        """The source with the fault in it."""
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        count = text.count(self.old)
+        if count != 1:
+            raise Stale(f"its text stands {count} times in {self.file}")
+        if self.old == self.new:
+            raise Stale("it changes nothing")
+        return text.replace(self.old, self.new)
+
+
+def check(faults):
+    """What is wrong with a table by itself."""
+    found, names = [], set()
+    for fault in faults:
+        if fault.name in names:
+            found.append(f"{fault.name}: twice")
+        names.add(fault.name)
+        if not fault.file.startswith("libcore/") or not fault.file.endswith(".c"):
+            found.append(f"{fault.name}: {fault.file} is no source of the library")
+        if not fault.tests:
+            found.append(f"{fault.name}: names no test")
+    return found

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+A build that differs from BUILD in one object file, without touching BUILD or the sources.
+
+Everything is a symbolic link into BUILD but what a fault changes: its one source file is compiled
+into another object, and the programs of the tests that have to notice it are linked with that
+object. The commands are BUILD's own, as ninja reports them. So a fault costs one compilation and one
+link, and the tree is the same when a run is killed.
+"""
+import ctypes
+import glob
+import json
+import os
+import shlex
+import signal
+import subprocess
+import time
+
+OBJECTS = "libcore/CMakeFiles/flmem_objects.dir"
+SOURCES = "libcore"
+PR_SET_CHILD_SUBREAPER = 36
+SKIPPED = 77
+
+
+class Failure(Exception):
+    """Why a fault could not be tried."""
+
+
+def become_subreaper():
+    """Processes that a test leaves over become children of this one, which ends them."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def children():
+    path = f"/proc/self/task/{os.getpid()}/children"
+    with open(path, encoding="ascii") as file:
+        return [int(pid) for pid in file.read().split()]
+
+
+def end_children():
+    """Kills and reaps what is left, and what that leaves in turn."""
+    while True:
+        found = children()
+        if not found:
+            return
+        for pid in found:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        for pid in found:
+            try:
+                os.waitpid(pid, 0)
+            except ChildProcessError:
+                pass
+
+
+def read_tests(build):
+    """ctest's table: name to (command, environment, time limit)."""
+    listed = subprocess.run(["ctest", "--show-only=json-v1"], cwd=build, check=True,
+                            stdout=subprocess.PIPE)
+    found = {}
+    for test in json.loads(listed.stdout)["tests"]:
+        properties = {p["name"]: p["value"] for p in test["properties"]}
+        environment = dict(word.split("=", 1) for word in properties.get("ENVIRONMENT", ()))
+        found[test["name"]] = (test.get("command"), environment, properties.get("TIMEOUT", 300))
+    return found
+
+
+def link_directory(source, target):
+    os.makedirs(target)
+    for name in os.listdir(source):
+        os.symlink(os.path.join(source, name), os.path.join(target, name))
+
+
+class Shadow:
+    def __init__(self, build, root, directory, tests):
+        self.build, self.root, self.directory, self.tests = build, root, directory, tests
+        self.commands = {}
+        for name in os.listdir(build):
+            own = os.path.join(directory, name)
+            if name in ("cli", "libcore", "tests"):
+                link_directory(os.path.join(build, name), own)
+            else:
+                os.symlink(os.path.join(build, name), own)
+        os.mkdir(os.path.join(directory, "changed"))
+
+    def _command(self, target):
+        """The words of the command with which BUILD makes one file."""
+        if target not in self.commands:
+            done = subprocess.run(["ninja", "-t", "commands", "-s", target], cwd=self.build,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+            text = done.stdout.decode().strip()
+            if done.returncode or not text:
+                raise Failure(f"{self.build} cannot make {target}: {done.stderr.decode().strip()}")
+            words = shlex.split(text)
+            # CMake encloses links as ": && command && :".
+            self.commands[target] = [word for word in words if word not in (":", "&&")]
+        return self.commands[target]
+
+    def _run(self, words):
+        done = subprocess.run(words, cwd=self.build, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, check=False)
+        if done.returncode:
+            raise Failure(done.stdout.decode(errors="replace").strip()[-2000:])
+
+    def _fresh(self, path):
+        """Removes the link or the file of the last fault."""
+        own = os.path.join(self.directory, path)
+        if os.path.lexists(own):
+            os.unlink(own)
+        return own
+
+    def compile(self, fault):
+        """The changed object, of a source in libcore/."""
+        source = os.path.join(self.root, fault.file)
+        target = f"{OBJECTS}/{os.path.relpath(fault.file, SOURCES)}.o"
+        built = os.path.join(self.build, target)
+        if not os.path.exists(built) or os.path.getmtime(built) < os.path.getmtime(source):
+            raise Failure(f"{built} is older than its source; build {self.build} first")
+        changed = os.path.join(self.directory, "changed", os.path.basename(fault.file))
+        with open(changed, "w", encoding="utf-8") as file:
+            file.write(fault.planted(source))
+        words = []
+        for word in self._command(target):
+            word = changed if word == source else word
+            words.append(changed + ".o" + word[len(target):] if word.startswith(target) else word)
+        # A function that nobody calls any more is no error here.
+        self._run([*words, "-w"])
+        return target, changed + ".o"
+
+    def _link(self, target, replaced, more=()):
+        own = self._fresh(target)
+        swaps = {target: own, replaced[0]: replaced[1], **dict(more)}
+        words = [swaps.get(word, word) for word in self._command(target)]
+        if replaced[0] and replaced[1] not in words:
+            raise Failure(f"{target} does not contain {replaced[0]}")
+        self._run(words)
+
+    def _library(self):
+        found = glob.glob(os.path.join(self.build, "libcore", "libflmem.so.*.*.*"))
+        if len(found) != 1:
+            raise Failure(f"no libflmem.so in {self.build}")
+        return os.path.relpath(found[0], self.build)
+
+    def link(self, test, changed):
+        """What a test runs: its own program, or the command with its library."""
+        name = test.split("/")[0]
+        if name.startswith("unit."):
+            self._link("tests/" + name[len("unit."):], changed)
+            return
+        library = self._library()
+        self._link(library, changed)
+        for path in glob.glob(os.path.join(self.build, "libcore", "libflmem.so*")):
+            path = os.path.relpath(path, self.build)
+            if path != library:
+                os.symlink(os.path.basename(library), self._fresh(path))
+        own = os.path.join(self.directory, library)
+        words = self._command("cli/flmem")
+        libraries = os.path.join(self.build, "libcore")
+        rpath = [w for w in words if w.startswith("-Wl,-rpath,") and libraries in w]
+        if not rpath or library not in words:
+            raise Failure("cli/flmem is not linked with the library of the build")
+        theirs = {word: word.replace(libraries, os.path.dirname(own)) for word in rpath}
+        self._link("cli/flmem", ("", ""), {library: own, **theirs}.items())
+
+    def _words(self, test):
+        """(command, environment, time limit) of a test that runs on this build."""
+        name, _, pattern = test.partition("/")
+        if name not in self.tests or not self.tests[name][0]:
+            raise Failure(f"ctest knows no test '{name}'")
+        command, environment, limit = self.tests[name]
+        if pattern:
+            command = ["bats", "--tap", "-f", pattern, command[-1]]
+
+        def moved(text):
+            inside = text == self.build or text.startswith(
+                (self.build + "/cli/flmem", self.build + "/tests/test_"))
+            return self.directory + text[len(self.build):] if inside else text
+        return ([moved(word) for word in command],
+                {key: moved(value) for key, value in environment.items()}, limit)
+
+    def run(self, test, limit_s):
+        """
+        ("passed", "partly" when some of its cases were skipped, "skipped", "failed" or
+        "time limit", what it printed, seconds).
+        """
+        command, environment, limit = self._words(test)
+        log_path = os.path.join(self.directory, "log")
+        started = time.monotonic()
+        with open(log_path, "w+b") as log:
+            process = subprocess.Popen(command, env=dict(os.environ, **environment), stdout=log,
+                                       stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                                       cwd=self.directory, start_new_session=True)
+            try:
+                status = process.wait(timeout=min(limit, limit_s))
+            except subprocess.TimeoutExpired:
+                status = None
+                process.kill()
+                process.wait()
+            end_children()
+            log.seek(0)
+            text = log.read().decode(errors="replace")
+        spent = time.monotonic() - started
+        if status is None:
+            return "time limit", text, spent
+        if status == SKIPPED or (status == 0 and _all_skipped(text)):
+            return "skipped", text, spent
+        if status:
+            return "failed", text, spent
+        return ("partly" if _some_skipped(text) else "passed"), text, spent
+
+
+def _some_skipped(text):
+    return any("[  SKIPPED ]" in line or line.startswith("SKIP") or
+               (line.startswith("ok ") and "# skip" in line.lower()) for line in text.splitlines())
+
+
+def _all_skipped(text):
+    """bats and cmocka end with 0 when they skip, or when a pattern fits no test."""
+    lines = text.splitlines()
+    if any(line.startswith("1..") for line in lines):
+        ran = [line for line in lines if line.startswith("ok ") and "# skip" not in line.lower()]
+        return not ran
+    return any("[  SKIPPED ]" in line for line in lines) and \
+        not any("[       OK ]" in line for line in lines)

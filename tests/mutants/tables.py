@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All faults: the tables by part of the library."""
+import faults_candidates
+import faults_ops
+import faults_registers
+import faults_remote
+import faults_runtimes
+import faults_seccomp
+
+FAULTS = (*faults_registers.FAULTS, *faults_remote.FAULTS, *faults_candidates.FAULTS,
+          *faults_seccomp.FAULTS, *faults_runtimes.FAULTS, *faults_ops.FAULTS)

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a borrowed thread costs its borrower, and the locks that it asks about first. */
+#include "borrowed.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+struct page {
+	_Atomic uint64_t ready, calls;
+	_Atomic uint32_t lock; /* one that an allocator might have */
+};
+
+static struct page *page;
+static pid_t child;
+
+#ifdef __x86_64__
+/* What chains call: at the same address in the child, which is a copy of this test. */
+__attribute__((noinline, no_sanitize("address", "undefined"))) static void note_call(void)
+{
+	atomic_fetch_add(&page->calls, 1);
+}
+
+static void be_waiting(void)
+{
+	atomic_store(&page->ready, 1);
+	for (;;)
+		pause();
+}
+
+static int start_waiting(void **state)
+{
+	(void)state;
+	page = child_share(sizeof(*page));
+	child = page ? child_start(be_waiting) : 0;
+	for (int i = 0; child && !page->ready && i < 20000; i++)
+		usleep(1000);
+	return !child;
+}
+
+static int end_child(void **state)
+{
+	(void)state;
+	child_end(child);
+	return munmap(page, sizeof(*page));
+}
+
+static int borrow(const struct target *target, void (*function)(void),
+		  struct flmem_borrow_options options, struct flmem_error *err)
+{
+	struct flmem_borrow_result result;
+	struct flmem_chain chain = {0};
+
+	flmem_chain_add(&chain, "call", (uint64_t)(uintptr_t)function);
+	options.timeout_us = 5000000;
+	options.look_once = true;
+	return flmem_borrow_run(&target->view, &chain, &options, &result, err);
+}
+
+/* What flmem changes of the thread that calls it while it holds another one. */
+struct caller {
+	sigset_t mask;
+	int nice, slack;
+};
+
+static struct caller at_first, during;
+
+static struct caller read_caller(void)
+{
+	struct caller caller = {.nice = getpriority(PRIO_PROCESS, 0),
+				.slack = prctl(PR_GET_TIMERSLACK)};
+
+	pthread_sigmask(SIG_SETMASK, NULL, &caller.mask);
+	return caller;
+}
+
+static bool note_caller(void *context, const struct flmem_candidate *candidate, uint64_t pointer,
+			const char **ret_reason)
+{
+	(void)context;
+	(void)candidate;
+	(void)ret_reason;
+	if (pointer)
+		during = read_caller();
+	return true;
+}
+
+/* Stopped itself it would hold the thread up; afterwards it is what it was. */
+static void nobody_stops_the_caller_while_it_holds_a_thread(void **state)
+{
+	static const int stopping[] = {SIGTSTP, SIGTTIN, SIGTTOU, SIGINT, SIGTERM, SIGHUP};
+	const struct flmem_candidate_filter filter = {note_caller, NULL};
+	const struct flmem_borrow_options options = {.filter = &filter};
+	struct caller after;
+	struct flmem_error err = {0};
+	struct target target;
+
+	(void)state;
+	target_open(child, &target);
+	expect_borrowed(borrow(&target, note_call, options, &err), &err);
+	target_close(&target);
+	after = read_caller();
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(stopping); i++) {
+		assert_true(sigismember(&during.mask, stopping[i]));
+		assert_false(sigismember(&after.mask, stopping[i]));
+	}
+	assert_int_equal(after.nice, at_first.nice);
+	assert_int_equal(after.slack, at_first.slack);
+}
+
+static void a_held_lock_of_the_allocator_is_a_refusal(void **state)
+{
+	struct flmem_borrow_options options = {0};
+	struct flmem_error err = {0};
+	struct target target;
+
+	(void)state;
+	flmem_guard_add_word(&options.guard, (uint64_t)(uintptr_t)&page->lock);
+	target_open(child, &target);
+	atomic_store(&page->lock, 1);
+	assert_int_equal(borrow(&target, note_call, options, &err), FLMEM_EUNSAFE);
+	assert_non_null(strstr(err.message, "lock of the allocator"));
+	assert_int_equal(page->calls, 0);
+	atomic_store(&page->lock, 0);
+	expect_borrowed(borrow(&target, note_call, options, &err), &err);
+	target_close(&target);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(nobody_stops_the_caller_while_it_holds_a_thread,
+						start_waiting, end_child),
+		cmocka_unit_test_setup_teardown(a_held_lock_of_the_allocator_is_a_refusal,
+						start_waiting, end_child),
+	};
+
+	at_first = read_caller(); /* before anything was borrowed */
+	return cmocka_run_group_tests_name("borrow_caller", tests, NULL, NULL);
+}
+#else
+int main(void)
+{
+	puts("SKIP: threads are not borrowed on this processor yet");
+	return 77;
+}
+#endif

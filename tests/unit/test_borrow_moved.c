@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Threads that do something else by the time they are stopped. */
+#include "borrowed.h"
+
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+
+#define STACK_BYTES ((size_t)256 << 10)
+
+struct page {
+	_Atomic uint64_t ready, calls, rounds, faults;
+	_Atomic uint32_t words[2]; /* futexes of the child */
+	_Atomic bool block;	   /* the computing child goes into a system call */
+};
+
+static struct page *page;
+static pid_t child;
+static int bell[2];
+
+#ifdef __x86_64__
+/* What is to happen to the child before the real request. */
+static void (*before_seize)(void);
+
+long ptrace(enum __ptrace_request request, ...)
+{
+	va_list args;
+	long tid, address, data, word = 0, rc;
+
+	va_start(args, request);
+	tid = va_arg(args, long);
+	address = va_arg(args, long);
+	data = va_arg(args, long);
+	va_end(args);
+	if (request == PTRACE_SEIZE && before_seize) {
+		void (*act)(void) = before_seize;
+
+		before_seize = NULL;
+		act();
+	}
+	/* The C library returns the word that the kernel stores. */
+	if (request != PTRACE_PEEKDATA)
+		return syscall(SYS_ptrace, (long)request, tid, address, data);
+	rc = syscall(SYS_ptrace, (long)request, tid, address, &word);
+	return rc < 0 ? rc : word;
+}
+
+__attribute__((noinline, no_sanitize("address", "undefined"))) static void note_call(void)
+{
+	atomic_fetch_add(&page->calls, 1);
+}
+
+/* The system call that the child is in; "running" when in none. */
+static void read_call(char *out, size_t size)
+{
+	char path[40];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/syscall", (int)child);
+	file = fopen(path, "re");
+	if (!file || !fgets(out, (int)size, file))
+		out[0] = '\0';
+	if (file)
+		fclose(file);
+}
+
+/* In a futex call that waits for `value`. */
+static bool waits_for(uint32_t value)
+{
+	unsigned long number, address, operation, seen;
+	char text[256], *end;
+
+	read_call(text, sizeof(text));
+	number = strtoul(text, &end, 10);
+	address = strtoul(end, &end, 16);
+	operation = strtoul(end, &end, 16);
+	seen = strtoul(end, &end, 16);
+	return number == SYS_futex && address && operation == FUTEX_WAIT && seen == value;
+}
+
+/* One and the same call, first as an event, then as a lock that others wait for as well. */
+static void be_locking(void)
+{
+	for (uint32_t value = 1;; value = 2) {
+		_Atomic uint32_t *word = &page->words[value - 1];
+
+		while (atomic_load(word) == value)
+			syscall(SYS_futex, word, FUTEX_WAIT, value, NULL, NULL, 0);
+		atomic_fetch_add(&page->rounds, 1);
+	}
+}
+
+static void become_locked(void)
+{
+	atomic_store(&page->words[0], 0);
+	syscall(SYS_futex, &page->words[0], FUTEX_WAKE, 1, NULL, NULL, 0);
+	await_true(waits_for(2));
+}
+
+/* Computes until it is told to read, which it does once. */
+static void be_computing(void)
+{
+	char byte;
+
+	for (;;) {
+		atomic_fetch_add(&page->ready, 1);
+		if (!atomic_exchange(&page->block, false))
+			continue;
+		if (read(bell[0], &byte, 1) != 1)
+			atomic_fetch_add(&page->faults, 1);
+		atomic_fetch_add(&page->rounds, 1);
+	}
+}
+
+static bool is_reading(void)
+{
+	char text[256];
+
+	read_call(text, sizeof(text));
+	return strncmp(text, "0 0x", 4) == 0;
+}
+
+static void begin_to_read(void)
+{
+	atomic_store(&page->block, true);
+	await_true(is_reading());
+}
+
+static void compute(void)
+{
+	for (;;)
+		atomic_fetch_add(&page->ready, 1);
+}
+
+static void be_computing_on_a_made_stack(void)
+{
+	void *stack =
+		mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ucontext_t own, coroutine;
+
+	if (stack == MAP_FAILED || getcontext(&coroutine))
+		_exit(2);
+	coroutine.uc_stack.ss_sp = stack;
+	coroutine.uc_stack.ss_size = STACK_BYTES;
+	coroutine.uc_link = NULL;
+	makecontext(&coroutine, compute, 0);
+	swapcontext(&own, &coroutine);
+}
+
+static int start(void (*be_child)(void))
+{
+	page = child_share(sizeof(*page));
+	if (!page || pipe(bell))
+		return 1;
+	atomic_store(&page->words[0], 1);
+	atomic_store(&page->words[1], 2);
+	child = child_start(be_child);
+	return !child;
+}
+
+static int start_locking(void **state)
+{
+	(void)state;
+	return start(be_locking);
+}
+
+static int start_computing(void **state)
+{
+	(void)state;
+	return start(be_computing);
+}
+
+static int start_on_a_made_stack(void **state)
+{
+	(void)state;
+	return start(be_computing_on_a_made_stack);
+}
+
+static int end_child(void **state)
+{
+	(void)state;
+	before_seize = NULL;
+	child_end(child);
+	close(bell[0]);
+	close(bell[1]);
+	return munmap(page, sizeof(*page));
+}
+
+static int borrow(pid_t computing, struct flmem_error *err)
+{
+	const struct flmem_borrow_options options = {
+		.timeout_us = 5000000, .look_once = true, .computing = computing};
+	struct flmem_borrow_result result;
+	struct flmem_chain chain = {0};
+	struct target target;
+	int rc;
+
+	target_open(child, &target);
+	flmem_chain_add(&chain, "call", (uint64_t)(uintptr_t)note_call);
+	rc = flmem_borrow_run(&target.view, &chain, &options, &result, err);
+	target_close(&target);
+	if (rc != FLMEM_EUNSAFE)
+		expect_borrowed(rc, err);
+	return rc;
+}
+
+static void an_event_that_became_a_lock_is_left_alone(void **state)
+{
+	struct flmem_error err = {0};
+
+	(void)state;
+	await_true(waits_for(1));
+	assert_int_equal(borrow(0, &err), 0);
+	assert_int_equal(page->calls, 1);
+	await_true(waits_for(1));
+	before_seize = become_locked;
+	assert_int_equal(borrow(0, &err), FLMEM_EUNSAFE);
+	assert_null(before_seize);
+	assert_int_equal(page->calls, 1);
+	await_true(waits_for(2));
+	assert_int_equal(page->rounds, 1);
+}
+
+static void a_computing_thread_that_began_to_wait_is_left_alone(void **state)
+{
+	struct flmem_error err = {0};
+
+	(void)state;
+	await_true(page->ready);
+	for (int i = 0; i < 2000 && before_seize == NULL && !page->rounds; i++) {
+		before_seize = begin_to_read;
+		assert_int_equal(borrow(child, &err), FLMEM_EUNSAFE);
+		if (before_seize) { /* it was not running when it was looked at */
+			before_seize = NULL;
+			continue;
+		}
+		assert_int_equal(page->calls, 0);
+		assert_int_equal(write(bell[1], "x", 1), 1);
+		await_true(page->rounds == 1);
+	}
+	assert_int_equal(page->rounds, 1);
+	assert_int_equal(page->faults, 0);
+}
+
+static void a_computing_thread_on_a_made_stack_is_left_alone(void **state)
+{
+	struct flmem_error err = {0};
+	uint64_t before;
+
+	(void)state;
+	await_true(page->ready);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(borrow(child, &err), FLMEM_EUNSAFE);
+	assert_int_equal(page->calls, 0);
+	before = page->ready;
+	await_true(page->ready > before);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(an_event_that_became_a_lock_is_left_alone,
+						start_locking, end_child),
+		cmocka_unit_test_setup_teardown(a_computing_thread_that_began_to_wait_is_left_alone,
+						start_computing, end_child),
+		cmocka_unit_test_setup_teardown(a_computing_thread_on_a_made_stack_is_left_alone,
+						start_on_a_made_stack, end_child),
+	};
+
+	return cmocka_run_group_tests_name("borrow_moved", tests, NULL, NULL);
+}
+#else
+int main(void)
+{
+	puts("SKIP: threads are not borrowed on this processor yet");
+	return 77;
+}
+#endif

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Processes that are not to be touched as a whole, each in the state that forbids it. */
+#include "borrowed.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/seccomp.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "proc/status.h"
+#include "remote/preflight.h"
+
+#ifdef __x86_64__
+static _Atomic bool *ready;
+static pid_t child;
+
+static void be_waiting(void)
+{
+	atomic_store(ready, true);
+	for (;;)
+		pause();
+}
+
+static void be_strict(void)
+{
+	int ends[2];
+	char byte;
+
+	if (pipe(ends) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT))
+		_exit(2);
+	atomic_store(ready, true);
+	for (;;)
+		syscall(SYS_read, ends[0], &byte, 1);
+}
+
+static void be_ended(void)
+{
+	_exit(0);
+}
+
+static void start(void (*be_child)(void))
+{
+	atomic_store(ready, false);
+	child = child_start(be_child);
+	assert_true(child);
+	if (be_child != be_ended)
+		await_true(atomic_load(ready));
+}
+
+static int share(void **state)
+{
+	(void)state;
+	ready = child_share(sizeof(*ready));
+	return !ready;
+}
+
+static int end_child(void **state)
+{
+	(void)state;
+	if (child)
+		child_end(child);
+	child = 0;
+	return 0;
+}
+
+static char state_now(const struct flmem_process *process)
+{
+	struct flmem_status status;
+
+	return flmem_status_read(process, &status, NULL) ? '\0' : status.state;
+}
+
+static void expect_now(const struct flmem_process *process, int code, const char *word)
+{
+	struct flmem_error err = {0};
+
+	assert_int_equal(flmem_preflight_now(process, &err), code);
+	if (code)
+		assert_non_null(strstr(err.message, word));
+}
+
+static void a_stopped_process_is_refused_until_it_goes_on(void **state)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+
+	(void)state;
+	start(be_waiting);
+	assert_int_equal(flmem_process_open(child, &process, NULL), 0);
+	expect_now(&process, 0, NULL);
+	kill(child, SIGSTOP);
+	await_true(state_now(&process) == 'T');
+	expect_now(&process, FLMEM_EUNSAFE, "is stopped");
+	kill(child, SIGCONT);
+	await_true(state_now(&process) == 'S');
+	expect_now(&process, 0, NULL);
+}
+
+static void a_traced_process_is_refused(void **state)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+
+	(void)state;
+	start(be_waiting);
+	assert_int_equal(flmem_process_open(child, &process, NULL), 0);
+	if (ptrace(PTRACE_SEIZE, child, NULL, NULL) < 0) {
+		print_message("SKIP: a child may not be traced here\n");
+		skip();
+	}
+	expect_now(&process, FLMEM_EUNSAFE, "traced");
+}
+
+static void a_process_that_has_ended_is_refused(void **state)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+
+	(void)state;
+	start(be_ended);
+	assert_int_equal(flmem_process_open(child, &process, NULL), 0);
+	await_true(state_now(&process) == 'Z');
+	expect_now(&process, FLMEM_ENOPROC, "has ended");
+	process.state = 'Z';
+	assert_int_equal(flmem_preflight_identity(&process, NULL), FLMEM_ENOPROC);
+}
+
+static void a_kernel_thread_is_refused(void **state)
+{
+	struct flmem_process process = FLMEM_PROCESS_INIT;
+
+	(void)state;
+	process.pid = 2;
+	process.kernel_thread = true;
+	assert_int_equal(flmem_preflight_identity(&process, NULL), FLMEM_EUNSUPPORTED);
+}
+
+static void a_process_in_strict_mode_is_refused(void **state)
+{
+	struct flmem_error err = {0};
+	struct target target;
+
+	(void)state;
+	start(be_strict);
+	target_open(child, &target);
+	assert_int_equal(flmem_preflight_fixed(&target.view, &err), FLMEM_EUNSUPPORTED);
+	target_close(&target);
+	assert_non_null(strstr(err.message, "strict"));
+}
+
+/* A /proc directory whose status says what no processor here may have. */
+static int open_fake(char *directory, const char *more, struct flmem_process *ret_process)
+{
+	char path[PATH_MAX], text[] = "4711 (fake) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 99 0\n";
+	int proc, rc;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/4711", directory);
+	assert_int_equal(mkdir(path, 0700), 0);
+	snprintf(path, sizeof(path), "%s/4711/stat", directory);
+	file = fopen(path, "we");
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+	snprintf(path, sizeof(path), "%s/4711/status", directory);
+	file = fopen(path, "we");
+	assert_non_null(file);
+	fprintf(file, "Name:\tfake\nState:\tS (sleeping)\nPid:\t4711\nTracerPid:\t0\n%s", more);
+	fclose(file);
+	proc = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	rc = flmem_process_open_at(proc, 4711, ret_process, NULL);
+	close(proc);
+	return rc;
+}
+
+static void remove_fake(const char *directory)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/4711/stat", directory);
+	unlink(path);
+	snprintf(path, sizeof(path), "%s/4711/status", directory);
+	unlink(path);
+	snprintf(path, sizeof(path), "%s/4711", directory);
+	rmdir(path);
+	rmdir(directory);
+}
+
+static void a_shadow_stack_is_refused(void **state)
+{
+	char directory[] = "/tmp/flmem-preflight-XXXXXX";
+	FLMEM_AUTO_PROCESS struct flmem_process fake = FLMEM_PROCESS_INIT;
+	struct flmem_error err = {0};
+	struct target target;
+	int rc;
+
+	(void)state;
+	assert_non_null(mkdtemp(directory));
+	rc = open_fake(directory, "x86_Thread_features:\tshstk \n", &fake);
+	start(be_waiting);
+	target_open(child, &target);
+	target.view.process = &fake; /* with the modules of a program that may be borrowed */
+	if (!rc)
+		rc = flmem_preflight_fixed(&target.view, &err);
+	target_close(&target);
+	remove_fake(directory);
+	assert_int_equal(rc, FLMEM_EUNSUPPORTED);
+	assert_non_null(strstr(err.message, "shadow stack"));
+}
+
+static void a_program_for_another_machine_is_refused(void **state)
+{
+	struct flmem_error err = {0};
+	char *argv[] = {VICTIMS "/safe_ia32", NULL};
+	struct target target;
+
+	(void)state;
+	if (access(argv[0], X_OK)) {
+		print_message("SKIP: %s is not built\n", argv[0]);
+		skip();
+	}
+	child = fork();
+	if (child == 0) {
+		int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		dup2(null, 1);
+		execv(argv[0], argv);
+		_exit(2);
+	}
+	for (int i = 0; i < 20000; i++) {
+		char path[32], name[PATH_MAX];
+		ssize_t length;
+
+		snprintf(path, sizeof(path), "/proc/%d/exe", (int)child);
+		length = readlink(path, name, sizeof(name) - 1);
+		name[length > 0 ? length : 0] = '\0';
+		if (strstr(name, "safe_ia32"))
+			break;
+		usleep(1000);
+	}
+	target_open(child, &target);
+	assert_int_equal(flmem_preflight_fixed(&target.view, &err), FLMEM_EUNSUPPORTED);
+	target_close(&target);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(a_stopped_process_is_refused_until_it_goes_on, end_child),
+		cmocka_unit_test_teardown(a_traced_process_is_refused, end_child),
+		cmocka_unit_test_teardown(a_process_that_has_ended_is_refused, end_child),
+		cmocka_unit_test(a_kernel_thread_is_refused),
+		cmocka_unit_test_teardown(a_process_in_strict_mode_is_refused, end_child),
+		cmocka_unit_test_teardown(a_shadow_stack_is_refused, end_child),
+		cmocka_unit_test_teardown(a_program_for_another_machine_is_refused, end_child),
+	};
+
+	return cmocka_run_group_tests_name("preflight", tests, share, NULL);
+}
+#else
+int main(void)
+{
+	puts("SKIP: threads are not borrowed on this processor yet");
+	return 77;
+}
+#endif
