@@ -31,8 +31,8 @@ struct flmem_attempt {
 /*
  * Returns what run returns; the context is the caller's as before. With *ret_lost it was given up:
  * the context is no more the caller's, err says for how long was waited, and the code is
- * FLMEM_EUNSAFE. Meanwhile the other thread takes the stop signals of terminals,
- * since it knows when a stopped tracer would hold up a target. Within another attempt run is called at once.
+ * FLMEM_EUNSAFE. Meanwhile the other thread takes the stop signals of terminals, since it knows
+ * when a stopped tracer would hold up a target. Within another attempt run is called at once.
  */
 int flmem_attempt_run(const struct flmem_attempt *attempt, void *context, bool *ret_lost,
 		      struct flmem_error *err);

@@ -13,6 +13,12 @@
 #include "ops/inspection.h"
 #include "ops/trim_parts.h"
 #include "proc/status.h"
+#include "remote/hold.h"
+
+void flmem_trim_expend_process(bool expendable)
+{
+	flmem_hold_expend_process(expendable);
+}
 
 const char *flmem_trim_outcome_name(enum flmem_trim_outcome outcome)
 {

@@ -109,8 +109,8 @@ int flmem_process_read_scattered(const struct flmem_process *process, const stru
 int flmem_process_pin_memory(struct flmem_process *process, struct flmem_error *err);
 
 /*
- * Reads from the pinned address space; all or nothing. Negative errno: -ESRCH when no process has it
- * any more, -EFAULT where nothing is mapped. Reads what mprotect() forbids, too.
+ * Reads from the pinned address space; all or nothing. Negative errno: -ESRCH when no process has
+ * it any more, -EFAULT where nothing is mapped. Reads what mprotect() forbids, too.
  */
 int flmem_process_read_pinned(const struct flmem_process *process, uint64_t address, void *out,
 			      size_t length);

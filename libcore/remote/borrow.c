@@ -94,7 +94,7 @@ static bool is_parked(const struct flmem_loan *loan, const struct flmem_thread_s
  */
 static int give_back(struct flmem_loan *loan, pid_t tid)
 {
-	FLMEM_AUTO_HOLD struct flmem_hold hold = flmem_hold_begin(loan->options->expendable);
+	FLMEM_AUTO_HOLD struct flmem_hold hold = flmem_hold_begin();
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
 	struct flmem_thread_state now;
 
@@ -127,8 +127,8 @@ static void tell_address(struct flmem_loan *loan)
 }
 
 /*
- * What was written is what the stopped thread finds on its stack: it lives in the address space that
- * was pinned and checked, and not in that of a program that was executed meanwhile.
+ * What was written is what the stopped thread finds on its stack: it lives in the address space
+ * that was pinned and checked, and not in that of a program that was executed meanwhile.
  */
 static bool sees_frames(const struct flmem_loan *loan, pid_t tid)
 {
@@ -303,7 +303,7 @@ static enum attempt check_stopped(struct flmem_loan *loan, struct flmem_candidat
 static enum attempt set_off(struct flmem_loan *loan, struct flmem_candidate *candidate,
 			    const struct flmem_seccomp_calls *calls, uint64_t *ret_start_ns)
 {
-	FLMEM_AUTO_HOLD struct flmem_hold hold = flmem_hold_begin(loan->options->expendable);
+	FLMEM_AUTO_HOLD struct flmem_hold hold = flmem_hold_begin();
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
 	enum attempt attempt;
 	int rc = flmem_tracee_seize(&tracee, candidate->tid);

@@ -35,7 +35,6 @@ struct flmem_borrow_options {
 	const struct flmem_candidate_filter *filter; /* may be NULL: any thread that qualifies */
 	size_t stack_bytes; /* that the calls may use; 0: what an allocator needs */
 	pid_t only;	    /* this blocked thread and no other; 0: the most suitable one */
-	bool expendable; /* this process may be killed rather than hold a thread: remote/hold.h */
 	bool finish; /* its wait then ends with the result 0: a sleeping thread of flmem's own */
 	const struct flmem_syscall_list *syscalls; /* of the calls; NULL: they may make any */
 	bool assume_seccomp;			   /* as in struct flmem_seccomp_calls */

@@ -87,8 +87,8 @@ int flmem_candidates_find(const struct flmem_view *view, const struct flmem_cand
 			  struct flmem_candidates *ret_candidates);
 
 /*
- * Checks the stack of a stopped thread; at.sp and at.pc say where it is. NULL when it may be borrowed
- * there, else a static reason.
+ * Checks the stack of a stopped thread; at.sp and at.pc say where it is. NULL when it may be
+ * borrowed there, else a static reason.
  */
 const char *flmem_candidate_check_stack(const struct flmem_view *view,
 					const struct flmem_candidate_needs *needs,

@@ -2,10 +2,18 @@
 #include "remote/hold.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #define LIMIT_S 3
 
-struct flmem_hold flmem_hold_begin(bool expendable)
+static atomic_bool expendable;
+
+void flmem_hold_expend_process(bool is_expendable)
+{
+	atomic_store(&expendable, is_expendable);
+}
+
+struct flmem_hold flmem_hold_begin(void)
 {
 	struct sigevent end = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
 	const struct itimerspec limit = {.it_value = {.tv_sec = LIMIT_S}};
@@ -15,7 +23,7 @@ struct flmem_hold flmem_hold_begin(bool expendable)
 	sigfillset(&all);
 	sigemptyset(&hold.before);
 	pthread_sigmask(SIG_SETMASK, &all, &hold.before);
-	if (expendable && timer_create(CLOCK_MONOTONIC, &end, &hold.timer) == 0) {
+	if (atomic_load(&expendable) && timer_create(CLOCK_MONOTONIC, &end, &hold.timer) == 0) {
 		hold.limited = true;
 		timer_settime(hold.timer, 0, &limit, NULL);
 	}

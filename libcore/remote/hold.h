@@ -20,11 +20,14 @@ struct flmem_hold {
 };
 
 /*
- * Blocks every signal in the calling thread. `expendable`: the kernel kills this process when it has
- * held the thread for three seconds, which frees it: that works on a process that is stopped
- * (SIGSTOP) or frozen (cgroup v2) meanwhile. Not for libraries in programs of others.
+ * Whether the kernel may kill this process when it has held a thread for three seconds, which frees
+ * the thread: that works on a process that is stopped (SIGSTOP) or frozen (cgroup v2) meanwhile. Not
+ * for a library in a program of others; off at first.
  */
-struct flmem_hold flmem_hold_begin(bool expendable);
+void flmem_hold_expend_process(bool expendable);
+
+/* Blocks every signal in the calling thread, and sets the limit where this process is expendable. */
+struct flmem_hold flmem_hold_begin(void);
 void flmem_hold_end(struct flmem_hold *hold);
 
 #define FLMEM_AUTO_HOLD FLMEM_AUTO(flmem_hold_end) __attribute__((unused))

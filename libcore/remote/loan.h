@@ -4,8 +4,8 @@
 
 /*
  * One run of a chain on a borrowed thread: the caller's calls with readings of the clock around
- * them and a park at the end, and the results that they leave on the thread's stack. remote/borrow.c
- * chooses, stops and restores the thread; nothing here touches it.
+ * them and a park at the end, and the results that they leave on the thread's stack.
+ * remote/borrow.c chooses, stops and restores the thread; nothing here touches it.
  */
 
 #include <stdbool.h>

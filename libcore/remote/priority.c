@@ -10,7 +10,7 @@
 #define SPIN_US 2000U
 #define HIGHEST (-20)
 
-/* PRIO_PROCESS with 0 is the calling thread alone (setpriority(2), C library/kernel differences). */
+/* PRIO_PROCESS with 0 is the calling thread alone (setpriority(2), "C library"). */
 struct flmem_priority flmem_priority_raise(void)
 {
 	struct flmem_priority priority = {.slack_ns = flmem_clock_sharpen()};

@@ -120,7 +120,7 @@ static bool has_new(const struct flmem_cpython_visit *visit, const struct flmem_
 	return known < now.count;
 }
 
-/* The target is as it was when flmem is done; the program may start threads of its own meanwhile. */
+/* The target is as it was when flmem is done; its own new threads are not awaited for long. */
 static void await_end(const struct flmem_cpython_visit *visit, const struct flmem_tasks *before)
 {
 	uint64_t start = flmem_clock_us();

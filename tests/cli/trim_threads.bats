@@ -11,10 +11,10 @@ collect_beside_a_held_lock() {
 	local go=$BATS_TEST_TMPDIR/go step
 	rm -f "$go"
 	start_victim "$PYTHON" "$FLMEM_TESTS/victims/safe_finalizer.py" "$go"
-	flmem trim --pid "$VICTIM" --gc --timeout 300ms --json
+	flmem trim --pid "$VICTIM" --gc --timeout 1s --json
 	assert_status 8
 	[ "$(json 'r["steps"][0]["outcome"]')" = failed ]
-	[[ "$(json 'r["steps"][0]["detail"]')" == *"the code has not ended within 300 ms; it runs on in thread "*", which waits for a lock of the program" ]]
+	[[ "$(json 'r["steps"][0]["detail"]')" == *"the code has not ended within 1000 ms; it runs on in thread "*", which waits for a lock of the program" ]]
 	[ "$(status_field "$VICTIM" TracerPid)" = 0 ]
 	touch "$go"
 	wait_until 120 grep -q -e alone -e stuck -e left "$VICTIM_LOG"
@@ -61,7 +61,7 @@ end_beside_late_code() {
 import time
 print("ready", flush=True)
 time.sleep(1000)'
-	flmem trim --pid "$VICTIM" --gc --timeout 300ms --json
+	flmem trim --pid "$VICTIM" --gc --timeout 1s --json
 	assert_status 8
 	[ "$(json 'r["steps"][0]["outcome"]')" = refused ]
 	assert_victim_unharmed

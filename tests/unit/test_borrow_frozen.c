@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "remote/hold.h"
+
 #define CALL_US 200000
 
 struct page {
@@ -132,9 +134,63 @@ static void the_target_does_not_wait_for_a_stopped_one(void **state)
 	assert_int_equal(page->faults, 0);
 }
 
+/* Stopped at the worst place, while it holds the thread. */
+static bool stop_in_the_middle(void *context, const struct flmem_candidate *candidate,
+			       uint64_t pointer, const char **ret_reason)
+{
+	(void)context, (void)candidate, (void)ret_reason;
+	if (pointer) {
+		atomic_store(&page->called, true);
+		kill(getpid(), SIGSTOP);
+	}
+	return true;
+}
+
+static void be_command(void)
+{
+	const struct flmem_candidate_filter filter = {.accepts = stop_in_the_middle};
+	const struct flmem_borrow_options options = {.timeout_us = 20000000, .filter = &filter};
+	struct flmem_borrow_result result;
+	struct flmem_chain chain = {0};
+	struct flmem_error err = {0};
+	struct target target;
+
+	flmem_hold_expend_process(true);
+	target_open(child, &target);
+	flmem_chain_add(&chain, "call", (uint64_t)(uintptr_t)&call_for_long);
+	flmem_borrow_run(&target.view, &chain, &options, &result, &err);
+	atomic_store(&page->ended, true);
+	for (;;)
+		pause();
+}
+
+static void a_command_that_is_stopped_with_a_thread_in_its_hands_is_killed(void **state)
+{
+	int status = 0;
+
+	(void)state;
+	borrower = child_start(be_command);
+	assert_true(borrower);
+	await_true(page->called || page->ended);
+	if (!page->called) {
+		print_message("SKIP: a child may not be traced here\n");
+		skip();
+	}
+	assert_int_equal(waitpid(borrower, &status, 0), borrower);
+	borrower = 0;
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	assert_int_equal(write(bell[1], "x", 1), 1);
+	await_true(page->rounds == 1);
+	assert_false(page->over);
+	assert_int_equal(page->faults, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			a_command_that_is_stopped_with_a_thread_in_its_hands_is_killed, start_child,
+			end_child),
 		cmocka_unit_test_setup_teardown(the_target_does_not_wait_for_a_stopped_one,
 						start_child, end_child),
 	};

@@ -37,6 +37,14 @@ struct flmem_trim_options {
 	uint64_t start_time; /* of the process that is meant, clock ticks after boot; 0: any */
 };
 
+/*
+ * Lets the kernel kill the calling process when it has held a thread of another one for more than
+ * three seconds (a borrow takes some ten microseconds), because it was stopped or frozen just then:
+ * the thread goes on. For commands; a program that does other work too leaves it off, as it is at
+ * first.
+ */
+FLMEM_API void flmem_trim_expend_process(bool expendable);
+
 #define FLMEM_TRIM_TIMEOUT_US_DEFAULT 5000000U
 
 /* X(NAME, text) */
