@@ -248,7 +248,8 @@ static uint64_t argument(const struct flmem_call *call, size_t i,
 
 /*
  * The calls run with the thread's own vector state: a clean one has the default rights of
- * protection keys, with which a heap under a key of the program faults (init_pkru in arch/x86/mm/pkeys.c).
+ * protection keys, with which a heap under a key of the program faults (init_pkru in the kernel's
+ * arch/x86/mm/pkeys.c).
  */
 static void fill_call(struct signal_frame *frame, const struct flmem_call *call,
 		      const struct flmem_scratch *scratch, uint64_t sp, uint64_t fpstate)

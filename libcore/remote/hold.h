@@ -21,12 +21,12 @@ struct flmem_hold {
 
 /*
  * Whether the kernel may kill this process when it has held a thread for three seconds, which frees
- * the thread: that works on a process that is stopped (SIGSTOP) or frozen (cgroup v2) meanwhile. Not
- * for a library in a program of others; off at first.
+ * the thread. That works on a process that is stopped (SIGSTOP) or frozen (cgroup v2) meanwhile.
+ * Not for a library in a program of others; off at first.
  */
 void flmem_hold_expend_process(bool expendable);
 
-/* Blocks every signal in the calling thread, and sets the limit where this process is expendable. */
+/* Blocks every signal in the calling thread; sets the limit where this process is expendable. */
 struct flmem_hold flmem_hold_begin(void);
 void flmem_hold_end(struct flmem_hold *hold);
 

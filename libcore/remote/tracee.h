@@ -34,8 +34,8 @@ int flmem_tracee_seize(struct flmem_tracee *tracee, pid_t tid);
 
 /*
  * What waitpid() would report of a thread that the calling thread traces, without waiting: 1 and
- * the status, 0: no news, or a negative errno: it is gone. A stop is found also when another thread of
- * this process, which waits for any child, was given the report.
+ * the status, 0: no news, or a negative errno: it is gone. A stop is found also when another thread
+ * of this process, which waits for any child, was given the report.
  */
 int flmem_tracee_status(pid_t tid, int *ret_status);
 
