@@ -123,8 +123,6 @@ static int run_code(struct python_part *part, const struct flmem_cpython_code *c
 		set_detail(part->step, err->message);
 		return rc;
 	}
-	if (part->run.no_answer)
-		set_detail(part->step, part->run.no_answer);
 	if (!part->run.answer.exception)
 		return 0;
 	part->step->outcome = FLMEM_TRIM_FAILED;

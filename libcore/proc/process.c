@@ -268,17 +268,22 @@ int flmem_process_read_scattered(const struct flmem_process *process, const stru
 				 size_t count, void *out)
 {
 	struct iovec local = {.iov_base = out};
+	uint64_t lowest = UINT64_MAX, highest = 0;
 	ssize_t got;
+	int rc;
 
 	if (process->pidfd < 0)
 		return -ENOSYS;
 	for (size_t i = 0; i < count; i++) {
-		int rc = check_answers(process, (uintptr_t)places[i].iov_base, places[i].iov_len);
+		uint64_t start = (uintptr_t)places[i].iov_base, end = start + places[i].iov_len;
 
-		if (rc)
-			return rc;
+		lowest = start < lowest ? start : lowest;
+		highest = end > highest ? end : highest;
 		local.iov_len += places[i].iov_len;
 	}
+	rc = check_answers(process, lowest, highest > lowest ? highest - lowest : 0);
+	if (rc)
+		return rc;
 	got = process_vm_readv(process->pid, &local, 1, places, count, 0);
 	if (got < 0)
 		return -errno;

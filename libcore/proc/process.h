@@ -96,7 +96,9 @@ int flmem_process_read_memory(const struct flmem_process *process, uint64_t addr
 
 struct iovec;
 
-/* Reads many places one after the other into `out`, which has room for all; failures as above. */
+/*
+ * Reads many places that lie near each other into `out`, one after the other; failures as above.
+ */
 int flmem_process_read_scattered(const struct flmem_process *process, const struct iovec *places,
 				 size_t count, void *out);
 

@@ -49,6 +49,7 @@ static const struct field fields[] = {
 	{"Seccomp_filters", FIELD_NUMBER, offsetof(struct flmem_status, seccomp_filters)},
 	{"NoNewPrivs", FIELD_NUMBER, offsetof(struct flmem_status, no_new_privs)},
 	{"CapEff", FIELD_MASK, offsetof(struct flmem_status, cap_effective)},
+	{"SigPnd", FIELD_MASK, offsetof(struct flmem_status, sig_pending)},
 	{"SigBlk", FIELD_MASK, offsetof(struct flmem_status, sig_blocked)},
 	{"SigIgn", FIELD_MASK, offsetof(struct flmem_status, sig_ignored)},
 	{"SigCgt", FIELD_MASK, offsetof(struct flmem_status, sig_caught)},

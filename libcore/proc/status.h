@@ -46,6 +46,7 @@ struct flmem_status {
 	struct flmem_u64 seccomp_filters; /* how many */
 	struct flmem_u64 no_new_privs;
 	struct flmem_u64 cap_effective; /* mask */
+	struct flmem_u64 sig_pending;	/* for the thread alone */
 	struct flmem_u64 sig_blocked;	/* masks, of the main thread */
 	struct flmem_u64 sig_ignored;
 	struct flmem_u64 sig_caught;

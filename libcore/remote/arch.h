@@ -41,6 +41,7 @@ struct flmem_scratch {
 	size_t length;
 	uint64_t data;	      /* address of the chain's data */
 	uint64_t area;	      /* address of the chain's area */
+	uint64_t unblocked;   /* signals, as in the chain */
 	uint64_t entry;	      /* stack pointer that starts the chain at the restorer */
 	size_t capacity;      /* FLMEM_SCRATCH_MAX and the length of the area */
 	unsigned char *bytes; /* the caller's */

@@ -362,6 +362,7 @@ int flmem_arch_build(const struct flmem_thread_state *state, const struct flmem_
 	    chain->area.length > scratch->capacity || top - first > scratch->capacity)
 		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
 				       "the calls do not fit on the thread's stack");
+	scratch->unblocked = chain->unblocked;
 	scratch->address = first;
 	scratch->length = fpstate + state->xstate_length + 4 - first;
 	scratch->data = data;
@@ -370,7 +371,7 @@ int flmem_arch_build(const struct flmem_thread_state *state, const struct flmem_
 	scratch->entry = first + sizeof(frame.restorer);
 	memset(scratch->bytes, 0, scratch->length);
 	for (size_t i = 0; i < chain->count; i++) {
-		fill_frame(&frame, restorer, CHAIN_MASK);
+		fill_frame(&frame, restorer, CHAIN_MASK & ~scratch->unblocked);
 		fill_call(&frame, &chain->calls[i], scratch, first + FRAME_STEP * (i + 1), fpstate);
 		memcpy(scratch->bytes + FRAME_STEP * i, &frame, sizeof(frame));
 	}
@@ -389,7 +390,7 @@ int flmem_arch_arm(pid_t tid, const struct flmem_thread_state *state,
 		   const struct flmem_scratch *scratch, uint64_t restorer)
 {
 	struct user_regs_struct regs = state->regs;
-	uint64_t mask = CHAIN_MASK;
+	uint64_t mask = CHAIN_MASK & ~scratch->unblocked;
 	int rc;
 
 	regs.orig_rax = (unsigned long)-1; /* no system call to repeat */

@@ -7,6 +7,7 @@
 #include <sys/ptrace.h>
 #include <unistd.h>
 
+#include "base/attempt.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "proc/maps.h"
@@ -19,6 +20,7 @@
 #include "remote/locks.h"
 #include "remote/preflight.h"
 #include "remote/priority.h"
+#include "remote/rescue.h"
 #include "remote/rseq.h"
 #include "remote/seccomp.h"
 #include "remote/tracee.h"
@@ -30,6 +32,8 @@
 #define POLL_US		50U
 #define POLL_US_LONG	500U
 #define LONG_CALL_US	1000000U
+#define RESCUE_US	20000U
+#define ABANDON_US	200000U
 
 /* What trying one thread led to. */
 enum attempt {
@@ -55,21 +59,53 @@ static int lost(struct flmem_loan *loan)
 			       (int)loan->view->process->pid);
 }
 
+/* True when the thread was taken out of its calls: it waited for who may be waiting for it. */
+static bool rescue_if_due(const struct flmem_loan *loan, pid_t tid, uint64_t spent_us)
+{
+	const struct flmem_process *process = loan->view->process;
+
+	if (loan->options->finish)
+		return false;
+	if (spent_us > ABANDON_US &&
+	    flmem_rescue_abandon(process, tid, &loan->options->guard, &loan->state))
+		return true;
+	if (flmem_rescue_is_due(process, tid, loan->state.signal_mask))
+		flmem_rescue_signals(process, tid, loan->state.signal_mask);
+	return false;
+}
+
+static int late(struct flmem_loan *loan, pid_t tid, uint64_t spent_us)
+{
+	flmem_loan_count_returned(loan);
+	return flmem_error_set(loan->err, FLMEM_EFAILED, 0,
+			       "the call has not ended after %llu ms; thread %d goes on with it "
+			       "and then restores itself",
+			       (unsigned long long)(spent_us / 1000U), (int)tid);
+}
+
+static int abandoned(struct flmem_loan *loan, pid_t tid)
+{
+	return flmem_error_set(loan->err, FLMEM_EFAILED, 0,
+			       "a lock of the allocator of process %d was not released: its "
+			       "holder seems to be stopped; thread %d was taken back from the "
+			       "call; try again",
+			       (int)loan->view->process->pid, (int)tid);
+}
+
 /* Nobody traces the thread meanwhile: what becomes of flmem now does not hold it up. */
 static int await(struct flmem_loan *loan, pid_t tid)
 {
-	uint64_t start = flmem_clock_us(), spent;
+	uint64_t start = flmem_clock_us(), spent, rescue_us = RESCUE_US;
 	enum flmem_loan_progress progress;
 
 	while ((progress = flmem_loan_read_results(loan)) == FLMEM_LOAN_RUNNING) {
 		spent = flmem_clock_us() - start;
-		if (spent > loan->options->timeout_us) {
-			flmem_loan_count_returned(loan);
-			return flmem_error_set(loan->err, FLMEM_EFAILED, 0,
-					       "the call has not ended after %llu ms; thread %d "
-					       "goes on with it and then restores itself",
-					       (unsigned long long)(spent / 1000U), (int)tid);
-		}
+		if (spent > rescue_us && rescue_if_due(loan, tid, spent))
+			return abandoned(loan, tid);
+		if (spent > rescue_us)
+			rescue_us = spent + RESCUE_US;
+		if (spent > loan->options->timeout_us)
+			return late(loan, tid, spent);
 		flmem_priority_pause(spent, spent < LONG_CALL_US ? POLL_US : POLL_US_LONG);
 	}
 	if (progress == FLMEM_LOAN_ENDED)
@@ -88,6 +124,20 @@ static bool is_parked(const struct flmem_loan *loan, const struct flmem_thread_s
 }
 
 /*
+ * What was written is what the stopped thread finds on its stack: it lives in the address space
+ * that was pinned and checked, and not in that of a program that was executed meanwhile.
+ */
+static bool sees_frames(const struct flmem_loan *loan, pid_t tid)
+{
+	uintptr_t address = loan->scratch.data + loan->cookie_end;
+	long word;
+
+	errno = 0;
+	word = ptrace(PTRACE_PEEKDATA, tid, (void *)address, NULL);
+	return !errno && memcmp(&word, &loan->cookie, sizeof(word)) == 0;
+}
+
+/*
  * The thread waits in the park at the end of its chain, where a second stop finds it. If we come
  * later than its sleep lasts it has restored itself: it is not touched, and what was read of its
  * stack may be anything.
@@ -98,12 +148,14 @@ static int give_back(struct flmem_loan *loan, pid_t tid)
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
 	struct flmem_thread_state now;
 
-	if (flmem_tracee_seize(&tracee, tid) ||
+	if (flmem_tracee_seize(&tracee, tid, loan->view->process->pid) ||
 	    flmem_tracee_stop(&tracee, STOP_TIMEOUT_US) == FLMEM_TRACEE_EXEC)
 		return lost(loan);
 	if (!tracee.tid)
 		return ended(loan);
-	if (!tracee.stopped || flmem_arch_read_registers(tid, &now) || !is_parked(loan, &now))
+	/* The park of another flmem, which borrowed it meanwhile, lies in the same place. */
+	if (!tracee.stopped || flmem_arch_read_registers(tid, &now) || !is_parked(loan, &now) ||
+	    !sees_frames(loan, tid))
 		return lost(loan);
 	/* A failure leaves it to its own last frame. */
 	tracee.resumable = true;
@@ -126,20 +178,6 @@ static void tell_address(struct flmem_loan *loan)
 	       digits, FLMEM_CHAIN_ADDRESS_DIGITS);
 }
 
-/*
- * What was written is what the stopped thread finds on its stack: it lives in the address space
- * that was pinned and checked, and not in that of a program that was executed meanwhile.
- */
-static bool sees_frames(const struct flmem_loan *loan, pid_t tid)
-{
-	uintptr_t address = loan->scratch.data + loan->cookie_end;
-	long word;
-
-	errno = 0;
-	word = ptrace(PTRACE_PEEKDATA, tid, (void *)address, NULL);
-	return !errno && memcmp(&word, &loan->cookie, sizeof(word)) == 0;
-}
-
 /* From the stop to the armed thread: everything that can still be called off. */
 static int arm(struct flmem_loan *loan, struct flmem_tracee *tracee)
 {
@@ -154,6 +192,7 @@ static int arm(struct flmem_loan *loan, struct flmem_tracee *tracee)
 		return rc;
 	if (loan->options->finish)
 		flmem_arch_finish_call(&loan->state);
+	flmem_loan_renew_cookie(loan);
 	rc = flmem_arch_build(&loan->state, &loan->chain, loan->gadgets.restorer, &loan->scratch,
 			      loan->err);
 	if (rc)
@@ -163,7 +202,7 @@ static int arm(struct flmem_loan *loan, struct flmem_tracee *tracee)
 	tell_address(loan);
 	rc = flmem_process_write_memory(loan->view->process, loan->scratch.address,
 					loan->scratch.bytes, loan->scratch.length);
-	if (!rc && !sees_frames(loan, tracee->tid))
+	if (!rc && (!sees_frames(loan, tracee->tid) || flmem_attempt_is_lost()))
 		rc = -ESRCH;
 	return rc ? rc
 		  : flmem_arch_arm(tracee->tid, &loan->state, &loan->scratch,
@@ -306,7 +345,7 @@ static enum attempt set_off(struct flmem_loan *loan, struct flmem_candidate *can
 	FLMEM_AUTO_HOLD struct flmem_hold hold = flmem_hold_begin();
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
 	enum attempt attempt;
-	int rc = flmem_tracee_seize(&tracee, candidate->tid);
+	int rc = flmem_tracee_seize(&tracee, candidate->tid, loan->view->process->pid);
 
 	if (rc)
 		return refuse_seize(loan, candidate->tid, rc);

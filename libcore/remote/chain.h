@@ -49,8 +49,9 @@ struct flmem_chain {
 	unsigned char data[FLMEM_CHAIN_DATA];
 	size_t data_length;
 	struct flmem_chain_area area;
-	bool timed_as_one; /* not call by call: takes half as much of the thread's stack */
-	bool overflow;	   /* something did not fit; running the chain fails */
+	bool timed_as_one;  /* not call by call: takes half as much of the thread's stack */
+	uint64_t unblocked; /* signals that stay unblocked in it, besides those of any chain */
+	bool overflow;	    /* something did not fit; running the chain fails */
 };
 
 /* Appends a call without arguments; fill in `args` and `data_args` of the returned one. */

@@ -43,6 +43,13 @@ static void add_park(struct flmem_loan *loan)
 	call->data_args = 1U;
 }
 
+void flmem_loan_renew_cookie(struct flmem_loan *loan)
+{
+	if (getrandom(&loan->cookie, sizeof(loan->cookie), GRND_NONBLOCK) < 0)
+		loan->cookie = flmem_clock_ns();
+	memcpy(loan->chain.data + loan->cookie_end, &loan->cookie, sizeof(loan->cookie));
+}
+
 int flmem_loan_wrap(struct flmem_loan *loan, const struct flmem_chain *chain)
 {
 	struct flmem_chain *whole = &loan->chain;
@@ -50,12 +57,11 @@ int flmem_loan_wrap(struct flmem_loan *loan, const struct flmem_chain *chain)
 
 	if (chain->overflow || !chain->count || spans > FLMEM_BORROW_CALLS)
 		return flmem_error_set(loan->err, FLMEM_EFAILED, 0, "the calls do not fit");
-	if (getrandom(&loan->cookie, sizeof(loan->cookie), GRND_NONBLOCK) < 0)
-		loan->cookie = flmem_clock_ns();
 	/* The caller's data keeps its offsets: it comes first. */
 	memcpy(whole->data, chain->data, chain->data_length);
 	whole->data_length = chain->data_length;
 	whole->area = chain->area;
+	whole->unblocked = chain->unblocked;
 	loan->spans = spans;
 	loan->clocks = flmem_chain_put(whole, NULL, (spans + 1) * sizeof(struct timespec));
 	add_clock_reading(loan, 0);

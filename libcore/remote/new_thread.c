@@ -14,10 +14,12 @@
 #include "elf/modules.h"
 #include "proc/process.h"
 #include "proc/task.h"
+#include "proc/task_context.h"
 
 /* sizeof(pthread_attr_t) is 56 in glibc and musl on 64-bit machines. */
 #define ATTRIBUTES_SIZE 128
-#define DETACHED	1 /* PTHREAD_CREATE_DETACHED, in glibc and musl */
+#define MUSL_SYNCCALL	34 /* SIGSYNCCALL */
+#define DETACHED	1  /* PTHREAD_CREATE_DETACHED, in glibc and musl */
 /* musl's own size, 128 KiB, is too small for what is called; Alpine's CPython takes 1 MiB. */
 #define MUSL_STACK (UINT64_C(1) << 20)
 
@@ -128,6 +130,9 @@ static uint64_t plan_start(const struct flmem_thread_functions *functions,
 	struct flmem_call *call;
 
 	chain->timed_as_one = true;
+	/* musl's setuid() waits for every thread with this signal (src/internal/pthread_impl.h). */
+	if (!functions->is_glibc)
+		chain->unblocked = UINT64_C(1) << (MUSL_SYNCCALL - 1);
 	call = flmem_chain_add(chain, "pthread_attr_init", functions->init);
 	call->args[0] = attributes;
 	call->data_args = 1U;
@@ -230,12 +235,27 @@ static void take_lender(const struct flmem_borrow_result *run, struct flmem_new_
 	thread->stopped_ns = run->complete ? run->stopped_ns : 0;
 }
 
+/*
+ * What the thread inherits has to be what any thread of the process has: the code may close a
+ * descriptor or remove a file by a relative name.
+ */
+static bool may_start(void *context, const struct flmem_candidate *candidate, uint64_t pointer,
+		      const char **ret_reason)
+{
+	(void)pointer;
+	*ret_reason = flmem_task_context_differs(context, candidate->tid);
+	return !*ret_reason;
+}
+
 int flmem_new_thread_start(const struct flmem_view *view,
 			   const struct flmem_thread_functions *functions,
 			   const struct flmem_borrow_options *options,
 			   struct flmem_new_thread *ret_thread, struct flmem_error *err)
 {
 	FLMEM_AUTO_TASKS struct flmem_tasks before = {0};
+	const struct flmem_candidate_filter filter = {.accepts = may_start,
+						      .context = (void *)(uintptr_t)view->process};
+	struct flmem_borrow_options own = *options;
 	struct flmem_borrow_result run;
 	struct flmem_chain chain = {0};
 	uint64_t id = plan_start(functions, &chain);
@@ -249,7 +269,8 @@ int flmem_new_thread_start(const struct flmem_view *view,
 				       "process %d has %u threads or more: a new one could not be "
 				       "told from them",
 				       (int)view->process->pid, FLMEM_TASKS_MAX);
-	rc = flmem_borrow_run(view, &chain, options, &run, err);
+	own.filter = &filter;
+	rc = flmem_borrow_run(view, &chain, &own, &run, err);
 	take_lender(&run, ret_thread);
 	/* What was started sleeps and ends: another one may be. */
 	if (rc == FLMEM_EFAILED && run.self_restored)

@@ -354,6 +354,7 @@ static int check_filters(struct inquiry *in, uint64_t count)
 		in->program = program;
 		in->length = (size_t)length;
 		rc = check_filter(in);
+		in->program = NULL;
 	}
 	if (!rc && (index == FILTERS_MAX || (count != UINT64_MAX && index != count)))
 		return refuse_read(in, E2BIG);
@@ -423,7 +424,7 @@ int flmem_seccomp_check_running(const struct flmem_process *process, pid_t tid,
 		return rc;
 	if (read_standing(process, tid, &standing) == 0 && !standing.mode)
 		return 0;
-	rc = flmem_tracee_seize(&tracee, tid);
+	rc = flmem_tracee_seize(&tracee, tid, process->pid);
 	if (rc || flmem_tracee_stop(&tracee, STOP_TIMEOUT_US) != FLMEM_TRACEE_STOPPED)
 		return flmem_error_set(err, FLMEM_EUNSAFE, -rc,
 				       "thread %d of process %d could not be stopped to read its "

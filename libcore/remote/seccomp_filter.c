@@ -81,7 +81,7 @@ void flmem_filter_input_set(struct flmem_filter_input *input, const struct flmem
 static enum flmem_filter_action action_of(uint32_t verdict)
 {
 	static const uint32_t values[] = {
-#define ACTION_VALUE(name, value) [FLMEM_FILTER_##name] = value,
+#define ACTION_VALUE(name, value) [FLMEM_FILTER_##name] = (value),
 		FLMEM_FILTER_ACTIONS(ACTION_VALUE)
 #undef ACTION_VALUE
 	};

@@ -2,16 +2,23 @@
 #include "remote/tracee.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/io.h"
+#include "proc/status.h"
 #include "proc/task.h"
 #include "remote/priority.h"
 #include "remote/waits.h"
 
-#define PAUSE_US 100U
+#define STATUS_MAX 16384U
+#define PAUSE_US   100U
 /* A thread that is not let go of stops as soon as it runs again: nothing is gained by hurrying. */
 #define RELEASE_PAUSE_US 10000U
 
@@ -20,12 +27,55 @@ static long request(enum __ptrace_request what, pid_t tid, long data)
 	return ptrace(what, tid, NULL, (void *)data);
 }
 
-int flmem_tracee_seize(struct flmem_tracee *tracee, pid_t tid)
+int flmem_tracee_seize(struct flmem_tracee *tracee, pid_t tid, pid_t leader)
 {
 	if (request(PTRACE_SEIZE, tid, PTRACE_O_TRACEEXEC) < 0)
 		return -errno;
-	*tracee = (struct flmem_tracee){.tid = tid};
+	*tracee = (struct flmem_tracee){.tid = tid, .leader = leader};
 	return 0;
+}
+
+/* State and tracer of a thread by its number in /proc; false when there is none. */
+static bool read_status(pid_t tid, char *ret_state, pid_t *ret_tracer)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	struct flmem_status status;
+	char path[40];
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)tid);
+	if (flmem_io_read_file_at(AT_FDCWD, path, STATUS_MAX, &text) ||
+	    flmem_status_parse(text.data, &status, NULL))
+		return false;
+	*ret_state = status.state;
+	*ret_tracer = status.tracer.unknown ? 0 : (pid_t)status.tracer.value;
+	return true;
+}
+
+/*
+ * A thread that executes another program takes the number of the first one of its process, and the
+ * tracer with it (de_thread() in the kernel's fs/exec.c): it stops under that number.
+ */
+static void let_go_of_successor(pid_t leader)
+{
+	siginfo_t info;
+	pid_t tracer;
+	char state;
+
+	while (read_status(leader, &state, &tracer) && tracer == getpid() && state != 'Z') {
+		if (ptrace(PTRACE_GETSIGINFO, leader, NULL, &info) == 0 &&
+		    request(PTRACE_DETACH, leader, 0) == 0)
+			return;
+		flmem_clock_sleep_us(PAUSE_US);
+	}
+}
+
+/* A first thread that has ended before the others is reported to nobody until they have, too. */
+static bool has_ended(pid_t tid)
+{
+	pid_t tracer;
+	char state;
+
+	return !read_status(tid, &state, &tracer) || state == 'Z' || state == 'X';
 }
 
 static bool is_job_control(int signal)
@@ -88,6 +138,8 @@ enum flmem_tracee_event flmem_tracee_poll(struct flmem_tracee *tracee)
 		return FLMEM_TRACEE_NOTHING;
 	if (got > 0 && WIFSTOPPED(status))
 		return sort_stop(tracee, status >> 16, WSTOPSIG(status));
+	if (got == -ECHILD && tracee->leader != tracee->tid)
+		let_go_of_successor(tracee->leader);
 	*tracee = (struct flmem_tracee){0};
 	return FLMEM_TRACEE_GONE;
 }
@@ -143,6 +195,8 @@ static bool stop_for_release(struct flmem_tracee *tracee)
 
 		if (event == FLMEM_TRACEE_GONE)
 			return false;
+		if (event == FLMEM_TRACEE_NOTHING && has_ended(tracee->tid))
+			return false;
 		if (event == FLMEM_TRACEE_NOTHING)
 			flmem_clock_sleep_us(RELEASE_PAUSE_US);
 	}
@@ -151,8 +205,10 @@ static bool stop_for_release(struct flmem_tracee *tracee)
 
 void flmem_tracee_release(struct flmem_tracee *tracee)
 {
-	if (!tracee->tid || !stop_for_release(tracee))
+	if (!tracee->tid || !stop_for_release(tracee)) {
+		*tracee = (struct flmem_tracee){0};
 		return;
+	}
 	if (!tracee->resumable)
 		make_resumable(tracee->tid);
 	request(PTRACE_DETACH, tracee->tid, 0);

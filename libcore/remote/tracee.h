@@ -25,12 +25,13 @@ enum flmem_tracee_event {
 
 struct flmem_tracee {
 	pid_t tid;	/* 0: holds nothing */
+	pid_t leader;	/* the first thread of its process */
 	bool stopped;	/* registers can be read and written */
 	bool resumable; /* what is written in its registers is right to go on with */
 };
 
 /* Negative errno on failure: -ESRCH gone, -EPERM not permitted or traced by another. */
-int flmem_tracee_seize(struct flmem_tracee *tracee, pid_t tid);
+int flmem_tracee_seize(struct flmem_tracee *tracee, pid_t tid, pid_t leader);
 
 /*
  * What waitpid() would report of a thread that the calling thread traces, without waiting: 1 and

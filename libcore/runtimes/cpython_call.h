@@ -53,7 +53,6 @@ struct flmem_cpython_result {
 	uint64_t waited_us;    /* for the interpreter's lock */
 	uint64_t took_us;      /* the code itself */
 	uint64_t stopped_us; /* the thread did not run the program for this long; 0: not stopped */
-	const char *no_answer; /* static: why `answer` is empty, or NULL */
 	struct flmem_cpython_answer answer;
 };
 

@@ -169,16 +169,22 @@ static int explain_late(const struct flmem_cpython_visit *visit,
 			       describe_wait(visit, &gil, run->tid));
 }
 
+/* Python tells its errors by a return value, which is lost: without an answer nothing is certain. */
 static int take_answer(const struct flmem_cpython_visit *visit,
 		       const struct flmem_borrow_result *run, const struct flmem_buf *area,
-		       const unsigned char *cookie)
+		       const unsigned char *cookie, struct flmem_error *err)
 {
 	struct flmem_cpython_result *result = visit->result;
 
-	take_result(run, result);
 	if (!flmem_cpython_answer_parse((const unsigned char *)area->data, FLMEM_CPYTHON_ANSWER_MAX,
 					cookie, &result->answer))
-		result->no_answer = "the process cannot write to its own /proc/self/mem";
+		return flmem_error_set(
+			err, FLMEM_EFAILED, 0,
+			"the code left no result in process %d: it did not run, out of "
+			"memory for example, or the process may not write "
+			"to its own /proc/self/mem",
+			(int)visit->view->process->pid);
+	take_result(run, result);
 	return 0;
 }
 
@@ -212,7 +218,7 @@ static int run_code(struct flmem_cpython_visit *visit, const struct functions *f
 		return rc;
 	/* The target is as it was when flmem is done. */
 	flmem_new_thread_await_end(visit->view, thread, END_US);
-	return take_answer(visit, &run, &area, cookie);
+	return take_answer(visit, &run, &area, cookie, err);
 }
 
 static int run_in_new_thread(struct flmem_cpython_visit *visit, const struct functions *functions,

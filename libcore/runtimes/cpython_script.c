@@ -68,6 +68,16 @@ static int open_directory(const struct work *work)
 	return (int)syscall(SYS_openat2, work->root, work->path, &how, sizeof(how));
 }
 
+/* Where others may replace what is written there, they could bring their own code into the target. */
+static bool is_closed(const struct work *work, int directory)
+{
+	struct stat status;
+
+	return fstat(directory, &status) == 0 &&
+	       (status.st_uid == 0 || status.st_uid == work->uid) &&
+	       (!(status.st_mode & (S_IWGRP | S_IWOTH)) || status.st_mode & S_ISVTX);
+}
+
 /* What is announced is this file, of this user, under one name only. */
 static bool is_ours(const struct work *work, int fd)
 {
@@ -93,6 +103,8 @@ static int create(void *context)
 	work->directory = open_directory(work);
 	if (work->directory < 0)
 		return -errno;
+	if (!is_closed(work, work->directory))
+		return -EPERM;
 	fd = openat(work->directory, work->name,
 		    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, S_IRUSR);
 	if (fd < 0)

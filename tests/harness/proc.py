@@ -7,6 +7,8 @@ import time
 SETTLE_S = 10  # how long a change may last that the program itself makes now and then
 STEADY_TRIES = 50
 SIGNAL_FIELDS = ("SigBlk", "SigIgn", "SigCgt")
+# The two signals that glibc keeps for itself; it handles them from the first thread on.
+LIBRARYS_OWN = 3 << 31
 # What a trim may change by its purpose: anonymous memory that belongs to the allocator.
 ALLOCATORS_OWN = re.compile(r"^(\[heap\]|\[anon.*\]|)$")
 
@@ -94,7 +96,8 @@ def signal_state(pid):
             fields = status(pid, tid)
         except Gone:
             continue
-        found[tid] = tuple(fields[name] for name in SIGNAL_FIELDS)
+        found[tid] = tuple(f"{int(fields[name], 16) & ~LIBRARYS_OWN:016x}"
+                           for name in SIGNAL_FIELDS)
     return found
 
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * killat STOP PROGRAM [ARGS]: kills PROGRAM with SIGKILL at one exact place: its STOP-th stop at a
- * system call, counted from the first ptrace() of one of its threads on and in that thread alone,
+ * system call, counted from the first ptrace() or pwrite() of one of its threads on and in that thread alone,
  * entry and exit being two stops. Prints
  * `killed NUMBER` with the number of that system call, or, when the program ends before,
  * `ended STATUS STOPS TOUCHES`: its exit status, the stops that there were, and how many of its
@@ -46,7 +46,7 @@ static pid_t start(char **argv)
 {
 	pid_t pid = fork();
 
-	if (pid < 0)
+	if (pid < 0 || !argv[0])
 		die("fork");
 	if (pid == 0) {
 		setpgid(0, 0);
@@ -117,7 +117,7 @@ static pid_t next_stop(pid_t pid, int *ret_status)
 
 static bool is_touch(uint64_t number)
 {
-	return number == SYS_ptrace || number == SYS_process_vm_writev ||
+	return number == SYS_ptrace || number == SYS_pwrite64 || number == SYS_process_vm_writev ||
 	       number == SYS_process_madvise || number == SYS_kill || number == SYS_tgkill ||
 	       number == SYS_pidfd_send_signal;
 }
@@ -156,7 +156,8 @@ static bool count_stop(pid_t tid, struct count *count)
 		return false;
 	if (ptrace(PTRACE_GET_SYSCALL_INFO, tid, sizeof(info), &info) <= 0)
 		die("PTRACE_GET_SYSCALL_INFO");
-	if (!count->tid && (info.op != PTRACE_SYSCALL_INFO_ENTRY || info.entry.nr != SYS_ptrace))
+	if (!count->tid && (info.op != PTRACE_SYSCALL_INFO_ENTRY ||
+			    (info.entry.nr != SYS_ptrace && info.entry.nr != SYS_pwrite64)))
 		return false;
 	count->tid = tid;
 	count->at_exit = info.op == PTRACE_SYSCALL_INFO_EXIT;

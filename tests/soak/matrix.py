@@ -194,6 +194,8 @@ class Running:
 
     def _move(self):
         """Every thread that moved by itself before the first call still does."""
+        if not self.entry.rounds:
+            return  # it promises none: an interpreter that ends stops its threads
         stuck = self.victim.stuck()
         if stuck:
             self.tally.problems.append(f"threads {sorted(stuck)} do nothing any more")

@@ -95,14 +95,11 @@ static inline void expect_borrowed(int rc, const struct flmem_error *err)
 		fail_msg("%s", err->message);
 }
 
-#define await_true(condition)                        \
-	do {                                         \
-		for (int i_ = 0; i_ < 20000; i_++) { \
-			if (condition)               \
-				break;               \
-			usleep(1000);                \
-		}                                    \
-		assert_true(condition);              \
+#define await_true(condition)                                      \
+	do {                                                       \
+		for (int i_ = 0; i_ < 20000 && !(condition); i_++) \
+			usleep(1000);                              \
+		assert_true(condition);                            \
 	} while (0)
 
 #endif

@@ -103,20 +103,20 @@ static char state_of(pid_t pid)
 	return end && end[1] ? end[2] : '\0';
 }
 
-static void the_target_does_not_wait_for_a_stopped_one(void **state)
+static void start_borrower(void (*work)(void))
 {
-	(void)state;
-	borrower = child_start(be_borrower);
+	borrower = child_start(work);
 	assert_true(borrower);
 	await_true(page->called || page->ended);
 	if (!page->called) {
 		print_message("SKIP: a child may not be traced here (%d)\n", page->code);
 		skip();
 	}
-	kill(borrower, SIGSTOP);
-	await_true(state_of(borrower) == 'T');
-	assert_false(page->over);
-	/* The signal is handled, the call comes to its end, and the thread goes on with its own. */
+}
+
+/* The signal is handled, the call comes to its end, and the thread goes on with its own. */
+static void expect_target_goes_on(void)
+{
 	kill(child, SIGUSR1);
 	await_true(page->over);
 	await_true(page->handled == 1);
@@ -125,6 +125,16 @@ static void the_target_does_not_wait_for_a_stopped_one(void **state)
 	kill(child, SIGUSR1);
 	await_true(page->handled == 2);
 	assert_int_equal(page->faults, 0);
+}
+
+static void the_target_does_not_wait_for_a_stopped_one(void **state)
+{
+	(void)state;
+	start_borrower(be_borrower);
+	kill(borrower, SIGSTOP);
+	await_true(state_of(borrower) == 'T');
+	assert_false(page->over);
+	expect_target_goes_on();
 	/* It comes back to a thread that is its own again, and says so. */
 	kill(borrower, SIGCONT);
 	await_true(page->ended);
@@ -169,13 +179,7 @@ static void a_command_that_is_stopped_with_a_thread_in_its_hands_is_killed(void 
 	int status = 0;
 
 	(void)state;
-	borrower = child_start(be_command);
-	assert_true(borrower);
-	await_true(page->called || page->ended);
-	if (!page->called) {
-		print_message("SKIP: a child may not be traced here\n");
-		skip();
-	}
+	start_borrower(be_command);
 	assert_int_equal(waitpid(borrower, &status, 0), borrower);
 	borrower = 0;
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);

@@ -30,7 +30,7 @@
 #define FUTEX_VALUE   7
 #define BACK_OFF_MS   80
 #define PAGE_BYTES    4096U
-#define NOT_SUPPORTED -1
+#define NOT_SUPPORTED (-1)
 
 struct page {
 	_Atomic int tid; /* of the thread in question, once it is about to wait */

@@ -242,6 +242,7 @@ static uint32_t random_word(uint64_t *seed)
 /* Straight and branching code that the kernel accepts; A ends up as an errno. */
 static size_t make_program(uint64_t *seed, uint32_t number, struct sock_filter *program)
 {
+	/* Some of the names stand for 0. NOLINTBEGIN(misc-redundant-expression) */
 	static const uint16_t operations[] = {
 		BPF_ALU | BPF_ADD | BPF_K,  BPF_ALU | BPF_SUB | BPF_X, BPF_ALU | BPF_MUL | BPF_K,
 		BPF_ALU | BPF_DIV | BPF_K,  BPF_ALU | BPF_AND | BPF_X, BPF_ALU | BPF_OR | BPF_K,
@@ -252,6 +253,7 @@ static size_t make_program(uint64_t *seed, uint32_t number, struct sock_filter *
 		BPF_LD | BPF_W | BPF_ABS,   BPF_LD | BPF_W | BPF_ABS,  BPF_STX,
 		BPF_LDX | BPF_MEM,
 	};
+	/* NOLINTEND(misc-redundant-expression) */
 	size_t n = 0;
 
 	program[n++] = (struct sock_filter)LOAD(nr);

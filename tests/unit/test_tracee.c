@@ -103,7 +103,7 @@ static int end_child(void **state)
 
 static void seize(struct flmem_tracee *tracee)
 {
-	int rc = flmem_tracee_seize(tracee, child);
+	int rc = flmem_tracee_seize(tracee, child, child);
 
 	if (rc == -EPERM) {
 		print_message("SKIP: a child may not be traced here\n");

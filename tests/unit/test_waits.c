@@ -135,7 +135,7 @@ static bool stop_once(const struct victim *victim)
 	int rc;
 
 	await_blocked(victim);
-	rc = flmem_tracee_seize(&tracee, victim->pid);
+	rc = flmem_tracee_seize(&tracee, victim->pid, victim->pid);
 	if (rc == -EPERM) {
 		print_message("SKIP: ptrace is not permitted\n");
 		skip();

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proc/task_context.h"
+
+#include <linux/kcmp.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/text.h"
+#include "proc/process.h"
+
+#define LINK_MAX 64
+
+static bool is_shared(pid_t one, pid_t other, int what)
+{
+	return syscall(SYS_kcmp, one, other, what, 0, 0) == 0;
+}
+
+/* The lines of both files that begin with it are the same. */
+static bool has_same_line(const char *one, const char *other, const char *name)
+{
+	const char *mine = strstr(one, name), *theirs = strstr(other, name);
+	size_t length;
+
+	if (!mine || !theirs)
+		return !mine && !theirs;
+	length = strcspn(mine, "\n");
+	return length == strcspn(theirs, "\n") && memcmp(mine, theirs, length) == 0;
+}
+
+static bool has_same_identity(const struct flmem_process *process, pid_t tid)
+{
+	static const char *const lines[] = {
+		"\nUmask:",  "\nUid:",	  "\nGid:",    "\nGroups:", "\nCapInh:",
+		"\nCapPrm:", "\nCapEff:", "\nCapBnd:", "\nCapAmb:", "\nNoNewPrivs:",
+	};
+	FLMEM_AUTO_BUF struct flmem_buf one = FLMEM_BUF_INIT, other = FLMEM_BUF_INIT;
+	char name[40];
+
+	snprintf(name, sizeof(name), "task/%d/status", (int)tid);
+	if (flmem_process_read(process, "status", &one) ||
+	    flmem_process_read(process, name, &other))
+		return false;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lines); i++)
+		if (!has_same_line(one.data, other.data, lines[i]))
+			return false;
+	return true;
+}
+
+static bool has_same_namespaces(const struct flmem_process *process, pid_t tid)
+{
+	static const char *const kinds[] = {"mnt",  "net", "ipc",    "uts",
+					    "user", "pid", "cgroup", "pid_for_children"};
+	char name[48], one[LINK_MAX], other[LINK_MAX];
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(kinds); i++) {
+		int mine, theirs;
+
+		snprintf(name, sizeof(name), "ns/%s", kinds[i]);
+		mine = flmem_process_readlink(process, name, one, sizeof(one));
+		snprintf(name, sizeof(name), "task/%d/ns/%s", (int)tid, kinds[i]);
+		theirs = flmem_process_readlink(process, name, other, sizeof(other));
+		if (mine != theirs || (!mine && strcmp(one, other) != 0))
+			return false;
+	}
+	return true;
+}
+
+static bool has_same_scheduling(pid_t one, pid_t other)
+{
+	cpu_set_t mine, theirs;
+
+	CPU_ZERO(&mine);
+	CPU_ZERO(&theirs);
+	if (sched_getscheduler(one) != sched_getscheduler(other))
+		return false;
+	/* A machine with more processors than the set holds gives EINVAL for both. */
+	if (sched_getaffinity(one, sizeof(mine), &mine) != 0 ||
+	    sched_getaffinity(other, sizeof(theirs), &theirs) != 0)
+		return true;
+	return CPU_EQUAL(&mine, &theirs);
+}
+
+const char *flmem_task_context_differs(const struct flmem_process *process, pid_t tid)
+{
+	pid_t leader = process->pid;
+
+	if (tid == leader)
+		return NULL;
+	if (!is_shared(leader, tid, KCMP_FILES) || !is_shared(leader, tid, KCMP_FS))
+		return "has descriptors or a working directory of its own";
+	if (!has_same_identity(process, tid))
+		return "has an identity of its own";
+	if (!has_same_namespaces(process, tid))
+		return "has namespaces of its own";
+	if (!has_same_scheduling(leader, tid))
+		return "is scheduled in its own way";
+	return NULL;
+}
