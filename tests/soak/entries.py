@@ -147,6 +147,8 @@ def busy(victims, allocators):
         for name, words, expect in SIGNALS:
             found.append(Entry(name, [os.path.join(victims, "safe_signals"), *words], allocator,
                                expect, missing=missing))
+        found.append(Entry("stops its threads by signals", [os.path.join(victims, "safe_world")],
+                           allocator, EITHER, missing=missing, statuses=(6, 7)))
         fork = os.path.join(victims, "safe_fork")
         found.append(Entry("forks", [fork], allocator, EITHER, missing=missing))
         found.append(Entry("forks beside 2 threads", [fork, "-t", "2"], allocator, EITHER,
