@@ -209,9 +209,9 @@ static const struct opt options_table[] = {
 		.name = "assume-seccomp",
 		.kind = OPT_FLAG,
 		.offset = offsetof(struct detect_options, assume_seccomp),
-		.help = "with --ask-runtime, take it for known that the target's seccomp filters "
-			"allow what flmem calls, where they cannot be read, and what code of the "
-			"program calls",
+		.help = "with --ask-runtime, if the seccomp filters of the target cannot be read, "
+			"assume that they allow the calls; if they do not, the target may be "
+			"killed",
 	},
 	{
 		.name = "json",

@@ -303,9 +303,8 @@ static const struct opt options_table[] = {
 	{.name = "assume-seccomp",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct trim_options, assume_seccomp),
-	 .help = "take it for known that the target's seccomp filters allow what flmem calls, "
-		 "where "
-		 "they cannot be read, and what code of the program calls"},
+	 .help = "if the seccomp filters of the target cannot be read, assume that they allow the "
+		 "calls of flmem and of finalisers; if they do not, the target may be killed"},
 	{.name = "settle",
 	 .kind = OPT_DURATION,
 	 .offset = offsetof(struct trim_options, settle_us),

@@ -100,9 +100,9 @@ struct auto_options {
 			.name = "assume-seccomp",                                                 \
 			.kind = OPT_FLAG,                                                         \
 			.offset = AUTO_OFFSET(type, member, assume_seccomp),                      \
-			.help = "with --auto: take it for known that the target's seccomp "       \
-				"filters allow what flmem calls, where they cannot be read, and " \
-				"what code of the program calls",                                 \
+			.help = "with --auto: if the seccomp filters of a target cannot be "      \
+				"read, assume that they allow the calls; if they do not, the "    \
+				"target may be killed",                                           \
 		},                                                                                \
 	{                                                                                         \
 		.name = "timeout", .kind = OPT_DURATION,                                          \

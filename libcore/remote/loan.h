@@ -51,7 +51,7 @@ enum flmem_loan_progress {
 /* The caller's chain, each call (or all) between two readings of the clock, then the park. */
 int flmem_loan_wrap(struct flmem_loan *loan, const struct flmem_chain *chain);
 
-/* Another one for each time that a thread is armed, so that no two chains are taken for each other. */
+/* Another cookie each time that a thread is armed, so that no chain is taken for another one. */
 void flmem_loan_renew_cookie(struct flmem_loan *loan);
 
 /* Reads the first bytes of what will be called; FLMEM_EUNSAFE when it is not there any more. */

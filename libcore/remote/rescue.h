@@ -3,8 +3,8 @@
 #define FLMEM_REMOTE_RESCUE_H
 
 /*
- * Programs that stop their threads by signals (Boehm's collector, Mono, D) wait until each thread has
- * answered, and the thread that stopped them lets them go on. A thread that waits for a lock in the
+ * Programs that stop their threads by signals (Boehm's collector, Mono, D) wait until each thread
+ * has answered, and the thread that stopped them lets them go on. A thread that waits for a lock in the
  * middle of a chain may do neither, and the holder of the lock may be one that was stopped so.
  */
 
@@ -17,8 +17,8 @@ struct flmem_process;
 struct flmem_thread_state;
 
 /*
- * True when the thread waits for a lock and a signal is pending for it alone that it handles and that
- * its own mask does not block.
+ * True when the thread waits for a lock and a signal is pending for it alone that it handles and
+ * that its own mask does not block.
  */
 bool flmem_rescue_is_due(const struct flmem_process *process, pid_t tid, uint64_t own_mask);
 
@@ -26,8 +26,8 @@ bool flmem_rescue_is_due(const struct flmem_process *process, pid_t tid, uint64_
 void flmem_rescue_signals(const struct flmem_process *process, pid_t tid, uint64_t own_mask);
 
 /*
- * Takes the thread out of its chain, back to its own state, if it waits for one of the lock words of
- * the guard: those of glibc's arenas. Who waits for one holds none (malloc_trim takes one after the
+ * Takes the thread out of its chain, back to its own state, if it waits for one of the lock words
+ * of the guard: those of glibc's arenas. Who waits for one holds none (malloc_trim takes one after the
  * other), and a lock word of 2 costs its holder a needless wake. False: it does not wait so.
  */
 bool flmem_rescue_abandon(const struct flmem_process *process, pid_t tid,

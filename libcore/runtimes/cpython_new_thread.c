@@ -169,7 +169,7 @@ static int explain_late(const struct flmem_cpython_visit *visit,
 			       describe_wait(visit, &gil, run->tid));
 }
 
-/* Python tells its errors by a return value, which is lost: without an answer nothing is certain. */
+/* Python returns its errors, and return values are lost: without an answer nothing is certain. */
 static int take_answer(const struct flmem_cpython_visit *visit,
 		       const struct flmem_borrow_result *run, const struct flmem_buf *area,
 		       const unsigned char *cookie, struct flmem_error *err)

@@ -68,7 +68,7 @@ static int open_directory(const struct work *work)
 	return (int)syscall(SYS_openat2, work->root, work->path, &how, sizeof(how));
 }
 
-/* Where others may replace what is written there, they could bring their own code into the target. */
+/* Where others may replace what is written, they could bring their own code into the target. */
 static bool is_closed(const struct work *work, int directory)
 {
 	struct stat status;

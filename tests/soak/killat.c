@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * killat STOP PROGRAM [ARGS]: kills PROGRAM with SIGKILL at one exact place: its STOP-th stop at a
- * system call, counted from the first ptrace() or pwrite() of one of its threads on and in that thread alone,
+ * system call, counted from the first ptrace() or pwrite() of one of its threads on and in that
+ * thread alone,
  * entry and exit being two stops. Prints
  * `killed NUMBER` with the number of that system call, or, when the program ends before,
  * `ended STATUS STOPS TOUCHES`: its exit status, the stops that there were, and how many of its
