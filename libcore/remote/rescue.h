@@ -4,8 +4,8 @@
 
 /*
  * Programs that stop their threads by signals (Boehm's collector, Mono, D) wait until each thread
- * has answered, and the thread that stopped them lets them go on. A thread that waits for a lock in the
- * middle of a chain may do neither, and the holder of the lock may be one that was stopped so.
+ * has answered, and the thread that stopped them lets them go on. A thread that waits for a lock in
+ * the middle of a chain may do neither, and the holder of the lock may be one that was stopped so.
  */
 
 #include <stdbool.h>
@@ -27,8 +27,8 @@ void flmem_rescue_signals(const struct flmem_process *process, pid_t tid, uint64
 
 /*
  * Takes the thread out of its chain, back to its own state, if it waits for one of the lock words
- * of the guard: those of glibc's arenas. Who waits for one holds none (malloc_trim takes one after the
- * other), and a lock word of 2 costs its holder a needless wake. False: it does not wait so.
+ * of the guard: those of glibc's arenas. Who waits for one holds none (malloc_trim takes one after
+ * the other), and a lock word of 2 costs its holder a needless wake. False: it does not wait so.
  */
 bool flmem_rescue_abandon(const struct flmem_process *process, pid_t tid,
 			  const struct flmem_guard *guard, const struct flmem_thread_state *own);
