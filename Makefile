@@ -19,8 +19,9 @@ demo:
 	cmake --build --preset release
 	demo/run build/release/cli/flmem
 
-# Every compiler and preset first, then the fuzz targets for a while, then all tests on the
-# sanitised build; before that those that AddressSanitizer would be in the way of.
+# Every compiler and preset first, then the fuzz targets for a while with a fixed seed (new inputs
+# are make fuzz's), then all tests on the sanitised build; before that those that AddressSanitizer
+# would be in the way of.
 check:
 	scripts/setup build test
 	cmake --preset ci
@@ -28,7 +29,7 @@ check:
 	scripts/test ci -R '^unit\.test_(candidates|borrow_stolen)$$'
 	cmake --preset clang
 	cmake --build --preset clang
-	cmake --preset fuzz -DFLMEM_FUZZ_SECONDS_OTHERS=4
+	cmake --preset fuzz -DFLMEM_FUZZ_SECONDS_OTHERS=4 -DFLMEM_FUZZ_SEED=1
 	cmake --build --preset fuzz --target fuzzers
 	tests/fuzz/run build/fuzz
 	cmake --preset dev
@@ -49,7 +50,7 @@ soak:
 
 fuzz:
 	scripts/setup build test
-	cmake --preset fuzz -DFLMEM_FUZZ_SECONDS_OTHERS=60
+	cmake --preset fuzz -DFLMEM_FUZZ_SECONDS_OTHERS=60 -DFLMEM_FUZZ_SEED=0
 	cmake --build --preset fuzz --target fuzzers
 	tests/fuzz/run build/fuzz
 

@@ -43,6 +43,9 @@ bool flmem_edit_replace(const struct flmem_document *document, const struct flme
 	if (node->place.start == node->place.end ||
 	    (syntax == FLMEM_SYNTAX_YAML && strchr("&*!|>", first)))
 		return false;
+	/* A block text at the end holds the line end that what follows needs. */
+	if (document->text.data[node->place.end - 1] == '\n')
+		return false;
 	flmem_buf_puts(&text, value);
 	return give(&text, node->place.start, node->place.end, ret_edit);
 }
@@ -258,30 +261,31 @@ static int by_start(const void *a, const void *b)
 	return x->end < y->end ? -1 : x->end > y->end;
 }
 
-char *flmem_edits_apply(const char *text, const struct flmem_edit *const *edits, size_t count,
-			size_t *ret_made)
+size_t flmem_edits_select(const struct flmem_edit **edits, size_t count)
 {
-	FLMEM_AUTO_FREE const struct flmem_edit **sorted = calloc(count + 1, sizeof(*sorted));
-	FLMEM_AUTO_BUF struct flmem_buf out = FLMEM_BUF_INIT;
 	const struct flmem_edit *last = NULL;
-	size_t at = 0, made = 0;
+	size_t kept = 0;
 
-	if (!sorted)
-		return NULL;
-	memcpy(sorted, edits, count * sizeof(*sorted));
-	qsort(sorted, count, sizeof(*sorted), by_start);
+	qsort(edits, count, sizeof(*edits), by_start);
 	for (size_t i = 0; i < count; i++) {
-		const struct flmem_edit *edit = sorted[i];
-
-		if (last && (edit->start < last->end || edit->start == last->start))
+		if (last && (edits[i]->start < last->end || edits[i]->start == last->start))
 			continue;
-		flmem_buf_append(&out, text + at, edit->start - at);
-		flmem_buf_puts(&out, edit->text);
-		at = edit->end;
-		last = edit;
-		made++;
+		last = edits[i];
+		edits[kept++] = last;
+	}
+	return kept;
+}
+
+char *flmem_edits_apply(const char *text, const struct flmem_edit *const *edits, size_t count)
+{
+	FLMEM_AUTO_BUF struct flmem_buf out = FLMEM_BUF_INIT;
+	size_t at = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		flmem_buf_append(&out, text + at, edits[i]->start - at);
+		flmem_buf_puts(&out, edits[i]->text);
+		at = edits[i]->end;
 	}
 	flmem_buf_puts(&out, text + at);
-	*ret_made = made;
 	return flmem_buf_take(&out);
 }

@@ -29,10 +29,20 @@ bool flmem_edit_insert(const struct flmem_document *document, const struct flmem
 		       const char *key, const char *value, struct flmem_edit *ret_edit);
 
 /*
- * The text with the edits made, as far as they do not touch each other; the rest is for another
- * pass. `*ret_made` counts those made. NULL when memory is out.
+ * Sorts the edits and keeps those that touch no other; the rest is for another pass. Returns the
+ * number of those kept, which come first.
  */
-char *flmem_edits_apply(const char *text, const struct flmem_edit *const *edits, size_t count,
-			size_t *ret_made);
+size_t flmem_edits_select(const struct flmem_edit **edits, size_t count);
+
+/* The text with selected edits made, for the caller to free. NULL when memory is out. */
+char *flmem_edits_apply(const char *text, const struct flmem_edit *const *edits, size_t count);
+
+/*
+ * Whether the text with selected edits made (`after`) reads as the one before, but for one value
+ * or one new key per edit. Grammars have more corners than an edit can know; an edit that falls
+ * into one must not be written.
+ */
+bool flmem_edits_hold(enum flmem_syntax syntax, const char *before, const char *after,
+		      const struct flmem_edit *const *edits, size_t count);
 
 #endif

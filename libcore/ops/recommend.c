@@ -90,8 +90,7 @@ static int get_text(struct job *job, const char *path, struct flmem_buf *text,
 static int keep_text(struct job *job, const struct flmem_input *input, struct flmem_error *err)
 {
 	if (!job->texts || flmem_corrections_find(job->texts, input->file) ||
-	    flmem_corrections_add(job->texts, input->file, input->document.text.data,
-				  &job->last_read))
+	    flmem_corrections_add(job->texts, input->file, &input->document, &job->last_read))
 		return 0;
 	return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
 }

@@ -27,7 +27,8 @@ struct flmem_correction *flmem_corrections_find(struct flmem_corrections *correc
 }
 
 bool flmem_corrections_add(struct flmem_corrections *corrections, const char *file,
-			   const char *text, const struct flmem_read_file *read)
+			   const struct flmem_document *document,
+			   const struct flmem_read_file *read)
 {
 	struct flmem_correction *grown =
 		reallocarray(corrections->rows, corrections->count + 1, sizeof(*grown));
@@ -39,8 +40,9 @@ bool flmem_corrections_add(struct flmem_corrections *corrections, const char *fi
 	row = &grown[corrections->count++];
 	*row = (struct flmem_correction){
 		.file = strdup(file),
-		.before = strdup(text),
-		.after = strdup(text),
+		.syntax = document->syntax,
+		.before = strdup(document->text.data),
+		.after = strdup(document->text.data),
 		.identity = read->identity,
 		.folder = read->folder,
 	};
@@ -62,58 +64,59 @@ void flmem_corrections_clear(struct flmem_corrections *corrections)
 	*corrections = (struct flmem_corrections){0};
 }
 
-/* Makes the corrections of one file; false when memory is out. */
-static bool correct_file(struct flmem_correction *correction,
-			 const struct flmem_recommendations *found, size_t *made)
+/* Puts in the text of a file after some edits, which must have done no more than they are for. */
+static int take_text(struct flmem_correction *correction, char *after,
+		     const struct flmem_edit *const *edits, size_t count, struct flmem_error *err)
+{
+	const enum flmem_syntax syntax = (enum flmem_syntax)correction->syntax;
+
+	if (!after)
+		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	if (!flmem_edits_hold(syntax, correction->after, after, edits, count)) {
+		free(after);
+		return flmem_error_set(err, FLMEM_EFAILED, 0,
+				       "the corrections would change more of '%s' than they are "
+				       "for; nothing is changed, correct it by hand",
+				       correction->file);
+	}
+	free(correction->after);
+	correction->after = after;
+	correction->changes += count;
+	return 0;
+}
+
+/* Makes the corrections of one file; adds their number to `*made`. */
+static int correct_file(struct flmem_correction *correction,
+			const struct flmem_recommendations *found, size_t *made,
+			struct flmem_error *err)
 {
 	FLMEM_AUTO_FREE const struct flmem_edit **edits =
 		calloc(found->finding_count + 1, sizeof(*edits));
-	size_t count = 0, done = 0;
-	char *after;
+	size_t count = 0;
 
 	if (!edits)
-		return false;
+		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
 	for (size_t i = 0; i < found->finding_count; i++)
 		if (found->findings[i].fixable &&
 		    strcmp(found->findings[i].file, correction->file) == 0)
 			edits[count++] = &found->findings[i].edit;
 	if (!count)
-		return true;
-	after = flmem_edits_apply(correction->after, edits, count, &done);
-	if (!after)
-		return false;
-	free(correction->after);
-	correction->after = after;
-	correction->changes += done;
-	*made += done;
-	return true;
+		return 0;
+	count = flmem_edits_select(edits, count);
+	*made += count;
+	return take_text(correction, flmem_edits_apply(correction->after, edits, count), edits,
+			 count, err);
 }
 
 static int correct_all(struct flmem_corrections *corrections,
 		       const struct flmem_recommendations *found, size_t *made,
 		       struct flmem_error *err)
 {
-	for (size_t i = 0; i < corrections->count; i++)
-		if (!correct_file(&corrections->rows[i], found, made))
-			return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
-	return 0;
-}
+	int rc = 0;
 
-/* A corrected text that cannot be read any more must not be written. */
-static int check_readable(struct flmem_corrections *corrections,
-			  const struct flmem_recommendations *found, struct flmem_error *err)
-{
-	for (size_t i = 0; i < found->problem_count; i++) {
-		const struct flmem_correction *row =
-			flmem_corrections_find(corrections, found->problems[i].file);
-
-		if (row && row->changes)
-			return flmem_error_set(err, FLMEM_EFAILED, 0,
-					       "the corrections would break '%s' (%s); nothing is "
-					       "changed",
-					       row->file, found->problems[i].message);
-	}
-	return 0;
+	for (size_t i = 0; i < corrections->count && !rc; i++)
+		rc = correct_file(&corrections->rows[i], found, made, err);
+	return rc;
 }
 
 static void drop_unchanged(struct flmem_corrections *corrections)
@@ -148,8 +151,6 @@ int flmem_recommend_correct(const char *const *paths, size_t count,
 					       "changed, see the findings instead");
 		made = 0;
 		rc = flmem_recommend_over(paths, count, options, &corrections, &found, err);
-		if (!rc)
-			rc = check_readable(&corrections, &found, err);
 		if (!rc)
 			rc = correct_all(&corrections, &found, &made, err);
 		flmem_recommendations_clear(&found);

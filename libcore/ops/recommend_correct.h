@@ -9,6 +9,8 @@
 
 #include <flmem/recommend.h>
 
+#include "documents/document.h"
+
 /* NULL for a file that is not among them. */
 struct flmem_correction *flmem_corrections_find(struct flmem_corrections *corrections,
 						const char *file);
@@ -18,9 +20,10 @@ struct flmem_read_file {
 	struct flmem_file_identity identity, folder;
 };
 
-/* A file with its text, not changed yet; false when memory is out. */
+/* A document with its text, not changed yet; false when memory is out. */
 bool flmem_corrections_add(struct flmem_corrections *corrections, const char *file,
-			   const char *text, const struct flmem_read_file *read);
+			   const struct flmem_document *document,
+			   const struct flmem_read_file *read);
 
 /*
  * flmem_recommend() over the texts in `texts` where it has them; texts of files that are read from

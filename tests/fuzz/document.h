@@ -32,7 +32,7 @@ static inline void fuzz_edit(const struct flmem_document *document, const struct
 {
 	struct flmem_edit edits[2] = {0};
 	const struct flmem_edit *list[2];
-	size_t count = 0, made;
+	size_t count = 0, selected;
 	char *text;
 
 	if (flmem_edit_replace(document, node, "1", &edits[count]))
@@ -41,14 +41,10 @@ static inline void fuzz_edit(const struct flmem_document *document, const struct
 		count++;
 	for (size_t i = 0; i < count; i++)
 		list[i] = &edits[i];
-	text = flmem_edits_apply(document->text.data, list, count, &made);
-	if (text) {
-		FLMEM_AUTO_DOCUMENT struct flmem_document again = {0};
-		struct flmem_buf buf = FLMEM_BUF_INIT;
-
-		flmem_buf_puts(&buf, text);
-		flmem_document_read(document->syntax, &buf, &again, NULL);
-	}
+	selected = flmem_edits_select(list, count);
+	text = flmem_edits_apply(document->text.data, list, selected);
+	if (text)
+		flmem_edits_hold(document->syntax, document->text.data, text, list, selected);
 	free(text);
 	for (size_t i = 0; i < count; i++)
 		free(edits[i].text);

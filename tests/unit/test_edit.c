@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,6 +64,8 @@ static const struct row replacements[] = {
 	{YAML, "n: &a 2\nm: *a\n", NULL, NULL},
 	{YAML, "m: !!str 2\n", NULL, NULL},
 	{YAML, "m:\n", NULL, NULL},
+	{YAML, "m:\n  a: |\n    two\nx: 1\n", NULL, NULL},
+	{YAML, "m:\n  a: 2\nx: 1\n", "m:\n  1\nx: 1\n", NULL},
 };
 
 static void check_row(const struct row *row, bool insert)
@@ -70,9 +73,8 @@ static void check_row(const struct row *row, bool insert)
 	FLMEM_AUTO_DOCUMENT struct flmem_document document = {0};
 	struct flmem_buf text = FLMEM_BUF_INIT;
 	struct flmem_edit edit = {0};
-	const struct flmem_edit *list = &edit;
+	const struct flmem_edit *const list = &edit;
 	const struct flmem_node *node;
-	size_t made = 0;
 	char *after;
 	bool done;
 
@@ -86,9 +88,9 @@ static void check_row(const struct row *row, bool insert)
 		fail_msg("%s: %s", row->text, done ? "not refused" : "refused");
 	if (!done)
 		return;
-	after = flmem_edits_apply(document.text.data, &list, 1, &made);
+	after = flmem_edits_apply(document.text.data, &list, 1);
 	assert_string_equal(after, row->after);
-	assert_int_equal(made, 1);
+	assert_true(flmem_edits_hold(row->syntax, row->text, after, &list, 1));
 	free(after);
 	free(edit.text);
 }
@@ -118,16 +120,59 @@ static void edits_that_touch_wait_for_another_pass(void **state)
 		{.start = 9, .end = 9, .text = (char[]){"?"}},
 	};
 	const struct flmem_edit *list[FLMEM_ARRAY_SIZE(edits)];
-	size_t made = 0;
 	char *after;
 
 	(void)state;
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(edits); i++)
 		list[i] = &edits[i];
-	after = flmem_edits_apply("012345678", list, FLMEM_ARRAY_SIZE(edits), &made);
+	assert_int_equal(flmem_edits_select(list, FLMEM_ARRAY_SIZE(edits)), 3);
+	after = flmem_edits_apply("012345678", list, 3);
 	assert_string_equal(after, "ab123x678!");
-	assert_int_equal(made, 3);
 	free(after);
+}
+
+struct corner {
+	enum flmem_syntax syntax;
+	const char *before;
+	size_t start, end;
+	const char *text;
+	bool holds;
+};
+
+/* The first would be a value of its own that ends behind what was written. */
+static const struct corner corners[] = {
+	{YAML, "m: [1, 2]#\nn: 1\n", 3, 9, "7", false},
+	{YAML, "m: 2\nn: 1\n", 3, 4, "7", true},
+	{YAML, "m: 2\nn: 1\n", 3, 5, "7", false},
+	{YAML, "m: 2\nn: 1\n", 4, 4, "\no: 3", false},
+	{YAML, "m: 2\nn: 1\n", 9, 9, "\no: 3", true},
+	{YAML, "m: 2\nn: 1\n", 9, 9, "\no: 3\np: 4", false},
+	{YAML, "m: 2\nn: 1\n", 9, 9, "7", false},
+	{YAML, "m: 2\nn: 1\n", 9, 9, " ", false},
+	{YAML, "m: 2\nn: 1\n", 0, 1, "o", false},
+	{JSON, "{\"m\": [2]}", 6, 9, "7", true},
+	{JSON, "{\"m\": [2]}", 8, 8, ", 7", false},
+	{JSON, "{\"m\": [2]}", 6, 9, "7, \"n\": 1", false},
+	{JSON, "{\"m\": [2]}", 6, 9, "}", false},
+};
+
+static void an_edit_that_changes_more_does_not_hold(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(corners); i++) {
+		const struct corner *corner = &corners[i];
+		char text[32];
+		const struct flmem_edit edit = {corner->start, corner->end, text};
+		const struct flmem_edit *const list = &edit;
+		char *after;
+
+		snprintf(text, sizeof(text), "%s", corner->text);
+		after = flmem_edits_apply(corner->before, &list, 1);
+		if (flmem_edits_hold(corner->syntax, corner->before, after, &list, 1) !=
+		    corner->holds)
+			fail_msg("%zu: %s", i, after);
+		free(after);
+	}
 }
 
 int main(void)
@@ -136,6 +181,7 @@ int main(void)
 		cmocka_unit_test(keys_are_added_in_the_style_of_the_file),
 		cmocka_unit_test(values_are_replaced_and_nothing_else),
 		cmocka_unit_test(edits_that_touch_wait_for_another_pass),
+		cmocka_unit_test(an_edit_that_changes_more_does_not_hold),
 	};
 
 	return cmocka_run_group_tests_name("edit", tests, NULL, NULL);

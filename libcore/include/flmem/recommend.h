@@ -172,7 +172,8 @@ struct flmem_file_identity {
 struct flmem_correction {
 	char *file;
 	char *before, *after;
-	size_t changes; /* corrections that were made */
+	unsigned syntax; /* of its text: enum flmem_syntax, which is the library's own */
+	size_t changes;	 /* corrections that were made */
 	/* What was read, and the directory that it was in. */
 	struct flmem_file_identity identity, folder;
 };
