@@ -81,16 +81,6 @@
 /* A lock that another thread holds, and one that another thread waits for. */
 #define FLMEM_CALLS_LOCK FLMEM_CALL_FUTEX(FUTEX_WAIT_PRIVATE), FLMEM_CALL_FUTEX(FUTEX_WAKE_PRIVATE)
 
-#define FLMEM_CALL_PLAIN(name)                            \
-	{                                                 \
-		SYS_##name, #name, FLMEM_FAILURE_REFUSED, \
-		{                                         \
-			{                                 \
-				0                         \
-			}                                 \
-		}                                         \
-	}
-
 /* The clock, where the kernel's own page for it does not serve this clock source. */
 #define FLMEM_CALL_CLOCK FLMEM_CALL_PLAIN(clock_gettime)
 

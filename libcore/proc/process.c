@@ -351,25 +351,3 @@ int flmem_process_stack_limit(const struct flmem_process *process, uint64_t *ret
 	*ret_bytes = limit.rlim_cur == RLIM_INFINITY ? UINT64_MAX : limit.rlim_cur;
 	return 0;
 }
-
-int flmem_process_read_string(const struct flmem_process *process, uint64_t address, char *out,
-			      size_t size)
-{
-	size_t used = 0;
-
-	while (used < size) {
-		/* Never past the page: the next one may not be mapped. */
-		size_t step = 4096 - (address + used) % 4096;
-		int rc;
-
-		if (step > size - used)
-			step = size - used;
-		rc = flmem_process_read_memory(process, address + used, out + used, step);
-		if (rc)
-			return rc;
-		if (memchr(out + used, '\0', step))
-			return 0;
-		used += step;
-	}
-	return -ENAMETOOLONG;
-}

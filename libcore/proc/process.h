@@ -124,12 +124,6 @@ int flmem_process_read_pinned(const struct flmem_process *process, uint64_t addr
 int flmem_process_write_memory(const struct flmem_process *process, uint64_t address,
 			       const void *bytes, size_t length);
 
-/*
- * One NUL-terminated string of at most size - 1 bytes; -ENAMETOOLONG when it does not end in time.
- */
-int flmem_process_read_string(const struct flmem_process *process, uint64_t address, char *out,
-			      size_t size);
-
 /* How large its main stack may grow, in bytes; UINT64_MAX: without limit. Negative errno. */
 int flmem_process_stack_limit(const struct flmem_process *process, uint64_t *ret_bytes);
 

@@ -45,8 +45,13 @@ enum attempt {
 
 static int ended(struct flmem_loan *loan)
 {
-	return flmem_error_set(loan->err, FLMEM_ENOPROC, 0, "process %d ended during the call",
-			       (int)loan->view->process->pid);
+	const bool assumed = loan->options->assume_seccomp;
+
+	return flmem_error_set(loan->err, FLMEM_ENOPROC, 0, "process %d ended during the call%s",
+			       (int)loan->view->process->pid,
+			       assumed ? "; if one of its seccomp filters killed it, "
+					 "--assume-seccomp was wrong for it"
+				       : "");
 }
 
 static int lost(struct flmem_loan *loan)

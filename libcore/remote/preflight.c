@@ -50,9 +50,11 @@ static bool has_ended(char state)
 
 static int refuse_ended(const struct flmem_process *process, struct flmem_error *err)
 {
-	return flmem_error_set(err, FLMEM_ENOPROC, 0,
-			       "process %d has ended; only its parent can clear it away",
-			       (int)process->pid);
+	return flmem_error_set(
+		err, FLMEM_ENOPROC, 0,
+		"process %d is a zombie: it has exited, and its parent has not waited "
+		"for it yet",
+		(int)process->pid);
 }
 
 static int check_image(const struct flmem_view *view, struct flmem_error *err)

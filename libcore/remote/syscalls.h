@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/syscall.h>
 
 #define FLMEM_SYSCALL_ARGS 6
 
@@ -50,6 +51,17 @@ struct flmem_syscall {
 	enum flmem_syscall_failure failure;
 	struct flmem_syscall_arg args[FLMEM_SYSCALL_ARGS];
 };
+
+/* A call whose arguments do not matter, or are not known. */
+#define FLMEM_CALL_PLAIN(name)                            \
+	{                                                 \
+		SYS_##name, #name, FLMEM_FAILURE_REFUSED, \
+		{                                         \
+			{                                 \
+				0                         \
+			}                                 \
+		}                                         \
+	}
 
 /* The calls of one function or of one piece of code. */
 struct flmem_syscall_table {

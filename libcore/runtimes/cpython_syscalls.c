@@ -16,16 +16,6 @@
 	(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | \
 	 CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID)
 
-#define PLAIN(name)                                       \
-	{                                                 \
-		SYS_##name, #name, FLMEM_FAILURE_REFUSED, \
-		{                                         \
-			{                                 \
-				0                         \
-			}                                 \
-		}                                         \
-	}
-
 /*
  * pthread_create() of glibc 2.28 to 2.43 with its stack, and what the new thread makes until it
  * runs and when it ends (nptl/pthread_create.c, allocatestack.c; musl makes a part of it). glibc
@@ -56,13 +46,13 @@ static const struct flmem_syscall thread_rows[] = {
 	{SYS_futex, "futex", FLMEM_FAILURE_REFUSED, {{0}, FLMEM_ARG_IS(FUTEX_WAKE_PRIVATE)}},
 	{SYS_set_robust_list, "set_robust_list", FLMEM_FAILURE_FINE, {{0}}},
 	{SYS_rseq, "rseq", FLMEM_FAILURE_FINE, {{0}}},
-	PLAIN(munmap),
-	PLAIN(rt_sigprocmask),
-	PLAIN(rt_sigaction),
-	PLAIN(clock_nanosleep),
-	PLAIN(sched_yield),
-	PLAIN(gettid),
-	PLAIN(exit),
+	FLMEM_CALL_PLAIN(munmap),
+	FLMEM_CALL_PLAIN(rt_sigprocmask),
+	FLMEM_CALL_PLAIN(rt_sigaction),
+	FLMEM_CALL_PLAIN(clock_nanosleep),
+	FLMEM_CALL_PLAIN(sched_yield),
+	FLMEM_CALL_PLAIN(gettid),
+	FLMEM_CALL_PLAIN(exit),
 };
 
 static const struct flmem_syscall_table thread_table = {
@@ -82,12 +72,12 @@ static const struct flmem_syscall code_rows[] = {
 	 FLMEM_FAILURE_REFUSED,
 	 {{0}, FLMEM_ARG_IS(FUTEX_WAIT_BITSET_PRIVATE | FUTEX_CLOCK_REALTIME)}},
 	{SYS_futex, "futex", FLMEM_FAILURE_REFUSED, {{0}, FLMEM_ARG_IS(FUTEX_WAIT_BITSET_PRIVATE)}},
-	PLAIN(pwrite64),
-	PLAIN(close),
-	PLAIN(brk),
-	PLAIN(clock_gettime),
-	PLAIN(getpid),
-	PLAIN(tgkill),
+	FLMEM_CALL_PLAIN(pwrite64),
+	FLMEM_CALL_PLAIN(close),
+	FLMEM_CALL_PLAIN(brk),
+	FLMEM_CALL_PLAIN(clock_gettime),
+	FLMEM_CALL_PLAIN(getpid),
+	FLMEM_CALL_PLAIN(tgkill),
 };
 
 static const struct flmem_syscall_table code_table = {
@@ -107,15 +97,15 @@ static const struct flmem_syscall script_rows[] = {
 	 "openat",
 	 FLMEM_FAILURE_REFUSED,
 	 {FLMEM_ARG_INT(AT_FDCWD), {0}, FLMEM_ARG_WITHIN(O_CLOEXEC)}},
-	PLAIN(read),
-	PLAIN(lseek),
-	PLAIN(newfstatat),
-	PLAIN(fstat),
-	PLAIN(ioctl),
+	FLMEM_CALL_PLAIN(read),
+	FLMEM_CALL_PLAIN(lseek),
+	FLMEM_CALL_PLAIN(newfstatat),
+	FLMEM_CALL_PLAIN(fstat),
+	FLMEM_CALL_PLAIN(ioctl),
 #ifdef SYS_unlink
-	PLAIN(unlink),
+	FLMEM_CALL_PLAIN(unlink),
 #endif
-	PLAIN(unlinkat),
+	FLMEM_CALL_PLAIN(unlinkat),
 };
 
 static const struct flmem_syscall_table script_table = {

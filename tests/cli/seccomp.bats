@@ -155,6 +155,14 @@ released() {
 	assert_output "[0-9.]+ [KM]iB released"
 }
 
+@test "--assume-seccomp that is wrong kills, and the message says what may have killed" {
+	start_filtered kill-dontneed all
+	run_command "$FLMEM_VICTIMS/safe_seccomp" error-swapon run "$FLMEM" trim --pid "$VICTIM" \
+		--assume-seccomp
+	assert_error 3 'ended during the call; if one of its seccomp filters killed it, --assume-seccomp'
+	! alive "$VICTIM" || fail "the filter was meant to kill it"
+}
+
 @test "without CAP_SYS_ADMIN the filter cannot be read" {
 	requires setpriv
 	start_filtered container all

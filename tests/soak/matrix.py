@@ -3,15 +3,18 @@
 Trims every kind of target over and over and checks after each call that the target is unharmed.
 
 usage: matrix.py BUILD [--trims N] [--groups blocked,busy,linked,traps,pythons,code]
-                 [--allocators glibc,jemalloc,tcmalloc,mimalloc] [--row]
+                 [--allocators glibc,jemalloc,tcmalloc,mimalloc] [--jobs N] [--row]
 
 N is the number of trims altogether; each target gets its share, at least two. An allocator may also
-be the path of a library to preload. --row prints the figures as a row of docs/safety.md, too, and
-how far it has come meanwhile.
+be the path of a library to preload. Most of the time passes in waits (for refusals, for rounds of a
+target), so --jobs runs several batches of targets at the same time. --row prints the figures as a
+row of docs/safety.md, too, and the progress meanwhile.
 """
 import argparse
 import collections
+import concurrent.futures
 import ctypes
+import multiprocessing
 import os
 import signal
 import sys
@@ -81,6 +84,17 @@ class Tally:
         if self.entry.code == entries.REFUSE and code:
             found.append(f"its code ran {code} times, must be refused")
         return found
+
+
+    def figures(self):
+        """What a process for a batch returns; entries hold functions, which cannot be sent."""
+        return self.outcomes, self.reasons, self.problems, self.no_room
+
+    @classmethod
+    def of(cls, entry, figures):
+        tally = cls(entry)
+        tally.outcomes, tally.reasons, tally.problems, tally.no_room = figures
+        return tally
 
 
 class Running:
@@ -239,6 +253,30 @@ def run_batch(flmem, batch, trims):
     return [one.tally for one in running]
 
 
+BATCHES = []  # inherited by the processes that run them
+
+
+def run_batch_of(number, flmem, trims):
+    return [tally.figures() for tally in run_batch(flmem, BATCHES[number], trims)]
+
+
+def run_batches(flmem, entries_to_run, trims, options):
+    """All of them, `options.jobs` batches at a time; their tallies."""
+    BATCHES[:] = [entries_to_run[start:start + TOGETHER]
+                  for start in range(0, len(entries_to_run), TOGETHER)]
+    tallies = []
+    with concurrent.futures.ProcessPoolExecutor(
+            options.jobs, multiprocessing.get_context("fork")) as pool:
+        results = [pool.submit(run_batch_of, number, flmem, trims)
+                   for number in range(len(BATCHES))]
+        for batch, result in zip(BATCHES, results):
+            tallies += [Tally.of(entry, figures)
+                        for entry, figures in zip(batch, result.result())]
+            if options.row:
+                print(f"{len(tallies)} of {len(entries_to_run)} kinds of target", flush=True)
+    return tallies
+
+
 def guarded(one, action):
     try:
         action()
@@ -315,6 +353,7 @@ def main():
     parser.add_argument("--trims", type=int, default=0)
     parser.add_argument("--groups", default=",".join(GROUPS))
     parser.add_argument("--allocators", default=",".join(entries.ALLOCATORS))
+    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--row", action="store_true")
     options = parser.parse_args()
     flmem = command.Flmem(options.build)
@@ -326,11 +365,7 @@ def main():
         skip("no such group")
     usable = [entry for entry in chosen if not entry.missing]
     trims = max(2, -(-options.trims // len(usable)))
-    tallies = []
-    for start in range(0, len(usable), TOGETHER):
-        tallies += run_batch(flmem, usable[start:start + TOGETHER], trims)
-        if options.row:
-            print(f"{len(tallies)} of {len(usable)} kinds of target", flush=True)
+    tallies = run_batches(flmem, usable, trims, options)
     if "busy" in groups:
         tallies.append(exiting(flmem, victims, max(10, trims)))
     show(tallies, [entry for entry in chosen if entry.missing])
