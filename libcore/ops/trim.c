@@ -262,6 +262,19 @@ static void measure(struct flmem_trim_job *job)
 	result->outcome = outcome_of(result->released_bytes);
 }
 
+/* A dry run stops no thread, and the kernel shows the filters of stopped threads only. */
+static void finish_dry_run(struct flmem_trim_job *job)
+{
+	struct flmem_status status;
+
+	job->result->outcome = FLMEM_TRIM_PLANNED;
+	if (flmem_status_read(&job->target->process, &status, NULL) == 0 &&
+	    !status.seccomp_mode.unknown && status.seccomp_mode.value &&
+	    !job->options->assume_seccomp)
+		flmem_trim_job_note(job, "it has seccomp filters: only the trim itself can evaluate "
+					 "them, and may then refuse");
+}
+
 static int work(struct flmem_trim_job *job, pid_t pid, struct flmem_error *err)
 {
 	int rc = flmem_errand_open(job->target, pid, job->options->start_time, err);
@@ -275,7 +288,7 @@ static int work(struct flmem_trim_job *job, pid_t pid, struct flmem_error *err)
 	if (rc && rc != FLMEM_EPARTLY)
 		return rc;
 	if (job->options->dry_run)
-		job->result->outcome = FLMEM_TRIM_PLANNED;
+		finish_dry_run(job);
 	else
 		measure(job);
 	return rc;

@@ -53,6 +53,10 @@ static const struct field fields[] = {
 	{"SigBlk", FIELD_MASK, offsetof(struct flmem_status, sig_blocked)},
 	{"SigIgn", FIELD_MASK, offsetof(struct flmem_status, sig_ignored)},
 	{"SigCgt", FIELD_MASK, offsetof(struct flmem_status, sig_caught)},
+	{"voluntary_ctxt_switches", FIELD_NUMBER,
+	 offsetof(struct flmem_status, voluntary_switches)},
+	{"nonvoluntary_ctxt_switches", FIELD_NUMBER,
+	 offsetof(struct flmem_status, involuntary_switches)},
 	{"THP_enabled", FIELD_NUMBER, offsetof(struct flmem_status, thp_enabled)},
 	{"x86_Thread_features", FIELD_FEATURES, offsetof(struct flmem_status, shadow_stack)},
 };

@@ -50,6 +50,8 @@ struct flmem_status {
 	struct flmem_u64 sig_blocked;	/* masks, of the main thread */
 	struct flmem_u64 sig_ignored;
 	struct flmem_u64 sig_caught;
+	struct flmem_u64 voluntary_switches; /* of the thread, from running to waiting */
+	struct flmem_u64 involuntary_switches;
 	struct flmem_u64 thp_enabled; /* 0: switched off by prctl or the exec'd program */
 	bool shadow_stack;	      /* x86_Thread_features names shstk */
 };

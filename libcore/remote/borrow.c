@@ -33,7 +33,6 @@
 #define POLL_US_LONG	500U
 #define LONG_CALL_US	1000000U
 #define RESCUE_US	20000U
-#define ABANDON_US	200000U
 
 /* What trying one thread led to. */
 enum attempt {
@@ -65,13 +64,14 @@ static int lost(struct flmem_loan *loan)
 }
 
 /* True when the thread was taken out of its calls: it waited for who may be waiting for it. */
-static bool rescue_if_due(const struct flmem_loan *loan, pid_t tid, uint64_t spent_us)
+static bool rescue_if_due(const struct flmem_loan *loan, pid_t tid, uint64_t spent_us,
+			  struct flmem_rescue_progress *progress)
 {
 	const struct flmem_process *process = loan->view->process;
 
 	if (loan->options->finish)
 		return false;
-	if (spent_us > ABANDON_US &&
+	if (flmem_rescue_is_stuck(process, tid, spent_us, progress) &&
 	    flmem_rescue_abandon(process, tid, &loan->options->guard, &loan->state))
 		return true;
 	if (flmem_rescue_is_due(process, tid, loan->state.signal_mask))
@@ -90,7 +90,7 @@ static int late(struct flmem_loan *loan, pid_t tid, uint64_t spent_us)
 
 static int abandoned(struct flmem_loan *loan, pid_t tid)
 {
-	return flmem_error_set(loan->err, FLMEM_EFAILED, 0,
+	return flmem_error_set(loan->err, FLMEM_EUNSAFE, 0,
 			       "a lock of the allocator of process %d was not released: its "
 			       "holder seems to be stopped; thread %d was taken back from the "
 			       "call; try again",
@@ -101,11 +101,12 @@ static int abandoned(struct flmem_loan *loan, pid_t tid)
 static int await(struct flmem_loan *loan, pid_t tid)
 {
 	uint64_t start = flmem_clock_us(), spent, rescue_us = RESCUE_US;
+	struct flmem_rescue_progress activity = {0};
 	enum flmem_loan_progress progress;
 
 	while ((progress = flmem_loan_read_results(loan)) == FLMEM_LOAN_RUNNING) {
 		spent = flmem_clock_us() - start;
-		if (spent > rescue_us && rescue_if_due(loan, tid, spent))
+		if (spent > rescue_us && rescue_if_due(loan, tid, spent, &activity))
 			return abandoned(loan, tid);
 		if (spent > rescue_us)
 			rescue_us = spent + RESCUE_US;

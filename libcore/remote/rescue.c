@@ -17,6 +17,10 @@
 
 #define STOP_TIMEOUT_US 200000U
 
+/* Nobody else of the process ran for so long; or they did, and the lock was not passed on. */
+#define STUCK_US     100000U
+#define STUCK_US_MAX 1000000U
+
 static bool waits_for_lock(const struct flmem_task_wait *at)
 {
 	unsigned operation = (unsigned)at->args[1] & (unsigned)FUTEX_CMD_MASK;
@@ -61,6 +65,61 @@ void flmem_rescue_signals(const struct flmem_process *process, pid_t tid, uint64
 		return;
 	tracee.resumable = true;
 	(void)ptrace(PTRACE_SETSIGMASK, tid, sizeof(own_mask), &own_mask);
+}
+
+struct activity {
+	uint64_t switches;
+	bool running;
+};
+
+static void add_activity(const struct flmem_process *process, pid_t tid, struct activity *sum)
+{
+	struct flmem_status status;
+
+	if (flmem_status_read_thread(process, tid, &status) || status.voluntary_switches.unknown ||
+	    status.involuntary_switches.unknown)
+		return;
+	sum->switches += status.voluntary_switches.value + status.involuntary_switches.value;
+	sum->running |= status.state == 'R';
+}
+
+static struct activity activity_of_others(const struct flmem_process *process, pid_t tid)
+{
+	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
+	struct activity sum = {0};
+
+	if (flmem_tasks_read(process, &tasks))
+		return sum;
+	for (size_t i = 0; i < tasks.count; i++)
+		if (tasks.ids[i] != tid)
+			add_activity(process, tasks.ids[i], &sum);
+	return sum;
+}
+
+/* Whether there was any since the last call, or this is the first one. */
+static bool note_activity(struct flmem_rescue_activity *known, struct activity now, uint64_t at_us)
+{
+	if (known->at_us && !now.running && now.switches == known->switches)
+		return false;
+	*known = (struct flmem_rescue_activity){now.switches, at_us};
+	return true;
+}
+
+bool flmem_rescue_is_stuck(const struct flmem_process *process, pid_t tid, uint64_t at_us,
+			   struct flmem_rescue_progress *progress)
+{
+	struct activity own = {0};
+
+	add_activity(process, tid, &own);
+	if (note_activity(&progress->own, own, at_us)) {
+		progress->others = (struct flmem_rescue_activity){0};
+		return false;
+	}
+	if (at_us - progress->own.at_us < STUCK_US)
+		return false;
+	(void)note_activity(&progress->others, activity_of_others(process, tid), at_us);
+	return at_us - progress->others.at_us >= STUCK_US ||
+	       at_us - progress->own.at_us >= STUCK_US_MAX;
 }
 
 static bool waits_for_word(const struct flmem_task_wait *at, const struct flmem_guard *guard)

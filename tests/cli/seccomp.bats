@@ -172,6 +172,16 @@ released() {
 	assert_error 4 'flmem lacks CAP_SYS_ADMIN'
 }
 
+@test "a dry run says that it did not evaluate the filters" {
+	start_filtered kill-dontneed all
+	flmem trim --pid "$VICTIM" --dry-run
+	assert_goes_on
+	assert_status 0
+	assert_output 'only the trim itself can evaluate them'
+	flmem trim --pid "$FLMEM_TEST_PID" --dry-run
+	refute_output 'evaluate them'
+}
+
 @test "--assume-seccomp does not overrule a filter that was read" {
 	start_filtered kill-dontneed all
 	flmem trim --pid "$VICTIM" --assume-seccomp

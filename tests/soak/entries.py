@@ -31,6 +31,7 @@ class Entry:
     refill: bool = False
     statuses: tuple = (6,)  # exit statuses that a refusal may have
     rounds: int = 2  # it has to complete so many more; 0: it is blocked for good
+    masks: bool = False  # its threads change their signal masks all the time
     release: bytes = b""  # what lets a blocked one go on, by its standard input
     # "stop": SIGSTOP it first; "trace": trace its main thread first; "trace-worker", "trace-all":
     # another process traces one of its threads that is not the main one, or all; "leaderless": wait
@@ -45,8 +46,8 @@ class Entry:
 
     @property
     def own_mask(self):
-        """It waits in a call that sets a signal mask for the time of the wait."""
-        return any(word.startswith(OWN_MASK) for word in self.argv)
+        """Its masks change by themselves, or for the time of a wait; only it can tell."""
+        return self.masks or any(word.startswith(OWN_MASK) for word in self.argv)
 
     def start(self):
         return victim.Victim(self.argv, preload=victim.allocator_library(self.allocator),
@@ -148,7 +149,7 @@ def busy(victims, allocators):
             found.append(Entry(name, [os.path.join(victims, "safe_signals"), *words], allocator,
                                expect, missing=missing))
         found.append(Entry("stops its threads by signals", [os.path.join(victims, "safe_world")],
-                           allocator, EITHER, missing=missing, statuses=(6, 7)))
+                           allocator, EITHER, missing=missing, masks=True))
         fork = os.path.join(victims, "safe_fork")
         found.append(Entry("forks", [fork], allocator, EITHER, missing=missing))
         found.append(Entry("forks beside 2 threads", [fork, "-t", "2"], allocator, EITHER,
