@@ -61,6 +61,9 @@ int flmem_task_wait_parse(const char *text, struct flmem_task_wait *ret_wait);
 /* CPU time that the thread has used so far in nanoseconds; 0 when the kernel does not tell. */
 uint64_t flmem_task_cpu_ns(const struct flmem_process *process, pid_t tid);
 
+/* The processor that the thread last ran on; -1 when that cannot be read. */
+int flmem_task_processor(const struct flmem_process *process, pid_t tid);
+
 /* Name of the thread (comm), always terminated; "" when it cannot be read. */
 void flmem_task_name(const struct flmem_process *process, pid_t tid, char *out, size_t size);
 

@@ -391,7 +391,7 @@ static enum attempt try_thread(struct flmem_loan *loan, struct flmem_candidate *
 
 	if (flmem_seccomp_check_outside(loan->view->process, candidate->tid, &calls, loan->err))
 		return ATTEMPT_FILTERED;
-	priority = flmem_priority_raise();
+	priority = flmem_priority_raise(loan->view->process, candidate->tid);
 	attempt = set_off(loan, candidate, &calls, &start_ns);
 	return attempt == ATTEMPT_DONE ? see_through(loan, candidate, start_ns) : attempt;
 }

@@ -3,33 +3,40 @@
 #define FLMEM_REMOTE_PRIORITY_H
 
 /*
- * The scheduling of the calling thread while a thread of another process waits for it: exact
- * sleeps, and the highest share of the processor where the caller may have it (CAP_SYS_NICE or
- * RLIMIT_NICE), so that a busy machine does not make the other one wait. Undone by a destructor.
+ * The scheduling of the calling thread while it holds a thread of another process: exact sleeps,
+ * another processor than the one that the held thread last ran on, and the highest share of it
+ * where the caller may have that (CAP_SYS_NICE or RLIMIT_NICE), so that a busy machine does not
+ * prolong the hold. Undone by a destructor.
  *
- * Not a real-time class: at such a priority flmem cannot offer its processor to the thread that it
- * awaits, which the scheduler often puts behind it on the same one.
+ * The kernel wakes a thread where it last ran. There it would wait behind flmem, which polls: this
+ * doubled the time of the hold, and a real-time class made it worse still.
  */
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/cleanup.h"
 
+struct flmem_process;
+
 struct flmem_priority {
-	bool raised;
+	bool raised, moved;
+	cpu_set_t processors;	/* to go back to, when moved */
 	int nice;		/* to go back to */
 	unsigned long slack_ns; /* 0: it was not changed */
 };
 
-struct flmem_priority flmem_priority_raise(void);
+/* For holding that thread of the process. */
+struct flmem_priority flmem_priority_raise(const struct flmem_process *process, pid_t tid);
 void flmem_priority_restore(struct flmem_priority *priority);
 
 #define FLMEM_AUTO_PRIORITY FLMEM_AUTO(flmem_priority_restore) __attribute__((unused))
 
 /*
- * Waits a moment between two checks of something that has been awaited for `spent_us`: offers the
- * processor to others at first, and later sleeps for `sleep_us`.
+ * Waits a moment between two checks of something that has been awaited for `spent_us`: yields at
+ * first, then sleeps as shortly as possible, later for `sleep_us`.
  */
 void flmem_priority_pause(uint64_t spent_us, uint64_t sleep_us);
 

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "proc/process.h"
+#include "proc/task.h"
+#include "remote/priority.h"
+
+struct scheduling {
+	cpu_set_t processors;
+	int nice;
+	int slack_ns;
+};
+
+static void read_own(struct scheduling *own)
+{
+	assert_int_equal(sched_getaffinity(0, sizeof(own->processors), &own->processors), 0);
+	errno = 0;
+	own->nice = getpriority(PRIO_PROCESS, 0);
+	assert_int_equal(errno, 0);
+	own->slack_ns = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
+}
+
+static int first_processor(const cpu_set_t *set)
+{
+	int number = 0;
+
+	while (!CPU_ISSET((size_t)number, set))
+		number++;
+	return number;
+}
+
+/* A child that ran on that processor alone, and waits. */
+static pid_t start_on(int processor)
+{
+	int ready[2];
+	char byte = 0;
+	pid_t child;
+
+	assert_int_equal(pipe(ready), 0);
+	child = fork();
+	if (!child) {
+		cpu_set_t one;
+
+		CPU_ZERO(&one);
+		CPU_SET((size_t)processor, &one);
+		if (sched_setaffinity(0, sizeof(one), &one) || write(ready[1], &byte, 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	assert_true(child > 0);
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	close(ready[1]);
+	return child;
+}
+
+static void the_processor_of_the_thread_is_left_to_it(void **state)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+	struct scheduling before, during, after;
+	struct flmem_priority priority;
+	pid_t child;
+	int processor;
+
+	(void)state;
+	read_own(&before);
+	processor = first_processor(&before.processors);
+	child = start_on(processor);
+	assert_int_equal(flmem_process_open(child, &process, NULL), 0);
+	assert_int_equal(flmem_task_processor(&process, child), processor);
+	priority = flmem_priority_raise(&process, child);
+	read_own(&during);
+	flmem_priority_restore(&priority);
+	read_own(&after);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	if (CPU_COUNT(&before.processors) > 1)
+		assert_false(CPU_ISSET((size_t)processor, &during.processors));
+	assert_true(CPU_COUNT(&during.processors) >= 1);
+	assert_int_equal(during.slack_ns, 1);
+	assert_true(CPU_EQUAL(&before.processors, &after.processors));
+	assert_int_equal(after.nice, before.nice);
+	assert_int_equal(after.slack_ns, before.slack_ns);
+	if (geteuid() == 0)
+		assert_int_equal(during.nice, -20);
+}
+
+static void a_single_processor_is_not_left(void **state)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+	struct scheduling before, during;
+	struct flmem_priority priority;
+	cpu_set_t one;
+	pid_t child;
+	int processor;
+
+	(void)state;
+	read_own(&before);
+	processor = first_processor(&before.processors);
+	CPU_ZERO(&one);
+	CPU_SET((size_t)processor, &one);
+	assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+	child = start_on(processor);
+	assert_int_equal(flmem_process_open(child, &process, NULL), 0);
+	priority = flmem_priority_raise(&process, child);
+	read_own(&during);
+	flmem_priority_restore(&priority);
+	sched_setaffinity(0, sizeof(before.processors), &before.processors);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	assert_true(CPU_EQUAL(&during.processors, &one));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_processor_of_the_thread_is_left_to_it),
+		cmocka_unit_test(a_single_processor_is_not_left),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
