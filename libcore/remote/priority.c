@@ -8,26 +8,24 @@
 #include "base/clock.h"
 #include "proc/task.h"
 
-/* A sleep, however short, takes 20 us and more, but whoever is awaited may have this processor. */
-#define SPIN_US	       100U
-#define SHORT_UNTIL_US 2000U
-#define SHORT_SLEEP_US 1U
-#define HIGHEST	       (-20)
+#define SPIN_US 2000U
+#define HIGHEST (-20)
 
-/* Leaves the processor that the thread last ran on, if there is another one to run on. */
-static void move_away(const struct flmem_process *process, pid_t tid,
-		      struct flmem_priority *priority)
+/* Goes to the processor that the thread last ran on, if that is one to run on. */
+static void move_there(const struct flmem_process *process, pid_t tid,
+		       struct flmem_priority *priority)
 {
-	cpu_set_t others;
+	cpu_set_t one;
 	int processor = flmem_task_processor(process, tid);
 
 	if (processor < 0 || processor >= CPU_SETSIZE ||
-	    sched_getaffinity(0, sizeof(others), &others))
+	    sched_getaffinity(0, sizeof(priority->processors), &priority->processors))
 		return;
-	priority->processors = others;
-	CPU_CLR((size_t)processor, &others);
-	if (CPU_COUNT(&others) && CPU_ISSET((size_t)processor, &priority->processors))
-		priority->moved = sched_setaffinity(0, sizeof(others), &others) == 0;
+	CPU_ZERO(&one);
+	CPU_SET((size_t)processor, &one);
+	if (CPU_ISSET((size_t)processor, &priority->processors) &&
+	    CPU_COUNT(&priority->processors) > 1)
+		priority->moved = sched_setaffinity(0, sizeof(one), &one) == 0;
 }
 
 /* PRIO_PROCESS with 0 is the calling thread alone (setpriority(2), "C library"). */
@@ -35,7 +33,7 @@ struct flmem_priority flmem_priority_raise(const struct flmem_process *process, 
 {
 	struct flmem_priority priority = {.slack_ns = flmem_clock_sharpen()};
 
-	move_away(process, tid, &priority);
+	move_there(process, tid, &priority);
 	errno = 0;
 	priority.nice = getpriority(PRIO_PROCESS, 0);
 	if (!errno && priority.nice > HIGHEST)
@@ -58,5 +56,5 @@ void flmem_priority_pause(uint64_t spent_us, uint64_t sleep_us)
 	if (spent_us < SPIN_US)
 		sched_yield();
 	else
-		flmem_clock_sleep_us(spent_us < SHORT_UNTIL_US ? SHORT_SLEEP_US : sleep_us);
+		flmem_clock_sleep_us(sleep_us);
 }
