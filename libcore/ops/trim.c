@@ -271,8 +271,9 @@ static void finish_dry_run(struct flmem_trim_job *job)
 	if (flmem_status_read(&job->target->process, &status, NULL) == 0 &&
 	    !status.seccomp_mode.unknown && status.seccomp_mode.value &&
 	    !job->options->assume_seccomp)
-		flmem_trim_job_note(job, "it has seccomp filters: only the trim itself can evaluate "
-					 "them, and may then refuse");
+		flmem_trim_job_note(job,
+				    "it has seccomp filters: only the trim itself can evaluate "
+				    "them, and may then refuse");
 }
 
 static int work(struct flmem_trim_job *job, pid_t pid, struct flmem_error *err)
