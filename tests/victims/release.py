@@ -1,0 +1,3 @@
+import __main__
+print("rounds kept:", len(__main__.history))
+__main__.history.clear()
