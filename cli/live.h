@@ -52,11 +52,11 @@ enum live_mode {
 
 struct live {
 	struct live_table table;
-	struct flmem_watch_board *board;
+	struct flmem_watch_snapshot *snapshot;
 	bool unicode, colours;
 
 	/* Of the view's own thread. */
-	struct flmem_watch_state state;
+	struct flmem_watch_snapshot_data state;
 	bool have_state;
 	size_t *sorted; /* indices of state.summary.results */
 	size_t sorted_room;

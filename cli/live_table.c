@@ -185,9 +185,9 @@ void live_sort(struct live *live)
 
 void live_refresh(struct live *live)
 {
-	struct flmem_watch_state state;
+	struct flmem_watch_snapshot_data state;
 
-	if (flmem_watch_board_read(live->board, &state, NULL))
+	if (flmem_watch_snapshot_read(live->snapshot, &state, NULL))
 		return;
 	flmem_watch_summary_clear(&live->state.summary);
 	live->state = state;

@@ -10,11 +10,11 @@
 
 #define WORD_MAX 63
 
-const struct opt opt_help = {.name = "help", .letter = 'h', .help = "show this text"};
+const struct opt opt_help = {.name = "help", .injected = 'h', .help = "show this text"};
 
 const struct opt opt_globals[] = {
-	{.name = "help", .letter = 'h', .help = "list the commands"},
-	{.name = "version", .letter = 'V', .help = "print the version"},
+	{.name = "help", .injected = 'h', .help = "list the commands"},
+	{.name = "version", .injected = 'V', .help = "print the version"},
 	{0},
 };
 
@@ -66,10 +66,10 @@ static const struct opt *find_long(const struct opt *table, const char *name, si
 	return NULL;
 }
 
-static const struct opt *find_letter(const struct opt *table, char letter)
+static const struct opt *find_letter(const struct opt *table, char injected)
 {
 	for (const struct opt *o = table; o->name; o++)
-		if (o->letter && o->letter == letter)
+		if (o->injected && o->injected == injected)
 			return o;
 	return NULL;
 }

@@ -40,7 +40,7 @@ enum opt_complete {
 
 struct opt {
 	const char *name; /* long name without dashes */
-	char letter;	  /* 0: none */
+	char injected;	  /* 0: none */
 	enum opt_kind kind;
 	size_t offset;
 	const char *metavar;	    /* NULL for flags; choices print themselves */

@@ -65,12 +65,12 @@ static void print_model(const struct flmem_plan_request *request, FILE *out)
 		request->clients == 1 ? "" : "s");
 }
 
-static void print_steps(const struct flmem_plan_way *way, enum flmem_role role, FILE *out)
+static void print_steps(const struct flmem_plan_strategy *strategy, enum flmem_role role, FILE *out)
 {
 	char bytes[FORMAT_MAX];
 
-	for (size_t i = 0; i < way->step_count; i++) {
-		const struct flmem_plan_step *step = &way->steps[i];
+	for (size_t i = 0; i < strategy->step_count; i++) {
+		const struct flmem_plan_step *step = &strategy->steps[i];
 
 		if (step->role != role)
 			continue;
@@ -80,23 +80,23 @@ static void print_steps(const struct flmem_plan_way *way, enum flmem_role role, 
 	}
 }
 
-static void print_way(const struct flmem_plan_way *way, const struct flmem_plan_request *request,
-		      bool chosen, FILE *out)
+static void print_way(const struct flmem_plan_strategy *strategy,
+		      const struct flmem_plan_request *request, bool chosen, FILE *out)
 {
 	char server[FORMAT_MAX], client[FORMAT_MAX], disk[FORMAT_MAX], node[FORMAT_MAX];
 
-	fprintf(out, "\n%s%s:", way->name, chosen ? " (chosen)" : "");
-	help_wrap(way->summary, 2, (int)strlen(way->name) + (chosen ? 10 : 1), out);
-	print_steps(way, FLMEM_ROLE_SERVER, out);
-	print_steps(way, FLMEM_ROLE_CLIENT, out);
+	fprintf(out, "\n%s%s:", strategy->name, chosen ? " (chosen)" : "");
+	help_wrap(strategy->summary, 2, (int)strlen(strategy->name) + (chosen ? 10 : 1), out);
+	print_steps(strategy, FLMEM_ROLE_SERVER, out);
+	print_steps(strategy, FLMEM_ROLE_CLIENT, out);
 	fprintf(out, "  peak: server %s, each client %s",
-		format_bytes(way->server_peak_bytes, server),
-		format_bytes(way->client_peak_bytes, client));
-	if (way->server_disk_bytes)
+		format_bytes(strategy->server_peak_bytes, server),
+		format_bytes(strategy->client_peak_bytes, client));
+	if (strategy->server_disk_bytes)
 		fprintf(out, "; %s on the server's disk",
-			format_bytes(way->server_disk_bytes, disk));
+			format_bytes(strategy->server_disk_bytes, disk));
 	if (request->node_bytes)
-		fprintf(out, "; %s a node of %s", way->fits ? "fits" : "does not fit",
+		fprintf(out, "; %s a node of %s", strategy->fits ? "fits" : "does not fit",
 			format_bytes(request->node_bytes, node));
 	fputc('\n', out);
 }
@@ -108,7 +108,7 @@ static void print_plan(const struct flmem_plan_request *request, const struct fl
 
 	print_model(request, out);
 	for (size_t i = 0; i < plan->way_count; i++)
-		print_way(&plan->ways[i], request, i == plan->chosen, out);
+		print_way(&plan->strategies[i], request, i == plan->chosen, out);
 	fputs("\nEach figure has ", out);
 	fputs(format_bytes(plan->runtime_bytes, runtime), out);
 	help_wrap(request->optimizer ? "for Python and its libraries."

@@ -27,7 +27,7 @@ static void list_ways(const struct target_options *options, char *out, size_t si
 	const struct {
 		bool given;
 		const char *option;
-	} ways[] = {
+	} strategies[] = {
 		{options->pids.count > 0, "--pid"},
 		{options->name != NULL, "--name"},
 		{options->all, "--all"},
@@ -36,26 +36,26 @@ static void list_ways(const struct target_options *options, char *out, size_t si
 	size_t used = 0;
 
 	out[0] = '\0';
-	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]) && used < size; i++)
-		if (ways[i].given)
+	for (size_t i = 0; i < sizeof(strategies) / sizeof(strategies[0]) && used < size; i++)
+		if (strategies[i].given)
 			used += (size_t)snprintf(out + used, size - used, "%s%s",
-						 used ? " and " : "", ways[i].option);
+						 used ? " and " : "", strategies[i].option);
 }
 
 static int check(const struct target_options *options, struct flmem_error *err)
 {
-	int ways = (options->pids.count > 0) + (options->name != NULL) + options->all +
-		   (options->tree != 0);
+	int strategies = (options->pids.count > 0) + (options->name != NULL) + options->all +
+			 (options->tree != 0);
 	char list[64];
 
-	if (!ways && (options->role || options->min_rss_bytes))
+	if (!strategies && (options->role || options->min_rss_bytes))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "%s only narrows: add --pid, --name, --tree or --all",
 				       options->role ? "--role" : "--min-rss");
-	if (!ways)
+	if (!strategies)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "no target: use --pid, --name, --tree or --all");
-	if (ways == 1)
+	if (strategies == 1)
 		return 0;
 	list_ways(options, list, sizeof(list));
 	return flmem_error_set(err, FLMEM_EUSAGE, 0, "%s exclude each other: use one", list);

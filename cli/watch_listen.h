@@ -8,7 +8,7 @@
 #include <flmem/watch.h>
 
 struct watch_listen {
-	struct flmem_watch_board *board;
+	struct flmem_watch_snapshot *snapshot;
 	struct flmem_endpoint *endpoint;
 };
 

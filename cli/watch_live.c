@@ -24,7 +24,7 @@
 struct view {
 	struct live live;
 	struct flmem_watch_options *watch;
-	struct flmem_watch_board *own_board; /* NULL: someone else's is read */
+	struct flmem_watch_snapshot *own_board; /* NULL: someone else's is read */
 	SCREEN *screen;
 	pthread_t thread;
 	bool runs;
@@ -228,8 +228,8 @@ static void close_view(void *state)
 		close(view->wake);
 	flmem_watch_summary_clear(&view->live.state.summary);
 	if (view->own_board) {
-		view->watch->board = NULL;
-		flmem_watch_board_free(view->own_board);
+		view->watch->snapshot = NULL;
+		flmem_watch_snapshot_free(view->own_board);
 	}
 	free(view->live.sorted);
 	free(view->live.table.processes);
@@ -261,11 +261,11 @@ static struct view *new_view(struct flmem_watch_options *watch)
 
 static bool find_board(struct view *view)
 {
-	if (!view->watch->board && flmem_watch_board_new(&view->own_board, NULL))
+	if (!view->watch->snapshot && flmem_watch_snapshot_new(&view->own_board, NULL))
 		return false;
 	if (view->own_board)
-		view->watch->board = view->own_board;
-	view->live.board = view->watch->board;
+		view->watch->snapshot = view->own_board;
+	view->live.snapshot = view->watch->snapshot;
 	return true;
 }
 

@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include <flmem/detect.h>
 #include <flmem/error.h>
+#include <flmem/process_report.h>
 
 #include "elf/modules.h"
 #include "elf/view.h"

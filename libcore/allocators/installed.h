@@ -12,9 +12,9 @@
 #include <stddef.h>
 
 #include <flmem/error.h>
-#include <flmem/host.h>
+#include <flmem/inventory.h>
 
-/* "x86_64-linux-gnu": the directory that Debian and its kin keep libraries of this machine in. */
+/* The directory of this architecture's libraries on Debian and its derivatives. */
 #if defined(__x86_64__)
 #define FLMEM_MULTIARCH "x86_64-linux-gnu"
 #elif defined(__aarch64__)

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include <flmem/recommend.h>
+#include <flmem/finding.h>
 
 #include "documents/document.h"
 

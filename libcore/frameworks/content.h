@@ -4,7 +4,7 @@
 
 /* Telling what a file is by its content, where its name does not. */
 
-#include "frameworks/rules.h"
+#include "rules/rules.h"
 
 /*
  * The kind of a document, FLMEM_INPUT_UNKNOWN when there are no rules for it. `kind` is what its

@@ -17,8 +17,9 @@
 #include "base/cleanup.h"
 #include "frameworks/program.h"
 #include "frameworks/rounds.h"
+#include "proc/argv_env.h"
 #include "proc/scan.h"
-#include "proc/words.h"
+#include "rules/rules.h"
 
 struct flmem_process;
 
@@ -26,31 +27,32 @@ struct flmem_process;
  * The relatives of a process, for the few that their own command line does not tell apart. All
  * processes are read when the first question comes. `proc_dirfd` stays the caller's.
  */
-struct flmem_kin {
+struct flmem_relatives {
 	int proc_dirfd;
 	bool read;
 	struct flmem_scan scan;
 };
 
-void flmem_kin_clear(struct flmem_kin *kin);
+void flmem_relatives_clear(struct flmem_relatives *relatives);
 
-#define FLMEM_AUTO_KIN FLMEM_AUTO(flmem_kin_clear)
+#define FLMEM_AUTO_RELATIVES FLMEM_AUTO(flmem_relatives_clear)
 
-typedef bool flmem_kin_test(const struct flmem_words *command);
+typedef bool flmem_relatives_test(const struct flmem_argv_env *command);
 
 /* True when a child of `pid` has a command line that passes. */
-bool flmem_kin_has_child(struct flmem_kin *kin, pid_t pid, flmem_kin_test *test);
+bool flmem_relatives_has_child(struct flmem_relatives *relatives, pid_t pid,
+			       flmem_relatives_test *test);
 
 /* True when `pid`, itself, has one. */
-bool flmem_kin_is(struct flmem_kin *kin, pid_t pid, flmem_kin_test *test);
+bool flmem_relatives_is(struct flmem_relatives *relatives, pid_t pid, flmem_relatives_test *test);
 
 /* What a process is recognised by. */
 struct flmem_subject {
 	const struct flmem_process *process;
-	const struct flmem_words *command;
-	const struct flmem_words *environment; /* NULL when it may not be read */
+	const struct flmem_argv_env *command;
+	const struct flmem_argv_env *environment; /* NULL when it may not be read */
 	struct flmem_program program;
-	struct flmem_kin *kin;
+	struct flmem_relatives *relatives;
 };
 
 /* Longest name of a site; longer ones are cut. */
@@ -72,6 +74,10 @@ struct flmem_framework_ops {
 	bool (*recognise)(const struct flmem_subject *subject, struct flmem_identity *identity);
 	/* The texts by which its logs mark rounds, or NULL. */
 	const struct flmem_round_marker *markers;
+	/* The rules about its files, ending in NULL; or NULL. */
+	const struct flmem_rule_table *const *rules;
+	/* Rows that report nothing: they note facts about jobs, which rules use. Or NULL. */
+	const struct flmem_rule_table *facts;
 };
 
 extern const struct flmem_framework_ops *const flmem_frameworks[]; /* ends in NULL */

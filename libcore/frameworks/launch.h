@@ -12,7 +12,7 @@
 
 #include <flmem/roles.h>
 
-#include "frameworks/rules.h"
+#include "rules/rules.h"
 
 #define FLMEM_LAUNCHES_MAX	   64
 #define FLMEM_LAUNCH_VARIABLES_MAX 128

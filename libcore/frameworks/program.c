@@ -28,7 +28,7 @@ static bool is_wrapper(const char *name)
 	return false;
 }
 
-static const char *word_at(const struct flmem_words *command, size_t index)
+static const char *word_at(const struct flmem_argv_env *command, size_t index)
 {
 	return index < command->count ? command->values[index] : NULL;
 }
@@ -53,7 +53,7 @@ static void set_script(struct flmem_program *program, const char *script, size_t
  * One word of single-letter options (getopt string of Python/initconfig.c). Returns the index of
  * the next word to look at; sets `done` when the word says what to run.
  */
-static size_t read_letters(const struct flmem_words *command, size_t index,
+static size_t read_letters(const struct flmem_argv_env *command, size_t index,
 			   struct flmem_program *program, bool *done)
 {
 	for (const char *p = command->values[index] + 1; *p; p++) {
@@ -72,7 +72,7 @@ static size_t read_letters(const struct flmem_words *command, size_t index,
 	return index + 1;
 }
 
-static void read_python(const struct flmem_words *command, struct flmem_program *program)
+static void read_python(const struct flmem_argv_env *command, struct flmem_program *program)
 {
 	bool done = false;
 	size_t i = 1;
@@ -97,7 +97,7 @@ static void read_python(const struct flmem_words *command, struct flmem_program 
 	}
 }
 
-static void look_through(const struct flmem_words *command, struct flmem_program *program)
+static void look_through(const struct flmem_argv_env *command, struct flmem_program *program)
 {
 	const char *word;
 
@@ -115,7 +115,7 @@ static void look_through(const struct flmem_words *command, struct flmem_program
 	}
 }
 
-void flmem_program_parse(const struct flmem_words *command, struct flmem_program *ret_program)
+void flmem_program_parse(const struct flmem_argv_env *command, struct flmem_program *ret_program)
 {
 	struct flmem_program program = {.name = "", .arguments = 1};
 
@@ -129,7 +129,7 @@ void flmem_program_parse(const struct flmem_words *command, struct flmem_program
 	*ret_program = program;
 }
 
-const char *flmem_program_option(const struct flmem_words *command,
+const char *flmem_program_option(const struct flmem_argv_env *command,
 				 const struct flmem_program *program, const char *option)
 {
 	size_t length = strlen(option);
@@ -147,7 +147,7 @@ const char *flmem_program_option(const struct flmem_words *command,
 	return NULL;
 }
 
-const char *flmem_program_setting(const struct flmem_words *command,
+const char *flmem_program_setting(const struct flmem_argv_env *command,
 				  const struct flmem_program *program, const char *option,
 				  const char *key)
 {

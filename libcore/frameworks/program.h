@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "proc/words.h"
+#include "proc/argv_env.h"
 
 struct flmem_program {
 	const char *name;   /* last component of the script, of the module's file or of argv[0] */
@@ -23,17 +23,17 @@ struct flmem_program {
  * Tools that run another module or script in their own process (memray run -m MODULE) are looked
  * through. `name` is "" for a process without words.
  */
-void flmem_program_parse(const struct flmem_words *command, struct flmem_program *ret_program);
+void flmem_program_parse(const struct flmem_argv_env *command, struct flmem_program *ret_program);
 
 /*
  * Value of an option among the arguments: the word behind `option`, or what follows "option=".
  * NULL when it is not there.
  */
-const char *flmem_program_option(const struct flmem_words *command,
+const char *flmem_program_option(const struct flmem_argv_env *command,
 				 const struct flmem_program *program, const char *option);
 
 /* Value of the KEY=VALUE words that follow `option`, up to the next option: --set a=1 b=2. */
-const char *flmem_program_setting(const struct flmem_words *command,
+const char *flmem_program_setting(const struct flmem_argv_env *command,
 				  const struct flmem_program *program, const char *option,
 				  const char *key);
 

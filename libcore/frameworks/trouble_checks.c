@@ -9,8 +9,8 @@
 
 #include <flmem/text.h>
 
-#include "frameworks/live_rules.h"
-#include "frameworks/trend_rules.h"
+#include "rules/live_rules.h"
+#include "rules/trend_rules.h"
 
 static const char name_job[] = "name the job's folder, with its Python, beside it";
 static const char look_at_it[] = "flmem detect --pid PID, while it runs";

@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 #include <flmem/troubleshoot.h>
-#include <flmem/watch.h>
+#include <flmem/watch_result.h>
 
 /* What there is about one process; NULL for what there is not. */
 struct flmem_trouble_case {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <flmem/plan.h>
+#include <flmem/model.h>
 
 #include <dirent.h>
 #include <errno.h>

@@ -7,7 +7,7 @@
  * kinds. Files on tmpfs are shared memory to the kernel (RssShmem), not files (RssFile).
  */
 
-#include <flmem/detect.h>
+#include <flmem/process_report.h>
 
 #include "base/cleanup.h"
 #include "proc/maps.h"

@@ -217,8 +217,8 @@ struct walk {
 	bool any_file, used_known, stop;
 };
 
-static int visit(const struct flmem_cgroups *cgroups, const char *directory, bool leaf,
-		 struct walk *walk)
+static int session(const struct flmem_cgroups *cgroups, const char *directory, bool leaf,
+		   struct walk *walk)
 {
 	uint64_t number;
 	int rc;
@@ -271,7 +271,7 @@ static void walk_up(const struct flmem_cgroups *cgroups, const struct mount *mou
 	for (int level = 0; level < LEVELS_MAX && !rc && !walk.stop; level++) {
 		char *slash;
 
-		rc = visit(cgroups, directory, level == 0, &walk);
+		rc = session(cgroups, directory, level == 0, &walk);
 		slash = strrchr(directory, '/');
 		if (!slash || (size_t)(slash - directory) < top)
 			break;

@@ -115,7 +115,7 @@ struct repeat {
 /*
  * More calls, in which no thread is borrowed, for which the kernel returns plain EINTR, and only
  * when they did nothing. An interrupt may hit them when a thread has moved on since it was read.
- * All other calls restart by themselves (ERESTARTSYS and its kin), or EINTR does not mean that
+ * All other calls restart by themselves (ERESTARTSYS and the like), or EINTR does not mean that
  * nothing was done (close(), ioctl(), files of FUSE servers but for reads and writes).
  */
 static const struct repeat repeats[] = {

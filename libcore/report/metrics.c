@@ -16,7 +16,7 @@
 struct page {
 	struct flmem_buf text;
 	enum flmem_exposition exposition;
-	const struct flmem_watch_state *state;
+	const struct flmem_watch_snapshot_data *state;
 };
 
 /*
@@ -236,7 +236,7 @@ static void tell_build(struct page *page, const struct row *row, const struct fl
 }
 
 #define OF_PROCESS(field) .offset = offsetof(struct flmem_watch_result, field)
-#define OF_WATCH(field)	  .offset = offsetof(struct flmem_watch_state, field)
+#define OF_WATCH(field)	  .offset = offsetof(struct flmem_watch_snapshot_data, field)
 #define GAUGE(n, u, h, ...)                                                   \
 	{                                                                     \
 		.name = n, .type = "gauge", .unit = u, .help = h, __VA_ARGS__ \
@@ -384,7 +384,7 @@ static void put_head(struct page *page, const struct row *row)
 		flmem_buf_printf(&page->text, "# UNIT %s %s\n", m->name, m->unit);
 }
 
-char *flmem_report_watch_metrics(const struct flmem_watch_state *state,
+char *flmem_report_watch_metrics(const struct flmem_watch_snapshot_data *state,
 				 enum flmem_exposition exposition)
 {
 	struct page page = {.text = FLMEM_BUF_INIT, .exposition = exposition, .state = state};

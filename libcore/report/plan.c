@@ -16,28 +16,28 @@ static void add_model(cJSON *root, const struct flmem_model *model)
 	cJSON_AddItemToObject(row, "unknown", unknown);
 }
 
-static void add_way(cJSON *list, const struct flmem_plan_way *way)
+static void add_way(cJSON *list, const struct flmem_plan_strategy *strategy)
 {
 	cJSON *row = cJSON_CreateObject(), *unknown = cJSON_CreateObject(), *steps;
 
 	cJSON_AddItemToArray(list, row);
-	cJSON_AddStringToObject(row, "name", way->name);
-	cJSON_AddStringToObject(row, "summary", way->summary);
-	cJSON_AddBoolToObject(row, "fits", way->fits);
-	flmem_json_add_u64(row, "server_peak_bytes", way->server_peak_bytes);
-	flmem_json_add_u64(row, "client_peak_bytes", way->client_peak_bytes);
-	flmem_json_add_u64(row, "server_disk_bytes", way->server_disk_bytes);
-	flmem_json_add_value(row, unknown, "chunk_bytes", way->chunk_bytes);
-	flmem_json_add_value(row, unknown, "message_bytes", way->message_bytes);
+	cJSON_AddStringToObject(row, "name", strategy->name);
+	cJSON_AddStringToObject(row, "summary", strategy->summary);
+	cJSON_AddBoolToObject(row, "fits", strategy->fits);
+	flmem_json_add_u64(row, "server_peak_bytes", strategy->server_peak_bytes);
+	flmem_json_add_u64(row, "client_peak_bytes", strategy->client_peak_bytes);
+	flmem_json_add_u64(row, "server_disk_bytes", strategy->server_disk_bytes);
+	flmem_json_add_value(row, unknown, "chunk_bytes", strategy->chunk_bytes);
+	flmem_json_add_value(row, unknown, "message_bytes", strategy->message_bytes);
 	steps = cJSON_AddArrayToObject(row, "steps");
-	for (size_t i = 0; i < way->step_count; i++) {
+	for (size_t i = 0; i < strategy->step_count; i++) {
 		cJSON *step = cJSON_CreateObject();
 
 		cJSON_AddItemToArray(steps, step);
-		cJSON_AddStringToObject(step, "role", flmem_role_name(way->steps[i].role));
-		cJSON_AddStringToObject(step, "name", way->steps[i].name);
-		cJSON_AddStringToObject(step, "holds", way->steps[i].holds);
-		flmem_json_add_u64(step, "memory_bytes", way->steps[i].bytes);
+		cJSON_AddStringToObject(step, "role", flmem_role_name(strategy->steps[i].role));
+		cJSON_AddStringToObject(step, "name", strategy->steps[i].name);
+		cJSON_AddStringToObject(step, "holds", strategy->steps[i].holds);
+		flmem_json_add_u64(step, "memory_bytes", strategy->steps[i].bytes);
 	}
 	cJSON_AddItemToObject(row, "unknown", unknown);
 }
@@ -56,8 +56,8 @@ char *flmem_report_plan_json(const struct flmem_plan_request *request,
 	flmem_json_add_u64(root, "runtime_bytes", plan->runtime_bytes);
 	list = cJSON_AddArrayToObject(root, "ways");
 	for (size_t i = 0; i < plan->way_count; i++)
-		add_way(list, &plan->ways[i]);
-	cJSON_AddStringToObject(root, "chosen", plan->ways[plan->chosen].name);
+		add_way(list, &plan->strategies[i]);
+	cJSON_AddStringToObject(root, "chosen", plan->strategies[plan->chosen].name);
 	list = cJSON_AddArrayToObject(root, "configuration");
 	for (size_t i = 0; i < plan->text_count; i++) {
 		cJSON *row = cJSON_CreateObject();

@@ -30,7 +30,7 @@ static void add_steps(cJSON *object, const struct flmem_trim_result *result)
 		flmem_json_add_value(row, unknown, "took_us", step->took_us);
 		flmem_json_add_value(row, unknown, "released_bytes", step->released_bytes);
 		flmem_json_add_value(row, unknown, "stopped_us", step->stopped_us);
-		flmem_json_add_text(row, "door", step->door);
+		flmem_json_add_text(row, "entry_point", step->entry);
 		add_step_thread(row, step);
 		flmem_json_add_text(row, "detail", step->detail[0] ? step->detail : NULL);
 		cJSON_AddItemToObject(row, "unknown", unknown);

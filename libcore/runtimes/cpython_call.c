@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "proc/process.h"
 #include "proc/task.h"
-#include "runtimes/cpython_doors.h"
+#include "runtimes/cpython_entry_points.h"
 
 /*
  * How long the lock is watched, and how long an unanswered wish for it means code outside Python.
@@ -17,15 +17,15 @@
 #define SAMPLE_US     1000U
 #define BACKOFF_US    20000U
 
-const char *flmem_cpython_door_name(enum flmem_cpython_door door)
+const char *flmem_cpython_entry_name(enum flmem_cpython_entry entry)
 {
 	static const char *const names[] = {
 #define DOOR_NAME(name, text) text,
-		FLMEM_CPYTHON_DOORS(DOOR_NAME)
+		FLMEM_CPYTHON_ENTRIES(DOOR_NAME)
 #undef DOOR_NAME
 	};
 
-	return names[door];
+	return names[entry];
 }
 
 void flmem_cpython_result_clear(struct flmem_cpython_result *result)
@@ -33,12 +33,12 @@ void flmem_cpython_result_clear(struct flmem_cpython_result *result)
 	flmem_cpython_answer_clear(&result->answer);
 }
 
-static int find_interpreter(struct flmem_cpython_visit *visit, struct flmem_error *err)
+static int find_interpreter(struct flmem_cpython_session *session, struct flmem_error *err)
 {
-	const struct flmem_cpython *python = &visit->python;
-	int pid = (int)visit->view->process->pid;
+	const struct flmem_cpython *python = &session->python;
+	int pid = (int)session->view->process->pid;
 
-	if (!flmem_cpython_find(visit->view, &visit->python))
+	if (!flmem_cpython_find(session->view, &session->python))
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0, "process %d has no CPython",
 				       pid);
 	if (python->major != 3 || python->minor < 8 || python->minor > 14)
@@ -46,21 +46,21 @@ static int find_interpreter(struct flmem_cpython_visit *visit, struct flmem_erro
 				       "process %d runs Python %s; 3.8 to 3.14 can be entered", pid,
 				       python->version[0] ? python->version
 							  : "of an unknown version");
-	return flmem_cpython_locate(visit->view, python, &visit->place, err);
+	return flmem_cpython_locate(session->view, python, &session->place, err);
 }
 
-static int refuse_ending(const struct flmem_cpython_visit *visit, struct flmem_error *err)
+static int refuse_ending(const struct flmem_cpython_session *session, struct flmem_error *err)
 {
 	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
 			       "the Python of process %d is ending (finalising)",
-			       (int)visit->view->process->pid);
+			       (int)session->view->process->pid);
 }
 
-static bool is_blocked(const struct flmem_cpython_visit *visit, pid_t tid)
+static bool is_blocked(const struct flmem_cpython_session *session, pid_t tid)
 {
 	struct flmem_task_wait wait;
 
-	return tid && flmem_task_read_wait(visit->view->process, tid, &wait) == 1;
+	return tid && flmem_task_read_wait(session->view->process, tid, &wait) == 1;
 }
 
 /* What watching the lock has shown so far. */
@@ -71,17 +71,17 @@ struct watch {
 };
 
 /* The holder gives the lock up between two instructions of Python code, when it is asked to. */
-static bool is_given_up(const struct flmem_cpython_visit *visit, struct watch *watch, pid_t holder,
-			uint64_t now_us)
+static bool is_given_up(const struct flmem_cpython_session *session, struct watch *watch,
+			pid_t holder, uint64_t now_us)
 {
 	struct flmem_cpython_gil gil;
 
-	if (flmem_cpython_gil_read(visit->view, &visit->place, visit->state.main_interpreter, &gil,
-				   NULL) ||
+	if (flmem_cpython_gil_read(session->view, &session->place, session->state.main_interpreter,
+				   &gil, NULL) ||
 	    !gil.locked || gil.holder != watch->first.holder ||
 	    gil.switches != watch->first.switches)
 		return true;
-	watch->always_blocked = watch->always_blocked && is_blocked(visit, holder);
+	watch->always_blocked = watch->always_blocked && is_blocked(session, holder);
 	if (!gil.wanted)
 		watch->wanted_since_us = 0;
 	else if (!watch->wanted_since_us)
@@ -93,18 +93,18 @@ static bool is_given_up(const struct flmem_cpython_visit *visit, struct watch *w
  * False when a thread holds the lock inside C code: it is blocked with it, or others have asked for
  * it in vain. A thread that computes alone in Python is nobody asked to give it up, and passes.
  */
-static bool is_lock_usable(const struct flmem_cpython_visit *visit, pid_t *ret_holder)
+static bool is_lock_usable(const struct flmem_cpython_session *session, pid_t *ret_holder)
 {
-	struct watch watch = {.first = visit->state.gil, .always_blocked = true};
+	struct watch watch = {.first = session->state.gil, .always_blocked = true};
 	const struct flmem_cpython_thread *holder =
-		flmem_cpython_state_find(&visit->state, watch.first.holder);
+		flmem_cpython_state_find(&session->state, watch.first.holder);
 	uint64_t start = flmem_clock_us(), now = start;
 
 	*ret_holder = holder ? holder->tid : 0;
 	if (!watch.first.locked)
 		return true;
 	while (now - start < WATCH_US) {
-		if (is_given_up(visit, &watch, *ret_holder, now))
+		if (is_given_up(session, &watch, *ret_holder, now))
 			return true;
 		flmem_clock_sleep_us(SAMPLE_US);
 		now = flmem_clock_us();
@@ -113,58 +113,58 @@ static bool is_lock_usable(const struct flmem_cpython_visit *visit, pid_t *ret_h
 	       !(watch.wanted_since_us && now - watch.wanted_since_us > UNANSWERED_US);
 }
 
-static int refuse_lock(const struct flmem_cpython_visit *visit, pid_t holder,
+static int refuse_lock(const struct flmem_cpython_session *session, pid_t holder,
 		       struct flmem_error *err)
 {
 	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
 			       "thread %d of process %d holds the interpreter's lock inside C "
 			       "code; try again or give a longer --timeout",
-			       (int)holder, (int)visit->view->process->pid);
+			       (int)holder, (int)session->view->process->pid);
 }
 
 /*
  * A blocked thread loses nothing by starting another, so it comes first. The interpreter's own way
  * for debuggers stops nothing; without it the main thread is stopped for the announcement.
  */
-static int choose_door(struct flmem_cpython_visit *visit, struct flmem_error *err)
+static int choose_entry(struct flmem_cpython_session *session, struct flmem_error *err)
 {
-	int rc = flmem_cpython_door_new_thread(visit, err);
+	int rc = flmem_cpython_entry_new_thread(session, err);
 
-	if (rc == FLMEM_EUNSAFE && flmem_cpython_has_debugger_door(visit))
-		rc = flmem_cpython_door_debugger(visit, err);
+	if (rc == FLMEM_EUNSAFE && flmem_cpython_has_debugger_entry(session))
+		rc = flmem_cpython_entry_debugger(session, err);
 	if (rc == FLMEM_EUNSAFE)
-		rc = flmem_cpython_door_pending_call(visit, err);
+		rc = flmem_cpython_entry_pending_call(session, err);
 	return rc;
 }
 
-/* One look at the interpreter, and the door that fits; EUNSAFE may pass with time. */
-static int try_once(struct flmem_cpython_visit *visit, struct flmem_error *err)
+/* One look at the interpreter, and the entry point that fits; EUNSAFE may pass with time. */
+static int try_once(struct flmem_cpython_session *session, struct flmem_error *err)
 {
 	pid_t holder;
 	int rc;
 
-	flmem_cpython_state_clear(&visit->state);
-	rc = flmem_cpython_state_read(visit->view, &visit->place, &visit->state, err);
+	flmem_cpython_state_clear(&session->state);
+	rc = flmem_cpython_state_read(session->view, &session->place, &session->state, err);
 	if (rc)
 		return rc;
-	if (visit->state.finalizing)
-		return refuse_ending(visit, err);
-	if (!is_lock_usable(visit, &holder))
-		return refuse_lock(visit, holder, err);
-	return choose_door(visit, err);
+	if (session->state.finalizing)
+		return refuse_ending(session, err);
+	if (!is_lock_usable(session, &holder))
+		return refuse_lock(session, holder, err);
+	return choose_entry(session, err);
 }
 
-static int try_until_timeout(struct flmem_cpython_visit *visit, struct flmem_error *err)
+static int try_until_timeout(struct flmem_cpython_session *session, struct flmem_error *err)
 {
 	uint64_t start = flmem_clock_us();
 
 	for (;;) {
-		int rc = try_once(visit, err);
+		int rc = try_once(session, err);
 		uint64_t spent = flmem_clock_us() - start;
 
 		/* Never a second time once the code was handed over. */
-		if (rc != FLMEM_EUNSAFE || visit->state.finalizing ||
-		    spent + BACKOFF_US > visit->call->timeout_us)
+		if (rc != FLMEM_EUNSAFE || session->state.finalizing ||
+		    spent + BACKOFF_US > session->call->timeout_us)
 			return rc;
 		flmem_clock_sleep_us(BACKOFF_US);
 	}
@@ -173,7 +173,7 @@ static int try_until_timeout(struct flmem_cpython_visit *visit, struct flmem_err
 int flmem_cpython_call(const struct flmem_view *view, const struct flmem_cpython_call *call,
 		       struct flmem_cpython_result *ret_result, struct flmem_error *err)
 {
-	struct flmem_cpython_visit visit = {.view = view, .call = call, .result = ret_result};
+	struct flmem_cpython_session session = {.view = view, .call = call, .result = ret_result};
 	int rc;
 
 	*ret_result = (struct flmem_cpython_result){0};
@@ -182,9 +182,9 @@ int flmem_cpython_call(const struct flmem_view *view, const struct flmem_cpython
 				       "'%s' is larger than %u KiB: put it into a module and "
 				       "import that",
 				       call->code.name, FLMEM_CPYTHON_CODE_MAX / 1024U);
-	rc = find_interpreter(&visit, err);
+	rc = find_interpreter(&session, err);
 	if (!rc)
-		rc = try_until_timeout(&visit, err);
-	flmem_cpython_state_clear(&visit.state);
+		rc = try_until_timeout(&session, err);
+	flmem_cpython_state_clear(&session.state);
 	return rc;
 }

@@ -4,9 +4,9 @@
 
 /*
  * Runs Python code in a live CPython that nobody prepared, in a thread of its own, started by a
- * blocked thread or through one of the interpreter's own doors. It runs under the ordinary rules of
- * threads: with the interpreter's lock held, and what another thread holds it waits for, while the
- * program goes on. Nothing stays behind but what the code itself leaves. What is not safe is
+ * blocked thread or through one of the interpreter's own entry points. It runs under the ordinary
+ * rules of threads: with the interpreter's lock held; it waits for what another thread holds, while
+ * the program goes on. Nothing stays behind but what the code itself leaves. What is not safe is
  * refused and never forced; code that has not ended at the timeout runs on, and that is reported.
  */
 
@@ -22,30 +22,30 @@
 #include "runtimes/cpython_source.h"
 
 /* X(NAME, text) */
-#define FLMEM_CPYTHON_DOORS(X)      \
+#define FLMEM_CPYTHON_ENTRIES(X)    \
 	X(NONE, "none")             \
 	X(NEW_THREAD, "new thread") \
 	X(DEBUGGER, "PEP 768")      \
 	X(PENDING_CALL, "pending call")
 
-enum flmem_cpython_door {
-#define FLMEM_CPYTHON_DOOR_ENUM(name, text) FLMEM_CPYTHON_DOOR_##name,
-	FLMEM_CPYTHON_DOORS(FLMEM_CPYTHON_DOOR_ENUM)
-#undef FLMEM_CPYTHON_DOOR_ENUM
+enum flmem_cpython_entry {
+#define FLMEM_CPYTHON_ENTRY_ENUM(name, text) FLMEM_CPYTHON_ENTRY_##name,
+	FLMEM_CPYTHON_ENTRIES(FLMEM_CPYTHON_ENTRY_ENUM)
+#undef FLMEM_CPYTHON_ENTRY_ENUM
 };
 
-const char *flmem_cpython_door_name(enum flmem_cpython_door door);
+const char *flmem_cpython_entry_name(enum flmem_cpython_entry entry);
 
 struct flmem_cpython_call {
 	struct flmem_cpython_code code;
 	const struct flmem_guard *guard; /* of the allocators: the code allocates */
 	uint64_t timeout_us;		 /* for a safe moment, and again for the code */
 	bool assume_seccomp;		 /* as in struct flmem_borrow_options */
-	bool dry_run;			 /* choose the door and touch nothing */
+	bool dry_run;			 /* choose the entry point and touch nothing */
 };
 
 struct flmem_cpython_result {
-	enum flmem_cpython_door door;
+	enum flmem_cpython_entry entry;
 	pid_t tid;	       /* the thread that starts or would start the one for the code */
 	const char *waited_in; /* static: what it was blocked in, or NULL */
 	uint64_t late_us;      /* its timeout may end up to this much later */
@@ -58,8 +58,8 @@ struct flmem_cpython_result {
 
 /*
  * FLMEM_EUNSUPPORTED: no CPython from 3.8 to 3.14, or a build that cannot be read; FLMEM_EUNSAFE:
- * no door was safe until the timeout, nothing was touched; FLMEM_EFAILED: the code was handed over
- * but did not come to its end in time. An exception in the code is no failure of the call.
+ * no entry point was safe until the timeout, nothing was touched; FLMEM_EFAILED: the code was
+ * injected but did not end in time. An exception in the code is no failure of the call.
  * *ret_result is filled as far as it got, also on failure; clear it in any case.
  */
 int flmem_cpython_call(const struct flmem_view *view, const struct flmem_cpython_call *call,

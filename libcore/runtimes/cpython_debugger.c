@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtimes/cpython_doors.h"
+#include "runtimes/cpython_entry_points.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "proc/process.h"
 #include "proc/task.h"
 #include "remote/seccomp.h"
-#include "runtimes/cpython_letter.h"
+#include "runtimes/cpython_injected_script.h"
 #include "runtimes/cpython_script.h"
 #include "runtimes/cpython_syscalls.h"
 
@@ -28,46 +28,46 @@
 /* Between taking the wish back and taking the file away: the interpreter may just be opening it. */
 #define OPENING_US 50000U
 
-static int write_script(const struct flmem_cpython_visit *visit,
-			const struct flmem_cpython_letter *letter,
+static int write_script(const struct flmem_cpython_session *session,
+			const struct flmem_cpython_injected *injected,
 			struct flmem_cpython_script *script, struct flmem_error *err)
 {
 	uint64_t number;
 
-	memcpy(&number, letter->cookie, sizeof(number));
-	return flmem_cpython_script_write(visit->view->process, number, letter->text.data, script,
-					  err);
+	memcpy(&number, injected->cookie, sizeof(number));
+	return flmem_cpython_script_write(session->view->process, number, injected->text.data,
+					  script, err);
 }
 
 /*
  * Only the main thread: what is written for another one, which ends just then, would be written
  * into memory that has been freed. Not while it waits, since it would look only when it goes on.
  */
-static const struct flmem_cpython_thread *choose_thread(const struct flmem_cpython_visit *visit)
+static const struct flmem_cpython_thread *choose_thread(const struct flmem_cpython_session *session)
 {
-	const struct flmem_cpython_thread *thread = flmem_cpython_state_main(&visit->state);
+	const struct flmem_cpython_thread *thread = flmem_cpython_state_main(&session->state);
 	struct flmem_task_wait wait;
 
 	if (!thread || !thread->main_interpreter || !thread->tid ||
-	    (flmem_task_read_wait(visit->view->process, thread->tid, &wait) == 1 &&
-	     !flmem_cpython_gil_is_waited_for(&visit->state.gil, &wait)))
+	    (flmem_task_read_wait(session->view->process, thread->tid, &wait) == 1 &&
+	     !flmem_cpython_gil_is_waited_for(&session->state.gil, &wait)))
 		return NULL;
 	return thread;
 }
 
-static int write_failed(const struct flmem_cpython_visit *visit, struct flmem_error *err)
+static int write_failed(const struct flmem_cpython_session *session, struct flmem_error *err)
 {
 	return flmem_error_set(err, FLMEM_EFAILED, 0, "cannot write to the memory of process %d",
-			       (int)visit->view->process->pid);
+			       (int)session->view->process->pid);
 }
 
 /* The path, that there is one, and at last that the thread is to look. */
-static int announce(const struct flmem_cpython_visit *visit,
+static int announce(const struct flmem_cpython_session *session,
 		    const struct flmem_cpython_thread *thread,
 		    const struct flmem_cpython_script *script, struct flmem_error *err)
 {
-	const struct flmem_cpython_layout *layout = &visit->place.layout;
-	const struct flmem_process *process = visit->view->process;
+	const struct flmem_cpython_layout *layout = &session->place.layout;
+	const struct flmem_process *process = session->view->process;
 	uint64_t support = thread->state + layout->debugger_support;
 	uint64_t breaker = thread->state + layout->eval_breaker;
 	const int32_t pending = 1;
@@ -81,34 +81,34 @@ static int announce(const struct flmem_cpython_visit *visit,
 	    flmem_process_write_memory(process, support + layout->debugger_pending, &pending,
 				       sizeof(pending)) ||
 	    flmem_process_read_memory(process, breaker, &byte, sizeof(byte)))
-		return write_failed(visit, err);
+		return write_failed(session, err);
 	byte = (uint8_t)((byte & ~BREAK_GIL_DROP) | BREAK_HARMLESS | BREAK_DEBUGGER);
 	if (flmem_process_write_memory(process, breaker, &byte, sizeof(byte)))
-		return write_failed(visit, err);
+		return write_failed(session, err);
 	return 0;
 }
 
-static bool is_pending(const struct flmem_cpython_visit *visit, uint64_t thread_state)
+static bool is_pending(const struct flmem_cpython_session *session, uint64_t thread_state)
 {
-	const struct flmem_cpython_layout *layout = &visit->place.layout;
+	const struct flmem_cpython_layout *layout = &session->place.layout;
 	int32_t pending = 1;
 
-	flmem_process_read_memory(visit->view->process,
+	flmem_process_read_memory(session->view->process,
 				  thread_state + layout->debugger_support +
 					  layout->debugger_pending,
 				  &pending, sizeof(pending));
 	return pending != 0;
 }
 
-static int take_back(const struct flmem_cpython_visit *visit,
+static int take_back(const struct flmem_cpython_session *session,
 		     const struct flmem_cpython_thread *thread, struct flmem_error *err)
 {
-	const struct flmem_cpython_layout *layout = &visit->place.layout;
+	const struct flmem_cpython_layout *layout = &session->place.layout;
 	const int32_t none = 0;
-	bool waits = is_pending(visit, thread->state);
+	bool waits = is_pending(session, thread->state);
 
 	if (waits)
-		flmem_process_write_memory(visit->view->process,
+		flmem_process_write_memory(session->view->process,
 					   thread->state + layout->debugger_support +
 						   layout->debugger_pending,
 					   &none, sizeof(none));
@@ -116,73 +116,74 @@ static int take_back(const struct flmem_cpython_visit *visit,
 	return flmem_error_set(
 		err, FLMEM_EFAILED, 0, "%s within %llu ms for thread %d of process %d%s",
 		waits ? "the code has not begun" : "the code has not ended",
-		(unsigned long long)(visit->call->timeout_us / 1000U), (int)thread->tid,
-		(int)visit->view->process->pid,
+		(unsigned long long)(session->call->timeout_us / 1000U), (int)thread->tid,
+		(int)session->view->process->pid,
 		waits ? " and was taken back" : "; it runs on in a thread of its own");
 }
 
-static int run_script(struct flmem_cpython_visit *visit, const struct flmem_cpython_thread *thread,
-		      struct flmem_error *err)
+static int run_script(struct flmem_cpython_session *session,
+		      const struct flmem_cpython_thread *thread, struct flmem_error *err)
 {
-	FLMEM_AUTO_CPYTHON_LETTER struct flmem_cpython_letter letter = {.text = FLMEM_BUF_INIT};
+	FLMEM_AUTO_CPYTHON_INJECTED struct flmem_cpython_injected injected = {
+		.text = FLMEM_BUF_INIT};
 	FLMEM_AUTO_CPYTHON_SCRIPT struct flmem_cpython_script script = FLMEM_CPYTHON_SCRIPT_INIT;
-	int rc = flmem_cpython_letter_write(visit, false, &letter, err);
+	int rc = flmem_cpython_injected_write(session, false, &injected, err);
 
 	if (!rc)
-		rc = write_script(visit, &letter, &script, err);
+		rc = write_script(session, &injected, &script, err);
 	if (!rc)
-		rc = announce(visit, thread, &script, err);
+		rc = announce(session, thread, &script, err);
 	if (!rc)
-		rc = flmem_cpython_letter_await(visit, &letter, err);
+		rc = flmem_cpython_injected_await(session, &injected, err);
 	if (rc == FLMEM_EFAILED)
-		return take_back(visit, thread, err);
-	flmem_cpython_letter_erase(visit, &letter);
+		return take_back(session, thread, err);
+	flmem_cpython_injected_erase(session, &injected);
 	return rc;
 }
 
-bool flmem_cpython_has_debugger_door(const struct flmem_cpython_visit *visit)
+bool flmem_cpython_has_debugger_entry(const struct flmem_cpython_session *session)
 {
-	const struct flmem_cpython_layout *layout = &visit->place.layout;
+	const struct flmem_cpython_layout *layout = &session->place.layout;
 	int32_t enabled = 0;
 
 	return layout->debugger_support != NONE &&
-	       flmem_process_read_memory(visit->view->process,
-					 visit->state.main_interpreter + layout->debugger_enabled,
+	       flmem_process_read_memory(session->view->process,
+					 session->state.main_interpreter + layout->debugger_enabled,
 					 &enabled, sizeof(enabled)) == 0 &&
 	       enabled == 1;
 }
 
-/* Nothing is stopped by this door, but for a thread with filters, which are read then. */
-static int check_seccomp(const struct flmem_cpython_visit *visit, pid_t tid,
+/* Nothing is stopped by this entry point, but for a thread with filters, which are read then. */
+static int check_seccomp(const struct flmem_cpython_session *session, pid_t tid,
 			 struct flmem_error *err)
 {
 	const struct flmem_seccomp_calls calls = {
 		.list = &flmem_cpython_syscalls_debugger,
-		.assume = visit->call->assume_seccomp,
+		.assume = session->call->assume_seccomp,
 		.repeated = {.number = -1},
 	};
 
-	if (visit->call->dry_run)
-		return flmem_seccomp_check_outside(visit->view->process, tid, &calls, err);
-	return flmem_seccomp_check_running(visit->view->process, tid, &calls, err);
+	if (session->call->dry_run)
+		return flmem_seccomp_check_outside(session->view->process, tid, &calls, err);
+	return flmem_seccomp_check_running(session->view->process, tid, &calls, err);
 }
 
-int flmem_cpython_door_debugger(struct flmem_cpython_visit *visit, struct flmem_error *err)
+int flmem_cpython_entry_debugger(struct flmem_cpython_session *session, struct flmem_error *err)
 {
-	const struct flmem_cpython_thread *thread = choose_thread(visit);
+	const struct flmem_cpython_thread *thread = choose_thread(session);
 	int rc;
 
 	if (!thread)
 		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
 				       "the main thread of the Python of process %d waits",
-				       (int)visit->view->process->pid);
-	if (is_pending(visit, thread->state))
+				       (int)session->view->process->pid);
+	if (is_pending(session, thread->state))
 		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
 				       "a debugger has just left code for thread %d of process %d",
-				       (int)thread->tid, (int)visit->view->process->pid);
-	visit->result->door = FLMEM_CPYTHON_DOOR_DEBUGGER;
-	visit->result->tid = thread->tid;
-	visit->result->waited_in = NULL;
-	rc = check_seccomp(visit, thread->tid, err);
-	return rc || visit->call->dry_run ? rc : run_script(visit, thread, err);
+				       (int)thread->tid, (int)session->view->process->pid);
+	session->result->entry = FLMEM_CPYTHON_ENTRY_DEBUGGER;
+	session->result->tid = thread->tid;
+	session->result->waited_in = NULL;
+	rc = check_seccomp(session, thread->tid, err);
+	return rc || session->call->dry_run ? rc : run_script(session, thread, err);
 }

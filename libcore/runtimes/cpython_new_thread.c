@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtimes/cpython_doors.h"
+#include "runtimes/cpython_entry_points.h"
 
 #include <sys/syscall.h>
 
@@ -34,10 +34,10 @@ struct functions {
 	struct flmem_thread_functions thread;
 };
 
-static int find_functions(const struct flmem_cpython_visit *visit, struct functions *ret_functions,
-			  struct flmem_error *err)
+static int find_functions(const struct flmem_cpython_session *session,
+			  struct functions *ret_functions, struct flmem_error *err)
 {
-	const struct flmem_module *module = visit->python.module;
+	const struct flmem_module *module = session->python.module;
 	struct functions found;
 
 	if (!flmem_module_symbol_any(module, "PyGILState_Ensure", &found.ensure) ||
@@ -47,7 +47,7 @@ static int find_functions(const struct flmem_cpython_visit *visit, struct functi
 				       "'%s' does not export the functions to enter it by",
 				       module->path);
 	/* Where the C library cannot start a thread for us, the interpreter itself still can. */
-	if (flmem_thread_functions_find(visit->view, &found.thread, err))
+	if (flmem_thread_functions_find(session->view, &found.thread, err))
 		return err ? err->code = FLMEM_EUNSAFE : FLMEM_EUNSAFE;
 	*ret_functions = found;
 	return 0;
@@ -60,12 +60,12 @@ static int find_functions(const struct flmem_cpython_visit *visit, struct functi
 static bool accepts(void *context, const struct flmem_candidate *candidate, uint64_t pointer,
 		    const char **ret_reason)
 {
-	const struct flmem_cpython_visit *visit = context;
+	const struct flmem_cpython_session *session = context;
 	bool finalizing = true;
 
 	(void)candidate;
 	(void)pointer;
-	if (flmem_cpython_finalizing_read(visit->view, &visit->place, &finalizing, NULL) ||
+	if (flmem_cpython_finalizing_read(session->view, &session->place, &finalizing, NULL) ||
 	    finalizing)
 		*ret_reason = "would enter an interpreter that is ending";
 	return !finalizing;
@@ -83,13 +83,13 @@ static void plan_calls(const struct functions *functions, struct flmem_chain *ch
 }
 
 /* The answer's place, then the source. */
-static int fill_area(const struct flmem_cpython_visit *visit, const unsigned char *cookie,
+static int fill_area(const struct flmem_cpython_session *session, const unsigned char *cookie,
 		     struct flmem_buf *area, struct flmem_chain *chain, struct flmem_error *err)
 {
 	static const unsigned char zeros[FLMEM_CPYTHON_ANSWER_MAX];
 
 	flmem_buf_append(area, zeros, sizeof(zeros));
-	flmem_cpython_source_wrap(&visit->call->code, cookie, FLMEM_CPYTHON_OUTPUT_MAX, area,
+	flmem_cpython_source_wrap(&session->call->code, cookie, FLMEM_CPYTHON_OUTPUT_MAX, area,
 				  &chain->area.address_at);
 	if (area->failed)
 		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
@@ -117,13 +117,13 @@ static void take_result(const struct flmem_borrow_result *run, struct flmem_cpyt
 }
 
 /* What the code is doing that has not ended; flmem has just stopped it for a moment. */
-static const char *describe_wait(const struct flmem_cpython_visit *visit,
+static const char *describe_wait(const struct flmem_cpython_session *session,
 				 const struct flmem_cpython_gil *gil, pid_t tid)
 {
 	uint64_t start = flmem_clock_us();
 	struct flmem_task_wait wait;
 
-	while (flmem_task_read_wait(visit->view->process, tid, &wait) != 1) {
+	while (flmem_task_read_wait(session->view->process, tid, &wait) != 1) {
 		if (flmem_clock_us() - start > BLOCKED_US)
 			return "is running";
 		flmem_clock_sleep_us(LOOK_US);
@@ -134,47 +134,47 @@ static const char *describe_wait(const struct flmem_cpython_visit *visit,
 					: "is blocked in a system call";
 }
 
-static int explain_unlocked(const struct flmem_cpython_visit *visit,
+static int explain_unlocked(const struct flmem_cpython_session *session,
 			    const struct flmem_cpython_gil *gil,
 			    const struct flmem_borrow_result *run, struct flmem_error *err)
 {
 	const struct flmem_cpython_thread *holder =
-		flmem_cpython_state_find(&visit->state, gil->holder);
+		flmem_cpython_state_find(&session->state, gil->holder);
 
 	return flmem_error_set(err, FLMEM_EFAILED, 0,
 			       "the interpreter's lock was not given up within %llu ms (thread %d "
 			       "of process %d has it); the code runs later, in thread %d",
-			       (unsigned long long)(visit->call->timeout_us / 1000U),
-			       holder ? (int)holder->tid : 0, (int)visit->view->process->pid,
+			       (unsigned long long)(session->call->timeout_us / 1000U),
+			       holder ? (int)holder->tid : 0, (int)session->view->process->pid,
 			       (int)run->tid);
 }
 
 /* What became of code that was handed over and is not done. */
-static int explain_late(const struct flmem_cpython_visit *visit,
+static int explain_late(const struct flmem_cpython_session *session,
 			const struct flmem_borrow_result *run, struct flmem_error *err)
 {
 	struct flmem_cpython_gil gil = {0};
 
 	if (run->self_restored)
 		return flmem_error_prefix(err, "the code has run");
-	flmem_cpython_gil_read(visit->view, &visit->place, visit->state.main_interpreter, &gil,
-			       NULL);
+	flmem_cpython_gil_read(session->view, &session->place, session->state.main_interpreter,
+			       &gil, NULL);
 	if (run->returned < CALLS_LOCKED)
-		return explain_unlocked(visit, &gil, run, err);
+		return explain_unlocked(session, &gil, run, err);
 	return flmem_error_set(err, FLMEM_EFAILED, 0,
 			       "the code has not ended within %llu ms; it runs on in thread %d of "
 			       "process %d, which %s",
-			       (unsigned long long)(visit->call->timeout_us / 1000U), (int)run->tid,
-			       (int)visit->view->process->pid,
-			       describe_wait(visit, &gil, run->tid));
+			       (unsigned long long)(session->call->timeout_us / 1000U),
+			       (int)run->tid, (int)session->view->process->pid,
+			       describe_wait(session, &gil, run->tid));
 }
 
 /* Python returns its errors, and return values are lost: without an answer nothing is certain. */
-static int take_answer(const struct flmem_cpython_visit *visit,
+static int take_answer(const struct flmem_cpython_session *session,
 		       const struct flmem_borrow_result *run, const struct flmem_buf *area,
 		       const unsigned char *cookie, struct flmem_error *err)
 {
-	struct flmem_cpython_result *result = visit->result;
+	struct flmem_cpython_result *result = session->result;
 
 	if (!flmem_cpython_answer_parse((const unsigned char *)area->data, FLMEM_CPYTHON_ANSWER_MAX,
 					cookie, &result->answer))
@@ -183,22 +183,22 @@ static int take_answer(const struct flmem_cpython_visit *visit,
 			"the code left no result in process %d: it did not run, out of "
 			"memory for example, or the process may not write "
 			"to its own /proc/self/mem",
-			(int)visit->view->process->pid);
+			(int)session->view->process->pid);
 	take_result(run, result);
 	return 0;
 }
 
-static int run_code(struct flmem_cpython_visit *visit, const struct functions *functions,
+static int run_code(struct flmem_cpython_session *session, const struct functions *functions,
 		    const struct flmem_new_thread *thread, struct flmem_error *err)
 {
 	FLMEM_AUTO_BUF struct flmem_buf area = FLMEM_BUF_INIT;
-	const struct flmem_candidate_filter filter = {.accepts = accepts, .context = visit};
+	const struct flmem_candidate_filter filter = {.accepts = accepts, .context = session};
 	const struct flmem_borrow_options options = {
-		.timeout_us = visit->call->timeout_us,
+		.timeout_us = session->call->timeout_us,
 		.filter = &filter,
 		.stack_bytes = STACK_BYTES,
 		.syscalls = &flmem_cpython_syscalls_new_thread,
-		.assume_seccomp = visit->call->assume_seccomp,
+		.assume_seccomp = session->call->assume_seccomp,
 	};
 	unsigned char cookie[FLMEM_CPYTHON_COOKIE];
 	struct flmem_borrow_result run;
@@ -208,62 +208,63 @@ static int run_code(struct flmem_cpython_visit *visit, const struct functions *f
 	plan_calls(functions, &chain);
 	rc = flmem_cpython_cookie_make(cookie, err);
 	if (!rc)
-		rc = fill_area(visit, cookie, &area, &chain, err);
+		rc = fill_area(session, cookie, &area, &chain, err);
 	if (rc)
 		return rc;
-	rc = flmem_new_thread_run(visit->view, thread, &chain, &options, &run, err);
+	rc = flmem_new_thread_run(session->view, thread, &chain, &options, &run, err);
 	if (rc == FLMEM_EFAILED && run.started)
-		return explain_late(visit, &run, err);
+		return explain_late(session, &run, err);
 	if (rc)
 		return rc;
 	/* The target is as it was when flmem is done. */
-	flmem_new_thread_await_end(visit->view, thread, END_US);
-	return take_answer(visit, &run, &area, cookie, err);
+	flmem_new_thread_await_end(session->view, thread, END_US);
+	return take_answer(session, &run, &area, cookie, err);
 }
 
-static int run_in_new_thread(struct flmem_cpython_visit *visit, const struct functions *functions,
+static int run_in_new_thread(struct flmem_cpython_session *session,
+			     const struct functions *functions,
 			     const struct flmem_borrow_options *options, struct flmem_error *err)
 {
 	struct flmem_new_thread thread;
 	int rc;
 
-	if (visit->threads_started >= THREADS_MAX)
+	if (session->threads_started >= THREADS_MAX)
 		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
 				       "%u threads were started in process %d, and none could be "
 				       "used; they end by themselves",
-				       visit->threads_started, (int)visit->view->process->pid);
-	rc = flmem_new_thread_start(visit->view, &functions->thread, options, &thread, err);
+				       session->threads_started, (int)session->view->process->pid);
+	rc = flmem_new_thread_start(session->view, &functions->thread, options, &thread, err);
 
-	take_lender(&thread, visit->result);
+	take_lender(&thread, session->result);
 	if (rc == FLMEM_EFAILED)
 		return flmem_error_prefix(err, "a thread for the code");
 	if (rc)
 		return rc;
-	visit->threads_started++;
-	return run_code(visit, functions, &thread, err);
+	session->threads_started++;
+	return run_code(session, functions, &thread, err);
 }
 
-int flmem_cpython_door_new_thread(struct flmem_cpython_visit *visit, struct flmem_error *err)
+int flmem_cpython_entry_new_thread(struct flmem_cpython_session *session, struct flmem_error *err)
 {
 	const struct flmem_borrow_options options = {
-		.timeout_us = visit->call->timeout_us,
+		.timeout_us = session->call->timeout_us,
 		.look_once = true,
-		.guard = *visit->call->guard,
+		.guard = *session->call->guard,
 		.syscalls = &flmem_cpython_syscalls_new_thread,
-		.assume_seccomp = visit->call->assume_seccomp,
+		.assume_seccomp = session->call->assume_seccomp,
 	};
 	struct flmem_borrow_result plan;
 	struct functions functions = {0};
-	int rc = find_functions(visit, &functions, err);
+	int rc = find_functions(session, &functions, err);
 
 	if (rc)
 		return rc;
-	visit->result->door = FLMEM_CPYTHON_DOOR_NEW_THREAD;
-	if (!visit->call->dry_run)
-		return run_in_new_thread(visit, &functions, &options, err);
-	rc = flmem_borrow_plan(visit->view, &options, &plan, err);
-	visit->result->tid = plan.tid;
-	visit->result->waited_in = plan.waited_in;
-	visit->result->late_us = plan.late_us;
+	session->result->entry = FLMEM_CPYTHON_ENTRY_NEW_THREAD;
+	if (!session->call->dry_run)
+		return run_in_new_thread(session, &functions, &options, err);
+	rc = flmem_borrow_plan(session->view, &options, &plan, err);
+	session->result->tid = plan.tid;
+	session->result->waited_in = plan.waited_in;
+	session->result->late_us = plan.late_us;
 	return rc;
 }

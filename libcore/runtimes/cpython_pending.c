@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtimes/cpython_doors.h"
+#include "runtimes/cpython_entry_points.h"
 
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "proc/process.h"
 #include "remote/borrow.h"
-#include "runtimes/cpython_letter.h"
+#include "runtimes/cpython_injected_script.h"
 #include "runtimes/cpython_syscalls.h"
 
 #define RUNTIME_PART 16384U /* of _PyRuntime; the list lies in the first 3 KB */
@@ -91,7 +91,7 @@ static bool find_313(uint64_t runtime, const unsigned char *bytes, struct list_l
 }
 
 /* 3.8 to 3.11: offsetof() in the headers that cpython_layout.c names. */
-static bool find_before_312(const struct flmem_cpython_visit *visit, struct list_lock *ret_lock)
+static bool find_before_312(const struct flmem_cpython_session *session, struct list_lock *ret_lock)
 {
 	static const struct {
 		int minor;
@@ -102,14 +102,14 @@ static bool find_before_312(const struct flmem_cpython_visit *visit, struct list
 	uint32_t value;
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
-		uint64_t base =
-			rows[i].in_runtime ? visit->place.runtime : visit->state.main_interpreter;
+		uint64_t base = rows[i].in_runtime ? session->place.runtime
+						   : session->state.main_interpreter;
 
-		if (rows[i].minor != visit->python.minor)
+		if (rows[i].minor != session->python.minor)
 			continue;
-		if (flmem_process_read_memory(visit->view->process, base + rows[i].offset,
+		if (flmem_process_read_memory(session->view->process, base + rows[i].offset,
 					      &lock.address, sizeof(lock.address)) ||
-		    !read_semaphore(visit->view, lock.address, &value) || value > 1)
+		    !read_semaphore(session->view, lock.address, &value) || value > 1)
 			return false;
 		*ret_lock = lock;
 		return true;
@@ -117,35 +117,35 @@ static bool find_before_312(const struct flmem_cpython_visit *visit, struct list
 	return false;
 }
 
-static bool find_lock(const struct flmem_cpython_visit *visit, struct list_lock *ret_lock)
+static bool find_lock(const struct flmem_cpython_session *session, struct list_lock *ret_lock)
 {
 	FLMEM_AUTO_FREE unsigned char *bytes = NULL;
 
-	if (visit->python.minor < 12)
-		return find_before_312(visit, ret_lock);
+	if (session->python.minor < 12)
+		return find_before_312(session, ret_lock);
 	bytes = malloc(RUNTIME_PART);
-	if (!bytes || flmem_process_read_memory(visit->view->process, visit->place.runtime, bytes,
-						RUNTIME_PART))
+	if (!bytes || flmem_process_read_memory(session->view->process, session->place.runtime,
+						bytes, RUNTIME_PART))
 		return false;
-	return visit->python.minor == 12 ? find_312(visit->view, bytes, ret_lock)
-					 : find_313(visit->place.runtime, bytes, ret_lock);
+	return session->python.minor == 12 ? find_312(session->view, bytes, ret_lock)
+					   : find_313(session->place.runtime, bytes, ret_lock);
 }
 
 /* The thread that is to announce the code to itself. */
 struct announcement {
-	const struct flmem_cpython_visit *visit;
+	const struct flmem_cpython_session *session;
 	struct list_lock lock;
 };
 
 static bool is_free(const struct announcement *in)
 {
-	const struct flmem_process *process = in->visit->view->process;
+	const struct flmem_process *process = in->session->view->process;
 	uint32_t value;
 	uint8_t byte;
 
 	if (in->lock.is_byte)
 		return flmem_process_read_memory(process, in->lock.address, &byte, 1) == 0 && !byte;
-	return read_semaphore(in->visit->view, in->lock.address, &value) && value == 1;
+	return read_semaphore(in->session->view, in->lock.address, &value) && value == 1;
 }
 
 /* Stopped with the list's lock in its hands, it would wait for itself. */
@@ -157,7 +157,7 @@ static bool accepts(void *context, const struct flmem_candidate *candidate, uint
 	const char *reason = NULL;
 
 	(void)candidate;
-	if (flmem_cpython_state_read(in->visit->view, &in->visit->place, &state, NULL))
+	if (flmem_cpython_state_read(in->session->view, &in->session->place, &state, NULL))
 		reason = "belongs to a Python whose state cannot be read";
 	else if (state.finalizing)
 		reason = "belongs to an interpreter that is ending";
@@ -171,58 +171,59 @@ static bool accepts(void *context, const struct flmem_candidate *candidate, uint
 	return !reason;
 }
 
-static int explain_late(const struct flmem_cpython_visit *visit, struct flmem_error *err)
+static int explain_late(const struct flmem_cpython_session *session, struct flmem_error *err)
 {
 	return flmem_error_set(err, FLMEM_EFAILED, 0,
 			       "the code has not run within %llu ms: the main thread %d of process "
 			       "%d has not come to its next instruction of Python, or the code has "
 			       "not ended; it runs on in a thread of its own",
-			       (unsigned long long)(visit->call->timeout_us / 1000U),
-			       (int)visit->result->tid, (int)visit->view->process->pid);
+			       (unsigned long long)(session->call->timeout_us / 1000U),
+			       (int)session->result->tid, (int)session->view->process->pid);
 }
 
-static int announce(struct flmem_cpython_visit *visit, struct announcement *in, uint64_t add,
+static int announce(struct flmem_cpython_session *session, struct announcement *in, uint64_t add,
 		    uint64_t function, struct flmem_error *err)
 {
-	FLMEM_AUTO_CPYTHON_LETTER struct flmem_cpython_letter letter = {.text = FLMEM_BUF_INIT};
+	FLMEM_AUTO_CPYTHON_INJECTED struct flmem_cpython_injected injected = {
+		.text = FLMEM_BUF_INIT};
 	const struct flmem_candidate_filter filter = {.accepts = accepts, .context = in};
 	const struct flmem_borrow_options options = {
-		.timeout_us = visit->call->timeout_us,
-		.look_once = true, /* it may be idle by now, which is another door */
-		.guard = *visit->call->guard,
+		.timeout_us = session->call->timeout_us,
+		.look_once = true, /* it may be idle by now, which is another entry point */
+		.guard = *session->call->guard,
 		.filter = &filter,
-		.computing = visit->result->tid,
+		.computing = session->result->tid,
 		.syscalls = &flmem_cpython_syscalls_pending,
-		.assume_seccomp = visit->call->assume_seccomp,
+		.assume_seccomp = session->call->assume_seccomp,
 	};
 	struct flmem_borrow_result run;
 	struct flmem_chain chain = {0};
 	struct flmem_call *call = flmem_chain_add(&chain, "Py_AddPendingCall", add);
-	int rc = flmem_cpython_letter_write(visit, true, &letter, err);
+	int rc = flmem_cpython_injected_write(session, true, &injected, err);
 
 	if (rc)
 		return rc;
 	call->args[0] = function;
-	call->args[1] = letter.source;
-	rc = flmem_borrow_run(visit->view, &chain, &options, &run, err);
-	visit->result->stopped_us = run.complete ? run.stopped_ns / 1000U : 0;
+	call->args[1] = injected.source;
+	rc = flmem_borrow_run(session->view, &chain, &options, &run, err);
+	session->result->stopped_us = run.complete ? run.stopped_ns / 1000U : 0;
 	if (!run.started) {
-		flmem_cpython_letter_erase(visit, &letter);
+		flmem_cpython_injected_erase(session, &injected);
 		return rc;
 	}
 	/* What becomes of the code is not read from the thread's stack. */
 	if (!rc || run.self_restored)
-		rc = flmem_cpython_letter_await(visit, &letter, err);
+		rc = flmem_cpython_injected_await(session, &injected, err);
 	if (!rc)
-		flmem_cpython_letter_erase(visit, &letter);
-	return rc == FLMEM_EFAILED ? explain_late(visit, err) : rc;
+		flmem_cpython_injected_erase(session, &injected);
+	return rc == FLMEM_EFAILED ? explain_late(session, err) : rc;
 }
 
-int flmem_cpython_door_pending_call(struct flmem_cpython_visit *visit, struct flmem_error *err)
+int flmem_cpython_entry_pending_call(struct flmem_cpython_session *session, struct flmem_error *err)
 {
-	const struct flmem_module *module = visit->python.module;
-	const struct flmem_cpython_thread *thread = flmem_cpython_state_main(&visit->state);
-	struct announcement in = {.visit = visit};
+	const struct flmem_module *module = session->python.module;
+	const struct flmem_cpython_thread *thread = flmem_cpython_state_main(&session->state);
+	struct announcement in = {.session = session};
 	uint64_t add, function;
 
 	if (!flmem_module_symbol_any(module, "Py_AddPendingCall", &add) ||
@@ -230,18 +231,19 @@ int flmem_cpython_door_pending_call(struct flmem_cpython_visit *visit, struct fl
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
 				       "'%s' does not export the functions to enter it by",
 				       module->path);
-	if (!thread || !thread->tid || !thread->main_interpreter || visit->state.interpreters != 1)
+	if (!thread || !thread->tid || !thread->main_interpreter ||
+	    session->state.interpreters != 1)
 		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
 				       "the main thread of the Python of process %d cannot be told "
 				       "for sure",
-				       (int)visit->view->process->pid);
-	if (!find_lock(visit, &in.lock))
+				       (int)session->view->process->pid);
+	if (!find_lock(session, &in.lock))
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
 				       "the list of pending calls of the Python of process %d "
 				       "cannot be found",
-				       (int)visit->view->process->pid);
-	visit->result->door = FLMEM_CPYTHON_DOOR_PENDING_CALL;
-	visit->result->tid = thread->tid;
-	visit->result->waited_in = NULL;
-	return visit->call->dry_run ? 0 : announce(visit, &in, add, function, err);
+				       (int)session->view->process->pid);
+	session->result->entry = FLMEM_CPYTHON_ENTRY_PENDING_CALL;
+	session->result->tid = thread->tid;
+	session->result->waited_in = NULL;
+	return session->call->dry_run ? 0 : announce(session, &in, add, function, err);
 }

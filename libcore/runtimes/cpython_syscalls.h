@@ -3,7 +3,7 @@
 #define FLMEM_RUNTIMES_CPYTHON_SYSCALLS_H
 
 /*
- * The system calls of each door into an interpreter, for targets under seccomp.
+ * The system calls of each entry point into an interpreter, for targets under seccomp.
  *
  * Whatever Python code runs, also flmem's own, may let the collector run, and with it finalisers of
  * the program: any call at all. So a filter that could end or stop the thread for any call is

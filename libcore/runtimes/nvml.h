@@ -14,7 +14,7 @@
 #include <sys/types.h>
 
 #include <flmem/error.h>
-#include <flmem/host.h>
+#include <flmem/inventory.h>
 #include <flmem/value.h>
 
 struct flmem_nvml;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/redact.h"
-#include "proc/words.h"
+#include "proc/argv_env.h"
 
 /* No program reads more; a hostile environment could hold any number. */
 #define ROWS_MAX 256
@@ -81,7 +81,7 @@ static int add(struct gathered *gathered, const char *word, size_t length)
 	return row->value ? 0 : -ENOMEM;
 }
 
-int flmem_settings_observe(const struct flmem_words *environment,
+int flmem_settings_observe(const struct flmem_argv_env *environment,
 			   struct flmem_setting_report **ret_rows, size_t *ret_count,
 			   struct flmem_error *err)
 {

@@ -4,49 +4,37 @@ import os
 import re
 
 import tree
+from directories import DIRECTORIES, EXCEPTIONS, directory_of
 
-BELOW_ALLOCATORS = ("base", "preload", "proc", "elf", "remote")
-BELOW_FRAMEWORKS = BELOW_ALLOCATORS + ("allocators", "documents", "runtimes")
-MIDDLE = ("frameworks", "settings", "series", "model", "profiler", "transport")
-
-# What each room may include besides itself. A new room is one row.
-ROOMS = {
-    "base": (),
-    "preload": (),
-    "documents": ("base",),
-    "proc": ("base",),
-    "elf": ("base", "proc"),
-    "remote": ("base", "preload", "proc", "elf"),
-    "allocators": BELOW_ALLOCATORS,
-    "runtimes": BELOW_ALLOCATORS,
-    "frameworks": BELOW_FRAMEWORKS,
-    "settings": BELOW_FRAMEWORKS,
-    "series": BELOW_FRAMEWORKS,
-    "model": BELOW_FRAMEWORKS,
-    "profiler": BELOW_FRAMEWORKS,
-    "transport": BELOW_FRAMEWORKS + ("model",),
-    "ops": BELOW_FRAMEWORKS + MIDDLE,
-    "report": ("base",),
-    "serve": ("base",),
-}
+# Public headers of operations are for operations, and for those who print their results.
+OPERATIONS = ("condition", "detect", "emit", "host", "launch", "own_process", "plan", "recommend",
+              "repeat", "select", "supervise", "trim", "watch")
+ABOVE = ("ops", "report", "serve", "include")
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+([<"])([^>"]+)[>"]', re.M)
 
 
-def library_finding(room, mark, target):
-    if "cJSON" in target and room != "report":
+def system_finding(directory, target):
+    if "cJSON" in target and directory != "report":
         return "only report/ includes cJSON"
-    if target == "microhttpd.h" and room != "serve":
+    if target == "microhttpd.h" and directory != "serve":
         return "only serve/ includes libmicrohttpd"
+    public = re.fullmatch(r"flmem/(\w+)\.h", target)
+    if public and public[1] in OPERATIONS and directory.split("/")[0] not in ABOVE:
+        return f"{directory}/ is below the operation that <{target}> declares"
+    return None
+
+
+def library_finding(directory, mark, target):
     if mark == "<":
-        return None
+        return system_finding(directory, target)
     if "/" not in target:
-        return "local includes name their room"
-    other = target.split("/")[0]
-    if other not in ROOMS:
-        return f"'{other}' is no room that layers.py knows"
-    if other != room and other not in ROOMS[room]:
-        return f"{room}/ may not depend on {other}/"
+        return "local includes name their directory"
+    other = directory_of(target)
+    if other not in DIRECTORIES:
+        return f"layers.py does not know the directory '{other}'"
+    if other != directory and other not in DIRECTORIES[directory]:
+        return f"{directory}/ may not depend on {other}/"
     return None
 
 
@@ -70,9 +58,12 @@ def finding(top, name, mark, target):
         return cli_finding(top, name, mark, target)
     if parts[1] == "include":
         return public_finding(mark, target)
-    if parts[1] not in ROOMS:
-        return f"'{parts[1]}' is no room that layers.py knows"
-    return library_finding(parts[1], mark, target)
+    directory = directory_of("/".join(parts[1:]))
+    if directory not in DIRECTORIES:
+        return f"layers.py does not know the directory '{directory}'"
+    if target in EXCEPTIONS.get("/".join(parts[1:]), ()):
+        return None
+    return library_finding(directory, mark, target)
 
 
 def own_header_finding(top, name, includes):

@@ -36,7 +36,7 @@ setup() {
 @test "a main thread that does not hold the lock announces the call" {
 	start_computing free
 	flmem trim --pid "$VICTIM" --gc --timeout 5s --json
-	assert_output '"door":[[:space:]]*"pending call"'
+	assert_output '"entry_point":[[:space:]]*"pending call"'
 	assert_output '"detail":[[:space:]]*"[0-9]+ objects"'
 	assert_victim_unharmed
 }

@@ -11,7 +11,7 @@ load python
 	assert_status 0
 	assert_schema trim
 	[ "$(json '[s["name"] for s in r["steps"]]')" = "['gc.collect', 'malloc_trim']" ]
-	[ "$(json 'r["steps"][0]["door"]')" = "new thread" ]
+	[ "$(json 'r["steps"][0]["entry_point"]')" = "new thread" ]
 	[ "$(json 'int(r["steps"][0]["detail"].split()[0]) > 1900')" = True ]
 	[ "$(json 'r["steps"][0]["detail"].split()[1]')" = objects ]
 	[ "$(json 'r["released_bytes"] > 30 << 20')" = True ]
@@ -68,11 +68,11 @@ time.sleep(1000)' "$flag"
 	wait_until 60 grep -q c "$flag"
 	"$FLMEM" trim --pid "$VICTIM" --gc --timeout 30s --json >"$BATS_TEST_TMPDIR/json" &
 	trim=$!
-	sleep 1 # it has looked at all doors by then; if not, this tests nothing
+	sleep 1 # it has looked at all entry points by then; if not, this tests nothing
 	printf cx 1<>"$flag" # not emptied meanwhile, as it is mapped
 	wait "$trim" || fail "$(cat "$BATS_TEST_TMPDIR/json")"
 	output=$(cat "$BATS_TEST_TMPDIR/json")
-	[ "$(json 'r["steps"][0]["door"]')" = "new thread" ]
+	[ "$(json 'r["steps"][0]["entry_point"]')" = "new thread" ]
 	allow_victim --moved
 	assert_victim_unharmed
 	assert_silent
@@ -162,7 +162,7 @@ time.sleep(1000)' "$flag"
 	assert_victim_unharmed
 }
 
-@test "a dry run names the door and the thread, and runs nothing" {
+@test "a dry run names the entry point and the thread, and runs nothing" {
 	start_litterer
 	echo 'import os; os._exit(1)' >"$BATS_TEST_TMPDIR/end.py"
 	flmem trim --pid "$VICTIM" --full --python "$BATS_TEST_TMPDIR/end.py" --dry-run --json
@@ -170,7 +170,7 @@ time.sleep(1000)' "$flag"
 	assert_schema trim
 	[ "$(json '[s["outcome"] for s in r["steps"]]')" = \
 		"['planned', 'planned', 'planned', 'planned']" ]
-	[ "$(json 'r["steps"][1]["door"]')" = "new thread" ]
+	[ "$(json 'r["steps"][1]["entry_point"]')" = "new thread" ]
 	[ -d "/proc/$VICTIM/task/$(json 'r["steps"][1]["thread"]')" ]
 	assert_victim_unharmed
 	assert_silent
@@ -251,9 +251,9 @@ while True:
 	[ "$(json 'r["steps"][0]["thread"]')" = "$VICTIM" ]
 	[ "$(json 'int(r["steps"][0]["detail"].split()[0]) > 2900')" = True ]
 	if [ "$PYTHON_VERSION" = 3.14 ]; then # nothing is stopped for it
-		[ "$(json 'r["steps"][0]["door"], r["steps"][0]["stopped_us"]')" = "('PEP 768', 0)" ]
+		[ "$(json 'r["steps"][0]["entry_point"], r["steps"][0]["stopped_us"]')" = "('PEP 768', 0)" ]
 	else
-		[ "$(json 'r["steps"][0]["door"]')" = "pending call" ]
+		[ "$(json 'r["steps"][0]["entry_point"]')" = "pending call" ]
 		[ "$(json 'r["steps"][0]["stopped_us"] > 0')" = True ]
 	fi
 	echo 'import gc; print(gc.isenabled())' >"$BATS_TEST_TMPDIR/ask.py"
@@ -271,7 +271,7 @@ collect_while_idle() {
 	start_litterer
 	flmem trim --pid "$VICTIM" --gc --json
 	assert_status 0
-	[ "$(json 'r["steps"][0]["door"]')" = "new thread" ]
+	[ "$(json 'r["steps"][0]["entry_point"]')" = "new thread" ]
 	[ "$(json 'int(r["steps"][0]["detail"].split()[0]) > 1900')" = True ]
 	assert_victim_unharmed
 	assert_silent
@@ -334,7 +334,7 @@ while True:
 	assert_status 0
 	assert_schema trim
 	[ "$(json 'r["steps"][1]["name"]')" = malloc_trim ]
-	[ "$(json 'r["steps"][1]["door"]')" = "pending call" ]
+	[ "$(json 'r["steps"][1]["entry_point"]')" = "pending call" ]
 	[ "$(json 'r["released_bytes"] > 30 << 20')" = True ]
 	assert_victim_unharmed
 	assert_silent
@@ -401,7 +401,7 @@ collect_in_a_program() {
 	start_program "$1" released
 	flmem trim --pid "$VICTIM" --gc --json
 	assert_status 0
-	[ "$(json 'r["steps"][0]["door"]')" = "new thread" ]
+	[ "$(json 'r["steps"][0]["entry_point"]')" = "new thread" ]
 	[ -d "/proc/$VICTIM/task/$(json 'r["steps"][0]["thread"]')" ]
 	[ "$(json 'int(r["steps"][0]["detail"].split()[0]) > 2900')" = True ]
 	assert_victim_unharmed

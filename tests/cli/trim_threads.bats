@@ -71,7 +71,7 @@ while True:
     assert sum(i * i for i in range(1000)) == 332833500'
 	flmem trim --pid "$VICTIM" --gc --timeout 2s --json
 	assert_status 7
-	[ "$(json 'r["steps"][0]["door"]')" = "pending call" ]
+	[ "$(json 'r["steps"][0]["entry_point"]')" = "pending call" ]
 	[ "$(json 'r["steps"][0]["detail"]')" = "RuntimeError: can't start new thread" ]
 	assert_victim_unharmed
 	assert_silent
@@ -114,7 +114,7 @@ while True:
 	assert_silent
 }
 
-# Names the thread that the code runs in, by both doors.
+# Names the thread that the code runs in, by both entry points.
 name_the_thread() {
 	echo 'import _thread, os; print("main" if _thread.get_native_id() == os.getpid() else "other")' \
 		>"$BATS_TEST_TMPDIR/name.py"
@@ -127,7 +127,7 @@ print("ready", flush=True)
 while True:
     assert sum(i * i for i in range(1000)) == 332833500'
 	flmem trim --pid "$VICTIM" --python "$BATS_TEST_TMPDIR/name.py" --timeout 2s --json
-	[ "$(json 'r["steps"][0]["door"]')" != "new thread" ]
+	[ "$(json 'r["steps"][0]["entry_point"]')" != "new thread" ]
 	[ "$(json 'r["output"]')" = "['other']" ]
 	wait_until 60 has_threads "$VICTIM" 1
 	assert_victim_unharmed
@@ -136,7 +136,7 @@ import time
 print("ready", flush=True)
 time.sleep(1000)'
 	flmem trim --pid "$VICTIM" --python "$BATS_TEST_TMPDIR/name.py" --json
-	[ "$(json 'r["steps"][0]["door"]')" = "new thread" ]
+	[ "$(json 'r["steps"][0]["entry_point"]')" = "new thread" ]
 	[ "$(json 'r["output"]')" = "['other']" ]
 	has_threads "$VICTIM" 1
 	assert_victim_unharmed

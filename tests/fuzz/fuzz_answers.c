@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What jemalloc and tcmalloc have written where a borrowed thread asked them for their state. */
-#include "allocators/jemalloc_state.h"
-#include "allocators/tcmalloc_state.h"
+#include "allocators/jemalloc/jemalloc_state.h"
+#include "allocators/tcmalloc/tcmalloc_state.h"
 #include "fuzz.h"
 
 #define ANSWERS_BYTES 8192U /* more than any of them asks for */

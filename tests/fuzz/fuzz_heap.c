@@ -6,7 +6,7 @@
 #include "fuzz.h"
 
 #include "../unit/glibc_image.h"
-#include "allocators/glibc_check.h"
+#include "allocators/glibc/glibc_check.h"
 
 #define RECORD 12U
 

@@ -12,7 +12,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "fuzz.h"
-#include "ops/replay.h"
+#include "ops/watch/replay.h"
 #include "series/recording_format.h"
 #include "series/thin.h"
 

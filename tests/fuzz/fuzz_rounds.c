@@ -2,14 +2,14 @@
 /* Logs: the first byte says how the rest is cut into reads, and whether by an expression. */
 #include "frameworks/rounds.h"
 #include "fuzz.h"
-#include "ops/log_tail.h"
+#include "ops/watch/log_tail.h"
 
 struct reader {
 	struct flmem_rounds rounds;
 	size_t log;
 };
 
-static void visit(void *context, char *line, size_t length)
+static void session(void *context, char *line, size_t length)
 {
 	struct reader *reader = context;
 	struct flmem_round_change change;
@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (!piece)
 			abort();
 		memcpy(piece, data + at, length);
-		flmem_log_feed(&log, piece, length, visit, &reader);
+		flmem_log_feed(&log, piece, length, session, &reader);
 		free(piece);
 	}
 	flmem_rounds_clear(&reader.rounds);

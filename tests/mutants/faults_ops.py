@@ -2,9 +2,9 @@
 """Faults in the trim itself."""
 from faults import Fault
 
-ERRAND = "libcore/ops/errand.c"
-TRIM = "libcore/ops/trim.c"
-PART = "libcore/ops/trim_allocator.c"
+ERRAND = "libcore/ops/target/target_guard.c"
+TRIM = "libcore/ops/trim/trim.c"
+PART = "libcore/ops/trim/trim_allocator.c"
 
 FAULTS = (
     Fault("reused-pid", ERRAND, "if (start_time && start_time != target->process.start_time)",
@@ -24,7 +24,7 @@ FAULTS = (
           "refusing Java and Go",
           ("unit.test_errand",)),
     Fault("guard-not-filled", TRIM,
-          "flmem_errand_guard(&job->target->view, &job->target->allocators, &job->guard);\n"
+          "flmem_target_guard_fill(&job->target->view, &job->target->allocators, &job->guard);\n"
           "\tjob->result->rss_before_bytes",
           "job->result->rss_before_bytes",
           "the allocator's code and locks being known to the borrower",

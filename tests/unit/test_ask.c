@@ -10,7 +10,7 @@
 
 #include "allocators/plan.h"
 #include "allocators/registry.h"
-#include "allocators/tcmalloc_state.h"
+#include "allocators/tcmalloc/tcmalloc_state.h"
 #include "base/cleanup.h"
 
 #define NUMBERS 16

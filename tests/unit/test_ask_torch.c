@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "ops/ask_torch.h"
+#include "ops/target/ask_torch.h"
 
 static struct flmem_cuda_report parse(const char *answer)
 {

@@ -54,14 +54,15 @@ static struct flmem_identity identify(const struct tree *tree, int pid)
 {
 	FLMEM_AUTO_CLOSE int proc = openat(tree->fd, "proc", O_RDONLY | O_DIRECTORY);
 	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
-	FLMEM_AUTO_WORDS struct flmem_words command = {0}, environment = {0};
-	FLMEM_AUTO_KIN struct flmem_kin kin = {.proc_dirfd = proc};
-	struct flmem_subject subject = {.process = &process, .command = &command, .kin = &kin};
+	FLMEM_AUTO_ARGV_ENV struct flmem_argv_env command = {0}, environment = {0};
+	FLMEM_AUTO_RELATIVES struct flmem_relatives relatives = {.proc_dirfd = proc};
+	struct flmem_subject subject = {
+		.process = &process, .command = &command, .relatives = &relatives};
 	struct flmem_identity identity;
 
 	assert_int_equal(flmem_process_open_at(proc, pid, &process, NULL), 0);
-	assert_int_equal(flmem_words_read_command(&process, &command, NULL), 0);
-	if (flmem_words_read_environment(&process, &environment, NULL) == 0)
+	assert_int_equal(flmem_argv_env_read_argv(&process, &command, NULL), 0);
+	if (flmem_argv_env_read_env(&process, &environment, NULL) == 0)
 		subject.environment = &environment;
 	flmem_identify(&subject, &identity);
 	return identity;

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "allocators/glibc_check.h"
+#include "allocators/glibc/glibc_check.h"
 #include "base/cleanup.h"
 #include "glibc_image.h"
 
@@ -242,10 +242,10 @@ static int read_moving(void *context, const struct iovec *local, const struct io
 	return rc;
 }
 
-static int each_moving(void *context, uint64_t start, uint64_t end, flmem_pages_visit *visit,
+static int each_moving(void *context, uint64_t start, uint64_t end, flmem_pages_visit *session,
 		       void *visit_context)
 {
-	return image_each(((struct moving *)context)->listed.image, start, end, visit,
+	return image_each(((struct moving *)context)->listed.image, start, end, session,
 			  visit_context);
 }
 

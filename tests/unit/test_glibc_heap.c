@@ -21,9 +21,9 @@
 #include <flmem/detect.h>
 #include <flmem/trim.h>
 
-#include "allocators/glibc_heap.h"
+#include "allocators/glibc/glibc_heap.h"
 #include "base/cleanup.h"
-#include "ops/inspection.h"
+#include "ops/target/inspection.h"
 #include "proc/process.h"
 #include "proc/status.h"
 

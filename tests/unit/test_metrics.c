@@ -50,7 +50,7 @@ static struct flmem_watch_result result_of(char *command, char *site)
 static char *text_of(struct flmem_watch_result *results, size_t count,
 		     enum flmem_exposition exposition)
 {
-	const struct flmem_watch_state state = {
+	const struct flmem_watch_snapshot_data state = {
 		.summary = {.results = results, .count = count, .missed = 4},
 		.round = NO_VALUE,
 		.alive = count,

@@ -15,8 +15,8 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "findings.h"
-#include "frameworks/oom_rules.h"
 #include "proc/oom_log.h"
+#include "rules/oom_rules.h"
 
 #define KB   1024U
 #define NONE UINT64_MAX

@@ -26,11 +26,11 @@ static void make(const struct flmem_model *model, struct flmem_plan_request requ
 		fail_msg("%s", err.message);
 }
 
-static const struct flmem_plan_way *way_of(const struct flmem_plan *plan, const char *name)
+static const struct flmem_plan_strategy *way_of(const struct flmem_plan *plan, const char *name)
 {
 	for (size_t i = 0; i < plan->way_count; i++)
-		if (strcmp(plan->ways[i].name, name) == 0)
-			return &plan->ways[i];
+		if (strcmp(plan->strategies[i].name, name) == 0)
+			return &plan->strategies[i];
 	fail_msg("no way named %s", name);
 	return NULL;
 }
@@ -56,11 +56,11 @@ static void appfl_70b_is_as_its_guide_measured(void **state)
 	     (struct flmem_plan_request){
 		     .framework = FLMEM_FRAMEWORK_APPFL, .clients = 2, .node_bytes = 512 * GB},
 	     &plan);
-	assert_string_equal(plan.ways[plan.chosen].name, "chunked");
-	assert_int_equal(plan.ways[plan.chosen].chunk_bytes.value, UINT64_C(4) << 30);
-	assert_int_equal(plan.ways[plan.chosen].message_bytes.value, 104857600);
-	assert_within(plan.ways[plan.chosen].server_peak_bytes, 309800000000, 5);
-	assert_within(plan.ways[plan.chosen].client_peak_bytes, 302600000000, 5);
+	assert_string_equal(plan.strategies[plan.chosen].name, "chunked");
+	assert_int_equal(plan.strategies[plan.chosen].chunk_bytes.value, UINT64_C(4) << 30);
+	assert_int_equal(plan.strategies[plan.chosen].message_bytes.value, 104857600);
+	assert_within(plan.strategies[plan.chosen].server_peak_bytes, 309800000000, 5);
+	assert_within(plan.strategies[plan.chosen].client_peak_bytes, 302600000000, 5);
 	assert_non_null(strstr(plan.texts[0].text, "model_chunk_size: 4294967296\n"));
 	assert_non_null(strstr(plan.texts[0].text, "max_message_size: 104857600\n"));
 	assert_non_null(strstr(plan.texts[1].text, "use_model_chunking: True\n"));
@@ -106,7 +106,7 @@ static void the_first_way_that_fits_is_chosen(void **state)
 {
 	static const struct {
 		uint64_t node_bytes;
-		const char *way;
+		const char *strategy;
 		bool fits;
 	} rows[] = {
 		{0, "memory", true},
@@ -126,10 +126,10 @@ static void the_first_way_that_fits_is_chosen(void **state)
 						 .clients = 8,
 						 .node_bytes = rows[i].node_bytes},
 		     &plan);
-		assert_string_equal(plan.ways[plan.chosen].name, rows[i].way);
-		assert_int_equal(plan.ways[plan.chosen].fits, rows[i].fits);
+		assert_string_equal(plan.strategies[plan.chosen].name, rows[i].strategy);
+		assert_int_equal(plan.strategies[plan.chosen].fits, rows[i].fits);
 		assert_int_equal(!!strstr(plan.texts[0].text, "disk_offload"),
-				 strcmp(rows[i].way, "offload") == 0);
+				 strcmp(rows[i].strategy, "offload") == 0);
 		flmem_plan_clear(&plan);
 	}
 	flmem_model_clear(&model);
@@ -172,9 +172,11 @@ static void training_counts_only_with_an_optimizer(void **state)
 					 .optimizer = FLMEM_OPTIMIZER_ADAM},
 	     &with);
 	/* Two models, and three for gradients and moments, instead of three at the exchange. */
-	assert_int_equal(with.ways[0].client_peak_bytes - without.ways[0].client_peak_bytes,
+	assert_int_equal(with.strategies[0].client_peak_bytes -
+				 without.strategies[0].client_peak_bytes,
 			 2 * model.bytes);
-	assert_int_equal(with.ways[0].server_peak_bytes, without.ways[0].server_peak_bytes);
+	assert_int_equal(with.strategies[0].server_peak_bytes,
+			 without.strategies[0].server_peak_bytes);
 	assert_non_null(with.caveat);
 	flmem_plan_clear(&without);
 	flmem_plan_clear(&with);

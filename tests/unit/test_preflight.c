@@ -123,7 +123,7 @@ static void a_process_that_has_ended_is_refused(void **state)
 	start(be_ended);
 	assert_int_equal(flmem_process_open(child, &process, NULL), 0);
 	await_true(state_now(&process) == 'Z');
-	expect_now(&process, FLMEM_ENOPROC, "has ended");
+	expect_now(&process, FLMEM_ENOPROC, "it has exited");
 	process.state = 'Z';
 	assert_int_equal(flmem_preflight_identity(&process, NULL), FLMEM_ENOPROC);
 }

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "ops/pressures.h"
+#include "ops/watch/pressures.h"
 #include "proc/cgroup.h"
 #include "proc/process.h"
 

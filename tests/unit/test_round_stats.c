@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "ops/round_stats.h"
+#include "ops/watch/round_stats.h"
 
 #define SECOND UINT64_C(1000000)
 #define MIB    UINT64_C(1048576)

@@ -19,7 +19,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "ops/replay.h"
+#include "ops/watch/replay.h"
 #include "series/thin.h"
 #include "series/thin_job.h"
 

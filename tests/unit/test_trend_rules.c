@@ -17,7 +17,7 @@
 
 #include "base/cleanup.h"
 #include "findings.h"
-#include "frameworks/trend_rules.h"
+#include "rules/trend_rules.h"
 
 #define NOT_TOLD (-1)
 

@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "frameworks/live_rules.h"
-#include "frameworks/rules.h"
 #include "frameworks/troubles.h"
+#include "rules/live_rules.h"
+#include "rules/rules.h"
 
 #define MIB	 (UINT64_C(1) << 20)
 #define SERVER	 FLMEM_ROLE_SERVER_JOB

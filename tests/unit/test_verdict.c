@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "ops/classes.h"
-#include "ops/verdict.h"
+#include "ops/detect/memory_classes.h"
+#include "ops/detect/verdict.h"
 
 #define MIB (UINT64_C(1) << 20)
 

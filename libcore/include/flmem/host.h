@@ -12,20 +12,9 @@
 #include <stddef.h>
 
 #include <flmem/error.h>
+#include <flmem/inventory.h>
 #include <flmem/roles.h>
 #include <flmem/value.h>
-
-/* An allocator library that is installed and could be preloaded. */
-struct flmem_installed_allocator {
-	enum flmem_allocator_kind kind;
-	char *path;
-};
-
-struct flmem_gpu {
-	char *name; /* "" when the driver does not tell */
-	struct flmem_u64 total_bytes;
-	struct flmem_u64 used_bytes;
-};
 
 /* Whether something may be done here; static texts. */
 struct flmem_permission {

@@ -33,7 +33,7 @@ enum flmem_exposition {
 };
 
 /* Heap string, NULL when memory is out. Values that are unknown are left out. */
-FLMEM_API char *flmem_report_watch_metrics(const struct flmem_watch_state *state,
+FLMEM_API char *flmem_report_watch_metrics(const struct flmem_watch_snapshot_data *state,
 					   enum flmem_exposition exposition);
 
 struct flmem_endpoint;

@@ -16,38 +16,9 @@
 #include <stdint.h>
 
 #include <flmem/error.h>
+#include <flmem/model.h>
 #include <flmem/roles.h>
 #include <flmem/value.h>
-
-/* What is known of a model without loading it. */
-struct flmem_model {
-	char *name;			/* as it was asked for */
-	const char *dtype;		/* "bf16", "mixed", or NULL: unknown */
-	uint64_t bytes;			/* of all tensors */
-	struct flmem_u64 parameters;	/* elements of all tensors */
-	struct flmem_u64 tensors;	/* how many */
-	struct flmem_u64 largest_bytes; /* of the largest tensor */
-};
-
-/*
- * Reads the size of a model from a safetensors file (its header), a PyTorch checkpoint (the
- * directory of its archive; nothing is unpickled), or a folder of either, shards included; or takes
- * it from the shape of a model that is known by name. `dtype` NULL keeps the model's own; another
- * one (see flmem_dtype_name()) is what the tensors would take as that. FLMEM_EUSAGE for what is
- * none of these, broken, or beyond a limit, FLMEM_EPERM for what may not be read.
- */
-FLMEM_API int flmem_model_read(const char *what, const char *dtype, struct flmem_model *ret_model,
-			       struct flmem_error *err);
-
-/* A model of so many parameters. `dtype` NULL is fp32. */
-FLMEM_API int flmem_model_make(uint64_t parameters, const char *dtype,
-			       struct flmem_model *ret_model, struct flmem_error *err);
-
-FLMEM_API void flmem_model_clear(struct flmem_model *model);
-
-/* Types of numbers, and models known by name; NULL behind the last. */
-FLMEM_API const char *flmem_dtype_name(size_t index);
-FLMEM_API const char *flmem_model_name(size_t index);
 
 /* X(NAME, text): what the optimizer of a client that trains in host memory keeps. */
 #define FLMEM_OPTIMIZERS(X)     \
@@ -84,7 +55,7 @@ struct flmem_plan_text {
 };
 
 /* One way of running the job. */
-struct flmem_plan_way {
+struct flmem_plan_strategy {
 	const char *name;    /* "memory", "offload", "whole", "chunked" */
 	const char *summary; /* one sentence */
 	struct flmem_plan_step *steps;
@@ -97,7 +68,7 @@ struct flmem_plan_way {
 };
 
 struct flmem_plan {
-	struct flmem_plan_way *ways;
+	struct flmem_plan_strategy *strategies;
 	size_t way_count;
 	size_t chosen;		       /* the first that fits, else the smallest */
 	uint64_t runtime_bytes;	       /* counted for Python and its libraries in each process */

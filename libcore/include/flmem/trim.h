@@ -70,7 +70,7 @@ struct flmem_trim_step {
 	struct flmem_u64 took_us;	 /* inside the call, by the target's own clock */
 	struct flmem_u64 released_bytes; /* RSS before less RSS after the step */
 	struct flmem_u64 stopped_us;	 /* the thread did not run the program for this long */
-	const char *door; /* static: how the code got in; NULL unless it is Python code */
+	const char *entry; /* static: how the code got in; NULL unless it is Python code */
 	/* That made the call, or started the thread for the code, or would; 0: none was chosen. */
 	pid_t thread;
 	char thread_state[32]; /* what it was blocked in, or "" */

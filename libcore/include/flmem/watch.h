@@ -19,12 +19,9 @@
 #include <flmem/condition.h>
 #include <flmem/error.h>
 #include <flmem/pressure.h>
-#include <flmem/recommend.h>
-#include <flmem/roles.h>
 #include <flmem/select.h>
-#include <flmem/trend.h>
 #include <flmem/trim.h>
-#include <flmem/value.h>
+#include <flmem/watch_result.h>
 
 #define FLMEM_WATCH_INTERVAL_US_DEFAULT 1000000U
 #define FLMEM_WATCH_INTERVAL_US_MIN	10000U
@@ -60,17 +57,6 @@ struct flmem_watch_auto {
 #define FLMEM_WATCH_TRIM_TIMEOUT_US_DEFAULT 2000000U
 #define FLMEM_WATCH_COOL_DOWN_US_DEFAULT    1000000U
 
-/* Which rules of flmem_recommend() are held against the processes at the end. */
-enum flmem_watch_advice {
-	FLMEM_WATCH_ADVICE_NONE,
-	FLMEM_WATCH_ADVICE_TRENDS, /* those about recordings, which read nothing more */
-	/*
-	 * Also those about live processes, against what still runs: this reads them as
-	 * flmem_detect() does, within a few seconds for all together. No replay has any.
-	 */
-	FLMEM_WATCH_ADVICE_LIVE,
-};
-
 struct flmem_watch_options {
 	struct flmem_selection selection;
 	uint64_t interval_us; /* 0: the default */
@@ -94,133 +80,7 @@ struct flmem_watch_options {
 	struct flmem_growth_limit fail_growth;
 	struct flmem_watch_auto automatic;
 	enum flmem_watch_advice advice;
-	struct flmem_watch_board *board; /* for readers in other threads; NULL: none */
-};
-
-struct flmem_watch_process {
-	pid_t pid;
-	uint64_t start_time; /* clock ticks after boot; with the pid it names one process */
-	char *command;
-	char *site; /* that the framework gives it, or NULL */
-	enum flmem_framework framework;
-	enum flmem_role role;
-};
-
-/* Kinds of resident memory, from /proc/PID/status. */
-struct flmem_watch_split {
-	struct flmem_u64 anon_bytes;
-	struct flmem_u64 file_bytes;
-	struct flmem_u64 shmem_bytes;
-	struct flmem_u64 swap_bytes;
-};
-
-struct flmem_watch_sample {
-	const struct flmem_watch_process *process;
-	uint64_t at_us;	     /* since 1970-01-01 UTC */
-	uint64_t elapsed_us; /* since the watch began, by a clock that does not jump */
-	uint64_t rss_bytes;
-	struct flmem_u64 round;		       /* that runs now */
-	const struct flmem_watch_split *split; /* NULL in the many samples that do not take it */
-	const struct flmem_pressure *pressure; /* of its control group; also NULL if unchanged */
-};
-
-/* A round of one process, told when its trough is known. */
-struct flmem_watch_round {
-	const struct flmem_watch_process *process;
-	uint64_t number;
-	uint64_t ordinal;    /* counts up, also where numbers start again */
-	uint64_t started_us; /* since the watch began */
-	uint64_t elapsed_us; /* at its end */
-	uint64_t duration_us;
-	struct flmem_u64 peak_bytes;   /* highest resident memory within it */
-	struct flmem_u64 trough_bytes; /* lowest soon after its end */
-	struct flmem_i64 growth_bytes; /* of the trough, since the round before */
-};
-
-/*
- * X(NAME, text). TRIMMED: a trim was made, the figures say what it brought. REFUSED: it was not
- * safe now; the next occasion tries again. DROPPED: it is refused for good, the process is only
- * watched from now on. LOOSENED, TIGHTENED: `every_rounds` has become higher or 1. RESTING: no more
- * trims for now, as they bring nothing; RESUMED: again, for something has changed. UNDECIDED: the
- * condition cannot be decided, told once for each reason.
- */
-#define FLMEM_WATCH_ACTIONS(X)    \
-	X(TRIMMED, "trimmed")     \
-	X(REFUSED, "refused")     \
-	X(DROPPED, "dropped")     \
-	X(LOOSENED, "loosened")   \
-	X(TIGHTENED, "tightened") \
-	X(RESTING, "resting")     \
-	X(RESUMED, "resumed")     \
-	X(UNDECIDED, "undecided")
-
-enum flmem_watch_action_kind {
-#define FLMEM_WATCH_ACTION_ENUM(name, text) FLMEM_WATCH_##name,
-	FLMEM_WATCH_ACTIONS(FLMEM_WATCH_ACTION_ENUM)
-#undef FLMEM_WATCH_ACTION_ENUM
-	FLMEM_WATCH_ACTION_KINDS
-};
-
-/* "trimmed", ...; never NULL. */
-FLMEM_API const char *flmem_watch_action_name(enum flmem_watch_action_kind kind);
-
-/* A decision of the policy, told when it is made, or when what it led to is over. */
-struct flmem_watch_action {
-	const struct flmem_watch_process *process;
-	enum flmem_watch_action_kind kind;
-	uint64_t at_us, elapsed_us;
-	struct flmem_u64 round; /* that ended last */
-	uint64_t every_rounds;	/* between two trims, from now on */
-	const char *reason;	/* untrusted text, never NULL */
-	/* Of trims that were made; else unknown. */
-	struct flmem_u64 rss_before_bytes, rss_after_bytes, released_bytes;
-	struct flmem_u64 stopped_us;		/* a thread did not run the program for this long */
-	const struct flmem_trim_result *result; /* NULL in replays, and where none was tried */
-};
-
-/* The actions on one process, counted. */
-struct flmem_watch_actions {
-	uint64_t count[FLMEM_WATCH_ACTION_KINDS];
-	uint64_t released_bytes; /* by all trims, as far as known */
-	uint64_t stopped_us;	 /* the same */
-	uint64_t every_rounds;	 /* at last; 0: no action was told */
-};
-
-/* What a watch has learnt of one process. */
-struct flmem_watch_result {
-	struct flmem_watch_process process;
-	bool ended;	   /* before the watch did */
-	uint64_t restarts; /* processes that took its place in turn; `process` is the last */
-	uint64_t samples;
-	uint64_t rounds;     /* complete ones */
-	uint64_t watched_us; /* from the first sample to the last */
-	struct flmem_u64 first_bytes, last_bytes, lowest_bytes, peak_bytes; /* resident */
-	struct flmem_watch_split split; /* the last one that was read */
-	struct flmem_trend trend;
-	struct flmem_forecast forecast;
-	struct flmem_u64 limit_bytes;	 /* of its control group or the host, the nearer one */
-	struct flmem_u64 headroom_bytes; /* what is left of that limit */
-	bool limit_is_cgroup;
-	struct flmem_u64 gpu_bytes;	     /* that it holds now, of all GPUs together */
-	struct flmem_pressure pressure;	     /* of its control group, at last */
-	struct flmem_pressure pressure_rise; /* of it: the counters since the process is watched */
-	struct flmem_watch_actions actions;
-	const char *findings[2]; /* static: limits of the options that it passed; NULL: none */
-	size_t advice_first, advice_count; /* findings of the summary's advice about it */
-};
-
-struct flmem_watch_summary {
-	struct flmem_watch_result *results;
-	size_t count;
-	uint64_t rounds;    /* that were seen from beginning to end */
-	uint64_t forgotten; /* processes that ended and are not among the results, being too many */
-	uint64_t missed;    /* intervals without samples, because the host was too busy or asleep */
-	uint64_t record_lost;		     /* blocks of the recording that could not be written */
-	int record_errno;		     /* why the last of them was lost */
-	uint64_t record_skipped_bytes;	     /* of a replay: that made no sense */
-	bool limit_passed;		     /* some process has findings */
-	enum flmem_watch_advice advised;     /* NONE: `advice` is empty */
-	struct flmem_recommendations advice; /* findings in the order of the results */
+	struct flmem_watch_snapshot *snapshot; /* for readers in other threads; NULL: none */
 };
 
 /* Any may be NULL. One that returns false ends the watch. */
@@ -261,9 +121,9 @@ FLMEM_API void flmem_watch_summary_clear(struct flmem_watch_summary *summary);
  * A board that a live watch keeps, for other threads to read what it has learnt while it goes on.
  * It belongs to the caller and outlives the watch; one watch at a time.
  */
-struct flmem_watch_board;
+struct flmem_watch_snapshot;
 
-struct flmem_watch_state {
+struct flmem_watch_snapshot_data {
 	struct flmem_watch_summary summary; /* of the processes that are alive; without findings */
 	struct flmem_u64 round;		    /* that runs now */
 	uint64_t alive;			    /* processes */
@@ -273,15 +133,17 @@ struct flmem_watch_state {
 	struct flmem_u64 self_rss_bytes;
 };
 
-FLMEM_API int flmem_watch_board_new(struct flmem_watch_board **ret_board, struct flmem_error *err);
-FLMEM_API void flmem_watch_board_free(struct flmem_watch_board *board);
+FLMEM_API int flmem_watch_snapshot_new(struct flmem_watch_snapshot **ret_board,
+				       struct flmem_error *err);
+FLMEM_API void flmem_watch_snapshot_free(struct flmem_watch_snapshot *snapshot);
 
 /*
  * Any thread, also a callback of the watch. The watch waits for the copy of one process at most.
  * FLMEM_ENOPROC while no watch runs, FLMEM_EUNSAFE when the watch is held up for seconds. Release
  * with flmem_watch_summary_clear(&state.summary).
  */
-FLMEM_API int flmem_watch_board_read(struct flmem_watch_board *board,
-				     struct flmem_watch_state *ret_state, struct flmem_error *err);
+FLMEM_API int flmem_watch_snapshot_read(struct flmem_watch_snapshot *snapshot,
+					struct flmem_watch_snapshot_data *ret_state,
+					struct flmem_error *err);
 
 #endif

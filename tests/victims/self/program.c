@@ -5,8 +5,8 @@
  *
  *   self_x cleanup | trim | threads
  */
+#include <flmem/own_process.h>
 #include <flmem/roles.h>
-#include <flmem/self.h>
 
 #include <dlfcn.h>
 #include <pthread.h>

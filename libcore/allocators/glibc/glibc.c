@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+
+#include "allocators/glibc/glibc_check.h"
+#include "allocators/glibc/glibc_find.h"
+#include "allocators/glibc/glibc_heap.h"
+#include "allocators/plan.h"
+#include "allocators/probe.h"
+#include "allocators/release_calls.h"
+#include "base/cleanup.h"
+#include "elf/libc.h"
+#include "proc/status.h"
+
+#define LOCKED_LITTLE 64		  /* one part in so many of what is resident */
+#define USUAL_MAX     (UINT64_C(1) << 20) /* times the usual effort */
+
+/*
+ * malloc_trim and __libc_malloc prove nothing: the first is in every libc.so.6 whoever serves
+ * malloc, and tcmalloc and mimalloc export the second.
+ */
+static bool probe(const struct flmem_view *view, const struct flmem_module *module,
+		  struct flmem_allocator *ret_found)
+{
+	struct flmem_allocator found = {.prefix = ""};
+
+	(void)view;
+	if (flmem_probe_exports(module, "gnu_get_libc_version") &&
+	    flmem_probe_exports(module, "__libc_start_main") &&
+	    flmem_probe_exports(module, "malloc")) {
+		found.evidence = "libc.so.6 exports gnu_get_libc_version and malloc";
+		flmem_libc_glibc_version(flmem_module_image(module, NULL), found.version);
+		*ret_found = found;
+		return true;
+	}
+	if (!flmem_probe_is_static(module))
+		return false;
+	if (flmem_probe_defines(module, "_int_malloc") &&
+	    flmem_probe_defines(module, "__libc_malloc")) {
+		found.evidence = "the program defines _int_malloc";
+	} else if (flmem_probe_markers(module) & FLMEM_MARKER_GLIBC) {
+		found.evidence = "the program holds the messages of glibc's malloc";
+		found.prefix = NULL;
+	} else {
+		return false;
+	}
+	*ret_found = found;
+	return true;
+}
+
+static int plan_trim(const struct flmem_view *view, const struct flmem_allocator *found,
+		     const unsigned char *answers, struct flmem_chain *chain,
+		     struct flmem_error *err)
+{
+	(void)view, (void)answers;
+	return flmem_plan_call(found, "malloc_trim", 0, chain, err);
+}
+
+static int open_space(const struct flmem_view *view, const struct flmem_allocator *found,
+		      struct flmem_peek **ret_peek, struct flmem_glibc_space *ret_space)
+{
+	int rc = flmem_peek_open(view->process, ret_peek, NULL);
+
+	if (rc)
+		return rc;
+	*ret_space = (struct flmem_glibc_space){
+		.peek = *ret_peek,
+		.maps = view->maps,
+		.module_start = found->module->start,
+		.module_end = found->module->end,
+		.minor = flmem_glibc_minor(found->version),
+	};
+	return 0;
+}
+
+/* malloc_trim takes the lock of each arena in turn; it is the first word of the arena. */
+static void guard_arenas(const struct flmem_view *view, const struct flmem_allocator *found,
+			 struct flmem_guard *guard)
+{
+	FLMEM_AUTO_PEEK struct flmem_peek *peek = NULL;
+	FLMEM_AUTO_GLIBC struct flmem_glibc glibc = {0};
+	struct flmem_glibc_space space;
+	const char *why;
+
+	if (!found->serves_malloc || open_space(view, found, &peek, &space) ||
+	    !flmem_glibc_find(&space, &glibc, &why))
+		return;
+	for (size_t i = 0; i < glibc.arena_count; i++)
+		flmem_guard_add_word(guard, glibc.arenas[i]);
+}
+
+/*
+ * The lock of main_arena lies in libc's data. Whoever waits for an arena's lock is refused by the
+ * futex value already; a static program's data also holds its own locks, so it is left out.
+ */
+static void guard_all(const struct flmem_view *view, const struct flmem_allocator *found,
+		      struct flmem_guard *guard)
+{
+	guard_arenas(view, found, guard);
+	if (found->linkage == FLMEM_LINKAGE_STATIC)
+		return;
+	for (size_t i = 0; i < view->maps->count; i++) {
+		const struct flmem_map *map = &view->maps->rows[i];
+
+		if (map->end > found->module->start && map->start < found->module->end &&
+		    map->flags & FLMEM_MAP_WRITE)
+			flmem_guard_add(guard->locks, &guard->lock_count, map->start, map->end);
+	}
+}
+
+/* madvise(2) takes no locked memory away, and which memory is locked is not looked up. */
+static void allow_for_locks(const struct flmem_process *process, struct flmem_heap_report *heap)
+{
+	struct flmem_status status;
+
+	if (!heap->how || flmem_status_read(process, &status, NULL) ||
+	    status.locked_bytes.unknown || !status.locked_bytes.value)
+		return;
+	if (status.locked_bytes.value <= heap->resident_bytes.value / LOCKED_LITTLE) {
+		heap->error_bytes.value += status.locked_bytes.value;
+		return;
+	}
+	heap->trimmable_bytes = FLMEM_UNKNOWN("memory of the process is locked (mlock), and what "
+					      "is locked stays");
+	heap->pinned_bytes = heap->trimmable_bytes;
+}
+
+/* Who allows more than the usual second has more walked, and samples that are more exact. */
+static struct flmem_glibc_effort effort_for(uint64_t budget_us)
+{
+	uint64_t usual = budget_us / FLMEM_DETECT_BUDGET_US_DEFAULT;
+
+	if (usual < 1)
+		usual = 1;
+	if (usual > USUAL_MAX)
+		usual = USUAL_MAX;
+	return (struct flmem_glibc_effort){
+		.budget_us = budget_us,
+		.walked_max = usual * FLMEM_GLIBC_WALKED_MAX,
+		.precision = usual * FLMEM_GLIBC_PRECISION,
+	};
+}
+
+static int check(const struct flmem_view *view, const struct flmem_allocator *found,
+		 uint64_t budget_us, struct flmem_error *err)
+{
+	FLMEM_AUTO_PEEK struct flmem_peek *peek = NULL;
+	struct flmem_glibc_space space;
+	struct flmem_glibc_damage damage;
+
+	if (open_space(view, found, &peek, &space) ||
+	    !flmem_glibc_is_damaged(&space, budget_us, FLMEM_GLIBC_LOOKS, &damage))
+		return 0;
+	return flmem_error_set(
+		err, FLMEM_EUNSAFE, 0,
+		"the heap of process %d is damaged, and malloc_trim would do harm with it: a list "
+		"of %s leads to 0x%" PRIx64 ", and %s. Something has written past the end of a "
+		"block or to one that was freed: the program is likely to fail there by itself; "
+		"restart it",
+		(int)view->process->pid, damage.list, damage.address, damage.what);
+}
+
+static void read_heap(const struct flmem_view *view, const struct flmem_allocator *found,
+		      const struct flmem_heap_limits *limits, struct flmem_heap_report *ret_heap)
+{
+	FLMEM_AUTO_PEEK struct flmem_peek *peek = NULL;
+	struct flmem_glibc_space space;
+	const struct flmem_glibc_effort effort = effort_for(limits->budget_us);
+
+	if (open_space(view, found, &peek, &space))
+		*ret_heap = FLMEM_HEAP_UNKNOWN("its page table may not be read");
+	else
+		flmem_glibc_heap_read(&space, &effort, ret_heap);
+	allow_for_locks(view->process, ret_heap);
+}
+
+/*
+ * malloc_trim() of glibc 2.17 to 2.43: mtrim() gives back whole pages of free chunks of all arenas
+ * (MADV_DONTNEED), systrim() the end of the main one (brk). heap_trim() and shrink_heap(), which
+ * unmap or read /proc/sys/vm/overcommit_memory, are reached from free() alone.
+ */
+static const struct flmem_syscall call_rows[] = {
+	FLMEM_CALL_MADVISE(MADV_DONTNEED),
+	FLMEM_CALL_BRK,
+	FLMEM_CALLS_LOCK,
+};
+
+static const struct flmem_syscall_table call_table = {
+	.maker = "malloc_trim",
+	.rows = call_rows,
+	.count = FLMEM_ARRAY_SIZE(call_rows),
+};
+
+static const struct flmem_syscall_table *syscalls(const struct flmem_allocator *found)
+{
+	(void)found;
+	return &call_table;
+}
+
+const struct flmem_allocator_ops flmem_allocator_glibc = {
+	.kind = FLMEM_ALLOCATOR_GLIBC,
+	.files = {"libc.so", "libc-2."},
+	.probe = probe,
+	.plan_trim = plan_trim,
+	.syscalls = syscalls,
+	.guard = guard_all,
+	.check = check,
+	.read_heap = read_heap,
+};

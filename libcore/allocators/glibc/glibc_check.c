@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "allocators/glibc/glibc_check.h"
+
+#include "allocators/glibc/glibc_links.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+
+#define TIME_EVERY   256U
+#define LONGER_AGAIN 4U /* than the first look: the machine may be busier by then */
+
+/* Between two looks. */
+static const uint64_t pauses_us[FLMEM_GLIBC_LOOKS - 1] = {200, 2000, 10000, 60000};
+
+/* One look. */
+struct look {
+	const struct flmem_glibc_space *space;
+	const struct flmem_glibc *glibc;
+	uint64_t budget_ns, deadline_ns;
+	size_t steps;
+	unsigned looks;
+	struct flmem_glibc_damage *damage;
+};
+
+static bool is_late(struct look *look)
+{
+	return ++look->steps % TIME_EVERY == 0 && flmem_clock_ns() >= look->deadline_ns;
+}
+
+static bool found(const struct look *look, uint64_t chunk, uint64_t word, const char *what)
+{
+	*look->damage = (struct flmem_glibc_damage){"free blocks", chunk, word, what};
+	return true;
+}
+
+/* What is swapped out is there; how its list goes on is not known. */
+static bool judge(const struct look *look, uint64_t chunk, int rc,
+		  const struct flmem_glibc_link *link)
+{
+	if (rc)
+		return !flmem_maps_find(look->space->maps, link->word) &&
+		       found(look, chunk, link->word,
+			     link->word == chunk ? "there is no memory at this address"
+						 : "its size leads beyond all memory");
+	return link->wrong && found(look, chunk, link->word, link->wrong);
+}
+
+static bool look_at_bin(struct look *look, uint64_t head)
+{
+	uint64_t ends[2], chunk, previous = head; /* fd, bk */
+
+	if (flmem_peek_read(look->space->peek, head + 16, ends, sizeof(ends)))
+		return false;
+	for (chunk = ends[0]; chunk != head;) {
+		struct flmem_glibc_link link;
+		int rc = flmem_glibc_bin_link(look->space->peek, chunk, previous, &link);
+
+		if (judge(look, chunk, rc, &link))
+			return true;
+		if (rc || is_late(look))
+			return false;
+		previous = chunk;
+		chunk = link.next;
+	}
+	return ends[1] != previous &&
+	       found(look, head, ends[1], "its list does not end where it should");
+}
+
+static bool look_at_fastbin(struct look *look, uint64_t first, uint64_t size)
+{
+	struct flmem_glibc_cycle cycle = {0};
+	uint64_t chunk = first;
+
+	while (chunk) {
+		struct flmem_glibc_link link;
+		int rc;
+
+		if (flmem_glibc_cycle_ends(&cycle, chunk))
+			return found(look, chunk, first, "its list has no end");
+		rc = flmem_glibc_fast_link(look->space->peek, look->glibc->layout, chunk, size,
+					   &link);
+		if (judge(look, chunk, rc, &link))
+			return true;
+		if (rc || is_late(look))
+			return false;
+		chunk = link.next;
+	}
+	return false;
+}
+
+static bool look_at_arena(struct look *look, const struct flmem_glibc_arena *arena)
+{
+	for (unsigned i = 0; i < FLMEM_GLIBC_FASTBINS; i++)
+		if (look_at_fastbin(look, arena->fastbins[i], flmem_glibc_fast_size(i)))
+			return true;
+	for (unsigned i = 0; i < FLMEM_GLIBC_BINS; i++)
+		if (look_at_bin(look, flmem_glibc_bin_head(look->glibc->layout, arena->address, i)))
+			return true;
+	return false;
+}
+
+/* From the arena `*index` on; moves it to the one with damage. */
+static bool look_at_all(struct look *look, size_t *index)
+{
+	for (; *index < look->glibc->arena_count; ++*index) {
+		struct flmem_glibc_arena arena;
+
+		if (flmem_clock_ns() >= look->deadline_ns)
+			return false;
+		if (flmem_glibc_arena_read(look->space, look->glibc, *index, &arena) &&
+		    !arena.locked && look_at_arena(look, &arena))
+			return true;
+	}
+	return false;
+}
+
+static bool is_same(const struct flmem_glibc_damage *a, const struct flmem_glibc_damage *b)
+{
+	return a->address == b->address && a->word == b->word && a->what == b->what;
+}
+
+/* Whether the arena looks the same again and again. */
+static bool stays(const struct look *look, size_t index)
+{
+	const struct flmem_glibc_damage before = *look->damage;
+
+	for (unsigned i = 0; i + 1 < look->looks; i++) {
+		struct flmem_glibc_damage again = {0};
+		struct look next = *look;
+		struct flmem_glibc_arena arena;
+
+		flmem_clock_sleep_us(pauses_us[i]);
+		flmem_peek_forget(look->space->peek);
+		next.deadline_ns = flmem_clock_ns() + LONGER_AGAIN * look->budget_ns;
+		next.damage = &again;
+		if (!flmem_glibc_arena_read(look->space, look->glibc, index, &arena) ||
+		    arena.locked || !look_at_arena(&next, &arena) || !is_same(&before, &again))
+			return false;
+	}
+	return true;
+}
+
+/* malloc_trim goes from arena to arena until it is back at the first. */
+static bool is_ring_apart(const struct look *look)
+{
+	uint64_t address, again;
+
+	if (!flmem_glibc_stray(look->space, &address))
+		return false;
+	for (unsigned i = 0; i + 1 < look->looks; i++) {
+		flmem_clock_sleep_us(pauses_us[i]);
+		flmem_peek_forget(look->space->peek);
+		if (!flmem_glibc_stray(look->space, &again) || again != address)
+			return false;
+	}
+	*look->damage = (struct flmem_glibc_damage){"arenas", address, address, "none is there"};
+	return true;
+}
+
+bool flmem_glibc_is_damaged(const struct flmem_glibc_space *space, uint64_t budget_us,
+			    unsigned looks, struct flmem_glibc_damage *ret_damage)
+{
+	FLMEM_AUTO_GLIBC struct flmem_glibc glibc = {0};
+	struct flmem_glibc_damage damage = {0};
+	struct look look = {
+		.space = space,
+		.glibc = &glibc,
+		.budget_ns = 1000 * budget_us,
+		.deadline_ns = flmem_clock_ns() + 1000 * budget_us,
+		.looks = looks < FLMEM_GLIBC_LOOKS ? looks : FLMEM_GLIBC_LOOKS,
+		.damage = &damage,
+	};
+	const char *why;
+	bool damaged = false;
+
+	/* Nobody knows how a release to come keeps its lists. */
+	if (space->minor > flmem_glibc_layouts->minor)
+		return false;
+	if (!flmem_glibc_find(space, &glibc, &why))
+		damaged = is_ring_apart(&look);
+	for (size_t i = 0; !damaged && look_at_all(&look, &i); i++)
+		damaged = stays(&look, i);
+	if (damaged)
+		*ret_damage = damage;
+	return damaged;
+}

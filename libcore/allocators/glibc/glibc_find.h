@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_ALLOCATORS_GLIBC_GLIBC_FIND_H
+#define FLMEM_ALLOCATORS_GLIBC_GLIBC_FIND_H
+
+/*
+ * Finds glibc's arenas and parameters in the writable data of the file that holds malloc. No
+ * dynamic symbol names them, so they are known by their contents: 127 list heads of which the last
+ * is always empty, a ring of arenas that leads back to where it began, the address of the heap.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "allocators/glibc/glibc_layout.h"
+#include "proc/maps.h"
+#include "proc/peek.h"
+
+/* Where to look. */
+struct flmem_glibc_space {
+	struct flmem_peek *peek;
+	const struct flmem_maps *maps;
+	uint64_t module_start, module_end; /* of the mappings of the file */
+	int minor;			   /* it is glibc 2.minor; -1: not known */
+};
+
+/* Values of mp_ (struct malloc_par). */
+struct flmem_glibc_params {
+	bool known;
+	uint64_t trim_threshold, mmap_threshold, arena_max;
+	uint64_t thp_pagesize; /* 0: the heap grows and shrinks by pages */
+	uint64_t mmapped_bytes, mmapped_count;
+	uint64_t sbrk_base; /* 0: the heap was never used */
+	uint64_t tcache_count;
+	bool fixed; /* thresholds were set, so freeing does not move them */
+};
+
+/* An arena's own words. */
+struct flmem_glibc_arena {
+	uint64_t address;
+	uint64_t top; /* address of the chunk at its end */
+	uint64_t system_mem;
+	uint64_t fastbins[FLMEM_GLIBC_FASTBINS];
+	uint64_t threads; /* that take their memory from it; 0 where they are not counted */
+	uint64_t state;	  /* changes when its lists do; not when chunks move within a list */
+	bool locked;
+};
+
+#define FLMEM_GLIBC_ARENAS_MAX 65536U
+
+struct flmem_glibc {
+	const struct flmem_glibc_layout *layout;
+	uint64_t *arenas; /* main_arena first; NULL: malloc has not been used */
+	size_t arena_count;
+	unsigned system_mem;  /* offset in an arena */
+	unsigned state_bytes; /* of an arena */
+	/* Heaps of arenas other than main_arena; 0 when there is none. */
+	unsigned heap_info_bytes;
+	uint64_t heap_bytes; /* their alignment */
+	struct flmem_glibc_params params;
+};
+
+/* False when malloc's data cannot be made out; `ret_why` is a static text then. */
+bool flmem_glibc_find(const struct flmem_glibc_space *space, struct flmem_glibc *ret_glibc,
+		      const char **ret_why);
+
+/*
+ * Where nothing was found: whether that is because malloc's arenas, of a known release, do not form
+ * a ring. The address is where they lead to in place of an arena.
+ */
+bool flmem_glibc_stray(const struct flmem_glibc_space *space, uint64_t *ret_address);
+
+void flmem_glibc_clear(struct flmem_glibc *glibc);
+
+#define FLMEM_AUTO_GLIBC FLMEM_AUTO(flmem_glibc_clear)
+
+/* Reads one of its arenas as it is now; false when it cannot be read or is no arena (any more). */
+bool flmem_glibc_arena_read(const struct flmem_glibc_space *space, const struct flmem_glibc *glibc,
+			    size_t index, struct flmem_glibc_arena *ret_arena);
+
+/* Whether its arenas count their threads, as they do from 2.23 on and in fixed older ones. */
+bool flmem_glibc_counts_threads(const struct flmem_glibc *glibc);
+
+/* A range of addresses; empty when both are the same. */
+struct flmem_glibc_range {
+	uint64_t start, end;
+};
+
+/* What the kernel calls [heap], which brk(2) grows: several mappings where parts were advised. */
+struct flmem_glibc_range flmem_glibc_brk(const struct flmem_glibc_space *space);
+
+static inline bool flmem_glibc_range_has(const struct flmem_glibc_range *range, uint64_t address)
+{
+	return address >= range->start && address < range->end;
+}
+
+#endif

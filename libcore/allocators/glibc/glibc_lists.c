@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "allocators/glibc/glibc_lists.h"
+
+#include <stdlib.h>
+
+#include "allocators/glibc/glibc_links.h"
+
+#define WALKED_UP_TO   ((uint64_t)4 << 20)  /* smaller arenas are walked over sooner than asked */
+#define PAGES_PER_ITEM 64U		    /* one chunk of a list in so many pages is few */
+#define LARGE	       ((uint64_t)64 << 10) /* chunks that a walk gains by jumping over */
+#define LARGE_AFTER    16U		    /* so many tell how large they are */
+
+struct collection {
+	struct flmem_peek *peek;
+	const struct flmem_glibc_stretches *stretches;
+	struct flmem_glibc_runs runs;
+	uint64_t bytes; /* in them */
+};
+
+void flmem_glibc_runs_clear(struct flmem_glibc_runs *runs)
+{
+	free(runs->rows);
+	*runs = (struct flmem_glibc_runs){0};
+}
+
+static const struct flmem_glibc_stretch *stretch_of(const struct flmem_glibc_stretches *stretches,
+						    uint64_t chunk)
+{
+	for (size_t i = 0; i < stretches->count; i++)
+		if (chunk >= stretches->rows[i].start && chunk < stretches->rows[i].end)
+			return &stretches->rows[i];
+	return NULL;
+}
+
+static bool add(struct collection *collection, uint64_t chunk, uint64_t head)
+{
+	const struct flmem_glibc_stretch *stretch = stretch_of(collection->stretches, chunk);
+	const uint64_t size = head & ~(uint64_t)FLMEM_GLIBC_SIZE_BITS;
+	struct flmem_glibc_runs *runs = &collection->runs;
+
+	if (!stretch || runs->count == runs->room || chunk % FLMEM_GLIBC_ALIGNMENT ||
+	    size < FLMEM_GLIBC_MIN_CHUNK || size % FLMEM_GLIBC_ALIGNMENT ||
+	    size > stretch->end - chunk)
+		return false;
+	runs->rows[runs->count++] = (struct flmem_glibc_run){chunk, chunk + size};
+	collection->bytes += size;
+	return runs->count < LARGE_AFTER || collection->bytes / runs->count < LARGE;
+}
+
+/* One bin; `self` is what its head is as a chunk. */
+static bool follow(struct collection *collection, uint64_t self)
+{
+	uint64_t chunk, previous = self;
+
+	if (flmem_peek_read(collection->peek, self + 16, &chunk, sizeof(chunk)))
+		return false;
+	while (chunk != self) {
+		struct flmem_glibc_link link;
+
+		if (flmem_glibc_bin_link(collection->peek, chunk, previous, &link) || link.wrong ||
+		    !add(collection, chunk, link.size))
+			return false;
+		previous = chunk;
+		chunk = link.next;
+	}
+	return true;
+}
+
+static bool collect(struct collection *collection, const struct flmem_glibc *glibc,
+		    const struct flmem_glibc_arena *arena, const struct flmem_glibc_fast *fast)
+{
+	for (size_t i = 0; i < fast->count; i++) {
+		uint64_t head;
+
+		if (flmem_peek_read(collection->peek, fast->chunks[i] + 8, &head, sizeof(head)) ||
+		    !add(collection, fast->chunks[i], head))
+			return false;
+	}
+	for (unsigned i = 0; i < FLMEM_GLIBC_BINS; i++)
+		if (!follow(collection, flmem_glibc_bin_head(glibc->layout, arena->address, i)))
+			return false;
+	return true;
+}
+
+static int by_address(const void *a, const void *b)
+{
+	const struct flmem_glibc_run *first = a, *second = b;
+
+	return (first->start > second->start) - (first->start < second->start);
+}
+
+/* Neighbours become one, as malloc_trim joins the chunks of fastbins; none may overlap. */
+static bool join(struct flmem_glibc_runs *runs)
+{
+	size_t kept = 0;
+
+	if (runs->count)
+		qsort(runs->rows, runs->count, sizeof(*runs->rows), by_address);
+	for (size_t i = 1; i < runs->count; i++) {
+		if (runs->rows[i].start < runs->rows[kept].end)
+			return false;
+		if (runs->rows[i].start == runs->rows[kept].end)
+			runs->rows[kept].end = runs->rows[i].end;
+		else
+			runs->rows[++kept] = runs->rows[i];
+	}
+	runs->count = runs->count ? kept + 1 : 0;
+	return true;
+}
+
+bool flmem_glibc_lists_read(const struct flmem_glibc_space *space, const struct flmem_glibc *glibc,
+			    const struct flmem_glibc_arena *arena,
+			    const struct flmem_glibc_stretches *stretches,
+			    const struct flmem_glibc_fast *fast, struct flmem_glibc_runs *ret_runs)
+{
+	FLMEM_AUTO_GLIBC_RUNS struct flmem_glibc_runs owned = {0};
+	struct collection collection = {.peek = space->peek, .stretches = stretches};
+	uint64_t length = 0;
+	bool whole;
+
+	for (size_t i = 0; i < stretches->count; i++)
+		length += stretches->rows[i].end - stretches->rows[i].start;
+	if (length < WALKED_UP_TO)
+		return false;
+	collection.runs.room =
+		(size_t)(length / PAGES_PER_ITEM / flmem_peek_page_bytes(space->peek)) + 1;
+	collection.runs.rows = calloc(collection.runs.room, sizeof(*collection.runs.rows));
+	owned.rows = collection.runs.rows;
+	whole = owned.rows && fast->count < collection.runs.room &&
+		collect(&collection, glibc, arena, fast) && join(&collection.runs);
+	if (!whole)
+		return false;
+	*ret_runs = collection.runs;
+	owned.rows = NULL;
+	return true;
+}

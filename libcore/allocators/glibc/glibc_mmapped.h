@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_ALLOCATORS_GLIBC_GLIBC_MMAPPED_H
+#define FLMEM_ALLOCATORS_GLIBC_GLIBC_MMAPPED_H
+
+/* Blocks that glibc's malloc gave mappings of their own, from the mmap threshold on. */
+
+#include "allocators/glibc/glibc_find.h"
+
+struct flmem_glibc_mmapped {
+	uint64_t count;
+	uint64_t bytes; /* mapped */
+	uint64_t resident;
+};
+
+/*
+ * No list leads to them: they are known by their heads, which stand at the begin of a mapping or
+ * behind the block before, and searched for page by page only when malloc counts more than
+ * `negligible` bytes besides. Ends at `deadline_ns` (flmem_clock_ns(), 0: none).
+ */
+void flmem_glibc_mmapped_find(const struct flmem_glibc_space *space,
+			      const struct flmem_glibc *glibc, uint64_t negligible,
+			      uint64_t deadline_ns, struct flmem_glibc_mmapped *ret_mmapped);
+
+#endif

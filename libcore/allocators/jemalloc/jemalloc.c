@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "allocators/jemalloc/jemalloc_state.h"
+#include "allocators/plan.h"
+#include "allocators/probe.h"
+#include "allocators/release_calls.h"
+#include "base/cleanup.h"
+#include "base/text.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#define VERSION_LEAD_MAX 24U /* "5.3.0-1234" with room */
+
+/* Of the public symbols, and of the variable in the environment, as configure makes them. */
+static const struct {
+	const char *symbols;
+	const char *variable;
+} prefixes[] = {{"", ""}, {"je_", "JE_"}, {"_rjem_", "_RJEM_"}};
+
+/*
+ * Three names, because others export some of them for programs that ask whether jemalloc is there
+ * (snmalloc's shim: mallctl and mallctlbymib, which know no name).
+ */
+static bool has_symbols(const struct flmem_module *module, const char *prefix)
+{
+	static const char *const names[] = {"mallctl", "mallctlbymib", "malloc_stats_print"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++) {
+		char name[64];
+
+		snprintf(name, sizeof(name), "%s%s", prefix, names[i]);
+		if (!flmem_probe_defines(module, name))
+			return false;
+	}
+	return true;
+}
+
+static bool find_prefix(const struct flmem_module *module, const char **ret_prefix)
+{
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(prefixes); i++) {
+		if (!has_symbols(module, prefixes[i].symbols))
+			continue;
+		*ret_prefix = prefixes[i].symbols;
+		return true;
+	}
+	return false;
+}
+
+/*
+ * "5.3.0-0-g54eaed1d8b56b1aa528be3bdd1877e59c56fa90c" (configure's jemalloc_version): looks at an
+ * occurrence of "-g" whether it is in the middle of such a text.
+ */
+static bool take_version(struct flmem_image *image, uint64_t offset, void *data)
+{
+	char before[VERSION_LEAD_MAX + 1] = "", after[48] = "";
+	size_t start = VERSION_LEAD_MAX, dots = 0, dashes = 0, hex;
+	char *version = data;
+
+	if (offset < VERSION_LEAD_MAX ||
+	    !flmem_image_read(image, offset - VERSION_LEAD_MAX, before, VERSION_LEAD_MAX) ||
+	    !flmem_image_read(image, offset + 2, after, sizeof(after) - 1))
+		return false;
+	while (start && (isdigit((unsigned char)before[start - 1]) || before[start - 1] == '.' ||
+			 before[start - 1] == '-')) {
+		start--;
+		dots += before[start] == '.';
+		dashes += before[start] == '-';
+	}
+	hex = strspn(after, "0123456789abcdef");
+	if (dots != 2 || dashes != 1 || !isdigit((unsigned char)before[start]) || !hex ||
+	    after[hex])
+		return false;
+	snprintf(version, FLMEM_ALLOCATOR_VERSION_MAX, "%s-g%s", before + start, after);
+	return true;
+}
+
+/* Whether it holds one; sources that were copied without it are "0.0.0" (configure.ac). */
+static bool read_version(const struct flmem_module *module, struct flmem_allocator *found)
+{
+	struct flmem_image *image = flmem_module_image(module, NULL);
+
+	if (!image || !flmem_image_search(image, "-g", 2, take_version, found->version))
+		return false;
+	if (flmem_text_starts(found->version, "0.0.0-"))
+		found->version[0] = '\0';
+	return true;
+}
+
+/* The name of its variable, "MALLOC_CONF", has the prefix in capitals before it. */
+static bool take_variable(struct flmem_image *image, uint64_t offset, void *data)
+{
+	const char **prefix = data;
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(prefixes); i++) {
+		size_t length = strlen(prefixes[i].variable) + 1; /* and the NUL before it */
+		char before[16];
+
+		if (offset < length || !flmem_image_read(image, offset - length, before, length) ||
+		    before[0] || memcmp(before + 1, prefixes[i].variable, length - 1) != 0)
+			continue;
+		*prefix = prefixes[i].symbols;
+		return true;
+	}
+	return false;
+}
+
+static const char *prefix_by_variable(const struct flmem_module *module)
+{
+	static const char variable[] = "MALLOC_CONF";
+	const char *prefix = NULL;
+
+	flmem_image_search(flmem_module_image(module, NULL), variable, sizeof(variable),
+			   take_variable, &prefix);
+	/* Names can be changed after compiling: a plain malloc would be exported to the libc. */
+	if (prefix && !*prefix && !flmem_probe_is_static(module) &&
+	    !flmem_probe_exports(module, "malloc"))
+		return NULL;
+	return prefix;
+}
+
+/* Major version, 0 when it is not known. */
+static int major_version(const struct flmem_allocator *found)
+{
+	return isdigit((unsigned char)found->version[0]) ? found->version[0] - '0' : 0;
+}
+
+/*
+ * 4.4 and 4.5 purge with MADV_FREE where the C library that they were built with has it (4.4.0's
+ * ChangeLog). Those before use MADV_DONTNEED on Linux; those after count such pages as muzzy.
+ */
+static void note_ways(struct flmem_allocator *found)
+{
+	static const char lazy[] = "jemalloc 4.4 and 4.5 mark what they release for the kernel, "
+				   "which takes it, and lowers RSS, when memory is short";
+
+	if (flmem_text_starts(found->version, "4.4.") || flmem_text_starts(found->version, "4.5."))
+		found->unpredictable = lazy;
+	found->leaves_pages = found->unpredictable || !found->version[0];
+}
+
+static bool probe(const struct flmem_view *view, const struct flmem_module *module,
+		  struct flmem_allocator *ret_found)
+{
+	struct flmem_allocator found = {0};
+
+	(void)view;
+	if (flmem_probe_is_deep(module) && !(flmem_probe_markers(module) & FLMEM_MARKER_JEMALLOC))
+		return false;
+	if (find_prefix(module, &found.prefix)) {
+		if (!flmem_probe_has_marker(module, FLMEM_MARKER_INDEX_JEMALLOC))
+			return false;
+		(void)read_version(module, &found);
+		found.evidence = "it defines mallctl and holds jemalloc's messages";
+	} else {
+		/* The message alone may be in a program that reads jemalloc's output. */
+		if (!(flmem_probe_markers(module) & FLMEM_MARKER_JEMALLOC) ||
+		    !read_version(module, &found))
+			return false;
+		found.prefix = prefix_by_variable(module);
+		found.evidence = "it holds jemalloc's messages and version; its names are stripped";
+	}
+	note_ways(&found);
+	*ret_found = found;
+	return true;
+}
+
+/* MALLCTL_ARENAS_ALL stands for all arenas from 5.0 on (jemalloc_macros.h). */
+#define ARENAS_ALL     4096U
+#define ARENAS_ALL_MIN 5
+
+/* mallctl(name, NULL, NULL, NULL, 0) */
+static void add_mallctl(struct flmem_chain *chain, const char *step, uint64_t function,
+			const char *name)
+{
+	struct flmem_call *call = flmem_chain_add(chain, step, function);
+
+	call->args[0] = flmem_chain_put_string(chain, name);
+	call->data_args = 1U;
+}
+
+/* The number of arenas: before 5.0 it is the index that means all of them, later it still does. */
+static uint64_t plan_query(const struct flmem_view *view, const struct flmem_allocator *found,
+			   struct flmem_chain *chain)
+{
+	const uint64_t length = sizeof(uint32_t);
+	uint64_t function, out;
+	struct flmem_call *call;
+
+	(void)view;
+	if (major_version(found) >= ARENAS_ALL_MIN ||
+	    flmem_plan_function(found, "mallctl", &function, NULL))
+		return 0;
+	out = flmem_chain_put(chain, NULL, sizeof(uint32_t));
+	add_mallctl(chain, "arenas.narenas", function, "arenas.narenas");
+	call = &chain->calls[chain->count - 1];
+	call->args[1] = out;
+	call->args[2] = flmem_chain_put(chain, &length, sizeof(length));
+	call->data_args = 7U;
+	return out;
+}
+
+static uint64_t plan_state(const struct flmem_view *view, const struct flmem_allocator *found,
+			   const unsigned char *query, struct flmem_chain *chain)
+{
+	uint32_t index = ARENAS_ALL;
+
+	(void)view;
+	if (query)
+		memcpy(&index, query, sizeof(index));
+	return flmem_jemalloc_plan_state(found, index, chain);
+}
+
+/*
+ * Before 4.1 and from 5.0 on one call purges all. Between, where the ratio of dirty pages is what
+ * counts, it counts those that it has taken twice, and where half of them make exactly the rest it
+ * ends there (arena_stash_dirty() in src/arena.c). It is rare for this to come about twice.
+ */
+static unsigned purges_needed(const struct flmem_allocator *found)
+{
+	const bool whole = major_version(found) >= ARENAS_ALL_MIN || major_version(found) == 3 ||
+			   flmem_text_starts(found->version, "4.0.");
+
+	return whole ? 1 : 3;
+}
+
+/*
+ * The borrowed thread's cache first, so that what it holds can be purged too. A thread without a
+ * cache makes the flush fail with EFAULT, which does no harm.
+ */
+static int plan_trim(const struct flmem_view *view, const struct flmem_allocator *found,
+		     const unsigned char *answers, struct flmem_chain *chain,
+		     struct flmem_error *err)
+{
+	uint32_t index = ARENAS_ALL;
+	uint64_t function;
+	char name[48];
+	int rc = flmem_plan_function(found, "mallctl", &function, err);
+
+	(void)view;
+	if (rc)
+		return rc;
+	if (answers)
+		memcpy(&index, answers, sizeof(index));
+	if (!index)
+		return flmem_error_set(err, FLMEM_EFAILED, 0,
+				       "jemalloc did not tell how many arenas it has");
+	snprintf(name, sizeof(name), "arena.%" PRIu32 ".purge", index);
+	add_mallctl(chain, "thread.tcache.flush", function, "thread.tcache.flush");
+	for (unsigned i = 0; i < purges_needed(found); i++)
+		add_mallctl(chain, i ? "arenas.purge, again" : "arenas.purge", function, name);
+	return 0;
+}
+
+#ifndef PR_SET_VMA
+#define PR_SET_VMA 0x53564d41 /* linux/prctl.h, since 5.17 */
+#endif
+
+/* Newer than the headers that flmem may be built with (asm-generic/mman-common.h, unistd.h). */
+#define ADVICE_COLLAPSE	     25
+#define CALL_PROCESS_MADVISE 440
+
+/*
+ * Purging (pages_purge_forced(), pages_purge_lazy()), the extents that become free by it (unmapped
+ * without opt.retain, made inaccessible where memory is not overcommitted), new metadata, and the
+ * advice that goes with huge pages and core dumps. 5.3 was seen to make madvise and futex only.
+ */
+static const struct flmem_syscall call_rows[] = {
+	FLMEM_CALL_MADVISE(MADV_DONTNEED),
+	FLMEM_CALL_MADVISE(MADV_FREE),
+	FLMEM_CALL_HINT(MADV_HUGEPAGE),
+	FLMEM_CALL_HINT(MADV_NOHUGEPAGE),
+	FLMEM_CALL_HINT(MADV_DONTDUMP),
+	FLMEM_CALL_HINT(MADV_DODUMP),
+	FLMEM_CALL_HINT(ADVICE_COLLAPSE),
+	FLMEM_CALL_MUNMAP,
+	FLMEM_CALL_MMAP,
+	FLMEM_CALL_MPROTECT,
+	FLMEM_CALL_BRK,
+	FLMEM_CALLS_LOCK,
+	FLMEM_CALL_CLOCK,
+	FLMEM_CALL_PLAIN(sched_yield),
+	{SYS_prctl, "prctl", FLMEM_FAILURE_FINE, {FLMEM_ARG_IS(PR_SET_VMA)}},
+	/* 5.4 and later, where it is built in: one call for many ranges, else madvise. */
+	{CALL_PROCESS_MADVISE, "process_madvise", FLMEM_FAILURE_FINE, {{0}}},
+};
+
+static const struct flmem_syscall_table call_table = {
+	.maker = "jemalloc",
+	.rows = call_rows,
+	.count = FLMEM_ARRAY_SIZE(call_rows),
+};
+
+static const struct flmem_syscall_table *syscalls(const struct flmem_allocator *found)
+{
+	(void)found;
+	return &call_table;
+}
+
+const struct flmem_allocator_ops flmem_allocator_jemalloc = {
+	.kind = FLMEM_ALLOCATOR_JEMALLOC,
+	.files = {"jemalloc"},
+	.probe = probe,
+	.plan_query = plan_query,
+	.plan_trim = plan_trim,
+	.syscalls = syscalls,
+	.plan_state = plan_state,
+	.take_state = flmem_jemalloc_take_state,
+	.plan_arenas = flmem_jemalloc_plan_arenas,
+	.take_arenas = flmem_jemalloc_take_arenas,
+};

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_ALLOCATORS_JEMALLOC_JEMALLOC_STATE_H
+#define FLMEM_ALLOCATORS_JEMALLOC_JEMALLOC_STATE_H
+
+/* What jemalloc tells of itself through mallctl: four of its operations. */
+
+#include "allocators/allocator.h"
+
+/* `index` is that of all arenas together: 4096 from 5.0 on, before it the number of arenas. */
+uint64_t flmem_jemalloc_plan_state(const struct flmem_allocator *found, uint32_t index,
+				   struct flmem_chain *chain);
+void flmem_jemalloc_take_state(const struct flmem_allocator *found, const unsigned char *answers,
+			       struct flmem_heap_report *ret_heap);
+
+uint64_t flmem_jemalloc_plan_arenas(const struct flmem_allocator *found, uint64_t first,
+				    struct flmem_chain *chain);
+uint64_t flmem_jemalloc_take_arenas(const unsigned char *answers, uint64_t first,
+				    struct flmem_heap_report *heap);
+
+#endif

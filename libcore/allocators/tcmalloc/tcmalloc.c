@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Two allocators of one name: that of gperftools, and google/tcmalloc, which share no code. */
+#include "allocators/plan.h"
+#include "allocators/probe.h"
+#include "allocators/release_calls.h"
+#include "allocators/tcmalloc/tcmalloc_state.h"
+#include "base/cleanup.h"
+
+static bool probe_gperftools(const struct flmem_module *module, struct flmem_allocator *found)
+{
+	bool named = flmem_probe_defines(module, "tc_malloc") &&
+		     flmem_probe_defines(module, "tc_version");
+	bool versioned;
+
+	if (!named && !(flmem_probe_markers(module) & FLMEM_MARKER_GPERFTOOLS))
+		return false;
+	versioned = flmem_probe_text_after_marker(module, FLMEM_MARKER_INDEX_GPERFTOOLS,
+						  "0123456789.", found->version);
+	if (!named && !versioned)
+		return false;
+	found->variant = FLMEM_TCMALLOC_GPERFTOOLS;
+	found->prefix = named ? "" : NULL;
+	found->caveat =
+		"tcmalloc gives back its page heap, not what the caches of its threads hold";
+	found->evidence = named ? "gperftools: it defines tc_malloc and tc_version"
+				: "gperftools: it holds its version; its names are stripped";
+	return true;
+}
+
+static bool probe_google(const struct flmem_module *module, struct flmem_allocator *found)
+{
+	const uint32_t both = FLMEM_MARKER_TCMALLOC | FLMEM_MARKER_TCMALLOC_MMAP;
+
+	found->variant = FLMEM_TCMALLOC_GOOGLE;
+	if (flmem_probe_defines(module, "TCMallocInternalMalloc") ||
+	    flmem_probe_defines(module, "MallocExtension_Internal_ReleaseMemoryToSystem")) {
+		found->prefix = "";
+		found->evidence = "google/tcmalloc: it defines its internal functions";
+		found->caveat =
+			"google/tcmalloc gives back whole huge pages, and of them only what "
+			"recent demand does not need";
+		return true;
+	}
+	if ((flmem_probe_markers(module) & both) != both)
+		return false;
+	found->evidence = "google/tcmalloc: it holds its messages; its names are stripped";
+	return true;
+}
+
+static bool probe(const struct flmem_view *view, const struct flmem_module *module,
+		  struct flmem_allocator *ret_found)
+{
+	struct flmem_allocator found = {0};
+
+	(void)view;
+	if (!probe_gperftools(module, &found) && !probe_google(module, &found))
+		return false;
+	*ret_found = found;
+	return true;
+}
+
+/* gperftools' call takes nothing, google's how many bytes it may release at most. */
+static int plan_trim(const struct flmem_view *view, const struct flmem_allocator *found,
+		     const unsigned char *answers, struct flmem_chain *chain,
+		     struct flmem_error *err)
+{
+	static const struct {
+		const char *function, *step;
+		uint64_t argument;
+	} strategies[] = {
+		[FLMEM_TCMALLOC_GPERFTOOLS] = {"MallocExtension_ReleaseFreeMemory",
+					       "ReleaseFreeMemory", 0},
+		[FLMEM_TCMALLOC_GOOGLE] = {"MallocExtension_Internal_ReleaseMemoryToSystem",
+					   "ReleaseMemoryToSystem", SIZE_MAX},
+	};
+	uint64_t function;
+	int rc = flmem_plan_function(found, strategies[found->variant].function, &function, err);
+
+	(void)view, (void)answers;
+	if (!rc)
+		flmem_chain_add(chain, strategies[found->variant].step, function)->args[0] =
+			strategies[found->variant].argument;
+	return rc;
+}
+
+/*
+ * gperftools 2.x: TCMalloc_SystemRelease() with its spin locks (base/spinlock_internal.cc). What
+ * google's tcmalloc calls (its memory is hugepage-aware, its caches are of each processor) has not
+ * been listed.
+ */
+static const struct flmem_syscall call_rows[] = {
+	FLMEM_CALL_MADVISE(MADV_DONTNEED),
+	FLMEM_CALL_MADVISE(MADV_FREE),
+	FLMEM_CALL_MUNMAP,
+	FLMEM_CALL_MMAP,
+	FLMEM_CALL_BRK,
+	FLMEM_CALLS_LOCK,
+	FLMEM_CALL_FUTEX(FUTEX_WAIT),
+	FLMEM_CALL_FUTEX(FUTEX_WAKE),
+	FLMEM_CALL_PLAIN(sched_yield),
+	FLMEM_CALL_PLAIN(nanosleep),
+	FLMEM_CALL_PLAIN(clock_nanosleep),
+};
+
+static const struct flmem_syscall_table call_table = {
+	.maker = "ReleaseFreeMemory",
+	.rows = call_rows,
+	.count = FLMEM_ARRAY_SIZE(call_rows),
+};
+
+static const struct flmem_syscall_table *syscalls(const struct flmem_allocator *found)
+{
+	return found->variant == FLMEM_TCMALLOC_GPERFTOOLS ? &call_table : NULL;
+}
+
+const struct flmem_allocator_ops flmem_allocator_tcmalloc = {
+	.kind = FLMEM_ALLOCATOR_TCMALLOC,
+	.files = {"tcmalloc"},
+	.probe = probe,
+	.plan_trim = plan_trim,
+	.syscalls = syscalls,
+	.plan_state = flmem_tcmalloc_plan_state,
+	.take_state = flmem_tcmalloc_take_state,
+};

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "allocators/tcmalloc/tcmalloc_state.h"
+
+#include <string.h>
+
+#include "allocators/plan.h"
+#include "base/cleanup.h"
+
+enum number {
+	NUMBER_ALLOCATED,
+	NUMBER_THREADS,
+	NUMBER_TRANSFER,
+	NUMBER_CENTRAL,
+	NUMBER_PAGES,
+	NUMBER_UNMAPPED,
+	NUMBER_CPUS,
+	NUMBER_SHARDED,
+	NUMBER_METADATA,
+	NUMBER_COUNT
+};
+
+/*
+ * Under what each is reported and what the two allocators call it: malloc_extension.h of gperftools
+ * 2, global_stats.cc of google/tcmalloc of 2026. NULL: it has no such number.
+ */
+static const struct {
+	const char *own, *gperftools, *google;
+} names[] = {
+	[NUMBER_ALLOCATED] = {"current_allocated", "generic.current_allocated_bytes",
+			      "generic.current_allocated_bytes"},
+	[NUMBER_THREADS] = {"thread_cache", "tcmalloc.current_total_thread_cache_bytes",
+			    "tcmalloc.current_total_thread_cache_bytes"},
+	[NUMBER_TRANSFER] = {"transfer_cache_free", "tcmalloc.transfer_cache_free_bytes",
+			     "tcmalloc.transfer_cache_free"},
+	[NUMBER_CENTRAL] = {"central_cache_free", "tcmalloc.central_cache_free_bytes",
+			    "tcmalloc.central_cache_free"},
+	[NUMBER_PAGES] = {"pageheap_free", "tcmalloc.pageheap_free_bytes",
+			  "tcmalloc.pageheap_free_bytes"},
+	[NUMBER_UNMAPPED] = {"pageheap_unmapped", "tcmalloc.pageheap_unmapped_bytes",
+			     "tcmalloc.pageheap_unmapped_bytes"},
+	[NUMBER_CPUS] = {"cpu_cache_free", NULL, "tcmalloc.cpu_free"},
+	[NUMBER_SHARDED] = {"sharded_transfer_cache_free", NULL,
+			    "tcmalloc.sharded_transfer_cache_free"},
+	[NUMBER_METADATA] = {"metadata", NULL, "tcmalloc.metadata_bytes"},
+};
+
+static const char no_answer[] = "this build of tcmalloc does not tell it";
+static const char no_metadata[] = "this tcmalloc does not tell how large its own structures are";
+static const char own_choice[] =
+	"it returns whole huge pages, and of them only what recent demand does not need";
+static const char no_arenas[] = "tcmalloc has no arenas";
+static const char no_own_mappings[] = "tcmalloc does not tell its blocks apart by their mappings";
+static const char upper_bound[] = "tcmalloc counts pages that were never touched as resident";
+static const char no_threshold[] = "tcmalloc has no such setting";
+
+static void add_question(struct flmem_chain *chain, uint64_t function, const char *name,
+			 bool with_length, uint64_t answer_at)
+{
+	struct flmem_call *call = flmem_chain_add(chain, "GetNumericProperty", function);
+	size_t out = with_length ? 2 : 1;
+
+	call->args[0] = flmem_chain_put_string(chain, name);
+	call->args[1] = strlen(name);
+	call->args[out] = answer_at;
+	call->data_args = 1U | 1U << out;
+}
+
+/* gperftools': (name, out); google's: (name, its length, out). */
+uint64_t flmem_tcmalloc_plan_state(const struct flmem_view *view,
+				   const struct flmem_allocator *found, const unsigned char *query,
+				   struct flmem_chain *chain)
+{
+	bool google = found->variant == FLMEM_TCMALLOC_GOOGLE;
+	const char *asked = google ? "MallocExtension_Internal_GetNumericProperty"
+				   : "MallocExtension_GetNumericProperty";
+	uint64_t function, answers;
+
+	(void)view, (void)query;
+	if (flmem_plan_function(found, asked, &function, NULL))
+		return 0;
+	answers = flmem_plan_answers(chain, NUMBER_COUNT);
+	for (size_t i = 0; i < NUMBER_COUNT; i++) {
+		const char *name = google ? names[i].google : names[i].gperftools;
+
+		if (name)
+			add_question(chain, function, name, google, answers + i * sizeof(uint64_t));
+	}
+	return answers;
+}
+
+/* Unknown when a part is; sizes of a process do not overflow unless they are nonsense. */
+static struct flmem_u64 sum(const struct flmem_u64 *parts, size_t count)
+{
+	struct flmem_u64 total = FLMEM_KNOWN(0);
+
+	for (size_t i = 0; i < count; i++) {
+		if (parts[i].unknown)
+			return parts[i];
+		if (__builtin_add_overflow(total.value, parts[i].value, &total.value))
+			return FLMEM_UNKNOWN("the figures of this tcmalloc are no sizes");
+	}
+	return total;
+}
+
+/* What a build does not know it does not have; without the size of its structures it has them. */
+static bool may_be_absent(size_t number)
+{
+	return number >= NUMBER_CPUS;
+}
+
+static void put_own(struct flmem_heap_report *heap, const unsigned char *answers,
+		    struct flmem_u64 n[NUMBER_COUNT])
+{
+	for (size_t i = 0; i < NUMBER_COUNT; i++) {
+		n[i] = flmem_plan_answer(answers, i, no_answer);
+		if (n[i].unknown && may_be_absent(i))
+			n[i] = FLMEM_KNOWN(0);
+		else
+			flmem_plan_own(heap, names[i].own, n[i]);
+	}
+}
+
+/*
+ * gperftools releases every free span of its page heap. google/tcmalloc releases whole huge pages,
+ * less what recent demand makes it keep, so its free spans wait as those of a cache do.
+ */
+static void put_free_pages(struct flmem_heap_report *heap, const struct flmem_u64 n[NUMBER_COUNT],
+			   bool google)
+{
+	const struct flmem_u64 pages = n[NUMBER_PAGES], central = n[NUMBER_CENTRAL];
+	const struct flmem_u64 cached[] = {n[NUMBER_THREADS], n[NUMBER_TRANSFER], n[NUMBER_CPUS],
+					   n[NUMBER_SHARDED], pages};
+
+	heap->cached_bytes = sum(cached, google ? 5 : 4);
+	heap->trimmable_bytes = google ? FLMEM_UNKNOWN(own_choice) : pages;
+	heap->free_resident_bytes = google ? central : sum(&n[NUMBER_CENTRAL], 2);
+}
+
+/*
+ * Both define what is allocated as the heap less all the other parts (gperftools' tcmalloc.cc,
+ * google's stats), so they add up to what it has mapped. Objects in the central lists share their
+ * spans with objects in use; only whole free spans, those of the page heap, can be released.
+ */
+void flmem_tcmalloc_take_state(const struct flmem_allocator *found, const unsigned char *answers,
+			       struct flmem_heap_report *ret_heap)
+{
+	struct flmem_heap_report heap = FLMEM_HEAP_UNKNOWN(no_threshold);
+	struct flmem_u64 n[NUMBER_COUNT];
+
+	put_own(&heap, answers, n);
+	heap.how = "asked";
+	heap.in_use_bytes = n[NUMBER_ALLOCATED];
+	heap.pinned_bytes = n[NUMBER_CENTRAL];
+	put_free_pages(&heap, n, found->variant == FLMEM_TCMALLOC_GOOGLE);
+	heap.free_bytes = sum(&n[NUMBER_CENTRAL], 3);
+	heap.metadata_bytes = flmem_plan_answer(answers, NUMBER_METADATA, no_metadata);
+	heap.resident_bytes =
+		sum((const struct flmem_u64[]){heap.in_use_bytes, heap.cached_bytes,
+					       heap.free_resident_bytes, n[NUMBER_METADATA]},
+		    4);
+	heap.mmapped_bytes = FLMEM_UNKNOWN(no_own_mappings);
+	heap.arenas = FLMEM_UNKNOWN(no_arenas);
+	heap.arena_list.unknown = no_arenas;
+	heap.error_bytes = FLMEM_UNKNOWN(upper_bound);
+	*ret_heap = heap;
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * APPFL has no programs of its own: jobs are scripts with customary names that read a YAML file,
+ * whose outermost keys tell the server's from a client's. A name alone proves nothing.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/io.h"
+#include "base/text.h"
+#include "base/yaml.h"
+#include "frameworks/appfl/appfl_rules.h"
+#include "frameworks/framework.h"
+#include "proc/process.h"
+
+#define CONFIG_MAX ((size_t)256 << 10)
+#define SCRIPT_MAX ((size_t)256 << 10)
+
+enum script_kind {
+	SCRIPT_OTHER,
+	SCRIPT_SERVER,
+	SCRIPT_CLIENT,
+	SCRIPT_MPI, /* rank 0 is the server */
+};
+
+struct script_row {
+	const char *start; /* of the file's name */
+	enum script_kind kind;
+};
+
+static const struct script_row scripts[] = {
+	{"run_server", SCRIPT_SERVER},
+	{"run_client", SCRIPT_CLIENT},
+	{"run_mpi", SCRIPT_MPI},
+};
+
+/* Where launchers leave the rank: Open MPI, MPICH and its derivatives, PMIx, Slurm. */
+static const char *const rank_variables[] = {
+	"OMPI_COMM_WORLD_RANK",
+	"PMI_RANK",
+	"PMIX_RANK",
+	"SLURM_PROCID",
+};
+
+struct config {
+	bool server_configs, client_id, comm_configs, data_configs;
+	char site[FLMEM_SITE_MAX];
+};
+
+static void visit_key(void *context, const char *key, const char *value)
+{
+	struct config *config = context;
+
+	if (strcmp(key, "server_configs") == 0)
+		config->server_configs = true;
+	else if (strcmp(key, "comm_configs") == 0)
+		config->comm_configs = true;
+	else if (strcmp(key, "data_configs") == 0)
+		config->data_configs = true;
+	if (strcmp(key, "client_id") != 0)
+		return;
+	config->client_id = true;
+	if (value && strlen(value) < sizeof(config->site))
+		memcpy(config->site, value, strlen(value) + 1);
+}
+
+/* Reads at most `limit` bytes of a file as the process sees it; 0 or a negative errno. */
+static int read_file(const struct flmem_process *process, const char *path, size_t limit,
+		     struct flmem_buf *buf)
+{
+	FLMEM_AUTO_CLOSE int fd = flmem_process_open_path(process, path);
+
+	return fd < 0 ? fd : flmem_io_read_all(fd, limit, buf);
+}
+
+static int read_config(const struct flmem_subject *subject, const char *path,
+		       struct config *ret_config)
+{
+	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
+	int rc = read_file(subject->process, path, CONFIG_MAX, &buf);
+
+	if (!rc)
+		flmem_yaml_top_keys(buf.data, buf.length, visit_key, ret_config);
+	return rc;
+}
+
+static bool script_mentions_appfl(const struct flmem_subject *subject)
+{
+	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
+
+	read_file(subject->process, subject->program.script, SCRIPT_MAX, &buf);
+	return memmem(buf.data, buf.length, "appfl", strlen("appfl"));
+}
+
+static enum script_kind script_kind(const char *name)
+{
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(scripts); i++)
+		if (flmem_text_starts(name, scripts[i].start) && flmem_text_ends(name, ".py"))
+			return scripts[i].kind;
+	return SCRIPT_OTHER;
+}
+
+static void be_server(struct flmem_identity *identity)
+{
+	identity->role = FLMEM_ROLE_SERVER;
+	identity->part = "server";
+}
+
+static void be_client(struct flmem_identity *identity, const char *site)
+{
+	identity->role = FLMEM_ROLE_CLIENT;
+	identity->part = "client";
+	flmem_identity_set_site(identity, site);
+}
+
+static void tell_by_rank(const struct flmem_subject *subject, struct flmem_identity *identity)
+{
+	const char *rank = NULL;
+
+	identity->part = "MPI process";
+	for (size_t i = 0; subject->environment && !rank && i < FLMEM_ARRAY_SIZE(rank_variables);
+	     i++)
+		rank = flmem_argv_env_getenv(subject->environment, rank_variables[i]);
+	if (!rank)
+		return;
+	if (strcmp(rank, "0") == 0)
+		be_server(identity);
+	else
+		be_client(identity, rank);
+}
+
+static bool tell_by_config(const struct config *config, bool named, struct flmem_identity *identity)
+{
+	if (config->server_configs)
+		be_server(identity);
+	else if (config->comm_configs && (config->client_id || (named && config->data_configs)))
+		be_client(identity, config->site);
+	else
+		return false;
+	return true;
+}
+
+static void tell_by_name(enum script_kind kind, struct flmem_identity *identity)
+{
+	if (kind == SCRIPT_SERVER)
+		be_server(identity);
+	else
+		be_client(identity, NULL);
+}
+
+static bool recognise(const struct flmem_subject *subject, struct flmem_identity *identity)
+{
+	const struct flmem_program *program = &subject->program;
+	enum script_kind kind = program->script ? script_kind(program->name) : SCRIPT_OTHER;
+	const char *path = flmem_program_option(subject->command, program, "--config");
+	struct config config = {0};
+	int rc;
+
+	if (!program->script)
+		return false;
+	if (kind == SCRIPT_MPI) {
+		if (!script_mentions_appfl(subject))
+			return false;
+		tell_by_rank(subject, identity);
+		return true;
+	}
+	rc = path ? read_config(subject, path, &config) : 0;
+	if (tell_by_config(&config, kind != SCRIPT_OTHER, identity))
+		return true;
+	if (kind == SCRIPT_OTHER)
+		return false;
+	/* Its files may not be read: then the name and the option must do. */
+	if (rc != -EACCES && rc != -EPERM && !script_mentions_appfl(subject))
+		return false;
+	tell_by_name(kind, identity);
+	return true;
+}
+
+/*
+ * comm/grpc/grpc_server_communicator.py and algorithm/trainer/vanilla_trainer.py of release 1.12.
+ * The server does not name rounds, so a round lasts until its first client comes again; clients
+ * write a row of a table for each round, or each epoch of it. Under MPI and with other trainers
+ * there is no such text.
+ */
+static const struct flmem_round_marker markers[] = {
+	{FLMEM_ROUND_CLIENT, "Received UpdateGlobalModel request from client ", NULL},
+	{FLMEM_ROUND_CLIENT_CHUNK, "processing chunk [", "] from client "},
+	{FLMEM_ROUND_TABLE_ROW, "appfl: ", NULL},
+	{FLMEM_ROUND_ALL_FINISHED, "Terminating the server", NULL},
+	{0},
+};
+
+static const struct flmem_rule_table *const rules[] = {
+	&flmem_appfl_rules,
+	NULL,
+};
+
+extern const struct flmem_framework_ops flmem_framework_appfl;
+
+const struct flmem_framework_ops flmem_framework_appfl = {
+	.framework = FLMEM_FRAMEWORK_APPFL,
+	.recognise = recognise,
+	.markers = markers,
+	.rules = rules,
+};

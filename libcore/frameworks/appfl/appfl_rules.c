@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rules for APPFL's YAML: a server's file holds server_configs, a client's its own comm_configs.
+ * Sizes and switches must agree between the two, as each side frames what the other reads.
+ */
+#include "frameworks/appfl/appfl_rules.h"
+
+#include "frameworks/content.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define CHUNK_DEFAULT	INT64_C(1073741824)
+#define MESSAGE_DEFAULT INT64_C(2097152)
+#define LARGE_MODEL	INT64_C(1073741824)
+#define BYTES_PER_PARAM 2 /* such models are loaded in bfloat16 */
+
+#define SERVER_FILE FLMEM_INPUT_BIT(FLMEM_INPUT_APPFL_SERVER)
+#define CLIENT_FILE FLMEM_INPUT_BIT(FLMEM_INPUT_APPFL_CLIENT)
+#define BOTH_FILES  (SERVER_FILE | CLIENT_FILE)
+
+enum flmem_input_kind flmem_appfl_recognise(const struct flmem_node *root)
+{
+	if (flmem_node_is_kind(flmem_node_get(root, "server_configs"), FLMEM_NODE_MAP))
+		return FLMEM_INPUT_APPFL_SERVER;
+	if (FLMEM_NODE_DIG(root, "comm_configs", "grpc_configs") &&
+	    (flmem_node_get(root, "client_id") || flmem_node_get(root, "data_configs")))
+		return FLMEM_INPUT_APPFL_CLIENT;
+	return FLMEM_INPUT_UNKNOWN;
+}
+
+/* The map of the gRPC settings, or NULL. */
+static const struct flmem_node *grpc(const struct flmem_input *input)
+{
+	const struct flmem_node *root = input->document.root;
+
+	if (input->kind == FLMEM_INPUT_APPFL_SERVER)
+		root = flmem_node_get(root, "server_configs");
+	return FLMEM_NODE_DIG(root, "comm_configs", "grpc_configs");
+}
+
+static bool is_switched(const struct flmem_node *map, const char *key, bool fallback)
+{
+	const struct flmem_node *node = flmem_node_get(map, key);
+
+	return flmem_node_is_kind(node, FLMEM_NODE_BOOL) ? flmem_node_is_true(node) : fallback;
+}
+
+static bool chunks(const struct flmem_input *input)
+{
+	return is_switched(grpc(input), "use_model_chunking", false);
+}
+
+/* The number at a key, or its default; false for what is none (an OmegaConf interpolation, say). */
+static bool number_at(const struct flmem_node *map, const char *key, int64_t fallback,
+		      int64_t *ret_value)
+{
+	const struct flmem_node *node = flmem_node_get(map, key);
+
+	if (node)
+		return flmem_node_integer(node, ret_value);
+	*ret_value = fallback;
+	return true;
+}
+
+static void report(struct flmem_check *check, const struct flmem_node *map, const char *key,
+		   struct flmem_remark remark)
+{
+	remark.node = flmem_node_get(map, key);
+	if (!remark.node) {
+		remark.node = map;
+		remark.missing = key;
+	}
+	flmem_check_report(check, &remark);
+}
+
+/* The first other file of a kind; `after` NULL starts at the beginning. */
+static const struct flmem_input *next_of(const struct flmem_check *check,
+					 enum flmem_input_kind kind,
+					 const struct flmem_input *after)
+{
+	const struct flmem_input *end = check->bundle->inputs + check->bundle->count;
+	const struct flmem_input *input = after ? after + 1 : check->bundle->inputs;
+
+	for (; input < end; input++)
+		if (input->kind == kind && input != check->input && grpc(input))
+			return input;
+	return NULL;
+}
+
+/* Billions of parameters, in tenths, that a part of a name tells: "8B", "1.5b"; 0 for none. */
+static int64_t billions_in(const char *part, size_t length)
+{
+	int64_t tenths = 0;
+	size_t at = 0;
+
+	while (at < length && at < 5 && part[at] >= '0' && part[at] <= '9')
+		tenths = tenths * 10 + (part[at++] - '0');
+	tenths *= 10;
+	if (at + 2 < length && part[at] == '.' && part[at + 1] >= '0' && part[at + 1] <= '9') {
+		tenths += part[at + 1] - '0';
+		at += 2;
+	}
+	return at && at + 1 == length && (part[at] == 'B' || part[at] == 'b') ? tenths : 0;
+}
+
+/* Bytes of a model whose name tells its parameters ("meta-llama/Llama-3.1-8B"); 0 without. */
+static int64_t model_bytes(const char *name)
+{
+	int64_t tenths = 0;
+
+	while (name && *name && !tenths) {
+		size_t length = strcspn(name, "-_/");
+
+		tenths = billions_in(name, length);
+		name += length + (name[length] != '\0');
+	}
+	return tenths * INT64_C(100000000) * BYTES_PER_PARAM;
+}
+
+static int64_t configured_model_bytes(const struct flmem_check *check)
+{
+	return model_bytes(
+		flmem_node_string(FLMEM_NODE_DIG(check->input->document.root, "client_configs",
+						 "model_configs", "model_kwargs", "model_name")));
+}
+
+static void chunk_off(struct flmem_check *check)
+{
+	const struct flmem_node *map = grpc(check->input);
+	int64_t bytes = configured_model_bytes(check);
+	char detail[96];
+
+	if (!map || chunks(check->input) || bytes <= LARGE_MODEL)
+		return;
+	snprintf(detail, sizeof(detail), "by its name the model has about %" PRId64 " GiB",
+		 bytes >> 30);
+	report(check, map, "use_model_chunking",
+	       (struct flmem_remark){.proposed = "True", .detail = detail});
+}
+
+static void chunk_noop(struct flmem_check *check)
+{
+	const struct flmem_node *map = grpc(check->input);
+	int64_t bytes = configured_model_bytes(check), size;
+
+	if (bytes && chunks(check->input) &&
+	    number_at(map, "model_chunk_size", CHUNK_DEFAULT, &size) && size >= bytes)
+		report(check, map, "model_chunk_size", (struct flmem_remark){0});
+}
+
+/* Told at the side that is off, once. */
+static void chunk_one_sided(struct flmem_check *check)
+{
+	bool server = check->input->kind == FLMEM_INPUT_APPFL_SERVER;
+	const struct flmem_input *other = NULL;
+	char detail[300];
+
+	if (!grpc(check->input) || chunks(check->input))
+		return;
+	do
+		other = next_of(check, server ? FLMEM_INPUT_APPFL_CLIENT : FLMEM_INPUT_APPFL_SERVER,
+				other);
+	while (other && !chunks(other));
+	if (!other)
+		return;
+	snprintf(detail, sizeof(detail), "%.200s has it on", other->file);
+	report(check, grpc(check->input), "use_model_chunking",
+	       (struct flmem_remark){.proposed = "True", .detail = detail});
+}
+
+/* Whose chunk size counts for this client: the server's, else that of the first client. */
+static const struct flmem_input *size_measure(const struct flmem_check *check)
+{
+	const struct flmem_input *server = next_of(check, FLMEM_INPUT_APPFL_SERVER, NULL);
+	const struct flmem_input *first = next_of(check, FLMEM_INPUT_APPFL_CLIENT, NULL);
+
+	if (server && chunks(server))
+		return server;
+	return first && first < check->input && chunks(first) ? first : NULL;
+}
+
+static void chunk_size_mismatch(struct flmem_check *check)
+{
+	static const enum flmem_severity warning = FLMEM_SEVERITY_WARNING;
+	const struct flmem_input *measure = size_measure(check);
+	const struct flmem_node *map = grpc(check->input);
+	struct flmem_remark remark = {0};
+	char detail[300], proposed[24];
+	int64_t own, size;
+
+	if (!measure || !chunks(check->input) ||
+	    !number_at(map, "model_chunk_size", CHUNK_DEFAULT, &own) ||
+	    !number_at(grpc(measure), "model_chunk_size", CHUNK_DEFAULT, &size) || own == size)
+		return;
+	snprintf(detail, sizeof(detail), "%.200s has %" PRId64, measure->file, size);
+	snprintf(proposed, sizeof(proposed), "%" PRId64, size);
+	remark.detail = detail;
+	remark.proposed = proposed;
+	remark.severity = measure->kind == FLMEM_INPUT_APPFL_SERVER ? &warning : NULL;
+	report(check, map, "model_chunk_size", remark);
+}
+
+static void chunk_aggregator(struct flmem_check *check)
+{
+	const struct flmem_node *server = flmem_node_get(check->subject, "server_configs");
+	const struct flmem_node *aggregator = flmem_node_get(server, "aggregator");
+	const char *name = flmem_node_string(aggregator);
+
+	if (name && chunks(check->input) && strcmp(name, "FedAvgAggregator") != 0)
+		flmem_check_report(check, &(struct flmem_remark){.node = aggregator});
+}
+
+static void optmem_split(struct flmem_check *check)
+{
+	const struct flmem_input *server = next_of(check, FLMEM_INPUT_APPFL_SERVER, NULL);
+	const struct flmem_node *map = grpc(check->input);
+	char detail[300];
+
+	if (!map || !server ||
+	    is_switched(map, "optimize_memory", true) ==
+		    is_switched(grpc(server), "optimize_memory", true))
+		return;
+	snprintf(detail, sizeof(detail), "%.200s has it %s", server->file,
+		 is_switched(grpc(server), "optimize_memory", true) ? "on" : "off");
+	report(check, map, "optimize_memory", (struct flmem_remark){.detail = detail});
+}
+
+static void optmem_off(struct flmem_check *check)
+{
+	static const char *const places[][4] = {
+		{"server_configs"},
+		{"server_configs", "scheduler_kwargs"},
+		{"server_configs", "aggregator_kwargs"},
+		{"server_configs", "comm_configs", "grpc_configs"},
+		{"client_configs"},
+		{"client_configs", "train_configs"},
+		{"train_configs"},
+		{"comm_configs", "grpc_configs"},
+		{NULL},
+	};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(places); i++) {
+		const struct flmem_node *map = flmem_node_dig(check->subject, places[i]);
+
+		if (!is_switched(map, "optimize_memory", true))
+			report(check, map, "optimize_memory",
+			       (struct flmem_remark){.proposed = "True"});
+	}
+}
+
+/* A sender fills frames to nine tenths of its own limit. */
+static bool overflows(int64_t sender, int64_t receiver)
+{
+	return sender / 10 * 9 + sender % 10 * 9 / 10 > receiver;
+}
+
+static void message_size(struct flmem_check *check)
+{
+	static const enum flmem_severity warning = FLMEM_SEVERITY_WARNING;
+	const struct flmem_input *server = next_of(check, FLMEM_INPUT_APPFL_SERVER, NULL);
+	const struct flmem_node *map = grpc(check->input);
+	char detail[300], proposed[24];
+	int64_t own, theirs;
+
+	if (!map || !server || !number_at(map, "max_message_size", MESSAGE_DEFAULT, &own) ||
+	    !number_at(grpc(server), "max_message_size", MESSAGE_DEFAULT, &theirs) ||
+	    own == theirs || own <= 0 || theirs <= 0)
+		return;
+	snprintf(detail, sizeof(detail), "%.200s has %" PRId64, server->file, theirs);
+	snprintf(proposed, sizeof(proposed), "%" PRId64, theirs);
+	report(check, map, "max_message_size",
+	       (struct flmem_remark){.detail = detail,
+				     .proposed = proposed,
+				     .severity = overflows(own, theirs) || overflows(theirs, own)
+							 ? NULL
+							 : &warning});
+}
+
+#define APPFL .framework = FLMEM_FRAMEWORK_APPFL
+#define CODE  "APPFL code"
+#define GUIDE "APPFL example \"memory_profiling\""
+
+static const struct flmem_rule_row rows[] = {
+	{
+		.rule = {.id = "APPFL-CHUNK-OFF",
+			 .severity = FLMEM_SEVERITY_WARNING,
+			 APPFL,
+			 .condition =
+				 "use_model_chunking off in a server's file whose model, by the "
+				 "number of parameters in its name, is above 1 GiB",
+			 .message = "a large model is sent and aggregated whole; turn "
+				    "use_model_chunking on, on the server and all clients",
+			 .source = GUIDE},
+		.inputs = SERVER_FILE,
+		.check = chunk_off,
+	},
+	{
+		.rule = {.id = "APPFL-CHUNK-NOOP",
+			 .severity = FLMEM_SEVERITY_INFO,
+			 APPFL,
+			 .condition = "model_chunk_size at or above the size of the model, by the "
+				      "number of parameters in its name",
+			 .message = "the whole model fits one chunk, so chunking saves nothing",
+			 .source = CODE},
+		.inputs = SERVER_FILE,
+		.check = chunk_noop,
+	},
+	{
+		.rule = {.id = "APPFL-CHUNK-ONE-SIDED",
+			 .severity = FLMEM_SEVERITY_ERROR,
+			 APPFL,
+			 .condition =
+				 "use_model_chunking on at a server and off at a client of the "
+				 "same folder, or the other way round",
+			 .message = "chunking is on at one side only; turn it on at both",
+			 .source = CODE},
+		.inputs = BOTH_FILES,
+		.check = chunk_one_sided,
+	},
+	{
+		.rule = {.id = "APPFL-CHUNK-SIZE-MISMATCH",
+			 .severity = FLMEM_SEVERITY_ERROR,
+			 APPFL,
+			 .fixable = true,
+			 .condition =
+				 "model_chunk_size of a client that differs from the server's (a "
+				 "warning), or from another client's where there is no server",
+			 .message = "chunks of different sizes hold different parameters, which "
+				    "cannot be averaged with each other; use one size everywhere",
+			 .source = CODE},
+		.inputs = CLIENT_FILE,
+		.check = chunk_size_mismatch,
+	},
+	{
+		.rule = {.id = "APPFL-CHUNK-AGGREGATOR",
+			 .severity = FLMEM_SEVERITY_ERROR,
+			 APPFL,
+			 .condition = "use_model_chunking on with an aggregator that is not "
+				      "FedAvgAggregator",
+			 .message = "only FedAvgAggregator averages chunks; the server refuses to "
+				    "start with this one",
+			 .source = CODE},
+		.inputs = SERVER_FILE,
+		.check = chunk_aggregator,
+	},
+	{
+		.rule = {.id = "APPFL-OPTMEM-SPLIT",
+			 .severity = FLMEM_SEVERITY_ERROR,
+			 APPFL,
+			 .condition =
+				 "optimize_memory of grpc_configs that differs between server and "
+				 "client",
+			 .message = "the two sides write models to the wire in different forms and "
+				    "cannot read each other",
+			 .source = CODE},
+		.inputs = CLIENT_FILE,
+		.check = optmem_split,
+	},
+	{
+		.rule = {.id = "APPFL-OPTMEM-OFF",
+			 .severity = FLMEM_SEVERITY_WARNING,
+			 APPFL,
+			 .condition = "optimize_memory false at any level (absent is on)",
+			 .message =
+				 "the memory optimisations are switched off here; on, which is the "
+				 "default, peaks are 20 to 40% lower by APPFL's own account",
+			 .source = GUIDE},
+		.inputs = BOTH_FILES,
+		.check = optmem_off,
+	},
+	{
+		.rule = {.id = "APPFL-MSGSIZE",
+			 .severity = FLMEM_SEVERITY_ERROR,
+			 APPFL,
+			 .fixable = true,
+			 .condition =
+				 "max_message_size that differs between server and client (a "
+				 "warning where the frames of each, nine tenths of it, still fit "
+				 "the other)",
+			 .message = "server and client differ in the largest message, and a frame "
+				    "that "
+				    "is larger than the receiver's is refused",
+			 .source = CODE},
+		.inputs = CLIENT_FILE,
+		.check = message_size,
+	},
+};
+
+const struct flmem_rule_table flmem_appfl_rules = {rows, FLMEM_ARRAY_SIZE(rows)};

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Flower: console scripts, which Linux runs as "python /path/to/flower-superlink ...", and Ray
+ * actors, which rename themselves.
+ */
+#include <string.h>
+
+#include "base/text.h"
+#include "frameworks/flower/flower_rules.h"
+#include "frameworks/framework.h"
+
+struct program_row {
+	const char *name;
+	enum flmem_role role;
+	const char *part;
+};
+
+/* The last three are the names up to release 1.12. */
+static const struct program_row programs[] = {
+	{"flower-superlink", FLMEM_ROLE_SERVER, "SuperLink"},
+	{"flower-supernode", FLMEM_ROLE_CLIENT, "SuperNode"},
+	{"flower-superexec", FLMEM_ROLE_NONE, "SuperExec"},
+	{"flwr-serverapp", FLMEM_ROLE_SERVER_JOB, "ServerApp"},
+	{"flwr-clientapp", FLMEM_ROLE_CLIENT_JOB, "ClientApp"},
+	{"flwr-simulation", FLMEM_ROLE_SIMULATOR_SERVER, "simulation"},
+	{"flower-server-app", FLMEM_ROLE_SERVER_JOB, "ServerApp"},
+	{"flower-client-app", FLMEM_ROLE_CLIENT_JOB, "ClientApp"},
+	{"flower-simulation", FLMEM_ROLE_SIMULATOR_SERVER, "simulation"},
+};
+
+static bool recognise(const struct flmem_subject *subject, struct flmem_identity *identity)
+{
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(programs); i++) {
+		if (strcmp(subject->program.name, programs[i].name) != 0)
+			continue;
+		identity->role = programs[i].role;
+		identity->part = programs[i].part;
+		return true;
+	}
+	/* Ray writes the actor's class and method over the command line. */
+	if (!flmem_text_starts(subject->program.name, "ray::ClientAppActor"))
+		return false;
+	identity->role = FLMEM_ROLE_SIMULATOR_CLIENT;
+	identity->part = "simulation actor";
+	return true;
+}
+
+/*
+ * serverapp/strategy/strategy.py, server/server.py and supernode/start_client_internal.py of
+ * release 1.42. Rounds count from 1.
+ */
+static const struct flmem_round_marker markers[] = {
+	{FLMEM_ROUND_STARTED, "[ROUND ", "/"},
+	{FLMEM_ROUND_STARTED, "[ROUND ", "]"},
+	{FLMEM_ROUND_STARTED, ", ROUND ", "]"},
+	{FLMEM_ROUND_ALL_FINISHED, "[SUMMARY]", NULL},
+	{0},
+};
+
+static const struct flmem_rule_table *const rules[] = {
+	&flmem_flower_rules,
+	NULL,
+};
+
+extern const struct flmem_framework_ops flmem_framework_flower;
+
+const struct flmem_framework_ops flmem_framework_flower = {
+	.framework = FLMEM_FRAMEWORK_FLOWER,
+	.recognise = recognise,
+	.markers = markers,
+	.rules = rules,
+};

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rules for Flower's pyproject.toml, which says how many ClientApps a simulation runs at once. */
+#include "frameworks/flower/flower_rules.h"
+
+#include "rules/rules.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define FEDERATIONS_MAX 64U
+
+/* "flwr[simulation]>=1.17.0" of the dependencies: what stands behind the name; NULL: none. */
+static const char *version_bound(const struct flmem_node *root)
+{
+	static const char name[] = "flwr";
+	const struct flmem_node *n =
+		flmem_node_first(FLMEM_NODE_DIG(root, "project", "dependencies"));
+
+	for (; n; n = n->next) {
+		const char *text = flmem_node_string(n), *rest;
+
+		if (!text || strncmp(text, name, sizeof(name) - 1) != 0)
+			continue;
+		rest = text + sizeof(name) - 1;
+		if (*rest == '[')
+			rest += strcspn(rest, "]") + (strchr(rest, ']') != NULL);
+		rest += strspn(rest, " ");
+		if (*rest && strchr("<>=~!", *rest))
+			return rest;
+	}
+	return NULL;
+}
+
+static void check_federation(struct flmem_check *check, const struct flmem_node *federation)
+{
+	const struct flmem_node *options = flmem_node_get(federation, "options");
+	const char *bound = version_bound(check->input->document.root);
+	char detail[128];
+	int64_t nodes;
+
+	if (!flmem_node_integer(flmem_node_get(options, "num-supernodes"), &nodes) || nodes < 2 ||
+	    FLMEM_NODE_DIG(options, "backend", "client-resources"))
+		return;
+	snprintf(detail, sizeof(detail), "%" PRId64 " SuperNodes%s%.60s", nodes,
+		 bound ? ", flwr" : "", bound ? bound : "");
+	flmem_check_report(check, &(struct flmem_remark){.node = options,
+							 .missing = "backend.client-resources",
+							 .detail = detail});
+}
+
+static void simulation_resources(struct flmem_check *check)
+{
+	const struct flmem_node *n =
+		flmem_node_first(FLMEM_NODE_DIG(check->subject, "tool", "flwr", "federations"));
+
+	for (unsigned count = 0; n && count < FEDERATIONS_MAX; n = n->next, count++)
+		check_federation(check, n);
+}
+
+static const struct flmem_rule_row rows[] = {
+	{
+		.rule = {.id = "FLWR-SIM-RESOURCES",
+			 .severity = FLMEM_SEVERITY_INFO,
+			 .framework = FLMEM_FRAMEWORK_FLOWER,
+			 .condition =
+				 "a simulated federation in pyproject.toml with several SuperNodes "
+				 "and without options.backend.client-resources",
+			 .message =
+				 "each ClientApp counts for 2 processors, so half as many run at "
+				 "once as there are processors, each with a model of its own; "
+				 "num-cpus and num-gpus there say how many fit",
+			 .source = "Flower code, raybackend.py, 1.42, and guide \"Run "
+				   "simulations\""},
+		.inputs = FLMEM_INPUT_BIT(FLMEM_INPUT_FLOWER_PROJECT),
+		.check = simulation_resources,
+	},
+};
+
+const struct flmem_rule_table flmem_flower_rules = {rows, FLMEM_ARRAY_SIZE(rows)};

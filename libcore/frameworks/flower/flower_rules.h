@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_FRAMEWORKS_FLOWER_FLOWER_RULES_H
+#define FLMEM_FRAMEWORKS_FLOWER_FLOWER_RULES_H
+
+/* The rules about files of Flower. */
+
+#include "rules/rules.h"
+
+extern const struct flmem_rule_table flmem_flower_rules;
+
+#endif

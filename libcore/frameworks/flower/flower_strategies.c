@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Flower. A ServerApp's strategy gets the results of all clients as one list, and averages them
+ * into a sum, one decoded at a time.
+ */
+#include "frameworks/strategies.h"
+
+#include "base/cleanup.h"
+
+#define RUNTIME (UINT64_C(300) << 20)
+
+static const struct flmem_strategy_step steps[] = {
+	{.role = FLMEM_ROLE_SERVER,
+	 .name = "send the model",
+	 .holds = "the model, and as bytes",
+	 .models = 2 * FLMEM_WHOLE},
+	{.role = FLMEM_ROLE_SERVER,
+	 .name = "collect the results",
+	 .holds = "the model and the results of all clients",
+	 .models = 1 * FLMEM_WHOLE,
+	 .models_per_client = 1 * FLMEM_WHOLE},
+	{.role = FLMEM_ROLE_SERVER,
+	 .name = "aggregate",
+	 .holds = "and their sum, and one of them decoded, or the sum as bytes",
+	 .models = 3 * FLMEM_WHOLE,
+	 .models_per_client = 1 * FLMEM_WHOLE},
+	{.role = FLMEM_ROLE_CLIENT,
+	 .name = "receive the model",
+	 .holds = "the model as bytes, as arrays, and loaded",
+	 .models = 3 * FLMEM_WHOLE},
+	{.role = FLMEM_ROLE_CLIENT,
+	 .name = "train",
+	 .holds = "the model and the arrays that were received",
+	 .models = 2 * FLMEM_WHOLE,
+	 .trains = true},
+	{.role = FLMEM_ROLE_CLIENT,
+	 .name = "send the result",
+	 .holds = "the model, and its result as bytes",
+	 .models = 3 * FLMEM_WHOLE},
+};
+
+static const struct flmem_strategy strategies[] = {
+	{.name = "whole",
+	 .summary = "the strategy gets the results of all clients at once",
+	 .steps = steps,
+	 .step_count = FLMEM_ARRAY_SIZE(steps)},
+};
+
+const struct flmem_strategies flmem_flower_strategies = {
+	.framework = FLMEM_FRAMEWORK_FLOWER,
+	.strategies = strategies,
+	.count = FLMEM_ARRAY_SIZE(strategies),
+	.runtime_bytes = RUNTIME,
+	.caveat = "Flower has no setting for chunks (its objects travel in pieces of 5 MiB): what "
+		  "does not fit takes fewer clients in a round (fraction-train), a smaller type of "
+		  "numbers, or a larger node",
+};

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * NVFlare 2.7 to 2.9: its processes are Python modules with telling names, except the external
+ * trainer, which only its environment gives away, and the simulator, which forks.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "frameworks/framework.h"
+#include "frameworks/nvflare/nvflare_rules.h"
+#include "proc/command.h"
+#include "proc/process.h"
+
+#define APP	  "nvflare.private.fed.app."
+#define SIMULATOR APP "simulator.simulator"
+#define WORKER	  APP "simulator.simulator_worker"
+
+/* Where a command line names the site. */
+enum site_place {
+	SITE_NONE,
+	SITE_OPTION,  /* behind `site_key` */
+	SITE_SETTING, /* --set ... KEY=SITE */
+};
+
+struct module_row {
+	const char *module;
+	const char *part;
+	enum flmem_role role;
+	enum site_place site_place;
+	const char *site_key;
+};
+
+static const struct module_row modules[] = {
+	{APP "server.server_train", "server parent", FLMEM_ROLE_SERVER, SITE_NONE, NULL},
+	{APP "server.runner_process", "server job", FLMEM_ROLE_SERVER_JOB, SITE_NONE, NULL},
+	{APP "client.client_train", "client parent", FLMEM_ROLE_CLIENT, SITE_SETTING, "uid"},
+	{APP "client.worker_process", "client job", FLMEM_ROLE_CLIENT_JOB, SITE_OPTION, "-c"},
+	{APP "client.sub_worker_process", "sub worker", FLMEM_ROLE_CLIENT_JOB, SITE_NONE, NULL},
+	{APP "relay.relay", "relay", FLMEM_ROLE_NONE, SITE_SETTING, "uid"},
+	{WORKER, "simulator client", FLMEM_ROLE_SIMULATOR_CLIENT, SITE_OPTION, "--client"},
+};
+
+static bool is_simulator(const struct flmem_argv_env *command, const struct flmem_program *program)
+{
+	if (program->module)
+		return strcmp(program->module, SIMULATOR) == 0;
+	return program->script && strcmp(program->name, "nvflare") == 0 &&
+	       program->arguments < command->count &&
+	       strcmp(command->values[program->arguments], "simulator") == 0;
+}
+
+static bool runs_simulator(const struct flmem_argv_env *command)
+{
+	struct flmem_program program;
+
+	flmem_program_parse(command, &program);
+	return is_simulator(command, &program);
+}
+
+static bool runs_worker(const struct flmem_argv_env *command)
+{
+	struct flmem_program program;
+
+	flmem_program_parse(command, &program);
+	return program.module && strcmp(program.module, WORKER) == 0;
+}
+
+/*
+ * Three processes share the simulator's command line: one that waits, a multiprocessing manager,
+ * and the server, which alone starts the workers. Before the first worker they look alike.
+ */
+static void tell_simulator(const struct flmem_subject *subject, struct flmem_identity *identity)
+{
+	const struct flmem_process *process = subject->process;
+
+	if (flmem_relatives_has_child(subject->relatives, process->pid, runs_worker)) {
+		identity->role = FLMEM_ROLE_SIMULATOR_SERVER;
+		identity->part = "simulator server";
+	} else if (flmem_relatives_has_child(subject->relatives, process->pid, runs_simulator)) {
+		identity->part = "simulator launcher";
+	} else if (flmem_relatives_is(subject->relatives, process->parent, runs_simulator)) {
+		identity->part = "simulator manager, or a server without clients";
+	} else {
+		identity->part = "simulator";
+	}
+}
+
+/* The directory of a trainer's job is <workspace>/<job>/app_<site>. */
+static void set_site_from_directory(const char *path, struct flmem_identity *identity)
+{
+	static const char prefix[] = "app_";
+	const char *name = flmem_text_basename(path);
+
+	if (flmem_text_starts(name, prefix))
+		flmem_identity_set_site(identity, name + strlen(prefix));
+}
+
+static void tell_trainer_site(const struct flmem_subject *subject, const char *bootstrap,
+			      struct flmem_identity *identity)
+{
+	char path[4096];
+	char *slash;
+
+	if (bootstrap) {
+		snprintf(path, sizeof(path), "%s", bootstrap);
+		slash = strrchr(path, '/');
+		if (slash)
+			*slash = '\0';
+		set_site_from_directory(path, identity);
+	} else if (flmem_process_readlink(subject->process, "cwd", path, sizeof(path)) == 0) {
+		set_site_from_directory(path, identity);
+	}
+}
+
+/*
+ * Up to 2.8 the job marks its trainer by the type of the client API, from 2.9 on by a file. A shell
+ * that starts the trainer inherits the marks, but holds no model.
+ */
+static bool recognise_trainer(const struct flmem_subject *subject, struct flmem_identity *identity)
+{
+	const char *type, *bootstrap;
+
+	if (!subject->environment || flmem_command_is_shell(subject->program.name))
+		return false;
+	type = flmem_argv_env_getenv(subject->environment, "CLIENT_API_TYPE");
+	bootstrap = flmem_argv_env_getenv(subject->environment, "NVFLARE_CLIENT_API_BOOTSTRAP");
+	if (!bootstrap && !(type && strcmp(type, "EX_PROCESS_API") == 0))
+		return false;
+	identity->role = FLMEM_ROLE_TRAINER;
+	identity->part = "external trainer";
+	tell_trainer_site(subject, bootstrap, identity);
+	return true;
+}
+
+static void tell_site(const struct flmem_subject *subject, const struct module_row *row,
+		      struct flmem_identity *identity)
+{
+	const char *site = NULL;
+
+	if (row->site_place == SITE_OPTION)
+		site = flmem_program_option(subject->command, &subject->program, row->site_key);
+	else if (row->site_place == SITE_SETTING)
+		site = flmem_program_setting(subject->command, &subject->program, "--set",
+					     row->site_key);
+	flmem_identity_set_site(identity, site);
+}
+
+static bool recognise(const struct flmem_subject *subject, struct flmem_identity *identity)
+{
+	if (is_simulator(subject->command, &subject->program)) {
+		tell_simulator(subject, identity);
+		return true;
+	}
+	for (size_t i = 0; subject->program.module && i < FLMEM_ARRAY_SIZE(modules); i++) {
+		const struct module_row *row = &modules[i];
+
+		if (strcmp(subject->program.module, row->module) != 0)
+			continue;
+		identity->role = row->role;
+		identity->part = row->part;
+		tell_site(subject, row, identity);
+		return true;
+	}
+	return recognise_trainer(subject, identity);
+}
+
+/*
+ * Logs of releases 2.7 to 2.9, from the sources of 2.8.1: app_common/workflows, app_common/ccwf and
+ * private/fed. FedAvg centres its line between two of dashes. A client that runs without a workflow
+ * of its own is not told the number of the round, so its tasks are counted; with
+ * NVFLARE_CLIENT_MEMORY_PROFILE it is.
+ */
+static const struct flmem_round_marker markers[] = {
+	{FLMEM_ROUND_STARTED, "Round ", " started."},
+	{FLMEM_ROUND_FINISHED, "Round ", " finished."},
+	{FLMEM_ROUND_STARTED, "Starting new round ", " on clients"},
+	{FLMEM_ROUND_STARTED, "started training round ", NULL},
+	{FLMEM_ROUND_FINISHED, "finished training round ", NULL},
+	{FLMEM_ROUND_FINISHED, "Finished round ", NULL},
+	{FLMEM_ROUND_STARTED, " r=", " recv: "},
+	{FLMEM_ROUND_COUNTED_START, "got task assignment: name=train,", NULL},
+	{FLMEM_ROUND_COUNTED_END, "finished processing task", NULL},
+	{FLMEM_ROUND_ALL_FINISHED, "Finished FedAvg.", NULL},
+	{FLMEM_ROUND_ALL_FINISHED, "Server runner finished.", NULL},
+	{0},
+};
+
+static const struct flmem_rule_table *const rules[] = {
+	&flmem_nvflare_server_rules, &flmem_nvflare_client_rules, &flmem_nvflare_python_rules,
+	&flmem_nvflare_launch_rules, &flmem_nvflare_key_rules,	  NULL,
+};
+
+extern const struct flmem_framework_ops flmem_framework_nvflare;
+
+const struct flmem_framework_ops flmem_framework_nvflare = {
+	.framework = FLMEM_FRAMEWORK_NVFLARE,
+	.recognise = recognise,
+	.markers = markers,
+	.rules = rules,
+	.facts = &flmem_nvflare_facts,
+};

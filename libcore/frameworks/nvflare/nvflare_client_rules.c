@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rules for config_fed_client: the executors of a job. */
+#include "frameworks/nvflare/nvflare_classes.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool runs_script(const struct flmem_nvflare_class *known)
+{
+	return known && known->part == FLMEM_NVFLARE_EXECUTOR;
+}
+
+static bool empties_cuda(const struct flmem_check *check)
+{
+	return flmem_node_is_true(
+		flmem_check_resolve(check->input, flmem_node_get(check->args, "cuda_empty_cache")));
+}
+
+/* With cuda_empty_cache the same value is worse, and NVF-CUDA-NOOP tells it. */
+static void gc_off(struct flmem_check *check)
+{
+	if (!empties_cuda(check))
+		flmem_nvflare_report_gc_off(check, "1");
+}
+
+static void cuda_noop(struct flmem_check *check)
+{
+	const struct flmem_node *node;
+	int64_t rounds;
+
+	if (empties_cuda(check) && flmem_nvflare_gc_rounds(check, &rounds, &node) && rounds == 0)
+		flmem_nvflare_report_arg(check, "memory_gc_rounds", node,
+					 (struct flmem_remark){.proposed = "1"});
+}
+
+/* Some num_of_gpus above 0 in the resources of a site; launchers put them one level deeper. */
+static bool has_gpus(const struct flmem_node *resources, int levels)
+{
+	int64_t count;
+
+	for (const struct flmem_node *n = flmem_node_first(resources); n; n = n->next) {
+		if (n->key && !strcmp(n->key, "num_of_gpus") && flmem_node_integer(n, &count) &&
+		    count > 0)
+			return true;
+		if (levels && has_gpus(n, levels - 1))
+			return true;
+	}
+	return false;
+}
+
+static bool is_deployed_to(const struct flmem_node *sites, const char *site)
+{
+	for (const struct flmem_node *n = flmem_node_first(sites); n; n = n->next) {
+		const char *name = flmem_node_string(n);
+
+		if (name && (!strcmp(name, "@ALL") || !strcmp(name, site)))
+			return true;
+	}
+	return false;
+}
+
+/* The site with a GPU that this app goes to, by the job's meta file; NULL when none is known. */
+static const char *gpu_site(const struct flmem_check *check)
+{
+	for (size_t i = 0; i < check->bundle->count; i++) {
+		const struct flmem_input *input = &check->bundle->inputs[i];
+		const struct flmem_node *sites, *site;
+
+		if (input->kind != FLMEM_INPUT_NVFLARE_META)
+			continue;
+		sites = FLMEM_NODE_DIG(input->document.root, "deploy_map", check->input->app);
+		site = flmem_node_first(flmem_node_get(input->document.root, "resource_spec"));
+		for (; site; site = site->next)
+			if (strcmp(site->key, "server") != 0 && has_gpus(site, 1) &&
+			    is_deployed_to(sites, site->key))
+				return site->key;
+	}
+	return NULL;
+}
+
+static void cuda_missing(struct flmem_check *check)
+{
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
+	const struct flmem_node *node = flmem_node_get(check->args, "cuda_empty_cache");
+	const char *site = gpu_site(check);
+	char detail[128];
+
+	if (!site || !runs_script(known) || (node && !flmem_node_is_kind(node, FLMEM_NODE_BOOL)) ||
+	    empties_cuda(check) || strstr(known->path, ".tf."))
+		return;
+	snprintf(detail, sizeof(detail), "meta gives '%.64s' GPUs", site);
+	flmem_nvflare_report_arg(check, "cuda_empty_cache", node,
+				 (struct flmem_remark){.detail = detail, .proposed = "true"});
+}
+
+/* The executor that runs the training script in the same file, as if a rule looked at it. */
+static bool find_trainer(const struct flmem_check *check, struct flmem_check *ret_trainer)
+{
+	const struct flmem_node *root = check->input->document.root;
+	const struct flmem_node *entry = flmem_node_first(flmem_node_get(root, "executors"));
+
+	for (; entry; entry = entry->next) {
+		const struct flmem_node *executor = flmem_node_get(entry, "executor");
+
+		if (!runs_script(flmem_nvflare_class_of(executor)))
+			continue;
+		*ret_trainer = *check;
+		ret_trainer->subject = executor;
+		ret_trainer->args = flmem_node_get(executor, "args");
+		return true;
+	}
+	return false;
+}
+
+static void swarm_split(struct flmem_check *check)
+{
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
+	const struct flmem_node *own_node, *trainer_node;
+	struct flmem_check trainer;
+	int64_t own, training;
+	char detail[160], proposed[24];
+
+	if (!known || known->part != FLMEM_NVFLARE_SWARM_EXECUTOR ||
+	    !find_trainer(check, &trainer) || !flmem_nvflare_gc_rounds(check, &own, &own_node) ||
+	    !flmem_nvflare_gc_rounds(&trainer, &training, &trainer_node) || own == training ||
+	    !training)
+		return;
+	snprintf(detail, sizeof(detail), "aggregation every %" PRId64 ", training every %" PRId64,
+		 own, training);
+	snprintf(proposed, sizeof(proposed), "%" PRId64, training);
+	flmem_nvflare_report_arg(check, "memory_gc_rounds", own_node,
+				 (struct flmem_remark){.detail = detail, .proposed = proposed});
+}
+
+static void resends_null(struct flmem_check *check)
+{
+	static const enum flmem_severity warning = FLMEM_SEVERITY_WARNING;
+	static const struct flmem_release rejects = FLMEM_RELEASE(2, 8, 0);
+	const struct flmem_node *node = flmem_node_get(check->args, "max_resends");
+	bool rejected =
+		check->release.count && flmem_release_compare(&check->release, &rejects) >= 0;
+
+	if (flmem_node_is_kind(node, FLMEM_NODE_NULL))
+		flmem_nvflare_report_arg(
+			check, "max_resends", node,
+			(struct flmem_remark){.proposed = "3",
+					      .severity = rejected ? NULL : &warning});
+}
+
+static void legacy_executor(struct flmem_check *check)
+{
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
+	const struct flmem_node *path = flmem_node_get(check->subject, "path");
+
+	if (known && known->legacy && path)
+		flmem_check_report(check, &(struct flmem_remark){.node = path});
+}
+
+/* The workflow of this job's server, or the executor in the same file, that offloads tensors. */
+static bool job_offloads(const struct flmem_check *check)
+{
+	for (size_t i = 0; i < check->bundle->count; i++) {
+		const struct flmem_input *input = &check->bundle->inputs[i];
+		const struct flmem_node *root = input->document.root, *n;
+
+		n = flmem_node_first(flmem_node_get(root, "workflows"));
+		for (; n; n = n->next)
+			if (flmem_node_is_true(
+				    FLMEM_NODE_DIG(n, "args", "enable_tensor_disk_offload")))
+				return true;
+		n = input == check->input ? flmem_node_first(flmem_node_get(root, "executors"))
+					  : NULL;
+		for (; n; n = n->next)
+			if (flmem_node_is_true(FLMEM_NODE_DIG(n, "executor", "args",
+							      "enable_tensor_disk_offload")))
+				return true;
+	}
+	return false;
+}
+
+static void offload_numpy(struct flmem_check *check)
+{
+	const struct flmem_node *node = flmem_node_get(check->args, "server_expected_format");
+	const struct flmem_node *value = flmem_check_resolve(check->input, node);
+	const char *format = flmem_node_string(value);
+
+	if (!runs_script(flmem_nvflare_class_of(check->subject)) || !job_offloads(check) ||
+	    (node && !value) || (format && !strcmp(format, "pytorch")))
+		return;
+	flmem_nvflare_report_arg(check, "server_expected_format", node,
+				 (struct flmem_remark){.proposed = "\"pytorch\""});
+}
+
+static void offload_filter(struct flmem_check *check)
+{
+	const struct flmem_node *filters = flmem_node_get(check->subject, "task_result_filters");
+
+	if (flmem_node_is_kind(filters, FLMEM_NODE_LIST) && filters->first && job_offloads(check))
+		flmem_check_report(check, &(struct flmem_remark){.node = filters});
+}
+
+#define SERVER_FILE FLMEM_INPUT_BIT(FLMEM_INPUT_NVFLARE_SERVER)
+#define CLIENT_FILE FLMEM_INPUT_BIT(FLMEM_INPUT_NVFLARE_CLIENT)
+#define NVFLARE	    .framework = FLMEM_FRAMEWORK_NVFLARE
+
+static const struct flmem_rule_row rows[] = {
+	{
+		.rule = {.id = "NVF-CLI-GC-OFF",
+			 .severity = FLMEM_SEVERITY_WARNING,
+			 NVFLARE,
+			 .since = "2.7.2",
+			 .fixable = true,
+			 .condition =
+				 "an executor whose memory_gc_rounds is 0 or absent, which is off, "
+				 "whatever the release notes of 2.7.2 say",
+			 .message =
+				 "the client never collects garbage or trims after it has sent its "
+				 "result; start with memory_gc_rounds 1",
+			 .source = FLMEM_SOURCE_NVFLARE_GUIDE},
+		.inputs = CLIENT_FILE,
+		.parts = true,
+		.check = gc_off,
+	},
+	{
+		.rule = {.id = "NVF-CUDA-NOOP",
+			 .severity = FLMEM_SEVERITY_ERROR,
+			 NVFLARE,
+			 .since = "2.7.2",
+			 .fixable = true,
+			 .condition = "cuda_empty_cache true while memory_gc_rounds is 0 or absent",
+			 .message =
+				 "cuda_empty_cache does nothing without a cleanup to act in; set "
+				 "memory_gc_rounds to 1",
+			 .source = FLMEM_SOURCE_NVFLARE_CODE},
+		.inputs = CLIENT_FILE,
+		.parts = true,
+		.check = cuda_noop,
+	},
+	{
+		.rule = {.id = "NVF-CUDA-MISSING",
+			 .severity = FLMEM_SEVERITY_WARNING,
+			 NVFLARE,
+			 .since = "2.7.2",
+			 .fixable = true,
+			 .condition =
+				 "a site with num_of_gpus above 0 in the job's resource_spec whose "
+				 "executor lacks cuda_empty_cache",
+			 .message = "a GPU client keeps PyTorch's CUDA cache between rounds; set "
+				    "cuda_empty_cache to true",
+			 .source = FLMEM_SOURCE_NVFLARE_GUIDE},
+		.inputs = CLIENT_FILE,
+		.parts = true,
+		.check = cuda_missing,
+	},
+	{
+		.rule = {.id = "NVF-SWARM-SPLIT",
+			 .severity = FLMEM_SEVERITY_WARNING,
+			 NVFLARE,
+			 .since = "2.7.2",
+			 .fixable = true,
+			 .condition =
+				 "SwarmClientController and the executor that trains differ in "
+				 "memory_gc_rounds",
+			 .message = "the two halves of a swarm client clean up at different "
+				    "intervals; "
+				    "the recipe's one argument belongs in both places",
+			 .source = "NVFlare swarm recipe, 2.7.2 to 2.9"},
+		.inputs = CLIENT_FILE,
+		.parts = true,
+		.check = swarm_split,
+	},
+	{
+		.rule = {.id = "NVF-RESENDS-NULL",
+			 .severity = FLMEM_SEVERITY_ERROR,
+			 NVFLARE,
+			 .fixable = true,
+			 .condition =
+				 "max_resends null (a warning where the version is below 2.8 or "
+				 "unknown)",
+			 .message =
+				 "each resend starts another download of the whole result, without "
+				 "bound; 2.8 and later refuse null",
+			 .source = "NVFlare code, 2.7.2 and 2.8.1"},
+		.inputs = CLIENT_FILE,
+		.parts = true,
+		.check = resends_null,
+	},
+	{
+		.rule = {.id = "NVF-LEGACY-EXECUTOR",
+			 .severity = FLMEM_SEVERITY_ERROR,
+			 NVFLARE,
+			 .since = "2.9",
+			 .certain = true,
+			 .condition = "an executor class that 2.9 removed",
+			 .message =
+				 "this executor is gone in NVFlare 2.9, so the job does not load; "
+				 "export it again, which gives a ClientAPIExecutor",
+			 .source = "NVFlare 2.9 in development"},
+		.inputs = CLIENT_FILE,
+		.parts = true,
+		.check = legacy_executor,
+	},
+	{
+		.rule = {.id = "NVF-OFFLOAD-NUMPY",
+			 .severity = FLMEM_SEVERITY_ERROR,
+			 NVFLARE,
+			 .since = "2.8",
+			 .fixable = true,
+			 .condition = "enable_tensor_disk_offload true while an executor's "
+				      "server_expected_format is not pytorch",
+			 .message =
+				 "tensor offload to disk has no effect on results that are sent as "
+				 "NumPy arrays; set server_expected_format to pytorch",
+			 .source = "NVFlare design note \"tensor disk offload\""},
+		.inputs = CLIENT_FILE,
+		.parts = true,
+		.check = offload_numpy,
+	},
+	{
+		.rule = {.id = "NVF-OFFLOAD-FILTER",
+			 .severity = FLMEM_SEVERITY_WARNING,
+			 NVFLARE,
+			 .since = "2.8",
+			 .condition =
+				 "enable_tensor_disk_offload true while task_result_filters is not "
+				 "empty",
+			 .message = "filters that look at the content of results do not work with "
+				    "tensors that are offloaded to disk",
+			 .source = "NVFlare design note \"tensor disk offload\""},
+		.inputs = SERVER_FILE | CLIENT_FILE,
+		.check = offload_filter,
+	},
+};
+
+const struct flmem_rule_table flmem_nvflare_client_rules = {rows, FLMEM_ARRAY_SIZE(rows)};

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rules for config_fed_server, and those that hold for workflows and executors alike. */
+#include "frameworks/nvflare/nvflare_classes.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Whether a cleanup comes: at a number of rounds done, those before start_round included. */
+static bool cleans(int64_t start, int64_t count, int64_t interval)
+{
+	return (start + count) / interval > start / interval;
+}
+
+/* The rounds of the workflow as far as it says them; false where that does not tell enough. */
+static bool find_rounds(const struct flmem_check *check, int64_t *ret_start, int64_t *ret_count)
+{
+	int64_t start = 0, count;
+
+	if (!flmem_nvflare_integer(check->input, check->args, "num_rounds", &count) || count <= 0)
+		return false;
+	if (flmem_node_get(check->args, "start_round") &&
+	    !flmem_nvflare_integer(check->input, check->args, "start_round", &start))
+		return false;
+	if (start < 0 || count > INT64_MAX - start)
+		return false;
+	*ret_start = start;
+	*ret_count = count;
+	return true;
+}
+
+/* Every 5 rounds, or every one in a job that is too short for that. */
+static const char *good_interval(const struct flmem_check *check)
+{
+	int64_t start, count;
+
+	return find_rounds(check, &start, &count) && !cleans(start, count, 5) ? "1" : "5";
+}
+
+static void gc_off(struct flmem_check *check)
+{
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
+
+	if (!known || !known->gc_ignored)
+		flmem_nvflare_report_gc_off(check, good_interval(check));
+}
+
+static void gc_ignored(struct flmem_check *check)
+{
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
+	const struct flmem_node *node;
+	int64_t rounds;
+
+	if (known && known->gc_ignored && flmem_nvflare_gc_rounds(check, &rounds, &node) && node &&
+	    rounds > 0)
+		flmem_nvflare_report_arg(
+			check, "memory_gc_rounds", node,
+			(struct flmem_remark){.detail = flmem_nvflare_short_name(known->path)});
+}
+
+static void server_never_cleans(struct flmem_check *check)
+{
+	const struct flmem_node *node;
+	int64_t interval, start, count;
+	char detail[160];
+
+	if (!flmem_nvflare_gc_rounds(check, &interval, &node) || !node || interval <= 0 ||
+	    !find_rounds(check, &start, &count) || cleans(start, count, interval))
+		return;
+	snprintf(detail, sizeof(detail),
+		 "rounds %" PRId64 " to %" PRId64 ", cleanup every %" PRId64, start,
+		 start + count - 1, interval);
+	flmem_nvflare_report_arg(
+		check, "memory_gc_rounds", node,
+		(struct flmem_remark){.detail = detail, .proposed = good_interval(check)});
+}
+
+/* A client counts what it sends: at least once a round, more often where it also validates. */
+static void client_never_cleans(struct flmem_check *check)
+{
+	int64_t interval, count;
+	const struct flmem_node *node;
+	char detail[128];
+
+	if (!flmem_nvflare_gc_rounds(check, &interval, &node) || !node ||
+	    !flmem_nvflare_job_rounds(check->bundle, &count) || count <= 0 || interval <= count)
+		return;
+	snprintf(detail, sizeof(detail), "%" PRId64 " rounds, cleanup at every %" PRId64 "th send",
+		 count, interval);
+	flmem_nvflare_report_arg(check, "memory_gc_rounds", node,
+				 (struct flmem_remark){.detail = detail, .proposed = "1"});
+}
+
+static void gc_never_fires(struct flmem_check *check)
+{
+	if (check->input->kind == FLMEM_INPUT_NVFLARE_SERVER)
+		server_never_cleans(check);
+	else
+		client_never_cleans(check);
+}
+
+static void gc_invalid(struct flmem_check *check)
+{
+	const struct flmem_node *node = flmem_node_get(check->args, "memory_gc_rounds");
+	const struct flmem_node *value = flmem_check_resolve(check->input, node);
+	bool server = check->input->kind == FLMEM_INPUT_NVFLARE_SERVER;
+	int64_t rounds;
+
+	if (!value || (flmem_node_integer(value, &rounds) && rounds >= 0))
+		return;
+	flmem_nvflare_report_arg(
+		check, "memory_gc_rounds", node,
+		(struct flmem_remark){.proposed = server ? good_interval(check) : "1"});
+}
+
+static void chunk_zero(struct flmem_check *check)
+{
+	static const char *const keys[] = {"tensor_download_chunk_size", "np_download_chunk_size"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(keys); i++) {
+		const struct flmem_node *node = flmem_node_get(check->subject, keys[i]);
+		int64_t size;
+
+		if (flmem_node_integer(flmem_check_resolve(check->input, node), &size) && size <= 0)
+			flmem_check_report(
+				check, &(struct flmem_remark){.node = node, .proposed = "2097152"});
+	}
+}
+
+#define SERVER_FILE FLMEM_INPUT_BIT(FLMEM_INPUT_NVFLARE_SERVER)
+#define CLIENT_FILE FLMEM_INPUT_BIT(FLMEM_INPUT_NVFLARE_CLIENT)
+#define BOTH_FILES  (SERVER_FILE | CLIENT_FILE)
+
+static const struct flmem_rule_row rows[] = {
+	{
+		.rule = {.id = "NVF-SRV-GC-OFF",
+			 .severity = FLMEM_SEVERITY_WARNING,
+			 .framework = FLMEM_FRAMEWORK_NVFLARE,
+			 .since = "2.7.2",
+			 .fixable = true,
+			 .condition = "a workflow whose memory_gc_rounds is 0, or absent where the "
+				      "default of its class is 0",
+			 .message = "the server never collects garbage or trims between rounds; "
+				    "every 5 "
+				    "rounds that costs under 0.2% of the time",
+			 .source = FLMEM_SOURCE_NVFLARE_GUIDE},
+		.inputs = SERVER_FILE,
+		.parts = true,
+		.check = gc_off,
+	},
+	{
+		.rule = {.id = "NVF-SRV-GC-IGNORED",
+			 .severity = FLMEM_SEVERITY_ERROR,
+			 .framework = FLMEM_FRAMEWORK_NVFLARE,
+			 .since = "2.7.2",
+			 .condition = "memory_gc_rounds above 0 for FedAvgLR or "
+				      "ScatterAndGatherScaffold",
+			 .message =
+				 "this workflow takes memory_gc_rounds and never cleans up; trim "
+				 "the server from outside",
+			 .source = FLMEM_SOURCE_NVFLARE_CODE},
+		.inputs = SERVER_FILE,
+		.parts = true,
+		.check = gc_ignored,
+	},
+	{
+		.rule = {.id = "NVF-GC-NEVER-FIRES",
+			 .severity = FLMEM_SEVERITY_WARNING,
+			 .framework = FLMEM_FRAMEWORK_NVFLARE,
+			 .since = "2.7.2",
+			 .fixable = true,
+			 .condition =
+				 "a workflow without a round whose number, counted from 1, is a "
+				 "multiple of memory_gc_rounds; an executor whose "
+				 "memory_gc_rounds is above the job's num_rounds",
+			 .message = "the job ends before the first cleanup",
+			 .source = FLMEM_SOURCE_NVFLARE_CODE},
+		.inputs = BOTH_FILES,
+		.parts = true,
+		.check = gc_never_fires,
+	},
+	{
+		.rule = {.id = "NVF-GC-INVALID",
+			 .severity = FLMEM_SEVERITY_ERROR,
+			 .framework = FLMEM_FRAMEWORK_NVFLARE,
+			 .since = "2.7.2",
+			 .fixable = true,
+			 .condition = "memory_gc_rounds that is no whole number of at least 0",
+			 .message =
+				 "NVFlare refuses to load this: memory_gc_rounds is a whole number "
+				 "of at least 0",
+			 .source = FLMEM_SOURCE_NVFLARE_CODE},
+		.inputs = BOTH_FILES,
+		.parts = true,
+		.check = gc_invalid,
+	},
+	{
+		.rule = {.id = "NVF-CHUNK-ZERO",
+			 .severity = FLMEM_SEVERITY_WARNING,
+			 .framework = FLMEM_FRAMEWORK_NVFLARE,
+			 .fixable = true,
+			 .condition =
+				 "tensor_download_chunk_size or np_download_chunk_size of 0 or "
+				 "less, on the server or a client",
+			 .message =
+				 "models are serialised whole instead of streamed in chunks; leave "
+				 "the key out, or set it to its default",
+			 .source = "NVFlare guide \"Notes on Large Models\""},
+		.inputs = BOTH_FILES,
+		.check = chunk_zero,
+	},
+};
+
+const struct flmem_rule_table flmem_nvflare_server_rules = {rows, FLMEM_ARRAY_SIZE(rows)};

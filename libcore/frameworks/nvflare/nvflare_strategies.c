@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * NVFlare 2.8, FedAvg with PyTorch models, cleaned up as the written configuration says. The server
+ * keeps the persistor's model, the current one and the one that it was made from; with clients at
+ * work at once, glibc keeps more than the results themselves. Counts as measured in
+ * docs/guides/planning.md.
+ */
+#include "frameworks/strategies.h"
+
+#include <inttypes.h>
+
+#include "base/cleanup.h"
+
+#define CHUNK	(UINT64_C(2) << 20) /* the default of both chunk sizes */
+#define RUNTIME (UINT64_C(290) << 20)
+
+#define SERVER_WAIT                                                                \
+	{                                                                          \
+		.role = FLMEM_ROLE_SERVER, .name = "wait",                         \
+		.holds = "the persistor's model, the current one, the one before", \
+		.models = 3 * FLMEM_WHOLE                                          \
+	}
+
+#define SERVER_SEND                                                              \
+	{                                                                        \
+		.role = FLMEM_ROLE_SERVER, .name = "send the model",             \
+		.holds = "and, for each client, copies of a tensor under way",   \
+		.models = 3 * FLMEM_WHOLE, .tensors_per_client = 5 * FLMEM_WHOLE \
+	}
+
+#define CLIENT_STEPS                                                                             \
+	{.role = FLMEM_ROLE_CLIENT,                                                              \
+	 .name = "receive the model",                                                            \
+	 .holds = "the model that was received, and what the last round left",                   \
+	 .models = 2 * FLMEM_WHOLE},                                                             \
+		{.role = FLMEM_ROLE_CLIENT,                                                      \
+		 .name = "train",                                                                \
+		 .holds = "the model that was received, and the script's own",                   \
+		 .models = 2 * FLMEM_WHOLE,                                                      \
+		 .trains = true},                                                                \
+	{                                                                                        \
+		.role = FLMEM_ROLE_CLIENT, .name = "send the result",                            \
+		.holds = "both, and tensors under way", .models = 27, .tensors = 2 * FLMEM_WHOLE \
+	}
+
+static const struct flmem_strategy_step memory_steps[] = {
+	SERVER_WAIT,
+	SERVER_SEND,
+	{.role = FLMEM_ROLE_SERVER,
+	 .name = "collect and aggregate",
+	 .holds = "and the results of all clients, their sum, a product, tensors under way",
+	 .models = 52,
+	 .models_per_client = 11,
+	 .tensors_per_client = FLMEM_WHOLE},
+	CLIENT_STEPS,
+};
+
+static const struct flmem_strategy_step offload_steps[] = {
+	SERVER_WAIT,
+	SERVER_SEND,
+	{.role = FLMEM_ROLE_SERVER,
+	 .name = "collect and aggregate",
+	 .holds = "and the sum of the results, which lie on disk",
+	 .models = 52},
+	CLIENT_STEPS,
+};
+
+static void write_sizes(const struct flmem_strategy_values *values, struct flmem_buf *text)
+{
+	flmem_buf_printf(text,
+			 "  \"tensor_download_chunk_size\": %llu,\n"
+			 "  \"np_download_chunk_size\": %llu,\n",
+			 (unsigned long long)values->chunk_bytes,
+			 (unsigned long long)values->chunk_bytes);
+}
+
+static void write_server(const struct flmem_strategy_values *values, struct flmem_buf *text)
+{
+	flmem_buf_puts(text, "{\n");
+	write_sizes(values, text);
+	flmem_buf_printf(text, "  \"workflows\": [{\"args\": {\"memory_gc_rounds\": 5%s}}]\n}\n",
+			 values->disk_bytes ? ", \"enable_tensor_disk_offload\": true" : "");
+}
+
+static void write_client(const struct flmem_strategy_values *values, struct flmem_buf *text)
+{
+	flmem_buf_puts(text, "{\n");
+	write_sizes(values, text);
+	flmem_buf_puts(text,
+		       "  \"executors\": [{\"executor\": {\"args\": {\n"
+		       "    \"memory_gc_rounds\": 1, \"server_expected_format\": \"pytorch\"}}}]\n"
+		       "}\n");
+}
+
+static void write_environment(const struct flmem_strategy_values *values, struct flmem_buf *text)
+{
+	flmem_buf_puts(text, "export MALLOC_ARENA_MAX=4\n");
+	if (values->disk_bytes)
+		flmem_buf_printf(text,
+				 "export TMPDIR=/var/tmp  # on a disk, not tmpfs, with %" PRIu64
+				 " MB free\n",
+				 values->disk_bytes / 1000000 + 1);
+}
+
+static const struct flmem_strategy_file files[] = {
+	{"config_fed_server.json, merged", write_server},
+	{"config_fed_client.json, merged", write_client},
+	{"environment of the server", write_environment},
+};
+
+static const struct flmem_strategy strategies[] = {
+	{.name = "memory",
+	 .summary = "the server keeps the results of all clients in memory, as by default",
+	 .steps = memory_steps,
+	 .step_count = FLMEM_ARRAY_SIZE(memory_steps),
+	 .files = files,
+	 .file_count = FLMEM_ARRAY_SIZE(files),
+	 .chunk_bytes = CHUNK,
+	 .chunk_max = CHUNK},
+	{.name = "offload",
+	 .summary = "the server keeps them on its disk: enable_tensor_disk_offload, of 2.8 or "
+		    "later, for PyTorch models (the simulator of 2.8.1 ignores it)",
+	 .steps = offload_steps,
+	 .step_count = FLMEM_ARRAY_SIZE(offload_steps),
+	 .files = files,
+	 .file_count = FLMEM_ARRAY_SIZE(files),
+	 .chunk_bytes = CHUNK,
+	 .chunk_max = CHUNK,
+	 .disk_models_per_client = 1},
+};
+
+const struct flmem_strategies flmem_nvflare_strategies = {
+	.framework = FLMEM_FRAMEWORK_NVFLARE,
+	.strategies = strategies,
+	.count = FLMEM_ARRAY_SIZE(strategies),
+	.runtime_bytes = RUNTIME,
+};

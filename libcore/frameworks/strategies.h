@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_FRAMEWORKS_STRATEGIES_H
+#define FLMEM_FRAMEWORKS_STRATEGIES_H
+
+/*
+ * The strategies of a framework for running a round, as data: what its server and its clients hold
+ * in each step, counted in models, chunks and largest tensors, and the configuration that selects
+ * the strategy. ops/recommend/memory_plan.c converts the counts to bytes; docs/guides/planning.md
+ * gives their sources.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <flmem/roles.h>
+
+#include "base/buf.h"
+
+/* Counts are tenths, since what an allocator keeps is no whole model. */
+#define FLMEM_WHOLE 10U
+
+struct flmem_strategy_step {
+	const char *name;
+	const char *holds;
+	enum flmem_role role; /* SERVER or CLIENT */
+	unsigned models, models_per_client;
+	unsigned chunks, chunks_per_client;
+	unsigned tensors, tensors_per_client; /* of the largest */
+	bool trains;			      /* adds what the optimizer keeps */
+};
+
+/* What configurations are written from. */
+struct flmem_strategy_values {
+	uint64_t clients;
+	uint64_t model_bytes, chunk_bytes, message_bytes;
+	uint64_t disk_bytes;
+};
+
+struct flmem_strategy_file {
+	const char *where;
+	void (*write)(const struct flmem_strategy_values *values, struct flmem_buf *text);
+};
+
+struct flmem_strategy {
+	const char *name;
+	const char *summary;
+	const struct flmem_strategy_step *steps;
+	size_t step_count;
+	const struct flmem_strategy_file *files;
+	size_t file_count;
+	uint64_t chunk_bytes; /* its own size, or 0: chosen for the node, up to chunk_max */
+	uint64_t chunk_max;   /* 0: no chunks */
+	uint64_t message_max; /* 0: no size to set */
+	unsigned disk_models_per_client; /* on the server's disk */
+};
+
+struct flmem_strategies {
+	enum flmem_framework framework;
+	const struct flmem_strategy *strategies; /* the framework's default first */
+	size_t count;
+	uint64_t runtime_bytes; /* of a process of it before it has a model */
+	const char *caveat;	/* what cannot be set, or NULL */
+};
+
+/* NULL for NONE. */
+const struct flmem_strategies *flmem_strategies_find(enum flmem_framework framework);
+
+extern const struct flmem_strategies flmem_nvflare_strategies;
+extern const struct flmem_strategies flmem_appfl_strategies;
+extern const struct flmem_strategies flmem_flower_strategies;
+
+#endif

@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/detect/detect_session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "allocators/allocator.h"
+#include "allocators/plan.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "elf/modules.h"
+#include "frameworks/framework.h"
+#include "ops/detect/detect_argv_env.h"
+#include "ops/detect/detect_python.h"
+#include "ops/detect/memory_classes.h"
+#include "ops/detect/verdict.h"
+#include "ops/target/ask.h"
+#include "ops/target/ask_torch.h"
+#include "ops/target/madv_free.h"
+#include "proc/backing.h"
+#include "proc/cgroup.h"
+#include "proc/host.h"
+#include "proc/huge.h"
+#include "proc/maps.h"
+#include "proc/process.h"
+#include "proc/status.h"
+#include "remote/preflight.h"
+#include "runtimes/cpython.h"
+#include "runtimes/nvml.h"
+#include "settings/observed.h"
+
+#define BUDGET_US_MIN 5000U
+
+static const char heap_skipped[] = "the heap was not to be read";
+static const char torch_unasked[] = "PyTorch tells it only when it is asked: --ask-runtime";
+static const char no_python[] = "the process has no CPython";
+static const char unreadable[] = "its mappings could not be read";
+static const char no_files[] = "its program files could not be read";
+static const char none_known[] = "no allocator that flmem knows was found in its program files";
+static const char no_driver[] = "it uses an NVIDIA GPU, but the driver's library gives no answer";
+static const char no_mounts[] = "the mounts of this machine could not be read";
+
+/* What the processes of one call share; opened when it is first needed. */
+struct flmem_detect_session {
+	struct flmem_detect_options options;
+	int proc;
+	struct flmem_image_cache *images;
+	struct flmem_cgroups *cgroups;
+	struct flmem_relatives relatives;
+	struct flmem_nvml *nvml;
+	bool nvml_tried;
+	struct flmem_python_places pythons;
+	uint64_t ends_us;      /* of the budget for all heaps; 0: there is none */
+	uint64_t heap_ends_us; /* of the budget for the heap of the process that is read now */
+	enum flmem_gate reading_gate; /* OPEN until a process refused to be read */
+};
+
+static int open_shared(struct flmem_detect_session *session, struct flmem_error *err)
+{
+	session->proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (session->proc < 0)
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, errno,
+				       "cannot open /proc; mount it first");
+	session->relatives.proc_dirfd = session->proc;
+	session->images = flmem_image_cache_new();
+	if (!session->images)
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot read processes");
+	/* Without mounts only the limits are unknown. */
+	flmem_cgroups_open(&session->cgroups, NULL);
+	return 0;
+}
+
+struct flmem_detect_session *flmem_detect_session_new(const struct flmem_detect_options *options,
+						      uint64_t ends_us, struct flmem_error *err)
+{
+	struct flmem_detect_session *session = calloc(1, sizeof(*session));
+
+	if (!session) {
+		flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot read processes");
+		return NULL;
+	}
+	session->options = *options;
+	if (!session->options.budget_us)
+		session->options.budget_us = FLMEM_DETECT_BUDGET_US_DEFAULT;
+	if (!session->options.timeout_us)
+		session->options.timeout_us = FLMEM_DETECT_TIMEOUT_US_DEFAULT;
+	session->ends_us = ends_us;
+	if (open_shared(session, err)) {
+		flmem_detect_session_free(session);
+		return NULL;
+	}
+	return session;
+}
+
+void flmem_detect_session_free(struct flmem_detect_session *session)
+{
+	if (!session)
+		return;
+	flmem_relatives_clear(&session->relatives);
+	flmem_nvml_close(session->nvml);
+	flmem_cgroups_free(session->cgroups);
+	flmem_image_cache_free(session->images);
+	flmem_cleanup_close(&session->proc);
+	free(session);
+}
+
+/*
+ * What refuses to let this process read another one's memory. Yama and seccomp filters have no part
+ * in that; CAP_SYS_PTRACE opens it within its user namespace unless a security module objects.
+ */
+static enum flmem_gate find_reading_gate(void)
+{
+	struct flmem_host_facts facts;
+
+	if (flmem_host_facts_read(&facts, NULL) || !facts.may_trace_any)
+		return FLMEM_GATE_CAPABILITY;
+	return facts.own_user_namespace ? FLMEM_GATE_USER_NAMESPACE : FLMEM_GATE_SECURITY_MODULE;
+}
+
+static const char *deny(struct flmem_detect_session *session, struct flmem_process_report *report)
+{
+	if (session->reading_gate == FLMEM_GATE_OPEN)
+		session->reading_gate = find_reading_gate();
+	report->denied_why = flmem_gate_why(session->reading_gate);
+	report->denied_how = flmem_gate_how(session->reading_gate);
+	return report->denied_why;
+}
+
+static struct flmem_cuda_report cuda_report(struct flmem_u64 used, const char *rest)
+{
+	return (struct flmem_cuda_report){
+		.used_bytes = used,
+		.reserved_bytes = FLMEM_UNKNOWN(rest),
+		.allocated_bytes = FLMEM_UNKNOWN(rest),
+		.inactive_split_bytes = FLMEM_UNKNOWN(rest),
+		.pinned_bytes = FLMEM_UNKNOWN(rest),
+		.pinned_active_bytes = FLMEM_UNKNOWN(rest),
+	};
+}
+
+static void start_report(const struct flmem_process *process, struct flmem_process_report *report)
+{
+	*report = (struct flmem_process_report){
+		.pid = process->pid,
+		.start_time = process->start_time,
+		.memory.thp_bytes = FLMEM_UNKNOWN(unreadable),
+		.memory.lazy_bytes = FLMEM_UNKNOWN(flmem_madv_free_unsought),
+		.cuda = cuda_report(FLMEM_UNKNOWN(unreadable), unreadable),
+		.limit.cgroup_max_bytes = FLMEM_UNKNOWN(no_mounts),
+		.limit.headroom_bytes = FLMEM_UNKNOWN(no_mounts),
+	};
+	flmem_python_report_init(no_python, &report->python);
+}
+
+static int read_memory(const struct flmem_process *process, struct flmem_memory_report *memory,
+		       struct flmem_error *err)
+{
+	struct flmem_status status;
+	int rc = flmem_status_read(process, &status, err);
+
+	if (rc)
+		return rc;
+	memory->rss_bytes = status.rss_bytes;
+	memory->anon_bytes = status.anon_bytes;
+	memory->file_bytes = status.file_bytes;
+	memory->shmem_bytes = status.shmem_bytes;
+	memory->swap_bytes = status.swap_bytes;
+	return 0;
+}
+
+/* Once more behind the heap, whose figures are nearer to these; the change is doubt in them. */
+static int read_memory_again(const struct flmem_process *process,
+			     struct flmem_memory_report *memory, struct flmem_error *err)
+{
+	struct flmem_u64 before = memory->rss_bytes;
+	int rc = read_memory(process, memory, err);
+	struct flmem_u64 after = memory->rss_bytes;
+
+	if (before.unknown || after.unknown)
+		memory->drift_bytes = before.unknown ? before : after;
+	else
+		memory->drift_bytes =
+			FLMEM_KNOWN(before.value > after.value ? before.value - after.value
+							       : after.value - before.value);
+	return rc;
+}
+
+static int read_words(struct flmem_detect_session *session, const struct flmem_process *process,
+		      struct flmem_process_report *report, struct flmem_error *err)
+{
+	bool denied;
+	int rc = flmem_detect_argv_env(process, &session->relatives, report, &denied, err);
+
+	if (!rc && denied)
+		report->settings_unknown = deny(session, report);
+	return rc;
+}
+
+static int copy_allocator(const struct flmem_view *view, const struct flmem_allocator *found,
+			  struct flmem_allocator_report *report)
+{
+	*report = (struct flmem_allocator_report){
+		.kind = found->ops->kind,
+		.linkage = found->linkage,
+		.serves_malloc = found->serves_malloc,
+		.evidence = found->evidence,
+		.answers = flmem_plan_can_tell(view, found),
+		.heap = FLMEM_HEAP_UNKNOWN(heap_skipped),
+		.path = strdup(found->module->path),
+		.version = found->version[0] ? strdup(found->version) : NULL,
+		.prefix = found->prefix ? strdup(found->prefix) : NULL,
+	};
+	return report->path && (report->version || !found->version[0]) &&
+			       (report->prefix || !found->prefix)
+		       ? 0
+		       : -ENOMEM;
+}
+
+static uint64_t less(uint64_t from, uint64_t other)
+{
+	return from > other ? from - other : 0;
+}
+
+/* Begins the budget for the heap of one process. When that for all is spent, small ones go on. */
+static void start_budget(struct flmem_detect_session *session)
+{
+	uint64_t now_us = flmem_clock_us(), budget_us = session->options.budget_us;
+	uint64_t left_us = less(session->ends_us, now_us);
+
+	if (session->ends_us && left_us < budget_us)
+		budget_us = left_us > BUDGET_US_MIN ? left_us : BUDGET_US_MIN;
+	session->heap_ends_us = now_us + budget_us;
+}
+
+/* What is left of it; never 0. */
+static uint64_t heap_budget_us(const struct flmem_detect_session *session)
+{
+	uint64_t left_us = less(session->heap_ends_us, flmem_clock_us());
+
+	return left_us ? left_us : 1;
+}
+
+static void read_heap(const struct flmem_detect_session *session, const struct flmem_view *view,
+		      const struct flmem_allocator *found, struct flmem_allocator_report *report)
+{
+	const struct flmem_heap_limits limits = {.budget_us = heap_budget_us(session)};
+	const char *why = session->options.skip_heap ? heap_skipped
+						     : flmem_ask_why_closed(found, report->answers);
+
+	if (why)
+		report->heap = FLMEM_HEAP_UNKNOWN(why);
+	else
+		found->ops->read_heap(view, found, &limits, &report->heap);
+}
+
+/* What the program files of one process are, found once. */
+struct found {
+	struct flmem_allocator_list allocators;
+	struct flmem_cpython python;
+	bool has_python;
+};
+
+/* Only where there is a GPU in use and an interpreter to ask. */
+static void ask_torch(const struct flmem_detect_session *session, const struct flmem_view *view,
+		      const struct found *found, struct flmem_process_report *report)
+{
+	if (session->options.ask && report->cuda.reserved_bytes.unknown == torch_unasked &&
+	    found->has_python)
+		flmem_ask_torch(view, &found->allocators, &session->options, &report->cuda,
+				&report->asked);
+}
+
+static int read_allocators(struct flmem_detect_session *session, const struct flmem_view *view,
+			   const struct found *found, struct flmem_process_report *report)
+{
+	const struct flmem_module *program = flmem_modules_main(view->modules);
+	const struct flmem_allocator_list *list = &found->allocators;
+	const char *why = no_files;
+
+	if (!list->count) {
+		report->allocators_unknown = none_known;
+		if (!program || !flmem_module_image(program, &why))
+			report->allocators_unknown = why;
+		return 0;
+	}
+	report->allocators = calloc(list->count, sizeof(*report->allocators));
+	if (!report->allocators)
+		return -ENOMEM;
+	for (size_t i = 0; i < list->count; i++) {
+		report->allocator_count++;
+		if (copy_allocator(view, &list->rows[i], &report->allocators[i]))
+			return -ENOMEM;
+		read_heap(session, view, &list->rows[i], &report->allocators[i]);
+	}
+	if (session->options.ask && !session->options.skip_heap)
+		flmem_ask_all(view, list, &session->options, report->allocators, &report->asked);
+	ask_torch(session, view, found, report);
+	return 0;
+}
+
+static int read_python(struct flmem_detect_session *session, const struct flmem_view *view,
+		       const struct found *found, struct flmem_process_report *report)
+{
+	const struct flmem_python_reading reading = {
+		.python = found->has_python ? &found->python : NULL,
+		.budget_us = session->options.skip_heap ? 0 : heap_budget_us(session),
+		.places = &session->pythons,
+	};
+	int rc = flmem_python_report_read(view, &reading, report);
+
+	if (!rc)
+		flmem_python_settle_mimalloc(reading.python, report);
+	return rc;
+}
+
+/* A CUDA context cannot be without mappings of the driver's devices. */
+static bool maps_gpu(const struct flmem_maps *maps)
+{
+	for (size_t i = 0; i < maps->count; i++)
+		if (flmem_nvml_is_device(maps->rows[i].name))
+			return true;
+	return false;
+}
+
+static struct flmem_cuda_report read_cuda(struct flmem_detect_session *session,
+					  const struct flmem_process *process,
+					  const struct flmem_maps *maps)
+{
+	if (!maps_gpu(maps))
+		return (struct flmem_cuda_report){0};
+	if (!session->nvml_tried)
+		flmem_nvml_open(&session->nvml, NULL);
+	session->nvml_tried = true;
+	return cuda_report(session->nvml ? flmem_nvml_process_bytes(session->nvml, process->pid)
+					 : FLMEM_UNKNOWN(no_driver),
+			   torch_unasked);
+}
+
+/* What shared memory and files its pages are of; the smaller ones are left out. */
+static int read_backings(const struct flmem_process *process, const struct flmem_maps *maps,
+			 struct flmem_process_report *report)
+{
+	FLMEM_AUTO_BACKINGS struct flmem_backings backings = {0};
+	struct flmem_u64 shared = report->memory.shmem_bytes;
+
+	if (flmem_backings_read(process, maps, shared.unknown || shared.value, FLMEM_BACKINGS_MAX,
+				&backings, NULL)) {
+		report->backings_unknown = unreadable;
+		return 0;
+	}
+	report->backings = calloc(FLMEM_BACKINGS_MAX, sizeof(*report->backings));
+	if (!report->backings)
+		return -ENOMEM;
+	for (size_t i = 0; i < backings.count && backings.rows[i].resident_bytes; i++) {
+		report->backings[i] = (struct flmem_backing_report){
+			.kind = backings.rows[i].kind,
+			.name = strdup(backings.rows[i].name),
+			.mapped_bytes = backings.rows[i].mapped_bytes,
+			.resident_bytes = backings.rows[i].resident_bytes,
+		};
+		if (!report->backings[i].name)
+			return -ENOMEM;
+		report->backing_count++;
+	}
+	return 0;
+}
+
+static int read_files(struct flmem_detect_session *session, const struct flmem_process *process,
+		      const struct flmem_maps *maps, struct flmem_process_report *report)
+{
+	FLMEM_AUTO_MODULES struct flmem_modules modules = {0};
+	struct flmem_view view = {.process = process, .maps = maps, .modules = &modules};
+	struct found found = {0};
+	int rc = flmem_modules_load(process, maps, session->images, &modules, NULL);
+
+	if (rc) {
+		report->allocators_unknown = no_files;
+		report->python.unknown = no_files;
+		return 0;
+	}
+	start_budget(session);
+	flmem_allocators_find(&view, &found.allocators);
+	found.has_python = flmem_cpython_find(&view, &found.python);
+	rc = read_allocators(session, &view, &found, report);
+	if (!rc && !session->options.skip_heap)
+		report->memory.lazy_bytes =
+			flmem_madv_free_bytes(&view, &found.allocators, report->allocators);
+	return rc ? rc : read_python(session, &view, &found, report);
+}
+
+/* All that needs the right to trace the process. */
+static int read_inside(struct flmem_detect_session *session, const struct flmem_process *process,
+		       struct flmem_process_report *report, struct flmem_error *err)
+{
+	FLMEM_AUTO_MAPS struct flmem_maps maps = {0};
+	int rc = flmem_maps_read(process, &maps, err);
+
+	if (rc == FLMEM_ENOPROC)
+		return rc;
+	if (rc) {
+		const char *why = rc == FLMEM_EPERM ? deny(session, report) : unreadable;
+
+		report->allocators_unknown = why;
+		flmem_python_report_init(why, &report->python);
+		report->python.unknown = why;
+		report->backings_unknown = why;
+		report->memory.thp_bytes = FLMEM_UNKNOWN(why);
+		report->cuda = cuda_report(FLMEM_UNKNOWN(why), why);
+		return 0;
+	}
+	report->memory.thp_bytes = flmem_huge_bytes(process, &maps, report->memory.rss_bytes.value);
+	report->cuda = read_cuda(session, process, &maps);
+	if (read_backings(process, &maps, report) || read_files(session, process, &maps, report))
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot hold the report");
+	return 0;
+}
+
+static void read_limit(struct flmem_detect_session *session, const struct flmem_process *process,
+		       struct flmem_limit_report *report)
+{
+	struct flmem_cgroup_limit limit;
+
+	if (!session->cgroups)
+		return;
+	flmem_cgroups_limit(session->cgroups, process, &limit);
+	report->cgroup_max_bytes = limit.max_bytes;
+	report->headroom_bytes = limit.headroom_bytes;
+}
+
+static int judge(struct flmem_process_report *report, struct flmem_error *err)
+{
+	report->heap = flmem_heap_sum(report->allocators, report->allocator_count,
+				      report->allocators_unknown);
+	flmem_verdict_judge(report, &report->verdict);
+	return flmem_verdict_explain(report, &report->verdict, err);
+}
+
+int flmem_detect_session_read(struct flmem_detect_session *session, pid_t pid,
+			      struct flmem_process_report *ret_report, struct flmem_error *err)
+{
+	FLMEM_AUTO(flmem_process_report_clear) struct flmem_process_report report = {0};
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+	int rc = flmem_process_open(pid, &process, err);
+
+	if (!rc)
+		rc = flmem_preflight_identity(&process, err);
+	if (rc)
+		return rc;
+	/* Before anything is read. A refusal shows again when a thread is to be borrowed. */
+	if (session->options.ask)
+		(void)flmem_process_pin_memory(&process, NULL);
+	start_report(&process, &report);
+	rc = read_memory(&process, &report.memory, err);
+	if (!rc)
+		rc = read_words(session, &process, &report, err);
+	if (!rc)
+		rc = read_inside(session, &process, &report, err);
+	if (!rc)
+		rc = read_memory_again(&process, &report.memory, err);
+	if (!rc)
+		rc = judge(&report, err);
+	if (rc)
+		return rc;
+	read_limit(session, &process, &report.limit);
+	/* What was read of a process that was ending is of no use. */
+	if (!flmem_process_alive(&process))
+		return flmem_error_set(err, FLMEM_ENOPROC, 0, "process %d ended while it was read",
+				       (int)pid);
+	*ret_report = report;
+	report = (struct flmem_process_report){0};
+	return 0;
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads processes of which some may never answer; the others are reported all the same. */
+#include <flmem/detect.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/attempt.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "ops/detect/detect_session.h"
+#include "ops/detect/verdict.h"
+#include "settings/observed.h"
+
+/* With many that do not answer, each of the later ones is given less time. */
+#define PATIENCE_MS_MIN 200U
+
+struct run {
+	struct flmem_detect_options options;
+	uint64_t ends_us;
+	struct flmem_detect_session *session; /* NULL: none, or it was lost with a process */
+	unsigned patience_ms;
+};
+
+/* One process; what it takes to read it, which is lost where it does not answer. */
+struct reading {
+	struct flmem_detect_session *session;
+	pid_t pid;
+	bool last; /* the session ends with it */
+	struct flmem_process_report report;
+};
+
+static int read_in_thread(void *context, struct flmem_error *err)
+{
+	struct reading *reading = context;
+	int rc = flmem_detect_session_read(reading->session, reading->pid, &reading->report, err);
+
+	if (reading->last)
+		flmem_detect_session_free(FLMEM_TAKE(reading->session));
+	return rc;
+}
+
+static void release_reading(void *context)
+{
+	struct reading *reading = context;
+
+	flmem_process_report_clear(&reading->report);
+	flmem_detect_session_free(reading->session);
+	free(reading);
+}
+
+static int close_in_thread(void *context, struct flmem_error *err)
+{
+	(void)err;
+	flmem_detect_session_free(context);
+	return 0;
+}
+
+static void keep(void *context)
+{
+	(void)context;
+}
+
+static void end_run(struct run *run)
+{
+	const struct flmem_attempt attempt = {.run = close_in_thread, .release = keep};
+	bool lost;
+
+	/* Without a thread nothing is freed: who closes here may be blocked for good. */
+	if (run->session)
+		(void)flmem_attempt_run(&attempt, run->session, &lost, NULL);
+	run->session = NULL;
+}
+
+static void begin_run(const struct flmem_detect_options *options, struct run *run)
+{
+	*run = (struct run){.patience_ms = FLMEM_ATTEMPT_PATIENCE_MS};
+	if (options)
+		run->options = *options;
+	if (run->options.total_budget_us)
+		run->ends_us = flmem_clock_us() + run->options.total_budget_us;
+}
+
+static struct reading *new_reading(struct run *run, pid_t pid, bool last, struct flmem_error *err)
+{
+	struct reading *reading;
+
+	if (!run->session)
+		run->session = flmem_detect_session_new(&run->options, run->ends_us, err);
+	if (!run->session)
+		return NULL;
+	reading = calloc(1, sizeof(*reading));
+	if (!reading) {
+		flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot hold the report");
+		return NULL;
+	}
+	reading->session = run->session;
+	reading->pid = pid;
+	reading->last = last;
+	return reading;
+}
+
+static int detect_one(struct run *run, pid_t pid, bool last,
+		      struct flmem_process_report *ret_report, struct flmem_error *err)
+{
+	const struct flmem_attempt attempt = {
+		.run = read_in_thread,
+		.release = release_reading,
+		.patience_ms = run->patience_ms,
+	};
+	FLMEM_AUTO_FREE struct reading *reading = new_reading(run, pid, last, err);
+	bool lost = false;
+	int rc;
+
+	if (!reading)
+		return FLMEM_EFAILED;
+	rc = flmem_attempt_run(&attempt, reading, &lost, err);
+	if (lost) {
+		(void)FLMEM_TAKE(reading);
+		run->session = NULL;
+		if (run->patience_ms / 2 >= PATIENCE_MS_MIN)
+			run->patience_ms /= 2;
+		return flmem_error_prefix(err, "process %d is left alone", (int)pid);
+	}
+	run->session = reading->session;
+	if (!rc)
+		*ret_report = reading->report;
+	return rc;
+}
+
+int flmem_detect_process(pid_t pid, const struct flmem_detect_options *options,
+			 struct flmem_process_report *ret_report, struct flmem_error *err)
+{
+	FLMEM_AUTO(end_run) struct run run;
+
+	begin_run(options, &run);
+	return detect_one(&run, pid, true, ret_report, err);
+}
+
+void flmem_process_report_clear(struct flmem_process_report *report)
+{
+	for (size_t i = 0; i < report->allocator_count; i++) {
+		free(report->allocators[i].version);
+		free(report->allocators[i].path);
+		free(report->allocators[i].prefix);
+	}
+	for (size_t i = 0; i < report->backing_count; i++)
+		free(report->backings[i].name);
+	free(report->backings);
+	free(report->allocators);
+	flmem_settings_free(report->settings, report->setting_count);
+	free(report->command);
+	free(report->site);
+	free(report->python.version);
+	flmem_verdict_clear(&report->verdict);
+	*report = (struct flmem_process_report){0};
+}
+
+int flmem_detect(const pid_t *pids, size_t count, const struct flmem_detect_options *options,
+		 struct flmem_detect_report *ret_report, struct flmem_error *err)
+{
+	FLMEM_AUTO(flmem_detect_report_clear) struct flmem_detect_report report = {0};
+	FLMEM_AUTO(end_run) struct run run;
+
+	begin_run(options, &run);
+	run.session = flmem_detect_session_new(&run.options, run.ends_us, err);
+	if (!run.session)
+		return err ? err->code : FLMEM_EFAILED;
+	report.processes = calloc(count ? count : 1, sizeof(*report.processes));
+	report.skipped = calloc(count ? count : 1, sizeof(*report.skipped));
+	if (!report.processes || !report.skipped)
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot hold the report");
+	for (size_t i = 0; i < count; i++) {
+		struct flmem_error why = {0};
+		int rc = detect_one(&run, pids[i], i + 1 == count,
+				    &report.processes[report.process_count], &why);
+
+		if (!rc) {
+			report.process_count++;
+			continue;
+		}
+		if (why.sys_errno == ENOMEM)
+			return flmem_error_set(err, rc, ENOMEM, "cannot hold the report");
+		report.skipped[report.skipped_count] =
+			(struct flmem_skipped){.pid = pids[i], .code = rc};
+		memcpy(report.skipped[report.skipped_count++].message, why.message,
+		       sizeof(why.message));
+	}
+	*ret_report = report;
+	report = (struct flmem_detect_report){0};
+	return 0;
+}
+
+void flmem_detect_report_clear(struct flmem_detect_report *report)
+{
+	for (size_t i = 0; i < report->process_count; i++)
+		flmem_process_report_clear(&report->processes[i]);
+	free(report->processes);
+	free(report->skipped);
+	*report = (struct flmem_detect_report){0};
+}

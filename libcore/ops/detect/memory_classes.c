@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/detect/memory_classes.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+/* What a heap report is summed up from. */
+static const size_t summed[] = {
+	offsetof(struct flmem_heap_report, resident_bytes),
+	offsetof(struct flmem_heap_report, in_use_bytes),
+	offsetof(struct flmem_heap_report, cached_bytes),
+	offsetof(struct flmem_heap_report, free_resident_bytes),
+	offsetof(struct flmem_heap_report, trimmable_bytes),
+	offsetof(struct flmem_heap_report, decaying_bytes),
+	offsetof(struct flmem_heap_report, pinned_bytes),
+	offsetof(struct flmem_heap_report, metadata_bytes),
+	offsetof(struct flmem_heap_report, mmapped_bytes),
+	offsetof(struct flmem_heap_report, free_bytes),
+	offsetof(struct flmem_heap_report, arenas),
+	offsetof(struct flmem_heap_report, error_bytes),
+};
+
+static const char of_each[] = "each allocator has its own";
+
+static struct flmem_u64 *field(struct flmem_heap_report *heap, size_t offset)
+{
+	return (struct flmem_u64 *)(void *)((char *)heap + offset);
+}
+
+static void add_value(struct flmem_u64 *sum, struct flmem_u64 value)
+{
+	if (sum->unknown)
+		return;
+	if (value.unknown)
+		*sum = value;
+	else if (__builtin_add_overflow(sum->value, value.value, &sum->value))
+		*sum = FLMEM_UNKNOWN("the figures of its allocators are no sizes");
+}
+
+struct flmem_heap_report flmem_heap_sum(const struct flmem_allocator_report *allocators,
+					size_t count, const char *why_none)
+{
+	struct flmem_heap_report sum = FLMEM_HEAP_UNKNOWN(why_none);
+
+	if (!count)
+		return sum;
+	sum = allocators[0].heap;
+	for (size_t i = 1; i < count; i++) {
+		struct flmem_heap_report heap = allocators[i].heap;
+
+		for (size_t k = 0; k < FLMEM_ARRAY_SIZE(summed); k++)
+			add_value(field(&sum, summed[k]), *field(&heap, summed[k]));
+		sum.how = NULL;
+	}
+	if (count > 1) {
+		sum.trim_threshold_bytes = FLMEM_UNKNOWN(of_each);
+		sum.mmap_threshold_bytes = FLMEM_UNKNOWN(of_each);
+		sum.arena_max = FLMEM_UNKNOWN(of_each);
+		sum.threshold_raised = FLMEM_UNKNOWN(of_each);
+		sum.arena_list = (struct flmem_arena_list){.unknown = of_each};
+	}
+	return sum;
+}
+
+static uint64_t plus(uint64_t a, uint64_t b)
+{
+	uint64_t sum;
+
+	return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+static uint64_t less(uint64_t from, uint64_t bytes)
+{
+	return from > bytes ? from - bytes : 0;
+}
+
+static uint64_t known_or_0(struct flmem_u64 value)
+{
+	return value.unknown ? 0 : value.value;
+}
+
+/* Anonymous memory while it is shared out. */
+struct share {
+	struct flmem_memory_classes *classes;
+	uint64_t left;
+	bool open; /* an allocator may hold part of what is left, nobody knows how much */
+};
+
+/* Takes part of what is left for a class; what is not there any more contradicts the figures. */
+static void take(struct share *share, enum flmem_memory_class which, uint64_t bytes)
+{
+	uint64_t taken = bytes < share->left ? bytes : share->left;
+
+	share->classes->bytes[which] += taken;
+	share->left -= taken;
+	share->classes->error_bytes = plus(share->classes->error_bytes, bytes - taken);
+}
+
+static uint64_t held_in(const struct flmem_heap_report *heap)
+{
+	return plus(known_or_0(heap->in_use_bytes), known_or_0(heap->metadata_bytes));
+}
+
+/* The free parts of one heap, and what of it could not be sorted. */
+static void take_heap(struct share *share, const struct flmem_heap_report *heap)
+{
+	const struct flmem_u64 stays = {
+		.value = less(heap->trimmable_bytes.value, known_or_0(heap->decaying_bytes)),
+		.unknown = heap->trimmable_bytes.unknown,
+	};
+	const struct {
+		struct flmem_u64 bytes;
+		enum flmem_memory_class which;
+	} parts[] = {
+		{stays, FLMEM_MEMORY_RETAINED},
+		{FLMEM_KNOWN(known_or_0(heap->decaying_bytes)), FLMEM_MEMORY_CACHED},
+		{heap->pinned_bytes, FLMEM_MEMORY_FRAGMENTED},
+		{heap->cached_bytes, FLMEM_MEMORY_CACHED},
+	};
+	uint64_t sorted = held_in(heap);
+	bool whole = true;
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(parts); i++) {
+		take(share, parts[i].which, known_or_0(parts[i].bytes));
+		sorted = plus(sorted, known_or_0(parts[i].bytes));
+		whole = whole && !parts[i].bytes.unknown;
+	}
+	if (heap->resident_bytes.unknown)
+		share->open = true;
+	else if (!whole)
+		take(share, FLMEM_MEMORY_UNKNOWN, less(heap->resident_bytes.value, sorted));
+	share->classes->error_bytes =
+		plus(share->classes->error_bytes, known_or_0(heap->error_bytes));
+}
+
+static uint64_t held_by_program(const struct flmem_process_report *report)
+{
+	uint64_t held = known_or_0(report->python.used_bytes);
+
+	for (size_t i = 0; i < report->allocator_count; i++)
+		held = plus(held, held_in(&report->allocators[i].heap));
+	return held;
+}
+
+static bool is_registered(const struct flmem_setting_report *setting)
+{
+	return strcmp(setting->source, "environment") == 0 &&
+	       (strcmp(setting->name, "PYTORCH_ALLOC_CONF") == 0 ||
+		strcmp(setting->name, "PYTORCH_CUDA_ALLOC_CONF") == 0) &&
+	       strstr(setting->value, "pinned_use_cuda_host_register:True");
+}
+
+struct flmem_page_locked flmem_page_locked_of(const struct flmem_process_report *report)
+{
+	const struct flmem_cuda_report *cuda = &report->cuda;
+	struct flmem_page_locked memory = {0};
+
+	if (cuda->pinned_bytes.unknown || cuda->pinned_active_bytes.unknown)
+		return memory;
+	memory.idle = less(cuda->pinned_bytes.value, cuda->pinned_active_bytes.value);
+	memory.given = cuda->pinned_bytes.value - memory.idle;
+	for (size_t i = 0; i < report->setting_count; i++)
+		memory.of_malloc = memory.of_malloc || is_registered(&report->settings[i]);
+	return memory;
+}
+
+uint64_t flmem_nameless_bytes(const struct flmem_process_report *report)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < report->backing_count; i++)
+		if (report->backings[i].kind == FLMEM_BACKING_SHARED_ANONYMOUS)
+			bytes = plus(bytes, report->backings[i].resident_bytes);
+	return bytes;
+}
+
+/*
+ * cudaHostAlloc maps page-locked memory shared and anonymous, so that the kernel counts it with
+ * shared memory. What it is not seen to have there may lie elsewhere.
+ */
+static void share_page_locked(const struct flmem_process_report *report,
+			      const struct flmem_page_locked *memory, struct share *anonymous)
+{
+	struct share share = {.classes = anonymous->classes, .left = flmem_nameless_bytes(report)};
+	uint64_t *shared = &share.classes->bytes[FLMEM_MEMORY_SHARED];
+
+	if (memory->of_malloc) {
+		take(anonymous, FLMEM_MEMORY_RUNTIME, memory->idle);
+		return;
+	}
+	if (share.left > *shared)
+		share.left = *shared;
+	*shared -= share.left;
+	take(&share, FLMEM_MEMORY_RUNTIME, memory->idle);
+	take(&share, FLMEM_MEMORY_LIVE, memory->given);
+	take(&share, FLMEM_MEMORY_SHARED, share.left);
+}
+
+static void share_anonymous(const struct flmem_process_report *report, struct share *share)
+{
+	const struct flmem_page_locked locked = flmem_page_locked_of(report);
+	uint64_t held = held_by_program(report);
+
+	for (size_t i = 0; i < report->allocator_count; i++)
+		take_heap(share, &report->allocators[i].heap);
+	take(share, FLMEM_MEMORY_CACHED, known_or_0(report->memory.lazy_bytes));
+	share->classes->error_bytes =
+		plus(share->classes->error_bytes, known_or_0(report->python.error_bytes));
+	take(share, FLMEM_MEMORY_RUNTIME, known_or_0(report->python.free_bytes));
+	share_page_locked(report, &locked, share);
+	if (locked.of_malloc)
+		held = less(held, locked.idle);
+	if (report->allocators_unknown)
+		share->open = true;
+	/* Stacks, data segments and mappings of the program's own are live as well. */
+	if (!share->open && held < share->left)
+		held = share->left;
+	take(share, FLMEM_MEMORY_LIVE, held);
+	take(share, FLMEM_MEMORY_UNKNOWN, share->left);
+}
+
+void flmem_memory_classify(const struct flmem_process_report *report,
+			   struct flmem_memory_classes *ret_classes)
+{
+	const struct flmem_memory_report *memory = &report->memory;
+	struct flmem_memory_classes classes = {0};
+	struct share share = {.classes = &classes};
+
+	if (memory->rss_bytes.unknown) {
+		classes.unknown = memory->rss_bytes.unknown;
+	} else if (memory->anon_bytes.unknown || memory->file_bytes.unknown ||
+		   memory->shmem_bytes.unknown) {
+		/* Before Linux 4.5 only the sum is told. */
+		classes.bytes[FLMEM_MEMORY_UNKNOWN] = memory->rss_bytes.value;
+	} else {
+		classes.bytes[FLMEM_MEMORY_FILE] = memory->file_bytes.value;
+		classes.bytes[FLMEM_MEMORY_SHARED] = memory->shmem_bytes.value;
+		share.left = memory->anon_bytes.value;
+		classes.error_bytes = known_or_0(memory->drift_bytes);
+		share_anonymous(report, &share);
+	}
+	*ret_classes = classes;
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <flmem/plan.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "frameworks/strategies.h"
+
+/* Beyond every machine; keeps all sums inside 64 bits. */
+#define MODEL_MAX   (UINT64_C(1) << 46)
+#define CLIENTS_MAX 10000U
+
+/* What is left of a node for one process: the rest is the system's and what no plan knows. */
+#define USABLE_PERCENT 90U
+
+#define CHUNK_MIN     (UINT64_C(1) << 20)
+#define CHUNK_SHARES  16U /* of the model, where no node is said */
+#define TENSOR_SHARES 16U /* of the model, for a largest tensor that is unknown */
+#define MESSAGE_BYTES (UINT64_C(100) << 20)
+#define MESSAGE_MIN   (UINT64_C(4) << 20) /* some room for what is not the model */
+
+/* Of a model, while it is trained: gradients, and the moments of the optimizer. */
+static const unsigned optimizer_models[] = {
+	[FLMEM_OPTIMIZER_NONE] = 0,
+	[FLMEM_OPTIMIZER_SGD] = 1,
+	[FLMEM_OPTIMIZER_MOMENTUM] = 2,
+	[FLMEM_OPTIMIZER_ADAM] = 3,
+};
+
+struct sizes {
+	uint64_t runtime, model, tensor, chunk, clients;
+	unsigned trained; /* models that training adds */
+};
+
+static uint64_t step_bytes(const struct flmem_strategy_step *step, const struct sizes *sizes)
+{
+	uint64_t models = step->models + step->models_per_client * sizes->clients;
+	uint64_t chunks = step->chunks + step->chunks_per_client * sizes->clients;
+	uint64_t tensors = step->tensors + step->tensors_per_client * sizes->clients;
+
+	if (step->trains)
+		models += (uint64_t)sizes->trained * FLMEM_WHOLE;
+	return sizes->runtime + models * (sizes->model / FLMEM_WHOLE) +
+	       models * (sizes->model % FLMEM_WHOLE) / FLMEM_WHOLE +
+	       chunks * sizes->chunk / FLMEM_WHOLE + tensors * sizes->tensor / FLMEM_WHOLE;
+}
+
+static uint64_t peak(const struct flmem_strategy *strategy, enum flmem_role role,
+		     const struct sizes *sizes)
+{
+	uint64_t most = 0;
+
+	for (size_t i = 0; i < strategy->step_count; i++) {
+		uint64_t bytes = step_bytes(&strategy->steps[i], sizes);
+
+		if (strategy->steps[i].role == role && bytes > most)
+			most = bytes;
+	}
+	return most;
+}
+
+static bool fits(const struct flmem_strategy *strategy, const struct sizes *sizes, uint64_t usable)
+{
+	return !usable || (peak(strategy, FLMEM_ROLE_SERVER, sizes) <= usable &&
+			   peak(strategy, FLMEM_ROLE_CLIENT, sizes) <= usable);
+}
+
+static uint64_t power_of_two_above(uint64_t bytes)
+{
+	uint64_t power = CHUNK_MIN;
+
+	while (power < bytes)
+		power *= 2;
+	return power;
+}
+
+/*
+ * A tensor above the chunk's size is a chunk of its own, so that chunks below the largest tensor
+ * save nothing. Among the others: a sixteenth of the model, or less where the node asks for it.
+ */
+static uint64_t choose_chunk(const struct flmem_strategy *strategy, struct sizes sizes,
+			     uint64_t usable)
+{
+	uint64_t least = power_of_two_above(sizes.tensor);
+	uint64_t chunk = power_of_two_above(sizes.model / CHUNK_SHARES);
+
+	if (strategy->chunk_bytes || !strategy->chunk_max)
+		return strategy->chunk_bytes;
+	if (chunk > strategy->chunk_max)
+		chunk = strategy->chunk_max;
+	while (chunk > least) {
+		sizes.chunk = chunk;
+		if (fits(strategy, &sizes, usable))
+			break;
+		chunk /= 2;
+	}
+	return chunk < least ? least : chunk;
+}
+
+static uint64_t choose_message(const struct flmem_strategy *strategy, uint64_t chunk,
+			       uint64_t model)
+{
+	uint64_t bytes = chunk ? chunk : power_of_two_above(model);
+
+	if (bytes > MESSAGE_BYTES)
+		bytes = MESSAGE_BYTES;
+	if (bytes < MESSAGE_MIN)
+		bytes = MESSAGE_MIN;
+	return bytes < strategy->message_max ? bytes : strategy->message_max;
+}
+
+static void fill_sizes(const struct flmem_strategy *strategy, struct sizes *sizes, uint64_t usable,
+		       struct flmem_plan_strategy *ret_way)
+{
+	sizes->chunk = choose_chunk(strategy, *sizes, usable);
+	ret_way->chunk_bytes = strategy->chunk_max ? FLMEM_KNOWN(sizes->chunk)
+						   : FLMEM_UNKNOWN("nothing travels in chunks that "
+								   "could be set");
+	ret_way->message_bytes =
+		strategy->message_max
+			? FLMEM_KNOWN(choose_message(strategy, sizes->chunk, sizes->model))
+			: FLMEM_UNKNOWN("the framework's default does");
+	ret_way->server_disk_bytes =
+		strategy->disk_models_per_client * sizes->clients * sizes->model;
+}
+
+static int make_way(const struct flmem_strategy *strategy, struct sizes sizes, uint64_t usable,
+		    struct flmem_plan_strategy *ret_way, struct flmem_error *err)
+{
+	*ret_way =
+		(struct flmem_plan_strategy){.name = strategy->name, .summary = strategy->summary};
+	fill_sizes(strategy, &sizes, usable, ret_way);
+	ret_way->steps = calloc(strategy->step_count, sizeof(*ret_way->steps));
+	if (!ret_way->steps)
+		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	ret_way->step_count = strategy->step_count;
+	for (size_t i = 0; i < strategy->step_count; i++)
+		ret_way->steps[i] = (struct flmem_plan_step){
+			.role = strategy->steps[i].role,
+			.name = strategy->steps[i].name,
+			.holds = strategy->steps[i].holds,
+			.bytes = step_bytes(&strategy->steps[i], &sizes),
+		};
+	ret_way->server_peak_bytes = peak(strategy, FLMEM_ROLE_SERVER, &sizes);
+	ret_way->client_peak_bytes = peak(strategy, FLMEM_ROLE_CLIENT, &sizes);
+	ret_way->fits = fits(strategy, &sizes, usable);
+	return 0;
+}
+
+/*
+ * The first that fits, since it is the framework's own default; else the one with the lowest peak.
+ */
+static size_t choose_way(const struct flmem_plan *plan)
+{
+	size_t lowest = 0;
+
+	for (size_t i = 0; i < plan->way_count; i++) {
+		if (plan->strategies[i].fits)
+			return i;
+		if (plan->strategies[i].server_peak_bytes <
+		    plan->strategies[lowest].server_peak_bytes)
+			lowest = i;
+	}
+	return lowest;
+}
+
+static int write_texts(const struct flmem_strategy *strategy, const struct sizes *sizes,
+		       struct flmem_plan *plan, struct flmem_error *err)
+{
+	const struct flmem_plan_strategy *chosen = &plan->strategies[plan->chosen];
+	struct flmem_strategy_values values = {
+		.clients = sizes->clients,
+		.model_bytes = sizes->model,
+		.chunk_bytes = chosen->chunk_bytes.value,
+		.message_bytes = chosen->message_bytes.value,
+		.disk_bytes = chosen->server_disk_bytes,
+	};
+
+	plan->texts = calloc(strategy->file_count + 1, sizeof(*plan->texts));
+	if (!plan->texts)
+		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	for (size_t i = 0; i < strategy->file_count; i++) {
+		FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+
+		strategy->files[i].write(&values, &text);
+		plan->texts[i].where = strategy->files[i].where;
+		plan->texts[i].text = flmem_buf_take(&text);
+		if (!plan->texts[i].text)
+			return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+		plan->text_count++;
+	}
+	return 0;
+}
+
+static int check(const struct flmem_plan_request *request, struct flmem_error *err)
+{
+	if (!request->clients || request->clients > CLIENTS_MAX)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "a round is planned for 1 to %u clients", CLIENTS_MAX);
+	if (!request->model->bytes || request->model->bytes > MODEL_MAX)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "a model of %llu bytes is none that a machine holds",
+				       (unsigned long long)request->model->bytes);
+	return 0;
+}
+
+static int make_ways(const struct flmem_strategies *strategies, const struct sizes *sizes,
+		     struct flmem_plan *plan, struct flmem_error *err)
+{
+	int rc = 0;
+
+	plan->strategies = calloc(strategies->count, sizeof(*plan->strategies));
+	if (!plan->strategies)
+		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	for (size_t i = 0; i < strategies->count && !rc; i++, plan->way_count++)
+		rc = make_way(&strategies->strategies[i], *sizes, plan->usable_bytes,
+			      &plan->strategies[i], err);
+	if (rc)
+		return rc;
+	plan->chosen = choose_way(plan);
+	return write_texts(&strategies->strategies[plan->chosen], sizes, plan, err);
+}
+
+int flmem_plan_make(const struct flmem_plan_request *request, struct flmem_plan *ret_plan,
+		    struct flmem_error *err)
+{
+	const struct flmem_strategies *strategies = flmem_strategies_find(request->framework);
+	const struct flmem_model *model = request->model;
+	struct flmem_plan plan = {0};
+	struct sizes sizes;
+	int rc = check(request, err);
+
+	if (rc)
+		return rc;
+	if (!strategies)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "a framework is needed for a plan");
+	sizes = (struct sizes){
+		.runtime = strategies->runtime_bytes,
+		.model = model->bytes,
+		.tensor = model->largest_bytes.unknown ? model->bytes / TENSOR_SHARES
+						       : model->largest_bytes.value,
+		.clients = request->clients,
+		.trained = optimizer_models[request->optimizer],
+	};
+	plan.runtime_bytes = strategies->runtime_bytes;
+	plan.usable_bytes = request->node_bytes / 100 * USABLE_PERCENT;
+	plan.caveat = strategies->caveat;
+	rc = make_ways(strategies, &sizes, &plan, err);
+	if (rc)
+		flmem_plan_clear(&plan);
+	else
+		*ret_plan = plan;
+	return rc;
+}
+
+void flmem_plan_clear(struct flmem_plan *plan)
+{
+	for (size_t i = 0; i < plan->way_count; i++)
+		free(plan->strategies[i].steps);
+	free(plan->strategies);
+	for (size_t i = 0; i < plan->text_count; i++)
+		free(plan->texts[i].text);
+	free(plan->texts);
+	*plan = (struct flmem_plan){0};
+}

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <flmem/recommend.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file_place.h"
+#include "base/io.h"
+#include "frameworks/content.h"
+#include "frameworks/framework.h"
+#include "ops/recommend/recommend_correct.h"
+#include "ops/recommend/recommend_files.h"
+#include "ops/recommend/recommend_oom.h"
+#include "ops/recommend/recommend_recording.h"
+#include "ops/recommend/recommend_silence.h"
+
+/* A job while it is checked. */
+struct job {
+	const struct flmem_found_file *files;
+	size_t count; /* of the files */
+	struct flmem_input *inputs;
+	size_t read; /* of the inputs that could be read */
+	struct flmem_recommendations *found;
+	struct flmem_corrections *texts; /* that stand in for those on disk, or NULL */
+	struct flmem_read_file last_read;
+};
+
+static int tell(struct job *job, const char *file, unsigned line, struct flmem_error *why,
+		struct flmem_error *err)
+{
+	if (flmem_recommendations_add_problem(job->found, file, line, why))
+		return 0;
+	return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+}
+
+static struct flmem_file_identity identity_of(const struct stat *status)
+{
+	return (struct flmem_file_identity){.device = status->st_dev, .inode = status->st_ino};
+}
+
+static int read_text(const char *path, struct flmem_buf *text, struct flmem_read_file *ret_read,
+		     struct flmem_error *why)
+{
+	FLMEM_AUTO_FILE_PLACE struct flmem_file_place place = FLMEM_FILE_PLACE_INIT;
+	FLMEM_AUTO_CLOSE int fd = -1;
+	struct stat status, folder;
+	int rc = flmem_file_place_open(path, &place);
+
+	fd = rc ? rc
+		: flmem_file_place_open_regular(place.directory, place.name, O_RDONLY, &status);
+	if (fd == -EINVAL)
+		return flmem_error_set(why, FLMEM_EUSAGE, 0, "not a regular file");
+	if (fd < 0 || fstat(place.directory, &folder) < 0)
+		return flmem_error_set(why, fd == -EACCES ? FLMEM_EPERM : FLMEM_EUSAGE,
+				       fd < 0 ? -fd : errno, "cannot be read");
+	rc = flmem_io_read_all(fd, FLMEM_DOCUMENT_BYTES_MAX + 1, text);
+	if (rc && rc != -EFBIG) /* the reader refuses what is too large */
+		return flmem_error_set(why, FLMEM_EFAILED, -rc, "cannot be read");
+	ret_read->identity = identity_of(&status);
+	ret_read->folder = identity_of(&folder);
+	return 0;
+}
+
+/* Other programs have a meta.json too; a job's has configurations beside it, or was named. */
+static bool is_foreign_meta(const struct job *job, const struct flmem_found_file *file)
+{
+	if (file->kind != FLMEM_INPUT_NVFLARE_META || file->named)
+		return false;
+	for (size_t i = 0; i < job->count; i++)
+		if (job->files[i].app)
+			return false;
+	return true;
+}
+
+static int get_text(struct job *job, const char *path, struct flmem_buf *text,
+		    struct flmem_error *why)
+{
+	const struct flmem_correction *known =
+		job->texts ? flmem_corrections_find(job->texts, path) : NULL;
+
+	if (!known)
+		return read_text(path, text, &job->last_read, why);
+	flmem_buf_puts(text, known->after);
+	return 0;
+}
+
+/* Remembers the text of an input that may be corrected. */
+static int keep_text(struct job *job, const struct flmem_input *input, struct flmem_error *err)
+{
+	if (!job->texts || flmem_corrections_find(job->texts, input->file) ||
+	    flmem_corrections_add(job->texts, input->file, &input->document, &job->last_read))
+		return 0;
+	return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+}
+
+/* Reads the file behind the inputs that were read; `*ret_known` false when it is none to check. */
+static int read_document(struct job *job, const struct flmem_found_file *file, bool *ret_known,
+			 struct flmem_error *why)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	struct flmem_input *input = &job->inputs[job->read];
+	int rc = get_text(job, file->path, &text, why);
+
+	if (rc)
+		return rc;
+	if (file->by_content && !file->named && !flmem_content_is_likely(file->kind, &text)) {
+		*ret_known = false;
+		return 0;
+	}
+	rc = flmem_document_read(file->syntax, &text, &input->document, why);
+	if (rc)
+		return rc;
+	if (file->by_content)
+		input->kind = flmem_content_recognise(file->kind, &input->document);
+	*ret_known = input->kind != FLMEM_INPUT_UNKNOWN;
+	if (!*ret_known && file->named)
+		return flmem_error_set(why, FLMEM_EUSAGE, 0, FLMEM_RECOMMEND_NO_RULES);
+	return 0;
+}
+
+static int read_input(struct job *job, const struct flmem_found_file *file, struct flmem_error *err)
+{
+	struct flmem_input *input = &job->inputs[job->read];
+	struct flmem_error why = {0};
+	bool known = false;
+	int rc = 0;
+
+	if (file->kind == FLMEM_INPUT_RECORDING || file->kind == FLMEM_INPUT_OOM_LOG ||
+	    is_foreign_meta(job, file))
+		return 0;
+	*input = (struct flmem_input){.kind = file->kind, .file = file->path, .app = file->app};
+	flmem_buf_init(&input->document.text);
+	if (read_document(job, file, &known, &why))
+		rc = tell(job, file->path, input->document.bad_line, &why, err);
+	if (!known) {
+		flmem_document_clear(&input->document);
+		return rc;
+	}
+	job->read++;
+	return keep_text(job, input, err);
+}
+
+static bool has_config(const struct job *job, const char *app, enum flmem_input_kind kind)
+{
+	for (size_t i = 0; i < job->count; i++)
+		if (job->files[i].kind == kind && job->files[i].app &&
+		    strcmp(job->files[i].app, app) == 0)
+			return true;
+	return false;
+}
+
+static int tell_missing(struct job *job, const struct flmem_input *meta,
+			const struct flmem_node *app, const char *name, struct flmem_error *err)
+{
+	struct flmem_error why = {0};
+
+	flmem_error_set(&why, FLMEM_EUSAGE, 0, "deploy_map names the app '%.100s', which has no %s",
+			app->key, name);
+	return tell(job, meta->file, app->key_place.line, &why, err);
+}
+
+/* Which configurations an app needs, by the sites that it goes to. */
+static int check_app(struct job *job, const struct flmem_input *meta, const struct flmem_node *app,
+		     struct flmem_error *err)
+{
+	bool server = false, client = false;
+	int rc = 0;
+
+	for (const struct flmem_node *n = flmem_node_first(app); n; n = n->next) {
+		const char *site = flmem_node_string(n);
+
+		server |= site && (!strcmp(site, "server") || !strcmp(site, "@ALL"));
+		client |= site && strcmp(site, "server") != 0;
+	}
+	if (server && !has_config(job, app->key, FLMEM_INPUT_NVFLARE_SERVER))
+		rc = tell_missing(job, meta, app, "config/config_fed_server", err);
+	if (!rc && client && !has_config(job, app->key, FLMEM_INPUT_NVFLARE_CLIENT))
+		rc = tell_missing(job, meta, app, "config/config_fed_client", err);
+	return rc;
+}
+
+/* Apps that were found in a folder, without a file that makes them a job. */
+static bool lacks_meta(const struct job *job)
+{
+	bool apps = false;
+
+	for (size_t i = 0; i < job->count; i++) {
+		if (job->files[i].kind == FLMEM_INPUT_NVFLARE_META)
+			return false;
+		apps |= job->files[i].app && !job->files[i].named;
+	}
+	return apps;
+}
+
+/* A job folder that was searched, and not only files of it, must be whole. */
+static int check_whole(struct job *job, struct flmem_error *err)
+{
+	struct flmem_error why = {0};
+	int rc = 0;
+
+	for (size_t i = 0; i < job->read && !rc; i++) {
+		const struct flmem_node *map;
+
+		if (job->inputs[i].kind != FLMEM_INPUT_NVFLARE_META || job->files[0].named)
+			continue;
+		map = flmem_node_get(job->inputs[i].document.root, "deploy_map");
+		for (map = flmem_node_first(map); map && !rc; map = map->next)
+			if (map->key)
+				rc = check_app(job, &job->inputs[i], map, err);
+	}
+	if (rc || !lacks_meta(job))
+		return rc;
+	flmem_error_set(&why, FLMEM_EUSAGE, 0,
+			"a job without a meta file, which NVFlare refuses; name the "
+			"configuration files themselves to check them alone");
+	return tell(job, job->files[0].job, 0, &why, err);
+}
+
+/* Facts first: rules use those of all files. */
+static int run_rules(const struct flmem_bundle *bundle, const struct flmem_release *release,
+		     struct flmem_recommendations *found, struct flmem_error *err)
+{
+	int rc = 0;
+
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f && !rc; f++)
+		if ((*f)->facts)
+			rc = flmem_rules_run((*f)->facts, bundle, release, found, err);
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
+		for (const struct flmem_rule_table *const *t = (*f)->rules; t && *t && !rc; t++)
+			rc = flmem_rules_run(*t, bundle, release, found, err);
+	return rc;
+}
+
+static int read_and_check(struct job *job, const struct flmem_release *release,
+			  struct flmem_error *err)
+{
+	struct flmem_bundle bundle;
+	int rc = 0;
+
+	for (size_t i = 0; i < job->count && !rc; i++)
+		rc = read_input(job, &job->files[i], err);
+	if (!rc)
+		rc = check_whole(job, err);
+	if (rc)
+		return rc;
+	bundle = (struct flmem_bundle){.inputs = job->inputs, .count = job->read};
+	job->found->file_count += job->read;
+	return run_rules(&bundle, release, job->found, err);
+}
+
+static int check_job(struct job *job, const struct flmem_release *release, struct flmem_error *err)
+{
+	int rc;
+
+	job->inputs = calloc(job->count, sizeof(*job->inputs));
+	if (!job->inputs)
+		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	rc = read_and_check(job, release, err);
+	for (size_t i = 0; i < job->read; i++)
+		flmem_document_clear(&job->inputs[i].document);
+	free(job->inputs);
+	return rc;
+}
+
+/* By file and line; findings of one line keep the order of the rules. */
+static int by_place(const void *a, const void *b)
+{
+	const struct flmem_finding *x = a, *y = b;
+	int order = strcmp(x->file, y->file);
+
+	if (order)
+		return order;
+	if (x->line != y->line)
+		return x->line < y->line ? -1 : 1;
+	order = strcmp(x->path, y->path);
+	return order ? order : strcmp(x->rule->id, y->rule->id);
+}
+
+static bool is_job(const struct job *job)
+{
+	for (size_t i = 0; i < job->count; i++)
+		if (job->files[i].app)
+			return true;
+	return false;
+}
+
+/* Of the groups of files that belong together, those that are jobs, or the others. */
+static int check_groups(const struct flmem_found_files *files, bool jobs,
+			const struct flmem_release *release, struct job *each,
+			struct flmem_error *err)
+{
+	size_t end;
+	int rc = 0;
+
+	for (size_t start = 0; start < files->count && !rc; start = end) {
+		struct job job = *each;
+
+		end = start + 1;
+		while (end < files->count &&
+		       strcmp(files->files[end].job, files->files[start].job) == 0)
+			end++;
+		job.files = files->files + start;
+		job.count = end - start;
+		if (is_job(&job) == jobs)
+			rc = check_job(&job, release, err);
+	}
+	return rc;
+}
+
+/* Jobs first: what starts them is held against what they say. */
+static int check_all(const struct flmem_found_files *files, const struct flmem_release *release,
+		     struct flmem_corrections *texts, struct flmem_recommendations *found,
+		     struct flmem_error *err)
+{
+	struct job each = {.found = found, .texts = texts};
+	int rc = check_groups(files, true, release, &each, err);
+
+	return rc ? rc : check_groups(files, false, release, &each, err);
+}
+
+/* Behind the jobs, which tell how often the processes clean up. */
+static int check_records(const struct flmem_found_files *files, const struct flmem_release *release,
+			 struct flmem_recommendations *found, struct flmem_error *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < files->count && !rc; i++) {
+		const struct flmem_found_file *file = &files->files[i];
+
+		if (file->kind == FLMEM_INPUT_RECORDING)
+			rc = flmem_recommend_recording(file->path, release, found, err);
+		else if (file->kind == FLMEM_INPUT_OOM_LOG)
+			rc = flmem_recommend_oom_log(file->path, found, err);
+	}
+	return rc;
+}
+
+/* What was not kept may be worse than what was. */
+static int tell_left_out(struct flmem_recommendations *found, struct flmem_error *err)
+{
+	struct flmem_error why = {0};
+
+	if (!found->left_out_count)
+		return 0;
+	flmem_error_set(&why, FLMEM_EUSAGE, 0,
+			"%zu findings beyond the first %u are left out; check fewer files at once",
+			found->left_out_count, FLMEM_FINDINGS_MAX);
+	if (flmem_recommendations_add_problem(found, found->findings[0].file, 0, &why))
+		return 0;
+	return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+}
+
+int flmem_recommend_over(const char *const *paths, size_t count,
+			 const struct flmem_recommend_options *options,
+			 struct flmem_corrections *texts,
+			 struct flmem_recommendations *ret_recommendations, struct flmem_error *err)
+{
+	FLMEM_AUTO(flmem_recommendations_clear)
+	struct flmem_recommendations found = FLMEM_RECOMMENDATIONS_INIT;
+	FLMEM_AUTO_FOUND_FILES struct flmem_found_files files = {0};
+	FLMEM_AUTO_SILENCES struct flmem_silences silences = {0};
+	struct flmem_release release = {0};
+	int rc = 0;
+
+	if (options && options->framework_version)
+		rc = flmem_release_parse(options->framework_version, &release, err);
+	if (!rc)
+		rc = flmem_found_files_search(paths, count, &found, &files, err);
+	if (!rc)
+		rc = check_all(&files, &release, texts, &found, err);
+	if (!rc && !texts) /* nothing in a record can be corrected */
+		rc = check_records(&files, &release, &found, err);
+	if (!rc)
+		rc = tell_left_out(&found, err);
+	if (!rc)
+		rc = flmem_silences_read(paths, count, &found, &silences, err);
+	if (rc)
+		return rc;
+	flmem_silences_apply(&silences, &found);
+	if (found.finding_count)
+		qsort(found.findings, found.finding_count, sizeof(*found.findings), by_place);
+	*ret_recommendations = found;
+	found = (struct flmem_recommendations){0};
+	return 0;
+}
+
+int flmem_recommend(const char *const *paths, size_t count,
+		    const struct flmem_recommend_options *options,
+		    struct flmem_recommendations *ret_recommendations, struct flmem_error *err)
+{
+	return flmem_recommend_over(paths, count, options, NULL, ret_recommendations, err);
+}

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/recommend/recommend_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/text.h"
+#include "ops/recommend/recommend_oom.h"
+#include "series/recording.h"
+
+#define DEPTH_MAX   32
+#define ENTRIES_MAX 1000000U
+
+struct search {
+	struct flmem_found_files *files;
+	struct flmem_recommendations *found;
+	struct flmem_error *err;
+	size_t entries;
+};
+
+/* Names of files that there are rules for, without what follows the dot. */
+static const struct {
+	const char *stem;
+	enum flmem_input_kind kind;
+} known_stems[] = {
+	{"meta", FLMEM_INPUT_NVFLARE_META},
+	{"config_fed_server", FLMEM_INPUT_NVFLARE_SERVER},
+	{"config_fed_client", FLMEM_INPUT_NVFLARE_CLIENT},
+};
+
+/* What follows the dot; with a stem from above, or alone where the content tells. */
+static const struct {
+	const char *suffix;
+	enum flmem_syntax syntax;
+	bool alone;
+	enum flmem_input_kind kind; /* of a file that is not one of the stems */
+} known_suffixes[] = {
+	{".json", FLMEM_SYNTAX_JSON, false, FLMEM_INPUT_UNKNOWN},
+	{".conf", FLMEM_SYNTAX_HOCON, false, FLMEM_INPUT_UNKNOWN},
+	{".yml", FLMEM_SYNTAX_YAML, true, FLMEM_INPUT_UNKNOWN},
+	{".yaml", FLMEM_SYNTAX_YAML, true, FLMEM_INPUT_UNKNOWN},
+	{".py", FLMEM_SYNTAX_PLAIN, true, FLMEM_INPUT_NVFLARE_PYTHON},
+	{".sh", FLMEM_SYNTAX_PLAIN, true, FLMEM_INPUT_NVFLARE_LAUNCH},
+	{".service", FLMEM_SYNTAX_PLAIN, true, FLMEM_INPUT_NVFLARE_LAUNCH},
+	{".dockerfile", FLMEM_SYNTAX_PLAIN, true, FLMEM_INPUT_NVFLARE_LAUNCH},
+};
+
+static bool is_image_file(const char *name)
+{
+	return flmem_text_starts(name, "Dockerfile") || flmem_text_starts(name, "Containerfile");
+}
+
+static bool recognise_by_suffix(const char *name, struct flmem_found_file *ret_file)
+{
+	const char *dot = strrchr(name, '.');
+	size_t stem = FLMEM_ARRAY_SIZE(known_stems), suffix = FLMEM_ARRAY_SIZE(known_suffixes);
+
+	if (!dot)
+		return false;
+	while (suffix && strcmp(dot, known_suffixes[suffix - 1].suffix) != 0)
+		suffix--;
+	while (stem && (strlen(known_stems[stem - 1].stem) != (size_t)(dot - name) ||
+			!flmem_text_starts(name, known_stems[stem - 1].stem)))
+		stem--;
+	if (!suffix)
+		return false;
+	ret_file->syntax = known_suffixes[suffix - 1].syntax;
+	ret_file->by_content = !stem || ret_file->syntax == FLMEM_SYNTAX_PLAIN;
+	ret_file->kind =
+		ret_file->by_content ? known_suffixes[suffix - 1].kind : known_stems[stem - 1].kind;
+	return !ret_file->by_content || known_suffixes[suffix - 1].alone;
+}
+
+/* What a file is, or may be, by its name. */
+static bool recognise(const char *path, struct flmem_found_file *ret_file)
+{
+	const char *name = flmem_text_basename(path);
+
+	if (strcmp(name, "pyproject.toml") == 0) {
+		ret_file->syntax = FLMEM_SYNTAX_TOML;
+		ret_file->kind = FLMEM_INPUT_FLOWER_PROJECT;
+		ret_file->by_content = true;
+		return true;
+	}
+	if (!is_image_file(name))
+		return recognise_by_suffix(name, ret_file);
+	ret_file->syntax = FLMEM_SYNTAX_PLAIN;
+	ret_file->kind = FLMEM_INPUT_NVFLARE_LAUNCH;
+	ret_file->by_content = true;
+	return true;
+}
+
+static int out_of_memory(struct flmem_error *err)
+{
+	return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+}
+
+bool flmem_recommendations_add_problem(struct flmem_recommendations *found, const char *file,
+				       unsigned line, const struct flmem_error *why)
+{
+	struct flmem_input_problem problem = {
+		.file = strdup(file),
+		.line = line,
+		.code = why->code,
+		.message = strdup(why->message),
+	};
+
+	if (problem.file && problem.message && flmem_problems_add(found, &problem))
+		return true;
+	free(problem.file);
+	free(problem.message);
+	return false;
+}
+
+static int problem(struct search *search, const char *path, int sys_errno, const char *text)
+{
+	struct flmem_error why = {0};
+
+	flmem_error_set(&why, sys_errno == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, sys_errno, "%s",
+			text);
+	return flmem_recommendations_add_problem(search->found, path, 0, &why)
+		       ? 0
+		       : out_of_memory(search->err);
+}
+
+static int add(struct search *search, const char *path, const struct flmem_found_file *file)
+{
+	struct flmem_found_files *files = search->files;
+	struct flmem_found_file *grown = files->files;
+
+	/* Room doubles whenever the count has reached a power of two. */
+	if (!(files->count & (files->count - 1)))
+		grown = reallocarray(files->files, files->count ? files->count * 2 : 1,
+				     sizeof(*grown));
+	if (!grown)
+		return out_of_memory(search->err);
+	files->files = grown;
+	grown[files->count] = *file;
+	grown[files->count].path = strdup(path);
+	return grown[files->count++].path ? 0 : out_of_memory(search->err);
+}
+
+static int add_if_known(struct search *search, const char *path, bool named)
+{
+	struct flmem_found_file file = {.named = named};
+
+	if (recognise(path, &file))
+		return add(search, path, &file);
+	file.kind = FLMEM_INPUT_RECORDING;
+	file.by_content = true;
+	if (named && flmem_recording_is_one(path))
+		return add(search, path, &file);
+	file.kind = FLMEM_INPUT_OOM_LOG;
+	if (named && flmem_recommend_is_oom_log(path))
+		return add(search, path, &file);
+	return named ? problem(search, path, 0, FLMEM_RECOMMEND_NO_RULES) : 0;
+}
+
+static bool is_passed_over(const char *name)
+{
+	return name[0] == '.' || !strcmp(name, "__pycache__") || !strcmp(name, "node_modules");
+}
+
+static int search_folder(struct search *search, int parent, const char *name, const char *path,
+			 int depth);
+
+static int look_at(struct search *search, int folder, const struct dirent *entry, const char *path,
+		   int depth)
+{
+	unsigned char type = entry->d_type;
+
+	if (type == DT_UNKNOWN) {
+		struct stat status;
+
+		if (fstatat(folder, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) < 0)
+			return 0;
+		type = S_ISDIR(status.st_mode) ? DT_DIR : DT_REG;
+	}
+	if (type == DT_DIR)
+		return search_folder(search, folder, entry->d_name, path, depth + 1);
+	return add_if_known(search, path, false);
+}
+
+static int search_entries(struct search *search, DIR *directory, const char *path, int depth)
+{
+	const char *slash = flmem_text_ends(path, "/") ? "" : "/";
+	struct dirent *entry;
+
+	while ((entry = readdir(directory))) {
+		FLMEM_AUTO_FREE char *below = NULL;
+		int rc;
+
+		if (is_passed_over(entry->d_name))
+			continue;
+		if (search->entries++ >= ENTRIES_MAX)
+			return problem(search, path, 0, "too many files; the rest is not checked");
+		if (asprintf(&below, "%s%s%s", path, slash, entry->d_name) < 0) {
+			below = NULL;
+			return out_of_memory(search->err);
+		}
+		rc = look_at(search, dirfd(directory), entry, below, depth);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static int search_folder(struct search *search, int parent, const char *name, const char *path,
+			 int depth)
+{
+	FLMEM_AUTO_DIR DIR *directory = NULL;
+	int fd, flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (depth ? O_NOFOLLOW : 0);
+
+	if (depth > DEPTH_MAX)
+		return problem(search, path, 0, "folders nested too deep; this one is not checked");
+	fd = openat(parent, name, flags);
+	if (fd < 0)
+		return problem(search, path, errno, "cannot search the folder");
+	directory = fdopendir(fd);
+	if (!directory) {
+		close(fd);
+		return out_of_memory(search->err);
+	}
+	return search_entries(search, directory, path, depth);
+}
+
+static int look_at_path(struct search *search, const char *path)
+{
+	struct stat status;
+
+	if (stat(path, &status) < 0)
+		return problem(search, path, errno, "cannot be read");
+	if (S_ISDIR(status.st_mode))
+		return search_folder(search, AT_FDCWD, path, path, 0);
+	return add_if_known(search, path, true);
+}
+
+/* The folder that holds `path`: "a/b" of "a/b/c", "." of "c". NULL when memory is out. */
+static char *folder_of(const char *path)
+{
+	size_t length = strlen(path);
+
+	while (length && path[length - 1] != '/')
+		length--;
+	while (length > 1 && path[length - 1] == '/')
+		length--;
+	return length ? strndup(path, length) : strdup(".");
+}
+
+static bool has_meta(const char *folder)
+{
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(known_suffixes); i++) {
+		FLMEM_AUTO_FREE char *path = NULL;
+
+		if (known_suffixes[i].syntax == FLMEM_SYNTAX_PLAIN)
+			continue;
+		if (asprintf(&path, "%s/meta%s", folder, known_suffixes[i].suffix) < 0) {
+			path = NULL;
+			return false;
+		}
+		if (access(path, F_OK) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * A job is a folder with a meta file and folders of apps: JOB/APP/config/config_fed_server.json.
+ * The simulator also takes an app as a job: then the meta file is in it. Other files belong
+ * together when they are in one folder, or when all of them were named.
+ */
+static int assign_job(struct flmem_found_file *file, struct flmem_error *err)
+{
+	FLMEM_AUTO_FREE char *config = NULL, *app = NULL;
+
+	if (file->by_content || file->kind == FLMEM_INPUT_NVFLARE_META) {
+		bool together = file->named && file->by_content;
+
+		file->job = together ? strdup("") : folder_of(file->path);
+		return file->job ? 0 : out_of_memory(err);
+	}
+	config = folder_of(file->path);
+	app = config ? folder_of(config) : NULL;
+	if (!app)
+		return out_of_memory(err);
+	file->app = strdup(flmem_text_basename(app));
+	file->job = has_meta(app) ? FLMEM_TAKE(app) : folder_of(app);
+	return file->app && file->job ? 0 : out_of_memory(err);
+}
+
+static int by_job_and_path(const void *a, const void *b)
+{
+	const struct flmem_found_file *x = a, *y = b;
+	int order = strcmp(x->job, y->job);
+
+	return order ? order : strcmp(x->path, y->path);
+}
+
+static void file_clear(struct flmem_found_file *file)
+{
+	free(file->path);
+	free(file->job);
+	free(file->app);
+}
+
+static void sort_and_drop_doubles(struct flmem_found_files *files)
+{
+	size_t kept = 0;
+
+	if (files->count)
+		qsort(files->files, files->count, sizeof(*files->files), by_job_and_path);
+	for (size_t i = 0; i < files->count; i++) {
+		if (kept && strcmp(files->files[i].path, files->files[kept - 1].path) == 0)
+			file_clear(&files->files[i]);
+		else
+			files->files[kept++] = files->files[i];
+	}
+	files->count = kept;
+}
+
+int flmem_found_files_search(const char *const *paths, size_t count,
+			     struct flmem_recommendations *found,
+			     struct flmem_found_files *ret_files, struct flmem_error *err)
+{
+	FLMEM_AUTO_FOUND_FILES struct flmem_found_files files = {0};
+	struct search search = {.files = &files, .found = found, .err = err};
+	int rc = 0;
+
+	for (size_t i = 0; i < count && !rc; i++)
+		rc = look_at_path(&search, paths[i]);
+	for (size_t i = 0; i < files.count && !rc; i++)
+		rc = assign_job(&files.files[i], err);
+	if (rc)
+		return rc;
+	sort_and_drop_doubles(&files);
+	*ret_files = files;
+	files = (struct flmem_found_files){0};
+	return 0;
+}
+
+void flmem_found_files_clear(struct flmem_found_files *files)
+{
+	for (size_t i = 0; i < files->count; i++)
+		file_clear(&files->files[i]);
+	free(files->files);
+	*files = (struct flmem_found_files){0};
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/recommend/recommend_live.h"
+
+#include <stdio.h>
+
+#include "base/cleanup.h"
+#include "ops/recommend/recommend_files.h"
+#include "rules/live_rules.h"
+
+static int tell(struct flmem_recommendations *found, pid_t pid, struct flmem_error *why,
+		struct flmem_error *err)
+{
+	char file[32];
+
+	snprintf(file, sizeof(file), "process %d", (int)pid);
+	if (flmem_recommendations_add_problem(found, file, 0, why))
+		return 0;
+	return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+}
+
+int flmem_recommend_process(const struct flmem_process_report *process,
+			    const struct flmem_release *release,
+			    struct flmem_recommendations *found, struct flmem_error *err)
+{
+	struct flmem_error why = {0};
+	int rc = 0;
+
+	found->file_count++;
+	found->process_count++;
+	if (process->denied_why) {
+		flmem_error_set(&why, FLMEM_EPERM, 0, "its memory may not be read: %s; %s",
+				process->denied_why, process->denied_how);
+		rc = tell(found, process->pid, &why, err);
+	}
+	return rc ? rc : flmem_live_rules_run(process, release, found, err);
+}
+
+int flmem_recommend_skipped(const struct flmem_skipped *skipped,
+			    struct flmem_recommendations *found, struct flmem_error *err)
+{
+	struct flmem_error why = {0};
+
+	flmem_error_set(&why, skipped->code, 0, "%s", skipped->message);
+	return tell(found, skipped->pid, &why, err);
+}
+
+int flmem_recommend_processes(const struct flmem_detect_report *report,
+			      const struct flmem_recommend_options *options,
+			      struct flmem_recommendations *ret_recommendations,
+			      struct flmem_error *err)
+{
+	FLMEM_AUTO(flmem_recommendations_clear)
+	struct flmem_recommendations found = FLMEM_RECOMMENDATIONS_INIT;
+	struct flmem_release release = {0};
+	int rc = 0;
+
+	found.disk_offload = options && options->beside && options->beside->disk_offload;
+	if (options && options->framework_version)
+		rc = flmem_release_parse(options->framework_version, &release, err);
+	for (size_t i = 0; i < report->process_count && !rc; i++)
+		rc = flmem_recommend_process(&report->processes[i], &release, &found, err);
+	for (size_t i = 0; i < report->skipped_count && !rc; i++)
+		rc = flmem_recommend_skipped(&report->skipped[i], &found, err);
+	if (rc)
+		return rc;
+	*ret_recommendations = found;
+	found = (struct flmem_recommendations){0};
+	return 0;
+}

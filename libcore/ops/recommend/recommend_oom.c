@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/recommend/recommend_oom.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/io.h"
+#include "ops/recommend/recommend_files.h"
+#include "proc/oom_log.h"
+#include "rules/oom_rules.h"
+
+#define LOG_BYTES_MAX (16U << 20) /* from its end; the ring of a kernel is 16 MiB at most */
+
+/* The end of the file as text; `*ret_cut` where there is more before it. Negative errno. */
+static int read_end(const char *path, struct flmem_buf *text, bool *ret_cut)
+{
+	FLMEM_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	struct stat status;
+	int rc;
+
+	if (fd < 0 || fstat(fd, &status) < 0)
+		return -errno;
+	if (!S_ISREG(status.st_mode))
+		return -EINVAL;
+	*ret_cut = status.st_size > LOG_BYTES_MAX;
+	if (*ret_cut && lseek(fd, status.st_size - LOG_BYTES_MAX, SEEK_SET) < 0)
+		return -errno;
+	rc = flmem_io_read_all(fd, LOG_BYTES_MAX, text);
+	for (size_t i = 0; i < text->length; i++) /* what a console cut off may have left */
+		if (!text->data[i])
+			text->data[i] = ' ';
+	return rc == -EFBIG ? 0 : rc; /* it grows */
+}
+
+bool flmem_recommend_is_oom_log(const char *path)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	bool cut = false;
+
+	return read_end(path, &text, &cut) == 0 && flmem_oom_log_is_likely(text.data);
+}
+
+static bool keep(struct flmem_recommendations *found, const char *path,
+		 const struct flmem_oom_log *log)
+{
+	struct flmem_checked_oom_log *grown =
+		reallocarray(found->oom_logs, found->oom_log_count + 1, sizeof(*grown));
+	char *file = grown ? strdup(path) : NULL;
+
+	if (grown)
+		found->oom_logs = grown;
+	if (!file)
+		return false;
+	grown[found->oom_log_count++] = (struct flmem_checked_oom_log){.file = file, .log = *log};
+	return true;
+}
+
+static int tell(struct flmem_recommendations *found, const char *path, int sys_errno,
+		struct flmem_error *err)
+{
+	struct flmem_error why = {0};
+
+	flmem_error_set(&why, sys_errno == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, sys_errno, "%s",
+			sys_errno ? "cannot be read" : FLMEM_RECOMMEND_NO_RULES);
+	if (flmem_recommendations_add_problem(found, path, 0, &why))
+		return 0;
+	return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+}
+
+int flmem_recommend_oom_log(const char *path, struct flmem_recommendations *found,
+			    struct flmem_error *err)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	struct flmem_oom_log log;
+	bool cut = false;
+	int rc = read_end(path, &text, &cut);
+
+	if (rc || !flmem_oom_log_read(text.data, &log))
+		return tell(found, path, -rc, err);
+	if (cut)
+		log.last.line = 0;
+	found->file_count++;
+	if (!keep(found, path, &log))
+		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	return flmem_oom_rules_run(&log, path, found, err);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/recommend/recommend_recording.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <flmem/watch.h>
+
+#include "base/cleanup.h"
+#include "ops/recommend/recommend_files.h"
+#include "rules/trend_rules.h"
+
+static int check_results(const struct flmem_watch_summary *summary, const char *path,
+			 const struct flmem_release *release, struct flmem_recommendations *found,
+			 struct flmem_error *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < summary->count && !rc; i++)
+		rc = flmem_trend_rules_run(&summary->results[i], path, release, found, err);
+	return rc;
+}
+
+/* Takes over the summary. */
+static bool keep(struct flmem_recommendations *found, const char *path,
+		 struct flmem_watch_summary *summary)
+{
+	struct flmem_checked_recording *grown =
+		reallocarray(found->recordings, found->recording_count + 1, sizeof(*grown));
+	FLMEM_AUTO_FREE char *file = strdup(path);
+	struct flmem_watch_summary *kept = malloc(sizeof(*kept));
+
+	if (grown)
+		found->recordings = grown;
+	if (!grown || !file || !kept) {
+		free(kept);
+		return false;
+	}
+	*kept = *summary;
+	*summary = (struct flmem_watch_summary){0};
+	grown[found->recording_count++] =
+		(struct flmem_checked_recording){.file = FLMEM_TAKE(file), .summary = kept};
+	return true;
+}
+
+int flmem_recommend_recording(const char *path, const struct flmem_release *release,
+			      struct flmem_recommendations *found, struct flmem_error *err)
+{
+	FLMEM_AUTO(flmem_watch_summary_clear) struct flmem_watch_summary summary = {0};
+	const struct flmem_watch_options options = {.stop_fd = -1};
+	const struct flmem_watch_callbacks callbacks = {0};
+	struct flmem_error why = {0};
+	int rc;
+
+	if (flmem_watch_replay(path, &options, &callbacks, &summary, &why)) {
+		if (flmem_recommendations_add_problem(found, path, 0, &why))
+			return 0;
+		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	}
+	found->file_count++;
+	rc = check_results(&summary, path, release, found, err);
+	if (!rc && !keep(found, path, &summary))
+		rc = flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	return rc;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_OPS_RECOMMEND_RECOMMEND_RECORDING_H
+#define FLMEM_OPS_RECOMMEND_RECOMMEND_RECORDING_H
+
+#include <flmem/recommend.h>
+
+#include "base/release.h"
+
+/*
+ * Holds the rules about trends against every process of a recording. One that cannot be read is a
+ * problem in `found`. FLMEM_EFAILED when memory is out.
+ */
+int flmem_recommend_recording(const char *path, const struct flmem_release *release,
+			      struct flmem_recommendations *found, struct flmem_error *err);
+
+#endif

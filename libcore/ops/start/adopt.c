@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/start/adopt.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "proc/argv_env.h"
+#include "proc/status.h"
+
+#define ANCESTORS_MAX 256
+
+/* A set-id program has mixed ids: what it does is not this user's to end. */
+static bool is_own(const struct flmem_process *process)
+{
+	const uint32_t own = geteuid();
+	struct flmem_status status;
+
+	return flmem_status_read(process, &status, NULL) == 0 && status.uid.known &&
+	       status.uid.real == own && status.uid.effective == own && status.uid.saved == own &&
+	       status.uid.fs == own;
+}
+
+/* A container's process is known to who writes in its workspace by another number. */
+static bool is_in_same_namespace(const struct flmem_process *process)
+{
+	struct stat own, its;
+
+	return stat("/proc/self/ns/pid", &own) == 0 &&
+	       fstatat(process->dirfd, "ns/pid", &its, 0) == 0 && own.st_ino == its.st_ino &&
+	       own.st_dev == its.st_dev;
+}
+
+/* As far up as this user may look. */
+static bool is_ancestor(const struct flmem_process *process)
+{
+	pid_t at = getppid();
+
+	for (int i = 0; i < ANCESTORS_MAX && at > 1; i++) {
+		FLMEM_AUTO_PROCESS struct flmem_process one = FLMEM_PROCESS_INIT;
+
+		if (at == process->pid)
+			return true;
+		if (flmem_process_open(at, &one, NULL))
+			return false;
+		at = one.parent;
+	}
+	return false;
+}
+
+static size_t count_words(char *const *argv)
+{
+	size_t count = 0;
+
+	while (argv[count])
+		count++;
+	return count;
+}
+
+/*
+ * The words themselves; or those of a script, in front of which the kernel puts the interpreter,
+ * and whose name is then the path where it was found: execve(2).
+ */
+static bool runs_command(const struct flmem_process *process, char *const *argv)
+{
+	FLMEM_AUTO_ARGV_ENV struct flmem_argv_env words = {0};
+	size_t count = count_words(argv), before;
+
+	if (!count || flmem_argv_env_read_argv(process, &words, NULL) || words.cut ||
+	    words.count < count)
+		return false;
+	before = words.count - count;
+	for (size_t i = 1; i < count; i++)
+		if (strcmp(words.values[before + i], argv[i]) != 0)
+			return false;
+	if (!before)
+		return strcmp(words.values[0], argv[0]) == 0;
+	/* The interpreter, and at most one argument of it. */
+	return before <= 2 &&
+	       strcmp(flmem_text_basename(words.values[before]), flmem_text_basename(argv[0])) == 0;
+}
+
+const char *flmem_adoptable(const struct flmem_process *process, char *const *argv)
+{
+	if (process->pid <= 1 || process->kernel_thread)
+		return "which belongs to the system";
+	if (!is_own(process))
+		return "which runs as another user";
+	if (process->pidfd < 0)
+		return "which this kernel cannot pin (pidfd_open, Linux 5.3)";
+	if (!is_in_same_namespace(process))
+		return "which is in another pid namespace, or may not be looked at";
+	if (process->pid == getpid() || is_ancestor(process))
+		return "which has started this one";
+	if (!runs_command(process, argv))
+		return "which runs another command";
+	return NULL;
+}

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/start/control_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <flmem/parse.h>
+#include <flmem/text.h>
+
+#include "base/file_place.h"
+#include "base/io.h"
+#include "ops/start/adopt.h"
+
+#define DAEMON_PID "daemon_pid.fl"
+#define PID	   "pid.fl"
+#define SHUTDOWN   "shutdown.fl"
+#define RESTART	   "restart.fl"
+
+#define NS UINT64_C(1000000000)
+
+static const char *const names[] = {PID, SHUTDOWN, RESTART, DAEMON_PID};
+
+static int64_t clock_ns(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (int64_t)now.tv_sec * (int64_t)NS + now.tv_nsec;
+}
+
+/*
+ * Whether the process can be the one that a file names: it must have been there when the file was
+ * written. Both times are read with some slack, for the clock may have been adjusted since, and
+ * taking a live supervisor for a dead one is the worse mistake.
+ */
+static bool existed(const struct flmem_process *process, const struct stat *file)
+{
+	const int64_t slack = 2 * (int64_t)NS;
+	uint64_t ticks = (uint64_t)sysconf(_SC_CLK_TCK);
+	int64_t started = (int64_t)(process->start_time / ticks * NS +
+				    process->start_time % ticks * (NS / ticks));
+	int64_t boot = clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_BOOTTIME);
+	int64_t written = (int64_t)file->st_mtim.tv_sec * (int64_t)NS + file->st_mtim.tv_nsec;
+
+	return boot + started <= written + slack;
+}
+
+static int doubt(const struct flmem_control *control, enum flmem_code code, const char *name,
+		 const char *why, struct flmem_error *err)
+{
+	char shown[256];
+
+	return flmem_error_set(err, code, 0, "%s in '%s' %s; remove it if nothing runs there", name,
+			       flmem_text_escape(control->workspace, shown, sizeof(shown)), why);
+}
+
+/*
+ * The process id in a control file, as `echo $!` writes it; 0 when there is none. Anybody who may
+ * write in the workspace can have put something else in its place, which is not followed or opened.
+ */
+static int read_pid(const struct flmem_control *control, const char *name, pid_t *ret_pid,
+		    struct stat *ret_status, struct flmem_error *err)
+{
+	FLMEM_AUTO_CLOSE int fd = flmem_file_place_open_regular(control->directory_fd, name,
+								O_RDONLY | O_NOFOLLOW, ret_status);
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	pid_t pid;
+
+	*ret_pid = 0;
+	if (fd == -ENOENT)
+		return 0;
+	if (fd == -ELOOP || fd == -EINVAL)
+		return doubt(control, FLMEM_EFAILED, name, "is no regular file", err);
+	if (fd < 0)
+		return doubt(control, fd == -EACCES ? FLMEM_EPERM : FLMEM_EFAILED, name,
+			     "cannot be read", err);
+	if (flmem_io_read_all(fd, 64, &text))
+		return 0;
+	text.data[strcspn(text.data, " \t\r\n")] = '\0';
+	if (flmem_parse_pid(text.data, &pid, NULL) == 0)
+		*ret_pid = pid;
+	return 0;
+}
+
+/* The live process that a file names, and can only have named when it was written; or none. */
+static int find_process(const struct flmem_control *control, const char *name,
+			struct flmem_process *ret_process, struct stat *ret_status,
+			struct flmem_error *err)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+	pid_t pid;
+	int rc = read_pid(control, name, &pid, ret_status, err);
+
+	if (rc || !pid || pid == getpid() || flmem_process_open(pid, &process, NULL) ||
+	    process.state == 'Z' || process.state == 'X' || !existed(&process, ret_status))
+		return rc;
+	*ret_process = process;
+	process = (struct flmem_process)FLMEM_PROCESS_INIT;
+	return 0;
+}
+
+static int refuse(const struct flmem_control *control, pid_t pid, struct flmem_error *err)
+{
+	char who[32] = "another process", shown[256];
+
+	if (pid)
+		snprintf(who, sizeof(who), "process %d", (int)pid);
+	return flmem_error_set(err, FLMEM_EFAILED, 0,
+			       "%s supervises '%s' already; stop it with: touch %s/" SHUTDOWN, who,
+			       flmem_text_escape(control->workspace, shown, sizeof(shown)), shown);
+}
+
+/* The lock tells of other flmem, also when the file was removed; the file of NVFlare's script. */
+static int take(const struct flmem_control *control, struct flmem_error *err)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process other = FLMEM_PROCESS_INIT;
+	struct stat status;
+	pid_t pid = 0;
+	int rc;
+
+	if (flock(control->directory_fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
+		read_pid(control, DAEMON_PID, &pid, &status, NULL);
+		return refuse(control, pid, err);
+	}
+	rc = find_process(control, DAEMON_PID, &other, &status, err);
+	if (!rc && other.dirfd >= 0)
+		return refuse(control, other.pid, err);
+	return rc;
+}
+
+/* Whether nobody but this user can have written the file that names the process. */
+static bool is_own_file(const struct flmem_control *control, const struct stat *file)
+{
+	/* Many users have a group of their own and a umask of 002; others are in that of root. */
+	mode_t others = geteuid() ? S_IWOTH : S_IWOTH | S_IWGRP;
+	struct stat directory;
+
+	return fstat(control->directory_fd, &directory) == 0 && directory.st_uid == geteuid() &&
+	       !(directory.st_mode & others) && file->st_uid == geteuid() && file->st_nlink == 1 &&
+	       !(file->st_mode & others);
+}
+
+/*
+ * The process of an earlier supervisor that pid.fl names. It is going to be sent signals, so every
+ * doubt is a refusal: starting a second one beside it would be as wrong.
+ */
+static int find_left(const struct flmem_control *control, char *const *argv,
+		     struct flmem_process *ret_process, struct flmem_error *err)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+	struct stat status;
+	const char *why = NULL;
+	char text[160];
+	int rc = find_process(control, PID, &process, &status, err);
+
+	if (rc || process.dirfd < 0)
+		return rc;
+	if (!is_own_file(control, &status))
+		why = "but others than this user may have written that";
+	else
+		why = flmem_adoptable(&process, argv);
+	if (why) {
+		snprintf(text, sizeof(text), "names process %d, %s", (int)process.pid, why);
+		return doubt(control, FLMEM_EPERM, PID, text, err);
+	}
+	*ret_process = process;
+	process = (struct flmem_process)FLMEM_PROCESS_INIT;
+	return 0;
+}
+
+static int write_pid(const struct flmem_control *control, const char *name, pid_t pid,
+		     struct flmem_error *err)
+{
+	FLMEM_AUTO_FREE char *path = NULL;
+	struct flmem_file_place place = {.directory = control->directory_fd};
+	char text[16];
+	int length = snprintf(text, sizeof(text), "%d\n", (int)pid);
+
+	if (asprintf(&path, "%s/%s", control->workspace, name) < 0) {
+		path = NULL;
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot write %s", name);
+	}
+	place.path = path;
+	place.name = name;
+	return flmem_file_place_write(&place, text, (size_t)length, 0644, true, err);
+}
+
+int flmem_control_write_pid(const struct flmem_control *control, pid_t pid, struct flmem_error *err)
+{
+	return write_pid(control, PID, pid, err);
+}
+
+/* inotify instances are limited per user; without one the files are still looked for. */
+static void watch(struct flmem_control *control)
+{
+	char directory[32]; /* the one that is held open, whatever its path leads to by now */
+
+	snprintf(directory, sizeof(directory), "/proc/self/fd/%d", control->directory_fd);
+	control->watch_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	if (control->watch_fd >= 0 &&
+	    inotify_add_watch(control->watch_fd, directory,
+			      IN_CREATE | IN_MOVED_TO | IN_DELETE | IN_MOVED_FROM | IN_ONLYDIR) < 0)
+		close(FLMEM_TAKE_FD(control->watch_fd));
+}
+
+static int open_directory(struct flmem_control *control, struct flmem_error *err)
+{
+	char shown[256];
+
+	control->directory_fd = open(control->workspace, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (control->directory_fd >= 0)
+		return 0;
+	return flmem_error_set(err, FLMEM_EUSAGE, errno, "cannot use the workspace '%s'",
+			       flmem_text_escape(control->workspace, shown, sizeof(shown)));
+}
+
+int flmem_control_open(const char *workspace, char *const *argv, struct flmem_control *ret_control,
+		       struct flmem_process *ret_process, struct flmem_error *err)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process left = FLMEM_PROCESS_INIT;
+	struct flmem_control control = FLMEM_CONTROL_INIT;
+	int rc;
+
+	control.workspace = workspace;
+	rc = open_directory(&control, err);
+	if (!rc)
+		rc = take(&control, err);
+	if (!rc)
+		rc = find_left(&control, argv, &left, err);
+	if (!rc)
+		rc = write_pid(&control, DAEMON_PID, getpid(), err);
+	if (rc) {
+		flmem_cleanup_close(&control.directory_fd);
+		return rc;
+	}
+	watch(&control);
+	unlinkat(control.directory_fd, SHUTDOWN, 0);
+	unlinkat(control.directory_fd, RESTART, 0);
+	*ret_control = control;
+	*ret_process = left;
+	left = (struct flmem_process)FLMEM_PROCESS_INIT;
+	return 0;
+}
+
+/* A file that went away only wakes the reader. */
+static void note(const struct inotify_event *event, struct flmem_requests *requests)
+{
+	if (!event->len || !(event->mask & (IN_CREATE | IN_MOVED_TO)))
+		return;
+	requests->shutdown |= strcmp(event->name, SHUTDOWN) == 0;
+	requests->restart |= strcmp(event->name, RESTART) == 0;
+}
+
+static void read_events(const struct flmem_control *control, struct flmem_requests *requests)
+{
+	_Alignas(struct inotify_event) char events[4096];
+	ssize_t got;
+
+	while ((got = read(control->watch_fd, events, sizeof(events))) > 0) {
+		const struct inotify_event *event;
+
+		for (char *at = events; at < events + got; at += sizeof(*event) + event->len) {
+			event = (const struct inotify_event *)(const void *)at;
+			note(event, requests);
+		}
+	}
+}
+
+static bool is_there(const struct flmem_control *control, const char *name)
+{
+	return faccessat(control->directory_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+void flmem_control_look(const struct flmem_control *control, struct flmem_requests *requests)
+{
+	if (control->watch_fd >= 0)
+		read_events(control, requests);
+	requests->shutdown |= is_there(control, SHUTDOWN);
+	requests->restart |= is_there(control, RESTART);
+	requests->pid_lost = !is_there(control, PID);
+}
+
+void flmem_control_clear_restart(const struct flmem_control *control)
+{
+	unlinkat(control->directory_fd, RESTART, 0);
+}
+
+void flmem_control_close(struct flmem_control *control)
+{
+	for (size_t i = 0; control->directory_fd >= 0 && i < FLMEM_ARRAY_SIZE(names); i++)
+		unlinkat(control->directory_fd, names[i], 0);
+	flmem_cleanup_close(&control->watch_fd);
+	flmem_cleanup_close(&control->directory_fd);
+	*control = (struct flmem_control)FLMEM_CONTROL_INIT;
+}

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <flmem/emit.h>
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "ops/start/emit_script.h"
+#include "settings/preload.h"
+#include "settings/quote.h"
+#include "settings/table.h"
+
+#define COMMAND_WORDS 16
+
+/* What is being written. */
+struct emission {
+	const struct flmem_emit_options *options;
+	const struct flmem_settings *settings;
+	const char *role;
+	char *const *argv;   /* the command, or NULL in a start script of NVFlare's own command */
+	const char *problem; /* what a quoting could not hold */
+	struct flmem_buf out;
+};
+
+static void put_quoted(struct emission *e, flmem_quote_fn *quote, const char *text)
+{
+	const char *problem = quote(&e->out, text);
+
+	if (problem)
+		e->problem = problem;
+}
+
+static void put_words(struct emission *e, flmem_quote_fn *quote, const char *separator)
+{
+	for (char *const *a = e->argv; *a; a++) {
+		if (a != e->argv)
+			flmem_buf_puts(&e->out, separator);
+		put_quoted(e, quote, *a);
+	}
+}
+
+static bool is_variable(const struct flmem_setting *s)
+{
+	return !s->where && s->value;
+}
+
+static const char *jemalloc_default(void)
+{
+	for (size_t i = 0; i < flmem_setting_row_count; i++)
+		if (strcmp(flmem_setting_rows[i].name, "MALLOC_CONF") == 0)
+			return flmem_setting_rows[i].value;
+	return "";
+}
+
+/* The memory block of a script: values that are set already stand, jemalloc is opted in to. */
+static void put_block(struct emission *e)
+{
+	bool wanted = e->options->settings.allocator == FLMEM_SETTINGS_ALLOCATOR_JEMALLOC;
+
+	flmem_buf_printf(&e->out, "# Memory settings of a %s.\n", e->role);
+	for (size_t i = 0; i < e->settings->count; i++) {
+		const struct flmem_setting *s = &e->settings->rows[i];
+
+		if (is_variable(s))
+			flmem_buf_printf(&e->out, "export %s=\"${%s:-%s}\"\n", s->name, s->name,
+					 s->value);
+	}
+	flmem_buf_printf(&e->out,
+			 "# jemalloc is preloaded only when it is opted in to and installed.\n"
+			 "if [ \"${NVFLARE_ENABLE_JEMALLOC_PRELOAD:-%s}\" = \"true\" ]; then\n"
+			 "	for JEMALLOC in ",
+			 wanted ? "true" : "false");
+	if (e->options->settings.jemalloc_library) {
+		put_quoted(e, flmem_quote_sh, e->options->settings.jemalloc_library);
+		flmem_buf_puts(&e->out, " \\\n\t\t");
+	}
+	for (const char *const *p = flmem_jemalloc_paths; *p; p++)
+		flmem_buf_printf(&e->out, "%s%s", p == flmem_jemalloc_paths ? "" : " \\\n\t\t", *p);
+	flmem_buf_printf(&e->out,
+			 "; do\n"
+			 "		if [ -f \"$JEMALLOC\" ]; then\n"
+			 "			export "
+			 "LD_PRELOAD=\"${LD_PRELOAD:+$LD_PRELOAD:}$JEMALLOC\"\n"
+			 "			export MALLOC_CONF=\"${MALLOC_CONF:-%s}\"\n"
+			 "			break\n"
+			 "		fi\n"
+			 "	done\n"
+			 "fi\n",
+			 jemalloc_default());
+}
+
+static void emit_snippet(struct emission *e)
+{
+	put_block(e);
+}
+
+static void put_nvflare_run(struct emission *e)
+{
+	const struct flmem_emit_options *o = e->options;
+	bool client = e->settings->role != FLMEM_ROLE_SERVER;
+
+	flmem_buf_puts(&e->out, "site=");
+	if (o->site)
+		put_quoted(e, flmem_quote_sh, o->site);
+	else
+		flmem_buf_puts(&e->out, "$(basename \"$kit\")");
+	flmem_buf_puts(&e->out, "\norg=");
+	put_quoted(e, flmem_quote_sh, o->org ? o->org : "");
+	flmem_buf_printf(
+		&e->out,
+		"\nexport site org\n\nrun() {\n"
+		"	exec python3 -u -m nvflare.private.fed.app.%s -m \"$workspace\" \\\n"
+		"		-s fed_%s.json --set secure_train=true %s\"org=$org\" "
+		"config_folder=config\n}\n",
+		client ? "client.client_train" : "server.server_train",
+		client ? "client" : "server", client ? "\"uid=$site\" " : "");
+}
+
+static void emit_sub_start(struct emission *e)
+{
+	flmem_buf_printf(&e->out,
+			 "#!/bin/sh\n# Starts an NVFlare %s with its memory settings and keeps it "
+			 "running.\n",
+			 e->role);
+	flmem_buf_puts(&e->out, flmem_sub_start_head);
+	put_block(e);
+	flmem_buf_puts(&e->out, flmem_sub_start_middle);
+	if (e->argv) {
+		flmem_buf_puts(&e->out, "run() {\n\texec ");
+		put_words(e, flmem_quote_sh, " ");
+		flmem_buf_puts(&e->out, "\n}\n");
+	} else {
+		put_nvflare_run(e);
+	}
+	flmem_buf_puts(&e->out, flmem_sub_start_tail);
+}
+
+static void put_batch(struct emission *e, const char *submitted)
+{
+	flmem_buf_puts(&e->out, "set -eu\ncd ");
+	if (e->options->workspace)
+		put_quoted(e, flmem_quote_sh, e->options->workspace);
+	else
+		flmem_buf_printf(&e->out, "\"${%s:-.}\"", submitted);
+	flmem_buf_puts(&e->out, "\n\n");
+	put_block(e);
+	flmem_buf_puts(&e->out, "\nexec ");
+	put_words(e, flmem_quote_sh, " ");
+	flmem_buf_putc(&e->out, '\n');
+}
+
+static void emit_slurm(struct emission *e)
+{
+	flmem_buf_printf(&e->out,
+			 "#!/bin/bash\n#SBATCH --job-name=fl-%s\n#SBATCH --nodes=1\n"
+			 "#SBATCH --ntasks=1\n%s",
+			 e->role, e->options->settings.gpu ? "#SBATCH --gres=gpu:1\n" : "");
+	put_batch(e, "SLURM_SUBMIT_DIR");
+}
+
+static void emit_pbs(struct emission *e)
+{
+	flmem_buf_printf(&e->out, "#!/bin/bash\n#PBS -N fl-%s\n#PBS -l select=1%s\n", e->role,
+			 e->options->settings.gpu ? ":ngpus=1" : "");
+	put_batch(e, "PBS_O_WORKDIR");
+}
+
+static const char *workspace(const struct emission *e)
+{
+	return e->options->workspace ? e->options->workspace : "/workspace";
+}
+
+static void emit_systemd(struct emission *e)
+{
+	FLMEM_AUTO_FREE char *variables = NULL;
+	struct flmem_error err = {0};
+
+	flmem_buf_printf(
+		&e->out,
+		"[Unit]\nDescription=Federated learning %s\nWants=network-online.target\n"
+		"After=network-online.target\nStartLimitIntervalSec=300\nStartLimitBurst=5\n\n"
+		"[Service]\nType=exec\nWorkingDirectory=",
+		e->role);
+	/* A path setting: no quotes, but specifiers (systemd.exec(5)). */
+	for (const char *p = workspace(e); *p; p++)
+		flmem_buf_printf(&e->out, "%s%c", *p == '%' ? "%" : "", *p);
+	flmem_buf_putc(&e->out, '\n');
+	if (flmem_settings_print(e->settings, FLMEM_SETTINGS_FORMAT_SYSTEMD, false, &variables,
+				 &err))
+		e->problem = "a setting";
+	else
+		flmem_buf_puts(&e->out, variables);
+	flmem_buf_puts(&e->out, "ExecStart=");
+	put_words(e, flmem_quote_systemd_command, " ");
+	flmem_buf_puts(&e->out, "\nRestart=on-failure\nRestartSec=1\n\n[Install]\n"
+				"WantedBy=multi-user.target\n");
+}
+
+static void emit_docker(struct emission *e)
+{
+	flmem_buf_printf(&e->out, "services:\n  fl-%s:\n    image: ", e->role);
+	put_quoted(e, flmem_quote_k8s, e->options->image ? e->options->image : "your-image");
+	flmem_buf_puts(&e->out, "\n    working_dir: ");
+	put_quoted(e, flmem_quote_k8s, workspace(e));
+	flmem_buf_puts(&e->out, "\n    environment:\n");
+	for (size_t i = 0; i < e->settings->count; i++) {
+		if (!is_variable(&e->settings->rows[i]))
+			continue;
+		flmem_buf_printf(&e->out, "      %s: ", e->settings->rows[i].name);
+		put_quoted(e, flmem_quote_k8s, e->settings->rows[i].value);
+		flmem_buf_putc(&e->out, '\n');
+	}
+	flmem_buf_puts(&e->out, "    command:\n      - ");
+	put_words(e, flmem_quote_k8s, "\n      - ");
+	flmem_buf_puts(&e->out, "\n    init: true\n    restart: \"on-failure:5\"\n");
+	if (e->options->settings.gpu)
+		flmem_buf_puts(&e->out, "    gpus: all\n");
+}
+
+static void emit_k8s(struct emission *e)
+{
+	flmem_buf_printf(
+		&e->out,
+		"apiVersion: v1\nkind: Pod\nmetadata:\n  name: fl-%s\nspec:\n"
+		"  restartPolicy: OnFailure\n  containers:\n    - name: fl-%s\n      image: ",
+		e->role, e->role);
+	put_quoted(e, flmem_quote_yaml, e->options->image ? e->options->image : "your-image");
+	flmem_buf_puts(&e->out, "\n      workingDir: ");
+	put_quoted(e, flmem_quote_yaml, workspace(e));
+	flmem_buf_puts(&e->out, "\n      env:\n");
+	for (size_t i = 0; i < e->settings->count; i++) {
+		if (!is_variable(&e->settings->rows[i]))
+			continue;
+		flmem_buf_printf(&e->out, "        - name: %s\n          value: ",
+				 e->settings->rows[i].name);
+		put_quoted(e, flmem_quote_k8s, e->settings->rows[i].value);
+		flmem_buf_putc(&e->out, '\n');
+	}
+	flmem_buf_puts(&e->out, "      command:\n        - ");
+	put_words(e, flmem_quote_k8s, "\n        - ");
+	flmem_buf_putc(&e->out, '\n');
+	if (e->options->settings.gpu)
+		flmem_buf_puts(&e->out, "      resources:\n        limits:\n"
+					"          nvidia.com/gpu: 1\n");
+}
+
+/* Scripts find jemalloc where they run; the others name it. */
+static const struct {
+	void (*emit)(struct emission *e);
+	bool is_program;
+	bool finds_jemalloc;
+	bool needs_command;
+} kinds[] = {
+	[FLMEM_EMIT_SNIPPET] = {emit_snippet, false, true, false},
+	[FLMEM_EMIT_SUB_START] = {emit_sub_start, true, true, false},
+	[FLMEM_EMIT_SYSTEMD] = {emit_systemd, false, false, true},
+	[FLMEM_EMIT_SLURM] = {emit_slurm, true, true, true},
+	[FLMEM_EMIT_PBS] = {emit_pbs, true, true, true},
+	[FLMEM_EMIT_DOCKER] = {emit_docker, false, false, true},
+	[FLMEM_EMIT_K8S] = {emit_k8s, false, false, true},
+};
+
+bool flmem_emit_is_program(enum flmem_emit_kind kind)
+{
+	return kinds[kind].is_program;
+}
+
+static bool has_standard_command(const struct flmem_settings *settings)
+{
+	return settings->framework == FLMEM_FRAMEWORK_NVFLARE &&
+	       settings->role != FLMEM_ROLE_TRAINER;
+}
+
+/* NVFlare's command of the role; `site` and `org` are buffers for its settings. */
+static void standard_command(const struct emission *e, char *site, char *org, size_t size,
+			     char *words[COMMAND_WORDS])
+{
+	const struct flmem_emit_options *o = e->options;
+	bool client = e->settings->role != FLMEM_ROLE_SERVER;
+	const char *place = o->workspace		    ? o->workspace
+			    : kinds[o->kind].finds_jemalloc ? "."
+							    : workspace(e);
+	const char *const made[] = {"python3",
+				    "-u",
+				    "-m",
+				    client ? "nvflare.private.fed.app.client.client_train"
+					   : "nvflare.private.fed.app.server.server_train",
+				    "-m",
+				    place,
+				    "-s",
+				    client ? "fed_client.json" : "fed_server.json",
+				    "--set",
+				    "secure_train=true",
+				    org,
+				    "config_folder=config",
+				    client ? site : NULL,
+				    NULL};
+
+	snprintf(site, size, "uid=%s", o->site ? o->site : "site-1");
+	snprintf(org, size, "org=%s", o->org ? o->org : "");
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(made); i++)
+		words[i] = (char *)(uintptr_t)made[i];
+}
+
+static int finish(struct emission *e, char **ret_text, struct flmem_error *err)
+{
+	char *text;
+
+	if (e->problem)
+		return flmem_error_set(
+			err, FLMEM_EUNSUPPORTED, 0,
+			"the command or a name cannot be written there, for it has %s", e->problem);
+	text = flmem_buf_take(&e->out);
+	if (!text)
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot write the text");
+	*ret_text = text;
+	return 0;
+}
+
+static int emit(struct emission *e, char **ret_text, struct flmem_error *err)
+{
+	const struct flmem_emit_options *o = e->options;
+	char site[512], org[512], *words[COMMAND_WORDS];
+	bool standard = has_standard_command(e->settings);
+	int rc;
+
+	if (!o->argv && !standard && o->kind != FLMEM_EMIT_SNIPPET)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "a %s of %s has no standard command; put one behind --",
+				       e->role, flmem_framework_name(e->settings->framework));
+	e->argv = o->argv;
+	if (!o->argv && kinds[o->kind].needs_command) {
+		standard_command(e, site, org, sizeof(site), words);
+		e->argv = words;
+	}
+	kinds[o->kind].emit(e);
+	rc = finish(e, ret_text, err);
+	flmem_buf_clear(&e->out);
+	return rc;
+}
+
+int flmem_emit(const struct flmem_emit_options *options, char **ret_text, struct flmem_error *err)
+{
+	struct flmem_settings_request request = options->settings;
+	FLMEM_AUTO(flmem_settings_clear) struct flmem_settings settings = {0};
+	struct emission e = {.options = options, .settings = &settings, .out = FLMEM_BUF_INIT};
+	int rc;
+
+	request.environment = NULL;
+	request.elsewhere = true;
+	if (kinds[options->kind].finds_jemalloc)
+		request.allocator = FLMEM_SETTINGS_ALLOCATOR_GLIBC;
+	rc = flmem_settings_make(&request, &settings, err);
+	if (rc)
+		return rc;
+	e.role = flmem_role_name(settings.role);
+	return emit(&e, ret_text, err);
+}
+
+int flmem_emit_save(const char *path, const char *text, bool executable, bool replace,
+		    struct flmem_error *err)
+{
+	return flmem_io_write_file(path, text, strlen(text), executable ? 0755 : 0644, replace,
+				   err);
+}

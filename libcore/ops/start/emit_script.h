@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_OPS_START_EMIT_SCRIPT_H
+#define FLMEM_OPS_START_EMIT_SCRIPT_H
+
+/* Parts of emitted scripts that are fixed text. */
+
+/* The start script of an NVFlare kit: before the memory block, behind it, behind the command. */
+extern const char flmem_sub_start_head[];
+extern const char flmem_sub_start_middle[];
+extern const char flmem_sub_start_tail[];
+
+#endif

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <flmem/launch.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <flmem/text.h>
+
+#include "base/cleanup.h"
+#include "base/text.h"
+#include "elf/modules.h"
+#include "proc/command.h"
+#include "proc/maps.h"
+#include "remote/probe_child.h"
+
+static uint64_t now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000U + (uint64_t)now.tv_nsec / 1000U;
+}
+
+/* True for a mapping of the library that LD_PRELOAD names, however many links lead to it. */
+static bool maps_library(const struct flmem_map *map, const char *library)
+{
+	FLMEM_AUTO_FREE char *real = NULL;
+	struct stat status;
+
+	if (library[0] != '/')
+		return flmem_text_starts(flmem_text_basename(map->name), "libjemalloc");
+	if (stat(library, &status) < 0)
+		return false;
+	if (map->inode == status.st_ino && map->device == status.st_dev)
+		return true;
+	/* On overlay file systems the mapping shows the device of a lower layer. */
+	real = realpath(library, NULL);
+	return real && strcmp(map->name, real) == 0;
+}
+
+static const struct flmem_map *find_library(const struct flmem_maps *maps, const char *library)
+{
+	for (size_t i = 0; i < maps->count; i++)
+		if (maps->rows[i].inode && maps_library(&maps->rows[i], library))
+			return &maps->rows[i];
+	return NULL;
+}
+
+/*
+ * A set-user-ID program runs in the loader's secure mode, which drops LD_PRELOAD; a traced one may
+ * be denied the privilege, so the probe alone does not show it (ld.so(8), execve(2)).
+ */
+static bool gains_privilege(const struct flmem_probe_child *child)
+{
+	FLMEM_AUTO_CLOSE int fd = openat(child->process.dirfd, "exe", O_PATH | O_CLOEXEC);
+	struct stat status;
+
+	if (fd < 0 || fstat(fd, &status) < 0)
+		return false;
+	if ((status.st_mode & S_ISUID) && status.st_uid != geteuid())
+		return true;
+	if ((status.st_mode & S_ISGID) && (status.st_mode & S_IXGRP) && status.st_gid != getegid())
+		return true;
+	return geteuid() != 0 && getxattr(child->program, "security.capability", NULL, 0) > 0;
+}
+
+/* Why LD_PRELOAD could not work in this program, or NULL when nothing speaks against it. */
+static const char *obstacle(const struct flmem_probe_child *child)
+{
+	if (!child->wide)
+		return "it is a 32-bit program, and the library is not";
+	if (!child->has_loader)
+		return "it is statically linked and ignores LD_PRELOAD";
+	if (gains_privilege(child))
+		return "it gains privileges when it starts (set-user-ID or capabilities), and then "
+		       "ignores LD_PRELOAD";
+	return NULL;
+}
+
+static int not_loaded(const struct flmem_probe_child *child, const char *library, const char *said,
+		      struct flmem_error *err)
+{
+	char line[256];
+
+	snprintf(line, sizeof(line), "%.*s", (int)strcspn(said, "\n"), said);
+	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0, "%s does not load into '%s'%s%s",
+			       library, child->program, line[0] ? ": " : "", line);
+}
+
+/* The library is there; does plain malloc reach it? */
+static int check_order(const struct flmem_probe_child *child, const struct flmem_maps *maps,
+		       const struct flmem_map *found, struct flmem_error *err)
+{
+	FLMEM_AUTO_IMAGE_CACHE struct flmem_image_cache *cache = flmem_image_cache_new();
+	FLMEM_AUTO_MODULES struct flmem_modules modules = {0};
+	const struct flmem_module *server = NULL;
+	uint64_t address;
+	int rc = 0;
+
+	if (cache && flmem_modules_load(&child->process, maps, cache, &modules, NULL) == 0)
+		server = flmem_modules_lookup(&modules, "malloc", &address);
+	if (server && strcmp(server->path, found->name) != 0)
+		rc = flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+				     "%s loads into '%s', but malloc is served by %s, which comes "
+				     "first",
+				     found->name, child->program, server->path);
+	return rc;
+}
+
+/*
+ * The scrubber has to load as well where it stands in the list. In a shell it would take the
+ * allocator from the very program that the script is there to start.
+ */
+static int check_scrubber(const struct flmem_probe_child *child, const struct flmem_maps *maps,
+			  char *const *environment, struct flmem_error *err)
+{
+	static const char name[] = "libflmem_scrub.so";
+	bool wanted = false;
+
+	for (; *environment; environment++)
+		wanted |= flmem_text_starts(*environment, "LD_PRELOAD=") &&
+			  strstr(*environment, name);
+	if (!wanted)
+		return 0;
+	if (flmem_command_is_shell(child->program))
+		return flmem_error_set(
+			err, FLMEM_EUNSUPPORTED, 0,
+			"the command runs in the shell '%s', and without inheriting "
+			"the preload what it starts would run without jemalloc; name "
+			"the program itself",
+			child->program);
+	for (size_t i = 0; i < maps->count; i++)
+		if (strcmp(flmem_text_basename(maps->rows[i].name), name) == 0)
+			return 0;
+	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+			       "%s does not load into '%s', so its children would inherit the "
+			       "preload",
+			       name, child->program);
+}
+
+static int fill(const struct flmem_probe_child *child, const struct flmem_map *found,
+		const char *said, struct flmem_preload_proof *proof, struct flmem_error *err)
+{
+	proof->is_shell = flmem_command_is_shell(child->program);
+	proof->program = strdup(child->program);
+	proof->library = strdup(found->name);
+	proof->said = strdup(said);
+	if (proof->program && proof->library && proof->said)
+		return 0;
+	return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot hold the proof");
+}
+
+static int look(const struct flmem_probe_child *child, const char *library,
+		char *const *environment, struct flmem_preload_proof *proof,
+		struct flmem_error *err)
+{
+	FLMEM_AUTO_MAPS struct flmem_maps maps = {0};
+	const struct flmem_map *found;
+	char said[FLMEM_PROBE_CHILD_OUTPUT_MAX];
+	const char *why = obstacle(child);
+	int rc;
+
+	if (why)
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+				       "jemalloc cannot be preloaded into '%s': %s", child->program,
+				       why);
+	rc = flmem_maps_read(&child->process, &maps, err);
+	if (rc)
+		return rc;
+	flmem_probe_child_output(child, said, sizeof(said));
+	found = find_library(&maps, library);
+	if (!found)
+		return not_loaded(child, library, said, err);
+	rc = check_order(child, &maps, found, err);
+	if (!rc)
+		rc = check_scrubber(child, &maps, environment, err);
+	return rc ? rc : fill(child, found, said, proof, err);
+}
+
+int flmem_launch_prove(const struct flmem_settings *settings, char *const *argv,
+		       char *const *environment, struct flmem_preload_proof *ret_proof,
+		       struct flmem_error *err)
+{
+	FLMEM_AUTO_PROBE_CHILD struct flmem_probe_child child = FLMEM_PROBE_CHILD_INIT;
+	struct flmem_preload_proof proof = {0};
+	uint64_t start = now_us();
+	int rc;
+
+	if (!settings->jemalloc_library)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "no jemalloc is to be preloaded");
+	rc = flmem_probe_child_start(argv, environment, &child, err);
+	if (!rc)
+		rc = look(&child, settings->jemalloc_library, environment, &proof, err);
+	if (rc) {
+		flmem_preload_proof_clear(&proof);
+		return rc;
+	}
+	proof.took_us = now_us() - start;
+	*ret_proof = proof;
+	return 0;
+}
+
+void flmem_preload_proof_clear(struct flmem_preload_proof *proof)
+{
+	free(proof->program);
+	free(proof->library);
+	free(proof->said);
+	*proof = (struct flmem_preload_proof){0};
+}

@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <flmem/supervise.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "frameworks/framework.h"
+#include "ops/start/control_files.h"
+#include "proc/command.h"
+
+#define SECOND_US UINT64_C(1000000)
+
+/* NVFlare's throttle. */
+#define QUICK_US    (300 * SECOND_US)
+#define QUICK_LIMIT 5
+
+/* A command that ends at once is not started again before this, so as not to burn its starts. */
+#define PAUSE_US SECOND_US
+
+/* How often the files are looked for where nothing tells of them, and where inotify should. */
+#define LOOK_BLIND_US (SECOND_US / 2)
+#define LOOK_US	      (5 * SECOND_US)
+
+#define NEVER UINT64_MAX
+
+enum goal {
+	GOAL_RUN,
+	GOAL_RESTART,  /* stop it, and start it again */
+	GOAL_SHUTDOWN, /* stop it, and end */
+	GOAL_LEAVE,    /* a signal is to end it, and the supervision with it */
+};
+
+enum stage {
+	STAGE_RUNS,
+	STAGE_WAITS, /* for the command to end by itself */
+	STAGE_ASKED, /* SIGTERM was sent */
+	STAGE_KILLED,
+};
+
+struct supervisor {
+	const struct flmem_supervise_options *options;
+	struct flmem_control control;
+	int signal_fd;
+	sigset_t old_mask;
+	bool masked;
+
+	struct flmem_process process; /* of the command; dirfd -1: none */
+	bool own;		      /* a child, not one that was adopted */
+	int wait_status;	      /* of the last that ended */
+
+	enum goal goal;
+	enum stage stage;
+	uint64_t deadline_us; /* of the stage */
+	uint64_t lapse_us;    /* a signal that may or may not end it has counted until then */
+
+	uint64_t started_us; /* the last start; 0: none yet */
+	unsigned quick;	     /* starts in a row that came soon behind the one before */
+	bool pid_reported;   /* that pid.fl cannot be written */
+};
+
+const char *flmem_supervise_event_meaning(enum flmem_supervise_event event)
+{
+#define EVENT_CASE(name, meaning)    \
+	case FLMEM_SUPERVISE_##name: \
+		return meaning;
+	switch (event) {
+		FLMEM_SUPERVISE_EVENTS(EVENT_CASE)
+	}
+#undef EVENT_CASE
+	return NULL;
+}
+
+static uint64_t now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * SECOND_US + (uint64_t)now.tv_nsec / 1000U;
+}
+
+static uint64_t after(uint64_t us)
+{
+	uint64_t now = now_us();
+
+	return us > NEVER - now ? NEVER : now + us;
+}
+
+static bool runs(const struct supervisor *s)
+{
+	return s->process.dirfd >= 0;
+}
+
+static void notify(const struct supervisor *s, enum flmem_supervise_event event, int number,
+		   const char *text)
+{
+	const struct flmem_supervise_news news = {
+		.event = event, .pid = s->process.pid, .number = number, .text = text};
+
+	if (s->options->notify)
+		s->options->notify(s->options->context, &news);
+}
+
+/* ---- signals ---- */
+
+/* The last two are the supervisor's own: news of its child, and a reader of its words that left. */
+static const int taken_signals[] = {SIGTERM, SIGINT,  SIGQUIT, SIGHUP,
+				    SIGUSR1, SIGUSR2, SIGCHLD, SIGPIPE};
+
+static int take_signals(struct supervisor *s, struct flmem_error *err)
+{
+	const struct sigaction heard = {.sa_handler = SIG_DFL};
+	sigset_t mask;
+
+	sigemptyset(&mask);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(taken_signals); i++)
+		sigaddset(&mask, taken_signals[i]);
+	/* An ignored SIGCHLD would have the kernel reap the command unseen. */
+	sigaction(SIGCHLD, &heard, NULL);
+	if (sigprocmask(SIG_BLOCK, &mask, &s->old_mask) < 0)
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot take signals over");
+	s->masked = true;
+	s->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (s->signal_fd < 0)
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot take signals over");
+	return 0;
+}
+
+/* By pidfd; only a child that was not waited for keeps its number without one. */
+static void send_signal(const struct supervisor *s, int number)
+{
+	if (s->process.pidfd >= 0)
+		syscall(SYS_pidfd_send_signal, s->process.pidfd, number, NULL, 0);
+	else if (s->own)
+		kill(s->process.pid, number);
+}
+
+/* ---- stopping ---- */
+
+static bool is_nvflare(pid_t pid, struct flmem_relatives *relatives)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+	FLMEM_AUTO_ARGV_ENV struct flmem_argv_env command = {0};
+	struct flmem_subject subject = {
+		.process = &process, .command = &command, .relatives = relatives};
+	struct flmem_identity identity;
+
+	if (flmem_process_open(pid, &process, NULL) ||
+	    flmem_argv_env_read_argv(&process, &command, NULL))
+		return false;
+	flmem_identify(&subject, &identity);
+	return identity.framework == FLMEM_FRAMEWORK_NVFLARE;
+}
+
+/* Whether the command or something that it has started is an NVFlare process. */
+static bool runs_nvflare(const struct supervisor *s)
+{
+	FLMEM_AUTO_CLOSE int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	FLMEM_AUTO_SCAN struct flmem_scan scan = {0};
+	FLMEM_AUTO_RELATIVES struct flmem_relatives relatives = {.proc_dirfd = proc};
+
+	if (proc < 0 || flmem_scan_read(proc, &scan, NULL))
+		return false;
+	for (size_t i = 0; i < scan.count; i++)
+		if (flmem_scan_row_runs(&scan.rows[i]) &&
+		    flmem_scan_descends(&scan, scan.rows[i].pid, s->process.pid) &&
+		    is_nvflare(scan.rows[i].pid, &relatives))
+			return true;
+	return false;
+}
+
+static uint64_t time_to_end(const struct supervisor *s)
+{
+	if (s->options->wait_us != FLMEM_SUPERVISE_WAIT_AUTO)
+		return s->options->wait_us;
+	return runs_nvflare(s) ? FLMEM_SUPERVISE_NVFLARE_WAIT_US : 0;
+}
+
+/* Goes on to SIGTERM and SIGKILL when their time has come. */
+static void escalate(struct supervisor *s)
+{
+	if (!runs(s) || now_us() < s->deadline_us)
+		return;
+	if (s->stage == STAGE_WAITS) {
+		notify(s, FLMEM_SUPERVISE_TERMINATE, SIGTERM, NULL);
+		send_signal(s, SIGTERM);
+		s->stage = STAGE_ASKED;
+		s->deadline_us = after(s->options->grace_us);
+	} else if (s->stage == STAGE_ASKED) {
+		notify(s, FLMEM_SUPERVISE_KILL, SIGKILL, NULL);
+		send_signal(s, SIGKILL);
+		s->stage = STAGE_KILLED;
+		s->deadline_us = NEVER;
+	}
+}
+
+static void stop(struct supervisor *s)
+{
+	if (!runs(s) || s->stage != STAGE_RUNS)
+		return;
+	s->stage = STAGE_WAITS;
+	s->deadline_us = after(time_to_end(s));
+	escalate(s);
+}
+
+static void handle_requests(struct supervisor *s)
+{
+	struct flmem_requests requests = {0};
+
+	flmem_control_look(&s->control, &requests);
+	if (requests.shutdown && s->goal != GOAL_SHUTDOWN && s->goal != GOAL_LEAVE) {
+		s->goal = GOAL_SHUTDOWN;
+		notify(s, FLMEM_SUPERVISE_SHUTDOWN, 0, NULL);
+	} else if (requests.restart && s->goal == GOAL_RUN && runs(s)) {
+		s->goal = GOAL_RESTART;
+		notify(s, FLMEM_SUPERVISE_RESTART, 0, NULL);
+	}
+	if (s->goal == GOAL_SHUTDOWN || s->goal == GOAL_RESTART)
+		stop(s);
+	if (requests.pid_lost && runs(s) && !s->pid_reported)
+		s->pid_reported = flmem_control_write_pid(&s->control, s->process.pid, NULL) != 0;
+}
+
+/* A terminal sends its signals to every process of the foreground itself. */
+static bool has_it_already(const struct supervisor *s, const struct signalfd_siginfo *info)
+{
+	return s->own && info->ssi_code == SI_KERNEL;
+}
+
+static void handle_signal(struct supervisor *s, const struct signalfd_siginfo *info)
+{
+	int number = (int)info->ssi_signo;
+
+	if (number == SIGCHLD || number == SIGPIPE)
+		return;
+	if (number == SIGTERM || number == SIGINT || number == SIGQUIT)
+		s->goal = GOAL_LEAVE;
+	if (number == SIGHUP)
+		s->lapse_us = after(s->options->grace_us);
+	if (!runs(s) || s->stage == STAGE_KILLED)
+		return;
+	if (!has_it_already(s, info)) {
+		notify(s, FLMEM_SUPERVISE_SIGNAL, number, NULL);
+		send_signal(s, number);
+	}
+	if (s->goal == GOAL_LEAVE && s->stage != STAGE_ASKED) {
+		s->stage = STAGE_ASKED;
+		s->deadline_us = after(s->options->grace_us);
+	}
+}
+
+static void handle_signals(struct supervisor *s)
+{
+	struct signalfd_siginfo info;
+
+	while (read(s->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+		handle_signal(s, &info);
+}
+
+/* ---- the command ---- */
+
+static void announce(struct supervisor *s)
+{
+	struct flmem_error err = {0};
+
+	s->pid_reported = flmem_control_write_pid(&s->control, s->process.pid, &err) != 0;
+	if (s->pid_reported)
+		notify(s, FLMEM_SUPERVISE_CONTROL, 0, err.message);
+}
+
+static void enter(struct supervisor *s, bool own)
+{
+	s->own = own;
+	s->goal = GOAL_RUN;
+	s->stage = STAGE_RUNS;
+	s->deadline_us = NEVER;
+	notify(s, own ? FLMEM_SUPERVISE_STARTED : FLMEM_SUPERVISE_ADOPTED, 0, NULL);
+	announce(s);
+}
+
+static int start(struct supervisor *s, struct flmem_error *err)
+{
+	pid_t pid;
+	int rc = flmem_command_spawn(s->options->argv, s->options->environment, &s->old_mask, &pid,
+				     err);
+
+	if (rc)
+		return rc;
+	rc = flmem_process_open(pid, &s->process, err);
+	if (rc) {
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		return rc;
+	}
+	enter(s, true);
+	return 0;
+}
+
+/* True when the command has ended; its status is then known, 0 for one that is no child. */
+static bool has_ended(struct supervisor *s)
+{
+	pid_t got;
+
+	if (!s->own) {
+		s->wait_status = 0;
+		return !flmem_process_alive(&s->process);
+	}
+	do
+		got = waitpid(s->process.pid, &s->wait_status, WNOHANG);
+	while (got < 0 && errno == EINTR);
+	return got == s->process.pid || got < 0;
+}
+
+static void handle_end(struct supervisor *s)
+{
+	if (!runs(s) || !has_ended(s))
+		return;
+	notify(s, FLMEM_SUPERVISE_ENDED, s->wait_status, NULL);
+	flmem_process_close(&s->process);
+	if (now_us() < s->lapse_us)
+		s->goal = GOAL_LEAVE;
+}
+
+/* Counts a start; false when there were too many in too short a time. */
+static bool may_start(struct supervisor *s)
+{
+	uint64_t now = now_us();
+
+	s->quick = s->started_us && now - s->started_us < QUICK_US ? s->quick + 1 : 0;
+	s->started_us = now;
+	return s->quick < QUICK_LIMIT;
+}
+
+/* A requested restart is done at once, that of a command that ended by itself after a pause. */
+static uint64_t next_start_us(const struct supervisor *s)
+{
+	return s->goal == GOAL_RESTART ? 0 : s->started_us + PAUSE_US;
+}
+
+static int start_again(struct supervisor *s, struct flmem_error *err)
+{
+	struct flmem_error trouble = {0};
+	bool first = !s->started_us;
+	int rc;
+
+	if (!first && now_us() < next_start_us(s))
+		return 0;
+	if (!may_start(s))
+		return flmem_error_set(err, FLMEM_EFAILED, 0,
+				       "System is in trouble and unable to start the task!!!!! (%d "
+				       "starts, each within %d seconds of the one before)",
+				       QUICK_LIMIT, (int)(QUICK_US / SECOND_US));
+	flmem_control_clear_restart(&s->control);
+	rc = start(s, &trouble);
+	if (!rc)
+		return 0;
+	if (first)
+		return err ? (*err = trouble, rc) : rc;
+	s->goal = GOAL_RUN;
+	notify(s, FLMEM_SUPERVISE_TROUBLE, 0, trouble.message);
+	return 0;
+}
+
+/* ---- the loop ---- */
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int wait_for_events(struct supervisor *s, struct flmem_error *err)
+{
+	struct pollfd fds[] = {
+		{.fd = s->signal_fd, .events = POLLIN},
+		{.fd = s->control.watch_fd, .events = POLLIN},
+		{.fd = runs(s) && !s->own ? s->process.pidfd : -1, .events = POLLIN},
+	};
+	uint64_t now = now_us();
+	uint64_t look = s->control.watch_fd < 0 ? LOOK_BLIND_US : LOOK_US;
+	uint64_t until = earlier(now + look, runs(s) ? s->deadline_us : next_start_us(s));
+	struct timespec timeout = {0};
+
+	if (until > now) {
+		timeout.tv_sec = (time_t)((until - now) / SECOND_US);
+		timeout.tv_nsec = (long)((until - now) % SECOND_US * 1000U);
+	}
+	if (ppoll(fds, FLMEM_ARRAY_SIZE(fds), &timeout, NULL) < 0 && errno != EINTR)
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot wait for events");
+	return 0;
+}
+
+static bool is_over(const struct supervisor *s)
+{
+	return !runs(s) && (s->goal == GOAL_SHUTDOWN || s->goal == GOAL_LEAVE);
+}
+
+static int supervise(struct supervisor *s, struct flmem_error *err)
+{
+	int rc = 0;
+
+	if (runs(s)) {
+		s->started_us = now_us();
+		enter(s, false);
+	}
+	while (!rc) {
+		handle_signals(s);
+		handle_end(s);
+		handle_requests(s);
+		escalate(s);
+		if (is_over(s))
+			return 0;
+		if (!runs(s))
+			rc = start_again(s, err);
+		if (!rc)
+			rc = wait_for_events(s, err);
+	}
+	return rc;
+}
+
+/* Not before everything else is put back may signals come through again. */
+static void clear(struct supervisor *s)
+{
+	flmem_control_close(&s->control);
+	flmem_process_close(&s->process);
+	flmem_cleanup_close(&s->signal_fd);
+	if (s->masked)
+		sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
+}
+
+int flmem_supervise(const struct flmem_supervise_options *options, int *ret_wait_status,
+		    struct flmem_error *err)
+{
+	FLMEM_AUTO(clear)
+	struct supervisor s = {
+		.options = options,
+		.control = FLMEM_CONTROL_INIT,
+		.signal_fd = -1,
+		.process = FLMEM_PROCESS_INIT,
+		.deadline_us = NEVER,
+	};
+	int rc = flmem_control_open(options->workspace, options->argv, &s.control, &s.process, err);
+
+	if (!rc)
+		rc = take_signals(&s, err);
+	if (!rc)
+		rc = supervise(&s, err);
+	if (!rc)
+		*ret_wait_status = s.goal == GOAL_SHUTDOWN ? 0 : s.wait_status;
+	return rc;
+}

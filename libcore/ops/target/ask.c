@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/target/ask.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "ops/target/target_guard.h"
+
+static const char has_no_name[] = "its functions have no names in this build, or may not be called";
+static const char unasked[] = "it tells its state only when it is asked: --ask-runtime";
+static const char nameless[] = "the functions of this build have no names: it is stripped";
+static const char closed[] = "flmem cannot read the heap of this allocator from outside";
+static const char was_refused[] = "it could not be asked now";
+
+bool flmem_ask_is_worth(const struct flmem_allocator *found)
+{
+	return found->ops->plan_state && flmem_target_guard_concerns(found);
+}
+
+const char *flmem_ask_why_closed(const struct flmem_allocator *found, bool answers)
+{
+	if (found->ops->read_heap)
+		return NULL;
+	if (found->ops->plan_state)
+		return answers ? unasked : nameless;
+	return found->ops->silent ? found->ops->silent : closed;
+}
+
+static void add_time(struct flmem_asked *asked, const struct flmem_borrow_result *run)
+{
+	asked->thread = run->tid;
+	asked->stopped_us += run->stopped_ns / 1000U;
+}
+
+/* What has to be known before the state can be asked for; *ret_query is then not NULL. */
+static int run_query(const struct flmem_view *view, const struct flmem_allocator *found,
+		     const struct flmem_borrow_options *options, struct flmem_borrow_result *run,
+		     const unsigned char **ret_query, struct flmem_error *err)
+{
+	struct flmem_chain chain = {0};
+	uint64_t at;
+	int rc;
+
+	if (!found->ops->plan_query)
+		return 0;
+	at = found->ops->plan_query(view, found, &chain);
+	if (!chain.count)
+		return 0;
+	rc = flmem_borrow_run(view, &chain, options, run, err);
+	if (!rc)
+		*ret_query = run->data + at;
+	return rc;
+}
+
+int flmem_ask_allocator(const struct flmem_view *view, const struct flmem_allocator *found,
+			const struct flmem_borrow_options *options,
+			struct flmem_heap_report *ret_heap, struct flmem_asked *asked,
+			struct flmem_error *err)
+{
+	FLMEM_AUTO_FREE struct flmem_borrow_result *runs = calloc(2, sizeof(*runs));
+	struct flmem_chain chain = {.timed_as_one = true};
+	const unsigned char *query = NULL;
+	uint64_t at;
+	int rc;
+
+	if (!runs)
+		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	rc = run_query(view, found, options, &runs[0], &query, err);
+	add_time(asked, &runs[0]);
+	if (rc)
+		return rc;
+	at = found->ops->plan_state(view, found, query, &chain);
+	if (!chain.count)
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+				       "the %s of process %d shows no name of a function that "
+				       "tells its state",
+				       flmem_allocator_name(found->ops->kind),
+				       (int)view->process->pid);
+	rc = flmem_borrow_run(view, &chain, options, &runs[1], err);
+	add_time(asked, &runs[1]);
+	if (!rc)
+		found->ops->take_state(found, runs[1].data + at, ret_heap);
+	return rc;
+}
+
+#define ARENA_RUNS_MAX 16 /* chains for the arenas of one allocator */
+
+/* What it told of itself stays when its arenas cannot be asked for. */
+static void ask_arenas(const struct flmem_view *view, const struct flmem_allocator *found,
+		       const struct flmem_borrow_options *options, struct flmem_heap_report *heap,
+		       struct flmem_asked *asked)
+{
+	FLMEM_AUTO_FREE struct flmem_borrow_result *run = calloc(1, sizeof(*run));
+	uint64_t at, next = 0;
+
+	for (unsigned i = 0; i < ARENA_RUNS_MAX && run; i++) {
+		struct flmem_chain chain = {.timed_as_one = true};
+		int rc;
+
+		at = found->ops->plan_arenas(found, next, &chain);
+		rc = flmem_borrow_run(view, &chain, options, run, NULL);
+		add_time(asked, run);
+		if (rc) {
+			heap->arena_list = (struct flmem_arena_list){.unknown = was_refused};
+			return;
+		}
+		next = found->ops->take_arenas(run->data + at, next, heap);
+		if (!next)
+			return;
+	}
+}
+
+static void note_failure(struct flmem_asked *asked, int code, const struct flmem_error *err)
+{
+	asked->code = code;
+	snprintf(asked->reason, sizeof(asked->reason), "%s", err->message);
+}
+
+void flmem_ask_all(const struct flmem_view *view, const struct flmem_allocator_list *list,
+		   const struct flmem_detect_options *how, struct flmem_allocator_report *reports,
+		   struct flmem_asked *ret_asked)
+{
+	struct flmem_borrow_options options = {.timeout_us = how->timeout_us,
+					       .assume_seccomp = how->assume_seccomp,
+					       .repeatable = true};
+	struct flmem_asked asked = {0};
+	struct flmem_error err = {0};
+	int refused = flmem_target_guard_refuse_runtimes(view, list, &err);
+
+	flmem_target_guard_fill(view, list, &options.guard);
+	for (size_t i = 0; i < list->count; i++) {
+		struct flmem_syscall_list syscalls = {0};
+		const char *why;
+		int rc = refused;
+
+		if (!flmem_ask_is_worth(&list->rows[i]))
+			continue;
+		asked.tried = true;
+		flmem_allocator_add_syscalls(&list->rows[i], &syscalls);
+		options.syscalls = &syscalls;
+		if (!rc)
+			rc = flmem_ask_allocator(view, &list->rows[i], &options, &reports[i].heap,
+						 &asked, &err);
+		if (!rc) {
+			if (list->rows[i].ops->plan_arenas && !reports[i].heap.arena_list.unknown)
+				ask_arenas(view, &list->rows[i], &options, &reports[i].heap,
+					   &asked);
+			continue;
+		}
+		why = rc == FLMEM_EUNSUPPORTED ? has_no_name : was_refused;
+		reports[i].heap = FLMEM_HEAP_UNKNOWN(why);
+		/* A nameless one inside some library is no failure of the others. */
+		if (rc != FLMEM_EUNSUPPORTED || list->rows[i].serves_malloc)
+			note_failure(&asked, rc, &err);
+	}
+	*ret_asked = asked;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/target/madv_free.h"
+
+#include <string.h>
+
+#include "proc/rollup.h"
+
+const char flmem_madv_free_unsought[] =
+	"looked for only with the heap, where an allocator may leave such pages";
+
+static bool counts_them(const struct flmem_heap_report *heap)
+{
+	for (size_t i = 0; i < heap->own_count; i++)
+		if (strcmp(heap->own[i].name, "muzzy") == 0)
+			return !heap->own[i].bytes.unknown;
+	return false;
+}
+
+struct flmem_u64 flmem_madv_free_bytes(const struct flmem_view *view,
+				       const struct flmem_allocator_list *list,
+				       const struct flmem_allocator_report *reports)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (list->rows[i].leaves_pages && !(reports && counts_them(&reports[i].heap)))
+			return flmem_rollup_bytes(view->process, "LazyFree");
+	return FLMEM_UNKNOWN(flmem_madv_free_unsought);
+}

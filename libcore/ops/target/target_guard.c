@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/target/target_guard.h"
+
+#include <errno.h>
+
+#include "remote/preflight.h"
+
+int flmem_target_guard_open(struct flmem_inspection *target, pid_t pid, uint64_t start_time,
+			    struct flmem_error *err)
+{
+	int rc = flmem_process_open(pid, &target->process, err);
+
+	if (rc)
+		return rc;
+	if (start_time && start_time != target->process.start_time)
+		return flmem_error_set(err, FLMEM_ENOPROC, 0,
+				       "process %d is gone, and its number means another one now",
+				       (int)pid);
+	rc = flmem_preflight_identity(&target->process, err);
+	/* Before anything is read: what is checked and what is written is one address space. */
+	if (!rc)
+		rc = flmem_process_pin_memory(&target->process, err);
+	if (!rc)
+		rc = flmem_inspection_read(target, err);
+	if (!rc)
+		rc = flmem_preflight_rights(&target->process, &target->maps, err);
+	/* A missing right shows first at a private file: say which gate it was. */
+	if (rc == FLMEM_EPERM)
+		return flmem_preflight_explain(&target->process, -EPERM, err);
+	return rc;
+}
+
+/* Everything in the module: for allocators that live in a library of their own. */
+static void guard_module(const struct flmem_maps *maps, const struct flmem_module *module,
+			 struct flmem_guard *guard)
+{
+	for (size_t i = 0; i < maps->count; i++) {
+		const struct flmem_map *map = &maps->rows[i];
+
+		if (map->end <= module->start || map->start >= module->end)
+			continue;
+		if (map->flags & FLMEM_MAP_EXEC)
+			flmem_guard_add(guard->code, &guard->code_count, map->start, map->end);
+		if (map->flags & FLMEM_MAP_WRITE)
+			flmem_guard_add(guard->locks, &guard->lock_count, map->start, map->end);
+	}
+}
+
+void flmem_target_guard_fill(const struct flmem_view *view, const struct flmem_allocator_list *list,
+			     struct flmem_guard *guard)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		const struct flmem_allocator *found = &list->rows[i];
+
+		if (found->ops->guard)
+			found->ops->guard(view, found, guard);
+		else if (found->linkage == FLMEM_LINKAGE_SHARED)
+			guard_module(view->maps, found->module, guard);
+	}
+}
+
+int flmem_target_guard_check(const struct flmem_view *view, const struct flmem_allocator_list *list,
+			     uint64_t budget_us, struct flmem_error *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < list->count && !rc; i++) {
+		const struct flmem_allocator *found = &list->rows[i];
+
+		if (found->ops->check && flmem_target_guard_trims(view, found))
+			rc = found->ops->check(view, found, budget_us, err);
+	}
+	return rc;
+}
+
+bool flmem_target_guard_concerns(const struct flmem_allocator *found)
+{
+	return found->serves_malloc || found->ops->kind != FLMEM_ALLOCATOR_GLIBC;
+}
+
+bool flmem_target_guard_trims(const struct flmem_view *view, const struct flmem_allocator *found)
+{
+	struct flmem_chain trial = {0};
+
+	if (!found->ops->plan_trim || !flmem_target_guard_concerns(found))
+		return false;
+	return found->serves_malloc ||
+	       found->ops->plan_trim(view, found, NULL, &trial, NULL) != FLMEM_EUNSUPPORTED;
+}
+
+void flmem_target_guard_syscalls(const struct flmem_view *view,
+				 const struct flmem_allocator_list *list,
+				 struct flmem_syscall_list *syscalls)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (flmem_target_guard_trims(view, &list->rows[i]))
+			flmem_allocator_add_syscalls(&list->rows[i], syscalls);
+}
+
+int flmem_target_guard_refuse(const struct flmem_view *view, const struct flmem_allocator *found,
+			      struct flmem_error *err)
+{
+	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+			       "process %d uses %s, which cannot be asked from outside to give "
+			       "memory back: %s",
+			       (int)view->process->pid, flmem_allocator_name(found->ops->kind),
+			       found->ops->instead);
+}
+
+int flmem_target_guard_refuse_runtimes(const struct flmem_view *view,
+				       const struct flmem_allocator_list *list,
+				       struct flmem_error *err)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (list->rows[i].ops->is_runtime)
+			return flmem_target_guard_refuse(view, &list->rows[i], err);
+	return 0;
+}

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <flmem/repeat.h>
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "ops/trim/condition_check.h"
+#include "proc/process.h"
+
+/* One process of many. */
+struct trim_state {
+	struct flmem_process process;
+	bool over;	  /* it is left alone from now on */
+	int code;	  /* why it was dropped, or 0 */
+	uint64_t next_us; /* of the monotonic clock: not to be trimmed before */
+	uint64_t trims;
+	unsigned in_vain;	 /* trims in a row */
+	const char *told_reason; /* why the condition was undecided when that was last told */
+};
+
+struct repeat_state {
+	struct flmem_repeat_options options;
+	struct trim_state *trim_states;
+	struct pollfd *polls; /* the descriptor that ends it all, then one of each target */
+	size_t count;
+	size_t opened;
+	struct flmem_trim_result *result; /* room for one; it is large */
+	uint64_t look_us;		  /* when the present look at all of them began */
+};
+
+const char *flmem_repeat_event_name(enum flmem_repeat_event_kind kind)
+{
+	static const char *const names[] = {
+#define EVENT_NAME(name, text) text,
+		FLMEM_REPEAT_EVENTS(EVENT_NAME)
+#undef EVENT_NAME
+	};
+
+	return names[(size_t)kind < FLMEM_ARRAY_SIZE(names) ? kind : FLMEM_REPEAT_ENDED];
+}
+
+static void tell(const struct repeat_state *repeat_state, const struct trim_state *trim_state,
+		 enum flmem_repeat_event_kind kind, const char *reason,
+		 const struct flmem_trim_result *result)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	repeat_state->options.tell(
+		&(struct flmem_repeat_event){
+			.kind = kind,
+			.time_us = (uint64_t)now.tv_sec * 1000000U + (uint64_t)now.tv_nsec / 1000U,
+			.pid = trim_state->process.pid,
+			.reason = reason,
+			.result = result,
+		},
+		repeat_state->options.data);
+}
+
+static void leave(const struct repeat_state *repeat_state, struct trim_state *trim_state,
+		  enum flmem_repeat_event_kind kind, const char *reason,
+		  const struct flmem_trim_result *result)
+{
+	trim_state->over = true;
+	tell(repeat_state, trim_state, kind, reason, result);
+}
+
+static bool is_wanted(const struct repeat_state *repeat_state, struct trim_state *trim_state)
+{
+	const char *why;
+	enum flmem_truth truth;
+
+	if (!repeat_state->options.when)
+		return true;
+	truth = flmem_condition_holds(repeat_state->options.when, trim_state->process.pid,
+				      repeat_state->options.trim.assume_seccomp, &why);
+	if (truth == FLMEM_UNDECIDED && why != trim_state->told_reason) {
+		trim_state->told_reason = why;
+		tell(repeat_state, trim_state, FLMEM_REPEAT_UNDECIDED, why, NULL);
+	}
+	return truth == FLMEM_TRUE;
+}
+
+/* Counted from look to look, so that a trim that takes its time does not cost a whole interval. */
+static void cool_down(const struct repeat_state *repeat_state, struct trim_state *trim_state)
+{
+	uint64_t pause_us = repeat_state->options.cool_down_us;
+
+	if (trim_state->in_vain && pause_us < repeat_state->options.every_us)
+		pause_us = repeat_state->options.every_us;
+	for (unsigned i = 0; i < trim_state->in_vain && pause_us < FLMEM_REPEAT_COOL_DOWN_US_MAX;
+	     i++)
+		pause_us *= 2;
+	trim_state->next_us = repeat_state->look_us + pause_us;
+}
+
+static void note_success(const struct repeat_state *repeat_state, struct trim_state *trim_state,
+			 const struct flmem_trim_result *result)
+{
+	const struct flmem_repeat_options *options = &repeat_state->options;
+	char reason[96];
+
+	tell(repeat_state, trim_state, FLMEM_REPEAT_TRIMMED, NULL, result);
+	trim_state->trims++;
+	if (!result->released_bytes.unknown && result->released_bytes.value < options->least_bytes)
+		trim_state->in_vain++;
+	else
+		trim_state->in_vain = 0;
+	cool_down(repeat_state, trim_state);
+	if (trim_state->in_vain >= options->in_vain_max) {
+		snprintf(reason, sizeof(reason), "%u trims in a row released next to nothing",
+			 trim_state->in_vain);
+		leave(repeat_state, trim_state, FLMEM_REPEAT_GIVEN_UP, reason, NULL);
+	} else if (options->count && trim_state->trims >= options->count) {
+		leave(repeat_state, trim_state, FLMEM_REPEAT_DONE, NULL, NULL);
+	}
+}
+
+static void trim(const struct repeat_state *repeat_state, struct trim_state *trim_state)
+{
+	struct flmem_trim_options options = repeat_state->options.trim;
+	struct flmem_trim_result *result = repeat_state->result;
+
+	options.start_time = trim_state->process.start_time;
+	switch (flmem_trim_process(trim_state->process.pid, &options, result, NULL)) {
+	case 0:
+		note_success(repeat_state, trim_state, result);
+		break;
+	case FLMEM_ENOPROC: /* told when its pidfd says so */
+		break;
+	case FLMEM_EUNSAFE:
+		tell(repeat_state, trim_state, FLMEM_REPEAT_REFUSED, result->reason, result);
+		cool_down(repeat_state, trim_state);
+		break;
+	default:
+		trim_state->code = result->code;
+		leave(repeat_state, trim_state, FLMEM_REPEAT_DROPPED, result->reason, result);
+	}
+}
+
+static void look_after(const struct repeat_state *repeat_state, struct trim_state *trim_state)
+{
+	if (trim_state->over)
+		return;
+	if (!flmem_process_alive(&trim_state->process))
+		leave(repeat_state, trim_state, FLMEM_REPEAT_ENDED, NULL, NULL);
+	else if (repeat_state->look_us >= trim_state->next_us &&
+		 is_wanted(repeat_state, trim_state))
+		trim(repeat_state, trim_state);
+}
+
+static bool is_over(const struct repeat_state *repeat_state)
+{
+	for (size_t i = 0; i < repeat_state->count; i++)
+		if (!repeat_state->trim_states[i].over)
+			return false;
+	return true;
+}
+
+/* Until `until_us`, the end of a process, or the order to stop: then true. */
+static bool wait(const struct repeat_state *repeat_state, uint64_t until_us)
+{
+	uint64_t now_us = flmem_clock_us();
+
+	while (now_us < until_us && !is_over(repeat_state)) {
+		const uint64_t left_us = until_us - now_us;
+		const struct timespec time = {.tv_sec = (time_t)(left_us / 1000000U),
+					      .tv_nsec = (long)(left_us % 1000000U) * 1000};
+
+		for (size_t i = 0; i < repeat_state->count; i++)
+			repeat_state->polls[i + 1].fd =
+				repeat_state->trim_states[i].over
+					? -1
+					: repeat_state->trim_states[i].process.pidfd;
+		if (ppoll(repeat_state->polls, repeat_state->count + 1, &time, NULL) > 0) {
+			if (repeat_state->polls[0].revents)
+				return true;
+			for (size_t i = 0; i < repeat_state->count; i++)
+				if (repeat_state->polls[i + 1].revents)
+					leave(repeat_state, &repeat_state->trim_states[i],
+					      FLMEM_REPEAT_ENDED, NULL, NULL);
+		}
+		now_us = flmem_clock_us();
+	}
+	return false;
+}
+
+/* A look whose time has passed while others were looked after is left out. */
+static uint64_t next_look(uint64_t last_us, uint64_t every_us)
+{
+	uint64_t now_us = flmem_clock_us();
+
+	return last_us + ((now_us - last_us) / every_us + 1) * every_us;
+}
+
+static int outcome(const struct repeat_state *repeat_state, struct flmem_error *err)
+{
+	size_t dropped = 0;
+	int code = 0;
+
+	for (size_t i = 0; i < repeat_state->count; i++) {
+		if (!repeat_state->trim_states[i].code)
+			continue;
+		dropped++;
+		code = repeat_state->trim_states[i].code;
+	}
+	if (!dropped)
+		return 0;
+	return flmem_error_set(err, dropped < repeat_state->count ? FLMEM_EPARTLY : code, 0,
+			       "%zu of %zu processes could not be trimmed", dropped,
+			       repeat_state->count);
+}
+
+static int keep_vigil(struct repeat_state *repeat_state, struct flmem_error *err)
+{
+	bool stopped = false;
+
+	repeat_state->look_us = flmem_clock_us();
+	while (!stopped) {
+		for (size_t i = 0; i < repeat_state->count && !stopped; i++) {
+			look_after(repeat_state, &repeat_state->trim_states[i]);
+			/*
+			 * A trim may take seconds; an order to stop does not wait for the others.
+			 */
+			stopped = poll(repeat_state->polls, 1, 0) > 0;
+		}
+		if (stopped || is_over(repeat_state))
+			break;
+		repeat_state->look_us =
+			next_look(repeat_state->look_us, repeat_state->options.every_us);
+		stopped = wait(repeat_state, repeat_state->look_us);
+	}
+	return outcome(repeat_state, err);
+}
+
+static void close_vigil(struct repeat_state *repeat_state)
+{
+	for (size_t i = 0; i < repeat_state->opened; i++)
+		flmem_process_close(&repeat_state->trim_states[i].process);
+	free(repeat_state->trim_states);
+	free(repeat_state->polls);
+	free(repeat_state->result);
+}
+
+/* One that was there when it was chosen has ended since; else there never was such a process. */
+static void open_ward(const struct repeat_state *repeat_state, struct trim_state *trim_state,
+		      pid_t pid, uint64_t start_time)
+{
+	struct flmem_error err = {0};
+	int rc = flmem_process_open(pid, &trim_state->process, &err);
+
+	trim_state->process.pid = pid;
+	if (rc && !start_time) {
+		trim_state->code = rc;
+		leave(repeat_state, trim_state, FLMEM_REPEAT_DROPPED, err.message, NULL);
+	} else if (rc || (start_time && trim_state->process.start_time != start_time)) {
+		leave(repeat_state, trim_state, FLMEM_REPEAT_ENDED, NULL, NULL);
+	}
+}
+
+static void open_wards(struct repeat_state *repeat_state, const pid_t *pids,
+		       const uint64_t *start_times)
+{
+	for (size_t i = 0; i < repeat_state->count; i++) {
+		struct trim_state *trim_state = &repeat_state->trim_states[i];
+
+		trim_state->process = (struct flmem_process)FLMEM_PROCESS_INIT;
+		repeat_state->polls[i + 1].events = POLLIN;
+		repeat_state->opened++;
+		open_ward(repeat_state, trim_state, pids[i], start_times[i]);
+	}
+}
+
+static void fill_defaults(struct flmem_repeat_options *options)
+{
+	if (!options->every_us)
+		options->every_us = FLMEM_REPEAT_EVERY_US_DEFAULT;
+	if (!options->least_bytes)
+		options->least_bytes = FLMEM_REPEAT_LEAST_BYTES_DEFAULT;
+	if (!options->in_vain_max)
+		options->in_vain_max = FLMEM_REPEAT_IN_VAIN_MAX_DEFAULT;
+}
+
+int flmem_repeat(const pid_t *pids, const uint64_t *start_times, size_t count,
+		 const struct flmem_repeat_options *options, struct flmem_error *err)
+{
+	FLMEM_AUTO(close_vigil)
+	struct repeat_state repeat_state = {.options = *options, .count = count};
+
+	fill_defaults(&repeat_state.options);
+	repeat_state.trim_states = calloc(count ? count : 1, sizeof(*repeat_state.trim_states));
+	repeat_state.polls = calloc(count + 1, sizeof(*repeat_state.polls));
+	repeat_state.result = calloc(1, sizeof(*repeat_state.result));
+	if (!repeat_state.trim_states || !repeat_state.polls || !repeat_state.result)
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot hold the processes");
+	repeat_state.polls[0] = (struct pollfd){.fd = options->stop_fd, .events = POLLIN};
+	open_wards(&repeat_state, pids, start_times);
+	return keep_vigil(&repeat_state, err);
+}

@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <flmem/trim.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/attempt.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "ops/target/inspection.h"
+#include "ops/target/target_guard.h"
+#include "ops/trim/trim_parts.h"
+#include "proc/status.h"
+#include "remote/hold.h"
+
+void flmem_trim_expend_process(bool expendable)
+{
+	flmem_hold_expend_process(expendable);
+}
+
+const char *flmem_trim_outcome_name(enum flmem_trim_outcome outcome)
+{
+	static const char *const names[] = {
+#define OUTCOME_NAME(name, text) text,
+		FLMEM_TRIM_OUTCOMES(OUTCOME_NAME)
+#undef OUTCOME_NAME
+	};
+
+	return (size_t)outcome < FLMEM_ARRAY_SIZE(names) ? names[outcome]
+							 : names[FLMEM_TRIM_FAILED];
+}
+
+struct flmem_trim_step *flmem_trim_job_step(struct flmem_trim_job *job, const char *name)
+{
+	static const char *const not_made = "the call was not made";
+	struct flmem_trim_result *result = job->result;
+	struct flmem_trim_step *step;
+
+	if (result->step_count < FLMEM_TRIM_STEPS_MAX)
+		result->step_count++;
+	step = &result->steps[result->step_count - 1];
+	*step = (struct flmem_trim_step){
+		.name = name,
+		.outcome = job->options->dry_run ? FLMEM_TRIM_PLANNED : FLMEM_TRIM_NOTHING,
+		.took_us = FLMEM_UNKNOWN(not_made),
+		.stopped_us = FLMEM_UNKNOWN(not_made),
+		.released_bytes = FLMEM_UNKNOWN(not_made),
+	};
+	return step;
+}
+
+void flmem_trim_job_stopped(struct flmem_trim_job *job, uint64_t stopped_us, uint64_t inside_us)
+{
+	struct flmem_trim_result *result = job->result;
+	uint64_t before_us = result->stopped_us.unknown ? 0 : result->stopped_us.value;
+	uint64_t whole_us = before_us + stopped_us;
+
+	job->inside_us += inside_us;
+	result->stopped_us = FLMEM_KNOWN(whole_us);
+	result->overhead_us =
+		FLMEM_KNOWN(whole_us > job->inside_us ? whole_us - job->inside_us : 0);
+}
+
+void flmem_trim_job_thread(struct flmem_trim_job *job, pid_t tid, const char *waited_in)
+{
+	struct flmem_trim_result *result = job->result;
+
+	if (!tid)
+		return;
+	result->thread = tid;
+	snprintf(result->thread_state, sizeof(result->thread_state), "%s",
+		 waited_in ? waited_in : "");
+}
+
+void flmem_trim_job_note(struct flmem_trim_job *job, const char *text)
+{
+	struct flmem_trim_result *result = job->result;
+	size_t used = strlen(result->note);
+
+	if (strstr(result->note, text))
+		return;
+	snprintf(result->note + used, sizeof(result->note) - used, "%s%s", used ? "; " : "", text);
+}
+
+void flmem_trim_job_note_late(struct flmem_trim_job *job, uint64_t late_us)
+{
+	char text[128];
+
+	if (!late_us)
+		return;
+	snprintf(text, sizeof(text),
+		 "the borrowed thread's timeout starts again, so it may end up to %llu ms late",
+		 (unsigned long long)(late_us / 1000U));
+	flmem_trim_job_note(job, text);
+}
+
+static struct flmem_u64 read_rss(const struct flmem_trim_job *job)
+{
+	struct flmem_status status;
+
+	if (flmem_status_read(&job->target->process, &status, NULL))
+		return FLMEM_UNKNOWN("the process has ended");
+	return status.rss_bytes;
+}
+
+static struct flmem_u64 difference(struct flmem_u64 before, struct flmem_u64 after)
+{
+	if (before.unknown || after.unknown)
+		return FLMEM_UNKNOWN("RSS could not be read");
+	return FLMEM_KNOWN(before.value > after.value ? before.value - after.value : 0);
+}
+
+static enum flmem_trim_outcome outcome_of(struct flmem_u64 released)
+{
+	return !released.unknown && released.value ? FLMEM_TRIM_RELEASED : FLMEM_TRIM_NOTHING;
+}
+
+/* What a part made of RSS, in the steps that it appended and whose calls were made. */
+static void measure_steps(struct flmem_trim_job *job, size_t first, struct flmem_u64 released)
+{
+	struct flmem_trim_result *result = job->result;
+	bool together = result->step_count - first > 1;
+
+	for (size_t i = first; i < result->step_count; i++) {
+		struct flmem_trim_step *step = &result->steps[i];
+
+		if (step->took_us.unknown)
+			continue;
+		step->released_bytes =
+			together ? FLMEM_UNKNOWN("the calls of one chain are measured together")
+				 : released;
+		if (step->outcome == FLMEM_TRIM_NOTHING)
+			step->outcome = outcome_of(released);
+	}
+}
+
+struct part {
+	const char *name; /* of its step when it got to none */
+	bool wanted;
+	int (*run)(struct flmem_trim_job *job, struct flmem_error *err);
+};
+
+/* What became of the parts altogether. */
+struct sum {
+	size_t done, failed;
+	int code; /* of the first that failed */
+};
+
+/* A process that is gone or closed to us is so for all parts. */
+static bool is_final(int code)
+{
+	return code == FLMEM_ENOPROC || code == FLMEM_EPERM;
+}
+
+/* Code of the program's own may have mapped, unmapped and loaded what it likes. */
+static int look_again(struct flmem_trim_job *job, struct flmem_error *err)
+{
+	int rc = flmem_inspection_renew(job->target, err);
+
+	job->guard = (struct flmem_guard){0};
+	if (!rc)
+		flmem_target_guard_fill(&job->target->view, &job->target->allocators, &job->guard);
+	return rc;
+}
+
+/* The result itself tells what became of the only part. */
+static bool is_alone(const struct flmem_trim_job *job)
+{
+	return !job->options->python && !job->options->collect && !job->options->cuda;
+}
+
+static bool is_glibc(const struct flmem_allocator_list *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (list->rows[i].serves_malloc)
+			return list->rows[i].ops->kind == FLMEM_ALLOCATOR_GLIBC;
+	return false;
+}
+
+/* Where Python code gets in but no thread is idle, the code can make the call itself. */
+static int trim_allocator(struct flmem_trim_job *job, struct flmem_error *err)
+{
+	struct flmem_error inside = {0};
+	int rc = flmem_trim_check(job, err);
+
+	if (rc)
+		return rc;
+	rc = flmem_trim_allocator(job, err);
+	if (rc != FLMEM_EUNSAFE || is_alone(job) || job->options->dry_run ||
+	    !is_glibc(&job->target->allocators) || flmem_trim_inside(job, &inside))
+		return rc;
+	flmem_error_clear(err);
+	return 0;
+}
+
+static void tell_failure(struct flmem_trim_step *step, int code, const struct flmem_error *err)
+{
+	step->outcome = code == FLMEM_EFAILED ? FLMEM_TRIM_FAILED : FLMEM_TRIM_REFUSED;
+	snprintf(step->detail, sizeof(step->detail), "%.*s", (int)sizeof(step->detail) - 1,
+		 err->message);
+}
+
+static int run_part(struct flmem_trim_job *job, const struct part *part, struct sum *sum,
+		    struct flmem_error *err)
+{
+	size_t first = job->result->step_count;
+	struct flmem_u64 before = read_rss(job);
+	struct flmem_error own = {0};
+	int rc = sum->done ? look_again(job, &own) : 0;
+
+	/* Reported as left alone, so that is how it stays, should it answer now. */
+	if (!rc && flmem_attempt_is_lost())
+		rc = flmem_error_set(&own, FLMEM_EUNSAFE, 0, "its memory did not answer");
+	if (!rc)
+		rc = part->run(job, &own);
+	if (rc && job->result->step_count == first && !is_alone(job))
+		tell_failure(flmem_trim_job_step(job, part->name), rc, &own);
+	if (!job->options->dry_run)
+		measure_steps(job, first, difference(before, read_rss(job)));
+	if (rc) {
+		if (!sum->failed++) {
+			sum->code = rc;
+			*err = own;
+		}
+		return rc;
+	}
+	sum->done++;
+	return 0;
+}
+
+static int run_parts(struct flmem_trim_job *job, struct flmem_error *err)
+{
+	const struct part parts[] = {
+		{"python", job->options->python != NULL, flmem_trim_python},
+		{"gc.collect", job->options->collect, flmem_trim_collect},
+		{"allocator", true, trim_allocator},
+		{"cuda", job->options->cuda, flmem_trim_cuda},
+	};
+	struct sum sum = {0};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(parts); i++)
+		if (parts[i].wanted && is_final(run_part(job, &parts[i], &sum, err)))
+			break;
+	if (!sum.failed)
+		return 0;
+	if (!sum.done)
+		return sum.code;
+	flmem_error_prefix(err, "partly done");
+	return err->code = FLMEM_EPARTLY;
+}
+
+static void measure(struct flmem_trim_job *job)
+{
+	struct flmem_trim_result *result = job->result;
+
+	if (job->options->settle_us)
+		flmem_clock_sleep_us(job->options->settle_us);
+	result->rss_after_bytes = read_rss(job);
+	result->released_bytes = difference(result->rss_before_bytes, result->rss_after_bytes);
+	result->outcome = outcome_of(result->released_bytes);
+}
+
+/* A dry run stops no thread, and the kernel shows the filters of stopped threads only. */
+static void finish_dry_run(struct flmem_trim_job *job)
+{
+	struct flmem_status status;
+
+	job->result->outcome = FLMEM_TRIM_PLANNED;
+	if (flmem_status_read(&job->target->process, &status, NULL) == 0 &&
+	    !status.seccomp_mode.unknown && status.seccomp_mode.value &&
+	    !job->options->assume_seccomp)
+		flmem_trim_job_note(job,
+				    "it has seccomp filters: only the trim itself can evaluate "
+				    "them, and may then refuse");
+}
+
+static int work(struct flmem_trim_job *job, pid_t pid, struct flmem_error *err)
+{
+	int rc = flmem_target_guard_open(job->target, pid, job->options->start_time, err);
+
+	job->result->start_time = job->target->process.start_time;
+	if (rc)
+		return rc;
+	flmem_target_guard_fill(&job->target->view, &job->target->allocators, &job->guard);
+	job->result->rss_before_bytes = read_rss(job);
+	rc = run_parts(job, err);
+	if (rc && rc != FLMEM_EPARTLY)
+		return rc;
+	if (job->options->dry_run)
+		finish_dry_run(job);
+	else
+		measure(job);
+	return rc;
+}
+
+static void init_result(struct flmem_trim_result *result, pid_t pid)
+{
+	static const char *const none = "nothing was called";
+
+	*result = (struct flmem_trim_result){
+		.pid = pid,
+		.rss_before_bytes = FLMEM_UNKNOWN("not measured"),
+		.rss_after_bytes = FLMEM_UNKNOWN(none),
+		.released_bytes = FLMEM_UNKNOWN(none),
+		.predicted_bytes = FLMEM_UNKNOWN("not read beforehand"),
+		.stopped_us = FLMEM_UNKNOWN(none),
+		.overhead_us = FLMEM_UNKNOWN(none),
+	};
+}
+
+static void fill_refusal(struct flmem_trim_result *result, int code, const struct flmem_error *err)
+{
+	result->code = code;
+	if (code != FLMEM_EPARTLY)
+		result->outcome = code == FLMEM_EFAILED ? FLMEM_TRIM_FAILED : FLMEM_TRIM_REFUSED;
+	snprintf(result->reason, sizeof(result->reason), "%s", err->message);
+}
+
+/* One trim with all that it works on, for a process that may never answer. */
+struct trim_attempt {
+	pid_t pid;
+	struct flmem_trim_options options;
+	struct flmem_trim_code code; /* the strings are its own */
+	struct flmem_trim_result result;
+};
+
+static void free_trim_attempt(void *context)
+{
+	struct trim_attempt *trim_attempt = context;
+
+	free((char *)(uintptr_t)trim_attempt->code.name);
+	free((char *)(uintptr_t)trim_attempt->code.text);
+	free(trim_attempt);
+}
+
+static void cleanup_trim_attempt(struct trim_attempt **trim_attempt)
+{
+	if (*trim_attempt)
+		free_trim_attempt(*trim_attempt);
+}
+
+static char *copy_bytes(const char *bytes, size_t length)
+{
+	char *copy = malloc(length + 1);
+
+	if (!copy)
+		return NULL;
+	memcpy(copy, bytes, length);
+	copy[length] = '\0';
+	return copy;
+}
+
+static struct trim_attempt *new_trim_attempt(pid_t pid, const struct flmem_trim_options *options)
+{
+	FLMEM_AUTO(cleanup_trim_attempt)
+	struct trim_attempt *trim_attempt = calloc(1, sizeof(*trim_attempt));
+	const struct flmem_trim_code *code = options->python;
+
+	if (!trim_attempt)
+		return NULL;
+	trim_attempt->pid = pid;
+	trim_attempt->options = *options;
+	init_result(&trim_attempt->result, pid);
+	if (!code)
+		return FLMEM_TAKE(trim_attempt);
+	trim_attempt->options.python = &trim_attempt->code;
+	trim_attempt->code.length = code->length;
+	trim_attempt->code.name = code->name ? strdup(code->name) : NULL;
+	trim_attempt->code.text = copy_bytes(code->text, code->length);
+	if ((code->name && !trim_attempt->code.name) || !trim_attempt->code.text)
+		return NULL;
+	return FLMEM_TAKE(trim_attempt);
+}
+
+static int run_trim_attempt(void *context, struct flmem_error *err)
+{
+	FLMEM_AUTO_INSPECTION struct flmem_inspection *target = flmem_inspection_new(err);
+	struct trim_attempt *trim_attempt = context;
+	const struct flmem_trim_options *options = &trim_attempt->options;
+	struct flmem_trim_job job = {
+		.options = options,
+		.result = &trim_attempt->result,
+		.target = target,
+		.timeout_us =
+			options->timeout_us ? options->timeout_us : FLMEM_TRIM_TIMEOUT_US_DEFAULT,
+	};
+
+	return target ? work(&job, trim_attempt->pid, err) : FLMEM_EFAILED;
+}
+
+/*
+ * Reading comes first, so what never answers is met before anything is touched. Left behind later,
+ * the thread is to the target what a flmem is that was killed then.
+ */
+static int attempt(pid_t pid, const struct flmem_trim_options *options,
+		   struct flmem_trim_result *ret_result, struct flmem_error *err)
+{
+	const struct flmem_attempt how = {.run = run_trim_attempt, .release = free_trim_attempt};
+	FLMEM_AUTO(cleanup_trim_attempt)
+	struct trim_attempt *trim_attempt = new_trim_attempt(pid, options);
+	bool lost = false;
+	int rc;
+
+	if (!trim_attempt)
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot trim a process");
+	rc = flmem_attempt_run(&how, trim_attempt, &lost, err);
+	if (lost) {
+		(void)FLMEM_TAKE(trim_attempt);
+		return flmem_error_prefix(err, "process %d is left alone", (int)pid);
+	}
+	*ret_result = trim_attempt->result;
+	return rc;
+}
+
+int flmem_trim_process(pid_t pid, const struct flmem_trim_options *options,
+		       struct flmem_trim_result *ret_result, struct flmem_error *err)
+{
+	struct flmem_error local = {0};
+	int rc;
+
+	if (!err)
+		err = &local;
+	flmem_error_clear(err);
+	init_result(ret_result, pid);
+	rc = attempt(pid, options, ret_result, err);
+	if (rc)
+		fill_refusal(ret_result, rc, err);
+	return rc;
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/trim/trim_parts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "runtimes/cpython_call.h"
+
+/* What gc.collect() returns: the unreachable objects that it found. */
+static const char collect_code[] = "import gc\nprint(gc.collect())\n";
+
+/*
+ * The thread that runs it has device 0 as its current one, whatever the program uses: asking for a
+ * stream there would make a context on it, some hundred megabytes. So it takes a device first that
+ * PyTorch holds memory of, and keeps it: the thread ends, and going back to device 0 would ask for
+ * that context as well.
+ *
+ * Emptying a cache ends a capture of a CUDA graph, whoever makes it. The streams that capture are
+ * other threads' current ones, which only their objects tell: those of torch.cuda.graph, and the
+ * streams that PyTorch itself has made, which are never destroyed (an ExternalStream may be). A
+ * stream that may not be asked now is in the way of a capture.
+ */
+static const char cuda_code[] =
+	"import sys,gc\n"
+	"t=sys.modules.get('torch')\n"
+	"c=getattr(t,'cuda',None)\n"
+	"def capturing():\n"
+	" g=getattr(getattr(c,'graphs',None),'graph',None)\n"
+	" k=getattr(c,'Stream',None)\n"
+	" s=[getattr(g,'default_capture_stream',None)]\n"
+	" for o in gc.get_objects():\n"
+	"  if g and type(o) is g:s.append(o.capture_stream)\n"
+	"  elif k and type(o) is k:s.append(o)\n"
+	" try:\n"
+	"  if c.is_current_stream_capturing():return 1\n"
+	"  for x in s:\n"
+	"   if x is not None:\n"
+	"    with c.stream(x):\n"
+	"     if c.is_current_stream_capturing():return 1\n"
+	" except RuntimeError:return 1\n"
+	"def reserved():\n"
+	" return [c.memory_reserved(i) for i in range(c.device_count())]\n"
+	"def run():\n"
+	" if t is None:return 'skip: PyTorch is not imported'\n"
+	" if c is None or not c.is_initialized():return 'skip: PyTorch has not initialised CUDA'\n"
+	" n=reserved()\n"
+	" d=[i for i,m in enumerate(n) if m]\n"
+	" if not d:return 'skip: PyTorch holds no device memory'\n"
+	" c.set_device(d[0])\n"
+	" if capturing():return 'skip: a CUDA graph is being captured'\n"
+	" c.empty_cache()\n"
+	" h=getattr(t._C,'_host_emptyCache',None) or "
+	"getattr(getattr(t,'accelerator',None),'empty_host_cache',None)\n"
+	" if h:h()\n"
+	" return '%d bytes of device memory'%(sum(n)-sum(reserved()))+('' if h else "
+	"', the pinned host cache of this PyTorch cannot be emptied')\n"
+	"print(run())\n"
+	"del capturing,reserved,run\n";
+
+/* By subscript, which leaves no attribute behind on the library object. */
+static const char inside_code[] = "import sys\n"
+				  "c=sys.modules.get('ctypes')\n"
+				  "print(c.pythonapi['malloc_trim'](0) if c else 'skip')\n";
+
+struct python_part {
+	struct flmem_trim_job *job;
+	struct flmem_trim_step *step;
+	struct flmem_cpython_result run;
+};
+
+static bool is_absent(const struct flmem_trim_job *job)
+{
+	struct flmem_cpython python;
+
+	return job->options->lenient && !flmem_cpython_find(&job->target->view, &python);
+}
+
+static void set_detail(struct flmem_trim_step *step, const char *text)
+{
+	snprintf(step->detail, sizeof(step->detail), "%.*s", (int)strcspn(text, "\n"), text);
+}
+
+static void fill_step(struct python_part *part)
+{
+	const struct flmem_cpython_result *run = &part->run;
+	struct flmem_trim_step *step = part->step;
+
+	step->entry = run->entry ? flmem_cpython_entry_name(run->entry) : NULL;
+	step->thread = run->tid;
+	snprintf(step->thread_state, sizeof(step->thread_state), "%s",
+		 run->waited_in ? run->waited_in : "");
+	flmem_trim_job_thread(part->job, run->tid, run->waited_in);
+	if (run->complete || run->stopped_us) {
+		/* The code runs in a thread of its own: nothing of it is inside the stop. */
+		step->stopped_us = FLMEM_KNOWN(run->stopped_us);
+		flmem_trim_job_stopped(part->job, run->stopped_us, 0);
+		flmem_trim_job_note_late(part->job, run->late_us);
+	}
+	if (run->complete)
+		step->took_us = FLMEM_KNOWN(run->took_us);
+}
+
+/* Runs the code; `part->run` is filled, and is to be cleared, in any case. */
+static int run_code(struct python_part *part, const struct flmem_cpython_code *code,
+		    struct flmem_error *err)
+{
+	const struct flmem_cpython_call call = {
+		.code = *code,
+		.guard = &part->job->guard,
+		.timeout_us = part->job->timeout_us,
+		.assume_seccomp = part->job->options->assume_seccomp,
+		.dry_run = part->job->options->dry_run,
+	};
+	/* The thread for the code allocates, perhaps in an arena that no other one uses. */
+	int rc = flmem_trim_check(part->job, err);
+
+	if (!rc)
+		rc = flmem_cpython_call(&part->job->target->view, &call, &part->run, err);
+	fill_step(part);
+	if (rc) {
+		part->step->outcome = rc == FLMEM_EFAILED ? FLMEM_TRIM_FAILED : FLMEM_TRIM_REFUSED;
+		set_detail(part->step, err->message);
+		return rc;
+	}
+	if (!part->run.answer.exception)
+		return 0;
+	part->step->outcome = FLMEM_TRIM_FAILED;
+	set_detail(part->step, part->run.answer.exception);
+	return flmem_error_set(err, FLMEM_EFAILED, 0, "'%s' in process %d raised %s", code->name,
+			       (int)part->job->target->process.pid, part->run.answer.exception);
+}
+
+/* Begins a step; false when there is nothing to do. */
+static bool begin(struct python_part *part, const char *name)
+{
+	part->step = flmem_trim_job_step(part->job, name);
+	if (!is_absent(part->job))
+		return true;
+	part->step->outcome = FLMEM_TRIM_SKIPPED;
+	set_detail(part->step, "the process has no CPython");
+	return false;
+}
+
+int flmem_trim_python(struct flmem_trim_job *job, struct flmem_error *err)
+{
+	const struct flmem_trim_code *given = job->options->python;
+	const struct flmem_cpython_code code = {given->name, given->text, given->length};
+	struct python_part part = {.job = job};
+	int rc = 0;
+
+	if (begin(&part, "python")) {
+		rc = run_code(&part, &code, err);
+		snprintf(job->result->output, sizeof(job->result->output), "%s",
+			 part.run.answer.output ? part.run.answer.output : "");
+		job->result->output_cut = part.run.answer.cut;
+	}
+	flmem_cpython_result_clear(&part.run);
+	return rc;
+}
+
+int flmem_trim_collect(struct flmem_trim_job *job, struct flmem_error *err)
+{
+	const struct flmem_cpython_code code = {"gc.collect", collect_code,
+						sizeof(collect_code) - 1};
+	struct python_part part = {.job = job};
+	int rc = 0;
+
+	if (begin(&part, "gc.collect"))
+		rc = run_code(&part, &code, err);
+	if (part.run.answer.output && !part.run.answer.exception)
+		snprintf(part.step->detail, sizeof(part.step->detail), "%.*s objects",
+			 (int)strspn(part.run.answer.output, "0123456789"), part.run.answer.output);
+	flmem_cpython_result_clear(&part.run);
+	return rc;
+}
+
+int flmem_trim_inside(struct flmem_trim_job *job, struct flmem_error *err)
+{
+	const struct flmem_cpython_code code = {"malloc_trim", inside_code,
+						sizeof(inside_code) - 1};
+	struct python_part part = {.job = job};
+	int rc = 0;
+
+	part.step = flmem_trim_job_step(job, "malloc_trim");
+	rc = run_code(&part, &code, err);
+	if (!rc && (!part.run.answer.output || part.run.answer.output[0] == 's'))
+		rc = flmem_error_set(err, FLMEM_EUNSAFE, 0,
+				     "process %d has no blocked thread to borrow, and has not "
+				     "loaded ctypes",
+				     (int)job->target->process.pid);
+	if (rc)
+		job->result->step_count--;
+	flmem_cpython_result_clear(&part.run);
+	return rc;
+}
+
+int flmem_trim_cuda(struct flmem_trim_job *job, struct flmem_error *err)
+{
+	static const char skip[] = "skip: ";
+	const struct flmem_cpython_code code = {"cuda", cuda_code, sizeof(cuda_code) - 1};
+	struct python_part part = {.job = job};
+	const char *said;
+	int rc = 0;
+
+	if (begin(&part, "torch.cuda.empty_cache"))
+		rc = run_code(&part, &code, err);
+	said = part.run.answer.output;
+	if (said && !part.run.answer.exception) {
+		bool skipped = strncmp(said, skip, sizeof(skip) - 1) == 0;
+
+		if (skipped)
+			part.step->outcome = FLMEM_TRIM_SKIPPED;
+		set_detail(part.step, skipped ? said + sizeof(skip) - 1 : said);
+	}
+	flmem_cpython_result_clear(&part.run);
+	return rc;
+}

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/watch/auto_trim.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include <flmem/repeat.h>
+
+#include "base/cleanup.h"
+#include "ops/watch/forecast_state.h"
+#include "ops/watch/trim_queue.h"
+#include "series/policy.h"
+
+#define LOOK_US		30000000U
+#define EVERY_ON_CLIENT 1U
+#define EVERY_ON_SERVER 5U
+
+struct flmem_auto {
+	struct flmem_watch_auto options;
+	uint64_t look_us;
+	struct flmem_condition *fallback; /* where no rounds are known */
+	struct flmem_trim_queue *queue;
+};
+
+/* One process of the watch. */
+struct flmem_trim_state {
+	struct flmem_policy policy;
+	bool busy;		/* a trim is under way */
+	bool dropped;		/* it is left alone */
+	bool pressed;		/* at the last tick */
+	const char *told;	/* why the condition was undecided when that was last told */
+	struct flmem_u64 round; /* that ended last */
+};
+
+static void fill_defaults(struct flmem_auto *a)
+{
+	struct flmem_watch_auto *o = &a->options;
+
+	if (!o->trim.timeout_us)
+		o->trim.timeout_us = FLMEM_WATCH_TRIM_TIMEOUT_US_DEFAULT;
+	a->look_us = o->cool_down_us ? o->cool_down_us : LOOK_US;
+	if (!o->cool_down_us)
+		o->cool_down_us = FLMEM_WATCH_COOL_DOWN_US_DEFAULT;
+	if (!o->least_bytes)
+		o->least_bytes = FLMEM_REPEAT_LEAST_BYTES_DEFAULT;
+	if (!o->in_vain_max)
+		o->in_vain_max = FLMEM_REPEAT_IN_VAIN_MAX_DEFAULT;
+}
+
+int flmem_auto_open(const struct flmem_watch_auto *options, struct flmem_auto **ret_auto,
+		    struct flmem_error *err)
+{
+	struct flmem_auto *a = calloc(1, sizeof(*a));
+	int rc = 0;
+
+	if (a) {
+		a->options = *options;
+		fill_defaults(a);
+		a->queue = flmem_trim_queue_new();
+		rc = flmem_condition_parse(FLMEM_WATCH_WHEN_DEFAULT, &a->fallback, err);
+	}
+	if (a && a->queue && !rc) {
+		*ret_auto = a;
+		return 0;
+	}
+	flmem_auto_free(a);
+	return rc ? rc : flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot prepare trims");
+}
+
+void flmem_auto_free(struct flmem_auto *automatic)
+{
+	if (!automatic)
+		return;
+	flmem_trim_queue_free(automatic->queue);
+	flmem_condition_free(automatic->fallback);
+	free(automatic);
+}
+
+static struct flmem_trim_state *ward_of(const struct flmem_auto *a, struct flmem_watched_process *f)
+{
+	const struct flmem_watch_auto *o = &a->options;
+	const struct flmem_policy_rules rules = {
+		.every_rounds = o->every_rounds			   ? o->every_rounds
+				: flmem_role_is_server(f->id.role) ? EVERY_ON_SERVER
+								   : EVERY_ON_CLIENT,
+		.fixed = o->every_rounds != 0,
+		.cool_down_us = o->cool_down_us,
+		.look_us = a->look_us,
+		.least_bytes = o->least_bytes,
+		.in_vain_max = o->in_vain_max,
+	};
+
+	if (f->trim_state)
+		return f->trim_state;
+	f->trim_state = calloc(1, sizeof(*f->trim_state));
+	if (f->trim_state) {
+		flmem_policy_init(&f->trim_state->policy, &rules);
+		f->trim_state->round = FLMEM_UNKNOWN("no round has ended");
+	}
+	return f->trim_state;
+}
+
+static struct flmem_watch_action action(const struct flmem_watched_process *f,
+					enum flmem_watch_action_kind kind, const char *reason,
+					const struct flmem_moment *moment)
+{
+	static const char none[] = "no trim was made";
+
+	return (struct flmem_watch_action){
+		.process = &f->id,
+		.kind = kind,
+		.at_us = moment->at_us,
+		.elapsed_us = moment->now_us,
+		.round = f->trim_state->round,
+		.every_rounds = f->trim_state->policy.every,
+		.reason = reason,
+		.rss_before_bytes = FLMEM_UNKNOWN(none),
+		.rss_after_bytes = FLMEM_UNKNOWN(none),
+		.released_bytes = FLMEM_UNKNOWN(none),
+		.stopped_us = FLMEM_UNKNOWN(none),
+	};
+}
+
+static void tell_change(struct flmem_watch_state *w, struct flmem_watched_process *f,
+			const struct flmem_policy_decision *decision,
+			const struct flmem_moment *moment)
+{
+	static const enum flmem_watch_action_kind kinds[] = {
+		[FLMEM_POLICY_LOOSENED] = FLMEM_WATCH_LOOSENED,
+		[FLMEM_POLICY_TIGHTENED] = FLMEM_WATCH_TIGHTENED,
+		[FLMEM_POLICY_RESTING] = FLMEM_WATCH_RESTING,
+		[FLMEM_POLICY_RESUMED] = FLMEM_WATCH_RESUMED,
+	};
+	struct flmem_watch_action told;
+
+	if (decision->change == FLMEM_POLICY_SAME)
+		return;
+	told = action(f, kinds[decision->change], decision->change_reason, moment);
+	flmem_watch_state_action(w, f, &told);
+}
+
+static const struct flmem_condition *condition_for(const struct flmem_auto *a,
+						   const struct flmem_watched_process *f)
+{
+	if (a->options.when)
+		return a->options.when;
+	return f->rounds.any ? NULL : a->fallback;
+}
+
+static void ask_for_trim(const struct flmem_auto *a, const struct flmem_watched_process *f,
+			 const char *reason, const struct flmem_condition *when)
+{
+	struct flmem_trim_request *request = calloc(1, sizeof(*request));
+
+	if (!request)
+		return;
+	request->pid = f->id.pid;
+	request->start_time = f->id.start_time;
+	request->when = when;
+	request->options = a->options.trim;
+	snprintf(request->reason, sizeof(request->reason), "%s", reason);
+	f->trim_state->busy = flmem_trim_queue_add(a->queue, request);
+}
+
+static void decide(const struct flmem_auto *a, struct flmem_watch_state *w,
+		   struct flmem_watched_process *f, struct flmem_policy_signs *signs,
+		   const struct flmem_moment *moment)
+{
+	struct flmem_policy_decision decision;
+	struct flmem_trend trend;
+
+	flmem_forecast_trend(f, &trend);
+	signs->now_us = moment->now_us;
+	signs->rss_bytes = f->last_bytes;
+	signs->verdict = trend.verdict;
+	flmem_policy_decide(&f->trim_state->policy, signs, &decision);
+	tell_change(w, f, &decision, moment);
+	if (decision.trim && !f->trim_state->busy)
+		ask_for_trim(a, f, decision.trim_reason,
+			     signs->occasion == FLMEM_POLICY_CONDITION ? condition_for(a, f)
+								       : NULL);
+}
+
+void flmem_auto_round(struct flmem_auto *automatic, struct flmem_watch_state *watch_state,
+		      const struct flmem_pressures *pressures,
+		      struct flmem_watched_process *watched, const struct flmem_moment *moment)
+{
+	struct flmem_policy_signs signs = {.occasion = FLMEM_POLICY_ROUND};
+	struct flmem_trim_state *trim_state = ward_of(automatic, watched);
+
+	if (!trim_state || trim_state->dropped)
+		return;
+	signs.pressure = flmem_pressures_short(pressures, watched->group, moment->now_us);
+	signs.pressed = signs.pressure != NULL;
+	trim_state->round = FLMEM_KNOWN(watched->rounds.last.number);
+	decide(automatic, watch_state, watched, &signs, moment);
+}
+
+static void look(const struct flmem_auto *a, struct flmem_watch_state *w,
+		 const struct flmem_pressures *pressures, struct flmem_watched_process *f,
+		 const struct flmem_moment *moment)
+{
+	struct flmem_policy_signs signs = {.occasion = FLMEM_POLICY_CONDITION};
+	struct flmem_trim_state *trim_state = ward_of(a, f);
+	bool pressed;
+
+	if (!trim_state || trim_state->dropped)
+		return;
+	signs.pressure = flmem_pressures_short(pressures, f->group, moment->now_us);
+	signs.pressed = signs.pressure != NULL;
+	pressed = signs.pressed && !trim_state->pressed;
+	trim_state->pressed = signs.pressed;
+	if (pressed)
+		signs.occasion = FLMEM_POLICY_PRESSURE;
+	else if (trim_state->busy || !condition_for(a, f) ||
+		 !flmem_policy_may_look(&trim_state->policy, moment->now_us))
+		return;
+	decide(a, w, f, &signs, moment);
+}
+
+static struct flmem_watched_process *find(const struct flmem_watch_state *w,
+					  const struct flmem_trim_request *request)
+{
+	for (size_t i = 0; i < w->count; i++) {
+		struct flmem_watched_process *f = w->watched[i];
+
+		if (f->id.pid == request->pid && f->id.start_time == request->start_time)
+			return f->trim_state ? f : NULL;
+	}
+	return NULL;
+}
+
+static enum flmem_watch_action_kind kind_of(const struct flmem_trim_result *result)
+{
+	switch (result->code) {
+	case 0:
+	case FLMEM_EPARTLY:
+		return FLMEM_WATCH_TRIMMED;
+	case FLMEM_EPERM:
+	case FLMEM_EUNSUPPORTED:
+		return FLMEM_WATCH_DROPPED;
+	default:
+		return FLMEM_WATCH_REFUSED;
+	}
+}
+
+static void tell_trim(struct flmem_watch_state *w, struct flmem_watched_process *f,
+		      const struct flmem_trim_request *request, const struct flmem_moment *moment)
+{
+	const struct flmem_trim_result *result = &request->result;
+	char reason[FLMEM_POLICY_REASON_MAX + FLMEM_ERROR_MESSAGE_MAX + 4];
+	struct flmem_policy_decision decision;
+	struct flmem_watch_action told;
+
+	told = action(f, kind_of(result), reason, moment);
+	told.result = result;
+	snprintf(reason, sizeof(reason), "%s%s%s", request->reason, result->reason[0] ? ": " : "",
+		 result->reason);
+	if (told.kind == FLMEM_WATCH_DROPPED)
+		f->trim_state->dropped = true;
+	if (told.kind == FLMEM_WATCH_TRIMMED) {
+		told.rss_before_bytes = result->rss_before_bytes;
+		told.rss_after_bytes = result->rss_after_bytes;
+		told.released_bytes = result->released_bytes;
+		told.stopped_us = result->stopped_us;
+	}
+	flmem_watch_state_action(w, f, &told);
+	if (told.kind != FLMEM_WATCH_TRIMMED)
+		return;
+	flmem_policy_done(&f->trim_state->policy, moment->now_us, result->released_bytes,
+			  result->rss_after_bytes, &decision);
+	tell_change(w, f, &decision, moment);
+}
+
+static void tell_undecided(struct flmem_watch_state *w, struct flmem_watched_process *f,
+			   const struct flmem_trim_request *request,
+			   const struct flmem_moment *moment)
+{
+	struct flmem_watch_action told;
+
+	if (!request->why || request->why == f->trim_state->told)
+		return;
+	f->trim_state->told = request->why;
+	told = action(f, FLMEM_WATCH_UNDECIDED, request->why, moment);
+	flmem_watch_state_action(w, f, &told);
+}
+
+static void collect(const struct flmem_auto *a, struct flmem_watch_state *w,
+		    const struct flmem_moment *moment)
+{
+	for (;;) {
+		FLMEM_AUTO_FREE struct flmem_trim_request *request =
+			flmem_trim_queue_take(a->queue);
+		struct flmem_watched_process *f = request ? find(w, request) : NULL;
+
+		if (!request)
+			return;
+		if (!f)
+			continue;
+		f->trim_state->busy = false;
+		if (request->truth == FLMEM_UNDECIDED)
+			tell_undecided(w, f, request, moment);
+		else if (request->truth == FLMEM_TRUE && request->result.code != FLMEM_ENOPROC)
+			tell_trim(w, f, request, moment);
+	}
+}
+
+void flmem_auto_tick(struct flmem_auto *automatic, struct flmem_watch_state *watch_state,
+		     const struct flmem_pressures *pressures, const struct flmem_moment *moment)
+{
+	collect(automatic, watch_state, moment);
+	for (size_t i = 0; i < watch_state->count; i++)
+		if (!watch_state->watched[i]->ended)
+			look(automatic, watch_state, pressures, watch_state->watched[i], moment);
+}
+
+void flmem_auto_finish(struct flmem_auto *automatic, struct flmem_watch_state *watch_state,
+		       const struct flmem_moment *moment)
+{
+	flmem_trim_queue_finish(automatic->queue);
+	collect(automatic, watch_state, moment);
+}

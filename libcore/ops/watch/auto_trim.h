@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_OPS_WATCH_AUTO_TRIM_H
+#define FLMEM_OPS_WATCH_AUTO_TRIM_H
+
+/*
+ * Automatic trims of a watch: brings its occasions before the policy (series/policy.h), has done
+ * what that decides (ops/watch/trim_queue.h), and tells each decision.
+ */
+
+#include <flmem/watch.h>
+
+#include "ops/watch/pressures.h"
+#include "ops/watch/watch_state.h"
+
+struct flmem_auto;
+
+/* The moment that it is now, in the ways that are needed. */
+struct flmem_moment {
+	uint64_t now_us; /* since the watch began */
+	uint64_t at_us;	 /* since 1970 */
+};
+
+int flmem_auto_open(const struct flmem_watch_auto *options, struct flmem_auto **ret_auto,
+		    struct flmem_error *err);
+void flmem_auto_free(struct flmem_auto *automatic);
+
+/* The samples of this moment have been taken; tells what came of earlier trims, too. */
+void flmem_auto_tick(struct flmem_auto *automatic, struct flmem_watch_state *watch_state,
+		     const struct flmem_pressures *pressures, const struct flmem_moment *moment);
+
+/* A round of the process has ended. */
+void flmem_auto_round(struct flmem_auto *automatic, struct flmem_watch_state *watch_state,
+		      const struct flmem_pressures *pressures,
+		      struct flmem_watched_process *watched, const struct flmem_moment *moment);
+
+/* The watch ends: waits for the trim at hand, tells what came of it, and makes no others. */
+void flmem_auto_finish(struct flmem_auto *automatic, struct flmem_watch_state *watch_state,
+		       const struct flmem_moment *moment);
+
+#endif

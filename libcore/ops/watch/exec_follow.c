@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/watch/exec_follow.h"
+
+#include <string.h>
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+/* But for numbers: ports, rounds and the pids of parents change from start to start. */
+static bool is_same_command(const char *a, const char *b)
+{
+	for (;;) {
+		while (is_digit(*a))
+			a++;
+		while (is_digit(*b))
+			b++;
+		if (*a != *b || !*a)
+			return *a == *b;
+		a++;
+		b++;
+	}
+}
+
+static bool is_same_text(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static bool is_same_part(const struct flmem_watch_process *a, const struct flmem_watch_process *b)
+{
+	return a->role != FLMEM_ROLE_NONE && a->role == b->role && a->framework == b->framework &&
+	       is_same_text(a->site, b->site) && is_same_command(a->command, b->command);
+}
+
+/* What belongs to the living process; what was learnt stays where it is. */
+static void hand_over(struct flmem_watched_process *old, struct flmem_watched_process *heir)
+{
+	struct flmem_watch_process id = old->id;
+	int statm = old->statm;
+
+	old->id = heir->id;
+	heir->id = id;
+	old->statm = heir->statm;
+	heir->statm = statm;
+	old->process = heir->process;
+	heir->process = (struct flmem_process)FLMEM_PROCESS_INIT;
+	old->number = heir->number;
+	old->group = heir->group;
+	old->shared_pages = 0;
+	old->ended = false;
+	old->own_rounds = false;
+	old->changed = true;
+	old->restarts++;
+	free(old->trim_state);
+	old->trim_state = NULL;
+}
+
+struct flmem_watched_process *flmem_exec_follow_join(struct flmem_watch_state *watch_state,
+						     struct flmem_watched_process *watched)
+{
+	for (size_t i = watch_state->count; i-- > 0;) {
+		struct flmem_watched_process *old = watch_state->watched[i];
+
+		if (!old->ended || !is_same_part(&old->id, &watched->id))
+			continue;
+		hand_over(old, watched);
+		flmem_watched_process_free(watched);
+		return old;
+	}
+	return NULL;
+}
+
+/* The higher, the more is it worth to be kept. */
+static uint64_t worth(const struct flmem_watched_process *f)
+{
+	uint64_t samples =
+		f->history.samples < (UINT64_C(1) << 32) ? f->history.samples : UINT64_C(1) << 32;
+
+	return samples | (uint64_t)(f->id.role != FLMEM_ROLE_NONE) << 40 |
+	       (uint64_t)f->passed_above << 41;
+}
+
+static size_t find_least(const struct flmem_watch_state *w)
+{
+	size_t least = SIZE_MAX;
+
+	for (size_t i = 0; i < w->count; i++)
+		if (w->watched[i]->ended &&
+		    (least == SIZE_MAX || worth(w->watched[i]) < worth(w->watched[least])))
+			least = i;
+	return least;
+}
+
+void flmem_exec_follow_forget(struct flmem_watch_state *watch_state)
+{
+	while (watch_state->count - watch_state->alive > FLMEM_EXEC_FOLLOW_ENDED_MAX) {
+		size_t least = find_least(watch_state);
+
+		if (least == SIZE_MAX)
+			return;
+		watch_state->forgotten++;
+		watch_state->forgotten_passed |= watch_state->watched[least]->passed_above;
+		flmem_watched_process_free(watch_state->watched[least]);
+		memmove(&watch_state->watched[least], &watch_state->watched[least + 1],
+			(watch_state->count - least - 1) * sizeof(struct flmem_watched_process *));
+		watch_state->count--;
+	}
+}

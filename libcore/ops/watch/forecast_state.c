@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/watch/forecast_state.h"
+
+#include "ops/watch/pressures.h"
+#include "proc/cgroup.h"
+#include "proc/host.h"
+
+static const char passed_above[] = "its resident memory was above the limit";
+static const char passed_growth[] = "it grows faster than the limit";
+
+void flmem_forecast_limits_close(struct flmem_forecast_limits *limits)
+{
+	flmem_cgroups_free(limits->cgroups);
+	limits->cgroups = NULL;
+	flmem_gpu_use_close(&limits->gpus);
+}
+
+static struct flmem_u64 plus(struct flmem_u64 a, struct flmem_u64 b)
+{
+	if (a.unknown || b.unknown)
+		return a.unknown ? a : b;
+	return FLMEM_KNOWN(a.value + b.value);
+}
+
+int flmem_forecast_limits_open(struct flmem_forecast_limits *ret_limits, struct flmem_error *err)
+{
+	struct flmem_host_facts host;
+	int rc = flmem_host_facts_read(&host, err);
+
+	if (!rc)
+		rc = flmem_cgroups_open(&ret_limits->cgroups, err);
+	if (rc)
+		return rc;
+	ret_limits->host_total = plus(host.memory_total_bytes, host.swap_total_bytes);
+	flmem_gpu_use_open(&ret_limits->gpus);
+	ret_limits->host_left = plus(host.memory_available_bytes, host.swap_free_bytes);
+	return 0;
+}
+
+static void find_limit(struct flmem_forecast_limits *limits, const struct flmem_watched_process *f,
+		       struct flmem_watch_result *r)
+{
+	static const char ended[] = "the process has ended";
+	static const char recorded[] = "a recording does not tell it";
+	struct flmem_cgroup_limit group;
+
+	r->limit_bytes = r->headroom_bytes = FLMEM_UNKNOWN(limits->cgroups ? ended : recorded);
+	r->gpu_bytes = r->limit_bytes;
+	if (f->ended || !limits->cgroups)
+		return;
+	r->gpu_bytes = flmem_gpu_use_of(&limits->gpus, &f->process);
+	r->limit_bytes = limits->host_total;
+	r->headroom_bytes = limits->host_left;
+	flmem_cgroups_limit(limits->cgroups, &f->process, &group);
+	if (group.max_bytes.unknown || group.headroom_bytes.unknown ||
+	    (!r->headroom_bytes.unknown && r->headroom_bytes.value < group.headroom_bytes.value))
+		return;
+	r->limit_is_cgroup = true;
+	r->limit_bytes = group.max_bytes;
+	r->headroom_bytes = group.headroom_bytes;
+}
+
+/* What the highest recent peak needs is gone already, wherever within a round the watch ended. */
+static struct flmem_u64 headroom_at_peak(const struct flmem_watched_process *f,
+					 struct flmem_u64 headroom)
+{
+	const struct flmem_history *h = &f->history;
+	uint64_t peak = f->last_bytes, above;
+
+	for (size_t i = h->count - h->count / 4; i < h->count; i++)
+		if (h->spans[i].high_bytes > peak)
+			peak = h->spans[i].high_bytes;
+	above = peak - f->last_bytes;
+	if (!headroom.unknown)
+		headroom.value = headroom.value > above ? headroom.value - above : 0;
+	return headroom;
+}
+
+static void measure(const struct flmem_watched_process *f, enum flmem_trend_basis basis,
+		    struct flmem_trend *ret_trend)
+{
+	struct flmem_trend_point points[FLMEM_HISTORY_POINTS];
+
+	if (basis == FLMEM_TREND_BY_ROUND)
+		flmem_trend_measure(f->rounds.points, f->rounds.count, basis, ret_trend);
+	else
+		flmem_trend_measure(points, flmem_history_points(&f->history, points), basis,
+				    ret_trend);
+}
+
+void flmem_forecast_trend(struct flmem_watched_process *watched, struct flmem_trend *ret_trend)
+{
+	struct flmem_known_trend *known = &watched->trend;
+	/* Where there are rounds, other spans of time are no like phases. */
+	bool by_round = watched->rounds.count > 0;
+	enum flmem_trend_basis basis = by_round ? FLMEM_TREND_BY_ROUND : FLMEM_TREND_BY_HOUR;
+	uint64_t version = by_round ? watched->rounds.changes : watched->history.samples;
+
+	if (!version || known->version != version || known->trend.basis != basis) {
+		measure(watched, basis, &known->trend);
+		known->version = version;
+	}
+	*ret_trend = known->trend;
+}
+
+static void find_trend(struct flmem_watched_process *f, struct flmem_watch_result *r)
+{
+	flmem_forecast_trend(f, &r->trend);
+	flmem_trend_forecast(&r->trend, headroom_at_peak(f, r->headroom_bytes), &r->forecast);
+}
+
+static bool grows_too_fast(const struct flmem_growth_limit *limit, const struct flmem_trend *trend)
+{
+	bool by_round = limit->per_round_bytes != 0;
+	uint64_t most = by_round ? limit->per_round_bytes : limit->per_hour_bytes;
+	struct flmem_i64 growth =
+		by_round ? trend->growth_per_round_bytes : trend->growth_per_hour_bytes;
+
+	return most && trend->verdict == FLMEM_TREND_CLIMBING && !growth.unknown &&
+	       growth.value > 0 && (uint64_t)growth.value > most;
+}
+
+static void judge(const struct flmem_watch_options *options, const struct flmem_watched_process *f,
+		  struct flmem_watch_result *r)
+{
+	size_t n = 0;
+
+	if (f->passed_above)
+		r->findings[n++] = passed_above;
+	if (grows_too_fast(&options->fail_growth, &r->trend))
+		r->findings[n++] = passed_growth;
+}
+
+static void describe(struct flmem_watched_process *f, struct flmem_watch_result *r)
+{
+	static const char none[] = "the process ended before its first sample";
+
+	*r = (struct flmem_watch_result){
+		.process = f->id,
+		.ended = f->ended,
+		.restarts = f->restarts,
+		.samples = f->history.samples,
+		.rounds = f->rounds.complete,
+		.watched_us = f->last_us - f->first_us,
+		.first_bytes = FLMEM_KNOWN(f->first_bytes),
+		.last_bytes = FLMEM_KNOWN(f->last_bytes),
+		.lowest_bytes = FLMEM_KNOWN(f->lowest_bytes),
+		.peak_bytes = FLMEM_KNOWN(f->peak_bytes),
+		.split = f->split,
+		.pressure = f->pressure,
+		.actions = f->actions,
+	};
+	flmem_pressure_rise(&f->pressure, &f->pressure_first, &r->pressure_rise);
+	f->id.command = f->id.site = NULL;
+	if (!f->history.samples)
+		r->first_bytes = r->last_bytes = r->lowest_bytes = r->peak_bytes =
+			FLMEM_UNKNOWN(none);
+}
+
+void flmem_forecast_of(struct flmem_forecast_limits *limits,
+		       const struct flmem_watch_options *options,
+		       struct flmem_watched_process *watched, struct flmem_watch_result *ret_result)
+{
+	describe(watched, ret_result);
+	find_limit(limits, watched, ret_result);
+	find_trend(watched, ret_result);
+	if (options)
+		judge(options, watched, ret_result);
+}
+
+int flmem_forecast_make(const struct flmem_watch_state *watch_state, bool live,
+			struct flmem_watch_result *ret_results, struct flmem_error *err)
+{
+	FLMEM_AUTO(flmem_forecast_limits_close) struct flmem_forecast_limits limits = {0};
+	int rc = live ? flmem_forecast_limits_open(&limits, err) : 0;
+
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < watch_state->count; i++)
+		flmem_forecast_of(&limits, watch_state->options, watch_state->watched[i],
+				  &ret_results[i]);
+	return 0;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/watch/gpu_use.h"
+
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "proc/process.h"
+#include "runtimes/nvml.h"
+
+/* A process may have any number of descriptors; those of the devices are among the first. */
+#define DESCRIPTORS_MAX 4096U
+
+static const char *const control_devices[] = {"/dev/nvidiactl", "/dev/dxg"};
+
+void flmem_gpu_use_open(struct flmem_gpu_use *ret_use)
+{
+	*ret_use = (struct flmem_gpu_use){0};
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(control_devices); i++)
+		if (access(control_devices[i], F_OK) == 0)
+			ret_use->present = true;
+}
+
+void flmem_gpu_use_close(struct flmem_gpu_use *use)
+{
+	flmem_nvml_close(use->nvml);
+	*use = (struct flmem_gpu_use){0};
+}
+
+/* 1 or 0; negative when it may not be seen. */
+static int has_device_open(const struct flmem_process *process)
+{
+	FLMEM_AUTO_DIR DIR *dir = flmem_io_open_dir(process->dirfd, "fd");
+	struct dirent *entry;
+
+	if (!dir)
+		return -1;
+	for (unsigned i = 0; i < DESCRIPTORS_MAX && (entry = readdir(dir)); i++) {
+		char target[64];
+		ssize_t length = readlinkat(dirfd(dir), entry->d_name, target, sizeof(target) - 1);
+
+		target[length < 0 ? 0 : length] = '\0';
+		if (flmem_nvml_is_device(target))
+			return 1;
+	}
+	return 0;
+}
+
+struct flmem_u64 flmem_gpu_use_of(struct flmem_gpu_use *use, const struct flmem_process *process)
+{
+	int open;
+
+	if (!use->present)
+		return FLMEM_UNKNOWN("no driver of NVIDIA is here");
+	open = has_device_open(process);
+	if (open < 0)
+		return FLMEM_UNKNOWN("what it has open may not be seen");
+	if (!open)
+		return FLMEM_KNOWN(0);
+	if (!use->tried)
+		flmem_nvml_open(&use->nvml, NULL);
+	use->tried = true;
+	if (!use->nvml)
+		return FLMEM_UNKNOWN("the management library of the driver cannot be used");
+	return flmem_nvml_process_bytes(use->nvml, process->pid);
+}

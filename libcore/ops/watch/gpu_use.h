@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_OPS_WATCH_GPU_USE_H
+#define FLMEM_OPS_WATCH_GPU_USE_H
+
+/*
+ * GPU memory of single processes, for who looks now and then. The driver is asked only where it is
+ * there, and only about processes that have one of its devices open; the processes' mappings, whose
+ * reading could hold them up, are not looked at. One thread at a time.
+ */
+
+#include <stdbool.h>
+
+#include <flmem/value.h>
+
+struct flmem_nvml;
+struct flmem_process;
+
+/* All zero: the driver was not looked for. */
+struct flmem_gpu_use {
+	bool present; /* the driver's control device is */
+	bool tried;
+	struct flmem_nvml *nvml; /* NULL: not opened yet, or it cannot be */
+};
+
+void flmem_gpu_use_open(struct flmem_gpu_use *ret_use);
+void flmem_gpu_use_close(struct flmem_gpu_use *use);
+
+/* Of all its GPUs; 0 where it has none open. */
+struct flmem_u64 flmem_gpu_use_of(struct flmem_gpu_use *use, const struct flmem_process *process);
+
+#endif

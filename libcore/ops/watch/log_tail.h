@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_OPS_WATCH_LOG_TAIL_H
+#define FLMEM_OPS_WATCH_LOG_TAIL_H
+
+/*
+ * Following a log as it grows. The file may not be there yet, may vanish, be rotated (another file
+ * under its name: the rest of the old one is read first), be cut short, and hold any bytes. Memory
+ * and the work of one call are bounded; of lines that are too long the beginning counts.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include <flmem/error.h>
+
+#include "base/cleanup.h"
+
+/* The longest line that is seen whole. */
+#define FLMEM_LOG_LINE_MAX ((size_t)32 << 10)
+
+struct flmem_log {
+	char *path;
+	int fd; /* -1 while there is no such file */
+	dev_t device;
+	ino_t inode;
+	off_t offset;  /* of what has been read */
+	bool skipping; /* the rest of a line that was too long */
+	size_t length; /* of the line so far */
+	char *line;    /* FLMEM_LOG_LINE_MAX + 1 bytes */
+};
+
+/* The bytes may be changed; line[length] is writable. They live for the call only. */
+typedef void flmem_log_visit(void *context, char *line, size_t length);
+
+/*
+ * Opens the log at its end less `back` bytes (from the next beginning of a line), or remembers a
+ * file that is not there yet. FLMEM_EUSAGE for what is no regular file, FLMEM_EPERM when it may not
+ * be read. Release with flmem_log_close().
+ */
+int flmem_log_open(const char *path, off_t back, struct flmem_log *ret_log,
+		   struct flmem_error *err);
+
+void flmem_log_close(struct flmem_log *log);
+
+#define FLMEM_AUTO_LOG FLMEM_AUTO(flmem_log_close)
+
+/* Visits the lines that have been finished since the last call. */
+void flmem_log_poll(struct flmem_log *log, flmem_log_visit *session, void *context);
+
+/* Takes more bytes of the log and visits the lines that they finish. */
+void flmem_log_feed(struct flmem_log *log, const char *bytes, size_t length,
+		    flmem_log_visit *session, void *context);
+
+#endif

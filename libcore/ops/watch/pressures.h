@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_OPS_WATCH_PRESSURES_H
+#define FLMEM_OPS_WATCH_PRESSURES_H
+
+/*
+ * Want of memory in the control groups of the processes of a watch. Processes share groups, so a
+ * group is read once however many of them it holds, and only every few seconds.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <flmem/error.h>
+#include <flmem/pressure.h>
+
+#include "proc/pressure.h"
+
+#define FLMEM_PRESSURES_NONE SIZE_MAX
+#define FLMEM_PRESSURES_MAX  256U
+
+/* Waiting for memory for this share of the time is want of it: 10 %. */
+#define FLMEM_PRESSURE_SHORT_HUNDREDTHS 1000U
+
+/* How long memory counts as short after the last sign of it. */
+#define FLMEM_PRESSURE_LASTS_US 60000000U
+
+struct flmem_pressure_group {
+	struct flmem_pressure_files files;
+	struct flmem_pressure now;
+	bool read;
+	uint64_t read_us;
+	bool shown;	   /* some sign was seen */
+	uint64_t shown_us; /* the last one */
+	const char *what;  /* static: it */
+};
+
+struct flmem_pressures {
+	struct flmem_cgroups *cgroups;
+	struct flmem_pressure_group groups[FLMEM_PRESSURES_MAX];
+	size_t count;
+};
+
+int flmem_pressures_open(struct flmem_pressures **ret_pressures, struct flmem_error *err);
+void flmem_pressures_free(struct flmem_pressures *pressures);
+
+/* The group of the process; FLMEM_PRESSURES_NONE when there are too many. */
+size_t flmem_pressures_group(struct flmem_pressures *pressures,
+			     const struct flmem_process *process);
+
+/* Reads the group unless that was done a moment ago; true when it was. */
+bool flmem_pressures_read(struct flmem_pressures *pressures, size_t group, uint64_t now_us);
+
+/* Whether memory is short in this group now; what says so, or NULL. */
+const char *flmem_pressures_short(const struct flmem_pressures *pressures, size_t group,
+				  uint64_t now_us);
+
+/* What has come to the counters since `first`; a reading of the same group. */
+void flmem_pressure_rise(const struct flmem_pressure *now, const struct flmem_pressure *first,
+			 struct flmem_pressure *ret_rise);
+
+/* What of two readings says that memory is short; static, or NULL. */
+const char *flmem_pressure_sign(const struct flmem_pressure *before,
+				const struct flmem_pressure *now);
+
+#endif

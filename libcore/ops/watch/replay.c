@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/watch/replay.h"
+
+#include <string.h>
+
+#include "ops/watch/watch_state.h"
+
+#define PID_LIMIT 4194304U /* PID_MAX_LIMIT */
+
+/* Processes of a hostile recording: each costs 7 KiB. */
+#define REPLAYED_MAX 4096U
+
+/* What a number of a session stands for; NULL: nothing. */
+struct numbered {
+	struct flmem_watched_process *watched;
+	uint64_t pid, start_time; /* as it was told */
+};
+
+/* A recording on its way back into a watch. */
+struct replay {
+	struct flmem_watch_state watch_state;
+	struct flmem_recording recording;
+	bool any; /* session */
+	uint64_t session_at_us;
+	uint64_t base_us; /* of the session, in the time of the whole recording */
+	uint64_t now_us, at_us;
+	struct numbered *numbered; /* by number in the session */
+	size_t numbered_count;
+};
+
+static void clear_replay(struct replay *r)
+{
+	flmem_watch_state_clear(&r->watch_state);
+	flmem_recording_close(&r->recording);
+	free(r->numbered);
+}
+
+static struct flmem_watched_process *find(const struct replay *r, uint64_t number)
+{
+	const struct numbered *numbered = number < r->numbered_count ? &r->numbered[number] : NULL;
+
+	/* Another process may have taken its place since. */
+	return numbered && numbered->watched &&
+			       (uint64_t)numbered->watched->id.pid == numbered->pid &&
+			       numbered->watched->id.start_time == numbered->start_time
+		       ? numbered->watched
+		       : NULL;
+}
+
+/* Later sessions go on behind the earlier ones, by the clock on the wall if it went forward. */
+static void begin_session(struct replay *r, const struct flmem_record *record)
+{
+	if (r->any && record->at_us == r->session_at_us)
+		return;
+	r->base_us = r->now_us;
+	if (r->any && record->at_us > r->at_us &&
+	    __builtin_add_overflow(r->now_us, record->at_us - r->at_us, &r->base_us))
+		r->base_us = r->now_us;
+	r->any = true;
+	r->session_at_us = r->at_us = record->at_us;
+	r->now_us = r->base_us;
+	if (!r->watch_state.interval_us)
+		r->watch_state.interval_us = record->interval_us;
+	flmem_watch_state_round_runs(&r->watch_state, FLMEM_UNKNOWN("it was not recorded"));
+	for (size_t i = 0; i < r->numbered_count; i++)
+		r->numbered[i] = (struct numbered){0};
+}
+
+static bool number(struct replay *r, uint64_t at, struct flmem_watched_process *watched)
+{
+	size_t count = r->numbered_count ? r->numbered_count : 16;
+	struct numbered *grown = r->numbered;
+
+	while (count <= at)
+		count *= 2;
+	if (count > r->numbered_count)
+		grown = reallocarray(r->numbered, count, sizeof(*grown));
+	if (!grown)
+		return false;
+	for (size_t i = r->numbered_count; i < count; i++)
+		grown[i] = (struct numbered){0};
+	r->numbered = grown;
+	r->numbered_count = count;
+	r->numbered[at] =
+		(struct numbered){watched, (uint64_t)watched->id.pid, watched->id.start_time};
+	return true;
+}
+
+static struct flmem_watched_process *known(const struct replay *r,
+					   const struct flmem_record *record)
+{
+	for (size_t i = 0; i < r->watch_state.count; i++) {
+		struct flmem_watched_process *f = r->watch_state.watched[i];
+
+		if ((uint64_t)f->id.pid == record->pid && f->id.start_time == record->start_time)
+			return f;
+	}
+	return NULL;
+}
+
+/* Names that a later version may have are none here. */
+static enum flmem_framework framework(uint64_t number)
+{
+	return number < 64 && flmem_framework_name((enum flmem_framework)number)
+		       ? (enum flmem_framework)number
+		       : FLMEM_FRAMEWORK_NONE;
+}
+
+static enum flmem_role role(uint64_t number)
+{
+	return number < 64 && flmem_role_name((enum flmem_role)number) ? (enum flmem_role)number
+								       : FLMEM_ROLE_NONE;
+}
+
+/* Of the last record, whose texts it shows. */
+static struct flmem_watch_process identity(struct replay *r, const struct flmem_record *record)
+{
+	return (struct flmem_watch_process){
+		.pid = (pid_t)record->pid,
+		.start_time = record->start_time,
+		.framework = framework(record->framework),
+		.role = role(record->role),
+		.command = r->recording.command,
+		.site = r->recording.site[0] ? r->recording.site : NULL,
+	};
+}
+
+static int add_process(struct replay *r, const struct flmem_record *record, struct flmem_error *err)
+{
+	struct flmem_watch_process id = identity(r, record);
+	struct flmem_watched_process *f;
+	int rc;
+
+	id.command = strdup(id.command);
+	id.site = id.site ? strdup(id.site) : NULL;
+	f = flmem_watched_process_new(&id, r->watch_state.interval_us, err);
+	if (!f)
+		return FLMEM_EFAILED;
+	rc = flmem_watch_state_add(&r->watch_state, f, r->now_us > 0, &f, err);
+	if (rc)
+		return rc;
+	return number(r, record->process, f)
+		       ? 0
+		       : flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+}
+
+/* Said again, perhaps of one whose place another has taken since. */
+static bool is_told(const struct replay *r, const struct flmem_record *record)
+{
+	const struct numbered *n =
+		record->process < r->numbered_count ? &r->numbered[record->process] : NULL;
+
+	return n && n->watched && n->pid == record->pid && n->start_time == record->start_time;
+}
+
+/* One that is told of again may have executed another program meanwhile. */
+static int meet_again(struct replay *r, const struct flmem_record *record,
+		      struct flmem_watched_process *f, struct flmem_error *err)
+{
+	const struct flmem_watch_process as = identity(r, record);
+
+	return f ? flmem_watched_process_rename(f, &as, err) : 0;
+}
+
+static int meet_process(struct replay *r, const struct flmem_record *record,
+			struct flmem_error *err)
+{
+	struct flmem_watched_process *f;
+
+	if (!record->pid || record->pid > PID_LIMIT)
+		return 0;
+	if (is_told(r, record))
+		return meet_again(r, record, find(r, record->process), err);
+	f = known(r, record);
+	if (!f)
+		return r->watch_state.count < REPLAYED_MAX ? add_process(r, record, err) : 0;
+	if (!number(r, record->process, f))
+		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	return meet_again(r, record, f, err);
+}
+
+static void meet_tick(struct replay *r, const struct flmem_record *record)
+{
+	uint64_t now_us;
+
+	if (!__builtin_add_overflow(r->base_us, record->elapsed_us, &now_us) && now_us > r->now_us)
+		r->now_us = now_us;
+	r->at_us = record->at_us;
+	if (r->watch_state.callbacks->tick &&
+	    !r->watch_state.callbacks->tick(r->watch_state.callbacks->context))
+		r->watch_state.stopped = true;
+}
+
+static void meet_sample(struct replay *r, const struct flmem_record *record)
+{
+	struct flmem_watched_process *f = find(r, record->process);
+	bool split;
+
+	if (!f || f->ended)
+		return;
+	split = f->split_is_new;
+	f->split_is_new = false;
+	flmem_watched_process_count(f, r->now_us, record->bytes);
+	flmem_watch_state_sample(&r->watch_state, f, r->at_us, split);
+}
+
+static struct flmem_u64 known_or_not(uint64_t number)
+{
+	return number == UINT64_MAX ? FLMEM_UNKNOWN("it was not known when it was recorded")
+				    : FLMEM_KNOWN(number);
+}
+
+static void meet_split(const struct replay *r, const struct flmem_record *record)
+{
+	struct flmem_watched_process *f = find(r, record->process);
+
+	if (!f)
+		return;
+	f->split_is_new = true;
+	f->split = (struct flmem_watch_split){
+		.anon_bytes = known_or_not(record->kinds[FLMEM_RECORD_ANON]),
+		.file_bytes = known_or_not(record->kinds[FLMEM_RECORD_FILE]),
+		.shmem_bytes = known_or_not(record->kinds[FLMEM_RECORD_SHMEM]),
+		.swap_bytes = known_or_not(record->kinds[FLMEM_RECORD_SWAP]),
+	};
+}
+
+static void meet_round(struct replay *r, const struct flmem_record *record)
+{
+	bool own = record->kind == FLMEM_RECORD_OWN_START || record->kind == FLMEM_RECORD_OWN_END;
+	struct flmem_watched_process *f = own ? find(r, record->process) : NULL;
+	struct flmem_round_change change = {0};
+
+	if (record->kind == FLMEM_RECORD_ROUND_START || record->kind == FLMEM_RECORD_OWN_START) {
+		change.started = true;
+		change.started_number = record->round;
+	} else {
+		change.finished = true;
+		change.finished_number = record->round;
+	}
+	if (!own)
+		flmem_watch_state_round(&r->watch_state, r->now_us, &change);
+	else if (f && !f->ended)
+		flmem_watch_state_round_of(&r->watch_state, f, r->now_us, &change);
+}
+
+static struct flmem_u64 number_of(const struct flmem_record *record, size_t i)
+{
+	return known_or_not(record->numbers[i]);
+}
+
+static void meet_action(struct replay *r, const struct flmem_record *record)
+{
+	struct flmem_watched_process *f = find(r, record->process);
+	const struct flmem_watch_action action = {
+		.process = f ? &f->id : NULL,
+		.kind = (enum flmem_watch_action_kind)record->action,
+		.at_us = r->at_us,
+		.elapsed_us = r->now_us,
+		.round = number_of(record, FLMEM_RECORD_ROUND),
+		.every_rounds = number_of(record, FLMEM_RECORD_EVERY).value,
+		.reason = record->reason,
+		.rss_before_bytes = number_of(record, FLMEM_RECORD_BEFORE),
+		.rss_after_bytes = number_of(record, FLMEM_RECORD_AFTER),
+		.released_bytes = number_of(record, FLMEM_RECORD_RELEASED),
+		.stopped_us = number_of(record, FLMEM_RECORD_STOPPED),
+	};
+
+	if (f && record->action < FLMEM_WATCH_ACTION_KINDS)
+		flmem_watch_state_action(&r->watch_state, f, &action);
+}
+
+static void meet_pressure(const struct replay *r, const struct flmem_record *record)
+{
+	struct flmem_watched_process *f = find(r, record->process);
+
+	if (!f)
+		return;
+	f->pressure = (struct flmem_pressure){
+		.high = number_of(record, FLMEM_RECORD_HIGH),
+		.max = number_of(record, FLMEM_RECORD_MAX),
+		.oom = number_of(record, FLMEM_RECORD_OOM),
+		.oom_kill = number_of(record, FLMEM_RECORD_OOM_KILL),
+		.some_avg10_hundredths = number_of(record, FLMEM_RECORD_SOME),
+		.full_avg10_hundredths = number_of(record, FLMEM_RECORD_FULL),
+		.some_total_us = number_of(record, FLMEM_RECORD_TOTAL),
+		.stalls_of_host = record->of_host,
+	};
+	if (!f->pressure_is_read)
+		f->pressure_first = f->pressure;
+	f->pressure_is_new = f->pressure_is_read = true;
+}
+
+static int meet(struct replay *r, const struct flmem_record *record, struct flmem_error *err)
+{
+	struct flmem_watched_process *f;
+
+	switch (record->kind) {
+	case FLMEM_RECORD_SESSION:
+		begin_session(r, record);
+		break;
+	case FLMEM_RECORD_PROCESS:
+		return meet_process(r, record, err);
+	case FLMEM_RECORD_TICK:
+		meet_tick(r, record);
+		break;
+	case FLMEM_RECORD_SAMPLE:
+		meet_sample(r, record);
+		break;
+	case FLMEM_RECORD_SPLIT:
+		meet_split(r, record);
+		break;
+	case FLMEM_RECORD_END:
+		f = find(r, record->process);
+		if (f)
+			flmem_watch_state_end(&r->watch_state, f);
+		break;
+	case FLMEM_RECORD_OWN_ROUNDS:
+		f = find(r, record->process);
+		if (f)
+			flmem_watch_state_own_rounds(&r->watch_state, f);
+		break;
+	case FLMEM_RECORD_ROUND_START:
+	case FLMEM_RECORD_ROUND_END:
+	case FLMEM_RECORD_OWN_START:
+	case FLMEM_RECORD_OWN_END:
+		meet_round(r, record);
+		break;
+	case FLMEM_RECORD_ROUND_RUNS:
+		flmem_watch_state_round_runs(&r->watch_state, FLMEM_KNOWN(record->round));
+		break;
+	case FLMEM_RECORD_ACTION:
+		meet_action(r, record);
+		break;
+	case FLMEM_RECORD_PRESSURE:
+		meet_pressure(r, record);
+		break;
+	}
+	return 0;
+}
+
+static int play(struct replay *r, struct flmem_watch_summary *ret_summary, struct flmem_error *err)
+{
+	struct flmem_record record;
+	int rc = 0;
+
+	while (!rc && !r->watch_state.stopped && flmem_recording_next(&r->recording, &record))
+		rc = meet(r, &record, err);
+	if (rc)
+		return rc;
+	if (!r->watch_state.count)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "the recording holds no process");
+	rc = flmem_watch_state_finish(&r->watch_state, false, ret_summary, err);
+	if (!rc)
+		ret_summary->record_skipped_bytes = r->recording.skipped;
+	return rc;
+}
+
+int flmem_watch_replay(const char *path, const struct flmem_watch_options *options,
+		       const struct flmem_watch_callbacks *callbacks,
+		       struct flmem_watch_summary *ret_summary, struct flmem_error *err)
+{
+	FLMEM_AUTO(clear_replay)
+	struct replay r = {.recording = {.fd = -1, .bytes = FLMEM_BUF_INIT}};
+	int rc;
+
+	flmem_watch_state_init(&r.watch_state, options, callbacks, options->interval_us);
+	rc = flmem_recording_open(path, &r.recording, err);
+	return rc ? rc : play(&r, ret_summary, err);
+}
+
+int flmem_watch_replay_bytes(const void *bytes, size_t length,
+			     const struct flmem_watch_options *options,
+			     const struct flmem_watch_callbacks *callbacks,
+			     struct flmem_watch_summary *ret_summary, struct flmem_error *err)
+{
+	FLMEM_AUTO(clear_replay)
+	struct replay r = {.recording = {.fd = -1, .bytes = FLMEM_BUF_INIT}};
+	int rc;
+
+	flmem_watch_state_init(&r.watch_state, options, callbacks, options->interval_us);
+	rc = flmem_recording_open_bytes(bytes, length, &r.recording, err);
+	return rc ? rc : play(&r, ret_summary, err);
+}

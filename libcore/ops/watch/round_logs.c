@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/watch/round_logs.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/io.h"
+#include "base/text.h"
+#include "proc/process.h"
+
+/* Descriptors of one process that are looked at. */
+#define DESCRIPTORS_MAX 4096U
+
+int flmem_round_logs_open(const char *const *paths, size_t count, const char *regex, off_t back,
+			  struct flmem_round_logs *ret_logs, struct flmem_error *err)
+{
+	FLMEM_AUTO(flmem_round_logs_clear) struct flmem_round_logs logs = {0};
+	int rc = flmem_rounds_init(&logs.shared, regex, err);
+
+	if (rc)
+		return rc;
+	logs.logs = calloc(count ? count : 1, sizeof(*logs.logs));
+	logs.own = calloc(count ? count : 1, sizeof(*logs.own));
+	if (!logs.logs || !logs.own)
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot follow the logs");
+	for (; logs.count < count; logs.count++) {
+		struct flmem_log *log = &logs.logs[logs.count];
+
+		rc = flmem_log_open(paths[logs.count], back, log, err);
+		if (rc)
+			return rc;
+		rc = flmem_rounds_init(&logs.own[logs.count], regex, err);
+		if (rc) {
+			flmem_log_close(log);
+			return rc;
+		}
+	}
+	*ret_logs = logs;
+	logs = (struct flmem_round_logs){0};
+	return 0;
+}
+
+void flmem_round_logs_clear(struct flmem_round_logs *logs)
+{
+	for (size_t i = 0; i < logs->count; i++) {
+		flmem_log_close(&logs->logs[i]);
+		flmem_rounds_clear(&logs->own[i]);
+	}
+	free(logs->logs);
+	free(logs->own);
+	flmem_rounds_clear(&logs->shared);
+	*logs = (struct flmem_round_logs){0};
+}
+
+/* A line on its way to the rounds. */
+struct reading {
+	struct flmem_round_logs *logs;
+	size_t log;
+	flmem_round_logs_visit *session;
+	void *context;
+};
+
+static void read_line(void *context, char *line, size_t length)
+{
+	const struct reading *r = context;
+	struct flmem_round_change change;
+
+	if (flmem_rounds_read(&r->logs->shared, r->log, line, length, &change))
+		r->session(r->context, FLMEM_ROUND_LOGS_SHARED, &change);
+	if (r->logs->count > 1 &&
+	    flmem_rounds_read(&r->logs->own[r->log], 0, line, length, &change))
+		r->session(r->context, r->log, &change);
+}
+
+void flmem_round_logs_read(struct flmem_round_logs *logs, flmem_round_logs_visit *session,
+			   void *context)
+{
+	struct flmem_round_change change;
+
+	for (size_t i = 0; i < logs->count; i++) {
+		struct reading reading = {logs, i, session, context};
+
+		flmem_log_poll(&logs->logs[i], read_line, &reading);
+	}
+	if (flmem_rounds_pause(&logs->shared, &change))
+		session(context, FLMEM_ROUND_LOGS_SHARED, &change);
+	for (size_t i = 0; i < logs->count; i++)
+		if (flmem_rounds_pause(&logs->own[i], &change))
+			session(context, i, &change);
+}
+
+static bool is_log(const struct flmem_log *log, const struct stat *status)
+{
+	return log->fd >= 0 && log->device == status->st_dev && log->inode == status->st_ino;
+}
+
+/* Only files of the right name are asked for more, which a dead file server would not answer. */
+static size_t log_behind(const struct flmem_round_logs *logs, int directory, const char *name)
+{
+	char target[PATH_MAX];
+	ssize_t length = readlinkat(directory, name, target, sizeof(target) - 1);
+	struct stat status;
+
+	if (length <= 0)
+		return FLMEM_ROUND_LOGS_SHARED;
+	target[length] = '\0';
+	for (size_t i = 0; i < logs->count; i++)
+		if (strcmp(flmem_text_basename(target), flmem_text_basename(logs->logs[i].path)) ==
+			    0 &&
+		    fstatat(directory, name, &status, 0) == 0 && is_log(&logs->logs[i], &status))
+			return i;
+	return FLMEM_ROUND_LOGS_SHARED;
+}
+
+size_t flmem_round_logs_of(const struct flmem_round_logs *logs, const struct flmem_process *process)
+{
+	FLMEM_AUTO_DIR DIR *directory = NULL;
+	size_t found = FLMEM_ROUND_LOGS_SHARED;
+	const struct dirent *entry;
+
+	/* A single log is everyone's. */
+	if (logs->count < 2)
+		return found;
+	directory = flmem_io_open_dir(process->dirfd, "fd");
+	if (!directory)
+		return found;
+	for (unsigned i = 0; i < DESCRIPTORS_MAX && found == FLMEM_ROUND_LOGS_SHARED; i++) {
+		entry = readdir(directory);
+		if (!entry)
+			break;
+		found = log_behind(logs, dirfd(directory), entry->d_name);
+	}
+	return found;
+}

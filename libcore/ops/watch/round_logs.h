@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_OPS_WATCH_ROUND_LOGS_H
+#define FLMEM_OPS_WATCH_ROUND_LOGS_H
+
+/*
+ * The logs of a watch and the rounds that they tell of: those that all tell of together, and, where
+ * there are several, those of each by itself, for the process that writes it.
+ */
+
+#include <stddef.h>
+
+#include <flmem/error.h>
+
+#include "frameworks/rounds.h"
+#include "ops/watch/log_tail.h"
+
+struct flmem_process;
+
+#define FLMEM_ROUND_LOGS_SHARED SIZE_MAX /* instead of a log: all of them */
+
+struct flmem_round_logs {
+	struct flmem_log *logs;
+	struct flmem_rounds *own; /* as many */
+	size_t count;
+	struct flmem_rounds shared;
+};
+
+/* `log`: that tells of it by itself, or FLMEM_ROUND_LOGS_SHARED. */
+typedef void flmem_round_logs_visit(void *context, size_t log,
+				    const struct flmem_round_change *change);
+
+/* Opens the logs less `back` bytes. Errors as of flmem_log_open() and flmem_rounds_init(). */
+int flmem_round_logs_open(const char *const *paths, size_t count, const char *regex, off_t back,
+			  struct flmem_round_logs *ret_logs, struct flmem_error *err);
+
+void flmem_round_logs_clear(struct flmem_round_logs *logs);
+
+/* Reads what has been written since, and visits each change. */
+void flmem_round_logs_read(struct flmem_round_logs *logs, flmem_round_logs_visit *session,
+			   void *context);
+
+/* The one of several logs that the process has open; FLMEM_ROUND_LOGS_SHARED when it has none. */
+size_t flmem_round_logs_of(const struct flmem_round_logs *logs,
+			   const struct flmem_process *process);
+
+#endif

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <flmem/watch.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "frameworks/framework.h"
+#include "ops/watch/auto_trim.h"
+#include "ops/watch/exec_follow.h"
+#include "ops/watch/pressures.h"
+#include "ops/watch/round_logs.h"
+#include "ops/watch/watch_snapshot.h"
+#include "ops/watch/watch_state.h"
+
+#define SELECT_EVERY 5000000U  /* us between two looks for processes that came */
+#define OWNERS_FOR   60000000U /* us after which a process has no log that it opens yet */
+#define GRACE_US     15000000U /* how long a name may match nothing before the watch ends */
+#define LOG_PAST     65536     /* bytes of a log that tell which round runs already */
+
+/* A watch of live processes at work. */
+struct watch {
+	const struct flmem_watch_options *options;
+	struct flmem_watch_state watch_state;
+	int proc;
+	uint64_t began_us;    /* monotonic */
+	uint64_t selected_us; /* since it began: last look for processes */
+	uint64_t owners_us;   /* since it began: last look for who writes which log */
+	uint64_t lonely_us;   /* since it began: when the last process was alive */
+	uint64_t ticks;
+	struct flmem_round_logs logs;
+	struct flmem_pressures *pressures;
+	struct flmem_auto *automatic; /* NULL: nothing is trimmed */
+};
+
+static void clear_watch(struct watch *w)
+{
+	flmem_auto_free(w->automatic);
+	flmem_pressures_free(w->pressures);
+	flmem_watch_state_clear(&w->watch_state);
+	flmem_round_logs_clear(&w->logs);
+	flmem_cleanup_close(&w->proc);
+}
+
+static bool is_followed(const struct watch *w, pid_t pid, uint64_t start_time)
+{
+	for (size_t i = 0; i < w->watch_state.count; i++) {
+		const struct flmem_watch_process *id = &w->watch_state.watched[i]->id;
+
+		if (id->pid == pid && (!start_time || id->start_time == start_time))
+			return true;
+	}
+	return false;
+}
+
+static bool by_pid(const struct watch *w)
+{
+	return w->options->selection.pid_count > 0;
+}
+
+static int follow(struct watch *w, const struct flmem_targets *targets, size_t i,
+		  struct flmem_relatives *relatives, struct flmem_error *err)
+{
+	struct flmem_watched_process *watched;
+	int rc = flmem_watched_process_open(targets->pids[i], targets->start_times[i],
+					    w->watch_state.interval_us, relatives, &watched, err);
+
+	if (rc)
+		return rc;
+	watched->group = flmem_pressures_group(w->pressures, &watched->process);
+	return flmem_watch_state_add(&w->watch_state, watched, w->ticks > 0, NULL, err);
+}
+
+static int follow_all(struct watch *w, const struct flmem_targets *targets, struct flmem_error *err)
+{
+	FLMEM_AUTO_RELATIVES struct flmem_relatives relatives = {.proc_dirfd = w->proc};
+
+	for (size_t i = 0; i < targets->count; i++) {
+		int rc;
+
+		if (is_followed(w, targets->pids[i], targets->start_times[i]))
+			continue;
+		rc = follow(w, targets, i, &relatives, err);
+		/* What came by a name may be gone again, or be someone else's. */
+		if (rc && (by_pid(w) || rc == FLMEM_EFAILED))
+			return rc;
+	}
+	return 0;
+}
+
+static void forget_targets(struct flmem_targets *targets)
+{
+	flmem_targets_clear(targets);
+}
+
+static int look_for_processes(struct watch *w, struct flmem_error *err)
+{
+	FLMEM_AUTO(forget_targets) struct flmem_targets targets = {0};
+	int rc = flmem_select(&w->options->selection, &targets, err);
+
+	return rc ? rc : follow_all(w, &targets, err);
+}
+
+/* Later looks may find nothing, and a tree may have lost its root: that ends no watch. */
+static int look_again(struct watch *w, uint64_t now_us, struct flmem_error *err)
+{
+	int rc;
+
+	if (by_pid(w) || now_us - w->selected_us < SELECT_EVERY)
+		return 0;
+	w->selected_us = now_us;
+	rc = look_for_processes(w, err);
+	return rc == FLMEM_ENOPROC || rc == FLMEM_EPERM ? 0 : rc;
+}
+
+static void look_at_pressure(struct watch *w, struct flmem_watched_process *f, uint64_t now_us)
+{
+	bool read = flmem_pressures_read(w->pressures, f->group, now_us);
+
+	if (f->group == FLMEM_PRESSURES_NONE || (!read && f->pressure_is_read))
+		return;
+	f->pressure = w->pressures->groups[f->group].now;
+	if (!f->pressure_is_read)
+		f->pressure_first = f->pressure;
+	f->pressure_is_new = f->pressure_is_read = true;
+}
+
+static void sample_one(struct watch *w, struct flmem_watched_process *f,
+		       struct flmem_relatives *relatives, const struct flmem_moment *moment)
+{
+	int rc = flmem_watched_process_sample(f, moment->now_us);
+	bool split = !rc && flmem_watched_process_split_is_due(f);
+
+	if (rc == FLMEM_ENOPROC)
+		flmem_watch_state_end(&w->watch_state, f);
+	if (split)
+		flmem_watched_process_split(f);
+	if (rc)
+		return;
+	if (f->execed && flmem_watched_process_identify(f, relatives))
+		flmem_watch_state_renamed(&w->watch_state, f);
+	look_at_pressure(w, f, moment->now_us);
+	flmem_watch_state_sample(&w->watch_state, f, moment->at_us, split);
+}
+
+static void sample_all(struct watch *w, uint64_t now_us, uint64_t at_us)
+{
+	const struct flmem_watch_callbacks *callbacks = w->watch_state.callbacks;
+	const struct flmem_moment moment = {now_us, at_us};
+	FLMEM_AUTO_RELATIVES struct flmem_relatives relatives = {.proc_dirfd = w->proc};
+
+	for (size_t i = 0; i < w->watch_state.count && !w->watch_state.stopped; i++) {
+		/* On its way into the cache while the kernel reads the one before it. */
+		if (i + 1 < w->watch_state.count)
+			__builtin_prefetch(w->watch_state.watched[i + 1]);
+		if (!w->watch_state.watched[i]->ended)
+			sample_one(w, w->watch_state.watched[i], &relatives, &moment);
+	}
+	if (w->automatic)
+		flmem_auto_tick(w->automatic, &w->watch_state, w->pressures, &moment);
+	flmem_exec_follow_forget(&w->watch_state);
+	if (w->watch_state.alive)
+		w->lonely_us = now_us;
+	w->ticks++;
+	if (callbacks->tick && !callbacks->tick(callbacks->context))
+		w->watch_state.stopped = true;
+}
+
+/* Changes of rounds on their way to the processes. */
+struct reading {
+	struct watch *w;
+	struct flmem_moment moment;
+	bool past; /* written before the watch began: only tells which round runs */
+};
+
+static void decide_on_trim(struct watch *w, struct flmem_watched_process *f,
+			   const struct flmem_round_change *change,
+			   const struct flmem_moment *moment)
+{
+	if (w->automatic && change->finished && !f->ended)
+		flmem_auto_round(w->automatic, &w->watch_state, w->pressures, f, moment);
+}
+
+static void change_shared(const struct reading *r, const struct flmem_round_change *change)
+{
+	struct flmem_watch_state *watch_state = &r->w->watch_state;
+
+	if (r->past) {
+		flmem_watch_state_round_runs(watch_state,
+					     change->started ? FLMEM_KNOWN(change->started_number)
+							     : FLMEM_UNKNOWN("it has ended"));
+		return;
+	}
+	flmem_watch_state_round(watch_state, r->moment.now_us, change);
+	for (size_t i = 0; i < watch_state->count; i++)
+		if (!watch_state->watched[i]->own_rounds)
+			decide_on_trim(r->w, watch_state->watched[i], change, &r->moment);
+}
+
+/* A log without numbers, as clients write it, has those that another log tells of. */
+static void change_own(const struct reading *r, size_t log, struct flmem_round_change change)
+{
+	struct flmem_watch_state *watch_state = &r->w->watch_state;
+
+	if (!r->w->logs.own[log].numbered && !watch_state->round.unknown)
+		change.started_number = watch_state->round.value;
+	for (size_t i = 0; i < watch_state->count && !r->past; i++) {
+		struct flmem_watched_process *f = watch_state->watched[i];
+
+		if (!f->own_rounds || f->log != log || f->ended)
+			continue;
+		flmem_watch_state_round_of(watch_state, f, r->moment.now_us, &change);
+		decide_on_trim(r->w, f, &change, &r->moment);
+	}
+}
+
+static void change_round(void *context, size_t log, const struct flmem_round_change *change)
+{
+	const struct reading *r = context;
+
+	if (log == FLMEM_ROUND_LOGS_SHARED)
+		change_shared(r, change);
+	else
+		change_own(r, log, *change);
+}
+
+static void read_logs(struct watch *w, uint64_t now_us, bool past)
+{
+	struct reading reading = {.w = w, .moment = {now_us, flmem_clock_wall_us()}, .past = past};
+
+	flmem_round_logs_read(&w->logs, change_round, &reading);
+}
+
+/* Which process writes which log; some open theirs late. */
+static void find_logs(struct watch *w, uint64_t now_us)
+{
+	if (w->ticks && now_us - w->owners_us < SELECT_EVERY)
+		return;
+	w->owners_us = now_us;
+	for (size_t i = 0; w->logs.count > 1 && i < w->watch_state.count; i++) {
+		struct flmem_watched_process *f = w->watch_state.watched[i];
+
+		if (f->ended || f->own_rounds || f->last_us - f->first_us > OWNERS_FOR)
+			continue;
+		f->log = flmem_round_logs_of(&w->logs, &f->process);
+		if (f->log != FLMEM_ROUND_LOGS_SHARED)
+			flmem_watch_state_own_rounds(&w->watch_state, f);
+	}
+}
+
+static int open_logs(struct watch *w, struct flmem_error *err)
+{
+	const struct flmem_watch_options *o = w->options;
+	int rc = flmem_round_logs_open(o->logs, o->log_count, o->round_regex, LOG_PAST, &w->logs,
+				       err);
+
+	if (!rc)
+		read_logs(w, 0, true);
+	return rc;
+}
+
+/* Sleeps until the next tick; false when the watch is to end instead. */
+static bool wait_until(const struct watch *w, uint64_t due_us)
+{
+	struct pollfd stop = {.fd = w->options->stop_fd, .events = POLLIN};
+
+	for (;;) {
+		uint64_t now_ns = flmem_clock_ns(), due_ns = due_us * 1000U;
+		uint64_t left = due_ns > now_ns ? due_ns - now_ns : 0;
+		const struct timespec timeout = {.tv_sec = (time_t)(left / 1000000000U),
+						 .tv_nsec = (long)(left % 1000000000U)};
+		int ready = ppoll(&stop, 1, &timeout, NULL);
+
+		if (ready > 0)
+			return false;
+		if (ready == 0)
+			return true;
+		if (errno != EINTR)
+			return false;
+	}
+}
+
+static bool is_over(const struct watch *w, uint64_t now_us)
+{
+	const struct flmem_watch_options *o = w->options;
+
+	if (w->watch_state.stopped || (o->duration_us && now_us >= o->duration_us))
+		return true;
+	if (o->rounds && w->watch_state.complete >= o->rounds &&
+	    !flmem_watch_state_is_settling(&w->watch_state))
+		return true;
+	if (w->watch_state.alive)
+		return false;
+	if (by_pid(w) || o->selection.tree)
+		return true;
+	return !o->duration_us && now_us - w->lonely_us >= GRACE_US;
+}
+
+/* The time of the next tick; a watch that was held up leaves ticks out instead of hurrying. */
+static uint64_t next_tick(struct watch *w, uint64_t due_us, uint64_t now_us)
+{
+	uint64_t end = w->options->duration_us;
+
+	due_us += w->watch_state.interval_us;
+	if (due_us <= now_us) {
+		uint64_t late = (now_us - due_us) / w->watch_state.interval_us + 1;
+
+		w->watch_state.missed += late;
+		due_us += late * w->watch_state.interval_us;
+	}
+	return end && now_us < end && due_us > end ? end : due_us;
+}
+
+static int step(struct watch *w, uint64_t now_us, struct flmem_error *err)
+{
+	uint64_t at_us;
+	int rc;
+
+	flmem_watch_snapshot_hold(w->options->snapshot);
+	rc = look_again(w, now_us, err);
+	if (!rc) {
+		at_us = flmem_clock_wall_us();
+		flmem_watch_state_tick(&w->watch_state, now_us, at_us);
+		find_logs(w, now_us);
+		read_logs(w, now_us, false);
+		sample_all(w, now_us, at_us);
+	}
+	flmem_watch_snapshot_release(w->options->snapshot);
+	return rc;
+}
+
+static int run(struct watch *w, struct flmem_error *err)
+{
+	uint64_t due_us = 0, now_us = 0;
+
+	for (;;) {
+		int rc = step(w, now_us, err);
+
+		if (rc || is_over(w, now_us))
+			return rc;
+		due_us = next_tick(w, due_us, flmem_clock_us() - w->began_us);
+		if (!wait_until(w, w->began_us + due_us))
+			return 0;
+		/* Whole ms, as recordings have it: a replay then comes to the same ends. */
+		now_us = (flmem_clock_us() - w->began_us) / 1000U * 1000U;
+	}
+}
+
+static int check(const struct flmem_watch_options *o, struct flmem_error *err)
+{
+	if (o->interval_us && o->interval_us < FLMEM_WATCH_INTERVAL_US_MIN)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "an interval below %u ms would cost more than it tells",
+				       FLMEM_WATCH_INTERVAL_US_MIN / 1000U);
+	if (o->rounds && !o->log_count)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "rounds can only be counted in a log: name one");
+	if (o->round_regex && !o->log_count)
+		return flmem_error_set(
+			err, FLMEM_EUSAGE, 0,
+			"the text that marks rounds is looked for in logs: name one");
+	return 0;
+}
+
+static int begin(struct watch *w, struct flmem_error *err)
+{
+	int rc;
+
+	w->proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (w->proc < 0)
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, errno,
+				       "cannot open /proc; mount it first");
+	rc = flmem_pressures_open(&w->pressures, err);
+	if (!rc && w->options->automatic.on)
+		rc = flmem_auto_open(&w->options->automatic, &w->automatic, err);
+	if (!rc)
+		rc = look_for_processes(w, err);
+	if (rc)
+		return rc;
+	if (!w->watch_state.count)
+		return flmem_error_set(err, FLMEM_ENOPROC, 0,
+				       "no process matches what was asked for");
+	rc = open_logs(w, err);
+	if (!rc)
+		rc = flmem_watch_state_record(&w->watch_state, err);
+	w->began_us = flmem_clock_us();
+	return rc;
+}
+
+static void finish_trims(struct watch *w)
+{
+	const struct flmem_moment moment = {
+		(flmem_clock_us() - w->began_us) / 1000U * 1000U,
+		flmem_clock_wall_us(),
+	};
+
+	flmem_auto_finish(w->automatic, &w->watch_state, &moment);
+}
+
+int flmem_watch(const struct flmem_watch_options *options,
+		const struct flmem_watch_callbacks *callbacks,
+		struct flmem_watch_summary *ret_summary, struct flmem_error *err)
+{
+	FLMEM_AUTO(clear_watch) struct watch w = {.options = options, .proc = -1};
+	int rc = check(options, err);
+
+	flmem_watch_state_init(&w.watch_state, options, callbacks,
+			       options->interval_us ? options->interval_us
+						    : FLMEM_WATCH_INTERVAL_US_DEFAULT);
+	if (!rc)
+		rc = begin(&w, err);
+	if (!rc) {
+		flmem_watch_snapshot_attach(options->snapshot, &w.watch_state);
+		rc = run(&w, err);
+		flmem_watch_snapshot_detach(options->snapshot);
+	}
+	if (!rc && w.automatic)
+		finish_trims(&w);
+	return rc ? rc : flmem_watch_state_finish(&w.watch_state, true, ret_summary, err);
+}

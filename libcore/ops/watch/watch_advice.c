@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/watch/watch_advice.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "ops/recommend/recommend_files.h"
+#include "ops/recommend/recommend_live.h"
+#include "rules/rules.h"
+#include "rules/trend_rules.h"
+
+/* Reading heaps must not hold up the end of a watch: of more processes the first are read. */
+#define READ_MAX    200U
+#define READ_FOR_US 3000000U
+
+/* What is read of live processes for the rules about them. */
+struct reading {
+	struct flmem_detect_report report;
+	size_t left_out; /* processes that were too many to be read */
+};
+
+static void clear_reading(struct reading *reading)
+{
+	flmem_detect_report_clear(&reading->report);
+}
+
+/* Those with a role come first: most rules are about them. */
+static size_t choose(const struct flmem_watch_summary *summary, pid_t *pids, size_t *ret_left_out)
+{
+	size_t chosen = 0, left_out = 0;
+
+	for (int with_role = 1; with_role >= 0; with_role--) {
+		for (size_t i = 0; i < summary->count; i++) {
+			const struct flmem_watch_result *r = &summary->results[i];
+
+			if (r->ended || (r->process.role != FLMEM_ROLE_NONE) != with_role)
+				continue;
+			if (chosen < READ_MAX)
+				pids[chosen++] = r->process.pid;
+			else
+				left_out++;
+		}
+	}
+	*ret_left_out = left_out;
+	return chosen;
+}
+
+static int read_processes(const struct flmem_watch_summary *summary, struct reading *ret_reading,
+			  struct flmem_error *err)
+{
+	const struct flmem_detect_options options = {.total_budget_us = READ_FOR_US};
+	pid_t pids[READ_MAX];
+	size_t left_out, count = choose(summary, pids, &left_out);
+	int rc = flmem_detect(pids, count, &options, &ret_reading->report, err);
+
+	ret_reading->left_out = rc ? 0 : left_out;
+	return rc;
+}
+
+static const struct flmem_process_report *find(const struct flmem_detect_report *report,
+					       const struct flmem_watch_process *process)
+{
+	for (size_t i = 0; i < report->process_count; i++)
+		if (report->processes[i].pid == process->pid &&
+		    report->processes[i].start_time == process->start_time)
+			return &report->processes[i];
+	return NULL;
+}
+
+static int advise_on(struct flmem_watch_result *result, const struct reading *reading,
+		     struct flmem_recommendations *advice, struct flmem_error *err)
+{
+	const struct flmem_release any = {0};
+	const struct flmem_process_report *report = find(&reading->report, &result->process);
+	char file[32];
+	int rc;
+
+	snprintf(file, sizeof(file), "process %d", (int)result->process.pid);
+	result->advice_first = advice->finding_count;
+	rc = flmem_trend_rules_run(result, file, &any, advice, err);
+	if (!rc && report)
+		rc = flmem_recommend_process(report, &any, advice, err);
+	result->advice_count = advice->finding_count - result->advice_first;
+	return rc;
+}
+
+/* What is said of processes that run and could not be read, or were too many to be. */
+static int tell_unread(const struct reading *reading, struct flmem_recommendations *advice,
+		       struct flmem_error *err)
+{
+	const struct flmem_detect_report *report = &reading->report;
+	struct flmem_error why = {0};
+	int rc = 0;
+
+	for (size_t i = 0; i < report->skipped_count && !rc; i++)
+		rc = flmem_recommend_skipped(&report->skipped[i], advice, err);
+	if (rc || !reading->left_out)
+		return rc;
+	flmem_error_set(&why, FLMEM_EFAILED, 0,
+			"the rules about live processes were held against the first %u only; name "
+			"others to flmem recommend --pid",
+			READ_MAX);
+	if (flmem_recommendations_add_problem(advice, "processes", 0, &why))
+		return 0;
+	return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "out of memory");
+}
+
+static int advise(struct flmem_watch_summary *summary, const struct reading *reading,
+		  struct flmem_error *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < summary->count && !rc; i++)
+		rc = advise_on(&summary->results[i], reading, &summary->advice, err);
+	return rc ? rc : tell_unread(reading, &summary->advice, err);
+}
+
+int flmem_watch_advise(const struct flmem_watch_options *options, bool live,
+		       struct flmem_watch_summary *summary, struct flmem_error *err)
+{
+	FLMEM_AUTO(clear_reading) struct reading reading = {0};
+	bool read = live && options->advice == FLMEM_WATCH_ADVICE_LIVE;
+	int rc;
+
+	if (options->advice == FLMEM_WATCH_ADVICE_NONE)
+		return 0;
+	summary->advice = (struct flmem_recommendations)FLMEM_RECOMMENDATIONS_INIT;
+	summary->advice.file_count = summary->count;
+	summary->advised = read ? FLMEM_WATCH_ADVICE_LIVE : FLMEM_WATCH_ADVICE_TRENDS;
+	rc = read ? read_processes(summary, &reading, err) : 0;
+	return rc ? rc : advise(summary, &reading, err);
+}

@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/watch/watch_state.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "ops/watch/exec_follow.h"
+#include "ops/watch/forecast_state.h"
+#include "ops/watch/watch_advice.h"
+
+/* What a kill may cost a recording. */
+#define FLUSH_EVERY_US 10000000U
+
+static const char no_round[] = "no round is known to run";
+
+void flmem_watch_state_init(struct flmem_watch_state *watch_state,
+			    const struct flmem_watch_options *options,
+			    const struct flmem_watch_callbacks *callbacks, uint64_t interval_us)
+{
+	*watch_state = (struct flmem_watch_state){
+		.options = options,
+		.callbacks = callbacks,
+		.interval_us = interval_us,
+		.round = FLMEM_UNKNOWN(no_round),
+		.recorder = {.fd = -1, .block = FLMEM_BUF_INIT, .intro = FLMEM_BUF_INIT},
+	};
+}
+
+void flmem_watch_state_clear(struct flmem_watch_state *watch_state)
+{
+	for (size_t i = 0; i < watch_state->count; i++)
+		flmem_watched_process_free(watch_state->watched[i]);
+	free(watch_state->watched);
+	watch_state->watched = NULL;
+	watch_state->count = 0;
+	flmem_recorder_close(&watch_state->recorder);
+}
+
+static void record(struct flmem_watch_state *w, const struct flmem_record *record)
+{
+	if (w->recorder.fd >= 0)
+		flmem_recorder_add(&w->recorder, record);
+}
+
+static void record_process(struct flmem_watch_state *w, const struct flmem_watched_process *f)
+{
+	struct flmem_record r = {
+		.kind = FLMEM_RECORD_PROCESS,
+		.process = f->number,
+		.pid = (uint64_t)f->id.pid,
+		.start_time = f->id.start_time,
+		.framework = f->id.framework,
+		.role = f->id.role,
+		.command = f->id.command,
+		.site = f->id.site ? f->id.site : "",
+	};
+
+	record(w, &r);
+}
+
+static void record_running(struct flmem_watch_state *w)
+{
+	const struct flmem_record runs = {.kind = FLMEM_RECORD_ROUND_RUNS, .round = w->round.value};
+
+	if (!w->round.unknown)
+		record(w, &runs);
+}
+
+int flmem_watch_state_record(struct flmem_watch_state *watch_state, struct flmem_error *err)
+{
+	struct flmem_record session = {
+		.kind = FLMEM_RECORD_SESSION,
+		.interval_us = watch_state->interval_us,
+		.at_us = flmem_clock_wall_us(),
+	};
+	int rc;
+
+	if (!watch_state->options->record_path)
+		return 0;
+	rc = flmem_recorder_open(watch_state->options->record_path, &watch_state->recorder, err);
+	if (rc)
+		return rc;
+	record(watch_state, &session);
+	for (size_t i = 0; i < watch_state->count; i++)
+		record_process(watch_state, watch_state->watched[i]);
+	record_running(watch_state);
+	return 0;
+}
+
+static int make_room(struct flmem_watch_state *w)
+{
+	size_t capacity = w->capacity ? w->capacity * 2 : 16;
+	struct flmem_watched_process **grown;
+
+	if (w->count < w->capacity)
+		return 0;
+	if (w->count >= FLMEM_WATCH_PROCESSES_MAX)
+		return -ENOSPC;
+	grown = reallocarray(w->watched, capacity, sizeof(struct flmem_watched_process *));
+	if (!grown)
+		return -ENOMEM;
+	w->watched = grown;
+	w->capacity = capacity;
+	return 0;
+}
+
+int flmem_watch_state_add(struct flmem_watch_state *watch_state,
+			  struct flmem_watched_process *watched, bool fresh,
+			  struct flmem_watched_process **ret_followed, struct flmem_error *err)
+{
+	struct flmem_watched_process *heir;
+	int rc;
+
+	watched->number = watch_state->numbered++;
+	heir = flmem_exec_follow_join(watch_state, watched);
+	rc = heir ? 0 : make_room(watch_state);
+	if (rc) {
+		flmem_watched_process_free(watched);
+		return flmem_error_set(err, FLMEM_EFAILED, -rc,
+				       "cannot follow more than %zu processes", watch_state->count);
+	}
+	if (!heir) {
+		heir = watched;
+		flmem_round_stats_init(&heir->rounds, watch_state->interval_us, fresh);
+		watch_state->watched[watch_state->count++] = heir;
+	}
+	watch_state->alive++;
+	record_process(watch_state, heir);
+	if (ret_followed)
+		*ret_followed = heir;
+	return 0;
+}
+
+void flmem_watch_state_tick(struct flmem_watch_state *watch_state, uint64_t now_us, uint64_t at_us)
+{
+	const struct flmem_record tick = {
+		.kind = FLMEM_RECORD_TICK, .elapsed_us = now_us, .at_us = at_us};
+
+	watch_state->at_us = at_us;
+	if (watch_state->recorder.fd < 0)
+		return;
+	if (now_us - watch_state->flushed_us >= FLUSH_EVERY_US) {
+		flmem_recorder_flush(&watch_state->recorder);
+		watch_state->flushed_us = now_us;
+	}
+	flmem_recorder_add(&watch_state->recorder, &tick);
+}
+
+static void tell_round(struct flmem_watch_state *w, const struct flmem_watched_process *f,
+		       struct flmem_watch_round *round)
+{
+	round->process = &f->id;
+	if (w->callbacks->round && !w->callbacks->round(w->callbacks->context, round))
+		w->stopped = true;
+}
+
+static uint64_t or_none(struct flmem_u64 value)
+{
+	return value.unknown ? UINT64_MAX : value.value;
+}
+
+static void record_action(struct flmem_watch_state *w, const struct flmem_watched_process *f,
+			  const struct flmem_watch_action *action)
+{
+	const struct flmem_record r = {
+		.kind = FLMEM_RECORD_ACTION,
+		.process = f->number,
+		.action = action->kind,
+		.numbers = {[FLMEM_RECORD_EVERY] = action->every_rounds,
+			    [FLMEM_RECORD_ROUND] = or_none(action->round),
+			    [FLMEM_RECORD_BEFORE] = or_none(action->rss_before_bytes),
+			    [FLMEM_RECORD_AFTER] = or_none(action->rss_after_bytes),
+			    [FLMEM_RECORD_RELEASED] = or_none(action->released_bytes),
+			    [FLMEM_RECORD_STOPPED] = or_none(action->stopped_us)},
+		.reason = action->reason,
+	};
+
+	flmem_recorder_add(&w->recorder, &r);
+}
+
+static void record_pressure(struct flmem_watch_state *w, const struct flmem_watched_process *f)
+{
+	struct flmem_record r = {
+		.kind = FLMEM_RECORD_PRESSURE,
+		.process = f->number,
+		.of_host = f->pressure.stalls_of_host,
+	};
+
+	memcpy(r.numbers, f->pressure_told, sizeof(f->pressure_told));
+	flmem_recorder_add(&w->recorder, &r);
+}
+
+/* Only what is new is told: want of memory is rare, and a replay tells what was recorded. */
+static bool pressure_differs(struct flmem_watched_process *f)
+{
+	const struct flmem_pressure *p = &f->pressure;
+	const uint64_t numbers[FLMEM_RECORD_NUMBERS] = {
+		[FLMEM_RECORD_HIGH] = or_none(p->high),
+		[FLMEM_RECORD_MAX] = or_none(p->max),
+		[FLMEM_RECORD_OOM] = or_none(p->oom),
+		[FLMEM_RECORD_OOM_KILL] = or_none(p->oom_kill),
+		[FLMEM_RECORD_SOME] = or_none(p->some_avg10_hundredths),
+		[FLMEM_RECORD_FULL] = or_none(p->full_avg10_hundredths),
+		[FLMEM_RECORD_TOTAL] = or_none(p->some_total_us),
+	};
+
+	if (f->pressure_is_told && memcmp(f->pressure_told, numbers, sizeof(numbers)) == 0)
+		return false;
+	memcpy(f->pressure_told, numbers, sizeof(numbers));
+	f->pressure_is_told = true;
+	return true;
+}
+
+static void record_split(struct flmem_watch_state *w, const struct flmem_watched_process *f)
+{
+	const struct flmem_u64 *kinds[] = {
+		[FLMEM_RECORD_ANON] = &f->split.anon_bytes,
+		[FLMEM_RECORD_FILE] = &f->split.file_bytes,
+		[FLMEM_RECORD_SHMEM] = &f->split.shmem_bytes,
+		[FLMEM_RECORD_SWAP] = &f->split.swap_bytes,
+	};
+	struct flmem_record r = {.kind = FLMEM_RECORD_SPLIT, .process = f->number};
+
+	for (size_t i = 0; i < FLMEM_RECORD_KINDS; i++)
+		r.kinds[i] = or_none(*kinds[i]);
+	flmem_recorder_add(&w->recorder, &r);
+}
+
+static void record_sample(struct flmem_watch_state *w, const struct flmem_watched_process *f,
+			  bool split)
+{
+	const struct flmem_record sample = {
+		.kind = FLMEM_RECORD_SAMPLE, .process = f->number, .bytes = f->last_bytes};
+
+	/* In this order a reader has the split when it comes to the sample that took it. */
+	if (split)
+		record_split(w, f);
+	if (f->pressure_is_new)
+		record_pressure(w, f);
+	flmem_recorder_add(&w->recorder, &sample);
+}
+
+static struct flmem_u64 own_round(const struct flmem_watched_process *f)
+{
+	return f->rounds.running ? FLMEM_KNOWN(f->rounds.now.number) : FLMEM_UNKNOWN(no_round);
+}
+
+static void tell_sample(struct flmem_watch_state *w, const struct flmem_watched_process *f,
+			uint64_t at_us, bool split)
+{
+	const struct flmem_watch_sample sample = {
+		.process = &f->id,
+		.at_us = at_us,
+		.elapsed_us = f->last_us,
+		.rss_bytes = f->last_bytes,
+		.round = f->own_rounds ? own_round(f) : w->round,
+		.split = split ? &f->split : NULL,
+		.pressure = f->pressure_is_new ? &f->pressure : NULL,
+	};
+
+	if (w->callbacks->sample && !w->callbacks->sample(w->callbacks->context, &sample))
+		w->stopped = true;
+}
+
+void flmem_watch_state_sample(struct flmem_watch_state *watch_state,
+			      struct flmem_watched_process *watched, uint64_t at_us, bool split)
+{
+	const struct flmem_watch_options *o = watch_state->options;
+	struct flmem_watch_round round;
+
+	if (o->fail_above_bytes && watched->last_bytes > o->fail_above_bytes)
+		watched->passed_above = true;
+	if (watched->pressure_is_new)
+		watched->pressure_is_new = pressure_differs(watched);
+	if (watch_state->recorder.fd >= 0)
+		record_sample(watch_state, watched, split);
+	tell_sample(watch_state, watched, at_us, split);
+	watched->pressure_is_new = false;
+	if (watch_state->rounds_told && flmem_round_stats_sample(&watched->rounds, watched->last_us,
+								 watched->last_bytes, &round))
+		tell_round(watch_state, watched, &round);
+}
+
+const char *flmem_watch_action_name(enum flmem_watch_action_kind kind)
+{
+	static const char *const names[] = {
+#define ACTION_NAME(name, text) text,
+		FLMEM_WATCH_ACTIONS(ACTION_NAME)
+#undef ACTION_NAME
+	};
+
+	return names[(size_t)kind < FLMEM_ARRAY_SIZE(names) ? kind : FLMEM_WATCH_REFUSED];
+}
+
+static void count_action(struct flmem_watch_actions *sum, const struct flmem_watch_action *action)
+{
+	sum->count[action->kind]++;
+	sum->every_rounds = action->every_rounds;
+	if (!action->released_bytes.unknown)
+		sum->released_bytes += action->released_bytes.value;
+	if (!action->stopped_us.unknown)
+		sum->stopped_us += action->stopped_us.value;
+}
+
+void flmem_watch_state_action(struct flmem_watch_state *watch_state,
+			      struct flmem_watched_process *watched,
+			      const struct flmem_watch_action *action)
+{
+	const struct flmem_watch_callbacks *callbacks = watch_state->callbacks;
+
+	count_action(&watched->actions, action);
+	if (action->kind == FLMEM_WATCH_TRIMMED)
+		flmem_round_stats_trimmed(&watched->rounds);
+	if (action->kind == FLMEM_WATCH_RESTING || action->kind == FLMEM_WATCH_DROPPED)
+		flmem_round_stats_trims_stop(&watched->rounds);
+	if (watch_state->recorder.fd >= 0)
+		record_action(watch_state, watched, action);
+	if (callbacks->action && !callbacks->action(callbacks->context, action))
+		watch_state->stopped = true;
+}
+
+void flmem_watch_state_renamed(struct flmem_watch_state *watch_state,
+			       const struct flmem_watched_process *watched)
+{
+	record_process(watch_state, watched);
+}
+
+void flmem_watch_state_end(struct flmem_watch_state *watch_state,
+			   struct flmem_watched_process *watched)
+{
+	const struct flmem_record end = {.kind = FLMEM_RECORD_END, .process = watched->number};
+
+	if (watched->ended)
+		return;
+	flmem_watched_process_end(watched);
+	watch_state->alive--;
+	record(watch_state, &end);
+}
+
+static void change_round(struct flmem_watch_state *w, struct flmem_watched_process *f,
+			 uint64_t now_us, const struct flmem_round_change *change)
+{
+	struct flmem_watch_round round;
+
+	if (change->finished && flmem_round_stats_finish(&f->rounds, now_us, &round))
+		tell_round(w, f, &round);
+	if (change->started &&
+	    flmem_round_stats_start(&f->rounds, now_us, change->started_number, &round))
+		tell_round(w, f, &round);
+}
+
+void flmem_watch_state_round(struct flmem_watch_state *watch_state, uint64_t now_us,
+			     const struct flmem_round_change *change)
+{
+	struct flmem_record r = {.kind = FLMEM_RECORD_ROUND_END, .round = change->finished_number};
+
+	watch_state->rounds_told = true;
+	if (change->finished)
+		record(watch_state, &r);
+	if (change->finished && watch_state->seen_start)
+		watch_state->complete++;
+	if (change->finished)
+		watch_state->round = FLMEM_UNKNOWN(no_round);
+	if (change->started) {
+		r.kind = FLMEM_RECORD_ROUND_START;
+		r.round = change->started_number;
+		record(watch_state, &r);
+		watch_state->round = FLMEM_KNOWN(change->started_number);
+	}
+	watch_state->seen_start = change->started;
+	for (size_t i = 0; i < watch_state->count; i++)
+		if (!watch_state->watched[i]->ended && !watch_state->watched[i]->own_rounds)
+			change_round(watch_state, watch_state->watched[i], now_us, change);
+}
+
+void flmem_watch_state_own_rounds(struct flmem_watch_state *watch_state,
+				  struct flmem_watched_process *watched)
+{
+	const struct flmem_record own = {.kind = FLMEM_RECORD_OWN_ROUNDS,
+					 .process = watched->number};
+
+	watched->own_rounds = true;
+	watched->rounds.running = false;
+	record(watch_state, &own);
+}
+
+void flmem_watch_state_round_of(struct flmem_watch_state *watch_state,
+				struct flmem_watched_process *watched, uint64_t now_us,
+				const struct flmem_round_change *change)
+{
+	struct flmem_record r = {.kind = FLMEM_RECORD_OWN_END,
+				 .process = watched->number,
+				 .round = change->finished_number};
+
+	watch_state->rounds_told = true;
+	if (change->finished)
+		record(watch_state, &r);
+	r.kind = FLMEM_RECORD_OWN_START;
+	r.round = change->started_number;
+	if (change->started)
+		record(watch_state, &r);
+	change_round(watch_state, watched, now_us, change);
+}
+
+void flmem_watch_state_round_runs(struct flmem_watch_state *watch_state, struct flmem_u64 number)
+{
+	watch_state->round = number.unknown ? FLMEM_UNKNOWN(no_round) : number;
+	watch_state->seen_start = false;
+	for (size_t i = 0; i < watch_state->count; i++)
+		watch_state->watched[i]->rounds.running = false;
+}
+
+bool flmem_watch_state_is_settling(const struct flmem_watch_state *watch_state)
+{
+	for (size_t i = 0; i < watch_state->count; i++)
+		if (!watch_state->watched[i]->ended && watch_state->watched[i]->rounds.settling)
+			return true;
+	return false;
+}
+
+/* Rounds whose trough is still looked for end with what there is. */
+static void flush_rounds(struct flmem_watch_state *w)
+{
+	struct flmem_watch_round round;
+
+	for (size_t i = 0; i < w->count; i++)
+		if (flmem_round_stats_flush(&w->watched[i]->rounds, &round))
+			tell_round(w, w->watched[i], &round);
+}
+
+int flmem_watch_state_finish(struct flmem_watch_state *watch_state, bool live,
+			     struct flmem_watch_summary *ret_summary, struct flmem_error *err)
+{
+	struct flmem_watch_summary summary = {.rounds = watch_state->complete,
+					      .forgotten = watch_state->forgotten,
+					      .limit_passed = watch_state->forgotten_passed,
+					      .missed = watch_state->missed};
+	int rc;
+
+	flush_rounds(watch_state);
+	if (watch_state->recorder.fd >= 0)
+		flmem_recorder_flush(&watch_state->recorder);
+	summary.record_lost = watch_state->recorder.lost;
+	summary.record_errno = watch_state->recorder.error;
+	summary.results =
+		calloc(watch_state->count ? watch_state->count : 1, sizeof(*summary.results));
+	if (!summary.results)
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot sum up");
+	rc = flmem_forecast_make(watch_state, live, summary.results, err);
+	if (rc) {
+		free(summary.results);
+		return rc;
+	}
+	summary.count = watch_state->count;
+	for (size_t i = 0; i < summary.count; i++)
+		summary.limit_passed |= summary.results[i].findings[0] != NULL;
+	rc = flmem_watch_advise(watch_state->options, live, &summary, err);
+	if (rc)
+		flmem_watch_summary_clear(&summary);
+	else
+		*ret_summary = summary;
+	return rc;
+}
+
+void flmem_watch_summary_clear(struct flmem_watch_summary *summary)
+{
+	for (size_t i = 0; i < summary->count; i++) {
+		free(summary->results[i].process.command);
+		free(summary->results[i].process.site);
+	}
+	free(summary->results);
+	flmem_recommendations_clear(&summary->advice);
+	*summary = (struct flmem_watch_summary){0};
+}

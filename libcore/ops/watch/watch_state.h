@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_OPS_WATCH_WATCH_STATE_H
+#define FLMEM_OPS_WATCH_WATCH_STATE_H
+
+/*
+ * What a watch keeps and tells, whether its samples come from live processes (watch.c) or from a
+ * recording (replay.c).
+ */
+
+#include <flmem/watch.h>
+
+#include "frameworks/rounds.h"
+#include "ops/watch/watched_process.h"
+#include "series/recording.h"
+
+/* Processes of one watch, those that have ended included. */
+#define FLMEM_WATCH_PROCESSES_MAX ((size_t)16384)
+
+struct flmem_watch_state {
+	const struct flmem_watch_options *options;
+	const struct flmem_watch_callbacks *callbacks;
+	uint64_t interval_us;
+	struct flmem_watched_process **watched;
+	size_t count, alive, capacity;
+	size_t numbered;		/* processes so far */
+	uint64_t forgotten;		/* of them */
+	bool forgotten_passed;		/* some of those passed a limit */
+	struct flmem_u64 round;		/* that runs */
+	bool rounds_told;		/* of some process, so that its samples count for them */
+	bool seen_start;		/* it has started under the watch */
+	uint64_t complete;		/* rounds */
+	uint64_t missed;		/* ticks */
+	uint64_t at_us;			/* of the last tick, since 1970 */
+	bool stopped;			/* by a callback */
+	struct flmem_recorder recorder; /* fd -1: none */
+	uint64_t flushed_us;
+};
+
+void flmem_watch_state_init(struct flmem_watch_state *watch_state,
+			    const struct flmem_watch_options *options,
+			    const struct flmem_watch_callbacks *callbacks, uint64_t interval_us);
+
+void flmem_watch_state_clear(struct flmem_watch_state *watch_state);
+
+/* Begins to record, if the options say so. */
+int flmem_watch_state_record(struct flmem_watch_state *watch_state, struct flmem_error *err);
+
+/*
+ * Takes the process over; also when it fails, for want of memory or room. *ret_followed, unless it
+ * is NULL, is what stands for it: one that has ended and whose place it takes, or itself.
+ */
+int flmem_watch_state_add(struct flmem_watch_state *watch_state,
+			  struct flmem_watched_process *watched, bool fresh,
+			  struct flmem_watched_process **ret_followed, struct flmem_error *err);
+
+/* The samples that follow were taken now. */
+void flmem_watch_state_tick(struct flmem_watch_state *watch_state, uint64_t now_us, uint64_t at_us);
+
+/* A process has had a sample taken, with a new split or without. */
+void flmem_watch_state_sample(struct flmem_watch_state *watch_state,
+			      struct flmem_watched_process *watched, uint64_t at_us, bool split);
+
+/* Automatic trims have done or decided something. */
+void flmem_watch_state_action(struct flmem_watch_state *watch_state,
+			      struct flmem_watched_process *watched,
+			      const struct flmem_watch_action *action);
+
+/* Who the process is has changed, as far as the recording goes. */
+void flmem_watch_state_renamed(struct flmem_watch_state *watch_state,
+			       const struct flmem_watched_process *watched);
+
+void flmem_watch_state_end(struct flmem_watch_state *watch_state,
+			   struct flmem_watched_process *watched);
+
+void flmem_watch_state_round(struct flmem_watch_state *watch_state, uint64_t now_us,
+			     const struct flmem_round_change *change);
+
+/* From now on its rounds are told by themselves. */
+void flmem_watch_state_own_rounds(struct flmem_watch_state *watch_state,
+				  struct flmem_watched_process *watched);
+
+void flmem_watch_state_round_of(struct flmem_watch_state *watch_state,
+				struct flmem_watched_process *watched, uint64_t now_us,
+				const struct flmem_round_change *change);
+
+/* This round runs already, or, unknown, none does: rounds whose start was not seen do not count. */
+void flmem_watch_state_round_runs(struct flmem_watch_state *watch_state, struct flmem_u64 number);
+
+/* True while the trough of some live process's last round is looked for. */
+bool flmem_watch_state_is_settling(const struct flmem_watch_state *watch_state);
+
+/* Ends rounds and recording, and sums up; `live`: limits can be looked up. */
+int flmem_watch_state_finish(struct flmem_watch_state *watch_state, bool live,
+			     struct flmem_watch_summary *ret_summary, struct flmem_error *err);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_PROC_ARGV_ENV_H
+#define FLMEM_PROC_ARGV_ENV_H
+
+/*
+ * The command line and the environment of a process: lists of NUL-terminated words that the process
+ * itself can rewrite at any time, so untrusted text of any shape. The environment is the one that
+ * the program was started with; what it sets later is not seen.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <flmem/error.h>
+
+#include "base/cleanup.h"
+
+struct flmem_process;
+
+struct flmem_argv_env {
+	const char **values; /* point into `text` */
+	size_t count;
+	bool cut; /* there was more than the limits allow */
+	char *text;
+};
+
+/* Limits: ARG_MAX as Linux has it by default (2 MiB of text), and this many words. */
+#define FLMEM_ARGV_ENV_MAX 65536U
+
+/* A kernel thread or a zombie has no words; that is not an error. */
+int flmem_argv_env_read_argv(const struct flmem_process *process, struct flmem_argv_env *ret_words,
+			     struct flmem_error *err);
+
+/* FLMEM_EPERM unless the process may be traced by the caller (ptrace access mode read). */
+int flmem_argv_env_read_env(const struct flmem_process *process, struct flmem_argv_env *ret_words,
+			    struct flmem_error *err);
+
+/* Splits a copy of the bytes; a last word without its NUL counts. */
+int flmem_argv_env_parse(const char *bytes, size_t length, struct flmem_argv_env *ret_words,
+			 struct flmem_error *err);
+
+void flmem_argv_env_clear(struct flmem_argv_env *words);
+
+#define FLMEM_AUTO_ARGV_ENV FLMEM_AUTO(flmem_argv_env_clear)
+
+/* Value of an environment variable, or NULL: the first one of that name, as getenv(3) has it. */
+const char *flmem_argv_env_getenv(const struct flmem_argv_env *words, const char *name);
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_REMOTE_PROBE_CHILD_H
+#define FLMEM_REMOTE_PROBE_CHILD_H
+
+/*
+ * A child that runs a command up to the entry point of its program and is held there: the dynamic
+ * linker has loaded and initialised every library, main() has not begun. For looking at what a
+ * command would be, without running it. Its standard input and output are /dev/null, and it is
+ * killed with its holder, whatever happens.
+ *
+ * A script is held in its interpreter; env and its like (preload/wrappers.h) run until they become
+ * another program. The caller's thread traces the child, so start and end in one thread. No signal
+ * disposition of the caller is changed.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <flmem/error.h>
+
+#include "base/cleanup.h"
+#include "proc/process.h"
+
+#define FLMEM_PROBE_CHILD_OUTPUT_MAX 1024
+
+struct flmem_probe_child {
+	pid_t pid; /* 0: none */
+	struct flmem_process process;
+	char program[4096]; /* the file that it runs */
+	bool has_loader;    /* false: statically linked */
+	bool passes;	    /* a wrapper on its way to another program */
+	bool wide;	    /* false: a 32-bit program, held before its loader ran */
+	int error_fd;	    /* read end of its standard error */
+};
+
+#define FLMEM_PROBE_CHILD_INIT                                \
+	{                                                     \
+		.process = FLMEM_PROCESS_INIT, .error_fd = -1 \
+	}
+
+/*
+ * FLMEM_ENOCOMMAND or FLMEM_ENOEXEC when there is nothing to run, FLMEM_EPERM when tracing a child
+ * is not allowed here, FLMEM_EUNSUPPORTED when the program ends before its entry point: the message
+ * then has the first line that it said.
+ */
+int flmem_probe_child_start(char *const *argv, char *const *environment,
+			    struct flmem_probe_child *ret_held, struct flmem_error *err);
+
+/* Its standard error so far, cut to FLMEM_PROBE_CHILD_OUTPUT_MAX bytes with the NUL. */
+void flmem_probe_child_output(const struct flmem_probe_child *child, char *out, size_t size);
+
+/* Kills and reaps it. */
+void flmem_probe_child_end(struct flmem_probe_child *child);
+
+#define FLMEM_AUTO_PROBE_CHILD FLMEM_AUTO(flmem_probe_child_end)
+
+#endif

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rules/live_rules.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <flmem/parse.h>
+#include <flmem/text.h>
+
+#include "base/cleanup.h"
+#include "base/text.h"
+#include "rules/rules.h"
+
+#define DECAY		  "dirty_decay_ms:5000,muzzy_decay_ms:5000"
+#define SERVER_MAX	  8U
+#define CLIENT_MAX	  4U
+#define TRIMMABLE_MIN	  (UINT64_C(64) << 20)
+#define TRIMMABLE_PERCENT 20U /* of RSS */
+#define HEADROOM_PERCENT  10U /* of the limit */
+
+const char *flmem_live_setting(const struct flmem_process_report *process, const char *name)
+{
+	for (size_t i = 0; i < process->setting_count; i++)
+		if (strcmp(process->settings[i].name, name) == 0)
+			return process->settings[i].value;
+	return NULL;
+}
+
+/* The allocator that plain malloc reaches; NULL when it could not be told. */
+const struct flmem_allocator_report *flmem_live_malloc(const struct flmem_process_report *process)
+{
+	for (size_t i = 0; i < process->allocator_count; i++)
+		if (process->allocators[i].serves_malloc)
+			return &process->allocators[i];
+	return NULL;
+}
+
+static bool malloc_is(const struct flmem_process_report *process, enum flmem_allocator_kind kind)
+{
+	const struct flmem_allocator_report *allocator = flmem_live_malloc(process);
+
+	return allocator && allocator->kind == kind;
+}
+
+static const char *good_arenas(const struct flmem_process_report *process)
+{
+	return flmem_role_is_server(process->role) ? "4" : "2";
+}
+
+/* The limit that is asked for; false where none is, or glibc would not understand it. */
+static bool asked_arenas(const struct flmem_process_report *process, uint64_t *ret_arenas)
+{
+	const char *value = flmem_live_setting(process, "MALLOC_ARENA_MAX");
+
+	return value && !flmem_parse_u64(value, 1, UINT32_MAX, ret_arenas, NULL);
+}
+
+static void put(char *field, size_t size, const char *text)
+{
+	char clean[256];
+
+	snprintf(field, size, "%s", flmem_text_escape(text, clean, sizeof(clean)));
+}
+
+#define PUT(field, text) put((field), sizeof(field), (text))
+
+static bool arena_unset(const struct flmem_process_report *process,
+			struct flmem_live_remark *remark)
+{
+	const char *tunables = flmem_live_setting(process, "GLIBC_TUNABLES");
+
+	if (!process->role || process->settings_unknown ||
+	    !malloc_is(process, FLMEM_ALLOCATOR_GLIBC) ||
+	    flmem_live_setting(process, "MALLOC_ARENA_MAX") ||
+	    (tunables && strstr(tunables, "glibc.malloc.arena_max")))
+		return false;
+	remark->path = "MALLOC_ARENA_MAX";
+	PUT(remark->proposed, good_arenas(process));
+	if (!process->heap.arenas.unknown)
+		snprintf(remark->detail, sizeof(remark->detail), "%" PRIu64 " arenas by now",
+			 process->heap.arenas.value);
+	return true;
+}
+
+static bool arena_high(const struct flmem_process_report *process, struct flmem_live_remark *remark)
+{
+	uint64_t arenas;
+
+	if (!process->role || !malloc_is(process, FLMEM_ALLOCATOR_GLIBC) ||
+	    !asked_arenas(process, &arenas) ||
+	    arenas <= (flmem_role_is_server(process->role) ? SERVER_MAX : CLIENT_MAX))
+		return false;
+	remark->path = "MALLOC_ARENA_MAX";
+	snprintf(remark->current, sizeof(remark->current), "%" PRIu64, arenas);
+	PUT(remark->proposed, good_arenas(process));
+	return true;
+}
+
+static bool arena_client_4(const struct flmem_process_report *process,
+			   struct flmem_live_remark *remark)
+{
+	uint64_t arenas;
+
+	if (process->framework != FLMEM_FRAMEWORK_NVFLARE || !process->role ||
+	    flmem_role_is_server(process->role) || !malloc_is(process, FLMEM_ALLOCATOR_GLIBC) ||
+	    !asked_arenas(process, &arenas) || arenas != 4)
+		return false;
+	remark->path = "MALLOC_ARENA_MAX";
+	PUT(remark->current, "4");
+	PUT(remark->proposed, "2");
+	return true;
+}
+
+/* glibc makes no more than it was told to before the first one; later it is too late. */
+static bool arena_exceeded(const struct flmem_process_report *process,
+			   struct flmem_live_remark *remark)
+{
+	const struct flmem_allocator_report *allocator = flmem_live_malloc(process);
+	uint64_t asked;
+
+	if (!allocator || allocator->kind != FLMEM_ALLOCATOR_GLIBC ||
+	    allocator->heap.arenas.unknown || !asked_arenas(process, &asked) ||
+	    allocator->heap.arenas.value <= asked)
+		return false;
+	remark->path = "heap.arenas";
+	snprintf(remark->current, sizeof(remark->current), "%" PRIu64,
+		 allocator->heap.arenas.value);
+	snprintf(remark->detail, sizeof(remark->detail),
+		 "MALLOC_ARENA_MAX is %" PRIu64 " in its environment", asked);
+	return true;
+}
+
+static bool arena_useless(const struct flmem_process_report *process,
+			  struct flmem_live_remark *remark)
+{
+	const struct flmem_allocator_report *allocator = flmem_live_malloc(process);
+	const char *value = flmem_live_setting(process, "MALLOC_ARENA_MAX");
+
+	if (!value || !allocator || allocator->kind == FLMEM_ALLOCATOR_GLIBC ||
+	    allocator->kind == FLMEM_ALLOCATOR_UNKNOWN)
+		return false;
+	remark->path = "MALLOC_ARENA_MAX";
+	PUT(remark->current, value);
+	snprintf(remark->detail, sizeof(remark->detail), "malloc is that of %s",
+		 flmem_allocator_name(allocator->kind));
+	return true;
+}
+
+static bool jemalloc_not_loaded(const struct flmem_process_report *process,
+				struct flmem_live_remark *remark)
+{
+	static const char enable[] = "NVFLARE_ENABLE_JEMALLOC_PRELOAD";
+	const char *value = flmem_live_setting(process, enable),
+		   *preload = flmem_live_setting(process, "LD_PRELOAD");
+	bool asked = value && strcmp(value, "true") == 0;
+
+	if (!flmem_live_malloc(process) || malloc_is(process, FLMEM_ALLOCATOR_JEMALLOC))
+		return false;
+	if (!asked && !(preload && strstr(preload, "jemalloc")))
+		return false;
+	remark->path = asked ? enable : "LD_PRELOAD";
+	PUT(remark->current, asked ? value : preload);
+	snprintf(remark->detail, sizeof(remark->detail), "malloc is that of %s",
+		 flmem_allocator_name(flmem_live_malloc(process)->kind));
+	return true;
+}
+
+/* Decay times by these names are of 5.0; older ones complain of them and go on without. */
+static bool knows_decay(const struct flmem_process_report *process)
+{
+	const char *version = flmem_live_malloc(process)->version;
+
+	return !version || (!flmem_text_starts(version, "3.") && !flmem_text_starts(version, "4."));
+}
+
+static bool jemalloc_decay(const struct flmem_process_report *process,
+			   struct flmem_live_remark *remark)
+{
+	const char *value = flmem_live_setting(process, "MALLOC_CONF");
+
+	if (process->settings_unknown || !malloc_is(process, FLMEM_ALLOCATOR_JEMALLOC) ||
+	    !knows_decay(process) ||
+	    (value && strstr(value, "dirty_decay_ms:") && strstr(value, "muzzy_decay_ms:") &&
+	     !strstr(value, "decay_ms:-1")))
+		return false;
+	remark->path = "MALLOC_CONF";
+	PUT(remark->current, value ? value : "");
+	PUT(remark->proposed, DECAY);
+	return true;
+}
+
+static bool trimmable(const struct flmem_process_report *process, struct flmem_live_remark *remark)
+{
+	struct flmem_u64 bytes = process->heap.trimmable_bytes, rss = process->memory.rss_bytes;
+	char shown[FLMEM_TEXT_BYTES_MAX], of[FLMEM_TEXT_BYTES_MAX];
+
+	if (bytes.unknown || rss.unknown || bytes.value < TRIMMABLE_MIN ||
+	    bytes.value < rss.value / 100 * TRIMMABLE_PERCENT)
+		return false;
+	remark->path = "heap.trimmable_bytes";
+	snprintf(remark->current, sizeof(remark->current), "%" PRIu64, bytes.value);
+	snprintf(remark->detail, sizeof(remark->detail), "%s of %s; flmem trim --pid %d",
+		 flmem_text_bytes(bytes.value, shown, sizeof(shown)),
+		 flmem_text_bytes(rss.value, of, sizeof(of)), (int)process->pid);
+	return true;
+}
+
+static bool limit_near(const struct flmem_process_report *process, struct flmem_live_remark *remark)
+{
+	struct flmem_u64 limit = process->limit.cgroup_max_bytes;
+	struct flmem_u64 room = process->limit.headroom_bytes;
+	char shown[FLMEM_TEXT_BYTES_MAX], of[FLMEM_TEXT_BYTES_MAX];
+
+	if (limit.unknown || room.unknown || room.value >= limit.value / 100 * HEADROOM_PERCENT)
+		return false;
+	remark->path = "limit.headroom_bytes";
+	snprintf(remark->current, sizeof(remark->current), "%" PRIu64, room.value);
+	snprintf(remark->detail, sizeof(remark->detail), "%s left of %s",
+		 flmem_text_bytes(room.value, shown, sizeof(shown)),
+		 flmem_text_bytes(limit.value, of, sizeof(of)));
+	return true;
+}
+
+static bool musl_no_trim(const struct flmem_process_report *process,
+			 struct flmem_live_remark *remark)
+{
+	if (!process->role || !malloc_is(process, FLMEM_ALLOCATOR_MUSL))
+		return false;
+	remark->path = "allocators";
+	PUT(remark->current, flmem_allocator_name(FLMEM_ALLOCATOR_MUSL));
+	return true;
+}
+
+static bool profile_blind(const struct flmem_process_report *process,
+			  struct flmem_live_remark *remark)
+{
+	const char *value = flmem_live_setting(process, "NVFLARE_CLIENT_MEMORY_PROFILE");
+
+	if (process->role != FLMEM_ROLE_TRAINER || !value ||
+	    (strcmp(value, "1") != 0 && strcmp(value, "true") != 0 && strcmp(value, "yes") != 0))
+		return false;
+	remark->path = "NVFLARE_CLIENT_MEMORY_PROFILE";
+	PUT(remark->current, value);
+	return true;
+}
+
+static bool temporary_in_memory(const struct flmem_process_report *process,
+				struct flmem_live_remark *remark)
+{
+	const char *path = flmem_live_setting(process, "TMPDIR");
+
+	if (process->temporary_in_memory.unknown || !process->temporary_in_memory.value)
+		return false;
+	remark->path = "TMPDIR";
+	PUT(remark->current, path ? path : "");
+	snprintf(remark->detail, sizeof(remark->detail), "%.100s lies on tmpfs or ramfs",
+		 path ? path : "/tmp");
+	return true;
+}
+
+const struct flmem_live_row flmem_live_rows[] = {
+	{.rule = {.id = "LIVE-ARENA-UNSET",
+		  .severity = FLMEM_SEVERITY_WARNING,
+		  .condition = "a server, client or trainer that runs with glibc's malloc and "
+			       "without MALLOC_ARENA_MAX",
+		  .message =
+			  "glibc makes up to 8 arenas for each processor, and each keeps what is "
+			  "freed in it; start it with MALLOC_ARENA_MAX",
+		  .source = FLMEM_SOURCE_NVFLARE_GUIDE},
+	 .check = arena_unset},
+	{.rule = {.id = "LIVE-ARENA-HIGH",
+		  .severity = FLMEM_SEVERITY_INFO,
+		  .condition = "MALLOC_ARENA_MAX above 8 in a server, or above 4 in a client",
+		  .message = "more arenas than advised: each keeps what is freed in it",
+		  .source = FLMEM_SOURCE_NVFLARE_GUIDE},
+	 .check = arena_high},
+	{.rule = {.id = "LIVE-ARENA-CLIENT-4",
+		  .severity = FLMEM_SEVERITY_WARNING,
+		  .framework = FLMEM_FRAMEWORK_NVFLARE,
+		  .condition = "a client of NVFlare that runs with 4 arenas",
+		  .message = "sub_start.sh gives clients the server's number of arenas; start it "
+			     "with MALLOC_ARENA_MAX=2 in the environment",
+		  .source = "NVFlare's master template, 2.7.2 to 2.9"},
+	 .check = arena_client_4},
+	{.rule = {.id = "LIVE-ARENA-EXCEEDED",
+		  .severity = FLMEM_SEVERITY_WARNING,
+		  .condition = "more of glibc's arenas than MALLOC_ARENA_MAX allows",
+		  .message =
+			  "the limit did not take hold: it is read once, when the process starts, "
+			  "and the program can change it with mallopt",
+		  .source = "glibc manual, \"Memory Allocation Tunables\""},
+	 .check = arena_exceeded},
+	{.rule = {.id = "LIVE-ARENA-USELESS",
+		  .severity = FLMEM_SEVERITY_INFO,
+		  .condition = "MALLOC_ARENA_MAX in a process whose malloc is not glibc's",
+		  .message = "only glibc's malloc reads MALLOC_ARENA_MAX",
+		  .source = "glibc manual, \"Memory Allocation Tunables\""},
+	 .check = arena_useless},
+	{.rule = {.id = "LIVE-JEMALLOC-NOT-LOADED",
+		  .severity = FLMEM_SEVERITY_ERROR,
+		  .condition =
+			  "jemalloc asked for by NVFLARE_ENABLE_JEMALLOC_PRELOAD or LD_PRELOAD, "
+			  "and another malloc in force",
+		  .message =
+			  "jemalloc was asked for and is not what malloc reaches: NVFlare's start "
+			  "script tries three fixed paths and says nothing when none is there, "
+			  "and the loader skips a library that it cannot load; flmem start "
+			  "proves it",
+		  .source = "NVFlare's master template, 2.7.2 to 2.9"},
+	 .check = jemalloc_not_loaded},
+	{.rule = {.id = "LIVE-JEMALLOC-DECAY",
+		  .severity = FLMEM_SEVERITY_WARNING,
+		  .condition = "jemalloc 5 in force with a MALLOC_CONF that lacks decay times or "
+			       "has one of -1, or with none at all",
+		  .message = "jemalloc may keep freed pages for long; set MALLOC_CONF to " DECAY,
+		  .source = FLMEM_SOURCE_NVFLARE_GUIDE},
+	 .check = jemalloc_decay},
+	{.rule = {.id = "LIVE-TRIMMABLE",
+		  .severity = FLMEM_SEVERITY_WARNING,
+		  .condition =
+			  "a heap of which 64 MiB and a fifth of the resident memory, or more, "
+			  "could go back",
+		  .message =
+			  "the allocator keeps memory that the program has freed; a trim returns "
+			  "it now, memory_gc_rounds between rounds",
+		  .source = FLMEM_SOURCE_NVFLARE_GUIDE},
+	 .check = trimmable},
+	{.rule = {.id = "LIVE-LIMIT-NEAR",
+		  .severity = FLMEM_SEVERITY_WARNING,
+		  .condition = "less than a tenth left below the memory limit of the control group",
+		  .message =
+			  "the process is about to meet the limit of its control group, where the "
+			  "kernel kills it; trim it, or clean up every round",
+		  .source = "Linux documentation, cgroup-v2, \"memory.max\""},
+	 .check = limit_near},
+	{.rule = {.id = "LIVE-MUSL-NO-TRIM",
+		  .severity = FLMEM_SEVERITY_INFO,
+		  .condition = "a federated-learning process with musl's malloc",
+		  .message =
+			  "musl cannot return what is freed inside its heap, so that cleanups only "
+			  "collect garbage; use an image with glibc",
+		  .source = FLMEM_SOURCE_NVFLARE_GUIDE},
+	 .check = musl_no_trim},
+	{.rule = {.id = "LIVE-OFFLOAD-TMPFS",
+		  .severity = FLMEM_SEVERITY_ERROR,
+		  .framework = FLMEM_FRAMEWORK_NVFLARE,
+		  .since = "2.8",
+		  .condition =
+			  "a server whose TMPDIR, or /tmp, is on tmpfs or ramfs or leads there, "
+			  "beside a job with enable_tensor_disk_offload",
+		  .message = FLMEM_OFFLOAD_IN_MEMORY,
+		  .source = "NVFlare design note \"Tensor Disk Offload\""},
+	 .offload = true,
+	 .check = temporary_in_memory},
+	{.rule = {.id = "LIVE-PROFILE-BLIND-29",
+		  .severity = FLMEM_SEVERITY_WARNING,
+		  .framework = FLMEM_FRAMEWORK_NVFLARE,
+		  .since = "2.9",
+		  .certain = true,
+		  .condition =
+			  "NVFLARE_CLIENT_MEMORY_PROFILE set for a trainer in a process of its "
+			  "own",
+		  .message = "NVFlare 2.9 logs no memory of external trainers; follow them with "
+			     "flmem watch",
+		  .source = "NVFlare 2.9 in development"},
+	 .check = profile_blind},
+};
+
+const size_t flmem_live_row_count = FLMEM_ARRAY_SIZE(flmem_live_rows);
+
+static bool fill(struct flmem_finding *finding, const struct flmem_finding_place *place,
+		 const struct flmem_live_remark *remark)
+{
+	const struct flmem_rule *rule = finding->rule;
+	char path[128], message[FLMEM_ERROR_MESSAGE_MAX];
+
+	snprintf(path, sizeof(path), "%s%s", place->owner ? place->owner : "", remark->path);
+	snprintf(message, sizeof(message), "%s%s%s%s", rule->message, *remark->detail ? " (" : "",
+		 remark->detail, *remark->detail ? ")" : "");
+	finding->severity = remark->severity ? *remark->severity : rule->severity;
+	finding->message = strdup(message);
+	finding->file = strdup(place->file);
+	finding->line = place->line;
+	finding->path = strdup(path);
+	finding->current = *remark->current ? strdup(remark->current) : NULL;
+	finding->proposed = *remark->proposed ? strdup(remark->proposed) : NULL;
+	return finding->message && finding->file && finding->path &&
+	       (finding->current || !*remark->current) && (finding->proposed || !*remark->proposed);
+}
+
+int flmem_live_finding_add(const struct flmem_rule *rule, const struct flmem_finding_place *place,
+			   const struct flmem_live_remark *remark,
+			   struct flmem_recommendations *found, struct flmem_error *err)
+{
+	struct flmem_finding finding = {.rule = rule};
+
+	if (fill(&finding, place, remark) && flmem_findings_add(found, &finding))
+		return 0;
+	flmem_finding_clear(&finding);
+	return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+}
+
+int flmem_live_rules_run(const struct flmem_process_report *process,
+			 const struct flmem_release *release, struct flmem_recommendations *found,
+			 struct flmem_error *err)
+{
+	char file[32];
+	const struct flmem_finding_place place = {.file = file};
+	int rc = 0;
+
+	snprintf(file, sizeof(file), "process %d", (int)process->pid);
+	for (size_t i = 0; i < flmem_live_row_count && !rc; i++) {
+		const struct flmem_live_row *row = &flmem_live_rows[i];
+		struct flmem_live_remark remark = {0};
+
+		if ((!row->offload || found->disk_offload) &&
+		    flmem_rule_holds(&row->rule, release) && row->check(process, &remark))
+			rc = flmem_live_finding_add(&row->rule, &place, &remark, found, err);
+	}
+	return rc;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rules/oom_rules.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <flmem/text.h>
+
+#include "base/cleanup.h"
+
+#define MOST_PERCENT 50U /* of the limit, or of what the process held */
+
+static const char *bytes(struct flmem_u64 value, char out[FLMEM_TEXT_BYTES_MAX])
+{
+	return value.unknown ? "unknown" : flmem_text_bytes(value.value, out, FLMEM_TEXT_BYTES_MAX);
+}
+
+/* Whose limit: of a group by its path, or of the host. */
+static void put_limit(const struct flmem_oom_kill *kill, char *out, size_t size)
+{
+	char limit[FLMEM_TEXT_BYTES_MAX], group[128];
+
+	if (kill->of_group)
+		snprintf(out, size, "the limit of %s of %s", bytes(kill->limit_bytes, limit),
+			 *kill->group ? flmem_text_escape(kill->group, group, sizeof(group))
+				      : "its control group");
+	else
+		snprintf(out, size, "no limit but the host's memory");
+}
+
+static bool killed(const struct flmem_oom_log *log, struct flmem_live_remark *remark)
+{
+	const struct flmem_oom_kill *kill = &log->last;
+	char held[FLMEM_TEXT_BYTES_MAX], limit[200], others[48] = "", name[48];
+
+	put_limit(kill, limit, sizeof(limit));
+	if (log->kills > 1)
+		snprintf(others, sizeof(others), "; the last of %zu kills", log->kills);
+	remark->path = "anon-rss";
+	if (kill->anon_bytes.unknown)
+		snprintf(remark->current, sizeof(remark->current), "unknown");
+	else
+		snprintf(remark->current, sizeof(remark->current), "%" PRIu64,
+			 kill->anon_bytes.value);
+	snprintf(remark->detail, sizeof(remark->detail), "%s, process %d: %s anonymous, %.110s%s",
+		 flmem_text_escape(kill->name, name, sizeof(name)), (int)kill->pid,
+		 bytes(kill->anon_bytes, held), limit, others);
+	return true;
+}
+
+/* Shared memory and tmpfs count for the group, and no allocator can return them. */
+static bool shared(const struct flmem_oom_log *log, struct flmem_live_remark *remark)
+{
+	const struct flmem_oom_kill *kill = &log->last;
+	struct flmem_u64 anon = kill->anon_bytes, shmem = kill->shmem_bytes;
+	char held[FLMEM_TEXT_BYTES_MAX];
+
+	if (anon.unknown || shmem.unknown || shmem.value < anon.value || !shmem.value)
+		return false;
+	remark->path = "shmem-rss";
+	snprintf(remark->current, sizeof(remark->current), "%" PRIu64, shmem.value);
+	snprintf(remark->detail, sizeof(remark->detail), "%s of shared memory", bytes(shmem, held));
+	return true;
+}
+
+/* What was killed was not what filled the group. */
+static bool others(const struct flmem_oom_log *log, struct flmem_live_remark *remark)
+{
+	const struct flmem_oom_kill *kill = &log->last;
+
+	if (kill->tasks.unknown || kill->share_percent.unknown || kill->tasks.value < 2 ||
+	    kill->share_percent.value >= MOST_PERCENT)
+		return false;
+	remark->path = "tasks";
+	snprintf(remark->current, sizeof(remark->current), "%" PRIu64, kill->tasks.value);
+	snprintf(remark->detail, sizeof(remark->detail),
+		 "it held %" PRIu64 " %% of what %" PRIu64 " tasks held", kill->share_percent.value,
+		 kill->tasks.value);
+	return true;
+}
+
+const struct flmem_oom_row flmem_oom_rows[] = {
+	{.rule = {.id = "OOM-KILLED",
+		  .severity = FLMEM_SEVERITY_WARNING,
+		  .condition = "a kernel log that tells of a process killed for want of memory",
+		  .message = "the kernel killed a process for want of memory; flmem recommend "
+			     "--troubleshoot with this log walks the steps against that",
+		  .source = "Linux, mm/oom_kill.c"},
+	 .check = killed},
+	{.rule = {.id = "OOM-SHARED",
+		  .severity = FLMEM_SEVERITY_WARNING,
+		  .condition = "a killed process of which more was shared memory than anonymous",
+		  .message =
+			  "shared memory and files in tmpfs (/dev/shm, data loaders with workers) "
+			  "count against the limit, and no allocator or garbage collector returns "
+			  "them",
+		  .source = "Linux documentation, cgroup-v2, \"memory.stat\", shmem"},
+	 .check = shared},
+	{.rule = {.id = "OOM-OTHERS",
+		  .severity = FLMEM_SEVERITY_INFO,
+		  .condition = "a killed process that held less than half of what the tasks held "
+			       "which could be killed",
+		  .message = "the limit was met by several processes together; count clients and "
+			     "data loaders that share it",
+		  .source = "Linux, mm/oom_kill.c"},
+	 .check = others},
+};
+
+const size_t flmem_oom_row_count = FLMEM_ARRAY_SIZE(flmem_oom_rows);
+
+int flmem_oom_rules_run(const struct flmem_oom_log *log, const char *file,
+			struct flmem_recommendations *found, struct flmem_error *err)
+{
+	const struct flmem_finding_place place = {.file = file, .line = log->last.line};
+	int rc = 0;
+
+	for (size_t i = 0; i < flmem_oom_row_count && !rc; i++) {
+		struct flmem_live_remark remark = {0};
+
+		if (flmem_oom_rows[i].check(log, &remark))
+			rc = flmem_live_finding_add(&flmem_oom_rows[i].rule, &place, &remark, found,
+						    err);
+	}
+	return rc;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_RULES_OOM_RULES_H
+#define FLMEM_RULES_OOM_RULES_H
+
+/* Rules about a process that the kernel has killed for want of memory. */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <flmem/finding.h>
+#include <flmem/oom.h>
+
+#include "rules/live_rules.h"
+
+struct flmem_oom_row {
+	struct flmem_rule rule;
+	bool (*check)(const struct flmem_oom_log *log, struct flmem_live_remark *remark);
+};
+
+extern const struct flmem_oom_row flmem_oom_rows[];
+extern const size_t flmem_oom_row_count;
+
+/* Holds all rows against the last kill of the log `file`. FLMEM_EFAILED when memory is out. */
+int flmem_oom_rules_run(const struct flmem_oom_log *log, const char *file,
+			struct flmem_recommendations *found, struct flmem_error *err);
+
+#endif

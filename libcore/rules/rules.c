@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rules/rules.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "documents/edit.h"
+
+#define CURRENT_MAX 100	 /* bytes of a value that are shown */
+#define PARTS_MAX   256	 /* workflows or executors of a file that are looked at */
+#define COMMENT_MAX 4096 /* bytes of a line in which a comment is looked for */
+
+/* The name in "{name}" or "${name}"; its length, or 0 when the text is none of these. */
+static size_t reference(const char *text, const char **ret_name)
+{
+	size_t skip = text[0] == '$' ? 2 : 1, length = strlen(text);
+
+	if (length < skip + 2 || text[skip - 1] != '{' || text[length - 1] != '}')
+		return 0;
+	*ret_name = text + skip;
+	return length - skip - 1;
+}
+
+const struct flmem_node *flmem_check_resolve(const struct flmem_input *input,
+					     const struct flmem_node *value)
+{
+	const struct flmem_node *found = NULL, *n;
+	const char *text = flmem_node_string(value), *name = NULL;
+	size_t length;
+
+	if (!text || !strchr(text, '{'))
+		return value;
+	length = reference(text, &name);
+	for (n = flmem_node_first(input->document.root); n && length; n = n->next)
+		if (n->key && strlen(n->key) == length && !strncmp(n->key, name, length))
+			found = n;
+	return found && !(found->kind == FLMEM_NODE_STRING && strchr(found->text, '{')) ? found
+											: NULL;
+}
+
+static char *current_text(const struct flmem_input *input, const struct flmem_remark *remark)
+{
+	const struct flmem_place *place = &remark->node->place;
+	size_t length = place->end - place->start;
+
+	if (remark->missing)
+		return NULL;
+	return strndup(input->document.text.data + place->start,
+		       length < CURRENT_MAX ? length : CURRENT_MAX);
+}
+
+static char *remark_path(const struct flmem_remark *remark)
+{
+	FLMEM_AUTO_BUF struct flmem_buf path = FLMEM_BUF_INIT;
+
+	if (remark->path)
+		flmem_buf_puts(&path, remark->path);
+	else
+		flmem_node_path(remark->node, &path);
+	if (remark->missing)
+		flmem_buf_printf(&path, "%s%s", path.length ? "." : "", remark->missing);
+	return flmem_buf_take(&path);
+}
+
+/* The message with what is special about this place. */
+static char *full_message(const struct flmem_rule *rule, const char *detail)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+
+	flmem_buf_puts(&text, rule->message);
+	if (detail)
+		flmem_buf_printf(&text, " (%s)", detail);
+	return flmem_buf_take(&text);
+}
+
+void flmem_finding_clear(struct flmem_finding *finding)
+{
+	free(finding->message);
+	free(finding->file);
+	free(finding->path);
+	free(finding->current);
+	free(finding->proposed);
+	free(finding->edit.text);
+}
+
+static bool make_edit(const struct flmem_input *input, const struct flmem_remark *remark,
+		      struct flmem_edit *ret_edit)
+{
+	if (remark->missing)
+		return flmem_edit_insert(&input->document, remark->node, remark->missing,
+					 remark->proposed, ret_edit);
+	return flmem_edit_replace(&input->document, remark->node, remark->proposed, ret_edit);
+}
+
+static bool fill(struct flmem_finding *finding, const struct flmem_input *input,
+		 const struct flmem_remark *remark)
+{
+	const struct flmem_node *node = remark->node;
+
+	finding->message = full_message(finding->rule, remark->detail);
+	finding->file = strdup(input->file);
+	finding->line = node->key ? node->key_place.line : node->place.line;
+	finding->path = remark_path(remark);
+	finding->current = current_text(input, remark);
+	finding->proposed = remark->proposed ? strdup(remark->proposed) : NULL;
+	finding->fixable = finding->rule->fixable && remark->proposed &&
+			   make_edit(input, remark, &finding->edit);
+	return finding->message && finding->file && finding->path &&
+	       (finding->current || remark->missing) && (finding->proposed || !remark->proposed);
+}
+
+/* A line, up to its end, with a comment "flmem: ignore RULE reason". */
+static bool line_silences(const char *line, const char *rule)
+{
+	static const char mark[] = "flmem: ignore ";
+	const char *newline = memchr(line, '\n', strnlen(line, COMMENT_MAX));
+	size_t length = newline ? (size_t)(newline - line) : strnlen(line, COMMENT_MAX);
+	size_t id = strlen(rule);
+	const char *found = memmem(line, length, mark, strlen(mark)), *end = line + length;
+
+	if (!found || !(memchr(line, '#', (size_t)(found - line)) ||
+			memmem(line, (size_t)(found - line), "//", 2)))
+		return false;
+	found += strlen(mark);
+	if ((size_t)(end - found) <= id || strncmp(found, rule, id) != 0 || found[id] != ' ')
+		return false;
+	found += id;
+	return found + strspn(found, " \t\r") < end; /* a reason follows */
+}
+
+/* Start of the line, or of its last part where it is longer than any that a person writes. */
+static const char *line_start(const char *text, const char *p)
+{
+	const char *end = p;
+
+	while (p > text && p[-1] != '\n' && end - p < COMMENT_MAX)
+		p--;
+	return p;
+}
+
+/* JSON has no comments. */
+static bool is_silenced(const struct flmem_input *input, const struct flmem_node *node,
+			const char *rule)
+{
+	const char *text = input->document.text.data, *line, *above;
+
+	if (input->document.syntax == FLMEM_SYNTAX_JSON)
+		return false;
+	line = text + (node->key ? node->key_place.start : node->place.start);
+	line = line_start(text, line);
+	above = line_start(text, line > text ? line - 1 : line);
+	return line_silences(line, rule) || line_silences(above, rule);
+}
+
+bool flmem_rule_holds(const struct flmem_rule *rule, const struct flmem_release *release)
+{
+	struct flmem_release bound;
+
+	if (!release->count)
+		return !rule->certain;
+	if (rule->since && !flmem_release_parse(rule->since, &bound, NULL) &&
+	    flmem_release_compare(release, &bound) < 0)
+		return false;
+	return !rule->before || flmem_release_parse(rule->before, &bound, NULL) ||
+	       flmem_release_compare(release, &bound) < 0;
+}
+
+bool flmem_findings_add(struct flmem_recommendations *found, struct flmem_finding *finding)
+{
+	struct flmem_finding *grown =
+		reallocarray(found->findings, found->finding_count + 1, sizeof(*grown));
+
+	if (!grown)
+		return false;
+	found->findings = grown;
+	grown[found->finding_count++] = *finding;
+	*finding = (struct flmem_finding){0};
+	return true;
+}
+
+bool flmem_problems_add(struct flmem_recommendations *found, struct flmem_input_problem *problem)
+{
+	struct flmem_input_problem *grown =
+		reallocarray(found->problems, found->problem_count + 1, sizeof(*grown));
+
+	if (!grown)
+		return false;
+	found->problems = grown;
+	grown[found->problem_count++] = *problem;
+	*problem = (struct flmem_input_problem){0};
+	return true;
+}
+
+void flmem_check_report(struct flmem_check *check, const struct flmem_remark *remark)
+{
+	struct flmem_recommendations *found = check->found;
+	struct flmem_finding finding = {.rule = &check->row->rule};
+
+	if (is_silenced(remark->input ? remark->input : check->input, remark->node,
+			finding.rule->id)) {
+		found->silenced_count++;
+		return;
+	}
+	if (found->finding_count == FLMEM_FINDINGS_MAX) {
+		found->left_out_count++;
+		return;
+	}
+	finding.severity = remark->severity ? *remark->severity : finding.rule->severity;
+	if (!fill(&finding, remark->input ? remark->input : check->input, remark) ||
+	    !flmem_findings_add(found, &finding)) {
+		flmem_finding_clear(&finding);
+		check->failed = true;
+	}
+}
+
+static void check_subject(struct flmem_check *check, const struct flmem_node *subject)
+{
+	check->subject = subject;
+	check->args = flmem_node_get(subject, "args");
+	check->row->check(check);
+}
+
+/* NVFlare's server file lists workflows; its client file lists executors, one level deeper. */
+static void check_parts(struct flmem_check *check)
+{
+	const struct flmem_node *root = check->input->document.root;
+	bool server = check->input->kind == FLMEM_INPUT_NVFLARE_SERVER;
+	const struct flmem_node *entry =
+		flmem_node_first(flmem_node_get(root, server ? "workflows" : "executors"));
+
+	for (; entry && entry->index < PARTS_MAX; entry = entry->next) {
+		const struct flmem_node *part = server ? entry : flmem_node_get(entry, "executor");
+
+		if (flmem_node_is_kind(part, FLMEM_NODE_MAP))
+			check_subject(check, part);
+	}
+}
+
+static void check_input(struct flmem_check *check)
+{
+	if (check->row->parts)
+		check_parts(check);
+	else if (check->input->kind == FLMEM_INPUT_NVFLARE_LAUNCH ||
+		 check->input->document.syntax == FLMEM_SYNTAX_PLAIN ||
+		 flmem_node_is_kind(check->input->document.root, FLMEM_NODE_MAP))
+		check_subject(check, check->input->document.root);
+}
+
+static void run_table(struct flmem_check *check, const struct flmem_rule_table *table)
+{
+	for (size_t r = 0; r < table->count; r++) {
+		check->row = &table->rows[r];
+		if (!flmem_rule_holds(&check->row->rule, &check->release))
+			continue;
+		for (size_t i = 0; i < check->bundle->count; i++) {
+			check->input = &check->bundle->inputs[i];
+			if (check->row->inputs & FLMEM_INPUT_BIT(check->input->kind))
+				check_input(check);
+		}
+	}
+}
+
+int flmem_rules_run(const struct flmem_rule_table *table, const struct flmem_bundle *bundle,
+		    const struct flmem_release *release, struct flmem_recommendations *found,
+		    struct flmem_error *err)
+{
+	struct flmem_check check = {.bundle = bundle, .release = *release, .found = found};
+
+	run_table(&check, table);
+	return check.failed ? flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory") : 0;
+}
+
+const char *flmem_severity_name(enum flmem_severity severity)
+{
+#define SEVERITY_CASE(name, text)   \
+	case FLMEM_SEVERITY_##name: \
+		return text;
+	switch (severity) {
+		FLMEM_SEVERITIES(SEVERITY_CASE)
+	}
+#undef SEVERITY_CASE
+	return NULL;
+}
+
+int flmem_severity_find(const char *name, enum flmem_severity *ret_severity,
+			struct flmem_error *err)
+{
+#define SEVERITY_FIND(symbol, text)                      \
+	if (strcmp(name, text) == 0) {                   \
+		*ret_severity = FLMEM_SEVERITY_##symbol; \
+		return 0;                                \
+	}
+	FLMEM_SEVERITIES(SEVERITY_FIND)
+#undef SEVERITY_FIND
+	return flmem_error_set(err, FLMEM_EUSAGE, 0, "a severity is error, warning or info");
+}

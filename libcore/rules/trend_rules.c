@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rules/trend_rules.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include <flmem/text.h>
+
+#include "base/cleanup.h"
+#include "rules/rules.h"
+
+/* What a guide means by "stable": so many cleanups seen, beyond the rounds of the warm-up. */
+#define CLEANUPS_SEEN 2U
+#define WARM_UP	      2U
+
+#define SOON_S (UINT64_C(7) * 24 * 3600)
+
+static bool rose(struct flmem_u64 count)
+{
+	return !count.unknown && count.value;
+}
+
+bool flmem_recorded_was_short(const struct flmem_watch_result *result)
+{
+	const struct flmem_pressure *rise = &result->pressure_rise;
+
+	return rose(rise->high) || rose(rise->max) || rose(rise->oom) || rose(rise->oom_kill);
+}
+
+static bool is_nvflare(const struct flmem_recorded *recorded, bool server)
+{
+	const struct flmem_watch_process *process = &recorded->result->process;
+
+	return process->framework == FLMEM_FRAMEWORK_NVFLARE && process->role &&
+	       flmem_role_is_server(process->role) == server;
+}
+
+/* Flat, with nothing that calls for more cleanups, and for long enough to say so. */
+static bool is_stable(const struct flmem_recorded *recorded)
+{
+	const struct flmem_watch_result *result = recorded->result;
+	uint64_t needed = (recorded->gc_rounds.value + 1) * CLEANUPS_SEEN + WARM_UP;
+
+	return result->trend.verdict == FLMEM_TREND_FLAT &&
+	       result->trend.basis == FLMEM_TREND_BY_ROUND && result->rounds >= needed &&
+	       !flmem_recorded_was_short(result);
+}
+
+static void put_interval(struct flmem_live_remark *remark, uint64_t now, unsigned then)
+{
+	remark->path = "memory_gc_rounds";
+	snprintf(remark->current, sizeof(remark->current), "%" PRIu64, now);
+	snprintf(remark->proposed, sizeof(remark->proposed), "%u", then);
+}
+
+static void put_flat(const struct flmem_recorded *recorded, struct flmem_live_remark *remark)
+{
+	snprintf(remark->detail, sizeof(remark->detail), "flat over %" PRIu64 " rounds",
+		 recorded->result->rounds);
+}
+
+/* 1, 2, 5 while memory is flat; any back to 1 once it climbs or is short. */
+static bool client_interval(const struct flmem_recorded *recorded, struct flmem_live_remark *remark)
+{
+	static const enum flmem_severity warning = FLMEM_SEVERITY_WARNING;
+	bool climbs = recorded->result->trend.verdict == FLMEM_TREND_CLIMBING;
+	uint64_t now = recorded->gc_rounds.value;
+
+	if (!is_nvflare(recorded, false) || recorded->gc_rounds.unknown || !now || now > INT32_MAX)
+		return false;
+	if (now > 1 && (climbs || flmem_recorded_was_short(recorded->result))) {
+		put_interval(remark, now, 1);
+		remark->severity = &warning;
+		snprintf(remark->detail, sizeof(remark->detail), "%s",
+			 climbs ? "it climbs" : "its control group ran short of memory");
+		return true;
+	}
+	if (now >= 5 || !is_stable(recorded))
+		return false;
+	put_interval(remark, now, now < 2 ? 2 : 5);
+	put_flat(recorded, remark);
+	return true;
+}
+
+static bool server_every_round(const struct flmem_recorded *recorded,
+			       struct flmem_live_remark *remark)
+{
+	if (!is_nvflare(recorded, true) || recorded->gc_rounds.unknown ||
+	    recorded->gc_rounds.value != 1 || !is_stable(recorded))
+		return false;
+	put_interval(remark, 1, 5);
+	put_flat(recorded, remark);
+	return true;
+}
+
+static bool climbing(const struct flmem_recorded *recorded, struct flmem_live_remark *remark)
+{
+	const struct flmem_trend *trend = &recorded->result->trend;
+	bool by_round = trend->basis == FLMEM_TREND_BY_ROUND;
+	struct flmem_i64 growth =
+		by_round ? trend->growth_per_round_bytes : trend->growth_per_hour_bytes;
+	bool every_round = is_nvflare(recorded, false) && !recorded->gc_rounds.unknown &&
+			   recorded->gc_rounds.value == 1;
+	char shown[FLMEM_TEXT_BYTES_MAX] = "an unknown amount";
+
+	if (trend->verdict != FLMEM_TREND_CLIMBING)
+		return false;
+	if (!growth.unknown && growth.value >= 0)
+		flmem_text_bytes((uint64_t)growth.value, shown, sizeof(shown));
+	remark->path = "trend.verdict";
+	snprintf(remark->current, sizeof(remark->current), "%s",
+		 flmem_trend_verdict_name(trend->verdict));
+	snprintf(remark->detail, sizeof(remark->detail), "%s each %s%s", shown,
+		 by_round ? "round" : "hour",
+		 every_round ? "; memory_gc_rounds is 1, so the interval is not the cause" : "");
+	return true;
+}
+
+/* What the forecast of the watch says; what is more than a week ahead can wait. */
+static bool exhausted(const struct flmem_recorded *recorded, struct flmem_live_remark *remark)
+{
+	static const enum flmem_severity info = FLMEM_SEVERITY_INFO;
+	const struct flmem_watch_result *result = recorded->result;
+	const struct flmem_forecast *forecast = &result->forecast;
+	char in[FLMEM_TEXT_BYTES_MAX], earliest[64] = "", limit[FLMEM_TEXT_BYTES_MAX];
+
+	if (forecast->exhausted_in_s.unknown || result->limit_bytes.unknown)
+		return false;
+	if (!forecast->exhausted_earliest_s.unknown &&
+	    forecast->exhausted_earliest_s.value < forecast->exhausted_in_s.value) {
+		flmem_text_span(forecast->exhausted_earliest_s.value, in, sizeof(in));
+		snprintf(earliest, sizeof(earliest), ", in %s at the earliest", in);
+	}
+	if (forecast->exhausted_in_s.value > SOON_S)
+		remark->severity = &info;
+	remark->path = "forecast.exhausted_in_s";
+	snprintf(remark->current, sizeof(remark->current), "%" PRIu64,
+		 forecast->exhausted_in_s.value);
+	snprintf(remark->detail, sizeof(remark->detail), "in %s%s; the limit of %s is %s",
+		 flmem_text_span(forecast->exhausted_in_s.value, in, sizeof(in)), earliest,
+		 result->limit_is_cgroup ? "its control group" : "the host",
+		 flmem_text_bytes(result->limit_bytes.value, limit, sizeof(limit)));
+	return true;
+}
+
+static bool limit_met(const struct flmem_recorded *recorded, struct flmem_live_remark *remark)
+{
+	const struct flmem_pressure *rise = &recorded->result->pressure_rise;
+	uint64_t met = rose(rise->max) ? rise->max.value : 0;
+	uint64_t killed = rose(rise->oom_kill) ? rise->oom_kill.value : 0;
+
+	if (!met && !killed)
+		return false;
+	remark->path = killed ? "pressure.oom_kill" : "pressure.max";
+	snprintf(remark->current, sizeof(remark->current), "%" PRIu64, killed ? killed : met);
+	snprintf(remark->detail, sizeof(remark->detail),
+		 "the limit was met %" PRIu64 " times, %" PRIu64 " processes were killed", met,
+		 killed);
+	return true;
+}
+
+const struct flmem_trend_row flmem_trend_rows[] = {
+	{.rule = {.id = "NVF-CLI-GC-TUNE",
+		  .severity = FLMEM_SEVERITY_INFO,
+		  .framework = FLMEM_FRAMEWORK_NVFLARE,
+		  .since = "2.7.2",
+		  .condition =
+			  "a recorded client that is flat while memory_gc_rounds is 1 to 4; one "
+			  "that climbs, or whose control group ran short, while it is above 1 (a "
+			  "warning)",
+		  .message =
+			  "a client starts with memory_gc_rounds 1, goes to 2 and then 5 while its "
+			  "memory is flat, and back to 1 when that climbs or is short",
+		  .source = FLMEM_SOURCE_NVFLARE_GUIDE},
+	 .check = client_interval},
+	{.rule = {.id = "NVF-SRV-GC-EVERY-ROUND",
+		  .severity = FLMEM_SEVERITY_INFO,
+		  .framework = FLMEM_FRAMEWORK_NVFLARE,
+		  .since = "2.7.2",
+		  .condition = "a recorded server that is flat while memory_gc_rounds is 1",
+		  .message = "memory is flat with a cleanup after every round; every 5 rounds, as "
+			     "advised for servers, costs less",
+		  .source = FLMEM_SOURCE_NVFLARE_GUIDE},
+	 .check = server_every_round},
+	{.rule = {.id = "TREND-CLIMBING",
+		  .severity = FLMEM_SEVERITY_WARNING,
+		  .condition = "a recorded process whose memory climbs",
+		  .message =
+			  "memory does not come back to the same level, so the job needs more the "
+			  "longer it runs; look for what keeps it: clear_cache off, references in "
+			  "the training code, the allocator (flmem detect tells which)",
+		  .source = FLMEM_SOURCE_NVFLARE_GUIDE},
+	 .check = climbing},
+	{.rule = {.id = "TREND-EXHAUSTED",
+		  .severity = FLMEM_SEVERITY_WARNING,
+		  .condition = "a recorded process that climbs towards a known memory limit; "
+			       "information "
+			       "where that is more than a week ahead",
+		  .message =
+			  "at this growth memory will meet its limit, where the kernel kills the "
+			  "job; stop the growth, or end or restart the job before",
+		  .source = "Linux documentation, cgroup-v2, \"memory.max\""},
+	 .check = exhausted},
+	{.rule = {.id = "TREND-LIMIT-MET",
+		  .severity = FLMEM_SEVERITY_WARNING,
+		  .condition = "a control group that met its memory limit, or in which the kernel "
+			       "killed a process, while a process in it was recorded",
+		  .message = "memory was short: clean up after every round, and give the group "
+			     "more or the job less",
+		  .source = "Linux documentation, cgroup-v2, \"memory.events\""},
+	 .check = limit_met},
+};
+
+const size_t flmem_trend_row_count = FLMEM_ARRAY_SIZE(flmem_trend_rows);
+
+/* "process 4711 (client-job): ", before the path. */
+static void put_owner(const struct flmem_watch_process *process, char *out, size_t size)
+{
+	if (process->role)
+		snprintf(out, size, "process %d (%s): ", (int)process->pid,
+			 flmem_role_name(process->role));
+	else
+		snprintf(out, size, "process %d: ", (int)process->pid);
+}
+
+int flmem_trend_rules_run(const struct flmem_watch_result *result, const char *file,
+			  const struct flmem_release *release, struct flmem_recommendations *found,
+			  struct flmem_error *err)
+{
+	bool server = flmem_role_is_server(result->process.role);
+	const struct flmem_recorded recorded = {
+		.result = result,
+		.gc_rounds = server ? found->server_gc_rounds : found->client_gc_rounds,
+	};
+	struct flmem_finding_place place = {.file = file};
+	char owner[64];
+	int rc = 0;
+
+	put_owner(&result->process, owner, sizeof(owner));
+	place.owner = owner;
+	for (size_t i = 0; i < flmem_trend_row_count && !rc; i++) {
+		const struct flmem_trend_row *row = &flmem_trend_rows[i];
+		struct flmem_live_remark remark = {0};
+
+		if (flmem_rule_holds(&row->rule, release) && row->check(&recorded, &remark))
+			rc = flmem_live_finding_add(&row->rule, &place, &remark, found, err);
+	}
+	return rc;
+}

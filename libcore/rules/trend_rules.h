@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_RULES_TREND_RULES_H
+#define FLMEM_RULES_TREND_RULES_H
+
+/*
+ * Rules about recorded processes: what memory did over the rounds, and what that says of the
+ * interval of cleanups. The summary of a watch is all that they look at.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <flmem/finding.h>
+#include <flmem/watch_result.h>
+
+#include "base/release.h"
+#include "rules/live_rules.h"
+
+struct flmem_recorded {
+	const struct flmem_watch_result *result;
+	struct flmem_u64 gc_rounds; /* memory_gc_rounds that its side ran with, as far as told */
+};
+
+struct flmem_trend_row {
+	struct flmem_rule rule;
+	bool (*check)(const struct flmem_recorded *recorded, struct flmem_live_remark *remark);
+};
+
+extern const struct flmem_trend_row flmem_trend_rows[];
+extern const size_t flmem_trend_row_count;
+
+/* Whether the control group ran short of memory while the process was watched. */
+bool flmem_recorded_was_short(const struct flmem_watch_result *result);
+
+/*
+ * Holds all rows against one process of the recording `file`. memory_gc_rounds is that of the jobs
+ * that `found` tells of. FLMEM_EFAILED when memory is out.
+ */
+int flmem_trend_rules_run(const struct flmem_watch_result *result, const char *file,
+			  const struct flmem_release *release, struct flmem_recommendations *found,
+			  struct flmem_error *err);
+
+#endif

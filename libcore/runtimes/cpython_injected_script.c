@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtimes/cpython_injected_script.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "proc/process.h"
+#include "proc/task.h"
+#include "runtimes/cpython_padding.h"
+
+#define LOOK_US	     200U
+#define LOOK_LONG_US 2000U
+#define LONG_US	     100000U
+#define END_US	     200000U
+
+/* The answer begins with the cookie, in the place of the head's `done`. */
+#define HEAD offsetof(struct flmem_padding_head, done)
+_Static_assert(sizeof(((struct flmem_padding_head *)0)->done) == FLMEM_CPYTHON_COOKIE, "one word");
+
+/*
+ * Text of an answer: what the steps of a trim print is short; a file's output gets what there is.
+ */
+static const size_t answer_sizes[] = {2048, 1024, 320};
+
+static int make_text(const struct flmem_cpython_session *session, size_t output_max,
+		     struct flmem_cpython_injected *injected, size_t *ret_address_at,
+		     struct flmem_error *err)
+{
+	flmem_buf_reset(&injected->text);
+	flmem_cpython_source_wrap_start(&session->call->code, injected->cookie, output_max,
+					&injected->text, ret_address_at);
+	return injected->text.failed ? flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory") : 0;
+}
+
+static void put_address(struct flmem_cpython_injected *injected, size_t address_at)
+{
+	char digits[17];
+
+	snprintf(digits, sizeof(digits), "%016llx", (unsigned long long)injected->address);
+	memcpy(injected->text.data + address_at, digits, 16);
+}
+
+/* All of it: there may be an old one, whose answer would be taken for ours. */
+static int put(const struct flmem_cpython_session *session, bool in_memory,
+	       struct flmem_cpython_injected *injected, struct flmem_error *err)
+{
+	unsigned char bytes[FLMEM_PADDING_MAX] = {0};
+	struct flmem_padding_head head = {.length = injected->length};
+
+	memcpy(head.magic, flmem_padding_magic, sizeof(head.magic));
+	memcpy(bytes, &head, sizeof(head));
+	if (in_memory) {
+		injected->source = injected->address + injected->answer_max;
+		memcpy(bytes + (injected->source - injected->place), injected->text.data,
+		       injected->text.length);
+	}
+	if (flmem_process_write_memory(session->view->process, injected->place, bytes,
+				       injected->length))
+		return flmem_error_set(err, FLMEM_EFAILED, 0,
+				       "cannot write to the memory of process %d",
+				       (int)session->view->process->pid);
+	return 0;
+}
+
+int flmem_cpython_injected_write(const struct flmem_cpython_session *session, bool in_memory,
+				 struct flmem_cpython_injected *injected, struct flmem_error *err)
+{
+	size_t address_at = 0;
+	int rc = flmem_tasks_read(session->view->process, &injected->before);
+
+	if (rc)
+		return flmem_process_error(session->view->process, rc, "read the threads", err);
+	rc = flmem_cpython_cookie_make(injected->cookie, err);
+
+	for (size_t i = 0; !rc && i < FLMEM_ARRAY_SIZE(answer_sizes); i++) {
+		injected->answer_max = FLMEM_CPYTHON_ANSWER_HEAD + answer_sizes[i];
+		rc = make_text(session, answer_sizes[i], injected, &address_at, err);
+		if (rc)
+			return rc;
+		injected->length =
+			HEAD + injected->answer_max + (in_memory ? injected->text.length : 0);
+		rc = flmem_padding_find(session->view, injected->length, &injected->place, err);
+		if (!rc)
+			break;
+		if (i + 1 < FLMEM_ARRAY_SIZE(answer_sizes))
+			rc = 0;
+	}
+	if (rc)
+		return rc;
+	injected->address = injected->place + HEAD;
+	put_address(injected, address_at);
+	return put(session, in_memory, injected, err);
+}
+
+static bool take_answer(const struct flmem_cpython_session *session,
+			const struct flmem_cpython_injected *injected)
+{
+	unsigned char bytes[FLMEM_PADDING_MAX];
+	struct flmem_cpython_result *result = session->result;
+
+	if (injected->answer_max > sizeof(bytes) ||
+	    flmem_process_read_memory(session->view->process, injected->address, bytes,
+				      injected->answer_max) ||
+	    !flmem_cpython_answer_parse(bytes, injected->answer_max, injected->cookie,
+					&result->answer))
+		return false;
+	result->complete = true;
+	result->took_us = result->answer.took_ns / 1000U;
+	return true;
+}
+
+static bool has_new(const struct flmem_cpython_session *session, const struct flmem_tasks *before)
+{
+	FLMEM_AUTO_TASKS struct flmem_tasks now = {0};
+	size_t known = 0;
+
+	if (flmem_tasks_read(session->view->process, &now))
+		return false;
+	for (size_t i = 0; i < now.count; i++)
+		for (size_t k = 0; k < before->count; k++)
+			known += now.ids[i] == before->ids[k];
+	return known < now.count;
+}
+
+/* The target is as it was when flmem is done; its own new threads are not awaited for long. */
+static void await_end(const struct flmem_cpython_session *session, const struct flmem_tasks *before)
+{
+	uint64_t start = flmem_clock_us();
+
+	while (has_new(session, before) && flmem_clock_us() - start < END_US)
+		flmem_clock_sleep_us(LOOK_US);
+}
+
+int flmem_cpython_injected_await(const struct flmem_cpython_session *session,
+				 const struct flmem_cpython_injected *injected,
+				 struct flmem_error *err)
+{
+	uint64_t start = flmem_clock_us(), spent = 0;
+
+	while (!take_answer(session, injected)) {
+		spent = flmem_clock_us() - start;
+		if (!flmem_process_alive(session->view->process))
+			return flmem_error_set(err, FLMEM_ENOPROC, 0,
+					       "process %d ended while the code ran",
+					       (int)session->view->process->pid);
+		if (spent > session->call->timeout_us)
+			return flmem_error_set(err, FLMEM_EFAILED, 0, "no answer within %llu ms",
+					       (unsigned long long)(spent / 1000U));
+		flmem_clock_sleep_us(spent < LONG_US ? LOOK_US : LOOK_LONG_US);
+	}
+	spent = flmem_clock_us() - start;
+	session->result->waited_us =
+		spent > session->result->took_us ? spent - session->result->took_us : 0;
+	await_end(session, &injected->before);
+	return 0;
+}
+
+void flmem_cpython_injected_erase(const struct flmem_cpython_session *session,
+				  const struct flmem_cpython_injected *injected)
+{
+	static const unsigned char zeros[FLMEM_PADDING_MAX];
+
+	if (injected->place && injected->length <= sizeof(zeros))
+		flmem_process_write_memory(session->view->process, injected->place, zeros,
+					   injected->length);
+}
+
+void flmem_cpython_injected_clear(struct flmem_cpython_injected *injected)
+{
+	flmem_buf_clear(&injected->text);
+	flmem_tasks_clear(&injected->before);
+}

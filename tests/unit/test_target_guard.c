@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where a borrowed thread must not be, by the mappings of an allocator's library. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "allocators/registry.h"
+#include "elf/modules.h"
+#include "ops/target/target_guard.h"
+#include "proc/maps.h"
+
+/* A library of three parts between two others, as the loader maps them. */
+static struct flmem_map rows[] = {
+	{.start = 0x1000, .end = 0x2000, .flags = FLMEM_MAP_READ | FLMEM_MAP_EXEC},
+	{.start = 0x3000, .end = 0x4000, .flags = FLMEM_MAP_READ},
+	{.start = 0x4000, .end = 0x6000, .flags = FLMEM_MAP_READ | FLMEM_MAP_EXEC},
+	{.start = 0x6000, .end = 0x7000, .flags = FLMEM_MAP_READ | FLMEM_MAP_WRITE},
+	{.start = 0x8000, .end = 0x9000, .flags = FLMEM_MAP_READ | FLMEM_MAP_WRITE},
+};
+
+static void an_allocators_code_and_locks_are_guarded(void **state)
+{
+	struct flmem_maps maps = {.rows = rows, .count = FLMEM_ARRAY_SIZE(rows)};
+	struct flmem_module module = {.start = 0x3000, .end = 0x7000};
+	struct flmem_allocator_ops ops = {.kind = FLMEM_ALLOCATOR_JEMALLOC};
+	struct flmem_allocator_list list = {.count = 1};
+	const struct flmem_view view = {.maps = &maps};
+	struct flmem_guard guard = {0};
+
+	(void)state;
+	list.rows[0].ops = &ops;
+	list.rows[0].module = &module;
+	list.rows[0].linkage = FLMEM_LINKAGE_SHARED;
+	flmem_target_guard_fill(&view, &list, &guard);
+	assert_int_equal(guard.code_count, 1);
+	assert_int_equal(guard.code[0].start, 0x4000);
+	assert_int_equal(guard.code[0].end, 0x6000);
+	assert_int_equal(guard.lock_count, 1);
+	assert_int_equal(guard.locks[0].start, 0x6000);
+	assert_int_equal(guard.locks[0].end, 0x7000);
+}
+
+static void a_runtime_that_owns_its_memory_is_refused(void **state)
+{
+	struct flmem_allocator_ops ops = {.kind = FLMEM_ALLOCATOR_JAVA,
+					  .is_runtime = true,
+					  .instead = "it has options of its own"};
+	struct flmem_allocator_list list = {.count = 1};
+	struct flmem_process process = FLMEM_PROCESS_INIT;
+	const struct flmem_view view = {.process = &process};
+
+	(void)state;
+	list.rows[0].ops = &ops;
+	assert_int_equal(flmem_target_guard_refuse_runtimes(&view, &list, NULL),
+			 FLMEM_EUNSUPPORTED);
+	ops.is_runtime = false;
+	assert_int_equal(flmem_target_guard_refuse_runtimes(&view, &list, NULL), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_allocators_code_and_locks_are_guarded),
+		cmocka_unit_test(a_runtime_that_owns_its_memory_is_refused),
+	};
+
+	return cmocka_run_group_tests_name("errand", tests, NULL, NULL);
+}
