@@ -208,22 +208,25 @@ static bool stop_for_release(struct flmem_tracee *tracee)
 
 		if (event == FLMEM_TRACEE_GONE)
 			return false;
-		if (event == FLMEM_TRACEE_NOTHING && is_lost(tracee->tid))
+		if (event == FLMEM_TRACEE_NOTHING && is_lost(tracee->tid)) {
+			(void)flmem_tracee_poll(tracee); /* it may have ended just now */
 			return false;
+		}
 		if (event == FLMEM_TRACEE_NOTHING)
 			flmem_clock_sleep_us(RELEASE_PAUSE_US);
 	}
 	return true;
 }
 
+/* An exec by another thread kills it in its stop, and waits until its tracer has taken note. */
 void flmem_tracee_release(struct flmem_tracee *tracee)
 {
-	if (!tracee->tid || !stop_for_release(tracee)) {
-		*tracee = (struct flmem_tracee){0};
-		return;
+	while (tracee->tid && stop_for_release(tracee)) {
+		if (!tracee->resumable)
+			make_resumable(tracee->tid);
+		if (request(PTRACE_DETACH, tracee->tid, 0) == 0)
+			break;
+		tracee->stopped = false;
 	}
-	if (!tracee->resumable)
-		make_resumable(tracee->tid);
-	request(PTRACE_DETACH, tracee->tid, 0);
 	*tracee = (struct flmem_tracee){0};
 }

@@ -28,6 +28,14 @@ enum who {
 	THREADS
 };
 
+/* What flmem does with the seized thread afterwards. */
+enum when {
+	BEFORE_STOP,
+	BEFORE_RELEASE,
+	WHILE_STOPPED,
+	WHENS
+};
+
 struct row {
 	const char *name;
 	enum who seized, acts;
@@ -186,64 +194,81 @@ static bool has_acted(const struct row *row)
 	return row->ends ? is_gone(row->acts) : is_executed(row->seized);
 }
 
-static void expect_unharmed(const struct row *row)
+static bool is_unharmed(const struct row *row, uint64_t rounds)
 {
-	uint64_t before = page->rounds;
+	return row->ends ? page->rounds > rounds : is_program_waiting();
+}
 
-	if (row->ends)
-		await_true(page->rounds > before);
-	else
-		await_true(is_program_waiting());
+struct trial {
+	const struct row *row;
+	enum when when;
+	int rc; /* of the seizure */
+	bool unharmed;
+};
+
+static void let_act(const struct row *row)
+{
+	if (write(page->bells[row->acts][1], row->ends ? "e" : "x", 1) != 1)
+		return;
+	for (int i = 0; i < 20000 && !has_acted(row); i++)
+		usleep(1000);
 }
 
 /* What flmem does with a thread, and what happens between two of its steps. */
-static void *seize_and_stop(void *argument)
+static void *seize_and_release(void *argument)
 {
-	const struct row *row = argument;
+	struct trial *trial = argument;
+	const struct row *row = trial->row;
 	struct flmem_tracee tracee = {0};
-	int rc = flmem_tracee_seize(&tracee, page->threads[row->seized], page->threads[FIRST]);
+	uint64_t rounds;
 
-	if (rc)
-		return (void *)(intptr_t)rc;
-	if (write(page->bells[row->acts][1], row->ends ? "e" : "x", 1) != 1)
-		return (void *)(intptr_t)-EIO;
-	for (int i = 0; i < 20000 && !has_acted(row); i++)
-		usleep(1000);
-	flmem_tracee_stop(&tracee, STOP_US);
+	trial->rc = flmem_tracee_seize(&tracee, page->threads[row->seized], page->threads[FIRST]);
+	if (trial->rc)
+		return NULL;
+	if (trial->when == WHILE_STOPPED)
+		flmem_tracee_stop(&tracee, 40 * STOP_US);
+	let_act(row);
+	if (trial->when == BEFORE_STOP)
+		flmem_tracee_stop(&tracee, STOP_US);
 	flmem_tracee_release(&tracee);
-	/* The end of this thread would let go of all that it traces. */
-	expect_unharmed(row);
+	/* Still in this thread: its end would let go of all that it traces. */
+	rounds = page->rounds;
+	for (int i = 0; i < 20000 && !trial->unharmed; i++) {
+		usleep(1000);
+		trial->unharmed = is_unharmed(row, rounds);
+	}
 	return NULL;
 }
 
-static void try_row(const struct row *row, bool is_child, bool in_thread)
+static void try_row(const struct row *row, enum when when, bool is_child, bool in_thread)
 {
+	struct trial trial = {.row = row, .when = when};
 	pid_t started = target_start(is_child);
-	void *rc = NULL;
 	pthread_t thread;
 
 	if (in_thread) {
-		assert_int_equal(pthread_create(&thread, NULL, seize_and_stop, (void *)row), 0);
-		pthread_join(thread, &rc);
+		assert_int_equal(pthread_create(&thread, NULL, seize_and_release, &trial), 0);
+		pthread_join(thread, NULL);
 	} else {
-		rc = seize_and_stop((void *)row);
+		seize_and_release(&trial);
 	}
-	if ((intptr_t)rc == -EPERM) {
+	target_end(started);
+	if (trial.rc == -EPERM) {
 		print_message("SKIP: a child may not be traced here\n");
-		target_end(started);
 		skip();
 	}
-	if (rc)
-		fail_msg("%s: %s", row->name, strerror((int)-(intptr_t)rc));
-	target_end(started);
+	assert_int_equal(trial.rc, 0);
+	if (!trial.unharmed)
+		fail_msg("%s, %d", row->name, when);
 }
 
 static void try_all(bool is_child, bool in_thread)
 {
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
-		print_message("%s\n", rows[i].name);
-		try_row(&rows[i], is_child, in_thread);
-	}
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
+		for (enum when when = 0; when < WHENS; when++)
+			/* Who is stopped does nothing. */
+			if (when != WHILE_STOPPED || rows[i].acts != rows[i].seized)
+				try_row(&rows[i], when, is_child, in_thread);
 }
 
 static void a_process_of_somebody_else_is_let_go_of(void **state)
