@@ -160,6 +160,19 @@ static void reads_that_are_answered_are_awaited(void **state)
 	pthread_join(work->thread, NULL);
 }
 
+/* As long as many reads may take, one may not. */
+static void an_answer_that_comes_too_late_is_not_awaited(void **state)
+{
+	struct work *work = *state;
+	bool lost = false;
+
+	start_server(work, 1, 3 * PATIENCE_MS);
+	assert_int_equal(attempt(work, read_many, &lost, NULL), FLMEM_EUNSAFE);
+	assert_true(lost);
+	pthread_join(work->thread, NULL);
+	await_release(work);
+}
+
 static void reads_without_end_are_given_up(void **state)
 {
 	struct work *work = *state;
@@ -250,6 +263,7 @@ int main(void)
 		TEST(a_read_without_an_answer_is_given_up),
 		TEST(what_is_answered_is_the_caller_s),
 		TEST(reads_that_are_answered_are_awaited),
+		TEST(an_answer_that_comes_too_late_is_not_awaited),
 		TEST(reads_without_end_are_given_up),
 		TEST(a_long_sleep_is_no_missing_answer),
 		TEST(one_within_another_uses_its_thread),

@@ -110,12 +110,10 @@ static int end_child(void **state)
 {
 	(void)state;
 	before_stop = NULL;
-	child_end(child);
 	for (size_t i = 0; i < THREADS; i++) {
-		close(page->bells[i][0]);
-		close(page->bells[i][1]);
+		pipe_close(page->bells[i]);
 	}
-	return munmap(page, sizeof(*page));
+	return child_close(child, page, sizeof(*page));
 }
 
 /* A field of the status of a thread; "" when there is none. */

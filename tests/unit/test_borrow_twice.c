@@ -121,19 +121,15 @@ static void be_child(void)
 static int start_child(void **state)
 {
 	(void)state;
-	page = child_share(sizeof(*page));
-	child = !page || pipe(bell) ? 0 : child_start(be_child);
-	return !child;
+	return pipe(bell) || child_open(be_child, sizeof(*page), &page, &child);
 }
 
 static int end_child(void **state)
 {
 	(void)state;
 	seizures = 0;
-	child_end(child);
-	close(bell[0]);
-	close(bell[1]);
-	return munmap(page, sizeof(*page));
+	pipe_close(bell);
+	return child_close(child, page, sizeof(*page));
 }
 
 static void the_park_of_another_is_left_alone(void **state)

@@ -87,11 +87,15 @@ static void needs_root(void)
 
 static void the_rights_are_the_user_s_alone(void **state)
 {
+	const gid_t group = OTHER;
 	struct work work = {0};
 
 	(void)state;
 	needs_root();
+	assert_int_equal(syscall(SYS_setgroups, 1L, &group), 0);
 	assert_int_equal(run_as(NOBODY, GROUP, &work), -EXDEV);
+	assert_int_equal(syscall(SYS_getgroups, 0L, NULL), 1);
+	syscall(SYS_setgroups, 0L, NULL);
 	assert_true(work.ran && !work.abandoned);
 	assert_int_equal(work.uid, NOBODY);
 	assert_int_equal(work.gid, GROUP);

@@ -160,8 +160,8 @@ static uint64_t blocked_signals(pid_t pid, pid_t tid)
 
 static void it_makes_the_calls_and_is_gone(void **state)
 {
+	struct flmem_new_thread thread, next;
 	struct flmem_borrow_result run;
-	struct flmem_new_thread thread;
 	struct flmem_error err = {0};
 	struct fixture fixture;
 	size_t before;
@@ -177,6 +177,9 @@ static void it_makes_the_calls_and_is_gone(void **state)
 	assert_int_equal(shared->marked_by, thread.tid);
 	assert_true(flmem_new_thread_await_end(&fixture.target.view, &thread, TIMEOUT_US));
 	assert_int_equal(count_threads(&fixture), before);
+	/* So is its stack, which nobody waits for: the C library gives it to the next one. */
+	start_thread(&fixture, &next);
+	assert_int_equal(next.pointer, thread.pointer);
 	fixture_end(&fixture);
 }
 

@@ -18,8 +18,9 @@
 #include "proc/task.h"
 #include "remote/tracee.h"
 
-#define STOP_US 500000U
-#define LIMIT_S 60 /* of the whole test, which hangs without it */
+#define STOP_US	    500000U
+#define PATIENCE_MS 10000 /* for the target, on a busy machine */
+#define LIMIT_S	    60	  /* of the whole test, which hangs without it */
 
 enum who {
 	FIRST,
@@ -138,8 +139,7 @@ static void target_end(pid_t started)
 	kill(page->threads[FIRST], SIGKILL);
 	child_end(started);
 	for (size_t i = 0; i < THREADS; i++) {
-		close(page->bells[i][0]);
-		close(page->bells[i][1]);
+		pipe_close(page->bells[i]);
 	}
 }
 
@@ -210,7 +210,7 @@ static void let_act(const struct row *row)
 {
 	if (write(page->bells[row->acts][1], row->ends ? "e" : "x", 1) != 1)
 		return;
-	for (int i = 0; i < 20000 && !has_acted(row); i++)
+	for (int i = 0; i < PATIENCE_MS && !has_acted(row); i++)
 		usleep(1000);
 }
 
@@ -233,7 +233,7 @@ static void *seize_and_release(void *argument)
 	flmem_tracee_release(&tracee);
 	/* Still in this thread: its end would let go of all that it traces. */
 	rounds = page->rounds;
-	for (int i = 0; i < 20000 && !trial->unharmed; i++) {
+	for (int i = 0; i < PATIENCE_MS && !trial->unharmed; i++) {
 		usleep(1000);
 		trial->unharmed = is_unharmed(row, rounds);
 	}
