@@ -154,7 +154,7 @@ static void reads_that_are_answered_are_awaited(void **state)
 	struct work *work = *state;
 	bool lost = false;
 
-	start_server(work, 20, 50);
+	start_server(work, 12, 120);
 	assert_int_equal(attempt(work, read_many, &lost, NULL), 0);
 	assert_false(lost);
 	pthread_join(work->thread, NULL);
