@@ -27,8 +27,9 @@ static bool has_same_line(const char *one, const char *other, const char *name)
 
 	if (!mine || !theirs)
 		return !mine && !theirs;
-	length = strcspn(mine, "\n");
-	return length == strcspn(theirs, "\n") && memcmp(mine, theirs, length) == 0;
+	/* Both stand at the line break before it. */
+	length = strcspn(++mine, "\n");
+	return length == strcspn(++theirs, "\n") && memcmp(mine, theirs, length) == 0;
 }
 
 static bool has_same_identity(const struct flmem_process *process, pid_t tid)

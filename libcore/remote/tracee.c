@@ -53,15 +53,19 @@ static bool read_status(pid_t tid, char *ret_state, pid_t *ret_tracer)
 
 /*
  * A thread that executes another program takes the number of the first one of its process, and the
- * tracer with it (de_thread() in the kernel's fs/exec.c): it stops under that number.
+ * tracer with it (de_thread() in the kernel's fs/exec.c): it stops under that number. The tracer is
+ * one thread, not its process. Until the stop has been waited for, the kernel answers no request
+ * (looks_like_a_spurious_pid() in kernel/ptrace.c); an end is left to whoever waits for children.
  */
 static void let_go_of_successor(pid_t leader)
 {
+	const int options = WSTOPPED | WNOHANG | __WALL | __WNOTHREAD;
 	siginfo_t info;
 	pid_t tracer;
 	char state;
 
-	while (read_status(leader, &state, &tracer) && tracer == getpid() && state != 'Z') {
+	while (read_status(leader, &state, &tracer) && tracer == gettid() && state != 'Z') {
+		waitid(P_PID, (id_t)leader, &info, options);
 		if (ptrace(PTRACE_GETSIGINFO, leader, NULL, &info) == 0 &&
 		    request(PTRACE_DETACH, leader, 0) == 0)
 			return;
@@ -69,13 +73,24 @@ static void let_go_of_successor(pid_t leader)
 	}
 }
 
-/* A first thread that has ended before the others is reported to nobody until they have, too. */
-static bool has_ended(pid_t tid)
+/*
+ * A first thread that has ended before the others is reported to nobody until they have, too; and
+ * one whose place another took by executing a program, in a child of this process, not at all.
+ */
+static bool is_lost(pid_t tid)
 {
 	pid_t tracer;
 	char state;
 
-	return !read_status(tid, &state, &tracer) || state == 'Z' || state == 'X';
+	return !read_status(tid, &state, &tracer) || state == 'Z' || state == 'X' || !tracer;
+}
+
+static enum flmem_tracee_event forget(struct flmem_tracee *tracee)
+{
+	if (tracee->leader != tracee->tid)
+		let_go_of_successor(tracee->leader);
+	*tracee = (struct flmem_tracee){0};
+	return FLMEM_TRACEE_GONE;
 }
 
 static bool is_job_control(int signal)
@@ -138,8 +153,8 @@ enum flmem_tracee_event flmem_tracee_poll(struct flmem_tracee *tracee)
 		return FLMEM_TRACEE_NOTHING;
 	if (got > 0 && WIFSTOPPED(status))
 		return sort_stop(tracee, status >> 16, WSTOPSIG(status));
-	if (got == -ECHILD && tracee->leader != tracee->tid)
-		let_go_of_successor(tracee->leader);
+	if (got == -ECHILD)
+		return forget(tracee);
 	*tracee = (struct flmem_tracee){0};
 	return FLMEM_TRACEE_GONE;
 }
@@ -162,10 +177,8 @@ static enum flmem_tracee_event wait_stop(struct flmem_tracee *tracee, uint64_t t
 
 enum flmem_tracee_event flmem_tracee_stop(struct flmem_tracee *tracee, uint64_t timeout_us)
 {
-	if (request(PTRACE_INTERRUPT, tracee->tid, 0) < 0) {
-		*tracee = (struct flmem_tracee){0};
-		return FLMEM_TRACEE_GONE;
-	}
+	if (request(PTRACE_INTERRUPT, tracee->tid, 0) < 0)
+		return forget(tracee);
 	return wait_stop(tracee, timeout_us);
 }
 
@@ -195,22 +208,25 @@ static bool stop_for_release(struct flmem_tracee *tracee)
 
 		if (event == FLMEM_TRACEE_GONE)
 			return false;
-		if (event == FLMEM_TRACEE_NOTHING && has_ended(tracee->tid))
+		if (event == FLMEM_TRACEE_NOTHING && is_lost(tracee->tid)) {
+			(void)flmem_tracee_poll(tracee); /* it may have ended just now */
 			return false;
+		}
 		if (event == FLMEM_TRACEE_NOTHING)
 			flmem_clock_sleep_us(RELEASE_PAUSE_US);
 	}
 	return true;
 }
 
+/* An exec by another thread kills it in its stop, and waits until its tracer has taken note. */
 void flmem_tracee_release(struct flmem_tracee *tracee)
 {
-	if (!tracee->tid || !stop_for_release(tracee)) {
-		*tracee = (struct flmem_tracee){0};
-		return;
+	while (tracee->tid && stop_for_release(tracee)) {
+		if (!tracee->resumable)
+			make_resumable(tracee->tid);
+		if (request(PTRACE_DETACH, tracee->tid, 0) == 0)
+			break;
+		tracee->stopped = false;
 	}
-	if (!tracee->resumable)
-		make_resumable(tracee->tid);
-	request(PTRACE_DETACH, tracee->tid, 0);
 	*tracee = (struct flmem_tracee){0};
 }

@@ -66,6 +66,32 @@ setup() {
 	assert_victim_unharmed
 }
 
+# Its only thread is the one that both borrow. 0: released; 6: none could be borrowed; 7: the calls
+# returned, but the other command had the thread by then; 8: that, behind a step that was made.
+@test "two trims of one process at once" {
+	local number one other made=0
+	start_victim /usr/bin/python3 -uc '
+import time
+print("ready", flush=True)
+while True:
+    time.sleep(0.5)'
+	for ((number = 0; number < 20; number++)); do
+		one=0
+		"$FLMEM" trim --pid "$VICTIM" --no-predict --timeout 2s >/dev/null 2>&1 &
+		other=$!
+		"$FLMEM" trim --pid "$VICTIM" --no-predict --timeout 2s >/dev/null 2>&1 || one=$?
+		[[ $one == [0678] ]] || fail "exit status $one"
+		[ "$one" != 0 ] || made=$((made + 1))
+		one=0
+		wait "$other" || one=$?
+		[[ $one == [0678] ]] || fail "exit status $one"
+		[ "$one" != 0 ] || made=$((made + 1))
+	done
+	[ "$made" -gt 0 ] || fail "no trim was made"
+	[ "$(status_field "$VICTIM" TracerPid)" = 0 ]
+	assert_victim_unharmed
+}
+
 @test "a plain Python that sleeps in its only thread" {
 	start_victim /usr/bin/python3 -uc '
 import time

@@ -136,7 +136,7 @@ FAULTS = (
           "being told that the thread executes another program",
           ("unit.test_tracee",), slow=True),
     Fault("never-detached", TRACEE,
-          "request(PTRACE_DETACH, tracee->tid, 0);", ";",
+          "if (request(PTRACE_DETACH, tracee->tid, 0) == 0)\n\t\t\tbreak;", "break;",
           "letting go of the thread",
           ("unit.test_tracee",), slow=True),
 )

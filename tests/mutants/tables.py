@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """All faults: the tables by part of the library."""
 import faults_candidates
+import faults_files
 import faults_ops
 import faults_registers
 import faults_remote
 import faults_runtimes
 import faults_seccomp
+import faults_threads
 
-FAULTS = (*faults_registers.FAULTS, *faults_remote.FAULTS, *faults_candidates.FAULTS,
-          *faults_seccomp.FAULTS, *faults_runtimes.FAULTS, *faults_ops.FAULTS)
+FAULTS = (*faults_registers.FAULTS, *faults_remote.FAULTS, *faults_threads.FAULTS,
+          *faults_candidates.FAULTS, *faults_seccomp.FAULTS, *faults_runtimes.FAULTS,
+          *faults_files.FAULTS, *faults_ops.FAULTS)

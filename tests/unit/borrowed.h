@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include <signal.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -82,6 +83,32 @@ static inline void child_end(pid_t child)
 {
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
+}
+
+/*
+ * The set-up of a test: a page of memory, put into the pointer at `ret_page` before the child is
+ * started, which shares it. 0, or 1 on failure.
+ */
+static inline int child_open(void (*be_child)(void), size_t size, void *ret_page, pid_t *ret_child)
+{
+	void *page = child_share(size);
+
+	memcpy(ret_page, &page, sizeof(page));
+	*ret_child = page ? child_start(be_child) : 0;
+	return !*ret_child;
+}
+
+/* Its tear-down. */
+static inline int child_close(pid_t child, void *page, size_t size)
+{
+	child_end(child);
+	return munmap(page, size);
+}
+
+static inline void pipe_close(const int ends[2])
+{
+	close(ends[0]);
+	close(ends[1]);
 }
 
 /* Ends the test as skipped where nothing may be borrowed, as failed for any other reason. */

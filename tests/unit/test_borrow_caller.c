@@ -43,8 +43,7 @@ static int start_waiting(void **state)
 static int end_child(void **state)
 {
 	(void)state;
-	child_end(child);
-	return munmap(page, sizeof(*page));
+	return child_close(child, page, sizeof(*page));
 }
 
 static int borrow(const struct target *target, void (*function)(void),

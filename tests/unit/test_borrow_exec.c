@@ -123,11 +123,9 @@ static int start_child(void **state)
 static int end_child(void **state)
 {
 	(void)state;
-	child_end(child);
-	close(bell[0]);
-	close(bell[1]);
+	pipe_close(bell);
 	close(page_fd);
-	return munmap(page, sizeof(*page));
+	return child_close(child, page, sizeof(*page));
 }
 
 static bool waits_at(const struct flmem_process *process, struct flmem_task_wait *ret_wait)

@@ -70,9 +70,7 @@ static void be_borrower(void)
 static int start_child(void **state)
 {
 	(void)state;
-	page = child_share(sizeof(*page));
-	child = !page || pipe(bell) ? 0 : child_start(be_child);
-	return !child;
+	return pipe(bell) || child_open(be_child, sizeof(*page), &page, &child);
 }
 
 static int end_child(void **state)
@@ -80,10 +78,8 @@ static int end_child(void **state)
 	(void)state;
 	if (borrower)
 		child_end(borrower);
-	child_end(child);
-	close(bell[0]);
-	close(bell[1]);
-	return munmap(page, sizeof(*page));
+	pipe_close(bell);
+	return child_close(child, page, sizeof(*page));
 }
 
 static char state_of(pid_t pid)

@@ -110,18 +110,14 @@ static int start_child(void **state)
 {
 	(void)state;
 	armed = false;
-	page = child_share(sizeof(*page));
-	child = !page || pipe(bell) ? 0 : child_start(be_child);
-	return !child;
+	return pipe(bell) || child_open(be_child, sizeof(*page), &page, &child);
 }
 
 static int end_child(void **state)
 {
 	(void)state;
-	child_end(child);
-	close(bell[0]);
-	close(bell[1]);
-	return munmap(page, sizeof(*page));
+	pipe_close(bell);
+	return child_close(child, page, sizeof(*page));
 }
 
 static int borrow(const struct target *target, bool repeatable,

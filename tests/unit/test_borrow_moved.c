@@ -185,10 +185,8 @@ static int end_child(void **state)
 {
 	(void)state;
 	before_seize = NULL;
-	child_end(child);
-	close(bell[0]);
-	close(bell[1]);
-	return munmap(page, sizeof(*page));
+	pipe_close(bell);
+	return child_close(child, page, sizeof(*page));
 }
 
 static int borrow(pid_t computing, struct flmem_error *err)

@@ -236,8 +236,7 @@ static int start_reversed(void **state)
 static int end_child(void **state)
 {
 	(void)state;
-	child_end(child);
-	return munmap(page, sizeof(*page));
+	return child_close(child, page, sizeof(*page));
 }
 
 /*

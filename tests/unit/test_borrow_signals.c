@@ -37,16 +37,13 @@ static void be_child(void)
 static int start_child(void **state)
 {
 	(void)state;
-	page = child_share(sizeof(*page));
-	child = page ? child_start(be_child) : 0;
-	return !child;
+	return child_open(be_child, sizeof(*page), &page, &child);
 }
 
 static int end_child(void **state)
 {
 	(void)state;
-	child_end(child);
-	return munmap(page, sizeof(*page));
+	return child_close(child, page, sizeof(*page));
 }
 
 /* How signals are sent once the thread stands still. */

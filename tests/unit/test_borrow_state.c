@@ -62,18 +62,14 @@ static void be_child(void)
 static int start_child(void **state)
 {
 	(void)state;
-	page = child_share(sizeof(*page));
-	child = !page || pipe(bell) ? 0 : child_start(be_child);
-	return !child;
+	return pipe(bell) || child_open(be_child, sizeof(*page), &page, &child);
 }
 
 static int end_child(void **state)
 {
 	(void)state;
-	child_end(child);
-	close(bell[0]);
-	close(bell[1]);
-	return munmap(page, sizeof(*page));
+	pipe_close(bell);
+	return child_close(child, page, sizeof(*page));
 }
 
 static void calls_have_the_state_of_the_thread(void **state)

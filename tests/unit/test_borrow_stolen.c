@@ -112,9 +112,8 @@ static int end_child(void **state)
 {
 	(void)state;
 	host_end();
-	child_end(child);
 	signal(SIGCHLD, SIG_DFL);
-	return munmap(page, sizeof(*page));
+	return child_close(child, page, sizeof(*page));
 }
 
 /* It waits on, and nobody has told its waits that anything was there. */

@@ -49,9 +49,7 @@ static void be_tracer(void)
 static int start_child(void **state)
 {
 	(void)state;
-	page = child_share(sizeof(*page));
-	child = page ? child_start(be_child) : 0;
-	return !child;
+	return child_open(be_child, sizeof(*page), &page, &child);
 }
 
 static int end_child(void **state)
@@ -59,8 +57,7 @@ static int end_child(void **state)
 	(void)state;
 	if (tracer)
 		child_end(tracer);
-	child_end(child);
-	return munmap(page, sizeof(*page));
+	return child_close(child, page, sizeof(*page));
 }
 
 static void the_threads_that_nobody_traces_are_borrowed(void **state)

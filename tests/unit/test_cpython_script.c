@@ -14,6 +14,7 @@
 
 #define NOBODY 65534
 #define NOGRP  65533
+#define OTHER  65532
 
 /* A root directory of the child's own, below /var/tmp, and a folder in it that is root's. */
 static char tree[64], secret[96];
@@ -175,6 +176,42 @@ static void a_link_is_not_followed_where_it_could_be(void **state)
 	fell_tree();
 }
 
+/* Others could bring their own code into the target there. */
+static void nothing_is_written_where_others_could_replace_it(void **state)
+{
+	static const struct {
+		mode_t mode;
+		uid_t owner;
+		bool fits;
+	} rows[] = {
+		{0777, 0, false},      {0770, NOBODY, false}, {0702, NOBODY, false},
+		{01777, OTHER, false}, {0755, OTHER, false},  {01777, NOBODY, true},
+		{01777, 0, true},      {0700, NOBODY, true},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
+		struct flmem_cpython_script script = FLMEM_CPYTHON_SCRIPT_INIT;
+		struct flmem_error err = {0};
+		char path[96];
+		pid_t child;
+
+		plant_tree();
+		add_directory("tmp", rows[i].mode);
+		add_directory("dev", 0755);
+		add_directory("dev/shm", 01777);
+		snprintf(path, sizeof(path), "%s/tmp", tree);
+		assert_int_equal(chown(path, rows[i].owner, NOGRP), 0);
+		if (write_script(&script, &child, &err))
+			fail_msg("%s", err.message);
+		if (strcmp(script.path, rows[i].fits ? "/tmp" : "/dev/shm") != 0)
+			fail_msg("%zu: %s", i, script.path);
+		flmem_cpython_script_remove(&script);
+		child_end(child);
+		fell_tree();
+	}
+}
+
 /* flmem itself stays what it was. */
 static void the_ids_of_the_caller_stay(void **state)
 {
@@ -201,6 +238,7 @@ int main(void)
 		cmocka_unit_test(the_file_is_the_process_s_own),
 		cmocka_unit_test(nothing_is_written_where_the_process_may_not),
 		cmocka_unit_test(a_link_is_not_followed_where_it_could_be),
+		cmocka_unit_test(nothing_is_written_where_others_could_replace_it),
 		cmocka_unit_test(the_ids_of_the_caller_stay),
 	};
 

@@ -3,6 +3,7 @@
 #include "borrowed.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@
 
 /* The child's, shared with the test. */
 static struct shared {
-	volatile int ready, limited;
+	volatile int ready, limited, apart;
 	volatile pid_t marked_by;
 } * shared;
 
@@ -35,6 +36,27 @@ static void *wait_for_ever(void *unused)
 	if (pipe(ends) == 0 && read(ends[0], &byte, 1) >= 0)
 		return unused;
 	return NULL;
+}
+
+/* With descriptors of its own, which a thread that it starts would share. */
+static void *wait_apart(void *unused)
+{
+	shared->apart = unshare(CLONE_FILES) ? -1 : 2;
+	for (;;)
+		pause();
+	return unused;
+}
+
+static void be_computing_beside_it(void)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, wait_apart, NULL))
+		_exit(1);
+	while (!shared->apart)
+		usleep(1000);
+	for (shared->ready = 1;;)
+		continue;
 }
 
 static void be_child(void)
@@ -69,15 +91,19 @@ static void fixture_open(pid_t child, struct fixture *fixture)
 		fail_msg("%s", err.message);
 }
 
-static void fixture_start(struct fixture *fixture, int limited)
+static void fixture_begin(struct fixture *fixture, void (*be)(void))
 {
-	pid_t child;
+	pid_t child = child_start(be);
 
-	*shared = (struct shared){.limited = limited};
-	child = child_start(be_child);
 	assert_true(child > 0);
 	await_true(shared->ready);
 	fixture_open(child, fixture);
+}
+
+static void fixture_start(struct fixture *fixture, int limited)
+{
+	*shared = (struct shared){.limited = limited};
+	fixture_begin(fixture, be_child);
 }
 
 static void fixture_end(struct fixture *fixture)
@@ -134,8 +160,8 @@ static uint64_t blocked_signals(pid_t pid, pid_t tid)
 
 static void it_makes_the_calls_and_is_gone(void **state)
 {
+	struct flmem_new_thread thread, next;
 	struct flmem_borrow_result run;
-	struct flmem_new_thread thread;
 	struct flmem_error err = {0};
 	struct fixture fixture;
 	size_t before;
@@ -151,6 +177,9 @@ static void it_makes_the_calls_and_is_gone(void **state)
 	assert_int_equal(shared->marked_by, thread.tid);
 	assert_true(flmem_new_thread_await_end(&fixture.target.view, &thread, TIMEOUT_US));
 	assert_int_equal(count_threads(&fixture), before);
+	/* So is its stack, which nobody waits for: the C library gives it to the next one. */
+	start_thread(&fixture, &next);
+	assert_int_equal(next.pointer, thread.pointer);
 	fixture_end(&fixture);
 }
 
@@ -170,6 +199,24 @@ static void all_signals_are_blocked_but_those_of_setuid(void **state)
 	mask = blocked_signals(fixture.child, thread.tid);
 	assert_true((mask & ordinary) == ordinary);
 	assert_false(mask & setxid);
+	fixture_end(&fixture);
+}
+
+/* SIGSYNCCALL of musl is an ordinary signal for glibc, which blocks it with all others. */
+static void with_musl_its_own_signal_is_not_blocked_either(void **state)
+{
+	const uint64_t synccall = UINT64_C(1) << 33;
+	struct flmem_new_thread thread;
+	struct fixture fixture;
+
+	(void)state;
+	fixture_start(&fixture, 0);
+	start_thread(&fixture, &thread);
+	assert_true(blocked_signals(fixture.child, thread.tid) & synccall);
+	fixture.functions.is_glibc = false;
+	fixture.functions.set_stack = target_function(&fixture.target, "pthread_attr_setstacksize");
+	start_thread(&fixture, &thread);
+	assert_false(blocked_signals(fixture.child, thread.tid) & synccall);
 	fixture_end(&fixture);
 }
 
@@ -205,6 +252,29 @@ static void another_thread_is_not_taken_for_it(void **state)
 			 FLMEM_EUNSAFE);
 	assert_false(run.started);
 	assert_int_equal(shared->marked_by, 0);
+	fixture_end(&fixture);
+}
+
+static void a_thread_with_descriptors_of_its_own_starts_none(void **state)
+{
+	struct flmem_new_thread thread;
+	struct flmem_error err = {0};
+	struct fixture fixture;
+	int rc;
+
+	(void)state;
+	*shared = (struct shared){0};
+	fixture_begin(&fixture, be_computing_beside_it);
+	fixture.options.timeout_us = 200000;
+	assert_int_equal(shared->apart, 2);
+	rc = flmem_new_thread_start(&fixture.target.view, &fixture.functions, &fixture.options,
+				    &thread, &err);
+	if (rc != FLMEM_EUNSAFE)
+		expect_borrowed(rc, &err);
+	assert_int_equal(rc, FLMEM_EUNSAFE);
+	if (!strstr(err.message, "has descriptors or a working directory of its own"))
+		fail_msg("%s", err.message);
+	assert_int_equal(count_threads(&fixture), 2);
 	fixture_end(&fixture);
 }
 
@@ -308,6 +378,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(it_makes_the_calls_and_is_gone),
 		cmocka_unit_test(all_signals_are_blocked_but_those_of_setuid),
+		cmocka_unit_test(with_musl_its_own_signal_is_not_blocked_either),
+		cmocka_unit_test(a_thread_with_descriptors_of_its_own_starts_none),
 		cmocka_unit_test(one_that_nobody_comes_for_ends),
 		cmocka_unit_test(another_thread_is_not_taken_for_it),
 		cmocka_unit_test(a_limit_on_threads_is_a_refusal),

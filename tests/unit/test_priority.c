@@ -19,6 +19,9 @@
 #include "proc/task.h"
 #include "remote/priority.h"
 
+#define NICE	 5
+#define SLACK_NS 70000UL
+
 struct scheduling {
 	cpu_set_t processors;
 	int nice;
@@ -127,12 +130,35 @@ static void a_processor_that_is_not_allowed_is_left_alone(void **state)
 	assert_true(CPU_EQUAL(&during.processors, &others));
 }
 
+static void nothing_is_restored_twice(void **state)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+	struct flmem_priority priority;
+
+	(void)state;
+	assert_int_equal(flmem_process_open(getpid(), &process, NULL), 0);
+	priority = flmem_priority_raise(&process, getpid());
+	flmem_priority_restore(&priority);
+	assert_int_equal(prctl(PR_SET_TIMERSLACK, SLACK_NS + 1), 0);
+	flmem_priority_restore(&priority);
+	assert_int_equal(getpriority(PRIO_PROCESS, 0), NICE);
+	assert_int_equal(prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0), SLACK_NS + 1);
+}
+
+/* Other values than those of a new process, so that what is put back shows. */
+static int begin(void **state)
+{
+	(void)state;
+	return setpriority(PRIO_PROCESS, 0, NICE) || prctl(PR_SET_TIMERSLACK, SLACK_NS) ? -1 : 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_processor_of_the_thread_is_shared_with_it),
 		cmocka_unit_test(a_processor_that_is_not_allowed_is_left_alone),
+		cmocka_unit_test(nothing_is_restored_twice),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests_name("priority", tests, begin, NULL);
 }

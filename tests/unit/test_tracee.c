@@ -97,8 +97,7 @@ static int end_child(void **state)
 {
 	(void)state;
 	steals_reports = false;
-	child_end(child);
-	return munmap(page, sizeof(*page));
+	return child_close(child, page, sizeof(*page));
 }
 
 static void seize(struct flmem_tracee *tracee)

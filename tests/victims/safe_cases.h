@@ -106,5 +106,10 @@ void case_limit_socket(int fd, int option, long milliseconds); /* SO_RCVTIMEO, S
 void case_open_pipe(struct site *site);
 void case_wake_pipe(struct site *site);
 bool case_drained(struct site *site, int64_t result); /* a pipe had something to read */
+void case_wake_futex(struct site *site);
+bool case_woken(struct site *site, int64_t result); /* or the value changed before the wait */
+void case_open_semaphore(struct site *site);
+void case_wake_semaphore(struct site *site);
+void case_close_semaphore(struct site *site);
 
 #endif

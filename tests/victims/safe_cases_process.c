@@ -78,14 +78,14 @@ static void arm_futex_until(struct site *site, struct probe *probe)
 	probe->args[5] = FUTEX_BITSET_MATCH_ANY;
 }
 
-static void wake_futex(struct site *site)
+void case_wake_futex(struct site *site)
 {
 	atomic_fetch_add(&site->futex, 1);
 	syscall(SYS_futex, &site->futex, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
 /* Woken, or the value had changed before the wait began (again). */
-static bool woken(struct site *site, int64_t result)
+bool case_woken(struct site *site, int64_t result)
 {
 	(void)site;
 	return result == 0 || result == -EAGAIN;
@@ -181,14 +181,14 @@ static bool took_signal(struct site *site, int64_t result)
 
 /* System V. */
 
-static void open_semaphore(struct site *site)
+void case_open_semaphore(struct site *site)
 {
 	site->ipc = semget(IPC_PRIVATE, 1, 0600);
 	if (site->ipc < 0)
 		victim_die("semget");
 }
 
-static void close_semaphore(struct site *site)
+void case_close_semaphore(struct site *site)
 {
 	semctl(site->ipc, 0, IPC_RMID);
 }
@@ -205,7 +205,7 @@ static void arm_semaphore_limited(struct site *site, struct probe *probe)
 	probe->args[3] = case_word(case_limit(site));
 }
 
-static void wake_semaphore(struct site *site)
+void case_wake_semaphore(struct site *site)
 {
 	struct sembuf up = {.sem_op = 1};
 
@@ -249,7 +249,7 @@ const struct wait_case wait_cases_process[] = {
 	{"nanosleep", true, open_nothing, arm_nanosleep, case_gives_zero, NULL, NULL},
 	{"clock_nanosleep", true, open_nothing, arm_sleep_for, case_gives_zero, NULL, NULL},
 	{"clock_nanosleep-abs", true, open_nothing, arm_sleep_until, case_gives_zero, NULL, NULL},
-	{"futex", false, open_nothing, arm_futex, woken, wake_futex, NULL},
+	{"futex", false, open_nothing, arm_futex, case_woken, case_wake_futex, NULL},
 	{"futex-limited", true, open_nothing, arm_futex_limited, gives_timeout, NULL, NULL},
 	{"futex-until", true, open_nothing, arm_futex_until, gives_timeout, NULL, NULL},
 	{"wait4", false, open_nothing, arm_wait4, reaped, NULL, NULL},
@@ -259,10 +259,10 @@ const struct wait_case wait_cases_process[] = {
 	 NULL},
 	{"pause", false, open_nothing, arm_pause, interrupted, wake_handler, NULL},
 	{"sigsuspend", false, open_nothing, arm_sigsuspend, interrupted, wake_handler, NULL},
-	{"semtimedop", false, open_semaphore, arm_semaphore, case_gives_zero, wake_semaphore,
-	 close_semaphore},
-	{"semtimedop-limited", true, open_semaphore, arm_semaphore_limited, case_gives_again, NULL,
-	 close_semaphore},
+	{"semtimedop", false, case_open_semaphore, arm_semaphore, case_gives_zero,
+	 case_wake_semaphore, case_close_semaphore},
+	{"semtimedop-limited", true, case_open_semaphore, arm_semaphore_limited, case_gives_again,
+	 NULL, case_close_semaphore},
 	{"msgrcv", false, open_queue, arm_msgrcv, took_message, wake_queue, close_queue},
 	{0},
 };

@@ -2,13 +2,10 @@
 /* Calls that return plain EINTR when interrupted, and some that the kernel itself repeats. */
 #include "safe_cases.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/io_uring.h>
 #include <stdlib.h>
-#include <sys/ipc.h>
 #include <sys/mman.h>
-#include <sys/msg.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -24,30 +21,10 @@
 
 /* System V semaphores, without a timeout. */
 
-static void open_semaphore(struct site *site)
-{
-	site->ipc = semget(IPC_PRIVATE, 1, 0600);
-	if (site->ipc < 0)
-		victim_die("semget");
-}
-
-static void close_semaphore(struct site *site)
-{
-	semctl(site->ipc, 0, IPC_RMID);
-}
-
 static void arm_semop(struct site *site, struct probe *probe)
 {
 	site->semaphore = (struct sembuf){.sem_op = -1};
 	case_call(probe, SYS_semop, (uint64_t)site->ipc, case_word(&site->semaphore), 1, 0);
-}
-
-static void wake_semop(struct site *site)
-{
-	struct sembuf up = {.sem_op = 1};
-
-	if (semctl(site->ipc, 0, GETVAL) == 0)
-		semop(site->ipc, &up, 1);
 }
 
 /* Asynchronous I/O: a poll of a pipe. */
@@ -231,26 +208,15 @@ static void arm_waitv(struct site *site, struct probe *probe)
 	case_call(probe, SYS_futex_waitv, case_word(waiter), 1, 0, 0);
 }
 
-static void wake_waitv(struct site *site)
-{
-	atomic_fetch_add(&site->futex, 1);
-	syscall(SYS_futex, &site->futex, 1 /* FUTEX_WAKE */, 1, NULL, NULL, 0);
-}
-
-static bool woken(struct site *site, int64_t result)
-{
-	(void)site;
-	return result == 0 || result == -EAGAIN;
-}
-
 const struct wait_case wait_cases_rare[] = {
-	{"semop", false, open_semaphore, arm_semop, case_gives_zero, wake_semop, close_semaphore},
+	{"semop", false, case_open_semaphore, arm_semop, case_gives_zero, case_wake_semaphore,
+	 case_close_semaphore},
 	{"io_getevents", false, open_aio, arm_getevents, took_event, case_wake_pipe, NULL},
 	{"io_uring_enter", false, open_ring, arm_ring, took_completion, wake_ring, NULL},
 	{"fallocate", false, open_memory_file, arm_fallocate, case_gives_zero, NULL, NULL},
 	{"write-pipe", false, open_small_pipe, arm_pipe_write, case_gives_one, wake_pipe_writer,
 	 NULL},
-	{"futex_waitv", false, open_memory_file, arm_waitv, woken, wake_waitv, NULL},
+	{"futex_waitv", false, open_memory_file, arm_waitv, case_woken, case_wake_futex, NULL},
 	{0},
 };
 

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Two borrowers of one thread: its park looks the same for both, and lies in the same place. */
+#include "borrowed.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+
+struct page {
+	_Atomic uint64_t calls, rounds, faults;
+	_Atomic bool other_done;
+	_Atomic int other_rc;
+	_Atomic bool other_restored;
+};
+
+static struct page *page;
+static pid_t child, other;
+static int bell[2];
+
+#ifdef __x86_64__
+static int seizures; /* of the first borrower; 0: they are not counted */
+
+/* The system call that the child is in; -1: in none. */
+static long call_now(void)
+{
+	char path[40], text[64], *end;
+	FILE *file;
+	long number = -1;
+
+	snprintf(path, sizeof(path), "/proc/%d/syscall", (int)child);
+	file = fopen(path, "re");
+	if (file && fgets(text, sizeof(text), file)) {
+		number = strtol(text, &end, 10);
+		if (end == text)
+			number = -1;
+	}
+	if (file)
+		fclose(file);
+	return number;
+}
+
+static bool is_parked(void)
+{
+	long number = call_now();
+
+	return number == SYS_nanosleep || number == SYS_clock_nanosleep;
+}
+
+__attribute__((noinline, no_sanitize("address", "undefined"))) static void note_call(void)
+{
+	atomic_fetch_add(&page->calls, 1);
+}
+
+static int borrow(const struct target *target, struct flmem_borrow_result *result,
+		  struct flmem_error *err)
+{
+	const struct flmem_borrow_options options = {.timeout_us = 5000000};
+	struct flmem_chain chain = {0};
+
+	flmem_chain_add(&chain, "call", (uint64_t)(uintptr_t)note_call);
+	return flmem_borrow_run(&target->view, &chain, &options, result, err);
+}
+
+static struct target target;
+
+static void be_other(void)
+{
+	struct flmem_borrow_result result;
+
+	seizures = 0;
+	page->other_rc = borrow(&target, &result, NULL);
+	page->other_restored = result.self_restored;
+	page->other_done = true;
+	_exit(0);
+}
+
+/* The first borrower comes so late that the thread has restored itself, and is borrowed again. */
+static void let_other_borrow(void)
+{
+	for (int i = 0; i < 20000 && call_now() != SYS_read; i++)
+		usleep(1000);
+	other = child_start(be_other);
+	for (int i = 0; i < 200000 && page->calls < 2; i++)
+		usleep(10);
+	for (int i = 0; i < 2000 && !is_parked() && !page->other_done; i++)
+		usleep(10);
+}
+
+long ptrace(enum __ptrace_request request, ...)
+{
+	va_list args;
+	long tid, address, data, word = 0, rc;
+
+	va_start(args, request);
+	tid = va_arg(args, long);
+	address = va_arg(args, long);
+	data = va_arg(args, long);
+	va_end(args);
+	if (request == PTRACE_SEIZE && seizures && ++seizures == 3)
+		let_other_borrow();
+	/* The C library returns the word that the kernel stores. */
+	if (request != PTRACE_PEEKDATA)
+		return syscall(SYS_ptrace, (long)request, tid, address, data);
+	rc = syscall(SYS_ptrace, (long)request, tid, address, &word);
+	return rc < 0 ? rc : word;
+}
+
+static void be_child(void)
+{
+	char byte = 0;
+
+	for (;;) {
+		if (read(bell[0], &byte, 1) != 1 || byte != 'x')
+			atomic_fetch_add(&page->faults, 1);
+		atomic_fetch_add(&page->rounds, 1);
+	}
+}
+
+static int start_child(void **state)
+{
+	(void)state;
+	return pipe(bell) || child_open(be_child, sizeof(*page), &page, &child);
+}
+
+static int end_child(void **state)
+{
+	(void)state;
+	seizures = 0;
+	pipe_close(bell);
+	return child_close(child, page, sizeof(*page));
+}
+
+static void the_park_of_another_is_left_alone(void **state)
+{
+	struct flmem_borrow_result result;
+	struct flmem_error err = {0};
+	int rc;
+
+	(void)state;
+	await_true(call_now() == SYS_read);
+	target_open(child, &target);
+	seizures = 1;
+	rc = borrow(&target, &result, &err);
+	if (!other)
+		expect_borrowed(rc, &err);
+	assert_int_equal(rc, FLMEM_EFAILED);
+	assert_true(result.started && result.self_restored && !result.complete);
+	assert_int_equal(waitpid(other, NULL, 0), other);
+	/* It had its thread back, or came so late itself that the thread did that alone. */
+	if (page->other_rc)
+		assert_true(page->other_rc == FLMEM_EFAILED && page->other_restored);
+	assert_int_equal(page->calls, 2);
+	await_true(call_now() == SYS_read);
+	assert_int_equal(page->rounds, 0);
+	assert_int_equal(write(bell[1], "x", 1), 1);
+	await_true(page->rounds == 1);
+	assert_int_equal(page->faults, 0);
+	target_close(&target);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(the_park_of_another_is_left_alone, start_child,
+						end_child),
+	};
+
+	return cmocka_run_group_tests_name("borrow_twice", tests, NULL, NULL);
+}
+#else
+int main(void)
+{
+	puts("SKIP: threads are not borrowed on this processor yet");
+	return 77;
+}
+#endif

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Python code in a thread that is started for it: what is asked of the interpreter and of it. */
+#include "borrowed.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proc/task.h"
+#include "runtimes/cpython_entry_points.h"
+
+#define INTERPRETER "/usr/bin/python3"
+#define TIMEOUT_US  20000000U
+
+static const char idle[] = "import time\n"
+			   "print(flush=True)\n"
+			   "time.sleep(1000)\n";
+
+/* Nothing can be written to its own memory, and ctypes is not there either. */
+static const char silent[] = "import os, time\n"
+			     "def fail(*unused):\n"
+			     "    raise OSError\n"
+			     "os.open = fail\n"
+			     "print(flush=True)\n"
+			     "time.sleep(1000)\n";
+
+struct scene {
+	pid_t child;
+	struct target target;
+	struct flmem_guard guard;
+	struct flmem_cpython_call call;
+	struct flmem_cpython_result result;
+	struct flmem_cpython_session session;
+	struct flmem_error err;
+};
+
+static const char *program;
+static int ends[2];
+
+static void be_python(void)
+{
+	dup2(ends[1], STDOUT_FILENO);
+	execl(INTERPRETER, INTERPRETER, "-c", program, (char *)NULL);
+}
+
+static void find_python(struct scene *scene)
+{
+	struct flmem_cpython_session *session = &scene->session;
+
+	*session = (struct flmem_cpython_session){
+		.view = &scene->target.view, .call = &scene->call, .result = &scene->result};
+	assert_true(flmem_cpython_find(session->view, &session->python));
+	if (flmem_cpython_locate(session->view, &session->python, &session->place, &scene->err) ||
+	    flmem_cpython_state_read(session->view, &session->place, &session->state, &scene->err))
+		fail_msg("%s", scene->err.message);
+}
+
+static void start(struct scene *scene, const char *text)
+{
+	static const char code[] = "print(6 * 7)";
+	char byte;
+
+	if (access(INTERPRETER, X_OK)) {
+		print_message("SKIP: there is no " INTERPRETER "\n");
+		skip();
+	}
+	*scene = (struct scene){.call = {.code = {"<test>", code, strlen(code)},
+					 .guard = &scene->guard,
+					 .timeout_us = TIMEOUT_US}};
+	program = text;
+	assert_int_equal(pipe(ends), 0);
+	scene->child = child_start(be_python);
+	assert_true(scene->child > 0);
+	assert_int_equal(read(ends[0], &byte, 1), 1);
+	close(ends[0]);
+	close(ends[1]);
+	target_open(scene->child, &scene->target);
+	find_python(scene);
+}
+
+static void end(struct scene *scene)
+{
+	flmem_cpython_result_clear(&scene->result);
+	flmem_cpython_state_clear(&scene->session.state);
+	target_close(&scene->target);
+	child_end(scene->child);
+}
+
+static size_t count_threads(const struct scene *scene)
+{
+	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
+
+	assert_int_equal(flmem_tasks_read(&scene->target.process, &tasks), 0);
+	return tasks.count;
+}
+
+/* Between two waits it can be caught running; that is no answer to what is asked here. */
+static int enter(struct scene *scene)
+{
+	int rc = FLMEM_EUNSAFE;
+
+	for (int i = 0; i < 200 && rc == FLMEM_EUNSAFE && !scene->result.complete; i++) {
+		rc = flmem_cpython_entry_new_thread(&scene->session, &scene->err);
+		if (rc != FLMEM_EUNSAFE || !strstr(scene->err.message, "now: all "))
+			break;
+		usleep(10000);
+	}
+	if (rc != FLMEM_EUNSAFE && rc != FLMEM_EFAILED)
+		expect_borrowed(rc, &scene->err);
+	return rc;
+}
+
+static void code_runs_and_its_thread_is_gone(void **state)
+{
+	struct scene scene;
+
+	(void)state;
+	start(&scene, idle);
+	if (enter(&scene))
+		fail_msg("%s", scene.err.message);
+	assert_true(scene.result.complete);
+	assert_int_equal(scene.result.entry, FLMEM_CPYTHON_ENTRY_NEW_THREAD);
+	assert_string_equal(scene.result.answer.output, "42\n");
+	assert_null(scene.result.answer.exception);
+	assert_int_equal(scene.result.tid, scene.child);
+	assert_int_equal(count_threads(&scene), 1);
+	end(&scene);
+}
+
+static void a_dry_run_starts_nothing(void **state)
+{
+	struct scene scene;
+
+	(void)state;
+	start(&scene, idle);
+	scene.call.dry_run = true;
+	if (enter(&scene))
+		fail_msg("%s", scene.err.message);
+	assert_int_equal(scene.result.tid, scene.child);
+	assert_false(scene.result.complete);
+	assert_int_equal(count_threads(&scene), 1);
+	end(&scene);
+}
+
+/* The mark of its end seems to be set: another word of its state, which is, is read for it. */
+static void an_interpreter_that_begins_to_end_is_not_entered(void **state)
+{
+	uint64_t word = 0, offset = 0;
+	struct scene scene;
+
+	(void)state;
+	start(&scene, idle);
+	for (; !word && offset < 4096; offset += sizeof(word))
+		assert_int_equal(flmem_process_read_memory(&scene.target.process,
+							   scene.session.place.runtime + offset,
+							   &word, sizeof(word)),
+				 0);
+	assert_true(word);
+	scene.session.place.layout.finalizing = (uint32_t)(offset - sizeof(word));
+	assert_int_equal(enter(&scene), FLMEM_EUNSAFE);
+	if (!strstr(scene.err.message, "would enter an interpreter that is ending"))
+		fail_msg("%s", scene.err.message);
+	assert_false(scene.result.complete);
+	assert_null(scene.result.answer.output);
+	end(&scene);
+}
+
+static void without_an_answer_nothing_is_certain(void **state)
+{
+	struct scene scene;
+
+	(void)state;
+	start(&scene, silent);
+	assert_int_equal(enter(&scene), FLMEM_EFAILED);
+	assert_non_null(strstr(scene.err.message, "the code left no result"));
+	assert_false(scene.result.complete);
+	assert_int_equal(count_threads(&scene), 1);
+	end(&scene);
+}
+
+static void no_more_threads_are_started_than_a_few(void **state)
+{
+	struct scene scene;
+
+	(void)state;
+	start(&scene, idle);
+	scene.session.threads_started = 3;
+	assert_int_equal(enter(&scene), FLMEM_EUNSAFE);
+	assert_non_null(strstr(scene.err.message, "3 threads were started"));
+	assert_int_equal(count_threads(&scene), 1);
+	end(&scene);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(code_runs_and_its_thread_is_gone),
+		cmocka_unit_test(a_dry_run_starts_nothing),
+		cmocka_unit_test(an_interpreter_that_begins_to_end_is_not_entered),
+		cmocka_unit_test(without_an_answer_nothing_is_certain),
+		cmocka_unit_test(no_more_threads_are_started_than_a_few),
+	};
+
+	return cmocka_run_group_tests_name("cpython_new_thread", tests, NULL, NULL);
+}

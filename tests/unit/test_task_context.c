@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A thread that differs from the first one of its process in what a new thread would inherit. */
+#include "borrowed.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "proc/task_context.h"
+
+#define NOBODY 65534
+#define GROUP  65533
+
+/* Shared with the child. */
+struct page {
+	_Atomic pid_t thread;
+	_Atomic int error;
+};
+
+struct row {
+	const char *name;
+	int (*change)(void); /* -1 with errno on failure; of the calling thread alone */
+	const char *differs; /* NULL: a new thread may inherit it */
+};
+
+static struct page *page;
+static const struct row *current;
+
+static int change_nothing(void)
+{
+	return 0;
+}
+
+static int change_descriptors(void)
+{
+	return unshare(CLONE_FILES);
+}
+
+static int change_folder(void)
+{
+	return unshare(CLONE_FS);
+}
+
+/* The system calls themselves: the C library's are of all threads. */
+static int change_user(void)
+{
+	return (int)syscall(SYS_setresuid, -1L, (long)NOBODY, -1L);
+}
+
+static int change_fs_user(void)
+{
+	syscall(SYS_setfsuid, (long)NOBODY);
+	return 0;
+}
+
+static int change_group(void)
+{
+	return (int)syscall(SYS_setresgid, -1L, (long)GROUP, -1L);
+}
+
+static int change_groups(void)
+{
+	const gid_t group = GROUP;
+
+	return (int)syscall(SYS_setgroups, 1L, &group);
+}
+
+static int change_capabilities(void)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+
+	if (syscall(SYS_capget, &head, data))
+		return -1;
+	data[0].effective &= ~(1U << CAP_KILL);
+	return (int)syscall(SYS_capset, &head, data);
+}
+
+static int change_bounds(void)
+{
+	return prctl(PR_CAPBSET_DROP, CAP_KILL, 0, 0, 0);
+}
+
+static int change_privileges(void)
+{
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
+static int change_network(void)
+{
+	return unshare(CLONE_NEWNET);
+}
+
+static int change_host_name(void)
+{
+	return unshare(CLONE_NEWUTS);
+}
+
+static int change_ipc(void)
+{
+	return unshare(CLONE_NEWIPC);
+}
+
+static int change_namespace_of_children(void)
+{
+	return unshare(CLONE_NEWPID);
+}
+
+static int change_class(void)
+{
+	const struct sched_param none = {0};
+
+	return sched_setscheduler(0, SCHED_BATCH, &none);
+}
+
+static int change_processors(void)
+{
+	cpu_set_t set, one;
+
+	if (sched_getaffinity(0, sizeof(set), &set))
+		return -1;
+	if (CPU_COUNT(&set) < 2) {
+		errno = ENOSYS;
+		return -1;
+	}
+	CPU_ZERO(&one);
+	for (size_t i = 0; i < CPU_SETSIZE && !CPU_COUNT(&one); i++)
+		if (CPU_ISSET(i, &set))
+			CPU_SET(i, &one);
+	return sched_setaffinity(0, sizeof(one), &one);
+}
+
+#define FILES	   "has descriptors or a working directory of its own"
+#define IDENTITY   "has an identity of its own"
+#define NAMESPACES "has namespaces of its own"
+#define SCHEDULING "is scheduled in its own way"
+
+static const struct row rows[] = {
+	{"nothing", change_nothing, NULL},
+	{"descriptors", change_descriptors, FILES},
+	{"folder and umask", change_folder, FILES},
+	{"user", change_user, IDENTITY},
+	{"user for files", change_fs_user, IDENTITY},
+	{"group", change_group, IDENTITY},
+	{"groups", change_groups, IDENTITY},
+	{"capabilities", change_capabilities, IDENTITY},
+	{"capability bounds", change_bounds, IDENTITY},
+	{"no_new_privs", change_privileges, IDENTITY},
+	{"network", change_network, NAMESPACES},
+	{"host name", change_host_name, NAMESPACES},
+	{"System V IPC", change_ipc, NAMESPACES},
+	{"PIDs of children", change_namespace_of_children, NAMESPACES},
+	{"scheduling class", change_class, SCHEDULING},
+	{"processors", change_processors, SCHEDULING},
+};
+
+static void *be_thread(void *unused)
+{
+	if (current->change() < 0)
+		atomic_store(&page->error, errno);
+	atomic_store(&page->thread, gettid());
+	for (;;)
+		pause();
+	return unused;
+}
+
+static void be_child(void)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, be_thread, NULL))
+		_exit(1);
+	for (;;)
+		pause();
+}
+
+/* The caller skips the whole test when nothing but privileges was missing. */
+static bool is_found(const struct row *row)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+	const char *differs = "";
+	pid_t child;
+
+	current = row;
+	*page = (struct page){0};
+	child = child_start(be_child);
+	assert_true(child > 0);
+	await_true(page->thread);
+	if (page->error) {
+		print_message("SKIP: '%s' cannot be changed here: %s\n", row->name,
+			      strerror(page->error));
+		child_end(child);
+		return false;
+	}
+	assert_int_equal(flmem_process_open(child, &process, NULL), 0);
+	assert_null(flmem_task_context_differs(&process, child));
+	differs = flmem_task_context_differs(&process, page->thread);
+	child_end(child);
+	if (!differs != !row->differs || (differs && strcmp(differs, row->differs) != 0))
+		fail_msg("%s: %s", row->name, differs ? differs : "no difference");
+	return true;
+}
+
+static void every_difference_is_found(void **state)
+{
+	size_t skipped = 0;
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
+		skipped += !is_found(&rows[i]);
+	if (skipped)
+		skip();
+}
+
+/* A thread that has ended shows nothing, which is no reason to use it. */
+static void an_unknown_thread_differs(void **state)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+	pid_t child;
+
+	(void)state;
+	current = &rows[0];
+	*page = (struct page){0};
+	child = child_start(be_child);
+	assert_true(child > 0);
+	assert_int_equal(flmem_process_open(child, &process, NULL), 0);
+	assert_non_null(flmem_task_context_differs(&process, INT32_MAX));
+	child_end(child);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_difference_is_found),
+		cmocka_unit_test(an_unknown_thread_differs),
+	};
+
+	page = child_share(sizeof(*page));
+	if (!page)
+		return 1;
+	return cmocka_run_group_tests_name("task_context", tests, NULL, NULL);
+}

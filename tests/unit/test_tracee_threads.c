@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A process with several threads that executes another program, or whose first thread ends, while
+ * one of them is seized: nobody waits for ever, and what is there afterwards is not traced.
+ */
+#include "borrowed.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+
+#include "proc/status.h"
+#include "proc/task.h"
+#include "remote/tracee.h"
+
+#define STOP_US	    500000U
+#define PATIENCE_MS 10000 /* for the target, on a busy machine */
+#define LIMIT_S	    60	  /* of the whole test, which hangs without it */
+
+enum who {
+	FIRST,
+	SECOND,
+	THIRD,
+	THREADS
+};
+
+/* What flmem does with the seized thread afterwards. */
+enum when {
+	BEFORE_STOP,
+	BEFORE_RELEASE,
+	WHILE_STOPPED,
+	WHENS
+};
+
+struct row {
+	const char *name;
+	enum who seized, acts;
+	bool ends; /* whoever acts ends alone, and executes nothing */
+};
+
+static const struct row rows[] = {
+	{"the seized one executes a program", SECOND, SECOND, false},
+	{"the seized first one executes a program", FIRST, FIRST, false},
+	{"the first one does, another one is seized", SECOND, FIRST, false},
+	{"another one does, the first one is seized", FIRST, SECOND, false},
+	{"a third one does", SECOND, THIRD, false},
+	{"the seized first one ends", FIRST, FIRST, true},
+	{"the seized one ends", SECOND, SECOND, true},
+	{"the first one ends, another one is seized", SECOND, FIRST, true},
+};
+
+/* Shared with the target. */
+struct page {
+	_Atomic pid_t threads[THREADS];
+	_Atomic uint64_t rounds; /* of the one that is never touched */
+	int bells[THREADS][2];
+};
+
+static struct page *page;
+
+#ifdef __x86_64__
+static void *be_thread(void *argument)
+{
+	char *argv[] = {"sleep", "1000", NULL};
+	enum who who = (enum who)(uintptr_t)argument;
+	char byte = 0;
+
+	atomic_store(&page->threads[who], gettid());
+	while (read(page->bells[who][0], &byte, 1) != 1)
+		continue;
+	if (byte == 'x')
+		execv("/bin/sleep", argv);
+	syscall(SYS_exit, 0);
+	return NULL;
+}
+
+static void *count(void *unused)
+{
+	for (;;) {
+		atomic_fetch_add(&page->rounds, 1);
+		usleep(1000);
+	}
+	return unused;
+}
+
+static void be_target(void)
+{
+	pthread_t thread;
+
+	for (uintptr_t who = SECOND; who < THREADS; who++)
+		if (pthread_create(&thread, NULL, be_thread, (void *)who))
+			_exit(1);
+	if (pthread_create(&thread, NULL, count, NULL))
+		_exit(1);
+	be_thread((void *)FIRST);
+}
+
+/* Then the target is no child of who traces it. */
+static void be_parent(void)
+{
+	if (!child_start(be_target))
+		_exit(1);
+	for (;;)
+		pause();
+}
+
+static bool is_blocked(enum who who)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+	struct flmem_task_wait wait;
+
+	return page->threads[who] &&
+	       flmem_process_open(page->threads[FIRST], &process, NULL) == 0 &&
+	       flmem_task_read_wait(&process, page->threads[who], &wait) == 1;
+}
+
+static pid_t target_start(bool is_child)
+{
+	pid_t started;
+
+	memset(page, 0, sizeof(*page));
+	for (size_t i = 0; i < THREADS; i++)
+		assert_int_equal(pipe2(page->bells[i], O_CLOEXEC), 0);
+	started = child_start(is_child ? be_target : be_parent);
+	assert_true(started > 0);
+	for (enum who who = FIRST; who < THREADS; who++)
+		await_true(is_blocked(who));
+	return started;
+}
+
+static void target_end(pid_t started)
+{
+	/* Who executes a program in another thread than the first does not end with its parent. */
+	kill(page->threads[FIRST], SIGKILL);
+	child_end(started);
+	for (size_t i = 0; i < THREADS; i++) {
+		pipe_close(page->bells[i]);
+	}
+}
+
+/* State, tracer and name of a thread; false: there is none. */
+static bool read_thread(pid_t tid, char *ret_state, long *ret_tracer, char ret_name[32])
+{
+	char path[40], line[256];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)tid);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	while (fgets(line, sizeof(line), file)) {
+		sscanf(line, "Name: %31s", ret_name);
+		sscanf(line, "State: %c", ret_state);
+		sscanf(line, "TracerPid: %ld", ret_tracer);
+	}
+	fclose(file);
+	return true;
+}
+
+static bool is_program_waiting(void)
+{
+	char name[32] = "", state = 0;
+	long tracer = -1;
+
+	return read_thread(page->threads[FIRST], &state, &tracer, name) && state == 'S' &&
+	       tracer == 0 && strcmp(name, "sleep") == 0;
+}
+
+static bool is_gone(enum who who)
+{
+	char name[32], state = 0;
+	long tracer;
+
+	return !read_thread(page->threads[who], &state, &tracer, name) || state == 'Z';
+}
+
+/* Or about to be: the exec waits until who traces a thread has taken note of its end. */
+static bool is_executed(enum who seized)
+{
+	char name[32] = "", state;
+	long tracer;
+
+	return is_gone(seized) || (read_thread(page->threads[FIRST], &state, &tracer, name) &&
+				   (strcmp(name, "sleep") == 0 || state == 't'));
+}
+
+static bool has_acted(const struct row *row)
+{
+	return row->ends ? is_gone(row->acts) : is_executed(row->seized);
+}
+
+static bool is_unharmed(const struct row *row, uint64_t rounds)
+{
+	return row->ends ? page->rounds > rounds : is_program_waiting();
+}
+
+struct trial {
+	const struct row *row;
+	enum when when;
+	int rc; /* of the seizure */
+	bool unharmed;
+};
+
+static void let_act(const struct row *row)
+{
+	if (write(page->bells[row->acts][1], row->ends ? "e" : "x", 1) != 1)
+		return;
+	for (int i = 0; i < PATIENCE_MS && !has_acted(row); i++)
+		usleep(1000);
+}
+
+/* What flmem does with a thread, and what happens between two of its steps. */
+static void *seize_and_release(void *argument)
+{
+	struct trial *trial = argument;
+	const struct row *row = trial->row;
+	struct flmem_tracee tracee = {0};
+	uint64_t rounds;
+
+	trial->rc = flmem_tracee_seize(&tracee, page->threads[row->seized], page->threads[FIRST]);
+	if (trial->rc)
+		return NULL;
+	if (trial->when == WHILE_STOPPED)
+		flmem_tracee_stop(&tracee, 40 * STOP_US);
+	let_act(row);
+	if (trial->when == BEFORE_STOP)
+		flmem_tracee_stop(&tracee, STOP_US);
+	flmem_tracee_release(&tracee);
+	/* Still in this thread: its end would let go of all that it traces. */
+	rounds = page->rounds;
+	for (int i = 0; i < PATIENCE_MS && !trial->unharmed; i++) {
+		usleep(1000);
+		trial->unharmed = is_unharmed(row, rounds);
+	}
+	return NULL;
+}
+
+static void try_row(const struct row *row, enum when when, bool is_child, bool in_thread)
+{
+	struct trial trial = {.row = row, .when = when};
+	pid_t started = target_start(is_child);
+	pthread_t thread;
+
+	if (in_thread) {
+		assert_int_equal(pthread_create(&thread, NULL, seize_and_release, &trial), 0);
+		pthread_join(thread, NULL);
+	} else {
+		seize_and_release(&trial);
+	}
+	target_end(started);
+	if (trial.rc == -EPERM) {
+		print_message("SKIP: a child may not be traced here\n");
+		skip();
+	}
+	assert_int_equal(trial.rc, 0);
+	if (!trial.unharmed)
+		fail_msg("%s, %d", row->name, when);
+}
+
+static void try_all(bool is_child, bool in_thread)
+{
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
+		for (enum when when = 0; when < WHENS; when++)
+			/* Who is stopped does nothing. */
+			if (when != WHILE_STOPPED || rows[i].acts != rows[i].seized)
+				try_row(&rows[i], when, is_child, in_thread);
+}
+
+static void a_process_of_somebody_else_is_let_go_of(void **state)
+{
+	(void)state;
+	try_all(false, false);
+}
+
+/* As all that is done to a target is: base/attempt.h. */
+static void so_it_is_by_another_thread_than_the_first(void **state)
+{
+	(void)state;
+	try_all(false, true);
+}
+
+/* `flmem start` and `flmem supervise` have targets whose parents they are. */
+static void so_is_a_child(void **state)
+{
+	(void)state;
+	try_all(true, false);
+	try_all(true, true);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_process_of_somebody_else_is_let_go_of),
+		cmocka_unit_test(so_it_is_by_another_thread_than_the_first),
+		cmocka_unit_test(so_is_a_child),
+	};
+
+	alarm(LIMIT_S);
+	page = child_share(sizeof(*page));
+	if (!page)
+		return 1;
+	return cmocka_run_group_tests_name("tracee_threads", tests, NULL, NULL);
+}
+#else
+int main(void)
+{
+	puts("SKIP: threads are not borrowed on this processor yet");
+	return 77;
+}
+#endif
