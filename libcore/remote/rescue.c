@@ -41,7 +41,11 @@ bool flmem_rescue_is_due(const struct flmem_process *process, pid_t tid, uint64_
 	       status.sig_pending.value & status.sig_caught.value & ~own_mask;
 }
 
-/* Stops it, and reads its registers and what it waits in. */
+/*
+ * Stops it, and reads its registers and the lock that it waits for. False when it does not wait for
+ * one, or was woken just now: it has taken the one wake that the lock's release makes, and must go
+ * on to take the lock and to wake the next.
+ */
 static bool stop(const struct flmem_process *process, pid_t tid, struct flmem_tracee *tracee,
 		 struct flmem_task_wait *ret_wait)
 {
@@ -52,7 +56,7 @@ static bool stop(const struct flmem_process *process, pid_t tid, struct flmem_tr
 	    flmem_arch_read_registers(tid, now))
 		return false;
 	flmem_arch_read_call(now, ret_wait);
-	return waits_for_lock(ret_wait);
+	return waits_for_lock(ret_wait) && flmem_arch_interrupted_in(now, ret_wait);
 }
 
 void flmem_rescue_signals(const struct flmem_process *process, pid_t tid, uint64_t own_mask)

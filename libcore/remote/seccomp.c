@@ -15,6 +15,7 @@
 #include "proc/task.h"
 #include "remote/arch.h"
 #include "remote/candidates.h"
+#include "remote/hold.h"
 #include "remote/seccomp_filter.h"
 #include "remote/tracee.h"
 
@@ -416,6 +417,7 @@ int flmem_seccomp_check_thread(const struct flmem_process *process, pid_t tid,
 int flmem_seccomp_check_running(const struct flmem_process *process, pid_t tid,
 				const struct flmem_seccomp_calls *calls, struct flmem_error *err)
 {
+	FLMEM_AUTO_HOLD struct flmem_hold hold = flmem_hold_begin();
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
 	struct standing standing;
 	int rc = flmem_seccomp_check_outside(process, tid, calls, err);

@@ -20,7 +20,9 @@
 
 #include "base/cleanup.h"
 #include "elf/modules.h"
+#include "remote/arch.h"
 #include "remote/borrow.h"
+#include "remote/tracee.h"
 
 struct target {
 	struct flmem_process process;
@@ -128,5 +130,19 @@ static inline void expect_borrowed(int rc, const struct flmem_error *err)
 			usleep(1000);                              \
 		assert_true(condition);                            \
 	} while (0)
+
+/* The state of a thread, as flmem keeps it of one that it borrows. */
+static inline bool thread_read_state(pid_t leader, pid_t tid, struct flmem_thread_state *ret_state)
+{
+	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
+
+	if (flmem_tracee_seize(&tracee, tid, leader) ||
+	    flmem_tracee_stop(&tracee, 20000000U) != FLMEM_TRACEE_STOPPED ||
+	    flmem_arch_read_registers(tid, ret_state) ||
+	    flmem_arch_make_resumable(tid, ret_state))
+		return false;
+	tracee.resumable = true;
+	return flmem_arch_read_rest(tid, ret_state) == 0;
+}
 
 #endif

@@ -18,8 +18,6 @@
 #include "remote/rescue.h"
 #include "remote/tracee.h"
 
-#define STOP_US 20000000U
-
 #define SIGNAL_BIT(number) (UINT64_C(1) << ((number)-1))
 
 struct page {
@@ -275,19 +273,6 @@ static void no_handler_runs_outside_of_a_lock(void **state)
 	end(&fixture);
 }
 
-/* As flmem keeps it of a thread that it borrows. */
-static void take_state(const struct fixture *fixture, struct flmem_thread_state *ret_state)
-{
-	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
-
-	assert_int_equal(flmem_tracee_seize(&tracee, page->thread, fixture->child), 0);
-	assert_int_equal(flmem_tracee_stop(&tracee, STOP_US), FLMEM_TRACEE_STOPPED);
-	assert_int_equal(flmem_arch_read_registers(page->thread, ret_state), 0);
-	assert_int_equal(flmem_arch_make_resumable(page->thread, ret_state), 0);
-	tracee.resumable = true;
-	assert_int_equal(flmem_arch_read_rest(page->thread, ret_state), 0);
-}
-
 static void a_thread_is_taken_back_from_the_locks_of_the_guard_alone(void **state)
 {
 	struct flmem_thread_state *own = malloc(sizeof(*own));
@@ -300,7 +285,7 @@ static void a_thread_is_taken_back_from_the_locks_of_the_guard_alone(void **stat
 	start(&fixture, false);
 	needs_tracing(&fixture);
 	thread = page->thread;
-	take_state(&fixture, own);
+	assert_true(thread_read_state(fixture.child, page->thread, own));
 	await_true(waits_in(&fixture, word(0)));
 	unlock(0);
 	await_true(waits_in(&fixture, word(1)));

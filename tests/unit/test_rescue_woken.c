@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A thread that is woken for a released lock just before it is stopped. The wake is its own: who
+ * takes the thread out of its wait then leaves everybody else waiting for a free lock.
+ */
+#include "borrowed.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "proc/task.h"
+#include "remote/arch.h"
+#include "remote/candidates.h"
+#include "remote/rescue.h"
+
+#ifdef __x86_64__
+static struct page {
+	_Atomic uint32_t word;
+	_Atomic uint64_t taken;
+} * page;
+
+static bool release_before_stop;
+
+static void release_lock(void)
+{
+	atomic_store(&page->word, 0);
+	syscall(SYS_futex, &page->word, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+/* The request that stops the thread comes just behind the release of the lock. */
+long ptrace(enum __ptrace_request request, ...)
+{
+	va_list list;
+	void *address, *data;
+	pid_t pid;
+
+	va_start(list, request);
+	pid = va_arg(list, pid_t);
+	address = va_arg(list, void *);
+	data = va_arg(list, void *);
+	va_end(list);
+	if (request == PTRACE_INTERRUPT && release_before_stop)
+		release_lock();
+	return syscall(SYS_ptrace, request, pid, address, data);
+}
+
+static void be_child(void)
+{
+	while (atomic_load(&page->word))
+		syscall(SYS_futex, &page->word, FUTEX_WAIT, 2, NULL, NULL, 0);
+	atomic_fetch_add(&page->taken, 1);
+	for (;;)
+		pause();
+}
+
+static bool waits(const struct flmem_process *process)
+{
+	struct flmem_task_wait wait;
+
+	return flmem_task_read_wait(process, process->pid, &wait) == 1 &&
+	       wait.number == SYS_futex && wait.args[0] == (uintptr_t)&page->word;
+}
+
+/* Both on one processor, where the woken child cannot run before this thread sleeps. */
+static bool keep_processor_from(pid_t child)
+{
+	const struct sched_param first = {.sched_priority = 1};
+	cpu_set_t here;
+
+	CPU_ZERO(&here);
+	CPU_SET((size_t)sched_getcpu(), &here);
+	return !sched_setaffinity(0, sizeof(here), &here) &&
+	       !sched_setaffinity(child, sizeof(here), &here) &&
+	       !sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &first);
+}
+
+static void a_woken_thread_is_left_to_take_the_lock(void **state)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+	const struct flmem_guard guard = {.words = {(uintptr_t)&page->word}, .word_count = 1};
+	struct flmem_thread_state *own = calloc(1, sizeof(*own));
+	pid_t child;
+
+	(void)state;
+	page->word = 2;
+	child = child_start(be_child);
+	assert_int_equal(flmem_process_open(child, &process, NULL), 0);
+	await_true(waits(&process));
+	if (!thread_read_state(child, child, own) || !keep_processor_from(child)) {
+		print_message("SKIP: needs a real-time class, and a child that may be traced\n");
+		child_end(child);
+		skip();
+	}
+	await_true(waits(&process));
+	release_before_stop = true;
+	assert_false(flmem_rescue_abandon(&process, child, &guard, own));
+	release_before_stop = false;
+	sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
+	assert_int_equal(page->word, 0); /* it was released, or this tests nothing */
+	await_true(page->taken == 1);
+	free(own);
+	child_end(child);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_woken_thread_is_left_to_take_the_lock),
+	};
+
+#ifdef __SANITIZE_ADDRESS__
+	puts("SKIP: AddressSanitizer has a ptrace() of its own");
+	return 77;
+#endif
+	page = child_share(sizeof(*page));
+	if (!page)
+		return 1;
+	return cmocka_run_group_tests_name("rescue_woken", tests, NULL, NULL);
+}
+#else
+int main(void)
+{
+	puts("SKIP: threads are not borrowed on this processor yet");
+	return 77;
+}
+#endif
