@@ -138,8 +138,7 @@ static inline bool thread_read_state(pid_t leader, pid_t tid, struct flmem_threa
 
 	if (flmem_tracee_seize(&tracee, tid, leader) ||
 	    flmem_tracee_stop(&tracee, 20000000U) != FLMEM_TRACEE_STOPPED ||
-	    flmem_arch_read_registers(tid, ret_state) ||
-	    flmem_arch_make_resumable(tid, ret_state))
+	    flmem_arch_read_registers(tid, ret_state) || flmem_arch_make_resumable(tid, ret_state))
 		return false;
 	tracee.resumable = true;
 	return flmem_arch_read_rest(tid, ret_state) == 0;
