@@ -193,7 +193,7 @@ class Running:
 
     def _timeout(self):
         if self.entry.expect == entries.TRIM:
-            return "5s"
+            return "10s"
         return CODE_TIMEOUT if self.entry.code == entries.TRIM else REFUSAL_TIMEOUT
 
     def _is_quiet(self):
