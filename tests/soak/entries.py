@@ -113,9 +113,10 @@ def blocked(victims, allocators):
     return found
 
 
+# Whether 8 threads that allocate all the time are ever idle together with flmem depends on the load.
 THREADS = (
     ("8 threads churn, 3 wait", ["-c", "8", "-i", "3"], TRIM),
-    ("8 threads deep in malloc", ["-c", "7", "-m", "-n", "20000"], TRIM),
+    ("8 threads deep in malloc", ["-c", "7", "-m", "-n", "20000"], EITHER),
     ("8 threads never wait", ["-c", "7", "-m"], EITHER),
     ("1 thread deep in malloc", ["-m", "-n", "2000"], EITHER),
     ("1 thread, never waits", ["-m"], EITHER),
