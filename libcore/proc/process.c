@@ -4,12 +4,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
@@ -213,26 +215,42 @@ int flmem_process_readlink(const struct flmem_process *process, const char *name
 	return 0;
 }
 
+/*
+ * Opening a device can act on it, and reading some files of the kernel's own takes away what others
+ * wait for (/proc/kmsg, trace_pipe). The process chooses the path.
+ */
+static bool is_plain_file(int fd)
+{
+	struct statfs system;
+	struct stat status;
+
+	return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && fstatfs(fd, &system) == 0 &&
+	       system.f_type != PROC_SUPER_MAGIC && system.f_type != SYSFS_MAGIC &&
+	       system.f_type != DEBUGFS_MAGIC && system.f_type != TRACEFS_MAGIC;
+}
+
 int flmem_process_open_file(const struct flmem_process *process, const char *path)
 {
 	FLMEM_AUTO_CLOSE int root = openat(process->dirfd, "root", O_PATH | O_CLOEXEC);
 	struct open_how how = {
-		.flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
+		.flags = O_PATH | O_CLOEXEC,
 		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
 	};
-	struct stat status;
+	FLMEM_AUTO_CLOSE int seen = -1;
+	char self[32];
 	int fd;
 
 	if (root < 0)
 		return -errno;
-	fd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
-	if (fd < 0)
+	seen = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+	if (seen < 0)
 		return -errno;
-	if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode)) {
-		close(fd);
+	if (!is_plain_file(seen))
 		return -EINVAL;
-	}
-	return fd;
+	/* By this link the same file is opened, whatever its name leads to by now (proc(5)). */
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", seen);
+	fd = open(self, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	return fd < 0 ? -errno : fd;
 }
 
 int flmem_process_open_path(const struct flmem_process *process, const char *path)

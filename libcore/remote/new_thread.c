@@ -17,6 +17,7 @@
 #include "proc/task_context.h"
 
 /* sizeof(pthread_attr_t) is 56 in glibc and musl on 64-bit machines. */
+#define OWN_STACK_BYTES 65536U
 #define ATTRIBUTES_SIZE 128
 #define MUSL_SYNCCALL	34 /* SIGSYNCCALL */
 #define DETACHED	1  /* PTHREAD_CREATE_DETACHED, in glibc and musl */
@@ -236,6 +237,16 @@ static void take_lender(const struct flmem_borrow_result *run, struct flmem_new_
 }
 
 /*
+ * glibc's setuid() and its like hold the lock of the thread stacks, which pthread_create() takes,
+ * while they wait for every thread with a counter on their own stack (nptl/nptl_setxid.c).
+ */
+static bool waits_for_own_stack(const struct flmem_task_wait *at)
+{
+	return at->number == SYS_futex && at->args[0] >= at->sp &&
+	       at->args[0] - at->sp < OWN_STACK_BYTES;
+}
+
+/*
  * What the thread inherits has to be what any thread of the process has: the code may close a
  * descriptor or remove a file by a relative name.
  */
@@ -243,7 +254,10 @@ static bool may_start(void *context, const struct flmem_candidate *candidate, ui
 		      const char **ret_reason)
 {
 	(void)pointer;
-	*ret_reason = flmem_task_context_differs(context, candidate->tid);
+	*ret_reason =
+		waits_for_own_stack(&candidate->at)
+			? "waits for a word on its own stack, as setuid() does with a lock held"
+			: flmem_task_context_differs(context, candidate->tid);
 	return !*ret_reason;
 }
 

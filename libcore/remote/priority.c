@@ -11,21 +11,23 @@
 #define SPIN_US 2000U
 #define HIGHEST (-20)
 
-/* Goes to the processor that the thread last ran on, if that is one to run on. */
-static void move_there(const struct flmem_process *process, pid_t tid,
-		       struct flmem_priority *priority)
+/*
+ * Goes to the processor that the thread last ran on, if that is one to run on, and is free to leave
+ * it again: a real-time thread may come and keep it.
+ */
+static void move_there(const struct flmem_process *process, pid_t tid)
 {
-	cpu_set_t one;
+	cpu_set_t processors, one;
 	int processor = flmem_task_processor(process, tid);
 
 	if (processor < 0 || processor >= CPU_SETSIZE ||
-	    sched_getaffinity(0, sizeof(priority->processors), &priority->processors))
+	    sched_getaffinity(0, sizeof(processors), &processors))
 		return;
 	CPU_ZERO(&one);
 	CPU_SET((size_t)processor, &one);
-	if (CPU_ISSET((size_t)processor, &priority->processors) &&
-	    CPU_COUNT(&priority->processors) > 1)
-		priority->moved = sched_setaffinity(0, sizeof(one), &one) == 0;
+	if (CPU_ISSET((size_t)processor, &processors) && CPU_COUNT(&processors) > 1 &&
+	    sched_setaffinity(0, sizeof(one), &one) == 0)
+		sched_setaffinity(0, sizeof(processors), &processors);
 }
 
 /* PRIO_PROCESS with 0 is the calling thread alone (setpriority(2), "C library"). */
@@ -33,7 +35,7 @@ struct flmem_priority flmem_priority_raise(const struct flmem_process *process, 
 {
 	struct flmem_priority priority = {.slack_ns = flmem_clock_sharpen()};
 
-	move_there(process, tid, &priority);
+	move_there(process, tid);
 	errno = 0;
 	priority.nice = getpriority(PRIO_PROCESS, 0);
 	if (!errno && priority.nice > HIGHEST)
@@ -45,8 +47,6 @@ void flmem_priority_restore(struct flmem_priority *priority)
 {
 	if (priority->raised)
 		setpriority(PRIO_PROCESS, 0, priority->nice);
-	if (priority->moved)
-		sched_setaffinity(0, sizeof(priority->processors), &priority->processors);
 	flmem_cleanup_timer_slack(&priority->slack_ns);
 	*priority = (struct flmem_priority){0};
 }

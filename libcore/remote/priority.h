@@ -14,7 +14,6 @@
  * real-time class nothing can be handed over but by sleeping, which was slower.
  */
 
-#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -24,8 +23,7 @@
 struct flmem_process;
 
 struct flmem_priority {
-	bool raised, moved;
-	cpu_set_t processors;	/* to go back to, when moved */
+	bool raised;
 	int nice;		/* to go back to */
 	unsigned long slack_ns; /* 0: it was not changed */
 };
