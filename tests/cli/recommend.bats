@@ -403,7 +403,7 @@ with open("m.safetensors", "wb") as f:
 	assert_status 0
 	assert_output "process $VICTIM"
 	assert_output 'error: LIVE-JEMALLOC-NOT-LOADED'
-	assert_output 'malloc is that of glibc'
+	assert_output 'malloc is served by glibc'
 	flmem recommend --pid "$VICTIM" --json --fail-on error
 	assert_status 1
 	assert_schema recommend
@@ -536,6 +536,6 @@ print("{\"workflows\": [], \"components\": [%s]}" % maps)' >config_fed_server.js
 	ln -sfn /dev/shm "$BATS_TEST_TMPDIR/there"
 	flmem recommend --pid "$VICTIM" "$job"
 	assert_output 'LIVE-OFFLOAD-TMPFS'
-	assert_output 'lies on tmpfs or ramfs'
+	assert_output 'is on tmpfs or ramfs'
 	assert_victim_unharmed
 }
