@@ -31,9 +31,8 @@ enum flmem_policy_occasion {
 };
 
 struct flmem_policy_rules {
-	unsigned
-		every_rounds; /* initial rounds between two trims: 1, 2 or 5 adapt, others are fixed */
-	bool fixed;	      /* the interval never changes */
+	unsigned every_rounds; /* initial interval; 1, 2 or 5 adapt, others are fixed */
+	bool fixed;	       /* the interval never changes */
 	uint64_t cool_down_us; /* minimum between two trims */
 	uint64_t look_us;      /* between two checks of the condition, and after a trim */
 	uint64_t least_bytes;  /* a trim that releases less is ineffective */
