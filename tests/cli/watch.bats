@@ -396,7 +396,7 @@ print(1 < len(processes) <= 257, all(p["ended"] for p in processes))' "$out"
 	flmem watch --pid $$ --log /tmp
 	assert_error 2 "'/tmp' is no regular file"
 	flmem watch --pid $$ --log "$BATS_TEST_TMPDIR/none" --round-regex '('
-	assert_error 2 'no regular expression'
+	assert_error 2 'invalid regular expression'
 }
 
 @test "usage" {
