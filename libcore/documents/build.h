@@ -2,7 +2,9 @@
 #ifndef FLMEM_DOCUMENTS_BUILD_H
 #define FLMEM_DOCUMENTS_BUILD_H
 
-/* What the readers of the syntaxes share: growing the tree, and a cursor over the text. */
+/*
+ * Shared by the readers of the syntaxes: functions that build the tree, and a cursor over the text.
+ */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,37 +13,40 @@
 
 struct flmem_cursor {
 	struct flmem_document *document;
-	const char *text; /* ends in a NUL behind `length` */
+	const char *text; /* has a NUL after `length` bytes */
 	size_t length, at;
 	size_t line_start;
 	unsigned line;
 	unsigned depth;
 	bool passing; /* values are read and not kept; only numbers and lists of them */
 	struct flmem_node passed;
-	int code; /* of the error, once there is one */
+	int code; /* of the error, if any */
 	struct flmem_error *err;
 };
 
 /*
- * Adds a value behind the others of its parent (NULL: the root); `key` is kept as it is. NULL, with
- * the error and the cursor's code set, at a limit or when memory is out.
+ * Appends a value to its parent (NULL: the root); `key` is not copied. NULL, with the error and the
+ * cursor's code set, at a limit or when out of memory.
  */
 struct flmem_node *flmem_cursor_add(struct flmem_cursor *cursor, struct flmem_node *parent,
 				    const char *key, const struct flmem_place *key_place);
 
-/* Memory that lives as long as the document; NULL, with the error and the code set, without it. */
+/*
+ * Memory with the lifetime of the document; NULL, with the error and the code set, when out of
+ * memory.
+ */
 void *flmem_cursor_take(struct flmem_cursor *cursor, size_t size);
 
 /*
- * A copy that lives as long as the document; NULL, with the error and the code set, when memory is
- * out.
+ * A copy with the lifetime of the document; NULL, with the error and the code set, when out of
+ * memory.
  */
 char *flmem_cursor_keep(struct flmem_cursor *cursor, const char *bytes, size_t length);
 
 /* An error at the cursor: "line 3, column 5: <text>". Returns FLMEM_EUSAGE. */
 int flmem_cursor_fail(struct flmem_cursor *cursor, const char *text);
 
-/* An error at a place that was passed already. */
+/* An error at an earlier place. */
 int flmem_cursor_fail_at(struct flmem_cursor *cursor, const struct flmem_place *place,
 			 const char *text);
 
@@ -59,21 +64,21 @@ static inline bool flmem_cursor_looks_at(const struct flmem_cursor *cursor, cons
 	return !word[i];
 }
 
-/* Steps over `count` bytes, which are there, and counts lines. */
+/* Advances by `count` bytes, which must exist, and counts lines. */
 void flmem_cursor_step(struct flmem_cursor *cursor, size_t count);
 
-/* The cursor as the start of a place; the end is for the caller to set. */
+/* A place that starts at the cursor; the caller sets its end. */
 struct flmem_place flmem_cursor_place(const struct flmem_cursor *cursor);
 
 /*
- * Steps behind the bracket of a list or map, of which the node becomes one. FLMEM_EUSAGE when
- * `depth_max` are open already; `depth` counts them, and is for the caller to take back.
+ * Advances past the opening bracket and makes the node a list or map. FLMEM_EUSAGE when `depth_max`
+ * are already open; `depth` counts them, and the caller decrements it.
  */
 int flmem_cursor_open(struct flmem_cursor *cursor, struct flmem_node *node, unsigned depth_max);
 
 /*
- * Reads a string in double quotes with JSON's escapes (RFC 8259, 7). Surrogates that are no pair,
- * and the NUL, become U+FFFD: strings end at a NUL here.
+ * Reads a string in double quotes with JSON's escapes (RFC 8259, 7). Unpaired surrogates and NUL
+ * become U+FFFD: strings end at a NUL here.
  */
 int flmem_cursor_quoted(struct flmem_cursor *cursor, const char **ret_text);
 
@@ -83,7 +88,7 @@ int flmem_cursor_quoted(struct flmem_cursor *cursor, const char **ret_text);
  */
 int flmem_cursor_triple(struct flmem_cursor *cursor, const char **ret_text);
 
-/* Kind of a number as JSON writes it: INTEGER, REAL, or STRING for what is none. */
+/* Kind of a number as JSON writes it: INTEGER, REAL, or STRING for any other word. */
 enum flmem_node_kind flmem_number_kind(const char *text, size_t length);
 
 /* The readers: the cursor is at the start, the document has no root yet. */

@@ -60,7 +60,7 @@ static int hex_digit(char c)
 	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* Four digits at `p`, which may break off at the NUL; -1 for what is none. */
+/* Four hexadecimal digits at `p`, where the text may end; -1 without them. */
 static int hex_unit(const char *p)
 {
 	int unit = 0;
@@ -95,7 +95,7 @@ static char *put_utf8(char *out, unsigned point)
 	return out;
 }
 
-/* The character of \uXXXX, or of two that are a pair; `*step` is what they take. 0: no digits. */
+/* The character of \uXXXX, or of a surrogate pair; `*step` is their length. 0: no digits. */
 static unsigned unicode_escape(const char *p, size_t *step)
 {
 	int unit = hex_unit(p + 2), low;
@@ -114,8 +114,8 @@ static unsigned unicode_escape(const char *p, size_t *step)
 	return !unit || (unit >= 0xd800 && unit < 0xe000) ? REPLACEMENT : (unsigned)unit;
 }
 
-/* One escape at the cursor; false when it is none that JSON has. */
-static bool take_escape(struct flmem_cursor *cursor, char **out)
+/* Reads one escape at the cursor; false when JSON has no such escape. */
+static bool read_escape(struct flmem_cursor *cursor, char **out)
 {
 	static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
 	const char *p = cursor->text + cursor->at;
@@ -164,10 +164,11 @@ int flmem_cursor_quoted(struct flmem_cursor *cursor, const char **ret_text)
 			break;
 		if ((unsigned char)c < 0x20)
 			return flmem_cursor_fail(cursor, c ? "a control character in a string"
-							   : "the text ends in a string");
+							   : "unterminated string");
 		if (c == '\\') {
-			if (!take_escape(cursor, &out))
-				return flmem_cursor_fail(cursor, "an escape that JSON lacks");
+			if (!read_escape(cursor, &out))
+				return flmem_cursor_fail(
+					cursor, "invalid escape: JSON has none of this form");
 			continue;
 		}
 		*out++ = c;
@@ -187,7 +188,7 @@ int flmem_cursor_triple(struct flmem_cursor *cursor, const char **ret_text)
 
 	end = strstr(start, quotes);
 	if (!end)
-		return flmem_cursor_fail(cursor, "the text ends in a string");
+		return flmem_cursor_fail(cursor, "unterminated string");
 	while (end[3] == quotes[0])
 		end++;
 	text = flmem_cursor_keep(cursor, start, (size_t)(end - start));

@@ -12,14 +12,14 @@
 #define BLOCK_BYTES 16384U
 #define MERGES_MAX  8
 
-/* Memory that is freed with the document. */
+/* Memory freed with the document. */
 struct flmem_document_block {
 	struct flmem_document_block *next;
 	size_t used, size;
 	max_align_t bytes[];
 };
 
-static void *take(struct flmem_document *document, size_t size)
+static void *add_block(struct flmem_document *document, size_t size)
 {
 	struct flmem_document_block *block = document->blocks;
 	size_t rounded = (size + sizeof(max_align_t) - 1) & ~(sizeof(max_align_t) - 1);
@@ -54,7 +54,7 @@ void flmem_document_clear(struct flmem_document *document)
 
 void *flmem_cursor_take(struct flmem_cursor *cursor, size_t size)
 {
-	void *taken = take(cursor->document, size);
+	void *taken = add_block(cursor->document, size);
 
 	if (!taken)
 		cursor->code = flmem_error_set(cursor->err, FLMEM_EFAILED, 0, "out of memory");
@@ -139,7 +139,7 @@ static int read_syntax(struct flmem_cursor *cursor)
 
 	if (cursor->length > FLMEM_DOCUMENT_BYTES_MAX)
 		return flmem_error_set(cursor->err, FLMEM_EUSAGE, 0,
-				       "larger than %u MiB, which no configuration is",
+				       "larger than %u MiB, the limit for a configuration",
 				       FLMEM_DOCUMENT_BYTES_MAX >> 20);
 	rc = check_encoding(cursor);
 	if (rc)

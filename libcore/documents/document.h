@@ -4,7 +4,7 @@
 
 /*
  * A configuration file as a tree of values, each with its place in the text, so that a finding can
- * name a line and a correction can change a value without touching anything around it.
+ * name a line and a correction can change a value without changing the text around it.
  *
  * The document owns the text, the nodes and their strings; flmem_document_clear() frees them all.
  * Files are untrusted: size, nesting and the number of values are limited, and reading takes time
@@ -20,11 +20,11 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 
-/* NVFlare writes the weights of a model of NumPy into the configuration. */
+/* NVFlare writes the weights of a NumPy model into the configuration. */
 #define FLMEM_DOCUMENT_BYTES_MAX (64U << 20)
 #define FLMEM_DOCUMENT_NODES_MAX 100000U
 #define FLMEM_DOCUMENT_DEPTH_MAX 100U
-/* Of a list in JSON so many are kept, if what follows are only numbers and lists of numbers. */
+/* Number of values kept of a list in JSON, if only numbers and lists of numbers follow. */
 #define FLMEM_DOCUMENT_NUMBERS_KEPT 16U
 
 enum flmem_syntax {
@@ -72,10 +72,10 @@ struct flmem_document {
 };
 
 /*
- * Reads `text`, which the document takes over, also on failure. Duplicate keys are all kept, and
- * the last one counts, as it does for the frameworks. FLMEM_EUSAGE for a text that is none of its
- * syntax or passes a limit; the message names line and column, and `bad_line` holds the line.
- * Either way the document is to be cleared.
+ * Reads `text` and takes ownership of it, also on failure. Duplicate keys are all kept, and the
+ * last one counts, as it does for the frameworks. FLMEM_EUSAGE for a text that violates the syntax
+ * or exceeds a limit; the message names line and column, and `bad_line` holds the line. Clear the
+ * document in either case.
  */
 int flmem_document_read(enum flmem_syntax syntax, struct flmem_buf *text,
 			struct flmem_document *ret_document, struct flmem_error *err);
@@ -84,7 +84,7 @@ void flmem_document_clear(struct flmem_document *document);
 
 #define FLMEM_AUTO_DOCUMENT FLMEM_AUTO(flmem_document_clear)
 
-/* All of these take NULL for a node that is not there. */
+/* All of these accept NULL for an absent node. */
 
 /* The value of a key of a map: the last one where there are several; NULL when there is none. */
 const struct flmem_node *flmem_node_get(const struct flmem_node *map, const char *key);
@@ -107,7 +107,7 @@ bool flmem_node_is_true(const struct flmem_node *node);
 
 bool flmem_node_is_kind(const struct flmem_node *node, enum flmem_node_kind kind);
 
-/* Appends the way from the root: workflows[0].args.memory_gc_rounds */
+/* Appends the path from the root: workflows[0].args.memory_gc_rounds */
 void flmem_node_path(const struct flmem_node *node, struct flmem_buf *buf);
 
 #endif

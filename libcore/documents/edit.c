@@ -17,7 +17,7 @@ static char byte_at(const struct flmem_document *document, size_t offset)
 	return offset < document->text.length ? document->text.data[offset] : '\0';
 }
 
-static bool give(struct flmem_buf *text, size_t start, size_t end, struct flmem_edit *ret_edit)
+static bool set_edit(struct flmem_buf *text, size_t start, size_t end, struct flmem_edit *ret_edit)
 {
 	char *taken = flmem_buf_take(text);
 
@@ -34,7 +34,7 @@ bool flmem_edit_replace(const struct flmem_document *document, const struct flme
 	const enum flmem_syntax syntax = document->syntax;
 	char first = byte_at(document, node->place.start);
 
-	/* Their maps may stand behind a key without a separator, or in lines of their own. */
+	/* Their maps may follow a key without a separator, or be on separate lines. */
 	if (!node->parent)
 		return false;
 	if (node->kind == FLMEM_NODE_MAP &&
@@ -43,11 +43,11 @@ bool flmem_edit_replace(const struct flmem_document *document, const struct flme
 	if (node->place.start == node->place.end ||
 	    (syntax == FLMEM_SYNTAX_YAML && strchr("&*!|>", first)))
 		return false;
-	/* A block text at the end holds the line end that what follows needs. */
+	/* A block scalar at the end contains the line end that the next entry needs. */
 	if (document->text.data[node->place.end - 1] == '\n')
 		return false;
 	flmem_buf_puts(&text, value);
-	return give(&text, node->place.start, node->place.end, ret_edit);
+	return set_edit(&text, node->place.start, node->place.end, ret_edit);
 }
 
 static struct style style_of(const struct flmem_document *document, const struct flmem_node *map)
@@ -132,7 +132,7 @@ static size_t end_of_line(const struct flmem_document *document, size_t offset)
 	return (size_t)(p - document->text.data);
 }
 
-/* {} in a line of its own kind: opened up where the file has lines, else filled in place. */
+/* Fills {}: on new lines where the file has lines, else in place. */
 static bool fill_empty(const struct flmem_document *document, const struct flmem_node *map,
 		       const char *key, const char *value, struct flmem_edit *ret_edit)
 {
@@ -158,10 +158,10 @@ static bool fill_empty(const struct flmem_document *document, const struct flmem
 		flmem_buf_append(&text, blanks, indent);
 	}
 	flmem_buf_putc(&text, '}');
-	return give(&text, map->place.start, map->place.end, ret_edit);
+	return set_edit(&text, map->place.start, map->place.end, ret_edit);
 }
 
-/* Behind the last entry of braces, on a line of its own where that one has its own. */
+/* Appends after the last entry in braces, on a separate line if that entry has one. */
 static bool append_in_braces(const struct flmem_document *document, const struct flmem_node *map,
 			     const char *key, const char *value, struct flmem_edit *ret_edit)
 {
@@ -186,10 +186,13 @@ static bool append_in_braces(const struct flmem_document *document, const struct
 		flmem_buf_putc(&text, ' ');
 	}
 	put_entry(&style, key, value, &text);
-	return give(&text, at, at, ret_edit);
+	return set_edit(&text, at, at, ret_edit);
 }
 
-/* A block text that ends with the file, without a line end, would take in what is put behind it. */
+/*
+ * A block scalar that ends with the file, without a line end, would include any text appended to
+ * it.
+ */
 static bool ends_in_open_text(const struct flmem_document *document, const struct flmem_node *node)
 {
 	const char *text = document->text.data;
@@ -200,7 +203,7 @@ static bool ends_in_open_text(const struct flmem_document *document, const struc
 	       memchr(text + node->place.start, '\n', node->place.end - node->place.start);
 }
 
-/* YAML ends lines with a lone carriage return, too (1.1, 5.4), which nothing here counts. */
+/* A lone carriage return ends a line in YAML, too (1.1, 5.4), but is not counted as one here. */
 static bool has_lone_return(const struct flmem_document *document)
 {
 	const char *p = document->text.data;
@@ -232,7 +235,7 @@ static bool append_in_block(const struct flmem_document *document, const struct 
 	put_entry(&style, key, value, &text);
 	if (below)
 		flmem_buf_puts(&text, style.newline);
-	return give(&text, at, at, ret_edit);
+	return set_edit(&text, at, at, ret_edit);
 }
 
 bool flmem_edit_insert(const struct flmem_document *document, const struct flmem_node *map,
@@ -251,7 +254,7 @@ bool flmem_edit_insert(const struct flmem_document *document, const struct flmem
 	return false;
 }
 
-static int by_start(const void *a, const void *b)
+static int compare_start(const void *a, const void *b)
 {
 	const struct flmem_edit *x = *(const struct flmem_edit *const *)a;
 	const struct flmem_edit *y = *(const struct flmem_edit *const *)b;
@@ -266,7 +269,7 @@ size_t flmem_edits_select(const struct flmem_edit **edits, size_t count)
 	const struct flmem_edit *last = NULL;
 	size_t kept = 0;
 
-	qsort(edits, count, sizeof(*edits), by_start);
+	qsort(edits, count, sizeof(*edits), compare_start);
 	for (size_t i = 0; i < count; i++) {
 		if (last && (edits[i]->start < last->end || edits[i]->start == last->start))
 			continue;

@@ -3,8 +3,8 @@
 #define FLMEM_DOCUMENTS_EDIT_H
 
 /*
- * Changes to the text of a document that leave everything around them as it is: comments, order,
- * quotes, indentation, line ends.
+ * Changes to the text of a document that preserve everything around them: comments, order, quotes,
+ * indentation, line ends.
  */
 
 #include <stdbool.h>
@@ -15,32 +15,32 @@
 #include "documents/document.h"
 
 /*
- * Writes another value. False where that could change more (an anchor, an alias, a map of HOCON or
- * TOML, which may have no separator in front of it, the whole document) or without memory.
+ * Replaces a value. False where that could change more (an anchor, an alias, a map of HOCON or
+ * TOML, which may have no separator before it, the whole document) or when out of memory.
  */
 bool flmem_edit_replace(const struct flmem_document *document, const struct flmem_node *node,
 			const char *value, struct flmem_edit *ret_edit);
 
 /*
- * Adds a key behind the others of a map, in their style; `key` may be dotted ("args.name"). False
- * for a map that has no braces and no lines of its own, or without memory.
+ * Appends a key to a map, in the style of its entries; `key` may be dotted ("args.name"). False for
+ * a map without braces and without separate lines, or when out of memory.
  */
 bool flmem_edit_insert(const struct flmem_document *document, const struct flmem_node *map,
 		       const char *key, const char *value, struct flmem_edit *ret_edit);
 
 /*
- * Sorts the edits and keeps those that touch no other; the rest is for another pass. Returns the
- * number of those kept, which come first.
+ * Sorts the edits and selects those that do not overlap; the rest needs another pass. Returns the
+ * number of the selected ones, which are first.
  */
 size_t flmem_edits_select(const struct flmem_edit **edits, size_t count);
 
-/* The text with selected edits made, for the caller to free. NULL when memory is out. */
+/* The text with the selected edits applied; the caller frees it. NULL when out of memory. */
 char *flmem_edits_apply(const char *text, const struct flmem_edit *const *edits, size_t count);
 
 /*
- * Whether the text with selected edits made (`after`) reads as the one before, but for one value
- * or one new key per edit. Grammars have more corners than an edit can know; an edit that falls
- * into one must not be written.
+ * Whether the text with the selected edits (`after`) parses like the one before, except for one
+ * value or one new key per edit. An edit cannot handle every special case of a grammar; one with
+ * any other effect must not be written.
  */
 bool flmem_edits_hold(enum flmem_syntax syntax, const char *before, const char *after,
 		      const struct flmem_edit *const *edits, size_t count);

@@ -29,7 +29,7 @@ static const struct flmem_edit *const *edit_of(const struct comparison *comparis
 											: NULL;
 }
 
-/* The new value must be what was written, no more and no less. */
+/* The new value must be exactly the written one. */
 static bool is_written_value(const struct comparison *comparison,
 			     const struct flmem_edit *const *edit, const struct flmem_node *node)
 {
@@ -45,8 +45,8 @@ static bool is_same_key(const struct flmem_node *a, const struct flmem_node *b)
 	return !a->key == !b->key && (!a->key || strcmp(a->key, b->key) == 0);
 }
 
-static bool compare(struct comparison *comparison, const struct flmem_node *before,
-		    const struct flmem_node *after)
+static bool compare_nodes(struct comparison *comparison, const struct flmem_node *before,
+			  const struct flmem_node *after)
 {
 	const struct flmem_edit *const *edit = edit_of(comparison, before);
 	const struct flmem_node *a = before->first, *b = after->first;
@@ -60,9 +60,9 @@ static bool compare(struct comparison *comparison, const struct flmem_node *befo
 	if (before->kind != after->kind || strcmp(before->text, after->text) != 0)
 		return false;
 	if (a && a->parent != before)
-		return true; /* an alias, which shows what its anchor has */
+		return true; /* an alias, which shows the children of its anchor */
 	for (; a && b; a = a->next, b = b->next)
-		if (!compare(comparison, a, b))
+		if (!compare_nodes(comparison, a, b))
 			return false;
 	/* A key that was added is the last one of its map. */
 	if (!a && b && before->kind == FLMEM_NODE_MAP && !b->next) {
@@ -88,5 +88,5 @@ bool flmem_edits_hold(enum flmem_syntax syntax, const char *before, const char *
 	struct comparison comparison = {.edits = edits, .count = count};
 
 	return read_copy(syntax, before, &old) && read_copy(syntax, after, &new) &&
-	       compare(&comparison, old.root, new.root) && comparison.found == count;
+	       compare_nodes(&comparison, old.root, new.root) && comparison.found == count;
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HOCON as far as NVFlare's configurations use it: unquoted and dotted keys, '=', ':' or nothing
- * before a brace, commas that may be left out, comments, strings in one or three quotes, and equal
- * keys whose maps are merged. A substitution (${name}) stays a string. What else the language has
- * (includes, +=, maps put one behind the other) is refused with its line, not guessed at.
+ * HOCON to the extent that NVFlare's configurations use it: unquoted and dotted keys, '=', ':' or
+ * nothing before a brace, commas that may be left out, comments, strings in one or three quotes,
+ * and equal keys whose maps are merged. A substitution (${name}) stays a string. Other features
+ * (includes, +=, concatenated maps) are rejected with their line, never guessed.
  */
 #include "documents/build.h"
 
 #include <string.h>
 
-/* Equal keys are looked for among those before, so their number is limited. */
+/* Each key is compared with the earlier ones, so their number is limited. */
 #define KEYS_MAX 2048U
 
 static int read_value(struct flmem_cursor *cursor, struct flmem_node *node);
@@ -76,7 +76,7 @@ static int read_key_word(struct flmem_cursor *cursor, const char **ret_key,
 	return rc;
 }
 
-/* The map of an earlier equal key, which a further map is merged into; else a new node. */
+/* The map of an earlier equal key, into which a further map is merged; else a new node. */
 static struct flmem_node *child_for(struct flmem_cursor *cursor, struct flmem_node *map,
 				    const char *key, const struct flmem_place *place, bool is_map)
 {
@@ -124,8 +124,8 @@ static int read_separator(struct flmem_cursor *cursor)
 	if (flmem_cursor_peek(cursor) != '=' && flmem_cursor_peek(cursor) != ':')
 		return flmem_cursor_fail(cursor,
 					 flmem_cursor_looks_at(cursor, "+=")
-						 ? "'+=' is not understood here"
-						 : "expected '=', ':' or '{' behind the key");
+						 ? "'+=' is not supported"
+						 : "expected '=', ':' or '{' after the key");
 	flmem_cursor_step(cursor, 1);
 	for (;;) {
 		size_t length = strspn(cursor->text + cursor->at, " \t\r\n");
@@ -147,7 +147,7 @@ static int read_member(struct flmem_cursor *cursor, struct flmem_node *map)
 
 	if (flmem_cursor_looks_at(cursor, "include") &&
 	    strchr(" \t\"", cursor->text[cursor->at + strlen("include")]))
-		return flmem_cursor_fail(cursor, "an include, which is not followed");
+		return flmem_cursor_fail(cursor, "includes are not supported");
 	rc = read_key(cursor, &map, &key, &place);
 	if (!rc)
 		rc = read_separator(cursor);
@@ -155,7 +155,7 @@ static int read_member(struct flmem_cursor *cursor, struct flmem_node *map)
 		return rc;
 	node = child_for(cursor, map, key, &place, flmem_cursor_peek(cursor) == '{');
 	rc = node ? read_value(cursor, node) : cursor->code;
-	cursor->depth = depth; /* which the words of a dotted key have raised */
+	cursor->depth = depth; /* which the words of a dotted key increased */
 	return rc;
 }
 
@@ -227,8 +227,7 @@ static int read_word(struct flmem_cursor *cursor, struct flmem_node *node)
 		char c = flmem_cursor_peek(cursor);
 
 		if (c == '{' || c == '[' || c == '"')
-			return flmem_cursor_fail(cursor, "values put together, which is not "
-							 "understood here");
+			return flmem_cursor_fail(cursor, "concatenated values are not supported");
 		flmem_cursor_step(cursor, braces ? braces : 1);
 		if (braces && flmem_cursor_peek(cursor) == '}')
 			flmem_cursor_step(cursor, 1);
@@ -255,8 +254,7 @@ static int finish_value(struct flmem_cursor *cursor)
 	skip_blanks(cursor);
 	return at_end_of_value(cursor)
 		       ? 0
-		       : flmem_cursor_fail(cursor, "values put together, which is not understood "
-						   "here");
+		       : flmem_cursor_fail(cursor, "concatenated values are not supported");
 }
 
 static int read_value(struct flmem_cursor *cursor, struct flmem_node *node)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * JSON as Python's json module reads it, since that is what the frameworks load their files with:
- * RFC 8259, plus NaN and Infinity. A library would do, but cJSON and its like keep no positions,
- * and libyaml, which does, refuses escaped surrogate pairs and long keys.
+ * RFC 8259, plus NaN and Infinity. No library fits: cJSON and similar ones keep no positions, and
+ * libyaml, which does, rejects escaped surrogate pairs and long keys.
  */
 #include "documents/build.h"
 
@@ -31,7 +31,7 @@ static int read_entry(struct flmem_cursor *cursor, struct flmem_node *map)
 	place.end = cursor->at;
 	skip_space(cursor);
 	if (flmem_cursor_peek(cursor) != ':')
-		return flmem_cursor_fail(cursor, "expected ':' behind the key");
+		return flmem_cursor_fail(cursor, "expected ':' after the key");
 	flmem_cursor_step(cursor, 1);
 	skip_space(cursor);
 	node = flmem_cursor_add(cursor, map, key, &place);
@@ -56,7 +56,7 @@ static bool is_numbers(const struct flmem_cursor *cursor)
 	return false;
 }
 
-/* Weights: what comes after the first numbers of a list is read, and not kept. */
+/* Weights: numbers after the first ones of a list are read but not kept. */
 static int read_item(struct flmem_cursor *cursor, struct flmem_node *list)
 {
 	const bool was = cursor->passing;
@@ -71,7 +71,7 @@ static int read_item(struct flmem_cursor *cursor, struct flmem_node *list)
 	return rc;
 }
 
-/* The entries between brackets; the cursor is behind the opening one. */
+/* The entries between brackets; the cursor is after the opening one. */
 static int read_entries(struct flmem_cursor *cursor, struct flmem_node *node, char closing)
 {
 	skip_space(cursor);
@@ -126,8 +126,9 @@ static int read_word(struct flmem_cursor *cursor, struct flmem_node *node)
 		if (length == strlen(words[i].word) && !strncmp(start, words[i].word, length))
 			node->kind = words[i].kind;
 	if (node->kind == FLMEM_NODE_STRING)
-		return flmem_cursor_fail(cursor, *start ? "expected a value"
-							: "the text ends where a value is due");
+		return flmem_cursor_fail(cursor,
+					 *start ? "expected a value"
+						: "expected a value before the end of the text");
 	node->text = cursor->passing ? "" : flmem_cursor_keep(cursor, start, length);
 	flmem_cursor_step(cursor, length);
 	return node->text ? 0 : cursor->code;

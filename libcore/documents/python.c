@@ -18,7 +18,7 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-static void step(struct flmem_python *python, size_t count)
+static void advance_bytes(struct flmem_python *python, size_t count)
 {
 	for (; count && python->text[python->at]; count--) {
 		if (python->text[python->at++] == '\n') {
@@ -29,7 +29,7 @@ static void step(struct flmem_python *python, size_t count)
 }
 
 /* Blanks, comments, joined lines, and inside of brackets the ends of lines. */
-static void skip(struct flmem_python *python)
+static void skip_blanks(struct flmem_python *python)
 {
 	for (;;) {
 		const char *p = python->text + python->at;
@@ -43,7 +43,7 @@ static void skip(struct flmem_python *python)
 			length += strcspn(p + length, "\n");
 		else if (!length)
 			return;
-		step(python, length);
+		advance_bytes(python, length);
 	}
 }
 
@@ -86,7 +86,7 @@ static size_t number_length(const char *p)
 	return length;
 }
 
-static size_t classify(struct flmem_python *python, enum flmem_python_kind *ret_kind)
+static size_t classify_word(struct flmem_python *python, enum flmem_python_kind *ret_kind)
 {
 	const char *p = python->text + python->at;
 	size_t length = string_length(p);
@@ -115,19 +115,19 @@ struct flmem_python_word flmem_python_next(struct flmem_python *python)
 {
 	struct flmem_python_word word;
 
-	skip(python);
+	skip_blanks(python);
 	word.text = python->text + python->at;
 	word.place = (struct flmem_place){
 		.start = python->at,
 		.line = python->line,
 		.column = (unsigned)(python->at - python->line_start + 1),
 	};
-	step(python, classify(python, &word.kind));
+	advance_bytes(python, classify_word(python, &word.kind));
 	word.place.end = python->at;
 	return word;
 }
 
-static bool equals(const char *text, size_t length, const char *other)
+static bool equals_text(const char *text, size_t length, const char *other)
 {
 	return strlen(other) == length && memcmp(text, other, length) == 0;
 }
@@ -135,7 +135,7 @@ static bool equals(const char *text, size_t length, const char *other)
 bool flmem_python_is(const struct flmem_python_word *word, const char *text)
 {
 	return (word->kind == FLMEM_PYTHON_NAME || word->kind == FLMEM_PYTHON_MARK) &&
-	       equals(word->text, word->place.end - word->place.start, text);
+	       equals_text(word->text, word->place.end - word->place.start, text);
 }
 
 bool flmem_python_is_string(const struct flmem_python_word *word, const char *content)
@@ -146,5 +146,5 @@ bool flmem_python_is_string(const struct flmem_python_word *word, const char *co
 		return false;
 	prefix = strcspn(word->text, "\"'");
 	return length >= prefix + 2 &&
-	       equals(word->text + prefix + 1, length - prefix - 2, content);
+	       equals_text(word->text + prefix + 1, length - prefix - 2, content);
 }

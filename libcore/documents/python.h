@@ -4,7 +4,7 @@
 
 /*
  * Python source as a sequence of words: enough to find imports and calls with their arguments.
- * Comments are skipped, a string is one word whatever is in it. Nothing is allocated.
+ * Comments are skipped, a string is one word whatever it contains. Nothing is allocated.
  */
 
 #include <stdbool.h>
@@ -36,7 +36,7 @@ struct flmem_python {
 
 void flmem_python_init(struct flmem_python *python, const char *text);
 
-/* The next word; END for ever at the end. */
+/* The next word; at the end always END. */
 struct flmem_python_word flmem_python_next(struct flmem_python *python);
 
 /* Whether the word is a name or a mark with this text. */

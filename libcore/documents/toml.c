@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TOML 1.0 as far as Flower's pyproject.toml uses it, with places: tables, arrays of tables, dotted
- * keys, strings of all four kinds (of those over several lines escapes stay as they are), numbers,
- * truth values, arrays and inline tables. Dates stay strings. A key that stands twice is refused,
- * as Python's tomllib does.
+ * TOML 1.0 to the extent that Flower's pyproject.toml uses it, with places: tables, arrays of
+ * tables, dotted keys, strings of all four kinds (escapes in multi-line strings are not decoded),
+ * numbers, truth values, arrays and inline tables. Dates stay strings. A duplicate key is rejected,
+ * as by Python's tomllib.
  */
 #include "documents/build.h"
 
 #include <string.h>
 
-/* Equal keys are looked for among those before, so their number is limited. */
+/* Each key is compared with the earlier ones, so their number is limited. */
 #define KEYS_MAX 2048U
 
 static int read_value(struct flmem_cursor *cursor, struct flmem_node *node);
@@ -49,7 +49,7 @@ static int read_literal(struct flmem_cursor *cursor, const char **ret_text)
 	size_t length = strcspn(start, "'\n");
 
 	if (start[length] != '\'')
-		return flmem_cursor_fail(cursor, "a string without its end");
+		return flmem_cursor_fail(cursor, "unterminated string");
 	*ret_text = flmem_cursor_keep(cursor, start, length);
 	flmem_cursor_step(cursor, length + 2);
 	return *ret_text ? 0 : FLMEM_EFAILED; /* only memory can be missing */
@@ -103,7 +103,7 @@ static int read_key(struct flmem_cursor *cursor, const char **ret_key,
 	return rc;
 }
 
-static struct flmem_node *find(const struct flmem_node *map, const char *key)
+static struct flmem_node *find_key(const struct flmem_node *map, const char *key)
 {
 	for (struct flmem_node *n = map->first; n; n = n->next)
 		if (strcmp(n->key, key) == 0)
@@ -111,8 +111,8 @@ static struct flmem_node *find(const struct flmem_node *map, const char *key)
 	return NULL;
 }
 
-static struct flmem_node *add(struct flmem_cursor *cursor, struct flmem_node *parent,
-			      const char *key, const struct flmem_place *place)
+static struct flmem_node *add_value(struct flmem_cursor *cursor, struct flmem_node *parent,
+				    const char *key, const struct flmem_place *place)
 {
 	unsigned depth = 0;
 
@@ -126,14 +126,14 @@ static struct flmem_node *add(struct flmem_cursor *cursor, struct flmem_node *pa
 	return flmem_cursor_add(cursor, parent, key, place);
 }
 
-/* The table of this name below the map: one that is there, the last of several, or a new one. */
-static int enter(struct flmem_cursor *cursor, struct flmem_node **map, const char *key,
-		 const struct flmem_place *place)
+/* The table of this name below the map: an existing one, the last of several, or a new one. */
+static int enter_table(struct flmem_cursor *cursor, struct flmem_node **map, const char *key,
+		       const struct flmem_place *place)
 {
-	struct flmem_node *node = find(*map, key);
+	struct flmem_node *node = find_key(*map, key);
 
 	if (!node) {
-		node = add(cursor, *map, key, place);
+		node = add_value(cursor, *map, key, place);
 		if (!node)
 			return cursor->code;
 		node->kind = FLMEM_NODE_MAP;
@@ -142,12 +142,12 @@ static int enter(struct flmem_cursor *cursor, struct flmem_node **map, const cha
 	if (node->kind == FLMEM_NODE_LIST && node->last)
 		node = node->last;
 	if (node->kind != FLMEM_NODE_MAP)
-		return flmem_cursor_fail_at(cursor, place, "this key has a value already");
+		return flmem_cursor_fail_at(cursor, place, "duplicate key: it already has a value");
 	*map = node;
 	return 0;
 }
 
-/* The tables that a dotted key goes through; its last word is left to the caller. */
+/* The tables along a dotted key; the caller reads its last word. */
 static int read_way(struct flmem_cursor *cursor, struct flmem_node **map, const char **ret_key,
 		    struct flmem_place *ret_place)
 {
@@ -158,7 +158,7 @@ static int read_way(struct flmem_cursor *cursor, struct flmem_node **map, const 
 			return rc;
 		flmem_cursor_step(cursor, 1);
 		skip_blanks(cursor);
-		rc = enter(cursor, map, *ret_key, ret_place);
+		rc = enter_table(cursor, map, *ret_key, ret_place);
 		if (rc)
 			return rc;
 	}
@@ -173,13 +173,13 @@ static int read_pair(struct flmem_cursor *cursor, struct flmem_node *map)
 
 	if (rc)
 		return rc;
-	if (find(map, key))
-		return flmem_cursor_fail_at(cursor, &place, "this key stands twice");
+	if (find_key(map, key))
+		return flmem_cursor_fail_at(cursor, &place, "duplicate key");
 	if (flmem_cursor_peek(cursor) != '=')
-		return flmem_cursor_fail(cursor, "expected '=' behind the key");
+		return flmem_cursor_fail(cursor, "expected '=' after the key");
 	flmem_cursor_step(cursor, 1);
 	skip_blanks(cursor);
-	node = add(cursor, map, key, &place);
+	node = add_value(cursor, map, key, &place);
 	return node ? read_value(cursor, node) : cursor->code;
 }
 
@@ -247,8 +247,9 @@ static int read_word(struct flmem_cursor *cursor, struct flmem_node *node)
 	else if (length == 3 && (!strncmp(start, "inf", 3) || !strncmp(start, "nan", 3)))
 		node->kind = FLMEM_NODE_REAL;
 	else
-		return flmem_cursor_fail(cursor, *start ? "expected a value"
-							: "the text ends where a value is due");
+		return flmem_cursor_fail(cursor,
+					 *start ? "expected a value"
+						: "expected a value before the end of the text");
 	node->text = flmem_cursor_keep(cursor, start, length);
 	flmem_cursor_step(cursor, length);
 	return node->text ? 0 : cursor->code;
@@ -276,17 +277,17 @@ static int read_value(struct flmem_cursor *cursor, struct flmem_node *node)
 static int add_table(struct flmem_cursor *cursor, struct flmem_node **map, const char *key,
 		     const struct flmem_place *place)
 {
-	struct flmem_node *list = find(*map, key), *table;
+	struct flmem_node *list = find_key(*map, key), *table;
 
 	if (!list) {
-		list = add(cursor, *map, key, place);
+		list = add_value(cursor, *map, key, place);
 		if (!list)
 			return cursor->code;
 		list->kind = FLMEM_NODE_LIST;
 		list->place = *place;
 	}
 	if (list->kind != FLMEM_NODE_LIST)
-		return flmem_cursor_fail_at(cursor, place, "this key has a value already");
+		return flmem_cursor_fail_at(cursor, place, "duplicate key: it already has a value");
 	table = flmem_cursor_add(cursor, list, NULL, NULL);
 	if (!table)
 		return cursor->code;
@@ -308,7 +309,8 @@ static int read_header(struct flmem_cursor *cursor, struct flmem_node **map)
 	skip_blanks(cursor);
 	rc = read_way(cursor, map, &key, &place);
 	if (!rc)
-		rc = list ? add_table(cursor, map, key, &place) : enter(cursor, map, key, &place);
+		rc = list ? add_table(cursor, map, key, &place)
+			  : enter_table(cursor, map, key, &place);
 	if (rc)
 		return rc;
 	if (!flmem_cursor_looks_at(cursor, closing))

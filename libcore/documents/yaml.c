@@ -24,9 +24,9 @@ struct reader {
 	struct anchor *anchors; /* the latest first */
 	unsigned anchor_count;
 	struct flmem_node *open; /* the collection at hand */
-	const char *key;	 /* waits for its value */
+	const char *key;	 /* its value follows */
 	struct flmem_place key_place;
-	size_t characters; /* that the cursor has passed; libyaml's marks count those */
+	size_t characters; /* before the cursor; libyaml's marks count characters */
 };
 
 /* Marks come in the order of the text, so the cursor only moves forward. */
@@ -95,7 +95,7 @@ static struct flmem_node *add_node(struct reader *reader)
 	bool keyed = reader->open->kind == FLMEM_NODE_MAP;
 
 	if (keyed && !reader->key) {
-		flmem_cursor_fail(reader->cursor, "a key that is not plain text");
+		flmem_cursor_fail(reader->cursor, "a key that is not a scalar");
 		return NULL;
 	}
 	node = flmem_cursor_add(reader->cursor, reader->open, reader->key, &reader->key_place);
@@ -124,7 +124,7 @@ static bool add_anchor(struct reader *reader, const yaml_char_t *name,
 	return anchor->name;
 }
 
-static void take_key(struct reader *reader, const yaml_event_t *event)
+static void read_key(struct reader *reader, const yaml_event_t *event)
 {
 	reader->key = flmem_cursor_keep(reader->cursor, (const char *)event->data.scalar.value,
 					event->data.scalar.length);
@@ -133,13 +133,13 @@ static void take_key(struct reader *reader, const yaml_event_t *event)
 	reader->key_place.end = reader->cursor->at;
 }
 
-static void take_scalar(struct reader *reader, const yaml_event_t *event)
+static void read_scalar(struct reader *reader, const yaml_event_t *event)
 {
 	struct flmem_node *node;
 	char *text;
 
 	if (reader->open->kind == FLMEM_NODE_MAP && !reader->key) {
-		take_key(reader, event);
+		read_key(reader, event);
 		return;
 	}
 	node = add_node(reader);
@@ -166,7 +166,7 @@ static bool is_inside(const struct flmem_node *node, const struct flmem_node *an
 	return node;
 }
 
-static void take_alias(struct reader *reader, const yaml_event_t *event)
+static void read_alias(struct reader *reader, const yaml_event_t *event)
 {
 	const char *name = (const char *)event->data.alias.anchor;
 	const struct anchor *anchor = reader->anchors;
@@ -175,7 +175,7 @@ static void take_alias(struct reader *reader, const yaml_event_t *event)
 	while (anchor && strcmp(anchor->name, name) != 0)
 		anchor = anchor->next;
 	if (!anchor || is_inside(reader->open, anchor->node)) {
-		flmem_cursor_fail(reader->cursor, anchor ? "an alias inside of what it stands for"
+		flmem_cursor_fail(reader->cursor, anchor ? "an alias inside its own anchor"
 							 : "an alias without an anchor");
 		return;
 	}
@@ -207,7 +207,10 @@ static void open_collection(struct reader *reader, enum flmem_node_kind kind,
 	add_anchor(reader, anchor, node);
 }
 
-/* The end of a block is where the next thing begins, so its last child tells the end better. */
+/*
+ * libyaml's end of a block is the start of the next token, so the end of its last child is used
+ * instead.
+ */
 static void close_collection(struct reader *reader, const yaml_event_t *event)
 {
 	struct flmem_node *node = reader->open;
@@ -220,16 +223,16 @@ static void close_collection(struct reader *reader, const yaml_event_t *event)
 	reader->cursor->depth--;
 }
 
-static void handle(struct reader *reader, const yaml_event_t *event)
+static void handle_event(struct reader *reader, const yaml_event_t *event)
 {
 	if (event->type != YAML_MAPPING_END_EVENT && event->type != YAML_SEQUENCE_END_EVENT)
 		move_to(reader, &event->start_mark);
 	switch (event->type) {
 	case YAML_SCALAR_EVENT:
-		take_scalar(reader, event);
+		read_scalar(reader, event);
 		break;
 	case YAML_ALIAS_EVENT:
-		take_alias(reader, event);
+		read_alias(reader, event);
 		break;
 	case YAML_MAPPING_START_EVENT:
 		open_collection(reader, FLMEM_NODE_MAP, event->data.mapping_start.anchor);
@@ -252,13 +255,13 @@ static void handle(struct reader *reader, const yaml_event_t *event)
 	}
 }
 
-static int fail_as(struct reader *reader, const yaml_parser_t *parser)
+static int fail_with(struct reader *reader, const yaml_parser_t *parser)
 {
 	struct flmem_place place = {.line = (unsigned)parser->problem_mark.line + 1,
 				    .column = (unsigned)parser->problem_mark.column + 1};
 
 	return flmem_cursor_fail_at(reader->cursor, &place,
-				    parser->problem ? parser->problem : "no YAML");
+				    parser->problem ? parser->problem : "invalid YAML");
 }
 
 static int read_events(struct reader *reader, yaml_parser_t *parser)
@@ -269,8 +272,8 @@ static int read_events(struct reader *reader, yaml_parser_t *parser)
 		yaml_event_t event;
 
 		if (!yaml_parser_parse(parser, &event))
-			return fail_as(reader, parser);
-		handle(reader, &event);
+			return fail_with(reader, parser);
+		handle_event(reader, &event);
 		done = event.type == YAML_STREAM_END_EVENT;
 		yaml_event_delete(&event);
 	}

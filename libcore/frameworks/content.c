@@ -12,13 +12,14 @@ static bool has_word(const struct flmem_buf *text, const char *word)
 
 static bool is_variable_file(const struct flmem_buf *text)
 {
-	for (size_t i = 0; i < FLMEM_LAUNCH_TMPDIR; i++) /* which every script may have */
+	for (size_t i = 0; i < FLMEM_LAUNCH_TMPDIR;
+	     i++) /* without TMPDIR, which any script may set */
 		if (has_word(text, flmem_launch_names[i]) && has_word(text, "NVFLARE"))
 			return true;
 	return false;
 }
 
-/* Templates of YAML (Helm's, for example) are none themselves, so they are not read. */
+/* Templates of YAML (Helm charts, for example) are not valid YAML, so they are not read. */
 bool flmem_content_is_likely(enum flmem_input_kind kind, const struct flmem_buf *text)
 {
 	switch (kind) {

@@ -3,9 +3,9 @@
 #define FLMEM_FRAMEWORKS_FRAMEWORK_H
 
 /*
- * Federated-learning frameworks as data. Each file of this room that is named after a framework
- * knows its processes and ends in one constant table of operations; registry.c lists those tables
- * once. docs/adding-a-framework.md says how to add one.
+ * Federated-learning frameworks as data. Each directory named after a framework has a file that
+ * recognises its processes and ends in one constant table of operations; registry.c lists those
+ * tables once. docs/adding-a-framework.md describes how to add one.
  */
 
 #include <stdbool.h>
@@ -24,8 +24,8 @@
 struct flmem_process;
 
 /*
- * The relatives of a process, for the few that their own command line does not tell apart. All
- * processes are read when the first question comes. `proc_dirfd` stays the caller's.
+ * The relatives of a process, for the few processes that share a command line. All processes are
+ * read at the first query. `proc_dirfd` remains owned by the caller.
  */
 struct flmem_relatives {
 	int proc_dirfd;
@@ -39,18 +39,18 @@ void flmem_relatives_clear(struct flmem_relatives *relatives);
 
 typedef bool flmem_relatives_test(const struct flmem_argv_env *command);
 
-/* True when a child of `pid` has a command line that passes. */
+/* True when a child of `pid` has a command line that passes the test. */
 bool flmem_relatives_has_child(struct flmem_relatives *relatives, pid_t pid,
 			       flmem_relatives_test *test);
 
-/* True when `pid`, itself, has one. */
+/* True when the command line of `pid` itself passes the test. */
 bool flmem_relatives_is(struct flmem_relatives *relatives, pid_t pid, flmem_relatives_test *test);
 
-/* What a process is recognised by. */
+/* The data that identify a process. */
 struct flmem_subject {
 	const struct flmem_process *process;
 	const struct flmem_argv_env *command;
-	const struct flmem_argv_env *environment; /* NULL when it may not be read */
+	const struct flmem_argv_env *environment; /* NULL when it is not readable */
 	struct flmem_program program;
 	struct flmem_relatives *relatives;
 };
@@ -61,22 +61,22 @@ struct flmem_subject {
 struct flmem_identity {
 	enum flmem_framework framework;
 	enum flmem_role role;	   /* NONE for helpers that hold no model */
-	const char *part;	   /* static: what the framework itself calls it; NULL: none */
+	const char *part;	   /* static: the framework's own name for it; NULL: none */
 	char site[FLMEM_SITE_MAX]; /* untrusted text; "" when it has none */
 };
 
 struct flmem_framework_ops {
 	enum flmem_framework framework;
 	/*
-	 * Says whether the process belongs to this framework and fills role, part and site. Must
-	 * not take a process for its own that merely looks similar.
+	 * Returns whether the process belongs to this framework and fills role, part and site. Must
+	 * reject a process that only looks similar.
 	 */
 	bool (*recognise)(const struct flmem_subject *subject, struct flmem_identity *identity);
 	/* The texts by which its logs mark rounds, or NULL. */
 	const struct flmem_round_marker *markers;
 	/* The rules about its files, ending in NULL; or NULL. */
 	const struct flmem_rule_table *const *rules;
-	/* Rows that report nothing: they note facts about jobs, which rules use. Or NULL. */
+	/* Rows that report nothing but record facts about jobs for the rules. Or NULL. */
 	const struct flmem_rule_table *facts;
 };
 
@@ -85,7 +85,7 @@ extern const struct flmem_framework_ops *const flmem_frameworks[]; /* ends in NU
 /* Recognises the process; all zero when it belongs to no known framework. */
 void flmem_identify(struct flmem_subject *subject, struct flmem_identity *ret_identity);
 
-/* Puts a site's name into the identity; NULL leaves it without one. */
+/* Copies the name of a site into the identity; NULL clears it. */
 void flmem_identity_set_site(struct flmem_identity *identity, const char *site);
 
 #endif

@@ -57,7 +57,7 @@ struct scan {
 	bool after_tmpfs, after_mount; /* options of docker run whose value is the next word */
 };
 
-static void step(struct scan *scan, size_t count)
+static void skip_bytes(struct scan *scan, size_t count)
 {
 	for (; count && scan->text[scan->at]; count--) {
 		if (scan->text[scan->at++] == '\n') {
@@ -68,7 +68,7 @@ static void step(struct scan *scan, size_t count)
 }
 
 /* Blanks, separators, comments and ends of lines before a word. False at the end. */
-static bool skip(struct scan *scan)
+static bool skip_to_word(struct scan *scan)
 {
 	for (;;) {
 		const char *p = scan->text + scan->at;
@@ -76,27 +76,27 @@ static bool skip(struct scan *scan)
 		if (!*p)
 			return false;
 		if (*p == '\\' && (p[1] == '\n' || (p[1] == '\r' && p[2] == '\n'))) {
-			step(scan, p[1] == '\n' ? 2 : 3);
+			skip_bytes(scan, p[1] == '\n' ? 2 : 3);
 		} else if (*p == '#') {
-			step(scan, strcspn(p, "\n"));
+			skip_bytes(scan, strcspn(p, "\n"));
 		} else if (*p == '\n' || *p == ';' || *p == '&' || *p == '|') {
 			scan->line_ended = true;
-			step(scan, 1);
+			skip_bytes(scan, 1);
 		} else if (strchr(" \t\r,[](){}", *p)) {
-			step(scan, 1);
+			skip_bytes(scan, 1);
 		} else {
 			return true;
 		}
 	}
 }
 
-static void put(struct word *word, size_t *length, char c)
+static void append_char(struct word *word, size_t *length, char c)
 {
 	if (*length + 1 < sizeof(word->text))
 		word->text[(*length)++] = c;
 }
 
-/* A word with its quotes taken off; ${...} is kept whole. */
+/* A word without its quotes; ${...} is kept whole. */
 static void read_word(struct scan *scan, struct word *word)
 {
 	size_t length = 0;
@@ -116,19 +116,19 @@ static void read_word(struct scan *scan, struct word *word)
 			size_t end = strcspn(scan->text + scan->at, "}\n");
 
 			for (size_t i = 0; i < end; i++)
-				put(word, &length, scan->text[scan->at + i]);
-			step(scan, end);
+				append_char(word, &length, scan->text[scan->at + i]);
+			skip_bytes(scan, end);
 			continue;
 		}
 		if (c == quote || (!quote && (c == '"' || c == '\''))) {
 			quote = quote ? '\0' : c;
-			step(scan, 1);
+			skip_bytes(scan, 1);
 			if (!quote && scan->text[scan->at] == ',')
 				break;
 			continue;
 		}
-		put(word, &length, c);
-		step(scan, 1);
+		append_char(word, &length, c);
+		skip_bytes(scan, 1);
 	}
 	word->text[length] = '\0';
 	word->place.end = scan->at;
@@ -210,7 +210,7 @@ static enum flmem_role program_role(const char *word)
 }
 
 /* NAME=VALUE, also behind "Environment=" of a unit or "--env=" of docker run. */
-static bool take_assignment(struct scan *scan, const struct word *word)
+static bool note_assignment(struct scan *scan, const struct word *word)
 {
 	static const char *const prefixes[] = {"Environment=", "--env=", "-e"};
 	const char *text = word->text, *equals;
@@ -229,7 +229,7 @@ static bool take_assignment(struct scan *scan, const struct word *word)
 }
 
 /* type=tmpfs,destination=/tmp of docker run --mount. */
-static void take_mount(struct scan *scan, const char *text, const struct flmem_place *place)
+static void note_mount_option(struct scan *scan, const char *text, const struct flmem_place *place)
 {
 	static const char *const keys[] = {"destination=", "dst=", "target="};
 
@@ -252,18 +252,18 @@ static void note_mount(struct scan *scan, const struct word *word)
 	if (scan->after_tmpfs)
 		add_mount(scan->launches, text, -1, &word->place);
 	else if (scan->after_mount)
-		take_mount(scan, text, &word->place);
+		note_mount_option(scan, text, &word->place);
 	else if (flmem_text_starts(text, "--tmpfs="))
 		add_mount(scan->launches, text + sizeof(tmpfs), -1, &word->place);
 	else if (flmem_text_starts(text, "--mount="))
-		take_mount(scan, text + sizeof(mount), &word->place);
+		note_mount_option(scan, text + sizeof(mount), &word->place);
 	else if (flmem_text_starts(text, unit))
 		add_mount(scan->launches, text + sizeof(unit) - 1, -1, &word->place);
 	scan->after_tmpfs = strcmp(text, tmpfs) == 0;
 	scan->after_mount = strcmp(text, mount) == 0;
 }
 
-/* What flmem itself sets is not seen here. */
+/* The file does not show the settings that flmem itself adds. */
 static void note_program(struct scan *scan, const struct word *word)
 {
 	const char *name = flmem_text_basename(word->text);
@@ -293,7 +293,7 @@ static void end_line(struct scan *scan)
 	scan->pending = -1;
 }
 
-static void take_word(struct scan *scan, const struct word *word, const char *before)
+static void note_word(struct scan *scan, const struct word *word, const char *before)
 {
 	note_mount(scan, word);
 	if (scan->pending >= 0) {
@@ -306,7 +306,7 @@ static void take_word(struct scan *scan, const struct word *word, const char *be
 	scan->after_env = strcmp(word->text, "ENV") == 0;
 	if (strcmp(before, "FROM") == 0 && strstr(word->text, "alpine"))
 		scan->launches->musl = true;
-	if (!take_assignment(scan, word))
+	if (!note_assignment(scan, word))
 		note_program(scan, word);
 }
 
@@ -316,7 +316,7 @@ static void read_script(const char *text, struct flmem_launches *launches)
 		.text = text, .line = 1, .launches = launches, .current = -1, .pending = -1};
 	char before[8] = "";
 
-	while (skip(&scan)) {
+	while (skip_to_word(&scan)) {
 		struct word word;
 		size_t start = scan.at;
 
@@ -325,8 +325,8 @@ static void read_script(const char *text, struct flmem_launches *launches)
 		scan.line_ended = false;
 		read_word(&scan, &word);
 		if (scan.at == start) /* a bracket or the like */
-			step(&scan, 1);
-		take_word(&scan, &word, before);
+			skip_bytes(&scan, 1);
+		note_word(&scan, &word, before);
 		snprintf(before, sizeof(before), "%.7s", word.text);
 	}
 	end_line(&scan);
@@ -412,7 +412,7 @@ static bool is_in_memory(const struct flmem_node *pod, const char *name)
 	return false;
 }
 
-/* A container of a pod, whose volumes stand two levels up: spec.containers[0]. */
+/* A container of a pod, whose volumes are two levels up: spec.containers[0]. */
 static void read_volume_mounts(const struct flmem_node *map, struct flmem_launches *launches,
 			       int launch)
 {
@@ -451,7 +451,7 @@ static void read_container(const struct flmem_node *map, struct flmem_launches *
 	}
 }
 
-/* Every map may be a container; aliases show what has been seen at their anchor. */
+/* Every map may be a container; an alias repeats the children of its anchor, so it is skipped. */
 static void read_containers(const struct flmem_node *node, struct flmem_launches *launches)
 {
 	if (node->kind == FLMEM_NODE_MAP)

@@ -3,7 +3,7 @@
 #define FLMEM_FRAMEWORKS_LAUNCH_H
 
 /*
- * What a file starts, and with which of the variables that rules ask for: shell scripts,
+ * Which programs a file starts, and with which of the variables that rules check: shell scripts,
  * Dockerfiles and systemd units by their words, Compose and Kubernetes files by their containers.
  */
 
@@ -59,11 +59,11 @@ struct flmem_launches {
 	size_t variable_count;
 	struct flmem_launch_mount mounts[FLMEM_LAUNCH_MOUNTS_MAX];
 	size_t mount_count;
-	bool open; /* more variables come from elsewhere: flmem env, env_file, envFrom */
+	bool open; /* more variables are set elsewhere: flmem env, env_file, envFrom */
 	bool musl; /* an image of Alpine Linux */
 };
 
-/* Reads the input, whatever of these it is; `ret_launches` is filled from zero. */
+/* Reads the input, of any of these kinds; `ret_launches` is cleared first. */
 void flmem_launches_read(const struct flmem_input *input, struct flmem_launches *ret_launches);
 
 /* Whether a text starts one of the programs. */

@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 
-/* Run another module or script inside their own process. */
+/* Tools that run another module or script inside their own process. */
 static const char *const wrappers[] = {
 	"memray", "coverage", "viztracer", "scalene", "cProfile", "debugpy", "kernprof",
 };
@@ -51,7 +51,7 @@ static void set_script(struct flmem_program *program, const char *script, size_t
 
 /*
  * One word of single-letter options (getopt string of Python/initconfig.c). Returns the index of
- * the next word to look at; sets `done` when the word says what to run.
+ * the next word to read; sets `done` when the word names the program to run.
  */
 static size_t read_letters(const struct flmem_argv_env *command, size_t index,
 			   struct flmem_program *program, bool *done)
@@ -97,7 +97,7 @@ static void read_python(const struct flmem_argv_env *command, struct flmem_progr
 	}
 }
 
-static void look_through(const struct flmem_argv_env *command, struct flmem_program *program)
+static void skip_wrapper(const struct flmem_argv_env *command, struct flmem_program *program)
 {
 	const char *word;
 
@@ -124,7 +124,7 @@ void flmem_program_parse(const struct flmem_argv_env *command, struct flmem_prog
 		if (is_python(command->values[0]))
 			read_python(command, &program);
 		if (is_wrapper(program.name))
-			look_through(command, &program);
+			skip_wrapper(command, &program);
 	}
 	*ret_program = program;
 }

@@ -3,8 +3,8 @@
 #define FLMEM_FRAMEWORKS_PROGRAM_H
 
 /*
- * What a command line runs: the program, or the module or script that a Python interpreter was
- * given. All texts point into the words and are untrusted.
+ * The program that a command line runs, or the module or script that a Python interpreter runs. All
+ * texts point into the words and are untrusted.
  */
 
 #include <stdbool.h>
@@ -16,18 +16,18 @@ struct flmem_program {
 	const char *name;   /* last component of the script, of the module's file or of argv[0] */
 	const char *module; /* python -m MODULE, or NULL */
 	const char *script; /* python SCRIPT, or NULL */
-	size_t arguments;   /* index of the first word behind the program */
+	size_t arguments;   /* index of the first word after the program */
 };
 
 /*
- * Tools that run another module or script in their own process (memray run -m MODULE) are looked
- * through. `name` is "" for a process without words.
+ * Tools that run another module or script in their own process (memray run -m MODULE) are skipped.
+ * `name` is "" for an empty command line.
  */
 void flmem_program_parse(const struct flmem_argv_env *command, struct flmem_program *ret_program);
 
 /*
- * Value of an option among the arguments: the word behind `option`, or what follows "option=".
- * NULL when it is not there.
+ * Value of an option among the arguments: the word after `option`, or the text after "option=".
+ * NULL when it is absent.
  */
 const char *flmem_program_option(const struct flmem_argv_env *command,
 				 const struct flmem_program *program, const char *option);

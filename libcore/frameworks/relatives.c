@@ -3,8 +3,8 @@
 
 #include "proc/process.h"
 
-/* A snapshot that cannot be taken is an empty one: nobody has relatives then. */
-static void read_once(struct flmem_relatives *relatives)
+/* On failure the snapshot is empty, so no process has relatives. */
+static void read_processes_once(struct flmem_relatives *relatives)
 {
 	if (relatives->read)
 		return;
@@ -18,8 +18,8 @@ void flmem_relatives_clear(struct flmem_relatives *relatives)
 	relatives->read = false;
 }
 
-static bool passes(const struct flmem_relatives *relatives, const struct flmem_scan_row *row,
-		   flmem_relatives_test *test)
+static bool passes_test(const struct flmem_relatives *relatives, const struct flmem_scan_row *row,
+			flmem_relatives_test *test)
 {
 	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
 	FLMEM_AUTO_ARGV_ENV struct flmem_argv_env command = {0};
@@ -33,10 +33,10 @@ static bool passes(const struct flmem_relatives *relatives, const struct flmem_s
 bool flmem_relatives_has_child(struct flmem_relatives *relatives, pid_t pid,
 			       flmem_relatives_test *test)
 {
-	read_once(relatives);
+	read_processes_once(relatives);
 	for (size_t i = 0; i < relatives->scan.count; i++)
 		if (relatives->scan.rows[i].parent == pid &&
-		    passes(relatives, &relatives->scan.rows[i], test))
+		    passes_test(relatives, &relatives->scan.rows[i], test))
 			return true;
 	return false;
 }
@@ -45,7 +45,7 @@ bool flmem_relatives_is(struct flmem_relatives *relatives, pid_t pid, flmem_rela
 {
 	const struct flmem_scan_row *row;
 
-	read_once(relatives);
+	read_processes_once(relatives);
 	row = flmem_scan_find(&relatives->scan, pid);
-	return row && passes(relatives, row, test);
+	return row && passes_test(relatives, row, test);
 }

@@ -11,12 +11,12 @@
 /* Column width of APPFL's tables. */
 #define COLUMN 10U
 
-/* What is left of a line. */
+/* The unread rest of a line. */
 struct cursor {
 	const char *at, *end;
 };
 
-/* What a line says. */
+/* The marker that a line contains. */
 struct mark {
 	enum flmem_round_kind kind;
 	uint64_t number; /* of the round, or of the chunk */
@@ -36,8 +36,7 @@ int flmem_rounds_init(struct flmem_rounds *rounds, const char *regex, struct flm
 	if (rc) {
 		regerror(rc, &rounds->regex, why, sizeof(why));
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "the text that marks rounds is no regular expression: %s",
-				       why);
+				       "invalid regular expression for rounds: %s", why);
 	}
 	rounds->has_regex = true;
 	return 0;
@@ -50,8 +49,8 @@ void flmem_rounds_clear(struct flmem_rounds *rounds)
 	rounds->has_regex = false;
 }
 
-/* Moves behind the next place that has the text. */
-static bool seek(struct cursor *c, const char *text)
+/* Moves the cursor after the next occurrence of the text. */
+static bool seek_text(struct cursor *c, const char *text)
 {
 	size_t length = strlen(text);
 	const char *found = memmem(c->at, (size_t)(c->end - c->at), text, length);
@@ -61,7 +60,7 @@ static bool seek(struct cursor *c, const char *text)
 	return found;
 }
 
-static bool take_text(struct cursor *c, const char *text)
+static bool read_text(struct cursor *c, const char *text)
 {
 	size_t length = strlen(text);
 
@@ -71,7 +70,7 @@ static bool take_text(struct cursor *c, const char *text)
 	return true;
 }
 
-static bool take_number(struct cursor *c, uint64_t *ret_number)
+static bool read_number(struct cursor *c, uint64_t *ret_number)
 {
 	const char *first = c->at;
 	uint64_t number = 0;
@@ -84,7 +83,7 @@ static bool take_number(struct cursor *c, uint64_t *ret_number)
 	return c->at > first;
 }
 
-static bool take_client(struct cursor *c, struct mark *mark)
+static bool read_client(struct cursor *c, struct mark *mark)
 {
 	mark->client = c->at;
 	while (c->at < c->end && (unsigned char)*c->at > ' ' && *c->at != '"' && *c->at != '\\')
@@ -93,20 +92,20 @@ static bool take_client(struct cursor *c, struct mark *mark)
 	return mark->client_length > 0;
 }
 
-/* A number that ends in the last of ten columns behind "]: ", with a space after it. */
-static bool take_row(struct cursor *c, uint64_t *ret_number)
+/* A number right-aligned in the ten columns after "]: ", followed by a space. */
+static bool read_table_row(struct cursor *c, uint64_t *ret_number)
 {
 	struct cursor cell;
 
-	if (!seek(c, "]: ") || (size_t)(c->end - c->at) <= COLUMN || c->at[COLUMN] != ' ')
+	if (!seek_text(c, "]: ") || (size_t)(c->end - c->at) <= COLUMN || c->at[COLUMN] != ' ')
 		return false;
 	cell = (struct cursor){.at = c->at, .end = c->at + COLUMN};
 	while (cell.at < cell.end && *cell.at == ' ')
 		cell.at++;
-	return take_number(&cell, ret_number) && cell.at == cell.end;
+	return read_number(&cell, ret_number) && cell.at == cell.end;
 }
 
-/* What follows `before`. */
+/* Matches the text after `before`. */
 static bool matches_here(struct cursor *c, const struct flmem_round_marker *m, struct mark *mark)
 {
 	uint64_t chunks;
@@ -118,14 +117,14 @@ static bool matches_here(struct cursor *c, const struct flmem_round_marker *m, s
 		return true;
 	case FLMEM_ROUND_STARTED:
 	case FLMEM_ROUND_FINISHED:
-		return take_number(c, &mark->number) && (!m->after || take_text(c, m->after));
+		return read_number(c, &mark->number) && (!m->after || read_text(c, m->after));
 	case FLMEM_ROUND_CLIENT:
-		return take_client(c, mark);
+		return read_client(c, mark);
 	case FLMEM_ROUND_CLIENT_CHUNK:
-		return take_number(c, &mark->number) && take_text(c, "/") &&
-		       take_number(c, &chunks) && take_text(c, m->after) && take_client(c, mark);
+		return read_number(c, &mark->number) && read_text(c, "/") &&
+		       read_number(c, &chunks) && read_text(c, m->after) && read_client(c, mark);
 	case FLMEM_ROUND_TABLE_ROW:
-		return take_row(c, &mark->number);
+		return read_table_row(c, &mark->number);
 	}
 	return false;
 }
@@ -135,8 +134,8 @@ static bool matches(const struct flmem_round_marker *m, const char *line, size_t
 {
 	struct cursor c = {.at = line, .end = line + length};
 
-	/* The same words may stand before something else first. */
-	while (seek(&c, m->before)) {
+	/* An earlier occurrence of the same words may be followed by other text, so search on. */
+	while (seek_text(&c, m->before)) {
 		struct cursor here = c;
 		struct mark mark = {.kind = m->kind};
 
@@ -171,10 +170,10 @@ static bool find_by_regex(const struct flmem_rounds *rounds, char *line, size_t 
 		return true;
 	c = (struct cursor){.at = line + groups[1].rm_so, .end = line + groups[1].rm_eo};
 	ret_mark->kind = FLMEM_ROUND_STARTED;
-	return take_number(&c, &ret_mark->number) && c.at == c.end;
+	return read_number(&c, &ret_mark->number) && c.at == c.end;
 }
 
-static bool finish(struct flmem_rounds *r, struct flmem_round_change *change)
+static bool finish_round(struct flmem_rounds *r, struct flmem_round_change *change)
 {
 	if (!r->running)
 		return false;
@@ -184,10 +183,10 @@ static bool finish(struct flmem_rounds *r, struct flmem_round_change *change)
 	return true;
 }
 
-static bool start(struct flmem_rounds *r, size_t log, uint64_t number,
-		  struct flmem_round_change *change)
+static bool start_round(struct flmem_rounds *r, size_t log, uint64_t number,
+			struct flmem_round_change *change)
 {
-	finish(r, change);
+	finish_round(r, change);
 	r->running = r->any = true;
 	r->ending = false;
 	r->current = number;
@@ -197,16 +196,18 @@ static bool start(struct flmem_rounds *r, size_t log, uint64_t number,
 	return true;
 }
 
-/* Of what is kept of a log; of more logs than there are bits for the others have none. */
-static uint64_t bit(size_t log)
+/* The bit of a log in the bit sets; 0 for logs beyond the number of bits. */
+static uint64_t log_bit(size_t log)
 {
 	return log < 64 ? UINT64_C(1) << log : 0;
 }
 
-/* A client's log tells of its tasks only; one that tells of rounds and no tasks knows better. */
-static void follow(struct flmem_rounds *r, size_t log)
+/*
+ * A client's log reports only its tasks; a log that reports rounds and no tasks is more reliable.
+ */
+static void match_rest(struct flmem_rounds *r, size_t log)
 {
-	if (!(r->task_logs & bit(r->leader)) || !bit(log) || r->task_logs & bit(log))
+	if (!(r->task_logs & log_bit(r->leader)) || !log_bit(log) || r->task_logs & log_bit(log))
 		return;
 	r->leader = log;
 	r->ending = false;
@@ -218,18 +219,18 @@ static bool start_numbered(struct flmem_rounds *r, size_t log, uint64_t number,
 	bool first = !r->numbered;
 
 	r->numbered = true;
-	/* Told of by another log, or by its task, which a client's log tells of first. */
+	/* Already reported by another log, or by its task, which a client's log reports first. */
 	if (r->any && number == r->current && (r->running || !first)) {
-		follow(r, log);
+		match_rest(r, log);
 		return false;
 	}
-	/* A lower number is a new job, if the log says so that has told of the last round. */
+	/* A lower number means a new job, if it is in the log that reported the last round. */
 	if (!first && r->any && number < r->current && log != r->leader)
 		return false;
-	return start(r, log, number, change);
+	return start_round(r, log, number, change);
 }
 
-/* Without numbers only one log can be counted by. */
+/* Without numbers only one log can be counted. */
 static bool may_count(const struct flmem_rounds *r, size_t log)
 {
 	return !r->numbered && (!r->any || log == r->leader);
@@ -237,22 +238,22 @@ static bool may_count(const struct flmem_rounds *r, size_t log)
 
 static bool start_counted(struct flmem_rounds *r, size_t log, struct flmem_round_change *change)
 {
-	return may_count(r, log) && start(r, log, r->counted++, change);
+	return may_count(r, log) && start_round(r, log, r->counted++, change);
 }
 
 static bool start_task(struct flmem_rounds *r, size_t log, struct flmem_round_change *change)
 {
-	r->tasked |= bit(log);
-	r->task_logs |= bit(log);
+	r->tasked |= log_bit(log);
+	r->task_logs |= log_bit(log);
 	return start_counted(r, log, change);
 }
 
-/* Where the log told of the task and then of its number, the end of the task is the round's. */
+/* If the log reported the task and then its number, the end of the task ends the round. */
 static void end_task(struct flmem_rounds *r, size_t log)
 {
-	bool own = r->tasked & bit(log);
+	bool own = r->tasked & log_bit(log);
 
-	r->tasked &= ~bit(log);
+	r->tasked &= ~log_bit(log);
 	if (may_count(r, log) || (own && log == r->leader))
 		r->ending = true;
 }
@@ -263,7 +264,7 @@ static bool is_client(const struct flmem_rounds *r, const struct mark *mark)
 	       memcmp(r->client, mark->client, mark->client_length) == 0;
 }
 
-/* The first client that comes is the one whose coming again starts the next round. */
+/* The first client seen defines the rounds: its next update starts the next round. */
 static bool start_by_client(struct flmem_rounds *r, size_t log, const struct mark *mark,
 			    struct flmem_round_change *change)
 {
@@ -277,8 +278,8 @@ static bool start_by_client(struct flmem_rounds *r, size_t log, const struct mar
 }
 
 /*
- * Each chunk comes behind a line that looks like a whole update, so those no longer count; the
- * first one has been counted by its line.
+ * A line that looks like a whole update precedes each chunk, so such lines no longer count; the
+ * first chunk was counted by that line.
  */
 static bool start_by_chunk(struct flmem_rounds *r, size_t log, const struct mark *mark,
 			   struct flmem_round_change *change)
@@ -303,9 +304,10 @@ bool flmem_rounds_read(struct flmem_rounds *rounds, size_t log, char *line, size
 	case FLMEM_ROUND_TABLE_ROW:
 		return start_numbered(rounds, log, mark.number, ret_change);
 	case FLMEM_ROUND_FINISHED:
-		return rounds->any && mark.number == rounds->current && finish(rounds, ret_change);
+		return rounds->any && mark.number == rounds->current &&
+		       finish_round(rounds, ret_change);
 	case FLMEM_ROUND_ALL_FINISHED:
-		return log == rounds->leader && finish(rounds, ret_change);
+		return log == rounds->leader && finish_round(rounds, ret_change);
 	case FLMEM_ROUND_COUNTED_START:
 		return start_task(rounds, log, ret_change);
 	case FLMEM_ROUND_COUNTED_END:
@@ -325,5 +327,5 @@ bool flmem_rounds_pause(struct flmem_rounds *rounds, struct flmem_round_change *
 
 	rounds->ending = false;
 	*ret_change = (struct flmem_round_change){0};
-	return ending && finish(rounds, ret_change);
+	return ending && finish_round(rounds, ret_change);
 }

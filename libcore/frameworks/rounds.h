@@ -3,10 +3,10 @@
 #define FLMEM_FRAMEWORKS_ROUNDS_H
 
 /*
- * Rounds as logs tell of them. Each framework has a table of the texts that mark rounds; here they
- * are looked for in lines of logs, and what several logs say is made into one sequence. Lines are
- * untrusted bytes of any length. A line is matched wherever in it the text stands, so that headers,
- * colours, centred texts on lines of their own and JSON around it do not matter.
+ * Rounds as reported by logs. Each framework has a table of the texts that mark rounds; this file
+ * searches lines of logs for them and merges the reports of several logs into one sequence. Lines
+ * are untrusted bytes of any length. The text may be anywhere in a line, so that headers, colours,
+ * centred texts on lines of their own and JSON around it do not matter.
  */
 
 #include <regex.h>
@@ -22,18 +22,18 @@ enum flmem_round_kind {
 	FLMEM_ROUND_STARTED,	   /* `before` NUMBER `after`: this round has started */
 	FLMEM_ROUND_FINISHED,	   /* the same: it is over */
 	FLMEM_ROUND_ALL_FINISHED,  /* `before`: the last round is over */
-	FLMEM_ROUND_COUNTED_START, /* `before`: a round starts whose number is not told */
+	FLMEM_ROUND_COUNTED_START, /* `before`: a round starts, without its number */
 	FLMEM_ROUND_COUNTED_END,   /* `before`: it is over */
-	FLMEM_ROUND_CLIENT,	   /* `before` CLIENT: a round starts when a client comes again */
-	FLMEM_ROUND_CLIENT_CHUNK,  /* `before` CHUNK/CHUNKS `after` CLIENT: the same in pieces */
-	FLMEM_ROUND_TABLE_ROW, /* `before` ... "]: ", number in ten columns: a round's results */
+	FLMEM_ROUND_CLIENT, /* `before` CLIENT: a round starts when the same client sends again */
+	FLMEM_ROUND_CLIENT_CHUNK, /* `before` CHUNK/CHUNKS `after` CLIENT: the same in chunks */
+	FLMEM_ROUND_TABLE_ROW,	  /* `before` ... "]: ", number in ten columns: a round's results */
 };
 
-/* A table of them ends in a row without `before`. */
+/* A table of markers ends in a row without `before`. */
 struct flmem_round_marker {
 	enum flmem_round_kind kind;
 	const char *before;
-	const char *after; /* NULL: nothing need follow */
+	const char *after; /* NULL: any text may follow */
 };
 
 #define FLMEM_ROUND_CLIENT_MAX 64U
@@ -42,19 +42,19 @@ struct flmem_rounds {
 	regex_t regex; /* instead of the tables */
 	bool has_regex;
 	bool running;
-	bool ending;   /* the task of the round that runs is over, as far as logs were read */
+	bool ending;   /* the task of the running round is over in the logs read so far */
 	bool any;      /* some round was seen, `current` is one */
-	bool numbered; /* numbers are told, so counting is not needed any more */
+	bool numbered; /* logs report numbers, so rounds are no longer counted */
 	uint64_t current;
-	size_t leader; /* log that told of it */
+	size_t leader; /* log that reported it */
 	uint64_t counted;
-	uint64_t tasked;    /* logs that told of a task and not yet of its end; a bit for each */
-	uint64_t task_logs; /* that ever told of one */
-	char client[FLMEM_ROUND_CLIENT_MAX]; /* whose coming again starts a round */
+	uint64_t tasked;    /* logs that reported a task and not yet its end; a bit for each */
+	uint64_t task_logs; /* that ever reported one */
+	char client[FLMEM_ROUND_CLIENT_MAX]; /* whose next update starts a round */
 	bool in_chunks;
 };
 
-/* What a line changed. Both may be true: then the next round starts where the last one ends. */
+/* The changes by a line. If both are true, the next round starts where the last one ends. */
 struct flmem_round_change {
 	bool finished, started;
 	uint64_t finished_number, started_number;
@@ -79,9 +79,9 @@ bool flmem_rounds_read(struct flmem_rounds *rounds, size_t log, char *line, size
 		       struct flmem_round_change *ret_change);
 
 /*
- * To be said when all logs have been read as far as they go; true when that changed the rounds. The
- * end of a client's task is put off until then: the log of its server, which may be read behind
- * its own, may tell that the round goes on.
+ * Call it when all logs are read to their current ends; true when that changed the rounds. The end
+ * of a client's task is deferred until then: the log of its server, which may be read later, may
+ * report that the round continues.
  */
 bool flmem_rounds_pause(struct flmem_rounds *rounds, struct flmem_round_change *ret_change);
 

@@ -17,7 +17,7 @@
 
 #include "base/buf.h"
 
-/* Counts are tenths, since what an allocator keeps is no whole model. */
+/* Counts are in tenths, because an allocator retains fractions of a model. */
 #define FLMEM_WHOLE 10U
 
 struct flmem_strategy_step {
@@ -27,10 +27,10 @@ struct flmem_strategy_step {
 	unsigned models, models_per_client;
 	unsigned chunks, chunks_per_client;
 	unsigned tensors, tensors_per_client; /* of the largest */
-	bool trains;			      /* adds what the optimizer keeps */
+	bool trains;			      /* adds the memory of the optimizer */
 };
 
-/* What configurations are written from. */
+/* The values for the generated configurations. */
 struct flmem_strategy_values {
 	uint64_t clients;
 	uint64_t model_bytes, chunk_bytes, message_bytes;
@@ -59,8 +59,8 @@ struct flmem_strategies {
 	enum flmem_framework framework;
 	const struct flmem_strategy *strategies; /* the framework's default first */
 	size_t count;
-	uint64_t runtime_bytes; /* of a process of it before it has a model */
-	const char *caveat;	/* what cannot be set, or NULL */
+	uint64_t runtime_bytes; /* of a process before it loads a model */
+	const char *caveat;	/* a limit of the framework's settings, or NULL */
 };
 
 /* NULL for NONE. */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How far each step of the lists is done: settings of the process, of the job, and its trend. */
+/*
+ * Decides whether each step of the lists is done, by the settings of process and job and by the
+ * trend.
+ */
 #include "frameworks/troubles.h"
 
 #include <inttypes.h>
@@ -12,12 +15,13 @@
 #include "rules/live_rules.h"
 #include "rules/trend_rules.h"
 
-static const char name_job[] = "name the job's folder, with its Python, beside it";
+static const char name_job[] = "also pass the job's folder, with its Python files";
 static const char look_at_it[] = "flmem detect --pid PID, while it runs";
-static const char no_environment[] = "neither its recording nor its end tells the environment";
+static const char no_environment[] =
+	"neither a recording nor a kernel log contains the environment";
 
 __attribute__((format(printf, 3, 4))) static void
-say(struct flmem_trouble_answer *answer, enum flmem_step_state state, const char *format, ...)
+set_state(struct flmem_trouble_answer *answer, enum flmem_step_state state, const char *format, ...)
 {
 	va_list arguments;
 
@@ -27,8 +31,8 @@ say(struct flmem_trouble_answer *answer, enum flmem_step_state state, const char
 	va_end(arguments);
 }
 
-__attribute__((format(printf, 2, 3))) static void advise(struct flmem_trouble_answer *answer,
-							 const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void set_next(struct flmem_trouble_answer *answer,
+							   const char *format, ...)
 {
 	va_list arguments;
 
@@ -37,7 +41,7 @@ __attribute__((format(printf, 2, 3))) static void advise(struct flmem_trouble_an
 	va_end(arguments);
 }
 
-/* A file's finding, or one about this very process; a recording tells of several. */
+/* A finding about a file, or about this process; a recording holds several processes. */
 static bool is_own(const struct flmem_trouble_case *one, const struct flmem_finding *f)
 {
 	char owner[32];
@@ -53,9 +57,9 @@ static bool is_own(const struct flmem_trouble_case *one, const struct flmem_find
 	return strncmp(f->path, owner, (size_t)length) == 0 && strchr(" :", f->path[length]);
 }
 
-/* A finding of one of the rules: those about processes for this one only. NULL: none. */
-static const struct flmem_finding *finding(const struct flmem_trouble_case *one,
-					   const char *const *rules)
+/* A finding of one of the rules; findings about other processes are skipped. NULL: none. */
+static const struct flmem_finding *find_finding(const struct flmem_trouble_case *one,
+						const char *const *rules)
 {
 	for (const char *const *rule = rules; *rule; rule++) {
 		for (size_t i = 0; i < one->found->finding_count; i++) {
@@ -68,20 +72,20 @@ static const struct flmem_finding *finding(const struct flmem_trouble_case *one,
 	return NULL;
 }
 
-#define FINDING(one, ...) finding((one), (const char *const[]){__VA_ARGS__, NULL})
+#define FINDING(one, ...) find_finding((one), (const char *const[]){__VA_ARGS__, NULL})
 
-/* What it is now, where, and the rule; of findings about the process itself without the where. */
-static void say_finding(struct flmem_trouble_answer *answer, const struct flmem_finding *f)
+/* Current value, place and rule; findings about the process itself have no place. */
+static void report_finding(struct flmem_trouble_answer *answer, const struct flmem_finding *f)
 {
 	char where[128] = "";
 
 	if (f->line)
 		snprintf(where, sizeof(where), "%.100s:%u: ", f->file, f->line);
-	say(answer, FLMEM_STEP_NOT_DONE, "%s%.80s is %.60s (%s)", where, f->path,
-	    f->current ? f->current : "absent", f->rule->id);
+	set_state(answer, FLMEM_STEP_NOT_DONE, "%s%.80s is %.60s (%s)", where, f->path,
+		  f->current ? f->current : "absent", f->rule->id);
 	if (f->proposed)
-		advise(answer, "set it to %.60s%s", f->proposed,
-		       f->fixable ? "; flmem recommend --fix on the job writes it" : "");
+		set_next(answer, "set it to %.60s%s", f->proposed,
+			 f->fixable ? "; flmem recommend --fix on the job writes it" : "");
 }
 
 static bool is_server(const struct flmem_trouble_case *one)
@@ -89,7 +93,7 @@ static bool is_server(const struct flmem_trouble_case *one)
 	return flmem_role_is_server(one->role);
 }
 
-/* NULL where it is not known which of the three it is. */
+/* The --role of `flmem start`; NULL where the role is not known. */
 static const char *start_role(const struct flmem_trouble_case *one)
 {
 	if (!one->role)
@@ -104,19 +108,19 @@ static void advise_start(const struct flmem_trouble_case *one, struct flmem_trou
 {
 	bool foreign = one->framework && one->framework != FLMEM_FRAMEWORK_NVFLARE;
 
-	advise(answer, "flmem start --role %s%s%s%s -- COMMAND",
-	       start_role(one) ? start_role(one) : "client", foreign ? " --framework " : "",
-	       foreign ? flmem_framework_name(one->framework) : "", more);
+	set_next(answer, "flmem start --role %s%s%s%s -- COMMAND",
+		 start_role(one) ? start_role(one) : "client", foreign ? " --framework " : "",
+		 foreign ? flmem_framework_name(one->framework) : "", more);
 }
 
 static void advise_watch(const struct flmem_trouble_case *one, struct flmem_trouble_answer *answer,
 			 const char *why)
 {
 	if (one->process)
-		advise(answer, "flmem watch --pid %d --record run.rec%s", (int)one->pid, why);
+		set_next(answer, "flmem watch --pid %d --record run.rec%s", (int)one->pid, why);
 	else
-		advise(answer, "flmem watch --all --role %s --record run.rec%s",
-		       is_server(one) ? "server" : "client", why);
+		set_next(answer, "flmem watch --all --role %s --record run.rec%s",
+			 is_server(one) ? "server" : "client", why);
 }
 
 /* Only NVFlare has the settings of its guide. */
@@ -125,8 +129,8 @@ static bool is_foreign(const struct flmem_trouble_case *one, struct flmem_troubl
 {
 	if (!one->framework || one->framework == FLMEM_FRAMEWORK_NVFLARE)
 		return false;
-	say(answer, FLMEM_STEP_NOT_NEEDED, "%s is NVFlare's, and this is %s", setting,
-	    flmem_framework_name(one->framework));
+	set_state(answer, FLMEM_STEP_NOT_NEEDED, "%s is NVFlare's, and this is %s", setting,
+		  flmem_framework_name(one->framework));
 	return true;
 }
 
@@ -136,7 +140,8 @@ static bool is_watchable_instead(const struct flmem_trouble_case *one,
 	if (!is_foreign(one, answer, "memory_gc_rounds"))
 		return false;
 	if (one->process)
-		advise(answer, "flmem watch --pid %d --auto cleans up from outside", (int)one->pid);
+		set_next(answer, "flmem watch --pid %d --auto trims it from outside",
+			 (int)one->pid);
 	return true;
 }
 
@@ -146,35 +151,36 @@ static const struct flmem_allocator_report *allocator(const struct flmem_trouble
 	const struct flmem_allocator_report *known;
 
 	if (!one->process) {
-		say(answer, FLMEM_STEP_CANNOT_TELL, "%s", no_environment);
-		advise(answer, "%s", look_at_it);
+		set_state(answer, FLMEM_STEP_CANNOT_TELL, "%s", no_environment);
+		set_next(answer, "%s", look_at_it);
 		return NULL;
 	}
 	known = flmem_live_malloc(one->process);
 	if (!known || known->kind == FLMEM_ALLOCATOR_UNKNOWN) {
-		say(answer, FLMEM_STEP_CANNOT_TELL, "its allocator is not known: %s",
-		    one->process->allocators_unknown ? one->process->allocators_unknown
-						     : "flmem does not recognise it");
+		set_state(answer, FLMEM_STEP_CANNOT_TELL, "its allocator is not known: %s",
+			  one->process->allocators_unknown
+				  ? one->process->allocators_unknown
+				  : "flmem does not recognise its allocator");
 		return NULL;
 	}
 	return known;
 }
 
-static void say_arenas(const struct flmem_process_report *process,
-		       struct flmem_trouble_answer *answer)
+static void report_arenas(const struct flmem_process_report *process,
+			  struct flmem_trouble_answer *answer)
 {
 	const char *value = flmem_live_setting(process, "MALLOC_ARENA_MAX");
 	const char *tunables = flmem_live_setting(process, "GLIBC_TUNABLES");
 	char count[48] = "";
 
 	if (!process->heap.arenas.unknown)
-		snprintf(count, sizeof(count), "; %" PRIu64 " by now", process->heap.arenas.value);
+		snprintf(count, sizeof(count), "; %" PRIu64 " now", process->heap.arenas.value);
 	if (value)
-		say(answer, FLMEM_STEP_DONE, "MALLOC_ARENA_MAX=%.40s%s", value, count);
+		set_state(answer, FLMEM_STEP_DONE, "MALLOC_ARENA_MAX=%.40s%s", value, count);
 	else if (tunables && strstr(tunables, "glibc.malloc.arena_max"))
-		say(answer, FLMEM_STEP_DONE, "GLIBC_TUNABLES=%.80s%s", tunables, count);
+		set_state(answer, FLMEM_STEP_DONE, "GLIBC_TUNABLES=%.80s%s", tunables, count);
 	else
-		say(answer, FLMEM_STEP_NOT_DONE, "MALLOC_ARENA_MAX is not set%s", count);
+		set_state(answer, FLMEM_STEP_NOT_DONE, "MALLOC_ARENA_MAX is not set%s", count);
 }
 
 void flmem_trouble_arenas(const struct flmem_trouble_case *one, struct flmem_trouble_answer *answer)
@@ -185,35 +191,36 @@ void flmem_trouble_arenas(const struct flmem_trouble_case *one, struct flmem_tro
 	const struct flmem_allocator_report *known = allocator(one, answer);
 
 	if (known && known->kind != FLMEM_ALLOCATOR_GLIBC) {
-		say(answer, FLMEM_STEP_NOT_NEEDED, "malloc is that of %s, which does not read it",
-		    flmem_allocator_name(known->kind));
+		set_state(answer, FLMEM_STEP_NOT_NEEDED,
+			  "malloc is served by %s, which does not read it",
+			  flmem_allocator_name(known->kind));
 		return;
 	}
 	if (known && one->process->settings_unknown)
-		say(answer, FLMEM_STEP_CANNOT_TELL, "its environment: %s",
-		    one->process->settings_unknown);
+		set_state(answer, FLMEM_STEP_CANNOT_TELL, "its environment: %s",
+			  one->process->settings_unknown);
 	else if (known)
-		say_arenas(one->process, answer);
+		report_arenas(one->process, answer);
 	if (bad && (!known || answer->state == FLMEM_STEP_DONE))
-		say_finding(answer, bad);
+		report_finding(answer, bad);
 	if (answer->state == FLMEM_STEP_NOT_DONE)
 		advise_start(one, answer, "");
 }
 
-static void say_interval(struct flmem_trouble_answer *answer, struct flmem_u64 rounds,
-			 const struct flmem_finding *bad)
+static void report_interval(struct flmem_trouble_answer *answer, struct flmem_u64 rounds,
+			    const struct flmem_finding *bad)
 {
 	if (bad) {
-		say_finding(answer, bad);
+		report_finding(answer, bad);
 	} else if (rounds.unknown) {
-		say(answer, FLMEM_STEP_CANNOT_TELL, "%s", rounds.unknown);
-		advise(answer, "%s", name_job);
+		set_state(answer, FLMEM_STEP_CANNOT_TELL, "%s", rounds.unknown);
+		set_next(answer, "%s", name_job);
 	} else if (!rounds.value) {
-		say(answer, FLMEM_STEP_NOT_DONE, "memory_gc_rounds is 0 in the job");
-		advise(answer, "flmem recommend --fix on the job");
+		set_state(answer, FLMEM_STEP_NOT_DONE, "memory_gc_rounds is 0 in the job");
+		set_next(answer, "flmem recommend --fix on the job");
 	} else {
-		say(answer, FLMEM_STEP_DONE, "memory_gc_rounds is %" PRIu64 " in the job",
-		    rounds.value);
+		set_state(answer, FLMEM_STEP_DONE, "memory_gc_rounds is %" PRIu64 " in the job",
+			  rounds.value);
 	}
 }
 
@@ -221,22 +228,24 @@ void flmem_trouble_server_gc(const struct flmem_trouble_case *one,
 			     struct flmem_trouble_answer *answer)
 {
 	if (!is_watchable_instead(one, answer))
-		say_interval(answer, one->found->server_gc_rounds,
-			     FINDING(one, "NVF-SRV-GC-OFF", "NVF-SRV-GC-IGNORED"));
+		report_interval(answer, one->found->server_gc_rounds,
+				FINDING(one, "NVF-SRV-GC-OFF", "NVF-SRV-GC-IGNORED"));
 }
 
-/* The environment of a trainer of its own comes before the job (NVFlare before 2.9). */
+/* The environment of an external trainer overrides the job (NVFlare before 2.9). */
 static struct flmem_u64 client_rounds(const struct flmem_trouble_case *one)
 {
 	static const char own[] = "NVFLARE_CLIENT_MEMORY_GC_ROUNDS is in its environment, which "
-				  "NVFlare before 2.9 reads first";
+				  "overrides the job in NVFlare before 2.9";
 
 	if (one->process && flmem_live_setting(one->process, "NVFLARE_CLIENT_MEMORY_GC_ROUNDS"))
 		return FLMEM_UNKNOWN(own);
 	return one->found->client_gc_rounds;
 }
 
-/* A recorded client that climbs, or whose group was short, at an interval above 1. */
+/*
+ * A recorded client whose memory rises, or whose group was short of memory, at an interval above 1.
+ */
 static const struct flmem_finding *tune(const struct flmem_trouble_case *one, bool back)
 {
 	const struct flmem_finding *f = FINDING(one, "NVF-CLI-GC-TUNE");
@@ -250,7 +259,7 @@ void flmem_trouble_client_gc(const struct flmem_trouble_case *one,
 	const struct flmem_finding *bad = FINDING(one, "NVF-CLI-GC-OFF", "NVF-CUDA-NOOP");
 
 	if (!is_watchable_instead(one, answer))
-		say_interval(answer, client_rounds(one), bad ? bad : tune(one, true));
+		report_interval(answer, client_rounds(one), bad ? bad : tune(one, true));
 }
 
 static const char *trend_word(const struct flmem_watch_result *recorded)
@@ -268,27 +277,29 @@ void flmem_trouble_interval(const struct flmem_trouble_case *one,
 	if (is_watchable_instead(one, answer))
 		return;
 	if (more) {
-		say_finding(answer, more);
+		report_finding(answer, more);
 	} else if (!rounds.unknown && rounds.value >= 5) {
-		say(answer, FLMEM_STEP_DONE, "memory_gc_rounds is %" PRIu64, rounds.value);
+		set_state(answer, FLMEM_STEP_DONE, "memory_gc_rounds is %" PRIu64, rounds.value);
 	} else if (!recorded) {
-		say(answer, FLMEM_STEP_CANNOT_TELL, "whether RSS is stable takes a recording");
+		set_state(answer, FLMEM_STEP_CANNOT_TELL,
+			  "a recording is needed to check whether RSS is stable");
 		advise_watch(one, answer, "");
 	} else if (recorded->trend.verdict == FLMEM_TREND_TOO_EARLY) {
-		say(answer, FLMEM_STEP_CANNOT_TELL, "recorded for %" PRIu64 " rounds: %s",
-		    recorded->rounds, recorded->trend.because);
+		set_state(answer, FLMEM_STEP_CANNOT_TELL, "recorded for %" PRIu64 " rounds: %s",
+			  recorded->rounds, recorded->trend.because);
 		advise_watch(one, answer, "");
 	} else if (recorded->trend.verdict != FLMEM_TREND_FLAT ||
 		   flmem_recorded_was_short(recorded)) {
-		say(answer, FLMEM_STEP_NOT_NEEDED, "RSS is not stable: %s%s", trend_word(recorded),
-		    flmem_recorded_was_short(recorded) ? ", and memory was short" : "");
+		set_state(answer, FLMEM_STEP_NOT_NEEDED, "RSS is not stable: %s%s",
+			  trend_word(recorded),
+			  flmem_recorded_was_short(recorded) ? ", and memory was short" : "");
 	} else {
-		say(answer, FLMEM_STEP_CANNOT_TELL, "RSS is flat; memory_gc_rounds: %s",
-		    rounds.unknown ? rounds.unknown : "too few rounds recorded to raise it");
+		set_state(answer, FLMEM_STEP_CANNOT_TELL, "RSS is flat; memory_gc_rounds: %s",
+			  rounds.unknown ? rounds.unknown : "too few recorded rounds to raise it");
 	}
 }
 
-/* Of the sides that are known: that of the process, or both where its role is not. */
+/* For the known sides: the one of the process, or both if its role is unknown. */
 void flmem_trouble_every_round(const struct flmem_trouble_case *one,
 			       struct flmem_trouble_answer *answer)
 {
@@ -302,15 +313,16 @@ void flmem_trouble_every_round(const struct flmem_trouble_case *one,
 	if ((ask_server && server.value != 1) || (ask_client && client.value != 1)) {
 		bool at_server = ask_server && server.value != 1;
 
-		say(answer, FLMEM_STEP_NOT_DONE, "memory_gc_rounds is %" PRIu64 " for the %s",
-		    at_server ? server.value : client.value, at_server ? "server" : "clients");
-		advise(answer, "set it to 1 until memory is stable");
+		set_state(answer, FLMEM_STEP_NOT_DONE, "memory_gc_rounds is %" PRIu64 " for the %s",
+			  at_server ? server.value : client.value,
+			  at_server ? "server" : "clients");
+		set_next(answer, "set it to 1 until memory is stable");
 	} else if (ask_server || ask_client) {
-		say(answer, FLMEM_STEP_DONE, "memory_gc_rounds is 1 in the job");
+		set_state(answer, FLMEM_STEP_DONE, "memory_gc_rounds is 1 in the job");
 	} else {
-		say(answer, FLMEM_STEP_CANNOT_TELL, "%s",
-		    !both && is_server(one) ? server.unknown : client.unknown);
-		advise(answer, "%s", name_job);
+		set_state(answer, FLMEM_STEP_CANNOT_TELL, "%s",
+			  !both && is_server(one) ? server.unknown : client.unknown);
+		set_next(answer, "%s", name_job);
 	}
 }
 
@@ -324,52 +336,53 @@ void flmem_trouble_clear_cache(const struct flmem_trouble_case *one,
 	if (is_foreign(one, answer, "clear_cache"))
 		return;
 	if (bad) {
-		say_finding(answer, bad);
+		report_finding(answer, bad);
 	} else if (known.unknown) {
-		say(answer, FLMEM_STEP_CANNOT_TELL, "%s", known.unknown);
-		advise(answer, "%s", name_job);
+		set_state(answer, FLMEM_STEP_CANNOT_TELL, "%s", known.unknown);
+		set_next(answer, "%s", name_job);
 	} else if (known.value) {
-		say(answer, FLMEM_STEP_DONE, "no call of send() in the Python of the job says no");
-	} else { /* its finding is silenced */
-		say(answer, FLMEM_STEP_NOT_DONE, "a call of send() has clear_cache False");
+		set_state(answer, FLMEM_STEP_DONE,
+			  "no call of send() in the job's Python files disables it");
+	} else { /* the finding is suppressed */
+		set_state(answer, FLMEM_STEP_NOT_DONE, "a call of send() has clear_cache False");
 	}
 }
 
-/* Whether it uses a GPU; the reason where that is not known. */
-static struct flmem_u64 gpu(const struct flmem_trouble_case *one)
+/* Whether it uses a GPU, or the reason why that is not known. */
+static struct flmem_u64 gpu_in_use(const struct flmem_trouble_case *one)
 {
 	if (one->process)
 		return one->process->cuda.used_bytes;
-	return one->recorded ? one->recorded->gpu_bytes
-			     : FLMEM_UNKNOWN("there is no process to look at");
+	return one->recorded ? one->recorded->gpu_bytes : FLMEM_UNKNOWN("no process was given");
 }
 
 void flmem_trouble_cuda(const struct flmem_trouble_case *one, struct flmem_trouble_answer *answer)
 {
 	const struct flmem_finding *bad = FINDING(one, "NVF-CUDA-NOOP", "NVF-CUDA-MISSING");
-	struct flmem_u64 known = one->found->cuda_empty_cache, used = gpu(one);
+	struct flmem_u64 known = one->found->cuda_empty_cache, used = gpu_in_use(one);
 	char shown[FLMEM_TEXT_BYTES_MAX];
 
 	if (is_foreign(one, answer, "cuda_empty_cache"))
 		return;
 	if (bad) {
-		say_finding(answer, bad);
+		report_finding(answer, bad);
 	} else if (!used.unknown && !used.value) {
-		say(answer, FLMEM_STEP_NOT_NEEDED, "it uses no GPU");
+		set_state(answer, FLMEM_STEP_NOT_NEEDED, "it uses no GPU");
 	} else if (!known.unknown && known.value) {
-		say(answer, FLMEM_STEP_DONE, "cuda_empty_cache is true in the job");
+		set_state(answer, FLMEM_STEP_DONE, "cuda_empty_cache is true in the job");
 	} else if (!known.unknown && !used.unknown) {
-		say(answer, FLMEM_STEP_NOT_DONE, "it holds %s of a GPU, and the job leaves it off",
-		    flmem_text_bytes(used.value, shown, sizeof(shown)));
-		advise(answer, "set cuda_empty_cache to true in the client's executor");
+		set_state(answer, FLMEM_STEP_NOT_DONE,
+			  "it holds %s of GPU memory, and the job does not set it",
+			  flmem_text_bytes(used.value, shown, sizeof(shown)));
+		set_next(answer, "set cuda_empty_cache to true in the client's executor");
 	} else {
-		say(answer, FLMEM_STEP_CANNOT_TELL, "%s",
-		    known.unknown ? known.unknown : used.unknown);
-		advise(answer, "%s", known.unknown ? name_job : look_at_it);
+		set_state(answer, FLMEM_STEP_CANNOT_TELL, "%s",
+			  known.unknown ? known.unknown : used.unknown);
+		set_next(answer, "%s", known.unknown ? name_job : look_at_it);
 	}
 }
 
-/* Whether jemalloc serves malloc; false when the answer is given already. */
+/* Whether jemalloc serves malloc; false when the answer is already set. */
 static bool has_jemalloc(const struct flmem_trouble_case *one, struct flmem_trouble_answer *answer)
 {
 	const struct flmem_finding *bad = FINDING(one, "LIVE-JEMALLOC-NOT-LOADED");
@@ -379,8 +392,9 @@ static bool has_jemalloc(const struct flmem_trouble_case *one, struct flmem_trou
 		return false;
 	if (known->kind == FLMEM_ALLOCATOR_JEMALLOC)
 		return true;
-	say(answer, FLMEM_STEP_NOT_DONE, "malloc is that of %s%s",
-	    flmem_allocator_name(known->kind), bad ? ", although jemalloc was asked for" : "");
+	set_state(answer, FLMEM_STEP_NOT_DONE, "malloc is served by %s%s",
+		  flmem_allocator_name(known->kind),
+		  bad ? ", although jemalloc was requested" : "");
 	advise_start(one, answer, " --jemalloc");
 	return false;
 }
@@ -389,10 +403,10 @@ void flmem_trouble_jemalloc(const struct flmem_trouble_case *one,
 			    struct flmem_trouble_answer *answer)
 {
 	if (has_jemalloc(one, answer))
-		say(answer, FLMEM_STEP_DONE, "malloc is that of jemalloc %.40s",
-		    flmem_live_malloc(one->process)->version
-			    ? flmem_live_malloc(one->process)->version
-			    : "");
+		set_state(answer, FLMEM_STEP_DONE, "malloc is served by jemalloc %.40s",
+			  flmem_live_malloc(one->process)->version
+				  ? flmem_live_malloc(one->process)->version
+				  : "");
 }
 
 void flmem_trouble_decay(const struct flmem_trouble_case *one, struct flmem_trouble_answer *answer)
@@ -403,56 +417,58 @@ void flmem_trouble_decay(const struct flmem_trouble_case *one, struct flmem_trou
 		return;
 	value = flmem_live_setting(one->process, "MALLOC_CONF");
 	if (one->process->settings_unknown) {
-		say(answer, FLMEM_STEP_CANNOT_TELL, "its environment: %s",
-		    one->process->settings_unknown);
+		set_state(answer, FLMEM_STEP_CANNOT_TELL, "its environment: %s",
+			  one->process->settings_unknown);
 	} else if (FINDING(one, "LIVE-JEMALLOC-DECAY")) {
-		say(answer, FLMEM_STEP_NOT_DONE, "jemalloc runs, MALLOC_CONF is %.80s",
-		    value ? value : "not set");
+		set_state(answer, FLMEM_STEP_NOT_DONE, "jemalloc is in use, MALLOC_CONF is %.80s",
+			  value ? value : "not set");
 		advise_start(one, answer, " --jemalloc");
 	} else {
-		say(answer, FLMEM_STEP_DONE, "jemalloc runs with MALLOC_CONF=%.100s",
-		    value ? value : "");
+		set_state(answer, FLMEM_STEP_DONE, "jemalloc is in use with MALLOC_CONF=%.100s",
+			  value ? value : "");
 	}
 }
 
-static void say_recorded(const struct flmem_trouble_case *one, enum flmem_step_state state,
-			 struct flmem_trouble_answer *answer)
+static void report_recorded(const struct flmem_trouble_case *one, enum flmem_step_state state,
+			    struct flmem_trouble_answer *answer)
 {
 	const struct flmem_watch_result *recorded = one->recorded;
 	char span[FLMEM_TEXT_BYTES_MAX];
 
-	say(answer, state, "recorded for %s, %" PRIu64 " rounds: %s, %s",
-	    flmem_text_span(recorded->watched_us / 1000000, span, sizeof(span)), recorded->rounds,
-	    trend_word(recorded), recorded->trend.because);
+	set_state(answer, state, "recorded for %s, %" PRIu64 " rounds: %s, %s",
+		  flmem_text_span(recorded->watched_us / 1000000, span, sizeof(span)),
+		  recorded->rounds, trend_word(recorded), recorded->trend.because);
 }
 
 void flmem_trouble_monitor(const struct flmem_trouble_case *one,
 			   struct flmem_trouble_answer *answer)
 {
 	if (one->recorded) {
-		say_recorded(one, FLMEM_STEP_DONE, answer);
+		report_recorded(one, FLMEM_STEP_DONE, answer);
 		return;
 	}
-	say(answer, FLMEM_STEP_CANNOT_TELL, "whether someone watches it cannot be seen");
+	set_state(answer, FLMEM_STEP_CANNOT_TELL, "not known whether a monitor runs");
 	advise_watch(one, answer, "");
 }
 
 void flmem_trouble_leaks(const struct flmem_trouble_case *one, struct flmem_trouble_answer *answer)
 {
-	static const char why[] = ", which tells a leak from what the allocator keeps";
+	static const char why[] =
+		", which distinguishes a leak from memory retained by the allocator";
 
 	if (!one->recorded) {
-		say(answer, FLMEM_STEP_CANNOT_TELL, "growth from round to round takes a recording");
+		set_state(answer, FLMEM_STEP_CANNOT_TELL,
+			  "a recording is needed to check growth per round");
 		advise_watch(one, answer, why);
 	} else if (one->recorded->trend.verdict == FLMEM_TREND_CLIMBING) {
-		say_recorded(one, FLMEM_STEP_NOT_DONE, answer);
-		advise(answer, "look for what grows with each round: lists of results, graphs kept "
-			       "by losses that are not detached, caches");
+		report_recorded(one, FLMEM_STEP_NOT_DONE, answer);
+		set_next(answer, "check what grows with each round: lists of results, graphs "
+				 "retained by losses that are not detached, caches");
 	} else if (one->recorded->trend.verdict == FLMEM_TREND_TOO_EARLY) {
-		say_recorded(one, FLMEM_STEP_CANNOT_TELL, answer);
+		report_recorded(one, FLMEM_STEP_CANNOT_TELL, answer);
 		advise_watch(one, answer, why);
 	} else {
-		say_recorded(one, FLMEM_STEP_DONE, answer);
+		report_recorded(one, FLMEM_STEP_DONE, answer);
 	}
 }
 
@@ -464,7 +480,7 @@ static void put_bytes(char *out, size_t size, const char *label, struct flmem_u6
 		 bytes.unknown ? "unknown" : flmem_text_bytes(bytes.value, shown, sizeof(shown)));
 }
 
-static void say_killed(const struct flmem_oom_kill *kill, struct flmem_trouble_answer *answer)
+static void report_killed(const struct flmem_oom_kill *kill, struct flmem_trouble_answer *answer)
 {
 	char anon[64], shmem[64], limit[64], share[64] = "";
 
@@ -473,12 +489,12 @@ static void say_killed(const struct flmem_oom_kill *kill, struct flmem_trouble_a
 	if (kill->of_group)
 		put_bytes(limit, sizeof(limit), " shared, limit ", kill->limit_bytes);
 	else
-		snprintf(limit, sizeof(limit), " shared, and the host had no more");
+		snprintf(limit, sizeof(limit), " shared, and the host was out of memory");
 	if (!kill->share_percent.unknown && kill->tasks.value > 1)
 		snprintf(share, sizeof(share), ", %" PRIu64 " %% of what %" PRIu64 " tasks held",
 			 kill->share_percent.value, kill->tasks.value);
-	say(answer, FLMEM_STEP_CANNOT_TELL, "the batch size is the training code's own; %s%s%s%s",
-	    anon, shmem, limit, share);
+	set_state(answer, FLMEM_STEP_CANNOT_TELL, "the training code sets the batch size; %s%s%s%s",
+		  anon, shmem, limit, share);
 }
 
 void flmem_trouble_batch(const struct flmem_trouble_case *one, struct flmem_trouble_answer *answer)
@@ -494,12 +510,13 @@ void flmem_trouble_batch(const struct flmem_trouble_case *one, struct flmem_trou
 		put_bytes(limit, sizeof(limit), ", limit ", one->recorded->limit_bytes);
 	}
 	if (one->kill)
-		say_killed(one->kill, answer);
+		report_killed(one->kill, answer);
 	else
-		say(answer, FLMEM_STEP_CANNOT_TELL, "the batch size is the training code's own%s%s",
-		    held, limit);
+		set_state(answer, FLMEM_STEP_CANNOT_TELL,
+			  "the training code sets the batch size%s%s", held, limit);
 	if (is_server(one))
-		say(answer, FLMEM_STEP_NOT_NEEDED, "a server does not train%s%s", held, limit);
+		set_state(answer, FLMEM_STEP_NOT_NEEDED, "a server does not train%s%s", held,
+			  limit);
 	else
-		advise(answer, "halve it, and compare the peaks of two recordings");
+		set_next(answer, "halve it, and compare the peaks of two recordings");
 }

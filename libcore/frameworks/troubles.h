@@ -3,8 +3,8 @@
 #define FLMEM_FRAMEWORKS_TROUBLES_H
 
 /*
- * The steps of flmem/troubleshoot.h: a table of rows, each with the function that tells how far a
- * step is done. The functions look at what others have found, and read nothing themselves.
+ * The steps of flmem/troubleshoot.h: a table of rows, each with the function that decides whether a
+ * step is done. The functions use only the findings of others and read nothing themselves.
  */
 
 #include <stdbool.h>
@@ -13,7 +13,7 @@
 #include <flmem/troubleshoot.h>
 #include <flmem/watch_result.h>
 
-/* What there is about one process; NULL for what there is not. */
+/* The known facts about one process; NULL for unknown ones. */
 struct flmem_trouble_case {
 	enum flmem_trouble_list list;
 	enum flmem_role role;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A PyTorch checkpoint is a zip archive whose entries "<name>/data/<number>" are the storages of
- * its tensors, uncompressed. Its directory tells their sizes (APPNOTE.TXT 4.3.12 to 4.3.16, 4.5.3);
- * types and shapes are in a pickle, which is not read. Checkpoints from before PyTorch 1.6 are one
- * pickle, nearly as large as their tensors.
+ * its tensors, uncompressed. Its directory contains their sizes (APPNOTE.TXT 4.3.12 to 4.3.16,
+ * 4.5.3); types and shapes are in a pickle, which is not read. Checkpoints from before PyTorch 1.6
+ * are one pickle, nearly as large as their tensors.
  */
 #include "model/tensors.h"
 
@@ -27,7 +27,7 @@
 #define LARGE	      0xffffffffU
 #define EXTRA_SIZES   1U /* header of the field with sizes of 64 bits */
 
-static uint64_t number(const char *at, size_t bytes)
+static uint64_t read_number(const char *at, size_t bytes)
 {
 	uint64_t value = 0;
 
@@ -40,29 +40,29 @@ struct directory {
 	uint64_t offset, bytes;
 };
 
-static int broken(const char *path, const char *why, struct flmem_error *err)
+static int damaged_archive(const char *path, const char *why, struct flmem_error *err)
 {
-	return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is no sound PyTorch archive: %s", path,
-			       why);
+	return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is not a valid PyTorch archive: %s",
+			       path, why);
 }
 
-/* Where the directory is when it does not fit 32 bits; `end` is the offset of the end record. */
+/* Locates the directory when it does not fit 32 bits; `end` is the offset of the end record. */
 static bool find_large(int fd, uint64_t end, struct directory *directory)
 {
 	char locator[LOCATOR_BYTES], record[END64_BYTES];
 
 	if (end < LOCATOR_BYTES ||
 	    !flmem_io_read_at(fd, end - LOCATOR_BYTES, locator, sizeof(locator)) ||
-	    number(locator, 4) != LOCATOR_MARK || number(locator + 8, 8) > end ||
-	    !flmem_io_read_at(fd, number(locator + 8, 8), record, sizeof(record)) ||
-	    number(record, 4) != END64_MARK)
+	    read_number(locator, 4) != LOCATOR_MARK || read_number(locator + 8, 8) > end ||
+	    !flmem_io_read_at(fd, read_number(locator + 8, 8), record, sizeof(record)) ||
+	    read_number(record, 4) != END64_MARK)
 		return false;
-	directory->bytes = number(record + 40, 8);
-	directory->offset = number(record + 48, 8);
+	directory->bytes = read_number(record + 40, 8);
+	directory->offset = read_number(record + 48, 8);
 	return true;
 }
 
-/* False without an end record: no archive at all. */
+/* False without an end record: not an archive. */
 static bool find_end(int fd, uint64_t file_bytes, struct flmem_buf *tail, uint64_t *ret_end)
 {
 	size_t length = file_bytes < TAIL_BYTES ? (size_t)file_bytes : TAIL_BYTES;
@@ -71,7 +71,7 @@ static bool find_end(int fd, uint64_t file_bytes, struct flmem_buf *tail, uint64
 	    !flmem_io_read_at(fd, file_bytes - length, tail->data, length))
 		return false;
 	for (size_t at = length - END_BYTES + 1; at-- > 0;)
-		if (number(tail->data + at, 4) == END_MARK) {
+		if (read_number(tail->data + at, 4) == END_MARK) {
 			memmove(tail->data, tail->data + at, END_BYTES);
 			*ret_end = file_bytes - length + at;
 			return true;
@@ -84,16 +84,16 @@ static bool entry_size(const char *entry, size_t name_bytes, size_t extra_bytes,
 {
 	const char *extra = entry + ENTRY_BYTES + name_bytes, *end = extra + extra_bytes;
 
-	*ret_size = number(entry + 24, 4);
+	*ret_size = read_number(entry + 24, 4);
 	if (*ret_size != LARGE)
 		return true;
 	while (end - extra >= 4) {
-		size_t length = (size_t)number(extra + 2, 2);
+		size_t length = (size_t)read_number(extra + 2, 2);
 
 		if ((size_t)(end - extra) < 4 + length)
 			return false;
-		if (number(extra, 2) == EXTRA_SIZES && length >= 8) {
-			*ret_size = number(extra + 4, 8);
+		if (read_number(extra, 2) == EXTRA_SIZES && length >= 8) {
+			*ret_size = read_number(extra + 4, 8);
 			return true;
 		}
 		extra += 4 + length;
@@ -122,17 +122,18 @@ static int sum_entries(const struct flmem_buf *bytes, const char *path, uint64_t
 		size_t name, extra, left = bytes->length - at;
 		uint64_t size;
 
-		if (left < ENTRY_BYTES || number(entry, 4) != ENTRY_MARK)
-			return broken(path, "its directory is damaged", err);
-		name = (size_t)number(entry + 28, 2);
-		extra = (size_t)number(entry + 30, 2);
-		length = ENTRY_BYTES + name + extra + (size_t)number(entry + 32, 2);
+		if (left < ENTRY_BYTES || read_number(entry, 4) != ENTRY_MARK)
+			return damaged_archive(path, "its directory is damaged", err);
+		name = (size_t)read_number(entry + 28, 2);
+		extra = (size_t)read_number(entry + 30, 2);
+		length = ENTRY_BYTES + name + extra + (size_t)read_number(entry + 32, 2);
 		if (length > left || !entry_size(entry, name, extra, &size))
-			return broken(path, "its directory is damaged", err);
+			return damaged_archive(path, "its directory is damaged", err);
 		if (!is_storage(entry + ENTRY_BYTES, name))
 			continue;
-		if (number(entry + 10, 2) != 0 || size > file_bytes - sum->bytes)
-			return broken(path, "a tensor is compressed, or larger than the file", err);
+		if (read_number(entry + 10, 2) != 0 || size > file_bytes - sum->bytes)
+			return damaged_archive(
+				path, "a tensor is compressed, or larger than the file", err);
 		sum->bytes += size;
 		sum->count++;
 		if (size > sum->largest_bytes)
@@ -145,9 +146,9 @@ static int read_directory(int fd, const char *path, const struct directory *dire
 			  struct flmem_buf *bytes, struct flmem_error *err)
 {
 	if (directory->offset > end || directory->bytes > end - directory->offset)
-		return broken(path, "its directory lies behind its end", err);
+		return damaged_archive(path, "its directory starts after its end", err);
 	if (directory->bytes > DIRECTORY_MAX)
-		return broken(path, "its directory is larger than any real one", err);
+		return damaged_archive(path, "its directory exceeds the size limit", err);
 	if (!flmem_buf_reserve(bytes, (size_t)directory->bytes))
 		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
 	if (!flmem_io_read_at(fd, directory->offset, bytes->data, (size_t)directory->bytes))
@@ -167,9 +168,9 @@ static int add_archive(int fd, const char *path, uint64_t end, const struct dire
 	if (!rc)
 		rc = sum_entries(&bytes, path, end, &sum, err);
 	if (!rc && !sum.count)
-		rc = broken(path, "it has no tensors", err);
+		rc = damaged_archive(path, "it has no tensors", err);
 	if (!rc && __builtin_add_overflow(tensors->bytes, sum.bytes, &tensors->bytes))
-		rc = broken(path, "it is larger than any machine", err);
+		rc = damaged_archive(path, "it exceeds the memory of any machine", err);
 	if (rc)
 		return rc;
 	tensors->count += sum.count;
@@ -187,9 +188,9 @@ static int add_pickle(int fd, const char *path, uint64_t file_bytes, struct flme
 	if (!flmem_io_read_at(fd, 0, start, sizeof(start)) || start[0] != 0x80 || start[1] < 2 ||
 	    start[1] > 5)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "'%s' is no PyTorch checkpoint, or cut off", path);
+				       "'%s' is not a PyTorch checkpoint, or is truncated", path);
 	if (__builtin_add_overflow(tensors->bytes, file_bytes, &tensors->bytes))
-		return broken(path, "it is larger than any machine", err);
+		return damaged_archive(path, "it exceeds the memory of any machine", err);
 	tensors->listed = false;
 	return 0;
 }
@@ -208,10 +209,10 @@ int flmem_checkpoint_add(int fd, const char *path, struct flmem_tensors *tensors
 	tensors->counted = false; /* the types are in the pickle */
 	if (!find_end(fd, file_bytes, &tail, &end))
 		return add_pickle(fd, path, file_bytes, tensors, err);
-	directory.bytes = number(tail.data + 12, 4);
-	directory.offset = number(tail.data + 16, 4);
+	directory.bytes = read_number(tail.data + 12, 4);
+	directory.offset = read_number(tail.data + 16, 4);
 	if ((directory.bytes == LARGE || directory.offset == LARGE) &&
 	    !find_large(fd, end, &directory))
-		return broken(path, "its large directory cannot be found", err);
+		return damaged_archive(path, "its 64-bit directory cannot be found", err);
 	return add_archive(fd, path, end, &directory, tensors, err);
 }

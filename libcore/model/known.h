@@ -2,7 +2,7 @@
 #ifndef FLMEM_MODEL_KNOWN_H
 #define FLMEM_MODEL_KNOWN_H
 
-/* Models that are known by name: the shape of a decoder, from which its tensors follow. */
+/* Models known by name: the shape of a decoder, which defines its tensors. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,12 +14,12 @@ struct flmem_known_model {
 	uint64_t layers, hidden, inner, keys; /* keys: width of the key and the value projection */
 	uint64_t vocabulary;
 	bool tied;	   /* the output layer is the embedding */
-	const char *dtype; /* that it is published in */
+	const char *dtype; /* of the published weights */
 };
 
 extern const struct flmem_known_model flmem_known_models[]; /* ends in a row without a name */
 
-/* By name, in any case; NULL for none. */
+/* Finds a model by name, ignoring case; NULL for none. */
 const struct flmem_known_model *flmem_known_model_find(const char *name);
 
 /* `dtype` is that of all its tensors. */

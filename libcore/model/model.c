@@ -21,7 +21,7 @@
 typedef int add_function(int fd, const char *path, struct flmem_tensors *tensors,
 			 struct flmem_error *err);
 
-/* Kinds of files by their names. In a folder the first kind that is there is taken, alone. */
+/* Kinds of files by their names. In a folder only the first existing kind is used. */
 static const struct file_kind {
 	const char *suffix;
 	add_function *add;
@@ -75,8 +75,8 @@ static int add_file(int dirfd, const char *name, const char *path, struct flmem_
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is not a regular file", path);
 	if (!kind)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "'%s' is no kind of model file that is known; take a "
-				       ".safetensors, .bin, .pt, .pth or .ckpt, or --params",
+				       "'%s' is not a known kind of model file; use a "
+				       ".safetensors, .bin, .pt, .pth or .ckpt file, or --params",
 				       path);
 	return kind->add(fd, path, tensors, err);
 }
@@ -93,13 +93,13 @@ static int add_below(int dirfd, const char *folder, const char *name, struct flm
 	return add_file(dirfd, name, path, tensors, err);
 }
 
-/* Names of shards are paths by the format; those that lead elsewhere are refused. */
+/* Names of shards are paths by the format; those outside the folder are rejected. */
 static bool is_plain_name(const char *name)
 {
 	return *name && !strchr(name, '/') && flmem_text_ends(name, ".safetensors");
 }
 
-static int by_text(const void *a, const void *b)
+static int compare_text(const void *a, const void *b)
 {
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
@@ -126,7 +126,7 @@ static int add_shards(int dirfd, const char *folder, const struct flmem_document
 	if (!count)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s/" INDEX "' names no shards",
 				       folder);
-	qsort(names, count, sizeof(*names), by_text);
+	qsort(names, count, sizeof(*names), compare_text);
 	for (size_t i = 0; i < count && !rc; i++)
 		if (!i || strcmp(names[i - 1], names[i]) != 0)
 			rc = add_below(dirfd, folder, names[i], tensors, err);
@@ -164,10 +164,10 @@ static int add_kind(DIR *dir, const char *folder, const struct file_kind *kind, 
 		int rc;
 
 		if (++seen > FILES_MAX)
-			return flmem_error_set(err, FLMEM_EUSAGE, 0,
-					       "'%s' has more than %u entries; name the model's "
-					       "own folder",
-					       folder, FILES_MAX);
+			return flmem_error_set(
+				err, FLMEM_EUSAGE, 0,
+				"'%s' has more than %u entries; give the model's own folder",
+				folder, FILES_MAX);
 		if (entry->d_name[0] == '.' || !flmem_text_ends(entry->d_name, kind->suffix))
 			continue;
 		rc = add_below(dirfd(dir), folder, entry->d_name, tensors, err);
@@ -193,7 +193,7 @@ static int add_folder(const char *folder, struct flmem_tensors *tensors, struct 
 		rc = add_kind(dir, folder, &kinds[i], &files, tensors, err);
 	if (!rc && !files)
 		rc = flmem_error_set(err, FLMEM_EUSAGE, 0,
-				     "'%s' holds no .safetensors, .bin, .pt, .pth or .ckpt",
+				     "'%s' contains no .safetensors, .bin, .pt, .pth or .ckpt file",
 				     folder);
 	return rc;
 }
@@ -210,7 +210,7 @@ static int measure(const char *what, const struct flmem_dtype *dtype, struct flm
 	}
 	if (stat(what, &status) < 0)
 		return flmem_error_set(err, errno == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, errno,
-				       "'%s' is no model known by name, and no file", what);
+				       "'%s' is neither a model known by name nor a file", what);
 	tensors->counted = tensors->listed = true;
 	return S_ISDIR(status.st_mode) ? add_folder(what, tensors, err)
 				       : add_file(AT_FDCWD, what, what, tensors, err);
@@ -222,31 +222,29 @@ static int find_dtype(const char *name, const struct flmem_dtype **ret_dtype,
 	const struct flmem_dtype *found = name ? flmem_dtype_find(name) : NULL;
 
 	if (name && !found)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0, "no type of numbers is named '%.60s'",
-				       name);
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "invalid number type '%.60s'", name);
 	*ret_dtype = found;
 	return 0;
 }
 
-/* All tensors in another type. What is no known number of elements stays as it is. */
-static int convert(struct flmem_tensors *tensors, const struct flmem_dtype *dtype, const char *what,
-		   struct flmem_error *err)
+/* Converts all tensors to another type. An unknown number of elements is not converted. */
+static int convert_type(struct flmem_tensors *tensors, const struct flmem_dtype *dtype,
+			const char *what, struct flmem_error *err)
 {
 	uint64_t bits, largest;
 
 	if (!dtype || (tensors->counted && !tensors->mixed && tensors->dtype == dtype))
 		return 0;
 	if (!tensors->counted || tensors->mixed || !tensors->dtype)
-		return flmem_error_set(
-			err, FLMEM_EUSAGE, 0,
-			"the types in '%s' are not known or mixed, so its size as %s "
-			"is not either; leave --dtype out, or give --params",
-			what, dtype->name);
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "the types in '%s' are unknown or mixed, so its size as %s "
+				       "is not known; omit --dtype, or give --params",
+				       what, dtype->name);
 	if (__builtin_mul_overflow(tensors->elements, dtype->bits, &bits) ||
 	    __builtin_mul_overflow(tensors->largest_bytes, 8U, &largest))
-		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is larger than any machine",
-				       what);
-	tensors->bytes = bits / 8; /* and so does the largest tensor fit, one of them */
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s' exceeds the memory of any machine", what);
+	tensors->bytes = bits / 8; /* the largest tensor is one of them, so it fits, too */
 	tensors->largest_bytes = largest / tensors->dtype->bits * dtype->bits / 8;
 	tensors->dtype = dtype;
 	return 0;
@@ -266,8 +264,9 @@ static int fill(const char *name, const struct flmem_tensors *tensors,
 			 : tensors->dtype  ? tensors->dtype->name
 					   : NULL,
 		.bytes = tensors->bytes,
-		.parameters = tensors->counted ? FLMEM_KNOWN(tensors->elements)
-					       : FLMEM_UNKNOWN("only its pickle tells the types"),
+		.parameters = tensors->counted
+				      ? FLMEM_KNOWN(tensors->elements)
+				      : FLMEM_UNKNOWN("only its pickle contains the types"),
 		.tensors = tensors->listed ? FLMEM_KNOWN(tensors->count)
 					   : FLMEM_UNKNOWN("its tensors are not listed"),
 		.largest_bytes = tensors->listed ? FLMEM_KNOWN(tensors->largest_bytes)
@@ -288,7 +287,7 @@ int flmem_model_read(const char *what, const char *dtype, struct flmem_model *re
 	if (!rc && !tensors.bytes)
 		rc = flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' has no weights", what);
 	if (!rc)
-		rc = convert(&tensors, wanted, what, err);
+		rc = convert_type(&tensors, wanted, what, err);
 	return rc ? rc : fill(what, &tensors, ret_model, err);
 }
 
@@ -303,9 +302,10 @@ int flmem_model_make(uint64_t parameters, const char *dtype, struct flmem_model 
 	if (rc)
 		return rc;
 	if (!parameters || __builtin_mul_overflow(parameters, tensors.dtype->bits, &bits))
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "a model of %llu parameters is none that a machine holds",
-				       (unsigned long long)parameters);
+		return flmem_error_set(
+			err, FLMEM_EUSAGE, 0,
+			"a model of %llu parameters exceeds the memory of any machine",
+			(unsigned long long)parameters);
 	tensors.bytes = bits / 8 + (bits % 8 != 0);
 	snprintf(name, sizeof(name), "%llu parameters", (unsigned long long)parameters);
 	return fill(name, &tensors, ret_model, err);

@@ -41,7 +41,7 @@ const struct flmem_dtype flmem_dtypes[] = {
 	{NULL, NULL, 0},
 };
 
-/* Where a tensor lies, and its name, to find two of the same. */
+/* The range of a tensor, and its name to find duplicates. */
 struct range {
 	uint64_t begin, end;
 	const char *name;
@@ -63,12 +63,12 @@ const struct flmem_dtype *flmem_dtype_find(const char *name)
 	return NULL;
 }
 
-static int broken(const struct header *header, const char *tensor, const char *why,
-		  struct flmem_error *err)
+static int invalid_tensor(const struct header *header, const char *tensor, const char *why,
+			  struct flmem_error *err)
 {
 	return flmem_error_set(err, FLMEM_EUSAGE, 0,
-			       "'%s' is no sound safetensors file: tensor '%.80s' %s", header->path,
-			       tensor, why);
+			       "'%s' is not a valid safetensors file: tensor '%.80s' %s",
+			       header->path, tensor, why);
 }
 
 static bool whole_number(const struct flmem_node *node, uint64_t *ret_value)
@@ -113,15 +113,17 @@ static int add_tensor(struct header *header, const struct flmem_node *node, stru
 	uint64_t elements, bits;
 
 	if (!dtype)
-		return broken(header, node->key, "has no known dtype", err);
+		return invalid_tensor(header, node->key, "has no known dtype", err);
 	if (!count_elements(flmem_node_get(node, "shape"), &elements))
-		return broken(header, node->key, "has no sound shape", err);
+		return invalid_tensor(header, node->key, "has no valid shape", err);
 	if (!read_range(flmem_node_get(node, "data_offsets"), range) ||
 	    range->end > header->data_bytes)
-		return broken(header, node->key, "has no range of bytes inside the file", err);
+		return invalid_tensor(header, node->key, "has no range of bytes inside the file",
+				      err);
 	if (__builtin_mul_overflow(elements, dtype->bits, &bits) || bits % 8 ||
 	    bits / 8 != range->end - range->begin)
-		return broken(header, node->key, "has a shape that does not fill its range", err);
+		return invalid_tensor(header, node->key, "has a shape that does not fill its range",
+				      err);
 	range->name = node->key;
 	header->count++;
 	header->sum.elements += elements; /* each of 4 bits or more, inside one file */
@@ -132,7 +134,7 @@ static int add_tensor(struct header *header, const struct flmem_node *node, stru
 	return 0;
 }
 
-static int by_begin(const void *a, const void *b)
+static int compare_begin(const void *a, const void *b)
 {
 	const struct range *x = a, *y = b;
 
@@ -141,7 +143,7 @@ static int by_begin(const void *a, const void *b)
 	return x->end < y->end ? -1 : x->end > y->end;
 }
 
-static int by_name(const void *a, const void *b)
+static int compare_name(const void *a, const void *b)
 {
 	const struct range *x = a, *y = b;
 
@@ -153,22 +155,22 @@ static int check_ranges(struct header *header, struct flmem_error *err)
 	struct range *ranges = header->ranges;
 	uint64_t at = 0;
 
-	qsort(ranges, header->count, sizeof(*ranges), by_begin);
+	qsort(ranges, header->count, sizeof(*ranges), compare_begin);
 	for (size_t i = 0; i < header->count; i++) {
 		if (ranges[i].begin != at)
-			return broken(header, ranges[i].name, "overlaps another or leaves a hole",
-				      err);
+			return invalid_tensor(header, ranges[i].name,
+					      "overlaps another or leaves a hole", err);
 		at = ranges[i].end;
 	}
 	if (at != header->data_bytes)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "'%s' is no sound safetensors file: its tensors do not end "
-				       "with the file; it may be cut off",
+				       "'%s' is not a valid safetensors file: its tensors do not "
+				       "end with the file; it may be truncated",
 				       header->path);
-	qsort(ranges, header->count, sizeof(*ranges), by_name);
+	qsort(ranges, header->count, sizeof(*ranges), compare_name);
 	for (size_t i = 1; i < header->count; i++)
 		if (strcmp(ranges[i - 1].name, ranges[i].name) == 0)
-			return broken(header, ranges[i].name, "is there twice", err);
+			return invalid_tensor(header, ranges[i].name, "occurs twice", err);
 	return 0;
 }
 
@@ -182,9 +184,10 @@ static int add_all(struct header *header, const struct flmem_document *document,
 		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
 	header->ranges = ranges;
 	if (!flmem_node_is_kind(document->root, FLMEM_NODE_MAP))
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "'%s' is no safetensors file: its header is no object",
-				       header->path);
+		return flmem_error_set(
+			err, FLMEM_EUSAGE, 0,
+			"'%s' is not a safetensors file: its header is not an object",
+			header->path);
 	for (const struct flmem_node *n = flmem_node_first(document->root); n && !rc; n = n->next)
 		if (strcmp(n->key, "__metadata__") != 0)
 			rc = add_tensor(header, n, err);
@@ -199,13 +202,13 @@ static int read_header(int fd, struct header *header, uint64_t file_bytes, struc
 
 	if (file_bytes < LENGTH_BYTES || !flmem_io_read_at(fd, 0, raw, sizeof(raw)))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "'%s' is no safetensors file: too short", header->path);
+				       "'%s' is not a safetensors file: too short", header->path);
 	for (size_t i = LENGTH_BYTES; i-- > 0;)
 		length = length << 8 | raw[i];
 	if (length > file_bytes - LENGTH_BYTES)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "'%s' is no safetensors file, or cut off: its header ends "
-				       "behind the file",
+				       "'%s' is not a safetensors file, or is truncated: its "
+				       "header ends after the end of the file",
 				       header->path);
 	if (length > FLMEM_TENSORS_HEADER_MAX)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
@@ -223,14 +226,15 @@ static int read_header(int fd, struct header *header, uint64_t file_bytes, struc
 	return 0;
 }
 
-static int merge(struct flmem_tensors *all, const struct header *header, struct flmem_error *err)
+static int merge_file(struct flmem_tensors *all, const struct header *header,
+		      struct flmem_error *err)
 {
 	struct flmem_tensors sum = *all;
 
 	if (__builtin_add_overflow(sum.bytes, header->data_bytes, &sum.bytes) ||
 	    __builtin_add_overflow(sum.elements, header->sum.elements, &sum.elements))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "'%s' and its shards are larger than any machine",
+				       "'%s' and its shards exceed the memory of any machine",
 				       header->path);
 	sum.count += header->count;
 	if (header->sum.largest_bytes > sum.largest_bytes)
@@ -260,9 +264,9 @@ int flmem_safetensors_add(int fd, const char *path, struct flmem_tensors *tensor
 		return rc;
 	rc = flmem_document_read(FLMEM_SYNTAX_JSON, &text, &document, err);
 	if (rc) {
-		flmem_error_prefix(err, "'%s' is no sound safetensors file", path);
+		flmem_error_prefix(err, "'%s' is not a valid safetensors file", path);
 		return rc;
 	}
 	rc = add_all(&header, &document, err);
-	return rc ? rc : merge(tensors, &header, err);
+	return rc ? rc : merge_file(tensors, &header, err);
 }

@@ -3,9 +3,9 @@
 #define FLMEM_MODEL_TENSORS_H
 
 /*
- * What files of weights hold, told by their directories: the header of a safetensors file, the
- * central directory of a PyTorch archive. No weight is read, nothing is unpickled. Files are
- * untrusted: all sizes are checked against the file, sums against overflow, and what is read is
+ * The contents of files of weights, read from their directories: the header of a safetensors file,
+ * the central directory of a PyTorch archive. No weight is read, nothing is unpickled. Files are
+ * untrusted: all sizes are checked against the file, sums against overflow, and the amount read is
  * limited.
  */
 
@@ -15,7 +15,7 @@
 
 #include <flmem/error.h>
 
-/* Beyond every header known: 70 billion parameters take 100 KB. */
+/* More than any known header: 70 billion parameters need 100 KB. */
 #define FLMEM_TENSORS_HEADER_MAX (4U << 20)
 
 struct flmem_dtype {
@@ -26,7 +26,7 @@ struct flmem_dtype {
 
 extern const struct flmem_dtype flmem_dtypes[]; /* ends in a row without a name */
 
-/* By either name; NULL for none. */
+/* Finds a type by either name; NULL for none. */
 const struct flmem_dtype *flmem_dtype_find(const char *name);
 
 /* Sums over files. */
@@ -38,7 +38,7 @@ struct flmem_tensors {
 	bool mixed;
 };
 
-/* Both add to `tensors`, which is untouched on failure. `path` is for messages. */
+/* Both add to `tensors`, which is unchanged on failure. `path` is for messages. */
 int flmem_safetensors_add(int fd, const char *path, struct flmem_tensors *tensors,
 			  struct flmem_error *err);
 int flmem_checkpoint_add(int fd, const char *path, struct flmem_tensors *tensors,

@@ -27,7 +27,7 @@ const char *flmem_live_setting(const struct flmem_process_report *process, const
 	return NULL;
 }
 
-/* The allocator that plain malloc reaches; NULL when it could not be told. */
+/* The allocator that serves plain malloc; NULL when it is not known. */
 const struct flmem_allocator_report *flmem_live_malloc(const struct flmem_process_report *process)
 {
 	for (size_t i = 0; i < process->allocator_count; i++)
@@ -43,13 +43,13 @@ static bool malloc_is(const struct flmem_process_report *process, enum flmem_all
 	return allocator && allocator->kind == kind;
 }
 
-static const char *good_arenas(const struct flmem_process_report *process)
+static const char *recommended_arenas(const struct flmem_process_report *process)
 {
 	return flmem_role_is_server(process->role) ? "4" : "2";
 }
 
-/* The limit that is asked for; false where none is, or glibc would not understand it. */
-static bool asked_arenas(const struct flmem_process_report *process, uint64_t *ret_arenas)
+/* The limit that the environment sets; false without one, or where glibc would reject it. */
+static bool requested_arenas(const struct flmem_process_report *process, uint64_t *ret_arenas)
 {
 	const char *value = flmem_live_setting(process, "MALLOC_ARENA_MAX");
 
@@ -76,9 +76,9 @@ static bool arena_unset(const struct flmem_process_report *process,
 	    (tunables && strstr(tunables, "glibc.malloc.arena_max")))
 		return false;
 	remark->path = "MALLOC_ARENA_MAX";
-	PUT(remark->proposed, good_arenas(process));
+	PUT(remark->proposed, recommended_arenas(process));
 	if (!process->heap.arenas.unknown)
-		snprintf(remark->detail, sizeof(remark->detail), "%" PRIu64 " arenas by now",
+		snprintf(remark->detail, sizeof(remark->detail), "%" PRIu64 " arenas now",
 			 process->heap.arenas.value);
 	return true;
 }
@@ -88,12 +88,12 @@ static bool arena_high(const struct flmem_process_report *process, struct flmem_
 	uint64_t arenas;
 
 	if (!process->role || !malloc_is(process, FLMEM_ALLOCATOR_GLIBC) ||
-	    !asked_arenas(process, &arenas) ||
+	    !requested_arenas(process, &arenas) ||
 	    arenas <= (flmem_role_is_server(process->role) ? SERVER_MAX : CLIENT_MAX))
 		return false;
 	remark->path = "MALLOC_ARENA_MAX";
 	snprintf(remark->current, sizeof(remark->current), "%" PRIu64, arenas);
-	PUT(remark->proposed, good_arenas(process));
+	PUT(remark->proposed, recommended_arenas(process));
 	return true;
 }
 
@@ -104,7 +104,7 @@ static bool arena_client_4(const struct flmem_process_report *process,
 
 	if (process->framework != FLMEM_FRAMEWORK_NVFLARE || !process->role ||
 	    flmem_role_is_server(process->role) || !malloc_is(process, FLMEM_ALLOCATOR_GLIBC) ||
-	    !asked_arenas(process, &arenas) || arenas != 4)
+	    !requested_arenas(process, &arenas) || arenas != 4)
 		return false;
 	remark->path = "MALLOC_ARENA_MAX";
 	PUT(remark->current, "4");
@@ -112,7 +112,7 @@ static bool arena_client_4(const struct flmem_process_report *process,
 	return true;
 }
 
-/* glibc makes no more than it was told to before the first one; later it is too late. */
+/* glibc reads the limit before it creates the first arena; a later change has no effect. */
 static bool arena_exceeded(const struct flmem_process_report *process,
 			   struct flmem_live_remark *remark)
 {
@@ -120,7 +120,7 @@ static bool arena_exceeded(const struct flmem_process_report *process,
 	uint64_t asked;
 
 	if (!allocator || allocator->kind != FLMEM_ALLOCATOR_GLIBC ||
-	    allocator->heap.arenas.unknown || !asked_arenas(process, &asked) ||
+	    allocator->heap.arenas.unknown || !requested_arenas(process, &asked) ||
 	    allocator->heap.arenas.value <= asked)
 		return false;
 	remark->path = "heap.arenas";
@@ -142,7 +142,7 @@ static bool arena_useless(const struct flmem_process_report *process,
 		return false;
 	remark->path = "MALLOC_ARENA_MAX";
 	PUT(remark->current, value);
-	snprintf(remark->detail, sizeof(remark->detail), "malloc is that of %s",
+	snprintf(remark->detail, sizeof(remark->detail), "malloc is served by %s",
 		 flmem_allocator_name(allocator->kind));
 	return true;
 }
@@ -161,13 +161,13 @@ static bool jemalloc_not_loaded(const struct flmem_process_report *process,
 		return false;
 	remark->path = asked ? enable : "LD_PRELOAD";
 	PUT(remark->current, asked ? value : preload);
-	snprintf(remark->detail, sizeof(remark->detail), "malloc is that of %s",
+	snprintf(remark->detail, sizeof(remark->detail), "malloc is served by %s",
 		 flmem_allocator_name(flmem_live_malloc(process)->kind));
 	return true;
 }
 
-/* Decay times by these names are of 5.0; older ones complain of them and go on without. */
-static bool knows_decay(const struct flmem_process_report *process)
+/* jemalloc 5.0 introduced these names; older versions print a warning and ignore them. */
+static bool supports_decay(const struct flmem_process_report *process)
 {
 	const char *version = flmem_live_malloc(process)->version;
 
@@ -180,7 +180,7 @@ static bool jemalloc_decay(const struct flmem_process_report *process,
 	const char *value = flmem_live_setting(process, "MALLOC_CONF");
 
 	if (process->settings_unknown || !malloc_is(process, FLMEM_ALLOCATOR_JEMALLOC) ||
-	    !knows_decay(process) ||
+	    !supports_decay(process) ||
 	    (value && strstr(value, "dirty_decay_ms:") && strstr(value, "muzzy_decay_ms:") &&
 	     !strstr(value, "decay_ms:-1")))
 		return false;
@@ -254,7 +254,7 @@ static bool temporary_in_memory(const struct flmem_process_report *process,
 		return false;
 	remark->path = "TMPDIR";
 	PUT(remark->current, path ? path : "");
-	snprintf(remark->detail, sizeof(remark->detail), "%.100s lies on tmpfs or ramfs",
+	snprintf(remark->detail, sizeof(remark->detail), "%.100s is on tmpfs or ramfs",
 		 path ? path : "/tmp");
 	return true;
 }
@@ -264,31 +264,29 @@ const struct flmem_live_row flmem_live_rows[] = {
 		  .severity = FLMEM_SEVERITY_WARNING,
 		  .condition = "a server, client or trainer that runs with glibc's malloc and "
 			       "without MALLOC_ARENA_MAX",
-		  .message =
-			  "glibc makes up to 8 arenas for each processor, and each keeps what is "
-			  "freed in it; start it with MALLOC_ARENA_MAX",
+		  .message = "glibc creates up to 8 arenas per processor, and each retains the "
+			     "memory freed in it; start the process with MALLOC_ARENA_MAX",
 		  .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 	 .check = arena_unset},
 	{.rule = {.id = "LIVE-ARENA-HIGH",
 		  .severity = FLMEM_SEVERITY_INFO,
 		  .condition = "MALLOC_ARENA_MAX above 8 in a server, or above 4 in a client",
-		  .message = "more arenas than advised: each keeps what is freed in it",
+		  .message = "more arenas than recommended: each retains the memory freed in it",
 		  .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 	 .check = arena_high},
 	{.rule = {.id = "LIVE-ARENA-CLIENT-4",
 		  .severity = FLMEM_SEVERITY_WARNING,
 		  .framework = FLMEM_FRAMEWORK_NVFLARE,
 		  .condition = "a client of NVFlare that runs with 4 arenas",
-		  .message = "sub_start.sh gives clients the server's number of arenas; start it "
-			     "with MALLOC_ARENA_MAX=2 in the environment",
+		  .message = "sub_start.sh gives clients the server's number of arenas; start the "
+			     "client with MALLOC_ARENA_MAX=2 in the environment",
 		  .source = "NVFlare's master template, 2.7.2 to 2.9"},
 	 .check = arena_client_4},
 	{.rule = {.id = "LIVE-ARENA-EXCEEDED",
 		  .severity = FLMEM_SEVERITY_WARNING,
 		  .condition = "more of glibc's arenas than MALLOC_ARENA_MAX allows",
-		  .message =
-			  "the limit did not take hold: it is read once, when the process starts, "
-			  "and the program can change it with mallopt",
+		  .message = "the limit is not in effect: glibc reads it once, when the process "
+			     "starts, and the program can change it with mallopt",
 		  .source = "glibc manual, \"Memory Allocation Tunables\""},
 	 .check = arena_exceeded},
 	{.rule = {.id = "LIVE-ARENA-USELESS",
@@ -299,56 +297,50 @@ const struct flmem_live_row flmem_live_rows[] = {
 	 .check = arena_useless},
 	{.rule = {.id = "LIVE-JEMALLOC-NOT-LOADED",
 		  .severity = FLMEM_SEVERITY_ERROR,
-		  .condition =
-			  "jemalloc asked for by NVFLARE_ENABLE_JEMALLOC_PRELOAD or LD_PRELOAD, "
-			  "and another malloc in force",
-		  .message =
-			  "jemalloc was asked for and is not what malloc reaches: NVFlare's start "
-			  "script tries three fixed paths and says nothing when none is there, "
-			  "and the loader skips a library that it cannot load; flmem start "
-			  "proves it",
+		  .condition = "jemalloc requested by NVFLARE_ENABLE_JEMALLOC_PRELOAD or "
+			       "LD_PRELOAD, and another malloc in use",
+		  .message = "jemalloc was requested but does not serve malloc: NVFlare's start "
+			     "script tries three fixed paths and prints nothing when all are "
+			     "missing, and the loader skips a library that it cannot load; flmem "
+			     "start verifies the preload",
 		  .source = "NVFlare's master template, 2.7.2 to 2.9"},
 	 .check = jemalloc_not_loaded},
 	{.rule = {.id = "LIVE-JEMALLOC-DECAY",
 		  .severity = FLMEM_SEVERITY_WARNING,
-		  .condition = "jemalloc 5 in force with a MALLOC_CONF that lacks decay times or "
-			       "has one of -1, or with none at all",
-		  .message = "jemalloc may keep freed pages for long; set MALLOC_CONF to " DECAY,
+		  .condition = "jemalloc 5 in use with a MALLOC_CONF that lacks decay times or has "
+			       "one of -1, or with none at all",
+		  .message = "jemalloc may retain freed pages for a long time; set MALLOC_CONF "
+			     "to " DECAY,
 		  .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 	 .check = jemalloc_decay},
 	{.rule = {.id = "LIVE-TRIMMABLE",
 		  .severity = FLMEM_SEVERITY_WARNING,
-		  .condition =
-			  "a heap of which 64 MiB and a fifth of the resident memory, or more, "
-			  "could go back",
-		  .message =
-			  "the allocator keeps memory that the program has freed; a trim returns "
-			  "it now, memory_gc_rounds between rounds",
+		  .condition = "a heap of which a trim could release at least 64 MiB and a fifth "
+			       "of the resident memory",
+		  .message = "the allocator retains memory that the program has freed; a trim "
+			     "releases it now, memory_gc_rounds releases it between rounds",
 		  .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 	 .check = trimmable},
 	{.rule = {.id = "LIVE-LIMIT-NEAR",
 		  .severity = FLMEM_SEVERITY_WARNING,
 		  .condition = "less than a tenth left below the memory limit of the control group",
-		  .message =
-			  "the process is about to meet the limit of its control group, where the "
-			  "kernel kills it; trim it, or clean up every round",
+		  .message = "the process is close to the memory limit of its control group, at "
+			     "which the kernel kills it; trim it, or clean up every round",
 		  .source = "Linux documentation, cgroup-v2, \"memory.max\""},
 	 .check = limit_near},
 	{.rule = {.id = "LIVE-MUSL-NO-TRIM",
 		  .severity = FLMEM_SEVERITY_INFO,
 		  .condition = "a federated-learning process with musl's malloc",
-		  .message =
-			  "musl cannot return what is freed inside its heap, so that cleanups only "
-			  "collect garbage; use an image with glibc",
+		  .message = "musl cannot return memory freed inside its heap to the kernel, so "
+			     "cleanups only collect garbage; use an image with glibc",
 		  .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 	 .check = musl_no_trim},
 	{.rule = {.id = "LIVE-OFFLOAD-TMPFS",
 		  .severity = FLMEM_SEVERITY_ERROR,
 		  .framework = FLMEM_FRAMEWORK_NVFLARE,
 		  .since = "2.8",
-		  .condition =
-			  "a server whose TMPDIR, or /tmp, is on tmpfs or ramfs or leads there, "
-			  "beside a job with enable_tensor_disk_offload",
+		  .condition = "a server whose TMPDIR, or /tmp, is on tmpfs or ramfs or a symbolic "
+			       "link to it, beside a job with enable_tensor_disk_offload",
 		  .message = FLMEM_OFFLOAD_IN_MEMORY,
 		  .source = "NVFlare design note \"Tensor Disk Offload\""},
 	 .offload = true,
@@ -359,18 +351,18 @@ const struct flmem_live_row flmem_live_rows[] = {
 		  .since = "2.9",
 		  .certain = true,
 		  .condition =
-			  "NVFLARE_CLIENT_MEMORY_PROFILE set for a trainer in a process of its "
-			  "own",
-		  .message = "NVFlare 2.9 logs no memory of external trainers; follow them with "
-			     "flmem watch",
+			  "NVFLARE_CLIENT_MEMORY_PROFILE set for a trainer in a separate process",
+		  .message = "NVFlare 2.9 does not log the memory of external trainers; use flmem "
+			     "watch",
 		  .source = "NVFlare 2.9 in development"},
 	 .check = profile_blind},
 };
 
 const size_t flmem_live_row_count = FLMEM_ARRAY_SIZE(flmem_live_rows);
 
-static bool fill(struct flmem_finding *finding, const struct flmem_finding_place *place,
-		 const struct flmem_live_remark *remark)
+static bool fill_live_finding(struct flmem_finding *finding,
+			      const struct flmem_finding_place *place,
+			      const struct flmem_live_remark *remark)
 {
 	const struct flmem_rule *rule = finding->rule;
 	char path[128], message[FLMEM_ERROR_MESSAGE_MAX];
@@ -395,7 +387,7 @@ int flmem_live_finding_add(const struct flmem_rule *rule, const struct flmem_fin
 {
 	struct flmem_finding finding = {.rule = rule};
 
-	if (fill(&finding, place, remark) && flmem_findings_add(found, &finding))
+	if (fill_live_finding(&finding, place, remark) && flmem_findings_add(found, &finding))
 		return 0;
 	flmem_finding_clear(&finding);
 	return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");

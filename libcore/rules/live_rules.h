@@ -3,8 +3,8 @@
 #define FLMEM_RULES_LIVE_RULES_H
 
 /*
- * Rules about live processes: what their settings came to. Each is a row with a function that looks
- * at the report of one process; nothing is read from the process here.
+ * Rules about live processes: which settings are in effect. Each rule is a row with a function that
+ * checks the report of one process; nothing is read from the process here.
  */
 
 #include <stdbool.h>
@@ -19,39 +19,39 @@
 struct flmem_live_remark {
 	const char *path;   /* static: the setting, or the figure of `detect --json` */
 	char current[128];  /* "" : absent */
-	char proposed[128]; /* "" : nothing to write instead */
-	char detail[192];   /* behind the row's message, or "" */
-	const enum flmem_severity *severity; /* when not the row's */
+	char proposed[128]; /* "" : no replacement */
+	char detail[192];   /* appended to the row's message, or "" */
+	const enum flmem_severity *severity; /* overrides the row's; NULL: the row's */
 };
 
-/* Where a finding that is in no document belongs. */
+/* The location of a finding that is not in a document. */
 struct flmem_finding_place {
 	const char *file;  /* "process 4711", or a recording */
-	const char *owner; /* before the remark's path, or NULL */
+	const char *owner; /* put before the remark's path, or NULL */
 	unsigned line;	   /* of the file; 0: none */
 };
 
 struct flmem_live_row {
 	struct flmem_rule rule;
-	bool offload; /* only where a job that was checked has tensors offloaded to disk */
+	bool offload; /* applies only if a checked job offloads tensors to disk */
 	bool (*check)(const struct flmem_process_report *process, struct flmem_live_remark *remark);
 };
 
 extern const struct flmem_live_row flmem_live_rows[];
 extern const size_t flmem_live_row_count;
 
-/* The value of a setting that the process was started with; NULL: none, or not to be read. */
+/* The value of a setting that the process was started with; NULL: not set, or not readable. */
 const char *flmem_live_setting(const struct flmem_process_report *process, const char *name);
 
-/* The allocator that plain malloc reaches; NULL when it could not be told. */
+/* The allocator that serves plain malloc; NULL when it is not known. */
 const struct flmem_allocator_report *flmem_live_malloc(const struct flmem_process_report *process);
 
-/* Makes a finding of a remark. FLMEM_EFAILED when memory is out. */
+/* Converts a remark to a finding. FLMEM_EFAILED when out of memory. */
 int flmem_live_finding_add(const struct flmem_rule *rule, const struct flmem_finding_place *place,
 			   const struct flmem_live_remark *remark,
 			   struct flmem_recommendations *found, struct flmem_error *err);
 
-/* Holds all rows against one process. FLMEM_EFAILED when memory is out. */
+/* Checks one process against all rows. FLMEM_EFAILED when out of memory. */
 int flmem_live_rules_run(const struct flmem_process_report *process,
 			 const struct flmem_release *release, struct flmem_recommendations *found,
 			 struct flmem_error *err);

@@ -9,14 +9,14 @@
 
 #include "base/cleanup.h"
 
-#define MOST_PERCENT 50U /* of the limit, or of what the process held */
+#define MOST_PERCENT 50U /* of the limit, or of the memory of the process */
 
 static const char *bytes(struct flmem_u64 value, char out[FLMEM_TEXT_BYTES_MAX])
 {
 	return value.unknown ? "unknown" : flmem_text_bytes(value.value, out, FLMEM_TEXT_BYTES_MAX);
 }
 
-/* Whose limit: of a group by its path, or of the host. */
+/* The owner of the limit: a group by its path, or the host. */
 static void put_limit(const struct flmem_oom_kill *kill, char *out, size_t size)
 {
 	char limit[FLMEM_TEXT_BYTES_MAX], group[128];
@@ -26,10 +26,10 @@ static void put_limit(const struct flmem_oom_kill *kill, char *out, size_t size)
 			 *kill->group ? flmem_text_escape(kill->group, group, sizeof(group))
 				      : "its control group");
 	else
-		snprintf(out, size, "no limit but the host's memory");
+		snprintf(out, size, "no limit other than the host's memory");
 }
 
-static bool killed(const struct flmem_oom_log *log, struct flmem_live_remark *remark)
+static bool report_kill(const struct flmem_oom_log *log, struct flmem_live_remark *remark)
 {
 	const struct flmem_oom_kill *kill = &log->last;
 	char held[FLMEM_TEXT_BYTES_MAX], limit[200], others[48] = "", name[48];
@@ -49,8 +49,8 @@ static bool killed(const struct flmem_oom_log *log, struct flmem_live_remark *re
 	return true;
 }
 
-/* Shared memory and tmpfs count for the group, and no allocator can return them. */
-static bool shared(const struct flmem_oom_log *log, struct flmem_live_remark *remark)
+/* Shared memory and tmpfs are charged to the group, and no allocator can release them. */
+static bool report_shared_memory(const struct flmem_oom_log *log, struct flmem_live_remark *remark)
 {
 	const struct flmem_oom_kill *kill = &log->last;
 	struct flmem_u64 anon = kill->anon_bytes, shmem = kill->shmem_bytes;
@@ -64,8 +64,9 @@ static bool shared(const struct flmem_oom_log *log, struct flmem_live_remark *re
 	return true;
 }
 
-/* What was killed was not what filled the group. */
-static bool others(const struct flmem_oom_log *log, struct flmem_live_remark *remark)
+/* The killed process did not fill the group by itself. */
+static bool report_other_processes(const struct flmem_oom_log *log,
+				   struct flmem_live_remark *remark)
 {
 	const struct flmem_oom_kill *kill = &log->last;
 
@@ -83,28 +84,27 @@ static bool others(const struct flmem_oom_log *log, struct flmem_live_remark *re
 const struct flmem_oom_row flmem_oom_rows[] = {
 	{.rule = {.id = "OOM-KILLED",
 		  .severity = FLMEM_SEVERITY_WARNING,
-		  .condition = "a kernel log that tells of a process killed for want of memory",
-		  .message = "the kernel killed a process for want of memory; flmem recommend "
-			     "--troubleshoot with this log walks the steps against that",
+		  .condition = "a kernel log that reports a process killed because memory ran out",
+		  .message = "the kernel killed a process because memory ran out; run flmem "
+			     "recommend --troubleshoot with this log for the next steps",
 		  .source = "Linux, mm/oom_kill.c"},
-	 .check = killed},
+	 .check = report_kill},
 	{.rule = {.id = "OOM-SHARED",
 		  .severity = FLMEM_SEVERITY_WARNING,
-		  .condition = "a killed process of which more was shared memory than anonymous",
-		  .message =
-			  "shared memory and files in tmpfs (/dev/shm, data loaders with workers) "
-			  "count against the limit, and no allocator or garbage collector returns "
-			  "them",
+		  .condition = "a killed process that held more shared than anonymous memory",
+		  .message = "shared memory and files in tmpfs (/dev/shm, data loaders with "
+			     "workers) count against the limit, and no allocator or garbage "
+			     "collector releases them",
 		  .source = "Linux documentation, cgroup-v2, \"memory.stat\", shmem"},
-	 .check = shared},
+	 .check = report_shared_memory},
 	{.rule = {.id = "OOM-OTHERS",
 		  .severity = FLMEM_SEVERITY_INFO,
-		  .condition = "a killed process that held less than half of what the tasks held "
-			       "which could be killed",
-		  .message = "the limit was met by several processes together; count clients and "
+		  .condition = "a killed process that held less than half of the memory of all "
+			       "tasks that the kernel could have killed",
+		  .message = "several processes together reached the limit; count the clients and "
 			     "data loaders that share it",
 		  .source = "Linux, mm/oom_kill.c"},
-	 .check = others},
+	 .check = report_other_processes},
 };
 
 const size_t flmem_oom_row_count = FLMEM_ARRAY_SIZE(flmem_oom_rows);

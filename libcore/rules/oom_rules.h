@@ -2,7 +2,7 @@
 #ifndef FLMEM_RULES_OOM_RULES_H
 #define FLMEM_RULES_OOM_RULES_H
 
-/* Rules about a process that the kernel has killed for want of memory. */
+/* Rules about a process that the kernel killed because memory ran out. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@ struct flmem_oom_row {
 extern const struct flmem_oom_row flmem_oom_rows[];
 extern const size_t flmem_oom_row_count;
 
-/* Holds all rows against the last kill of the log `file`. FLMEM_EFAILED when memory is out. */
+/* Checks the last kill in the log `file` against all rows. FLMEM_EFAILED when out of memory. */
 int flmem_oom_rules_run(const struct flmem_oom_log *log, const char *file,
 			struct flmem_recommendations *found, struct flmem_error *err);
 

@@ -7,11 +7,11 @@
 #include "documents/edit.h"
 
 #define CURRENT_MAX 100	 /* bytes of a value that are shown */
-#define PARTS_MAX   256	 /* workflows or executors of a file that are looked at */
-#define COMMENT_MAX 4096 /* bytes of a line in which a comment is looked for */
+#define PARTS_MAX   256	 /* workflows or executors of a file that are checked */
+#define COMMENT_MAX 4096 /* bytes of a line that are searched for a comment */
 
-/* The name in "{name}" or "${name}"; its length, or 0 when the text is none of these. */
-static size_t reference(const char *text, const char **ret_name)
+/* The name in "{name}" or "${name}"; its length, or 0 for any other text. */
+static size_t reference_name(const char *text, const char **ret_name)
 {
 	size_t skip = text[0] == '$' ? 2 : 1, length = strlen(text);
 
@@ -30,7 +30,7 @@ const struct flmem_node *flmem_check_resolve(const struct flmem_input *input,
 
 	if (!text || !strchr(text, '{'))
 		return value;
-	length = reference(text, &name);
+	length = reference_name(text, &name);
 	for (n = flmem_node_first(input->document.root); n && length; n = n->next)
 		if (n->key && strlen(n->key) == length && !strncmp(n->key, name, length))
 			found = n;
@@ -62,7 +62,7 @@ static char *remark_path(const struct flmem_remark *remark)
 	return flmem_buf_take(&path);
 }
 
-/* The message with what is special about this place. */
+/* The rule's message with the detail of this place. */
 static char *full_message(const struct flmem_rule *rule, const char *detail)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
@@ -92,8 +92,8 @@ static bool make_edit(const struct flmem_input *input, const struct flmem_remark
 	return flmem_edit_replace(&input->document, remark->node, remark->proposed, ret_edit);
 }
 
-static bool fill(struct flmem_finding *finding, const struct flmem_input *input,
-		 const struct flmem_remark *remark)
+static bool fill_finding(struct flmem_finding *finding, const struct flmem_input *input,
+			 const struct flmem_remark *remark)
 {
 	const struct flmem_node *node = remark->node;
 
@@ -128,7 +128,7 @@ static bool line_silences(const char *line, const char *rule)
 	return found + strspn(found, " \t\r") < end; /* a reason follows */
 }
 
-/* Start of the line, or of its last part where it is longer than any that a person writes. */
+/* Start of the line; of an overlong line, COMMENT_MAX bytes before `p`. */
 static const char *line_start(const char *text, const char *p)
 {
 	const char *end = p;
@@ -206,7 +206,7 @@ void flmem_check_report(struct flmem_check *check, const struct flmem_remark *re
 		return;
 	}
 	finding.severity = remark->severity ? *remark->severity : finding.rule->severity;
-	if (!fill(&finding, remark->input ? remark->input : check->input, remark) ||
+	if (!fill_finding(&finding, remark->input ? remark->input : check->input, remark) ||
 	    !flmem_findings_add(found, &finding)) {
 		flmem_finding_clear(&finding);
 		check->failed = true;

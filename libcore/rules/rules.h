@@ -4,8 +4,8 @@
 
 /*
  * Rules about configuration files. A framework's rules are rows of a table; each row names the kind
- * of file that it looks at and a function that looks at one file, or at one entry of a list in it,
- * and reports what it finds. rules.c lists the tables.
+ * of file that it applies to and a function that checks one file, or one entry of a list in it, and
+ * reports findings. rules.c lists the tables.
  */
 
 #include <stdbool.h>
@@ -16,17 +16,17 @@
 #include "base/release.h"
 #include "documents/document.h"
 
-/* Sources that many rules rest on. */
+/* Sources shared by many rules. */
 #define FLMEM_SOURCE_NVFLARE_GUIDE "NVFlare guide \"Memory Management\""
 #define FLMEM_SOURCE_NVFLARE_CODE  "NVFlare code, 2.7.2 to 2.9"
 
-/* What two rules say, of a live process and of what starts one. */
-#define FLMEM_OFFLOAD_IN_MEMORY                                                                \
-	"tensors are offloaded to a directory that is memory itself, which it then holds all " \
-	"over; point TMPDIR to a disk"
+/* Shared by the rule about a live process and the one about the script that starts it. */
+#define FLMEM_OFFLOAD_IN_MEMORY                                                              \
+	"tensors are offloaded to a directory in memory, which then holds all of them; set " \
+	"TMPDIR to a directory on a disk"
 
 enum flmem_input_kind {
-	FLMEM_INPUT_UNKNOWN, /* its content tells */
+	FLMEM_INPUT_UNKNOWN, /* decided by its content */
 	FLMEM_INPUT_NVFLARE_META,
 	FLMEM_INPUT_NVFLARE_SERVER,
 	FLMEM_INPUT_NVFLARE_CLIENT,
@@ -44,7 +44,7 @@ enum flmem_input_kind {
 /* One file. */
 struct flmem_input {
 	enum flmem_input_kind kind;
-	const char *file; /* as the user named it */
+	const char *file; /* path as the user gave it */
 	const char *app;  /* NVFlare: the name of its app in the job */
 	struct flmem_document document;
 };
@@ -55,7 +55,7 @@ struct flmem_bundle {
 	size_t count;
 };
 
-/* What a check function gets. */
+/* The arguments of a check function. */
 struct flmem_check {
 	const struct flmem_bundle *bundle;
 	const struct flmem_input *input;
@@ -64,13 +64,13 @@ struct flmem_check {
 	struct flmem_release release;	  /* of the framework; count 0: unknown */
 	const struct flmem_rule_row *row;
 	struct flmem_recommendations *found;
-	bool failed; /* memory was out */
+	bool failed; /* out of memory */
 };
 
 struct flmem_rule_row {
 	struct flmem_rule rule;
 	unsigned inputs; /* FLMEM_INPUT_BIT of the kinds */
-	bool parts;	 /* looks at each workflow or executor; else at the file as a whole */
+	bool parts;	 /* checks each workflow or executor; else the file as a whole */
 	void (*check)(struct flmem_check *check);
 };
 
@@ -79,36 +79,36 @@ struct flmem_rule_table {
 	size_t count;
 };
 
-/* What a check function found; the rest comes from its row. */
+/* What a check function found; its row supplies the rest. */
 struct flmem_remark {
 	const struct flmem_node *node; /* the value, or the map that lacks the key `missing` */
 	const char *missing;
-	const char *proposed;		     /* what to write as the value, or NULL */
-	const char *path;		     /* NULL: the way to the node */
-	const char *detail;		     /* behind the row's message, or NULL */
-	const struct flmem_input *input;     /* where `node` is, when not in the file at hand */
-	const enum flmem_severity *severity; /* when not the row's */
+	const char *proposed;		     /* the new value, or NULL */
+	const char *path;		     /* NULL: the path of the node */
+	const char *detail;		     /* appended to the row's message, or NULL */
+	const struct flmem_input *input;     /* the file of `node`; NULL: the checked file */
+	const enum flmem_severity *severity; /* overrides the row's; NULL: the row's */
 };
 
-/* What is told of jobs as long as none was checked. */
-#define FLMEM_RECOMMENDATIONS_INIT                                                              \
-	{                                                                                       \
-		.server_gc_rounds = FLMEM_UNKNOWN("no job of NVFlare that has it was checked"), \
-		.client_gc_rounds = FLMEM_UNKNOWN("no job of NVFlare that has it was checked"), \
-		.clear_cache = FLMEM_UNKNOWN("no Python that sends by NVFlare was checked"),    \
-		.cuda_empty_cache = FLMEM_UNKNOWN("no job of NVFlare that has it was checked"), \
+/* The facts about jobs before any job is checked. */
+#define FLMEM_RECOMMENDATIONS_INIT                                                            \
+	{                                                                                     \
+		.server_gc_rounds = FLMEM_UNKNOWN("no checked NVFlare job sets it"),          \
+		.client_gc_rounds = FLMEM_UNKNOWN("no checked NVFlare job sets it"),          \
+		.clear_cache = FLMEM_UNKNOWN("no checked Python file sends through NVFlare"), \
+		.cuda_empty_cache = FLMEM_UNKNOWN("no checked NVFlare job sets it"),          \
 	}
 
-/* Findings of one run that are kept; hostile files could make any number. */
+/* Limit on the findings of one run: hostile files could produce any number. */
 #define FLMEM_FINDINGS_MAX 10000U
 
-/* Whether the version that is asked for, if any, is one that the rule holds for. */
+/* Whether the rule applies to the requested version; any version when none was requested. */
 bool flmem_rule_holds(const struct flmem_rule *rule, const struct flmem_release *release);
 
-/* Takes over what the finding owns; false when memory is out. */
+/* Takes ownership of the contents of the finding; false when out of memory. */
 bool flmem_findings_add(struct flmem_recommendations *found, struct flmem_finding *finding);
 
-/* The same of a problem. */
+/* The same for a problem. */
 bool flmem_problems_add(struct flmem_recommendations *found, struct flmem_input_problem *problem);
 
 /* Frees what the finding owns. */
@@ -117,13 +117,13 @@ void flmem_finding_clear(struct flmem_finding *finding);
 void flmem_check_report(struct flmem_check *check, const struct flmem_remark *remark);
 
 /*
- * The value itself, or what it stands for where it is a string that names a key of the outermost
- * map: NVFlare's "{name}", HOCON's ${name}. NULL for one that stays open.
+ * The value itself, or the value that it refers to if it is a string that names a key of the
+ * outermost map: NVFlare's "{name}", HOCON's ${name}. NULL for an unresolved reference.
  */
 const struct flmem_node *flmem_check_resolve(const struct flmem_input *input,
 					     const struct flmem_node *value);
 
-/* Runs the rules of a table on the files of a bundle. FLMEM_EFAILED when memory is out. */
+/* Runs the rules of a table on the files of a bundle. FLMEM_EFAILED when out of memory. */
 int flmem_rules_run(const struct flmem_rule_table *table, const struct flmem_bundle *bundle,
 		    const struct flmem_release *release, struct flmem_recommendations *found,
 		    struct flmem_error *err);

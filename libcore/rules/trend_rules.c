@@ -9,13 +9,13 @@
 #include "base/cleanup.h"
 #include "rules/rules.h"
 
-/* What a guide means by "stable": so many cleanups seen, beyond the rounds of the warm-up. */
+/* The guide's "stable": at least this many cleanups after the rounds of the warm-up. */
 #define CLEANUPS_SEEN 2U
 #define WARM_UP	      2U
 
 #define SOON_S (UINT64_C(7) * 24 * 3600)
 
-static bool rose(struct flmem_u64 count)
+static bool has_risen(struct flmem_u64 count)
 {
 	return !count.unknown && count.value;
 }
@@ -24,7 +24,8 @@ bool flmem_recorded_was_short(const struct flmem_watch_result *result)
 {
 	const struct flmem_pressure *rise = &result->pressure_rise;
 
-	return rose(rise->high) || rose(rise->max) || rose(rise->oom) || rose(rise->oom_kill);
+	return has_risen(rise->high) || has_risen(rise->max) || has_risen(rise->oom) ||
+	       has_risen(rise->oom_kill);
 }
 
 static bool is_nvflare(const struct flmem_recorded *recorded, bool server)
@@ -35,7 +36,7 @@ static bool is_nvflare(const struct flmem_recorded *recorded, bool server)
 	       flmem_role_is_server(process->role) == server;
 }
 
-/* Flat, with nothing that calls for more cleanups, and for long enough to say so. */
+/* Flat over enough rounds, and nothing requires more cleanups. */
 static bool is_stable(const struct flmem_recorded *recorded)
 {
 	const struct flmem_watch_result *result = recorded->result;
@@ -59,8 +60,9 @@ static void put_flat(const struct flmem_recorded *recorded, struct flmem_live_re
 		 recorded->result->rounds);
 }
 
-/* 1, 2, 5 while memory is flat; any back to 1 once it climbs or is short. */
-static bool client_interval(const struct flmem_recorded *recorded, struct flmem_live_remark *remark)
+/* 1, 2, 5 while memory is flat; any interval back to 1 once memory rises or is short. */
+static bool report_client_interval(const struct flmem_recorded *recorded,
+				   struct flmem_live_remark *remark)
 {
 	static const enum flmem_severity warning = FLMEM_SEVERITY_WARNING;
 	bool climbs = recorded->result->trend.verdict == FLMEM_TREND_CLIMBING;
@@ -72,7 +74,7 @@ static bool client_interval(const struct flmem_recorded *recorded, struct flmem_
 		put_interval(remark, now, 1);
 		remark->severity = &warning;
 		snprintf(remark->detail, sizeof(remark->detail), "%s",
-			 climbs ? "it climbs" : "its control group ran short of memory");
+			 climbs ? "memory keeps rising" : "its control group ran short of memory");
 		return true;
 	}
 	if (now >= 5 || !is_stable(recorded))
@@ -82,8 +84,8 @@ static bool client_interval(const struct flmem_recorded *recorded, struct flmem_
 	return true;
 }
 
-static bool server_every_round(const struct flmem_recorded *recorded,
-			       struct flmem_live_remark *remark)
+static bool report_server_every_round(const struct flmem_recorded *recorded,
+				      struct flmem_live_remark *remark)
 {
 	if (!is_nvflare(recorded, true) || recorded->gc_rounds.unknown ||
 	    recorded->gc_rounds.value != 1 || !is_stable(recorded))
@@ -93,7 +95,7 @@ static bool server_every_round(const struct flmem_recorded *recorded,
 	return true;
 }
 
-static bool climbing(const struct flmem_recorded *recorded, struct flmem_live_remark *remark)
+static bool report_rising(const struct flmem_recorded *recorded, struct flmem_live_remark *remark)
 {
 	const struct flmem_trend *trend = &recorded->result->trend;
 	bool by_round = trend->basis == FLMEM_TREND_BY_ROUND;
@@ -116,8 +118,9 @@ static bool climbing(const struct flmem_recorded *recorded, struct flmem_live_re
 	return true;
 }
 
-/* What the forecast of the watch says; what is more than a week ahead can wait. */
-static bool exhausted(const struct flmem_recorded *recorded, struct flmem_live_remark *remark)
+/* The forecast of the watch; a limit more than a week ahead is only information. */
+static bool report_exhausted(const struct flmem_recorded *recorded,
+			     struct flmem_live_remark *remark)
 {
 	static const enum flmem_severity info = FLMEM_SEVERITY_INFO;
 	const struct flmem_watch_result *result = recorded->result;
@@ -143,18 +146,19 @@ static bool exhausted(const struct flmem_recorded *recorded, struct flmem_live_r
 	return true;
 }
 
-static bool limit_met(const struct flmem_recorded *recorded, struct flmem_live_remark *remark)
+static bool report_limit_reached(const struct flmem_recorded *recorded,
+				 struct flmem_live_remark *remark)
 {
 	const struct flmem_pressure *rise = &recorded->result->pressure_rise;
-	uint64_t met = rose(rise->max) ? rise->max.value : 0;
-	uint64_t killed = rose(rise->oom_kill) ? rise->oom_kill.value : 0;
+	uint64_t met = has_risen(rise->max) ? rise->max.value : 0;
+	uint64_t killed = has_risen(rise->oom_kill) ? rise->oom_kill.value : 0;
 
 	if (!met && !killed)
 		return false;
 	remark->path = killed ? "pressure.oom_kill" : "pressure.max";
 	snprintf(remark->current, sizeof(remark->current), "%" PRIu64, killed ? killed : met);
 	snprintf(remark->detail, sizeof(remark->detail),
-		 "the limit was met %" PRIu64 " times, %" PRIu64 " processes were killed", met,
+		 "the limit was reached %" PRIu64 " times, %" PRIu64 " processes were killed", met,
 		 killed);
 	return true;
 }
@@ -164,51 +168,47 @@ const struct flmem_trend_row flmem_trend_rows[] = {
 		  .severity = FLMEM_SEVERITY_INFO,
 		  .framework = FLMEM_FRAMEWORK_NVFLARE,
 		  .since = "2.7.2",
-		  .condition =
-			  "a recorded client that is flat while memory_gc_rounds is 1 to 4; one "
-			  "that climbs, or whose control group ran short, while it is above 1 (a "
-			  "warning)",
+		  .condition = "a recorded client that is flat while memory_gc_rounds is 1 to 4; "
+			       "one whose memory keeps rising, or whose control group ran short of "
+			       "memory, while it is above 1 (a warning)",
 		  .message =
-			  "a client starts with memory_gc_rounds 1, goes to 2 and then 5 while its "
-			  "memory is flat, and back to 1 when that climbs or is short",
+			  "start a client with memory_gc_rounds 1, raise it to 2 and then 5 while "
+			  "its memory is flat, and set it back to 1 when memory rises or is short",
 		  .source = FLMEM_SOURCE_NVFLARE_GUIDE},
-	 .check = client_interval},
+	 .check = report_client_interval},
 	{.rule = {.id = "NVF-SRV-GC-EVERY-ROUND",
 		  .severity = FLMEM_SEVERITY_INFO,
 		  .framework = FLMEM_FRAMEWORK_NVFLARE,
 		  .since = "2.7.2",
 		  .condition = "a recorded server that is flat while memory_gc_rounds is 1",
 		  .message = "memory is flat with a cleanup after every round; every 5 rounds, as "
-			     "advised for servers, costs less",
+			     "recommended for servers, costs less",
 		  .source = FLMEM_SOURCE_NVFLARE_GUIDE},
-	 .check = server_every_round},
+	 .check = report_server_every_round},
 	{.rule = {.id = "TREND-CLIMBING",
 		  .severity = FLMEM_SEVERITY_WARNING,
-		  .condition = "a recorded process whose memory climbs",
-		  .message =
-			  "memory does not come back to the same level, so the job needs more the "
-			  "longer it runs; look for what keeps it: clear_cache off, references in "
-			  "the training code, the allocator (flmem detect tells which)",
+		  .condition = "a recorded process whose memory keeps rising",
+		  .message = "memory does not return to the same level, so the job needs more the "
+			     "longer it runs; check what retains it: clear_cache off, references "
+			     "in the training code, the allocator (flmem detect reports which)",
 		  .source = FLMEM_SOURCE_NVFLARE_GUIDE},
-	 .check = climbing},
+	 .check = report_rising},
 	{.rule = {.id = "TREND-EXHAUSTED",
 		  .severity = FLMEM_SEVERITY_WARNING,
-		  .condition = "a recorded process that climbs towards a known memory limit; "
-			       "information "
-			       "where that is more than a week ahead",
-		  .message =
-			  "at this growth memory will meet its limit, where the kernel kills the "
-			  "job; stop the growth, or end or restart the job before",
+		  .condition = "a recorded process whose memory rises towards a known limit; "
+			       "information where that is more than a week ahead",
+		  .message = "at this growth memory reaches its limit, at which the kernel kills "
+			     "the job; stop the growth, or end or restart the job before that",
 		  .source = "Linux documentation, cgroup-v2, \"memory.max\""},
-	 .check = exhausted},
+	 .check = report_exhausted},
 	{.rule = {.id = "TREND-LIMIT-MET",
 		  .severity = FLMEM_SEVERITY_WARNING,
-		  .condition = "a control group that met its memory limit, or in which the kernel "
-			       "killed a process, while a process in it was recorded",
-		  .message = "memory was short: clean up after every round, and give the group "
-			     "more or the job less",
+		  .condition = "a control group that reached its memory limit, or in which the "
+			       "kernel killed a process, while a process in it was recorded",
+		  .message = "memory was short: clean up after every round, and raise the limit of "
+			     "the group or reduce the job",
 		  .source = "Linux documentation, cgroup-v2, \"memory.events\""},
-	 .check = limit_met},
+	 .check = report_limit_reached},
 };
 
 const size_t flmem_trend_row_count = FLMEM_ARRAY_SIZE(flmem_trend_rows);

@@ -3,8 +3,8 @@
 #define FLMEM_RULES_TREND_RULES_H
 
 /*
- * Rules about recorded processes: what memory did over the rounds, and what that says of the
- * interval of cleanups. The summary of a watch is all that they look at.
+ * Rules about recorded processes: how memory changed over the rounds, and whether the interval of
+ * cleanups fits. They read only the summary of a watch.
  */
 
 #include <stdbool.h>
@@ -18,7 +18,7 @@
 
 struct flmem_recorded {
 	const struct flmem_watch_result *result;
-	struct flmem_u64 gc_rounds; /* memory_gc_rounds that its side ran with, as far as told */
+	struct flmem_u64 gc_rounds; /* memory_gc_rounds that its side ran with, if known */
 };
 
 struct flmem_trend_row {
@@ -33,8 +33,8 @@ extern const size_t flmem_trend_row_count;
 bool flmem_recorded_was_short(const struct flmem_watch_result *result);
 
 /*
- * Holds all rows against one process of the recording `file`. memory_gc_rounds is that of the jobs
- * that `found` tells of. FLMEM_EFAILED when memory is out.
+ * Checks one process of the recording `file` against all rows. memory_gc_rounds is that of the jobs
+ * in `found`. FLMEM_EFAILED when out of memory.
  */
 int flmem_trend_rules_run(const struct flmem_watch_result *result, const char *file,
 			  const struct flmem_release *release, struct flmem_recommendations *found,

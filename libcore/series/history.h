@@ -3,8 +3,8 @@
 #define FLMEM_SERIES_HISTORY_H
 
 /*
- * A history of any length in bounded memory: equal spans of time with the lowest and the highest
- * value in each. When there are too many, pairs become one, so the spans double.
+ * A history of any length in bounded memory: equal time spans with the lowest and the highest value
+ * of each. When there are too many, pairs are merged, so the span length doubles.
  */
 
 #include <stddef.h>
@@ -17,7 +17,7 @@
 /* Spans kept: from half of it, after a merge, to all. */
 #define FLMEM_HISTORY_SPANS 96U
 
-/* Points that a history gives for a trend at most; each is the lowest of several samples. */
+/* Maximum number of points for a trend; each is the lowest of several samples. */
 #define FLMEM_HISTORY_POINTS	    48U
 #define FLMEM_HISTORY_POINT_SAMPLES 4U
 
@@ -28,10 +28,10 @@ struct flmem_history {
 	struct flmem_span spans[FLMEM_HISTORY_SPANS];
 };
 
-/* `width_us` is that of the first spans, at best the interval of the samples; not 0. */
+/* `width_us` is the length of the first spans, ideally the sampling interval; not 0. */
 void flmem_history_init(struct flmem_history *history, uint64_t width_us);
 
-/* Samples come in the order of time; one from the past is taken for as new as the last. */
+/* Samples are in order of time; an older one gets the time of the last one. */
 void flmem_history_add(struct flmem_history *history, uint64_t at_us, uint64_t bytes);
 
 /*

@@ -7,7 +7,7 @@
 
 static const unsigned steps[] = {1, 2, 5};
 
-/* Growth above what the last trim left that makes another one worth trying: a tenth. */
+/* Growth after the last trim that justifies another one: a tenth. */
 #define REGROWTH_SHARE 10U
 
 void flmem_policy_init(struct flmem_policy *policy, const struct flmem_policy_rules *rules)
@@ -15,8 +15,8 @@ void flmem_policy_init(struct flmem_policy *policy, const struct flmem_policy_ru
 	*policy = (struct flmem_policy){.rules = *rules, .every = rules->every_rounds};
 }
 
-static void change(struct flmem_policy_decision *d, enum flmem_policy_change what,
-		   const char *reason)
+static void record_change(struct flmem_policy_decision *d, enum flmem_policy_change what,
+			  const char *reason)
 {
 	d->change = what;
 	snprintf(d->change_reason, sizeof(d->change_reason), "%s", reason);
@@ -30,9 +30,12 @@ static unsigned next_step(unsigned every)
 	return every;
 }
 
-/* Climbing and want of memory make trims frequent at once; flat rounds make them rarer slowly. */
-static void adapt(struct flmem_policy *p, const struct flmem_policy_signs *signs,
-		  struct flmem_policy_decision *d)
+/*
+ * Rising memory and memory pressure make trims frequent at once; flat rounds make them rarer
+ * slowly.
+ */
+static void adapt_interval(struct flmem_policy *p, const struct flmem_policy_signs *signs,
+			   struct flmem_policy_decision *d)
 {
 	bool climbs = signs->verdict == FLMEM_TREND_CLIMBING;
 	char reason[FLMEM_POLICY_REASON_MAX];
@@ -42,8 +45,8 @@ static void adapt(struct flmem_policy *p, const struct flmem_policy_signs *signs
 		if (p->every == steps[0] || p->rules.fixed)
 			return;
 		p->every = steps[0];
-		change(d, FLMEM_POLICY_TIGHTENED,
-		       climbs ? "its memory is climbing" : signs->pressure);
+		record_change(d, FLMEM_POLICY_TIGHTENED,
+			      climbs ? "its memory keeps rising" : signs->pressure);
 		return;
 	}
 	if (signs->occasion != FLMEM_POLICY_ROUND)
@@ -55,7 +58,7 @@ static void adapt(struct flmem_policy *p, const struct flmem_policy_signs *signs
 	p->flat = 0;
 	snprintf(reason, sizeof(reason), "its memory has been flat for %u rounds",
 		 FLMEM_POLICY_FLAT_ROUNDS);
-	change(d, FLMEM_POLICY_LOOSENED, reason);
+	record_change(d, FLMEM_POLICY_LOOSENED, reason);
 }
 
 static bool has_regrown(const struct flmem_policy *p, uint64_t rss_bytes)
@@ -67,31 +70,31 @@ static bool has_regrown(const struct flmem_policy *p, uint64_t rss_bytes)
 	return rss_bytes > p->after_bytes && rss_bytes - p->after_bytes > more;
 }
 
-/* Only what is new wakes it: a leak climbs all the time, and trims bring nothing all the time. */
-static void wake(struct flmem_policy *p, const struct flmem_policy_signs *signs,
-		 struct flmem_policy_decision *d)
+/* Only a new condition resumes trims: a leak keeps rising, and trims of it stay ineffective. */
+static void resume_trims(struct flmem_policy *p, const struct flmem_policy_signs *signs,
+			 struct flmem_policy_decision *d)
 {
 	const char *reason = NULL;
 
 	if (signs->pressed && (!p->pressed || signs->occasion == FLMEM_POLICY_PRESSURE))
 		reason = signs->pressure;
 	else if (signs->verdict == FLMEM_TREND_CLIMBING && !p->climbed)
-		reason = "its memory has begun to climb";
+		reason = "its memory has begun to rise";
 	else if (has_regrown(p, signs->rss_bytes))
-		reason = "it holds a tenth more than the last trim left";
+		reason = "its memory is a tenth above the level after the last trim";
 	if (!reason)
 		return;
 	p->resting = false;
-	/* One more in vain is enough to rest again. */
+	/* One more ineffective trim pauses trims again. */
 	p->in_vain = p->rules.in_vain_max ? p->rules.in_vain_max - 1 : 0;
-	change(d, FLMEM_POLICY_RESUMED, reason);
+	record_change(d, FLMEM_POLICY_RESUMED, reason);
 }
 
-static void say_round(const struct flmem_policy *p, struct flmem_policy_decision *d)
+static void put_round_reason(const struct flmem_policy *p, struct flmem_policy_decision *d)
 {
 	if (p->every == 1)
 		snprintf(d->trim_reason, sizeof(d->trim_reason),
-			 "a round has ended, and it is trimmed after each");
+			 "a round has ended, and a trim follows each");
 	else
 		snprintf(d->trim_reason, sizeof(d->trim_reason),
 			 "%u rounds have ended since the last trim", p->rounds);
@@ -102,7 +105,7 @@ static bool is_cooling(const struct flmem_policy *p, uint64_t now_us)
 	return p->trimmed && now_us - p->trimmed_us < p->rules.cool_down_us;
 }
 
-/* Whichever was last, a trim or a look. */
+/* The last trim or check, whichever is later. */
 bool flmem_policy_may_look(const struct flmem_policy *policy, uint64_t now_us)
 {
 	const struct flmem_policy *p = policy;
@@ -111,8 +114,8 @@ bool flmem_policy_may_look(const struct flmem_policy *policy, uint64_t now_us)
 	       (!p->trimmed || now_us - p->trimmed_us >= p->rules.look_us);
 }
 
-static void consider(struct flmem_policy *p, const struct flmem_policy_signs *signs,
-		     struct flmem_policy_decision *d)
+static void decide_trim(struct flmem_policy *p, const struct flmem_policy_signs *signs,
+			struct flmem_policy_decision *d)
 {
 	if (p->resting || is_cooling(p, signs->now_us))
 		return;
@@ -120,14 +123,14 @@ static void consider(struct flmem_policy *p, const struct flmem_policy_signs *si
 	case FLMEM_POLICY_ROUND:
 		d->trim = p->rounds >= p->every;
 		if (d->trim)
-			say_round(p, d);
+			put_round_reason(p, d);
 		break;
 	case FLMEM_POLICY_CONDITION:
 		d->trim = flmem_policy_may_look(p, signs->now_us);
 		if (!d->trim)
 			break;
 		p->looked_us = signs->now_us;
-		snprintf(d->trim_reason, sizeof(d->trim_reason), "the condition holds");
+		snprintf(d->trim_reason, sizeof(d->trim_reason), "the condition is met");
 		break;
 	case FLMEM_POLICY_PRESSURE:
 		d->trim = true;
@@ -143,10 +146,10 @@ void flmem_policy_decide(struct flmem_policy *policy, const struct flmem_policy_
 	if (signs->occasion == FLMEM_POLICY_ROUND)
 		policy->rounds++;
 	if (policy->resting)
-		wake(policy, signs, ret_decision);
+		resume_trims(policy, signs, ret_decision);
 	else
-		adapt(policy, signs, ret_decision);
-	consider(policy, signs, ret_decision);
+		adapt_interval(policy, signs, ret_decision);
+	decide_trim(policy, signs, ret_decision);
 	policy->pressed = signs->pressed;
 	policy->climbed = signs->verdict == FLMEM_TREND_CLIMBING;
 }
@@ -170,7 +173,7 @@ void flmem_policy_done(struct flmem_policy *policy, uint64_t now_us, struct flme
 		return;
 	policy->resting = true;
 	policy->flat = 0;
-	snprintf(reason, sizeof(reason), "%u trims in a row have released next to nothing",
+	snprintf(reason, sizeof(reason), "%u trims in a row have released almost nothing",
 		 policy->in_vain);
-	change(ret_decision, FLMEM_POLICY_RESTING, reason);
+	record_change(ret_decision, FLMEM_POLICY_RESTING, reason);
 }

@@ -13,17 +13,20 @@
 #include "series/recording_format.h"
 #include "series/thin_job.h"
 
-/* Said again after so many blocks, for readers of a file whose middle is damaged. */
+/*
+ * The introduction is repeated after this many blocks, for readers of a file whose middle is
+ * damaged.
+ */
 #define INTRO_EVERY 256U
 
 #define INTRO_MAX (FLMEM_BLOCK_MAX / 2)
 
-/* A block that is this long ends with its tick; longer than the second, in the middle of one. */
+/* A block of the first length ends with its tick; one of the second ends within a tick. */
 #define BLOCK_ENOUGH (FLMEM_BLOCK_MAX / 32)
 #define BLOCK_FULL   (FLMEM_BLOCK_MAX / 2)
 #define COMMAND_MAX  1024U
 
-/* Empty, a recording, or what a kill has left of its first block. */
+/* Empty, a recording, or the part of a first block that a killed writer left. */
 static bool may_append(int fd, off_t size)
 {
 	char head[FLMEM_BLOCK_MAGIC_SIZE];
@@ -33,22 +36,22 @@ static bool may_append(int fd, off_t size)
 }
 
 /*
- * What is written holds text of other processes' choosing: it must not get into a file that
- * somebody else has chosen, by a hard link, or may read, for it is his.
+ * The recorded text is chosen by other processes: it must not be written to a file that another
+ * user chose by a hard link, or owns and may read.
  */
 static int check_owner(const struct stat *status, const char *path, struct flmem_error *err)
 {
 	if (status->st_uid != geteuid())
 		return flmem_error_set(err, FLMEM_EPERM, 0,
-				       "'%s' belongs to another user; name another file", path);
+				       "'%s' belongs to another user; choose another file", path);
 	if (status->st_nlink > 1)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "'%s' has other names (hard links); name another file",
+				       "'%s' has other names (hard links); choose another file",
 				       path);
 	return 0;
 }
 
-/* False when another watch has put a thinned file in its place, or the user has moved it. */
+/* False when another watch has replaced it with a thinned file, or the user has moved it. */
 static bool is_still_there(int fd, const char *path)
 {
 	struct stat held, named;
@@ -57,33 +60,33 @@ static bool is_still_there(int fd, const char *path)
 	       held.st_dev == named.st_dev;
 }
 
-static int prepare(int fd, const char *path, uint64_t *ret_size, struct flmem_error *err)
+static int prepare_file(int fd, const char *path, uint64_t *ret_size, struct flmem_error *err)
 {
 	struct stat status;
 	int rc;
 
 	if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))
-		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is no regular file", path);
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is not a regular file", path);
 	rc = check_owner(&status, path, err);
 	if (rc)
 		return rc;
 	if (!may_append(fd, status.st_size))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "'%s' is no recording, and is left as it is", path);
+				       "'%s' is not a recording and is not changed", path);
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "another watch records to '%s'; name another file", path);
+				       "another watch records to '%s'; choose another file", path);
 	if (!is_still_there(fd, path))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "'%s' was replaced just now; try again", path);
-	/* Less than a magic holds nothing, and would hide the next one from readers. */
+	/* A partial magic holds no data and would hide the next block from readers. */
 	if (status.st_size < (off_t)FLMEM_BLOCK_MAGIC_SIZE && ftruncate(fd, 0) == 0)
 		status.st_size = 0;
 	*ret_size = (uint64_t)status.st_size;
 	return 0;
 }
 
-static void init(int fd, char *path, uint64_t size, struct flmem_recorder *ret_recorder)
+static void init_recorder(int fd, char *path, uint64_t size, struct flmem_recorder *ret_recorder)
 {
 	*ret_recorder = (struct flmem_recorder){
 		.fd = fd,
@@ -104,7 +107,7 @@ int flmem_recorder_open_new(int directory, const char *name, struct flmem_record
 
 	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return -errno;
-	init(FLMEM_TAKE_FD(fd), NULL, 0, ret_recorder);
+	init_recorder(FLMEM_TAKE_FD(fd), NULL, 0, ret_recorder);
 	return 0;
 }
 
@@ -121,24 +124,24 @@ bool flmem_recorder_may_drop(int directory, const char *name)
 int flmem_recorder_open(const char *path, struct flmem_recorder *ret_recorder,
 			struct flmem_error *err)
 {
-	/* Command lines are nobody else's business. */
+	/* Command lines are private to the user. */
 	FLMEM_AUTO_CLOSE int fd =
 		open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
 	uint64_t size = 0;
 	int rc;
 
-	/* Also one that leads nowhere yet: a file would be created where somebody else wants it. */
+	/* Also a dangling link: it would create a file at a place that another user chose. */
 	if (fd < 0 && errno == ELOOP)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "'%s' is a symbolic link; name what it leads to", path);
+				       "'%s' is a symbolic link; name its target", path);
 	if (fd < 0)
 		return flmem_error_set(
 			err, errno == EACCES || errno == EPERM ? FLMEM_EPERM : FLMEM_EUSAGE, errno,
 			"cannot record to '%s'", path);
-	rc = prepare(fd, path, &size, err);
+	rc = prepare_file(fd, path, &size, err);
 	if (rc)
 		return rc;
-	init(FLMEM_TAKE_FD(fd), realpath(path, NULL), size, ret_recorder);
+	init_recorder(FLMEM_TAKE_FD(fd), realpath(path, NULL), size, ret_recorder);
 	return 0;
 }
 
@@ -159,14 +162,12 @@ void flmem_recorder_close(struct flmem_recorder *recorder)
 	recorder->page_count = 0;
 }
 
-static void lose(struct flmem_recorder *r, int error)
+static void lose_block(struct flmem_recorder *r, int error)
 {
 	r->lost++;
 	r->error = error;
 	r->introduced = false;
-	/*
-	 * Half a block would only be skipped by readers; without it there is room for a whole one.
-	 */
+	/* Readers would skip half a block; without it there is space for a whole one. */
 	if (ftruncate(r->fd, (off_t)r->size) < 0)
 		r->error = errno;
 }
@@ -185,20 +186,20 @@ static bool write_block(struct flmem_recorder *r, const struct flmem_buf *record
 	flmem_buf_append(&block, records->data, records->length);
 	if (!rc && block.failed)
 		rc = -ENOMEM;
-	/* One call, so that a kill leaves the block whole or not there at all, nearly always. */
+	/* One call, so that a kill almost always leaves a whole block or none. */
 	if (!rc && lseek(r->fd, (off_t)r->size, SEEK_SET) < 0)
 		rc = -errno;
 	if (!rc)
 		rc = flmem_io_write_all(r->fd, block.data, block.length);
 	if (rc) {
-		lose(r, -rc);
+		lose_block(r, -rc);
 		return false;
 	}
 	r->size += block.length;
 	return true;
 }
 
-static void take_thinned(struct flmem_recorder *r)
+static void adopt_thinned(struct flmem_recorder *r)
 {
 	uint64_t size, allowed = flmem_thin_job_budget(r->thinning);
 	int fd = -1;
@@ -210,16 +211,14 @@ static void take_thinned(struct flmem_recorder *r)
 		r->fd = fd;
 		r->size = size;
 	}
-	/*
-	 * What could not be made small enough, or not be replaced, has to grow before the next try.
-	 */
+	/* If thinning or replacing the file failed, it must grow before the next try. */
 	r->thin_at = r->size + r->size / 4;
 	if (r->thin_at < allowed)
 		r->thin_at = allowed;
 }
 
 /* Keeps the file within its budget; never waits for it. */
-static void keep_small(struct flmem_recorder *r)
+static void limit_size(struct flmem_recorder *r)
 {
 	enum flmem_thin_state state;
 
@@ -230,7 +229,7 @@ static void keep_small(struct flmem_recorder *r)
 	if (state == FLMEM_THIN_RUNS)
 		return;
 	if (state == FLMEM_THIN_DONE)
-		take_thinned(r);
+		adopt_thinned(r);
 	else if (state == FLMEM_THIN_NEEDLESS)
 		r->thin_at = flmem_thin_job_budget(r->thinning);
 	else
@@ -258,7 +257,7 @@ static void write_pending(struct flmem_recorder *recorder)
 void flmem_recorder_flush(struct flmem_recorder *recorder)
 {
 	write_pending(recorder);
-	keep_small(recorder);
+	limit_size(recorder);
 }
 
 static void put_text(struct flmem_buf *buf, const char *text)
@@ -287,9 +286,7 @@ static void put_process(struct flmem_buf *b, const struct flmem_record *record)
 	put_text(b, record->site);
 }
 
-/*
- * The first tick of a block in full, the others by how long after it and how wrong the clock went.
- */
+/* The first tick of a block in full, the others as differences of elapsed time and clock error. */
 static void put_tick(struct flmem_recorder *r, const struct flmem_record *record)
 {
 	uint64_t elapsed = record->elapsed_us / 1000, at = record->at_us / 1000;
@@ -343,7 +340,7 @@ static void put_split(struct flmem_buf *b, const struct flmem_record *record)
 				 record->kinds[i] == UINT64_MAX ? 0 : record->kinds[i] / 1024 + 1);
 }
 
-/* 0 stands for unknown. */
+/* 0 means unknown. */
 static void put_numbers(struct flmem_buf *b, const struct flmem_record *record, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
@@ -365,7 +362,7 @@ static void put_pressure(struct flmem_buf *b, const struct flmem_record *record)
 	put_numbers(b, record, FLMEM_RECORD_NUMBERS);
 }
 
-/* Moves *at behind a record of the introduction, which has sessions and processes only. */
+/* Moves *at past a record of the introduction, which has only sessions and processes. */
 static bool pass_introduced(const struct flmem_buf *intro, size_t *at, uint64_t *ret_process)
 {
 	uint64_t kind, number, length;
@@ -385,7 +382,7 @@ static bool pass_introduced(const struct flmem_buf *intro, size_t *at, uint64_t 
 	return ok && *at <= intro->length;
 }
 
-/* A process that is told of anew was another program when it was introduced. */
+/* A process that is introduced again runs another program than before. */
 static void drop_introduced(struct flmem_recorder *r, uint64_t process)
 {
 	size_t at = 0, from;
@@ -404,7 +401,7 @@ static void drop_introduced(struct flmem_recorder *r, uint64_t process)
 	}
 }
 
-/* What must be known to read all that follows goes into the introduction as well. */
+/* Records that later ones depend on are also added to the introduction. */
 static void introduce(struct flmem_recorder *r, const struct flmem_record *record, size_t from)
 {
 	if (record->kind == FLMEM_RECORD_PROCESS && record->process < r->met)
@@ -415,7 +412,7 @@ static void introduce(struct flmem_recorder *r, const struct flmem_record *recor
 		flmem_buf_append(&r->intro, r->block.data + from, r->block.length - from);
 }
 
-/* A new block, if this one is long enough; its samples need their tick in it. */
+/* Starts a new block if this one is long enough; samples and their tick must be in one block. */
 static void end_block(struct flmem_recorder *r, enum flmem_record_kind next)
 {
 	const struct flmem_record tick = {.elapsed_us = r->elapsed_ms * 1000,
@@ -423,7 +420,7 @@ static void end_block(struct flmem_recorder *r, enum flmem_record_kind next)
 	bool ticked = r->ticked;
 
 	if (next == FLMEM_RECORD_SESSION) {
-		/* It stands for itself, also when it is said again. */
+		/* It is complete by itself, also when it is repeated. */
 		flmem_recorder_flush(r);
 		flmem_buf_reset(&r->intro);
 		r->met = 0;

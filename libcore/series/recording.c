@@ -14,8 +14,8 @@
 /* A hostile file may claim a large block at every few bytes. */
 #define VAIN_MAX ((uint64_t)256 << 20)
 
-/* Reads on until the window is full; what has been used is dropped. */
-static void fill(struct flmem_recording *r)
+/* Fills the window; drops bytes that have been read. */
+static void fill_window(struct flmem_recording *r)
 {
 	if (r->ended || r->bytes.length - r->at >= FLMEM_BLOCK_HEADER + FLMEM_BLOCK_MAX)
 		return;
@@ -46,13 +46,13 @@ void flmem_recording_limit(struct flmem_recording *recording, uint64_t size)
 	recording->left = size - recording->bytes.length;
 }
 
-static int begin(struct flmem_recording *r, const char *name, struct flmem_error *err)
+static int begin_reading(struct flmem_recording *r, const char *name, struct flmem_error *err)
 {
 	r->budget = VAIN_MAX;
-	fill(r);
+	fill_window(r);
 	if (flmem_block_may_begin(r->bytes.data, r->bytes.length))
 		return 0;
-	return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is no recording", name);
+	return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is not a recording", name);
 }
 
 bool flmem_recording_is_one(const char *path)
@@ -80,10 +80,10 @@ int flmem_recording_open(const char *path, struct flmem_recording *ret_recording
 			err, errno == EACCES || errno == EPERM ? FLMEM_EPERM : FLMEM_EUSAGE, errno,
 			"cannot read the recording '%s'", path);
 	if (fstat(r.fd, &status) < 0 || !S_ISREG(status.st_mode))
-		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is no regular file", path);
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is not a regular file", path);
 	if (!flmem_buf_reserve(&r.bytes, WINDOW))
 		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot read '%s'", path);
-	rc = begin(&r, path, err);
+	rc = begin_reading(&r, path, err);
 	if (rc)
 		return rc;
 	*ret_recording = r;
@@ -100,8 +100,8 @@ int flmem_recording_open_bytes(const void *bytes, size_t length,
 
 	flmem_buf_append(&r.bytes, bytes, length);
 	if (r.bytes.failed)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot hold the recording");
-	rc = begin(&r, "the bytes", err);
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot load the recording");
+	rc = begin_reading(&r, "the bytes", err);
 	if (rc)
 		return rc;
 	*ret_recording = r;
@@ -134,8 +134,8 @@ static size_t whole_block(struct flmem_recording *r)
 	return 0;
 }
 
-/* Skips to the next place that could be a block. */
-static void skip(struct flmem_recording *r)
+/* Skips to the next possible start of a block. */
+static void skip_to_block(struct flmem_recording *r)
 {
 	const char *from = r->bytes.data + r->at + 1;
 	size_t left = r->bytes.length - r->at - 1;
@@ -151,7 +151,7 @@ static bool next_block(struct flmem_recording *r)
 	for (;;) {
 		size_t length;
 
-		fill(r);
+		fill_window(r);
 		if (r->at >= r->bytes.length)
 			return false;
 		length = whole_block(r);
@@ -161,7 +161,7 @@ static bool next_block(struct flmem_recording *r)
 			r->at = r->block_end;
 			break;
 		}
-		skip(r);
+		skip_to_block(r);
 	}
 	r->ticked = false;
 	for (size_t i = 0; i < r->page_count; i++)
@@ -169,29 +169,29 @@ static bool next_block(struct flmem_recording *r)
 	return true;
 }
 
-static bool take(struct flmem_recording *r, uint64_t *ret_number)
+static bool read_number(struct flmem_recording *r, uint64_t *ret_number)
 {
 	return flmem_varint_take(r->bytes.data, r->block_end, &r->record, ret_number);
 }
 
-/* A number that counts in units of so many. */
-static bool take_times(struct flmem_recording *r, uint64_t unit, uint64_t *ret_number)
+/* A number in the given unit. */
+static bool read_times(struct flmem_recording *r, uint64_t unit, uint64_t *ret_number)
 {
 	uint64_t number;
 
-	return take(r, &number) && !__builtin_mul_overflow(number, unit, ret_number);
+	return read_number(r, &number) && !__builtin_mul_overflow(number, unit, ret_number);
 }
 
-static bool take_process_number(struct flmem_recording *r, struct flmem_record *record)
+static bool read_process_number(struct flmem_recording *r, struct flmem_record *record)
 {
-	return take(r, &record->process) && record->process < FLMEM_RECORD_PROCESSES_MAX;
+	return read_number(r, &record->process) && record->process < FLMEM_RECORD_PROCESSES_MAX;
 }
 
-static bool take_text(struct flmem_recording *r, char *text)
+static bool read_text(struct flmem_recording *r, char *text)
 {
 	uint64_t length;
 
-	if (!take(r, &length) || length >= FLMEM_RECORD_TEXT_MAX ||
+	if (!read_number(r, &length) || length >= FLMEM_RECORD_TEXT_MAX ||
 	    length > r->block_end - r->record)
 		return false;
 	memcpy(text, r->bytes.data + r->record, length);
@@ -200,26 +200,26 @@ static bool take_text(struct flmem_recording *r, char *text)
 	return true;
 }
 
-static bool take_session(struct flmem_recording *r, struct flmem_record *record)
+static bool read_session(struct flmem_recording *r, struct flmem_record *record)
 {
 	uint64_t version;
 
-	return take(r, &version) && version == FLMEM_BLOCK_VERSION &&
-	       take(r, &record->interval_us) && take_times(r, 1000, &record->at_us);
+	return read_number(r, &version) && version == FLMEM_BLOCK_VERSION &&
+	       read_number(r, &record->interval_us) && read_times(r, 1000, &record->at_us);
 }
 
-static bool take_process(struct flmem_recording *r, struct flmem_record *record)
+static bool read_process(struct flmem_recording *r, struct flmem_record *record)
 {
-	return take_process_number(r, record) && take(r, &record->pid) &&
-	       take(r, &record->start_time) && take(r, &record->framework) &&
-	       take(r, &record->role) && take_text(r, r->command) && take_text(r, r->site);
+	return read_process_number(r, record) && read_number(r, &record->pid) &&
+	       read_number(r, &record->start_time) && read_number(r, &record->framework) &&
+	       read_number(r, &record->role) && read_text(r, r->command) && read_text(r, r->site);
 }
 
-static bool take_tick(struct flmem_recording *r, struct flmem_record *record)
+static bool read_tick(struct flmem_recording *r, struct flmem_record *record)
 {
 	uint64_t elapsed, at;
 
-	if (!take(r, &elapsed) || !take(r, &at))
+	if (!read_number(r, &elapsed) || !read_number(r, &at))
 		return false;
 	if (r->ticked) {
 		at = r->at_ms + flmem_varint_unfold(elapsed, at);
@@ -251,11 +251,11 @@ static bool make_room(struct flmem_recording *r, uint64_t process)
 	return true;
 }
 
-static bool take_sample(struct flmem_recording *r, struct flmem_record *record)
+static bool read_sample(struct flmem_recording *r, struct flmem_record *record)
 {
 	uint64_t folded, *kib;
 
-	if (!r->ticked || !take_process_number(r, record) || !take(r, &folded) ||
+	if (!r->ticked || !read_process_number(r, record) || !read_number(r, &folded) ||
 	    !make_room(r, record->process))
 		return false;
 	kib = &r->pages[record->process];
@@ -263,14 +263,14 @@ static bool take_sample(struct flmem_recording *r, struct flmem_record *record)
 	return !__builtin_mul_overflow(*kib, 1024, &record->bytes);
 }
 
-static bool take_split(struct flmem_recording *r, struct flmem_record *record)
+static bool read_split(struct flmem_recording *r, struct flmem_record *record)
 {
-	if (!take_process_number(r, record))
+	if (!read_process_number(r, record))
 		return false;
 	for (size_t i = 0; i < FLMEM_RECORD_KINDS; i++) {
 		uint64_t kib;
 
-		if (!take(r, &kib))
+		if (!read_number(r, &kib))
 			return false;
 		record->kinds[i] = UINT64_MAX;
 		if (kib && __builtin_mul_overflow(kib - 1, 1024, &record->kinds[i]))
@@ -279,67 +279,67 @@ static bool take_split(struct flmem_recording *r, struct flmem_record *record)
 	return true;
 }
 
-/* 0 stands for unknown. */
-static bool take_numbers(struct flmem_recording *r, struct flmem_record *record, size_t count)
+/* 0 means unknown. */
+static bool read_numbers(struct flmem_recording *r, struct flmem_record *record, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		uint64_t number;
 
-		if (!take(r, &number))
+		if (!read_number(r, &number))
 			return false;
 		record->numbers[i] = number ? number - 1 : UINT64_MAX;
 	}
 	return true;
 }
 
-static bool take_action(struct flmem_recording *r, struct flmem_record *record)
+static bool read_action(struct flmem_recording *r, struct flmem_record *record)
 {
-	return take_process_number(r, record) && take(r, &record->action) &&
-	       take_numbers(r, record, FLMEM_RECORD_OF_ACTION) && take_text(r, r->reason);
+	return read_process_number(r, record) && read_number(r, &record->action) &&
+	       read_numbers(r, record, FLMEM_RECORD_OF_ACTION) && read_text(r, r->reason);
 }
 
-static bool take_pressure(struct flmem_recording *r, struct flmem_record *record)
+static bool read_pressure(struct flmem_recording *r, struct flmem_record *record)
 {
 	uint64_t of_host;
 
-	if (!take_process_number(r, record) || !take(r, &of_host))
+	if (!read_process_number(r, record) || !read_number(r, &of_host))
 		return false;
 	record->of_host = of_host != 0;
-	return take_numbers(r, record, FLMEM_RECORD_NUMBERS);
+	return read_numbers(r, record, FLMEM_RECORD_NUMBERS);
 }
 
-static bool take_record(struct flmem_recording *r, struct flmem_record *record)
+static bool read_record(struct flmem_recording *r, struct flmem_record *record)
 {
 	uint64_t kind;
 
-	if (!take(r, &kind))
+	if (!read_number(r, &kind))
 		return false;
 	record->kind = kind <= FLMEM_RECORD_OWN_END ? (enum flmem_record_kind)kind : 0;
 	switch (record->kind) {
 	case FLMEM_RECORD_SESSION:
-		return take_session(r, record);
+		return read_session(r, record);
 	case FLMEM_RECORD_PROCESS:
-		return take_process(r, record);
+		return read_process(r, record);
 	case FLMEM_RECORD_TICK:
-		return take_tick(r, record);
+		return read_tick(r, record);
 	case FLMEM_RECORD_SAMPLE:
-		return take_sample(r, record);
+		return read_sample(r, record);
 	case FLMEM_RECORD_SPLIT:
-		return take_split(r, record);
+		return read_split(r, record);
 	case FLMEM_RECORD_END:
 	case FLMEM_RECORD_OWN_ROUNDS:
-		return take_process_number(r, record);
+		return read_process_number(r, record);
 	case FLMEM_RECORD_ROUND_START:
 	case FLMEM_RECORD_ROUND_END:
 	case FLMEM_RECORD_ROUND_RUNS:
-		return take(r, &record->round);
+		return read_number(r, &record->round);
 	case FLMEM_RECORD_OWN_START:
 	case FLMEM_RECORD_OWN_END:
-		return take_process_number(r, record) && take(r, &record->round);
+		return read_process_number(r, record) && read_number(r, &record->round);
 	case FLMEM_RECORD_ACTION:
-		return take_action(r, record);
+		return read_action(r, record);
 	case FLMEM_RECORD_PRESSURE:
-		return take_pressure(r, record);
+		return read_pressure(r, record);
 	}
 	return false;
 }
@@ -354,9 +354,9 @@ bool flmem_recording_next(struct flmem_recording *recording, struct flmem_record
 		ret_record->reason = recording->reason;
 		ret_record->command = recording->command;
 		ret_record->site = recording->site;
-		if (take_record(recording, ret_record))
+		if (read_record(recording, ret_record))
 			return true;
-		/* Nothing behind a record that makes no sense can be trusted. */
+		/* No record after an invalid one can be trusted. */
 		recording->skipped += recording->block_end - recording->record;
 		recording->record = recording->block_end;
 	}

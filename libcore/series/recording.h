@@ -3,20 +3,19 @@
 #define FLMEM_SERIES_RECORDING_H
 
 /*
- * A watch in a file, appended to as it goes on: about 7 bytes per process and sample.
+ * A watch recorded in a file to which it appends: about 7 bytes per process and sample.
  *
  * The file is a sequence of blocks: the magic "FLMB", the length and the CRC-32 of what follows (32
- * bits each, little endian), and records. A block says everything that is needed to read it, but
- * for the session and its processes, which are said again after a block could not be written, and
- * now and then: the same session or process again means nothing, unless the process is another
- * program since. So a writer that is killed loses
- * the block that it was filling, a full disk loses the blocks that did not fit, and a reader goes
- * on behind what is damaged. Nothing in the file is ever changed; when it has outgrown its budget,
- * one with coarser old samples takes its place (series/thin_job.h).
+ * bits each, little endian), and records. A block can be read by itself, except for the session and
+ * its processes, which are repeated after a failed write and at intervals: a repeated session or
+ * process is ignored, unless the process has since executed another program. So a killed writer
+ * loses only its current block, a full disk loses the blocks that did not fit, and a reader
+ * continues after damaged blocks. The file is never changed in place; when it exceeds its budget, a
+ * file with coarser old samples replaces it (series/thin_job.h).
  *
  * Records are a byte for their kind and numbers, seven bits per byte, lowest first, the eighth bit
- * telling that more follow (LEB128); differences are folded to be small whatever their sign
- * (zigzag). Everything in a recording is untrusted.
+ * set if more follow (LEB128); signed differences use zigzag encoding. Everything in a recording is
+ * untrusted.
  */
 
 #include <stdbool.h>
@@ -38,13 +37,13 @@ enum flmem_record_kind {
 	FLMEM_RECORD_ROUND_END,
 	FLMEM_RECORD_ROUND_RUNS, /* one whose start was not seen */
 	FLMEM_RECORD_ACTION,	 /* an automatic trim of a process, or a decision about them */
-	FLMEM_RECORD_PRESSURE,	 /* want of memory in the control group of a process */
-	FLMEM_RECORD_OWN_ROUNDS, /* a process has rounds of its own from now on */
+	FLMEM_RECORD_PRESSURE,	 /* memory pressure in the control group of a process */
+	FLMEM_RECORD_OWN_ROUNDS, /* a process has its own rounds from now on */
 	FLMEM_RECORD_OWN_START,
 	FLMEM_RECORD_OWN_END,
 };
 
-/* Kinds of memory that a split tells, in this order; UINT64_MAX: unknown. */
+/* Kinds of memory in a split, in this order; UINT64_MAX: unknown. */
 enum {
 	FLMEM_RECORD_ANON,
 	FLMEM_RECORD_FILE,
@@ -87,38 +86,38 @@ struct flmem_record {
 	uint64_t elapsed_us;  /* since the session began; of ticks and sessions, whole ms */
 	uint64_t at_us;	      /* since 1970; of ticks and sessions, whole ms */
 	uint64_t interval_us; /* of sessions */
-	uint64_t process;     /* number within the session; of all that tell of a process */
+	uint64_t process;     /* number within the session; of all records about a process */
 	uint64_t pid, start_time, framework, role; /* of processes */
-	const char *command; /* of processes; a reader's lives until its next record */
-	const char *site;    /* of processes; "": none */
-	uint64_t bytes;	     /* of samples */
-	uint64_t kinds[FLMEM_RECORD_KINDS];	/* of splits */
-	uint64_t round;				/* of rounds */
-	uint64_t action;			/* of actions: kind */
+	const char *command;		    /* of processes; valid until the reader's next record */
+	const char *site;		    /* of processes; "": none */
+	uint64_t bytes;			    /* of samples */
+	uint64_t kinds[FLMEM_RECORD_KINDS]; /* of splits */
+	uint64_t round;			    /* of rounds */
+	uint64_t action;		    /* of actions: kind */
 	uint64_t numbers[FLMEM_RECORD_NUMBERS]; /* of actions and pressures */
-	const char *reason; /* of actions; a reader's lives until its next record */
+	const char *reason; /* of actions; valid until the reader's next record */
 };
 
 /*
- * What a recording may take for each process of it. A month of samples a second apart, 7 bytes
- * each, stays as it is; noisier ones get coarser earlier. With the thinned file beside it, which
- * takes some more than half, a process never takes 50 MB.
+ * Maximum size of a recording for each of its processes. A month of samples at intervals of a
+ * second, 7 bytes each, is not thinned; noisier ones are thinned earlier. Together with the thinned
+ * file, of a little more than half that size, a process never needs 50 MB.
  */
 #define FLMEM_RECORDING_BUDGET (UINT64_C(24) << 20)
 
 struct flmem_recorder {
 	int fd;
-	char *path;			 /* absolute; NULL: it cannot be told, and is not thinned */
+	char *path;			 /* absolute; NULL: unknown, so it is not thinned */
 	uint64_t budget;		 /* bytes per process; 0: any */
-	uint64_t thin_at;		 /* size at which it is to be thinned */
+	uint64_t thin_at;		 /* size at which it is thinned */
 	struct flmem_thin_job *thinning; /* NULL: none runs */
 	uint64_t size;			 /* of the file */
 	uint64_t blocks;		 /* flushed */
 	uint64_t lost;			 /* blocks that could not be written */
 	int error;			 /* errno of the last that was lost */
 	struct flmem_buf block;		 /* its records */
-	struct flmem_buf intro;		 /* session and processes, to be said again after a loss */
-	bool introduced;		 /* `intro` need not be said again */
+	struct flmem_buf intro;		 /* session and processes, repeated after a lost block */
+	bool introduced;		 /* `intro` need not be repeated */
 	uint64_t met;			 /* processes with a number below it may be in `intro` */
 	bool ticked;			 /* the block has a tick already */
 	uint64_t elapsed_ms, at_ms;	 /* of the last tick in the block */
@@ -127,36 +126,36 @@ struct flmem_recorder {
 };
 
 /*
- * Opens or creates the file to append to it. FLMEM_EUSAGE for a file that is no recording, for a
- * link, and when another process is writing to it; FLMEM_EPERM for one of another user.
+ * Opens or creates the file to append to it. FLMEM_EUSAGE for a file that is not a recording, for a
+ * link, and while another process writes to it; FLMEM_EPERM for a file of another user.
  */
 int flmem_recorder_open(const char *path, struct flmem_recorder *ret_recorder,
 			struct flmem_error *err);
 
-/* Creates the file, and never opens one that is there. Negative errno. */
+/* Creates the file; never opens an existing one. Negative errno. */
 int flmem_recorder_open_new(int directory, const char *name, struct flmem_recorder *ret_recorder);
 
 /* Whether the file is this user's, has no other name, and holds a recording or nothing. */
 bool flmem_recorder_may_drop(int directory, const char *name);
 
-/* Writes what is left. */
+/* Writes the pending records. */
 void flmem_recorder_close(struct flmem_recorder *recorder);
 
 /* Adds a record. Samples and splits belong to the last tick. */
 void flmem_recorder_add(struct flmem_recorder *recorder, const struct flmem_record *record);
 
-/* Writes the block so far. What cannot be written is lost and counted; the next one is tried. */
+/* Writes the current block. A failed block is lost and counted; the next one is tried again. */
 void flmem_recorder_flush(struct flmem_recorder *recorder);
 
 struct flmem_recording {
 	int fd;
 	uint64_t left;		  /* bytes of the file that may still be read */
-	uint64_t skipped;	  /* bytes that belong to no whole block */
+	uint64_t skipped;	  /* bytes outside of whole blocks */
 	struct flmem_buf bytes;	  /* of the file, from `offset` on */
 	size_t at;		  /* of the next block in them */
-	bool ended;		  /* all of the file is in them */
+	bool ended;		  /* the bytes extend to the end of the file */
 	size_t record, block_end; /* of the next record and the end of its block, in them */
-	uint64_t budget;	  /* bytes that sums may still be taken of in vain */
+	uint64_t budget;	  /* bytes that failing checksums may still cover */
 	bool ticked;
 	uint64_t elapsed_ms, at_ms;
 	uint64_t *pages;
@@ -165,10 +164,10 @@ struct flmem_recording {
 	char reason[FLMEM_RECORD_TEXT_MAX];
 };
 
-/* Whether a file that may be read begins as a recording does. */
+/* Whether a readable file begins like a recording. */
 bool flmem_recording_is_one(const char *path);
 
-/* FLMEM_EUSAGE for a file that is no recording, FLMEM_EPERM when it may not be read. */
+/* FLMEM_EUSAGE for a file that is not a recording, FLMEM_EPERM without permission to read it. */
 int flmem_recording_open(const char *path, struct flmem_recording *ret_recording,
 			 struct flmem_error *err);
 
@@ -176,18 +175,18 @@ int flmem_recording_open(const char *path, struct flmem_recording *ret_recording
 int flmem_recording_open_bytes(const void *bytes, size_t length,
 			       struct flmem_recording *ret_recording, struct flmem_error *err);
 
-/* An unopened one, that may be closed. */
+/* An unopened one, safe to close. */
 #define FLMEM_RECORDING_INIT                      \
 	{                                         \
 		.fd = -1, .bytes = FLMEM_BUF_INIT \
 	}
 
-/* Reads no further than `size` bytes into the file; to be said before anything is read. */
+/* Limits reading to the first `size` bytes of the file; call it before the first read. */
 void flmem_recording_limit(struct flmem_recording *recording, uint64_t size);
 
 void flmem_recording_close(struct flmem_recording *recording);
 
-/* The next record; false at the end. Damaged blocks are skipped, and what damaged ones hold. */
+/* The next record; false at the end. Damaged blocks are skipped with their records. */
 bool flmem_recording_next(struct flmem_recording *recording, struct flmem_record *ret_record);
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef FLMEM_SERIES_RECORDING_FORMAT_H
 #define FLMEM_SERIES_RECORDING_FORMAT_H
 
-/* What the writer and the reader of recordings share: see series/recording.h. */
+/* Shared by the writer and the reader of recordings: see series/recording.h. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,8 +37,8 @@ static inline uint32_t flmem_block_sum(const char *bytes, size_t length)
 }
 
 /*
- * Whether a file of which this much is known begins as a recording does. One that is shorter than a
- * magic is what a kill has left of its first block, if it is nothing else.
+ * Whether these first bytes of a file begin like a recording. A file shorter than a magic counts if
+ * a killed writer could have left it.
  */
 static inline bool flmem_block_may_begin(const char *bytes, size_t length)
 {

@@ -100,10 +100,10 @@ static void residuals(const struct flmem_curve *c, double slope, double *ret_res
 	}
 }
 
-/* What the line leaves. */
+/* The residuals of the line. */
 struct rest {
 	double deviation;
-	double correlation; /* lag 1; 0 when it is negative or cannot be told */
+	double correlation; /* lag 1; 0 when it is negative or not known */
 };
 
 static void measure_rest(const struct flmem_curve *c, double slope, struct rest *ret_rest)
@@ -181,9 +181,9 @@ static double spread(const struct flmem_curve *c)
 }
 
 /*
- * Ranks alone cannot show that growth is many times the noise, which is beyond doubt also when
- * there are few points. The z of a least-squares slope, halved, because neither is the noise normal
- * nor its size well known.
+ * Ranks alone cannot show that growth is many times the noise, which is significant even with few
+ * points. This is the z of a least-squares slope, halved, because the noise is not normal and its
+ * size is uncertain.
  */
 static double doubt_by_size(const struct flmem_curve *c, double slope, const struct rest *rest)
 {

@@ -3,7 +3,7 @@
 #define FLMEM_SERIES_ROBUST_H
 
 /*
- * Statistics that a few wild values cannot move. All are pure functions of their arguments and use
+ * Statistics that are robust against outliers. All are pure functions of their arguments and use
  * bounded memory; none allocates.
  */
 
@@ -19,7 +19,7 @@ double flmem_robust_select(double *values, size_t n, size_t k);
 double flmem_robust_median(double *values, size_t n);
 
 /*
- * Points of a curve that may have jumps: points with the same number in `part` lie on one stretch.
+ * Points of a curve that may have jumps: points with the same number in `part` are on one stretch.
  * At most FLMEM_ROBUST_POINTS_MAX, x ascending.
  */
 struct flmem_curve {

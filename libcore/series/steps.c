@@ -5,10 +5,10 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* A stretch shorter than this is not told from a few wild points. */
+/* A shorter stretch cannot be distinguished from a few outliers. */
 #define STRETCH_MIN 3U
 
-/* How much the information criterion must fall beyond the price of a jump's two parameters. */
+/* How much the information criterion must fall beyond the cost of a jump's two parameters. */
 #define MARGIN 4.0
 
 /* A jump must stand out of the noise. */
@@ -22,11 +22,11 @@ struct model {
 	double slope;
 	double level[FLMEM_STEPS_MAX + 2]; /* of each stretch, at x = 0 */
 	double cost;			   /* sum of the distances */
-	double noise; /* deviation by the median one, which another jump does not move */
+	double noise; /* deviation from the median, which another jump does not change */
 };
 
-/* Lays the line with jumps at the ends of the parts. */
-static void lay(const double *x, const double *y, size_t count, struct model *m)
+/* Fits the line with jumps at the ends of the parts. */
+static void fit_line(const double *x, const double *y, size_t count, struct model *m)
 {
 	const struct flmem_curve curve = {.x = x, .y = y, .part = m->part, .count = count};
 	double rest[FLMEM_ROBUST_POINTS_MAX];
@@ -61,7 +61,10 @@ static double middle_of_three(const double *y)
 	return fmax(fmin(y[0], y[1]), fmin(fmax(y[0], y[1]), y[2]));
 }
 
-/* The places where the next three points lie furthest from the last three, the slope taken off. */
+/*
+ * The places where the next three points differ most from the last three, after subtraction of the
+ * slope.
+ */
 static size_t places(const double *x, const double *y, size_t count, const struct model *m,
 		     size_t *ret_places)
 {
@@ -103,8 +106,8 @@ static double misfit(const struct model *m, size_t count, double least)
 	return 2 * (double)count * log(fmax(m->cost, floor) / (double)count);
 }
 
-/* The best model with one jump more; false when none is worth it. */
-static bool improve(const double *x, const double *y, size_t count, double least, struct model *m)
+/* The best model with one more jump; false if no jump improves it enough. */
+static bool add_jump(const double *x, const double *y, size_t count, double least, struct model *m)
 {
 	double price = 2 * log((double)count) + MARGIN, now = misfit(m, count, least);
 	size_t at[PLACES_MAX], n = places(x, y, count, m, at);
@@ -116,7 +119,7 @@ static bool improve(const double *x, const double *y, size_t count, double least
 
 		for (size_t k = at[i]; k < count; k++)
 			trial.part[k]++;
-		lay(x, y, count, &trial);
+		fit_line(x, y, count, &trial);
 		if (trial.cost < best.cost) {
 			best = trial;
 			best_at = at[i];
@@ -144,9 +147,9 @@ void flmem_steps_find(const double *x, const double *y, size_t count, double lea
 	struct model straight = {0}, m;
 	size_t jumps = 0;
 
-	lay(x, y, count, &straight);
+	fit_line(x, y, count, &straight);
 	m = straight;
-	while (jumps < FLMEM_STEPS_MAX && improve(x, y, count, least, &m))
+	while (jumps < FLMEM_STEPS_MAX && add_jump(x, y, count, least, &m))
 		jumps++;
 	*ret_steps = (struct flmem_steps){.count = jumps};
 	ret_steps->evidence = (misfit(&straight, count, least) - misfit(&m, count, least)) / 2 -

@@ -3,10 +3,9 @@
 #define FLMEM_SERIES_STEPS_H
 
 /*
- * Telling one-off steps from a slope: a straight line with up to a few jumps is laid through the
- * points, and a jump stays only if it makes the fit so much better that it is worth its two
- * parameters. What climbs in many jumps is no set of one-off steps, so too many jumps of one
- * direction are none.
+ * Distinguishes one-off steps from a slope: fits a straight line with a few jumps to the points and
+ * keeps a jump only if the improvement justifies its two parameters. Growth in many jumps is not a
+ * set of one-off steps, so too many jumps in one direction are ignored.
  */
 
 #include <stddef.h>
@@ -19,10 +18,10 @@ struct flmem_steps {
 	size_t count;
 	double height[FLMEM_STEPS_MAX];		     /* in the order of the points */
 	unsigned char part[FLMEM_ROBUST_POINTS_MAX]; /* stretch of each point, from 0 */
-	double evidence; /* log-likelihood ratio for the jumps, their price taken off */
+	double evidence; /* log-likelihood ratio for the jumps, less their cost */
 };
 
-/* `least` is the height below which a jump is not looked for. */
+/* `least` is the minimum height of a jump. */
 void flmem_steps_find(const double *x, const double *y, size_t count, double least,
 		      struct flmem_steps *ret_steps);
 

@@ -8,16 +8,16 @@
 
 #define NARROWER   4U
 #define WIDEST_US  UINT64_C(3600000000)
-#define SHORTEST   10000U /* us: what a session may say of its interval */
+#define SHORTEST   10000U /* us: limit for the interval that a session states */
 #define LONGEST_US WIDEST_US
 
-/* The time of a recording of several sessions, which only goes forward. */
+/* The time across several sessions of a recording; it never decreases. */
 struct timeline {
 	bool any; /* session */
 	uint64_t session_at_us, base_us, now_us, at_us;
 };
 
-/* False when the session is only said again. Clocks that went back cost no time. */
+/* False for a repeated session. A clock that was set back adds no time. */
 static bool begin_session(struct timeline *t, const struct flmem_record *record)
 {
 	uint64_t gap = record->at_us > t->at_us ? record->at_us - t->at_us : 0;
@@ -32,7 +32,7 @@ static bool begin_session(struct timeline *t, const struct flmem_record *record)
 	return true;
 }
 
-static void move_on(struct timeline *t, const struct flmem_record *tick)
+static void advance_timeline(struct timeline *t, const struct flmem_record *tick)
 {
 	uint64_t now_us;
 
@@ -57,7 +57,7 @@ void flmem_recording_measure(struct flmem_recording *recording, const atomic_boo
 		if (record.kind == FLMEM_RECORD_SESSION)
 			begin_session(&time, &record);
 		else if (record.kind == FLMEM_RECORD_TICK)
-			move_on(&time, &record);
+			advance_timeline(&time, &record);
 		else if (record.kind == FLMEM_RECORD_PROCESS && record.process >= most)
 			most = (size_t)record.process + 1;
 	}
@@ -71,11 +71,11 @@ struct kept {
 
 /* A process of the session. */
 struct track {
-	bool known;    /* the process has been told of */
+	bool known;    /* the process has been written */
 	uint32_t told; /* of it, in short */
-	bool begun;    /* its first sample has been told */
+	bool begun;    /* its first sample has been written */
 	bool any;      /* has samples in this span */
-	/* What is still to be told with its next sample. */
+	/* To be written with its next sample. */
 	bool split_new, pressure_new, of_host;
 	uint64_t kinds[FLMEM_RECORD_KINDS], numbers[FLMEM_RECORD_NUMBERS];
 	struct kept low, high;
@@ -96,7 +96,7 @@ struct thinner {
 	struct kept *sorted; /* room for two of each process */
 };
 
-static void clear(struct thinner *t)
+static void clear_thinner(struct thinner *t)
 {
 	free(t->tracks);
 	free(t->active);
@@ -130,7 +130,7 @@ static struct track *track_of(struct thinner *t, uint64_t process)
 	return &t->tracks[process];
 }
 
-static void tell_tick(struct thinner *t, uint64_t elapsed_us, uint64_t at_us)
+static void write_tick(struct thinner *t, uint64_t elapsed_us, uint64_t at_us)
 {
 	const struct flmem_record tick = {
 		.kind = FLMEM_RECORD_TICK, .elapsed_us = elapsed_us, .at_us = at_us};
@@ -138,7 +138,7 @@ static void tell_tick(struct thinner *t, uint64_t elapsed_us, uint64_t at_us)
 	flmem_recorder_add(t->to, &tick);
 }
 
-static void tell_sample(struct thinner *t, const struct kept *sample)
+static void write_sample(struct thinner *t, const struct kept *sample)
 {
 	struct track *track = &t->tracks[sample->process];
 	struct flmem_record r = {.process = sample->process, .bytes = sample->bytes};
@@ -186,14 +186,14 @@ static void close_span(struct thinner *t)
 		qsort(t->sorted, count, sizeof(*t->sorted), by_time);
 	for (size_t i = 0; i < count; i++) {
 		if (!i || t->sorted[i].elapsed_us != t->sorted[i - 1].elapsed_us)
-			tell_tick(t, t->sorted[i].elapsed_us, t->sorted[i].at_us);
-		tell_sample(t, &t->sorted[i]);
+			write_tick(t, t->sorted[i].elapsed_us, t->sorted[i].at_us);
+		write_sample(t, &t->sorted[i]);
 	}
 	t->tick_told = count && t->sorted[count - 1].elapsed_us == t->tick.elapsed_us;
 }
 
 /* How long a span is now; 0: samples stay as they are. */
-static uint64_t width(const struct thinner *t)
+static uint64_t span_width(const struct thinner *t)
 {
 	uint64_t age = t->end_us - t->time.now_us, from = t->keep_us;
 	uint64_t width_us = t->interval_us * NARROWER;
@@ -207,12 +207,12 @@ static uint64_t width(const struct thinner *t)
 	return width_us < WIDEST_US ? width_us : WIDEST_US;
 }
 
-/* What happens at the time of the last tick is told behind all that was before it. */
+/* Records at the time of the last tick are written after all earlier ones. */
 static void catch_up(struct thinner *t)
 {
 	close_span(t);
 	if (!t->tick_told && t->tick.kind)
-		tell_tick(t, t->tick.elapsed_us, t->tick.at_us);
+		write_tick(t, t->tick.elapsed_us, t->tick.at_us);
 	t->tick_told = true;
 }
 
@@ -220,14 +220,14 @@ static void add_sample(struct thinner *t, struct track *track, const struct flme
 {
 	const struct kept sample = {record->process, record->bytes, t->tick.elapsed_us,
 				    t->tick.at_us};
-	uint64_t width_us = width(t);
+	uint64_t width_us = span_width(t);
 
-	if (!t->tick.kind) /* of no time: only garbled recordings have such */
+	if (!t->tick.kind) /* without a time: only in damaged recordings */
 		return;
 	if (!width_us || !track->begun) {
 		catch_up(t);
 		track->begun = true;
-		tell_sample(t, &sample);
+		write_sample(t, &sample);
 		return;
 	}
 	if (!t->open)
@@ -246,7 +246,7 @@ static void add_sample(struct thinner *t, struct track *track, const struct flme
 
 static void add_tick(struct thinner *t, const struct flmem_record *record)
 {
-	move_on(&t->time, record);
+	advance_timeline(&t->time, record);
 	if (t->open && t->time.now_us >= t->closes_us)
 		close_span(t);
 	t->tick = *record;
@@ -267,8 +267,8 @@ static void add_session(struct thinner *t, const struct flmem_record *record)
 	flmem_recorder_add(t->to, record);
 }
 
-/* Processes are said again and again, and seldom are another program then. */
-static uint32_t in_short(const struct flmem_record *process)
+/* Process records are repeated; rarely the program differs. */
+static uint32_t process_checksum(const struct flmem_record *process)
 {
 	const uint64_t numbers[] = {
 		process->pid,
@@ -302,10 +302,10 @@ static bool add_of_process(struct thinner *t, const struct flmem_record *record)
 		track->pressure_new = true;
 		break;
 	case FLMEM_RECORD_PROCESS:
-		if (track->known && track->told == in_short(record))
+		if (track->known && track->told == process_checksum(record))
 			break;
 		track->known = true;
-		track->told = in_short(record);
+		track->told = process_checksum(record);
 		catch_up(t);
 		flmem_recorder_add(t->to, record);
 		break;
@@ -317,7 +317,7 @@ static bool add_of_process(struct thinner *t, const struct flmem_record *record)
 	return true;
 }
 
-static bool add(struct thinner *t, const struct flmem_record *record)
+static bool add_record(struct thinner *t, const struct flmem_record *record)
 {
 	switch (record->kind) {
 	case FLMEM_RECORD_SESSION:
@@ -343,14 +343,14 @@ static bool add(struct thinner *t, const struct flmem_record *record)
 bool flmem_recording_thin(struct flmem_recording *from, uint64_t end_us, uint64_t keep_us,
 			  const atomic_bool *cancelled, struct flmem_recorder *to)
 {
-	FLMEM_AUTO(clear)
+	FLMEM_AUTO(clear_thinner)
 	struct thinner t = {
 		.to = to, .end_us = end_us, .keep_us = keep_us, .interval_us = SHORTEST};
 	struct flmem_record record;
 	bool whole = true;
 
 	while (whole && flmem_recording_next(from, &record))
-		whole = !is_cancelled(cancelled) && add(&t, &record);
+		whole = !is_cancelled(cancelled) && add_record(&t, &record);
 	close_span(&t);
 	flmem_recorder_flush(to);
 	return whole;

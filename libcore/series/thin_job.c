@@ -14,12 +14,15 @@
 
 #define COPY_BYTES 65536U
 
-/* Samples this young are not thinned however little room there is. */
+/* Samples this young are never thinned, whatever the budget. */
 #define YOUNGEST_US UINT64_C(60000000)
 
 struct flmem_thin_job {
 	char *path, *beside;
-	/* By it the recording and the file beside it are named, wherever `path` leads to later. */
+	/*
+	 * Recording and thinned file are named relative to it, even if `path` refers elsewhere
+	 * later.
+	 */
 	struct flmem_file_place place;
 	const char *beside_name;
 	struct stat status; /* of the recording */
@@ -28,7 +31,7 @@ struct flmem_thin_job {
 	atomic_int state; /* enum flmem_thin_state */
 	atomic_bool cancelled;
 	bool placed;
-	struct flmem_recorder out; /* the thread's until it is done */
+	struct flmem_recorder out; /* owned by the thread until it is done */
 	pthread_t thread;
 };
 
@@ -49,14 +52,14 @@ static int open_part(const struct flmem_thin_job *job, struct flmem_recording *r
 	return rc;
 }
 
-/* As private as the file that it will stand for. */
+/* As private as the file that it will replace. */
 static void copy_mode(const struct flmem_thin_job *job)
 {
 	if (fchown(job->out.fd, job->status.st_uid, job->status.st_gid) == 0 || errno == EPERM)
 		fchmod(job->out.fd, job->status.st_mode & 0777);
 }
 
-/* Takes the place of what a kill has left of an earlier one, of nothing else. */
+/* Replaces only the rest of an earlier thinned file whose writer was killed. */
 static bool open_beside(struct flmem_thin_job *job)
 {
 	int rc = flmem_recorder_open_new(job->place.directory, job->beside_name, &job->out);
@@ -83,7 +86,7 @@ static bool write_thinned(struct flmem_thin_job *job, uint64_t span_us, uint64_t
 }
 
 /* Thins more and more of it until it is small enough. */
-static enum flmem_thin_state thin(struct flmem_thin_job *job)
+static enum flmem_thin_state thin_step(struct flmem_thin_job *job)
 {
 	FLMEM_AUTO(flmem_recording_close) struct flmem_recording from = FLMEM_RECORDING_INIT;
 	struct flmem_recording_extent extent;
@@ -111,15 +114,15 @@ static enum flmem_thin_state thin(struct flmem_thin_job *job)
 	return FLMEM_THIN_FAILED;
 }
 
-static void *run(void *context)
+static void *run_thread(void *context)
 {
 	struct flmem_thin_job *job = context;
 
-	atomic_store(&job->state, (int)thin(job));
+	atomic_store(&job->state, (int)thin_step(job));
 	return NULL;
 }
 
-static void release(struct flmem_thin_job *job)
+static void release_job(struct flmem_thin_job *job)
 {
 	flmem_file_place_close(&job->place);
 	free(job->path);
@@ -137,7 +140,7 @@ static bool find_place(struct flmem_thin_job *job)
 	       S_ISREG(job->status.st_mode);
 }
 
-/* Whether the recording has its name still, and nothing else has. */
+/* Whether the name still refers to the recording. */
 static bool is_in_place(const struct flmem_thin_job *job, int fd)
 {
 	struct stat held, named;
@@ -164,9 +167,9 @@ struct flmem_thin_job *flmem_thin_job_start(const char *path, uint64_t size, uin
 	if (job->path && asprintf(&job->beside, "%s.thinner", path) < 0)
 		job->beside = NULL;
 	if (job->path && job->beside && find_place(job) &&
-	    flmem_thread_start(&job->thread, run, job) == 0)
+	    flmem_thread_start(&job->thread, run_thread, job) == 0)
 		return job;
-	release(job);
+	release_job(job);
 	return NULL;
 }
 
@@ -200,7 +203,7 @@ int flmem_thin_job_replace(struct flmem_thin_job *job, int fd, uint64_t size, ui
 {
 	int rc = lseek(job->out.fd, (off_t)job->out.size, SEEK_SET) < 0 ? -errno : 0;
 
-	/* Blocks stand by themselves, so those that came meanwhile are taken as they are. */
+	/* Blocks are self-contained, so those written meanwhile are copied unchanged. */
 	if (!rc)
 		rc = copy_range(fd, job->size, size, job->out.fd);
 	if (!rc && !is_in_place(job, fd))
@@ -225,5 +228,5 @@ void flmem_thin_job_free(struct flmem_thin_job *job)
 		flmem_recorder_close(&job->out);
 	else
 		close_out(job);
-	release(job);
+	release_job(job);
 }

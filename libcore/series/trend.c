@@ -8,22 +8,22 @@
 #include "series/robust.h"
 #include "series/steps.h"
 
-/* What is asked of a trend before it is called one: a watch of many rounds looks many times. */
+/* Significance required of a trend: a watch of many rounds tests many times. */
 #define DOUBT_MAX      0.01
-#define DOUBT_MAX_LATE 0.001 /* of one that only the later half shows */
+#define DOUBT_MAX_LATE 0.001 /* of a trend in the later half only */
 
-/* Growth below this, over all points together, is not worth a word. */
+/* Growth below this, over all points together, is not reported. */
 #define MATERIAL_SHARE 0.01
 #define MATERIAL_BYTES (128.0 * 1024)
 
-/* The least one-off step. */
+/* The smallest one-off step. */
 #define STEP_SHARE 0.02
 #define STEP_BYTES (512.0 * 1024)
 
-/* Flat means: surely within this share of the level, over all points together. */
+/* Flat means: with confidence within this share of the level, over all points together. */
 #define FLAT_SHARE 0.05
 
-/* As many points are enough to call a noisy series flat, with little confidence. */
+/* Enough points to call a noisy series flat, with low confidence. */
 #define ENOUGH 12U
 
 #define LATE_MIN       15U	 /* points that show growth which the whole does not */
@@ -40,7 +40,7 @@ const char *flmem_trend_verdict_name(enum flmem_trend_verdict verdict)
 	return verdict_names[verdict];
 }
 
-/* The points as they are measured, thinned. */
+/* The measured points, thinned. */
 struct curve {
 	double x[FLMEM_ROBUST_POINTS_MAX]; /* rounds or hours */
 	double hours[FLMEM_ROBUST_POINTS_MAX];
@@ -48,11 +48,11 @@ struct curve {
 	size_t count;
 };
 
-/* What one stretch of it, up to its end, shows. */
+/* The result for one stretch of the curve, up to its end. */
 struct finding {
 	size_t first, count;
 	double level;
-	struct flmem_slope slope; /* steps taken off */
+	struct flmem_slope slope; /* steps subtracted */
 	double per_hour;
 	double step;
 	enum flmem_trend_verdict verdict;
@@ -60,8 +60,8 @@ struct finding {
 	const char *because;
 };
 
-static void thin(const struct flmem_trend_point *points, size_t count, bool by_round,
-		 struct curve *ret_curve)
+static void thin_points(const struct flmem_trend_point *points, size_t count, bool by_round,
+			struct curve *ret_curve)
 {
 	size_t step = (count + FLMEM_ROBUST_POINTS_MAX - 1) / FLMEM_ROBUST_POINTS_MAX;
 
@@ -97,15 +97,15 @@ static double surely_within(const struct flmem_slope *s, double bound)
 	       normal_cdf((-bound - s->slope) / deviation);
 }
 
-static void conclude(struct finding *f, enum flmem_trend_verdict verdict, double confidence,
-		     const char *because)
+static void set_verdict(struct finding *f, enum flmem_trend_verdict verdict, double confidence,
+			const char *because)
 {
 	f->verdict = verdict;
 	f->confidence = fmin(CONFIDENCE_MAX, fmax(0, confidence));
 	f->because = because;
 }
 
-/* Growth of which jumps take at least half back, as collections do that come every few rounds. */
+/* Growth of which jumps reverse at least half, as garbage collections every few rounds do. */
 static bool falls_back(const struct finding *f, double span)
 {
 	double growth = f->slope.slope * span;
@@ -113,7 +113,21 @@ static bool falls_back(const struct finding *f, double span)
 	return f->step != 0 && (f->step > 0) != (growth > 0) && fabs(f->step) >= fabs(growth) / 2;
 }
 
-static void judge(struct finding *f, double span, double evidence)
+/* With rounds known, the points are the ends of rounds. */
+static const char *because_of(enum flmem_trend_verdict verdict, bool by_round)
+{
+	switch (verdict) {
+	case FLMEM_TREND_CLIMBING:
+		return by_round ? "memory after each round keeps rising" : "memory keeps rising";
+	case FLMEM_TREND_FALLING:
+		return by_round ? "memory after each round keeps falling" : "memory keeps falling";
+	default:
+		return by_round ? "memory after each round stays at the same level"
+				: "memory stays at the same level";
+	}
+}
+
+static void judge_finding(struct finding *f, double span, double evidence, bool by_round)
 {
 	const struct flmem_slope *s = &f->slope;
 	double material = fmax(MATERIAL_SHARE * f->level, MATERIAL_BYTES);
@@ -122,31 +136,33 @@ static void judge(struct finding *f, double span, double evidence)
 	if (s->doubt < DOUBT_MAX && fabs(s->slope) * span >= material &&
 	    (s->low > 0 || s->high < 0)) {
 		if (falls_back(f, span))
-			conclude(f, FLMEM_TREND_FLAT, 0.5,
-				 "what it grows by it gives back in steps");
+			set_verdict(f, FLMEM_TREND_FLAT, 0.5,
+				    "memory grows and falls back in steps");
 		else if (s->slope > 0)
-			conclude(f, FLMEM_TREND_CLIMBING, 1 - s->doubt,
-				 "like phases stand higher and higher");
+			set_verdict(f, FLMEM_TREND_CLIMBING, 1 - s->doubt,
+				    because_of(FLMEM_TREND_CLIMBING, by_round));
 		else
-			conclude(f, FLMEM_TREND_FALLING, 1 - s->doubt,
-				 "like phases stand lower and lower");
+			set_verdict(f, FLMEM_TREND_FALLING, 1 - s->doubt,
+				    because_of(FLMEM_TREND_FALLING, by_round));
 	} else if (f->step != 0) {
-		conclude(f, FLMEM_TREND_STEPPED, 1 / (1 + exp(-evidence)),
-			 "it moved to another level and stays there");
+		set_verdict(f, FLMEM_TREND_STEPPED, 1 / (1 + exp(-evidence)),
+			    "memory moved to another level and stays there");
 	} else if (within < (f->count < ENOUGH ? 0.5 : 0.05)) {
-		conclude(f, FLMEM_TREND_TOO_EARLY, 0, "it moves too much to tell so soon");
+		set_verdict(f, FLMEM_TREND_TOO_EARLY, 0,
+			    "not enough samples yet: the noise exceeds the slope");
 	} else {
-		conclude(f, FLMEM_TREND_FLAT, within, "like phases stand at the same level");
+		set_verdict(f, FLMEM_TREND_FLAT, within, because_of(FLMEM_TREND_FLAT, by_round));
 	}
 }
 
-static void examine(const struct curve *c, size_t first, struct finding *ret_finding)
+static void examine_stretch(const struct curve *c, size_t first, struct finding *ret_finding)
 {
 	struct finding f = {.first = first, .count = c->count - first};
 	const double *x = c->x + first, *y = c->bytes + first;
 	double sorted[FLMEM_ROBUST_POINTS_MAX];
 	struct flmem_steps steps;
 	struct flmem_curve curve;
+	bool by_round;
 
 	for (size_t i = 0; i < f.count; i++)
 		sorted[i] = y[i];
@@ -158,10 +174,11 @@ static void examine(const struct curve *c, size_t first, struct finding *ret_fin
 	flmem_robust_trend(&curve, &f.slope);
 	curve.x = c->hours + first;
 	f.per_hour = f.slope.slope;
-	/* Without rounds x are the hours, and the slopes of all pairs are what takes time. */
-	if (memcmp(x, curve.x, f.count * sizeof(*x)) != 0)
+	by_round = memcmp(x, curve.x, f.count * sizeof(*x)) != 0;
+	/* Without rounds x is hours, and the slopes of all pairs would take most of the time. */
+	if (by_round)
 		f.per_hour = flmem_robust_slope(&curve);
-	judge(&f, x[f.count - 1] - x[0], steps.evidence);
+	judge_finding(&f, x[f.count - 1] - x[0], steps.evidence, by_round);
 	*ret_finding = f;
 }
 
@@ -170,18 +187,20 @@ static double total_slope(const struct curve *c, const struct finding *f)
 	return f->slope.slope + f->step / (c->x[c->count - 1] - c->x[f->first]);
 }
 
-/* Growth that has come to its end is no growth, and what it has slowed down to is what goes on. */
+/*
+ * Growth that has ended does not count; growth that has slowed down continues at the slower rate.
+ */
 static bool has_levelled_off(const struct curve *c, const struct finding *whole,
 			     struct finding *ret_half)
 {
-	examine(c, c->count / 2, ret_half);
+	examine_stretch(c, c->count / 2, ret_half);
 	if (ret_half->slope.slope >= LEVELLED * total_slope(c, whole))
 		return false;
 	if (ret_half->verdict == FLMEM_TREND_CLIMBING)
-		ret_half->because = "it grew faster at first and still climbs";
+		ret_half->because = "memory rose faster at first and still keeps rising";
 	else
-		conclude(ret_half, FLMEM_TREND_FLAT, ret_half->confidence,
-			 "it grew at first and has levelled off");
+		set_verdict(ret_half, FLMEM_TREND_FLAT, ret_half->confidence,
+			    "memory rose at first and has levelled off");
 	return true;
 }
 
@@ -189,23 +208,23 @@ static bool has_levelled_off(const struct curve *c, const struct finding *whole,
 static bool climbs_since(const struct curve *c, struct finding *ret_late)
 {
 	for (size_t count = c->count / 2; count >= LATE_MIN; count /= 2) {
-		examine(c, c->count - count, ret_late);
+		examine_stretch(c, c->count - count, ret_late);
 		if (ret_late->verdict == FLMEM_TREND_CLIMBING &&
 		    ret_late->slope.doubt < DOUBT_MAX_LATE) {
-			ret_late->because = "it was level at first and climbs since";
+			ret_late->because = "memory was level at first and keeps rising since";
 			return true;
 		}
 	}
 	return false;
 }
 
-/* The later part may tell another story than the whole; it is the one that goes on. */
+/* The later part may have another trend than the whole; the trend that continues counts. */
 static void examine_parts(const struct curve *c, struct finding *ret_finding)
 {
 	struct finding part;
 	bool other;
 
-	examine(c, 0, ret_finding);
+	examine_stretch(c, 0, ret_finding);
 	if (ret_finding->verdict != FLMEM_TREND_CLIMBING)
 		other = climbs_since(c, &part);
 	else
@@ -231,7 +250,7 @@ static void coarsen(const struct curve *c, struct curve *ret_coarse)
 	}
 }
 
-static void examine_at_two_scales(const struct curve *c, struct finding *ret_finding)
+static void examine_two_scales(const struct curve *c, struct finding *ret_finding)
 {
 	struct curve coarse;
 	struct finding second;
@@ -255,7 +274,7 @@ static struct flmem_i64 rounded(double value)
 
 static struct flmem_trend too_early(enum flmem_trend_basis basis, size_t count)
 {
-	static const char why[] = "too few rounds or too little time to tell";
+	static const char why[] = "not enough rounds or samples yet";
 	const struct flmem_i64 unknown = {.unknown = why};
 
 	return (struct flmem_trend){
@@ -281,13 +300,13 @@ void flmem_trend_measure(const struct flmem_trend_point *points, size_t count,
 	*ret_trend = too_early(basis, count);
 	if (count < FLMEM_TREND_POINTS_MIN)
 		return;
-	thin(points, count, by_round, &c);
+	thin_points(points, count, by_round, &c);
 	if (c.x[c.count - 1] <= c.x[0])
 		return;
 	if (by_round)
 		examine_parts(&c, &f);
 	else
-		examine_at_two_scales(&c, &f);
+		examine_two_scales(&c, &f);
 	ret_trend->verdict = f.verdict;
 	ret_trend->because = f.because;
 	ret_trend->confidence = f.confidence;
@@ -301,8 +320,8 @@ void flmem_trend_measure(const struct flmem_trend_point *points, size_t count,
 	ret_trend->step_bytes = rounded(f.step);
 }
 
-/* Time or rounds until the headroom is gone, at this growth per unit. */
-static struct flmem_u64 until(uint64_t headroom_bytes, double growth, double unit)
+/* Time or rounds until the headroom is used up, at this growth per unit. */
+static struct flmem_u64 time_until(uint64_t headroom_bytes, double growth, double unit)
 {
 	double span = (double)headroom_bytes / growth * unit;
 
@@ -318,7 +337,7 @@ void flmem_trend_forecast(const struct flmem_trend *trend, struct flmem_u64 head
 	double middle = trend->basis == FLMEM_TREND_BY_ROUND
 				? (double)trend->growth_per_round_bytes.value
 				: hour;
-	struct flmem_u64 none = FLMEM_UNKNOWN("it does not climb");
+	struct flmem_u64 none = FLMEM_UNKNOWN("memory does not keep rising");
 
 	if (trend->verdict == FLMEM_TREND_TOO_EARLY)
 		none = FLMEM_UNKNOWN(trend->because);
@@ -328,12 +347,12 @@ void flmem_trend_forecast(const struct flmem_trend *trend, struct flmem_u64 head
 	if (trend->verdict != FLMEM_TREND_CLIMBING || headroom_bytes.unknown || hour <= 0 ||
 	    middle <= 0)
 		return;
-	ret_forecast->exhausted_in_s = until(headroom_bytes.value, hour, 3600);
-	ret_forecast->exhausted_earliest_s =
-		until(headroom_bytes.value, hour * (double)trend->high_bytes.value / middle, 3600);
+	ret_forecast->exhausted_in_s = time_until(headroom_bytes.value, hour, 3600);
+	ret_forecast->exhausted_earliest_s = time_until(
+		headroom_bytes.value, hour * (double)trend->high_bytes.value / middle, 3600);
 	ret_forecast->exhausted_in_rounds =
 		trend->growth_per_round_bytes.unknown
 			? FLMEM_UNKNOWN(trend->growth_per_round_bytes.unknown)
-			: until(headroom_bytes.value, (double)trend->growth_per_round_bytes.value,
-				1);
+			: time_until(headroom_bytes.value,
+				     (double)trend->growth_per_round_bytes.value, 1);
 }

@@ -88,7 +88,7 @@ for f in json.load(sys.stdin)["findings"]:
 	flmem recommend "$bad/app/config/config_fed_server.json"
 	assert_error 2 'config_fed_server.json:3'
 	flmem recommend "$bad/expected"
-	assert_error 2 'no kind of file'
+	assert_error 2 'no rules for this kind of file'
 	mkfifo "$bad/app/config/pipe"
 	rm "$bad/app/config/config_fed_server.json"
 	mv "$bad/app/config/pipe" "$bad/app/config/config_fed_server.json"
@@ -267,8 +267,8 @@ assert len(list(suite.iter())) == 2'
 	printf '  - rule: NO-SUCH-RULE\n    reason: x\n  - rule: NVF-CUDA-NOOP\n' >>.flmem-recommend.yaml
 	flmem recommend .
 	assert_status 8
-	assert_stderr '.flmem-recommend.yaml:3: names no rule'
-	assert_stderr '.flmem-recommend.yaml:5: gives no reason'
+	assert_stderr '.flmem-recommend.yaml:3: does not name a rule'
+	assert_stderr '.flmem-recommend.yaml:5: has no reason'
 	assert_output 'NVF-CUDA-NOOP'
 }
 
@@ -374,7 +374,7 @@ with open("m.safetensors", "wb") as f:
 	flmem recommend --model m.pt --clients 1
 	assert_error 2 'm.pt'
 	flmem recommend --model m.safetensors --clients 1
-	assert_error 2 'do not end with the file|behind the file|range of bytes'
+	assert_error 2 'do not end with the file|after the end of the file|range of bytes'
 }
 
 @test "a plan that is not whole is refused" {
@@ -387,9 +387,9 @@ with open("m.safetensors", "wb") as f:
 	flmem recommend --model llama-3.1-8b --clients 2 "$JOBS"
 	assert_error 2 'goes without paths'
 	flmem recommend --model /nonexistent --clients 2
-	assert_error 2 'no model known by name'
+	assert_error 2 'neither a model known by name'
 	flmem recommend --model llama-3.1-8b --dtype fp33 --clients 2
-	assert_error 2 'no type of numbers'
+	assert_error 2 'invalid number type'
 	flmem recommend --model llama-3.1-8b --clients 2 --format sarif
 	assert_error 2 'formats of findings'
 }
@@ -403,7 +403,7 @@ with open("m.safetensors", "wb") as f:
 	assert_status 0
 	assert_output "process $VICTIM"
 	assert_output 'error: LIVE-JEMALLOC-NOT-LOADED'
-	assert_output 'malloc is that of glibc'
+	assert_output 'malloc is served by glibc'
 	flmem recommend --pid "$VICTIM" --json --fail-on error
 	assert_status 1
 	assert_schema recommend
@@ -536,6 +536,6 @@ print("{\"workflows\": [], \"components\": [%s]}" % maps)' >config_fed_server.js
 	ln -sfn /dev/shm "$BATS_TEST_TMPDIR/there"
 	flmem recommend --pid "$VICTIM" "$job"
 	assert_output 'LIVE-OFFLOAD-TMPFS'
-	assert_output 'lies on tmpfs or ramfs'
+	assert_output 'is on tmpfs or ramfs'
 	assert_victim_unharmed
 }

@@ -28,7 +28,7 @@ teardown() {
 	# Named, as the kernel may have killed in this test's own control group.
 	flmem recommend --troubleshoot --pid "$VICTIM" --role client "$job"
 	assert_status 0
-	assert_output "process $VICTIM \(client-job\)"$'\nHigh RSS on client, as --role names it'
+	assert_output "process $VICTIM \(client-job\)"$'\nHigh RSS on client, as set by --role'
 	assert_output '1\. \[ \] Confirm .*train.py:2:.*clear_cache is False \(NVF-CLEAR-CACHE-FALSE\)'
 	assert_output '2\. \[ \] Check .*MALLOC_ARENA_MAX is 4 \(LIVE-ARENA-CLIENT-4\)'
 	assert_output '3\. \[x\] Start .*memory_gc_rounds is 1 in the job'
@@ -46,7 +46,7 @@ assert states[:4] == [("CLI-CLEAR-CACHE", "not-done"), ("CLI-ARENA", "not-done")
 assert [s for _, s in states[5:]] == ["not-done"], states'
 	assert_victim_unharmed
 	flmem recommend --troubleshoot --pid "$VICTIM" --role server
-	assert_output 'High RSS on server, as --role names it'
+	assert_output 'High RSS on server, as set by --role'
 	flmem recommend --troubleshoot --pid "$VICTIM" --format sarif
 	assert_error 2 'goes without'
 }
@@ -54,11 +54,11 @@ assert [s for _, s in states[5:]] == ["not-done"], states'
 @test "--troubleshoot walks recorded processes, and asks for what it cannot know" {
 	local leak=$FLMEM_TESTS/recordings/leak20-glibc-1.rec
 	flmem recommend --troubleshoot "$leak"
-	assert_error 2 'name it with --role'
+	assert_error 2 'set it with --role'
 	flmem recommend --troubleshoot
-	assert_error 2 'no process to look at'
+	assert_error 2 'no process given'
 	flmem recommend --troubleshoot "$JOBS"
-	assert_error 2 'no process to look at'
+	assert_error 2 'no process given'
 	flmem recommend --troubleshoot --pid 4194304
 	assert_error 3
 	flmem recommend --troubleshoot --role client "$leak" "$JOBS/fedavg-tuned" --json
@@ -91,11 +91,11 @@ assert "/flmem-fixture" in found[0]["message"], found'
 	examine '
 import json, sys
 [walk] = json.load(sys.stdin)["troubleshooting"]
-assert walk["list"] == "oom" and walk["because"].endswith("the last of 2"), walk
+assert walk["list"] == "oom" and walk["because"].endswith("the last of 2 kills"), walk
 assert walk["subject"].endswith("two-kills.txt: process 2100 (python (x) tot)"), walk
 assert walk["steps"][2]["state"] == "not-done", walk'
 	flmem recommend "$logs/README.md"
-	assert_error 2 'no kind of file'
+	assert_error 2 'no rules for this kind of file'
 	printf 'Killed process 1 (\e[31m) total-vm:1kB, anon-rss:1kB' >"$BATS_TEST_TMPDIR/hostile"
 	flmem recommend --troubleshoot "$BATS_TEST_TMPDIR/hostile"
 	assert_status 0
@@ -156,10 +156,10 @@ make_group() {
 	kill_one "$GROUP"
 	alive "$VICTIM" || skip "the kernel chose the other process"
 	flmem recommend --troubleshoot --pid "$VICTIM"
-	assert_output 'the kernel has killed 1 in its control group since the group was made, perhaps'
+	assert_output 'the kernel has killed 1 in its control group since the group was created, possibly'
 	assert_output 'OOM errors, as '
 	flmem recommend --troubleshoot --pid "$VICTIM" --role client
-	assert_output 'High RSS on client, as --role names it'
+	assert_output 'High RSS on client, as set by --role'
 	# Nothing limits it any more: the kills may have been for the host's memory.
 	echo "$NO_LIMIT" >"$GROUP/$LIMIT_FILE"
 	flmem recommend --troubleshoot --pid "$VICTIM"

@@ -375,9 +375,9 @@ print(1 < len(processes) <= 257, all(p["ended"] for p in processes))' "$out"
 	assert_error 2 'cannot read the recording'
 	echo hello >"$rec"
 	flmem watch --replay "$rec"
-	assert_error 2 'is no recording'
+	assert_error 2 'is not a recording'
 	flmem watch --pid $$ --record "$rec" --duration 100ms
-	assert_error 2 'is no recording, and is left as it is'
+	assert_error 2 'is not a recording and is not changed'
 	[ "$(cat "$rec")" = hello ]
 	flmem watch --replay "$rec" --pid $$
 	assert_error 2 'name none'
@@ -396,7 +396,7 @@ print(1 < len(processes) <= 257, all(p["ended"] for p in processes))' "$out"
 	flmem watch --pid $$ --log /tmp
 	assert_error 2 "'/tmp' is no regular file"
 	flmem watch --pid $$ --log "$BATS_TEST_TMPDIR/none" --round-regex '('
-	assert_error 2 'no regular expression'
+	assert_error 2 'invalid regular expression'
 }
 
 @test "usage" {

@@ -50,7 +50,7 @@ last() {
 	watch --log "$LOG" --rounds 8 --auto --cool-down 50ms
 	[ "$(actions trimmed)" -ge 3 ]
 	assert_actions_valid
-	grep '"action":"trimmed"' "$JSON" | grep -q 'a round has ended, and it is trimmed after each'
+	grep '"action":"trimmed"' "$JSON" | grep -q 'a round has ended, and a trim follows each'
 	output=$(tail -n 1 "$JSON")
 	assert_schema watch
 	[ "$(last '["processes"][0]["actions"]["trimmed"]')" = "$(actions trimmed)" ]
@@ -102,7 +102,7 @@ last() {
 	start_victim watched retain 0 400 40000
 	watch --duration 4s --auto --when 'rss > 40M' --cool-down 200ms
 	[ "$(actions trimmed)" -ge 1 ]
-	grep '"action":"trimmed"' "$JSON" | grep -q 'the condition holds'
+	grep '"action":"trimmed"' "$JSON" | grep -q 'the condition is met'
 	watch --duration 1s --auto --when 'rss > 1T' --cool-down 100ms
 	[ "$(actions)" -eq 0 ]
 }

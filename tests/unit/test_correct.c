@@ -283,7 +283,7 @@ static void what_another_writes_at_the_last_moment_stays(void **state)
 		if (rows[row].text || !(i % 2))
 			assert_refused(&job, FLMEM_EUSAGE, "has changed");
 		else
-			assert_refused(&job, FLMEM_EFAILED, "cannot keep");
+			assert_refused(&job, FLMEM_EFAILED, "cannot create the backup");
 		if (rows[row].text)
 			assert_text(&job, SERVER, rows[row].text);
 		assert_entries(&job, rows[row].text ? 1 : 0);

@@ -125,7 +125,7 @@ static void what_python_takes_is_taken(void **state)
 static void bad_texts_are_refused_with_their_line(void **state)
 {
 	(void)state;
-	assert_refused("", 1, "the text ends");
+	assert_refused("", 1, "before the end of the text");
 	assert_refused("{\n\"a\": 1,\n}", 3, "key in double quotes");
 	assert_refused("{\"a\": 1 // no\n}", 1, "expected ',' or '}'");
 	assert_refused("[1,\n2", 2, "expected ',' or ']'");
@@ -135,7 +135,7 @@ static void bad_texts_are_refused_with_their_line(void **state)
 	assert_refused("[True]", 1, "expected a value");
 	assert_refused("['a']", 1, "expected a value");
 	assert_refused("[\"a\nb\"]", 1, "control character");
-	assert_refused("[\"a", 1, "ends in a string");
+	assert_refused("[\"a", 1, "unterminated string");
 	assert_refused("[\"\\x41\"]", 1, "escape");
 	assert_refused("[\"\\u00g0\"]", 1, "escape");
 	assert_refused("{}\n{}", 2, "end of the text");
@@ -330,7 +330,7 @@ static void bad_yaml_is_refused_with_its_line(void **state)
 	assert_refused_as(FLMEM_SYNTAX_YAML, "a: 1\n\tb: 2\n", 2, "");
 	assert_refused_as(FLMEM_SYNTAX_YAML, "a: *x\n", 1, "alias without an anchor");
 	assert_refused_as(FLMEM_SYNTAX_YAML, "a: &x\n  b: *x\n", 2, "alias inside");
-	assert_refused_as(FLMEM_SYNTAX_YAML, "? [a]\n: 1\n", 1, "not plain text");
+	assert_refused_as(FLMEM_SYNTAX_YAML, "? [a]\n: 1\n", 1, "not a scalar");
 	repeat(&deep, "[", 100000);
 	assert_refused_as(FLMEM_SYNTAX_YAML, deep.data, 1, "nested");
 	flmem_buf_reset(&deep);
@@ -382,14 +382,14 @@ static void other_hocon_is_refused_with_its_line(void **state)
 	(void)state;
 	assert_refused_as(FLMEM_SYNTAX_HOCON, "a = 1\ninclude \"/etc/passwd\"\n", 2, "include");
 	assert_refused_as(FLMEM_SYNTAX_HOCON, "a = 1\na += 2\n", 2, "'+='");
-	assert_refused_as(FLMEM_SYNTAX_HOCON, "a = {x = 1} {y = 2}\n", 1, "put together");
-	assert_refused_as(FLMEM_SYNTAX_HOCON, "a = \"x\" y\n", 1, "put together");
-	assert_refused_as(FLMEM_SYNTAX_HOCON, "a = ${x} {y = 2}\n", 1, "put together");
+	assert_refused_as(FLMEM_SYNTAX_HOCON, "a = {x = 1} {y = 2}\n", 1, "concatenated");
+	assert_refused_as(FLMEM_SYNTAX_HOCON, "a = \"x\" y\n", 1, "concatenated");
+	assert_refused_as(FLMEM_SYNTAX_HOCON, "a = ${x} {y = 2}\n", 1, "concatenated");
 	assert_refused_as(FLMEM_SYNTAX_HOCON, "a = {\nb = 1\n", 3, "expected '}'");
-	assert_refused_as(FLMEM_SYNTAX_HOCON, "a\n", 1, "behind the key");
+	assert_refused_as(FLMEM_SYNTAX_HOCON, "a\n", 1, "after the key");
 	assert_refused_as(FLMEM_SYNTAX_HOCON, "a = 1\n}\n", 2, "expected a key");
 	assert_refused_as(FLMEM_SYNTAX_HOCON, "a =\n", 2, "expected a value");
-	assert_refused_as(FLMEM_SYNTAX_HOCON, "a = \"\"\"x", 1, "ends in a string");
+	assert_refused_as(FLMEM_SYNTAX_HOCON, "a = \"\"\"x", 1, "unterminated string");
 	repeat(&deep, "a.", 100000);
 	assert_refused_as(FLMEM_SYNTAX_HOCON, deep.data, 1, "nested");
 	flmem_buf_reset(&deep);

@@ -106,8 +106,8 @@ static void safetensors_that_are_not_sound_are_refused(void **state)
 		size_t data;
 		const char *message;
 	} rows[] = {
-		{"[]", 0, "no object"},
-		{"{\"a\":", 0, "no sound safetensors"},
+		{"[]", 0, "not an object"},
+		{"{\"a\":", 0, "not a valid safetensors"},
 		{"{}", 3, "do not end with the file"},
 		{"{\"a\":{\"dtype\":\"F99\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "dtype"},
 		{"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "shape"},
@@ -157,7 +157,7 @@ static void a_header_that_leaves_the_file_is_refused(void **state)
 		assert_int_equal(flmem_model_read(put_file(*state, "h.safetensors", &bytes), NULL,
 						  &model, &err),
 				 FLMEM_EUSAGE);
-		assert_non_null(strstr(err.message, "behind the file"));
+		assert_non_null(strstr(err.message, "after the end of the file"));
 	}
 }
 

@@ -358,7 +358,7 @@ static void bad_inputs_do_not_hide_the_others(void **state)
 	assert_int_equal(found.problems[0].line, 2);
 	assert_non_null(strstr(found.problems[1].message, "config_fed_client"));
 	assert_int_equal(found.problems[1].line, 1);
-	assert_non_null(strstr(found.problems[2].message, "without a meta file"));
+	assert_non_null(strstr(found.problems[2].message, "has no meta file"));
 	assert_int_equal(found.finding_count, 2);
 	flmem_recommendations_clear(&found);
 	tree_clear(&tree);

@@ -77,7 +77,7 @@ static void clients_are_trimmed_after_every_round(void **state)
 	(void)state;
 	for (int i = 0; i < 4; i++) {
 		assert_true(round_ends(&s, FLMEM_TREND_TOO_EARLY, 10 * MIB));
-		assert_non_null(strstr(s.decision.trim_reason, "after each"));
+		assert_non_null(strstr(s.decision.trim_reason, "follows each"));
 	}
 }
 

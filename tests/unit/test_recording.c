@@ -325,7 +325,7 @@ static void two_writers_and_other_files_are_refused(void **state)
 	flmem_recorder_close(&recorder);
 	assert_int_equal(flmem_io_write_file(path, "letter\n", 7, 0600, true, NULL), 0);
 	assert_int_equal(flmem_recorder_open(path, &second, &err), FLMEM_EUSAGE);
-	assert_non_null(strstr(err.message, "no recording"));
+	assert_non_null(strstr(err.message, "not a recording"));
 	assert_int_equal(flmem_recording_open(path, &recording, &err), FLMEM_EUSAGE);
 	assert_int_equal(flmem_recorder_open("/", &second, &err), FLMEM_EUSAGE);
 	assert_int_equal(flmem_recording_open("/dev/zero", &recording, &err), FLMEM_EUSAGE);

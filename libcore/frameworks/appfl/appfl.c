@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * APPFL has no programs of its own: jobs are scripts with customary names that read a YAML file,
- * whose outermost keys tell the server's from a client's. A name alone proves nothing.
+ * APPFL installs no programs: jobs are scripts with customary names that read a YAML file, whose
+ * outermost keys distinguish a server from a client. A name alone proves nothing.
  */
 #include <errno.h>
 #include <string.h>
@@ -35,7 +35,10 @@ static const struct script_row scripts[] = {
 	{"run_mpi", SCRIPT_MPI},
 };
 
-/* Where launchers leave the rank: Open MPI, MPICH and its derivatives, PMIx, Slurm. */
+/*
+ * Environment variables in which launchers pass the rank: Open MPI, MPICH and its derivatives,
+ * PMIx, Slurm.
+ */
 static const char *const rank_variables[] = {
 	"OMPI_COMM_WORLD_RANK",
 	"PMI_RANK",
@@ -101,20 +104,20 @@ static enum script_kind script_kind(const char *name)
 	return SCRIPT_OTHER;
 }
 
-static void be_server(struct flmem_identity *identity)
+static void set_server(struct flmem_identity *identity)
 {
 	identity->role = FLMEM_ROLE_SERVER;
 	identity->part = "server";
 }
 
-static void be_client(struct flmem_identity *identity, const char *site)
+static void set_client(struct flmem_identity *identity, const char *site)
 {
 	identity->role = FLMEM_ROLE_CLIENT;
 	identity->part = "client";
 	flmem_identity_set_site(identity, site);
 }
 
-static void tell_by_rank(const struct flmem_subject *subject, struct flmem_identity *identity)
+static void identify_by_rank(const struct flmem_subject *subject, struct flmem_identity *identity)
 {
 	const char *rank = NULL;
 
@@ -125,28 +128,29 @@ static void tell_by_rank(const struct flmem_subject *subject, struct flmem_ident
 	if (!rank)
 		return;
 	if (strcmp(rank, "0") == 0)
-		be_server(identity);
+		set_server(identity);
 	else
-		be_client(identity, rank);
+		set_client(identity, rank);
 }
 
-static bool tell_by_config(const struct config *config, bool named, struct flmem_identity *identity)
+static bool identify_by_config(const struct config *config, bool named,
+			       struct flmem_identity *identity)
 {
 	if (config->server_configs)
-		be_server(identity);
+		set_server(identity);
 	else if (config->comm_configs && (config->client_id || (named && config->data_configs)))
-		be_client(identity, config->site);
+		set_client(identity, config->site);
 	else
 		return false;
 	return true;
 }
 
-static void tell_by_name(enum script_kind kind, struct flmem_identity *identity)
+static void identify_by_name(enum script_kind kind, struct flmem_identity *identity)
 {
 	if (kind == SCRIPT_SERVER)
-		be_server(identity);
+		set_server(identity);
 	else
-		be_client(identity, NULL);
+		set_client(identity, NULL);
 }
 
 static bool recognise(const struct flmem_subject *subject, struct flmem_identity *identity)
@@ -162,26 +166,26 @@ static bool recognise(const struct flmem_subject *subject, struct flmem_identity
 	if (kind == SCRIPT_MPI) {
 		if (!script_mentions_appfl(subject))
 			return false;
-		tell_by_rank(subject, identity);
+		identify_by_rank(subject, identity);
 		return true;
 	}
 	rc = path ? read_config(subject, path, &config) : 0;
-	if (tell_by_config(&config, kind != SCRIPT_OTHER, identity))
+	if (identify_by_config(&config, kind != SCRIPT_OTHER, identity))
 		return true;
 	if (kind == SCRIPT_OTHER)
 		return false;
-	/* Its files may not be read: then the name and the option must do. */
+	/* Without permission to read the files, decide by the script's name and its option. */
 	if (rc != -EACCES && rc != -EPERM && !script_mentions_appfl(subject))
 		return false;
-	tell_by_name(kind, identity);
+	identify_by_name(kind, identity);
 	return true;
 }
 
 /*
  * comm/grpc/grpc_server_communicator.py and algorithm/trainer/vanilla_trainer.py of release 1.12.
- * The server does not name rounds, so a round lasts until its first client comes again; clients
- * write a row of a table for each round, or each epoch of it. Under MPI and with other trainers
- * there is no such text.
+ * The server does not log round numbers, so a round lasts until its first client sends again;
+ * clients write a table row for each round, or each epoch of it. MPI runs and other trainers log no
+ * such text.
  */
 static const struct flmem_round_marker markers[] = {
 	{FLMEM_ROUND_CLIENT, "Received UpdateGlobalModel request from client ", NULL},

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rules for APPFL's YAML: a server's file holds server_configs, a client's its own comm_configs.
- * Sizes and switches must agree between the two, as each side frames what the other reads.
+ * Sizes and switches must agree between the two, because each side frames the data that the other
+ * reads.
  */
 #include "frameworks/appfl/appfl_rules.h"
 
@@ -52,7 +53,10 @@ static bool chunks(const struct flmem_input *input)
 	return is_switched(grpc(input), "use_model_chunking", false);
 }
 
-/* The number at a key, or its default; false for what is none (an OmegaConf interpolation, say). */
+/*
+ * The number at a key, or its default; false for any other value (an OmegaConf interpolation, for
+ * example).
+ */
 static bool number_at(const struct flmem_node *map, const char *key, int64_t fallback,
 		      int64_t *ret_value)
 {
@@ -64,8 +68,8 @@ static bool number_at(const struct flmem_node *map, const char *key, int64_t fal
 	return true;
 }
 
-static void report(struct flmem_check *check, const struct flmem_node *map, const char *key,
-		   struct flmem_remark remark)
+static void report_key(struct flmem_check *check, const struct flmem_node *map, const char *key,
+		       struct flmem_remark remark)
 {
 	remark.node = flmem_node_get(map, key);
 	if (!remark.node) {
@@ -89,7 +93,7 @@ static const struct flmem_input *next_of(const struct flmem_check *check,
 	return NULL;
 }
 
-/* Billions of parameters, in tenths, that a part of a name tells: "8B", "1.5b"; 0 for none. */
+/* Tenths of a billion parameters that a part of a name states: "8B", "1.5b"; 0 for none. */
 static int64_t billions_in(const char *part, size_t length)
 {
 	int64_t tenths = 0;
@@ -105,7 +109,7 @@ static int64_t billions_in(const char *part, size_t length)
 	return at && at + 1 == length && (part[at] == 'B' || part[at] == 'b') ? tenths : 0;
 }
 
-/* Bytes of a model whose name tells its parameters ("meta-llama/Llama-3.1-8B"); 0 without. */
+/* Bytes of a model whose name states its parameters ("meta-llama/Llama-3.1-8B"); 0 without. */
 static int64_t model_bytes(const char *name)
 {
 	int64_t tenths = 0;
@@ -134,10 +138,10 @@ static void chunk_off(struct flmem_check *check)
 
 	if (!map || chunks(check->input) || bytes <= LARGE_MODEL)
 		return;
-	snprintf(detail, sizeof(detail), "by its name the model has about %" PRId64 " GiB",
+	snprintf(detail, sizeof(detail), "the model's name implies about %" PRId64 " GiB",
 		 bytes >> 30);
-	report(check, map, "use_model_chunking",
-	       (struct flmem_remark){.proposed = "True", .detail = detail});
+	report_key(check, map, "use_model_chunking",
+		   (struct flmem_remark){.proposed = "True", .detail = detail});
 }
 
 static void chunk_noop(struct flmem_check *check)
@@ -147,10 +151,10 @@ static void chunk_noop(struct flmem_check *check)
 
 	if (bytes && chunks(check->input) &&
 	    number_at(map, "model_chunk_size", CHUNK_DEFAULT, &size) && size >= bytes)
-		report(check, map, "model_chunk_size", (struct flmem_remark){0});
+		report_key(check, map, "model_chunk_size", (struct flmem_remark){0});
 }
 
-/* Told at the side that is off, once. */
+/* Reported once, at the side that is off. */
 static void chunk_one_sided(struct flmem_check *check)
 {
 	bool server = check->input->kind == FLMEM_INPUT_APPFL_SERVER;
@@ -165,12 +169,15 @@ static void chunk_one_sided(struct flmem_check *check)
 	while (other && !chunks(other));
 	if (!other)
 		return;
-	snprintf(detail, sizeof(detail), "%.200s has it on", other->file);
-	report(check, grpc(check->input), "use_model_chunking",
-	       (struct flmem_remark){.proposed = "True", .detail = detail});
+	snprintf(detail, sizeof(detail), "in %.200s it is on", other->file);
+	report_key(check, grpc(check->input), "use_model_chunking",
+		   (struct flmem_remark){.proposed = "True", .detail = detail});
 }
 
-/* Whose chunk size counts for this client: the server's, else that of the first client. */
+/*
+ * The file whose chunk size is the reference for this client: the server's, else the first
+ * client's.
+ */
 static const struct flmem_input *size_measure(const struct flmem_check *check)
 {
 	const struct flmem_input *server = next_of(check, FLMEM_INPUT_APPFL_SERVER, NULL);
@@ -199,7 +206,7 @@ static void chunk_size_mismatch(struct flmem_check *check)
 	remark.detail = detail;
 	remark.proposed = proposed;
 	remark.severity = measure->kind == FLMEM_INPUT_APPFL_SERVER ? &warning : NULL;
-	report(check, map, "model_chunk_size", remark);
+	report_key(check, map, "model_chunk_size", remark);
 }
 
 static void chunk_aggregator(struct flmem_check *check)
@@ -222,9 +229,9 @@ static void optmem_split(struct flmem_check *check)
 	    is_switched(map, "optimize_memory", true) ==
 		    is_switched(grpc(server), "optimize_memory", true))
 		return;
-	snprintf(detail, sizeof(detail), "%.200s has it %s", server->file,
+	snprintf(detail, sizeof(detail), "in %.200s it is %s", server->file,
 		 is_switched(grpc(server), "optimize_memory", true) ? "on" : "off");
-	report(check, map, "optimize_memory", (struct flmem_remark){.detail = detail});
+	report_key(check, map, "optimize_memory", (struct flmem_remark){.detail = detail});
 }
 
 static void optmem_off(struct flmem_check *check)
@@ -245,13 +252,13 @@ static void optmem_off(struct flmem_check *check)
 		const struct flmem_node *map = flmem_node_dig(check->subject, places[i]);
 
 		if (!is_switched(map, "optimize_memory", true))
-			report(check, map, "optimize_memory",
-			       (struct flmem_remark){.proposed = "True"});
+			report_key(check, map, "optimize_memory",
+				   (struct flmem_remark){.proposed = "True"});
 	}
 }
 
 /* A sender fills frames to nine tenths of its own limit. */
-static bool overflows(int64_t sender, int64_t receiver)
+static bool exceeds_receiver(int64_t sender, int64_t receiver)
 {
 	return sender / 10 * 9 + sender % 10 * 9 / 10 > receiver;
 }
@@ -270,12 +277,13 @@ static void message_size(struct flmem_check *check)
 		return;
 	snprintf(detail, sizeof(detail), "%.200s has %" PRId64, server->file, theirs);
 	snprintf(proposed, sizeof(proposed), "%" PRId64, theirs);
-	report(check, map, "max_message_size",
-	       (struct flmem_remark){.detail = detail,
-				     .proposed = proposed,
-				     .severity = overflows(own, theirs) || overflows(theirs, own)
-							 ? NULL
-							 : &warning});
+	report_key(check, map, "max_message_size",
+		   (struct flmem_remark){.detail = detail,
+					 .proposed = proposed,
+					 .severity = exceeds_receiver(own, theirs) ||
+								     exceeds_receiver(theirs, own)
+							     ? NULL
+							     : &warning});
 }
 
 #define APPFL .framework = FLMEM_FRAMEWORK_APPFL
@@ -290,8 +298,8 @@ static const struct flmem_rule_row rows[] = {
 			 .condition =
 				 "use_model_chunking off in a server's file whose model, by the "
 				 "number of parameters in its name, is above 1 GiB",
-			 .message = "a large model is sent and aggregated whole; turn "
-				    "use_model_chunking on, on the server and all clients",
+			 .message = "a large model is sent and aggregated whole; enable "
+				    "use_model_chunking on the server and all clients",
 			 .source = GUIDE},
 		.inputs = SERVER_FILE,
 		.check = chunk_off,
@@ -311,10 +319,9 @@ static const struct flmem_rule_row rows[] = {
 		.rule = {.id = "APPFL-CHUNK-ONE-SIDED",
 			 .severity = FLMEM_SEVERITY_ERROR,
 			 APPFL,
-			 .condition =
-				 "use_model_chunking on at a server and off at a client of the "
-				 "same folder, or the other way round",
-			 .message = "chunking is on at one side only; turn it on at both",
+			 .condition = "use_model_chunking on for a server and off for a client of "
+				      "the same folder, or the reverse",
+			 .message = "chunking is enabled on one side only; enable it on both",
 			 .source = CODE},
 		.inputs = BOTH_FILES,
 		.check = chunk_one_sided,
@@ -327,8 +334,8 @@ static const struct flmem_rule_row rows[] = {
 			 .condition =
 				 "model_chunk_size of a client that differs from the server's (a "
 				 "warning), or from another client's where there is no server",
-			 .message = "chunks of different sizes hold different parameters, which "
-				    "cannot be averaged with each other; use one size everywhere",
+			 .message = "chunks of different sizes hold different parameters and "
+				    "cannot be averaged; use one size everywhere",
 			 .source = CODE},
 		.inputs = CLIENT_FILE,
 		.check = chunk_size_mismatch,
@@ -340,7 +347,7 @@ static const struct flmem_rule_row rows[] = {
 			 .condition = "use_model_chunking on with an aggregator that is not "
 				      "FedAvgAggregator",
 			 .message = "only FedAvgAggregator averages chunks; the server refuses to "
-				    "start with this one",
+				    "start with this aggregator",
 			 .source = CODE},
 		.inputs = SERVER_FILE,
 		.check = chunk_aggregator,
@@ -352,8 +359,8 @@ static const struct flmem_rule_row rows[] = {
 			 .condition =
 				 "optimize_memory of grpc_configs that differs between server and "
 				 "client",
-			 .message = "the two sides write models to the wire in different forms and "
-				    "cannot read each other",
+			 .message = "the two sides serialise models in different formats and "
+				    "cannot read each other's messages",
 			 .source = CODE},
 		.inputs = CLIENT_FILE,
 		.check = optmem_split,
@@ -363,9 +370,8 @@ static const struct flmem_rule_row rows[] = {
 			 .severity = FLMEM_SEVERITY_WARNING,
 			 APPFL,
 			 .condition = "optimize_memory false at any level (absent is on)",
-			 .message =
-				 "the memory optimisations are switched off here; on, which is the "
-				 "default, peaks are 20 to 40% lower by APPFL's own account",
+			 .message = "the memory optimisations are off here; according to APPFL, "
+				    "the default (on) lowers peaks by 20 to 40%",
 			 .source = GUIDE},
 		.inputs = BOTH_FILES,
 		.check = optmem_off,
@@ -375,13 +381,11 @@ static const struct flmem_rule_row rows[] = {
 			 .severity = FLMEM_SEVERITY_ERROR,
 			 APPFL,
 			 .fixable = true,
-			 .condition =
-				 "max_message_size that differs between server and client (a "
-				 "warning where the frames of each, nine tenths of it, still fit "
-				 "the other)",
-			 .message = "server and client differ in the largest message, and a frame "
-				    "that "
-				    "is larger than the receiver's is refused",
+			 .condition = "max_message_size that differs between server and client (a "
+				      "warning if the frames of each side, nine tenths of its "
+				      "limit, still fit the other's limit)",
+			 .message = "server and client differ in the maximum message size, and a "
+				    "frame larger than the receiver's maximum is refused",
 			 .source = CODE},
 		.inputs = CLIENT_FILE,
 		.check = message_size,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * APPFL over gRPC. The server keeps its model and the global state. A receiver keeps all messages
- * of an upload, joins them, and loads the result; with chunking it does so chunk by chunk, and
- * every client's chunk of one step is there at once. The aggregation of whole models holds the
+ * of an upload, joins them, and loads the result; with chunking it does so chunk by chunk, and it
+ * holds the current chunk of every client at once. The aggregation of whole models holds the
  * results of all clients, their sum and the copy that it returns.
  */
 #include "frameworks/strategies.h"
@@ -105,14 +105,15 @@ static const struct flmem_strategy_file files[] = {
 
 static const struct flmem_strategy strategies[] = {
 	{.name = "whole",
-	 .summary = "models travel and are averaged whole, as without use_model_chunking",
+	 .summary = "models are sent and averaged whole, as without use_model_chunking",
 	 .steps = whole_steps,
 	 .step_count = FLMEM_ARRAY_SIZE(whole_steps),
 	 .files = files,
 	 .file_count = FLMEM_ARRAY_SIZE(files),
 	 .message_max = MESSAGE_MAX},
 	{.name = "chunked",
-	 .summary = "models travel and are averaged chunk by chunk, by FedAvgAggregator alone",
+	 .summary =
+		 "models are sent and averaged chunk by chunk; only FedAvgAggregator supports this",
 	 .steps = chunked_steps,
 	 .step_count = FLMEM_ARRAY_SIZE(chunked_steps),
 	 .files = files,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules for Flower's pyproject.toml, which says how many ClientApps a simulation runs at once. */
+/* Rules for Flower's pyproject.toml, which sets how many ClientApps a simulation runs at once. */
 #include "frameworks/flower/flower_rules.h"
 
 #include "rules/rules.h"
@@ -10,7 +10,10 @@
 
 #define FEDERATIONS_MAX 64U
 
-/* "flwr[simulation]>=1.17.0" of the dependencies: what stands behind the name; NULL: none. */
+/*
+ * "flwr[simulation]>=1.17.0" of the dependencies: the version constraint after the name; NULL:
+ * none.
+ */
 static const char *version_bound(const struct flmem_node *root)
 {
 	static const char name[] = "flwr";
@@ -67,9 +70,9 @@ static const struct flmem_rule_row rows[] = {
 				 "a simulated federation in pyproject.toml with several SuperNodes "
 				 "and without options.backend.client-resources",
 			 .message =
-				 "each ClientApp counts for 2 processors, so half as many run at "
-				 "once as there are processors, each with a model of its own; "
-				 "num-cpus and num-gpus there say how many fit",
+				 "each ClientApp reserves 2 processors by default, so half as many "
+				 "ClientApps as processors run at once, each with its own model; "
+				 "set num-cpus and num-gpus there so that they fit in memory",
 			 .source = "Flower code, raybackend.py, 1.42, and guide \"Run "
 				   "simulations\""},
 		.inputs = FLMEM_INPUT_BIT(FLMEM_INPUT_FLOWER_PROJECT),

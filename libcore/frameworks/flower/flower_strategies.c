@@ -51,7 +51,7 @@ const struct flmem_strategies flmem_flower_strategies = {
 	.strategies = strategies,
 	.count = FLMEM_ARRAY_SIZE(strategies),
 	.runtime_bytes = RUNTIME,
-	.caveat = "Flower has no setting for chunks (its objects travel in pieces of 5 MiB): what "
-		  "does not fit takes fewer clients in a round (fraction-train), a smaller type of "
-		  "numbers, or a larger node",
+	.caveat = "Flower has no setting for chunks (it sends objects in pieces of 5 MiB): if a "
+		  "round does not fit, use fewer clients per round (fraction-train), a smaller "
+		  "number type, or a larger node",
 };

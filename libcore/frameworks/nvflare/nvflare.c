@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVFlare 2.7 to 2.9: its processes are Python modules with telling names, except the external
- * trainer, which only its environment gives away, and the simulator, which forks.
+ * NVFlare 2.7 to 2.9: its processes are Python modules with distinctive names, except the external
+ * trainer, which only its environment identifies, and the simulator, which forks.
  */
 #include <stdio.h>
 #include <string.h>
@@ -70,7 +70,7 @@ static bool runs_worker(const struct flmem_argv_env *command)
  * Three processes share the simulator's command line: one that waits, a multiprocessing manager,
  * and the server, which alone starts the workers. Before the first worker they look alike.
  */
-static void tell_simulator(const struct flmem_subject *subject, struct flmem_identity *identity)
+static void identify_simulator(const struct flmem_subject *subject, struct flmem_identity *identity)
 {
 	const struct flmem_process *process = subject->process;
 
@@ -96,8 +96,8 @@ static void set_site_from_directory(const char *path, struct flmem_identity *ide
 		flmem_identity_set_site(identity, name + strlen(prefix));
 }
 
-static void tell_trainer_site(const struct flmem_subject *subject, const char *bootstrap,
-			      struct flmem_identity *identity)
+static void set_trainer_site(const struct flmem_subject *subject, const char *bootstrap,
+			     struct flmem_identity *identity)
 {
 	char path[4096];
 	char *slash;
@@ -129,12 +129,12 @@ static bool recognise_trainer(const struct flmem_subject *subject, struct flmem_
 		return false;
 	identity->role = FLMEM_ROLE_TRAINER;
 	identity->part = "external trainer";
-	tell_trainer_site(subject, bootstrap, identity);
+	set_trainer_site(subject, bootstrap, identity);
 	return true;
 }
 
-static void tell_site(const struct flmem_subject *subject, const struct module_row *row,
-		      struct flmem_identity *identity)
+static void set_site(const struct flmem_subject *subject, const struct module_row *row,
+		     struct flmem_identity *identity)
 {
 	const char *site = NULL;
 
@@ -149,7 +149,7 @@ static void tell_site(const struct flmem_subject *subject, const struct module_r
 static bool recognise(const struct flmem_subject *subject, struct flmem_identity *identity)
 {
 	if (is_simulator(subject->command, &subject->program)) {
-		tell_simulator(subject, identity);
+		identify_simulator(subject, identity);
 		return true;
 	}
 	for (size_t i = 0; subject->program.module && i < FLMEM_ARRAY_SIZE(modules); i++) {
@@ -159,7 +159,7 @@ static bool recognise(const struct flmem_subject *subject, struct flmem_identity
 			continue;
 		identity->role = row->role;
 		identity->part = row->part;
-		tell_site(subject, row, identity);
+		set_site(subject, row, identity);
 		return true;
 	}
 	return recognise_trainer(subject, identity);
@@ -167,9 +167,9 @@ static bool recognise(const struct flmem_subject *subject, struct flmem_identity
 
 /*
  * Logs of releases 2.7 to 2.9, from the sources of 2.8.1: app_common/workflows, app_common/ccwf and
- * private/fed. FedAvg centres its line between two of dashes. A client that runs without a workflow
- * of its own is not told the number of the round, so its tasks are counted; with
- * NVFLARE_CLIENT_MEMORY_PROFILE it is.
+ * private/fed. FedAvg centres its line between two lines of dashes. A client without its own
+ * workflow does not receive the round number, so its tasks are counted; with
+ * NVFLARE_CLIENT_MEMORY_PROFILE it logs the number.
  */
 static const struct flmem_round_marker markers[] = {
 	{FLMEM_ROUND_STARTED, "Round ", " started."},

@@ -7,7 +7,7 @@
 #define WORKFLOWS "nvflare.app_common.workflows."
 #define EXECUTORS "nvflare.app_common.executors."
 
-/* Read in the constructors of NVFlare 2.7.2, 2.8.1 and 2.9 in development. */
+/* From the constructors of NVFlare 2.7.2, 2.8.1 and 2.9 in development. */
 static const struct flmem_nvflare_class classes[] = {
 	{.path = WORKFLOWS "fedavg.FedAvg"},
 	{.path = "nvflare.app_opt.pt.fedavg.PTFedAvg"},

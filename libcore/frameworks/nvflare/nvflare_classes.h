@@ -15,7 +15,7 @@
 
 enum flmem_nvflare_part {
 	FLMEM_NVFLARE_CONTROLLER,     /* runs on the server */
-	FLMEM_NVFLARE_EXECUTOR,	      /* carries a training script on a client */
+	FLMEM_NVFLARE_EXECUTOR,	      /* runs a training script on a client */
 	FLMEM_NVFLARE_SWARM_EXECUTOR, /* aggregates on a client */
 };
 
@@ -23,7 +23,7 @@ struct flmem_nvflare_class {
 	const char *path;
 	int64_t gc_default;
 	enum flmem_nvflare_part part;
-	bool gc_ignored; /* takes the argument and never cleans up */
+	bool gc_ignored; /* accepts the argument and never cleans up */
 	bool legacy;	 /* of the client stack that 2.9 removed */
 };
 
@@ -35,7 +35,7 @@ const char *flmem_nvflare_short_name(const char *path);
 
 /*
  * The value of memory_gc_rounds that is in force: the key's, or the default of the class. False
- * where it cannot be told. `*ret_node` is the key's value, or NULL when it is absent.
+ * where it is not known. `*ret_node` is the key's value, or NULL when it is absent.
  */
 bool flmem_nvflare_gc_rounds(const struct flmem_check *check, int64_t *ret_rounds,
 			     const struct flmem_node **ret_node);
@@ -47,10 +47,10 @@ void flmem_nvflare_report_arg(struct flmem_check *check, const char *name,
 /* Reports memory_gc_rounds where the value in force is 0, with the reason where it is absent. */
 void flmem_nvflare_report_gc_off(struct flmem_check *check, const char *proposed);
 
-/* Rounds of the first workflow of the job's server that says; false when none does. */
+/* num_rounds of the first workflow of the job's server that sets it; false without one. */
 bool flmem_nvflare_job_rounds(const struct flmem_bundle *bundle, int64_t *ret_rounds);
 
-/* A whole-number argument; false when absent or none. */
+/* An integer argument; false when absent or of another type. */
 bool flmem_nvflare_integer(const struct flmem_input *input, const struct flmem_node *args,
 			   const char *name, int64_t *ret_value);
 

@@ -17,7 +17,7 @@ static bool empties_cuda(const struct flmem_check *check)
 		flmem_check_resolve(check->input, flmem_node_get(check->args, "cuda_empty_cache")));
 }
 
-/* With cuda_empty_cache the same value is worse, and NVF-CUDA-NOOP tells it. */
+/* With cuda_empty_cache the same value is worse: NVF-CUDA-NOOP reports it. */
 static void gc_off(struct flmem_check *check)
 {
 	if (!empties_cuda(check))
@@ -60,7 +60,7 @@ static bool is_deployed_to(const struct flmem_node *sites, const char *site)
 	return false;
 }
 
-/* The site with a GPU that this app goes to, by the job's meta file; NULL when none is known. */
+/* The site with a GPU to which the meta file deploys this app; NULL when none is known. */
 static const char *gpu_site(const struct flmem_check *check)
 {
 	for (size_t i = 0; i < check->bundle->count; i++) {
@@ -89,12 +89,12 @@ static void cuda_missing(struct flmem_check *check)
 	if (!site || !runs_script(known) || (node && !flmem_node_is_kind(node, FLMEM_NODE_BOOL)) ||
 	    empties_cuda(check) || strstr(known->path, ".tf."))
 		return;
-	snprintf(detail, sizeof(detail), "meta gives '%.64s' GPUs", site);
+	snprintf(detail, sizeof(detail), "the meta file assigns GPUs to '%.64s'", site);
 	flmem_nvflare_report_arg(check, "cuda_empty_cache", node,
 				 (struct flmem_remark){.detail = detail, .proposed = "true"});
 }
 
-/* The executor that runs the training script in the same file, as if a rule looked at it. */
+/* The executor that runs the training script in the same file, as the subject of a check. */
 static bool find_trainer(const struct flmem_check *check, struct flmem_check *ret_trainer)
 {
 	const struct flmem_node *root = check->input->document.root;
@@ -211,12 +211,10 @@ static const struct flmem_rule_row rows[] = {
 			 NVFLARE,
 			 .since = "2.7.2",
 			 .fixable = true,
-			 .condition =
-				 "an executor whose memory_gc_rounds is 0 or absent, which is off, "
-				 "whatever the release notes of 2.7.2 say",
-			 .message =
-				 "the client never collects garbage or trims after it has sent its "
-				 "result; start with memory_gc_rounds 1",
+			 .condition = "an executor whose memory_gc_rounds is 0 or absent; absent "
+				      "means off, contrary to the release notes of 2.7.2",
+			 .message = "the client never collects garbage or trims after it has sent "
+				    "its result; set memory_gc_rounds to 1",
 			 .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 		.inputs = CLIENT_FILE,
 		.parts = true,
@@ -229,9 +227,8 @@ static const struct flmem_rule_row rows[] = {
 			 .since = "2.7.2",
 			 .fixable = true,
 			 .condition = "cuda_empty_cache true while memory_gc_rounds is 0 or absent",
-			 .message =
-				 "cuda_empty_cache does nothing without a cleanup to act in; set "
-				 "memory_gc_rounds to 1",
+			 .message = "cuda_empty_cache has no effect without a cleanup; set "
+				    "memory_gc_rounds to 1",
 			 .source = FLMEM_SOURCE_NVFLARE_CODE},
 		.inputs = CLIENT_FILE,
 		.parts = true,
@@ -263,8 +260,8 @@ static const struct flmem_rule_row rows[] = {
 				 "SwarmClientController and the executor that trains differ in "
 				 "memory_gc_rounds",
 			 .message = "the two halves of a swarm client clean up at different "
-				    "intervals; "
-				    "the recipe's one argument belongs in both places",
+				    "intervals; set the value of the recipe's single argument in "
+				    "both places",
 			 .source = "NVFlare swarm recipe, 2.7.2 to 2.9"},
 		.inputs = CLIENT_FILE,
 		.parts = true,
@@ -293,9 +290,8 @@ static const struct flmem_rule_row rows[] = {
 			 .since = "2.9",
 			 .certain = true,
 			 .condition = "an executor class that 2.9 removed",
-			 .message =
-				 "this executor is gone in NVFlare 2.9, so the job does not load; "
-				 "export it again, which gives a ClientAPIExecutor",
+			 .message = "NVFlare 2.9 removed this executor, so the job does not load; "
+				    "export the job again, which writes a ClientAPIExecutor",
 			 .source = "NVFlare 2.9 in development"},
 		.inputs = CLIENT_FILE,
 		.parts = true,
@@ -325,7 +321,7 @@ static const struct flmem_rule_row rows[] = {
 			 .condition =
 				 "enable_tensor_disk_offload true while task_result_filters is not "
 				 "empty",
-			 .message = "filters that look at the content of results do not work with "
+			 .message = "filters that read the content of results do not work with "
 				    "tensors that are offloaded to disk",
 			 .source = "NVFlare design note \"tensor disk offload\""},
 		.inputs = SERVER_FILE | CLIENT_FILE,

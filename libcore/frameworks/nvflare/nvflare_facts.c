@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What jobs say that other inputs are held against: how often each side cleans up. */
+/* Facts about jobs against which other inputs are checked: how often each side cleans up. */
 #include "frameworks/nvflare/nvflare_classes.h"
 
-static const char differs[] = "the jobs that were checked differ in it";
+static const char differs[] = "the checked jobs differ in this value";
 
 /* One interval for all, or none. */
-static void join(struct flmem_u64 *all, int64_t rounds)
+static void merge_interval(struct flmem_u64 *all, int64_t rounds)
 {
 	if (rounds < 0 || all->unknown == differs)
 		return;
@@ -23,11 +23,12 @@ static void note_interval(struct flmem_check *check)
 	int64_t rounds;
 
 	if (flmem_nvflare_gc_rounds(check, &rounds, &node) && !(known && known->gc_ignored))
-		join(server ? &check->found->server_gc_rounds : &check->found->client_gc_rounds,
-		     rounds);
+		merge_interval(server ? &check->found->server_gc_rounds
+				      : &check->found->client_gc_rounds,
+			       rounds);
 }
 
-/* One executor that does not empty it is enough. */
+/* False if at least one executor does not empty it. */
 static void note_cuda(struct flmem_check *check)
 {
 	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Rules about keys as such: misspelt, written twice, or of another version than the one that runs.
- */
+/* Rules about keys as such: misspelt, duplicate, or of another version than the one in use. */
 #include "frameworks/nvflare/nvflare_classes.h"
 
 #include <stdio.h>
@@ -10,9 +8,9 @@
 #include "base/text.h"
 
 #define NEAR	 2   /* letters that a misspelt key may differ in */
-#define KEYS_MAX 256 /* of a map that is searched for equal ones */
+#define KEYS_MAX 256 /* of a map that is searched for duplicates */
 
-/* Keys of args that decide about memory, and what recipes call them, which job files do not. */
+/* Keys of args that affect memory, and their names in recipes, which job files do not accept. */
 static const struct {
 	const char *name;
 	const char *recipe;
@@ -30,7 +28,7 @@ static bool is_near(const char *key, const char *name)
 	return strcmp(key, name) != 0 && flmem_text_distance(key, name) <= NEAR;
 }
 
-/* What a key of args was meant to be; NULL when it is not one of ours. */
+/* The key of args that a misspelt one resembles; NULL without such a key. */
 static const char *meant(const char *key)
 {
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(keys); i++)
@@ -42,7 +40,7 @@ static const char *meant(const char *key)
 	return NULL;
 }
 
-/* Classes of the user may have arguments of any name. */
+/* User-defined classes accept arguments of any name. */
 static void key_unknown(struct flmem_check *check)
 {
 	const struct flmem_node *n = flmem_node_first(check->args);
@@ -55,7 +53,7 @@ static void key_unknown(struct flmem_check *check)
 
 		if (!name)
 			continue;
-		snprintf(detail, sizeof(detail), "meant is %s", name);
+		snprintf(detail, sizeof(detail), "did you mean %s", name);
 		flmem_check_report(check, &(struct flmem_remark){.node = n, .detail = detail});
 	}
 }
@@ -69,7 +67,7 @@ static void key_unknown_above(struct flmem_check *check)
 		for (size_t i = 0; n->key && i < FLMEM_ARRAY_SIZE(names); i++) {
 			if (!is_near(n->key, names[i]))
 				continue;
-			snprintf(detail, sizeof(detail), "meant is %s", names[i]);
+			snprintf(detail, sizeof(detail), "did you mean %s", names[i]);
 			flmem_check_report(check,
 					   &(struct flmem_remark){.node = n, .detail = detail});
 		}
@@ -107,7 +105,7 @@ static const struct flmem_node *twin_of(const struct flmem_node *node)
 	return NULL;
 }
 
-static void look_for_twins(struct flmem_check *check, const struct flmem_node *node)
+static void find_duplicates(struct flmem_check *check, const struct flmem_node *node)
 {
 	bool map = node->kind == FLMEM_NODE_MAP && node->last && node->last->index < KEYS_MAX;
 	char detail[48];
@@ -116,12 +114,12 @@ static void look_for_twins(struct flmem_check *check, const struct flmem_node *n
 		const struct flmem_node *twin = map ? twin_of(n) : NULL;
 
 		if (twin) {
-			snprintf(detail, sizeof(detail), "the other one is in line %u",
+			snprintf(detail, sizeof(detail), "the other one is on line %u",
 				 twin->key_place.line);
 			flmem_check_report(check,
 					   &(struct flmem_remark){.node = n, .detail = detail});
 		}
-		look_for_twins(check, n);
+		find_duplicates(check, n);
 	}
 }
 
@@ -129,7 +127,7 @@ static void look_for_twins(struct flmem_check *check, const struct flmem_node *n
 static void key_twice(struct flmem_check *check)
 {
 	if (check->input->document.syntax != FLMEM_SYNTAX_HOCON)
-		look_for_twins(check, check->subject);
+		find_duplicates(check, check->subject);
 }
 
 #define NVFLARE	    .framework = FLMEM_FRAMEWORK_NVFLARE
@@ -144,11 +142,10 @@ static const struct flmem_rule_row rows[] = {
 		.rule = {.id = "NVF-KEY-UNKNOWN",
 			 .severity = FLMEM_SEVERITY_ERROR,
 			 NVFLARE,
-			 .condition =
-				 "an argument of one of NVFlare's classes that is nearly, but not "
-				 "quite, one about memory, or the name that a recipe has for it",
-			 .message =
-				 "the class has no argument of this name, so the job does not load",
+			 .condition = "an argument of an NVFlare class whose name resembles that "
+				      "of a memory setting, or is the recipe's name for it",
+			 .message = "the class has no argument with this name, so the job does not "
+				    "load",
 			 .source = "NVFlare code, 2.7.2 to 2.9"},
 		.inputs = SERVER_FILE | CLIENT_FILE,
 		.parts = true,
@@ -158,9 +155,10 @@ static const struct flmem_rule_row rows[] = {
 		.rule = {.id = "NVF-KEY-IGNORED",
 			 .severity = FLMEM_SEVERITY_WARNING,
 			 NVFLARE,
-			 .condition = "an outermost key that is nearly, but not quite, "
+			 .condition = "an outermost key whose name resembles "
 				      "tensor_download_chunk_size or np_download_chunk_size",
-			 .message = "NVFlare reads no key of this name, so the default holds",
+			 .message = "NVFlare does not read a key with this name, so the default "
+				    "applies",
 			 .source = "NVFlare code, 2.7.2 to 2.9"},
 		.inputs = SERVER_FILE | CLIENT_FILE,
 		.check = key_unknown_above,
@@ -174,9 +172,8 @@ static const struct flmem_rule_row rows[] = {
 			 .condition =
 				 "memory_gc_rounds or cuda_empty_cache in a job for a version that "
 				 "lacks them",
-			 .message =
-				 "NVFlare knows this argument only from 2.7.2 on; the job does not "
-				 "load before",
+			 .message = "NVFlare supports this argument from 2.7.2 on; the job does "
+				    "not load in older versions",
 			 .source = "NVFlare code, 2.7.0 to 2.7.2"},
 		.inputs = SERVER_FILE | CLIENT_FILE,
 		.parts = true,
@@ -189,7 +186,7 @@ static const struct flmem_rule_row rows[] = {
 			 .before = "2.9",
 			 .certain = true,
 			 .condition = "ClientAPIExecutor in a job for a version that lacks it",
-			 .message = "this executor came with NVFlare 2.9; export the job with the "
+			 .message = "NVFlare 2.9 introduced this executor; export the job with the "
 				    "version that runs it",
 			 .source = "NVFlare 2.9 in development"},
 		.inputs = CLIENT_FILE,
@@ -199,9 +196,9 @@ static const struct flmem_rule_row rows[] = {
 	{
 		.rule = {.id = "KEY-TWICE",
 			 .severity = FLMEM_SEVERITY_WARNING,
-			 .condition =
-				 "a key that is written twice in one map of a JSON or YAML file",
-			 .message = "only the last of equal keys counts, so this one does nothing",
+			 .condition = "a key that occurs twice in one map of a JSON or YAML file",
+			 .message = "duplicate key: only the last one takes effect, this one is "
+				    "ignored",
 			 .source = "Python's json and yaml modules"},
 		.inputs = SERVER_FILE | CLIENT_FILE | META_FILE | APPFL_FILES,
 		.check = key_twice,

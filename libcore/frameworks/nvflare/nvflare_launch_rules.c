@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules for what starts NVFlare: scripts, images, units, Compose and Kubernetes files. */
+/* Rules for files that start NVFlare: scripts, images, units, Compose and Kubernetes files. */
 #include "frameworks/launch.h"
 
 #include <stdint.h>
@@ -13,7 +13,7 @@
 #define ARENAS_SERVER_MAX 8
 #define ARENAS_CLIENT_MAX 4
 
-/* A check function looks at one launch. */
+/* A check function checks one launch. */
 struct launch_check {
 	struct flmem_check *check;
 	const struct flmem_launches *launches;
@@ -33,7 +33,7 @@ static void each_launch(struct flmem_check *check, void (*look)(const struct lau
 					    .index = (int)i});
 }
 
-/* Each variable of the file with a value that is known. */
+/* Each variable of the file whose value is known. */
 static void each_variable(struct flmem_check *check,
 			  void (*look)(struct flmem_check *check,
 				       const struct flmem_launch_variable *variable))
@@ -91,7 +91,7 @@ static void arena_unset(const struct launch_check *one)
 				       .proposed = arenas_of(one->launch->role)});
 }
 
-/* The number of arenas that a launch gets; false when it is none or not known. */
+/* The number of arenas that a launch sets; false when it is not set or not known. */
 static bool arenas(const struct launch_check *one,
 		   const struct flmem_launch_variable **ret_variable, uint64_t *ret_count)
 {
@@ -129,7 +129,7 @@ static void arena_useless(const struct launch_check *one)
 
 	if (variable && (musl || preloads_jemalloc(one)))
 		report_variable(one->check, variable, NULL,
-				musl ? "the image has musl" : "jemalloc is preloaded");
+				musl ? "the image uses musl" : "jemalloc is preloaded");
 }
 
 static void musl_no_trim(const struct launch_check *one)
@@ -191,7 +191,7 @@ static bool is_below(const char *path, const char *top)
 	return strncmp(path, top, length) == 0 && (!path[length] || path[length] == '/');
 }
 
-/* /dev/shm is tmpfs everywhere; other directories where the file itself says so. */
+/* /dev/shm is always tmpfs; other directories if the file itself mounts them so. */
 static void offload_tmpfs(const struct launch_check *one)
 {
 	const struct flmem_launch_variable *variable = find(one, FLMEM_LAUNCH_TMPDIR);
@@ -274,10 +274,9 @@ static const struct flmem_rule_row rows[] = {
 			 .condition =
 				 "a server, client or simulator started with glibc and without "
 				 "MALLOC_ARENA_MAX",
-			 .message =
-				 "glibc makes up to 8 arenas for each processor here, and each "
-				 "keeps what is freed in it; set MALLOC_ARENA_MAX (only NVFlare's "
-				 "own sub_start.sh sets it)",
+			 .message = "glibc creates up to 8 arenas per processor here, and each "
+				    "retains the memory freed in it; set MALLOC_ARENA_MAX (only "
+				    "NVFlare's sub_start.sh sets it)",
 			 .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 		LAUNCH,
 		.check = check_arena_unset,
@@ -288,10 +287,9 @@ static const struct flmem_rule_row rows[] = {
 			 NVFLARE,
 			 .since = "2.7.2",
 			 .condition = "a client's sub_start.sh that gives it 4 arenas",
-			 .message =
-				 "the script of a client has the server's number of arenas; start "
-				 "it with MALLOC_ARENA_MAX=2 in the environment, as the file may "
-				 "be signed",
+			 .message = "the client's script sets the server's number of arenas; start "
+				    "the client with MALLOC_ARENA_MAX=2 in the environment, "
+				    "because the file may be signed",
 			 .source = TEMPLATE},
 		LAUNCH,
 		.check = check_arena_client_4,
@@ -302,7 +300,8 @@ static const struct flmem_rule_row rows[] = {
 			 NVFLARE,
 			 .condition =
 				 "MALLOC_ARENA_MAX above 8 for a server, or above 4 for a client",
-			 .message = "more arenas than advised: each keeps what is freed in it",
+			 .message = "more arenas than recommended: each retains the memory freed "
+				    "in it",
 			 .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 		LAUNCH,
 		.check = check_arena_high,
@@ -325,9 +324,9 @@ static const struct flmem_rule_row rows[] = {
 			 .since = "2.7.2",
 			 .condition = "a server, client or simulator started in an Alpine image, "
 				      "beside a job that sets memory_gc_rounds for it",
-			 .message =
-				 "musl cannot return what is freed inside its heap, so that "
-				 "memory_gc_rounds only collects garbage; use an image with glibc",
+			 .message = "musl cannot return memory freed inside its heap to the "
+				    "kernel, so memory_gc_rounds only collects garbage; use an "
+				    "image with glibc",
 			 .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 		LAUNCH,
 		.check = check_musl_no_trim,
@@ -339,8 +338,8 @@ static const struct flmem_rule_row rows[] = {
 			 .condition =
 				 "jemalloc preloaded with a MALLOC_CONF that lacks decay times or "
 				 "has one of -1, or with none at all",
-			 .message = "jemalloc may keep freed pages for long; set MALLOC_CONF to "
-				    "dirty_decay_ms:5000,muzzy_decay_ms:5000",
+			 .message = "jemalloc may retain freed pages for a long time; set "
+				    "MALLOC_CONF to dirty_decay_ms:5000,muzzy_decay_ms:5000",
 			 .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 		LAUNCH,
 		.check = check_jemalloc_decay,
@@ -353,9 +352,8 @@ static const struct flmem_rule_row rows[] = {
 			 .certain = true,
 			 .condition =
 				 "NVFLARE_CLIENT_MEMORY_GC_ROUNDS or NVFLARE_CUDA_EMPTY_CACHE set",
-			 .message =
-				 "NVFlare 2.9 does not read this variable any more, although its "
-				 "guide still lists it; set it in the job instead",
+			 .message = "NVFlare 2.9 no longer reads this variable, although its guide "
+				    "still lists it; set it in the job instead",
 			 .source = "NVFlare 2.9 in development"},
 		LAUNCH,
 		.check = check_env_dead,
@@ -367,7 +365,7 @@ static const struct flmem_rule_row rows[] = {
 			 .since = "2.7.2",
 			 .before = "2.9",
 			 .condition = "NVFLARE_CUDA_EMPTY_CACHE that is neither true nor false",
-			 .message = "NVFlare takes anything but the word true for false",
+			 .message = "NVFlare treats any value other than true as false",
 			 .source = "NVFlare code, 2.7.2 to 2.8"},
 		LAUNCH,
 		.check = check_env_cuda_literal,
@@ -379,8 +377,8 @@ static const struct flmem_rule_row rows[] = {
 			 .since = "2.7.2",
 			 .condition =
 				 "NVFLARE_ENABLE_JEMALLOC_PRELOAD that is neither true nor false",
-			 .message = "the start script preloads jemalloc for the word true only, in "
-				    "small letters",
+			 .message = "the start script preloads jemalloc only for the value true, "
+				    "in lower case",
 			 .source = TEMPLATE},
 		LAUNCH,
 		.check = check_env_jemalloc_literal,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rules for the Python of a job: what a training script sends, and what a recipe is called with.
- * Only names that come from NVFlare count: another object's send() is none of our business.
+ * Rules for the Python of a job: what a training script sends, and the arguments of a recipe. Only
+ * names imported from NVFlare count: send() of any other object is ignored.
  */
 #include "frameworks/content.h"
 
@@ -13,7 +13,7 @@
 #define NAMES_MAX 16
 #define NAME_MAX_ 64
 
-/* What a script calls NVFlare's client API. */
+/* The names under which a script imports NVFlare's client API. */
 struct names {
 	char modules[NAMES_MAX][NAME_MAX_];   /* "flare" of `import nvflare.client as flare` */
 	char functions[NAMES_MAX][NAME_MAX_]; /* "send" of `from nvflare.client import send` */
@@ -21,31 +21,31 @@ struct names {
 	struct flmem_place lightning; /* of the import; end 0: none */
 };
 
-/* A walk over the words with one word of foresight. */
+/* Iterates over the words with one word of lookahead. */
 struct reader {
 	struct flmem_python python;
 	struct flmem_python_word word, before;
 };
 
-static void advance(struct reader *reader)
+static void advance_word(struct reader *reader)
 {
 	reader->before = reader->word;
 	reader->word = flmem_python_next(&reader->python);
 }
 
-static bool accept(struct reader *reader, const char *text)
+static bool accept_mark(struct reader *reader, const char *text)
 {
 	if (!flmem_python_is(&reader->word, text))
 		return false;
-	advance(reader);
+	advance_word(reader);
 	return true;
 }
 
-static void start(struct reader *reader, const struct flmem_input *input)
+static void start_reader(struct reader *reader, const struct flmem_input *input)
 {
 	*reader = (struct reader){0};
 	flmem_python_init(&reader->python, input->document.text.data);
-	advance(reader);
+	advance_word(reader);
 }
 
 static void copy_word(const struct flmem_python_word *word, char out[NAME_MAX_])
@@ -58,7 +58,7 @@ static void copy_word(const struct flmem_python_word *word, char out[NAME_MAX_])
 	out[length] = '\0';
 }
 
-/* "a.b.c", which the reader then stands behind; cut names match nothing. */
+/* "a.b.c"; the reader is then after it; truncated names match nothing. */
 static void read_dotted(struct reader *reader, char *out, size_t size)
 {
 	size_t used = 0;
@@ -70,14 +70,14 @@ static void read_dotted(struct reader *reader, char *out, size_t size)
 
 		copy_word(&reader->word, part);
 		length = strlen(part);
-		advance(reader);
+		advance_word(reader);
 		if (used + length + 2 > size)
 			continue;
 		if (used)
 			out[used++] = '.';
 		memcpy(out + used, part, length + 1);
 		used += length;
-	} while (accept(reader, "."));
+	} while (accept_mark(reader, "."));
 }
 
 static void add_name(char list[NAMES_MAX][NAME_MAX_], size_t *count, const char *name)
@@ -115,10 +115,10 @@ static void read_import(struct reader *reader, struct names *names)
 
 		read_dotted(reader, module, sizeof(module));
 		memcpy(alias, module, sizeof(alias));
-		if (accept(reader, "as"))
+		if (accept_mark(reader, "as"))
 			read_dotted(reader, alias, sizeof(alias));
 		note_module(names, module, alias, &place);
-	} while (accept(reader, ","));
+	} while (accept_mark(reader, ","));
 }
 
 /* One name of `from MODULE import NAME as ALIAS`. */
@@ -145,26 +145,26 @@ static void read_from(struct reader *reader, struct names *names)
 	char module[128];
 
 	read_dotted(reader, module, sizeof(module));
-	if (!accept(reader, "import"))
+	if (!accept_mark(reader, "import"))
 		return;
-	if (accept(reader, "*")) {
+	if (accept_mark(reader, "*")) {
 		if (strcmp(module, "nvflare.client") == 0)
 			add_name(names->functions, &names->function_count, "send");
 		return;
 	}
-	accept(reader, "(");
+	accept_mark(reader, "(");
 	do {
 		char name[NAME_MAX_], alias[NAME_MAX_];
 
 		copy_word(&reader->word, name);
 		copy_word(&reader->word, alias);
-		advance(reader);
-		if (accept(reader, "as")) {
+		advance_word(reader);
+		if (accept_mark(reader, "as")) {
 			copy_word(&reader->word, alias);
-			advance(reader);
+			advance_word(reader);
 		}
 		note_import(names, module, name, alias, &place);
-	} while (accept(reader, ","));
+	} while (accept_mark(reader, ","));
 }
 
 static void read_names(const struct flmem_input *input, struct names *names)
@@ -172,14 +172,14 @@ static void read_names(const struct flmem_input *input, struct names *names)
 	struct reader reader;
 
 	*names = (struct names){0};
-	start(&reader, input);
+	start_reader(&reader, input);
 	while (reader.word.kind != FLMEM_PYTHON_END) {
-		if (accept(&reader, "import"))
+		if (accept_mark(&reader, "import"))
 			read_import(&reader, names);
-		else if (accept(&reader, "from"))
+		else if (accept_mark(&reader, "from"))
 			read_from(&reader, names);
 		else
-			advance(&reader);
+			advance_word(&reader);
 	}
 }
 
@@ -216,8 +216,8 @@ static void report_word(struct flmem_check *check, const struct flmem_python_wor
 		check, &(struct flmem_remark){.node = &node, .path = path, .proposed = proposed});
 }
 
-/* How many more brackets are open behind the word. */
-static int bracket(const struct flmem_python_word *word)
+/* By how many the open brackets change at the word. */
+static int bracket_change(const struct flmem_python_word *word)
 {
 	if (word->kind != FLMEM_PYTHON_MARK)
 		return 0;
@@ -226,7 +226,7 @@ static int bracket(const struct flmem_python_word *word)
 	return strchr(")]}", *word->text) ? -1 : 0;
 }
 
-/* One call that does not clear is enough. */
+/* False if at least one call does not clear. */
 static void note_send(struct flmem_check *check, bool clears)
 {
 	if (check->found->clear_cache.unknown || !clears)
@@ -246,8 +246,8 @@ static void check_send(struct flmem_check *check, struct reader *reader)
 		bool by_name =
 			flmem_python_is(&before, "clear_cache") && flmem_python_is(&last, "=");
 
-		advance(reader);
-		depth += bracket(&word);
+		advance_word(reader);
+		depth += bracket_change(&word);
 		if (depth == 1 && flmem_python_is(&word, "False") &&
 		    (by_name || (position == 1 && flmem_python_is(&last, ","))) &&
 		    (flmem_python_is(&reader->word, ",") || flmem_python_is(&reader->word, ")"))) {
@@ -260,7 +260,7 @@ static void check_send(struct flmem_check *check, struct reader *reader)
 	}
 }
 
-/* Walks to the next name that is called; its dotted text is in `called`. False at the end. */
+/* Advances to the next name that is called; `called` holds its dotted text. False at the end. */
 static bool next_call(struct reader *reader, char *called, size_t size)
 {
 	while (reader->word.kind != FLMEM_PYTHON_END) {
@@ -268,11 +268,11 @@ static bool next_call(struct reader *reader, char *called, size_t size)
 			     !flmem_python_is(&reader->before, "def");
 
 		if (reader->word.kind != FLMEM_PYTHON_NAME || !whole) {
-			advance(reader);
+			advance_word(reader);
 			continue;
 		}
 		read_dotted(reader, called, size);
-		if (accept(reader, "("))
+		if (accept_mark(reader, "("))
 			return true;
 	}
 	return false;
@@ -285,7 +285,7 @@ static void clear_cache_false(struct flmem_check *check)
 	char called[128];
 
 	read_names(check->input, &names);
-	start(&reader, check->input);
+	start_reader(&reader, check->input);
 	while (next_call(&reader, called, sizeof(called)))
 		if (is_send(&names, called))
 			check_send(check, &reader);
@@ -314,7 +314,7 @@ static bool is_key(const struct reader *reader, const struct flmem_python_word *
 	       (flmem_python_is(word, name) && flmem_python_is(&reader->word, "="));
 }
 
-/* train_args of a swarm recipe, wherever it stands among the arguments of the call. */
+/* train_args of a swarm recipe, at any position among the arguments of the call. */
 static void check_train_args(struct flmem_check *check, struct reader *reader)
 {
 	bool inside = false;
@@ -323,8 +323,8 @@ static void check_train_args(struct flmem_check *check, struct reader *reader)
 	while (depth && reader->word.kind != FLMEM_PYTHON_END) {
 		struct flmem_python_word word = reader->word;
 
-		advance(reader);
-		depth += bracket(&word);
+		advance_word(reader);
+		depth += bracket_change(&word);
 		if (depth == 1)
 			inside = flmem_python_is(&word, "train_args") ||
 				 (inside && !flmem_python_is(&word, ","));
@@ -340,7 +340,7 @@ static void swarm_train_args(struct flmem_check *check)
 	struct reader reader;
 	char called[128];
 
-	start(&reader, check->input);
+	start_reader(&reader, check->input);
 	while (next_call(&reader, called, sizeof(called)))
 		if (flmem_text_ends(called, "SwarmLearningRecipe"))
 			check_train_args(check, &reader);
@@ -359,10 +359,9 @@ static const struct flmem_rule_row rows[] = {
 				 "a call of the client API's send with clear_cache False, by name "
 				 "or as the second argument",
 			 .message =
-				 "the parameters that were sent and received stay in memory until "
-				 "the next round; leave clear_cache at True, which is the most "
-				 "that "
-				 "a client can do, unless the script reads them after sending",
+				 "the sent and received parameters stay in memory until the next "
+				 "round; leave clear_cache at True, the most effective setting of "
+				 "a client, unless the script reads them after sending",
 			 .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 		SCRIPT,
 		.check = clear_cache_false,
@@ -374,9 +373,8 @@ static const struct flmem_rule_row rows[] = {
 			 .since = "2.7.2",
 			 .condition = "an import of nvflare.client.lightning or "
 				      "nvflare.app_opt.lightning",
-			 .message =
-				 "a patched Lightning trainer sends with clear_cache False, so its "
-				 "parameters stay in memory between rounds",
+			 .message = "a patched Lightning trainer sends with clear_cache False, so "
+				    "its parameters stay in memory between rounds",
 			 .source = "NVFlare code, 2.7.2 to 2.9"},
 		SCRIPT,
 		.check = lightning,
@@ -389,9 +387,8 @@ static const struct flmem_rule_row rows[] = {
 			 .condition =
 				 "memory_gc_rounds or cuda_empty_cache in train_args of a swarm "
 				 "recipe",
-			 .message =
-				 "the recipe refuses this with a ValueError: the two are arguments "
-				 "of the recipe itself",
+			 .message = "the recipe rejects this with a ValueError: pass both as "
+				    "arguments of the recipe itself",
 			 .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 		SCRIPT,
 		.check = swarm_train_args,

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules for config_fed_server, and those that hold for workflows and executors alike. */
+/* Rules for config_fed_server, and those for both workflows and executors. */
 #include "frameworks/nvflare/nvflare_classes.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Whether a cleanup comes: at a number of rounds done, those before start_round included. */
+/*
+ * Whether a cleanup occurs: it depends on the number of completed rounds, including those before
+ * start_round.
+ */
 static bool cleans(int64_t start, int64_t count, int64_t interval)
 {
 	return (start + count) / interval > start / interval;
 }
 
-/* The rounds of the workflow as far as it says them; false where that does not tell enough. */
+/* The rounds of the workflow, if its arguments define them; else false. */
 static bool find_rounds(const struct flmem_check *check, int64_t *ret_start, int64_t *ret_count)
 {
 	int64_t start = 0, count;
@@ -155,9 +158,8 @@ static const struct flmem_rule_row rows[] = {
 			 .since = "2.7.2",
 			 .condition = "memory_gc_rounds above 0 for FedAvgLR or "
 				      "ScatterAndGatherScaffold",
-			 .message =
-				 "this workflow takes memory_gc_rounds and never cleans up; trim "
-				 "the server from outside",
+			 .message = "this workflow accepts memory_gc_rounds but never cleans up; "
+				    "trim the server with flmem trim",
 			 .source = FLMEM_SOURCE_NVFLARE_CODE},
 		.inputs = SERVER_FILE,
 		.parts = true,
@@ -185,10 +187,9 @@ static const struct flmem_rule_row rows[] = {
 			 .framework = FLMEM_FRAMEWORK_NVFLARE,
 			 .since = "2.7.2",
 			 .fixable = true,
-			 .condition = "memory_gc_rounds that is no whole number of at least 0",
-			 .message =
-				 "NVFlare refuses to load this: memory_gc_rounds is a whole number "
-				 "of at least 0",
+			 .condition = "memory_gc_rounds that is not an integer of at least 0",
+			 .message = "NVFlare refuses to load this: memory_gc_rounds must be an "
+				    "integer of at least 0",
 			 .source = FLMEM_SOURCE_NVFLARE_CODE},
 		.inputs = BOTH_FILES,
 		.parts = true,
@@ -202,9 +203,8 @@ static const struct flmem_rule_row rows[] = {
 			 .condition =
 				 "tensor_download_chunk_size or np_download_chunk_size of 0 or "
 				 "less, on the server or a client",
-			 .message =
-				 "models are serialised whole instead of streamed in chunks; leave "
-				 "the key out, or set it to its default",
+			 .message = "models are serialised whole instead of streamed in chunks; "
+				    "remove the key, or set it to its default",
 			 .source = "NVFlare guide \"Notes on Large Models\""},
 		.inputs = BOTH_FILES,
 		.check = chunk_zero,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVFlare 2.8, FedAvg with PyTorch models, cleaned up as the written configuration says. The server
- * keeps the persistor's model, the current one and the one that it was made from; with clients at
- * work at once, glibc keeps more than the results themselves. Counts as measured in
+ * NVFlare 2.8, FedAvg with PyTorch models, cleaned up as the generated configuration specifies. The
+ * server keeps the persistor's model, the current one and the one from which it was computed; with
+ * concurrent clients, glibc keeps more than the results themselves. Counts as measured in
  * docs/guides/planning.md.
  */
 #include "frameworks/strategies.h"
@@ -60,7 +60,7 @@ static const struct flmem_strategy_step offload_steps[] = {
 	SERVER_SEND,
 	{.role = FLMEM_ROLE_SERVER,
 	 .name = "collect and aggregate",
-	 .holds = "and the sum of the results, which lie on disk",
+	 .holds = "and the sum of the results, which are on disk",
 	 .models = 52},
 	CLIENT_STEPS,
 };

@@ -8,20 +8,23 @@
 #include "base/cleanup.h"
 #include "frameworks/strategies.h"
 
-/* Beyond every machine; keeps all sums inside 64 bits. */
+/* More than any machine has; keeps all sums within 64 bits. */
 #define MODEL_MAX   (UINT64_C(1) << 46)
 #define CLIENTS_MAX 10000U
 
-/* What is left of a node for one process: the rest is the system's and what no plan knows. */
+/*
+ * The share of a node that one process may use; the rest is for the system and for memory that no
+ * plan includes.
+ */
 #define USABLE_PERCENT 90U
 
 #define CHUNK_MIN     (UINT64_C(1) << 20)
-#define CHUNK_SHARES  16U /* of the model, where no node is said */
+#define CHUNK_SHARES  16U /* of the model, without a given node */
 #define TENSOR_SHARES 16U /* of the model, for a largest tensor that is unknown */
 #define MESSAGE_BYTES (UINT64_C(100) << 20)
-#define MESSAGE_MIN   (UINT64_C(4) << 20) /* some room for what is not the model */
+#define MESSAGE_MIN   (UINT64_C(4) << 20) /* leaves room for data other than the model */
 
-/* Of a model, while it is trained: gradients, and the moments of the optimizer. */
+/* Models held in addition during training: gradients, and the moments of the optimizer. */
 static const unsigned optimizer_models[] = {
 	[FLMEM_OPTIMIZER_NONE] = 0,
 	[FLMEM_OPTIMIZER_SGD] = 1,
@@ -31,7 +34,7 @@ static const unsigned optimizer_models[] = {
 
 struct sizes {
 	uint64_t runtime, model, tensor, chunk, clients;
-	unsigned trained; /* models that training adds */
+	unsigned trained; /* models that training holds in addition */
 };
 
 static uint64_t step_bytes(const struct flmem_strategy_step *step, const struct sizes *sizes)
@@ -47,8 +50,8 @@ static uint64_t step_bytes(const struct flmem_strategy_step *step, const struct 
 	       chunks * sizes->chunk / FLMEM_WHOLE + tensors * sizes->tensor / FLMEM_WHOLE;
 }
 
-static uint64_t peak(const struct flmem_strategy *strategy, enum flmem_role role,
-		     const struct sizes *sizes)
+static uint64_t peak_bytes(const struct flmem_strategy *strategy, enum flmem_role role,
+			   const struct sizes *sizes)
 {
 	uint64_t most = 0;
 
@@ -63,8 +66,8 @@ static uint64_t peak(const struct flmem_strategy *strategy, enum flmem_role role
 
 static bool fits(const struct flmem_strategy *strategy, const struct sizes *sizes, uint64_t usable)
 {
-	return !usable || (peak(strategy, FLMEM_ROLE_SERVER, sizes) <= usable &&
-			   peak(strategy, FLMEM_ROLE_CLIENT, sizes) <= usable);
+	return !usable || (peak_bytes(strategy, FLMEM_ROLE_SERVER, sizes) <= usable &&
+			   peak_bytes(strategy, FLMEM_ROLE_CLIENT, sizes) <= usable);
 }
 
 static uint64_t power_of_two_above(uint64_t bytes)
@@ -77,8 +80,8 @@ static uint64_t power_of_two_above(uint64_t bytes)
 }
 
 /*
- * A tensor above the chunk's size is a chunk of its own, so that chunks below the largest tensor
- * save nothing. Among the others: a sixteenth of the model, or less where the node asks for it.
+ * A tensor above the chunk size is a chunk by itself, so chunks below the largest tensor save
+ * nothing. Otherwise use a sixteenth of the model, or less if the node requires it.
  */
 static uint64_t choose_chunk(const struct flmem_strategy *strategy, struct sizes sizes,
 			     uint64_t usable)
@@ -115,13 +118,13 @@ static void fill_sizes(const struct flmem_strategy *strategy, struct sizes *size
 		       struct flmem_plan_strategy *ret_way)
 {
 	sizes->chunk = choose_chunk(strategy, *sizes, usable);
-	ret_way->chunk_bytes = strategy->chunk_max ? FLMEM_KNOWN(sizes->chunk)
-						   : FLMEM_UNKNOWN("nothing travels in chunks that "
-								   "could be set");
+	ret_way->chunk_bytes =
+		strategy->chunk_max ? FLMEM_KNOWN(sizes->chunk)
+				    : FLMEM_UNKNOWN("this strategy has no configurable chunk size");
 	ret_way->message_bytes =
 		strategy->message_max
 			? FLMEM_KNOWN(choose_message(strategy, sizes->chunk, sizes->model))
-			: FLMEM_UNKNOWN("the framework's default does");
+			: FLMEM_UNKNOWN("this strategy uses the framework's default settings");
 	ret_way->server_disk_bytes =
 		strategy->disk_models_per_client * sizes->clients * sizes->model;
 }
@@ -143,14 +146,15 @@ static int make_way(const struct flmem_strategy *strategy, struct sizes sizes, u
 			.holds = strategy->steps[i].holds,
 			.bytes = step_bytes(&strategy->steps[i], &sizes),
 		};
-	ret_way->server_peak_bytes = peak(strategy, FLMEM_ROLE_SERVER, &sizes);
-	ret_way->client_peak_bytes = peak(strategy, FLMEM_ROLE_CLIENT, &sizes);
+	ret_way->server_peak_bytes = peak_bytes(strategy, FLMEM_ROLE_SERVER, &sizes);
+	ret_way->client_peak_bytes = peak_bytes(strategy, FLMEM_ROLE_CLIENT, &sizes);
 	ret_way->fits = fits(strategy, &sizes, usable);
 	return 0;
 }
 
 /*
- * The first that fits, since it is the framework's own default; else the one with the lowest peak.
+ * The first strategy that fits, because the framework's default is first; else the one with the
+ * lowest peak.
  */
 static size_t choose_way(const struct flmem_plan *plan)
 {
@@ -194,14 +198,15 @@ static int write_texts(const struct flmem_strategy *strategy, const struct sizes
 	return 0;
 }
 
-static int check(const struct flmem_plan_request *request, struct flmem_error *err)
+static int check_request(const struct flmem_plan_request *request, struct flmem_error *err)
 {
 	if (!request->clients || request->clients > CLIENTS_MAX)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "a round is planned for 1 to %u clients", CLIENTS_MAX);
+				       "invalid number of clients; a plan supports 1 to %u",
+				       CLIENTS_MAX);
 	if (!request->model->bytes || request->model->bytes > MODEL_MAX)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "a model of %llu bytes is none that a machine holds",
+				       "a model of %llu bytes exceeds the memory of any machine",
 				       (unsigned long long)request->model->bytes);
 	return 0;
 }
@@ -230,12 +235,12 @@ int flmem_plan_make(const struct flmem_plan_request *request, struct flmem_plan 
 	const struct flmem_model *model = request->model;
 	struct flmem_plan plan = {0};
 	struct sizes sizes;
-	int rc = check(request, err);
+	int rc = check_request(request, err);
 
 	if (rc)
 		return rc;
 	if (!strategies)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0, "a framework is needed for a plan");
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "a plan needs a framework");
 	sizes = (struct sizes){
 		.runtime = strategies->runtime_bytes,
 		.model = model->bytes,

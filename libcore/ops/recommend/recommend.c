@@ -17,19 +17,19 @@
 #include "ops/recommend/recommend_recording.h"
 #include "ops/recommend/recommend_silence.h"
 
-/* A job while it is checked. */
+/* A job during its check. */
 struct job {
 	const struct flmem_found_file *files;
 	size_t count; /* of the files */
 	struct flmem_input *inputs;
-	size_t read; /* of the inputs that could be read */
+	size_t read; /* of the readable inputs */
 	struct flmem_recommendations *found;
-	struct flmem_corrections *texts; /* that stand in for those on disk, or NULL */
+	struct flmem_corrections *texts; /* used instead of those on disk, or NULL */
 	struct flmem_read_file last_read;
 };
 
-static int tell(struct job *job, const char *file, unsigned line, struct flmem_error *why,
-		struct flmem_error *err)
+static int add_job_problem(struct job *job, const char *file, unsigned line,
+			   struct flmem_error *why, struct flmem_error *err)
 {
 	if (flmem_recommendations_add_problem(job->found, file, line, why))
 		return 0;
@@ -57,14 +57,17 @@ static int read_text(const char *path, struct flmem_buf *text, struct flmem_read
 		return flmem_error_set(why, fd == -EACCES ? FLMEM_EPERM : FLMEM_EUSAGE,
 				       fd < 0 ? -fd : errno, "cannot be read");
 	rc = flmem_io_read_all(fd, FLMEM_DOCUMENT_BYTES_MAX + 1, text);
-	if (rc && rc != -EFBIG) /* the reader refuses what is too large */
+	if (rc && rc != -EFBIG) /* the reader rejects larger files */
 		return flmem_error_set(why, FLMEM_EFAILED, -rc, "cannot be read");
 	ret_read->identity = identity_of(&status);
 	ret_read->folder = identity_of(&folder);
 	return 0;
 }
 
-/* Other programs have a meta.json too; a job's has configurations beside it, or was named. */
+/*
+ * Other programs have a meta.json, too; that of a job is next to configurations, or the user named
+ * it.
+ */
 static bool is_foreign_meta(const struct job *job, const struct flmem_found_file *file)
 {
 	if (file->kind != FLMEM_INPUT_NVFLARE_META || file->named)
@@ -75,8 +78,8 @@ static bool is_foreign_meta(const struct job *job, const struct flmem_found_file
 	return true;
 }
 
-static int get_text(struct job *job, const char *path, struct flmem_buf *text,
-		    struct flmem_error *why)
+static int load_text(struct job *job, const char *path, struct flmem_buf *text,
+		     struct flmem_error *why)
 {
 	const struct flmem_correction *known =
 		job->texts ? flmem_corrections_find(job->texts, path) : NULL;
@@ -87,8 +90,8 @@ static int get_text(struct job *job, const char *path, struct flmem_buf *text,
 	return 0;
 }
 
-/* Remembers the text of an input that may be corrected. */
-static int keep_text(struct job *job, const struct flmem_input *input, struct flmem_error *err)
+/* Stores the text of an input that may be corrected. */
+static int store_text(struct job *job, const struct flmem_input *input, struct flmem_error *err)
 {
 	if (!job->texts || flmem_corrections_find(job->texts, input->file) ||
 	    flmem_corrections_add(job->texts, input->file, &input->document, &job->last_read))
@@ -96,13 +99,16 @@ static int keep_text(struct job *job, const struct flmem_input *input, struct fl
 	return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
 }
 
-/* Reads the file behind the inputs that were read; `*ret_known` false when it is none to check. */
+/*
+ * Reads the file into the slot after the inputs read so far; `*ret_known` is false when no rules
+ * apply to it.
+ */
 static int read_document(struct job *job, const struct flmem_found_file *file, bool *ret_known,
 			 struct flmem_error *why)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
 	struct flmem_input *input = &job->inputs[job->read];
-	int rc = get_text(job, file->path, &text, why);
+	int rc = load_text(job, file->path, &text, why);
 
 	if (rc)
 		return rc;
@@ -134,13 +140,13 @@ static int read_input(struct job *job, const struct flmem_found_file *file, stru
 	*input = (struct flmem_input){.kind = file->kind, .file = file->path, .app = file->app};
 	flmem_buf_init(&input->document.text);
 	if (read_document(job, file, &known, &why))
-		rc = tell(job, file->path, input->document.bad_line, &why, err);
+		rc = add_job_problem(job, file->path, input->document.bad_line, &why, err);
 	if (!known) {
 		flmem_document_clear(&input->document);
 		return rc;
 	}
 	job->read++;
-	return keep_text(job, input, err);
+	return store_text(job, input, err);
 }
 
 static bool has_config(const struct job *job, const char *app, enum flmem_input_kind kind)
@@ -152,17 +158,18 @@ static bool has_config(const struct job *job, const char *app, enum flmem_input_
 	return false;
 }
 
-static int tell_missing(struct job *job, const struct flmem_input *meta,
-			const struct flmem_node *app, const char *name, struct flmem_error *err)
+static int report_missing_config(struct job *job, const struct flmem_input *meta,
+				 const struct flmem_node *app, const char *name,
+				 struct flmem_error *err)
 {
 	struct flmem_error why = {0};
 
 	flmem_error_set(&why, FLMEM_EUSAGE, 0, "deploy_map names the app '%.100s', which has no %s",
 			app->key, name);
-	return tell(job, meta->file, app->key_place.line, &why, err);
+	return add_job_problem(job, meta->file, app->key_place.line, &why, err);
 }
 
-/* Which configurations an app needs, by the sites that it goes to. */
+/* The configurations that an app needs depend on the sites to which it is deployed. */
 static int check_app(struct job *job, const struct flmem_input *meta, const struct flmem_node *app,
 		     struct flmem_error *err)
 {
@@ -176,13 +183,13 @@ static int check_app(struct job *job, const struct flmem_input *meta, const stru
 		client |= site && strcmp(site, "server") != 0;
 	}
 	if (server && !has_config(job, app->key, FLMEM_INPUT_NVFLARE_SERVER))
-		rc = tell_missing(job, meta, app, "config/config_fed_server", err);
+		rc = report_missing_config(job, meta, app, "config/config_fed_server", err);
 	if (!rc && client && !has_config(job, app->key, FLMEM_INPUT_NVFLARE_CLIENT))
-		rc = tell_missing(job, meta, app, "config/config_fed_client", err);
+		rc = report_missing_config(job, meta, app, "config/config_fed_client", err);
 	return rc;
 }
 
-/* Apps that were found in a folder, without a file that makes them a job. */
+/* Apps found in a folder without a meta file. */
 static bool lacks_meta(const struct job *job)
 {
 	bool apps = false;
@@ -195,8 +202,8 @@ static bool lacks_meta(const struct job *job)
 	return apps;
 }
 
-/* A job folder that was searched, and not only files of it, must be whole. */
-static int check_whole(struct job *job, struct flmem_error *err)
+/* A searched job folder must be complete; individually named files need not be. */
+static int check_completeness(struct job *job, struct flmem_error *err)
 {
 	struct flmem_error why = {0};
 	int rc = 0;
@@ -214,12 +221,12 @@ static int check_whole(struct job *job, struct flmem_error *err)
 	if (rc || !lacks_meta(job))
 		return rc;
 	flmem_error_set(&why, FLMEM_EUSAGE, 0,
-			"a job without a meta file, which NVFlare refuses; name the "
-			"configuration files themselves to check them alone");
-	return tell(job, job->files[0].job, 0, &why, err);
+			"the job has no meta file, so NVFlare refuses it; name the configuration "
+			"files to check only them");
+	return add_job_problem(job, job->files[0].job, 0, &why, err);
 }
 
-/* Facts first: rules use those of all files. */
+/* Collect facts first: rules use those of all files. */
 static int run_rules(const struct flmem_bundle *bundle, const struct flmem_release *release,
 		     struct flmem_recommendations *found, struct flmem_error *err)
 {
@@ -243,7 +250,7 @@ static int read_and_check(struct job *job, const struct flmem_release *release,
 	for (size_t i = 0; i < job->count && !rc; i++)
 		rc = read_input(job, &job->files[i], err);
 	if (!rc)
-		rc = check_whole(job, err);
+		rc = check_completeness(job, err);
 	if (rc)
 		return rc;
 	bundle = (struct flmem_bundle){.inputs = job->inputs, .count = job->read};
@@ -266,7 +273,7 @@ static int check_job(struct job *job, const struct flmem_release *release, struc
 }
 
 /* By file and line; findings of one line keep the order of the rules. */
-static int by_place(const void *a, const void *b)
+static int compare_place(const void *a, const void *b)
 {
 	const struct flmem_finding *x = a, *y = b;
 	int order = strcmp(x->file, y->file);
@@ -287,7 +294,7 @@ static bool is_job(const struct job *job)
 	return false;
 }
 
-/* Of the groups of files that belong together, those that are jobs, or the others. */
+/* Checks the groups of files that are jobs, or the other groups. */
 static int check_groups(const struct flmem_found_files *files, bool jobs,
 			const struct flmem_release *release, struct job *each,
 			struct flmem_error *err)
@@ -310,7 +317,7 @@ static int check_groups(const struct flmem_found_files *files, bool jobs,
 	return rc;
 }
 
-/* Jobs first: what starts them is held against what they say. */
+/* Jobs first: launch files are checked against the settings of the jobs. */
 static int check_all(const struct flmem_found_files *files, const struct flmem_release *release,
 		     struct flmem_corrections *texts, struct flmem_recommendations *found,
 		     struct flmem_error *err)
@@ -321,7 +328,7 @@ static int check_all(const struct flmem_found_files *files, const struct flmem_r
 	return rc ? rc : check_groups(files, false, release, &each, err);
 }
 
-/* Behind the jobs, which tell how often the processes clean up. */
+/* After the jobs, which define how often the processes clean up. */
 static int check_records(const struct flmem_found_files *files, const struct flmem_release *release,
 			 struct flmem_recommendations *found, struct flmem_error *err)
 {
@@ -338,8 +345,8 @@ static int check_records(const struct flmem_found_files *files, const struct flm
 	return rc;
 }
 
-/* What was not kept may be worse than what was. */
-static int tell_left_out(struct flmem_recommendations *found, struct flmem_error *err)
+/* A dropped finding could be more severe than the kept ones. */
+static int report_left_out(struct flmem_recommendations *found, struct flmem_error *err)
 {
 	struct flmem_error why = {0};
 
@@ -371,17 +378,17 @@ int flmem_recommend_over(const char *const *paths, size_t count,
 		rc = flmem_found_files_search(paths, count, &found, &files, err);
 	if (!rc)
 		rc = check_all(&files, &release, texts, &found, err);
-	if (!rc && !texts) /* nothing in a record can be corrected */
+	if (!rc && !texts) /* records have nothing to correct */
 		rc = check_records(&files, &release, &found, err);
 	if (!rc)
-		rc = tell_left_out(&found, err);
+		rc = report_left_out(&found, err);
 	if (!rc)
 		rc = flmem_silences_read(paths, count, &found, &silences, err);
 	if (rc)
 		return rc;
 	flmem_silences_apply(&silences, &found);
 	if (found.finding_count)
-		qsort(found.findings, found.finding_count, sizeof(*found.findings), by_place);
+		qsort(found.findings, found.finding_count, sizeof(*found.findings), compare_place);
 	*ret_recommendations = found;
 	found = (struct flmem_recommendations){0};
 	return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Corrections are made in memory and checked again, until the rules have nothing more to correct:
- * one correction may call for another, and a second run must find none.
+ * Corrections are applied in memory and checked again until the rules find nothing more to correct:
+ * one correction may require another, and a second run must find none.
  */
 #include "ops/recommend/recommend_correct.h"
 
@@ -64,9 +64,13 @@ void flmem_corrections_clear(struct flmem_corrections *corrections)
 	*corrections = (struct flmem_corrections){0};
 }
 
-/* Puts in the text of a file after some edits, which must have done no more than they are for. */
-static int take_text(struct flmem_correction *correction, char *after,
-		     const struct flmem_edit *const *edits, size_t count, struct flmem_error *err)
+/*
+ * Replaces the text of a file with the edited one, after a check that the edits changed only their
+ * values.
+ */
+static int replace_text(struct flmem_correction *correction, char *after,
+			const struct flmem_edit *const *edits, size_t count,
+			struct flmem_error *err)
 {
 	const enum flmem_syntax syntax = (enum flmem_syntax)correction->syntax;
 
@@ -75,8 +79,8 @@ static int take_text(struct flmem_correction *correction, char *after,
 	if (!flmem_edits_hold(syntax, correction->after, after, edits, count)) {
 		free(after);
 		return flmem_error_set(err, FLMEM_EFAILED, 0,
-				       "the corrections would change more of '%s' than they are "
-				       "for; nothing is changed, correct it by hand",
+				       "the corrections would change other parts of '%s'; nothing "
+				       "is changed, correct it by hand",
 				       correction->file);
 	}
 	free(correction->after);
@@ -85,7 +89,7 @@ static int take_text(struct flmem_correction *correction, char *after,
 	return 0;
 }
 
-/* Makes the corrections of one file; adds their number to `*made`. */
+/* Applies the corrections of one file; adds their number to `*made`. */
 static int correct_file(struct flmem_correction *correction,
 			const struct flmem_recommendations *found, size_t *made,
 			struct flmem_error *err)
@@ -104,8 +108,8 @@ static int correct_file(struct flmem_correction *correction,
 		return 0;
 	count = flmem_edits_select(edits, count);
 	*made += count;
-	return take_text(correction, flmem_edits_apply(correction->after, edits, count), edits,
-			 count, err);
+	return replace_text(correction, flmem_edits_apply(correction->after, edits, count), edits,
+			    count, err);
 }
 
 static int correct_all(struct flmem_corrections *corrections,
@@ -147,8 +151,8 @@ int flmem_recommend_correct(const char *const *paths, size_t count,
 
 		if (pass == PASSES_MAX)
 			return flmem_error_set(err, FLMEM_EFAILED, 0,
-					       "the corrections do not come to an end; nothing is "
-					       "changed, see the findings instead");
+					       "each correction requires another one; nothing is "
+					       "changed, correct the findings by hand");
 		made = 0;
 		rc = flmem_recommend_over(paths, count, options, &corrections, &found, err);
 		if (!rc)

@@ -21,7 +21,7 @@ struct search {
 	size_t entries;
 };
 
-/* Names of files that there are rules for, without what follows the dot. */
+/* Names of the files with rules, without their suffix. */
 static const struct {
 	const char *stem;
 	enum flmem_input_kind kind;
@@ -31,12 +31,12 @@ static const struct {
 	{"config_fed_client", FLMEM_INPUT_NVFLARE_CLIENT},
 };
 
-/* What follows the dot; with a stem from above, or alone where the content tells. */
+/* Suffixes; with a name from above, or alone where the content decides. */
 static const struct {
 	const char *suffix;
 	enum flmem_syntax syntax;
 	bool alone;
-	enum flmem_input_kind kind; /* of a file that is not one of the stems */
+	enum flmem_input_kind kind; /* kind of a file with another name */
 } known_suffixes[] = {
 	{".json", FLMEM_SYNTAX_JSON, false, FLMEM_INPUT_UNKNOWN},
 	{".conf", FLMEM_SYNTAX_HOCON, false, FLMEM_INPUT_UNKNOWN},
@@ -74,7 +74,7 @@ static bool recognise_by_suffix(const char *name, struct flmem_found_file *ret_f
 	return !ret_file->by_content || known_suffixes[suffix - 1].alone;
 }
 
-/* What a file is, or may be, by its name. */
+/* The kind, or the possible kind, of a file by its name. */
 static bool recognise(const char *path, struct flmem_found_file *ret_file)
 {
 	const char *name = flmem_text_basename(path);
@@ -115,7 +115,7 @@ bool flmem_recommendations_add_problem(struct flmem_recommendations *found, cons
 	return false;
 }
 
-static int problem(struct search *search, const char *path, int sys_errno, const char *text)
+static int add_problem(struct search *search, const char *path, int sys_errno, const char *text)
 {
 	struct flmem_error why = {0};
 
@@ -126,12 +126,12 @@ static int problem(struct search *search, const char *path, int sys_errno, const
 		       : out_of_memory(search->err);
 }
 
-static int add(struct search *search, const char *path, const struct flmem_found_file *file)
+static int add_file(struct search *search, const char *path, const struct flmem_found_file *file)
 {
 	struct flmem_found_files *files = search->files;
 	struct flmem_found_file *grown = files->files;
 
-	/* Room doubles whenever the count has reached a power of two. */
+	/* The capacity doubles whenever the count reaches a power of two. */
 	if (!(files->count & (files->count - 1)))
 		grown = reallocarray(files->files, files->count ? files->count * 2 : 1,
 				     sizeof(*grown));
@@ -148,15 +148,15 @@ static int add_if_known(struct search *search, const char *path, bool named)
 	struct flmem_found_file file = {.named = named};
 
 	if (recognise(path, &file))
-		return add(search, path, &file);
+		return add_file(search, path, &file);
 	file.kind = FLMEM_INPUT_RECORDING;
 	file.by_content = true;
 	if (named && flmem_recording_is_one(path))
-		return add(search, path, &file);
+		return add_file(search, path, &file);
 	file.kind = FLMEM_INPUT_OOM_LOG;
 	if (named && flmem_recommend_is_oom_log(path))
-		return add(search, path, &file);
-	return named ? problem(search, path, 0, FLMEM_RECOMMEND_NO_RULES) : 0;
+		return add_file(search, path, &file);
+	return named ? add_problem(search, path, 0, FLMEM_RECOMMEND_NO_RULES) : 0;
 }
 
 static bool is_passed_over(const char *name)
@@ -167,8 +167,8 @@ static bool is_passed_over(const char *name)
 static int search_folder(struct search *search, int parent, const char *name, const char *path,
 			 int depth);
 
-static int look_at(struct search *search, int folder, const struct dirent *entry, const char *path,
-		   int depth)
+static int visit_file(struct search *search, int folder, const struct dirent *entry,
+		      const char *path, int depth)
 {
 	unsigned char type = entry->d_type;
 
@@ -196,12 +196,13 @@ static int search_entries(struct search *search, DIR *directory, const char *pat
 		if (is_passed_over(entry->d_name))
 			continue;
 		if (search->entries++ >= ENTRIES_MAX)
-			return problem(search, path, 0, "too many files; the rest is not checked");
+			return add_problem(search, path, 0,
+					   "too many files; the remaining ones are not checked");
 		if (asprintf(&below, "%s%s%s", path, slash, entry->d_name) < 0) {
 			below = NULL;
 			return out_of_memory(search->err);
 		}
-		rc = look_at(search, dirfd(directory), entry, below, depth);
+		rc = visit_file(search, dirfd(directory), entry, below, depth);
 		if (rc)
 			return rc;
 	}
@@ -215,10 +216,11 @@ static int search_folder(struct search *search, int parent, const char *name, co
 	int fd, flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (depth ? O_NOFOLLOW : 0);
 
 	if (depth > DEPTH_MAX)
-		return problem(search, path, 0, "folders nested too deep; this one is not checked");
+		return add_problem(search, path, 0,
+				   "folders nested too deep; this folder is not checked");
 	fd = openat(parent, name, flags);
 	if (fd < 0)
-		return problem(search, path, errno, "cannot search the folder");
+		return add_problem(search, path, errno, "cannot search the folder");
 	directory = fdopendir(fd);
 	if (!directory) {
 		close(fd);
@@ -227,12 +229,12 @@ static int search_folder(struct search *search, int parent, const char *name, co
 	return search_entries(search, directory, path, depth);
 }
 
-static int look_at_path(struct search *search, const char *path)
+static int visit_path(struct search *search, const char *path)
 {
 	struct stat status;
 
 	if (stat(path, &status) < 0)
-		return problem(search, path, errno, "cannot be read");
+		return add_problem(search, path, errno, "cannot be read");
 	if (S_ISDIR(status.st_mode))
 		return search_folder(search, AT_FDCWD, path, path, 0);
 	return add_if_known(search, path, true);
@@ -269,8 +271,8 @@ static bool has_meta(const char *folder)
 
 /*
  * A job is a folder with a meta file and folders of apps: JOB/APP/config/config_fed_server.json.
- * The simulator also takes an app as a job: then the meta file is in it. Other files belong
- * together when they are in one folder, or when all of them were named.
+ * The simulator also takes an app as a job: then the meta file is in it. Other files form a group
+ * if they are in one folder, or if the user named all of them.
  */
 static int assign_job(struct flmem_found_file *file, struct flmem_error *err)
 {
@@ -291,7 +293,7 @@ static int assign_job(struct flmem_found_file *file, struct flmem_error *err)
 	return file->app && file->job ? 0 : out_of_memory(err);
 }
 
-static int by_job_and_path(const void *a, const void *b)
+static int compare_job_and_path(const void *a, const void *b)
 {
 	const struct flmem_found_file *x = a, *y = b;
 	int order = strcmp(x->job, y->job);
@@ -311,7 +313,7 @@ static void sort_and_drop_doubles(struct flmem_found_files *files)
 	size_t kept = 0;
 
 	if (files->count)
-		qsort(files->files, files->count, sizeof(*files->files), by_job_and_path);
+		qsort(files->files, files->count, sizeof(*files->files), compare_job_and_path);
 	for (size_t i = 0; i < files->count; i++) {
 		if (kept && strcmp(files->files[i].path, files->files[kept - 1].path) == 0)
 			file_clear(&files->files[i]);
@@ -330,7 +332,7 @@ int flmem_found_files_search(const char *const *paths, size_t count,
 	int rc = 0;
 
 	for (size_t i = 0; i < count && !rc; i++)
-		rc = look_at_path(&search, paths[i]);
+		rc = visit_path(&search, paths[i]);
 	for (size_t i = 0; i < files.count && !rc; i++)
 		rc = assign_job(&files.files[i], err);
 	if (rc)

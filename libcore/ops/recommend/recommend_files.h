@@ -2,7 +2,7 @@
 #ifndef FLMEM_OPS_RECOMMEND_RECOMMEND_FILES_H
 #define FLMEM_OPS_RECOMMEND_RECOMMEND_FILES_H
 
-/* Finding the files that `recommend` has rules for, below the paths that it was given. */
+/* Finds the files for which `recommend` has rules, below the given paths. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,28 +12,26 @@
 #include "base/cleanup.h"
 #include "rules/rules.h"
 
-#define FLMEM_RECOMMEND_NO_RULES \
-	"no kind of file that there are rules for; see 'flmem help recommend'"
+#define FLMEM_RECOMMEND_NO_RULES "no rules for this kind of file; see 'flmem help recommend'"
 
 struct flmem_found_file {
 	char *path;
-	char *job; /* folder of the job that it belongs to; files of one are checked together */
+	char *job; /* folder of its job; files of one job are checked together */
 	char *app; /* NVFlare: name of the app in the job, or NULL */
 	enum flmem_input_kind kind;
 	enum flmem_syntax syntax;
-	bool by_content; /* the content confirms the kind, or tells it */
-	bool named;	 /* by the user, not found in a folder */
+	bool by_content; /* the content confirms or decides the kind */
+	bool named;	 /* named by the user, not found in a folder */
 };
 
 struct flmem_found_files {
-	struct flmem_found_file *files; /* sorted by job, then path; none twice */
+	struct flmem_found_file *files; /* sorted by job, then path; no duplicates */
 	size_t count;
 };
 
 /*
- * A path that is bad becomes a problem in `found`. Folders are searched to a limited depth and for
- * a limited number of entries; symbolic links to folders are not followed, hidden folders are
- * passed over.
+ * An invalid path becomes a problem in `found`. The search of folders is limited in depth and
+ * number of entries, does not follow symbolic links to folders and skips hidden folders.
  */
 int flmem_found_files_search(const char *const *paths, size_t count,
 			     struct flmem_recommendations *found,
@@ -43,7 +41,7 @@ void flmem_found_files_clear(struct flmem_found_files *files);
 
 #define FLMEM_AUTO_FOUND_FILES FLMEM_AUTO(flmem_found_files_clear)
 
-/* Adds a problem; `line` 0 for the file as a whole. False when memory is out. */
+/* Adds a problem; `line` 0 for the file as a whole. False when out of memory. */
 bool flmem_recommendations_add_problem(struct flmem_recommendations *found, const char *file,
 				       unsigned line, const struct flmem_error *why);
 

@@ -7,8 +7,8 @@
 #include "ops/recommend/recommend_files.h"
 #include "rules/live_rules.h"
 
-static int tell(struct flmem_recommendations *found, pid_t pid, struct flmem_error *why,
-		struct flmem_error *err)
+static int add_process_problem(struct flmem_recommendations *found, pid_t pid,
+			       struct flmem_error *why, struct flmem_error *err)
 {
 	char file[32];
 
@@ -28,9 +28,9 @@ int flmem_recommend_process(const struct flmem_process_report *process,
 	found->file_count++;
 	found->process_count++;
 	if (process->denied_why) {
-		flmem_error_set(&why, FLMEM_EPERM, 0, "its memory may not be read: %s; %s",
+		flmem_error_set(&why, FLMEM_EPERM, 0, "no permission to read its memory: %s; %s",
 				process->denied_why, process->denied_how);
-		rc = tell(found, process->pid, &why, err);
+		rc = add_process_problem(found, process->pid, &why, err);
 	}
 	return rc ? rc : flmem_live_rules_run(process, release, found, err);
 }
@@ -41,7 +41,7 @@ int flmem_recommend_skipped(const struct flmem_skipped *skipped,
 	struct flmem_error why = {0};
 
 	flmem_error_set(&why, skipped->code, 0, "%s", skipped->message);
-	return tell(found, skipped->pid, &why, err);
+	return add_process_problem(found, skipped->pid, &why, err);
 }
 
 int flmem_recommend_processes(const struct flmem_detect_report *report,

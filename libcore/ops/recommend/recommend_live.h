@@ -7,14 +7,14 @@
 #include "base/release.h"
 
 /*
- * Holds the rules about live processes against one of them. One that may not be read is a problem
- * in `found`, beside what its status tells. FLMEM_EFAILED when memory is out.
+ * Checks one live process against the rules. If its memory is not readable, `found` gets a problem
+ * in addition to the findings from its status. FLMEM_EFAILED when out of memory.
  */
 int flmem_recommend_process(const struct flmem_process_report *process,
 			    const struct flmem_release *release,
 			    struct flmem_recommendations *found, struct flmem_error *err);
 
-/* A process that gave no report is a problem in `found`. The same. */
+/* Adds a problem for a process without a report. FLMEM_EFAILED when out of memory. */
 int flmem_recommend_skipped(const struct flmem_skipped *skipped,
 			    struct flmem_recommendations *found, struct flmem_error *err);
 

@@ -12,9 +12,11 @@
 #include "proc/oom_log.h"
 #include "rules/oom_rules.h"
 
-#define LOG_BYTES_MAX (16U << 20) /* from its end; the ring of a kernel is 16 MiB at most */
+#define LOG_BYTES_MAX (16U << 20) /* from its end; a kernel's ring buffer is 16 MiB at most */
 
-/* The end of the file as text; `*ret_cut` where there is more before it. Negative errno. */
+/*
+ * Reads the end of the file as text; `*ret_cut` when the file has more before it. Negative errno.
+ */
 static int read_end(const char *path, struct flmem_buf *text, bool *ret_cut)
 {
 	FLMEM_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
@@ -29,7 +31,8 @@ static int read_end(const char *path, struct flmem_buf *text, bool *ret_cut)
 	if (*ret_cut && lseek(fd, status.st_size - LOG_BYTES_MAX, SEEK_SET) < 0)
 		return -errno;
 	rc = flmem_io_read_all(fd, LOG_BYTES_MAX, text);
-	for (size_t i = 0; i < text->length; i++) /* what a console cut off may have left */
+	for (size_t i = 0; i < text->length;
+	     i++) /* a NUL in the console output must not end the text */
 		if (!text->data[i])
 			text->data[i] = ' ';
 	return rc == -EFBIG ? 0 : rc; /* it grows */
@@ -43,8 +46,8 @@ bool flmem_recommend_is_oom_log(const char *path)
 	return read_end(path, &text, &cut) == 0 && flmem_oom_log_is_likely(text.data);
 }
 
-static bool keep(struct flmem_recommendations *found, const char *path,
-		 const struct flmem_oom_log *log)
+static bool store_log(struct flmem_recommendations *found, const char *path,
+		      const struct flmem_oom_log *log)
 {
 	struct flmem_checked_oom_log *grown =
 		reallocarray(found->oom_logs, found->oom_log_count + 1, sizeof(*grown));
@@ -58,8 +61,8 @@ static bool keep(struct flmem_recommendations *found, const char *path,
 	return true;
 }
 
-static int tell(struct flmem_recommendations *found, const char *path, int sys_errno,
-		struct flmem_error *err)
+static int add_log_problem(struct flmem_recommendations *found, const char *path, int sys_errno,
+			   struct flmem_error *err)
 {
 	struct flmem_error why = {0};
 
@@ -79,11 +82,11 @@ int flmem_recommend_oom_log(const char *path, struct flmem_recommendations *foun
 	int rc = read_end(path, &text, &cut);
 
 	if (rc || !flmem_oom_log_read(text.data, &log))
-		return tell(found, path, -rc, err);
+		return add_log_problem(found, path, -rc, err);
 	if (cut)
 		log.last.line = 0;
 	found->file_count++;
-	if (!keep(found, path, &log))
+	if (!store_log(found, path, &log))
 		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
 	return flmem_oom_rules_run(&log, path, found, err);
 }

@@ -6,12 +6,12 @@
 
 #include <flmem/recommend.h>
 
-/* Whether the file is a kernel's log that tells of a process that was killed. */
+/* Whether the file is a kernel log that reports a killed process. */
 bool flmem_recommend_is_oom_log(const char *path);
 
 /*
- * Holds the rules about kills against the last one of the log, and keeps what it tells in `found`.
- * One that cannot be read is a problem there. FLMEM_EFAILED when memory is out.
+ * Checks the last kill of the log against the rules and stores the kill in `found`. An unreadable
+ * log becomes a problem there. FLMEM_EFAILED when out of memory.
  */
 int flmem_recommend_oom_log(const char *path, struct flmem_recommendations *found,
 			    struct flmem_error *err);

@@ -21,9 +21,9 @@ static int check_results(const struct flmem_watch_summary *summary, const char *
 	return rc;
 }
 
-/* Takes over the summary. */
-static bool keep(struct flmem_recommendations *found, const char *path,
-		 struct flmem_watch_summary *summary)
+/* Takes ownership of the summary. */
+static bool store_summary(struct flmem_recommendations *found, const char *path,
+			  struct flmem_watch_summary *summary)
 {
 	struct flmem_checked_recording *grown =
 		reallocarray(found->recordings, found->recording_count + 1, sizeof(*grown));
@@ -59,7 +59,7 @@ int flmem_recommend_recording(const char *path, const struct flmem_release *rele
 	}
 	found->file_count++;
 	rc = check_results(&summary, path, release, found, err);
-	if (!rc && !keep(found, path, &summary))
+	if (!rc && !store_summary(found, path, &summary))
 		rc = flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
 	return rc;
 }

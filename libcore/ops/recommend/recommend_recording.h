@@ -7,8 +7,8 @@
 #include "base/release.h"
 
 /*
- * Holds the rules about trends against every process of a recording. One that cannot be read is a
- * problem in `found`. FLMEM_EFAILED when memory is out.
+ * Checks every process of a recording against the rules about trends. An unreadable recording
+ * becomes a problem in `found`. FLMEM_EFAILED when out of memory.
  */
 int flmem_recommend_recording(const char *path, const struct flmem_release *release,
 			      struct flmem_recommendations *found, struct flmem_error *err);

@@ -48,7 +48,7 @@ static bool is_rule(const char *id)
 	return false;
 }
 
-/* What is wrong with an entry, or NULL. */
+/* The error in an entry, or NULL. */
 static const char *fault_of(const struct flmem_node *entry)
 {
 	const char *rule = flmem_node_string(flmem_node_get(entry, "rule"));
@@ -56,13 +56,14 @@ static const char *fault_of(const struct flmem_node *entry)
 	const struct flmem_node *path = flmem_node_get(entry, "path");
 
 	if (!rule || !is_rule(rule))
-		return "names no rule; docs/rules.md lists them";
+		return "does not name a rule; docs/rules.md lists the rules";
 	if (!reason || !reason[strspn(reason, " ")])
-		return "gives no reason";
-	return path && !flmem_node_string(path) ? "has a path that is no text" : NULL;
+		return "has no reason";
+	return path && !flmem_node_string(path) ? "has a path that is not a string" : NULL;
 }
 
-static bool add(struct flmem_silences *silences, const char *folder, const struct flmem_node *entry)
+static bool add_silence(struct flmem_silences *silences, const char *folder,
+			const struct flmem_node *entry)
 {
 	struct flmem_silence *grown =
 		reallocarray(silences->rows, silences->count + 1, sizeof(*grown));
@@ -81,8 +82,8 @@ static bool add(struct flmem_silences *silences, const char *folder, const struc
 	return row->rule && row->folder && row->pattern;
 }
 
-static int tell(struct flmem_recommendations *found, const char *file, unsigned line,
-		const char *what, struct flmem_error *err)
+static int add_silence_problem(struct flmem_recommendations *found, const char *file, unsigned line,
+			       const char *what, struct flmem_error *err)
 {
 	struct flmem_error why = {0};
 
@@ -90,7 +91,7 @@ static int tell(struct flmem_recommendations *found, const char *file, unsigned 
 	return flmem_recommendations_add_problem(found, file, line, &why) ? 0 : out_of_memory(err);
 }
 
-static int take_entries(const struct flmem_document *document, const char *file, const char *folder,
+static int read_entries(const struct flmem_document *document, const char *file, const char *folder,
 			struct flmem_silences *silences, struct flmem_recommendations *found,
 			struct flmem_error *err)
 {
@@ -99,13 +100,13 @@ static int take_entries(const struct flmem_document *document, const char *file,
 	int rc = 0;
 
 	if (!flmem_node_is_kind(list, FLMEM_NODE_LIST))
-		return tell(found, file, 0, "lacks its list 'ignore'", err);
+		return add_silence_problem(found, file, 0, "has no list 'ignore'", err);
 	for (; entry && !rc; entry = entry->next) {
 		const char *fault = fault_of(entry);
 
 		if (fault)
-			rc = tell(found, file, entry->place.line, fault, err);
-		else if (!add(silences, folder, entry))
+			rc = add_silence_problem(found, file, entry->place.line, fault, err);
+		else if (!add_silence(silences, folder, entry))
 			rc = out_of_memory(err);
 	}
 	return rc;
@@ -128,15 +129,15 @@ static int read_folder(const char *folder, struct flmem_silences *silences,
 	if (rc == -ENOENT || rc == -ENOTDIR)
 		return 0;
 	if (rc)
-		return tell(found, file, 0, "cannot be read", err);
+		return add_silence_problem(found, file, 0, "cannot be read", err);
 	if (flmem_document_read(FLMEM_SYNTAX_YAML, &text, &document, &why))
 		return flmem_recommendations_add_problem(found, file, document.bad_line, &why)
 			       ? 0
 			       : out_of_memory(err);
-	return take_entries(&document, file, folder, silences, found, err);
+	return read_entries(&document, file, folder, silences, found, err);
 }
 
-/* The folder that a path names, or that it is in; the caller frees it. */
+/* The folder that a path names, or that holds it; the caller frees it. */
 static char *folder_of(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -149,7 +150,7 @@ static char *folder_of(const char *path)
 	return strndup(path, slash == path ? 1 : (size_t)(slash - path));
 }
 
-/* Whether a folder is new; it is remembered then. False also when memory is out. */
+/* Whether a folder is new; a new one is stored. Also false when out of memory. */
 static bool is_new(struct flmem_silences *silences, char **folder)
 {
 	char **grown;
@@ -187,8 +188,8 @@ int flmem_silences_read(const char *const *paths, size_t count, struct flmem_rec
 	return 0;
 }
 
-/* The part of the file's path below the folder; NULL when it is not in there. */
-static const char *below(const char *file, const char *folder)
+/* The part of the file's path below the folder; NULL for a file outside of it. */
+static const char *path_below(const char *file, const char *folder)
 {
 	size_t length = strlen(folder);
 
@@ -207,7 +208,7 @@ static bool is_silenced(const struct flmem_silences *silences, const struct flme
 {
 	for (size_t i = 0; i < silences->count; i++) {
 		const struct flmem_silence *row = &silences->rows[i];
-		const char *rest = below(finding->file, row->folder);
+		const char *rest = path_below(finding->file, row->folder);
 
 		if (rest && !strcmp(row->rule, finding->rule->id) &&
 		    fnmatch(row->pattern, rest, 0) == 0)

@@ -30,18 +30,18 @@ struct flmem_silence {
 struct flmem_silences {
 	struct flmem_silence *rows;
 	size_t count;
-	char **folders; /* that were looked into */
+	char **folders; /* that were read */
 	size_t folder_count;
 };
 
 /*
- * Reads the files of the folders among `paths`, and of those that hold the files among them. One
- * that is bad is a problem in `found`.
+ * Reads the files of the folders in `paths`, and of the folders that hold the files in `paths`. An
+ * invalid one becomes a problem in `found`.
  */
 int flmem_silences_read(const char *const *paths, size_t count, struct flmem_recommendations *found,
 			struct flmem_silences *ret_silences, struct flmem_error *err);
 
-/* Takes the findings that are silenced out, and counts them. */
+/* Removes the silenced findings and counts them. */
 void flmem_silences_apply(const struct flmem_silences *silences,
 			  struct flmem_recommendations *found);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing a corrected file in the place of the old one. Root does this in directories of users who
- * may rename everything in them at any moment, so each step works on the directory and the file
- * that were checked, and the old file is never without a name: a second one is given to it, the
- * backup, before the new file takes the first.
+ * Replaces a file with its corrected version. Root does this in directories whose owners can rename
+ * anything at any moment, so each step uses the directory and the file that were checked, and the
+ * old file always has a name: it gets a second link, the backup, before the new file takes its
+ * name.
  */
 #include <flmem/recommend.h>
 
@@ -27,10 +27,10 @@ struct rewriting {
 	struct stat status;
 	struct flmem_temporary fresh;
 	char *backup;		 /* path */
-	const char *backup_name; /* in the directory; NULL: there is none yet */
+	const char *backup_name; /* in the directory; NULL: not created yet */
 };
 
-static void clear(struct rewriting *w)
+static void clear_rewrite(struct rewriting *w)
 {
 	flmem_temporary_clear(&w->fresh);
 	if (w->backup_name)
@@ -40,11 +40,12 @@ static void clear(struct rewriting *w)
 	flmem_file_place_close(&w->place);
 }
 
-static int changed(const struct rewriting *w, struct flmem_error *err)
+static int report_changed(const struct rewriting *w, struct flmem_error *err)
 {
-	return flmem_error_set(err, FLMEM_EUSAGE, 0,
-			       "'%s' has changed since it was checked; left as it is, run again",
-			       w->correction->file);
+	return flmem_error_set(
+		err, FLMEM_EUSAGE, 0,
+		"'%s' has changed since it was checked; not written, run the command again",
+		w->correction->file);
 }
 
 static bool has_text(const struct rewriting *w)
@@ -70,27 +71,26 @@ static int open_error(const struct rewriting *w, int rc, struct flmem_error *err
 	switch (-rc) {
 	case ELOOP:
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "'%s' is a symbolic link; name what it leads to", file);
+				       "'%s' is a symbolic link; name its target", file);
 	case EINVAL:
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is not a regular file", file);
-	case EACCES: /* EPERM: chattr(1) has made it immutable, or only to be appended to */
+	case EACCES: /* EPERM: chattr(1) made it immutable or append-only */
 	case EPERM:
 	case EROFS:
-		return flmem_error_set(err, FLMEM_EPERM, 0, "'%s' is read-only; left as it is",
-				       file);
+		return flmem_error_set(err, FLMEM_EPERM, 0, "'%s' is read-only; not written", file);
 	default:
 		return flmem_error_set(err, FLMEM_EUSAGE, -rc, "cannot open '%s'", file);
 	}
 }
 
-/* The file must be as it was when it was checked, and one that its owner lets be written. */
+/* The file must be unchanged since the check and writable for its owner. */
 static int open_old(struct rewriting *w, struct flmem_error *err)
 {
 	const struct flmem_correction *c = w->correction;
 	struct stat folder;
 
 	if (fstat(w->place.directory, &folder) < 0 || !is_same(&c->folder, &folder))
-		return changed(w, err);
+		return report_changed(w, err);
 	w->fd = flmem_file_place_open_regular(w->place.directory, w->place.name,
 					      O_RDWR | O_NOFOLLOW, &w->status);
 	if (w->fd < 0)
@@ -98,11 +98,11 @@ static int open_old(struct rewriting *w, struct flmem_error *err)
 	if (!(w->status.st_mode & 0222))
 		return open_error(w, -EROFS, err);
 	if (!is_same(&c->identity, &w->status) || !has_text(w))
-		return changed(w, err);
+		return report_changed(w, err);
 	if (w->status.st_nlink != 1)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "'%s' has %ju names (hard links), of which only this one "
-				       "would get the new text; left as it is",
+				       "'%s' has %ju names (hard links) and only this one would "
+				       "get the new text; not written",
 				       c->file, (uintmax_t)w->status.st_nlink);
 	return 0;
 }
@@ -115,19 +115,19 @@ static int write_fresh(struct rewriting *w, struct flmem_error *err)
 	if (rc)
 		return flmem_error_set(err,
 				       rc == -EACCES || rc == -EPERM ? FLMEM_EPERM : FLMEM_EFAILED,
-				       -rc, "cannot write beside '%s'", c->file);
+				       -rc, "cannot create a new file next to '%s'", c->file);
 	rc = flmem_io_write_all(w->fresh.fd, c->after, strlen(c->after));
 	if (rc)
-		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot write beside '%s'",
-				       c->file);
+		return flmem_error_set(err, FLMEM_EFAILED, -rc,
+				       "cannot create a new file next to '%s'", c->file);
 	rc = flmem_file_attributes_copy(w->fd, &w->status, w->fresh.fd, c->file, err);
 	if (!rc && fsync(w->fresh.fd) < 0)
-		rc = flmem_error_set(err, FLMEM_EFAILED, errno, "cannot write beside '%s'",
-				     c->file);
+		rc = flmem_error_set(err, FLMEM_EFAILED, errno,
+				     "cannot create a new file next to '%s'", c->file);
 	return rc;
 }
 
-/* Whether the old file is what has this name now. */
+/* Whether this name still refers to the old file. */
 static bool is_named(const struct rewriting *w, const char *name)
 {
 	struct stat status;
@@ -156,8 +156,8 @@ static int try_backup(struct rewriting *w, int number)
 }
 
 /*
- * FILE.orig, or FILE.orig.N where older backups are in the way: a second name of the old file, so
- * that it costs no room and has all that the file had.
+ * FILE.orig, or FILE.orig.N where older backups exist: a hard link to the old file, so that it
+ * takes no space and keeps all attributes.
  */
 static int make_backup(struct rewriting *w, struct flmem_error *err)
 {
@@ -165,23 +165,27 @@ static int make_backup(struct rewriting *w, struct flmem_error *err)
 		int rc = try_backup(w, i);
 
 		if (!rc)
-			return is_named(w, w->backup_name) ? 0 : changed(w, err);
+			return is_named(w, w->backup_name) ? 0 : report_changed(w, err);
 		if (rc != -EEXIST)
 			return flmem_error_set(err, FLMEM_EFAILED, -rc,
-					       "cannot keep '%s' as a backup", w->correction->file);
+					       "cannot create the backup '%s'",
+					       w->correction->file);
 		free(FLMEM_TAKE(w->backup));
 	}
-	return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' has %d backups; remove some",
+	return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' already has %d backups; remove some",
 			       w->correction->file, BACKUPS_MAX);
 }
 
-/* For file systems that cannot exchange: a change between check and rename would go unseen. */
-static int replace(struct rewriting *w, struct flmem_error *err)
+/*
+ * For file systems without RENAME_EXCHANGE: a change between check and rename would not be
+ * detected.
+ */
+static int replace_file(struct rewriting *w, struct flmem_error *err)
 {
 	int directory = w->place.directory;
 
 	if (!is_named(w, w->place.name) || !has_text(w))
-		return changed(w, err);
+		return report_changed(w, err);
 	if (renameat(directory, w->fresh.name, directory, w->place.name) < 0)
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot replace '%s'",
 				       w->correction->file);
@@ -189,32 +193,32 @@ static int replace(struct rewriting *w, struct flmem_error *err)
 	return 0;
 }
 
-/* What was replaced is looked at afterwards, and put back when it is not what was checked. */
-static int exchange(struct rewriting *w, struct flmem_error *err)
+/* Checks the replaced file afterwards, and restores it if it is not the one that was checked. */
+static int exchange_files(struct rewriting *w, struct flmem_error *err)
 {
 	int directory = w->place.directory;
 
 	if (renameat2(directory, w->fresh.name, directory, w->place.name, RENAME_EXCHANGE) < 0) {
 		if (errno == EINVAL || errno == ENOSYS)
-			return replace(w, err);
+			return replace_file(w, err);
 		return errno == ENOENT
-			       ? changed(w, err)
+			       ? report_changed(w, err)
 			       : flmem_error_set(err, FLMEM_EFAILED, errno, "cannot replace '%s'",
 						 w->correction->file);
 	}
 	if (is_named(w, w->fresh.name) && has_text(w))
 		return 0;
 	if (renameat2(directory, w->fresh.name, directory, w->place.name, RENAME_EXCHANGE) == 0)
-		return changed(w, err);
-	/* What came between is kept, though under a name that nobody asked for. */
+		return report_changed(w, err);
+	/* A file that was created in between is kept under the temporary name. */
 	w->fresh.name[0] = '\0';
-	return changed(w, err);
+	return report_changed(w, err);
 }
 
 int flmem_correction_write(const struct flmem_correction *correction, char **ret_backup,
 			   struct flmem_error *err)
 {
-	FLMEM_AUTO(clear)
+	FLMEM_AUTO(clear_rewrite)
 	struct rewriting w = {
 		.correction = correction,
 		.place = FLMEM_FILE_PLACE_INIT,
@@ -232,7 +236,7 @@ int flmem_correction_write(const struct flmem_correction *correction, char **ret
 	if (!rc)
 		rc = make_backup(&w, err);
 	if (!rc)
-		rc = exchange(&w, err);
+		rc = exchange_files(&w, err);
 	if (rc)
 		return rc;
 	flmem_file_place_sync(w.place.directory);

@@ -20,7 +20,7 @@ static void recordings_clear(struct flmem_recommendations *recommendations)
 	free(recommendations->oom_logs);
 }
 
-static bool move_all(struct flmem_recommendations *into, struct flmem_recommendations *from)
+static bool move_findings(struct flmem_recommendations *into, struct flmem_recommendations *from)
 {
 	bool moved = true;
 
@@ -34,7 +34,7 @@ static bool move_all(struct flmem_recommendations *into, struct flmem_recommenda
 int flmem_recommendations_join(struct flmem_recommendations *into,
 			       struct flmem_recommendations *from, struct flmem_error *err)
 {
-	bool joined = move_all(into, from);
+	bool joined = move_findings(into, from);
 
 	into->file_count += joined ? from->file_count : 0;
 	into->process_count += joined ? from->process_count : 0;

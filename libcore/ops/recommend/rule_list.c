@@ -6,7 +6,7 @@
 #include "rules/oom_rules.h"
 #include "rules/trend_rules.h"
 
-/* Counts `*index` down by the rules of a framework; NULL when it lies behind them. */
+/* Subtracts the number of a framework's rules from `*index`; NULL when the index is beyond them. */
 static const struct flmem_rule *framework_rule(const struct flmem_framework_ops *framework,
 					       size_t *index)
 {

@@ -43,7 +43,7 @@ void flmem_troubles_clear(struct flmem_troubles *troubles)
 	*troubles = (struct flmem_troubles){0};
 }
 
-/* False when memory is out. */
+/* False when out of memory. */
 static bool add_answer(struct flmem_trouble_walk *walk, size_t index,
 		       const struct flmem_trouble_case *one)
 {
@@ -95,23 +95,26 @@ static int add_walk(struct walks *walks, const struct flmem_trouble_case *one, c
 }
 
 /*
- * No kernel tells when a group was made or a kill in it was, so neither is it known of a live
- * process whether it ran already. A recording's kills fell into it.
+ * The kernel does not record when a group was created or when a kill in it occurred, so a kill may
+ * be older than a live process. The kills in a recording occurred during it.
  */
 static void put_kills(const struct flmem_trouble_case *one, uint64_t kills, char *out, size_t size)
 {
 	snprintf(out, size, "the kernel has killed %" PRIu64 " in its control group %s", kills,
-		 one->recorded ? "while it was recorded"
-			       : "since the group was made, perhaps before this process began");
+		 one->recorded
+			 ? "while it was recorded"
+			 : "since the group was created, possibly before this process started");
 }
 
-/* Why the list was chosen; false where the role of the process is not known, so that none is. */
+/*
+ * The reason for the choice of the list; false if the role is not known, so that no list applies.
+ */
 static bool choose_list(const struct walks *walks, struct flmem_trouble_case *one, uint64_t kills,
 			char *because, size_t size)
 {
 	if (walks->role) {
 		one->role = walks->role;
-		snprintf(because, size, "--role names it");
+		snprintf(because, size, "set by --role");
 	} else if (kills) {
 		put_kills(one, kills, because, size);
 		one->list = FLMEM_TROUBLE_OOM;
@@ -125,7 +128,7 @@ static bool choose_list(const struct walks *walks, struct flmem_trouble_case *on
 	return true;
 }
 
-/* Where `place` is a recording, it comes first. */
+/* If `place` is a recording, it is first. */
 static void put_subject(const struct flmem_trouble_case *one, char *out, size_t size)
 {
 	const char *role = flmem_role_name(one->role);
@@ -139,7 +142,7 @@ static int walk_case(struct walks *walks, struct flmem_trouble_case *one, struct
 {
 	char subject[256], because[160];
 
-	put_subject(one, subject, sizeof(subject)); /* with its own role, not the one named */
+	put_subject(one, subject, sizeof(subject)); /* with its own role, not that of --role */
 	if (!choose_list(walks, one, kills.unknown ? 0 : kills.value, because, sizeof(because))) {
 		walks->without_role++;
 		return 0;
@@ -148,8 +151,8 @@ static int walk_case(struct walks *walks, struct flmem_trouble_case *one, struct
 }
 
 /*
- * What its control group has counted. Without a limit the kills in it were for the host's memory.
- * A process that has ended meanwhile has no group.
+ * The counters of its control group. Without a limit, kills in it were caused by the host's memory.
+ * A process that has exited meanwhile has no group.
  */
 static struct flmem_u64 kills_of(struct flmem_cgroups *cgroups,
 				 const struct flmem_process_report *report)
@@ -162,7 +165,7 @@ static struct flmem_u64 kills_of(struct flmem_cgroups *cgroups,
 		return report->limit.cgroup_max_bytes;
 	if (flmem_process_open(report->pid, &process, NULL) ||
 	    process.start_time != report->start_time)
-		return FLMEM_UNKNOWN("the process has ended");
+		return FLMEM_UNKNOWN("the process has exited");
 	flmem_pressure_open(cgroups, &process, &files);
 	flmem_pressure_read(&files, &pressure);
 	return pressure.oom_kill;
@@ -192,7 +195,7 @@ static int walk_processes(struct walks *walks, const struct flmem_detect_report 
 	return rc;
 }
 
-static bool was_killed(const struct flmem_recommendations *found, pid_t pid)
+static bool is_killed(const struct flmem_recommendations *found, pid_t pid)
 {
 	for (size_t i = 0; i < found->oom_log_count; i++)
 		if (found->oom_logs[i].log.last.pid == pid)
@@ -215,13 +218,13 @@ static int walk_recording(struct walks *walks, const struct flmem_checked_record
 			.found = walks->found,
 		};
 
-		if (!was_killed(walks->found, one.pid)) /* that walk has the recording too */
+		if (!is_killed(walks->found, one.pid)) /* that walk includes the recording */
 			rc = walk_case(walks, &one, result->pressure_rise.oom_kill);
 	}
 	return rc;
 }
 
-/* The recording of the process that was killed, if one was checked. */
+/* The recording of the killed process, if one was checked. */
 static const struct flmem_watch_result *recorded(const struct flmem_recommendations *found,
 						 pid_t pid)
 {
@@ -251,23 +254,23 @@ static int walk_kill(struct walks *walks, const struct flmem_checked_oom_log *ch
 	snprintf(subject, sizeof(subject), "%.200s: process %d (%s)", checked->file, (int)kill->pid,
 		 kill->name);
 	if (checked->log.kills > 1)
-		snprintf(because, sizeof(because), "the kernel killed it, the last of %zu",
+		snprintf(because, sizeof(because), "the kernel killed it, the last of %zu kills",
 			 checked->log.kills);
 	else
 		snprintf(because, sizeof(because), "the kernel killed it");
 	return add_walk(walks, &one, subject, because);
 }
 
-static int say_none(const struct walks *walks)
+static int report_no_walk(const struct walks *walks)
 {
 	if (walks->without_role)
 		return flmem_error_set(walks->err, FLMEM_EUSAGE, 0,
-				       "the role of %s is not known, so neither is the list; name "
+				       "the role of %s is not known, so no list can be chosen; set "
 				       "it with --role server or --role client",
 				       walks->without_role == 1 ? "the process" : "the processes");
 	return flmem_error_set(walks->err, FLMEM_EUSAGE, 0,
-			       "no process to look at: name one, a recording of one, or a "
-			       "kernel's log that tells of its end");
+			       "no process given; name a process, a recording, or a kernel log "
+			       "that reports a kill");
 }
 
 int flmem_troubleshoot(const struct flmem_detect_report *report,
@@ -282,7 +285,7 @@ int flmem_troubleshoot(const struct flmem_detect_report *report,
 	for (size_t i = 0; i < found->oom_log_count && !rc; i++)
 		rc = walk_kill(&walks, &found->oom_logs[i]);
 	if (!rc && !walks.troubles.count)
-		rc = say_none(&walks);
+		rc = report_no_walk(&walks);
 	if (rc) {
 		flmem_troubles_clear(&walks.troubles);
 		return rc;
