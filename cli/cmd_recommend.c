@@ -66,7 +66,7 @@ static const struct opt options_table[] = {
 	 .help = "form of the findings (default text): SARIF 2.1.0 for code scanning, annotations "
 		 "of a GitHub workflow, or JUnit's XML"},
 	{.name = "role",
-	 .injected = 'r',
+	 .letter = 'r',
 	 .kind = OPT_CHOICE,
 	 .offset = offsetof(struct recommend_options, role.role),
 	 .choices = role_choices,
@@ -96,7 +96,7 @@ static const struct opt options_table[] = {
 	 .metavar = "K",
 	 .help = "clients that take part in a round of the plan"},
 	{.name = "framework",
-	 .injected = 'f',
+	 .letter = 'f',
 	 .kind = OPT_CHOICE,
 	 .offset = offsetof(struct recommend_options, role.framework),
 	 .choices = role_framework_choices,

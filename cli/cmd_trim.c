@@ -351,8 +351,10 @@ const struct cmd cmd_trim = {
 		"a "
 		"target that is not safe to touch is refused with the reason.\n\n"
 		"With --every or --when it goes on: at intervals or when a condition holds, until "
-		"the targets end, a signal ends it (status 0), or --in-vain trims in a row have "
-		"released less than --least. Each trim is a line of the log on standard error, "
+		"the targets end, a signal ends it (status 0), or --max-ineffective trims in a row "
+		"have "
+		"released less than --min-release. Each trim is a line of the log on standard "
+		"error, "
 		"with --json an object on standard output.",
 	.examples = examples,
 	.options = options_table,

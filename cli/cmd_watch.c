@@ -41,14 +41,14 @@ static int parse_growth(const char *text, struct flmem_growth_limit *ret_limit,
 			struct flmem_error *err)
 {
 	const char *slash = strrchr(text, '/');
-	char size[32], shown[64];
+	char size[32];
 	uint64_t bytes;
 
 	if (slash && (size_t)(slash - text) < sizeof(size)) {
 		memcpy(size, text, (size_t)(slash - text));
 		size[slash - text] = '\0';
-		if (flmem_parse_size(size, &bytes, err))
-			return flmem_error_prefix(err, "--fail-growth");
+		if (flmem_parse_size(size, &bytes, NULL))
+			bytes = 0;
 		if (bytes && strcmp(slash, "/round") == 0) {
 			ret_limit->per_round_bytes = bytes;
 			return 0;
@@ -58,9 +58,7 @@ static int parse_growth(const char *text, struct flmem_growth_limit *ret_limit,
 			return 0;
 		}
 	}
-	return flmem_error_set(err, FLMEM_EUSAGE, 0,
-			       "--fail-growth: '%s' is no rate; write 10MiB/round or 1GiB/h",
-			       flmem_text_escape(text, shown, sizeof(shown)));
+	return flmem_parse_invalid(FLMEM_VALUE_RATE, text, "fail-growth", err);
 }
 
 /* Two descriptors per process: the usual soft limit of 1024 is soon too low. */
@@ -245,19 +243,19 @@ static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest
 static const struct opt options_table[] = {
 	TARGET_OPTIONS(struct watch_options, targets),
 	{.name = "interval",
-	 .injected = 'i',
+	 .letter = 'i',
 	 .kind = OPT_DURATION,
 	 .offset = offsetof(struct watch_options, interval_us),
 	 .metavar = "TIME",
 	 .help = "take a sample this often (default 1s, at least 10ms)"},
 	{.name = "duration",
-	 .injected = 'd',
+	 .letter = 'd',
 	 .kind = OPT_DURATION,
 	 .offset = offsetof(struct watch_options, duration_us),
 	 .metavar = "TIME",
 	 .help = "end after this long (default: when the processes have ended)"},
 	{.name = "log",
-	 .injected = 'l',
+	 .letter = 'l',
 	 .kind = OPT_TEXTS,
 	 .offset = offsetof(struct watch_options, logs),
 	 .metavar = "FILE",
@@ -315,7 +313,7 @@ static const struct opt options_table[] = {
 	 .help = "exit with status 1 when a process climbs faster, as 10MiB/round or 1GiB/h"},
 	AUTO_OPTIONS(struct watch_options, automatic),
 	{.name = "quiet",
-	 .injected = 'q',
+	 .letter = 'q',
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct watch_options, quiet),
 	 .help = "print the summary only"},

@@ -99,8 +99,8 @@ static void print_valued(const struct cmd *cmd, const struct opt *o, FILE *out)
 	if (o->kind == OPT_FLAG)
 		return;
 	fprintf(out, " --%s", o->name);
-	if (o->injected)
-		fprintf(out, " -%c", o->injected);
+	if (o->letter)
+		fprintf(out, " -%c", o->letter);
 }
 
 static void print_choices(const struct opt *o, FILE *out)
@@ -118,8 +118,8 @@ static void print_value_case(const struct cmd *cmd, const struct opt *o, FILE *o
 	if (o->kind == OPT_FLAG)
 		return;
 	fprintf(out, "		--%s", o->name);
-	if (o->injected)
-		fprintf(out, " | -%c", o->injected);
+	if (o->letter)
+		fprintf(out, " | -%c", o->letter);
 	fputc(')', out);
 	if (o->kind == OPT_CHOICE) {
 		print_choices(o, out);

@@ -98,8 +98,8 @@ static void print_option(const struct cmd *cmd, const struct opt *o, FILE *out)
 	fprintf(out, "complete -c flmem -n '__flmem_%s%s%s' -l %s",
 		cmd && cmd->takes_command ? "before_line" : "is", cmd ? " " : "",
 		cmd ? cmd->name : "", o->name);
-	if (o->injected)
-		fprintf(out, " -s %c", o->injected);
+	if (o->letter)
+		fprintf(out, " -s %c", o->letter);
 	if (o->kind != OPT_FLAG)
 		print_value(o, out);
 	fputs(" -d ", out);
@@ -113,8 +113,8 @@ static void print_valued(const struct cmd *cmd, const struct opt *o, FILE *out)
 	if (o->kind == OPT_FLAG)
 		return;
 	fprintf(out, " --%s", o->name);
-	if (o->injected)
-		fprintf(out, " -%c", o->injected);
+	if (o->letter)
+		fprintf(out, " -%c", o->letter);
 }
 
 static void print_word(const char *condition, const char *word, const char *summary, FILE *out)

@@ -67,8 +67,8 @@ static void print_option(const struct cmd *cmd, const struct opt *o, FILE *out)
 	(void)cmd;
 	help_option_value(o, value, sizeof(value));
 	fputs(".TP\n", out);
-	if (o->injected)
-		fprintf(out, "\\fB\\-%c\\fR, ", o->injected);
+	if (o->letter)
+		fprintf(out, "\\fB\\-%c\\fR, ", o->letter);
 	fputs("\\fB\\-\\-", out);
 	emit_marked(o->name, "-", "\\", out);
 	fputs("\\fR", out);

@@ -15,8 +15,8 @@ static void print_option(const struct cmd *cmd, const struct opt *o, FILE *out)
 	(void)cmd;
 	help_option_value(o, value, sizeof(value));
 	fputs("| ", out);
-	if (o->injected)
-		fprintf(out, "`-%c`, ", o->injected);
+	if (o->letter)
+		fprintf(out, "`-%c`, ", o->letter);
 	fprintf(out, "`--%s`", o->name);
 	fputs(value[0] ? " | `" : " | ", out);
 	emit_marked(value, "|", "\\", out);

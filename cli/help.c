@@ -99,9 +99,9 @@ static void print_option(const struct opt *o, FILE *out)
 
 	help_option_value(o, value, sizeof(value));
 	help_option_text(o, text, sizeof(text));
-	snprintf(left, sizeof(left), "  %c%c%c --%s%s%s", o->injected ? '-' : ' ',
-		 o->injected ? o->injected : ' ', o->injected ? ',' : ' ', o->name,
-		 value[0] ? "=" : "", value);
+	snprintf(left, sizeof(left), "  %c%c%c --%s%s%s", o->letter ? '-' : ' ',
+		 o->letter ? o->letter : ' ', o->letter ? ',' : ' ', o->name, value[0] ? "=" : "",
+		 value);
 	if (strlen(left) + 2 > HELP_COLUMN)
 		fprintf(out, "%s\n%*s", left, HELP_COLUMN, "");
 	else

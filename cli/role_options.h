@@ -32,7 +32,7 @@ extern const char *const role_framework_choices[];
 /* Rows of an option table, for an options struct that begins with a struct role_options. */
 #define ROLE_OPTIONS                                                                              \
 	{.name = "role",                                                                          \
-	 .injected = 'r',                                                                         \
+	 .letter = 'r',                                                                           \
 	 .kind = OPT_CHOICE,                                                                      \
 	 .offset = offsetof(struct role_options, role),                                           \
 	 .choices = role_choices,                                                                 \
@@ -43,7 +43,7 @@ extern const char *const role_framework_choices[];
 		 .choices = role_parallelism_choices,                                             \
 		 .help = "high: a server with many clients at work at once gets 8 arenas"},       \
 		{.name = "allocator",                                                             \
-		 .injected = 'a',                                                                 \
+		 .letter = 'a',                                                                   \
 		 .kind = OPT_CHOICE,                                                              \
 		 .offset = offsetof(struct role_options, allocator),                              \
 		 .choices = role_allocator_choices,                                               \
@@ -56,7 +56,7 @@ extern const char *const role_framework_choices[];
 		 .complete = OPT_COMPLETE_FILE,                                                   \
 		 .help = "jemalloc to preload, instead of the one that is found"},                \
 		{.name = "framework",                                                             \
-		 .injected = 'f',                                                                 \
+		 .letter = 'f',                                                                   \
 		 .kind = OPT_CHOICE,                                                              \
 		 .offset = offsetof(struct role_options, framework),                              \
 		 .choices = role_framework_choices,                                               \

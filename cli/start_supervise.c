@@ -38,9 +38,9 @@ static void print_news(void *unused, const struct flmem_supervise_news *news)
 static int read_duration(const char *option, const char *text, uint64_t *ret_us,
 			 struct flmem_error *err)
 {
-	if (!text || flmem_parse_duration(text, ret_us, err) == 0)
+	if (!text || flmem_parse_duration(text, ret_us, NULL) == 0)
 		return 0;
-	return flmem_error_prefix(err, "--%s", option);
+	return flmem_parse_invalid(FLMEM_VALUE_DURATION, text, option, err);
 }
 
 /* Ends as the command did, so that who waits for flmem sees the same signal; its core is enough. */

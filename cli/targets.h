@@ -34,7 +34,7 @@ extern const char *const target_roles[];
 #define TARGET_NAME_OPTIONS(type, member)                                                     \
 	{                                                                                     \
 		.name = "pid",                                                                \
-		.injected = 'p',                                                              \
+		.letter = 'p',                                                                \
 		.kind = OPT_PIDS,                                                             \
 		.offset = TARGET_OFFSET(type, member, pids),                                  \
 		.metavar = "PID",                                                             \
@@ -50,7 +50,7 @@ extern const char *const target_roles[];
 		},                                                                            \
 		{                                                                             \
 			.name = "all",                                                        \
-			.injected = 'a',                                                      \
+			.letter = 'a',                                                        \
 			.kind = OPT_FLAG,                                                     \
 			.offset = TARGET_OFFSET(type, member, all),                           \
 			.help = "every process that you may read",                            \
@@ -75,7 +75,7 @@ extern const char *const target_roles[];
 				"their kinds",                                                  \
 		},                                                                              \
 	{                                                                                       \
-		.name = "min-rss", .injected = 'm', .kind = OPT_SIZE,                           \
+		.name = "min-rss", .letter = 'm', .kind = OPT_SIZE,                             \
 		.offset = TARGET_OFFSET(type, member, min_rss_bytes), .metavar = "SIZE",        \
 		.help = "of these, only those with at least this much resident memory",         \
 	}

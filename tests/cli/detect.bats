@@ -296,11 +296,11 @@ sys.stdout.write('ready\n'); sys.stdout.flush(); time.sleep(1000)"
 
 @test "bad targets are refused with one line" {
 	flmem detect --pid 0
-	assert_error 2 "--pid: '0' is not a process id"
+	assert_error 2 "invalid process ID '0' for --pid"
 	flmem detect --pid -1
-	assert_error 2 "'-1' is not a process id"
+	assert_error 2 "invalid process ID '-1' for --pid"
 	flmem detect --pid 99999999999999999999
-	assert_error 2 'is not a process id'
+	assert_error 2 'invalid process ID'
 	flmem detect --pid 4194303
 	assert_error 3 'no process 4194303'
 	flmem detect --tree 4194303
@@ -312,9 +312,9 @@ sys.stdout.write('ready\n'); sys.stdout.flush(); time.sleep(1000)"
 	flmem detect --role server
 	assert_error 2 '--role only narrows'
 	flmem detect --all --role boss
-	assert_error 2 "'boss' is none of server"
+	assert_error 2 "invalid value 'boss' for --role; choose from server"
 	flmem detect --min-rss 5Q --all
-	assert_error 2 "'5Q' is not a size"
+	assert_error 2 "invalid size '5Q' for --min-rss"
 	flmem detect --name 'a('
 	assert_error 2 'no regular expression'
 	flmem detect --name ''

@@ -208,7 +208,7 @@ assert "nvflare.private.fed.app.client.client_train" in c["command"]'
 
 @test "bad input is refused" {
 	flmem start --role client --emit sub-start
-	assert_error 2 "none of snippet, sub_start, systemd, slurm, pbs, docker, k8s"
+	assert_error 2 "choose from snippet, sub_start, systemd, slurm, pbs, docker, k8s"
 	flmem start --emit snippet
 	assert_error 2 '--role is needed'
 	flmem start --role trainer --emit systemd

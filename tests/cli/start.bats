@@ -358,7 +358,7 @@ subprocess.run(['$PYTHON', '-c', '''$WHOAMI'''])"
 	flmem start -- touch started
 	assert_error 2 '--role is needed'
 	flmem start --role clint -- touch started
-	assert_error 2 "'clint' is none of server, client, trainer"
+	assert_error 2 "invalid value 'clint' for --role; choose from server, client, trainer"
 	flmem start --role client --jemalloc --allocator glibc -- touch started
 	assert_error 2 '--jemalloc and --allocator=glibc exclude each other'
 	flmem start --role client --no-inherit-preload -- touch started

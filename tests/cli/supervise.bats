@@ -469,7 +469,7 @@ open(sys.argv[1] + "/shutdown.fl", "w").close()' "$W" >out 2>"$LOG"
 	flmem start --role client --workspace "$W" -- touch started
 	assert_error 2 'go with --supervise'
 	flmem start --role client --supervise --workspace "$W" --grace soon -- touch started
-	assert_error 2 "--grace: 'soon' is not a duration"
+	assert_error 2 "invalid duration 'soon' for --grace"
 	flmem start --role client --supervise --dry-run --workspace "$W" -- touch started
 	assert_error 2 'exclude each other'
 	run -127 --separate-stderr "$FLMEM" start --role client --supervise --workspace "$W" -- no-such-command

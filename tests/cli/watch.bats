@@ -407,11 +407,11 @@ print(1 < len(processes) <= 257, all(p["ended"] for p in processes))' "$out"
 	flmem watch --name '^no such process at all$'
 	assert_error 3 'no command line matches'
 	flmem watch --pid $$ --fail-growth 10
-	assert_error 2 "'10' is no rate"
+	assert_error 2 "invalid rate '10' for --fail-growth; expected for example 10MiB/round"
 	flmem watch --pid $$ --fail-growth 10MiB/day
 	assert_error 2 'no rate'
 	flmem watch --pid $$ --fail-growth x/h
-	assert_error 2 "fail-growth: "
+	assert_error 2 "invalid rate 'x/h' for --fail-growth"
 	flmem watch --pid $$ --interval 1ms
 	assert_error 2 'interval below 10 ms'
 	flmem watch --pid $$ more

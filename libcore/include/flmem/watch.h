@@ -47,10 +47,10 @@ struct flmem_watch_auto {
 	 * others.
 	 */
 	const struct flmem_condition *when;
-	unsigned every_rounds; /* for all roles, for good; 0: by role, and changing */
-	uint64_t cool_down_us; /* between two trims of a process, at least; 0: the default */
-	uint64_t least_bytes;  /* a trim that releases less was in vain; 0: the default */
-	unsigned in_vain_max;  /* so many in a row and it is left alone; 0: the default */
+	unsigned every_rounds;	    /* for all roles, for good; 0: by role, and changing */
+	uint64_t cool_down_us;	    /* between two trims of a process, at least; 0: the default */
+	uint64_t min_release_bytes; /* a trim that releases less was in vain; 0: the default */
+	unsigned max_ineffective;   /* so many in a row and it is left alone; 0: the default */
 };
 
 #define FLMEM_WATCH_WHEN_DEFAULT	    "trimmable > 20%"
