@@ -73,7 +73,7 @@ static void print_command(const struct cmd *cmd, FILE *out)
 	fputs("\n}\n\n", out);
 }
 
-/* zsh's own _pids offers only what runs on the same terminal. */
+/* _pids of zsh completes only processes of the same terminal. */
 static const char pids[] = "_flmem_pids() {\n"
 			   "	local pid name\n"
 			   "	local -a processes\n"

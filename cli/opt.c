@@ -10,7 +10,7 @@
 
 #define WORD_MAX 63
 
-const struct opt opt_help = {.name = "help", .letter = 'h', .help = "show this text"};
+const struct opt opt_help = {.name = "help", .letter = 'h', .help = "print this help"};
 
 const struct opt opt_globals[] = {
 	{.name = "help", .letter = 'h', .help = "list the commands"},

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# Generated from the option tables; 'make generate' renews it.
+# Generated from the option tables by 'make generate'.
 
-# _flmem_offer WORD COMPGEN-ARGUMENTS: what compgen knows that starts with the word
+# _flmem_offer WORD COMPGEN-ARGUMENTS: completions of compgen that start with the word
 _flmem_offer()
 {
 	local word=$1
@@ -22,7 +22,7 @@ _flmem_files()
 	_flmem_offer "$1" "$2"
 }
 
-# _flmem_line VALUED: completes the command line behind flmem's own options
+# _flmem_line VALUED: completes the command line after the options of flmem
 _flmem_line()
 {
 	local begin=2

@@ -310,7 +310,7 @@ sys.stdout.write('ready\n'); sys.stdout.flush(); time.sleep(1000)"
 	flmem detect --name x --tree 1
 	assert_error 2 '--name and --tree exclude each other'
 	flmem detect --role server
-	assert_error 2 '--role only narrows'
+	assert_error 2 '--role only filters targets'
 	flmem detect --all --role boss
 	assert_error 2 "invalid value 'boss' for --role; choose from server"
 	flmem detect --min-rss 5Q --all
@@ -380,7 +380,7 @@ flmem_as_nobody() {
 	MALLOC_ARENA_MAX=2 start_python
 	flmem_as_nobody detect --pid "$VICTIM"
 	assert_status 4
-	assert_stderr "may not read the memory of process $VICTIM: .*CAP_SYS_PTRACE"
+	assert_stderr "cannot read the memory of process $VICTIM: .*CAP_SYS_PTRACE"
 	assert_output 'memory +RSS [0-9]'
 	assert_output 'allocators +unknown: '
 	flmem_as_nobody detect --json --pid "$VICTIM"

@@ -350,7 +350,7 @@ assert job == {"client_memory_gc_rounds": "1", "cuda_empty_cache": "true"}, job'
 
 @test "bad input is refused with what is allowed" {
 	flmem env
-	assert_error 2 '--role is needed: server, client or trainer'
+	assert_error 2 '--role is required; choose from server, client, trainer'
 	flmem env --role clint
 	assert_error 2 "invalid value 'clint' for --role; choose from server, client, trainer"
 	flmem env --role client --format tcl
