@@ -288,7 +288,7 @@ assert len(list(suite.iter())) == 2'
 	flmem recommend
 	assert_error 2 'no input; give files or folders'
 	flmem recommend --framework-version x "$JOBS"
-	assert_error 2 'not a version'
+	assert_error 2 'invalid version'
 }
 
 @test "a plan names the peaks, and a configuration that APPFL's rules find nothing in" {

@@ -141,7 +141,7 @@ time.sleep(1000)'
 
 @test "bad targets touch nothing and say why" {
 	flmem trim
-	assert_error 2 'no target: use --pid, --name, --tree or --all'
+	assert_error 2 'no target; use --pid, --name, --tree or --all'
 	flmem trim --pid 1 --all
 	assert_error 2 'exclude each other'
 	for pid in 0 -1 4194305 x 99999999999999999999 ''; do
