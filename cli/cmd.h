@@ -15,16 +15,17 @@
 struct cmd {
 	const char *name;
 	const char *summary;	     /* one line, no full stop */
-	const char *arguments;	     /* behind the options in the usage line, or NULL */
+	const char *arguments;	     /* after the options in the usage line, or NULL */
 	const char *description;     /* paragraphs, wrapped when printed */
 	const char *const *examples; /* pairs of command line and what it does; NULL-terminated */
 	const struct opt *options;
 	size_t options_size;
-	bool takes_command;	    /* the first word that is no option starts a command line */
-	enum opt_complete complete; /* what a shell may offer as an argument */
+	bool takes_command;	    /* the first non-option word starts a command line */
+	enum opt_complete complete; /* completion of the arguments */
 	/*
-	 * `options` was zeroed, then filled. Returns the exit status; an error is reported by
-	 * returning cmd_fail(), everything else has been printed.
+	 * `options` is filled from the command line. Prints the result and returns the exit status,
+	 * on failure that of cmd_fail().
+	 *	 
 	 */
 	int (*run)(const struct cmd *cmd, void *options, const struct opt_rest *rest);
 };
@@ -34,12 +35,12 @@ extern const struct cmd *const cmd_table[]; /* ends in NULL */
 const struct cmd *cmd_find(const char *name);
 
 /*
- * Prints the error as one line on stderr, with `json` also as an object on stdout, and returns its
- * exit status.
+ * Prints the error as one line on stderr, with `json` also as an object on stdout. Returns its exit
+ * status.
  */
 int cmd_fail(const struct cmd *cmd, bool json, const struct flmem_error *err);
 
-/* Refuses words that a command does not take. */
+/* FLMEM_EUSAGE if there are arguments. */
 int cmd_no_arguments(const struct opt_rest *rest, struct flmem_error *err);
 
 #endif

@@ -11,7 +11,7 @@
 #include "print_host.h"
 #include "targets.h"
 
-/* Where processes are looked for there may be hundreds of them. */
+/* --name and --all can select hundreds of processes. */
 #define BUDGET_US_OF_ALL 2000000U
 
 struct detect_options {
@@ -24,7 +24,7 @@ struct detect_options {
 	bool json;
 };
 
-/* Prints a heap string of JSON and frees it; false when there was no memory for it. */
+/* Prints a heap string of JSON and frees it; false for NULL (out of memory). */
 static bool put_json(char *text)
 {
 	if (!text)
@@ -42,7 +42,7 @@ static int out_of_memory(const struct cmd *cmd)
 	return cmd_fail(cmd, false, &err);
 }
 
-static int run_host(const struct cmd *cmd, bool json)
+static int report_host(const struct cmd *cmd, bool json)
 {
 	struct flmem_host_report host;
 	struct flmem_error err = {0};
@@ -58,13 +58,13 @@ static int run_host(const struct cmd *cmd, bool json)
 	return printed ? 0 : out_of_memory(cmd);
 }
 
-/* What could not be read, on stderr: one line for each, `code` the last one's. */
+/* Reads that failed, one line each on stderr; `code` is that of the last one. */
 struct gaps {
 	size_t count;
 	int code;
 };
 
-static void tell_gap(const struct cmd *cmd, struct gaps *gaps, int code, const char *message)
+static void report_gap(const struct cmd *cmd, struct gaps *gaps, int code, const char *message)
 {
 	struct flmem_error err = {0};
 
@@ -74,44 +74,44 @@ static void tell_gap(const struct cmd *cmd, struct gaps *gaps, int code, const c
 	gaps->code = code;
 }
 
-static void tell_denied(const struct cmd *cmd, struct gaps *gaps,
-			const struct flmem_process_report *process)
+static void report_denied(const struct cmd *cmd, struct gaps *gaps,
+			  const struct flmem_process_report *process)
 {
 	char message[FLMEM_ERROR_MESSAGE_MAX];
 
-	snprintf(message, sizeof(message), "may not read the memory of process %d: %s; %s",
+	snprintf(message, sizeof(message), "cannot read the memory of process %d: %s; %s",
 		 (int)process->pid, process->denied_why, process->denied_how);
-	tell_gap(cmd, gaps, FLMEM_EPERM, message);
+	report_gap(cmd, gaps, FLMEM_EPERM, message);
 }
 
-/* Allocators that were to be asked and could not be. */
-static void tell_unanswered(const struct cmd *cmd, struct gaps *gaps,
-			    const struct flmem_detect_report *report)
+/* Processes in which --ask-runtime failed. */
+static void report_failed_queries(const struct cmd *cmd, struct gaps *gaps,
+				  const struct flmem_detect_report *report)
 {
 	for (size_t i = 0; i < report->process_count; i++)
 		if (report->processes[i].asked.code)
-			tell_gap(cmd, gaps, report->processes[i].asked.code,
-				 report->processes[i].asked.reason);
+			report_gap(cmd, gaps, report->processes[i].asked.code,
+				   report->processes[i].asked.reason);
 }
 
-/* Targets that were named one by one: each that could not be read whole is a failure. */
-static int tell_failures(const struct cmd *cmd, const struct flmem_detect_report *report)
+/* Targets given by pid: an incomplete report of any of them is a failure. */
+static int report_failures(const struct cmd *cmd, const struct flmem_detect_report *report)
 {
 	struct gaps gaps = {0};
 
 	for (size_t i = 0; i < report->skipped_count; i++)
-		tell_gap(cmd, &gaps, report->skipped[i].code, report->skipped[i].message);
+		report_gap(cmd, &gaps, report->skipped[i].code, report->skipped[i].message);
 	for (size_t i = 0; i < report->process_count; i++)
 		if (report->processes[i].denied_why)
-			tell_denied(cmd, &gaps, &report->processes[i]);
-	tell_unanswered(cmd, &gaps, report);
+			report_denied(cmd, &gaps, &report->processes[i]);
+	report_failed_queries(cmd, &gaps, report);
 	if (gaps.count && report->process_count + report->skipped_count > 1)
 		return FLMEM_EPARTLY;
 	return gaps.code;
 }
 
-/* Targets that were looked for: some may well have ended since, so that is only noted. */
-static int tell_skipped(const struct cmd *cmd, const struct flmem_detect_report *report)
+/* Targets found by a search: exits in the meantime are normal and only noted. */
+static int report_skipped(const struct cmd *cmd, const struct flmem_detect_report *report)
 {
 	struct gaps gaps = {0};
 	size_t ended = 0;
@@ -121,16 +121,16 @@ static int tell_skipped(const struct cmd *cmd, const struct flmem_detect_report 
 		if (report->skipped[i].code == FLMEM_ENOPROC)
 			ended++;
 		else
-			tell_gap(cmd, &gaps, report->skipped[i].code, report->skipped[i].message);
-	snprintf(note, sizeof(note), "%zu process%s ended meanwhile; skipped", ended,
+			report_gap(cmd, &gaps, report->skipped[i].code, report->skipped[i].message);
+	snprintf(note, sizeof(note), "%zu process%s exited meanwhile; skipped", ended,
 		 ended == 1 ? "" : "es");
 	if (ended)
-		tell_gap(cmd, &gaps, FLMEM_ENOPROC, note);
-	tell_unanswered(cmd, &gaps, report);
+		report_gap(cmd, &gaps, FLMEM_ENOPROC, note);
+	report_failed_queries(cmd, &gaps, report);
 	return report->process_count ? 0 : gaps.code;
 }
 
-static int run_targets(const struct cmd *cmd, const struct detect_options *options)
+static int report_targets(const struct cmd *cmd, const struct detect_options *options)
 {
 	struct flmem_targets targets = {0};
 	struct flmem_detect_report report = {0};
@@ -156,13 +156,13 @@ static int run_targets(const struct cmd *cmd, const struct detect_options *optio
 		printed = put_json(flmem_report_detect_json(&report));
 	else
 		print_detect(&report, stdout);
-	rc = targets_are_explicit(&options->targets) ? tell_failures(cmd, &report)
-						     : tell_skipped(cmd, &report);
+	rc = targets_are_explicit(&options->targets) ? report_failures(cmd, &report)
+						     : report_skipped(cmd, &report);
 	flmem_detect_report_clear(&report);
 	return printed ? flmem_code_exit_status(rc) : out_of_memory(cmd);
 }
 
-static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest)
+static int run_detect(const struct cmd *cmd, void *options, const struct opt_rest *rest)
 {
 	const struct detect_options *o = options;
 	struct flmem_error err = {0};
@@ -170,8 +170,8 @@ static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest
 	if (cmd_no_arguments(rest, &err))
 		return cmd_fail(cmd, o->json, &err);
 	if (!targets_given(&o->targets) && !o->targets.role && !o->targets.min_rss_bytes)
-		return run_host(cmd, o->json);
-	return run_targets(cmd, o);
+		return report_host(cmd, o->json);
+	return report_targets(cmd, o);
 }
 
 static const struct opt options_table[] = {
@@ -180,38 +180,38 @@ static const struct opt options_table[] = {
 		.name = "no-heap",
 		.kind = OPT_FLAG,
 		.offset = offsetof(struct detect_options, no_heap),
-		.help = "do not read the state of the heap, and give no verdict",
+		.help = "skip the heap analysis; no verdict is given",
 	},
 	{
 		.name = "budget",
 		.kind = OPT_DURATION,
 		.offset = offsetof(struct detect_options, budget_us),
 		.metavar = "TIME",
-		.help = "read the heap of a process for at most this long "
-			"(default 1s, and 2s for all that were looked for)",
+		.help = "time limit for reading the heap of one process (default 1s; 2s in total "
+			"with --name, --all and --tree)",
 	},
 	{
 		.name = "ask-runtime",
 		.kind = OPT_FLAG,
 		.offset = offsetof(struct detect_options, ask_runtime),
-		.help = "also let allocators and PyTorch tell what cannot be read from outside; "
-			"borrows a "
-			"thread for well under a millisecond",
+		.help = "also query allocators and PyTorch for figures that cannot be read from "
+			"outside; borrows a thread for well under a millisecond",
 	},
 	{
 		.name = "timeout",
 		.kind = OPT_DURATION,
 		.offset = offsetof(struct detect_options, timeout_us),
 		.metavar = "TIME",
-		.help = "with --ask-runtime, wait this long for a thread to borrow (default 2s)",
+		.help = "with --ask-runtime: wait at most this long for a thread to borrow "
+			"(default 2s)",
 	},
 	{
 		.name = "assume-seccomp",
 		.kind = OPT_FLAG,
 		.offset = offsetof(struct detect_options, assume_seccomp),
-		.help = "with --ask-runtime, if the seccomp filters of the target cannot be read, "
-			"assume that they allow the calls; if they do not, the target may be "
-			"killed",
+		.help = "with --ask-runtime: if the seccomp filters of the target cannot be read, "
+			"assume that they allow the calls; if they do not, the kernel may kill the "
+			"target",
 	},
 	{
 		.name = "json",
@@ -224,31 +224,29 @@ static const struct opt options_table[] = {
 
 static const char *const examples[] = {
 	"flmem detect",
-	"what this host offers",
+	"the facts and features of this host",
 	"flmem detect --pid 4242",
 	"the allocators, memory, settings and role of process 4242",
 	"flmem detect --all --role server",
-	"every process that is a federated-learning server",
+	"all federated-learning servers",
 	"flmem detect --tree 4242 --min-rss 500M --json",
-	"the larger ones of a process and its descendants, as JSON",
+	"a process and its descendants, those with at least 500 MiB, as JSON",
 	NULL,
 };
 
 const struct cmd cmd_detect = {
 	.name = "detect",
-	.summary =
-		"tells the allocators, memory, settings and roles of live processes, and a verdict",
-	.description =
-		"With targets: which allocators each process has and which one serves malloc, its "
-		"memory, the settings it was started with, its federated-learning framework and "
-		"role, the memory limit over it, and a verdict: what of its resident memory the "
-		"program holds, and what is only retained, fragmented, cached, or no allocator's "
-		"at "
-		"all. Nothing is stopped (with --ask-runtime one thread is, briefly), and secrets "
-		"on command lines and in settings are hidden. "
-		"Without a target: what this host offers.",
+	.summary = "reports the allocators, memory, settings and roles of live processes, and a "
+		   "verdict",
+	.description = "For each target process it reports the allocators and which of them serves "
+		       "malloc, the memory, the settings at start, the federated-learning "
+		       "framework and role, the memory limit, and a verdict: how much of the "
+		       "resident memory is live, retained, fragmented, cached or outside of "
+		       "allocators. No process is stopped (--ask-runtime borrows one thread "
+		       "briefly), and secrets in command lines and settings are hidden. Without a "
+		       "target it reports the facts and features of this host.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct detect_options),
-	.run = run,
+	.run = run_detect,
 };

@@ -10,7 +10,7 @@
 #include "role_options.h"
 
 struct env_options {
-	struct role_options role; /* first, as ROLE_OPTIONS wants it */
+	struct role_options role; /* first: ROLE_OPTIONS requires it */
 	const char *format;
 	bool explain;
 	bool json;
@@ -25,17 +25,17 @@ static const struct opt options_table[] = {
 	{.name = "force",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct env_options, role.force),
-	 .help = "replace values that are set already; without it they stand"},
+	 .help = "replace values that are already set (default: keep them)"},
 	{.name = "format",
 	 .kind = OPT_CHOICE,
 	 .offset = offsetof(struct env_options, format),
 	 .choices = format_choices,
-	 .help = "who reads it (default sh)"},
+	 .help = "output format (default sh)"},
 	{.name = "explain",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct env_options, explain),
-	 .help = "add reason and source of every line, what is left out, and the settings of "
-		 "the job that belong to it, as comments"},
+	 .help = "add comments: reason and source of every line, omitted settings, and the related "
+		 "settings of the job"},
 	{.name = "json",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct env_options, json),
@@ -43,8 +43,8 @@ static const struct opt options_table[] = {
 	{0},
 };
 
-static int make_text(const struct env_options *options, bool json, char **ret_text,
-		     struct flmem_error *err)
+static int make_env_text(const struct env_options *options, bool json, char **ret_text,
+			 struct flmem_error *err)
 {
 	struct flmem_settings settings = {0};
 	struct flmem_settings_request request;
@@ -69,14 +69,14 @@ static int make_text(const struct env_options *options, bool json, char **ret_te
 	return rc;
 }
 
-static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest)
+static int run_env(const struct cmd *cmd, void *options, const struct opt_rest *rest)
 {
 	const struct env_options *o = options;
 	bool json = o->json || (o->format && strcmp(o->format, "json") == 0);
 	struct flmem_error err = {0};
 	char *text = NULL;
 
-	if (cmd_no_arguments(rest, &err) || make_text(o, json, &text, &err))
+	if (cmd_no_arguments(rest, &err) || make_env_text(o, json, &text, &err))
 		return cmd_fail(cmd, json, &err);
 	fputs(text, stdout);
 	free(text);
@@ -85,25 +85,25 @@ static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest
 
 static const char *const examples[] = {
 	"eval \"$(flmem env --role client)\"",
-	"set up this shell for a client",
+	"configure this shell for a client",
 	"flmem env --role server --parallelism high --explain",
-	"the settings of a busy server, with reasons",
+	"settings of a busy server, with reasons",
 	"flmem env --role client --allocator jemalloc --format systemd",
 	"lines for the [Service] section of a unit",
 	"docker run --env-file <(flmem env --role trainer --format docker) image",
-	"a container with the settings",
+	"start a container with the settings",
 	NULL,
 };
 
 const struct cmd cmd_env = {
 	.name = "env",
-	.summary = "memory settings for a role, printed for a shell or another launcher",
+	.summary = "prints the memory settings of a role for a shell or another launcher",
 	.description =
-		"Prints the environment variables that a federated-learning process should be "
-		"started with. A variable that is set already keeps its value, and a library that "
-		"is preloaded already stays in front. Every value is quoted for its reader.",
+		"Prints the environment variables with which a federated-learning process should "
+		"start. Variables that are already set keep their value, and libraries that are "
+		"already preloaded stay first. Every value is quoted for the output format.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct env_options),
-	.run = run,
+	.run = run_env,
 };

@@ -6,7 +6,7 @@
 #include "cmd.h"
 #include "help.h"
 
-static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest)
+static int run_help(const struct cmd *cmd, void *options, const struct opt_rest *rest)
 {
 	struct flmem_error err = {0};
 	const struct cmd *topic;
@@ -16,7 +16,7 @@ static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest
 	if (!rest->count)
 		return help_overview(stdout);
 	if (rest->count > 1) {
-		flmem_error_set(&err, FLMEM_EUSAGE, 0, "one command or topic at a time");
+		flmem_error_set(&err, FLMEM_EUSAGE, 0, "help accepts one command or topic");
 		return cmd_fail(cmd, false, &err);
 	}
 	for (const struct help_topic *t = help_topics; t->name; t++)
@@ -34,7 +34,7 @@ static const struct opt options_table[] = {{0}};
 
 static const char *const examples[] = {
 	"flmem help trim",
-	"what trim does and takes",
+	"description and options of trim",
 	"flmem help exit-codes",
 	"the exit statuses of all commands",
 	NULL,
@@ -42,10 +42,10 @@ static const char *const examples[] = {
 
 const struct cmd cmd_help = {
 	.name = "help",
-	.summary = "explains a command, or the exit codes",
-	.arguments = "[command | exit-codes]",
+	.summary = "explains a command or a topic",
+	.arguments = "[command | topic]",
 	.examples = examples,
 	.options = options_table,
 	.complete = OPT_COMPLETE_TOPIC,
-	.run = run,
+	.run = run_help,
 };

@@ -17,7 +17,7 @@
 #include "targets.h"
 
 struct recommend_options {
-	struct role_options role; /* first, as role_options.h wants it */
+	struct role_options role; /* first: role_options.h requires it */
 	struct plan_options plan;
 	struct target_options targets;
 	const char *fail_on;
@@ -32,7 +32,7 @@ struct recommend_options {
 static const char *const severity_choices[] = {FLMEM_SEVERITIES(NAME_OF) NULL};
 #undef NAME_OF
 
-/* Forms of the findings besides text. */
+/* Output formats besides text. */
 static const struct {
 	const char *name;
 	char *(*make)(const struct flmem_recommendations *found);
@@ -51,83 +51,82 @@ static const struct opt options_table[] = {
 	 .kind = OPT_CHOICE,
 	 .offset = offsetof(struct recommend_options, fail_on),
 	 .choices = severity_choices,
-	 .help = "exit with status 1 when there is a finding as bad as this, or worse (default: "
-		 "findings do not count)"},
+	 .help = "exit with status 1 for a finding of this severity or worse (default: findings do "
+		 "not change the status)"},
 	{.name = "framework-version",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct recommend_options, role.framework_version),
 	 .metavar = "VERSION",
-	 .help = "version of the framework that will run it (2.8, 2.9.0); without it, rules that "
-		 "need to know the version are left out"},
+	 .help = "version of the framework that runs the job (2.8, 2.9.0); without it, rules that "
+		 "depend on the version are skipped"},
 	{.name = "format",
 	 .kind = OPT_CHOICE,
 	 .offset = offsetof(struct recommend_options, format),
 	 .choices = format_choices,
-	 .help = "form of the findings (default text): SARIF 2.1.0 for code scanning, annotations "
-		 "of a GitHub workflow, or JUnit's XML"},
+	 .help = "format of the findings (default text): SARIF 2.1.0 for code scanning, GitHub "
+		 "workflow annotations, or JUnit XML"},
 	{.name = "role",
-	 .injected = 'r',
+	 .letter = 'r',
 	 .kind = OPT_CHOICE,
 	 .offset = offsetof(struct recommend_options, role.role),
 	 .choices = role_choices,
-	 .help = "without paths: print what this role should be set to; with --troubleshoot: take "
-		 "this role's list"},
+	 .help = "without paths: print the recommended settings of this role; with --troubleshoot: "
+		 "use the list of this role"},
 	{.name = "model",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct recommend_options, plan.model),
 	 .metavar = "FILE|DIR|NAME",
 	 .complete = OPT_COMPLETE_FILE,
-	 .help = "plan for this model: a .safetensors file or a PyTorch checkpoint, a folder of "
-		 "them, or llama-3.1-8b, -70b, -405b, llama-3.2-1b, -3b"},
+	 .help = "plan for this model: a .safetensors file, a PyTorch checkpoint, a folder of "
+		 "either, or llama-3.1-8b, -70b, -405b, llama-3.2-1b, -3b"},
 	{.name = "params",
 	 .kind = OPT_COUNT,
 	 .offset = offsetof(struct recommend_options, plan.parameters),
 	 .metavar = "N",
-	 .help = "plan for a model of so many parameters: 350M, 8B, 1.5B, all decimal"},
+	 .help = "plan for a model with this many parameters: 350M, 8B, 1.5B (decimal)"},
 	{.name = "dtype",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct recommend_options, plan.dtype),
 	 .metavar = "TYPE",
-	 .help = "type of its numbers: fp32, fp16, bf16, fp8-e4m3, int8 and others (default: the "
-		 "model's own, fp32 with --params)"},
+	 .help = "data type of the parameters: fp32, fp16, bf16, fp8-e4m3, int8 and others "
+		 "(default: that of the model, fp32 with --params)"},
 	{.name = "clients",
 	 .kind = OPT_NUMBER,
 	 .offset = offsetof(struct recommend_options, plan.clients),
 	 .metavar = "K",
-	 .help = "clients that take part in a round of the plan"},
+	 .help = "number of clients per round"},
 	{.name = "framework",
-	 .injected = 'f',
+	 .letter = 'f',
 	 .kind = OPT_CHOICE,
 	 .offset = offsetof(struct recommend_options, role.framework),
 	 .choices = role_framework_choices,
-	 .help = "what the plan, or the role, is for (default nvflare)"},
+	 .help = "framework of the plan or of the role (default nvflare)"},
 	{.name = "node-memory",
 	 .kind = OPT_SIZE,
 	 .offset = offsetof(struct recommend_options, plan.node_bytes),
 	 .metavar = "SIZE",
-	 .help = "memory of the smallest node; the plan uses nine tenths of it"},
+	 .help = "memory of the smallest node; the plan uses 90 % of it"},
 	{.name = "optimizer",
 	 .kind = OPT_CHOICE,
 	 .offset = offsetof(struct recommend_options, plan.optimizer),
 	 .choices = plan_optimizer_choices,
-	 .help = "what a client that trains in host memory keeps besides the model and the "
-		 "gradients (default none: training is not counted, as on a GPU)"},
+	 .help = "optimizer of clients that train in host memory (default none: training is not "
+		 "counted, as on a GPU)"},
 	{.name = "troubleshoot",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct recommend_options, troubleshoot),
-	 .help = "walk the guide's list for high memory of a server, of a client, or for OOM "
-		 "errors: what is done of each step, for processes, recordings and the "
-		 "kernel's log of a kill"},
+	 .help = "go through NVFlare's troubleshooting list for high memory of a server or client, "
+		 "or for OOM errors, and report the state of each step, for processes, recordings "
+		 "and the kernel's log of a kill"},
 	{.name = "diff",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct recommend_options, diff),
-	 .help = "print what --fix would change, as a difference that patch takes, and change "
-		 "nothing"},
+	 .help = "print the changes of --fix as a patch, write nothing"},
 	{.name = "fix",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct recommend_options, fix),
 	 .help = "write the proposed values that need no decision, keep each old file as "
-		 "FILE.orig, and print what is left to do"},
+		 "FILE.orig, and print the remaining findings"},
 	{.name = "json",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct recommend_options, json),
@@ -149,7 +148,7 @@ static int put_text(const struct cmd *cmd, char *text)
 	return cmd_fail(cmd, false, &err);
 }
 
-static int tell_role(const struct cmd *cmd, const struct recommend_options *o)
+static int print_role_settings(const struct cmd *cmd, const struct recommend_options *o)
 {
 	struct flmem_settings_request request;
 	struct flmem_settings settings = {0};
@@ -158,7 +157,7 @@ static int tell_role(const struct cmd *cmd, const struct recommend_options *o)
 
 	if (role_request(&o->role, &request, &err))
 		return cmd_fail(cmd, o->json, &err);
-	request.environment = NULL; /* the role's values, whatever this shell has set */
+	request.environment = NULL; /* the values of the role, independent of this shell */
 	request.gpu = true;
 	if (flmem_settings_make(&request, &settings, &err))
 		return cmd_fail(cmd, o->json, &err);
@@ -170,7 +169,7 @@ static int tell_role(const struct cmd *cmd, const struct recommend_options *o)
 	return status;
 }
 
-static void show_problem(const struct flmem_input_problem *problem, struct flmem_error *ret_error)
+static void problem_error(const struct flmem_input_problem *problem, struct flmem_error *ret_error)
 {
 	char file[256];
 
@@ -182,7 +181,7 @@ static void show_problem(const struct flmem_input_problem *problem, struct flmem
 		flmem_error_set(ret_error, problem->code, 0, "%s: %s", file, problem->message);
 }
 
-/* Inputs that are bad come before findings: what was not checked may hold worse. */
+/* Unreadable inputs outrank findings: the unchecked part may be worse. */
 static int status_of(const struct recommend_options *o, const struct flmem_recommendations *found)
 {
 	enum flmem_severity limit;
@@ -195,27 +194,27 @@ static int status_of(const struct recommend_options *o, const struct flmem_recom
 	return 0;
 }
 
-/* Where nothing could be checked, the last one stands for the whole; its status, or 0. */
-static int tell_problems(const struct cmd *cmd, const struct recommend_options *o,
-			 const struct flmem_recommendations *found)
+/* If no input could be checked, the last problem is the error. Returns its status, or 0. */
+static int report_problems(const struct cmd *cmd, const struct recommend_options *o,
+			   const struct flmem_recommendations *found)
 {
 	bool none = !found->file_count && found->problem_count;
 	struct flmem_error err = {0};
 
 	for (size_t i = 0; i < found->problem_count - none; i++) {
-		show_problem(&found->problems[i], &err);
+		problem_error(&found->problems[i], &err);
 		cmd_fail(cmd, false, &err);
 	}
 	if (!none)
 		return 0;
-	show_problem(&found->problems[found->problem_count - 1], &err);
+	problem_error(&found->problems[found->problem_count - 1], &err);
 	return cmd_fail(cmd, o->json, &err);
 }
 
-static int tell(const struct cmd *cmd, const struct recommend_options *o,
-		const struct flmem_recommendations *found)
+static int report_findings(const struct cmd *cmd, const struct recommend_options *o,
+			   const struct flmem_recommendations *found)
 {
-	int status = tell_problems(cmd, o, found);
+	int status = report_problems(cmd, o, found);
 
 	if (status)
 		return status;
@@ -226,7 +225,7 @@ static int tell(const struct cmd *cmd, const struct recommend_options *o,
 	return status_of(o, found);
 }
 
-/* Findings about the paths and the processes, in one. A selection of none is no error. */
+/* Findings about paths and processes together. No target options: paths only. */
 static int find_all(const struct recommend_options *o, const struct opt_rest *rest,
 		    struct flmem_detect_report *report, struct flmem_recommendations *found,
 		    struct flmem_error *err)
@@ -251,7 +250,7 @@ static int find_all(const struct recommend_options *o, const struct opt_rest *re
 	return rc;
 }
 
-/* Findings about live processes, beside paths that may be named too. */
+/* Findings about live processes, and about paths if given. */
 static int check_live(const struct cmd *cmd, const struct recommend_options *o,
 		      const struct opt_rest *rest)
 {
@@ -263,14 +262,14 @@ static int check_live(const struct cmd *cmd, const struct recommend_options *o,
 	if (find_all(o, rest, &report, &found, &err))
 		status = cmd_fail(cmd, o->json, &err);
 	else
-		status = tell(cmd, o, &found);
+		status = report_findings(cmd, o, &found);
 	flmem_recommendations_clear(&found);
 	flmem_detect_report_clear(&report);
 	return status;
 }
 
-static int check(const struct cmd *cmd, const struct recommend_options *o,
-		 const struct opt_rest *rest)
+static int check_paths(const struct cmd *cmd, const struct recommend_options *o,
+		       const struct opt_rest *rest)
 {
 	struct flmem_recommend_options how = {.framework_version = o->role.framework_version};
 	struct flmem_recommendations found = {0};
@@ -280,7 +279,7 @@ static int check(const struct cmd *cmd, const struct recommend_options *o,
 	if (flmem_recommend((const char *const *)rest->values, (size_t)rest->count, &how, &found,
 			    &err))
 		return cmd_fail(cmd, o->json, &err);
-	status = tell(cmd, o, &found);
+	status = report_findings(cmd, o, &found);
 	flmem_recommendations_clear(&found);
 	return status;
 }
@@ -294,7 +293,7 @@ static int put_diff(const struct cmd *cmd, const struct flmem_corrections *corre
 	return status;
 }
 
-/* Writes each file that it can. The exit status: 0, that of all failures, or partly done. */
+/* Writes all files that can be written. Returns 0, the common failure, or partly done. */
 static int write_all(const struct cmd *cmd, const struct flmem_corrections *corrections)
 {
 	size_t failed = 0;
@@ -310,7 +309,7 @@ static int write_all(const struct cmd *cmd, const struct flmem_corrections *corr
 			code = failed++ && code != err.code ? FLMEM_EPARTLY : err.code;
 			continue;
 		}
-		fprintf(stderr, "flmem recommend: %zu value%s written to %s, the old file is %s\n",
+		fprintf(stderr, "flmem recommend: %zu value%s written to %s, old file kept as %s\n",
 			correction->changes, correction->changes == 1 ? "" : "s",
 			flmem_text_escape(correction->file, file, sizeof(file)),
 			flmem_text_escape(backup, old, sizeof(old)));
@@ -319,9 +318,9 @@ static int write_all(const struct cmd *cmd, const struct flmem_corrections *corr
 	return flmem_code_exit_status(failed < corrections->count && failed ? FLMEM_EPARTLY : code);
 }
 
-/* With --fix, what the files as they are then leave to do comes behind; its errors weigh less. */
-static int correct(const struct cmd *cmd, const struct recommend_options *o,
-		   const struct opt_rest *rest)
+/* --fix then checks the new files and prints what remains; write errors take precedence. */
+static int correct_files(const struct cmd *cmd, const struct recommend_options *o,
+			 const struct opt_rest *rest)
 {
 	struct flmem_recommend_options how = {.framework_version = o->role.framework_version};
 	struct flmem_corrections corrections = {0};
@@ -334,13 +333,13 @@ static int correct(const struct cmd *cmd, const struct recommend_options *o,
 	status = o->diff ? put_diff(cmd, &corrections) : write_all(cmd, &corrections);
 	flmem_corrections_clear(&corrections);
 	if (o->fix)
-		left = check(cmd, o, rest);
+		left = check_paths(cmd, o, rest);
 	return status ? status : left;
 }
 
-static int tell_troubles(const struct cmd *cmd, const struct recommend_options *o,
-			 const struct flmem_recommendations *found,
-			 const struct flmem_troubles *troubles)
+static int report_troubles(const struct cmd *cmd, const struct recommend_options *o,
+			   const struct flmem_recommendations *found,
+			   const struct flmem_troubles *troubles)
 {
 	if (o->json)
 		return put_text(cmd, flmem_report_troubleshoot_json(found, troubles))
@@ -349,8 +348,8 @@ static int tell_troubles(const struct cmd *cmd, const struct recommend_options *
 	return status_of(o, found);
 }
 
-static int troubleshoot(const struct cmd *cmd, const struct recommend_options *o,
-			const struct opt_rest *rest)
+static int troubleshoot_processes(const struct cmd *cmd, const struct recommend_options *o,
+				  const struct opt_rest *rest)
 {
 	struct flmem_recommendations found = {0};
 	struct flmem_detect_report report = {0};
@@ -360,26 +359,26 @@ static int troubleshoot(const struct cmd *cmd, const struct recommend_options *o
 
 	if (o->diff || o->fix || (o->format && !o->json && strcmp(o->format, "text") != 0))
 		rc = flmem_error_set(&err, FLMEM_EUSAGE, 0,
-				     "--troubleshoot goes without --diff, --fix and the formats of "
-				     "findings");
+				     "--troubleshoot cannot be combined with --diff, --fix or a "
+				     "--format of findings");
 	if (!rc)
 		rc = find_all(o, rest, &report, &found, &err);
 	if (!rc)
-		status = tell_problems(cmd, o, &found);
+		status = report_problems(cmd, o, &found);
 	if (!rc && !status)
 		rc = flmem_troubleshoot(&report, &found, role_named(&o->role), &troubles, &err);
 	if (rc)
 		status = cmd_fail(cmd, o->json, &err);
 	else if (!status)
-		status = tell_troubles(cmd, o, &found, &troubles);
+		status = report_troubles(cmd, o, &found, &troubles);
 	flmem_troubles_clear(&troubles);
 	flmem_recommendations_clear(&found);
 	flmem_detect_report_clear(&report);
 	return status;
 }
 
-static int live(const struct cmd *cmd, const struct recommend_options *o,
-		const struct opt_rest *rest)
+static int check_processes(const struct cmd *cmd, const struct recommend_options *o,
+			   const struct opt_rest *rest)
 {
 	struct flmem_error err = {0};
 
@@ -387,13 +386,13 @@ static int live(const struct cmd *cmd, const struct recommend_options *o,
 	    (!o->format || o->json || strcmp(o->format, "text") == 0))
 		return check_live(cmd, o, rest);
 	flmem_error_set(&err, FLMEM_EUSAGE, 0,
-			"processes go without --role, --diff, --fix and the formats that name "
-			"files");
+			"processes cannot be combined with --role, --diff, --fix or a --format "
+			"that names files");
 	return cmd_fail(cmd, o->json, &err);
 }
 
-static int plan(const struct cmd *cmd, const struct recommend_options *o,
-		const struct opt_rest *rest)
+static int make_plan(const struct cmd *cmd, const struct recommend_options *o,
+		     const struct opt_rest *rest)
 {
 	struct flmem_error err = {0};
 
@@ -401,14 +400,14 @@ static int plan(const struct cmd *cmd, const struct recommend_options *o,
 	    o->troubleshoot || o->fail_on ||
 	    (o->format && !o->json && strcmp(o->format, "text") != 0))
 		flmem_error_set(&err, FLMEM_EUSAGE, 0,
-				"a plan goes without paths, --role, --diff, --fix, --troubleshoot, "
-				"--fail-on and the formats of findings");
+				"a plan cannot be combined with paths, --role, --diff, --fix, "
+				"--troubleshoot, --fail-on or a --format of findings");
 	if (err.code)
 		return cmd_fail(cmd, o->json, &err);
 	return plan_run(cmd, &o->plan, o->role.framework, o->json);
 }
 
-static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest)
+static int run_recommend(const struct cmd *cmd, void *options, const struct opt_rest *rest)
 {
 	struct recommend_options *o = options;
 	struct flmem_error err = {0};
@@ -417,91 +416,86 @@ static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest
 		o->format = "json";
 	o->json = o->format && strcmp(o->format, "json") == 0;
 	if (plan_is_wanted(&o->plan))
-		return plan(cmd, o, rest);
+		return make_plan(cmd, o, rest);
 	if (plan_stray_option(&o->plan)) {
-		flmem_error_set(&err, FLMEM_EUSAGE, 0, "%s goes with --model or --params",
+		flmem_error_set(&err, FLMEM_EUSAGE, 0, "%s needs --model or --params",
 				plan_stray_option(&o->plan));
 		return cmd_fail(cmd, o->json, &err);
 	}
 	if (o->troubleshoot)
-		return troubleshoot(cmd, o, rest);
+		return troubleshoot_processes(cmd, o, rest);
 	if (targets_given(&o->targets))
-		return live(cmd, o, rest);
+		return check_processes(cmd, o, rest);
 	if (!rest->count && o->role.role)
-		return tell_role(cmd, o);
+		return print_role_settings(cmd, o);
 	if (o->role.role)
-		flmem_error_set(&err, FLMEM_EUSAGE, 0, "--role goes without paths");
+		flmem_error_set(&err, FLMEM_EUSAGE, 0, "--role cannot be combined with paths");
 	else if (!rest->count)
 		flmem_error_set(&err, FLMEM_EUSAGE, 0,
-				"name files or folders to check, processes, a --role, or a "
-				"--model to plan for");
+				"no input; give files or folders, processes, --role, or --model "
+				"for a plan");
 	else if (o->diff && (o->fix || o->format))
 		flmem_error_set(&err, FLMEM_EUSAGE, 0,
-				"--diff goes without --fix, --json and --format");
+				"--diff cannot be combined with --fix, --json or --format");
 	if (err.code)
 		return cmd_fail(cmd, o->json, &err);
-	return o->diff || o->fix ? correct(cmd, o, rest) : check(cmd, o, rest);
+	return o->diff || o->fix ? correct_files(cmd, o, rest) : check_paths(cmd, o, rest);
 }
 
 static const char *const examples[] = {
 	"flmem recommend jobs/fedavg",
-	"what to change in an exported job",
+	"findings for an exported job",
 	"flmem recommend jobs --framework-version 2.8 --fail-on warning",
 	"all jobs in a folder, for CI",
 	"flmem recommend jobs --format sarif >flmem.sarif",
 	"the same for code scanning",
 	"flmem recommend jobs/fedavg --diff",
-	"what --fix would change in it",
+	"the changes that --fix would make",
 	"flmem recommend run.rec jobs/fedavg",
-	"what a recording of flmem watch says of the job that ran",
+	"findings from a recording of flmem watch and its job",
 	"flmem recommend --role client",
-	"what a client should be set to, and why",
+	"the recommended settings of a client, with reasons",
 	"flmem recommend --name worker_process",
-	"what the settings of live client jobs came to",
+	"findings about live client jobs",
 	"flmem recommend --troubleshoot --name worker_process jobs/fedavg",
-	"what is left to do against their memory, with the job that they run",
+	"remaining steps against high memory, with the job of the processes as evidence",
 	"flmem recommend --troubleshoot dmesg.txt run.rec jobs/fedavg",
-	"why the kernel killed it: the last kill that the log tells of",
+	"why the kernel killed a process: the last kill in the log",
 	"flmem recommend --model ./llm --clients 4 --framework appfl --node-memory 64G",
-	"what server and clients will need, and the configuration for it",
+	"memory needs of server and clients, and a matching configuration",
 	NULL,
 };
 
 const struct cmd cmd_recommend = {
 	.name = "recommend",
-	.summary = "findings about the memory settings of jobs, with what to write instead",
+	.summary = "checks the memory settings of jobs and proposes values",
 	.arguments = "[PATH...]",
 	.description =
 		"Reads exported or submitted NVFlare jobs (the files meta, config_fed_server and "
 		"config_fed_client in JSON, HOCON or YAML; Python that uses NVFlare), the scripts, "
 		"Dockerfiles, units, Compose and Kubernetes files that start NVFlare, the YAML of "
-		"APPFL servers and clients, and Flower's pyproject.toml, and says which memory "
-		"settings are off, do nothing, "
-		"or "
-		"will be refused, each with file, line, the current and the proposed value. A "
-		"folder is searched; files in it that there are no rules for are passed over. An "
-		"input that cannot be read is an error on standard error, and the others are "
-		"checked all the same (exit status 8, or 2 when none could be).\n\n"
-		"A recording of flmem watch that is named is checked too: memory that climbs, "
-		"limits that were met, and whether memory_gc_rounds of the jobs beside it fits. So "
-		"is "
-		"the kernel's log (dmesg, journalctl -k) when it tells of a process killed for "
-		"want "
-		"of memory.\n\n"
-		"With --pid, --name, --tree or --all it looks at live processes instead, which are "
-		"read and not touched: whether jemalloc, arenas and decay times are as asked for, "
-		"and what a trim would return. Jobs named beside them are checked too, and tell "
-		"what the processes run.\n\n"
-		"With --troubleshoot it walks NVFlare's own lists against high memory, in order: "
-		"for each live process or recorded one, what the evidence says of every step, "
-		"and what to do next. Jobs and scripts named beside them are part of the "
+		"APPFL servers and clients, and Flower's pyproject.toml, and reports memory "
+		"settings that are off, have no effect, or will be refused, each with file, line, "
+		"current and proposed value. Folders are searched; files without matching rules "
+		"are ignored. An input that cannot be read is reported on standard error, and the "
+		"others are still checked (exit status 8, or 2 if none could be checked).\n\n"
+		"A recording of flmem watch given as a path is checked for rising memory, reached "
+		"limits, and whether memory_gc_rounds of the given jobs fits. A kernel log (dmesg, "
+		"journalctl -k) is checked for processes killed out of memory.\n\n"
+		"With --pid, --name, --tree or --all it checks live processes, by reading only: "
+		"whether jemalloc, arenas and decay times are in force as configured, and what a "
+		"trim would release. Jobs given as paths are checked too, as the configuration of "
+		"these processes.\n\n"
+		"With --troubleshoot it goes through NVFlare's troubleshooting lists for high "
+		"memory, in order: for each live or recorded process it reports the evidence for "
+		"every step, and what to do next. Jobs and scripts given as paths are part of the "
 		"evidence.\n\n"
-		"With --model or --params it plans instead: the peak of the server and of each "
-		"client in every step of a round, chunk and message sizes, and the configuration "
-		"to paste.",
+		"With --model or --params it plans the memory of a job: the peak of the server and "
+		"of each client in every step of a round, chunk and message sizes, and a "
+		"configuration to paste.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct recommend_options),
 	.complete = OPT_COMPLETE_FILE,
-	.run = run,
+	.run = run_recommend,
 };

@@ -37,7 +37,7 @@ static void print_planned_step(const struct flmem_trim_step *step)
 	putchar('\n');
 }
 
-/* Name, time, what it brought, what it says. */
+/* Name, duration, released bytes, detail. */
 static void print_step(const struct flmem_trim_step *step)
 {
 	char took[FORMAT_MAX], bytes[FORMAT_MAX], detail[sizeof(step->detail)];
@@ -64,7 +64,7 @@ static void print_steps(const struct flmem_trim_result *r)
 	}
 }
 
-/* What the target's code printed, line by line, with nothing that a terminal would act on. */
+/* Output of the Python code, line by line, escaped so that it cannot control the terminal. */
 static void print_output(const struct flmem_trim_result *r)
 {
 	char line[1024], shown[sizeof(line)];
@@ -100,8 +100,9 @@ static void print_thread(const struct flmem_trim_result *r)
 
 	if (r->stopped_us.unknown)
 		return;
-	printf("  thread %d was borrowed%s%s for %s (%s besides the calls); all others ran on\n",
-	       (int)r->thread, r->thread_state[0] ? " from its " : "", r->thread_state,
+	printf("  borrowed thread %d%s%s for %s (%s besides the calls); all other threads kept "
+	       "running\n",
+	       (int)r->thread, r->thread_state[0] ? " from " : "", r->thread_state,
 	       format_us(r->stopped_us.value, stopped), format_us(r->overhead_us.value, overhead));
 }
 
@@ -132,7 +133,7 @@ static void print_result(const struct flmem_trim_result *r)
 	case FLMEM_TRIM_REFUSED:
 	case FLMEM_TRIM_FAILED:
 	case FLMEM_TRIM_SKIPPED:
-		return; /* said on stderr */
+		return; /* reported on stderr */
 	}
 	print_steps(r);
 	print_output(r);
@@ -142,10 +143,10 @@ static void print_result(const struct flmem_trim_result *r)
 }
 
 /*
- * 0 when all was done; the one code of all that failed, FLMEM_EPARTLY when they differ or others
- * were done. Targets that no one named and that ended meanwhile do not count.
+ * 0 if all trims were made; the common code if all failed alike, else FLMEM_EPARTLY. Targets found
+ * by a search that exited meanwhile do not count.
  */
-static int combine(const struct flmem_trim_result *results, size_t count, bool named)
+static int combine_codes(const struct flmem_trim_result *results, size_t count, bool named)
 {
 	size_t failed = 0, done = 0;
 	int code = 0;
@@ -163,7 +164,7 @@ static int combine(const struct flmem_trim_result *results, size_t count, bool n
 	return failed && done ? FLMEM_EPARTLY : code;
 }
 
-/* More than the library takes, so that it is the library that says what is too much. */
+/* Above the limit of the library, so that the library reports its own limit. */
 #define CODE_MAX (1U << 20)
 
 static int read_code(const char *path, char **ret_text, struct flmem_trim_code *ret_code,
@@ -184,15 +185,15 @@ static int read_code(const char *path, char **ret_text, struct flmem_trim_code *
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' %s", path,
 				       length == CODE_MAX
 					       ? "is larger than 1 MiB"
-					       : "is no Python code: it has a NUL in it");
+					       : "is not Python code: it contains a NUL byte");
 	}
 	*ret_text = text;
 	*ret_code = (struct flmem_trim_code){path, text, length};
 	return 0;
 }
 
-static struct flmem_trim_options of_each(const struct trim_options *o,
-					 const struct flmem_trim_code *code)
+static struct flmem_trim_options trim_options_of(const struct trim_options *o,
+						 const struct flmem_trim_code *code)
 {
 	return (struct flmem_trim_options){
 		.dry_run = o->dry_run,
@@ -228,7 +229,7 @@ static int trim_all(const struct cmd *cmd, const struct trim_options *o,
 		free(text);
 	}
 	return flmem_code_exit_status(
-		combine(results, targets->count, targets_are_explicit(&o->targets)));
+		combine_codes(results, targets->count, targets_are_explicit(&o->targets)));
 }
 
 static int trim_once(const struct cmd *cmd, const struct trim_options *o,
@@ -247,7 +248,7 @@ static int trim_once(const struct cmd *cmd, const struct trim_options *o,
 	return status;
 }
 
-static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest)
+static int run_trim(const struct cmd *cmd, void *options, const struct opt_rest *rest)
 {
 	const struct trim_options *o = options;
 	struct flmem_trim_options how;
@@ -263,7 +264,7 @@ static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest
 		free(text);
 		return cmd_fail(cmd, o->json, &err);
 	}
-	how = of_each(o, o->python ? &code : NULL);
+	how = trim_options_of(o, o->python ? &code : NULL);
 	status = repeat_wanted(&o->repeat) ? repeat_run(cmd, &o->repeat, o->json, &how, &targets)
 					   : trim_once(cmd, o, &targets, how);
 	free(text);
@@ -276,40 +277,41 @@ static const struct opt options_table[] = {
 	{.name = "gc",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct trim_options, collect),
-	 .help = "first run the garbage collector of the target's Python (CPython 3.8 to 3.14)"},
+	 .help = "run Python's garbage collector in the target first (CPython 3.8 to 3.14)"},
 	{.name = "cuda",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct trim_options, cuda),
-	 .help = "then empty PyTorch's caches of CUDA device memory and of pinned host memory"},
+	 .help = "also empty PyTorch's caches of CUDA device memory and pinned host memory"},
 	{.name = "full",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct trim_options, full),
-	 .help = "the same as --gc --cuda, but a process without a Python is no failure"},
+	 .help = "same as --gc --cuda, but skip these steps in a process without Python"},
 	{.name = "python",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct trim_options, python),
 	 .metavar = "FILE",
 	 .complete = OPT_COMPLETE_FILE,
-	 .help = "before all else run this Python code in the target, up to 64 KiB"},
+	 .help = "run this Python code in the target before the other steps (at most 64 KiB)"},
 	{.name = "dry-run",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct trim_options, dry_run),
-	 .help = "say what would be called and on which thread, touch nothing"},
+	 .help = "print the calls and the thread that would make them; change nothing"},
 	{.name = "timeout",
 	 .kind = OPT_DURATION,
 	 .offset = offsetof(struct trim_options, timeout_us),
 	 .metavar = "TIME",
-	 .help = "wait this long for a safe moment, and again for the call (default 5s)"},
+	 .help = "time limit for finding a safe moment, and again for the call (default 5s)"},
 	{.name = "assume-seccomp",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct trim_options, assume_seccomp),
 	 .help = "if the seccomp filters of the target cannot be read, assume that they allow the "
-		 "calls of flmem and of finalisers; if they do not, the target may be killed"},
+		 "calls of flmem and of finalisers; if they do not, the kernel may kill the "
+		 "target"},
 	{.name = "settle",
 	 .kind = OPT_DURATION,
 	 .offset = offsetof(struct trim_options, settle_us),
 	 .metavar = "TIME",
-	 .help = "wait this long before RSS is read again (default 0)"},
+	 .help = "delay before RSS is read again (default 0)"},
 	REPEAT_OPTIONS(struct trim_options, repeat),
 	{.name = "json",
 	 .kind = OPT_FLAG,
@@ -318,44 +320,43 @@ static const struct opt options_table[] = {
 	{.name = "no-predict",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct trim_options, no_predict),
-	 .help = "with --json or --dry-run: do not read the heap first to predict the release"},
+	 .help = "with --json or --dry-run: skip the heap analysis that predicts the release"},
 	{0},
 };
 
 static const char *const examples[] = {
 	"flmem trim --pid 4242",
-	"give back what the allocator of process 4242 only retains",
+	"return the memory that the allocator of process 4242 retains",
 	"flmem trim --pid 4242 --dry-run",
-	"say what would be done and by which thread",
+	"print the steps and the thread, without doing them",
 	"flmem trim --pid 4242 --full",
-	"collect Python's garbage, give back what that freed, and empty the CUDA caches",
+	"run Python's garbage collector, trim, and empty the CUDA caches",
 	"flmem trim --pid 4242 --python release.py",
-	"let the job drop its own caches first; what the file prints comes back",
+	"first run code that drops the job's own caches; its output is printed",
 	"flmem trim --pid 4242 --every 5m",
-	"every five minutes, until it ends or nothing comes any more",
+	"every five minutes, until it exits or trims become ineffective",
 	"flmem trim --pid 4242 --when 'rss > 8G and trimmable > 20%'",
-	"whenever it is worth it, at most once a minute",
+	"while the condition holds, at most once a minute",
 	"flmem trim --all --role server --min-rss 1GiB",
-	"all FL servers on this host with at least 1 GiB",
+	"all FL servers on this host with at least 1 GiB of RSS",
 	NULL,
 };
 
 const struct cmd cmd_trim = {
 	.name = "trim",
-	.summary = "gives retained memory of live processes back",
+	.summary = "returns retained memory of live processes to the kernel",
 	.description =
 		"Calls the release function of the target's own allocator (glibc malloc_trim, "
 		"jemalloc purge, tcmalloc ReleaseFreeMemory, mimalloc collect) on one borrowed "
 		"idle "
-		"thread, while all other threads run on. No debugger, no restart, no code change; "
-		"a "
-		"target that is not safe to touch is refused with the reason.\n\n"
-		"With --every or --when it goes on: at intervals or when a condition holds, until "
-		"the targets end, a signal ends it (status 0), or --in-vain trims in a row have "
-		"released less than --least. Each trim is a line of the log on standard error, "
-		"with --json an object on standard output.",
+		"thread, while all other threads keep running. No debugger, no restart, no code "
+		"change; a target that is not safe to touch is refused with the reason.\n\n"
+		"With --every or --when it trims repeatedly, at intervals or while a condition "
+		"holds, until the targets exit, a signal stops it (status 0), or --max-ineffective "
+		"trims in a row release less than --min-release. Each trim is one log line on "
+		"standard error, or with --json one object on standard output.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct trim_options),
-	.run = run,
+	.run = run_trim,
 };

@@ -41,14 +41,14 @@ static int parse_growth(const char *text, struct flmem_growth_limit *ret_limit,
 			struct flmem_error *err)
 {
 	const char *slash = strrchr(text, '/');
-	char size[32], shown[64];
+	char size[32];
 	uint64_t bytes;
 
 	if (slash && (size_t)(slash - text) < sizeof(size)) {
 		memcpy(size, text, (size_t)(slash - text));
 		size[slash - text] = '\0';
-		if (flmem_parse_size(size, &bytes, err))
-			return flmem_error_prefix(err, "--fail-growth");
+		if (flmem_parse_size(size, &bytes, NULL))
+			bytes = 0;
 		if (bytes && strcmp(slash, "/round") == 0) {
 			ret_limit->per_round_bytes = bytes;
 			return 0;
@@ -58,12 +58,10 @@ static int parse_growth(const char *text, struct flmem_growth_limit *ret_limit,
 			return 0;
 		}
 	}
-	return flmem_error_set(err, FLMEM_EUSAGE, 0,
-			       "--fail-growth: '%s' is no rate; write 10MiB/round or 1GiB/h",
-			       flmem_text_escape(text, shown, sizeof(shown)));
+	return flmem_parse_invalid(FLMEM_VALUE_RATE, text, "fail-growth", err);
 }
 
-/* Two descriptors per process: the usual soft limit of 1024 is soon too low. */
+/* A watch needs two descriptors per process; the usual soft limit of 1024 is too low. */
 static void raise_descriptor_limit(void)
 {
 	struct rlimit limit;
@@ -74,26 +72,28 @@ static void raise_descriptor_limit(void)
 	}
 }
 
-/* What a recording has is not chosen again. */
+/* Refuses options that a recording already determines. */
 static int check_replay(const struct watch_options *o, struct flmem_error *err)
 {
 	if (targets_given(&o->targets) || o->targets.role || o->targets.min_rss_bytes)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "--replay shows all processes of the recording: name none");
+		return flmem_error_set(
+			err, FLMEM_EUSAGE, 0,
+			"--replay shows all processes of the recording; remove the target options");
 	if (o->automatic.on)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "--auto trims live processes, --replay has none");
+		return flmem_error_set(
+			err, FLMEM_EUSAGE, 0,
+			"--auto trims live processes and cannot be combined with --replay");
 	if (o->record || o->logs.count || o->round_regex || o->rounds || o->duration_us ||
 	    o->listen)
 		return flmem_error_set(
 			err, FLMEM_EUSAGE, 0,
-			"--replay shows the recording as it is: --record, --log, --listen, "
-			"--round-regex, --rounds and --duration are for live watches");
+			"--replay cannot be combined with --record, --log, --listen, "
+			"--round-regex, --rounds or --duration, which need a live watch");
 	return 0;
 }
 
-static int options_of(struct watch_options *o, struct flmem_watch_options *ret_options,
-		      struct flmem_error *err)
+static int make_watch_options(struct watch_options *o, struct flmem_watch_options *ret_options,
+			      struct flmem_error *err)
 {
 	*ret_options = (struct flmem_watch_options){
 		.interval_us = o->interval_us,
@@ -118,7 +118,7 @@ static int options_of(struct watch_options *o, struct flmem_watch_options *ret_o
 	return targets_selection(&o->targets, &ret_options->selection, err);
 }
 
-/* One run of the command. */
+/* State of one run of the command. */
 struct session {
 	struct flmem_watch_options watch;
 	struct watch_listen listen;
@@ -126,7 +126,7 @@ struct session {
 	struct flmem_watch_summary summary;
 };
 
-/* Everything that is told of the watch. A screen shows what lines would say, but for their end. */
+/* Chooses the outputs. A screen replaces the lines, except for the summary. */
 static int choose_outputs(const struct watch_options *o, struct session *session,
 			  struct flmem_error *err)
 {
@@ -145,7 +145,7 @@ static int choose_outputs(const struct watch_options *o, struct session *session
 	return rc;
 }
 
-/* What is served and drawn is drawn last, as messages would spoil it. */
+/* The screen opens last, as messages would overwrite it. */
 static int begin_session(const struct watch_options *o, struct session *session,
 			 struct flmem_error *err)
 {
@@ -184,15 +184,16 @@ static int watch_or_replay(const struct watch_options *o, struct session *sessio
 	return rc;
 }
 
-/* Beside the results: what went wrong with the recording. */
-static void tell_recording(const struct watch_options *o, const struct flmem_watch_summary *summary)
+/* Warnings about the recording, on stderr. */
+static void warn_about_recording(const struct watch_options *o,
+				 const struct flmem_watch_summary *summary)
 {
 	char path[128];
 
 	if (summary->record_lost)
 		fprintf(stderr,
-			"flmem watch: %" PRIu64 " blocks could not be written to '%s': %s; make "
-			"room there\n",
+			"flmem watch: %" PRIu64
+			" blocks could not be written to '%s': %s; free some disk space\n",
 			summary->record_lost, flmem_text_escape(o->record, path, sizeof(path)),
 			strerror(summary->record_errno));
 	if (summary->record_skipped_bytes)
@@ -202,8 +203,8 @@ static void tell_recording(const struct watch_options *o, const struct flmem_wat
 			flmem_text_escape(o->replay, path, sizeof(path)));
 }
 
-static int watch_and_tell(const struct watch_options *o, struct session *session,
-			  struct flmem_error *err)
+static int watch_and_report(const struct watch_options *o, struct session *session,
+			    struct flmem_error *err)
 {
 	int rc = begin_session(o, session, err);
 
@@ -212,20 +213,21 @@ static int watch_and_tell(const struct watch_options *o, struct session *session
 	if (rc)
 		return rc;
 	rc = watch_outputs_finish(&session->outputs, &session->summary, err);
-	tell_recording(o, &session->summary);
+	warn_about_recording(o, &session->summary);
 	return rc;
 }
 
-static int watch(const struct cmd *cmd, struct watch_options *o, const struct opt_rest *rest)
+static int watch_processes(const struct cmd *cmd, struct watch_options *o,
+			   const struct opt_rest *rest)
 {
 	struct session session = {.watch = {.stop_fd = -1}};
 	struct flmem_error err = {0};
 	bool limit_passed;
 	int rc;
 
-	if (cmd_no_arguments(rest, &err) || options_of(o, &session.watch, &err))
+	if (cmd_no_arguments(rest, &err) || make_watch_options(o, &session.watch, &err))
 		return cmd_fail(cmd, o->json, &err);
-	rc = watch_and_tell(o, &session, &err);
+	rc = watch_and_report(o, &session, &err);
 	limit_passed = session.summary.limit_passed;
 	end_session(&session);
 	if (rc)
@@ -233,10 +235,10 @@ static int watch(const struct cmd *cmd, struct watch_options *o, const struct op
 	return flmem_code_exit_status(limit_passed ? FLMEM_EFINDINGS : 0);
 }
 
-static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest)
+static int run_watch(const struct cmd *cmd, void *options, const struct opt_rest *rest)
 {
 	struct watch_options *o = options;
-	int status = watch(cmd, o, rest);
+	int status = watch_processes(cmd, o, rest);
 
 	flmem_condition_free(o->when);
 	return status;
@@ -245,77 +247,75 @@ static int run(const struct cmd *cmd, void *options, const struct opt_rest *rest
 static const struct opt options_table[] = {
 	TARGET_OPTIONS(struct watch_options, targets),
 	{.name = "interval",
-	 .injected = 'i',
+	 .letter = 'i',
 	 .kind = OPT_DURATION,
 	 .offset = offsetof(struct watch_options, interval_us),
 	 .metavar = "TIME",
-	 .help = "take a sample this often (default 1s, at least 10ms)"},
+	 .help = "sampling interval (default 1s, at least 10ms)"},
 	{.name = "duration",
-	 .injected = 'd',
+	 .letter = 'd',
 	 .kind = OPT_DURATION,
 	 .offset = offsetof(struct watch_options, duration_us),
 	 .metavar = "TIME",
-	 .help = "end after this long (default: when the processes have ended)"},
+	 .help = "stop after this time (default: when the processes have exited)"},
 	{.name = "log",
-	 .injected = 'l',
+	 .letter = 'l',
 	 .kind = OPT_TEXTS,
 	 .offset = offsetof(struct watch_options, logs),
 	 .metavar = "FILE",
 	 .complete = OPT_COMPLETE_FILE,
-	 .help = "log of the job that tells of its rounds (NVFlare, also as JSON, APPFL, Flower); "
-		 "may be given several times; a process that writes one of several has its rounds "
-		 "from "
-		 "that one"},
+	 .help = "log file of the job, for its rounds (NVFlare, also as JSON, APPFL, Flower); may "
+		 "be repeated; a process that writes one of several logs has the rounds of that "
+		 "log"},
 	{.name = "rounds",
 	 .kind = OPT_NUMBER,
 	 .offset = offsetof(struct watch_options, rounds),
 	 .metavar = "N",
-	 .help = "end after so many complete rounds of the log"},
+	 .help = "stop after this many complete rounds of the log"},
 	{.name = "round-regex",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct watch_options, round_regex),
 	 .metavar = "REGEX",
-	 .help = "a round starts at each line of the log that matches; the first group is its "
-		 "number"},
+	 .help = "a log line that matches starts a round; the first group is the round number"},
 	{.name = "record",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct watch_options, record),
 	 .metavar = "FILE",
 	 .complete = OPT_COMPLETE_FILE,
-	 .help = "append all samples and rounds to this recording"},
+	 .help = "append all samples and rounds to this recording file"},
 	{.name = "replay",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct watch_options, replay),
 	 .metavar = "FILE",
 	 .complete = OPT_COMPLETE_FILE,
-	 .help = "show a recording again, instead of live processes"},
+	 .help = "replay a recording instead of watching live processes"},
 	{.name = "listen",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct watch_options, listen),
 	 .metavar = "ADDRESS:PORT",
-	 .help = "serve metrics for Prometheus at http://ADDRESS:PORT/metrics; port 0 takes one "
-		 "that "
-		 "is free and says which"},
+	 .help = "serve metrics for Prometheus at http://ADDRESS:PORT/metrics; port 0 selects a "
+		 "free port and prints it"},
 	{.name = "report",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct watch_options, report),
 	 .metavar = "FILE",
 	 .complete = OPT_COMPLETE_FILE,
-	 .help = "at the end write one HTML page with figures of it all and what recommend finds, "
-		 "which needs nothing else"},
+	 .help = "write a self-contained HTML page at the end, with figures and the findings of "
+		 "recommend"},
 	{.name = "fail-above",
 	 .kind = OPT_SIZE,
 	 .offset = offsetof(struct watch_options, fail_above_bytes),
 	 .metavar = "SIZE",
-	 .help = "exit with status 1 when a process had more resident memory"},
+	 .help = "exit with status 1 if the RSS of a process exceeded this"},
 	{.name = "fail-growth",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct watch_options, fail_growth),
 	 .metavar = "RATE",
-	 .help = "exit with status 1 when a process climbs faster, as 10MiB/round or 1GiB/h"},
+	 .help = "exit with status 1 if the memory of a process grew faster, for example "
+		 "10MiB/round or 1GiB/h"},
 	AUTO_OPTIONS(struct watch_options, automatic),
 	{.name = "quiet",
-	 .injected = 'q',
+	 .letter = 'q',
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct watch_options, quiet),
 	 .help = "print the summary only"},
@@ -328,41 +328,39 @@ static const struct opt options_table[] = {
 
 static const char *const examples[] = {
 	"flmem watch --pid 4242",
-	"follow process 4242 until it ends or you press Ctrl-C",
+	"watch process 4242 until it exits or Ctrl-C is pressed",
 	"flmem watch --pid 4242 --log /srv/fl/server/log.txt",
-	"by round of the NVFlare job that writes this log",
+	"by round, for the NVFlare job that writes this log",
 	"flmem watch --all --role client --duration 10m --json",
 	"all FL clients on this host for ten minutes, for a script",
 	"flmem watch --tree 4242 --record /var/tmp/job.rec",
-	"keep what was seen; flmem watch --replay /var/tmp/job.rec shows it again",
+	"record the watch; flmem watch --replay /var/tmp/job.rec shows it again",
 	"flmem watch --all --role client --quiet --listen 127.0.0.1:9477",
 	"metrics of all FL clients on this host, for Prometheus to scrape",
 	"flmem watch --replay /var/tmp/job.rec --report job.html",
-	"one page to look at or to send: figures, trend, forecast, rounds",
+	"write an HTML page: figures, trend, forecast, rounds",
 	"flmem watch --name train.py --fail-growth 50MiB/h",
-	"in CI: status 1 when it climbs faster than that",
+	"for CI: status 1 if memory grows faster",
 	"flmem watch --tree 4242 --log /srv/fl/server/log.txt --auto",
-	"and give back after each round what only the allocators retain",
+	"also trim retained memory after each round",
 	NULL,
 };
 
 const struct cmd cmd_watch = {
 	.name = "watch",
-	.summary = "follows processes over time and by round: trend and forecast",
-	.description =
-		"Samples cheap counters of the processes, never in a way that they could notice, "
-		"and says in the end whether their memory is flat, climbing, stepped or falling, "
-		"how sure that is, how fast it grows, and when it will have used up the limit of "
-		"its control group or of the host. RSS that does not fall is no failure: what "
-		"counts is whether like phases stand higher and higher. With a log of the job "
-		"these "
-		"are the ends of its rounds, else equal spans of time.\n\n"
-		"On a terminal it is a screen with a row per process, which needs ncurses; keys "
-		"sort the rows, measure what a trim would return, and trim. Where standard output "
-		"is no terminal, or TERM is dumb, it is a line per sample and round. Colour goes "
-		"with NO_COLOR.",
+	.summary = "watches memory over time and by round: trend and forecast",
+	.description = "Samples counters of the processes without affecting them, and at the end "
+		       "reports whether their memory is flat, climbing, stepped or falling, with a "
+		       "confidence, the growth rate, and the time until the limit of the control "
+		       "group or the host is reached. RSS that does not fall is not a leak; memory "
+		       "that is higher after each round is. With a log of the job memory is "
+		       "compared at the ends of rounds, otherwise over equal time spans.\n\n"
+		       "On a terminal it shows a screen with one row per process (needs ncurses); "
+		       "keys sort the rows, predict what a trim would release, and trim. If "
+		       "standard output is not a terminal, or TERM is dumb, it prints a line per "
+		       "sample and round. NO_COLOR disables colours.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct watch_options),
-	.run = run,
+	.run = run_watch,
 };

@@ -3,8 +3,8 @@
 #define FLMEM_CLI_EMIT_H
 
 /*
- * Files made from the command and option tables: completions, man pages, the option reference. They
- * belong to flmem-gen, a program of the build (`make generate`), and are not part of flmem.
+ * Generates files from the command and option tables: completions, man pages, the option reference.
+ * Part of flmem-gen, a program of the build (`make generate`), not of flmem.
  */
 
 #include <stdbool.h>
@@ -21,10 +21,10 @@ void emit_metrics(FILE *out);
 void emit_man_overview(FILE *out);
 void emit_man_command(const struct cmd *cmd, FILE *out);
 
-/* The second line of every generated file, behind the format's own comment mark. */
-#define EMIT_ORIGIN "Generated from the option tables; 'make generate' renews it."
+/* The second line of every generated file, after the comment mark of its format. */
+#define EMIT_ORIGIN "Generated from the option tables by 'make generate'."
 
-/* Calls `print` for each option of the command and at last for --help. */
+/* Calls `print` for each option of the command, then for --help. */
 void emit_each_option(const struct cmd *cmd,
 		      void (*print)(const struct cmd *cmd, const struct opt *o, FILE *out),
 		      FILE *out);
@@ -32,7 +32,7 @@ void emit_each_option(const struct cmd *cmd,
 /* Prints the text with `mark` in front of each character of `special`. */
 void emit_marked(const char *text, const char *special, const char *mark, FILE *out);
 
-/* What a shell offers for the option's value. */
+/* Completion of the option's value. */
 enum opt_complete emit_completes(const struct opt *o);
 
 bool emit_repeats(const struct opt *o);

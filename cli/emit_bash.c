@@ -2,13 +2,13 @@
 #include "emit.h"
 #include "help.h"
 
-/* Works without the bash-completion package, whose _command_offset is used where it is loaded. */
+/* Works without the bash-completion package; uses its _command_offset if it is loaded. */
 static const char head[] =
 	"# shellcheck shell=bash\n"
 	"# SPDX-License-Identifier: Apache-2.0\n"
 	"# " EMIT_ORIGIN "\n"
 	"\n"
-	"# _flmem_offer WORD COMPGEN-ARGUMENTS: what compgen knows that starts with the word\n"
+	"# _flmem_offer WORD COMPGEN-ARGUMENTS: completions of compgen that start with the word\n"
 	"_flmem_offer()\n"
 	"{\n"
 	"	local word=$1\n"
@@ -28,7 +28,7 @@ static const char head[] =
 	"	_flmem_offer \"$1\" \"$2\"\n"
 	"}\n"
 	"\n"
-	"# _flmem_line VALUED: completes the command line behind flmem's own options\n"
+	"# _flmem_line VALUED: completes the command line after the options of flmem\n"
 	"_flmem_line()\n"
 	"{\n"
 	"	local begin=2\n"
@@ -77,7 +77,7 @@ static const char tail[] = "	esac\n"
 			   "\n"
 			   "complete -F _flmem flmem\n";
 
-/* Commands in front of the `return` of an option's value. */
+/* Commands before the `return` of an option's value. */
 static const char *const offers[] = {
 	[OPT_COMPLETE_NONE] = "",
 	[OPT_COMPLETE_FILE] = " _flmem_files \"$word\" -f &&",
@@ -99,8 +99,8 @@ static void print_valued(const struct cmd *cmd, const struct opt *o, FILE *out)
 	if (o->kind == OPT_FLAG)
 		return;
 	fprintf(out, " --%s", o->name);
-	if (o->injected)
-		fprintf(out, " -%c", o->injected);
+	if (o->letter)
+		fprintf(out, " -%c", o->letter);
 }
 
 static void print_choices(const struct opt *o, FILE *out)
@@ -111,15 +111,15 @@ static void print_choices(const struct opt *o, FILE *out)
 	fputs("\" && return ;;\n", out);
 }
 
-/* One case for each option that takes a value, also where there is nothing to offer. */
+/* One case for each option with a value, also without completions. */
 static void print_value_case(const struct cmd *cmd, const struct opt *o, FILE *out)
 {
 	(void)cmd;
 	if (o->kind == OPT_FLAG)
 		return;
 	fprintf(out, "		--%s", o->name);
-	if (o->injected)
-		fprintf(out, " | -%c", o->injected);
+	if (o->letter)
+		fprintf(out, " | -%c", o->letter);
 	fputc(')', out);
 	if (o->kind == OPT_CHOICE) {
 		print_choices(o, out);

@@ -16,9 +16,9 @@ static const char head[] =
 	"	end\n"
 	"end\n"
 	"\n"
-	"# Prints where the command line begins that the command takes; behind the last word when "
-	"it\n"
-	"# has not begun. $__flmem_valued_COMMAND are the options that take the next word.\n"
+	"# Prints the index of the first word of the command line, one past the last word if it "
+	"has\n"
+	"# not begun. $__flmem_valued_COMMAND lists the options whose value is the next word.\n"
 	"function __flmem_line_begin\n"
 	"	set -l words (commandline -opc)\n"
 	"	set -l valued __flmem_valued_$argv[1]\n"
@@ -38,7 +38,7 @@ static const char head[] =
 	"	echo $at\n"
 	"end\n"
 	"\n"
-	"# True while flmem's own options may come.\n"
+	"# True while options of flmem may follow.\n"
 	"function __flmem_before_line\n"
 	"	__flmem_is $argv[1]; or return\n"
 	"	set -l words (commandline -opc)\n"
@@ -63,7 +63,7 @@ static const char head[] =
 	"\n"
 	"complete -c flmem -f\n";
 
-/* What `complete` is told of an option's value. */
+/* Arguments of `complete` for an option's value. */
 static const char *const offers[] = {
 	[OPT_COMPLETE_NONE] = " -x",
 	[OPT_COMPLETE_FILE] = " -r -F",
@@ -73,7 +73,7 @@ static const char *const offers[] = {
 	[OPT_COMPLETE_TOPIC] = " -x",
 };
 
-/* Inside '...' fish knows two escapes. */
+/* Inside '...' fish has two escapes. */
 static void print_text(const char *text, FILE *out)
 {
 	fputc('\'', out);
@@ -98,8 +98,8 @@ static void print_option(const struct cmd *cmd, const struct opt *o, FILE *out)
 	fprintf(out, "complete -c flmem -n '__flmem_%s%s%s' -l %s",
 		cmd && cmd->takes_command ? "before_line" : "is", cmd ? " " : "",
 		cmd ? cmd->name : "", o->name);
-	if (o->injected)
-		fprintf(out, " -s %c", o->injected);
+	if (o->letter)
+		fprintf(out, " -s %c", o->letter);
 	if (o->kind != OPT_FLAG)
 		print_value(o, out);
 	fputs(" -d ", out);
@@ -113,8 +113,8 @@ static void print_valued(const struct cmd *cmd, const struct opt *o, FILE *out)
 	if (o->kind == OPT_FLAG)
 		return;
 	fprintf(out, " --%s", o->name);
-	if (o->injected)
-		fprintf(out, " -%c", o->injected);
+	if (o->letter)
+		fprintf(out, " -%c", o->letter);
 }
 
 static void print_word(const char *condition, const char *word, const char *summary, FILE *out)

@@ -9,8 +9,8 @@
 #include "help.h"
 
 /*
- * Text of a man(7) page: backslashes and dashes are escaped, a dot or a quote that begins a line is
- * no request, an empty line begins a paragraph.
+ * Prints text for a man(7) page: escapes backslashes and dashes, protects dots and quotes at the
+ * start of a line, and turns empty lines into paragraphs.
  */
 static void print_text(const char *text, const char *paragraph, FILE *out)
 {
@@ -67,8 +67,8 @@ static void print_option(const struct cmd *cmd, const struct opt *o, FILE *out)
 	(void)cmd;
 	help_option_value(o, value, sizeof(value));
 	fputs(".TP\n", out);
-	if (o->injected)
-		fprintf(out, "\\fB\\-%c\\fR, ", o->injected);
+	if (o->letter)
+		fprintf(out, "\\fB\\-%c\\fR, ", o->letter);
 	fputs("\\fB\\-\\-", out);
 	emit_marked(o->name, "-", "\\", out);
 	fputs("\\fR", out);
@@ -124,7 +124,7 @@ void emit_man_command(const struct cmd *cmd, FILE *out)
 
 void emit_man_overview(FILE *out)
 {
-	print_head("flmem", "keeps the memory of federated-learning jobs in hand", out);
+	print_head("flmem", "manages the memory of federated-learning jobs", out);
 	fputs(".B flmem\n.I command\n[\\fIoptions\\fR]\n.SH DESCRIPTION\n", out);
 	print_text(help_about, ".PP", out);
 	fputs(".PP\nResults go to standard output, everything else to standard error. With\n"

@@ -15,8 +15,8 @@ static void print_option(const struct cmd *cmd, const struct opt *o, FILE *out)
 	(void)cmd;
 	help_option_value(o, value, sizeof(value));
 	fputs("| ", out);
-	if (o->injected)
-		fprintf(out, "`-%c`, ", o->injected);
+	if (o->letter)
+		fprintf(out, "`-%c`, ", o->letter);
 	fprintf(out, "`--%s`", o->name);
 	fputs(value[0] ? " | `" : " | ", out);
 	emit_marked(value, "|", "\\", out);
@@ -41,7 +41,7 @@ void emit_markdown(FILE *out)
 	      "# Commands and options\n\n"
 	      "Sizes are written `512`, `64K`, `1.5GiB` or `4GB` (K = KiB = 1024, KB = 1000), "
 	      "durations "
-	      "`250ms`,\n`5s`, `2m` or `1h`. Options may stand anywhere before `--`.\n\n"
+	      "`250ms`,\n`5s`, `2m` or `1h`. Options are accepted anywhere before `--`.\n\n"
 	      "## Exit status\n\n| status | meaning |\n|---|---|\n",
 	      out);
 	for (int status = 0; flmem_exit_status_meaning(status); status++)

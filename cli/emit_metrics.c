@@ -30,17 +30,16 @@ static void print_rows(bool per_process, FILE *out)
 void emit_metrics(FILE *out)
 {
 	fputs("<!-- SPDX-License-Identifier: Apache-2.0 -->\n"
-	      "<!-- Generated from the table of metrics; 'make generate' renews it. -->\n\n"
+	      "<!-- Generated from the table of metrics by 'make generate'. -->\n\n"
 	      "# Metrics of flmem watch --listen\n\n"
-	      "Served at `/metrics` as OpenMetrics 1.0 to who asks for it, as Prometheus does, "
-	      "else "
-	      "in\nPrometheus's text format 0.0.4, which knows no infos and statesets: there they "
-	      "are gauges.\nWhat is not known is left out.\n\n"
-	      "## Of each process that is watched\n\n"
-	      "Labels of all: `pid`, and `role`, `site` and `framework` where they are known. A "
-	      "process that\nhas ended is gone from the next scrape on.\n",
+	      "Served at `/metrics` as OpenMetrics 1.0 to clients that accept it, as Prometheus "
+	      "does, else\nin Prometheus's text format 0.0.4, which has no infos and statesets: "
+	      "they become gauges.\nUnknown values are omitted.\n\n"
+	      "## Per watched process\n\n"
+	      "Common labels: `pid`, and `role`, `site` and `framework` if known. An exited "
+	      "process is\nmissing from the next scrape on.\n",
 	      out);
 	print_rows(true, out);
-	fputs("\n## Of the watch and of flmem itself\n", out);
+	fputs("\n## Watch and flmem itself\n", out);
 	print_rows(false, out);
 }

@@ -22,22 +22,22 @@ static void print_rule(const struct flmem_rule *rule, FILE *out)
 	fprintf(out, "| | |\n|---|---|\n| severity | %s |\n| framework | ",
 		flmem_severity_name(rule->severity));
 	print_versions(rule, out);
-	fputs(" |\n| looks for | ", out);
+	fputs(" |\n| condition | ", out);
 	emit_marked(rule->condition, "|<>*_`", "\\", out);
-	fputs(" |\n| says | ", out);
+	fputs(" |\n| message | ", out);
 	emit_marked(rule->message, "|<>*_`", "\\", out);
 	fprintf(out, " |\n| proposes a value | %s |\n| source | ", rule->fixable ? "yes" : "no");
 	emit_marked(rule->source, "|<>*_`", "\\", out);
 	fputs(" |\n", out);
 }
 
-/* What --troubleshoot walks: a heading for each list, its steps numbered. */
+/* The lists of --troubleshoot: a heading per list, numbered steps. */
 static void print_lists(FILE *out)
 {
 	const struct flmem_trouble_step *step, *before = NULL;
 	size_t number = 1;
 
-	fputs("\n# Lists of flmem recommend --troubleshoot\n\nOf NVFlare's guide \"Memory "
+	fputs("\n# Lists of flmem recommend --troubleshoot\n\nFrom NVFlare's guide \"Memory "
 	      "Management\", section \"Troubleshooting\".\n",
 	      out);
 	for (size_t i = 0; (step = flmem_trouble_step(i)); i++, before = step) {
@@ -56,9 +56,9 @@ void emit_rules(FILE *out)
 	const struct flmem_rule *rule;
 
 	fputs("<!-- SPDX-License-Identifier: Apache-2.0 -->\n"
-	      "<!-- Generated from the rule tables; 'make generate' renews it. -->\n\n"
+	      "<!-- Generated from the rule tables by 'make generate'. -->\n\n"
 	      "# Rules of flmem recommend\n\n"
-	      "| rule | severity | looks for |\n|---|---|---|\n",
+	      "| rule | severity | condition |\n|---|---|---|\n",
 	      out);
 	for (size_t i = 0; (rule = flmem_recommend_rule(i)); i++) {
 		fprintf(out, "| [%s](#", rule->id);

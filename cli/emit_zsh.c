@@ -46,10 +46,10 @@ static void print_option(const struct cmd *cmd, const struct opt *o, FILE *out)
 
 	(void)cmd;
 	fputs(" \\\n		", out);
-	if (o->injected && emit_repeats(o))
-		fprintf(out, "'*'{-%c%s,--%s%s}'", o->injected, plus, o->name, equals);
-	else if (o->injected)
-		fprintf(out, "'(-%c --%s)'{-%c%s,--%s%s}'", o->injected, o->name, o->injected, plus,
+	if (o->letter && emit_repeats(o))
+		fprintf(out, "'*'{-%c%s,--%s%s}'", o->letter, plus, o->name, equals);
+	else if (o->letter)
+		fprintf(out, "'(-%c --%s)'{-%c%s,--%s%s}'", o->letter, o->name, o->letter, plus,
 			o->name, equals);
 	else
 		fprintf(out, "'%s--%s%s", emit_repeats(o) ? "*" : "", o->name, equals);
@@ -73,7 +73,7 @@ static void print_command(const struct cmd *cmd, FILE *out)
 	fputs("\n}\n\n", out);
 }
 
-/* zsh's own _pids offers only what runs on the same terminal. */
+/* _pids of zsh completes only processes of the same terminal. */
 static const char pids[] = "_flmem_pids() {\n"
 			   "	local pid name\n"
 			   "	local -a processes\n"

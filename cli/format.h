@@ -2,7 +2,7 @@
 #ifndef FLMEM_CLI_FORMAT_H
 #define FLMEM_CLI_FORMAT_H
 
-/* Numbers as people read them. Each writes into `out`, always terminates and returns it. */
+/* Human-readable numbers. Each function writes to `out`, always terminates it and returns it. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -10,13 +10,13 @@
 #include <flmem/text.h>
 #include <flmem/value.h>
 
-/* Room that every text of this header fits in. */
+/* Buffer size for every function of this header. */
 #define FORMAT_MAX FLMEM_TEXT_BYTES_MAX
 
 /* "512 B", "64 KiB", "1.5 GiB": three significant digits, binary units. */
 const char *format_bytes(uint64_t bytes, char out[FORMAT_MAX]);
 
-/* The same, or `otherwise` where the number is unknown. */
+/* The same, or `otherwise` if the number is unknown. */
 const char *format_bytes_or(struct flmem_u64 bytes, const char *otherwise, char out[FORMAT_MAX]);
 
 /* "90 s", "12.5 min", "3.25 h", "4.2 days" */

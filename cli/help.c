@@ -16,12 +16,12 @@
 
 #define EXIT_STATUS_MAX 255
 
-const char help_about[] = "Keeps the memory of long-running federated-learning jobs in hand, from "
-			  "outside the process: no debugger, no restart, no change of code.";
+const char help_about[] = "Manages the memory of long-running federated-learning jobs from outside "
+			  "the process: no debugger, no restart, no code change.";
 
 const struct help_topic help_topics[] = {
 	{"exit-codes", "the exit status of every command", help_exit_codes},
-	{"conditions", "what 'flmem trim --when' takes", help_conditions},
+	{"conditions", "the conditions of --when", help_conditions},
 	{0},
 };
 
@@ -43,7 +43,7 @@ void help_wrap(const char *text, int column, int indent, FILE *out)
 		at += (int)length;
 		text += length;
 		if (*text == '\n') {
-			/* No spaces at the end of an empty line between paragraphs. */
+			/* Empty lines between paragraphs have no trailing spaces. */
 			fprintf(out, "\n%*s", text[1] == '\n' ? 0 : column, "");
 			at = column;
 			text++;
@@ -63,7 +63,7 @@ static void join_choices(const struct opt *o, const char *separator, char *out, 
 					 *c);
 }
 
-/* Many choices stand behind the help text instead of in the option's own line. */
+/* Many choices follow the help text instead of the option name. */
 static bool has_many_choices(const struct opt *o)
 {
 	char list[CHOICES_INLINE + 2];
@@ -99,9 +99,9 @@ static void print_option(const struct opt *o, FILE *out)
 
 	help_option_value(o, value, sizeof(value));
 	help_option_text(o, text, sizeof(text));
-	snprintf(left, sizeof(left), "  %c%c%c --%s%s%s", o->injected ? '-' : ' ',
-		 o->injected ? o->injected : ' ', o->injected ? ',' : ' ', o->name,
-		 value[0] ? "=" : "", value);
+	snprintf(left, sizeof(left), "  %c%c%c --%s%s%s", o->letter ? '-' : ' ',
+		 o->letter ? o->letter : ' ', o->letter ? ',' : ' ', o->name, value[0] ? "=" : "",
+		 value);
 	if (strlen(left) + 2 > HELP_COLUMN)
 		fprintf(out, "%s\n%*s", left, HELP_COLUMN, "");
 	else
@@ -141,7 +141,8 @@ int help_overview(FILE *out)
 		fprintf(out, "  %-*s", NAME_COLUMN - 2, (*c)->name);
 		help_wrap((*c)->summary, NAME_COLUMN, NAME_COLUMN, out);
 	}
-	fputs("\n'flmem <command> --help' tells more; 'flmem --version' prints the version.\n",
+	fputs("\n'flmem <command> --help' describes it; 'flmem --version' prints the "
+	      "version.\n",
 	      out);
 	return 0;
 }
@@ -157,9 +158,10 @@ int help_exit_codes(FILE *out)
 
 int help_conditions(FILE *out)
 {
-	help_wrap("A part of a condition is a figure, one of > >= < <=, and a size (8G, 1.5GiB) or "
-		  "a percentage (20%, 12.5%): of rss, for cgroup and headroom of the limit. Parts "
-		  "are joined by and, or, not and parentheses; not binds closest, then and.",
+	help_wrap("A comparison is a figure, one of > >= < <=, and a size (8G, 1.5GiB) or a "
+		  "percentage (20%, 12.5%). A percentage refers to rss; for cgroup and headroom it "
+		  "refers to the limit. Comparisons are combined with and, or, not and "
+		  "parentheses; not binds tightest, then and.",
 		  0, 0, out);
 	fputs("\nfigures:\n", out);
 	for (int i = 0; i < FLMEM_CONDITION_FIELD_COUNT; i++) {
@@ -169,10 +171,10 @@ int help_conditions(FILE *out)
 			  NAME_COLUMN, out);
 	}
 	fputc('\n', out);
-	help_wrap("A figure that cannot be told leaves a condition undecided, unless its other "
-		  "parts decide it; then nothing is done. The heap is read only where the other "
-		  "figures do not decide, and an allocator that must be asked (jemalloc, tcmalloc) "
-		  "only where that does not suffice.",
+	help_wrap("An unknown figure leaves a condition undecided unless the other comparisons "
+		  "decide it; an undecided condition triggers no trim. The heap is read only if "
+		  "the other figures do not decide, and an allocator whose figures need a call "
+		  "(jemalloc, tcmalloc) is called only if reading does not suffice.",
 		  0, 0, out);
 	fputs("\nexample:\n  rss > 8G and (trimmable > 20% or headroom < 1G)\n", out);
 	return 0;

@@ -2,7 +2,7 @@
 #ifndef FLMEM_CLI_HELP_H
 #define FLMEM_CLI_HELP_H
 
-/* Help texts, all made from the command and option tables. Each returns exit status 0. */
+/* Help texts, generated from the command and option tables. Each returns exit status 0. */
 
 #include <stddef.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@ struct opt;
 /* What flmem is, in two sentences. */
 extern const char help_about[];
 
-/* What `flmem help` explains besides the commands; ends in a row without a name. */
+/* Topics of `flmem help` besides the commands; ends in a row without a name. */
 struct help_topic {
 	const char *name;
 	const char *summary;
@@ -27,17 +27,15 @@ int help_command(const struct cmd *cmd, FILE *out);
 int help_exit_codes(FILE *out);
 int help_conditions(FILE *out);
 
-/* "PID", "server|client": what stands for the option's value, "" for a flag. */
+/* "PID", "server|client": the placeholder of the option's value, "" for a flag. */
 void help_option_value(const struct opt *o, char *out, size_t size);
 
-/* What it does, with the choices behind it when they are too many for the value. */
+/* The help text, followed by the choices if they are too many for the placeholder. */
 void help_option_text(const struct opt *o, char *out, size_t size);
 
 #define HELP_TEXT_MAX 512
 
-/*
- * Prints words wrapped at 79 columns, continuing at `column`; `indent` is where the cursor stands.
- */
+/* Prints words wrapped at 79 columns, continuing at `column`; `indent` is the current column. */
 void help_wrap(const char *text, int column, int indent, FILE *out);
 
 #endif

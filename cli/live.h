@@ -3,9 +3,9 @@
 #define FLMEM_CLI_LIVE_H
 
 /*
- * The live view of a watch. The watch's thread tells it of samples (live_table.c); a thread of its
- * own reads keys and draws (watch_live.c, live_keys.c, live_draw.c), so that neither waits for the
- * other. Trends come from the board of the watch.
+ * The live view of a watch. The thread of the watch adds samples (live_table.c); a second thread
+ * reads keys and draws (watch_live.c, live_keys.c, live_draw.c), so that neither waits for the
+ * other. Trends come from the snapshot of the watch.
  */
 
 #include <pthread.h>
@@ -18,22 +18,22 @@
 #define LIVE_RECENT  64U /* samples of a spark line */
 #define LIVE_MESSAGE 512U
 
-/* What is remembered of one process. */
+/* Data of one process. */
 struct live_process {
 	pid_t pid;
 	uint64_t start_time;
 	uint64_t rss_bytes;
 	uint64_t recent[LIVE_RECENT]; /* a ring */
 	uint64_t samples;
-	struct flmem_u64 trimmable_bytes; /* when it was last looked at */
+	struct flmem_u64 trimmable_bytes; /* at the last prediction */
 };
 
 struct live_table {
-	pthread_mutex_t lock; /* for all of it */
+	pthread_mutex_t lock; /* protects all members */
 	struct live_process *processes;
 	size_t count, room, last;
 	uint64_t elapsed_us;
-	char note[LIVE_MESSAGE]; /* what the policy did last, until it is shown */
+	char note[LIVE_MESSAGE]; /* last action of the policy, until shown */
 };
 
 enum live_order {
@@ -55,7 +55,7 @@ struct live {
 	struct flmem_watch_snapshot *snapshot;
 	bool unicode, colours;
 
-	/* Of the view's own thread. */
+	/* Used by the thread of the view only. */
 	struct flmem_watch_snapshot_data state;
 	bool have_state;
 	size_t *sorted; /* indices of state.summary.results */
@@ -63,39 +63,39 @@ struct live {
 	enum live_order order;
 	enum live_mode mode;
 	size_t selected, first, shown; /* rows */
-	pid_t selected_pid;	       /* that stays selected when rows move; 0: none */
+	pid_t selected_pid;	       /* stays selected when rows move; 0: none */
 	uint64_t selected_start;
 	char message[LIVE_MESSAGE];
 	bool quit;
 };
 
-/* False when memory is out. */
+/* False if memory is out. */
 bool live_table_sample(struct live_table *table, const struct flmem_watch_sample *sample);
 
 void live_table_action(struct live_table *table, const struct flmem_watch_action *action);
 
-/* With the lock held; NULL: nothing is known of it. */
+/* Call with the lock held. NULL: unknown process. */
 struct live_process *live_table_find(struct live_table *table,
 				     const struct flmem_watch_process *process);
 
-/* Reads the board again and sorts. */
+/* Reads the snapshot again and sorts. */
 void live_refresh(struct live *live);
 
-/* Sorts what is there again; the selected process stays so. */
+/* Sorts the rows; the selected process stays selected. */
 void live_sort(struct live *live);
 
 const char *live_order_name(enum live_order order);
 
-/* The selected process, NULL when there is none. */
+/* The selected process, or NULL. */
 const struct flmem_watch_result *live_selected(const struct live *live);
 
-/* Moves the selection to this row, as far as there are rows. */
+/* Selects this row, or the last one. */
 void live_select(struct live *live, size_t row);
 
-/* Draws everything on the screen's memory and then on the screen. */
+/* Draws all in the memory of curses, then updates the screen. */
 void live_draw(struct live *live);
 
-/* Acts on a key as curses numbers it. */
+/* Handles a key code of curses. */
 void live_key(struct live *live, int key);
 
 #endif

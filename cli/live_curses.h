@@ -2,7 +2,7 @@
 #ifndef FLMEM_CLI_LIVE_CURSES_H
 #define FLMEM_CLI_LIVE_CURSES_H
 
-/* ncurses, loaded when a live view is shown and never else. */
+/* ncurses, loaded only when a live view opens. */
 
 #include <stdbool.h>
 
@@ -10,10 +10,10 @@
 #define NCURSES_WIDECHAR 1
 #include <curses.h>
 
-/* Of term.h, which also makes macros of common words. */
+/* From term.h, which also defines common words as macros. */
 extern char *tigetstr(const char *name);
 
-/* What is used of it. */
+/* The functions used. */
 #define LIVE_CURSES(X)        \
 	X(cbreak)             \
 	X(curs_set)           \
@@ -47,7 +47,7 @@ struct live_curses {
 
 extern struct live_curses nc;
 
-/* True when it is there and complete. */
+/* True if the library is present and complete. */
 bool live_curses_load(void);
 
 /* The whole screen. */

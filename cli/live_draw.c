@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the live view looks like. */
+/* Draws the live view. */
 #include "live.h"
 
 #include <inttypes.h>
@@ -15,7 +15,7 @@
 #define LINE_MAX_COLUMNS 512
 #define TEXT_MAX	 512
 
-/* The least screen for a table: header, columns, one row, message, keys. */
+/* Minimum screen: header, column titles, one row, message, keys. */
 #define ROWS_MIN    5
 #define COLUMNS_MIN 20
 
@@ -27,10 +27,10 @@ enum pair {
 };
 
 /*
- * Text that came from anywhere, in at most so many columns, the rest of them blank. What takes no
- * column (marks that turn the direction of text among it) is left out. Returns the columns.
+ * Draws untrusted text in at most `columns` columns, padded with blanks. Characters of zero width
+ * (direction marks among them) are left out. Returns the columns used.
  */
-static int put(const struct live *live, const char *text, int columns)
+static int put_text(const struct live *live, const char *text, int columns)
 {
 	wchar_t line[LINE_MAX_COLUMNS + 1];
 	char shown[TEXT_MAX];
@@ -71,11 +71,11 @@ static void put_right(const struct live *live, const char *text, int columns)
 	int length = (int)strlen(text);
 
 	if (length < columns)
-		put(live, "", columns - length);
-	put(live, text, length < columns ? length : columns);
+		put_text(live, "", columns - length);
+	put_text(live, text, length < columns ? length : columns);
 }
 
-static void style(const struct live *live, attr_t attributes, enum pair pair)
+static void set_style(const struct live *live, attr_t attributes, enum pair pair)
 {
 	nc.wattr_set(live_curses_screen(), attributes, live->colours ? (short)pair : 0, NULL);
 }
@@ -96,7 +96,7 @@ static void put_pid(const struct live *live, const struct cell *cell)
 	put_right(live, text, cell->width);
 }
 
-static void put_who(const struct live *live, const struct cell *cell)
+static void put_role(const struct live *live, const struct cell *cell)
 {
 	const struct flmem_watch_process *p = &cell->result->process;
 	const char *role = flmem_role_name(p->role);
@@ -104,10 +104,10 @@ static void put_who(const struct live *live, const struct cell *cell)
 
 	snprintf(text, sizeof(text), "%s%s%.80s", role ? role : "-", p->site ? " " : "",
 		 p->site ? p->site : "");
-	put(live, text, cell->width);
+	put_text(live, text, cell->width);
 }
 
-static uint64_t highest(const struct live_process *p, size_t count)
+static uint64_t highest_sample(const struct live_process *p, size_t count)
 {
 	uint64_t most = 1;
 
@@ -117,7 +117,7 @@ static uint64_t highest(const struct live_process *p, size_t count)
 	return most;
 }
 
-/* The last samples, the newest on the right, between 0 and the highest of them. */
+/* Spark line of the latest samples, newest on the right, scaled from 0 to their maximum. */
 static void put_spark(const struct live *live, const struct cell *cell)
 {
 	static const wchar_t blocks[] = L"▁▂▃▄▅▆▇█", signs[] = L"_.-:=+*#";
@@ -125,9 +125,9 @@ static void put_spark(const struct live *live, const struct cell *cell)
 	const struct live_process *p = cell->process;
 	size_t kept = p->samples < LIVE_RECENT ? (size_t)p->samples : LIVE_RECENT;
 	size_t shown = kept < (size_t)cell->width ? kept : (size_t)cell->width;
-	uint64_t most = highest(p, kept);
+	uint64_t most = highest_sample(p, kept);
 
-	put(live, "", cell->width - (int)shown);
+	put_text(live, "", cell->width - (int)shown);
 	for (size_t i = 0; i < shown; i++) {
 		uint64_t bytes = p->recent[(p->samples - shown + i) % LIVE_RECENT];
 		size_t level = (size_t)((double)bytes / (double)most * 7.999);
@@ -171,10 +171,10 @@ static void put_trend(const struct live *live, const struct cell *cell)
 	enum flmem_trend_verdict verdict = cell->result->trend.verdict;
 	attr_t selected = cell->selected ? A_REVERSE : A_NORMAL;
 
-	style(live, selected | (verdict == FLMEM_TREND_CLIMBING ? A_BOLD : A_NORMAL),
-	      pair_of(verdict));
-	put(live, flmem_trend_verdict_name(verdict), cell->width);
-	style(live, selected, PLAIN);
+	set_style(live, selected | (verdict == FLMEM_TREND_CLIMBING ? A_BOLD : A_NORMAL),
+		  pair_of(verdict));
+	put_text(live, flmem_trend_verdict_name(verdict), cell->width);
+	set_style(live, selected, PLAIN);
 }
 
 static void put_growth(const struct live *live, const struct cell *cell)
@@ -204,10 +204,10 @@ static void put_limit(const struct live *live, const struct cell *cell)
 
 static void put_command(const struct live *live, const struct cell *cell)
 {
-	put(live, cell->result->process.command, cell->width);
+	put_text(live, cell->result->process.command, cell->width);
 }
 
-/* From left to right; each is there from a width of the screen on. The last takes what is left. */
+/* From left to right; `from` is the screen width that a column needs. The last fills the row. */
 static const struct {
 	const char *title;
 	int width, from;
@@ -215,7 +215,7 @@ static const struct {
 	void (*put)(const struct live *live, const struct cell *cell);
 } columns[] = {
 	{"PID", 7, 0, true, false, put_pid},
-	{"WHO", 22, 116, false, false, put_who},
+	{"WHO", 22, 116, false, false, put_role},
 	{"MEMORY", 14, 46, false, true, put_spark},
 	{"RSS", 9, 0, true, true, put_rss},
 	{"TRIMMABLE", 9, 92, true, true, put_trimmable},
@@ -230,7 +230,7 @@ static void put_titles(const struct live *live, int width)
 {
 	int used = 0;
 
-	style(live, A_REVERSE, PLAIN);
+	set_style(live, A_REVERSE, PLAIN);
 	for (size_t i = 0; i < COLUMNS; i++) {
 		int room = i + 1 < COLUMNS ? columns[i].width : width - used;
 
@@ -239,13 +239,13 @@ static void put_titles(const struct live *live, int width)
 		if (columns[i].right)
 			put_right(live, columns[i].title, room);
 		else
-			put(live, columns[i].title, room);
+			put_text(live, columns[i].title, room);
 		used += room;
 		if (used < width)
-			used += put(live, "", 1);
+			used += put_text(live, "", 1);
 	}
-	put(live, "", width - used);
-	style(live, A_NORMAL, PLAIN);
+	put_text(live, "", width - used);
+	set_style(live, A_NORMAL, PLAIN);
 }
 
 static void put_row(struct live *live, size_t row, int width)
@@ -257,24 +257,24 @@ static void put_row(struct live *live, size_t row, int width)
 	int used = 0;
 
 	cell.process = live_table_find(&live->table, &cell.result->process);
-	style(live, cell.selected ? A_REVERSE : A_NORMAL, PLAIN);
+	set_style(live, cell.selected ? A_REVERSE : A_NORMAL, PLAIN);
 	for (size_t i = 0; i < COLUMNS; i++) {
 		cell.width = i + 1 < COLUMNS ? columns[i].width : width - used;
 		if (width < columns[i].from)
 			continue;
 		if (columns[i].needs_sample && !cell.process)
-			put(live, "", cell.width);
+			put_text(live, "", cell.width);
 		else
 			columns[i].put(live, &cell);
 		used += cell.width;
 		if (used < width)
-			used += put(live, "", 1);
+			used += put_text(live, "", 1);
 	}
-	put(live, "", width - used);
-	style(live, A_NORMAL, PLAIN);
+	put_text(live, "", width - used);
+	set_style(live, A_NORMAL, PLAIN);
 }
 
-/* The nearest limit of all. */
+/* The limit with the least headroom. */
 static void describe_limit(const struct live *live, char *out, size_t size)
 {
 	const struct flmem_watch_result *nearest = NULL;
@@ -308,9 +308,9 @@ static void put_header(struct live *live, int width)
 			 live->state.summary.rounds);
 	snprintf(text, sizeof(text), "flmem watch: %" PRIu64 " alive, %s%s%s", live->state.alive,
 		 format_span(live->table.elapsed_us / 1000000U, span), rounds, limit);
-	style(live, A_BOLD, PLAIN);
-	put(live, text, width);
-	style(live, A_NORMAL, PLAIN);
+	set_style(live, A_BOLD, PLAIN);
+	put_text(live, text, width);
+	set_style(live, A_NORMAL, PLAIN);
 }
 
 static void put_help(const struct live *live, int height, int width)
@@ -318,24 +318,24 @@ static void put_help(const struct live *live, int height, int width)
 	static const char *const lines[] = {
 		"  up, down, k, j    select a process",
 		"  s                 sort by memory, growth, time to the limit, pid",
-		"  m                 measure what a trim of it would return",
-		"  t                 trim it (asks first); what flmem trim --pid does",
+		"  m                 predict what a trim would release",
+		"  t                 trim it (asks first), as flmem trim --pid does",
 		"  q, Ctrl-C         end the watch, with its summary",
 		"  ?                 this help",
 		"",
-		"  A row shows the latest samples, from 0 to the highest of them, the trend",
-		"  and, while it climbs, when its limit will be reached. RSS that does not",
-		"  fall is no failure; what counts is whether like phases stand higher.",
+		"  A row shows the latest samples, scaled to their maximum, the trend and,",
+		"  while memory climbs, the time until its limit is reached. RSS that does",
+		"  not fall is not a leak; memory that is higher after each round is.",
 	};
 
 	for (int i = 0; i < height && i < (int)(sizeof(lines) / sizeof(lines[0])); i++) {
 		nc.wmove(live_curses_screen(), 2 + i, 0);
-		put(live, lines[i], width);
+		put_text(live, lines[i], width);
 	}
 }
 
-/* Keeps the selected row on the screen. */
-static void keep_in_sight(struct live *live, size_t room)
+/* Scrolls so that the selected row is visible. */
+static void scroll_to_selected(struct live *live, size_t room)
 {
 	live->shown = room;
 	if (live->selected < live->first)
@@ -351,14 +351,14 @@ static void put_rows(struct live *live, int height, int width)
 {
 	size_t room = (size_t)height;
 
-	keep_in_sight(live, room);
+	scroll_to_selected(live, room);
 	for (size_t i = 0; i < room && live->first + i < live->state.summary.count; i++) {
 		nc.wmove(live_curses_screen(), 2 + (int)i, 0);
 		put_row(live, live->first + i, width);
 	}
 	if (!live->have_state) {
 		nc.wmove(live_curses_screen(), 2, 0);
-		put(live, "waiting for the first samples", width);
+		put_text(live, "waiting for the first samples", width);
 	}
 }
 
@@ -375,13 +375,13 @@ static void put_frame(struct live *live, int height, int width)
 	else
 		put_rows(live, height - 4, width);
 	nc.wmove(screen, height - 2, 0);
-	style(live, live->mode == LIVE_CONFIRM ? A_BOLD : A_NORMAL, PLAIN);
-	put(live, live->message, width);
+	set_style(live, live->mode == LIVE_CONFIRM ? A_BOLD : A_NORMAL, PLAIN);
+	put_text(live, live->message, width);
 	nc.wmove(screen, height - 1, 0);
-	style(live, A_DIM, PLAIN);
-	/* A full last line would scroll some terminals. */
-	put(live, "q quit  s sort  m measure  t trim  ? help", width - 1);
-	style(live, A_NORMAL, PLAIN);
+	set_style(live, A_DIM, PLAIN);
+	/* Writing the last cell would scroll some terminals. */
+	put_text(live, "q quit  s sort  m measure  t trim  ? help", width - 1);
+	set_style(live, A_NORMAL, PLAIN);
 }
 
 void live_draw(struct live *live)
@@ -397,7 +397,7 @@ void live_draw(struct live *live)
 		live->table.note[0] = '\0';
 	}
 	if (height < ROWS_MIN || width < COLUMNS_MIN)
-		put(live, "too small; q quits", width - 1);
+		put_text(live, "too small; q quits", width - 1);
 	else
 		put_frame(live, height, width);
 	pthread_mutex_unlock(&live->table.lock);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the keys of the live view do. */
+/* Actions of the keys of the live view. */
 #include "live.h"
 
 #include <inttypes.h>
@@ -15,13 +15,13 @@
 #define ESCAPE	   27
 #define RETURN_KEY '\r'
 
-static void say(struct live *live, const char *text)
+static void set_message(struct live *live, const char *text)
 {
 	snprintf(live->message, sizeof(live->message), "%s", text);
 }
 
-/* Sees the message before what it announces is done. */
-static void announce(struct live *live, const char *what, pid_t pid)
+/* Shows the message before a slow operation starts. */
+static void announce_operation(struct live *live, const char *what, pid_t pid)
 {
 	snprintf(live->message, sizeof(live->message), "%s process %d ...", what, (int)pid);
 	live_draw(live);
@@ -39,8 +39,8 @@ static void remember_trimmable(struct live *live, struct flmem_u64 bytes)
 	pthread_mutex_unlock(&live->table.lock);
 }
 
-/* Says what a trim would return; false when it would be refused. */
-static bool measure(struct live *live, const struct flmem_watch_result *r)
+/* Shows the predicted release of a trim; false if the trim would be refused. */
+static bool predict_release(struct live *live, const struct flmem_watch_result *r)
 {
 	const struct flmem_trim_options options = {
 		.dry_run = true,
@@ -51,7 +51,7 @@ static bool measure(struct live *live, const struct flmem_watch_result *r)
 	char bytes[FORMAT_MAX];
 	pid_t pid = r->process.pid;
 
-	announce(live, "looking at the heap of", pid);
+	announce_operation(live, "reading the heap of", pid);
 	if (flmem_trim_process(pid, &options, &result, NULL)) {
 		snprintf(live->message, sizeof(live->message),
 			 "process %d cannot be trimmed: %.400s", (int)pid, result.reason);
@@ -60,11 +60,11 @@ static bool measure(struct live *live, const struct flmem_watch_result *r)
 	remember_trimmable(live, result.predicted_bytes);
 	if (result.predicted_bytes.unknown)
 		snprintf(live->message, sizeof(live->message),
-			 "process %d: a trim would return an unknown amount: %.300s", (int)pid,
+			 "process %d: a trim would release an unknown amount: %.300s", (int)pid,
 			 result.predicted_bytes.unknown);
 	else
 		snprintf(live->message, sizeof(live->message),
-			 "process %d: a trim would return about %s", (int)pid,
+			 "process %d: a trim would release about %s", (int)pid,
 			 format_bytes(result.predicted_bytes.value, bytes));
 	return true;
 }
@@ -74,14 +74,14 @@ static void ask_for_trim(struct live *live)
 	const struct flmem_watch_result *r = live_selected(live);
 	size_t length;
 
-	if (!r || !measure(live, r))
+	if (!r || !predict_release(live, r))
 		return;
 	length = strlen(live->message);
 	snprintf(live->message + length, sizeof(live->message) - length, ". Trim it now? (y/n)");
 	live->mode = LIVE_CONFIRM;
 }
 
-static void say_result(struct live *live, const struct flmem_trim_result *r)
+static void show_trim_result(struct live *live, const struct flmem_trim_result *r)
 {
 	char released[FORMAT_MAX], before[FORMAT_MAX], after[FORMAT_MAX], stopped[FORMAT_MAX];
 
@@ -101,8 +101,8 @@ static void say_result(struct live *live, const struct flmem_trim_result *r)
 					       : format_us(r->stopped_us.value, stopped));
 }
 
-/* What `flmem trim --pid` does. */
-static void trim(struct live *live)
+/* The same as `flmem trim --pid`. */
+static void trim_selected(struct live *live)
 {
 	const struct flmem_watch_result *r = live_selected(live);
 	struct flmem_trim_options options = {0};
@@ -112,23 +112,23 @@ static void trim(struct live *live)
 	if (!r)
 		return;
 	options.start_time = r->process.start_time;
-	announce(live, "trimming", r->process.pid);
+	announce_operation(live, "trimming", r->process.pid);
 	if (flmem_trim_process(r->process.pid, &options, &result, NULL))
 		snprintf(live->message, sizeof(live->message), "process %d: not trimmed: %.400s",
 			 (int)r->process.pid, result.reason);
 	else
-		say_result(live, &result);
-	remember_trimmable(live, FLMEM_UNKNOWN("it was trimmed since"));
+		show_trim_result(live, &result);
+	remember_trimmable(live, FLMEM_UNKNOWN("not predicted since the last trim"));
 }
 
-static void confirm(struct live *live, int key)
+static void confirm_trim(struct live *live, int key)
 {
 	if (key == 'y' || key == 'Y') {
-		trim(live);
+		trim_selected(live);
 		return;
 	}
 	live->mode = LIVE_ROWS;
-	say(live, "not trimmed");
+	set_message(live, "not trimmed");
 }
 
 static void change_order(struct live *live)
@@ -158,19 +158,19 @@ static void move_selection(struct live *live, int key)
 	live_select(live, row);
 }
 
-static void measure_selected(struct live *live)
+static void predict_selected(struct live *live)
 {
 	const struct flmem_watch_result *r = live_selected(live);
 
 	if (r)
-		measure(live, r);
+		predict_release(live, r);
 }
 
 void live_key(struct live *live, int key)
 {
 	if (live->mode == LIVE_CONFIRM) {
 		if (key != KEY_RESIZE)
-			confirm(live, key);
+			confirm_trim(live, key);
 		return;
 	}
 	if (live->mode == LIVE_HELP && key != KEY_RESIZE) {
@@ -190,13 +190,13 @@ void live_key(struct live *live, int key)
 	case ESCAPE:
 	case RETURN_KEY:
 		live->mode = LIVE_ROWS;
-		say(live, "");
+		set_message(live, "");
 		break;
 	case 's':
 		change_order(live);
 		break;
 	case 'm':
-		measure_selected(live);
+		predict_selected(live);
 		break;
 	case 't':
 		ask_for_trim(live);

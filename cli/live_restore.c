@@ -10,7 +10,7 @@
 
 #define LEAVE_MAX 128U
 
-/* SIGINT and SIGTERM end the watch in order; nothing helps against SIGKILL. */
+/* SIGINT and SIGTERM end the watch in order; SIGKILL cannot be handled. */
 static const int signals[] = {SIGHUP, SIGQUIT, SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGSYS};
 #define SIGNALS (sizeof(signals) / sizeof(signals[0]))
 
@@ -20,8 +20,8 @@ static volatile sig_atomic_t have_modes;
 static char leave[LEAVE_MAX];
 static volatile sig_atomic_t leave_length;
 
-/* Only calls that may be made in a handler. The signal comes again, for who handled it before. */
-static void restore(int number)
+/* Async-signal-safe calls only. Raises the signal again for the previous handler. */
+static void restore_terminal(int number)
 {
 	ssize_t put = leave_length ? write(STDOUT_FILENO, leave, (size_t)leave_length) : 0;
 
@@ -36,7 +36,7 @@ static void restore(int number)
 
 void live_restore_prepare(void)
 {
-	struct sigaction action = {.sa_handler = restore};
+	struct sigaction action = {.sa_handler = restore_terminal};
 
 	sigfillset(&action.sa_mask);
 	leave_length = 0;
@@ -45,8 +45,8 @@ void live_restore_prepare(void)
 		sigaction(signals[i], &action, &found[i]);
 }
 
-/* What terminfo says, without the delays of terminals made of metal. */
-static size_t append(const char *name, size_t length)
+/* Appends the terminfo string, without padding delays. */
+static size_t append_capability(const char *name, size_t length)
 {
 	const char *p = nc.tigetstr(name);
 
@@ -69,7 +69,7 @@ void live_restore_arm(void)
 	size_t length = 0;
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		length = append(names[i], length);
+		length = append_capability(names[i], length);
 	leave_length = (sig_atomic_t)length;
 }
 

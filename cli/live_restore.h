@@ -3,17 +3,17 @@
 #define FLMEM_CLI_LIVE_RESTORE_H
 
 /*
- * Gives the terminal back when a signal ends the process that curses does not see: it would be left
- * without echo, on another screen, without a cursor.
+ * Restores the terminal if a signal that curses does not handle ends the process. Otherwise the
+ * terminal would keep echo off, the alternate screen and a hidden cursor.
  */
 
-/* Remembers the terminal as it is, and watches for signals. Before curses takes the terminal. */
+/* Saves the terminal settings and installs handlers. Call before curses initialises. */
 void live_restore_prepare(void);
 
-/* The signals also leave the other screen; once curses knows the terminal. */
+/* From now on the handlers also leave the alternate screen. Call after curses has initialised. */
 void live_restore_arm(void);
 
-/* All is as it was before. After curses has given the terminal back. */
+/* Removes the handlers. Call after curses has restored the terminal. */
 void live_restore_disarm(void);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "format.h"
 
-static const char not_looked[] = "nobody looked yet";
+static const char not_predicted[] = "not predicted yet";
 
 struct live_process *live_table_find(struct live_table *table,
 				     const struct flmem_watch_process *process)
@@ -23,7 +23,8 @@ struct live_process *live_table_find(struct live_table *table,
 	return NULL;
 }
 
-static struct live_process *add(struct live_table *table, const struct flmem_watch_process *process)
+static struct live_process *add_process(struct live_table *table,
+					const struct flmem_watch_process *process)
 {
 	size_t room = table->room ? table->room * 2 : 16;
 	struct live_process *grown = table->processes;
@@ -38,7 +39,7 @@ static struct live_process *add(struct live_table *table, const struct flmem_wat
 	table->processes[table->count] = (struct live_process){
 		.pid = process->pid,
 		.start_time = process->start_time,
-		.trimmable_bytes = FLMEM_UNKNOWN(not_looked),
+		.trimmable_bytes = FLMEM_UNKNOWN(not_predicted),
 	};
 	return &table->processes[table->count++];
 }
@@ -51,7 +52,7 @@ bool live_table_sample(struct live_table *table, const struct flmem_watch_sample
 	table->elapsed_us = sample->elapsed_us;
 	p = live_table_find(table, sample->process);
 	if (!p)
-		p = add(table, sample->process);
+		p = add_process(table, sample->process);
 	if (p) {
 		p->rss_bytes = sample->rss_bytes;
 		p->recent[p->samples++ % LIVE_RECENT] = sample->rss_bytes;
@@ -86,24 +87,24 @@ const char *live_order_name(enum live_order order)
 	return names[order];
 }
 
-static int64_t growth(const struct flmem_watch_result *r)
+static int64_t growth_of(const struct flmem_watch_result *r)
 {
 	return r->trend.growth_per_hour_bytes.unknown ? INT64_MIN
 						      : r->trend.growth_per_hour_bytes.value;
 }
 
-static uint64_t left(const struct flmem_watch_result *r)
+static uint64_t seconds_left(const struct flmem_watch_result *r)
 {
 	return r->forecast.exhausted_in_s.unknown ? UINT64_MAX : r->forecast.exhausted_in_s.value;
 }
 
-static int by_pid(const struct flmem_watch_result *a, const struct flmem_watch_result *b)
+static int compare_pids(const struct flmem_watch_result *a, const struct flmem_watch_result *b)
 {
 	return (a->process.pid > b->process.pid) - (a->process.pid < b->process.pid);
 }
 
-static int compare(const struct flmem_watch_result *a, const struct flmem_watch_result *b,
-		   enum live_order order)
+static int compare_results(const struct flmem_watch_result *a, const struct flmem_watch_result *b,
+			   enum live_order order)
 {
 	int result = 0;
 
@@ -113,16 +114,16 @@ static int compare(const struct flmem_watch_result *a, const struct flmem_watch_
 			 (a->last_bytes.value > b->last_bytes.value);
 		break;
 	case LIVE_BY_GROWTH:
-		result = (growth(a) < growth(b)) - (growth(a) > growth(b));
+		result = (growth_of(a) < growth_of(b)) - (growth_of(a) > growth_of(b));
 		break;
 	case LIVE_BY_LIMIT:
-		result = (left(a) > left(b)) - (left(a) < left(b));
+		result = (seconds_left(a) > seconds_left(b)) - (seconds_left(a) < seconds_left(b));
 		break;
 	case LIVE_BY_PID:
 	case LIVE_ORDERS:
 		break;
 	}
-	return result ? result : by_pid(a, b);
+	return result ? result : compare_pids(a, b);
 }
 
 static int compare_rows(const void *a, const void *b, void *context)
@@ -130,7 +131,8 @@ static int compare_rows(const void *a, const void *b, void *context)
 	const struct live *live = context;
 	const struct flmem_watch_result *results = live->state.summary.results;
 
-	return compare(&results[*(const size_t *)a], &results[*(const size_t *)b], live->order);
+	return compare_results(&results[*(const size_t *)a], &results[*(const size_t *)b],
+			       live->order);
 }
 
 const struct flmem_watch_result *live_selected(const struct live *live)

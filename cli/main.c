@@ -22,7 +22,7 @@ static const char *nearest_command(const char *word)
 	return opt_nearest(word, names, count);
 }
 
-static int unknown_command(const char *word)
+static int report_unknown_command(const char *word)
 {
 	const char *nearest, *kind = word[0] == '-' ? "option" : "command";
 	struct flmem_error err = {0};
@@ -39,7 +39,7 @@ static int unknown_command(const char *word)
 	return cmd_fail(NULL, false, &err);
 }
 
-/* The word stands among the options: before "--" and before the command line that one takes. */
+/* True if the word is given as an option: before "--" and before a command line. */
 static bool is_given(const struct cmd *cmd, int argc, char **argv, const char *word)
 {
 	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
@@ -52,7 +52,7 @@ static bool is_given(const struct cmd *cmd, int argc, char **argv, const char *w
 	return false;
 }
 
-/* For options that could not be parsed: whether the error is wanted as an object too. */
+/* True if the error of an unparsable command line is printed as JSON too. */
 static bool wants_json(const struct cmd *cmd, int argc, char **argv)
 {
 	for (const struct opt *o = cmd->options; o->name; o++)
@@ -83,8 +83,8 @@ static int run_command(const struct cmd *cmd, int argc, char **argv)
 	return status;
 }
 
-/* A result that could not be written is a failure, also when the reader went away. */
-static int finish(int status)
+/* An unwritable result is a failure, also after a closed pipe. */
+static int finish_output(int status)
 {
 	struct flmem_error err = {0};
 
@@ -104,12 +104,12 @@ int main(int argc, char **argv)
 		return help_overview(stderr), flmem_code_exit_status(FLMEM_EUSAGE);
 	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
 		printf("flmem %s\n", flmem_version());
-		return finish(0);
+		return finish_output(0);
 	}
 	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
-		return finish(help_overview(stdout));
+		return finish_output(help_overview(stdout));
 	cmd = cmd_find(argv[1]);
 	if (!cmd)
-		return unknown_command(argv[1]);
-	return finish(run_command(cmd, argc - 1, argv + 1));
+		return report_unknown_command(argv[1]);
+	return finish_output(run_command(cmd, argc - 1, argv + 1));
 }

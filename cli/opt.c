@@ -10,11 +10,11 @@
 
 #define WORD_MAX 63
 
-const struct opt opt_help = {.name = "help", .injected = 'h', .help = "show this text"};
+const struct opt opt_help = {.name = "help", .letter = 'h', .help = "print this help"};
 
 const struct opt opt_globals[] = {
-	{.name = "help", .injected = 'h', .help = "list the commands"},
-	{.name = "version", .injected = 'V', .help = "print the version"},
+	{.name = "help", .letter = 'h', .help = "list the commands"},
+	{.name = "version", .letter = 'V', .help = "print the version"},
 	{0},
 };
 
@@ -46,7 +46,7 @@ const char *opt_nearest_option(const struct opt *table, const char *word)
 	return opt_nearest(word + 2, names, count);
 }
 
-static int unknown(const struct opt *table, const char *word, struct flmem_error *err)
+static int set_unknown_option(const struct opt *table, const char *word, struct flmem_error *err)
 {
 	const char *nearest = opt_nearest_option(table, word);
 	char shown[64];
@@ -66,21 +66,21 @@ static const struct opt *find_long(const struct opt *table, const char *name, si
 	return NULL;
 }
 
-static const struct opt *find_letter(const struct opt *table, char injected)
+static const struct opt *find_letter(const struct opt *table, char letter)
 {
 	for (const struct opt *o = table; o->name; o++)
-		if (o->injected && o->injected == injected)
+		if (o->letter && o->letter == letter)
 			return o;
 	return NULL;
 }
 
-static int add_pid(struct opt_pids *pids, const char *text, struct flmem_error *err)
+static int add_pid(const struct opt *o, const char *text, struct opt_pids *pids,
+		   struct flmem_error *err)
 {
 	pid_t pid, *grown;
-	int rc = flmem_parse_pid(text, &pid, err);
 
-	if (rc)
-		return rc;
+	if (flmem_parse_pid(text, &pid, NULL))
+		return flmem_parse_invalid(FLMEM_VALUE_PID, text, o->name, err);
 	grown = reallocarray(pids->values, pids->count + 1, sizeof(*grown));
 	if (!grown)
 		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
@@ -89,13 +89,14 @@ static int add_pid(struct opt_pids *pids, const char *text, struct flmem_error *
 	return 0;
 }
 
-static int add_pids(struct opt_pids *pids, const char *text, struct flmem_error *err)
+static int add_pids(const struct opt *o, const char *text, struct opt_pids *pids,
+		    struct flmem_error *err)
 {
 	char *copy = strdup(text), *rest = copy;
 	int rc = copy ? 0 : flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
 
 	for (char *one; !rc && (one = strsep(&rest, ","));)
-		rc = add_pid(pids, one, err);
+		rc = add_pid(o, one, pids, err);
 	free(copy);
 	return rc;
 }
@@ -111,10 +112,10 @@ static int add_text(struct opt_texts *texts, const char *text, struct flmem_erro
 	return 0;
 }
 
-static int choose(const struct opt *o, const char *text, const char **ret_choice,
-		  struct flmem_error *err)
+static int find_choice(const struct opt *o, const char *text, const char **ret_choice,
+		       struct flmem_error *err)
 {
-	char shown[64], list[160] = "";
+	char list[160] = "";
 	size_t used = 0;
 
 	for (const char *const *c = o->choices; *c; c++) {
@@ -127,12 +128,17 @@ static int choose(const struct opt *o, const char *text, const char **ret_choice
 		if (used >= sizeof(list))
 			used = sizeof(list) - 1;
 	}
-	flmem_text_escape(text, shown, sizeof(shown));
-	return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is none of %s", shown, list);
+	return flmem_parse_invalid_choice(text, o->name, list, err);
 }
 
-static int store(const struct opt *o, void *options, const char *text, struct flmem_error *err)
+static int store_value(const struct opt *o, void *options, const char *text,
+		       struct flmem_error *err)
 {
+	static const enum flmem_value_kind kinds[] = {
+		[OPT_NUMBER] = FLMEM_VALUE_NUMBER, [OPT_COUNT] = FLMEM_VALUE_COUNT,
+		[OPT_SIZE] = FLMEM_VALUE_SIZE,	   [OPT_DURATION] = FLMEM_VALUE_DURATION,
+		[OPT_PID] = FLMEM_VALUE_PID,
+	};
 	void *place = (char *)options + o->offset;
 	int rc = 0;
 
@@ -144,31 +150,28 @@ static int store(const struct opt *o, void *options, const char *text, struct fl
 		*(const char **)place = text;
 		return 0;
 	case OPT_TEXTS:
-		rc = add_text(place, text, err);
-		break;
+		return add_text(place, text, err);
+	case OPT_PIDS:
+		return add_pids(o, text, place, err);
+	case OPT_CHOICE:
+		return find_choice(o, text, place, err);
 	case OPT_NUMBER:
-		rc = flmem_parse_u64(text, 0, UINT64_MAX, place, err);
+		rc = flmem_parse_u64(text, 0, UINT64_MAX, place, NULL);
 		break;
 	case OPT_COUNT:
-		rc = flmem_parse_count(text, place, err);
+		rc = flmem_parse_count(text, place, NULL);
 		break;
 	case OPT_SIZE:
-		rc = flmem_parse_size(text, place, err);
+		rc = flmem_parse_size(text, place, NULL);
 		break;
 	case OPT_DURATION:
-		rc = flmem_parse_duration(text, place, err);
+		rc = flmem_parse_duration(text, place, NULL);
 		break;
 	case OPT_PID:
-		rc = flmem_parse_pid(text, place, err);
-		break;
-	case OPT_PIDS:
-		rc = add_pids(place, text, err);
-		break;
-	case OPT_CHOICE:
-		rc = choose(o, text, place, err);
+		rc = flmem_parse_pid(text, place, NULL);
 		break;
 	}
-	return rc ? flmem_error_prefix(err, "--%s", o->name) : 0;
+	return rc ? flmem_parse_invalid(kinds[o->kind], text, o->name, err) : 0;
 }
 
 /* Walks argv; `index` is the next word to read. */
@@ -178,20 +181,20 @@ struct cursor {
 	int index;
 };
 
-static int take_value(const struct opt *o, struct cursor *at, void *options,
+static int read_value(const struct opt *o, struct cursor *at, void *options,
 		      const char *inline_value, struct flmem_error *err)
 {
 	if (o->kind == OPT_FLAG) {
 		if (inline_value)
 			return flmem_error_set(err, FLMEM_EUSAGE, 0, "--%s takes no value",
 					       o->name);
-		return store(o, options, NULL, err);
+		return store_value(o, options, NULL, err);
 	}
 	if (inline_value)
-		return store(o, options, inline_value, err);
+		return store_value(o, options, inline_value, err);
 	if (at->index >= at->argc)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "--%s needs a value", o->name);
-	return store(o, options, at->argv[at->index++], err);
+	return store_value(o, options, at->argv[at->index++], err);
 }
 
 static int parse_long(const struct opt *table, struct cursor *at, void *options, char *word,
@@ -202,8 +205,8 @@ static int parse_long(const struct opt *table, struct cursor *at, void *options,
 	const struct opt *o = find_long(table, word + 2, length);
 
 	if (!o)
-		return unknown(table, word, err);
-	return take_value(o, at, options, value ? value + 1 : NULL, err);
+		return set_unknown_option(table, word, err);
+	return read_value(o, at, options, value ? value + 1 : NULL, err);
 }
 
 static int parse_letters(const struct opt *table, struct cursor *at, void *options, char *word,
@@ -214,10 +217,10 @@ static int parse_letters(const struct opt *table, struct cursor *at, void *optio
 		int rc;
 
 		if (!o)
-			return unknown(table, word, err);
+			return set_unknown_option(table, word, err);
 		if (o->kind != OPT_FLAG)
-			return take_value(o, at, options, p[1] ? p + 1 : NULL, err);
-		rc = take_value(o, at, options, NULL, err);
+			return read_value(o, at, options, p[1] ? p + 1 : NULL, err);
+		rc = read_value(o, at, options, NULL, err);
 		if (rc)
 			return rc;
 	}

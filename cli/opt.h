@@ -3,8 +3,8 @@
 #define FLMEM_CLI_OPT_H
 
 /*
- * Options as tables. A command describes its options once, as an array that ends in a row without
- * a name; parsing, help, completions, man pages and the nearest-name hint all walk that array.
+ * Options as tables. A command describes its options once, in an array that ends in a row without
+ * a name; parsing, help, completions, man pages and the nearest-name hint all use that array.
  * Values land at `offset` in the command's own options struct, so there are no globals.
  */
 
@@ -28,19 +28,19 @@ enum opt_kind {
 	OPT_CHOICE,   /* const char *, one of `choices` */
 };
 
-/* What a shell may offer as the value. */
+/* What a shell completes as the value. */
 enum opt_complete {
 	OPT_COMPLETE_NONE,
 	OPT_COMPLETE_FILE,
 	OPT_COMPLETE_DIRECTORY,
 	OPT_COMPLETE_PID,
 	OPT_COMPLETE_COMMAND,
-	OPT_COMPLETE_TOPIC, /* what `flmem help` knows */
+	OPT_COMPLETE_TOPIC, /* topics of `flmem help` */
 };
 
 struct opt {
 	const char *name; /* long name without dashes */
-	char injected;	  /* 0: none */
+	char letter;	  /* 0: none */
 	enum opt_kind kind;
 	size_t offset;
 	const char *metavar;	    /* NULL for flags; choices print themselves */
@@ -49,10 +49,10 @@ struct opt {
 	const char *help; /* one sentence without a full stop */
 };
 
-/* Understood by every command and therefore in no table. */
+/* Every command accepts it, so no table lists it. */
 extern const struct opt opt_help;
 
-/* Options of the program itself, in the place of a command. */
+/* Options of the program itself, given in place of a command. */
 extern const struct opt opt_globals[];
 
 struct opt_pids {
@@ -72,26 +72,26 @@ struct opt_rest {
 };
 
 /*
- * Parses `words` (argv behind the command's name) into `options` and leaves there, reordered, those
- * that are no options. Options may stand anywhere before "--"; with `stop_at_first` the first word
- * that is no option ends them (for commands that take a command line). FLMEM_EUSAGE with the
- * nearest name for an unknown option, a missing or a bad value.
+ * Parses `words` (argv after the command's name) into `options` and leaves the words that are not
+ * options in `words`. Options are accepted anywhere before "--"; with `stop_at_first` the first
+ * other word ends them (for commands that take a command line). FLMEM_EUSAGE for an unknown option
+ * (the message names the nearest one), a missing value or an invalid value.
  */
 int opt_parse(const struct opt *table, void *options, struct opt_rest *words, bool stop_at_first,
 	      struct flmem_error *err);
 
-/* True for an option whose value is the word behind it: "--role", "-r", but not "--role=x". */
+/* True for an option whose value is the next word: "--role", "-r", but not "--role=x". */
 bool opt_takes_next_word(const struct opt *table, const char *word);
 
 /* Frees what opt_parse() allocated inside `options`. */
 void opt_clear(const struct opt *table, void *options);
 
 /*
- * The name nearest to `word` by edit distance, or NULL when none is near (over 1/3 of its length).
+ * The name nearest to `word` by edit distance; NULL when the distance exceeds 1/3 of its length.
  */
 const char *opt_nearest(const char *word, const char *const *names, size_t count);
 
-/* The same among the long names of a table, for a word that begins with two dashes. */
+/* The same for the long names of a table; `word` begins with two dashes. */
 const char *opt_nearest_option(const struct opt *table, const char *word);
 
 #endif

@@ -35,8 +35,8 @@ const char *plan_stray_option(const struct plan_options *options)
 				     : NULL;
 }
 
-/* Choices are the enum's names in its order, so a place in the list is a value. */
-static unsigned place(const char *const *choices, const char *value)
+/* The choices are in the order of the enum, so an index is a value. */
+static unsigned choice_index(const char *const *choices, const char *value)
 {
 	for (unsigned i = 0; value && choices[i]; i++)
 		if (strcmp(choices[i], value) == 0)
@@ -56,11 +56,11 @@ static void print_model(const struct flmem_plan_request *request, FILE *out)
 	if (!model->tensors.unknown)
 		fprintf(out, ", %" PRIu64 " tensors", model->tensors.value);
 	if (model->largest_bytes.unknown)
-		fputs(", the largest counted as a sixteenth\n", out);
+		fputs(", largest tensor assumed to be 1/16 of it\n", out);
 	else
-		fprintf(out, ", the largest %s\n",
+		fprintf(out, ", largest tensor %s\n",
 			format_bytes(model->largest_bytes.value, largest));
-	fprintf(out, "federation %s, %" PRIu64 " client%s in a round\n",
+	fprintf(out, "federation %s, %" PRIu64 " client%s per round\n",
 		flmem_framework_name(request->framework), request->clients,
 		request->clients == 1 ? "" : "s");
 }
@@ -80,8 +80,8 @@ static void print_steps(const struct flmem_plan_strategy *strategy, enum flmem_r
 	}
 }
 
-static void print_way(const struct flmem_plan_strategy *strategy,
-		      const struct flmem_plan_request *request, bool chosen, FILE *out)
+static void print_strategy(const struct flmem_plan_strategy *strategy,
+			   const struct flmem_plan_request *request, bool chosen, FILE *out)
 {
 	char server[FORMAT_MAX], client[FORMAT_MAX], disk[FORMAT_MAX], node[FORMAT_MAX];
 
@@ -108,13 +108,13 @@ static void print_plan(const struct flmem_plan_request *request, const struct fl
 
 	print_model(request, out);
 	for (size_t i = 0; i < plan->way_count; i++)
-		print_way(&plan->strategies[i], request, i == plan->chosen, out);
-	fputs("\nEach figure has ", out);
+		print_strategy(&plan->strategies[i], request, i == plan->chosen, out);
+	fputs("\nEach figure includes ", out);
 	fputs(format_bytes(plan->runtime_bytes, runtime), out);
 	help_wrap(request->optimizer ? "for Python and its libraries."
 				     : "for Python and its libraries; training in host memory is "
-				       "not counted without --optimizer.",
-		  0, 16 + (int)strlen(runtime), out);
+				       "counted only with --optimizer.",
+		  0, 21 + (int)strlen(runtime), out);
 	if (plan->caveat)
 		help_wrap(plan->caveat, 0, 0, out);
 	for (size_t i = 0; i < plan->text_count; i++)
@@ -126,14 +126,14 @@ static int read_model(const struct plan_options *options, struct flmem_model *re
 {
 	if (options->model && options->parameters)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "--model and --params say the same twice; give one");
+				       "--model and --params exclude each other; use one");
 	if (options->model)
 		return flmem_model_read(options->model, options->dtype, ret_model, err);
 	return flmem_model_make(options->parameters, options->dtype, ret_model, err);
 }
 
-static int tell(const struct cmd *cmd, const struct flmem_plan_request *request,
-		const struct flmem_plan *plan, bool json)
+static int report_plan(const struct cmd *cmd, const struct flmem_plan_request *request,
+		       const struct flmem_plan *plan, bool json)
 {
 	struct flmem_error err = {0};
 	char *text;
@@ -156,10 +156,11 @@ int plan_run(const struct cmd *cmd, const struct plan_options *options, const ch
 	     bool json)
 {
 	struct flmem_plan_request request = {
-		.framework = FLMEM_FRAMEWORK_NVFLARE + place(role_framework_choices, framework),
+		.framework =
+			FLMEM_FRAMEWORK_NVFLARE + choice_index(role_framework_choices, framework),
 		.clients = options->clients,
 		.node_bytes = options->node_bytes,
-		.optimizer = place(plan_optimizer_choices, options->optimizer),
+		.optimizer = choice_index(plan_optimizer_choices, options->optimizer),
 	};
 	struct flmem_model model = {0};
 	struct flmem_plan plan = {0};
@@ -173,7 +174,7 @@ int plan_run(const struct cmd *cmd, const struct plan_options *options, const ch
 		rc = read_model(options, &model, &err);
 	if (!rc)
 		rc = flmem_plan_make(&request, &plan, &err);
-	status = rc ? cmd_fail(cmd, json, &err) : tell(cmd, &request, &plan, json);
+	status = rc ? cmd_fail(cmd, json, &err) : report_plan(cmd, &request, &plan, json);
 	flmem_plan_clear(&plan);
 	flmem_model_clear(&model);
 	return status;

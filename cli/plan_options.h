@@ -2,7 +2,7 @@
 #ifndef FLMEM_CLI_PLAN_OPTIONS_H
 #define FLMEM_CLI_PLAN_OPTIONS_H
 
-/* The options of `recommend` that ask for a plan, and the plan as people read it. */
+/* The options of `recommend` for a plan, and the plan as text. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,13 +23,13 @@ struct plan_options {
 
 extern const char *const plan_optimizer_choices[];
 
-/* A model was named. */
+/* True if a model was given. */
 bool plan_is_wanted(const struct plan_options *options);
 
-/* An option that goes with a model alone, or NULL. */
+/* A given option that needs a model, or NULL. */
 const char *plan_stray_option(const struct plan_options *options);
 
-/* Makes the plan and prints it; `framework` NULL is nvflare. Returns the exit status. */
+/* Makes and prints the plan; `framework` NULL means nvflare. Returns the exit status. */
 int plan_run(const struct cmd *cmd, const struct plan_options *options, const char *framework,
 	     bool json);
 

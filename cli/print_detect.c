@@ -10,7 +10,7 @@
 #include "layout.h"
 #include "print_verdict.h"
 
-#define TABLE_WIDTH 120 /* where the output is no terminal */
+#define TABLE_WIDTH 120 /* if the output is not a terminal */
 #define COMMAND_MAX 200 /* three lines */
 
 static void print_framework(const struct flmem_process_report *report, FILE *out)
@@ -55,7 +55,7 @@ static void print_limit(const struct flmem_limit_report *limit, FILE *out)
 	fprintf(out, "%s for its control group, ",
 		format_bytes(limit->cgroup_max_bytes.value, max));
 	if (limit->headroom_bytes.unknown)
-		fprintf(out, "what is left is unknown: %s\n", limit->headroom_bytes.unknown);
+		fprintf(out, "headroom unknown: %s\n", limit->headroom_bytes.unknown);
 	else
 		fprintf(out, "%s left\n", format_bytes(limit->headroom_bytes.value, left));
 }
@@ -90,7 +90,7 @@ static void print_allocators(const struct flmem_process_report *report, FILE *ou
 		print_allocator(&report->allocators[i], i ? "" : "allocators", out);
 }
 
-/* What is added to the version, as far as it is known. */
+/* Arena figures as far as they are known, printed after the version. */
 static void describe_arenas(const struct flmem_python_report *python, char *out, size_t size)
 {
 	uint64_t bytes = python->arenas_bytes.value, count = python->arenas.value;
@@ -171,7 +171,7 @@ static void print_settings(const struct flmem_process_report *report, FILE *out)
 	}
 }
 
-/* Command lines can be longer than all the rest; JSON has them whole. */
+/* Long command lines are cut; JSON has them in full. */
 static void print_command(const struct flmem_process_report *report, FILE *out)
 {
 	char command[COMMAND_MAX], line[COMMAND_MAX + 16];
@@ -181,7 +181,7 @@ static void print_command(const struct flmem_process_report *report, FILE *out)
 	layout_wrap("process", line, out);
 }
 
-/* What there is none of (framework, settings, GPU) has no line. */
+/* Absent parts (framework, settings, GPU) have no line. */
 static void print_process(const struct flmem_process_report *report, FILE *out)
 {
 	print_command(report, out);
@@ -195,7 +195,7 @@ static void print_process(const struct flmem_process_report *report, FILE *out)
 	print_verdict(report, out);
 }
 
-/* The allocator that malloc reaches, or the only one; "?" when unknown, "+" when there are more. */
+/* The allocator that serves malloc, or the only one; "?" if unknown, "+" if there are more. */
 static void main_allocator(const struct flmem_process_report *report, char *out, size_t size)
 {
 	const struct flmem_allocator_report *chosen = NULL;

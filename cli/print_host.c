@@ -14,7 +14,7 @@ static void label(const char *text, FILE *out)
 	fprintf(out, "%-*s", LABEL_COLUMN, text);
 }
 
-/* Text that came from files. */
+/* Prints untrusted text, escaped. */
 static void put(const char *text, FILE *out)
 {
 	char shown[512];
@@ -74,7 +74,7 @@ static void print_permission(const char *whose, const struct flmem_permission *p
 	fprintf(out, "%s: %s (%s)\n", whose, permission->allowed ? "yes" : "no", permission->why);
 	if (permission->how) {
 		label("", out);
-		fprintf(out, "  to change it: %s\n", permission->how);
+		fprintf(out, "  to allow it: %s\n", permission->how);
 	}
 }
 
@@ -109,13 +109,13 @@ static void print_gpus(const struct flmem_host_report *host, FILE *out)
 
 	if (host->gpu_unknown || !host->gpu_count) {
 		label("gpu", out);
-		put(host->gpu_unknown ? host->gpu_unknown : "the driver finds none", out);
+		put(host->gpu_unknown ? host->gpu_unknown : "the driver reports none", out);
 		fputc('\n', out);
 		return;
 	}
 	for (size_t i = 0; i < host->gpu_count; i++) {
 		label(i ? "" : "gpu", out);
-		put(host->gpus[i].name[0] ? host->gpus[i].name : "without a name", out);
+		put(host->gpus[i].name[0] ? host->gpus[i].name : "unnamed", out);
 		fprintf(out, ", %s, %s used",
 			format_bytes_or(host->gpus[i].total_bytes, "?", total),
 			format_bytes_or(host->gpus[i].used_bytes, "?", used));

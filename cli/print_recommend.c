@@ -10,7 +10,7 @@
 #define TEXT_MAX 1024
 #define INDENT	 8
 
-/* Text that came from a file. */
+/* Prints untrusted text, escaped. */
 static void put(const char *text, FILE *out)
 {
 	char shown[TEXT_MAX];

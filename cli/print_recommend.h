@@ -2,17 +2,17 @@
 #ifndef FLMEM_CLI_PRINT_RECOMMEND_H
 #define FLMEM_CLI_PRINT_RECOMMEND_H
 
-/* Findings and role tables as people read them. */
+/* Findings and role tables as text. */
 
 #include <stdio.h>
 
 #include <flmem/recommend.h>
 #include <flmem/settings.h>
 
-/* Findings below the file that they are in, then how many there are. Problems are not printed. */
+/* Findings grouped by file, then their counts. Problems are not printed. */
 void print_recommendations(const struct flmem_recommendations *found, FILE *out);
 
-/* What a role should be set to, with reasons. */
+/* The recommended settings of a role, with reasons. */
 void print_role(const struct flmem_settings *settings, FILE *out);
 
 #endif

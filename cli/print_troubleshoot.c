@@ -25,7 +25,7 @@ static char mark(enum flmem_step_state state)
 	return '?';
 }
 
-/* A wrapped line of its own, under the text of the step. */
+/* A wrapped line below the text of the step. */
 static void put_line(const char *label, const char *text, FILE *out)
 {
 	char line[TEXT_MAX], shown[TEXT_MAX];

@@ -2,13 +2,13 @@
 #ifndef FLMEM_CLI_PRINT_TROUBLESHOOT_H
 #define FLMEM_CLI_PRINT_TROUBLESHOOT_H
 
-/* The lists of `recommend --troubleshoot` as people read them. */
+/* The lists of `recommend --troubleshoot` as text. */
 
 #include <stdio.h>
 
 #include <flmem/troubleshoot.h>
 
-/* Each walk as numbered steps with a mark, what is known, and what to do. */
+/* Each list as numbered steps with state, evidence and next command. */
 void print_troubles(const struct flmem_troubles *troubles, FILE *out);
 
 #endif

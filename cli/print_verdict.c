@@ -11,13 +11,13 @@
 #define BAR_CELLS  24
 #define SMALL_PART 200 /* of RSS */
 
-/* Whether block characters can be shown: the character set of the user's locale. */
+/* True if the locale's character set has block characters. */
 static bool is_utf8(void)
 {
 	return setlocale(LC_CTYPE, "") && strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 }
 
-/* `part` of 1 as a bar that is followed by blanks up to its full width. */
+/* A bar of length `part` (0 to 1), padded with blanks to its full width. */
 static void put_bar(double part, FILE *out)
 {
 	static const char *const eighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
@@ -44,7 +44,7 @@ static void print_class(const char *name, uint64_t bytes, uint64_t rss, const ch
 	fprintf(out, " %10s %3.0f %%  %s\n", format_bytes(bytes, number), part * 100, meaning);
 }
 
-/* The small ones share a line; a class that is empty has none. */
+/* Small classes share a line; empty classes have none. */
 static void print_classes(const struct flmem_memory_classes *classes, uint64_t rss, FILE *out)
 {
 	uint64_t small = 0;

@@ -86,14 +86,14 @@ static void print_trim(const struct flmem_watch_action *action)
 		       format_bytes_or(action->rss_before_bytes, "unknown", before),
 		       format_bytes_or(action->rss_after_bytes, "unknown", after));
 	if (!action->stopped_us.unknown)
-		printf(", one thread stood still for %s",
+		printf(", one thread borrowed for %s",
 		       format_us(action->stopped_us.value, stopped));
 }
 
 static void print_decision(const struct flmem_watch_action *action)
 {
 	static const char *const texts[] = {
-		[FLMEM_WATCH_REFUSED] = "not trimmed now, tried again at the next occasion",
+		[FLMEM_WATCH_REFUSED] = "not trimmed now, next attempt at the next occasion",
 		[FLMEM_WATCH_DROPPED] = "not trimmed, only watched from now on",
 		[FLMEM_WATCH_RESTING] = "not trimmed for now",
 		[FLMEM_WATCH_RESUMED] = "trimmed again",
@@ -158,11 +158,11 @@ static void print_actions(const struct flmem_watch_actions *a)
 
 	if (!a->every_rounds)
 		return;
-	printf("  trimmed %" PRIu64 " times: %s released, threads stood still for %s in all",
+	printf("  trimmed %" PRIu64 " times: %s released, threads borrowed for %s in total",
 	       a->count[FLMEM_WATCH_TRIMMED], format_bytes(a->released_bytes, released),
 	       format_us(a->stopped_us, stopped));
 	if (a->count[FLMEM_WATCH_REFUSED])
-		printf("; %" PRIu64 " times it was not safe", a->count[FLMEM_WATCH_REFUSED]);
+		printf("; refused as unsafe %" PRIu64 " times", a->count[FLMEM_WATCH_REFUSED]);
 	putchar('\n');
 }
 
@@ -172,16 +172,16 @@ static void print_count(const char *what, struct flmem_u64 times)
 		printf("  its control group %s: %" PRIu64 " times\n", what, times.value);
 }
 
-/* Nothing to be said about memory that was never short. */
+/* Prints nothing if the control group had no memory pressure. */
 static void print_pressure(const struct flmem_pressure *rise)
 {
-	print_count("was slowed down for its use of memory", rise->high);
-	print_count("ran into its memory limit", rise->max);
+	print_count("was throttled at its high mark", rise->high);
+	print_count("reached its memory limit", rise->max);
 	print_count("ran out of memory", rise->oom);
-	print_count("had processes killed for want of memory", rise->oom_kill);
+	print_count("had processes killed out of memory", rise->oom_kill);
 }
 
-/* Who it is in the federation, and whether it is still there. */
+/* Role and site in the federation, and whether the process has exited. */
 static void print_state(const struct flmem_watch_result *r)
 {
 	const char *role = flmem_role_name(r->process.role);
@@ -204,7 +204,7 @@ static void print_result(const struct flmem_watch_result *r)
 	print_state(r);
 	printf(": %s", flmem_trend_verdict_name(r->trend.verdict));
 	if (r->trend.verdict != FLMEM_TREND_TOO_EARLY)
-		printf(", sure to %.3g %%", r->trend.confidence * 100);
+		printf(", confidence %.3g %%", r->trend.confidence * 100);
 	printf(": %s\n", r->trend.because);
 	printf("  %s\n", flmem_text_escape(r->process.command, command, sizeof(command)));
 	printf("  RSS %s -> %s, peak %s, in %s", format_bytes_or(r->first_bytes, "-", first),
@@ -216,8 +216,7 @@ static void print_result(const struct flmem_watch_result *r)
 	putchar('\n');
 	if (r->restarts)
 		printf("  one history of %" PRIu64
-		       " processes, each of which took the place of the "
-		       "one before\n",
+		       " processes, each the restart of the one before\n",
 		       r->restarts + 1);
 	print_growth(&r->trend);
 	print_forecast(r);
@@ -233,10 +232,10 @@ void print_watch_summary(const struct flmem_watch_summary *summary)
 	for (size_t i = 0; i < summary->count; i++)
 		print_result(&summary->results[i]);
 	if (summary->forgotten)
-		printf("%" PRIu64 " processes that ended are not listed: they were too many\n",
+		printf("%" PRIu64 " exited processes are not listed: too many\n",
 		       summary->forgotten);
 	if (summary->missed)
-		printf("%" PRIu64 " intervals went by without samples: this host was busy or "
-		       "asleep\n",
+		printf("%" PRIu64
+		       " intervals passed without samples: this host was busy or suspended\n",
 		       summary->missed);
 }

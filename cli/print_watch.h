@@ -2,7 +2,7 @@
 #ifndef FLMEM_CLI_PRINT_WATCH_H
 #define FLMEM_CLI_PRINT_WATCH_H
 
-/* A watch as text: a line per event, and paragraphs at its end. */
+/* A watch as text: a line per event, and the summary. */
 
 #include <flmem/watch.h>
 

@@ -6,7 +6,7 @@
 
 #define NAME_OF(name, text) text,
 
-/* In the order of the enum; what settings are made for are its first entries by name. */
+/* In the order of the enum. */
 const char *const role_choices[] = {"server", "client", "trainer", NULL};
 const char *const role_parallelism_choices[] = {"normal", "high", NULL};
 const char *const role_allocator_choices[] = {FLMEM_SETTINGS_ALLOCATORS(NAME_OF) NULL};
@@ -28,8 +28,8 @@ enum flmem_role role_named(const struct role_options *options)
 	return options->role ? find_role(options->role) : FLMEM_ROLE_NONE;
 }
 
-/* Choices are the enum's names in its order, so a place in the list is a value. */
-static unsigned place(const char *const *choices, const char *value, unsigned fallback)
+/* The choices are in the order of the enum, so an index is a value. */
+static unsigned choice_index(const char *const *choices, const char *value, unsigned fallback)
 {
 	for (unsigned i = 0; value && choices[i]; i++)
 		if (strcmp(choices[i], value) == 0)
@@ -42,19 +42,20 @@ int role_request(const struct role_options *options, struct flmem_settings_reque
 {
 	if (!options->role)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "--role is needed: server, client or trainer");
+				       "--role is required; choose from server, client, trainer");
 	if (options->gpu && options->no_gpu)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "--gpu and --no-gpu exclude each other");
 	*ret_request = (struct flmem_settings_request){
 		.role = find_role(options->role),
-		.high_parallelism = place(role_parallelism_choices, options->parallelism, 0) == 1,
+		.high_parallelism =
+			choice_index(role_parallelism_choices, options->parallelism, 0) == 1,
 		.gpu = options->gpu || (!options->no_gpu && flmem_settings_gpu_present()),
-		.allocator = place(role_allocator_choices, options->allocator,
-				   FLMEM_SETTINGS_ALLOCATOR_GLIBC),
+		.allocator = choice_index(role_allocator_choices, options->allocator,
+					  FLMEM_SETTINGS_ALLOCATOR_GLIBC),
 		.jemalloc_library = options->jemalloc_library,
 		.framework = FLMEM_FRAMEWORK_NVFLARE +
-			     place(role_framework_choices, options->framework, 0),
+			     choice_index(role_framework_choices, options->framework, 0),
 		.framework_version = options->framework_version,
 		.force = options->force,
 		.environment = environ,

@@ -2,7 +2,7 @@
 #ifndef FLMEM_CLI_ROLE_OPTIONS_H
 #define FLMEM_CLI_ROLE_OPTIONS_H
 
-/* The options that `env` and `start` share: which settings are wanted. */
+/* Options that `env` and `start` share: they select the settings. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,55 +30,55 @@ extern const char *const role_allocator_choices[];
 extern const char *const role_framework_choices[];
 
 /* Rows of an option table, for an options struct that begins with a struct role_options. */
-#define ROLE_OPTIONS                                                                              \
-	{.name = "role",                                                                          \
-	 .injected = 'r',                                                                         \
-	 .kind = OPT_CHOICE,                                                                      \
-	 .offset = offsetof(struct role_options, role),                                           \
-	 .choices = role_choices,                                                                 \
-	 .help = "what the process does in the federation; needed"},                              \
-		{.name = "parallelism",                                                           \
-		 .kind = OPT_CHOICE,                                                              \
-		 .offset = offsetof(struct role_options, parallelism),                            \
-		 .choices = role_parallelism_choices,                                             \
-		 .help = "high: a server with many clients at work at once gets 8 arenas"},       \
-		{.name = "allocator",                                                             \
-		 .injected = 'a',                                                                 \
-		 .kind = OPT_CHOICE,                                                              \
-		 .offset = offsetof(struct role_options, allocator),                              \
-		 .choices = role_allocator_choices,                                               \
-		 .help = "allocator to set up (default glibc); auto takes jemalloc where it is "  \
-			 "installed"},                                                            \
-		{.name = "jemalloc-library",                                                      \
-		 .kind = OPT_TEXT,                                                                \
-		 .offset = offsetof(struct role_options, jemalloc_library),                       \
-		 .metavar = "PATH",                                                               \
-		 .complete = OPT_COMPLETE_FILE,                                                   \
-		 .help = "jemalloc to preload, instead of the one that is found"},                \
-		{.name = "framework",                                                             \
-		 .injected = 'f',                                                                 \
-		 .kind = OPT_CHOICE,                                                              \
-		 .offset = offsetof(struct role_options, framework),                              \
-		 .choices = role_framework_choices,                                               \
-		 .help = "whose variables to add (default nvflare)"},                             \
-		{.name = "framework-version",                                                     \
-		 .kind = OPT_TEXT,                                                                \
-		 .offset = offsetof(struct role_options, framework_version),                      \
-		 .metavar = "VERSION",                                                            \
-		 .help = "leave out what this version does not read (2.8, 2.9.0)"},               \
-		{.name = "gpu",                                                                   \
-		 .kind = OPT_FLAG,                                                                \
-		 .offset = offsetof(struct role_options, gpu),                                    \
-		 .help = "the client uses a GPU (default: this machine has one)"},                \
-	{                                                                                         \
-		.name = "no-gpu", .kind = OPT_FLAG,                                               \
-		.offset = offsetof(struct role_options, no_gpu), .help = "the client uses no GPU" \
+#define ROLE_OPTIONS                                                                               \
+	{.name = "role",                                                                           \
+	 .letter = 'r',                                                                            \
+	 .kind = OPT_CHOICE,                                                                       \
+	 .offset = offsetof(struct role_options, role),                                            \
+	 .choices = role_choices,                                                                  \
+	 .help = "role of the process in the federation (required)"},                              \
+		{.name = "parallelism",                                                            \
+		 .kind = OPT_CHOICE,                                                               \
+		 .offset = offsetof(struct role_options, parallelism),                             \
+		 .choices = role_parallelism_choices,                                              \
+		 .help = "high: 8 arenas, for a server that works on many clients at once"},       \
+		{.name = "allocator",                                                              \
+		 .letter = 'a',                                                                    \
+		 .kind = OPT_CHOICE,                                                               \
+		 .offset = offsetof(struct role_options, allocator),                               \
+		 .choices = role_allocator_choices,                                                \
+		 .help = "allocator to configure (default glibc); auto selects jemalloc if it is " \
+			 "installed"},                                                             \
+		{.name = "jemalloc-library",                                                       \
+		 .kind = OPT_TEXT,                                                                 \
+		 .offset = offsetof(struct role_options, jemalloc_library),                        \
+		 .metavar = "PATH",                                                                \
+		 .complete = OPT_COMPLETE_FILE,                                                    \
+		 .help = "jemalloc library to preload (default: the installed one)"},              \
+		{.name = "framework",                                                              \
+		 .letter = 'f',                                                                    \
+		 .kind = OPT_CHOICE,                                                               \
+		 .offset = offsetof(struct role_options, framework),                               \
+		 .choices = role_framework_choices,                                                \
+		 .help = "framework whose variables are added (default nvflare)"},                 \
+		{.name = "framework-version",                                                      \
+		 .kind = OPT_TEXT,                                                                 \
+		 .offset = offsetof(struct role_options, framework_version),                       \
+		 .metavar = "VERSION",                                                             \
+		 .help = "omit settings that this version does not read (2.8, 2.9.0)"},            \
+		{.name = "gpu",                                                                    \
+		 .kind = OPT_FLAG,                                                                 \
+		 .offset = offsetof(struct role_options, gpu),                                     \
+		 .help = "the client uses a GPU (default: if this machine has one)"},              \
+	{                                                                                          \
+		.name = "no-gpu", .kind = OPT_FLAG,                                                \
+		.offset = offsetof(struct role_options, no_gpu), .help = "the client uses no GPU"  \
 	}
 
-/* The role that was given, FLMEM_ROLE_NONE for none. */
+/* The given role, or FLMEM_ROLE_NONE. */
 enum flmem_role role_named(const struct role_options *options);
 
-/* Turns the options into a request for flmem_settings_make(); the environment is the process's. */
+/* Makes a request for flmem_settings_make() from the options and this process's environment. */
 int role_request(const struct role_options *options, struct flmem_settings_request *ret_request,
 		 struct flmem_error *err);
 

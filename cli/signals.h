@@ -2,21 +2,18 @@
 #ifndef FLMEM_CLI_SIGNALS_H
 #define FLMEM_CLI_SIGNALS_H
 
-/* The process's own signal dispositions. */
+/* Signal dispositions of flmem itself. */
 
-/* A closed pipe is reported like any other failed write, never by a signal in mid-work. */
+/* Ignores SIGPIPE: a closed pipe is reported as a failed write. */
 void signals_prepare(void);
 
 /*
- * Makes the signals that ask for an end (SIGINT, SIGTERM) readable on the descriptor that is
- * returned, instead of acted on; -1 where the kernel refuses.
+ * Blocks SIGINT and SIGTERM and returns a descriptor from which they can be read; -1 if the kernel
+ * refuses.
  */
 int signals_catch_end(void);
 
-/*
- * Puts the dispositions back that flmem was started with. To be called before it becomes another
- * program.
- */
+/* Restores the dispositions that flmem inherited. Call before exec. */
 void signals_restore(void);
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef FLMEM_CLI_START_H
 #define FLMEM_CLI_START_H
 
-/* The ways of `flmem start`, each in a file of its own. */
+/* The modes of `flmem start`, one file each. */
 
 #include <stdbool.h>
 
@@ -11,7 +11,7 @@
 #include "role_options.h"
 
 struct start_options {
-	struct role_options role; /* first, as ROLE_OPTIONS wants it */
+	struct role_options role; /* first: ROLE_OPTIONS requires it */
 	bool jemalloc;
 	bool no_inherit_preload;
 	bool dry_run;
@@ -29,10 +29,10 @@ struct start_options {
 
 extern const char *const start_emit_choices[];
 
-/* Prints or saves a script or unit; `argv` is NULL for the role's standard command. */
+/* Prints or saves a script or unit; `argv` NULL means the standard command of the role. */
 int start_emit(const struct start_options *options, char *const *argv, struct flmem_error *err);
 
-/* Keeps the command alive; ret_status is the exit status when all went well. */
+/* Supervises the command; ret_status is the exit status on success. */
 int start_supervise(const struct start_options *options, char *const *argv,
 		    char *const *environment, int *ret_status, struct flmem_error *err);
 

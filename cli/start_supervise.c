@@ -12,8 +12,8 @@
 
 #include "signals.h"
 
-/* One line on stderr for everything that happens. */
-static void print_news(void *unused, const struct flmem_supervise_news *news)
+/* One line on stderr per event. */
+static void print_event(void *unused, const struct flmem_supervise_news *news)
 {
 	char shown[FLMEM_ERROR_MESSAGE_MAX];
 
@@ -38,13 +38,13 @@ static void print_news(void *unused, const struct flmem_supervise_news *news)
 static int read_duration(const char *option, const char *text, uint64_t *ret_us,
 			 struct flmem_error *err)
 {
-	if (!text || flmem_parse_duration(text, ret_us, err) == 0)
+	if (!text || flmem_parse_duration(text, ret_us, NULL) == 0)
 		return 0;
-	return flmem_error_prefix(err, "--%s", option);
+	return flmem_parse_invalid(FLMEM_VALUE_DURATION, text, option, err);
 }
 
-/* Ends as the command did, so that who waits for flmem sees the same signal; its core is enough. */
-static int end_alike(int wait_status)
+/* Ends with the signal of the command, so that the parent sees it; without a second core file. */
+static int end_like_command(int wait_status)
 {
 	const struct rlimit no_core = {0, 0};
 	sigset_t own;
@@ -69,7 +69,7 @@ int start_supervise(const struct start_options *options, char *const *argv,
 		.environment = environment,
 		.wait_us = FLMEM_SUPERVISE_WAIT_AUTO,
 		.grace_us = FLMEM_SUPERVISE_GRACE_US,
-		.notify = print_news,
+		.notify = print_event,
 	};
 	int wait_status = 0;
 	int rc = read_duration("wait", options->wait, &o.wait_us, err);
@@ -82,6 +82,6 @@ int start_supervise(const struct start_options *options, char *const *argv,
 	rc = flmem_supervise(&o, &wait_status, err);
 	signals_prepare();
 	if (!rc)
-		*ret_status = end_alike(wait_status);
+		*ret_status = end_like_command(wait_status);
 	return rc;
 }

@@ -21,8 +21,8 @@ bool targets_given(const struct target_options *options)
 	return options->pids.count || options->name || options->all || options->tree;
 }
 
-/* The options as they were given: "--pid, --all". */
-static void list_ways(const struct target_options *options, char *out, size_t size)
+/* The given options as text: "--pid and --all". */
+static void list_given_options(const struct target_options *options, char *out, size_t size)
 {
 	const struct {
 		bool given;
@@ -42,23 +42,24 @@ static void list_ways(const struct target_options *options, char *out, size_t si
 						 used ? " and " : "", strategies[i].option);
 }
 
-static int check(const struct target_options *options, struct flmem_error *err)
+static int check_targets(const struct target_options *options, struct flmem_error *err)
 {
 	int strategies = (options->pids.count > 0) + (options->name != NULL) + options->all +
 			 (options->tree != 0);
 	char list[64];
 
 	if (!strategies && (options->role || options->min_rss_bytes))
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "%s only narrows: add --pid, --name, --tree or --all",
-				       options->role ? "--role" : "--min-rss");
+		return flmem_error_set(
+			err, FLMEM_EUSAGE, 0,
+			"%s only filters targets; add --pid, --name, --tree or --all",
+			options->role ? "--role" : "--min-rss");
 	if (!strategies)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "no target: use --pid, --name, --tree or --all");
+				       "no target; use --pid, --name, --tree or --all");
 	if (strategies == 1)
 		return 0;
-	list_ways(options, list, sizeof(list));
-	return flmem_error_set(err, FLMEM_EUSAGE, 0, "%s exclude each other: use one", list);
+	list_given_options(options, list, sizeof(list));
+	return flmem_error_set(err, FLMEM_EUSAGE, 0, "%s exclude each other; use one", list);
 }
 
 int targets_nothing_matched(const struct target_options *options, struct flmem_error *err)
@@ -74,7 +75,7 @@ int targets_nothing_matched(const struct target_options *options, struct flmem_e
 int targets_selection(const struct target_options *options, struct flmem_selection *ret_selection,
 		      struct flmem_error *err)
 {
-	int rc = check(options, err);
+	int rc = check_targets(options, err);
 
 	if (rc)
 		return rc;

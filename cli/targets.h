@@ -3,8 +3,8 @@
 #define FLMEM_CLI_TARGETS_H
 
 /*
- * The options that name target processes, the same for every command that has targets. A command
- * embeds struct target_options in its options and puts TARGET_OPTIONS() into its table.
+ * Options that select target processes, shared by all commands that have targets. A command embeds
+ * struct target_options in its options and puts TARGET_OPTIONS() into its table.
  */
 
 #include <stdbool.h>
@@ -34,76 +34,72 @@ extern const char *const target_roles[];
 #define TARGET_NAME_OPTIONS(type, member)                                                     \
 	{                                                                                     \
 		.name = "pid",                                                                \
-		.injected = 'p',                                                              \
+		.letter = 'p',                                                                \
 		.kind = OPT_PIDS,                                                             \
 		.offset = TARGET_OFFSET(type, member, pids),                                  \
 		.metavar = "PID",                                                             \
 		.complete = OPT_COMPLETE_PID,                                                 \
-		.help = "this process; may be given several times, or as a list with commas", \
+		.help = "this process; may be repeated, or a comma-separated list",           \
 	},                                                                                    \
 		{                                                                             \
 			.name = "name",                                                       \
 			.kind = OPT_TEXT,                                                     \
 			.offset = TARGET_OFFSET(type, member, name),                          \
 			.metavar = "REGEX",                                                   \
-			.help = "every process whose command line matches",                   \
+			.help = "all processes whose command line matches",                   \
 		},                                                                            \
 		{                                                                             \
 			.name = "all",                                                        \
-			.injected = 'a',                                                      \
+			.letter = 'a',                                                        \
 			.kind = OPT_FLAG,                                                     \
 			.offset = TARGET_OFFSET(type, member, all),                           \
-			.help = "every process that you may read",                            \
+			.help = "all processes that this user may read",                      \
 		},                                                                            \
 	{                                                                                     \
 		.name = "tree", .kind = OPT_PID, .offset = TARGET_OFFSET(type, member, tree), \
 		.metavar = "PID", .complete = OPT_COMPLETE_PID,                               \
-		.help = "this process and all its descendants",                               \
+		.help = "this process and its descendants",                                   \
 	}
 
-/* The same, with those that narrow what was named. */
-#define TARGET_OPTIONS(type, member)                                                            \
-	TARGET_NAME_OPTIONS(type, member),                                                      \
-		{                                                                               \
-			.name = "role",                                                         \
-			.kind = OPT_CHOICE,                                                     \
-			.offset = TARGET_OFFSET(type, member, role),                            \
-			.metavar = "ROLE",                                                      \
-			.choices = target_roles,                                                \
-			.help = "of these, only those with this role; server and client stand " \
-				"for all "                                                      \
-				"their kinds",                                                  \
-		},                                                                              \
-	{                                                                                       \
-		.name = "min-rss", .injected = 'm', .kind = OPT_SIZE,                           \
-		.offset = TARGET_OFFSET(type, member, min_rss_bytes), .metavar = "SIZE",        \
-		.help = "of these, only those with at least this much resident memory",         \
+/* The same plus the options that filter the selection. */
+#define TARGET_OPTIONS(type, member)                                                              \
+	TARGET_NAME_OPTIONS(type, member),                                                        \
+		{                                                                                 \
+			.name = "role",                                                           \
+			.kind = OPT_CHOICE,                                                       \
+			.offset = TARGET_OFFSET(type, member, role),                              \
+			.metavar = "ROLE",                                                        \
+			.choices = target_roles,                                                  \
+			.help = "only processes with this role; server and client include their " \
+				"variants",                                                       \
+		},                                                                                \
+	{                                                                                         \
+		.name = "min-rss", .letter = 'm', .kind = OPT_SIZE,                               \
+		.offset = TARGET_OFFSET(type, member, min_rss_bytes), .metavar = "SIZE",          \
+		.help = "only processes with at least this much resident memory",                 \
 	}
 
-/* True when the options name any target at all. */
+/* True if the options select any target. */
 bool targets_given(const struct target_options *options);
 
 /*
- * What the options select, for commands that select again and again. It lends from the options.
- * FLMEM_EUSAGE for options that contradict each other or name nothing.
+ * The selection of the options, for commands that select repeatedly. It borrows memory of the
+ * options. FLMEM_EUSAGE for contradictory options or no target.
  */
 int targets_selection(const struct target_options *options, struct flmem_selection *ret_selection,
 		      struct flmem_error *err);
 
-/*
- * Says FLMEM_ENOPROC in the words of the options, which the library does not know. Returns the
- * code.
- */
+/* Rewrites the message of FLMEM_ENOPROC in terms of the options. Returns the code. */
 int targets_nothing_matched(const struct target_options *options, struct flmem_error *err);
 
 /*
- * Fills ret_targets (release with flmem_targets_clear). FLMEM_EUSAGE for options that contradict
- * each other or name nothing, FLMEM_ENOPROC when nothing matches.
+ * Fills ret_targets (release with flmem_targets_clear). FLMEM_EUSAGE for contradictory options or
+ * no target, FLMEM_ENOPROC when nothing matches.
  */
 int targets_select(const struct target_options *options, struct flmem_targets *ret_targets,
 		   struct flmem_error *err);
 
-/* True when each target was named by its pid, so that one that is gone is a failure. */
+/* True if each target was given by pid, so that a missing one is a failure. */
 bool targets_are_explicit(const struct target_options *options);
 
 #endif

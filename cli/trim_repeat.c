@@ -13,8 +13,8 @@
 #include "format.h"
 #include "signals.h"
 
-#define COOL_DOWN_US_DEFAULT 60000000U /* with --when */
-#define IN_VAIN_LIMIT	     1000000U
+#define COOL_DOWN_US_DEFAULT  60000000U /* with --when */
+#define MAX_INEFFECTIVE_LIMIT 1000000U
 
 bool repeat_wanted(const struct repeat_options *options)
 {
@@ -33,19 +33,19 @@ static int check_condition(const char *text, struct flmem_error *err)
 int repeat_check(const struct repeat_options *options, bool dry_run, struct flmem_error *err)
 {
 	if (!repeat_wanted(options)) {
-		if (options->cool_down_us || options->count || options->least_bytes ||
-		    options->in_vain)
+		if (options->cool_down_us || options->count || options->min_release_bytes ||
+		    options->max_ineffective)
 			return flmem_error_set(err, FLMEM_EUSAGE, 0,
-					       "--cool-down, --count, --least and --in-vain go "
-					       "with --every or --when");
+					       "--cool-down, --count, --min-release and "
+					       "--max-ineffective need --every or --when");
 		return 0;
 	}
 	if (dry_run)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "--dry-run goes with neither --every nor --when");
-	if (options->in_vain > IN_VAIN_LIMIT)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0, "--in-vain is at most %u",
-				       IN_VAIN_LIMIT);
+				       "--dry-run cannot be combined with --every or --when");
+	if (options->max_ineffective > MAX_INEFFECTIVE_LIMIT)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "--max-ineffective accepts at most %u",
+				       MAX_INEFFECTIVE_LIMIT);
 	return options->when ? check_condition(options->when, err) : 0;
 }
 
@@ -72,17 +72,17 @@ static void print_trim(const struct flmem_trim_result *r, FILE *out)
 			format_bytes(r->rss_after_bytes.value, after));
 	}
 	if (!r->stopped_us.unknown)
-		fprintf(out, ", thread %d stood still for %s", (int)r->thread,
+		fprintf(out, ", borrowed thread %d for %s", (int)r->thread,
 			format_us(r->stopped_us.value, stopped));
 }
 
-static const char *sentence(enum flmem_repeat_event_kind kind)
+static const char *event_sentence(enum flmem_repeat_event_kind kind)
 {
 	static const char *const texts[] = {
-		[FLMEM_REPEAT_REFUSED] = "not trimmed now, tried again",
+		[FLMEM_REPEAT_REFUSED] = "not trimmed now, will be tried again",
 		[FLMEM_REPEAT_UNDECIDED] = "the condition cannot be decided",
-		[FLMEM_REPEAT_DROPPED] = "not trimmed, given up",
-		[FLMEM_REPEAT_GIVEN_UP] = "given up",
+		[FLMEM_REPEAT_DROPPED] = "not trimmed, no further attempts",
+		[FLMEM_REPEAT_GIVEN_UP] = "no further trims",
 		[FLMEM_REPEAT_DONE] = "done",
 		[FLMEM_REPEAT_ENDED] = "ended",
 	};
@@ -101,7 +101,7 @@ static void log_event(const struct flmem_repeat_event *event, void *data)
 	if (event->kind == FLMEM_REPEAT_TRIMMED)
 		print_trim(event->result, stderr);
 	else
-		fputs(sentence(event->kind), stderr);
+		fputs(event_sentence(event->kind), stderr);
 	if (event->reason)
 		fprintf(stderr, ": %s", flmem_text_escape(event->reason, reason, sizeof(reason)));
 	fputc('\n', stderr);
@@ -128,9 +128,9 @@ int repeat_run(const struct cmd *cmd, const struct repeat_options *options, bool
 		.every_us = options->every_us,
 		.cool_down_us = options->cool_down_us,
 		.count = options->count,
-		.least_bytes = options->least_bytes,
-		.in_vain_max = (unsigned)options->in_vain,
-		.tell = json ? print_event : log_event,
+		.min_release_bytes = options->min_release_bytes,
+		.max_ineffective = (unsigned)options->max_ineffective,
+		.on_event = json ? print_event : log_event,
 	};
 	int rc = options->when ? flmem_condition_parse(options->when, &when, &err) : 0;
 

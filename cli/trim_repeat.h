@@ -2,7 +2,7 @@
 #ifndef FLMEM_CLI_TRIM_REPEAT_H
 #define FLMEM_CLI_TRIM_REPEAT_H
 
-/* `flmem trim --every` and `--when`: trims again and again. */
+/* `flmem trim --every` and `--when`: repeated trims. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,8 +18,8 @@ struct repeat_options {
 	uint64_t every_us;
 	uint64_t cool_down_us;
 	uint64_t count;
-	uint64_t least_bytes;
-	uint64_t in_vain;
+	uint64_t min_release_bytes;
+	uint64_t max_ineffective;
 };
 
 #define REPEAT_OFFSET(type, member, field) \
@@ -32,15 +32,16 @@ struct repeat_options {
 		.kind = OPT_DURATION,                                                             \
 		.offset = REPEAT_OFFSET(type, member, every_us),                                  \
 		.metavar = "TIME",                                                                \
-		.help = "trim again and again, this far apart; with --when, look so often "       \
-			"(default 5s)",                                                           \
+		.help = "trim repeatedly at this interval; with --when, check the condition at "  \
+			"this interval (default 5s)",                                             \
 	},                                                                                        \
 		{                                                                                 \
 			.name = "when",                                                           \
 			.kind = OPT_TEXT,                                                         \
 			.offset = REPEAT_OFFSET(type, member, when),                              \
 			.metavar = "CONDITION",                                                   \
-			.help = "trim whenever this holds, as in 'rss > 8G and trimmable > 20%' " \
+			.help = "trim while this holds, for example 'rss > 8G and trimmable > "   \
+				"20%' "                                                           \
 				"(see 'flmem help conditions')",                                  \
 		},                                                                                \
 		{                                                                                 \
@@ -48,37 +49,37 @@ struct repeat_options {
 			.kind = OPT_DURATION,                                                     \
 			.offset = REPEAT_OFFSET(type, member, cool_down_us),                      \
 			.metavar = "TIME",                                                        \
-			.help = "between two trims of a process leave it alone for this long "    \
-				"(default 1m with --when)",                                       \
+			.help = "minimum time between two trims of a process (default 1m with "   \
+				"--when)",                                                        \
 		},                                                                                \
 		{                                                                                 \
 			.name = "count",                                                          \
 			.kind = OPT_NUMBER,                                                       \
 			.offset = REPEAT_OFFSET(type, member, count),                             \
 			.metavar = "N",                                                           \
-			.help = "end after so many trims of each process",                        \
+			.help = "end after this many trims of each process",                      \
 		},                                                                                \
 		{                                                                                 \
-			.name = "least",                                                          \
+			.name = "min-release",                                                    \
 			.kind = OPT_SIZE,                                                         \
-			.offset = REPEAT_OFFSET(type, member, least_bytes),                       \
+			.offset = REPEAT_OFFSET(type, member, min_release_bytes),                 \
 			.metavar = "SIZE",                                                        \
-			.help = "a trim that releases less was in vain (default 1MiB)",           \
+			.help = "a trim that releases less counts as ineffective (default 1MiB)", \
 		},                                                                                \
 	{                                                                                         \
-		.name = "in-vain", .kind = OPT_NUMBER,                                            \
-		.offset = REPEAT_OFFSET(type, member, in_vain), .metavar = "N",                   \
-		.help = "leave a process after so many such trims in a row; each doubles the "    \
-			"pause (default 3)",                                                      \
+		.name = "max-ineffective", .kind = OPT_NUMBER,                                    \
+		.offset = REPEAT_OFFSET(type, member, max_ineffective), .metavar = "N",           \
+		.help = "stop trimming a process after this many ineffective trims in a row; "    \
+			"each one doubles the pause (default 3)",                                 \
 	}
 
-/* True when trims are to be repeated. */
+/* True with --every or --when. */
 bool repeat_wanted(const struct repeat_options *options);
 
-/* Refuses options that go only with --every or --when; parses the condition beforehand. */
+/* Refuses options that need --every or --when; parses the condition to report errors early. */
 int repeat_check(const struct repeat_options *options, bool dry_run, struct flmem_error *err);
 
-/* Until all is over; the exit status. */
+/* Trims until all targets are finished or a signal arrives. Returns the exit status. */
 int repeat_run(const struct cmd *cmd, const struct repeat_options *options, bool json,
 	       const struct flmem_trim_options *trim, const struct flmem_targets *targets);
 

@@ -8,8 +8,8 @@
 #include "print_watch.h"
 #include "watch_output.h"
 
-/* What is written must be there when a reader looks, and a reader that went away ends the watch. */
-static bool flush(void *state)
+/* Readers see each line immediately; a closed pipe ends the watch. */
+static bool flush_lines(void *state)
 {
 	(void)state;
 	return fflush(stdout) == 0 && !ferror(stdout);
@@ -88,5 +88,5 @@ void watch_output_lines(bool json, bool quiet, struct watch_output *ret_output)
 	ret_output->sample = json ? json_sample : text_sample;
 	ret_output->round = json ? json_round : text_round;
 	ret_output->action = json ? json_action : text_action;
-	ret_output->tick = flush;
+	ret_output->tick = flush_lines;
 }

@@ -30,8 +30,8 @@ int watch_listen_begin(const char *address, struct flmem_watch_options *watch,
 	watch->snapshot = ret_listen->snapshot;
 	fprintf(stderr, "flmem watch: metrics at %s\n", flmem_endpoint_url(ret_listen->endpoint));
 	if (!flmem_endpoint_is_local(ret_listen->endpoint))
-		fputs("flmem watch: warning: whoever reaches this host over the network can read "
-		      "them, redacted command lines included; nothing is encrypted\n",
+		fputs("flmem watch: warning: every host that can connect can read the metrics, "
+		      "including redacted command lines; there is no encryption\n",
 		      stderr);
 	return 0;
 }

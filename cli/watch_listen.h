@@ -13,8 +13,8 @@ struct watch_listen {
 };
 
 /*
- * Listens at `address` and says on stderr where; the watch with these options is what is served.
- * End it with watch_listen_end(), also after a failure.
+ * Serves metrics of the watch with these options at `address` and prints the URL on stderr. End
+ * with watch_listen_end(), also after a failure.
  */
 int watch_listen_begin(const char *address, struct flmem_watch_options *watch,
 		       struct watch_listen *ret_listen, struct flmem_error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A watch on a terminal. */
+/* The live view of a watch on a terminal. */
 #include <errno.h>
 #include <langinfo.h>
 #include <locale.h>
@@ -24,13 +24,13 @@
 struct view {
 	struct live live;
 	struct flmem_watch_options *watch;
-	struct flmem_watch_snapshot *own_board; /* NULL: someone else's is read */
+	struct flmem_watch_snapshot *own_snapshot; /* NULL: another output owns it */
 	SCREEN *screen;
 	pthread_t thread;
 	bool runs;
-	int wake; /* eventfd: there are samples, or it is over */
+	int wake; /* eventfd: new samples, or the end */
 	bool over;
-	sigset_t mask; /* of the watch's thread, as it was */
+	sigset_t mask; /* previous mask of the watch's thread */
 };
 
 static uint64_t now_ms(void)
@@ -41,12 +41,12 @@ static uint64_t now_ms(void)
 	return (uint64_t)now.tv_sec * 1000U + (uint64_t)now.tv_nsec / 1000000U;
 }
 
-static void wake(const struct view *view)
+static void wake_view(const struct view *view)
 {
 	const uint64_t one = 1;
 	ssize_t put = write(view->wake, &one, sizeof(one));
 
-	(void)put; /* it is awake already */
+	(void)put; /* already awake */
 }
 
 static bool is_over(struct view *view)
@@ -54,7 +54,7 @@ static bool is_over(struct view *view)
 	return __atomic_load_n(&view->over, __ATOMIC_ACQUIRE);
 }
 
-/* False when there will be no more keys. */
+/* False at the end of input. */
 static bool read_keys(struct view *view, int revents)
 {
 	int key;
@@ -67,7 +67,7 @@ static bool read_keys(struct view *view, int revents)
 	return !(revents & (POLLHUP | POLLERR | POLLNVAL));
 }
 
-/* Waits for a key or a sample; a change of the size interrupts it. */
+/* Waits for a key or a sample; a resize interrupts the wait. */
 static void wait_and_read(struct view *view, int timeout_ms)
 {
 	struct pollfd files[] = {
@@ -84,8 +84,8 @@ static void wait_and_read(struct view *view, int timeout_ms)
 		view->live.quit = true;
 }
 
-/* Signals that curses handles come to the thread of the view, all others to the watch's. */
-static void choose_signals(int how)
+/* The view's thread receives the signals of curses, the watch's thread all others. */
+static void set_curses_signals(int how)
 {
 	static const int of_curses[] = {SIGWINCH, SIGTSTP, SIGCONT};
 	sigset_t set;
@@ -96,12 +96,12 @@ static void choose_signals(int how)
 	pthread_sigmask(how, &set, NULL);
 }
 
-static void *show(void *context)
+static void *run_view(void *context)
 {
 	struct view *view = context;
 	uint64_t drawn = 0, refreshed = 0;
 
-	choose_signals(SIG_UNBLOCK);
+	set_curses_signals(SIG_UNBLOCK);
 	while (!is_over(view) && !view->live.quit) {
 		uint64_t now = now_ms();
 
@@ -112,24 +112,24 @@ static void *show(void *context)
 		live_draw(&view->live);
 		drawn = now_ms();
 		wait_and_read(view, IDLE_MS);
-		/* Keys are answered at once, samples not more often than can be read. */
+		/* Keys take effect immediately; samples redraw at a limited rate. */
 		while (!is_over(view) && !view->live.quit && now_ms() - drawn < DRAW_EVERY_MS / 4)
 			wait_and_read(view, DRAW_EVERY_MS / 4);
 	}
-	/* Ends the watch as Ctrl-C does. */
+	/* Ends the watch like Ctrl-C. */
 	if (!is_over(view))
 		kill(getpid(), SIGINT);
 	return NULL;
 }
 
-static bool take_sample(void *state, const struct flmem_watch_sample *sample)
+static bool on_sample(void *state, const struct flmem_watch_sample *sample)
 {
 	struct view *view = state;
 
 	return live_table_sample(&view->live.table, sample);
 }
 
-static bool take_action(void *state, const struct flmem_watch_action *action)
+static bool on_action(void *state, const struct flmem_watch_action *action)
 {
 	struct view *view = state;
 
@@ -137,9 +137,9 @@ static bool take_action(void *state, const struct flmem_watch_action *action)
 	return true;
 }
 
-static bool take_tick(void *state)
+static bool on_tick(void *state)
 {
-	wake(state);
+	wake_view(state);
 	return true;
 }
 
@@ -156,7 +156,7 @@ static void start_colours(struct live *live)
 		nc.init_pair((short)(i + 1), pairs[i], -1);
 }
 
-/* False for a terminal that curses does not know. */
+/* False if curses does not support the terminal. */
 static bool open_screen(struct view *view)
 {
 	live_restore_prepare();
@@ -176,7 +176,7 @@ static bool open_screen(struct view *view)
 	return true;
 }
 
-/* The thread starts with all signals blocked, so that none of the watch's comes to it. */
+/* The thread starts with all signals blocked, so that it receives none of the watch. */
 static bool start_thread(struct view *view)
 {
 	sigset_t all;
@@ -184,20 +184,20 @@ static bool start_thread(struct view *view)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &view->mask);
-	rc = pthread_create(&view->thread, NULL, show, view);
+	rc = pthread_create(&view->thread, NULL, run_view, view);
 	pthread_sigmask(SIG_SETMASK, &view->mask, NULL);
-	choose_signals(SIG_BLOCK);
+	set_curses_signals(SIG_BLOCK);
 	view->runs = rc == 0;
 	return view->runs;
 }
 
-/* Gives the terminal back; the rest of the view stays. */
+/* Restores the terminal; the rest of the view remains. */
 static void end_screen(struct view *view)
 {
 	if (view->runs) {
 		__atomic_store_n(&view->over, true, __ATOMIC_RELEASE);
-		wake(view);
-		/* It may be held up by Ctrl-S. */
+		wake_view(view);
+		/* Ctrl-S may have stopped the output. */
 		tcflow(STDOUT_FILENO, TCOON);
 		pthread_join(view->thread, NULL);
 		view->runs = false;
@@ -211,7 +211,8 @@ static void end_screen(struct view *view)
 	}
 }
 
-static int finish(void *state, const struct flmem_watch_summary *summary, struct flmem_error *err)
+static int finish_view(void *state, const struct flmem_watch_summary *summary,
+		       struct flmem_error *err)
 {
 	(void)summary;
 	(void)err;
@@ -227,9 +228,9 @@ static void close_view(void *state)
 	if (view->wake >= 0)
 		close(view->wake);
 	flmem_watch_summary_clear(&view->live.state.summary);
-	if (view->own_board) {
+	if (view->own_snapshot) {
 		view->watch->snapshot = NULL;
-		flmem_watch_snapshot_free(view->own_board);
+		flmem_watch_snapshot_free(view->own_snapshot);
 	}
 	free(view->live.sorted);
 	free(view->live.table.processes);
@@ -259,12 +260,12 @@ static struct view *new_view(struct flmem_watch_options *watch)
 	return view;
 }
 
-static bool find_board(struct view *view)
+static bool use_snapshot(struct view *view)
 {
-	if (!view->watch->snapshot && flmem_watch_snapshot_new(&view->own_board, NULL))
+	if (!view->watch->snapshot && flmem_watch_snapshot_new(&view->own_snapshot, NULL))
 		return false;
-	if (view->own_board)
-		view->watch->snapshot = view->own_board;
+	if (view->own_snapshot)
+		view->watch->snapshot = view->own_snapshot;
 	view->live.snapshot = view->watch->snapshot;
 	return true;
 }
@@ -278,16 +279,16 @@ bool watch_output_live(struct flmem_watch_options *watch, struct watch_output *r
 	view = new_view(watch);
 	if (!view)
 		return false;
-	if (view->wake < 0 || !find_board(view) || !open_screen(view) || !start_thread(view)) {
+	if (view->wake < 0 || !use_snapshot(view) || !open_screen(view) || !start_thread(view)) {
 		close_view(view);
 		return false;
 	}
 	*ret_output = (struct watch_output){
 		.state = view,
-		.sample = take_sample,
-		.action = take_action,
-		.tick = take_tick,
-		.finish = finish,
+		.sample = on_sample,
+		.action = on_action,
+		.tick = on_tick,
+		.finish = finish_view,
 		.close = close_view,
 	};
 	return true;

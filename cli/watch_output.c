@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "watch_output.h"
 
-static bool tell_sample(void *context, const struct flmem_watch_sample *sample)
+static bool forward_sample(void *context, const struct flmem_watch_sample *sample)
 {
 	const struct watch_outputs *all = context;
 	bool goes_on = true;
@@ -12,7 +12,7 @@ static bool tell_sample(void *context, const struct flmem_watch_sample *sample)
 	return goes_on;
 }
 
-static bool tell_round(void *context, const struct flmem_watch_round *round)
+static bool forward_round(void *context, const struct flmem_watch_round *round)
 {
 	const struct watch_outputs *all = context;
 	bool goes_on = true;
@@ -23,7 +23,7 @@ static bool tell_round(void *context, const struct flmem_watch_round *round)
 	return goes_on;
 }
 
-static bool tell_action(void *context, const struct flmem_watch_action *action)
+static bool forward_action(void *context, const struct flmem_watch_action *action)
 {
 	const struct watch_outputs *all = context;
 	bool goes_on = true;
@@ -34,7 +34,7 @@ static bool tell_action(void *context, const struct flmem_watch_action *action)
 	return goes_on;
 }
 
-static bool tell_tick(void *context)
+static bool forward_tick(void *context)
 {
 	const struct watch_outputs *all = context;
 	bool goes_on = true;
@@ -49,10 +49,10 @@ struct flmem_watch_callbacks watch_outputs_callbacks(struct watch_outputs *outpu
 {
 	return (struct flmem_watch_callbacks){
 		.context = outputs,
-		.sample = tell_sample,
-		.round = tell_round,
-		.action = tell_action,
-		.tick = tell_tick,
+		.sample = forward_sample,
+		.round = forward_round,
+		.action = forward_action,
+		.tick = forward_tick,
 	};
 }
 

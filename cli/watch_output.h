@@ -3,9 +3,8 @@
 #define FLMEM_CLI_WATCH_OUTPUT_H
 
 /*
- * What becomes of a watch. Several outputs may be told of the same one: lines on standard output, a
- * page, a screen. A new kind of output is one function that fills a struct watch_output, and one
- * line in cmd_watch.c.
+ * Outputs of a watch. One watch can have several: lines on standard output, a page, a screen. A new
+ * kind of output is one function that fills a struct watch_output, and one line in cmd_watch.c.
  */
 
 #include <stdbool.h>
@@ -14,17 +13,17 @@
 #include <flmem/error.h>
 #include <flmem/watch.h>
 
-/* Any function may be NULL. Those that return false end the watch. */
+/* Any function may be NULL. Returning false ends the watch. */
 struct watch_output {
 	void *state;
 	bool (*sample)(void *state, const struct flmem_watch_sample *sample);
 	bool (*round)(void *state, const struct flmem_watch_round *round);
 	bool (*action)(void *state, const struct flmem_watch_action *action);
 	bool (*tick)(void *state);
-	/* The watch is over; a failure becomes the exit status. */
+	/* Called at the end of the watch; a failure becomes the exit status. */
 	int (*finish)(void *state, const struct flmem_watch_summary *summary,
 		      struct flmem_error *err);
-	void (*close)(void *state); /* always, also after a watch that failed */
+	void (*close)(void *state); /* always called, also after a failed watch */
 };
 
 #define WATCH_OUTPUTS_MAX 4U
@@ -34,10 +33,10 @@ struct watch_outputs {
 	size_t count;
 };
 
-/* Callbacks that tell all outputs, which must outlive them. */
+/* Callbacks that forward to all outputs; the outputs must outlive them. */
 struct flmem_watch_callbacks watch_outputs_callbacks(struct watch_outputs *outputs);
 
-/* All of them, also after one failed; the first failure. */
+/* Finishes all outputs, also after one failed. Returns the first failure. */
 int watch_outputs_finish(struct watch_outputs *outputs, const struct flmem_watch_summary *summary,
 			 struct flmem_error *err);
 
@@ -47,12 +46,12 @@ void watch_outputs_close(struct watch_outputs *outputs);
 void watch_output_lines(bool json, bool quiet, struct watch_output *ret_output);
 
 /*
- * A screen that is drawn again and again; false where there is no terminal, or none that can do it.
- * The watch with these options gets a board if it has none; to be closed before that board is.
+ * A live screen; false without a suitable terminal. The watch with these options gets a snapshot if
+ * it has none; close the screen before the snapshot.
  */
 bool watch_output_live(struct flmem_watch_options *watch, struct watch_output *ret_output);
 
-/* One HTML page, written at the end. FLMEM_EUSAGE when there is no place for it. */
+/* One HTML page, written at the end. FLMEM_EUSAGE if the file cannot be written there. */
 int watch_output_page(const char *path, struct watch_output *ret_output, struct flmem_error *err);
 
 #endif

@@ -11,7 +11,7 @@ struct report {
 	struct flmem_watch_page *page;
 };
 
-static bool take_sample(void *state, const struct flmem_watch_sample *sample)
+static bool on_sample(void *state, const struct flmem_watch_sample *sample)
 {
 	const struct report *report = state;
 
@@ -19,7 +19,7 @@ static bool take_sample(void *state, const struct flmem_watch_sample *sample)
 	return true;
 }
 
-static bool take_round(void *state, const struct flmem_watch_round *round)
+static bool on_round(void *state, const struct flmem_watch_round *round)
 {
 	const struct report *report = state;
 
@@ -27,7 +27,7 @@ static bool take_round(void *state, const struct flmem_watch_round *round)
 	return true;
 }
 
-static bool take_action(void *state, const struct flmem_watch_action *action)
+static bool on_action(void *state, const struct flmem_watch_action *action)
 {
 	const struct report *report = state;
 
@@ -55,7 +55,7 @@ int watch_output_page(const char *path, struct watch_output *ret_output, struct 
 	int rc = flmem_watch_page_place(path, err);
 	struct report *report;
 
-	/* A watch of days must not end in a page that has no place. */
+	/* Check now: a watch of days must not end with an unwritable page. */
 	if (rc)
 		return flmem_error_prefix(err, "--report");
 	report = calloc(1, sizeof(*report));
@@ -69,9 +69,9 @@ int watch_output_page(const char *path, struct watch_output *ret_output, struct 
 	}
 	*ret_output = (struct watch_output){
 		.state = report,
-		.sample = take_sample,
-		.round = take_round,
-		.action = take_action,
+		.sample = on_sample,
+		.round = on_round,
+		.action = on_action,
 		.finish = finish,
 		.close = close_report,
 	};

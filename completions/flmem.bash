@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# Generated from the option tables; 'make generate' renews it.
+# Generated from the option tables by 'make generate'.
 
-# _flmem_offer WORD COMPGEN-ARGUMENTS: what compgen knows that starts with the word
+# _flmem_offer WORD COMPGEN-ARGUMENTS: completions of compgen that start with the word
 _flmem_offer()
 {
 	local word=$1
@@ -22,7 +22,7 @@ _flmem_files()
 	_flmem_offer "$1" "$2"
 }
 
-# _flmem_line VALUED: completes the command line behind flmem's own options
+# _flmem_line VALUED: completes the command line after the options of flmem
 _flmem_line()
 {
 	local begin=2
@@ -79,7 +79,7 @@ _flmem()
 		esac
 		;;
 	trim)
-		options=" --pid --name --all --tree --role --min-rss --gc --cuda --full --python --dry-run --timeout --assume-seccomp --settle --every --when --cool-down --count --least --in-vain --json --no-predict --help"
+		options=" --pid --name --all --tree --role --min-rss --gc --cuda --full --python --dry-run --timeout --assume-seccomp --settle --every --when --cool-down --count --min-release --max-ineffective --json --no-predict --help"
 		case $option in
 		--pid | -p) _flmem_pids "$word" && return ;;
 		--name) return ;;
@@ -93,8 +93,8 @@ _flmem()
 		--when) return ;;
 		--cool-down) return ;;
 		--count) return ;;
-		--least) return ;;
-		--in-vain) return ;;
+		--min-release) return ;;
+		--max-ineffective) return ;;
 		esac
 		;;
 	env)
@@ -130,7 +130,7 @@ _flmem()
 		_flmem_line " --role -r --parallelism --allocator -a --jemalloc-library --framework -f --framework-version --workspace -w --wait --grace --emit -e --output -o --site --org --image" && return
 		;;
 	watch)
-		options=" --pid --name --all --tree --role --min-rss --interval --duration --log --rounds --round-regex --record --replay --listen --report --fail-above --fail-growth --auto --gc --cuda --full --every-rounds --when --cool-down --least --in-vain --assume-seccomp --timeout --quiet --json --help"
+		options=" --pid --name --all --tree --role --min-rss --interval --duration --log --rounds --round-regex --record --replay --listen --report --fail-above --fail-growth --auto --gc --cuda --full --every-rounds --when --cool-down --min-release --max-ineffective --assume-seccomp --timeout --quiet --json --help"
 		case $option in
 		--pid | -p) _flmem_pids "$word" && return ;;
 		--name) return ;;
@@ -151,8 +151,8 @@ _flmem()
 		--every-rounds) return ;;
 		--when) return ;;
 		--cool-down) return ;;
-		--least) return ;;
-		--in-vain) return ;;
+		--min-release) return ;;
+		--max-ineffective) return ;;
 		--timeout) return ;;
 		esac
 		;;

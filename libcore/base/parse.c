@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -52,7 +53,7 @@ static const struct unit duration_units[] = {
 	{NULL, 0},
 };
 
-/* As models are named: llama-3.1-8b, gpt2-1.5B. */
+/* Suffixes of model names: llama-3.1-8b, gpt2-1.5B. */
 static const struct unit count_units[] = {
 	{"", 1},
 	{"K", UINT64_C(1000)},
@@ -68,13 +69,35 @@ static const struct unit count_units[] = {
 	{NULL, 0},
 };
 
-static int reject(const char *text, const char *kind, const char *expected, struct flmem_error *err)
+static int set_invalid(const char *name, const char *text, const char *option, const char *expected,
+		       struct flmem_error *err)
 {
 	char shown[64];
 
 	flmem_text_escape(text, shown, sizeof(shown));
-	return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is not a %s (%s)", shown, kind,
-			       expected);
+	return flmem_error_set(err, FLMEM_EUSAGE, 0, "invalid %s '%s'%s%s; %s", name, shown,
+			       option ? " for --" : "", option ? option : "", expected);
+}
+
+int flmem_parse_invalid(enum flmem_value_kind kind, const char *text, const char *option,
+			struct flmem_error *err)
+{
+#define VALUE_ROW(name, text, expected) {text, expected},
+	static const struct {
+		const char *name, *expected;
+	} kinds[] = {FLMEM_VALUES(VALUE_ROW)};
+#undef VALUE_ROW
+
+	return set_invalid(kinds[kind].name, text, option, kinds[kind].expected, err);
+}
+
+int flmem_parse_invalid_choice(const char *text, const char *option, const char *choices,
+			       struct flmem_error *err)
+{
+	char expected[200];
+
+	snprintf(expected, sizeof(expected), "choose from %s", choices);
+	return set_invalid("value", text, option, expected, err);
 }
 
 int flmem_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *ret_value,
@@ -82,13 +105,12 @@ int flmem_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *ret_
 {
 	const char *p = text;
 	uint64_t value;
-	char shown[64];
+	char expected[80];
 
 	if (!flmem_text_read_digits(&p, &value) || *p || value < min || value > max) {
-		flmem_text_escape(text, shown, sizeof(shown));
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "'%s' is not a number from %llu to %llu", shown,
-				       (unsigned long long)min, (unsigned long long)max);
+		snprintf(expected, sizeof(expected), "expected %llu to %llu",
+			 (unsigned long long)min, (unsigned long long)max);
+		return set_invalid("number", text, NULL, expected, err);
 	}
 	*ret_value = value;
 	return 0;
@@ -99,12 +121,12 @@ int flmem_parse_pid(const char *text, pid_t *ret_pid, struct flmem_error *err)
 	uint64_t value = 0;
 
 	if (flmem_parse_u64(text, 1, PID_LIMIT, &value, NULL))
-		return reject(text, "process id", "a number from 1 to 4194304", err);
+		return flmem_parse_invalid(FLMEM_VALUE_PID, text, NULL, err);
 	*ret_pid = (pid_t)value;
 	return 0;
 }
 
-/* Up to six digits after the point count, in millionths. */
+/* Fraction in millionths; digits after the sixth are ignored. */
 static bool read_fraction(const char **text, uint64_t *ret_millionths)
 {
 	uint64_t value = 0, place = 100000;
@@ -147,18 +169,18 @@ static bool parse_scaled(const char *text, const struct unit *units, uint64_t *r
 int flmem_parse_size(const char *text, uint64_t *ret_bytes, struct flmem_error *err)
 {
 	if (!parse_scaled(text, size_units, ret_bytes))
-		return reject(text, "size", "examples: 512, 64K, 1.5GiB, 4GB", err);
+		return flmem_parse_invalid(FLMEM_VALUE_SIZE, text, NULL, err);
 	return 0;
 }
 
-/* A fraction without a unit has lost it: 1.5 is not one parameter. */
+/* A fraction without a unit is a mistake: 1.5 is not one parameter. */
 int flmem_parse_count(const char *text, uint64_t *ret_count, struct flmem_error *err)
 {
 	const char *point = strchr(text, '.');
-	bool lost = point && !point[1 + strspn(point + 1, "0123456789")];
+	bool no_unit = point && !point[1 + strspn(point + 1, "0123456789")];
 
-	if (lost || !parse_scaled(text, count_units, ret_count))
-		return reject(text, "count", "examples: 350000000, 350M, 8B, 1.5B", err);
+	if (no_unit || !parse_scaled(text, count_units, ret_count))
+		return flmem_parse_invalid(FLMEM_VALUE_COUNT, text, NULL, err);
 	return 0;
 }
 
@@ -167,6 +189,6 @@ int flmem_parse_duration(const char *text, uint64_t *ret_us, struct flmem_error 
 	if (strcmp(text, "0") == 0)
 		*ret_us = 0;
 	else if (!parse_scaled(text, duration_units, ret_us))
-		return reject(text, "duration", "examples: 250ms, 5s, 2m, 1h", err);
+		return flmem_parse_invalid(FLMEM_VALUE_DURATION, text, NULL, err);
 	return 0;
 }

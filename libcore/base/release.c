@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include <flmem/parse.h>
-#include <flmem/text.h>
 
 #define DIGITS "0123456789"
 
@@ -29,7 +28,6 @@ int flmem_release_parse(const char *text, struct flmem_release *ret_release,
 {
 	struct flmem_release release = {0};
 	const char *p = text;
-	char shown[64];
 
 	while (release.count < FLMEM_RELEASE_PARTS) {
 		size_t length = strspn(p, DIGITS);
@@ -42,11 +40,8 @@ int flmem_release_parse(const char *text, struct flmem_release *ret_release,
 			break;
 		p++;
 	}
-	if (!release.count || (*p && !strchr("abcdefghijklmnopqrstuvwxyz.+-" DIGITS, *p))) {
-		flmem_text_escape(text, shown, sizeof(shown));
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "'%s' is not a version (examples: 2.8, 2.8.1)", shown);
-	}
+	if (!release.count || (*p && !strchr("abcdefghijklmnopqrstuvwxyz.+-" DIGITS, *p)))
+		return flmem_parse_invalid(FLMEM_VALUE_VERSION, text, NULL, err);
 	*ret_release = release;
 	return 0;
 }

@@ -5,7 +5,7 @@
 
 #include "report/json.h"
 
-/* An object inside `parent` whose unknown fields have their reasons in an object of their own. */
+/* An object in `parent`, with a member "unknown" for the reasons of unknown fields. */
 struct section {
 	cJSON *fields;
 	cJSON *unknown;
@@ -99,8 +99,8 @@ static const char *linkage_name(enum flmem_linkage linkage)
 	return NULL;
 }
 
-/* The allocator's own figures: a field for each that it told. */
-static void add_own(cJSON *object, const struct flmem_heap_report *heap)
+/* Figures under the allocator's own names, one field each. */
+static void add_own_figures(cJSON *object, const struct flmem_heap_report *heap)
 {
 	struct section section = open_section(object, "own");
 
@@ -143,7 +143,7 @@ static cJSON *allocator_object(const struct flmem_allocator_report *allocator)
 	cJSON_AddBoolToObject(object, "serves_malloc", allocator->serves_malloc);
 	flmem_json_add_text(object, "evidence", allocator->evidence);
 	add_heap(object, &allocator->heap);
-	add_own(object, &allocator->heap);
+	add_own_figures(object, &allocator->heap);
 	return object;
 }
 
@@ -193,7 +193,7 @@ static void add_python_fields(const struct section *section,
 	add_flag(section, "finalizing", python->finalizing);
 }
 
-/* null where there is no CPython; where that could not be found out, with the reason. */
+/* null without CPython; if that could not be determined, with the reason. */
 static void add_python(cJSON *object, cJSON *unknown, const struct flmem_python_report *python)
 {
 	struct section section;
@@ -209,8 +209,7 @@ static void add_python(cJSON *object, cJSON *unknown, const struct flmem_python_
 		flmem_json_add_text(section.fields, "version", python->version);
 	} else {
 		cJSON_AddNullToObject(section.fields, "version");
-		cJSON_AddStringToObject(section.unknown, "version",
-					"its program file does not tell");
+		cJSON_AddStringToObject(section.unknown, "version", "not in its program file");
 	}
 	add_python_fields(&section, python);
 	close_section(&section);
@@ -280,7 +279,7 @@ static void add_limit(cJSON *object, const struct flmem_limit_report *limit)
 	close_section(&section);
 }
 
-/* Fields live_bytes, ... that add up to RSS; all null where that is not known. */
+/* Fields live_bytes, ... that add up to RSS; all null if unknown. */
 static void add_classes(cJSON *object, const struct flmem_memory_classes *classes)
 {
 	struct section section = open_section(object, "bytes");

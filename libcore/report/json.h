@@ -3,9 +3,9 @@
 #define FLMEM_REPORT_JSON_H
 
 /*
- * Building blocks of the JSON reports; only this room includes cJSON. Objects are owned by their
- * parent once added. Adding to NULL, or without memory, does nothing, and flmem_json_take() then
- * gives NULL.
+ * Building blocks of the JSON reports; only this directory includes cJSON. A parent owns the
+ * objects added to it. Adding to NULL, or without memory, does nothing, and flmem_json_take() then
+ * returns NULL.
  */
 
 #include <stdbool.h>
@@ -18,7 +18,7 @@
 /* {"schema": "flmem.<command>/1"} */
 cJSON *flmem_json_report(const char *command);
 
-/* A number written in full: cJSON's own numbers are doubles and lose bits above 2^53. */
+/* A number written in full: numbers of cJSON are doubles and lose bits above 2^53. */
 void flmem_json_add_u64(cJSON *object, const char *name, uint64_t number);
 
 /* The number, or null with its reason added to `unknown` under the same name. */

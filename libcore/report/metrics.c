@@ -9,7 +9,7 @@
 
 #include "base/buf.h"
 
-/* Of a label's value; longer ones are cut. */
+/* Maximum length of a label value; longer ones are cut. */
 #define LABEL_MAX   128
 #define COMMAND_MAX 256
 
@@ -20,14 +20,14 @@ struct page {
 };
 
 /*
- * A metric and where its values come from: `tell` adds the lines of one process, or, with a result
- * of NULL, those of the watch.
+ * A metric and the source of its values: `put` adds the lines of one process, or, with a result of
+ * NULL, those of the watch.
  */
 struct row {
 	struct flmem_metric shown;
-	void (*tell)(struct page *page, const struct row *row, const struct flmem_watch_result *r);
+	void (*put)(struct page *page, const struct row *row, const struct flmem_watch_result *r);
 	size_t offset;	   /* of the number, in the result or the state */
-	unsigned decimals; /* of the number that belong behind the point */
+	unsigned decimals; /* decimal places of the number */
 };
 
 static bool is_open(const struct page *page)
@@ -35,7 +35,7 @@ static bool is_open(const struct page *page)
 	return page->exposition == FLMEM_EXPOSITION_OPENMETRICS;
 }
 
-/* What a line's name has behind the family's: the same in both formats. */
+/* Suffix of the sample name after the family name: the same in both formats. */
 static const char *suffix_of(const struct flmem_metric *metric)
 {
 	if (strcmp(metric->type, "counter") == 0)
@@ -43,7 +43,7 @@ static const char *suffix_of(const struct flmem_metric *metric)
 	return strcmp(metric->type, "info") == 0 ? "_info" : "";
 }
 
-/* The text of a label is foreign: fit to print first, then as the formats want it. */
+/* Label values are untrusted: make them printable first, then escape them for the format. */
 static void put_label(struct page *page, const char *name, const char *value)
 {
 	char shown[COMMAND_MAX];
@@ -94,23 +94,25 @@ static void end_line(struct page *page, const struct row *row, uint64_t value, b
 	flmem_buf_putc(b, '\n');
 }
 
-static const void *at(const struct page *page, const struct row *row,
-		      const struct flmem_watch_result *r)
+static const void *field_address(const struct page *page, const struct row *row,
+				 const struct flmem_watch_result *r)
 {
 	return (r ? (const char *)r : (const char *)page->state) + row->offset;
 }
 
-static void tell_plain(struct page *page, const struct row *row, const struct flmem_watch_result *r)
+static void put_plain_lines(struct page *page, const struct row *row,
+			    const struct flmem_watch_result *r)
 {
-	const uint64_t *value = at(page, row, r);
+	const uint64_t *value = field_address(page, row, r);
 
 	begin_line(page, row, r);
 	end_line(page, row, *value, false);
 }
 
-static void tell_u64(struct page *page, const struct row *row, const struct flmem_watch_result *r)
+static void put_u64_lines(struct page *page, const struct row *row,
+			  const struct flmem_watch_result *r)
 {
-	const struct flmem_u64 *value = at(page, row, r);
+	const struct flmem_u64 *value = field_address(page, row, r);
 
 	if (value->unknown)
 		return;
@@ -125,9 +127,10 @@ static void put_i64(struct page *page, const struct row *row, struct flmem_i64 v
 	end_line(page, row, negative ? -(uint64_t)value.value : (uint64_t)value.value, negative);
 }
 
-static void tell_i64(struct page *page, const struct row *row, const struct flmem_watch_result *r)
+static void put_i64_lines(struct page *page, const struct row *row,
+			  const struct flmem_watch_result *r)
 {
-	const struct flmem_i64 *value = at(page, row, r);
+	const struct flmem_i64 *value = field_address(page, row, r);
 
 	if (value->unknown)
 		return;
@@ -135,10 +138,10 @@ static void tell_i64(struct page *page, const struct row *row, const struct flme
 	put_i64(page, row, *value);
 }
 
-static void tell_interval(struct page *page, const struct row *row,
-			  const struct flmem_watch_result *r)
+static void put_interval_lines(struct page *page, const struct row *row,
+			       const struct flmem_watch_result *r)
 {
-	const struct flmem_i64 *value = at(page, row, r);
+	const struct flmem_i64 *value = field_address(page, row, r);
 
 	if (value->unknown)
 		return;
@@ -147,9 +150,10 @@ static void tell_interval(struct page *page, const struct row *row,
 	put_i64(page, row, *value);
 }
 
-static void tell_limit(struct page *page, const struct row *row, const struct flmem_watch_result *r)
+static void put_limit_lines(struct page *page, const struct row *row,
+			    const struct flmem_watch_result *r)
 {
-	const struct flmem_u64 *value = at(page, row, r);
+	const struct flmem_u64 *value = field_address(page, row, r);
 
 	if (value->unknown)
 		return;
@@ -158,15 +162,15 @@ static void tell_limit(struct page *page, const struct row *row, const struct fl
 	end_line(page, row, value->value, false);
 }
 
-static void tell_confidence(struct page *page, const struct row *row,
-			    const struct flmem_watch_result *r)
+static void put_confidence_lines(struct page *page, const struct row *row,
+				 const struct flmem_watch_result *r)
 {
 	begin_line(page, row, r);
 	end_line(page, row, (uint64_t)(r->trend.confidence * 1000 + 0.5), false);
 }
 
-static void tell_verdict(struct page *page, const struct row *row,
-			 const struct flmem_watch_result *r)
+static void put_verdict_lines(struct page *page, const struct row *row,
+			      const struct flmem_watch_result *r)
 {
 #define STATE(name, text) FLMEM_TREND_##name,
 	static const enum flmem_trend_verdict states[] = {FLMEM_TREND_VERDICTS(STATE)};
@@ -179,8 +183,8 @@ static void tell_verdict(struct page *page, const struct row *row,
 	}
 }
 
-static void tell_actions(struct page *page, const struct row *row,
-			 const struct flmem_watch_result *r)
+static void put_actions_lines(struct page *page, const struct row *row,
+			      const struct flmem_watch_result *r)
 {
 	for (unsigned i = 0; i < FLMEM_WATCH_ACTION_KINDS; i++) {
 		begin_line(page, row, r);
@@ -189,9 +193,10 @@ static void tell_actions(struct page *page, const struct row *row,
 	}
 }
 
-/* One of several numbers of a metric, told apart by a label. */
-static void tell_part(struct page *page, const struct row *row, const struct flmem_watch_result *r,
-		      const char *part, struct flmem_u64 value)
+/* One of several values of a metric, distinguished by a label. */
+static void put_part_lines(struct page *page, const struct row *row,
+			   const struct flmem_watch_result *r, const char *part,
+			   struct flmem_u64 value)
 {
 	if (value.unknown)
 		return;
@@ -200,24 +205,24 @@ static void tell_part(struct page *page, const struct row *row, const struct flm
 	end_line(page, row, value.value, false);
 }
 
-static void tell_events(struct page *page, const struct row *row,
-			const struct flmem_watch_result *r)
+static void put_events_lines(struct page *page, const struct row *row,
+			     const struct flmem_watch_result *r)
 {
-	tell_part(page, row, r, "high", r->pressure.high);
-	tell_part(page, row, r, "max", r->pressure.max);
-	tell_part(page, row, r, "oom", r->pressure.oom);
-	tell_part(page, row, r, "oom_kill", r->pressure.oom_kill);
+	put_part_lines(page, row, r, "high", r->pressure.high);
+	put_part_lines(page, row, r, "max", r->pressure.max);
+	put_part_lines(page, row, r, "oom", r->pressure.oom);
+	put_part_lines(page, row, r, "oom_kill", r->pressure.oom_kill);
 }
 
-static void tell_stalls(struct page *page, const struct row *row,
-			const struct flmem_watch_result *r)
+static void put_stalls_lines(struct page *page, const struct row *row,
+			     const struct flmem_watch_result *r)
 {
-	tell_part(page, row, r, "some", r->pressure.some_avg10_hundredths);
-	tell_part(page, row, r, "full", r->pressure.full_avg10_hundredths);
+	put_part_lines(page, row, r, "some", r->pressure.some_avg10_hundredths);
+	put_part_lines(page, row, r, "full", r->pressure.full_avg10_hundredths);
 }
 
-static void tell_process(struct page *page, const struct row *row,
-			 const struct flmem_watch_result *r)
+static void put_process_lines(struct page *page, const struct row *row,
+			      const struct flmem_watch_result *r)
 {
 	char start[24];
 
@@ -228,7 +233,8 @@ static void tell_process(struct page *page, const struct row *row,
 	end_line(page, row, 1, false);
 }
 
-static void tell_build(struct page *page, const struct row *row, const struct flmem_watch_result *r)
+static void put_build_lines(struct page *page, const struct row *row,
+			    const struct flmem_watch_result *r)
 {
 	begin_line(page, row, r);
 	put_label(page, "version", flmem_version());
@@ -255,114 +261,115 @@ static void tell_build(struct page *page, const struct row *row, const struct fl
 	}
 
 static const struct row rows[] = {
-	{INFO("flmem_process", "A process that is watched, and its redacted command line.",
+	{INFO("flmem_process", "A watched process and its redacted command line.",
 	      .per_process = true, .labels = "start_time command"),
-	 .tell = tell_process},
+	 .put = put_process_lines},
 	{GAUGE("flmem_memory_resident_bytes", "bytes", "Resident memory at the last sample.",
 	       .per_process = true),
-	 .tell = tell_u64, OF_PROCESS(last_bytes)},
+	 .put = put_u64_lines, OF_PROCESS(last_bytes)},
 	{GAUGE("flmem_memory_resident_peak_bytes", "bytes",
 	       "Highest resident memory since the watch began.", .per_process = true),
-	 .tell = tell_u64, OF_PROCESS(peak_bytes)},
+	 .put = put_u64_lines, OF_PROCESS(peak_bytes)},
 	{GAUGE("flmem_memory_anon_bytes", "bytes",
-	       "Resident memory of no file: heaps and stacks; read more rarely.",
+	       "Anonymous resident memory: heaps and stacks; read less often.",
 	       .per_process = true),
-	 .tell = tell_u64, OF_PROCESS(split.anon_bytes)},
+	 .put = put_u64_lines, OF_PROCESS(split.anon_bytes)},
 	{GAUGE("flmem_memory_file_bytes", "bytes",
-	       "Resident pages of mapped files; read more rarely.", .per_process = true),
-	 .tell = tell_u64, OF_PROCESS(split.file_bytes)},
+	       "Resident pages of mapped files; read less often.", .per_process = true),
+	 .put = put_u64_lines, OF_PROCESS(split.file_bytes)},
 	{GAUGE("flmem_memory_shmem_bytes", "bytes",
-	       "Resident shared memory and tmpfs; read more rarely.", .per_process = true),
-	 .tell = tell_u64, OF_PROCESS(split.shmem_bytes)},
-	{GAUGE("flmem_memory_swap_bytes", "bytes", "Memory swapped out; read more rarely.",
+	       "Resident shared memory and tmpfs; read less often.", .per_process = true),
+	 .put = put_u64_lines, OF_PROCESS(split.shmem_bytes)},
+	{GAUGE("flmem_memory_swap_bytes", "bytes", "Memory swapped out; read less often.",
 	       .per_process = true),
-	 .tell = tell_u64, OF_PROCESS(split.swap_bytes)},
+	 .put = put_u64_lines, OF_PROCESS(split.swap_bytes)},
 	{GAUGE("flmem_memory_limit_bytes", "bytes",
-	       "The nearer of the limits of its control group and of the host.",
+	       "The lower of the limits of the control group and of the host.", .per_process = true,
+	       .labels = "of"),
+	 .put = put_limit_lines, OF_PROCESS(limit_bytes)},
+	{GAUGE("flmem_memory_headroom_bytes", "bytes", "Memory left below that limit.",
 	       .per_process = true, .labels = "of"),
-	 .tell = tell_limit, OF_PROCESS(limit_bytes)},
-	{GAUGE("flmem_memory_headroom_bytes", "bytes", "What is left of that limit.",
-	       .per_process = true, .labels = "of"),
-	 .tell = tell_limit, OF_PROCESS(headroom_bytes)},
+	 .put = put_limit_lines, OF_PROCESS(headroom_bytes)},
 	{STATESET("flmem_memory_trend", "The verdict on the process's memory.", .per_process = true,
 		  .labels = "flmem_memory_trend"),
-	 .tell = tell_verdict},
+	 .put = put_verdict_lines},
 	{GAUGE("flmem_memory_trend_confidence_ratio", "ratio",
-	       "How sure the verdict is, 0 to 1; 0 while it is too early for one.",
+	       "Confidence of the verdict, 0 to 1; 0 while there are too few samples.",
 	       .per_process = true),
-	 .tell = tell_confidence, .decimals = 3},
+	 .put = put_confidence_lines, .decimals = 3},
 	{GAUGE("flmem_memory_growth_per_hour_bytes", "bytes",
-	       "Growth of like phases in an hour; negative when it falls.", .per_process = true),
-	 .tell = tell_i64, OF_PROCESS(trend.growth_per_hour_bytes)},
+	       "Growth of memory per hour, at comparable points; negative if it falls.",
+	       .per_process = true),
+	 .put = put_i64_lines, OF_PROCESS(trend.growth_per_hour_bytes)},
 	{GAUGE("flmem_memory_growth_per_round_bytes", "bytes",
-	       "Growth of like phases in a round; negative when it falls.", .per_process = true),
-	 .tell = tell_i64, OF_PROCESS(trend.growth_per_round_bytes)},
+	       "Growth of memory per round, at the ends of rounds; negative if it falls.",
+	       .per_process = true),
+	 .put = put_i64_lines, OF_PROCESS(trend.growth_per_round_bytes)},
 	{GAUGE("flmem_memory_growth_low_bytes", "bytes",
-	       "Lower end of the growth's 95 % interval, per round or per hour.",
+	       "Lower end of the 95 % interval of the growth, per round or per hour.",
 	       .per_process = true, .labels = "per"),
-	 .tell = tell_interval, OF_PROCESS(trend.low_bytes)},
+	 .put = put_interval_lines, OF_PROCESS(trend.low_bytes)},
 	{GAUGE("flmem_memory_growth_high_bytes", "bytes",
-	       "Upper end of the growth's 95 % interval, per round or per hour.",
+	       "Upper end of the 95 % interval of the growth, per round or per hour.",
 	       .per_process = true, .labels = "per"),
-	 .tell = tell_interval, OF_PROCESS(trend.high_bytes)},
+	 .put = put_interval_lines, OF_PROCESS(trend.high_bytes)},
 	{GAUGE("flmem_memory_exhausted_in_seconds", "seconds",
-	       "Time until the limit is reached at this growth; only while it climbs.",
+	       "Time until the limit is reached at this growth; only while memory climbs.",
 	       .per_process = true),
-	 .tell = tell_u64, OF_PROCESS(forecast.exhausted_in_s)},
+	 .put = put_u64_lines, OF_PROCESS(forecast.exhausted_in_s)},
 	{GAUGE("flmem_memory_exhausted_earliest_seconds", "seconds",
-	       "The same at the upper end of the growth's interval.", .per_process = true),
-	 .tell = tell_u64, OF_PROCESS(forecast.exhausted_earliest_s)},
+	       "The same at the upper end of the growth interval.", .per_process = true),
+	 .put = put_u64_lines, OF_PROCESS(forecast.exhausted_earliest_s)},
 	{GAUGE("flmem_memory_exhausted_in_rounds", NULL,
-	       "Rounds until the limit is reached at this growth; only while it climbs.",
+	       "Rounds until the limit is reached at this growth; only while memory climbs.",
 	       .per_process = true),
-	 .tell = tell_u64, OF_PROCESS(forecast.exhausted_in_rounds)},
-	{GAUGE("flmem_gpu_memory_bytes", "bytes", "Memory that it holds of all GPUs together.",
-	       .per_process = true),
-	 .tell = tell_u64, OF_PROCESS(gpu_bytes)},
+	 .put = put_u64_lines, OF_PROCESS(forecast.exhausted_in_rounds)},
+	{GAUGE("flmem_gpu_memory_bytes", "bytes",
+	       "Memory in use by the process, on all GPUs together.", .per_process = true),
+	 .put = put_u64_lines, OF_PROCESS(gpu_bytes)},
 	{COUNTER("flmem_cgroup_memory_events", NULL,
-		 "What the kernel counts in its control group's memory.events.",
-		 .per_process = true, .labels = "event"),
-	 .tell = tell_events},
+		 "Counters of memory.events of the control group.", .per_process = true,
+		 .labels = "event"),
+	 .put = put_events_lines},
 	{GAUGE("flmem_memory_stalled_ratio", "ratio",
-	       "Share of 10 s in which tasks of its control group, or else of the host, waited for "
-	       "memory.",
+	       "Share of the last 10 s in which tasks of the control group, or else of the host, "
+	       "waited for memory.",
 	       .per_process = true, .labels = "tasks"),
-	 .tell = tell_stalls, .decimals = 4},
-	{COUNTER("flmem_actions", NULL, "What --auto has decided and done.", .per_process = true,
+	 .put = put_stalls_lines, .decimals = 4},
+	{COUNTER("flmem_actions", NULL, "Decisions and actions of --auto.", .per_process = true,
 		 .labels = "action"),
-	 .tell = tell_actions},
-	{COUNTER("flmem_released_bytes", "bytes", "Memory that automatic trims have released.",
+	 .put = put_actions_lines},
+	{COUNTER("flmem_released_bytes", "bytes", "Memory released by automatic trims.",
 		 .per_process = true),
-	 .tell = tell_plain, OF_PROCESS(actions.released_bytes)},
+	 .put = put_plain_lines, OF_PROCESS(actions.released_bytes)},
 	{COUNTER("flmem_trim_stopped_seconds", "seconds",
-		 "Time in which one thread did not run the program for automatic trims.",
-		 .per_process = true),
-	 .tell = tell_plain, OF_PROCESS(actions.stopped_us), .decimals = 6},
+		 "Time for which automatic trims borrowed a thread.", .per_process = true),
+	 .put = put_plain_lines, OF_PROCESS(actions.stopped_us), .decimals = 6},
 	{COUNTER("flmem_rounds", NULL, "Complete rounds of the process.", .per_process = true),
-	 .tell = tell_plain, OF_PROCESS(rounds)},
+	 .put = put_plain_lines, OF_PROCESS(rounds)},
 	{COUNTER("flmem_samples", NULL, "Samples taken of the process.", .per_process = true),
-	 .tell = tell_plain, OF_PROCESS(samples)},
-	{GAUGE("flmem_processes", NULL, "Processes that are watched now."), .tell = tell_plain,
+	 .put = put_plain_lines, OF_PROCESS(samples)},
+	{GAUGE("flmem_processes", NULL, "Processes watched now."), .put = put_plain_lines,
 	 OF_WATCH(alive)},
-	{GAUGE("flmem_round", NULL, "Number of the round that runs."), .tell = tell_u64,
+	{GAUGE("flmem_round", NULL, "Number of the current round."), .put = put_u64_lines,
 	 OF_WATCH(round)},
 	{GAUGE("flmem_last_sample_timestamp_seconds", "seconds",
-	       "When the last samples were taken, since 1970-01-01 UTC."),
-	 .tell = tell_plain, OF_WATCH(at_us), .decimals = 6},
+	       "Time of the latest samples, since 1970-01-01 UTC."),
+	 .put = put_plain_lines, OF_WATCH(at_us), .decimals = 6},
 	{COUNTER("flmem_intervals_missed", NULL,
-		 "Intervals without samples, because the host was too busy or asleep."),
-	 .tell = tell_plain, OF_WATCH(summary.missed)},
+		 "Intervals without samples, because the host was too busy or suspended."),
+	 .put = put_plain_lines, OF_WATCH(summary.missed)},
 	{COUNTER("flmem_recording_blocks_lost", NULL,
 		 "Blocks of the recording that could not be written."),
-	 .tell = tell_plain, OF_WATCH(summary.record_lost)},
-	{INFO("flmem_build", "The flmem that watches.", .labels = "version"), .tell = tell_build},
-	{COUNTER("process_cpu_seconds", "seconds", "Processor time that flmem itself has used."),
-	 .tell = tell_plain, OF_WATCH(self_cpu_us), .decimals = 6},
+	 .put = put_plain_lines, OF_WATCH(summary.record_lost)},
+	{INFO("flmem_build", "Version of flmem.", .labels = "version"), .put = put_build_lines},
+	{COUNTER("process_cpu_seconds", "seconds", "CPU time used by flmem itself."),
+	 .put = put_plain_lines, OF_WATCH(self_cpu_us), .decimals = 6},
 	{GAUGE("process_resident_memory_bytes", "bytes", "Resident memory of flmem itself."),
-	 .tell = tell_u64, OF_WATCH(self_rss_bytes)},
+	 .put = put_u64_lines, OF_WATCH(self_rss_bytes)},
 	{GAUGE("process_start_time_seconds", "seconds",
-	       "When this watch began, since 1970-01-01 UTC."),
-	 .tell = tell_plain, OF_WATCH(self_began_at_us), .decimals = 6},
+	       "Start of this watch, since 1970-01-01 UTC."),
+	 .put = put_plain_lines, OF_WATCH(self_began_at_us), .decimals = 6},
 };
 
 const struct flmem_metric *flmem_metric(size_t index)
@@ -370,7 +377,7 @@ const struct flmem_metric *flmem_metric(size_t index)
 	return index < FLMEM_ARRAY_SIZE(rows) ? &rows[index].shown : NULL;
 }
 
-/* The older format has the name of the lines here, no units, and fewer types. */
+/* The older format has sample names here, no units, and fewer types. */
 static void put_head(struct page *page, const struct row *row)
 {
 	const struct flmem_metric *m = &row->shown;
@@ -392,9 +399,9 @@ char *flmem_report_watch_metrics(const struct flmem_watch_snapshot_data *state,
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
 		put_head(&page, &rows[i]);
 		if (!rows[i].shown.per_process)
-			rows[i].tell(&page, &rows[i], NULL);
+			rows[i].put(&page, &rows[i], NULL);
 		for (size_t k = 0; rows[i].shown.per_process && k < state->summary.count; k++)
-			rows[i].tell(&page, &rows[i], &state->summary.results[k]);
+			rows[i].put(&page, &rows[i], &state->summary.results[k]);
 	}
 	if (is_open(&page))
 		flmem_buf_puts(&page.text, "# EOF\n");

@@ -2,7 +2,7 @@
 #ifndef FLMEM_REPORT_PAGE_H
 #define FLMEM_REPORT_PAGE_H
 
-/* The parts of the page of a watch. Each appends HTML to `out`. */
+/* The parts of the HTML page of a watch. Each appends to `out`. */
 
 #include <flmem/watch_page.h>
 
@@ -25,16 +25,16 @@ struct flmem_page_action {
 struct flmem_watch_page {
 	struct flmem_page_series *series;
 	size_t count, room;
-	size_t last; /* that was told of */
+	size_t last; /* the one that received the latest sample */
 	uint64_t samples;
 	uint64_t first_at_us, last_at_us; /* since 1970-01-01 UTC */
 	uint64_t elapsed_us;
-	struct flmem_page_action *actions; /* a ring of the last ones; NULL: none came */
+	struct flmem_page_action *actions; /* ring of the latest ones; NULL: none yet */
 	uint64_t action_count;
 	bool failed; /* memory was out */
 };
 
-/* What one process's part is made of. */
+/* Input for the part of one process. */
 struct flmem_page_subject {
 	size_t number; /* in the page, for ids */
 	const struct flmem_watch_result *result;
@@ -42,7 +42,7 @@ struct flmem_page_subject {
 	const struct flmem_watch_page *page;
 };
 
-/* NULL: nothing was told of the process. */
+/* NULL: no data of the process. */
 const struct flmem_page_series *flmem_page_find(const struct flmem_watch_page *page,
 						const struct flmem_watch_process *process);
 
@@ -52,7 +52,7 @@ void flmem_page_put(struct flmem_buf *out, const struct flmem_watch_page *page,
 
 extern const char flmem_page_style[]; /* CSS */
 
-/* Limits that were passed, and what the rules of `flmem recommend` say. */
+/* Exceeded limits, and findings of the rules of `flmem recommend`. */
 void flmem_page_put_findings(struct flmem_buf *out, const struct flmem_watch_summary *summary);
 
 /* A table of all processes, each with a small curve. */
@@ -65,19 +65,19 @@ void flmem_page_put_memory(struct flmem_buf *out, const struct flmem_page_subjec
 /* Peak and trough by round; the table of rounds. */
 void flmem_page_put_rounds(struct flmem_buf *out, const struct flmem_page_subject *subject);
 
-/* What the policy did, newest last. */
+/* Actions of the policy, newest last. */
 void flmem_page_put_actions(struct flmem_buf *out, const struct flmem_watch_page *page);
 
-/* The i-th action that is kept, NULL behind the last. */
+/* The i-th kept action, NULL after the last. */
 const struct flmem_page_action *flmem_page_action_at(const struct flmem_watch_page *page, size_t i);
 
 /* Kinds of memory over time. */
 void flmem_page_put_kinds(struct flmem_buf *out, const struct flmem_page_subject *subject);
 
-/* The style of dots for rounds: small where they are many. */
+/* Style of the dots of rounds: small if there are many. */
 const char *flmem_page_dots(const struct flmem_page_series *series);
 
-/* Small texts that several parts need. */
+/* Texts that several parts share. */
 void flmem_page_put_bytes(struct flmem_buf *out, struct flmem_u64 bytes);
 void flmem_page_put_growth(struct flmem_buf *out, struct flmem_i64 bytes);
 void flmem_page_put_span_us(struct flmem_buf *out, uint64_t us);

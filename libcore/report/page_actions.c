@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a page keeps and shows of actions. */
+/* Actions: collection and table. */
 #include "report/page.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was found: limits of the options that were passed, and the rules of `flmem recommend`. */
+/* Findings: exceeded limits of the options, and the rules of `flmem recommend`. */
 #include "report/page.h"
 
 #include <inttypes.h>
@@ -9,12 +9,12 @@
 #define FINDINGS_MAX 500U
 #define PROBLEMS_MAX 50U
 
-/* The process once, before the first that is said of it. */
+/* The heading of a process precedes its first finding. */
 struct listing {
 	struct flmem_buf *out;
 	const struct flmem_watch_process *process;
 	size_t shown, left_out;
-	bool open; /* the process is named */
+	bool open; /* heading written */
 };
 
 static void begin_item(struct listing *list, const char *class)
@@ -86,7 +86,7 @@ static void put_problems(struct flmem_buf *out, const struct flmem_recommendatio
 
 	if (!shown)
 		return;
-	flmem_buf_puts(out, "<h3>Not looked at, or not wholly</h3><ul>\n");
+	flmem_buf_puts(out, "<h3>Not checked, or not completely</h3><ul>\n");
 	for (size_t i = 0; i < shown; i++) {
 		flmem_buf_puts(out, "<li><strong>");
 		flmem_markup_text(out, advice->problems[i].file);
@@ -108,24 +108,25 @@ static uint64_t count_ended(const struct flmem_watch_summary *summary)
 	return ended;
 }
 
-/* Silence is only worth something with what it is about. */
+/* "None" is meaningful only with the set of rules that were checked. */
 static void put_scope(struct flmem_buf *out, const struct flmem_watch_summary *summary)
 {
 	uint64_t ended = count_ended(summary);
 
-	flmem_buf_puts(out,
-		       "<p><small>Looked at with the rules of flmem recommend about what memory "
-		       "did while it was watched");
+	flmem_buf_puts(
+		out, "<p><small>Checked with the rules of flmem recommend about memory over time");
 	if (summary->advised != FLMEM_WATCH_ADVICE_LIVE)
-		flmem_buf_puts(out,
-			       "; those about allocators, their settings and what they retain need "
-			       "the live processes, which a recording does not hold (flmem "
-			       "recommend --pid)");
+		flmem_buf_puts(
+			out,
+			"; rules about allocators, their settings and retained memory need live "
+			"processes, which a recording does not contain (flmem recommend --pid)");
 	else
-		flmem_buf_puts(out, ", and about allocators, their settings and what they retain "
-				    "at its end");
+		flmem_buf_puts(
+			out,
+			", and about allocators, their settings and retained memory at the end");
 	if (summary->advised == FLMEM_WATCH_ADVICE_LIVE && ended)
-		flmem_buf_printf(out, ", except for %" PRIu64 " that had ended", ended);
+		flmem_buf_printf(out, ", except for %" PRIu64 " exited process%s", ended,
+				 ended == 1 ? "" : "es");
 	flmem_buf_puts(out, ".</small></p>\n");
 }
 

@@ -17,7 +17,7 @@ static const struct {
 	[FLMEM_PAGE_SWAP] = {"swap", "swapped out"},
 };
 
-static double sum(const struct flmem_page_split *split, size_t upto)
+static double sum_kinds(const struct flmem_page_split *split, size_t upto)
 {
 	double bytes = 0;
 
@@ -26,7 +26,7 @@ static double sum(const struct flmem_page_split *split, size_t upto)
 	return bytes;
 }
 
-static bool occurs(const struct flmem_page_series *s, size_t kind)
+static bool kind_occurs(const struct flmem_page_series *s, size_t kind)
 {
 	for (size_t i = 0; i < s->split_count; i++)
 		if (s->splits[i].bytes[kind])
@@ -43,15 +43,15 @@ static void put_kind(struct flmem_buf *out, const struct flmem_page_plot *plot,
 	for (size_t i = 0; i < s->split_count; i++, sign = 'L')
 		flmem_buf_printf(out, "%c%ld %ld", sign,
 				 flmem_page_plot_x(plot, (double)s->splits[i].at_us),
-				 flmem_page_plot_y(plot, sum(&s->splits[i], kind + 1)));
+				 flmem_page_plot_y(plot, sum_kinds(&s->splits[i], kind + 1)));
 	for (size_t i = s->split_count; i-- > 0;)
 		flmem_buf_printf(out, "L%ld %ld",
 				 flmem_page_plot_x(plot, (double)s->splits[i].at_us),
-				 flmem_page_plot_y(plot, sum(&s->splits[i], kind)));
+				 flmem_page_plot_y(plot, sum_kinds(&s->splits[i], kind)));
 	flmem_buf_puts(out, "Z\"/>");
 }
 
-static void describe(struct flmem_buf *text, const struct flmem_page_series *s)
+static void describe_figure(struct flmem_buf *text, const struct flmem_page_series *s)
 {
 	const struct flmem_page_split *last = &s->splits[s->split_count - 1];
 
@@ -76,20 +76,20 @@ void flmem_page_put_kinds(struct flmem_buf *out, const struct flmem_page_subject
 	flmem_page_plot_span(&plot, (double)s->splits[0].at_us,
 			     (double)s->splits[s->split_count - 1].at_us);
 	for (size_t i = 0; i < s->split_count; i++)
-		high = sum(&s->splits[i], FLMEM_PAGE_KINDS) > high
-			       ? sum(&s->splits[i], FLMEM_PAGE_KINDS)
+		high = sum_kinds(&s->splits[i], FLMEM_PAGE_KINDS) > high
+			       ? sum_kinds(&s->splits[i], FLMEM_PAGE_KINDS)
 			       : high;
 	flmem_page_plot_fit(&plot, 0, high);
-	describe(&text, s);
+	describe_figure(&text, s);
 	snprintf(id, sizeof(id), "kinds%zu", subject->number);
 	flmem_page_plot_open(out, &plot,
 			     &(struct flmem_page_caption){id, "Kinds of memory", text.data});
 	for (size_t i = 0; i < FLMEM_PAGE_KINDS; i++)
-		if (occurs(s, i))
+		if (kind_occurs(s, i))
 			put_kind(out, &plot, s, i);
 	flmem_page_plot_end(out, &plot);
 	for (size_t i = FLMEM_PAGE_KINDS; i-- > 0;)
-		if (occurs(s, i))
+		if (kind_occurs(s, i))
 			flmem_page_plot_area_key(out, kinds[i].style, kinds[i].name);
 	flmem_page_plot_close(out);
 }

@@ -7,11 +7,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* The forecast is drawn this far behind the end, as shares of the watched time. */
+/* Length of the forecast after the end, as shares of the watched time. */
 #define AHEAD	  0.3
 #define AHEAD_MAX 1.5
 
-/* A limit is drawn when the axis needs at most this much more for it. */
+/* A limit is drawn if the axis grows by at most this factor. */
 #define LIMIT_ROOM 1.6
 
 #define ROUND_LINES 40U
@@ -54,7 +54,7 @@ static void find_limit(struct scene *scene)
 		scene->limit_bytes = (double)r->last_bytes.value + (double)r->headroom_bytes.value;
 }
 
-static void fit(struct scene *scene)
+static void fit_axes(struct scene *scene)
 {
 	const struct flmem_page_series *s = scene->subject->series;
 	double low = (double)s->spans[0].low_bytes, high = (double)s->spans[0].high_bytes, ahead;
@@ -87,7 +87,7 @@ static void set_scene(const struct flmem_page_subject *subject, struct scene *sc
 	scene->has_trend = flmem_page_trend_fit(subject, &scene->trend);
 	find_limit(scene);
 	flmem_page_plot_span(&scene->plot, scene->first_us, forecast_end(scene));
-	fit(scene);
+	fit_axes(scene);
 }
 
 static bool has_round_lines(const struct scene *scene)
@@ -110,7 +110,7 @@ static void put_round_lines(struct flmem_buf *out, const struct scene *scene)
 	flmem_buf_puts(out, "\"/>");
 }
 
-/* From low to high in every span: a line where they are the same, an area where they are not. */
+/* Area between low and high of every span; a line where they are equal. */
 static void put_curve(struct flmem_buf *out, const struct scene *scene)
 {
 	const struct flmem_page_series *s = scene->subject->series;
@@ -145,7 +145,7 @@ static void put_troughs(struct flmem_buf *out, const struct scene *scene)
 	flmem_buf_puts(out, "\"/>");
 }
 
-/* Where a trim has left the memory. Returns how many there are. */
+/* Dots for memory after trims. Returns their count. */
 static size_t put_trims(struct flmem_buf *out, const struct scene *scene)
 {
 	const struct flmem_page_series *s = scene->subject->series;
@@ -171,7 +171,7 @@ static long trend_y(const struct scene *scene, double us, double per_us)
 				 scene->trend.mid_bytes + per_us * (us - scene->trend.mid_us));
 }
 
-/* The band opens from the middle of what was watched in both directions. */
+/* The band widens from the middle of the watched time in both directions. */
 static void put_trend(struct flmem_buf *out, const struct scene *scene)
 {
 	const struct flmem_page_plot *p = &scene->plot;
@@ -214,10 +214,10 @@ static void put_keys(struct flmem_buf *out, const struct scene *scene)
 	if (scene->plot.right > scene->end_us)
 		flmem_page_plot_key(out, "now", "end of the watch; forecast right of it");
 	if (scene->limit_drawn)
-		flmem_page_plot_key(out, "limit", "here the limit is reached");
+		flmem_page_plot_key(out, "limit", "limit reached at this level");
 }
 
-static void describe(struct flmem_buf *text, const struct scene *scene)
+static void describe_figure(struct flmem_buf *text, const struct scene *scene)
 {
 	const struct flmem_watch_result *r = scene->subject->result;
 
@@ -242,7 +242,7 @@ void flmem_page_put_memory(struct flmem_buf *out, const struct flmem_page_subjec
 	if (!subject->series || !subject->series->span_count)
 		return;
 	set_scene(subject, &scene);
-	describe(&text, &scene);
+	describe_figure(&text, &scene);
 	snprintf(id, sizeof(id), "memory%zu", subject->number);
 	flmem_page_plot_open(
 		out, &scene.plot,

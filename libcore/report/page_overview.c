@@ -8,8 +8,8 @@
 #define ROWS_MAX   500U
 #define CURVE_LEFT 120U /* points of a small curve */
 
-/* The highest of groups of spans: enough for a shape. */
-static uint64_t highest(const struct flmem_page_series *s, size_t first, size_t end)
+/* Maximum of a group of spans: enough for a small curve. */
+static uint64_t highest_of_spans(const struct flmem_page_series *s, size_t first, size_t end)
 {
 	uint64_t high = 0;
 
@@ -22,7 +22,8 @@ static uint64_t highest(const struct flmem_page_series *s, size_t first, size_t 
 static void put_small_curve(struct flmem_buf *out, const struct flmem_page_series *s)
 {
 	size_t count = s->span_count < CURVE_LEFT ? s->span_count : CURVE_LEFT;
-	double most = (double)highest(s, 0, s->span_count), from = (double)s->spans[0].first_us;
+	double most = (double)highest_of_spans(s, 0, s->span_count),
+	       from = (double)s->spans[0].first_us;
 	double span = (double)s->spans[s->span_count - 1].last_us - from;
 	char sign = 'M';
 
@@ -35,7 +36,8 @@ static void put_small_curve(struct flmem_buf *out, const struct flmem_page_serie
 		double at = (double)s->spans[first].first_us - from;
 
 		flmem_buf_printf(out, "%c%.3g %.3g", sign, span > 0 ? at / span * 100 : 0,
-				 19 - 18 * (double)highest(s, first, end) / (most > 0 ? most : 1));
+				 19 - 18 * (double)highest_of_spans(s, first, end) /
+						 (most > 0 ? most : 1));
 	}
 	flmem_buf_puts(out, count == 1 ? "h100\"/></svg>" : "\"/></svg>");
 }
@@ -52,7 +54,7 @@ static void put_growth(struct flmem_buf *out, const struct flmem_trend *t)
 	flmem_buf_puts(out, by_round ? " per round" : " per hour");
 }
 
-/* The most telling columns first: a narrow screen shows them without scrolling. */
+/* The most important columns first: a narrow screen shows them without scrolling. */
 static void put_row(struct flmem_buf *out, const struct flmem_watch_page *page,
 		    const struct flmem_watch_result *r)
 {

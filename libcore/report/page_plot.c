@@ -14,7 +14,7 @@
 #define COLUMNS	  7
 #define LABEL_MAX 40
 
-/* An axis that starts above 0 when less than this share of it would show a change. */
+/* The axis starts above 0 if changes would fill less than this share of it. */
 #define CHANGE_SHARE 0.5
 
 static long place(double value, double from, double to, double length)
@@ -125,7 +125,7 @@ static double column_step(const struct flmem_page_plot *plot)
 	return plot->axis == FLMEM_PAGE_TIME ? nice_time(room) : nice_number(room);
 }
 
-/* Lines across, that at the bottom included. */
+/* Horizontal lines, including the bottom one. */
 static size_t row_count(const struct flmem_page_plot *plot)
 {
 	return (size_t)lrint((plot->top - plot->bottom) / plot->step) + 1;
@@ -171,7 +171,7 @@ void flmem_page_plot_open(struct flmem_buf *out, const struct flmem_page_plot *p
 	put_grid(out, plot);
 }
 
-/* Labels near the right edge would stick out; every second one goes on a narrow screen. */
+/* No labels near the right edge, where they overflow; narrow screens hide every second one. */
 static void put_columns(struct flmem_buf *out, const struct flmem_page_plot *plot)
 {
 	double step = column_step(plot), first = ceil(plot->left / step) * step;

@@ -23,17 +23,17 @@ struct flmem_page_plot {
 	double step;	    /* bytes between two lines */
 };
 
-/* What it is called, shows and says to those who cannot see it; all plain text of ours. */
+/* Caption, title and description for screen readers; our own plain text. */
 struct flmem_page_caption {
 	const char *id; /* unique in the page */
 	const char *title;
 	const char *text;
 };
 
-/* Sets the edges; some room is left between them whatever they are. */
+/* Sets the left and right edges; they never coincide. */
 void flmem_page_plot_span(struct flmem_page_plot *plot, double left, double right);
 
-/* Chooses round edges around the bytes; from 0 on unless that would hide how they change. */
+/* Chooses round limits around the values; starts at 0 unless that would hide changes. */
 void flmem_page_plot_fit(struct flmem_page_plot *plot, double low, double high);
 
 /* In units of the SVG, which has 2000 x 1000. */

@@ -27,7 +27,7 @@ static struct flmem_u64 trough(const struct flmem_page_round *round)
 	return round->trough_bytes;
 }
 
-/* Numbers may start again, so rounds lie one after the other, from the number of the first. */
+/* Round numbers can restart, so the x axis counts on from the first number. */
 static double column(const struct flmem_page_series *s, size_t i)
 {
 	return (double)s->rounds[0].first + (double)i * (double)s->per_round;

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-/* The list with room for one more, by doubling; NULL, and all as it was, when memory is out. */
+/* Grows a full list by doubling; NULL, with the list unchanged, if memory is out. */
 static void *grow(void *list, size_t count, size_t *room, size_t size)
 {
 	size_t wanted = *room ? *room * 2 : 16;
@@ -16,7 +16,7 @@ static void *grow(void *list, size_t count, size_t *room, size_t size)
 	return list;
 }
 
-/* Of the first spans that are more than a sample. */
+/* Width of the first spans that hold more than one sample. */
 #define WIDTH_US 2000U
 
 static void widen(struct flmem_page_series *s)
@@ -50,7 +50,7 @@ static uint64_t known(struct flmem_u64 bytes)
 	return bytes.unknown ? 0 : bytes.value;
 }
 
-/* Every second one goes. */
+/* Drops every second split. */
 static void thin_splits(struct flmem_page_series *s)
 {
 	size_t kept = 0;
@@ -102,7 +102,7 @@ static void join(struct flmem_page_round *round, const struct flmem_page_round *
 	else if (!next->growth_bytes.unknown &&
 		 __builtin_add_overflow(round->growth_bytes.value, next->growth_bytes.value,
 					&round->growth_bytes.value))
-		round->growth_bytes = (struct flmem_i64){.unknown = "it is too large"};
+		round->growth_bytes = (struct flmem_i64){.unknown = "too large"};
 }
 
 static void join_pairs(struct flmem_page_series *s)

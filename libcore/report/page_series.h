@@ -3,8 +3,8 @@
 #define FLMEM_REPORT_PAGE_SERIES_H
 
 /*
- * What a page keeps of one process, in bounded memory however long the watch is: lists that, when
- * full, become half as fine.
+ * Data of one process for the page, in bounded memory however long the watch runs: full lists are
+ * thinned to half their resolution.
  */
 
 #include <stdbool.h>
@@ -24,13 +24,13 @@ enum flmem_page_kind {
 	FLMEM_PAGE_KINDS,
 };
 
-#define FLMEM_PAGE_SPANS  1024U /* at most; fewer of each where processes are many */
+#define FLMEM_PAGE_SPANS  1024U /* maximum; fewer per process if there are many processes */
 #define FLMEM_PAGE_SPLITS 256U
 #define FLMEM_PAGE_ROUNDS 256U
 
 struct flmem_page_split {
 	uint64_t at_us;
-	uint64_t bytes[FLMEM_PAGE_KINDS]; /* 0 where it is not known */
+	uint64_t bytes[FLMEM_PAGE_KINDS]; /* 0 if unknown */
 };
 
 /* A round, or several neighbours. */
@@ -55,7 +55,7 @@ struct flmem_page_series {
 	uint64_t per_round, in_last; /* rounds in one of the list, and in its last one */
 };
 
-/* Each gives false when memory is out. `most` spans are kept. */
+/* Each returns false if memory is out. At most `most` spans are kept. */
 bool flmem_page_series_sample(struct flmem_page_series *series, uint64_t at_us, uint64_t bytes,
 			      size_t most);
 bool flmem_page_series_split(struct flmem_page_series *series, uint64_t at_us,

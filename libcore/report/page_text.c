@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small texts of the page. */
+/* Texts that several parts of the page share. */
 #include "report/page.h"
 
 #include <inttypes.h>
@@ -39,7 +39,7 @@ void flmem_page_put_span_us(struct flmem_buf *out, uint64_t us)
 		flmem_buf_puts(out, flmem_text_span(us / 1000000U, text, sizeof(text)));
 }
 
-/* A sign of its own for each, so that colour is not needed. */
+/* A distinct sign for each verdict, so that it is readable without colour. */
 void flmem_page_put_verdict(struct flmem_buf *out, const struct flmem_trend *trend)
 {
 	static const char *const signs[] = {

@@ -14,7 +14,7 @@ struct points {
 	size_t count;
 };
 
-static int compare(const void *a, const void *b)
+static int compare_doubles(const void *a, const void *b)
 {
 	const double *x = a, *y = b;
 
@@ -27,11 +27,11 @@ static double median(const double *values, size_t count)
 
 	for (size_t i = 0; i < count; i++)
 		sorted[i] = values[i];
-	qsort(sorted, count, sizeof(sorted[0]), compare);
+	qsort(sorted, count, sizeof(sorted[0]), compare_doubles);
 	return count % 2 ? sorted[count / 2] : (sorted[count / 2 - 1] + sorted[count / 2]) / 2;
 }
 
-static void take_rounds(const struct flmem_page_series *s, struct points *ret_points)
+static void collect_rounds(const struct flmem_page_series *s, struct points *ret_points)
 {
 	for (size_t i = 0; i < s->round_count; i++) {
 		if (s->rounds[i].trough_bytes.unknown)
@@ -41,8 +41,8 @@ static void take_rounds(const struct flmem_page_series *s, struct points *ret_po
 	}
 }
 
-/* The lowest of groups of spans: what the trend is measured on where there are no rounds. */
-static void take_spans(const struct flmem_page_series *s, struct points *ret_points)
+/* Minimum of groups of spans: the trend without rounds uses these. */
+static void collect_spans(const struct flmem_page_series *s, struct points *ret_points)
 {
 	size_t groups = s->span_count < GROUPS ? s->span_count : GROUPS;
 
@@ -60,7 +60,7 @@ static void take_spans(const struct flmem_page_series *s, struct points *ret_poi
 }
 
 /* Bytes per us of one byte of growth on the basis of the trend. */
-static double scale(const struct flmem_trend *t)
+static double bytes_per_us(const struct flmem_trend *t)
 {
 	if (t->basis == FLMEM_TREND_BY_HOUR)
 		return 1 / HOUR_US;
@@ -77,15 +77,15 @@ bool flmem_page_trend_fit(const struct flmem_page_subject *subject,
 	const struct flmem_trend *t = &subject->result->trend;
 	struct points points = {.count = 0};
 	struct flmem_page_trend trend;
-	double unit = scale(t);
+	double unit = bytes_per_us(t);
 
 	if (t->low_bytes.unknown || t->high_bytes.unknown || t->growth_per_hour_bytes.unknown ||
 	    unit <= 0)
 		return false;
 	if (t->basis == FLMEM_TREND_BY_ROUND)
-		take_rounds(subject->series, &points);
+		collect_rounds(subject->series, &points);
 	else
-		take_spans(subject->series, &points);
+		collect_spans(subject->series, &points);
 	if (!points.count)
 		return false;
 	trend.per_us = (double)t->growth_per_hour_bytes.value / HOUR_US;

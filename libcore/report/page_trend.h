@@ -2,7 +2,7 @@
 #ifndef FLMEM_REPORT_PAGE_TREND_H
 #define FLMEM_REPORT_PAGE_TREND_H
 
-/* The measured growth as a line that can be drawn: it goes through the middle of the points. */
+/* The measured growth as a line through the median of the points. */
 
 #include "report/page.h"
 
@@ -11,7 +11,7 @@ struct flmem_page_trend {
 	double per_us, low_per_us, high_per_us; /* bytes */
 };
 
-/* False where no growth was measured. */
+/* False if no growth was measured. */
 bool flmem_page_trend_fit(const struct flmem_page_subject *subject,
 			  struct flmem_page_trend *ret_trend);
 

@@ -16,7 +16,7 @@ static void add_model(cJSON *root, const struct flmem_model *model)
 	cJSON_AddItemToObject(row, "unknown", unknown);
 }
 
-static void add_way(cJSON *list, const struct flmem_plan_strategy *strategy)
+static void add_strategy(cJSON *list, const struct flmem_plan_strategy *strategy)
 {
 	cJSON *row = cJSON_CreateObject(), *unknown = cJSON_CreateObject(), *steps;
 
@@ -52,11 +52,11 @@ char *flmem_report_plan_json(const struct flmem_plan_request *request,
 	flmem_json_add_u64(root, "clients", request->clients);
 	flmem_json_add_value(root, unknown, "node_memory_bytes",
 			     request->node_bytes ? FLMEM_KNOWN(request->node_bytes)
-						 : FLMEM_UNKNOWN("not said"));
+						 : FLMEM_UNKNOWN("not given"));
 	flmem_json_add_u64(root, "runtime_bytes", plan->runtime_bytes);
 	list = cJSON_AddArrayToObject(root, "ways");
 	for (size_t i = 0; i < plan->way_count; i++)
-		add_way(list, &plan->strategies[i]);
+		add_strategy(list, &plan->strategies[i]);
 	cJSON_AddStringToObject(root, "chosen", plan->strategies[plan->chosen].name);
 	list = cJSON_AddArrayToObject(root, "configuration");
 	for (size_t i = 0; i < plan->text_count; i++) {

@@ -87,7 +87,7 @@ static size_t index_of(const struct flmem_rule *rule)
 	return index;
 }
 
-/* The bytes that --fix would put, which code scanning can apply. */
+/* The replacement of --fix, which code scanning can apply. */
 static void add_fix(cJSON *result, const struct flmem_finding *finding)
 {
 	cJSON *fix = cJSON_CreateObject(), *change = cJSON_CreateObject();

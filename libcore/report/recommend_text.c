@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Findings for machines that do not read JSON: GitHub's workflow commands, and JUnit's XML. */
+/* Findings in formats other than JSON: GitHub workflow commands and JUnit XML. */
 #include <flmem/report.h>
 
 #include <stdbool.h>
@@ -12,7 +12,7 @@
 
 #define TEXT_MAX 1024
 
-/* Puts `%XX` for a character that would end the text or be a part of the command. */
+/* Writes special characters, which would end the text or belong to the command, as `%XX`. */
 static void put_command(struct flmem_buf *out, const char *text, const char *special)
 {
 	char shown[TEXT_MAX];
@@ -109,7 +109,7 @@ static void put_problem(struct flmem_buf *out, const struct flmem_input_problem 
 	flmem_buf_puts(out, "\"/>\n    </testcase>\n");
 }
 
-/* One suite; a run without findings is one case that passed. */
+/* One suite; without findings it has one passed case. */
 char *flmem_report_recommend_junit(const struct flmem_recommendations *found)
 {
 	FLMEM_AUTO_BUF struct flmem_buf out = FLMEM_BUF_INIT;

@@ -4,7 +4,7 @@
 #include "base/text.h"
 #include "report/json.h"
 
-/* Values are kept exact, control characters as JSON escapes; only what is not UTF-8 is altered. */
+/* Exact values with control characters as JSON escapes; only invalid UTF-8 is altered. */
 static void add_exact(cJSON *object, const char *name, const char *text)
 {
 	if (text && flmem_text_is_utf8(text))

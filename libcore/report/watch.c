@@ -23,7 +23,7 @@ static void add_i64(cJSON *object, cJSON *unknown, const char *name, struct flme
 	cJSON_AddRawToObject(object, name, digits);
 }
 
-static cJSON *line(const char *type)
+static cJSON *make_line(const char *type)
 {
 	cJSON *root = flmem_json_report("watch");
 
@@ -56,7 +56,7 @@ static void add_split(cJSON *object, const struct flmem_watch_split *split)
 
 static cJSON *sample_object(const struct flmem_watch_sample *sample)
 {
-	cJSON *root = line("sample");
+	cJSON *root = make_line("sample");
 
 	add_process(root, sample->process);
 	flmem_json_add_u64(root, "at_ms", sample->at_us / 1000);
@@ -71,7 +71,7 @@ static cJSON *sample_object(const struct flmem_watch_sample *sample)
 	return root;
 }
 
-/* Most lines of a watch are these; they hold numbers only, so they need no tree. */
+/* The most frequent lines; they hold numbers only and need no cJSON tree. */
 char *flmem_report_watch_sample_json(const struct flmem_watch_sample *sample)
 {
 	char round[24] = "null", *text;
@@ -92,7 +92,7 @@ char *flmem_report_watch_sample_json(const struct flmem_watch_sample *sample)
 
 char *flmem_report_watch_round_json(const struct flmem_watch_round *round)
 {
-	cJSON *root = line("round"), *unknown = cJSON_CreateObject();
+	cJSON *root = make_line("round"), *unknown = cJSON_CreateObject();
 
 	add_process(root, round->process);
 	flmem_json_add_u64(root, "round", round->number);
@@ -105,7 +105,7 @@ char *flmem_report_watch_round_json(const struct flmem_watch_round *round)
 	return flmem_json_take_line(root);
 }
 
-/* Three decimals: more would say more than is known. */
+/* Three decimals: the estimate has no more precision. */
 static void add_confidence(cJSON *object, double confidence)
 {
 	char digits[16];
@@ -183,7 +183,7 @@ static cJSON *result_object(const struct flmem_watch_result *result)
 	return object;
 }
 
-/* Which rules were held against the processes: what they are silent about is worth that much. */
+/* The rules that were checked, without which an empty list of findings means nothing. */
 static void add_advice(cJSON *root, const struct flmem_watch_summary *summary)
 {
 	cJSON *rules = cJSON_AddArrayToObject(root, "rules");
@@ -197,7 +197,7 @@ static void add_advice(cJSON *root, const struct flmem_watch_summary *summary)
 
 char *flmem_report_watch_summary_json(const struct flmem_watch_summary *summary)
 {
-	cJSON *root = line("summary"), *processes;
+	cJSON *root = make_line("summary"), *processes;
 
 	if (summary->count == 1) {
 		cJSON_AddNumberToObject(root, "pid", summary->results[0].process.pid);

@@ -6,11 +6,11 @@
 
 #include "report/json.h"
 
-/* As an object under this name; null for NULL. */
+/* Adds an object of this name; null for NULL. */
 void flmem_json_add_pressure(cJSON *object, const char *name,
 			     const struct flmem_pressure *pressure);
 
-/* As "actions"; null where none was told. */
+/* Adds "actions"; null if there was none. */
 void flmem_json_add_actions(cJSON *object, const struct flmem_watch_actions *actions);
 
 #endif

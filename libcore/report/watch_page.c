@@ -16,7 +16,7 @@
 #include "base/io.h"
 #include "report/page.h"
 
-/* Spans of all processes together, 32 bytes each; and the fewest of each. */
+/* Maximum spans of all processes together, 32 bytes each, and minimum per process. */
 #define SPANS_OF_ALL  65536U
 #define SPANS_OF_EACH 64U
 
@@ -28,7 +28,7 @@ int flmem_watch_page_new(struct flmem_watch_page **ret_page, struct flmem_error 
 	struct flmem_watch_page *page = calloc(1, sizeof(*page));
 
 	if (!page)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot collect for a page");
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot allocate the page");
 	*ret_page = page;
 	return 0;
 }
@@ -49,9 +49,9 @@ static bool is_of(const struct flmem_page_series *series, const struct flmem_wat
 	return series->pid == process->pid && series->start_time == process->start_time;
 }
 
-/* They come in the same order at each tick, so it is mostly the one after the last. */
-static struct flmem_page_series *find(const struct flmem_watch_page *page,
-				      const struct flmem_watch_process *process)
+/* Samples arrive in the same order at each tick, so the next series is tried first. */
+static struct flmem_page_series *find_series(const struct flmem_watch_page *page,
+					     const struct flmem_watch_process *process)
 {
 	for (size_t i = 0; i < page->count; i++) {
 		size_t at = (page->last + 1 + i) % page->count;
@@ -62,8 +62,8 @@ static struct flmem_page_series *find(const struct flmem_watch_page *page,
 	return NULL;
 }
 
-static struct flmem_page_series *add(struct flmem_watch_page *page,
-				     const struct flmem_watch_process *process)
+static struct flmem_page_series *add_series(struct flmem_watch_page *page,
+					    const struct flmem_watch_process *process)
 {
 	size_t room = page->room ? page->room * 2 : 16;
 	struct flmem_page_series *grown = page->series;
@@ -82,13 +82,13 @@ static struct flmem_page_series *add(struct flmem_watch_page *page,
 	return &page->series[page->count++];
 }
 
-static struct flmem_page_series *find_or_add(struct flmem_watch_page *page,
-					     const struct flmem_watch_process *process)
+static struct flmem_page_series *find_or_add_series(struct flmem_watch_page *page,
+						    const struct flmem_watch_process *process)
 {
-	struct flmem_page_series *series = find(page, process);
+	struct flmem_page_series *series = find_series(page, process);
 
 	if (!series)
-		series = add(page, process);
+		series = add_series(page, process);
 	if (series)
 		page->last = (size_t)(series - page->series);
 	else
@@ -99,7 +99,7 @@ static struct flmem_page_series *find_or_add(struct flmem_watch_page *page,
 const struct flmem_page_series *flmem_page_find(const struct flmem_watch_page *page,
 						const struct flmem_watch_process *process)
 {
-	return find(page, process);
+	return find_series(page, process);
 }
 
 static size_t spans_of_each(const struct flmem_watch_page *page)
@@ -113,7 +113,7 @@ static size_t spans_of_each(const struct flmem_watch_page *page)
 
 void flmem_watch_page_sample(struct flmem_watch_page *page, const struct flmem_watch_sample *sample)
 {
-	struct flmem_page_series *series = find_or_add(page, sample->process);
+	struct flmem_page_series *series = find_or_add_series(page, sample->process);
 
 	if (!series)
 		return;
@@ -130,7 +130,7 @@ void flmem_watch_page_sample(struct flmem_watch_page *page, const struct flmem_w
 
 void flmem_watch_page_round(struct flmem_watch_page *page, const struct flmem_watch_round *round)
 {
-	struct flmem_page_series *series = find_or_add(page, round->process);
+	struct flmem_page_series *series = find_or_add_series(page, round->process);
 
 	if (series && !flmem_page_series_round(series, round))
 		page->failed = true;
@@ -147,7 +147,7 @@ char *flmem_watch_page_html(const struct flmem_watch_page *page,
 	return flmem_buf_take(&out);
 }
 
-/* Its begin is ours: page.c. */
+/* True if the file begins like the output of page.c. */
 static bool is_page(const char *path)
 {
 	static const char generator[] = "<meta name=\"generator\" content=\"flmem ";
@@ -182,8 +182,7 @@ int flmem_watch_page_place(const char *path, struct flmem_error *err)
 	if (S_ISREG(status.st_mode) && (!status.st_size || is_page(path)))
 		return 0;
 	return flmem_error_set(err, FLMEM_EUSAGE, 0,
-			       "'%s' is no page of flmem's, and is left as it is; name another "
-			       "file",
+			       "'%s' exists and is not a page of flmem; give another file",
 			       flmem_text_escape(path, shown, sizeof(shown)));
 }
 

@@ -15,23 +15,23 @@
 
 #define PATH "/metrics"
 
-/* At once; further ones wait to be accepted. */
+/* Concurrent connections; more wait to be accepted. */
 #define CONNECTIONS_MAX 16U
 
 /*
- * However slowly the other side reads or writes: then a connection has had its time. Where others
- * wait for its place that is sooner.
+ * Lifetime of a connection, however slowly the peer reads or writes. The shorter one applies while
+ * others wait for its place.
  */
 #define LIFETIME_US	 5000000U
 #define LIFETIME_FULL_US 1000000U
 
-/* Between two looks at their ages, while there are any. */
+/* Interval between checks of connection ages, while there are connections. */
 #define SWEEP_MS 250
 
-/* A connection's buffers: headers that need more are refused. */
+/* Buffers of a connection: larger headers are refused. */
 #define CONNECTION_BYTES 16384U
 
-/* Requests that come sooner than this after another get the same text. */
+/* Requests within this time of another receive the same text. */
 #define FRESH_US 200000U
 
 static const struct {
@@ -60,16 +60,16 @@ struct flmem_endpoint {
 	struct flmem_listener listener;
 	char url[FLMEM_LISTEN_NAME_MAX + 16];
 	int epoll; /* the daemon's */
-	int stop;  /* readable: the thread is to end */
+	int stop;  /* readable: request to end the thread */
 	bool started;
 	pthread_t thread;
-	/* From here on the thread's alone. */
+	/* Used by the thread only. */
 	struct cached cached[FLMEM_ARRAY_SIZE(expositions)];
 	struct slot slots[CONNECTIONS_MAX];
-	bool closed; /* a connection, since the daemon last ran */
+	bool closed; /* a connection closed since the last run of the daemon */
 };
 
-/* A response of this text, which it takes over; NULL when memory is out. */
+/* A response that takes ownership of the text; NULL if memory is out. */
 static struct MHD_Response *make_response(struct flmem_endpoint *e, char *text, const char *type)
 {
 	struct MHD_Response *response =
@@ -82,13 +82,13 @@ static struct MHD_Response *make_response(struct flmem_endpoint *e, char *text, 
 	e->http.add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
 	e->http.add_response_header(response, "X-Content-Type-Options", "nosniff");
 	e->http.add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
-	/* A connection serves one request, so that nobody sits on one. */
+	/* One request per connection, so that no client can occupy one. */
 	e->http.add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
 	return response;
 }
 
-static enum MHD_Result refuse(struct flmem_endpoint *e, struct MHD_Connection *connection,
-			      unsigned status, const char *why)
+static enum MHD_Result send_error(struct flmem_endpoint *e, struct MHD_Connection *connection,
+				  unsigned status, const char *why)
 {
 	char *text = strdup(why);
 	struct MHD_Response *response =
@@ -104,7 +104,8 @@ static enum MHD_Result refuse(struct flmem_endpoint *e, struct MHD_Connection *c
 	return queued;
 }
 
-static enum flmem_exposition choose(struct flmem_endpoint *e, struct MHD_Connection *connection)
+static enum flmem_exposition choose_exposition(struct flmem_endpoint *e,
+					       struct MHD_Connection *connection)
 {
 	const char *accepted = e->http.lookup_connection_value(connection, MHD_HEADER_KIND,
 							       MHD_HTTP_HEADER_ACCEPT);
@@ -114,8 +115,9 @@ static enum flmem_exposition choose(struct flmem_endpoint *e, struct MHD_Connect
 		       : FLMEM_EXPOSITION_TEXT;
 }
 
-/* The text as it is now, or as it was just now; NULL when there is none. */
-static struct MHD_Response *current(struct flmem_endpoint *e, enum flmem_exposition exposition)
+/* The current text, or a very recent one; NULL if there is none. */
+static struct MHD_Response *current_response(struct flmem_endpoint *e,
+					     enum flmem_exposition exposition)
 {
 	struct cached *c = &e->cached[exposition];
 	uint64_t now_us = flmem_clock_us();
@@ -131,10 +133,10 @@ static struct MHD_Response *current(struct flmem_endpoint *e, enum flmem_exposit
 	return c->response;
 }
 
-/* NOLINTNEXTLINE(readability-function-size): the parameters are the library's */
-static enum MHD_Result answer(void *context, struct MHD_Connection *connection, const char *url,
-			      const char *method, const char *version, const char *upload,
-			      size_t *upload_length, void **ret_request)
+/* NOLINTNEXTLINE(readability-function-size): the library prescribes the parameters */
+static enum MHD_Result answer_request(void *context, struct MHD_Connection *connection,
+				      const char *url, const char *method, const char *version,
+				      const char *upload, size_t *upload_length, void **ret_request)
 {
 	struct flmem_endpoint *e = context;
 	struct MHD_Response *response;
@@ -144,15 +146,15 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *connection, 
 	(void)ret_request;
 	*upload_length = 0;
 	if (strcmp(url, PATH) != 0)
-		return refuse(e, connection, MHD_HTTP_NOT_FOUND,
-			      "Not found. Metrics are at " PATH ".\n");
+		return send_error(e, connection, MHD_HTTP_NOT_FOUND,
+				  "Not found. Metrics are at " PATH ".\n");
 	if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
-		return refuse(e, connection, MHD_HTTP_METHOD_NOT_ALLOWED,
-			      "Only GET and HEAD are answered.\n");
-	response = current(e, choose(e, connection));
+		return send_error(e, connection, MHD_HTTP_METHOD_NOT_ALLOWED,
+				  "Method not allowed; use GET or HEAD.\n");
+	response = current_response(e, choose_exposition(e, connection));
 	if (!response)
-		return refuse(e, connection, MHD_HTTP_SERVICE_UNAVAILABLE,
-			      "There is nothing to tell now; try again.\n");
+		return send_error(e, connection, MHD_HTTP_SERVICE_UNAVAILABLE,
+				  "No samples yet; try again.\n");
 	return e->http.queue_response(connection, MHD_HTTP_OK, response);
 }
 
@@ -177,8 +179,8 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
 	}
 }
 
-/* Ends connections that have had their time; true when there are any. */
-static bool sweep(struct flmem_endpoint *e)
+/* Shuts down expired connections; true if connections remain. */
+static bool end_expired_connections(struct flmem_endpoint *e)
 {
 	uint64_t now_us = flmem_clock_us(), lifetime_us;
 	size_t used = 0;
@@ -187,18 +189,18 @@ static bool sweep(struct flmem_endpoint *e)
 		used += e->slots[i].used;
 	lifetime_us = used < FLMEM_ARRAY_SIZE(e->slots) ? LIFETIME_US : LIFETIME_FULL_US;
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(e->slots); i++)
-		/* The daemon sees the end and closes it. */
+		/* The daemon detects the shutdown and closes it. */
 		if (e->slots[i].used && now_us - e->slots[i].began_us >= lifetime_us)
 			shutdown(e->slots[i].fd, SHUT_RDWR);
 	return used;
 }
 
-static int patience(struct flmem_endpoint *e)
+static int wait_timeout_ms(struct flmem_endpoint *e)
 {
 	MHD_UNSIGNED_LONG_LONG daemon_ms;
-	int ms = sweep(e) ? SWEEP_MS : -1;
+	int ms = end_expired_connections(e) ? SWEEP_MS : -1;
 
-	/* A full daemon listens again only when it runs once more. */
+	/* A full daemon accepts again only after another run. */
 	if (e->closed)
 		return 0;
 	if (e->http.get_timeout(e->daemon, &daemon_ms) == MHD_YES &&
@@ -207,14 +209,15 @@ static int patience(struct flmem_endpoint *e)
 	return ms;
 }
 
-static void *serve(void *context)
+static void *serve_endpoint(void *context)
 {
 	struct flmem_endpoint *e = context;
 	struct pollfd polled[] = {{.fd = e->epoll, .events = POLLIN},
 				  {.fd = e->stop, .events = POLLIN}};
 
 	while (!polled[1].revents) {
-		if (poll(polled, FLMEM_ARRAY_SIZE(polled), patience(e)) < 0 && errno != EINTR)
+		if (poll(polled, FLMEM_ARRAY_SIZE(polled), wait_timeout_ms(e)) < 0 &&
+		    errno != EINTR)
 			break;
 		e->closed = false;
 		e->http.run(e->daemon);
@@ -226,12 +229,12 @@ static int start_daemon(struct flmem_endpoint *e, struct flmem_error *err)
 {
 	const union MHD_DaemonInfo *info;
 
-	/* Its sockets are driven by our thread, which so can end those that take too long. */
+	/* External event loop: our thread drives the sockets and can end slow ones. */
 	e->daemon = e->http.start_daemon(
-		MHD_USE_EPOLL, 0, NULL, NULL, answer, e, MHD_OPTION_LISTEN_SOCKET, e->listener.fd,
-		MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-		(size_t)CONNECTION_BYTES, MHD_OPTION_NOTIFY_CONNECTION, on_connection, e,
-		MHD_OPTION_END);
+		MHD_USE_EPOLL, 0, NULL, NULL, answer_request, e, MHD_OPTION_LISTEN_SOCKET,
+		e->listener.fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
+		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
+		MHD_OPTION_NOTIFY_CONNECTION, on_connection, e, MHD_OPTION_END);
 	info = e->daemon ? e->http.get_daemon_info(e->daemon, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
 	if (!info)
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot serve at %s",
@@ -242,7 +245,7 @@ static int start_daemon(struct flmem_endpoint *e, struct flmem_error *err)
 
 static int start_thread(struct flmem_endpoint *e, struct flmem_error *err)
 {
-	int rc = flmem_thread_start(&e->thread, serve, e);
+	int rc = flmem_thread_start(&e->thread, serve_endpoint, e);
 
 	if (rc)
 		return flmem_error_set(err, FLMEM_EFAILED, rc, "cannot start a thread");
@@ -296,7 +299,7 @@ void flmem_endpoint_close(struct flmem_endpoint *endpoint)
 		eventfd_write(endpoint->stop, 1);
 		pthread_join(endpoint->thread, NULL);
 	}
-	/* The daemon closes the socket that it was given. */
+	/* The daemon closes its listening socket itself. */
 	if (endpoint->daemon)
 		endpoint->http.stop_daemon(endpoint->daemon);
 	else

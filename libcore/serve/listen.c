@@ -13,7 +13,7 @@
 
 #include "base/cleanup.h"
 
-/* Connections that wait to be accepted, while those that are served use up theirs. */
+/* Backlog of connections that wait to be accepted. */
 #define BACKLOG 64
 
 union address {
@@ -22,19 +22,19 @@ union address {
 	struct sockaddr_in6 v6;
 };
 
-static int bad_address(const char *text, struct flmem_error *err)
+static int set_invalid_address(const char *text, struct flmem_error *err)
 {
 	char shown[64];
 
 	return flmem_error_set(err, FLMEM_EUSAGE, 0,
-			       "'%s' is no address to listen at; write 127.0.0.1:9477 or "
-			       "[::1]:9477, or 0.0.0.0:9477 to be reached from other hosts",
+			       "invalid address '%s'; expected for example 127.0.0.1:9477 or "
+			       "[::1]:9477, or 0.0.0.0:9477 to be reachable from other hosts",
 			       flmem_text_escape(text, shown, sizeof(shown)));
 }
 
-/* Splits at the last colon; brackets go. */
-static bool split(const char *text, char host[FLMEM_LISTEN_NAME_MAX], const char **ret_port,
-		  bool *ret_v6)
+/* Splits at the last colon and removes brackets. */
+static bool split_address(const char *text, char host[FLMEM_LISTEN_NAME_MAX], const char **ret_port,
+			  bool *ret_v6)
 {
 	const char *colon = strrchr(text, ':');
 	size_t length = colon ? (size_t)(colon - text) : 0;
@@ -52,7 +52,7 @@ static bool split(const char *text, char host[FLMEM_LISTEN_NAME_MAX], const char
 	return true;
 }
 
-static int parse(const char *text, union address *ret_address, struct flmem_error *err)
+static int parse_address(const char *text, union address *ret_address, struct flmem_error *err)
 {
 	union address address = {.any.sa_family = AF_INET};
 	char host[FLMEM_LISTEN_NAME_MAX];
@@ -61,9 +61,9 @@ static int parse(const char *text, union address *ret_address, struct flmem_erro
 	bool v6;
 	int found;
 
-	if (!split(text, host, &port_text, &v6) ||
+	if (!split_address(text, host, &port_text, &v6) ||
 	    flmem_parse_u64(port_text, 0, UINT16_MAX, &port, NULL))
-		return bad_address(text, err);
+		return set_invalid_address(text, err);
 	if (v6) {
 		address.any.sa_family = AF_INET6;
 		address.v6.sin6_port = htons((uint16_t)port);
@@ -74,7 +74,7 @@ static int parse(const char *text, union address *ret_address, struct flmem_erro
 				  &address.v4.sin_addr);
 	}
 	if (found != 1)
-		return bad_address(text, err);
+		return set_invalid_address(text, err);
 	*ret_address = address;
 	return 0;
 }
@@ -86,7 +86,7 @@ static bool is_local(const union address *address)
 	return ntohl(address->v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
 }
 
-static void name_of(const union address *address, char out[FLMEM_LISTEN_NAME_MAX])
+static void format_address(const union address *address, char out[FLMEM_LISTEN_NAME_MAX])
 {
 	char host[INET6_ADDRSTRLEN] = "";
 
@@ -99,23 +99,21 @@ static void name_of(const union address *address, char out[FLMEM_LISTEN_NAME_MAX
 	}
 }
 
-static int refused(int error, const char *name, struct flmem_error *err)
+static int set_listen_error(int error, const char *name, struct flmem_error *err)
 {
 	switch (error) {
 	case EADDRINUSE:
-		return flmem_error_set(
-			err, FLMEM_EUSAGE, 0,
-			"another program listens at %s already; choose another port, "
-			"or 0 for any that is free",
-			name);
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "address %s is in use by another program; choose another "
+				       "port, or 0 for a free one",
+				       name);
 	case EADDRNOTAVAIL:
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "cannot listen at %s: this host does not have that address",
-				       name);
+				       "cannot listen at %s: not an address of this host", name);
 	case EACCES:
 		return flmem_error_set(err, FLMEM_EPERM, 0,
-				       "may not listen at %s: ports below 1024 need "
-				       "CAP_NET_BIND_SERVICE; choose a higher one",
+				       "not permitted to listen at %s: ports below 1024 need "
+				       "CAP_NET_BIND_SERVICE; choose a higher port",
 				       name);
 	default:
 		return flmem_error_set(err, FLMEM_EFAILED, error, "cannot listen at %s", name);
@@ -130,7 +128,7 @@ static int open_socket(const union address *address)
 	FLMEM_AUTO_CLOSE int fd =
 		socket(address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-	/* Connections of an earlier watch that fade out do not hold the port. */
+	/* Connections of an earlier watch in TIME_WAIT must not block the port. */
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
 	    bind(fd, &address->any, length) < 0 || listen(fd, BACKLOG) < 0)
 		return -errno;
@@ -142,17 +140,17 @@ int flmem_listen(const char *address, struct flmem_listener *ret_listener, struc
 	struct flmem_listener listener;
 	union address at;
 	socklen_t length = sizeof(at);
-	int rc = parse(address, &at, err);
+	int rc = parse_address(address, &at, err);
 
 	if (rc)
 		return rc;
 	listener.local = is_local(&at);
-	name_of(&at, listener.name);
+	format_address(&at, listener.name);
 	listener.fd = open_socket(&at);
 	if (listener.fd < 0)
-		return refused(-listener.fd, listener.name, err);
+		return set_listen_error(-listener.fd, listener.name, err);
 	if (getsockname(listener.fd, &at.any, &length) == 0)
-		name_of(&at, listener.name);
+		format_address(&at, listener.name);
 	*ret_listener = listener;
 	return 0;
 }

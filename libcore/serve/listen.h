@@ -2,7 +2,7 @@
 #ifndef FLMEM_SERVE_LISTEN_H
 #define FLMEM_SERVE_LISTEN_H
 
-/* A socket that listens where a text says. */
+/* A listening socket for an address given as text. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,8 +14,8 @@
 
 struct flmem_listener {
 	int fd;
-	bool local;			  /* only this host reaches it */
-	char name[FLMEM_LISTEN_NAME_MAX]; /* "127.0.0.1:9477", with the port that was chosen */
+	bool local;			  /* reachable from this host only */
+	char name[FLMEM_LISTEN_NAME_MAX]; /* "127.0.0.1:9477", with the actual port */
 };
 
 /*

@@ -23,10 +23,10 @@ int flmem_microhttpd_load(struct flmem_microhttpd *ret_http, struct flmem_error 
 	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 
 	if (!library)
-		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
-				       "an endpoint needs libmicrohttpd (Debian: libmicrohttpd12): "
-				       "%s",
-				       dlerror());
+		return flmem_error_set(
+			err, FLMEM_EUNSUPPORTED, 0,
+			"the endpoint needs libmicrohttpd (Debian: libmicrohttpd12): %s",
+			dlerror());
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(functions); i++) {
 		void *symbol = dlsym(library, functions[i].name);
 

@@ -3,15 +3,15 @@
 #define FLMEM_SERVE_MICROHTTPD_H
 
 /*
- * GNU libmicrohttpd, which speaks HTTP. It is loaded when an endpoint is opened, so that commands
- * without one start without it; its header is needed to build. Only serve/ includes it.
+ * GNU libmicrohttpd, the HTTP server library. It is loaded when an endpoint opens, so that other
+ * commands start without it; the build needs its header. Only serve/ includes it.
  */
 
 #include <microhttpd.h>
 
 #include <flmem/error.h>
 
-/* The functions that are used, without their MHD_. */
+/* The functions used, without the prefix MHD_. */
 #define FLMEM_MICROHTTPD_FUNCTIONS(X)  \
 	X(start_daemon)                \
 	X(stop_daemon)                 \
@@ -31,7 +31,7 @@ struct flmem_microhttpd {
 #undef FLMEM_MICROHTTPD_MEMBER
 };
 
-/* FLMEM_EUNSUPPORTED when it is not installed. It stays loaded. */
+/* FLMEM_EUNSUPPORTED if the library is not installed. It remains loaded. */
 int flmem_microhttpd_load(struct flmem_microhttpd *ret_http, struct flmem_error *err);
 
 #endif

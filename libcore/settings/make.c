@@ -202,12 +202,12 @@ static int check_role(const struct flmem_settings_request *request, struct flmem
 	if (request->role != FLMEM_ROLE_SERVER && request->role != FLMEM_ROLE_CLIENT &&
 	    request->role != FLMEM_ROLE_TRAINER)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "no settings for the role '%s'; there are server, client "
-				       "and trainer",
+				       "no settings for role '%s'; choose from server, client, "
+				       "trainer",
 				       name ? name : "none");
 	if (request->high_parallelism && request->role != FLMEM_ROLE_SERVER)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "high parallelism is a matter of the server, not of a %s",
+				       "high parallelism applies to a server only, not to a %s",
 				       name);
 	return 0;
 }

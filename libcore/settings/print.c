@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <flmem/text.h>
+#include <flmem/parse.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -91,7 +91,6 @@ int flmem_settings_format_find(const char *name, enum flmem_settings_format *ret
 			       struct flmem_error *err)
 {
 	FLMEM_AUTO_BUF struct flmem_buf list = FLMEM_BUF_INIT;
-	char shown[64];
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(formats); i++) {
 		if (strcmp(formats[i].name, name) == 0) {
@@ -100,8 +99,7 @@ int flmem_settings_format_find(const char *name, enum flmem_settings_format *ret
 		}
 		flmem_buf_printf(&list, "%s%s", i ? ", " : "", formats[i].name);
 	}
-	return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is none of %s",
-			       flmem_text_escape(name, shown, sizeof(shown)), list.data);
+	return flmem_parse_invalid_choice(name, NULL, list.data, err);
 }
 
 bool flmem_settings_format_elsewhere(enum flmem_settings_format format)

@@ -296,11 +296,11 @@ sys.stdout.write('ready\n'); sys.stdout.flush(); time.sleep(1000)"
 
 @test "bad targets are refused with one line" {
 	flmem detect --pid 0
-	assert_error 2 "--pid: '0' is not a process id"
+	assert_error 2 "invalid process ID '0' for --pid"
 	flmem detect --pid -1
-	assert_error 2 "'-1' is not a process id"
+	assert_error 2 "invalid process ID '-1' for --pid"
 	flmem detect --pid 99999999999999999999
-	assert_error 2 'is not a process id'
+	assert_error 2 'invalid process ID'
 	flmem detect --pid 4194303
 	assert_error 3 'no process 4194303'
 	flmem detect --tree 4194303
@@ -310,11 +310,11 @@ sys.stdout.write('ready\n'); sys.stdout.flush(); time.sleep(1000)"
 	flmem detect --name x --tree 1
 	assert_error 2 '--name and --tree exclude each other'
 	flmem detect --role server
-	assert_error 2 '--role only narrows'
+	assert_error 2 '--role only filters targets'
 	flmem detect --all --role boss
-	assert_error 2 "'boss' is none of server"
+	assert_error 2 "invalid value 'boss' for --role; choose from server"
 	flmem detect --min-rss 5Q --all
-	assert_error 2 "'5Q' is not a size"
+	assert_error 2 "invalid size '5Q' for --min-rss"
 	flmem detect --name 'a('
 	assert_error 2 'no regular expression'
 	flmem detect --name ''
@@ -380,7 +380,7 @@ flmem_as_nobody() {
 	MALLOC_ARENA_MAX=2 start_python
 	flmem_as_nobody detect --pid "$VICTIM"
 	assert_status 4
-	assert_stderr "may not read the memory of process $VICTIM: .*CAP_SYS_PTRACE"
+	assert_stderr "cannot read the memory of process $VICTIM: .*CAP_SYS_PTRACE"
 	assert_output 'memory +RSS [0-9]'
 	assert_output 'allocators +unknown: '
 	flmem_as_nobody detect --json --pid "$VICTIM"

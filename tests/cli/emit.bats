@@ -208,9 +208,9 @@ assert "nvflare.private.fed.app.client.client_train" in c["command"]'
 
 @test "bad input is refused" {
 	flmem start --role client --emit sub-start
-	assert_error 2 "none of snippet, sub_start, systemd, slurm, pbs, docker, k8s"
+	assert_error 2 "choose from snippet, sub_start, systemd, slurm, pbs, docker, k8s"
 	flmem start --emit snippet
-	assert_error 2 '--role is needed'
+	assert_error 2 '--role is required'
 	flmem start --role trainer --emit systemd
 	assert_error 2 'a trainer of nvflare has no standard command'
 	flmem start --role server --framework flower --emit k8s
@@ -218,7 +218,7 @@ assert "nvflare.private.fed.app.client.client_train" in c["command"]'
 	flmem start --role client --emit systemd -- $'a\x01'
 	assert_error 5 'control characters'
 	flmem start --role client --output x -- true
-	assert_error 2 'go with --emit'
+	assert_error 2 'need --emit'
 	flmem start --role client --emit snippet --supervise --workspace .
-	assert_error 2 '--emit excludes --supervise'
+	assert_error 2 '--emit cannot be combined with --supervise'
 }

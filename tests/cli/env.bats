@@ -350,19 +350,19 @@ assert job == {"client_memory_gc_rounds": "1", "cuda_empty_cache": "true"}, job'
 
 @test "bad input is refused with what is allowed" {
 	flmem env
-	assert_error 2 '--role is needed: server, client or trainer'
+	assert_error 2 '--role is required; choose from server, client, trainer'
 	flmem env --role clint
-	assert_error 2 "'clint' is none of server, client, trainer"
+	assert_error 2 "invalid value 'clint' for --role; choose from server, client, trainer"
 	flmem env --role client --format tcl
-	assert_error 2 "'tcl' is none of sh, fish, csh, dotenv, systemd, docker, k8s, json"
+	assert_error 2 "invalid value 'tcl' for --format; choose from sh, fish, csh, dotenv, systemd, docker, k8s, json"
 	flmem env --role client --allocator tcmalloc
-	assert_error 2 "none of glibc, jemalloc, auto"
+	assert_error 2 "choose from glibc, jemalloc, auto"
 	flmem env --role client --framework fate
-	assert_error 2 "none of nvflare, appfl, flower"
+	assert_error 2 "choose from nvflare, appfl, flower"
 	flmem env --role client --framework-version new
-	assert_error 2 "'new' is not a version"
+	assert_error 2 "invalid version 'new'"
 	flmem env --role client --parallelism high
-	assert_error 2 'high parallelism is a matter of the server'
+	assert_error 2 'high parallelism applies to a server only'
 	flmem env --role client --gpu --no-gpu
 	assert_error 2 'exclude each other'
 	flmem env --role client extra

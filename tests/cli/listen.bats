@@ -297,17 +297,17 @@ with concurrent.futures.ThreadPoolExecutor(32) as pool:
 	start_victim watched flat 0 100 1024
 	start_watch --pid "$VICTIM" --interval 20ms
 	flmem watch --pid "$VICTIM" --listen "127.0.0.1:$PORT"
-	assert_error 2 "another program listens at 127.0.0.1:$PORT already"
+	assert_error 2 "address 127.0.0.1:$PORT is in use by another program"
 	local address
 	for address in 9477 :9477 127.0.0.1 127.0.0.1: 127.0.0.1:x 127.0.0.1:65536 1.2.3:4 '[::1' \
 		'[::1]' ::1:1 host.example:9477 $'127.0.0.1\033:1'; do
 		flmem watch --pid "$VICTIM" --listen "$address"
-		assert_error 2 'is no address to listen at'
+		assert_error 2 'invalid address'
 	done
 	flmem watch --pid "$VICTIM" --listen 192.0.2.1:9477
-	assert_error 2 'this host does not have that address'
+	assert_error 2 'not an address of this host'
 	flmem watch --replay x --listen 127.0.0.1:0
-	assert_error 2 'for live watches'
+	assert_error 2 'need a live watch'
 }
 
 @test "who listens for the network is warned, who does not is not" {
@@ -315,7 +315,7 @@ with concurrent.futures.ThreadPoolExecutor(32) as pool:
 	flmem watch --pid "$VICTIM" --duration 50ms --listen 0.0.0.0:0 --quiet
 	assert_status 0
 	assert_stderr 'metrics at http://0.0.0.0:[1-9][0-9]*/metrics'
-	assert_stderr 'warning: whoever reaches this host'
+	assert_stderr 'warning: every host that can connect'
 	flmem watch --pid "$VICTIM" --duration 50ms --listen localhost:0 --quiet
 	assert_status 0
 	assert_stderr 'metrics at http://127.0.0.1:[1-9][0-9]*/metrics$'

@@ -77,7 +77,7 @@ assert_terminal_restored() {
 	see "^ *$VICTIM .*[▁▂▃▄▅▆▇█]{5,}.* MiB .* climbing .*\+.*iB/h .*[^ ]"
 	see 'limit .* left'
 	keys q
-	see "process $VICTIM: climbing, sure to"
+	see "process $VICTIM: climbing, confidence"
 	assert_terminal_restored 0
 	alive "$VICTIM"
 }
@@ -101,7 +101,7 @@ threading.Event().wait()'
 	start_watch "" ""
 	see "^ *$VICTIM "
 	keys m
-	see "process $VICTIM: a trim would return about [0-9.]+ MiB"
+	see "process $VICTIM: a trim would release about [0-9.]+ MiB"
 	keys t
 	see 'Trim it now\? \(y/n\)'
 	keys n
@@ -122,7 +122,7 @@ threading.Event().wait()'
 	start_watch "" ""
 	see "^ *$VICTIM "
 	keys t
-	see "process $VICTIM( cannot be trimmed: .*|: a trim would return)"
+	see "process $VICTIM( cannot be trimmed: .*|: a trim would release)"
 	keys n
 	keys q
 	assert_terminal_restored 0

@@ -157,7 +157,7 @@ copy_jobs() {
 	flmem recommend --fix config_fed_server.json
 	assert_status 4
 	flmem recommend --diff --fix .
-	assert_error 2 'without --fix'
+	assert_error 2 'cannot be combined with --fix'
 }
 
 @test "SARIF: rules, results and inputs that are bad, by the words of the standard" {
@@ -284,18 +284,18 @@ assert len(list(suite.iter())) == 2'
 	flmem recommend --role client --json
 	assert_schema recommend
 	flmem recommend --role client "$JOBS"
-	assert_error 2 'without paths'
+	assert_error 2 'cannot be combined with paths'
 	flmem recommend
-	assert_error 2 'name files or folders'
+	assert_error 2 'no input; give files or folders'
 	flmem recommend --framework-version x "$JOBS"
-	assert_error 2 'not a version'
+	assert_error 2 'invalid version'
 }
 
 @test "a plan names the peaks, and a configuration that APPFL's rules find nothing in" {
 	local what=(--model llama-3.1-8b --clients 4 --framework appfl --node-memory 128GB)
 	flmem recommend "${what[@]}"
 	assert_status 0
-	assert_output 'llama-3.1-8b: 15 GiB of bf16, 291 tensors, the largest 1002 MiB'
+	assert_output 'llama-3.1-8b: 15 GiB of bf16, 291 tensors, largest tensor 1002 MiB'
 	assert_output 'chunked \(chosen\)'
 	assert_output 'peak: server .* GiB, each client .* GiB; fits a node of 119 GiB'
 	assert_output 'model_chunk_size: 1073741824'
@@ -344,7 +344,7 @@ json.loads(plan["configuration"][1]["text"])'
 	assert_status 0
 	[ "$output" = "$plain" ]
 	flmem recommend --params 1.5 --clients 2
-	assert_error 2 'not a count'
+	assert_error 2 'invalid count'
 }
 
 @test "a real checkpoint and a real safetensors file are measured" {
@@ -381,17 +381,17 @@ with open("m.safetensors", "wb") as f:
 	flmem recommend --model llama-3.1-8b
 	assert_error 2 'needs --clients'
 	flmem recommend --clients 4
-	assert_error 2 '--clients goes with --model'
+	assert_error 2 '--clients needs --model'
 	flmem recommend --model llama-3.1-8b --params 7 --clients 2
-	assert_error 2 'give one'
+	assert_error 2 'exclude each other'
 	flmem recommend --model llama-3.1-8b --clients 2 "$JOBS"
-	assert_error 2 'goes without paths'
+	assert_error 2 'cannot be combined with paths'
 	flmem recommend --model /nonexistent --clients 2
 	assert_error 2 'neither a model known by name'
 	flmem recommend --model llama-3.1-8b --dtype fp33 --clients 2
 	assert_error 2 'invalid number type'
 	flmem recommend --model llama-3.1-8b --clients 2 --format sarif
-	assert_error 2 'formats of findings'
+	assert_error 2 '--format of findings'
 }
 
 @test "a live process is held against what its settings asked for, and not touched" {
@@ -485,7 +485,7 @@ assert (found[0]["current"], found[0]["proposed"]) == ("1", "2"), found'
 	assert_status 0
 	assert_output '4 inputs checked'
 	flmem recommend --pid $$ --format sarif
-	assert_error 2 'formats that name files'
+	assert_error 2 '--format that names files'
 	flmem recommend --pid 4194304
 	assert_error 3
 }

@@ -77,8 +77,8 @@ events() {
 
 @test "every so often, until the process ends: status 0" {
 	start_retainer
-	repeat --pid "$VICTIM" --every 200ms --in-vain 100 --least 1
-	wait_until 60 logged 1 "process $VICTIM: [0-9.]+ MiB released, RSS .* -> .*, thread [0-9]+ stood still"
+	repeat --pid "$VICTIM" --every 200ms --max-ineffective 100 --min-release 1
+	wait_until 60 logged 1 "process $VICTIM: [0-9.]+ MiB released, RSS .* -> .*, borrowed thread [0-9]+ for"
 	kill -USR1 "$VICTIM"
 	wait_until 60 logged 2 "process $VICTIM: [0-9.]+ MiB released"
 	assert_victim_unharmed
@@ -128,10 +128,10 @@ events() {
 	assert_victim_unharmed
 }
 
-@test "trims in vain double the pause and end at last" {
+@test "ineffective trims double the pause and end at last" {
 	start_retainer
 	flmem trim --pid "$VICTIM"
-	repeat --pid "$VICTIM" --every 300ms --least 20M --json
+	repeat --pid "$VICTIM" --every 300ms --min-release 20M --json
 	await_end
 	[ "$ended" = 0 ]
 	[ "$(events | tr '\n' ' ')" = "trimmed trimmed trimmed given-up " ]
@@ -145,8 +145,8 @@ sys.exit(at[2] - at[0] < 1000)' <"$OUT"
 
 @test "one trim that brings something starts the count anew" {
 	start_retainer
-	repeat --pid "$VICTIM" --every 150ms --least 20M --in-vain 2 --json
-	# The first one releases; the next is in vain.
+	repeat --pid "$VICTIM" --every 150ms --min-release 20M --max-ineffective 2 --json
+	# The first one releases; the next is ineffective.
 	wait_until 60 eval '[ "$(wc -l <"$OUT")" -ge 1 ]'
 	kill -USR1 "$VICTIM"
 	await_end
@@ -159,7 +159,7 @@ sys.exit(at[2] - at[0] < 1000)' <"$OUT"
 	start_retainer
 	local first=$VICTIM
 	start_retainer
-	repeat --pid "$first,$VICTIM" --every 300ms --count 3 --least 1 --in-vain 100 --json
+	repeat --pid "$first,$VICTIM" --every 300ms --count 3 --min-release 1 --max-ineffective 100 --json
 	wait_until 60 eval '[ "$(wc -l <"$OUT")" -ge 2 ]'
 	kill -USR2 "$first"
 	await_end
@@ -177,7 +177,7 @@ sys.exit(at[2] - at[0] < 1000)' <"$OUT"
 	repeat --pid "$musl" --every 1h
 	await_end
 	[ "$ended" = 5 ]
-	logged 1 "process $musl: not trimmed, given up: .*musl"
+	logged 1 "process $musl: not trimmed, no further attempts: .*musl"
 	start_retainer
 	repeat --pid "$musl,$VICTIM" --every 100ms --count 1
 	await_end
@@ -227,18 +227,18 @@ sys.exit(at[2] - at[0] < 1000)' <"$OUT"
 	assert_status 2
 	assert_schema error
 	flmem trim --pid 1 --every soon
-	assert_error 2 "'soon' is not a duration"
+	assert_error 2 "invalid duration 'soon' for --"
 	flmem trim --pid 1 --cool-down 5s
-	assert_error 2 'go with --every or --when'
+	assert_error 2 'need --every or --when'
 	flmem trim --pid 1 --count 5
-	assert_error 2 'go with --every or --when'
+	assert_error 2 'need --every or --when'
 	flmem trim --pid 1 --every 5s --dry-run
-	assert_error 2 'goes with neither --every nor --when'
-	flmem trim --pid 1 --every 5s --in-vain 99999999999
-	assert_error 2 '\-\-in-vain is at most'
+	assert_error 2 'cannot be combined with --every or --when'
+	flmem trim --pid 1 --every 5s --max-ineffective 99999999999
+	assert_error 2 '--max-ineffective accepts at most'
 	flmem trim --every 5s
 	assert_error 2 'no target'
 	flmem trim --pid 4194304 --every 5s --count 1
 	assert_status 3
-	assert_stderr 'process 4194304: not trimmed, given up: no process 4194304'
+	assert_stderr 'process 4194304: not trimmed, no further attempts: no process 4194304'
 }

@@ -53,7 +53,7 @@ in_dom() {
 	in_dom 'climbing'
 	in_dom '<th scope="row">20</th>'
 	in_dom 'TREND-CLIMBING'
-	in_dom 'which a recording does not hold'
+	in_dom 'which a recording does not contain'
 }
 
 @test "a page that asked for something would be seen" {
@@ -109,7 +109,7 @@ in_dom() {
 	start_victim watched leak 3 100 1024
 	flmem watch --pid "$VICTIM" --interval 50ms --report "$PAGE" --quiet
 	assert_status 0
-	grep -q 'except for 1 that had ended' "$PAGE"
+	grep -q 'except for 1 exited process' "$PAGE"
 }
 
 @test "Ctrl-C ends it with the page" {
@@ -127,18 +127,18 @@ in_dom() {
 	[ "$(find "$BATS_TEST_TMPDIR" -name 'page.html*' | wc -l)" -eq 1 ]
 }
 
-@test "what is no page is left as it is, and a page is replaced" {
+@test "a file that is not a page is kept, and a page is replaced" {
 	local rec=$BATS_TEST_TMPDIR/r.rec
 	start_victim watched flat 0 100 1024
 	mkfifo "$BATS_TEST_TMPDIR/fifo"
 	echo mine >"$BATS_TEST_TMPDIR/notes.html"
 	cp "$RECORDINGS/leak20-glibc-1.rec" "$rec"
 	flmem watch --replay "$rec" --report "$rec"
-	assert_error 2 'r.rec. is no page'
+	assert_error 2 'r.rec. exists and is not a page'
 	cmp "$rec" "$RECORDINGS/leak20-glibc-1.rec"
 	for place in "$BATS_TEST_TMPDIR" "$BATS_TEST_TMPDIR/fifo" "$BATS_TEST_TMPDIR/notes.html"; do
 		flmem watch --pid "$VICTIM" --report "$place"
-		assert_error 2 'is no page of flmem.s, and is left as it is'
+		assert_error 2 'exists and is not a page of flmem'
 	done
 	[ "$(cat "$BATS_TEST_TMPDIR/notes.html")" = mine ]
 	: >"$PAGE"

@@ -211,7 +211,7 @@ subprocess.run(['$PYTHON', '-c', '''$WHOAMI'''])"
 	chmod +x shim
 	flmem start --role client --jemalloc -- ./shim -c "$WHOAMI"
 	[ "$output" = "True $JEMALLOC" ]
-	assert_stderr 'the command is a script; jemalloc is proven for its shell, /usr/bin/bash'
+	assert_stderr 'the command is a script; jemalloc is verified for its shell, /usr/bin/bash'
 	flmem start --role client --jemalloc --no-inherit-preload -- ./shim -c "$WHOAMI"
 	assert_error 5 "runs in the shell '/usr/bin/bash'.*name the program itself"
 }
@@ -290,7 +290,7 @@ subprocess.run(['$PYTHON', '-c', '''$WHOAMI'''])"
 	compile static cc -static
 	flmem start --role client --allocator auto -- ./static
 	assert_status 0
-	assert_stderr 'goes on with glibc: .*statically linked'
+	assert_stderr 'using glibc instead of jemalloc: .*statically linked'
 	flmem start --role client --allocator auto --dry-run -- ./static
 	assert_output 'MALLOC_ARENA_MAX=2'
 	refute_output 'LD_PRELOAD'
@@ -354,18 +354,18 @@ subprocess.run(['$PYTHON', '-c', '''$WHOAMI'''])"
 
 @test "bad input is refused and nothing is started" {
 	flmem start --role client
-	assert_error 2 'no command to start; put it behind --'
+	assert_error 2 'no command to start; give it after --'
 	flmem start -- touch started
-	assert_error 2 '--role is needed'
+	assert_error 2 '--role is required'
 	flmem start --role clint -- touch started
-	assert_error 2 "'clint' is none of server, client, trainer"
+	assert_error 2 "invalid value 'clint' for --role; choose from server, client, trainer"
 	flmem start --role client --jemalloc --allocator glibc -- touch started
 	assert_error 2 '--jemalloc and --allocator=glibc exclude each other'
 	flmem start --role client --no-inherit-preload -- touch started
-	assert_error 2 '--no-inherit-preload goes with --jemalloc'
+	assert_error 2 '--no-inherit-preload needs --jemalloc'
 	flmem start --role client --json -- touch started
 	assert_status 2
-	assert_stderr '--json goes with --dry-run'
+	assert_stderr '--json needs --dry-run'
 	flmem start --role client --jemalloc --jemalloc-library relative -- touch started
 	assert_error 2 'not an absolute path'
 	[ ! -e started ]

@@ -170,7 +170,7 @@ never_said() {
 	supervise_up --grace 200ms -- "$PYTHON" stubborn.py
 	local pid=$COMMAND
 	shut_down
-	said 'did not end in time and is killed'
+	said 'did not exit in time and is killed'
 	said "process $pid ended by signal 9"
 	is_gone "$pid"
 	assert_no_files
@@ -356,7 +356,7 @@ never_said() {
 		except OSError:
 		    pass
 		_, status = os.waitpid(pid, 0)
-		print(b"is sent a signal (2)" in seen, os.waitstatus_to_exitcode(status))
+		print(b"receives a signal (2)" in seen, os.waitstatus_to_exitcode(status))
 	END
 	run_command timeout 60 "$PYTHON" terminal.py "$FLMEM" start --role client --supervise \
 		--workspace "$W" -- "$PYTHON" polite.py
@@ -393,7 +393,7 @@ make_nvflare() {
 	await_end
 	[ "$ended" = 0 ]
 	grep -q '^closed in order' out
-	said 'is to be shut down'
+	said 'shuts down on request'
 	never_said 'SIGTERM'
 	said 'ended with status 0'
 	assert_no_files
@@ -467,9 +467,9 @@ open(sys.argv[1] + "/shutdown.fl", "w").close()' "$W" >out 2>"$LOG"
 	flmem start --role client --supervise --workspace "$W"
 	assert_error 2 'no command to start'
 	flmem start --role client --workspace "$W" -- touch started
-	assert_error 2 'go with --supervise'
+	assert_error 2 'need --supervise'
 	flmem start --role client --supervise --workspace "$W" --grace soon -- touch started
-	assert_error 2 "--grace: 'soon' is not a duration"
+	assert_error 2 "invalid duration 'soon' for --grace"
 	flmem start --role client --supervise --dry-run --workspace "$W" -- touch started
 	assert_error 2 'exclude each other'
 	run -127 --separate-stderr "$FLMEM" start --role client --supervise --workspace "$W" -- no-such-command

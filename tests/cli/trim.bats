@@ -141,12 +141,12 @@ time.sleep(1000)'
 
 @test "bad targets touch nothing and say why" {
 	flmem trim
-	assert_error 2 'no target: use --pid, --name, --tree or --all'
+	assert_error 2 'no target; use --pid, --name, --tree or --all'
 	flmem trim --pid 1 --all
 	assert_error 2 'exclude each other'
 	for pid in 0 -1 4194305 x 99999999999999999999 ''; do
 		flmem trim "--pid=$pid"
-		assert_error 2 'is not a process id'
+		assert_error 2 'invalid process ID'
 	done
 	flmem trim --pid 4194304
 	assert_error 3 'no process 4194304'
@@ -157,9 +157,9 @@ time.sleep(1000)'
 	flmem trim --name '('
 	assert_error 2
 	flmem trim --pid 1 --timeout 5Q
-	assert_error 2 "'5Q' is not a duration"
+	assert_error 2 "invalid duration '5Q' for --"
 	flmem trim --pid 1 --min-rss 5Q
-	assert_error 2 "'5Q' is not a size"
+	assert_error 2 "invalid size '5Q' for --"
 	flmem trim --pid 1 surplus
 	assert_error 2 "unexpected argument 'surplus'"
 }

@@ -48,7 +48,7 @@ assert [s for _, s in states[5:]] == ["not-done"], states'
 	flmem recommend --troubleshoot --pid "$VICTIM" --role server
 	assert_output 'High RSS on server, as set by --role'
 	flmem recommend --troubleshoot --pid "$VICTIM" --format sarif
-	assert_error 2 'goes without'
+	assert_error 2 'cannot be combined'
 }
 
 @test "--troubleshoot walks recorded processes, and asks for what it cannot know" {
@@ -102,7 +102,7 @@ assert walk["steps"][2]["state"] == "not-done", walk'
 	refute_output $'\e'
 }
 
-# kill_one GROUP: the kernel kills a program for want of memory in it; sets KILLED.
+# kill_one GROUP: the kernel kills a program of it that is out of memory; sets KILLED.
 kill_one() {
 	"$BASH" -c 'echo $$ >"$1/cgroup.procs" &&
 		exec /usr/bin/python3 -c "held = bytearray(b\"x\") * (200 << 20)"' _ "$1" 3>&- &

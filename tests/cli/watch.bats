@@ -85,7 +85,7 @@ print(json.dumps(value) if isinstance(value, (bool, dict, list)) or value is Non
 	flmem watch --pid "$VICTIM" --interval 50ms --duration 4s
 	assert_status 0
 	assert_output "process $VICTIM: RSS "
-	assert_output "process $VICTIM: climbing, sure to "
+	assert_output "process $VICTIM: climbing, confidence "
 	assert_output 'per hour \(95 %: '
 	assert_output 'at this growth the limit of its (host|control group) '
 }
@@ -223,7 +223,7 @@ rounds() {
 	flmem watch --pid "$VICTIM" --log "$log" --interval 20ms --rounds 10
 	assert_status 0
 	assert_output "round [0-9]+  process $VICTIM: "
-	assert_output "process $VICTIM: flat, sure to "
+	assert_output "process $VICTIM: flat, confidence "
 }
 
 @test "a log may come later, be rotated, and tell what flmem does not know" {
@@ -380,9 +380,9 @@ print(1 < len(processes) <= 257, all(p["ended"] for p in processes))' "$out"
 	assert_error 2 'is not a recording and is not changed'
 	[ "$(cat "$rec")" = hello ]
 	flmem watch --replay "$rec" --pid $$
-	assert_error 2 'name none'
+	assert_error 2 'remove the target options'
 	flmem watch --replay "$rec" --duration 1s
-	assert_error 2 'for live watches'
+	assert_error 2 'need a live watch'
 	: >"$rec"
 	flmem watch --replay "$rec"
 	assert_error 2 'holds no process'
@@ -407,11 +407,11 @@ print(1 < len(processes) <= 257, all(p["ended"] for p in processes))' "$out"
 	flmem watch --name '^no such process at all$'
 	assert_error 3 'no command line matches'
 	flmem watch --pid $$ --fail-growth 10
-	assert_error 2 "'10' is no rate"
+	assert_error 2 "invalid rate '10' for --fail-growth; expected for example 10MiB/round"
 	flmem watch --pid $$ --fail-growth 10MiB/day
 	assert_error 2 'no rate'
 	flmem watch --pid $$ --fail-growth x/h
-	assert_error 2 "fail-growth: "
+	assert_error 2 "invalid rate 'x/h' for --fail-growth"
 	flmem watch --pid $$ --interval 1ms
 	assert_error 2 'interval below 10 ms'
 	flmem watch --pid $$ more

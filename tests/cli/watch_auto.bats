@@ -79,7 +79,7 @@ last() {
 
 @test "a process without anything to release is left alone after three trims" {
 	start_victim watched flat 0 300 64 "$LOG"
-	watch --log "$LOG" --rounds 8 --auto --cool-down 50ms --in-vain 2 --least 8MiB
+	watch --log "$LOG" --rounds 8 --auto --cool-down 50ms --max-ineffective 2 --min-release 8MiB
 	# A main thread in a short sleep can be borrowed; where it never could, nothing was tried.
 	if [ "$(actions trimmed)" -ge 2 ]; then
 		[ "$(actions trimmed)" -eq 2 ]
@@ -218,7 +218,7 @@ group_is_empty() {
 
 @test "options of --auto alone are refused without it, and with a replay" {
 	local options
-	for options in '--gc' '--full' '--when rss>1' '--cool-down 1s' '--every-rounds 2' '--in-vain 2'; do
+	for options in '--gc' '--full' '--when rss>1' '--cool-down 1s' '--every-rounds 2' '--max-ineffective 2'; do
 		# shellcheck disable=SC2086 # two words
 		flmem watch --pid 1 $options
 		assert_error 2 'add --auto'

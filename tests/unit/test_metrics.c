@@ -228,7 +228,7 @@ static void a_free_port_is_taken_and_named(void **state)
 		assert_true(flmem_text_starts(listener.name, rows[i].begins));
 		assert_false(flmem_text_ends(listener.name, ":0"));
 		assert_int_equal(flmem_listen(listener.name, &second, &err), FLMEM_EUSAGE);
-		assert_non_null(strstr(err.message, "another program listens"));
+		assert_non_null(strstr(err.message, "in use by another program"));
 		close(listener.fd);
 	}
 }

@@ -209,7 +209,7 @@ static void findings_are_listed_by_process_and_stay_text(void **state)
 	assert_int_equal(count_of(html, "&#60;script&#62;alert(1)"), 4 + 2);
 	assert_int_equal(count_of(html, "A-RULE"), 1);
 	assert_int_equal(count_of(html, "<h3>Process 42 "), 1);
-	assert_non_null(strstr(html, "except for 1 that had ended"));
+	assert_non_null(strstr(html, "except for 1 exited process"));
 	strike(&s);
 }
 
@@ -225,7 +225,7 @@ static void no_findings_are_said_to_be_none(void **state)
 	none = flmem_watch_page_html(s.page, &s.summary);
 	assert_null(strstr(unasked, "Findings"));
 	assert_non_null(strstr(none, "<h2>Findings</h2>\n<p>None.</p>"));
-	assert_non_null(strstr(none, "which a recording does not hold"));
+	assert_non_null(strstr(none, "which a recording does not contain"));
 	strike(&s);
 }
 

@@ -3,11 +3,11 @@
 #define FLMEM_CONDITION_H
 
 /*
- * Conditions on the memory of a process, as a user writes them:
+ * Conditions on the memory of a process, as text:
  *
  *	rss > 8G and (trimmable > 20% or headroom < 1GiB) and not swap > 0
  *
- * A condition never changes after it was parsed and may be used by several threads.
+ * A parsed condition is constant and may be used by several threads.
  */
 
 #include <stdbool.h>
@@ -16,22 +16,20 @@
 #include <flmem/detect.h>
 #include <flmem/error.h>
 
-/*
- * X(NAME, text, what it is, whether the heap has to be read, whether a percentage is of the limit)
- */
-#define FLMEM_CONDITION_FIELDS(X)                                                            \
-	X(RSS, "rss", "resident memory", false, false)                                       \
-	X(ANON, "anon", "anonymous resident memory", false, false)                           \
-	X(FILE, "file", "resident pages of files", false, false)                             \
-	X(SHMEM, "shmem", "resident shared memory", false, false)                            \
-	X(SWAP, "swap", "swapped out", false, false)                                         \
-	X(TRIMMABLE, "trimmable", "what a trim would release", true, false)                  \
-	X(FREE, "free", "free in the allocators' books, and resident", true, false)          \
-	X(PINNED, "pinned", "of that, what cannot be released", true, false)                 \
-	X(CACHED, "cached", "freed, in caches of threads", true, false)                      \
-	X(IN_USE, "in-use", "what the program holds of its allocators", true, false)         \
-	X(CGROUP, "cgroup", "used of the lowest memory limit over the process", false, true) \
-	X(HEADROOM, "headroom", "left below that limit", false, true)
+/* X(NAME, text, meaning, whether it needs the heap, whether a percentage refers to the limit) */
+#define FLMEM_CONDITION_FIELDS(X)                                                         \
+	X(RSS, "rss", "resident memory", false, false)                                    \
+	X(ANON, "anon", "anonymous resident memory", false, false)                        \
+	X(FILE, "file", "resident pages of files", false, false)                          \
+	X(SHMEM, "shmem", "resident shared memory", false, false)                         \
+	X(SWAP, "swap", "swapped out", false, false)                                      \
+	X(TRIMMABLE, "trimmable", "what a trim would release", true, false)               \
+	X(FREE, "free", "free according to the allocators, and resident", true, false)    \
+	X(PINNED, "pinned", "part of free that cannot be released", true, false)          \
+	X(CACHED, "cached", "freed, in thread caches", true, false)                       \
+	X(IN_USE, "in-use", "allocated by the program", true, false)                      \
+	X(CGROUP, "cgroup", "use of the lowest memory limit of the process", false, true) \
+	X(HEADROOM, "headroom", "memory left below that limit", false, true)
 
 enum flmem_condition_field {
 #define FLMEM_CONDITION_FIELD_ENUM(name, text, what, heap, limit) FLMEM_CONDITION_##name,
@@ -43,7 +41,7 @@ enum flmem_condition_field {
 FLMEM_API const char *flmem_condition_field_name(enum flmem_condition_field field);
 FLMEM_API const char *flmem_condition_field_meaning(enum flmem_condition_field field);
 
-/* Longer texts, deeper parentheses and more parts than these are refused. */
+/* Limits: longer texts, deeper parentheses and more comparisons are refused. */
 #define FLMEM_CONDITION_TEXT_MAX  1024U
 #define FLMEM_CONDITION_DEPTH_MAX 32U
 #define FLMEM_CONDITION_PARTS_MAX 64U
@@ -51,15 +49,15 @@ FLMEM_API const char *flmem_condition_field_meaning(enum flmem_condition_field f
 struct flmem_condition;
 
 /*
- * A part is FIELD, one of > >= < <=, and a size (8G, 1.5GiB) or a percentage: of RSS, for cgroup
- * and headroom of the limit. Parts are joined by `and`, `or`, `not` and parentheses; `not` binds
- * closest, then `and`. FLMEM_EUSAGE with the place of the mistake.
+ * A comparison is FIELD, one of > >= < <=, and a size (8G, 1.5GiB) or a percentage of RSS; for
+ * cgroup and headroom of the limit. Comparisons are combined with `and`, `or`, `not` and
+ * parentheses; `not` binds tightest, then `and`. FLMEM_EUSAGE with the position of the error.
  */
 FLMEM_API int flmem_condition_parse(const char *text, struct flmem_condition **ret_condition,
 				    struct flmem_error *err);
 FLMEM_API void flmem_condition_free(struct flmem_condition *condition);
 
-/* An unknown figure leaves a condition unknown, unless the other parts decide it. */
+/* An unknown figure leaves a condition unknown, unless other comparisons decide it. */
 enum flmem_truth {
 	FLMEM_FALSE,
 	FLMEM_TRUE,
@@ -67,14 +65,14 @@ enum flmem_truth {
 };
 
 /*
- * Whether it holds for the process. *ret_why is NULL or, where it is undecided, the reason why a
- * figure is unknown, which lives as long as the library.
+ * Evaluates the condition for the process. *ret_why is NULL or, if undecided, the reason why a
+ * figure is unknown (static).
  */
 FLMEM_API enum flmem_truth flmem_condition_check(const struct flmem_condition *condition,
 						 const struct flmem_process_report *report,
 						 const char **ret_why);
 
-/* The heap has to be read before it can be decided in every case. */
+/* True if some comparison needs the heap. */
 FLMEM_API bool flmem_condition_needs_heap(const struct flmem_condition *condition);
 
 #endif

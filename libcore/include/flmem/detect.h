@@ -3,11 +3,11 @@
 #define FLMEM_DETECT_H
 
 /*
- * What a live process is and how its memory stands, read from outside without stopping it:
- * /proc, ELF files through /proc/PID/root, and process_vm_readv of pages that are certainly there.
+ * Identity and memory of a live process, read from outside without stopping it: /proc, ELF files
+ * through /proc/PID/root, and process_vm_readv of present pages.
  *
- * Reports own their strings: release with the clear function. Everything in them comes from the
- * target and is untrusted text: escape before printing. Secrets are redacted already.
+ * Reports own their strings: release with the clear function. All texts come from the target and
+ * are untrusted: escape before printing. Secrets are already redacted.
  */
 
 #include <stdbool.h>
@@ -19,10 +19,10 @@
 #include <flmem/process_report.h>
 
 struct flmem_detect_options {
-	bool skip_heap;	    /* do not read the state of heaps, and give no verdict */
-	bool ask;	    /* also borrow a thread for what only the target itself can tell */
+	bool skip_heap;	    /* skip the heap analysis and the verdict */
+	bool ask;	    /* also borrow a thread to query allocators and PyTorch */
 	uint64_t budget_us; /* for reading the heaps of one process; 0: the default */
-	/* The same for all processes of a call; then each has 5 ms. 0: none. */
+	/* Time limit for all processes together; after it 5 ms each. 0: none. */
 	uint64_t total_budget_us;
 	uint64_t timeout_us; /* for asking; 0: the default */
 	bool assume_seccomp; /* for asking, as in struct flmem_trim_options */
@@ -31,9 +31,9 @@ struct flmem_detect_options {
 #define FLMEM_DETECT_TIMEOUT_US_DEFAULT 2000000U
 
 /*
- * Reads one process. `options` may be NULL for the defaults. FLMEM_ENOPROC when there is none or it
- * ended meanwhile, FLMEM_EPERM when not even its status may be read; parts that may not be read are
- * unknown with their reason.
+ * Reads one process. `options` NULL means the defaults. FLMEM_ENOPROC if the process does not exist
+ * or exits meanwhile, FLMEM_EPERM if not even its status is readable; unreadable parts are unknown
+ * with their reason.
  */
 FLMEM_API int flmem_detect_process(pid_t pid, const struct flmem_detect_options *options,
 				   struct flmem_process_report *ret_report,
@@ -41,7 +41,7 @@ FLMEM_API int flmem_detect_process(pid_t pid, const struct flmem_detect_options 
 
 FLMEM_API void flmem_process_report_clear(struct flmem_process_report *report);
 
-/* A target that gave no report. */
+/* A target without a report. */
 struct flmem_skipped {
 	pid_t pid;
 	int code; /* negative enum flmem_code */
@@ -51,13 +51,13 @@ struct flmem_skipped {
 struct flmem_detect_report {
 	struct flmem_process_report *processes;
 	size_t process_count;
-	struct flmem_skipped *skipped; /* processes that ended or may not be read */
+	struct flmem_skipped *skipped; /* processes that exited or are not readable */
 	size_t skipped_count;
 };
 
 /*
- * Reads several; a process that ends meanwhile or may not be read is skipped, not an error. Fails
- * only for want of memory. Work is shared between processes (files that several map are read once).
+ * Reads several processes; one that exits meanwhile or is not readable is skipped, without an
+ * error. Fails only when out of memory. Files that several processes map are read once.
  */
 FLMEM_API int flmem_detect(const pid_t *pids, size_t count,
 			   const struct flmem_detect_options *options,

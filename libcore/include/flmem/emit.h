@@ -4,7 +4,7 @@
 
 /*
  * Scripts and units that start one role with its memory settings. They run elsewhere and later, so
- * they hold the role's own values, and scripts let a value stand that is set where they run.
+ * they contain the values of the role, and scripts keep values that are already set where they run.
  */
 
 #include <stdbool.h>
@@ -31,24 +31,24 @@ enum flmem_emit_kind {
 struct flmem_emit_options {
 	enum flmem_emit_kind kind;
 	struct flmem_settings_request settings; /* its environment is not used */
-	char *const *argv;			/* NULL: NVFlare's own start command of the role */
-	const char *workspace; /* NULL: /workspace; for batch scripts where they are submitted */
+	char *const *argv;			/* NULL: NVFlare's start command of the role */
+	const char *workspace; /* NULL: /workspace; batch scripts: the submission directory */
 	const char *site;  /* name of the client; NULL: site-1, in sub_start the kit's directory */
 	const char *org;   /* its organisation; NULL: none */
-	const char *image; /* for containers; NULL: a name to be filled in */
+	const char *image; /* for containers; NULL: a placeholder */
 };
 
 /*
- * Writes the text, which the caller frees. FLMEM_EUSAGE when there is no standard command for the
- * role and framework and none is given.
+ * Makes the text, which the caller frees. FLMEM_EUSAGE without a given command, if the role and
+ * framework have no standard command.
  */
 FLMEM_API int flmem_emit(const struct flmem_emit_options *options, char **ret_text,
 			 struct flmem_error *err);
 
-/* True for kinds that are to be executed: a file of it wants mode 0755. */
+/* True for executable kinds, whose files have mode 0755. */
 FLMEM_API bool flmem_emit_is_program(enum flmem_emit_kind kind);
 
-/* Saves it whole or not at all; an existing file is FLMEM_EUSAGE unless `replace`. */
+/* Writes the file atomically; an existing file is FLMEM_EUSAGE unless `replace`. */
 FLMEM_API int flmem_emit_save(const char *path, const char *text, bool executable, bool replace,
 			      struct flmem_error *err);
 

@@ -14,12 +14,12 @@
 #include <flmem/visibility.h>
 
 /*
- * The one table of codes: X(name, text, exit status, meaning). Exit statuses are the contract of
- * the command line; `flmem help exit-codes` prints this table. The last two are what shells, env(1)
- * and other launchers give for a command that they cannot run.
+ * The table of codes: X(name, text, exit status, meaning). Exit statuses are the contract of the
+ * command line; `flmem help exit-codes` prints this table. The last two are those of shells, env(1)
+ * and other launchers for a command that they cannot run.
  */
 #define FLMEM_CODES(X)                                                    \
-	X(FINDINGS, "findings", 1, "findings: a limit was passed")        \
+	X(FINDINGS, "findings", 1, "findings: a limit was exceeded")      \
 	X(USAGE, "usage", 2, "bad usage or bad input")                    \
 	X(NOPROC, "noproc", 3, "no such process")                         \
 	X(PERM, "perm", 4, "not permitted")                               \
@@ -37,7 +37,7 @@ enum flmem_code {
 #undef FLMEM_CODE_ENUM
 };
 
-/* Longest message, terminating NUL included; longer ones are cut. */
+/* Size of a message with its NUL; longer ones are cut. */
 #define FLMEM_ERROR_MESSAGE_MAX 512
 
 struct flmem_error {
@@ -54,20 +54,20 @@ struct flmem_error {
 FLMEM_API int flmem_error_set(struct flmem_error *err, int code, int sys_errno, const char *format,
 			      ...) __attribute__((format(printf, 4, 5)));
 
-/* Puts context in front of a message already set; returns err->code (or FLMEM_EFAILED if NULL). */
+/* Prepends context to the message; returns err->code (FLMEM_EFAILED if err is NULL). */
 FLMEM_API int flmem_error_prefix(struct flmem_error *err, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Forgets an error that was dealt with. */
+/* Clears a handled error. */
 FLMEM_API void flmem_error_clear(struct flmem_error *err);
 
-/* Exit status that belongs to a code (0 for 0). Unknown codes give that of FLMEM_EFAILED. */
+/* Exit status of a code (0 for 0). Unknown codes have that of FLMEM_EFAILED. */
 FLMEM_API int flmem_code_exit_status(int code);
 
 /* Lower-case name of a code ("noproc"), for machine-readable output. Never NULL. */
 FLMEM_API const char *flmem_code_name(int code);
 
-/* Meaning of an exit status (0 included), or NULL when the contract has no such status. */
+/* Meaning of an exit status (0 included), or NULL for others. */
 FLMEM_API const char *flmem_exit_status_meaning(int status);
 
 #endif

@@ -3,9 +3,9 @@
 #define FLMEM_HOST_H
 
 /*
- * What this host offers: the report of `flmem detect` without a target. Everything in it was looked
- * up or tried on the spot; nothing that runs is touched. Release the report with its clear
- * function.
+ * Facts and features of this host: the report of `flmem detect` without a target. All entries are
+ * read or tested at the time of the call; running processes are not touched. Release the report
+ * with its clear function.
  */
 
 #include <stdbool.h>
@@ -16,14 +16,14 @@
 #include <flmem/roles.h>
 #include <flmem/value.h>
 
-/* Whether something may be done here; static texts. */
+/* Whether an operation is permitted here; static texts. */
 struct flmem_permission {
 	bool allowed;
 	const char *why;
-	const char *how; /* to open it; NULL when it is allowed */
+	const char *how; /* how to permit it; NULL if allowed */
 };
 
-/* One row of the platform table: a feature, whether it works here, and why (not). */
+/* A row of the platform table: a feature, whether it works here, and the reason. */
 struct flmem_feature {
 	const char *name; /* static */
 	bool works;
@@ -31,8 +31,8 @@ struct flmem_feature {
 };
 
 struct flmem_host_report {
-	char *libc;	    /* "glibc", "musl": what programs here are linked to; NULL: unknown */
-	char *libc_version; /* "2.36"; NULL: could not be told */
+	char *libc;	    /* "glibc", "musl": C library of the programs here; NULL: unknown */
+	char *libc_version; /* "2.36"; NULL: unknown */
 	char *kernel;	    /* "6.1.0-18-amd64" */
 	char *architecture; /* "x86_64" */
 	struct flmem_u64 page_bytes;
@@ -49,7 +49,7 @@ struct flmem_host_report {
 	struct flmem_installed_allocator *installed;
 	size_t installed_count;
 	char *gpu_driver;  /* version, or NULL */
-	char *gpu_unknown; /* why no GPU is listed, or NULL */
+	char *gpu_unknown; /* reason why no GPU is listed, or NULL */
 	struct flmem_gpu *gpus;
 	size_t gpu_count;
 	struct flmem_feature *features;
@@ -57,9 +57,9 @@ struct flmem_host_report {
 };
 
 /*
- * Fails without /proc and for want of memory; what cannot be found out is unknown with its reason.
- * Starts a few children for an instant (to try system calls that a sandbox may punish) and loads
- * the NVIDIA driver's library when there is one.
+ * Fails without /proc and when out of memory; what cannot be determined is unknown with its reason.
+ * Starts a few short-lived children (to test system calls for which a sandbox may kill the caller)
+ * and loads the library of the NVIDIA driver if present.
  */
 FLMEM_API int flmem_host_read(struct flmem_host_report *ret_report, struct flmem_error *err);
 

@@ -2,19 +2,19 @@
 #ifndef FLMEM_INVENTORY_H
 #define FLMEM_INVENTORY_H
 
-/* What a host has: allocator libraries that could be preloaded, and GPUs. */
+/* Inventory of a host: allocator libraries for preloading, and GPUs. */
 
 #include <flmem/roles.h>
 #include <flmem/value.h>
 
-/* An allocator library that is installed and could be preloaded. */
+/* An installed allocator library that can be preloaded. */
 struct flmem_installed_allocator {
 	enum flmem_allocator_kind kind;
 	char *path;
 };
 
 struct flmem_gpu {
-	char *name; /* "" when the driver does not tell */
+	char *name; /* "" if the driver reports none */
 	struct flmem_u64 total_bytes;
 	struct flmem_u64 used_bytes;
 };

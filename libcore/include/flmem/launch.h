@@ -3,10 +3,10 @@
 #define FLMEM_LAUNCH_H
 
 /*
- * Starting a command with the settings of its role: the environment it gets, the proof that an
- * allocator really loads into it, and becoming it.
+ * Starts a command with the settings of its role: makes its environment, verifies that an allocator
+ * loads into it, and executes it.
  *
- * Argument and environment lists end in NULL. Nothing here changes the caller's own environment.
+ * Argument and environment lists end in NULL. The caller's own environment is never changed.
  */
 
 #include <stdbool.h>
@@ -19,8 +19,8 @@
 /*
  * The environment of the command: `environment` with the variables of `settings` set. With
  * `scrub_preload` the preloaded jemalloc is followed in LD_PRELOAD by libflmem_scrub.so, which
- * takes both out of the environment before main(), so that children of the command start without
- * them. FLMEM_EUNSUPPORTED when that library is not installed next to libflmem. Release with
+ * removes both from the environment before main(), so that children of the command start without
+ * them. FLMEM_EUNSUPPORTED if that library is not installed next to libflmem. Release with
  * flmem_launch_environment_free().
  */
 FLMEM_API int flmem_launch_environment(const struct flmem_settings *settings,
@@ -29,22 +29,23 @@ FLMEM_API int flmem_launch_environment(const struct flmem_settings *settings,
 
 FLMEM_API void flmem_launch_environment_free(char **environment);
 
-/* What was seen in a probe child. */
+/* Result of the probe child. */
 struct flmem_preload_proof {
-	char *program; /* the file that the command runs: for a script its interpreter */
-	bool is_shell; /* a script's shell: what the script starts inherits, and is not looked at */
-	char *library; /* the allocator's file, as it is mapped there */
-	char *said;    /* what loader and allocator wrote on standard error meanwhile; "" */
+	char *program; /* the executed file: for a script its interpreter */
+	bool is_shell; /* the shell of a script; its children are not checked */
+	char *library; /* file of the allocator, as mapped there */
+	char *said;    /* output of loader and allocator on standard error, or "" */
 	uint64_t took_us;
 };
 
 /*
- * Proves that the jemalloc of `settings` serves malloc in the command: starts it in a child that is
- * held before main() and killed there, and reads the child's mappings and symbol lookup order. A
- * script counts as its interpreter; env, nice and their like run until they become the program.
- * FLMEM_EUNSUPPORTED with the reason when it does not load (a static, musl, 32-bit or set-user-ID
- * program, another allocator in front, a shell script that is not to pass it on); FLMEM_EPERM when
- * children cannot be traced here; FLMEM_ENOCOMMAND and FLMEM_ENOEXEC as for flmem_launch_exec().
+ * Verifies that the jemalloc of `settings` serves malloc in the command: starts it in a child that
+ * is stopped before main() and killed there, and reads the child's mappings and symbol lookup
+ * order. For a script this is its interpreter; env, nice and similar wrappers run until they
+ * execute the program. FLMEM_EUNSUPPORTED with the reason if jemalloc does not load (a static,
+ * musl, 32-bit or set-user-ID program, another allocator before it, a shell script that must not
+ * pass it on); FLMEM_EPERM if children cannot be traced here; FLMEM_ENOCOMMAND and FLMEM_ENOEXEC as
+ * for flmem_launch_exec().
  */
 FLMEM_API int flmem_launch_prove(const struct flmem_settings *settings, char *const *argv,
 				 char *const *environment, struct flmem_preload_proof *ret_proof,
@@ -53,8 +54,8 @@ FLMEM_API int flmem_launch_prove(const struct flmem_settings *settings, char *co
 FLMEM_API void flmem_preload_proof_clear(struct flmem_preload_proof *proof);
 
 /*
- * Becomes the command, searched in the caller's PATH; returns only when it cannot be:
- * FLMEM_ENOCOMMAND when there is none, FLMEM_ENOEXEC when it cannot be executed.
+ * Executes the command, searched in the caller's PATH; returns only on failure: FLMEM_ENOCOMMAND if
+ * the command does not exist, FLMEM_ENOEXEC if it cannot be executed.
  */
 FLMEM_API int flmem_launch_exec(char *const *argv, char *const *environment,
 				struct flmem_error *err);

@@ -3,8 +3,8 @@
 #define FLMEM_METRICS_H
 
 /*
- * What a watch has learnt as metrics: their table, their text in the formats that Prometheus
- * scrapes, and an endpoint that serves a text over HTTP. docs/metrics.md is made from the table.
+ * Results of a watch as metrics: their table, their text in the formats that Prometheus scrapes,
+ * and an HTTP endpoint. docs/metrics.md is generated from the table.
  */
 
 #include <stdbool.h>
@@ -18,13 +18,13 @@
 struct flmem_metric {
 	const char *name;   /* of the family: counters without "_total", infos without "_info" */
 	const char *type;   /* OpenMetrics: gauge, counter, info, stateset */
-	const char *unit;   /* that the name ends in, or NULL */
-	const char *labels; /* separated by blanks: besides those of the process; or NULL */
+	const char *unit;   /* last part of the name, or NULL */
+	const char *labels; /* separated by blanks, in addition to those of the process; or NULL */
 	const char *help;   /* one sentence with a full stop */
-	bool per_process;   /* has the labels of a process; else there is one of it */
+	bool per_process;   /* one per process, with its labels; else a single one */
 };
 
-/* The table in its order; NULL behind the last. */
+/* The rows of the table; NULL after the last. */
 FLMEM_API const struct flmem_metric *flmem_metric(size_t index);
 
 enum flmem_exposition {
@@ -32,7 +32,7 @@ enum flmem_exposition {
 	FLMEM_EXPOSITION_OPENMETRICS, /* OpenMetrics 1.0 */
 };
 
-/* Heap string, NULL when memory is out. Values that are unknown are left out. */
+/* Heap string, NULL if memory is out. Unknown values are omitted. */
 FLMEM_API char *flmem_report_watch_metrics(const struct flmem_watch_snapshot_data *state,
 					   enum flmem_exposition exposition);
 
@@ -42,27 +42,28 @@ struct flmem_endpoint_options {
 	/* "127.0.0.1:9477", "[::1]:9477", "localhost:9477"; port 0: any that is free */
 	const char *address;
 	/*
-	 * Gives a new heap string, or NULL: then the request is answered with status 503. Called by
-	 * the endpoint's own thread, some times per second at most.
+	 * Returns a new heap string, or NULL to answer the request with status 503. Called by the
+	 * thread of the endpoint, at most a few times per second.
+	 *	 
 	 */
 	char *(*render)(void *context, enum flmem_exposition exposition);
 	void *context;
 };
 
 /*
- * Serves GET and HEAD of /metrics, in a thread of its own that has all signals blocked, until
- * flmem_endpoint_close(). Connections are few, live for seconds, and serve one request each;
- * nothing of a request comes back in its answer. FLMEM_EUSAGE for a bad address or a port that is
- * in use, FLMEM_EPERM for one that needs privileges, FLMEM_EUNSUPPORTED without libmicrohttpd.
+ * Serves GET and HEAD of /metrics until flmem_endpoint_close(), in a separate thread that has all
+ * signals blocked. Connections are limited in number and to seconds, and serve one request each;
+ * responses never contain parts of a request. FLMEM_EUSAGE for an invalid address or a port in use,
+ * FLMEM_EPERM for a privileged port, FLMEM_EUNSUPPORTED without libmicrohttpd.
  */
 FLMEM_API int flmem_endpoint_open(const struct flmem_endpoint_options *options,
 				  struct flmem_endpoint **ret_endpoint, struct flmem_error *err);
 FLMEM_API void flmem_endpoint_close(struct flmem_endpoint *endpoint);
 
-/* "http://127.0.0.1:9477/metrics", with the port that was chosen. */
+/* "http://127.0.0.1:9477/metrics", with the actual port. */
 FLMEM_API const char *flmem_endpoint_url(const struct flmem_endpoint *endpoint);
 
-/* Whether only this host reaches it. */
+/* True if it is reachable from this host only. */
 FLMEM_API bool flmem_endpoint_is_local(const struct flmem_endpoint *endpoint);
 
 #endif

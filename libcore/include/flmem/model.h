@@ -14,9 +14,9 @@
 #include <flmem/value.h>
 #include <flmem/visibility.h>
 
-/* What is known of a model without loading it. */
+/* Facts about a model, read without loading it. */
 struct flmem_model {
-	char *name;			/* as it was asked for */
+	char *name;			/* as requested */
 	const char *dtype;		/* "bf16", "mixed", or NULL: unknown */
 	uint64_t bytes;			/* of all tensors */
 	struct flmem_u64 parameters;	/* elements of all tensors */
@@ -26,21 +26,21 @@ struct flmem_model {
 
 /*
  * Reads the size of a model from a safetensors file (its header), a PyTorch checkpoint (the
- * directory of its archive; nothing is unpickled), or a folder of either, shards included; or takes
- * it from the shape of a model that is known by name. `dtype` NULL keeps the model's own; another
- * one (see flmem_dtype_name()) is what the tensors would take as that. FLMEM_EUSAGE for what is
- * none of these, broken, or beyond a limit, FLMEM_EPERM for what may not be read.
+ * directory of its archive; nothing is unpickled), or a folder of either, shards included; or
+ * computes it from the shape of a model that is known by name. `dtype` NULL keeps that of the
+ * model; another one (see flmem_dtype_name()) gives the size after conversion. FLMEM_EUSAGE for
+ * other, broken or too large input, FLMEM_EPERM for unreadable input.
  */
 FLMEM_API int flmem_model_read(const char *what, const char *dtype, struct flmem_model *ret_model,
 			       struct flmem_error *err);
 
-/* A model of so many parameters. `dtype` NULL is fp32. */
+/* A model with this many parameters. `dtype` NULL means fp32. */
 FLMEM_API int flmem_model_make(uint64_t parameters, const char *dtype,
 			       struct flmem_model *ret_model, struct flmem_error *err);
 
 FLMEM_API void flmem_model_clear(struct flmem_model *model);
 
-/* Types of numbers, and models known by name; NULL behind the last. */
+/* Data types, and models known by name; NULL after the last. */
 FLMEM_API const char *flmem_dtype_name(size_t index);
 FLMEM_API const char *flmem_model_name(size_t index);
 

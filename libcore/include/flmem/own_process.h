@@ -3,26 +3,26 @@
 #define FLMEM_OWN_PROCESS_H
 
 /*
- * The calling process's own allocator: the three functions that NVFlare's memory_utils made known,
- * for any program. All are thread-safe; the allocator is looked up once and remembered.
+ * The allocator of the calling process: the three functions of NVFlare's memory_utils, for any
+ * program. All are thread-safe; the allocator is looked up once and cached.
  */
 
 #include <flmem/error.h>
 #include <flmem/roles.h>
 
-/* The allocator that malloc of this process reaches. */
+/* The allocator that serves malloc in this process. */
 FLMEM_API enum flmem_allocator_kind flmem_get_allocator_type(void);
 
 /*
- * glibc's malloc_trim(0): 1 when memory was given back, 0 when there was none, -1 when the
- * allocator is not glibc's.
+ * glibc's malloc_trim(0): 1 if memory was released, 0 if there was none, -1 if the allocator is not
+ * glibc.
  */
 FLMEM_API int flmem_try_malloc_trim(void);
 
 /*
- * Gives retained memory back through whichever allocator serves malloc: malloc_trim(0), jemalloc's
- * flush of this thread's cache and purge of all arenas, tcmalloc's or mimalloc's release call.
- * FLMEM_EUNSUPPORTED when the allocator has none.
+ * Releases retained memory of the allocator that serves malloc: malloc_trim(0), for jemalloc a
+ * flush of this thread's cache and a purge of all arenas, for tcmalloc and mimalloc their release
+ * call. FLMEM_EUNSUPPORTED if the allocator has none.
  */
 FLMEM_API int flmem_cleanup_memory(struct flmem_error *err);
 

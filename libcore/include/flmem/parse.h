@@ -3,15 +3,45 @@
 #define FLMEM_PARSE_H
 
 /*
- * Strict parsing of what people and files write: the whole text must be consumed, no sign, no
- * spaces, overflow is an error. Outputs are untouched on failure; the error is FLMEM_EUSAGE and
- * quotes the text (control characters escaped).
+ * Strict parsing of values that users and files contain: the whole text must be consumed, signs and
+ * spaces are refused, overflow is an error. On failure outputs are untouched and the error is
+ * FLMEM_EUSAGE with the text quoted (control characters escaped).
  */
 
 #include <stdint.h>
 #include <sys/types.h>
 
 #include <flmem/error.h>
+
+/* Kinds of values, for error messages. X(NAME, name, what is expected) */
+#define FLMEM_VALUES(X)                                                     \
+	X(NUMBER, "number", "expected a whole number")                      \
+	X(PID, "process ID", "expected a number from 1 to 4194304")         \
+	X(SIZE, "size", "expected for example 512, 64K, 1.5GiB or 4GB")     \
+	X(COUNT, "count", "expected for example 350000000, 350M or 1.5B")   \
+	X(DURATION, "duration", "expected for example 250ms, 5s, 2m or 1h") \
+	X(RATE, "rate", "expected for example 10MiB/round or 1GiB/h")       \
+	X(VERSION, "version", "expected for example 2.8 or 2.8.1")
+
+enum flmem_value_kind {
+#define FLMEM_VALUE_ENUM(name, text, expected) FLMEM_VALUE_##name,
+	FLMEM_VALUES(FLMEM_VALUE_ENUM)
+#undef FLMEM_VALUE_ENUM
+};
+
+/*
+ * Sets the error for a value that does not parse: "invalid size 'x' for --min-rss; expected ...".
+ * `option` is the long name without dashes, NULL where no option is involved. Returns FLMEM_EUSAGE.
+ */
+FLMEM_API int flmem_parse_invalid(enum flmem_value_kind kind, const char *text, const char *option,
+				  struct flmem_error *err);
+
+/*
+ * The same for a value outside a list: "invalid value 'x' for --role; choose from server, client".
+ * `choices` is the list as printed.
+ */
+FLMEM_API int flmem_parse_invalid_choice(const char *text, const char *option, const char *choices,
+					 struct flmem_error *err);
 
 /* Decimal number in [min, max]. */
 FLMEM_API int flmem_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *ret_value,
@@ -23,7 +53,9 @@ FLMEM_API int flmem_parse_pid(const char *text, pid_t *ret_pid, struct flmem_err
 /* Size in bytes: 512, 64K, 1.5GiB, 4GB. K = KiB = 1024, KB = 1000; so for M, G, T, P. */
 FLMEM_API int flmem_parse_size(const char *text, uint64_t *ret_bytes, struct flmem_error *err);
 
-/* How many: 350000000, 8B, 1.5B, 350M. K, M, B and T in either case, G as B; all decimal. */
+/*
+ * Count: 350000000, 8B, 1.5B, 350M. Decimal factors K, M, B and T in either case; G means B.
+ */
 FLMEM_API int flmem_parse_count(const char *text, uint64_t *ret_count, struct flmem_error *err);
 
 /* Duration in microseconds: 100us, 250ms, 5s, 2m, 1h, 1d; fractions allowed. "0" needs no unit. */

@@ -3,10 +3,9 @@
 #define FLMEM_PLAN_H
 
 /*
- * How much memory a federated job will need before it runs: the peak of the server and of each
- * client in every step of a round, by what the framework holds at once, and what to configure so
- * that it fits a node. docs/guides/planning.md derives the counts and holds them against measured
- * runs.
+ * Memory needs of a federated job before it runs: the peak of the server and of each client in
+ * every step of a round, by the copies that the framework holds at once, and a configuration that
+ * fits a node. docs/guides/planning.md derives the counts and compares them with measured runs.
  *
  * Results own their strings: release with the clear functions. Nothing is shared between threads.
  */
@@ -20,7 +19,7 @@
 #include <flmem/roles.h>
 #include <flmem/value.h>
 
-/* X(NAME, text): what the optimizer of a client that trains in host memory keeps. */
+/* X(NAME, text): optimizer of a client that trains in host memory. */
 #define FLMEM_OPTIMIZERS(X)     \
 	X(NONE, "none")         \
 	X(SGD, "sgd")           \
@@ -34,37 +33,37 @@ enum flmem_optimizer {
 };
 
 struct flmem_plan_request {
-	const struct flmem_model *model; /* stays the caller's */
+	const struct flmem_model *model; /* owned by the caller */
 	enum flmem_framework framework;
-	uint64_t clients;		/* that take part in one round; 1 or more */
-	uint64_t node_bytes;		/* memory of the smallest node; 0: not said */
+	uint64_t clients;		/* per round; 1 or more */
+	uint64_t node_bytes;		/* memory of the smallest node; 0: unknown */
 	enum flmem_optimizer optimizer; /* NONE: training is not counted, as on a GPU */
 };
 
 struct flmem_plan_step {
 	enum flmem_role role; /* SERVER or CLIENT */
 	const char *name;     /* "collect the results" */
-	const char *holds;    /* what is in memory then */
+	const char *holds;    /* contents of memory in this step */
 	uint64_t bytes;	      /* the runtime included */
 };
 
-/* A file, or a part of one, to paste. */
+/* A file, or part of one, for copying. */
 struct flmem_plan_text {
 	const char *where;
 	char *text;
 };
 
-/* One way of running the job. */
+/* One strategy of running the job. */
 struct flmem_plan_strategy {
 	const char *name;    /* "memory", "offload", "whole", "chunked" */
 	const char *summary; /* one sentence */
 	struct flmem_plan_step *steps;
 	size_t step_count;
 	uint64_t server_peak_bytes, client_peak_bytes; /* of each process */
-	uint64_t server_disk_bytes;		       /* that it needs for results on disk */
+	uint64_t server_disk_bytes;		       /* disk space for results */
 	struct flmem_u64 chunk_bytes;		       /* to set */
 	struct flmem_u64 message_bytes;
-	bool fits; /* both peaks, into the node; true where none was said */
+	bool fits; /* both peaks fit the node; true without a node */
 };
 
 struct flmem_plan {
@@ -72,13 +71,13 @@ struct flmem_plan {
 	size_t way_count;
 	size_t chosen;		       /* the first that fits, else the smallest */
 	uint64_t runtime_bytes;	       /* counted for Python and its libraries in each process */
-	uint64_t usable_bytes;	       /* of the node; 0: not said */
-	struct flmem_plan_text *texts; /* the configuration of the chosen way */
+	uint64_t usable_bytes;	       /* of the node; 0: unknown */
+	struct flmem_plan_text *texts; /* configuration of the chosen strategy */
 	size_t text_count;
-	const char *caveat; /* what the framework has no setting for, or NULL */
+	const char *caveat; /* missing setting of the framework, or NULL */
 };
 
-/* FLMEM_EUSAGE for numbers that no machine has. */
+/* FLMEM_EUSAGE for impossibly large numbers. */
 FLMEM_API int flmem_plan_make(const struct flmem_plan_request *request, struct flmem_plan *ret_plan,
 			      struct flmem_error *err);
 

@@ -3,10 +3,9 @@
 #define FLMEM_PRESSURE_H
 
 /*
- * How short of memory a process's control group is, as the kernel counts it: memory.events and
+ * Memory pressure of a process's control group, as counted by the kernel: memory.events and
  * memory.pressure of version 2 (Documentation/admin-guide/cgroup-v2.rst, accounting/psi.rst), with
- * version 1 memory.failcnt and memory.oom_control. Counters go up for as long as the group is
- * there.
+ * version 1 memory.failcnt and memory.oom_control. Counters increase for the lifetime of the group.
  */
 
 #include <stdbool.h>
@@ -15,14 +14,14 @@
 
 struct flmem_pressure {
 	struct flmem_u64 high;	   /* times it was throttled above its high mark */
-	struct flmem_u64 max;	   /* times it ran into its limit */
-	struct flmem_u64 oom;	   /* times nothing could be reclaimed there */
-	struct flmem_u64 oom_kill; /* processes that the kernel killed for it */
+	struct flmem_u64 max;	   /* times it reached its limit */
+	struct flmem_u64 oom;	   /* times reclaim failed */
+	struct flmem_u64 oom_kill; /* processes that the kernel killed */
 	/* Share of the last 10 s in which some, or all, tasks waited for memory: 1/100 percent. */
 	struct flmem_u64 some_avg10_hundredths;
 	struct flmem_u64 full_avg10_hundredths;
-	struct flmem_u64 some_total_us; /* all such time so far */
-	bool stalls_of_host;		/* the last three are the host's, for the group has none */
+	struct flmem_u64 some_total_us; /* total of such time */
+	bool stalls_of_host; /* the last three are those of the host, as the group has none */
 };
 
 #endif

@@ -3,12 +3,12 @@
 #define FLMEM_PROCESS_REPORT_H
 
 /*
- * What flmem/detect.h reports about a process: its allocators, the state of their heaps, its kinds
- * of memory, settings and limits. Sizes are in bytes; what could not be read is unknown, with the
- * reason, and never 0.
+ * Report of flmem/detect.h about a process: its allocators, the state of their heaps, its kinds of
+ * memory, settings and limits. Sizes are in bytes; unreadable values are unknown with a reason,
+ * never 0.
  *
- * Strings belong to the report unless they are said to be static. Everything in it comes from the
- * target and is untrusted text: escape before printing. Secrets are redacted already.
+ * The report owns its strings unless they are marked static. All texts come from the target and are
+ * untrusted: escape before printing. Secrets are already redacted.
  */
 
 #include <stdbool.h>
@@ -22,15 +22,15 @@
 #include <flmem/verdict.h>
 #include <flmem/visibility.h>
 
-/* How an allocator came into the process. */
+/* How an allocator is linked. */
 enum flmem_linkage {
 	FLMEM_LINKAGE_SHARED = 1,
 	FLMEM_LINKAGE_STATIC,
 };
 
 /*
- * As it was when the heap had been read. Memory given back lazily (MADV_FREE) is looked for only
- * where an allocator may have left some that it does not count itself.
+ * State after the heap was read. Lazily freed memory (MADV_FREE) is determined only for allocators
+ * that may have some and do not count it themselves.
  */
 struct flmem_memory_report {
 	struct flmem_u64 rss_bytes;   /* VmRSS */
@@ -39,11 +39,11 @@ struct flmem_memory_report {
 	struct flmem_u64 shmem_bytes; /* RssShmem */
 	struct flmem_u64 swap_bytes;  /* VmSwap */
 	struct flmem_u64 thp_bytes;   /* anonymous memory in transparent huge pages */
-	struct flmem_u64 lazy_bytes;  /* of anon: free, the kernel takes it when memory is short */
-	struct flmem_u64 drift_bytes; /* RSS changed by so much while the heap was read */
+	struct flmem_u64 lazy_bytes;  /* of anon: free, reclaimed by the kernel under pressure */
+	struct flmem_u64 drift_bytes; /* change of RSS while the heap was read */
 };
 
-/* A figure under the name that an allocator itself has for it; static text. */
+/* A figure under the allocator's own name; static text. */
 struct flmem_figure {
 	const char *name;
 	struct flmem_u64 bytes;
@@ -51,60 +51,60 @@ struct flmem_figure {
 
 #define FLMEM_OWN_FIGURES_MAX 12
 
-/* One of the arenas that an allocator shares its memory out to; what is not trimmable stays. */
+/* One arena of an allocator; memory that is not trimmable stays. */
 struct flmem_arena_report {
-	uint64_t number; /* the allocator's own; glibc: by the ring that main_arena begins */
-	struct flmem_u64 threads; /* that take their memory from it */
+	uint64_t number; /* the allocator's numbering; glibc: order of the list from main_arena */
+	struct flmem_u64 threads; /* that allocate from it */
 	uint64_t resident_bytes;
 	uint64_t trimmable_bytes; /* of that: `flmem trim` returns it */
 };
 
 #define FLMEM_ARENA_REPORTS_MAX 64
 
-/* Arenas that were never used are left out; of many, those with high numbers. */
+/* Unused arenas are omitted; of too many arenas, those with high numbers. */
 struct flmem_arena_list {
-	const char *unknown; /* static: why there is none, or NULL */
+	const char *unknown; /* static: reason of absence, or NULL */
 	size_t count;
 	struct flmem_arena_report rows[FLMEM_ARENA_REPORTS_MAX];
 };
 
 /*
- * State of the heap. All sizes are of resident memory unless said otherwise, so
- * in_use + cached + free_resident + metadata = resident, and trimmable + pinned = free_resident.
+ * State of the heap. All sizes are of resident memory unless said otherwise, so in_use + cached +
+ * free_resident + metadata = resident, and trimmable + pinned = free_resident.
  *
- * jemalloc: trimmable is its dirty and muzzy pages, also those whose decay is not due yet, since a
- * trim purges them at once; decaying are the dirty ones where a background thread of its own sees
- * to that; cached is what its thread caches hold. It and tcmalloc count pages that the program
- * allocated and never touched as resident. google/tcmalloc: cached are its free pages too, of which
- * it returns what it chooses to.
+ * jemalloc: trimmable are its dirty and muzzy pages, also before their decay is due, since a trim
+ * purges them immediately; decaying are the dirty ones if jemalloc has a background thread; cached
+ * are the contents of thread caches. jemalloc and tcmalloc count allocated but untouched pages as
+ * resident. google/tcmalloc: cached includes its free pages, of which it releases a part of its
+ * choice.
  */
 struct flmem_heap_report {
-	struct flmem_u64 resident_bytes;      /* all that the allocator keeps resident */
-	struct flmem_u64 in_use_bytes;	      /* the program holds it; mmapped blocks included */
-	struct flmem_u64 cached_bytes;	      /* freed, kept for the next malloc of one thread */
-	struct flmem_u64 free_resident_bytes; /* free in the allocator's own books */
+	struct flmem_u64 resident_bytes; /* all resident memory of the allocator */
+	struct flmem_u64 in_use_bytes;	 /* allocated by the program; mmapped blocks included */
+	struct flmem_u64 cached_bytes;	 /* freed, in thread caches */
+	struct flmem_u64 free_resident_bytes; /* free according to the allocator */
 	struct flmem_u64 trimmable_bytes;     /* of that: `flmem trim` returns it */
-	struct flmem_u64 decaying_bytes;      /* of that: goes back by itself before long */
-	struct flmem_u64 pinned_bytes;	      /* of free: held by live neighbours or unreachable */
+	struct flmem_u64 decaying_bytes;      /* of that: released by the allocator itself soon */
+	struct flmem_u64 pinned_bytes;	      /* of free: between live blocks or unreachable */
 	struct flmem_u64 metadata_bytes;      /* the allocator's own structures, 0: within in_use */
 	struct flmem_u64 mmapped_bytes;	      /* of in_use: blocks with a mapping of their own */
 	struct flmem_u64 free_bytes;	      /* free, resident or not */
 	struct flmem_u64 arenas;	      /* count */
-	struct flmem_u64 error_bytes; /* no figure above is further off than this; 0: exact */
+	struct flmem_u64 error_bytes;	      /* maximum error of the figures above; 0: exact */
 	const char *how; /* static: "walked", "sampled", "asked", "unused"; NULL: not read */
-	/* In force now, of the allocators that have such a thing. */
+	/* Settings in force now; unknown for allocators without them. */
 	struct flmem_u64 trim_threshold_bytes;
 	struct flmem_u64 mmap_threshold_bytes;
 	struct flmem_u64 arena_max;	   /* 0: chosen by the allocator */
-	struct flmem_u64 threshold_raised; /* 1: freeing a mmapped block has raised them */
-	/* Of allocators that were asked: what they call their own figures ("active", "dirty"). */
+	struct flmem_u64 threshold_raised; /* 1: raised by freeing an mmapped block */
+	/* Of queried allocators: figures under their own names ("active", "dirty"). */
 	struct flmem_figure own[FLMEM_OWN_FIGURES_MAX];
 	size_t own_count;
 	struct flmem_arena_list arena_list;
 };
 
 /* Every field unknown for one reason. */
-/* For reading the heaps of one process, in microseconds, unless the caller says otherwise. */
+/* Default time limit for reading the heaps of one process, in microseconds. */
 #define FLMEM_DETECT_BUDGET_US_DEFAULT 1000000U
 
 #define FLMEM_HEAP_UNKNOWN(reason)                             \
@@ -130,17 +130,17 @@ struct flmem_heap_report {
 
 struct flmem_allocator_report {
 	enum flmem_allocator_kind kind;
-	char *version; /* "2.36", "5.3.0-0-g54eaed1"; NULL: could not be told */
+	char *version; /* "2.36", "5.3.0-0-g54eaed1"; NULL: unknown */
 	enum flmem_linkage linkage;
-	char *path;	      /* file it lives in, as the process sees it */
-	char *prefix;	      /* of its symbols: "", "je_", "_rjem_"; NULL: could not be told */
-	bool serves_malloc;   /* the one that plain malloc reaches */
-	bool answers;	      /* flmem_detect_options.ask can make it tell its state */
+	char *path;	      /* its file, as the process sees it */
+	char *prefix;	      /* of its symbols: "", "je_", "_rjem_"; NULL: unknown */
+	bool serves_malloc;   /* plain malloc calls it */
+	bool answers;	      /* flmem_detect_options.ask can query it */
 	const char *evidence; /* static text: how it was recognised */
 	struct flmem_heap_report heap;
 };
 
-/* What pages that are not anonymous belong to. X(NAME, text) */
+/* Backing of pages that are not anonymous. X(NAME, text) */
 #define FLMEM_BACKINGS(X) \
 	X(FILE, "file")   \
 	X(TMPFS, "tmpfs") \
@@ -157,34 +157,34 @@ enum flmem_backing_kind {
 /* "file", ...; never NULL. */
 FLMEM_API const char *flmem_backing_name(enum flmem_backing_kind kind);
 
-/* A file or a piece of shared memory that the process maps. */
+/* A file or shared memory segment that the process maps. */
 struct flmem_backing_report {
 	enum flmem_backing_kind kind;
 	char *name; /* as /proc/PID/maps shows it */
 	uint64_t mapped_bytes;
-	uint64_t resident_bytes; /* in this process; pages it has copied for itself not counted */
+	uint64_t resident_bytes; /* in this process, without private copies */
 };
 
 #define FLMEM_BACKINGS_MAX 16 /* the largest ones are reported */
 
-/* What became of asking allocators for their state on a borrowed thread. */
+/* Outcome of querying allocators on a borrowed thread. */
 struct flmem_asked {
-	bool tried;	     /* false: not asked for, or there is none to ask */
+	bool tried;	     /* false: not requested, or no allocator to query */
 	int code;	     /* 0, or the negative enum flmem_code that `reason` explains */
-	pid_t thread;	     /* the last one that was borrowed */
-	uint64_t stopped_us; /* it did not run the program for so long */
+	pid_t thread;	     /* the thread borrowed last */
+	uint64_t stopped_us; /* time for which it was borrowed */
 	char reason[FLMEM_ERROR_MESSAGE_MAX];
 };
 
 /*
- * Memory for CUDA. The driver tells the first; the rest is PyTorch's own account, of all devices
- * together, which it gives only when it is asked. 0 where the process uses no GPU.
+ * CUDA memory. The driver reports the first value; the others come from PyTorch, for all devices
+ * together, and only if queried. 0 if the process uses no GPU.
  */
 struct flmem_cuda_report {
 	struct flmem_u64 used_bytes;	       /* of the GPUs */
 	struct flmem_u64 reserved_bytes;       /* of that: by PyTorch's caching allocator */
 	struct flmem_u64 allocated_bytes;      /* of reserved: by tensors */
-	struct flmem_u64 inactive_split_bytes; /* of reserved: free, but not to be given back */
+	struct flmem_u64 inactive_split_bytes; /* of reserved: free, but not releasable */
 	struct flmem_u64 pinned_bytes;	       /* page-locked host memory that PyTorch keeps */
 	struct flmem_u64 pinned_active_bytes;  /* of pinned: handed out */
 };
@@ -197,18 +197,18 @@ struct flmem_setting_report {
 
 /* The CPython interpreter of a process. */
 struct flmem_python_report {
-	char *version;	     /* "3.11", "3.11.2", "" when it could not be told; NULL: none found */
-	const char *unknown; /* static: why none could be looked for, or NULL */
+	char *version;	     /* "3.11", "3.11.2", "" if unknown; NULL: none found */
+	const char *unknown; /* static: why the search failed, or NULL */
 	/* Its own arenas for small objects (pymalloc); used + free = arenas_bytes. */
 	struct flmem_u64 arenas;       /* count */
 	struct flmem_u64 arenas_bytes; /* resident */
-	struct flmem_u64 used_bytes;   /* blocks in use, and what headers and rounding take */
-	struct flmem_u64 free_bytes;   /* for more small objects, of no use to others */
-	struct flmem_u64 error_bytes;  /* used and free are no further off; 0: exact */
-	/* At the instant it was read. */
-	struct flmem_u64 threads;    /* that have run Python code and may again */
+	struct flmem_u64 used_bytes;   /* blocks in use, with headers and rounding */
+	struct flmem_u64 free_bytes;   /* available for small objects only */
+	struct flmem_u64 error_bytes;  /* maximum error of used and free; 0: exact */
+	/* At the time of reading. */
+	struct flmem_u64 threads;    /* with a Python thread state */
 	struct flmem_u64 gil_held;   /* 1: a thread holds the interpreter's lock */
-	pid_t gil_holder;	     /* that thread; 0: none, or it could not be told */
+	pid_t gil_holder;	     /* that thread; 0: none or unknown */
 	struct flmem_u64 finalizing; /* 1: the interpreter is ending */
 };
 
@@ -223,8 +223,8 @@ struct flmem_process_report {
 	char *command;	     /* command line joined by spaces, redacted */
 	enum flmem_framework framework;
 	enum flmem_role role;
-	const char *part; /* static: what the framework itself calls such a process, or NULL */
-	char *site;	  /* site or client name that the framework gives it, or NULL */
+	const char *part; /* static: the framework's own name of such a process, or NULL */
+	char *site;	  /* site or client name of the framework, or NULL */
 	struct flmem_allocator_report *allocators;
 	size_t allocator_count;
 	struct flmem_memory_report memory;
@@ -238,13 +238,13 @@ struct flmem_process_report {
 	struct flmem_setting_report *settings;
 	size_t setting_count;
 	struct flmem_limit_report limit;
-	/* 1: what it puts into TMPDIR, or /tmp, is kept in memory. Of NVFlare's servers only. */
+	/* 1: TMPDIR, or /tmp, is in memory. For NVFlare servers only. */
 	struct flmem_u64 temporary_in_memory;
 	struct flmem_verdict verdict;
 	const char *allocators_unknown; /* static: why `allocators` is empty, or NULL */
 	const char *settings_unknown;	/* static: why `settings` could not be read, or NULL */
-	const char *denied_why; /* static: what keeps the caller from reading its memory, or NULL */
-	const char *denied_how; /* static: how to open it */
+	const char *denied_why;		/* static: why the caller cannot read its memory, or NULL */
+	const char *denied_how;		/* static: how to permit it */
 };
 
 #endif

@@ -5,7 +5,7 @@
 /*
  * Reports as JSON, one object each with "schema": "flmem.<command>/<version>"; docs/json-schema/
  * holds a schema per command. Strings are heap-allocated, end in a newline and are freed by the
- * caller with free(); NULL when memory is out. 64-bit numbers are written in full.
+ * caller with free(); NULL if memory is out. 64-bit numbers are written in full.
  */
 
 #include <stddef.h>
@@ -32,23 +32,23 @@ FLMEM_API char *flmem_report_repeat_event_json(const struct flmem_repeat_event *
 FLMEM_API char *flmem_report_settings_json(const struct flmem_settings *settings);
 FLMEM_API char *flmem_report_recommend_json(const struct flmem_recommendations *found);
 
-/* The same with the lists that were walked. */
+/* The same with the troubleshooting lists. */
 FLMEM_API char *flmem_report_troubleshoot_json(const struct flmem_recommendations *found,
 					       const struct flmem_troubles *troubles);
 
-/* The same findings for the tools of a build: SARIF 2.1.0, GitHub's annotations, JUnit's XML. */
+/* The same findings for build tools: SARIF 2.1.0, GitHub annotations, JUnit XML. */
 FLMEM_API char *flmem_report_recommend_sarif(const struct flmem_recommendations *found);
 FLMEM_API char *flmem_report_recommend_github(const struct flmem_recommendations *found);
 FLMEM_API char *flmem_report_recommend_junit(const struct flmem_recommendations *found);
 
-/* What `recommend` says about a role as such. */
+/* Settings of a role, by `recommend`. */
 FLMEM_API char *flmem_report_role_json(const struct flmem_settings *settings);
 
-/* What `recommend` plans. */
+/* Plan of `recommend`. */
 FLMEM_API char *flmem_report_plan_json(const struct flmem_plan_request *request,
 				       const struct flmem_plan *plan);
 
-/* What `start` would run; `proof` is NULL when nothing had to be proven. */
+/* The command of `start`; `proof` is NULL without a probe. */
 FLMEM_API char *flmem_report_start_json(const struct flmem_settings *settings, char *const *argv,
 					const struct flmem_preload_proof *proof);
 

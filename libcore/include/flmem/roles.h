@@ -57,7 +57,7 @@ enum flmem_allocator_kind {
 #undef FLMEM_ALLOCATOR_ENUM
 };
 
-/* Whether it aggregates; the others train, or carry what trains. */
+/* True for roles that aggregate; the others train or host training. */
 FLMEM_API bool flmem_role_is_server(enum flmem_role role);
 
 /* Text of a value; NULL for the NONE values. */

@@ -3,10 +3,10 @@
 #define FLMEM_SELECT_H
 
 /*
- * Choosing the processes that a command works on. The ways to name them exclude each other
- * (pids, all, name, tree); `roles` and `min_rss_bytes` narrow what they gave. flmem's own process,
- * kernel threads and zombies are never part of `all`, `name` or `tree`. Nor is a process that
- * started flmem (a shell, sudo) part of `name` when it has flmem's own command line in its own.
+ * Selects the target processes of a command. `pids`, `all`, `name` and `tree` exclude each other;
+ * `roles` and `min_rss_bytes` filter the selection. `all`, `name` and `tree` never include flmem
+ * itself, kernel threads or zombies. `name` also excludes processes that started flmem (a shell,
+ * sudo) and contain its command line in their own.
  */
 
 #include <stdbool.h>
@@ -18,7 +18,7 @@
 #include <flmem/visibility.h>
 
 struct flmem_selection {
-	const pid_t *pids; /* exactly these, in this order, duplicates dropped */
+	const pid_t *pids; /* these, in this order, without duplicates */
 	size_t pid_count;
 	bool all;		/* every process that this user may read */
 	const char *name_regex; /* POSIX extended, searched in the command line joined by spaces */
@@ -36,8 +36,8 @@ struct flmem_targets {
 /*
  * Fills the targets (release with flmem_targets_clear). FLMEM_EUSAGE for contradictory or bad
  * input, also for a regular expression that does not compile; FLMEM_ENOPROC when nothing matches.
- * A pid of `pids` that is gone stays a target while nothing narrows them: using it tells so.
- * With `roles`, "server" takes server, server-job and simulator-server and "client" takes client,
+ * Without filters a PID that no longer exists stays a target; its use reports the error. In
+ * `roles`, "server" includes server, server-job and simulator-server, and "client" includes client,
  * client-job, trainer and simulator-client: see flmem_role_mask().
  */
 FLMEM_API int flmem_select(const struct flmem_selection *selection,

@@ -3,12 +3,12 @@
 #define FLMEM_SETTINGS_H
 
 /*
- * Memory settings of a federated-learning process by its role: which environment variables it
- * should be started with, why, and where the value comes from; merged with what the user has set,
- * and printed for a shell or another launcher.
+ * Memory settings of a federated-learning process by its role: environment variables for its start,
+ * with reason and source; merged with the user's settings, and printed for a shell or another
+ * launcher.
  *
  * Settings own their values: release with flmem_settings_clear(). Names, reasons and sources are
- * static. Nothing here changes the calling process's own environment.
+ * static. The environment of the calling process is never changed.
  */
 
 #include <stdbool.h>
@@ -17,13 +17,13 @@
 #include <flmem/error.h>
 #include <flmem/roles.h>
 
-/* Allocators that settings are made for. X(NAME, text) */
+/* Supported allocators. X(NAME, text) */
 #define FLMEM_SETTINGS_ALLOCATORS(X) \
 	X(GLIBC, "glibc")            \
 	X(JEMALLOC, "jemalloc")      \
 	X(AUTO, "auto")
 
-/* AUTO: jemalloc where its library is found, else glibc. */
+/* AUTO: jemalloc if its library is found, else glibc. */
 enum flmem_settings_allocator {
 #define FLMEM_SETTINGS_ALLOCATOR_ENUM(name, text) FLMEM_SETTINGS_ALLOCATOR_##name,
 	FLMEM_SETTINGS_ALLOCATORS(FLMEM_SETTINGS_ALLOCATOR_ENUM)
@@ -32,18 +32,18 @@ enum flmem_settings_allocator {
 
 struct flmem_settings_request {
 	enum flmem_role role;  /* server, client or trainer */
-	bool high_parallelism; /* a server with many client connections at work at once */
+	bool high_parallelism; /* a server that works on many clients at once */
 	bool gpu;	       /* a client or trainer that uses one */
 	enum flmem_settings_allocator allocator;
-	const char *jemalloc_library; /* absolute path to preload; NULL: the one that is found */
-	bool elsewhere; /* for another machine: a named jemalloc_library needs not exist here */
+	const char *jemalloc_library; /* absolute path to preload; NULL: the installed one */
+	bool elsewhere; /* for another machine: jemalloc_library need not exist here */
 	enum flmem_framework framework; /* NONE: NVFlare */
 	const char *framework_version;	/* "2.8", "2.8.1"; NULL: unknown, then every version's */
-	bool force;			/* the role's values replace the user's own */
-	char *const *environment;	/* what the user has set, as environ; NULL: nothing */
+	bool force;			/* values of the role replace those of the user */
+	char *const *environment;	/* the user's environment, as environ; NULL: empty */
 };
 
-/* How a setting came to its value. X(NAME, text) */
+/* Origin of a setting's value. X(NAME, text) */
 #define FLMEM_SETTING_ORIGINS(X) \
 	X(ROLE, "role")          \
 	X(USER, "user")          \
@@ -51,8 +51,9 @@ struct flmem_settings_request {
 	X(OMITTED, "omitted")
 
 /*
- * ROLE: the value of the role. USER: the user has set it, and that stands. JOINED: the user's value
- * with the role's appended. OMITTED: left out although the role has a value; `reason` says why.
+ * ROLE: the value of the role. USER: the value of the user is kept. JOINED: the value of the role
+ * appended to that of the user. OMITTED: left out although the role has a value, for the given
+ * `reason`.
  */
 enum flmem_setting_origin {
 #define FLMEM_SETTING_ORIGIN_ENUM(name, text) FLMEM_SETTING_##name,
@@ -69,7 +70,7 @@ struct flmem_setting {
 	const char *where;  /* NULL: an environment variable; else the job setting that it is */
 	const char *reason; /* one sentence without a full stop */
 	const char *source; /* of the value */
-	const char *note;   /* what is wrong with the user's value, or NULL */
+	const char *note;   /* problem of the user's value, or NULL */
 };
 
 struct flmem_settings {
@@ -82,8 +83,8 @@ struct flmem_settings {
 };
 
 /*
- * Makes the settings. FLMEM_EUSAGE for a role without settings, a version or library path that
- * cannot be one; FLMEM_EUNSUPPORTED when jemalloc is asked for and no library is found.
+ * Makes the settings. FLMEM_EUSAGE for a role without settings, an invalid version or an invalid
+ * library path; FLMEM_EUNSUPPORTED if jemalloc is requested and no library is found.
  */
 FLMEM_API int flmem_settings_make(const struct flmem_settings_request *request,
 				  struct flmem_settings *ret_settings, struct flmem_error *err);
@@ -113,18 +114,18 @@ enum flmem_settings_format {
 #undef FLMEM_SETTINGS_FORMAT_ENUM
 };
 
-/* The format of a name; FLMEM_EUSAGE with the list when there is none. */
+/* The format of a name; FLMEM_EUSAGE with the list of names for an invalid one. */
 FLMEM_API int flmem_settings_format_find(const char *name, enum flmem_settings_format *ret_format,
 					 struct flmem_error *err);
 
-/* True for formats that are read on another machine than the one that prints them. */
+/* True for formats that are used on another machine. */
 FLMEM_API bool flmem_settings_format_elsewhere(enum flmem_settings_format format);
 
 /*
- * Prints the environment variables so that the reader gets every value byte for byte, with
- * `explain` each behind a comment that gives reason and source, and the job settings and omissions
- * as comments too. The text is the caller's to free. FLMEM_EUNSUPPORTED when the format cannot hold
- * a value (a newline in a docker file, say).
+ * Prints the environment variables, quoted so that every value is preserved byte for byte. With
+ * `explain`, each follows a comment with reason and source, and job settings and omissions are
+ * printed as comments. The caller frees the text. FLMEM_EUNSUPPORTED if the format cannot represent
+ * a value (a newline in a docker file, for example).
  */
 FLMEM_API int flmem_settings_print(const struct flmem_settings *settings,
 				   enum flmem_settings_format format, bool explain, char **ret_text,

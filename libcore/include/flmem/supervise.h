@@ -3,26 +3,25 @@
 #define FLMEM_SUPERVISE_H
 
 /*
- * Keeps a command alive in a workspace, by the control files of NVFlare's start scripts and with
- * their meaning:
+ * Keeps a command running in a workspace, controlled by the files of NVFlare's start scripts:
  *
  *	daemon_pid.fl	the supervisor's process id; a second one does not start while it is alive
  *	pid.fl		the process id of the command itself
  *	shutdown.fl	appears: the command is stopped, and the supervisor ends
  *	restart.fl	appears: the command is stopped and started again
  *
- * A command that ends by itself is started again. After 5 starts, each less than 300 seconds behind
- * the one before, it is given up. When the supervisor ends, it removes all four files.
+ * A command that exits by itself is restarted. After 5 starts, each less than 300 seconds after the
+ * one before, supervision fails. The supervisor removes all four files when it ends.
  *
- * A command that outlived its supervisor is taken over by pid.fl when it is surely that: the
- * workspace, the file and the process belong to the user of this supervisor, whom nobody else may
- * have written the file for, the process is in the same pid namespace, was there when the file was
- * written, and has the command line that is to be started. While it is alive and one of these does
- * not hold, nothing is started and nothing is signalled. Root is no exception.
+ * A command that outlived its supervisor is adopted through pid.fl if its identity is certain: the
+ * workspace, the file and the process belong to the user of this supervisor and no other user could
+ * have written the file, and the process is in the same PID namespace, existed when the file was
+ * written, and has the command line to be started. While the process is alive and one of these does
+ * not hold, nothing is started and nothing is signalled, also for root.
  *
- * NVFlare's processes write a request first and then take a few seconds to end in order, and they
- * have no handler for SIGTERM; so a command that runs one gets time to do so. Any other is stopped
- * at once: SIGTERM, and SIGKILL when it is still there after the grace period.
+ * NVFlare's processes write a request, then need a few seconds to exit in order, and have no
+ * handler for SIGTERM; a command that runs one gets this time. Any other command receives SIGTERM
+ * immediately, and SIGKILL after the grace period.
  */
 
 #include <stdint.h>
@@ -31,17 +30,17 @@
 #include <flmem/error.h>
 
 /* X(NAME, what happened to the process) */
-#define FLMEM_SUPERVISE_EVENTS(X)                                        \
-	X(STARTED, "started")                                            \
-	X(ADOPTED, "was running already, left by an earlier supervisor") \
-	X(ENDED, "ended")                                                \
-	X(SHUTDOWN, "is to be shut down (shutdown.fl)")                  \
-	X(RESTART, "is to be started again (restart.fl)")                \
-	X(SIGNAL, "is sent a signal")                                    \
-	X(TERMINATE, "is asked to end (SIGTERM)")                        \
-	X(KILL, "did not end in time and is killed")                     \
-	X(TROUBLE, "could not be started")                               \
-	X(CONTROL, "cannot be announced in pid.fl")
+#define FLMEM_SUPERVISE_EVENTS(X)                                           \
+	X(STARTED, "started")                                               \
+	X(ADOPTED, "was already running, started by an earlier supervisor") \
+	X(ENDED, "ended")                                                   \
+	X(SHUTDOWN, "shuts down on request (shutdown.fl)")                  \
+	X(RESTART, "restarts on request (restart.fl)")                      \
+	X(SIGNAL, "receives a signal")                                      \
+	X(TERMINATE, "receives SIGTERM")                                    \
+	X(KILL, "did not exit in time and is killed")                       \
+	X(TROUBLE, "could not be started")                                  \
+	X(CONTROL, "cannot be recorded in pid.fl")
 
 enum flmem_supervise_event {
 #define FLMEM_SUPERVISE_EVENT_ENUM(name, meaning) FLMEM_SUPERVISE_##name,
@@ -58,13 +57,11 @@ struct flmem_supervise_news {
 	const char *text; /* TROUBLE, CONTROL: why; else NULL */
 };
 
-/*
- * How NVFlare's own processes end by themselves at the latest: 3 s, then twice 1.5 s, then closing.
- */
+/* Maximum time in which NVFlare's processes exit by themselves: 3 s, twice 1.5 s, then closing. */
 #define FLMEM_SUPERVISE_NVFLARE_WAIT_US UINT64_C(10000000)
 #define FLMEM_SUPERVISE_GRACE_US	UINT64_C(10000000)
 
-/* For wait_us: the time above when the command runs an NVFlare process, else none. */
+/* For wait_us: the time above if the command runs an NVFlare process, else 0. */
 #define FLMEM_SUPERVISE_WAIT_AUTO UINT64_MAX
 
 struct flmem_supervise_options {
@@ -73,21 +70,20 @@ struct flmem_supervise_options {
 	char *const *environment;
 	uint64_t wait_us;  /* from a request until SIGTERM */
 	uint64_t grace_us; /* from SIGTERM until SIGKILL */
-	/* Called for everything that happens; may be NULL. */
+	/* Called for every event; may be NULL. */
 	void (*notify)(void *context, const struct flmem_supervise_news *news);
 	void *context;
 };
 
 /*
- * Supervises until a shutdown is requested, a signal ends it, or the command is given up. Signals
- * are taken over meanwhile and passed on: SIGTERM, SIGINT and SIGQUIT also end the supervision,
- * SIGHUP when the command ends of it. One supervision per process at a time, in its only thread.
+ * Supervises until a shutdown request, an ending signal, or too many restarts. Signals are caught
+ * and forwarded: SIGTERM, SIGINT and SIGQUIT also end the supervision, SIGHUP if it ends the
+ * command. One supervision per process at a time, in a single-threaded process.
  *
- * ret_wait_status: how the command ended when a signal ended the supervision, 0 after a shutdown.
- * FLMEM_EUSAGE for a workspace that is none or cannot be written, FLMEM_EPERM when pid.fl names a
- * process that may not be taken over, FLMEM_EFAILED when another supervisor is alive or the command
- * was given up, FLMEM_ENOCOMMAND and FLMEM_ENOEXEC when it
- * cannot be run at all.
+ * ret_wait_status: wait status of the command if a signal ended the supervision, 0 after a
+ * shutdown. FLMEM_EUSAGE for a missing or unwritable workspace, FLMEM_EPERM if pid.fl names a
+ * process that must not be adopted, FLMEM_EFAILED for another live supervisor or too many restarts,
+ * FLMEM_ENOCOMMAND and FLMEM_ENOEXEC if the command cannot run.
  */
 FLMEM_API int flmem_supervise(const struct flmem_supervise_options *options, int *ret_wait_status,
 			      struct flmem_error *err);

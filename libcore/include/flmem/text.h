@@ -2,7 +2,7 @@
 #ifndef FLMEM_TEXT_H
 #define FLMEM_TEXT_H
 
-/* Making text that came from a process or a file fit to print, and numbers fit to read. */
+/* Makes untrusted text printable and numbers readable. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -10,23 +10,23 @@
 #include <flmem/visibility.h>
 
 /*
- * Copies `text` with control characters and invalid UTF-8 as \xNN, cut to `size` bytes with a
- * trailing "..." where it does not fit. Always terminates; returns `out`.
+ * Copies `text` with control characters and invalid UTF-8 as \xNN; text that does not fit `size`
+ * bytes is cut and ends in "...". Always terminates; returns `out`.
  */
 FLMEM_API char *flmem_text_escape(const char *text, char *out, size_t size);
 
 /*
- * Letters to insert, drop or replace to get from one word to the other; of `b` the first 63 count.
+ * Edit distance: letters to insert, delete or replace between the words; of `b` the first 63 count.
  */
 FLMEM_API size_t flmem_text_distance(const char *a, const char *b);
 
-/* Room that flmem_text_bytes() never passes. */
+/* Buffer size that suffices for flmem_text_bytes(). */
 #define FLMEM_TEXT_BYTES_MAX 32
 
 /* "512 B", "64 KiB", "1.5 GiB": three significant digits, binary units. Returns `out`. */
 FLMEM_API char *flmem_text_bytes(uint64_t bytes, char *out, size_t size);
 
-/* "90 s", "12.5 min", "3.25 h", "4.2 days"; the same room suffices. Returns `out`. */
+/* "90 s", "12.5 min", "3.25 h", "4.2 days"; the same buffer size suffices. Returns `out`. */
 FLMEM_API char *flmem_text_span(uint64_t seconds, char *out, size_t size);
 
 #endif

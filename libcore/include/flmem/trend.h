@@ -3,14 +3,13 @@
 #define FLMEM_TREND_H
 
 /*
- * Whether memory grows. A process's memory goes up and down within every round; what tells a leak
- * is whether it comes back to the same level at the same phase of each round. So a trend is
- * measured on one value per round, best the lowest after the round's end, or, without rounds, on
- * the lowest value of each of many equal spans of time.
+ * Trend of memory. Memory rises and falls within every round; in a leak it does not return to the
+ * same level after each round. So a trend uses one value per round, best the minimum after the end
+ * of the round, or, without rounds, the minimum of each of many equal time spans.
  *
- * The slope is the Theil-Sen estimate with Sen's interval, so that single wild rounds do not move
- * it; it is told from one-off steps, and from growth that has come to its end. Pure functions of
- * their arguments, any thread.
+ * The slope is the Theil-Sen estimate with Sen's interval, which is robust against outliers;
+ * one-off steps and growth that has ended are recognised. Pure functions of their arguments, any
+ * thread.
  */
 
 #include <stdbool.h>
@@ -37,12 +36,12 @@ enum flmem_trend_verdict {
 FLMEM_API const char *flmem_trend_verdict_name(enum flmem_trend_verdict verdict);
 
 struct flmem_trend_point {
-	uint64_t at_us; /* any clock that only goes forward */
+	uint64_t at_us; /* any monotonic clock */
 	uint64_t round; /* number of the round; not used without rounds */
 	uint64_t bytes;
 };
 
-/* What the growth is counted by, and what low and high are per. */
+/* Basis of the growth, also of its interval low to high. */
 enum flmem_trend_basis {
 	FLMEM_TREND_BY_ROUND,
 	FLMEM_TREND_BY_HOUR,
@@ -52,22 +51,22 @@ struct flmem_trend {
 	enum flmem_trend_verdict verdict;
 	enum flmem_trend_basis basis;
 	const char *because; /* static: one sentence without a full stop */
-	double confidence;   /* 0 to 1: how sure the verdict is; 0 for too-early */
+	double confidence;   /* of the verdict, 0 to 1; 0 for too-early */
 	struct flmem_i64 growth_per_round_bytes;
 	struct flmem_i64 growth_per_hour_bytes;
 	struct flmem_i64 low_bytes;  /* 95 % interval of the growth, per round or per hour: */
 	struct flmem_i64 high_bytes; /* see `basis` */
 	struct flmem_i64 step_bytes; /* all one-off steps together; 0: none seen */
-	size_t points;		     /* that the verdict rests on */
+	size_t points;		     /* used for the verdict */
 };
 
-/* Fewer points than this never give a verdict. */
+/* Minimum number of points for a verdict. */
 #define FLMEM_TREND_POINTS_MIN 6U
 
 /*
- * Measures the trend of points in ascending order of time, of which the caller has left out those
- * of the warm-up. More points than are needed are averaged in groups. FLMEM_TREND_BY_ROUND takes
- * the points for rounds, numbered upwards.
+ * Measures the trend of points in ascending order of time, without those of the warm-up. Surplus
+ * points are averaged in groups. FLMEM_TREND_BY_ROUND treats the points as rounds with ascending
+ * numbers.
  */
 FLMEM_API void flmem_trend_measure(const struct flmem_trend_point *points, size_t count,
 				   enum flmem_trend_basis basis, struct flmem_trend *ret_trend);
@@ -79,8 +78,8 @@ struct flmem_forecast {
 };
 
 /*
- * When a process with this trend will have used up `headroom_bytes`: the limit less the highest
- * level of the last rounds. Unknown, with the reason, unless it climbs towards a known limit.
+ * Time until a process with this trend exhausts `headroom_bytes`: the limit minus the peak of the
+ * last rounds. Unknown, with the reason, unless memory climbs and the limit is known.
  */
 FLMEM_API void flmem_trend_forecast(const struct flmem_trend *trend,
 				    struct flmem_u64 headroom_bytes,

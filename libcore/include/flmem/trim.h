@@ -3,9 +3,9 @@
 #define FLMEM_TRIM_H
 
 /*
- * Gives retained memory of a live process back to the kernel by calling its allocator's own release
- * function on one borrowed idle thread, while all other threads run on. Nothing is loaded into the
- * target, no code is written, and a caller that is killed at any instant leaves it whole.
+ * Returns retained memory of a live process to the kernel by calling the release function of its
+ * allocator on one borrowed idle thread, while all other threads keep running. Nothing is loaded
+ * into the target, no code is written, and a caller that is killed at any time leaves it intact.
  */
 
 #include <stdbool.h>
@@ -16,7 +16,7 @@
 #include <flmem/error.h>
 #include <flmem/value.h>
 
-/* Python code that a process is to run; the bytes and the name must outlive the call. */
+/* Python code to run in a process; the bytes and the name must outlive the call. */
 struct flmem_trim_code {
 	const char *name; /* of the file, for messages */
 	const char *text;
@@ -24,24 +24,23 @@ struct flmem_trim_code {
 };
 
 struct flmem_trim_options {
-	bool dry_run; /* say what would be done and by which thread, touch nothing */
+	bool dry_run; /* report the steps and the thread, change nothing */
 	bool predict; /* read the heap first, for predicted_bytes; takes up to a quarter second */
-	uint64_t timeout_us; /* for finding a safe moment and for the call; 0: the default */
+	uint64_t timeout_us; /* for finding a safe moment, and for the call; 0: the default */
 	uint64_t settle_us;  /* wait this long before measuring again */
 	const struct flmem_trim_code *python; /* runs first, or NULL */
-	bool collect;	     /* then Python's garbage collector; then the allocator gives back */
+	bool collect;	     /* then Python's garbage collector, then the allocator */
 	bool cuda;	     /* then PyTorch's caches of device and pinned memory */
-	bool lenient;	     /* without a Python these steps are skipped instead of refused */
+	bool lenient;	     /* skip these steps without a Python instead of refusing */
 	bool assume_seccomp; /* filters that cannot be read allow the calls; so they do to code of
 				the program */
-	uint64_t start_time; /* of the process that is meant, clock ticks after boot; 0: any */
+	uint64_t start_time; /* of the intended process, clock ticks after boot; 0: any */
 };
 
 /*
- * Lets the kernel kill the calling process when it has held a thread of another one for more than
- * three seconds (a borrow takes some ten microseconds), because it was stopped or frozen just then:
- * the thread goes on. For commands; a program that does other work too leaves it off, as it is at
- * first.
+ * Makes the kernel kill the calling process if it holds a thread of another one for more than three
+ * seconds (a borrow takes about ten microseconds), because it was stopped or frozen meanwhile; the
+ * thread then continues. For commands; programs with other work leave it off (the default).
  */
 FLMEM_API void flmem_trim_expend_process(bool expendable);
 
@@ -70,16 +69,16 @@ struct flmem_trim_step {
 	struct flmem_u64 took_us;	 /* inside the call, by the target's own clock */
 	struct flmem_u64 released_bytes; /* RSS before less RSS after the step */
 	struct flmem_u64 stopped_us;	 /* the thread did not run the program for this long */
-	const char *entry; /* static: how the code got in; NULL unless it is Python code */
-	/* That made the call, or started the thread for the code, or would; 0: none was chosen. */
+	const char *entry; /* static: how the code was injected; NULL unless it is Python code */
+	/* The thread that made the call, started the thread of the code, or would; 0: none. */
 	pid_t thread;
 	char thread_state[32]; /* what it was blocked in, or "" */
-	char detail[256];      /* what it did, or why it did not; untrusted text, or "" */
+	char detail[256];      /* result, or reason of failure; untrusted text, or "" */
 };
 
 #define FLMEM_TRIM_STEPS_MAX 12
 
-/* What the code of flmem_trim_options.python prints; more is cut. */
+/* Maximum output of the code of flmem_trim_options.python; more is cut. */
 #define FLMEM_TRIM_OUTPUT_MAX 8192
 
 struct flmem_trim_result {
@@ -88,15 +87,15 @@ struct flmem_trim_result {
 	int code; /* 0 or the negative enum flmem_code that `reason` explains */
 	enum flmem_trim_outcome outcome;
 	char reason[FLMEM_ERROR_MESSAGE_MAX]; /* "" unless refused or failed */
-	char note[FLMEM_ERROR_MESSAGE_MAX];   /* what to know about the outcome, or "" */
+	char note[FLMEM_ERROR_MESSAGE_MAX];   /* remark on the outcome, or "" */
 	struct flmem_u64 rss_before_bytes;
 	struct flmem_u64 rss_after_bytes;
 	struct flmem_u64 released_bytes;  /* before - after, 0 when it grew */
-	struct flmem_u64 predicted_bytes; /* what the heap, read beforehand, had to release */
+	struct flmem_u64 predicted_bytes; /* predicted release, from the heap read before */
 	struct flmem_trim_step steps[FLMEM_TRIM_STEPS_MAX];
 	size_t step_count;
-	struct flmem_u64 stopped_us;  /* borrowed threads did not run the program for this long */
-	struct flmem_u64 overhead_us; /* the part of it that was not spent inside the calls */
+	struct flmem_u64 stopped_us;  /* time for which threads were borrowed */
+	struct flmem_u64 overhead_us; /* part of it outside of the calls */
 	pid_t thread;		      /* the thread borrowed last, 0 when none was chosen */
 	char thread_state[64];	      /* what it was blocked in: "futex", "epoll_wait", ... */
 	char output[FLMEM_TRIM_OUTPUT_MAX + 1]; /* what the Python code printed; untrusted text */
@@ -104,11 +103,11 @@ struct flmem_trim_result {
 };
 
 /*
- * Trims one process: the Python code, the collector, the allocator, CUDA, as far as asked for, in
- * this order. FLMEM_EPARTLY: some were refused or failed, which their steps explain; the others are
- * done. Returns the code that is also in ret_result->code; the result is filled on
- * every return, so a refusal is a result and an error at once. FLMEM_EPERM names the gate that
- * refused, FLMEM_EUNSUPPORTED the allocator, FLMEM_EUNSAFE what made it unsafe until the timeout.
+ * Trims one process: the Python code, the collector, the allocator, CUDA, as requested, in this
+ * order. FLMEM_EPARTLY: some were refused or failed, as their steps explain; the others are done.
+ * Returns the code that is also in ret_result->code; the result is filled on every return, so a
+ * refusal is a result and an error at once. FLMEM_EPERM names the gate that refused,
+ * FLMEM_EUNSUPPORTED the allocator, FLMEM_EUNSAFE what made it unsafe until the timeout.
  */
 FLMEM_API int flmem_trim_process(pid_t pid, const struct flmem_trim_options *options,
 				 struct flmem_trim_result *ret_result, struct flmem_error *err);

@@ -3,13 +3,13 @@
 #define FLMEM_TROUBLESHOOT_H
 
 /*
- * The three lists of NVFlare's guide "Memory Management", section "Troubleshooting", walked in
- * order for one process: what is known of each step from its live state, its recording, the
- * kernel's log of its end, and the jobs and scripts that were checked beside it. Nothing is read
- * twice: the findings of flmem_recommend() and flmem_recommend_processes() are what is looked at.
+ * The three lists of NVFlare's guide "Memory Management", section "Troubleshooting", evaluated in
+ * order for one process: the state of each step according to the live process, its recording, the
+ * kernel log of its kill, and the jobs and scripts checked with it. The evaluation uses the
+ * findings of flmem_recommend() and flmem_recommend_processes() and reads nothing again.
  *
- * Results own their strings, except for static ones: release with flmem_troubles_clear(). Texts
- * may hold what came from a process or a file; escape before printing.
+ * Results own their strings, except for static ones: release with flmem_troubles_clear(). Texts may
+ * contain parts of a process or a file; escape before printing.
  */
 
 #include <stddef.h>
@@ -31,7 +31,7 @@ enum flmem_trouble_list {
 #undef FLMEM_TROUBLE_ENUM
 };
 
-/* "server", ... and what the guide calls it. Never NULL. */
+/* "server", ... and the title in the guide. Never NULL. */
 FLMEM_API const char *flmem_trouble_list_name(enum flmem_trouble_list list);
 FLMEM_API const char *flmem_trouble_list_title(enum flmem_trouble_list list);
 
@@ -58,24 +58,24 @@ struct flmem_trouble_step {
 	const char *text; /* what to do */
 };
 
-/* The steps, list by list and in order; NULL behind the last. */
+/* The steps, list by list and in order; NULL after the last. */
 FLMEM_API const struct flmem_trouble_step *flmem_trouble_step(size_t index);
 
-/* What is known of a step. */
+/* Evaluation of a step. */
 struct flmem_step_answer {
 	const struct flmem_trouble_step *step;
 	enum flmem_step_state state;
-	char *evidence; /* or why it cannot be told */
-	char *next;	/* what to do about it, mostly a command; NULL: nothing */
+	char *evidence; /* or why it is unknown */
+	char *next;	/* next action, mostly a command; NULL: none */
 };
 
 #define FLMEM_TROUBLE_STEPS_MAX 6
 
 /* One list for one process. */
 struct flmem_trouble_walk {
-	char *subject; /* "process 4711 (client-job)", with the recording that it is from */
+	char *subject; /* "process 4711 (client-job)", with its recording */
 	enum flmem_trouble_list list;
-	char *because; /* why this list */
+	char *because; /* why this list applies */
 	struct flmem_step_answer steps[FLMEM_TROUBLE_STEPS_MAX];
 	size_t step_count;
 };
@@ -86,15 +86,14 @@ struct flmem_troubles {
 };
 
 /*
- * Walks a list for each process of `report` (NULL: none) and each recorded process that `found`
- * holds: that of its role, or that of OOM errors where the kernel has killed in its control group
- * and, of a process that lives, that group is limited; and the latter for the last process that
- * each kernel's log in `found` tells to be killed.
- * `role` names the list for all of them, FLMEM_ROLE_NONE leaves it to that. Processes whose role is
- * not known are left out, unless all would be: then FLMEM_EUSAGE says how to name it; so for no
- * process at all.
+ * Evaluates a list for each process of `report` (NULL: none) and each recorded process in `found`:
+ * the list of its role, or that of OOM errors if the kernel has killed in its control group and,
+ * for a live process, that group has a limit; and the list of OOM errors for the last killed
+ * process of each kernel log in `found`. `role` selects the list for all of them, FLMEM_ROLE_NONE
+ * the one of each process. Processes of unknown role are skipped; if no process remains,
+ * FLMEM_EUSAGE names the option to use.
  *
- * `found` is of the files, joined with that of the processes.
+ * `found` holds the findings of the files, joined with those of the processes.
  */
 FLMEM_API int flmem_troubleshoot(const struct flmem_detect_report *report,
 				 const struct flmem_recommendations *found, enum flmem_role role,

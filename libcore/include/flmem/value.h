@@ -3,9 +3,9 @@
 #define FLMEM_VALUE_H
 
 /*
- * A number that may be unknown. `unknown` is NULL where `value` holds, else a static text that
- * says why it does not; it is never guessed and never stands as 0. A zero-initialised value is the
- * number 0, so start from FLMEM_UNKNOWN(reason).
+ * A number that may be unknown. `unknown` is NULL if `value` is valid, else a static text with the
+ * reason; values are never guessed, and unknown is never 0. A zero-initialised value is the number
+ * 0, so start from FLMEM_UNKNOWN(reason).
  */
 
 #include <stdint.h>
@@ -15,7 +15,7 @@ struct flmem_u64 {
 	const char *unknown;
 };
 
-/* The same for what can be below zero. */
+/* The same for signed numbers. */
 struct flmem_i64 {
 	int64_t value;
 	const char *unknown;

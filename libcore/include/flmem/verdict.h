@@ -3,8 +3,8 @@
 #define FLMEM_VERDICT_H
 
 /*
- * The answer to "is it a leak, or does the allocator only hold on to it?": the resident memory of a
- * process by class, and the class that makes most of it. docs/guides/verdict.md explains them.
+ * Answers "leak or memory retained by the allocator?": the resident memory of a process by class,
+ * and the largest class. docs/guides/verdict.md explains them.
  */
 
 #include <stddef.h>
@@ -12,7 +12,7 @@
 
 #include <flmem/visibility.h>
 
-/* Every resident byte is in one of them. X(NAME, text, what it is) */
+/* Every resident byte is in one class. X(NAME, text, meaning) */
 #define FLMEM_MEMORY_CLASSES(X)                            \
 	X(LIVE, "live", "the program holds it")            \
 	X(RETAINED, "retained", "free; trim returns it")   \
@@ -30,7 +30,7 @@ enum flmem_memory_class {
 	FLMEM_MEMORY_CLASS_COUNT,
 };
 
-/* "live", ... and what it is, in a few words. Never NULL. */
+/* "live", ... and a short meaning. Never NULL. */
 FLMEM_API const char *flmem_memory_class_name(enum flmem_memory_class which);
 FLMEM_API const char *flmem_memory_class_meaning(enum flmem_memory_class which);
 
@@ -38,10 +38,10 @@ FLMEM_API const char *flmem_memory_class_meaning(enum flmem_memory_class which);
 struct flmem_memory_classes {
 	const char *unknown; /* static: why there are none, or NULL */
 	uint64_t bytes[FLMEM_MEMORY_CLASS_COUNT];
-	uint64_t error_bytes; /* may lie in another class: samples, and parts that contradict */
+	uint64_t error_bytes; /* possibly in another class: sampling error and contradictions */
 };
 
-/* What a verdict can be. X(NAME, text) */
+/* Possible verdicts. X(NAME, text) */
 #define FLMEM_VERDICTS(X)                   \
 	X(LIVE, "live")                     \
 	X(RETAINED, "retained")             \
@@ -61,7 +61,7 @@ enum flmem_verdict_kind {
 /* NULL for FLMEM_VERDICT_NONE. */
 FLMEM_API const char *flmem_verdict_name(enum flmem_verdict_kind kind);
 
-/* A command to run next, and what for. */
+/* A command to run next, and its purpose. */
 struct flmem_advice {
 	char *command;
 	char *purpose;
@@ -72,7 +72,7 @@ struct flmem_verdict {
 	const char *unknown; /* static: why there is no verdict, or NULL */
 	struct flmem_memory_classes classes;
 	unsigned confidence_percent; /* 0..100 */
-	char **because;		     /* whole sentences, the weightiest first */
+	char **because;		     /* sentences, most important first */
 	size_t because_count;
 	struct flmem_advice *next;
 	size_t next_count;

@@ -3,8 +3,8 @@
 #define FLMEM_WATCH_RESULT_H
 
 /*
- * What flmem/watch.h reports: processes, samples, rounds, actions, and the summary at the end.
- * Texts are untrusted (escape before printing) and redacted.
+ * Results of flmem/watch.h: processes, samples, rounds, actions, and the final summary. Texts are
+ * untrusted (escape before printing) and redacted.
  */
 
 #include <stdbool.h>
@@ -20,13 +20,14 @@
 #include <flmem/value.h>
 #include <flmem/visibility.h>
 
-/* Which rules of flmem_recommend() are held against the processes at the end. */
+/* Rules of flmem_recommend() that are checked for the processes at the end. */
 enum flmem_watch_advice {
 	FLMEM_WATCH_ADVICE_NONE,
-	FLMEM_WATCH_ADVICE_TRENDS, /* those about recordings, which read nothing more */
+	FLMEM_WATCH_ADVICE_TRENDS, /* those about recordings, which read nothing else */
 	/*
-	 * Also those about live processes, against what still runs: this reads them as
-	 * flmem_detect() does, within a few seconds for all together. No replay has any.
+	 * Also those about live processes, for processes that still run: reads them like
+	 * flmem_detect(), within a few seconds in total. Not for replays.
+	 *	 
 	 */
 	FLMEM_WATCH_ADVICE_LIVE,
 };
@@ -35,7 +36,7 @@ struct flmem_watch_process {
 	pid_t pid;
 	uint64_t start_time; /* clock ticks after boot; with the pid it names one process */
 	char *command;
-	char *site; /* that the framework gives it, or NULL */
+	char *site; /* name by the framework, or NULL */
 	enum flmem_framework framework;
 	enum flmem_role role;
 };
@@ -51,18 +52,18 @@ struct flmem_watch_split {
 struct flmem_watch_sample {
 	const struct flmem_watch_process *process;
 	uint64_t at_us;	     /* since 1970-01-01 UTC */
-	uint64_t elapsed_us; /* since the watch began, by a clock that does not jump */
+	uint64_t elapsed_us; /* since the watch began, monotonic */
 	uint64_t rss_bytes;
-	struct flmem_u64 round;		       /* that runs now */
-	const struct flmem_watch_split *split; /* NULL in the many samples that do not take it */
+	struct flmem_u64 round;		       /* current one */
+	const struct flmem_watch_split *split; /* NULL in most samples */
 	const struct flmem_pressure *pressure; /* of its control group; also NULL if unchanged */
 };
 
-/* A round of one process, told when its trough is known. */
+/* A round of one process, reported once its trough is known. */
 struct flmem_watch_round {
 	const struct flmem_watch_process *process;
 	uint64_t number;
-	uint64_t ordinal;    /* counts up, also where numbers start again */
+	uint64_t ordinal;    /* counts up, also if numbers restart */
 	uint64_t started_us; /* since the watch began */
 	uint64_t elapsed_us; /* at its end */
 	uint64_t duration_us;
@@ -72,11 +73,11 @@ struct flmem_watch_round {
 };
 
 /*
- * X(NAME, text). TRIMMED: a trim was made, the figures say what it brought. REFUSED: it was not
- * safe now; the next occasion tries again. DROPPED: it is refused for good, the process is only
- * watched from now on. LOOSENED, TIGHTENED: `every_rounds` has become higher or 1. RESTING: no more
- * trims for now, as they bring nothing; RESUMED: again, for something has changed. UNDECIDED: the
- * condition cannot be decided, told once for each reason.
+ * X(NAME, text). TRIMMED: a trim was made, with its figures. REFUSED: a trim was not safe now; the
+ * next occasion tries again. DROPPED: trims are refused permanently, the process is only watched
+ * from now on. LOOSENED, TIGHTENED: `every_rounds` has become higher or 1. RESTING: no trims for
+ * now, as they are ineffective; RESUMED: trims again, as something has changed. UNDECIDED: the
+ * condition cannot be decided, reported once per reason.
  */
 #define FLMEM_WATCH_ACTIONS(X)    \
 	X(TRIMMED, "trimmed")     \
@@ -98,61 +99,62 @@ enum flmem_watch_action_kind {
 /* "trimmed", ...; never NULL. */
 FLMEM_API const char *flmem_watch_action_name(enum flmem_watch_action_kind kind);
 
-/* A decision of the policy, told when it is made, or when what it led to is over. */
+/* A decision of the policy, reported when made, or after the resulting trim. */
 struct flmem_watch_action {
 	const struct flmem_watch_process *process;
 	enum flmem_watch_action_kind kind;
 	uint64_t at_us, elapsed_us;
-	struct flmem_u64 round; /* that ended last */
+	struct flmem_u64 round; /* the last complete one */
 	uint64_t every_rounds;	/* between two trims, from now on */
 	const char *reason;	/* untrusted text, never NULL */
-	/* Of trims that were made; else unknown. */
+	/* Of completed trims; else unknown. */
 	struct flmem_u64 rss_before_bytes, rss_after_bytes, released_bytes;
-	struct flmem_u64 stopped_us;		/* a thread did not run the program for this long */
-	const struct flmem_trim_result *result; /* NULL in replays, and where none was tried */
+	struct flmem_u64 stopped_us;		/* time for which a thread was borrowed */
+	const struct flmem_trim_result *result; /* NULL in replays, and without an attempted trim */
 };
 
-/* The actions on one process, counted. */
+/* Counts of the actions on one process. */
 struct flmem_watch_actions {
 	uint64_t count[FLMEM_WATCH_ACTION_KINDS];
 	uint64_t released_bytes; /* by all trims, as far as known */
 	uint64_t stopped_us;	 /* the same */
-	uint64_t every_rounds;	 /* at last; 0: no action was told */
+	uint64_t every_rounds;	 /* latest value; 0: no action yet */
 };
 
-/* What a watch has learnt of one process. */
+/* Result of a watch for one process. */
 struct flmem_watch_result {
 	struct flmem_watch_process process;
-	bool ended;	   /* before the watch did */
-	uint64_t restarts; /* processes that took its place in turn; `process` is the last */
+	bool ended;	   /* exited before the end of the watch */
+	uint64_t restarts; /* number of restarts; `process` is the latest one */
 	uint64_t samples;
 	uint64_t rounds;     /* complete ones */
 	uint64_t watched_us; /* from the first sample to the last */
 	struct flmem_u64 first_bytes, last_bytes, lowest_bytes, peak_bytes; /* resident */
-	struct flmem_watch_split split; /* the last one that was read */
+	struct flmem_watch_split split;					    /* the latest one */
 	struct flmem_trend trend;
 	struct flmem_forecast forecast;
-	struct flmem_u64 limit_bytes;	 /* of its control group or the host, the nearer one */
-	struct flmem_u64 headroom_bytes; /* what is left of that limit */
+	struct flmem_u64 limit_bytes;	 /* of its control group or the host, the lower one */
+	struct flmem_u64 headroom_bytes; /* memory left below that limit */
 	bool limit_is_cgroup;
-	struct flmem_u64 gpu_bytes;	     /* that it holds now, of all GPUs together */
-	struct flmem_pressure pressure;	     /* of its control group, at last */
-	struct flmem_pressure pressure_rise; /* of it: the counters since the process is watched */
+	struct flmem_u64 gpu_bytes;	/* in use now, on all GPUs together */
+	struct flmem_pressure pressure; /* of its control group, latest value */
+	struct flmem_pressure
+		pressure_rise; /* increase of its counters since the process is watched */
 	struct flmem_watch_actions actions;
-	const char *findings[2]; /* static: limits of the options that it passed; NULL: none */
+	const char *findings[2];	   /* static: exceeded limits of the options; NULL: none */
 	size_t advice_first, advice_count; /* findings of the summary's advice about it */
 };
 
 struct flmem_watch_summary {
 	struct flmem_watch_result *results;
 	size_t count;
-	uint64_t rounds;    /* that were seen from beginning to end */
-	uint64_t forgotten; /* processes that ended and are not among the results, being too many */
-	uint64_t missed;    /* intervals without samples, because the host was too busy or asleep */
+	uint64_t rounds;    /* watched from start to end */
+	uint64_t forgotten; /* exited processes that are not among the results: too many */
+	uint64_t missed; /* intervals without samples, because the host was too busy or suspended */
 	uint64_t record_lost;		     /* blocks of the recording that could not be written */
 	int record_errno;		     /* why the last of them was lost */
-	uint64_t record_skipped_bytes;	     /* of a replay: that made no sense */
-	bool limit_passed;		     /* some process has findings */
+	uint64_t record_skipped_bytes;	     /* of a replay: damaged */
+	bool limit_passed;		     /* a process has findings */
 	enum flmem_watch_advice advised;     /* NONE: `advice` is empty */
 	struct flmem_recommendations advice; /* findings in the order of the results */
 };

@@ -51,7 +51,7 @@ static void tell(const struct repeat_state *repeat_state, const struct trim_stat
 	struct timespec now;
 
 	clock_gettime(CLOCK_REALTIME, &now);
-	repeat_state->options.tell(
+	repeat_state->options.on_event(
 		&(struct flmem_repeat_event){
 			.kind = kind,
 			.time_us = (uint64_t)now.tv_sec * 1000000U + (uint64_t)now.tv_nsec / 1000U,
@@ -107,12 +107,13 @@ static void note_success(const struct repeat_state *repeat_state, struct trim_st
 
 	tell(repeat_state, trim_state, FLMEM_REPEAT_TRIMMED, NULL, result);
 	trim_state->trims++;
-	if (!result->released_bytes.unknown && result->released_bytes.value < options->least_bytes)
+	if (!result->released_bytes.unknown &&
+	    result->released_bytes.value < options->min_release_bytes)
 		trim_state->in_vain++;
 	else
 		trim_state->in_vain = 0;
 	cool_down(repeat_state, trim_state);
-	if (trim_state->in_vain >= options->in_vain_max) {
+	if (trim_state->in_vain >= options->max_ineffective) {
 		snprintf(reason, sizeof(reason), "%u trims in a row released next to nothing",
 			 trim_state->in_vain);
 		leave(repeat_state, trim_state, FLMEM_REPEAT_GIVEN_UP, reason, NULL);
@@ -280,10 +281,10 @@ static void fill_defaults(struct flmem_repeat_options *options)
 {
 	if (!options->every_us)
 		options->every_us = FLMEM_REPEAT_EVERY_US_DEFAULT;
-	if (!options->least_bytes)
-		options->least_bytes = FLMEM_REPEAT_LEAST_BYTES_DEFAULT;
-	if (!options->in_vain_max)
-		options->in_vain_max = FLMEM_REPEAT_IN_VAIN_MAX_DEFAULT;
+	if (!options->min_release_bytes)
+		options->min_release_bytes = FLMEM_REPEAT_MIN_RELEASE_BYTES_DEFAULT;
+	if (!options->max_ineffective)
+		options->max_ineffective = FLMEM_REPEAT_MAX_INEFFECTIVE_DEFAULT;
 }
 
 int flmem_repeat(const pid_t *pids, const uint64_t *start_times, size_t count,

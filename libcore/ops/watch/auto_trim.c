@@ -41,10 +41,10 @@ static void fill_defaults(struct flmem_auto *a)
 	a->look_us = o->cool_down_us ? o->cool_down_us : LOOK_US;
 	if (!o->cool_down_us)
 		o->cool_down_us = FLMEM_WATCH_COOL_DOWN_US_DEFAULT;
-	if (!o->least_bytes)
-		o->least_bytes = FLMEM_REPEAT_LEAST_BYTES_DEFAULT;
-	if (!o->in_vain_max)
-		o->in_vain_max = FLMEM_REPEAT_IN_VAIN_MAX_DEFAULT;
+	if (!o->min_release_bytes)
+		o->min_release_bytes = FLMEM_REPEAT_MIN_RELEASE_BYTES_DEFAULT;
+	if (!o->max_ineffective)
+		o->max_ineffective = FLMEM_REPEAT_MAX_INEFFECTIVE_DEFAULT;
 }
 
 int flmem_auto_open(const struct flmem_watch_auto *options, struct flmem_auto **ret_auto,
@@ -86,8 +86,8 @@ static struct flmem_trim_state *ward_of(const struct flmem_auto *a, struct flmem
 		.fixed = o->every_rounds != 0,
 		.cool_down_us = o->cool_down_us,
 		.look_us = a->look_us,
-		.least_bytes = o->least_bytes,
-		.in_vain_max = o->in_vain_max,
+		.least_bytes = o->min_release_bytes,
+		.in_vain_max = o->max_ineffective,
 	};
 
 	if (f->trim_state)
