@@ -141,7 +141,7 @@ detect_asking() {
 		flmem trim --pid "$VICTIM" --dry-run --json
 		assert_status 0
 		assert_schema trim
-		[[ $output == *'would have to be asked: detect --ask-runtime'* ]]
+		[[ $output == *'only the allocator itself can report it: run flmem detect --ask-runtime'* ]]
 		flmem trim --pid "$VICTIM" --json
 		assert_status 0
 		assert_schema trim
@@ -227,7 +227,7 @@ print([a["heap"]["trimmable_bytes"] is not None for a in p["allocators"] if a["n
 	start_reader "$FLMEM_VICTIMS/allocators/jemalloc-static-stripped"
 	flmem detect --ask-runtime --pid "$VICTIM" --json
 	assert_status 5
-	assert_stderr 'shows no name of a function that tells its state'
+	assert_stderr 'has no symbol of a function that reports its state'
 	assert_victim_unharmed
 }
 
@@ -321,6 +321,6 @@ assert sum(of.values()) == report["memory"]["rss_bytes"], report["memory"]'
 	flmem detect --ask-runtime --pid "$VICTIM" --json
 	assert_status 0
 	[ "$(cuda '(c["reserved_bytes"], c["unknown"]["reserved_bytes"])')" = \
-		"(None, 'PyTorch did not tell it')" ]
+		"(None, 'PyTorch did not report it')" ]
 	assert_victim_unharmed
 }

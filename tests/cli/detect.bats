@@ -316,7 +316,7 @@ sys.stdout.write('ready\n'); sys.stdout.flush(); time.sleep(1000)"
 	flmem detect --min-rss 5Q --all
 	assert_error 2 "'5Q' is not a size"
 	flmem detect --name 'a('
-	assert_error 2 'no regular expression'
+	assert_error 2 'not a valid regular expression'
 	flmem detect --name ''
 	assert_error 2 'empty name'
 	flmem detect word
