@@ -197,7 +197,7 @@ print(abs(p - b) <= max(4 << 20, b * 0.02) and b > 16 << 20)' <<<"$output")" = T
 	flmem detect --ask-runtime --timeout 50ms --pid "$VICTIM" --json
 	assert_status 6
 	assert_schema detect
-	assert_stderr 'is stopped; let it go on first'
+	assert_stderr 'is stopped; continue it first'
 	[ "$(ask 'p["asked"]["code"]')" = unsafe ]
 	[ "$(ask 'h["trimmable_bytes"]')" = None ]
 	kill -CONT "$VICTIM"
