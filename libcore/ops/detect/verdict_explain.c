@@ -167,7 +167,7 @@ static void explain_tuning(struct explanation *explanation,
 	if (!heap->arenas.unknown && heap->arenas.value > ARENAS_MANY && !heap->arena_max.unknown &&
 	    !heap->arena_max.value)
 		add_sentence(explanation, heap->free_resident_bytes.value / 2,
-			     "%s has %" PRIu64 "  arenas because their number is not limited; each "
+			     "%s has %" PRIu64 " arenas because their number is not limited; each "
 			     "keeps its own free memory",
 			     flmem_allocator_name(allocator->kind), heap->arenas.value);
 }
@@ -213,7 +213,7 @@ static void explain_python(struct explanation *explanation)
 		return;
 	add_sentence(explanation, arenas,
 		     "CPython keeps %s in %" PRIu64
-		     "  arenas, %.0f %% full; only an arena without any object is released",
+		     " arenas, %.0f %% full; only an arena without any object is released",
 		     SIZE(arenas), report->python.arenas.value,
 		     (double)report->python.used_bytes.value / (double)arenas * 100);
 }
