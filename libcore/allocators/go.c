@@ -81,7 +81,7 @@ static bool probe(const struct flmem_view *view, const struct flmem_module *modu
 const struct flmem_allocator_ops flmem_allocator_go = {
 	.kind = FLMEM_ALLOCATOR_GO,
 	.probe = probe,
-	.silent = "the Go runtime tells the state of its heap to Go code only",
+	.silent = "the Go runtime reports the state of its heap only to Go code",
 	.is_runtime = true,
 	.instead = "Go's runtime cannot be called from outside; start the program with GOMEMLIMIT "
 		   "(and GOGC) set, or have it call runtime/debug.FreeOSMemory",

@@ -74,8 +74,8 @@ const struct flmem_allocator_ops flmem_allocator_java = {
 	.kind = FLMEM_ALLOCATOR_JAVA,
 	.files = {"libjvm"},
 	.probe = probe,
-	.silent = "the heap of Java is told by the JVM: jcmd PID GC.heap_info",
+	.silent = "the JVM reports the Java heap: jcmd PID GC.heap_info",
 	.is_runtime = true,
-	.instead = "the Java heap is given back by the JVM itself: jcmd PID GC.run, and for its "
+	.instead = "only the JVM itself can release the Java heap: jcmd PID GC.run, and for its "
 		   "native memory jcmd PID System.trim_native_heap (JDK 18 or newer)",
 };

@@ -12,7 +12,7 @@
 #define CODE_BYTES	16U
 #define COMMIT_ARGUMENT 5 /* of mi_process_info(), counted from 0 */
 
-static const char no_answer[] = "this mimalloc does not tell it";
+static const char no_answer[] = "this mimalloc does not report it";
 
 /* The number that `mov $imm32,%eax; ret` returns, behind an endbr64 or not; -1: other code. */
 static int64_t x86_constant(const unsigned char code[CODE_BYTES])
@@ -80,7 +80,7 @@ static bool probe(const struct flmem_view *view, const struct flmem_module *modu
 		found.evidence = "it defines mi_malloc and mi_collect";
 		read_version(module, &found);
 	} else if (flmem_probe_markers(module) & FLMEM_MARKER_MIMALLOC) {
-		found.evidence = "it holds mimalloc's messages; its names are stripped";
+		found.evidence = "it holds mimalloc's messages; its symbols are stripped";
 	} else {
 		return false;
 	}
@@ -171,10 +171,8 @@ const struct flmem_allocator_ops flmem_allocator_mimalloc = {
 	.syscalls = syscalls,
 	.plan_state = plan_state,
 	.take_state = take_state,
-	.silent = "mimalloc tells what it has committed in all; how full its heaps are, only as "
-		  "text, "
-		  "and each thread its own",
-	.caveat = "mimalloc gives back what the borrowed thread and threads that have ended hold, "
-		  "not the "
-		  "heaps of the other threads",
+	.silent = "mimalloc reports only its total committed memory; it prints the state of its "
+		  "heaps only as text, per thread",
+	.caveat = "mimalloc releases memory of the borrowed thread and of ended threads, not of "
+		  "the heaps of other threads",
 };

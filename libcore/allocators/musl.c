@@ -56,6 +56,6 @@ const struct flmem_allocator_ops flmem_allocator_musl = {
 	.files = {"ld-musl", "libc.musl", "libc.so"},
 	.probe = probe,
 	.silent = "musl keeps no statistics of its heap",
-	.instead = "musl has no call that gives memory back; mallocng unmaps groups that are "
-		   "wholly free by itself. Preload jemalloc or mimalloc built for musl, or restart",
+	.instead = "musl has no call that releases memory; mallocng unmaps completely free groups "
+		   "automatically; preload jemalloc or mimalloc built for musl, or restart",
 };

@@ -15,7 +15,7 @@ int flmem_plan_function(const struct flmem_allocator *found, const char *name,
 	if (flmem_module_symbol_any(found->module, symbol, ret_address))
 		return 0;
 	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
-			       "'%s' holds %s without a name for %s, so it cannot be called (a "
+			       "'%s' holds %s without a symbol for %s, so it cannot be called (a "
 			       "stripped static build)",
 			       found->module->path, flmem_allocator_name(found->ops->kind), symbol);
 }

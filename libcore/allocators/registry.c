@@ -18,8 +18,8 @@ const struct flmem_allocator_ops *const flmem_allocators[] = {
 
 static const struct flmem_allocator_ops unknown = {
 	.kind = FLMEM_ALLOCATOR_UNKNOWN,
-	.instead = "flmem does not know this allocator; see its documentation for a way to give "
-		   "memory back",
+	.instead = "flmem does not know this allocator; see its documentation for a way to release "
+		   "memory",
 };
 
 /* Whether the file is a library of this allocator, by its name. */
@@ -174,8 +174,8 @@ static void mark_server(const struct flmem_modules *modules, struct flmem_alloca
 				      .ops = &unknown,
 				      .linkage = server->main ? FLMEM_LINKAGE_STATIC
 							      : FLMEM_LINKAGE_SHARED,
-				      .evidence = "it defines malloc, and no known allocator was "
-						  "recognised in it",
+				      .evidence = "it defines malloc, but flmem recognises no "
+						  "known allocator in it",
 			      },
 			      server);
 	if (row)

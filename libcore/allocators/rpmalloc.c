@@ -19,8 +19,7 @@ const struct flmem_allocator_ops flmem_allocator_rpmalloc = {
 	.kind = FLMEM_ALLOCATOR_RPMALLOC,
 	.files = {"rpmalloc"},
 	.probe = probe,
-	.silent = "rpmalloc keeps statistics only in builds made for that, and of one thread at a "
-		  "time",
+	.silent = "rpmalloc keeps statistics only in builds configured for it, and per thread",
 	.instead = "rpmalloc_thread_collect() works on the calling thread's heap only; have each "
 		   "thread of the program call it when it goes idle, or restart",
 };

@@ -15,7 +15,7 @@ static bool probe(const struct flmem_view *view, const struct flmem_module *modu
 			continue;
 		*ret_found = (struct flmem_allocator){
 			.prefix = symbols[i].prefix,
-			.evidence = "it defines a function that only snmalloc has",
+			.evidence = "it defines a function that exists only in snmalloc",
 		};
 		return true;
 	}
@@ -32,7 +32,7 @@ const struct flmem_allocator_ops flmem_allocator_snmalloc = {
 	.kind = FLMEM_ALLOCATOR_SNMALLOC,
 	.files = {"snmalloc"},
 	.probe = probe,
-	.silent = "snmalloc has no call that tells the state of its heap",
-	.instead = "snmalloc's release function is a template that builds seldom contain; it gives "
-		   "free chunks back by itself. Restart the process to get the rest back",
+	.silent = "snmalloc has no call that reports the state of its heap",
+	.instead = "snmalloc's release function is a template that few builds contain; snmalloc "
+		   "releases free chunks automatically; restart the process to release the rest",
 };

@@ -231,7 +231,7 @@ static int open_fd(struct flmem_image *image, struct flmem_error *err)
 	struct stat status;
 
 	if (fstat(image->fd, &status) < 0)
-		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot look at the file");
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot read the file's status");
 	if (!S_ISREG(status.st_mode) || status.st_size < 0)
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0, "not a regular file");
 	image->size = (uint64_t)status.st_size;

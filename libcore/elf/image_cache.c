@@ -128,7 +128,7 @@ static void open_entry(struct entry *entry, const struct flmem_module *module)
 	entry->tried_by = module->owner->process->pid;
 	if (fd >= 0) {
 		if (flmem_image_open(fd, &entry->image, NULL))
-			entry->why = "not a sound 64-bit ELF file";
+			entry->why = "not a valid 64-bit ELF file";
 	} else if (!flmem_module_open_memory(module, &entry->image)) {
 		entry->owner = module->owner;
 	}

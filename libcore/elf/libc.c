@@ -106,8 +106,7 @@ static int tell_kind(struct flmem_libc *libc, const char *path, struct flmem_err
 		libc->kind = FLMEM_ALLOCATOR_GLIBC;
 	else
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
-				       "'%s' is linked to a C library that flmem does not know",
-				       path);
+				       "'%s' is linked to an unknown C library", path);
 	return 0;
 }
 

@@ -77,7 +77,7 @@ int flmem_module_open_file(const struct flmem_module *module, const char **ret_w
 	if (fd >= 0)
 		return fd;
 	if (by_name == -EACCES || by_name == -EPERM)
-		*ret_why = "its file may not be read";
+		*ret_why = "access to its file is denied";
 	else if (by_name == -EMFILE || by_name == -ENFILE)
 		*ret_why = "too many files are open";
 	else

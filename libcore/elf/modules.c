@@ -172,7 +172,8 @@ int flmem_modules_load(const struct flmem_process *process, const struct flmem_m
 	if (!modules->rows || !modules->by_rank || !modules->root || !add_all(modules)) {
 		flmem_modules_clear(modules);
 		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM,
-				       "cannot hold the modules of process %d", (int)process->pid);
+				       "cannot allocate the list of modules of process %d",
+				       (int)process->pid);
 	}
 	modules->has_link_map = flmem_modules_read_link_map(modules);
 	mark_main(modules);

@@ -75,7 +75,9 @@ int flmem_argv_env_parse(const char *bytes, size_t length, struct flmem_argv_env
 
 	flmem_buf_append(&buf, bytes, length);
 	rc = split(&buf, false, ret_words);
-	return rc ? flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot hold the words") : 0;
+	return rc ? flmem_error_set(err, FLMEM_EFAILED, -rc,
+				    "cannot allocate the command line or environment")
+		  : 0;
 }
 
 void flmem_argv_env_clear(struct flmem_argv_env *words)

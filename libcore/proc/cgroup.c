@@ -27,13 +27,14 @@
 
 static const char no_limit[] = "no memory limit is set";
 static const char no_mount[] = "no cgroup file system with the memory controller is mounted here";
-static const char not_named[] = "the process is in no control group that is known here";
+static const char not_named[] = "the process is in no control group that is visible here";
 static const char outside[] = "its control group lies outside of this cgroup namespace or mount";
-static const char unreadable[] = "its control group may not be read";
-static const char gone[] = "its control group is not there (removed, or another mount namespace)";
+static const char unreadable[] = "access to its control group is denied";
+static const char gone[] =
+	"its control group does not exist here (removed, or another mount namespace)";
 static const char no_controller[] = "the memory controller is not on for its control group";
 static const char set_above[] = "the limit is set above the control groups that are visible here";
-static const char out_of_memory[] = "flmem ran out of memory";
+static const char out_of_memory[] = "flmem is out of memory";
 
 /* The files of one version of the memory controller. */
 struct version {

@@ -18,7 +18,7 @@
 #define NAMES_MAX 512U /* that are looked at, those in links included */
 
 static const char too_long[] = "the path leads through too many links and names";
-static const char unreadable[] = "a part of the path may not be looked at";
+static const char unreadable[] = "access to a part of the path is denied";
 static const char elsewhere[] = "the path leads through a file system that may not answer";
 
 struct strategy {

@@ -43,24 +43,24 @@ bool flmem_own_pid_namespace(void);
  * sentence about tracing and end without a full stop.
  */
 #define FLMEM_GATES(X)                                                                          \
-	X(OPEN, "nothing stands in the way", "nothing to do")                                   \
+	X(OPEN, "access is allowed", "nothing to do")                                           \
 	X(SECCOMP, "a seccomp filter refuses the ptrace system call",                           \
 	  "run flmem outside the sandbox; docker: --security-opt seccomp=unconfined; systemd: " \
 	  "allow @debug in SystemCallFilter=")                                                  \
 	X(SELINUX, "SELinux forbids it (boolean deny_ptrace)", "setsebool deny_ptrace off")     \
-	X(YAMA_NOBODY, "Yama level 3 lets nobody trace anything until the next boot",           \
-	  "set kernel.yama.ptrace_scope to 0, 1 or 2 in /etc/sysctl.d and boot again")          \
-	X(YAMA_ADMIN, "Yama level 2 lets only holders of CAP_SYS_PTRACE trace",                 \
+	X(YAMA_NOBODY, "Yama level 3 forbids all tracing until the next boot",                  \
+	  "set kernel.yama.ptrace_scope to 0, 1 or 2 in /etc/sysctl.d and reboot")              \
+	X(YAMA_ADMIN, "Yama level 2 allows tracing only with CAP_SYS_PTRACE",                   \
 	  "run flmem as root, in a container with --cap-add=SYS_PTRACE, or: sysctl "            \
 	  "kernel.yama.ptrace_scope=0")                                                         \
-	X(YAMA_CHILDREN, "Yama level 1 lets a process trace only its own children",             \
+	X(YAMA_CHILDREN, "Yama level 1 allows a process to trace only its own children",        \
 	  "run flmem as root, in a container with --cap-add=SYS_PTRACE, or: sysctl "            \
 	  "kernel.yama.ptrace_scope=0")                                                         \
-	X(CAPABILITY, "processes of other users may only be traced with CAP_SYS_PTRACE",        \
+	X(CAPABILITY, "tracing processes of other users needs CAP_SYS_PTRACE",                  \
 	  "run flmem as that user or as root, in a container with --cap-add=SYS_PTRACE")        \
-	X(PRIVATE, "it is not dumpable, or has capabilities that flmem lacks",                  \
+	X(PRIVATE, "the process is not dumpable, or has capabilities that flmem lacks",         \
 	  "run flmem as root")                                                                  \
-	X(USER_NAMESPACE, "this user namespace gives no power over processes outside of it",    \
+	X(USER_NAMESPACE, "this user namespace grants no permission for processes outside it",  \
 	  "run flmem on the host, or inside the namespace of the process (nsenter -U -t PID)")  \
 	X(SECURITY_MODULE, "a security module (AppArmor, SELinux or another) forbids it",       \
 	  "look for the denial with 'dmesg | grep -i denied'; docker: --security-opt apparmor=" \

@@ -19,10 +19,10 @@
 /* Page tables of so much memory are as much work as what the kernel knows of the whole host. */
 #define ASK_HOST_FROM (UINT64_C(32) << 20)
 
-static const char denied[] = "may not be read: run as the user of the process or as root";
+static const char denied[] = "access denied: run as the user of the process or as root";
 static const char too_large[] = "this kernel has no PAGEMAP_SCAN (6.7) and the process is too "
 				"large for smaps_rollup";
-static const char absent[] = "this kernel does not tell";
+static const char absent[] = "this kernel does not report it";
 
 static const char huge_name[] = "AnonHugePages";
 

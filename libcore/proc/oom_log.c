@@ -17,7 +17,7 @@
 
 static const char killed_mark[] = "Killed process ";
 static const char sizes_mark[] = " total-vm:";
-static const char absent[] = "the log does not tell";
+static const char absent[] = "the log does not show it";
 
 struct line {
 	const char *start;

@@ -10,7 +10,7 @@
 
 #define TEXT_MAX 1024
 
-static const char not_counted[] = "this kernel or its version of control groups does not count it";
+static const char not_counted[] = "this kernel or its cgroup version does not count it";
 static const char no_stalls[] = "this kernel does not measure stalls (CONFIG_PSI)";
 
 void flmem_pressure_init(struct flmem_pressure *pressure, const char *unknown)

@@ -72,7 +72,7 @@ int flmem_process_error(const struct flmem_process *process, int negative_errno,
 	switch (-negative_errno) {
 	case ESRCH:
 	case ENOENT:
-		return flmem_error_set(err, FLMEM_ENOPROC, 0, "process %d is gone", pid);
+		return flmem_error_set(err, FLMEM_ENOPROC, 0, "process %d has exited", pid);
 	case EACCES:
 	case EPERM:
 		return flmem_error_set(err, FLMEM_EPERM, 0,

@@ -13,8 +13,8 @@
 
 #define ROLLUP_MAX ((size_t)64 << 10)
 
-static const char denied[] = "may not be read: run as the user of the process or as root";
-static const char absent[] = "this kernel does not tell";
+static const char denied[] = "access denied: run as the user of the process or as root";
+static const char absent[] = "this kernel does not report it";
 
 bool flmem_rollup_find(const char *text, const char *name, uint64_t *ret_bytes)
 {

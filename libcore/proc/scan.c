@@ -67,7 +67,8 @@ int flmem_scan_read(int proc_dirfd, struct flmem_scan *ret_scan, struct flmem_er
 			rc = append(&scan, &capacity, &row);
 	}
 	if (rc)
-		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot hold the processes");
+		return flmem_error_set(err, FLMEM_EFAILED, -rc,
+				       "cannot allocate the list of processes");
 	if (scan.count)
 		qsort(scan.rows, scan.count, sizeof(*scan.rows), by_pid);
 	*ret_scan = scan;

@@ -23,7 +23,7 @@ struct flmem_u64 flmem_temporary_in_memory(const struct flmem_process *process, 
 	 * ".." for the name before it, also where that is a link (os.path.abspath()).
 	 */
 	if (path[0] != '/' || strstr(path, "/.."))
-		return FLMEM_UNKNOWN("its directory for temporary files is no plain path");
+		return FLMEM_UNKNOWN("its directory for temporary files is not a plain path");
 	if (root < 0 || flmem_mounts_read(process, &mounts))
 		return FLMEM_UNKNOWN("its mounts could not be read");
 	why = flmem_follow(root, &mounts, path, place);

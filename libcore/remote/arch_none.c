@@ -88,7 +88,7 @@ int flmem_arch_build(const struct flmem_thread_state *state, const struct flmem_
 {
 	(void)state, (void)chain, (void)restorer, (void)scratch;
 	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
-			       "borrowing a thread is not written for this processor");
+			       "flmem cannot borrow threads on this processor architecture");
 }
 
 int flmem_arch_arm(pid_t tid, const struct flmem_thread_state *state,

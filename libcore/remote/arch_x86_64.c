@@ -361,7 +361,7 @@ int flmem_arch_build(const struct flmem_thread_state *state, const struct flmem_
 	if (chain->overflow || !chain->count || top < scratch->capacity ||
 	    chain->area.length > scratch->capacity || top - first > scratch->capacity)
 		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
-				       "the calls do not fit on the thread's stack");
+				       "the calls do not fit on the stack of the thread");
 	scratch->unblocked = chain->unblocked;
 	scratch->address = first;
 	scratch->length = fpstate + state->xstate_length + 4 - first;

@@ -49,18 +49,18 @@ static int ended(struct flmem_loan *loan)
 	return flmem_error_set(loan->err, FLMEM_ENOPROC, 0, "process %d ended during the call%s",
 			       (int)loan->view->process->pid,
 			       assumed ? "; if one of its seccomp filters killed it, "
-					 "--assume-seccomp was wrong for it"
+					 "--assume-seccomp does not fit this process"
 				       : "");
 }
 
 static int lost(struct flmem_loan *loan)
 {
 	loan->result->self_restored = true;
-	return flmem_error_set(loan->err, FLMEM_EFAILED, 0,
-			       "the calls have returned, but flmem had no processor for so long "
-			       "that process %d went on before it could read what came of them; "
-			       "try again when this machine is less busy",
-			       (int)loan->view->process->pid);
+	return flmem_error_set(
+		loan->err, FLMEM_EFAILED, 0,
+		"the calls have returned, but process %d ran on before flmem got CPU time to read "
+		"their results; try again when this machine is less busy",
+		(int)loan->view->process->pid);
 }
 
 /* True when the thread was taken out of its calls: it waited for who may be waiting for it. */
@@ -83,18 +83,18 @@ static int late(struct flmem_loan *loan, pid_t tid, uint64_t spent_us)
 {
 	flmem_loan_count_returned(loan);
 	return flmem_error_set(loan->err, FLMEM_EFAILED, 0,
-			       "the call has not ended after %llu ms; thread %d goes on with it "
-			       "and then restores itself",
+			       "the call has not ended after %llu ms; thread %d continues it and "
+			       "then restores itself",
 			       (unsigned long long)(spent_us / 1000U), (int)tid);
 }
 
 static int abandoned(struct flmem_loan *loan, pid_t tid)
 {
-	return flmem_error_set(loan->err, FLMEM_EUNSAFE, 0,
-			       "a lock of the allocator of process %d was not released: its "
-			       "holder seems to be stopped; thread %d was taken back from the "
-			       "call; try again",
-			       (int)loan->view->process->pid, (int)tid);
+	return flmem_error_set(
+		loan->err, FLMEM_EUNSAFE, 0,
+		"a lock of the allocator of process %d was not released because the thread that "
+		"holds it makes no progress; the call on thread %d was cancelled; try again",
+		(int)loan->view->process->pid, (int)tid);
 }
 
 /* Nobody traces the thread meanwhile: what becomes of flmem now does not hold it up. */
@@ -229,7 +229,7 @@ static enum attempt refuse_seize(struct flmem_loan *loan, pid_t tid, int rc)
 	if (rc == -ESRCH)
 		return ATTEMPT_NEXT;
 	if (rc == -EPERM && tid != loan->view->process->pid && is_traced(loan, tid)) {
-		loan->refused = "is being traced";
+		loan->refused = "is traced";
 		loan->refused_tid = tid;
 		return ATTEMPT_NEXT;
 	}
@@ -257,7 +257,7 @@ static bool is_accepted(struct flmem_loan *loan, const struct flmem_candidate *c
 	const char *reason = NULL;
 
 	if (!is_on_own_stack(loan, candidate))
-		reason = "runs on a stack that the program made itself";
+		reason = "runs on a stack that the program allocated itself";
 	else if (!filter || filter->accepts(filter->context, candidate, pointer, &reason))
 		return true;
 	loan->refused = reason;
@@ -283,7 +283,7 @@ static bool refuse_timed(struct flmem_loan *loan, pid_t tid)
 {
 	if (loan->timed_count < FLMEM_ARRAY_SIZE(loan->timed))
 		loan->timed[loan->timed_count++] = tid;
-	loan->refused = "has a timeout of unknown length, which would start again";
+	loan->refused = "is in a wait with a timeout of unknown length, which would start again";
 	loan->refused_tid = tid;
 	return false;
 }
@@ -396,22 +396,24 @@ static enum attempt try_thread(struct flmem_loan *loan, struct flmem_candidate *
 	return attempt == ATTEMPT_DONE ? see_through(loan, candidate, start_ns) : attempt;
 }
 
-static int no_thread(const struct flmem_view *view, const struct flmem_candidates *found,
-		     struct flmem_error *err)
+static int refuse_no_thread(const struct flmem_view *view, const struct flmem_candidates *found,
+			    struct flmem_error *err)
 {
-	int pid = (int)view->process->pid;
+	char why[256];
 
-	if (found->rejected)
-		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
-				       "no thread of process %d can be borrowed now: of %zu, %zu "
-				       "are running, and thread %d %s; try again or give a longer "
-				       "--timeout",
-				       pid, found->threads, found->running,
-				       (int)found->rejected_tid, found->rejected);
+	if (found->rejected && found->threads > 1)
+		snprintf(why, sizeof(why), "%zu of its %zu threads are running, and thread %d %s",
+			 found->running, found->threads, (int)found->rejected_tid, found->rejected);
+	else if (found->rejected)
+		snprintf(why, sizeof(why), "its only thread %s", found->rejected);
+	else if (found->threads > 1)
+		snprintf(why, sizeof(why), "all %zu threads are running", found->threads);
+	else
+		snprintf(why, sizeof(why), "its only thread is running");
 	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
-			       "no thread of process %d can be borrowed now: all %zu are running; "
-			       "try again or give a longer --timeout",
-			       pid, found->threads);
+			       "no thread of process %d can be borrowed now: %s; try again or give "
+			       "a longer --timeout",
+			       (int)view->process->pid, why);
 }
 
 static int find_candidates(const struct flmem_view *view, const struct flmem_candidate_needs *needs,
@@ -434,7 +436,7 @@ static int try_computing(struct flmem_loan *loan)
 	enum attempt attempt = ATTEMPT_NEXT;
 	struct flmem_task_wait wait;
 
-	loan->refused = "is not computing now";
+	loan->refused = "is not running now";
 	flmem_error_clear(loan->err);
 	if (flmem_task_read_wait(loan->view->process, tid, &wait) == 0)
 		attempt = try_thread(loan, &row);
@@ -443,7 +445,8 @@ static int try_computing(struct flmem_loan *loan)
 				"thread %d of process %d cannot be borrowed now: it %s; try again "
 				"or give a longer --timeout",
 				(int)tid, (int)loan->view->process->pid,
-				loan->refused ? loan->refused : "went on meanwhile");
+				loan->refused ? loan->refused
+					      : "left its system call before it could be stopped");
 	return attempt == ATTEMPT_DONE ? 0 : attempt == ATTEMPT_NEXT ? 1 : loan->err->code;
 }
 
@@ -479,7 +482,7 @@ static int try_round(struct flmem_loan *loan)
 		found.rejected = loan->refused;
 		found.rejected_tid = loan->refused_tid;
 	}
-	no_thread(loan->view, &found, loan->err);
+	refuse_no_thread(loan->view, &found, loan->err);
 	return 1;
 }
 
@@ -562,7 +565,7 @@ int flmem_borrow_plan(const struct flmem_view *view, const struct flmem_borrow_o
 	if (rc)
 		return rc;
 	if (!found.count)
-		return no_thread(view, &found, err);
+		return refuse_no_thread(view, &found, err);
 	calls = flmem_seccomp_calls_of(&found.rows[0], options->syscalls, options->assume_seccomp);
 	rc = flmem_seccomp_check_outside(view->process, found.rows[0].tid, &calls, err);
 	if (rc)

@@ -190,9 +190,9 @@ static const char *check_stack(const struct search *search, const struct flmem_c
 	const struct flmem_map *stack = flmem_maps_find(search->view->maps, sp);
 
 	if (!is_ordinary_stack(stack, row->leader))
-		return "has no ordinary stack";
+		return "has no ordinary stack mapping";
 	if (!has_room(search, stack, row))
-		return "has too little room on its stack";
+		return "has too little space left on its stack";
 	if (is_inside_allocator(search, row))
 		return "is inside the allocator";
 	if (is_in_signal_handler(search, sp, stack->end))
@@ -219,17 +219,17 @@ static const char *examine(const struct search *search, pid_t tid, struct flmem_
 	row->tid = tid;
 	row->leader = tid == process->pid; /* its stack is not mapped like the others' */
 	if (row->at.number < 0)
-		return "is blocked outside of a system call";
+		return "is blocked outside a system call";
 	if (!flmem_arch_is_call_site(process, row->at.pc))
-		return "made its system call in an unusual way";
+		return "made its system call by an unusual instruction";
 	if (!flmem_wait_classify(process, &row->at, &row->wait, &reason))
 		return reason;
 	if (row->wait.late_us > FLMEM_LATE_US_MAX)
-		return "sleeps for a long relative time, which would start again";
+		return "is in a long relative sleep, which would start again";
 	/* jemalloc's own threads are inside it whatever they wait for. */
 	flmem_task_name(process, tid, name, sizeof(name));
 	if (flmem_text_starts(name, "jemalloc_bg"))
-		return "belongs to the allocator";
+		return "is a thread of the allocator";
 	if (search->needs->filter &&
 	    !search->needs->filter->accepts(search->needs->filter->context, row, 0, &reason))
 		return reason;

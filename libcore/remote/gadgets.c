@@ -26,12 +26,14 @@ int flmem_gadgets_find(const struct flmem_view *view, struct flmem_gadgets *ret_
 		module = flmem_modules_main(view->modules);
 	if (!module)
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
-				       "the program's file cannot be read");
+				       "the program file cannot be read");
 	gadgets.restorer = find_code(module, &flmem_arch_restorer);
 	gadgets.syscall = find_code(module, &flmem_arch_syscall);
 	if (!gadgets.restorer || !gadgets.syscall)
-		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
-				       "'%s' has no instructions to return through", module->path);
+		return flmem_error_set(
+			err, FLMEM_EUNSUPPORTED, 0,
+			"'%s' lacks the instructions that a borrowed thread needs to return",
+			module->path);
 	*ret_gadgets = gadgets;
 	return 0;
 }

@@ -56,7 +56,8 @@ int flmem_loan_wrap(struct flmem_loan *loan, const struct flmem_chain *chain)
 	size_t spans = chain->timed_as_one ? 1 : chain->count;
 
 	if (chain->overflow || !chain->count || spans > FLMEM_BORROW_CALLS)
-		return flmem_error_set(loan->err, FLMEM_EFAILED, 0, "the calls do not fit");
+		return flmem_error_set(loan->err, FLMEM_EFAILED, 0,
+				       "the calls do not fit into one chain");
 	/* The caller's data keeps its offsets: it comes first. */
 	memcpy(whole->data, chain->data, chain->data_length);
 	whole->data_length = chain->data_length;
@@ -74,9 +75,9 @@ int flmem_loan_wrap(struct flmem_loan *loan, const struct flmem_chain *chain)
 		add_clock_reading(loan, 1);
 	add_park(loan);
 	loan->cookie_end = flmem_chain_put(whole, &loan->cookie, sizeof(loan->cookie));
-	return whole->overflow
-		       ? flmem_error_set(loan->err, FLMEM_EFAILED, 0, "the calls do not fit")
-		       : 0;
+	return whole->overflow ? flmem_error_set(loan->err, FLMEM_EFAILED, 0,
+						 "the calls do not fit into one chain")
+			       : 0;
 }
 
 int flmem_loan_remember_code(struct flmem_loan *loan)
@@ -85,8 +86,8 @@ int flmem_loan_remember_code(struct flmem_loan *loan)
 
 	if (rc == -EFAULT)
 		return flmem_error_set(loan->err, FLMEM_EUNSAFE, 0,
-				       "process %d has changed while it was looked at: what was to "
-				       "be called is not there any more; try again",
+				       "process %d changed while flmem read it: a function to call "
+				       "is no longer mapped; try again",
 				       (int)loan->view->process->pid);
 	return rc ? flmem_preflight_explain(loan->view->process, rc, loan->err) : 0;
 }

@@ -34,9 +34,9 @@ int flmem_locks_check(const struct flmem_process *process, const struct flmem_gu
 		if (!count)
 			return 0;
 	}
-	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
-			       "a lock of the allocator of process %d is held all the time: the "
-			       "thread that holds it is stuck in a call of malloc (in a signal "
-			       "handler, for example); try again or give a longer --timeout",
-			       (int)process->pid);
+	return flmem_error_set(
+		err, FLMEM_EUNSAFE, 0,
+		"a lock of the allocator of process %d stays held: its holder is stuck in a call "
+		"of malloc (for example in a signal handler); try again or give a longer --timeout",
+		(int)process->pid);
 }

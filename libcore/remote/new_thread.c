@@ -106,18 +106,18 @@ int flmem_thread_functions_find(const struct flmem_view *view,
 	/* Its interceptors fail in a thread that its own pthread_create() has not registered. */
 	if (flmem_modules_lookup(modules, "__tsan_init", NULL))
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
-				       "process %d runs under ThreadSanitizer, which does not know "
-				       "threads that others start",
+				       "process %d runs under ThreadSanitizer, which does not "
+				       "support threads started from outside",
 				       (int)view->process->pid);
 	if (!modules->has_link_map) /* static: the program itself */
 		library = threads = find_in_program(modules, &functions.is_glibc);
 	else if (library && !flmem_module_symbol(library, "pthread_create", &unused))
 		threads = find_thread_library(modules);
 	if (!library || !threads || !find_all(library, threads, &functions))
-		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
-				       "the C library of process %d names no functions to start a "
-				       "thread by",
-				       (int)view->process->pid);
+		return flmem_error_set(
+			err, FLMEM_EUNSUPPORTED, 0,
+			"the C library of process %d exports no functions to start a thread",
+			(int)view->process->pid);
 	*ret_functions = functions;
 	return 0;
 }
@@ -223,8 +223,8 @@ static int find_started(const struct flmem_view *view, bool is_glibc,
 		return 0;
 	return flmem_error_set(
 		err, FLMEM_EUNSAFE, 0,
-		"process %d could not start a thread for the code: the limits on its "
-		"threads (ulimit -u, pids.max) or its memory do not allow one more",
+		"process %d could not start a thread for the code: its thread limits (ulimit -u, "
+		"pids.max) or its memory do not allow another one",
 		(int)view->process->pid);
 }
 
@@ -280,8 +280,8 @@ int flmem_new_thread_start(const struct flmem_view *view,
 		return flmem_process_error(view->process, rc, "threads", err);
 	if (before.count >= FLMEM_TASKS_MAX)
 		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
-				       "process %d has %u threads or more: a new one could not be "
-				       "told from them",
+				       "process %d has %u threads or more: a new thread could not "
+				       "be identified among them",
 				       (int)view->process->pid, FLMEM_TASKS_MAX);
 	own.filter = &filter;
 	rc = flmem_borrow_run(view, &chain, &own, &run, err);
@@ -289,8 +289,8 @@ int flmem_new_thread_start(const struct flmem_view *view,
 	/* What was started sleeps and ends: another one may be. */
 	if (rc == FLMEM_EFAILED && run.self_restored)
 		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
-				       "a thread was started in process %d, but flmem had no "
-				       "processor to read which",
+				       "a thread was started in process %d, but flmem got no CPU "
+				       "time to read its id",
 				       (int)view->process->pid);
 	if (rc)
 		return rc;
@@ -315,7 +315,7 @@ static bool accepts(void *context, const struct flmem_candidate *candidate, uint
 	const struct flmem_candidate_filter *filter = check->filter;
 
 	if (pointer && pointer != check->pointer) {
-		*ret_reason = "is not the one that was started";
+		*ret_reason = "is not the thread that was started";
 		return false;
 	}
 	return !filter || filter->accepts(filter->context, candidate, pointer, ret_reason);
@@ -330,9 +330,8 @@ static int explain_end(const struct flmem_view *view, struct flmem_borrow_result
 	result->self_restored = true;
 	return flmem_error_set(
 		err, FLMEM_EFAILED, 0,
-		"the calls have returned, but flmem had no processor for so long "
-		"that their thread in process %d had ended before it could read what "
-		"came of them; try again when this machine is less busy",
+		"the calls have returned, but their thread in process %d ended before flmem got "
+		"CPU time to read their results; try again when this machine is less busy",
 		(int)view->process->pid);
 }
 

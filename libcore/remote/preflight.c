@@ -48,29 +48,39 @@ static bool has_ended(char state)
 	return state == 'Z' || state == 'X';
 }
 
+/* Once the main thread has exited, the kernel shows no mappings under /proc/PID. */
 static int refuse_ended(const struct flmem_process *process, struct flmem_error *err)
 {
+	struct flmem_status status;
+
+	if (flmem_status_read(process, &status, NULL) == 0 && !status.threads.unknown &&
+	    status.threads.value > 1)
+		return flmem_error_set(
+			err, FLMEM_ENOPROC, 0,
+			"the main thread of process %d has exited: only other threads "
+			"run on, and the kernel does not show the memory of such a "
+			"process",
+			(int)process->pid);
 	return flmem_error_set(
 		err, FLMEM_ENOPROC, 0,
-		"process %d is a zombie: it has exited, and its parent has not waited "
-		"for it yet",
+		"process %d is a zombie: it has exited, and its parent has not waited for it yet",
 		(int)process->pid);
 }
 
 static int check_image(const struct flmem_view *view, struct flmem_error *err)
 {
 	const struct flmem_module *program = flmem_modules_main(view->modules);
-	const char *why = "it has no program file";
+	const char *why = "the process has no program file";
 	struct flmem_image *image = program ? flmem_module_image(program, &why) : NULL;
 	int pid = (int)view->process->pid;
 
 	if (!image)
-		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0, "cannot work on process %d: %s",
-				       pid, why);
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+				       "cannot borrow a thread of process %d: %s", pid, why);
 	if (!flmem_arch_supported() || flmem_image_machine(image) != flmem_arch_machine())
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
-				       "process %d runs on a processor that flmem cannot borrow "
-				       "threads on yet (only x86-64)",
+				       "process %d runs on a processor architecture on which flmem "
+				       "cannot borrow threads (only x86-64)",
 				       pid);
 	return 0;
 }
@@ -114,14 +124,14 @@ int flmem_preflight_fixed(const struct flmem_view *view, struct flmem_error *err
 	if (rc)
 		return rc;
 	if (target.shadow_stack)
-		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
-				       "process %d has a shadow stack, which a borrowed thread "
-				       "would violate",
-				       (int)view->process->pid);
+		return flmem_error_set(
+			err, FLMEM_EUNSUPPORTED, 0,
+			"process %d has a shadow stack, so a borrowed thread would be killed",
+			(int)view->process->pid);
 	if (target.seccomp_mode.value == SECCOMP_MODE_STRICT && !target.seccomp_mode.unknown)
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
 				       "process %d runs in seccomp strict mode, which kills it for "
-				       "the calls that giving memory back needs",
+				       "the system calls that a release of memory needs",
 				       (int)view->process->pid);
 	return 0;
 }
@@ -130,7 +140,7 @@ static int refuse_traced(const struct flmem_process *process, const struct flmem
 			 struct flmem_error *err)
 {
 	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
-			       "process %d is being traced by process %d; end that first",
+			       "process %d is traced by process %d; end that trace first",
 			       (int)process->pid, (int)target->tracer.value);
 }
 
@@ -147,7 +157,7 @@ int flmem_preflight_now(const struct flmem_process *process, struct flmem_error 
 		return refuse_traced(process, &target, err);
 	if (target.state == 'T' || target.state == 't')
 		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
-				       "process %d is stopped; let it go on first (kill -CONT %d)",
+				       "process %d is stopped; continue it first (kill -CONT %d)",
 				       (int)process->pid, (int)process->pid);
 	return 0;
 }
@@ -217,6 +227,6 @@ int flmem_preflight_explain(const struct flmem_process *process, int negative_er
 	if (!parties.target.tracer.unknown && parties.target.tracer.value)
 		return refuse_traced(process, &parties.target, err);
 	gate = find_gate(&parties);
-	return flmem_error_set(err, FLMEM_EPERM, 0, "may not touch process %d: %s; %s",
+	return flmem_error_set(err, FLMEM_EPERM, 0, "no permission for process %d: %s; %s",
 			       (int)process->pid, flmem_gate_why(gate), flmem_gate_how(gate));
 }

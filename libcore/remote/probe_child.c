@@ -88,11 +88,10 @@ static int explain_failure(const char *program, const struct failure *failure,
 {
 	if (!failure->tracing)
 		return flmem_command_error(program, failure->error, err);
-	return flmem_error_set(
-		err, FLMEM_EPERM, failure->error,
-		"cannot look into a child (another tracer, a seccomp filter or "
-		"kernel.yama.ptrace_scope=3 is in the way); 'flmem env' sets the same "
-		"without proof");
+	return flmem_error_set(err, FLMEM_EPERM, failure->error,
+			       "cannot trace a child process (another tracer, a seccomp filter or "
+			       "kernel.yama.ptrace_scope=3 prevents it); 'flmem env' prints the "
+			       "same settings without this proof");
 }
 
 /*
@@ -110,13 +109,14 @@ static int wait_stop(struct flmem_probe_child *child, int *ret_status, struct fl
 		return 0;
 	if (got > 0 && WIFSTOPPED(*ret_status)) {
 		if (ptrace(PTRACE_GETEVENTMSG, child->pid, NULL, &ending) < 0)
-			return flmem_error_set(err, FLMEM_EFAILED, errno, "the probe is gone");
+			return flmem_error_set(err, FLMEM_EFAILED, errno,
+					       "the probe process has exited");
 		*ret_status = (int)ending;
 		return FLMEM_EUNSUPPORTED;
 	}
 	child->pid = 0;
 	return got > 0 ? FLMEM_EUNSUPPORTED
-		       : flmem_error_set(err, FLMEM_EFAILED, -got, "the probe is gone");
+		       : flmem_error_set(err, FLMEM_EFAILED, -got, "the probe process has exited");
 }
 
 static int explain_end(const struct flmem_probe_child *child, int status, struct flmem_error *err)
@@ -135,8 +135,8 @@ static int explain_end(const struct flmem_probe_child *child, int status, struct
 		code = FLMEM_ENOCOMMAND;
 	else if (child->passes && WIFEXITED(status) && WEXITSTATUS(status) == 126)
 		code = FLMEM_ENOEXEC;
-	return flmem_error_set(err, code, 0, "'%s' ended before it began, %s%s%s", child->program,
-			       how, said[0] ? ": " : "", said);
+	return flmem_error_set(err, code, 0, "'%s' ended before its program began, %s%s%s",
+			       child->program, how, said[0] ? ": " : "", said);
 }
 
 /* Lets it run until it traps: at the planted instruction, or at the exec of another program. */
@@ -156,9 +156,10 @@ static int run_to_trap(struct flmem_probe_child *child, struct flmem_error *err)
 		if (signal_number == SIGTRAP)
 			return 0;
 		if (signal_number == SIGALRM)
-			return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
-					       "'%s' did not begin within %d seconds",
-					       child->program, LIMIT_SECONDS);
+			return flmem_error_set(
+				err, FLMEM_EUNSUPPORTED, 0,
+				"'%s' did not reach its entry point within %d seconds",
+				child->program, LIMIT_SECONDS);
 	}
 }
 
@@ -173,7 +174,7 @@ static int plant_trap(const struct flmem_probe_child *child, uint64_t address,
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot read the probe");
 	memcpy(&word, trap, sizeof(trap));
 	if (ptrace(PTRACE_POKETEXT, child->pid, (void *)(uintptr_t)address, (void *)word) < 0)
-		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot hold the probe");
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot set up the probe");
 	return 0;
 }
 
@@ -243,7 +244,7 @@ static int look_at_program(struct flmem_probe_child *child, uint64_t *ret_entry,
 	if (!rc)
 		rc = flmem_process_read(&child->process, "auxv", &vector);
 	if (rc)
-		return flmem_process_error(&child->process, rc, "look at the probe", err);
+		return flmem_process_error(&child->process, rc, "trace the probe", err);
 	child->wide = is_wide(child);
 	child->has_loader = auxiliary_value(&vector, AT_BASE) != 0;
 	*ret_entry = auxiliary_value(&vector, AT_ENTRY);
@@ -268,8 +269,9 @@ static int run_to_entry(struct flmem_probe_child *child, struct flmem_error *err
 		if (rc || !child->passes)
 			return rc;
 	}
-	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0, "'%s' leads to more than %d programs",
-			       child->program, PROGRAMS_MAX);
+	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+			       "'%s' executes more than %d programs in a row", child->program,
+			       PROGRAMS_MAX);
 }
 
 static int first_stop(struct flmem_probe_child *child, struct flmem_error *err)
@@ -277,13 +279,13 @@ static int first_stop(struct flmem_probe_child *child, struct flmem_error *err)
 	int status, rc = wait_stop(child, &status, err);
 
 	if (rc == FLMEM_EUNSUPPORTED)
-		return flmem_error_set(err, rc, 0, "the probe ended at once");
+		return flmem_error_set(err, rc, 0, "the probe process ended immediately");
 	if (rc)
 		return rc;
 	if (ptrace(PTRACE_SETOPTIONS, child->pid, NULL,
 		   (void *)(intptr_t)(PTRACE_O_EXITKILL | PTRACE_O_TRACEEXEC |
 				      PTRACE_O_TRACEEXIT)) < 0)
-		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot hold the probe");
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot set up the probe");
 	return 0;
 }
 

@@ -92,8 +92,8 @@ static const char *why_unreadable(void)
 	if (flmem_process_open(getpid(), &self, NULL) || read_standing(&self, gettid(), &own))
 		return NULL;
 	if (own.mode)
-		return "flmem runs under a seccomp filter itself, and the kernel shows filters "
-		       "only to those that have none";
+		return "flmem itself runs under a seccomp filter, and the kernel shows filters "
+		       "only to processes without one";
 	if (!(own.capabilities >> CAP_SYS_ADMIN_BIT & 1U))
 		return "flmem lacks CAP_SYS_ADMIN";
 	return NULL;
@@ -101,19 +101,19 @@ static const char *why_unreadable(void)
 
 static int refuse_unreadable(const struct inquiry *in, const char *why)
 {
-	return flmem_error_set(in->err, FLMEM_EPERM, 0,
-			       "thread %d of process %d runs under a seccomp filter that flmem may "
-			       "not read (%s), and that could kill the process for what flmem "
-			       "calls; run flmem as root on the host, or give --assume-seccomp if "
-			       "the filter is known to allow these calls",
-			       (int)in->tid, (int)in->pid, why);
+	return flmem_error_set(
+		in->err, FLMEM_EPERM, 0,
+		"thread %d of process %d runs under a seccomp filter that flmem cannot read (%s) "
+		"and that could kill the process for the calls of flmem; run flmem as root on the "
+		"host, or give --assume-seccomp if the filter is known to allow these calls",
+		(int)in->tid, (int)in->pid, why);
 }
 
 static int refuse_mode(const struct inquiry *in)
 {
 	return flmem_error_set(in->err, FLMEM_EUNSUPPORTED, 0,
 			       "thread %d of process %d runs in seccomp strict mode, which kills "
-			       "it for the calls that giving memory back needs",
+			       "it for the system calls that a release of memory needs",
 			       (int)in->tid, (int)in->pid);
 }
 
@@ -145,12 +145,12 @@ static int check_others(const struct flmem_process *process, const struct inquir
 		if (read_standing(process, tasks.ids[i], &other) ||
 		    (other.mode == own->mode && other.filters == own->filters))
 			continue;
-		return flmem_error_set(in->err, FLMEM_EUNSUPPORTED, 0,
-				       "threads %d and %d of process %d run under different "
-				       "seccomp filters, and code of the program would run under "
-				       "those of thread %d; if they allow what that code calls, "
-				       "give --assume-seccomp",
-				       (int)in->tid, (int)tasks.ids[i], (int)in->pid, (int)in->tid);
+		return flmem_error_set(
+			in->err, FLMEM_EUNSUPPORTED, 0,
+			"threads %d and %d of process %d run under different seccomp filters, and "
+			"code of the program would run under the filters of thread %d; give "
+			"--assume-seccomp if they allow the calls of that code",
+			(int)in->tid, (int)tasks.ids[i], (int)in->pid, (int)in->tid);
 	}
 	return 0;
 }
@@ -327,10 +327,11 @@ static int refuse_read(const struct inquiry *in, int error)
 		return 0;
 	if (error == EACCES)
 		return refuse_unreadable(
-			in, why ? why : "that takes CAP_SYS_ADMIN in the initial user namespace");
+			in,
+			why ? why : "reading it needs CAP_SYS_ADMIN in the initial user namespace");
 	return flmem_error_set(in->err, FLMEM_EUNSUPPORTED, error,
-			       "the seccomp filter of thread %d of process %d cannot be read, and "
-			       "could kill the process for what flmem calls; give "
+			       "the seccomp filter of thread %d of process %d cannot be read and "
+			       "could kill the process for the calls of flmem; give "
 			       "--assume-seccomp if it is known to allow these calls",
 			       (int)in->tid, (int)in->pid);
 }
@@ -374,9 +375,8 @@ static int check_dispatch(const struct inquiry *in)
 	if (ptrace(GET_USER_DISPATCH, in->tid, sizeof(dispatch), &dispatch) < 0 || !dispatch.mode)
 		return 0;
 	return flmem_error_set(in->err, FLMEM_EUNSUPPORTED, 0,
-			       "thread %d of process %d has its system calls dispatched to the "
-			       "program (PR_SET_SYSCALL_USER_DISPATCH), which kills a borrowed "
-			       "thread",
+			       "thread %d of process %d dispatches its system calls to the program "
+			       "(PR_SET_SYSCALL_USER_DISPATCH), which would kill a borrowed thread",
 			       (int)in->tid, (int)in->pid);
 }
 
@@ -403,7 +403,7 @@ int flmem_seccomp_check_thread(const struct flmem_process *process, pid_t tid,
 		return rc;
 	rc = read_standing(process, tid, &standing);
 	if (rc)
-		return flmem_process_error(process, rc, "tell the seccomp filters", err);
+		return flmem_process_error(process, rc, "read the seccomp filters", err);
 	if (!standing.mode)
 		return 0;
 	if (standing.mode != SECCOMP_MODE_FILTER)

@@ -25,7 +25,7 @@ const struct flmem_syscall_table flmem_syscalls_chain = {
 };
 
 const struct flmem_syscall_table flmem_syscalls_unknown = {
-	.maker = "a function that flmem has no list for",
+	.maker = "a function whose system calls flmem does not know",
 	.runs_program_code = true,
 };
 

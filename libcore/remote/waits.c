@@ -201,13 +201,13 @@ static bool classify_file(const struct flmem_process *process, const struct flme
 	bool socket;
 
 	if (!is_stream(process, at->args[0], &socket)) {
-		*ret_reason = "reads a file";
+		*ret_reason = "is reading a file";
 		return false;
 	}
 	if (!socket)
 		return true;
 	if (waits_for_all(at)) {
-		*ret_reason = "reads until its buffer is full";
+		*ret_reason = "is reading until its buffer is full";
 		return false;
 	}
 	wait->quality = FLMEM_WAIT_UNSURE;
@@ -223,7 +223,7 @@ static bool set_relative(const struct flmem_process *process, uint64_t address,
 	if (!address)
 		return true;
 	if (flmem_process_read_memory(process, address, &ts, sizeof(ts))) {
-		*ret_reason = "its timeout cannot be read";
+		*ret_reason = "is in a wait whose timeout cannot be read";
 		return false;
 	}
 	wait->quality = FLMEM_WAIT_RELATIVE;
@@ -244,11 +244,11 @@ static bool classify_futex(const struct flmem_process *process, const struct flm
 	unsigned operation = (unsigned)at->args[1] & (unsigned)FUTEX_CMD_MASK;
 
 	if (operation != FUTEX_WAIT && operation != FUTEX_WAIT_BITSET) {
-		*ret_reason = "waits for a lock";
+		*ret_reason = "is waiting for a lock";
 		return false;
 	}
 	if ((uint32_t)at->args[2] == 2) {
-		*ret_reason = "waits for a lock, perhaps the allocator's";
+		*ret_reason = "is waiting for a lock, possibly the allocator's";
 		return false;
 	}
 	if (!at->args[3])
@@ -305,7 +305,7 @@ bool flmem_wait_classify(const struct flmem_process *process, const struct flmem
 	struct flmem_wait wait = {.quality = FLMEM_WAIT_ENDLESS};
 
 	if (!row) {
-		*ret_reason = "is in a system call that must not be disturbed";
+		*ret_reason = "is in a system call that must not be interrupted";
 		return false;
 	}
 	wait.name = row->name;

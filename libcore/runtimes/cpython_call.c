@@ -42,17 +42,16 @@ static int find_interpreter(struct flmem_cpython_session *session, struct flmem_
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0, "process %d has no CPython",
 				       pid);
 	if (python->major != 3 || python->minor < 8 || python->minor > 14)
-		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
-				       "process %d runs Python %s; 3.8 to 3.14 can be entered", pid,
-				       python->version[0] ? python->version
-							  : "of an unknown version");
+		return flmem_error_set(
+			err, FLMEM_EUNSUPPORTED, 0,
+			"process %d runs Python %s; flmem runs code in Python 3.8 to 3.14", pid,
+			python->version[0] ? python->version : "of an unknown version");
 	return flmem_cpython_locate(session->view, python, &session->place, err);
 }
 
 static int refuse_ending(const struct flmem_cpython_session *session, struct flmem_error *err)
 {
-	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
-			       "the Python of process %d is ending (finalising)",
+	return flmem_error_set(err, FLMEM_EUNSAFE, 0, "the Python in process %d is finalising",
 			       (int)session->view->process->pid);
 }
 

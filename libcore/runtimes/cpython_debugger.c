@@ -118,7 +118,7 @@ static int take_back(const struct flmem_cpython_session *session,
 		waits ? "the code has not begun" : "the code has not ended",
 		(unsigned long long)(session->call->timeout_us / 1000U), (int)thread->tid,
 		(int)session->view->process->pid,
-		waits ? " and was taken back" : "; it runs on in a thread of its own");
+		waits ? " and was taken back" : "; it continues in a separate thread");
 }
 
 static int run_script(struct flmem_cpython_session *session,
@@ -178,9 +178,10 @@ int flmem_cpython_entry_debugger(struct flmem_cpython_session *session, struct f
 				       "the main thread of the Python of process %d waits",
 				       (int)session->view->process->pid);
 	if (is_pending(session, thread->state))
-		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
-				       "a debugger has just left code for thread %d of process %d",
-				       (int)thread->tid, (int)session->view->process->pid);
+		return flmem_error_set(
+			err, FLMEM_EUNSAFE, 0,
+			"a debugger has just requested code in thread %d of process %d",
+			(int)thread->tid, (int)session->view->process->pid);
 	session->result->entry = FLMEM_CPYTHON_ENTRY_DEBUGGER;
 	session->result->tid = thread->tid;
 	session->result->waited_in = NULL;

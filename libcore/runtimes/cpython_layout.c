@@ -276,15 +276,15 @@ bool flmem_cpython_layout_parse(const unsigned char *bytes, size_t length,
 	}
 	at = find_places(words[WORD_VERSION]);
 	if (!at || length < at->words * sizeof(*words)) {
-		*ret_why = "the table of its offsets is of a version that flmem does not know";
+		*ret_why = "its offset table has a version that flmem does not know";
 		return false;
 	}
 	if (!words[WORD_FREE_THREADED] && !has_known_lock(words, at)) {
-		*ret_why = "its lock has a shape that flmem does not know";
+		*ret_why = "its lock has a layout that flmem does not know";
 		return false;
 	}
 	if (!take_all(words, at, &layout)) {
-		*ret_why = "the table of its offsets makes no sense";
+		*ret_why = "its offset table is inconsistent";
 		return false;
 	}
 	*ret_layout = layout;

@@ -43,9 +43,10 @@ static int find_functions(const struct flmem_cpython_session *session,
 	if (!flmem_module_symbol_any(module, "PyGILState_Ensure", &found.ensure) ||
 	    !flmem_module_symbol_any(module, "PyRun_SimpleString", &found.run) ||
 	    !flmem_module_symbol_any(module, "PyGILState_Release", &found.release))
-		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
-				       "'%s' does not export the functions to enter it by",
-				       module->path);
+		return flmem_error_set(
+			err, FLMEM_EUNSUPPORTED, 0,
+			"'%s' does not export the functions that flmem needs to run Python code",
+			module->path);
 	/* Where the C library cannot start a thread for us, the interpreter itself still can. */
 	if (flmem_thread_functions_find(session->view, &found.thread, err))
 		return err ? err->code = FLMEM_EUNSAFE : FLMEM_EUNSAFE;
@@ -67,7 +68,7 @@ static bool accepts(void *context, const struct flmem_candidate *candidate, uint
 	(void)pointer;
 	if (flmem_cpython_finalizing_read(session->view, &session->place, &finalizing, NULL) ||
 	    finalizing)
-		*ret_reason = "would enter an interpreter that is ending";
+		*ret_reason = "belongs to an interpreter that is finalising";
 	return !finalizing;
 }
 
@@ -129,8 +130,8 @@ static const char *describe_wait(const struct flmem_cpython_session *session,
 		flmem_clock_sleep_us(LOOK_US);
 	}
 	if (flmem_cpython_gil_is_waited_for(gil, &wait))
-		return "waits for the interpreter's lock";
-	return wait.number == SYS_futex ? "waits for a lock of the program"
+		return "is waiting for the interpreter's lock";
+	return wait.number == SYS_futex ? "is waiting for a lock of the program"
 					: "is blocked in a system call";
 }
 
@@ -142,8 +143,8 @@ static int explain_unlocked(const struct flmem_cpython_session *session,
 		flmem_cpython_state_find(&session->state, gil->holder);
 
 	return flmem_error_set(err, FLMEM_EFAILED, 0,
-			       "the interpreter's lock was not given up within %llu ms (thread %d "
-			       "of process %d has it); the code runs later, in thread %d",
+			       "the interpreter's lock was not released within %llu ms (held by "
+			       "thread %d of process %d); the code runs later, in thread %d",
 			       (unsigned long long)(session->call->timeout_us / 1000U),
 			       holder ? (int)holder->tid : 0, (int)session->view->process->pid,
 			       (int)run->tid);
@@ -180,9 +181,8 @@ static int take_answer(const struct flmem_cpython_session *session,
 					cookie, &result->answer))
 		return flmem_error_set(
 			err, FLMEM_EFAILED, 0,
-			"the code left no result in process %d: it did not run, out of "
-			"memory for example, or the process may not write "
-			"to its own /proc/self/mem",
+			"the code returned no result in process %d: it did not run (for example "
+			"out of memory), or the process cannot write to its /proc/self/mem",
 			(int)session->view->process->pid);
 	take_result(run, result);
 	return 0;
@@ -230,8 +230,8 @@ static int run_in_new_thread(struct flmem_cpython_session *session,
 
 	if (session->threads_started >= THREADS_MAX)
 		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
-				       "%u threads were started in process %d, and none could be "
-				       "used; they end by themselves",
+				       "%u threads were started in process %d and none could be "
+				       "used; they end without running code",
 				       session->threads_started, (int)session->view->process->pid);
 	rc = flmem_new_thread_start(session->view, &functions->thread, options, &thread, err);
 

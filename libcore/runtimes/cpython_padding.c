@@ -111,7 +111,7 @@ int flmem_padding_find(const struct flmem_view *view, size_t length, uint64_t *r
 	    (find(view, length, true, ret_address) || find(view, length, false, ret_address)))
 		return 0;
 	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
-			       "no file of process %d has %zu unused bytes behind its data, "
-			       "where the code could wait for its turn",
+			       "no file of process %d has %zu unused bytes behind its data, in "
+			       "which flmem could store the code",
 			       (int)view->process->pid, length);
 }

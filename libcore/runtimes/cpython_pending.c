@@ -160,13 +160,13 @@ static bool accepts(void *context, const struct flmem_candidate *candidate, uint
 	if (flmem_cpython_state_read(in->session->view, &in->session->place, &state, NULL))
 		reason = "belongs to a Python whose state cannot be read";
 	else if (state.finalizing)
-		reason = "belongs to an interpreter that is ending";
+		reason = "belongs to an interpreter that is finalising";
 	else if (state.interpreters != 1)
 		reason = "may belong to a sub-interpreter";
 	else if (pointer != state.main_pointer)
 		reason = "is not Python's main thread";
 	else if (!is_free(in))
-		reason = "is about to announce a call itself";
+		reason = "is adding a pending call itself";
 	*ret_reason = reason;
 	return !reason;
 }
@@ -174,9 +174,9 @@ static bool accepts(void *context, const struct flmem_candidate *candidate, uint
 static int explain_late(const struct flmem_cpython_session *session, struct flmem_error *err)
 {
 	return flmem_error_set(err, FLMEM_EFAILED, 0,
-			       "the code has not run within %llu ms: the main thread %d of process "
-			       "%d has not come to its next instruction of Python, or the code has "
-			       "not ended; it runs on in a thread of its own",
+			       "the code has not finished within %llu ms: the main thread %d of "
+			       "process %d has not reached its next Python instruction, or the "
+			       "code still runs; it continues in a separate thread",
 			       (unsigned long long)(session->call->timeout_us / 1000U),
 			       (int)session->result->tid, (int)session->view->process->pid);
 }
@@ -228,20 +228,21 @@ int flmem_cpython_entry_pending_call(struct flmem_cpython_session *session, stru
 
 	if (!flmem_module_symbol_any(module, "Py_AddPendingCall", &add) ||
 	    !flmem_module_symbol_any(module, "PyRun_SimpleString", &function))
-		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
-				       "'%s' does not export the functions to enter it by",
-				       module->path);
+		return flmem_error_set(
+			err, FLMEM_EUNSUPPORTED, 0,
+			"'%s' does not export the functions that flmem needs to run Python code",
+			module->path);
 	if (!thread || !thread->tid || !thread->main_interpreter ||
 	    session->state.interpreters != 1)
-		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
-				       "the main thread of the Python of process %d cannot be told "
-				       "for sure",
-				       (int)session->view->process->pid);
+		return flmem_error_set(
+			err, FLMEM_EUNSAFE, 0,
+			"the main thread of the Python in process %d cannot be identified reliably",
+			(int)session->view->process->pid);
 	if (!find_lock(session, &in.lock))
-		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
-				       "the list of pending calls of the Python of process %d "
-				       "cannot be found",
-				       (int)session->view->process->pid);
+		return flmem_error_set(
+			err, FLMEM_EUNSUPPORTED, 0,
+			"the list of pending calls of the Python in process %d was not found",
+			(int)session->view->process->pid);
 	session->result->entry = FLMEM_CPYTHON_ENTRY_PENDING_CALL;
 	session->result->tid = thread->tid;
 	session->result->waited_in = NULL;

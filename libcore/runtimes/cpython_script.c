@@ -164,11 +164,10 @@ static int refuse(const struct flmem_process *process, const struct flmem_fs_use
 				       "a script for process %d is written with its own user id "
 				       "%u and no other, which takes CAP_SETUID and CAP_SETGID",
 				       (int)process->pid, user->uid);
-	return flmem_error_set(
-		err, FLMEM_EUNSAFE, -rc,
-		"process %d has no directory for temporary files that its code could "
-		"be put into",
-		(int)process->pid);
+	return flmem_error_set(err, FLMEM_EUNSAFE, -rc,
+			       "process %d has no directory for temporary files in which flmem "
+			       "could write the code",
+			       (int)process->pid);
 }
 
 static int write_into(const struct flmem_process *process, const char *path, const char *text,

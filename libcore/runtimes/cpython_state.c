@@ -58,7 +58,7 @@ static bool find_runtime(const struct flmem_module *module, uint64_t *ret_addres
 static int cannot_tell(const struct flmem_view *view, const char *why, struct flmem_error *err)
 {
 	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
-			       "cannot tell what the Python of process %d is doing: %s",
+			       "cannot read the state of the Python in process %d: %s",
 			       (int)view->process->pid, why);
 }
 
@@ -278,7 +278,7 @@ static int explain(const struct flmem_view *view, enum fault fault, struct flmem
 	case FAULT_MEMORY:
 		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot read a Python's state");
 	case FAULT_NONSENSE:
-		return cannot_tell(view, "its state contradicts itself: an unknown build", err);
+		return cannot_tell(view, "its state is inconsistent: an unknown build", err);
 	}
 	return 0;
 }

@@ -149,8 +149,8 @@ static int start(struct flmem_nvml *nvml, struct flmem_error *err)
 				       "visible here");
 	case NVML_LIB_RM_VERSION_MISMATCH:
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
-				       LIBRARY " and the loaded NVIDIA driver are of different "
-					       "versions; boot again after the update");
+				       LIBRARY " and the loaded NVIDIA driver have different "
+					       "versions; reboot after the update");
 	default:
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
 				       LIBRARY " does not start: NVML error %d", rc);
@@ -209,7 +209,7 @@ static unsigned device_count(struct flmem_nvml *nvml)
 
 static int read_gpu(struct flmem_nvml *nvml, unsigned index, struct flmem_gpu *gpu)
 {
-	static const char untold[] = "the driver does not tell";
+	static const char untold[] = "the driver does not report it";
 	struct nvml_memory memory;
 	struct nvml_device *device;
 	char name[DEVICE_NAME_MAX] = "";
@@ -303,7 +303,7 @@ static bool list_bytes(const struct process_list *list, struct nvml_device *devi
 			continue;
 		account->seen = true;
 		if (row.used == NOT_AVAILABLE)
-			bytes = FLMEM_UNKNOWN("the driver does not tell the memory of processes");
+			bytes = FLMEM_UNKNOWN("the driver does not report the memory of processes");
 		else if (!bytes.unknown) /* once for every instance of a partitioned GPU */
 			bytes.value += row.used;
 	}

@@ -65,8 +65,8 @@ static bool has_regrown(const struct flmem_policy *p, uint64_t rss_bytes)
 {
 	uint64_t more = p->after_bytes / REGROWTH_SHARE;
 
-	if (more < p->rules.least_bytes)
-		more = p->rules.least_bytes;
+	if (more < p->rules.min_release_bytes)
+		more = p->rules.min_release_bytes;
 	return rss_bytes > p->after_bytes && rss_bytes - p->after_bytes > more;
 }
 
@@ -86,7 +86,7 @@ static void resume_trims(struct flmem_policy *p, const struct flmem_policy_signs
 		return;
 	p->resting = false;
 	/* One more ineffective trim pauses trims again. */
-	p->in_vain = p->rules.in_vain_max ? p->rules.in_vain_max - 1 : 0;
+	p->ineffective = p->rules.max_ineffective ? p->rules.max_ineffective - 1 : 0;
 	record_change(d, FLMEM_POLICY_RESUMED, reason);
 }
 
@@ -165,15 +165,15 @@ void flmem_policy_done(struct flmem_policy *policy, uint64_t now_us, struct flme
 	policy->rounds = 0;
 	if (!after.unknown)
 		policy->after_bytes = after.value;
-	if (released.unknown || released.value >= policy->rules.least_bytes) {
-		policy->in_vain = 0;
+	if (released.unknown || released.value >= policy->rules.min_release_bytes) {
+		policy->ineffective = 0;
 		return;
 	}
-	if (++policy->in_vain < policy->rules.in_vain_max)
+	if (++policy->ineffective < policy->rules.max_ineffective)
 		return;
 	policy->resting = true;
 	policy->flat = 0;
 	snprintf(reason, sizeof(reason), "%u trims in a row have released almost nothing",
-		 policy->in_vain);
+		 policy->ineffective);
 	record_change(ret_decision, FLMEM_POLICY_RESTING, reason);
 }

@@ -31,12 +31,12 @@ enum flmem_policy_occasion {
 };
 
 struct flmem_policy_rules {
-	unsigned every_rounds; /* initial interval; 1, 2 or 5 adapt, others are fixed */
-	bool fixed;	       /* the interval never changes */
-	uint64_t cool_down_us; /* minimum between two trims */
-	uint64_t look_us;      /* between two checks of the condition, and after a trim */
-	uint64_t least_bytes;  /* a trim that releases less is ineffective */
-	unsigned in_vain_max;  /* ineffective trims in a row that pause trims */
+	unsigned every_rounds;	    /* initial interval; 1, 2 or 5 adapt, others are fixed */
+	bool fixed;		    /* the interval never changes */
+	uint64_t cool_down_us;	    /* minimum between two trims */
+	uint64_t look_us;	    /* between two checks of the condition, and after a trim */
+	uint64_t min_release_bytes; /* a trim that releases less is ineffective */
+	unsigned max_ineffective;   /* ineffective trims in a row that pause trims */
 };
 
 /* The inputs of one decision. */
@@ -69,7 +69,7 @@ struct flmem_policy {
 	unsigned every;	 /* rounds between two trims now */
 	unsigned rounds; /* that have ended since the last trim */
 	unsigned flat;	 /* rounds in a row */
-	unsigned in_vain;
+	unsigned ineffective;
 	bool resting;
 	bool climbed, pressed; /* at the last occasion */
 	bool trimmed;	       /* at any time; the other members describe the last trim */

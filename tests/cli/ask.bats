@@ -141,7 +141,7 @@ detect_asking() {
 		flmem trim --pid "$VICTIM" --dry-run --json
 		assert_status 0
 		assert_schema trim
-		[[ $output == *'would have to be asked: detect --ask-runtime'* ]]
+		[[ $output == *'only the allocator itself can report it: run flmem detect --ask-runtime'* ]]
 		flmem trim --pid "$VICTIM" --json
 		assert_status 0
 		assert_schema trim
@@ -197,7 +197,7 @@ print(abs(p - b) <= max(4 << 20, b * 0.02) and b > 16 << 20)' <<<"$output")" = T
 	flmem detect --ask-runtime --timeout 50ms --pid "$VICTIM" --json
 	assert_status 6
 	assert_schema detect
-	assert_stderr 'is stopped; let it go on first'
+	assert_stderr 'is stopped; continue it first'
 	[ "$(ask 'p["asked"]["code"]')" = unsafe ]
 	[ "$(ask 'h["trimmable_bytes"]')" = None ]
 	kill -CONT "$VICTIM"
@@ -227,7 +227,7 @@ print([a["heap"]["trimmable_bytes"] is not None for a in p["allocators"] if a["n
 	start_reader "$FLMEM_VICTIMS/allocators/jemalloc-static-stripped"
 	flmem detect --ask-runtime --pid "$VICTIM" --json
 	assert_status 5
-	assert_stderr 'shows no name of a function that tells its state'
+	assert_stderr 'has no symbol of a function that reports its state'
 	assert_victim_unharmed
 }
 
@@ -290,7 +290,7 @@ for buffer in locked:
 torch.cuda.host_memory_stats = lambda: dict(zip(
     [name + ".current" for name in "'"$names"'".split()], (192 << 20, 48 << 20)))'
 		flmem detect --pid "$VICTIM" --json
-		assert_output '192 MiB of the shared memory has no name, as page-locked host memory'
+		assert_output '192 MiB of the shared memory has no name and may be page-locked host memory'
 		assert_output "flmem detect --ask-runtime --pid $VICTIM"
 		flmem detect --ask-runtime --pid "$VICTIM" --json
 		assert_status 0
@@ -321,6 +321,6 @@ assert sum(of.values()) == report["memory"]["rss_bytes"], report["memory"]'
 	flmem detect --ask-runtime --pid "$VICTIM" --json
 	assert_status 0
 	[ "$(cuda '(c["reserved_bytes"], c["unknown"]["reserved_bytes"])')" = \
-		"(None, 'PyTorch did not tell it')" ]
+		"(None, 'PyTorch did not report it')" ]
 	assert_victim_unharmed
 }

@@ -352,7 +352,7 @@ print(*(p["gpu_bytes"] for p in json.loads(sys.argv[1])["processes"]))' "$output
 	flmem watch --pid "$VICTIM" --interval 50ms --duration 100ms --quiet --json
 	assert_status 0
 	assert_schema watch
-	assert_output '"gpu_bytes":"no driver of NVIDIA is here"'
+	assert_output '"gpu_bytes":"no NVIDIA driver is loaded"'
 	start_watch --pid "$VICTIM" --interval 20ms
 	! grep -q '^flmem_gpu_memory_bytes{' "$SCRAPED" || fail "it is told"
 }

@@ -45,6 +45,6 @@ setup() {
 	start_computing held
 	flmem trim --pid "$VICTIM" --gc --timeout 500ms --json
 	assert_status 6
-	assert_output 'is about to announce a call itself'
+	assert_output 'is adding a pending call itself'
 	assert_victim_unharmed
 }

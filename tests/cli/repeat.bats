@@ -222,7 +222,7 @@ sys.exit(at[2] - at[0] < 1000)' <"$OUT"
 
 @test "bad input is refused before anything is touched" {
 	flmem trim --pid 1 --when 'rss > '
-	assert_error 2 "condition 'rss > ', at character 7: a size or a percentage is missing"
+	assert_error 2 "condition 'rss > ', at character 7: expected a size or a percentage"
 	flmem trim --pid 1 --when 'rsss > 8G' --json
 	assert_status 2
 	assert_schema error

@@ -141,7 +141,7 @@ released() {
 	start_filtered kill-dontneed all
 	run_command "${wrapped[@]}" trim --pid "$VICTIM"
 	assert_goes_on
-	assert_error 4 'flmem runs under a seccomp filter itself.*root on the host.*--assume-seccomp'
+	assert_error 4 'flmem itself runs under a seccomp filter.*root on the host.*--assume-seccomp'
 	run_command "${wrapped[@]}" trim --pid "$VICTIM" --dry-run
 	assert_error 4 '--assume-seccomp'
 	stop_victims

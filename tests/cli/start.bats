@@ -243,7 +243,7 @@ subprocess.run(['$PYTHON', '-c', '''$WHOAMI'''])"
 	if command -v musl-gcc >/dev/null; then
 		compile musl musl-gcc
 		flmem start --role client --jemalloc -- ./musl
-		assert_error 5 "'.*/musl' ended before it began, with status 127: Error loading shared library"
+		assert_error 5 "'.*/musl' ended before its program began, with status 127: Error loading shared library"
 	fi
 	compile setuid
 	chown 65534 setuid
@@ -332,7 +332,7 @@ subprocess.run(['$PYTHON', '-c', '''$WHOAMI'''])"
 	requires "$JEMALLOC" strace
 	run_command env ASAN_OPTIONS=detect_leaks=0 strace -f -o trace "$FLMEM" start --role client --jemalloc -- "$PYTHON" -c pass
 	assert_status 4
-	assert_stderr 'cannot look into a child \(another tracer'
+	assert_stderr 'cannot trace a child process \(another tracer'
 }
 
 @test "a dry run prints a script that does the same" {

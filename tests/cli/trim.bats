@@ -181,7 +181,7 @@ print("ready", pid, flush=True)
 time.sleep(1000)'
 	zombie=$(awk '{ print $2 }' "$VICTIM_LOG")
 	flmem trim --pid "$zombie"
-	assert_error 3 'has ended'
+	assert_error 3 'is a zombie: it has exited'
 	start_retainer
 	flmem trim --pid "$(find "/proc/$VICTIM/task" -mindepth 1 -maxdepth 1 -printf '%f\n' | sort -n | tail -1)"
 	assert_error 2 'is a thread, not a process'
@@ -192,7 +192,7 @@ time.sleep(1000)'
 	kill -STOP "$VICTIM"
 	wait_until 60 grep -q '^State:.T' "/proc/$VICTIM/status"
 	flmem trim --pid "$VICTIM" --timeout 100ms
-	assert_error 6 "is stopped; let it go on first \(kill -CONT $VICTIM\)"
+	assert_error 6 "is stopped; continue it first \(kill -CONT $VICTIM\)"
 	grep -q '^State:.T' "/proc/$VICTIM/status"
 	kill -CONT "$VICTIM"
 	flmem trim --pid "$VICTIM"

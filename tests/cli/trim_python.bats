@@ -222,7 +222,7 @@ class Last:
 sys.last_of_all = Last()'
 	flmem trim --pid "$VICTIM" --gc
 	assert_status 8
-	assert_stderr 'is ending \(finalising\)'
+	assert_stderr 'is finalising'
 	assert_victim_unharmed
 }
 

@@ -390,11 +390,11 @@ print(1 < len(processes) <= 257, all(p["ended"] for p in processes))' "$out"
 
 @test "usage of logs" {
 	flmem watch --pid $$ --rounds 3
-	assert_error 2 'only be counted in a log'
+	assert_error 2 'rounds are counted in a log'
 	flmem watch --pid $$ --round-regex x
-	assert_error 2 'looked for in logs'
+	assert_error 2 'is searched in logs'
 	flmem watch --pid $$ --log /tmp
-	assert_error 2 "'/tmp' is no regular file"
+	assert_error 2 "'/tmp' is not a regular file"
 	flmem watch --pid $$ --log "$BATS_TEST_TMPDIR/none" --round-regex '('
 	assert_error 2 'invalid regular expression'
 }

@@ -204,7 +204,7 @@ group_is_empty() {
 	# The cache of a file that is read in the group fills it, again and again.
 	truncate -s 400M "$BATS_TEST_TMPDIR/file"
 	sh -c 'echo $$ >"$1/cgroup.procs"; exec cat "$2"' _ "$GROUP" "$BATS_TEST_TMPDIR/file" >/dev/null
-	wait_until 60 grep -q '"reason":"its control group has run into its memory limit' "$JSON"
+	wait_until 60 grep -q '"reason":"its control group has reached its memory limit' "$JSON"
 	kill -TERM "$watch"
 	wait "$watch"
 	output=$(tail -n 1 "$JSON")

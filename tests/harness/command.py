@@ -41,7 +41,7 @@ class Trim:
     def released(self):
         """Whether it gave memory back, at once or left to the kernel."""
         return (self.outcome == "released"
-                or "was marked for the kernel" in (self.result.get("note") or ""))
+                or "was released with MADV_FREE" in (self.result.get("note") or ""))
 
     @property
     def touched(self):

@@ -145,7 +145,7 @@ static void expect_left_alone(void)
 	if (rc != FLMEM_EFAILED)
 		expect_borrowed(rc, &err);
 	assert_int_equal(rc, FLMEM_EFAILED);
-	assert_non_null(strstr(err.message, "before it could read"));
+	assert_non_null(strstr(err.message, "before flmem got CPU time"));
 	assert_true(result.started && result.self_restored && !result.complete);
 	assert_int_equal(page->left, 0);
 	atomic_store(&page->leave, true);

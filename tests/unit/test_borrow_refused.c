@@ -471,7 +471,7 @@ static void a_call_of_32_bit_programs_is_left_alone(void **state)
 	}
 	assert_int_equal(borrow(&target, note_call, options, &err), FLMEM_EUNSAFE);
 	target_close(&target);
-	assert_non_null(strstr(err.message, "in an unusual way"));
+	assert_non_null(strstr(err.message, "by an unusual instruction"));
 	assert_int_equal(page->calls, 0);
 	assert_int_equal(page->rounds, 0);
 }

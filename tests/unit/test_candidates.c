@@ -24,8 +24,8 @@
 #define STACK_BYTES   ((size_t)512 << 10)
 #define DEEP_BYTES    ((size_t)100 << 10)
 #define FRAME	      "is inside a signal handler"
-#define STACK	      "has no ordinary stack"
-#define ROOM	      "has too little room on its stack"
+#define STACK	      "has no ordinary stack mapping"
+#define ROOM	      "has too little space left on its stack"
 #define ALLOCATOR     "is inside the allocator"
 #define FUTEX_VALUE   7
 #define BACK_OFF_MS   80
@@ -390,7 +390,7 @@ static void code_of_allocators_is_seen(void **state)
 	flmem_guard_add(whole.code, &whole.code_count, library, library + 64);
 	assert_string_equal(examine(true, sleep_longer, &whole), ALLOCATOR);
 	assert_string_equal(examine(true, sleep_too_long, NULL),
-			    "sleeps for a long relative time, which would start again");
+			    "is in a long relative sleep, which would start again");
 }
 
 static void be_background_thread(void)
@@ -402,7 +402,8 @@ static void be_background_thread(void)
 static void threads_of_allocators_are_seen(void **state)
 {
 	(void)state;
-	assert_string_equal(examine(true, be_background_thread, NULL), "belongs to the allocator");
+	assert_string_equal(examine(true, be_background_thread, NULL),
+			    "is a thread of the allocator");
 }
 
 int main(void)

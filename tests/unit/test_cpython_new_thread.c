@@ -101,7 +101,7 @@ static int enter(struct scene *scene)
 
 	for (int i = 0; i < 200 && rc == FLMEM_EUNSAFE && !scene->result.complete; i++) {
 		rc = flmem_cpython_entry_new_thread(&scene->session, &scene->err);
-		if (rc != FLMEM_EUNSAFE || !strstr(scene->err.message, "now: all "))
+		if (rc != FLMEM_EUNSAFE || !strstr(scene->err.message, "running; try again"))
 			break;
 		usleep(10000);
 	}
@@ -158,7 +158,7 @@ static void an_interpreter_that_begins_to_end_is_not_entered(void **state)
 	assert_true(word);
 	scene.session.place.layout.finalizing = (uint32_t)(offset - sizeof(word));
 	assert_int_equal(enter(&scene), FLMEM_EUNSAFE);
-	if (!strstr(scene.err.message, "would enter an interpreter that is ending"))
+	if (!strstr(scene.err.message, "belongs to an interpreter that is finalising"))
 		fail_msg("%s", scene.err.message);
 	assert_false(scene.result.complete);
 	assert_null(scene.result.answer.output);
@@ -172,7 +172,7 @@ static void without_an_answer_nothing_is_certain(void **state)
 	(void)state;
 	start(&scene, silent);
 	assert_int_equal(enter(&scene), FLMEM_EFAILED);
-	assert_non_null(strstr(scene.err.message, "the code left no result"));
+	assert_non_null(strstr(scene.err.message, "the code returned no result"));
 	assert_false(scene.result.complete);
 	assert_int_equal(count_threads(&scene), 1);
 	end(&scene);

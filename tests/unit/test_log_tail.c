@@ -191,7 +191,7 @@ static void only_regular_files_are_logs(void **state)
 	assert_int_equal(flmem_log_open(directory, 0, &log, &err), FLMEM_EUSAGE);
 	assert_int_equal(mkfifo(path, 0600), 0);
 	assert_int_equal(flmem_log_open(path, 0, &log, &err), FLMEM_EUSAGE);
-	assert_non_null(strstr(err.message, "no regular file"));
+	assert_non_null(strstr(err.message, "not a regular file"));
 	assert_int_equal(flmem_log_open("/dev/zero", 0, &log, &err), FLMEM_EUSAGE);
 }
 

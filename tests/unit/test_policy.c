@@ -27,8 +27,8 @@ static struct story begin(unsigned every, bool fixed)
 		.fixed = fixed,
 		.cool_down_us = SECOND,
 		.look_us = 30 * SECOND,
-		.least_bytes = MIB,
-		.in_vain_max = 3,
+		.min_release_bytes = MIB,
+		.max_ineffective = 3,
 	};
 	struct story story = {.rss_bytes = 100 * MIB};
 

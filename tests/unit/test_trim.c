@@ -68,7 +68,7 @@ static void another_process_of_the_same_number_is_refused(void **state)
 
 	(void)state;
 	assert_int_equal(flmem_trim_process(child, &options, &result, &err), FLMEM_ENOPROC);
-	assert_non_null(strstr(err.message, "means another one now"));
+	assert_non_null(strstr(err.message, "its PID was reused"));
 	assert_int_equal(result.code, FLMEM_ENOPROC);
 	assert_int_equal(result.outcome, FLMEM_TRIM_REFUSED);
 	assert_string_equal(result.reason, err.message);

@@ -375,7 +375,7 @@ static void page_locked_memory_is_pytorchs(void **state)
 	assert_classes(&verdict.classes, 164, 192, 54, 0);
 	assert_true(says(&verdict, "PyTorch keeps 256 MiB of page-locked host memory for the GPU, "
 				   "and no tensor uses 192 MiB of it"));
-	assert_true(says(&verdict, "54 MiB is shared memory, which"));
+	assert_true(says(&verdict, "54 MiB is shared memory, outside"));
 	assert_true(advises(&verdict, "flmem trim --cuda --pid 4711"));
 }
 
@@ -432,7 +432,8 @@ static void nameless_memory_beside_a_gpu_is_asked_about(void **state)
 	(void)state;
 	report.cuda.pinned_bytes = report.cuda.pinned_active_bytes = FLMEM_UNKNOWN(why);
 	explain(&report, &verdict);
-	assert_true(says(&verdict, "300 MiB of the shared memory has no name, as page-locked"));
+	assert_true(
+		says(&verdict, "300 MiB of the shared memory has no name and may be page-locked"));
 	assert_true(advises(&verdict, "flmem detect --ask-runtime --pid 4711"));
 }
 
@@ -462,9 +463,9 @@ static void retained_memory_is_explained_and_trim_advised(void **state)
 	explain(&report, &verdict);
 	assert_string_equal(verdict.because[0],
 			    "glibc keeps 530 MiB of free memory resident in 9 arenas; trim would "
-			    "return 500 MiB of it");
+			    "release 500 MiB of it");
 	assert_true(says(&verdict, "mmap threshold to 32 MiB"));
-	assert_true(says(&verdict, "9 arenas, as their number is not limited"));
+	assert_true(says(&verdict, "9 arenas because their number is not limited"));
 	assert_true(says(&verdict, "100 MiB is shared memory (64 MiB of it is /dev/shm/x)"));
 	assert_true(advises(&verdict, "flmem trim --pid 4711"));
 	assert_true(advises(&verdict, "flmem env --role server --explain"));
@@ -480,7 +481,7 @@ static void live_memory_is_to_be_watched(void **state)
 
 	(void)state;
 	explain(&report, &native);
-	assert_true(says(&native, "whether that is a leak only its growth can tell"));
+	assert_true(says(&native, "only its growth over time shows whether that is a leak"));
 	assert_true(advises(&native, "flmem watch --pid 4711"));
 	assert_false(advises(&native, "flmem trim --gc --pid 4711"));
 	report.python.version = (char[]){"3.11"};

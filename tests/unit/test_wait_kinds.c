@@ -23,10 +23,10 @@
 #include "proc/task.h"
 #include "remote/waits.h"
 
-#define LOCK	"waits for a lock"
-#define OURS	"waits for a lock, perhaps the allocator's"
-#define FILE_	"reads a file"
-#define UNKNOWN "is in a system call that must not be disturbed"
+#define LOCK	"is waiting for a lock"
+#define OURS	"is waiting for a lock, possibly the allocator's"
+#define FILE_	"is reading a file"
+#define UNKNOWN "is in a system call that must not be interrupted"
 
 static struct flmem_process self = FLMEM_PROCESS_INIT;
 static struct flmem_wait wait;
@@ -119,7 +119,8 @@ static void timeouts_of_futexes_are_known(void **state)
 	(void)state;
 	expect(AT(SYS_futex, 64, FUTEX_WAIT, 0, word(&time)), FLMEM_WAIT_RELATIVE, 3000005, false);
 	expect(AT(SYS_futex, 64, FUTEX_WAIT_BITSET, 0, word(&time)), FLMEM_WAIT_DEADLINE, 0, false);
-	expect_refused(AT(SYS_futex, 64, FUTEX_WAIT, 0, 8), "its timeout cannot be read");
+	expect_refused(AT(SYS_futex, 64, FUTEX_WAIT, 0, 8),
+		       "is in a wait whose timeout cannot be read");
 }
 
 static void calls_that_are_not_listed_are_refused(void **state)
@@ -186,9 +187,9 @@ static void sockets_may_have_a_timeout(void **state)
 		expect(AT(calls[i], (uint64_t)fds[0]), FLMEM_WAIT_UNSURE, 0, true);
 	expect(AT(SYS_recvfrom, (uint64_t)fds[0], 0, 9, MSG_PEEK), FLMEM_WAIT_UNSURE, 0, true);
 	expect_refused(AT(SYS_recvfrom, (uint64_t)fds[0], 0, 9, MSG_WAITALL),
-		       "reads until its buffer is full");
+		       "is reading until its buffer is full");
 	expect_refused(AT(SYS_recvmsg, (uint64_t)fds[0], 0, MSG_WAITALL),
-		       "reads until its buffer is full");
+		       "is reading until its buffer is full");
 	close(fds[0]);
 	close(fds[1]);
 }

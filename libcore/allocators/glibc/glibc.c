@@ -119,8 +119,8 @@ static void allow_for_locks(const struct flmem_process *process, struct flmem_he
 		heap->error_bytes.value += status.locked_bytes.value;
 		return;
 	}
-	heap->trimmable_bytes = FLMEM_UNKNOWN("memory of the process is locked (mlock), and what "
-					      "is locked stays");
+	heap->trimmable_bytes = FLMEM_UNKNOWN(
+		"memory of the process is locked (mlock), and locked pages stay resident");
 	heap->pinned_bytes = heap->trimmable_bytes;
 }
 
@@ -167,7 +167,7 @@ static void read_heap(const struct flmem_view *view, const struct flmem_allocato
 	const struct flmem_glibc_effort effort = effort_for(limits->budget_us);
 
 	if (open_space(view, found, &peek, &space))
-		*ret_heap = FLMEM_HEAP_UNKNOWN("its page table may not be read");
+		*ret_heap = FLMEM_HEAP_UNKNOWN("access to its page map is denied");
 	else
 		flmem_glibc_heap_read(&space, &effort, ret_heap);
 	allow_for_locks(view->process, ret_heap);

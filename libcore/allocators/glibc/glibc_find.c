@@ -13,9 +13,9 @@
 #define ATTACHED_MAX  4096U		  /* below any system_mem, above any count of threads */
 #define STRUCT_MAX    4096U		  /* malloc_state and malloc_par are smaller */
 
-static const char no_state[] = "malloc's own data was not found in the memory of the process";
-static const char no_layout[] = "flmem knows glibc's malloc from 2.17 on only";
-static const char no_memory[] = "flmem ran out of memory";
+static const char no_state[] = "malloc's data was not found in the memory of the process";
+static const char no_layout[] = "flmem supports glibc's malloc from 2.17 on";
+static const char no_memory[] = "flmem is out of memory";
 
 /* One piece of the data while it is searched. */
 struct piece {

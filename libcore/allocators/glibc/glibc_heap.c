@@ -29,12 +29,12 @@ static const char no_params[] = "malloc's parameters were not found in the memor
 static const char lost[] =
 	"its chunks do not follow each other as glibc's do: the heap is damaged, "
 	"or changes faster than it can be read";
-static const char elsewhere[] =
-	"part of its memory lies where flmem does not know to look, as with "
-	"glibc.malloc.hugetlb=2";
-static const char absent[] = "part of it is swapped out, and reading that would bring it in";
-static const char no_time[] = "there was no time to read it all; allow more with --budget";
-static const char no_memory[] = "flmem ran out of memory";
+static const char elsewhere[] = "part of its memory lies in mappings that flmem does not search, "
+				"as with glibc.malloc.hugetlb=2";
+static const char absent[] = "part of it is swapped out, and reading it would swap it in";
+static const char no_time[] =
+	"the time budget was too short to read it all; allow more with --budget";
+static const char no_memory[] = "flmem is out of memory";
 static const char uncounted[] = "glibc counts the threads of an arena from 2.23 on";
 static const char only_sampled[] = "the heap was too large to read arena by arena; it was sampled";
 

@@ -133,8 +133,8 @@ static int major_version(const struct flmem_allocator *found)
  */
 static void note_ways(struct flmem_allocator *found)
 {
-	static const char lazy[] = "jemalloc 4.4 and 4.5 mark what they release for the kernel, "
-				   "which takes it, and lowers RSS, when memory is short";
+	static const char lazy[] = "jemalloc 4.4 and 4.5 release memory with MADV_FREE: the kernel "
+				   "takes it, and RSS falls, under memory pressure";
 
 	if (flmem_text_starts(found->version, "4.4.") || flmem_text_starts(found->version, "4.5."))
 		found->unpredictable = lazy;
@@ -160,7 +160,8 @@ static bool probe(const struct flmem_view *view, const struct flmem_module *modu
 		    !read_version(module, &found))
 			return false;
 		found.prefix = prefix_by_variable(module);
-		found.evidence = "it holds jemalloc's messages and version; its names are stripped";
+		found.evidence =
+			"it holds jemalloc's messages and version; its symbols are stripped";
 	}
 	note_ways(&found);
 	*ret_found = found;
@@ -246,7 +247,7 @@ static int plan_trim(const struct flmem_view *view, const struct flmem_allocator
 		memcpy(&index, answers, sizeof(index));
 	if (!index)
 		return flmem_error_set(err, FLMEM_EFAILED, 0,
-				       "jemalloc did not tell how many arenas it has");
+				       "jemalloc did not report its number of arenas");
 	snprintf(name, sizeof(name), "arena.%" PRIu32 ".purge", index);
 	add_mallctl(chain, "thread.tcache.flush", function, "thread.tcache.flush");
 	for (unsigned i = 0; i < purges_needed(found); i++)

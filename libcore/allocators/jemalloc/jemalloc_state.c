@@ -35,15 +35,15 @@ enum number {
 };
 
 static const char no_statistics[] = "this jemalloc keeps no statistics (--disable-stats)";
-static const char no_thread_caches[] = "jemalloc tells the size of its thread caches from 5.0 on";
+static const char no_thread_caches[] = "jemalloc reports the size of its thread caches from 5.0 on";
 static const char no_muzzy[] = "jemalloc has muzzy pages from 5.0 on";
-static const char from_4_0[] = "jemalloc tells it from 4.0 on";
-static const char from_4_2[] = "jemalloc tells it from 4.2 on";
+static const char from_4_0[] = "jemalloc reports it from 4.0 on";
+static const char from_4_2[] = "jemalloc reports it from 4.2 on";
 static const char contradictory[] = "the statistics of this jemalloc contradict each other";
-static const char no_own_mappings[] = "jemalloc does not tell its blocks apart by their mappings";
+static const char no_own_mappings[] = "jemalloc does not distinguish blocks by their mappings";
 static const char upper_bound[] = "jemalloc counts pages that were never touched as resident";
 static const char no_threshold[] = "jemalloc has no such setting";
-static const char no_figure[] = "this jemalloc does not tell it";
+static const char no_figure[] = "this jemalloc does not report it";
 
 static const struct {
 	const char *text;

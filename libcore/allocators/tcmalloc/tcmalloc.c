@@ -20,10 +20,9 @@ static bool probe_gperftools(const struct flmem_module *module, struct flmem_all
 		return false;
 	found->variant = FLMEM_TCMALLOC_GPERFTOOLS;
 	found->prefix = named ? "" : NULL;
-	found->caveat =
-		"tcmalloc gives back its page heap, not what the caches of its threads hold";
+	found->caveat = "tcmalloc releases its page heap, not the contents of its thread caches";
 	found->evidence = named ? "gperftools: it defines tc_malloc and tc_version"
-				: "gperftools: it holds its version; its names are stripped";
+				: "gperftools: it holds its version; its symbols are stripped";
 	return true;
 }
 
@@ -36,14 +35,13 @@ static bool probe_google(const struct flmem_module *module, struct flmem_allocat
 	    flmem_probe_defines(module, "MallocExtension_Internal_ReleaseMemoryToSystem")) {
 		found->prefix = "";
 		found->evidence = "google/tcmalloc: it defines its internal functions";
-		found->caveat =
-			"google/tcmalloc gives back whole huge pages, and of them only what "
-			"recent demand does not need";
+		found->caveat = "google/tcmalloc releases only whole huge pages that recent demand "
+				"does not need";
 		return true;
 	}
 	if ((flmem_probe_markers(module) & both) != both)
 		return false;
-	found->evidence = "google/tcmalloc: it holds its messages; its names are stripped";
+	found->evidence = "google/tcmalloc: it holds its messages; its symbols are stripped";
 	return true;
 }
 

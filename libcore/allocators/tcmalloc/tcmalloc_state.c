@@ -44,12 +44,12 @@ static const struct {
 	[NUMBER_METADATA] = {"metadata", NULL, "tcmalloc.metadata_bytes"},
 };
 
-static const char no_answer[] = "this build of tcmalloc does not tell it";
-static const char no_metadata[] = "this tcmalloc does not tell how large its own structures are";
+static const char no_answer[] = "this build of tcmalloc does not report it";
+static const char no_metadata[] = "this tcmalloc does not report the size of its own structures";
 static const char own_choice[] =
-	"it returns whole huge pages, and of them only what recent demand does not need";
+	"it releases only whole huge pages that recent demand does not need";
 static const char no_arenas[] = "tcmalloc has no arenas";
-static const char no_own_mappings[] = "tcmalloc does not tell its blocks apart by their mappings";
+static const char no_own_mappings[] = "tcmalloc does not distinguish blocks by their mappings";
 static const char upper_bound[] = "tcmalloc counts pages that were never touched as resident";
 static const char no_threshold[] = "tcmalloc has no such setting";
 
@@ -97,7 +97,7 @@ static struct flmem_u64 sum(const struct flmem_u64 *parts, size_t count)
 		if (parts[i].unknown)
 			return parts[i];
 		if (__builtin_add_overflow(total.value, parts[i].value, &total.value))
-			return FLMEM_UNKNOWN("the figures of this tcmalloc are no sizes");
+			return FLMEM_UNKNOWN("the heap figures of this tcmalloc overflow a size");
 	}
 	return total;
 }

@@ -33,16 +33,17 @@
 
 #define BUDGET_US_MIN 5000U
 
-static const char heap_skipped[] = "the heap was not to be read";
-static const char torch_unasked[] = "PyTorch tells it only when it is asked: --ask-runtime";
+static const char heap_skipped[] = "heap not read (--no-heap)";
+static const char torch_unasked[] = "only PyTorch itself can report it: use --ask-runtime";
 static const char no_python[] = "the process has no CPython";
 static const char unreadable[] = "its mappings could not be read";
 static const char no_files[] = "its program files could not be read";
-static const char none_known[] = "no allocator that flmem knows was found in its program files";
-static const char no_driver[] = "it uses an NVIDIA GPU, but the driver's library gives no answer";
+static const char none_known[] = "none of its program files contains an allocator that flmem knows";
+static const char no_driver[] =
+	"it uses an NVIDIA GPU, but the driver's library (NVML) does not answer";
 static const char no_mounts[] = "the mounts of this machine could not be read";
 
-/* What the processes of one call share; opened when it is first needed. */
+/* State that the processes of one call share; each part is opened at its first use. */
 struct flmem_detect_session {
 	struct flmem_detect_options options;
 	int proc;
@@ -52,12 +53,12 @@ struct flmem_detect_session {
 	struct flmem_nvml *nvml;
 	bool nvml_tried;
 	struct flmem_python_places pythons;
-	uint64_t ends_us;      /* of the budget for all heaps; 0: there is none */
-	uint64_t heap_ends_us; /* of the budget for the heap of the process that is read now */
-	enum flmem_gate reading_gate; /* OPEN until a process refused to be read */
+	uint64_t ends_us;	      /* end of the budget for all heaps; 0: no budget */
+	uint64_t heap_ends_us;	      /* end of the budget for the heap of the current process */
+	enum flmem_gate reading_gate; /* OPEN until access to a process is denied */
 };
 
-static int open_shared(struct flmem_detect_session *session, struct flmem_error *err)
+static int open_shared_state(struct flmem_detect_session *session, struct flmem_error *err)
 {
 	session->proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (session->proc < 0)
@@ -67,7 +68,7 @@ static int open_shared(struct flmem_detect_session *session, struct flmem_error 
 	session->images = flmem_image_cache_new();
 	if (!session->images)
 		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot read processes");
-	/* Without mounts only the limits are unknown. */
+	/* Continue without the mounts: then only the limits are unknown. */
 	flmem_cgroups_open(&session->cgroups, NULL);
 	return 0;
 }
@@ -87,7 +88,7 @@ struct flmem_detect_session *flmem_detect_session_new(const struct flmem_detect_
 	if (!session->options.timeout_us)
 		session->options.timeout_us = FLMEM_DETECT_TIMEOUT_US_DEFAULT;
 	session->ends_us = ends_us;
-	if (open_shared(session, err)) {
+	if (open_shared_state(session, err)) {
 		flmem_detect_session_free(session);
 		return NULL;
 	}
@@ -107,8 +108,9 @@ void flmem_detect_session_free(struct flmem_detect_session *session)
 }
 
 /*
- * What refuses to let this process read another one's memory. Yama and seccomp filters have no part
- * in that; CAP_SYS_PTRACE opens it within its user namespace unless a security module objects.
+ * Finds the gate that denies access to another process's memory. Yama and seccomp filters do not
+ * restrict reading; CAP_SYS_PTRACE permits it within its user namespace unless a security module
+ * denies it.
  */
 static enum flmem_gate find_reading_gate(void)
 {
@@ -119,7 +121,8 @@ static enum flmem_gate find_reading_gate(void)
 	return facts.own_user_namespace ? FLMEM_GATE_USER_NAMESPACE : FLMEM_GATE_SECURITY_MODULE;
 }
 
-static const char *deny(struct flmem_detect_session *session, struct flmem_process_report *report)
+static const char *set_denied(struct flmem_detect_session *session,
+			      struct flmem_process_report *report)
 {
 	if (session->reading_gate == FLMEM_GATE_OPEN)
 		session->reading_gate = find_reading_gate();
@@ -128,7 +131,7 @@ static const char *deny(struct flmem_detect_session *session, struct flmem_proce
 	return report->denied_why;
 }
 
-static struct flmem_cuda_report cuda_report(struct flmem_u64 used, const char *rest)
+static struct flmem_cuda_report unknown_cuda_report(struct flmem_u64 used, const char *rest)
 {
 	return (struct flmem_cuda_report){
 		.used_bytes = used,
@@ -140,14 +143,15 @@ static struct flmem_cuda_report cuda_report(struct flmem_u64 used, const char *r
 	};
 }
 
-static void start_report(const struct flmem_process *process, struct flmem_process_report *report)
+static void init_process_report(const struct flmem_process *process,
+				struct flmem_process_report *report)
 {
 	*report = (struct flmem_process_report){
 		.pid = process->pid,
 		.start_time = process->start_time,
 		.memory.thp_bytes = FLMEM_UNKNOWN(unreadable),
 		.memory.lazy_bytes = FLMEM_UNKNOWN(flmem_madv_free_unsought),
-		.cuda = cuda_report(FLMEM_UNKNOWN(unreadable), unreadable),
+		.cuda = unknown_cuda_report(FLMEM_UNKNOWN(unreadable), unreadable),
 		.limit.cgroup_max_bytes = FLMEM_UNKNOWN(no_mounts),
 		.limit.headroom_bytes = FLMEM_UNKNOWN(no_mounts),
 	};
@@ -170,7 +174,10 @@ static int read_memory(const struct flmem_process *process, struct flmem_memory_
 	return 0;
 }
 
-/* Once more behind the heap, whose figures are nearer to these; the change is doubt in them. */
+/*
+ * Reads the memory counters again after the heap: they fit the heap figures better, and the change
+ * since the first read is the error of both.
+ */
 static int read_memory_again(const struct flmem_process *process,
 			     struct flmem_memory_report *memory, struct flmem_error *err)
 {
@@ -187,14 +194,14 @@ static int read_memory_again(const struct flmem_process *process,
 	return rc;
 }
 
-static int read_words(struct flmem_detect_session *session, const struct flmem_process *process,
-		      struct flmem_process_report *report, struct flmem_error *err)
+static int read_argv_env(struct flmem_detect_session *session, const struct flmem_process *process,
+			 struct flmem_process_report *report, struct flmem_error *err)
 {
 	bool denied;
 	int rc = flmem_detect_argv_env(process, &session->relatives, report, &denied, err);
 
 	if (!rc && denied)
-		report->settings_unknown = deny(session, report);
+		report->settings_unknown = set_denied(session, report);
 	return rc;
 }
 
@@ -218,26 +225,29 @@ static int copy_allocator(const struct flmem_view *view, const struct flmem_allo
 		       : -ENOMEM;
 }
 
-static uint64_t less(uint64_t from, uint64_t other)
+static uint64_t subtract_or_0(uint64_t from, uint64_t other)
 {
 	return from > other ? from - other : 0;
 }
 
-/* Begins the budget for the heap of one process. When that for all is spent, small ones go on. */
-static void start_budget(struct flmem_detect_session *session)
+/*
+ * Begins the time budget for the heap of one process. Once the budget for all is spent, every
+ * further heap gets a small one.
+ */
+static void start_heap_budget(struct flmem_detect_session *session)
 {
 	uint64_t now_us = flmem_clock_us(), budget_us = session->options.budget_us;
-	uint64_t left_us = less(session->ends_us, now_us);
+	uint64_t left_us = subtract_or_0(session->ends_us, now_us);
 
 	if (session->ends_us && left_us < budget_us)
 		budget_us = left_us > BUDGET_US_MIN ? left_us : BUDGET_US_MIN;
 	session->heap_ends_us = now_us + budget_us;
 }
 
-/* What is left of it; never 0. */
+/* The rest of the time budget; never 0. */
 static uint64_t heap_budget_us(const struct flmem_detect_session *session)
 {
-	uint64_t left_us = less(session->heap_ends_us, flmem_clock_us());
+	uint64_t left_us = subtract_or_0(session->heap_ends_us, flmem_clock_us());
 
 	return left_us ? left_us : 1;
 }
@@ -255,16 +265,16 @@ static void read_heap(const struct flmem_detect_session *session, const struct f
 		found->ops->read_heap(view, found, &limits, &report->heap);
 }
 
-/* What the program files of one process are, found once. */
+/* The program files of one process, found once. */
 struct found {
 	struct flmem_allocator_list allocators;
 	struct flmem_cpython python;
 	bool has_python;
 };
 
-/* Only where there is a GPU in use and an interpreter to ask. */
-static void ask_torch(const struct flmem_detect_session *session, const struct flmem_view *view,
-		      const struct found *found, struct flmem_process_report *report)
+/* Queries PyTorch only if the process uses a GPU and has an interpreter. */
+static void query_torch(const struct flmem_detect_session *session, const struct flmem_view *view,
+			const struct found *found, struct flmem_process_report *report)
 {
 	if (session->options.ask && report->cuda.reserved_bytes.unknown == torch_unasked &&
 	    found->has_python)
@@ -296,7 +306,7 @@ static int read_allocators(struct flmem_detect_session *session, const struct fl
 	}
 	if (session->options.ask && !session->options.skip_heap)
 		flmem_ask_all(view, list, &session->options, report->allocators, &report->asked);
-	ask_torch(session, view, found, report);
+	query_torch(session, view, found, report);
 	return 0;
 }
 
@@ -315,8 +325,8 @@ static int read_python(struct flmem_detect_session *session, const struct flmem_
 	return rc;
 }
 
-/* A CUDA context cannot be without mappings of the driver's devices. */
-static bool maps_gpu(const struct flmem_maps *maps)
+/* Every CUDA context maps the driver's device files. */
+static bool maps_gpu_devices(const struct flmem_maps *maps)
 {
 	for (size_t i = 0; i < maps->count; i++)
 		if (flmem_nvml_is_device(maps->rows[i].name))
@@ -328,17 +338,18 @@ static struct flmem_cuda_report read_cuda(struct flmem_detect_session *session,
 					  const struct flmem_process *process,
 					  const struct flmem_maps *maps)
 {
-	if (!maps_gpu(maps))
+	if (!maps_gpu_devices(maps))
 		return (struct flmem_cuda_report){0};
 	if (!session->nvml_tried)
 		flmem_nvml_open(&session->nvml, NULL);
 	session->nvml_tried = true;
-	return cuda_report(session->nvml ? flmem_nvml_process_bytes(session->nvml, process->pid)
-					 : FLMEM_UNKNOWN(no_driver),
-			   torch_unasked);
+	return unknown_cuda_report(session->nvml
+					   ? flmem_nvml_process_bytes(session->nvml, process->pid)
+					   : FLMEM_UNKNOWN(no_driver),
+				   torch_unasked);
 }
 
-/* What shared memory and files its pages are of; the smaller ones are left out. */
+/* The shared memory and the files that back its pages; the smaller ones are left out. */
 static int read_backings(const struct flmem_process *process, const struct flmem_maps *maps,
 			 struct flmem_process_report *report)
 {
@@ -380,7 +391,7 @@ static int read_files(struct flmem_detect_session *session, const struct flmem_p
 		report->python.unknown = no_files;
 		return 0;
 	}
-	start_budget(session);
+	start_heap_budget(session);
 	flmem_allocators_find(&view, &found.allocators);
 	found.has_python = flmem_cpython_find(&view, &found.python);
 	rc = read_allocators(session, &view, &found, report);
@@ -390,9 +401,10 @@ static int read_files(struct flmem_detect_session *session, const struct flmem_p
 	return rc ? rc : read_python(session, &view, &found, report);
 }
 
-/* All that needs the right to trace the process. */
-static int read_inside(struct flmem_detect_session *session, const struct flmem_process *process,
-		       struct flmem_process_report *report, struct flmem_error *err)
+/* Reads everything that needs ptrace access to the process. */
+static int read_traced_parts(struct flmem_detect_session *session,
+			     const struct flmem_process *process,
+			     struct flmem_process_report *report, struct flmem_error *err)
 {
 	FLMEM_AUTO_MAPS struct flmem_maps maps = {0};
 	int rc = flmem_maps_read(process, &maps, err);
@@ -400,14 +412,14 @@ static int read_inside(struct flmem_detect_session *session, const struct flmem_
 	if (rc == FLMEM_ENOPROC)
 		return rc;
 	if (rc) {
-		const char *why = rc == FLMEM_EPERM ? deny(session, report) : unreadable;
+		const char *why = rc == FLMEM_EPERM ? set_denied(session, report) : unreadable;
 
 		report->allocators_unknown = why;
 		flmem_python_report_init(why, &report->python);
 		report->python.unknown = why;
 		report->backings_unknown = why;
 		report->memory.thp_bytes = FLMEM_UNKNOWN(why);
-		report->cuda = cuda_report(FLMEM_UNKNOWN(why), why);
+		report->cuda = unknown_cuda_report(FLMEM_UNKNOWN(why), why);
 		return 0;
 	}
 	report->memory.thp_bytes = flmem_huge_bytes(process, &maps, report->memory.rss_bytes.value);
@@ -429,7 +441,7 @@ static void read_limit(struct flmem_detect_session *session, const struct flmem_
 	report->headroom_bytes = limit.headroom_bytes;
 }
 
-static int judge(struct flmem_process_report *report, struct flmem_error *err)
+static int add_verdict(struct flmem_process_report *report, struct flmem_error *err)
 {
 	report->heap = flmem_heap_sum(report->allocators, report->allocator_count,
 				      report->allocators_unknown);
@@ -448,23 +460,26 @@ int flmem_detect_session_read(struct flmem_detect_session *session, pid_t pid,
 		rc = flmem_preflight_identity(&process, err);
 	if (rc)
 		return rc;
-	/* Before anything is read. A refusal shows again when a thread is to be borrowed. */
+	/*
+	 * Pins the memory before the first read. If access is denied, a later borrow of a thread
+	 * reports it.
+	 */
 	if (session->options.ask)
 		(void)flmem_process_pin_memory(&process, NULL);
-	start_report(&process, &report);
+	init_process_report(&process, &report);
 	rc = read_memory(&process, &report.memory, err);
 	if (!rc)
-		rc = read_words(session, &process, &report, err);
+		rc = read_argv_env(session, &process, &report, err);
 	if (!rc)
-		rc = read_inside(session, &process, &report, err);
+		rc = read_traced_parts(session, &process, &report, err);
 	if (!rc)
 		rc = read_memory_again(&process, &report.memory, err);
 	if (!rc)
-		rc = judge(&report, err);
+		rc = add_verdict(&report, err);
 	if (rc)
 		return rc;
 	read_limit(session, &process, &report.limit);
-	/* What was read of a process that was ending is of no use. */
+	/* Values read from a process that was ending are invalid. */
 	if (!flmem_process_alive(&process))
 		return flmem_error_set(err, FLMEM_ENOPROC, 0, "process %d ended while it was read",
 				       (int)pid);

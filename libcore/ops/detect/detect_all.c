@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads processes of which some may never answer; the others are reported all the same. */
+/* Reads many processes. A read of one may never be answered; the others are still reported. */
 #include <flmem/detect.h>
 
 #include <errno.h>
@@ -13,21 +13,22 @@
 #include "ops/detect/verdict.h"
 #include "settings/observed.h"
 
-/* With many that do not answer, each of the later ones is given less time. */
+/* If many processes do not answer, each later one gets less time. */
 #define PATIENCE_MS_MIN 200U
 
 struct run {
 	struct flmem_detect_options options;
 	uint64_t ends_us;
-	struct flmem_detect_session *session; /* NULL: none, or it was lost with a process */
+	struct flmem_detect_session
+		*session; /* NULL: none yet, or abandoned with a process that did not answer */
 	unsigned patience_ms;
 };
 
-/* One process; what it takes to read it, which is lost where it does not answer. */
+/* The state of reading one process; abandoned if the process does not answer. */
 struct reading {
 	struct flmem_detect_session *session;
 	pid_t pid;
-	bool last; /* the session ends with it */
+	bool last; /* owns the session */
 	struct flmem_process_report report;
 };
 
@@ -41,7 +42,7 @@ static int read_in_thread(void *context, struct flmem_error *err)
 	return rc;
 }
 
-static void release_reading(void *context)
+static void free_reading(void *context)
 {
 	struct reading *reading = context;
 
@@ -57,23 +58,23 @@ static int close_in_thread(void *context, struct flmem_error *err)
 	return 0;
 }
 
-static void keep(void *context)
+static void release_nothing(void *context)
 {
 	(void)context;
 }
 
-static void end_run(struct run *run)
+static void close_session(struct run *run)
 {
-	const struct flmem_attempt attempt = {.run = close_in_thread, .release = keep};
+	const struct flmem_attempt attempt = {.run = close_in_thread, .release = release_nothing};
 	bool lost;
 
-	/* Without a thread nothing is freed: who closes here may be blocked for good. */
+	/* If no thread can be started, leak the session: closing it here could block forever. */
 	if (run->session)
 		(void)flmem_attempt_run(&attempt, run->session, &lost, NULL);
 	run->session = NULL;
 }
 
-static void begin_run(const struct flmem_detect_options *options, struct run *run)
+static void init_run(const struct flmem_detect_options *options, struct run *run)
 {
 	*run = (struct run){.patience_ms = FLMEM_ATTEMPT_PATIENCE_MS};
 	if (options)
@@ -106,7 +107,7 @@ static int detect_one(struct run *run, pid_t pid, bool last,
 {
 	const struct flmem_attempt attempt = {
 		.run = read_in_thread,
-		.release = release_reading,
+		.release = free_reading,
 		.patience_ms = run->patience_ms,
 	};
 	FLMEM_AUTO_FREE struct reading *reading = new_reading(run, pid, last, err);
@@ -121,7 +122,7 @@ static int detect_one(struct run *run, pid_t pid, bool last,
 		run->session = NULL;
 		if (run->patience_ms / 2 >= PATIENCE_MS_MIN)
 			run->patience_ms /= 2;
-		return flmem_error_prefix(err, "process %d is left alone", (int)pid);
+		return flmem_error_prefix(err, "process %d is not read", (int)pid);
 	}
 	run->session = reading->session;
 	if (!rc)
@@ -132,9 +133,9 @@ static int detect_one(struct run *run, pid_t pid, bool last,
 int flmem_detect_process(pid_t pid, const struct flmem_detect_options *options,
 			 struct flmem_process_report *ret_report, struct flmem_error *err)
 {
-	FLMEM_AUTO(end_run) struct run run;
+	FLMEM_AUTO(close_session) struct run run;
 
-	begin_run(options, &run);
+	init_run(options, &run);
 	return detect_one(&run, pid, true, ret_report, err);
 }
 
@@ -161,9 +162,9 @@ int flmem_detect(const pid_t *pids, size_t count, const struct flmem_detect_opti
 		 struct flmem_detect_report *ret_report, struct flmem_error *err)
 {
 	FLMEM_AUTO(flmem_detect_report_clear) struct flmem_detect_report report = {0};
-	FLMEM_AUTO(end_run) struct run run;
+	FLMEM_AUTO(close_session) struct run run;
 
-	begin_run(options, &run);
+	init_run(options, &run);
 	run.session = flmem_detect_session_new(&run.options, run.ends_us, err);
 	if (!run.session)
 		return err ? err->code : FLMEM_EFAILED;

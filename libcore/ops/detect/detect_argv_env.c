@@ -12,14 +12,19 @@
 #include "proc/temporary.h"
 #include "settings/observed.h"
 
-#define COMMAND_MAX ((size_t)16 << 10) /* bytes in front of a word that is still reported */
+#define COMMAND_MAX \
+	((size_t)16 \
+	 << 10) /* longest command-line prefix before an argument that is still reported */
 
 static int read_command(const struct flmem_argv_env *command, struct flmem_process_report *report)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
 	size_t count = command->count;
 
-	/* Class paths of a megabyte say nothing more, and a report may hold thousands. */
+	/*
+	 * Class paths can have a megabyte and add nothing; a report may hold thousands of
+	 * processes.
+	 */
 	while (count && (size_t)(command->values[count - 1] - command->text) > COMMAND_MAX)
 		count--;
 	flmem_redact_command(command->values, count, &text);
@@ -52,7 +57,7 @@ static int read_identity(struct flmem_relatives *relatives, const struct flmem_p
 	return report->site ? 0 : -ENOMEM;
 }
 
-/* Where NVFlare's server puts the tensors that it offloads to disk. */
+/* The directory into which NVFlare's server offloads tensors. */
 static void read_temporary(const struct flmem_process *process,
 			   const struct flmem_argv_env *environment,
 			   struct flmem_process_report *report)
@@ -60,9 +65,9 @@ static void read_temporary(const struct flmem_process *process,
 	const char *path = environment ? flmem_argv_env_getenv(environment, "TMPDIR") : NULL;
 
 	if (report->framework != FLMEM_FRAMEWORK_NVFLARE || !flmem_role_is_server(report->role))
-		report->temporary_in_memory = FLMEM_UNKNOWN("looked for in servers of NVFlare");
+		report->temporary_in_memory = FLMEM_UNKNOWN("read only for NVFlare servers");
 	else if (!environment)
-		report->temporary_in_memory = FLMEM_UNKNOWN("its environment may not be read");
+		report->temporary_in_memory = FLMEM_UNKNOWN("access to its environment is denied");
 	else
 		report->temporary_in_memory =
 			flmem_temporary_in_memory(process, path && *path ? path : "/tmp");

@@ -2,7 +2,7 @@
 #ifndef FLMEM_OPS_DETECT_DETECT_ARGV_ENV_H
 #define FLMEM_OPS_DETECT_DETECT_ARGV_ENV_H
 
-/* The part of a report that is told by the words that a process was started with. */
+/* The part of a report that comes from the command line and the environment of a process. */
 
 #include <stdbool.h>
 
@@ -13,9 +13,10 @@ struct flmem_relatives;
 struct flmem_process;
 
 /*
- * Reads its command line, redacted, who it is by that and by its environment, its settings, and
- * where its temporary files go. `*ret_denied`: the caller may not read its environment, so that the
- * report is not told of settings, and the role may lack what only the environment tells.
+ * Reads the command line (redacted), the framework and role that it and the environment show, the
+ * settings, and the directory of temporary files. `*ret_denied`: the caller has no access to the
+ * environment, so the report has no settings, and a role that only the environment shows is
+ * missing.
  */
 int flmem_detect_argv_env(const struct flmem_process *process, struct flmem_relatives *relatives,
 			  struct flmem_process_report *report, bool *ret_denied,

@@ -12,14 +12,14 @@
 #include "runtimes/cpython_state.h"
 #include "runtimes/pymalloc.h"
 
-static const char skipped[] = "the heap was not to be read";
-static const char no_pages[] = "its pages may not be looked at";
-static const char no_table[] = "its arenas were not found: this build may have none";
-static const char free_threaded[] = "a free-threaded CPython has mimalloc in place of arenas";
-static const char no_state[] = "this build of CPython keeps its state where flmem does not know";
-static const char out_of_memory[] = "flmem ran out of memory";
+static const char skipped[] = "heap not read (--no-heap)";
+static const char no_pages[] = "access to its page map is denied";
+static const char no_table[] = "no arenas found: this build may have none";
+static const char free_threaded[] = "a free-threaded CPython uses mimalloc in place of arenas";
+static const char no_state[] = "flmem does not know the data layout of this CPython build";
+static const char out_of_memory[] = "flmem is out of memory";
 
-static void set_arenas(const char *why, struct flmem_python_report *report)
+static void set_arenas_unknown(const char *why, struct flmem_python_report *report)
 {
 	report->arenas = FLMEM_UNKNOWN(why);
 	report->arenas_bytes = FLMEM_UNKNOWN(why);
@@ -28,7 +28,7 @@ static void set_arenas(const char *why, struct flmem_python_report *report)
 	report->error_bytes = FLMEM_UNKNOWN(why);
 }
 
-static void set_state(const char *why, struct flmem_python_report *report)
+static void set_state_unknown(const char *why, struct flmem_python_report *report)
 {
 	report->threads = FLMEM_UNKNOWN(why);
 	report->gil_held = FLMEM_UNKNOWN(why);
@@ -38,11 +38,11 @@ static void set_state(const char *why, struct flmem_python_report *report)
 void flmem_python_report_init(const char *why, struct flmem_python_report *ret_python)
 {
 	*ret_python = (struct flmem_python_report){0};
-	set_arenas(why, ret_python);
-	set_state(why, ret_python);
+	set_arenas_unknown(why, ret_python);
+	set_state_unknown(why, ret_python);
 }
 
-/* PYTHONMALLOC=malloc or malloc_debug: small objects come from malloc as well. */
+/* PYTHONMALLOC=malloc or malloc_debug: small objects come from malloc, too. */
 static bool has_no_arenas(const struct flmem_setting_report *settings, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
@@ -63,8 +63,8 @@ static bool is_free_threaded(const struct flmem_module *module)
 }
 
 /* The data of the interpreter: from its first writable mapping to the end of its .bss. */
-static void find_data(const struct flmem_module *module, const struct flmem_maps *maps,
-		      uint64_t *ret_start, uint64_t *ret_end)
+static void find_data_segment(const struct flmem_module *module, const struct flmem_maps *maps,
+			      uint64_t *ret_start, uint64_t *ret_end)
 {
 	uint64_t start = 0, end = 0;
 
@@ -85,8 +85,9 @@ static void find_data(const struct flmem_module *module, const struct flmem_maps
 	*ret_end = end;
 }
 
-/* Of the interpreter's file; a new one takes the place of the one met longest ago. */
-static uint64_t *table_place(struct flmem_python_places *places, const struct flmem_module *module)
+/* Finds the entry of the interpreter's file; a new entry replaces the oldest one. */
+static uint64_t *find_table_entry(struct flmem_python_places *places,
+				  const struct flmem_module *module)
 {
 	size_t next;
 
@@ -110,20 +111,20 @@ static void read_arenas(const struct flmem_view *view, const struct flmem_python
 		.maps = view->maps,
 		.large = python->major == 3 && python->minor >= 10,
 		.budget_us = reading->budget_us,
-		.place = table_place(reading->places, python->module),
+		.place = find_table_entry(reading->places, python->module),
 	};
 	struct flmem_pymalloc arenas;
 	int rc;
 
-	find_data(python->module, view->maps, &search.data_start, &search.data_end);
+	find_data_segment(python->module, view->maps, &search.data_start, &search.data_end);
 	if (flmem_peek_open(view->process, &peek, NULL)) {
-		set_arenas(no_pages, report);
+		set_arenas_unknown(no_pages, report);
 		return;
 	}
 	search.peek = peek;
 	rc = flmem_pymalloc_read(&search, &arenas);
 	if (rc) {
-		set_arenas(rc == -ENOMEM ? out_of_memory : no_table, report);
+		set_arenas_unknown(rc == -ENOMEM ? out_of_memory : no_table, report);
 		return;
 	}
 	report->arenas = FLMEM_KNOWN(arenas.arenas);
@@ -142,7 +143,7 @@ static void read_state(const struct flmem_view *view, const struct flmem_cpython
 
 	if (flmem_cpython_locate(view, python, &place, NULL) ||
 	    flmem_cpython_state_read(view, &place, &state, NULL)) {
-		set_state(no_state, report);
+		set_state_unknown(no_state, report);
 		return;
 	}
 	holder = flmem_cpython_state_find(&state, state.gil.holder);
@@ -166,9 +167,9 @@ int flmem_python_report_read(const struct flmem_view *view,
 		return -ENOMEM;
 	read_state(view, python, own);
 	if (!reading->budget_us)
-		set_arenas(skipped, own);
+		set_arenas_unknown(skipped, own);
 	else if (is_free_threaded(python->module))
-		set_arenas(free_threaded, own);
+		set_arenas_unknown(free_threaded, own);
 	else
 		read_arenas(view, reading, own);
 	if (reading->budget_us && own->arenas.unknown &&

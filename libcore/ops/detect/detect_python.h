@@ -2,7 +2,7 @@
 #ifndef FLMEM_OPS_DETECT_DETECT_PYTHON_H
 #define FLMEM_OPS_DETECT_DETECT_PYTHON_H
 
-/* The part of a report that is about CPython. */
+/* The CPython part of a report. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -13,10 +13,10 @@
 #include "elf/view.h"
 #include "runtimes/cpython.h"
 
-/* Every number unknown for one reason. */
+/* A report in which every number is unknown for the same reason. */
 void flmem_python_report_init(const char *why, struct flmem_python_report *ret_python);
 
-/* Where the interpreters that were met last keep what is searched for, by their files. */
+/* A cache: where the interpreters read last keep their arenas, by file. */
 #define FLMEM_PYTHON_PLACES 8U
 
 struct flmem_python_places {
@@ -25,26 +25,26 @@ struct flmem_python_places {
 		uint64_t inode;
 		uint64_t table; /* struct flmem_pymalloc_search */
 	} rows[FLMEM_PYTHON_PLACES];
-	size_t count; /* ever met */
+	size_t count; /* interpreters seen so far */
 };
 
 struct flmem_python_reading {
-	const struct flmem_cpython *python; /* as flmem_cpython_find() gave it; NULL: none */
-	uint64_t budget_us;		    /* 0: without the arenas */
+	const struct flmem_cpython *python; /* from flmem_cpython_find(); NULL: none */
+	uint64_t budget_us;		    /* 0: do not read the arenas */
 	struct flmem_python_places *places;
 };
 
 /*
- * Reads the interpreter into the report, whose settings tell whether it was told to do without
- * arenas. -ENOMEM.
+ * Reads the interpreter into the report. The settings in the report show whether the process runs
+ * without arenas (PYTHONMALLOC). Returns 0 or -ENOMEM.
  */
 int flmem_python_report_read(const struct flmem_view *view,
 			     const struct flmem_python_reading *reading,
 			     struct flmem_process_report *report);
 
 /*
- * CPython has mimalloc in it from 3.13 on, without names to ask it by. It serves a process, or one
- * that was told so (PYTHONMALLOC), in place of arenas: where there are arenas, its heap is empty.
+ * CPython contains mimalloc from 3.13 on, without symbols to query it by. Free-threaded builds and
+ * PYTHONMALLOC=mimalloc use it in place of arenas: if there are arenas, its heap is empty.
  */
 void flmem_python_settle_mimalloc(const struct flmem_cpython *python,
 				  struct flmem_process_report *report);

@@ -3,16 +3,17 @@
 #define FLMEM_OPS_DETECT_DETECT_SESSION_H
 
 /*
- * Reading one process after the other, with what they share: program files, the mounts, the table
- * of processes. A process that does not answer may block all of it, closing included, since a file
- * system in user space is asked when a file of it is closed. Call it within attempts.
+ * Reads one process after the other and caches what they share: program files, the mounts, the
+ * process table. A process that does not answer can block every call here, closing included,
+ * because a file system in user space is queried when one of its files is closed. Call these
+ * functions within attempts.
  */
 
 #include <flmem/detect.h>
 
 struct flmem_detect_session;
 
-/* `ends_us` is the end of the budget for the heaps of all of them; 0: there is none. */
+/* `ends_us` is the end of the time budget for the heaps of all processes; 0: no budget. */
 struct flmem_detect_session *flmem_detect_session_new(const struct flmem_detect_options *options,
 						      uint64_t ends_us, struct flmem_error *err);
 

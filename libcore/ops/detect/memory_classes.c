@@ -6,7 +6,7 @@
 
 #include "base/cleanup.h"
 
-/* What a heap report is summed up from. */
+/* The heap report fields that are summed over the allocators. */
 static const size_t summed[] = {
 	offsetof(struct flmem_heap_report, resident_bytes),
 	offsetof(struct flmem_heap_report, in_use_bytes),
@@ -22,21 +22,21 @@ static const size_t summed[] = {
 	offsetof(struct flmem_heap_report, error_bytes),
 };
 
-static const char of_each[] = "each allocator has its own";
+static const char of_each[] = "the value differs between its allocators";
 
-static struct flmem_u64 *field(struct flmem_heap_report *heap, size_t offset)
+static struct flmem_u64 *heap_field(struct flmem_heap_report *heap, size_t offset)
 {
 	return (struct flmem_u64 *)(void *)((char *)heap + offset);
 }
 
-static void add_value(struct flmem_u64 *sum, struct flmem_u64 value)
+static void add_known(struct flmem_u64 *sum, struct flmem_u64 value)
 {
 	if (sum->unknown)
 		return;
 	if (value.unknown)
 		*sum = value;
 	else if (__builtin_add_overflow(sum->value, value.value, &sum->value))
-		*sum = FLMEM_UNKNOWN("the figures of its allocators are no sizes");
+		*sum = FLMEM_UNKNOWN("the heap figures of its allocators overflow a size");
 }
 
 struct flmem_heap_report flmem_heap_sum(const struct flmem_allocator_report *allocators,
@@ -51,7 +51,7 @@ struct flmem_heap_report flmem_heap_sum(const struct flmem_allocator_report *all
 		struct flmem_heap_report heap = allocators[i].heap;
 
 		for (size_t k = 0; k < FLMEM_ARRAY_SIZE(summed); k++)
-			add_value(field(&sum, summed[k]), *field(&heap, summed[k]));
+			add_known(heap_field(&sum, summed[k]), *heap_field(&heap, summed[k]));
 		sum.how = NULL;
 	}
 	if (count > 1) {
@@ -64,14 +64,14 @@ struct flmem_heap_report flmem_heap_sum(const struct flmem_allocator_report *all
 	return sum;
 }
 
-static uint64_t plus(uint64_t a, uint64_t b)
+static uint64_t add_saturating(uint64_t a, uint64_t b)
 {
 	uint64_t sum;
 
 	return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
 
-static uint64_t less(uint64_t from, uint64_t bytes)
+static uint64_t subtract_or_0(uint64_t from, uint64_t bytes)
 {
 	return from > bytes ? from - bytes : 0;
 }
@@ -81,33 +81,34 @@ static uint64_t known_or_0(struct flmem_u64 value)
 	return value.unknown ? 0 : value.value;
 }
 
-/* Anonymous memory while it is shared out. */
+/* Anonymous memory while it is divided among the classes. */
 struct share {
 	struct flmem_memory_classes *classes;
 	uint64_t left;
-	bool open; /* an allocator may hold part of what is left, nobody knows how much */
+	bool open; /* an allocator holds an unknown part of the rest */
 };
 
-/* Takes part of what is left for a class; what is not there any more contradicts the figures. */
-static void take(struct share *share, enum flmem_memory_class which, uint64_t bytes)
+/* Moves bytes from the rest to a class; bytes that exceed the rest are an error in the figures. */
+static void move_to_class(struct share *share, enum flmem_memory_class which, uint64_t bytes)
 {
 	uint64_t taken = bytes < share->left ? bytes : share->left;
 
 	share->classes->bytes[which] += taken;
 	share->left -= taken;
-	share->classes->error_bytes = plus(share->classes->error_bytes, bytes - taken);
+	share->classes->error_bytes = add_saturating(share->classes->error_bytes, bytes - taken);
 }
 
-static uint64_t held_in(const struct flmem_heap_report *heap)
+static uint64_t heap_held_bytes(const struct flmem_heap_report *heap)
 {
-	return plus(known_or_0(heap->in_use_bytes), known_or_0(heap->metadata_bytes));
+	return add_saturating(known_or_0(heap->in_use_bytes), known_or_0(heap->metadata_bytes));
 }
 
-/* The free parts of one heap, and what of it could not be sorted. */
-static void take_heap(struct share *share, const struct flmem_heap_report *heap)
+/* Classifies the free parts of one heap, and the part that could not be read. */
+static void classify_heap(struct share *share, const struct flmem_heap_report *heap)
 {
 	const struct flmem_u64 stays = {
-		.value = less(heap->trimmable_bytes.value, known_or_0(heap->decaying_bytes)),
+		.value = subtract_or_0(heap->trimmable_bytes.value,
+				       known_or_0(heap->decaying_bytes)),
 		.unknown = heap->trimmable_bytes.unknown,
 	};
 	const struct {
@@ -119,28 +120,29 @@ static void take_heap(struct share *share, const struct flmem_heap_report *heap)
 		{heap->pinned_bytes, FLMEM_MEMORY_FRAGMENTED},
 		{heap->cached_bytes, FLMEM_MEMORY_CACHED},
 	};
-	uint64_t sorted = held_in(heap);
+	uint64_t sorted = heap_held_bytes(heap);
 	bool whole = true;
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(parts); i++) {
-		take(share, parts[i].which, known_or_0(parts[i].bytes));
-		sorted = plus(sorted, known_or_0(parts[i].bytes));
+		move_to_class(share, parts[i].which, known_or_0(parts[i].bytes));
+		sorted = add_saturating(sorted, known_or_0(parts[i].bytes));
 		whole = whole && !parts[i].bytes.unknown;
 	}
 	if (heap->resident_bytes.unknown)
 		share->open = true;
 	else if (!whole)
-		take(share, FLMEM_MEMORY_UNKNOWN, less(heap->resident_bytes.value, sorted));
+		move_to_class(share, FLMEM_MEMORY_UNKNOWN,
+			      subtract_or_0(heap->resident_bytes.value, sorted));
 	share->classes->error_bytes =
-		plus(share->classes->error_bytes, known_or_0(heap->error_bytes));
+		add_saturating(share->classes->error_bytes, known_or_0(heap->error_bytes));
 }
 
-static uint64_t held_by_program(const struct flmem_process_report *report)
+static uint64_t program_held_bytes(const struct flmem_process_report *report)
 {
 	uint64_t held = known_or_0(report->python.used_bytes);
 
 	for (size_t i = 0; i < report->allocator_count; i++)
-		held = plus(held, held_in(&report->allocators[i].heap));
+		held = add_saturating(held, heap_held_bytes(&report->allocators[i].heap));
 	return held;
 }
 
@@ -159,7 +161,7 @@ struct flmem_page_locked flmem_page_locked_of(const struct flmem_process_report 
 
 	if (cuda->pinned_bytes.unknown || cuda->pinned_active_bytes.unknown)
 		return memory;
-	memory.idle = less(cuda->pinned_bytes.value, cuda->pinned_active_bytes.value);
+	memory.idle = subtract_or_0(cuda->pinned_bytes.value, cuda->pinned_active_bytes.value);
 	memory.given = cuda->pinned_bytes.value - memory.idle;
 	for (size_t i = 0; i < report->setting_count; i++)
 		memory.of_malloc = memory.of_malloc || is_registered(&report->settings[i]);
@@ -172,53 +174,53 @@ uint64_t flmem_nameless_bytes(const struct flmem_process_report *report)
 
 	for (size_t i = 0; i < report->backing_count; i++)
 		if (report->backings[i].kind == FLMEM_BACKING_SHARED_ANONYMOUS)
-			bytes = plus(bytes, report->backings[i].resident_bytes);
+			bytes = add_saturating(bytes, report->backings[i].resident_bytes);
 	return bytes;
 }
 
 /*
- * cudaHostAlloc maps page-locked memory shared and anonymous, so that the kernel counts it with
- * shared memory. What it is not seen to have there may lie elsewhere.
+ * cudaHostAlloc maps page-locked memory shared and anonymous, so the kernel counts it as shared
+ * memory. If less shared memory is resident than PyTorch reports, the difference lies elsewhere.
  */
-static void share_page_locked(const struct flmem_process_report *report,
-			      const struct flmem_page_locked *memory, struct share *anonymous)
+static void classify_page_locked(const struct flmem_process_report *report,
+				 const struct flmem_page_locked *memory, struct share *anonymous)
 {
 	struct share share = {.classes = anonymous->classes, .left = flmem_nameless_bytes(report)};
 	uint64_t *shared = &share.classes->bytes[FLMEM_MEMORY_SHARED];
 
 	if (memory->of_malloc) {
-		take(anonymous, FLMEM_MEMORY_RUNTIME, memory->idle);
+		move_to_class(anonymous, FLMEM_MEMORY_RUNTIME, memory->idle);
 		return;
 	}
 	if (share.left > *shared)
 		share.left = *shared;
 	*shared -= share.left;
-	take(&share, FLMEM_MEMORY_RUNTIME, memory->idle);
-	take(&share, FLMEM_MEMORY_LIVE, memory->given);
-	take(&share, FLMEM_MEMORY_SHARED, share.left);
+	move_to_class(&share, FLMEM_MEMORY_RUNTIME, memory->idle);
+	move_to_class(&share, FLMEM_MEMORY_LIVE, memory->given);
+	move_to_class(&share, FLMEM_MEMORY_SHARED, share.left);
 }
 
-static void share_anonymous(const struct flmem_process_report *report, struct share *share)
+static void classify_anonymous(const struct flmem_process_report *report, struct share *share)
 {
 	const struct flmem_page_locked locked = flmem_page_locked_of(report);
-	uint64_t held = held_by_program(report);
+	uint64_t held = program_held_bytes(report);
 
 	for (size_t i = 0; i < report->allocator_count; i++)
-		take_heap(share, &report->allocators[i].heap);
-	take(share, FLMEM_MEMORY_CACHED, known_or_0(report->memory.lazy_bytes));
+		classify_heap(share, &report->allocators[i].heap);
+	move_to_class(share, FLMEM_MEMORY_CACHED, known_or_0(report->memory.lazy_bytes));
 	share->classes->error_bytes =
-		plus(share->classes->error_bytes, known_or_0(report->python.error_bytes));
-	take(share, FLMEM_MEMORY_RUNTIME, known_or_0(report->python.free_bytes));
-	share_page_locked(report, &locked, share);
+		add_saturating(share->classes->error_bytes, known_or_0(report->python.error_bytes));
+	move_to_class(share, FLMEM_MEMORY_RUNTIME, known_or_0(report->python.free_bytes));
+	classify_page_locked(report, &locked, share);
 	if (locked.of_malloc)
-		held = less(held, locked.idle);
+		held = subtract_or_0(held, locked.idle);
 	if (report->allocators_unknown)
 		share->open = true;
-	/* Stacks, data segments and mappings of the program's own are live as well. */
+	/* Stacks, data segments and the program's own mappings count as live. */
 	if (!share->open && held < share->left)
 		held = share->left;
-	take(share, FLMEM_MEMORY_LIVE, held);
-	take(share, FLMEM_MEMORY_UNKNOWN, share->left);
+	move_to_class(share, FLMEM_MEMORY_LIVE, held);
+	move_to_class(share, FLMEM_MEMORY_UNKNOWN, share->left);
 }
 
 void flmem_memory_classify(const struct flmem_process_report *report,
@@ -232,14 +234,14 @@ void flmem_memory_classify(const struct flmem_process_report *report,
 		classes.unknown = memory->rss_bytes.unknown;
 	} else if (memory->anon_bytes.unknown || memory->file_bytes.unknown ||
 		   memory->shmem_bytes.unknown) {
-		/* Before Linux 4.5 only the sum is told. */
+		/* Before Linux 4.5, the kernel reports only the sum. */
 		classes.bytes[FLMEM_MEMORY_UNKNOWN] = memory->rss_bytes.value;
 	} else {
 		classes.bytes[FLMEM_MEMORY_FILE] = memory->file_bytes.value;
 		classes.bytes[FLMEM_MEMORY_SHARED] = memory->shmem_bytes.value;
 		share.left = memory->anon_bytes.value;
 		classes.error_bytes = known_or_0(memory->drift_bytes);
-		share_anonymous(report, &share);
+		classify_anonymous(report, &share);
 	}
 	*ret_classes = classes;
 }

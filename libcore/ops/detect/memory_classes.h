@@ -2,36 +2,34 @@
 #ifndef FLMEM_OPS_DETECT_MEMORY_CLASSES_H
 #define FLMEM_OPS_DETECT_MEMORY_CLASSES_H
 
-/*
- * Sorts the resident memory of a process into classes. Nothing is read here: reports in, sums out.
- */
+/* Classifies the resident memory of a process. Reads nothing: computes sums from reports. */
 
 #include <flmem/detect.h>
 
 /*
- * The heaps of all allocators as one. A field is unknown when one allocator's is, with its reason;
- * `why_none` is the reason where there is no allocator.
+ * The sum over the heaps of all allocators. A field is unknown if it is unknown for one allocator,
+ * with that reason; `why_none` is the reason if there is no allocator.
  */
 struct flmem_heap_report flmem_heap_sum(const struct flmem_allocator_report *allocators,
 					size_t count, const char *why_none);
 
-/* PyTorch's page-locked host memory, where it has told of it; else nothing of it. */
+/* PyTorch's page-locked host memory, if PyTorch was queried; zero otherwise. */
 struct flmem_page_locked {
-	uint64_t idle;	/* waits in its cache */
-	uint64_t given; /* tensors have it */
-	bool of_malloc; /* blocks of malloc that are registered with CUDA */
+	uint64_t idle;	/* unused, in PyTorch's cache */
+	uint64_t given; /* used by tensors */
+	bool of_malloc; /* malloc blocks that are registered with CUDA */
 };
 
 struct flmem_page_locked flmem_page_locked_of(const struct flmem_process_report *report);
 
-/* Resident shared anonymous memory, which has no name. */
+/* Resident shared anonymous memory: mappings without a file name. */
 uint64_t flmem_nameless_bytes(const struct flmem_process_report *report);
 
 /*
  * The classes add up to RSS by construction: files and shared memory are the kernel's counters, the
- * free parts are taken out of the anonymous memory, PyTorch's page-locked memory out of the shared,
- * and what remains is live, or unknown where an allocator's part of it is. Where the parts are more
- * than the whole, `error_bytes` says by how much.
+ * free parts are subtracted from the anonymous memory, PyTorch's page-locked memory from the shared
+ * memory, and the rest is live, or unknown if an allocator's part of it is unknown. If the parts
+ * exceed the whole, `error_bytes` is the difference.
  */
 void flmem_memory_classify(const struct flmem_process_report *report,
 			   struct flmem_memory_classes *ret_classes);

@@ -9,18 +9,21 @@
 
 #include "ops/target/inspection.h"
 
-/* How sure it is that the row is what malloc reaches; `owner` is what the dynamic linker chose. */
-static int certainty(const struct flmem_allocator *row, const struct flmem_module *owner)
+/*
+ * The strength of the evidence that malloc reaches this row; `owner` is the module that the dynamic
+ * linker chose.
+ */
+static int evidence_rank(const struct flmem_allocator *row, const struct flmem_module *owner)
 {
 	return (row->module == owner ? 2 : 0) + (row->serves_malloc ? 1 : 0);
 }
 
 /*
- * This library's own calls of malloc are the best witness. Where a program's procedure linkage
- * table stands for malloc's address, they lead into the program whoever serves them, and the lookup
- * order has to do.
+ * The best evidence is where this library's own calls of malloc lead. If malloc's address is an
+ * entry of the program's procedure linkage table, they lead into the program whichever allocator
+ * serves them, and only the lookup order decides.
  */
-static const struct flmem_allocator *find_serving(const struct flmem_inspection *self)
+static const struct flmem_allocator *find_malloc_allocator(const struct flmem_inspection *self)
 {
 	const uint64_t address = (uint64_t)(uintptr_t)malloc;
 	const struct flmem_module *owner = flmem_modules_find(&self->modules, address);
@@ -31,17 +34,17 @@ static const struct flmem_allocator *find_serving(const struct flmem_inspection 
 	for (size_t i = 0; i < self->allocators.count; i++) {
 		const struct flmem_allocator *row = &self->allocators.rows[i];
 
-		if (certainty(row, owner) > (best ? certainty(best, owner) : 0))
+		if (evidence_rank(row, owner) > (best ? evidence_rank(best, owner) : 0))
 			best = row;
 	}
 	return best;
 }
 
 /*
- * This process looked at with the same eyes as any other: what `flmem detect` says of it from
- * outside is what it says of itself, and the calls are those that `flmem trim` would make.
+ * Reads this process with the same code as any other: the result equals that of `flmem detect` from
+ * outside, and the calls are those that `flmem trim` makes.
  */
-static struct flmem_inspection *look(struct flmem_error *err)
+static struct flmem_inspection *inspect_own_process(struct flmem_error *err)
 {
 	FLMEM_AUTO_INSPECTION struct flmem_inspection *self = flmem_inspection_new(err);
 
@@ -51,10 +54,13 @@ static struct flmem_inspection *look(struct flmem_error *err)
 	return FLMEM_TAKE(self);
 }
 
-/* Allocator + 1, 0 until it is known. Threads that ask at once find the same, so no lock. */
+/*
+ * Index of the allocator + 1, 0 until known. Concurrent threads find the same value, so no lock is
+ * needed.
+ */
 static atomic_int known;
 
-static enum flmem_allocator_kind remember(const struct flmem_allocator *serving)
+static enum flmem_allocator_kind cache_allocator_kind(const struct flmem_allocator *serving)
 {
 	enum flmem_allocator_kind kind = serving ? serving->ops->kind : FLMEM_ALLOCATOR_UNKNOWN;
 
@@ -69,8 +75,8 @@ enum flmem_allocator_kind flmem_get_allocator_type(void)
 
 	if (remembered)
 		return (enum flmem_allocator_kind)(remembered - 1);
-	self = look(NULL);
-	return self ? remember(find_serving(self)) : FLMEM_ALLOCATOR_UNKNOWN;
+	self = inspect_own_process(NULL);
+	return self ? cache_allocator_kind(find_malloc_allocator(self)) : FLMEM_ALLOCATOR_UNKNOWN;
 }
 
 int flmem_try_malloc_trim(void)
@@ -83,15 +89,15 @@ int flmem_try_malloc_trim(void)
 typedef uint64_t call_fn(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
 
 /*
- * Makes the calls of a chain here and now. Functions with fewer parameters ignore the rest, as both
- * calling conventions (System V x86-64, AAPCS64) pass the first six in registers.
+ * Makes the calls of a chain directly. Functions with fewer parameters ignore the rest, because
+ * both calling conventions (System V x86-64, AAPCS64) pass the first six in registers.
  */
-static int run_here(struct flmem_chain *chain, struct flmem_error *err)
+static int call_chain_directly(struct flmem_chain *chain, struct flmem_error *err)
 {
 	_Alignas(16) unsigned char data[FLMEM_CHAIN_DATA];
 
 	if (chain->overflow)
-		return flmem_error_set(err, FLMEM_EFAILED, 0, "too many calls for one clean-up");
+		return flmem_error_set(err, FLMEM_EFAILED, 0, "too many calls for one release");
 	memcpy(data, chain->data, sizeof(data));
 	for (size_t i = 0; i < chain->count; i++) {
 		const struct flmem_call *call = &chain->calls[i];
@@ -108,31 +114,31 @@ static int run_here(struct flmem_chain *chain, struct flmem_error *err)
 	return 0;
 }
 
-static int release(const struct flmem_inspection *self, const struct flmem_allocator *serving,
-		   struct flmem_error *err)
+static int release_own_memory(const struct flmem_inspection *self,
+			      const struct flmem_allocator *serving, struct flmem_error *err)
 {
 	struct flmem_chain query = {0}, trim = {0};
 	const unsigned char *answers = NULL;
 	int rc = 0;
 
 	if (!serving)
-		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
-				       "malloc of this process is not of an allocator that flmem "
-				       "knows");
+		return flmem_error_set(
+			err, FLMEM_EUNSUPPORTED, 0,
+			"flmem does not know the allocator that malloc of this process reaches");
 	if (!serving->ops->plan_trim)
 		return flmem_error_set(
-			err, FLMEM_EUNSUPPORTED, 0, "%s cannot be asked to give memory back: %s",
+			err, FLMEM_EUNSUPPORTED, 0, "%s has no call that releases memory: %s",
 			flmem_allocator_name(serving->ops->kind), serving->ops->instead);
 	if (serving->ops->plan_query) {
 		uint64_t at = serving->ops->plan_query(&self->view, serving, &query);
 
-		rc = run_here(&query, err);
+		rc = call_chain_directly(&query, err);
 		if (query.count)
 			answers = query.data + at;
 	}
 	if (!rc)
 		rc = serving->ops->plan_trim(&self->view, serving, answers, &trim, err);
-	return rc ? rc : run_here(&trim, err);
+	return rc ? rc : call_chain_directly(&trim, err);
 }
 
 int flmem_cleanup_memory(struct flmem_error *err)
@@ -141,15 +147,15 @@ int flmem_cleanup_memory(struct flmem_error *err)
 	const struct flmem_allocator *serving;
 	struct flmem_error local = {0};
 
-	/* The one release call that needs no looking up. */
+	/* The only release call that needs no symbol lookup. */
 	if (flmem_try_malloc_trim() >= 0)
 		return 0;
 	if (!err)
 		err = &local;
-	self = look(err);
+	self = inspect_own_process(err);
 	if (!self)
 		return err->code;
-	serving = find_serving(self);
-	remember(serving);
-	return release(self, serving, err);
+	serving = find_malloc_allocator(self);
+	cache_allocator_kind(serving);
+	return release_own_memory(self, serving, err);
 }

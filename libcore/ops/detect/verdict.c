@@ -8,10 +8,10 @@
 
 #define CONFIDENCE_HIGH	  90U
 #define CONFIDENCE_MEDIUM 60U
-#define CONFIDENCE_SPLIT  50U /* where the doubt could turn the verdict */
+#define CONFIDENCE_SPLIT  50U /* upper limit if the error could change the verdict */
 
-static const char nothing_resident[] = "it has no resident memory";
-static const char no_heap[] = "the state of its heap could not be read";
+static const char nothing_resident[] = "the process has no resident memory";
+static const char no_heap[] = "its heap could not be read";
 
 #define CLASS_TEXT(name, text, what) {text, what},
 #define VERDICT_TEXT(name, text)     [FLMEM_VERDICT_##name] = (text),
@@ -22,7 +22,7 @@ static const struct {
 
 static const char *const verdict_names[] = {FLMEM_VERDICTS(VERDICT_TEXT)};
 
-/* Which classes speak for a verdict. */
+/* The classes that count towards each verdict. */
 static const struct {
 	enum flmem_verdict_kind kind;
 	enum flmem_memory_class classes[2];
@@ -57,14 +57,14 @@ const char *flmem_confidence_word(unsigned percent)
 					      : "low";
 }
 
-static double part(uint64_t bytes, uint64_t of)
+static double percent_of(uint64_t bytes, uint64_t of)
 {
 	return of ? (double)bytes / (double)of * 100 : 0;
 }
 
-/* The candidate with most bytes. */
-static enum flmem_verdict_kind largest(const struct flmem_memory_classes *classes,
-				       uint64_t *ret_bytes)
+/* Returns the candidate with the most bytes. */
+static enum flmem_verdict_kind largest_candidate(const struct flmem_memory_classes *classes,
+						 uint64_t *ret_bytes)
 {
 	enum flmem_verdict_kind kind = FLMEM_VERDICT_LIVE;
 	uint64_t most = 0;
@@ -87,21 +87,22 @@ static enum flmem_verdict_kind largest(const struct flmem_memory_classes *classe
 
 static bool is_dominant(uint64_t bytes, uint64_t rss)
 {
-	return part(bytes, rss) >= FLMEM_VERDICT_DOMINANT_PERCENT;
+	return percent_of(bytes, rss) >= FLMEM_VERDICT_DOMINANT_PERCENT;
 }
 
-static unsigned confidence(const struct flmem_memory_classes *classes, uint64_t rss, uint64_t most)
+static unsigned compute_confidence(const struct flmem_memory_classes *classes, uint64_t rss,
+				   uint64_t most)
 {
-	double unknown = part(classes->bytes[FLMEM_MEMORY_UNKNOWN], rss);
-	double error = part(classes->error_bytes, rss);
+	double unknown = percent_of(classes->bytes[FLMEM_MEMORY_UNKNOWN], rss);
+	double error = percent_of(classes->error_bytes, rss);
 	double percent = unknown + error < 100 ? 100 - unknown - error : 0;
 	bool turns;
 
-	/* What is unknown can only add to the largest class; what is in error can also leave it. */
+	/* Unknown bytes can only enlarge the largest class; an error can also reduce it. */
 	if (is_dominant(most, rss))
-		turns = error > 0 && part(most, rss) - error < FLMEM_VERDICT_DOMINANT_PERCENT;
+		turns = error > 0 && percent_of(most, rss) - error < FLMEM_VERDICT_DOMINANT_PERCENT;
 	else
-		turns = part(most, rss) + unknown + error >= FLMEM_VERDICT_DOMINANT_PERCENT;
+		turns = percent_of(most, rss) + unknown + error >= FLMEM_VERDICT_DOMINANT_PERCENT;
 	if (turns && percent > CONFIDENCE_SPLIT)
 		percent = CONFIDENCE_SPLIT;
 	return (unsigned)(percent + 0.5);
@@ -124,19 +125,19 @@ const char *flmem_verdict_reason(const struct flmem_process_report *report)
 	return no_heap;
 }
 
-static void judge(const struct flmem_process_report *report, struct flmem_verdict *verdict)
+static void choose_verdict(const struct flmem_process_report *report, struct flmem_verdict *verdict)
 {
 	const struct flmem_memory_classes *classes = &verdict->classes;
 	uint64_t most, rss = report->memory.rss_bytes.value;
-	enum flmem_verdict_kind kind = largest(classes, &most);
+	enum flmem_verdict_kind kind = largest_candidate(classes, &most);
 
 	if (!is_dominant(most, rss) &&
-	    part(classes->bytes[FLMEM_MEMORY_UNKNOWN], rss) > FLMEM_VERDICT_UNKNOWN_PERCENT) {
+	    percent_of(classes->bytes[FLMEM_MEMORY_UNKNOWN], rss) > FLMEM_VERDICT_UNKNOWN_PERCENT) {
 		verdict->unknown = flmem_verdict_reason(report);
 		return;
 	}
 	verdict->kind = is_dominant(most, rss) ? kind : FLMEM_VERDICT_MIXED;
-	verdict->confidence_percent = confidence(classes, rss, most);
+	verdict->confidence_percent = compute_confidence(classes, rss, most);
 }
 
 void flmem_verdict_judge(const struct flmem_process_report *report,
@@ -149,7 +150,7 @@ void flmem_verdict_judge(const struct flmem_process_report *report,
 	if (!verdict.unknown && !report->memory.rss_bytes.value)
 		verdict.unknown = nothing_resident;
 	if (!verdict.unknown)
-		judge(report, &verdict);
+		choose_verdict(report, &verdict);
 	*ret_verdict = verdict;
 }
 

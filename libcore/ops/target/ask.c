@@ -7,11 +7,12 @@
 #include "base/cleanup.h"
 #include "ops/target/target_guard.h"
 
-static const char has_no_name[] = "its functions have no names in this build, or may not be called";
-static const char unasked[] = "it tells its state only when it is asked: --ask-runtime";
-static const char nameless[] = "the functions of this build have no names: it is stripped";
+static const char has_no_name[] =
+	"this build has no symbols for its functions, or a call of them is refused";
+static const char unasked[] = "only the allocator itself can report its state: use --ask-runtime";
+static const char nameless[] = "this build is stripped: its functions have no symbols";
 static const char closed[] = "flmem cannot read the heap of this allocator from outside";
-static const char was_refused[] = "it could not be asked now";
+static const char was_refused[] = "the allocator could not be queried now";
 
 bool flmem_ask_is_worth(const struct flmem_allocator *found)
 {
@@ -27,16 +28,17 @@ const char *flmem_ask_why_closed(const struct flmem_allocator *found, bool answe
 	return found->ops->silent ? found->ops->silent : closed;
 }
 
-static void add_time(struct flmem_asked *asked, const struct flmem_borrow_result *run)
+static void add_query_time(struct flmem_asked *asked, const struct flmem_borrow_result *run)
 {
 	asked->thread = run->tid;
 	asked->stopped_us += run->stopped_ns / 1000U;
 }
 
-/* What has to be known before the state can be asked for; *ret_query is then not NULL. */
-static int run_query(const struct flmem_view *view, const struct flmem_allocator *found,
-		     const struct flmem_borrow_options *options, struct flmem_borrow_result *run,
-		     const unsigned char **ret_query, struct flmem_error *err)
+/* Runs the query that the state query depends on, if there is one; *ret_query is then not NULL. */
+static int run_first_query(const struct flmem_view *view, const struct flmem_allocator *found,
+			   const struct flmem_borrow_options *options,
+			   struct flmem_borrow_result *run, const unsigned char **ret_query,
+			   struct flmem_error *err)
 {
 	struct flmem_chain chain = {0};
 	uint64_t at;
@@ -66,19 +68,18 @@ int flmem_ask_allocator(const struct flmem_view *view, const struct flmem_alloca
 
 	if (!runs)
 		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
-	rc = run_query(view, found, options, &runs[0], &query, err);
-	add_time(asked, &runs[0]);
+	rc = run_first_query(view, found, options, &runs[0], &query, err);
+	add_query_time(asked, &runs[0]);
 	if (rc)
 		return rc;
 	at = found->ops->plan_state(view, found, query, &chain);
 	if (!chain.count)
-		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
-				       "the %s of process %d shows no name of a function that "
-				       "tells its state",
-				       flmem_allocator_name(found->ops->kind),
-				       (int)view->process->pid);
+		return flmem_error_set(
+			err, FLMEM_EUNSUPPORTED, 0,
+			"the %s of process %d has no symbol of a function that reports its state",
+			flmem_allocator_name(found->ops->kind), (int)view->process->pid);
 	rc = flmem_borrow_run(view, &chain, options, &runs[1], err);
-	add_time(asked, &runs[1]);
+	add_query_time(asked, &runs[1]);
 	if (!rc)
 		found->ops->take_state(found, runs[1].data + at, ret_heap);
 	return rc;
@@ -86,10 +87,10 @@ int flmem_ask_allocator(const struct flmem_view *view, const struct flmem_alloca
 
 #define ARENA_RUNS_MAX 16 /* chains for the arenas of one allocator */
 
-/* What it told of itself stays when its arenas cannot be asked for. */
-static void ask_arenas(const struct flmem_view *view, const struct flmem_allocator *found,
-		       const struct flmem_borrow_options *options, struct flmem_heap_report *heap,
-		       struct flmem_asked *asked)
+/* If the arenas cannot be queried, the answers about the whole allocator remain valid. */
+static void query_arenas(const struct flmem_view *view, const struct flmem_allocator *found,
+			 const struct flmem_borrow_options *options, struct flmem_heap_report *heap,
+			 struct flmem_asked *asked)
 {
 	FLMEM_AUTO_FREE struct flmem_borrow_result *run = calloc(1, sizeof(*run));
 	uint64_t at, next = 0;
@@ -100,7 +101,7 @@ static void ask_arenas(const struct flmem_view *view, const struct flmem_allocat
 
 		at = found->ops->plan_arenas(found, next, &chain);
 		rc = flmem_borrow_run(view, &chain, options, run, NULL);
-		add_time(asked, run);
+		add_query_time(asked, run);
 		if (rc) {
 			heap->arena_list = (struct flmem_arena_list){.unknown = was_refused};
 			return;
@@ -111,7 +112,7 @@ static void ask_arenas(const struct flmem_view *view, const struct flmem_allocat
 	}
 }
 
-static void note_failure(struct flmem_asked *asked, int code, const struct flmem_error *err)
+static void set_query_failure(struct flmem_asked *asked, int code, const struct flmem_error *err)
 {
 	asked->code = code;
 	snprintf(asked->reason, sizeof(asked->reason), "%s", err->message);
@@ -144,15 +145,18 @@ void flmem_ask_all(const struct flmem_view *view, const struct flmem_allocator_l
 						 &asked, &err);
 		if (!rc) {
 			if (list->rows[i].ops->plan_arenas && !reports[i].heap.arena_list.unknown)
-				ask_arenas(view, &list->rows[i], &options, &reports[i].heap,
-					   &asked);
+				query_arenas(view, &list->rows[i], &options, &reports[i].heap,
+					     &asked);
 			continue;
 		}
 		why = rc == FLMEM_EUNSUPPORTED ? has_no_name : was_refused;
 		reports[i].heap = FLMEM_HEAP_UNKNOWN(why);
-		/* A nameless one inside some library is no failure of the others. */
+		/*
+		 * A stripped allocator inside some library does not make the query of the others
+		 * fail.
+		 */
 		if (rc != FLMEM_EUNSUPPORTED || list->rows[i].serves_malloc)
-			note_failure(&asked, rc, &err);
+			set_query_failure(&asked, rc, &err);
 	}
 	*ret_asked = asked;
 }

@@ -3,8 +3,9 @@
 #define FLMEM_OPS_TARGET_ASK_H
 
 /*
- * Lets allocators tell their state that nobody can read from outside: calls of their own, made by a
- * borrowed thread, whose numbers come back through its stack. Nothing changes in the allocator.
+ * Queries allocators whose state cannot be read from outside: a borrowed thread calls their
+ * statistics functions and returns the numbers through its stack. The calls change nothing in the
+ * allocator.
  */
 
 #include <flmem/detect.h>
@@ -12,18 +13,18 @@
 #include "allocators/allocator.h"
 #include "remote/borrow.h"
 
-/* True for an allocator of the process that can be asked and is of interest. */
+/* True for an allocator that can be queried and that the process uses. */
 bool flmem_ask_is_worth(const struct flmem_allocator *found);
 
 /*
- * Why its heap is not read from outside (static); NULL: it is. `answers`: it can be made to tell
- * its state.
+ * Why the heap is not read from outside (static); NULL: it is. `answers`: a query can return its
+ * state.
  */
 const char *flmem_ask_why_closed(const struct flmem_allocator *found, bool answers);
 
 /*
- * Asks one allocator. `guard` and the timeout in `options` are those of a trim. The codes are those
- * of flmem_borrow_run(); *ret_stopped_us grows by the time that the borrowed thread stood still.
+ * Queries one allocator. `guard` and the timeout in `options` are those of a trim. Returns the
+ * codes of flmem_borrow_run(); adds the time for which the borrowed thread was stopped to `asked`.
  */
 int flmem_ask_allocator(const struct flmem_view *view, const struct flmem_allocator *found,
 			const struct flmem_borrow_options *options,
@@ -31,9 +32,9 @@ int flmem_ask_allocator(const struct flmem_view *view, const struct flmem_alloca
 			struct flmem_error *err);
 
 /*
- * Asks all allocators of the process that can be asked; of `how` the timeout and
- * assume_seccomp count. `reports` are in the order of the list.
- * Where it fails, *ret_asked says why and the figures stay unknown.
+ * Queries all allocators of the process that can be queried; uses the timeout and assume_seccomp of
+ * `how`. `reports` are in the order of the list. If a query fails, *ret_asked holds the reason and
+ * the figures stay unknown.
  */
 void flmem_ask_all(const struct flmem_view *view, const struct flmem_allocator_list *list,
 		   const struct flmem_detect_options *how, struct flmem_allocator_report *reports,

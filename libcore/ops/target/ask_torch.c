@@ -10,10 +10,10 @@
 #include "runtimes/cpython_call.h"
 
 /*
- * Names as torch.cuda.memory_stats and torch.cuda.host_memory_stats (from 2.6 on) document them. Of
- * page-locked memory `reserved` is all and `allocated` what is handed out; in later releases they
- * are `allocated` and `active` (HostStats in ATen's CachingHostAllocator.h). Where CUDA was not
- * initialised through torch, asking would initialise it.
+ * Names as torch.cuda.memory_stats and torch.cuda.host_memory_stats (from 2.6 on) document them.
+ * For page-locked memory, `reserved` is the total and `allocated` the part in use; in later
+ * releases these are `allocated` and `active` (HostStats in ATen's CachingHostAllocator.h). If CUDA
+ * was not initialised through torch, the query would initialise it.
  */
 static const char code_text[] = "import sys\n"
 				"t=sys.modules.get('torch')\n"
@@ -29,9 +29,9 @@ static const char code_text[] = "import sys\n"
 				" n+=[h.get(k+'.current','-') for k in p]\n"
 				" print(*n)\n";
 
-static const char no_answer[] = "PyTorch did not tell it";
-static const char not_told[] = "this release of PyTorch does not tell it";
-static const char refused[] = "its interpreter could not be asked";
+static const char no_answer[] = "PyTorch did not report it";
+static const char not_told[] = "this release of PyTorch does not report it";
+static const char refused[] = "its Python interpreter could not be queried";
 
 static void set_all(struct flmem_cuda_report *cuda, const char *reason)
 {

@@ -2,7 +2,7 @@
 #ifndef FLMEM_OPS_TARGET_ASK_TORCH_H
 #define FLMEM_OPS_TARGET_ASK_TORCH_H
 
-/* What PyTorch itself tells of the memory that it keeps for CUDA. */
+/* Queries PyTorch for the memory that it keeps for CUDA. */
 
 #include <flmem/detect.h>
 
@@ -10,14 +10,17 @@
 #include "elf/view.h"
 
 /*
- * Runs a few lines in the process's interpreter. Fills all but `used_bytes` of *cuda, and what the
- * asking took or why it failed into *asked, which may hold something already.
+ * Runs a short script in the process's interpreter. Fills all of *cuda except `used_bytes`, and
+ * adds the cost of the query or the reason of its failure to *asked.
  */
 void flmem_ask_torch(const struct flmem_view *view, const struct flmem_allocator_list *list,
 		     const struct flmem_detect_options *how, struct flmem_cuda_report *cuda,
 		     struct flmem_asked *asked);
 
-/* All but `used_bytes` of an answer: five numbers in a line, "-" for one that is not known. */
+/*
+ * Parses an answer into all of *cuda except `used_bytes`: five numbers in a line, "-" for an
+ * unknown one.
+ */
 void flmem_ask_torch_parse(const char *answer, struct flmem_cuda_report *cuda);
 
 #endif

@@ -13,7 +13,8 @@ struct flmem_inspection *flmem_inspection_new(struct flmem_error *err)
 		in->cache = flmem_image_cache_new();
 	}
 	if (!in || !in->cache) {
-		flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot look into a process");
+		flmem_error_set(err, FLMEM_EFAILED, ENOMEM,
+				"cannot allocate the state for reading a process");
 		return NULL;
 	}
 	return FLMEM_TAKE(in);

@@ -3,8 +3,8 @@
 #define FLMEM_OPS_TARGET_INSPECTION_H
 
 /*
- * A process opened and understood: handle, mappings, modules and allocators, in one object with one
- * release. It lives on the heap, since its parts point at each other.
+ * An open process and what was read of it: handle, mappings, modules and allocators, in one object
+ * with one release. It lives on the heap, because its parts point at each other.
  */
 
 #include "allocators/allocator.h"
@@ -23,7 +23,7 @@ struct flmem_inspection {
 	struct flmem_allocator_list allocators;
 };
 
-/* Holds nothing yet but the cache; NULL when memory is out. */
+/* Holds only the cache at first; NULL if out of memory. */
 struct flmem_inspection *flmem_inspection_new(struct flmem_error *err);
 void flmem_inspection_free(struct flmem_inspection *inspection);
 
@@ -37,7 +37,7 @@ static inline void flmem_cleanup_inspection(struct flmem_inspection **inspection
 /* Reads mappings, modules and allocators of the process, which the caller has opened in it. */
 int flmem_inspection_read(struct flmem_inspection *inspection, struct flmem_error *err);
 
-/* Reads the same again, after something was done to the process. */
+/* Reads the same again, after a call has changed the process. */
 int flmem_inspection_renew(struct flmem_inspection *inspection, struct flmem_error *err);
 
 #endif

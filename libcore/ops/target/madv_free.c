@@ -6,7 +6,7 @@
 #include "proc/rollup.h"
 
 const char flmem_madv_free_unsought[] =
-	"looked for only with the heap, where an allocator may leave such pages";
+	"counted only when the heap is read and an allocator can leave MADV_FREE pages";
 
 static bool counts_them(const struct flmem_heap_report *heap)
 {

@@ -3,8 +3,8 @@
 #define FLMEM_OPS_TARGET_MADV_FREE_H
 
 /*
- * Pages that an allocator has given back with MADV_FREE and does not count any more: they are in
- * RSS until the kernel takes them, when memory is short.
+ * Pages that an allocator has released with MADV_FREE and no longer counts: RSS includes them until
+ * the kernel takes them under memory pressure.
  */
 
 #include <flmem/detect.h>
@@ -12,12 +12,12 @@
 #include "allocators/allocator.h"
 #include "elf/view.h"
 
-/* Why it is not known where nobody has looked. */
+/* Why the figure is unknown if the pages were not read. */
 extern const char flmem_madv_free_unsought[];
 
 /*
- * Anonymous memory in such pages. Unknown where no allocator of `list` leaves any, and where
- * `reports` (one per row, or NULL) show that it counts them as muzzy.
+ * Anonymous memory in such pages. Unknown if no allocator of `list` leaves any, or if `reports`
+ * (one per row, or NULL) show that the allocator counts them as muzzy.
  */
 struct flmem_u64 flmem_madv_free_bytes(const struct flmem_view *view,
 				       const struct flmem_allocator_list *list,

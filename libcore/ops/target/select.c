@@ -19,13 +19,14 @@
 #include "proc/status.h"
 
 /*
- * Text that a pattern is tried on: regexec(3) may take long, and the text is the target's choice.
+ * Length of text that is matched: regexec(3) may take long, and the target chooses its command
+ * line.
  */
 #define SEARCHED_MAX ((size_t)64 << 10)
 
 #define ROLE_BIT(role) (1U << (role))
 
-/* Names that stand for several roles; all others stand for themselves. */
+/* Names of groups of roles; every other name is one role. */
 static const struct {
 	const char *name;
 	unsigned mask;
@@ -49,7 +50,7 @@ unsigned flmem_role_mask(const char *name)
 	return 0;
 }
 
-/* Processes whose command line or files did not answer. They are no targets. */
+/* Processes whose command line or files could not be read in time. They are not selected. */
 #define SILENT_MAX 64U
 
 struct silent {
@@ -57,7 +58,7 @@ struct silent {
 	size_t count;
 };
 
-/* One selection at work. */
+/* The state of one selection. */
 struct work {
 	const struct flmem_selection *selection;
 	int proc;
@@ -68,10 +69,10 @@ struct work {
 	struct flmem_targets targets;
 	size_t capacity;
 	struct silent silent;
-	atomic_int at; /* the process that is read now */
+	atomic_int at; /* the process being read */
 };
 
-static void clear_work(struct work *work)
+static void clear_search_state(struct work *work)
 {
 	flmem_cleanup_close(&work->proc);
 	flmem_scan_clear(&work->scan);
@@ -119,31 +120,31 @@ static bool has_target(const struct work *work, pid_t pid)
 	return false;
 }
 
-static int check(const struct flmem_selection *s, struct flmem_error *err)
+static int check_selection(const struct flmem_selection *s, struct flmem_error *err)
 {
 	int strategies = (s->pid_count > 0) + s->all + (s->name_regex != NULL) + (s->tree != 0);
 
 	if (!strategies)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "no target: choose processes by pid, name, tree or all");
+	if (strategies > 1)
 		return flmem_error_set(
 			err, FLMEM_EUSAGE, 0,
-			"no target: name processes by pid, name or tree, or take all");
-	if (strategies > 1)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "pids, all, name and tree exclude each other: use one");
+			"pid, all, name and tree exclude each other: use only one of them");
 	if (s->name_regex && !s->name_regex[0])
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "an empty name would match every process; take all instead");
+				       "an empty name matches every process; use all instead");
 	for (size_t i = 0; i < s->pid_count; i++)
 		if (s->pids[i] <= 0)
-			return flmem_error_set(err, FLMEM_EUSAGE, 0, "%d is not a process id",
+			return flmem_error_set(err, FLMEM_EUSAGE, 0, "invalid process id '%d'",
 					       (int)s->pids[i]);
 	if (s->tree < 0)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0, "%d is not a process id",
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "invalid process id '%d'",
 				       (int)s->tree);
 	return 0;
 }
 
-static int compile(struct work *work, struct flmem_error *err)
+static int compile_name_regex(struct work *work, struct flmem_error *err)
 {
 	char why[128];
 	int rc = regcomp(&work->regex, work->selection->name_regex, REG_EXTENDED | REG_NOSUB);
@@ -151,14 +152,14 @@ static int compile(struct work *work, struct flmem_error *err)
 	if (rc) {
 		regerror(rc, &work->regex, why, sizeof(why));
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "the name is no regular expression: %s", why);
+				       "the name is not a valid regular expression: %s", why);
 	}
 	work->has_regex = true;
 	return 0;
 }
 
-/* The words joined by spaces, in place; what lies beyond the limit is not looked at. */
-static const char *join(struct flmem_argv_env *command)
+/* Joins the arguments with spaces, in place; text beyond the limit is not matched. */
+static const char *join_argv(struct flmem_argv_env *command)
 {
 	char *end;
 
@@ -175,7 +176,9 @@ static const char *join(struct flmem_argv_env *command)
 	return command->text;
 }
 
-/* sh -c 'flmem trim --name X' would match X, and so would sudo. */
+/*
+ * Ancestors of this process: `sh -c 'flmem trim --name X'` and `sudo flmem ...` would match X, too.
+ */
 static bool runs_flmem(const struct work *work, pid_t pid, const char *command)
 {
 	return strstr(command, "flmem") && flmem_scan_descends(&work->scan, getpid(), pid);
@@ -188,13 +191,13 @@ static bool name_matches(const struct work *work, const struct flmem_process *pr
 
 	if (flmem_argv_env_read_argv(process, &command, NULL))
 		return false;
-	text = join(&command);
+	text = join_argv(&command);
 	return regexec(&work->regex, text, 0, NULL, 0) == 0 &&
 	       !runs_flmem(work, process->pid, text);
 }
 
-/* The kernel checks when the file is opened (proc_maps_open), whatever its mode says. */
-static bool may_read(const struct flmem_process *process)
+/* The kernel checks access when the file is opened (proc_maps_open), not by its mode. */
+static bool may_read_maps(const struct flmem_process *process)
 {
 	FLMEM_AUTO_CLOSE int fd = openat(process->dirfd, "maps", O_RDONLY | O_CLOEXEC);
 
@@ -220,8 +223,8 @@ static bool has_role(struct work *work, const struct flmem_process *process)
 	       (work->selection->roles & ROLE_BIT(identity.role));
 }
 
-/* From here on the process is read; false: it did not answer before. */
-static bool begin(struct work *work, pid_t pid)
+/* Marks the process as being read; false if an earlier read of it was not answered. */
+static bool mark_process_read(struct work *work, pid_t pid)
 {
 	atomic_store(&work->at, (int)pid);
 	for (size_t i = 0; i < work->silent.count; i++)
@@ -241,7 +244,7 @@ static bool passes_filters(struct work *work, const struct flmem_process *proces
 	return !work->selection->roles || has_role(work, process);
 }
 
-static bool is_wanted(struct work *work, const struct flmem_scan_row *row)
+static bool is_selected(struct work *work, const struct flmem_scan_row *row)
 {
 	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
 	const struct flmem_selection *s = work->selection;
@@ -253,9 +256,9 @@ static bool is_wanted(struct work *work, const struct flmem_scan_row *row)
 	if (flmem_process_open_at(work->proc, row->pid, &process, NULL) ||
 	    process.start_time != row->start_time)
 		return false;
-	if (!begin(work, row->pid))
+	if (!mark_process_read(work, row->pid))
 		return false;
-	if (s->all && !may_read(&process))
+	if (s->all && !may_read_maps(&process))
 		return false;
 	if (s->name_regex && !name_matches(work, &process))
 		return false;
@@ -274,9 +277,9 @@ static int choose_by_scan(struct work *work, struct flmem_error *err)
 	for (size_t i = 0; i < work->scan.count; i++) {
 		const struct flmem_scan_row *row = &work->scan.rows[i];
 
-		if (is_wanted(work, row) && add_target(work, row->pid, row->start_time))
+		if (is_selected(work, row) && add_target(work, row->pid, row->start_time))
 			return flmem_error_set(err, FLMEM_EFAILED, ENOMEM,
-					       "cannot hold the targets");
+					       "cannot allocate the list of targets");
 	}
 	return 0;
 }
@@ -296,19 +299,19 @@ static int choose_by_pid(struct work *work, struct flmem_error *err)
 
 		if (has_target(work, s->pids[i]))
 			continue;
-		if (narrowed && !begin(work, s->pids[i]))
+		if (narrowed && !mark_process_read(work, s->pids[i]))
 			continue;
 		if (narrowed && (flmem_process_open_at(work->proc, s->pids[i], &process, NULL) ||
 				 !passes_filters(work, &process)))
 			continue;
 		if (add_target(work, s->pids[i], process.start_time))
 			return flmem_error_set(err, FLMEM_EFAILED, ENOMEM,
-					       "cannot hold the targets");
+					       "cannot allocate the list of targets");
 	}
 	return 0;
 }
 
-static int choose(struct work *work, struct flmem_error *err)
+static int choose_targets(struct work *work, struct flmem_error *err)
 {
 	int rc;
 
@@ -319,22 +322,24 @@ static int choose(struct work *work, struct flmem_error *err)
 	work->relatives.proc_dirfd = work->proc;
 	rc = work->selection->pid_count ? choose_by_pid(work, err) : choose_by_scan(work, err);
 	if (!rc && !work->targets.count)
-		return flmem_error_set(err, FLMEM_ENOPROC, 0,
-				       "no process matches what was asked for");
+		return flmem_error_set(err, FLMEM_ENOPROC, 0, "no process matches the selection");
 	return rc;
 }
 
-/* A selection with all that it works on, since a process may never answer. */
+/*
+ * One selection and all its data, on the heap: a read of a process may never be answered, and then
+ * the thread outlives the caller.
+ */
 struct search {
 	struct work work;
-	struct flmem_selection selection; /* pids and pattern are its own */
+	struct flmem_selection selection; /* owns its pids and its pattern */
 };
 
 static void free_search(void *context)
 {
 	struct search *search = context;
 
-	clear_work(&search->work);
+	clear_search_state(&search->work);
 	free((pid_t *)(uintptr_t)search->selection.pids);
 	free((char *)(uintptr_t)search->selection.name_regex);
 	free(search);
@@ -374,12 +379,12 @@ static int run_search(void *context, struct flmem_error *err)
 {
 	struct search *search = context;
 
-	return choose(&search->work, err);
+	return choose_targets(&search->work, err);
 }
 
-/* One selection, without the processes that did not answer in those before. */
-static int attempt(const struct flmem_selection *selection, struct silent *silent,
-		   struct flmem_targets *ret_targets, struct flmem_error *err)
+/* One selection without the processes whose reads were not answered in earlier attempts. */
+static int attempt_search(const struct flmem_selection *selection, struct silent *silent,
+			  struct flmem_targets *ret_targets, struct flmem_error *err)
 {
 	const struct flmem_attempt how = {.run = run_search, .release = free_search};
 	FLMEM_AUTO(cleanup_search) struct search *search = new_search(selection);
@@ -387,14 +392,15 @@ static int attempt(const struct flmem_selection *selection, struct silent *silen
 	int rc;
 
 	if (!search)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot hold the targets");
-	rc = selection->name_regex ? compile(&search->work, err) : 0;
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM,
+				       "cannot allocate the list of targets");
+	rc = selection->name_regex ? compile_name_regex(&search->work, err) : 0;
 	if (rc)
 		return rc;
 	search->work.silent = *silent;
-	/* Pids that nothing narrows are taken as they are, and none of them is read. */
+	/* Pids without further filters are used as given, without reading the processes. */
 	rc = selection->pid_count && !is_narrowed(selection)
-		     ? choose(&search->work, err)
+		     ? choose_targets(&search->work, err)
 		     : flmem_attempt_run(&how, search, &lost, err);
 	if (!lost && !rc) {
 		*ret_targets = search->work.targets;
@@ -402,7 +408,10 @@ static int attempt(const struct flmem_selection *selection, struct silent *silen
 	}
 	if (!lost)
 		return rc;
-	/* The thread only reads `at` and writes it before each process, so it names that one. */
+	/*
+	 * The thread stores `at` before it reads a process, so `at` names the one that did not
+	 * answer.
+	 */
 	silent->pids[silent->count++] = atomic_load(&search->work.at);
 	(void)FLMEM_TAKE(search);
 	return rc;
@@ -412,14 +421,14 @@ int flmem_select(const struct flmem_selection *selection, struct flmem_targets *
 		 struct flmem_error *err)
 {
 	struct silent silent = {0};
-	int rc = check(selection, err);
+	int rc = check_selection(selection, err);
 
 	if (rc)
 		return rc;
 	for (;;) {
 		size_t before = silent.count;
 
-		rc = attempt(selection, &silent, ret_targets, err);
+		rc = attempt_search(selection, &silent, ret_targets, err);
 		if (silent.count == before || silent.count == SILENT_MAX)
 			return rc;
 	}

@@ -14,23 +14,28 @@ int flmem_target_guard_open(struct flmem_inspection *target, pid_t pid, uint64_t
 		return rc;
 	if (start_time && start_time != target->process.start_time)
 		return flmem_error_set(err, FLMEM_ENOPROC, 0,
-				       "process %d is gone, and its number means another one now",
-				       (int)pid);
+				       "process %d has exited and its PID was reused", (int)pid);
 	rc = flmem_preflight_identity(&target->process, err);
-	/* Before anything is read: what is checked and what is written is one address space. */
+	/*
+	 * Pin the memory before the first read, so that the address space that is checked is the
+	 * one that is written.
+	 */
 	if (!rc)
 		rc = flmem_process_pin_memory(&target->process, err);
 	if (!rc)
 		rc = flmem_inspection_read(target, err);
 	if (!rc)
 		rc = flmem_preflight_rights(&target->process, &target->maps, err);
-	/* A missing right shows first at a private file: say which gate it was. */
+	/*
+	 * A missing permission appears first as EPERM on a private file: find the gate that
+	 * refuses.
+	 */
 	if (rc == FLMEM_EPERM)
 		return flmem_preflight_explain(&target->process, -EPERM, err);
 	return rc;
 }
 
-/* Everything in the module: for allocators that live in a library of their own. */
+/* Guards the whole module: for allocators in a separate library. */
 static void guard_module(const struct flmem_maps *maps, const struct flmem_module *module,
 			 struct flmem_guard *guard)
 {
@@ -101,8 +106,7 @@ int flmem_target_guard_refuse(const struct flmem_view *view, const struct flmem_
 			      struct flmem_error *err)
 {
 	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
-			       "process %d uses %s, which cannot be asked from outside to give "
-			       "memory back: %s",
+			       "process %d uses %s, which has no call that releases memory: %s",
 			       (int)view->process->pid, flmem_allocator_name(found->ops->kind),
 			       found->ops->instead);
 }

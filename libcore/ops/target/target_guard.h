@@ -2,54 +2,59 @@
 #ifndef FLMEM_OPS_TARGET_TARGET_GUARD_H
 #define FLMEM_OPS_TARGET_TARGET_GUARD_H
 
-/* What all that borrow a thread of a process do first, whatever they borrow it for. */
+/* Checks shared by every operation that borrows a thread. */
 
 #include "ops/target/inspection.h"
 #include "remote/candidates.h"
 
 /*
- * Opens the process and reads all that is known of it from outside. FLMEM_ENOPROC when `start_time`
- * is not 0 and another process has the number now, FLMEM_EPERM with the gate that refuses.
+ * Opens the process and reads its mappings, modules and allocators. FLMEM_ENOPROC if `start_time`
+ * is not 0 and the PID was reused, FLMEM_EPERM with the gate that refuses.
  */
 int flmem_target_guard_open(struct flmem_inspection *target, pid_t pid, uint64_t start_time,
 			    struct flmem_error *err);
 
-/* Adds what the borrowed thread must not be inside of, for all allocators of the process. */
+/*
+ * Adds the code and the locks inside which the thread must not be borrowed, for all allocators of
+ * the process.
+ */
 void flmem_target_guard_fill(const struct flmem_view *view, const struct flmem_allocator_list *list,
 			     struct flmem_guard *guard);
 
-/* A check of the heap in so little time still sees some 700 free blocks in pages of their own. */
+/* Budget of the short heap check: enough for about 700 free blocks in separate pages. */
 #define FLMEM_TARGET_GUARD_QUICK_US 4000U
 
 /*
- * FLMEM_EUNSAFE where the calls of an allocator would meet damage to its heap, whoever makes them:
- * a thread that is started allocates too, and takes over an arena that nobody uses.
+ * FLMEM_EUNSAFE if the heap is damaged, so that a call of the allocator would abort the process on
+ * whichever thread it runs: a new thread allocates, too, and may reuse an unused arena.
  */
 int flmem_target_guard_check(const struct flmem_view *view, const struct flmem_allocator_list *list,
 			     uint64_t budget_us, struct flmem_error *err);
 
 /*
- * glibc is mapped in nearly every process, and has served nobody where malloc does not reach it.
- * Others may be called by their own names, so they are of interest in any case.
+ * True if the allocator matters for the process. glibc is mapped in nearly every process and is
+ * unused if malloc does not reach it. Programs may call other allocators by their own names, so
+ * these always matter.
  */
 bool flmem_target_guard_concerns(const struct flmem_allocator *found);
 
 /*
- * Whether a trim calls it. A nameless one inside some library (CPython 3.14 has mimalloc in it)
- * must not keep the others from it; the one that serves malloc is called or refused.
+ * Whether a trim calls the allocator. A stripped one inside some library (CPython 3.14 contains
+ * mimalloc) must not prevent the trim of the others; for the one that serves malloc, an impossible
+ * call is a refusal.
  */
 bool flmem_target_guard_trims(const struct flmem_view *view, const struct flmem_allocator *found);
 
-/* Appends the system calls of a trim of all of them. */
+/* Appends the system calls that a trim of all of them makes. */
 void flmem_target_guard_syscalls(const struct flmem_view *view,
 				 const struct flmem_allocator_list *list,
 				 struct flmem_syscall_list *syscalls);
 
-/* FLMEM_EUNSUPPORTED with what to do instead of asking this allocator. */
+/* FLMEM_EUNSUPPORTED with what to do instead of a trim of this allocator. */
 int flmem_target_guard_refuse(const struct flmem_view *view, const struct flmem_allocator *found,
 			      struct flmem_error *err);
 
-/* Refuses a process whose threads belong to a runtime of their own. */
+/* Refuses a process whose threads belong to another language runtime (Go, Java). */
 int flmem_target_guard_refuse_runtimes(const struct flmem_view *view,
 				       const struct flmem_allocator_list *list,
 				       struct flmem_error *err);

@@ -13,8 +13,8 @@
 #include "base/cleanup.h"
 
 #define VALUE_MAX     32U
-#define PERCENT_SCALE 1000U /* percentages are kept in thousandths */
-#define PERCENT_LIMIT 1000U /* of which more make no sense */
+#define PERCENT_SCALE 1000U /* percentages are stored in thousandths */
+#define PERCENT_LIMIT 1000U /* the largest valid percentage */
 
 enum node_kind {
 	NODE_COMPARE,
@@ -73,7 +73,7 @@ struct parser {
 	struct flmem_error *err;
 };
 
-static int complain(const struct parser *parser, const char *what)
+static int set_parse_error(const struct parser *parser, const char *what)
 {
 	char shown[64];
 
@@ -82,7 +82,7 @@ static int complain(const struct parser *parser, const char *what)
 			       shown, (size_t)(parser->at - parser->text) + 1, what);
 }
 
-static void skip_space(struct parser *parser)
+static void skip_spaces(struct parser *parser)
 {
 	while (*parser->at == ' ' || *parser->at == '\t')
 		parser->at++;
@@ -97,12 +97,12 @@ static size_t word_length(const char *at)
 	return length;
 }
 
-/* Takes the word, in any case, or the sign that means the same. */
+/* Consumes the word, in any case, or the operator sign with the same meaning. */
 static bool take_word(struct parser *parser, const char *word, const char *sign)
 {
 	size_t length;
 
-	skip_space(parser);
+	skip_spaces(parser);
 	length = word_length(parser->at);
 	if (length != strlen(word) || strncasecmp(parser->at, word, length) != 0) {
 		length = sign ? strlen(sign) : 0;
@@ -119,29 +119,29 @@ static int add_node(struct parser *parser, struct node node, size_t *ret_index)
 
 	if (condition->count == FLMEM_ARRAY_SIZE(condition->nodes) ||
 	    (node.kind == NODE_COMPARE && condition->parts == FLMEM_CONDITION_PARTS_MAX))
-		return complain(parser, "it has too many parts");
+		return set_parse_error(parser, "too many comparisons");
 	condition->parts += node.kind == NODE_COMPARE;
 	*ret_index = condition->count;
 	condition->nodes[condition->count++] = node;
 	return 0;
 }
 
-static int complain_of_figure(const struct parser *parser)
+static int set_figure_error(const struct parser *parser)
 {
 	char text[256];
-	size_t used = (size_t)snprintf(text, sizeof(text), "no such figure; there are");
+	size_t used = (size_t)snprintf(text, sizeof(text), "unknown figure; choose from");
 
 	for (size_t i = 0; i < FLMEM_CONDITION_FIELD_COUNT && used < sizeof(text); i++)
 		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s %s", i ? "," : "",
 					 fields[i].text);
-	return complain(parser, text);
+	return set_parse_error(parser, text);
 }
 
 static int parse_field(struct parser *parser, enum flmem_condition_field *ret_field)
 {
 	size_t length;
 
-	skip_space(parser);
+	skip_spaces(parser);
 	length = word_length(parser->at);
 	for (size_t i = 0; i < FLMEM_CONDITION_FIELD_COUNT; i++) {
 		if (length != strlen(fields[i].text) ||
@@ -151,17 +151,17 @@ static int parse_field(struct parser *parser, enum flmem_condition_field *ret_fi
 		*ret_field = (enum flmem_condition_field)i;
 		return 0;
 	}
-	return length ? complain_of_figure(parser)
-		      : complain(parser, "a figure is missing, as in rss > 8G");
+	return length ? set_figure_error(parser)
+		      : set_parse_error(parser, "expected a figure, as in rss > 8G");
 }
 
 static int parse_comparison(struct parser *parser, enum comparison *ret_comparison)
 {
 	bool greater, equal;
 
-	skip_space(parser);
+	skip_spaces(parser);
 	if (*parser->at != '>' && *parser->at != '<')
-		return complain(parser, "one of > >= < <= is missing");
+		return set_parse_error(parser, "expected one of > >= < <=");
 	greater = *parser->at++ == '>';
 	equal = *parser->at == '=';
 	parser->at += equal;
@@ -170,7 +170,7 @@ static int parse_comparison(struct parser *parser, enum comparison *ret_comparis
 	return 0;
 }
 
-/* "20" or "12.5" in thousandths; three digits behind the point at most. */
+/* "20" or "12.5" in thousandths; at most three decimal places. */
 static bool read_percent(const char *text, uint64_t *ret_value)
 {
 	uint64_t value = 0, unit = PERCENT_SCALE;
@@ -197,21 +197,24 @@ static int parse_value(struct parser *parser, struct node *node)
 	const char *start;
 	size_t length = 0;
 
-	skip_space(parser);
+	skip_spaces(parser);
 	start = parser->at;
 	while (isalnum((unsigned char)start[length]) || start[length] == '.')
 		length++;
 	if (!length || length >= sizeof(text))
-		return complain(parser, "a size or a percentage is missing, as in 8G or 20%");
+		return set_parse_error(parser, "expected a size or a percentage, as in 8G or 20%");
 	memcpy(text, start, length);
 	text[length] = '\0';
 	node->is_percent = start[length] == '%';
 	if (!node->is_percent && flmem_parse_size(text, &node->value, NULL))
-		return complain(parser, "this is no size (8G, 1.5GiB) and no percentage (20%)");
+		return set_parse_error(parser,
+				       "invalid size or percentage; write 8G, 1.5GiB or 20%");
 	if (node->is_percent && !read_percent(text, &node->value))
-		return complain(parser, "this is no percentage (20%, 12.5%)");
+		return set_parse_error(parser,
+				       "invalid percentage; write 20% or 12.5%, at most 1000%");
 	if (node->is_percent && node->field == FLMEM_CONDITION_RSS)
-		return complain(parser, "a percentage is one of rss; give rss itself a size");
+		return set_parse_error(
+			parser, "a percentage refers to rss; compare rss itself with a size");
 	parser->at += length + node->is_percent;
 	return 0;
 }
@@ -224,14 +227,14 @@ static int parse_parentheses(struct parser *parser, size_t *ret_index)
 
 	parser->at++;
 	if (++parser->depth > FLMEM_CONDITION_DEPTH_MAX)
-		return complain(parser, "too many parentheses or `not` inside each other");
+		return set_parse_error(parser, "parentheses or `not` are nested too deeply");
 	rc = parse_any(parser, ret_index);
 	if (rc)
 		return rc;
 	parser->depth--;
-	skip_space(parser);
+	skip_spaces(parser);
 	if (*parser->at != ')')
-		return complain(parser, "a ')' is missing");
+		return set_parse_error(parser, "expected ')'");
 	parser->at++;
 	return 0;
 }
@@ -243,7 +246,8 @@ static int parse_part(struct parser *parser, size_t *ret_index)
 
 	if (take_word(parser, "not", "!")) {
 		if (++parser->depth > FLMEM_CONDITION_DEPTH_MAX)
-			return complain(parser, "too many parentheses or `not` inside each other");
+			return set_parse_error(parser,
+					       "parentheses or `not` are nested too deeply");
 		node.kind = NODE_NOT;
 		rc = parse_part(parser, &node.left);
 		parser->depth--;
@@ -296,15 +300,15 @@ int flmem_condition_parse(const char *text, struct flmem_condition **ret_conditi
 	int rc;
 
 	if (!condition)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot hold the condition");
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot allocate the condition");
 	if (strlen(text) > FLMEM_CONDITION_TEXT_MAX)
-		return complain(&parser, "it is too long");
+		return set_parse_error(&parser, "the condition is too long");
 	rc = parse_any(&parser, &root);
 	if (rc)
 		return rc;
-	skip_space(&parser);
+	skip_spaces(&parser);
 	if (*parser.at)
-		return complain(&parser, "`and`, `or` or the end was expected");
+		return set_parse_error(&parser, "expected `and`, `or` or the end");
 	*ret_condition = FLMEM_TAKE(condition);
 	return 0;
 }
@@ -332,8 +336,8 @@ static struct flmem_u64 used_of_limit(const struct flmem_limit_report *limit)
 	return FLMEM_KNOWN(max.value > left.value ? max.value - left.value : 0);
 }
 
-static struct flmem_u64 figure(const struct flmem_process_report *report,
-			       enum flmem_condition_field field)
+static struct flmem_u64 figure_bytes(const struct flmem_process_report *report,
+				     enum flmem_condition_field field)
 {
 	switch (field) {
 	case FLMEM_CONDITION_RSS:
@@ -363,12 +367,12 @@ static struct flmem_u64 figure(const struct flmem_process_report *report,
 	case FLMEM_CONDITION_FIELD_COUNT:
 		break;
 	}
-	return FLMEM_UNKNOWN("there is no such figure");
+	return FLMEM_UNKNOWN("unknown figure");
 }
 
-/* What the figure is compared with, in bytes. */
-static struct flmem_u64 threshold(const struct node *node,
-				  const struct flmem_process_report *report)
+/* The right side of the comparison, in bytes. */
+static struct flmem_u64 threshold_bytes(const struct node *node,
+					const struct flmem_process_report *report)
 {
 	struct flmem_u64 whole = fields[node->field].of_limit ? report->limit.cgroup_max_bytes
 							      : report->memory.rss_bytes;
@@ -377,15 +381,16 @@ static struct flmem_u64 threshold(const struct node *node,
 		return FLMEM_KNOWN(node->value);
 	if (whole.unknown)
 		return whole;
-	/* No rounding that could turn a comparison: 1/100,000 of what is below 2^64. */
+	/* 128-bit arithmetic, so that rounding cannot change the result of the comparison. */
 	return FLMEM_KNOWN(
 		(uint64_t)((unsigned __int128)whole.value * node->value / (100U * PERCENT_SCALE)));
 }
 
-static enum flmem_truth compare(const struct node *node, const struct flmem_process_report *report,
-				const char **why)
+static enum flmem_truth compare_figure(const struct node *node,
+				       const struct flmem_process_report *report, const char **why)
 {
-	struct flmem_u64 bytes = figure(report, node->field), limit = threshold(node, report);
+	struct flmem_u64 bytes = figure_bytes(report, node->field),
+			 limit = threshold_bytes(node, report);
 	bool holds = false;
 
 	if (bytes.unknown || limit.unknown) {
@@ -409,8 +414,12 @@ static enum flmem_truth compare(const struct node *node, const struct flmem_proc
 	return holds ? FLMEM_TRUE : FLMEM_FALSE;
 }
 
-/* Kleene's logic: what is undecided matters only where the other side does not decide. */
-static enum flmem_truth join(enum node_kind kind, enum flmem_truth left, enum flmem_truth right)
+/*
+ * Kleene's three-valued logic: an undecided side matters only if the other side does not decide the
+ * result.
+ */
+static enum flmem_truth join_truths(enum node_kind kind, enum flmem_truth left,
+				    enum flmem_truth right)
 {
 	enum flmem_truth decisive = kind == NODE_AND ? FLMEM_FALSE : FLMEM_TRUE;
 
@@ -421,7 +430,7 @@ static enum flmem_truth join(enum node_kind kind, enum flmem_truth left, enum fl
 	return left;
 }
 
-static enum flmem_truth negate(enum flmem_truth truth)
+static enum flmem_truth negate_truth(enum flmem_truth truth)
 {
 	return truth == FLMEM_UNDECIDED ? truth : truth == FLMEM_TRUE ? FLMEM_FALSE : FLMEM_TRUE;
 }
@@ -437,11 +446,11 @@ enum flmem_truth flmem_condition_check(const struct flmem_condition *condition,
 		const struct node *node = &condition->nodes[i];
 
 		if (node->kind == NODE_COMPARE)
-			last = compare(node, report, &why);
+			last = compare_figure(node, report, &why);
 		else if (node->kind == NODE_NOT)
-			last = negate(truths[node->left]);
+			last = negate_truth(truths[node->left]);
 		else
-			last = join(node->kind, truths[node->left], truths[node->right]);
+			last = join_truths(node->kind, truths[node->left], truths[node->right]);
 		truths[i] = last;
 	}
 	*ret_why = last == FLMEM_UNDECIDED ? why : NULL;

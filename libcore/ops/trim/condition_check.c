@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 
-/* What that may take grows with each attempt. */
+/* Ordered by cost: a later attempt reads more. */
 enum flmem_truth flmem_condition_holds(const struct flmem_condition *when, pid_t pid,
 				       bool assume_seccomp, const char **ret_why)
 {
@@ -14,7 +14,7 @@ enum flmem_truth flmem_condition_holds(const struct flmem_condition *when, pid_t
 	};
 	enum flmem_truth truth = FLMEM_UNDECIDED;
 
-	*ret_why = "it could not be read";
+	*ret_why = "the process could not be read";
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(attempts) && truth == FLMEM_UNDECIDED; i++) {
 		struct flmem_detect_options options = attempts[i];
 		struct flmem_process_report report;

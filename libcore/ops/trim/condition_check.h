@@ -7,8 +7,9 @@
 #include <flmem/condition.h>
 
 /*
- * Whether the condition holds for the process now. Reads only as much as is needed to decide, and
- * borrows a thread only for what nothing else can tell. *ret_why as for flmem_condition_check().
+ * Checks whether the condition is true for the process now. Reads only as much as the decision
+ * needs, and borrows a thread only if no other read can decide it. *ret_why as for
+ * flmem_condition_check().
  */
 enum flmem_truth flmem_condition_holds(const struct flmem_condition *when, pid_t pid,
 				       bool assume_seccomp, const char **ret_why);

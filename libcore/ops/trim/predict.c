@@ -18,18 +18,19 @@ static struct flmem_u64 read_trimmable(const struct flmem_inspection *target,
 	return heap.trimmable_bytes;
 }
 
-static struct flmem_u64 ask_trimmable(const struct flmem_inspection *target,
-				      const struct flmem_allocator *found,
-				      const struct flmem_borrow_options *borrow,
-				      struct flmem_asked *asked)
+static struct flmem_u64 query_trimmable(const struct flmem_inspection *target,
+					const struct flmem_allocator *found,
+					const struct flmem_borrow_options *borrow,
+					struct flmem_asked *asked)
 {
 	struct flmem_heap_report heap;
 
 	if (!borrow)
-		return FLMEM_UNKNOWN("its allocator would have to be asked: detect --ask-runtime");
+		return FLMEM_UNKNOWN(
+			"only the allocator itself can report it: run flmem detect --ask-runtime");
 	asked->tried = true;
 	if (flmem_ask_allocator(&target->view, found, borrow, &heap, asked, NULL))
-		return FLMEM_UNKNOWN("its allocator could not be asked beforehand");
+		return FLMEM_UNKNOWN("the allocator could not be queried before the trim");
 	return heap.trimmable_bytes;
 }
 
@@ -51,13 +52,14 @@ struct flmem_u64 flmem_predict(const struct flmem_inspection *target, uint64_t b
 		else if (found->ops->read_heap)
 			part = read_trimmable(target, found, deadline_us);
 		else if (found->ops->plan_state && !found->ops->silent)
-			part = ask_trimmable(target, found, borrow, ret_asked);
+			part = query_trimmable(target, found, borrow, ret_asked);
 		else
-			part = FLMEM_UNKNOWN("its allocator's heap cannot be read from outside");
+			part = FLMEM_UNKNOWN(
+				"the heap of this allocator cannot be read from outside");
 		if (part.unknown)
 			return part;
 		if (__builtin_add_overflow(sum.value, part.value, &sum.value))
-			return FLMEM_UNKNOWN("the figures of its allocators are no sizes");
+			return FLMEM_UNKNOWN("the heap figures of its allocators overflow a size");
 	}
 	return sum;
 }

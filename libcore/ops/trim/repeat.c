@@ -12,25 +12,25 @@
 #include "ops/trim/condition_check.h"
 #include "proc/process.h"
 
-/* One process of many. */
+/* The state of one process of the list. */
 struct trim_state {
 	struct flmem_process process;
-	bool over;	  /* it is left alone from now on */
+	bool over;	  /* the process is not trimmed any more */
 	int code;	  /* why it was dropped, or 0 */
-	uint64_t next_us; /* of the monotonic clock: not to be trimmed before */
+	uint64_t next_us; /* monotonic clock: earliest time of the next trim */
 	uint64_t trims;
-	unsigned in_vain;	 /* trims in a row */
-	const char *told_reason; /* why the condition was undecided when that was last told */
+	unsigned ineffective;	 /* ineffective trims in a row */
+	const char *told_reason; /* the last reported reason why the condition is undecided */
 };
 
 struct repeat_state {
 	struct flmem_repeat_options options;
 	struct trim_state *trim_states;
-	struct pollfd *polls; /* the descriptor that ends it all, then one of each target */
+	struct pollfd *polls; /* the stop descriptor, then the pidfd of each target */
 	size_t count;
 	size_t opened;
-	struct flmem_trim_result *result; /* room for one; it is large */
-	uint64_t look_us;		  /* when the present look at all of them began */
+	struct flmem_trim_result *result; /* reused for each trim; too large for the stack */
+	uint64_t look_us;		  /* start of the current round of checks */
 };
 
 const char *flmem_repeat_event_name(enum flmem_repeat_event_kind kind)
@@ -44,9 +44,9 @@ const char *flmem_repeat_event_name(enum flmem_repeat_event_kind kind)
 	return names[(size_t)kind < FLMEM_ARRAY_SIZE(names) ? kind : FLMEM_REPEAT_ENDED];
 }
 
-static void tell(const struct repeat_state *repeat_state, const struct trim_state *trim_state,
-		 enum flmem_repeat_event_kind kind, const char *reason,
-		 const struct flmem_trim_result *result)
+static void report_event(const struct repeat_state *repeat_state,
+			 const struct trim_state *trim_state, enum flmem_repeat_event_kind kind,
+			 const char *reason, const struct flmem_trim_result *result)
 {
 	struct timespec now;
 
@@ -62,15 +62,15 @@ static void tell(const struct repeat_state *repeat_state, const struct trim_stat
 		repeat_state->options.data);
 }
 
-static void leave(const struct repeat_state *repeat_state, struct trim_state *trim_state,
-		  enum flmem_repeat_event_kind kind, const char *reason,
-		  const struct flmem_trim_result *result)
+static void end_target(const struct repeat_state *repeat_state, struct trim_state *trim_state,
+		       enum flmem_repeat_event_kind kind, const char *reason,
+		       const struct flmem_trim_result *result)
 {
 	trim_state->over = true;
-	tell(repeat_state, trim_state, kind, reason, result);
+	report_event(repeat_state, trim_state, kind, reason, result);
 }
 
-static bool is_wanted(const struct repeat_state *repeat_state, struct trim_state *trim_state)
+static bool meets_condition(const struct repeat_state *repeat_state, struct trim_state *trim_state)
 {
 	const char *why;
 	enum flmem_truth truth;
@@ -81,48 +81,51 @@ static bool is_wanted(const struct repeat_state *repeat_state, struct trim_state
 				      repeat_state->options.trim.assume_seccomp, &why);
 	if (truth == FLMEM_UNDECIDED && why != trim_state->told_reason) {
 		trim_state->told_reason = why;
-		tell(repeat_state, trim_state, FLMEM_REPEAT_UNDECIDED, why, NULL);
+		report_event(repeat_state, trim_state, FLMEM_REPEAT_UNDECIDED, why, NULL);
 	}
 	return truth == FLMEM_TRUE;
 }
 
-/* Counted from look to look, so that a trim that takes its time does not cost a whole interval. */
-static void cool_down(const struct repeat_state *repeat_state, struct trim_state *trim_state)
+/*
+ * Counted from the start of the round of checks, so that a slow trim does not cost a whole
+ * interval.
+ */
+static void set_next_trim(const struct repeat_state *repeat_state, struct trim_state *trim_state)
 {
 	uint64_t pause_us = repeat_state->options.cool_down_us;
 
-	if (trim_state->in_vain && pause_us < repeat_state->options.every_us)
+	if (trim_state->ineffective && pause_us < repeat_state->options.every_us)
 		pause_us = repeat_state->options.every_us;
-	for (unsigned i = 0; i < trim_state->in_vain && pause_us < FLMEM_REPEAT_COOL_DOWN_US_MAX;
-	     i++)
+	for (unsigned i = 0;
+	     i < trim_state->ineffective && pause_us < FLMEM_REPEAT_COOL_DOWN_US_MAX; i++)
 		pause_us *= 2;
 	trim_state->next_us = repeat_state->look_us + pause_us;
 }
 
-static void note_success(const struct repeat_state *repeat_state, struct trim_state *trim_state,
-			 const struct flmem_trim_result *result)
+static void record_trim(const struct repeat_state *repeat_state, struct trim_state *trim_state,
+			const struct flmem_trim_result *result)
 {
 	const struct flmem_repeat_options *options = &repeat_state->options;
 	char reason[96];
 
-	tell(repeat_state, trim_state, FLMEM_REPEAT_TRIMMED, NULL, result);
+	report_event(repeat_state, trim_state, FLMEM_REPEAT_TRIMMED, NULL, result);
 	trim_state->trims++;
 	if (!result->released_bytes.unknown &&
 	    result->released_bytes.value < options->min_release_bytes)
-		trim_state->in_vain++;
+		trim_state->ineffective++;
 	else
-		trim_state->in_vain = 0;
-	cool_down(repeat_state, trim_state);
-	if (trim_state->in_vain >= options->max_ineffective) {
-		snprintf(reason, sizeof(reason), "%u trims in a row released next to nothing",
-			 trim_state->in_vain);
-		leave(repeat_state, trim_state, FLMEM_REPEAT_GIVEN_UP, reason, NULL);
+		trim_state->ineffective = 0;
+	set_next_trim(repeat_state, trim_state);
+	if (trim_state->ineffective >= options->max_ineffective) {
+		snprintf(reason, sizeof(reason), "%u trims in a row released almost nothing",
+			 trim_state->ineffective);
+		end_target(repeat_state, trim_state, FLMEM_REPEAT_GIVEN_UP, reason, NULL);
 	} else if (options->count && trim_state->trims >= options->count) {
-		leave(repeat_state, trim_state, FLMEM_REPEAT_DONE, NULL, NULL);
+		end_target(repeat_state, trim_state, FLMEM_REPEAT_DONE, NULL, NULL);
 	}
 }
 
-static void trim(const struct repeat_state *repeat_state, struct trim_state *trim_state)
+static void trim_target(const struct repeat_state *repeat_state, struct trim_state *trim_state)
 {
 	struct flmem_trim_options options = repeat_state->options.trim;
 	struct flmem_trim_result *result = repeat_state->result;
@@ -130,32 +133,33 @@ static void trim(const struct repeat_state *repeat_state, struct trim_state *tri
 	options.start_time = trim_state->process.start_time;
 	switch (flmem_trim_process(trim_state->process.pid, &options, result, NULL)) {
 	case 0:
-		note_success(repeat_state, trim_state, result);
+		record_trim(repeat_state, trim_state, result);
 		break;
-	case FLMEM_ENOPROC: /* told when its pidfd says so */
+	case FLMEM_ENOPROC: /* reported when its pidfd becomes readable */
 		break;
 	case FLMEM_EUNSAFE:
-		tell(repeat_state, trim_state, FLMEM_REPEAT_REFUSED, result->reason, result);
-		cool_down(repeat_state, trim_state);
+		report_event(repeat_state, trim_state, FLMEM_REPEAT_REFUSED, result->reason,
+			     result);
+		set_next_trim(repeat_state, trim_state);
 		break;
 	default:
 		trim_state->code = result->code;
-		leave(repeat_state, trim_state, FLMEM_REPEAT_DROPPED, result->reason, result);
+		end_target(repeat_state, trim_state, FLMEM_REPEAT_DROPPED, result->reason, result);
 	}
 }
 
-static void look_after(const struct repeat_state *repeat_state, struct trim_state *trim_state)
+static void check_target(const struct repeat_state *repeat_state, struct trim_state *trim_state)
 {
 	if (trim_state->over)
 		return;
 	if (!flmem_process_alive(&trim_state->process))
-		leave(repeat_state, trim_state, FLMEM_REPEAT_ENDED, NULL, NULL);
+		end_target(repeat_state, trim_state, FLMEM_REPEAT_ENDED, NULL, NULL);
 	else if (repeat_state->look_us >= trim_state->next_us &&
-		 is_wanted(repeat_state, trim_state))
-		trim(repeat_state, trim_state);
+		 meets_condition(repeat_state, trim_state))
+		trim_target(repeat_state, trim_state);
 }
 
-static bool is_over(const struct repeat_state *repeat_state)
+static bool all_ended(const struct repeat_state *repeat_state)
 {
 	for (size_t i = 0; i < repeat_state->count; i++)
 		if (!repeat_state->trim_states[i].over)
@@ -163,12 +167,12 @@ static bool is_over(const struct repeat_state *repeat_state)
 	return true;
 }
 
-/* Until `until_us`, the end of a process, or the order to stop: then true. */
-static bool wait(const struct repeat_state *repeat_state, uint64_t until_us)
+/* Waits until `until_us`; true if the stop descriptor becomes readable earlier. */
+static bool wait_until(const struct repeat_state *repeat_state, uint64_t until_us)
 {
 	uint64_t now_us = flmem_clock_us();
 
-	while (now_us < until_us && !is_over(repeat_state)) {
+	while (now_us < until_us && !all_ended(repeat_state)) {
 		const uint64_t left_us = until_us - now_us;
 		const struct timespec time = {.tv_sec = (time_t)(left_us / 1000000U),
 					      .tv_nsec = (long)(left_us % 1000000U) * 1000};
@@ -183,23 +187,23 @@ static bool wait(const struct repeat_state *repeat_state, uint64_t until_us)
 				return true;
 			for (size_t i = 0; i < repeat_state->count; i++)
 				if (repeat_state->polls[i + 1].revents)
-					leave(repeat_state, &repeat_state->trim_states[i],
-					      FLMEM_REPEAT_ENDED, NULL, NULL);
+					end_target(repeat_state, &repeat_state->trim_states[i],
+						   FLMEM_REPEAT_ENDED, NULL, NULL);
 		}
 		now_us = flmem_clock_us();
 	}
 	return false;
 }
 
-/* A look whose time has passed while others were looked after is left out. */
-static uint64_t next_look(uint64_t last_us, uint64_t every_us)
+/* Skips rounds whose time has already passed, instead of running them late. */
+static uint64_t next_check_us(uint64_t last_us, uint64_t every_us)
 {
 	uint64_t now_us = flmem_clock_us();
 
 	return last_us + ((now_us - last_us) / every_us + 1) * every_us;
 }
 
-static int outcome(const struct repeat_state *repeat_state, struct flmem_error *err)
+static int overall_outcome(const struct repeat_state *repeat_state, struct flmem_error *err)
 {
 	size_t dropped = 0;
 	int code = 0;
@@ -217,29 +221,29 @@ static int outcome(const struct repeat_state *repeat_state, struct flmem_error *
 			       repeat_state->count);
 }
 
-static int keep_vigil(struct repeat_state *repeat_state, struct flmem_error *err)
+static int run_checks(struct repeat_state *repeat_state, struct flmem_error *err)
 {
 	bool stopped = false;
 
 	repeat_state->look_us = flmem_clock_us();
 	while (!stopped) {
 		for (size_t i = 0; i < repeat_state->count && !stopped; i++) {
-			look_after(repeat_state, &repeat_state->trim_states[i]);
+			check_target(repeat_state, &repeat_state->trim_states[i]);
 			/*
-			 * A trim may take seconds; an order to stop does not wait for the others.
+			 * A trim may take seconds: check for the order to stop before the next one.
 			 */
 			stopped = poll(repeat_state->polls, 1, 0) > 0;
 		}
-		if (stopped || is_over(repeat_state))
+		if (stopped || all_ended(repeat_state))
 			break;
 		repeat_state->look_us =
-			next_look(repeat_state->look_us, repeat_state->options.every_us);
-		stopped = wait(repeat_state, repeat_state->look_us);
+			next_check_us(repeat_state->look_us, repeat_state->options.every_us);
+		stopped = wait_until(repeat_state, repeat_state->look_us);
 	}
-	return outcome(repeat_state, err);
+	return overall_outcome(repeat_state, err);
 }
 
-static void close_vigil(struct repeat_state *repeat_state)
+static void clear_repeat_state(struct repeat_state *repeat_state)
 {
 	for (size_t i = 0; i < repeat_state->opened; i++)
 		flmem_process_close(&repeat_state->trim_states[i].process);
@@ -248,9 +252,12 @@ static void close_vigil(struct repeat_state *repeat_state)
 	free(repeat_state->result);
 }
 
-/* One that was there when it was chosen has ended since; else there never was such a process. */
-static void open_ward(const struct repeat_state *repeat_state, struct trim_state *trim_state,
-		      pid_t pid, uint64_t start_time)
+/*
+ * A process with a start time existed when it was chosen, so it has ended since; without one, the
+ * pid may never have existed.
+ */
+static void open_target(const struct repeat_state *repeat_state, struct trim_state *trim_state,
+			pid_t pid, uint64_t start_time)
 {
 	struct flmem_error err = {0};
 	int rc = flmem_process_open(pid, &trim_state->process, &err);
@@ -258,14 +265,14 @@ static void open_ward(const struct repeat_state *repeat_state, struct trim_state
 	trim_state->process.pid = pid;
 	if (rc && !start_time) {
 		trim_state->code = rc;
-		leave(repeat_state, trim_state, FLMEM_REPEAT_DROPPED, err.message, NULL);
+		end_target(repeat_state, trim_state, FLMEM_REPEAT_DROPPED, err.message, NULL);
 	} else if (rc || (start_time && trim_state->process.start_time != start_time)) {
-		leave(repeat_state, trim_state, FLMEM_REPEAT_ENDED, NULL, NULL);
+		end_target(repeat_state, trim_state, FLMEM_REPEAT_ENDED, NULL, NULL);
 	}
 }
 
-static void open_wards(struct repeat_state *repeat_state, const pid_t *pids,
-		       const uint64_t *start_times)
+static void open_targets(struct repeat_state *repeat_state, const pid_t *pids,
+			 const uint64_t *start_times)
 {
 	for (size_t i = 0; i < repeat_state->count; i++) {
 		struct trim_state *trim_state = &repeat_state->trim_states[i];
@@ -273,11 +280,11 @@ static void open_wards(struct repeat_state *repeat_state, const pid_t *pids,
 		trim_state->process = (struct flmem_process)FLMEM_PROCESS_INIT;
 		repeat_state->polls[i + 1].events = POLLIN;
 		repeat_state->opened++;
-		open_ward(repeat_state, trim_state, pids[i], start_times[i]);
+		open_target(repeat_state, trim_state, pids[i], start_times[i]);
 	}
 }
 
-static void fill_defaults(struct flmem_repeat_options *options)
+static void fill_repeat_defaults(struct flmem_repeat_options *options)
 {
 	if (!options->every_us)
 		options->every_us = FLMEM_REPEAT_EVERY_US_DEFAULT;
@@ -290,16 +297,17 @@ static void fill_defaults(struct flmem_repeat_options *options)
 int flmem_repeat(const pid_t *pids, const uint64_t *start_times, size_t count,
 		 const struct flmem_repeat_options *options, struct flmem_error *err)
 {
-	FLMEM_AUTO(close_vigil)
+	FLMEM_AUTO(clear_repeat_state)
 	struct repeat_state repeat_state = {.options = *options, .count = count};
 
-	fill_defaults(&repeat_state.options);
+	fill_repeat_defaults(&repeat_state.options);
 	repeat_state.trim_states = calloc(count ? count : 1, sizeof(*repeat_state.trim_states));
 	repeat_state.polls = calloc(count + 1, sizeof(*repeat_state.polls));
 	repeat_state.result = calloc(1, sizeof(*repeat_state.result));
 	if (!repeat_state.trim_states || !repeat_state.polls || !repeat_state.result)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot hold the processes");
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM,
+				       "cannot allocate the list of processes");
 	repeat_state.polls[0] = (struct pollfd){.fd = options->stop_fd, .events = POLLIN};
-	open_wards(&repeat_state, pids, start_times);
-	return keep_vigil(&repeat_state, err);
+	open_targets(&repeat_state, pids, start_times);
+	return run_checks(&repeat_state, err);
 }

@@ -105,7 +105,7 @@ static struct flmem_u64 read_rss(const struct flmem_trim_job *job)
 	return status.rss_bytes;
 }
 
-static struct flmem_u64 difference(struct flmem_u64 before, struct flmem_u64 after)
+static struct flmem_u64 released_difference(struct flmem_u64 before, struct flmem_u64 after)
 {
 	if (before.unknown || after.unknown)
 		return FLMEM_UNKNOWN("RSS could not be read");
@@ -117,7 +117,7 @@ static enum flmem_trim_outcome outcome_of(struct flmem_u64 released)
 	return !released.unknown && released.value ? FLMEM_TRIM_RELEASED : FLMEM_TRIM_NOTHING;
 }
 
-/* What a part made of RSS, in the steps that it appended and whose calls were made. */
+/* Sets the change of RSS in the steps that a part appended and whose calls were made. */
 static void measure_steps(struct flmem_trim_job *job, size_t first, struct flmem_u64 released)
 {
 	struct flmem_trim_result *result = job->result;
@@ -137,25 +137,25 @@ static void measure_steps(struct flmem_trim_job *job, size_t first, struct flmem
 }
 
 struct part {
-	const char *name; /* of its step when it got to none */
+	const char *name; /* of the step, if the part appended none */
 	bool wanted;
 	int (*run)(struct flmem_trim_job *job, struct flmem_error *err);
 };
 
-/* What became of the parts altogether. */
+/* The outcomes of all parts. */
 struct sum {
 	size_t done, failed;
-	int code; /* of the first that failed */
+	int code; /* of the first part that failed */
 };
 
-/* A process that is gone or closed to us is so for all parts. */
-static bool is_final(int code)
+/* If the process has exited or access is denied, no later part can succeed. */
+static bool is_final_code(int code)
 {
 	return code == FLMEM_ENOPROC || code == FLMEM_EPERM;
 }
 
-/* Code of the program's own may have mapped, unmapped and loaded what it likes. */
-static int look_again(struct flmem_trim_job *job, struct flmem_error *err)
+/* The code that ran in the process may have mapped memory, unmapped it or loaded modules. */
+static int renew_inspection(struct flmem_trim_job *job, struct flmem_error *err)
 {
 	int rc = flmem_inspection_renew(job->target, err);
 
@@ -165,13 +165,13 @@ static int look_again(struct flmem_trim_job *job, struct flmem_error *err)
 	return rc;
 }
 
-/* The result itself tells what became of the only part. */
-static bool is_alone(const struct flmem_trim_job *job)
+/* With only one part, the result itself holds its outcome. */
+static bool has_one_part(const struct flmem_trim_job *job)
 {
 	return !job->options->python && !job->options->collect && !job->options->cuda;
 }
 
-static bool is_glibc(const struct flmem_allocator_list *list)
+static bool malloc_is_glibc(const struct flmem_allocator_list *list)
 {
 	for (size_t i = 0; i < list->count; i++)
 		if (list->rows[i].serves_malloc)
@@ -179,8 +179,8 @@ static bool is_glibc(const struct flmem_allocator_list *list)
 	return false;
 }
 
-/* Where Python code gets in but no thread is idle, the code can make the call itself. */
-static int trim_allocator(struct flmem_trim_job *job, struct flmem_error *err)
+/* If Python code can run but no thread is idle, the Python code calls malloc_trim itself. */
+static int run_allocator_part(struct flmem_trim_job *job, struct flmem_error *err)
 {
 	struct flmem_error inside = {0};
 	int rc = flmem_trim_check(job, err);
@@ -188,37 +188,40 @@ static int trim_allocator(struct flmem_trim_job *job, struct flmem_error *err)
 	if (rc)
 		return rc;
 	rc = flmem_trim_allocator(job, err);
-	if (rc != FLMEM_EUNSAFE || is_alone(job) || job->options->dry_run ||
-	    !is_glibc(&job->target->allocators) || flmem_trim_inside(job, &inside))
+	if (rc != FLMEM_EUNSAFE || has_one_part(job) || job->options->dry_run ||
+	    !malloc_is_glibc(&job->target->allocators) || flmem_trim_inside(job, &inside))
 		return rc;
 	flmem_error_clear(err);
 	return 0;
 }
 
-static void tell_failure(struct flmem_trim_step *step, int code, const struct flmem_error *err)
+static void fill_failed_step(struct flmem_trim_step *step, int code, const struct flmem_error *err)
 {
 	step->outcome = code == FLMEM_EFAILED ? FLMEM_TRIM_FAILED : FLMEM_TRIM_REFUSED;
 	snprintf(step->detail, sizeof(step->detail), "%.*s", (int)sizeof(step->detail) - 1,
 		 err->message);
 }
 
-static int run_part(struct flmem_trim_job *job, const struct part *part, struct sum *sum,
-		    struct flmem_error *err)
+static int run_trim_part(struct flmem_trim_job *job, const struct part *part, struct sum *sum,
+			 struct flmem_error *err)
 {
 	size_t first = job->result->step_count;
 	struct flmem_u64 before = read_rss(job);
 	struct flmem_error own = {0};
-	int rc = sum->done ? look_again(job, &own) : 0;
+	int rc = sum->done ? renew_inspection(job, &own) : 0;
 
-	/* Reported as left alone, so that is how it stays, should it answer now. */
+	/*
+	 * The process is already reported as not trimmed: do not touch it even if it answers now.
+	 */
 	if (!rc && flmem_attempt_is_lost())
-		rc = flmem_error_set(&own, FLMEM_EUNSAFE, 0, "its memory did not answer");
+		rc = flmem_error_set(&own, FLMEM_EUNSAFE, 0,
+				     "a read of its memory was not answered in time");
 	if (!rc)
 		rc = part->run(job, &own);
-	if (rc && job->result->step_count == first && !is_alone(job))
-		tell_failure(flmem_trim_job_step(job, part->name), rc, &own);
+	if (rc && job->result->step_count == first && !has_one_part(job))
+		fill_failed_step(flmem_trim_job_step(job, part->name), rc, &own);
 	if (!job->options->dry_run)
-		measure_steps(job, first, difference(before, read_rss(job)));
+		measure_steps(job, first, released_difference(before, read_rss(job)));
 	if (rc) {
 		if (!sum->failed++) {
 			sum->code = rc;
@@ -230,18 +233,18 @@ static int run_part(struct flmem_trim_job *job, const struct part *part, struct 
 	return 0;
 }
 
-static int run_parts(struct flmem_trim_job *job, struct flmem_error *err)
+static int run_trim_parts(struct flmem_trim_job *job, struct flmem_error *err)
 {
 	const struct part parts[] = {
 		{"python", job->options->python != NULL, flmem_trim_python},
 		{"gc.collect", job->options->collect, flmem_trim_collect},
-		{"allocator", true, trim_allocator},
+		{"allocator", true, run_allocator_part},
 		{"cuda", job->options->cuda, flmem_trim_cuda},
 	};
 	struct sum sum = {0};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(parts); i++)
-		if (parts[i].wanted && is_final(run_part(job, &parts[i], &sum, err)))
+		if (parts[i].wanted && is_final_code(run_trim_part(job, &parts[i], &sum, err)))
 			break;
 	if (!sum.failed)
 		return 0;
@@ -251,14 +254,15 @@ static int run_parts(struct flmem_trim_job *job, struct flmem_error *err)
 	return err->code = FLMEM_EPARTLY;
 }
 
-static void measure(struct flmem_trim_job *job)
+static void measure_result(struct flmem_trim_job *job)
 {
 	struct flmem_trim_result *result = job->result;
 
 	if (job->options->settle_us)
 		flmem_clock_sleep_us(job->options->settle_us);
 	result->rss_after_bytes = read_rss(job);
-	result->released_bytes = difference(result->rss_before_bytes, result->rss_after_bytes);
+	result->released_bytes =
+		released_difference(result->rss_before_bytes, result->rss_after_bytes);
 	result->outcome = outcome_of(result->released_bytes);
 }
 
@@ -271,12 +275,11 @@ static void finish_dry_run(struct flmem_trim_job *job)
 	if (flmem_status_read(&job->target->process, &status, NULL) == 0 &&
 	    !status.seccomp_mode.unknown && status.seccomp_mode.value &&
 	    !job->options->assume_seccomp)
-		flmem_trim_job_note(job,
-				    "it has seccomp filters: only the trim itself can evaluate "
-				    "them, and may then refuse");
+		flmem_trim_job_note(job, "the process has seccomp filters: only the trim itself "
+					 "can evaluate them, and it may then refuse");
 }
 
-static int work(struct flmem_trim_job *job, pid_t pid, struct flmem_error *err)
+static int trim_open_process(struct flmem_trim_job *job, pid_t pid, struct flmem_error *err)
 {
 	int rc = flmem_target_guard_open(job->target, pid, job->options->start_time, err);
 
@@ -285,17 +288,17 @@ static int work(struct flmem_trim_job *job, pid_t pid, struct flmem_error *err)
 		return rc;
 	flmem_target_guard_fill(&job->target->view, &job->target->allocators, &job->guard);
 	job->result->rss_before_bytes = read_rss(job);
-	rc = run_parts(job, err);
+	rc = run_trim_parts(job, err);
 	if (rc && rc != FLMEM_EPARTLY)
 		return rc;
 	if (job->options->dry_run)
 		finish_dry_run(job);
 	else
-		measure(job);
+		measure_result(job);
 	return rc;
 }
 
-static void init_result(struct flmem_trim_result *result, pid_t pid)
+static void init_trim_result(struct flmem_trim_result *result, pid_t pid)
 {
 	static const char *const none = "nothing was called";
 
@@ -304,13 +307,14 @@ static void init_result(struct flmem_trim_result *result, pid_t pid)
 		.rss_before_bytes = FLMEM_UNKNOWN("not measured"),
 		.rss_after_bytes = FLMEM_UNKNOWN(none),
 		.released_bytes = FLMEM_UNKNOWN(none),
-		.predicted_bytes = FLMEM_UNKNOWN("not read beforehand"),
+		.predicted_bytes = FLMEM_UNKNOWN("not predicted"),
 		.stopped_us = FLMEM_UNKNOWN(none),
 		.overhead_us = FLMEM_UNKNOWN(none),
 	};
 }
 
-static void fill_refusal(struct flmem_trim_result *result, int code, const struct flmem_error *err)
+static void fill_failed_result(struct flmem_trim_result *result, int code,
+			       const struct flmem_error *err)
 {
 	result->code = code;
 	if (code != FLMEM_EPARTLY)
@@ -318,11 +322,14 @@ static void fill_refusal(struct flmem_trim_result *result, int code, const struc
 	snprintf(result->reason, sizeof(result->reason), "%s", err->message);
 }
 
-/* One trim with all that it works on, for a process that may never answer. */
+/*
+ * One trim and all its data, on the heap: a read of the process may never be answered, and then the
+ * thread outlives the caller.
+ */
 struct trim_attempt {
 	pid_t pid;
 	struct flmem_trim_options options;
-	struct flmem_trim_code code; /* the strings are its own */
+	struct flmem_trim_code code; /* owns its strings */
 	struct flmem_trim_result result;
 };
 
@@ -341,7 +348,7 @@ static void cleanup_trim_attempt(struct trim_attempt **trim_attempt)
 		free_trim_attempt(*trim_attempt);
 }
 
-static char *copy_bytes(const char *bytes, size_t length)
+static char *copy_code_text(const char *bytes, size_t length)
 {
 	char *copy = malloc(length + 1);
 
@@ -362,13 +369,13 @@ static struct trim_attempt *new_trim_attempt(pid_t pid, const struct flmem_trim_
 		return NULL;
 	trim_attempt->pid = pid;
 	trim_attempt->options = *options;
-	init_result(&trim_attempt->result, pid);
+	init_trim_result(&trim_attempt->result, pid);
 	if (!code)
 		return FLMEM_TAKE(trim_attempt);
 	trim_attempt->options.python = &trim_attempt->code;
 	trim_attempt->code.length = code->length;
 	trim_attempt->code.name = code->name ? strdup(code->name) : NULL;
-	trim_attempt->code.text = copy_bytes(code->text, code->length);
+	trim_attempt->code.text = copy_code_text(code->text, code->length);
 	if ((code->name && !trim_attempt->code.name) || !trim_attempt->code.text)
 		return NULL;
 	return FLMEM_TAKE(trim_attempt);
@@ -387,15 +394,15 @@ static int run_trim_attempt(void *context, struct flmem_error *err)
 			options->timeout_us ? options->timeout_us : FLMEM_TRIM_TIMEOUT_US_DEFAULT,
 	};
 
-	return target ? work(&job, trim_attempt->pid, err) : FLMEM_EFAILED;
+	return target ? trim_open_process(&job, trim_attempt->pid, err) : FLMEM_EFAILED;
 }
 
 /*
- * Reading comes first, so what never answers is met before anything is touched. Left behind later,
- * the thread is to the target what a flmem is that was killed then.
+ * Reading comes first, so a read that is never answered happens before anything is touched. A
+ * thread that is abandoned later affects the target as a flmem does that is killed at that moment.
  */
-static int attempt(pid_t pid, const struct flmem_trim_options *options,
-		   struct flmem_trim_result *ret_result, struct flmem_error *err)
+static int attempt_trim(pid_t pid, const struct flmem_trim_options *options,
+			struct flmem_trim_result *ret_result, struct flmem_error *err)
 {
 	const struct flmem_attempt how = {.run = run_trim_attempt, .release = free_trim_attempt};
 	FLMEM_AUTO(cleanup_trim_attempt)
@@ -408,7 +415,7 @@ static int attempt(pid_t pid, const struct flmem_trim_options *options,
 	rc = flmem_attempt_run(&how, trim_attempt, &lost, err);
 	if (lost) {
 		(void)FLMEM_TAKE(trim_attempt);
-		return flmem_error_prefix(err, "process %d is left alone", (int)pid);
+		return flmem_error_prefix(err, "process %d is not touched", (int)pid);
 	}
 	*ret_result = trim_attempt->result;
 	return rc;
@@ -423,9 +430,9 @@ int flmem_trim_process(pid_t pid, const struct flmem_trim_options *options,
 	if (!err)
 		err = &local;
 	flmem_error_clear(err);
-	init_result(ret_result, pid);
-	rc = attempt(pid, options, ret_result, err);
+	init_trim_result(ret_result, pid);
+	rc = attempt_trim(pid, options, ret_result, err);
 	if (rc)
-		fill_refusal(ret_result, rc, err);
+		fill_failed_result(ret_result, rc, err);
 	return rc;
 }

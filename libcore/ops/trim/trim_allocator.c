@@ -12,23 +12,23 @@
 #include "proc/huge.h"
 #include "remote/borrow.h"
 
-/* Some 3500 free blocks in pages of their own, ten times as many where pages have more. */
+/* Enough for about 3500 free blocks in separate pages, ten times as many if they share pages. */
 #define CHECK_US 20000U
 
-/* The allocator's part of one trim. */
+/* The allocator part of one trim. */
 struct part {
 	struct flmem_trim_job *job;
 	const struct flmem_inspection *target;
 	struct flmem_error *err;
-	bool asked[FLMEM_ALLOCATORS_MAX];	/* has answers */
-	uint64_t answers[FLMEM_ALLOCATORS_MAX]; /* where in the query's data */
-	struct flmem_u64 lazy_bytes;		/* before the trim */
+	bool asked[FLMEM_ALLOCATORS_MAX];	/* its query has answers */
+	uint64_t answers[FLMEM_ALLOCATORS_MAX]; /* offset in the query's data */
+	struct flmem_u64 lazy_bytes;		/* MADV_FREE pages before the trim */
 	struct flmem_borrow_options borrow;
 	struct flmem_syscall_list syscalls;
 	struct flmem_chain chain;
 };
 
-static int nothing_to_call(const struct part *part)
+static int refuse_empty_plan(const struct part *part)
 {
 	for (size_t i = 0; i < part->target->allocators.count; i++) {
 		const struct flmem_allocator *found = &part->target->allocators.rows[i];
@@ -37,12 +37,12 @@ static int nothing_to_call(const struct part *part)
 			return flmem_target_guard_refuse(&part->target->view, found, part->err);
 	}
 	return flmem_error_set(part->err, FLMEM_EUNSUPPORTED, 0,
-			       "process %d has no allocator that flmem knows how to ask",
+			       "process %d has no allocator that flmem can trim",
 			       (int)part->target->process.pid);
 }
 
-/* A first chain, for allocators that have to be asked before they can be told. */
-static int run_query(struct part *part, struct flmem_borrow_result *ret_answers)
+/* A first chain of calls, for allocators whose trim call needs values that only a query returns. */
+static int run_trim_query(struct part *part, struct flmem_borrow_result *ret_answers)
 {
 	struct flmem_chain query = {0};
 
@@ -62,35 +62,36 @@ static int run_query(struct part *part, struct flmem_borrow_result *ret_answers)
 	return flmem_borrow_run(&part->target->view, &query, &part->borrow, ret_answers, part->err);
 }
 
-static const unsigned char *answers_of(const struct part *part, size_t index,
-				       const struct flmem_borrow_result *answers)
+static const unsigned char *query_answers(const struct part *part, size_t index,
+					  const struct flmem_borrow_result *answers)
 {
 	return answers->complete && part->asked[index] ? answers->data + part->answers[index]
 						       : NULL;
 }
 
-static int plan(struct part *part)
+static int plan_trim_chain(struct part *part)
 {
 	struct flmem_borrow_result answers;
 	int rc = flmem_target_guard_refuse_runtimes(&part->target->view, &part->target->allocators,
 						    part->err);
 
 	if (!rc)
-		rc = run_query(part, &answers);
+		rc = run_trim_query(part, &answers);
 	for (size_t i = 0; i < part->target->allocators.count && !rc; i++) {
 		const struct flmem_allocator *found = &part->target->allocators.rows[i];
 
 		if (!flmem_target_guard_trims(&part->target->view, found))
 			continue;
 		rc = found->ops->plan_trim(&part->target->view, found,
-					   answers_of(part, i, &answers), &part->chain, part->err);
+					   query_answers(part, i, &answers), &part->chain,
+					   part->err);
 	}
 	if (!rc && !part->chain.count)
-		rc = nothing_to_call(part);
+		rc = refuse_empty_plan(part);
 	return rc;
 }
 
-static void fill_steps(const struct part *part, const struct flmem_borrow_result *run)
+static void fill_allocator_steps(const struct part *part, const struct flmem_borrow_result *run)
 {
 	static const char *const not_made = "the call was not made";
 
@@ -101,8 +102,7 @@ static void fill_steps(const struct part *part, const struct flmem_borrow_result
 		step->took_us = run->complete ? FLMEM_KNOWN(run->call_ns[i] / 1000U)
 					      : FLMEM_UNKNOWN(not_made);
 		if (run->complete && part->chain.count > 1)
-			step->stopped_us =
-				FLMEM_UNKNOWN("the calls of one chain are stopped for together");
+			step->stopped_us = FLMEM_UNKNOWN("the calls of one chain share one stop");
 		else if (run->complete)
 			step->stopped_us = FLMEM_KNOWN(run->stopped_ns / 1000U);
 		step->thread = run->tid;
@@ -111,7 +111,7 @@ static void fill_steps(const struct part *part, const struct flmem_borrow_result
 	}
 }
 
-static void count_time(const struct part *part, const struct flmem_borrow_result *run)
+static void add_stop_time(const struct part *part, const struct flmem_borrow_result *run)
 {
 	uint64_t inside_ns = 0;
 
@@ -120,8 +120,8 @@ static void count_time(const struct part *part, const struct flmem_borrow_result
 	flmem_trim_job_stopped(part->job, run->stopped_ns / 1000U, inside_ns / 1000U);
 }
 
-/* What the allocator has given back without RSS falling. */
-static void note_lazy(const struct part *part)
+/* Notes memory that the allocator released with MADV_FREE: RSS does not fall yet. */
+static void note_madv_free(const struct part *part)
 {
 	const struct flmem_inspection *target = part->target;
 	struct flmem_u64 after = flmem_madv_free_bytes(&target->view, &target->allocators, NULL);
@@ -131,13 +131,13 @@ static void note_lazy(const struct part *part)
 		return;
 	flmem_text_bytes(after.value - part->lazy_bytes.value, size, sizeof(size));
 	snprintf(text, sizeof(text),
-		 "%s was marked for the kernel, which takes it, and lowers RSS, when memory is "
-		 "short",
+		 "%s was released with MADV_FREE: the kernel takes it, and RSS falls, under memory "
+		 "pressure",
 		 size);
 	flmem_trim_job_note(part->job, text);
 }
 
-static void fill_note(const struct part *part, const struct flmem_borrow_result *run)
+static void fill_trim_note(const struct part *part, const struct flmem_borrow_result *run)
 {
 	const struct flmem_inspection *target = part->target;
 	uint64_t rss_bytes = part->job->result->rss_before_bytes.value;
@@ -156,10 +156,10 @@ static void fill_note(const struct part *part, const struct flmem_borrow_result 
 	if (!huge.unknown && huge.value)
 		flmem_trim_job_note(
 			part->job,
-			"RSS given back from within transparent huge pages becomes free memory "
-			"only when the kernel splits them, which it does when memory is short");
+			"memory released inside transparent huge pages becomes free only when the "
+			"kernel splits those pages, which it does under memory pressure");
 	if (!part->job->options->dry_run)
-		note_lazy(part);
+		note_madv_free(part);
 	flmem_trim_job_note_late(part->job, run->late_us);
 }
 
@@ -171,8 +171,8 @@ int flmem_trim_check(const struct flmem_trim_job *job, struct flmem_error *err)
 		job->options->predict ? CHECK_US : FLMEM_TARGET_GUARD_QUICK_US, err);
 }
 
-/* Before the trim. Asking an allocator is a stop of its own. */
-static void predict(const struct part *part)
+/* Runs before the trim. Querying an allocator stops the borrowed thread once more. */
+static void predict_release(const struct part *part)
 {
 	struct flmem_trim_job *job = part->job;
 	struct flmem_asked asked;
@@ -183,8 +183,8 @@ static void predict(const struct part *part)
 	if (!asked.tried)
 		return;
 	flmem_trim_job_stopped(job, asked.stopped_us, 0);
-	flmem_trim_job_note(job, "the allocator was asked first, on a borrowed thread, what it has "
-				 "to release; the time is in that of the stop");
+	flmem_trim_job_note(job, "the prediction came from a query on a borrowed thread; its time "
+				 "is included in the stop time");
 }
 
 int flmem_trim_allocator(struct flmem_trim_job *job, struct flmem_error *err)
@@ -205,11 +205,11 @@ int flmem_trim_allocator(struct flmem_trim_job *job, struct flmem_error *err)
 	part->borrow.assume_seccomp = job->options->assume_seccomp;
 	flmem_target_guard_syscalls(&part->target->view, &part->target->allocators,
 				    &part->syscalls);
-	rc = plan(part);
+	rc = plan_trim_chain(part);
 	if (rc)
 		return rc;
 	if (job->options->predict)
-		predict(part);
+		predict_release(part);
 	part->lazy_bytes =
 		flmem_madv_free_bytes(&part->target->view, &part->target->allocators, NULL);
 	rc = job->options->dry_run
@@ -218,10 +218,10 @@ int flmem_trim_allocator(struct flmem_trim_job *job, struct flmem_error *err)
 					err);
 	flmem_trim_job_thread(job, run.tid, run.waited_in);
 	if (run.complete)
-		count_time(part, &run);
+		add_stop_time(part, &run);
 	if (rc)
 		return rc;
-	fill_steps(part, &run);
-	fill_note(part, &run);
+	fill_allocator_steps(part, &run);
+	fill_trim_note(part, &run);
 	return 0;
 }

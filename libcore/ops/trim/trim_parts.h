@@ -2,54 +2,61 @@
 #ifndef FLMEM_OPS_TRIM_TRIM_PARTS_H
 #define FLMEM_OPS_TRIM_TRIM_PARTS_H
 
-/* The parts of a trim; ops/trim/trim.c runs those that are asked for and measures each. */
+/* The parts of a trim; ops/trim/trim.c runs the requested ones and measures each. */
 
 #include <flmem/trim.h>
 
 #include "ops/target/inspection.h"
 #include "remote/candidates.h"
 
-/* One trim from start to end. */
+/* The state of one trim, shared by its parts. */
 struct flmem_trim_job {
 	const struct flmem_trim_options *options;
 	struct flmem_trim_result *result;
 	struct flmem_inspection *target;
 	struct flmem_guard guard; /* of the target's allocators */
 	uint64_t timeout_us;
-	uint64_t inside_us; /* spent in calls so far, of what result->stopped_us counts */
+	uint64_t inside_us; /* time inside calls so far; part of result->stopped_us */
 };
 
-/* A new step, with everything unknown; the last one again when there are too many. */
+/*
+ * Appends a step in which every value is unknown; returns the last one again if the list is full.
+ */
 struct flmem_trim_step *flmem_trim_job_step(struct flmem_trim_job *job, const char *name);
 
-/* Adds to what threads were stopped for, and to what they spent inside of calls. */
+/* Adds to the time for which threads were stopped, and to the time that they spent inside calls. */
 void flmem_trim_job_stopped(struct flmem_trim_job *job, uint64_t stopped_us, uint64_t inside_us);
 
-/* The thread that is borrowed now, and what it was blocked in (or NULL); none changes nothing. */
+/*
+ * Records the borrowed thread and the system call it was blocked in (or NULL); 0 changes nothing.
+ */
 void flmem_trim_job_thread(struct flmem_trim_job *job, pid_t tid, const char *waited_in);
 
 /* Appends a sentence to the result's note. */
 void flmem_trim_job_note(struct flmem_trim_job *job, const char *text);
 
-/* The borrowed thread's wait starts again and may end later: says so in the note. */
+/*
+ * Notes that the borrowed thread's wait starts again and may end up to `late_us` late; 0: nothing.
+ */
 void flmem_trim_job_note_late(struct flmem_trim_job *job, uint64_t late_us);
 
 /*
- * FLMEM_EUNSAFE where the calls of an allocator would meet damage to its heap, whoever makes them.
+ * FLMEM_EUNSAFE if the heap is damaged, so that a call of the allocator would abort the process, on
+ * whichever thread it runs.
  */
 int flmem_trim_check(const struct flmem_trim_job *job, struct flmem_error *err);
 
 /*
- * Each part appends its steps. 0 also when it was skipped; on failure the step (if there is one)
- * tells what the error tells.
+ * Each part appends its steps. Returns 0 also when the part was skipped; on failure its step (if
+ * there is one) holds the error's message.
  */
 int flmem_trim_allocator(struct flmem_trim_job *job, struct flmem_error *err);
 int flmem_trim_python(struct flmem_trim_job *job, struct flmem_error *err);
 int flmem_trim_collect(struct flmem_trim_job *job, struct flmem_error *err);
 
 /*
- * glibc's malloc_trim called by Python code, for a process that has no thread to borrow now; only
- * where the program has loaded ctypes itself. FLMEM_EUNSAFE otherwise.
+ * Calls glibc's malloc_trim from Python code, for a process without a thread to borrow; only if the
+ * program has loaded ctypes itself. FLMEM_EUNSAFE otherwise.
  */
 int flmem_trim_inside(struct flmem_trim_job *job, struct flmem_error *err);
 int flmem_trim_cuda(struct flmem_trim_job *job, struct flmem_error *err);

@@ -11,15 +11,15 @@
 static const char collect_code[] = "import gc\nprint(gc.collect())\n";
 
 /*
- * The thread that runs it has device 0 as its current one, whatever the program uses: asking for a
- * stream there would make a context on it, some hundred megabytes. So it takes a device first that
- * PyTorch holds memory of, and keeps it: the thread ends, and going back to device 0 would ask for
- * that context as well.
+ * The current device of the thread that runs this code is device 0, whichever device the program
+ * uses: a query of a stream there would create a CUDA context of some hundred megabytes. So the
+ * code first selects a device on which PyTorch holds memory, and does not switch back: the thread
+ * ends anyway, and returning to device 0 would create the context, too.
  *
- * Emptying a cache ends a capture of a CUDA graph, whoever makes it. The streams that capture are
- * other threads' current ones, which only their objects tell: those of torch.cuda.graph, and the
- * streams that PyTorch itself has made, which are never destroyed (an ExternalStream may be). A
- * stream that may not be asked now is in the way of a capture.
+ * Emptying a cache breaks a CUDA graph capture of any thread. The capturing streams are current in
+ * other threads, so they are found through Python objects: those of torch.cuda.graph, and the
+ * streams that PyTorch itself created, which are never destroyed (an ExternalStream may be). A
+ * stream that refuses the query counts as capturing.
  */
 static const char cuda_code[] =
 	"import sys,gc\n"
@@ -58,7 +58,7 @@ static const char cuda_code[] =
 	"print(run())\n"
 	"del capturing,reserved,run\n";
 
-/* By subscript, which leaves no attribute behind on the library object. */
+/* Access by subscript leaves no attribute on the library object. */
 static const char inside_code[] = "import sys\n"
 				  "c=sys.modules.get('ctypes')\n"
 				  "print(c.pythonapi['malloc_trim'](0) if c else 'skip')\n";
@@ -69,19 +69,19 @@ struct python_part {
 	struct flmem_cpython_result run;
 };
 
-static bool is_absent(const struct flmem_trim_job *job)
+static bool python_is_absent(const struct flmem_trim_job *job)
 {
 	struct flmem_cpython python;
 
 	return job->options->lenient && !flmem_cpython_find(&job->target->view, &python);
 }
 
-static void set_detail(struct flmem_trim_step *step, const char *text)
+static void set_step_detail(struct flmem_trim_step *step, const char *text)
 {
 	snprintf(step->detail, sizeof(step->detail), "%.*s", (int)strcspn(text, "\n"), text);
 }
 
-static void fill_step(struct python_part *part)
+static void fill_python_step(struct python_part *part)
 {
 	const struct flmem_cpython_result *run = &part->run;
 	struct flmem_trim_step *step = part->step;
@@ -92,7 +92,7 @@ static void fill_step(struct python_part *part)
 		 run->waited_in ? run->waited_in : "");
 	flmem_trim_job_thread(part->job, run->tid, run->waited_in);
 	if (run->complete || run->stopped_us) {
-		/* The code runs in a thread of its own: nothing of it is inside the stop. */
+		/* The code runs in a new thread: none of its time is inside the stop. */
 		step->stopped_us = FLMEM_KNOWN(run->stopped_us);
 		flmem_trim_job_stopped(part->job, run->stopped_us, 0);
 		flmem_trim_job_note_late(part->job, run->late_us);
@@ -101,9 +101,9 @@ static void fill_step(struct python_part *part)
 		step->took_us = FLMEM_KNOWN(run->took_us);
 }
 
-/* Runs the code; `part->run` is filled, and is to be cleared, in any case. */
-static int run_code(struct python_part *part, const struct flmem_cpython_code *code,
-		    struct flmem_error *err)
+/* Runs the code; fills `part->run` in any case, and the caller clears it. */
+static int run_python_code(struct python_part *part, const struct flmem_cpython_code *code,
+			   struct flmem_error *err)
 {
 	const struct flmem_cpython_call call = {
 		.code = *code,
@@ -112,33 +112,33 @@ static int run_code(struct python_part *part, const struct flmem_cpython_code *c
 		.assume_seccomp = part->job->options->assume_seccomp,
 		.dry_run = part->job->options->dry_run,
 	};
-	/* The thread for the code allocates, perhaps in an arena that no other one uses. */
+	/* The new thread allocates, possibly in an arena that no other thread uses. */
 	int rc = flmem_trim_check(part->job, err);
 
 	if (!rc)
 		rc = flmem_cpython_call(&part->job->target->view, &call, &part->run, err);
-	fill_step(part);
+	fill_python_step(part);
 	if (rc) {
 		part->step->outcome = rc == FLMEM_EFAILED ? FLMEM_TRIM_FAILED : FLMEM_TRIM_REFUSED;
-		set_detail(part->step, err->message);
+		set_step_detail(part->step, err->message);
 		return rc;
 	}
 	if (!part->run.answer.exception)
 		return 0;
 	part->step->outcome = FLMEM_TRIM_FAILED;
-	set_detail(part->step, part->run.answer.exception);
+	set_step_detail(part->step, part->run.answer.exception);
 	return flmem_error_set(err, FLMEM_EFAILED, 0, "'%s' in process %d raised %s", code->name,
 			       (int)part->job->target->process.pid, part->run.answer.exception);
 }
 
-/* Begins a step; false when there is nothing to do. */
-static bool begin(struct python_part *part, const char *name)
+/* Begins a step; false if it is skipped. */
+static bool begin_python_step(struct python_part *part, const char *name)
 {
 	part->step = flmem_trim_job_step(part->job, name);
-	if (!is_absent(part->job))
+	if (!python_is_absent(part->job))
 		return true;
 	part->step->outcome = FLMEM_TRIM_SKIPPED;
-	set_detail(part->step, "the process has no CPython");
+	set_step_detail(part->step, "the process has no CPython");
 	return false;
 }
 
@@ -149,8 +149,8 @@ int flmem_trim_python(struct flmem_trim_job *job, struct flmem_error *err)
 	struct python_part part = {.job = job};
 	int rc = 0;
 
-	if (begin(&part, "python")) {
-		rc = run_code(&part, &code, err);
+	if (begin_python_step(&part, "python")) {
+		rc = run_python_code(&part, &code, err);
 		snprintf(job->result->output, sizeof(job->result->output), "%s",
 			 part.run.answer.output ? part.run.answer.output : "");
 		job->result->output_cut = part.run.answer.cut;
@@ -166,8 +166,8 @@ int flmem_trim_collect(struct flmem_trim_job *job, struct flmem_error *err)
 	struct python_part part = {.job = job};
 	int rc = 0;
 
-	if (begin(&part, "gc.collect"))
-		rc = run_code(&part, &code, err);
+	if (begin_python_step(&part, "gc.collect"))
+		rc = run_python_code(&part, &code, err);
 	if (part.run.answer.output && !part.run.answer.exception)
 		snprintf(part.step->detail, sizeof(part.step->detail), "%.*s objects",
 			 (int)strspn(part.run.answer.output, "0123456789"), part.run.answer.output);
@@ -183,11 +183,11 @@ int flmem_trim_inside(struct flmem_trim_job *job, struct flmem_error *err)
 	int rc = 0;
 
 	part.step = flmem_trim_job_step(job, "malloc_trim");
-	rc = run_code(&part, &code, err);
+	rc = run_python_code(&part, &code, err);
 	if (!rc && (!part.run.answer.output || part.run.answer.output[0] == 's'))
 		rc = flmem_error_set(err, FLMEM_EUNSAFE, 0,
-				     "process %d has no blocked thread to borrow, and has not "
-				     "loaded ctypes",
+				     "process %d has no blocked thread to borrow, and its program "
+				     "has not imported ctypes",
 				     (int)job->target->process.pid);
 	if (rc)
 		job->result->step_count--;
@@ -203,15 +203,15 @@ int flmem_trim_cuda(struct flmem_trim_job *job, struct flmem_error *err)
 	const char *said;
 	int rc = 0;
 
-	if (begin(&part, "torch.cuda.empty_cache"))
-		rc = run_code(&part, &code, err);
+	if (begin_python_step(&part, "torch.cuda.empty_cache"))
+		rc = run_python_code(&part, &code, err);
 	said = part.run.answer.output;
 	if (said && !part.run.answer.exception) {
 		bool skipped = strncmp(said, skip, sizeof(skip) - 1) == 0;
 
 		if (skipped)
 			part.step->outcome = FLMEM_TRIM_SKIPPED;
-		set_detail(part.step, skipped ? said + sizeof(skip) - 1 : said);
+		set_step_detail(part.step, skipped ? said + sizeof(skip) - 1 : said);
 	}
 	flmem_cpython_result_clear(&part.run);
 	return rc;

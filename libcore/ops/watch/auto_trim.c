@@ -18,7 +18,7 @@
 struct flmem_auto {
 	struct flmem_watch_auto options;
 	uint64_t look_us;
-	struct flmem_condition *fallback; /* where no rounds are known */
+	struct flmem_condition *fallback; /* without known rounds */
 	struct flmem_trim_queue *queue;
 };
 
@@ -26,13 +26,13 @@ struct flmem_auto {
 struct flmem_trim_state {
 	struct flmem_policy policy;
 	bool busy;		/* a trim is under way */
-	bool dropped;		/* it is left alone */
+	bool dropped;		/* the process is not trimmed any more */
 	bool pressed;		/* at the last tick */
-	const char *told;	/* why the condition was undecided when that was last told */
+	const char *told;	/* the last reported reason why the condition is undecided */
 	struct flmem_u64 round; /* that ended last */
 };
 
-static void fill_defaults(struct flmem_auto *a)
+static void fill_auto_defaults(struct flmem_auto *a)
 {
 	struct flmem_watch_auto *o = &a->options;
 
@@ -55,7 +55,7 @@ int flmem_auto_open(const struct flmem_watch_auto *options, struct flmem_auto **
 
 	if (a) {
 		a->options = *options;
-		fill_defaults(a);
+		fill_auto_defaults(a);
 		a->queue = flmem_trim_queue_new();
 		rc = flmem_condition_parse(FLMEM_WATCH_WHEN_DEFAULT, &a->fallback, err);
 	}
@@ -76,7 +76,8 @@ void flmem_auto_free(struct flmem_auto *automatic)
 	free(automatic);
 }
 
-static struct flmem_trim_state *ward_of(const struct flmem_auto *a, struct flmem_watched_process *f)
+static struct flmem_trim_state *target_of(const struct flmem_auto *a,
+					  struct flmem_watched_process *f)
 {
 	const struct flmem_watch_auto *o = &a->options;
 	const struct flmem_policy_rules rules = {
@@ -86,8 +87,8 @@ static struct flmem_trim_state *ward_of(const struct flmem_auto *a, struct flmem
 		.fixed = o->every_rounds != 0,
 		.cool_down_us = o->cool_down_us,
 		.look_us = a->look_us,
-		.least_bytes = o->min_release_bytes,
-		.in_vain_max = o->max_ineffective,
+		.min_release_bytes = o->min_release_bytes,
+		.max_ineffective = o->max_ineffective,
 	};
 
 	if (f->trim_state)
@@ -100,9 +101,9 @@ static struct flmem_trim_state *ward_of(const struct flmem_auto *a, struct flmem
 	return f->trim_state;
 }
 
-static struct flmem_watch_action action(const struct flmem_watched_process *f,
-					enum flmem_watch_action_kind kind, const char *reason,
-					const struct flmem_moment *moment)
+static struct flmem_watch_action init_action(const struct flmem_watched_process *f,
+					     enum flmem_watch_action_kind kind, const char *reason,
+					     const struct flmem_moment *moment)
 {
 	static const char none[] = "no trim was made";
 
@@ -121,9 +122,9 @@ static struct flmem_watch_action action(const struct flmem_watched_process *f,
 	};
 }
 
-static void tell_change(struct flmem_watch_state *w, struct flmem_watched_process *f,
-			const struct flmem_policy_decision *decision,
-			const struct flmem_moment *moment)
+static void report_change(struct flmem_watch_state *w, struct flmem_watched_process *f,
+			  const struct flmem_policy_decision *decision,
+			  const struct flmem_moment *moment)
 {
 	static const enum flmem_watch_action_kind kinds[] = {
 		[FLMEM_POLICY_LOOSENED] = FLMEM_WATCH_LOOSENED,
@@ -135,7 +136,7 @@ static void tell_change(struct flmem_watch_state *w, struct flmem_watched_proces
 
 	if (decision->change == FLMEM_POLICY_SAME)
 		return;
-	told = action(f, kinds[decision->change], decision->change_reason, moment);
+	told = init_action(f, kinds[decision->change], decision->change_reason, moment);
 	flmem_watch_state_action(w, f, &told);
 }
 
@@ -162,9 +163,9 @@ static void ask_for_trim(const struct flmem_auto *a, const struct flmem_watched_
 	f->trim_state->busy = flmem_trim_queue_add(a->queue, request);
 }
 
-static void decide(const struct flmem_auto *a, struct flmem_watch_state *w,
-		   struct flmem_watched_process *f, struct flmem_policy_signs *signs,
-		   const struct flmem_moment *moment)
+static void decide_action(const struct flmem_auto *a, struct flmem_watch_state *w,
+			  struct flmem_watched_process *f, struct flmem_policy_signs *signs,
+			  const struct flmem_moment *moment)
 {
 	struct flmem_policy_decision decision;
 	struct flmem_trend trend;
@@ -174,7 +175,7 @@ static void decide(const struct flmem_auto *a, struct flmem_watch_state *w,
 	signs->rss_bytes = f->last_bytes;
 	signs->verdict = trend.verdict;
 	flmem_policy_decide(&f->trim_state->policy, signs, &decision);
-	tell_change(w, f, &decision, moment);
+	report_change(w, f, &decision, moment);
 	if (decision.trim && !f->trim_state->busy)
 		ask_for_trim(a, f, decision.trim_reason,
 			     signs->occasion == FLMEM_POLICY_CONDITION ? condition_for(a, f)
@@ -186,22 +187,22 @@ void flmem_auto_round(struct flmem_auto *automatic, struct flmem_watch_state *wa
 		      struct flmem_watched_process *watched, const struct flmem_moment *moment)
 {
 	struct flmem_policy_signs signs = {.occasion = FLMEM_POLICY_ROUND};
-	struct flmem_trim_state *trim_state = ward_of(automatic, watched);
+	struct flmem_trim_state *trim_state = target_of(automatic, watched);
 
 	if (!trim_state || trim_state->dropped)
 		return;
 	signs.pressure = flmem_pressures_short(pressures, watched->group, moment->now_us);
 	signs.pressed = signs.pressure != NULL;
 	trim_state->round = FLMEM_KNOWN(watched->rounds.last.number);
-	decide(automatic, watch_state, watched, &signs, moment);
+	decide_action(automatic, watch_state, watched, &signs, moment);
 }
 
-static void look(const struct flmem_auto *a, struct flmem_watch_state *w,
-		 const struct flmem_pressures *pressures, struct flmem_watched_process *f,
-		 const struct flmem_moment *moment)
+static void check_triggers(const struct flmem_auto *a, struct flmem_watch_state *w,
+			   const struct flmem_pressures *pressures, struct flmem_watched_process *f,
+			   const struct flmem_moment *moment)
 {
 	struct flmem_policy_signs signs = {.occasion = FLMEM_POLICY_CONDITION};
-	struct flmem_trim_state *trim_state = ward_of(a, f);
+	struct flmem_trim_state *trim_state = target_of(a, f);
 	bool pressed;
 
 	if (!trim_state || trim_state->dropped)
@@ -215,11 +216,11 @@ static void look(const struct flmem_auto *a, struct flmem_watch_state *w,
 	else if (trim_state->busy || !condition_for(a, f) ||
 		 !flmem_policy_may_look(&trim_state->policy, moment->now_us))
 		return;
-	decide(a, w, f, &signs, moment);
+	decide_action(a, w, f, &signs, moment);
 }
 
-static struct flmem_watched_process *find(const struct flmem_watch_state *w,
-					  const struct flmem_trim_request *request)
+static struct flmem_watched_process *find_target(const struct flmem_watch_state *w,
+						 const struct flmem_trim_request *request)
 {
 	for (size_t i = 0; i < w->count; i++) {
 		struct flmem_watched_process *f = w->watched[i];
@@ -230,7 +231,7 @@ static struct flmem_watched_process *find(const struct flmem_watch_state *w,
 	return NULL;
 }
 
-static enum flmem_watch_action_kind kind_of(const struct flmem_trim_result *result)
+static enum flmem_watch_action_kind action_kind_of(const struct flmem_trim_result *result)
 {
 	switch (result->code) {
 	case 0:
@@ -244,15 +245,15 @@ static enum flmem_watch_action_kind kind_of(const struct flmem_trim_result *resu
 	}
 }
 
-static void tell_trim(struct flmem_watch_state *w, struct flmem_watched_process *f,
-		      const struct flmem_trim_request *request, const struct flmem_moment *moment)
+static void report_trim(struct flmem_watch_state *w, struct flmem_watched_process *f,
+			const struct flmem_trim_request *request, const struct flmem_moment *moment)
 {
 	const struct flmem_trim_result *result = &request->result;
 	char reason[FLMEM_POLICY_REASON_MAX + FLMEM_ERROR_MESSAGE_MAX + 4];
 	struct flmem_policy_decision decision;
 	struct flmem_watch_action told;
 
-	told = action(f, kind_of(result), reason, moment);
+	told = init_action(f, action_kind_of(result), reason, moment);
 	told.result = result;
 	snprintf(reason, sizeof(reason), "%s%s%s", request->reason, result->reason[0] ? ": " : "",
 		 result->reason);
@@ -269,29 +270,29 @@ static void tell_trim(struct flmem_watch_state *w, struct flmem_watched_process 
 		return;
 	flmem_policy_done(&f->trim_state->policy, moment->now_us, result->released_bytes,
 			  result->rss_after_bytes, &decision);
-	tell_change(w, f, &decision, moment);
+	report_change(w, f, &decision, moment);
 }
 
-static void tell_undecided(struct flmem_watch_state *w, struct flmem_watched_process *f,
-			   const struct flmem_trim_request *request,
-			   const struct flmem_moment *moment)
+static void report_undecided(struct flmem_watch_state *w, struct flmem_watched_process *f,
+			     const struct flmem_trim_request *request,
+			     const struct flmem_moment *moment)
 {
 	struct flmem_watch_action told;
 
 	if (!request->why || request->why == f->trim_state->told)
 		return;
 	f->trim_state->told = request->why;
-	told = action(f, FLMEM_WATCH_UNDECIDED, request->why, moment);
+	told = init_action(f, FLMEM_WATCH_UNDECIDED, request->why, moment);
 	flmem_watch_state_action(w, f, &told);
 }
 
-static void collect(const struct flmem_auto *a, struct flmem_watch_state *w,
-		    const struct flmem_moment *moment)
+static void collect_results(const struct flmem_auto *a, struct flmem_watch_state *w,
+			    const struct flmem_moment *moment)
 {
 	for (;;) {
 		FLMEM_AUTO_FREE struct flmem_trim_request *request =
 			flmem_trim_queue_take(a->queue);
-		struct flmem_watched_process *f = request ? find(w, request) : NULL;
+		struct flmem_watched_process *f = request ? find_target(w, request) : NULL;
 
 		if (!request)
 			return;
@@ -299,24 +300,25 @@ static void collect(const struct flmem_auto *a, struct flmem_watch_state *w,
 			continue;
 		f->trim_state->busy = false;
 		if (request->truth == FLMEM_UNDECIDED)
-			tell_undecided(w, f, request, moment);
+			report_undecided(w, f, request, moment);
 		else if (request->truth == FLMEM_TRUE && request->result.code != FLMEM_ENOPROC)
-			tell_trim(w, f, request, moment);
+			report_trim(w, f, request, moment);
 	}
 }
 
 void flmem_auto_tick(struct flmem_auto *automatic, struct flmem_watch_state *watch_state,
 		     const struct flmem_pressures *pressures, const struct flmem_moment *moment)
 {
-	collect(automatic, watch_state, moment);
+	collect_results(automatic, watch_state, moment);
 	for (size_t i = 0; i < watch_state->count; i++)
 		if (!watch_state->watched[i]->ended)
-			look(automatic, watch_state, pressures, watch_state->watched[i], moment);
+			check_triggers(automatic, watch_state, pressures, watch_state->watched[i],
+				       moment);
 }
 
 void flmem_auto_finish(struct flmem_auto *automatic, struct flmem_watch_state *watch_state,
 		       const struct flmem_moment *moment)
 {
 	flmem_trim_queue_finish(automatic->queue);
-	collect(automatic, watch_state, moment);
+	collect_results(automatic, watch_state, moment);
 }

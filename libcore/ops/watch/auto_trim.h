@@ -3,8 +3,8 @@
 #define FLMEM_OPS_WATCH_AUTO_TRIM_H
 
 /*
- * Automatic trims of a watch: brings its occasions before the policy (series/policy.h), has done
- * what that decides (ops/watch/trim_queue.h), and tells each decision.
+ * Automatic trims of a watch: passes its events to the policy (series/policy.h), runs the trims
+ * that the policy decides (ops/watch/trim_queue.h), and reports each decision.
  */
 
 #include <flmem/watch.h>
@@ -14,7 +14,7 @@
 
 struct flmem_auto;
 
-/* The moment that it is now, in the ways that are needed. */
+/* The current time on both clocks. */
 struct flmem_moment {
 	uint64_t now_us; /* since the watch began */
 	uint64_t at_us;	 /* since 1970 */
@@ -24,7 +24,7 @@ int flmem_auto_open(const struct flmem_watch_auto *options, struct flmem_auto **
 		    struct flmem_error *err);
 void flmem_auto_free(struct flmem_auto *automatic);
 
-/* The samples of this moment have been taken; tells what came of earlier trims, too. */
+/* The samples of this tick have been taken; also reports the results of earlier trims. */
 void flmem_auto_tick(struct flmem_auto *automatic, struct flmem_watch_state *watch_state,
 		     const struct flmem_pressures *pressures, const struct flmem_moment *moment);
 
@@ -33,7 +33,7 @@ void flmem_auto_round(struct flmem_auto *automatic, struct flmem_watch_state *wa
 		      const struct flmem_pressures *pressures,
 		      struct flmem_watched_process *watched, const struct flmem_moment *moment);
 
-/* The watch ends: waits for the trim at hand, tells what came of it, and makes no others. */
+/* The watch ends: waits for the running trim, reports its result, and starts no others. */
 void flmem_auto_finish(struct flmem_auto *automatic, struct flmem_watch_state *watch_state,
 		       const struct flmem_moment *moment);
 

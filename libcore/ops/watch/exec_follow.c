@@ -35,7 +35,7 @@ static bool is_same_part(const struct flmem_watch_process *a, const struct flmem
 }
 
 /* What belongs to the living process; what was learnt stays where it is. */
-static void hand_over(struct flmem_watched_process *old, struct flmem_watched_process *heir)
+static void move_live_parts(struct flmem_watched_process *old, struct flmem_watched_process *heir)
 {
 	struct flmem_watch_process id = old->id;
 	int statm = old->statm;
@@ -65,7 +65,7 @@ struct flmem_watched_process *flmem_exec_follow_join(struct flmem_watch_state *w
 
 		if (!old->ended || !is_same_part(&old->id, &watched->id))
 			continue;
-		hand_over(old, watched);
+		move_live_parts(old, watched);
 		flmem_watched_process_free(watched);
 		return old;
 	}
@@ -73,7 +73,7 @@ struct flmem_watched_process *flmem_exec_follow_join(struct flmem_watch_state *w
 }
 
 /* The higher, the more is it worth to be kept. */
-static uint64_t worth(const struct flmem_watched_process *f)
+static uint64_t keep_value(const struct flmem_watched_process *f)
 {
 	uint64_t samples =
 		f->history.samples < (UINT64_C(1) << 32) ? f->history.samples : UINT64_C(1) << 32;
@@ -88,7 +88,8 @@ static size_t find_least(const struct flmem_watch_state *w)
 
 	for (size_t i = 0; i < w->count; i++)
 		if (w->watched[i]->ended &&
-		    (least == SIZE_MAX || worth(w->watched[i]) < worth(w->watched[least])))
+		    (least == SIZE_MAX ||
+		     keep_value(w->watched[i]) < keep_value(w->watched[least])))
 			least = i;
 	return least;
 }

@@ -3,13 +3,13 @@
 #define FLMEM_OPS_WATCH_EXEC_FOLLOW_H
 
 /*
- * Processes that come and go under one watch: one that takes the place of another goes on with its
- * history, and of those that have ended only so many are kept.
+ * Processes that start and end during a watch: one that replaces another continues its history, and
+ * only a limited number of ended processes is kept.
  */
 
 #include "ops/watch/watch_state.h"
 
-/* Processes that have ended and are kept; of more, the least telling are only counted. */
+/* The most ended processes that are kept; beyond that, the least informative are only counted. */
 #define FLMEM_EXEC_FOLLOW_ENDED_MAX 256U
 
 /*
@@ -20,7 +20,10 @@
 struct flmem_watched_process *flmem_exec_follow_join(struct flmem_watch_state *watch_state,
 						     struct flmem_watched_process *watched);
 
-/* Forgets what is too much; none that passed a limit or has a role before all others. */
+/*
+ * Drops ended processes beyond the limit; those that exceeded a limit or have a role are dropped
+ * last.
+ */
 void flmem_exec_follow_forget(struct flmem_watch_state *watch_state);
 
 #endif

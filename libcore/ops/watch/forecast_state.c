@@ -15,7 +15,7 @@ void flmem_forecast_limits_close(struct flmem_forecast_limits *limits)
 	flmem_gpu_use_close(&limits->gpus);
 }
 
-static struct flmem_u64 plus(struct flmem_u64 a, struct flmem_u64 b)
+static struct flmem_u64 add_growth(struct flmem_u64 a, struct flmem_u64 b)
 {
 	if (a.unknown || b.unknown)
 		return a.unknown ? a : b;
@@ -31,9 +31,9 @@ int flmem_forecast_limits_open(struct flmem_forecast_limits *ret_limits, struct 
 		rc = flmem_cgroups_open(&ret_limits->cgroups, err);
 	if (rc)
 		return rc;
-	ret_limits->host_total = plus(host.memory_total_bytes, host.swap_total_bytes);
+	ret_limits->host_total = add_growth(host.memory_total_bytes, host.swap_total_bytes);
 	flmem_gpu_use_open(&ret_limits->gpus);
-	ret_limits->host_left = plus(host.memory_available_bytes, host.swap_free_bytes);
+	ret_limits->host_left = add_growth(host.memory_available_bytes, host.swap_free_bytes);
 	return 0;
 }
 
@@ -41,7 +41,7 @@ static void find_limit(struct flmem_forecast_limits *limits, const struct flmem_
 		       struct flmem_watch_result *r)
 {
 	static const char ended[] = "the process has ended";
-	static const char recorded[] = "a recording does not tell it";
+	static const char recorded[] = "recordings do not contain it";
 	struct flmem_cgroup_limit group;
 
 	r->limit_bytes = r->headroom_bytes = FLMEM_UNKNOWN(limits->cgroups ? ended : recorded);
@@ -60,7 +60,10 @@ static void find_limit(struct flmem_forecast_limits *limits, const struct flmem_
 	r->headroom_bytes = group.headroom_bytes;
 }
 
-/* What the highest recent peak needs is gone already, wherever within a round the watch ended. */
+/*
+ * Subtract the highest recent peak, so that the result does not depend on where within a round the
+ * watch ended.
+ */
 static struct flmem_u64 headroom_at_peak(const struct flmem_watched_process *f,
 					 struct flmem_u64 headroom)
 {
@@ -76,8 +79,8 @@ static struct flmem_u64 headroom_at_peak(const struct flmem_watched_process *f,
 	return headroom;
 }
 
-static void measure(const struct flmem_watched_process *f, enum flmem_trend_basis basis,
-		    struct flmem_trend *ret_trend)
+static void compute_trend(const struct flmem_watched_process *f, enum flmem_trend_basis basis,
+			  struct flmem_trend *ret_trend)
 {
 	struct flmem_trend_point points[FLMEM_HISTORY_POINTS];
 
@@ -91,13 +94,13 @@ static void measure(const struct flmem_watched_process *f, enum flmem_trend_basi
 void flmem_forecast_trend(struct flmem_watched_process *watched, struct flmem_trend *ret_trend)
 {
 	struct flmem_known_trend *known = &watched->trend;
-	/* Where there are rounds, other spans of time are no like phases. */
+	/* With rounds known, compare only round ends; fixed intervals mix different phases. */
 	bool by_round = watched->rounds.count > 0;
 	enum flmem_trend_basis basis = by_round ? FLMEM_TREND_BY_ROUND : FLMEM_TREND_BY_HOUR;
 	uint64_t version = by_round ? watched->rounds.changes : watched->history.samples;
 
 	if (!version || known->version != version || known->trend.basis != basis) {
-		measure(watched, basis, &known->trend);
+		compute_trend(watched, basis, &known->trend);
 		known->version = version;
 	}
 	*ret_trend = known->trend;
@@ -120,8 +123,9 @@ static bool grows_too_fast(const struct flmem_growth_limit *limit, const struct 
 	       growth.value > 0 && (uint64_t)growth.value > most;
 }
 
-static void judge(const struct flmem_watch_options *options, const struct flmem_watched_process *f,
-		  struct flmem_watch_result *r)
+static void find_exceeded_limits(const struct flmem_watch_options *options,
+				 const struct flmem_watched_process *f,
+				 struct flmem_watch_result *r)
 {
 	size_t n = 0;
 
@@ -131,7 +135,7 @@ static void judge(const struct flmem_watch_options *options, const struct flmem_
 		r->findings[n++] = passed_growth;
 }
 
-static void describe(struct flmem_watched_process *f, struct flmem_watch_result *r)
+static void describe_result(struct flmem_watched_process *f, struct flmem_watch_result *r)
 {
 	static const char none[] = "the process ended before its first sample";
 
@@ -161,11 +165,11 @@ void flmem_forecast_of(struct flmem_forecast_limits *limits,
 		       const struct flmem_watch_options *options,
 		       struct flmem_watched_process *watched, struct flmem_watch_result *ret_result)
 {
-	describe(watched, ret_result);
+	describe_result(watched, ret_result);
 	find_limit(limits, watched, ret_result);
 	find_trend(watched, ret_result);
 	if (options)
-		judge(options, watched, ret_result);
+		find_exceeded_limits(options, watched, ret_result);
 }
 
 int flmem_forecast_make(const struct flmem_watch_state *watch_state, bool live,

@@ -27,7 +27,7 @@ void flmem_gpu_use_close(struct flmem_gpu_use *use)
 	*use = (struct flmem_gpu_use){0};
 }
 
-/* 1 or 0; negative when it may not be seen. */
+/* 1 or 0; negative if access is denied. */
 static int has_device_open(const struct flmem_process *process)
 {
 	FLMEM_AUTO_DIR DIR *dir = flmem_io_open_dir(process->dirfd, "fd");
@@ -51,16 +51,16 @@ struct flmem_u64 flmem_gpu_use_of(struct flmem_gpu_use *use, const struct flmem_
 	int open;
 
 	if (!use->present)
-		return FLMEM_UNKNOWN("no driver of NVIDIA is here");
+		return FLMEM_UNKNOWN("no NVIDIA driver is loaded");
 	open = has_device_open(process);
 	if (open < 0)
-		return FLMEM_UNKNOWN("what it has open may not be seen");
+		return FLMEM_UNKNOWN("access to its open files is denied");
 	if (!open)
 		return FLMEM_KNOWN(0);
 	if (!use->tried)
 		flmem_nvml_open(&use->nvml, NULL);
 	use->tried = true;
 	if (!use->nvml)
-		return FLMEM_UNKNOWN("the management library of the driver cannot be used");
+		return FLMEM_UNKNOWN("the driver's management library (NVML) cannot be used");
 	return flmem_nvml_process_bytes(use->nvml, process->pid);
 }

@@ -3,9 +3,9 @@
 #define FLMEM_OPS_WATCH_GPU_USE_H
 
 /*
- * GPU memory of single processes, for who looks now and then. The driver is asked only where it is
- * there, and only about processes that have one of its devices open; the processes' mappings, whose
- * reading could hold them up, are not looked at. One thread at a time.
+ * GPU memory of single processes, for occasional reads. The driver is queried only if it is loaded,
+ * and only for processes that have one of its devices open; mappings are not read, because reading
+ * them could delay the process. One thread at a time.
  */
 
 #include <stdbool.h>

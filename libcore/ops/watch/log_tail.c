@@ -42,10 +42,10 @@ int flmem_log_open(const char *path, off_t back, struct flmem_log *ret_log, stru
 	if (rc == -EACCES || rc == -EPERM)
 		return flmem_error_set(err, FLMEM_EPERM, -rc, "cannot read the log '%s'", path);
 	if (rc == -EINVAL)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "the log '%s' is no regular file; name the file that the "
-				       "job writes",
-				       path);
+		return flmem_error_set(
+			err, FLMEM_EUSAGE, 0,
+			"the log '%s' is not a regular file; name the file that the job writes",
+			path);
 	if (rc && rc != -ENOENT)
 		return flmem_error_set(err, FLMEM_EUSAGE, -rc, "cannot read the log '%s'", path);
 	if (!rc) {
@@ -69,7 +69,7 @@ void flmem_log_close(struct flmem_log *log)
 	*log = (struct flmem_log){.fd = -1};
 }
 
-static void add(struct flmem_log *log, const char *bytes, size_t length)
+static void append_bytes(struct flmem_log *log, const char *bytes, size_t length)
 {
 	size_t room = FLMEM_LOG_LINE_MAX - log->length;
 
@@ -89,7 +89,7 @@ void flmem_log_feed(struct flmem_log *log, const char *bytes, size_t length,
 	while (bytes < end) {
 		const char *newline = memchr(bytes, '\n', (size_t)(end - bytes));
 
-		add(log, bytes, (size_t)((newline ? newline : end) - bytes));
+		append_bytes(log, bytes, (size_t)((newline ? newline : end) - bytes));
 		if (!newline)
 			return;
 		if (!log->skipping)
@@ -100,8 +100,8 @@ void flmem_log_feed(struct flmem_log *log, const char *bytes, size_t length,
 	}
 }
 
-/* Reads on; true when the end was reached. */
-static bool drain(struct flmem_log *log, flmem_log_visit *session, void *context)
+/* Reads the next bytes; true at the end of the file. */
+static bool read_available(struct flmem_log *log, flmem_log_visit *session, void *context)
 {
 	char bytes[READ_SIZE];
 
@@ -145,11 +145,11 @@ void flmem_log_poll(struct flmem_log *log, flmem_log_visit *session, void *conte
 		bool other = is_other_file(log);
 
 		restart_if_cut(log);
-		if (!drain(log, session, context) || !other)
+		if (!read_available(log, session, context) || !other)
 			return;
 		close(log->fd);
 		log->fd = -1;
 	}
 	if (open_file(log) == 0)
-		drain(log, session, context);
+		read_available(log, session, context);
 }

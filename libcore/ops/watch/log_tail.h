@@ -3,9 +3,9 @@
 #define FLMEM_OPS_WATCH_LOG_TAIL_H
 
 /*
- * Following a log as it grows. The file may not be there yet, may vanish, be rotated (another file
- * under its name: the rest of the old one is read first), be cut short, and hold any bytes. Memory
- * and the work of one call are bounded; of lines that are too long the beginning counts.
+ * Follows a log as it grows. The file may be missing at first, vanish, be rotated (another file
+ * under its name: the rest of the old one is read first), be truncated, and hold any bytes. Memory
+ * and the work of one call are bounded; of a line that is too long only the beginning counts.
  */
 
 #include <stdbool.h>
@@ -16,7 +16,7 @@
 
 #include "base/cleanup.h"
 
-/* The longest line that is seen whole. */
+/* The longest line that is read completely. */
 #define FLMEM_LOG_LINE_MAX ((size_t)32 << 10)
 
 struct flmem_log {

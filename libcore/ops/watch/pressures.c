@@ -15,7 +15,8 @@ int flmem_pressures_open(struct flmem_pressures **ret_pressures, struct flmem_er
 	int rc;
 
 	if (!pressures)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot watch control groups");
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM,
+				       "cannot allocate the list of control groups");
 	rc = flmem_cgroups_open(&pressures->cgroups, err);
 	if (rc) {
 		free(pressures);
@@ -55,7 +56,7 @@ size_t flmem_pressures_group(struct flmem_pressures *pressures, const struct flm
 	return pressures->count++;
 }
 
-static bool rose(struct flmem_u64 before, struct flmem_u64 now)
+static bool has_risen(struct flmem_u64 before, struct flmem_u64 now)
 {
 	return !before.unknown && !now.unknown && now.value > before.value;
 }
@@ -68,14 +69,15 @@ static bool is_long(struct flmem_u64 hundredths)
 const char *flmem_pressure_sign(const struct flmem_pressure *before,
 				const struct flmem_pressure *now)
 {
-	if (rose(before->oom_kill, now->oom_kill))
-		return "the kernel has killed a process of its control group for want of memory";
-	if (rose(before->oom, now->oom))
+	if (has_risen(before->oom_kill, now->oom_kill))
+		return "the kernel has killed a process of its control group because memory ran "
+		       "out";
+	if (has_risen(before->oom, now->oom))
 		return "its control group has run out of memory";
-	if (rose(before->max, now->max))
-		return "its control group has run into its memory limit";
-	if (rose(before->high, now->high))
-		return "its control group is slowed down for its use of memory";
+	if (has_risen(before->max, now->max))
+		return "its control group has reached its memory limit";
+	if (has_risen(before->high, now->high))
+		return "its control group is throttled above its memory.high";
 	if (!is_long(now->some_avg10_hundredths))
 		return NULL;
 	return now->stalls_of_host ? "tasks of this host wait for memory"
@@ -117,7 +119,7 @@ const char *flmem_pressures_short(const struct flmem_pressures *pressures, size_
 	return g->shown && now_us - g->shown_us < FLMEM_PRESSURE_LASTS_US ? g->what : NULL;
 }
 
-static struct flmem_u64 less(struct flmem_u64 now, struct flmem_u64 first)
+static struct flmem_u64 counter_increase(struct flmem_u64 now, struct flmem_u64 first)
 {
 	if (now.unknown || first.unknown)
 		return now.unknown ? now : first;
@@ -128,9 +130,9 @@ void flmem_pressure_rise(const struct flmem_pressure *now, const struct flmem_pr
 			 struct flmem_pressure *ret_rise)
 {
 	*ret_rise = *now;
-	ret_rise->high = less(now->high, first->high);
-	ret_rise->max = less(now->max, first->max);
-	ret_rise->oom = less(now->oom, first->oom);
-	ret_rise->oom_kill = less(now->oom_kill, first->oom_kill);
-	ret_rise->some_total_us = less(now->some_total_us, first->some_total_us);
+	ret_rise->high = counter_increase(now->high, first->high);
+	ret_rise->max = counter_increase(now->max, first->max);
+	ret_rise->oom = counter_increase(now->oom, first->oom);
+	ret_rise->oom_kill = counter_increase(now->oom_kill, first->oom_kill);
+	ret_rise->some_total_us = counter_increase(now->some_total_us, first->some_total_us);
 }

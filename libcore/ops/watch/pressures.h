@@ -3,8 +3,8 @@
 #define FLMEM_OPS_WATCH_PRESSURES_H
 
 /*
- * Want of memory in the control groups of the processes of a watch. Processes share groups, so a
- * group is read once however many of them it holds, and only every few seconds.
+ * Memory pressure in the control groups of the processes of a watch. Processes share groups, so
+ * each group is read once, and only every few seconds.
  */
 
 #include <stdbool.h>
@@ -19,10 +19,10 @@
 #define FLMEM_PRESSURES_NONE SIZE_MAX
 #define FLMEM_PRESSURES_MAX  256U
 
-/* Waiting for memory for this share of the time is want of it: 10 %. */
+/* Stalling on memory for this share of the time counts as memory pressure: 10 %. */
 #define FLMEM_PRESSURE_SHORT_HUNDREDTHS 1000U
 
-/* How long memory counts as short after the last sign of it. */
+/* How long memory pressure lasts after its last sign. */
 #define FLMEM_PRESSURE_LASTS_US 60000000U
 
 struct flmem_pressure_group {
@@ -51,15 +51,15 @@ size_t flmem_pressures_group(struct flmem_pressures *pressures,
 /* Reads the group unless that was done a moment ago; true when it was. */
 bool flmem_pressures_read(struct flmem_pressures *pressures, size_t group, uint64_t now_us);
 
-/* Whether memory is short in this group now; what says so, or NULL. */
+/* The sign of memory pressure in this group now, or NULL. */
 const char *flmem_pressures_short(const struct flmem_pressures *pressures, size_t group,
 				  uint64_t now_us);
 
-/* What has come to the counters since `first`; a reading of the same group. */
+/* The increase of the counters since `first`, an earlier reading of the same group. */
 void flmem_pressure_rise(const struct flmem_pressure *now, const struct flmem_pressure *first,
 			 struct flmem_pressure *ret_rise);
 
-/* What of two readings says that memory is short; static, or NULL. */
+/* The sign of memory pressure between two readings; static, or NULL. */
 const char *flmem_pressure_sign(const struct flmem_pressure *before,
 				const struct flmem_pressure *now);
 

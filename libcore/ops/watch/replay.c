@@ -10,13 +10,13 @@
 /* Processes of a hostile recording: each costs 7 KiB. */
 #define REPLAYED_MAX 4096U
 
-/* What a number of a session stands for; NULL: nothing. */
+/* The process that a number of a session refers to; NULL: none. */
 struct numbered {
 	struct flmem_watched_process *watched;
-	uint64_t pid, start_time; /* as it was told */
+	uint64_t pid, start_time; /* as recorded */
 };
 
-/* A recording on its way back into a watch. */
+/* The state of replaying a recording. */
 struct replay {
 	struct flmem_watch_state watch_state;
 	struct flmem_recording recording;
@@ -35,11 +35,11 @@ static void clear_replay(struct replay *r)
 	free(r->numbered);
 }
 
-static struct flmem_watched_process *find(const struct replay *r, uint64_t number)
+static struct flmem_watched_process *find_replayed(const struct replay *r, uint64_t number)
 {
 	const struct numbered *numbered = number < r->numbered_count ? &r->numbered[number] : NULL;
 
-	/* Another process may have taken its place since. */
+	/* Another process may have replaced it since. */
 	return numbered && numbered->watched &&
 			       (uint64_t)numbered->watched->id.pid == numbered->pid &&
 			       numbered->watched->id.start_time == numbered->start_time
@@ -47,7 +47,9 @@ static struct flmem_watched_process *find(const struct replay *r, uint64_t numbe
 		       : NULL;
 }
 
-/* Later sessions go on behind the earlier ones, by the clock on the wall if it went forward. */
+/*
+ * A later session follows the earlier one: at its wall-clock distance, if that clock went forward.
+ */
 static void begin_session(struct replay *r, const struct flmem_record *record)
 {
 	if (r->any && record->at_us == r->session_at_us)
@@ -61,12 +63,12 @@ static void begin_session(struct replay *r, const struct flmem_record *record)
 	r->now_us = r->base_us;
 	if (!r->watch_state.interval_us)
 		r->watch_state.interval_us = record->interval_us;
-	flmem_watch_state_round_runs(&r->watch_state, FLMEM_UNKNOWN("it was not recorded"));
+	flmem_watch_state_round_runs(&r->watch_state, FLMEM_UNKNOWN("not recorded"));
 	for (size_t i = 0; i < r->numbered_count; i++)
 		r->numbered[i] = (struct numbered){0};
 }
 
-static bool number(struct replay *r, uint64_t at, struct flmem_watched_process *watched)
+static bool parse_number(struct replay *r, uint64_t at, struct flmem_watched_process *watched)
 {
 	size_t count = r->numbered_count ? r->numbered_count : 16;
 	struct numbered *grown = r->numbered;
@@ -86,8 +88,8 @@ static bool number(struct replay *r, uint64_t at, struct flmem_watched_process *
 	return true;
 }
 
-static struct flmem_watched_process *known(const struct replay *r,
-					   const struct flmem_record *record)
+static struct flmem_watched_process *known_value(const struct replay *r,
+						 const struct flmem_record *record)
 {
 	for (size_t i = 0; i < r->watch_state.count; i++) {
 		struct flmem_watched_process *f = r->watch_state.watched[i];
@@ -98,28 +100,29 @@ static struct flmem_watched_process *known(const struct replay *r,
 	return NULL;
 }
 
-/* Names that a later version may have are none here. */
-static enum flmem_framework framework(uint64_t number)
+/* A name that only a later version knows is none here. */
+static enum flmem_framework framework_by_name(uint64_t number)
 {
 	return number < 64 && flmem_framework_name((enum flmem_framework)number)
 		       ? (enum flmem_framework)number
 		       : FLMEM_FRAMEWORK_NONE;
 }
 
-static enum flmem_role role(uint64_t number)
+static enum flmem_role role_by_name(uint64_t number)
 {
 	return number < 64 && flmem_role_name((enum flmem_role)number) ? (enum flmem_role)number
 								       : FLMEM_ROLE_NONE;
 }
 
 /* Of the last record, whose texts it shows. */
-static struct flmem_watch_process identity(struct replay *r, const struct flmem_record *record)
+static struct flmem_watch_process identity_of_record(struct replay *r,
+						     const struct flmem_record *record)
 {
 	return (struct flmem_watch_process){
 		.pid = (pid_t)record->pid,
 		.start_time = record->start_time,
-		.framework = framework(record->framework),
-		.role = role(record->role),
+		.framework = framework_by_name(record->framework),
+		.role = role_by_name(record->role),
 		.command = r->recording.command,
 		.site = r->recording.site[0] ? r->recording.site : NULL,
 	};
@@ -127,7 +130,7 @@ static struct flmem_watch_process identity(struct replay *r, const struct flmem_
 
 static int add_process(struct replay *r, const struct flmem_record *record, struct flmem_error *err)
 {
-	struct flmem_watch_process id = identity(r, record);
+	struct flmem_watch_process id = identity_of_record(r, record);
 	struct flmem_watched_process *f;
 	int rc;
 
@@ -139,13 +142,13 @@ static int add_process(struct replay *r, const struct flmem_record *record, stru
 	rc = flmem_watch_state_add(&r->watch_state, f, r->now_us > 0, &f, err);
 	if (rc)
 		return rc;
-	return number(r, record->process, f)
+	return parse_number(r, record->process, f)
 		       ? 0
 		       : flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
 }
 
-/* Said again, perhaps of one whose place another has taken since. */
-static bool is_told(const struct replay *r, const struct flmem_record *record)
+/* A repeated record, perhaps of a process that another one has replaced since. */
+static bool is_reported(const struct replay *r, const struct flmem_record *record)
 {
 	const struct numbered *n =
 		record->process < r->numbered_count ? &r->numbered[record->process] : NULL;
@@ -153,33 +156,33 @@ static bool is_told(const struct replay *r, const struct flmem_record *record)
 	return n && n->watched && n->pid == record->pid && n->start_time == record->start_time;
 }
 
-/* One that is told of again may have executed another program meanwhile. */
-static int meet_again(struct replay *r, const struct flmem_record *record,
-		      struct flmem_watched_process *f, struct flmem_error *err)
+/* A process that is recorded again may have executed another program since. */
+static int replay_repeated_process(struct replay *r, const struct flmem_record *record,
+				   struct flmem_watched_process *f, struct flmem_error *err)
 {
-	const struct flmem_watch_process as = identity(r, record);
+	const struct flmem_watch_process as = identity_of_record(r, record);
 
 	return f ? flmem_watched_process_rename(f, &as, err) : 0;
 }
 
-static int meet_process(struct replay *r, const struct flmem_record *record,
-			struct flmem_error *err)
+static int replay_process(struct replay *r, const struct flmem_record *record,
+			  struct flmem_error *err)
 {
 	struct flmem_watched_process *f;
 
 	if (!record->pid || record->pid > PID_LIMIT)
 		return 0;
-	if (is_told(r, record))
-		return meet_again(r, record, find(r, record->process), err);
-	f = known(r, record);
+	if (is_reported(r, record))
+		return replay_repeated_process(r, record, find_replayed(r, record->process), err);
+	f = known_value(r, record);
 	if (!f)
 		return r->watch_state.count < REPLAYED_MAX ? add_process(r, record, err) : 0;
-	if (!number(r, record->process, f))
+	if (!parse_number(r, record->process, f))
 		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
-	return meet_again(r, record, f, err);
+	return replay_repeated_process(r, record, f, err);
 }
 
-static void meet_tick(struct replay *r, const struct flmem_record *record)
+static void replay_tick(struct replay *r, const struct flmem_record *record)
 {
 	uint64_t now_us;
 
@@ -191,9 +194,9 @@ static void meet_tick(struct replay *r, const struct flmem_record *record)
 		r->watch_state.stopped = true;
 }
 
-static void meet_sample(struct replay *r, const struct flmem_record *record)
+static void replay_sample(struct replay *r, const struct flmem_record *record)
 {
-	struct flmem_watched_process *f = find(r, record->process);
+	struct flmem_watched_process *f = find_replayed(r, record->process);
 	bool split;
 
 	if (!f || f->ended)
@@ -204,31 +207,31 @@ static void meet_sample(struct replay *r, const struct flmem_record *record)
 	flmem_watch_state_sample(&r->watch_state, f, r->at_us, split);
 }
 
-static struct flmem_u64 known_or_not(uint64_t number)
+static struct flmem_u64 known_or_unrecorded(uint64_t number)
 {
-	return number == UINT64_MAX ? FLMEM_UNKNOWN("it was not known when it was recorded")
+	return number == UINT64_MAX ? FLMEM_UNKNOWN("not known when it was recorded")
 				    : FLMEM_KNOWN(number);
 }
 
-static void meet_split(const struct replay *r, const struct flmem_record *record)
+static void replay_split(const struct replay *r, const struct flmem_record *record)
 {
-	struct flmem_watched_process *f = find(r, record->process);
+	struct flmem_watched_process *f = find_replayed(r, record->process);
 
 	if (!f)
 		return;
 	f->split_is_new = true;
 	f->split = (struct flmem_watch_split){
-		.anon_bytes = known_or_not(record->kinds[FLMEM_RECORD_ANON]),
-		.file_bytes = known_or_not(record->kinds[FLMEM_RECORD_FILE]),
-		.shmem_bytes = known_or_not(record->kinds[FLMEM_RECORD_SHMEM]),
-		.swap_bytes = known_or_not(record->kinds[FLMEM_RECORD_SWAP]),
+		.anon_bytes = known_or_unrecorded(record->kinds[FLMEM_RECORD_ANON]),
+		.file_bytes = known_or_unrecorded(record->kinds[FLMEM_RECORD_FILE]),
+		.shmem_bytes = known_or_unrecorded(record->kinds[FLMEM_RECORD_SHMEM]),
+		.swap_bytes = known_or_unrecorded(record->kinds[FLMEM_RECORD_SWAP]),
 	};
 }
 
-static void meet_round(struct replay *r, const struct flmem_record *record)
+static void replay_round(struct replay *r, const struct flmem_record *record)
 {
 	bool own = record->kind == FLMEM_RECORD_OWN_START || record->kind == FLMEM_RECORD_OWN_END;
-	struct flmem_watched_process *f = own ? find(r, record->process) : NULL;
+	struct flmem_watched_process *f = own ? find_replayed(r, record->process) : NULL;
 	struct flmem_round_change change = {0};
 
 	if (record->kind == FLMEM_RECORD_ROUND_START || record->kind == FLMEM_RECORD_OWN_START) {
@@ -244,46 +247,46 @@ static void meet_round(struct replay *r, const struct flmem_record *record)
 		flmem_watch_state_round_of(&r->watch_state, f, r->now_us, &change);
 }
 
-static struct flmem_u64 number_of(const struct flmem_record *record, size_t i)
+static struct flmem_u64 session_number_of(const struct flmem_record *record, size_t i)
 {
-	return known_or_not(record->numbers[i]);
+	return known_or_unrecorded(record->numbers[i]);
 }
 
-static void meet_action(struct replay *r, const struct flmem_record *record)
+static void replay_action(struct replay *r, const struct flmem_record *record)
 {
-	struct flmem_watched_process *f = find(r, record->process);
+	struct flmem_watched_process *f = find_replayed(r, record->process);
 	const struct flmem_watch_action action = {
 		.process = f ? &f->id : NULL,
 		.kind = (enum flmem_watch_action_kind)record->action,
 		.at_us = r->at_us,
 		.elapsed_us = r->now_us,
-		.round = number_of(record, FLMEM_RECORD_ROUND),
-		.every_rounds = number_of(record, FLMEM_RECORD_EVERY).value,
+		.round = session_number_of(record, FLMEM_RECORD_ROUND),
+		.every_rounds = session_number_of(record, FLMEM_RECORD_EVERY).value,
 		.reason = record->reason,
-		.rss_before_bytes = number_of(record, FLMEM_RECORD_BEFORE),
-		.rss_after_bytes = number_of(record, FLMEM_RECORD_AFTER),
-		.released_bytes = number_of(record, FLMEM_RECORD_RELEASED),
-		.stopped_us = number_of(record, FLMEM_RECORD_STOPPED),
+		.rss_before_bytes = session_number_of(record, FLMEM_RECORD_BEFORE),
+		.rss_after_bytes = session_number_of(record, FLMEM_RECORD_AFTER),
+		.released_bytes = session_number_of(record, FLMEM_RECORD_RELEASED),
+		.stopped_us = session_number_of(record, FLMEM_RECORD_STOPPED),
 	};
 
 	if (f && record->action < FLMEM_WATCH_ACTION_KINDS)
 		flmem_watch_state_action(&r->watch_state, f, &action);
 }
 
-static void meet_pressure(const struct replay *r, const struct flmem_record *record)
+static void replay_pressure(const struct replay *r, const struct flmem_record *record)
 {
-	struct flmem_watched_process *f = find(r, record->process);
+	struct flmem_watched_process *f = find_replayed(r, record->process);
 
 	if (!f)
 		return;
 	f->pressure = (struct flmem_pressure){
-		.high = number_of(record, FLMEM_RECORD_HIGH),
-		.max = number_of(record, FLMEM_RECORD_MAX),
-		.oom = number_of(record, FLMEM_RECORD_OOM),
-		.oom_kill = number_of(record, FLMEM_RECORD_OOM_KILL),
-		.some_avg10_hundredths = number_of(record, FLMEM_RECORD_SOME),
-		.full_avg10_hundredths = number_of(record, FLMEM_RECORD_FULL),
-		.some_total_us = number_of(record, FLMEM_RECORD_TOTAL),
+		.high = session_number_of(record, FLMEM_RECORD_HIGH),
+		.max = session_number_of(record, FLMEM_RECORD_MAX),
+		.oom = session_number_of(record, FLMEM_RECORD_OOM),
+		.oom_kill = session_number_of(record, FLMEM_RECORD_OOM_KILL),
+		.some_avg10_hundredths = session_number_of(record, FLMEM_RECORD_SOME),
+		.full_avg10_hundredths = session_number_of(record, FLMEM_RECORD_FULL),
+		.some_total_us = session_number_of(record, FLMEM_RECORD_TOTAL),
 		.stalls_of_host = record->of_host,
 	};
 	if (!f->pressure_is_read)
@@ -291,7 +294,8 @@ static void meet_pressure(const struct replay *r, const struct flmem_record *rec
 	f->pressure_is_new = f->pressure_is_read = true;
 }
 
-static int meet(struct replay *r, const struct flmem_record *record, struct flmem_error *err)
+static int replay_record(struct replay *r, const struct flmem_record *record,
+			 struct flmem_error *err)
 {
 	struct flmem_watched_process *f;
 
@@ -300,23 +304,23 @@ static int meet(struct replay *r, const struct flmem_record *record, struct flme
 		begin_session(r, record);
 		break;
 	case FLMEM_RECORD_PROCESS:
-		return meet_process(r, record, err);
+		return replay_process(r, record, err);
 	case FLMEM_RECORD_TICK:
-		meet_tick(r, record);
+		replay_tick(r, record);
 		break;
 	case FLMEM_RECORD_SAMPLE:
-		meet_sample(r, record);
+		replay_sample(r, record);
 		break;
 	case FLMEM_RECORD_SPLIT:
-		meet_split(r, record);
+		replay_split(r, record);
 		break;
 	case FLMEM_RECORD_END:
-		f = find(r, record->process);
+		f = find_replayed(r, record->process);
 		if (f)
 			flmem_watch_state_end(&r->watch_state, f);
 		break;
 	case FLMEM_RECORD_OWN_ROUNDS:
-		f = find(r, record->process);
+		f = find_replayed(r, record->process);
 		if (f)
 			flmem_watch_state_own_rounds(&r->watch_state, f);
 		break;
@@ -324,32 +328,33 @@ static int meet(struct replay *r, const struct flmem_record *record, struct flme
 	case FLMEM_RECORD_ROUND_END:
 	case FLMEM_RECORD_OWN_START:
 	case FLMEM_RECORD_OWN_END:
-		meet_round(r, record);
+		replay_round(r, record);
 		break;
 	case FLMEM_RECORD_ROUND_RUNS:
 		flmem_watch_state_round_runs(&r->watch_state, FLMEM_KNOWN(record->round));
 		break;
 	case FLMEM_RECORD_ACTION:
-		meet_action(r, record);
+		replay_action(r, record);
 		break;
 	case FLMEM_RECORD_PRESSURE:
-		meet_pressure(r, record);
+		replay_pressure(r, record);
 		break;
 	}
 	return 0;
 }
 
-static int play(struct replay *r, struct flmem_watch_summary *ret_summary, struct flmem_error *err)
+static int replay_all(struct replay *r, struct flmem_watch_summary *ret_summary,
+		      struct flmem_error *err)
 {
 	struct flmem_record record;
 	int rc = 0;
 
 	while (!rc && !r->watch_state.stopped && flmem_recording_next(&r->recording, &record))
-		rc = meet(r, &record, err);
+		rc = replay_record(r, &record, err);
 	if (rc)
 		return rc;
 	if (!r->watch_state.count)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0, "the recording holds no process");
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "the recording has no process");
 	rc = flmem_watch_state_finish(&r->watch_state, false, ret_summary, err);
 	if (!rc)
 		ret_summary->record_skipped_bytes = r->recording.skipped;
@@ -366,7 +371,7 @@ int flmem_watch_replay(const char *path, const struct flmem_watch_options *optio
 
 	flmem_watch_state_init(&r.watch_state, options, callbacks, options->interval_us);
 	rc = flmem_recording_open(path, &r.recording, err);
-	return rc ? rc : play(&r, ret_summary, err);
+	return rc ? rc : replay_all(&r, ret_summary, err);
 }
 
 int flmem_watch_replay_bytes(const void *bytes, size_t length,
@@ -380,5 +385,5 @@ int flmem_watch_replay_bytes(const void *bytes, size_t length,
 
 	flmem_watch_state_init(&r.watch_state, options, callbacks, options->interval_us);
 	rc = flmem_recording_open_bytes(bytes, length, &r.recording, err);
-	return rc ? rc : play(&r, ret_summary, err);
+	return rc ? rc : replay_all(&r, ret_summary, err);
 }

@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "proc/process.h"
 
-/* Descriptors of one process that are looked at. */
+/* The most descriptors of one process that are checked. */
 #define DESCRIPTORS_MAX 4096U
 
 int flmem_round_logs_open(const char *const *paths, size_t count, const char *regex, off_t back,
@@ -54,7 +54,7 @@ void flmem_round_logs_clear(struct flmem_round_logs *logs)
 	*logs = (struct flmem_round_logs){0};
 }
 
-/* A line on its way to the rounds. */
+/* Passes a line of a log to the rounds. */
 struct reading {
 	struct flmem_round_logs *logs;
 	size_t log;
@@ -96,7 +96,7 @@ static bool is_log(const struct flmem_log *log, const struct stat *status)
 	return log->fd >= 0 && log->device == status->st_dev && log->inode == status->st_ino;
 }
 
-/* Only files of the right name are asked for more, which a dead file server would not answer. */
+/* Only files with the right name are opened: a dead file server would not answer. */
 static size_t log_behind(const struct flmem_round_logs *logs, int directory, const char *name)
 {
 	char target[PATH_MAX];
@@ -120,7 +120,7 @@ size_t flmem_round_logs_of(const struct flmem_round_logs *logs, const struct flm
 	size_t found = FLMEM_ROUND_LOGS_SHARED;
 	const struct dirent *entry;
 
-	/* A single log is everyone's. */
+	/* A single log belongs to every process. */
 	if (logs->count < 2)
 		return found;
 	directory = flmem_io_open_dir(process->dirfd, "fd");

@@ -3,8 +3,8 @@
 #define FLMEM_OPS_WATCH_ROUND_LOGS_H
 
 /*
- * The logs of a watch and the rounds that they tell of: those that all tell of together, and, where
- * there are several, those of each by itself, for the process that writes it.
+ * The logs of a watch and the rounds that they show: the rounds of all logs together, and, with
+ * several logs, the rounds of each log for the process that writes it.
  */
 
 #include <stddef.h>
@@ -25,11 +25,14 @@ struct flmem_round_logs {
 	struct flmem_rounds shared;
 };
 
-/* `log`: that tells of it by itself, or FLMEM_ROUND_LOGS_SHARED. */
+/* `log`: the index of the log that shows the change, or FLMEM_ROUND_LOGS_SHARED. */
 typedef void flmem_round_logs_visit(void *context, size_t log,
 				    const struct flmem_round_change *change);
 
-/* Opens the logs less `back` bytes. Errors as of flmem_log_open() and flmem_rounds_init(). */
+/*
+ * Opens the logs at their end minus `back` bytes. Errors as of flmem_log_open() and
+ * flmem_rounds_init().
+ */
 int flmem_round_logs_open(const char *const *paths, size_t count, const char *regex, off_t back,
 			  struct flmem_round_logs *ret_logs, struct flmem_error *err);
 

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/watch/round_stats.h"
 
-/* How long after the end of a round its trough is looked for: a quarter of it, within bounds. */
+/*
+ * How long after the end of a round its trough is measured: a quarter of the round, within bounds.
+ */
 #define SETTLE_SHARE	 4U
 #define SETTLE_INTERVALS 2U
 #define SETTLE_MAX_US	 30000000U
 
-/* Rounds that logs did not tell of; more are a new job. */
+/* The most rounds that logs may skip; a larger gap is a new job. */
 #define GAP_MAX 1000U
 
-static const char no_sample[] = "no sample fell into it: the rounds are short for this interval";
-static const char no_before[] = "the round before it is not known";
+static const char no_sample[] =
+	"no sample in this round: the rounds are too short for this interval";
+static const char no_before[] = "the previous round is not known";
 
 void flmem_round_stats_init(struct flmem_round_stats *stats, uint64_t interval_us, bool fresh)
 {
@@ -35,7 +38,7 @@ static void lower_to(struct flmem_u64 *least, uint64_t bytes)
 }
 
 /* Pairs become one point each, dated by the later one. */
-static void thin(struct flmem_round_stats *s)
+static void halve_points(struct flmem_round_stats *s)
 {
 	for (size_t i = 0; i < s->count / 2; i++) {
 		struct flmem_trend_point point = s->points[2 * i + 1];
@@ -63,12 +66,12 @@ static void add_point(struct flmem_round_stats *s, const struct flmem_trend_poin
 		return;
 	}
 	if (s->count == FLMEM_ROUND_POINTS)
-		thin(s);
+		halve_points(s);
 	s->points[s->count++] = *point;
 	s->in_last = 1;
 }
 
-static void tell_growth(struct flmem_round_stats *s, struct flmem_watch_round *round)
+static void set_growth(struct flmem_round_stats *s, struct flmem_watch_round *round)
 {
 	const char *unknown =
 		round->trough_bytes.unknown ? round->trough_bytes.unknown : s->trough_bytes.unknown;
@@ -82,8 +85,8 @@ static void tell_growth(struct flmem_round_stats *s, struct flmem_watch_round *r
 		s->trough_bytes = FLMEM_UNKNOWN(no_before);
 }
 
-/* The round whose trough was looked for is complete. */
-static bool settle(struct flmem_round_stats *s, struct flmem_watch_round *ret_round)
+/* Completes the round whose trough was measured. */
+static bool settle_round(struct flmem_round_stats *s, struct flmem_watch_round *ret_round)
 {
 	const struct flmem_trend_point point = {
 		.at_us = s->last.elapsed_us,
@@ -95,7 +98,7 @@ static bool settle(struct flmem_round_stats *s, struct flmem_watch_round *ret_ro
 		return false;
 	s->settling = false;
 	s->complete++;
-	tell_growth(s, &s->last);
+	set_growth(s, &s->last);
 	if (s->skipped)
 		s->skipped--;
 	else if (!s->last.trough_bytes.unknown && (!s->trims || s->trimmed))
@@ -112,10 +115,10 @@ bool flmem_round_stats_sample(struct flmem_round_stats *stats, uint64_t now_us, 
 	if (!stats->settling)
 		return false;
 	lower_to(&stats->last.trough_bytes, bytes);
-	return now_us >= stats->settled_us && settle(stats, ret_round);
+	return now_us >= stats->settled_us && settle_round(stats, ret_round);
 }
 
-static void number(struct flmem_round_stats *s, uint64_t number)
+static void round_number(struct flmem_round_stats *s, uint64_t number)
 {
 	uint64_t gap = s->any && number > s->number ? number - s->number : 1;
 
@@ -133,7 +136,7 @@ bool flmem_round_stats_start(struct flmem_round_stats *stats, uint64_t now_us, u
 {
 	bool complete = stats->running && flmem_round_stats_finish(stats, now_us, ret_round);
 
-	number(stats, number_);
+	round_number(stats, number_);
 	stats->running = true;
 	stats->now = (struct flmem_watch_round){
 		.number = number_,
@@ -153,7 +156,7 @@ bool flmem_round_stats_finish(struct flmem_round_stats *stats, uint64_t now_us,
 
 	if (!stats->running)
 		return false;
-	complete = settle(stats, ret_round);
+	complete = settle_round(stats, ret_round);
 	stats->running = false;
 	stats->settling = true;
 	stats->trimmed = false;
@@ -169,7 +172,7 @@ bool flmem_round_stats_finish(struct flmem_round_stats *stats, uint64_t now_us,
 
 bool flmem_round_stats_flush(struct flmem_round_stats *stats, struct flmem_watch_round *ret_round)
 {
-	return settle(stats, ret_round);
+	return settle_round(stats, ret_round);
 }
 
 void flmem_round_stats_trimmed(struct flmem_round_stats *stats)

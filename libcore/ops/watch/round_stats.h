@@ -3,9 +3,9 @@
 #define FLMEM_OPS_WATCH_ROUND_STATS_H
 
 /*
- * What the memory of one process does in each round: its peak within, and its trough after the end,
- * when the round's own memory has been given back and the next one's is not taken yet. The troughs
- * are the like phases that the trend is measured on.
+ * The memory of one process in each round: its peak within the round, and its trough after the end,
+ * when the round's memory has been released and that of the next one is not allocated yet. The
+ * trend is computed on the troughs, which compare the same phase of each round.
  */
 
 #include <stdbool.h>
@@ -18,7 +18,7 @@
 /* Points kept; when there are more, pairs are averaged. */
 #define FLMEM_ROUND_POINTS 128U
 
-/* Rounds at the start of a process in which caches fill; they are left out of the trend. */
+/* Warm-up rounds at the start of a process, in which caches fill; the trend excludes them. */
 #define FLMEM_ROUND_WARM_UP 2U
 
 struct flmem_round_stats {
@@ -52,8 +52,8 @@ bool flmem_round_stats_finish(struct flmem_round_stats *stats, uint64_t now_us,
 			      struct flmem_watch_round *ret_round);
 
 /*
- * Retained memory was given back just now: from now on only rounds after which that happens are
- * points, for the others end at another level.
+ * Retained memory was released just now: from now on only rounds that end with a release are
+ * points, because the others end at another level.
  */
 void flmem_round_stats_trimmed(struct flmem_round_stats *stats);
 

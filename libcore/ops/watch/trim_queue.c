@@ -19,14 +19,14 @@ struct flmem_trim_queue {
 	pthread_t thread;
 };
 
-static void append(struct list *list, struct flmem_trim_request *request)
+static void append_request(struct list *list, struct flmem_trim_request *request)
 {
 	request->next = NULL;
 	*list->end = request;
 	list->end = &request->next;
 }
 
-static struct flmem_trim_request *take_first(struct list *list)
+static struct flmem_trim_request *take_first_request(struct list *list)
 {
 	struct flmem_trim_request *first = list->first;
 
@@ -38,11 +38,11 @@ static struct flmem_trim_request *take_first(struct list *list)
 	return first;
 }
 
-static void clear(struct list *list)
+static void clear_requests(struct list *list)
 {
 	struct flmem_trim_request *request;
 
-	while ((request = take_first(list)))
+	while ((request = take_first_request(list)))
 		free(request);
 }
 
@@ -59,7 +59,7 @@ struct flmem_trim_queue *flmem_trim_queue_new(void)
 	return queue;
 }
 
-static void perform(struct flmem_trim_request *request)
+static void run_request(struct flmem_trim_request *request)
 {
 	struct flmem_trim_options options = request->options;
 
@@ -72,22 +72,22 @@ static void perform(struct flmem_trim_request *request)
 		flmem_trim_process(request->pid, &options, &request->result, NULL);
 }
 
-static void *work(void *context)
+static void *run_queue(void *context)
 {
 	struct flmem_trim_queue *queue = context;
 
 	pthread_mutex_lock(&queue->lock);
 	while (!queue->ending) {
-		struct flmem_trim_request *request = take_first(&queue->todo);
+		struct flmem_trim_request *request = take_first_request(&queue->todo);
 
 		if (!request) {
 			pthread_cond_wait(&queue->come, &queue->lock);
 			continue;
 		}
 		pthread_mutex_unlock(&queue->lock);
-		perform(request);
+		run_request(request);
 		pthread_mutex_lock(&queue->lock);
-		append(&queue->done, request);
+		append_request(&queue->done, request);
 	}
 	pthread_mutex_unlock(&queue->lock);
 	return NULL;
@@ -97,14 +97,14 @@ bool flmem_trim_queue_add(struct flmem_trim_queue *queue, struct flmem_trim_requ
 {
 	if (!queue->running) {
 		queue->ending = false;
-		queue->running = flmem_thread_start(&queue->thread, work, queue) == 0;
+		queue->running = flmem_thread_start(&queue->thread, run_queue, queue) == 0;
 		if (!queue->running) {
 			free(request);
 			return false;
 		}
 	}
 	pthread_mutex_lock(&queue->lock);
-	append(&queue->todo, request);
+	append_request(&queue->todo, request);
 	pthread_cond_signal(&queue->come);
 	pthread_mutex_unlock(&queue->lock);
 	return true;
@@ -115,7 +115,7 @@ struct flmem_trim_request *flmem_trim_queue_take(struct flmem_trim_queue *queue)
 	struct flmem_trim_request *request;
 
 	pthread_mutex_lock(&queue->lock);
-	request = take_first(&queue->done);
+	request = take_first_request(&queue->done);
 	pthread_mutex_unlock(&queue->lock);
 	return request;
 }
@@ -130,7 +130,7 @@ void flmem_trim_queue_finish(struct flmem_trim_queue *queue)
 	pthread_mutex_unlock(&queue->lock);
 	pthread_join(queue->thread, NULL);
 	queue->running = false;
-	clear(&queue->todo);
+	clear_requests(&queue->todo);
 }
 
 void flmem_trim_queue_free(struct flmem_trim_queue *queue)
@@ -138,7 +138,7 @@ void flmem_trim_queue_free(struct flmem_trim_queue *queue)
 	if (!queue)
 		return;
 	flmem_trim_queue_finish(queue);
-	clear(&queue->done);
+	clear_requests(&queue->done);
 	pthread_cond_destroy(&queue->come);
 	pthread_mutex_destroy(&queue->lock);
 	free(queue);

@@ -3,9 +3,9 @@
 #define FLMEM_OPS_WATCH_TRIM_QUEUE_H
 
 /*
- * Trims made one after the other by a thread of their own, so that who asks for them never waits:
- * finding a safe moment in a busy process may take seconds, and so may reading a large heap. The
- * thread is started by the first request. Only the thread that made the queue calls its functions.
+ * Runs trims one after the other on a separate thread, so that the caller never waits: finding a
+ * safe moment in a busy process may take seconds, and so may reading a large heap. The first
+ * request starts the thread. Only the thread that created the queue calls its functions.
  */
 
 #include <stdbool.h>
@@ -22,7 +22,7 @@ struct flmem_trim_request {
 	const struct flmem_condition *when; /* only if it holds; NULL: in any case */
 	struct flmem_trim_options options;
 	char reason[FLMEM_POLICY_REASON_MAX];
-	/* What came of it. */
+	/* The result of one request. */
 	enum flmem_truth truth; /* of the condition; only when it holds there is a result */
 	const char *why;	/* it is undecided; or NULL */
 	struct flmem_trim_result result;
@@ -33,16 +33,16 @@ struct flmem_trim_queue;
 
 struct flmem_trim_queue *flmem_trim_queue_new(void);
 
-/* Waits for the request at hand, which its timeout bounds; leaves the others undone. */
+/* Waits for the running request, which its timeout bounds; drops the others. */
 void flmem_trim_queue_free(struct flmem_trim_queue *queue);
 
-/* Takes the request over; false, and it is freed, when no thread can be had. */
+/* Takes ownership of the request; false, and it is freed, if no thread can be started. */
 bool flmem_trim_queue_add(struct flmem_trim_queue *queue, struct flmem_trim_request *request);
 
-/* One that is done, for the caller to free; NULL: none is. */
+/* Returns a finished request, for the caller to free; NULL: none. */
 struct flmem_trim_request *flmem_trim_queue_take(struct flmem_trim_queue *queue);
 
-/* Waits until the request at hand is done; those behind it are dropped. */
+/* Waits until the running request is done; drops those behind it. */
 void flmem_trim_queue_finish(struct flmem_trim_queue *queue);
 
 #endif

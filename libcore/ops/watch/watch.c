@@ -15,24 +15,24 @@
 #include "ops/watch/watch_snapshot.h"
 #include "ops/watch/watch_state.h"
 
-#define SELECT_EVERY 5000000U  /* us between two looks for processes that came */
-#define OWNERS_FOR   60000000U /* us after which a process has no log that it opens yet */
-#define GRACE_US     15000000U /* how long a name may match nothing before the watch ends */
-#define LOG_PAST     65536     /* bytes of a log that tell which round runs already */
+#define SELECT_EVERY 5000000U  /* us between two searches for new processes */
+#define OWNERS_FOR   60000000U /* us after which a process is not expected to open a log any more */
+#define GRACE_US     15000000U /* how long a name may match no process before the watch ends */
+#define LOG_PAST     65536     /* bytes of a log that are read to find the current round */
 
-/* A watch of live processes at work. */
+/* The state of a watch of live processes. */
 struct watch {
 	const struct flmem_watch_options *options;
 	struct flmem_watch_state watch_state;
 	int proc;
 	uint64_t began_us;    /* monotonic */
-	uint64_t selected_us; /* since it began: last look for processes */
-	uint64_t owners_us;   /* since it began: last look for who writes which log */
-	uint64_t lonely_us;   /* since it began: when the last process was alive */
+	uint64_t selected_us; /* since the watch began: last search for processes */
+	uint64_t owners_us;   /* since the watch began: last search for the writers of the logs */
+	uint64_t lonely_us;   /* since the watch began: when a process was last alive */
 	uint64_t ticks;
 	struct flmem_round_logs logs;
 	struct flmem_pressures *pressures;
-	struct flmem_auto *automatic; /* NULL: nothing is trimmed */
+	struct flmem_auto *automatic; /* NULL: no automatic trims */
 };
 
 static void clear_watch(struct watch *w)
@@ -55,13 +55,13 @@ static bool is_followed(const struct watch *w, pid_t pid, uint64_t start_time)
 	return false;
 }
 
-static bool by_pid(const struct watch *w)
+static bool selects_by_pid(const struct watch *w)
 {
 	return w->options->selection.pid_count > 0;
 }
 
-static int follow(struct watch *w, const struct flmem_targets *targets, size_t i,
-		  struct flmem_relatives *relatives, struct flmem_error *err)
+static int follow_process(struct watch *w, const struct flmem_targets *targets, size_t i,
+			  struct flmem_relatives *relatives, struct flmem_error *err)
 {
 	struct flmem_watched_process *watched;
 	int rc = flmem_watched_process_open(targets->pids[i], targets->start_times[i],
@@ -82,9 +82,9 @@ static int follow_all(struct watch *w, const struct flmem_targets *targets, stru
 
 		if (is_followed(w, targets->pids[i], targets->start_times[i]))
 			continue;
-		rc = follow(w, targets, i, &relatives, err);
-		/* What came by a name may be gone again, or be someone else's. */
-		if (rc && (by_pid(w) || rc == FLMEM_EFAILED))
+		rc = follow_process(w, targets, i, &relatives, err);
+		/* A process found by name may have exited since, or may belong to another user. */
+		if (rc && (selects_by_pid(w) || rc == FLMEM_EFAILED))
 			return rc;
 	}
 	return 0;
@@ -95,7 +95,7 @@ static void forget_targets(struct flmem_targets *targets)
 	flmem_targets_clear(targets);
 }
 
-static int look_for_processes(struct watch *w, struct flmem_error *err)
+static int search_processes(struct watch *w, struct flmem_error *err)
 {
 	FLMEM_AUTO(forget_targets) struct flmem_targets targets = {0};
 	int rc = flmem_select(&w->options->selection, &targets, err);
@@ -103,19 +103,19 @@ static int look_for_processes(struct watch *w, struct flmem_error *err)
 	return rc ? rc : follow_all(w, &targets, err);
 }
 
-/* Later looks may find nothing, and a tree may have lost its root: that ends no watch. */
-static int look_again(struct watch *w, uint64_t now_us, struct flmem_error *err)
+/* A later search may find nothing, or the root of a tree may have exited: the watch continues. */
+static int search_again(struct watch *w, uint64_t now_us, struct flmem_error *err)
 {
 	int rc;
 
-	if (by_pid(w) || now_us - w->selected_us < SELECT_EVERY)
+	if (selects_by_pid(w) || now_us - w->selected_us < SELECT_EVERY)
 		return 0;
 	w->selected_us = now_us;
-	rc = look_for_processes(w, err);
+	rc = search_processes(w, err);
 	return rc == FLMEM_ENOPROC || rc == FLMEM_EPERM ? 0 : rc;
 }
 
-static void look_at_pressure(struct watch *w, struct flmem_watched_process *f, uint64_t now_us)
+static void sample_pressure(struct watch *w, struct flmem_watched_process *f, uint64_t now_us)
 {
 	bool read = flmem_pressures_read(w->pressures, f->group, now_us);
 
@@ -141,7 +141,7 @@ static void sample_one(struct watch *w, struct flmem_watched_process *f,
 		return;
 	if (f->execed && flmem_watched_process_identify(f, relatives))
 		flmem_watch_state_renamed(&w->watch_state, f);
-	look_at_pressure(w, f, moment->now_us);
+	sample_pressure(w, f, moment->now_us);
 	flmem_watch_state_sample(&w->watch_state, f, moment->at_us, split);
 }
 
@@ -152,7 +152,7 @@ static void sample_all(struct watch *w, uint64_t now_us, uint64_t at_us)
 	FLMEM_AUTO_RELATIVES struct flmem_relatives relatives = {.proc_dirfd = w->proc};
 
 	for (size_t i = 0; i < w->watch_state.count && !w->watch_state.stopped; i++) {
-		/* On its way into the cache while the kernel reads the one before it. */
+		/* Prefetches the next process while the kernel reads the one before it. */
 		if (i + 1 < w->watch_state.count)
 			__builtin_prefetch(w->watch_state.watched[i + 1]);
 		if (!w->watch_state.watched[i]->ended)
@@ -168,11 +168,11 @@ static void sample_all(struct watch *w, uint64_t now_us, uint64_t at_us)
 		w->watch_state.stopped = true;
 }
 
-/* Changes of rounds on their way to the processes. */
+/* Passes changes of rounds to the processes. */
 struct reading {
 	struct watch *w;
 	struct flmem_moment moment;
-	bool past; /* written before the watch began: only tells which round runs */
+	bool past; /* written before the watch began: only shows the current round */
 };
 
 static void decide_on_trim(struct watch *w, struct flmem_watched_process *f,
@@ -188,9 +188,9 @@ static void change_shared(const struct reading *r, const struct flmem_round_chan
 	struct flmem_watch_state *watch_state = &r->w->watch_state;
 
 	if (r->past) {
-		flmem_watch_state_round_runs(watch_state,
-					     change->started ? FLMEM_KNOWN(change->started_number)
-							     : FLMEM_UNKNOWN("it has ended"));
+		flmem_watch_state_round_runs(
+			watch_state, change->started ? FLMEM_KNOWN(change->started_number)
+						     : FLMEM_UNKNOWN("the process has ended"));
 		return;
 	}
 	flmem_watch_state_round(watch_state, r->moment.now_us, change);
@@ -199,7 +199,7 @@ static void change_shared(const struct reading *r, const struct flmem_round_chan
 			decide_on_trim(r->w, watch_state->watched[i], change, &r->moment);
 }
 
-/* A log without numbers, as clients write it, has those that another log tells of. */
+/* A log without round numbers, as clients write it, takes the numbers of another log. */
 static void change_own(const struct reading *r, size_t log, struct flmem_round_change change)
 {
 	struct flmem_watch_state *watch_state = &r->w->watch_state;
@@ -233,7 +233,7 @@ static void read_logs(struct watch *w, uint64_t now_us, bool past)
 	flmem_round_logs_read(&w->logs, change_round, &reading);
 }
 
-/* Which process writes which log; some open theirs late. */
+/* Finds the process that writes each log; some open their log late. */
 static void find_logs(struct watch *w, uint64_t now_us)
 {
 	if (w->ticks && now_us - w->owners_us < SELECT_EVERY)
@@ -261,7 +261,7 @@ static int open_logs(struct watch *w, struct flmem_error *err)
 	return rc;
 }
 
-/* Sleeps until the next tick; false when the watch is to end instead. */
+/* Sleeps until the next tick; false if the watch must end instead. */
 static bool wait_until(const struct watch *w, uint64_t due_us)
 {
 	struct pollfd stop = {.fd = w->options->stop_fd, .events = POLLIN};
@@ -282,7 +282,7 @@ static bool wait_until(const struct watch *w, uint64_t due_us)
 	}
 }
 
-static bool is_over(const struct watch *w, uint64_t now_us)
+static bool watch_is_over(const struct watch *w, uint64_t now_us)
 {
 	const struct flmem_watch_options *o = w->options;
 
@@ -293,13 +293,13 @@ static bool is_over(const struct watch *w, uint64_t now_us)
 		return true;
 	if (w->watch_state.alive)
 		return false;
-	if (by_pid(w) || o->selection.tree)
+	if (selects_by_pid(w) || o->selection.tree)
 		return true;
 	return !o->duration_us && now_us - w->lonely_us >= GRACE_US;
 }
 
-/* The time of the next tick; a watch that was held up leaves ticks out instead of hurrying. */
-static uint64_t next_tick(struct watch *w, uint64_t due_us, uint64_t now_us)
+/* The time of the next tick; a delayed watch skips ticks instead of catching up. */
+static uint64_t next_tick_us(struct watch *w, uint64_t due_us, uint64_t now_us)
 {
 	uint64_t end = w->options->duration_us;
 
@@ -313,13 +313,13 @@ static uint64_t next_tick(struct watch *w, uint64_t due_us, uint64_t now_us)
 	return end && now_us < end && due_us > end ? end : due_us;
 }
 
-static int step(struct watch *w, uint64_t now_us, struct flmem_error *err)
+static int run_tick(struct watch *w, uint64_t now_us, struct flmem_error *err)
 {
 	uint64_t at_us;
 	int rc;
 
 	flmem_watch_snapshot_hold(w->options->snapshot);
-	rc = look_again(w, now_us, err);
+	rc = search_again(w, now_us, err);
 	if (!rc) {
 		at_us = flmem_clock_wall_us();
 		flmem_watch_state_tick(&w->watch_state, now_us, at_us);
@@ -331,40 +331,40 @@ static int step(struct watch *w, uint64_t now_us, struct flmem_error *err)
 	return rc;
 }
 
-static int run(struct watch *w, struct flmem_error *err)
+static int run_watch(struct watch *w, struct flmem_error *err)
 {
 	uint64_t due_us = 0, now_us = 0;
 
 	for (;;) {
-		int rc = step(w, now_us, err);
+		int rc = run_tick(w, now_us, err);
 
-		if (rc || is_over(w, now_us))
+		if (rc || watch_is_over(w, now_us))
 			return rc;
-		due_us = next_tick(w, due_us, flmem_clock_us() - w->began_us);
+		due_us = next_tick_us(w, due_us, flmem_clock_us() - w->began_us);
 		if (!wait_until(w, w->began_us + due_us))
 			return 0;
-		/* Whole ms, as recordings have it: a replay then comes to the same ends. */
+		/* Whole ms, as in recordings, so that a replay gives the same results. */
 		now_us = (flmem_clock_us() - w->began_us) / 1000U * 1000U;
 	}
 }
 
-static int check(const struct flmem_watch_options *o, struct flmem_error *err)
+static int check_watch_options(const struct flmem_watch_options *o, struct flmem_error *err)
 {
 	if (o->interval_us && o->interval_us < FLMEM_WATCH_INTERVAL_US_MIN)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "an interval below %u ms would cost more than it tells",
+				       "invalid interval: it must be at least %u ms",
 				       FLMEM_WATCH_INTERVAL_US_MIN / 1000U);
 	if (o->rounds && !o->log_count)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "rounds can only be counted in a log: name one");
+				       "rounds are counted in a log: give --log");
 	if (o->round_regex && !o->log_count)
 		return flmem_error_set(
 			err, FLMEM_EUSAGE, 0,
-			"the text that marks rounds is looked for in logs: name one");
+			"the pattern that marks rounds is searched in logs: give --log");
 	return 0;
 }
 
-static int begin(struct watch *w, struct flmem_error *err)
+static int begin_watch(struct watch *w, struct flmem_error *err)
 {
 	int rc;
 
@@ -376,7 +376,7 @@ static int begin(struct watch *w, struct flmem_error *err)
 	if (!rc && w->options->automatic.on)
 		rc = flmem_auto_open(&w->options->automatic, &w->automatic, err);
 	if (!rc)
-		rc = look_for_processes(w, err);
+		rc = search_processes(w, err);
 	if (rc)
 		return rc;
 	if (!w->watch_state.count)
@@ -404,16 +404,16 @@ int flmem_watch(const struct flmem_watch_options *options,
 		struct flmem_watch_summary *ret_summary, struct flmem_error *err)
 {
 	FLMEM_AUTO(clear_watch) struct watch w = {.options = options, .proc = -1};
-	int rc = check(options, err);
+	int rc = check_watch_options(options, err);
 
 	flmem_watch_state_init(&w.watch_state, options, callbacks,
 			       options->interval_us ? options->interval_us
 						    : FLMEM_WATCH_INTERVAL_US_DEFAULT);
 	if (!rc)
-		rc = begin(&w, err);
+		rc = begin_watch(&w, err);
 	if (!rc) {
 		flmem_watch_snapshot_attach(options->snapshot, &w.watch_state);
-		rc = run(&w, err);
+		rc = run_watch(&w, err);
 		flmem_watch_snapshot_detach(options->snapshot);
 	}
 	if (!rc && w.automatic)

@@ -11,11 +11,11 @@
 #include "rules/rules.h"
 #include "rules/trend_rules.h"
 
-/* Reading heaps must not hold up the end of a watch: of more processes the first are read. */
+/* Heap reads must not delay the end of a watch: only the first processes are read. */
 #define READ_MAX    200U
 #define READ_FOR_US 3000000U
 
-/* What is read of live processes for the rules about them. */
+/* The reports of live processes for the rules about them. */
 struct reading {
 	struct flmem_detect_report report;
 	size_t left_out; /* processes that were too many to be read */
@@ -26,8 +26,9 @@ static void clear_reading(struct reading *reading)
 	flmem_detect_report_clear(&reading->report);
 }
 
-/* Those with a role come first: most rules are about them. */
-static size_t choose(const struct flmem_watch_summary *summary, pid_t *pids, size_t *ret_left_out)
+/* Processes with a role come first: most rules are about them. */
+static size_t choose_processes(const struct flmem_watch_summary *summary, pid_t *pids,
+			       size_t *ret_left_out)
 {
 	size_t chosen = 0, left_out = 0;
 
@@ -52,15 +53,15 @@ static int read_processes(const struct flmem_watch_summary *summary, struct read
 {
 	const struct flmem_detect_options options = {.total_budget_us = READ_FOR_US};
 	pid_t pids[READ_MAX];
-	size_t left_out, count = choose(summary, pids, &left_out);
+	size_t left_out, count = choose_processes(summary, pids, &left_out);
 	int rc = flmem_detect(pids, count, &options, &ret_reading->report, err);
 
 	ret_reading->left_out = rc ? 0 : left_out;
 	return rc;
 }
 
-static const struct flmem_process_report *find(const struct flmem_detect_report *report,
-					       const struct flmem_watch_process *process)
+static const struct flmem_process_report *find_result(const struct flmem_detect_report *report,
+						      const struct flmem_watch_process *process)
 {
 	for (size_t i = 0; i < report->process_count; i++)
 		if (report->processes[i].pid == process->pid &&
@@ -69,11 +70,11 @@ static const struct flmem_process_report *find(const struct flmem_detect_report 
 	return NULL;
 }
 
-static int advise_on(struct flmem_watch_result *result, const struct reading *reading,
-		     struct flmem_recommendations *advice, struct flmem_error *err)
+static int advise_on_report(struct flmem_watch_result *result, const struct reading *reading,
+			    struct flmem_recommendations *advice, struct flmem_error *err)
 {
 	const struct flmem_release any = {0};
-	const struct flmem_process_report *report = find(&reading->report, &result->process);
+	const struct flmem_process_report *report = find_result(&reading->report, &result->process);
 	char file[32];
 	int rc;
 
@@ -86,9 +87,9 @@ static int advise_on(struct flmem_watch_result *result, const struct reading *re
 	return rc;
 }
 
-/* What is said of processes that run and could not be read, or were too many to be. */
-static int tell_unread(const struct reading *reading, struct flmem_recommendations *advice,
-		       struct flmem_error *err)
+/* Reports processes that run and were not read: access failed, or there were too many. */
+static int report_unread(const struct reading *reading, struct flmem_recommendations *advice,
+			 struct flmem_error *err)
 {
 	const struct flmem_detect_report *report = &reading->report;
 	struct flmem_error why = {0};
@@ -99,22 +100,22 @@ static int tell_unread(const struct reading *reading, struct flmem_recommendatio
 	if (rc || !reading->left_out)
 		return rc;
 	flmem_error_set(&why, FLMEM_EFAILED, 0,
-			"the rules about live processes were held against the first %u only; name "
-			"others to flmem recommend --pid",
+			"the rules about live processes checked only the first %u; check others "
+			"with flmem recommend --pid",
 			READ_MAX);
 	if (flmem_recommendations_add_problem(advice, "processes", 0, &why))
 		return 0;
 	return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "out of memory");
 }
 
-static int advise(struct flmem_watch_summary *summary, const struct reading *reading,
-		  struct flmem_error *err)
+static int add_advice(struct flmem_watch_summary *summary, const struct reading *reading,
+		      struct flmem_error *err)
 {
 	int rc = 0;
 
 	for (size_t i = 0; i < summary->count && !rc; i++)
-		rc = advise_on(&summary->results[i], reading, &summary->advice, err);
-	return rc ? rc : tell_unread(reading, &summary->advice, err);
+		rc = advise_on_report(&summary->results[i], reading, &summary->advice, err);
+	return rc ? rc : report_unread(reading, &summary->advice, err);
 }
 
 int flmem_watch_advise(const struct flmem_watch_options *options, bool live,
@@ -130,5 +131,5 @@ int flmem_watch_advise(const struct flmem_watch_options *options, bool live,
 	summary->advice.file_count = summary->count;
 	summary->advised = read ? FLMEM_WATCH_ADVICE_LIVE : FLMEM_WATCH_ADVICE_TRENDS;
 	rc = read ? read_processes(summary, &reading, err) : 0;
-	return rc ? rc : advise(summary, &reading, err);
+	return rc ? rc : add_advice(summary, &reading, err);
 }

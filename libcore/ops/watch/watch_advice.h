@@ -2,7 +2,7 @@
 #ifndef FLMEM_OPS_WATCH_WATCH_ADVICE_H
 #define FLMEM_OPS_WATCH_WATCH_ADVICE_H
 
-/* What the rules of `flmem recommend` say of processes that were watched. */
+/* Applies the rules of `flmem recommend` to the processes that were watched. */
 
 #include <flmem/watch.h>
 

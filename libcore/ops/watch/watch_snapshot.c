@@ -11,13 +11,13 @@
 #include "ops/watch/forecast_state.h"
 #include "proc/status.h"
 
-/* How long a reader waits for a watch that is held up, by a full pipe for example. */
+/* How long a reader waits for a blocked watch, for example behind a full pipe. */
 #define PATIENCE_S 2
 
 struct flmem_watch_snapshot {
 	pthread_mutex_t lock;
 	const struct flmem_watch_state *watch_state; /* NULL: none runs */
-	uint64_t began_at_us;			     /* since 1970: when the board was made */
+	uint64_t began_at_us; /* since 1970: when the snapshot object was created */
 };
 
 int flmem_watch_snapshot_new(struct flmem_watch_snapshot **ret_board, struct flmem_error *err)
@@ -26,9 +26,9 @@ int flmem_watch_snapshot_new(struct flmem_watch_snapshot **ret_board, struct flm
 	pthread_mutexattr_t attributes;
 
 	if (!snapshot)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot make a board");
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot allocate the snapshot");
 	pthread_mutexattr_init(&attributes);
-	/* Callbacks of the watch may read the board, too. */
+	/* Recursive: callbacks of the watch may read the snapshot, too. */
 	pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
 	pthread_mutex_init(&snapshot->lock, &attributes);
 	pthread_mutexattr_destroy(&attributes);
@@ -57,8 +57,8 @@ void flmem_watch_snapshot_release(struct flmem_watch_snapshot *snapshot)
 		pthread_mutex_unlock(&snapshot->lock);
 }
 
-static void attach(struct flmem_watch_snapshot *snapshot,
-		   const struct flmem_watch_state *watch_state)
+static void attach_watch(struct flmem_watch_snapshot *snapshot,
+			 const struct flmem_watch_state *watch_state)
 {
 	flmem_watch_snapshot_hold(snapshot);
 	if (snapshot)
@@ -69,16 +69,16 @@ static void attach(struct flmem_watch_snapshot *snapshot,
 void flmem_watch_snapshot_attach(struct flmem_watch_snapshot *snapshot,
 				 const struct flmem_watch_state *watch_state)
 {
-	attach(snapshot, watch_state);
+	attach_watch(snapshot, watch_state);
 }
 
 void flmem_watch_snapshot_detach(struct flmem_watch_snapshot *snapshot)
 {
-	attach(snapshot, NULL);
+	attach_watch(snapshot, NULL);
 }
 
-/* Holds the board, with a watch on it. */
-static int session(struct flmem_watch_snapshot *snapshot, struct flmem_error *err)
+/* Locks the snapshot while a watch is attached. */
+static int fill_session(struct flmem_watch_snapshot *snapshot, struct flmem_error *err)
 {
 	struct timespec until;
 
@@ -86,8 +86,8 @@ static int session(struct flmem_watch_snapshot *snapshot, struct flmem_error *er
 	until.tv_sec += PATIENCE_S;
 	if (pthread_mutex_clocklock(&snapshot->lock, CLOCK_MONOTONIC, &until))
 		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
-				       "the watch is held up, by who reads its output or by the "
-				       "disk of its recording");
+				       "the watch is blocked, by the reader of its output or by "
+				       "the disk of its recording");
 	if (snapshot->watch_state)
 		return 0;
 	pthread_mutex_unlock(&snapshot->lock);
@@ -105,7 +105,7 @@ static void copy_watch(const struct flmem_watch_state *w, struct flmem_watch_sna
 	state->summary.record_errno = w->recorder.error;
 }
 
-static void forget(struct flmem_watched_process *copy)
+static void clear_copy(struct flmem_watched_process *copy)
 {
 	flmem_process_close(&copy->process);
 	free(copy->id.command);
@@ -123,15 +123,16 @@ static int copy_followed(const struct flmem_watched_process *f, struct flmem_wat
 	copy->id.site = f->id.site ? strdup(f->id.site) : NULL;
 	if (copy->process.dirfd >= 0 && copy->id.command && (copy->id.site || !f->id.site))
 		return 0;
-	forget(copy);
+	clear_copy(copy);
 	return -ENOMEM;
 }
 
 /* Room for all processes; further ones that come meanwhile are left to the next reading. */
-static int begin(struct flmem_watch_snapshot *snapshot, struct flmem_watch_snapshot_data *state,
-		 size_t *ret_count, struct flmem_error *err)
+static int lock_attached(struct flmem_watch_snapshot *snapshot,
+			 struct flmem_watch_snapshot_data *state, size_t *ret_count,
+			 struct flmem_error *err)
 {
-	int rc = session(snapshot, err);
+	int rc = fill_session(snapshot, err);
 
 	if (rc)
 		return rc;
@@ -142,7 +143,7 @@ static int begin(struct flmem_watch_snapshot *snapshot, struct flmem_watch_snaps
 		calloc(*ret_count ? *ret_count : 1, sizeof(*state->summary.results));
 	return state->summary.results
 		       ? 0
-		       : flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot read the board");
+		       : flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot copy the snapshot");
 }
 
 /* Copies one process; false when it has ended or has had no sample. */
@@ -152,7 +153,7 @@ static bool read_followed(struct flmem_watch_snapshot *snapshot, size_t i,
 	const struct flmem_watched_process *f;
 	bool shown;
 
-	*ret_rc = session(snapshot, NULL);
+	*ret_rc = fill_session(snapshot, NULL);
 	if (*ret_rc)
 		return false;
 	f = i < snapshot->watch_state->count ? snapshot->watch_state->watched[i] : NULL;
@@ -163,13 +164,16 @@ static bool read_followed(struct flmem_watch_snapshot *snapshot, size_t i,
 	return shown && !*ret_rc;
 }
 
-/* Hands the trend of a copy back, so that no reader measures it again before the next sample. */
-static void keep_trend(struct flmem_watch_snapshot *snapshot, size_t i,
-		       const struct flmem_watched_process *copy)
+/*
+ * Stores the trend of a copy in the watch, so that no reader computes it again before the next
+ * sample.
+ */
+static void store_trend(struct flmem_watch_snapshot *snapshot, size_t i,
+			const struct flmem_watched_process *copy)
 {
 	struct flmem_watched_process *f;
 
-	if (session(snapshot, NULL))
+	if (fill_session(snapshot, NULL))
 		return;
 	f = i < snapshot->watch_state->count ? snapshot->watch_state->watched[i] : NULL;
 	if (f && f->number == copy->number)
@@ -185,7 +189,7 @@ static int read_all(struct flmem_watch_snapshot *snapshot, size_t count,
 	int rc;
 
 	if (!copy)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot read the board");
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot copy the snapshot");
 	rc = flmem_forecast_limits_open(&limits, err);
 	for (size_t i = 0; !rc && i < count; i++) {
 		struct flmem_watch_summary *s = &state->summary;
@@ -193,8 +197,8 @@ static int read_all(struct flmem_watch_snapshot *snapshot, size_t count,
 
 		if (read_followed(snapshot, i, copy, &read_rc)) {
 			flmem_forecast_of(&limits, NULL, copy, &s->results[s->count++]);
-			keep_trend(snapshot, i, copy);
-			forget(copy);
+			store_trend(snapshot, i, copy);
+			clear_copy(copy);
 		} else if (read_rc) {
 			rc = flmem_error_set(err, FLMEM_EFAILED, 0, "the watch has ended");
 		}
@@ -202,7 +206,7 @@ static int read_all(struct flmem_watch_snapshot *snapshot, size_t count,
 	return rc;
 }
 
-/* What flmem itself takes, all threads together. */
+/* The resources that flmem itself uses, all threads together. */
 static void read_self(const struct flmem_watch_snapshot *snapshot,
 		      struct flmem_watch_snapshot_data *state)
 {
@@ -225,7 +229,7 @@ int flmem_watch_snapshot_read(struct flmem_watch_snapshot *snapshot,
 {
 	struct flmem_watch_snapshot_data state = {0};
 	size_t count;
-	int rc = begin(snapshot, &state, &count, err);
+	int rc = lock_attached(snapshot, &state, &count, err);
 
 	if (!rc)
 		rc = read_all(snapshot, count, &state, err);

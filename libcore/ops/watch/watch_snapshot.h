@@ -3,9 +3,9 @@
 #define FLMEM_OPS_WATCH_WATCH_SNAPSHOT_H
 
 /*
- * Where other threads look at a watch that runs. The watch holds the board while it changes what it
- * keeps; a reader holds it for a copy of one process at a time and computes on the copy, so that a
- * sample never waits for more than that.
+ * Lets other threads read a running watch. The watch locks the snapshot while it changes its state;
+ * a reader locks it to copy one process at a time and computes on the copy, so that a sample waits
+ * for one copy at most.
  */
 
 #include "ops/watch/watch_state.h"

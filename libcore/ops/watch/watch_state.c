@@ -9,7 +9,7 @@
 #include "ops/watch/forecast_state.h"
 #include "ops/watch/watch_advice.h"
 
-/* What a kill may cost a recording. */
+/* The most data that a recording loses if flmem is killed. */
 #define FLUSH_EVERY_US 10000000U
 
 static const char no_round[] = "no round is known to run";
@@ -147,15 +147,15 @@ void flmem_watch_state_tick(struct flmem_watch_state *watch_state, uint64_t now_
 	flmem_recorder_add(&watch_state->recorder, &tick);
 }
 
-static void tell_round(struct flmem_watch_state *w, const struct flmem_watched_process *f,
-		       struct flmem_watch_round *round)
+static void report_round(struct flmem_watch_state *w, const struct flmem_watched_process *f,
+			 struct flmem_watch_round *round)
 {
 	round->process = &f->id;
 	if (w->callbacks->round && !w->callbacks->round(w->callbacks->context, round))
 		w->stopped = true;
 }
 
-static uint64_t or_none(struct flmem_u64 value)
+static uint64_t value_or_none(struct flmem_u64 value)
 {
 	return value.unknown ? UINT64_MAX : value.value;
 }
@@ -168,11 +168,11 @@ static void record_action(struct flmem_watch_state *w, const struct flmem_watche
 		.process = f->number,
 		.action = action->kind,
 		.numbers = {[FLMEM_RECORD_EVERY] = action->every_rounds,
-			    [FLMEM_RECORD_ROUND] = or_none(action->round),
-			    [FLMEM_RECORD_BEFORE] = or_none(action->rss_before_bytes),
-			    [FLMEM_RECORD_AFTER] = or_none(action->rss_after_bytes),
-			    [FLMEM_RECORD_RELEASED] = or_none(action->released_bytes),
-			    [FLMEM_RECORD_STOPPED] = or_none(action->stopped_us)},
+			    [FLMEM_RECORD_ROUND] = value_or_none(action->round),
+			    [FLMEM_RECORD_BEFORE] = value_or_none(action->rss_before_bytes),
+			    [FLMEM_RECORD_AFTER] = value_or_none(action->rss_after_bytes),
+			    [FLMEM_RECORD_RELEASED] = value_or_none(action->released_bytes),
+			    [FLMEM_RECORD_STOPPED] = value_or_none(action->stopped_us)},
 		.reason = action->reason,
 	};
 
@@ -191,18 +191,18 @@ static void record_pressure(struct flmem_watch_state *w, const struct flmem_watc
 	flmem_recorder_add(&w->recorder, &r);
 }
 
-/* Only what is new is told: want of memory is rare, and a replay tells what was recorded. */
+/* Reports only changes: memory pressure is rare, and a replay reports what was recorded. */
 static bool pressure_differs(struct flmem_watched_process *f)
 {
 	const struct flmem_pressure *p = &f->pressure;
 	const uint64_t numbers[FLMEM_RECORD_NUMBERS] = {
-		[FLMEM_RECORD_HIGH] = or_none(p->high),
-		[FLMEM_RECORD_MAX] = or_none(p->max),
-		[FLMEM_RECORD_OOM] = or_none(p->oom),
-		[FLMEM_RECORD_OOM_KILL] = or_none(p->oom_kill),
-		[FLMEM_RECORD_SOME] = or_none(p->some_avg10_hundredths),
-		[FLMEM_RECORD_FULL] = or_none(p->full_avg10_hundredths),
-		[FLMEM_RECORD_TOTAL] = or_none(p->some_total_us),
+		[FLMEM_RECORD_HIGH] = value_or_none(p->high),
+		[FLMEM_RECORD_MAX] = value_or_none(p->max),
+		[FLMEM_RECORD_OOM] = value_or_none(p->oom),
+		[FLMEM_RECORD_OOM_KILL] = value_or_none(p->oom_kill),
+		[FLMEM_RECORD_SOME] = value_or_none(p->some_avg10_hundredths),
+		[FLMEM_RECORD_FULL] = value_or_none(p->full_avg10_hundredths),
+		[FLMEM_RECORD_TOTAL] = value_or_none(p->some_total_us),
 	};
 
 	if (f->pressure_is_told && memcmp(f->pressure_told, numbers, sizeof(numbers)) == 0)
@@ -223,7 +223,7 @@ static void record_split(struct flmem_watch_state *w, const struct flmem_watched
 	struct flmem_record r = {.kind = FLMEM_RECORD_SPLIT, .process = f->number};
 
 	for (size_t i = 0; i < FLMEM_RECORD_KINDS; i++)
-		r.kinds[i] = or_none(*kinds[i]);
+		r.kinds[i] = value_or_none(*kinds[i]);
 	flmem_recorder_add(&w->recorder, &r);
 }
 
@@ -233,7 +233,7 @@ static void record_sample(struct flmem_watch_state *w, const struct flmem_watche
 	const struct flmem_record sample = {
 		.kind = FLMEM_RECORD_SAMPLE, .process = f->number, .bytes = f->last_bytes};
 
-	/* In this order a reader has the split when it comes to the sample that took it. */
+	/* In this order a reader knows the split when it reads the sample that took it. */
 	if (split)
 		record_split(w, f);
 	if (f->pressure_is_new)
@@ -241,20 +241,20 @@ static void record_sample(struct flmem_watch_state *w, const struct flmem_watche
 	flmem_recorder_add(&w->recorder, &sample);
 }
 
-static struct flmem_u64 own_round(const struct flmem_watched_process *f)
+static struct flmem_u64 change_own_round(const struct flmem_watched_process *f)
 {
 	return f->rounds.running ? FLMEM_KNOWN(f->rounds.now.number) : FLMEM_UNKNOWN(no_round);
 }
 
-static void tell_sample(struct flmem_watch_state *w, const struct flmem_watched_process *f,
-			uint64_t at_us, bool split)
+static void report_sample(struct flmem_watch_state *w, const struct flmem_watched_process *f,
+			  uint64_t at_us, bool split)
 {
 	const struct flmem_watch_sample sample = {
 		.process = &f->id,
 		.at_us = at_us,
 		.elapsed_us = f->last_us,
 		.rss_bytes = f->last_bytes,
-		.round = f->own_rounds ? own_round(f) : w->round,
+		.round = f->own_rounds ? change_own_round(f) : w->round,
 		.split = split ? &f->split : NULL,
 		.pressure = f->pressure_is_new ? &f->pressure : NULL,
 	};
@@ -275,11 +275,11 @@ void flmem_watch_state_sample(struct flmem_watch_state *watch_state,
 		watched->pressure_is_new = pressure_differs(watched);
 	if (watch_state->recorder.fd >= 0)
 		record_sample(watch_state, watched, split);
-	tell_sample(watch_state, watched, at_us, split);
+	report_sample(watch_state, watched, at_us, split);
 	watched->pressure_is_new = false;
 	if (watch_state->rounds_told && flmem_round_stats_sample(&watched->rounds, watched->last_us,
 								 watched->last_bytes, &round))
-		tell_round(watch_state, watched, &round);
+		report_round(watch_state, watched, &round);
 }
 
 const char *flmem_watch_action_name(enum flmem_watch_action_kind kind)
@@ -344,10 +344,10 @@ static void change_round(struct flmem_watch_state *w, struct flmem_watched_proce
 	struct flmem_watch_round round;
 
 	if (change->finished && flmem_round_stats_finish(&f->rounds, now_us, &round))
-		tell_round(w, f, &round);
+		report_round(w, f, &round);
 	if (change->started &&
 	    flmem_round_stats_start(&f->rounds, now_us, change->started_number, &round))
-		tell_round(w, f, &round);
+		report_round(w, f, &round);
 }
 
 void flmem_watch_state_round(struct flmem_watch_state *watch_state, uint64_t now_us,
@@ -419,14 +419,14 @@ bool flmem_watch_state_is_settling(const struct flmem_watch_state *watch_state)
 	return false;
 }
 
-/* Rounds whose trough is still looked for end with what there is. */
+/* A round whose trough is not complete yet ends with the samples so far. */
 static void flush_rounds(struct flmem_watch_state *w)
 {
 	struct flmem_watch_round round;
 
 	for (size_t i = 0; i < w->count; i++)
 		if (flmem_round_stats_flush(&w->watched[i]->rounds, &round))
-			tell_round(w, w->watched[i], &round);
+			report_round(w, w->watched[i], &round);
 }
 
 int flmem_watch_state_finish(struct flmem_watch_state *watch_state, bool live,
@@ -446,7 +446,7 @@ int flmem_watch_state_finish(struct flmem_watch_state *watch_state, bool live,
 	summary.results =
 		calloc(watch_state->count ? watch_state->count : 1, sizeof(*summary.results));
 	if (!summary.results)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot sum up");
+		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot allocate the summary");
 	rc = flmem_forecast_make(watch_state, live, summary.results, err);
 	if (rc) {
 		free(summary.results);

@@ -3,8 +3,8 @@
 #define FLMEM_OPS_WATCH_WATCH_STATE_H
 
 /*
- * What a watch keeps and tells, whether its samples come from live processes (watch.c) or from a
- * recording (replay.c).
+ * The state and the reports of a watch, whether its samples come from live processes (watch.c) or
+ * from a recording (replay.c).
  */
 
 #include <flmem/watch.h>
@@ -46,8 +46,9 @@ void flmem_watch_state_clear(struct flmem_watch_state *watch_state);
 int flmem_watch_state_record(struct flmem_watch_state *watch_state, struct flmem_error *err);
 
 /*
- * Takes the process over; also when it fails, for want of memory or room. *ret_followed, unless it
- * is NULL, is what stands for it: one that has ended and whose place it takes, or itself.
+ * Takes ownership of the process, also on failure (out of memory, too many processes).
+ * *ret_followed, unless NULL, is the entry for it: that of an ended process that it continues, or
+ * itself.
  */
 int flmem_watch_state_add(struct flmem_watch_state *watch_state,
 			  struct flmem_watched_process *watched, bool fresh,
@@ -65,7 +66,7 @@ void flmem_watch_state_action(struct flmem_watch_state *watch_state,
 			      struct flmem_watched_process *watched,
 			      const struct flmem_watch_action *action);
 
-/* Who the process is has changed, as far as the recording goes. */
+/* Records that the identity of the process has changed. */
 void flmem_watch_state_renamed(struct flmem_watch_state *watch_state,
 			       const struct flmem_watched_process *watched);
 
@@ -75,7 +76,7 @@ void flmem_watch_state_end(struct flmem_watch_state *watch_state,
 void flmem_watch_state_round(struct flmem_watch_state *watch_state, uint64_t now_us,
 			     const struct flmem_round_change *change);
 
-/* From now on its rounds are told by themselves. */
+/* From now on the process has its own rounds. */
 void flmem_watch_state_own_rounds(struct flmem_watch_state *watch_state,
 				  struct flmem_watched_process *watched);
 
@@ -89,7 +90,7 @@ void flmem_watch_state_round_runs(struct flmem_watch_state *watch_state, struct 
 /* True while the trough of some live process's last round is looked for. */
 bool flmem_watch_state_is_settling(const struct flmem_watch_state *watch_state);
 
-/* Ends rounds and recording, and sums up; `live`: limits can be looked up. */
+/* Ends rounds and recording, and fills the summary; `live`: limits can be read. */
 int flmem_watch_state_finish(struct flmem_watch_state *watch_state, bool live,
 			     struct flmem_watch_summary *ret_summary, struct flmem_error *err);
 

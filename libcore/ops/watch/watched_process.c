@@ -13,16 +13,16 @@
 
 #define COMMAND_WORDS_MAX 4096U
 
-/* Samples from one split to the next, while the counters change and while they do not. */
+/* Samples between two reads of the split, with changing and with unchanged counters. */
 #define SPLIT_EVERY	  30U
 #define SPLIT_EVERY_QUIET 240U
 
-/* Descriptors that the rest of a watch may need at a time. */
+/* File descriptors reserved for the rest of a watch. */
 #define SPARE_DESCRIPTORS 16U
 
-static const char not_read[] = "it could not be read before the process ended";
+static const char not_read[] = "the process ended before it could be read";
 
-static void forget(struct flmem_watch_process *id)
+static void free_identity(struct flmem_watch_process *id)
 {
 	free(id->command);
 	free(id->site);
@@ -53,20 +53,20 @@ static int find_identity(const struct flmem_watched_process *f,
 	id.command = flmem_buf_take(&text);
 	id.site = identity.site[0] ? strdup(identity.site) : NULL;
 	if (!id.command || (!id.site && identity.site[0])) {
-		forget(&id);
+		free_identity(&id);
 		return -ENOMEM;
 	}
 	*ret_id = id;
 	return 0;
 }
 
-static int identify(struct flmem_watched_process *f, struct flmem_relatives *relatives,
-		    struct flmem_watch_process *ret_id, struct flmem_error *err)
+static int identify_process(struct flmem_watched_process *f, struct flmem_relatives *relatives,
+			    struct flmem_watch_process *ret_id, struct flmem_error *err)
 {
 	FLMEM_AUTO_ARGV_ENV struct flmem_argv_env command = {0}, environment = {0};
 	int rc;
 
-	/* Before the command line: who executes a program meanwhile is met again. */
+	/* Read before the command line, so that an exec in between is noticed later. */
 	if (flmem_process_arguments_at(&f->process, &f->arguments_at))
 		f->arguments_at = 0;
 	rc = flmem_argv_env_read_argv(&f->process, &command, err);
@@ -98,7 +98,7 @@ struct flmem_watched_process *flmem_watched_process_new(struct flmem_watch_proce
 		flmem_pressure_init(&f->pressure, not_read);
 		f->pressure_first = f->pressure;
 	} else {
-		forget(id);
+		free_identity(id);
 	}
 	if (whole)
 		return FLMEM_TAKE(f);
@@ -106,7 +106,7 @@ struct flmem_watched_process *flmem_watched_process_new(struct flmem_watch_proce
 	return NULL;
 }
 
-/* The lowest free number is the next one, so it tells how many are taken. */
+/* The kernel gives the lowest free number, so it shows how many descriptors are in use. */
 static rlim_t descriptors_left(int fd)
 {
 	struct rlimit limit;
@@ -123,7 +123,9 @@ static int open_counters(const struct flmem_watched_process *f)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Kept: the directory, which stands for the process, and where there is room the counters. */
+/*
+ * Keeps the directory open, which identifies the process, and the counters if descriptors are left.
+ */
 static int open_files(struct flmem_watched_process *f, uint64_t start_time, struct flmem_error *err)
 {
 	int rc = flmem_process_open(f->id.pid, &f->process, err);
@@ -131,18 +133,22 @@ static int open_files(struct flmem_watched_process *f, uint64_t start_time, stru
 	if (rc)
 		return rc;
 	if (start_time && f->process.start_time != start_time)
-		return flmem_error_set(err, FLMEM_ENOPROC, 0, "process %d is gone", (int)f->id.pid);
+		return flmem_error_set(err, FLMEM_ENOPROC, 0, "process %d has exited",
+				       (int)f->id.pid);
 	f->id.start_time = f->process.start_time;
 	flmem_process_unpin(&f->process);
 	if (descriptors_left(f->process.dirfd) <= SPARE_DESCRIPTORS)
 		return flmem_error_set(err, FLMEM_EFAILED, EMFILE,
-				       "cannot follow process %d beside so many others; raise the "
-				       "limit of open files (ulimit -n)",
+				       "cannot follow process %d: too many open files; raise the "
+				       "limit (ulimit -n)",
 				       (int)f->id.pid);
 	f->statm = open_counters(f);
 	if (f->statm < 0)
 		return flmem_process_error(&f->process, f->statm, "read the memory counters", err);
-	/* The second half is for directories: without its directory no process can be followed. */
+	/*
+	 * Half of the descriptors are for directories: a process cannot be followed without its
+	 * directory.
+	 */
 	if (descriptors_left(f->statm) <= (rlim_t)f->statm) {
 		close(f->statm);
 		f->statm = -1;
@@ -163,10 +169,10 @@ int flmem_watched_process_open(pid_t pid, uint64_t start_time, uint64_t interval
 		return FLMEM_EFAILED;
 	rc = open_files(f, start_time, err);
 	if (!rc)
-		rc = identify(f, relatives, &id, err);
+		rc = identify_process(f, relatives, &id, err);
 	if (rc)
 		return rc;
-	forget(&f->id);
+	free_identity(&f->id);
 	f->id = id;
 	*ret_followed = FLMEM_TAKE(f);
 	return 0;
@@ -185,13 +191,13 @@ void flmem_watched_process_free(struct flmem_watched_process *watched)
 	if (!watched)
 		return;
 	flmem_watched_process_end(watched);
-	forget(&watched->id);
+	free_identity(&watched->id);
 	free(watched->trim_state);
 	free(watched);
 }
 
 /* Digits and the blank behind them. */
-static bool take_pages(const char **at, uint64_t *ret_pages)
+static bool set_page_counts(const char **at, uint64_t *ret_pages)
 {
 	const char *first = *at;
 	uint64_t pages = 0;
@@ -212,9 +218,10 @@ struct counters {
 /* SIZE RESIDENT SHARED CODE ..., in pages; all are 0 once the process is a zombie. */
 static bool parse_counters(const char *text, struct counters *ret_counters)
 {
-	return take_pages(&text, &ret_counters->size) && ret_counters->size &&
-	       take_pages(&text, &ret_counters->resident) &&
-	       take_pages(&text, &ret_counters->shared) && take_pages(&text, &ret_counters->code);
+	return set_page_counts(&text, &ret_counters->size) && ret_counters->size &&
+	       set_page_counts(&text, &ret_counters->resident) &&
+	       set_page_counts(&text, &ret_counters->shared) &&
+	       set_page_counts(&text, &ret_counters->code);
 }
 
 static uint64_t page_bytes(void)
@@ -329,11 +336,11 @@ bool flmem_watched_process_identify(struct flmem_watched_process *watched,
 		return false;
 	f->met_at = f->history.samples;
 	f->execed = false;
-	if (identify(f, relatives, &id, NULL))
+	if (identify_process(f, relatives, &id, NULL))
 		return false;
-	/* One that is ending has no command line any more. */
+	/* A process that is ending has no command line. */
 	same = is_text(id.command, "") || is_called(&f->id, &id);
-	forget(same ? &id : &f->id);
+	free_identity(same ? &id : &f->id);
 	if (same)
 		return false;
 	f->id = id;
@@ -354,10 +361,10 @@ int flmem_watched_process_rename(struct flmem_watched_process *watched,
 	id.command = strdup(as->command);
 	id.site = as->site ? strdup(as->site) : NULL;
 	if (!id.command || (as->site && !id.site)) {
-		forget(&id);
+		free_identity(&id);
 		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "out of memory");
 	}
-	forget(&watched->id);
+	free_identity(&watched->id);
 	watched->id = id;
 	return 0;
 }

@@ -5,7 +5,7 @@
 /*
  * One process that is followed over time. Its files are opened once; a sample is one pread(2) of
  * /proc/PID/statm, which reads a few counters and takes no lock of the target's memory. An open
- * file of a process never comes to speak of another one, so no sample asks who it is again.
+ * /proc file always refers to the same process, so a sample need not check the identity again.
  */
 
 #include <flmem/watch.h>
@@ -19,15 +19,15 @@
 struct flmem_relatives;
 struct flmem_trim_state;
 
-/* A trend, for as long as what it was measured on stays the same. */
+/* A cached trend, valid while the points it was computed from stay the same. */
 struct flmem_known_trend {
 	uint64_t version; /* of the rounds' points or of the history; 0: none was measured yet */
 	struct flmem_trend trend;
 };
 
 /*
- * What each sample looks at comes first, the history's head and the rounds' behind it: between two
- * samples of many processes none of it stays in the processor's caches.
+ * The fields that every sample reads come first, then the heads of history and rounds: with many
+ * processes, none of it stays in the processor's caches between two samples.
  */
 struct flmem_watched_process {
 	size_t number; /* among those of its watch */
@@ -94,26 +94,26 @@ void flmem_watched_process_end(struct flmem_watched_process *watched);
 int flmem_watched_process_sample(struct flmem_watched_process *watched, uint64_t now_us);
 
 /*
- * Whether the split is to be read with the last sample: with the first, then in turn with the
- * others, and seldom while nothing changes.
+ * Whether to read the split with the last sample: with the first one, then in turn with other
+ * processes, and rarely while nothing changes.
  */
 bool flmem_watched_process_split_is_due(const struct flmem_watched_process *watched);
 
 /*
- * Reads the split between kinds of memory into followed->split. With the samples it tells whether
- * the process has executed another program since: followed->execed.
+ * Reads the split between kinds of memory into followed->split. Together with the samples it shows
+ * whether the process has executed another program: followed->execed.
  */
 void flmem_watched_process_split(struct flmem_watched_process *watched);
 
 /*
- * Meets a process anew that has executed another program: command, framework, role and site, and
- * what automatic trims knew. True when who it is has changed; false also when it is too early, for
- * a process that does nothing else is met as often as its split is read and no more.
+ * Identifies a process again that has executed another program: command, framework, role and site,
+ * and the state of automatic trims. True if the identity has changed. Also false if it is too
+ * early: a process that only executes programs is identified as often as its split is read.
  */
 bool flmem_watched_process_identify(struct flmem_watched_process *watched,
 				    struct flmem_relatives *relatives);
 
-/* Who it is from now on, as a recording tells. FLMEM_EFAILED when memory is out. */
+/* Sets the identity from a recording. FLMEM_EFAILED if out of memory. */
 int flmem_watched_process_rename(struct flmem_watched_process *watched,
 				 const struct flmem_watch_process *as, struct flmem_error *err);
 
