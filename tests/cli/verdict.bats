@@ -118,6 +118,7 @@ near() {
 	detect_victim
 	predicted=$(value 'p["verdict"]["bytes"]["retained_bytes"]')
 
+	allow_victim --code # the stack of the thread that runs it, and its arena
 	flmem trim --full --json --pid "$VICTIM"
 	assert_status 0
 	output=$(printf '%s' "$output" | sed 's/"results"/"processes"/')
