@@ -78,14 +78,14 @@ def container_cases(seccomp):
     host = Case("root on a container's process", (), container, 0)
     if seccomp_mode():
         host = Case("root on a container's process", (), container, NOT_PERMITTED,
-                    "under a seccomp filter itself")
+                    "flmem itself runs under a seccomp filter")
     return [
         host,
         Case("root in another container, one filter each", other, container, NOT_PERMITTED,
-             "under a seccomp filter itself.*--assume-seccomp"),
+             "flmem itself runs under a seccomp filter.*--assume-seccomp"),
         Case("root in another container, which vouches", other, container, 0, steps=assume),
         Case("root without CAP_SYS_ADMIN on a container's process", weak, container,
-             NOT_PERMITTED, "under a seccomp filter itself|CAP_SYS_ADMIN"),
+             NOT_PERMITTED, "flmem itself runs under a seccomp filter|CAP_SYS_ADMIN"),
         Case("root without CAP_SYS_ADMIN, which vouches", weak, container, 0, steps=assume),
     ]
 
