@@ -2,6 +2,7 @@
 /* A thread that flmem starts in a target is that one, makes its calls, and is gone then. */
 #include "borrowed.h"
 
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "proc/task.h"
 #include "remote/new_thread.h"
@@ -57,6 +59,15 @@ static void be_computing_beside_it(void)
 		usleep(1000);
 	for (shared->ready = 1;;)
 		continue;
+}
+
+/* As glibc's setuid() waits for all threads, with the lock that pthread_create() takes. */
+static void be_waiting_for_own_stack(void)
+{
+	volatile uint32_t left = 1;
+
+	for (shared->ready = 1; left;)
+		syscall(SYS_futex, &left, FUTEX_WAIT_PRIVATE, 1, NULL, NULL, 0);
 }
 
 static void be_child(void)
@@ -278,6 +289,25 @@ static void a_thread_with_descriptors_of_its_own_starts_none(void **state)
 	fixture_end(&fixture);
 }
 
+static void a_thread_that_waits_for_its_own_stack_starts_none(void **state)
+{
+	struct flmem_new_thread thread;
+	struct flmem_error err = {0};
+	struct fixture fixture;
+
+	(void)state;
+	*shared = (struct shared){0};
+	fixture_begin(&fixture, be_waiting_for_own_stack);
+	fixture.options.timeout_us = 200000;
+	assert_int_equal(flmem_new_thread_start(&fixture.target.view, &fixture.functions,
+						&fixture.options, &thread, &err),
+			 FLMEM_EUNSAFE);
+	if (!strstr(err.message, "waits for a word on its own stack"))
+		fail_msg("%s", err.message);
+	assert_int_equal(count_threads(&fixture), 1);
+	fixture_end(&fixture);
+}
+
 static void a_limit_on_threads_is_a_refusal(void **state)
 {
 	struct flmem_new_thread thread;
@@ -382,6 +412,7 @@ int main(void)
 		cmocka_unit_test(a_thread_with_descriptors_of_its_own_starts_none),
 		cmocka_unit_test(one_that_nobody_comes_for_ends),
 		cmocka_unit_test(another_thread_is_not_taken_for_it),
+		cmocka_unit_test(a_thread_that_waits_for_its_own_stack_starts_none),
 		cmocka_unit_test(a_limit_on_threads_is_a_refusal),
 		cmocka_unit_test(a_program_with_musl),
 		cmocka_unit_test(a_static_program_without_the_functions_is_refused),

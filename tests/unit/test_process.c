@@ -26,6 +26,24 @@ static void be_child(void)
 	execvp(argv[0], argv);
 }
 
+/* Opening a device can act on it; the files of proc are the kernel's. */
+static void only_plain_files_are_opened(void **state)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+	int fd;
+
+	(void)state;
+	assert_int_equal(flmem_process_open(getpid(), &process, NULL), 0);
+	fd = flmem_process_open_file(&process, "/proc/self/exe");
+	assert_int_equal(fd, -ELOOP); /* a magic link */
+	assert_int_equal(flmem_process_open_file(&process, "/dev/null"), -EINVAL);
+	assert_int_equal(flmem_process_open_file(&process, "/proc/version"), -EINVAL);
+	assert_int_equal(flmem_process_open_file(&process, "/"), -EINVAL);
+	fd = flmem_process_open_file(&process, "/etc/passwd");
+	assert_true(fd >= 0);
+	close(fd);
+}
+
 static int start_child(void **state)
 {
 	(void)state;
@@ -114,6 +132,7 @@ static void the_memory_of_the_next_program_is_another_one(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(only_plain_files_are_opened),
 		cmocka_unit_test_setup_teardown(a_part_is_not_taken_for_the_whole, start_child,
 						end_child),
 		cmocka_unit_test_setup_teardown(nothing_is_written_without_a_pinned_memory,
