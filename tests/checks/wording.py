@@ -19,6 +19,14 @@ WORDS = (
     (r"\bhas begun to climb\b", "has begun to rise"),
     (r"\bmalloc is that of\b", "malloc is served by"),
     (r"\bmeant is\b", "did you mean"),
+    (r"\bsure to [0-9%]", "confidence 99.9 %"),
+    (r"\bstands? (higher|lower)\b|\blike phases\b", "memory after each round keeps rising"),
+    (r"\bis no (rate|size|number|duration|recording|regular file)\b", "invalid rate, is not a ..."),
+    (r"\bwant of memory\b", "memory pressure, out of memory"),
+    (r"\bnothing to tell\b", "no samples yet"),
+    (r"\btells (whether|which)\b", "reports whether, reports which"),
+    (r"\bstood still\b", "was borrowed for"),
+    (r"\bin vain\b", "ineffective"),
 )
 
 TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.S)

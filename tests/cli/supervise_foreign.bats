@@ -159,21 +159,21 @@ assert_untouched() {
 	assert_error 4 'which has started this one'
 }
 
-@test "what is no regular file is neither followed nor read" {
+@test "what is not a regular file is neither followed nor read" {
 	start_sleeper
 	echo "$SLEEPER" >named
 	ln -s "$PWD/named" "$W/pid.fl"
 	supervise sleep 601
-	assert_error 7 'pid.fl in .* is no regular file'
+	assert_error 7 'pid.fl in .* is not a regular file'
 	alive "$SLEEPER"
 	rm "$W/pid.fl"
 	mkfifo "$W/pid.fl"
 	supervise sleep 601
-	assert_error 7 'is no regular file'
+	assert_error 7 'is not a regular file'
 	rm "$W/pid.fl"
 	ln -s "$PWD/named" "$W/daemon_pid.fl"
 	supervise sleep 601
-	assert_error 7 'daemon_pid.fl in .* is no regular file'
+	assert_error 7 'daemon_pid.fl in .* is not a regular file'
 	[ "$(cat named)" = "$SLEEPER" ]
 	alive "$SLEEPER"
 }

@@ -78,7 +78,7 @@ static int read_pid(const struct flmem_control *control, const char *name, pid_t
 	if (fd == -ENOENT)
 		return 0;
 	if (fd == -ELOOP || fd == -EINVAL)
-		return doubt(control, FLMEM_EFAILED, name, "is no regular file", err);
+		return doubt(control, FLMEM_EFAILED, name, "is not a regular file", err);
 	if (fd < 0)
 		return doubt(control, fd == -EACCES ? FLMEM_EPERM : FLMEM_EFAILED, name,
 			     "cannot be read", err);
