@@ -36,7 +36,7 @@ static bool has_same_identity(const struct flmem_process *process, pid_t tid)
 {
 	static const char *const lines[] = {
 		"\nUmask:",  "\nUid:",	  "\nGid:",    "\nGroups:", "\nCapInh:",
-		"\nCapPrm:", "\nCapEff:", "\nCapBnd:", "\nCapAmb:", "\nNoNewPrivs:",
+		"\nCapPrm:", "\nCapEff:", "\nCapBnd:", "\nCapAmb:",
 	};
 	FLMEM_AUTO_BUF struct flmem_buf one = FLMEM_BUF_INIT, other = FLMEM_BUF_INIT;
 	char name[40];
@@ -48,7 +48,9 @@ static bool has_same_identity(const struct flmem_process *process, pid_t tid)
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lines); i++)
 		if (!has_same_line(one.data, other.data, lines[i]))
 			return false;
-	return true;
+	/* A thread that has it where the first one has not would withhold rights from the code. */
+	return strstr(other.data, "\nNoNewPrivs:\t0") ||
+	       has_same_line(one.data, other.data, "\nNoNewPrivs:");
 }
 
 static bool has_same_namespaces(const struct flmem_process *process, pid_t tid)

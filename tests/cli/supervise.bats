@@ -275,7 +275,7 @@ never_said() {
 	[ "$(command_pid)" = "$pid" ]
 	VICTIMS+=("$pid")
 	supervise -- "$PYTHON" polite.py
-	wait_until 60 said "process $pid was running already"
+	wait_until 60 said "process $pid was already running"
 	[ "$(cat "$W/daemon_pid.fl")" = "$SUPERVISOR" ]
 	touch "$W/restart.fl"
 	wait_until 60 runs_anew "$pid"

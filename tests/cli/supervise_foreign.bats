@@ -191,7 +191,7 @@ assert_untouched() {
 		job 601 "$PWD/runs" 2>log 3>&- </dev/null &
 	local supervisor=$!
 	VICTIMS+=("$supervisor")
-	wait_until 60 grep -q "process $SLEEPER was running already" log
+	wait_until 60 grep -q "process $SLEEPER was already running" log
 	touch "$W/shutdown.fl"
 	wait_until 60 eval '! alive '"$supervisor"
 	! alive "$SLEEPER" || fail "the script was not ended"

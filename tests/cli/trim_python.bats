@@ -135,7 +135,7 @@ time.sleep(1000)' "$flag"
 	assert_error 2 'cannot read .*absent\.py'
 	printf 'a\0b' >"$BATS_TEST_TMPDIR/nul.py"
 	flmem trim --pid $$ --python "$BATS_TEST_TMPDIR/nul.py"
-	assert_error 2 'it has a NUL in it'
+	assert_error 2 'it contains a NUL byte'
 	head -c 2000000 /dev/zero | tr '\0' '#' >"$BATS_TEST_TMPDIR/huge.py"
 	flmem trim --pid $$ --python "$BATS_TEST_TMPDIR/huge.py"
 	assert_error 2 'is larger than 1 MiB'

@@ -126,7 +126,7 @@ FAULTS = (
           "noticing groups of a thread's own", CONTEXTS),
     Fault("own-capabilities", CONTEXT, '"\\nCapEff:", ', "",
           "noticing capabilities of a thread's own", CONTEXTS),
-    Fault("own-privileges", CONTEXT, '"\\nNoNewPrivs:"', '"\\nUmask:"',
+    Fault("own-privileges", CONTEXT, 'has_same_line(one.data, other.data, "\\nNoNewPrivs:")', "true",
           "noticing no_new_privs of one thread", CONTEXTS),
     Fault("own-namespaces", CONTEXT, "if (mine != theirs || (!mine && strcmp(one, other) != 0))",
           "if (mine != theirs)",
