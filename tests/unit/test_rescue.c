@@ -295,7 +295,7 @@ static void a_thread_is_taken_back_from_the_locks_of_the_guard_alone(void **stat
 	assert_true(flmem_rescue_abandon(&fixture.process, thread, &both, own));
 	await_true(waits_in(&fixture, word(0)));
 	unlock(0);
-	/* With or without the lock: its loop may keep its place in memory, which is not taken back. */
+	/* With or without the lock: its loop may keep its place in memory, which stays. */
 	await_true(waits_in(&fixture, word(1)));
 	free(own);
 	end(&fixture);
