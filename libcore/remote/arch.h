@@ -85,6 +85,10 @@ int flmem_arch_read_rest(pid_t tid, struct flmem_thread_state *state);
 /* The system call that the stopped thread is in, with its arguments; its number is -1: in none. */
 void flmem_arch_read_call(const struct flmem_thread_state *state, struct flmem_task_wait *ret_at);
 
+/* True when that call of the stopped thread has returned: it neither goes on nor is repeated. */
+bool flmem_arch_has_returned(const struct flmem_thread_state *state,
+			     const struct flmem_task_wait *at);
+
 /* True when the stopped thread's system call has ended with plain EINTR. */
 bool flmem_arch_gave_eintr(const struct flmem_thread_state *state);
 

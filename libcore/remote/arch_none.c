@@ -47,6 +47,14 @@ void flmem_arch_read_call(const struct flmem_thread_state *state, struct flmem_t
 	*ret_at = (struct flmem_task_wait){.number = -1};
 }
 
+bool flmem_arch_has_returned(const struct flmem_thread_state *state,
+			     const struct flmem_task_wait *at)
+{
+	(void)state;
+	(void)at;
+	return true;
+}
+
 bool flmem_arch_gave_eintr(const struct flmem_thread_state *state)
 {
 	(void)state;

@@ -189,6 +189,13 @@ bool flmem_arch_interrupted_in(const struct flmem_thread_state *state,
 	}
 }
 
+/* Stopped once more in front of a call that is repeated, it has the number where results are. */
+bool flmem_arch_has_returned(const struct flmem_thread_state *state,
+			     const struct flmem_task_wait *at)
+{
+	return !flmem_arch_interrupted_in(state, at) && state->regs.rax != state->regs.orig_rax;
+}
+
 bool flmem_arch_in_program(const struct flmem_thread_state *state)
 {
 	return (long)state->regs.orig_rax < 0;

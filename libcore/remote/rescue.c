@@ -56,7 +56,7 @@ static bool stop(const struct flmem_process *process, pid_t tid, struct flmem_tr
 	    flmem_arch_read_registers(tid, now))
 		return false;
 	flmem_arch_read_call(now, ret_wait);
-	return waits_for_lock(ret_wait) && flmem_arch_interrupted_in(now, ret_wait);
+	return waits_for_lock(ret_wait) && !flmem_arch_has_returned(now, ret_wait);
 }
 
 void flmem_rescue_signals(const struct flmem_process *process, pid_t tid, uint64_t own_mask)

@@ -57,7 +57,7 @@ FAULTS = (
           "a thread is taken out of its call while its process goes on",
           ("unit.test_rescue",)),
     Fault("woken-thread-taken-back", RESCUE,
-          " && flmem_arch_interrupted_in(now, ret_wait)", "",
+          " && !flmem_arch_has_returned(now, ret_wait)", "",
           "the wake of a released lock is lost, and everybody waits for it",
           ("unit.test_rescue_woken",)),
     Fault("never-stuck", RESCUE, "at_us - progress->own.at_us >= STUCK_US_MAX", "false",

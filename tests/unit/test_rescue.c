@@ -220,6 +220,18 @@ static void nothing_is_due_outside_of_a_lock(void **state)
 	end(&fixture);
 }
 
+/* Lets it go round once: woken without a reason it waits again. */
+static void settle(const struct fixture *fixture)
+{
+	uint64_t before = switches(fixture, page->thread);
+
+	if (page->polls)
+		return;
+	wake(&page->words[0]);
+	await_true(switches(fixture, page->thread) != before && waits_in(fixture, word(0)));
+	usleep(20000);
+}
+
 static void needs_tracing(const struct fixture *fixture)
 {
 	struct flmem_tracee tracee = {0};
@@ -231,6 +243,8 @@ static void needs_tracing(const struct fixture *fixture)
 		skip();
 	}
 	assert_int_equal(rc, 0);
+	/* Two stops in a row would find it in front of the call that it is about to repeat. */
+	settle(fixture);
 }
 
 static void unlock(size_t number)
@@ -286,7 +300,7 @@ static void a_thread_is_taken_back_from_the_locks_of_the_guard_alone(void **stat
 	needs_tracing(&fixture);
 	thread = page->thread;
 	assert_true(thread_read_state(fixture.child, page->thread, own));
-	await_true(waits_in(&fixture, word(0)));
+	settle(&fixture);
 	unlock(0);
 	await_true(waits_in(&fixture, word(1)));
 	assert_false(flmem_rescue_abandon(&fixture.process, thread, &none, own));
