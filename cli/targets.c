@@ -27,7 +27,7 @@ static void list_given_options(const struct target_options *options, char *out, 
 	const struct {
 		bool given;
 		const char *option;
-	} strategies[] = {
+	} ways[] = {
 		{options->pids.count > 0, "--pid"},
 		{options->name != NULL, "--name"},
 		{options->all, "--all"},
@@ -36,27 +36,27 @@ static void list_given_options(const struct target_options *options, char *out, 
 	size_t used = 0;
 
 	out[0] = '\0';
-	for (size_t i = 0; i < sizeof(strategies) / sizeof(strategies[0]) && used < size; i++)
-		if (strategies[i].given)
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]) && used < size; i++)
+		if (ways[i].given)
 			used += (size_t)snprintf(out + used, size - used, "%s%s",
-						 used ? " and " : "", strategies[i].option);
+						 used ? " and " : "", ways[i].option);
 }
 
 static int check_targets(const struct target_options *options, struct flmem_error *err)
 {
-	int strategies = (options->pids.count > 0) + (options->name != NULL) + options->all +
-			 (options->tree != 0);
+	int ways = (options->pids.count > 0) + (options->name != NULL) + options->all +
+		   (options->tree != 0);
 	char list[64];
 
-	if (!strategies && (options->role || options->min_rss_bytes))
+	if (!ways && (options->role || options->min_rss_bytes))
 		return flmem_error_set(
 			err, FLMEM_EUSAGE, 0,
 			"%s only filters targets; add --pid, --name, --tree or --all",
 			options->role ? "--role" : "--min-rss");
-	if (!strategies)
+	if (!ways)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "no target; use --pid, --name, --tree or --all");
-	if (strategies == 1)
+	if (ways == 1)
 		return 0;
 	list_given_options(options, list, sizeof(list));
 	return flmem_error_set(err, FLMEM_EUSAGE, 0, "%s exclude each other; use one", list);

@@ -8,7 +8,7 @@
 #define DEPTH_MAX 256
 
 struct walk {
-	flmem_yaml_visit *session;
+	flmem_yaml_visit *visit;
 	void *context;
 	char *key; /* waits for its value */
 	int depth; /* of open collections; 1: in the outermost mapping */
@@ -22,7 +22,7 @@ static void take_scalar(struct walk *walk, const char *text)
 	if (walk->depth != 1)
 		return;
 	if (walk->key) {
-		walk->session(walk->context, walk->key, text);
+		walk->visit(walk->context, walk->key, text);
 		free(walk->key);
 		walk->key = NULL;
 	} else {
@@ -36,7 +36,7 @@ static void take_other(struct walk *walk)
 {
 	if (walk->depth != 1 || !walk->key)
 		return;
-	walk->session(walk->context, walk->key, NULL);
+	walk->visit(walk->context, walk->key, NULL);
 	free(walk->key);
 	walk->key = NULL;
 }
@@ -78,9 +78,9 @@ static void handle(struct walk *walk, const yaml_event_t *event)
 	}
 }
 
-bool flmem_yaml_top_keys(const char *text, size_t length, flmem_yaml_visit *session, void *context)
+bool flmem_yaml_top_keys(const char *text, size_t length, flmem_yaml_visit *visit, void *context)
 {
-	struct walk walk = {.session = session, .context = context};
+	struct walk walk = {.visit = visit, .context = context};
 	yaml_parser_t parser;
 
 	if (!yaml_parser_initialize(&parser))

@@ -17,6 +17,6 @@ typedef void flmem_yaml_visit(void *context, const char *key, const char *value)
  * Visits the keys of the first document. False when it is not a mapping or breaks off in an error;
  * the keys before the error have been visited then.
  */
-bool flmem_yaml_top_keys(const char *text, size_t length, flmem_yaml_visit *session, void *context);
+bool flmem_yaml_top_keys(const char *text, size_t length, flmem_yaml_visit *visit, void *context);
 
 #endif

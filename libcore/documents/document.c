@@ -240,15 +240,15 @@ bool flmem_node_is_kind(const struct flmem_node *node, enum flmem_node_kind kind
 
 void flmem_node_path(const struct flmem_node *node, struct flmem_buf *buf)
 {
-	const struct flmem_node *strategy[FLMEM_DOCUMENT_DEPTH_MAX + 1];
+	const struct flmem_node *way[FLMEM_DOCUMENT_DEPTH_MAX + 1];
 	size_t count = 0;
 
-	for (; node && node->parent && count < FLMEM_ARRAY_SIZE(strategy); node = node->parent)
-		strategy[count++] = node;
+	for (; node && node->parent && count < FLMEM_ARRAY_SIZE(way); node = node->parent)
+		way[count++] = node;
 	while (count--) {
-		if (!strategy[count]->key)
-			flmem_buf_printf(buf, "[%zu]", strategy[count]->index);
+		if (!way[count]->key)
+			flmem_buf_printf(buf, "[%zu]", way[count]->index);
 		else
-			flmem_buf_printf(buf, "%s%s", buf->length ? "." : "", strategy[count]->key);
+			flmem_buf_printf(buf, "%s%s", buf->length ? "." : "", way[count]->key);
 	}
 }

@@ -120,7 +120,7 @@ bool flmem_image_find_section(struct flmem_image *image, const char *name, uint6
  * it returns true; returns whether it did.
  */
 bool flmem_image_search(struct flmem_image *image, const void *bytes, size_t length,
-			bool (*session)(struct flmem_image *image, uint64_t offset, void *data),
+			bool (*visit)(struct flmem_image *image, uint64_t offset, void *data),
 			void *data);
 
 /* File offset of the first occurrence of bytes in that data at or after `from`, or -1. */

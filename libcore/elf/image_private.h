@@ -67,6 +67,6 @@ bool flmem_image_address_to_offset(const struct flmem_image *image, uint64_t add
 /* As flmem_image_search(), within one part of the file. */
 bool flmem_image_search_extent(
 	struct flmem_image *image, struct flmem_extent where, const void *bytes, size_t length,
-	bool (*session)(struct flmem_image *image, uint64_t offset, void *data), void *data);
+	bool (*visit)(struct flmem_image *image, uint64_t offset, void *data), void *data);
 
 #endif

@@ -10,7 +10,7 @@
 
 bool flmem_image_search_extent(
 	struct flmem_image *image, struct flmem_extent where, const void *bytes, size_t length,
-	bool (*session)(struct flmem_image *image, uint64_t offset, void *data), void *data)
+	bool (*visit)(struct flmem_image *image, uint64_t offset, void *data), void *data)
 {
 	FLMEM_AUTO_FREE unsigned char *chunk = malloc(IMAGE_CHUNK_SIZE);
 	uint64_t at = where.offset, end = where.offset + where.size;
@@ -24,7 +24,7 @@ bool flmem_image_search_extent(
 		if (!flmem_image_read(image, at, chunk, step))
 			return false;
 		while ((hit = memmem(from, step - (size_t)(from - chunk), bytes, length))) {
-			if (session(image, at + (uint64_t)(hit - chunk), data))
+			if (visit(image, at + (uint64_t)(hit - chunk), data))
 				return true;
 			from = hit + 1;
 		}
@@ -59,14 +59,14 @@ static size_t data_extents(struct flmem_image *image, struct flmem_extent out[IM
 }
 
 bool flmem_image_search(struct flmem_image *image, const void *bytes, size_t length,
-			bool (*session)(struct flmem_image *image, uint64_t offset, void *data),
+			bool (*visit)(struct flmem_image *image, uint64_t offset, void *data),
 			void *data)
 {
 	struct flmem_extent extents[IMAGE_LOADS_MAX];
 	size_t count = data_extents(image, extents);
 
 	for (size_t i = 0; i < count; i++)
-		if (flmem_image_search_extent(image, extents[i], bytes, length, session, data))
+		if (flmem_image_search_extent(image, extents[i], bytes, length, visit, data))
 			return true;
 	return false;
 }

@@ -189,7 +189,7 @@ struct pass {
 	bool (*takes)(const struct count *count, size_t i);
 	uint64_t gap;
 	int (*each)(struct flmem_pages *pages, uint64_t start, uint64_t end,
-		    flmem_pages_visit *session, void *context);
+		    flmem_pages_visit *visit, void *context);
 };
 
 /*

@@ -218,8 +218,8 @@ struct walk {
 	bool any_file, used_known, stop;
 };
 
-static int session(const struct flmem_cgroups *cgroups, const char *directory, bool leaf,
-		   struct walk *walk)
+static int visit(const struct flmem_cgroups *cgroups, const char *directory, bool leaf,
+		 struct walk *walk)
 {
 	uint64_t number;
 	int rc;
@@ -272,7 +272,7 @@ static void walk_up(const struct flmem_cgroups *cgroups, const struct mount *mou
 	for (int level = 0; level < LEVELS_MAX && !rc && !walk.stop; level++) {
 		char *slash;
 
-		rc = session(cgroups, directory, level == 0, &walk);
+		rc = visit(cgroups, directory, level == 0, &walk);
 		slash = strrchr(directory, '/');
 		if (!slash || (size_t)(slash - directory) < top)
 			break;

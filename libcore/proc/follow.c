@@ -21,7 +21,7 @@ static const char too_long[] = "the path leads through too many links and names"
 static const char unreadable[] = "access to a part of the path is denied";
 static const char elsewhere[] = "the path leads through a file system that may not answer";
 
-struct strategy {
+struct way {
 	int root;
 	const struct flmem_mounts *mounts;
 	bool missing;	     /* what is behind is not there */
@@ -53,30 +53,30 @@ static void drop_last(char *done)
 }
 
 /* Puts what the link says in front of the rest. */
-static const char *take_link(struct strategy *strategy, int link)
+static const char *take_link(struct way *way, int link)
 {
 	char target[PATH_MAX];
 	ssize_t length = readlinkat(link, "", target, sizeof(target));
-	size_t rest = strlen(strategy->rest);
+	size_t rest = strlen(way->rest);
 
 	if (length <= 0)
 		return unreadable;
-	if (++strategy->links > LINKS_MAX || (size_t)length + 1 + rest >= sizeof(strategy->rest))
+	if (++way->links > LINKS_MAX || (size_t)length + 1 + rest >= sizeof(way->rest))
 		return too_long;
-	memmove(strategy->rest + length + 1, strategy->rest, rest + 1);
-	strategy->rest[length] = '/';
-	memcpy(strategy->rest, target, (size_t)length);
+	memmove(way->rest + length + 1, way->rest, rest + 1);
+	way->rest[length] = '/';
+	memcpy(way->rest, target, (size_t)length);
 	if (target[0] == '/')
-		strategy->done[0] = '\0';
+		way->done[0] = '\0';
 	else
-		drop_last(strategy->done);
+		drop_last(way->done);
 	return NULL;
 }
 
 /* Looks at what `done` ends in. Whoever exchanges names meanwhile leads to an error, not astray. */
-static const char *look(struct strategy *strategy)
+static const char *look(struct way *way)
 {
-	const struct flmem_mount *mount = flmem_mounts_covering(strategy->mounts, strategy->done);
+	const struct flmem_mount *mount = flmem_mounts_covering(way->mounts, way->done);
 	struct open_how how = {
 		.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
 		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS,
@@ -86,50 +86,50 @@ static const char *look(struct strategy *strategy)
 
 	if (!mount || !is_local(mount->type))
 		return elsewhere;
-	fd = (int)syscall(SYS_openat2, strategy->root, strategy->done, &how, sizeof(how));
-	strategy->missing = fd < 0 && errno == ENOENT;
-	if (strategy->missing)
+	fd = (int)syscall(SYS_openat2, way->root, way->done, &how, sizeof(how));
+	way->missing = fd < 0 && errno == ENOENT;
+	if (way->missing)
 		return NULL;
 	if (fd < 0 || fstat(fd, &status) < 0)
 		return unreadable;
-	return S_ISLNK(status.st_mode) ? take_link(strategy, fd) : NULL;
+	return S_ISLNK(status.st_mode) ? take_link(way, fd) : NULL;
 }
 
 /* Moves the next name from the rest to what is done. */
-static const char *step(struct strategy *strategy)
+static const char *step(struct way *way)
 {
-	size_t skip = strspn(strategy->rest, "/"), length = strcspn(strategy->rest + skip, "/");
-	const char *name = strategy->rest + skip;
-	size_t done = strlen(strategy->done);
+	size_t skip = strspn(way->rest, "/"), length = strcspn(way->rest + skip, "/");
+	const char *name = way->rest + skip;
+	size_t done = strlen(way->done);
 	bool up = length == 2 && name[0] == '.' && name[1] == '.';
 	bool counts = length && !up && !(length == 1 && name[0] == '.');
 
-	if (counts && done + 1 + length >= sizeof(strategy->done))
+	if (counts && done + 1 + length >= sizeof(way->done))
 		return too_long;
-	if (up && strategy->missing)
+	if (up && way->missing)
 		return unreadable;
 	if (counts) {
-		strategy->done[done] = '/';
-		memcpy(strategy->done + done + 1, name, length);
-		strategy->done[done + 1 + length] = '\0';
+		way->done[done] = '/';
+		memcpy(way->done + done + 1, name, length);
+		way->done[done + 1 + length] = '\0';
 	}
-	memmove(strategy->rest, name + length, strlen(name + length) + 1);
+	memmove(way->rest, name + length, strlen(name + length) + 1);
 	if (up)
-		drop_last(strategy->done);
-	return counts && !strategy->missing ? look(strategy) : NULL;
+		drop_last(way->done);
+	return counts && !way->missing ? look(way) : NULL;
 }
 
 const char *flmem_follow(int root, const struct flmem_mounts *mounts, const char *path,
 			 char ret_path[PATH_MAX])
 {
-	struct strategy strategy = {.root = root, .mounts = mounts};
-	const char *why = strlen(path) < sizeof(strategy.rest) ? NULL : too_long;
+	struct way way = {.root = root, .mounts = mounts};
+	const char *why = strlen(path) < sizeof(way.rest) ? NULL : too_long;
 
 	if (!why)
-		memcpy(strategy.rest, path, strlen(path) + 1);
-	for (unsigned names = 0; !why && *strategy.rest; names++)
-		why = names < NAMES_MAX ? step(&strategy) : too_long;
+		memcpy(way.rest, path, strlen(path) + 1);
+	for (unsigned names = 0; !why && *way.rest; names++)
+		why = names < NAMES_MAX ? step(&way) : too_long;
 	if (!why)
-		snprintf(ret_path, PATH_MAX, "%s", *strategy.done ? strategy.done : "/");
+		snprintf(ret_path, PATH_MAX, "%s", *way.done ? way.done : "/");
 	return why;
 }

@@ -39,14 +39,14 @@ static bool parse_hex(const char **text, char end, uint64_t *ret_value)
 static bool parse_flags(const char **text, unsigned *ret_flags)
 {
 	static const struct {
-		char injected;
+		char letter;
 		unsigned flag;
 	} columns[] = {{'r', FLMEM_MAP_READ}, {'w', FLMEM_MAP_WRITE}, {'x', FLMEM_MAP_EXEC}};
 	const char *p = *text;
 	unsigned flags = 0;
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(columns); i++, p++) {
-		if (*p == columns[i].injected)
+		if (*p == columns[i].letter)
 			flags |= columns[i].flag;
 		else if (*p != '-')
 			return false;

@@ -74,7 +74,7 @@ static uint64_t regions_in(uint64_t start, uint64_t end)
 }
 
 static int scan(int pagemap, const struct want *want, uint64_t start, uint64_t end,
-		flmem_pages_visit *session, void *context)
+		flmem_pages_visit *visit, void *context)
 {
 	struct scan_region regions[REGIONS];
 
@@ -96,7 +96,7 @@ static int scan(int pagemap, const struct want *want, uint64_t start, uint64_t e
 		if (found < 0)
 			return -errno;
 		for (int i = 0; i < found && i < REGIONS; i++)
-			session(context, regions[i].start, regions[i].end);
+			visit(context, regions[i].start, regions[i].end);
 		if (request.walk_end <= start)
 			break;
 		start = request.walk_end;
@@ -123,7 +123,7 @@ static ssize_t read_entries(int pagemap, uint64_t start, uint64_t end, uint64_t 
 }
 
 static int read_all(int pagemap, const struct want *want, uint64_t start, uint64_t end,
-		    flmem_pages_visit *session, void *context)
+		    flmem_pages_visit *visit, void *context)
 {
 	const uint64_t page = flmem_page_bytes();
 	uint64_t entries[ENTRIES], run = 0;
@@ -140,35 +140,35 @@ static int read_all(int pagemap, const struct want *want, uint64_t start, uint64
 			if (present && !in_run)
 				run = start;
 			else if (!present && in_run)
-				session(context, run, start);
+				visit(context, run, start);
 			in_run = present;
 		}
 	}
 	if (in_run)
-		session(context, run, start);
+		visit(context, run, start);
 	return 0;
 }
 
 static int each(struct flmem_pages *pages, const struct want *want, uint64_t start, uint64_t end,
-		flmem_pages_visit *session, void *context)
+		flmem_pages_visit *visit, void *context)
 {
 	int rc;
 
 	if (start >= end)
 		return 0;
 	if (!pages->old_kernel) {
-		rc = scan(pages->pagemap, want, start, end, session, context);
+		rc = scan(pages->pagemap, want, start, end, visit, context);
 		if (rc != -ENOTTY && rc != -EINVAL)
 			return rc;
 		pages->old_kernel = true;
 	}
-	return read_all(pages->pagemap, want, start, end, session, context);
+	return read_all(pages->pagemap, want, start, end, visit, context);
 }
 
 int flmem_pages_each(struct flmem_pages *pages, uint64_t start, uint64_t end,
-		     flmem_pages_visit *session, void *context)
+		     flmem_pages_visit *visit, void *context)
 {
-	return each(pages, &resident, start, end, session, context);
+	return each(pages, &resident, start, end, visit, context);
 }
 
 static void add(void *context, uint64_t start, uint64_t end)
@@ -188,9 +188,9 @@ int flmem_pages_resident(struct flmem_pages *pages, uint64_t start, uint64_t end
 }
 
 int flmem_pages_of_file(struct flmem_pages *pages, uint64_t start, uint64_t end,
-			flmem_pages_visit *session, void *context)
+			flmem_pages_visit *visit, void *context)
 {
-	return each(pages, &of_file, start, end, session, context);
+	return each(pages, &of_file, start, end, visit, context);
 }
 
 int flmem_pages_huge(struct flmem_pages *pages, uint64_t start, uint64_t end, uint64_t *ret_bytes)

@@ -46,7 +46,7 @@ uint64_t flmem_page_bytes(void);
  */
 typedef void flmem_pages_visit(void *context, uint64_t start, uint64_t end);
 int flmem_pages_each(struct flmem_pages *pages, uint64_t start, uint64_t end,
-		     flmem_pages_visit *session, void *context);
+		     flmem_pages_visit *visit, void *context);
 
 /* Sum of those ranges. */
 int flmem_pages_resident(struct flmem_pages *pages, uint64_t start, uint64_t end,
@@ -54,7 +54,7 @@ int flmem_pages_resident(struct flmem_pages *pages, uint64_t start, uint64_t end
 
 /* The same of the pages of files and shared memory: what a private mapping has not copied yet. */
 int flmem_pages_of_file(struct flmem_pages *pages, uint64_t start, uint64_t end,
-			flmem_pages_visit *session, void *context);
+			flmem_pages_visit *visit, void *context);
 
 /* Sum of what lies in huge pages; -ENOTTY on kernels without PAGEMAP_SCAN. */
 int flmem_pages_huge(struct flmem_pages *pages, uint64_t start, uint64_t end, uint64_t *ret_bytes);

@@ -64,12 +64,12 @@ void flmem_peek_free(struct flmem_peek *peek)
 	free(peek);
 }
 
-static int each_live(void *context, uint64_t start, uint64_t end, flmem_pages_visit *session,
+static int each_live(void *context, uint64_t start, uint64_t end, flmem_pages_visit *visit,
 		     void *visit_context)
 {
 	struct flmem_peek *peek = context;
 
-	return flmem_pages_each(&peek->pages, start, end, session, visit_context);
+	return flmem_pages_each(&peek->pages, start, end, visit, visit_context);
 }
 
 static int read_live(void *context, const struct iovec *local, const struct iovec *remote,

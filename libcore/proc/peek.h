@@ -28,7 +28,7 @@ struct flmem_peek;
 struct flmem_peek_source {
 	uint64_t page_bytes; /* a power of two from 4096 to 65536 */
 	/* As flmem_pages_each(). */
-	int (*each)(void *context, uint64_t start, uint64_t end, flmem_pages_visit *session,
+	int (*each)(void *context, uint64_t start, uint64_t end, flmem_pages_visit *visit,
 		    void *visit_context);
 	/* All parts, or a negative errno; each part lies within resident pages. */
 	int (*read)(void *context, const struct iovec *local, const struct iovec *remote,

@@ -9,7 +9,7 @@ struct reader {
 	size_t log;
 };
 
-static void session(void *context, char *line, size_t length)
+static void visit(void *context, char *line, size_t length)
 {
 	struct reader *reader = context;
 	struct flmem_round_change change;
@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (!piece)
 			abort();
 		memcpy(piece, data + at, length);
-		flmem_log_feed(&log, piece, length, session, &reader);
+		flmem_log_feed(&log, piece, length, visit, &reader);
 		free(piece);
 	}
 	flmem_rounds_clear(&reader.rounds);

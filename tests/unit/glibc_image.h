@@ -244,8 +244,8 @@ static inline bool image_is_present(const struct glibc_image *image, unsigned ar
 	return !(image->absent[area] >> page & 1);
 }
 
-static inline int image_each(void *context, uint64_t start, uint64_t end,
-			     flmem_pages_visit *session, void *visit_context)
+static inline int image_each(void *context, uint64_t start, uint64_t end, flmem_pages_visit *visit,
+			     void *visit_context)
 {
 	const struct glibc_image *image = context;
 
@@ -254,7 +254,7 @@ static inline int image_each(void *context, uint64_t start, uint64_t end,
 			const uint64_t at = image_start[area] + page * IMAGE_PAGE;
 
 			if (at >= start && at < end && image_is_present(image, area, page))
-				session(visit_context, at, at + IMAGE_PAGE);
+				visit(visit_context, at, at + IMAGE_PAGE);
 		}
 	return 0;
 }

@@ -73,8 +73,8 @@ static inline int image_read(void *context, const struct iovec *local, const str
 	return 0;
 }
 
-static inline int image_each(void *context, uint64_t start, uint64_t end,
-			     flmem_pages_visit *session, void *visit_context)
+static inline int image_each(void *context, uint64_t start, uint64_t end, flmem_pages_visit *visit,
+			     void *visit_context)
 {
 	const struct image_source *source = context;
 	const struct {
@@ -88,7 +88,7 @@ static inline int image_each(void *context, uint64_t start, uint64_t end,
 	for (size_t i = 0; i < sizeof(regions) / sizeof(regions[0]); i++)
 		for (uint64_t at = regions[i].start; at < regions[i].end; at += IMAGE_PAGE)
 			if (at >= start && at < end && at != source->absent)
-				session(visit_context, at, at + IMAGE_PAGE);
+				visit(visit_context, at, at + IMAGE_PAGE);
 	return 0;
 }
 

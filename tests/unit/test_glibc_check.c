@@ -242,10 +242,10 @@ static int read_moving(void *context, const struct iovec *local, const struct io
 	return rc;
 }
 
-static int each_moving(void *context, uint64_t start, uint64_t end, flmem_pages_visit *session,
+static int each_moving(void *context, uint64_t start, uint64_t end, flmem_pages_visit *visit,
 		       void *visit_context)
 {
-	return image_each(((struct moving *)context)->listed.image, start, end, session,
+	return image_each(((struct moving *)context)->listed.image, start, end, visit,
 			  visit_context);
 }
 

@@ -48,7 +48,7 @@ static void append(const char *text)
 	write_bytes(text, strlen(text), O_APPEND);
 }
 
-static void session(void *context, char *line, size_t length)
+static void visit(void *context, char *line, size_t length)
 {
 	struct flmem_buf *seen = context;
 
@@ -61,7 +61,7 @@ static void assert_lines(struct flmem_log *log, const char *expected)
 {
 	FLMEM_AUTO_BUF struct flmem_buf seen = FLMEM_BUF_INIT;
 
-	flmem_log_poll(log, session, &seen);
+	flmem_log_poll(log, visit, &seen);
 	assert_string_equal(seen.data, expected);
 }
 
@@ -150,14 +150,14 @@ static void long_lines_and_rubbish_are_bounded(void **state)
 	memset(rubbish, 'x', FLMEM_LOG_LINE_MAX * 3);
 	write_bytes(rubbish, FLMEM_LOG_LINE_MAX * 3, O_APPEND);
 	append("\nafter\n");
-	flmem_log_poll(&log, session, &seen);
+	flmem_log_poll(&log, visit, &seen);
 	assert_int_equal(seen.length, FLMEM_LOG_LINE_MAX + strlen("|after|"));
 	assert_string_equal(seen.data + FLMEM_LOG_LINE_MAX, "|after|");
 	memset(rubbish, 0, FLMEM_LOG_LINE_MAX * 3);
 	write_bytes(rubbish, FLMEM_LOG_LINE_MAX * 3, O_APPEND);
 	append("\nafter\n");
 	flmem_buf_reset(&seen);
-	flmem_log_poll(&log, session, &seen);
+	flmem_log_poll(&log, visit, &seen);
 	assert_string_equal(seen.data, "|after|");
 }
 
@@ -175,7 +175,7 @@ static void much_at_once_comes_in_turns(void **state)
 	write_bytes(bytes.data, bytes.length, O_APPEND);
 	do {
 		last = seen.length;
-		flmem_log_poll(&log, session, &seen);
+		flmem_log_poll(&log, visit, &seen);
 		polls++;
 	} while (seen.length > last);
 	assert_true(polls > 2);

@@ -25,7 +25,7 @@ static int read_text(const char *bytes, struct flmem_document *document, struct 
 
 static const struct {
 	const char *text;
-	const char *strategy[4];
+	const char *way[4];
 	enum flmem_node_kind kind;
 	const char *value;
 	unsigned line;
@@ -54,14 +54,14 @@ static void values_keep_their_places(void **state)
 	(void)state;
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(values); i++) {
 		FLMEM_AUTO_DOCUMENT struct flmem_document document = {0};
-		const char *strategy[5] = {values[i].strategy[0], values[i].strategy[1],
-					   values[i].strategy[2], values[i].strategy[3], NULL};
+		const char *way[5] = {values[i].way[0], values[i].way[1], values[i].way[2],
+				      values[i].way[3], NULL};
 		const struct flmem_node *node;
 		struct flmem_error err = {0};
 
 		if (read_text(values[i].text, &document, &err))
 			fail_msg("row %zu: %s", i, err.message);
-		node = flmem_node_dig(document.root, strategy);
+		node = flmem_node_dig(document.root, way);
 		assert_non_null(node);
 		assert_int_equal(node->kind, values[i].kind);
 		assert_string_equal(node->text, values[i].value);

@@ -50,7 +50,7 @@ static bool read_word(const struct flmem_glibc_space *space, uint64_t address, u
 
 /* Pieces overlap by STRUCT_MAX bytes, so that nothing is cut. */
 static bool search_range(struct flmem_peek *peek, uint64_t start, uint64_t end, uint64_t *words,
-			 visit_piece *session, void *context)
+			 visit_piece *visit, void *context)
 {
 	const uint64_t page = flmem_peek_page_bytes(peek);
 
@@ -64,7 +64,7 @@ static bool search_range(struct flmem_peek *peek, uint64_t start, uint64_t end, 
 		piece.count = (size_t)(pages * page / sizeof(*words));
 		if (!pages || flmem_peek_read_pages(peek, start, (size_t)pages, words, &resident))
 			return false;
-		if (resident && session(context, &piece))
+		if (resident && visit(context, &piece))
 			return true;
 		if (start + pages * page >= end)
 			return false;
@@ -84,7 +84,7 @@ static bool is_data(const struct flmem_glibc_space *space, const struct flmem_ma
 	return map->start == after && !map->inode && strcmp(map->name, "[heap]") != 0;
 }
 
-static bool search_data(const struct flmem_glibc_space *space, visit_piece *session, void *context)
+static bool search_data(const struct flmem_glibc_space *space, visit_piece *visit, void *context)
 {
 	const uint64_t page = flmem_peek_page_bytes(space->peek);
 	FLMEM_AUTO_FREE uint64_t *words = malloc((size_t)(FLMEM_PEEK_PAGES_MAX * page));
@@ -100,7 +100,7 @@ static bool search_data(const struct flmem_glibc_space *space, visit_piece *sess
 		if (length > left)
 			length = left;
 		left -= length;
-		if (search_range(space->peek, map->start, map->start + length, words, session,
+		if (search_range(space->peek, map->start, map->start + length, words, visit,
 				 context))
 			return true;
 	}

@@ -65,19 +65,19 @@ static int plan_trim(const struct flmem_view *view, const struct flmem_allocator
 	static const struct {
 		const char *function, *step;
 		uint64_t argument;
-	} strategies[] = {
+	} ways[] = {
 		[FLMEM_TCMALLOC_GPERFTOOLS] = {"MallocExtension_ReleaseFreeMemory",
 					       "ReleaseFreeMemory", 0},
 		[FLMEM_TCMALLOC_GOOGLE] = {"MallocExtension_Internal_ReleaseMemoryToSystem",
 					   "ReleaseMemoryToSystem", SIZE_MAX},
 	};
 	uint64_t function;
-	int rc = flmem_plan_function(found, strategies[found->variant].function, &function, err);
+	int rc = flmem_plan_function(found, ways[found->variant].function, &function, err);
 
 	(void)view, (void)answers;
 	if (!rc)
-		flmem_chain_add(chain, strategies[found->variant].step, function)->args[0] =
-			strategies[found->variant].argument;
+		flmem_chain_add(chain, ways[found->variant].step, function)->args[0] =
+			ways[found->variant].argument;
 	return rc;
 }
 

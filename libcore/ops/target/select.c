@@ -122,12 +122,12 @@ static bool has_target(const struct work *work, pid_t pid)
 
 static int check_selection(const struct flmem_selection *s, struct flmem_error *err)
 {
-	int strategies = (s->pid_count > 0) + s->all + (s->name_regex != NULL) + (s->tree != 0);
+	int ways = (s->pid_count > 0) + s->all + (s->name_regex != NULL) + (s->tree != 0);
 
-	if (!strategies)
+	if (!ways)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "no target: choose processes by pid, name, tree or all");
-	if (strategies > 1)
+	if (ways > 1)
 		return flmem_error_set(
 			err, FLMEM_EUSAGE, 0,
 			"pid, all, name and tree exclude each other: use only one of them");

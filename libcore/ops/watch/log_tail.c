@@ -81,8 +81,8 @@ static void append_bytes(struct flmem_log *log, const char *bytes, size_t length
 	log->length += length;
 }
 
-void flmem_log_feed(struct flmem_log *log, const char *bytes, size_t length,
-		    flmem_log_visit *session, void *context)
+void flmem_log_feed(struct flmem_log *log, const char *bytes, size_t length, flmem_log_visit *visit,
+		    void *context)
 {
 	const char *end = bytes + length;
 
@@ -93,7 +93,7 @@ void flmem_log_feed(struct flmem_log *log, const char *bytes, size_t length,
 		if (!newline)
 			return;
 		if (!log->skipping)
-			session(context, log->line, log->length);
+			visit(context, log->line, log->length);
 		log->length = 0;
 		log->skipping = false;
 		bytes = newline + 1;
@@ -101,7 +101,7 @@ void flmem_log_feed(struct flmem_log *log, const char *bytes, size_t length,
 }
 
 /* Reads the next bytes; true at the end of the file. */
-static bool read_available(struct flmem_log *log, flmem_log_visit *session, void *context)
+static bool read_available(struct flmem_log *log, flmem_log_visit *visit, void *context)
 {
 	char bytes[READ_SIZE];
 
@@ -112,7 +112,7 @@ static bool read_available(struct flmem_log *log, flmem_log_visit *session, void
 			return true;
 		log->offset += got;
 		total += (size_t)got;
-		flmem_log_feed(log, bytes, (size_t)got, session, context);
+		flmem_log_feed(log, bytes, (size_t)got, visit, context);
 		if ((size_t)got < sizeof(bytes))
 			return true;
 	}
@@ -139,17 +139,17 @@ static void restart_if_cut(struct flmem_log *log)
 	}
 }
 
-void flmem_log_poll(struct flmem_log *log, flmem_log_visit *session, void *context)
+void flmem_log_poll(struct flmem_log *log, flmem_log_visit *visit, void *context)
 {
 	if (log->fd >= 0) {
 		bool other = is_other_file(log);
 
 		restart_if_cut(log);
-		if (!read_available(log, session, context) || !other)
+		if (!read_available(log, visit, context) || !other)
 			return;
 		close(log->fd);
 		log->fd = -1;
 	}
 	if (open_file(log) == 0)
-		read_available(log, session, context);
+		read_available(log, visit, context);
 }

@@ -46,10 +46,10 @@ void flmem_log_close(struct flmem_log *log);
 #define FLMEM_AUTO_LOG FLMEM_AUTO(flmem_log_close)
 
 /* Visits the lines that have been finished since the last call. */
-void flmem_log_poll(struct flmem_log *log, flmem_log_visit *session, void *context);
+void flmem_log_poll(struct flmem_log *log, flmem_log_visit *visit, void *context);
 
 /* Takes more bytes of the log and visits the lines that they finish. */
-void flmem_log_feed(struct flmem_log *log, const char *bytes, size_t length,
-		    flmem_log_visit *session, void *context);
+void flmem_log_feed(struct flmem_log *log, const char *bytes, size_t length, flmem_log_visit *visit,
+		    void *context);
 
 #endif

@@ -58,7 +58,7 @@ void flmem_round_logs_clear(struct flmem_round_logs *logs)
 struct reading {
 	struct flmem_round_logs *logs;
 	size_t log;
-	flmem_round_logs_visit *session;
+	flmem_round_logs_visit *visit;
 	void *context;
 };
 
@@ -68,27 +68,27 @@ static void read_line(void *context, char *line, size_t length)
 	struct flmem_round_change change;
 
 	if (flmem_rounds_read(&r->logs->shared, r->log, line, length, &change))
-		r->session(r->context, FLMEM_ROUND_LOGS_SHARED, &change);
+		r->visit(r->context, FLMEM_ROUND_LOGS_SHARED, &change);
 	if (r->logs->count > 1 &&
 	    flmem_rounds_read(&r->logs->own[r->log], 0, line, length, &change))
-		r->session(r->context, r->log, &change);
+		r->visit(r->context, r->log, &change);
 }
 
-void flmem_round_logs_read(struct flmem_round_logs *logs, flmem_round_logs_visit *session,
+void flmem_round_logs_read(struct flmem_round_logs *logs, flmem_round_logs_visit *visit,
 			   void *context)
 {
 	struct flmem_round_change change;
 
 	for (size_t i = 0; i < logs->count; i++) {
-		struct reading reading = {logs, i, session, context};
+		struct reading reading = {logs, i, visit, context};
 
 		flmem_log_poll(&logs->logs[i], read_line, &reading);
 	}
 	if (flmem_rounds_pause(&logs->shared, &change))
-		session(context, FLMEM_ROUND_LOGS_SHARED, &change);
+		visit(context, FLMEM_ROUND_LOGS_SHARED, &change);
 	for (size_t i = 0; i < logs->count; i++)
 		if (flmem_rounds_pause(&logs->own[i], &change))
-			session(context, i, &change);
+			visit(context, i, &change);
 }
 
 static bool is_log(const struct flmem_log *log, const struct stat *status)

@@ -39,7 +39,7 @@ int flmem_round_logs_open(const char *const *paths, size_t count, const char *re
 void flmem_round_logs_clear(struct flmem_round_logs *logs);
 
 /* Reads what has been written since, and visits each change. */
-void flmem_round_logs_read(struct flmem_round_logs *logs, flmem_round_logs_visit *session,
+void flmem_round_logs_read(struct flmem_round_logs *logs, flmem_round_logs_visit *visit,
 			   void *context);
 
 /* The one of several logs that the process has open; FLMEM_ROUND_LOGS_SHARED when it has none. */
