@@ -43,7 +43,6 @@ int flmem_file_place_open_regular(int directory, const char *name, int flags,
 	FLMEM_AUTO_CLOSE int seen =
 		openat(directory, name, O_PATH | O_CLOEXEC | (flags & O_NOFOLLOW));
 	struct stat status;
-	char self[32];
 	int fd;
 
 	if (seen < 0 || fstat(seen, &status) < 0)
@@ -52,12 +51,9 @@ int flmem_file_place_open_regular(int directory, const char *name, int flags,
 		return -ELOOP;
 	if (!S_ISREG(status.st_mode))
 		return -EINVAL;
-	/* By this link the same file is opened, whatever its name stands for by now (proc(5)). */
-	snprintf(self, sizeof(self), "/proc/self/fd/%d", seen);
-	fd = open(self, (flags & ~O_NOFOLLOW) | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	if (fd < 0)
-		return -errno;
-	*ret_status = status;
+	fd = flmem_io_reopen(seen, flags & ~O_NOFOLLOW);
+	if (fd >= 0)
+		*ret_status = status;
 	return fd;
 }
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 
 #include "base/attempt.h"
 #include "base/cleanup.h"
@@ -51,6 +52,16 @@ int flmem_io_read_file_at(int dirfd, const char *path, size_t limit, struct flme
 	if (fd < 0)
 		return -errno;
 	return flmem_io_read_all(fd, limit, buf);
+}
+
+int flmem_io_reopen(int fd, int flags)
+{
+	char self[32];
+	int opened;
+
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd); /* the file itself (proc(5)) */
+	opened = open(self, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	return opened < 0 ? -errno : opened;
 }
 
 DIR *flmem_io_open_dir(int dirfd, const char *path)

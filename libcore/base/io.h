@@ -23,6 +23,12 @@ int flmem_io_read_all(int fd, size_t limit, struct flmem_buf *buf);
 /* Opens `path` below `dirfd` and reads it whole; negative errno on failure. */
 int flmem_io_read_file_at(int dirfd, const char *path, size_t limit, struct flmem_buf *buf);
 
+/*
+ * Opens the file behind an O_PATH descriptor, whatever its name leads to by now, without waiting for
+ * it and never as a controlling terminal. The descriptor, or a negative errno.
+ */
+int flmem_io_reopen(int fd, int flags);
+
 /* Opens a directory below `dirfd` to list it; NULL with errno. The caller closes it. */
 DIR *flmem_io_open_dir(int dirfd, const char *path);
 

@@ -237,20 +237,13 @@ int flmem_process_open_file(const struct flmem_process *process, const char *pat
 		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
 	};
 	FLMEM_AUTO_CLOSE int seen = -1;
-	char self[32];
-	int fd;
 
 	if (root < 0)
 		return -errno;
 	seen = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
 	if (seen < 0)
 		return -errno;
-	if (!is_plain_file(seen))
-		return -EINVAL;
-	/* By this link the same file is opened, whatever its name leads to by now (proc(5)). */
-	snprintf(self, sizeof(self), "/proc/self/fd/%d", seen);
-	fd = open(self, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	return fd < 0 ? -errno : fd;
+	return is_plain_file(seen) ? flmem_io_reopen(seen, O_RDONLY) : -EINVAL;
 }
 
 int flmem_process_open_path(const struct flmem_process *process, const char *path)

@@ -17,12 +17,14 @@
 #include "proc/task_context.h"
 
 /* sizeof(pthread_attr_t) is 56 in glibc and musl on 64-bit machines. */
-#define OWN_STACK_BYTES 65536U
 #define ATTRIBUTES_SIZE 128
 #define MUSL_SYNCCALL	34 /* SIGSYNCCALL */
 #define DETACHED	1  /* PTHREAD_CREATE_DETACHED, in glibc and musl */
 /* musl's own size, 128 KiB, is too small for what is called; Alpine's CPython takes 1 MiB. */
 #define MUSL_STACK (UINT64_C(1) << 20)
+
+/* How far above its stack pointer a thread's own variables are looked for. */
+#define OWN_STACK_BYTES 65536U
 
 /* Until it has gone to sleep, and the steps of waiting. */
 #define ASLEEP_US 200000U
