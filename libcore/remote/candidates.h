@@ -48,6 +48,7 @@ struct flmem_candidate {
 	struct flmem_task_wait at;
 	struct flmem_wait wait;
 	uint64_t cpu_ns;
+	uint64_t sleeps; /* how often it had gone to sleep, the last time for this wait */
 };
 
 /*
@@ -77,6 +78,7 @@ struct flmem_candidates {
 	size_t running;	      /* on a processor, or runnable */
 	const char *rejected; /* static: why the last rejected blocked thread was, or NULL */
 	pid_t rejected_tid;
+	pid_t handling; /* a thread that is in a signal handler, or about to be; 0: none */
 };
 
 /* Relative timeouts longer than this disqualify: the thread would wake up too late. */

@@ -4,6 +4,9 @@ from faults import Fault
 
 CANDIDATES = "libcore/remote/candidates.c"
 WAITS = "libcore/remote/waits.c"
+HANDLERS = "libcore/remote/handlers.c"
+BORROW = "libcore/remote/borrow.c"
+REGISTERS = "libcore/remote/arch_x86_64.c"
 
 FAULTS = (
     Fault("inside-allocator", CANDIDATES, "if (is_inside_allocator(search, row))", "if (0)",
@@ -23,9 +26,38 @@ FAULTS = (
           "refusing a thread that an allocator lets sleep for a spin lock",
           ("unit.test_candidates",)),
     Fault("in-handler", CANDIDATES,
-          "if (is_in_signal_handler(search, sp, stack->end))", "if (0)",
+          "if (flmem_handlers_on_stack(process, restorer, sp, stack->end))", "if (0)",
           "refusing a thread in a signal handler",
           ("unit.test_candidates",)),
+    Fault("handlers-not-searched", CANDIDATES,
+          "found.handling = flmem_handlers_find(view, needs->gadgets);", "found.handling = 0;",
+          "searching the other threads for one that waits in a signal handler",
+          ("cli.trim_world/jemalloc",)),
+    Fault("handler-planned", BORROW, "if (found.handling)\n\t\treturn refuse",
+          "if (0)\n\t\treturn refuse",
+          "a dry run that refuses what the trim refuses",
+          ("cli.trim_world/jemalloc",)),
+    Fault("handler-pending", HANDLERS, "if (pending & caught & ~blocked)", "if (0)",
+          "a signal that is about to call its handler",
+          ("unit.test_handlers",)),
+    Fault("handler-running", HANDLERS, "return caught & blocked;", "return false;",
+          "a thread that computes in its handler",
+          ("unit.test_handlers",)),
+    Fault("handler-waiting", HANDLERS,
+          "return rc > 0 && waits_in_handler(view, gadgets, wait.sp);", "return false;",
+          "a thread that waits in its handler",
+          ("unit.test_handlers",)),
+    Fault("awake-meanwhile", BORROW, "!has_slept(loan, candidate, &status) ||", "",
+          "a thread that may have sent a signal since the others were read",
+          ("unit.test_borrow_moved",)),
+    Fault("left-blocked", BORROW, "flmem_rescue_leave(loan->view->process, tid,",
+          "if (0) flmem_rescue_leave(loan->view->process, tid,",
+          "signals reaching a thread that is left in its calls",
+          ("unit.test_borrow_leave",)),
+    Fault("left-blocked-later", REGISTERS,
+          "rc = unblock_frames(process, regs.rsp, scratch, calls, own_mask);", "rc = 0;",
+          "signals reaching it in the calls to come",
+          ("unit.test_borrow_leave",)),
     Fault("heap-stack", CANDIDATES,
           'return !stack->inode && strcmp(stack->name, "[heap]") != 0;', "return true;",
           "refusing stacks in the heap or in a file",

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "remote/handlers.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "proc/maps.h"
+#include "proc/process.h"
+#include "proc/status.h"
+#include "proc/task.h"
+
+/* How much of a stack is searched for signal frames. */
+#define SCAN_LIMIT ((uint64_t)1 << 20)
+#define SCAN_STEP  65536U
+/* A frame may lie across two steps. */
+#define SCAN_OVERLAP 512U
+/* The mapping of a thread that was started since the mappings were read is not known. */
+#define UNKNOWN_STACK 4096U
+
+static bool has_frame(const uint64_t *words, size_t count, uint64_t address, uint64_t restorer)
+{
+	for (size_t i = 0; i < count; i++)
+		if (words[i] == restorer &&
+		    flmem_arch_is_signal_frame(words + i, count - i, address + i * sizeof(*words),
+					       restorer))
+			return true;
+	return false;
+}
+
+bool flmem_handlers_on_stack(const struct flmem_process *process, uint64_t restorer, uint64_t sp,
+			     uint64_t end)
+{
+	FLMEM_AUTO_FREE uint64_t *words = malloc(SCAN_STEP);
+	uint64_t at = sp & ~UINT64_C(7);
+
+	if (!words)
+		return true;
+	if (end - at > SCAN_LIMIT)
+		end = at + SCAN_LIMIT;
+	while (at < end) {
+		size_t length = end - at < SCAN_STEP ? (size_t)(end - at) : SCAN_STEP;
+
+		if (flmem_process_read_memory(process, at, words, length))
+			return true;
+		if (has_frame(words, length / sizeof(*words), at, restorer))
+			return true;
+		if (at + length >= end)
+			break;
+		at += length - SCAN_OVERLAP;
+	}
+	return false;
+}
+
+static bool waits_in_handler(const struct flmem_view *view, const struct flmem_gadgets *gadgets,
+			     uint64_t sp)
+{
+	const struct flmem_map *stack = flmem_maps_find(view->maps, sp);
+	uint64_t end = stack ? stack->end : (sp / UNKNOWN_STACK + 1) * UNKNOWN_STACK;
+
+	return flmem_handlers_on_stack(view->process, gadgets->restorer, sp, end);
+}
+
+static uint64_t value_or_none(struct flmem_u64 mask)
+{
+	return mask.unknown ? 0 : mask.value;
+}
+
+static bool is_handling(const struct flmem_view *view, const struct flmem_gadgets *gadgets,
+			pid_t tid)
+{
+	struct flmem_task_wait wait;
+	struct flmem_status status;
+	uint64_t caught, blocked, pending;
+	int rc;
+
+	/* The masks first: a signal that is not pending any more has its handler called by then. */
+	if (flmem_status_read_thread(view->process, tid, &status))
+		return false; /* it has ended */
+	caught = value_or_none(status.sig_caught);
+	blocked = value_or_none(status.sig_blocked);
+	pending = value_or_none(status.sig_pending) | value_or_none(status.shared_pending);
+	if (pending & caught & ~blocked)
+		return true;
+	rc = caught ? flmem_task_read_wait(view->process, tid, &wait) : -ESRCH;
+	if (rc == 0)
+		return caught & blocked;
+	return rc > 0 && waits_in_handler(view, gadgets, wait.sp);
+}
+
+pid_t flmem_handlers_find(const struct flmem_view *view, const struct flmem_gadgets *gadgets)
+{
+	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
+
+	if (flmem_tasks_read(view->process, &tasks))
+		return 0; /* it has ended, which the next step tells */
+	for (size_t i = 0; i < tasks.count; i++)
+		if (is_handling(view, gadgets, tasks.ids[i]))
+			return tasks.ids[i];
+	return 0;
+}
