@@ -420,35 +420,6 @@ static enum attempt try_thread(struct flmem_loan *loan, struct flmem_candidate *
 	return attempt == ATTEMPT_DONE ? see_through(loan, candidate, start_ns) : attempt;
 }
 
-static int refuse_handling(const struct flmem_view *view, pid_t handling, struct flmem_error *err)
-{
-	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
-			       "no thread of process %d can be borrowed now: thread %d is inside a "
-			       "signal handler, and may hold a lock of the allocator until another "
-			       "thread lets it go on; try again or give a longer --timeout",
-			       (int)view->process->pid, (int)handling);
-}
-
-static int refuse_no_thread(const struct flmem_view *view, const struct flmem_candidates *found,
-			    struct flmem_error *err)
-{
-	char why[256];
-
-	if (found->rejected && found->threads > 1)
-		snprintf(why, sizeof(why), "%zu of its %zu threads are running, and thread %d %s",
-			 found->running, found->threads, (int)found->rejected_tid, found->rejected);
-	else if (found->rejected)
-		snprintf(why, sizeof(why), "its only thread %s", found->rejected);
-	else if (found->threads > 1)
-		snprintf(why, sizeof(why), "all %zu threads are running", found->threads);
-	else
-		snprintf(why, sizeof(why), "its only thread is running");
-	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
-			       "no thread of process %d can be borrowed now: %s; try again or give "
-			       "a longer --timeout",
-			       (int)view->process->pid, why);
-}
-
 static int find_candidates(const struct flmem_view *view, const struct flmem_candidate_needs *needs,
 			   struct flmem_candidates *ret_found, struct flmem_error *err)
 {
@@ -495,7 +466,7 @@ static int try_round(struct flmem_loan *loan)
 	if (rc)
 		return rc;
 	if (found.handling) {
-		refuse_handling(loan->view, found.handling, loan->err);
+		flmem_candidates_refuse(loan->view->process, &found, loan->err);
 		return 1;
 	}
 	for (size_t i = 0, tries = 0; i < found.count && tries < TRIES_PER_ROUND; i++) {
@@ -519,7 +490,7 @@ static int try_round(struct flmem_loan *loan)
 		found.rejected = loan->refused;
 		found.rejected_tid = loan->refused_tid;
 	}
-	refuse_no_thread(loan->view, &found, loan->err);
+	flmem_candidates_refuse(loan->view->process, &found, loan->err);
 	return 1;
 }
 
@@ -601,10 +572,8 @@ int flmem_borrow_plan(const struct flmem_view *view, const struct flmem_borrow_o
 		rc = find_candidates(view, &needs, &found, err);
 	if (rc)
 		return rc;
-	if (found.handling)
-		return refuse_handling(view, found.handling, err);
-	if (!found.count)
-		return refuse_no_thread(view, &found, err);
+	if (found.handling || !found.count)
+		return flmem_candidates_refuse(view->process, &found, err);
 	calls = flmem_seccomp_calls_of(&found.rows[0], options->syscalls, options->assume_seccomp);
 	rc = flmem_seccomp_check_outside(view->process, found.rows[0].tid, &calls, err);
 	if (rc)

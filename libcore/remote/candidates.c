@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -274,6 +275,38 @@ int flmem_candidates_find(const struct flmem_view *view, const struct flmem_cand
 	*ret_candidates = found;
 	found = (struct flmem_candidates){0};
 	return 0;
+}
+
+static int refuse_handling(const struct flmem_process *process, pid_t handling,
+			   struct flmem_error *err)
+{
+	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+			       "no thread of process %d can be borrowed now: thread %d is inside a "
+			       "signal handler, and may hold a lock of the allocator until another "
+			       "thread lets it go on; try again or give a longer --timeout",
+			       (int)process->pid, (int)handling);
+}
+
+int flmem_candidates_refuse(const struct flmem_process *process,
+			    const struct flmem_candidates *found, struct flmem_error *err)
+{
+	char why[256];
+
+	if (found->handling)
+		return refuse_handling(process, found->handling, err);
+	if (found->rejected && found->threads > 1)
+		snprintf(why, sizeof(why), "%zu of its %zu threads are running, and thread %d %s",
+			 found->running, found->threads, (int)found->rejected_tid, found->rejected);
+	else if (found->rejected)
+		snprintf(why, sizeof(why), "its only thread %s", found->rejected);
+	else if (found->threads > 1)
+		snprintf(why, sizeof(why), "all %zu threads are running", found->threads);
+	else
+		snprintf(why, sizeof(why), "its only thread is running");
+	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+			       "no thread of process %d can be borrowed now: %s; try again or give "
+			       "a longer --timeout",
+			       (int)process->pid, why);
 }
 
 void flmem_candidates_clear(struct flmem_candidates *candidates)

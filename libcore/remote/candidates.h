@@ -96,6 +96,10 @@ const char *flmem_candidate_check_stack(const struct flmem_view *view,
 					const struct flmem_candidate_needs *needs,
 					const struct flmem_candidate *candidate);
 
+/* FLMEM_EUNSAFE: none of those that were found can be borrowed now, and why. */
+int flmem_candidates_refuse(const struct flmem_process *process,
+			    const struct flmem_candidates *found, struct flmem_error *err);
+
 void flmem_candidates_clear(struct flmem_candidates *candidates);
 
 #define FLMEM_AUTO_CANDIDATES FLMEM_AUTO(flmem_candidates_clear)
