@@ -134,6 +134,12 @@ int flmem_arch_arm(pid_t tid, const struct flmem_thread_state *state,
 		   const struct flmem_scratch *scratch, uint64_t restorer);
 
 /*
+ * True when this is the signal mask of calls in a chain, or of a thread that one has started: no
+ * program blocks just these.
+ */
+bool flmem_arch_is_chain_mask(uint64_t mask);
+
+/*
  * Gives a stopped thread that is in one of the chain's `calls` calls its own signal mask back, for
  * this call and for those to come. -ESRCH: it does not have the mask of the calls (any more).
  */

@@ -40,6 +40,9 @@
 	(~(SIGNAL_BIT(4) | SIGNAL_BIT(5) | SIGNAL_BIT(6) | SIGNAL_BIT(7) | SIGNAL_BIT(8) | \
 	   SIGNAL_BIT(11) | SIGNAL_BIT(33)))
 
+/* SIGKILL and SIGSTOP, and musl's SIGSYNCCALL. */
+#define MAY_BE_UNBLOCKED (SIGNAL_BIT(SIGKILL) | SIGNAL_BIT(SIGSTOP) | SIGNAL_BIT(34))
+
 /* What the kernel's rt_sigreturn reads: arch/x86/include/uapi/asm/{sigcontext,ucontext}.h. */
 struct signal_context {
 	uint64_t r8, r9, r10, r11, r12, r13, r14, r15;
@@ -437,6 +440,12 @@ static int unblock_frames(const struct flmem_process *process, uint64_t sp,
 	return rc;
 }
 
+/* The kernel keeps two unblocked, and a chain may have some more (struct flmem_chain). */
+bool flmem_arch_is_chain_mask(uint64_t mask)
+{
+	return (mask | MAY_BE_UNBLOCKED) == (CHAIN_MASK | MAY_BE_UNBLOCKED);
+}
+
 int flmem_arch_unblock(const struct flmem_process *process, pid_t tid,
 		       const struct flmem_scratch *scratch, size_t calls, uint64_t own_mask)
 {
@@ -447,8 +456,7 @@ int flmem_arch_unblock(const struct flmem_process *process, pid_t tid,
 	if (ptrace(PTRACE_GETSIGMASK, tid, sizeof(mask), &mask) < 0 ||
 	    ptrace(PTRACE_GETREGS, tid, NULL, &regs) < 0)
 		return -errno;
-	/* The kernel keeps its own two unblocked. */
-	if (mask != (chain_mask(scratch) & ~(SIGNAL_BIT(SIGKILL) | SIGNAL_BIT(SIGSTOP))))
+	if (!flmem_arch_is_chain_mask(mask))
 		return -ESRCH;
 	rc = unblock_frames(process, regs.rsp, scratch, calls, own_mask);
 	if (!rc && ptrace(PTRACE_SETSIGMASK, tid, sizeof(own_mask), &own_mask) < 0)

@@ -84,7 +84,7 @@ static bool is_handling(const struct flmem_view *view, const struct flmem_gadget
 		return true;
 	rc = caught ? flmem_task_read_wait(view->process, tid, &wait) : -ESRCH;
 	if (rc == 0)
-		return caught & blocked;
+		return caught & blocked && !flmem_arch_is_chain_mask(blocked);
 	return rc > 0 && waits_in_handler(view, gadgets, wait.sp);
 }
 

@@ -25,8 +25,9 @@ bool flmem_handlers_on_stack(const struct flmem_process *process, uint64_t resto
 
 /*
  * The first thread that is in a signal handler, or about to be in one; 0 when none is. A thread on
- * a processor counts when it blocks a signal that the program handles, as a handler does. Only a
- * handler that blocks no signal, not even its own (SA_NODEFER), is not seen while it runs.
+ * a processor counts when it blocks a signal that the program handles, as a handler does, unless
+ * flmem has started it. Only a handler that blocks no signal, not even its own (SA_NODEFER), is not
+ * seen while it runs.
  */
 pid_t flmem_handlers_find(const struct flmem_view *view, const struct flmem_gadgets *gadgets);
 

@@ -13,6 +13,7 @@
 #include "remote/handlers.h"
 
 #define ALTERNATE_BYTES 65536
+#define SETXID		33 /* glibc's, for setuid() in all threads */
 
 struct page {
 	_Atomic int tid; /* of the thread in question, where it stays */
@@ -116,6 +117,18 @@ static void block_and_spin(void)
 	block_and(spin);
 }
 
+/* As a thread that flmem has started, for a while after its calls. */
+static void block_as_flmem_and_spin(void)
+{
+	const int unblocked[] = {SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV};
+	uint64_t mask = ~(UINT64_C(1) << (SETXID - 1));
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(unblocked); i++)
+		mask &= ~(UINT64_C(1) << (unblocked[i] - 1));
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask));
+	spin();
+}
+
 static void *be_thread(void *unused)
 {
 	work();
@@ -196,6 +209,12 @@ static void one_that_blocks_its_signals_and_waits_is_in_none(void **state)
 	assert_true(is_found(block_and_spin, return_at_once, false)); /* that cannot be told */
 }
 
+static void one_that_flmem_has_started_is_in_none(void **state)
+{
+	(void)state;
+	assert_false(is_found(block_as_flmem_and_spin, return_at_once, false));
+}
+
 static void one_whose_handler_has_returned_is_in_none(void **state)
 {
 	(void)state;
@@ -223,6 +242,7 @@ int main(void)
 		cmocka_unit_test(a_thread_that_computes_in_its_handler_is_found),
 		cmocka_unit_test(a_thread_whose_handler_is_about_to_run_is_found),
 		cmocka_unit_test(one_that_blocks_its_signals_and_waits_is_in_none),
+		cmocka_unit_test(one_that_flmem_has_started_is_in_none),
 		cmocka_unit_test(one_whose_handler_has_returned_is_in_none),
 	};
 
