@@ -15,8 +15,7 @@
 #define SCAN_STEP  65536U
 /* A frame may lie across two steps. */
 #define SCAN_OVERLAP 512U
-/* The mapping of a thread that was started since the mappings were read is not known. */
-#define UNKNOWN_STACK 4096U
+#define PAGE	     4096U /* the smallest there is */
 
 static bool has_frame(const uint64_t *words, size_t count, uint64_t address, uint64_t restorer)
 {
@@ -28,11 +27,33 @@ static bool has_frame(const uint64_t *words, size_t count, uint64_t address, uin
 	return false;
 }
 
+/*
+ * How much can be read, at least a page: behind a stack may lie guard pages that do not show in the
+ * mappings (MADV_GUARD_INSTALL, as glibc 2.42 and later makes them), and no frame goes across.
+ */
+static size_t read_stack(const struct flmem_process *process, uint64_t at, void *out, size_t length)
+{
+	size_t done = 0;
+
+	if (flmem_process_read_memory(process, at, out, length) == 0)
+		return length;
+	while (done < length) {
+		size_t step = PAGE - (at + done) % PAGE;
+
+		if (step > length - done)
+			step = length - done;
+		if (flmem_process_read_memory(process, at + done, (char *)out + done, step))
+			break;
+		done += step;
+	}
+	return done;
+}
+
 bool flmem_handlers_on_stack(const struct flmem_process *process, uint64_t restorer, uint64_t sp,
 			     uint64_t end)
 {
 	FLMEM_AUTO_FREE uint64_t *words = malloc(SCAN_STEP);
-	uint64_t at = sp & ~UINT64_C(7);
+	uint64_t first = sp & ~UINT64_C(7), at = first;
 
 	if (!words)
 		return true;
@@ -40,12 +61,13 @@ bool flmem_handlers_on_stack(const struct flmem_process *process, uint64_t resto
 		end = at + SCAN_LIMIT;
 	while (at < end) {
 		size_t length = end - at < SCAN_STEP ? (size_t)(end - at) : SCAN_STEP;
+		size_t got = read_stack(process, at, words, length);
 
-		if (flmem_process_read_memory(process, at, words, length))
+		if (!got && at == first)
 			return true;
-		if (has_frame(words, length / sizeof(*words), at, restorer))
+		if (has_frame(words, got / sizeof(*words), at, restorer))
 			return true;
-		if (at + length >= end)
+		if (got < length || at + length >= end)
 			break;
 		at += length - SCAN_OVERLAP;
 	}
@@ -56,7 +78,8 @@ static bool waits_in_handler(const struct flmem_view *view, const struct flmem_g
 			     uint64_t sp)
 {
 	const struct flmem_map *stack = flmem_maps_find(view->maps, sp);
-	uint64_t end = stack ? stack->end : (sp / UNKNOWN_STACK + 1) * UNKNOWN_STACK;
+	/* Unknown where the thread was started since the mappings were read. */
+	uint64_t end = stack ? stack->end : sp + SCAN_LIMIT;
 
 	return flmem_handlers_on_stack(view->process, gadgets->restorer, sp, end);
 }

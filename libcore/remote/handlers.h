@@ -17,8 +17,8 @@
 #include "remote/arch.h"
 
 /*
- * Whether a signal frame lies between `sp` and `end` on a stack of the process, or that cannot be
- * read.
+ * Whether a signal frame lies between `sp` and `end` on a stack of the process, as far as that can
+ * be read without a gap; true when nothing can.
  */
 bool flmem_handlers_on_stack(const struct flmem_process *process, uint64_t restorer, uint64_t sp,
 			     uint64_t end);

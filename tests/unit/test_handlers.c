@@ -222,6 +222,26 @@ static void one_whose_handler_has_returned_is_in_none(void **state)
 	assert_false(is_found(spin, return_at_once, false));
 }
 
+/* Three pages, the one in the middle as a guard between two stacks: these are read apart. */
+static void a_gap_ends_a_stack(void **state)
+{
+	struct flmem_process self = FLMEM_PROCESS_INIT;
+	unsigned char *pages = mmap(NULL, 3 * PAGE_BYTES, PROT_READ | PROT_WRITE,
+				    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t first = (uintptr_t)pages, end = first + 3 * PAGE_BYTES;
+
+	(void)state;
+	assert_ptr_not_equal(pages, MAP_FAILED);
+	memset(pages, 0x5a, 3 * PAGE_BYTES);
+	assert_int_equal(mprotect(pages + PAGE_BYTES, PAGE_BYTES, PROT_NONE), 0);
+	assert_int_equal(flmem_process_open(getpid(), &self, NULL), 0);
+	assert_false(flmem_handlers_on_stack(&self, 1, first + 64, end));
+	assert_false(flmem_handlers_on_stack(&self, 1, first + 2 * PAGE_BYTES, end));
+	assert_true(flmem_handlers_on_stack(&self, 1, first + PAGE_BYTES, end));
+	flmem_process_close(&self);
+	munmap(pages, 3 * PAGE_BYTES);
+}
+
 static int share(void **state)
 {
 	(void)state;
@@ -243,6 +263,7 @@ int main(void)
 		cmocka_unit_test(a_thread_whose_handler_is_about_to_run_is_found),
 		cmocka_unit_test(one_that_blocks_its_signals_and_waits_is_in_none),
 		cmocka_unit_test(one_that_flmem_has_started_is_in_none),
+		cmocka_unit_test(a_gap_ends_a_stack),
 		cmocka_unit_test(one_whose_handler_has_returned_is_in_none),
 	};
 
