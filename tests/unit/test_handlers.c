@@ -13,6 +13,7 @@
 #include "remote/handlers.h"
 
 #define ALTERNATE_BYTES 65536
+#define PAGE_BYTES	4096U
 #define SETXID		33 /* glibc's, for setuid() in all threads */
 
 struct page {
