@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "remote/handlers.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "base/cleanup.h"
@@ -74,14 +73,27 @@ bool flmem_handlers_on_stack(const struct flmem_process *process, uint64_t resto
 	return false;
 }
 
-static bool waits_in_handler(const struct flmem_view *view, const struct flmem_gadgets *gadgets,
-			     uint64_t sp)
-{
-	const struct flmem_map *stack = flmem_maps_find(view->maps, sp);
-	/* Unknown where the thread was started since the mappings were read. */
-	uint64_t end = stack ? stack->end : sp + SCAN_LIMIT;
+struct search {
+	const struct flmem_view *view;
+	uint64_t restorer;
+	struct flmem_maps now; /* read when a thread is met that is newer than the view */
+};
 
-	return flmem_handlers_on_stack(view->process, gadgets->restorer, sp, end);
+static const struct flmem_map *find_stack(struct search *search, uint64_t sp)
+{
+	const struct flmem_map *stack = flmem_maps_find(search->view->maps, sp);
+
+	if (!stack && !search->now.count)
+		(void)flmem_maps_read(search->view->process, &search->now, NULL);
+	return stack ? stack : flmem_maps_find(&search->now, sp);
+}
+
+static bool waits_in_handler(struct search *search, uint64_t sp)
+{
+	const struct flmem_map *stack = find_stack(search, sp);
+
+	return !stack ||
+	       flmem_handlers_on_stack(search->view->process, search->restorer, sp, stack->end);
 }
 
 static uint64_t value_or_none(struct flmem_u64 mask)
@@ -89,36 +101,42 @@ static uint64_t value_or_none(struct flmem_u64 mask)
 	return mask.unknown ? 0 : mask.value;
 }
 
-static bool is_handling(const struct flmem_view *view, const struct flmem_gadgets *gadgets,
-			pid_t tid)
+static bool is_handling(struct search *search, pid_t tid)
 {
+	const struct flmem_process *process = search->view->process;
 	struct flmem_task_wait wait;
 	struct flmem_status status;
 	uint64_t caught, blocked, pending;
 	int rc;
 
 	/* The masks first: a signal that is not pending any more has its handler called by then. */
-	if (flmem_status_read_thread(view->process, tid, &status))
+	if (flmem_status_read_thread(process, tid, &status))
 		return false; /* it has ended */
 	caught = value_or_none(status.sig_caught);
 	blocked = value_or_none(status.sig_blocked);
 	pending = value_or_none(status.sig_pending) | value_or_none(status.shared_pending);
 	if (pending & caught & ~blocked)
 		return true;
-	rc = caught ? flmem_task_read_wait(view->process, tid, &wait) : -ESRCH;
+	/* The frames of a chain look like those of signals. */
+	if (!caught || flmem_arch_is_chain_mask(blocked))
+		return false;
+	rc = flmem_task_read_wait(process, tid, &wait);
 	if (rc == 0)
-		return caught & blocked && !flmem_arch_is_chain_mask(blocked);
-	return rc > 0 && waits_in_handler(view, gadgets, wait.sp);
+		return caught & blocked;
+	return rc > 0 && waits_in_handler(search, wait.sp);
 }
 
 pid_t flmem_handlers_find(const struct flmem_view *view, const struct flmem_gadgets *gadgets)
 {
 	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
+	struct search search = {.view = view, .restorer = gadgets->restorer};
+	pid_t found = 0;
 
 	if (flmem_tasks_read(view->process, &tasks))
 		return 0; /* it has ended, which the next step tells */
-	for (size_t i = 0; i < tasks.count; i++)
-		if (is_handling(view, gadgets, tasks.ids[i]))
-			return tasks.ids[i];
-	return 0;
+	for (size_t i = 0; i < tasks.count && !found; i++)
+		if (is_handling(&search, tasks.ids[i]))
+			found = tasks.ids[i];
+	flmem_maps_clear(&search.now);
+	return found;
 }
