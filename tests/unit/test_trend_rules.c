@@ -187,12 +187,75 @@ static void a_client_that_climbs_at_1_has_another_cause(void **state)
 	assert_true(last && strstr(last->message, "the interval is not the cause"));
 }
 
+static int replay_for_recommend(const char *path, struct flmem_watch_summary *ret_summary,
+				struct flmem_error *err)
+{
+	const struct flmem_watch_options options = {.stop_fd = -1};
+	const struct flmem_watch_callbacks callbacks = {0};
+
+	return flmem_watch_replay(path, &options, &callbacks, ret_summary, err);
+}
+
+/* The library's recommend does not know watch: who calls it passes the function that replays. */
+static void a_recording_is_read_by_the_function_of_the_caller(void **state)
+{
+	static const char path[] = RECORDINGS "/" LEAK;
+	const char *const paths[] = {path};
+	const struct flmem_recommend_options options = {.replay = replay_for_recommend};
+	struct flmem_recommendations found = {0};
+	const struct flmem_finding *last = NULL;
+
+	(void)state;
+	assert_int_equal(flmem_recommend(paths, 1, &options, &found, NULL), 0);
+	assert_int_equal(found.problem_count, 0);
+	assert_int_equal(found.recording_count, 1);
+	assert_int_equal(found.recordings[0].summary->count, 1);
+	assert_int_equal(findings_of(&found, "TREND-CLIMBING", &last), 1);
+	flmem_recommendations_clear(&found);
+	assert_int_equal(flmem_recommend(paths, 1, NULL, &found, NULL), 0);
+	assert_int_equal(found.recording_count, 0);
+	assert_int_equal(found.problem_count, 1);
+	assert_string_equal(found.problems[0].file, path);
+	assert_int_equal(found.problems[0].code, FLMEM_EUNSUPPORTED);
+	flmem_recommendations_clear(&found);
+}
+
+/* One process climbs, the one before it is flat: each has its own findings. */
+static void advice_on_a_watch_is_by_process(void **state)
+{
+	struct flmem_watch_result results[2] = {{.process = {.pid = 1}}, {.process = {.pid = 2}}};
+	const struct flmem_watch_summary summary = {.results = results, .count = 2};
+	struct flmem_watch_advice advice = {0};
+
+	(void)state;
+	results[0].trend.verdict = FLMEM_TREND_FLAT;
+	results[1].trend.verdict = FLMEM_TREND_CLIMBING;
+	for (size_t i = 0; i < 2; i++) {
+		results[i].limit_bytes = FLMEM_UNKNOWN("none");
+		results[i].forecast.exhausted_in_s = FLMEM_UNKNOWN("none");
+	}
+	assert_int_equal(flmem_recommend_watch(&summary, FLMEM_WATCH_RULES_TRENDS, &advice, NULL),
+			 0);
+	assert_int_equal(advice.rules, FLMEM_WATCH_RULES_TRENDS);
+	assert_int_equal(advice.found.finding_count, 1);
+	assert_int_equal(advice.spans[0].count, 0);
+	assert_int_equal(advice.spans[1].first, 0);
+	assert_int_equal(advice.spans[1].count, 1);
+	assert_string_equal(advice.found.findings[0].file, "process 2");
+	flmem_watch_advice_clear(&advice);
+	assert_int_equal(flmem_recommend_watch(&summary, FLMEM_WATCH_RULES_NONE, &advice, NULL), 0);
+	assert_int_equal(advice.found.finding_count, 0);
+	flmem_watch_advice_clear(&advice);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_rule_has_what_triggers_it_and_near_misses),
 		cmocka_unit_test(every_rule_is_tried_both_ways),
 		cmocka_unit_test(a_client_that_climbs_at_1_has_another_cause),
+		cmocka_unit_test(a_recording_is_read_by_the_function_of_the_caller),
+		cmocka_unit_test(advice_on_a_watch_is_by_process),
 	};
 
 	return cmocka_run_group_tests_name("trend rules", tests, NULL, NULL);

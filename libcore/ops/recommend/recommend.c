@@ -329,8 +329,10 @@ static int check_all(const struct flmem_found_files *files, const struct flmem_r
 }
 
 /* After the jobs, which define how often the processes clean up. */
-static int check_records(const struct flmem_found_files *files, const struct flmem_release *release,
-			 struct flmem_recommendations *found, struct flmem_error *err)
+static int check_records(const struct flmem_found_files *files,
+			 const struct flmem_recommend_options *options,
+			 const struct flmem_release *release, struct flmem_recommendations *found,
+			 struct flmem_error *err)
 {
 	int rc = 0;
 
@@ -338,7 +340,7 @@ static int check_records(const struct flmem_found_files *files, const struct flm
 		const struct flmem_found_file *file = &files->files[i];
 
 		if (file->kind == FLMEM_INPUT_RECORDING)
-			rc = flmem_recommend_recording(file->path, release, found, err);
+			rc = flmem_recommend_recording(file->path, options, release, found, err);
 		else if (file->kind == FLMEM_INPUT_OOM_LOG)
 			rc = flmem_recommend_oom_log(file->path, found, err);
 	}
@@ -379,7 +381,7 @@ int flmem_recommend_over(const char *const *paths, size_t count,
 	if (!rc)
 		rc = check_all(&files, &release, texts, &found, err);
 	if (!rc && !texts) /* records have nothing to correct */
-		rc = check_records(&files, &release, &found, err);
+		rc = check_records(&files, options, &release, &found, err);
 	if (!rc)
 		rc = report_left_out(&found, err);
 	if (!rc)

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <flmem/watch.h>
-
 #include "base/cleanup.h"
 #include "ops/recommend/recommend_files.h"
 #include "rules/trend_rules.h"
@@ -43,16 +41,24 @@ static bool store_summary(struct flmem_recommendations *found, const char *path,
 	return true;
 }
 
-int flmem_recommend_recording(const char *path, const struct flmem_release *release,
+static int replay(const char *path, const struct flmem_recommend_options *options,
+		  struct flmem_watch_summary *ret_summary, struct flmem_error *why)
+{
+	if (!options || !options->replay)
+		return flmem_error_set(why, FLMEM_EUNSUPPORTED, 0,
+				       "recording not read: the caller gave no replay function");
+	return options->replay(path, ret_summary, why);
+}
+
+int flmem_recommend_recording(const char *path, const struct flmem_recommend_options *options,
+			      const struct flmem_release *release,
 			      struct flmem_recommendations *found, struct flmem_error *err)
 {
 	FLMEM_AUTO(flmem_watch_summary_clear) struct flmem_watch_summary summary = {0};
-	const struct flmem_watch_options options = {.stop_fd = -1};
-	const struct flmem_watch_callbacks callbacks = {0};
 	struct flmem_error why = {0};
 	int rc;
 
-	if (flmem_watch_replay(path, &options, &callbacks, &summary, &why)) {
+	if (replay(path, options, &summary, &why)) {
 		if (flmem_recommendations_add_problem(found, path, 0, &why))
 			return 0;
 		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
