@@ -15,6 +15,7 @@
 #include <flmem/roles.h>
 
 #include "base/cleanup.h"
+#include "frameworks/files.h"
 #include "frameworks/program.h"
 #include "frameworks/rounds.h"
 #include "proc/argv_env.h"
@@ -74,6 +75,10 @@ struct flmem_framework_ops {
 	bool (*recognise)(const struct flmem_subject *subject, struct flmem_identity *identity);
 	/* The texts by which its logs mark rounds, or NULL. */
 	const struct flmem_round_marker *markers;
+	/* The names of its files, ending in a row without text; or NULL. */
+	const struct flmem_file_name *files;
+	/* The layout of its jobs; NULL: each file stands for itself. */
+	const struct flmem_job_layout *jobs;
 	/* The rules about its files, ending in NULL; or NULL. */
 	const struct flmem_rule_table *const *rules;
 	/* Rows that report nothing but record facts about jobs for the rules. Or NULL. */

@@ -4,8 +4,10 @@
 
 /* The rules about files of Flower. */
 
+#include "frameworks/files.h"
 #include "rules/rules.h"
 
+extern const struct flmem_file_name flmem_flower_files[];
 extern const struct flmem_rule_table flmem_flower_rules;
 
 #endif

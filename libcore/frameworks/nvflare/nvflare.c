@@ -197,6 +197,8 @@ const struct flmem_framework_ops flmem_framework_nvflare = {
 	.framework = FLMEM_FRAMEWORK_NVFLARE,
 	.recognise = recognise,
 	.markers = markers,
+	.files = flmem_nvflare_files,
+	.jobs = &flmem_nvflare_jobs,
 	.rules = rules,
 	.facts = &flmem_nvflare_facts,
 };
