@@ -17,6 +17,8 @@
 
 #include "base/cleanup.h"
 #include "findings.h"
+#include "frameworks/nvflare/nvflare_rules.h"
+#include "ops/recommend/recommend_recording.h"
 #include "rules/trend_rules.h"
 
 #define NOT_TOLD (-1)
@@ -127,7 +129,7 @@ static void run(const struct trend_case *row, struct flmem_recommendations *foun
 	found->server_gc_rounds = found->client_gc_rounds = interval;
 	if (row->version)
 		assert_int_equal(flmem_release_parse(row->version, &release, &err), 0);
-	assert_int_equal(flmem_trend_rules_run(result, "r.rec", &release, found, &err), 0);
+	assert_int_equal(flmem_recommend_recorded(result, "r.rec", &release, found, &err), 0);
 }
 
 static void check_case(const struct trend_case *row)
@@ -159,20 +161,26 @@ static void each_rule_has_what_triggers_it_and_near_misses(void **state)
 		check_case(&cases[i]);
 }
 
-static void every_rule_is_tried_both_ways(void **state)
+static void check_both_ways(const struct flmem_trend_table *table)
 {
-	(void)state;
-	for (size_t r = 0; r < flmem_trend_row_count; r++) {
+	for (size_t r = 0; r < table->count; r++) {
 		bool triggered = false, missed = false;
 
 		for (size_t i = 0; i < FLMEM_ARRAY_SIZE(cases); i++) {
-			if (strcmp(cases[i].rule, flmem_trend_rows[r].rule.id) != 0)
+			if (strcmp(cases[i].rule, table->rows[r].rule.id) != 0)
 				continue;
 			triggered |= cases[i].triggers;
 			missed |= !cases[i].triggers;
 		}
 		assert_true(triggered && missed);
 	}
+}
+
+static void every_rule_is_tried_both_ways(void **state)
+{
+	(void)state;
+	check_both_ways(&flmem_trend_rules);
+	check_both_ways(&flmem_nvflare_trend_rules);
 }
 
 static void a_client_that_climbs_at_1_has_another_cause(void **state)

@@ -208,4 +208,5 @@ const struct flmem_framework_ops flmem_framework_appfl = {
 	.markers = markers,
 	.files = flmem_appfl_files,
 	.rules = rules,
+	.strategies = &flmem_appfl_strategies,
 };

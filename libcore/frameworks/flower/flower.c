@@ -70,4 +70,5 @@ const struct flmem_framework_ops flmem_framework_flower = {
 	.markers = markers,
 	.files = flmem_flower_files,
 	.rules = rules,
+	.strategies = &flmem_flower_strategies,
 };

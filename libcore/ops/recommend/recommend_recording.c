@@ -5,8 +5,37 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "ops/recommend/recommend_files.h"
-#include "rules/trend_rules.h"
+#include "frameworks/framework.h"
+
+/* Facts of the checked jobs hold for processes of a framework whose jobs have such facts. */
+static struct flmem_u64 gc_rounds_of(const struct flmem_watch_process *process,
+				     const struct flmem_recommendations *found)
+{
+	const struct flmem_framework_ops *framework = flmem_framework_ops_of(process->framework);
+
+	if (!framework || !framework->facts)
+		return FLMEM_UNKNOWN("jobs of its framework do not set it");
+	return flmem_role_is_server(process->role) ? found->server_gc_rounds
+						   : found->client_gc_rounds;
+}
+
+int flmem_recommend_recorded(const struct flmem_watch_result *result, const char *file,
+			     const struct flmem_release *release,
+			     struct flmem_recommendations *found, struct flmem_error *err)
+{
+	const struct flmem_recorded recorded = {
+		.result = result,
+		.gc_rounds = gc_rounds_of(&result->process, found),
+	};
+	int rc = 0;
+
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f && !rc; f++)
+		if ((*f)->trend_rules)
+			rc = flmem_trend_rules_run((*f)->trend_rules, &recorded, file, release,
+						   found, err);
+	return rc ? rc
+		  : flmem_trend_rules_run(&flmem_trend_rules, &recorded, file, release, found, err);
+}
 
 static int check_results(const struct flmem_watch_summary *summary, const char *path,
 			 const struct flmem_release *release, struct flmem_recommendations *found,
@@ -15,7 +44,7 @@ static int check_results(const struct flmem_watch_summary *summary, const char *
 	int rc = 0;
 
 	for (size_t i = 0; i < summary->count && !rc; i++)
-		rc = flmem_trend_rules_run(&summary->results[i], path, release, found, err);
+		rc = flmem_recommend_recorded(&summary->results[i], path, release, found, err);
 	return rc;
 }
 

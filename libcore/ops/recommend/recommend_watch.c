@@ -10,8 +10,8 @@
 #include "base/cleanup.h"
 #include "ops/recommend/recommend_files.h"
 #include "ops/recommend/recommend_live.h"
+#include "ops/recommend/recommend_recording.h"
 #include "rules/rules.h"
-#include "rules/trend_rules.h"
 
 /* The end of a watch must not wait for heap reads: only the first processes are read. */
 #define READ_MAX    200U
@@ -83,7 +83,7 @@ static int check_result(const struct flmem_watch_result *result, const struct re
 
 	snprintf(file, sizeof(file), "process %d", (int)result->process.pid);
 	ret_span->first = found->finding_count;
-	rc = flmem_trend_rules_run(result, file, &any, found, err);
+	rc = flmem_recommend_recorded(result, file, &any, found, err);
 	if (!rc && report)
 		rc = flmem_recommend_process(report, &any, found, err);
 	ret_span->count = found->finding_count - ret_span->first;
