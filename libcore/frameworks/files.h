@@ -28,10 +28,10 @@ enum flmem_name_match {
 
 /* Of files that a STEM does not name, the content decides. Tables end in a row without text. */
 struct flmem_file_name {
-	enum flmem_name_match match;
 	const char *text;
-	enum flmem_syntax syntax; /* not for STEM, where the suffix decides */
 	const struct flmem_input_kind *kind;
+	enum flmem_name_match match;
+	enum flmem_syntax syntax; /* not for STEM, where the suffix decides */
 };
 
 /* Files that are no documents. */

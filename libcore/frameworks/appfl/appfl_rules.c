@@ -50,10 +50,10 @@ const struct flmem_input_kind flmem_appfl_client_file = {
 };
 
 const struct flmem_file_name flmem_appfl_files[] = {
-	{FLMEM_NAME_SUFFIX, ".yml", FLMEM_SYNTAX_YAML, &flmem_appfl_server_file},
-	{FLMEM_NAME_SUFFIX, ".yml", FLMEM_SYNTAX_YAML, &flmem_appfl_client_file},
-	{FLMEM_NAME_SUFFIX, ".yaml", FLMEM_SYNTAX_YAML, &flmem_appfl_server_file},
-	{FLMEM_NAME_SUFFIX, ".yaml", FLMEM_SYNTAX_YAML, &flmem_appfl_client_file},
+	{".yml", &flmem_appfl_server_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},
+	{".yml", &flmem_appfl_client_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},
+	{".yaml", &flmem_appfl_server_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},
+	{".yaml", &flmem_appfl_client_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},
 	{0},
 };
 

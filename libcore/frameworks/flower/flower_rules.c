@@ -77,7 +77,7 @@ static const struct flmem_input_kind project_file = {
 };
 
 const struct flmem_file_name flmem_flower_files[] = {
-	{FLMEM_NAME_WHOLE, "pyproject.toml", FLMEM_SYNTAX_TOML, &project_file},
+	{"pyproject.toml", &project_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_TOML},
 	{0},
 };
 

@@ -74,17 +74,17 @@ const struct flmem_input_kind flmem_nvflare_launch_file = {
 };
 
 const struct flmem_file_name flmem_nvflare_files[] = {
-	{FLMEM_NAME_STEM, META, 0, &flmem_nvflare_meta_file},
-	{FLMEM_NAME_STEM, "config_fed_server", 0, &flmem_nvflare_server_file},
-	{FLMEM_NAME_STEM, "config_fed_client", 0, &flmem_nvflare_client_file},
-	{FLMEM_NAME_SUFFIX, ".py", FLMEM_SYNTAX_PLAIN, &flmem_nvflare_python_file},
-	{FLMEM_NAME_SUFFIX, ".sh", FLMEM_SYNTAX_PLAIN, &flmem_nvflare_launch_file},
-	{FLMEM_NAME_SUFFIX, ".service", FLMEM_SYNTAX_PLAIN, &flmem_nvflare_launch_file},
-	{FLMEM_NAME_SUFFIX, ".dockerfile", FLMEM_SYNTAX_PLAIN, &flmem_nvflare_launch_file},
-	{FLMEM_NAME_SUFFIX, ".yml", FLMEM_SYNTAX_YAML, &flmem_nvflare_launch_file},
-	{FLMEM_NAME_SUFFIX, ".yaml", FLMEM_SYNTAX_YAML, &flmem_nvflare_launch_file},
-	{FLMEM_NAME_START, "Dockerfile", FLMEM_SYNTAX_PLAIN, &flmem_nvflare_launch_file},
-	{FLMEM_NAME_START, "Containerfile", FLMEM_SYNTAX_PLAIN, &flmem_nvflare_launch_file},
+	{META, &flmem_nvflare_meta_file, .match = FLMEM_NAME_STEM},
+	{"config_fed_server", &flmem_nvflare_server_file, .match = FLMEM_NAME_STEM},
+	{"config_fed_client", &flmem_nvflare_client_file, .match = FLMEM_NAME_STEM},
+	{".py", &flmem_nvflare_python_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".sh", &flmem_nvflare_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".service", &flmem_nvflare_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".dockerfile", &flmem_nvflare_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".yml", &flmem_nvflare_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},
+	{".yaml", &flmem_nvflare_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},
+	{"Dockerfile", &flmem_nvflare_launch_file, FLMEM_NAME_START, FLMEM_SYNTAX_PLAIN},
+	{"Containerfile", &flmem_nvflare_launch_file, FLMEM_NAME_START, FLMEM_SYNTAX_PLAIN},
 	{0},
 };
 
