@@ -58,7 +58,8 @@ static void check_page(const struct flmem_watch_page *page,
 	static const char *const never[] = {"=\"left:nan",  "=\"left:-nan", "=\"left:inf",
 					    "=\"left:-inf", "=\"top:nan",   "=\"top:-nan",
 					    "=\"top:inf",   "=\"top:-inf",  "<script"};
-	char *html = flmem_watch_page_html(page, summary);
+	const struct flmem_watch_advice none = {0};
+	char *html = flmem_watch_page_html(page, summary, &none);
 
 	if (!html)
 		abort();

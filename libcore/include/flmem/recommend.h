@@ -18,6 +18,7 @@
 #include <flmem/detect.h>
 #include <flmem/error.h>
 #include <flmem/finding.h>
+#include <flmem/watch_result.h>
 
 /* The i-th rule of the table; NULL after the last. */
 FLMEM_API const struct flmem_rule *flmem_recommend_rule(size_t index);
@@ -26,6 +27,12 @@ struct flmem_recommend_options {
 	const char *framework_version; /* "2.8"; NULL: unknown */
 	/* For processes: results of the jobs checked with them; NULL: none. */
 	const struct flmem_recommendations *beside;
+	/*
+	 * Reads a recording for flmem_recommend(), as flmem_watch_replay() does. NULL: a recording
+	 * among the paths is a problem in the result.
+	 */
+	int (*replay)(const char *path, struct flmem_watch_summary *ret_summary,
+		      struct flmem_error *err);
 };
 
 /*
@@ -53,6 +60,40 @@ FLMEM_API int flmem_recommend_processes(const struct flmem_detect_report *report
 					const struct flmem_recommend_options *options,
 					struct flmem_recommendations *ret_recommendations,
 					struct flmem_error *err);
+
+/* Sets of rules for the processes of a watch. */
+enum flmem_watch_rules {
+	FLMEM_WATCH_RULES_NONE,
+	FLMEM_WATCH_RULES_TRENDS, /* those about recordings, which read nothing else */
+	/*
+	 * Also those about live processes, for processes that still run: reads them like
+	 * flmem_detect(), within a few seconds in total. Not for replays.
+	 */
+	FLMEM_WATCH_RULES_LIVE,
+};
+
+/* Findings about one process of a watch: findings[first] and those after it. */
+struct flmem_watch_span {
+	size_t first, count;
+};
+
+/* Findings about the processes of a watch. */
+struct flmem_watch_advice {
+	enum flmem_watch_rules rules;	    /* that were checked; NONE: the rest is empty */
+	struct flmem_recommendations found; /* findings in the order of the results */
+	struct flmem_watch_span *spans;	    /* one for each result of the summary */
+};
+
+/*
+ * Checks the processes of a watch that has ended. Release with flmem_watch_advice_clear().
+ * FLMEM_EFAILED if memory is out.
+ */
+FLMEM_API int flmem_recommend_watch(const struct flmem_watch_summary *summary,
+				    enum flmem_watch_rules rules,
+				    struct flmem_watch_advice *ret_advice, struct flmem_error *err);
+
+/* Frees the contents and empties the struct. */
+FLMEM_API void flmem_watch_advice_clear(struct flmem_watch_advice *advice);
 
 /*
  * Appends the findings and problems of `from` (processes) to `into` (files) and empties `from`.

@@ -56,7 +56,8 @@ FLMEM_API char *flmem_report_start_json(const struct flmem_settings *settings, c
 FLMEM_API char *flmem_report_watch_sample_json(const struct flmem_watch_sample *sample);
 FLMEM_API char *flmem_report_watch_round_json(const struct flmem_watch_round *round);
 FLMEM_API char *flmem_report_watch_action_json(const struct flmem_watch_action *action);
-FLMEM_API char *flmem_report_watch_summary_json(const struct flmem_watch_summary *summary);
+FLMEM_API char *flmem_report_watch_summary_json(const struct flmem_watch_summary *summary,
+						const struct flmem_watch_advice *advice);
 
 /* {"schema": "flmem.<command>/1", "error": {"code", "exit_status", "message"}} */
 FLMEM_API char *flmem_report_error_json(const char *command, const struct flmem_error *error);

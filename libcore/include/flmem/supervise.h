@@ -57,11 +57,12 @@ struct flmem_supervise_news {
 	const char *text; /* TROUBLE, CONTROL: why; else NULL */
 };
 
-/* Maximum time in which NVFlare's processes exit by themselves: 3 s, twice 1.5 s, then closing. */
-#define FLMEM_SUPERVISE_NVFLARE_WAIT_US UINT64_C(10000000)
-#define FLMEM_SUPERVISE_GRACE_US	UINT64_C(10000000)
+#define FLMEM_SUPERVISE_GRACE_US UINT64_C(10000000)
 
-/* For wait_us: the time above if the command runs an NVFlare process, else 0. */
+/*
+ * For wait_us: the time in which processes of the framework exit by themselves, if the command runs
+ * one of a framework that needs it (NVFlare: 10 s), else 0.
+ */
 #define FLMEM_SUPERVISE_WAIT_AUTO UINT64_MAX
 
 struct flmem_supervise_options {

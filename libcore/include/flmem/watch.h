@@ -81,7 +81,6 @@ struct flmem_watch_options {
 	uint64_t fail_above_bytes; /* maximum resident memory of a sample; 0: no limit */
 	struct flmem_growth_limit fail_growth;
 	struct flmem_watch_auto automatic;
-	enum flmem_watch_advice advice;
 	struct flmem_watch_snapshot *snapshot; /* for readers in other threads; NULL: none */
 };
 
@@ -116,8 +115,6 @@ FLMEM_API int flmem_watch(const struct flmem_watch_options *options,
 FLMEM_API int flmem_watch_replay(const char *path, const struct flmem_watch_options *options,
 				 const struct flmem_watch_callbacks *callbacks,
 				 struct flmem_watch_summary *ret_summary, struct flmem_error *err);
-
-FLMEM_API void flmem_watch_summary_clear(struct flmem_watch_summary *summary);
 
 /*
  * A snapshot of a running watch, for other threads to read. The caller owns it, and it must outlive

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 
 #include <flmem/error.h>
+#include <flmem/recommend.h>
 #include <flmem/watch.h>
 
 struct flmem_watch_page;
@@ -33,7 +34,8 @@ FLMEM_API void flmem_watch_page_action(struct flmem_watch_page *page,
 
 /* The page as text, NUL-terminated, freed by the caller with free(); NULL when memory is out. */
 FLMEM_API char *flmem_watch_page_html(const struct flmem_watch_page *page,
-				      const struct flmem_watch_summary *summary);
+				      const struct flmem_watch_summary *summary,
+				      const struct flmem_watch_advice *advice);
 
 /*
  * Checks that a page can be written there: FLMEM_EUSAGE for an unwritable folder and for an
@@ -46,7 +48,8 @@ FLMEM_API int flmem_watch_page_place(const char *path, struct flmem_error *err);
  * FLMEM_EFAILED when memory is out or the file cannot be written.
  */
 FLMEM_API int flmem_watch_page_write(const struct flmem_watch_page *page,
-				     const struct flmem_watch_summary *summary, const char *path,
+				     const struct flmem_watch_summary *summary,
+				     const struct flmem_watch_advice *advice, const char *path,
 				     struct flmem_error *err);
 
 #endif
