@@ -245,7 +245,7 @@ int flmem_image_open(int fd, struct flmem_image **ret_image, struct flmem_error 
 
 	if (!image) {
 		close(fd);
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot open an ELF file");
+		return flmem_error_nomem(err, "cannot open an ELF file");
 	}
 	image->fd = fd;
 	rc = open_fd(image, err);
@@ -262,7 +262,7 @@ int flmem_image_open_source(const struct flmem_image_source *source, struct flme
 	int rc;
 
 	if (!image)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot open an ELF file");
+		return flmem_error_nomem(err, "cannot open an ELF file");
 	image->fd = -1;
 	image->source = *source;
 	image->size = source->size;

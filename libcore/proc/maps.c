@@ -109,8 +109,7 @@ int flmem_maps_parse(char *text, struct flmem_maps *ret_maps, struct flmem_error
 				       "the process has more than %zu mappings", ROW_LIMIT);
 	maps.rows = calloc(lines, sizeof(*maps.rows));
 	if (!maps.rows)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM,
-				       "cannot allocate the list of mappings");
+		return flmem_error_nomem(err, "cannot allocate the list of mappings");
 	for (char *line; (line = strsep(&rest, "\n"));) {
 		struct flmem_map *row = &maps.rows[maps.count];
 

@@ -103,7 +103,7 @@ int flmem_peek_open(const struct flmem_process *process, struct flmem_peek **ret
 	int rc;
 
 	if (!peek)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot read memory");
+		return flmem_error_nomem(err, "cannot read memory");
 	peek->source.context = peek;
 	peek->process = process;
 	rc = flmem_pages_open(process, &peek->pages, err);

@@ -82,7 +82,7 @@ int flmem_recording_open(const char *path, struct flmem_recording *ret_recording
 	if (fstat(r.fd, &status) < 0 || !S_ISREG(status.st_mode))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is not a regular file", path);
 	if (!flmem_buf_reserve(&r.bytes, WINDOW))
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot read '%s'", path);
+		return flmem_error_nomem(err, "cannot read '%s'", path);
 	rc = begin_reading(&r, path, err);
 	if (rc)
 		return rc;
@@ -100,7 +100,7 @@ int flmem_recording_open_bytes(const void *bytes, size_t length,
 
 	flmem_buf_append(&r.bytes, bytes, length);
 	if (r.bytes.failed)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot load the recording");
+		return flmem_error_nomem(err, "cannot load the recording");
 	rc = begin_reading(&r, "the bytes", err);
 	if (rc)
 		return rc;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/watch/watch_advice.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -105,7 +104,7 @@ static int report_unread(const struct reading *reading, struct flmem_recommendat
 			READ_MAX);
 	if (flmem_recommendations_add_problem(advice, "processes", 0, &why))
 		return 0;
-	return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "out of memory");
+	return flmem_error_nomem(err, "out of memory");
 }
 
 static int add_advice(struct flmem_watch_summary *summary, const struct reading *reading,
