@@ -32,6 +32,7 @@ FAULTS = (
     ("layers", "libcore/base/a.c", SPDX + '#include <stdio.h>\n#include "base/a.h"\n', "first"),
     ("forbidden", "cli/b.c", SPDX + "int f(char *s)\n{\n\treturn atoi(s);\n}\n", "atoi"),
     ("forbidden", "tests/b.c", SPDX + "void f(char *s)\n{\n\tsprintf(s, s);\n}\n", "sprintf"),
+    ("forbidden", "cli/b.c", SPDX + "void *f(void)\n{\n\treturn dlopen(0, 1);\n}\n", "flmem/plugin.h"),
     ("forbidden", "libcore/base/b.c", SPDX + "void f(void)\n{\n\texit(1);\n}\n", "exit"),
     ("lengths", "cli/b.c", SPDX + "\n" * 600, "split it"),
     ("lengths", "cli/b.c", SPDX + "int f(void)\n{\n" + "\tg();\n" * 81 + "}\n", "81 lines in 'int f"),
