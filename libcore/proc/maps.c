@@ -162,14 +162,6 @@ const struct flmem_map *flmem_maps_find(const struct flmem_maps *maps, uint64_t 
 	return NULL;
 }
 
-const struct flmem_map *flmem_maps_find_name(const struct flmem_maps *maps, const char *name)
-{
-	for (size_t i = 0; i < maps->count; i++)
-		if (strcmp(maps->rows[i].name, name) == 0)
-			return &maps->rows[i];
-	return NULL;
-}
-
 bool flmem_map_is_deleted(const struct flmem_map *map)
 {
 	return map->inode && flmem_text_ends(map->name, " (deleted)");

@@ -91,24 +91,6 @@ int flmem_recording_open(const char *path, struct flmem_recording *ret_recording
 	return 0;
 }
 
-int flmem_recording_open_bytes(const void *bytes, size_t length,
-			       struct flmem_recording *ret_recording, struct flmem_error *err)
-{
-	FLMEM_AUTO(flmem_recording_close)
-	struct flmem_recording r = {.bytes = FLMEM_BUF_INIT, .fd = -1, .ended = true};
-	int rc;
-
-	flmem_buf_append(&r.bytes, bytes, length);
-	if (r.bytes.failed)
-		return flmem_error_nomem(err, "cannot load the recording");
-	rc = begin_reading(&r, "the bytes", err);
-	if (rc)
-		return rc;
-	*ret_recording = r;
-	r = (struct flmem_recording){.bytes = FLMEM_BUF_INIT, .fd = -1};
-	return 0;
-}
-
 void flmem_recording_close(struct flmem_recording *recording)
 {
 	flmem_cleanup_close(&recording->fd);

@@ -171,10 +171,6 @@ bool flmem_recording_is_one(const char *path);
 int flmem_recording_open(const char *path, struct flmem_recording *ret_recording,
 			 struct flmem_error *err);
 
-/* The same from memory, which is copied. */
-int flmem_recording_open_bytes(const void *bytes, size_t length,
-			       struct flmem_recording *ret_recording, struct flmem_error *err);
-
 /* An unopened one, safe to close. */
 #define FLMEM_RECORDING_INIT                      \
 	{                                         \
