@@ -36,9 +36,10 @@ struct flmem_plugin_symbol {
  * Loads the library and fills the slots, all or none. *ret_library (NULL: the library remains
  * loaded) is for flmem_plugin_close(). FLMEM_EUNSUPPORTED if no file loads or a symbol is absent.
  */
-FLMEM_API int flmem_plugin_load(const struct flmem_plugin *plugin,
-				const struct flmem_plugin_symbol *symbols, size_t count,
-				void **ret_library, struct flmem_error *err);
+FLMEM_API FLMEM_MUST_CHECK int flmem_plugin_load(const struct flmem_plugin *plugin,
+						 const struct flmem_plugin_symbol *symbols,
+						 size_t count, void **ret_library,
+						 struct flmem_error *err);
 
 /* Gives the library back; NULL is allowed. No slot may be used afterwards. */
 FLMEM_API void flmem_plugin_close(void *library);

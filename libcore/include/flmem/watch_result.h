@@ -27,7 +27,6 @@ enum flmem_watch_advice {
 	/*
 	 * Also those about live processes, for processes that still run: reads them like
 	 * flmem_detect(), within a few seconds in total. Not for replays.
-	 *	 
 	 */
 	FLMEM_WATCH_ADVICE_LIVE,
 };

@@ -20,7 +20,7 @@ struct flmem_watch_snapshot {
 	uint64_t began_at_us; /* since 1970: when the snapshot object was created */
 };
 
-int flmem_watch_snapshot_new(struct flmem_watch_snapshot **ret_board, struct flmem_error *err)
+int flmem_watch_snapshot_new(struct flmem_watch_snapshot **ret_snapshot, struct flmem_error *err)
 {
 	struct flmem_watch_snapshot *snapshot = calloc(1, sizeof(*snapshot));
 	pthread_mutexattr_t attributes;
@@ -33,7 +33,7 @@ int flmem_watch_snapshot_new(struct flmem_watch_snapshot **ret_board, struct flm
 	pthread_mutex_init(&snapshot->lock, &attributes);
 	pthread_mutexattr_destroy(&attributes);
 	snapshot->began_at_us = flmem_clock_wall_us();
-	*ret_board = snapshot;
+	*ret_snapshot = snapshot;
 	return 0;
 }
 
