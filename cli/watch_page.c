@@ -58,7 +58,7 @@ int watch_output_page(const char *path, struct watch_output *ret_output, struct 
 
 	/* Check now: a watch of days must not end with an unwritable page. */
 	if (rc)
-		return flmem_error_prefix(err, "--report");
+		return flmem_error_prefix(err, rc, "--report");
 	report = calloc(1, sizeof(*report));
 	if (!report)
 		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");

@@ -54,9 +54,6 @@ static inline void flmem_cleanup_peek(struct flmem_peek **peek)
 
 uint64_t flmem_peek_page_bytes(const struct flmem_peek *peek);
 
-/* Bytes read from the target so far. */
-uint64_t flmem_peek_bytes_read(const struct flmem_peek *peek);
-
 /* Makes the next questions look at the target anew. */
 void flmem_peek_forget(struct flmem_peek *peek);
 

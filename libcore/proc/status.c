@@ -279,7 +279,7 @@ int flmem_status_read(const struct flmem_process *process, struct flmem_status *
 	if (rc)
 		return flmem_process_error(process, rc, "read the status", err);
 	rc = flmem_status_parse(buf.data, ret_status, err);
-	return rc ? flmem_error_prefix(err, "process %d", (int)process->pid) : 0;
+	return rc ? flmem_error_prefix(err, rc, "process %d", (int)process->pid) : 0;
 }
 
 int flmem_status_open_thread(const struct flmem_process *process, pid_t tid)

@@ -535,7 +535,7 @@ int flmem_borrow_run(const struct flmem_view *view, const struct flmem_chain *ch
 
 	*ret_result = (struct flmem_borrow_result){0};
 	if (!loan || !bytes)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot borrow a thread");
+		return flmem_error_nomem(err, "cannot borrow a thread");
 	loan->view = view;
 	loan->options = options;
 	loan->result = ret_result;

@@ -28,7 +28,7 @@ int flmem_watch_page_new(struct flmem_watch_page **ret_page, struct flmem_error 
 	struct flmem_watch_page *page = calloc(1, sizeof(*page));
 
 	if (!page)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot allocate the page");
+		return flmem_error_nomem(err, "cannot allocate the page");
 	*ret_page = page;
 	return 0;
 }
@@ -199,6 +199,6 @@ int flmem_watch_page_write(const struct flmem_watch_page *page,
 		return rc;
 	html = flmem_watch_page_html(page, summary, advice);
 	if (!html)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot write '%s'", path);
+		return flmem_error_nomem(err, "cannot write '%s'", path);
 	return flmem_io_write_file(path, html, strlen(html), 0644, true, err);
 }

@@ -48,6 +48,7 @@ enum flmem_supervise_event {
 #undef FLMEM_SUPERVISE_EVENT_ENUM
 };
 
+/* What happened, as in the table above; static, NULL for other values. */
 FLMEM_API const char *flmem_supervise_event_meaning(enum flmem_supervise_event event);
 
 struct flmem_supervise_news {
@@ -86,7 +87,7 @@ struct flmem_supervise_options {
  * process that must not be adopted, FLMEM_EFAILED for another live supervisor or too many restarts,
  * FLMEM_ENOCOMMAND and FLMEM_ENOEXEC if the command cannot run.
  */
-FLMEM_API int flmem_supervise(const struct flmem_supervise_options *options, int *ret_wait_status,
-			      struct flmem_error *err);
+FLMEM_API FLMEM_MUST_CHECK int flmem_supervise(const struct flmem_supervise_options *options,
+					       int *ret_wait_status, struct flmem_error *err);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <flmem/recommend.h>
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -108,7 +107,7 @@ static int report_unread(const struct reading *reading, struct flmem_recommendat
 			READ_MAX);
 	if (flmem_recommendations_add_problem(found, "processes", 0, &why))
 		return 0;
-	return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "out of memory");
+	return flmem_error_nomem(err, "out of memory");
 }
 
 static int check_results(const struct flmem_watch_summary *summary, const struct reading *reading,
@@ -137,7 +136,7 @@ int flmem_recommend_watch(const struct flmem_watch_summary *summary, enum flmem_
 	advice.found.file_count = summary->count;
 	advice.spans = calloc(summary->count ? summary->count : 1, sizeof(*advice.spans));
 	if (!advice.spans)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "out of memory");
+		return flmem_error_nomem(err, "cannot check the watched processes");
 	if (rules == FLMEM_WATCH_RULES_LIVE)
 		rc = read_processes(summary, &reading, err);
 	if (!rc)

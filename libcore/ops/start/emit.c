@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <flmem/emit.h>
 
-#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -290,7 +289,7 @@ static int finish(struct emission *e, char **ret_text, struct flmem_error *err)
 			"the command or a name cannot be written there, for it has %s", e->problem);
 	text = flmem_buf_take(&e->out);
 	if (!text)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot write the text");
+		return flmem_error_nomem(err, "cannot write the text");
 	*ret_text = text;
 	return 0;
 }

@@ -434,7 +434,7 @@ int flmem_watch_state_finish(struct flmem_watch_state *watch_state, bool live,
 	summary.results =
 		calloc(watch_state->count ? watch_state->count : 1, sizeof(*summary.results));
 	if (!summary.results)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot allocate the summary");
+		return flmem_error_nomem(err, "cannot allocate the summary");
 	rc = flmem_forecast_make(watch_state, live, summary.results, err);
 	if (rc) {
 		free(summary.results);
