@@ -4,6 +4,7 @@
 
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/syscall.h>
@@ -84,12 +85,12 @@ static void be_signalled_on_another_stack(void)
 	be_signalled();
 }
 
-/* A thread that waits for its child of vfork() takes no signal, and one is pending. */
+/* A thread that waits for its child as vfork() does takes no signal, and one is pending. */
 static void be_pending(void)
 {
 	pid_t parent = getpid(), thread = gettid();
 
-	if (vfork() == 0) {
+	if (syscall(SYS_clone, CLONE_VFORK | SIGCHLD, 0, 0, 0, 0) == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		syscall(SYS_tgkill, parent, thread, SIGUSR1);
 		atomic_store(&page->tid, thread);
