@@ -34,7 +34,7 @@ struct work {
 	pthread_t thread;
 	_Atomic pid_t tid;
 	_Atomic size_t reads_done;
-	_Atomic bool lost, released;
+	_Atomic bool lost, returned, released;
 };
 
 /*
@@ -134,11 +134,11 @@ int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
 	return wait(cond, mutex, until);
 }
 
-static void await_release(struct work *work)
+static void await(_Atomic bool *flag)
 {
-	for (int i = 0; i < 20000 && !atomic_load(&work->released); i++)
+	for (int i = 0; i < 20000 && !atomic_load(flag); i++)
 		usleep(1000);
-	assert_true(work->released);
+	assert_true(*flag);
 }
 
 static int read_once(void *context, struct flmem_error *err)
@@ -149,6 +149,7 @@ static int read_once(void *context, struct flmem_error *err)
 	while (read(work->ends[0], &byte, 1) != 1)
 		continue;
 	atomic_store(&work->lost, flmem_attempt_is_lost());
+	atomic_store(&work->returned, true);
 	return flmem_error_set(err, CODE, 0, "read");
 }
 
@@ -163,8 +164,9 @@ static void a_read_without_an_answer_is_given_up(void **state)
 	assert_non_null(strstr(err.message, "did not answer within 400 ms"));
 	assert_false(work->released);
 	answer(work);
-	await_release(work);
+	await(&work->returned);
 	assert_true(work->lost);
+	await(&work->released);
 	assert_false(flmem_attempt_is_lost());
 }
 
@@ -210,7 +212,7 @@ static void answer_all(struct work *work)
 {
 	for (size_t i = 0; i < work->reads; i++)
 		answer(work);
-	await_release(work);
+	await(&work->released);
 }
 
 /* Too long for one read, and less than what many may take. */
