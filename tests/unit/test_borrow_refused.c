@@ -209,16 +209,27 @@ static int start(void (*be_child)(void), uint64_t ready)
 	return !child || page->ready < ready;
 }
 
+static int await_pause(pid_t tid)
+{
+	for (int i = 0; i < 20000 && !is_blocked_in(tid, SYS_pause); i++)
+		usleep(1000);
+	return !is_blocked_in(tid, SYS_pause);
+}
+
 static int start_waiting(void **state)
 {
 	(void)state;
-	return start(be_waiting, 1);
+	return start(be_waiting, 1) || await_pause(child);
 }
 
 static int start_coroutines(void **state)
 {
+	int rc = start(be_coroutines, 2 * WORKERS + 1);
+
 	(void)state;
-	return start(be_coroutines, 2 * WORKERS + 1);
+	for (size_t i = 0; i < WORKERS && !rc; i++)
+		rc = await_pause(page->made[i]) || await_pause(page->own[i]);
+	return rc;
 }
 
 static int start_sequence(void **state)
