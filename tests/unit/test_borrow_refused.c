@@ -23,6 +23,7 @@
 #define BELOW_BYTES  (ARENA_BYTES - STACK_BYTES)
 #define BELOW_BLOCK  ((size_t)1 << 30)
 #define PATTERN	     0xa5
+#define TIMEOUT_US   500000U /* of the slow clock of this program */
 #define SEQUENCES    40
 #define FLAG_TRAP    0x100U
 #define FLAG_REVERSE 0x400U
@@ -289,7 +290,7 @@ static int borrow(const struct target *target, void (*function)(void),
 
 	flmem_chain_add(&chain, "call", (uint64_t)(uintptr_t)function);
 	options.look_once = true;
-	options.timeout_us = options.timeout_us ? options.timeout_us : 5000000;
+	options.timeout_us = TIMEOUT_US;
 	rc = flmem_borrow_run(&target->view, &chain, &options, &result, err);
 	if (!rc)
 		assert_true(result.complete);
@@ -512,7 +513,7 @@ static void a_process_that_was_stopped_meanwhile_stays_so(void **state)
 
 static void calls_begin_with_clean_flags_and_all_signals_blocked(void **state)
 {
-	const struct flmem_borrow_options options = {.computing = child, .timeout_us = 20000000};
+	const struct flmem_borrow_options options = {.computing = child};
 	struct flmem_error err = {0};
 	struct target target;
 
