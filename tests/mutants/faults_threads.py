@@ -44,7 +44,7 @@ FAULTS = (
     Fault("another-cookie", BORROW,
           "!is_parked(loan, &now) ||\n\t    !sees_frames(loan, tid))", "!is_parked(loan, &now))",
           "leaving the park of another borrower alone",
-          ("unit.test_borrow_twice",), slow=True),
+          ("unit.test_borrow_twice",)),
     Fault("setuid-waits-start-threads", START, "return at->number == SYS_futex &&",
           "return at->number != SYS_futex &&",
           "a thread in setuid() deadlocks with the thread that it is made to start",
