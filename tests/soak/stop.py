@@ -12,7 +12,8 @@ increasing delays.
 
 From PTRACE_SEIZE on until it lets go, flmem holds one thread of the target. SIGTSTP must not reach
 flmem then; SIGSTOP and the freezer cannot be put off. These places are counted apart: that one
-thread may stand still, all others have to run on.
+thread may stand still, all others have to run on, but for those of an interpreter, which may wait
+for the held one to release a lock.
 """
 import argparse
 import collections
@@ -112,6 +113,8 @@ def look(target, where, window=0):
     if held:
         target.problems.append(f"{where}: threads {sorted(held)} stand still with flmem")
         return
+    if window and target.entry.code:
+        return  # the threads of an interpreter wait for a lock that the held one may have
     stuck = running.stuck({window}, MOVE_S)
     if stuck:
         target.problems.append(f"{where}: threads {sorted(stuck)} wait for flmem")
