@@ -94,7 +94,7 @@ static bool keep_load(struct flmem_image *image, const Elf64_Phdr *row)
 {
 	uint64_t end;
 
-	/* Whatever lies outside the file cannot have been mapped either. */
+	/* A range outside the file cannot have been mapped either. */
 	if (__builtin_add_overflow(row->p_offset, row->p_filesz, &end) || end > image->size ||
 	    __builtin_add_overflow(row->p_vaddr, row->p_memsz, &end) ||
 	    row->p_filesz > row->p_memsz || image->load_count == IMAGE_LOADS_MAX)
@@ -412,7 +412,7 @@ static uint32_t read_sections(struct flmem_image *image, uint32_t first, uint32_
 	return count;
 }
 
-static bool section_is_sound(const struct flmem_image *image, const Elf64_Shdr *section)
+static bool is_valid_section(const struct flmem_image *image, const Elf64_Shdr *section)
 {
 	uint64_t end;
 
@@ -426,13 +426,13 @@ bool flmem_image_section_at(struct flmem_image *image, uint32_t index, Elf64_Shd
 {
 	Elf64_Shdr section;
 
-	if (!read_sections(image, index, 1, &section) || !section_is_sound(image, &section))
+	if (!read_sections(image, index, 1, &section) || !is_valid_section(image, &section))
 		return false;
 	*ret_section = section;
 	return true;
 }
 
-/* Section names as they stand in the file; those behind the limit are not found. */
+/* Section names as the file holds them; those after the limit are not found. */
 struct section_names {
 	char bytes[SECTION_NAMES_MAX];
 	size_t length;
@@ -465,7 +465,7 @@ bool flmem_image_section(struct flmem_image *image, const char *name, Elf64_Shdr
 			if (rows[i].sh_name > names.length ||
 			    length > names.length - rows[i].sh_name ||
 			    memcmp(names.bytes + rows[i].sh_name, name, length) != 0 ||
-			    !section_is_sound(image, &rows[i]))
+			    !is_valid_section(image, &rows[i]))
 				continue;
 			*ret_section = rows[i];
 			return true;
@@ -491,8 +491,8 @@ static uint64_t align_up(uint64_t value, uint64_t align)
 	return (value + align - 1) & ~(align - 1);
 }
 
-static size_t build_id_in(struct flmem_image *image, const Elf64_Phdr *segment,
-			  unsigned char out[32])
+static size_t find_build_id(struct flmem_image *image, const Elf64_Phdr *segment,
+			    unsigned char out[32])
 {
 	uint64_t at = segment->p_offset, left = segment->p_filesz;
 	uint64_t align = segment->p_align == 8 ? 8 : 4;
@@ -524,6 +524,6 @@ size_t flmem_image_build_id(struct flmem_image *image, unsigned char out[32])
 	size_t length = 0;
 
 	for (size_t i = 0; i < image->note_count && !length; i++)
-		length = build_id_in(image, &image->notes[i], out);
+		length = find_build_id(image, &image->notes[i], out);
 	return length;
 }

@@ -2,7 +2,7 @@
 #ifndef FLMEM_ELF_IMAGE_PRIVATE_H
 #define FLMEM_ELF_IMAGE_PRIVATE_H
 
-/* What the files that make up the image share. */
+/* Shared by the files that implement the image. */
 
 #include <elf.h>
 
@@ -16,7 +16,7 @@
 #define IMAGE_SYMBOLS_MAX ((uint64_t)1 << 20)
 #define IMAGE_NAMES_MAX	  ((uint64_t)64 << 20)
 
-/* A part of the file that was checked to lie within it. */
+/* A range that was checked to lie within the file. */
 struct flmem_extent {
 	uint64_t offset, size;
 };
@@ -45,11 +45,11 @@ struct flmem_image {
 	size_t load_count;
 	Elf64_Phdr notes[IMAGE_NOTES_MAX];
 	size_t note_count;
-	Elf64_Phdr interpreter; /* p_type 0: it has none */
+	Elf64_Phdr interpreter; /* p_type 0: none */
 	bool has_dynamic;
 	struct flmem_dynamic dynamic;
 	struct flmem_gnu_hash gnu_hash;
-	void *note; /* of the room above */
+	void *note; /* of the caller: flmem_image_note() */
 	size_t head_length;
 	unsigned char head[IMAGE_HEAD_SIZE]; /* start of the file: most small reads fall here */
 };
