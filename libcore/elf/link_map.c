@@ -18,7 +18,7 @@ struct remote_object {
 
 struct remote_debug {
 	int32_t version, padding;
-	uint64_t find_first_object;
+	uint64_t first_object;
 };
 
 /* Finds the program's dynamic section in memory from its program headers. */

@@ -20,8 +20,8 @@ static size_t count_words(const char *text, size_t length)
 	return count;
 }
 
-/* Takes the text over from `buf`, which ends in a NUL of its own. */
-static int split(struct flmem_buf *buf, bool cut, struct flmem_argv_env *ret_words)
+/* Takes ownership of the text of `buf`, which already ends in a NUL. */
+static int split_words(struct flmem_buf *buf, bool cut, struct flmem_argv_env *ret_words)
 {
 	FLMEM_AUTO_ARGV_ENV struct flmem_argv_env words = {.cut = cut};
 	size_t length = buf->length, count;
@@ -51,7 +51,7 @@ static int read_words(const struct flmem_process *process, const char *name, con
 	bool cut = rc == -EFBIG;
 
 	if (!rc || cut)
-		rc = split(&buf, cut, ret_words);
+		rc = split_words(&buf, cut, ret_words);
 	return rc ? flmem_process_error(process, rc, what, err) : 0;
 }
 
@@ -74,7 +74,7 @@ int flmem_argv_env_parse(const char *bytes, size_t length, struct flmem_argv_env
 	int rc;
 
 	flmem_buf_append(&buf, bytes, length);
-	rc = split(&buf, false, ret_words);
+	rc = split_words(&buf, false, ret_words);
 	return rc ? flmem_error_set(err, FLMEM_EFAILED, -rc,
 				    "cannot allocate the command line or environment")
 		  : 0;

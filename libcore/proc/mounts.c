@@ -12,7 +12,7 @@
 #define MOUNTINFO_MAX ((size_t)4 << 20)
 
 /* \001 to \377; an escaped NUL, which the kernel never writes, stays as it is. */
-static char octal(const char *p)
+static char parse_octal(const char *p)
 {
 	if (p[0] != '\\' || p[1] < '0' || p[1] > '3' || p[2] < '0' || p[2] > '7' || p[3] < '0' ||
 	    p[3] > '7')
@@ -26,7 +26,7 @@ static void unescape(char *text)
 	char *out = text, c;
 
 	for (const char *p = text; *p; p += c ? 4 : 1) {
-		c = octal(p);
+		c = parse_octal(p);
 		*out++ = c ? c : *p;
 	}
 	*out = '\0';
@@ -62,7 +62,7 @@ void flmem_mounts_clear(struct flmem_mounts *mounts)
 }
 
 /* Splits the text into rows. */
-static int split(struct flmem_mounts *mounts)
+static int split_rows(struct flmem_mounts *mounts)
 {
 	char *text = mounts->text.data;
 	size_t lines = 1;
@@ -83,7 +83,7 @@ int flmem_mounts_parse(const char *text, size_t length, struct flmem_mounts *ret
 	int rc;
 
 	flmem_buf_append(&mounts.text, text, length);
-	rc = mounts.text.failed ? -ENOMEM : split(&mounts);
+	rc = mounts.text.failed ? -ENOMEM : split_rows(&mounts);
 	if (rc)
 		return rc;
 	*ret_mounts = mounts;
@@ -100,7 +100,7 @@ int flmem_mounts_read(const struct flmem_process *process, struct flmem_mounts *
 }
 
 /* Whether a mount point is the path or above it. */
-static bool covers(const char *point, const char *path)
+static bool is_at_or_above(const char *point, const char *path)
 {
 	size_t length = strlen(point);
 
@@ -114,7 +114,7 @@ const struct flmem_mount *flmem_mounts_covering(const struct flmem_mounts *mount
 	const struct flmem_mount *deepest = NULL;
 
 	for (size_t i = 0; i < mounts->count; i++)
-		if (covers(mounts->rows[i].point, path) &&
+		if (is_at_or_above(mounts->rows[i].point, path) &&
 		    (!deepest || strlen(mounts->rows[i].point) >= strlen(deepest->point)))
 			deepest = &mounts->rows[i];
 	return deepest;

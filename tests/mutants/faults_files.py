@@ -56,7 +56,7 @@ FAULTS = (
     Fault("groups-kept", USER, "syscall(SYS_setgroups, 0UL, NULL) && !is_same", "0",
           "a file being written without other groups", USERS),
     Fault("ids-not-checked", USER,
-          "if (fs_uid() != user->uid || fs_gid() != user->gid)", "if (0)",
+          "if (read_fs_uid() != user->uid || read_fs_gid() != user->gid)", "if (0)",
           "writing nothing under an id that could not be taken", USERS),
     Fault("late-work-kept", USER, "run->work.abandon(run->work.context);", ";",
           "undoing what comes too late", USERS, slow=True),
