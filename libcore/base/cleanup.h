@@ -4,8 +4,8 @@
 
 /*
  * Scoped release of resources: `FLMEM_AUTO_FREE char *text = NULL;` frees at the end of the block,
- * FLMEM_TAKE(text) hands the pointer on instead. A type with its own release function defines an
- * attribute of its own with FLMEM_AUTO(function), where function takes a pointer to the variable.
+ * FLMEM_TAKE(text) passes the pointer on instead. A type with its own release function defines its
+ * attribute with FLMEM_AUTO(function), where function takes a pointer to the variable.
  */
 
 #include <dirent.h>

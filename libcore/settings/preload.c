@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 
-/* Those of NVFlare's sub_start.sh, with the other multiarch directories and Arch's added. */
+/* The directories of NVFlare's sub_start.sh, plus the other multiarch directories and Arch's. */
 const char *const flmem_jemalloc_paths[] = {
 	"/usr/lib/x86_64-linux-gnu/libjemalloc.so.2",
 	"/usr/lib/aarch64-linux-gnu/libjemalloc.so.2",
@@ -53,8 +53,8 @@ int flmem_preload_check(const char *path, bool must_exist, struct flmem_error *e
 	if (strpbrk(path, ": \t\n"))
 		return flmem_error_set(
 			err, FLMEM_EUSAGE, 0,
-			"'%s' cannot stand in LD_PRELOAD: a colon or space would end it; "
-			"link it to a plain name",
+			"'%s' cannot be used in LD_PRELOAD: a colon or space ends an entry; "
+			"use a symbolic link without them",
 			shown);
 	if (must_exist && access(path, R_OK) < 0)
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, errno,

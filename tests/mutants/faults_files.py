@@ -17,7 +17,7 @@ FAULTS = (
           "giving up a read that is not answered", ATTEMPTS),
     Fault("late-for-ever", ATTEMPT, " && blocked < patience * FLMEM_ATTEMPT_TOTAL_FACTOR", "",
           "giving up reads without end that are answered late", ATTEMPTS),
-    Fault("any-call-is-a-read", ATTEMPT, "*end == ' ' && waits_for_others(number);",
+    Fault("any-call-is-a-read", ATTEMPT, "*end == ' ' && can_block_forever(number);",
           "*end == ' ';",
           "not giving up work that only sleeps", ATTEMPTS),
     Fault("answers-not-seen", ATTEMPT, "same = strcmp(before, now) == 0 ? same + 1 : 1;",

@@ -18,13 +18,13 @@
 
 #define COMMAND_WORDS 16
 
-/* What is being written. */
+/* State of the text that is written. */
 struct emission {
 	const struct flmem_emit_options *options;
 	const struct flmem_settings *settings;
 	const char *role;
 	char *const *argv;   /* the command, or NULL in a start script of NVFlare's own command */
-	const char *problem; /* what a quoting could not hold */
+	const char *problem; /* what the quoting cannot hold */
 	struct flmem_buf out;
 };
 
@@ -50,7 +50,7 @@ static bool is_variable(const struct flmem_setting *s)
 	return !s->where && s->value;
 }
 
-static const char *jemalloc_default(void)
+static const char *describe_jemalloc_default(void)
 {
 	for (size_t i = 0; i < flmem_setting_row_count; i++)
 		if (strcmp(flmem_setting_rows[i].name, "MALLOC_CONF") == 0)
@@ -58,7 +58,7 @@ static const char *jemalloc_default(void)
 	return "";
 }
 
-/* The memory block of a script: values that are set already stand, jemalloc is opted in to. */
+/* The memory block of a script: values that are set already are kept, jemalloc is opt-in. */
 static void put_block(struct emission *e)
 {
 	bool wanted = e->options->settings.allocator == FLMEM_SETTINGS_ALLOCATOR_JEMALLOC;
@@ -92,7 +92,7 @@ static void put_block(struct emission *e)
 			 "		fi\n"
 			 "	done\n"
 			 "fi\n",
-			 jemalloc_default());
+			 describe_jemalloc_default());
 }
 
 static void emit_snippet(struct emission *e)
@@ -171,7 +171,7 @@ static void emit_pbs(struct emission *e)
 	put_batch(e, "PBS_O_WORKDIR");
 }
 
-static const char *workspace(const struct emission *e)
+static const char *find_workspace(const struct emission *e)
 {
 	return e->options->workspace ? e->options->workspace : "/workspace";
 }
@@ -187,8 +187,8 @@ static void emit_systemd(struct emission *e)
 		"After=network-online.target\nStartLimitIntervalSec=300\nStartLimitBurst=5\n\n"
 		"[Service]\nType=exec\nWorkingDirectory=",
 		e->role);
-	/* A path setting: no quotes, but specifiers (systemd.exec(5)). */
-	for (const char *p = workspace(e); *p; p++)
+	/* A path setting: no quotes, but specifiers are expanded (systemd.exec(5)). */
+	for (const char *p = find_workspace(e); *p; p++)
 		flmem_buf_printf(&e->out, "%s%c", *p == '%' ? "%" : "", *p);
 	flmem_buf_putc(&e->out, '\n');
 	if (flmem_settings_print(e->settings, FLMEM_SETTINGS_FORMAT_SYSTEMD, false, &variables,
@@ -207,7 +207,7 @@ static void emit_docker(struct emission *e)
 	flmem_buf_printf(&e->out, "services:\n  fl-%s:\n    image: ", e->role);
 	put_quoted(e, flmem_quote_k8s, e->options->image ? e->options->image : "your-image");
 	flmem_buf_puts(&e->out, "\n    working_dir: ");
-	put_quoted(e, flmem_quote_k8s, workspace(e));
+	put_quoted(e, flmem_quote_k8s, find_workspace(e));
 	flmem_buf_puts(&e->out, "\n    environment:\n");
 	for (size_t i = 0; i < e->settings->count; i++) {
 		if (!is_variable(&e->settings->rows[i]))
@@ -232,7 +232,7 @@ static void emit_k8s(struct emission *e)
 		e->role, e->role);
 	put_quoted(e, flmem_quote_yaml, e->options->image ? e->options->image : "your-image");
 	flmem_buf_puts(&e->out, "\n      workingDir: ");
-	put_quoted(e, flmem_quote_yaml, workspace(e));
+	put_quoted(e, flmem_quote_yaml, find_workspace(e));
 	flmem_buf_puts(&e->out, "\n      env:\n");
 	for (size_t i = 0; i < e->settings->count; i++) {
 		if (!is_variable(&e->settings->rows[i]))
@@ -250,7 +250,7 @@ static void emit_k8s(struct emission *e)
 					"          nvidia.com/gpu: 1\n");
 }
 
-/* Scripts find jemalloc where they run; the others name it. */
+/* Scripts search for jemalloc where they run; the other formats name its path. */
 static const struct {
 	void (*emit)(struct emission *e);
 	bool is_program;
@@ -277,15 +277,15 @@ static bool has_standard_command(const struct flmem_settings *settings)
 	       settings->role != FLMEM_ROLE_TRAINER;
 }
 
-/* NVFlare's command of the role; `site` and `org` are buffers for its settings. */
-static void standard_command(const struct emission *e, char *site, char *org, size_t size,
-			     char *words[COMMAND_WORDS])
+/* NVFlare's command for the role; `site` and `org` are buffers for its settings. */
+static void make_standard_command(const struct emission *e, char *site, char *org, size_t size,
+				  char *words[COMMAND_WORDS])
 {
 	const struct flmem_emit_options *o = e->options;
 	bool client = e->settings->role != FLMEM_ROLE_SERVER;
 	const char *place = o->workspace		    ? o->workspace
 			    : kinds[o->kind].finds_jemalloc ? "."
-							    : workspace(e);
+							    : find_workspace(e);
 	const char *const made[] = {"python3",
 				    "-u",
 				    "-m",
@@ -308,14 +308,15 @@ static void standard_command(const struct emission *e, char *site, char *org, si
 		words[i] = (char *)(uintptr_t)made[i];
 }
 
-static int finish(struct emission *e, char **ret_text, struct flmem_error *err)
+static int finish_text(struct emission *e, char **ret_text, struct flmem_error *err)
 {
 	char *text;
 
 	if (e->problem)
 		return flmem_error_set(
 			err, FLMEM_EUNSUPPORTED, 0,
-			"the command or a name cannot be written there, for it has %s", e->problem);
+			"the command or a name cannot be written in this format: it has %s",
+			e->problem);
 	text = flmem_buf_take(&e->out);
 	if (!text)
 		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot write the text");
@@ -323,7 +324,7 @@ static int finish(struct emission *e, char **ret_text, struct flmem_error *err)
 	return 0;
 }
 
-static int emit(struct emission *e, char **ret_text, struct flmem_error *err)
+static int emit_text(struct emission *e, char **ret_text, struct flmem_error *err)
 {
 	const struct flmem_emit_options *o = e->options;
 	char site[512], org[512], *words[COMMAND_WORDS];
@@ -332,15 +333,15 @@ static int emit(struct emission *e, char **ret_text, struct flmem_error *err)
 
 	if (!o->argv && !standard && o->kind != FLMEM_EMIT_SNIPPET)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "a %s of %s has no standard command; put one behind --",
+				       "a %s of %s has no standard command; put one after --",
 				       e->role, flmem_framework_name(e->settings->framework));
 	e->argv = o->argv;
 	if (!o->argv && kinds[o->kind].needs_command) {
-		standard_command(e, site, org, sizeof(site), words);
+		make_standard_command(e, site, org, sizeof(site), words);
 		e->argv = words;
 	}
 	kinds[o->kind].emit(e);
-	rc = finish(e, ret_text, err);
+	rc = finish_text(e, ret_text, err);
 	flmem_buf_clear(&e->out);
 	return rc;
 }
@@ -360,7 +361,7 @@ int flmem_emit(const struct flmem_emit_options *options, char **ret_text, struct
 	if (rc)
 		return rc;
 	e.role = flmem_role_name(settings.role);
-	return emit(&e, ret_text, err);
+	return emit_text(&e, ret_text, err);
 }
 
 int flmem_emit_save(const char *path, const char *text, bool executable, bool replace,
