@@ -11,8 +11,8 @@
 #include "proc/host.h"
 
 /*
- * What is used of NVML's ABI, as the NVML API reference documents it (stable since driver 340;
- * numbers behind function names tell revisions of the structs that they take).
+ * The used part of NVML's ABI, as the NVML API reference documents it (stable since driver 340; a
+ * number after a function name is the revision of the struct that it takes).
  */
 #define LIBRARY "libnvidia-ml.so.1"
 
@@ -33,13 +33,13 @@ struct nvml_memory {
 	unsigned long long total, free, used;
 };
 
-/* nvmlProcessInfo_v1_t: what the function without a number fills. */
+/* nvmlProcessInfo_v1_t: for the function without a number. */
 struct nvml_process_v1 {
 	unsigned pid;
 	unsigned long long used;
 };
 
-/* nvmlProcessInfo_v2_t: what _v2 and _v3 fill. */
+/* nvmlProcessInfo_v2_t: for _v2 and _v3. */
 struct nvml_process_v2 {
 	unsigned pid;
 	unsigned long long used;
@@ -76,18 +76,18 @@ struct flmem_nvml {
 /* The first of the names that the library has, or NULL. */
 bool flmem_nvml_is_device(const char *path)
 {
-	/* WSL has one device in the place of the driver's. */
+	/* WSL has one device instead of the driver's. */
 	return flmem_text_starts(path, "/dev/nvidia") || flmem_text_starts(path, "/dev/dxg");
 }
 
-static void *find(const struct flmem_nvml *nvml, const char *name, const char *older)
+static void *find_symbol(const struct flmem_nvml *nvml, const char *name, const char *older)
 {
 	void *symbol = dlsym(nvml->library, name);
 
 	return symbol || !older ? symbol : dlsym(nvml->library, older);
 }
 
-static bool resolve(struct flmem_nvml *nvml)
+static bool resolve_functions(struct flmem_nvml *nvml)
 {
 	const struct {
 		void *slot;
@@ -103,7 +103,7 @@ static bool resolve(struct flmem_nvml *nvml)
 	};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
-		void *symbol = find(nvml, rows[i].name, rows[i].older);
+		void *symbol = find_symbol(nvml, rows[i].name, rows[i].older);
 
 		if (!symbol)
 			return false;
@@ -124,18 +124,18 @@ static void resolve_lists(struct flmem_nvml *nvml)
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++) {
 		struct process_list *list = &nvml->lists[i];
-		void *symbol = find(nvml, names[i][0], names[i][1]);
+		void *symbol = find_symbol(nvml, names[i][0], names[i][1]);
 
 		list->row_size = sizeof(struct nvml_process_v2);
 		if (!symbol) {
-			symbol = find(nvml, names[i][2], NULL);
+			symbol = find_symbol(nvml, names[i][2], NULL);
 			list->row_size = sizeof(struct nvml_process_v1);
 		}
 		memcpy(&list->call, &symbol, sizeof(symbol));
 	}
 }
 
-static int start(struct flmem_nvml *nvml, struct flmem_error *err)
+static int start_library(struct flmem_nvml *nvml, struct flmem_error *err)
 {
 	int rc = nvml->init();
 
@@ -168,11 +168,11 @@ int flmem_nvml_open(struct flmem_nvml **ret_nvml, struct flmem_error *err)
 	if (!nvml->library)
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0, "no NVIDIA driver: %s",
 				       dlerror());
-	if (!resolve(nvml))
+	if (!resolve_functions(nvml))
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
 				       LIBRARY " lacks functions that every driver since 340 has");
 	resolve_lists(nvml);
-	rc = start(nvml, err);
+	rc = start_library(nvml, err);
 	if (!rc)
 		*ret_nvml = FLMEM_TAKE(nvml);
 	return rc;
@@ -198,7 +198,7 @@ char *flmem_nvml_driver(struct flmem_nvml *nvml)
 	return strndup(version, sizeof(version));
 }
 
-static unsigned device_count(struct flmem_nvml *nvml)
+static unsigned count_devices(struct flmem_nvml *nvml)
 {
 	unsigned count;
 
@@ -230,7 +230,7 @@ static int read_gpu(struct flmem_nvml *nvml, unsigned index, struct flmem_gpu *g
 int flmem_nvml_gpus(struct flmem_nvml *nvml, struct flmem_gpu **ret_gpus, size_t *ret_count,
 		    struct flmem_error *err)
 {
-	unsigned count = device_count(nvml);
+	unsigned count = count_devices(nvml);
 	struct flmem_gpu *gpus = calloc(count ? count : 1, sizeof(*gpus));
 
 	for (unsigned i = 0; gpus && i < count; i++) {
@@ -248,7 +248,7 @@ int flmem_nvml_gpus(struct flmem_nvml *nvml, struct flmem_gpu **ret_gpus, size_t
 	return 0;
 }
 
-/* Rows of one list of one device; NULL with *ret_count 0 when it has none, -1 as failure. */
+/* Rows of one list of one device; NULL with *ret_count 0 when it is empty, -1 on failure. */
 static int read_list(const struct process_list *list, struct nvml_device *device, void **ret_rows,
 		     unsigned *ret_count)
 {
@@ -256,7 +256,7 @@ static int read_list(const struct process_list *list, struct nvml_device *device
 
 	if (!list->call)
 		return -1;
-	/* Processes may start between the calls, so the size that was asked for may be outdated. */
+	/* Processes may start between the calls, so the returned size may be outdated. */
 	for (int attempt = 0; attempt < 4; attempt++) {
 		void *rows = calloc(room, list->row_size);
 		int rc;
@@ -278,16 +278,16 @@ static int read_list(const struct process_list *list, struct nvml_device *device
 	return -1;
 }
 
-/* What the lists say of one process. */
+/* Figures of one process from the lists. */
 struct account {
 	pid_t pid;
 	bool seen; /* in any list */
 	struct flmem_u64 bytes;
 };
 
-/* False when the list cannot be had. */
-static bool list_bytes(const struct process_list *list, struct nvml_device *device,
-		       struct account *account)
+/* False when the list cannot be read. */
+static bool read_list_bytes(const struct process_list *list, struct nvml_device *device,
+			    struct account *account)
 {
 	FLMEM_AUTO_FREE void *rows = NULL;
 	struct flmem_u64 bytes = FLMEM_KNOWN(0);
@@ -296,7 +296,7 @@ static bool list_bytes(const struct process_list *list, struct nvml_device *devi
 	if (read_list(list, device, &rows, &count))
 		return false;
 	for (unsigned i = 0; i < count; i++) {
-		struct nvml_process_v1 row; /* both revisions start with it */
+		struct nvml_process_v1 row; /* both revisions start with this struct */
 
 		memcpy(&row, (char *)rows + i * list->row_size, sizeof(row));
 		if (row.pid != (unsigned)account->pid)
@@ -311,17 +311,15 @@ static bool list_bytes(const struct process_list *list, struct nvml_device *devi
 	return true;
 }
 
-/*
- * A process that computes and draws stands in both lists with the same memory: the larger counts.
- */
-static bool gpu_bytes(const struct flmem_nvml *nvml, struct nvml_device *device,
-		      struct account *account)
+/* A process that computes and draws is in both lists with the same memory: the larger counts. */
+static bool read_gpu_bytes(const struct flmem_nvml *nvml, struct nvml_device *device,
+			   struct account *account)
 {
 	struct flmem_u64 most = FLMEM_KNOWN(0);
 	bool listed = false;
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(nvml->lists); i++) {
-		if (!list_bytes(&nvml->lists[i], device, account))
+		if (!read_list_bytes(&nvml->lists[i], device, account))
 			continue;
 		listed = true;
 		if (account->bytes.unknown || (!most.unknown && account->bytes.value > most.value))
@@ -334,13 +332,14 @@ static bool gpu_bytes(const struct flmem_nvml *nvml, struct nvml_device *device,
 struct flmem_u64 flmem_nvml_process_bytes(struct flmem_nvml *nvml, pid_t pid)
 {
 	struct account account = {.pid = pid};
-	unsigned count = device_count(nvml);
+	unsigned count = count_devices(nvml);
 	uint64_t total = 0;
 
 	for (unsigned i = 0; i < count; i++) {
 		struct nvml_device *device;
 
-		if (nvml->device(i, &device) != NVML_SUCCESS || !gpu_bytes(nvml, device, &account))
+		if (nvml->device(i, &device) != NVML_SUCCESS ||
+		    !read_gpu_bytes(nvml, device, &account))
 			return FLMEM_UNKNOWN("the driver does not list the processes of a GPU");
 		if (account.bytes.unknown)
 			return account.bytes;
