@@ -59,7 +59,7 @@ static bool probe_java(const struct flmem_view *view, const struct flmem_module 
 		       struct flmem_allocator *ret_found)
 {
 	struct flmem_allocator found = {
-		.evidence = "libjvm.so exports JNI_CreateJavaVM; the Java heap lies in it",
+		.evidence = "libjvm.so exports JNI_CreateJavaVM; it manages the Java heap",
 	};
 
 	if (!flmem_text_starts(flmem_text_basename(module->path), "libjvm") ||

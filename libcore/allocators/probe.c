@@ -110,7 +110,7 @@ struct text_search {
 	char *version;
 };
 
-static bool copy_text(struct flmem_image *image, uint64_t offset, void *data)
+static bool copy_marker_text(struct flmem_image *image, uint64_t offset, void *data)
 {
 	struct text_search *search = data;
 	char text[FLMEM_ALLOCATOR_VERSION_MAX] = "";
@@ -136,5 +136,6 @@ bool flmem_probe_text_after_marker(const struct flmem_module *module,
 	struct flmem_marker lead = make_marker(marker, text);
 	struct text_search search = {lead.length, accept, version};
 
-	return image && flmem_image_search(image, lead.bytes, lead.length, copy_text, &search);
+	return image &&
+	       flmem_image_search(image, lead.bytes, lead.length, copy_marker_text, &search);
 }

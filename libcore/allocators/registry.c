@@ -53,9 +53,9 @@ static void fill_note(const struct flmem_view *view, const struct flmem_module *
 	note->has_rows = true;
 }
 
-static struct flmem_allocator *add_row(struct flmem_allocator_list *list,
-				       const struct flmem_allocator *found,
-				       const struct flmem_module *module)
+static struct flmem_allocator *add_allocator(struct flmem_allocator_list *list,
+					     const struct flmem_allocator *found,
+					     const struct flmem_module *module)
 {
 	struct flmem_allocator *row = &list->rows[list->count];
 
@@ -78,7 +78,7 @@ static void probe_module(const struct flmem_view *view, const struct flmem_modul
 	if (!note->has_rows)
 		fill_note(view, module, note);
 	for (size_t i = 0; i < note->count; i++)
-		add_row(list, &note->rows[i], module);
+		add_allocator(list, &note->rows[i], module);
 }
 
 static bool has_allocator(const struct flmem_allocator_list *list,
@@ -171,15 +171,16 @@ static void mark_server(const struct flmem_modules *modules, struct flmem_alloca
 	struct flmem_allocator *row = server ? find_best_in(list, server) : NULL;
 
 	if (!row && server && flmem_probe_defines(server, "malloc"))
-		row = add_row(list,
-			      &(struct flmem_allocator){
-				      .ops = &unknown,
-				      .linkage = server->main ? FLMEM_LINKAGE_STATIC
-							      : FLMEM_LINKAGE_SHARED,
-				      .evidence = "it defines malloc, but flmem recognises no "
-						  "known allocator in it",
-			      },
-			      server);
+		row = add_allocator(list,
+				    &(struct flmem_allocator){
+					    .ops = &unknown,
+					    .linkage = server->main ? FLMEM_LINKAGE_STATIC
+								    : FLMEM_LINKAGE_SHARED,
+					    .evidence =
+						    "it defines malloc, but flmem recognises no "
+						    "known allocator in it",
+				    },
+				    server);
 	if (row)
 		row->serves_malloc = true;
 }

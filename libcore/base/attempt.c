@@ -64,7 +64,7 @@ static struct task *new_task(const struct flmem_attempt *how, void *context)
 	return task;
 }
 
-static void *run_work(void *argument)
+static void *run_attempt(void *argument)
 {
 	struct task *task = argument;
 	bool lost;
@@ -224,7 +224,7 @@ int flmem_attempt_run(const struct flmem_attempt *attempt, void *context, bool *
 	if (!task)
 		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot read a process");
 	hand_over_stops(&task->stops, &before);
-	rc = flmem_thread_start(&thread, run_work, task);
+	rc = flmem_thread_start(&thread, run_attempt, task);
 	if (rc) {
 		free_task(task);
 		rc = flmem_error_set(err, FLMEM_EFAILED, rc, "cannot start a thread");

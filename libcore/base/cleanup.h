@@ -15,7 +15,7 @@
 
 #define FLMEM_AUTO(release) __attribute__((cleanup(release)))
 
-/* Value of an owned pointer, leaving NULL behind. */
+/* Takes the value of an owned pointer and sets it to NULL. */
 #define FLMEM_TAKE(pointer)                                    \
 	({                                                     \
 		__typeof__(pointer) *taken_from_ = &(pointer); \
@@ -24,7 +24,7 @@
 		taken_;                                        \
 	})
 
-/* Value of an owned file descriptor, leaving -1 behind. */
+/* Takes the value of an owned file descriptor and sets it to -1. */
 #define FLMEM_TAKE_FD(fd)                  \
 	({                                 \
 		int *taken_from_ = &(fd);  \

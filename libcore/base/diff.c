@@ -65,7 +65,7 @@ static struct change next_change(const struct lines *a, size_t i, const struct l
 	return change;
 }
 
-static void put_line(const struct lines *lines, size_t index, char mark, struct flmem_buf *out)
+static void put_diff_line(const struct lines *lines, size_t index, char mark, struct flmem_buf *out)
 {
 	size_t length = (size_t)(lines->starts[index + 1] - lines->starts[index]);
 
@@ -79,7 +79,7 @@ static void put_lines(const struct lines *lines, size_t from, size_t to, char ma
 		      struct flmem_buf *out)
 {
 	for (; from < to; from++)
-		put_line(lines, from, mark, out);
+		put_diff_line(lines, from, mark, out);
 }
 
 static void put_range(char mark, size_t start, size_t count, struct flmem_buf *out)

@@ -138,8 +138,8 @@ static int publish_new(const struct flmem_file_place *place, struct flmem_tempor
 	return 0;
 }
 
-static int publish(const struct flmem_file_place *place, struct flmem_temporary *new, bool replace,
-		   struct flmem_error *err)
+static int publish_file(const struct flmem_file_place *place, struct flmem_temporary *new,
+			bool replace, struct flmem_error *err)
 {
 	int rc;
 
@@ -176,5 +176,5 @@ int flmem_file_place_write(const struct flmem_file_place *place, const void *byt
 		rc = -errno;
 	if (rc)
 		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot write '%s'", place->path);
-	return publish(place, &new, replace, err);
+	return publish_file(place, &new, replace, err);
 }

@@ -216,7 +216,7 @@ static const char *find_user_end(struct redaction *r)
 }
 
 /* Hides what follows "://" up to the '@'; a password may hold every character of an address. */
-static void put_address(struct redaction *r)
+static void redact_address(struct redaction *r)
 {
 	size_t authority = strcspn(r->text, "/?#" BLANKS "\"'");
 	const char *end = memrchr(r->text, '@', authority);
@@ -255,7 +255,7 @@ static void put_name(struct redaction *r, size_t length)
 		return;
 	flmem_buf_puts(r->out, "://");
 	r->text += strlen("://");
-	put_address(r);
+	redact_address(r);
 }
 
 void flmem_redact_text(const char *text, struct flmem_buf *out)

@@ -2,7 +2,7 @@
 #ifndef FLMEM_BASE_SECRET_OPTIONS_H
 #define FLMEM_BASE_SECRET_OPTIONS_H
 
-/* Programs with options that take secrets but have no telling name. */
+/* Programs with options that take secrets although their names do not show it. */
 
 #include <stdbool.h>
 #include <stddef.h>

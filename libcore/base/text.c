@@ -132,7 +132,7 @@ bool flmem_text_read_digits(const char **text, uint64_t *ret_value)
 	return true;
 }
 
-static size_t min3(size_t a, size_t b, size_t c)
+static size_t find_least_of_three(size_t a, size_t b, size_t c)
 {
 	size_t least = a < b ? a : b;
 
@@ -152,7 +152,8 @@ size_t flmem_text_distance(const char *a, const char *b)
 		for (size_t j = 1; j <= length; j++) {
 			size_t above = row[j];
 
-			row[j] = min3(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
+			row[j] = find_least_of_three(above + 1, row[j - 1] + 1,
+						     diagonal + (a[i - 1] != b[j - 1]));
 			diagonal = above;
 		}
 	}

@@ -41,7 +41,7 @@ static void take_collection(struct walk *walk)
 	walk->key = NULL;
 }
 
-static void open_collection(struct walk *walk, bool mapping)
+static void enter_collection(struct walk *walk, bool mapping)
 {
 	take_collection(walk);
 	if (!walk->depth)
@@ -50,7 +50,7 @@ static void open_collection(struct walk *walk, bool mapping)
 		walk->failed = true;
 }
 
-static void handle_event(struct walk *walk, const yaml_event_t *event)
+static void handle_yaml_event(struct walk *walk, const yaml_event_t *event)
 {
 	switch (event->type) {
 	case YAML_SCALAR_EVENT:
@@ -61,7 +61,7 @@ static void handle_event(struct walk *walk, const yaml_event_t *event)
 		break;
 	case YAML_MAPPING_START_EVENT:
 	case YAML_SEQUENCE_START_EVENT:
-		open_collection(walk, event->type == YAML_MAPPING_START_EVENT);
+		enter_collection(walk, event->type == YAML_MAPPING_START_EVENT);
 		break;
 	case YAML_MAPPING_END_EVENT:
 	case YAML_SEQUENCE_END_EVENT:
@@ -91,7 +91,7 @@ bool flmem_yaml_top_keys(const char *text, size_t length, flmem_yaml_visit *visi
 
 		if (!yaml_parser_parse(&parser, &event))
 			break;
-		handle_event(&walk, &event);
+		handle_yaml_event(&walk, &event);
 		yaml_event_delete(&event);
 	}
 	yaml_parser_delete(&parser);

@@ -71,7 +71,7 @@ bool flmem_image_read_address(struct flmem_image *image, uint64_t address, void 
 	       flmem_image_read(image, offset, out, length);
 }
 
-static int read_header(struct flmem_image *image, struct flmem_error *err)
+static int read_elf_header(struct flmem_image *image, struct flmem_error *err)
 {
 	Elf64_Ehdr *header = &image->header;
 
@@ -216,7 +216,7 @@ static int read_tables(struct flmem_image *image, struct flmem_error *err)
 	if (!flmem_image_read(image, 0, image->head, length))
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot read the file");
 	image->head_length = length;
-	rc = read_header(image, err);
+	rc = read_elf_header(image, err);
 	if (!rc)
 		rc = read_segments(image, &dynamic, err);
 	if (!rc && image->has_dynamic)

@@ -63,7 +63,8 @@ static uint16_t *bucket_of(struct flmem_image_cache *cache, dev_t device, uint64
  * The name is part of the key because a file system with subvolumes (btrfs) uses an inode number
  * several times with one device number.
  */
-static struct entry *find_entry(struct flmem_image_cache *cache, const struct flmem_module *module)
+static struct entry *find_cached_image(struct flmem_image_cache *cache,
+				       const struct flmem_module *module)
 {
 	const struct flmem_map *map = module->map;
 	uint16_t i = *bucket_of(cache, map->device, map->inode);
@@ -151,7 +152,7 @@ void flmem_image_cache_forget(struct flmem_image_cache *cache, const struct flme
 struct flmem_image *flmem_image_cache_get(struct flmem_image_cache *cache,
 					  const struct flmem_module *module, const char **ret_why)
 {
-	struct entry *entry = find_entry(cache, module);
+	struct entry *entry = find_cached_image(cache, module);
 
 	if (!entry) {
 		entry = new_entry(cache, module->map);

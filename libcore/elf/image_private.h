@@ -60,7 +60,7 @@ bool flmem_image_section(struct flmem_image *image, const char *name, Elf64_Shdr
 /* Section header by index, checked in the same way. */
 bool flmem_image_section_at(struct flmem_image *image, uint32_t index, Elf64_Shdr *ret_section);
 
-/* File offset of a virtual address with at least `length` bytes of file content behind it. */
+/* File offset of a virtual address with at least `length` bytes of file content from there on. */
 bool flmem_image_address_to_offset(const struct flmem_image *image, uint64_t address,
 				   uint64_t length, uint64_t *ret_offset);
 

@@ -111,7 +111,7 @@ static int identify_kind(struct flmem_libc *libc, const char *path, struct flmem
 }
 
 /* musl's linker is the library; glibc's library is in the directory of the resolved linker path. */
-static void find_library(struct flmem_libc *libc)
+static void find_libc_library(struct flmem_libc *libc)
 {
 	FLMEM_AUTO_FREE char *linker = realpath(libc->linker, NULL);
 	int length;
@@ -182,7 +182,7 @@ int flmem_libc_of_program(const char *path, struct flmem_libc *ret_libc, struct 
 	rc = identify_kind(&libc, path, err);
 	if (rc)
 		return rc;
-	find_library(&libc);
+	find_libc_library(&libc);
 	read_library(&libc);
 	*ret_libc = libc;
 	return 0;

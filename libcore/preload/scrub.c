@@ -34,7 +34,7 @@ static int starts_with(const char *text, const char *prefix)
 	return !*prefix;
 }
 
-static int is_same(const char *a, const char *b)
+static int is_same_text(const char *a, const char *b)
 {
 	return starts_with(a, b) && !a[text_length(b)];
 }
@@ -50,7 +50,7 @@ static const char *file_name(const char *path)
 }
 
 /* A program that execs another one keeps the entries for that one. */
-static int is_wrapper(const char *program)
+static int is_wrapper_program(const char *program)
 {
 	static const char names[][16] = {
 #define WRAPPER_NAME(name) name,
@@ -59,7 +59,7 @@ static int is_wrapper(const char *program)
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (is_same(file_name(program), names[i]))
+		if (is_same_text(file_name(program), names[i]))
 			return 1;
 	return 0;
 }
@@ -79,7 +79,7 @@ static int cut_entries(char *list)
 	size_t own = find_entry_start(list, text_length(list));
 	size_t library = own ? find_entry_start(list, own - 1) : 0;
 
-	if (!own || !is_same(file_name(list + own), NAME))
+	if (!own || !is_same_text(file_name(list + own), NAME))
 		return 0;
 	if (!library)
 		return 1;
@@ -103,7 +103,7 @@ static void clean_environment(char **environment)
 /* glibc hands main()'s arguments to the constructors of libraries too. */
 __attribute__((constructor)) static void scrub(int argc, char **argv, char **environment)
 {
-	if (argc > 0 && is_wrapper(argv[0]))
+	if (argc > 0 && is_wrapper_program(argv[0]))
 		return;
 	clean_environment(environment);
 	if (&environ && environ != environment)

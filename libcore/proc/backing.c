@@ -77,7 +77,8 @@ struct tmpfs {
 	size_t count;
 };
 
-static enum flmem_backing_kind find_kind(const struct flmem_map *map, const struct tmpfs *tmpfs)
+static enum flmem_backing_kind find_backing_kind(const struct flmem_map *map,
+						 const struct tmpfs *tmpfs)
 {
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(kernel_names); i++)
 		if (flmem_text_starts(map->name, kernel_names[i].start) &&
@@ -138,7 +139,7 @@ struct count {
 	size_t next; /* the first mapping that the next range may touch */
 };
 
-static void count_pages(void *context, uint64_t start, uint64_t end)
+static void count_resident_pages(void *context, uint64_t start, uint64_t end)
 {
 	struct count *count = context;
 	const struct flmem_maps *maps = count->maps;
@@ -209,19 +210,19 @@ static void count_mappings(struct flmem_pages *pages, const struct pass *pass, s
 		if (!pass->takes(count, i))
 			continue;
 		if (map->start - end > pass->gap) {
-			pass->each(pages, start, end, count_pages, count);
+			pass->each(pages, start, end, count_resident_pages, count);
 			start = map->start;
 		}
 		end = map->end;
 	}
-	pass->each(pages, start, end, count_pages, count);
+	pass->each(pages, start, end, count_resident_pages, count);
 }
 
 /* Areas of shared anonymous memory have no distinguishing name, so they share one row. */
 static struct flmem_backing name_row(const struct flmem_map *map, const struct tmpfs *tmpfs)
 {
 	struct flmem_backing row = {
-		.kind = find_kind(map, tmpfs),
+		.kind = find_backing_kind(map, tmpfs),
 		.name = map->name,
 		.device = map->device,
 		.inode = map->inode,
@@ -291,9 +292,9 @@ static void find_small(struct count *count, size_t most, struct flmem_backing *r
 }
 
 /*
- * For the kernel, telling copied pages from pages of the file is several times the work of telling
- * resident ones. So ask that only where copies are possible, and only for files that can be among
- * the largest.
+ * For the kernel, distinguishing copied pages from pages of the file is several times the work of
+ * finding resident ones. So query that only where copies are possible, and only for files that can
+ * be among the largest.
  */
 static void count_all(struct flmem_pages *pages, struct count *count, size_t most,
 		      struct flmem_backing *rows)

@@ -28,7 +28,7 @@
 static const char no_limit[] = "no memory limit is set";
 static const char no_mount[] = "no cgroup file system with the memory controller is mounted here";
 static const char not_named[] = "the process is in no control group that is visible here";
-static const char outside[] = "its control group lies outside of this cgroup namespace or mount";
+static const char outside[] = "its control group is outside of this cgroup namespace or mount";
 static const char unreadable[] = "access to its control group is denied";
 static const char gone[] =
 	"its control group does not exist here (removed, or another mount namespace)";
@@ -86,7 +86,7 @@ static bool has_item(const char *list, const char *item)
 	return false;
 }
 
-static int add_mount(struct flmem_cgroups *cgroups, char *line)
+static int add_cgroup_mount(struct flmem_cgroups *cgroups, char *line)
 {
 	struct mount *mount = &cgroups->mounts[cgroups->mount_count];
 	struct flmem_mount found;
@@ -111,7 +111,7 @@ static int read_mounts(struct flmem_cgroups *cgroups)
 	char *rest = buf.data;
 
 	for (char *line; !rc && (line = strsep(&rest, "\n"));)
-		rc = add_mount(cgroups, line);
+		rc = add_cgroup_mount(cgroups, line);
 	return rc;
 }
 
@@ -163,8 +163,8 @@ static void set_unknown(struct flmem_cgroup_limit *limit, const char *reason)
 }
 
 /* The number in a file of one line, UINT64_MAX for "max"; negative errno without a number. */
-static int read_number(const struct flmem_cgroups *cgroups, const char *directory, const char *name,
-		       uint64_t *ret_number)
+static int read_cgroup_number(const struct flmem_cgroups *cgroups, const char *directory,
+			      const char *name, uint64_t *ret_number)
 {
 	FLMEM_AUTO_BUF struct flmem_buf path = FLMEM_BUF_INIT;
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
@@ -225,12 +225,12 @@ static int visit_group(const struct flmem_cgroups *cgroups, const char *director
 	int rc;
 
 	if (!leaf && walk->version->hierarchy &&
-	    read_number(cgroups, directory, walk->version->hierarchy, &number) == 0 &&
+	    read_cgroup_number(cgroups, directory, walk->version->hierarchy, &number) == 0 &&
 	    number == 0) {
 		walk->stop = true;
 		return 0;
 	}
-	rc = read_number(cgroups, directory, walk->version->max, &number);
+	rc = read_cgroup_number(cgroups, directory, walk->version->max, &number);
 	/* In version 2 the root group, and a group without the controller, have no such file. */
 	if (rc)
 		return rc == -ENOENT ? 0 : rc;
@@ -238,7 +238,8 @@ static int visit_group(const struct flmem_cgroups *cgroups, const char *director
 	if (number >= NO_LIMIT_V1 || number >= walk->lowest)
 		return 0;
 	walk->lowest = number;
-	walk->used_known = read_number(cgroups, directory, walk->version->used, &walk->used) == 0;
+	walk->used_known =
+		read_cgroup_number(cgroups, directory, walk->version->used, &walk->used) == 0;
 	return 0;
 }
 

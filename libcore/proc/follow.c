@@ -31,7 +31,7 @@ struct way {
 };
 
 /* File systems that need no server and no program; not /proc, whose links depend on the reader. */
-static bool is_local(const char *type)
+static bool is_local_type(const char *type)
 {
 	static const char *const types[] = {
 		"bcachefs", "btrfs", "devtmpfs", "erofs",    "ext2",  "ext3", "ext4", "f2fs", "jfs",
@@ -87,7 +87,7 @@ static const char *check_last_name(struct way *way)
 	FLMEM_AUTO_CLOSE int fd = -1;
 	struct stat status;
 
-	if (!mount || !is_local(mount->type))
+	if (!mount || !is_local_type(mount->type))
 		return elsewhere;
 	fd = (int)syscall(SYS_openat2, way->root, way->done, &how, sizeof(how));
 	way->missing = fd < 0 && errno == ENOENT;

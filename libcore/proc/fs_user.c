@@ -81,7 +81,7 @@ static int set_fs_ids(const struct flmem_fs_user *user)
 	return drop_all_capabilities();
 }
 
-static void *run_work(void *argument)
+static void *run_fs_work(void *argument)
 {
 	struct run *run = argument;
 	int rc = set_fs_ids(&run->user);
@@ -115,7 +115,7 @@ static int start_run(struct run *run)
 		return -rc;
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&thread, &attributes, run_work, run);
+	rc = pthread_create(&thread, &attributes, run_fs_work, run);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attributes);
 	return -rc;

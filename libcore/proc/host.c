@@ -36,7 +36,7 @@ static const char *find_field(const char *text, const char *name)
 }
 
 /* Parses the decimal number at the start of the text; false for NULL. */
-static bool read_number(const char *text, uint64_t *ret_value)
+static bool parse_host_number(const char *text, uint64_t *ret_value)
 {
 	size_t length = text ? strspn(text, "0123456789") : 0;
 	char digits[24];
@@ -53,7 +53,7 @@ static struct flmem_u64 parse_meminfo_bytes(const char *text, const char *name)
 
 	if (!*text)
 		return FLMEM_UNKNOWN("/proc/meminfo cannot be read");
-	if (!read_number(find_field(text, name), &kib) ||
+	if (!parse_host_number(find_field(text, name), &kib) ||
 	    __builtin_mul_overflow(kib, 1024U, &bytes))
 		return FLMEM_UNKNOWN("/proc/meminfo does not have it");
 	return FLMEM_KNOWN(bytes);
@@ -94,7 +94,7 @@ static int read_level(int rootfd, const char *path, int otherwise)
 	uint64_t value;
 
 	if (flmem_io_read_file_at(rootfd, path, FILE_LIMIT, &buf) ||
-	    !read_number(buf.data, &value) || value > 9)
+	    !parse_host_number(buf.data, &value) || value > 9)
 		return otherwise;
 	return (int)value;
 }
@@ -110,7 +110,7 @@ static bool is_other_namespace(int rootfd, const char *path, const char *first)
 	return strcmp(target, first) != 0;
 }
 
-static int read_self(int rootfd, struct flmem_host_facts *facts, struct flmem_error *err)
+static int read_own_status(int rootfd, struct flmem_host_facts *facts, struct flmem_error *err)
 {
 	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
 	struct flmem_status status;
@@ -137,7 +137,7 @@ int flmem_host_facts_read_at(int rootfd, struct flmem_host_facts *ret_facts,
 {
 	struct flmem_host_facts facts = {.page_bytes = (uint64_t)sysconf(_SC_PAGESIZE)};
 	struct utsname names;
-	int rc = read_self(rootfd, &facts, err);
+	int rc = read_own_status(rootfd, &facts, err);
 
 	if (rc)
 		return rc;

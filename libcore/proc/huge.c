@@ -44,7 +44,7 @@ static bool host_has_none(void)
 	       flmem_rollup_find(buf.data, huge_name, &bytes) && !bytes;
 }
 
-static bool is_anonymous(const struct flmem_map *map)
+static bool is_anonymous_mapping(const struct flmem_map *map)
 {
 	return !map->inode && !(map->flags & FLMEM_MAP_SHARED) &&
 	       strcmp(map->name, "[vvar]") != 0 && strcmp(map->name, "[vvar_vclock]") != 0;
@@ -55,7 +55,7 @@ static bool cut_to_huge(const struct flmem_map *map, uint64_t *ret_start, uint64
 {
 	*ret_start = (map->start + PMD_BYTES - 1) & ~(PMD_BYTES - 1);
 	*ret_end = map->end & ~(PMD_BYTES - 1);
-	return *ret_start >= map->start && *ret_start < *ret_end && is_anonymous(map);
+	return *ret_start >= map->start && *ret_start < *ret_end && is_anonymous_mapping(map);
 }
 
 static uint64_t add_huge_parts(const struct flmem_maps *maps)

@@ -21,7 +21,7 @@ static char parse_octal(const char *p)
 }
 
 /* mountinfo writes space, tab, newline and backslash as \ooo. */
-static void unescape(char *text)
+static void unescape_path(char *text)
 {
 	char *out = text, c;
 
@@ -44,8 +44,8 @@ bool flmem_mount_split(char *line, struct flmem_mount *ret_mount)
 		fields[i] = strsep(&line, " ");
 	if (!fields[4] || fields[4][0] != '/' || !*tail)
 		return false;
-	unescape(fields[3]);
-	unescape(fields[4]);
+	unescape_path(fields[3]);
+	unescape_path(fields[4]);
 	*ret_mount =
 		(struct flmem_mount){.device = fields[2], .root = fields[3], .point = fields[4]};
 	ret_mount->type = strsep(&tail, " ");

@@ -2,7 +2,7 @@
 #ifndef FLMEM_PROC_MOUNTS_H
 #define FLMEM_PROC_MOUNTS_H
 
-/* The lines of /proc/PID/mountinfo. Their text may be hostile: a process mounts what it likes. */
+/* The lines of /proc/PID/mountinfo. The text may be hostile: a process can mount anything. */
 
 #include <stdbool.h>
 #include <stddef.h>

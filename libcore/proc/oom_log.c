@@ -38,7 +38,7 @@ static struct line find_line(const char *text)
 	return (struct line){.start = text, .length = strcspn(text, "\n")};
 }
 
-static const char *find_next_line(const struct line *line)
+static const char *find_next_log_line(const struct line *line)
 {
 	const char *end = line->start + line->length;
 
@@ -65,7 +65,7 @@ static struct flmem_u64 read_size(const struct line *line, const char *label)
 	return FLMEM_KNOWN(number * KIB);
 }
 
-static void copy_text(char *out, size_t size, const char *from, size_t length)
+static void copy_log_text(char *out, size_t size, const char *from, size_t length)
 {
 	if (length >= size)
 		length = size - 1;
@@ -82,11 +82,11 @@ static void copy_group(struct report *report, const struct line *line, const cha
 	const char *found = end ? memmem(from, limit, end, strlen(end)) : NULL;
 
 	report->of_group = true;
-	copy_text(report->group, sizeof(report->group), from,
-		  found ? (size_t)(found - from) : limit);
+	copy_log_text(report->group, sizeof(report->group), from,
+		      found ? (size_t)(found - from) : limit);
 }
 
-static void read_limit(const struct line *line, struct report *report)
+static void read_kill_limit(const struct line *line, struct report *report)
 {
 	struct flmem_u64 usage = read_size(line, " memory: usage ");
 
@@ -113,7 +113,7 @@ static void read_context(const struct line *line, struct report *report)
 	if (find_after(line, " invoked oom-killer: "))
 		begin_report(report);
 	else if (find_after(line, "total_vm") && find_after(line, " tgid "))
-		report->tasks = find_next_line(line);
+		report->tasks = find_next_log_line(line);
 	else if (find_after(line, "Memory cgroup out of memory: Kill process "))
 		report->of_group = true;
 	else if (find_after(line, " are going to be killed due to memory.oom.group set"))
@@ -124,7 +124,7 @@ static void read_context(const struct line *line, struct report *report)
 		 find_after(line, "oom-kill:constraint="))
 		copy_group(report, line, found, ",task_memcg=");
 	else
-		read_limit(line, report);
+		read_kill_limit(line, report);
 }
 
 /* Starts at the last " total-vm:": an earlier one may be part of the name. */
@@ -153,7 +153,7 @@ static bool read_name(const char *at, const char *end, struct flmem_oom_kill *ki
 	if (!close)
 		return false;
 	kill->pid = (pid_t)pid;
-	copy_text(kill->name, sizeof(kill->name), at, (size_t)(close - at));
+	copy_log_text(kill->name, sizeof(kill->name), at, (size_t)(close - at));
 	return true;
 }
 
@@ -173,12 +173,12 @@ static bool read_kill(const struct line *line, const struct report *report,
 	kill.shmem_bytes = read_size(&sizes, ", shmem-rss:");
 	kill.usage_bytes = report->usage_bytes;
 	kill.limit_bytes = report->limit_bytes;
-	copy_text(kill.group, sizeof(kill.group), report->group, strlen(report->group));
+	copy_log_text(kill.group, sizeof(kill.group), report->group, strlen(report->group));
 	*ret_kill = kill;
 	return true;
 }
 
-static void skip_blanks(const char **text)
+static void skip_log_blanks(const char **text)
 {
 	while (**text == ' ')
 		(*text)++;
@@ -195,15 +195,15 @@ static bool read_task(const struct line *line, uint64_t *ret_pid, uint64_t *ret_
 
 		if (*at != '[')
 			continue;
-		skip_blanks(&p);
+		skip_log_blanks(&p);
 		if (!flmem_text_read_digits(&p, ret_pid) || *p++ != ']')
 			continue;
 		for (; left; left--) {
-			skip_blanks(&p);
+			skip_log_blanks(&p);
 			if (!flmem_text_read_digits(&p, &skipped))
 				break;
 		}
-		skip_blanks(&p);
+		skip_log_blanks(&p);
 		if (!left && flmem_text_read_digits(&p, ret_pages))
 			return true;
 	}
@@ -225,7 +225,7 @@ static void read_tasks(const char *tasks, struct flmem_oom_kill *kill)
 		all += pages;
 		own = pid == (uint64_t)kill->pid ? pages : own;
 		count++;
-		p = find_next_line(&line);
+		p = find_next_log_line(&line);
 	}
 	if (!count || count == TASKS_MAX)
 		return;
@@ -256,7 +256,7 @@ bool flmem_oom_log_read(const char *text, struct flmem_oom_log *ret_log)
 		} else {
 			read_context(&line, &report);
 		}
-		p = find_next_line(&line);
+		p = find_next_log_line(&line);
 	}
 	if (!log.kills)
 		return false;

@@ -105,8 +105,8 @@ static int scan_ranges(int pagemap, const struct want *want, uint64_t start, uin
 }
 
 /* An empty read is the end of the address space: the process is gone. */
-static ssize_t read_entries(int pagemap, uint64_t start, uint64_t end, uint64_t page,
-			    uint64_t entries[ENTRIES])
+static ssize_t read_pagemap_entries(int pagemap, uint64_t start, uint64_t end, uint64_t page,
+				    uint64_t entries[ENTRIES])
 {
 	uint64_t count = (end - start) / page;
 	ssize_t got;
@@ -130,7 +130,7 @@ static int read_ranges(int pagemap, const struct want *want, uint64_t start, uin
 	bool in_run = false;
 
 	while (start < end) {
-		ssize_t count = read_entries(pagemap, start, end, page, entries);
+		ssize_t count = read_pagemap_entries(pagemap, start, end, page, entries);
 
 		if (count < 0)
 			return (int)count;

@@ -143,7 +143,7 @@ static void mark_resident(void *context, uint64_t start, uint64_t end)
 }
 
 /* Fills the oldest window; on failure nothing in it counts as resident. */
-static void fill_window(struct flmem_peek *peek, uint64_t start, uint64_t end)
+static void fill_peek_window(struct flmem_peek *peek, uint64_t start, uint64_t end)
 {
 	struct window *window = &peek->windows[peek->oldest];
 
@@ -183,7 +183,7 @@ static bool select_window(struct flmem_peek *peek, uint64_t address, uint64_t en
 	if (start + most < start)
 		return false;
 	end = end < start + most ? (end + usual - 1) & ~(usual - 1) : start + most;
-	fill_window(peek, start, end);
+	fill_peek_window(peek, start, end);
 	return true;
 }
 
@@ -197,7 +197,7 @@ void flmem_peek_prepare(struct flmem_peek *peek, uint64_t start, uint64_t end)
 	end = (end + page - 1) & ~(page - 1);
 	if (end - start > WINDOW_BITS * page)
 		end = start + WINDOW_BITS * page;
-	fill_window(peek, start, end);
+	fill_peek_window(peek, start, end);
 }
 
 bool flmem_peek_is_resident(struct flmem_peek *peek, uint64_t address)
@@ -211,7 +211,7 @@ bool flmem_peek_is_resident(struct flmem_peek *peek, uint64_t address)
 }
 
 /* Resident pages among those from `first` up to `last` of the window. */
-static uint64_t count_pages(const struct window *window, uint64_t first, uint64_t last)
+static uint64_t count_window_pages(const struct window *window, uint64_t first, uint64_t last)
 {
 	uint64_t count = 0;
 
@@ -236,11 +236,11 @@ static uint64_t count_in_window(const struct flmem_peek *peek, uint64_t start, u
 	const uint64_t page = peek->source.page_bytes;
 	const uint64_t first = (start - window->start) / page;
 	const uint64_t last = (end - window->start + page - 1) / page;
-	uint64_t sum = count_pages(window, first, last) * page;
+	uint64_t sum = count_window_pages(window, first, last) * page;
 
-	if (start % page && count_pages(window, first, first + 1))
+	if (start % page && count_window_pages(window, first, first + 1))
 		sum -= start % page;
-	if (end % page && count_pages(window, last - 1, last))
+	if (end % page && count_window_pages(window, last - 1, last))
 		sum -= page - end % page;
 	return sum;
 }

@@ -30,7 +30,7 @@ struct flmem_peek_source {
 	/* As flmem_pages_each(). */
 	int (*each)(void *context, uint64_t start, uint64_t end, flmem_pages_visit *visit,
 		    void *visit_context);
-	/* All parts, or a negative errno; each part lies within resident pages. */
+	/* Reads all parts, or returns a negative errno; each part is within resident pages. */
 	int (*read)(void *context, const struct iovec *local, const struct iovec *remote,
 		    size_t count);
 	void *context; /* must outlive the peek */

@@ -40,7 +40,7 @@ static bool read_event(const char *line, const char *name, struct flmem_u64 *num
 	return true;
 }
 
-static const char *find_next_line(const char *line)
+static const char *find_next_counter(const char *line)
 {
 	const char *end = strchr(line, '\n');
 
@@ -49,7 +49,7 @@ static const char *find_next_line(const char *line)
 
 void flmem_pressure_parse_events(const char *text, struct flmem_pressure *pressure)
 {
-	for (const char *line = text; *line; line = find_next_line(line)) {
+	for (const char *line = text; *line; line = find_next_counter(line)) {
 		if (read_event(line, "high", &pressure->high) ||
 		    read_event(line, "max", &pressure->max) ||
 		    read_event(line, "oom", &pressure->oom))
@@ -77,7 +77,7 @@ void flmem_pressure_parse_stalls(const char *text, struct flmem_pressure *pressu
 {
 	static const char some[] = "some avg10=", full[] = "full avg10=", total[] = " total=";
 
-	for (const char *line = text; *line; line = find_next_line(line)) {
+	for (const char *line = text; *line; line = find_next_counter(line)) {
 		const char *at;
 		uint64_t us;
 
@@ -87,7 +87,7 @@ void flmem_pressure_parse_stalls(const char *text, struct flmem_pressure *pressu
 		    !read_share(line + sizeof(some) - 1, &pressure->some_avg10_hundredths))
 			continue;
 		at = strstr(line, total);
-		if (!at || at > find_next_line(line))
+		if (!at || at > find_next_counter(line))
 			continue;
 		at += sizeof(total) - 1;
 		if (flmem_text_read_digits(&at, &us))
@@ -100,7 +100,7 @@ static int open_below(int directory, const char *name)
 	return directory < 0 ? -1 : openat(directory, name, O_RDONLY | O_CLOEXEC);
 }
 
-static void read_identity(int directory, struct flmem_pressure_files *files)
+static void read_group_identity(int directory, struct flmem_pressure_files *files)
 {
 	struct stat status;
 
@@ -134,7 +134,7 @@ void flmem_pressure_open(struct flmem_cgroups *cgroups, const struct flmem_proce
 	} else {
 		files.events = open_below(place.unified, "memory.events");
 	}
-	read_identity(place.memory >= 0 ? place.memory : place.unified, &files);
+	read_group_identity(place.memory >= 0 ? place.memory : place.unified, &files);
 	open_stalls(cgroups, &place, &files);
 	*ret_files = files;
 }

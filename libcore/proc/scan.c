@@ -43,7 +43,7 @@ static bool read_row(int proc_dirfd, const char *name, struct flmem_scan_row *re
 	return true;
 }
 
-static int compare_pids(const void *a, const void *b)
+static int compare_scan_rows(const void *a, const void *b)
 {
 	const struct flmem_scan_row *left = a, *right = b;
 
@@ -70,7 +70,7 @@ int flmem_scan_read(int proc_dirfd, struct flmem_scan *ret_scan, struct flmem_er
 		return flmem_error_set(err, FLMEM_EFAILED, -rc,
 				       "cannot allocate the list of processes");
 	if (scan.count)
-		qsort(scan.rows, scan.count, sizeof(*scan.rows), compare_pids);
+		qsort(scan.rows, scan.count, sizeof(*scan.rows), compare_scan_rows);
 	*ret_scan = scan;
 	scan = (struct flmem_scan){0};
 	return 0;
@@ -88,7 +88,7 @@ const struct flmem_scan_row *flmem_scan_find(const struct flmem_scan *scan, pid_
 
 	if (!scan->count)
 		return NULL;
-	return bsearch(&key, scan->rows, scan->count, sizeof(*scan->rows), compare_pids);
+	return bsearch(&key, scan->rows, scan->count, sizeof(*scan->rows), compare_scan_rows);
 }
 
 bool flmem_scan_row_runs(const struct flmem_scan_row *row)

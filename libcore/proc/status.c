@@ -220,7 +220,7 @@ static void parse_line(const char *line, const char *end, struct flmem_status *s
 		return;
 	length = (size_t)(colon - line);
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(fields); i++) {
-		/* Most lines are not looked for, and the first letter tells them apart cheaply. */
+		/* Most lines are not needed, and comparing the first letter is a cheap filter. */
 		if (fields[i].key[0] != line[0] || strncmp(fields[i].key, line, length) != 0 ||
 		    fields[i].key[length])
 			continue;

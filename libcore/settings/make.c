@@ -133,8 +133,8 @@ static void set_value(const struct circumstances *c, const struct flmem_setting_
 	setting->value = strdup(row->value);
 }
 
-static int add_row(const struct circumstances *c, const struct flmem_setting_row *row,
-		   struct flmem_error *err)
+static int add_setting(const struct circumstances *c, const struct flmem_setting_row *row,
+		       struct flmem_error *err)
 {
 	struct flmem_setting *setting = &c->settings->rows[c->settings->count];
 	enum verdict verdict = judge_row(c, row);
@@ -163,8 +163,8 @@ static int add_row(const struct circumstances *c, const struct flmem_setting_row
 }
 
 /* The library that was named, if it is usable, else an installed one; NULL: none. */
-static int find_jemalloc(const struct flmem_settings_request *request, char **ret_library,
-			 struct flmem_error *err)
+static int choose_jemalloc_library(const struct flmem_settings_request *request, char **ret_library,
+				   struct flmem_error *err)
 {
 	const char *named = request->jemalloc_library;
 	int rc = named ? flmem_preload_check(named, !request->elsewhere, err) : 0;
@@ -185,7 +185,7 @@ static int choose_allocator(const struct flmem_settings_request *request,
 	settings->allocator = FLMEM_ALLOCATOR_GLIBC;
 	if (request->allocator == FLMEM_SETTINGS_ALLOCATOR_GLIBC)
 		return 0;
-	rc = find_jemalloc(request, &settings->jemalloc_library, err);
+	rc = choose_jemalloc_library(request, &settings->jemalloc_library, err);
 	if (rc)
 		return rc;
 	if (settings->jemalloc_library)
@@ -243,7 +243,7 @@ int flmem_settings_make(const struct flmem_settings_request *request,
 	int rc = read_circumstances(request, &settings, &c, err);
 
 	for (size_t i = 0; i < flmem_setting_row_count && !rc; i++)
-		rc = add_row(&c, &flmem_setting_rows[i], err);
+		rc = add_setting(&c, &flmem_setting_rows[i], err);
 	if (rc)
 		flmem_settings_clear(&settings);
 	else

@@ -58,7 +58,7 @@ static void clear_gathered(struct gathered *gathered)
 	flmem_settings_free(gathered->rows, gathered->count);
 }
 
-static bool has_name(const struct gathered *gathered, const char *name, size_t length)
+static bool has_setting(const struct gathered *gathered, const char *name, size_t length)
 {
 	for (size_t i = 0; i < gathered->count; i++)
 		if (strncmp(gathered->rows[i].name, name, length) == 0 &&
@@ -67,7 +67,7 @@ static bool has_name(const struct gathered *gathered, const char *name, size_t l
 	return false;
 }
 
-static int add_variable(struct gathered *gathered, const char *word, size_t length)
+static int add_observed_variable(struct gathered *gathered, const char *word, size_t length)
 {
 	FLMEM_AUTO_BUF struct flmem_buf value = FLMEM_BUF_INIT;
 	struct flmem_setting_report *row = &gathered->rows[gathered->count++];
@@ -97,8 +97,8 @@ int flmem_settings_observe(const struct flmem_argv_env *environment,
 
 		/* Like getenv(3), keep the first of a name. */
 		if (word[length] && flmem_setting_is_observed(word, length) &&
-		    !has_name(&gathered, word, length))
-			rc = add_variable(&gathered, word, length);
+		    !has_setting(&gathered, word, length))
+			rc = add_observed_variable(&gathered, word, length);
 	}
 	if (rc)
 		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot hold the settings");

@@ -63,7 +63,7 @@ int flmem_preload_check(const char *path, bool must_exist, struct flmem_error *e
 }
 
 /* First entry whose file name starts with one of the prefixes (the list ends in NULL). */
-static const char *find_entry(const char *value, const char *const *prefixes)
+static const char *find_preload_entry(const char *value, const char *const *prefixes)
 {
 	while (*value) {
 		size_t length = strcspn(value, ": ");
@@ -83,12 +83,12 @@ static const char *find_entry(const char *value, const char *const *prefixes)
 char *flmem_preload_entry(const char *value, const char *prefix)
 {
 	const char *const prefixes[] = {prefix, NULL};
-	const char *entry = find_entry(value, prefixes);
+	const char *entry = find_preload_entry(value, prefixes);
 
 	return entry ? strndup(entry, strcspn(entry, ": ")) : NULL;
 }
 
 bool flmem_preload_lists_other_allocator(const char *value)
 {
-	return find_entry(value, other_allocators);
+	return find_preload_entry(value, other_allocators);
 }

@@ -113,7 +113,7 @@ static bool check_arenas(struct look *look, size_t *index)
 	return false;
 }
 
-static bool is_same(const struct flmem_glibc_damage *a, const struct flmem_glibc_damage *b)
+static bool is_same_damage(const struct flmem_glibc_damage *a, const struct flmem_glibc_damage *b)
 {
 	return a->address == b->address && a->word == b->word && a->what == b->what;
 }
@@ -133,7 +133,7 @@ static bool is_damage_stable(const struct look *look, size_t index)
 		next.deadline_ns = flmem_clock_ns() + LONGER_AGAIN * look->budget_ns;
 		next.damage = &again;
 		if (!flmem_glibc_arena_read(look->space, look->glibc, index, &arena) ||
-		    arena.locked || !check_arena(&next, &arena) || !is_same(&before, &again))
+		    arena.locked || !check_arena(&next, &arena) || !is_same_damage(&before, &again))
 			return false;
 	}
 	return true;

@@ -43,7 +43,8 @@ static uint32_t get_half(const unsigned char *bytes, unsigned offset)
 	return half;
 }
 
-static bool read_word(const struct flmem_glibc_space *space, uint64_t address, uint64_t *ret_word)
+static bool read_heap_word(const struct flmem_glibc_space *space, uint64_t address,
+			   uint64_t *ret_word)
 {
 	return flmem_peek_read(space->peek, address, ret_word, sizeof(*ret_word)) == 0;
 }
@@ -166,7 +167,7 @@ static bool is_heap_of(const struct flmem_glibc_space *space, uint64_t arena, ui
 	    (heap_bytes != glibc->heap_bytes || info != glibc->heap_info_bytes))
 		return false;
 	flmem_peek_prepare(space->peek, heap, arena + STRUCT_MAX);
-	if (!read_word(space, heap, &owner) || owner != arena)
+	if (!read_heap_word(space, heap, &owner) || owner != arena)
 		return false;
 	glibc->heap_bytes = heap_bytes;
 	glibc->heap_info_bytes = info;
@@ -185,7 +186,7 @@ static bool is_other_arena(const struct flmem_glibc_space *space, uint64_t arena
 		is_heap_of(space, arena, UINT64_C(4) << 30, glibc));
 }
 
-static bool add_arena(struct search *search, uint64_t arena)
+static bool add_ring_arena(struct search *search, uint64_t arena)
 {
 	struct flmem_glibc *glibc = search->glibc;
 	uint64_t *grown;
@@ -218,9 +219,10 @@ static bool follow_ring(struct search *search, uint64_t main_arena, unsigned bin
 			search->stray = arena;
 			return false;
 		}
-		if (!add_arena(search, arena))
+		if (!add_ring_arena(search, arena))
 			return false;
-		if (!read_word(search->space, arena + bins + FLMEM_GLIBC_FROM_BINS_NEXT, &arena))
+		if (!read_heap_word(search->space, arena + bins + FLMEM_GLIBC_FROM_BINS_NEXT,
+				    &arena))
 			return false;
 	} while (arena != main_arena);
 	return true;
@@ -368,7 +370,7 @@ static bool fits_first_chunk(const struct search *search)
 
 	if (!params->known || !params->sbrk_base || !search->layout->tcache.chunk_bytes)
 		return true;
-	if (!read_word(search->space, (params->sbrk_base + 15) / 16 * 16 + 8, &head))
+	if (!read_heap_word(search->space, (params->sbrk_base + 15) / 16 * 16 + 8, &head))
 		return true;
 	head &= ~(uint64_t)FLMEM_GLIBC_SIZE_BITS;
 	return search->layout->tcache.counts_free ? head != 0x250 && head != 0x290
@@ -383,11 +385,11 @@ static bool has_plain_link(const struct search *search, uint64_t chunk, uint64_t
 {
 	uint64_t link, head;
 
-	if (chunk % FLMEM_GLIBC_ALIGNMENT || !read_word(search->space, chunk + 16, &link))
+	if (chunk % FLMEM_GLIBC_ALIGNMENT || !read_heap_word(search->space, chunk + 16, &link))
 		return false;
-	return !link ||
-	       (link % FLMEM_GLIBC_ALIGNMENT == 0 && read_word(search->space, link + 8, &head) &&
-		(head & ~(uint64_t)FLMEM_GLIBC_SIZE_BITS) == size);
+	return !link || (link % FLMEM_GLIBC_ALIGNMENT == 0 &&
+			 read_heap_word(search->space, link + 8, &head) &&
+			 (head & ~(uint64_t)FLMEM_GLIBC_SIZE_BITS) == size);
 }
 
 /* Links distinguish 2.32 from 2.30, which is otherwise the same; without links either row works. */
@@ -403,7 +405,7 @@ static bool fits_links(const struct search *search)
 				search->glibc->arenas[i] + layout->fastbins + 8 * bin;
 			uint64_t chunk;
 
-			if (read_word(search->space, place, &chunk) && chunk)
+			if (read_heap_word(search->space, place, &chunk) && chunk)
 				return !has_plain_link(search, chunk, flmem_glibc_fast_size(bin));
 		}
 	return true;
@@ -435,9 +437,10 @@ static void choose_layout(struct search *search)
 	const struct flmem_glibc_layout *fallback = NULL;
 	uint64_t top;
 
-	if (read_word(search->space,
-		      search->glibc->arenas[0] + search->bins + (uint64_t)FLMEM_GLIBC_FROM_BINS_TOP,
-		      &top))
+	if (read_heap_word(search->space,
+			   search->glibc->arenas[0] + search->bins +
+				   (uint64_t)FLMEM_GLIBC_FROM_BINS_TOP,
+			   &top))
 		search->is_in_brk = flmem_glibc_range_has(&search->brk, top);
 	search->usual = true;
 	if (!try_layouts(search, &fallback)) {
@@ -455,7 +458,7 @@ static bool find_system_mem(const struct search *search, struct flmem_glibc *gli
 	const unsigned at = search->bins + FLMEM_GLIBC_FROM_BINS_ATTACHED;
 	uint64_t word;
 
-	if (!read_word(search->space, glibc->arenas[0] + at, &word))
+	if (!read_heap_word(search->space, glibc->arenas[0] + at, &word))
 		return false;
 	glibc->system_mem = word < ATTACHED_MAX ? at + 8 : at;
 	glibc->state_bytes = glibc->system_mem + 16;

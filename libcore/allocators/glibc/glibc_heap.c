@@ -29,7 +29,7 @@ static const char no_params[] = "malloc's parameters were not found in the memor
 static const char lost[] =
 	"its chunks do not follow each other as glibc's do: the heap is damaged, "
 	"or changes faster than it can be read";
-static const char elsewhere[] = "part of its memory lies in mappings that flmem does not search, "
+static const char elsewhere[] = "part of its memory is in mappings that flmem does not search, "
 				"as with glibc.malloc.hugetlb=2";
 static const char absent[] = "part of it is swapped out, and reading it would swap it in";
 static const char no_time[] =
@@ -305,8 +305,9 @@ static uint64_t subtract_clamped(uint64_t whole, uint64_t part)
 	return whole > part ? whole - part : 0;
 }
 
-static void fill_sizes(const struct reading *reading, const struct flmem_glibc_mmapped *mmapped,
-		       struct flmem_heap_report *heap)
+static void fill_heap_sizes(const struct reading *reading,
+			    const struct flmem_glibc_mmapped *mmapped,
+			    struct flmem_heap_report *heap)
 {
 	const struct flmem_glibc_sums *sums = &reading->sums;
 	const uint64_t metadata = reading->metadata + sums->tcache_structs;
@@ -468,7 +469,7 @@ static void read_heaps(struct reading *reading)
 		sample_arenas(reading, extent);
 }
 
-static void read_all(struct reading *reading, struct flmem_heap_report *heap)
+static void read_all_heaps(struct reading *reading, struct flmem_heap_report *heap)
 {
 	const struct flmem_glibc *glibc = reading->glibc;
 	struct flmem_glibc_mmapped mmapped;
@@ -483,7 +484,7 @@ static void read_all(struct reading *reading, struct flmem_heap_report *heap)
 		if (glibc->params.known)
 			reading->error +=
 				absolute_difference(mmapped.bytes, glibc->params.mmapped_bytes);
-		fill_sizes(reading, &mmapped, heap);
+		fill_heap_sizes(reading, &mmapped, heap);
 	}
 	heap->arenas = FLMEM_KNOWN(glibc->arena_count);
 	fill_params(&glibc->params, heap);
@@ -544,5 +545,5 @@ void flmem_glibc_heap_read(const struct flmem_glibc_space *space,
 		return;
 	}
 	reading.walker = walker;
-	read_all(&reading, ret_heap);
+	read_all_heaps(&reading, ret_heap);
 }

@@ -78,7 +78,7 @@ static uint64_t measure_first_block(const struct search *search, const struct fl
 	return 0;
 }
 
-static void add_block(struct search *search, uint64_t start, uint64_t length)
+static void add_mmapped_block(struct search *search, uint64_t start, uint64_t length)
 {
 	flmem_peek_prepare(search->space->peek, start, start + length);
 	search->found.count++;
@@ -94,7 +94,7 @@ static uint64_t search_chain(struct search *search, const struct flmem_map *map)
 	while (length && !has_all(search)) {
 		struct head head;
 
-		add_block(search, page, length);
+		add_mmapped_block(search, page, length);
 		page += length;
 		length = 0;
 		flmem_peek_prepare(search->space->peek, page, page + search->page);
@@ -148,7 +148,7 @@ static void search_pages(struct search *search, const struct flmem_map *map, uin
 			if (length)
 				next = at + length;
 			if (length)
-				add_block(search, at, length);
+				add_mmapped_block(search, at, length);
 		}
 		page = next ? next : page + count * search->page;
 	}

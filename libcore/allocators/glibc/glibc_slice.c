@@ -176,7 +176,7 @@ static uint64_t find_chunk(struct cut *cut, uint64_t address)
 }
 
 /* The part of the slice that malloc_trim would release, with its rounding. */
-static uint64_t count_trimmable(const struct cut *cut, uint64_t start, uint64_t end)
+static uint64_t count_slice_trimmable(const struct cut *cut, uint64_t start, uint64_t end)
 {
 	const uint64_t page = cut->slicer->page;
 
@@ -196,7 +196,7 @@ static void close_free_run(struct cut *cut, uint64_t end)
 	if (cut->run && start < end) {
 		cut->sums.free += end - start;
 		cut->sums.free_resident += flmem_peek_resident(cut->slicer->o.peek, start, end);
-		cut->sums.trimmable += count_trimmable(cut, cut->run, end);
+		cut->sums.trimmable += count_slice_trimmable(cut, cut->run, end);
 		cut->sums.extents++;
 	}
 	cut->run = 0;
@@ -224,7 +224,7 @@ static bool is_in_fastbin(const struct cut *cut, uint64_t chunk, uint64_t size)
 	return read_bytes(cut->slicer, link, &target, sizeof(target)) && get_size(&target) == size;
 }
 
-static void check_for_tcache(struct cut *cut, uint64_t chunk)
+static void check_slice_tcache(struct cut *cut, uint64_t chunk)
 {
 	const struct flmem_glibc_slicer_options *o = &cut->slicer->o;
 	unsigned char bytes[FLMEM_GLIBC_TCACHE_CHUNK_MAX];
@@ -271,7 +271,7 @@ static bool pass_chunk(struct cut *cut, uint64_t *chunk)
 	cut->previous_fast = is_in_fastbin(cut, *chunk, get_size(&head));
 	if (get_size(&head) == cut->slicer->o.layout->tcache.chunk_bytes && *chunk >= cut->from &&
 	    *chunk != cut->stretch->start)
-		check_for_tcache(cut, *chunk);
+		check_slice_tcache(cut, *chunk);
 	*chunk += get_size(&head);
 	cut->sums.chunks++;
 	return true;

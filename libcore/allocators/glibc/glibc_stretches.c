@@ -82,10 +82,10 @@ static enum flmem_glibc_walked find_main(const struct flmem_glibc_space *space,
 }
 
 /* One heap of an arena, and the heap before it, or 0. */
-static enum flmem_glibc_walked add_heap(const struct flmem_glibc_space *space,
-					const struct flmem_glibc *glibc,
-					const struct flmem_glibc_arena *arena, uint64_t *heap,
-					struct flmem_glibc_stretches *list)
+static enum flmem_glibc_walked add_arena_heap(const struct flmem_glibc_space *space,
+					      const struct flmem_glibc *glibc,
+					      const struct flmem_glibc_arena *arena, uint64_t *heap,
+					      struct flmem_glibc_stretches *list)
 {
 	struct flmem_glibc_stretch stretch = {
 		.begin = *heap,
@@ -128,7 +128,7 @@ static enum flmem_glibc_walked find_heaps(const struct flmem_glibc_space *space,
 			return FLMEM_GLIBC_LOST;
 		if ((i & (i - 1)) == 0)
 			seen = heap;
-		walked = add_heap(space, glibc, arena, &heap, list);
+		walked = add_arena_heap(space, glibc, arena, &heap, list);
 		if (walked != FLMEM_GLIBC_WALKED)
 			return walked;
 	}

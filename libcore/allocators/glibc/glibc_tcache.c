@@ -5,8 +5,8 @@
 
 #define SMALL_BINS 64U /* the lists with one size each */
 
-static unsigned read_count(const struct flmem_glibc_layout *layout, uint64_t places,
-			   const unsigned char *bytes, unsigned bin)
+static unsigned read_tcache_count(const struct flmem_glibc_layout *layout, uint64_t places,
+				  const unsigned char *bytes, unsigned bin)
 {
 	uint16_t count = bytes[bin];
 
@@ -16,8 +16,8 @@ static unsigned read_count(const struct flmem_glibc_layout *layout, uint64_t pla
 	return layout->tcache.counts_free ? (unsigned)(places - count) : count;
 }
 
-static uint64_t read_entry(const struct flmem_glibc_layout *layout, const unsigned char *bytes,
-			   unsigned bin)
+static uint64_t read_tcache_entry(const struct flmem_glibc_layout *layout,
+				  const unsigned char *bytes, unsigned bin)
 {
 	uint64_t entry;
 
@@ -46,19 +46,19 @@ bool flmem_glibc_tcache_read(struct flmem_peek *peek, const struct flmem_glibc_l
 	uint64_t sum = 0;
 
 	for (unsigned bin = 0; bin < layout->tcache.bins; bin++) {
-		unsigned count = read_count(layout, places, bytes, bin);
-		bool empty = read_entry(layout, bytes, bin) == 0;
+		unsigned count = read_tcache_count(layout, places, bytes, bin);
+		bool empty = read_tcache_entry(layout, bytes, bin) == 0;
 
 		if (count > places || empty != (count == 0))
 			return false;
 	}
 	for (unsigned bin = 0; bin < layout->tcache.bins; bin++) {
-		uint64_t entry = read_entry(layout, bytes, bin);
+		uint64_t entry = read_tcache_entry(layout, bytes, bin);
 		uint64_t size = entry ? read_first_size(peek, entry, bin) : 0;
 
 		if (entry && !size)
 			return false;
-		sum += size * read_count(layout, places, bytes, bin);
+		sum += size * read_tcache_count(layout, places, bytes, bin);
 	}
 	*cached_bytes += sum;
 	return sum > 0;

@@ -229,7 +229,7 @@ static enum flmem_glibc_walked fetch_page(struct walk *walk, uint64_t chunk)
 }
 
 /* Whole pages after the head of the first chunk (mtrim in malloc.c). */
-static uint64_t count_trimmable(const struct walk *walk, uint64_t start, uint64_t end)
+static uint64_t count_run_trimmable(const struct walk *walk, uint64_t start, uint64_t end)
 {
 	const uint64_t page = walk->walker->page;
 	uint64_t first;
@@ -245,7 +245,7 @@ static void close_walked_run(struct walk *walk, uint64_t end)
 {
 	walk->sums.free += end - walk->run;
 	walk->sums.free_resident += flmem_peek_resident(walk->walker->o.peek, walk->run, end);
-	walk->sums.trimmable += count_trimmable(walk, walk->run, end);
+	walk->sums.trimmable += count_run_trimmable(walk, walk->run, end);
 	walk->sums.extents++;
 	walk->run = 0;
 }
@@ -279,7 +279,7 @@ static bool is_next_in_fast(struct walk *walk, uint64_t chunk)
 	return true;
 }
 
-static void check_for_tcache(struct walk *walk, uint64_t chunk)
+static void check_walked_tcache(struct walk *walk, uint64_t chunk)
 {
 	const struct flmem_glibc_walker *w = walk->walker;
 	unsigned char copy[FLMEM_GLIBC_TCACHE_CHUNK_MAX];
@@ -383,7 +383,7 @@ static enum flmem_glibc_walked walk_chunks(struct walk *walk)
 		previous = chunk;
 		walk->previous_fast = is_next_in_fast(walk, chunk);
 		if (size == tcache_bytes)
-			check_for_tcache(walk, chunk);
+			check_walked_tcache(walk, chunk);
 		chunk += size;
 		walk->sums.chunks++;
 	}
@@ -441,7 +441,7 @@ static void add_ends(struct walk *walk)
 	if (stretch->start < stretch->end && w->o.layout->tcache.chunk_bytes &&
 	    !flmem_peek_read(w->o.peek, stretch->start + 8, &head, sizeof(head)) &&
 	    (head & ~(uint64_t)FLMEM_GLIBC_SIZE_BITS) == w->o.layout->tcache.chunk_bytes)
-		check_for_tcache(walk, stretch->start);
+		check_walked_tcache(walk, stretch->start);
 }
 
 void flmem_glibc_walk_runs(struct flmem_glibc_walker *walker,

@@ -53,7 +53,7 @@ static bool find_prefix(const struct flmem_module *module, const char **ret_pref
  * "5.3.0-0-g54eaed1d8b56b1aa528be3bdd1877e59c56fa90c" (configure's jemalloc_version): checks
  * whether an occurrence of "-g" is in the middle of such a text.
  */
-static bool copy_version(struct flmem_image *image, uint64_t offset, void *data)
+static bool copy_jemalloc_version(struct flmem_image *image, uint64_t offset, void *data)
 {
 	char before[VERSION_LEAD_MAX + 1] = "", after[48] = "";
 	size_t start = VERSION_LEAD_MAX, dots = 0, dashes = 0, hex;
@@ -82,7 +82,7 @@ static bool read_jemalloc_version(const struct flmem_module *module, struct flme
 {
 	struct flmem_image *image = flmem_module_image(module, NULL);
 
-	if (!image || !flmem_image_search(image, "-g", 2, copy_version, found->version))
+	if (!image || !flmem_image_search(image, "-g", 2, copy_jemalloc_version, found->version))
 		return false;
 	if (flmem_text_starts(found->version, "0.0.0-"))
 		found->version[0] = '\0';

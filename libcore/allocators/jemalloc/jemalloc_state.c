@@ -126,7 +126,7 @@ struct state {
 	bool tells_resident;
 };
 
-static struct flmem_u64 read_answer(const unsigned char *answers, enum number number)
+static struct flmem_u64 get_answer(const unsigned char *answers, enum number number)
 {
 	return flmem_plan_answer(answers, number, names[number].missing);
 }
@@ -134,7 +134,7 @@ static struct flmem_u64 read_answer(const unsigned char *answers, enum number nu
 static bool convert_to_bytes(const unsigned char *answers, enum number number, uint64_t page,
 			     uint64_t *ret_bytes)
 {
-	struct flmem_u64 pages = read_answer(answers, number);
+	struct flmem_u64 pages = get_answer(answers, number);
 
 	/* Muzzy pages exist from 5.0 on; before, there are none. */
 	if (pages.unknown)
@@ -152,16 +152,16 @@ static bool is_consistent(const struct state *state)
 
 static bool parse_state(const unsigned char *answers, struct state *ret_state)
 {
-	struct flmem_u64 active = read_answer(answers, NUMBER_ACTIVE);
-	struct flmem_u64 resident = read_answer(answers, NUMBER_RESIDENT);
-	struct flmem_u64 page = read_answer(answers, NUMBER_PAGE);
+	struct flmem_u64 active = get_answer(answers, NUMBER_ACTIVE);
+	struct flmem_u64 resident = get_answer(answers, NUMBER_RESIDENT);
+	struct flmem_u64 page = get_answer(answers, NUMBER_PAGE);
 	struct state state = {
-		.allocated = read_answer(answers, NUMBER_ALLOCATED).value,
+		.allocated = get_answer(answers, NUMBER_ALLOCATED).value,
 		.active = active.value,
 		.resident = resident.value,
 		.tells_resident = !resident.unknown,
-		.cached = read_answer(answers, NUMBER_TCACHE).value,
-		.retained = read_answer(answers, NUMBER_RETAINED).value,
+		.cached = get_answer(answers, NUMBER_TCACHE).value,
+		.retained = get_answer(answers, NUMBER_RETAINED).value,
 	};
 
 	if (active.unknown || page.unknown || page.value < PAGE_MIN || page.value > PAGE_MAX ||
@@ -179,8 +179,8 @@ static bool parse_state(const unsigned char *answers, struct state *ret_state)
  */
 static bool decays_by_itself(const unsigned char *answers)
 {
-	struct flmem_u64 decay_ms = read_answer(answers, NUMBER_DECAY);
-	struct flmem_u64 thread = read_answer(answers, NUMBER_BACKGROUND);
+	struct flmem_u64 decay_ms = get_answer(answers, NUMBER_DECAY);
+	struct flmem_u64 thread = get_answer(answers, NUMBER_BACKGROUND);
 
 	return !decay_ms.unknown && decay_ms.value && decay_ms.value <= INT64_MAX &&
 	       !thread.unknown && (thread.value & UINT8_MAX) != 0;
@@ -199,10 +199,10 @@ static void fill_figures(const unsigned char *answers, const struct state *state
 		{"mapped", NUMBER_MAPPED},	 {"retained", NUMBER_RETAINED},
 		{"tcache", NUMBER_TCACHE},
 	};
-	struct flmem_u64 muzzy = read_answer(answers, NUMBER_MUZZY);
+	struct flmem_u64 muzzy = get_answer(answers, NUMBER_MUZZY);
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(plain); i++)
-		flmem_plan_own(heap, plain[i].name, read_answer(answers, plain[i].number));
+		flmem_plan_own(heap, plain[i].name, get_answer(answers, plain[i].number));
 	flmem_plan_own(heap, "dirty", FLMEM_KNOWN(state->dirty));
 	muzzy.value = state->muzzy;
 	flmem_plan_own(heap, "muzzy", muzzy);
@@ -221,7 +221,7 @@ void flmem_jemalloc_take_state(const struct flmem_allocator *found, const unsign
 	struct state s;
 
 	(void)found;
-	if (read_answer(answers, NUMBER_ALLOCATED).unknown) {
+	if (get_answer(answers, NUMBER_ALLOCATED).unknown) {
 		*ret_heap = FLMEM_HEAP_UNKNOWN(no_statistics);
 		return;
 	}
@@ -232,7 +232,7 @@ void flmem_jemalloc_take_state(const struct flmem_allocator *found, const unsign
 	heap.how = "asked";
 	heap.resident_bytes =
 		s.tells_resident ? FLMEM_KNOWN(s.resident + s.muzzy) : FLMEM_UNKNOWN(from_4_0);
-	heap.cached_bytes = read_answer(answers, NUMBER_TCACHE);
+	heap.cached_bytes = get_answer(answers, NUMBER_TCACHE);
 	heap.in_use_bytes = FLMEM_KNOWN(s.allocated - s.cached);
 	heap.trimmable_bytes = FLMEM_KNOWN(s.dirty + s.muzzy);
 	heap.decaying_bytes = FLMEM_KNOWN(decays_by_itself(answers) ? s.dirty : 0);
@@ -241,7 +241,7 @@ void flmem_jemalloc_take_state(const struct flmem_allocator *found, const unsign
 	heap.metadata_bytes = s.tells_resident ? FLMEM_KNOWN(s.resident - s.active - s.dirty)
 					       : FLMEM_UNKNOWN(from_4_0);
 	heap.free_bytes = FLMEM_KNOWN(heap.free_resident_bytes.value + s.retained);
-	heap.arenas = read_answer(answers, NUMBER_ARENAS);
+	heap.arenas = get_answer(answers, NUMBER_ARENAS);
 	/* The upper half of the answer was not written. */
 	heap.arenas.value &= UINT32_MAX;
 	heap.mmapped_bytes = FLMEM_UNKNOWN(no_own_mappings);

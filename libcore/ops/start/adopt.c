@@ -50,7 +50,7 @@ static bool is_ancestor(const struct flmem_process *process)
 	return false;
 }
 
-static size_t count_words(char *const *argv)
+static size_t count_argv_words(char *const *argv)
 {
 	size_t count = 0;
 
@@ -66,7 +66,7 @@ static size_t count_words(char *const *argv)
 static bool runs_command(const struct flmem_process *process, char *const *argv)
 {
 	FLMEM_AUTO_ARGV_ENV struct flmem_argv_env words = {0};
-	size_t count = count_words(argv), before;
+	size_t count = count_argv_words(argv), before;
 
 	if (!count || flmem_argv_env_read_argv(process, &words, NULL) || words.cut ||
 	    words.count < count)

@@ -214,7 +214,7 @@ static void watch_directory(struct flmem_control *control)
 		close(FLMEM_TAKE_FD(control->watch_fd));
 }
 
-static int open_directory(struct flmem_control *control, struct flmem_error *err)
+static int open_workspace(struct flmem_control *control, struct flmem_error *err)
 {
 	char shown[256];
 
@@ -233,7 +233,7 @@ int flmem_control_open(const char *workspace, char *const *argv, struct flmem_co
 	int rc;
 
 	control.workspace = workspace;
-	rc = open_directory(&control, err);
+	rc = open_workspace(&control, err);
 	if (!rc)
 		rc = lock_workspace(&control, err);
 	if (!rc)
@@ -262,7 +262,7 @@ static void note_event(const struct inotify_event *event, struct flmem_requests 
 	requests->restart |= strcmp(event->name, RESTART) == 0;
 }
 
-static void read_events(const struct flmem_control *control, struct flmem_requests *requests)
+static void read_watch_events(const struct flmem_control *control, struct flmem_requests *requests)
 {
 	_Alignas(struct inotify_event) char events[4096];
 	ssize_t got;
@@ -285,7 +285,7 @@ static bool file_exists(const struct flmem_control *control, const char *name)
 void flmem_control_look(const struct flmem_control *control, struct flmem_requests *requests)
 {
 	if (control->watch_fd >= 0)
-		read_events(control, requests);
+		read_watch_events(control, requests);
 	requests->shutdown |= file_exists(control, SHUTDOWN);
 	requests->restart |= file_exists(control, RESTART);
 	requests->pid_lost = !file_exists(control, PID);

@@ -45,7 +45,7 @@ static void put_words(struct emission *e, flmem_quote_fn *quote, const char *sep
 	}
 }
 
-static bool is_variable(const struct flmem_setting *s)
+static bool is_emitted_variable(const struct flmem_setting *s)
 {
 	return !s->where && s->value;
 }
@@ -67,7 +67,7 @@ static void put_block(struct emission *e)
 	for (size_t i = 0; i < e->settings->count; i++) {
 		const struct flmem_setting *s = &e->settings->rows[i];
 
-		if (is_variable(s))
+		if (is_emitted_variable(s))
 			flmem_buf_printf(&e->out, "export %s=\"${%s:-%s}\"\n", s->name, s->name,
 					 s->value);
 	}
@@ -210,7 +210,7 @@ static void emit_docker(struct emission *e)
 	put_quoted(e, flmem_quote_k8s, find_workspace(e));
 	flmem_buf_puts(&e->out, "\n    environment:\n");
 	for (size_t i = 0; i < e->settings->count; i++) {
-		if (!is_variable(&e->settings->rows[i]))
+		if (!is_emitted_variable(&e->settings->rows[i]))
 			continue;
 		flmem_buf_printf(&e->out, "      %s: ", e->settings->rows[i].name);
 		put_quoted(e, flmem_quote_k8s, e->settings->rows[i].value);
@@ -235,7 +235,7 @@ static void emit_k8s(struct emission *e)
 	put_quoted(e, flmem_quote_yaml, find_workspace(e));
 	flmem_buf_puts(&e->out, "\n      env:\n");
 	for (size_t i = 0; i < e->settings->count; i++) {
-		if (!is_variable(&e->settings->rows[i]))
+		if (!is_emitted_variable(&e->settings->rows[i]))
 			continue;
 		flmem_buf_printf(&e->out, "        - name: %s\n          value: ",
 				 e->settings->rows[i].name);

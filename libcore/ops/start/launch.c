@@ -83,7 +83,7 @@ static char *format_assignment(const struct flmem_settings *settings,
 	return pair;
 }
 
-static bool has_name(const char *pair, const char *name)
+static bool entry_has_name(const char *pair, const char *name)
 {
 	size_t length = strlen(name);
 
@@ -91,14 +91,14 @@ static bool has_name(const char *pair, const char *name)
 }
 
 /* Replaces every entry of that name (a hostile environment may have several) or appends it. */
-static bool put_entry(char **environment, char *pair, const char *name)
+static bool set_environment_entry(char **environment, char *pair, const char *name)
 {
 	char **kept = environment;
 
 	if (!pair)
 		return false;
 	for (char **e = environment; *e; e++) {
-		if (has_name(*e, name))
+		if (entry_has_name(*e, name))
 			free(*e);
 		else
 			*kept++ = *e;
@@ -126,7 +126,7 @@ static char **copy_environment(char *const *environment, size_t extra)
 	return copy;
 }
 
-static bool is_variable(const struct flmem_setting *setting)
+static bool is_environment_setting(const struct flmem_setting *setting)
 {
 	return !setting->where && setting->origin != FLMEM_SETTING_OMITTED;
 }
@@ -145,9 +145,10 @@ int flmem_launch_environment(const struct flmem_settings *settings, char *const 
 	for (size_t i = 0; made && i < settings->count; i++) {
 		const struct flmem_setting *s = &settings->rows[i];
 
-		if (is_variable(s) &&
-		    !put_entry(made, format_assignment(settings, s, scrub ? scrubber : NULL),
-			       s->name)) {
+		if (is_environment_setting(s) &&
+		    !set_environment_entry(made,
+					   format_assignment(settings, s, scrub ? scrubber : NULL),
+					   s->name)) {
 			flmem_launch_environment_free(made);
 			made = NULL;
 		}

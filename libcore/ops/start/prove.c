@@ -19,7 +19,7 @@
 #include "proc/maps.h"
 #include "remote/probe_child.h"
 
-static uint64_t read_clock_us(void)
+static uint64_t read_proof_clock_us(void)
 {
 	struct timespec now;
 
@@ -44,7 +44,8 @@ static bool maps_library(const struct flmem_map *map, const char *library)
 	return real && strcmp(map->name, real) == 0;
 }
 
-static const struct flmem_map *find_library(const struct flmem_maps *maps, const char *library)
+static const struct flmem_map *find_mapped_library(const struct flmem_maps *maps,
+						   const char *library)
 {
 	for (size_t i = 0; i < maps->count; i++)
 		if (maps->rows[i].inode && maps_library(&maps->rows[i], library))
@@ -174,7 +175,7 @@ static int check_child(const struct flmem_probe_child *child, const char *librar
 	if (rc)
 		return rc;
 	flmem_probe_child_output(child, said, sizeof(said));
-	found = find_library(&maps, library);
+	found = find_mapped_library(&maps, library);
 	if (!found)
 		return report_not_loaded(child, library, said, err);
 	rc = check_order(child, &maps, found, err);
@@ -189,7 +190,7 @@ int flmem_launch_prove(const struct flmem_settings *settings, char *const *argv,
 {
 	FLMEM_AUTO_PROBE_CHILD struct flmem_probe_child child = FLMEM_PROBE_CHILD_INIT;
 	struct flmem_preload_proof proof = {0};
-	uint64_t start = read_clock_us();
+	uint64_t start = read_proof_clock_us();
 	int rc;
 
 	if (!settings->jemalloc_library)
@@ -201,7 +202,7 @@ int flmem_launch_prove(const struct flmem_settings *settings, char *const *argv,
 		flmem_preload_proof_clear(&proof);
 		return rc;
 	}
-	proof.took_us = read_clock_us() - start;
+	proof.took_us = read_proof_clock_us() - start;
 	*ret_proof = proof;
 	return 0;
 }

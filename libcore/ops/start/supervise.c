@@ -98,8 +98,8 @@ static bool has_command(const struct supervisor *s)
 	return s->process.dirfd >= 0;
 }
 
-static void notify(const struct supervisor *s, enum flmem_supervise_event event, int number,
-		   const char *text)
+static void notify_caller(const struct supervisor *s, enum flmem_supervise_event event, int number,
+			  const char *text)
 {
 	const struct flmem_supervise_news news = {
 		.event = event, .pid = s->process.pid, .number = number, .text = text};
@@ -146,7 +146,7 @@ static void send_signal(const struct supervisor *s, int number)
 
 /* ---- stopping ---- */
 
-static bool is_nvflare(pid_t pid, struct flmem_relatives *relatives)
+static bool is_nvflare_process(pid_t pid, struct flmem_relatives *relatives)
 {
 	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
 	FLMEM_AUTO_ARGV_ENV struct flmem_argv_env command = {0};
@@ -173,7 +173,7 @@ static bool runs_nvflare(const struct supervisor *s)
 	for (size_t i = 0; i < scan.count; i++)
 		if (flmem_scan_row_runs(&scan.rows[i]) &&
 		    flmem_scan_descends(&scan, scan.rows[i].pid, s->process.pid) &&
-		    is_nvflare(scan.rows[i].pid, &relatives))
+		    is_nvflare_process(scan.rows[i].pid, &relatives))
 			return true;
 	return false;
 }
@@ -191,12 +191,12 @@ static void escalate_stop(struct supervisor *s)
 	if (!has_command(s) || read_clock_us() < s->deadline_us)
 		return;
 	if (s->stage == STAGE_WAITS) {
-		notify(s, FLMEM_SUPERVISE_TERMINATE, SIGTERM, NULL);
+		notify_caller(s, FLMEM_SUPERVISE_TERMINATE, SIGTERM, NULL);
 		send_signal(s, SIGTERM);
 		s->stage = STAGE_ASKED;
 		s->deadline_us = compute_deadline(s->options->grace_us);
 	} else if (s->stage == STAGE_ASKED) {
-		notify(s, FLMEM_SUPERVISE_KILL, SIGKILL, NULL);
+		notify_caller(s, FLMEM_SUPERVISE_KILL, SIGKILL, NULL);
 		send_signal(s, SIGKILL);
 		s->stage = STAGE_KILLED;
 		s->deadline_us = NEVER;
@@ -219,10 +219,10 @@ static void handle_requests(struct supervisor *s)
 	flmem_control_look(&s->control, &requests);
 	if (requests.shutdown && s->goal != GOAL_SHUTDOWN && s->goal != GOAL_LEAVE) {
 		s->goal = GOAL_SHUTDOWN;
-		notify(s, FLMEM_SUPERVISE_SHUTDOWN, 0, NULL);
+		notify_caller(s, FLMEM_SUPERVISE_SHUTDOWN, 0, NULL);
 	} else if (requests.restart && s->goal == GOAL_RUN && has_command(s)) {
 		s->goal = GOAL_RESTART;
-		notify(s, FLMEM_SUPERVISE_RESTART, 0, NULL);
+		notify_caller(s, FLMEM_SUPERVISE_RESTART, 0, NULL);
 	}
 	if (s->goal == GOAL_SHUTDOWN || s->goal == GOAL_RESTART)
 		begin_stop(s);
@@ -249,7 +249,7 @@ static void handle_signal(struct supervisor *s, const struct signalfd_siginfo *i
 	if (!has_command(s) || s->stage == STAGE_KILLED)
 		return;
 	if (!has_signal_already(s, info)) {
-		notify(s, FLMEM_SUPERVISE_SIGNAL, number, NULL);
+		notify_caller(s, FLMEM_SUPERVISE_SIGNAL, number, NULL);
 		send_signal(s, number);
 	}
 	if (s->goal == GOAL_LEAVE && s->stage != STAGE_ASKED) {
@@ -274,7 +274,7 @@ static void announce_pid(struct supervisor *s)
 
 	s->pid_reported = flmem_control_write_pid(&s->control, s->process.pid, &err) != 0;
 	if (s->pid_reported)
-		notify(s, FLMEM_SUPERVISE_CONTROL, 0, err.message);
+		notify_caller(s, FLMEM_SUPERVISE_CONTROL, 0, err.message);
 }
 
 static void enter_run(struct supervisor *s, bool own)
@@ -283,7 +283,7 @@ static void enter_run(struct supervisor *s, bool own)
 	s->goal = GOAL_RUN;
 	s->stage = STAGE_RUNS;
 	s->deadline_us = NEVER;
-	notify(s, own ? FLMEM_SUPERVISE_STARTED : FLMEM_SUPERVISE_ADOPTED, 0, NULL);
+	notify_caller(s, own ? FLMEM_SUPERVISE_STARTED : FLMEM_SUPERVISE_ADOPTED, 0, NULL);
 	announce_pid(s);
 }
 
@@ -324,7 +324,7 @@ static void handle_end(struct supervisor *s)
 {
 	if (!has_command(s) || !command_has_ended(s))
 		return;
-	notify(s, FLMEM_SUPERVISE_ENDED, s->wait_status, NULL);
+	notify_caller(s, FLMEM_SUPERVISE_ENDED, s->wait_status, NULL);
 	flmem_process_close(&s->process);
 	if (read_clock_us() < s->lapse_us)
 		s->goal = GOAL_LEAVE;
@@ -368,7 +368,7 @@ static int restart_command(struct supervisor *s, struct flmem_error *err)
 	if (first)
 		return err ? (*err = trouble, rc) : rc;
 	s->goal = GOAL_RUN;
-	notify(s, FLMEM_SUPERVISE_TROUBLE, 0, trouble.message);
+	notify_caller(s, FLMEM_SUPERVISE_TROUBLE, 0, trouble.message);
 	return 0;
 }
 
