@@ -24,7 +24,7 @@ make_job() {
 	cp "$CONFIG" before
 }
 
-# All that stat and the extended attributes tell of a file but its times and its inode.
+# All that stat and the extended attributes show of a file but its times and its inode.
 describe() {
 	/usr/bin/python3 -c '
 import os, sys
