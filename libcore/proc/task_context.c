@@ -96,7 +96,7 @@ const char *flmem_task_context_differs(const struct flmem_process *process, pid_
 	if (!is_shared(leader, tid, KCMP_FILES) || !is_shared(leader, tid, KCMP_FS))
 		return "has a separate descriptor table or working directory";
 	if (!has_same_identity(process, tid))
-		return "has a different identity (user, groups or capabilities)";
+		return "has a different identity (ids, capabilities, umask or no_new_privs)";
 	if (!has_same_namespaces(process, tid))
 		return "has different namespaces";
 	if (!has_same_scheduling(leader, tid))

@@ -52,9 +52,8 @@ struct flmem_cpython_state {
 	bool finalizing; /* Py_FinalizeEx() has begun */
 	size_t interpreters;
 	uint64_t main_interpreter;
-	uint64_t main_pointer; /* of the main thread, as in flmem_cpython_thread */
-	struct flmem_cpython_thread
-		*threads; /* of all interpreters; one thread may have several states */
+	uint64_t main_pointer;		      /* of the main thread, as in flmem_cpython_thread */
+	struct flmem_cpython_thread *threads; /* of all interpreters; several may be one thread's */
 	size_t thread_count;
 	struct flmem_cpython_gil gil;
 };

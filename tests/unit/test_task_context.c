@@ -136,7 +136,7 @@ static int change_processors(void)
 }
 
 #define FILES	   "has a separate descriptor table or working directory"
-#define IDENTITY   "has a different identity (user, groups or capabilities)"
+#define IDENTITY   "has a different identity (ids, capabilities, umask or no_new_privs)"
 #define NAMESPACES "has different namespaces"
 #define SCHEDULING "has a different scheduling policy or affinity"
 

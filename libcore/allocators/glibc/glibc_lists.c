@@ -5,11 +5,10 @@
 
 #include "allocators/glibc/glibc_links.h"
 
-#define WALKED_UP_TO   ((uint64_t)4 << 20) /* smaller arenas are faster to walk */
-#define PAGES_PER_ITEM 64U /* lists are short with at most one chunk per this many pages */
-#define LARGE \
-	((uint64_t)64 << 10) /* average size at which walking is faster, as it skips such chunks */
-#define LARGE_AFTER 16U	     /* this many chunks give a usable average size */
+#define WALKED_UP_TO   ((uint64_t)4 << 20)  /* smaller arenas are faster to walk */
+#define PAGES_PER_ITEM 64U		    /* a short list: one chunk per so many pages */
+#define LARGE	       ((uint64_t)64 << 10) /* average size from which walking is faster */
+#define LARGE_AFTER    16U		    /* chunks that give a usable average size */
 
 struct collection {
 	struct flmem_peek *peek;
