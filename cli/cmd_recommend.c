@@ -8,6 +8,7 @@
 #include <flmem/report.h>
 #include <flmem/text.h>
 #include <flmem/troubleshoot.h>
+#include <flmem/watch.h>
 
 #include "cmd.h"
 #include "plan_options.h"
@@ -225,13 +226,28 @@ static int report_findings(const struct cmd *cmd, const struct recommend_options
 	return status_of(o, found);
 }
 
+/* Only the command line knows both `recommend` and `watch`. */
+static int replay_recording(const char *path, struct flmem_watch_summary *ret_summary,
+			    struct flmem_error *err)
+{
+	const struct flmem_watch_options options = {.stop_fd = -1};
+	const struct flmem_watch_callbacks callbacks = {0};
+
+	return flmem_watch_replay(path, &options, &callbacks, ret_summary, err);
+}
+
+static struct flmem_recommend_options check_options(const struct recommend_options *o)
+{
+	return (struct flmem_recommend_options){.framework_version = o->role.framework_version,
+						.replay = replay_recording};
+}
+
 /* Findings about paths and processes together. No target options: paths only. */
 static int find_all(const struct recommend_options *o, const struct opt_rest *rest,
 		    struct flmem_detect_report *report, struct flmem_recommendations *found,
 		    struct flmem_error *err)
 {
-	struct flmem_recommend_options how = {.framework_version = o->role.framework_version,
-					      .beside = found};
+	struct flmem_recommend_options how = check_options(o);
 	struct flmem_recommendations of_processes = {0};
 	struct flmem_targets targets = {0};
 	int rc = flmem_recommend((const char *const *)rest->values, (size_t)rest->count, &how,
@@ -239,6 +255,7 @@ static int find_all(const struct recommend_options *o, const struct opt_rest *re
 
 	if (rc || !targets_given(&o->targets))
 		return rc;
+	how.beside = found;
 	rc = targets_select(&o->targets, &targets, err);
 	if (!rc)
 		rc = flmem_detect(targets.pids, targets.count, NULL, report, err);
@@ -271,7 +288,7 @@ static int check_live(const struct cmd *cmd, const struct recommend_options *o,
 static int check_paths(const struct cmd *cmd, const struct recommend_options *o,
 		       const struct opt_rest *rest)
 {
-	struct flmem_recommend_options how = {.framework_version = o->role.framework_version};
+	const struct flmem_recommend_options how = check_options(o);
 	struct flmem_recommendations found = {0};
 	struct flmem_error err = {0};
 	int status;
@@ -322,7 +339,7 @@ static int write_all(const struct cmd *cmd, const struct flmem_corrections *corr
 static int correct_files(const struct cmd *cmd, const struct recommend_options *o,
 			 const struct opt_rest *rest)
 {
-	struct flmem_recommend_options how = {.framework_version = o->role.framework_version};
+	const struct flmem_recommend_options how = check_options(o);
 	struct flmem_corrections corrections = {0};
 	struct flmem_error err = {0};
 	int status, left = 0;

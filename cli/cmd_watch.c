@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <flmem/parse.h>
+#include <flmem/recommend.h>
 #include <flmem/text.h>
 #include <flmem/watch.h>
 
@@ -104,9 +105,6 @@ static int make_watch_options(struct watch_options *o, struct flmem_watch_option
 		.round_regex = o->round_regex,
 		.record_path = o->record,
 		.fail_above_bytes = o->fail_above_bytes,
-		.advice = o->report ? FLMEM_WATCH_ADVICE_LIVE
-			  : o->json ? FLMEM_WATCH_ADVICE_TRENDS
-				    : FLMEM_WATCH_ADVICE_NONE,
 		.stop_fd = -1,
 	};
 	if (o->fail_growth && parse_growth(o->fail_growth, &ret_options->fail_growth, err))
@@ -124,6 +122,7 @@ struct session {
 	struct watch_listen listen;
 	struct watch_outputs outputs;
 	struct flmem_watch_summary summary;
+	struct flmem_watch_advice advice;
 };
 
 /* Chooses the outputs. A screen replaces the lines, except for the summary. */
@@ -162,6 +161,7 @@ static int begin_session(const struct watch_options *o, struct session *session,
 
 static void end_session(struct session *session)
 {
+	flmem_watch_advice_clear(&session->advice);
 	flmem_watch_summary_clear(&session->summary);
 	watch_outputs_close(&session->outputs);
 	watch_listen_end(&session->listen);
@@ -182,6 +182,14 @@ static int watch_or_replay(const struct watch_options *o, struct session *sessio
 	if (rc == FLMEM_ENOPROC && !targets_are_explicit(&o->targets))
 		targets_nothing_matched(&o->targets, err);
 	return rc;
+}
+
+/* Lines without --json show no findings; a recording has no live processes. */
+static enum flmem_watch_rules choose_rules(const struct watch_options *o)
+{
+	if (o->report && !o->replay)
+		return FLMEM_WATCH_RULES_LIVE;
+	return o->report || o->json ? FLMEM_WATCH_RULES_TRENDS : FLMEM_WATCH_RULES_NONE;
 }
 
 /* Warnings about the recording, on stderr. */
@@ -210,9 +218,12 @@ static int watch_and_report(const struct watch_options *o, struct session *sessi
 
 	if (!rc)
 		rc = watch_or_replay(o, session, err);
+	if (!rc)
+		rc = flmem_recommend_watch(&session->summary, choose_rules(o), &session->advice,
+					   err);
 	if (rc)
 		return rc;
-	rc = watch_outputs_finish(&session->outputs, &session->summary, err);
+	rc = watch_outputs_finish(&session->outputs, &session->summary, &session->advice, err);
 	warn_about_recording(o, &session->summary);
 	return rc;
 }

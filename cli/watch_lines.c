@@ -42,10 +42,10 @@ static bool json_action(void *state, const struct flmem_watch_action *action)
 }
 
 static int json_finish(void *state, const struct flmem_watch_summary *summary,
-		       struct flmem_error *err)
+		       const struct flmem_watch_advice *advice, struct flmem_error *err)
 {
 	(void)state;
-	if (!print_json(flmem_report_watch_summary_json(summary)))
+	if (!print_json(flmem_report_watch_summary_json(summary, advice)))
 		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
 	return 0;
 }
@@ -72,9 +72,10 @@ static bool text_action(void *state, const struct flmem_watch_action *action)
 }
 
 static int text_finish(void *state, const struct flmem_watch_summary *summary,
-		       struct flmem_error *err)
+		       const struct flmem_watch_advice *advice, struct flmem_error *err)
 {
 	(void)state;
+	(void)advice;
 	(void)err;
 	print_watch_summary(summary);
 	return 0;

@@ -26,7 +26,7 @@ int watch_listen_begin(const char *address, struct flmem_watch_options *watch,
 	options.context = ret_listen->snapshot;
 	rc = flmem_endpoint_open(&options, &ret_listen->endpoint, err);
 	if (rc)
-		return flmem_error_prefix(err, "--listen");
+		return flmem_error_prefix(err, rc, "--listen");
 	watch->snapshot = ret_listen->snapshot;
 	fprintf(stderr, "flmem watch: metrics at %s\n", flmem_endpoint_url(ret_listen->endpoint));
 	if (!flmem_endpoint_is_local(ret_listen->endpoint))

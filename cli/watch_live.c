@@ -212,9 +212,10 @@ static void end_screen(struct view *view)
 }
 
 static int finish_view(void *state, const struct flmem_watch_summary *summary,
-		       struct flmem_error *err)
+		       const struct flmem_watch_advice *advice, struct flmem_error *err)
 {
 	(void)summary;
+	(void)advice;
 	(void)err;
 	end_screen(state);
 	return 0;

@@ -57,13 +57,13 @@ struct flmem_watch_callbacks watch_outputs_callbacks(struct watch_outputs *outpu
 }
 
 int watch_outputs_finish(struct watch_outputs *outputs, const struct flmem_watch_summary *summary,
-			 struct flmem_error *err)
+			 const struct flmem_watch_advice *advice, struct flmem_error *err)
 {
 	int first = 0;
 
 	for (size_t i = 0; i < outputs->count; i++) {
 		const struct watch_output *o = &outputs->outputs[i];
-		int rc = o->finish ? o->finish(o->state, summary, first ? NULL : err) : 0;
+		int rc = o->finish ? o->finish(o->state, summary, advice, first ? NULL : err) : 0;
 
 		first = first ? first : rc;
 	}

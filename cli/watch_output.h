@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #include <flmem/error.h>
+#include <flmem/recommend.h>
 #include <flmem/watch.h>
 
 /* Any function may be NULL. Returning false ends the watch. */
@@ -22,7 +23,7 @@ struct watch_output {
 	bool (*tick)(void *state);
 	/* Called at the end of the watch; a failure becomes the exit status. */
 	int (*finish)(void *state, const struct flmem_watch_summary *summary,
-		      struct flmem_error *err);
+		      const struct flmem_watch_advice *advice, struct flmem_error *err);
 	void (*close)(void *state); /* always called, also after a failed watch */
 };
 
@@ -38,7 +39,7 @@ struct flmem_watch_callbacks watch_outputs_callbacks(struct watch_outputs *outpu
 
 /* Finishes all outputs, also after one failed. Returns the first failure. */
 int watch_outputs_finish(struct watch_outputs *outputs, const struct flmem_watch_summary *summary,
-			 struct flmem_error *err);
+			 const struct flmem_watch_advice *advice, struct flmem_error *err);
 
 void watch_outputs_close(struct watch_outputs *outputs);
 

@@ -35,11 +35,12 @@ static bool on_action(void *state, const struct flmem_watch_action *action)
 	return true;
 }
 
-static int finish(void *state, const struct flmem_watch_summary *summary, struct flmem_error *err)
+static int finish(void *state, const struct flmem_watch_summary *summary,
+		  const struct flmem_watch_advice *advice, struct flmem_error *err)
 {
 	const struct report *report = state;
 
-	return flmem_watch_page_write(report->page, summary, report->path, err);
+	return flmem_watch_page_write(report->page, summary, advice, report->path, err);
 }
 
 static void close_report(void *state)
@@ -57,7 +58,7 @@ int watch_output_page(const char *path, struct watch_output *ret_output, struct 
 
 	/* Check now: a watch of days must not end with an unwritable page. */
 	if (rc)
-		return flmem_error_prefix(err, "--report");
+		return flmem_error_prefix(err, rc, "--report");
 	report = calloc(1, sizeof(*report));
 	if (!report)
 		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");

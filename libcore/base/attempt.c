@@ -222,7 +222,7 @@ int flmem_attempt_run(const struct flmem_attempt *attempt, void *context, bool *
 		return attempt->run(context, err);
 	task = new_task(attempt, context);
 	if (!task)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot read a process");
+		return flmem_error_nomem(err, "cannot read a process");
 	hand_over_stops(&task->stops, &before);
 	rc = flmem_thread_start(&thread, run_attempt, task);
 	if (rc) {

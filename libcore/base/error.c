@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <flmem/error.h>
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,42 +30,59 @@ static void append_errno(struct flmem_error *err)
 	snprintf(err->message + used, sizeof(err->message) - used, ": %s", what);
 }
 
+__attribute__((format(printf, 4, 0))) static void
+set(struct flmem_error *err, int code, int sys_errno, const char *format, va_list args)
+{
+	if (!err)
+		return;
+	err->code = code;
+	err->sys_errno = sys_errno;
+	vsnprintf(err->message, sizeof(err->message), format, args);
+	if (sys_errno)
+		append_errno(err);
+}
+
 int flmem_error_set(struct flmem_error *err, int code, int sys_errno, const char *format, ...)
 {
 	va_list args;
 
-	if (!err)
-		return code;
-	err->code = code;
-	err->sys_errno = sys_errno;
 	va_start(args, format);
-	vsnprintf(err->message, sizeof(err->message), format, args);
+	set(err, code, sys_errno, format, args);
 	va_end(args);
-	if (sys_errno)
-		append_errno(err);
 	return code;
 }
 
-int flmem_error_prefix(struct flmem_error *err, const char *format, ...)
+int flmem_error_nomem(struct flmem_error *err, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	set(err, FLMEM_EFAILED, ENOMEM, format, args);
+	va_end(args);
+	return FLMEM_EFAILED;
+}
+
+int flmem_error_prefix(struct flmem_error *err, int code, const char *format, ...)
 {
 	char prefix[FLMEM_ERROR_MESSAGE_MAX];
 	size_t length, keep;
 	va_list args;
 
 	if (!err)
-		return FLMEM_EFAILED;
+		return code;
+	err->code = code;
 	va_start(args, format);
 	vsnprintf(prefix, sizeof(prefix), format, args);
 	va_end(args);
 	length = strlen(prefix);
 	if (length + 2 >= sizeof(err->message))
-		return err->code;
+		return code;
 	keep = strnlen(err->message, sizeof(err->message) - length - 3);
 	memmove(err->message + length + 2, err->message, keep);
 	memcpy(err->message, prefix, length);
 	memcpy(err->message + length, ": ", 2);
 	err->message[length + 2 + keep] = '\0';
-	return err->code;
+	return code;
 }
 
 void flmem_error_clear(struct flmem_error *err)

@@ -13,7 +13,6 @@
 #define SECTION_NAMES_MAX 4096U
 #define PAGE		  4096U
 #define DYNAMIC_MAX	  1024U
-#define NOTES_MAX	  ((uint64_t)64 << 10)
 
 uint64_t flmem_image_size(const struct flmem_image *image)
 {
@@ -44,20 +43,6 @@ bool flmem_image_address_to_offset(const struct flmem_image *image, uint64_t add
 		    length > load->p_filesz - inside)
 			continue;
 		*ret_offset = load->p_offset + inside;
-		return true;
-	}
-	return false;
-}
-
-bool flmem_image_offset_to_address(const struct flmem_image *image, uint64_t offset,
-				   uint64_t *ret_address)
-{
-	for (size_t i = 0; i < image->load_count; i++) {
-		const Elf64_Phdr *load = &image->loads[i];
-
-		if (offset < load->p_offset || offset - load->p_offset >= load->p_filesz)
-			continue;
-		*ret_address = load->p_vaddr + (offset - load->p_offset);
 		return true;
 	}
 	return false;
@@ -119,12 +104,8 @@ static int read_segments(struct flmem_image *image, Elf64_Phdr *ret_dynamic,
 					       "the ELF file has bad segments");
 		if (row.p_type == PT_INTERP)
 			image->interpreter = row;
-		if (row.p_type == PT_NOTE && image->note_count < IMAGE_NOTES_MAX)
-			image->notes[image->note_count++] = row;
-		if (row.p_type == PT_DYNAMIC) {
+		if (row.p_type == PT_DYNAMIC)
 			*ret_dynamic = row;
-			image->has_dynamic = true;
-		}
 	}
 	return 0;
 }
@@ -158,10 +139,6 @@ static void keep_tag(struct flmem_dynamic *dynamic, const Elf64_Dyn *entry)
 		break;
 	case DT_RELASZ:
 		dynamic->rela_size = entry->d_un.d_val;
-		break;
-	case DT_SONAME:
-		dynamic->soname = entry->d_un.d_val;
-		dynamic->has_soname = true;
 		break;
 	default:
 		break;
@@ -219,7 +196,7 @@ static int read_tables(struct flmem_image *image, struct flmem_error *err)
 	rc = read_elf_header(image, err);
 	if (!rc)
 		rc = read_segments(image, &dynamic, err);
-	if (!rc && image->has_dynamic)
+	if (!rc)
 		read_dynamic(image, &dynamic);
 	if (!rc && image->source.bias)
 		undo_relocation(image);
@@ -245,7 +222,7 @@ int flmem_image_open(int fd, struct flmem_image **ret_image, struct flmem_error 
 
 	if (!image) {
 		close(fd);
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot open an ELF file");
+		return flmem_error_nomem(err, "cannot open an ELF file");
 	}
 	image->fd = fd;
 	rc = open_fd(image, err);
@@ -262,7 +239,7 @@ int flmem_image_open_source(const struct flmem_image_source *source, struct flme
 	int rc;
 
 	if (!image)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot open an ELF file");
+		return flmem_error_nomem(err, "cannot open an ELF file");
 	image->fd = -1;
 	image->source = *source;
 	image->size = source->size;
@@ -294,11 +271,6 @@ void flmem_image_set_note(struct flmem_image *image, void *note)
 	image->note = note;
 }
 
-bool flmem_image_is_fixed(const struct flmem_image *image)
-{
-	return image->header.e_type == ET_EXEC;
-}
-
 bool flmem_image_has_interpreter(const struct flmem_image *image)
 {
 	return image->interpreter.p_type == PT_INTERP;
@@ -314,29 +286,9 @@ bool flmem_image_interpreter(struct flmem_image *image, char *out, size_t size)
 	return memchr(out, '\0', (size_t)length) == out + length - 1;
 }
 
-bool flmem_image_has_dynamic(const struct flmem_image *image)
-{
-	return image->has_dynamic;
-}
-
 uint16_t flmem_image_machine(const struct flmem_image *image)
 {
 	return image->header.e_machine;
-}
-
-bool flmem_image_soname(struct flmem_image *image, char *out, size_t size)
-{
-	const struct flmem_dynamic *dynamic = &image->dynamic;
-	uint64_t left = dynamic->strtab_size - dynamic->soname;
-
-	if (!dynamic->has_soname || !size || dynamic->soname >= dynamic->strtab_size)
-		return false;
-	if (left > size - 1)
-		left = size - 1;
-	if (!flmem_image_read_address(image, dynamic->strtab + dynamic->soname, out, (size_t)left))
-		return false;
-	out[left] = '\0';
-	return true;
 }
 
 bool flmem_image_bias(const struct flmem_image *image, uint64_t start, uint64_t offset,
@@ -354,27 +306,6 @@ bool flmem_image_bias(const struct flmem_image *image, uint64_t start, uint64_t 
 		return true;
 	}
 	return false;
-}
-
-bool flmem_image_text(const struct flmem_image *image, uint64_t *ret_start, uint64_t *ret_end)
-{
-	uint64_t start = UINT64_MAX, end = 0;
-
-	for (size_t i = 0; i < image->load_count; i++) {
-		const Elf64_Phdr *load = &image->loads[i];
-
-		if (!(load->p_flags & PF_X) || !load->p_memsz)
-			continue;
-		if (load->p_vaddr < start)
-			start = load->p_vaddr;
-		if (load->p_vaddr + load->p_memsz > end)
-			end = load->p_vaddr + load->p_memsz;
-	}
-	if (start >= end)
-		return false;
-	*ret_start = start;
-	*ret_end = end;
-	return true;
 }
 
 bool flmem_image_data_end(const struct flmem_image *image, struct flmem_data_end *ret_end)
@@ -484,46 +415,4 @@ bool flmem_image_find_section(struct flmem_image *image, const char *name, uint6
 	*ret_address = section.sh_addr;
 	*ret_size = section.sh_size;
 	return true;
-}
-
-static uint64_t align_up(uint64_t value, uint64_t align)
-{
-	return (value + align - 1) & ~(align - 1);
-}
-
-static size_t find_build_id(struct flmem_image *image, const Elf64_Phdr *segment,
-			    unsigned char out[32])
-{
-	uint64_t at = segment->p_offset, left = segment->p_filesz;
-	uint64_t align = segment->p_align == 8 ? 8 : 4;
-	Elf64_Nhdr note;
-
-	if (left > NOTES_MAX)
-		return 0;
-	while (left >= sizeof(note) && flmem_image_read(image, at, &note, sizeof(note))) {
-		uint64_t content = align_up(sizeof(note) + (uint64_t)note.n_namesz, align);
-		uint64_t size = align_up(content + note.n_descsz, align);
-		size_t length = note.n_descsz < 32 ? note.n_descsz : 32;
-		char owner[4];
-
-		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof(owner) &&
-		    flmem_image_read(image, at + sizeof(note), owner, sizeof(owner)) &&
-		    memcmp(owner, "GNU", sizeof(owner)) == 0 &&
-		    flmem_image_read(image, at + content, out, length))
-			return length;
-		if (size > left)
-			return 0;
-		at += size;
-		left -= size;
-	}
-	return 0;
-}
-
-size_t flmem_image_build_id(struct flmem_image *image, unsigned char out[32])
-{
-	size_t length = 0;
-
-	for (size_t i = 0; i < image->note_count && !length; i++)
-		length = find_build_id(image, &image->notes[i], out);
-	return length;
 }

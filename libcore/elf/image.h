@@ -56,9 +56,6 @@ static inline void flmem_cleanup_image(struct flmem_image **image)
 
 #define FLMEM_AUTO_IMAGE FLMEM_AUTO(flmem_cleanup_image)
 
-/* ET_EXEC: addresses are absolute, the load bias is 0. */
-bool flmem_image_is_fixed(const struct flmem_image *image);
-
 /*
  * The file names a dynamic linker (PT_INTERP): a dynamically linked program, or a library that can
  * be run.
@@ -67,12 +64,6 @@ bool flmem_image_has_interpreter(const struct flmem_image *image);
 
 /* Path of that dynamic linker; false when the file names none or the path does not fit. */
 bool flmem_image_interpreter(struct flmem_image *image, char *out, size_t size);
-
-/* The file has a dynamic section; false: statically linked and not PIE. */
-bool flmem_image_has_dynamic(const struct flmem_image *image);
-
-/* DT_SONAME into `out`, cut to fit; false when there is none. */
-bool flmem_image_soname(struct flmem_image *image, char *out, size_t size);
 
 /* e_machine, EM_X86_64 and so on. */
 uint16_t flmem_image_machine(const struct flmem_image *image);
@@ -83,9 +74,6 @@ uint16_t flmem_image_machine(const struct flmem_image *image);
  */
 bool flmem_image_bias(const struct flmem_image *image, uint64_t start, uint64_t offset,
 		      bool executable, uint64_t *ret_bias);
-
-/* Virtual address range of the executable PT_LOADs. */
-bool flmem_image_text(const struct flmem_image *image, uint64_t *ret_start, uint64_t *ret_end);
 
 /* End of the data of the last writable PT_LOAD: the rest of that page is unused. */
 struct flmem_data_end {
@@ -103,9 +91,6 @@ bool flmem_image_data_end(const struct flmem_image *image, struct flmem_data_end
 /* A defined symbol of .dynsym (DT_GNU_HASH, else DT_HASH); versions are ignored. */
 bool flmem_image_find_dynamic(struct flmem_image *image, const char *name,
 			      struct flmem_symbol *ret_symbol);
-
-/* The file has a .symtab. */
-bool flmem_image_has_symtab(struct flmem_image *image);
 
 /*
  * The same, also in .symtab when the file has one: a linear search of at most 2^20 symbols and
@@ -160,10 +145,6 @@ bool flmem_image_read(struct flmem_image *image, uint64_t offset, void *out, siz
 bool flmem_image_read_address(struct flmem_image *image, uint64_t address, void *out,
 			      size_t length);
 
-/* Virtual address of a file offset through the PT_LOADs; false when it is not loaded. */
-bool flmem_image_offset_to_address(const struct flmem_image *image, uint64_t offset,
-				   uint64_t *ret_address);
-
 /*
  * An undefined symbol of the dynamic table. Its value is 0, or the address of the PLT entry that is
  * used as the function's address wherever it is taken (x86-64 psABI, "Function Addresses").
@@ -183,8 +164,5 @@ bool flmem_image_find_got_slot(struct flmem_image *image, const char *name, uint
  */
 void *flmem_image_note(const struct flmem_image *image);
 void flmem_image_set_note(struct flmem_image *image, void *note);
-
-/* Build id as bytes (at most 32); returns its length, 0 when there is none. */
-size_t flmem_image_build_id(struct flmem_image *image, unsigned char out[32]);
 
 #endif

@@ -10,7 +10,6 @@
 
 #define IMAGE_HEAD_SIZE	  4096U
 #define IMAGE_LOADS_MAX	  64U
-#define IMAGE_NOTES_MAX	  4U
 #define IMAGE_CHUNK_SIZE  ((size_t)64 << 10)
 #define IMAGE_BLOOM_KEPT  ((size_t)16 << 10)
 #define IMAGE_SYMBOLS_MAX ((uint64_t)1 << 20)
@@ -25,8 +24,6 @@ struct flmem_extent {
 struct flmem_dynamic {
 	uint64_t gnu_hash, hash, symtab, strtab, strtab_size;
 	uint64_t jmprel, jmprel_size, rela, rela_size;
-	uint64_t soname; /* offset into the strings */
-	bool has_soname;
 };
 
 struct flmem_gnu_hash {
@@ -43,10 +40,7 @@ struct flmem_image {
 	Elf64_Ehdr header;
 	Elf64_Phdr loads[IMAGE_LOADS_MAX];
 	size_t load_count;
-	Elf64_Phdr notes[IMAGE_NOTES_MAX];
-	size_t note_count;
 	Elf64_Phdr interpreter; /* p_type 0: none */
-	bool has_dynamic;
 	struct flmem_dynamic dynamic;
 	struct flmem_gnu_hash gnu_hash;
 	void *note; /* of the caller: flmem_image_note() */

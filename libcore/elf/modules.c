@@ -2,7 +2,6 @@
 #include "elf/modules.h"
 
 #include <elf.h>
-#include <errno.h>
 #include <limits.h>
 #include <string.h>
 
@@ -174,9 +173,8 @@ int flmem_modules_load(const struct flmem_process *process, const struct flmem_m
 	read_auxv(modules);
 	if (!modules->rows || !modules->by_rank || !modules->root || !add_modules(modules)) {
 		flmem_modules_clear(modules);
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM,
-				       "cannot allocate the list of modules of process %d",
-				       (int)process->pid);
+		return flmem_error_nomem(err, "cannot allocate the list of modules of process %d",
+					 (int)process->pid);
 	}
 	modules->has_link_map = flmem_modules_read_link_map(modules);
 	mark_main(modules);

@@ -262,13 +262,6 @@ static bool find_static_table(struct flmem_image *image, struct symbol_table *re
 	return true;
 }
 
-bool flmem_image_has_symtab(struct flmem_image *image)
-{
-	struct symbol_table table;
-
-	return find_static_table(image, &table);
-}
-
 bool flmem_image_find_any(struct flmem_image *image, const char *name,
 			  struct flmem_symbol *ret_symbol)
 {

@@ -10,16 +10,22 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include <flmem/roles.h>
 
 #include "base/cleanup.h"
+#include "frameworks/files.h"
 #include "frameworks/program.h"
 #include "frameworks/rounds.h"
+#include "frameworks/start.h"
+#include "frameworks/strategies.h"
 #include "proc/argv_env.h"
 #include "proc/scan.h"
+#include "rules/live_rules.h"
 #include "rules/rules.h"
+#include "rules/trend_rules.h"
 
 struct flmem_process;
 
@@ -74,8 +80,24 @@ struct flmem_framework_ops {
 	bool (*recognise)(const struct flmem_subject *subject, struct flmem_identity *identity);
 	/* The texts by which its logs mark rounds, or NULL. */
 	const struct flmem_round_marker *markers;
+	/* The names of its files, ending in a row without text; or NULL. */
+	const struct flmem_file_name *files;
+	/* The layout of its jobs; NULL: each file stands for itself. */
+	const struct flmem_job_layout *jobs;
+	/* Its ways to run a round, for memory plans; NULL: none. */
+	const struct flmem_strategies *strategies;
+	/* Its start commands and script; NULL: none. */
+	const struct flmem_start_ops *start;
+	/* Maximum time in which its processes exit by themselves after a request; 0: none do. */
+	uint64_t exit_us;
+	/* Whether a role offloads tensors to the directory of temporary files; or NULL. */
+	bool (*offloads)(enum flmem_role role);
+	const char *offload_unread; /* why that directory is not read for other processes */
 	/* The rules about its files, ending in NULL; or NULL. */
 	const struct flmem_rule_table *const *rules;
+	/* The rules about its live processes, and about recorded ones; or NULL. */
+	const struct flmem_live_table *live_rules;
+	const struct flmem_trend_table *trend_rules;
 	/* Rows that report nothing but record facts about jobs for the rules. Or NULL. */
 	const struct flmem_rule_table *facts;
 };
@@ -84,6 +106,15 @@ extern const struct flmem_framework_ops *const flmem_frameworks[]; /* ends in NU
 
 /* Recognises the process; all zero when it belongs to no known framework. */
 void flmem_identify(struct flmem_subject *subject, struct flmem_identity *ret_identity);
+
+/* The table of operations of a framework; NULL for NONE. */
+const struct flmem_framework_ops *flmem_framework_ops_of(enum flmem_framework framework);
+
+/*
+ * NULL when processes of this framework and role offload tensors to the directory of temporary
+ * files; else why that is not read.
+ */
+const char *flmem_offload_unread(enum flmem_framework framework, enum flmem_role role);
 
 /* Copies the name of a site into the identity; NULL clears it. */
 void flmem_identity_set_site(struct flmem_identity *identity, const char *site);

@@ -28,6 +28,42 @@ void flmem_identify(struct flmem_subject *subject, struct flmem_identity *ret_id
 	}
 }
 
+const struct flmem_framework_ops *flmem_framework_ops_of(enum flmem_framework framework)
+{
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
+		if ((*f)->framework == framework)
+			return *f;
+	return NULL;
+}
+
+const char *flmem_offload_unread(enum flmem_framework framework, enum flmem_role role)
+{
+	const struct flmem_framework_ops *own = flmem_framework_ops_of(framework);
+	const char *why = own ? own->offload_unread : NULL;
+
+	if (own && own->offloads && own->offloads(role))
+		return NULL;
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f && !why; f++)
+		why = (*f)->offload_unread;
+	return why ? why : "no known framework offloads tensors";
+}
+
+const struct flmem_start_ops *flmem_start_of(enum flmem_framework framework)
+{
+	const struct flmem_framework_ops *own = flmem_framework_ops_of(framework);
+
+	return own ? own->start : NULL;
+}
+
+const struct flmem_start_ops *flmem_start_script_of(enum flmem_framework framework)
+{
+	const struct flmem_start_ops *start = flmem_start_of(framework);
+
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f && !start; f++)
+		start = (*f)->start;
+	return start;
+}
+
 void flmem_identity_set_site(struct flmem_identity *identity, const char *site)
 {
 	snprintf(identity->site, sizeof(identity->site), "%s", site ? site : "");

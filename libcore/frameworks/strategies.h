@@ -56,18 +56,13 @@ struct flmem_strategy {
 };
 
 struct flmem_strategies {
-	enum flmem_framework framework;
 	const struct flmem_strategy *strategies; /* the framework's default first */
 	size_t count;
 	uint64_t runtime_bytes; /* of a process before it loads a model */
 	const char *caveat;	/* a limit of the framework's settings, or NULL */
 };
 
-/* NULL for NONE. */
+/* NULL for NONE, and for a framework without a plan. */
 const struct flmem_strategies *flmem_strategies_find(enum flmem_framework framework);
-
-extern const struct flmem_strategies flmem_nvflare_strategies;
-extern const struct flmem_strategies flmem_appfl_strategies;
-extern const struct flmem_strategies flmem_flower_strategies;
 
 #endif

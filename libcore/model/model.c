@@ -146,10 +146,8 @@ static int add_indexed(int dirfd, const char *folder, struct flmem_tensors *tens
 		return flmem_error_set(err, FLMEM_EUSAGE, -rc, "cannot read '%s/" INDEX "'",
 				       folder);
 	rc = flmem_document_read(FLMEM_SYNTAX_JSON, &text, &index, err);
-	if (rc) {
-		flmem_error_prefix(err, "'%s/" INDEX "'", folder);
-		return rc;
-	}
+	if (rc)
+		return flmem_error_prefix(err, rc, "'%s/" INDEX "'", folder);
 	return add_shards(dirfd, folder, &index, tensors, err);
 }
 

@@ -263,10 +263,8 @@ int flmem_safetensors_add(int fd, const char *path, struct flmem_tensors *tensor
 	if (rc)
 		return rc;
 	rc = flmem_document_read(FLMEM_SYNTAX_JSON, &text, &document, err);
-	if (rc) {
-		flmem_error_prefix(err, "'%s' is not a valid safetensors file", path);
-		return rc;
-	}
+	if (rc)
+		return flmem_error_prefix(err, rc, "'%s' is not a valid safetensors file", path);
 	rc = add_all(&header, &document, err);
 	return rc ? rc : merge_file(tensors, &header, err);
 }

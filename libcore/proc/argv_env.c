@@ -20,8 +20,7 @@ static size_t count_nul_words(const char *text, size_t length)
 	return count;
 }
 
-/* Takes ownership of the text of `buf`, which already ends in a NUL. */
-static int split_words(struct flmem_buf *buf, bool cut, struct flmem_argv_env *ret_words)
+int flmem_argv_env_split(struct flmem_buf *buf, bool cut, struct flmem_argv_env *ret_words)
 {
 	FLMEM_AUTO_ARGV_ENV struct flmem_argv_env words = {.cut = cut};
 	size_t length = buf->length, count;
@@ -51,7 +50,7 @@ static int read_argv_env(const struct flmem_process *process, const char *name, 
 	bool cut = rc == -EFBIG;
 
 	if (!rc || cut)
-		rc = split_words(&buf, cut, ret_words);
+		rc = flmem_argv_env_split(&buf, cut, ret_words);
 	return rc ? flmem_process_error(process, rc, what, err) : 0;
 }
 
@@ -65,19 +64,6 @@ int flmem_argv_env_read_env(const struct flmem_process *process, struct flmem_ar
 			    struct flmem_error *err)
 {
 	return read_argv_env(process, "environ", "read the environment", ret_words, err);
-}
-
-int flmem_argv_env_parse(const char *bytes, size_t length, struct flmem_argv_env *ret_words,
-			 struct flmem_error *err)
-{
-	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
-	int rc;
-
-	flmem_buf_append(&buf, bytes, length);
-	rc = split_words(&buf, false, ret_words);
-	return rc ? flmem_error_set(err, FLMEM_EFAILED, -rc,
-				    "cannot allocate the command line or environment")
-		  : 0;
 }
 
 void flmem_argv_env_clear(struct flmem_argv_env *words)

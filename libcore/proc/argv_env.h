@@ -13,6 +13,7 @@
 
 #include <flmem/error.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 
 struct flmem_process;
@@ -35,9 +36,11 @@ int flmem_argv_env_read_argv(const struct flmem_process *process, struct flmem_a
 int flmem_argv_env_read_env(const struct flmem_process *process, struct flmem_argv_env *ret_words,
 			    struct flmem_error *err);
 
-/* Splits a copy of the bytes; a last word without its NUL counts. */
-int flmem_argv_env_parse(const char *bytes, size_t length, struct flmem_argv_env *ret_words,
-			 struct flmem_error *err);
+/*
+ * Takes the text over from `buf` and splits it at each NUL; a last word without one counts. `cut`:
+ * more text was there. 0 or -ENOMEM.
+ */
+int flmem_argv_env_split(struct flmem_buf *buf, bool cut, struct flmem_argv_env *ret_words);
 
 void flmem_argv_env_clear(struct flmem_argv_env *words);
 

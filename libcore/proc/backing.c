@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proc/backing.h"
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -333,7 +332,7 @@ int flmem_backings_read(const struct flmem_process *process, const struct flmem_
 	rows = calloc(room, sizeof(*rows));
 	if (!rows || !resident || !small) {
 		free(rows);
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot list its files");
+		return flmem_error_nomem(err, "cannot list its files");
 	}
 	count_all(&pages, &count, most, rows);
 	ret_backings->rows = rows;

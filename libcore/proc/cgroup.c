@@ -121,7 +121,7 @@ int flmem_cgroups_open_at(int rootfd, struct flmem_cgroups **ret_cgroups, struct
 	int rc;
 
 	if (!cgroups)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot read the mounts");
+		return flmem_error_nomem(err, "cannot read the mounts");
 	cgroups->rootfd = openat(rootfd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	rc = cgroups->rootfd < 0 ? -errno : read_mounts(cgroups);
 	if (rc)

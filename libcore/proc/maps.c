@@ -109,8 +109,7 @@ int flmem_maps_parse(char *text, struct flmem_maps *ret_maps, struct flmem_error
 				       "the process has more than %zu mappings", ROW_LIMIT);
 	maps.rows = calloc(lines, sizeof(*maps.rows));
 	if (!maps.rows)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM,
-				       "cannot allocate the list of mappings");
+		return flmem_error_nomem(err, "cannot allocate the list of mappings");
 	for (char *line; (line = strsep(&rest, "\n"));) {
 		struct flmem_map *row = &maps.rows[maps.count];
 
@@ -160,14 +159,6 @@ const struct flmem_map *flmem_maps_find(const struct flmem_maps *maps, uint64_t 
 	}
 	if (low < maps->count && maps->rows[low].start <= address)
 		return &maps->rows[low];
-	return NULL;
-}
-
-const struct flmem_map *flmem_maps_find_name(const struct flmem_maps *maps, const char *name)
-{
-	for (size_t i = 0; i < maps->count; i++)
-		if (strcmp(maps->rows[i].name, name) == 0)
-			return &maps->rows[i];
 	return NULL;
 }
 

@@ -57,9 +57,6 @@ const struct flmem_map *flmem_maps_find(const struct flmem_maps *maps, uint64_t 
 /* Name of the mapping that the kernel made for the main thread. */
 #define FLMEM_MAP_MAIN_STACK "[stack]"
 
-/* First mapping with exactly this name, or NULL. */
-const struct flmem_map *flmem_maps_find_name(const struct flmem_maps *maps, const char *name);
-
 /* True for a mapping of a file that was replaced or removed since ("(deleted)"). */
 bool flmem_map_is_deleted(const struct flmem_map *map);
 

@@ -171,26 +171,15 @@ int flmem_pages_each(struct flmem_pages *pages, uint64_t start, uint64_t end,
 	return visit_ranges(pages, &resident, start, end, visit, context);
 }
 
-static void add_range(void *context, uint64_t start, uint64_t end)
-{
-	*(uint64_t *)context += end - start;
-}
-
-int flmem_pages_resident(struct flmem_pages *pages, uint64_t start, uint64_t end,
-			 uint64_t *ret_bytes)
-{
-	uint64_t sum = 0;
-	int rc = flmem_pages_each(pages, start, end, add_range, &sum);
-
-	if (!rc)
-		*ret_bytes = sum;
-	return rc;
-}
-
 int flmem_pages_of_file(struct flmem_pages *pages, uint64_t start, uint64_t end,
 			flmem_pages_visit *visit, void *context)
 {
 	return visit_ranges(pages, &of_file, start, end, visit, context);
+}
+
+static void add_range(void *context, uint64_t start, uint64_t end)
+{
+	*(uint64_t *)context += end - start;
 }
 
 int flmem_pages_huge(struct flmem_pages *pages, uint64_t start, uint64_t end, uint64_t *ret_bytes)

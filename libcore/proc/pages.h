@@ -48,10 +48,6 @@ typedef void flmem_pages_visit(void *context, uint64_t start, uint64_t end);
 int flmem_pages_each(struct flmem_pages *pages, uint64_t start, uint64_t end,
 		     flmem_pages_visit *visit, void *context);
 
-/* Sum of those ranges. */
-int flmem_pages_resident(struct flmem_pages *pages, uint64_t start, uint64_t end,
-			 uint64_t *ret_bytes);
-
 /* The same for pages of files and shared memory: those that a private mapping has not copied. */
 int flmem_pages_of_file(struct flmem_pages *pages, uint64_t start, uint64_t end,
 			flmem_pages_visit *visit, void *context);

@@ -25,7 +25,6 @@ struct flmem_peek {
 	struct flmem_peek_source source;
 	struct flmem_process const *process;
 	struct flmem_pages pages;
-	uint64_t bytes_read;
 	struct window windows[WINDOWS];
 	unsigned oldest;	/* the window to be replaced next */
 	struct window *current; /* the window last used, or being filled */
@@ -103,7 +102,7 @@ int flmem_peek_open(const struct flmem_process *process, struct flmem_peek **ret
 	int rc;
 
 	if (!peek)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot read memory");
+		return flmem_error_nomem(err, "cannot read memory");
 	peek->source.context = peek;
 	peek->process = process;
 	rc = flmem_pages_open(process, &peek->pages, err);
@@ -116,11 +115,6 @@ int flmem_peek_open(const struct flmem_process *process, struct flmem_peek **ret
 uint64_t flmem_peek_page_bytes(const struct flmem_peek *peek)
 {
 	return peek->source.page_bytes;
-}
-
-uint64_t flmem_peek_bytes_read(const struct flmem_peek *peek)
-{
-	return peek->bytes_read;
 }
 
 void flmem_peek_forget(struct flmem_peek *peek)
@@ -273,14 +267,12 @@ void flmem_peek_forget_range(struct flmem_peek *peek, uint64_t address, size_t l
 struct transfer {
 	struct iovec local[FLMEM_PEEK_PAGES_MAX], remote[FLMEM_PEEK_PAGES_MAX];
 	size_t parts;
-	size_t bytes;
 };
 
 static void add_page(struct transfer *transfer, unsigned char *to, uint64_t from, size_t page)
 {
 	struct iovec *last = transfer->remote + transfer->parts;
 
-	transfer->bytes += page;
 	if (transfer->parts && (uint64_t)(uintptr_t)last[-1].iov_base + last[-1].iov_len == from) {
 		last[-1].iov_len += page;
 		transfer->local[transfer->parts - 1].iov_len += page;
@@ -292,14 +284,9 @@ static void add_page(struct transfer *transfer, unsigned char *to, uint64_t from
 
 static int run_transfer(struct flmem_peek *peek, const struct transfer *transfer)
 {
-	int rc = 0;
-
-	if (transfer->parts)
-		rc = peek->source.read(peek->source.context, transfer->local, transfer->remote,
-				       transfer->parts);
-	if (!rc)
-		peek->bytes_read += transfer->bytes;
-	return rc;
+	return transfer->parts ? peek->source.read(peek->source.context, transfer->local,
+						   transfer->remote, transfer->parts)
+			       : 0;
 }
 
 /* Reads the resident pages among `count` ones into their slots, which are consecutive. */
@@ -311,7 +298,7 @@ static int load_pages(struct flmem_peek *peek, uint64_t start, size_t count)
 	uint64_t resident = 0;
 	int rc;
 
-	transfer.parts = transfer.bytes = 0;
+	transfer.parts = 0;
 	for (size_t i = 0; i < count; i++) {
 		peek->slot_page[first + i] = NOWHERE;
 		if (!flmem_peek_is_resident(peek, start + i * page))
@@ -385,7 +372,7 @@ int flmem_peek_read_pages(struct flmem_peek *peek, uint64_t start, size_t count,
 
 	if (count > FLMEM_PEEK_PAGES_MAX || start % page || start > UINT64_MAX - count * page)
 		return -EINVAL;
-	transfer.parts = transfer.bytes = 0;
+	transfer.parts = 0;
 	for (size_t i = 0; i < count; i++) {
 		unsigned char *to = (unsigned char *)out + i * page;
 
@@ -427,7 +414,6 @@ int flmem_peek_read_pieces(struct flmem_peek *peek, const struct flmem_peek_piec
 	rc = parts ? peek->source.read(peek->source.context, local, remote, parts) : 0;
 	if (rc)
 		return rc;
-	peek->bytes_read += parts * length;
 	*ret_resident = resident;
 	return 0;
 }

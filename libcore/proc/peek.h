@@ -54,9 +54,6 @@ static inline void flmem_cleanup_peek(struct flmem_peek **peek)
 
 uint64_t flmem_peek_page_bytes(const struct flmem_peek *peek);
 
-/* Bytes read from the target so far. */
-uint64_t flmem_peek_bytes_read(const struct flmem_peek *peek);
-
 /* Drops the cache, so that the next reads query the target again. */
 void flmem_peek_forget(struct flmem_peek *peek);
 

@@ -18,47 +18,31 @@
 #include "base/attempt.h"
 #include "base/io.h"
 #include "proc/fault.h"
+#include "proc/stat.h"
 
-#define FILE_LIMIT	    ((size_t)64 << 20)
-#define PF_KTHREAD	    0x00200000U /* include/linux/sched.h; part of the /proc/PID/stat ABI */
-#define FIELDS_TO_TIME	    22
-#define FIELDS_TO_ARGUMENTS 48 /* since Linux 3.5 */
+#define FILE_LIMIT ((size_t)64 << 20)
+#define PF_KTHREAD 0x00200000U /* include/linux/sched.h; part of the /proc/PID/stat ABI */
 
-/*
- * Walks the fields behind the command name, which may itself hold spaces and brackets: the last
- * ')' ends it (proc_pid_stat(5)). Numbers are 1-based as in the manual.
- */
-static bool stat_field(const char *after_name, int field, uint64_t *ret_value)
-{
-	const char *p = after_name;
-	uint64_t value = 0;
-
-	for (int i = 3; i < field; i++) {
-		p = strchr(p, ' ');
-		if (!p)
-			return false;
-		p++;
-	}
-	if (*p == '-')
-		return false;
-	for (; *p >= '0' && *p <= '9'; p++)
-		value = value * 10 + (uint64_t)(*p - '0');
-	*ret_value = value;
-	return true;
-}
+/* Of /proc/PID/stat. */
+enum {
+	FIELD_PARENT = 4,
+	FIELD_FLAGS = 9,
+	FIELD_START_TIME = 22,
+	FIELD_ARGUMENTS = 48, /* since Linux 3.5 */
+};
 
 static bool parse_stat(const char *text, struct flmem_process *process)
 {
-	const char *p = strrchr(text, ')');
+	const char *fields = flmem_stat_fields(text);
 	uint64_t parent, flags;
 
-	if (!p || p[1] != ' ' || !p[2] || p[3] != ' ')
+	if (!fields || !fields[0] || fields[1] != ' ')
 		return false;
-	p += 2;
-	if (!stat_field(p, 4, &parent) || !stat_field(p, 9, &flags) ||
-	    !stat_field(p, FIELDS_TO_TIME, &process->start_time))
+	if (!flmem_stat_number(fields, FIELD_PARENT, &parent) ||
+	    !flmem_stat_number(fields, FIELD_FLAGS, &flags) ||
+	    !flmem_stat_number(fields, FIELD_START_TIME, &process->start_time))
 		return false;
-	process->state = *p;
+	process->state = *fields;
 	process->parent = (pid_t)parent;
 	process->kernel_thread = flags & PF_KTHREAD;
 	return true;
@@ -160,13 +144,11 @@ int flmem_process_arguments_at(const struct flmem_process *process, uint64_t *re
 {
 	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
 	int rc = flmem_process_read(process, "stat", &buf);
-	const char *p = rc ? NULL : strrchr(buf.data, ')');
+	const char *fields = rc ? NULL : flmem_stat_fields(buf.data);
 
 	if (rc)
 		return rc;
-	if (!p || p[1] != ' ' || !stat_field(p + 2, FIELDS_TO_ARGUMENTS, ret_address))
-		return -EINVAL;
-	return 0;
+	return fields && flmem_stat_number(fields, FIELD_ARGUMENTS, ret_address) ? 0 : -EINVAL;
 }
 
 void flmem_process_unpin(struct flmem_process *process)

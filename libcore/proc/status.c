@@ -2,13 +2,18 @@
 #include "proc/status.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "proc/process.h"
+
+/* Twenty times what a machine with two processors shows; each processor adds a few bytes. */
+#define TEXT_MAX 32768
 
 #define ABSENT "this kernel does not show it for this process"
 
@@ -50,6 +55,7 @@ static const struct field fields[] = {
 	{"NoNewPrivs", FIELD_NUMBER, offsetof(struct flmem_status, no_new_privs)},
 	{"CapEff", FIELD_MASK, offsetof(struct flmem_status, cap_effective)},
 	{"SigPnd", FIELD_MASK, offsetof(struct flmem_status, sig_pending)},
+	{"ShdPnd", FIELD_MASK, offsetof(struct flmem_status, shared_pending)},
 	{"SigBlk", FIELD_MASK, offsetof(struct flmem_status, sig_blocked)},
 	{"SigIgn", FIELD_MASK, offsetof(struct flmem_status, sig_ignored)},
 	{"SigCgt", FIELD_MASK, offsetof(struct flmem_status, sig_caught)},
@@ -273,19 +279,36 @@ int flmem_status_read(const struct flmem_process *process, struct flmem_status *
 	if (rc)
 		return flmem_process_error(process, rc, "read the status", err);
 	rc = flmem_status_parse(buf.data, ret_status, err);
-	return rc ? flmem_error_prefix(err, "process %d", (int)process->pid) : 0;
+	return rc ? flmem_error_prefix(err, rc, "process %d", (int)process->pid) : 0;
+}
+
+int flmem_status_open_thread(const struct flmem_process *process, pid_t tid)
+{
+	char name[40];
+	int fd;
+
+	snprintf(name, sizeof(name), "task/%d/status", (int)tid);
+	fd = openat(process->dirfd, name, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+int flmem_status_read_open(int fd, struct flmem_status *ret_status)
+{
+	char text[TEXT_MAX];
+	ssize_t length = pread(fd, text, sizeof(text), 0);
+
+	if (length < 0)
+		return -errno;
+	if ((size_t)length == sizeof(text))
+		return -EPROTO;
+	text[length] = '\0';
+	return flmem_status_parse(text, ret_status, NULL) ? -EPROTO : 0;
 }
 
 int flmem_status_read_thread(const struct flmem_process *process, pid_t tid,
 			     struct flmem_status *ret_status)
 {
-	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
-	char name[40];
-	int rc;
+	FLMEM_AUTO_CLOSE int fd = flmem_status_open_thread(process, tid);
 
-	snprintf(name, sizeof(name), "task/%d/status", (int)tid);
-	rc = flmem_process_read(process, name, &text);
-	if (rc)
-		return rc;
-	return flmem_status_parse(text.data, ret_status, NULL) ? -EPROTO : 0;
+	return fd < 0 ? fd : flmem_status_read_open(fd, ret_status);
 }

@@ -45,9 +45,10 @@ struct flmem_status {
 	struct flmem_u64 seccomp_mode;	  /* 0 none, 1 strict, 2 filter */
 	struct flmem_u64 seccomp_filters; /* number of filters */
 	struct flmem_u64 no_new_privs;
-	struct flmem_u64 cap_effective; /* mask */
-	struct flmem_u64 sig_pending;	/* for the thread alone */
-	struct flmem_u64 sig_blocked;	/* masks, of the main thread */
+	struct flmem_u64 cap_effective;	 /* mask */
+	struct flmem_u64 sig_pending;	 /* for the thread alone */
+	struct flmem_u64 shared_pending; /* for any thread of the process */
+	struct flmem_u64 sig_blocked;	 /* masks, of the main thread */
 	struct flmem_u64 sig_ignored;
 	struct flmem_u64 sig_caught;
 	struct flmem_u64 voluntary_switches; /* of the thread, from running to waiting */
@@ -63,6 +64,13 @@ int flmem_status_read(const struct flmem_process *process, struct flmem_status *
 /* The same for one thread, whose seccomp, tracer and masks may differ. Negative errno. */
 int flmem_status_read_thread(const struct flmem_process *process, pid_t tid,
 			     struct flmem_status *ret_status);
+
+/*
+ * The same in two steps: opens the file of a thread, for one who has to be quick when it reads it,
+ * and reads it as it is then (-ESRCH: the thread has ended). The descriptor, or negative errno.
+ */
+int flmem_status_open_thread(const struct flmem_process *process, pid_t tid);
+int flmem_status_read_open(int fd, struct flmem_status *ret_status);
 
 /* Parses the text of a status file; FLMEM_EFAILED when it names no state. */
 int flmem_status_parse(const char *text, struct flmem_status *ret_status, struct flmem_error *err);

@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "proc/process.h"
+#include "proc/stat.h"
 #include "proc/status.h"
 
 static int add_task(struct flmem_tasks *tasks, size_t *capacity, pid_t tid)
@@ -206,23 +207,20 @@ uint64_t flmem_task_cpu_ns(const struct flmem_process *process, pid_t tid)
 	return flmem_parse_u64(text, 0, UINT64_MAX, &value, NULL) ? 0 : value;
 }
 
-/* The file names a thread in brackets, which may hold anything, before its fields. */
-#define FIELDS_TO_PROCESSOR 37
+#define FIELD_PROCESSOR 39 /* of /proc/PID/task/TID/stat */
 
 int flmem_task_processor(const struct flmem_process *process, pid_t tid)
 {
+	const char *fields;
 	uint64_t value;
-	char text[1024], *at;
+	char text[1024];
 
 	if (read_task_file(process, tid, "stat", text, sizeof(text)))
 		return -1;
-	at = strrchr(text, ')');
-	for (int i = 0; at && i < FIELDS_TO_PROCESSOR; i++)
-		at = strchr(at + 1, ' ');
-	if (!at)
+	fields = flmem_stat_fields(text);
+	if (!fields || !flmem_stat_number(fields, FIELD_PROCESSOR, &value) || value > INT32_MAX)
 		return -1;
-	at[1 + strcspn(at + 1, " \n")] = '\0';
-	return flmem_parse_u64(at + 1, 0, INT32_MAX, &value, NULL) ? -1 : (int)value;
+	return (int)value;
 }
 
 void flmem_task_name(const struct flmem_process *process, pid_t tid, char *out, size_t size)

@@ -134,6 +134,19 @@ int flmem_arch_arm(pid_t tid, const struct flmem_thread_state *state,
 		   const struct flmem_scratch *scratch, uint64_t restorer);
 
 /*
+ * True when this is the signal mask of calls in a chain, or of a thread that one has started: no
+ * program blocks just these.
+ */
+bool flmem_arch_is_chain_mask(uint64_t mask);
+
+/*
+ * Gives a stopped thread that is in one of the chain's `calls` calls its own signal mask back, for
+ * this call and for those to come. -ESRCH: it does not have the mask of the calls (any more).
+ */
+int flmem_arch_unblock(const struct flmem_process *process, pid_t tid,
+		       const struct flmem_scratch *scratch, size_t calls, uint64_t own_mask);
+
+/*
  * True when the stopped thread is in call `index` of the chain or on its way out of it. The call is
  * one of flmem_arch_syscall, and this holds for no thread that has restored itself: its argument
  * registers are not those of the call, whatever its stack pointer.

@@ -99,6 +99,19 @@ int flmem_arch_build(const struct flmem_thread_state *state, const struct flmem_
 			       "flmem cannot borrow threads on this processor architecture");
 }
 
+bool flmem_arch_is_chain_mask(uint64_t mask)
+{
+	(void)mask;
+	return false;
+}
+
+int flmem_arch_unblock(const struct flmem_process *process, pid_t tid,
+		       const struct flmem_scratch *scratch, size_t calls, uint64_t own_mask)
+{
+	(void)process, (void)tid, (void)scratch, (void)calls, (void)own_mask;
+	return -ENOSYS;
+}
+
 int flmem_arch_arm(pid_t tid, const struct flmem_thread_state *state,
 		   const struct flmem_scratch *scratch, uint64_t restorer)
 {

@@ -6,6 +6,7 @@
 #include <cpuid.h>
 #include <elf.h>
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -38,6 +39,9 @@
 #define CHAIN_MASK                                                                         \
 	(~(SIGNAL_BIT(4) | SIGNAL_BIT(5) | SIGNAL_BIT(6) | SIGNAL_BIT(7) | SIGNAL_BIT(8) | \
 	   SIGNAL_BIT(11) | SIGNAL_BIT(33)))
+
+/* SIGKILL and SIGSTOP, and musl's SIGSYNCCALL. */
+#define MAY_BE_UNBLOCKED (SIGNAL_BIT(SIGKILL) | SIGNAL_BIT(SIGSTOP) | SIGNAL_BIT(34))
 
 /* What the kernel's rt_sigreturn reads: arch/x86/include/uapi/asm/{sigcontext,ucontext}.h. */
 struct signal_context {
@@ -233,6 +237,11 @@ void flmem_arch_finish_call(struct flmem_thread_state *state)
 	state->regs.orig_rax = (unsigned long)-1;
 }
 
+static uint64_t chain_mask(const struct flmem_scratch *scratch)
+{
+	return CHAIN_MASK & ~scratch->unblocked;
+}
+
 static void fill_frame(struct signal_frame *frame, uint64_t restorer, uint64_t mask)
 {
 	*frame = (struct signal_frame){
@@ -378,7 +387,7 @@ int flmem_arch_build(const struct flmem_thread_state *state, const struct flmem_
 	scratch->entry = first + sizeof(frame.restorer);
 	memset(scratch->bytes, 0, scratch->length);
 	for (size_t i = 0; i < chain->count; i++) {
-		fill_frame(&frame, restorer, CHAIN_MASK & ~scratch->unblocked);
+		fill_frame(&frame, restorer, chain_mask(scratch));
 		fill_call(&frame, &chain->calls[i], scratch, first + FRAME_STEP * (i + 1), fpstate);
 		memcpy(scratch->bytes + FRAME_STEP * i, &frame, sizeof(frame));
 	}
@@ -397,7 +406,7 @@ int flmem_arch_arm(pid_t tid, const struct flmem_thread_state *state,
 		   const struct flmem_scratch *scratch, uint64_t restorer)
 {
 	struct user_regs_struct regs = state->regs;
-	uint64_t mask = CHAIN_MASK & ~scratch->unblocked;
+	uint64_t mask = chain_mask(scratch);
 	int rc;
 
 	regs.orig_rax = (unsigned long)-1; /* no system call to repeat */
@@ -411,6 +420,48 @@ int flmem_arch_arm(pid_t tid, const struct flmem_thread_state *state,
 	/* Only after the registers: from here on the last frame puts the mask back. */
 	(void)ptrace(PTRACE_SETSIGMASK, tid, sizeof(mask), &mask);
 	return 0;
+}
+
+/* The frames that the thread has not come to yet: those of the calls before lie below its stack. */
+static int unblock_frames(const struct flmem_process *process, uint64_t sp,
+			  const struct flmem_scratch *scratch, size_t calls, uint64_t own_mask)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < calls && !rc; i++) {
+		uint64_t frame = scratch->address + FRAME_STEP * i;
+
+		/* At the restorer the stack pointer is behind the frame's first word. */
+		if (frame + sizeof(uint64_t) >= sp)
+			rc = flmem_process_write_memory(process,
+							frame + offsetof(struct signal_frame, mask),
+							&own_mask, sizeof(own_mask));
+	}
+	return rc;
+}
+
+/* The kernel keeps two unblocked, and a chain may have some more (struct flmem_chain). */
+bool flmem_arch_is_chain_mask(uint64_t mask)
+{
+	return (mask | MAY_BE_UNBLOCKED) == (CHAIN_MASK | MAY_BE_UNBLOCKED);
+}
+
+int flmem_arch_unblock(const struct flmem_process *process, pid_t tid,
+		       const struct flmem_scratch *scratch, size_t calls, uint64_t own_mask)
+{
+	struct user_regs_struct regs;
+	uint64_t mask;
+	int rc;
+
+	if (ptrace(PTRACE_GETSIGMASK, tid, sizeof(mask), &mask) < 0 ||
+	    ptrace(PTRACE_GETREGS, tid, NULL, &regs) < 0)
+		return -errno;
+	if (!flmem_arch_is_chain_mask(mask))
+		return -ESRCH;
+	rc = unblock_frames(process, regs.rsp, scratch, calls, own_mask);
+	if (!rc && ptrace(PTRACE_SETSIGMASK, tid, sizeof(own_mask), &own_mask) < 0)
+		rc = -errno;
+	return rc;
 }
 
 /* System calls keep the arguments, but the fourth in rcx; so does the way through the restorer. */

@@ -82,6 +82,9 @@ static bool rescue_if_due(const struct flmem_loan *loan, pid_t tid, uint64_t spe
 static int late(struct flmem_loan *loan, pid_t tid, uint64_t spent_us)
 {
 	flmem_loan_count_returned(loan);
+	if (!loan->options->finish)
+		flmem_rescue_leave(loan->view->process, tid, &loan->scratch, loan->chain.count,
+				   loan->state.signal_mask);
 	return flmem_error_set(loan->err, FLMEM_EFAILED, 0,
 			       "the call has not ended after %llu ms; thread %d continues it and "
 			       "then restores itself",
@@ -331,15 +334,34 @@ static bool is_of_process(const struct flmem_loan *loan, pid_t tid)
 	return faccessat(loan->view->process->dirfd, name, F_OK, 0) == 0;
 }
 
+/*
+ * It went to sleep once since it was found: for the stop. One that was awake in between may have
+ * sent a signal whose handler keeps another thread inside the allocator until this one goes on.
+ */
+static bool has_slept(struct flmem_loan *loan, const struct flmem_candidate *candidate,
+		      const struct flmem_status *status)
+{
+	if (candidate->computes || (!status->voluntary_switches.unknown &&
+				    status->voluntary_switches.value == candidate->sleeps + 1))
+		return true;
+	loan->refused = "was awake for a moment while flmem read the other threads";
+	loan->refused_tid = candidate->tid;
+	return false;
+}
+
 /* What is known of the stopped thread: that it is where it was, and may be borrowed there. */
 static enum attempt check_stopped(struct flmem_loan *loan, struct flmem_candidate *candidate,
-				  const struct flmem_seccomp_calls *calls)
+				  const struct flmem_seccomp_calls *calls, int status_fd)
 {
-	if (!is_of_process(loan, candidate->tid) ||
+	struct flmem_status status;
+
+	if (!is_of_process(loan, candidate->tid) || flmem_status_read_open(status_fd, &status) ||
 	    flmem_arch_read_registers(candidate->tid, &loan->state) ||
-	    !is_in_place(loan, candidate) || !is_accepted(loan, candidate))
+	    !is_in_place(loan, candidate) || !has_slept(loan, candidate, &status) ||
+	    !is_accepted(loan, candidate))
 		return ATTEMPT_NEXT;
-	if (flmem_seccomp_check_thread(loan->view->process, candidate->tid, calls, loan->err))
+	if (flmem_seccomp_check_thread(loan->view->process->pid, candidate->tid, &status, calls,
+				       loan->err))
 		return ATTEMPT_FILTERED;
 	return ATTEMPT_DONE;
 }
@@ -349,6 +371,8 @@ static enum attempt set_off(struct flmem_loan *loan, struct flmem_candidate *can
 			    const struct flmem_seccomp_calls *calls, uint64_t *ret_start_ns)
 {
 	FLMEM_AUTO_HOLD struct flmem_hold hold = flmem_hold_begin();
+	FLMEM_AUTO_CLOSE int status_fd =
+		flmem_status_open_thread(loan->view->process, candidate->tid);
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
 	enum attempt attempt;
 	int rc = flmem_tracee_seize(&tracee, candidate->tid, loan->view->process->pid);
@@ -358,7 +382,7 @@ static enum attempt set_off(struct flmem_loan *loan, struct flmem_candidate *can
 	*ret_start_ns = flmem_clock_ns();
 	if (flmem_tracee_stop(&tracee, STOP_TIMEOUT_US) != FLMEM_TRACEE_STOPPED)
 		return ATTEMPT_NEXT;
-	attempt = check_stopped(loan, candidate, calls);
+	attempt = check_stopped(loan, candidate, calls, status_fd);
 	if (attempt == ATTEMPT_DONE && arm(loan, &tracee))
 		attempt = ATTEMPT_NEXT;
 	return attempt;
@@ -394,26 +418,6 @@ static enum attempt try_thread(struct flmem_loan *loan, struct flmem_candidate *
 	priority = flmem_priority_raise(loan->view->process, candidate->tid);
 	attempt = set_off(loan, candidate, &calls, &start_ns);
 	return attempt == ATTEMPT_DONE ? see_through(loan, candidate, start_ns) : attempt;
-}
-
-static int refuse_no_thread(const struct flmem_view *view, const struct flmem_candidates *found,
-			    struct flmem_error *err)
-{
-	char why[256];
-
-	if (found->rejected && found->threads > 1)
-		snprintf(why, sizeof(why), "%zu of its %zu threads are running, and thread %d %s",
-			 found->running, found->threads, (int)found->rejected_tid, found->rejected);
-	else if (found->rejected)
-		snprintf(why, sizeof(why), "its only thread %s", found->rejected);
-	else if (found->threads > 1)
-		snprintf(why, sizeof(why), "all %zu threads are running", found->threads);
-	else
-		snprintf(why, sizeof(why), "its only thread is running");
-	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
-			       "no thread of process %d can be borrowed now: %s; try again or give "
-			       "a longer --timeout",
-			       (int)view->process->pid, why);
 }
 
 static int find_candidates(const struct flmem_view *view, const struct flmem_candidate_needs *needs,
@@ -461,6 +465,10 @@ static int try_round(struct flmem_loan *loan)
 
 	if (rc)
 		return rc;
+	if (found.handling) {
+		flmem_candidates_refuse(loan->view->process, &found, loan->err);
+		return 1;
+	}
 	for (size_t i = 0, tries = 0; i < found.count && tries < TRIES_PER_ROUND; i++) {
 		enum attempt attempt;
 
@@ -482,7 +490,7 @@ static int try_round(struct flmem_loan *loan)
 		found.rejected = loan->refused;
 		found.rejected_tid = loan->refused_tid;
 	}
-	refuse_no_thread(loan->view, &found, loan->err);
+	flmem_candidates_refuse(loan->view->process, &found, loan->err);
 	return 1;
 }
 
@@ -527,7 +535,7 @@ int flmem_borrow_run(const struct flmem_view *view, const struct flmem_chain *ch
 
 	*ret_result = (struct flmem_borrow_result){0};
 	if (!loan || !bytes)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot borrow a thread");
+		return flmem_error_nomem(err, "cannot borrow a thread");
 	loan->view = view;
 	loan->options = options;
 	loan->result = ret_result;
@@ -564,8 +572,8 @@ int flmem_borrow_plan(const struct flmem_view *view, const struct flmem_borrow_o
 		rc = find_candidates(view, &needs, &found, err);
 	if (rc)
 		return rc;
-	if (!found.count)
-		return refuse_no_thread(view, &found, err);
+	if (found.handling || !found.count)
+		return flmem_candidates_refuse(view->process, &found, err);
 	calls = flmem_seccomp_calls_of(&found.rows[0], options->syscalls, options->assume_seccomp);
 	rc = flmem_seccomp_check_outside(view->process, found.rows[0].tid, &calls, err);
 	if (rc)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -12,16 +13,15 @@
 #include "base/text.h"
 #include "proc/maps.h"
 #include "proc/process.h"
+#include "proc/status.h"
+#include "remote/handlers.h"
 
 /*
  * Stack that the called functions may use below the frames. malloc_trim needs well under 1 KiB, the
  * dynamic linker up to 12 KiB when it binds a function at its first call (it saves vector state).
  */
-#define CALL_STACK 24576U
-#define PAGE	   4096U /* the smallest there is; larger ones are only looked at repeatedly */
-/* How much of the stack is searched for signal frames. */
-#define SCAN_LIMIT    ((uint64_t)1 << 20)
-#define SCAN_STEP     65536U
+#define CALL_STACK    24576U
+#define PAGE	      4096U /* the smallest there is; larger ones are only looked at repeatedly */
 #define PAGES_AT_ONCE 64U
 #define STACK_GAP     ((uint64_t)1 << 20)
 /* A frame that an allocator waits in is among the innermost. */
@@ -79,42 +79,6 @@ static bool is_inside_allocator(const struct search *search, const struct flmem_
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(words); i++)
 		if (in_ranges(guard->code, guard->code_count, words[i]))
 			return true;
-	return false;
-}
-
-static bool has_frame(const struct search *search, const uint64_t *words, size_t count,
-		      uint64_t address)
-{
-	uint64_t restorer = search->needs->gadgets->restorer;
-
-	for (size_t i = 0; i < count; i++)
-		if (words[i] == restorer &&
-		    flmem_arch_is_signal_frame(words + i, count - i, address + i * sizeof(*words),
-					       restorer))
-			return true;
-	return false;
-}
-
-/* A handler may have interrupted anything, the allocator too. */
-static bool is_in_signal_handler(const struct search *search, uint64_t sp, uint64_t stack_end)
-{
-	FLMEM_AUTO_FREE uint64_t *words = malloc(SCAN_STEP);
-	uint64_t at = sp & ~UINT64_C(7);
-	uint64_t end = stack_end - at > SCAN_LIMIT ? at + SCAN_LIMIT : stack_end;
-
-	if (!words)
-		return true;
-	while (at < end) {
-		size_t length = end - at < SCAN_STEP ? (size_t)(end - at) : SCAN_STEP;
-
-		if (flmem_process_read_memory(search->view->process, at, words, length))
-			return true;
-		if (has_frame(search, words, length / sizeof(*words), at))
-			return true;
-		if (at + length >= end)
-			break;
-		at += length - 512; /* a frame may lie across two steps */
-	}
 	return false;
 }
 
@@ -186,7 +150,8 @@ static bool is_ordinary_stack(const struct flmem_map *stack, bool leader)
 
 static const char *check_stack(const struct search *search, const struct flmem_candidate *row)
 {
-	uint64_t sp = row->at.sp;
+	const struct flmem_process *process = search->view->process;
+	uint64_t sp = row->at.sp, restorer = search->needs->gadgets->restorer;
 	const struct flmem_map *stack = flmem_maps_find(search->view->maps, sp);
 
 	if (!is_ordinary_stack(stack, row->leader))
@@ -195,7 +160,7 @@ static const char *check_stack(const struct search *search, const struct flmem_c
 		return "has too little space left on its stack";
 	if (is_inside_allocator(search, row))
 		return "is inside the allocator";
-	if (is_in_signal_handler(search, sp, stack->end))
+	if (flmem_handlers_on_stack(process, restorer, sp, stack->end))
 		return "is inside a signal handler";
 	return NULL;
 }
@@ -213,6 +178,7 @@ const char *flmem_candidate_check_stack(const struct flmem_view *view,
 static const char *examine(const struct search *search, pid_t tid, struct flmem_candidate *row)
 {
 	const struct flmem_process *process = search->view->process;
+	struct flmem_status status;
 	const char *reason = NULL;
 	char name[32];
 
@@ -237,6 +203,9 @@ static const char *examine(const struct search *search, pid_t tid, struct flmem_
 	if (reason)
 		return reason;
 	row->cpu_ns = flmem_task_cpu_ns(process, tid);
+	if (flmem_status_read_thread(process, tid, &status) || status.voluntary_switches.unknown)
+		return "cannot be read";
+	row->sleeps = status.voluntary_switches.value;
 	return NULL;
 }
 
@@ -299,10 +268,45 @@ int flmem_candidates_find(const struct flmem_view *view, const struct flmem_cand
 			rc = add_thread(&search, tasks.ids[i]);
 	if (rc)
 		return rc;
+	/* After the rows: what a thread that has slept since then has sent is seen. */
+	if (!needs->only && tasks.count > 1 && found.count)
+		found.handling = flmem_handlers_find(view, needs->gadgets);
 	qsort(found.rows, found.count, sizeof(*found.rows), compare);
 	*ret_candidates = found;
 	found = (struct flmem_candidates){0};
 	return 0;
+}
+
+static int refuse_handling(const struct flmem_process *process, pid_t handling,
+			   struct flmem_error *err)
+{
+	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+			       "no thread of process %d can be borrowed now: thread %d is inside a "
+			       "signal handler, and may hold a lock of the allocator until another "
+			       "thread lets it go on; try again or give a longer --timeout",
+			       (int)process->pid, (int)handling);
+}
+
+int flmem_candidates_refuse(const struct flmem_process *process,
+			    const struct flmem_candidates *found, struct flmem_error *err)
+{
+	char why[256];
+
+	if (found->handling)
+		return refuse_handling(process, found->handling, err);
+	if (found->rejected && found->threads > 1)
+		snprintf(why, sizeof(why), "%zu of its %zu threads are running, and thread %d %s",
+			 found->running, found->threads, (int)found->rejected_tid, found->rejected);
+	else if (found->rejected)
+		snprintf(why, sizeof(why), "its only thread %s", found->rejected);
+	else if (found->threads > 1)
+		snprintf(why, sizeof(why), "all %zu threads are running", found->threads);
+	else
+		snprintf(why, sizeof(why), "its only thread is running");
+	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+			       "no thread of process %d can be borrowed now: %s; try again or give "
+			       "a longer --timeout",
+			       (int)process->pid, why);
 }
 
 void flmem_candidates_clear(struct flmem_candidates *candidates)

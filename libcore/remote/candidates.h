@@ -48,6 +48,7 @@ struct flmem_candidate {
 	struct flmem_task_wait at;
 	struct flmem_wait wait;
 	uint64_t cpu_ns;
+	uint64_t sleeps; /* how often it had gone to sleep, the last time for this wait */
 };
 
 /*
@@ -77,6 +78,7 @@ struct flmem_candidates {
 	size_t running;	      /* on a processor, or runnable */
 	const char *rejected; /* static: why the last rejected blocked thread was, or NULL */
 	pid_t rejected_tid;
+	pid_t handling; /* a thread that is in a signal handler, or about to be; 0: none */
 };
 
 /* Relative timeouts longer than this disqualify: the thread would wake up too late. */
@@ -93,6 +95,10 @@ int flmem_candidates_find(const struct flmem_view *view, const struct flmem_cand
 const char *flmem_candidate_check_stack(const struct flmem_view *view,
 					const struct flmem_candidate_needs *needs,
 					const struct flmem_candidate *candidate);
+
+/* FLMEM_EUNSAFE: none of those that were found can be borrowed now, and why. */
+int flmem_candidates_refuse(const struct flmem_process *process,
+			    const struct flmem_candidates *found, struct flmem_error *err);
 
 void flmem_candidates_clear(struct flmem_candidates *candidates);
 

@@ -14,6 +14,7 @@
 
 struct flmem_guard;
 struct flmem_process;
+struct flmem_scratch;
 struct flmem_thread_state;
 
 /*
@@ -24,6 +25,14 @@ bool flmem_rescue_is_due(const struct flmem_process *process, pid_t tid, uint64_
 
 /* Gives it its own mask back if it still waits for a lock: its handlers run, the wait goes on. */
 void flmem_rescue_signals(const struct flmem_process *process, pid_t tid, uint64_t own_mask);
+
+/*
+ * For a thread whose `calls` calls go on unwatched: gives it its own mask back. A signal that came
+ * during them, or comes later, may be one that the holder of a lock waits for, and nobody would see
+ * to that any more.
+ */
+void flmem_rescue_leave(const struct flmem_process *process, pid_t tid,
+			const struct flmem_scratch *scratch, size_t calls, uint64_t own_mask);
 
 /* Context switches, and when they last grew. */
 struct flmem_rescue_activity {

@@ -51,22 +51,26 @@ struct standing {
 	uint64_t capabilities;
 };
 
+static struct standing standing_of(const struct flmem_status *status)
+{
+	return (struct standing){
+		.mode = status->seccomp_mode.unknown ? 0 : status->seccomp_mode.value,
+		.filters = status->seccomp_filters.unknown ? UINT64_MAX
+							   : status->seccomp_filters.value,
+		.capabilities =
+			status->cap_effective.unknown ? UINT64_MAX : status->cap_effective.value,
+	};
+}
+
 static int read_standing(const struct flmem_process *process, pid_t tid,
 			 struct standing *ret_standing)
 {
 	struct flmem_status status;
 	int rc = flmem_status_read_thread(process, tid, &status);
 
-	if (rc)
-		return rc;
-	*ret_standing = (struct standing){
-		.mode = status.seccomp_mode.unknown ? 0 : status.seccomp_mode.value,
-		.filters =
-			status.seccomp_filters.unknown ? UINT64_MAX : status.seccomp_filters.value,
-		.capabilities =
-			status.cap_effective.unknown ? UINT64_MAX : status.cap_effective.value,
-	};
-	return 0;
+	if (!rc)
+		*ret_standing = standing_of(&status);
+	return rc;
 }
 
 struct flmem_seccomp_calls flmem_seccomp_calls_of(const struct flmem_candidate *candidate,
@@ -392,20 +396,15 @@ static void spare_restart(const struct inquiry *in)
 		flmem_arch_repeat_call(in->tid, &state);
 }
 
-int flmem_seccomp_check_thread(const struct flmem_process *process, pid_t tid,
+int flmem_seccomp_check_thread(pid_t pid, pid_t tid, const struct flmem_status *status,
 			       const struct flmem_seccomp_calls *calls, struct flmem_error *err)
 {
-	struct inquiry in = {.pid = process->pid, .tid = tid, .calls = calls, .err = err};
-	struct standing standing;
+	struct inquiry in = {.pid = pid, .tid = tid, .calls = calls, .err = err};
+	const struct standing standing = standing_of(status);
 	int rc = check_dispatch(&in);
 
-	if (rc)
+	if (rc || !standing.mode)
 		return rc;
-	rc = read_standing(process, tid, &standing);
-	if (rc)
-		return flmem_process_error(process, rc, "read the seccomp filters", err);
-	if (!standing.mode)
-		return 0;
 	if (standing.mode != SECCOMP_MODE_FILTER)
 		return refuse_mode(&in);
 	rc = check_filters(&in, standing.filters);
@@ -420,6 +419,7 @@ int flmem_seccomp_check_running(const struct flmem_process *process, pid_t tid,
 	FLMEM_AUTO_HOLD struct flmem_hold hold = flmem_hold_begin();
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
 	struct standing standing;
+	struct flmem_status status;
 	int rc = flmem_seccomp_check_outside(process, tid, calls, err);
 
 	if (rc)
@@ -427,10 +427,11 @@ int flmem_seccomp_check_running(const struct flmem_process *process, pid_t tid,
 	if (read_standing(process, tid, &standing) == 0 && !standing.mode)
 		return 0;
 	rc = flmem_tracee_seize(&tracee, tid, process->pid);
-	if (rc || flmem_tracee_stop(&tracee, STOP_TIMEOUT_US) != FLMEM_TRACEE_STOPPED)
+	if (rc || flmem_tracee_stop(&tracee, STOP_TIMEOUT_US) != FLMEM_TRACEE_STOPPED ||
+	    flmem_status_read_thread(process, tid, &status))
 		return flmem_error_set(err, FLMEM_EUNSAFE, -rc,
 				       "thread %d of process %d could not be stopped to read its "
 				       "seccomp filter",
 				       (int)tid, (int)process->pid);
-	return flmem_seccomp_check_thread(process, tid, calls, err);
+	return flmem_seccomp_check_thread(process->pid, tid, &status, calls, err);
 }

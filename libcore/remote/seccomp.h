@@ -28,6 +28,7 @@
 
 struct flmem_candidate;
 struct flmem_process;
+struct flmem_status;
 
 /* What a thread is to do. */
 struct flmem_seccomp_calls {
@@ -55,12 +56,12 @@ int flmem_seccomp_check_outside(const struct flmem_process *process, pid_t tid,
 				const struct flmem_seccomp_calls *calls, struct flmem_error *err);
 
 /*
- * Reads and evaluates the filters of a ptrace-stopped thread. FLMEM_EPERM when the kernel does not
- * show them, FLMEM_EUNSUPPORTED when they do not allow a call (naming call, arguments and action),
- * or when system calls of the thread are dispatched to the program (prctl(2),
- * PR_SET_SYSCALL_USER_DISPATCH).
+ * Reads and evaluates the filters of a ptrace-stopped thread with this status. FLMEM_EPERM when the
+ * kernel does not show them, FLMEM_EUNSUPPORTED when they do not allow a call (naming call,
+ * arguments and action), or when system calls of the thread are dispatched to the program
+ * (prctl(2), PR_SET_SYSCALL_USER_DISPATCH).
  */
-int flmem_seccomp_check_thread(const struct flmem_process *process, pid_t tid,
+int flmem_seccomp_check_thread(pid_t pid, pid_t tid, const struct flmem_status *status,
 			       const struct flmem_seccomp_calls *calls, struct flmem_error *err);
 
 /*

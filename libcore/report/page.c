@@ -194,7 +194,8 @@ static void put_footer(struct flmem_buf *out, const struct flmem_watch_summary *
 }
 
 void flmem_page_put(struct flmem_buf *out, const struct flmem_watch_page *page,
-		    const struct flmem_watch_summary *summary)
+		    const struct flmem_watch_summary *summary,
+		    const struct flmem_watch_advice *advice)
 {
 	FLMEM_AUTO_FREE const struct flmem_watch_result **sorted =
 		calloc(summary->count ? summary->count : 1, sizeof(*sorted));
@@ -208,7 +209,7 @@ void flmem_page_put(struct flmem_buf *out, const struct flmem_watch_page *page,
 	qsort(sorted, summary->count, sizeof(*sorted), compare_importance);
 	put_head(out);
 	put_title(out, page, summary);
-	flmem_page_put_findings(out, summary);
+	flmem_page_put_findings(out, summary, advice);
 	flmem_page_put_overview(out, page, summary);
 	flmem_page_put_actions(out, page);
 	put_processes(out, page, sorted, summary->count);

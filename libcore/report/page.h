@@ -48,12 +48,14 @@ const struct flmem_page_series *flmem_page_find(const struct flmem_watch_page *p
 
 /* The whole page. */
 void flmem_page_put(struct flmem_buf *out, const struct flmem_watch_page *page,
-		    const struct flmem_watch_summary *summary);
+		    const struct flmem_watch_summary *summary,
+		    const struct flmem_watch_advice *advice);
 
 extern const char flmem_page_style[]; /* CSS */
 
 /* Exceeded limits, and findings of the rules of `flmem recommend`. */
-void flmem_page_put_findings(struct flmem_buf *out, const struct flmem_watch_summary *summary);
+void flmem_page_put_findings(struct flmem_buf *out, const struct flmem_watch_summary *summary,
+			     const struct flmem_watch_advice *advice);
 
 /* A table of all processes, each with a small curve. */
 void flmem_page_put_overview(struct flmem_buf *out, const struct flmem_watch_page *page,

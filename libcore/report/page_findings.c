@@ -62,17 +62,18 @@ static void put_limit(struct listing *list, const char *limit)
 	flmem_buf_puts(list->out, "</li>\n");
 }
 
-static void put_process(struct listing *list, const struct flmem_watch_summary *summary,
-			const struct flmem_watch_result *r)
+/* Of an advice without checked rules `found` and `span` are NULL. */
+static void put_process(struct listing *list, const struct flmem_watch_result *r,
+			const struct flmem_finding *found, const struct flmem_watch_span *span)
 {
 	list->process = &r->process;
 	list->open = false;
 	for (size_t k = 0; k < sizeof(r->findings) / sizeof(r->findings[0]); k++)
 		if (r->findings[k])
 			put_limit(list, r->findings[k]);
-	for (size_t k = 0; k < r->advice_count; k++) {
+	for (size_t k = 0; span && k < span->count; k++) {
 		if (list->shown < FINDINGS_MAX)
-			put_finding(list, &summary->advice.findings[r->advice_first + k]);
+			put_finding(list, &found[span->first + k]);
 		else
 			list->left_out++;
 	}
@@ -80,23 +81,23 @@ static void put_process(struct listing *list, const struct flmem_watch_summary *
 		flmem_buf_puts(list->out, "</ul>\n");
 }
 
-static void put_problems(struct flmem_buf *out, const struct flmem_recommendations *advice)
+static void put_problems(struct flmem_buf *out, const struct flmem_recommendations *found)
 {
-	size_t shown = advice->problem_count < PROBLEMS_MAX ? advice->problem_count : PROBLEMS_MAX;
+	size_t shown = found->problem_count < PROBLEMS_MAX ? found->problem_count : PROBLEMS_MAX;
 
 	if (!shown)
 		return;
 	flmem_buf_puts(out, "<h3>Not checked, or not completely</h3><ul>\n");
 	for (size_t i = 0; i < shown; i++) {
 		flmem_buf_puts(out, "<li><strong>");
-		flmem_markup_text(out, advice->problems[i].file);
+		flmem_markup_text(out, found->problems[i].file);
 		flmem_buf_puts(out, "</strong> <bdi>");
-		flmem_markup_text(out, advice->problems[i].message);
+		flmem_markup_text(out, found->problems[i].message);
 		flmem_buf_puts(out, "</bdi></li>\n");
 	}
 	flmem_buf_puts(out, "</ul>\n");
-	if (advice->problem_count > shown)
-		flmem_buf_printf(out, "<p>And %zu more.</p>\n", advice->problem_count - shown);
+	if (found->problem_count > shown)
+		flmem_buf_printf(out, "<p>And %zu more.</p>\n", found->problem_count - shown);
 }
 
 static uint64_t count_ended(const struct flmem_watch_summary *summary)
@@ -109,13 +110,13 @@ static uint64_t count_ended(const struct flmem_watch_summary *summary)
 }
 
 /* "None" is meaningful only with the set of rules that were checked. */
-static void put_scope(struct flmem_buf *out, const struct flmem_watch_summary *summary)
+static void put_scope(struct flmem_buf *out, const struct flmem_watch_summary *summary, bool live)
 {
 	uint64_t ended = count_ended(summary);
 
 	flmem_buf_puts(
 		out, "<p><small>Checked with the rules of flmem recommend about memory over time");
-	if (summary->advised != FLMEM_WATCH_ADVICE_LIVE)
+	if (!live)
 		flmem_buf_puts(
 			out,
 			"; rules about allocators, their settings and retained memory need live "
@@ -124,15 +125,16 @@ static void put_scope(struct flmem_buf *out, const struct flmem_watch_summary *s
 		flmem_buf_puts(
 			out,
 			", and about allocators, their settings and retained memory at the end");
-	if (summary->advised == FLMEM_WATCH_ADVICE_LIVE && ended)
+	if (live && ended)
 		flmem_buf_printf(out, ", except for %" PRIu64 " exited process%s", ended,
 				 ended == 1 ? "" : "es");
 	flmem_buf_puts(out, ".</small></p>\n");
 }
 
-void flmem_page_put_findings(struct flmem_buf *out, const struct flmem_watch_summary *summary)
+void flmem_page_put_findings(struct flmem_buf *out, const struct flmem_watch_summary *summary,
+			     const struct flmem_watch_advice *advice)
 {
-	bool advised = summary->advised != FLMEM_WATCH_ADVICE_NONE;
+	bool advised = advice->rules != FLMEM_WATCH_RULES_NONE;
 	struct listing list = {.out = out};
 
 	if (!summary->limit_passed && !advised)
@@ -140,14 +142,15 @@ void flmem_page_put_findings(struct flmem_buf *out, const struct flmem_watch_sum
 	flmem_buf_printf(out, "<section class=\"findings%s\"><h2>Findings</h2>\n",
 			 summary->limit_passed ? " passed" : "");
 	for (size_t i = 0; i < summary->count; i++)
-		put_process(&list, summary, &summary->results[i]);
-	list.left_out += summary->advice.left_out_count;
+		put_process(&list, &summary->results[i], advice->found.findings,
+			    advice->spans ? &advice->spans[i] : NULL);
+	list.left_out += advice->found.left_out_count;
 	if (list.left_out)
 		flmem_buf_printf(out, "<p>And %zu more findings.</p>\n", list.left_out);
 	if (!list.shown)
 		flmem_buf_puts(out, "<p>None.</p>\n");
-	put_problems(out, &summary->advice);
+	put_problems(out, &advice->found);
 	if (advised)
-		put_scope(out, summary);
+		put_scope(out, summary, advice->rules == FLMEM_WATCH_RULES_LIVE);
 	flmem_buf_puts(out, "</section>\n");
 }

@@ -184,18 +184,19 @@ static cJSON *result_object(const struct flmem_watch_result *result)
 }
 
 /* The rules that were checked, without which an empty list of findings means nothing. */
-static void add_advice(cJSON *root, const struct flmem_watch_summary *summary)
+static void add_advice(cJSON *root, const struct flmem_watch_advice *advice)
 {
 	cJSON *rules = cJSON_AddArrayToObject(root, "rules");
 
-	if (summary->advised != FLMEM_WATCH_ADVICE_NONE)
+	if (advice->rules != FLMEM_WATCH_RULES_NONE)
 		flmem_json_append_text(rules, "trend");
-	if (summary->advised == FLMEM_WATCH_ADVICE_LIVE)
+	if (advice->rules == FLMEM_WATCH_RULES_LIVE)
 		flmem_json_append_text(rules, "live");
-	flmem_json_add_findings(root, &summary->advice);
+	flmem_json_add_findings(root, &advice->found);
 }
 
-char *flmem_report_watch_summary_json(const struct flmem_watch_summary *summary)
+char *flmem_report_watch_summary_json(const struct flmem_watch_summary *summary,
+				      const struct flmem_watch_advice *advice)
 {
 	cJSON *root = make_line("summary"), *processes;
 
@@ -215,6 +216,6 @@ char *flmem_report_watch_summary_json(const struct flmem_watch_summary *summary)
 	flmem_json_add_u64(root, "record_lost", summary->record_lost);
 	flmem_json_add_u64(root, "record_skipped_bytes", summary->record_skipped_bytes);
 	cJSON_AddBoolToObject(root, "limit_passed", summary->limit_passed);
-	add_advice(root, summary);
+	add_advice(root, advice);
 	return flmem_json_take_line(root);
 }

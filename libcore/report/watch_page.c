@@ -28,7 +28,7 @@ int flmem_watch_page_new(struct flmem_watch_page **ret_page, struct flmem_error 
 	struct flmem_watch_page *page = calloc(1, sizeof(*page));
 
 	if (!page)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot allocate the page");
+		return flmem_error_nomem(err, "cannot allocate the page");
 	*ret_page = page;
 	return 0;
 }
@@ -137,13 +137,14 @@ void flmem_watch_page_round(struct flmem_watch_page *page, const struct flmem_wa
 }
 
 char *flmem_watch_page_html(const struct flmem_watch_page *page,
-			    const struct flmem_watch_summary *summary)
+			    const struct flmem_watch_summary *summary,
+			    const struct flmem_watch_advice *advice)
 {
 	FLMEM_AUTO_BUF struct flmem_buf out = FLMEM_BUF_INIT;
 
 	if (page->failed)
 		return NULL;
-	flmem_page_put(&out, page, summary);
+	flmem_page_put(&out, page, summary, advice);
 	return flmem_buf_take(&out);
 }
 
@@ -187,7 +188,8 @@ int flmem_watch_page_place(const char *path, struct flmem_error *err)
 }
 
 int flmem_watch_page_write(const struct flmem_watch_page *page,
-			   const struct flmem_watch_summary *summary, const char *path,
+			   const struct flmem_watch_summary *summary,
+			   const struct flmem_watch_advice *advice, const char *path,
 			   struct flmem_error *err)
 {
 	FLMEM_AUTO_FREE char *html = NULL;
@@ -195,8 +197,8 @@ int flmem_watch_page_write(const struct flmem_watch_page *page,
 
 	if (rc)
 		return rc;
-	html = flmem_watch_page_html(page, summary);
+	html = flmem_watch_page_html(page, summary, advice);
 	if (!html)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot write '%s'", path);
+		return flmem_error_nomem(err, "cannot write '%s'", path);
 	return flmem_io_write_file(path, html, strlen(html), 0644, true, err);
 }

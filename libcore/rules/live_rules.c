@@ -56,14 +56,14 @@ static bool requested_arenas(const struct flmem_process_report *process, uint64_
 	return value && !flmem_parse_u64(value, 1, UINT32_MAX, ret_arenas, NULL);
 }
 
-static void put(char *field, size_t size, const char *text)
+void flmem_live_put(char *field, size_t size, const char *text)
 {
 	char clean[256];
 
 	snprintf(field, size, "%s", flmem_text_escape(text, clean, sizeof(clean)));
 }
 
-#define PUT(field, text) put((field), sizeof(field), (text))
+#define PUT(field, text) flmem_live_put((field), sizeof(field), (text))
 
 static bool arena_unset(const struct flmem_process_report *process,
 			struct flmem_live_remark *remark)
@@ -232,34 +232,7 @@ static bool musl_no_trim(const struct flmem_process_report *process,
 	return true;
 }
 
-static bool profile_blind(const struct flmem_process_report *process,
-			  struct flmem_live_remark *remark)
-{
-	const char *value = flmem_live_setting(process, "NVFLARE_CLIENT_MEMORY_PROFILE");
-
-	if (process->role != FLMEM_ROLE_TRAINER || !value ||
-	    (strcmp(value, "1") != 0 && strcmp(value, "true") != 0 && strcmp(value, "yes") != 0))
-		return false;
-	remark->path = "NVFLARE_CLIENT_MEMORY_PROFILE";
-	PUT(remark->current, value);
-	return true;
-}
-
-static bool temporary_in_memory(const struct flmem_process_report *process,
-				struct flmem_live_remark *remark)
-{
-	const char *path = flmem_live_setting(process, "TMPDIR");
-
-	if (process->temporary_in_memory.unknown || !process->temporary_in_memory.value)
-		return false;
-	remark->path = "TMPDIR";
-	PUT(remark->current, path ? path : "");
-	snprintf(remark->detail, sizeof(remark->detail), "%.100s is on tmpfs or ramfs",
-		 path ? path : "/tmp");
-	return true;
-}
-
-const struct flmem_live_row flmem_live_rows[] = {
+static const struct flmem_live_row rows[] = {
 	{.rule = {.id = "LIVE-ARENA-UNSET",
 		  .severity = FLMEM_SEVERITY_WARNING,
 		  .condition = "a server, client or trainer that runs with glibc's malloc and "
@@ -335,30 +308,9 @@ const struct flmem_live_row flmem_live_rows[] = {
 			     "cleanups only collect garbage; use an image with glibc",
 		  .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 	 .check = musl_no_trim},
-	{.rule = {.id = "LIVE-OFFLOAD-TMPFS",
-		  .severity = FLMEM_SEVERITY_ERROR,
-		  .framework = FLMEM_FRAMEWORK_NVFLARE,
-		  .since = "2.8",
-		  .condition = "a server whose TMPDIR, or /tmp, is on tmpfs or ramfs or a symbolic "
-			       "link to it, beside a job with enable_tensor_disk_offload",
-		  .message = FLMEM_OFFLOAD_IN_MEMORY,
-		  .source = "NVFlare design note \"Tensor Disk Offload\""},
-	 .offload = true,
-	 .check = temporary_in_memory},
-	{.rule = {.id = "LIVE-PROFILE-BLIND-29",
-		  .severity = FLMEM_SEVERITY_WARNING,
-		  .framework = FLMEM_FRAMEWORK_NVFLARE,
-		  .since = "2.9",
-		  .certain = true,
-		  .condition =
-			  "NVFLARE_CLIENT_MEMORY_PROFILE set for a trainer in a separate process",
-		  .message = "NVFlare 2.9 does not log the memory of external trainers; use flmem "
-			     "watch",
-		  .source = "NVFlare 2.9 in development"},
-	 .check = profile_blind},
 };
 
-const size_t flmem_live_row_count = FLMEM_ARRAY_SIZE(flmem_live_rows);
+const struct flmem_live_table flmem_live_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
 
 static bool fill_live_finding(struct flmem_finding *finding,
 			      const struct flmem_finding_place *place,
@@ -393,7 +345,8 @@ int flmem_live_finding_add(const struct flmem_rule *rule, const struct flmem_fin
 	return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
 }
 
-int flmem_live_rules_run(const struct flmem_process_report *process,
+int flmem_live_rules_run(const struct flmem_live_table *table,
+			 const struct flmem_process_report *process,
 			 const struct flmem_release *release, struct flmem_recommendations *found,
 			 struct flmem_error *err)
 {
@@ -402,8 +355,8 @@ int flmem_live_rules_run(const struct flmem_process_report *process,
 	int rc = 0;
 
 	snprintf(file, sizeof(file), "process %d", (int)process->pid);
-	for (size_t i = 0; i < flmem_live_row_count && !rc; i++) {
-		const struct flmem_live_row *row = &flmem_live_rows[i];
+	for (size_t i = 0; i < table->count && !rc; i++) {
+		const struct flmem_live_row *row = &table->rows[i];
 		struct flmem_live_remark remark = {0};
 
 		if ((!row->offload || found->disk_offload) &&

@@ -37,8 +37,13 @@ struct flmem_live_row {
 	bool (*check)(const struct flmem_process_report *process, struct flmem_live_remark *remark);
 };
 
-extern const struct flmem_live_row flmem_live_rows[];
-extern const size_t flmem_live_row_count;
+struct flmem_live_table {
+	const struct flmem_live_row *rows;
+	size_t count;
+};
+
+/* Those about processes of any framework. */
+extern const struct flmem_live_table flmem_live_rules;
 
 /* The value of a setting that the process was started with; NULL: not set, or not readable. */
 const char *flmem_live_setting(const struct flmem_process_report *process, const char *name);
@@ -46,13 +51,17 @@ const char *flmem_live_setting(const struct flmem_process_report *process, const
 /* The allocator that serves plain malloc; NULL when it is not known. */
 const struct flmem_allocator_report *flmem_live_malloc(const struct flmem_process_report *process);
 
+/* Puts text of the process into a field of a remark, with control characters escaped. */
+void flmem_live_put(char *field, size_t size, const char *text);
+
 /* Converts a remark to a finding. FLMEM_EFAILED when out of memory. */
 int flmem_live_finding_add(const struct flmem_rule *rule, const struct flmem_finding_place *place,
 			   const struct flmem_live_remark *remark,
 			   struct flmem_recommendations *found, struct flmem_error *err);
 
-/* Checks one process against all rows. FLMEM_EFAILED when out of memory. */
-int flmem_live_rules_run(const struct flmem_process_report *process,
+/* Checks one process against a table. FLMEM_EFAILED when out of memory. */
+int flmem_live_rules_run(const struct flmem_live_table *table,
+			 const struct flmem_process_report *process,
 			 const struct flmem_release *release, struct flmem_recommendations *found,
 			 struct flmem_error *err);
 

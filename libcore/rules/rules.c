@@ -73,6 +73,23 @@ static char *full_message(const struct flmem_rule *rule, const char *detail)
 	return flmem_buf_take(&text);
 }
 
+bool flmem_recommendations_add_problem(struct flmem_recommendations *found, const char *file,
+				       unsigned line, const struct flmem_error *why)
+{
+	struct flmem_input_problem problem = {
+		.file = strdup(file),
+		.line = line,
+		.code = why->code,
+		.message = strdup(why->message),
+	};
+
+	if (problem.file && problem.message && flmem_problems_add(found, &problem))
+		return true;
+	free(problem.file);
+	free(problem.message);
+	return false;
+}
+
 void flmem_finding_clear(struct flmem_finding *finding)
 {
 	free(finding->message);
@@ -220,16 +237,16 @@ static void check_subject(struct flmem_check *check, const struct flmem_node *su
 	check->row->check(check);
 }
 
-/* NVFlare's server file lists workflows; its client file lists executors, one level deeper. */
 static void check_parts(struct flmem_check *check)
 {
+	const struct flmem_input_kind *kind = check->input->kind;
 	const struct flmem_node *root = check->input->document.root;
-	bool server = check->input->kind == FLMEM_INPUT_NVFLARE_SERVER;
 	const struct flmem_node *entry =
-		flmem_node_first(flmem_node_get(root, server ? "workflows" : "executors"));
+		kind->parts ? flmem_node_first(flmem_node_get(root, kind->parts)) : NULL;
 
 	for (; entry && entry->index < PARTS_MAX; entry = entry->next) {
-		const struct flmem_node *part = server ? entry : flmem_node_get(entry, "executor");
+		const struct flmem_node *part =
+			kind->part ? flmem_node_get(entry, kind->part) : entry;
 
 		if (flmem_node_is_kind(part, FLMEM_NODE_MAP))
 			check_subject(check, part);
@@ -240,10 +257,18 @@ static void check_input(struct flmem_check *check)
 {
 	if (check->row->parts)
 		check_parts(check);
-	else if (check->input->kind == FLMEM_INPUT_NVFLARE_LAUNCH ||
+	else if (check->input->kind->any_root ||
 		 check->input->document.syntax == FLMEM_SYNTAX_PLAIN ||
 		 flmem_node_is_kind(check->input->document.root, FLMEM_NODE_MAP))
 		check_subject(check, check->input->document.root);
+}
+
+static bool applies_to(const struct flmem_rule_row *row, const struct flmem_input *input)
+{
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(row->inputs) && row->inputs[i]; i++)
+		if (row->inputs[i] == input->kind)
+			return true;
+	return false;
 }
 
 static void run_table(struct flmem_check *check, const struct flmem_rule_table *table)
@@ -254,7 +279,7 @@ static void run_table(struct flmem_check *check, const struct flmem_rule_table *
 			continue;
 		for (size_t i = 0; i < check->bundle->count; i++) {
 			check->input = &check->bundle->inputs[i];
-			if (check->row->inputs & FLMEM_INPUT_BIT(check->input->kind))
+			if (applies_to(check->row, check->input))
 				check_input(check);
 		}
 	}

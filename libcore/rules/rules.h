@@ -25,27 +25,25 @@
 	"tensors are offloaded to a directory in memory, which then holds all of them; set " \
 	"TMPDIR to a directory on a disk"
 
-enum flmem_input_kind {
-	FLMEM_INPUT_UNKNOWN, /* decided by its content */
-	FLMEM_INPUT_NVFLARE_META,
-	FLMEM_INPUT_NVFLARE_SERVER,
-	FLMEM_INPUT_NVFLARE_CLIENT,
-	FLMEM_INPUT_NVFLARE_PYTHON,
-	FLMEM_INPUT_NVFLARE_LAUNCH,
-	FLMEM_INPUT_APPFL_SERVER,
-	FLMEM_INPUT_APPFL_CLIENT,
-	FLMEM_INPUT_FLOWER_PROJECT,
-	FLMEM_INPUT_RECORDING, /* of flmem watch; no document */
-	FLMEM_INPUT_OOM_LOG,   /* of a kernel; no document */
+/* A kind of file that has rules. Frameworks define their kinds; each is one constant object. */
+struct flmem_input_kind {
+	const char *parts; /* key of the list that rows with `parts` check by entry; NULL: none */
+	const char *part;  /* key of the part in an entry; NULL: the entry itself */
+	bool any_root;	   /* its rules also check a document that is not a map */
+	/*
+	 * For kinds that their name does not identify, as other programs use it, too: whether the
+	 * text, not parsed yet, could be of this kind, and whether the document is.
+	 */
+	bool (*is_likely)(enum flmem_syntax syntax, const struct flmem_buf *text);
+	bool (*is_one)(const struct flmem_document *document);
+	bool by_words; /* by words anywhere in it: kinds that keys identify take precedence */
 };
-
-#define FLMEM_INPUT_BIT(kind) (1U << (kind))
 
 /* One file. */
 struct flmem_input {
-	enum flmem_input_kind kind;
+	const struct flmem_input_kind *kind;
 	const char *file; /* path as the user gave it */
-	const char *app;  /* NVFlare: the name of its app in the job */
+	const char *app;  /* the name of its app in a job that has apps */
 	struct flmem_document document;
 };
 
@@ -59,7 +57,7 @@ struct flmem_bundle {
 struct flmem_check {
 	const struct flmem_bundle *bundle;
 	const struct flmem_input *input;
-	const struct flmem_node *subject; /* root of the file, or the workflow or executor */
+	const struct flmem_node *subject; /* root of the file, or the part */
 	const struct flmem_node *args;	  /* `args` of the subject, or NULL */
 	struct flmem_release release;	  /* of the framework; count 0: unknown */
 	const struct flmem_rule_row *row;
@@ -67,10 +65,12 @@ struct flmem_check {
 	bool failed; /* out of memory */
 };
 
+#define FLMEM_ROW_INPUTS 5
+
 struct flmem_rule_row {
 	struct flmem_rule rule;
-	unsigned inputs; /* FLMEM_INPUT_BIT of the kinds */
-	bool parts;	 /* checks each workflow or executor; else the file as a whole */
+	const struct flmem_input_kind *inputs[FLMEM_ROW_INPUTS]; /* ends in NULL if it has fewer */
+	bool parts; /* checks each entry of the kind's `parts`; else the file as a whole */
 	void (*check)(struct flmem_check *check);
 };
 
@@ -110,6 +110,10 @@ bool flmem_findings_add(struct flmem_recommendations *found, struct flmem_findin
 
 /* The same for a problem. */
 bool flmem_problems_add(struct flmem_recommendations *found, struct flmem_input_problem *problem);
+
+/* Adds a problem; `line` 0 for the file as a whole. False when out of memory. */
+bool flmem_recommendations_add_problem(struct flmem_recommendations *found, const char *file,
+				       unsigned line, const struct flmem_error *why);
 
 /* Frees what the finding owns. */
 void flmem_finding_clear(struct flmem_finding *finding);

@@ -18,7 +18,7 @@
 
 struct flmem_recorded {
 	const struct flmem_watch_result *result;
-	struct flmem_u64 gc_rounds; /* memory_gc_rounds that its side ran with, if known */
+	struct flmem_u64 gc_rounds; /* rounds between cleanups that its side ran with, if known */
 };
 
 struct flmem_trend_row {
@@ -26,17 +26,20 @@ struct flmem_trend_row {
 	bool (*check)(const struct flmem_recorded *recorded, struct flmem_live_remark *remark);
 };
 
-extern const struct flmem_trend_row flmem_trend_rows[];
-extern const size_t flmem_trend_row_count;
+struct flmem_trend_table {
+	const struct flmem_trend_row *rows;
+	size_t count;
+};
+
+/* Those about processes of any framework. */
+extern const struct flmem_trend_table flmem_trend_rules;
 
 /* Whether the control group ran short of memory while the process was watched. */
 bool flmem_recorded_was_short(const struct flmem_watch_result *result);
 
-/*
- * Checks one process of the recording `file` against all rows. memory_gc_rounds is that of the jobs
- * in `found`. FLMEM_EFAILED when out of memory.
- */
-int flmem_trend_rules_run(const struct flmem_watch_result *result, const char *file,
+/* Checks one process of the recording `file` against a table. FLMEM_EFAILED when out of memory. */
+int flmem_trend_rules_run(const struct flmem_trend_table *table,
+			  const struct flmem_recorded *recorded, const char *file,
 			  const struct flmem_release *release, struct flmem_recommendations *found,
 			  struct flmem_error *err);
 

@@ -164,7 +164,7 @@ static int explain_late_code(const struct flmem_cpython_session *session,
 	struct flmem_cpython_gil gil = {0};
 
 	if (run->self_restored)
-		return flmem_error_prefix(err, "the code has run");
+		return flmem_error_prefix(err, FLMEM_EFAILED, "the code has run");
 	flmem_cpython_gil_read(session->view, &session->place, session->state.main_interpreter,
 			       &gil, NULL);
 	if (run->returned < CALLS_LOCKED)
@@ -247,7 +247,7 @@ static int run_in_new_thread(struct flmem_cpython_session *session,
 
 	copy_lender(&thread, session->result);
 	if (rc == FLMEM_EFAILED)
-		return flmem_error_prefix(err, "a thread for the code");
+		return flmem_error_prefix(err, rc, "a thread for the code");
 	if (rc)
 		return rc;
 	session->threads_started++;

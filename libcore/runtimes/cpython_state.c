@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtimes/cpython_state.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -278,7 +277,7 @@ static int explain_fault(const struct flmem_view *view, enum fault fault, struct
 				       "the Python of process %d is not initialised",
 				       (int)view->process->pid);
 	case FAULT_MEMORY:
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot read a Python's state");
+		return flmem_error_nomem(err, "cannot read a Python's state");
 	case FAULT_NONSENSE:
 		return report_unreadable(view, "its state is inconsistent: an unknown build", err);
 	}

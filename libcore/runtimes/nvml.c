@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtimes/nvml.h"
 
-#include <dlfcn.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <flmem/plugin.h>
 
 #include "base/cleanup.h"
 #include "base/text.h"
@@ -73,66 +74,63 @@ struct flmem_nvml {
 #define DEVICE_LIMIT  256U
 #define PROCESS_LIMIT 65536U
 
-/* The first of the names that the library has, or NULL. */
 bool flmem_nvml_is_device(const char *path)
 {
 	/* WSL has one device instead of the driver's. */
 	return flmem_text_starts(path, "/dev/nvidia") || flmem_text_starts(path, "/dev/dxg");
 }
 
-static void *find_symbol(const struct flmem_nvml *nvml, const char *name, const char *older)
+/*
+ * The process lists have one row layout in their first revision and another since. The newest
+ * revision that the library has is used.
+ */
+static void choose_lists(struct flmem_nvml *nvml, nvml_list *const *v1)
 {
-	void *symbol = dlsym(nvml->library, name);
-
-	return symbol || !older ? symbol : dlsym(nvml->library, older);
-}
-
-static bool resolve_functions(struct flmem_nvml *nvml)
-{
-	const struct {
-		void *slot;
-		const char *name, *older;
-	} rows[] = {
-		{&nvml->init, "nvmlInit_v2", "nvmlInit"},
-		{&nvml->shutdown, "nvmlShutdown", NULL},
-		{&nvml->driver_version, "nvmlSystemGetDriverVersion", NULL},
-		{&nvml->device_count, "nvmlDeviceGetCount_v2", "nvmlDeviceGetCount"},
-		{&nvml->device, "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex"},
-		{&nvml->device_name, "nvmlDeviceGetName", NULL},
-		{&nvml->device_memory, "nvmlDeviceGetMemoryInfo", NULL},
-	};
-
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
-		void *symbol = find_symbol(nvml, rows[i].name, rows[i].older);
-
-		if (!symbol)
-			return false;
-		memcpy(rows[i].slot, &symbol, sizeof(symbol));
-	}
-	return true;
-}
-
-static void resolve_lists(struct flmem_nvml *nvml)
-{
-	static const char *const names[][3] = {
-		{"nvmlDeviceGetComputeRunningProcesses_v3",
-		 "nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses"},
-		{"nvmlDeviceGetGraphicsRunningProcesses_v3",
-		 "nvmlDeviceGetGraphicsRunningProcesses_v2",
-		 "nvmlDeviceGetGraphicsRunningProcesses"},
-	};
-
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++) {
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(nvml->lists); i++) {
 		struct process_list *list = &nvml->lists[i];
-		void *symbol = find_symbol(nvml, names[i][0], names[i][1]);
 
-		list->row_size = sizeof(struct nvml_process_v2);
-		if (!symbol) {
-			symbol = find_symbol(nvml, names[i][2], NULL);
-			list->row_size = sizeof(struct nvml_process_v1);
-		}
-		memcpy(&list->call, &symbol, sizeof(symbol));
+		list->row_size = list->call ? sizeof(struct nvml_process_v2)
+					    : sizeof(struct nvml_process_v1);
+		if (!list->call)
+			list->call = v1[i];
 	}
+}
+
+static int load_library(struct flmem_nvml *nvml, struct flmem_error *err)
+{
+	static const struct flmem_plugin plugin = {
+		.sonames = {LIBRARY},
+		.missing = "no NVIDIA driver",
+		.lacks = "functions that every driver since 340 has",
+	};
+	nvml_list *v1[FLMEM_ARRAY_SIZE(nvml->lists)];
+	const struct flmem_plugin_symbol symbols[] = {
+		{{"nvmlInit_v2", "nvmlInit"}, &nvml->init, false},
+		{{"nvmlShutdown"}, &nvml->shutdown, false},
+		{{"nvmlSystemGetDriverVersion"}, &nvml->driver_version, false},
+		{{"nvmlDeviceGetCount_v2", "nvmlDeviceGetCount"}, &nvml->device_count, false},
+		{{"nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex"},
+		 &nvml->device,
+		 false},
+		{{"nvmlDeviceGetName"}, &nvml->device_name, false},
+		{{"nvmlDeviceGetMemoryInfo"}, &nvml->device_memory, false},
+		{{"nvmlDeviceGetComputeRunningProcesses_v3",
+		  "nvmlDeviceGetComputeRunningProcesses_v2"},
+		 &nvml->lists[0].call,
+		 true},
+		{{"nvmlDeviceGetGraphicsRunningProcesses_v3",
+		  "nvmlDeviceGetGraphicsRunningProcesses_v2"},
+		 &nvml->lists[1].call,
+		 true},
+		{{"nvmlDeviceGetComputeRunningProcesses"}, &v1[0], true},
+		{{"nvmlDeviceGetGraphicsRunningProcesses"}, &v1[1], true},
+	};
+	int rc =
+		flmem_plugin_load(&plugin, symbols, FLMEM_ARRAY_SIZE(symbols), &nvml->library, err);
+
+	if (!rc)
+		choose_lists(nvml, v1);
+	return rc;
 }
 
 static int start_library(struct flmem_nvml *nvml, struct flmem_error *err)
@@ -164,15 +162,9 @@ int flmem_nvml_open(struct flmem_nvml **ret_nvml, struct flmem_error *err)
 
 	if (!nvml)
 		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
-	nvml->library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-	if (!nvml->library)
-		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0, "no NVIDIA driver: %s",
-				       dlerror());
-	if (!resolve_functions(nvml))
-		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
-				       LIBRARY " lacks functions that every driver since 340 has");
-	resolve_lists(nvml);
-	rc = start_library(nvml, err);
+	rc = load_library(nvml, err);
+	if (!rc)
+		rc = start_library(nvml, err);
 	if (!rc)
 		*ret_nvml = FLMEM_TAKE(nvml);
 	return rc;
@@ -184,8 +176,7 @@ void flmem_nvml_close(struct flmem_nvml *nvml)
 		return;
 	if (nvml->initialised)
 		nvml->shutdown();
-	if (nvml->library)
-		dlclose(nvml->library);
+	flmem_plugin_close(nvml->library);
 	free(nvml);
 }
 

@@ -157,9 +157,7 @@ void flmem_recorder_close(struct flmem_recorder *recorder)
 	recorder->fd = -1;
 	flmem_buf_clear(&recorder->block);
 	flmem_buf_clear(&recorder->intro);
-	free(recorder->pages);
-	recorder->pages = NULL;
-	recorder->page_count = 0;
+	flmem_last_samples_clear(&recorder->last);
 }
 
 static void lose_block(struct flmem_recorder *r, int error)
@@ -250,8 +248,7 @@ static void write_pending(struct flmem_recorder *recorder)
 		write_block(recorder, &recorder->block);
 	flmem_buf_clear(&recorder->block);
 	recorder->ticked = false;
-	for (size_t i = 0; i < recorder->page_count; i++)
-		recorder->pages[i] = 0;
+	flmem_last_samples_reset(&recorder->last);
 }
 
 void flmem_recorder_flush(struct flmem_recorder *recorder)
@@ -304,32 +301,13 @@ static void put_tick(struct flmem_recorder *r, const struct flmem_record *record
 	r->at_ms = at;
 }
 
-static bool make_room(struct flmem_recorder *r, uint64_t process)
-{
-	size_t count = r->page_count ? r->page_count : 16;
-	uint64_t *pages;
-
-	if (process < r->page_count)
-		return true;
-	while (count <= process)
-		count *= 2;
-	pages = reallocarray(r->pages, count, sizeof(*pages));
-	if (!pages)
-		return false;
-	for (size_t i = r->page_count; i < count; i++)
-		pages[i] = 0;
-	r->pages = pages;
-	r->page_count = count;
-	return true;
-}
-
-static void put_sample(struct flmem_recorder *r, const struct flmem_record *record)
+static void put_sample(struct flmem_buf *b, const struct flmem_record *record, uint64_t *last)
 {
 	uint64_t kib = record->bytes / 1024;
 
-	flmem_varint_put(&r->block, record->process);
-	flmem_varint_put(&r->block, flmem_varint_fold(r->pages[record->process], kib));
-	r->pages[record->process] = kib;
+	flmem_varint_put(b, record->process);
+	flmem_varint_put(b, flmem_varint_fold(*last, kib));
+	*last = kib;
 }
 
 static void put_split(struct flmem_buf *b, const struct flmem_record *record)
@@ -438,9 +416,13 @@ static void end_block(struct flmem_recorder *r, enum flmem_record_kind next)
 void flmem_recorder_add(struct flmem_recorder *recorder, const struct flmem_record *record)
 {
 	struct flmem_buf *b = &recorder->block;
+	uint64_t *last;
 	size_t from;
 
-	if (record->process >= FLMEM_RECORD_PROCESSES_MAX || !make_room(recorder, record->process))
+	if (record->process >= FLMEM_RECORD_PROCESSES_MAX)
+		return;
+	last = flmem_last_samples_at(&recorder->last, record->process);
+	if (!last)
 		return;
 	end_block(recorder, record->kind);
 	from = b->length;
@@ -456,7 +438,7 @@ void flmem_recorder_add(struct flmem_recorder *recorder, const struct flmem_reco
 		put_tick(recorder, record);
 		break;
 	case FLMEM_RECORD_SAMPLE:
-		put_sample(recorder, record);
+		put_sample(b, record, last);
 		break;
 	case FLMEM_RECORD_SPLIT:
 		put_split(b, record);

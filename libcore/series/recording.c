@@ -82,26 +82,8 @@ int flmem_recording_open(const char *path, struct flmem_recording *ret_recording
 	if (fstat(r.fd, &status) < 0 || !S_ISREG(status.st_mode))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is not a regular file", path);
 	if (!flmem_buf_reserve(&r.bytes, WINDOW))
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot read '%s'", path);
+		return flmem_error_nomem(err, "cannot read '%s'", path);
 	rc = begin_reading(&r, path, err);
-	if (rc)
-		return rc;
-	*ret_recording = r;
-	r = (struct flmem_recording){.bytes = FLMEM_BUF_INIT, .fd = -1};
-	return 0;
-}
-
-int flmem_recording_open_bytes(const void *bytes, size_t length,
-			       struct flmem_recording *ret_recording, struct flmem_error *err)
-{
-	FLMEM_AUTO(flmem_recording_close)
-	struct flmem_recording r = {.bytes = FLMEM_BUF_INIT, .fd = -1, .ended = true};
-	int rc;
-
-	flmem_buf_append(&r.bytes, bytes, length);
-	if (r.bytes.failed)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot load the recording");
-	rc = begin_reading(&r, "the bytes", err);
 	if (rc)
 		return rc;
 	*ret_recording = r;
@@ -114,9 +96,7 @@ void flmem_recording_close(struct flmem_recording *recording)
 	flmem_cleanup_close(&recording->fd);
 	recording->fd = -1;
 	flmem_buf_clear(&recording->bytes);
-	free(recording->pages);
-	recording->pages = NULL;
-	recording->page_count = 0;
+	flmem_last_samples_clear(&recording->last);
 }
 
 /* Length of the whole block at `at`, or 0. */
@@ -164,8 +144,7 @@ static bool next_block(struct flmem_recording *r)
 		skip_to_block(r);
 	}
 	r->ticked = false;
-	for (size_t i = 0; i < r->page_count; i++)
-		r->pages[i] = 0;
+	flmem_last_samples_reset(&r->last);
 	return true;
 }
 
@@ -232,33 +211,15 @@ static bool read_tick(struct flmem_recording *r, struct flmem_record *record)
 	       !__builtin_mul_overflow(at, 1000, &record->at_us);
 }
 
-static bool make_room(struct flmem_recording *r, uint64_t process)
-{
-	size_t count = r->page_count ? r->page_count : 16;
-	uint64_t *pages;
-
-	while (count <= process)
-		count *= 2;
-	if (count == r->page_count)
-		return true;
-	pages = reallocarray(r->pages, count, sizeof(*pages));
-	if (!pages)
-		return false;
-	for (size_t i = r->page_count; i < count; i++)
-		pages[i] = 0;
-	r->pages = pages;
-	r->page_count = count;
-	return true;
-}
-
 static bool read_sample(struct flmem_recording *r, struct flmem_record *record)
 {
 	uint64_t folded, *kib;
 
-	if (!r->ticked || !read_process_number(r, record) || !read_number(r, &folded) ||
-	    !make_room(r, record->process))
+	if (!r->ticked || !read_process_number(r, record) || !read_number(r, &folded))
 		return false;
-	kib = &r->pages[record->process];
+	kib = flmem_last_samples_at(&r->last, record->process);
+	if (!kib)
+		return false;
 	*kib = flmem_varint_unfold(*kib, folded);
 	return !__builtin_mul_overflow(*kib, 1024, &record->bytes);
 }

@@ -25,6 +25,7 @@
 #include <flmem/error.h>
 
 #include "base/buf.h"
+#include "series/last_samples.h"
 
 enum flmem_record_kind {
 	FLMEM_RECORD_SESSION = 1, /* a watch begins */
@@ -121,8 +122,7 @@ struct flmem_recorder {
 	uint64_t met;			 /* processes with a number below it may be in `intro` */
 	bool ticked;			 /* the block has a tick already */
 	uint64_t elapsed_ms, at_ms;	 /* of the last tick in the block */
-	uint64_t *pages;		 /* last sample of each process in the block; 0: none yet */
-	size_t page_count;
+	struct flmem_last_samples last;	 /* in the block */
 };
 
 /*
@@ -158,8 +158,7 @@ struct flmem_recording {
 	uint64_t budget;	  /* bytes that failing checksums may still cover */
 	bool ticked;
 	uint64_t elapsed_ms, at_ms;
-	uint64_t *pages;
-	size_t page_count;
+	struct flmem_last_samples last;					  /* in the block */
 	char command[FLMEM_RECORD_TEXT_MAX], site[FLMEM_RECORD_TEXT_MAX]; /* of the last record */
 	char reason[FLMEM_RECORD_TEXT_MAX];
 };
@@ -170,10 +169,6 @@ bool flmem_recording_is_one(const char *path);
 /* FLMEM_EUSAGE for a file that is not a recording, FLMEM_EPERM without permission to read it. */
 int flmem_recording_open(const char *path, struct flmem_recording *ret_recording,
 			 struct flmem_error *err);
-
-/* The same from memory, which is copied. */
-int flmem_recording_open_bytes(const void *bytes, size_t length,
-			       struct flmem_recording *ret_recording, struct flmem_error *err);
 
 /* An unopened one, safe to close. */
 #define FLMEM_RECORDING_INIT                      \

@@ -282,7 +282,7 @@ int flmem_endpoint_open(const struct flmem_endpoint_options *options,
 	int rc;
 
 	if (!e)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot make an endpoint");
+		return flmem_error_nomem(err, "cannot make an endpoint");
 	e->options = *options;
 	e->listener.fd = e->stop = -1;
 	rc = open_endpoint(e, err);

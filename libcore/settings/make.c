@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <flmem/settings.h>
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -157,9 +156,7 @@ static int add_setting(const struct circumstances *c, const struct flmem_setting
 		return 0;
 	}
 	set_value(c, row, setting);
-	return setting->value
-		       ? 0
-		       : flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot hold %s", row->name);
+	return setting->value ? 0 : flmem_error_nomem(err, "cannot hold %s", row->name);
 }
 
 /* The library that was named, if it is usable, else an installed one; NULL: none. */
@@ -173,7 +170,7 @@ static int choose_jemalloc_library(const struct flmem_settings_request *request,
 		return rc;
 	*ret_library = named ? strdup(named) : flmem_jemalloc_find();
 	if (named && !*ret_library)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot hold the path");
+		return flmem_error_nomem(err, "cannot hold the path");
 	return 0;
 }
 
@@ -231,7 +228,7 @@ static int read_circumstances(const struct flmem_settings_request *request,
 	settings->framework = request->framework ? request->framework : FLMEM_FRAMEWORK_NVFLARE;
 	settings->rows = calloc(flmem_setting_row_count, sizeof(*settings->rows));
 	if (!settings->rows)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot hold the settings");
+		return flmem_error_nomem(err, "cannot hold the settings");
 	return choose_allocator(request, settings, err);
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <flmem/settings.h>
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -204,7 +203,7 @@ int flmem_settings_print(const struct flmem_settings *settings, enum flmem_setti
 		return rc;
 	text = flmem_buf_take(&out);
 	if (!text)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot print the settings");
+		return flmem_error_nomem(err, "cannot print the settings");
 	*ret_text = text;
 	return 0;
 }

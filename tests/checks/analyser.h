@@ -10,6 +10,8 @@
 #include <flmem/error.h>
 
 #define flmem_error_set(err, code, ...) ((void)flmem_error_set(err, code, __VA_ARGS__), (code))
-#define flmem_error_prefix(err, ...)	((void)flmem_error_prefix(err, __VA_ARGS__), FLMEM_EFAILED)
+#define flmem_error_nomem(err, ...)	((void)flmem_error_nomem(err, __VA_ARGS__), FLMEM_EFAILED)
+#define flmem_error_prefix(err, code, ...) \
+	((void)flmem_error_prefix(err, code, __VA_ARGS__), (code))
 
 #endif

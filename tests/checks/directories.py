@@ -35,16 +35,6 @@ DIRECTORIES = {
 # These print what others return: of those they know the public headers only.
 PRINTERS = ("report", "serve")
 
-# Known exceptions, to be removed: the advice of `watch`, and recordings in `recommend`, belong into
-# the command line, which knows both.
-EXCEPTIONS = {
-    "ops/recommend/recommend_recording.c": ("ops/watch/replay.h", "ops/watch/watch_state.h"),
-    "ops/recommend/recommendations.c": ("ops/watch/watch_state.h",),
-    "ops/watch/watch_state.c": ("ops/recommend/recommendations.h",),
-    "ops/watch/watch_advice.c": ("ops/recommend/recommend_files.h",
-                                 "ops/recommend/recommend_live.h"),
-}
-
 
 def directory_of(path):
     """The first level, or two of them where those have rules of their own."""

@@ -4,7 +4,7 @@ import os
 import re
 
 import tree
-from directories import DIRECTORIES, EXCEPTIONS, directory_of
+from directories import DIRECTORIES, directory_of
 
 # Public headers of operations are for operations, and for those who print their results.
 OPERATIONS = ("condition", "detect", "emit", "host", "launch", "own_process", "plan", "recommend",
@@ -61,8 +61,6 @@ def finding(top, name, mark, target):
     directory = directory_of("/".join(parts[1:]))
     if directory not in DIRECTORIES:
         return f"layers.py does not know the directory '{directory}'"
-    if target in EXCEPTIONS.get("/".join(parts[1:]), ()):
-        return None
     return library_finding(directory, mark, target)
 
 

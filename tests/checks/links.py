@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import tree
-from directories import DIRECTORIES, EXCEPTIONS, PRINTERS, directory_of
+from directories import DIRECTORIES, PRINTERS, directory_of
 
 OBJECTS = "libcore/CMakeFiles/flmem_objects.dir"
 
@@ -39,8 +39,6 @@ def symbols(path):
 def finding(user, owner, symbol):
     below, above = directory_of(user), directory_of(owner)
     if below == above or below in PRINTERS or above in DIRECTORIES.get(below, ()):
-        return None
-    if owner.replace(".c", ".h") in EXCEPTIONS.get(user, ()):
         return None
     return f"libcore/{user}: uses {symbol} of {owner}: {below}/ may not depend on {above}/"
 

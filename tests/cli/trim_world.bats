@@ -30,3 +30,21 @@ goes_on_from() {
 	[ "$(status_field "$VICTIM" TracerPid)" = 0 ]
 	alive "$VICTIM"
 }
+
+says_go_on() {
+	grep -q '^go on' "$VICTIM_LOG"
+}
+
+@test "the thread that lets another one go on, which has a lock of jemalloc, is not kept waiting for it" {
+	local jemalloc=/usr/lib/x86_64-linux-gnu/libjemalloc.so.2
+	requires "$jemalloc" victim:safe_world_locked
+	mkfifo "$BATS_TEST_TMPDIR/commands"
+	LD_PRELOAD=$jemalloc start_victim safe_world_locked "$BATS_TEST_TMPDIR/commands"
+	flmem trim --pid "$VICTIM" --timeout 300ms
+	assert_error 6 "thread [0-9]+ is inside a signal handler"
+	flmem trim --pid "$VICTIM" --dry-run
+	assert_error 6 "thread [0-9]+ is inside a signal handler"
+	[ "$(status_field "$VICTIM" TracerPid)" = 0 ]
+	printf x >"$BATS_TEST_TMPDIR/commands"
+	wait_until 20 says_go_on
+}

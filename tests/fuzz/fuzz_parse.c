@@ -21,9 +21,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint64_t value;
 	pid_t pid;
 
-	flmem_parse_size(text, &value, NULL);
-	flmem_parse_count(text, &value, NULL);
-	flmem_parse_duration(text, &value, NULL);
+	if (flmem_parse_size(text, &value, NULL) > 0 || flmem_parse_count(text, &value, NULL) > 0 ||
+	    flmem_parse_duration(text, &value, NULL) > 0)
+		abort();
 	if (flmem_parse_u64(text, 3, 1000, &value, NULL) == 0 && (value < 3 || value > 1000))
 		abort();
 	if (flmem_parse_pid(text, &pid, NULL) == 0 && pid < 1)

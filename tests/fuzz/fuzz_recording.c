@@ -4,17 +4,21 @@
  * put into a block with the right sum, which mutation alone would hardly find. What was read is
  * thinned, too, and must then be whole.
  */
+#include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <flmem/watch.h>
 #include <flmem/watch_page.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "file.h"
 #include "fuzz.h"
-#include "ops/watch/replay.h"
 #include "series/recording_format.h"
 #include "series/thin.h"
+
+#define PATH_SIZE 32
 
 struct reader {
 	uint64_t count;
@@ -58,7 +62,8 @@ static void check_page(const struct flmem_watch_page *page,
 	static const char *const never[] = {"=\"left:nan",  "=\"left:-nan", "=\"left:inf",
 					    "=\"left:-inf", "=\"top:nan",   "=\"top:-nan",
 					    "=\"top:inf",   "=\"top:-inf",  "<script"};
-	char *html = flmem_watch_page_html(page, summary);
+	const struct flmem_watch_advice none = {0};
+	char *html = flmem_watch_page_html(page, summary, &none);
 
 	if (!html)
 		abort();
@@ -76,7 +81,7 @@ static void check(const struct flmem_watch_summary *summary)
 			abort();
 }
 
-static void replay(const char *bytes, size_t length)
+static void replay(const char *path)
 {
 	struct reader reader = {0};
 	const struct flmem_watch_options options = {.stop_fd = -1, .fail_above_bytes = 1 << 20};
@@ -90,12 +95,19 @@ static void replay(const char *bytes, size_t length)
 
 	if (flmem_watch_page_new(&reader.page, NULL))
 		return;
-	if (!flmem_watch_replay_bytes(bytes, length, &options, &callbacks, &summary, NULL)) {
+	if (!flmem_watch_replay(path, &options, &callbacks, &summary, NULL)) {
 		check(&summary);
 		check_page(reader.page, &summary);
 		flmem_watch_summary_clear(&summary);
 	}
 	flmem_watch_page_free(reader.page);
+}
+
+/* Recordings are opened by path. */
+static const char *path_of(int fd, char path[PATH_SIZE])
+{
+	snprintf(path, PATH_SIZE, "/proc/self/fd/%d", fd);
+	return path;
 }
 
 static void count_samples(struct flmem_recording *recording, uint64_t *ret_samples)
@@ -110,19 +122,17 @@ static void count_samples(struct flmem_recording *recording, uint64_t *ret_sampl
 static void check_thinned(struct flmem_recorder *thinned, uint64_t samples)
 {
 	FLMEM_AUTO(flmem_recording_close) struct flmem_recording r = FLMEM_RECORDING_INIT;
-	FLMEM_AUTO_BUF struct flmem_buf bytes = FLMEM_BUF_INIT;
+	char path[PATH_SIZE];
 	uint64_t left;
 
-	if (!flmem_buf_reserve(&bytes, thinned->size + 1) ||
-	    pread(thinned->fd, bytes.data, thinned->size, 0) != (ssize_t)thinned->size ||
-	    flmem_recording_open_bytes(bytes.data, thinned->size, &r, NULL))
+	if (flmem_recording_open(path_of(thinned->fd, path), &r, NULL))
 		abort();
 	count_samples(&r, &left);
 	if (r.skipped || left > samples)
 		abort();
 }
 
-static void thin(const char *bytes, size_t length)
+static void thin(const char *path)
 {
 	FLMEM_AUTO(flmem_recording_close) struct flmem_recording r = FLMEM_RECORDING_INIT;
 	struct flmem_recorder thinned = {.fd = memfd_create("thinned", MFD_CLOEXEC),
@@ -132,14 +142,14 @@ static void thin(const char *bytes, size_t length)
 	struct flmem_recording_extent extent;
 	uint64_t samples;
 
-	if (flmem_recording_open_bytes(bytes, length, &r, NULL) == 0) {
+	if (flmem_recording_open(path, &r, NULL) == 0) {
 		count_samples(&r, &samples);
 		flmem_recording_close(&r);
-		if (flmem_recording_open_bytes(bytes, length, &r, NULL))
+		if (flmem_recording_open(path, &r, NULL))
 			abort();
 		flmem_recording_measure(&r, NULL, &extent);
 		flmem_recording_close(&r);
-		if (flmem_recording_open_bytes(bytes, length, &r, NULL) ||
+		if (flmem_recording_open(path, &r, NULL) ||
 		    !flmem_recording_thin(&r, extent.span_us, extent.span_us / 2, NULL, &thinned))
 			abort();
 		check_thinned(&thinned, samples);
@@ -161,8 +171,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	flmem_buf_append(&block, data + 1, size - 1);
 	if (!block.failed) {
-		replay(block.data, block.length);
-		thin(block.data, block.length);
+		char path[PATH_SIZE];
+		int fd = fuzz_file(block.data, block.length);
+
+		replay(path_of(fd, path));
+		thin(path);
+		close(fd);
 	}
 	flmem_buf_clear(&block);
 	return 0;

@@ -13,9 +13,11 @@
 
 static struct flmem_argv_env parse(const char *bytes, size_t length)
 {
+	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
 	struct flmem_argv_env words = {0};
 
-	assert_int_equal(flmem_argv_env_parse(bytes, length, &words, NULL), 0);
+	flmem_buf_append(&buf, bytes, length);
+	assert_int_equal(flmem_argv_env_split(&buf, false, &words), 0);
 	return words;
 }
 

@@ -11,6 +11,8 @@
 #include <sys/syscall.h>
 #include <ucontext.h>
 
+#include "proc/status.h"
+
 #define STACK_BYTES ((size_t)256 << 10)
 
 struct page {
@@ -95,6 +97,35 @@ static void be_locking(void)
 	}
 }
 
+/* Always in the same call, whatever happens to it. */
+static void be_waiting(void)
+{
+	for (;;) {
+		syscall(SYS_futex, &page->words[0], FUTEX_WAIT, 1, NULL, NULL, 0);
+		atomic_fetch_add(&page->rounds, 1);
+	}
+}
+
+static uint64_t times_asleep(void)
+{
+	struct flmem_process process = FLMEM_PROCESS_INIT;
+	struct flmem_status status;
+
+	assert_int_equal(flmem_process_open(child, &process, NULL), 0);
+	assert_int_equal(flmem_status_read(&process, &status, NULL), 0);
+	flmem_process_close(&process);
+	return status.voluntary_switches.value;
+}
+
+/* Back in its wait, and asleep. */
+static void wake_up_once(void)
+{
+	uint64_t before = times_asleep();
+
+	syscall(SYS_futex, &page->words[0], FUTEX_WAKE, 1, NULL, NULL, 0);
+	await_true(times_asleep() > before && waits_for(1));
+}
+
 static void become_locked(void)
 {
 	atomic_store(&page->words[0], 0);
@@ -169,6 +200,12 @@ static int start_locking(void **state)
 	return start(be_locking);
 }
 
+static int start_waiting(void **state)
+{
+	(void)state;
+	return start(be_waiting);
+}
+
 static int start_computing(void **state)
 {
 	(void)state;
@@ -219,8 +256,27 @@ static void an_event_that_became_a_lock_is_left_alone(void **state)
 	before_seize = become_locked;
 	assert_int_equal(borrow(0, &err), FLMEM_EUNSAFE);
 	assert_null(before_seize);
+	assert_null(strstr(err.message, "was awake for a moment")); /* that is not asked first */
 	assert_int_equal(page->calls, 1);
 	await_true(waits_for(2));
+	assert_int_equal(page->rounds, 1);
+}
+
+/* It may have sent a signal, and another thread may wait in its handler for this one. */
+static void one_that_was_awake_meanwhile_is_left_alone(void **state)
+{
+	struct flmem_error err = {0};
+
+	(void)state;
+	await_true(waits_for(1));
+	assert_int_equal(borrow(0, &err), 0);
+	assert_int_equal(page->calls, 1);
+	await_true(waits_for(1));
+	before_seize = wake_up_once;
+	assert_int_equal(borrow(0, &err), FLMEM_EUNSAFE);
+	assert_null(before_seize);
+	assert_non_null(strstr(err.message, "was awake for a moment"));
+	assert_int_equal(page->calls, 1);
 	assert_int_equal(page->rounds, 1);
 }
 
@@ -264,6 +320,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(an_event_that_became_a_lock_is_left_alone,
 						start_locking, end_child),
+		cmocka_unit_test_setup_teardown(one_that_was_awake_meanwhile_is_left_alone,
+						start_waiting, end_child),
 		cmocka_unit_test_setup_teardown(a_computing_thread_that_began_to_wait_is_left_alone,
 						start_computing, end_child),
 		cmocka_unit_test_setup_teardown(a_computing_thread_on_a_made_stack_is_left_alone,

@@ -245,12 +245,14 @@ static int end_child(void **state)
  */
 static void be_odd(void)
 {
+	pid_t own = getpid();
 	long rc = 7;
 
 	if (fork() == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		for (;;)
+		while (getppid() == own)
 			pause();
+		_exit(0);
 	}
 	atomic_fetch_add(&page->ready, 1);
 	__asm__ volatile("int $0x80"

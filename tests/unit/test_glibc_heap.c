@@ -27,6 +27,8 @@
 #include "proc/process.h"
 #include "proc/status.h"
 
+#include "counting_peek.h"
+
 #define PROGRAM(name)  VICTIMS "/heaps/" name
 #define START_LIMIT_MS 60000
 #define KIB	       UINT64_C(1024)
@@ -155,14 +157,14 @@ static struct flmem_heap_report read_heap_alone(uint64_t walked_max, uint64_t pr
 		.precision = precision,
 	};
 	FLMEM_AUTO_INSPECTION struct flmem_inspection *target = flmem_inspection_new(NULL);
-	FLMEM_AUTO_PEEK struct flmem_peek *peek = NULL;
+	FLMEM_AUTO(counting_peek_close) struct counting_peek counting;
 	struct flmem_heap_report heap = FLMEM_HEAP_UNKNOWN("no allocator");
 	struct flmem_glibc_space space = {0};
 
 	assert_int_equal(flmem_process_open(victim.pid, &target->process, NULL), 0);
 	assert_int_equal(flmem_inspection_read(target, NULL), 0);
-	assert_int_equal(flmem_peek_open(&target->process, &peek, NULL), 0);
-	space.peek = peek;
+	counting_peek_open(&target->process, &counting);
+	space.peek = counting.peek;
 	space.maps = &target->maps;
 	for (size_t i = 0; i < target->allocators.count; i++) {
 		const struct flmem_allocator *found = &target->allocators.rows[i];
@@ -173,7 +175,7 @@ static struct flmem_heap_report read_heap_alone(uint64_t walked_max, uint64_t pr
 		if (found->serves_malloc)
 			flmem_glibc_heap_read(&space, &effort, &heap);
 	}
-	*ret_bytes_read = flmem_peek_bytes_read(peek);
+	*ret_bytes_read = counting.bytes_read;
 	return heap;
 }
 

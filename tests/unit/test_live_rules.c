@@ -262,12 +262,34 @@ static void what_may_not_be_read_is_a_problem(void **state)
 	flmem_recommendations_clear(&found);
 }
 
+/* The environment is untrusted: what a rule shows of it has no control characters. */
+static void text_of_the_environment_is_escaped(void **state)
+{
+	static const struct live_case row = {
+		"LIVE-OFFLOAD-TMPFS", true,	      SERVER, GLIBC, {"TMPDIR=/x\033[2J"},
+		.in_memory = true,    .offload = true};
+	struct flmem_recommendations found = {0};
+	size_t shown = 0;
+
+	(void)state;
+	run(&row, &found);
+	for (size_t i = 0; i < found.finding_count; i++) {
+		if (strcmp(found.findings[i].rule->id, row.rule) != 0)
+			continue;
+		assert_string_equal(found.findings[i].current, "/x\\x1b[2J");
+		shown++;
+	}
+	assert_int_equal(shown, 1);
+	flmem_recommendations_clear(&found);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_rule_is_triggered_and_nearly_missed),
 		cmocka_unit_test(every_rule_has_both),
 		cmocka_unit_test(what_may_not_be_read_is_a_problem),
+		cmocka_unit_test(text_of_the_environment_is_escaped),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,12 +27,14 @@ static void settings_are_picked_out_once_each_and_redacted(void **state)
 		{"NVFLARE_JOB_AUTH_TOKEN", "<redacted>"},
 		{"LD_PRELOAD", ""},
 	};
+	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
 	FLMEM_AUTO_ARGV_ENV struct flmem_argv_env words = {0};
 	struct flmem_setting_report *rows;
 	size_t count;
 
 	(void)state;
-	assert_int_equal(flmem_argv_env_parse(bytes, sizeof(bytes), &words, NULL), 0);
+	flmem_buf_append(&buf, bytes, sizeof(bytes));
+	assert_int_equal(flmem_argv_env_split(&buf, false, &words), 0);
 	assert_int_equal(flmem_settings_observe(&words, &rows, &count, NULL), 0);
 	assert_int_equal(count, FLMEM_ARRAY_SIZE(expected));
 	for (size_t i = 0; i < count; i++) {
@@ -55,7 +57,7 @@ static void an_endless_environment_is_bounded(void **state)
 		flmem_buf_printf(&buf, "NVFLARE_%d=1", i);
 		flmem_buf_putc(&buf, '\0');
 	}
-	assert_int_equal(flmem_argv_env_parse(buf.data, buf.length, &words, NULL), 0);
+	assert_int_equal(flmem_argv_env_split(&buf, false, &words), 0);
 	assert_int_equal(flmem_settings_observe(&words, &rows, &count, NULL), 0);
 	assert_int_equal(count, 256);
 	flmem_settings_free(rows, count);

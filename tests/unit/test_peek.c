@@ -17,6 +17,8 @@
 #include "proc/process.h"
 #include "proc/status.h"
 
+#include "counting_peek.h"
+
 #define PAGES 256U
 
 struct fixture {
@@ -64,13 +66,25 @@ static int tear_down(void **state)
 	return 0;
 }
 
+static void add(void *context, uint64_t start, uint64_t end)
+{
+	*(uint64_t *)context += end - start;
+}
+
+static uint64_t count_resident(struct fixture *f)
+{
+	uint64_t bytes = 0;
+
+	assert_int_equal(
+		flmem_pages_each(&f->pages, f->area, f->area + PAGES * f->page, add, &bytes), 0);
+	return bytes;
+}
+
 static void counts_what_was_written(void **state)
 {
 	struct fixture *f = *state;
-	uint64_t bytes = 1;
+	uint64_t bytes = count_resident(f);
 
-	assert_int_equal(
-		flmem_pages_resident(&f->pages, f->area, f->area + PAGES * f->page, &bytes), 0);
 	if (f->pages.old_kernel) {
 		fputs("skipped: this kernel has no PAGEMAP_SCAN\n", stderr);
 		skip();
@@ -82,12 +96,9 @@ static void counts_what_was_written(void **state)
 static void older_way_counts_zero_pages_too(void **state)
 {
 	struct fixture *f = *state;
-	uint64_t bytes = 1;
 
 	f->pages.old_kernel = true;
-	assert_int_equal(
-		flmem_pages_resident(&f->pages, f->area, f->area + PAGES * f->page, &bytes), 0);
-	assert_int_equal(bytes, PAGES / 2 * f->page);
+	assert_int_equal(count_resident(f), PAGES / 2 * f->page);
 }
 
 static void collect(void *context, uint64_t start, uint64_t end)
@@ -142,12 +153,32 @@ static void reads_and_leaves_the_rest_alone(void **state)
 		flmem_peek_read_pages(f->peek, f->area, FLMEM_PEEK_PAGES_MAX, out, &resident), 0);
 	assert_int_equal(resident, UINT64_C(0x1111111111111111));
 	assert_memory_equal(out + 8 * f->page, f->bytes + 8 * f->page, f->page);
-	/* Through the cache one page, then one with its neighbours. */
-	assert_in_range(flmem_peek_bytes_read(f->peek), (16 + 2) * f->page, (16 + 17) * f->page);
 	/* Nothing was mapped by it: the third page of four is still not there. */
 	flmem_peek_forget(f->peek);
 	for (size_t i = 2; i < PAGES; i += 4)
 		assert_false(flmem_peek_is_resident(f->peek, f->area + i * f->page));
+}
+
+/* Through the cache one page, then one with its neighbours, then whole pages past it. */
+static void reads_little_more_than_was_asked_for(void **state)
+{
+	struct fixture *f = *state;
+	FLMEM_AUTO(counting_peek_close) struct counting_peek counting;
+	FLMEM_AUTO_FREE unsigned char *out = malloc(FLMEM_PEEK_PAGES_MAX * f->page);
+	uint64_t resident;
+	char byte;
+
+	assert_non_null(out);
+	counting_peek_open(&f->process, &counting);
+	assert_int_equal(flmem_peek_read(counting.peek, f->area + 8 * f->page + 17, &byte, 1), 0);
+	assert_int_equal(counting.bytes_read, f->page);
+	assert_int_equal(flmem_peek_read(counting.peek, f->area + 12 * f->page, &byte, 1), 0);
+	assert_in_range(counting.bytes_read, 2 * f->page, 17 * f->page);
+	counting.bytes_read = 0;
+	assert_int_equal(
+		flmem_peek_read_pages(counting.peek, f->area, FLMEM_PEEK_PAGES_MAX, out, &resident),
+		0);
+	assert_int_equal(counting.bytes_read, FLMEM_PEEK_PAGES_MAX / 4 * f->page);
 }
 
 static void heads_of_records_are_read_with_one_call(void **state)
@@ -213,6 +244,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(ranges_ascend, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(range_is_counted_to_the_byte, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(reads_and_leaves_the_rest_alone, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(reads_little_more_than_was_asked_for, set_up,
+						tear_down),
 		cmocka_unit_test_setup_teardown(heads_of_records_are_read_with_one_call, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(sees_changes_when_told_to, set_up, tear_down),

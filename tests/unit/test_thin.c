@@ -16,10 +16,10 @@
 #include <cmocka.h>
 
 #include <flmem/parse.h>
+#include <flmem/watch.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "ops/watch/replay.h"
 #include "series/thin.h"
 #include "series/thin_job.h"
 

@@ -17,6 +17,8 @@
 
 #include "base/cleanup.h"
 #include "findings.h"
+#include "frameworks/nvflare/nvflare_rules.h"
+#include "ops/recommend/recommend_recording.h"
 #include "rules/trend_rules.h"
 
 #define NOT_TOLD (-1)
@@ -127,7 +129,7 @@ static void run(const struct trend_case *row, struct flmem_recommendations *foun
 	found->server_gc_rounds = found->client_gc_rounds = interval;
 	if (row->version)
 		assert_int_equal(flmem_release_parse(row->version, &release, &err), 0);
-	assert_int_equal(flmem_trend_rules_run(result, "r.rec", &release, found, &err), 0);
+	assert_int_equal(flmem_recommend_recorded(result, "r.rec", &release, found, &err), 0);
 }
 
 static void check_case(const struct trend_case *row)
@@ -159,20 +161,26 @@ static void each_rule_has_what_triggers_it_and_near_misses(void **state)
 		check_case(&cases[i]);
 }
 
-static void every_rule_is_tried_both_ways(void **state)
+static void check_both_ways(const struct flmem_trend_table *table)
 {
-	(void)state;
-	for (size_t r = 0; r < flmem_trend_row_count; r++) {
+	for (size_t r = 0; r < table->count; r++) {
 		bool triggered = false, missed = false;
 
 		for (size_t i = 0; i < FLMEM_ARRAY_SIZE(cases); i++) {
-			if (strcmp(cases[i].rule, flmem_trend_rows[r].rule.id) != 0)
+			if (strcmp(cases[i].rule, table->rows[r].rule.id) != 0)
 				continue;
 			triggered |= cases[i].triggers;
 			missed |= !cases[i].triggers;
 		}
 		assert_true(triggered && missed);
 	}
+}
+
+static void every_rule_is_tried_both_ways(void **state)
+{
+	(void)state;
+	check_both_ways(&flmem_trend_rules);
+	check_both_ways(&flmem_nvflare_trend_rules);
 }
 
 static void a_client_that_climbs_at_1_has_another_cause(void **state)
@@ -187,12 +195,75 @@ static void a_client_that_climbs_at_1_has_another_cause(void **state)
 	assert_true(last && strstr(last->message, "the interval is not the cause"));
 }
 
+static int replay_for_recommend(const char *path, struct flmem_watch_summary *ret_summary,
+				struct flmem_error *err)
+{
+	const struct flmem_watch_options options = {.stop_fd = -1};
+	const struct flmem_watch_callbacks callbacks = {0};
+
+	return flmem_watch_replay(path, &options, &callbacks, ret_summary, err);
+}
+
+/* The library's recommend does not know watch: who calls it passes the function that replays. */
+static void a_recording_is_read_by_the_function_of_the_caller(void **state)
+{
+	static const char path[] = RECORDINGS "/" LEAK;
+	const char *const paths[] = {path};
+	const struct flmem_recommend_options options = {.replay = replay_for_recommend};
+	struct flmem_recommendations found = {0};
+	const struct flmem_finding *last = NULL;
+
+	(void)state;
+	assert_int_equal(flmem_recommend(paths, 1, &options, &found, NULL), 0);
+	assert_int_equal(found.problem_count, 0);
+	assert_int_equal(found.recording_count, 1);
+	assert_int_equal(found.recordings[0].summary->count, 1);
+	assert_int_equal(findings_of(&found, "TREND-CLIMBING", &last), 1);
+	flmem_recommendations_clear(&found);
+	assert_int_equal(flmem_recommend(paths, 1, NULL, &found, NULL), 0);
+	assert_int_equal(found.recording_count, 0);
+	assert_int_equal(found.problem_count, 1);
+	assert_string_equal(found.problems[0].file, path);
+	assert_int_equal(found.problems[0].code, FLMEM_EUNSUPPORTED);
+	flmem_recommendations_clear(&found);
+}
+
+/* One process climbs, the one before it is flat: each has its own findings. */
+static void advice_on_a_watch_is_by_process(void **state)
+{
+	struct flmem_watch_result results[2] = {{.process = {.pid = 1}}, {.process = {.pid = 2}}};
+	const struct flmem_watch_summary summary = {.results = results, .count = 2};
+	struct flmem_watch_advice advice = {0};
+
+	(void)state;
+	results[0].trend.verdict = FLMEM_TREND_FLAT;
+	results[1].trend.verdict = FLMEM_TREND_CLIMBING;
+	for (size_t i = 0; i < 2; i++) {
+		results[i].limit_bytes = FLMEM_UNKNOWN("none");
+		results[i].forecast.exhausted_in_s = FLMEM_UNKNOWN("none");
+	}
+	assert_int_equal(flmem_recommend_watch(&summary, FLMEM_WATCH_RULES_TRENDS, &advice, NULL),
+			 0);
+	assert_int_equal(advice.rules, FLMEM_WATCH_RULES_TRENDS);
+	assert_int_equal(advice.found.finding_count, 1);
+	assert_int_equal(advice.spans[0].count, 0);
+	assert_int_equal(advice.spans[1].first, 0);
+	assert_int_equal(advice.spans[1].count, 1);
+	assert_string_equal(advice.found.findings[0].file, "process 2");
+	flmem_watch_advice_clear(&advice);
+	assert_int_equal(flmem_recommend_watch(&summary, FLMEM_WATCH_RULES_NONE, &advice, NULL), 0);
+	assert_int_equal(advice.found.finding_count, 0);
+	flmem_watch_advice_clear(&advice);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_rule_has_what_triggers_it_and_near_misses),
 		cmocka_unit_test(every_rule_is_tried_both_ways),
 		cmocka_unit_test(a_client_that_climbs_at_1_has_another_cause),
+		cmocka_unit_test(a_recording_is_read_by_the_function_of_the_caller),
+		cmocka_unit_test(advice_on_a_watch_is_by_process),
 	};
 
 	return cmocka_run_group_tests_name("trend rules", tests, NULL, NULL);

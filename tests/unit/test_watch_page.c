@@ -38,6 +38,7 @@ static char *page_of(const char *name)
 {
 	const struct flmem_watch_options options = {.stop_fd = -1};
 	struct flmem_watch_callbacks callbacks = {.sample = take_sample, .round = take_round};
+	const struct flmem_watch_advice none = {0};
 	struct flmem_watch_summary summary;
 	struct flmem_watch_page *page;
 	char path[512], *html;
@@ -46,7 +47,7 @@ static char *page_of(const char *name)
 	callbacks.context = page;
 	snprintf(path, sizeof(path), RECORDINGS "/%s", name);
 	assert_int_equal(flmem_watch_replay(path, &options, &callbacks, &summary, NULL), 0);
-	html = flmem_watch_page_html(page, &summary);
+	html = flmem_watch_page_html(page, &summary, &none);
 	flmem_watch_summary_clear(&summary);
 	flmem_watch_page_free(page);
 	assert_non_null(html);
@@ -93,6 +94,7 @@ struct stage {
 	struct flmem_watch_process process;
 	struct flmem_watch_result result;
 	struct flmem_watch_summary summary;
+	struct flmem_watch_advice advice;
 };
 
 static void set(struct stage *s, const char *command)
@@ -151,7 +153,7 @@ static void names_stay_text(void **state)
 	s.summary.limit_passed = true;
 	for (uint64_t i = 0; i < 10; i++)
 		sample(&s, i * 1000000, (i + 1) * MIB);
-	html = flmem_watch_page_html(s.page, &s.summary);
+	html = flmem_watch_page_html(s.page, &s.summary, &s.advice);
 	assert_non_null(html);
 	assert_null(strstr(html, "<script"));
 	assert_null(strstr(html, "<img"));
@@ -187,19 +189,19 @@ static void findings_are_listed_by_process_and_stay_text(void **state)
 	char text[sizeof(hostile)];
 	struct flmem_finding findings[2];
 	struct flmem_input_problem problem = {.file = text, .message = text};
+	struct flmem_watch_span span = {.first = 1, .count = 1};
 	struct stage s;
 
 	(void)state;
 	memcpy(text, hostile, sizeof(hostile));
 	findings[0] = findings[1] = finding_of(text);
 	set(&s, "job");
-	s.summary.advised = FLMEM_WATCH_ADVICE_LIVE;
-	s.summary.advice = (struct flmem_recommendations){
+	s.advice.rules = FLMEM_WATCH_RULES_LIVE;
+	s.advice.found = (struct flmem_recommendations){
 		.findings = findings, .finding_count = 2, .problems = &problem, .problem_count = 1};
-	s.result.advice_first = 1;
-	s.result.advice_count = 1;
+	s.advice.spans = &span;
 	s.result.ended = true;
-	html = flmem_watch_page_html(s.page, &s.summary);
+	html = flmem_watch_page_html(s.page, &s.summary, &s.advice);
 	assert_non_null(html);
 	assert_null(strstr(html, "<script"));
 	assert_null(strstr(html, "<img"));
@@ -220,9 +222,9 @@ static void no_findings_are_said_to_be_none(void **state)
 
 	(void)state;
 	set(&s, "job");
-	unasked = flmem_watch_page_html(s.page, &s.summary);
-	s.summary.advised = FLMEM_WATCH_ADVICE_TRENDS;
-	none = flmem_watch_page_html(s.page, &s.summary);
+	unasked = flmem_watch_page_html(s.page, &s.summary, &s.advice);
+	s.advice.rules = FLMEM_WATCH_RULES_TRENDS;
+	none = flmem_watch_page_html(s.page, &s.summary, &s.advice);
 	assert_null(strstr(unasked, "Findings"));
 	assert_non_null(strstr(none, "<h2>Findings</h2>\n<p>None.</p>"));
 	assert_non_null(strstr(none, "which a recording does not contain"));
@@ -249,7 +251,7 @@ static void it_is_bounded(void **state)
 		round.growth_bytes.value = i == 4000 ? INT64_MAX : 1;
 		flmem_watch_page_round(s.page, &round);
 	}
-	html = flmem_watch_page_html(s.page, &s.summary);
+	html = flmem_watch_page_html(s.page, &s.summary, &s.advice);
 	assert_non_null(html);
 	assert_in_range(strlen(html), 10000, 150000);
 	assert_in_range(count_of(html, "<tr><th scope=\"row\">"), 100, 257);
@@ -287,7 +289,7 @@ static void actions_are_listed_and_trims_drawn(void **state)
 		sample(&s, i * 1000000, (i + 1) * MIB);
 	act(&s, FLMEM_WATCH_TRIMMED, 3000000);
 	act(&s, FLMEM_WATCH_RESTING, 4000000);
-	html = flmem_watch_page_html(s.page, &s.summary);
+	html = flmem_watch_page_html(s.page, &s.summary, &s.advice);
 	assert_non_null(html);
 	assert_int_equal(count_of(html, "&#60;its round&#62; has ended"), 2);
 	assert_int_equal(count_of(html, ">trimmed</th><td>3 MiB</td>"), 1);
@@ -295,7 +297,7 @@ static void actions_are_listed_and_trims_drawn(void **state)
 	assert_int_equal(count_of(html, "<path class=\"dots trim\" d=\"M667 "), 1);
 	for (uint64_t i = 0; i < 1000; i++)
 		act(&s, FLMEM_WATCH_REFUSED, 5000000 + i);
-	long_one = flmem_watch_page_html(s.page, &s.summary);
+	long_one = flmem_watch_page_html(s.page, &s.summary, &s.advice);
 	assert_non_null(strstr(long_one, "The last 256 of 1002."));
 	assert_int_equal(count_of(long_one, ">refused</th>"), 256);
 	strike(&s);
@@ -323,12 +325,12 @@ static void a_near_limit_is_drawn(void **state)
 		.high_bytes.value = 3700 * (int64_t)MIB,
 	};
 	s.result.forecast.exhausted_in_s = FLMEM_KNOWN(20);
-	near_html = flmem_watch_page_html(s.page, &s.summary);
+	near_html = flmem_watch_page_html(s.page, &s.summary, &s.advice);
 	assert_int_equal(count_of(near_html, "<path class=\"limit\""), 2); /* and in the legend */
 	assert_int_equal(count_of(near_html, "<path class=\"band\""), 2);
 	assert_non_null(strstr(near_html, "in 20 s"));
 	s.result.headroom_bytes = FLMEM_KNOWN(20000 * MIB);
-	far_html = flmem_watch_page_html(s.page, &s.summary);
+	far_html = flmem_watch_page_html(s.page, &s.summary, &s.advice);
 	assert_int_equal(count_of(far_html, "<path class=\"limit\""), 0);
 	assert_non_null(strstr(far_html, "19.5 GiB of it left"));
 	strike(&s);
@@ -370,7 +372,7 @@ static void little_and_absurd_data_make_a_page(void **state)
 		set(&s, "job");
 		for (size_t i = 0; i < samples; i++)
 			sample(&s, i == 3 ? UINT64_MAX / 2 : i, absurd[i]);
-		html = flmem_watch_page_html(s.page, &s.summary);
+		html = flmem_watch_page_html(s.page, &s.summary, &s.advice);
 		assert_non_null(html);
 		assert_null(strstr(html, "nan"));
 		assert_null(strstr(html, "inf"));
@@ -390,14 +392,14 @@ static void a_page_replaces_the_old_one_whole(void **state)
 	set(&s, "job");
 	assert_non_null(mkdtemp(directory));
 	snprintf(path, sizeof(path), "%s/page.html", directory);
-	assert_int_equal(flmem_watch_page_write(s.page, &s.summary, path, &err), 0);
+	assert_int_equal(flmem_watch_page_write(s.page, &s.summary, &s.advice, path, &err), 0);
 	assert_int_equal(stat(path, &before), 0);
-	assert_int_equal(flmem_watch_page_write(s.page, &s.summary, path, &err), 0);
+	assert_int_equal(flmem_watch_page_write(s.page, &s.summary, &s.advice, path, &err), 0);
 	assert_int_equal(stat(path, &after), 0);
 	assert_int_not_equal(before.st_ino, after.st_ino);
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(rmdir(directory), 0); /* nothing else was left there */
-	assert_true(flmem_watch_page_write(s.page, &s.summary, path, &err) < 0);
+	assert_true(flmem_watch_page_write(s.page, &s.summary, &s.advice, path, &err) < 0);
 	strike(&s);
 }
 

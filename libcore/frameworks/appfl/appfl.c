@@ -206,5 +206,7 @@ const struct flmem_framework_ops flmem_framework_appfl = {
 	.framework = FLMEM_FRAMEWORK_APPFL,
 	.recognise = recognise,
 	.markers = markers,
+	.files = flmem_appfl_files,
 	.rules = rules,
+	.strategies = &flmem_appfl_strategies,
 };

@@ -6,8 +6,6 @@
  */
 #include "frameworks/appfl/appfl_rules.h"
 
-#include "frameworks/content.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,26 +15,54 @@
 #define LARGE_MODEL	INT64_C(1073741824)
 #define BYTES_PER_PARAM 2 /* such models are loaded in bfloat16 */
 
-#define SERVER_FILE FLMEM_INPUT_BIT(FLMEM_INPUT_APPFL_SERVER)
-#define CLIENT_FILE FLMEM_INPUT_BIT(FLMEM_INPUT_APPFL_CLIENT)
-#define BOTH_FILES  (SERVER_FILE | CLIENT_FILE)
+#define SERVER_FILE &flmem_appfl_server_file
+#define CLIENT_FILE &flmem_appfl_client_file
+#define BOTH_FILES  SERVER_FILE, CLIENT_FILE
 
-enum flmem_input_kind flmem_appfl_recognise(const struct flmem_node *root)
+static bool is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
 {
-	if (flmem_node_is_kind(flmem_node_get(root, "server_configs"), FLMEM_NODE_MAP))
-		return FLMEM_INPUT_APPFL_SERVER;
-	if (FLMEM_NODE_DIG(root, "comm_configs", "grpc_configs") &&
-	    (flmem_node_get(root, "client_id") || flmem_node_get(root, "data_configs")))
-		return FLMEM_INPUT_APPFL_CLIENT;
-	return FLMEM_INPUT_UNKNOWN;
+	(void)syntax;
+	return flmem_file_has_word(text, "server_configs") ||
+	       flmem_file_has_word(text, "grpc_configs");
 }
+
+static bool is_server(const struct flmem_document *document)
+{
+	return flmem_node_is_kind(flmem_node_get(document->root, "server_configs"), FLMEM_NODE_MAP);
+}
+
+static bool is_client(const struct flmem_document *document)
+{
+	const struct flmem_node *root = document->root;
+
+	return FLMEM_NODE_DIG(root, "comm_configs", "grpc_configs") &&
+	       (flmem_node_get(root, "client_id") || flmem_node_get(root, "data_configs"));
+}
+
+const struct flmem_input_kind flmem_appfl_server_file = {
+	.is_likely = is_likely,
+	.is_one = is_server,
+};
+
+const struct flmem_input_kind flmem_appfl_client_file = {
+	.is_likely = is_likely,
+	.is_one = is_client,
+};
+
+const struct flmem_file_name flmem_appfl_files[] = {
+	{".yml", &flmem_appfl_server_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},
+	{".yml", &flmem_appfl_client_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},
+	{".yaml", &flmem_appfl_server_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},
+	{".yaml", &flmem_appfl_client_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},
+	{0},
+};
 
 /* The map of the gRPC settings, or NULL. */
 static const struct flmem_node *grpc(const struct flmem_input *input)
 {
 	const struct flmem_node *root = input->document.root;
 
-	if (input->kind == FLMEM_INPUT_APPFL_SERVER)
+	if (input->kind == &flmem_appfl_server_file)
 		root = flmem_node_get(root, "server_configs");
 	return FLMEM_NODE_DIG(root, "comm_configs", "grpc_configs");
 }
@@ -81,7 +107,7 @@ static void report_key(struct flmem_check *check, const struct flmem_node *map, 
 
 /* The first other file of a kind; `after` NULL starts at the beginning. */
 static const struct flmem_input *next_of(const struct flmem_check *check,
-					 enum flmem_input_kind kind,
+					 const struct flmem_input_kind *kind,
 					 const struct flmem_input *after)
 {
 	const struct flmem_input *end = check->bundle->inputs + check->bundle->count;
@@ -157,14 +183,14 @@ static void chunk_noop(struct flmem_check *check)
 /* Reported once, at the side that is off. */
 static void chunk_one_sided(struct flmem_check *check)
 {
-	bool server = check->input->kind == FLMEM_INPUT_APPFL_SERVER;
+	bool server = check->input->kind == &flmem_appfl_server_file;
 	const struct flmem_input *other = NULL;
 	char detail[300];
 
 	if (!grpc(check->input) || chunks(check->input))
 		return;
 	do
-		other = next_of(check, server ? FLMEM_INPUT_APPFL_CLIENT : FLMEM_INPUT_APPFL_SERVER,
+		other = next_of(check, server ? &flmem_appfl_client_file : &flmem_appfl_server_file,
 				other);
 	while (other && !chunks(other));
 	if (!other)
@@ -180,8 +206,8 @@ static void chunk_one_sided(struct flmem_check *check)
  */
 static const struct flmem_input *size_measure(const struct flmem_check *check)
 {
-	const struct flmem_input *server = next_of(check, FLMEM_INPUT_APPFL_SERVER, NULL);
-	const struct flmem_input *first = next_of(check, FLMEM_INPUT_APPFL_CLIENT, NULL);
+	const struct flmem_input *server = next_of(check, &flmem_appfl_server_file, NULL);
+	const struct flmem_input *first = next_of(check, &flmem_appfl_client_file, NULL);
 
 	if (server && chunks(server))
 		return server;
@@ -205,7 +231,7 @@ static void chunk_size_mismatch(struct flmem_check *check)
 	snprintf(proposed, sizeof(proposed), "%" PRId64, size);
 	remark.detail = detail;
 	remark.proposed = proposed;
-	remark.severity = measure->kind == FLMEM_INPUT_APPFL_SERVER ? &warning : NULL;
+	remark.severity = measure->kind == &flmem_appfl_server_file ? &warning : NULL;
 	report_key(check, map, "model_chunk_size", remark);
 }
 
@@ -221,7 +247,7 @@ static void chunk_aggregator(struct flmem_check *check)
 
 static void optmem_split(struct flmem_check *check)
 {
-	const struct flmem_input *server = next_of(check, FLMEM_INPUT_APPFL_SERVER, NULL);
+	const struct flmem_input *server = next_of(check, &flmem_appfl_server_file, NULL);
 	const struct flmem_node *map = grpc(check->input);
 	char detail[300];
 
@@ -266,7 +292,7 @@ static bool exceeds_receiver(int64_t sender, int64_t receiver)
 static void message_size(struct flmem_check *check)
 {
 	static const enum flmem_severity warning = FLMEM_SEVERITY_WARNING;
-	const struct flmem_input *server = next_of(check, FLMEM_INPUT_APPFL_SERVER, NULL);
+	const struct flmem_input *server = next_of(check, &flmem_appfl_server_file, NULL);
 	const struct flmem_node *map = grpc(check->input);
 	char detail[300], proposed[24];
 	int64_t own, theirs;
@@ -301,7 +327,7 @@ static const struct flmem_rule_row rows[] = {
 			 .message = "a large model is sent and aggregated whole; enable "
 				    "use_model_chunking on the server and all clients",
 			 .source = GUIDE},
-		.inputs = SERVER_FILE,
+		.inputs = {SERVER_FILE},
 		.check = chunk_off,
 	},
 	{
@@ -312,7 +338,7 @@ static const struct flmem_rule_row rows[] = {
 				      "number of parameters in its name",
 			 .message = "the whole model fits one chunk, so chunking saves nothing",
 			 .source = CODE},
-		.inputs = SERVER_FILE,
+		.inputs = {SERVER_FILE},
 		.check = chunk_noop,
 	},
 	{
@@ -323,7 +349,7 @@ static const struct flmem_rule_row rows[] = {
 				      "the same folder, or the reverse",
 			 .message = "chunking is enabled on one side only; enable it on both",
 			 .source = CODE},
-		.inputs = BOTH_FILES,
+		.inputs = {BOTH_FILES},
 		.check = chunk_one_sided,
 	},
 	{
@@ -337,7 +363,7 @@ static const struct flmem_rule_row rows[] = {
 			 .message = "chunks of different sizes hold different parameters and "
 				    "cannot be averaged; use one size everywhere",
 			 .source = CODE},
-		.inputs = CLIENT_FILE,
+		.inputs = {CLIENT_FILE},
 		.check = chunk_size_mismatch,
 	},
 	{
@@ -349,7 +375,7 @@ static const struct flmem_rule_row rows[] = {
 			 .message = "only FedAvgAggregator averages chunks; the server refuses to "
 				    "start with this aggregator",
 			 .source = CODE},
-		.inputs = SERVER_FILE,
+		.inputs = {SERVER_FILE},
 		.check = chunk_aggregator,
 	},
 	{
@@ -362,7 +388,7 @@ static const struct flmem_rule_row rows[] = {
 			 .message = "the two sides serialise models in different formats and "
 				    "cannot read each other's messages",
 			 .source = CODE},
-		.inputs = CLIENT_FILE,
+		.inputs = {CLIENT_FILE},
 		.check = optmem_split,
 	},
 	{
@@ -373,7 +399,7 @@ static const struct flmem_rule_row rows[] = {
 			 .message = "the memory optimisations are off here; according to APPFL, "
 				    "the default (on) lowers peaks by 20 to 40%",
 			 .source = GUIDE},
-		.inputs = BOTH_FILES,
+		.inputs = {BOTH_FILES},
 		.check = optmem_off,
 	},
 	{
@@ -387,7 +413,7 @@ static const struct flmem_rule_row rows[] = {
 			 .message = "server and client differ in the maximum message size, and a "
 				    "frame larger than the receiver's maximum is refused",
 			 .source = CODE},
-		.inputs = CLIENT_FILE,
+		.inputs = {CLIENT_FILE},
 		.check = message_size,
 	},
 };

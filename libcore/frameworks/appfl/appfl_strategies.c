@@ -5,7 +5,7 @@
  * holds the current chunk of every client at once. The aggregation of whole models holds the
  * results of all clients, their sum and the copy that it returns.
  */
-#include "frameworks/strategies.h"
+#include "frameworks/appfl/appfl_rules.h"
 
 #include "base/cleanup.h"
 
@@ -123,7 +123,6 @@ static const struct flmem_strategy strategies[] = {
 };
 
 const struct flmem_strategies flmem_appfl_strategies = {
-	.framework = FLMEM_FRAMEWORK_APPFL,
 	.strategies = strategies,
 	.count = FLMEM_ARRAY_SIZE(strategies),
 	.runtime_bytes = RUNTIME,

@@ -68,5 +68,7 @@ const struct flmem_framework_ops flmem_framework_flower = {
 	.framework = FLMEM_FRAMEWORK_FLOWER,
 	.recognise = recognise,
 	.markers = markers,
+	.files = flmem_flower_files,
 	.rules = rules,
+	.strategies = &flmem_flower_strategies,
 };

@@ -2,8 +2,6 @@
 /* Rules for Flower's pyproject.toml, which sets how many ClientApps a simulation runs at once. */
 #include "frameworks/flower/flower_rules.h"
 
-#include "rules/rules.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -61,6 +59,28 @@ static void simulation_resources(struct flmem_check *check)
 		check_federation(check, n);
 }
 
+static bool is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
+{
+	(void)syntax;
+	return flmem_file_has_word(text, "tool.flwr");
+}
+
+static bool is_project(const struct flmem_document *document)
+{
+	return is_likely(document->syntax, &document->text);
+}
+
+static const struct flmem_input_kind project_file = {
+	.is_likely = is_likely,
+	.is_one = is_project,
+	.by_words = true,
+};
+
+const struct flmem_file_name flmem_flower_files[] = {
+	{"pyproject.toml", &project_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_TOML},
+	{0},
+};
+
 static const struct flmem_rule_row rows[] = {
 	{
 		.rule = {.id = "FLWR-SIM-RESOURCES",
@@ -75,7 +95,7 @@ static const struct flmem_rule_row rows[] = {
 				 "set num-cpus and num-gpus there so that they fit in memory",
 			 .source = "Flower code, raybackend.py, 1.42, and guide \"Run "
 				   "simulations\""},
-		.inputs = FLMEM_INPUT_BIT(FLMEM_INPUT_FLOWER_PROJECT),
+		.inputs = {&project_file},
 		.check = simulation_resources,
 	},
 };

@@ -2,10 +2,14 @@
 #ifndef FLMEM_FRAMEWORKS_FLOWER_FLOWER_RULES_H
 #define FLMEM_FRAMEWORKS_FLOWER_FLOWER_RULES_H
 
-/* The rules about files of Flower. */
+/* The files of Flower and the rules about them; its strategies. */
 
+#include "frameworks/files.h"
+#include "frameworks/strategies.h"
 #include "rules/rules.h"
 
+extern const struct flmem_file_name flmem_flower_files[];
 extern const struct flmem_rule_table flmem_flower_rules;
+extern const struct flmem_strategies flmem_flower_strategies;
 
 #endif

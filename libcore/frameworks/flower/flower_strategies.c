@@ -3,7 +3,7 @@
  * Flower. A ServerApp's strategy gets the results of all clients as one list, and averages them
  * into a sum, one decoded at a time.
  */
-#include "frameworks/strategies.h"
+#include "frameworks/flower/flower_rules.h"
 
 #include "base/cleanup.h"
 
@@ -47,7 +47,6 @@ static const struct flmem_strategy strategies[] = {
 };
 
 const struct flmem_strategies flmem_flower_strategies = {
-	.framework = FLMEM_FRAMEWORK_FLOWER,
 	.strategies = strategies,
 	.count = FLMEM_ARRAY_SIZE(strategies),
 	.runtime_bytes = RUNTIME,

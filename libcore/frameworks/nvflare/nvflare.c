@@ -16,6 +16,12 @@
 #define SIMULATOR APP "simulator.simulator"
 #define WORKER	  APP "simulator.simulator_worker"
 
+/*
+ * After a request, which they write first: 3 s, twice 1.5 s, then closing. They have no handler for
+ * SIGTERM.
+ */
+#define EXIT_US UINT64_C(10000000)
+
 /* Where a command line names the site. */
 enum site_place {
 	SITE_NONE,
@@ -197,6 +203,15 @@ const struct flmem_framework_ops flmem_framework_nvflare = {
 	.framework = FLMEM_FRAMEWORK_NVFLARE,
 	.recognise = recognise,
 	.markers = markers,
+	.files = flmem_nvflare_files,
+	.jobs = &flmem_nvflare_jobs,
+	.start = &flmem_nvflare_start,
+	.exit_us = EXIT_US,
+	.offloads = flmem_role_is_server,
+	.offload_unread = "read only for NVFlare servers",
 	.rules = rules,
+	.strategies = &flmem_nvflare_strategies,
+	.live_rules = &flmem_nvflare_live_rules,
+	.trend_rules = &flmem_nvflare_trend_rules,
 	.facts = &flmem_nvflare_facts,
 };

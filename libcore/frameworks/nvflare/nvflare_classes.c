@@ -126,7 +126,7 @@ bool flmem_nvflare_job_rounds(const struct flmem_bundle *bundle, int64_t *ret_ro
 		const struct flmem_input *input = &bundle->inputs[i];
 		const struct flmem_node *workflow;
 
-		if (input->kind != FLMEM_INPUT_NVFLARE_SERVER)
+		if (input->kind != &flmem_nvflare_server_file)
 			continue;
 		workflow = flmem_node_first(flmem_node_get(input->document.root, "workflows"));
 		for (; workflow; workflow = workflow->next)

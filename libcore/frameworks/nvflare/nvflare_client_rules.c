@@ -67,7 +67,7 @@ static const char *gpu_site(const struct flmem_check *check)
 		const struct flmem_input *input = &check->bundle->inputs[i];
 		const struct flmem_node *sites, *site;
 
-		if (input->kind != FLMEM_INPUT_NVFLARE_META)
+		if (input->kind != &flmem_nvflare_meta_file)
 			continue;
 		sites = FLMEM_NODE_DIG(input->document.root, "deploy_map", check->input->app);
 		site = flmem_node_first(flmem_node_get(input->document.root, "resource_spec"));
@@ -200,8 +200,8 @@ static void offload_filter(struct flmem_check *check)
 		flmem_check_report(check, &(struct flmem_remark){.node = filters});
 }
 
-#define SERVER_FILE FLMEM_INPUT_BIT(FLMEM_INPUT_NVFLARE_SERVER)
-#define CLIENT_FILE FLMEM_INPUT_BIT(FLMEM_INPUT_NVFLARE_CLIENT)
+#define SERVER_FILE &flmem_nvflare_server_file
+#define CLIENT_FILE &flmem_nvflare_client_file
 #define NVFLARE	    .framework = FLMEM_FRAMEWORK_NVFLARE
 
 static const struct flmem_rule_row rows[] = {
@@ -216,7 +216,7 @@ static const struct flmem_rule_row rows[] = {
 			 .message = "the client never collects garbage or trims after it has sent "
 				    "its result; set memory_gc_rounds to 1",
 			 .source = FLMEM_SOURCE_NVFLARE_GUIDE},
-		.inputs = CLIENT_FILE,
+		.inputs = {CLIENT_FILE},
 		.parts = true,
 		.check = gc_off,
 	},
@@ -230,7 +230,7 @@ static const struct flmem_rule_row rows[] = {
 			 .message = "cuda_empty_cache has no effect without a cleanup; set "
 				    "memory_gc_rounds to 1",
 			 .source = FLMEM_SOURCE_NVFLARE_CODE},
-		.inputs = CLIENT_FILE,
+		.inputs = {CLIENT_FILE},
 		.parts = true,
 		.check = cuda_noop,
 	},
@@ -246,7 +246,7 @@ static const struct flmem_rule_row rows[] = {
 			 .message = "a GPU client keeps PyTorch's CUDA cache between rounds; set "
 				    "cuda_empty_cache to true",
 			 .source = FLMEM_SOURCE_NVFLARE_GUIDE},
-		.inputs = CLIENT_FILE,
+		.inputs = {CLIENT_FILE},
 		.parts = true,
 		.check = cuda_missing,
 	},
@@ -263,7 +263,7 @@ static const struct flmem_rule_row rows[] = {
 				    "intervals; set the value of the recipe's single argument in "
 				    "both places",
 			 .source = "NVFlare swarm recipe, 2.7.2 to 2.9"},
-		.inputs = CLIENT_FILE,
+		.inputs = {CLIENT_FILE},
 		.parts = true,
 		.check = swarm_split,
 	},
@@ -279,7 +279,7 @@ static const struct flmem_rule_row rows[] = {
 				 "each resend starts another download of the whole result, without "
 				 "bound; 2.8 and later refuse null",
 			 .source = "NVFlare code, 2.7.2 and 2.8.1"},
-		.inputs = CLIENT_FILE,
+		.inputs = {CLIENT_FILE},
 		.parts = true,
 		.check = resends_null,
 	},
@@ -293,7 +293,7 @@ static const struct flmem_rule_row rows[] = {
 			 .message = "NVFlare 2.9 removed this executor, so the job does not load; "
 				    "export the job again, which writes a ClientAPIExecutor",
 			 .source = "NVFlare 2.9 in development"},
-		.inputs = CLIENT_FILE,
+		.inputs = {CLIENT_FILE},
 		.parts = true,
 		.check = legacy_executor,
 	},
@@ -309,7 +309,7 @@ static const struct flmem_rule_row rows[] = {
 				 "tensor offload to disk has no effect on results that are sent as "
 				 "NumPy arrays; set server_expected_format to pytorch",
 			 .source = "NVFlare design note \"tensor disk offload\""},
-		.inputs = CLIENT_FILE,
+		.inputs = {CLIENT_FILE},
 		.parts = true,
 		.check = offload_numpy,
 	},
@@ -324,7 +324,7 @@ static const struct flmem_rule_row rows[] = {
 			 .message = "filters that read the content of results do not work with "
 				    "tensors that are offloaded to disk",
 			 .source = "NVFlare design note \"tensor disk offload\""},
-		.inputs = SERVER_FILE | CLIENT_FILE,
+		.inputs = {SERVER_FILE, CLIENT_FILE},
 		.check = offload_filter,
 	},
 };

@@ -18,7 +18,7 @@ static void merge_interval(struct flmem_u64 *all, int64_t rounds)
 static void note_interval(struct flmem_check *check)
 {
 	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
-	bool server = check->input->kind == FLMEM_INPUT_NVFLARE_SERVER;
+	bool server = check->input->kind == &flmem_nvflare_server_file;
 	const struct flmem_node *node;
 	int64_t rounds;
 
@@ -53,20 +53,19 @@ static void note_offload(struct flmem_check *check)
 static const struct flmem_rule_row rows[] = {
 	{
 		.rule = {.framework = FLMEM_FRAMEWORK_NVFLARE},
-		.inputs = FLMEM_INPUT_BIT(FLMEM_INPUT_NVFLARE_SERVER),
+		.inputs = {&flmem_nvflare_server_file},
 		.parts = true,
 		.check = note_offload,
 	},
 	{
 		.rule = {.framework = FLMEM_FRAMEWORK_NVFLARE},
-		.inputs = FLMEM_INPUT_BIT(FLMEM_INPUT_NVFLARE_CLIENT),
+		.inputs = {&flmem_nvflare_client_file},
 		.parts = true,
 		.check = note_cuda,
 	},
 	{
 		.rule = {.framework = FLMEM_FRAMEWORK_NVFLARE},
-		.inputs = FLMEM_INPUT_BIT(FLMEM_INPUT_NVFLARE_SERVER) |
-			  FLMEM_INPUT_BIT(FLMEM_INPUT_NVFLARE_CLIENT),
+		.inputs = {&flmem_nvflare_server_file, &flmem_nvflare_client_file},
 		.parts = true,
 		.check = note_interval,
 	},

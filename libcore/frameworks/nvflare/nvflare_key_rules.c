@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "frameworks/appfl/appfl_rules.h"
 
 #define NEAR	 2   /* letters that a misspelt key may differ in */
 #define KEYS_MAX 256 /* of a map that is searched for duplicates */
@@ -131,11 +132,10 @@ static void key_twice(struct flmem_check *check)
 }
 
 #define NVFLARE	    .framework = FLMEM_FRAMEWORK_NVFLARE
-#define SERVER_FILE FLMEM_INPUT_BIT(FLMEM_INPUT_NVFLARE_SERVER)
-#define CLIENT_FILE FLMEM_INPUT_BIT(FLMEM_INPUT_NVFLARE_CLIENT)
-#define APPFL_FILES \
-	(FLMEM_INPUT_BIT(FLMEM_INPUT_APPFL_SERVER) | FLMEM_INPUT_BIT(FLMEM_INPUT_APPFL_CLIENT))
-#define META_FILE FLMEM_INPUT_BIT(FLMEM_INPUT_NVFLARE_META)
+#define SERVER_FILE &flmem_nvflare_server_file
+#define CLIENT_FILE &flmem_nvflare_client_file
+#define APPFL_FILES &flmem_appfl_server_file, &flmem_appfl_client_file
+#define META_FILE   &flmem_nvflare_meta_file
 
 static const struct flmem_rule_row rows[] = {
 	{
@@ -147,7 +147,7 @@ static const struct flmem_rule_row rows[] = {
 			 .message = "the class has no argument with this name, so the job does not "
 				    "load",
 			 .source = "NVFlare code, 2.7.2 to 2.9"},
-		.inputs = SERVER_FILE | CLIENT_FILE,
+		.inputs = {SERVER_FILE, CLIENT_FILE},
 		.parts = true,
 		.check = key_unknown,
 	},
@@ -160,7 +160,7 @@ static const struct flmem_rule_row rows[] = {
 			 .message = "NVFlare does not read a key with this name, so the default "
 				    "applies",
 			 .source = "NVFlare code, 2.7.2 to 2.9"},
-		.inputs = SERVER_FILE | CLIENT_FILE,
+		.inputs = {SERVER_FILE, CLIENT_FILE},
 		.check = key_unknown_above,
 	},
 	{
@@ -175,7 +175,7 @@ static const struct flmem_rule_row rows[] = {
 			 .message = "NVFlare supports this argument from 2.7.2 on; the job does "
 				    "not load in older versions",
 			 .source = "NVFlare code, 2.7.0 to 2.7.2"},
-		.inputs = SERVER_FILE | CLIENT_FILE,
+		.inputs = {SERVER_FILE, CLIENT_FILE},
 		.parts = true,
 		.check = gc_too_old,
 	},
@@ -189,7 +189,7 @@ static const struct flmem_rule_row rows[] = {
 			 .message = "NVFlare 2.9 introduced this executor; export the job with the "
 				    "version that runs it",
 			 .source = "NVFlare 2.9 in development"},
-		.inputs = CLIENT_FILE,
+		.inputs = {CLIENT_FILE},
 		.parts = true,
 		.check = executor_too_new,
 	},
@@ -200,7 +200,7 @@ static const struct flmem_rule_row rows[] = {
 			 .message = "duplicate key: only the last one takes effect, this one is "
 				    "ignored",
 			 .source = "Python's json and yaml modules"},
-		.inputs = SERVER_FILE | CLIENT_FILE | META_FILE | APPFL_FILES,
+		.inputs = {SERVER_FILE, CLIENT_FILE, META_FILE, APPFL_FILES},
 		.check = key_twice,
 	},
 };

@@ -9,6 +9,7 @@
 #include <flmem/parse.h>
 
 #include "base/text.h"
+#include "frameworks/nvflare/nvflare_rules.h"
 
 #define ARENAS_SERVER_MAX 8
 #define ARENAS_CLIENT_MAX 4
@@ -264,7 +265,7 @@ static void check_env_jemalloc_literal(struct flmem_check *check)
 
 #define NVFLARE	 .framework = FLMEM_FRAMEWORK_NVFLARE
 #define TEMPLATE "NVFlare start script sub_start.sh"
-#define LAUNCH	 .inputs = FLMEM_INPUT_BIT(FLMEM_INPUT_NVFLARE_LAUNCH)
+#define LAUNCH	 .inputs = {&flmem_nvflare_launch_file}
 
 static const struct flmem_rule_row rows[] = {
 	{

@@ -3,12 +3,12 @@
  * Rules for the Python of a job: what a training script sends, and the arguments of a recipe. Only
  * names imported from NVFlare count: send() of any other object is ignored.
  */
-#include "frameworks/content.h"
 
 #include <string.h>
 
 #include "base/text.h"
 #include "documents/python.h"
+#include "frameworks/nvflare/nvflare_rules.h"
 
 #define NAMES_MAX 16
 #define NAME_MAX_ 64
@@ -347,7 +347,7 @@ static void swarm_train_args(struct flmem_check *check)
 }
 
 #define NVFLARE .framework = FLMEM_FRAMEWORK_NVFLARE
-#define SCRIPT	.inputs = FLMEM_INPUT_BIT(FLMEM_INPUT_NVFLARE_PYTHON)
+#define SCRIPT	.inputs = {&flmem_nvflare_python_file}
 
 static const struct flmem_rule_row rows[] = {
 	{

@@ -2,9 +2,21 @@
 #ifndef FLMEM_FRAMEWORKS_NVFLARE_NVFLARE_RULES_H
 #define FLMEM_FRAMEWORKS_NVFLARE_NVFLARE_RULES_H
 
-/* The rules about files of NVFlare. */
+/* The files of NVFlare and the rules about them; its start commands and strategies. */
 
+#include "frameworks/files.h"
+#include "frameworks/strategies.h"
 #include "rules/rules.h"
+
+extern const struct flmem_input_kind flmem_nvflare_meta_file;
+extern const struct flmem_input_kind flmem_nvflare_server_file;
+extern const struct flmem_input_kind flmem_nvflare_client_file;
+extern const struct flmem_input_kind flmem_nvflare_python_file;
+extern const struct flmem_input_kind flmem_nvflare_launch_file;
+
+extern const struct flmem_file_name flmem_nvflare_files[];
+extern const struct flmem_job_layout flmem_nvflare_jobs;
+extern const struct flmem_start_ops flmem_nvflare_start;
 
 extern const struct flmem_rule_table flmem_nvflare_server_rules;
 extern const struct flmem_rule_table flmem_nvflare_client_rules;
@@ -12,5 +24,8 @@ extern const struct flmem_rule_table flmem_nvflare_python_rules;
 extern const struct flmem_rule_table flmem_nvflare_launch_rules;
 extern const struct flmem_rule_table flmem_nvflare_key_rules;
 extern const struct flmem_rule_table flmem_nvflare_facts;
+extern const struct flmem_live_table flmem_nvflare_live_rules;
+extern const struct flmem_trend_table flmem_nvflare_trend_rules;
+extern const struct flmem_strategies flmem_nvflare_strategies;
 
 #endif

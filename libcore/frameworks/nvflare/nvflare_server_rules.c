@@ -96,7 +96,7 @@ static void client_never_cleans(struct flmem_check *check)
 
 static void gc_never_fires(struct flmem_check *check)
 {
-	if (check->input->kind == FLMEM_INPUT_NVFLARE_SERVER)
+	if (check->input->kind == &flmem_nvflare_server_file)
 		server_never_cleans(check);
 	else
 		client_never_cleans(check);
@@ -106,7 +106,7 @@ static void gc_invalid(struct flmem_check *check)
 {
 	const struct flmem_node *node = flmem_node_get(check->args, "memory_gc_rounds");
 	const struct flmem_node *value = flmem_check_resolve(check->input, node);
-	bool server = check->input->kind == FLMEM_INPUT_NVFLARE_SERVER;
+	bool server = check->input->kind == &flmem_nvflare_server_file;
 	int64_t rounds;
 
 	if (!value || (flmem_node_integer(value, &rounds) && rounds >= 0))
@@ -130,9 +130,9 @@ static void chunk_zero(struct flmem_check *check)
 	}
 }
 
-#define SERVER_FILE FLMEM_INPUT_BIT(FLMEM_INPUT_NVFLARE_SERVER)
-#define CLIENT_FILE FLMEM_INPUT_BIT(FLMEM_INPUT_NVFLARE_CLIENT)
-#define BOTH_FILES  (SERVER_FILE | CLIENT_FILE)
+#define SERVER_FILE &flmem_nvflare_server_file
+#define CLIENT_FILE &flmem_nvflare_client_file
+#define BOTH_FILES  SERVER_FILE, CLIENT_FILE
 
 static const struct flmem_rule_row rows[] = {
 	{
@@ -147,7 +147,7 @@ static const struct flmem_rule_row rows[] = {
 				    "every 5 "
 				    "rounds that costs under 0.2% of the time",
 			 .source = FLMEM_SOURCE_NVFLARE_GUIDE},
-		.inputs = SERVER_FILE,
+		.inputs = {SERVER_FILE},
 		.parts = true,
 		.check = gc_off,
 	},
@@ -161,7 +161,7 @@ static const struct flmem_rule_row rows[] = {
 			 .message = "this workflow accepts memory_gc_rounds but never cleans up; "
 				    "trim the server with flmem trim",
 			 .source = FLMEM_SOURCE_NVFLARE_CODE},
-		.inputs = SERVER_FILE,
+		.inputs = {SERVER_FILE},
 		.parts = true,
 		.check = gc_ignored,
 	},
@@ -177,7 +177,7 @@ static const struct flmem_rule_row rows[] = {
 				 "memory_gc_rounds is above the job's num_rounds",
 			 .message = "the job ends before the first cleanup",
 			 .source = FLMEM_SOURCE_NVFLARE_CODE},
-		.inputs = BOTH_FILES,
+		.inputs = {BOTH_FILES},
 		.parts = true,
 		.check = gc_never_fires,
 	},
@@ -191,7 +191,7 @@ static const struct flmem_rule_row rows[] = {
 			 .message = "NVFlare refuses to load this: memory_gc_rounds must be an "
 				    "integer of at least 0",
 			 .source = FLMEM_SOURCE_NVFLARE_CODE},
-		.inputs = BOTH_FILES,
+		.inputs = {BOTH_FILES},
 		.parts = true,
 		.check = gc_invalid,
 	},
@@ -206,7 +206,7 @@ static const struct flmem_rule_row rows[] = {
 			 .message = "models are serialised whole instead of streamed in chunks; "
 				    "remove the key, or set it to its default",
 			 .source = "NVFlare guide \"Notes on Large Models\""},
-		.inputs = BOTH_FILES,
+		.inputs = {BOTH_FILES},
 		.check = chunk_zero,
 	},
 };

@@ -5,7 +5,7 @@
  * concurrent clients, glibc keeps more than the results themselves. Counts as measured in
  * docs/guides/planning.md.
  */
-#include "frameworks/strategies.h"
+#include "frameworks/nvflare/nvflare_rules.h"
 
 #include <inttypes.h>
 
@@ -130,7 +130,6 @@ static const struct flmem_strategy strategies[] = {
 };
 
 const struct flmem_strategies flmem_nvflare_strategies = {
-	.framework = FLMEM_FRAMEWORK_NVFLARE,
 	.strategies = strategies,
 	.count = FLMEM_ARRAY_SIZE(strategies),
 	.runtime_bytes = RUNTIME,

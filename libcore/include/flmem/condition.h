@@ -38,6 +38,7 @@ enum flmem_condition_field {
 	FLMEM_CONDITION_FIELD_COUNT
 };
 
+/* Text of a field in conditions ("rss") and its meaning; static, NULL for other values. */
 FLMEM_API const char *flmem_condition_field_name(enum flmem_condition_field field);
 FLMEM_API const char *flmem_condition_field_meaning(enum flmem_condition_field field);
 
@@ -52,9 +53,13 @@ struct flmem_condition;
  * A comparison is FIELD, one of > >= < <=, and a size (8G, 1.5GiB) or a percentage of RSS; for
  * cgroup and headroom of the limit. Comparisons are combined with `and`, `or`, `not` and
  * parentheses; `not` binds tightest, then `and`. FLMEM_EUSAGE with the position of the error.
+ * Release with flmem_condition_free().
  */
-FLMEM_API int flmem_condition_parse(const char *text, struct flmem_condition **ret_condition,
-				    struct flmem_error *err);
+FLMEM_API FLMEM_MUST_CHECK int flmem_condition_parse(const char *text,
+						     struct flmem_condition **ret_condition,
+						     struct flmem_error *err);
+
+/* NULL is allowed. */
 FLMEM_API void flmem_condition_free(struct flmem_condition *condition);
 
 /* An unknown figure leaves a condition unknown, unless other comparisons decide it. */

@@ -33,12 +33,14 @@ struct flmem_detect_options {
 /*
  * Reads one process. `options` NULL means the defaults. FLMEM_ENOPROC if the process does not exist
  * or exits meanwhile, FLMEM_EPERM if not even its status is readable; unreadable parts are unknown
- * with their reason.
+ * with their reason. Release with flmem_process_report_clear().
  */
-FLMEM_API int flmem_detect_process(pid_t pid, const struct flmem_detect_options *options,
-				   struct flmem_process_report *ret_report,
-				   struct flmem_error *err);
+FLMEM_API FLMEM_MUST_CHECK int flmem_detect_process(pid_t pid,
+						    const struct flmem_detect_options *options,
+						    struct flmem_process_report *ret_report,
+						    struct flmem_error *err);
 
+/* Frees what the report owns and empties it. */
 FLMEM_API void flmem_process_report_clear(struct flmem_process_report *report);
 
 /* A target without a report. */
@@ -57,12 +59,15 @@ struct flmem_detect_report {
 
 /*
  * Reads several processes; one that exits meanwhile or is not readable is skipped, without an
- * error. Fails only when out of memory. Files that several processes map are read once.
+ * error. Fails only when out of memory (FLMEM_EFAILED). Files that several processes map are read
+ * once. Release with flmem_detect_report_clear().
  */
-FLMEM_API int flmem_detect(const pid_t *pids, size_t count,
-			   const struct flmem_detect_options *options,
-			   struct flmem_detect_report *ret_report, struct flmem_error *err);
+FLMEM_API FLMEM_MUST_CHECK int flmem_detect(const pid_t *pids, size_t count,
+					    const struct flmem_detect_options *options,
+					    struct flmem_detect_report *ret_report,
+					    struct flmem_error *err);
 
+/* Frees all reports and empties the struct. */
 FLMEM_API void flmem_detect_report_clear(struct flmem_detect_report *report);
 
 #endif

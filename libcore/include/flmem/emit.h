@@ -42,14 +42,14 @@ struct flmem_emit_options {
  * Makes the text, which the caller frees. FLMEM_EUSAGE without a given command, if the role and
  * framework have no standard command.
  */
-FLMEM_API int flmem_emit(const struct flmem_emit_options *options, char **ret_text,
-			 struct flmem_error *err);
+FLMEM_API FLMEM_MUST_CHECK int flmem_emit(const struct flmem_emit_options *options, char **ret_text,
+					  struct flmem_error *err);
 
 /* True for executable kinds, whose files have mode 0755. */
 FLMEM_API bool flmem_emit_is_program(enum flmem_emit_kind kind);
 
 /* Writes the file atomically; an existing file is FLMEM_EUSAGE unless `replace`. */
-FLMEM_API int flmem_emit_save(const char *path, const char *text, bool executable, bool replace,
-			      struct flmem_error *err);
+FLMEM_API FLMEM_MUST_CHECK int flmem_emit_save(const char *path, const char *text, bool executable,
+					       bool replace, struct flmem_error *err);
 
 #endif

@@ -54,9 +54,19 @@ struct flmem_error {
 FLMEM_API int flmem_error_set(struct flmem_error *err, int code, int sys_errno, const char *format,
 			      ...) __attribute__((format(printf, 4, 5)));
 
-/* Prepends context to the message; returns err->code (FLMEM_EFAILED if err is NULL). */
-FLMEM_API int flmem_error_prefix(struct flmem_error *err, const char *format, ...)
+/*
+ * A failed allocation: flmem_error_set() with FLMEM_EFAILED and ENOMEM. The text names what could
+ * not be done: `return flmem_error_nomem(err, "cannot follow process %d", pid);`.
+ */
+FLMEM_API int flmem_error_nomem(struct flmem_error *err, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+
+/*
+ * Prepends "context: " to the message, sets the code and returns it. The code is passed because err
+ * may be NULL. A context that leaves no room for the message is left out.
+ */
+FLMEM_API int flmem_error_prefix(struct flmem_error *err, int code, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /* Clears a handled error. */
 FLMEM_API void flmem_error_clear(struct flmem_error *err);

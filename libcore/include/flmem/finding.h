@@ -29,11 +29,12 @@ enum flmem_severity {
 #undef FLMEM_SEVERITY_ENUM
 };
 
+/* "error", ...; static, NULL for other values. */
 FLMEM_API const char *flmem_severity_name(enum flmem_severity severity);
 
-/* FLMEM_EUSAGE with the list of names for an invalid one. */
-FLMEM_API int flmem_severity_find(const char *name, enum flmem_severity *ret_severity,
-				  struct flmem_error *err);
+/* The severity of a name; FLMEM_EUSAGE with the list of names for an invalid one. */
+FLMEM_API FLMEM_MUST_CHECK int
+flmem_severity_find(const char *name, enum flmem_severity *ret_severity, struct flmem_error *err);
 
 struct flmem_rule {
 	const char *id; /* "NVF-SRV-GC-OFF"; stable */

@@ -57,12 +57,15 @@ struct flmem_host_report {
 };
 
 /*
- * Fails without /proc and when out of memory; what cannot be determined is unknown with its reason.
- * Starts a few short-lived children (to test system calls for which a sandbox may kill the caller)
- * and loads the library of the NVIDIA driver if present.
+ * Fails without /proc (FLMEM_EUNSUPPORTED) and when out of memory (FLMEM_EFAILED); what cannot be
+ * determined is unknown with its reason. Starts a few short-lived children (to test system calls
+ * for which a sandbox may kill the caller) and loads the library of the NVIDIA driver if present.
+ * Release with flmem_host_report_clear().
  */
-FLMEM_API int flmem_host_read(struct flmem_host_report *ret_report, struct flmem_error *err);
+FLMEM_API FLMEM_MUST_CHECK int flmem_host_read(struct flmem_host_report *ret_report,
+					       struct flmem_error *err);
 
+/* Frees what the report owns and empties it. */
 FLMEM_API void flmem_host_report_clear(struct flmem_host_report *report);
 
 #endif

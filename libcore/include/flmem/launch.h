@@ -23,10 +23,12 @@
  * them. FLMEM_EUNSUPPORTED if that library is not installed next to libflmem. Release with
  * flmem_launch_environment_free().
  */
-FLMEM_API int flmem_launch_environment(const struct flmem_settings *settings,
-				       char *const *environment, bool scrub_preload,
-				       char ***ret_environment, struct flmem_error *err);
+FLMEM_API FLMEM_MUST_CHECK int flmem_launch_environment(const struct flmem_settings *settings,
+							char *const *environment,
+							bool scrub_preload, char ***ret_environment,
+							struct flmem_error *err);
 
+/* Frees a list of flmem_launch_environment(); NULL is allowed. */
 FLMEM_API void flmem_launch_environment_free(char **environment);
 
 /* Result of the probe child. */
@@ -45,26 +47,30 @@ struct flmem_preload_proof {
  * execute the program. FLMEM_EUNSUPPORTED with the reason if jemalloc does not load (a static,
  * musl, 32-bit or set-user-ID program, another allocator before it, a shell script that must not
  * pass it on); FLMEM_EPERM if children cannot be traced here; FLMEM_ENOCOMMAND and FLMEM_ENOEXEC as
- * for flmem_launch_exec().
+ * for flmem_launch_exec(). Release with flmem_preload_proof_clear().
  */
-FLMEM_API int flmem_launch_prove(const struct flmem_settings *settings, char *const *argv,
-				 char *const *environment, struct flmem_preload_proof *ret_proof,
-				 struct flmem_error *err);
+FLMEM_API FLMEM_MUST_CHECK int flmem_launch_prove(const struct flmem_settings *settings,
+						  char *const *argv, char *const *environment,
+						  struct flmem_preload_proof *ret_proof,
+						  struct flmem_error *err);
 
+/* Frees what the proof owns and empties it. */
 FLMEM_API void flmem_preload_proof_clear(struct flmem_preload_proof *proof);
 
 /*
  * Executes the command, searched in the caller's PATH; returns only on failure: FLMEM_ENOCOMMAND if
  * the command does not exist, FLMEM_ENOEXEC if it cannot be executed.
  */
-FLMEM_API int flmem_launch_exec(char *const *argv, char *const *environment,
-				struct flmem_error *err);
+FLMEM_API FLMEM_MUST_CHECK int flmem_launch_exec(char *const *argv, char *const *environment,
+						 struct flmem_error *err);
 
 /*
  * The same as a script for a POSIX shell: the assignments of `settings`, then exec and the command,
- * quoted. The caller frees it.
+ * quoted; with `explain` each follows a comment with its reason. The caller frees it. FLMEM_EFAILED
+ * if memory is out.
  */
-FLMEM_API int flmem_launch_script(const struct flmem_settings *settings, char *const *argv,
-				  bool explain, char **ret_text, struct flmem_error *err);
+FLMEM_API FLMEM_MUST_CHECK int flmem_launch_script(const struct flmem_settings *settings,
+						   char *const *argv, bool explain, char **ret_text,
+						   struct flmem_error *err);
 
 #endif

@@ -33,8 +33,9 @@ enum flmem_exposition {
 };
 
 /* Heap string, NULL if memory is out. Unknown values are omitted. */
-FLMEM_API char *flmem_report_watch_metrics(const struct flmem_watch_snapshot_data *state,
-					   enum flmem_exposition exposition);
+FLMEM_API FLMEM_MUST_CHECK char *
+flmem_report_watch_metrics(const struct flmem_watch_snapshot_data *state,
+			   enum flmem_exposition exposition);
 
 struct flmem_endpoint;
 
@@ -44,7 +45,6 @@ struct flmem_endpoint_options {
 	/*
 	 * Returns a new heap string, or NULL to answer the request with status 503. Called by the
 	 * thread of the endpoint, at most a few times per second.
-	 *	 
 	 */
 	char *(*render)(void *context, enum flmem_exposition exposition);
 	void *context;
@@ -56,11 +56,14 @@ struct flmem_endpoint_options {
  * responses never contain parts of a request. FLMEM_EUSAGE for an invalid address or a port in use,
  * FLMEM_EPERM for a privileged port, FLMEM_EUNSUPPORTED without libmicrohttpd.
  */
-FLMEM_API int flmem_endpoint_open(const struct flmem_endpoint_options *options,
-				  struct flmem_endpoint **ret_endpoint, struct flmem_error *err);
+FLMEM_API FLMEM_MUST_CHECK int flmem_endpoint_open(const struct flmem_endpoint_options *options,
+						   struct flmem_endpoint **ret_endpoint,
+						   struct flmem_error *err);
+
+/* Ends the thread, at once also with open connections. NULL is allowed. */
 FLMEM_API void flmem_endpoint_close(struct flmem_endpoint *endpoint);
 
-/* "http://127.0.0.1:9477/metrics", with the actual port. */
+/* "http://127.0.0.1:9477/metrics", with the actual port; valid until the endpoint is closed. */
 FLMEM_API const char *flmem_endpoint_url(const struct flmem_endpoint *endpoint);
 
 /* True if it is reachable from this host only. */

@@ -31,16 +31,22 @@ struct flmem_model {
  * model; another one (see flmem_dtype_name()) gives the size after conversion. FLMEM_EUSAGE for
  * other, broken or too large input, FLMEM_EPERM for unreadable input.
  */
-FLMEM_API int flmem_model_read(const char *what, const char *dtype, struct flmem_model *ret_model,
-			       struct flmem_error *err);
+FLMEM_API FLMEM_MUST_CHECK int flmem_model_read(const char *what, const char *dtype,
+						struct flmem_model *ret_model,
+						struct flmem_error *err);
 
-/* A model with this many parameters. `dtype` NULL means fp32. */
-FLMEM_API int flmem_model_make(uint64_t parameters, const char *dtype,
-			       struct flmem_model *ret_model, struct flmem_error *err);
+/*
+ * A model with this many parameters. `dtype` NULL means fp32. FLMEM_EUSAGE for an unknown type, no
+ * parameter, and sizes beyond 64 bits.
+ */
+FLMEM_API FLMEM_MUST_CHECK int flmem_model_make(uint64_t parameters, const char *dtype,
+						struct flmem_model *ret_model,
+						struct flmem_error *err);
 
+/* Frees what the model owns and empties it. */
 FLMEM_API void flmem_model_clear(struct flmem_model *model);
 
-/* Data types, and models known by name; NULL after the last. */
+/* Names of data types, and of models known by name; static, NULL after the last. */
 FLMEM_API const char *flmem_dtype_name(size_t index);
 FLMEM_API const char *flmem_model_name(size_t index);
 

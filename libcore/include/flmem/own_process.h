@@ -24,6 +24,6 @@ FLMEM_API int flmem_try_malloc_trim(void);
  * flush of this thread's cache and a purge of all arenas, for tcmalloc and mimalloc their release
  * call. FLMEM_EUNSUPPORTED if the allocator has none.
  */
-FLMEM_API int flmem_cleanup_memory(struct flmem_error *err);
+FLMEM_API FLMEM_MUST_CHECK int flmem_cleanup_memory(struct flmem_error *err);
 
 #endif

@@ -77,10 +77,12 @@ struct flmem_plan {
 	const char *caveat; /* missing setting of the framework, or NULL */
 };
 
-/* FLMEM_EUSAGE for impossibly large numbers. */
-FLMEM_API int flmem_plan_make(const struct flmem_plan_request *request, struct flmem_plan *ret_plan,
-			      struct flmem_error *err);
+/* Computes the plan. FLMEM_EUSAGE for impossibly large numbers, FLMEM_EFAILED if memory is out. */
+FLMEM_API FLMEM_MUST_CHECK int flmem_plan_make(const struct flmem_plan_request *request,
+					       struct flmem_plan *ret_plan,
+					       struct flmem_error *err);
 
+/* Frees what the plan owns and empties it. */
 FLMEM_API void flmem_plan_clear(struct flmem_plan *plan);
 
 #endif

@@ -103,10 +103,10 @@ struct flmem_heap_report {
 	struct flmem_arena_list arena_list;
 };
 
-/* Every field unknown for one reason. */
 /* Default time limit for reading the heaps of one process, in microseconds. */
 #define FLMEM_DETECT_BUDGET_US_DEFAULT 1000000U
 
+/* Every field unknown for one reason. */
 #define FLMEM_HEAP_UNKNOWN(reason)                             \
 	((struct flmem_heap_report){                           \
 		.resident_bytes = {.unknown = (reason)},       \

@@ -18,6 +18,7 @@
 #include <flmem/detect.h>
 #include <flmem/error.h>
 #include <flmem/finding.h>
+#include <flmem/watch_result.h>
 
 /* The i-th rule of the table; NULL after the last. */
 FLMEM_API const struct flmem_rule *flmem_recommend_rule(size_t index);
@@ -26,6 +27,12 @@ struct flmem_recommend_options {
 	const char *framework_version; /* "2.8"; NULL: unknown */
 	/* For processes: results of the jobs checked with them; NULL: none. */
 	const struct flmem_recommendations *beside;
+	/*
+	 * Reads a recording for flmem_recommend(), as flmem_watch_replay() does. NULL: a recording
+	 * among the paths is a problem in the result.
+	 */
+	int (*replay)(const char *path, struct flmem_watch_summary *ret_summary,
+		      struct flmem_error *err);
 };
 
 /*
@@ -39,28 +46,62 @@ struct flmem_recommend_options {
  * A bad input is a problem in the result, and the others are still checked. FLMEM_EUSAGE for an
  * invalid version.
  */
-FLMEM_API int flmem_recommend(const char *const *paths, size_t count,
-			      const struct flmem_recommend_options *options,
-			      struct flmem_recommendations *ret_recommendations,
-			      struct flmem_error *err);
+FLMEM_API FLMEM_MUST_CHECK int flmem_recommend(const char *const *paths, size_t count,
+					       const struct flmem_recommend_options *options,
+					       struct flmem_recommendations *ret_recommendations,
+					       struct flmem_error *err);
 
 /*
  * The same for live processes, from a report of flmem_detect(). The file is "process PID", the path
  * a setting or a figure of `detect --json`; nothing is fixable. A process with unreadable memory is
  * a problem in the result.
  */
-FLMEM_API int flmem_recommend_processes(const struct flmem_detect_report *report,
-					const struct flmem_recommend_options *options,
-					struct flmem_recommendations *ret_recommendations,
-					struct flmem_error *err);
+FLMEM_API FLMEM_MUST_CHECK int flmem_recommend_processes(
+	const struct flmem_detect_report *report, const struct flmem_recommend_options *options,
+	struct flmem_recommendations *ret_recommendations, struct flmem_error *err);
+
+/* Sets of rules for the processes of a watch. */
+enum flmem_watch_rules {
+	FLMEM_WATCH_RULES_NONE,
+	FLMEM_WATCH_RULES_TRENDS, /* those about recordings, which read nothing else */
+	/*
+	 * Also those about live processes, for processes that still run: reads them like
+	 * flmem_detect(), within a few seconds in total. Not for replays.
+	 */
+	FLMEM_WATCH_RULES_LIVE,
+};
+
+/* Findings about one process of a watch: findings[first] and those after it. */
+struct flmem_watch_span {
+	size_t first, count;
+};
+
+/* Findings about the processes of a watch. */
+struct flmem_watch_advice {
+	enum flmem_watch_rules rules;	    /* that were checked; NONE: the rest is empty */
+	struct flmem_recommendations found; /* findings in the order of the results */
+	struct flmem_watch_span *spans;	    /* one for each result of the summary */
+};
+
+/*
+ * Checks the processes of a watch that has ended. Release with flmem_watch_advice_clear().
+ * FLMEM_EFAILED if memory is out.
+ */
+FLMEM_API FLMEM_MUST_CHECK int flmem_recommend_watch(const struct flmem_watch_summary *summary,
+						     enum flmem_watch_rules rules,
+						     struct flmem_watch_advice *ret_advice,
+						     struct flmem_error *err);
+
+/* Frees the contents and empties the struct. */
+FLMEM_API void flmem_watch_advice_clear(struct flmem_watch_advice *advice);
 
 /*
  * Appends the findings and problems of `from` (processes) to `into` (files) and empties `from`.
  * FLMEM_EFAILED if memory is out.
  */
-FLMEM_API int flmem_recommendations_join(struct flmem_recommendations *into,
-					 struct flmem_recommendations *from,
-					 struct flmem_error *err);
+FLMEM_API FLMEM_MUST_CHECK int flmem_recommendations_join(struct flmem_recommendations *into,
+							  struct flmem_recommendations *from,
+							  struct flmem_error *err);
 
 /* Number of findings of `severity` or worse. */
 FLMEM_API size_t flmem_recommendations_count(const struct flmem_recommendations *recommendations,
@@ -91,15 +132,16 @@ struct flmem_corrections {
  * files are not in the result; flmem_recommend() reports them. Release with
  * flmem_corrections_clear().
  */
-FLMEM_API int flmem_recommend_correct(const char *const *paths, size_t count,
-				      const struct flmem_recommend_options *options,
-				      struct flmem_corrections *ret_corrections,
-				      struct flmem_error *err);
+FLMEM_API FLMEM_MUST_CHECK int
+flmem_recommend_correct(const char *const *paths, size_t count,
+			const struct flmem_recommend_options *options,
+			struct flmem_corrections *ret_corrections, struct flmem_error *err);
 
+/* Frees the corrections and empties the struct. */
 FLMEM_API void flmem_corrections_clear(struct flmem_corrections *corrections);
 
 /* Unified diff for patch(1); the caller frees it. NULL if memory is out. */
-FLMEM_API char *flmem_correction_diff(const struct flmem_correction *correction);
+FLMEM_API FLMEM_MUST_CHECK char *flmem_correction_diff(const struct flmem_correction *correction);
 
 /*
  * Replaces the file, so that readers see the old or the new text and never a part, and keeps the
@@ -109,7 +151,7 @@ FLMEM_API char *flmem_correction_diff(const struct flmem_correction *correction)
  * changed since the check, a symbolic link, and one of several hard links (FLMEM_EUSAGE); a
  * read-only file, and an owner or attribute that cannot be set on the new file (FLMEM_EPERM).
  */
-FLMEM_API int flmem_correction_write(const struct flmem_correction *correction, char **ret_backup,
-				     struct flmem_error *err);
+FLMEM_API FLMEM_MUST_CHECK int flmem_correction_write(const struct flmem_correction *correction,
+						      char **ret_backup, struct flmem_error *err);
 
 #endif

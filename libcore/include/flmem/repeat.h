@@ -79,7 +79,9 @@ struct flmem_repeat_options {
  * requested, or when no process is left for which a trim was or could be made; the code of the
  * refusal when all were refused permanently, FLMEM_EPARTLY when some were.
  */
-FLMEM_API int flmem_repeat(const pid_t *pids, const uint64_t *start_times, size_t count,
-			   const struct flmem_repeat_options *options, struct flmem_error *err);
+FLMEM_API FLMEM_MUST_CHECK int flmem_repeat(const pid_t *pids, const uint64_t *start_times,
+					    size_t count,
+					    const struct flmem_repeat_options *options,
+					    struct flmem_error *err);
 
 #endif

@@ -22,43 +22,65 @@
 #include <flmem/troubleshoot.h>
 #include <flmem/watch.h>
 
-FLMEM_API char *flmem_report_host_json(const struct flmem_host_report *host);
-FLMEM_API char *flmem_report_detect_json(const struct flmem_detect_report *report);
-FLMEM_API char *flmem_report_trim_json(const struct flmem_trim_result *results, size_t count);
+/* Of `detect` without a target. */
+FLMEM_API FLMEM_MUST_CHECK char *flmem_report_host_json(const struct flmem_host_report *host);
+
+/* Of `detect`. */
+FLMEM_API FLMEM_MUST_CHECK char *flmem_report_detect_json(const struct flmem_detect_report *report);
+
+/* Of `trim`. */
+FLMEM_API FLMEM_MUST_CHECK char *flmem_report_trim_json(const struct flmem_trim_result *results,
+							size_t count);
 
 /* One event of repeated trims, on one line. */
-FLMEM_API char *flmem_report_repeat_event_json(const struct flmem_repeat_event *event);
+FLMEM_API FLMEM_MUST_CHECK char *
+flmem_report_repeat_event_json(const struct flmem_repeat_event *event);
 
-FLMEM_API char *flmem_report_settings_json(const struct flmem_settings *settings);
-FLMEM_API char *flmem_report_recommend_json(const struct flmem_recommendations *found);
+/* Of `env`. */
+FLMEM_API FLMEM_MUST_CHECK char *flmem_report_settings_json(const struct flmem_settings *settings);
+
+/* Of `recommend`. */
+FLMEM_API FLMEM_MUST_CHECK char *
+flmem_report_recommend_json(const struct flmem_recommendations *found);
 
 /* The same with the troubleshooting lists. */
-FLMEM_API char *flmem_report_troubleshoot_json(const struct flmem_recommendations *found,
-					       const struct flmem_troubles *troubles);
+FLMEM_API FLMEM_MUST_CHECK char *
+flmem_report_troubleshoot_json(const struct flmem_recommendations *found,
+			       const struct flmem_troubles *troubles);
 
 /* The same findings for build tools: SARIF 2.1.0, GitHub annotations, JUnit XML. */
-FLMEM_API char *flmem_report_recommend_sarif(const struct flmem_recommendations *found);
-FLMEM_API char *flmem_report_recommend_github(const struct flmem_recommendations *found);
-FLMEM_API char *flmem_report_recommend_junit(const struct flmem_recommendations *found);
+FLMEM_API FLMEM_MUST_CHECK char *
+flmem_report_recommend_sarif(const struct flmem_recommendations *found);
+FLMEM_API FLMEM_MUST_CHECK char *
+flmem_report_recommend_github(const struct flmem_recommendations *found);
+FLMEM_API FLMEM_MUST_CHECK char *
+flmem_report_recommend_junit(const struct flmem_recommendations *found);
 
 /* Settings of a role, by `recommend`. */
-FLMEM_API char *flmem_report_role_json(const struct flmem_settings *settings);
+FLMEM_API FLMEM_MUST_CHECK char *flmem_report_role_json(const struct flmem_settings *settings);
 
 /* Plan of `recommend`. */
-FLMEM_API char *flmem_report_plan_json(const struct flmem_plan_request *request,
-				       const struct flmem_plan *plan);
+FLMEM_API FLMEM_MUST_CHECK char *flmem_report_plan_json(const struct flmem_plan_request *request,
+							const struct flmem_plan *plan);
 
 /* The command of `start`; `proof` is NULL without a probe. */
-FLMEM_API char *flmem_report_start_json(const struct flmem_settings *settings, char *const *argv,
-					const struct flmem_preload_proof *proof);
+FLMEM_API FLMEM_MUST_CHECK char *flmem_report_start_json(const struct flmem_settings *settings,
+							 char *const *argv,
+							 const struct flmem_preload_proof *proof);
 
 /* Lines of a watch: one object each, without line breaks inside. */
-FLMEM_API char *flmem_report_watch_sample_json(const struct flmem_watch_sample *sample);
-FLMEM_API char *flmem_report_watch_round_json(const struct flmem_watch_round *round);
-FLMEM_API char *flmem_report_watch_action_json(const struct flmem_watch_action *action);
-FLMEM_API char *flmem_report_watch_summary_json(const struct flmem_watch_summary *summary);
+FLMEM_API FLMEM_MUST_CHECK char *
+flmem_report_watch_sample_json(const struct flmem_watch_sample *sample);
+FLMEM_API FLMEM_MUST_CHECK char *
+flmem_report_watch_round_json(const struct flmem_watch_round *round);
+FLMEM_API FLMEM_MUST_CHECK char *
+flmem_report_watch_action_json(const struct flmem_watch_action *action);
+FLMEM_API FLMEM_MUST_CHECK char *
+flmem_report_watch_summary_json(const struct flmem_watch_summary *summary,
+				const struct flmem_watch_advice *advice);
 
 /* {"schema": "flmem.<command>/1", "error": {"code", "exit_status", "message"}} */
-FLMEM_API char *flmem_report_error_json(const char *command, const struct flmem_error *error);
+FLMEM_API FLMEM_MUST_CHECK char *flmem_report_error_json(const char *command,
+							 const struct flmem_error *error);
 
 #endif

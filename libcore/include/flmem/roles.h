@@ -60,7 +60,7 @@ enum flmem_allocator_kind {
 /* True for roles that aggregate; the others train or host training. */
 FLMEM_API bool flmem_role_is_server(enum flmem_role role);
 
-/* Text of a value; NULL for the NONE values. */
+/* Text of a value; static, NULL for the NONE values. */
 FLMEM_API const char *flmem_role_name(enum flmem_role role);
 FLMEM_API const char *flmem_framework_name(enum flmem_framework framework);
 FLMEM_API const char *flmem_allocator_name(enum flmem_allocator_kind kind);

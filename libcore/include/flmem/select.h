@@ -40,9 +40,11 @@ struct flmem_targets {
  * `roles`, "server" includes server, server-job and simulator-server, and "client" includes client,
  * client-job, trainer and simulator-client: see flmem_role_mask().
  */
-FLMEM_API int flmem_select(const struct flmem_selection *selection,
-			   struct flmem_targets *ret_targets, struct flmem_error *err);
+FLMEM_API FLMEM_MUST_CHECK int flmem_select(const struct flmem_selection *selection,
+					    struct flmem_targets *ret_targets,
+					    struct flmem_error *err);
 
+/* Frees the targets and empties the struct. */
 FLMEM_API void flmem_targets_clear(struct flmem_targets *targets);
 
 /* Bits of the roles that a name stands for ("server", "client" or one role); 0 when unknown. */

@@ -61,6 +61,7 @@ enum flmem_setting_origin {
 #undef FLMEM_SETTING_ORIGIN_ENUM
 };
 
+/* "role", ...; static, NULL for other values. */
 FLMEM_API const char *flmem_setting_origin_name(enum flmem_setting_origin origin);
 
 struct flmem_setting {
@@ -86,9 +87,11 @@ struct flmem_settings {
  * Makes the settings. FLMEM_EUSAGE for a role without settings, an invalid version or an invalid
  * library path; FLMEM_EUNSUPPORTED if jemalloc is requested and no library is found.
  */
-FLMEM_API int flmem_settings_make(const struct flmem_settings_request *request,
-				  struct flmem_settings *ret_settings, struct flmem_error *err);
+FLMEM_API FLMEM_MUST_CHECK int flmem_settings_make(const struct flmem_settings_request *request,
+						   struct flmem_settings *ret_settings,
+						   struct flmem_error *err);
 
+/* Frees the values and empties the struct. */
 FLMEM_API void flmem_settings_clear(struct flmem_settings *settings);
 
 /* Whether this machine has a GPU that PyTorch could use, by its device nodes (NVIDIA, AMD). */
@@ -115,8 +118,9 @@ enum flmem_settings_format {
 };
 
 /* The format of a name; FLMEM_EUSAGE with the list of names for an invalid one. */
-FLMEM_API int flmem_settings_format_find(const char *name, enum flmem_settings_format *ret_format,
-					 struct flmem_error *err);
+FLMEM_API FLMEM_MUST_CHECK int flmem_settings_format_find(const char *name,
+							  enum flmem_settings_format *ret_format,
+							  struct flmem_error *err);
 
 /* True for formats that are used on another machine. */
 FLMEM_API bool flmem_settings_format_elsewhere(enum flmem_settings_format format);
@@ -127,8 +131,8 @@ FLMEM_API bool flmem_settings_format_elsewhere(enum flmem_settings_format format
  * printed as comments. The caller frees the text. FLMEM_EUNSUPPORTED if the format cannot represent
  * a value (a newline in a docker file, for example).
  */
-FLMEM_API int flmem_settings_print(const struct flmem_settings *settings,
-				   enum flmem_settings_format format, bool explain, char **ret_text,
-				   struct flmem_error *err);
+FLMEM_API FLMEM_MUST_CHECK int flmem_settings_print(const struct flmem_settings *settings,
+						    enum flmem_settings_format format, bool explain,
+						    char **ret_text, struct flmem_error *err);
 
 #endif

@@ -48,6 +48,7 @@ enum flmem_supervise_event {
 #undef FLMEM_SUPERVISE_EVENT_ENUM
 };
 
+/* What happened, as in the table above; static, NULL for other values. */
 FLMEM_API const char *flmem_supervise_event_meaning(enum flmem_supervise_event event);
 
 struct flmem_supervise_news {
@@ -57,11 +58,12 @@ struct flmem_supervise_news {
 	const char *text; /* TROUBLE, CONTROL: why; else NULL */
 };
 
-/* Maximum time in which NVFlare's processes exit by themselves: 3 s, twice 1.5 s, then closing. */
-#define FLMEM_SUPERVISE_NVFLARE_WAIT_US UINT64_C(10000000)
-#define FLMEM_SUPERVISE_GRACE_US	UINT64_C(10000000)
+#define FLMEM_SUPERVISE_GRACE_US UINT64_C(10000000)
 
-/* For wait_us: the time above if the command runs an NVFlare process, else 0. */
+/*
+ * For wait_us: the time in which processes of the framework exit by themselves, if the command runs
+ * one of a framework that needs it (NVFlare: 10 s), else 0.
+ */
 #define FLMEM_SUPERVISE_WAIT_AUTO UINT64_MAX
 
 struct flmem_supervise_options {
@@ -85,7 +87,7 @@ struct flmem_supervise_options {
  * process that must not be adopted, FLMEM_EFAILED for another live supervisor or too many restarts,
  * FLMEM_ENOCOMMAND and FLMEM_ENOEXEC if the command cannot run.
  */
-FLMEM_API int flmem_supervise(const struct flmem_supervise_options *options, int *ret_wait_status,
-			      struct flmem_error *err);
+FLMEM_API FLMEM_MUST_CHECK int flmem_supervise(const struct flmem_supervise_options *options,
+					       int *ret_wait_status, struct flmem_error *err);
 
 #endif

@@ -33,6 +33,7 @@ enum flmem_trend_verdict {
 #undef FLMEM_TREND_VERDICT_ENUM
 };
 
+/* "too-early", ...; static. */
 FLMEM_API const char *flmem_trend_verdict_name(enum flmem_trend_verdict verdict);
 
 struct flmem_trend_point {

@@ -61,6 +61,7 @@ enum flmem_trim_outcome {
 #undef FLMEM_TRIM_OUTCOME_ENUM
 };
 
+/* "released", ...; never NULL. */
 FLMEM_API const char *flmem_trim_outcome_name(enum flmem_trim_outcome outcome);
 
 struct flmem_trim_step {
@@ -109,7 +110,9 @@ struct flmem_trim_result {
  * refusal is a result and an error at once. FLMEM_EPERM names the gate that refused,
  * FLMEM_EUNSUPPORTED the allocator, FLMEM_EUNSAFE what made it unsafe until the timeout.
  */
-FLMEM_API int flmem_trim_process(pid_t pid, const struct flmem_trim_options *options,
-				 struct flmem_trim_result *ret_result, struct flmem_error *err);
+FLMEM_API FLMEM_MUST_CHECK int flmem_trim_process(pid_t pid,
+						  const struct flmem_trim_options *options,
+						  struct flmem_trim_result *ret_result,
+						  struct flmem_error *err);
 
 #endif

@@ -95,10 +95,13 @@ struct flmem_troubles {
  *
  * `found` holds the findings of the files, joined with those of the processes.
  */
-FLMEM_API int flmem_troubleshoot(const struct flmem_detect_report *report,
-				 const struct flmem_recommendations *found, enum flmem_role role,
-				 struct flmem_troubles *ret_troubles, struct flmem_error *err);
+FLMEM_API FLMEM_MUST_CHECK int flmem_troubleshoot(const struct flmem_detect_report *report,
+						  const struct flmem_recommendations *found,
+						  enum flmem_role role,
+						  struct flmem_troubles *ret_troubles,
+						  struct flmem_error *err);
 
+/* Frees the evaluations and empties the struct. */
 FLMEM_API void flmem_troubles_clear(struct flmem_troubles *troubles);
 
 #endif

@@ -12,4 +12,10 @@
 #define FLMEM_API __attribute__((visibility("default")))
 #endif
 
+/*
+ * The result shows whether the call failed, or is memory that the caller has to free: the compiler
+ * warns if it is not used.
+ */
+#define FLMEM_MUST_CHECK __attribute__((warn_unused_result))
+
 #endif

@@ -44,7 +44,6 @@ struct flmem_watch_auto {
 	/*
 	 * Trims also while this holds; checked every 30 s, or at the cool-down if one is given.
 	 * NULL: FLMEM_WATCH_WHEN_DEFAULT for processes without known rounds, none for others.
-	 *	 
 	 */
 	const struct flmem_condition *when;
 	unsigned every_rounds;	    /* fixed, for all roles; 0: adaptive, by role */
@@ -67,21 +66,18 @@ struct flmem_watch_options {
 	 * Logs of the job that contain its rounds. A process that has one of several open uses the
 	 * rounds of that log only; all others use all logs, which may contain the same rounds.
 	 * Files may appear later, disappear and be rotated.
-	 *	 
 	 */
 	const char *const *logs;
 	size_t log_count;
 	/*
 	 * POSIX extended expression for log lines that start a round, instead of the built-in
 	 * patterns of frameworks; its first group is the number. NULL: none.
-	 *	 
 	 */
 	const char *round_regex;
 	const char *record_path;   /* append to this recording; NULL: do not record */
 	uint64_t fail_above_bytes; /* maximum resident memory of a sample; 0: no limit */
 	struct flmem_growth_limit fail_growth;
 	struct flmem_watch_auto automatic;
-	enum flmem_watch_advice advice;
 	struct flmem_watch_snapshot *snapshot; /* for readers in other threads; NULL: none */
 };
 
@@ -104,20 +100,21 @@ struct flmem_watch_callbacks {
  * is not readable, FLMEM_EUSAGE for a log that is not a regular file. Release the summary with
  * flmem_watch_summary_clear().
  */
-FLMEM_API int flmem_watch(const struct flmem_watch_options *options,
-			  const struct flmem_watch_callbacks *callbacks,
-			  struct flmem_watch_summary *ret_summary, struct flmem_error *err);
+FLMEM_API FLMEM_MUST_CHECK int flmem_watch(const struct flmem_watch_options *options,
+					   const struct flmem_watch_callbacks *callbacks,
+					   struct flmem_watch_summary *ret_summary,
+					   struct flmem_error *err);
 
 /*
  * The same from a recording: of the options only interval_us (0: that of the recording) and the
  * limits apply. Several sessions in one file are joined by process. FLMEM_EUSAGE for a file that is
  * not a recording or contains no process; damaged parts are skipped.
  */
-FLMEM_API int flmem_watch_replay(const char *path, const struct flmem_watch_options *options,
-				 const struct flmem_watch_callbacks *callbacks,
-				 struct flmem_watch_summary *ret_summary, struct flmem_error *err);
-
-FLMEM_API void flmem_watch_summary_clear(struct flmem_watch_summary *summary);
+FLMEM_API FLMEM_MUST_CHECK int flmem_watch_replay(const char *path,
+						  const struct flmem_watch_options *options,
+						  const struct flmem_watch_callbacks *callbacks,
+						  struct flmem_watch_summary *ret_summary,
+						  struct flmem_error *err);
 
 /*
  * A snapshot of a running watch, for other threads to read. The caller owns it, and it must outlive
@@ -135,8 +132,11 @@ struct flmem_watch_snapshot_data {
 	struct flmem_u64 self_rss_bytes;
 };
 
-FLMEM_API int flmem_watch_snapshot_new(struct flmem_watch_snapshot **ret_board,
-				       struct flmem_error *err);
+/* FLMEM_EFAILED if memory is out. Release with flmem_watch_snapshot_free(). */
+FLMEM_API FLMEM_MUST_CHECK int flmem_watch_snapshot_new(struct flmem_watch_snapshot **ret_snapshot,
+							struct flmem_error *err);
+
+/* After the watch and all readers have ended. NULL is allowed. */
 FLMEM_API void flmem_watch_snapshot_free(struct flmem_watch_snapshot *snapshot);
 
 /*
@@ -144,8 +144,8 @@ FLMEM_API void flmem_watch_snapshot_free(struct flmem_watch_snapshot *snapshot);
  * process. FLMEM_ENOPROC while no watch runs, FLMEM_EUNSAFE if the watch does not respond for
  * seconds. Release with flmem_watch_summary_clear(&state.summary).
  */
-FLMEM_API int flmem_watch_snapshot_read(struct flmem_watch_snapshot *snapshot,
-					struct flmem_watch_snapshot_data *ret_state,
-					struct flmem_error *err);
+FLMEM_API FLMEM_MUST_CHECK int
+flmem_watch_snapshot_read(struct flmem_watch_snapshot *snapshot,
+			  struct flmem_watch_snapshot_data *ret_state, struct flmem_error *err);
 
 #endif

@@ -14,13 +14,16 @@
 #include <stdbool.h>
 
 #include <flmem/error.h>
+#include <flmem/recommend.h>
 #include <flmem/watch.h>
 
 struct flmem_watch_page;
 
 /* Release with flmem_watch_page_free(). FLMEM_EFAILED when memory is out. */
-FLMEM_API int flmem_watch_page_new(struct flmem_watch_page **ret_page, struct flmem_error *err);
+FLMEM_API FLMEM_MUST_CHECK int flmem_watch_page_new(struct flmem_watch_page **ret_page,
+						    struct flmem_error *err);
 
+/* NULL is allowed. */
 FLMEM_API void flmem_watch_page_free(struct flmem_watch_page *page);
 
 /* For the callbacks of the same names. Out of memory is reported when the page is written. */
@@ -32,21 +35,23 @@ FLMEM_API void flmem_watch_page_action(struct flmem_watch_page *page,
 				       const struct flmem_watch_action *action);
 
 /* The page as text, NUL-terminated, freed by the caller with free(); NULL when memory is out. */
-FLMEM_API char *flmem_watch_page_html(const struct flmem_watch_page *page,
-				      const struct flmem_watch_summary *summary);
+FLMEM_API FLMEM_MUST_CHECK char *flmem_watch_page_html(const struct flmem_watch_page *page,
+						       const struct flmem_watch_summary *summary,
+						       const struct flmem_watch_advice *advice);
 
 /*
  * Checks that a page can be written there: FLMEM_EUSAGE for an unwritable folder and for an
  * existing file, unless it is empty or such a page. Call it before a long watch.
  */
-FLMEM_API int flmem_watch_page_place(const char *path, struct flmem_error *err);
+FLMEM_API FLMEM_MUST_CHECK int flmem_watch_page_place(const char *path, struct flmem_error *err);
 
 /*
  * Writes the page; an existing page is replaced atomically. Errors of flmem_watch_page_place(), and
  * FLMEM_EFAILED when memory is out or the file cannot be written.
  */
-FLMEM_API int flmem_watch_page_write(const struct flmem_watch_page *page,
-				     const struct flmem_watch_summary *summary, const char *path,
-				     struct flmem_error *err);
+FLMEM_API FLMEM_MUST_CHECK int flmem_watch_page_write(const struct flmem_watch_page *page,
+						      const struct flmem_watch_summary *summary,
+						      const struct flmem_watch_advice *advice,
+						      const char *path, struct flmem_error *err);
 
 #endif

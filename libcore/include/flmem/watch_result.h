@@ -12,25 +12,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include <flmem/finding.h>
 #include <flmem/pressure.h>
 #include <flmem/roles.h>
 #include <flmem/trend.h>
 #include <flmem/trim.h>
 #include <flmem/value.h>
 #include <flmem/visibility.h>
-
-/* Rules of flmem_recommend() that are checked for the processes at the end. */
-enum flmem_watch_advice {
-	FLMEM_WATCH_ADVICE_NONE,
-	FLMEM_WATCH_ADVICE_TRENDS, /* those about recordings, which read nothing else */
-	/*
-	 * Also those about live processes, for processes that still run: reads them like
-	 * flmem_detect(), within a few seconds in total. Not for replays.
-	 *	 
-	 */
-	FLMEM_WATCH_ADVICE_LIVE,
-};
 
 struct flmem_watch_process {
 	pid_t pid;
@@ -141,8 +128,7 @@ struct flmem_watch_result {
 	struct flmem_pressure
 		pressure_rise; /* increase of its counters since the process is watched */
 	struct flmem_watch_actions actions;
-	const char *findings[2];	   /* static: exceeded limits of the options; NULL: none */
-	size_t advice_first, advice_count; /* findings of the summary's advice about it */
+	const char *findings[2]; /* static: exceeded limits of the options; NULL: none */
 };
 
 struct flmem_watch_summary {
@@ -151,12 +137,13 @@ struct flmem_watch_summary {
 	uint64_t rounds;    /* watched from start to end */
 	uint64_t forgotten; /* exited processes that are not among the results: too many */
 	uint64_t missed; /* intervals without samples, because the host was too busy or suspended */
-	uint64_t record_lost;		     /* blocks of the recording that could not be written */
-	int record_errno;		     /* why the last of them was lost */
-	uint64_t record_skipped_bytes;	     /* of a replay: damaged */
-	bool limit_passed;		     /* a process has findings */
-	enum flmem_watch_advice advised;     /* NONE: `advice` is empty */
-	struct flmem_recommendations advice; /* findings in the order of the results */
+	uint64_t record_lost;	       /* blocks of the recording that could not be written */
+	int record_errno;	       /* why the last of them was lost */
+	uint64_t record_skipped_bytes; /* of a replay: damaged */
+	bool limit_passed;	       /* a process has findings */
 };
+
+/* Frees the contents and empties the struct. */
+FLMEM_API void flmem_watch_summary_clear(struct flmem_watch_summary *summary);
 
 #endif

@@ -67,7 +67,7 @@ static int open_shared_state(struct flmem_detect_session *session, struct flmem_
 	session->relatives.proc_dirfd = session->proc;
 	session->images = flmem_image_cache_new();
 	if (!session->images)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot read processes");
+		return flmem_error_nomem(err, "cannot read processes");
 	/* Continue without the mounts: then only the limits are unknown. */
 	flmem_cgroups_open(&session->cgroups, NULL);
 	return 0;
@@ -79,7 +79,7 @@ struct flmem_detect_session *flmem_detect_session_new(const struct flmem_detect_
 	struct flmem_detect_session *session = calloc(1, sizeof(*session));
 
 	if (!session) {
-		flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot read processes");
+		flmem_error_nomem(err, "cannot read processes");
 		return NULL;
 	}
 	session->options = *options;
@@ -425,7 +425,7 @@ static int read_traced_parts(struct flmem_detect_session *session,
 	report->memory.thp_bytes = flmem_huge_bytes(process, &maps, report->memory.rss_bytes.value);
 	report->cuda = read_cuda(session, process, &maps);
 	if (read_backings(process, &maps, report) || read_files(session, process, &maps, report))
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot hold the report");
+		return flmem_error_nomem(err, "cannot hold the report");
 	return 0;
 }
 

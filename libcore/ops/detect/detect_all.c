@@ -93,7 +93,7 @@ static struct reading *new_reading(struct run *run, pid_t pid, bool last, struct
 		return NULL;
 	reading = calloc(1, sizeof(*reading));
 	if (!reading) {
-		flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot hold the report");
+		flmem_error_nomem(err, "cannot hold the report");
 		return NULL;
 	}
 	reading->session = run->session;
@@ -122,7 +122,7 @@ static int detect_one(struct run *run, pid_t pid, bool last,
 		run->session = NULL;
 		if (run->patience_ms / 2 >= PATIENCE_MS_MIN)
 			run->patience_ms /= 2;
-		return flmem_error_prefix(err, "process %d is not read", (int)pid);
+		return flmem_error_prefix(err, rc, "process %d is not read", (int)pid);
 	}
 	run->session = reading->session;
 	if (!rc)
@@ -171,7 +171,7 @@ int flmem_detect(const pid_t *pids, size_t count, const struct flmem_detect_opti
 	report.processes = calloc(count ? count : 1, sizeof(*report.processes));
 	report.skipped = calloc(count ? count : 1, sizeof(*report.skipped));
 	if (!report.processes || !report.skipped)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot hold the report");
+		return flmem_error_nomem(err, "cannot hold the report");
 	for (size_t i = 0; i < count; i++) {
 		struct flmem_error why = {0};
 		int rc = detect_one(&run, pids[i], i + 1 == count,

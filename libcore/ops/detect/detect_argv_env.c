@@ -57,15 +57,16 @@ static int read_identity(struct flmem_relatives *relatives, const struct flmem_p
 	return report->site ? 0 : -ENOMEM;
 }
 
-/* The directory into which NVFlare's server offloads tensors. */
+/* The directory into which servers of some frameworks offload tensors. */
 static void read_temporary(const struct flmem_process *process,
 			   const struct flmem_argv_env *environment,
 			   struct flmem_process_report *report)
 {
 	const char *path = environment ? flmem_argv_env_getenv(environment, "TMPDIR") : NULL;
+	const char *unread = flmem_offload_unread(report->framework, report->role);
 
-	if (report->framework != FLMEM_FRAMEWORK_NVFLARE || !flmem_role_is_server(report->role))
-		report->temporary_in_memory = FLMEM_UNKNOWN("read only for NVFlare servers");
+	if (unread)
+		report->temporary_in_memory = FLMEM_UNKNOWN(unread);
 	else if (!environment)
 		report->temporary_in_memory = FLMEM_UNKNOWN("access to its environment is denied");
 	else
@@ -94,7 +95,7 @@ int flmem_detect_argv_env(const struct flmem_process *process, struct flmem_rela
 		return rc;
 	if (read_command(&command, report) ||
 	    read_identity(relatives, process, &command, environment, report))
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot hold the report");
+		return flmem_error_nomem(err, "cannot hold the report");
 	read_temporary(process, environment, report);
 	*ret_denied = environment_rc == FLMEM_EPERM;
 	return 0;

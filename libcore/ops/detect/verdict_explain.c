@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/detect/verdict.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -467,6 +466,6 @@ int flmem_verdict_explain(const struct flmem_process_report *report, struct flme
 	explain_uncertain(&explanation);
 	advise_commands(&explanation);
 	if (!move_to_verdict(&explanation, verdict))
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot hold the report");
+		return flmem_error_nomem(err, "cannot hold the report");
 	return 0;
 }

@@ -9,7 +9,6 @@
 
 #include "base/file_place.h"
 #include "base/io.h"
-#include "frameworks/content.h"
 #include "frameworks/framework.h"
 #include "ops/recommend/recommend_correct.h"
 #include "ops/recommend/recommend_files.h"
@@ -64,18 +63,12 @@ static int read_text(const char *path, struct flmem_buf *text, struct flmem_read
 	return 0;
 }
 
-/*
- * Other programs have a meta.json, too; that of a job is next to configurations, or the user named
- * it.
- */
-static bool is_foreign_meta(const struct job *job, const struct flmem_found_file *file)
+static bool is_foreign(const struct job *job, const struct flmem_found_file *file)
 {
-	if (file->kind != FLMEM_INPUT_NVFLARE_META || file->named)
-		return false;
-	for (size_t i = 0; i < job->count; i++)
-		if (job->files[i].app)
-			return false;
-	return true;
+	const struct flmem_job_layout *jobs = file->framework ? file->framework->jobs : NULL;
+	const struct flmem_found_job found = {.files = job->files, .count = job->count};
+
+	return jobs && jobs->is_foreign && jobs->is_foreign(&found, file);
 }
 
 static int load_text(struct job *job, const char *path, struct flmem_buf *text,
@@ -112,16 +105,16 @@ static int read_document(struct job *job, const struct flmem_found_file *file, b
 
 	if (rc)
 		return rc;
-	if (file->by_content && !file->named && !flmem_content_is_likely(file->kind, &text)) {
+	if (!file->kind && !file->named && !flmem_file_is_likely(file, &text)) {
 		*ret_known = false;
 		return 0;
 	}
 	rc = flmem_document_read(file->syntax, &text, &input->document, why);
 	if (rc)
 		return rc;
-	if (file->by_content)
-		input->kind = flmem_content_recognise(file->kind, &input->document);
-	*ret_known = input->kind != FLMEM_INPUT_UNKNOWN;
+	if (!file->kind)
+		input->kind = flmem_file_recognise(file, &input->document);
+	*ret_known = input->kind;
 	if (!*ret_known && file->named)
 		return flmem_error_set(why, FLMEM_EUSAGE, 0, FLMEM_RECOMMEND_NO_RULES);
 	return 0;
@@ -134,8 +127,7 @@ static int read_input(struct job *job, const struct flmem_found_file *file, stru
 	bool known = false;
 	int rc = 0;
 
-	if (file->kind == FLMEM_INPUT_RECORDING || file->kind == FLMEM_INPUT_OOM_LOG ||
-	    is_foreign_meta(job, file))
+	if (file->record || is_foreign(job, file))
 		return 0;
 	*input = (struct flmem_input){.kind = file->kind, .file = file->path, .app = file->app};
 	flmem_buf_init(&input->document.text);
@@ -149,81 +141,18 @@ static int read_input(struct job *job, const struct flmem_found_file *file, stru
 	return store_text(job, input, err);
 }
 
-static bool has_config(const struct job *job, const char *app, enum flmem_input_kind kind)
-{
-	for (size_t i = 0; i < job->count; i++)
-		if (job->files[i].kind == kind && job->files[i].app &&
-		    strcmp(job->files[i].app, app) == 0)
-			return true;
-	return false;
-}
-
-static int report_missing_config(struct job *job, const struct flmem_input *meta,
-				 const struct flmem_node *app, const char *name,
-				 struct flmem_error *err)
-{
-	struct flmem_error why = {0};
-
-	flmem_error_set(&why, FLMEM_EUSAGE, 0, "deploy_map names the app '%.100s', which has no %s",
-			app->key, name);
-	return add_job_problem(job, meta->file, app->key_place.line, &why, err);
-}
-
-/* The configurations that an app needs depend on the sites to which it is deployed. */
-static int check_app(struct job *job, const struct flmem_input *meta, const struct flmem_node *app,
-		     struct flmem_error *err)
-{
-	bool server = false, client = false;
-	int rc = 0;
-
-	for (const struct flmem_node *n = flmem_node_first(app); n; n = n->next) {
-		const char *site = flmem_node_string(n);
-
-		server |= site && (!strcmp(site, "server") || !strcmp(site, "@ALL"));
-		client |= site && strcmp(site, "server") != 0;
-	}
-	if (server && !has_config(job, app->key, FLMEM_INPUT_NVFLARE_SERVER))
-		rc = report_missing_config(job, meta, app, "config/config_fed_server", err);
-	if (!rc && client && !has_config(job, app->key, FLMEM_INPUT_NVFLARE_CLIENT))
-		rc = report_missing_config(job, meta, app, "config/config_fed_client", err);
-	return rc;
-}
-
-/* Apps found in a folder without a meta file. */
-static bool lacks_meta(const struct job *job)
-{
-	bool apps = false;
-
-	for (size_t i = 0; i < job->count; i++) {
-		if (job->files[i].kind == FLMEM_INPUT_NVFLARE_META)
-			return false;
-		apps |= job->files[i].app && !job->files[i].named;
-	}
-	return apps;
-}
-
-/* A searched job folder must be complete; individually named files need not be. */
 static int check_completeness(struct job *job, struct flmem_error *err)
 {
-	struct flmem_error why = {0};
+	const struct flmem_found_job found = {.files = job->files,
+					      .count = job->count,
+					      .inputs = job->inputs,
+					      .input_count = job->read};
 	int rc = 0;
 
-	for (size_t i = 0; i < job->read && !rc; i++) {
-		const struct flmem_node *map;
-
-		if (job->inputs[i].kind != FLMEM_INPUT_NVFLARE_META || job->files[0].named)
-			continue;
-		map = flmem_node_get(job->inputs[i].document.root, "deploy_map");
-		for (map = flmem_node_first(map); map && !rc; map = map->next)
-			if (map->key)
-				rc = check_app(job, &job->inputs[i], map, err);
-	}
-	if (rc || !lacks_meta(job))
-		return rc;
-	flmem_error_set(&why, FLMEM_EUSAGE, 0,
-			"the job has no meta file, so NVFlare refuses it; name the configuration "
-			"files to check only them");
-	return add_job_problem(job, job->files[0].job, 0, &why, err);
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f && !rc; f++)
+		if ((*f)->jobs && (*f)->jobs->check)
+			rc = (*f)->jobs->check(&found, job->found, err);
+	return rc;
 }
 
 /* Collect facts first: rules use those of all files. */
@@ -329,17 +258,19 @@ static int check_all(const struct flmem_found_files *files, const struct flmem_r
 }
 
 /* After the jobs, which define how often the processes clean up. */
-static int check_records(const struct flmem_found_files *files, const struct flmem_release *release,
-			 struct flmem_recommendations *found, struct flmem_error *err)
+static int check_records(const struct flmem_found_files *files,
+			 const struct flmem_recommend_options *options,
+			 const struct flmem_release *release, struct flmem_recommendations *found,
+			 struct flmem_error *err)
 {
 	int rc = 0;
 
 	for (size_t i = 0; i < files->count && !rc; i++) {
 		const struct flmem_found_file *file = &files->files[i];
 
-		if (file->kind == FLMEM_INPUT_RECORDING)
-			rc = flmem_recommend_recording(file->path, release, found, err);
-		else if (file->kind == FLMEM_INPUT_OOM_LOG)
+		if (file->record == FLMEM_FOUND_RECORDING)
+			rc = flmem_recommend_recording(file->path, options, release, found, err);
+		else if (file->record == FLMEM_FOUND_OOM_LOG)
 			rc = flmem_recommend_oom_log(file->path, found, err);
 	}
 	return rc;
@@ -379,7 +310,7 @@ int flmem_recommend_over(const char *const *paths, size_t count,
 	if (!rc)
 		rc = check_all(&files, &release, texts, &found, err);
 	if (!rc && !texts) /* records have nothing to correct */
-		rc = check_records(&files, &release, &found, err);
+		rc = check_records(&files, options, &release, &found, err);
 	if (!rc)
 		rc = report_left_out(&found, err);
 	if (!rc)

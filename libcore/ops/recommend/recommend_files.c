@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/text.h"
+#include "frameworks/framework.h"
 #include "ops/recommend/recommend_oom.h"
 #include "series/recording.h"
 
@@ -21,98 +22,9 @@ struct search {
 	size_t entries;
 };
 
-/* Names of the files with rules, without their suffix. */
-static const struct {
-	const char *stem;
-	enum flmem_input_kind kind;
-} known_stems[] = {
-	{"meta", FLMEM_INPUT_NVFLARE_META},
-	{"config_fed_server", FLMEM_INPUT_NVFLARE_SERVER},
-	{"config_fed_client", FLMEM_INPUT_NVFLARE_CLIENT},
-};
-
-/* Suffixes; with a name from above, or alone where the content decides. */
-static const struct {
-	const char *suffix;
-	enum flmem_syntax syntax;
-	bool alone;
-	enum flmem_input_kind kind; /* kind of a file with another name */
-} known_suffixes[] = {
-	{".json", FLMEM_SYNTAX_JSON, false, FLMEM_INPUT_UNKNOWN},
-	{".conf", FLMEM_SYNTAX_HOCON, false, FLMEM_INPUT_UNKNOWN},
-	{".yml", FLMEM_SYNTAX_YAML, true, FLMEM_INPUT_UNKNOWN},
-	{".yaml", FLMEM_SYNTAX_YAML, true, FLMEM_INPUT_UNKNOWN},
-	{".py", FLMEM_SYNTAX_PLAIN, true, FLMEM_INPUT_NVFLARE_PYTHON},
-	{".sh", FLMEM_SYNTAX_PLAIN, true, FLMEM_INPUT_NVFLARE_LAUNCH},
-	{".service", FLMEM_SYNTAX_PLAIN, true, FLMEM_INPUT_NVFLARE_LAUNCH},
-	{".dockerfile", FLMEM_SYNTAX_PLAIN, true, FLMEM_INPUT_NVFLARE_LAUNCH},
-};
-
-static bool is_image_file(const char *name)
-{
-	return flmem_text_starts(name, "Dockerfile") || flmem_text_starts(name, "Containerfile");
-}
-
-static bool recognise_by_suffix(const char *name, struct flmem_found_file *ret_file)
-{
-	const char *dot = strrchr(name, '.');
-	size_t stem = FLMEM_ARRAY_SIZE(known_stems), suffix = FLMEM_ARRAY_SIZE(known_suffixes);
-
-	if (!dot)
-		return false;
-	while (suffix && strcmp(dot, known_suffixes[suffix - 1].suffix) != 0)
-		suffix--;
-	while (stem && (strlen(known_stems[stem - 1].stem) != (size_t)(dot - name) ||
-			!flmem_text_starts(name, known_stems[stem - 1].stem)))
-		stem--;
-	if (!suffix)
-		return false;
-	ret_file->syntax = known_suffixes[suffix - 1].syntax;
-	ret_file->by_content = !stem || ret_file->syntax == FLMEM_SYNTAX_PLAIN;
-	ret_file->kind =
-		ret_file->by_content ? known_suffixes[suffix - 1].kind : known_stems[stem - 1].kind;
-	return !ret_file->by_content || known_suffixes[suffix - 1].alone;
-}
-
-/* The kind, or the possible kind, of a file by its name. */
-static bool recognise(const char *path, struct flmem_found_file *ret_file)
-{
-	const char *name = flmem_text_basename(path);
-
-	if (strcmp(name, "pyproject.toml") == 0) {
-		ret_file->syntax = FLMEM_SYNTAX_TOML;
-		ret_file->kind = FLMEM_INPUT_FLOWER_PROJECT;
-		ret_file->by_content = true;
-		return true;
-	}
-	if (!is_image_file(name))
-		return recognise_by_suffix(name, ret_file);
-	ret_file->syntax = FLMEM_SYNTAX_PLAIN;
-	ret_file->kind = FLMEM_INPUT_NVFLARE_LAUNCH;
-	ret_file->by_content = true;
-	return true;
-}
-
 static int out_of_memory(struct flmem_error *err)
 {
 	return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
-}
-
-bool flmem_recommendations_add_problem(struct flmem_recommendations *found, const char *file,
-				       unsigned line, const struct flmem_error *why)
-{
-	struct flmem_input_problem problem = {
-		.file = strdup(file),
-		.line = line,
-		.code = why->code,
-		.message = strdup(why->message),
-	};
-
-	if (problem.file && problem.message && flmem_problems_add(found, &problem))
-		return true;
-	free(problem.file);
-	free(problem.message);
-	return false;
 }
 
 static int add_problem(struct search *search, const char *path, int sys_errno, const char *text)
@@ -147,13 +59,12 @@ static int add_if_known(struct search *search, const char *path, bool named)
 {
 	struct flmem_found_file file = {.named = named};
 
-	if (recognise(path, &file))
+	if (flmem_file_name_find(path, &file))
 		return add_file(search, path, &file);
-	file.kind = FLMEM_INPUT_RECORDING;
-	file.by_content = true;
+	file.record = FLMEM_FOUND_RECORDING;
 	if (named && flmem_recording_is_one(path))
 		return add_file(search, path, &file);
-	file.kind = FLMEM_INPUT_OOM_LOG;
+	file.record = FLMEM_FOUND_OOM_LOG;
 	if (named && flmem_recommend_is_oom_log(path))
 		return add_file(search, path, &file);
 	return named ? add_problem(search, path, 0, FLMEM_RECOMMEND_NO_RULES) : 0;
@@ -240,57 +151,18 @@ static int visit_path(struct search *search, const char *path)
 	return add_if_known(search, path, true);
 }
 
-/* The folder that holds `path`: "a/b" of "a/b/c", "." of "c". NULL when memory is out. */
-static char *folder_of(const char *path)
-{
-	size_t length = strlen(path);
-
-	while (length && path[length - 1] != '/')
-		length--;
-	while (length > 1 && path[length - 1] == '/')
-		length--;
-	return length ? strndup(path, length) : strdup(".");
-}
-
-static bool has_meta(const char *folder)
-{
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(known_suffixes); i++) {
-		FLMEM_AUTO_FREE char *path = NULL;
-
-		if (known_suffixes[i].syntax == FLMEM_SYNTAX_PLAIN)
-			continue;
-		if (asprintf(&path, "%s/meta%s", folder, known_suffixes[i].suffix) < 0) {
-			path = NULL;
-			return false;
-		}
-		if (access(path, F_OK) == 0)
-			return true;
-	}
-	return false;
-}
-
 /*
- * A job is a folder with a meta file and folders of apps: JOB/APP/config/config_fed_server.json.
- * The simulator also takes an app as a job: then the meta file is in it. Other files form a group
- * if they are in one folder, or if the user named all of them.
+ * Files that are not part of a framework's job form a group if they are in one folder, or if the
+ * user named all of them and their content decided.
  */
 static int assign_job(struct flmem_found_file *file, struct flmem_error *err)
 {
-	FLMEM_AUTO_FREE char *config = NULL, *app = NULL;
+	const struct flmem_job_layout *jobs = file->framework ? file->framework->jobs : NULL;
 
-	if (file->by_content || file->kind == FLMEM_INPUT_NVFLARE_META) {
-		bool together = file->named && file->by_content;
-
-		file->job = together ? strdup("") : folder_of(file->path);
-		return file->job ? 0 : out_of_memory(err);
-	}
-	config = folder_of(file->path);
-	app = config ? folder_of(config) : NULL;
-	if (!app)
-		return out_of_memory(err);
-	file->app = strdup(flmem_text_basename(app));
-	file->job = has_meta(app) ? FLMEM_TAKE(app) : folder_of(app);
-	return file->app && file->job ? 0 : out_of_memory(err);
+	if (jobs)
+		return jobs->locate(file, &file->job, &file->app) ? 0 : out_of_memory(err);
+	file->job = file->named && !file->kind ? strdup("") : flmem_file_folder(file->path);
+	return file->job ? 0 : out_of_memory(err);
 }
 
 static int compare_job_and_path(const void *a, const void *b)

@@ -10,19 +10,9 @@
 #include <flmem/recommend.h>
 
 #include "base/cleanup.h"
-#include "rules/rules.h"
+#include "frameworks/files.h"
 
 #define FLMEM_RECOMMEND_NO_RULES "no rules for this kind of file; see 'flmem help recommend'"
-
-struct flmem_found_file {
-	char *path;
-	char *job; /* folder of its job; files of one job are checked together */
-	char *app; /* NVFlare: name of the app in the job, or NULL */
-	enum flmem_input_kind kind;
-	enum flmem_syntax syntax;
-	bool by_content; /* the content confirms or decides the kind */
-	bool named;	 /* named by the user, not found in a folder */
-};
 
 struct flmem_found_files {
 	struct flmem_found_file *files; /* sorted by job, then path; no duplicates */
@@ -40,9 +30,5 @@ int flmem_found_files_search(const char *const *paths, size_t count,
 void flmem_found_files_clear(struct flmem_found_files *files);
 
 #define FLMEM_AUTO_FOUND_FILES FLMEM_AUTO(flmem_found_files_clear)
-
-/* Adds a problem; `line` 0 for the file as a whole. False when out of memory. */
-bool flmem_recommendations_add_problem(struct flmem_recommendations *found, const char *file,
-				       unsigned line, const struct flmem_error *why);
 
 #endif

@@ -4,8 +4,7 @@
 #include <stdio.h>
 
 #include "base/cleanup.h"
-#include "ops/recommend/recommend_files.h"
-#include "rules/live_rules.h"
+#include "frameworks/framework.h"
 
 static int add_process_problem(struct flmem_recommendations *found, pid_t pid,
 			       struct flmem_error *why, struct flmem_error *err)
@@ -32,7 +31,12 @@ int flmem_recommend_process(const struct flmem_process_report *process,
 				process->denied_why, process->denied_how);
 		rc = add_process_problem(found, process->pid, &why, err);
 	}
-	return rc ? rc : flmem_live_rules_run(process, release, found, err);
+	if (!rc)
+		rc = flmem_live_rules_run(&flmem_live_rules, process, release, found, err);
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f && !rc; f++)
+		if ((*f)->live_rules)
+			rc = flmem_live_rules_run((*f)->live_rules, process, release, found, err);
+	return rc;
 }
 
 int flmem_recommend_skipped(const struct flmem_skipped *skipped,

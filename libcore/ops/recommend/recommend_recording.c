@@ -4,11 +4,38 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <flmem/watch.h>
-
 #include "base/cleanup.h"
-#include "ops/recommend/recommend_files.h"
-#include "rules/trend_rules.h"
+#include "frameworks/framework.h"
+
+/* Facts of the checked jobs hold for processes of a framework whose jobs have such facts. */
+static struct flmem_u64 gc_rounds_of(const struct flmem_watch_process *process,
+				     const struct flmem_recommendations *found)
+{
+	const struct flmem_framework_ops *framework = flmem_framework_ops_of(process->framework);
+
+	if (!framework || !framework->facts)
+		return FLMEM_UNKNOWN("jobs of its framework do not set it");
+	return flmem_role_is_server(process->role) ? found->server_gc_rounds
+						   : found->client_gc_rounds;
+}
+
+int flmem_recommend_recorded(const struct flmem_watch_result *result, const char *file,
+			     const struct flmem_release *release,
+			     struct flmem_recommendations *found, struct flmem_error *err)
+{
+	const struct flmem_recorded recorded = {
+		.result = result,
+		.gc_rounds = gc_rounds_of(&result->process, found),
+	};
+	int rc = 0;
+
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f && !rc; f++)
+		if ((*f)->trend_rules)
+			rc = flmem_trend_rules_run((*f)->trend_rules, &recorded, file, release,
+						   found, err);
+	return rc ? rc
+		  : flmem_trend_rules_run(&flmem_trend_rules, &recorded, file, release, found, err);
+}
 
 static int check_results(const struct flmem_watch_summary *summary, const char *path,
 			 const struct flmem_release *release, struct flmem_recommendations *found,
@@ -17,7 +44,7 @@ static int check_results(const struct flmem_watch_summary *summary, const char *
 	int rc = 0;
 
 	for (size_t i = 0; i < summary->count && !rc; i++)
-		rc = flmem_trend_rules_run(&summary->results[i], path, release, found, err);
+		rc = flmem_recommend_recorded(&summary->results[i], path, release, found, err);
 	return rc;
 }
 
@@ -43,16 +70,24 @@ static bool store_summary(struct flmem_recommendations *found, const char *path,
 	return true;
 }
 
-int flmem_recommend_recording(const char *path, const struct flmem_release *release,
+static int replay(const char *path, const struct flmem_recommend_options *options,
+		  struct flmem_watch_summary *ret_summary, struct flmem_error *why)
+{
+	if (!options || !options->replay)
+		return flmem_error_set(why, FLMEM_EUNSUPPORTED, 0,
+				       "recording not read: the caller gave no replay function");
+	return options->replay(path, ret_summary, why);
+}
+
+int flmem_recommend_recording(const char *path, const struct flmem_recommend_options *options,
+			      const struct flmem_release *release,
 			      struct flmem_recommendations *found, struct flmem_error *err)
 {
 	FLMEM_AUTO(flmem_watch_summary_clear) struct flmem_watch_summary summary = {0};
-	const struct flmem_watch_options options = {.stop_fd = -1};
-	const struct flmem_watch_callbacks callbacks = {0};
 	struct flmem_error why = {0};
 	int rc;
 
-	if (flmem_watch_replay(path, &options, &callbacks, &summary, &why)) {
+	if (replay(path, options, &summary, &why)) {
 		if (flmem_recommendations_add_problem(found, path, 0, &why))
 			return 0;
 		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");

@@ -7,10 +7,19 @@
 #include "base/release.h"
 
 /*
- * Checks every process of a recording against the rules about trends. An unreadable recording
- * becomes a problem in `found`. FLMEM_EFAILED when out of memory.
+ * Checks one process of the recording `file` against all rules about trends; how often it cleans up
+ * is that of the jobs in `found`. FLMEM_EFAILED when out of memory.
  */
-int flmem_recommend_recording(const char *path, const struct flmem_release *release,
+int flmem_recommend_recorded(const struct flmem_watch_result *result, const char *file,
+			     const struct flmem_release *release,
+			     struct flmem_recommendations *found, struct flmem_error *err);
+
+/*
+ * Checks every process of a recording, which `replay` of the options reads, against the rules about
+ * trends. An unreadable recording becomes a problem in `found`. FLMEM_EFAILED when out of memory.
+ */
+int flmem_recommend_recording(const char *path, const struct flmem_recommend_options *options,
+			      const struct flmem_release *release,
 			      struct flmem_recommendations *found, struct flmem_error *err);
 
 #endif

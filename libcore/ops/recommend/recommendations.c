@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-#include <flmem/watch.h>
-
 #include "rules/rules.h"
 
 static void recordings_clear(struct flmem_recommendations *recommendations)

@@ -18,19 +18,39 @@ static const struct flmem_rule *framework_rule(const struct flmem_framework_ops 
 	return NULL;
 }
 
+static const struct flmem_rule *live_rule(const struct flmem_live_table *table, size_t *index)
+{
+	if (table && *index < table->count)
+		return &table->rows[*index].rule;
+	*index -= table ? table->count : 0;
+	return NULL;
+}
+
+static const struct flmem_rule *trend_rule(const struct flmem_trend_table *table, size_t *index)
+{
+	if (table && *index < table->count)
+		return &table->rows[*index].rule;
+	*index -= table ? table->count : 0;
+	return NULL;
+}
+
+/* Rules about files, then live processes, then recorded ones. */
 const struct flmem_rule *flmem_recommend_rule(size_t index)
 {
-	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++) {
-		const struct flmem_rule *rule = framework_rule(*f, &index);
+	const struct flmem_framework_ops *const *f;
+	const struct flmem_rule *rule = NULL;
 
-		if (rule)
-			return rule;
-	}
-	if (index < flmem_live_row_count)
-		return &flmem_live_rows[index].rule;
-	index -= flmem_live_row_count;
-	if (index < flmem_trend_row_count)
-		return &flmem_trend_rows[index].rule;
-	index -= flmem_trend_row_count;
-	return index < flmem_oom_row_count ? &flmem_oom_rows[index].rule : NULL;
+	for (f = flmem_frameworks; *f && !rule; f++)
+		rule = framework_rule(*f, &index);
+	if (!rule)
+		rule = live_rule(&flmem_live_rules, &index);
+	for (f = flmem_frameworks; *f && !rule; f++)
+		rule = live_rule((*f)->live_rules, &index);
+	for (f = flmem_frameworks; *f && !rule; f++)
+		rule = trend_rule((*f)->trend_rules, &index);
+	if (!rule)
+		rule = trend_rule(&flmem_trend_rules, &index);
+	if (!rule && index < flmem_oom_row_count)
+		rule = &flmem_oom_rows[index].rule;
+	return rule;
 }

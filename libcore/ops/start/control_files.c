@@ -189,7 +189,7 @@ static int write_pid(const struct flmem_control *control, const char *name, pid_
 
 	if (asprintf(&path, "%s/%s", control->workspace, name) < 0) {
 		path = NULL;
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot write %s", name);
+		return flmem_error_nomem(err, "cannot write %s", name);
 	}
 	place.path = path;
 	place.name = name;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <flmem/emit.h>
 
-#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,19 +10,18 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/io.h"
-#include "ops/start/emit_script.h"
+#include "frameworks/start.h"
 #include "settings/preload.h"
 #include "settings/quote.h"
 #include "settings/table.h"
-
-#define COMMAND_WORDS 16
 
 /* State of the text that is written. */
 struct emission {
 	const struct flmem_emit_options *options;
 	const struct flmem_settings *settings;
 	const char *role;
-	char *const *argv;   /* the command, or NULL in a start script of NVFlare's own command */
+	const struct flmem_start_ops *start;
+	char *const *argv;   /* the command; NULL in a start script of the standard command */
 	const char *problem; /* what the quoting cannot hold */
 	struct flmem_buf out;
 };
@@ -73,9 +71,9 @@ static void put_block(struct emission *e)
 	}
 	flmem_buf_printf(&e->out,
 			 "# jemalloc is preloaded only when it is opted in to and installed.\n"
-			 "if [ \"${NVFLARE_ENABLE_JEMALLOC_PRELOAD:-%s}\" = \"true\" ]; then\n"
+			 "if [ \"${%s:-%s}\" = \"true\" ]; then\n"
 			 "	for JEMALLOC in ",
-			 wanted ? "true" : "false");
+			 e->start->jemalloc_variable, wanted ? "true" : "false");
 	if (e->options->settings.jemalloc_library) {
 		put_quoted(e, flmem_quote_sh, e->options->settings.jemalloc_library);
 		flmem_buf_puts(&e->out, " \\\n\t\t");
@@ -100,10 +98,9 @@ static void emit_snippet(struct emission *e)
 	put_block(e);
 }
 
-static void put_nvflare_run(struct emission *e)
+static void put_standard_run(struct emission *e)
 {
 	const struct flmem_emit_options *o = e->options;
-	bool client = e->settings->role != FLMEM_ROLE_SERVER;
 
 	flmem_buf_puts(&e->out, "site=");
 	if (o->site)
@@ -112,33 +109,27 @@ static void put_nvflare_run(struct emission *e)
 		flmem_buf_puts(&e->out, "$(basename \"$kit\")");
 	flmem_buf_puts(&e->out, "\norg=");
 	put_quoted(e, flmem_quote_sh, o->org ? o->org : "");
-	flmem_buf_printf(
-		&e->out,
-		"\nexport site org\n\nrun() {\n"
-		"	exec python3 -u -m nvflare.private.fed.app.%s -m \"$workspace\" \\\n"
-		"		-s fed_%s.json --set secure_train=true %s\"org=$org\" "
-		"config_folder=config\n}\n",
-		client ? "client.client_train" : "server.server_train",
-		client ? "client" : "server", client ? "\"uid=$site\" " : "");
+	flmem_buf_puts(&e->out, "\nexport site org\n\n");
+	flmem_buf_puts(&e->out, e->start->script_run(e->settings->role));
 }
 
 static void emit_sub_start(struct emission *e)
 {
 	flmem_buf_printf(&e->out,
-			 "#!/bin/sh\n# Starts an NVFlare %s with its memory settings and keeps it "
+			 "#!/bin/sh\n# Starts %s %s with its memory settings and keeps it "
 			 "running.\n",
-			 e->role);
-	flmem_buf_puts(&e->out, flmem_sub_start_head);
+			 e->start->script_kit, e->role);
+	flmem_buf_puts(&e->out, e->start->script_head);
 	put_block(e);
-	flmem_buf_puts(&e->out, flmem_sub_start_middle);
+	flmem_buf_puts(&e->out, e->start->script_middle);
 	if (e->argv) {
 		flmem_buf_puts(&e->out, "run() {\n\texec ");
 		put_words(e, flmem_quote_sh, " ");
 		flmem_buf_puts(&e->out, "\n}\n");
 	} else {
-		put_nvflare_run(e);
+		put_standard_run(e);
 	}
-	flmem_buf_puts(&e->out, flmem_sub_start_tail);
+	flmem_buf_puts(&e->out, e->start->script_tail);
 }
 
 static void put_batch(struct emission *e, const char *submitted)
@@ -271,41 +262,21 @@ bool flmem_emit_is_program(enum flmem_emit_kind kind)
 	return kinds[kind].is_program;
 }
 
-static bool has_standard_command(const struct flmem_settings *settings)
-{
-	return settings->framework == FLMEM_FRAMEWORK_NVFLARE &&
-	       settings->role != FLMEM_ROLE_TRAINER;
-}
-
-/* NVFlare's command for the role; `site` and `org` are buffers for its settings. */
-static void make_standard_command(const struct emission *e, char *site, char *org, size_t size,
-				  char *words[COMMAND_WORDS])
+/* The framework's command for the role; false if there is none. */
+static bool make_standard_command(const struct emission *e, struct flmem_start_command *ret_command)
 {
 	const struct flmem_emit_options *o = e->options;
-	bool client = e->settings->role != FLMEM_ROLE_SERVER;
-	const char *place = o->workspace		    ? o->workspace
-			    : kinds[o->kind].finds_jemalloc ? "."
-							    : find_workspace(e);
-	const char *const made[] = {"python3",
-				    "-u",
-				    "-m",
-				    client ? "nvflare.private.fed.app.client.client_train"
-					   : "nvflare.private.fed.app.server.server_train",
-				    "-m",
-				    place,
-				    "-s",
-				    client ? "fed_client.json" : "fed_server.json",
-				    "--set",
-				    "secure_train=true",
-				    org,
-				    "config_folder=config",
-				    client ? site : NULL,
-				    NULL};
+	const struct flmem_start_ops *start = flmem_start_of(e->settings->framework);
+	const struct flmem_start_request request = {
+		.role = e->settings->role,
+		.workspace = o->workspace		     ? o->workspace
+			     : kinds[o->kind].finds_jemalloc ? "."
+							     : find_workspace(e),
+		.site = o->site ? o->site : "site-1",
+		.org = o->org ? o->org : "",
+	};
 
-	snprintf(site, size, "uid=%s", o->site ? o->site : "site-1");
-	snprintf(org, size, "org=%s", o->org ? o->org : "");
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(made); i++)
-		words[i] = (char *)(uintptr_t)made[i];
+	return start && start->command(&request, ret_command);
 }
 
 static int finish_text(struct emission *e, char **ret_text, struct flmem_error *err)
@@ -319,7 +290,7 @@ static int finish_text(struct emission *e, char **ret_text, struct flmem_error *
 			e->problem);
 	text = flmem_buf_take(&e->out);
 	if (!text)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot write the text");
+		return flmem_error_nomem(err, "cannot write the text");
 	*ret_text = text;
 	return 0;
 }
@@ -327,8 +298,8 @@ static int finish_text(struct emission *e, char **ret_text, struct flmem_error *
 static int emit_text(struct emission *e, char **ret_text, struct flmem_error *err)
 {
 	const struct flmem_emit_options *o = e->options;
-	char site[512], org[512], *words[COMMAND_WORDS];
-	bool standard = has_standard_command(e->settings);
+	struct flmem_start_command command;
+	bool standard = make_standard_command(e, &command);
 	int rc;
 
 	if (!o->argv && !standard && o->kind != FLMEM_EMIT_SNIPPET)
@@ -336,10 +307,8 @@ static int emit_text(struct emission *e, char **ret_text, struct flmem_error *er
 				       "a %s of %s has no standard command; put one after --",
 				       e->role, flmem_framework_name(e->settings->framework));
 	e->argv = o->argv;
-	if (!o->argv && kinds[o->kind].needs_command) {
-		make_standard_command(e, site, org, sizeof(site), words);
-		e->argv = words;
-	}
+	if (!o->argv && kinds[o->kind].needs_command)
+		e->argv = (char *const *)(uintptr_t)command.words;
 	kinds[o->kind].emit(e);
 	rc = finish_text(e, ret_text, err);
 	flmem_buf_clear(&e->out);
@@ -361,6 +330,7 @@ int flmem_emit(const struct flmem_emit_options *options, char **ret_text, struct
 	if (rc)
 		return rc;
 	e.role = flmem_role_name(settings.role);
+	e.start = flmem_start_script_of(settings.framework);
 	return emit_text(&e, ret_text, err);
 }
 

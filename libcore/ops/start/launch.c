@@ -154,7 +154,7 @@ int flmem_launch_environment(const struct flmem_settings *settings, char *const 
 		}
 	}
 	if (!made)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot hold the environment");
+		return flmem_error_nomem(err, "cannot hold the environment");
 	*ret_environment = made;
 	return 0;
 }
@@ -192,7 +192,7 @@ int flmem_launch_script(const struct flmem_settings *settings, char *const *argv
 	flmem_buf_putc(&script, '\n');
 	text = flmem_buf_take(&script);
 	if (!text)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot write the script");
+		return flmem_error_nomem(err, "cannot write the script");
 	*ret_text = text;
 	return 0;
 }

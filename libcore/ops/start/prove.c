@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <flmem/launch.h>
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,7 +153,7 @@ static int fill_proof(const struct flmem_probe_child *child, const struct flmem_
 	proof->said = strdup(said);
 	if (proof->program && proof->library && proof->said)
 		return 0;
-	return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot hold the proof");
+	return flmem_error_nomem(err, "cannot hold the proof");
 }
 
 static int check_child(const struct flmem_probe_child *child, const char *library,

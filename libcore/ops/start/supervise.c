@@ -146,43 +146,50 @@ static void send_signal(const struct supervisor *s, int number)
 
 /* ---- stopping ---- */
 
-static bool is_nvflare_process(pid_t pid, struct flmem_relatives *relatives)
+static uint64_t find_exit_time(pid_t pid, struct flmem_relatives *relatives)
 {
 	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
 	FLMEM_AUTO_ARGV_ENV struct flmem_argv_env command = {0};
 	struct flmem_subject subject = {
 		.process = &process, .command = &command, .relatives = relatives};
+	const struct flmem_framework_ops *framework;
 	struct flmem_identity identity;
 
 	if (flmem_process_open(pid, &process, NULL) ||
 	    flmem_argv_env_read_argv(&process, &command, NULL))
-		return false;
+		return 0;
 	flmem_identify(&subject, &identity);
-	return identity.framework == FLMEM_FRAMEWORK_NVFLARE;
+	framework = flmem_framework_ops_of(identity.framework);
+	return framework ? framework->exit_us : 0;
 }
 
-/* Whether the command or one of its descendants is an NVFlare process. */
-static bool runs_nvflare(const struct supervisor *s)
+/* The longest time that the command or one of its descendants needs to exit by itself. */
+static uint64_t find_longest_exit_time(const struct supervisor *s)
 {
 	FLMEM_AUTO_CLOSE int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	FLMEM_AUTO_SCAN struct flmem_scan scan = {0};
 	FLMEM_AUTO_RELATIVES struct flmem_relatives relatives = {.proc_dirfd = proc};
+	uint64_t longest = 0;
 
 	if (proc < 0 || flmem_scan_read(proc, &scan, NULL))
-		return false;
-	for (size_t i = 0; i < scan.count; i++)
+		return 0;
+	for (size_t i = 0; i < scan.count; i++) {
+		uint64_t one = 0;
+
 		if (flmem_scan_row_runs(&scan.rows[i]) &&
-		    flmem_scan_descends(&scan, scan.rows[i].pid, s->process.pid) &&
-		    is_nvflare_process(scan.rows[i].pid, &relatives))
-			return true;
-	return false;
+		    flmem_scan_descends(&scan, scan.rows[i].pid, s->process.pid))
+			one = find_exit_time(scan.rows[i].pid, &relatives);
+		if (one > longest)
+			longest = one;
+	}
+	return longest;
 }
 
 static uint64_t choose_wait_us(const struct supervisor *s)
 {
 	if (s->options->wait_us != FLMEM_SUPERVISE_WAIT_AUTO)
 		return s->options->wait_us;
-	return runs_nvflare(s) ? FLMEM_SUPERVISE_NVFLARE_WAIT_US : 0;
+	return find_longest_exit_time(s);
 }
 
 /* Sends SIGTERM and then SIGKILL at their deadlines. */

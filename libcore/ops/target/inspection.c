@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/target/inspection.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 struct flmem_inspection *flmem_inspection_new(struct flmem_error *err)
@@ -13,8 +12,7 @@ struct flmem_inspection *flmem_inspection_new(struct flmem_error *err)
 		in->cache = flmem_image_cache_new();
 	}
 	if (!in || !in->cache) {
-		flmem_error_set(err, FLMEM_EFAILED, ENOMEM,
-				"cannot allocate the state for reading a process");
+		flmem_error_nomem(err, "cannot allocate the state for reading a process");
 		return NULL;
 	}
 	return FLMEM_TAKE(in);

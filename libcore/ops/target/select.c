@@ -278,8 +278,7 @@ static int choose_by_scan(struct work *work, struct flmem_error *err)
 		const struct flmem_scan_row *row = &work->scan.rows[i];
 
 		if (is_selected(work, row) && add_target(work, row->pid, row->start_time))
-			return flmem_error_set(err, FLMEM_EFAILED, ENOMEM,
-					       "cannot allocate the list of targets");
+			return flmem_error_nomem(err, "cannot allocate the list of targets");
 	}
 	return 0;
 }
@@ -305,8 +304,7 @@ static int choose_by_pid(struct work *work, struct flmem_error *err)
 				 !passes_filters(work, &process)))
 			continue;
 		if (add_target(work, s->pids[i], process.start_time))
-			return flmem_error_set(err, FLMEM_EFAILED, ENOMEM,
-					       "cannot allocate the list of targets");
+			return flmem_error_nomem(err, "cannot allocate the list of targets");
 	}
 	return 0;
 }
@@ -392,8 +390,7 @@ static int attempt_search(const struct flmem_selection *selection, struct silent
 	int rc;
 
 	if (!search)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM,
-				       "cannot allocate the list of targets");
+		return flmem_error_nomem(err, "cannot allocate the list of targets");
 	rc = selection->name_regex ? compile_name_regex(&search->work, err) : 0;
 	if (rc)
 		return rc;

@@ -2,7 +2,6 @@
 #include <flmem/condition.h>
 
 #include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -300,7 +299,7 @@ int flmem_condition_parse(const char *text, struct flmem_condition **ret_conditi
 	int rc;
 
 	if (!condition)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot allocate the condition");
+		return flmem_error_nomem(err, "cannot allocate the condition");
 	if (strlen(text) > FLMEM_CONDITION_TEXT_MAX)
 		return set_parse_error(&parser, "the condition is too long");
 	rc = parse_any(&parser, &root);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <flmem/repeat.h>
 
-#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -305,8 +304,7 @@ int flmem_repeat(const pid_t *pids, const uint64_t *start_times, size_t count,
 	repeat_state.polls = calloc(count + 1, sizeof(*repeat_state.polls));
 	repeat_state.result = calloc(1, sizeof(*repeat_state.result));
 	if (!repeat_state.trim_states || !repeat_state.polls || !repeat_state.result)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM,
-				       "cannot allocate the list of processes");
+		return flmem_error_nomem(err, "cannot allocate the list of processes");
 	repeat_state.polls[0] = (struct pollfd){.fd = options->stop_fd, .events = POLLIN};
 	open_targets(&repeat_state, pids, start_times);
 	return run_checks(&repeat_state, err);

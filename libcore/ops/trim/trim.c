@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <flmem/trim.h>
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -250,8 +249,7 @@ static int run_trim_parts(struct flmem_trim_job *job, struct flmem_error *err)
 		return 0;
 	if (!sum.done)
 		return sum.code;
-	flmem_error_prefix(err, "partly done");
-	return err->code = FLMEM_EPARTLY;
+	return flmem_error_prefix(err, FLMEM_EPARTLY, "partly done");
 }
 
 static void measure_result(struct flmem_trim_job *job)
@@ -411,11 +409,11 @@ static int attempt_trim(pid_t pid, const struct flmem_trim_options *options,
 	int rc;
 
 	if (!trim_attempt)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot trim a process");
+		return flmem_error_nomem(err, "cannot trim a process");
 	rc = flmem_attempt_run(&how, trim_attempt, &lost, err);
 	if (lost) {
 		(void)FLMEM_TAKE(trim_attempt);
-		return flmem_error_prefix(err, "process %d is not touched", (int)pid);
+		return flmem_error_prefix(err, rc, "process %d is not touched", (int)pid);
 	}
 	*ret_result = trim_attempt->result;
 	return rc;

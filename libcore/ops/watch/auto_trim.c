@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/watch/auto_trim.h"
 
-#include <errno.h>
 #include <stdio.h>
 
 #include <flmem/repeat.h>
@@ -64,7 +63,7 @@ int flmem_auto_open(const struct flmem_watch_auto *options, struct flmem_auto **
 		return 0;
 	}
 	flmem_auto_free(a);
-	return rc ? rc : flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot prepare trims");
+	return rc ? rc : flmem_error_nomem(err, "cannot prepare trims");
 }
 
 void flmem_auto_free(struct flmem_auto *automatic)

@@ -37,7 +37,7 @@ int flmem_log_open(const char *path, off_t back, struct flmem_log *ret_log, stru
 
 	log.line = malloc(FLMEM_LOG_LINE_MAX + 1);
 	if (!log.path || !log.line)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot follow '%s'", path);
+		return flmem_error_nomem(err, "cannot follow '%s'", path);
 	rc = open_file(&log);
 	if (rc == -EACCES || rc == -EPERM)
 		return flmem_error_set(err, FLMEM_EPERM, -rc, "cannot read the log '%s'", path);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/watch/pressures.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "proc/cgroup.h"
@@ -15,8 +14,7 @@ int flmem_pressures_open(struct flmem_pressures **ret_pressures, struct flmem_er
 	int rc;
 
 	if (!pressures)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM,
-				       "cannot allocate the list of control groups");
+		return flmem_error_nomem(err, "cannot allocate the list of control groups");
 	rc = flmem_cgroups_open(&pressures->cgroups, err);
 	if (rc) {
 		free(pressures);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ops/watch/replay.h"
+#include <flmem/watch.h>
 
 #include <string.h>
 
@@ -371,19 +371,5 @@ int flmem_watch_replay(const char *path, const struct flmem_watch_options *optio
 
 	flmem_watch_state_init(&r.watch_state, options, callbacks, options->interval_us);
 	rc = flmem_recording_open(path, &r.recording, err);
-	return rc ? rc : replay_all(&r, ret_summary, err);
-}
-
-int flmem_watch_replay_bytes(const void *bytes, size_t length,
-			     const struct flmem_watch_options *options,
-			     const struct flmem_watch_callbacks *callbacks,
-			     struct flmem_watch_summary *ret_summary, struct flmem_error *err)
-{
-	FLMEM_AUTO(clear_replay)
-	struct replay r = {.recording = {.fd = -1, .bytes = FLMEM_BUF_INIT}};
-	int rc;
-
-	flmem_watch_state_init(&r.watch_state, options, callbacks, options->interval_us);
-	rc = flmem_recording_open_bytes(bytes, length, &r.recording, err);
 	return rc ? rc : replay_all(&r, ret_summary, err);
 }

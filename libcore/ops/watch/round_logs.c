@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/watch/round_logs.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -24,7 +23,7 @@ int flmem_round_logs_open(const char *const *paths, size_t count, const char *re
 	logs.logs = calloc(count ? count : 1, sizeof(*logs.logs));
 	logs.own = calloc(count ? count : 1, sizeof(*logs.own));
 	if (!logs.logs || !logs.own)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot follow the logs");
+		return flmem_error_nomem(err, "cannot follow the logs");
 	for (; logs.count < count; logs.count++) {
 		struct flmem_log *log = &logs.logs[logs.count];
 

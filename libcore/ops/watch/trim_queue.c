@@ -69,7 +69,8 @@ static void run_request(struct flmem_trim_request *request)
 							 options.assume_seccomp, &request->why)
 				 : FLMEM_TRUE;
 	if (request->truth == FLMEM_TRUE)
-		flmem_trim_process(request->pid, &options, &request->result, NULL);
+		request->result.code =
+			flmem_trim_process(request->pid, &options, &request->result, NULL);
 }
 
 static void *run_queue(void *context)

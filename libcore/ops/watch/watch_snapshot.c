@@ -20,20 +20,20 @@ struct flmem_watch_snapshot {
 	uint64_t began_at_us; /* since 1970: when the snapshot object was created */
 };
 
-int flmem_watch_snapshot_new(struct flmem_watch_snapshot **ret_board, struct flmem_error *err)
+int flmem_watch_snapshot_new(struct flmem_watch_snapshot **ret_snapshot, struct flmem_error *err)
 {
 	struct flmem_watch_snapshot *snapshot = calloc(1, sizeof(*snapshot));
 	pthread_mutexattr_t attributes;
 
 	if (!snapshot)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot allocate the snapshot");
+		return flmem_error_nomem(err, "cannot allocate the snapshot");
 	pthread_mutexattr_init(&attributes);
 	/* Recursive: callbacks of the watch may read the snapshot, too. */
 	pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
 	pthread_mutex_init(&snapshot->lock, &attributes);
 	pthread_mutexattr_destroy(&attributes);
 	snapshot->began_at_us = flmem_clock_wall_us();
-	*ret_board = snapshot;
+	*ret_snapshot = snapshot;
 	return 0;
 }
 
@@ -141,9 +141,7 @@ static int lock_attached(struct flmem_watch_snapshot *snapshot,
 	pthread_mutex_unlock(&snapshot->lock);
 	state->summary.results =
 		calloc(*ret_count ? *ret_count : 1, sizeof(*state->summary.results));
-	return state->summary.results
-		       ? 0
-		       : flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot copy the snapshot");
+	return state->summary.results ? 0 : flmem_error_nomem(err, "cannot copy the snapshot");
 }
 
 /* Copies one process; false when it has ended or has had no sample. */
@@ -189,7 +187,7 @@ static int read_all(struct flmem_watch_snapshot *snapshot, size_t count,
 	int rc;
 
 	if (!copy)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot copy the snapshot");
+		return flmem_error_nomem(err, "cannot copy the snapshot");
 	rc = flmem_forecast_limits_open(&limits, err);
 	for (size_t i = 0; !rc && i < count; i++) {
 		struct flmem_watch_summary *s = &state->summary;

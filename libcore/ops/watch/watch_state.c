@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "ops/watch/exec_follow.h"
 #include "ops/watch/forecast_state.h"
-#include "ops/watch/watch_advice.h"
 
 /* The most data that a recording loses if flmem is killed. */
 #define FLUSH_EVERY_US 10000000U
@@ -282,17 +281,6 @@ void flmem_watch_state_sample(struct flmem_watch_state *watch_state,
 		report_round(watch_state, watched, &round);
 }
 
-const char *flmem_watch_action_name(enum flmem_watch_action_kind kind)
-{
-	static const char *const names[] = {
-#define ACTION_NAME(name, text) text,
-		FLMEM_WATCH_ACTIONS(ACTION_NAME)
-#undef ACTION_NAME
-	};
-
-	return names[(size_t)kind < FLMEM_ARRAY_SIZE(names) ? kind : FLMEM_WATCH_REFUSED];
-}
-
 static void count_action(struct flmem_watch_actions *sum, const struct flmem_watch_action *action)
 {
 	sum->count[action->kind]++;
@@ -446,7 +434,7 @@ int flmem_watch_state_finish(struct flmem_watch_state *watch_state, bool live,
 	summary.results =
 		calloc(watch_state->count ? watch_state->count : 1, sizeof(*summary.results));
 	if (!summary.results)
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot allocate the summary");
+		return flmem_error_nomem(err, "cannot allocate the summary");
 	rc = flmem_forecast_make(watch_state, live, summary.results, err);
 	if (rc) {
 		free(summary.results);
@@ -455,21 +443,6 @@ int flmem_watch_state_finish(struct flmem_watch_state *watch_state, bool live,
 	summary.count = watch_state->count;
 	for (size_t i = 0; i < summary.count; i++)
 		summary.limit_passed |= summary.results[i].findings[0] != NULL;
-	rc = flmem_watch_advise(watch_state->options, live, &summary, err);
-	if (rc)
-		flmem_watch_summary_clear(&summary);
-	else
-		*ret_summary = summary;
-	return rc;
-}
-
-void flmem_watch_summary_clear(struct flmem_watch_summary *summary)
-{
-	for (size_t i = 0; i < summary->count; i++) {
-		free(summary->results[i].process.command);
-		free(summary->results[i].process.site);
-	}
-	free(summary->results);
-	flmem_recommendations_clear(&summary->advice);
-	*summary = (struct flmem_watch_summary){0};
+	*ret_summary = summary;
+	return 0;
 }

@@ -74,8 +74,7 @@ static int identify_process(struct flmem_watched_process *f, struct flmem_relati
 		return rc;
 	rc = flmem_argv_env_read_env(&f->process, &environment, NULL);
 	if (find_identity(f, &command, rc ? NULL : &environment, relatives, ret_id))
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot follow process %d",
-				       (int)f->id.pid);
+		return flmem_error_nomem(err, "cannot follow process %d", (int)f->id.pid);
 	return 0;
 }
 
@@ -102,7 +101,7 @@ struct flmem_watched_process *flmem_watched_process_new(struct flmem_watch_proce
 	}
 	if (whole)
 		return FLMEM_TAKE(f);
-	flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "cannot follow process %d", (int)id->pid);
+	flmem_error_nomem(err, "cannot follow process %d", (int)id->pid);
 	return NULL;
 }
 
@@ -362,7 +361,7 @@ int flmem_watched_process_rename(struct flmem_watched_process *watched,
 	id.site = as->site ? strdup(as->site) : NULL;
 	if (!id.command || (as->site && !id.site)) {
 		free_identity(&id);
-		return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "out of memory");
+		return flmem_error_nomem(err, "out of memory");
 	}
 	free_identity(&watched->id);
 	watched->id = id;

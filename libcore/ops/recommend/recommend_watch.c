@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ops/watch/watch_advice.h"
+#include <flmem/recommend.h>
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include <flmem/detect.h>
 
 #include "base/cleanup.h"
 #include "ops/recommend/recommend_files.h"
 #include "ops/recommend/recommend_live.h"
+#include "ops/recommend/recommend_recording.h"
 #include "rules/rules.h"
-#include "rules/trend_rules.h"
 
-/* Heap reads must not delay the end of a watch: only the first processes are read. */
+/* The end of a watch must not wait for heap reads: only the first processes are read. */
 #define READ_MAX    200U
 #define READ_FOR_US 3000000U
 
@@ -70,8 +71,9 @@ static const struct flmem_process_report *find_result(const struct flmem_detect_
 	return NULL;
 }
 
-static int advise_on_report(struct flmem_watch_result *result, const struct reading *reading,
-			    struct flmem_recommendations *advice, struct flmem_error *err)
+static int check_result(const struct flmem_watch_result *result, const struct reading *reading,
+			struct flmem_recommendations *found, struct flmem_watch_span *ret_span,
+			struct flmem_error *err)
 {
 	const struct flmem_release any = {0};
 	const struct flmem_process_report *report = find_result(&reading->report, &result->process);
@@ -79,16 +81,16 @@ static int advise_on_report(struct flmem_watch_result *result, const struct read
 	int rc;
 
 	snprintf(file, sizeof(file), "process %d", (int)result->process.pid);
-	result->advice_first = advice->finding_count;
-	rc = flmem_trend_rules_run(result, file, &any, advice, err);
+	ret_span->first = found->finding_count;
+	rc = flmem_recommend_recorded(result, file, &any, found, err);
 	if (!rc && report)
-		rc = flmem_recommend_process(report, &any, advice, err);
-	result->advice_count = advice->finding_count - result->advice_first;
+		rc = flmem_recommend_process(report, &any, found, err);
+	ret_span->count = found->finding_count - ret_span->first;
 	return rc;
 }
 
 /* Reports processes that run and were not read: access failed, or there were too many. */
-static int report_unread(const struct reading *reading, struct flmem_recommendations *advice,
+static int report_unread(const struct reading *reading, struct flmem_recommendations *found,
 			 struct flmem_error *err)
 {
 	const struct flmem_detect_report *report = &reading->report;
@@ -96,40 +98,59 @@ static int report_unread(const struct reading *reading, struct flmem_recommendat
 	int rc = 0;
 
 	for (size_t i = 0; i < report->skipped_count && !rc; i++)
-		rc = flmem_recommend_skipped(&report->skipped[i], advice, err);
+		rc = flmem_recommend_skipped(&report->skipped[i], found, err);
 	if (rc || !reading->left_out)
 		return rc;
 	flmem_error_set(&why, FLMEM_EFAILED, 0,
 			"the rules about live processes checked only the first %u; check others "
 			"with flmem recommend --pid",
 			READ_MAX);
-	if (flmem_recommendations_add_problem(advice, "processes", 0, &why))
+	if (flmem_recommendations_add_problem(found, "processes", 0, &why))
 		return 0;
-	return flmem_error_set(err, FLMEM_EFAILED, ENOMEM, "out of memory");
+	return flmem_error_nomem(err, "out of memory");
 }
 
-static int add_advice(struct flmem_watch_summary *summary, const struct reading *reading,
-		      struct flmem_error *err)
+static int check_results(const struct flmem_watch_summary *summary, const struct reading *reading,
+			 struct flmem_watch_advice *advice, struct flmem_error *err)
 {
 	int rc = 0;
 
 	for (size_t i = 0; i < summary->count && !rc; i++)
-		rc = advise_on_report(&summary->results[i], reading, &summary->advice, err);
-	return rc ? rc : report_unread(reading, &summary->advice, err);
+		rc = check_result(&summary->results[i], reading, &advice->found, &advice->spans[i],
+				  err);
+	return rc ? rc : report_unread(reading, &advice->found, err);
 }
 
-int flmem_watch_advise(const struct flmem_watch_options *options, bool live,
-		       struct flmem_watch_summary *summary, struct flmem_error *err)
+int flmem_recommend_watch(const struct flmem_watch_summary *summary, enum flmem_watch_rules rules,
+			  struct flmem_watch_advice *ret_advice, struct flmem_error *err)
 {
+	FLMEM_AUTO(flmem_watch_advice_clear)
+	struct flmem_watch_advice advice = {.rules = rules, .found = FLMEM_RECOMMENDATIONS_INIT};
 	FLMEM_AUTO(clear_reading) struct reading reading = {0};
-	bool read = live && options->advice == FLMEM_WATCH_ADVICE_LIVE;
-	int rc;
+	int rc = 0;
 
-	if (options->advice == FLMEM_WATCH_ADVICE_NONE)
+	if (rules == FLMEM_WATCH_RULES_NONE) {
+		*ret_advice = (struct flmem_watch_advice){0};
 		return 0;
-	summary->advice = (struct flmem_recommendations)FLMEM_RECOMMENDATIONS_INIT;
-	summary->advice.file_count = summary->count;
-	summary->advised = read ? FLMEM_WATCH_ADVICE_LIVE : FLMEM_WATCH_ADVICE_TRENDS;
-	rc = read ? read_processes(summary, &reading, err) : 0;
-	return rc ? rc : add_advice(summary, &reading, err);
+	}
+	advice.found.file_count = summary->count;
+	advice.spans = calloc(summary->count ? summary->count : 1, sizeof(*advice.spans));
+	if (!advice.spans)
+		return flmem_error_nomem(err, "cannot check the watched processes");
+	if (rules == FLMEM_WATCH_RULES_LIVE)
+		rc = read_processes(summary, &reading, err);
+	if (!rc)
+		rc = check_results(summary, &reading, &advice, err);
+	if (rc)
+		return rc;
+	*ret_advice = advice;
+	advice = (struct flmem_watch_advice){0};
+	return 0;
+}
+
+void flmem_watch_advice_clear(struct flmem_watch_advice *advice)
+{
+	flmem_recommendations_clear(&advice->found);
+	free(advice->spans);
+	*advice = (struct flmem_watch_advice){0};
 }

@@ -1,7 +1,57 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ops/start/emit_script.h"
+/* NVFlare's start commands, and the start script of its kits. */
+#include "frameworks/start.h"
 
-const char flmem_sub_start_head[] =
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "frameworks/nvflare/nvflare_rules.h"
+
+#define SERVER "nvflare.private.fed.app.server.server_train"
+#define CLIENT "nvflare.private.fed.app.client.client_train"
+
+static bool command(const struct flmem_start_request *request,
+		    struct flmem_start_command *ret_command)
+{
+	bool client = request->role != FLMEM_ROLE_SERVER;
+	char *site = ret_command->values[0], *org = ret_command->values[1];
+	const char *const words[] = {"python3",
+				     "-u",
+				     "-m",
+				     client ? CLIENT : SERVER,
+				     "-m",
+				     request->workspace,
+				     "-s",
+				     client ? "fed_client.json" : "fed_server.json",
+				     "--set",
+				     "secure_train=true",
+				     org,
+				     "config_folder=config",
+				     client ? site : NULL,
+				     NULL};
+
+	if (request->role == FLMEM_ROLE_TRAINER)
+		return false;
+	snprintf(site, FLMEM_START_VALUE_MAX, "uid=%s", request->site);
+	snprintf(org, FLMEM_START_VALUE_MAX, "org=%s", request->org);
+	memcpy(ret_command->words, words, sizeof(words));
+	return true;
+}
+
+#define RUN(module, file, site)                                                    \
+	"run() {\n"                                                                \
+	"	exec python3 -u -m " module " -m \"$workspace\" \\\n"              \
+	"		-s " file " --set secure_train=true " site "\"org=$org\" " \
+	"config_folder=config\n}\n"
+
+static const char *script_run(enum flmem_role role)
+{
+	return role == FLMEM_ROLE_SERVER ? RUN(SERVER, "fed_server.json", "")
+					 : RUN(CLIENT, "fed_client.json", "\"uid=$site\" ");
+}
+
+static const char head[] =
 	"#	--verify	checks the startup kits first\n"
 	"#	--once		runs the command once, without keeping it alive\n"
 	"set -u\n"
@@ -38,14 +88,14 @@ const char flmem_sub_start_head[] =
 	"fi\n"
 	"\n";
 
-const char flmem_sub_start_middle[] =
+static const char middle[] =
 	"\n"
 	"if $verify; then\n"
 	"	(cd \"$kit\" && python3 -m nvflare.tool.verify_startup_kits) || exit 1\n"
 	"fi\n"
 	"\n";
 
-const char flmem_sub_start_tail[] =
+static const char tail[] =
 	"\n"
 	"if $once; then\n"
 	"	run\n"
@@ -131,3 +181,13 @@ const char flmem_sub_start_tail[] =
 	"	sleep 1\n"
 	"done\n"
 	"forget\n";
+
+const struct flmem_start_ops flmem_nvflare_start = {
+	.command = command,
+	.jemalloc_variable = "NVFLARE_ENABLE_JEMALLOC_PRELOAD",
+	.script_kit = "an NVFlare",
+	.script_head = head,
+	.script_middle = middle,
+	.script_tail = tail,
+	.script_run = script_run,
+};

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "frameworks/files.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/text.h"
+#include "frameworks/framework.h"
+
+const char *const flmem_file_suffixes[] = {".json", ".conf", ".yml", ".yaml", NULL};
+
+static const enum flmem_syntax suffix_syntaxes[] = {FLMEM_SYNTAX_JSON, FLMEM_SYNTAX_HOCON,
+						    FLMEM_SYNTAX_YAML, FLMEM_SYNTAX_YAML};
+
+static bool matches_stem(const char *name, const char *stem, enum flmem_syntax *ret_syntax)
+{
+	size_t length = strlen(stem);
+
+	if (!flmem_text_starts(name, stem))
+		return false;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(suffix_syntaxes); i++)
+		if (strcmp(name + length, flmem_file_suffixes[i]) == 0) {
+			*ret_syntax = suffix_syntaxes[i];
+			return true;
+		}
+	return false;
+}
+
+static bool matches(const struct flmem_file_name *row, const char *name,
+		    enum flmem_syntax *ret_syntax)
+{
+	const char *dot = strrchr(name, '.');
+
+	*ret_syntax = row->syntax;
+	switch (row->match) {
+	case FLMEM_NAME_WHOLE:
+		return strcmp(name, row->text) == 0;
+	case FLMEM_NAME_START:
+		return flmem_text_starts(name, row->text);
+	case FLMEM_NAME_STEM:
+		return matches_stem(name, row->text, ret_syntax);
+	case FLMEM_NAME_SUFFIX:
+		return dot && strcmp(dot, row->text) == 0;
+	case FLMEM_NAME_MATCHES:
+		break;
+	}
+	return false;
+}
+
+static bool find_match(const char *name, enum flmem_name_match match,
+		       struct flmem_found_file *ret_file)
+{
+	enum flmem_syntax syntax;
+
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
+		for (const struct flmem_file_name *row = (*f)->files; row && row->text; row++) {
+			if (row->match != match || !matches(row, name, &syntax))
+				continue;
+			ret_file->match = match;
+			ret_file->syntax = syntax;
+			if (match == FLMEM_NAME_STEM) {
+				ret_file->kind = row->kind;
+				ret_file->framework = *f;
+			}
+			return true;
+		}
+	return false;
+}
+
+bool flmem_file_name_find(const char *path, struct flmem_found_file *ret_file)
+{
+	const char *name = flmem_text_basename(path);
+
+	for (enum flmem_name_match match = 0; match < FLMEM_NAME_MATCHES; match++)
+		if (find_match(name, match, ret_file))
+			return true;
+	return false;
+}
+
+/* Whether the file has this name, as flmem_file_name_find() decided. */
+static bool is_candidate(const struct flmem_found_file *file, const struct flmem_file_name *row)
+{
+	enum flmem_syntax syntax;
+
+	return row->match == file->match &&
+	       matches(row, flmem_text_basename(file->path), &syntax) && syntax == file->syntax;
+}
+
+bool flmem_file_is_likely(const struct flmem_found_file *file, const struct flmem_buf *text)
+{
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
+		for (const struct flmem_file_name *row = (*f)->files; row && row->text; row++)
+			if (is_candidate(file, row) && row->kind->is_likely(file->syntax, text))
+				return true;
+	return false;
+}
+
+static const struct flmem_input_kind *
+find_kind(const struct flmem_found_file *file, const struct flmem_document *document, bool by_words)
+{
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
+		for (const struct flmem_file_name *row = (*f)->files; row && row->text; row++)
+			if (is_candidate(file, row) && row->kind->by_words == by_words &&
+			    row->kind->is_one(document))
+				return row->kind;
+	return NULL;
+}
+
+const struct flmem_input_kind *flmem_file_recognise(const struct flmem_found_file *file,
+						    const struct flmem_document *document)
+{
+	const struct flmem_input_kind *kind = find_kind(file, document, false);
+
+	return kind ? kind : find_kind(file, document, true);
+}
+
+char *flmem_file_folder(const char *path)
+{
+	size_t length = strlen(path);
+
+	while (length && path[length - 1] != '/')
+		length--;
+	while (length > 1 && path[length - 1] == '/')
+		length--;
+	return length ? strndup(path, length) : strdup(".");
+}
+
+bool flmem_file_has_word(const struct flmem_buf *text, const char *word)
+{
+	return memmem(text->data, text->length, word, strlen(word));
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_FRAMEWORKS_FILES_H
+#define FLMEM_FRAMEWORKS_FILES_H
+
+/*
+ * Which files have rules: by their names, and by their content where other programs use the name,
+ * too. Each framework lists its names and describes the layout of its jobs (framework.h).
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <flmem/error.h>
+
+#include "documents/document.h"
+#include "rules/rules.h"
+
+struct flmem_framework_ops;
+
+/* How a name is compared; a match of an earlier row takes precedence. */
+enum flmem_name_match {
+	FLMEM_NAME_WHOLE,
+	FLMEM_NAME_START,
+	FLMEM_NAME_STEM, /* all before a suffix of JSON, HOCON or YAML; decides by itself */
+	FLMEM_NAME_SUFFIX,
+	FLMEM_NAME_MATCHES,
+};
+
+/* Of files that a STEM does not name, the content decides. Tables end in a row without text. */
+struct flmem_file_name {
+	const char *text;
+	const struct flmem_input_kind *kind;
+	enum flmem_name_match match;
+	enum flmem_syntax syntax; /* not for STEM, where the suffix decides */
+};
+
+/* Files that are no documents. */
+enum flmem_found_record {
+	FLMEM_FOUND_DOCUMENT,
+	FLMEM_FOUND_RECORDING, /* of flmem watch */
+	FLMEM_FOUND_OOM_LOG,   /* of a kernel */
+};
+
+struct flmem_found_file {
+	char *path;
+	char *job; /* folder of its job; files of one job are checked together */
+	char *app; /* folder of its app in a job that has apps, or NULL */
+	const struct flmem_framework_ops *framework; /* whose job it belongs to, or NULL */
+	const struct flmem_input_kind *kind;	     /* by its name; NULL: the content decides */
+	enum flmem_found_record record;
+	enum flmem_syntax syntax;
+	enum flmem_name_match match;
+	bool named; /* named by the user, not found in a folder */
+};
+
+/* The files of one job or folder, and the documents read of them. */
+struct flmem_found_job {
+	const struct flmem_found_file *files;
+	size_t count;
+	const struct flmem_input *inputs;
+	size_t input_count;
+};
+
+/* The layout of jobs of several files. */
+struct flmem_job_layout {
+	/*
+	 * The folder of the job of a file that its name identifies and of its app, if it is in one;
+	 * the caller frees both. False when out of memory.
+	 */
+	bool (*locate)(const struct flmem_found_file *file, char **ret_job, char **ret_app);
+	/* Whether the file only has the name of a file of a job. */
+	bool (*is_foreign)(const struct flmem_found_job *job, const struct flmem_found_file *file);
+	/* Adds a problem for each missing file. FLMEM_EFAILED when out of memory. */
+	int (*check)(const struct flmem_found_job *job, struct flmem_recommendations *found,
+		     struct flmem_error *err);
+};
+
+/* Fills kind, framework, syntax and match by the name; false if no framework uses it. */
+bool flmem_file_name_find(const char *path, struct flmem_found_file *ret_file);
+
+/* Whether the text could be of a kind that the name allows; parsing it as a document decides. */
+bool flmem_file_is_likely(const struct flmem_found_file *file, const struct flmem_buf *text);
+
+/* The kind of a document whose name does not decide; NULL when there are no rules for it. */
+const struct flmem_input_kind *flmem_file_recognise(const struct flmem_found_file *file,
+						    const struct flmem_document *document);
+
+/* Suffixes of configurations, with which a STEM is combined; ends in NULL. */
+extern const char *const flmem_file_suffixes[];
+
+/* The folder that holds `path`: "a/b" of "a/b/c", "." of "c". NULL when memory is out. */
+char *flmem_file_folder(const char *path);
+
+bool flmem_file_has_word(const struct flmem_buf *text, const char *word);
+
+#endif

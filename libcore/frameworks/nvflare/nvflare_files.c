@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files of NVFlare: exported and submitted jobs, Python that uses it, and what starts it. A job
+ * is a folder with a meta file and folders of apps: JOB/APP/config/config_fed_server.json. The
+ * simulator also takes an app as a job: then the meta file is in it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "frameworks/launch.h"
+#include "frameworks/nvflare/nvflare_rules.h"
+
+#define META "meta"
+
+const struct flmem_input_kind flmem_nvflare_meta_file = {0};
+const struct flmem_input_kind flmem_nvflare_server_file = {.parts = "workflows"};
+const struct flmem_input_kind flmem_nvflare_client_file = {.parts = "executors",
+							   .part = "executor"};
+
+static bool python_is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
+{
+	(void)syntax;
+	return flmem_file_has_word(text, "nvflare");
+}
+
+static bool is_python(const struct flmem_document *document)
+{
+	return python_is_likely(document->syntax, &document->text);
+}
+
+const struct flmem_input_kind flmem_nvflare_python_file = {
+	.is_likely = python_is_likely,
+	.is_one = is_python,
+	.by_words = true,
+};
+
+static bool is_variable_file(const struct flmem_buf *text)
+{
+	for (size_t i = 0; i < FLMEM_LAUNCH_TMPDIR;
+	     i++) /* without TMPDIR, which any script may set */
+		if (flmem_file_has_word(text, flmem_launch_names[i]) &&
+		    flmem_file_has_word(text, "NVFLARE"))
+			return true;
+	return false;
+}
+
+/* Templates of YAML (Helm charts, for example) are not valid YAML, so they are not read. */
+static bool launch_is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
+{
+	if (syntax == FLMEM_SYNTAX_YAML)
+		return flmem_launch_is_likely(text->data) && !flmem_file_has_word(text, "{{");
+	return flmem_launch_is_likely(text->data) || is_variable_file(text);
+}
+
+static bool is_launch(const struct flmem_document *document)
+{
+	const struct flmem_input input = {.document = *document};
+	struct flmem_launches launches;
+
+	if (document->syntax != FLMEM_SYNTAX_YAML)
+		return launch_is_likely(document->syntax, &document->text);
+	flmem_launches_read(&input, &launches);
+	return launches.launch_count;
+}
+
+const struct flmem_input_kind flmem_nvflare_launch_file = {
+	.any_root = true,
+	.is_likely = launch_is_likely,
+	.is_one = is_launch,
+	.by_words = true,
+};
+
+const struct flmem_file_name flmem_nvflare_files[] = {
+	{META, &flmem_nvflare_meta_file, .match = FLMEM_NAME_STEM},
+	{"config_fed_server", &flmem_nvflare_server_file, .match = FLMEM_NAME_STEM},
+	{"config_fed_client", &flmem_nvflare_client_file, .match = FLMEM_NAME_STEM},
+	{".py", &flmem_nvflare_python_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".sh", &flmem_nvflare_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".service", &flmem_nvflare_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".dockerfile", &flmem_nvflare_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".yml", &flmem_nvflare_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},
+	{".yaml", &flmem_nvflare_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},
+	{"Dockerfile", &flmem_nvflare_launch_file, FLMEM_NAME_START, FLMEM_SYNTAX_PLAIN},
+	{"Containerfile", &flmem_nvflare_launch_file, FLMEM_NAME_START, FLMEM_SYNTAX_PLAIN},
+	{0},
+};
+
+static bool has_meta(const char *folder)
+{
+	for (const char *const *suffix = flmem_file_suffixes; *suffix; suffix++) {
+		FLMEM_AUTO_FREE char *path = NULL;
+
+		if (asprintf(&path, "%s/" META "%s", folder, *suffix) < 0) {
+			path = NULL;
+			return false;
+		}
+		if (access(path, F_OK) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool locate(const struct flmem_found_file *file, char **ret_job, char **ret_app)
+{
+	FLMEM_AUTO_FREE char *config = flmem_file_folder(file->path), *app = NULL;
+
+	if (file->kind == &flmem_nvflare_meta_file) {
+		*ret_job = FLMEM_TAKE(config);
+		return *ret_job;
+	}
+	app = config ? flmem_file_folder(config) : NULL;
+	if (!app)
+		return false;
+	*ret_app = strdup(flmem_text_basename(app));
+	*ret_job = has_meta(app) ? FLMEM_TAKE(app) : flmem_file_folder(app);
+	return *ret_app && *ret_job;
+}
+
+/*
+ * Other programs have a meta.json, too; that of a job is next to configurations, or the user named
+ * it.
+ */
+static bool is_foreign(const struct flmem_found_job *job, const struct flmem_found_file *file)
+{
+	if (file->kind != &flmem_nvflare_meta_file || file->named)
+		return false;
+	for (size_t i = 0; i < job->count; i++)
+		if (job->files[i].app)
+			return false;
+	return true;
+}
+
+static bool has_config(const struct flmem_found_job *job, const char *app,
+		       const struct flmem_input_kind *kind)
+{
+	for (size_t i = 0; i < job->count; i++)
+		if (job->files[i].kind == kind && job->files[i].app &&
+		    strcmp(job->files[i].app, app) == 0)
+			return true;
+	return false;
+}
+
+static bool report_missing_config(const struct flmem_input *meta, const struct flmem_node *app,
+				  const char *name, struct flmem_recommendations *found)
+{
+	struct flmem_error why = {0};
+
+	flmem_error_set(&why, FLMEM_EUSAGE, 0, "deploy_map names the app '%.100s', which has no %s",
+			app->key, name);
+	return flmem_recommendations_add_problem(found, meta->file, app->key_place.line, &why);
+}
+
+/* The configurations that an app needs depend on the sites to which it is deployed. */
+static bool check_app(const struct flmem_found_job *job, const struct flmem_input *meta,
+		      const struct flmem_node *app, struct flmem_recommendations *found)
+{
+	bool server = false, client = false, kept = true;
+
+	for (const struct flmem_node *n = flmem_node_first(app); n; n = n->next) {
+		const char *site = flmem_node_string(n);
+
+		server |= site && (!strcmp(site, "server") || !strcmp(site, "@ALL"));
+		client |= site && strcmp(site, "server") != 0;
+	}
+	if (server && !has_config(job, app->key, &flmem_nvflare_server_file))
+		kept = report_missing_config(meta, app, "config/config_fed_server", found);
+	if (kept && client && !has_config(job, app->key, &flmem_nvflare_client_file))
+		kept = report_missing_config(meta, app, "config/config_fed_client", found);
+	return kept;
+}
+
+/* Apps found in a folder without a meta file. */
+static bool lacks_meta(const struct flmem_found_job *job)
+{
+	bool apps = false;
+
+	for (size_t i = 0; i < job->count; i++) {
+		if (job->files[i].kind == &flmem_nvflare_meta_file)
+			return false;
+		apps |= job->files[i].app && !job->files[i].named;
+	}
+	return apps;
+}
+
+static bool check_apps(const struct flmem_found_job *job, struct flmem_recommendations *found)
+{
+	bool kept = true;
+
+	for (size_t i = 0; i < job->input_count && kept; i++) {
+		const struct flmem_node *map;
+
+		if (job->inputs[i].kind != &flmem_nvflare_meta_file || job->files[0].named)
+			continue;
+		map = flmem_node_get(job->inputs[i].document.root, "deploy_map");
+		for (map = flmem_node_first(map); map && kept; map = map->next)
+			if (map->key)
+				kept = check_app(job, &job->inputs[i], map, found);
+	}
+	return kept;
+}
+
+/* A searched job folder must be complete; individually named files need not be. */
+static int check_job(const struct flmem_found_job *job, struct flmem_recommendations *found,
+		     struct flmem_error *err)
+{
+	struct flmem_error why = {0};
+	bool kept = check_apps(job, found);
+
+	if (kept && lacks_meta(job)) {
+		flmem_error_set(
+			&why, FLMEM_EUSAGE, 0,
+			"the job has no meta file, so NVFlare refuses it; name the configuration "
+			"files to check only them");
+		kept = flmem_recommendations_add_problem(found, job->files[0].job, 0, &why);
+	}
+	return kept ? 0 : flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+}
+
+const struct flmem_job_layout flmem_nvflare_jobs = {
+	.locate = locate,
+	.is_foreign = is_foreign,
+	.check = check_job,
+};

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rules about live and recorded processes of NVFlare. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "frameworks/nvflare/nvflare_rules.h"
+#include "rules/live_rules.h"
+#include "rules/trend_rules.h"
+
+/* The guide's "stable": at least this many cleanups after the rounds of the warm-up. */
+#define CLEANUPS_SEEN 2U
+#define WARM_UP	      2U
+
+static bool profile_blind(const struct flmem_process_report *process,
+			  struct flmem_live_remark *remark)
+{
+	const char *value = flmem_live_setting(process, "NVFLARE_CLIENT_MEMORY_PROFILE");
+
+	if (process->role != FLMEM_ROLE_TRAINER || !value ||
+	    (strcmp(value, "1") != 0 && strcmp(value, "true") != 0 && strcmp(value, "yes") != 0))
+		return false;
+	remark->path = "NVFLARE_CLIENT_MEMORY_PROFILE";
+	flmem_live_put(remark->current, sizeof(remark->current), value);
+	return true;
+}
+
+static bool temporary_in_memory(const struct flmem_process_report *process,
+				struct flmem_live_remark *remark)
+{
+	const char *path = flmem_live_setting(process, "TMPDIR");
+
+	if (process->temporary_in_memory.unknown || !process->temporary_in_memory.value)
+		return false;
+	remark->path = "TMPDIR";
+	flmem_live_put(remark->current, sizeof(remark->current), path ? path : "");
+	snprintf(remark->detail, sizeof(remark->detail), "%.100s is on tmpfs or ramfs",
+		 path ? path : "/tmp");
+	return true;
+}
+
+static const struct flmem_live_row live_rows[] = {
+	{.rule = {.id = "LIVE-OFFLOAD-TMPFS",
+		  .severity = FLMEM_SEVERITY_ERROR,
+		  .framework = FLMEM_FRAMEWORK_NVFLARE,
+		  .since = "2.8",
+		  .condition = "a server whose TMPDIR, or /tmp, is on tmpfs or ramfs or a symbolic "
+			       "link to it, beside a job with enable_tensor_disk_offload",
+		  .message = FLMEM_OFFLOAD_IN_MEMORY,
+		  .source = "NVFlare design note \"Tensor Disk Offload\""},
+	 .offload = true,
+	 .check = temporary_in_memory},
+	{.rule = {.id = "LIVE-PROFILE-BLIND-29",
+		  .severity = FLMEM_SEVERITY_WARNING,
+		  .framework = FLMEM_FRAMEWORK_NVFLARE,
+		  .since = "2.9",
+		  .certain = true,
+		  .condition =
+			  "NVFLARE_CLIENT_MEMORY_PROFILE set for a trainer in a separate process",
+		  .message = "NVFlare 2.9 does not log the memory of external trainers; use flmem "
+			     "watch",
+		  .source = "NVFlare 2.9 in development"},
+	 .check = profile_blind},
+};
+
+const struct flmem_live_table flmem_nvflare_live_rules = {live_rows, FLMEM_ARRAY_SIZE(live_rows)};
+
+static bool is_nvflare(const struct flmem_recorded *recorded, bool server)
+{
+	const struct flmem_watch_process *process = &recorded->result->process;
+
+	return process->framework == FLMEM_FRAMEWORK_NVFLARE && process->role &&
+	       flmem_role_is_server(process->role) == server;
+}
+
+/* Flat over enough rounds, and nothing requires more cleanups. */
+static bool is_stable(const struct flmem_recorded *recorded)
+{
+	const struct flmem_watch_result *result = recorded->result;
+	uint64_t needed = (recorded->gc_rounds.value + 1) * CLEANUPS_SEEN + WARM_UP;
+
+	return result->trend.verdict == FLMEM_TREND_FLAT &&
+	       result->trend.basis == FLMEM_TREND_BY_ROUND && result->rounds >= needed &&
+	       !flmem_recorded_was_short(result);
+}
+
+static void put_interval(struct flmem_live_remark *remark, uint64_t now, unsigned then)
+{
+	remark->path = "memory_gc_rounds";
+	snprintf(remark->current, sizeof(remark->current), "%" PRIu64, now);
+	snprintf(remark->proposed, sizeof(remark->proposed), "%u", then);
+}
+
+static void put_flat(const struct flmem_recorded *recorded, struct flmem_live_remark *remark)
+{
+	snprintf(remark->detail, sizeof(remark->detail), "flat over %" PRIu64 " rounds",
+		 recorded->result->rounds);
+}
+
+/* 1, 2, 5 while memory is flat; any interval back to 1 once memory rises or is short. */
+static bool report_client_interval(const struct flmem_recorded *recorded,
+				   struct flmem_live_remark *remark)
+{
+	static const enum flmem_severity warning = FLMEM_SEVERITY_WARNING;
+	bool climbs = recorded->result->trend.verdict == FLMEM_TREND_CLIMBING;
+	uint64_t now = recorded->gc_rounds.value;
+
+	if (!is_nvflare(recorded, false) || recorded->gc_rounds.unknown || !now || now > INT32_MAX)
+		return false;
+	if (now > 1 && (climbs || flmem_recorded_was_short(recorded->result))) {
+		put_interval(remark, now, 1);
+		remark->severity = &warning;
+		snprintf(remark->detail, sizeof(remark->detail), "%s",
+			 climbs ? "memory keeps rising" : "its control group ran short of memory");
+		return true;
+	}
+	if (now >= 5 || !is_stable(recorded))
+		return false;
+	put_interval(remark, now, now < 2 ? 2 : 5);
+	put_flat(recorded, remark);
+	return true;
+}
+
+static bool report_server_every_round(const struct flmem_recorded *recorded,
+				      struct flmem_live_remark *remark)
+{
+	if (!is_nvflare(recorded, true) || recorded->gc_rounds.unknown ||
+	    recorded->gc_rounds.value != 1 || !is_stable(recorded))
+		return false;
+	put_interval(remark, 1, 5);
+	put_flat(recorded, remark);
+	return true;
+}
+
+static const struct flmem_trend_row trend_rows[] = {
+	{.rule = {.id = "NVF-CLI-GC-TUNE",
+		  .severity = FLMEM_SEVERITY_INFO,
+		  .framework = FLMEM_FRAMEWORK_NVFLARE,
+		  .since = "2.7.2",
+		  .condition = "a recorded client that is flat while memory_gc_rounds is 1 to 4; "
+			       "one whose memory keeps rising, or whose control group ran short of "
+			       "memory, while it is above 1 (a warning)",
+		  .message =
+			  "start a client with memory_gc_rounds 1, raise it to 2 and then 5 while "
+			  "its memory is flat, and set it back to 1 when memory rises or is short",
+		  .source = FLMEM_SOURCE_NVFLARE_GUIDE},
+	 .check = report_client_interval},
+	{.rule = {.id = "NVF-SRV-GC-EVERY-ROUND",
+		  .severity = FLMEM_SEVERITY_INFO,
+		  .framework = FLMEM_FRAMEWORK_NVFLARE,
+		  .since = "2.7.2",
+		  .condition = "a recorded server that is flat while memory_gc_rounds is 1",
+		  .message = "memory is flat with a cleanup after every round; every 5 rounds, as "
+			     "recommended for servers, costs less",
+		  .source = FLMEM_SOURCE_NVFLARE_GUIDE},
+	 .check = report_server_every_round},
+};
+
+const struct flmem_trend_table flmem_nvflare_trend_rules = {trend_rows,
+							    FLMEM_ARRAY_SIZE(trend_rows)};

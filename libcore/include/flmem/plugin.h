@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_PLUGIN_H
+#define FLMEM_PLUGIN_H
+
+/*
+ * Shared libraries that only one command needs: they are loaded on use, so that the others start
+ * without them and work where they are not installed. The tables are the caller's and are only
+ * read. Any thread may call; one at a time for the same slots.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <flmem/error.h>
+
+#define FLMEM_PLUGIN_NAMES_MAX 3
+
+struct flmem_plugin {
+	/* File names as dlopen() takes them, best first; the first that loads counts. */
+	const char *sonames[FLMEM_PLUGIN_NAMES_MAX];
+	/* Message if none loads: what needs it and its package; the reason follows. */
+	const char *missing;
+	/* What a library lacks that is too old, or NULL: the name of the symbol. */
+	const char *lacks;
+	bool stays; /* never unloaded: threads or handlers of it may outlive the last user */
+};
+
+struct flmem_plugin_symbol {
+	/* Of its revisions, best first. */
+	const char *names[FLMEM_PLUGIN_NAMES_MAX];
+	void *slot;    /* a pointer of any type, which receives the address */
+	bool optional; /* its slot becomes NULL where it is absent */
+};
+
+/*
+ * Loads the library and fills the slots, all or none. *ret_library (NULL: the library remains
+ * loaded) is for flmem_plugin_close(). FLMEM_EUNSUPPORTED if no file loads or a symbol is absent.
+ */
+FLMEM_API FLMEM_MUST_CHECK int flmem_plugin_load(const struct flmem_plugin *plugin,
+						 const struct flmem_plugin_symbol *symbols,
+						 size_t count, void **ret_library,
+						 struct flmem_error *err);
+
+/* Gives the library back; NULL is allowed. No slot may be used afterwards. */
+FLMEM_API void flmem_plugin_close(void *library);
+
+#endif

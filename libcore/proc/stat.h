@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_PROC_STAT_H
+#define FLMEM_PROC_STAT_H
+
+/* The fields of /proc/PID/stat and /proc/PID/task/TID/stat (proc_pid_stat(5)). */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * The fields from the third on, which is the state: those behind the command name, which may itself
+ * hold spaces and brackets. NULL for text that is no such file.
+ */
+const char *flmem_stat_fields(const char *text);
+
+/*
+ * The number in a field, counted from 1 as in the manual; `fields` is what flmem_stat_fields()
+ * returned. False for a negative number, or fewer fields.
+ */
+bool flmem_stat_number(const char *fields, int field, uint64_t *ret_value);
+
+#endif

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "remote/handlers.h"
+
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "proc/maps.h"
+#include "proc/process.h"
+#include "proc/status.h"
+#include "proc/task.h"
+
+/* How much of a stack is searched for signal frames. */
+#define SCAN_LIMIT ((uint64_t)1 << 20)
+#define SCAN_STEP  65536U
+/* A frame may lie across two steps. */
+#define SCAN_OVERLAP 512U
+#define PAGE	     4096U /* the smallest there is */
+
+static bool has_frame(const uint64_t *words, size_t count, uint64_t address, uint64_t restorer)
+{
+	for (size_t i = 0; i < count; i++)
+		if (words[i] == restorer &&
+		    flmem_arch_is_signal_frame(words + i, count - i, address + i * sizeof(*words),
+					       restorer))
+			return true;
+	return false;
+}
+
+/*
+ * How much can be read, at least a page: behind a stack may lie guard pages that do not show in the
+ * mappings (MADV_GUARD_INSTALL, as glibc 2.42 and later makes them), and no frame goes across.
+ */
+static size_t read_stack(const struct flmem_process *process, uint64_t at, void *out, size_t length)
+{
+	size_t done = 0;
+
+	if (flmem_process_read_memory(process, at, out, length) == 0)
+		return length;
+	while (done < length) {
+		size_t step = PAGE - (at + done) % PAGE;
+
+		if (step > length - done)
+			step = length - done;
+		if (flmem_process_read_memory(process, at + done, (char *)out + done, step))
+			break;
+		done += step;
+	}
+	return done;
+}
+
+bool flmem_handlers_on_stack(const struct flmem_process *process, uint64_t restorer, uint64_t sp,
+			     uint64_t end)
+{
+	FLMEM_AUTO_FREE uint64_t *words = malloc(SCAN_STEP);
+	uint64_t first = sp & ~UINT64_C(7), at = first;
+
+	if (!words)
+		return true;
+	if (end - at > SCAN_LIMIT)
+		end = at + SCAN_LIMIT;
+	while (at < end) {
+		size_t length = end - at < SCAN_STEP ? (size_t)(end - at) : SCAN_STEP;
+		size_t got = read_stack(process, at, words, length);
+
+		if (!got && at == first)
+			return true;
+		if (has_frame(words, got / sizeof(*words), at, restorer))
+			return true;
+		if (got < length || at + length >= end)
+			break;
+		at += length - SCAN_OVERLAP;
+	}
+	return false;
+}
+
+struct search {
+	const struct flmem_view *view;
+	uint64_t restorer;
+	struct flmem_maps now; /* read when a thread is met that is newer than the view */
+};
+
+static const struct flmem_map *find_stack(struct search *search, uint64_t sp)
+{
+	const struct flmem_map *stack = flmem_maps_find(search->view->maps, sp);
+
+	if (!stack && !search->now.count)
+		(void)flmem_maps_read(search->view->process, &search->now, NULL);
+	return stack ? stack : flmem_maps_find(&search->now, sp);
+}
+
+static bool waits_in_handler(struct search *search, uint64_t sp)
+{
+	const struct flmem_map *stack = find_stack(search, sp);
+
+	return !stack ||
+	       flmem_handlers_on_stack(search->view->process, search->restorer, sp, stack->end);
+}
+
+static uint64_t value_or_none(struct flmem_u64 mask)
+{
+	return mask.unknown ? 0 : mask.value;
+}
+
+static bool is_handling(struct search *search, pid_t tid)
+{
+	const struct flmem_process *process = search->view->process;
+	struct flmem_task_wait wait;
+	struct flmem_status status;
+	uint64_t caught, blocked, pending;
+	int rc;
+
+	/* The masks first: a signal that is not pending any more has its handler called by then. */
+	if (flmem_status_read_thread(process, tid, &status))
+		return false; /* it has ended */
+	caught = value_or_none(status.sig_caught);
+	blocked = value_or_none(status.sig_blocked);
+	pending = value_or_none(status.sig_pending) | value_or_none(status.shared_pending);
+	if (pending & caught & ~blocked)
+		return true;
+	/* The frames of a chain look like those of signals. */
+	if (!caught || flmem_arch_is_chain_mask(blocked))
+		return false;
+	rc = flmem_task_read_wait(process, tid, &wait);
+	if (rc == 0)
+		return caught & blocked;
+	return rc > 0 && waits_in_handler(search, wait.sp);
+}
+
+pid_t flmem_handlers_find(const struct flmem_view *view, const struct flmem_gadgets *gadgets)
+{
+	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
+	struct search search = {.view = view, .restorer = gadgets->restorer};
+	pid_t found = 0;
+
+	if (flmem_tasks_read(view->process, &tasks))
+		return 0; /* it has ended, which the next step tells */
+	for (size_t i = 0; i < tasks.count && !found; i++)
+		if (is_handling(&search, tasks.ids[i]))
+			found = tasks.ids[i];
+	flmem_maps_clear(&search.now);
+	return found;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_SERIES_LAST_SAMPLES_H
+#define FLMEM_SERIES_LAST_SAMPLES_H
+
+/*
+ * The last sample of each process in a block of a recording, in KiB: a block holds differences to
+ * it. Writer and reader keep the same. A zeroed struct is empty.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct flmem_last_samples {
+	uint64_t *kib; /* by number of the process; 0: none yet */
+	size_t count;
+};
+
+/* The place of a process, whose number the caller has checked; NULL when memory is out. */
+uint64_t *flmem_last_samples_at(struct flmem_last_samples *samples, uint64_t process);
+
+/* For the next block. */
+void flmem_last_samples_reset(struct flmem_last_samples *samples);
+
+void flmem_last_samples_clear(struct flmem_last_samples *samples);
+
+#endif

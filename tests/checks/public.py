@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Public functions: each has a comment (a group without a blank line between them shares one), and one
+that can fail, or that returns memory to free, is marked FLMEM_MUST_CHECK.
+"""
+import re
+
+import tree
+
+FUNCTION = re.compile(r"^FLMEM_API\s+((?:FLMEM_MUST_CHECK\s+)?)([^;(]*?)(\w+)\(([^;]*)\)[^;]*;", re.M)
+
+# These fill in an error and return its code: their callers have it already.
+SETTERS = ("flmem_error_", "flmem_parse_invalid")
+
+
+def must_check(kind, name, arguments):
+    if name.startswith(SETTERS):
+        return False
+    if kind == "char *":
+        return "char *out" not in arguments
+    return kind == "int" and "struct flmem_error *err" in arguments
+
+
+def findings_of(name, text):
+    for match in FUNCTION.finditer(text):
+        marked, kind, function, arguments = match.groups()
+        above = text[:match.start()].rstrip("\n")
+        alone = text[:match.start()].endswith("\n\n")
+        line = text.count("\n", 0, match.start()) + 1
+        if alone or not above.endswith(("*/", ";")):
+            yield f"{name}:{line}: {function}() has no comment"
+        if must_check(kind.strip(), function, " ".join(arguments.split())) and not marked:
+            yield f"{name}:{line}: {function}() can fail: mark it FLMEM_MUST_CHECK"
+
+
+def main():
+    top = tree.root()
+    names = [n for n in tree.sources(top, ".h") if n.startswith("libcore/include/")]
+    findings = [f for name in names for f in findings_of(name, tree.text(top, name))]
+    tree.finish(findings, len(names))
+
+
+main()

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <flmem/error.h>
+
+static void a_message_carries_its_errno(void **state)
+{
+	struct flmem_error err = {0};
+
+	(void)state;
+	assert_int_equal(flmem_error_set(&err, FLMEM_EPERM, EACCES, "cannot open '%s'", "x"),
+			 FLMEM_EPERM);
+	assert_int_equal(err.code, FLMEM_EPERM);
+	assert_int_equal(err.sys_errno, EACCES);
+	assert_string_equal(err.message, "cannot open 'x': Permission denied");
+}
+
+static void a_failed_allocation_is_a_failure_with_enomem(void **state)
+{
+	struct flmem_error err = {0};
+
+	(void)state;
+	assert_int_equal(flmem_error_nomem(&err, "cannot follow process %d", 7), FLMEM_EFAILED);
+	assert_int_equal(err.code, FLMEM_EFAILED);
+	assert_int_equal(err.sys_errno, ENOMEM);
+	assert_string_equal(err.message, "cannot follow process 7: Cannot allocate memory");
+}
+
+static void context_keeps_the_errno_and_sets_the_code(void **state)
+{
+	struct flmem_error err = {0};
+
+	(void)state;
+	flmem_error_set(&err, FLMEM_ENOPROC, ESRCH, "cannot read it");
+	assert_int_equal(flmem_error_prefix(&err, FLMEM_EPARTLY, "process %d", 7), FLMEM_EPARTLY);
+	assert_int_equal(err.code, FLMEM_EPARTLY);
+	assert_int_equal(err.sys_errno, ESRCH);
+	assert_string_equal(err.message, "process 7: cannot read it: No such process");
+}
+
+/* A caller that passes NULL has the returned code and nothing else. */
+static void without_an_error_object_the_code_remains(void **state)
+{
+	(void)state;
+	assert_int_equal(flmem_error_set(NULL, FLMEM_EPERM, 0, "refused"), FLMEM_EPERM);
+	assert_int_equal(flmem_error_nomem(NULL, "refused"), FLMEM_EFAILED);
+	assert_int_equal(flmem_error_prefix(NULL, FLMEM_EUSAGE, "--listen"), FLMEM_EUSAGE);
+}
+
+static void long_messages_are_cut_and_never_overflow(void **state)
+{
+	char text[2 * FLMEM_ERROR_MESSAGE_MAX];
+	struct {
+		struct flmem_error err;
+		char after[8];
+	} guarded = {.after = "guard"};
+
+	(void)state;
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	for (size_t length = FLMEM_ERROR_MESSAGE_MAX - 8; length < sizeof(text); length++) {
+		int shown = (int)length;
+
+		flmem_error_set(&guarded.err, FLMEM_EFAILED, ENOMEM, "%.*s", shown, text);
+		assert_true(strlen(guarded.err.message) < FLMEM_ERROR_MESSAGE_MAX);
+		flmem_error_set(&guarded.err, FLMEM_EUSAGE, 0, "the cause");
+		assert_int_equal(
+			flmem_error_prefix(&guarded.err, FLMEM_EUSAGE, "%.*s", shown, text),
+			FLMEM_EUSAGE);
+		assert_true(strlen(guarded.err.message) < FLMEM_ERROR_MESSAGE_MAX);
+		assert_string_equal(guarded.after, "guard");
+	}
+}
+
+static void a_context_without_room_for_the_message_is_left_out(void **state)
+{
+	struct flmem_error err = {0};
+	char text[FLMEM_ERROR_MESSAGE_MAX];
+
+	(void)state;
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	flmem_error_set(&err, FLMEM_EUSAGE, 0, "the cause");
+	flmem_error_prefix(&err, FLMEM_EUSAGE, "%s", text);
+	assert_string_equal(err.message, "the cause");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_message_carries_its_errno),
+		cmocka_unit_test(a_failed_allocation_is_a_failure_with_enomem),
+		cmocka_unit_test(context_keeps_the_errno_and_sets_the_code),
+		cmocka_unit_test(without_an_error_object_the_code_remains),
+		cmocka_unit_test(long_messages_are_cut_and_never_overflow),
+		cmocka_unit_test(a_context_without_room_for_the_message_is_left_out),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A process with a thread inside a signal handler, in each way in which it can be there. */
+#include "borrowed.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+
+#include "proc/task.h"
+#include "remote/gadgets.h"
+#include "remote/handlers.h"
+
+#define ALTERNATE_BYTES 65536
+#define PAGE_BYTES	4096U
+#define SETXID		33 /* glibc's, for setuid() in all threads */
+
+struct page {
+	_Atomic int tid; /* of the thread in question, where it stays */
+	_Atomic uint32_t never;
+};
+
+static struct page *page;
+
+#ifdef __x86_64__
+static void (*at_signal)(void); /* what the handler does */
+static void (*work)(void);	/* what the thread does */
+static int action_flags;
+
+static void announce(void)
+{
+	atomic_store(&page->tid, (int)syscall(SYS_gettid));
+}
+
+static void wait_by_semaphore(void)
+{
+	announce();
+	for (;;)
+		syscall(SYS_futex, &page->never, FUTEX_WAIT, 0, NULL, NULL, 0);
+}
+
+static void wait_by_sigsuspend(void)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	announce();
+	for (;;)
+		sigsuspend(&all);
+}
+
+static void spin(void)
+{
+	announce();
+	for (;;)
+		;
+}
+
+static void return_at_once(void)
+{
+}
+
+static void handle(int number)
+{
+	(void)number;
+	at_signal();
+}
+
+static void be_signalled(void)
+{
+	pthread_kill(pthread_self(), SIGUSR1);
+	announce();
+	for (;;)
+		pause();
+}
+
+static void be_signalled_on_another_stack(void)
+{
+	static char stack[ALTERNATE_BYTES];
+	const stack_t alternate = {.ss_sp = stack, .ss_size = sizeof(stack)};
+
+	sigaltstack(&alternate, NULL);
+	be_signalled();
+}
+
+/* A thread that waits for its child as vfork() does takes no signal, and one is pending. */
+static void be_pending(void)
+{
+	pid_t parent = getpid(), thread = gettid();
+
+	if (syscall(SYS_clone, CLONE_VFORK | SIGCHLD, 0, 0, 0, 0) == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		syscall(SYS_tgkill, parent, thread, SIGUSR1);
+		atomic_store(&page->tid, thread);
+		for (;;)
+			pause();
+	}
+}
+
+static void block_and(void (*then)(void))
+{
+	sigset_t one;
+
+	sigemptyset(&one);
+	sigaddset(&one, SIGUSR1);
+	pthread_sigmask(SIG_BLOCK, &one, NULL);
+	then();
+}
+
+static void block_and_wait(void)
+{
+	block_and(wait_by_semaphore);
+}
+
+static void block_and_spin(void)
+{
+	block_and(spin);
+}
+
+/* As a thread that flmem has started, for a while after its calls. */
+static void block_as_flmem_and_spin(void)
+{
+	const int unblocked[] = {SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV};
+	uint64_t mask = ~(UINT64_C(1) << (SETXID - 1));
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(unblocked); i++)
+		mask &= ~(UINT64_C(1) << (unblocked[i] - 1));
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask));
+	spin();
+}
+
+static void *be_thread(void *unused)
+{
+	work();
+	return unused;
+}
+
+static void be_child(void)
+{
+	struct sigaction action = {.sa_handler = handle, .sa_flags = action_flags};
+	pthread_t thread;
+
+	sigaction(SIGUSR1, &action, NULL);
+	if (pthread_create(&thread, NULL, be_thread, NULL))
+		_exit(1);
+	for (;;)
+		syscall(SYS_futex, &page->never, FUTEX_WAIT, 0, NULL, NULL, 0);
+}
+
+static bool is_asleep(const struct target *target, pid_t tid)
+{
+	struct flmem_task_wait wait;
+
+	return flmem_task_read_wait(&target->process, tid, &wait) == 1;
+}
+
+/* What is found in a child whose second thread does `do_work`, and is asleep by then or never. */
+static bool is_found(void (*do_work)(void), void (*do_at_signal)(void), bool sleeps)
+{
+	struct flmem_gadgets gadgets;
+	struct target target;
+	pid_t child, found;
+
+	atomic_store(&page->tid, 0);
+	work = do_work;
+	at_signal = do_at_signal;
+	child = child_start(be_child);
+	assert_true(child > 0);
+	await_true(page->tid);
+	target_open(child, &target);
+	expect_borrowed(flmem_gadgets_find(&target.view, &gadgets, NULL), &(struct flmem_error){0});
+	await_true(is_asleep(&target, child) && (!sleeps || is_asleep(&target, page->tid)));
+	found = flmem_handlers_find(&target.view, &gadgets);
+	assert_true(!found || found == page->tid);
+	target_close(&target);
+	child_end(child);
+	return found;
+}
+
+static void a_thread_that_waits_in_its_handler_is_found(void **state)
+{
+	(void)state;
+	assert_true(is_found(be_signalled, wait_by_semaphore, true));
+	assert_true(is_found(be_signalled, wait_by_sigsuspend, true));
+	action_flags = SA_NODEFER;
+	assert_true(is_found(be_signalled, wait_by_semaphore, true));
+	action_flags = SA_ONSTACK;
+	assert_true(is_found(be_signalled_on_another_stack, wait_by_semaphore, true));
+	action_flags = 0;
+}
+
+static void a_thread_that_computes_in_its_handler_is_found(void **state)
+{
+	(void)state;
+	assert_true(is_found(be_signalled, spin, false));
+}
+
+static void a_thread_whose_handler_is_about_to_run_is_found(void **state)
+{
+	(void)state;
+	assert_true(is_found(be_pending, return_at_once, true));
+}
+
+/* Threads of other libraries block all signals for as long as they live. */
+static void one_that_blocks_its_signals_and_waits_is_in_none(void **state)
+{
+	(void)state;
+	assert_false(is_found(block_and_wait, return_at_once, true));
+	assert_true(is_found(block_and_spin, return_at_once, false)); /* that cannot be told */
+}
+
+static void one_that_flmem_has_started_is_in_none(void **state)
+{
+	(void)state;
+	assert_false(is_found(block_as_flmem_and_spin, return_at_once, false));
+}
+
+static void one_whose_handler_has_returned_is_in_none(void **state)
+{
+	(void)state;
+	assert_false(is_found(be_signalled, return_at_once, true));
+	assert_false(is_found(spin, return_at_once, false));
+}
+
+/* Three pages, the one in the middle as a guard between two stacks: these are read apart. */
+static void a_gap_ends_a_stack(void **state)
+{
+	struct flmem_process self = FLMEM_PROCESS_INIT;
+	unsigned char *pages = mmap(NULL, 3 * PAGE_BYTES, PROT_READ | PROT_WRITE,
+				    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t first = (uintptr_t)pages, end = first + 3 * PAGE_BYTES;
+
+	(void)state;
+	assert_ptr_not_equal(pages, MAP_FAILED);
+	memset(pages, 0x5a, 3 * PAGE_BYTES);
+	assert_int_equal(mprotect(pages + PAGE_BYTES, PAGE_BYTES, PROT_NONE), 0);
+	assert_int_equal(flmem_process_open(getpid(), &self, NULL), 0);
+	assert_false(flmem_handlers_on_stack(&self, 1, first + 64, end));
+	assert_false(flmem_handlers_on_stack(&self, 1, first + 2 * PAGE_BYTES, end));
+	assert_true(flmem_handlers_on_stack(&self, 1, first + PAGE_BYTES, end));
+	flmem_process_close(&self);
+	munmap(pages, 3 * PAGE_BYTES);
+}
+
+static int share(void **state)
+{
+	(void)state;
+	page = child_share(sizeof(*page));
+	return !page;
+}
+
+static int unshare_page(void **state)
+{
+	(void)state;
+	return munmap(page, sizeof(*page));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_thread_that_waits_in_its_handler_is_found),
+		cmocka_unit_test(a_thread_that_computes_in_its_handler_is_found),
+		cmocka_unit_test(a_thread_whose_handler_is_about_to_run_is_found),
+		cmocka_unit_test(one_that_blocks_its_signals_and_waits_is_in_none),
+		cmocka_unit_test(one_that_flmem_has_started_is_in_none),
+		cmocka_unit_test(a_gap_ends_a_stack),
+		cmocka_unit_test(one_whose_handler_has_returned_is_in_none),
+	};
+
+	return cmocka_run_group_tests_name("handlers", tests, share, unshare_page);
+}
+#else
+int main(void)
+{
+	puts("SKIP: threads are not borrowed on this processor yet");
+	return 77;
+}
+#endif
