@@ -52,10 +52,54 @@ static bool read_status(pid_t tid, char *ret_state, pid_t *ret_tracer)
 }
 
 /*
+ * The stop itself, for when another thread of this process has waited for any child and taken the
+ * report. The kernel puts the event into si_code (ptrace_do_notify() in kernel/signal.c).
+ */
+static bool read_stop(pid_t tid, int *ret_status)
+{
+	siginfo_t info;
+	int event = 0;
+
+	if (ptrace(PTRACE_GETSIGINFO, tid, NULL, &info) < 0)
+		return false;
+	if (info.si_code > 0 && (info.si_code & 0xff) == info.si_signo)
+		event = info.si_code >> 8;
+	*ret_status = event << 16 | info.si_signo << 8 | 0x7f;
+	return true;
+}
+
+/* A call that our interrupt ended with EINTR must not end for the program. */
+static void make_resumable(pid_t tid)
+{
+	struct flmem_thread_state state;
+	struct flmem_task_wait at;
+
+	if (flmem_arch_read_registers(tid, &state))
+		return;
+	flmem_arch_read_call(&state, &at);
+	if (flmem_wait_is_repeatable(&at))
+		flmem_arch_make_resumable(tid, &state);
+}
+
+/* Of a thread that has stopped; a signal that is on its way to the program goes on. */
+static bool detach(pid_t tid)
+{
+	int status;
+
+	if (!read_stop(tid, &status))
+		return false;
+	if (status >> 16)
+		make_resumable(tid);
+	return request(PTRACE_DETACH, tid, status >> 16 ? 0 : WSTOPSIG(status)) == 0;
+}
+
+/*
  * A thread that executes another program takes the number of the first one of its process, and the
  * tracer with it (de_thread() in the kernel's fs/exec.c): it stops under that number. The tracer is
  * one thread, not its process. Until the stop has been waited for, the kernel answers no request
  * (looks_like_a_spurious_pid() in kernel/ptrace.c); an end is left to whoever waits for children.
+ * PTRACE_SEIZE looks the thread up and then waits until an exec in progress has new credentials: if
+ * it returns late, the thread is past that stop, runs the new program and has to be interrupted.
  */
 static void let_go_of_successor(pid_t leader)
 {
@@ -65,9 +109,9 @@ static void let_go_of_successor(pid_t leader)
 	char state;
 
 	while (read_status(leader, &state, &tracer) && tracer == gettid() && state != 'Z') {
+		request(PTRACE_INTERRUPT, leader, 0);
 		waitid(P_PID, (id_t)leader, &info, options);
-		if (ptrace(PTRACE_GETSIGINFO, leader, NULL, &info) == 0 &&
-		    request(PTRACE_DETACH, leader, 0) == 0)
+		if (detach(leader))
 			return;
 		flmem_clock_sleep_us(PAUSE_US);
 	}
@@ -117,23 +161,6 @@ static enum flmem_tracee_event sort_stop(struct flmem_tracee *tracee, int event,
 	return FLMEM_TRACEE_OTHER;
 }
 
-/*
- * The stop itself, for when another thread of this process has waited for any child and taken the
- * report. The kernel puts the event into si_code (ptrace_do_notify() in kernel/signal.c).
- */
-static bool read_stop(pid_t tid, int *ret_status)
-{
-	siginfo_t info;
-	int event = 0;
-
-	if (ptrace(PTRACE_GETSIGINFO, tid, NULL, &info) < 0)
-		return false;
-	if (info.si_code > 0 && (info.si_code & 0xff) == info.si_signo)
-		event = info.si_code >> 8;
-	*ret_status = event << 16 | info.si_signo << 8 | 0x7f;
-	return true;
-}
-
 int flmem_tracee_status(pid_t tid, int *ret_status)
 {
 	pid_t got = waitpid(tid, ret_status, __WALL | __WNOTHREAD | WNOHANG);
@@ -180,19 +207,6 @@ enum flmem_tracee_event flmem_tracee_stop(struct flmem_tracee *tracee, uint64_t 
 	if (request(PTRACE_INTERRUPT, tracee->tid, 0) < 0)
 		return forget(tracee);
 	return wait_stop(tracee, timeout_us);
-}
-
-/* A call that our interrupt ended with EINTR must not end for the program. */
-static void make_resumable(pid_t tid)
-{
-	struct flmem_thread_state state;
-	struct flmem_task_wait at;
-
-	if (flmem_arch_read_registers(tid, &state))
-		return;
-	flmem_arch_read_call(&state, &at);
-	if (flmem_wait_is_repeatable(&at))
-		flmem_arch_make_resumable(tid, &state);
 }
 
 /*

@@ -21,7 +21,8 @@ class Fault:
     old: str  # stands exactly once in the file
     new: str
     removes: str  # what protects nobody then
-    # ctest names; "cli.trim/pattern": those tests of the bats file. The first that fails is enough.
+    # ctest names; "cli.trim/pattern": those tests of the bats file; "unit.test_x/word": the program
+    # with that argument. The first that fails is enough.
     tests: Tuple[str, ...]
     slow: bool = False  # noticed by a time limit of the test
 

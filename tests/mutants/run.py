@@ -59,7 +59,7 @@ def try_tests(fault, clean):
     usable = [test for test in fault.tests if clean[test] in ("passed", "partly")]
     for test in usable:
         worker.link(test, changed)
-        result, _, _ = worker.run(test, LIMIT_S)
+        result, _, _ = worker.run(test, LIMIT_S, hasty=True)
         if result in ("failed", "time limit"):
             return KILLED, test if result == "failed" else f"{test}, {result}"
     # A case that is skipped here (by a sanitised build, say) may be the one that notices.

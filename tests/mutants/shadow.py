@@ -20,6 +20,7 @@ OBJECTS = "libcore/CMakeFiles/flmem_objects.dir"
 SOURCES = "libcore"
 PR_SET_CHILD_SUBREAPER = 36
 SKIPPED = 77
+STEP_S = 0.1  # in which a log is read for a failure
 
 
 class Failure(Exception):
@@ -125,8 +126,8 @@ class Shadow:
         for word in self._command(target):
             word = changed if word == source else word
             words.append(changed + ".o" + word[len(target):] if word.startswith(target) else word)
-        # A function that nobody calls any more is no error here.
-        self._run([*words, "-w"])
+        # A function that nobody calls any more is no error here, and nobody debugs this.
+        self._run([*words, "-w", "-g0"])
         return target, changed + ".o"
 
     def _link(self, target, replaced, more=()):
@@ -135,7 +136,7 @@ class Shadow:
         words = [swaps.get(word, word) for word in self._command(target)]
         if replaced[0] and replaced[1] not in words:
             raise Failure(f"{target} does not contain {replaced[0]}")
-        self._run(words)
+        self._run([*words, "-Wl,--strip-debug"])
 
     def _library(self):
         found = glob.glob(os.path.join(self.build, "libcore", "libflmem.so.*.*.*"))
@@ -170,7 +171,9 @@ class Shadow:
         if name not in self.tests or not self.tests[name][0]:
             raise Failure(f"ctest knows no test '{name}'")
         command, environment, limit = self.tests[name]
-        if pattern:
+        if pattern and name.startswith("unit."):
+            command = [*command, pattern]
+        elif pattern:
             command = ["bats", "--tap", "-f", pattern, command[-1]]
 
         def moved(text):
@@ -180,10 +183,10 @@ class Shadow:
         return ([moved(word) for word in command],
                 {key: moved(value) for key, value in environment.items()}, limit)
 
-    def run(self, test, limit_s):
+    def run(self, test, limit_s, hasty=False):
         """
         ("passed", "partly" when some of its cases were skipped, "skipped", "failed" or
-        "time limit", what it printed, seconds).
+        "time limit", what it printed, seconds). HASTY: the first case that fails ends it.
         """
         command, environment, limit = self._words(test)
         log_path = os.path.join(self.directory, "log")
@@ -192,12 +195,7 @@ class Shadow:
             process = subprocess.Popen(command, env=dict(os.environ, **environment), stdout=log,
                                        stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
                                        cwd=self.directory, start_new_session=True)
-            try:
-                status = process.wait(timeout=min(limit, limit_s))
-            except subprocess.TimeoutExpired:
-                status = None
-                process.kill()
-                process.wait()
+            status = _wait(process, min(limit, limit_s), log_path if hasty else None)
             end_children()
             log.seek(0)
             text = log.read().decode(errors="replace")
@@ -209,6 +207,30 @@ class Shadow:
         if status:
             return "failed", text, spent
         return ("partly" if _some_skipped(text) else "passed"), text, spent
+
+
+def _wait(process, limit_s, log_path):
+    """
+    Its exit status, or None after LIMIT_S. It is killed when it has reported a failure in the log:
+    the cases behind a failed one may have to wait for what that one left undone.
+    """
+    end = time.monotonic() + limit_s
+    while time.monotonic() < end:
+        try:
+            return process.wait(timeout=STEP_S if log_path else limit_s)
+        except subprocess.TimeoutExpired:
+            if log_path and _has_failed(log_path):
+                process.kill()
+                process.wait()
+                return 1
+    process.kill()
+    process.wait()
+    return None
+
+
+def _has_failed(log_path):
+    with open(log_path, encoding="utf-8", errors="replace") as log:
+        return any(line.startswith(("[  FAILED  ]", "not ok ")) for line in log)
 
 
 def _some_skipped(text):

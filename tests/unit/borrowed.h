@@ -12,6 +12,8 @@
 #include <cmocka.h>
 
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -130,6 +132,21 @@ static inline void expect_borrowed(int rc, const struct flmem_error *err)
 			usleep(1000);                              \
 		assert_true(condition);                            \
 	} while (0)
+
+/* Whether a thread is blocked in that call, or may not be asked. */
+static inline bool is_blocked_in(pid_t tid, long number)
+{
+	char path[40], text[24];
+	bool known;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/syscall", (int)tid);
+	file = fopen(path, "re");
+	known = file && fgets(text, sizeof(text), file);
+	if (file)
+		fclose(file);
+	return !known || (text[0] != 'r' && strtol(text, NULL, 10) == number);
+}
 
 /* The state of a thread, as flmem keeps it of one that it borrows. */
 static inline bool thread_read_state(pid_t leader, pid_t tid, struct flmem_thread_state *ret_state)

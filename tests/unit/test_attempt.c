@@ -7,27 +7,47 @@
 
 #include <cmocka.h>
 
+#include <dlfcn.h>
+#include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/attempt.h"
 
 #define PATIENCE_MS 400U
+#define PATIENCE    (PATIENCE_MS / 50U + 1U) /* in slices, the steps in which attempt.c waits */
+#define TOTAL	    (PATIENCE * FLMEM_ATTEMPT_TOTAL_FACTOR)
 #define CODE	    FLMEM_EUNSUPPORTED
 
 struct work {
 	int ends[2]; /* a pipe, the file that does not answer */
 	size_t reads;
-	unsigned pause_ms;
 	sigset_t blocked;
 	pthread_t thread;
-	_Atomic bool lost, released;
+	_Atomic pid_t tid;
+	_Atomic size_t reads_done;
+	_Atomic bool lost, returned, released;
 };
+
+/*
+ * Slices that pass when the test lets them, instead of after 50 ms: each ends with the thread that
+ * works blocked in `call`, however long the machine takes for that. After each `slices_per_answer`
+ * of them the thread is given what it waits for.
+ */
+static struct script {
+	struct work *work; /* NULL: slices take their time */
+	long call;
+	size_t slices_per_answer, answers;
+	size_t slices; /* so far */
+} script;
 
 static int work_open(void **state)
 {
@@ -44,6 +64,7 @@ static int work_close(void **state)
 	close(work->ends[0]);
 	close(work->ends[1]);
 	free(work);
+	script = (struct script){0};
 	return 0;
 }
 
@@ -69,11 +90,55 @@ static void answer(struct work *work)
 	assert_int_equal(write(work->ends[1], "x", 1), 1);
 }
 
-static void await_release(struct work *work)
+static bool is_blocked(const struct work *work, long call)
 {
-	for (int i = 0; i < 20000 && !atomic_load(&work->released); i++)
+	char path[64], text[64] = "";
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", (int)atomic_load(&work->tid));
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	if (!fgets(text, sizeof(text), file))
+		text[0] = '\0';
+	fclose(file);
+	return text[0] >= '0' && text[0] <= '9' && strtol(text, NULL, 10) == call;
+}
+
+/* False: it has been given the last answer and is going to end. */
+static bool pass_slice(void)
+{
+	struct work *work = script.work;
+	size_t answers = script.slices++ / script.slices_per_answer;
+
+	if (answers > atomic_load(&work->reads_done)) {
+		answer(work);
+		if (answers == script.answers)
+			return false;
+	}
+	while (atomic_load(&work->reads_done) != answers || !is_blocked(work, script.call))
+		usleep(100);
+	return true;
+}
+
+/* What attempt.c waits with. The other thread takes the mutex only when it ends. */
+int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
+			   const struct timespec *until)
+{
+	int (*wait)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
+	void *symbol = dlsym(RTLD_NEXT, "pthread_cond_timedwait");
+
+	if (script.work)
+		return pass_slice() ? ETIMEDOUT : pthread_cond_wait(cond, mutex);
+	memcpy(&wait, &symbol, sizeof(wait));
+	return wait(cond, mutex, until);
+}
+
+static void await(_Atomic bool *flag)
+{
+	for (int i = 0; i < 20000 && !atomic_load(flag); i++)
 		usleep(1000);
-	assert_true(work->released);
+	assert_true(*flag);
 }
 
 static int read_once(void *context, struct flmem_error *err)
@@ -84,6 +149,7 @@ static int read_once(void *context, struct flmem_error *err)
 	while (read(work->ends[0], &byte, 1) != 1)
 		continue;
 	atomic_store(&work->lost, flmem_attempt_is_lost());
+	atomic_store(&work->returned, true);
 	return flmem_error_set(err, CODE, 0, "read");
 }
 
@@ -98,8 +164,9 @@ static void a_read_without_an_answer_is_given_up(void **state)
 	assert_non_null(strstr(err.message, "did not answer within 400 ms"));
 	assert_false(work->released);
 	answer(work);
-	await_release(work);
+	await(&work->returned);
 	assert_true(work->lost);
+	await(&work->released);
 	assert_false(flmem_attempt_is_lost());
 }
 
@@ -115,19 +182,6 @@ static void what_is_answered_is_the_caller_s(void **state)
 	assert_false(lost || work->lost || work->released);
 }
 
-/* A server that answers each read in good time. */
-static void *serve(void *context)
-{
-	struct work *work = context;
-
-	for (size_t i = 0; i < work->reads; i++) {
-		usleep(work->pause_ms * 1000);
-		if (write(work->ends[1], "x", 1) != 1)
-			break;
-	}
-	return NULL;
-}
-
 /* Each into another place, as the parts of a target's memory go into. */
 static int read_many(void *context, struct flmem_error *err)
 {
@@ -135,29 +189,42 @@ static int read_many(void *context, struct flmem_error *err)
 	char bytes[256];
 
 	(void)err;
-	for (size_t i = 0; i < work->reads; i++)
+	atomic_store(&work->tid, (int)syscall(SYS_gettid));
+	for (size_t i = 0; i < work->reads; i++) {
 		if (read(work->ends[0], bytes + i % sizeof(bytes), 1) != 1)
 			return FLMEM_EFAILED;
+		atomic_fetch_add(&work->reads_done, 1);
+	}
 	return 0;
 }
 
-static void start_server(struct work *work, size_t reads, unsigned pause_ms)
+static void write_script(struct work *work, size_t reads, size_t slices_per_answer, long call)
 {
 	work->reads = reads;
-	work->pause_ms = pause_ms;
-	assert_int_equal(pthread_create(&work->thread, NULL, serve, work), 0);
+	script = (struct script){.work = work,
+				 .call = call,
+				 .slices_per_answer = slices_per_answer,
+				 .answers = reads};
 }
 
-/* Too long for one read, and half of what many may take. */
+/* The rest of what it reads, once it was given up. */
+static void answer_all(struct work *work)
+{
+	for (size_t i = 0; i < work->reads; i++)
+		answer(work);
+	await(&work->released);
+}
+
+/* Too long for one read, and less than what many may take. */
 static void reads_that_are_answered_are_awaited(void **state)
 {
 	struct work *work = *state;
 	bool lost = false;
 
-	start_server(work, 12, 120);
+	write_script(work, 12, 3, SYS_read);
 	assert_int_equal(attempt(work, read_many, &lost, NULL), 0);
 	assert_false(lost);
-	pthread_join(work->thread, NULL);
+	assert_in_range(script.slices, 3 * PATIENCE, TOTAL - 1);
 }
 
 /* As long as many reads may take, one may not. */
@@ -166,11 +233,11 @@ static void an_answer_that_comes_too_late_is_not_awaited(void **state)
 	struct work *work = *state;
 	bool lost = false;
 
-	start_server(work, 1, 3 * PATIENCE_MS);
+	write_script(work, 1, PATIENCE, SYS_read);
 	assert_int_equal(attempt(work, read_many, &lost, NULL), FLMEM_EUNSAFE);
 	assert_true(lost);
-	pthread_join(work->thread, NULL);
-	await_release(work);
+	assert_int_equal(script.slices, PATIENCE);
+	answer_all(work);
 }
 
 static void reads_without_end_are_given_up(void **state)
@@ -178,19 +245,21 @@ static void reads_without_end_are_given_up(void **state)
 	struct work *work = *state;
 	bool lost = false;
 
-	start_server(work, 80, 50);
+	write_script(work, TOTAL, 1, SYS_read);
 	assert_int_equal(attempt(work, read_many, &lost, NULL), FLMEM_EUNSAFE);
 	assert_true(lost);
-	pthread_join(work->thread, NULL);
-	await_release(work);
+	assert_int_equal(script.slices, TOTAL);
+	answer_all(work);
 }
 
 static int wait_long(void *context, struct flmem_error *err)
 {
-	(void)context;
+	struct work *work = context;
+	struct pollfd file = {.fd = work->ends[0], .events = POLLIN};
+
 	(void)err;
-	usleep(4U * PATIENCE_MS * 1000U);
-	return 0;
+	atomic_store(&work->tid, (int)syscall(SYS_gettid));
+	return syscall(SYS_ppoll, &file, 1UL, NULL, NULL, 0UL) != 1;
 }
 
 /* It ends by itself, whatever a target does. */
@@ -199,6 +268,7 @@ static void a_long_sleep_is_no_missing_answer(void **state)
 	struct work *work = *state;
 	bool lost = false;
 
+	write_script(work, 1, 2 * TOTAL, SYS_ppoll);
 	assert_int_equal(attempt(work, wait_long, &lost, NULL), 0);
 	assert_false(lost || work->released);
 }

@@ -158,7 +158,7 @@ static void expect_same_place(const struct flmem_process *process, char how,
 static void expect_not_touched(char how)
 {
 	const struct flmem_borrow_options options = {.timeout_us = 20000000, .repeatable = true};
-	const struct flmem_borrow_options hasty = {.timeout_us = 300000, .repeatable = true};
+	const struct flmem_borrow_options hasty = {.timeout_us = 20000, .repeatable = true};
 	struct flmem_borrow_result result;
 	struct flmem_task_wait before;
 	struct flmem_chain chain = {0};

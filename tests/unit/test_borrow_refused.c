@@ -23,6 +23,7 @@
 #define BELOW_BYTES  (ARENA_BYTES - STACK_BYTES)
 #define BELOW_BLOCK  ((size_t)1 << 30)
 #define PATTERN	     0xa5
+#define TIMEOUT_US   500000U /* of the slow clock of this program */
 #define SEQUENCES    40
 #define FLAG_TRAP    0x100U
 #define FLAG_REVERSE 0x400U
@@ -209,16 +210,27 @@ static int start(void (*be_child)(void), uint64_t ready)
 	return !child || page->ready < ready;
 }
 
+static int await_pause(pid_t tid)
+{
+	for (int i = 0; i < 20000 && !is_blocked_in(tid, SYS_pause); i++)
+		usleep(1000);
+	return !is_blocked_in(tid, SYS_pause);
+}
+
 static int start_waiting(void **state)
 {
 	(void)state;
-	return start(be_waiting, 1);
+	return start(be_waiting, 1) || await_pause(child);
 }
 
 static int start_coroutines(void **state)
 {
+	int rc = start(be_coroutines, 2 * WORKERS + 1);
+
 	(void)state;
-	return start(be_coroutines, 2 * WORKERS + 1);
+	for (size_t i = 0; i < WORKERS && !rc; i++)
+		rc = await_pause(page->made[i]) || await_pause(page->own[i]);
+	return rc;
 }
 
 static int start_sequence(void **state)
@@ -280,7 +292,7 @@ static int borrow(const struct target *target, void (*function)(void),
 
 	flmem_chain_add(&chain, "call", (uint64_t)(uintptr_t)function);
 	options.look_once = true;
-	options.timeout_us = options.timeout_us ? options.timeout_us : 5000000;
+	options.timeout_us = TIMEOUT_US;
 	rc = flmem_borrow_run(&target->view, &chain, &options, &result, err);
 	if (!rc)
 		assert_true(result.complete);
@@ -503,7 +515,7 @@ static void a_process_that_was_stopped_meanwhile_stays_so(void **state)
 
 static void calls_begin_with_clean_flags_and_all_signals_blocked(void **state)
 {
-	const struct flmem_borrow_options options = {.computing = child, .timeout_us = 20000000};
+	const struct flmem_borrow_options options = {.computing = child};
 	struct flmem_error err = {0};
 	struct target target;
 

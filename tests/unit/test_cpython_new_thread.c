@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "proc/task.h"
+#include "remote/new_thread.h"
 #include "runtimes/cpython_entry_points.h"
 
 #define INTERPRETER "/usr/bin/python3"
@@ -24,6 +25,19 @@ static const char silent[] = "import os, time\n"
 			     "print(flush=True)\n"
 			     "time.sleep(1000)\n";
 
+/*
+ * The code makes its thread read a byte of standard input when it ends, in the destructor of a key
+ * of its own, so that it is there for as long as the test likes.
+ */
+static const char idle_with_ctypes[] = "import ctypes, time\n"
+				       "print(flush=True)\n"
+				       "time.sleep(1000)\n";
+static const char hold_end[] = "import ctypes\n"
+			       "c = ctypes.CDLL(None)\n"
+			       "k = ctypes.c_uint()\n"
+			       "c.pthread_key_create(ctypes.byref(k), c.fgetc)\n"
+			       "c.pthread_setspecific(k, ctypes.c_void_p.in_dll(c, 'stdin'))\n";
+
 struct scene {
 	pid_t child;
 	struct target target;
@@ -36,9 +50,12 @@ struct scene {
 
 static const char *program;
 static int ends[2];
+static int input[2]; /* of the target */
+static bool holds_end, was_awaited;
 
 static void be_python(void)
 {
+	dup2(input[0], STDIN_FILENO);
 	dup2(ends[1], STDOUT_FILENO);
 	execl(INTERPRETER, INTERPRETER, "-c", program, (char *)NULL);
 }
@@ -68,12 +85,11 @@ static void start(struct scene *scene, const char *text)
 					 .guard = &scene->guard,
 					 .timeout_us = TIMEOUT_US}};
 	program = text;
-	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(pipe(ends) || pipe(input), 0);
 	scene->child = child_start(be_python);
 	assert_true(scene->child > 0);
 	assert_int_equal(read(ends[0], &byte, 1), 1);
-	close(ends[0]);
-	close(ends[1]);
+	pipe_close(ends);
 	target_open(scene->child, &scene->target);
 	find_python(scene);
 }
@@ -84,6 +100,7 @@ static void end(struct scene *scene)
 	flmem_cpython_state_clear(&scene->session.state);
 	target_close(&scene->target);
 	child_end(scene->child);
+	pipe_close(input);
 }
 
 static size_t count_threads(const struct scene *scene)
@@ -92,6 +109,20 @@ static size_t count_threads(const struct scene *scene)
 
 	assert_int_equal(flmem_tasks_read(&scene->target.process, &tasks), 0);
 	return tasks.count;
+}
+
+/* A thread that is held is let go when flmem has begun to wait for its end, which may take long. */
+bool __real_flmem_new_thread_await_end(const struct flmem_view *view,
+				       const struct flmem_new_thread *thread, uint64_t timeout_us);
+bool __wrap_flmem_new_thread_await_end(const struct flmem_view *view,
+				       const struct flmem_new_thread *thread, uint64_t timeout_us);
+bool __wrap_flmem_new_thread_await_end(const struct flmem_view *view,
+				       const struct flmem_new_thread *thread, uint64_t timeout_us)
+{
+	was_awaited = timeout_us > 0;
+	if (holds_end)
+		assert_int_equal(write(input[1], "x", 1), 1);
+	return __real_flmem_new_thread_await_end(view, thread, TIMEOUT_US);
 }
 
 /* Between two waits it can be caught running; that is no answer to what is asked here. */
@@ -124,6 +155,24 @@ static void code_runs_and_its_thread_is_gone(void **state)
 	assert_null(scene.result.answer.exception);
 	assert_int_equal(scene.result.tid, scene.child);
 	assert_int_equal(count_threads(&scene), 1);
+	end(&scene);
+}
+
+/* It is there until flmem waits for it: without that it would be counted. */
+static void the_end_of_the_thread_is_awaited(void **state)
+{
+	struct scene scene;
+
+	(void)state;
+	start(&scene, idle_with_ctypes);
+	scene.call.code = (struct flmem_cpython_code){"<test>", hold_end, strlen(hold_end)};
+	holds_end = true;
+	if (enter(&scene))
+		fail_msg("%s", scene.err.message);
+	holds_end = false;
+	assert_null(scene.result.answer.exception);
+	assert_int_equal(count_threads(&scene), 1);
+	assert_true(was_awaited);
 	end(&scene);
 }
 
@@ -195,6 +244,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(code_runs_and_its_thread_is_gone),
+		cmocka_unit_test(the_end_of_the_thread_is_awaited),
 		cmocka_unit_test(a_dry_run_starts_nothing),
 		cmocka_unit_test(an_interpreter_that_begins_to_end_is_not_entered),
 		cmocka_unit_test(without_an_answer_nothing_is_certain),

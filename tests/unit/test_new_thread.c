@@ -16,11 +16,13 @@
 #include "remote/new_thread.h"
 
 #define TIMEOUT_US 5000000U
+#define REFUSED_US 20000U /* of the slow clock of this program */
 #define NOBODY	   65534
 
 /* The child's, shared with the test. */
 static struct shared {
-	volatile int ready, limited, apart;
+	volatile int ready, limited;
+	volatile pid_t apart; /* -1: it could not be made */
 	volatile pid_t marked_by;
 } * shared;
 
@@ -43,7 +45,7 @@ static void *wait_for_ever(void *unused)
 /* With descriptors of its own, which a thread that it starts would share. */
 static void *wait_apart(void *unused)
 {
-	shared->apart = unshare(CLONE_FILES) ? -1 : 2;
+	shared->apart = unshare(CLONE_FILES) ? -1 : gettid();
 	for (;;)
 		pause();
 	return unused;
@@ -276,8 +278,9 @@ static void a_thread_with_descriptors_of_its_own_starts_none(void **state)
 	(void)state;
 	*shared = (struct shared){0};
 	fixture_begin(&fixture, be_computing_beside_it);
-	fixture.options.timeout_us = 200000;
-	assert_int_equal(shared->apart, 2);
+	fixture.options.timeout_us = REFUSED_US;
+	assert_true(shared->apart > 0);
+	await_true(is_blocked_in(shared->apart, SYS_pause));
 	rc = flmem_new_thread_start(&fixture.target.view, &fixture.functions, &fixture.options,
 				    &thread, &err);
 	if (rc != FLMEM_EUNSAFE)
@@ -298,7 +301,8 @@ static void a_thread_that_waits_for_its_own_stack_starts_none(void **state)
 	(void)state;
 	*shared = (struct shared){0};
 	fixture_begin(&fixture, be_waiting_for_own_stack);
-	fixture.options.timeout_us = 200000;
+	await_true(is_blocked_in(fixture.child, SYS_futex));
+	fixture.options.timeout_us = REFUSED_US;
 	assert_int_equal(flmem_new_thread_start(&fixture.target.view, &fixture.functions,
 						&fixture.options, &thread, &err),
 			 FLMEM_EUNSAFE);

@@ -199,6 +199,31 @@ static bool is_unharmed(const struct row *row, uint64_t rounds)
 	return row->ends ? page->rounds > rounds : is_program_waiting();
 }
 
+static bool executes_before_seizure;
+
+/*
+ * The kernel finds the thread that is to be seized, and then waits for the program that it is about
+ * to execute: it is seized under another number, behind the stop that reports the execution.
+ */
+long ptrace(enum __ptrace_request request, ...)
+{
+	va_list args;
+	long tid, address, data;
+
+	va_start(args, request);
+	tid = va_arg(args, long);
+	address = va_arg(args, long);
+	data = va_arg(args, long);
+	va_end(args);
+	if (request == PTRACE_SEIZE && executes_before_seizure) {
+		executes_before_seizure = false;
+		assert_int_equal(write(page->bells[SECOND][1], "x", 1), 1);
+		await_true(is_program_waiting());
+		tid = page->threads[FIRST];
+	}
+	return syscall(SYS_ptrace, (long)request, tid, address, data);
+}
+
 struct trial {
 	const struct row *row;
 	enum when when;
@@ -292,9 +317,31 @@ static void so_is_a_child(void **state)
 	try_all(true, true);
 }
 
+static void one_that_is_seized_while_it_executes_is_let_go_of(void **state)
+{
+	struct flmem_tracee tracee = {0};
+	pid_t started = target_start(true);
+	int rc;
+
+	(void)state;
+	executes_before_seizure = true;
+	rc = flmem_tracee_seize(&tracee, page->threads[SECOND], page->threads[FIRST]);
+	if (rc == -EPERM) {
+		target_end(started);
+		print_message("SKIP: a child may not be traced here\n");
+		skip();
+	}
+	assert_int_equal(rc, 0);
+	assert_int_equal(flmem_tracee_stop(&tracee, STOP_US), FLMEM_TRACEE_GONE);
+	flmem_tracee_release(&tracee);
+	await_true(is_program_waiting());
+	target_end(started);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_that_is_seized_while_it_executes_is_let_go_of),
 		cmocka_unit_test(a_process_of_somebody_else_is_let_go_of),
 		cmocka_unit_test(so_it_is_by_another_thread_than_the_first),
 		cmocka_unit_test(so_is_a_child),

@@ -45,10 +45,8 @@ static void go_on(int number)
 	(void)number;
 }
 
-/*
- * Memory for the arena itself: jemalloc asks for it with the lock of all its mallctl() calls. The
- * parameters are jemalloc's: NOLINTNEXTLINE(readability-function-size)
- */
+/* Memory for the arena itself: jemalloc asks for it with the lock of all its mallctl() calls. */
+/* The parameters are jemalloc's. NOLINTNEXTLINE(readability-function-size) */
 static void *wait_inside(void *hooks, void *at, size_t size, size_t alignment, bool *zeroed,
 			 bool *committed, unsigned arena)
 {

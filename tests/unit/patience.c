@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Linked into tests whose subject is no time limit of the library. On a busy machine a borrowed
+ * thread restores itself before flmem comes for it, and a thread stops, or falls asleep, later than
+ * flmem waits for that: answers that the library has to give, but not those that are asked for
+ * here. So the clock of these programs goes slower, and borrowed threads wait until they are given
+ * back.
+ */
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "remote/chain.h"
+
+#define SLOWER	    20U
+#define LONG_PARK_S 1000
+
+int clock_gettime(clockid_t clock, struct timespec *time)
+{
+	int rc = (int)syscall(SYS_clock_gettime, clock, time);
+	unsigned long long ns;
+
+	if (rc || clock != CLOCK_MONOTONIC)
+		return rc;
+	ns = ((unsigned long long)time->tv_sec * 1000000000U + (unsigned long long)time->tv_nsec) /
+	     SLOWER;
+	time->tv_sec = (time_t)(ns / 1000000000U);
+	time->tv_nsec = (long)(ns % 1000000000U);
+	return 0;
+}
+
+uint64_t __real_flmem_chain_put(struct flmem_chain *chain, const void *bytes, size_t length);
+uint64_t __wrap_flmem_chain_put(struct flmem_chain *chain, const void *bytes, size_t length);
+uint64_t __wrap_flmem_chain_put(struct flmem_chain *chain, const void *bytes, size_t length)
+{
+	/* loan.c: of a thread of the program, and of one that flmem has started. */
+	static const struct timespec parks[] = {{.tv_nsec = 50000000}, {.tv_sec = 2}};
+	static const struct timespec longer = {.tv_sec = LONG_PARK_S};
+
+	for (size_t i = 0; bytes && length == sizeof(longer) && i < 2; i++)
+		if (memcmp(bytes, &parks[i], length) == 0)
+			return __real_flmem_chain_put(chain, &longer, length);
+	return __real_flmem_chain_put(chain, bytes, length);
+}
