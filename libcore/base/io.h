@@ -24,8 +24,8 @@ int flmem_io_read_all(int fd, size_t limit, struct flmem_buf *buf);
 int flmem_io_read_file_at(int dirfd, const char *path, size_t limit, struct flmem_buf *buf);
 
 /*
- * Opens the file behind an O_PATH descriptor, whatever its name leads to by now. It never waits and
- * never becomes a controlling terminal. Returns the descriptor, or a negative errno.
+ * Opens the file of an O_PATH descriptor, even if its name refers to another now. It never blocks
+ * and never becomes a controlling terminal. Returns the descriptor, or a negative errno.
  */
 int flmem_io_reopen(int fd, int flags);
 

@@ -37,8 +37,8 @@ int flmem_argv_env_read_env(const struct flmem_process *process, struct flmem_ar
 			    struct flmem_error *err);
 
 /*
- * Takes the text over from `buf` and splits it at each NUL; a last word without one counts. `cut`:
- * more text was there. 0 or -ENOMEM.
+ * Takes ownership of the text of `buf` and splits it at each NUL; a last word without one counts.
+ * `cut`: the text was truncated. 0 or -ENOMEM.
  */
 int flmem_argv_env_split(struct flmem_buf *buf, bool cut, struct flmem_argv_env *ret_words);
 

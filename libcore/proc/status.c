@@ -12,7 +12,7 @@
 #include "base/cleanup.h"
 #include "proc/process.h"
 
-/* Twenty times what a machine with two processors shows; each processor adds a few bytes. */
+/* Twenty times the size on a machine with two processors; each adds a few bytes. */
 #define TEXT_MAX 32768
 
 #define ABSENT "this kernel does not show it for this process"

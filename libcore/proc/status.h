@@ -66,8 +66,8 @@ int flmem_status_read_thread(const struct flmem_process *process, pid_t tid,
 			     struct flmem_status *ret_status);
 
 /*
- * The same in two steps: opens the file of a thread, for one who has to be quick when it reads it,
- * and reads it as it is then (-ESRCH: the thread has ended). The descriptor, or negative errno.
+ * The same in two steps, for callers that must read quickly: opens the file of a thread, and reads
+ * its current content (-ESRCH: the thread has ended). Returns the descriptor, or a negative errno.
  */
 int flmem_status_open_thread(const struct flmem_process *process, pid_t tid);
 int flmem_status_read_open(int fd, struct flmem_status *ret_status);
