@@ -3,9 +3,9 @@
 #define FLMEM_ALLOCATORS_ALLOCATOR_H
 
 /*
- * Allocators as data. Each file of this room knows one allocator: how to recognise it in a module
- * of a live process, and which calls make it give memory back. It ends in one constant table of
- * operations, and registry.c lists those tables once. docs/adding-an-allocator.md says how.
+ * Allocators as data. Each file of this directory describes one allocator: how to recognise it in a
+ * module of a live process, and which calls make it release memory. It ends in one constant table
+ * of operations, and registry.c lists those tables once. See docs/adding-an-allocator.md.
  */
 
 #include <stdbool.h>
@@ -29,14 +29,14 @@ struct flmem_allocator {
 	const struct flmem_allocator_ops *ops;
 	const struct flmem_module *module;
 	enum flmem_linkage linkage;
-	unsigned variant; /* which of several of one name; its own file numbers them */
-	char version[FLMEM_ALLOCATOR_VERSION_MAX]; /* "" when it could not be told */
-	const char *prefix;			   /* static; NULL when it could not be told */
+	unsigned variant; /* which of several with one name; numbered in its file */
+	char version[FLMEM_ALLOCATOR_VERSION_MAX]; /* "" when unknown */
+	const char *prefix;			   /* static; NULL when unknown */
 	const char *evidence;			   /* static: how it was recognised */
 	const char *caveat; /* static: as in the operations, of this version */
 	/*
-	 * It may leave pages to the kernel (MADV_FREE) without counting them any more: they stay in
-	 * RSS until memory is short.
+	 * It may release pages with MADV_FREE and stop counting them: they stay in RSS until memory
+	 * pressure.
 	 */
 	bool leaves_pages;
 	const char *unpredictable; /* static: why RSS may not fall by what it releases, or NULL */
@@ -45,29 +45,29 @@ struct flmem_allocator {
 
 /* How much reading a heap may cost. */
 struct flmem_heap_limits {
-	uint64_t budget_us; /* then what was not read yet is estimated from a sample */
+	uint64_t budget_us; /* afterwards the rest is estimated from a sample */
 };
 
 struct flmem_allocator_ops {
 	enum flmem_allocator_kind kind;
-	/* What the names of its own libraries have in them; any other file has it linked in. */
+	/* Parts of the names of its libraries; in any other file it is linked statically. */
 	const char *files[3];
 	/*
-	 * Looks whether `module` holds this allocator; fills version, prefix and evidence, and the
-	 * variant where there are several. Must not be fooled by names that others export too.
+	 * Checks whether `module` holds this allocator; fills version, prefix and evidence, and the
+	 * variant where there are several. Must not rely on names that other libraries also export.
 	 */
 	bool (*probe)(const struct flmem_view *view, const struct flmem_module *module,
 		      struct flmem_allocator *ret_found);
 	/*
-	 * Appends calls whose results plan_trim needs and returns where in the chain's data they
-	 * will be. A NULL slot or nothing appended: it needs none.
+	 * Appends calls whose results plan_trim needs and returns their offset in the chain's data.
+	 * A NULL slot or nothing appended: it needs none.
 	 */
 	uint64_t (*plan_query)(const struct flmem_view *view, const struct flmem_allocator *found,
 			       struct flmem_chain *chain);
 	/*
-	 * Appends the calls that give memory back; `answers` is what plan_query asked for, NULL
-	 * when it asked for nothing or in a dry run. A NULL slot: it cannot be asked from outside,
-	 * and `instead` says what to do. FLMEM_EUNSUPPORTED when this very build cannot be.
+	 * Appends the calls that release memory; `answers` holds the results of plan_query's calls,
+	 * NULL without such calls and in a dry run. A NULL slot: it cannot be called from outside,
+	 * and `instead` is the alternative. FLMEM_EUNSUPPORTED when this build cannot be called.
 	 */
 	int (*plan_trim)(const struct flmem_view *view, const struct flmem_allocator *found,
 			 const unsigned char *answers, struct flmem_chain *chain,
@@ -79,32 +79,32 @@ struct flmem_allocator_ops {
 	void (*guard)(const struct flmem_view *view, const struct flmem_allocator *found,
 		      struct flmem_guard *guard);
 	/*
-	 * FLMEM_EUNSAFE when the calls of plan_trim would meet damage that the program has done to
-	 * its heap, as far as that is seen from outside within the budget. NULL: not looked at.
+	 * FLMEM_EUNSAFE when the calls of plan_trim would reach heap corruption that can be
+	 * detected from outside within the budget. NULL: not checked.
 	 */
 	int (*check)(const struct flmem_view *view, const struct flmem_allocator *found,
 		     uint64_t budget_us, struct flmem_error *err);
 	/*
-	 * Reads the state of its heap from outside, stopping nothing and mapping no page that was
-	 * not present. Fields that cannot be told are unknown with their reason. NULL: it has to be
-	 * asked.
+	 * Reads the state of its heap from outside, without stopping a thread or mapping a page
+	 * that was not present. Fields that cannot be read are unknown with their reason. NULL: its
+	 * state needs calls (plan_state).
 	 */
 	void (*read_heap)(const struct flmem_view *view, const struct flmem_allocator *found,
 			  const struct flmem_heap_limits *limits,
 			  struct flmem_heap_report *ret_heap);
 	/*
-	 * Appends calls that make the allocator tell its state, at offsets of the chain's data of
-	 * which it returns the first; take_state reads them from there. `query` is as in plan_trim.
-	 * NULL, and nothing appended: it need not or cannot be asked.
+	 * Appends calls that make the allocator report its state into the chain's data, and returns
+	 * the first offset there; take_state reads the results. `query` is like `answers` of
+	 * plan_trim. NULL, or nothing appended: calls are not needed or not possible.
 	 */
 	uint64_t (*plan_state)(const struct flmem_view *view, const struct flmem_allocator *found,
 			       const unsigned char *query, struct flmem_chain *chain);
 	void (*take_state)(const struct flmem_allocator *found, const unsigned char *answers,
 			   struct flmem_heap_report *ret_heap);
 	/*
-	 * The same for its arenas, some at a time from number `first` on, right behind take_state.
-	 * take_arenas adds them to the list of `heap` and returns the number that is to be asked
-	 * for next, 0 when that was all. NULL: it has none, or they need not be asked for.
+	 * The same for its arenas, several per chain from number `first` on, after take_state.
+	 * take_arenas adds them to the list of `heap` and returns the next number to query, 0 after
+	 * the last. NULL: it has no arenas, or they need no calls.
 	 */
 	uint64_t (*plan_arenas)(const struct flmem_allocator *found, uint64_t first,
 				struct flmem_chain *chain);
@@ -112,16 +112,19 @@ struct flmem_allocator_ops {
 				struct flmem_heap_report *heap);
 	/*
 	 * The system calls that the calls of plan_trim, plan_query, plan_state and plan_arenas may
-	 * make, with what is known of their arguments: by the sources, and as strace shows them.
-	 * One that is missing may kill a target under seccomp. NULL, or a NULL result: they are not
-	 * known, and a filter that could kill for any call at all is refused.
+	 * make, with the known values of their arguments, from the sources and from strace. A
+	 * missing entry may kill a target under seccomp. NULL, or a NULL result: they are unknown,
+	 * and a filter that could kill for any call is refused.
 	 */
 	const struct flmem_syscall_table *(*syscalls)(const struct flmem_allocator *found);
-	/* Why nobody can be told how full it is: it has no call for that; NULL: it has. */
+	/* Why its state cannot be queried; NULL: it can. */
 	const char *silent;
 	const char *instead;
-	const char *caveat; /* what plan_trim's calls do not reach, or NULL */
-	/* Its threads are its runtime's own and must not be borrowed, whatever else is there. */
+	const char *caveat; /* what plan_trim's calls do not release, or NULL */
+	/*
+	 * Its threads belong to its runtime and must not be borrowed, whatever other allocators
+	 * there are.
+	 */
 	bool is_runtime;
 };
 
@@ -135,8 +138,8 @@ struct flmem_allocator_list {
 };
 
 /*
- * Finds the allocators of the process and marks the one that plain malloc reaches, decided by
- * symbol lookup order and confirmed by a GOT slot, not by what is mapped.
+ * Finds the allocators of the process and marks the one that plain malloc reaches: decided by
+ * symbol lookup order and confirmed by a GOT slot, not by which libraries are mapped.
  */
 void flmem_allocators_find(const struct flmem_view *view, struct flmem_allocator_list *ret_list);
 

@@ -5,11 +5,11 @@
 
 #define HEADER_SIZE 32U
 
-/* Cut, as all markers are: this very file must not look like a Go program. */
+/* Split, as all markers are, so that flmem's binary does not look like a Go program. */
 static const char magic_tail[] = " Go buildinf:";
 
 /* A string with its length before it as a varint (Go's encoding/binary); one byte is enough. */
-static void take_inline(struct flmem_image *image, uint64_t address, char *version)
+static void copy_inline(struct flmem_image *image, uint64_t address, char *version)
 {
 	unsigned char length;
 
@@ -21,8 +21,11 @@ static void take_inline(struct flmem_image *image, uint64_t address, char *versi
 		version[0] = '\0';
 }
 
-/* A pointer to {pointer, length}, as Go up to 1.17 wrote it; 0 where the linker fills it in. */
-static void take_pointer(struct flmem_image *image, uint64_t pointer, char *version)
+/*
+ * A pointer to {pointer, length}, as Go up to 1.17 writes it; 0 where the dynamic linker fills it
+ * in.
+ */
+static void copy_by_pointer(struct flmem_image *image, uint64_t pointer, char *version)
 {
 	uint64_t text[2];
 
@@ -35,7 +38,7 @@ static void take_pointer(struct flmem_image *image, uint64_t pointer, char *vers
 }
 
 /* The build information's header: magic, pointer size, flags (Go, debug/buildinfo). */
-static bool read_version(struct flmem_image *image, char version[FLMEM_ALLOCATOR_VERSION_MAX])
+static bool read_go_version(struct flmem_image *image, char version[FLMEM_ALLOCATOR_VERSION_MAX])
 {
 	unsigned char header[HEADER_SIZE];
 	uint64_t address, size, pointer;
@@ -47,9 +50,9 @@ static bool read_version(struct flmem_image *image, char version[FLMEM_ALLOCATOR
 		return false;
 	memcpy(&pointer, header + 16, sizeof(pointer));
 	if (header[15] & 2)
-		take_inline(image, address + HEADER_SIZE, version);
+		copy_inline(image, address + HEADER_SIZE, version);
 	else if (header[14] == sizeof(pointer) && !(header[15] & 1))
-		take_pointer(image, pointer, version);
+		copy_by_pointer(image, pointer, version);
 	else
 		version[0] = '\0';
 	if (strncmp(version, "go", 2) == 0)
@@ -57,14 +60,14 @@ static bool read_version(struct flmem_image *image, char version[FLMEM_ALLOCATOR
 	return true;
 }
 
-/* A library made of Go code has this function for its calls back into C. */
+/* A library written in Go has this function for its calls back into C. */
 static bool may_be_go(const struct flmem_module *module)
 {
 	return module->main || flmem_probe_exports(module, "_cgo_topofstack");
 }
 
-static bool probe(const struct flmem_view *view, const struct flmem_module *module,
-		  struct flmem_allocator *ret_found)
+static bool probe_go(const struct flmem_view *view, const struct flmem_module *module,
+		     struct flmem_allocator *ret_found)
 {
 	struct flmem_allocator found = {
 		.evidence = "it holds Go's build information",
@@ -72,7 +75,7 @@ static bool probe(const struct flmem_view *view, const struct flmem_module *modu
 	struct flmem_image *image = flmem_module_image(module, NULL);
 
 	(void)view;
-	if (!image || !may_be_go(module) || !read_version(image, found.version))
+	if (!image || !may_be_go(module) || !read_go_version(image, found.version))
 		return false;
 	*ret_found = found;
 	return true;
@@ -80,7 +83,7 @@ static bool probe(const struct flmem_view *view, const struct flmem_module *modu
 
 const struct flmem_allocator_ops flmem_allocator_go = {
 	.kind = FLMEM_ALLOCATOR_GO,
-	.probe = probe,
+	.probe = probe_go,
 	.silent = "the Go runtime reports the state of its heap only to Go code",
 	.is_runtime = true,
 	.instead = "Go's runtime cannot be called from outside; start the program with GOMEMLIMIT "

@@ -33,7 +33,7 @@ const char *const flmem_library_directories[] = {
 	NULL,
 };
 
-/* Debugging variants are left out: they check every call and are no choice for a job. */
+/* Debugging variants are left out: they check every call and are too slow for a job. */
 static const struct {
 	enum flmem_allocator_kind kind;
 	const char *file;
@@ -66,7 +66,7 @@ static void directories_clear(struct directories *list)
 		free(list->rows[--list->count]);
 }
 
-/* Directories past the limit are left out: no linker configuration comes near it. */
+/* Directories past the limit are left out: real linker configurations are far below it. */
 static void add_directory(struct directories *list, const char *path, size_t length)
 {
 	if (length < 2 || path[0] != '/' || list->count == DIRECTORY_LIMIT)
@@ -81,7 +81,7 @@ static void add_directory(struct directories *list, const char *path, size_t len
 
 /*
  * The cache of the dynamic linker, glibc's sysdeps/generic/dl-cache.h. Format 1.1 is a header of 48
- * bytes and rows of 24; up to glibc 2.31 an older table stands before it.
+ * bytes and rows of 24; up to glibc 2.31 an older table precedes it.
  */
 #define CACHE_MAGIC	"glibc-ld.so.cache1.1"
 #define OLD_CACHE_MAGIC "ld.so-1.7.0"
@@ -98,7 +98,7 @@ static uint32_t read_u32(const char *bytes)
 }
 
 /* Offset of the table in format 1.1; the buffer's length when there is none. */
-static size_t cache_start(const struct flmem_buf *cache)
+static size_t find_cache_start(const struct flmem_buf *cache)
 {
 	size_t start = 0;
 
@@ -118,7 +118,7 @@ static void add_cache_directories(int rootfd, struct directories *list)
 
 	if (flmem_io_read_file_at(rootfd, "etc/ld.so.cache", CACHE_LIMIT, &cache))
 		return;
-	start = cache_start(&cache);
+	start = find_cache_start(&cache);
 	if (start == cache.length)
 		return;
 	room = cache.length - start;
@@ -170,11 +170,11 @@ static bool is_library(int rootfd, const char *path, struct stat *ret_status)
 struct search {
 	int rootfd;
 	struct flmem_installed_allocator *rows;
-	struct stat *files; /* of the rows */
+	struct stat *files; /* capacity of the rows */
 	size_t count, room;
 };
 
-static bool seen(const struct search *search, const struct stat *status)
+static bool was_seen(const struct search *search, const struct stat *status)
 {
 	for (size_t i = 0; i < search->count; i++)
 		if (search->files[i].st_dev == status->st_dev &&
@@ -183,7 +183,7 @@ static bool seen(const struct search *search, const struct stat *status)
 	return false;
 }
 
-static int look(struct search *search, const char *directory, size_t name)
+static int check_library(struct search *search, const char *directory, size_t name)
 {
 	char path[4200];
 	struct stat status;
@@ -193,7 +193,7 @@ static int look(struct search *search, const char *directory, size_t name)
 	    (int)sizeof(path))
 		return 0;
 	if (search->count == search->room || !is_library(search->rootfd, path, &status) ||
-	    seen(search, &status))
+	    was_seen(search, &status))
 		return 0;
 	if (asprintf(&search->rows[search->count].path, "/%s", path) < 0)
 		return -ENOMEM;
@@ -202,7 +202,7 @@ static int look(struct search *search, const char *directory, size_t name)
 	return 0;
 }
 
-static int look_everywhere(struct search *search)
+static int search_directories(struct search *search)
 {
 	FLMEM_AUTO(directories_clear) struct directories list = {0};
 	int rc = 0;
@@ -218,7 +218,7 @@ static int look_everywhere(struct search *search)
 		return -ENOMEM;
 	for (size_t name = 0; name < FLMEM_ARRAY_SIZE(names); name++)
 		for (size_t i = 0; i < list.count && !rc; i++)
-			rc = look(search, list.rows[i], name);
+			rc = check_library(search, list.rows[i], name);
 	return rc;
 }
 
@@ -226,12 +226,12 @@ int flmem_installed_find(int rootfd, struct flmem_installed_allocator **ret_rows
 			 struct flmem_error *err)
 {
 	struct search search = {.rootfd = rootfd};
-	int rc = look_everywhere(&search);
+	int rc = search_directories(&search);
 
 	free(search.files);
 	if (rc) {
 		flmem_installed_free(search.rows, search.count);
-		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot look for allocators");
+		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot search for allocators");
 	}
 	*ret_rows = search.rows;
 	*ret_count = search.count;

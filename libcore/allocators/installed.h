@@ -3,10 +3,10 @@
 #define FLMEM_ALLOCATORS_INSTALLED_H
 
 /*
- * Allocator libraries that are installed and could be preloaded: names that are known to stand for
- * an allocator, looked for in the usual directories, those of the dynamic linker's cache, and those
- * of the environment. A file counts once, however many links lead to it, and only when it is a
- * library for this machine.
+ * Allocator libraries that are installed and could be preloaded: known file names of allocators,
+ * searched in the usual directories, those of the dynamic linker's cache, and those of the
+ * environment. A file counts once, whatever its number of links, and only when it is a library for
+ * this machine.
  */
 
 #include <stddef.h>
@@ -27,8 +27,8 @@
 extern const char *const flmem_library_directories[];
 
 /*
- * All that are found, the preferred of each kind first. `rootfd` is "/" or a directory that looks
- * like it; release with flmem_installed_free().
+ * All libraries found, the preferred one of each kind first. `rootfd` is "/" or a directory that
+ * looks like it; release with flmem_installed_free().
  */
 int flmem_installed_find(int rootfd, struct flmem_installed_allocator **ret_rows, size_t *ret_count,
 			 struct flmem_error *err);

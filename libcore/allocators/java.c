@@ -11,7 +11,7 @@
 #define RELEASE_LEVELS_MAX 5
 
 /* JAVA_VERSION="17.0.15" in the text of a `release` file. */
-static bool take_version(const char *text, char version[FLMEM_ALLOCATOR_VERSION_MAX])
+static bool parse_version(const char *text, char version[FLMEM_ALLOCATOR_VERSION_MAX])
 {
 	static const char key[] = "JAVA_VERSION=\"";
 	const char *at = flmem_text_starts(text, key) ? text : strstr(text, "\nJAVA_VERSION=\"");
@@ -29,8 +29,8 @@ static bool take_version(const char *text, char version[FLMEM_ALLOCATOR_VERSION_
 }
 
 /* The file is two to five levels above libjvm.so, by version and layout of the JDK. */
-static void read_version(const struct flmem_process *process, const char *path,
-			 char version[FLMEM_ALLOCATOR_VERSION_MAX])
+static void read_java_version(const struct flmem_process *process, const char *path,
+			      char version[FLMEM_ALLOCATOR_VERSION_MAX])
 {
 	FLMEM_AUTO_FREE char *directory = strdup(path);
 	char *slash;
@@ -50,22 +50,22 @@ static void read_version(const struct flmem_process *process, const char *path,
 		}
 		fd = flmem_process_open_file(process, name);
 		if (fd >= 0 && !flmem_io_read_all(fd, RELEASE_MAX, &text) &&
-		    take_version(text.data, version))
+		    parse_version(text.data, version))
 			return;
 	}
 }
 
-static bool probe(const struct flmem_view *view, const struct flmem_module *module,
-		  struct flmem_allocator *ret_found)
+static bool probe_java(const struct flmem_view *view, const struct flmem_module *module,
+		       struct flmem_allocator *ret_found)
 {
 	struct flmem_allocator found = {
-		.evidence = "libjvm.so exports JNI_CreateJavaVM; the Java heap lies in it",
+		.evidence = "libjvm.so exports JNI_CreateJavaVM; it manages the Java heap",
 	};
 
 	if (!flmem_text_starts(flmem_text_basename(module->path), "libjvm") ||
 	    !flmem_probe_exports(module, "JNI_CreateJavaVM"))
 		return false;
-	read_version(view->process, module->path, found.version);
+	read_java_version(view->process, module->path, found.version);
 	*ret_found = found;
 	return true;
 }
@@ -73,7 +73,7 @@ static bool probe(const struct flmem_view *view, const struct flmem_module *modu
 const struct flmem_allocator_ops flmem_allocator_java = {
 	.kind = FLMEM_ALLOCATOR_JAVA,
 	.files = {"libjvm"},
-	.probe = probe,
+	.probe = probe_java,
 	.silent = "the JVM reports the Java heap: jcmd PID GC.heap_info",
 	.is_runtime = true,
 	.instead = "only the JVM itself can release the Java heap: jcmd PID GC.run, and for its "

@@ -14,8 +14,11 @@
 
 static const char no_answer[] = "this mimalloc does not report it";
 
-/* The number that `mov $imm32,%eax; ret` returns, behind an endbr64 or not; -1: other code. */
-static int64_t x86_constant(const unsigned char code[CODE_BYTES])
+/*
+ * The number that `mov $imm32,%eax; ret` returns, with or without a leading endbr64; -1: other
+ * code.
+ */
+static int64_t decode_x86_constant(const unsigned char code[CODE_BYTES])
 {
 	static const unsigned char endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
 	uint32_t value;
@@ -28,8 +31,11 @@ static int64_t x86_constant(const unsigned char code[CODE_BYTES])
 	return value;
 }
 
-/* The same for `mov w0, #imm16; ret`, behind a bti or not (Arm ARM, MOVZ and HINT encodings). */
-static int64_t arm_constant(const unsigned char code[CODE_BYTES])
+/*
+ * The same for `mov w0, #imm16; ret`, with or without a leading bti (Arm ARM, MOVZ and HINT
+ * encodings).
+ */
+static int64_t decode_arm_constant(const unsigned char code[CODE_BYTES])
 {
 	uint32_t words[3];
 
@@ -44,10 +50,10 @@ static int64_t arm_constant(const unsigned char code[CODE_BYTES])
 }
 
 /*
- * mi_version() does nothing but return MI_MALLOC_VERSION, 209 for 2.0.9 and 20401 for 2.4.1
- * (mimalloc.h), which stands nowhere else in a build.
+ * mi_version() only returns MI_MALLOC_VERSION, 209 for 2.0.9 and 20401 for 2.4.1 (mimalloc.h); no
+ * other part of a build holds that number.
  */
-static void read_version(const struct flmem_module *module, struct flmem_allocator *found)
+static void read_mimalloc_version(const struct flmem_module *module, struct flmem_allocator *found)
 {
 	struct flmem_image *image = flmem_module_image(module, NULL);
 	unsigned char code[CODE_BYTES];
@@ -58,9 +64,9 @@ static void read_version(const struct flmem_module *module, struct flmem_allocat
 	    !flmem_image_read_address(image, symbol.value, code, sizeof(code)))
 		return;
 	if (flmem_image_machine(image) == EM_X86_64)
-		number = x86_constant(code);
+		number = decode_x86_constant(code);
 	else if (flmem_image_machine(image) == EM_AARCH64)
-		number = arm_constant(code);
+		number = decode_arm_constant(code);
 	if (number >= 100 && number < 1000)
 		snprintf(found->version, sizeof(found->version), "%d.%d.%d", (int)(number / 100),
 			 (int)(number / 10 % 10), (int)(number % 10));
@@ -69,8 +75,8 @@ static void read_version(const struct flmem_module *module, struct flmem_allocat
 			 (int)(number / 100 % 100), (int)(number % 100));
 }
 
-static bool probe(const struct flmem_view *view, const struct flmem_module *module,
-		  struct flmem_allocator *ret_found)
+static bool probe_mimalloc(const struct flmem_view *view, const struct flmem_module *module,
+			   struct flmem_allocator *ret_found)
 {
 	struct flmem_allocator found = {0};
 
@@ -78,7 +84,7 @@ static bool probe(const struct flmem_view *view, const struct flmem_module *modu
 	if (flmem_probe_defines(module, "mi_malloc") && flmem_probe_defines(module, "mi_collect")) {
 		found.prefix = "";
 		found.evidence = "it defines mi_malloc and mi_collect";
-		read_version(module, &found);
+		read_mimalloc_version(module, &found);
 	} else if (flmem_probe_markers(module) & FLMEM_MARKER_MIMALLOC) {
 		found.evidence = "it holds mimalloc's messages; its symbols are stripped";
 	} else {
@@ -88,22 +94,23 @@ static bool probe(const struct flmem_view *view, const struct flmem_module *modu
 	return true;
 }
 
-/* Collects the borrowed thread's heap and what threads that ended left (mimalloc.h). */
-static int plan_trim(const struct flmem_view *view, const struct flmem_allocator *found,
-		     const unsigned char *answers, struct flmem_chain *chain,
-		     struct flmem_error *err)
+/* Collects the borrowed thread's heap and the memory of ended threads (mimalloc.h). */
+static int plan_mimalloc_trim(const struct flmem_view *view, const struct flmem_allocator *found,
+			      const unsigned char *answers, struct flmem_chain *chain,
+			      struct flmem_error *err)
 {
 	(void)view, (void)answers;
 	return flmem_plan_call(found, "mi_collect", true, chain, err);
 }
 
 /*
- * mi_process_info() of mimalloc 1.7 and later takes eight places for numbers, of which it leaves
- * out those that are NULL (mimalloc.h). The sixth is for what it has committed; its resident size
- * is only that again on Linux, and the others are the kernel's.
+ * mi_process_info() of mimalloc 1.7 and later takes eight pointers to numbers and skips those that
+ * are NULL (mimalloc.h). The sixth is for the committed size; on Linux its resident size is the
+ * same number, and the others come from the kernel.
  */
-static uint64_t plan_state(const struct flmem_view *view, const struct flmem_allocator *found,
-			   const unsigned char *query, struct flmem_chain *chain)
+static uint64_t plan_mimalloc_state(const struct flmem_view *view,
+				    const struct flmem_allocator *found, const unsigned char *query,
+				    struct flmem_chain *chain)
 {
 	uint64_t function, answers;
 	struct flmem_call *call;
@@ -118,8 +125,8 @@ static uint64_t plan_state(const struct flmem_view *view, const struct flmem_all
 	return answers;
 }
 
-static void take_state(const struct flmem_allocator *found, const unsigned char *answers,
-		       struct flmem_heap_report *ret_heap)
+static void take_mimalloc_state(const struct flmem_allocator *found, const unsigned char *answers,
+				struct flmem_heap_report *ret_heap)
 {
 	struct flmem_heap_report heap = FLMEM_HEAP_UNKNOWN(found->ops->silent);
 
@@ -134,7 +141,7 @@ static void take_state(const struct flmem_allocator *found, const unsigned char 
 
 /*
  * mi_collect(true) of 1.x to 3.x: segments or pages of the arenas are unmapped, decommitted or
- * reset (src/prim/unix/prim.c). 2.0 was seen to make munmap only.
+ * reset (src/prim/unix/prim.c). 2.0 was observed to call munmap only.
  */
 static const struct flmem_syscall call_rows[] = {
 	FLMEM_CALL_MADVISE(MADV_DONTNEED),
@@ -157,7 +164,7 @@ static const struct flmem_syscall_table call_table = {
 	.count = FLMEM_ARRAY_SIZE(call_rows),
 };
 
-static const struct flmem_syscall_table *syscalls(const struct flmem_allocator *found)
+static const struct flmem_syscall_table *list_mimalloc_syscalls(const struct flmem_allocator *found)
 {
 	(void)found;
 	return &call_table;
@@ -166,11 +173,11 @@ static const struct flmem_syscall_table *syscalls(const struct flmem_allocator *
 const struct flmem_allocator_ops flmem_allocator_mimalloc = {
 	.kind = FLMEM_ALLOCATOR_MIMALLOC,
 	.files = {"mimalloc"},
-	.probe = probe,
-	.plan_trim = plan_trim,
-	.syscalls = syscalls,
-	.plan_state = plan_state,
-	.take_state = take_state,
+	.probe = probe_mimalloc,
+	.plan_trim = plan_mimalloc_trim,
+	.syscalls = list_mimalloc_syscalls,
+	.plan_state = plan_mimalloc_state,
+	.take_state = take_mimalloc_state,
 	.silent = "mimalloc reports only its total committed memory; it prints the state of its "
 		  "heaps only as text, per thread",
 	.caveat = "mimalloc releases memory of the borrowed thread and of ended threads, not of "

@@ -3,7 +3,7 @@
 
 #include "elf/libc.h"
 
-static bool probe_shared(const struct flmem_module *module, struct flmem_allocator *found)
+static bool probe_shared_musl(const struct flmem_module *module, struct flmem_allocator *found)
 {
 	if (!flmem_probe_exports(module, "malloc") ||
 	    !flmem_probe_exports(module, "__libc_start_main") ||
@@ -19,7 +19,7 @@ static bool probe_shared(const struct flmem_module *module, struct flmem_allocat
 	return true;
 }
 
-static bool probe_static(const struct flmem_module *module, struct flmem_allocator *found)
+static bool probe_static_musl(const struct flmem_module *module, struct flmem_allocator *found)
 {
 	bool named = flmem_probe_defines(module, "__libc_malloc_impl");
 	uint32_t markers = flmem_probe_markers(module);
@@ -39,13 +39,13 @@ static bool probe_static(const struct flmem_module *module, struct flmem_allocat
 	return true;
 }
 
-static bool probe(const struct flmem_view *view, const struct flmem_module *module,
-		  struct flmem_allocator *ret_found)
+static bool probe_musl(const struct flmem_view *view, const struct flmem_module *module,
+		       struct flmem_allocator *ret_found)
 {
 	struct flmem_allocator found = {.prefix = ""};
 
 	(void)view;
-	if (!probe_shared(module, &found) && !probe_static(module, &found))
+	if (!probe_shared_musl(module, &found) && !probe_static_musl(module, &found))
 		return false;
 	*ret_found = found;
 	return true;
@@ -54,7 +54,7 @@ static bool probe(const struct flmem_view *view, const struct flmem_module *modu
 const struct flmem_allocator_ops flmem_allocator_musl = {
 	.kind = FLMEM_ALLOCATOR_MUSL,
 	.files = {"ld-musl", "libc.musl", "libc.so"},
-	.probe = probe,
+	.probe = probe_musl,
 	.silent = "musl keeps no statistics of its heap",
 	.instead = "musl has no call that releases memory; mallocng unmaps completely free groups "
 		   "automatically; preload jemalloc or mimalloc built for musl, or restart",

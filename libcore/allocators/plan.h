@@ -2,13 +2,13 @@
 #ifndef FLMEM_ALLOCATORS_PLAN_H
 #define FLMEM_ALLOCATORS_PLAN_H
 
-/* What the trim plans of several allocators need. */
+/* Shared by the trim plans of several allocators. */
 
 #include "allocators/allocator.h"
 
 /*
  * Run-time address of a function of the allocator, `name` without its prefix. FLMEM_EUNSUPPORTED
- * when its build does not show that name.
+ * when its build has no symbol of that name.
  */
 int flmem_plan_function(const struct flmem_allocator *found, const char *name,
 			uint64_t *ret_address, struct flmem_error *err);
@@ -20,25 +20,25 @@ int flmem_plan_function(const struct flmem_allocator *found, const char *name,
 int flmem_plan_call(const struct flmem_allocator *found, const char *name, uint64_t argument,
 		    struct flmem_chain *chain, struct flmem_error *err);
 
-/* Whether this build shows the function that tells its state. */
+/* Whether this build has a symbol for the function that reports its state. */
 bool flmem_plan_can_tell(const struct flmem_view *view, const struct flmem_allocator *found);
 
-/* What stands where no number was written. */
+/* Value of a place that no call has written to. */
 #define FLMEM_NO_ANSWER UINT64_MAX
 
 /*
- * For allocators that are asked for numbers by name, one call each: a place for `count` of them in
- * the chain's data. A call that does not know its name leaves its place as it is.
+ * For allocators with one call per number, by name: reserves places for `count` numbers in the
+ * chain's data. A call with an unknown name does not write to its place.
  */
 uint64_t flmem_plan_answers(struct flmem_chain *chain, size_t count);
 
 /* The number at `index` of such a place; unknown for the reason when it was not written. */
 struct flmem_u64 flmem_plan_answer(const unsigned char *answers, size_t index, const char *why_not);
 
-/* Adds a figure under the allocator's own name for it (static). */
+/* Adds a figure under the allocator's name for it (static). */
 void flmem_plan_own(struct flmem_heap_report *heap, const char *name, struct flmem_u64 bytes);
 
-/* Adds an arena to a list that is known; false when there is no room for it. */
+/* Adds an arena to a known list; false when the list is full. */
 bool flmem_plan_arena(struct flmem_arena_list *list, const struct flmem_arena_report *arena);
 
 #endif

@@ -8,7 +8,7 @@
 static const struct {
 	char first;
 	const char *rest;
-	size_t length; /* of the rest */
+	size_t length; /* length of the rest */
 } marker_texts[] = {
 #define MARKER_ROW(name, first, rest) {first, rest, sizeof(rest) - 1},
 	FLMEM_MARKERS(MARKER_ROW)
@@ -103,20 +103,20 @@ bool flmem_probe_is_static(const struct flmem_module *module)
 	return module->main && image && !flmem_image_has_interpreter(image);
 }
 
-/* A text that is looked for among the occurrences of what leads to it. */
+/* A text that is searched after each occurrence of a prefix. */
 struct text_search {
 	size_t lead_length;
 	const char *accept;
 	char *version;
 };
 
-static bool take_text(struct flmem_image *image, uint64_t offset, void *data)
+static bool copy_marker_text(struct flmem_image *image, uint64_t offset, void *data)
 {
 	struct text_search *search = data;
 	char text[FLMEM_ALLOCATOR_VERSION_MAX] = "";
 	size_t length = sizeof(text) - 1;
 
-	/* The text may stand at the very end of the file. */
+	/* The text may be at the end of the file. */
 	while (length && !flmem_image_read(image, offset + search->lead_length, text, length))
 		length /= 2;
 	text[length] = '\0';
@@ -136,5 +136,6 @@ bool flmem_probe_text_after_marker(const struct flmem_module *module,
 	struct flmem_marker lead = make_marker(marker, text);
 	struct text_search search = {lead.length, accept, version};
 
-	return image && flmem_image_search(image, lead.bytes, lead.length, take_text, &search);
+	return image &&
+	       flmem_image_search(image, lead.bytes, lead.length, copy_marker_text, &search);
 }

@@ -2,7 +2,7 @@
 #ifndef FLMEM_ALLOCATORS_PROBE_H
 #define FLMEM_ALLOCATORS_PROBE_H
 
-/* Questions that the probes of several allocators ask of a module. */
+/* Queries on a module, shared by the probes of several allocators. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,10 +11,9 @@
 #include "allocators/allocator.h"
 
 /*
- * X(NAME, first character, rest): what a build still shows when all names are stripped from it.
- * Cut in two, so that a program with this table in it is not taken for all of them. MUSL_NG is the
- * begin of mallocng's size classes, 16 bits each, MUSL_OLD that of oldmalloc's bin_tab (musl,
- * src/malloc).
+ * X(NAME, first character, rest): text that a build holds even when stripped of symbols. Split in
+ * two, so that a program with this table does not match all of them. MUSL_NG is the start of
+ * mallocng's size classes, 16 bits each, MUSL_OLD that of oldmalloc's bin_tab (musl, src/malloc).
  */
 /* clang-format off */
 #define FLMEM_MARKERS(X)                                        \
@@ -44,16 +43,16 @@ enum flmem_marker_bit {
 };
 
 /*
- * A module that malloc may come from without telling its name: the program, or one that defines
- * malloc and is no libc. Only these are searched for markers and in .symtab; the files of a large
- * process hold hundreds of megabytes.
+ * A module that may hold an allocator without exporting its names: the program, or a module that
+ * defines malloc and is not a libc. Only these are searched for markers and in .symtab; the files
+ * of a large process are hundreds of megabytes.
  */
 bool flmem_probe_is_deep(const struct flmem_module *module);
 
-/* Bits FLMEM_MARKER_* of what was found; 0 for a module that is not searched so deeply. */
+/* Bits FLMEM_MARKER_* of the markers found; 0 for a module that is not searched deeply. */
 uint32_t flmem_probe_markers(const struct flmem_module *module);
 
-/* Whether this marker stands in the module, however it is searched otherwise. */
+/* Whether the module holds this marker, even if the module is not searched deeply. */
 bool flmem_probe_has_marker(const struct flmem_module *module, enum flmem_marker_index marker);
 
 /* A defined dynamic symbol. */
@@ -62,29 +61,29 @@ bool flmem_probe_exports(const struct flmem_module *module, const char *name);
 /* The same, also from .symtab where the module is searched deeply. */
 bool flmem_probe_defines(const struct flmem_module *module, const char *name);
 
-/* It is a program without a dynamic linker, so its libc is in it. */
+/* A program without a dynamic linker, which contains its libc. */
 bool flmem_probe_is_static(const struct flmem_module *module);
 
 /*
- * Copies the characters out of `accept` that follow an occurrence of the marker in the read-only
- * data, the first that has any. False when there are none.
+ * Copies the characters of the set `accept` that follow an occurrence of the marker in the
+ * read-only data, from the first one with any. False when there are none.
  */
 bool flmem_probe_text_after_marker(const struct flmem_module *module,
 				   enum flmem_marker_index marker, const char *accept,
 				   char version[FLMEM_ALLOCATOR_VERSION_MAX]);
 
 /*
- * What was found in a file, kept with its image for the next process that maps it. `main` and
- * `deep` say for which way of looking the rest holds.
+ * Results for a file, kept with its image for the next process that maps it. `main` and `deep` are
+ * the kind of search that the other fields are valid for.
  */
 struct flmem_probe_note {
 	bool main, deep, has_markers, has_rows;
 	uint32_t markers;
 	size_t count;
-	struct flmem_allocator rows[4]; /* `module` and `serves_malloc` do not hold */
+	struct flmem_allocator rows[4]; /* `module` and `serves_malloc` are not valid */
 };
 
-/* The note of the module's image, a fresh one when it had none; NULL: unreadable, no memory. */
+/* The note of the module's image, a new one when it had none; NULL: unreadable or out of memory. */
 struct flmem_probe_note *flmem_probe_note(const struct flmem_module *module);
 
 #endif

@@ -6,7 +6,7 @@
 #include "allocators/probe.h"
 #include "base/text.h"
 
-/* Importers whose GOT is looked at before the lookup order alone has to do. */
+/* Number of importers whose GOT is read; after these only the lookup order decides. */
 #define IMPORTERS_MAX 4U
 
 const struct flmem_allocator_ops *const flmem_allocators[] = {
@@ -22,8 +22,9 @@ static const struct flmem_allocator_ops unknown = {
 		   "memory",
 };
 
-/* Whether the file is a library of this allocator, by its name. */
-static bool is_own_file(const struct flmem_allocator_ops *ops, const struct flmem_module *module)
+/* Whether the name of the file is that of a library of this allocator. */
+static bool is_allocator_library(const struct flmem_allocator_ops *ops,
+				 const struct flmem_module *module)
 {
 	const char *name = flmem_text_basename(module->path);
 
@@ -45,16 +46,16 @@ static void fill_note(const struct flmem_view *view, const struct flmem_module *
 		if (!flmem_allocators[i]->probe(view, module, row))
 			continue;
 		row->ops = flmem_allocators[i];
-		row->linkage =
-			is_own_file(row->ops, module) ? FLMEM_LINKAGE_SHARED : FLMEM_LINKAGE_STATIC;
+		row->linkage = is_allocator_library(row->ops, module) ? FLMEM_LINKAGE_SHARED
+								      : FLMEM_LINKAGE_STATIC;
 		note->count++;
 	}
 	note->has_rows = true;
 }
 
-static struct flmem_allocator *add_row(struct flmem_allocator_list *list,
-				       const struct flmem_allocator *found,
-				       const struct flmem_module *module)
+static struct flmem_allocator *add_allocator(struct flmem_allocator_list *list,
+					     const struct flmem_allocator *found,
+					     const struct flmem_module *module)
 {
 	struct flmem_allocator *row = &list->rows[list->count];
 
@@ -77,7 +78,7 @@ static void probe_module(const struct flmem_view *view, const struct flmem_modul
 	if (!note->has_rows)
 		fill_note(view, module, note);
 	for (size_t i = 0; i < note->count; i++)
-		add_row(list, &note->rows[i], module);
+		add_allocator(list, &note->rows[i], module);
 }
 
 static bool has_allocator(const struct flmem_allocator_list *list,
@@ -90,12 +91,12 @@ static bool has_allocator(const struct flmem_allocator_list *list,
 }
 
 /*
- * Where calls of malloc really go, by the slot of the first module that imports it. A program at a
- * fixed address that takes the address of malloc gives it that of its own PLT entry, and the slots
- * of the libraries lead there; one that serves malloc exports it, or its libraries would not get
- * it.
+ * The target of calls to malloc, from the slot of the first module that imports it. When a program
+ * at a fixed address takes the address of malloc, the address is that of its PLT entry, and the
+ * slots of the libraries point there; a program that serves malloc exports it, else its libraries
+ * would not reach it.
  */
-static const struct flmem_module *got_server(const struct flmem_modules *modules)
+static const struct flmem_module *find_got_server(const struct flmem_modules *modules)
 {
 	for (size_t i = 0; i < modules->rank_count && i < IMPORTERS_MAX; i++) {
 		const struct flmem_module *target =
@@ -108,9 +109,9 @@ static const struct flmem_module *got_server(const struct flmem_modules *modules
 }
 
 /*
- * The module that plain malloc reaches: the first definition in lookup order. The slot may lead
- * elsewhere, to an allocator that bound itself in afterwards or to a file that cannot be read; then
- * the slot is right. When it leads to something else (a profiler's hook), that one calls on.
+ * The module that plain malloc reaches: the first definition in lookup order. The slot may point
+ * elsewhere, to an allocator that replaced it later or to a file that cannot be read; then the slot
+ * is right. If it points to something else (a profiler's hook), that code calls on.
  */
 static const struct flmem_module *find_server(const struct flmem_modules *modules,
 					      const struct flmem_allocator_list *list)
@@ -124,24 +125,24 @@ static const struct flmem_module *find_server(const struct flmem_modules *module
 
 		return linked_in ? program : NULL;
 	}
-	bound = got_server(modules);
+	bound = find_got_server(modules);
 	if (bound && (has_allocator(list, bound) || !flmem_module_image(bound, NULL)))
 		return bound;
 	return ordered;
 }
 
-/* How well an allocator that is in the serving module fits the plain name. */
-static int fitness(const struct flmem_allocator *row)
+/* Rates how well an allocator in the serving module matches plain malloc. */
+static int rate_allocator(const struct flmem_allocator *row)
 {
 	switch (row->ops->kind) {
 	case FLMEM_ALLOCATOR_GO:
 	case FLMEM_ALLOCATOR_JAVA:
-		return 0; /* they have a heap of their own beside malloc */
+		return 0; /* these have a separate heap besides malloc */
 	case FLMEM_ALLOCATOR_GLIBC:
 	case FLMEM_ALLOCATOR_MUSL:
 		/*
 		 * A libc's malloc is linked into a program only when nothing else there defines
-		 * that name, so then the others serve under names of their own.
+		 * that name, so then the other allocators use other names.
 		 */
 		return 3;
 	default:
@@ -149,15 +150,16 @@ static int fitness(const struct flmem_allocator *row)
 	}
 }
 
-static struct flmem_allocator *best_in(struct flmem_allocator_list *list,
-				       const struct flmem_module *server)
+static struct flmem_allocator *find_best_in(struct flmem_allocator_list *list,
+					    const struct flmem_module *server)
 {
 	struct flmem_allocator *best = NULL;
 
 	for (size_t i = 0; i < list->count; i++) {
 		struct flmem_allocator *row = &list->rows[i];
 
-		if (row->module == server && fitness(row) > (best ? fitness(best) : 0))
+		if (row->module == server &&
+		    rate_allocator(row) > (best ? rate_allocator(best) : 0))
 			best = row;
 	}
 	return best;
@@ -166,27 +168,28 @@ static struct flmem_allocator *best_in(struct flmem_allocator_list *list,
 static void mark_server(const struct flmem_modules *modules, struct flmem_allocator_list *list)
 {
 	const struct flmem_module *server = find_server(modules, list);
-	struct flmem_allocator *row = server ? best_in(list, server) : NULL;
+	struct flmem_allocator *row = server ? find_best_in(list, server) : NULL;
 
 	if (!row && server && flmem_probe_defines(server, "malloc"))
-		row = add_row(list,
-			      &(struct flmem_allocator){
-				      .ops = &unknown,
-				      .linkage = server->main ? FLMEM_LINKAGE_STATIC
-							      : FLMEM_LINKAGE_SHARED,
-				      .evidence = "it defines malloc, but flmem recognises no "
-						  "known allocator in it",
-			      },
-			      server);
+		row = add_allocator(list,
+				    &(struct flmem_allocator){
+					    .ops = &unknown,
+					    .linkage = server->main ? FLMEM_LINKAGE_STATIC
+								    : FLMEM_LINKAGE_SHARED,
+					    .evidence =
+						    "it defines malloc, but flmem recognises no "
+						    "known allocator in it",
+				    },
+				    server);
 	if (row)
 		row->serves_malloc = true;
 }
 
 /*
- * Opening the 300 libraries of a PyTorch process would take longer than all else. malloc can come
- * from the ones up to `last` in lookup order, the first that defines it. Behind it are libraries
- * that were opened at run time: an allocator's own tell by their names, and one that was linked
- * into another library shows no names to its outside.
+ * Opening the 300 libraries of a PyTorch process would take longer than everything else. malloc
+ * comes from a library up to `last` in lookup order, the first that defines it. Later ones were
+ * opened at run time: libraries of an allocator are recognised by their file names, and an
+ * allocator that is linked into another library exports no names.
  */
 static bool is_worth_opening(const struct flmem_modules *modules, const struct flmem_module *module,
 			     const struct flmem_module *last)
@@ -196,7 +199,7 @@ static bool is_worth_opening(const struct flmem_modules *modules, const struct f
 	if (module->lookup_rank >= 0 && module->lookup_rank <= last->lookup_rank)
 		return true;
 	for (size_t i = 0; flmem_allocators[i]; i++)
-		if (is_own_file(flmem_allocators[i], module))
+		if (is_allocator_library(flmem_allocators[i], module))
 			return true;
 	return false;
 }

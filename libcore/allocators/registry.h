@@ -2,7 +2,7 @@
 #ifndef FLMEM_ALLOCATORS_REGISTRY_H
 #define FLMEM_ALLOCATORS_REGISTRY_H
 
-/* The one list of allocators: a new file's table is named here and nowhere else. */
+/* The list of allocators: the table of a new file is named only here. */
 
 #include "allocators/allocator.h"
 

@@ -3,8 +3,8 @@
 #define FLMEM_ALLOCATORS_RELEASE_CALLS_H
 
 /*
- * Rows of the system calls that allocators make when they give memory back or take their locks.
- * Addresses and lengths are not known; memory is never made executable.
+ * Rows of the system calls that allocators make when they release memory or take their locks.
+ * Addresses and lengths are unknown; memory is never made executable.
  */
 
 #include <linux/futex.h>
@@ -22,7 +22,7 @@
 		}                                              \
 	}
 
-/* Advice whose failure allocators disregard. */
+/* Advice whose failure allocators ignore. */
 #define FLMEM_CALL_HINT(advice)                             \
 	{                                                   \
 		SYS_madvise, "madvise", FLMEM_FAILURE_FINE, \
@@ -78,10 +78,10 @@
 		}                                          \
 	}
 
-/* A lock that another thread holds, and one that another thread waits for. */
+/* Waiting for a lock that another thread holds, and waking a thread that waits for one. */
 #define FLMEM_CALLS_LOCK FLMEM_CALL_FUTEX(FUTEX_WAIT_PRIVATE), FLMEM_CALL_FUTEX(FUTEX_WAKE_PRIVATE)
 
-/* The clock, where the kernel's own page for it does not serve this clock source. */
+/* The clock, where the vDSO does not support the clock source. */
 #define FLMEM_CALL_CLOCK FLMEM_CALL_PLAIN(clock_gettime)
 
 #endif

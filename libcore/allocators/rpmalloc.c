@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "allocators/probe.h"
 
-static bool probe(const struct flmem_view *view, const struct flmem_module *module,
-		  struct flmem_allocator *ret_found)
+static bool probe_rpmalloc(const struct flmem_view *view, const struct flmem_module *module,
+			   struct flmem_allocator *ret_found)
 {
 	(void)view;
 	if (!flmem_probe_defines(module, "rpmalloc_initialize") ||
@@ -18,7 +18,7 @@ static bool probe(const struct flmem_view *view, const struct flmem_module *modu
 const struct flmem_allocator_ops flmem_allocator_rpmalloc = {
 	.kind = FLMEM_ALLOCATOR_RPMALLOC,
 	.files = {"rpmalloc"},
-	.probe = probe,
+	.probe = probe_rpmalloc,
 	.silent = "rpmalloc keeps statistics only in builds configured for it, and per thread",
 	.instead = "rpmalloc_thread_collect() works on the calling thread's heap only; have each "
 		   "thread of the program call it when it goes idle, or restart",

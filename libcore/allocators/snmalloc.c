@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "allocators/probe.h"
 
-/* Of the exact functions that a build may have; most of it is templates without stable names. */
+/*
+ * The non-template functions that a build may have; most of snmalloc is templates without stable
+ * names.
+ */
 static const struct {
 	const char *name, *prefix;
 } symbols[] = {{"get_malloc_info_v1", ""}, {"sn_malloc", "sn_"}, {"sn_rust_alloc", "sn_"}};
 
-static bool probe(const struct flmem_view *view, const struct flmem_module *module,
-		  struct flmem_allocator *ret_found)
+static bool probe_snmalloc(const struct flmem_view *view, const struct flmem_module *module,
+			   struct flmem_allocator *ret_found)
 {
 	(void)view;
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(symbols); i++) {
@@ -31,7 +34,7 @@ static bool probe(const struct flmem_view *view, const struct flmem_module *modu
 const struct flmem_allocator_ops flmem_allocator_snmalloc = {
 	.kind = FLMEM_ALLOCATOR_SNMALLOC,
 	.files = {"snmalloc"},
-	.probe = probe,
+	.probe = probe_snmalloc,
 	.silent = "snmalloc has no call that reports the state of its heap",
 	.instead = "snmalloc's release function is a template that few builds contain; snmalloc "
 		   "releases free chunks automatically; restart the process to release the rest",

@@ -17,18 +17,18 @@
 #define SLICE_MS   50U
 #define CALL_BYTES 256U
 
-/* Shared by the thread that works and the one that waits; the last of them frees it. */
+/* Shared by the worker thread and the waiting one; the last of the two frees it. */
 struct task {
 	struct flmem_attempt how;
 	void *context;
-	pthread_mutex_t lock; /* of `done` and `err`, and of who takes the context */
+	pthread_mutex_t lock; /* protects `done`, `err` and the owner of the context */
 	pthread_cond_t end;
 	bool done;
 	int rc;
 	struct flmem_error err;
 	atomic_bool lost;
 	atomic_int tid;
-	sigset_t stops; /* signals that the caller's thread takes at other times */
+	sigset_t stops; /* signals that the caller's thread handles otherwise */
 };
 
 static _Thread_local const struct task *current;
@@ -64,7 +64,7 @@ static struct task *new_task(const struct flmem_attempt *how, void *context)
 	return task;
 }
 
-static void *work(void *argument)
+static void *run_attempt(void *argument)
 {
 	struct task *task = argument;
 	bool lost;
@@ -86,8 +86,8 @@ static void *work(void *argument)
 	return NULL;
 }
 
-/* Calls that only the process or a file system of its choice can end. */
-static bool waits_for_others(long number)
+/* System calls that only the process, or a file system that it chose, can end. */
+static bool can_block_forever(long number)
 {
 	static const long calls[] = {
 		SYS_read,	SYS_pread64,	SYS_readv,     SYS_preadv,
@@ -107,9 +107,9 @@ static bool waits_for_others(long number)
 }
 
 /*
- * The call that the thread is blocked in, with all its arguments and its place in the program;
- * false: it is in none, or in one that ends by itself. "running" is all that the kernel shows of a
- * thread that runs or could (proc_pid_syscall(5)).
+ * The call that the thread is blocked in, with its arguments, stack and program pointers; false: it
+ * is in none, or in one that ends by itself. For a runnable thread the kernel shows only "running"
+ * (proc_pid_syscall(5)).
  */
 static bool read_call(const struct task *task, char ret_call[CALL_BYTES])
 {
@@ -126,7 +126,7 @@ static bool read_call(const struct task *task, char ret_call[CALL_BYTES])
 	ret_call[got] = '\0';
 	for (end = ret_call; *end >= '0' && *end <= '9' && number < 100000; end++)
 		number = number * 10 + (*end - '0');
-	return end > ret_call && *end == ' ' && waits_for_others(number);
+	return end > ret_call && *end == ' ' && can_block_forever(number);
 }
 
 static void add_slice(struct timespec *time)
@@ -140,10 +140,10 @@ static void add_slice(struct timespec *time)
 }
 
 /*
- * Slices that this thread itself has waited through are counted, not time: while flmem is stopped
- * or the machine sleeps, the other one cannot be answered either.
+ * Count the slices that this thread has waited, not time: while flmem is stopped or the machine
+ * sleeps, the worker cannot get an answer either.
  */
-static bool wait_for(struct task *task)
+static bool wait_for_task(struct task *task)
 {
 	const unsigned patience = task->how.patience_ms / SLICE_MS + 1;
 	char before[CALL_BYTES] = "", now[CALL_BYTES];
@@ -173,7 +173,7 @@ static int run_task(struct task *task, pthread_t thread, bool *ret_lost, struct 
 	int rc;
 
 	pthread_mutex_lock(&task->lock);
-	if (!wait_for(task)) {
+	if (!wait_for_task(task)) {
 		atomic_store(&task->lost, true);
 		pthread_mutex_unlock(&task->lock);
 		pthread_detach(thread);
@@ -192,8 +192,8 @@ static int run_task(struct task *task, pthread_t thread, bool *ret_lost, struct 
 }
 
 /*
- * The thread that works takes the stop signals of terminals instead of the caller's: it blocks them
- * itself while it holds a thread of a target (remote/hold.h).
+ * The worker thread handles the stop signals of terminals instead of the caller's thread: it blocks
+ * them while it holds a thread of a target (remote/hold.h).
  */
 static void hand_over_stops(sigset_t *ret_stops, sigset_t *ret_before)
 {
@@ -224,7 +224,7 @@ int flmem_attempt_run(const struct flmem_attempt *attempt, void *context, bool *
 	if (!task)
 		return flmem_error_nomem(err, "cannot read a process");
 	hand_over_stops(&task->stops, &before);
-	rc = flmem_thread_start(&thread, work, task);
+	rc = flmem_thread_start(&thread, run_attempt, task);
 	if (rc) {
 		free_task(task);
 		rc = flmem_error_set(err, FLMEM_EFAILED, rc, "cannot start a thread");

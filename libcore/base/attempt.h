@@ -3,43 +3,45 @@
 #define FLMEM_BASE_ATTEMPT_H
 
 /*
- * Work on a process that may never answer: a page of its memory can lie in a file whose server is
- * silent, or be missing with nobody to supply it (userfaultfd), and a read of it then waits for as
- * long as that process likes, deaf to signals. So such work runs on a thread of its own, which is
- * left behind when it is blocked in one read for too long. It owns all that it works on.
+ * Runs work on a process that may never answer: a page of its memory can belong to a file whose
+ * server does not respond, or be missing with no handler to supply it (userfaultfd); a read of that
+ * page then blocks without limit and ignores signals. So such work runs in a separate thread, which
+ * is abandoned when it is blocked in one read for too long. The thread owns all the data it works
+ * on.
  *
- * Which call a thread is blocked in is read in /proc/self/task, so nothing has to be announced, and
- * work that only takes long is not disturbed.
+ * The call that the thread is blocked in is read from /proc/self/task, so the work need not report
+ * its progress, and work that merely takes long is not interrupted.
  */
 
 #include <stdbool.h>
 
 #include <flmem/error.h>
 
-/* A single read that is not answered for this long is given up. */
+/* A single read without an answer for this long is abandoned. */
 #define FLMEM_ATTEMPT_PATIENCE_MS 2000U
 
-/* And so is work that was blocked so many times longer in many reads that were answered late. */
+/* So is work that was blocked for this many times as long in many reads with late answers. */
 #define FLMEM_ATTEMPT_TOTAL_FACTOR 5U
 
 struct flmem_attempt {
 	int (*run)(void *context, struct flmem_error *err);
-	void (*release)(void *context); /* called for a context that was lost, once run returns */
-	unsigned patience_ms;		/* 0: FLMEM_ATTEMPT_PATIENCE_MS */
+	void (*release)(
+		void *context); /* called for a context that was abandoned, once run returns */
+	unsigned patience_ms;	/* 0: FLMEM_ATTEMPT_PATIENCE_MS */
 };
 
 /*
- * Returns what run returns; the context is the caller's as before. With *ret_lost it was given up:
- * the context is no more the caller's, err says for how long was waited, and the code is
- * FLMEM_EUNSAFE. Meanwhile the other thread takes the stop signals of terminals, since it knows
- * when a stopped tracer would hold up a target. Within another attempt run is called at once.
+ * Returns what run returns; the caller still owns the context. With *ret_lost the work was
+ * abandoned: the caller no longer owns the context, err has the time waited, and the code is
+ * FLMEM_EUNSAFE. During the work its thread handles the stop signals of terminals, since it knows
+ * when a stopped tracer would hold up a target. Within another attempt run is called directly.
  */
 int flmem_attempt_run(const struct flmem_attempt *attempt, void *context, bool *ret_lost,
 		      struct flmem_error *err);
 
 /*
- * Whether the caller runs within an attempt that was given up. Then it may do nothing more to the
- * process, and read nothing more of it.
+ * Whether the caller runs within an attempt that was abandoned. Then it must not change or read the
+ * process any more.
  */
 bool flmem_attempt_is_lost(void);
 

@@ -68,7 +68,7 @@ void flmem_buf_puts(struct flmem_buf *buf, const char *text)
 	flmem_buf_append(buf, text, strlen(text));
 }
 
-/* Recordings and pages are written a character at a time, mostly. */
+/* A fast path: recordings and pages are mostly written one character at a time. */
 void flmem_buf_putc(struct flmem_buf *buf, char c)
 {
 	if (buf->failed || buf->capacity < buf->length + 2) {

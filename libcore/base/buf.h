@@ -4,8 +4,8 @@
 
 /*
  * Growing byte buffer. `data` always ends in a NUL that `length` does not count, so it can be used
- * as a string; it is never NULL, also before the first append. A failed allocation is remembered in
- * `failed` and makes all later appends do nothing, so that a series of appends is checked once.
+ * as a string; it is never NULL, even before the first append. A failed allocation sets `failed`
+ * and makes all later appends do nothing, so that a series of appends is checked once.
  */
 
 #include <stdbool.h>
@@ -32,10 +32,10 @@ void flmem_buf_init(struct flmem_buf *buf);
 /* Frees the bytes; the buffer is empty and usable again. */
 void flmem_buf_clear(struct flmem_buf *buf);
 
-/* Forgets the content, keeps the allocation. */
+/* Drops the content, keeps the allocation. */
 void flmem_buf_reset(struct flmem_buf *buf);
 
-/* Makes room for `extra` more bytes (and the NUL); false when memory is out. */
+/* Makes room for `extra` more bytes (and the NUL); false when out of memory. */
 bool flmem_buf_reserve(struct flmem_buf *buf, size_t extra);
 
 void flmem_buf_append(struct flmem_buf *buf, const void *bytes, size_t length);
@@ -45,7 +45,7 @@ void flmem_buf_printf(struct flmem_buf *buf, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /*
- * Hands the heap string to the caller (who frees it) and empties the buffer; NULL when it failed.
+ * Passes the heap string to the caller (who frees it) and empties the buffer; NULL when it failed.
  */
 char *flmem_buf_take(struct flmem_buf *buf);
 

@@ -4,8 +4,8 @@
 
 /*
  * Scoped release of resources: `FLMEM_AUTO_FREE char *text = NULL;` frees at the end of the block,
- * FLMEM_TAKE(text) hands the pointer on instead. A type with its own release function defines an
- * attribute of its own with FLMEM_AUTO(function), where function takes a pointer to the variable.
+ * FLMEM_TAKE(text) passes the pointer on instead. A type with its own release function defines its
+ * attribute with FLMEM_AUTO(function), where function takes a pointer to the variable.
  */
 
 #include <dirent.h>
@@ -15,7 +15,7 @@
 
 #define FLMEM_AUTO(release) __attribute__((cleanup(release)))
 
-/* Value of an owned pointer, leaving NULL behind. */
+/* Takes the value of an owned pointer and sets it to NULL. */
 #define FLMEM_TAKE(pointer)                                    \
 	({                                                     \
 		__typeof__(pointer) *taken_from_ = &(pointer); \
@@ -24,7 +24,7 @@
 		taken_;                                        \
 	})
 
-/* Value of an owned file descriptor, leaving -1 behind. */
+/* Takes the value of an owned file descriptor and sets it to -1. */
 #define FLMEM_TAKE_FD(fd)                  \
 	({                                 \
 		int *taken_from_ = &(fd);  \

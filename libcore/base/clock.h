@@ -2,7 +2,7 @@
 #ifndef FLMEM_BASE_CLOCK_H
 #define FLMEM_BASE_CLOCK_H
 
-/* Monotonic time, the same clock in every process of a host, but where it says otherwise. */
+/* Monotonic time, the same clock in every process of a host, unless noted otherwise. */
 
 #include <stdint.h>
 #include <sys/prctl.h>
@@ -41,8 +41,8 @@ static inline void flmem_clock_sleep_us(uint64_t us)
 }
 
 /*
- * Lets sleeps of this thread end as exactly as the machine can, for while a thread of someone else
- * waits for us. Returns what to go back to, 0: nothing was changed.
+ * Sets the timer slack of this thread to the minimum, for while a borrowed thread waits for it.
+ * Returns the previous value to restore, 0: nothing was changed.
  */
 static inline unsigned long flmem_clock_sharpen(void)
 {
@@ -59,7 +59,7 @@ static inline void flmem_cleanup_timer_slack(const unsigned long *slack)
 		prctl(PR_SET_TIMERSLACK, *slack);
 }
 
-/* clang 14 calls a variable unused that only its cleanup reads. */
+/* clang 14 warns about a variable that only its cleanup reads as unused. */
 #define FLMEM_AUTO_TIMER_SLACK FLMEM_AUTO(flmem_cleanup_timer_slack) __attribute__((unused))
 
 #endif

@@ -6,10 +6,10 @@
 #include <string.h>
 
 #define CONTEXT 3U
-#define REACH	64U /* lines looked ahead for where the texts agree again */
+#define REACH	64U /* lines searched ahead for where the texts agree again */
 
 struct lines {
-	const char **starts; /* one more than lines: the end of the text */
+	const char **starts; /* one more entry than lines: the end of the text */
 	size_t count;
 };
 
@@ -18,7 +18,7 @@ struct change {
 	size_t a, a_end, b, b_end;
 };
 
-static bool split(const char *text, struct lines *lines)
+static bool split_lines(const char *text, struct lines *lines)
 {
 	size_t count = 0;
 
@@ -36,7 +36,7 @@ static bool split(const char *text, struct lines *lines)
 	return true;
 }
 
-static bool same(const struct lines *a, size_t i, const struct lines *b, size_t j)
+static bool is_same_line(const struct lines *a, size_t i, const struct lines *b, size_t j)
 {
 	size_t length = (size_t)(a->starts[i + 1] - a->starts[i]);
 
@@ -44,7 +44,10 @@ static bool same(const struct lines *a, size_t i, const struct lines *b, size_t 
 	       memcmp(a->starts[i], b->starts[j], length) == 0;
 }
 
-/* The nearest pair of lines ahead that agree; the ends of both when there is none in reach. */
+/*
+ * Finds the nearest following pair of equal lines; the ends of both texts when none is within
+ * reach.
+ */
 static struct change next_change(const struct lines *a, size_t i, const struct lines *b, size_t j)
 {
 	struct change change = {.a = i, .b = j, .a_end = a->count, .b_end = b->count};
@@ -52,7 +55,7 @@ static struct change next_change(const struct lines *a, size_t i, const struct l
 	for (size_t sum = 1; sum <= REACH; sum++) {
 		for (size_t x = 0; x <= sum; x++) {
 			if (i + x >= a->count || j + sum - x >= b->count ||
-			    !same(a, i + x, b, j + sum - x))
+			    !is_same_line(a, i + x, b, j + sum - x))
 				continue;
 			change.a_end = i + x;
 			change.b_end = j + sum - x;
@@ -62,7 +65,7 @@ static struct change next_change(const struct lines *a, size_t i, const struct l
 	return change;
 }
 
-static void put_line(const struct lines *lines, size_t index, char mark, struct flmem_buf *out)
+static void put_diff_line(const struct lines *lines, size_t index, char mark, struct flmem_buf *out)
 {
 	size_t length = (size_t)(lines->starts[index + 1] - lines->starts[index]);
 
@@ -76,7 +79,7 @@ static void put_lines(const struct lines *lines, size_t from, size_t to, char ma
 		      struct flmem_buf *out)
 {
 	for (; from < to; from++)
-		put_line(lines, from, mark, out);
+		put_diff_line(lines, from, mark, out);
 }
 
 static void put_range(char mark, size_t start, size_t count, struct flmem_buf *out)
@@ -84,7 +87,7 @@ static void put_range(char mark, size_t start, size_t count, struct flmem_buf *o
 	flmem_buf_printf(out, "%c%zu,%zu ", mark, count ? start + 1 : start, count);
 }
 
-/* Changes whose context touches, from `first` up to `end`. */
+/* Writes one hunk: the changes from `first` up to `end`, whose contexts touch. */
 static void put_hunk(const struct lines *a, const struct lines *b, const struct change *changes,
 		     size_t count, struct flmem_buf *out)
 {
@@ -106,7 +109,7 @@ static void put_hunk(const struct lines *a, const struct lines *b, const struct 
 	put_lines(a, last->a_end, last->a_end + tail, ' ', out);
 }
 
-/* All stretches that differ; NULL when memory is out. */
+/* All stretches that differ; NULL when out of memory. */
 static struct change *find_changes(const struct lines *a, const struct lines *b, size_t *ret_count)
 {
 	struct change *changes = NULL;
@@ -115,7 +118,7 @@ static struct change *find_changes(const struct lines *a, const struct lines *b,
 	while (i < a->count || j < b->count) {
 		struct change *grown;
 
-		if (i < a->count && j < b->count && same(a, i, b, j)) {
+		if (i < a->count && j < b->count && is_same_line(a, i, b, j)) {
 			i++;
 			j++;
 			continue;
@@ -142,7 +145,7 @@ void flmem_diff_unified(const char *name, const char *before, const char *after,
 	struct change *changes = NULL;
 	size_t count = 0, end;
 
-	if (!split(before, &a) || !split(after, &b))
+	if (!split_lines(before, &a) || !split_lines(after, &b))
 		out->failed = true;
 	else
 		changes = find_changes(&a, &b, &count);

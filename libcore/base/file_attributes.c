@@ -11,13 +11,16 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 
-/* The most that the kernel gives (include/uapi/linux/limits.h). */
+/* The kernel's limits (include/uapi/linux/limits.h). */
 #define NAMES_BYTES 65536
 #define VALUE_BYTES 65536
 
 #define ACL_ATTRIBUTE "system.posix_acl_access"
 
-/* Privileges of a program, and sums over content and attributes that the kernel itself renews. */
+/*
+ * Privileges of a program, and checksums over content and attributes that the kernel updates
+ * itself.
+ */
 static const char *const left_out[] = {"security.capability", "security.ima", "security.evm"};
 
 static bool is_left_out(const char *name)
@@ -28,8 +31,8 @@ static bool is_left_out(const char *name)
 	return false;
 }
 
-/* Negative errno. A label that the new file got by itself need not be set, which may be denied. */
-static int copy_one(int from, int to, const char *name)
+/* Negative errno. A label that the new file already has is not set, as that may be denied. */
+static int copy_attribute(int from, int to, const char *name)
 {
 	FLMEM_AUTO_FREE char *value = malloc(VALUE_BYTES), *there = malloc(VALUE_BYTES);
 	ssize_t length = value && there ? fgetxattr(from, name, value, VALUE_BYTES) : -1;
@@ -45,7 +48,7 @@ static int copy_one(int from, int to, const char *name)
 	return fsetxattr(to, name, value, (size_t)length, 0) < 0 ? -errno : 0;
 }
 
-static int copy_extended(int from, int to, const char *path, struct flmem_error *err)
+static int copy_attributes(int from, int to, const char *path, struct flmem_error *err)
 {
 	FLMEM_AUTO_FREE char *names = malloc(NAMES_BYTES);
 	ssize_t length = names ? flistxattr(from, names, NAMES_BYTES) : -1;
@@ -53,18 +56,20 @@ static int copy_extended(int from, int to, const char *path, struct flmem_error 
 	if (!names || (length < 0 && errno != ENOTSUP))
 		return flmem_error_set(err, FLMEM_EFAILED, names ? errno : ENOMEM,
 				       "cannot read the attributes of '%s'", path);
-	/* From the directory's default ACL; fchmod() below would widen its mask: acl(5). */
+	/*
+	 * The new file got it from the directory's default ACL; fchmod() below would widen its
+	 * mask: acl(5).
+	 */
 	if (fremovexattr(to, ACL_ATTRIBUTE) < 0 && errno != ENODATA && errno != ENOTSUP)
 		return flmem_error_set(err, FLMEM_EPERM, errno,
-				       "cannot take the default ACL from a new '%s'", path);
+				       "cannot remove the default ACL from a new '%s'", path);
 	for (const char *name = names; length > 0 && name < names + length;
 	     name += strlen(name) + 1) {
-		int rc = is_left_out(name) ? 0 : copy_one(from, to, name);
+		int rc = is_left_out(name) ? 0 : copy_attribute(from, to, name);
 
 		if (rc)
 			return flmem_error_set(err, FLMEM_EPERM, -rc,
-					       "cannot carry the attribute %s of '%s' over", name,
-					       path);
+					       "cannot copy the attribute %s of '%s'", name, path);
 	}
 	return 0;
 }
@@ -79,14 +84,15 @@ int flmem_file_attributes_copy(int from, const struct stat *status, int to, cons
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot write '%s'", path);
 	if ((made.st_uid != status->st_uid || made.st_gid != status->st_gid) &&
 	    fchown(to, status->st_uid, status->st_gid) < 0)
-		return flmem_error_set(err, FLMEM_EPERM, errno,
-				       "cannot give a new '%s' its owner %u:%u; run as that user",
-				       path, status->st_uid, status->st_gid);
-	rc = copy_extended(from, to, path, err);
+		return flmem_error_set(
+			err, FLMEM_EPERM, errno,
+			"cannot set the owner of a new '%s' to %u:%u; run as that user", path,
+			status->st_uid, status->st_gid);
+	rc = copy_attributes(from, to, path, err);
 	if (rc)
 		return rc;
 	if (fchmod(to, status->st_mode & 0777) < 0)
 		return flmem_error_set(err, FLMEM_EPERM, errno,
-				       "cannot give a new '%s' its permissions", path);
+				       "cannot set the permissions of a new '%s'", path);
 	return 0;
 }

@@ -73,7 +73,7 @@ int flmem_temporary_create(int directory, mode_t mode, struct flmem_temporary *r
 	struct flmem_temporary new = {.directory = directory, .fd = -1};
 
 	for (int i = 0; i < TRIES && new.fd < 0; i++) {
-		/* Searches for configurations pass over what begins with a dot. */
+		/* A leading dot: searches for configurations skip such files. */
 		snprintf(new.name, sizeof(new.name), ".flmem-%016" PRIx64, number_of_ones_own());
 		new.fd = openat(directory, new.name,
 				O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
@@ -103,8 +103,8 @@ void flmem_file_place_sync(int directory)
 }
 
 /*
- * Another kind of file is not content to replace: of a device a rename would leave a plain file.
- * Lessens the mode to that of the file that is there: it may have been made private.
+ * Refuses other kinds of file: a rename would turn a device into a plain file. Limits the mode to
+ * that of the existing file, which may have been made private.
  */
 static int check_replaced(const struct flmem_file_place *place, mode_t *mode,
 			  struct flmem_error *err)
@@ -118,7 +118,7 @@ static int check_replaced(const struct flmem_file_place *place, mode_t *mode,
 	if (!S_ISREG(old.st_mode))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "'%s' is not a regular file; name another", place->path);
-	/* Who may read a program may also run it. */
+	/* A user who may read a program may also run it. */
 	read_write = old.st_mode & 0666;
 	*mode &= read_write | ((read_write & 0444) >> 2) | S_IRWXU;
 	return 0;
@@ -129,7 +129,7 @@ static int publish_new(const struct flmem_file_place *place, struct flmem_tempor
 	if (renameat2(new->directory, new->name, place->directory, place->name, RENAME_NOREPLACE) ==
 	    0)
 		return 0;
-	/* Not every file system knows the flag: renameat2(2). */
+	/* Not every file system supports the flag: renameat2(2). */
 	if (errno != EINVAL && errno != ENOSYS)
 		return -errno;
 	if (linkat(new->directory, new->name, place->directory, place->name, 0) < 0)
@@ -138,8 +138,8 @@ static int publish_new(const struct flmem_file_place *place, struct flmem_tempor
 	return 0;
 }
 
-static int publish(const struct flmem_file_place *place, struct flmem_temporary *new, bool replace,
-		   struct flmem_error *err)
+static int publish_file(const struct flmem_file_place *place, struct flmem_temporary *new,
+			bool replace, struct flmem_error *err)
 {
 	int rc;
 
@@ -176,5 +176,5 @@ int flmem_file_place_write(const struct flmem_file_place *place, const void *byt
 		rc = -errno;
 	if (rc)
 		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot write '%s'", place->path);
-	return publish(place, &new, replace, err);
+	return publish_file(place, &new, replace, err);
 }

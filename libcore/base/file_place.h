@@ -3,9 +3,9 @@
 #define FLMEM_BASE_FILE_PLACE_H
 
 /*
- * Files are checked, created and replaced by their directory, which is held open, and their name in
- * it. A path would be resolved again for every step, and whoever may rename a directory on it could
- * have the steps meet different files.
+ * Files are checked, created and replaced through their directory, which stays open, and their name
+ * in it. A path would be resolved again for every step, and a user who may rename a directory on it
+ * could make the steps act on different files.
  */
 
 #include <stdbool.h>
@@ -30,7 +30,7 @@ struct flmem_file_place {
 
 /*
  * Opens the directory of a path, whose last component need not exist. `path` is kept. Negative
- * errno, -EISDIR for a path that can only be a directory's.
+ * errno, -EISDIR for a path that can only name a directory.
  */
 int flmem_file_place_open(const char *path, struct flmem_file_place *ret_place);
 
@@ -39,18 +39,18 @@ void flmem_file_place_close(struct flmem_file_place *place);
 #define FLMEM_AUTO_FILE_PLACE FLMEM_AUTO(flmem_file_place_close)
 
 /*
- * Opens a regular file of a directory, and no other kind: opening a device acts on it, whatever is
- * read later. `flags` as for open(2); with O_NOFOLLOW a symbolic link is -ELOOP. Returns the
- * descriptor or a negative errno, -EINVAL for what is no regular file.
+ * Opens a regular file of a directory, and no other kind, since opening a device can already act on
+ * it. `flags` as for open(2); with O_NOFOLLOW a symbolic link is -ELOOP. Returns the descriptor or
+ * a negative errno, -EINVAL for another kind of file.
  */
 int flmem_file_place_open_regular(int directory, const char *name, int flags,
 				  struct stat *ret_status);
 
-/* A new file under a name that nobody knows yet; removed when it is cleared under that name. */
+/* A new file with a temporary name; clearing removes it while it has that name. */
 struct flmem_temporary {
 	int directory; /* the caller's */
 	int fd;
-	char name[32]; /* "": it is there under this name no longer */
+	char name[32]; /* "": the file no longer has the temporary name */
 };
 
 #define FLMEM_TEMPORARY_INIT              \
@@ -58,21 +58,21 @@ struct flmem_temporary {
 		.directory = -1, .fd = -1 \
 	}
 
-/* `mode` as for open(2): the umask takes its part. Negative errno. */
+/* `mode` as for open(2), with the umask applied. Negative errno. */
 int flmem_temporary_create(int directory, mode_t mode, struct flmem_temporary *ret_temporary);
 
 void flmem_temporary_clear(struct flmem_temporary *temporary);
 
 #define FLMEM_AUTO_TEMPORARY FLMEM_AUTO(flmem_temporary_clear)
 
-/* Writes names that were changed in a directory to the disk, where that can be done. */
+/* Flushes changed names of a directory to the disk, where the file system supports it. */
 void flmem_file_place_sync(int directory);
 
 /*
  * Writes a file so that readers see the old or the new content, never a part: a temporary file in
  * the same directory, fsync, then a rename. Without `replace` an existing file is FLMEM_EUSAGE and
  * stays; with it only regular files and links are replaced (others: FLMEM_EUSAGE). `mode` is
- * lessened by the umask, and by that of the file in its place: nobody may read more than before.
+ * reduced by the umask and by the mode of the existing file: no user gains access.
  */
 int flmem_file_place_write(const struct flmem_file_place *place, const void *bytes, size_t length,
 			   mode_t mode, bool replace, struct flmem_error *err);

@@ -21,7 +21,7 @@ int flmem_io_read_all(int fd, size_t limit, struct flmem_buf *buf)
 
 		if (!flmem_buf_reserve(buf, READ_STEP))
 			return -ENOMEM;
-		/* /proc files are cheaper in large reads, so use all that is already allocated. */
+		/* Large reads of /proc files are cheaper, so use the whole allocation. */
 		if (room > buf->capacity - buf->length - 1)
 			room = buf->capacity - buf->length - 1;
 		if (!room) {
@@ -59,7 +59,7 @@ int flmem_io_reopen(int fd, int flags)
 	char self[32];
 	int opened;
 
-	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd); /* the file itself (proc(5)) */
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd); /* opens the file itself (proc(5)) */
 	opened = open(self, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	return opened < 0 ? -errno : opened;
 }

@@ -173,7 +173,7 @@ int flmem_parse_size(const char *text, uint64_t *ret_bytes, struct flmem_error *
 	return 0;
 }
 
-/* A fraction without a unit is a mistake: 1.5 is not one parameter. */
+/* A fraction without a unit is rejected: 1.5 is not a count of parameters. */
 int flmem_parse_count(const char *text, uint64_t *ret_count, struct flmem_error *err)
 {
 	const char *point = strchr(text, '.');

@@ -4,7 +4,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
-/* The loader's reason is that for the best name: the others are for older systems. */
+/* Reports the loader's reason for the best name: the others are for older systems. */
 static void *open_library(const struct flmem_plugin *plugin, const char **ret_soname,
 			  struct flmem_error *err)
 {
@@ -27,7 +27,7 @@ static void *open_library(const struct flmem_plugin *plugin, const char **ret_so
 	return NULL;
 }
 
-static void *find(void *library, const struct flmem_plugin_symbol *symbol)
+static void *find_symbol(void *library, const struct flmem_plugin_symbol *symbol)
 {
 	void *address = NULL;
 
@@ -36,10 +36,11 @@ static void *find(void *library, const struct flmem_plugin_symbol *symbol)
 	return address;
 }
 
-static const char *absent(void *library, const struct flmem_plugin_symbol *symbols, size_t count)
+static const char *find_absent(void *library, const struct flmem_plugin_symbol *symbols,
+			       size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		if (!symbols[i].optional && !find(library, &symbols[i]))
+		if (!symbols[i].optional && !find_symbol(library, &symbols[i]))
 			return symbols[i].names[0];
 	return NULL;
 }
@@ -62,13 +63,13 @@ int flmem_plugin_load(const struct flmem_plugin *plugin, const struct flmem_plug
 
 	if (!library)
 		return FLMEM_EUNSUPPORTED;
-	name = absent(library, symbols, count);
+	name = find_absent(library, symbols, count);
 	if (name) {
 		dlclose(library);
 		return explain_absent(plugin, soname, name, err);
 	}
 	for (size_t i = 0; i < count; i++) {
-		void *address = find(library, &symbols[i]);
+		void *address = find_symbol(library, &symbols[i]);
 
 		memcpy(symbols[i].slot, &address, sizeof(address));
 	}

@@ -11,7 +11,7 @@
 
 #define BLANKS " \t\r\n"
 
-/* Tokens that are known by how they begin, with the shortest length that is one. */
+/* Prefixes of known tokens, with the shortest length of such a token. */
 static const struct {
 	const char *start;
 	size_t shortest;
@@ -29,7 +29,7 @@ static const struct {
 	{"PMAK-", 20},	     {"NRAK-", 20},   {"sntrys_", 20},	{"KGAT_", 20},
 };
 
-/* So many hexadecimal digits are a key (of wandb: 40), a sum or a commit; these go with it. */
+/* This many hexadecimal digits are a key (of wandb: 40), a checksum or a commit; all are hidden. */
 #define HEX_KEY_MIN 32
 
 /* Addresses whose path is the secret. */
@@ -38,13 +38,16 @@ static const char *const secret_paths[] = {"hooks.slack.com/", "webhook/", "webh
 /* Options whose value may be USER:PASSWORD, as of curl(1). */
 static const char *const user_options[] = {"-u", "-U", "--user", "--proxy-user"};
 
-/* Names of programs in one text that are looked behind: a text of nothing else takes no longer. */
+/*
+ * Limit of program names in one text after which options are checked: bounds the time for hostile
+ * text.
+ */
 #define PROGRAMS_MAX 16U
 
 struct redaction {
 	const char *text; /* what is left */
 	struct flmem_buf *out;
-	const char *run_end; /* of the characters that are no blanks, at `text` or behind it */
+	const char *run_end; /* end of the run of non-blank characters at or after `text` */
 	const char *last_at; /* '@' in that run, or NULL */
 	unsigned programs;
 	bool behind_blank; /* or at the start */
@@ -65,7 +68,7 @@ static bool is_hex(char c)
 	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-static bool is_form_at(const char *text, size_t length)
+static bool is_token_form(const char *text, size_t length)
 {
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(token_forms); i++)
 		if (length >= token_forms[i].shortest &&
@@ -74,13 +77,14 @@ static bool is_form_at(const char *text, size_t length)
 	return false;
 }
 
-/* Whether what looks like a name is a token, or has one in it behind a sign. */
-static bool is_token(const char *text, size_t length)
+/* Whether a word that looks like a name is a token, or has one after a punctuation mark. */
+static bool holds_token(const char *text, size_t length)
 {
 	size_t digits = 0;
 
 	for (size_t at = 0; at < length; at++) {
-		if ((!at || !is_alphanumeric(text[at - 1])) && is_form_at(text + at, length - at))
+		if ((!at || !is_alphanumeric(text[at - 1])) &&
+		    is_token_form(text + at, length - at))
 			return true;
 		digits = is_hex(text[at]) ? digits + 1 : 0;
 		if (digits >= HEX_KEY_MIN)
@@ -89,8 +93,10 @@ static bool is_token(const char *text, size_t length)
 	return false;
 }
 
-/* Bytes of what stands between a name and its value: `=`, `:`, quotes, or encoded; 0 for none. */
-static size_t separator_length(const char *text)
+/*
+ * Length of the separator between a name and its value: `=`, `:`, quotes, or encoded; 0 for none.
+ */
+static size_t measure_separator(const char *text)
 {
 	if (*text == '=' || *text == ':' || *text == '>')
 		return 1;
@@ -98,15 +104,15 @@ static size_t separator_length(const char *text)
 }
 
 /*
- * Where the value of a secret's name begins, also when the name is quoted, the key of an index or
+ * Offset of the value after a secret's name, also when the name is quoted, the key of an index or
  * an item of a list. 0: no value follows.
  */
-static size_t value_offset(const char *name, size_t length, enum flmem_secrecy secrecy)
+static size_t find_value(const char *name, size_t length, enum flmem_secrecy secrecy)
 {
 	size_t at = length + strspn(name + length, "\"'\\])}"), separator;
 
 	at += strspn(name + at, BLANKS);
-	separator = separator_length(name + at);
+	separator = measure_separator(name + at);
 	if (!separator && name[0] == '-' && name[at] == ',')
 		separator = 1;
 	if (separator)
@@ -127,7 +133,7 @@ static bool is_scheme(const char *text, size_t length)
 	return false;
 }
 
-/* "user:password" or, of SMB, "user%password"; an address has "//" behind its colon. */
+/* "user:password" or, for SMB, "user%password"; an address has "//" after its colon. */
 static bool has_password(const char *value)
 {
 	const char *sign = value + strcspn(value, ":%\"'" BLANKS);
@@ -143,45 +149,45 @@ static bool is_user_option(const char *word, size_t length)
 	return false;
 }
 
-/* Where USER:PASSWORD begins at or behind an option that takes it; 0: it does not. */
-static size_t user_offset(const char *text, size_t length)
+/* Offset of USER:PASSWORD in or after an option that takes it; 0: none. */
+static size_t find_user(const char *text, size_t length)
 {
 	size_t at = length + strspn(text + length, BLANKS "=\"'");
 
 	if (is_user_option(text, length))
 		return at > length && has_password(text + at) ? at : 0;
-	/* Glued on: -uuser:password */
+	/* Attached to the option: -uuser:password */
 	if (length > 2 && is_user_option(text, 2))
 		return has_password(text + 2) ? 2 : 0;
 	return 0;
 }
 
-/* Where the secret begins that this name announces; 0: it announces none. */
-static size_t secret_offset(const struct redaction *r, size_t length)
+/* Offset of the secret that follows this name; 0: none. */
+static size_t find_secret(const struct redaction *r, size_t length)
 {
 	const char *text = r->text;
 	enum flmem_secrecy secrecy = flmem_secrecy_of_name(text, length);
-	size_t at = secrecy ? value_offset(text, length, secrecy) : 0;
+	size_t at = secrecy ? find_value(text, length, secrecy) : 0;
 
 	if (!at && is_scheme(text, length) && strchr(BLANKS, text[length]))
 		at = length + strspn(text + length, BLANKS);
 	if (!at && r->behind_blank)
-		at = user_offset(text, length);
+		at = find_user(text, length);
 	for (size_t i = 0; !at && i < FLMEM_ARRAY_SIZE(secret_paths); i++)
 		if (flmem_text_starts(text, secret_paths[i]))
 			at = strlen(secret_paths[i]);
 	return at && text[at] ? at : 0;
 }
 
-/* The same for the options of a program that is run by a shell, whose words these are. */
-static size_t program_offset(struct redaction *r, size_t length)
+/* The same for the options of a program within one word, a shell's command string. */
+static size_t find_program_secret(struct redaction *r, size_t length)
 {
 	const struct flmem_secret_options *program = flmem_secret_options_of(r->text, length);
 	const char *first = NULL;
 
 	if (!program || !r->text[length] || !strchr(BLANKS, r->text[length]))
 		return 0;
-	/* NVFlare's modules have three of them: everything goes. */
+	/* NVFlare's modules have three of them: hide the whole rest. */
 	if (memchr(r->text, '.', length))
 		return length + 1;
 	if (r->programs++ >= PROGRAMS_MAX)
@@ -197,7 +203,7 @@ static size_t program_offset(struct redaction *r, size_t length)
 	return first && *first ? (size_t)(first - r->text) : 0;
 }
 
-/* The '@' that ends "user:password" where what is left begins with it; or NULL. */
+/* The '@' after "user:password" at the start of the remaining text; or NULL. */
 static const char *find_user_end(struct redaction *r)
 {
 	if (!r->run_end || r->text >= r->run_end) {
@@ -209,8 +215,8 @@ static const char *find_user_end(struct redaction *r)
 	return r->last_at && r->last_at > r->text ? r->last_at : NULL;
 }
 
-/* What follows "://" up to the '@'; a password may hold all that an address is made of. */
-static void put_address(struct redaction *r)
+/* Hides what follows "://" up to the '@'; a password may hold every character of an address. */
+static void redact_address(struct redaction *r)
 {
 	size_t authority = strcspn(r->text, "/?#" BLANKS "\"'");
 	const char *end = memrchr(r->text, '@', authority);
@@ -240,7 +246,7 @@ static void put_name(struct redaction *r, size_t length)
 		r->text = end;
 		return;
 	}
-	if (is_token(r->text, length))
+	if (holds_token(r->text, length))
 		flmem_buf_puts(r->out, FLMEM_REDACTED);
 	else
 		flmem_buf_append(r->out, r->text, length);
@@ -249,7 +255,7 @@ static void put_name(struct redaction *r, size_t length)
 		return;
 	flmem_buf_puts(r->out, "://");
 	r->text += strlen("://");
-	put_address(r);
+	redact_address(r);
 }
 
 void flmem_redact_text(const char *text, struct flmem_buf *out)
@@ -269,10 +275,10 @@ void flmem_redact_text(const char *text, struct flmem_buf *out)
 			hide_rest(&r, 0);
 			return;
 		}
-		shown = secret_offset(&r, length);
+		shown = find_secret(&r, length);
 		if (!shown)
-			shown = program_offset(&r, length);
-		/* A secret may hold any character, so it takes all that is left. */
+			shown = find_program_secret(&r, length);
+		/* A secret may hold any character, so the whole rest is hidden. */
 		if (shown)
 			hide_rest(&r, shown);
 		else
@@ -289,14 +295,14 @@ void flmem_redact_variable(const char *name, const char *value, struct flmem_buf
 		flmem_redact_text(value, out);
 }
 
-/* What the words so far mean for the next one. */
+/* State from the previous words that decides about the next one. */
 struct expectation {
-	bool secret; /* it is one */
-	bool list;   /* all up to the next option are */
-	bool user;   /* it may be USER:PASSWORD */
+	bool secret; /* the next word is a secret */
+	bool list;   /* all words up to the next option are secrets */
+	bool user;   /* the next word may be USER:PASSWORD */
 };
 
-/* A file is named, not announced: `python3 make_token.py --size 3`. */
+/* A word of a file name is not a secret's name: `python3 make_token.py --size 3`. */
 static bool is_file_name(const char *name, size_t length)
 {
 	const char *dot = memrchr(name, '.', length);
@@ -308,7 +314,7 @@ static bool is_file_name(const char *name, size_t length)
  * Whether the next word is the value of a secret that this one ends with: --token VALUE, Password:
  * VALUE, or `{"key":` of JSON that a shell has split.
  */
-static bool announces_secret(const char *word, struct expectation *next)
+static bool precedes_secret(const char *word, struct expectation *next)
 {
 	size_t end = strlen(word), from, stop;
 	enum flmem_secrecy secrecy;
@@ -328,7 +334,7 @@ static bool announces_secret(const char *word, struct expectation *next)
 	       (word[0] == '-' || (secrecy == FLMEM_SECRECY_ALL && !is_file_name(word, stop)));
 }
 
-static struct expectation expect(const char *word, const char *option, struct expectation now)
+static struct expectation update_state(const char *word, const char *option, struct expectation now)
 {
 	struct expectation next = {.user = is_user_option(word, strlen(word))};
 
@@ -336,9 +342,9 @@ static struct expectation expect(const char *word, const char *option, struct ex
 		next.secret = !word[strlen(option)];
 		return next;
 	}
-	/* Also behind a hidden word that may have been an option after all. */
+	/* Also after a hidden word, which may have been an option after all. */
 	if (!now.secret || word[0] == '-')
-		next.secret = announces_secret(word, &next);
+		next.secret = precedes_secret(word, &next);
 	if (now.secret && (is_scheme(word, strlen(word)) || !word[strspn(word, "=:")]))
 		next.secret = true;
 	next.list |= now.list && (word[0] != '-' || now.secret);
@@ -371,6 +377,6 @@ void flmem_redact_command(const char *const *words, size_t count, struct flmem_b
 			flmem_buf_puts(out, FLMEM_REDACTED);
 		else
 			redact_word(words[i], option, out);
-		now = expect(words[i], option, now);
+		now = update_state(words[i], option, now);
 	}
 }

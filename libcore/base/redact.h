@@ -3,9 +3,9 @@
 #define FLMEM_BASE_REDACT_H
 
 /*
- * Taking secrets out of command lines and environments before they are printed or stored. Federated
- * jobs carry tokens on their command lines and in their environments; whoever reads a report must
- * not be able to join as that site. Where a rule is in doubt it hides too much.
+ * Removes secrets from command lines and environments before they are printed or stored. Federated
+ * jobs have tokens on their command lines and in their environments; a reader of a report must not
+ * be able to join as that site. In doubt a rule hides too much.
  */
 
 #include <stdbool.h>
@@ -13,7 +13,7 @@
 
 #include "base/buf.h"
 
-/* What stands in place of a secret. */
+/* Printed instead of a secret. */
 #define FLMEM_REDACTED "<redacted>"
 
 /* True when a variable, option or key of this name holds a secret ("HF_TOKEN", "--api-key"). */

@@ -10,7 +10,7 @@
 
 struct flmem_release {
 	unsigned parts[FLMEM_RELEASE_PARTS];
-	unsigned count; /* of the parts that are known; 0: no release at all */
+	unsigned count; /* number of known parts; 0: no release at all */
 };
 
 #define FLMEM_RELEASE(major, minor, patch)                       \
@@ -18,11 +18,11 @@ struct flmem_release {
 		.parts = {(major), (minor), (patch)}, .count = 3 \
 	}
 
-/* Whatever follows the numbers ("rc1", "dev0") is ignored. FLMEM_EUSAGE when none leads. */
+/* Text after the numbers ("rc1", "dev0") is ignored. FLMEM_EUSAGE when it starts with no number. */
 int flmem_release_parse(const char *text, struct flmem_release *ret_release,
 			struct flmem_error *err);
 
-/* <0, 0, >0; parts that one of them leaves open count as equal, so 2.7 is "at least 2.7.2". */
+/* <0, 0, >0; a part that one of them lacks counts as equal, so 2.7 is "at least 2.7.2". */
 int flmem_release_compare(const struct flmem_release *a, const struct flmem_release *b);
 
 #endif

@@ -5,11 +5,11 @@
 
 #include "base/cleanup.h"
 
-/* Where in a name a word must be found. */
+/* Where in a name a word must occur. */
 enum where {
-	ANYWHERE,  /* "HFTOKENS": no word of the language has it in it */
-	AT_END_OF, /* of a word: "SSHPASS", but not "passes" */
-	LAST,	   /* a whole word, the last of the name: "account_key", but not "key_file" */
+	ANYWHERE,  /* anywhere, "HFTOKENS": part of no English word */
+	AT_END_OF, /* at the end of a word: "SSHPASS", but not "passes" */
+	LAST,	   /* the last whole word of the name: "account_key", but not "key_file" */
 };
 
 static const struct {
@@ -82,7 +82,7 @@ static const struct {
 	{"SSID", LAST, FLMEM_SECRECY_VALUE},
 };
 
-/* Whole words of a name in which such a word means something else: those of language models. */
+/* Whole words in which such a word means something else: terms of language models. */
 static const char *const harmless_words[] = {
 	"TOKENIZER",  "TOKENIZERS",	"TOKENIZE",   "TOKENIZED",	"TOKENIZATION",
 	"MAX_TOKENS", "MAX_NEW_TOKENS", "MIN_TOKENS", "MIN_NEW_TOKENS", "NUM_TOKENS",
@@ -91,7 +91,7 @@ static const char *const harmless_words[] = {
 	"BYPASS",     "COMPASS",
 };
 
-/* Long options may be given by their beginning (getopt_long(3), argparse). */
+/* Long options may be abbreviated (getopt_long(3), argparse). */
 static const char *const abbreviated[] = {"TOKEN", "SECRET", "PASSWORD", "PASSPHRASE",
 					  "CREDENTIALS"};
 #define ABBREVIATION_MIN 3U
@@ -125,7 +125,7 @@ size_t flmem_name_length(const char *text)
 	return length;
 }
 
-static char fold(char c)
+static char fold_char(char c)
 {
 	if (is_lower(c))
 		return (char)(c - 'a' + 'A');
@@ -142,20 +142,20 @@ static bool is_boundary(const char *name, size_t length, size_t at)
 static bool has_word_at(const char *name, size_t length, size_t at, const char *word)
 {
 	for (; *word; word++, at++)
-		if (at >= length || fold(name[at]) != *word)
+		if (at >= length || fold_char(name[at]) != *word)
 			return false;
 	return true;
 }
 
-/* Nothing but digits and signs follows: "API-KEY-2". */
-static bool is_last(const char *name, size_t length, size_t end)
+/* Only digits and punctuation follow: "API-KEY-2". */
+static bool is_last_word(const char *name, size_t length, size_t end)
 {
 	while (end < length && !is_letter(name[end]))
 		end++;
 	return end == length;
 }
 
-static bool fits(const char *name, size_t length, size_t at, size_t end, enum where where)
+static bool is_at_place(const char *name, size_t length, size_t at, size_t end, enum where where)
 {
 	switch (where) {
 	case ANYWHERE:
@@ -164,12 +164,12 @@ static bool fits(const char *name, size_t length, size_t at, size_t end, enum wh
 		return is_boundary(name, length, end);
 	case LAST:
 		return is_boundary(name, length, at) && is_boundary(name, length, end) &&
-		       is_last(name, length, end);
+		       is_last_word(name, length, end);
 	}
 	return true;
 }
 
-/* Whether [at, end) lies in a harmless word of the name. */
+/* Whether [at, end) is part of a harmless word of the name. */
 static bool is_harmless(const char *name, size_t length, size_t at, size_t end)
 {
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(harmless_words); i++) {
@@ -188,14 +188,14 @@ static bool is_harmless(const char *name, size_t length, size_t at, size_t end)
 	return false;
 }
 
-static enum flmem_secrecy secrecy_at(const char *name, size_t length, size_t at)
+static enum flmem_secrecy match_word_at(const char *name, size_t length, size_t at)
 {
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(secret_words); i++) {
 		const char *word = secret_words[i].word;
 		size_t end = at + strlen(word);
 
 		if (has_word_at(name, length, at, word) &&
-		    fits(name, length, at, end, secret_words[i].where) &&
+		    is_at_place(name, length, at, end, secret_words[i].where) &&
 		    !is_harmless(name, length, at, end))
 			return secret_words[i].secrecy;
 	}
@@ -215,7 +215,7 @@ static bool is_abbreviation(const char *name, size_t length)
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(abbreviated); i++) {
 		size_t same = 0;
 
-		while (from + same < length && fold(name[from + same]) == abbreviated[i][same])
+		while (from + same < length && fold_char(name[from + same]) == abbreviated[i][same])
 			same++;
 		if (from + same == length)
 			return true;
@@ -223,12 +223,12 @@ static bool is_abbreviation(const char *name, size_t length)
 	return false;
 }
 
-static enum flmem_secrecy secrecy_of_words(const char *name, size_t length)
+static enum flmem_secrecy match_words(const char *name, size_t length)
 {
 	enum flmem_secrecy found = FLMEM_SECRECY_NONE;
 
 	for (size_t at = 0; at < length && found != FLMEM_SECRECY_ALL; at++) {
-		enum flmem_secrecy here = secrecy_at(name, length, at);
+		enum flmem_secrecy here = match_word_at(name, length, at);
 
 		found = here > found ? here : found;
 	}
@@ -237,7 +237,7 @@ static enum flmem_secrecy secrecy_of_words(const char *name, size_t length)
 
 enum flmem_secrecy flmem_secrecy_of_name(const char *name, size_t length)
 {
-	enum flmem_secrecy found = secrecy_of_words(name, length);
+	enum flmem_secrecy found = match_words(name, length);
 
 	if (found == FLMEM_SECRECY_NONE && is_abbreviation(name, length))
 		return FLMEM_SECRECY_VALUE;
@@ -246,6 +246,6 @@ enum flmem_secrecy flmem_secrecy_of_name(const char *name, size_t length)
 
 bool flmem_secret_name_is_plural(const char *name, size_t length)
 {
-	return length && fold(name[length - 1]) == 'S' &&
-	       secrecy_of_words(name, length - 1) != FLMEM_SECRECY_NONE;
+	return length && fold_char(name[length - 1]) == 'S' &&
+	       match_words(name, length - 1) != FLMEM_SECRECY_NONE;
 }

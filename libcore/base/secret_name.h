@@ -2,21 +2,27 @@
 #ifndef FLMEM_BASE_SECRET_NAME_H
 #define FLMEM_BASE_SECRET_NAME_H
 
-/* Which names of variables, options and keys are those of secrets; base/redact.h hides these. */
+/*
+ * Recognises names of variables, options and keys that hold secrets; base/redact.h hides their
+ * values.
+ */
 
 #include <stdbool.h>
 #include <stddef.h>
 
 enum flmem_secrecy {
 	FLMEM_SECRECY_NONE,
-	FLMEM_SECRECY_VALUE, /* what is assigned to it: `key=x`, `--key x`, but not `the key x` */
-	FLMEM_SECRECY_ALL,   /* and what merely follows it: `password x` */
+	FLMEM_SECRECY_VALUE, /* an assigned value: `key=x`, `--key x`, but not `the key x` */
+	FLMEM_SECRECY_ALL,   /* also a word that merely follows: `password x` */
 };
 
-/* In any case, with `-`, `_` and `.` alike. A harmless word hides itself only, never another. */
+/*
+ * Case is ignored; `-`, `_` and `.` are equal. A harmless word excludes only itself, not other
+ * words.
+ */
 enum flmem_secrecy flmem_secrecy_of_name(const char *name, size_t length);
 
-/* True when it names several: what follows such an option are secrets up to the next option. */
+/* True for a plural: all words after such an option, up to the next option, are secrets. */
 bool flmem_secret_name_is_plural(const char *name, size_t length);
 
 /* Letters, digits, `-`, `_` and `.`. */

@@ -2,22 +2,25 @@
 #ifndef FLMEM_BASE_SECRET_OPTIONS_H
 #define FLMEM_BASE_SECRET_OPTIONS_H
 
-/* Programs whose options carry secrets without a name that says so. */
+/* Programs with options that take secrets although their names do not show it. */
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What such a program is called by, and its options; the value may be glued on. */
+/* Name of such a program, and its options; the value may be attached to the option. */
 struct flmem_secret_options {
 	const char *program; /* the file name of a word, or a module of NVFlare */
 	const char *options[4];
 };
 
-/* Of the program that this command line runs, also behind another (`sudo mysql`); or NULL. */
+/*
+ * The entry of the program that this command line runs, also through another (`sudo mysql`); or
+ * NULL.
+ */
 const struct flmem_secret_options *flmem_secret_options_find(const char *const *words,
 							     size_t count);
 
-/* Of the program whose name this is, in whole; or NULL. */
+/* The entry of the program with exactly this name; or NULL. */
 const struct flmem_secret_options *flmem_secret_options_of(const char *name, size_t length);
 
 /* The longest of the options that the word starts with, or NULL. */

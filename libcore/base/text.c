@@ -27,7 +27,7 @@ const char *flmem_text_basename(const char *path)
 }
 
 /* Bytes of the well-formed UTF-8 sequence at `p`, or 0 (RFC 3629: no overlongs, no surrogates). */
-static size_t utf8_length(const unsigned char *p)
+static size_t measure_utf8(const unsigned char *p)
 {
 	static const struct {
 		unsigned char first_min, first_max, second_min, second_max;
@@ -52,13 +52,13 @@ static size_t utf8_length(const unsigned char *p)
 	return 0;
 }
 
-/* Where the text, which ends in a NUL somewhere, stops being well-formed. */
-static const char *utf8_end(const char *text)
+/* Finds where the text, which ends in a NUL, stops being well-formed. */
+static const char *find_utf8_end(const char *text)
 {
 	const unsigned char *p = (const unsigned char *)text;
 
 	while (*p) {
-		size_t length = *p < 0x80 ? 1 : utf8_length(p);
+		size_t length = *p < 0x80 ? 1 : measure_utf8(p);
 
 		if (!length)
 			break;
@@ -69,20 +69,20 @@ static const char *utf8_end(const char *text)
 
 bool flmem_text_is_utf8(const char *text)
 {
-	return !*utf8_end(text);
+	return !*find_utf8_end(text);
 }
 
 size_t flmem_text_utf8_length(const char *text)
 {
-	return (size_t)(utf8_end(text) - text);
+	return (size_t)(find_utf8_end(text) - text);
 }
 
-/* Bytes that print as one character; C1 controls (U+0080..U+009F) can steer a terminal too. */
-static size_t printable_length(const unsigned char *p)
+/* Length of one printable character; C1 controls (U+0080..U+009F) can control a terminal too. */
+static size_t measure_printable(const unsigned char *p)
 {
 	if (*p < 0x80)
 		return *p >= 0x20 && *p < 0x7f ? 1 : 0;
-	return p[0] == 0xc2 && p[1] < 0xa0 ? 0 : utf8_length(p);
+	return p[0] == 0xc2 && p[1] < 0xa0 ? 0 : measure_utf8(p);
 }
 
 char *flmem_text_escape(const char *text, char *out, size_t size)
@@ -94,7 +94,7 @@ char *flmem_text_escape(const char *text, char *out, size_t size)
 		return out;
 	while (*p) {
 		char piece[8];
-		size_t length = printable_length(p);
+		size_t length = measure_printable(p);
 		size_t step = length ? length : 1;
 
 		if (length)
@@ -102,7 +102,7 @@ char *flmem_text_escape(const char *text, char *out, size_t size)
 		else
 			length = (size_t)snprintf(piece, sizeof(piece), "\\x%02x", *p);
 		if (used + length >= size) {
-			/* `safe` is the last end of a piece that leaves room for the dots. */
+			/* `safe` is the last character boundary that leaves room for the dots. */
 			snprintf(out + safe, size - safe, "%.*s", (int)(size - safe - 1), "...");
 			return out;
 		}
@@ -132,7 +132,7 @@ bool flmem_text_read_digits(const char **text, uint64_t *ret_value)
 	return true;
 }
 
-static size_t min3(size_t a, size_t b, size_t c)
+static size_t find_least_of_three(size_t a, size_t b, size_t c)
 {
 	size_t least = a < b ? a : b;
 
@@ -152,7 +152,8 @@ size_t flmem_text_distance(const char *a, const char *b)
 		for (size_t j = 1; j <= length; j++) {
 			size_t above = row[j];
 
-			row[j] = min3(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
+			row[j] = find_least_of_three(above + 1, row[j - 1] + 1,
+						     diagonal + (a[i - 1] != b[j - 1]));
 			diagonal = above;
 		}
 	}

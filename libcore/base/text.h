@@ -2,7 +2,7 @@
 #ifndef FLMEM_BASE_TEXT_H
 #define FLMEM_BASE_TEXT_H
 
-/* Small questions about strings; flmem/text.h makes hostile ones fit to print. */
+/* Small string functions; flmem/text.h makes hostile strings safe to print. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,15 +16,15 @@ bool flmem_text_ends(const char *text, const char *suffix);
 /* Well-formed UTF-8 throughout (RFC 3629). */
 bool flmem_text_is_utf8(const char *text);
 
-/* Bytes before the first that is not well-formed UTF-8; all of them when the text is. */
+/* Length of the well-formed UTF-8 at the start of the text. */
 size_t flmem_text_utf8_length(const char *text);
 
 /* Last component of a path; the text itself when it has no slash. Never NULL. */
 const char *flmem_text_basename(const char *path);
 
 /*
- * Reads the decimal digits at *text and moves it behind them; false and nothing moved when there is
- * none or the number does not fit.
+ * Reads the decimal digits at *text and moves *text past them; false and unmoved when there is none
+ * or the number does not fit.
  */
 bool flmem_text_read_digits(const char **text, uint64_t *ret_value);
 

@@ -2,7 +2,9 @@
 #ifndef FLMEM_BASE_THREAD_H
 #define FLMEM_BASE_THREAD_H
 
-/* A thread of the library's own, which takes no signal from the threads that the program has. */
+/*
+ * Starts a thread of the library, which handles no signals: they stay with the program's threads.
+ */
 
 #include <pthread.h>
 #include <signal.h>

@@ -2,7 +2,10 @@
 #ifndef FLMEM_BASE_VARINT_H
 #define FLMEM_BASE_VARINT_H
 
-/* Numbers in seven bits per byte, lowest first; the eighth bit tells that more follow (LEB128). */
+/*
+ * Numbers in seven bits per byte, lowest first; the eighth bit means that more bytes follow
+ * (LEB128).
+ */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,10 +15,10 @@
 
 void flmem_varint_put(struct flmem_buf *buf, uint64_t number);
 
-/* Moves *at behind the number; false when it does not end before `end` or exceeds 64 bits. */
+/* Moves *at past the number; false when it does not end before `end` or exceeds 64 bits. */
 bool flmem_varint_take(const char *bytes, size_t end, size_t *at, uint64_t *ret_number);
 
-/* Differences that are small whatever their sign: 0, -1, 1, -2 become 0, 1, 2, 3. */
+/* Maps small differences of either sign to small numbers: 0, -1, 1, -2 become 0, 1, 2, 3. */
 static inline uint64_t flmem_varint_fold(uint64_t from, uint64_t to)
 {
 	int64_t difference = (int64_t)(to - from);

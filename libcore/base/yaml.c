@@ -10,8 +10,8 @@
 struct walk {
 	flmem_yaml_visit *visit;
 	void *context;
-	char *key; /* waits for its value */
-	int depth; /* of open collections; 1: in the outermost mapping */
+	char *key; /* its value has not been read yet */
+	int depth; /* depth of open collections; 1: in the outermost mapping */
 	bool mapping, failed, done;
 };
 
@@ -31,8 +31,8 @@ static void take_scalar(struct walk *walk, const char *text)
 	}
 }
 
-/* A collection or an alias stands where the value, or in odd documents the key, is. */
-static void take_other(struct walk *walk)
+/* A collection or an alias in place of the value or, in unusual documents, the key. */
+static void take_collection(struct walk *walk)
 {
 	if (walk->depth != 1 || !walk->key)
 		return;
@@ -41,27 +41,27 @@ static void take_other(struct walk *walk)
 	walk->key = NULL;
 }
 
-static void open_collection(struct walk *walk, bool mapping)
+static void enter_collection(struct walk *walk, bool mapping)
 {
-	take_other(walk);
+	take_collection(walk);
 	if (!walk->depth)
 		walk->mapping = mapping;
 	if (++walk->depth > DEPTH_MAX || !walk->mapping)
 		walk->failed = true;
 }
 
-static void handle(struct walk *walk, const yaml_event_t *event)
+static void handle_yaml_event(struct walk *walk, const yaml_event_t *event)
 {
 	switch (event->type) {
 	case YAML_SCALAR_EVENT:
 		take_scalar(walk, (const char *)event->data.scalar.value);
 		break;
 	case YAML_ALIAS_EVENT:
-		take_other(walk);
+		take_collection(walk);
 		break;
 	case YAML_MAPPING_START_EVENT:
 	case YAML_SEQUENCE_START_EVENT:
-		open_collection(walk, event->type == YAML_MAPPING_START_EVENT);
+		enter_collection(walk, event->type == YAML_MAPPING_START_EVENT);
 		break;
 	case YAML_MAPPING_END_EVENT:
 	case YAML_SEQUENCE_END_EVENT:
@@ -91,7 +91,7 @@ bool flmem_yaml_top_keys(const char *text, size_t length, flmem_yaml_visit *visi
 
 		if (!yaml_parser_parse(&parser, &event))
 			break;
-		handle(&walk, &event);
+		handle_yaml_event(&walk, &event);
 		yaml_event_delete(&event);
 	}
 	yaml_parser_delete(&parser);

@@ -3,19 +3,21 @@
 #define FLMEM_BASE_YAML_H
 
 /*
- * The outermost keys of a YAML document: enough to tell what kind of file it is. Nothing is built
- * from the document and aliases are not followed, so the cost is linear in its length.
+ * The outermost keys of a YAML document: enough to identify the kind of file. No tree is built and
+ * aliases are not followed, so the cost is linear in its length.
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* One outermost key; `value` is NULL where it is not a scalar. Both live for the call only. */
+/*
+ * One outermost key; `value` is NULL where it is not a scalar. Both are valid during the call only.
+ */
 typedef void flmem_yaml_visit(void *context, const char *key, const char *value);
 
 /*
- * Visits the keys of the first document. False when it is not a mapping or breaks off in an error;
- * the keys before the error have been visited then.
+ * Visits the keys of the first document. False when it is not a mapping or has an error; the keys
+ * before the error were visited.
  */
 bool flmem_yaml_top_keys(const char *text, size_t length, flmem_yaml_visit *visit, void *context);
 

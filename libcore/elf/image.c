@@ -56,7 +56,7 @@ bool flmem_image_read_address(struct flmem_image *image, uint64_t address, void 
 	       flmem_image_read(image, offset, out, length);
 }
 
-static int read_header(struct flmem_image *image, struct flmem_error *err)
+static int read_elf_header(struct flmem_image *image, struct flmem_error *err)
 {
 	Elf64_Ehdr *header = &image->header;
 
@@ -79,7 +79,7 @@ static bool keep_load(struct flmem_image *image, const Elf64_Phdr *row)
 {
 	uint64_t end;
 
-	/* Whatever lies outside the file cannot have been mapped either. */
+	/* A range outside the file cannot have been mapped either. */
 	if (__builtin_add_overflow(row->p_offset, row->p_filesz, &end) || end > image->size ||
 	    __builtin_add_overflow(row->p_vaddr, row->p_memsz, &end) ||
 	    row->p_filesz > row->p_memsz || image->load_count == IMAGE_LOADS_MAX)
@@ -193,7 +193,7 @@ static int read_tables(struct flmem_image *image, struct flmem_error *err)
 	if (!flmem_image_read(image, 0, image->head, length))
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot read the file");
 	image->head_length = length;
-	rc = read_header(image, err);
+	rc = read_elf_header(image, err);
 	if (!rc)
 		rc = read_segments(image, &dynamic, err);
 	if (!rc)
@@ -343,7 +343,7 @@ static uint32_t read_sections(struct flmem_image *image, uint32_t first, uint32_
 	return count;
 }
 
-static bool section_is_sound(const struct flmem_image *image, const Elf64_Shdr *section)
+static bool is_valid_section(const struct flmem_image *image, const Elf64_Shdr *section)
 {
 	uint64_t end;
 
@@ -357,13 +357,13 @@ bool flmem_image_section_at(struct flmem_image *image, uint32_t index, Elf64_Shd
 {
 	Elf64_Shdr section;
 
-	if (!read_sections(image, index, 1, &section) || !section_is_sound(image, &section))
+	if (!read_sections(image, index, 1, &section) || !is_valid_section(image, &section))
 		return false;
 	*ret_section = section;
 	return true;
 }
 
-/* Section names as they stand in the file; those behind the limit are not found. */
+/* Section names as the file holds them; those after the limit are not found. */
 struct section_names {
 	char bytes[SECTION_NAMES_MAX];
 	size_t length;
@@ -396,7 +396,7 @@ bool flmem_image_section(struct flmem_image *image, const char *name, Elf64_Shdr
 			if (rows[i].sh_name > names.length ||
 			    length > names.length - rows[i].sh_name ||
 			    memcmp(names.bytes + rows[i].sh_name, name, length) != 0 ||
-			    !section_is_sound(image, &rows[i]))
+			    !is_valid_section(image, &rows[i]))
 				continue;
 			*ret_section = rows[i];
 			return true;

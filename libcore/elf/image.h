@@ -3,12 +3,12 @@
 #define FLMEM_ELF_IMAGE_H
 
 /*
- * One ELF file, 64-bit little-endian, of whatever origin: every offset and count is checked against
- * the file before it is used, every loop is bounded, and no allocation grows with what the file
- * claims. The file is read with pread, never mapped: one that shrinks while it is mapped would kill
- * the reader with SIGBUS. libelf is not used here: it allocates by the file's own section count
- * and string table sizes before a caller can check them, has no symbol look-up by hash, and would
- * hold whole symbol tables in memory (libtorch_cpu: 60 MB) where a few preads answer.
+ * One 64-bit little-endian ELF file, not trusted: every offset and count is checked against the
+ * file before it is used, every loop is bounded, and no allocation grows with what the file claims.
+ * The file is read with pread, never mapped: one that shrinks while it is mapped would kill the
+ * reader with SIGBUS. libelf is not used here: it allocates by the file's own section count and
+ * string table sizes before a caller can check them, cannot look up a symbol by hash, and holds
+ * whole symbol tables in memory (libtorch_cpu: 60 MB) where a few preads are enough.
  */
 
 #include <stdbool.h>
@@ -25,7 +25,7 @@ struct flmem_symbol {
 	uint64_t value; /* virtual address before relocation */
 	uint64_t size;
 	uint32_t index;	       /* in its symbol table */
-	uint16_t section;      /* SHN_ABS: the value is no address */
+	uint16_t section;      /* SHN_ABS: the value is not an address */
 	unsigned char type;    /* STT_* */
 	unsigned char binding; /* STB_* */
 };
@@ -34,13 +34,13 @@ struct flmem_symbol {
 int flmem_image_open(int fd, struct flmem_image **ret_image, struct flmem_error *err);
 
 /*
- * Content of a file that can be had without the file: from where it is mapped. What is not mapped
- * (sections, .symtab) is not there, and pointers of the dynamic section may be relocated by `bias`.
+ * Content of a file without the file itself: read from where it is mapped. What is not mapped
+ * (sections, .symtab) is missing, and pointers of the dynamic section may be relocated by `bias`.
  */
 struct flmem_image_source {
 	bool (*read)(const void *context, uint64_t offset, void *out, size_t length);
 	const void *context; /* must outlive the image */
-	uint64_t size;	     /* first offset that is certainly not there */
+	uint64_t size;	     /* no content at or after this offset */
 	uint64_t bias;
 };
 
@@ -56,10 +56,13 @@ static inline void flmem_cleanup_image(struct flmem_image **image)
 
 #define FLMEM_AUTO_IMAGE FLMEM_AUTO(flmem_cleanup_image)
 
-/* It names a dynamic linker (PT_INTERP): a dynamically linked program, or one that can be run. */
+/*
+ * The file names a dynamic linker (PT_INTERP): a dynamically linked program, or a library that can
+ * be run.
+ */
 bool flmem_image_has_interpreter(const struct flmem_image *image);
 
-/* Path of that dynamic linker; false when it names none or the text does not fit. */
+/* Path of that dynamic linker; false when the file names none or the path does not fit. */
 bool flmem_image_interpreter(struct flmem_image *image, char *out, size_t size);
 
 /* e_machine, EM_X86_64 and so on. */
@@ -72,12 +75,13 @@ uint16_t flmem_image_machine(const struct flmem_image *image);
 bool flmem_image_bias(const struct flmem_image *image, uint64_t start, uint64_t offset,
 		      bool executable, uint64_t *ret_bias);
 
-/* Where the data of the last writable PT_LOAD end: the rest of that page belongs to nobody. */
+/* End of the data of the last writable PT_LOAD: the rest of that page is unused. */
 struct flmem_data_end {
 	uint64_t address; /* virtual */
 	/*
-	 * Where they end in a page of the file's own, dynamic linkers leave what follows in the
-	 * file there, from this offset on, and the kernel zeros. 0: it is a page of zeros.
+	 * If the data end within a page that is mapped from the file, dynamic linkers leave the
+	 * file's content from this offset on in the rest of the page, and the kernel zeroes it. 0:
+	 * a page of zeros.
 	 */
 	uint64_t file_offset;
 };
@@ -112,7 +116,7 @@ bool flmem_image_search(struct flmem_image *image, const void *bytes, size_t len
 int64_t flmem_image_find_bytes(struct flmem_image *image, const void *bytes, size_t length,
 			       uint64_t from);
 
-/* A string or table by which to know a build; at least 11 bytes. */
+/* A string or table that identifies a build; at least 11 bytes. */
 struct flmem_marker {
 	const void *bytes;
 	size_t length;
@@ -121,8 +125,8 @@ struct flmem_marker {
 #define FLMEM_MARKERS_MAX 32U
 
 /*
- * Which of the markers (at most FLMEM_MARKERS_MAX) stand in the read-only data: bit i for the i-th.
- * One pass for all of them, so ask for all that might be wanted at once.
+ * Which of the markers (at most FLMEM_MARKERS_MAX) occur in the read-only data: bit i for the i-th.
+ * One pass finds all of them, so ask for all that may be needed in one call.
  */
 uint32_t flmem_image_find_markers(struct flmem_image *image, const struct flmem_marker *markers,
 				  size_t count);
@@ -134,7 +138,7 @@ bool flmem_image_find_code(struct flmem_image *image, const void *bytes, size_t 
 /* Length of the file. */
 uint64_t flmem_image_size(const struct flmem_image *image);
 
-/* Reads file content at an offset; false when it is not all there. */
+/* Reads file content at an offset; all or nothing. */
 bool flmem_image_read(struct flmem_image *image, uint64_t offset, void *out, size_t length);
 
 /* Reads file content by virtual address, as it is before relocation. */
@@ -142,21 +146,21 @@ bool flmem_image_read_address(struct flmem_image *image, uint64_t address, void 
 			      size_t length);
 
 /*
- * An undefined symbol of the dynamic table. Its value is 0, or the address of the PLT entry that
- * stands for the function wherever its address is taken (x86-64 psABI, "Function Addresses").
+ * An undefined symbol of the dynamic table. Its value is 0, or the address of the PLT entry that is
+ * used as the function's address wherever it is taken (x86-64 psABI, "Function Addresses").
  */
 bool flmem_image_find_import(struct flmem_image *image, const char *name,
 			     struct flmem_symbol *ret_symbol);
 
 /*
  * Address (before relocation) of the GOT slot through which the image itself calls `name`
- * (R_*_JUMP_SLOT or GLOB_DAT), or false. Looks at no more than 2^20 relocations of each kind.
+ * (R_*_JUMP_SLOT or GLOB_DAT), or false. Reads at most 2^20 relocations of each kind.
  */
 bool flmem_image_find_got_slot(struct flmem_image *image, const char *name, uint64_t *ret_address);
 
 /*
- * One heap block that the room above keeps with the image, so that work on a file that several
- * processes map is done once. Freed with the image, and when another one is set.
+ * One heap block that a caller keeps with the image, so that work on a file that several processes
+ * map is done once. Freed with the image, and when another one is set.
  */
 void *flmem_image_note(const struct flmem_image *image);
 void flmem_image_set_note(struct flmem_image *image, void *note);

@@ -13,11 +13,11 @@ struct entry {
 	uint64_t inode;
 	char *name;
 	struct flmem_image *image;	   /* NULL: could not be opened */
-	const char *why;		   /* static; for the process that tried */
-	const struct flmem_modules *owner; /* of the memory that the image reads; NULL: a file */
+	const char *why;		   /* static; why, for the process that tried to open it */
+	const struct flmem_modules *owner; /* whose memory the image reads; NULL: it reads a file */
 	pid_t tried_by;
 	uint64_t last_use;
-	uint16_t next; /* in its bucket */
+	uint16_t next; /* next in the bucket */
 };
 
 struct flmem_image_cache {
@@ -60,10 +60,11 @@ static uint16_t *bucket_of(struct flmem_image_cache *cache, dev_t device, uint64
 }
 
 /*
- * The name is part of the key because a file system with subvolumes (btrfs) uses inode numbers
- * again below one device number.
+ * The name is part of the key because a file system with subvolumes (btrfs) uses an inode number
+ * several times with one device number.
  */
-static struct entry *find_entry(struct flmem_image_cache *cache, const struct flmem_module *module)
+static struct entry *find_cached_image(struct flmem_image_cache *cache,
+				       const struct flmem_module *module)
 {
 	const struct flmem_map *map = module->map;
 	uint16_t i = *bucket_of(cache, map->device, map->inode);
@@ -134,7 +135,7 @@ static void open_entry(struct entry *entry, const struct flmem_module *module)
 	}
 }
 
-/* The entries stay, emptied, until they are the oldest. */
+/* The emptied entries stay in the list until they are the oldest. */
 void flmem_image_cache_forget(struct flmem_image_cache *cache, const struct flmem_modules *modules)
 {
 	for (uint16_t i = 0; i < cache->count; i++) {
@@ -151,7 +152,7 @@ void flmem_image_cache_forget(struct flmem_image_cache *cache, const struct flme
 struct flmem_image *flmem_image_cache_get(struct flmem_image_cache *cache,
 					  const struct flmem_module *module, const char **ret_why)
 {
-	struct entry *entry = find_entry(cache, module);
+	struct entry *entry = find_cached_image(cache, module);
 
 	if (!entry) {
 		entry = new_entry(cache, module->map);
@@ -161,7 +162,7 @@ struct flmem_image *flmem_image_cache_get(struct flmem_image_cache *cache,
 		}
 	}
 	entry->last_use = ++cache->clock;
-	/* What one process does not let be read, another one may. */
+	/* A file that cannot be opened through one process may open through another. */
 	if (!entry->image && entry->tried_by != module->owner->process->pid)
 		open_entry(entry, module);
 	if (!entry->image)

@@ -2,7 +2,7 @@
 #ifndef FLMEM_ELF_IMAGE_PRIVATE_H
 #define FLMEM_ELF_IMAGE_PRIVATE_H
 
-/* What the files that make up the image share. */
+/* Shared by the files that implement the image. */
 
 #include <elf.h>
 
@@ -15,7 +15,7 @@
 #define IMAGE_SYMBOLS_MAX ((uint64_t)1 << 20)
 #define IMAGE_NAMES_MAX	  ((uint64_t)64 << 20)
 
-/* A part of the file that was checked to lie within it. */
+/* A range that was checked to lie within the file. */
 struct flmem_extent {
 	uint64_t offset, size;
 };
@@ -40,10 +40,10 @@ struct flmem_image {
 	Elf64_Ehdr header;
 	Elf64_Phdr loads[IMAGE_LOADS_MAX];
 	size_t load_count;
-	Elf64_Phdr interpreter; /* p_type 0: it has none */
+	Elf64_Phdr interpreter; /* p_type 0: none */
 	struct flmem_dynamic dynamic;
 	struct flmem_gnu_hash gnu_hash;
-	void *note; /* of the room above */
+	void *note; /* of the caller: flmem_image_note() */
 	size_t head_length;
 	unsigned char head[IMAGE_HEAD_SIZE]; /* start of the file: most small reads fall here */
 };
@@ -54,7 +54,7 @@ bool flmem_image_section(struct flmem_image *image, const char *name, Elf64_Shdr
 /* Section header by index, checked in the same way. */
 bool flmem_image_section_at(struct flmem_image *image, uint32_t index, Elf64_Shdr *ret_section);
 
-/* File offset of a virtual address with at least `length` bytes of file content behind it. */
+/* File offset of a virtual address with at least `length` bytes of file content from there on. */
 bool flmem_image_address_to_offset(const struct flmem_image *image, uint64_t address,
 				   uint64_t length, uint64_t *ret_offset);
 

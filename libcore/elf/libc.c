@@ -12,7 +12,7 @@
 
 #define DIGITS "0123456789"
 
-/* More than any C library has of it, so that a hostile file costs little. */
+/* More than any C library has in .data.rel.ro, so that a hostile file costs little. */
 #define HITS_MAX  64
 #define RELRO_MAX ((uint64_t)1 << 20)
 
@@ -46,7 +46,7 @@ static bool copy_version(struct flmem_image *image, uint64_t offset,
 			return false;
 		length += digits;
 		numbers++;
-		/* A point that ends the sentence is no part of it. */
+		/* A full stop at the end of the sentence is not part of the version. */
 		if (text[length] != '.' || !strchr(DIGITS, text[length + 1]) || !text[length + 1])
 			break;
 		length++;
@@ -65,7 +65,7 @@ bool flmem_libc_glibc_version(struct flmem_image *image, char out[FLMEM_LIBC_VER
 	if (start < 0)
 		return false;
 	at = flmem_image_find_bytes(image, lead, strlen(lead), (uint64_t)start);
-	/* Both in one line; the vendor's name stands between them. */
+	/* Both texts are in one line, with the vendor's name between them. */
 	if (at < 0 || at - start > 128)
 		return false;
 	return copy_version(image, (uint64_t)at + strlen(lead), out);
@@ -73,7 +73,7 @@ bool flmem_libc_glibc_version(struct flmem_image *image, char out[FLMEM_LIBC_VER
 
 bool flmem_libc_musl_version(struct flmem_image *image, char out[FLMEM_LIBC_VERSION_MAX])
 {
-	/* __libc_version, a string of its own; the usage text only has "Version %s". */
+	/* __libc_version is a separate string; the usage text only has "Version %s". */
 	static const char usage[] = "musl libc (", lead[] = "\0001.";
 	int64_t at = -1;
 
@@ -95,7 +95,7 @@ bool flmem_libc_musl_version(struct flmem_image *image, char out[FLMEM_LIBC_VERS
 	return false;
 }
 
-static int tell_kind(struct flmem_libc *libc, const char *path, struct flmem_error *err)
+static int identify_kind(struct flmem_libc *libc, const char *path, struct flmem_error *err)
 {
 	const char *name = flmem_text_basename(libc->linker);
 
@@ -110,8 +110,8 @@ static int tell_kind(struct flmem_libc *libc, const char *path, struct flmem_err
 	return 0;
 }
 
-/* musl's linker is the library; glibc's lies beside the file that its own path leads to. */
-static void find_library(struct flmem_libc *libc)
+/* musl's linker is the library; glibc's library is in the directory of the resolved linker path. */
+static void find_libc_library(struct flmem_libc *libc)
 {
 	FLMEM_AUTO_FREE char *linker = realpath(libc->linker, NULL);
 	int length;
@@ -123,7 +123,7 @@ static void find_library(struct flmem_libc *libc)
 		 libc->kind == FLMEM_ALLOCATOR_MUSL ? linker + length : "libc.so.6");
 }
 
-/* Looks for a string in the tables that the linker has made read-only after relocation. */
+/* Searches for a string in the tables that the linker makes read-only after relocation. */
 static bool has_constant(struct flmem_image *image, const char *text)
 {
 	FLMEM_AUTO_FREE char *bytes = NULL;
@@ -137,8 +137,8 @@ static bool has_constant(struct flmem_image *image, const char *text)
 }
 
 /*
- * Since 2.26 the variable's name stands in the linker's list of tunables (elf/dl-tunables.list), in
- * .data.rel.ro; before, malloc itself compares names behind "MALLOC_".
+ * Since 2.26 the variable's name is in the linker's list of tunables (elf/dl-tunables.list), in
+ * .data.rel.ro; before, malloc itself compares what follows "MALLOC_".
  */
 static bool knows_arena_max(const struct flmem_libc *libc, struct flmem_image *library)
 {
@@ -179,10 +179,10 @@ int flmem_libc_of_program(const char *path, struct flmem_libc *ret_libc, struct 
 	if (!flmem_image_interpreter(image, libc.linker, sizeof(libc.linker)))
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0, "'%s' is statically linked",
 				       path);
-	rc = tell_kind(&libc, path, err);
+	rc = identify_kind(&libc, path, err);
 	if (rc)
 		return rc;
-	find_library(&libc);
+	find_libc_library(&libc);
 	read_library(&libc);
 	*ret_libc = libc;
 	return 0;

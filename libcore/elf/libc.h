@@ -3,8 +3,8 @@
 #define FLMEM_ELF_LIBC_H
 
 /*
- * The C library that a program on disk would be started with: its dynamic linker (PT_INTERP) names
- * the kind, and the library beside that linker the version.
+ * The C library that a program on disk would be started with: its dynamic linker (PT_INTERP) gives
+ * the kind, and the library in the linker's directory the version.
  */
 
 #include <stdbool.h>
@@ -27,14 +27,14 @@ struct flmem_libc {
 	enum flmem_allocator_kind kind;	      /* glibc or musl */
 	char linker[FLMEM_LIBC_PATH_MAX];     /* the dynamic linker, as the program names it */
 	char library[FLMEM_LIBC_PATH_MAX];    /* the file that has malloc; "" when not found */
-	char version[FLMEM_LIBC_VERSION_MAX]; /* "2.36"; "" when it could not be told */
+	char version[FLMEM_LIBC_VERSION_MAX]; /* "2.36"; "" when unknown */
 	bool has_malloc_trim;		      /* the library exports it */
-	bool reads_arena_max; /* it, or its linker, knows the variable MALLOC_ARENA_MAX */
+	bool reads_arena_max; /* the library or its linker reads the variable MALLOC_ARENA_MAX */
 };
 
 /*
- * FLMEM_EUNSUPPORTED when the file cannot be read, is no 64-bit ELF program, statically linked, or
- * linked to another C library.
+ * FLMEM_EUNSUPPORTED when the file cannot be read, is not a 64-bit ELF program, is statically
+ * linked, or linked to another C library.
  */
 int flmem_libc_of_program(const char *path, struct flmem_libc *ret_libc, struct flmem_error *err);
 

@@ -21,7 +21,7 @@ struct remote_debug {
 	uint64_t first_object;
 };
 
-/* Where the program's dynamic section is in memory, by its program headers. */
+/* Finds the program's dynamic section in memory from its program headers. */
 static bool find_dynamic(const struct flmem_modules *modules, uint64_t *ret_address,
 			 uint64_t *ret_count)
 {
@@ -33,7 +33,9 @@ static bool find_dynamic(const struct flmem_modules *modules, uint64_t *ret_addr
 	if (!at || count > PHDRS_MAX ||
 	    flmem_process_read_memory(modules->process, at, rows, count * sizeof(rows[0])))
 		return false;
-	/* Most programs say where their headers are (PT_PHDR); else the file tells the bias. */
+	/*
+	 * Most programs have PT_PHDR, the address of their headers; else the file gives the bias.
+	 */
 	module = flmem_modules_find(modules, at);
 	for (uint64_t i = 0; i < count; i++) {
 		if (rows[i].p_type == PT_PHDR) {
@@ -51,7 +53,7 @@ static bool find_dynamic(const struct flmem_modules *modules, uint64_t *ret_addr
 	return true;
 }
 
-static bool debug_by_dynamic(const struct flmem_modules *modules, uint64_t *ret_debug)
+static bool find_debug_by_dynamic(const struct flmem_modules *modules, uint64_t *ret_debug)
 {
 	Elf64_Dyn rows[DYNAMIC_MAX];
 	uint64_t at, count;
@@ -72,10 +74,10 @@ static bool debug_by_dynamic(const struct flmem_modules *modules, uint64_t *ret_
 }
 
 /*
- * A program that was started as an argument of its dynamic linker: then the kernel's auxiliary
- * vector speaks of the linker, whose own dynamic section has no DT_DEBUG.
+ * For a program that was started as an argument of its dynamic linker: then the kernel's auxiliary
+ * vector describes the linker, whose own dynamic section has no DT_DEBUG.
  */
-static bool debug_by_symbol(const struct flmem_modules *modules, uint64_t *ret_debug)
+static bool find_debug_by_symbol(const struct flmem_modules *modules, uint64_t *ret_debug)
 {
 	for (size_t i = 0; i < modules->count; i++) {
 		const struct flmem_module *module = &modules->rows[i];
@@ -94,12 +96,13 @@ static bool debug_by_symbol(const struct flmem_modules *modules, uint64_t *ret_d
 	return false;
 }
 
-static bool first_object(const struct flmem_modules *modules, uint64_t *ret_address)
+static bool find_first_object(const struct flmem_modules *modules, uint64_t *ret_address)
 {
 	struct remote_debug debug = {0};
 	uint64_t address;
 
-	if ((!debug_by_dynamic(modules, &address) && !debug_by_symbol(modules, &address)) ||
+	if ((!find_debug_by_dynamic(modules, &address) &&
+	     !find_debug_by_symbol(modules, &address)) ||
 	    flmem_process_read_memory(modules->process, address, &debug, sizeof(debug)) ||
 	    !debug.first_object)
 		return false;
@@ -107,15 +110,17 @@ static bool first_object(const struct flmem_modules *modules, uint64_t *ret_addr
 	return true;
 }
 
-static struct flmem_module *module_of(const struct flmem_modules *modules,
-				      const struct remote_object *object)
+static struct flmem_module *find_module_of(const struct flmem_modules *modules,
+					   const struct remote_object *object)
 {
 	const struct flmem_module *found = flmem_modules_find(modules, object->dynamic);
 
 	return found ? &modules->rows[found - modules->rows] : NULL;
 }
 
-/* The page that was read last: neighbours in the list are, as a rule, neighbours in memory. */
+/*
+ * The page that was read last: entries next to each other in the list are usually close in memory.
+ */
 struct near {
 	uint64_t start; /* 0: none was */
 	unsigned char bytes[4096];
@@ -147,15 +152,15 @@ bool flmem_modules_read_link_map(struct flmem_modules *modules)
 	struct near near = {0};
 	uint64_t at;
 
-	if (!first_object(modules, &at))
+	if (!find_first_object(modules, &at))
 		return false;
-	/* Objects without a file of their own (the vdso) take no place; cycles end it. */
+	/* Objects without a file (the vdso) get no rank; a cycle ends the walk. */
 	for (unsigned i = 0; at && i < OBJECTS_MAX; i++, at = object.next) {
 		struct flmem_module *module;
 
 		if (!read_object(modules, at, &near, &object))
 			break;
-		module = module_of(modules, &object);
+		module = find_module_of(modules, &object);
 		if (!module)
 			continue;
 		if (module->lookup_rank >= 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a mapping back to its file: through the target's root, map_files, its exe link, or, without
- * the file, from the memory itself.
+ * Opens the file of a mapping: through the target's root, map_files or its exe link; without the
+ * file, reads the mapped memory instead.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,9 +12,9 @@
 
 #include "elf/modules_private.h"
 
-#define COMPARED_BYTES 1024U /* ELF header, program headers, and as a rule the build id */
+#define COMPARED_BYTES 1024U /* ELF header, program headers, and usually the build id */
 
-/* Whether the file begins with what the process has mapped from its own. */
+/* Whether the file begins with the bytes that the process has mapped. */
 static bool has_same_head(const struct flmem_module *module, int fd)
 {
 	const struct flmem_process *process = module->owner->process;
@@ -28,8 +28,8 @@ static bool has_same_head(const struct flmem_module *module, int fd)
 }
 
 /*
- * On btrfs and overlayfs the device, and on some overlays the inode too, is another in stat() than
- * in maps, so when they differ the content decides.
+ * On btrfs and overlayfs stat() reports another device than maps, on some overlays also another
+ * inode, so compare the content when they differ.
  */
 static bool is_mapped_file(const struct flmem_module *module, int fd)
 {
@@ -42,7 +42,7 @@ static bool is_mapped_file(const struct flmem_module *module, int fd)
 	return has_same_head(module, fd);
 }
 
-/* Magic links of /proc/PID lead to the file itself, wherever and whether it still has a name. */
+/* Magic links of /proc/PID open the file itself, even after it was moved or removed. */
 static int open_magic_link(const struct flmem_module *module, const char *name)
 {
 	FLMEM_AUTO_CLOSE int fd = openat(module->owner->process->dirfd, name,
@@ -85,7 +85,7 @@ int flmem_module_open_file(const struct flmem_module *module, const char **ret_w
 	return -1;
 }
 
-static bool belongs(const struct flmem_module *module, const struct flmem_map *map)
+static bool is_of_module(const struct flmem_module *module, const struct flmem_map *map)
 {
 	return map->start >= module->start && map->end <= module->end &&
 	       map->inode == module->inode && map->device == module->device &&
@@ -93,16 +93,17 @@ static bool belongs(const struct flmem_module *module, const struct flmem_map *m
 }
 
 /*
- * The mapping that holds a file offset. A page of which two segments have a part is mapped twice;
- * the first is the one that nobody writes to.
+ * The mapping that holds a file offset. A page that two segments share is mapped twice; the first
+ * mapping is the one that is never written to.
  */
-static const struct flmem_map *map_of_offset(const struct flmem_module *module, uint64_t offset)
+static const struct flmem_map *find_map_of_offset(const struct flmem_module *module,
+						  uint64_t offset)
 {
 	const struct flmem_maps *maps = module->owner->maps;
 	const struct flmem_map *map = flmem_maps_find(maps, module->start);
 
 	for (; map && map < maps->rows + maps->count && map->start < module->end; map++)
-		if (belongs(module, map) && offset >= map->offset &&
+		if (is_of_module(module, map) && offset >= map->offset &&
 		    offset - map->offset < map->end - map->start)
 			return map;
 	return NULL;
@@ -114,7 +115,7 @@ static bool read_mapped(const void *context, uint64_t offset, void *out, size_t 
 	unsigned char *to = out;
 
 	while (length) {
-		const struct flmem_map *map = map_of_offset(module, offset);
+		const struct flmem_map *map = find_map_of_offset(module, offset);
 		uint64_t inside, left;
 		size_t step;
 
@@ -141,7 +142,8 @@ int flmem_module_open_memory(const struct flmem_module *module, struct flmem_ima
 		.read = read_mapped, .context = module, .bias = module->start};
 
 	for (; map && map < maps->rows + maps->count && map->start < module->end; map++)
-		if (belongs(module, map) && map->offset + (map->end - map->start) > source.size)
+		if (is_of_module(module, map) &&
+		    map->offset + (map->end - map->start) > source.size)
 			source.size = map->offset + (map->end - map->start);
 	return flmem_image_open_source(&source, ret_image, NULL);
 }

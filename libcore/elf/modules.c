@@ -15,11 +15,11 @@ struct run {
 };
 
 /*
- * Whether a mapping goes on with the run before it: the same file, further on in it. Segments of
- * a small file share pages of it, so the same page may follow; its first page follows itself only
- * behind text, else a second mapping of the file begins.
+ * Whether a mapping continues the run before it: the same file at a higher offset. Segments of a
+ * small file share a page, so the same offset may follow; offset 0 may repeat only after the text,
+ * else a second mapping of the file begins.
  */
-static bool continues(const struct run *run, const struct flmem_map *map)
+static bool continues_run(const struct run *run, const struct flmem_map *map)
 {
 	const struct flmem_map *last = run->last;
 
@@ -29,8 +29,8 @@ static bool continues(const struct run *run, const struct flmem_map *map)
 	return map->offset || (run->text && !(map->flags & FLMEM_MAP_EXEC));
 }
 
-/* The next run of mappings of one file at or after *index, which moves on behind it. */
-static bool next_run(const struct flmem_maps *maps, size_t *index, struct run *ret_run)
+/* The next run of mappings of one file at or after *index; moves *index past the run. */
+static bool find_next_run(const struct flmem_maps *maps, size_t *index, struct run *ret_run)
 {
 	struct run run = {0};
 	size_t i = *index;
@@ -42,7 +42,7 @@ static bool next_run(const struct flmem_maps *maps, size_t *index, struct run *r
 			continue; /* .bss, and parts that were made anonymous */
 		if (!run.first)
 			run.first = map;
-		else if (!continues(&run, map))
+		else if (!continues_run(&run, map))
 			break;
 		if (map->flags & FLMEM_MAP_EXEC && !run.text)
 			run.text = map;
@@ -61,7 +61,7 @@ static char *copy_path(const struct flmem_modules *modules, const struct flmem_m
 
 	if (deleted)
 		length -= strlen(DELETED_SUFFIX);
-	/* In a chroot maps shows the whole way, the process sees it from its root. */
+	/* In a chroot maps shows the whole path, but the process sees it from its root. */
 	if (root && length > root && strncmp(path, modules->root, root) == 0 && path[root] == '/') {
 		path += root;
 		length -= root;
@@ -95,7 +95,7 @@ static size_t count_runs(const struct flmem_maps *maps)
 {
 	size_t count = 0, index = 0;
 
-	for (struct run run; next_run(maps, &index, &run);)
+	for (struct run run; find_next_run(maps, &index, &run);)
 		count++;
 	return count;
 }
@@ -116,15 +116,18 @@ static void read_auxv(struct flmem_modules *modules)
 	}
 }
 
-static bool add_all(struct flmem_modules *modules)
+static bool add_modules(struct flmem_modules *modules)
 {
 	size_t index = 0;
 
-	for (struct run run; next_run(modules->maps, &index, &run);) {
+	for (struct run run; find_next_run(modules->maps, &index, &run);) {
 		bool holds_program =
 			run.first->start <= modules->headers && modules->headers < run.last->end;
 
-		/* A program that moved its text to huge pages has no executable mapping of it. */
+		/*
+		 * A program that moved its text to huge pages has no executable mapping of its
+		 * file.
+		 */
 		if ((run.text || holds_program) && !add_module(modules, &run))
 			return false;
 	}
@@ -146,7 +149,7 @@ static void mark_main(struct flmem_modules *modules)
 {
 	const struct flmem_module *main_module;
 
-	/* The first object is the program even when the kernel started its dynamic linker. */
+	/* The first object is the program even if the kernel started the dynamic linker. */
 	if (modules->rank_count) {
 		modules->by_rank[0]->main = true;
 		return;
@@ -168,7 +171,7 @@ int flmem_modules_load(const struct flmem_process *process, const struct flmem_m
 	modules->by_rank = calloc(count + 1, sizeof(*modules->by_rank));
 	read_root(modules);
 	read_auxv(modules);
-	if (!modules->rows || !modules->by_rank || !modules->root || !add_all(modules)) {
+	if (!modules->rows || !modules->by_rank || !modules->root || !add_modules(modules)) {
 		flmem_modules_clear(modules);
 		return flmem_error_nomem(err, "cannot allocate the list of modules of process %d",
 					 (int)process->pid);
@@ -245,8 +248,8 @@ bool flmem_module_address(const struct flmem_module *module, uint64_t value, uin
 	return true;
 }
 
-/* Whether the symbol's value, once relocated, is the address of the thing itself. */
-static bool is_plain(const struct flmem_symbol *symbol)
+/* Whether the symbol's value, once relocated, is the address of the function or variable itself. */
+static bool is_address_symbol(const struct flmem_symbol *symbol)
 {
 	return symbol->section != SHN_ABS &&
 	       (symbol->type == STT_FUNC || symbol->type == STT_OBJECT ||
@@ -258,7 +261,8 @@ bool flmem_module_symbol(const struct flmem_module *module, const char *name, ui
 	struct flmem_image *image = flmem_module_image(module, NULL);
 	struct flmem_symbol symbol;
 
-	return image && flmem_image_find_dynamic(image, name, &symbol) && is_plain(&symbol) &&
+	return image && flmem_image_find_dynamic(image, name, &symbol) &&
+	       is_address_symbol(&symbol) &&
 	       flmem_module_address(module, symbol.value, ret_address);
 }
 
@@ -268,7 +272,7 @@ bool flmem_module_symbol_any(const struct flmem_module *module, const char *name
 	struct flmem_image *image = flmem_module_image(module, NULL);
 	struct flmem_symbol symbol;
 
-	return image && flmem_image_find_any(image, name, &symbol) && is_plain(&symbol) &&
+	return image && flmem_image_find_any(image, name, &symbol) && is_address_symbol(&symbol) &&
 	       flmem_module_address(module, symbol.value, ret_address);
 }
 
@@ -283,7 +287,7 @@ const struct flmem_module *flmem_modules_lookup(const struct flmem_modules *modu
 
 		if (!image || !flmem_image_find_dynamic(image, name, &symbol))
 			continue;
-		if (is_plain(&symbol))
+		if (is_address_symbol(&symbol))
 			(void)flmem_module_address(module, symbol.value, &address);
 		if (ret_address)
 			*ret_address = address;
@@ -329,7 +333,7 @@ const struct flmem_module *flmem_module_got_target(const struct flmem_module *im
 			return NULL;
 		target = flmem_modules_find(importer->owner, value);
 	}
-	/* Until the first call the slot leads back to the importer's own PLT. */
+	/* Until the first call the slot points back into the importer's own PLT. */
 	if (target == importer && !flmem_image_find_dynamic(flmem_module_image(importer, NULL),
 							    name, &(struct flmem_symbol){0}))
 		return NULL;

@@ -3,9 +3,9 @@
 #define FLMEM_ELF_MODULES_H
 
 /*
- * The ELF files that a process runs code from, and their place in the order in which the dynamic
- * linker looks symbols up (its link map, read from the target's memory). Files are opened when
- * something is asked of them and not before: a PyTorch process has 200 of them.
+ * The ELF files that a process runs code from, and their rank in the order in which the dynamic
+ * linker looks up symbols (its link map, read from the target's memory). Files are opened on first
+ * use: a PyTorch process has 200 of them.
  */
 
 #include <stdbool.h>
@@ -20,8 +20,8 @@
 #include "proc/process.h"
 
 /*
- * Images by device, inode and name as /proc/PID/maps shows them, shared between processes. It
- * keeps at most 192 files open and closes the one asked for longest ago.
+ * Images by device, inode and name as /proc/PID/maps shows them, shared between processes. It keeps
+ * at most 192 files open and closes the least recently used one.
  */
 struct flmem_image_cache;
 
@@ -37,10 +37,10 @@ static inline void flmem_cleanup_image_cache(struct flmem_image_cache **cache)
 
 struct flmem_module {
 	char *path; /* as the process sees it, without " (deleted)"; owned by the modules */
-	uint64_t start, end; /* of its file's mappings; most of .bss lies behind */
+	uint64_t start, end; /* of its file's mappings; most of .bss follows them */
 	dev_t device;
 	uint64_t inode;
-	bool deleted;	 /* removed or replaced since it was mapped */
+	bool deleted;	 /* the file was removed or replaced since it was mapped */
 	bool main;	 /* the program itself */
 	int lookup_rank; /* place in the global symbol scope; -1: not in it, or unknown */
 	const struct flmem_map *map;	   /* its first executable mapping, or its first */
@@ -56,7 +56,7 @@ struct flmem_modules {
 	const struct flmem_process *process;
 	const struct flmem_maps *maps;
 	struct flmem_image_cache *cache;
-	uint64_t headers;      /* where the kernel put the program's own headers (AT_PHDR), or 0 */
+	uint64_t headers;      /* where the kernel mapped the program headers (AT_PHDR), or 0 */
 	uint64_t header_count; /* AT_PHNUM */
 	char *root; /* the process's root as this process sees it; "" when it is the same */
 };
@@ -75,22 +75,21 @@ const struct flmem_module *flmem_modules_find(const struct flmem_modules *module
 const struct flmem_module *flmem_modules_main(const struct flmem_modules *modules);
 
 /*
- * The file, opened on the first call, or, when that is gone, what the process has of it in memory
- * (no sections, no .symtab). NULL when neither can be read, and then `ret_why` (may be NULL) is a
- * static text that says why. Owned by the cache: use it at once, do not keep it across calls
- * for other modules.
+ * The file, opened on the first call, or, when the file is gone, the part of it that is mapped (no
+ * sections, no .symtab). NULL when neither can be read; then `ret_why` (may be NULL) is the reason,
+ * a static text. Owned by the cache: use it at once, do not keep it across calls for other modules.
  */
 struct flmem_image *flmem_module_image(const struct flmem_module *module, const char **ret_why);
 
 /* Load bias: add it to symbol values. False when the file cannot be read or does not fit. */
 bool flmem_module_bias(const struct flmem_module *module, uint64_t *ret_bias);
 
-/* Run-time address of a virtual address of the file; also makes sure that it is mapped. */
+/* Run-time address of a virtual address of the file; also checks that it is mapped. */
 bool flmem_module_address(const struct flmem_module *module, uint64_t value, uint64_t *ret_address);
 
 /*
- * Run-time address of a dynamic symbol of this module, function or data. False when it is not
- * there, or is an STT_GNU_IFUNC (its value is a resolver, not the function), or thread-local.
+ * Run-time address of a dynamic symbol of this module, function or data. False when the symbol is
+ * missing, is an STT_GNU_IFUNC (its value is a resolver, not the function), or is thread-local.
  */
 bool flmem_module_symbol(const struct flmem_module *module, const char *name,
 			 uint64_t *ret_address);
@@ -101,15 +100,15 @@ bool flmem_module_symbol_any(const struct flmem_module *module, const char *name
 
 /*
  * The module whose definition of `name` the dynamic linker gives to the program: the first in
- * lookup order. NULL when none has it or the order is unknown. `ret_address` (may be NULL) is its
- * run-time address, 0 when that cannot be told.
+ * lookup order. NULL when none defines it or the order is unknown. `ret_address` (may be NULL) is
+ * its run-time address, 0 when unknown.
  */
 const struct flmem_module *flmem_modules_lookup(const struct flmem_modules *modules,
 						const char *name, uint64_t *ret_address);
 
 /*
- * Whether the address, which is the function's for the whole process, is the module's PLT entry for
- * it: that of a program at a fixed address which takes the function's address.
+ * Whether the address that the whole process uses for the function is this module's PLT entry for
+ * it: so for a program at a fixed address that takes the function's address.
  */
 bool flmem_module_is_plt_entry(const struct flmem_module *module, const char *name,
 			       uint64_t address);

@@ -5,25 +5,25 @@
 #include "elf/modules.h"
 
 /*
- * Opens the very file that the module was mapped from, or says why not (a static text). A file of
- * the same name that took its place is not it.
+ * Opens exactly the file that the module was mapped from, or sets the reason (a static text). A
+ * file of the same name that replaced it is refused.
  */
 int flmem_module_open_file(const struct flmem_module *module, const char **ret_why);
 
 /*
- * Image of what the module has in the process's memory, for a file that cannot be opened any more.
- * It must not outlive the module.
+ * Image of the module's mapped memory, for a file that can no longer be opened. It must not outlive
+ * the module.
  */
 int flmem_module_open_memory(const struct flmem_module *module, struct flmem_image **ret_image);
 
-/* Closes the images that read the memory behind these modules. */
+/* Closes the images that read the memory of these modules. */
 void flmem_image_cache_forget(struct flmem_image_cache *cache, const struct flmem_modules *modules);
 
-/* Image of the module from the cache, opening it when it is not there. */
+/* Image of the module from the cache, opened when it is not cached. */
 struct flmem_image *flmem_image_cache_get(struct flmem_image_cache *cache,
 					  const struct flmem_module *module, const char **ret_why);
 
-/* Fills the ranks from the dynamic linker's list; false when there is none. */
+/* Fills the ranks from the dynamic linker's list; false when no list was found. */
 bool flmem_modules_read_link_map(struct flmem_modules *modules);
 
 #endif

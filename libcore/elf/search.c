@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes by which a build is known, searched in the read-only data of an image. */
+/* Searches the read-only data of an image for bytes that identify a build. */
 #include <string.h>
 
 #include "elf/image.h"
@@ -36,7 +36,7 @@ bool flmem_image_search_extent(
 }
 
 /* Where read-only data is: .rodata, else every segment that is not writable. */
-static size_t data_extents(struct flmem_image *image, struct flmem_extent out[IMAGE_LOADS_MAX])
+static size_t list_data_extents(struct flmem_image *image, struct flmem_extent out[IMAGE_LOADS_MAX])
 {
 	Elf64_Shdr section;
 	uint64_t left = SEARCH_MAX;
@@ -63,7 +63,7 @@ bool flmem_image_search(struct flmem_image *image, const void *bytes, size_t len
 			void *data)
 {
 	struct flmem_extent extents[IMAGE_LOADS_MAX];
-	size_t count = data_extents(image, extents);
+	size_t count = list_data_extents(image, extents);
 
 	for (size_t i = 0; i < count; i++)
 		if (flmem_image_search_extent(image, extents[i], bytes, length, visit, data))
@@ -71,7 +71,7 @@ bool flmem_image_search(struct flmem_image *image, const void *bytes, size_t len
 	return false;
 }
 
-static bool take_first(struct flmem_image *image, uint64_t offset, void *data)
+static bool keep_first_match(struct flmem_image *image, uint64_t offset, void *data)
 {
 	(void)image;
 	*(int64_t *)data = (int64_t)offset;
@@ -82,7 +82,7 @@ int64_t flmem_image_find_bytes(struct flmem_image *image, const void *bytes, siz
 			       uint64_t from)
 {
 	struct flmem_extent extents[IMAGE_LOADS_MAX];
-	size_t count = data_extents(image, extents);
+	size_t count = list_data_extents(image, extents);
 	int64_t found = -1;
 
 	for (size_t i = 0; i < count && found < 0; i++) {
@@ -93,7 +93,7 @@ int64_t flmem_image_find_bytes(struct flmem_image *image, const void *bytes, siz
 			continue;
 		where->offset += skip;
 		where->size -= skip;
-		flmem_image_search_extent(image, *where, bytes, length, take_first, &found);
+		flmem_image_search_extent(image, *where, bytes, length, keep_first_match, &found);
 	}
 	return found;
 }
@@ -109,7 +109,7 @@ bool flmem_image_find_code(struct flmem_image *image, const void *bytes, size_t 
 			continue;
 		flmem_image_search_extent(image,
 					  (struct flmem_extent){load->p_offset, load->p_filesz},
-					  bytes, length, take_first, &found);
+					  bytes, length, keep_first_match, &found);
 		if (found < 0)
 			continue;
 		*ret_address = (uint64_t)found - load->p_offset + load->p_vaddr;
@@ -119,9 +119,9 @@ bool flmem_image_find_code(struct flmem_image *image, const void *bytes, size_t 
 }
 
 /*
- * Many markers in one pass: a text is looked at only every STRIDE bytes, WINDOW bytes at a time.
- * A marker of STRIDE + WINDOW - 1 bytes or more has one of its first STRIDE windows there, wherever
- * it stands. A table of hashes answers for nearly all windows that they belong to no marker.
+ * Many markers in one pass: only every STRIDE bytes is a window of WINDOW bytes compared. A marker
+ * of STRIDE + WINDOW - 1 bytes or more has one of its first STRIDE windows there, at whatever
+ * offset it begins. A hash table rules out nearly all windows.
  */
 #define STRIDE	  8U
 #define WINDOW	  4U
@@ -162,7 +162,7 @@ static void prepare_search(struct marker_search *search)
 	}
 }
 
-/* Looks closer at a window: markers that have it and stand around it within the chunk. */
+/* Compares a window with the markers that contain it, within the chunk. */
 static void check_window(struct marker_search *search, const unsigned char *chunk, size_t length,
 			 size_t position)
 {
@@ -209,7 +209,7 @@ uint32_t flmem_image_find_markers(struct flmem_image *image, const struct flmem_
 	FLMEM_AUTO_FREE struct marker_search *search = calloc(1, sizeof(*search));
 	FLMEM_AUTO_FREE unsigned char *chunk = malloc(IMAGE_CHUNK_SIZE);
 	struct flmem_extent extents[IMAGE_LOADS_MAX];
-	size_t extent_count = data_extents(image, extents);
+	size_t extent_count = list_data_extents(image, extents);
 
 	if (!search || !chunk || count > FLMEM_MARKERS_MAX)
 		return 0;

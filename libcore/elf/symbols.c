@@ -43,8 +43,8 @@ static void fill_symbol(const Elf64_Sym *symbol, uint32_t index, struct flmem_sy
 }
 
 /* Whether the symbol at `index` is a definition of `name`, or an import of it. */
-static bool take_symbol(struct flmem_image *image, uint32_t index, const char *name, bool defined,
-			struct flmem_symbol *ret_symbol)
+static bool match_symbol(struct flmem_image *image, uint32_t index, const char *name, bool defined,
+			 struct flmem_symbol *ret_symbol)
 {
 	Elf64_Sym symbol;
 
@@ -55,7 +55,7 @@ static bool take_symbol(struct flmem_image *image, uint32_t index, const char *n
 	return true;
 }
 
-static uint32_t gnu_hash_of(const char *name)
+static uint32_t hash_gnu(const char *name)
 {
 	uint32_t hash = 5381;
 
@@ -64,7 +64,7 @@ static uint32_t gnu_hash_of(const char *name)
 	return hash;
 }
 
-static uint32_t sysv_hash_of(const char *name)
+static uint32_t hash_sysv(const char *name)
 {
 	uint32_t hash = 0;
 
@@ -128,7 +128,7 @@ static bool find_gnu(struct flmem_image *image, const char *name, bool defined,
 		     struct flmem_symbol *ret_symbol)
 {
 	const struct flmem_gnu_hash *table = &image->gnu_hash;
-	uint32_t hash = gnu_hash_of(name), index, entry = 0;
+	uint32_t hash = hash_gnu(name), index, entry = 0;
 
 	if (!bloom_may_hold(image, hash) ||
 	    !flmem_image_read_address(image,
@@ -145,7 +145,7 @@ static bool find_gnu(struct flmem_image *image, const char *name, bool defined,
 					      &entry, sizeof(entry)))
 			return false;
 		if ((entry | 1) == (hash | 1) &&
-		    take_symbol(image, index, name, defined, ret_symbol))
+		    match_symbol(image, index, name, defined, ret_symbol))
 			return true;
 	}
 	return false;
@@ -160,12 +160,12 @@ static bool find_sysv(struct flmem_image *image, const char *name, struct flmem_
 		return false;
 	table += sizeof(counts);
 	if (!flmem_image_read_address(
-		    image, table + (uint64_t)(sysv_hash_of(name) % counts[0]) * sizeof(index),
-		    &index, sizeof(index)))
+		    image, table + (uint64_t)(hash_sysv(name) % counts[0]) * sizeof(index), &index,
+		    sizeof(index)))
 		return false;
 	table += (uint64_t)counts[0] * sizeof(index);
 	for (unsigned i = 0; i < CHAIN_MAX && index != STN_UNDEF && index < counts[1]; i++) {
-		if (take_symbol(image, index, name, true, ret_symbol))
+		if (match_symbol(image, index, name, true, ret_symbol))
 			return true;
 		if (!flmem_image_read_address(image, table + (uint64_t)index * sizeof(index),
 					      &index, sizeof(index)))
@@ -189,14 +189,14 @@ struct symbol_table {
 	struct flmem_extent symbols, names;
 };
 
-/* Offsets in the string table at which the wanted name stands; tails of longer names count. */
+/* Offsets in the string table at which the wanted name occurs; tails of longer names count. */
 struct name_hits {
 	uint64_t base;
 	uint64_t offsets[NAME_HITS_MAX];
 	size_t count;
 };
 
-static bool keep_hit(struct flmem_image *image, uint64_t offset, void *data)
+static bool keep_name_hit(struct flmem_image *image, uint64_t offset, void *data)
 {
 	struct name_hits *hits = data;
 
@@ -205,7 +205,7 @@ static bool keep_hit(struct flmem_image *image, uint64_t offset, void *data)
 	return hits->count == NAME_HITS_MAX;
 }
 
-static bool is_hit(const struct name_hits *hits, const Elf64_Sym *symbol)
+static bool is_name_hit(const struct name_hits *hits, const Elf64_Sym *symbol)
 {
 	for (size_t i = 0; i < hits->count; i++)
 		if (symbol->st_name == hits->offsets[i])
@@ -214,8 +214,8 @@ static bool is_hit(const struct name_hits *hits, const Elf64_Sym *symbol)
 }
 
 /*
- * Linear search by way of the strings: first where the name stands, then which symbol points
- * there, so that two sequential reads answer instead of one read per symbol.
+ * Linear search through the strings: first the offsets of the name, then the symbol that points to
+ * one of them. Two sequential reads replace one read per symbol.
  */
 static bool search_table(struct flmem_image *image, const struct symbol_table *table,
 			 const char *name, bool defined, struct flmem_symbol *ret_symbol)
@@ -224,7 +224,8 @@ static bool search_table(struct flmem_image *image, const struct symbol_table *t
 	struct name_hits hits = {.base = table->names.offset};
 	uint64_t count = table->symbols.size / sizeof(*symbols);
 
-	flmem_image_search_extent(image, table->names, name, strlen(name) + 1, keep_hit, &hits);
+	flmem_image_search_extent(image, table->names, name, strlen(name) + 1, keep_name_hit,
+				  &hits);
 	if (!hits.count)
 		return false;
 	if (count > IMAGE_SYMBOLS_MAX)
@@ -238,7 +239,7 @@ static bool search_table(struct flmem_image *image, const struct symbol_table *t
 			return false;
 		for (size_t i = 0; i < step; i++) {
 			if ((symbols[i].st_shndx != SHN_UNDEF) != defined ||
-			    !is_hit(&hits, &symbols[i]))
+			    !is_name_hit(&hits, &symbols[i]))
 				continue;
 			fill_symbol(&symbols[i], (uint32_t)(first + i), ret_symbol);
 			return true;
@@ -247,7 +248,7 @@ static bool search_table(struct flmem_image *image, const struct symbol_table *t
 	return false;
 }
 
-static bool static_table(struct flmem_image *image, struct symbol_table *ret_table)
+static bool find_static_table(struct flmem_image *image, struct symbol_table *ret_table)
 {
 	Elf64_Shdr symbols, names;
 
@@ -268,14 +269,16 @@ bool flmem_image_find_any(struct flmem_image *image, const char *name,
 
 	if (flmem_image_find_dynamic(image, name, ret_symbol))
 		return true;
-	return static_table(image, &table) && search_table(image, &table, name, true, ret_symbol);
+	return find_static_table(image, &table) &&
+	       search_table(image, &table, name, true, ret_symbol);
 }
 
 /*
  * Number of entries of .dynsym that hold the imports: GNU hash puts them first, DT_HASH counts all.
- * For an image that exports nothing ld writes a table that says 1; the strings follow the symbols.
+ * For an image that exports nothing ld writes a table with 1; then count up to the strings, which
+ * follow the symbols.
  */
-static uint64_t import_count(struct flmem_image *image)
+static uint64_t count_imports(struct flmem_image *image)
 {
 	const struct flmem_dynamic *dynamic = &image->dynamic;
 	uint32_t counts[2];
@@ -289,9 +292,9 @@ static uint64_t import_count(struct flmem_image *image)
 		       : 0;
 }
 
-/* Part of the file behind a virtual address, cut to what the file holds of its segment. */
-static bool extent_at(const struct flmem_image *image, uint64_t address, uint64_t size,
-		      struct flmem_extent *ret_extent)
+/* Part of the file at a virtual address, cut to what the file holds of its segment. */
+static bool find_extent_at(const struct flmem_image *image, uint64_t address, uint64_t size,
+			   struct flmem_extent *ret_extent)
 {
 	uint64_t offset;
 
@@ -305,12 +308,12 @@ static bool find_listed_import(struct flmem_image *image, const char *name,
 			       struct flmem_symbol *ret_symbol)
 {
 	const struct flmem_dynamic *dynamic = &image->dynamic;
-	uint64_t count = import_count(image);
+	uint64_t count = count_imports(image);
 	struct symbol_table table;
 
 	if (count > IMAGE_SYMBOLS_MAX || dynamic->strtab_size > IMAGE_NAMES_MAX ||
-	    !extent_at(image, dynamic->symtab, count * sizeof(Elf64_Sym), &table.symbols) ||
-	    !extent_at(image, dynamic->strtab, dynamic->strtab_size, &table.names))
+	    !find_extent_at(image, dynamic->symtab, count * sizeof(Elf64_Sym), &table.symbols) ||
+	    !find_extent_at(image, dynamic->strtab, dynamic->strtab_size, &table.names))
 		return false;
 	return search_table(image, &table, name, false, ret_symbol);
 }
@@ -320,7 +323,7 @@ bool flmem_image_find_import(struct flmem_image *image, const char *name,
 {
 	if (find_listed_import(image, name, ret_symbol))
 		return true;
-	/* One whose address is that of a PLT entry here is hashed like a definition. */
+	/* An import whose value is a PLT entry of this image is hashed like a definition. */
 	return load_gnu_hash(image) && find_gnu(image, name, false, ret_symbol);
 }
 
@@ -372,8 +375,8 @@ bool flmem_image_find_got_slot(struct flmem_image *image, const char *name, uint
 	if (!flmem_image_find_dynamic(image, name, &symbol) &&
 	    !flmem_image_find_import(image, name, &symbol))
 		return false;
-	return (extent_at(image, dynamic->jmprel, dynamic->jmprel_size, &where) &&
+	return (find_extent_at(image, dynamic->jmprel, dynamic->jmprel_size, &where) &&
 		find_slot(image, where, symbol.index, ret_address)) ||
-	       (extent_at(image, dynamic->rela, dynamic->rela_size, &where) &&
+	       (find_extent_at(image, dynamic->rela, dynamic->rela_size, &where) &&
 		find_slot(image, where, symbol.index, ret_address));
 }

@@ -2,7 +2,7 @@
 #ifndef FLMEM_ELF_VIEW_H
 #define FLMEM_ELF_VIEW_H
 
-/* What the rooms above work on: one process with its mappings and modules, owned by the caller. */
+/* One process with its mappings and modules, as other directories use it; owned by the caller. */
 
 struct flmem_maps;
 struct flmem_modules;

@@ -82,7 +82,7 @@ struct flmem_framework_ops {
 	const struct flmem_round_marker *markers;
 	/* The names of its files, ending in a row without text; or NULL. */
 	const struct flmem_file_name *files;
-	/* The layout of its jobs; NULL: each file stands for itself. */
+	/* The layout of its jobs; NULL: each file is checked alone. */
 	const struct flmem_job_layout *jobs;
 	/* Its ways to run a round, for memory plans; NULL: none. */
 	const struct flmem_strategies *strategies;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * libflmem_scrub.so, for `flmem start --no-inherit-preload`. It stands last in LD_PRELOAD, behind
- * the library it belongs to. Before main() it takes both entries out of the environment again, so
+ * libflmem_scrub.so, for `flmem start --no-inherit-preload`. It is the last entry of LD_PRELOAD,
+ * after the library it belongs to. Before main() it removes both entries from the environment, so
  * that the program runs with that library and its children start without it.
  *
- * It uses no library function at all: it must load into whatever the program was built with.
+ * It uses no library function at all: it must load into a program with any C library.
  */
 
 #include <stddef.h>
@@ -15,10 +15,10 @@
 #define NAME	 "libflmem_scrub.so"
 #define VARIABLE "LD_PRELOAD="
 
-/* Another constructor may have moved the environment already. */
+/* Another constructor may have moved the environment before. */
 extern char **environ __attribute__((weak));
 
-static size_t length_of(const char *text)
+static size_t text_length(const char *text)
 {
 	size_t length = 0;
 
@@ -27,16 +27,16 @@ static size_t length_of(const char *text)
 	return length;
 }
 
-static int starts(const char *text, const char *prefix)
+static int starts_with(const char *text, const char *prefix)
 {
 	while (*prefix && *text == *prefix)
 		text++, prefix++;
 	return !*prefix;
 }
 
-static int same(const char *a, const char *b)
+static int is_same_text(const char *a, const char *b)
 {
-	return starts(a, b) && !a[length_of(b)];
+	return starts_with(a, b) && !a[text_length(b)];
 }
 
 static const char *file_name(const char *path)
@@ -49,8 +49,8 @@ static const char *file_name(const char *path)
 	return name;
 }
 
-/* A program that becomes another one keeps the entries for that one. */
-static int is_wrapper(const char *program)
+/* A program that execs another one keeps the entries for that one. */
+static int is_wrapper_program(const char *program)
 {
 	static const char names[][16] = {
 #define WRAPPER_NAME(name) name,
@@ -59,25 +59,27 @@ static int is_wrapper(const char *program)
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (same(file_name(program), names[i]))
+		if (is_same_text(file_name(program), names[i]))
 			return 1;
 	return 0;
 }
 
-static size_t entry_start(const char *list, size_t end)
+static size_t find_entry_start(const char *list, size_t end)
 {
 	while (end && list[end - 1] != ':' && list[end - 1] != ' ')
 		end--;
 	return end;
 }
 
-/* Cuts the list in front of the last two entries; 1 when nothing is left, 0 when it stays. */
-static int cut(char *list)
+/*
+ * Cuts the list before the last two entries; 1 when the list is then empty, 0 when it is unchanged.
+ */
+static int cut_entries(char *list)
 {
-	size_t own = entry_start(list, length_of(list));
-	size_t library = own ? entry_start(list, own - 1) : 0;
+	size_t own = find_entry_start(list, text_length(list));
+	size_t library = own ? find_entry_start(list, own - 1) : 0;
 
-	if (!own || !same(file_name(list + own), NAME))
+	if (!own || !is_same_text(file_name(list + own), NAME))
 		return 0;
 	if (!library)
 		return 1;
@@ -85,14 +87,15 @@ static int cut(char *list)
 	return 0;
 }
 
-static void clean(char **environment)
+static void clean_environment(char **environment)
 {
 	char **kept = environment;
 
 	if (!environment)
 		return;
 	for (; *environment; environment++)
-		if (!starts(*environment, VARIABLE) || !cut(*environment + sizeof(VARIABLE) - 1))
+		if (!starts_with(*environment, VARIABLE) ||
+		    !cut_entries(*environment + sizeof(VARIABLE) - 1))
 			*kept++ = *environment;
 	*kept = NULL;
 }
@@ -100,9 +103,9 @@ static void clean(char **environment)
 /* glibc hands main()'s arguments to the constructors of libraries too. */
 __attribute__((constructor)) static void scrub(int argc, char **argv, char **environment)
 {
-	if (argc > 0 && is_wrapper(argv[0]))
+	if (argc > 0 && is_wrapper_program(argv[0]))
 		return;
-	clean(environment);
+	clean_environment(environment);
 	if (&environ && environ != environment)
-		clean(environ);
+		clean_environment(environ);
 }

@@ -3,9 +3,9 @@
 #define FLMEM_PRELOAD_WRAPPERS_H
 
 /*
- * Programs that do nothing but set something about their own process and then become the command
- * they were given; the job is what they become. Most scripts start through the first one. The
- * header is free of everything, for the preloaded library uses it too.
+ * Programs that only change a property of their process and then exec the command they were given;
+ * that command is the job. Most scripts start through the first one. This header includes nothing,
+ * since the preloaded library uses it, too.
  */
 
 /* X(name) */

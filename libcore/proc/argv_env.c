@@ -10,7 +10,7 @@
 
 #define TEXT_LIMIT ((size_t)2 << 20)
 
-static size_t count_words(const char *text, size_t length)
+static size_t count_nul_words(const char *text, size_t length)
 {
 	const char *end = text + length;
 	size_t count = 0;
@@ -29,7 +29,7 @@ int flmem_argv_env_split(struct flmem_buf *buf, bool cut, struct flmem_argv_env 
 	words.text = flmem_buf_take(buf);
 	if (!words.text)
 		return -ENOMEM;
-	count = count_words(words.text, length);
+	count = count_nul_words(words.text, length);
 	words.values = calloc(count ? count : 1, sizeof(*words.values));
 	if (!words.values)
 		return -ENOMEM;
@@ -42,8 +42,8 @@ int flmem_argv_env_split(struct flmem_buf *buf, bool cut, struct flmem_argv_env 
 	return 0;
 }
 
-static int read_words(const struct flmem_process *process, const char *name, const char *what,
-		      struct flmem_argv_env *ret_words, struct flmem_error *err)
+static int read_argv_env(const struct flmem_process *process, const char *name, const char *what,
+			 struct flmem_argv_env *ret_words, struct flmem_error *err)
 {
 	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
 	int rc = flmem_io_read_file_at(process->dirfd, name, TEXT_LIMIT, &buf);
@@ -57,13 +57,13 @@ static int read_words(const struct flmem_process *process, const char *name, con
 int flmem_argv_env_read_argv(const struct flmem_process *process, struct flmem_argv_env *ret_words,
 			     struct flmem_error *err)
 {
-	return read_words(process, "cmdline", "read the command line", ret_words, err);
+	return read_argv_env(process, "cmdline", "read the command line", ret_words, err);
 }
 
 int flmem_argv_env_read_env(const struct flmem_process *process, struct flmem_argv_env *ret_words,
 			    struct flmem_error *err)
 {
-	return read_words(process, "environ", "read the environment", ret_words, err);
+	return read_argv_env(process, "environ", "read the environment", ret_words, err);
 }
 
 void flmem_argv_env_clear(struct flmem_argv_env *words)

@@ -5,7 +5,7 @@
 /*
  * The command line and the environment of a process: lists of NUL-terminated words that the process
  * itself can rewrite at any time, so untrusted text of any shape. The environment is the one that
- * the program was started with; what it sets later is not seen.
+ * the program was started with; later changes do not show.
  */
 
 #include <stdbool.h>
@@ -21,14 +21,14 @@ struct flmem_process;
 struct flmem_argv_env {
 	const char **values; /* point into `text` */
 	size_t count;
-	bool cut; /* there was more than the limits allow */
+	bool cut; /* the text or the count of words exceeded the limits */
 	char *text;
 };
 
 /* Limits: ARG_MAX as Linux has it by default (2 MiB of text), and this many words. */
 #define FLMEM_ARGV_ENV_MAX 65536U
 
-/* A kernel thread or a zombie has no words; that is not an error. */
+/* For a kernel thread or a zombie the list is empty, which is not an error. */
 int flmem_argv_env_read_argv(const struct flmem_process *process, struct flmem_argv_env *ret_words,
 			     struct flmem_error *err);
 
@@ -37,8 +37,8 @@ int flmem_argv_env_read_env(const struct flmem_process *process, struct flmem_ar
 			    struct flmem_error *err);
 
 /*
- * Takes the text over from `buf` and splits it at each NUL; a last word without one counts. `cut`:
- * more text was there. 0 or -ENOMEM.
+ * Takes ownership of the text of `buf` and splits it at each NUL; a last word without one counts.
+ * `cut`: the text was truncated. 0 or -ENOMEM.
  */
 int flmem_argv_env_split(struct flmem_buf *buf, bool cut, struct flmem_argv_env *ret_words);
 
@@ -46,7 +46,7 @@ void flmem_argv_env_clear(struct flmem_argv_env *words);
 
 #define FLMEM_AUTO_ARGV_ENV FLMEM_AUTO(flmem_argv_env_clear)
 
-/* Value of an environment variable, or NULL: the first one of that name, as getenv(3) has it. */
+/* Value of an environment variable, or NULL: the first one of that name, as with getenv(3). */
 const char *flmem_argv_env_getenv(const struct flmem_argv_env *words, const char *name);
 
 #endif

@@ -76,7 +76,8 @@ struct tmpfs {
 	size_t count;
 };
 
-static enum flmem_backing_kind find_kind(const struct flmem_map *map, const struct tmpfs *tmpfs)
+static enum flmem_backing_kind find_backing_kind(const struct flmem_map *map,
+						 const struct tmpfs *tmpfs)
 {
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(kernel_names); i++)
 		if (flmem_text_starts(map->name, kernel_names[i].start) &&
@@ -88,7 +89,7 @@ static enum flmem_backing_kind find_kind(const struct flmem_map *map, const stru
 	return FLMEM_BACKING_FILE;
 }
 
-static int by_file(const void *a, const void *b)
+static int compare_files(const void *a, const void *b)
 {
 	const struct flmem_backing *first = a, *second = b;
 
@@ -97,7 +98,7 @@ static int by_file(const void *a, const void *b)
 	return (first->inode > second->inode) - (first->inode < second->inode);
 }
 
-static int by_size(const void *a, const void *b)
+static int compare_sizes(const void *a, const void *b)
 {
 	uint64_t first = ((const struct flmem_backing *)a)->resident_bytes;
 	uint64_t second = ((const struct flmem_backing *)b)->resident_bytes;
@@ -106,24 +107,24 @@ static int by_size(const void *a, const void *b)
 }
 
 /* One row for each file in place of one for each mapping. */
-static size_t merge(struct flmem_backing *rows, size_t count)
+static size_t merge_files(struct flmem_backing *rows, size_t count)
 {
 	size_t kept = 0;
 
-	qsort(rows, count, sizeof(*rows), by_file);
+	qsort(rows, count, sizeof(*rows), compare_files);
 	for (size_t i = 1; i < count; i++) {
-		if (by_file(&rows[kept], &rows[i]) == 0) {
+		if (compare_files(&rows[kept], &rows[i]) == 0) {
 			rows[kept].mapped_bytes += rows[i].mapped_bytes;
 			rows[kept].resident_bytes += rows[i].resident_bytes;
 		} else {
 			rows[++kept] = rows[i];
 		}
 	}
-	qsort(rows, count ? kept + 1 : 0, sizeof(*rows), by_size);
+	qsort(rows, count ? kept + 1 : 0, sizeof(*rows), compare_sizes);
 	return count ? kept + 1 : 0;
 }
 
-/* By name, as the inode of System V memory is its id, which may be 0. */
+/* Decided by the name, as the inode of System V memory is its id, which may be 0. */
 static bool has_backing(const struct flmem_map *map)
 {
 	return map->name[0] == '/';
@@ -133,11 +134,11 @@ static bool has_backing(const struct flmem_map *map)
 struct count {
 	const struct flmem_maps *maps;
 	uint64_t *resident;
-	bool *small; /* of a file that is not among the largest, whatever of it was copied */
-	size_t next; /* the first mapping that may lie behind what was counted */
+	bool *small; /* of a file that cannot be among the largest, however much was copied */
+	size_t next; /* the first mapping that the next range may touch */
 };
 
-static void count_pages(void *context, uint64_t start, uint64_t end)
+static void count_resident_pages(void *context, uint64_t start, uint64_t end)
 {
 	struct count *count = context;
 	const struct flmem_maps *maps = count->maps;
@@ -152,14 +153,14 @@ static void count_pages(void *context, uint64_t start, uint64_t end)
 	}
 }
 
-static bool is_of(const struct flmem_map *map, const struct flmem_map *file)
+static bool is_same_file(const struct flmem_map *map, const struct flmem_map *file)
 {
 	return map->device == file->device && map->inode == file->inode;
 }
 
 /*
- * Whether pages of the mapping may have been copied: a private one that can be written to, or could
- * be until the loader had relocated it (RELRO, which lies in front of the rest of the data).
+ * Whether pages of the mapping may have been copied: a private one that is writable, or was until
+ * the loader had relocated it (RELRO, which is placed before the rest of the data).
  */
 static bool may_be_copied(const struct flmem_maps *maps, size_t i)
 {
@@ -169,7 +170,7 @@ static bool may_be_copied(const struct flmem_maps *maps, size_t i)
 		return false;
 	if (map->flags & (FLMEM_MAP_WRITE | FLMEM_MAP_EXEC))
 		return map->flags & FLMEM_MAP_WRITE;
-	return i + 1 < maps->count && next->start == map->end && is_of(next, map) &&
+	return i + 1 < maps->count && next->start == map->end && is_same_file(next, map) &&
 	       (next->flags & FLMEM_MAP_WRITE);
 }
 
@@ -183,7 +184,7 @@ static bool has_copies(const struct count *count, size_t i)
 	return !count->small[i] && may_be_copied(count->maps, i);
 }
 
-/* Which mappings to look at, how far apart they may be to be asked for together, and for what. */
+/* Which mappings to count, up to which gap one query covers several, and the query. */
 struct pass {
 	bool (*takes)(const struct count *count, size_t i);
 	uint64_t gap;
@@ -192,10 +193,11 @@ struct pass {
 };
 
 /*
- * Counts in stretches of neighbouring mappings: a PyTorch process has 1500 mappings of files, and a
- * question costs more than the answer. What goes away meanwhile has nothing resident any more.
+ * One query for each group of neighbouring mappings: a PyTorch process has 1500 mappings of files,
+ * and a query costs more than its answer. A mapping that is removed meanwhile counts as not
+ * resident.
  */
-static void count_in(struct flmem_pages *pages, const struct pass *pass, struct count *count)
+static void count_mappings(struct flmem_pages *pages, const struct pass *pass, struct count *count)
 {
 	const struct flmem_maps *maps = count->maps;
 	uint64_t start = 0, end = 0;
@@ -207,19 +209,19 @@ static void count_in(struct flmem_pages *pages, const struct pass *pass, struct 
 		if (!pass->takes(count, i))
 			continue;
 		if (map->start - end > pass->gap) {
-			pass->each(pages, start, end, count_pages, count);
+			pass->each(pages, start, end, count_resident_pages, count);
 			start = map->start;
 		}
 		end = map->end;
 	}
-	pass->each(pages, start, end, count_pages, count);
+	pass->each(pages, start, end, count_resident_pages, count);
 }
 
-/* Pieces of shared anonymous memory have no name by which a reader could tell them apart. */
+/* Areas of shared anonymous memory have no distinguishing name, so they share one row. */
 static struct flmem_backing name_row(const struct flmem_map *map, const struct tmpfs *tmpfs)
 {
 	struct flmem_backing row = {
-		.kind = find_kind(map, tmpfs),
+		.kind = find_backing_kind(map, tmpfs),
 		.name = map->name,
 		.device = map->device,
 		.inode = map->inode,
@@ -246,10 +248,10 @@ static size_t make_rows(const struct flmem_maps *maps, const uint64_t *resident,
 		rows[count].mapped_bytes = map->end - map->start;
 		rows[count++].resident_bytes = resident[i];
 	}
-	return merge(rows, count);
+	return merge_files(rows, count);
 }
 
-/* What each file has resident at least, by size; in place of what is mapped, what at most. */
+/* Bounds for each file, sorted by the lower one: resident_bytes at least, mapped_bytes at most. */
 static size_t make_bounds(const struct count *count, struct flmem_backing *rows)
 {
 	const struct flmem_maps *maps = count->maps;
@@ -263,7 +265,7 @@ static size_t make_bounds(const struct count *count, struct flmem_backing *rows)
 		rows[made].mapped_bytes = count->resident[i];
 		rows[made++].resident_bytes = may_be_copied(maps, i) ? 0 : count->resident[i];
 	}
-	return merge(rows, made);
+	return merge_files(rows, made);
 }
 
 static void find_small(struct count *count, size_t most, struct flmem_backing *rows)
@@ -275,7 +277,7 @@ static void find_small(struct count *count, size_t most, struct flmem_backing *r
 	if (!most || files <= most)
 		return;
 	limit = rows[most - 1].resident_bytes;
-	qsort(rows, files, sizeof(*rows), by_file);
+	qsort(rows, files, sizeof(*rows), compare_files);
 	for (size_t i = 0; i < maps->count; i++) {
 		const struct flmem_backing key = {.device = maps->rows[i].device,
 						  .inode = maps->rows[i].inode};
@@ -283,15 +285,15 @@ static void find_small(struct count *count, size_t most, struct flmem_backing *r
 
 		if (!may_be_copied(maps, i))
 			continue;
-		file = bsearch(&key, rows, files, sizeof(*rows), by_file);
+		file = bsearch(&key, rows, files, sizeof(*rows), compare_files);
 		count->small[i] = file && file->mapped_bytes < limit;
 	}
 }
 
 /*
- * Telling a copied page from one of the file is several times as much work for the kernel as
- * telling that it is there, so that is asked only where there may be copies, of files that may be
- * among those asked for.
+ * For the kernel, distinguishing copied pages from pages of the file is several times the work of
+ * finding resident ones. So query that only where copies are possible, and only for files that can
+ * be among the largest.
  */
 static void count_all(struct flmem_pages *pages, struct count *count, size_t most,
 		      struct flmem_backing *rows)
@@ -299,12 +301,12 @@ static void count_all(struct flmem_pages *pages, struct count *count, size_t mos
 	const struct pass all = {is_backed, GAP_MAX, flmem_pages_each};
 	const struct pass copied = {has_copies, 0, flmem_pages_of_file};
 
-	count_in(pages, &all, count);
+	count_mappings(pages, &all, count);
 	find_small(count, most, rows);
 	for (size_t i = 0; i < count->maps->count; i++)
 		if (may_be_copied(count->maps, i))
 			count->resident[i] = 0;
-	count_in(pages, &copied, count);
+	count_mappings(pages, &copied, count);
 }
 
 int flmem_backings_read(const struct flmem_process *process, const struct flmem_maps *maps,
@@ -323,7 +325,7 @@ int flmem_backings_read(const struct flmem_process *process, const struct flmem_
 
 	if (rc)
 		return rc;
-	/* Without the mounts, files on tmpfs are called files. */
+	/* Without the mounts, files on tmpfs count as ordinary files. */
 	if (shared &&
 	    flmem_io_read_file_at(process->dirfd, "mountinfo", MOUNTINFO_MAX, &mounts) == 0)
 		tmpfs.count = flmem_tmpfs_parse(mounts.data, tmpfs.devices);
@@ -335,7 +337,7 @@ int flmem_backings_read(const struct flmem_process *process, const struct flmem_
 	count_all(&pages, &count, most, rows);
 	ret_backings->rows = rows;
 	ret_backings->count = make_rows(maps, resident, &tmpfs, rows);
-	/* Behind these, copies may have been left out. */
+	/* In later rows, copies may be missing from the counts. */
 	if (ret_backings->count > most)
 		ret_backings->count = most;
 	return 0;

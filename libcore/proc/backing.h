@@ -3,8 +3,8 @@
 #define FLMEM_PROC_BACKING_H
 
 /*
- * What the pages of a process that are not anonymous belong to: files, and shared memory of all
- * kinds. Files on tmpfs are shared memory to the kernel (RssShmem), not files (RssFile).
+ * The files and shared memory of all kinds that the non-anonymous pages of a process belong to.
+ * Files on tmpfs are shared memory to the kernel (RssShmem), not files (RssFile).
  */
 
 #include <flmem/process_report.h>
@@ -24,14 +24,14 @@ struct flmem_backing {
 };
 
 struct flmem_backings {
-	struct flmem_backing *rows; /* the most resident first */
+	struct flmem_backing *rows; /* sorted, most resident first */
 	size_t count;
 };
 
 /*
- * The `most` files and pieces of shared memory with most of them resident. Needs the right to trace
- * the process. Without `shared`, when RssShmem is 0, no file is looked for on tmpfs. FLMEM_EPERM,
- * FLMEM_ENOPROC.
+ * The `most` files and areas of shared memory with the most resident bytes. Needs the right to
+ * trace the process. Pass `shared` as false when RssShmem is 0: then no file is checked for tmpfs.
+ * FLMEM_EPERM, FLMEM_ENOPROC.
  */
 int flmem_backings_read(const struct flmem_process *process, const struct flmem_maps *maps,
 			bool shared, size_t most, struct flmem_backings *ret_backings,

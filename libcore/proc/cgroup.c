@@ -21,14 +21,14 @@
 
 /*
  * Version 1 writes "no limit" as the largest page count times the page size (PAGE_COUNTER_MAX,
- * include/linux/page_counter.h), so it depends on the page size; nothing real comes near.
+ * include/linux/page_counter.h), so it depends on the page size; real limits are far below.
  */
 #define NO_LIMIT_V1 UINT64_C(0x7fffffff00000000)
 
 static const char no_limit[] = "no memory limit is set";
 static const char no_mount[] = "no cgroup file system with the memory controller is mounted here";
 static const char not_named[] = "the process is in no control group that is visible here";
-static const char outside[] = "its control group lies outside of this cgroup namespace or mount";
+static const char outside[] = "its control group is outside of this cgroup namespace or mount";
 static const char unreadable[] = "access to its control group is denied";
 static const char gone[] =
 	"its control group does not exist here (removed, or another mount namespace)";
@@ -39,7 +39,7 @@ static const char out_of_memory[] = "flmem is out of memory";
 /* The files of one version of the memory controller. */
 struct version {
 	const char *max, *used;
-	const char *hierarchy; /* holds 0 where limits do not reach down to children; or NULL */
+	const char *hierarchy; /* holds 0 where limits do not apply to children; or NULL */
 	const char *stat;      /* has hierarchical_memory_limit; or NULL */
 };
 
@@ -55,7 +55,7 @@ enum {
 
 struct mount {
 	int version;
-	char *root;  /* the group that the mount shows at its top */
+	char *root;  /* the group at the root of the mount */
 	char *point; /* below the root directory, without the leading slash */
 };
 
@@ -86,7 +86,7 @@ static bool has_item(const char *list, const char *item)
 	return false;
 }
 
-static int add_mount(struct flmem_cgroups *cgroups, char *line)
+static int add_cgroup_mount(struct flmem_cgroups *cgroups, char *line)
 {
 	struct mount *mount = &cgroups->mounts[cgroups->mount_count];
 	struct flmem_mount found;
@@ -111,7 +111,7 @@ static int read_mounts(struct flmem_cgroups *cgroups)
 	char *rest = buf.data;
 
 	for (char *line; !rc && (line = strsep(&rest, "\n"));)
-		rc = add_mount(cgroups, line);
+		rc = add_cgroup_mount(cgroups, line);
 	return rc;
 }
 
@@ -163,8 +163,8 @@ static void set_unknown(struct flmem_cgroup_limit *limit, const char *reason)
 }
 
 /* The number in a file of one line, UINT64_MAX for "max"; negative errno without a number. */
-static int read_number(const struct flmem_cgroups *cgroups, const char *directory, const char *name,
-		       uint64_t *ret_number)
+static int read_cgroup_number(const struct flmem_cgroups *cgroups, const char *directory,
+			      const char *name, uint64_t *ret_number)
 {
 	FLMEM_AUTO_BUF struct flmem_buf path = FLMEM_BUF_INIT;
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
@@ -184,9 +184,9 @@ static int read_number(const struct flmem_cgroups *cgroups, const char *director
 	return flmem_parse_u64(text.data, 0, UINT64_MAX, ret_number, NULL) ? -EINVAL : 0;
 }
 
-/* Version 1 also tells the lowest limit of all ancestors, also of those that no mount shows. */
-static void look_above(const struct flmem_cgroups *cgroups, const char *directory,
-		       struct flmem_cgroup_limit *limit)
+/* Version 1 also reports the lowest limit of all ancestors, including those that no mount shows. */
+static void check_hierarchy_limit(const struct flmem_cgroups *cgroups, const char *directory,
+				  struct flmem_cgroup_limit *limit)
 {
 	static const char key[] = "\nhierarchical_memory_limit ";
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
@@ -211,38 +211,39 @@ static void look_above(const struct flmem_cgroups *cgroups, const char *director
 	limit->max_bytes = FLMEM_KNOWN(number);
 }
 
-/* What the groups on the way up have said so far. */
+/* Results of the groups visited so far on the way up. */
 struct walk {
 	const struct version *version;
 	uint64_t lowest, used;
 	bool any_file, used_known, stop;
 };
 
-static int visit(const struct flmem_cgroups *cgroups, const char *directory, bool leaf,
-		 struct walk *walk)
+static int visit_group(const struct flmem_cgroups *cgroups, const char *directory, bool leaf,
+		       struct walk *walk)
 {
 	uint64_t number;
 	int rc;
 
 	if (!leaf && walk->version->hierarchy &&
-	    read_number(cgroups, directory, walk->version->hierarchy, &number) == 0 &&
+	    read_cgroup_number(cgroups, directory, walk->version->hierarchy, &number) == 0 &&
 	    number == 0) {
 		walk->stop = true;
 		return 0;
 	}
-	rc = read_number(cgroups, directory, walk->version->max, &number);
-	/* The root group has no such file in version 2, nor has one without the controller. */
+	rc = read_cgroup_number(cgroups, directory, walk->version->max, &number);
+	/* In version 2 the root group, and a group without the controller, have no such file. */
 	if (rc)
 		return rc == -ENOENT ? 0 : rc;
 	walk->any_file = true;
 	if (number >= NO_LIMIT_V1 || number >= walk->lowest)
 		return 0;
 	walk->lowest = number;
-	walk->used_known = read_number(cgroups, directory, walk->version->used, &walk->used) == 0;
+	walk->used_known =
+		read_cgroup_number(cgroups, directory, walk->version->used, &walk->used) == 0;
 	return 0;
 }
 
-static void conclude(const struct walk *walk, struct flmem_cgroup_limit *limit)
+static void set_limit(const struct walk *walk, struct flmem_cgroup_limit *limit)
 {
 	if (!walk->any_file || walk->lowest == UINT64_MAX) {
 		set_unknown(limit, walk->any_file ? no_limit : no_controller);
@@ -272,7 +273,7 @@ static void walk_up(const struct flmem_cgroups *cgroups, const struct mount *mou
 	for (int level = 0; level < LEVELS_MAX && !rc && !walk.stop; level++) {
 		char *slash;
 
-		rc = visit(cgroups, directory, level == 0, &walk);
+		rc = visit_group(cgroups, directory, level == 0, &walk);
 		slash = strrchr(directory, '/');
 		if (!slash || (size_t)(slash - directory) < top)
 			break;
@@ -281,23 +282,23 @@ static void walk_up(const struct flmem_cgroups *cgroups, const struct mount *mou
 	if (rc)
 		set_unknown(limit, unreadable);
 	else
-		conclude(&walk, limit);
+		set_limit(&walk, limit);
 	if (!rc && walk.version->stat)
-		look_above(cgroups, leaf, limit);
+		check_hierarchy_limit(cgroups, leaf, limit);
 }
 
-static bool climbs(const char *path)
+static bool has_parent_component(const char *path)
 {
 	return strcmp(path, "..") == 0 || flmem_text_starts(path, "../") || strstr(path, "/../") ||
 	       flmem_text_ends(path, "/..");
 }
 
-/* The part of a group's path below the group that the mount shows; NULL when it is elsewhere. */
-static const char *below(const struct mount *mount, const char *path)
+/* The part of a group's path below the root of the mount; NULL when the group is not below it. */
+static const char *path_below_mount(const struct mount *mount, const char *path)
 {
 	size_t length = strlen(mount->root);
 
-	if (path[0] != '/' || climbs(path) || climbs(mount->root))
+	if (path[0] != '/' || has_parent_component(path) || has_parent_component(mount->root))
 		return NULL;
 	if (length == 1)
 		return path;
@@ -316,7 +317,7 @@ static const struct mount *find_mount(const struct flmem_cgroups *cgroups, int v
 
 		if (mount->version != version)
 			continue;
-		*ret_below = below(mount, path);
+		*ret_below = path_below_mount(mount, path);
 		if (*ret_below)
 			return mount;
 		*ret_reason = outside;
@@ -324,9 +325,11 @@ static const struct mount *find_mount(const struct flmem_cgroups *cgroups, int v
 	return NULL;
 }
 
-/* Takes `directory` over. Forgetting a group costs only time, so memory may run out here. */
-static void remember(struct flmem_cgroups *cgroups, char *directory,
-		     const struct flmem_cgroup_limit *limit)
+/*
+ * Takes ownership of `directory`. Not caching a group costs only time, so out of memory is ignored.
+ */
+static void remember_group(struct flmem_cgroups *cgroups, char *directory,
+			   const struct flmem_cgroup_limit *limit)
 {
 	struct remembered *grown = NULL;
 
@@ -341,8 +344,8 @@ static void remember(struct flmem_cgroups *cgroups, char *directory,
 		(struct remembered){.directory = directory, .limit = *limit};
 }
 
-static void limit_of_group(struct flmem_cgroups *cgroups, int version, const char *path,
-			   struct flmem_cgroup_limit *ret_limit)
+static void read_group_limit(struct flmem_cgroups *cgroups, int version, const char *path,
+			     struct flmem_cgroup_limit *ret_limit)
 {
 	FLMEM_AUTO_BUF struct flmem_buf directory = FLMEM_BUF_INIT;
 	const char *rest, *reason;
@@ -365,11 +368,11 @@ static void limit_of_group(struct flmem_cgroups *cgroups, int version, const cha
 			return;
 		}
 	walk_up(cgroups, mount, directory.data, strlen(mount->point), ret_limit);
-	remember(cgroups, copy, ret_limit);
+	remember_group(cgroups, copy, ret_limit);
 }
 
-/* Lines ID:CONTROLLERS:PATH; version 2 is "0::PATH". NULL when the line is not of that version. */
-static const char *path_of_line(char *line, int version)
+/* Lines ID:CONTROLLERS:PATH; version 2 is "0::PATH". NULL when the line is for another version. */
+static const char *parse_path(char *line, int version)
 {
 	char *controllers = strchr(line, ':'),
 	     *path = controllers ? strchr(controllers + 1, ':') : NULL;
@@ -383,7 +386,7 @@ static const char *path_of_line(char *line, int version)
 	return has_item(controllers, "memory") ? path : NULL;
 }
 
-/* The paths of its groups by version, in `buf`; NULL, or the reason why there are none. */
+/* Reads the paths of its groups by version into `buf`; NULL, or the reason why there are none. */
 static const char *read_paths(const struct flmem_process *process, struct flmem_buf *buf,
 			      const char *ret_paths[2])
 {
@@ -398,7 +401,7 @@ static const char *read_paths(const struct flmem_process *process, struct flmem_
 		int version = colon && colon[1] == ':' ? V2 : V1;
 
 		if (!ret_paths[version])
-			ret_paths[version] = path_of_line(line, version);
+			ret_paths[version] = parse_path(line, version);
 	}
 	return ret_paths[V1] || ret_paths[V2] ? NULL : not_named;
 }
@@ -412,9 +415,9 @@ void flmem_cgroups_limit(struct flmem_cgroups *cgroups, const struct flmem_proce
 	if (unknown)
 		set_unknown(ret_limit, unknown);
 	else if (paths[V1])
-		limit_of_group(cgroups, V1, paths[V1], ret_limit);
+		read_group_limit(cgroups, V1, paths[V1], ret_limit);
 	else
-		limit_of_group(cgroups, V2, paths[V2], ret_limit);
+		read_group_limit(cgroups, V2, paths[V2], ret_limit);
 }
 
 static int open_group(const struct flmem_cgroups *cgroups, int version, const char *path,

@@ -3,11 +3,11 @@
 #define FLMEM_PROC_CGROUP_H
 
 /*
- * Memory limits of control groups, version 1, version 2 and both at once (then version 1 has the
- * memory controller wherever /proc/PID/cgroup names it). Groups are found through the mounts of the
- * calling process and read only as far as these show them: a process in a group outside of the
- * caller's cgroup namespace or mounts has an unknown limit. Groups are remembered, so that many
- * processes of one group cost one look. One thread at a time.
+ * Memory limits of control groups, version 1, version 2 and both together (then version 1 has the
+ * memory controller where /proc/PID/cgroup names it). Groups are found through the mounts of the
+ * calling process and read only where these show them: a process in a group outside of the caller's
+ * cgroup namespace or mounts has an unknown limit. Limits are cached, so that many processes of one
+ * group cost one read. One thread at a time.
  */
 
 #include <flmem/error.h>
@@ -21,7 +21,7 @@ struct flmem_cgroups;
 struct flmem_cgroup_limit {
 	struct flmem_u64 max_bytes;	 /* lowest limit from the group up to the root */
 	struct flmem_u64 used_bytes;	 /* of the group that has that limit */
-	struct flmem_u64 headroom_bytes; /* the difference; 0 when more is used than allowed */
+	struct flmem_u64 headroom_bytes; /* the difference; 0 when usage exceeds the limit */
 };
 
 /* Reads the mounts below "/", or below a captured tree that has proc/self/mountinfo. */
@@ -39,8 +39,8 @@ static inline void flmem_cleanup_cgroups(struct flmem_cgroups **cgroups)
 
 /* Directories of the groups that a process is in; -1: none. */
 struct flmem_cgroup_place {
-	int memory;  /* that version 1 counts its memory in */
-	int unified; /* of version 2, whether it counts memory or not */
+	int memory;  /* the version 1 group that counts its memory */
+	int unified; /* the version 2 group, whether it counts memory or not */
 };
 
 #define FLMEM_CGROUP_PLACE_INIT             \
@@ -56,15 +56,15 @@ static inline void flmem_cleanup_cgroup_place(const struct flmem_cgroup_place *p
 
 #define FLMEM_AUTO_CGROUP_PLACE FLMEM_AUTO(flmem_cleanup_cgroup_place)
 
-/* Opens them. NULL, or the static reason why none was found. */
+/* Opens the directories. NULL, or a static reason why none was found. */
 const char *flmem_cgroups_open_place(struct flmem_cgroups *cgroups,
 				     const struct flmem_process *process,
 				     struct flmem_cgroup_place *ret_place);
 
-/* Opens a file of the tree that the groups are read in, for reading; -1 when there is none. */
+/* Opens a file below the root of the groups for reading; -1 when there is none. */
 int flmem_cgroups_open_host(const struct flmem_cgroups *cgroups, const char *path);
 
-/* What limits the process; what could not be told is unknown with its reason. */
+/* The limits of the process; a value that could not be read is unknown with its reason. */
 void flmem_cgroups_limit(struct flmem_cgroups *cgroups, const struct flmem_process *process,
 			 struct flmem_cgroup_limit *ret_limit);
 

@@ -20,8 +20,8 @@
 #define PRESENT (UINT64_C(1) << 63)
 #define SWAPPED (UINT64_C(1) << 62)
 
-/* What is swapped out comes from the swap area, which no process serves. */
-static bool are_held(const struct flmem_process *process, uint64_t first, uint64_t count)
+/* Swapped pages are read from the swap area, which needs no server. */
+static bool are_pages_held(const struct flmem_process *process, uint64_t first, uint64_t count)
 {
 	uint64_t entries[ENTRIES];
 
@@ -43,10 +43,10 @@ static bool are_held(const struct flmem_process *process, uint64_t first, uint64
 }
 
 /*
- * FUSE has no block device (fuseblk has, and only root mounts that). Of a device that is mounted
- * nowhere, or of a subvolume, nothing is known: it may be a FUSE mount that was detached.
+ * FUSE has no block device (fuseblk has one, but only root mounts that). A device that is mounted
+ * nowhere, or that belongs to a subvolume, is unknown: it may be a FUSE mount that was detached.
  */
-static bool is_served(const struct flmem_mounts *mounts, dev_t device)
+static bool may_be_fuse(const struct flmem_mounts *mounts, dev_t device)
 {
 	char name[32];
 
@@ -57,8 +57,8 @@ static bool is_served(const struct flmem_mounts *mounts, dev_t device)
 	return true;
 }
 
-/* Without a file, or of one on a block device. */
-static bool is_plain(const struct flmem_map *map)
+/* A mapping without a file, or of a file on a block device. */
+static bool needs_no_server(const struct flmem_map *map)
 {
 	return !map->inode || major(map->device);
 }
@@ -72,19 +72,21 @@ int flmem_fault_check(const struct flmem_process *process, uint64_t address, siz
 
 	if (!length || address + (length - 1) < address)
 		return 0;
-	if (are_held(process, address / page, (address + (length - 1)) / page - address / page + 1))
+	if (are_pages_held(process, address / page,
+			   (address + (length - 1)) / page - address / page + 1))
 		return 0;
 	if (flmem_maps_read(process, &maps, NULL))
 		return 0;
 	for (size_t i = 0; i < maps.count; i++) {
 		const struct flmem_map *map = &maps.rows[i];
 
-		if (map->end <= address || map->start > address + (length - 1) || is_plain(map))
+		if (map->end <= address || map->start > address + (length - 1) ||
+		    needs_no_server(map))
 			continue;
 		if (!mounts_read && flmem_mounts_read(process, &mounts))
 			return -ENODATA;
 		mounts_read = true;
-		if (is_served(&mounts, map->device))
+		if (may_be_fuse(&mounts, map->device))
 			return -ENODATA;
 	}
 	return 0;

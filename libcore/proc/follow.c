@@ -15,7 +15,7 @@
 #include "proc/mounts.h"
 
 #define LINKS_MAX 40U  /* as the kernel's MAXSYMLINKS */
-#define NAMES_MAX 512U /* that are looked at, those in links included */
+#define NAMES_MAX 512U /* that are followed, those in links included */
 
 static const char too_long[] = "the path leads through too many links and names";
 static const char unreadable[] = "access to a part of the path is denied";
@@ -24,14 +24,14 @@ static const char elsewhere[] = "the path leads through a file system that may n
 struct way {
 	int root;
 	const struct flmem_mounts *mounts;
-	bool missing;	     /* what is behind is not there */
+	bool missing;	     /* the remaining names do not exist */
 	unsigned links;	     /* followed */
 	char done[PATH_MAX]; /* without links; "": the root */
 	char rest[PATH_MAX];
 };
 
-/* File systems that need no server and no program; not /proc, where links are the reader's. */
-static bool is_local(const char *type)
+/* File systems that need no server and no program; not /proc, whose links depend on the reader. */
+static bool is_local_type(const char *type)
 {
 	static const char *const types[] = {
 		"bcachefs", "btrfs", "devtmpfs", "erofs",    "ext2",  "ext3", "ext4", "f2fs", "jfs",
@@ -44,7 +44,7 @@ static bool is_local(const char *type)
 	return false;
 }
 
-static void drop_last(char *done)
+static void drop_last_name(char *done)
 {
 	char *slash = strrchr(done, '/');
 
@@ -52,8 +52,8 @@ static void drop_last(char *done)
 		*slash = '\0';
 }
 
-/* Puts what the link says in front of the rest. */
-static const char *take_link(struct way *way, int link)
+/* Puts the link's target before the remaining names. */
+static const char *prepend_link(struct way *way, int link)
 {
 	char target[PATH_MAX];
 	ssize_t length = readlinkat(link, "", target, sizeof(target));
@@ -69,12 +69,15 @@ static const char *take_link(struct way *way, int link)
 	if (target[0] == '/')
 		way->done[0] = '\0';
 	else
-		drop_last(way->done);
+		drop_last_name(way->done);
 	return NULL;
 }
 
-/* Looks at what `done` ends in. Whoever exchanges names meanwhile leads to an error, not astray. */
-static const char *look(struct way *way)
+/*
+ * Checks the last name of `done`. A name that is replaced meanwhile gives an error, not another
+ * file.
+ */
+static const char *check_last_name(struct way *way)
 {
 	const struct flmem_mount *mount = flmem_mounts_covering(way->mounts, way->done);
 	struct open_how how = {
@@ -84,7 +87,7 @@ static const char *look(struct way *way)
 	FLMEM_AUTO_CLOSE int fd = -1;
 	struct stat status;
 
-	if (!mount || !is_local(mount->type))
+	if (!mount || !is_local_type(mount->type))
 		return elsewhere;
 	fd = (int)syscall(SYS_openat2, way->root, way->done, &how, sizeof(how));
 	way->missing = fd < 0 && errno == ENOENT;
@@ -92,11 +95,11 @@ static const char *look(struct way *way)
 		return NULL;
 	if (fd < 0 || fstat(fd, &status) < 0)
 		return unreadable;
-	return S_ISLNK(status.st_mode) ? take_link(way, fd) : NULL;
+	return S_ISLNK(status.st_mode) ? prepend_link(way, fd) : NULL;
 }
 
-/* Moves the next name from the rest to what is done. */
-static const char *step(struct way *way)
+/* Moves the next name from the rest to `done`. */
+static const char *follow_name(struct way *way)
 {
 	size_t skip = strspn(way->rest, "/"), length = strcspn(way->rest + skip, "/");
 	const char *name = way->rest + skip;
@@ -115,8 +118,8 @@ static const char *step(struct way *way)
 	}
 	memmove(way->rest, name + length, strlen(name + length) + 1);
 	if (up)
-		drop_last(way->done);
-	return counts && !way->missing ? look(way) : NULL;
+		drop_last_name(way->done);
+	return counts && !way->missing ? check_last_name(way) : NULL;
 }
 
 const char *flmem_follow(int root, const struct flmem_mounts *mounts, const char *path,
@@ -128,7 +131,7 @@ const char *flmem_follow(int root, const struct flmem_mounts *mounts, const char
 	if (!why)
 		memcpy(way.rest, path, strlen(path) + 1);
 	for (unsigned names = 0; !why && *way.rest; names++)
-		why = names < NAMES_MAX ? step(&way) : too_long;
+		why = names < NAMES_MAX ? follow_name(&way) : too_long;
 	if (!why)
 		snprintf(ret_path, PATH_MAX, "%s", *way.done ? way.done : "/");
 	return why;

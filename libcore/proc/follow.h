@@ -3,10 +3,10 @@
 #define FLMEM_PROC_FOLLOW_H
 
 /*
- * Where an absolute path of a process leads, its symbolic links followed: as the process sees it,
- * and never out of its root. One name is looked at after the other, because only file systems that
- * the kernel keeps by itself may be asked: what a server or another program keeps may never answer,
- * and flmem would hang as its target does.
+ * Resolves an absolute path of a process with its symbolic links, as the process sees it and never
+ * out of its root. One name at a time, because only file systems that need no server may be
+ * accessed: one that a server or another program provides may never answer, and flmem would hang as
+ * its target does.
  */
 
 #include <limits.h>
@@ -14,9 +14,9 @@
 struct flmem_mounts;
 
 /*
- * `root` is the root of the process (O_PATH), `mounts` are those that it sees. The path that comes
- * out holds neither links nor "..", but for names that are not there, which lead where they would
- * be made. NULL, or (static) why it is not known.
+ * `root` is the root of the process (O_PATH), `mounts` are those that it sees. The resulting path
+ * holds neither links nor ".."; names that do not exist stay, and show where they would be created.
+ * NULL, or a static text why it is not known.
  */
 const char *flmem_follow(int root, const struct flmem_mounts *mounts, const char *path,
 			 char ret_path[PATH_MAX]);

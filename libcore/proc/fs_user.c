@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* One run, held by the caller and by the thread; the last one frees it. */
+/* One run, shared by the caller and the thread; the last of the two frees it. */
 struct run {
 	struct flmem_fs_user user;
 	struct flmem_fs_work work;
@@ -24,7 +24,7 @@ struct run {
 	int rc;
 };
 
-static void let_go(struct run *run)
+static void release_run(struct run *run)
 {
 	int left;
 
@@ -38,8 +38,10 @@ static void let_go(struct run *run)
 	free(run);
 }
 
-/* All of them: the kernel takes those for files only, and not under SECBIT_NO_SETUID_FIXUP. */
-static int drop_capabilities(void)
+/*
+ * Drops all of them: setfsuid() drops only those for files, and none under SECBIT_NO_SETUID_FIXUP.
+ */
+static int drop_all_capabilities(void)
 {
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
@@ -52,37 +54,37 @@ static int drop_capabilities(void)
 }
 
 /*
- * The system calls themselves, which are of one thread; the C library's setgroups() is of all.
- * setfsuid() and setfsgid() tell only what the id was before, and with -1 change nothing.
+ * Plain system calls, which act on one thread; the C library's setgroups() acts on all. setfsuid()
+ * and setfsgid() return the previous id, and with -1 change nothing.
  */
-static uint32_t fs_uid(void)
+static uint32_t read_fs_uid(void)
 {
 	return (uint32_t)syscall(SYS_setfsuid, -1L);
 }
 
-static uint32_t fs_gid(void)
+static uint32_t read_fs_gid(void)
 {
 	return (uint32_t)syscall(SYS_setfsgid, -1L);
 }
 
-static int become(const struct flmem_fs_user *user)
+static int set_fs_ids(const struct flmem_fs_user *user)
 {
-	bool is_same = fs_uid() == user->uid && fs_gid() == user->gid;
+	bool is_same = read_fs_uid() == user->uid && read_fs_gid() == user->gid;
 
-	/* One's own groups, where they may not be given up, are no more than one's own rights. */
+	/* A caller with the target's ids that may not drop its groups keeps only its own rights. */
 	if (syscall(SYS_setgroups, 0UL, NULL) && !is_same)
 		return -EACCES;
 	syscall(SYS_setfsgid, (long)user->gid);
 	syscall(SYS_setfsuid, (long)user->uid);
-	if (fs_uid() != user->uid || fs_gid() != user->gid)
+	if (read_fs_uid() != user->uid || read_fs_gid() != user->gid)
 		return -EACCES;
-	return drop_capabilities();
+	return drop_all_capabilities();
 }
 
-static void *work(void *argument)
+static void *run_fs_work(void *argument)
 {
 	struct run *run = argument;
-	int rc = become(&run->user);
+	int rc = set_fs_ids(&run->user);
 	bool abandoned;
 
 	if (!rc)
@@ -95,12 +97,12 @@ static void *work(void *argument)
 	pthread_mutex_unlock(&run->lock);
 	if (abandoned)
 		run->work.abandon(run->work.context);
-	let_go(run);
+	release_run(run);
 	return NULL;
 }
 
-/* Signals are for the threads of the program that uses the library. */
-static int start(struct run *run)
+/* Blocks all signals in the thread: they are for the threads of the calling program. */
+static int start_run(struct run *run)
 {
 	pthread_attr_t attributes;
 	sigset_t all, before;
@@ -113,13 +115,13 @@ static int start(struct run *run)
 		return -rc;
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&thread, &attributes, work, run);
+	rc = pthread_create(&thread, &attributes, run_fs_work, run);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attributes);
 	return -rc;
 }
 
-static int await(struct run *run, uint64_t timeout_us)
+static int await_run(struct run *run, uint64_t timeout_us)
 {
 	struct timespec until;
 	int rc = 0;
@@ -147,13 +149,13 @@ int flmem_fs_user_run(const struct flmem_fs_user *user, const struct flmem_fs_wo
 	*run = (struct run){.user = *user, .work = *what, .holders = 2};
 	pthread_mutex_init(&run->lock, NULL);
 	pthread_cond_init(&run->ended, NULL);
-	rc = start(run);
+	rc = start_run(run);
 	if (rc)
 		run->holders = 1;
 	else
-		rc = await(run, timeout_us);
-	let_go(run);
-	/* Other ids in one thread make the kernel think less of the whole process. */
+		rc = await_run(run, timeout_us);
+	release_run(run);
+	/* When one thread changes its ids, the kernel makes the whole process not dumpable. */
 	if (dumpable == 1 && prctl(PR_GET_DUMPABLE) != 1)
 		prctl(PR_SET_DUMPABLE, 1UL);
 	return rc;

@@ -22,7 +22,7 @@
 #define FIRST_USER_NAMESPACE "user:[4026531837]"
 #define FIRST_PID_NAMESPACE  "pid:[4026531836]"
 
-/* Start of the value behind "name" and blanks at the start of a line, or NULL. */
+/* Start of the value after "name" and blanks at the start of a line, or NULL. */
 static const char *find_field(const char *text, const char *name)
 {
 	size_t length = strlen(name);
@@ -35,8 +35,8 @@ static const char *find_field(const char *text, const char *name)
 	return NULL;
 }
 
-/* The decimal number that the text starts with; NULL has none. */
-static bool read_number(const char *text, uint64_t *ret_value)
+/* Parses the decimal number at the start of the text; false for NULL. */
+static bool parse_host_number(const char *text, uint64_t *ret_value)
 {
 	size_t length = text ? strspn(text, "0123456789") : 0;
 	char digits[24];
@@ -47,13 +47,13 @@ static bool read_number(const char *text, uint64_t *ret_value)
 	return flmem_parse_u64(digits, 0, UINT64_MAX, ret_value, NULL) == 0;
 }
 
-static struct flmem_u64 meminfo_bytes(const char *text, const char *name)
+static struct flmem_u64 parse_meminfo_bytes(const char *text, const char *name)
 {
 	uint64_t kib, bytes;
 
 	if (!*text)
 		return FLMEM_UNKNOWN("/proc/meminfo cannot be read");
-	if (!read_number(find_field(text, name), &kib) ||
+	if (!parse_host_number(find_field(text, name), &kib) ||
 	    __builtin_mul_overflow(kib, 1024U, &bytes))
 		return FLMEM_UNKNOWN("/proc/meminfo does not have it");
 	return FLMEM_KNOWN(bytes);
@@ -65,10 +65,10 @@ static void read_meminfo(int rootfd, struct flmem_host_facts *facts)
 
 	if (flmem_io_read_file_at(rootfd, "proc/meminfo", FILE_LIMIT, &buf))
 		flmem_buf_reset(&buf);
-	facts->memory_total_bytes = meminfo_bytes(buf.data, "MemTotal:");
-	facts->memory_available_bytes = meminfo_bytes(buf.data, "MemAvailable:");
-	facts->swap_total_bytes = meminfo_bytes(buf.data, "SwapTotal:");
-	facts->swap_free_bytes = meminfo_bytes(buf.data, "SwapFree:");
+	facts->memory_total_bytes = parse_meminfo_bytes(buf.data, "MemTotal:");
+	facts->memory_available_bytes = parse_meminfo_bytes(buf.data, "MemAvailable:");
+	facts->swap_total_bytes = parse_meminfo_bytes(buf.data, "SwapTotal:");
+	facts->swap_free_bytes = parse_meminfo_bytes(buf.data, "SwapFree:");
 }
 
 /* "always [madvise] never": the mode in force is the one in brackets. */
@@ -94,12 +94,12 @@ static int read_level(int rootfd, const char *path, int otherwise)
 	uint64_t value;
 
 	if (flmem_io_read_file_at(rootfd, path, FILE_LIMIT, &buf) ||
-	    !read_number(buf.data, &value) || value > 9)
+	    !parse_host_number(buf.data, &value) || value > 9)
 		return otherwise;
 	return (int)value;
 }
 
-static bool namespace_differs(int rootfd, const char *path, const char *first)
+static bool is_other_namespace(int rootfd, const char *path, const char *first)
 {
 	char target[64];
 	ssize_t length = readlinkat(rootfd, path, target, sizeof(target) - 1);
@@ -110,7 +110,7 @@ static bool namespace_differs(int rootfd, const char *path, const char *first)
 	return strcmp(target, first) != 0;
 }
 
-static int read_self(int rootfd, struct flmem_host_facts *facts, struct flmem_error *err)
+static int read_own_status(int rootfd, struct flmem_host_facts *facts, struct flmem_error *err)
 {
 	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
 	struct flmem_status status;
@@ -126,9 +126,9 @@ static int read_self(int rootfd, struct flmem_host_facts *facts, struct flmem_er
 		!status.cap_effective.unknown && (status.cap_effective.value >> CAP_SYS_PTRACE & 1);
 	facts->seccomp_mode = status.seccomp_mode;
 	facts->own_user_namespace =
-		namespace_differs(rootfd, "proc/self/ns/user", FIRST_USER_NAMESPACE);
+		is_other_namespace(rootfd, "proc/self/ns/user", FIRST_USER_NAMESPACE);
 	facts->own_pid_namespace =
-		namespace_differs(rootfd, "proc/self/ns/pid", FIRST_PID_NAMESPACE);
+		is_other_namespace(rootfd, "proc/self/ns/pid", FIRST_PID_NAMESPACE);
 	return 0;
 }
 
@@ -137,7 +137,7 @@ int flmem_host_facts_read_at(int rootfd, struct flmem_host_facts *ret_facts,
 {
 	struct flmem_host_facts facts = {.page_bytes = (uint64_t)sysconf(_SC_PAGESIZE)};
 	struct utsname names;
-	int rc = read_self(rootfd, &facts, err);
+	int rc = read_own_status(rootfd, &facts, err);
 
 	if (rc)
 		return rc;
@@ -164,7 +164,7 @@ int flmem_host_facts_read(struct flmem_host_facts *ret_facts, struct flmem_error
 
 bool flmem_own_pid_namespace(void)
 {
-	return namespace_differs(AT_FDCWD, "/proc/self/ns/pid", FIRST_PID_NAMESPACE);
+	return is_other_namespace(AT_FDCWD, "/proc/self/ns/pid", FIRST_PID_NAMESPACE);
 }
 
 static const struct {
@@ -185,8 +185,8 @@ const char *flmem_gate_how(enum flmem_gate gate)
 	return gates[gate].how;
 }
 
-/* Levels: Documentation/admin-guide/LSM/Yama.rst. The capability passes levels 1 and 2, not 3. */
-static enum flmem_gate yama_gate(const struct flmem_host_facts *facts)
+/* Levels: Documentation/admin-guide/LSM/Yama.rst. CAP_SYS_PTRACE opens levels 1 and 2, not 3. */
+static enum flmem_gate find_yama_gate(const struct flmem_host_facts *facts)
 {
 	if (facts->yama_level == 3)
 		return FLMEM_GATE_YAMA_NOBODY;
@@ -199,7 +199,7 @@ static enum flmem_gate yama_gate(const struct flmem_host_facts *facts)
 
 enum flmem_gate flmem_gate_own(const struct flmem_host_facts *facts)
 {
-	return facts->selinux_deny ? FLMEM_GATE_SELINUX : yama_gate(facts);
+	return facts->selinux_deny ? FLMEM_GATE_SELINUX : find_yama_gate(facts);
 }
 
 enum flmem_gate flmem_gate_others(const struct flmem_host_facts *facts)

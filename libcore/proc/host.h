@@ -3,7 +3,7 @@
 #define FLMEM_PROC_HOST_H
 
 /*
- * Facts about this machine and about what the calling process may do on it, read below a root
+ * Facts about this machine and the rights of the calling process on it, read below a root
  * directory, so that tests can read captured trees.
  */
 
@@ -30,17 +30,17 @@ struct flmem_host_facts {
 	struct flmem_u64 seccomp_mode; /* 0 none, 1 strict, 2 filter */
 };
 
-/* Reads below "/"; `rootfd` for a captured tree. Fails only when there is no /proc below it. */
+/* Reads below "/"; `rootfd` for a captured tree. Fails only without /proc below it. */
 int flmem_host_facts_read(struct flmem_host_facts *ret_facts, struct flmem_error *err);
 int flmem_host_facts_read_at(int rootfd, struct flmem_host_facts *ret_facts,
 			     struct flmem_error *err);
 
-/* This process does not live in the first pid namespace: pids here are not those of the host. */
+/* This process is not in the first pid namespace: its pids are not those of the host. */
 bool flmem_own_pid_namespace(void);
 
 /*
- * What keeps a process from being traced: X(NAME, why, how to open it). Both texts complete a
- * sentence about tracing and end without a full stop.
+ * What prevents tracing a process: X(NAME, why, how to open it). Both texts complete a sentence
+ * about tracing and end without a full stop.
  */
 #define FLMEM_GATES(X)                                                                          \
 	X(OPEN, "access is allowed", "nothing to do")                                           \
@@ -75,7 +75,7 @@ enum flmem_gate {
 const char *flmem_gate_why(enum flmem_gate gate);
 const char *flmem_gate_how(enum flmem_gate gate);
 
-/* The first gate that the facts close, for processes of this user and for those of others. */
+/* The first closed gate, for processes of this user and for those of others. */
 enum flmem_gate flmem_gate_own(const struct flmem_host_facts *facts);
 enum flmem_gate flmem_gate_others(const struct flmem_host_facts *facts);
 

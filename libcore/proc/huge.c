@@ -16,7 +16,7 @@
 #define ROLLUP_LIMIT (UINT64_C(1) << 30)
 #define MEMINFO_MAX  ((size_t)64 << 10)
 
-/* Page tables of so much memory are as much work as what the kernel knows of the whole host. */
+/* Up to this size walking the page tables costs no more than reading the host's counters. */
 #define ASK_HOST_FROM (UINT64_C(32) << 20)
 
 static const char denied[] = "access denied: run as the user of the process or as root";
@@ -31,7 +31,7 @@ struct flmem_u64 flmem_huge_bytes_rollup(const struct flmem_process *process)
 	return flmem_rollup_bytes(process, huge_name);
 }
 
-/* The kernel counts them; a container's own meminfo, on another file system, tells nothing. */
+/* The kernel counts them; a container's meminfo, on another file system, is not the host's. */
 static bool host_has_none(void)
 {
 	FLMEM_AUTO_CLOSE int fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
@@ -44,26 +44,26 @@ static bool host_has_none(void)
 	       flmem_rollup_find(buf.data, huge_name, &bytes) && !bytes;
 }
 
-static bool is_anonymous(const struct flmem_map *map)
+static bool is_anonymous_mapping(const struct flmem_map *map)
 {
 	return !map->inode && !(map->flags & FLMEM_MAP_SHARED) &&
 	       strcmp(map->name, "[vvar]") != 0 && strcmp(map->name, "[vvar_vclock]") != 0;
 }
 
-/* What of a mapping huge pages may fill. */
-static bool huge_part(const struct flmem_map *map, uint64_t *ret_start, uint64_t *ret_end)
+/* The part of a mapping that huge pages can fill. */
+static bool cut_to_huge(const struct flmem_map *map, uint64_t *ret_start, uint64_t *ret_end)
 {
 	*ret_start = (map->start + PMD_BYTES - 1) & ~(PMD_BYTES - 1);
 	*ret_end = map->end & ~(PMD_BYTES - 1);
-	return *ret_start >= map->start && *ret_start < *ret_end && is_anonymous(map);
+	return *ret_start >= map->start && *ret_start < *ret_end && is_anonymous_mapping(map);
 }
 
-static uint64_t huge_parts(const struct flmem_maps *maps)
+static uint64_t add_huge_parts(const struct flmem_maps *maps)
 {
 	uint64_t sum = 0, start, end;
 
 	for (size_t i = 0; i < maps->count; i++)
-		if (huge_part(&maps->rows[i], &start, &end))
+		if (cut_to_huge(&maps->rows[i], &start, &end))
 			sum += end - start;
 	return sum;
 }
@@ -75,7 +75,7 @@ static int scan_maps(struct flmem_pages *pages, const struct flmem_maps *maps, u
 	for (size_t i = 0; i < maps->count; i++) {
 		int rc;
 
-		if (!huge_part(&maps->rows[i], &start, &end))
+		if (!cut_to_huge(&maps->rows[i], &start, &end))
 			continue;
 		rc = flmem_pages_huge(pages, start, end, &part);
 		if (rc)
@@ -95,7 +95,7 @@ struct flmem_u64 flmem_huge_bytes(const struct flmem_process *process,
 
 	if (rc)
 		return FLMEM_UNKNOWN(rc == FLMEM_EPERM ? denied : absent);
-	if (huge_parts(maps) >= ASK_HOST_FROM && host_has_none())
+	if (add_huge_parts(maps) >= ASK_HOST_FROM && host_has_none())
 		return FLMEM_KNOWN(0);
 	if (scan_maps(&pages, maps, &sum) == 0)
 		return FLMEM_KNOWN(sum);

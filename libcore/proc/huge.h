@@ -2,7 +2,7 @@
 #ifndef FLMEM_PROC_HUGE_H
 #define FLMEM_PROC_HUGE_H
 
-/* Anonymous memory of a process that lies in transparent huge pages. */
+/* Anonymous memory of a process in transparent huge pages. */
 
 #include <flmem/value.h>
 
@@ -12,13 +12,13 @@ struct flmem_process;
 
 /*
  * Asks PAGEMAP_SCAN (Linux 6.7) about the large anonymous areas of `maps`. Older kernels only have
- * smaps_rollup, which walks every page and takes 3 ms per GiB, so there the answer is unknown from
+ * smaps_rollup, which walks every page and takes 3 ms per GiB, so there the result is unknown from
  * 1 GiB of `rss_bytes` on. Unknown, too, where the process may not be traced.
  */
 struct flmem_u64 flmem_huge_bytes(const struct flmem_process *process,
 				  const struct flmem_maps *maps, uint64_t rss_bytes);
 
-/* The older way by itself. */
+/* The older way, from smaps_rollup alone. */
 struct flmem_u64 flmem_huge_bytes_rollup(const struct flmem_process *process);
 
 #endif

@@ -72,7 +72,7 @@ static bool parse_inode(const char **text, uint64_t *ret_inode)
 }
 
 /* One line without its newline: start-end perms offset major:minor inode  name */
-static bool parse_line(const char *line, struct flmem_map *ret_map)
+static bool parse_maps_line(const char *line, struct flmem_map *ret_map)
 {
 	uint64_t major_number, minor_number;
 	struct flmem_map map = {0};
@@ -113,7 +113,7 @@ int flmem_maps_parse(char *text, struct flmem_maps *ret_maps, struct flmem_error
 	for (char *line; (line = strsep(&rest, "\n"));) {
 		struct flmem_map *row = &maps.rows[maps.count];
 
-		if (!parse_line(line, row) || row->start < last_end)
+		if (!parse_maps_line(line, row) || row->start < last_end)
 			continue;
 		last_end = row->end;
 		maps.count++;

@@ -4,8 +4,7 @@
 
 /*
  * Mappings of a process: /proc/PID/maps as a sorted array. The kernel writes the file page by page,
- * so it may change between pages; what is read is checked to be ascending and lines that are not
- * are dropped.
+ * so it may change between pages; lines that are not in ascending order are dropped.
  */
 
 #include <stdbool.h>
@@ -41,7 +40,7 @@ struct flmem_maps {
 	char *text; /* the names point into it */
 };
 
-/* Limits that no sane process passes: 64 MiB of text, 2^20 mappings. */
+/* Limits that no real process exceeds: 64 MiB of text, 2^20 mappings. */
 int flmem_maps_read(const struct flmem_process *process, struct flmem_maps *ret_maps,
 		    struct flmem_error *err);
 

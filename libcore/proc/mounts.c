@@ -12,7 +12,7 @@
 #define MOUNTINFO_MAX ((size_t)4 << 20)
 
 /* \001 to \377; an escaped NUL, which the kernel never writes, stays as it is. */
-static char octal(const char *p)
+static char parse_octal(const char *p)
 {
 	if (p[0] != '\\' || p[1] < '0' || p[1] > '3' || p[2] < '0' || p[2] > '7' || p[3] < '0' ||
 	    p[3] > '7')
@@ -21,12 +21,12 @@ static char octal(const char *p)
 }
 
 /* mountinfo writes space, tab, newline and backslash as \ooo. */
-static void unescape(char *text)
+static void unescape_path(char *text)
 {
 	char *out = text, c;
 
 	for (const char *p = text; *p; p += c ? 4 : 1) {
-		c = octal(p);
+		c = parse_octal(p);
 		*out++ = c ? c : *p;
 	}
 	*out = '\0';
@@ -44,8 +44,8 @@ bool flmem_mount_split(char *line, struct flmem_mount *ret_mount)
 		fields[i] = strsep(&line, " ");
 	if (!fields[4] || fields[4][0] != '/' || !*tail)
 		return false;
-	unescape(fields[3]);
-	unescape(fields[4]);
+	unescape_path(fields[3]);
+	unescape_path(fields[4]);
 	*ret_mount =
 		(struct flmem_mount){.device = fields[2], .root = fields[3], .point = fields[4]};
 	ret_mount->type = strsep(&tail, " ");
@@ -62,7 +62,7 @@ void flmem_mounts_clear(struct flmem_mounts *mounts)
 }
 
 /* Splits the text into rows. */
-static int split(struct flmem_mounts *mounts)
+static int split_rows(struct flmem_mounts *mounts)
 {
 	char *text = mounts->text.data;
 	size_t lines = 1;
@@ -83,7 +83,7 @@ int flmem_mounts_parse(const char *text, size_t length, struct flmem_mounts *ret
 	int rc;
 
 	flmem_buf_append(&mounts.text, text, length);
-	rc = mounts.text.failed ? -ENOMEM : split(&mounts);
+	rc = mounts.text.failed ? -ENOMEM : split_rows(&mounts);
 	if (rc)
 		return rc;
 	*ret_mounts = mounts;
@@ -100,7 +100,7 @@ int flmem_mounts_read(const struct flmem_process *process, struct flmem_mounts *
 }
 
 /* Whether a mount point is the path or above it. */
-static bool covers(const char *point, const char *path)
+static bool is_at_or_above(const char *point, const char *path)
 {
 	size_t length = strlen(point);
 
@@ -114,7 +114,7 @@ const struct flmem_mount *flmem_mounts_covering(const struct flmem_mounts *mount
 	const struct flmem_mount *deepest = NULL;
 
 	for (size_t i = 0; i < mounts->count; i++)
-		if (covers(mounts->rows[i].point, path) &&
+		if (is_at_or_above(mounts->rows[i].point, path) &&
 		    (!deepest || strlen(mounts->rows[i].point) >= strlen(deepest->point)))
 			deepest = &mounts->rows[i];
 	return deepest;

@@ -2,7 +2,7 @@
 #ifndef FLMEM_PROC_MOUNTS_H
 #define FLMEM_PROC_MOUNTS_H
 
-/* The lines of /proc/PID/mountinfo. Their text may be hostile: a process mounts what it likes. */
+/* The lines of /proc/PID/mountinfo. The text may be hostile: a process can mount anything. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,29 +11,29 @@
 
 struct flmem_process;
 
-/* Parts of the line that was split, without the kernel's escapes in the paths. */
+/* Parts of the split line, without the kernel's escapes in the paths. */
 struct flmem_mount {
 	char *device; /* MAJOR:MINOR */
-	char *root;   /* of the file system, what is mounted; not always a path (nsfs) */
+	char *root;   /* the mounted part of the file system; not always a path (nsfs) */
 	char *point;  /* an absolute path */
 	char *type;
 	char *source, *options; /* options of the super block; NULL: the line ends before */
 };
 
 /*
- * Splits a line (36 35 0:31 ROOT POINT options [tags] - TYPE source OPTIONS,
- * proc_pid_mountinfo(5)) in place; false for what is none.
+ * Splits a line (36 35 0:31 ROOT POINT options [tags] - TYPE source OPTIONS, proc_pid_mountinfo(5))
+ * in place; false for any other text.
  */
 bool flmem_mount_split(char *line, struct flmem_mount *ret_mount);
 
-/* All of them, in the order of the file. */
+/* All mounts, in the order of the file. */
 struct flmem_mounts {
 	struct flmem_buf text; /* that the rows point into */
 	struct flmem_mount *rows;
 	size_t count;
 };
 
-/* As the process sees them. Negative errno. */
+/* Reads the mounts as the process sees them. Negative errno. */
 int flmem_mounts_read(const struct flmem_process *process, struct flmem_mounts *ret_mounts);
 
 /* The same from the text of a mountinfo file. */
@@ -48,7 +48,7 @@ void flmem_mounts_clear(struct flmem_mounts *mounts);
 		.text = FLMEM_BUF_INIT \
 	}
 
-/* The mount that holds an absolute path by its text, links in it not followed; or NULL. */
+/* The mount that holds an absolute path, compared as text without following links; or NULL. */
 const struct flmem_mount *flmem_mounts_covering(const struct flmem_mounts *mounts,
 						const char *path);
 

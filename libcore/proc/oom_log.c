@@ -24,29 +24,29 @@ struct line {
 	size_t length; /* without the newline */
 };
 
-/* The report at hand, until the next one begins. */
+/* The current report, until the next one begins. */
 struct report {
 	const char *tasks; /* below the head of its table, or NULL */
 	bool of_group;
-	bool all; /* memory.oom.group: what is killed next is so because it shares the group */
+	bool all; /* memory.oom.group: the following kills are of other processes in the group */
 	char group[FLMEM_OOM_GROUP_MAX];
 	struct flmem_u64 usage_bytes, limit_bytes;
 };
 
-static struct line line_at(const char *text)
+static struct line find_line(const char *text)
 {
 	return (struct line){.start = text, .length = strcspn(text, "\n")};
 }
 
-static const char *next(const struct line *line)
+static const char *find_next_log_line(const struct line *line)
 {
 	const char *end = line->start + line->length;
 
 	return *end ? end + 1 : end;
 }
 
-/* What follows the words in the line; NULL where they are not in it. */
-static const char *behind(const struct line *line, const char *words)
+/* The text after the words in the line; NULL when the line does not hold them. */
+static const char *find_after(const struct line *line, const char *words)
 {
 	const char *found = memmem(line->start, line->length, words, strlen(words));
 
@@ -54,9 +54,9 @@ static const char *behind(const struct line *line, const char *words)
 }
 
 /* "LABEL123kB" of the line, in bytes. */
-static struct flmem_u64 size_behind(const struct line *line, const char *label)
+static struct flmem_u64 read_size(const struct line *line, const char *label)
 {
-	const char *digits = behind(line, label);
+	const char *digits = find_after(line, label);
 	uint64_t number;
 
 	if (!digits || !flmem_text_read_digits(&digits, &number) ||
@@ -65,7 +65,7 @@ static struct flmem_u64 size_behind(const struct line *line, const char *label)
 	return FLMEM_KNOWN(number * KIB);
 }
 
-static void copy(char *out, size_t size, const char *from, size_t length)
+static void copy_log_text(char *out, size_t size, const char *from, size_t length)
 {
 	if (length >= size)
 		length = size - 1;
@@ -82,22 +82,23 @@ static void copy_group(struct report *report, const struct line *line, const cha
 	const char *found = end ? memmem(from, limit, end, strlen(end)) : NULL;
 
 	report->of_group = true;
-	copy(report->group, sizeof(report->group), from, found ? (size_t)(found - from) : limit);
+	copy_log_text(report->group, sizeof(report->group), from,
+		      found ? (size_t)(found - from) : limit);
 }
 
-static void read_limit(const struct line *line, struct report *report)
+static void read_kill_limit(const struct line *line, struct report *report)
 {
-	struct flmem_u64 usage = size_behind(line, " memory: usage ");
+	struct flmem_u64 usage = read_size(line, " memory: usage ");
 
 	if (usage.unknown && flmem_text_starts(line->start, "memory: usage "))
-		usage = size_behind(line, "memory: usage ");
+		usage = read_size(line, "memory: usage ");
 	if (usage.unknown)
 		return;
 	report->usage_bytes = usage;
-	report->limit_bytes = size_behind(line, ", limit ");
+	report->limit_bytes = read_size(line, ", limit ");
 }
 
-static void begin(struct report *report)
+static void begin_report(struct report *report)
 {
 	*report = (struct report){
 		.usage_bytes = FLMEM_UNKNOWN(absent),
@@ -109,23 +110,24 @@ static void read_context(const struct line *line, struct report *report)
 {
 	const char *found;
 
-	if (behind(line, " invoked oom-killer: "))
-		begin(report);
-	else if (behind(line, "total_vm") && behind(line, " tgid "))
-		report->tasks = next(line);
-	else if (behind(line, "Memory cgroup out of memory: Kill process "))
+	if (find_after(line, " invoked oom-killer: "))
+		begin_report(report);
+	else if (find_after(line, "total_vm") && find_after(line, " tgid "))
+		report->tasks = find_next_log_line(line);
+	else if (find_after(line, "Memory cgroup out of memory: Kill process "))
 		report->of_group = true;
-	else if (behind(line, " are going to be killed due to memory.oom.group set"))
+	else if (find_after(line, " are going to be killed due to memory.oom.group set"))
 		report->all = true;
-	else if ((found = behind(line, "killed as a result of limit of ")))
+	else if ((found = find_after(line, "killed as a result of limit of ")))
 		copy_group(report, line, found, NULL);
-	else if ((found = behind(line, ",oom_memcg=")) && behind(line, "oom-kill:constraint="))
+	else if ((found = find_after(line, ",oom_memcg=")) &&
+		 find_after(line, "oom-kill:constraint="))
 		copy_group(report, line, found, ",task_memcg=");
 	else
-		read_limit(line, report);
+		read_kill_limit(line, report);
 }
 
-/* From the last " total-vm:" on: what stands before it may be a part of the name. */
+/* Starts at the last " total-vm:": an earlier one may be part of the name. */
 static bool find_sizes(const struct line *line, struct line *ret_sizes)
 {
 	const char *end = line->start + line->length, *p = line->start, *found = NULL;
@@ -151,38 +153,38 @@ static bool read_name(const char *at, const char *end, struct flmem_oom_kill *ki
 	if (!close)
 		return false;
 	kill->pid = (pid_t)pid;
-	copy(kill->name, sizeof(kill->name), at, (size_t)(close - at));
+	copy_log_text(kill->name, sizeof(kill->name), at, (size_t)(close - at));
 	return true;
 }
 
 static bool read_kill(const struct line *line, const struct report *report,
 		      struct flmem_oom_kill *ret_kill)
 {
-	const char *at = behind(line, killed_mark);
+	const char *at = find_after(line, killed_mark);
 	struct flmem_oom_kill kill = {.of_group = report->of_group ||
-						  behind(line, "Memory cgroup out of memory")};
+						  find_after(line, "Memory cgroup out of memory")};
 	struct line sizes;
 
 	if (!at || !find_sizes(line, &sizes) || !read_name(at, sizes.start, &kill))
 		return false;
-	kill.total_vm_bytes = size_behind(&sizes, sizes_mark);
-	kill.anon_bytes = size_behind(&sizes, ", anon-rss:");
-	kill.file_bytes = size_behind(&sizes, ", file-rss:");
-	kill.shmem_bytes = size_behind(&sizes, ", shmem-rss:");
+	kill.total_vm_bytes = read_size(&sizes, sizes_mark);
+	kill.anon_bytes = read_size(&sizes, ", anon-rss:");
+	kill.file_bytes = read_size(&sizes, ", file-rss:");
+	kill.shmem_bytes = read_size(&sizes, ", shmem-rss:");
 	kill.usage_bytes = report->usage_bytes;
 	kill.limit_bytes = report->limit_bytes;
-	copy(kill.group, sizeof(kill.group), report->group, strlen(report->group));
+	copy_log_text(kill.group, sizeof(kill.group), report->group, strlen(report->group));
 	*ret_kill = kill;
 	return true;
 }
 
-static void skip_blanks(const char **text)
+static void skip_log_blanks(const char **text)
 {
 	while (**text == ' ')
 		(*text)++;
 }
 
-/* "[  13364]     0 13364    55342     9789 ...", behind whatever prefix: pid and resident pages. */
+/* "[ 13364] 0 13364 55342 9789 ...", after any prefix: pid and resident pages. */
 static bool read_task(const struct line *line, uint64_t *ret_pid, uint64_t *ret_pages)
 {
 	uint64_t skipped;
@@ -193,15 +195,15 @@ static bool read_task(const struct line *line, uint64_t *ret_pid, uint64_t *ret_
 
 		if (*at != '[')
 			continue;
-		skip_blanks(&p);
+		skip_log_blanks(&p);
 		if (!flmem_text_read_digits(&p, ret_pid) || *p++ != ']')
 			continue;
 		for (; left; left--) {
-			skip_blanks(&p);
+			skip_log_blanks(&p);
 			if (!flmem_text_read_digits(&p, &skipped))
 				break;
 		}
-		skip_blanks(&p);
+		skip_log_blanks(&p);
 		if (!left && flmem_text_read_digits(&p, ret_pages))
 			return true;
 	}
@@ -214,7 +216,7 @@ static void read_tasks(const char *tasks, struct flmem_oom_kill *kill)
 
 	kill->tasks = kill->share_percent = FLMEM_UNKNOWN(absent);
 	for (const char *p = tasks; p && count < TASKS_MAX;) {
-		const struct line line = line_at(p);
+		const struct line line = find_line(p);
 
 		if (!read_task(&line, &pid, &pages))
 			break;
@@ -223,7 +225,7 @@ static void read_tasks(const char *tasks, struct flmem_oom_kill *kill)
 		all += pages;
 		own = pid == (uint64_t)kill->pid ? pages : own;
 		count++;
-		p = next(&line);
+		p = find_next_log_line(&line);
 	}
 	if (!count || count == TASKS_MAX)
 		return;
@@ -240,9 +242,9 @@ bool flmem_oom_log_read(const char *text, struct flmem_oom_log *ret_log)
 	struct report report;
 	unsigned number = 1;
 
-	begin(&report);
+	begin_report(&report);
 	for (const char *p = text; *p; number++) {
-		const struct line line = line_at(p);
+		const struct line line = find_line(p);
 
 		if (read_kill(&line, &report, &kill)) {
 			if (!report.all || !log.kills) {
@@ -254,7 +256,7 @@ bool flmem_oom_log_read(const char *text, struct flmem_oom_log *ret_log)
 		} else {
 			read_context(&line, &report);
 		}
-		p = next(&line);
+		p = find_next_log_line(&line);
 	}
 	if (!log.kills)
 		return false;

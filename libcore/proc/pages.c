@@ -32,10 +32,10 @@ struct scan_request {
 #define REGIONS 512
 #define ENTRIES 2048
 
-/* What is wanted of a page: all of `mask`, with the bits of `inverted` not set. */
+/* Which pages are wanted: those with all bits of `mask` set, but the bits of `inverted` clear. */
 struct want {
 	uint64_t mask, inverted;
-	uint64_t entry; /* these bits of an entry of pagemap, as far as it can tell */
+	uint64_t entry; /* the same in bits of a pagemap entry, as far as it has them */
 };
 
 static const struct want resident = {PAGE_IS_PRESENT | PAGE_IS_PFNZERO, PAGE_IS_PFNZERO,
@@ -65,16 +65,16 @@ void flmem_pages_close(struct flmem_pages *pages)
 	pages->pagemap = -1;
 }
 
-/* The kernel takes memory for as many as it may return: for a few pages, most of the work. */
-static uint64_t regions_in(uint64_t start, uint64_t end)
+/* The kernel allocates memory for the most it may return: for a few pages, most of the cost. */
+static uint64_t count_regions(uint64_t start, uint64_t end)
 {
 	uint64_t most = (end - start) / flmem_page_bytes() / 2 + 1;
 
 	return most < REGIONS ? most : REGIONS;
 }
 
-static int scan(int pagemap, const struct want *want, uint64_t start, uint64_t end,
-		flmem_pages_visit *visit, void *context)
+static int scan_ranges(int pagemap, const struct want *want, uint64_t start, uint64_t end,
+		       flmem_pages_visit *visit, void *context)
 {
 	struct scan_region regions[REGIONS];
 
@@ -84,7 +84,7 @@ static int scan(int pagemap, const struct want *want, uint64_t start, uint64_t e
 			.start = start,
 			.end = end,
 			.regions = (uint64_t)(uintptr_t)regions,
-			.region_count = regions_in(start, end),
+			.region_count = count_regions(start, end),
 			.category_inverted = want->inverted,
 			.category_mask = want->mask,
 			.return_mask = want->mask & ~want->inverted,
@@ -104,9 +104,9 @@ static int scan(int pagemap, const struct want *want, uint64_t start, uint64_t e
 	return 0;
 }
 
-/* A read of nothing is the end of the address space: the process is gone. */
-static ssize_t read_entries(int pagemap, uint64_t start, uint64_t end, uint64_t page,
-			    uint64_t entries[ENTRIES])
+/* An empty read is the end of the address space: the process is gone. */
+static ssize_t read_pagemap_entries(int pagemap, uint64_t start, uint64_t end, uint64_t page,
+				    uint64_t entries[ENTRIES])
 {
 	uint64_t count = (end - start) / page;
 	ssize_t got;
@@ -122,15 +122,15 @@ static ssize_t read_entries(int pagemap, uint64_t start, uint64_t end, uint64_t 
 	return got < (ssize_t)sizeof(*entries) ? -ESRCH : got / (ssize_t)sizeof(*entries);
 }
 
-static int read_all(int pagemap, const struct want *want, uint64_t start, uint64_t end,
-		    flmem_pages_visit *visit, void *context)
+static int read_ranges(int pagemap, const struct want *want, uint64_t start, uint64_t end,
+		       flmem_pages_visit *visit, void *context)
 {
 	const uint64_t page = flmem_page_bytes();
 	uint64_t entries[ENTRIES], run = 0;
 	bool in_run = false;
 
 	while (start < end) {
-		ssize_t count = read_entries(pagemap, start, end, page, entries);
+		ssize_t count = read_pagemap_entries(pagemap, start, end, page, entries);
 
 		if (count < 0)
 			return (int)count;
@@ -149,35 +149,35 @@ static int read_all(int pagemap, const struct want *want, uint64_t start, uint64
 	return 0;
 }
 
-static int each(struct flmem_pages *pages, const struct want *want, uint64_t start, uint64_t end,
-		flmem_pages_visit *visit, void *context)
+static int visit_ranges(struct flmem_pages *pages, const struct want *want, uint64_t start,
+			uint64_t end, flmem_pages_visit *visit, void *context)
 {
 	int rc;
 
 	if (start >= end)
 		return 0;
 	if (!pages->old_kernel) {
-		rc = scan(pages->pagemap, want, start, end, visit, context);
+		rc = scan_ranges(pages->pagemap, want, start, end, visit, context);
 		if (rc != -ENOTTY && rc != -EINVAL)
 			return rc;
 		pages->old_kernel = true;
 	}
-	return read_all(pages->pagemap, want, start, end, visit, context);
+	return read_ranges(pages->pagemap, want, start, end, visit, context);
 }
 
 int flmem_pages_each(struct flmem_pages *pages, uint64_t start, uint64_t end,
 		     flmem_pages_visit *visit, void *context)
 {
-	return each(pages, &resident, start, end, visit, context);
+	return visit_ranges(pages, &resident, start, end, visit, context);
 }
 
 int flmem_pages_of_file(struct flmem_pages *pages, uint64_t start, uint64_t end,
 			flmem_pages_visit *visit, void *context)
 {
-	return each(pages, &of_file, start, end, visit, context);
+	return visit_ranges(pages, &of_file, start, end, visit, context);
 }
 
-static void add(void *context, uint64_t start, uint64_t end)
+static void add_range(void *context, uint64_t start, uint64_t end)
 {
 	*(uint64_t *)context += end - start;
 }
@@ -185,7 +185,7 @@ static void add(void *context, uint64_t start, uint64_t end)
 int flmem_pages_huge(struct flmem_pages *pages, uint64_t start, uint64_t end, uint64_t *ret_bytes)
 {
 	uint64_t sum = 0;
-	int rc = scan(pages->pagemap, &huge, start, end, add, &sum);
+	int rc = scan_ranges(pages->pagemap, &huge, start, end, add_range, &sum);
 
 	if (!rc)
 		*ret_bytes = sum;

@@ -3,10 +3,10 @@
 #define FLMEM_PROC_PAGES_H
 
 /*
- * Which pages of a process are in RAM, without touching them. Asks PAGEMAP_SCAN (Linux 6.7), else
- * reads /proc/PID/pagemap. A page counts as resident when it is present and not the kernel's zero
- * page, as in RssAnon; swapped-out pages are not resident. On older kernels the zero page cannot
- * be told from others without CAP_SYS_ADMIN and counts as resident.
+ * Finds which pages of a process are in RAM, without touching them. Uses PAGEMAP_SCAN (Linux 6.7),
+ * else reads /proc/PID/pagemap. A page counts as resident when it is present and not the kernel's
+ * zero page, as in RssAnon; swapped-out pages are not resident. On older kernels the zero page
+ * cannot be distinguished without CAP_SYS_ADMIN and counts as resident.
  *
  * Needs the right to trace the process (PTRACE_MODE_READ). One thread at a time per handle.
  */
@@ -48,11 +48,11 @@ typedef void flmem_pages_visit(void *context, uint64_t start, uint64_t end);
 int flmem_pages_each(struct flmem_pages *pages, uint64_t start, uint64_t end,
 		     flmem_pages_visit *visit, void *context);
 
-/* The same of the pages of files and shared memory: what a private mapping has not copied yet. */
+/* The same for pages of files and shared memory: those that a private mapping has not copied. */
 int flmem_pages_of_file(struct flmem_pages *pages, uint64_t start, uint64_t end,
 			flmem_pages_visit *visit, void *context);
 
-/* Sum of what lies in huge pages; -ENOTTY on kernels without PAGEMAP_SCAN. */
+/* Sum of the ranges in huge pages; -ENOTTY on kernels without PAGEMAP_SCAN. */
 int flmem_pages_huge(struct flmem_pages *pages, uint64_t start, uint64_t end, uint64_t *ret_bytes);
 
 #endif

@@ -9,15 +9,15 @@
 
 #define CACHE_BYTES  ((size_t)1 << 20)
 #define WINDOW_BITS  16384U /* pages: 64 MiB of 4 KiB, an arena's heap */
-#define AROUND_PAGES 1024U  /* asked for around a single place */
+#define AROUND_PAGES 1024U  /* the window around a single address */
 #define WORD_BITS    64U
 #define WINDOWS	     32U
 #define NOWHERE	     UINT64_MAX
-#define GROUP_PAGES  16U /* divides the number of slots, whatever the size of a page */
+#define GROUP_PAGES  16U /* divides the number of slots for every page size */
 
 /* Which pages of a range are resident. */
 struct window {
-	uint64_t start, end; /* page boundaries; equal: it says nothing */
+	uint64_t start, end; /* page boundaries; equal: an empty window */
 	uint64_t bits[WINDOW_BITS / WORD_BITS];
 };
 
@@ -26,9 +26,9 @@ struct flmem_peek {
 	struct flmem_process const *process;
 	struct flmem_pages pages;
 	struct window windows[WINDOWS];
-	unsigned oldest;	/* the window that is given up next */
-	struct window *current; /* the one last asked for, or being filled */
-	uint64_t last_group;	/* where a page was last missed */
+	unsigned oldest;	/* the window to be replaced next */
+	struct window *current; /* the window last used, or being filled */
+	uint64_t last_group;	/* page of the last cache miss */
 	size_t slots;
 	uint64_t *slot_page; /* address of the page in each slot, or NOWHERE */
 	unsigned char *cache;
@@ -63,8 +63,8 @@ void flmem_peek_free(struct flmem_peek *peek)
 	free(peek);
 }
 
-static int each_live(void *context, uint64_t start, uint64_t end, flmem_pages_visit *visit,
-		     void *visit_context)
+static int visit_live(void *context, uint64_t start, uint64_t end, flmem_pages_visit *visit,
+		      void *visit_context)
 {
 	struct flmem_peek *peek = context;
 
@@ -95,7 +95,7 @@ int flmem_peek_open(const struct flmem_process *process, struct flmem_peek **ret
 {
 	const struct flmem_peek_source source = {
 		.page_bytes = flmem_page_bytes(),
-		.each = each_live,
+		.each = visit_live,
 		.read = read_live,
 	};
 	FLMEM_AUTO_PEEK struct flmem_peek *peek = flmem_peek_new(&source);
@@ -125,7 +125,7 @@ void flmem_peek_forget(struct flmem_peek *peek)
 	memset(peek->slot_page, 0xff, peek->slots * sizeof(*peek->slot_page));
 }
 
-static void mark(void *context, uint64_t start, uint64_t end)
+static void mark_resident(void *context, uint64_t start, uint64_t end)
 {
 	struct flmem_peek *peek = context;
 	struct window *window = peek->current;
@@ -136,8 +136,8 @@ static void mark(void *context, uint64_t start, uint64_t end)
 		window->bits[i / WORD_BITS] |= UINT64_C(1) << i % WORD_BITS;
 }
 
-/* Fills the oldest window; without an answer nothing in it is resident. */
-static void fill_window(struct flmem_peek *peek, uint64_t start, uint64_t end)
+/* Fills the oldest window; on failure nothing in it counts as resident. */
+static void fill_peek_window(struct flmem_peek *peek, uint64_t start, uint64_t end)
 {
 	struct window *window = &peek->windows[peek->oldest];
 
@@ -146,38 +146,38 @@ static void fill_window(struct flmem_peek *peek, uint64_t start, uint64_t end)
 	window->start = start;
 	window->end = end;
 	memset(window->bits, 0, sizeof(window->bits));
-	if (peek->source.each(peek->source.context, start, end, mark, peek))
+	if (peek->source.each(peek->source.context, start, end, mark_resident, peek))
 		memset(window->bits, 0, sizeof(window->bits));
 }
 
-static bool covers(const struct window *window, uint64_t address)
+static bool covers_address(const struct window *window, uint64_t address)
 {
 	return address - window->start < window->end - window->start;
 }
 
 /*
- * Makes a window that covers the address the current one, a new one reaching up to `end` if it can;
- * false: nothing can be there.
+ * Makes a window that covers the address the current one, a new window reaching to `end` if
+ * possible; false: no page can be there.
  */
-static bool look_at(struct flmem_peek *peek, uint64_t address, uint64_t end)
+static bool select_window(struct flmem_peek *peek, uint64_t address, uint64_t end)
 {
 	const uint64_t usual = AROUND_PAGES * peek->source.page_bytes;
 	const uint64_t most = WINDOW_BITS * peek->source.page_bytes;
 	const uint64_t start = address & ~(usual - 1);
 
-	if (covers(peek->current, address))
+	if (covers_address(peek->current, address))
 		return true;
 	for (unsigned i = 0; i < WINDOWS; i++) {
-		if (!covers(&peek->windows[i], address))
+		if (!covers_address(&peek->windows[i], address))
 			continue;
 		peek->current = &peek->windows[i];
 		return true;
 	}
-	/* The end of the address space could not be asked for. */
+	/* The end of the address space could not be queried. */
 	if (start + most < start)
 		return false;
 	end = end < start + most ? (end + usual - 1) & ~(usual - 1) : start + most;
-	fill_window(peek, start, end);
+	fill_peek_window(peek, start, end);
 	return true;
 }
 
@@ -191,21 +191,21 @@ void flmem_peek_prepare(struct flmem_peek *peek, uint64_t start, uint64_t end)
 	end = (end + page - 1) & ~(page - 1);
 	if (end - start > WINDOW_BITS * page)
 		end = start + WINDOW_BITS * page;
-	fill_window(peek, start, end);
+	fill_peek_window(peek, start, end);
 }
 
 bool flmem_peek_is_resident(struct flmem_peek *peek, uint64_t address)
 {
 	uint64_t index;
 
-	if (!look_at(peek, address, address + 1))
+	if (!select_window(peek, address, address + 1))
 		return false;
 	index = (address - peek->current->start) / peek->source.page_bytes;
 	return peek->current->bits[index / WORD_BITS] >> index % WORD_BITS & 1;
 }
 
 /* Resident pages among those from `first` up to `last` of the window. */
-static uint64_t count_pages(const struct window *window, uint64_t first, uint64_t last)
+static uint64_t count_window_pages(const struct window *window, uint64_t first, uint64_t last)
 {
 	uint64_t count = 0;
 
@@ -223,18 +223,18 @@ static uint64_t count_pages(const struct window *window, uint64_t first, uint64_
 	return count;
 }
 
-/* The part of the range that lies in the current window. */
-static uint64_t resident_here(const struct flmem_peek *peek, uint64_t start, uint64_t end)
+/* Resident pages of the range within the current window. */
+static uint64_t count_in_window(const struct flmem_peek *peek, uint64_t start, uint64_t end)
 {
 	const struct window *window = peek->current;
 	const uint64_t page = peek->source.page_bytes;
 	const uint64_t first = (start - window->start) / page;
 	const uint64_t last = (end - window->start + page - 1) / page;
-	uint64_t sum = count_pages(window, first, last) * page;
+	uint64_t sum = count_window_pages(window, first, last) * page;
 
-	if (start % page && count_pages(window, first, first + 1))
+	if (start % page && count_window_pages(window, first, first + 1))
 		sum -= start % page;
-	if (end % page && count_pages(window, last - 1, last))
+	if (end % page && count_window_pages(window, last - 1, last))
 		sum -= page - end % page;
 	return sum;
 }
@@ -243,10 +243,10 @@ uint64_t flmem_peek_resident(struct flmem_peek *peek, uint64_t start, uint64_t e
 {
 	uint64_t sum = 0;
 
-	while (start < end && look_at(peek, start, end)) {
+	while (start < end && select_window(peek, start, end)) {
 		uint64_t stop = end < peek->current->end ? end : peek->current->end;
 
-		sum += resident_here(peek, start, stop);
+		sum += count_in_window(peek, start, stop);
 		start = stop;
 	}
 	return sum;
@@ -282,15 +282,15 @@ static void add_page(struct transfer *transfer, unsigned char *to, uint64_t from
 	transfer->local[transfer->parts++] = (struct iovec){to, page};
 }
 
-static int carry_out(struct flmem_peek *peek, const struct transfer *transfer)
+static int run_transfer(struct flmem_peek *peek, const struct transfer *transfer)
 {
 	return transfer->parts ? peek->source.read(peek->source.context, transfer->local,
 						   transfer->remote, transfer->parts)
 			       : 0;
 }
 
-/* Reads the resident ones of `count` pages into their slots; `count` slots in a row hold them. */
-static int load(struct flmem_peek *peek, uint64_t start, size_t count)
+/* Reads the resident pages among `count` ones into their slots, which are consecutive. */
+static int load_pages(struct flmem_peek *peek, uint64_t start, size_t count)
 {
 	const size_t page = (size_t)peek->source.page_bytes;
 	const size_t first = (size_t)(start / page % peek->slots);
@@ -306,15 +306,15 @@ static int load(struct flmem_peek *peek, uint64_t start, size_t count)
 		add_page(&transfer, peek->cache + (first + i) * page, start + i * page, page);
 		resident |= UINT64_C(1) << i;
 	}
-	rc = carry_out(peek, &transfer);
+	rc = run_transfer(peek, &transfer);
 	for (size_t i = 0; i < count && !rc; i++)
 		if (resident >> i & 1)
 			peek->slot_page[first + i] = start + i * page;
 	return rc;
 }
 
-/* Where the page is kept, read when it was not; NULL with *ret_code set when it cannot be had. */
-static const unsigned char *cached(struct flmem_peek *peek, uint64_t page, int *ret_code)
+/* The cached copy of the page, read on a miss; NULL with *ret_code set on failure. */
+static const unsigned char *find_cached(struct flmem_peek *peek, uint64_t page, int *ret_code)
 {
 	const uint64_t page_bytes = peek->source.page_bytes;
 	const size_t slot = (size_t)(page / page_bytes % peek->slots);
@@ -327,11 +327,13 @@ static const unsigned char *cached(struct flmem_peek *peek, uint64_t page, int *
 	*ret_code = -ENODATA;
 	if (!flmem_peek_is_resident(peek, page))
 		return NULL;
-	/* One miss beside another: a list that runs through memory, so the neighbours are next. */
-	*ret_code = near ? load(peek, group, GROUP_PAGES) : -EAGAIN;
+	/*
+	 * A miss next to the last one: a list in address order, so read the following pages, too.
+	 */
+	*ret_code = near ? load_pages(peek, group, GROUP_PAGES) : -EAGAIN;
 	peek->last_group = group;
 	if (*ret_code)
-		*ret_code = load(peek, page, 1);
+		*ret_code = load_pages(peek, page, 1);
 	return *ret_code ? NULL : peek->cache + slot * page_bytes;
 }
 
@@ -346,7 +348,7 @@ int flmem_peek_read(struct flmem_peek *peek, uint64_t address, void *out, size_t
 	while (length) {
 		size_t offset = (size_t)(address % page_bytes);
 		size_t step = (size_t)page_bytes - offset;
-		const unsigned char *kept = cached(peek, address - offset, &rc);
+		const unsigned char *kept = find_cached(peek, address - offset, &rc);
 
 		if (!kept)
 			return rc;
@@ -381,7 +383,7 @@ int flmem_peek_read_pages(struct flmem_peek *peek, uint64_t start, size_t count,
 		add_page(&transfer, to, start + i * page, page);
 		resident |= UINT64_C(1) << i;
 	}
-	rc = carry_out(peek, &transfer);
+	rc = run_transfer(peek, &transfer);
 	if (!rc && ret_resident)
 		*ret_resident = resident;
 	return rc;

@@ -4,12 +4,12 @@
 
 /*
  * Reads the memory of a process without changing it: only pages that are resident are read, since
- * reading others maps the zero page or brings swapped pages in. Small reads go through a cache of
- * pages, large ones do not. What was read and which pages are resident is remembered until
- * flmem_peek_forget(), so a walk sees one state of each page.
+ * reading others maps the zero page or swaps pages in. Small reads go through a cache of pages,
+ * large ones do not. The cache and the list of resident pages are kept until flmem_peek_forget(),
+ * so a walk sees one state of each page.
  *
- * The source may be anything that answers the two questions, such as a memory image. One thread at
- * a time; about 1 MiB of memory, whatever the target holds.
+ * The source may be anything that implements the two callbacks, such as a memory image. One thread
+ * at a time; about 1 MiB of memory, whatever the target holds.
  */
 
 #include <stdbool.h>
@@ -30,7 +30,7 @@ struct flmem_peek_source {
 	/* As flmem_pages_each(). */
 	int (*each)(void *context, uint64_t start, uint64_t end, flmem_pages_visit *visit,
 		    void *visit_context);
-	/* All parts, or a negative errno; each part lies within resident pages. */
+	/* Reads all parts, or returns a negative errno; each part is within resident pages. */
 	int (*read)(void *context, const struct iovec *local, const struct iovec *remote,
 		    size_t count);
 	void *context; /* must outlive the peek */
@@ -39,7 +39,7 @@ struct flmem_peek_source {
 /* NULL: out of memory. */
 struct flmem_peek *flmem_peek_new(const struct flmem_peek_source *source);
 
-/* On a live process, which must outlive it. FLMEM_EPERM: no right to trace it. */
+/* For a live process, which must outlive the peek. FLMEM_EPERM: no right to trace it. */
 int flmem_peek_open(const struct flmem_process *process, struct flmem_peek **ret_peek,
 		    struct flmem_error *err);
 
@@ -54,42 +54,42 @@ static inline void flmem_cleanup_peek(struct flmem_peek **peek)
 
 uint64_t flmem_peek_page_bytes(const struct flmem_peek *peek);
 
-/* Makes the next questions look at the target anew. */
+/* Drops the cache, so that the next reads query the target again. */
 void flmem_peek_forget(struct flmem_peek *peek);
 
-/* Forgets the content of a range, not which of its pages are resident. */
+/* Drops the cached content of a range, not which of its pages are resident. */
 void flmem_peek_forget_range(struct flmem_peek *peek, uint64_t address, size_t length);
 
 /*
- * Finds out which pages of a range are resident, its first 16384 pages at most. Questions about
- * other places ask about the 4 MiB around them; this is for single places far from each other.
+ * Queries which pages of a range are resident, its first 16384 pages at most. Other reads query the
+ * 4 MiB around their address; this is for single addresses far from each other.
  */
 void flmem_peek_prepare(struct flmem_peek *peek, uint64_t start, uint64_t end);
 
 /*
- * A few bytes; all or nothing. -ENODATA: a page of them is not resident. Other negative errnos: the
- * page went away meanwhile (-EFAULT), the process is gone (-ESRCH).
+ * Reads a few bytes; all or nothing. -ENODATA: one of their pages is not resident. Other negative
+ * errnos: the page was unmapped meanwhile (-EFAULT), the process is gone (-ESRCH).
  */
 int flmem_peek_read(struct flmem_peek *peek, uint64_t address, void *out, size_t length);
 
 /*
- * Reads `count` whole pages from a page boundary, at most 64. Pages that are not resident come out
- * as zeroes and have their bit in `ret_resident` (may be NULL) clear.
+ * Reads `count` whole pages from a page boundary, at most 64. Pages that are not resident read as
+ * zeroes, with their bit in `ret_resident` (may be NULL) clear.
  */
 #define FLMEM_PEEK_PAGES_MAX 64U
 int flmem_peek_read_pages(struct flmem_peek *peek, uint64_t start, size_t count, void *out,
 			  uint64_t *ret_resident);
 
-/* The heads of records that lie at equal distances. */
+/* The heads of records at equal distances. */
 struct flmem_peek_pieces {
 	uint64_t start;	 /* of the first */
 	uint64_t stride; /* from one to the next */
 	size_t count;	 /* at most FLMEM_PEEK_PAGES_MAX */
-	size_t length;	 /* of each; none may cross pages */
+	size_t length;	 /* of each head; none may cross pages */
 };
 
 /*
- * Reads them with one call. Pieces that are not resident come out as zeroes and have their bit in
+ * Reads them with one call. Heads that are not resident read as zeroes, with their bit in
  * `ret_resident` clear.
  */
 int flmem_peek_read_pieces(struct flmem_peek *peek, const struct flmem_peek_pieces *pieces,
@@ -97,7 +97,7 @@ int flmem_peek_read_pieces(struct flmem_peek *peek, const struct flmem_peek_piec
 
 bool flmem_peek_is_resident(struct flmem_peek *peek, uint64_t address);
 
-/* How many of the bytes of a range, not rounded to pages, are resident. */
+/* Counts the resident bytes of a range, not rounded to pages. */
 uint64_t flmem_peek_resident(struct flmem_peek *peek, uint64_t start, uint64_t end);
 
 #endif

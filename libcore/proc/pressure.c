@@ -40,7 +40,7 @@ static bool read_event(const char *line, const char *name, struct flmem_u64 *num
 	return true;
 }
 
-static const char *next_line(const char *line)
+static const char *find_next_counter(const char *line)
 {
 	const char *end = strchr(line, '\n');
 
@@ -49,7 +49,7 @@ static const char *next_line(const char *line)
 
 void flmem_pressure_parse_events(const char *text, struct flmem_pressure *pressure)
 {
-	for (const char *line = text; *line; line = next_line(line)) {
+	for (const char *line = text; *line; line = find_next_counter(line)) {
 		if (read_event(line, "high", &pressure->high) ||
 		    read_event(line, "max", &pressure->max) ||
 		    read_event(line, "oom", &pressure->oom))
@@ -77,7 +77,7 @@ void flmem_pressure_parse_stalls(const char *text, struct flmem_pressure *pressu
 {
 	static const char some[] = "some avg10=", full[] = "full avg10=", total[] = " total=";
 
-	for (const char *line = text; *line; line = next_line(line)) {
+	for (const char *line = text; *line; line = find_next_counter(line)) {
 		const char *at;
 		uint64_t us;
 
@@ -87,7 +87,7 @@ void flmem_pressure_parse_stalls(const char *text, struct flmem_pressure *pressu
 		    !read_share(line + sizeof(some) - 1, &pressure->some_avg10_hundredths))
 			continue;
 		at = strstr(line, total);
-		if (!at || at > next_line(line))
+		if (!at || at > find_next_counter(line))
 			continue;
 		at += sizeof(total) - 1;
 		if (flmem_text_read_digits(&at, &us))
@@ -100,7 +100,7 @@ static int open_below(int directory, const char *name)
 	return directory < 0 ? -1 : openat(directory, name, O_RDONLY | O_CLOEXEC);
 }
 
-static void identify(int directory, struct flmem_pressure_files *files)
+static void read_group_identity(int directory, struct flmem_pressure_files *files)
 {
 	struct stat status;
 
@@ -110,7 +110,7 @@ static void identify(int directory, struct flmem_pressure_files *files)
 	files->inode = status.st_ino;
 }
 
-/* Also where the limits are those of version 1: then version 2 may still measure stalls. */
+/* Version 2 may measure stalls even where version 1 has the limits. */
 static void open_stalls(struct flmem_cgroups *cgroups, const struct flmem_cgroup_place *place,
 			struct flmem_pressure_files *files)
 {
@@ -134,7 +134,7 @@ void flmem_pressure_open(struct flmem_cgroups *cgroups, const struct flmem_proce
 	} else {
 		files.events = open_below(place.unified, "memory.events");
 	}
-	identify(place.memory >= 0 ? place.memory : place.unified, &files);
+	read_group_identity(place.memory >= 0 ? place.memory : place.unified, &files);
 	open_stalls(cgroups, &place, &files);
 	*ret_files = files;
 }
@@ -148,8 +148,8 @@ void flmem_pressure_close(struct flmem_pressure_files *files)
 	*files = (struct flmem_pressure_files)FLMEM_PRESSURE_FILES_INIT;
 }
 
-/* From its beginning, as often as one likes; "" when the group has been removed. */
-static void reread(int fd, char text[TEXT_MAX])
+/* Reads an open file again from its beginning; "" when the group was removed. */
+static void reread_file(int fd, char text[TEXT_MAX])
 {
 	ssize_t got = fd < 0 ? 0 : pread(fd, text, TEXT_MAX - 1, 0);
 
@@ -168,14 +168,14 @@ void flmem_pressure_read(const struct flmem_pressure_files *files,
 	ret_pressure->some_avg10_hundredths = ret_pressure->full_avg10_hundredths =
 		ret_pressure->some_total_us = none;
 	ret_pressure->stalls_of_host = files->stalls_of_host;
-	reread(files->events, text);
+	reread_file(files->events, text);
 	flmem_pressure_parse_events(text, ret_pressure);
-	reread(files->control, text);
+	reread_file(files->control, text);
 	flmem_pressure_parse_events(text, ret_pressure);
-	reread(files->failures, text);
+	reread_file(files->failures, text);
 	digits = text;
 	if (flmem_text_read_digits(&digits, &failures))
 		ret_pressure->max = FLMEM_KNOWN(failures);
-	reread(files->stalls, text);
+	reread_file(files->stalls, text);
 	flmem_pressure_parse_stalls(text, ret_pressure);
 }

@@ -15,7 +15,7 @@ struct flmem_process;
 
 /* The group that a process was in when this was opened; -1 for files that are not there. */
 struct flmem_pressure_files {
-	dev_t device; /* of its directory; with the inode it is the same group */
+	dev_t device; /* of its directory; with the inode it identifies the group */
 	ino_t inode;
 	int events;   /* memory.events */
 	int failures; /* version 1: memory.failcnt */
@@ -30,7 +30,7 @@ struct flmem_pressure_files {
 		.events = -1, .failures = -1, .control = -1, .stalls = -1, \
 	}
 
-/* Never fails: what cannot be opened will be unknown with its reason. */
+/* Never fails: a counter whose file cannot be opened is unknown with its reason. */
 void flmem_pressure_open(struct flmem_cgroups *cgroups, const struct flmem_process *process,
 			 struct flmem_pressure_files *ret_files);
 
@@ -41,15 +41,16 @@ void flmem_pressure_close(struct flmem_pressure_files *files);
 void flmem_pressure_read(const struct flmem_pressure_files *files,
 			 struct flmem_pressure *ret_pressure);
 
-/* Everything unknown for this reason. */
+/* Sets every counter to unknown with this reason. */
 void flmem_pressure_init(struct flmem_pressure *pressure, const char *unknown);
 
 /*
- * Lines "NAME NUMBER", as in memory.events and memory.oom_control; what they lack stays as it is.
+ * Parses lines "NAME NUMBER", as in memory.events and memory.oom_control; counters without a line
+ * stay unchanged.
  */
 void flmem_pressure_parse_events(const char *text, struct flmem_pressure *pressure);
 
-/* Lines "some avg10=0.00 avg60=0.00 avg300=0.00 total=0"; the same. */
+/* The same for lines "some avg10=0.00 avg60=0.00 avg300=0.00 total=0". */
 void flmem_pressure_parse_stalls(const char *text, struct flmem_pressure *pressure);
 
 #endif

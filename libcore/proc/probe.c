@@ -31,7 +31,7 @@ const struct flmem_interface_info flmem_interfaces[FLMEM_INTERFACE_COUNT] = {
 
 /*
  * fork() without the handlers of the program, and without SIGCHLD at the end, which a program that
- * uses the library may not expect or may have set to reap by itself.
+ * uses the library may not expect, or may handle by reaping all children.
  */
 static pid_t start_child(void)
 {
@@ -73,9 +73,7 @@ static int try_openat2(pid_t target)
 	return syscall(SYS_openat2, AT_FDCWD, "/", &how, sizeof(how)) < 0 ? errno : 0;
 }
 
-/*
- * An empty query: a kernel that knows the call finds fault with it, one that does not says ENOTTY.
- */
+/* An empty query: a kernel with the call rejects the argument, one without it returns ENOTTY. */
 static int try_ioctl(const char *path, unsigned long request)
 {
 	uint64_t query[16] = {0};
@@ -109,7 +107,7 @@ static int (*const tries[FLMEM_INTERFACE_COUNT])(pid_t target) = {
 	[FLMEM_INTERFACE_PROCMAP_QUERY] = try_procmap_query,
 };
 
-static int wait_for(pid_t child, int *ret_status)
+static int wait_for_child(pid_t child, int *ret_status)
 {
 	pid_t got;
 
@@ -128,7 +126,7 @@ static int probe_one(int (*attempt)(pid_t), pid_t target, struct flmem_interface
 		return -errno;
 	if (!child)
 		_exit(attempt(target) & 0xff); /* every errno is below 134 */
-	rc = wait_for(child, &status);
+	rc = wait_for_child(child, &status);
 	if (rc)
 		return rc;
 	result->killed = WIFSIGNALED(status);
@@ -136,7 +134,7 @@ static int probe_one(int (*attempt)(pid_t), pid_t target, struct flmem_interface
 	return 0;
 }
 
-/* The right to trace was refused, but to a target that no ordinary process is like. */
+/* Tracing was refused, but for a child that is unlike ordinary targets. */
 static void mark_untried(struct flmem_interface_result *result)
 {
 	if (result->error != EPERM || result->killed)
@@ -159,7 +157,7 @@ int flmem_interfaces_probe(struct flmem_interface_result ret_results[FLMEM_INTER
 	for (size_t i = 0; i < FLMEM_INTERFACE_COUNT && !rc; i++)
 		rc = probe_one(tries[i], target, &results[i]);
 	kill(target, SIGKILL);
-	wait_for(target, &status);
+	wait_for_child(target, &status);
 	if (rc)
 		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot start a child process");
 	if (prctl(PR_GET_DUMPABLE) != 1) {
@@ -171,7 +169,7 @@ int flmem_interfaces_probe(struct flmem_interface_result ret_results[FLMEM_INTER
 	return 0;
 }
 
-/* A kernel thread gives ENOENT or ESRCH, a process that ended meanwhile too: the search goes on. */
+/* A kernel thread, or a process that ended meanwhile, gives ENOENT or ESRCH: try the next one. */
 static int try_memory_of(int proc, const char *pid)
 {
 	FLMEM_AUTO_CLOSE int fd = -1;

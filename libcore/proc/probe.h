@@ -3,9 +3,9 @@
 #define FLMEM_PROC_PROBE_H
 
 /*
- * Which of the kernel interfaces that flmem uses work for this process, found out by using each
- * once in a throwaway child: a seccomp filter may answer with a signal instead of an error. What is
- * traced and read is a second child that does nothing; no other process is touched.
+ * Which of the kernel interfaces that flmem uses work for this process, found by using each once in
+ * a short-lived child: a seccomp filter may send a signal instead of an error. A second, idle child
+ * is what is traced and read; no other process is touched.
  */
 
 #include <stdbool.h>
@@ -36,11 +36,11 @@ struct flmem_interface_info {
 extern const struct flmem_interface_info flmem_interfaces[FLMEM_INTERFACE_COUNT];
 
 struct flmem_interface_result {
-	int error;   /* 0: works; else the errno that it gave */
+	int error;   /* 0: works; else its errno */
 	bool killed; /* a seccomp filter killed the child instead */
 	/*
-	 * It could not be tried: it needs the right to trace, and a child of this process may not
-	 * be traced by anyone, because this process may not (PR_GET_DUMPABLE is not 1).
+	 * Not tried: it needs the right to trace, and a child of this process cannot be traced,
+	 * because this process cannot (PR_GET_DUMPABLE is not 1).
 	 */
 	bool untried;
 };
@@ -51,7 +51,7 @@ int flmem_interfaces_probe(struct flmem_interface_result ret_results[FLMEM_INTER
 
 /*
  * Whether a process of another user may be traced: 0, -EACCES or -EPERM, or -ESRCH when no such
- * process is in sight. Opens its /proc/PID/mem, which the kernel allows on exactly the terms of
+ * process is visible. Opens its /proc/PID/mem, which the kernel allows on exactly the terms of
  * PTRACE_SEIZE (PTRACE_MODE_ATTACH), and reads nothing.
  */
 int flmem_probe_other_user(void);

@@ -3,9 +3,9 @@
 #define FLMEM_PROC_PROCESS_H
 
 /*
- * A handle on one process that can never come to mean another one: the /proc/PID directory is open
- * (its files give ESRCH once the process is gone, also when the pid is used again), a pidfd tells
- * of its end, and the start time is the identity that is reported. One thread at a time per handle.
+ * A handle on one process that never refers to another one: the /proc/PID directory is open (its
+ * files give ESRCH once the process is gone, also after its pid was reused), a pidfd signals its
+ * end, and the start time is the identity that is reported. One thread at a time per handle.
  *
  * Tests open handles on captured trees: flmem_process_open_at() takes a directory that looks like
  * /proc; such a handle has no pidfd and its memory cannot be read.
@@ -24,11 +24,11 @@ struct flmem_process {
 	pid_t pid;
 	int pidfd;   /* -1 on a captured tree */
 	int dirfd;   /* /proc/PID, O_RDONLY | O_DIRECTORY */
-	int mem_fd;  /* /proc/PID/mem of one address space, -1 until flmem_process_pin_memory() */
+	int mem_fd;  /* /proc/PID/mem of one address space, -1 before flmem_process_pin_memory() */
 	int pagemap; /* its pagemap, where that may be read, or -1 */
 	uint64_t start_time; /* clock ticks after boot, field 22 of /proc/PID/stat */
 	pid_t parent;
-	char state; /* R, S, D, T, t, Z, X, I as /proc/PID/stat said when opened */
+	char state; /* R, S, D, T, t, Z, X, I as in /proc/PID/stat when opened */
 	bool kernel_thread;
 };
 
@@ -38,7 +38,8 @@ struct flmem_process {
 	}
 
 /*
- * FLMEM_ENOPROC when there is none; a thread id that leads no process is refused as FLMEM_EUSAGE.
+ * FLMEM_ENOPROC when there is none; FLMEM_EUSAGE for the id of a thread that is not a process's
+ * first.
  */
 int flmem_process_open(pid_t pid, struct flmem_process *ret_process, struct flmem_error *err);
 
@@ -49,14 +50,14 @@ int flmem_process_open_at(int proc_dirfd, pid_t pid, struct flmem_process *ret_p
 void flmem_process_close(struct flmem_process *process);
 
 /*
- * Where its command line lies in its memory, which each execve puts elsewhere; 0 when that may not
- * be told, and without ASLR it may stay the same. Negative errno.
+ * Address of its command line in its memory, which each execve changes; 0 without the permission to
+ * read it, and without ASLR it may stay the same. Negative errno.
  */
 int flmem_process_arguments_at(const struct flmem_process *process, uint64_t *ret_address);
 
 /*
- * Gives the pidfd back, for handles that are held by the thousand: the files below the directory
- * still speak of this process only, and its memory cannot be read any more.
+ * Closes the pidfd, for callers with thousands of handles: the files below the directory still
+ * refer to this process only, but its memory can no longer be read.
  */
 void flmem_process_unpin(struct flmem_process *process);
 
@@ -66,7 +67,7 @@ void flmem_process_unpin(struct flmem_process *process);
 bool flmem_process_alive(const struct flmem_process *process);
 
 /*
- * Reads a file below /proc/PID whole into `buf` (appending). Negative errno on failure: -ESRCH or
+ * Appends the whole of a file below /proc/PID to `buf`. Negative errno on failure: -ESRCH or
  * -ENOENT when the process is gone, -EACCES or -EPERM when not permitted.
  */
 int flmem_process_read(const struct flmem_process *process, const char *name,
@@ -87,26 +88,24 @@ int flmem_process_open_path(const struct flmem_process *process, const char *pat
 
 /*
  * Reads remote memory; all or nothing. Negative errno on failure (-EFAULT where nothing is mapped).
- * Reading untouched anonymous pages maps the zero page and brings swapped pages in, so only read
- * what the program itself has certainly touched, or ask pagemap first. -ENODATA: a file system in
- * user space would have to supply a page, and may never do so (proc/fault.h).
+ * Reading untouched anonymous pages maps the zero page and swaps pages in, so read only what the
+ * program itself has touched, or check pagemap first. -ENODATA: a file system in user space would
+ * have to supply a page, and may never do so (proc/fault.h).
  */
 int flmem_process_read_memory(const struct flmem_process *process, uint64_t address, void *out,
 			      size_t length);
 
 struct iovec;
 
-/*
- * Reads many places that lie near each other into `out`, one after the other; failures as above.
- */
+/* Reads many ranges near each other into `out`, one after the other; failures as above. */
 int flmem_process_read_scattered(const struct flmem_process *process, const struct iovec *places,
 				 size_t count, void *out);
 
 /*
- * Opens the memory of the process for reading and writing, before anything else is read of it. The
- * descriptor keeps to the address space of this moment (proc_mem_open() in the kernel's
- * fs/proc/base.c): after an execve, and when another process has the pid, it reads and writes
- * nothing. Does nothing when it is open already. FLMEM_EPERM: this user may not trace the process.
+ * Opens the memory of the process for reading and writing, before any other read of it. The
+ * descriptor stays bound to the current address space (proc_mem_open() in the kernel's
+ * fs/proc/base.c): after an execve, or when the pid was reused, it reads and writes nothing. Does
+ * nothing when already open. FLMEM_EPERM: this user may not trace the process.
  */
 int flmem_process_pin_memory(struct flmem_process *process, struct flmem_error *err);
 
@@ -124,7 +123,7 @@ int flmem_process_read_pinned(const struct flmem_process *process, uint64_t addr
 int flmem_process_write_memory(const struct flmem_process *process, uint64_t address,
 			       const void *bytes, size_t length);
 
-/* How large its main stack may grow, in bytes; UINT64_MAX: without limit. Negative errno. */
+/* Limit of its main stack in bytes; UINT64_MAX: no limit. Negative errno. */
 int flmem_process_stack_limit(const struct flmem_process *process, uint64_t *ret_bytes);
 
 /* Turns a negative errno of the functions above into an error with the pid and the right code. */

@@ -4,7 +4,7 @@
 
 /*
  * /proc/PID/smaps_rollup (Linux 4.14): sums over all mappings. The kernel walks every page for it,
- * 3 ms per GiB, so it is for what nothing else tells.
+ * 3 ms per GiB, so use it only for what no other file reports.
  */
 
 #include <stdbool.h>
@@ -14,10 +14,10 @@
 
 struct flmem_process;
 
-/* Sum under its name, "LazyFree"; unknown where the process may not be traced. */
+/* The sum with this name ("LazyFree"); unknown where the process may not be traced. */
 struct flmem_u64 flmem_rollup_bytes(const struct flmem_process *process, const char *name);
 
-/* The same from a text whose lines are as those of smaps_rollup and meminfo: "Name:  4 kB". */
+/* The same from a text with lines as in smaps_rollup and meminfo: "Name: 4 kB". */
 bool flmem_rollup_find(const char *text, const char *name, uint64_t *ret_bytes);
 
 #endif

@@ -10,7 +10,7 @@
 
 #define PROCESS_LIMIT ((size_t)1 << 22) /* PID_MAX_LIMIT */
 
-static int append(struct flmem_scan *scan, size_t *capacity, const struct flmem_scan_row *row)
+static int append_row(struct flmem_scan *scan, size_t *capacity, const struct flmem_scan_row *row)
 {
 	struct flmem_scan_row *grown;
 
@@ -43,7 +43,7 @@ static bool read_row(int proc_dirfd, const char *name, struct flmem_scan_row *re
 	return true;
 }
 
-static int by_pid(const void *a, const void *b)
+static int compare_scan_rows(const void *a, const void *b)
 {
 	const struct flmem_scan_row *left = a, *right = b;
 
@@ -64,13 +64,13 @@ int flmem_scan_read(int proc_dirfd, struct flmem_scan *ret_scan, struct flmem_er
 
 		if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
 		    read_row(proc_dirfd, entry->d_name, &row))
-			rc = append(&scan, &capacity, &row);
+			rc = append_row(&scan, &capacity, &row);
 	}
 	if (rc)
 		return flmem_error_set(err, FLMEM_EFAILED, -rc,
 				       "cannot allocate the list of processes");
 	if (scan.count)
-		qsort(scan.rows, scan.count, sizeof(*scan.rows), by_pid);
+		qsort(scan.rows, scan.count, sizeof(*scan.rows), compare_scan_rows);
 	*ret_scan = scan;
 	scan = (struct flmem_scan){0};
 	return 0;
@@ -88,7 +88,7 @@ const struct flmem_scan_row *flmem_scan_find(const struct flmem_scan *scan, pid_
 
 	if (!scan->count)
 		return NULL;
-	return bsearch(&key, scan->rows, scan->count, sizeof(*scan->rows), by_pid);
+	return bsearch(&key, scan->rows, scan->count, sizeof(*scan->rows), compare_scan_rows);
 }
 
 bool flmem_scan_row_runs(const struct flmem_scan_row *row)
@@ -98,7 +98,7 @@ bool flmem_scan_row_runs(const struct flmem_scan_row *row)
 
 bool flmem_scan_descends(const struct flmem_scan *scan, pid_t pid, pid_t ancestor)
 {
-	/* Parents were read at different moments, so a cycle is possible: bounded by the count. */
+	/* Parents were read at different times, so a cycle is possible: bounded by the count. */
 	for (size_t steps = 0; steps <= scan->count && pid > 0; steps++) {
 		const struct flmem_scan_row *row;
 

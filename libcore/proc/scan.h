@@ -2,7 +2,7 @@
 #ifndef FLMEM_PROC_SCAN_H
 #define FLMEM_PROC_SCAN_H
 
-/* A snapshot of all processes with their parents; old the moment it is taken. */
+/* A snapshot of all processes with their parents; it may be outdated at once. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,8 +27,8 @@ struct flmem_scan {
 };
 
 /*
- * Reads every process below a directory that looks like /proc. Those that end meanwhile or that
- * hidepid conceals are left out.
+ * Reads every process below a directory that looks like /proc. Those that end meanwhile or are
+ * hidden by hidepid are left out.
  */
 int flmem_scan_read(int proc_dirfd, struct flmem_scan *ret_scan, struct flmem_error *err);
 
@@ -38,7 +38,7 @@ void flmem_scan_clear(struct flmem_scan *scan);
 
 const struct flmem_scan_row *flmem_scan_find(const struct flmem_scan *scan, pid_t pid);
 
-/* True for a program that runs: no kernel thread, no zombie. */
+/* True for a running program: not a kernel thread or a zombie. */
 bool flmem_scan_row_runs(const struct flmem_scan_row *row);
 
 /* True when `pid` is `ancestor` or one of its descendants, as far as the snapshot shows. */

@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 /*
- * The fields from the third on, which is the state: those behind the command name, which may itself
- * hold spaces and brackets. NULL for text that is no such file.
+ * The fields from the third one (the state) on: those after the command name, which may contain
+ * spaces and brackets. NULL if the text does not have the format of the file.
  */
 const char *flmem_stat_fields(const char *text);
 

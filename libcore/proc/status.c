@@ -12,7 +12,7 @@
 #include "base/cleanup.h"
 #include "proc/process.h"
 
-/* Twenty times what a machine with two processors shows; each processor adds a few bytes. */
+/* Twenty times the size on a machine with two processors; each adds a few bytes. */
 #define TEXT_MAX 32768
 
 #define ABSENT "this kernel does not show it for this process"
@@ -226,7 +226,7 @@ static void parse_line(const char *line, const char *end, struct flmem_status *s
 		return;
 	length = (size_t)(colon - line);
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(fields); i++) {
-		/* Most lines are not looked for, and the first letter tells them apart cheaply. */
+		/* Most lines are not needed, and comparing the first letter is a cheap filter. */
 		if (fields[i].key[0] != line[0] || strncmp(fields[i].key, line, length) != 0 ||
 		    fields[i].key[length])
 			continue;

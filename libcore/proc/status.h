@@ -3,9 +3,9 @@
 #define FLMEM_PROC_STATUS_H
 
 /*
- * /proc/PID/status, the cheapest look at a process (5 us, no page table is walked). Which lines it
- * has depends on the kernel, its configuration and the process (a zombie has no memory lines), so
- * every number may be unknown.
+ * /proc/PID/status, the cheapest way to read a process's state (5 us, no page table walk). Which
+ * lines it has depends on the kernel, its configuration and the process (a zombie has no memory
+ * lines), so every number may be unknown.
  */
 
 #include <stdbool.h>
@@ -17,7 +17,7 @@
 
 struct flmem_process;
 
-/* Four ids of one kind; `known` is false when the line is not there. */
+/* Four ids of one kind; `known` is false when the line is missing. */
 struct flmem_ids {
 	bool known;
 	uint32_t real, effective, saved, fs;
@@ -43,7 +43,7 @@ struct flmem_status {
 	struct flmem_u64 locked_bytes; /* mapped and locked: mlock(2) */
 	struct flmem_u64 threads;
 	struct flmem_u64 seccomp_mode;	  /* 0 none, 1 strict, 2 filter */
-	struct flmem_u64 seccomp_filters; /* how many */
+	struct flmem_u64 seccomp_filters; /* number of filters */
 	struct flmem_u64 no_new_privs;
 	struct flmem_u64 cap_effective;	 /* mask */
 	struct flmem_u64 sig_pending;	 /* for the thread alone */
@@ -61,13 +61,13 @@ struct flmem_status {
 int flmem_status_read(const struct flmem_process *process, struct flmem_status *ret_status,
 		      struct flmem_error *err);
 
-/* The same of one thread, in which seccomp, tracer and masks may differ. Negative errno. */
+/* The same for one thread, whose seccomp, tracer and masks may differ. Negative errno. */
 int flmem_status_read_thread(const struct flmem_process *process, pid_t tid,
 			     struct flmem_status *ret_status);
 
 /*
- * The same in two steps: opens the file of a thread, for one who has to be quick when it reads it,
- * and reads it as it is then (-ESRCH: the thread has ended). The descriptor, or negative errno.
+ * The same in two steps, for callers that must read quickly: opens the file of a thread, and reads
+ * its current content (-ESRCH: the thread has ended). Returns the descriptor, or a negative errno.
  */
 int flmem_status_open_thread(const struct flmem_process *process, pid_t tid);
 int flmem_status_read_open(int fd, struct flmem_status *ret_status);

@@ -77,7 +77,7 @@ static int read_task_file(const struct flmem_process *process, pid_t tid, const 
 	return 0;
 }
 
-/* 0 when it cannot be told, which is no thread's id. */
+/* 0, which is not a thread's id, when unknown. */
 static pid_t read_inner_id(const struct flmem_process *process, pid_t tid)
 {
 	struct flmem_status status;

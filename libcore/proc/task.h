@@ -2,7 +2,7 @@
 #ifndef FLMEM_PROC_TASK_H
 #define FLMEM_PROC_TASK_H
 
-/* The threads of a process, and what each is doing, read without stopping any of them. */
+/* The threads of a process and their states, read without stopping any of them. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -15,7 +15,7 @@ struct flmem_tasks {
 	size_t count;
 };
 
-/* So many threads are listed at most. */
+/* Limit on the number of listed threads. */
 #define FLMEM_TASKS_MAX 4096U
 
 /* Negative errno on failure. */
@@ -24,7 +24,7 @@ void flmem_tasks_clear(struct flmem_tasks *tasks);
 
 #define FLMEM_AUTO_TASKS FLMEM_AUTO(flmem_tasks_clear)
 
-/* Threads with their ids as this process sees them, and as the process itself knows them. */
+/* Threads with their ids as seen by this process, and as seen by the target. */
 struct flmem_task_ids {
 	struct flmem_task_id {
 		pid_t outer, inner;
@@ -38,10 +38,10 @@ void flmem_task_ids_clear(struct flmem_task_ids *ids);
 
 #define FLMEM_AUTO_TASK_IDS FLMEM_AUTO(flmem_task_ids_clear)
 
-/* What this process calls the thread that calls itself `inner`; 0 when there is none. */
+/* The id, as seen by this process, of the thread whose own id is `inner`; 0 when there is none. */
 pid_t flmem_task_ids_outer(const struct flmem_task_ids *ids, pid_t inner);
 
-/* The system call that a thread is blocked in, as /proc/PID/task/TID/syscall tells it. */
+/* The system call that a thread is blocked in, from /proc/PID/task/TID/syscall. */
 struct flmem_task_wait {
 	long number; /* -1: blocked, but not in a system call (page fault, exception) */
 	uint64_t args[6];
@@ -49,16 +49,16 @@ struct flmem_task_wait {
 };
 
 /*
- * 1 when the thread is blocked and *ret_wait tells where, 0 when it is running, negative errno on
- * failure (-EACCES or -EPERM: needs the right to trace the process).
+ * 1 when the thread is blocked, with *ret_wait set, 0 when it is running, negative errno on failure
+ * (-EACCES or -EPERM: needs the right to trace the process).
  */
 int flmem_task_read_wait(const struct flmem_process *process, pid_t tid,
 			 struct flmem_task_wait *ret_wait);
 
-/* Parses such a file; the return value as above, -EPROTO when it makes no sense. */
+/* Parses such a file; the return value as above, -EPROTO when it is malformed. */
 int flmem_task_wait_parse(const char *text, struct flmem_task_wait *ret_wait);
 
-/* CPU time that the thread has used so far in nanoseconds; 0 when the kernel does not tell. */
+/* CPU time that the thread has used so far in nanoseconds; 0 when the kernel does not report it. */
 uint64_t flmem_task_cpu_ns(const struct flmem_process *process, pid_t tid);
 
 /* The processor that the thread last ran on; -1 when that cannot be read. */

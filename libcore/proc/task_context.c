@@ -19,7 +19,7 @@ static bool is_shared(pid_t one, pid_t other, int what)
 	return syscall(SYS_kcmp, one, other, what, 0, 0) == 0;
 }
 
-/* The lines of both files that begin with it are the same. */
+/* Whether the lines of both files that begin with `name` are equal. */
 static bool has_same_line(const char *one, const char *other, const char *name)
 {
 	const char *mine = strstr(one, name), *theirs = strstr(other, name);
@@ -27,7 +27,7 @@ static bool has_same_line(const char *one, const char *other, const char *name)
 
 	if (!mine || !theirs)
 		return !mine && !theirs;
-	/* Both stand at the line break before it. */
+	/* Both point to the line break before the line. */
 	length = strcspn(++mine, "\n");
 	return length == strcspn(++theirs, "\n") && memcmp(mine, theirs, length) == 0;
 }
@@ -48,7 +48,7 @@ static bool has_same_identity(const struct flmem_process *process, pid_t tid)
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lines); i++)
 		if (!has_same_line(one.data, other.data, lines[i]))
 			return false;
-	/* A thread that has it where the first one has not would withhold rights from the code. */
+	/* A thread that has it, unlike the first one, would deny rights to the code. */
 	return strstr(other.data, "\nNoNewPrivs:\t0") ||
 	       has_same_line(one.data, other.data, "\nNoNewPrivs:");
 }
@@ -80,7 +80,7 @@ static bool has_same_scheduling(pid_t one, pid_t other)
 	CPU_ZERO(&theirs);
 	if (sched_getscheduler(one) != sched_getscheduler(other))
 		return false;
-	/* A machine with more processors than the set holds gives EINVAL for both. */
+	/* With more processors than the set holds, both calls give EINVAL. */
 	if (sched_getaffinity(one, sizeof(mine), &mine) != 0 ||
 	    sched_getaffinity(other, sizeof(theirs), &theirs) != 0)
 		return true;
@@ -94,12 +94,12 @@ const char *flmem_task_context_differs(const struct flmem_process *process, pid_
 	if (tid == leader)
 		return NULL;
 	if (!is_shared(leader, tid, KCMP_FILES) || !is_shared(leader, tid, KCMP_FS))
-		return "has descriptors or a working directory of its own";
+		return "has a separate descriptor table or working directory";
 	if (!has_same_identity(process, tid))
-		return "has an identity of its own";
+		return "has a different identity (ids, capabilities, umask or no_new_privs)";
 	if (!has_same_namespaces(process, tid))
-		return "has namespaces of its own";
+		return "has different namespaces";
 	if (!has_same_scheduling(leader, tid))
-		return "is scheduled in its own way";
+		return "has a different scheduling policy or affinity";
 	return NULL;
 }

@@ -3,9 +3,9 @@
 #define FLMEM_PROC_TASK_CONTEXT_H
 
 /*
- * What a thread passes on to a thread that it starts, and that code may find there: its table of
- * descriptors, working directory, identity, namespaces and scheduling. Nearly always the process
- * has one of each.
+ * Properties of a thread that a thread started by it inherits, and that code may depend on: table
+ * of descriptors, working directory, identity, namespaces and scheduling. Nearly always all threads
+ * of a process share them.
  */
 
 #include <stdbool.h>
@@ -14,8 +14,8 @@
 struct flmem_process;
 
 /*
- * NULL when the thread has all of it as the first thread of the process has, else what differs or
- * cannot be told (static).
+ * NULL when the thread's context equals that of the first thread of the process, else what differs
+ * or is unknown (static).
  */
 const char *flmem_task_context_differs(const struct flmem_process *process, pid_t tid);
 

@@ -19,8 +19,8 @@ struct flmem_u64 flmem_temporary_in_memory(const struct flmem_process *process, 
 	const char *why;
 
 	/*
-	 * A relative one counts from where the process was when it first asked; and Python takes
-	 * ".." for the name before it, also where that is a link (os.path.abspath()).
+	 * A relative path is resolved against the working directory at Python's first use, which is
+	 * unknown; and Python removes ".." as text, even after a link (os.path.abspath()).
 	 */
 	if (path[0] != '/' || strstr(path, "/.."))
 		return FLMEM_UNKNOWN("its directory for temporary files is not a plain path");

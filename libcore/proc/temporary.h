@@ -10,7 +10,7 @@ struct flmem_process;
 
 /*
  * 1: on tmpfs or ramfs, as the process sees it. Links are followed within its root (proc/follow.h);
- * a directory that is not there would be where its path leads.
+ * for a missing directory, the place where it would be created counts.
  */
 struct flmem_u64 flmem_temporary_in_memory(const struct flmem_process *process, const char *path);
 

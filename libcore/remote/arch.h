@@ -134,14 +134,14 @@ int flmem_arch_arm(pid_t tid, const struct flmem_thread_state *state,
 		   const struct flmem_scratch *scratch, uint64_t restorer);
 
 /*
- * True when this is the signal mask of calls in a chain, or of a thread that one has started: no
- * program blocks just these.
+ * True when this is the signal mask of calls in a chain, or of a thread that such a call has
+ * started: no program blocks exactly these signals.
  */
 bool flmem_arch_is_chain_mask(uint64_t mask);
 
 /*
- * Gives a stopped thread that is in one of the chain's `calls` calls its own signal mask back, for
- * this call and for those to come. -ESRCH: it does not have the mask of the calls (any more).
+ * Restores the own signal mask of a stopped thread that is in one of the chain's `calls` calls, for
+ * this call and all later ones. -ESRCH: it does not have the mask of the calls (any more).
  */
 int flmem_arch_unblock(const struct flmem_process *process, pid_t tid,
 		       const struct flmem_scratch *scratch, size_t calls, uint64_t own_mask);

@@ -422,7 +422,7 @@ int flmem_arch_arm(pid_t tid, const struct flmem_thread_state *state,
 	return 0;
 }
 
-/* The frames that the thread has not come to yet: those of the calls before lie below its stack. */
+/* Changes the frames that the thread has not reached yet: earlier ones lie below its stack. */
 static int unblock_frames(const struct flmem_process *process, uint64_t sp,
 			  const struct flmem_scratch *scratch, size_t calls, uint64_t own_mask)
 {
@@ -431,7 +431,7 @@ static int unblock_frames(const struct flmem_process *process, uint64_t sp,
 	for (size_t i = 0; i < calls && !rc; i++) {
 		uint64_t frame = scratch->address + FRAME_STEP * i;
 
-		/* At the restorer the stack pointer is behind the frame's first word. */
+		/* At the restorer the stack pointer is past the frame's first word. */
 		if (frame + sizeof(uint64_t) >= sp)
 			rc = flmem_process_write_memory(process,
 							frame + offsetof(struct signal_frame, mask),
@@ -440,7 +440,7 @@ static int unblock_frames(const struct flmem_process *process, uint64_t sp,
 	return rc;
 }
 
-/* The kernel keeps two unblocked, and a chain may have some more (struct flmem_chain). */
+/* The kernel never blocks two, and a chain may leave more unblocked (struct flmem_chain). */
 bool flmem_arch_is_chain_mask(uint64_t mask)
 {
 	return (mask | MAY_BE_UNBLOCKED) == (CHAIN_MASK | MAY_BE_UNBLOCKED);

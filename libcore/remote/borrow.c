@@ -335,8 +335,9 @@ static bool is_of_process(const struct flmem_loan *loan, pid_t tid)
 }
 
 /*
- * It went to sleep once since it was found: for the stop. One that was awake in between may have
- * sent a signal whose handler keeps another thread inside the allocator until this one goes on.
+ * The thread went to sleep only once since it was found: for the stop. One that was awake in
+ * between may have sent a signal whose handler blocks another thread inside the allocator until
+ * this one resumes it.
  */
 static bool has_slept(struct flmem_loan *loan, const struct flmem_candidate *candidate,
 		      const struct flmem_status *status)

@@ -21,7 +21,7 @@
  * dynamic linker up to 12 KiB when it binds a function at its first call (it saves vector state).
  */
 #define CALL_STACK    24576U
-#define PAGE	      4096U /* the smallest there is; larger ones are only looked at repeatedly */
+#define PAGE	      4096U /* the smallest there is; larger ones are only read repeatedly */
 #define PAGES_AT_ONCE 64U
 #define STACK_GAP     ((uint64_t)1 << 20)
 /* A frame that an allocator waits in is among the innermost. */
@@ -268,7 +268,7 @@ int flmem_candidates_find(const struct flmem_view *view, const struct flmem_cand
 			rc = add_thread(&search, tasks.ids[i]);
 	if (rc)
 		return rc;
-	/* After the rows: what a thread that has slept since then has sent is seen. */
+	/* After the rows, so that signals are seen which a thread sent before it last slept. */
 	if (!needs->only && tasks.count > 1 && found.count)
 		found.handling = flmem_handlers_find(view, needs->gadgets);
 	qsort(found.rows, found.count, sizeof(*found.rows), compare);

@@ -48,7 +48,7 @@ struct flmem_candidate {
 	struct flmem_task_wait at;
 	struct flmem_wait wait;
 	uint64_t cpu_ns;
-	uint64_t sleeps; /* how often it had gone to sleep, the last time for this wait */
+	uint64_t sleeps; /* times it went to sleep, including this wait */
 };
 
 /*
@@ -78,7 +78,7 @@ struct flmem_candidates {
 	size_t running;	      /* on a processor, or runnable */
 	const char *rejected; /* static: why the last rejected blocked thread was, or NULL */
 	pid_t rejected_tid;
-	pid_t handling; /* a thread that is in a signal handler, or about to be; 0: none */
+	pid_t handling; /* a thread that is in a signal handler or about to enter one; 0: none */
 };
 
 /* Relative timeouts longer than this disqualify: the thread would wake up too late. */
@@ -96,7 +96,7 @@ const char *flmem_candidate_check_stack(const struct flmem_view *view,
 					const struct flmem_candidate_needs *needs,
 					const struct flmem_candidate *candidate);
 
-/* FLMEM_EUNSAFE: none of those that were found can be borrowed now, and why. */
+/* Returns FLMEM_EUNSAFE with the reason why no thread that was found can be borrowed now. */
 int flmem_candidates_refuse(const struct flmem_process *process,
 			    const struct flmem_candidates *found, struct flmem_error *err);
 

@@ -27,8 +27,8 @@ static bool has_frame(const uint64_t *words, size_t count, uint64_t address, uin
 }
 
 /*
- * How much can be read, at least a page: behind a stack may lie guard pages that do not show in the
- * mappings (MADV_GUARD_INSTALL, as glibc 2.42 and later makes them), and no frame goes across.
+ * Returns the number of bytes before the first unreadable page. Guard pages that the mappings do
+ * not show (MADV_GUARD_INSTALL, glibc 2.42 and later) may follow a stack; no frame crosses them.
  */
 static size_t read_stack(const struct flmem_process *process, uint64_t at, void *out, size_t length)
 {
@@ -109,7 +109,7 @@ static bool is_handling(struct search *search, pid_t tid)
 	uint64_t caught, blocked, pending;
 	int rc;
 
-	/* The masks first: a signal that is not pending any more has its handler called by then. */
+	/* The masks first: a signal that is no longer pending already has its handler running. */
 	if (flmem_status_read_thread(process, tid, &status))
 		return false; /* it has ended */
 	caught = value_or_none(status.sig_caught);
@@ -117,7 +117,7 @@ static bool is_handling(struct search *search, pid_t tid)
 	pending = value_or_none(status.sig_pending) | value_or_none(status.shared_pending);
 	if (pending & caught & ~blocked)
 		return true;
-	/* The frames of a chain look like those of signals. */
+	/* The frames of a chain have the form of signal frames. */
 	if (!caught || flmem_arch_is_chain_mask(blocked))
 		return false;
 	rc = flmem_task_read_wait(process, tid, &wait);
@@ -133,7 +133,7 @@ pid_t flmem_handlers_find(const struct flmem_view *view, const struct flmem_gadg
 	pid_t found = 0;
 
 	if (flmem_tasks_read(view->process, &tasks))
-		return 0; /* it has ended, which the next step tells */
+		return 0; /* it has ended, which the next step reports */
 	for (size_t i = 0; i < tasks.count && !found; i++)
 		if (is_handling(&search, tasks.ids[i]))
 			found = tasks.ids[i];

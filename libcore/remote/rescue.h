@@ -27,9 +27,9 @@ bool flmem_rescue_is_due(const struct flmem_process *process, pid_t tid, uint64_
 void flmem_rescue_signals(const struct flmem_process *process, pid_t tid, uint64_t own_mask);
 
 /*
- * For a thread whose `calls` calls go on unwatched: gives it its own mask back. A signal that came
- * during them, or comes later, may be one that the holder of a lock waits for, and nobody would see
- * to that any more.
+ * Restores the own mask of a thread whose `calls` calls continue unobserved. The holder of a lock
+ * may wait for a signal that arrived during them or arrives later, and nothing else would unblock
+ * that signal.
  */
 void flmem_rescue_leave(const struct flmem_process *process, pid_t tid,
 			const struct flmem_scratch *scratch, size_t calls, uint64_t own_mask);

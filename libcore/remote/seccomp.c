@@ -51,7 +51,7 @@ struct standing {
 	uint64_t capabilities;
 };
 
-static struct standing standing_of(const struct flmem_status *status)
+static struct standing get_standing(const struct flmem_status *status)
 {
 	return (struct standing){
 		.mode = status->seccomp_mode.unknown ? 0 : status->seccomp_mode.value,
@@ -69,7 +69,7 @@ static int read_standing(const struct flmem_process *process, pid_t tid,
 	int rc = flmem_status_read_thread(process, tid, &status);
 
 	if (!rc)
-		*ret_standing = standing_of(&status);
+		*ret_standing = get_standing(&status);
 	return rc;
 }
 
@@ -400,7 +400,7 @@ int flmem_seccomp_check_thread(pid_t pid, pid_t tid, const struct flmem_status *
 			       const struct flmem_seccomp_calls *calls, struct flmem_error *err)
 {
 	struct inquiry in = {.pid = pid, .tid = tid, .calls = calls, .err = err};
-	const struct standing standing = standing_of(status);
+	const struct standing standing = get_standing(status);
 	int rc = check_dispatch(&in);
 
 	if (rc || !standing.mode)

@@ -68,7 +68,7 @@ static bool read_stop(pid_t tid, int *ret_status)
 	return true;
 }
 
-/* A call that our interrupt ended with EINTR must not end for the program. */
+/* The program must not see the EINTR with which our interrupt ended its call. */
 static void make_resumable(pid_t tid)
 {
 	struct flmem_thread_state state;
@@ -81,7 +81,7 @@ static void make_resumable(pid_t tid)
 		flmem_arch_make_resumable(tid, &state);
 }
 
-/* Of a thread that has stopped; a signal that is on its way to the program goes on. */
+/* Detaches a stopped thread; a signal on its way to the program is passed on. */
 static bool detach(pid_t tid)
 {
 	int status;

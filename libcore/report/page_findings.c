@@ -62,7 +62,7 @@ static void put_limit(struct listing *list, const char *limit)
 	flmem_buf_puts(list->out, "</li>\n");
 }
 
-/* Of an advice without checked rules `found` and `span` are NULL. */
+/* If no rules were checked, `found` and `span` are NULL. */
 static void put_process(struct listing *list, const struct flmem_watch_result *r,
 			const struct flmem_finding *found, const struct flmem_watch_span *span)
 {

@@ -111,7 +111,7 @@ bool flmem_findings_add(struct flmem_recommendations *found, struct flmem_findin
 /* The same for a problem. */
 bool flmem_problems_add(struct flmem_recommendations *found, struct flmem_input_problem *problem);
 
-/* Adds a problem; `line` 0 for the file as a whole. False when out of memory. */
+/* Adds a problem; `line` 0 means the whole file. False when out of memory. */
 bool flmem_recommendations_add_problem(struct flmem_recommendations *found, const char *file,
 				       unsigned line, const struct flmem_error *why);
 

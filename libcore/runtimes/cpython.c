@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 
-#define TRIES 64 /* occurrences of a marker that are looked at */
+#define TRIES 64 /* limit of checked occurrences of a marker */
 
 static bool is_interpreter(const struct flmem_module *module)
 {
@@ -16,7 +16,7 @@ static bool is_interpreter(const struct flmem_module *module)
 	return image && flmem_image_find_dynamic(image, "Py_GetVersion", &symbol);
 }
 
-static const struct flmem_module *find_interpreter(const struct flmem_modules *modules)
+static const struct flmem_module *find_python_module(const struct flmem_modules *modules)
 {
 	const struct flmem_module *program = flmem_modules_main(modules);
 
@@ -27,7 +27,7 @@ static const struct flmem_module *find_interpreter(const struct flmem_modules *m
 		    is_interpreter(module))
 			return module;
 	}
-	/* A program linked to libpython may export a copy of a symbol, so it comes last. */
+	/* A program linked to libpython may export a copy of a symbol, so it is tried last. */
 	return program && is_interpreter(program) ? program : NULL;
 }
 
@@ -63,8 +63,8 @@ static bool read_version_symbol(struct flmem_image *image, struct flmem_cpython 
 	return true;
 }
 
-/* One or two digits; NULL when there are none or more. */
-static const char *take_number(const char *text, int *ret_number)
+/* Parses one or two digits; NULL for none or more. */
+static const char *parse_two_digits(const char *text, int *ret_number)
 {
 	int number = 0, digits = 0;
 
@@ -76,15 +76,15 @@ static const char *take_number(const char *text, int *ret_number)
 	return text + digits;
 }
 
-/* "2.7", "3.9" behind a name like libpython or python; `rest` is what follows. */
-static const char *take_series(const char *text, struct flmem_cpython *python)
+/* Parses "2.7" or "3.9" after a name like libpython or python; `rest` is the text after it. */
+static const char *parse_series(const char *text, struct flmem_cpython *python)
 {
 	int major, minor;
 
-	text = take_number(text, &major);
+	text = parse_two_digits(text, &major);
 	if (!text || *text != '.')
 		return NULL;
-	text = take_number(text + 1, &minor);
+	text = parse_two_digits(text + 1, &minor);
 	if (!text || (major != 2 && major != 3))
 		return NULL;
 	python->major = major;
@@ -92,19 +92,19 @@ static const char *take_series(const char *text, struct flmem_cpython *python)
 	return text;
 }
 
-static bool series_from_name(const char *name, struct flmem_cpython *python)
+static bool find_series_in_name(const char *name, struct flmem_cpython *python)
 {
 	static const char *const starts[] = {"libpython", "python"};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(starts); i++)
 		if (flmem_text_starts(name, starts[i]) &&
-		    take_series(name + strlen(starts[i]), python))
+		    parse_series(name + strlen(starts[i]), python))
 			return true;
 	return false;
 }
 
-/* The library directory is named in the interpreter: "lib/python3.9" or "python3.9". */
-static bool series_from_text(struct flmem_image *image, struct flmem_cpython *python)
+/* The interpreter holds the name of its library directory: "lib/python3.9" or "python3.9". */
+static bool find_series_in_text(struct flmem_image *image, struct flmem_cpython *python)
 {
 	static const char marker[] = "python";
 	int64_t at = 0;
@@ -119,7 +119,7 @@ static bool series_from_text(struct flmem_image *image, struct flmem_cpython *py
 		at += (int64_t)strlen(marker);
 		if (!flmem_image_read(image, (uint64_t)at, text, sizeof(text) - 1))
 			continue;
-		rest = take_series(text, python);
+		rest = parse_series(text, python);
 		if (rest && !*rest)
 			return true;
 	}
@@ -127,10 +127,12 @@ static bool series_from_text(struct flmem_image *image, struct flmem_cpython *py
 	return false;
 }
 
-/* Behind "3.9." in memory: the micro version and "+", "a1", "b1" or "rc1", then a NUL. */
-static bool take_micro(const char *text, int *ret_micro)
+/*
+ * Parses what follows "3.9." in memory: the micro version and "+", "a1", "b1" or "rc1", then a NUL.
+ */
+static bool parse_micro(const char *text, int *ret_micro)
 {
-	const char *rest = take_number(text, ret_micro);
+	const char *rest = parse_two_digits(text, ret_micro);
 
 	if (!rest)
 		return false;
@@ -142,8 +144,9 @@ static bool take_micro(const char *text, int *ret_micro)
 }
 
 /*
- * PY_VERSION is a string of its own, but the linker may have stored it as the end of a longer one
- * (a prefix like /opt/3.9.18). Texts about other releases look alike, so only one answer counts.
+ * PY_VERSION is a separate string, but the linker may have stored it as the end of a longer one (a
+ * prefix like /opt/3.9.18). Texts about other releases look the same, so the result counts only if
+ * it is unique.
  */
 static void read_micro(struct flmem_image *image, struct flmem_cpython *python)
 {
@@ -161,7 +164,7 @@ static void read_micro(struct flmem_image *image, struct flmem_cpython *python)
 			break;
 		at += (int64_t)strlen(marker);
 		if (!flmem_image_read(image, (uint64_t)at, text, sizeof(text) - 1) ||
-		    !take_micro(text, &number) || strcmp(text, found) == 0)
+		    !parse_micro(text, &number) || strcmp(text, found) == 0)
 			continue;
 		if (found[0])
 			return;
@@ -179,13 +182,13 @@ bool flmem_cpython_find(const struct flmem_view *view, struct flmem_cpython *ret
 	struct flmem_cpython python = {.micro = -1};
 	struct flmem_image *image;
 
-	python.module = find_interpreter(view->modules);
+	python.module = find_python_module(view->modules);
 	image = python.module ? flmem_module_image(python.module, NULL) : NULL;
 	if (!image)
 		return false;
 	if (!read_version_symbol(image, &python) &&
-	    (series_from_name(flmem_text_basename(python.module->path), &python) ||
-	     series_from_text(image, &python))) {
+	    (find_series_in_name(flmem_text_basename(python.module->path), &python) ||
+	     find_series_in_text(image, &python))) {
 		snprintf(python.version, sizeof(python.version), "%d.%d", python.major,
 			 python.minor);
 		read_micro(image, &python);

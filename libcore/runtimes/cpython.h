@@ -15,13 +15,13 @@
 #define FLMEM_CPYTHON_VERSION_MAX 32
 
 struct flmem_cpython {
-	const struct flmem_module *module;	 /* that holds the interpreter */
-	int major, minor;			 /* 0 when they could not be told */
-	int micro;				 /* -1 when it could not be told */
+	const struct flmem_module *module;	 /* the module that holds the interpreter */
+	int major, minor;			 /* 0 when unknown */
+	int micro;				 /* -1 when unknown */
 	char version[FLMEM_CPYTHON_VERSION_MAX]; /* "3.11.2", "3.14.0rc1", "3.9", or "" */
 };
 
-/* False when the process has no CPython in it. */
+/* False when the process has no CPython. */
 bool flmem_cpython_find(const struct flmem_view *view, struct flmem_cpython *ret_python);
 
 /* Version text of Py_Version, which 3.11 and later export (PY_VERSION_HEX, patchlevel.h). */

@@ -9,9 +9,7 @@
 #include "proc/task.h"
 #include "runtimes/cpython_entry_points.h"
 
-/*
- * How long the lock is watched, and how long an unanswered wish for it means code outside Python.
- */
+/* How long the lock is watched, and after how long an unanswered request for it means C code. */
 #define WATCH_US      40000U
 #define UNANSWERED_US 20000U
 #define SAMPLE_US     1000U
@@ -33,7 +31,7 @@ void flmem_cpython_result_clear(struct flmem_cpython_result *result)
 	flmem_cpython_answer_clear(&result->answer);
 }
 
-static int find_interpreter(struct flmem_cpython_session *session, struct flmem_error *err)
+static int find_usable_interpreter(struct flmem_cpython_session *session, struct flmem_error *err)
 {
 	const struct flmem_cpython *python = &session->python;
 	int pid = (int)session->view->process->pid;
@@ -55,23 +53,23 @@ static int refuse_ending(const struct flmem_cpython_session *session, struct flm
 			       (int)session->view->process->pid);
 }
 
-static bool is_blocked(const struct flmem_cpython_session *session, pid_t tid)
+static bool is_thread_blocked(const struct flmem_cpython_session *session, pid_t tid)
 {
 	struct flmem_task_wait wait;
 
 	return tid && flmem_task_read_wait(session->view->process, tid, &wait) == 1;
 }
 
-/* What watching the lock has shown so far. */
+/* Results of watching the lock so far. */
 struct watch {
 	struct flmem_cpython_gil first;
-	uint64_t wanted_since_us; /* 0: it is not wanted */
-	bool always_blocked;	  /* its holder never ran */
+	uint64_t wanted_since_us; /* 0: not requested */
+	bool always_blocked;	  /* its holder was never seen running */
 };
 
-/* The holder gives the lock up between two instructions of Python code, when it is asked to. */
-static bool is_given_up(const struct flmem_cpython_session *session, struct watch *watch,
-			pid_t holder, uint64_t now_us)
+/* On request the holder releases the lock between two instructions of Python code. */
+static bool was_released(const struct flmem_cpython_session *session, struct watch *watch,
+			 pid_t holder, uint64_t now_us)
 {
 	struct flmem_cpython_gil gil;
 
@@ -80,7 +78,7 @@ static bool is_given_up(const struct flmem_cpython_session *session, struct watc
 	    !gil.locked || gil.holder != watch->first.holder ||
 	    gil.switches != watch->first.switches)
 		return true;
-	watch->always_blocked = watch->always_blocked && is_blocked(session, holder);
+	watch->always_blocked = watch->always_blocked && is_thread_blocked(session, holder);
 	if (!gil.wanted)
 		watch->wanted_since_us = 0;
 	else if (!watch->wanted_since_us)
@@ -89,8 +87,8 @@ static bool is_given_up(const struct flmem_cpython_session *session, struct watc
 }
 
 /*
- * False when a thread holds the lock inside C code: it is blocked with it, or others have asked for
- * it in vain. A thread that computes alone in Python is nobody asked to give it up, and passes.
+ * False when a thread holds the lock inside C code: it is blocked while holding it, or ignores the
+ * requests of others. A thread that computes in Python without requests from others is accepted.
  */
 static bool is_lock_usable(const struct flmem_cpython_session *session, pid_t *ret_holder)
 {
@@ -103,7 +101,7 @@ static bool is_lock_usable(const struct flmem_cpython_session *session, pid_t *r
 	if (!watch.first.locked)
 		return true;
 	while (now - start < WATCH_US) {
-		if (is_given_up(session, &watch, *ret_holder, now))
+		if (was_released(session, &watch, *ret_holder, now))
 			return true;
 		flmem_clock_sleep_us(SAMPLE_US);
 		now = flmem_clock_us();
@@ -122,8 +120,9 @@ static int refuse_lock(const struct flmem_cpython_session *session, pid_t holder
 }
 
 /*
- * A blocked thread loses nothing by starting another, so it comes first. The interpreter's own way
- * for debuggers stops nothing; without it the main thread is stopped for the announcement.
+ * Starting a thread from a blocked one costs the program nothing, so try that first. The
+ * interpreter's debugger interface stops no thread; without it the main thread is stopped to add
+ * the pending call.
  */
 static int choose_entry(struct flmem_cpython_session *session, struct flmem_error *err)
 {
@@ -136,8 +135,8 @@ static int choose_entry(struct flmem_cpython_session *session, struct flmem_erro
 	return rc;
 }
 
-/* One look at the interpreter, and the entry point that fits; EUNSAFE may pass with time. */
-static int try_once(struct flmem_cpython_session *session, struct flmem_error *err)
+/* Reads the interpreter once and uses the entry point that fits; EUNSAFE may be temporary. */
+static int try_entry(struct flmem_cpython_session *session, struct flmem_error *err)
 {
 	pid_t holder;
 	int rc;
@@ -158,10 +157,10 @@ static int try_until_timeout(struct flmem_cpython_session *session, struct flmem
 	uint64_t start = flmem_clock_us();
 
 	for (;;) {
-		int rc = try_once(session, err);
+		int rc = try_entry(session, err);
 		uint64_t spent = flmem_clock_us() - start;
 
-		/* Never a second time once the code was handed over. */
+		/* Never run the code twice once it was injected. */
 		if (rc != FLMEM_EUNSAFE || session->state.finalizing ||
 		    spent + BACKOFF_US > session->call->timeout_us)
 			return rc;
@@ -181,7 +180,7 @@ int flmem_cpython_call(const struct flmem_view *view, const struct flmem_cpython
 				       "'%s' is larger than %u KiB: put it into a module and "
 				       "import that",
 				       call->code.name, FLMEM_CPYTHON_CODE_MAX / 1024U);
-	rc = find_interpreter(&session, err);
+	rc = find_usable_interpreter(&session, err);
 	if (!rc)
 		rc = try_until_timeout(&session, err);
 	flmem_cpython_state_clear(&session.state);

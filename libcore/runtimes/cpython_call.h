@@ -3,11 +3,11 @@
 #define FLMEM_RUNTIMES_CPYTHON_CALL_H
 
 /*
- * Runs Python code in a live CPython that nobody prepared, in a thread of its own, started by a
- * blocked thread or through one of the interpreter's own entry points. It runs under the ordinary
- * rules of threads: with the interpreter's lock held; it waits for what another thread holds, while
- * the program goes on. Nothing stays behind but what the code itself leaves. What is not safe is
- * refused and never forced; code that has not ended at the timeout runs on, and that is reported.
+ * Runs Python code in an unprepared live CPython, in a separate thread that a blocked thread
+ * starts, or through one of the interpreter's entry points. The ordinary rules of threads apply:
+ * the code holds the interpreter's lock and waits for locks of other threads while the program
+ * continues. Only side effects of the code itself remain. Unsafe requests are refused, never
+ * forced; code that has not ended at the timeout continues, which is reported.
  */
 
 #include <stdbool.h>
@@ -38,7 +38,7 @@ const char *flmem_cpython_entry_name(enum flmem_cpython_entry entry);
 
 struct flmem_cpython_call {
 	struct flmem_cpython_code code;
-	const struct flmem_guard *guard; /* of the allocators: the code allocates */
+	const struct flmem_guard *guard; /* guard of the allocators: the code allocates */
 	uint64_t timeout_us;		 /* for a safe moment, and again for the code */
 	bool assume_seccomp;		 /* as in struct flmem_borrow_options */
 	bool dry_run;			 /* choose the entry point and touch nothing */
@@ -46,9 +46,9 @@ struct flmem_cpython_call {
 
 struct flmem_cpython_result {
 	enum flmem_cpython_entry entry;
-	pid_t tid;	       /* the thread that starts or would start the one for the code */
-	const char *waited_in; /* static: what it was blocked in, or NULL */
-	uint64_t late_us;      /* its timeout may end up to this much later */
+	pid_t tid;	       /* the thread that starts, or would start, the thread for the code */
+	const char *waited_in; /* static: the system call it was blocked in, or NULL */
+	uint64_t late_us;      /* the call's timeout may be delayed by up to this much */
 	bool complete;	       /* the code ran to its end; the following hold */
 	uint64_t waited_us;    /* for the interpreter's lock */
 	uint64_t took_us;      /* the code itself */
@@ -58,9 +58,9 @@ struct flmem_cpython_result {
 
 /*
  * FLMEM_EUNSUPPORTED: no CPython from 3.8 to 3.14, or a build that cannot be read; FLMEM_EUNSAFE:
- * no entry point was safe until the timeout, nothing was touched; FLMEM_EFAILED: the code was
- * injected but did not end in time. An exception in the code is no failure of the call.
- * *ret_result is filled as far as it got, also on failure; clear it in any case.
+ * no entry point was safe until the timeout, nothing was changed; FLMEM_EFAILED: the code was
+ * injected but did not end in time. An exception in the code is not a failure of the call.
+ * *ret_result is filled as far as possible, also on failure; always clear it.
  */
 int flmem_cpython_call(const struct flmem_view *view, const struct flmem_cpython_call *call,
 		       struct flmem_cpython_result *ret_result, struct flmem_error *err);

@@ -16,16 +16,17 @@
 #define NONE FLMEM_CPYTHON_NONE
 
 /*
- * The low byte of eval_breaker (Include/internal/pycore_ceval.h). Bit 0 asks the thread to give the
- * lock up, and then it waits until another one has it: set without another one, it would wait for
- * ever. What others change between our reading and writing is made good by asking for all that is
- * harmless to ask for in vain; whoever wants the lock asks again after the switch interval.
+ * The low byte of eval_breaker (Include/internal/pycore_ceval.h). Bit 0 asks the thread to release
+ * the lock, and then it waits until another thread has it: set without another thread, it would
+ * wait forever. A bit that others set between the read and the write would be lost, so set all bits
+ * that are harmless without a request; a thread that wants the lock asks again after the switch
+ * interval.
  */
 #define BREAK_GIL_DROP 0x01U
 #define BREAK_HARMLESS 0x0eU /* signals, pending calls, an asynchronous exception */
 #define BREAK_DEBUGGER 0x20U
 
-/* Between taking the wish back and taking the file away: the interpreter may just be opening it. */
+/* Between withdrawing the request and removing the file: the interpreter may be opening it. */
 #define OPENING_US 50000U
 
 static int write_script(const struct flmem_cpython_session *session,
@@ -40,8 +41,8 @@ static int write_script(const struct flmem_cpython_session *session,
 }
 
 /*
- * Only the main thread: what is written for another one, which ends just then, would be written
- * into memory that has been freed. Not while it waits, since it would look only when it goes on.
+ * Only the main thread: another thread may end meanwhile, and the request would be written into
+ * freed memory. Not while it is blocked, since it checks requests only when it continues.
  */
 static const struct flmem_cpython_thread *choose_thread(const struct flmem_cpython_session *session)
 {
@@ -55,16 +56,17 @@ static const struct flmem_cpython_thread *choose_thread(const struct flmem_cpyth
 	return thread;
 }
 
-static int write_failed(const struct flmem_cpython_session *session, struct flmem_error *err)
+static int report_write_failure(const struct flmem_cpython_session *session,
+				struct flmem_error *err)
 {
 	return flmem_error_set(err, FLMEM_EFAILED, 0, "cannot write to the memory of process %d",
 			       (int)session->view->process->pid);
 }
 
-/* The path, that there is one, and at last that the thread is to look. */
-static int announce(const struct flmem_cpython_session *session,
-		    const struct flmem_cpython_thread *thread,
-		    const struct flmem_cpython_script *script, struct flmem_error *err)
+/* Writes the path, then the pending flag, and last the request to check it. */
+static int request_script(const struct flmem_cpython_session *session,
+			  const struct flmem_cpython_thread *thread,
+			  const struct flmem_cpython_script *script, struct flmem_error *err)
 {
 	const struct flmem_cpython_layout *layout = &session->place.layout;
 	const struct flmem_process *process = session->view->process;
@@ -81,10 +83,10 @@ static int announce(const struct flmem_cpython_session *session,
 	    flmem_process_write_memory(process, support + layout->debugger_pending, &pending,
 				       sizeof(pending)) ||
 	    flmem_process_read_memory(process, breaker, &byte, sizeof(byte)))
-		return write_failed(session, err);
+		return report_write_failure(session, err);
 	byte = (uint8_t)((byte & ~BREAK_GIL_DROP) | BREAK_HARMLESS | BREAK_DEBUGGER);
 	if (flmem_process_write_memory(process, breaker, &byte, sizeof(byte)))
-		return write_failed(session, err);
+		return report_write_failure(session, err);
 	return 0;
 }
 
@@ -100,8 +102,8 @@ static bool is_pending(const struct flmem_cpython_session *session, uint64_t thr
 	return pending != 0;
 }
 
-static int take_back(const struct flmem_cpython_session *session,
-		     const struct flmem_cpython_thread *thread, struct flmem_error *err)
+static int withdraw_script(const struct flmem_cpython_session *session,
+			   const struct flmem_cpython_thread *thread, struct flmem_error *err)
 {
 	const struct flmem_cpython_layout *layout = &session->place.layout;
 	const int32_t none = 0;
@@ -118,7 +120,7 @@ static int take_back(const struct flmem_cpython_session *session,
 		waits ? "the code has not begun" : "the code has not ended",
 		(unsigned long long)(session->call->timeout_us / 1000U), (int)thread->tid,
 		(int)session->view->process->pid,
-		waits ? " and was taken back" : "; it continues in a separate thread");
+		waits ? ", and the request was withdrawn" : "; it continues in a separate thread");
 }
 
 static int run_script(struct flmem_cpython_session *session,
@@ -132,11 +134,11 @@ static int run_script(struct flmem_cpython_session *session,
 	if (!rc)
 		rc = write_script(session, &injected, &script, err);
 	if (!rc)
-		rc = announce(session, thread, &script, err);
+		rc = request_script(session, thread, &script, err);
 	if (!rc)
 		rc = flmem_cpython_injected_await(session, &injected, err);
 	if (rc == FLMEM_EFAILED)
-		return take_back(session, thread, err);
+		return withdraw_script(session, thread, err);
 	flmem_cpython_injected_erase(session, &injected);
 	return rc;
 }
@@ -153,7 +155,7 @@ bool flmem_cpython_has_debugger_entry(const struct flmem_cpython_session *sessio
 	       enabled == 1;
 }
 
-/* Nothing is stopped by this entry point, but for a thread with filters, which are read then. */
+/* This entry point stops no thread, except one with seccomp filters, to read them. */
 static int check_seccomp(const struct flmem_cpython_session *session, pid_t tid,
 			 struct flmem_error *err)
 {
@@ -175,7 +177,7 @@ int flmem_cpython_entry_debugger(struct flmem_cpython_session *session, struct f
 
 	if (!thread)
 		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
-				       "the main thread of the Python of process %d waits",
+				       "the main thread of the Python of process %d is blocked",
 				       (int)session->view->process->pid);
 	if (is_pending(session, thread->state))
 		return flmem_error_set(

@@ -2,12 +2,12 @@
 #ifndef FLMEM_RUNTIMES_CPYTHON_ENTRY_POINTS_H
 #define FLMEM_RUNTIMES_CPYTHON_ENTRY_POINTS_H
 
-/* The ways into an interpreter; cpython_call.c chooses among them. */
+/* The entry points into an interpreter; cpython_call.c chooses one. */
 
 #include "runtimes/cpython_call.h"
 #include "runtimes/cpython_state.h"
 
-/* One visit to one interpreter. */
+/* State of one call into one interpreter. */
 struct flmem_cpython_session {
 	const struct flmem_view *view;
 	const struct flmem_cpython_call *call;
@@ -15,32 +15,34 @@ struct flmem_cpython_session {
 	struct flmem_cpython python;
 	struct flmem_cpython_place place;
 	struct flmem_cpython_state state; /* as it was when the entry point was chosen */
-	unsigned threads_started;	  /* of which none could be used, so far */
+	unsigned threads_started;	  /* started so far, none of them usable */
 };
 
 /*
  * A blocked thread starts a new one (remote/new_thread.h), in which PyGILState_Ensure,
- * PyRun_SimpleString and PyGILState_Release run: it belongs to nobody and holds nothing, so that
- * what the code waits for, it waits for as any thread does. The interpreter gives it a state of the
- * main interpreter. Proven with 3.8 to 3.13. FLMEM_EUNSAFE when no thread can be borrowed for it
- * now, or none be started; FLMEM_EUNSUPPORTED when a function for it cannot be found.
+ * PyRun_SimpleString and PyGILState_Release run: it holds no locks of the program, so the code
+ * waits for locks as in any thread. The interpreter gives it a thread state of the main
+ * interpreter. Tested with 3.8 to 3.13. FLMEM_EUNSAFE when no thread can be borrowed now, or none
+ * can be started; FLMEM_EUNSUPPORTED when a needed function is not found.
  */
 int flmem_cpython_entry_new_thread(struct flmem_cpython_session *session, struct flmem_error *err);
 
 /*
- * Py_AddPendingCall on the main thread, caught while it computes: the interpreter runs the code
- * between two instructions of Python. Called there, since 3.9 to 3.12 do not wake the main thread
- * for another one's call (cpython#95820). FLMEM_EUNSAFE when it could not be caught.
+ * Py_AddPendingCall on the main thread, stopped while it computes: the interpreter runs the code
+ * between two instructions of Python. Called on that thread, since 3.9 to 3.12 do not wake the main
+ * thread for another thread's call (cpython#95820). FLMEM_EUNSAFE when it could not be stopped at a
+ * safe point.
  */
 int flmem_cpython_entry_pending_call(struct flmem_cpython_session *session,
 				     struct flmem_error *err);
 
-/* Whether this interpreter takes code from debuggers: 3.14 and later, unless it is switched off. */
+/* Whether this interpreter accepts code from debuggers: 3.14 and later, unless disabled. */
 bool flmem_cpython_has_debugger_entry(const struct flmem_cpython_session *session);
 
 /*
- * PEP 768: leaves a script for the main thread while it computes, and stops nothing. FLMEM_EUNSAFE
- * when it waits, when there is no place for the script, or one is there already.
+ * PEP 768: leaves a script for the main thread while it computes, without stopping a thread.
+ * FLMEM_EUNSAFE when that thread is blocked, when there is no place for the script, or another
+ * request is pending.
  */
 int flmem_cpython_entry_debugger(struct flmem_cpython_session *session, struct flmem_error *err);
 

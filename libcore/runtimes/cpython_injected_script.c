@@ -14,12 +14,13 @@
 #define LONG_US	     100000U
 #define END_US	     200000U
 
-/* The answer begins with the cookie, in the place of the head's `done`. */
+/* The answer begins with the cookie, at the offset of the head's `done`. */
 #define HEAD offsetof(struct flmem_padding_head, done)
 _Static_assert(sizeof(((struct flmem_padding_head *)0)->done) == FLMEM_CPYTHON_COOKIE, "one word");
 
 /*
- * Text of an answer: what the steps of a trim print is short; a file's output gets what there is.
+ * Sizes for the text of an answer, largest first: the steps of a trim need little; a file's output
+ * uses the space there is.
  */
 static const size_t answer_sizes[] = {2048, 1024, 320};
 
@@ -33,7 +34,7 @@ static int make_text(const struct flmem_cpython_session *session, size_t output_
 	return injected->text.failed ? flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory") : 0;
 }
 
-static void put_address(struct flmem_cpython_injected *injected, size_t address_at)
+static void write_address(struct flmem_cpython_injected *injected, size_t address_at)
 {
 	char digits[17];
 
@@ -41,9 +42,9 @@ static void put_address(struct flmem_cpython_injected *injected, size_t address_
 	memcpy(injected->text.data + address_at, digits, 16);
 }
 
-/* All of it: there may be an old one, whose answer would be taken for ours. */
-static int put(const struct flmem_cpython_session *session, bool in_memory,
-	       struct flmem_cpython_injected *injected, struct flmem_error *err)
+/* Writes the whole area: an old answer in it could be mistaken for the new one. */
+static int write_area(const struct flmem_cpython_session *session, bool in_memory,
+		      struct flmem_cpython_injected *injected, struct flmem_error *err)
 {
 	unsigned char bytes[FLMEM_PADDING_MAX] = {0};
 	struct flmem_padding_head head = {.length = injected->length};
@@ -89,12 +90,12 @@ int flmem_cpython_injected_write(const struct flmem_cpython_session *session, bo
 	if (rc)
 		return rc;
 	injected->address = injected->place + HEAD;
-	put_address(injected, address_at);
-	return put(session, in_memory, injected, err);
+	write_address(injected, address_at);
+	return write_area(session, in_memory, injected, err);
 }
 
-static bool take_answer(const struct flmem_cpython_session *session,
-			const struct flmem_cpython_injected *injected)
+static bool read_injected_answer(const struct flmem_cpython_session *session,
+				 const struct flmem_cpython_injected *injected)
 {
 	unsigned char bytes[FLMEM_PADDING_MAX];
 	struct flmem_cpython_result *result = session->result;
@@ -110,7 +111,8 @@ static bool take_answer(const struct flmem_cpython_session *session,
 	return true;
 }
 
-static bool has_new(const struct flmem_cpython_session *session, const struct flmem_tasks *before)
+static bool has_new_thread(const struct flmem_cpython_session *session,
+			   const struct flmem_tasks *before)
 {
 	FLMEM_AUTO_TASKS struct flmem_tasks now = {0};
 	size_t known = 0;
@@ -123,12 +125,16 @@ static bool has_new(const struct flmem_cpython_session *session, const struct fl
 	return known < now.count;
 }
 
-/* The target is as it was when flmem is done; its own new threads are not awaited for long. */
-static void await_end(const struct flmem_cpython_session *session, const struct flmem_tasks *before)
+/*
+ * Waits, not long, for new threads to end, so that the target is unchanged when flmem returns; the
+ * program may also have started threads.
+ */
+static void await_thread_end(const struct flmem_cpython_session *session,
+			     const struct flmem_tasks *before)
 {
 	uint64_t start = flmem_clock_us();
 
-	while (has_new(session, before) && flmem_clock_us() - start < END_US)
+	while (has_new_thread(session, before) && flmem_clock_us() - start < END_US)
 		flmem_clock_sleep_us(LOOK_US);
 }
 
@@ -138,7 +144,7 @@ int flmem_cpython_injected_await(const struct flmem_cpython_session *session,
 {
 	uint64_t start = flmem_clock_us(), spent = 0;
 
-	while (!take_answer(session, injected)) {
+	while (!read_injected_answer(session, injected)) {
 		spent = flmem_clock_us() - start;
 		if (!flmem_process_alive(session->view->process))
 			return flmem_error_set(err, FLMEM_ENOPROC, 0,
@@ -152,7 +158,7 @@ int flmem_cpython_injected_await(const struct flmem_cpython_session *session,
 	spent = flmem_clock_us() - start;
 	session->result->waited_us =
 		spent > session->result->took_us ? spent - session->result->took_us : 0;
-	await_end(session, &injected->before);
+	await_thread_end(session, &injected->before);
 	return 0;
 }
 

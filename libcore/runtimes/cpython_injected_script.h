@@ -3,8 +3,8 @@
 #define FLMEM_RUNTIMES_CPYTHON_INJECTED_SCRIPT_H
 
 /*
- * Code that waits in the process until the interpreter takes it up, with a place for its answer, in
- * the padding of a library. For entry points that only announce it.
+ * Code that is stored in the process until the interpreter runs it, with a place for its answer, in
+ * the padding of a library. For entry points that only register a request.
  */
 
 #include "proc/task.h"
@@ -12,7 +12,7 @@
 
 struct flmem_cpython_injected {
 	uint64_t place;	  /* in the padding; 0: not written */
-	uint64_t address; /* of the answer, whose cookie tells the padding that it is used up */
+	uint64_t address; /* of the answer, whose cookie also marks the padding as used up */
 	uint64_t source;  /* address of the text, or 0 when it is not kept in memory */
 	size_t length;
 	size_t answer_max;
@@ -22,21 +22,21 @@ struct flmem_cpython_injected {
 };
 
 /*
- * Makes it; `in_memory`: puts the source beside the place of the answer, else that stays zero.
- * FLMEM_EUNSAFE when it does not fit. Clear it in any case.
+ * Creates it; `in_memory`: stores the source after the place of the answer, else that stays zero.
+ * FLMEM_EUNSAFE when it does not fit. Always clear it.
  */
 int flmem_cpython_injected_write(const struct flmem_cpython_session *session, bool in_memory,
 				 struct flmem_cpython_injected *injected, struct flmem_error *err);
 
 /*
- * Waits for the answer and takes it into visit->result, then shortly for the end of the thread that
- * gave it. FLMEM_EFAILED: not in time.
+ * Waits for the answer and stores it in session->result, then briefly for the end of its thread.
+ * FLMEM_EFAILED: no answer in time.
  */
 int flmem_cpython_injected_await(const struct flmem_cpython_session *session,
 				 const struct flmem_cpython_injected *injected,
 				 struct flmem_error *err);
 
-/* Makes the padding zero again; not while the interpreter may still take the code up. */
+/* Makes the padding zero again; not while the interpreter may still run the code. */
 void flmem_cpython_injected_erase(const struct flmem_cpython_session *session,
 				  const struct flmem_cpython_injected *injected);
 

@@ -11,7 +11,7 @@
  */
 #define OFFSET_MAX (8U << 20)
 
-/* What PEP 768 has none of before 3.14. */
+/* The fields of PEP 768, which do not exist before 3.14. */
 #define NO_DEBUGGER                                                           \
 	.eval_breaker = NONE, .debugger_enabled = NONE, .threads_main = NONE, \
 	.debugger_support = NONE, .debugger_pending = NONE, .debugger_path = NONE
@@ -19,8 +19,8 @@
 /*
  * offsetof() by a compiler in the headers that each release installs (Include/internal/
  * pycore_runtime.h, pycore_interp.h or pycore_pystate.h; cpython/pystate.h), LP64: 3.8.18, 3.9.18,
- * 3.10.13, 3.11.2 and 3.11.7, 3.12.1. What is read through them is checked, so that a build that
- * differs is refused instead of misread.
+ * 3.10.13, 3.11.2 and 3.11.7, 3.12.1. Values read with them are checked, so that a different build
+ * is refused and not misread.
  */
 static const struct {
 	int minor;
@@ -147,7 +147,7 @@ enum {
 	WORD_THREADS_HEAD,
 };
 
-/* Where the two versions differ. */
+/* Positions that differ between the two versions. */
 struct places {
 	unsigned minor;
 	unsigned words; /* of the whole table */
@@ -156,7 +156,7 @@ struct places {
 	unsigned gil;	    /* gil_runtime_state; its enabled, locked and holder follow */
 	unsigned thread;    /* size, prev, next, interp */
 	unsigned native;    /* thread_id, native_thread_id */
-	uint32_t exception; /* the table does not name it: current_exception in cpython/pystate.h */
+	uint32_t exception; /* not in the table: current_exception in cpython/pystate.h */
 	unsigned debugger;  /* eval_breaker, support, enabled, pending, path, path size; 0: none */
 };
 
@@ -179,7 +179,7 @@ static const struct places places[] = {
 	 .debugger = 89},
 };
 
-/* In 3.13 the table does not name it; cpython/pystate.h has it behind three pointers. */
+/* In 3.13 it is not in the table; in cpython/pystate.h it follows three pointers. */
 #define EVAL_BREAKER_313 24
 
 static const struct places *find_places(uint64_t version)
@@ -190,8 +190,8 @@ static const struct places *find_places(uint64_t version)
 	return NULL;
 }
 
-/* An offset of a field that a structure of `size` bytes has room for. */
-static bool take(const uint64_t *words, unsigned index, uint64_t size, uint32_t *ret_offset)
+/* Reads the offset of a field that fits into a structure of `size` bytes. */
+static bool read_offset(const uint64_t *words, unsigned index, uint64_t size, uint32_t *ret_offset)
 {
 	if (words[index] >= OFFSET_MAX || size > OFFSET_MAX || words[index] + 8 > size ||
 	    words[index] % 4)
@@ -200,29 +200,29 @@ static bool take(const uint64_t *words, unsigned index, uint64_t size, uint32_t 
 	return true;
 }
 
-static bool take_debugger(const uint64_t *words, const struct places *at, uint64_t thread_size,
-			  struct flmem_cpython_layout *layout)
+static bool read_debugger_offsets(const uint64_t *words, const struct places *at,
+				  uint64_t thread_size, struct flmem_cpython_layout *layout)
 {
 	uint64_t interpreter_size = words[WORD_INTERPRETER_SIZE];
 	const uint64_t *group = words + at->debugger;
 	uint64_t room;
 
-	if (!take(words, at->debugger, thread_size, &layout->eval_breaker) ||
-	    !take(words, at->debugger + 1, thread_size, &layout->debugger_support) ||
-	    !take(words, at->debugger + 2, interpreter_size, &layout->debugger_enabled) ||
-	    !take(words, at->threads_main, interpreter_size, &layout->threads_main))
+	if (!read_offset(words, at->debugger, thread_size, &layout->eval_breaker) ||
+	    !read_offset(words, at->debugger + 1, thread_size, &layout->debugger_support) ||
+	    !read_offset(words, at->debugger + 2, interpreter_size, &layout->debugger_enabled) ||
+	    !read_offset(words, at->threads_main, interpreter_size, &layout->threads_main))
 		return false;
 	room = thread_size - layout->debugger_support;
-	if (!take(words, at->debugger + 3, room, &layout->debugger_pending) ||
-	    !take(words, at->debugger + 4, room, &layout->debugger_path) || group[5] < 64 ||
+	if (!read_offset(words, at->debugger + 3, room, &layout->debugger_pending) ||
+	    !read_offset(words, at->debugger + 4, room, &layout->debugger_path) || group[5] < 64 ||
 	    group[5] > room - layout->debugger_path)
 		return false;
 	layout->debugger_path_size = (uint32_t)group[5];
 	return true;
 }
 
-static bool take_all(const uint64_t *words, const struct places *at,
-		     struct flmem_cpython_layout *layout)
+static bool read_offsets(const uint64_t *words, const struct places *at,
+			 struct flmem_cpython_layout *layout)
 {
 	uint64_t runtime_size = words[WORD_RUNTIME_SIZE], thread_size = words[at->thread];
 	uint64_t interpreter_size = words[WORD_INTERPRETER_SIZE];
@@ -233,27 +233,28 @@ static bool take_all(const uint64_t *words, const struct places *at,
 		.drop_request = NONE,
 		NO_DEBUGGER,
 	};
-	if (!take(words, WORD_FINALIZING, runtime_size, &layout->finalizing) ||
-	    !take(words, WORD_INTERPRETERS_HEAD, runtime_size, &layout->interpreters_head) ||
-	    !take(words, WORD_INTERPRETER_ID, interpreter_size, &layout->interpreter_id) ||
-	    !take(words, WORD_INTERPRETER_NEXT, interpreter_size, &layout->interpreter_next) ||
-	    !take(words, WORD_THREADS_HEAD, interpreter_size, &layout->threads_head) ||
-	    !take(words, at->ceval_gil, interpreter_size, &layout->interpreter_gil) ||
-	    !take(words, at->thread + 1, thread_size, &layout->thread_prev) ||
-	    !take(words, at->thread + 2, thread_size, &layout->thread_next) ||
-	    !take(words, at->thread + 3, thread_size, &layout->thread_interpreter) ||
-	    !take(words, at->native, thread_size, &layout->thread_pointer) ||
-	    !take(words, at->native + 1, thread_size, &layout->thread_native_id))
+	if (!read_offset(words, WORD_FINALIZING, runtime_size, &layout->finalizing) ||
+	    !read_offset(words, WORD_INTERPRETERS_HEAD, runtime_size, &layout->interpreters_head) ||
+	    !read_offset(words, WORD_INTERPRETER_ID, interpreter_size, &layout->interpreter_id) ||
+	    !read_offset(words, WORD_INTERPRETER_NEXT, interpreter_size,
+			 &layout->interpreter_next) ||
+	    !read_offset(words, WORD_THREADS_HEAD, interpreter_size, &layout->threads_head) ||
+	    !read_offset(words, at->ceval_gil, interpreter_size, &layout->interpreter_gil) ||
+	    !read_offset(words, at->thread + 1, thread_size, &layout->thread_prev) ||
+	    !read_offset(words, at->thread + 2, thread_size, &layout->thread_next) ||
+	    !read_offset(words, at->thread + 3, thread_size, &layout->thread_interpreter) ||
+	    !read_offset(words, at->native, thread_size, &layout->thread_pointer) ||
+	    !read_offset(words, at->native + 1, thread_size, &layout->thread_native_id))
 		return false;
 	/* struct pyinterpreters: head, main, next_id; then the main thread. */
 	layout->interpreters_main = layout->interpreters_head + 8;
 	layout->main_thread = layout->interpreters_head + 24;
 	layout->eval_breaker = EVAL_BREAKER_313;
 	layout->thread_exception = at->exception;
-	return at->debugger ? take_debugger(words, at, thread_size, layout) : true;
+	return at->debugger ? read_debugger_offsets(words, at, thread_size, layout) : true;
 }
 
-/* The lock's own structure must be the one whose inner offsets are known. */
+/* The lock's structure must be the one with known inner offsets. */
 static bool has_known_lock(const uint64_t *words, const struct places *at)
 {
 	uint64_t gil = words[at->gil];
@@ -283,7 +284,7 @@ bool flmem_cpython_layout_parse(const unsigned char *bytes, size_t length,
 		*ret_why = "its lock has a layout that flmem does not know";
 		return false;
 	}
-	if (!take_all(words, at, &layout)) {
+	if (!read_offsets(words, at, &layout)) {
 		*ret_why = "its offset table is inconsistent";
 		return false;
 	}

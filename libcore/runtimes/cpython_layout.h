@@ -3,15 +3,15 @@
 #define FLMEM_RUNTIMES_CPYTHON_LAYOUT_H
 
 /*
- * Where the parts of a CPython's state lie, as byte offsets on a 64-bit machine. 3.8 to 3.12 have a
- * table here; 3.13 and later describe themselves at the start of _PyRuntime ("xdebugpy").
+ * The layout of CPython's state, as byte offsets on a 64-bit machine. 3.8 to 3.12 have a table
+ * here; 3.13 and later have one at the start of _PyRuntime ("xdebugpy").
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* An offset that this version does not have or does not tell. */
+/* An offset that this version does not have or does not report. */
 #define FLMEM_CPYTHON_NONE UINT32_MAX
 
 struct flmem_cpython_layout {
@@ -28,14 +28,14 @@ struct flmem_cpython_layout {
 	uint32_t threads_head;
 	uint32_t interpreter_gil;  /* pointer to the lock, where runtime_gil is NONE */
 	uint32_t drop_request;	   /* int; NONE: see eval_breaker */
-	bool drop_request_runtime; /* ... and it lies in _PyRuntime */
+	bool drop_request_runtime; /* ... and it is in _PyRuntime */
 	/* in PyThreadState */
 	uint32_t thread_prev, thread_next;
 	uint32_t thread_interpreter;
 	uint32_t thread_pointer;   /* thread_id: pthread_self() */
 	uint32_t thread_native_id; /* gettid() */
 	uint32_t thread_exception; /* pointer: the exception that is being raised, if any */
-	uint32_t eval_breaker;	   /* of each thread, since 3.13; bit 0: give the lock up */
+	uint32_t eval_breaker;	   /* of each thread, since 3.13; bit 0: release the lock */
 	/* PEP 768, since 3.14 */
 	uint32_t debugger_enabled; /* int in PyInterpreterState */
 	uint32_t threads_main;	   /* pointer in PyInterpreterState */
@@ -53,16 +53,16 @@ enum {
 	FLMEM_CPYTHON_GIL_SIZE = 208,
 };
 
-/* The longest table that is read, and how much there is before its end can be told. */
+/* The longest table that is read, and the length needed to find its end. */
 #define FLMEM_CPYTHON_TABLE_MAX 1024U
 
 /* The row for 3.8 to 3.12; false for other versions. */
 bool flmem_cpython_layout_known(int major, int minor, struct flmem_cpython_layout *ret_layout);
 
 /*
- * Reads the table that 3.13 and 3.14 carry; later ones have tables of a shape that is not known
- * here. `bytes` are foreign: every offset is checked to be sane. False when it is no such table,
- * and then *ret_why (static) says what is wrong with it.
+ * Reads the table that 3.13 and 3.14 carry; the layout of later tables is unknown. `bytes` are
+ * untrusted: every offset is checked. False when it is not such a table; then *ret_why (static) is
+ * the reason.
  */
 bool flmem_cpython_layout_parse(const unsigned char *bytes, size_t length,
 				struct flmem_cpython_layout *ret_layout, const char **ret_why);

@@ -13,19 +13,24 @@
 /* Compiling, collecting and the finalisers of the program's objects run on the thread's stack. */
 #define STACK_BYTES (256U << 10)
 
-/* How many of the calls have returned when ... */
+/* Number of returned calls once the interpreter's lock is held. */
 #define CALLS_LOCKED 1U
 
-/* PyGILState_UNLOCKED, what PyGILState_Ensure() gives to a thread that does not hold the lock. */
+/*
+ * PyGILState_UNLOCKED, the result of PyGILState_Ensure() in a thread that does not hold the lock.
+ */
 #define STATE_UNLOCKED 1
 
-/* Each that cannot be used, as on stacks that are too small, sleeps on for some seconds. */
+/*
+ * Each thread that cannot be used, for example with a stack that is too small, sleeps for some more
+ * seconds.
+ */
 #define THREADS_MAX 3U
 
-/* Until the thread has gone whose code is done: only the way out of sleep() is left. */
+/* Wait for the end of a thread whose code is done: it only has to leave sleep(). */
 #define END_US 1000000U
 
-/* Until a thread that is not running is seen to be blocked, and the steps of waiting for it. */
+/* How long to wait until a thread that is not running shows as blocked, and the steps. */
 #define BLOCKED_US 20000U
 #define LOOK_US	   200U
 
@@ -47,7 +52,9 @@ static int find_functions(const struct flmem_cpython_session *session,
 			err, FLMEM_EUNSUPPORTED, 0,
 			"'%s' does not export the functions that flmem needs to run Python code",
 			module->path);
-	/* Where the C library cannot start a thread for us, the interpreter itself still can. */
+	/*
+	 * If flmem cannot start a thread through the C library, another entry point may still work.
+	 */
 	if (flmem_thread_functions_find(session->view, &found.thread, err))
 		return err ? err->code = FLMEM_EUNSAFE : FLMEM_EUNSAFE;
 	*ret_functions = found;
@@ -55,11 +62,11 @@ static int find_functions(const struct flmem_cpython_session *session,
 }
 
 /*
- * Asked when the thread is stopped, right before it calls: in an interpreter that is ending,
- * PyGILState_Ensure() would end it in the middle of the chain, or never return.
+ * Called while the thread is stopped, right before its calls: in an interpreter that is finalising,
+ * PyGILState_Ensure() would end the thread in the middle of the chain, or never return.
  */
-static bool accepts(void *context, const struct flmem_candidate *candidate, uint64_t pointer,
-		    const char **ret_reason)
+static bool accepts_new_thread(void *context, const struct flmem_candidate *candidate,
+			       uint64_t pointer, const char **ret_reason)
 {
 	const struct flmem_cpython_session *session = context;
 	bool finalizing = true;
@@ -83,7 +90,7 @@ static void plan_calls(const struct functions *functions, struct flmem_chain *ch
 	flmem_chain_add(chain, "PyGILState_Release", functions->release)->args[0] = STATE_UNLOCKED;
 }
 
-/* The answer's place, then the source. */
+/* The place of the answer, then the source. */
 static int fill_area(const struct flmem_cpython_session *session, const unsigned char *cookie,
 		     struct flmem_buf *area, struct flmem_chain *chain, struct flmem_error *err)
 {
@@ -100,7 +107,7 @@ static int fill_area(const struct flmem_cpython_session *session, const unsigned
 	return 0;
 }
 
-static void take_lender(const struct flmem_new_thread *thread, struct flmem_cpython_result *result)
+static void copy_lender(const struct flmem_new_thread *thread, struct flmem_cpython_result *result)
 {
 	result->tid = thread->lender;
 	result->waited_in = thread->waited_in;
@@ -108,7 +115,7 @@ static void take_lender(const struct flmem_new_thread *thread, struct flmem_cpyt
 	result->stopped_us = thread->stopped_ns / 1000U;
 }
 
-static void take_result(const struct flmem_borrow_result *run, struct flmem_cpython_result *result)
+static void copy_result(const struct flmem_borrow_result *run, struct flmem_cpython_result *result)
 {
 	if (!run->complete)
 		return;
@@ -117,7 +124,7 @@ static void take_result(const struct flmem_borrow_result *run, struct flmem_cpyt
 	result->took_us = run->call_ns[1] / 1000U;
 }
 
-/* What the code is doing that has not ended; flmem has just stopped it for a moment. */
+/* What the unfinished code is doing; flmem has just stopped its thread briefly. */
 static const char *describe_wait(const struct flmem_cpython_session *session,
 				 const struct flmem_cpython_gil *gil, pid_t tid)
 {
@@ -150,9 +157,9 @@ static int explain_unlocked(const struct flmem_cpython_session *session,
 			       (int)run->tid);
 }
 
-/* What became of code that was handed over and is not done. */
-static int explain_late(const struct flmem_cpython_session *session,
-			const struct flmem_borrow_result *run, struct flmem_error *err)
+/* Explains the state of injected code that has not ended. */
+static int explain_late_code(const struct flmem_cpython_session *session,
+			     const struct flmem_borrow_result *run, struct flmem_error *err)
 {
 	struct flmem_cpython_gil gil = {0};
 
@@ -170,10 +177,12 @@ static int explain_late(const struct flmem_cpython_session *session,
 			       describe_wait(session, &gil, run->tid));
 }
 
-/* Python returns its errors, and return values are lost: without an answer nothing is certain. */
-static int take_answer(const struct flmem_cpython_session *session,
-		       const struct flmem_borrow_result *run, const struct flmem_buf *area,
-		       const unsigned char *cookie, struct flmem_error *err)
+/*
+ * Python reports errors as return values, which are lost: without an answer the outcome is unknown.
+ */
+static int parse_answer(const struct flmem_cpython_session *session,
+			const struct flmem_borrow_result *run, const struct flmem_buf *area,
+			const unsigned char *cookie, struct flmem_error *err)
 {
 	struct flmem_cpython_result *result = session->result;
 
@@ -184,7 +193,7 @@ static int take_answer(const struct flmem_cpython_session *session,
 			"the code returned no result in process %d: it did not run (for example "
 			"out of memory), or the process cannot write to its /proc/self/mem",
 			(int)session->view->process->pid);
-	take_result(run, result);
+	copy_result(run, result);
 	return 0;
 }
 
@@ -192,7 +201,8 @@ static int run_code(struct flmem_cpython_session *session, const struct function
 		    const struct flmem_new_thread *thread, struct flmem_error *err)
 {
 	FLMEM_AUTO_BUF struct flmem_buf area = FLMEM_BUF_INIT;
-	const struct flmem_candidate_filter filter = {.accepts = accepts, .context = session};
+	const struct flmem_candidate_filter filter = {.accepts = accepts_new_thread,
+						      .context = session};
 	const struct flmem_borrow_options options = {
 		.timeout_us = session->call->timeout_us,
 		.filter = &filter,
@@ -213,12 +223,12 @@ static int run_code(struct flmem_cpython_session *session, const struct function
 		return rc;
 	rc = flmem_new_thread_run(session->view, thread, &chain, &options, &run, err);
 	if (rc == FLMEM_EFAILED && run.started)
-		return explain_late(session, &run, err);
+		return explain_late_code(session, &run, err);
 	if (rc)
 		return rc;
-	/* The target is as it was when flmem is done. */
+	/* Wait for its end, so that the target is unchanged when flmem returns. */
 	flmem_new_thread_await_end(session->view, thread, END_US);
-	return take_answer(session, &run, &area, cookie, err);
+	return parse_answer(session, &run, &area, cookie, err);
 }
 
 static int run_in_new_thread(struct flmem_cpython_session *session,
@@ -235,7 +245,7 @@ static int run_in_new_thread(struct flmem_cpython_session *session,
 				       session->threads_started, (int)session->view->process->pid);
 	rc = flmem_new_thread_start(session->view, &functions->thread, options, &thread, err);
 
-	take_lender(&thread, session->result);
+	copy_lender(&thread, session->result);
 	if (rc == FLMEM_EFAILED)
 		return flmem_error_prefix(err, rc, "a thread for the code");
 	if (rc)

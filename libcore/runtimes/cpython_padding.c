@@ -14,11 +14,11 @@
 const unsigned char flmem_padding_magic[8] = {'f', 'l', 'm', 'e', 'm', ' ', '\n', 1};
 
 /*
- * The dynamic linker allocates from the rest of its own page before malloc is there (glibc,
- * elf/dl-minimal.c). The program's heap begins with a page of its own (ELF_PAGEALIGN in the
- * kernel's fs/binfmt_elf.c).
+ * Not the dynamic linker: it allocates from the rest of its last page before malloc is available
+ * (glibc, elf/dl-minimal.c). The program is usable: its heap begins on a new page (ELF_PAGEALIGN in
+ * the kernel's fs/binfmt_elf.c).
  */
-static bool is_usable(const struct flmem_module *module)
+static bool is_usable_module(const struct flmem_module *module)
 {
 	const char *name = flmem_text_basename(module->path);
 
@@ -31,13 +31,13 @@ static bool is_private_data(const struct flmem_map *map)
 	       !(map->flags & FLMEM_MAP_EXEC);
 }
 
-/* Where a text may lie, and what is there as long as nobody has put anything there. */
+/* A place for a text, and its content while unused. */
 struct place {
 	uint64_t address;
 	unsigned char untouched[FLMEM_PADDING_MAX];
 };
 
-static bool is_free(const struct flmem_view *view, const struct place *place, size_t length)
+static bool is_place_free(const struct flmem_view *view, const struct place *place, size_t length)
 {
 	unsigned char bytes[FLMEM_PADDING_MAX];
 	struct flmem_padding_head head;
@@ -49,14 +49,14 @@ static bool is_free(const struct flmem_view *view, const struct place *place, si
 	memcpy(&head, bytes, sizeof(head));
 	if (memcmp(head.magic, flmem_padding_magic, sizeof(head.magic)) == 0 && head.done)
 		first = head.length < length ? (size_t)head.length : length;
-	/* Zeros are what one leaves who has been there. */
+	/* An earlier user leaves zeros. */
 	for (size_t i = first; i < length; i++)
 		if (bytes[i] && bytes[i] != place->untouched[i])
 			return false;
 	return true;
 }
 
-/* The file's own bytes, and zeros behind its end. */
+/* The bytes of the file, and zeros after its end. */
 static void read_untouched(struct flmem_image *image, uint64_t offset, struct place *place,
 			   size_t length)
 {
@@ -68,8 +68,8 @@ static void read_untouched(struct flmem_image *image, uint64_t offset, struct pl
 				 length < size - offset ? length : (size_t)(size - offset));
 }
 
-static bool has_room(const struct flmem_view *view, const struct flmem_module *module,
-		     size_t length, bool zeros, uint64_t *ret_address)
+static bool find_in_module(const struct flmem_view *view, const struct flmem_module *module,
+			   size_t length, bool zeros, uint64_t *ret_address)
 {
 	struct flmem_image *image = flmem_module_image(module, NULL);
 	struct flmem_data_end end;
@@ -89,17 +89,18 @@ static bool has_room(const struct flmem_view *view, const struct flmem_module *m
 		memset(place.untouched, 0, length);
 	else
 		read_untouched(image, end.file_offset + (place.address - last), &place, length);
-	if (!is_free(view, &place, length))
+	if (!is_place_free(view, &place, length))
 		return false;
 	*ret_address = place.address;
 	return true;
 }
 
-static bool find(const struct flmem_view *view, size_t length, bool zeros, uint64_t *ret_address)
+static bool find_in_modules(const struct flmem_view *view, size_t length, bool zeros,
+			    uint64_t *ret_address)
 {
 	for (size_t i = 0; i < view->modules->count; i++)
-		if (is_usable(&view->modules->rows[i]) &&
-		    has_room(view, &view->modules->rows[i], length, zeros, ret_address))
+		if (is_usable_module(&view->modules->rows[i]) &&
+		    find_in_module(view, &view->modules->rows[i], length, zeros, ret_address))
 			return true;
 	return false;
 }
@@ -107,11 +108,11 @@ static bool find(const struct flmem_view *view, size_t length, bool zeros, uint6
 int flmem_padding_find(const struct flmem_view *view, size_t length, uint64_t *ret_address,
 		       struct flmem_error *err)
 {
-	if (length <= FLMEM_PADDING_MAX &&
-	    (find(view, length, true, ret_address) || find(view, length, false, ret_address)))
+	if (length <= FLMEM_PADDING_MAX && (find_in_modules(view, length, true, ret_address) ||
+					    find_in_modules(view, length, false, ret_address)))
 		return 0;
 	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
-			       "no file of process %d has %zu unused bytes behind its data, in "
+			       "no file of process %d has %zu unused bytes after its data, in "
 			       "which flmem could store the code",
 			       (int)view->process->pid, length);
 }

@@ -3,11 +3,11 @@
 #define FLMEM_RUNTIMES_CPYTHON_PADDING_H
 
 /*
- * A place in a process for a text that has to outlive the call that names it: the end of the last
- * page behind the data of a library or the program. It is mapped, no name reaches it, and it is
- * zero or, where a library has no .bss, holds what follows in its file, which nobody reads there.
- * Nothing has to be mapped and nothing remains mapped; what is left there by a caller that dies is
- * never looked at, but by the next caller, who takes the place over once the text has been used up.
+ * A place in a process for a text that has to outlive the call that passes it: the end of the last
+ * page after the data of a library or the program. It is mapped, no symbol refers to it, and it is
+ * zero or, where a library has no .bss, holds the next bytes of its file, which are never read
+ * there. Nothing has to be mapped and nothing remains mapped. What a killed caller leaves there is
+ * read only by the next caller, which reuses the place once the text is used up.
  */
 
 #include <stddef.h>
@@ -17,21 +17,21 @@
 
 #include "elf/view.h"
 
-/* Room that is asked for must not be more than this. */
+/* Limit on the requested size. */
 #define FLMEM_PADDING_MAX 4096U
 
-/* What a user of the place puts at its beginning. */
+/* Header that a user of the place writes at its start. */
 struct flmem_padding_head {
 	unsigned char magic[8];
-	uint64_t length; /* of all, with the head */
+	uint64_t length; /* total length, with the head */
 	uint64_t done;	 /* not 0: the text has been used up */
 };
 
 extern const unsigned char flmem_padding_magic[8];
 
 /*
- * `length` with the head. FLMEM_EUNSAFE when no library of the process has so much now; what is
- * neither as it was loaded, nor zero, nor used up is in use.
+ * `length` with the head. FLMEM_EUNSAFE when no library of the process has that much free now; a
+ * place counts as used when it is neither as loaded, nor zero, nor used up.
  */
 int flmem_padding_find(const struct flmem_view *view, size_t length, uint64_t *ret_address,
 		       struct flmem_error *err);

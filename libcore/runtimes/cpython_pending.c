@@ -9,18 +9,18 @@
 #include "runtimes/cpython_injected_script.h"
 #include "runtimes/cpython_syscalls.h"
 
-#define RUNTIME_PART 16384U /* of _PyRuntime; the list lies in the first 3 KB */
+#define RUNTIME_PART 16384U /* of _PyRuntime; the list is within the first 3 KB */
 #define PLACE_312    2016U
 #define AROUND	     256U
 #define QUEUE_LENGTH 32 /* NPENDINGCALLS, MAXPENDINGCALLS_MAIN */
 
-/* Where the lock of the list of pending calls is, and of which kind. */
+/* Address and kind of the lock of the list of pending calls. */
 struct list_lock {
 	uint64_t address;
 	bool is_byte; /* PyMutex, since 3.13; else the semaphore of a PyThread_type_lock */
 };
 
-/* struct _pending_calls of 3.12, from `busy` on: a lock, and the places in a ring of 32. */
+/* struct _pending_calls of 3.12, from `busy` on: a lock, and the indexes of a ring of 32. */
 struct list_312 {
 	int32_t busy, padding;
 	uint64_t lock;
@@ -44,8 +44,8 @@ static bool read_semaphore(const struct flmem_view *view, uint64_t address, uint
 }
 
 /*
- * By its shape, which must be there once: where it lies differs between builds. In 3.12.1 it is at
- * 2016; other locks of the runtime that look alike are farther away.
+ * Found by its content, which must match exactly once: its offset differs between builds. In 3.12.1
+ * it is 2016; similar locks of the runtime are farther away.
  */
 static bool find_312(const struct flmem_view *view, const unsigned char *bytes,
 		     struct list_lock *ret_lock)
@@ -68,7 +68,7 @@ static bool find_312(const struct flmem_view *view, const unsigned char *bytes,
 	return found == 1;
 }
 
-/* The main thread's list is the only one of 32 places and without a limit for each turn. */
+/* The main thread's list is the only one with 32 entries and without a limit per turn. */
 static bool find_313(uint64_t runtime, const unsigned char *bytes, struct list_lock *ret_lock)
 {
 	size_t found = 0;
@@ -131,13 +131,13 @@ static bool find_lock(const struct flmem_cpython_session *session, struct list_l
 					   : find_313(session->place.runtime, bytes, ret_lock);
 }
 
-/* The thread that is to announce the code to itself. */
+/* A pending call that the main thread adds. */
 struct announcement {
 	const struct flmem_cpython_session *session;
 	struct list_lock lock;
 };
 
-static bool is_free(const struct announcement *in)
+static bool is_list_unlocked(const struct announcement *in)
 {
 	const struct flmem_process *process = in->session->view->process;
 	uint32_t value;
@@ -148,9 +148,9 @@ static bool is_free(const struct announcement *in)
 	return read_semaphore(in->session->view, in->lock.address, &value) && value == 1;
 }
 
-/* Stopped with the list's lock in its hands, it would wait for itself. */
-static bool accepts(void *context, const struct flmem_candidate *candidate, uint64_t pointer,
-		    const char **ret_reason)
+/* A thread that was stopped while it holds the list's lock would deadlock. */
+static bool accepts_main_thread(void *context, const struct flmem_candidate *candidate,
+				uint64_t pointer, const char **ret_reason)
 {
 	const struct announcement *in = context;
 	FLMEM_AUTO_CPYTHON_STATE struct flmem_cpython_state state = {0};
@@ -165,13 +165,13 @@ static bool accepts(void *context, const struct flmem_candidate *candidate, uint
 		reason = "may belong to a sub-interpreter";
 	else if (pointer != state.main_pointer)
 		reason = "is not Python's main thread";
-	else if (!is_free(in))
+	else if (!is_list_unlocked(in))
 		reason = "is adding a pending call itself";
 	*ret_reason = reason;
 	return !reason;
 }
 
-static int explain_late(const struct flmem_cpython_session *session, struct flmem_error *err)
+static int explain_late_call(const struct flmem_cpython_session *session, struct flmem_error *err)
 {
 	return flmem_error_set(err, FLMEM_EFAILED, 0,
 			       "the code has not finished within %llu ms: the main thread %d of "
@@ -181,15 +181,16 @@ static int explain_late(const struct flmem_cpython_session *session, struct flme
 			       (int)session->result->tid, (int)session->view->process->pid);
 }
 
-static int announce(struct flmem_cpython_session *session, struct announcement *in, uint64_t add,
-		    uint64_t function, struct flmem_error *err)
+static int add_pending_call(struct flmem_cpython_session *session, struct announcement *in,
+			    uint64_t add, uint64_t function, struct flmem_error *err)
 {
 	FLMEM_AUTO_CPYTHON_INJECTED struct flmem_cpython_injected injected = {
 		.text = FLMEM_BUF_INIT};
-	const struct flmem_candidate_filter filter = {.accepts = accepts, .context = in};
+	const struct flmem_candidate_filter filter = {.accepts = accepts_main_thread,
+						      .context = in};
 	const struct flmem_borrow_options options = {
 		.timeout_us = session->call->timeout_us,
-		.look_once = true, /* it may be idle by now, which is another entry point */
+		.look_once = true, /* an idle thread needs another entry point */
 		.guard = *session->call->guard,
 		.filter = &filter,
 		.computing = session->result->tid,
@@ -211,12 +212,12 @@ static int announce(struct flmem_cpython_session *session, struct announcement *
 		flmem_cpython_injected_erase(session, &injected);
 		return rc;
 	}
-	/* What becomes of the code is not read from the thread's stack. */
+	/* The result of the code is not read from the thread's stack. */
 	if (!rc || run.self_restored)
 		rc = flmem_cpython_injected_await(session, &injected, err);
 	if (!rc)
 		flmem_cpython_injected_erase(session, &injected);
-	return rc == FLMEM_EFAILED ? explain_late(session, err) : rc;
+	return rc == FLMEM_EFAILED ? explain_late_call(session, err) : rc;
 }
 
 int flmem_cpython_entry_pending_call(struct flmem_cpython_session *session, struct flmem_error *err)
@@ -246,5 +247,5 @@ int flmem_cpython_entry_pending_call(struct flmem_cpython_session *session, stru
 	session->result->entry = FLMEM_CPYTHON_ENTRY_PENDING_CALL;
 	session->result->tid = thread->tid;
 	session->result->waited_in = NULL;
-	return session->call->dry_run ? 0 : announce(session, &in, add, function, err);
+	return session->call->dry_run ? 0 : add_pending_call(session, &in, add, function, err);
 }

@@ -15,12 +15,14 @@
 #include "base/io.h"
 #include "proc/status.h"
 
-/* A file system that does not answer in this time is the target's own (FUSE), and is left. */
+/*
+ * A file system that does not answer within this time belongs to the target (FUSE) and is skipped.
+ */
 #define TIMEOUT_US 2000000U
 
-/* What is done in the thread that has the target's rights. */
+/* Work of the thread with the target's rights. */
 struct work {
-	int root; /* of the process, or -1 */
+	int root; /* root of the process, or -1 */
 	int directory;
 	uint32_t uid;
 	const char *path;
@@ -41,8 +43,8 @@ static void free_work(void *context)
 	free(work);
 }
 
-/* Nobody waits for it any more: what came late goes again. */
-static void abandon(void *context)
+/* Called after a timeout: removes a file that was created too late. */
+static void abandon_work(void *context)
 {
 	struct work *work = context;
 
@@ -57,8 +59,10 @@ static void cleanup_work(struct work **work)
 		free_work(*work);
 }
 
-/* Never outside of the process's root, and by no link that it may change meanwhile. */
-static int open_directory(const struct work *work)
+/*
+ * Never outside of the process's root, and through no link that the process may change meanwhile.
+ */
+static int open_script_directory(const struct work *work)
 {
 	struct open_how how = {
 		.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
@@ -68,8 +72,8 @@ static int open_directory(const struct work *work)
 	return (int)syscall(SYS_openat2, work->root, work->path, &how, sizeof(how));
 }
 
-/* Where others may replace what is written, they could bring their own code into the target. */
-static bool is_closed(const struct work *work, int directory)
+/* If others may replace the file, they could inject their code into the target. */
+static bool is_protected(const struct work *work, int directory)
 {
 	struct stat status;
 
@@ -78,8 +82,8 @@ static bool is_closed(const struct work *work, int directory)
 	       (!(status.st_mode & (S_IWGRP | S_IWOTH)) || status.st_mode & S_ISVTX);
 }
 
-/* What is announced is this file, of this user, under one name only. */
-static bool is_ours(const struct work *work, int fd)
+/* The request names exactly this file: of this user, with one name only. */
+static bool is_created_file(const struct work *work, int fd)
 {
 	struct stat file;
 
@@ -87,47 +91,48 @@ static bool is_ours(const struct work *work, int fd)
 	       file.st_nlink == 1;
 }
 
-static int fill(const struct work *work, int fd)
+static int fill_file(const struct work *work, int fd)
 {
 	if (fchmod(fd, S_IRUSR) || flmem_io_write_all(fd, work->text.data, work->text.length))
 		return errno ? -errno : -EIO;
-	return is_ours(work, fd) ? 0 : -EPERM;
+	return is_created_file(work, fd) ? 0 : -EPERM;
 }
 
-static int create(void *context)
+static int create_file(void *context)
 {
 	struct work *work = context;
 	FLMEM_AUTO_CLOSE int fd = -1;
 	int rc;
 
-	work->directory = open_directory(work);
+	work->directory = open_script_directory(work);
 	if (work->directory < 0)
 		return -errno;
-	if (!is_closed(work, work->directory))
+	if (!is_protected(work, work->directory))
 		return -EPERM;
 	fd = openat(work->directory, work->name,
 		    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, S_IRUSR);
 	if (fd < 0)
 		return -errno;
 	work->is_created = true;
-	rc = fill(work, fd);
+	rc = fill_file(work, fd);
 	if (rc)
 		unlinkat(work->directory, work->name, 0);
 	work->is_created = !rc;
 	return rc;
 }
 
-static int delete (void *context)
+static int delete_file(void *context)
 {
 	const struct work *work = context;
 
 	return unlinkat(work->directory, work->name, 0) ? -errno : 0;
 }
 
-/* Runs it; *work is NULL afterwards when it was not done in time. */
-static int run(const struct flmem_fs_user *user, int (*what)(void *context), struct work **work)
+/* Runs `what`; sets *work to NULL when it was not done in time. */
+static int run_script_work(const struct flmem_fs_user *user, int (*what)(void *context),
+			   struct work **work)
 {
-	const struct flmem_fs_work order = {.run = what, .abandon = abandon, .context = *work};
+	const struct flmem_fs_work order = {.run = what, .abandon = abandon_work, .context = *work};
 	int rc = flmem_fs_user_run(user, &order, TIMEOUT_US);
 
 	if (rc == -ETIMEDOUT)
@@ -144,9 +149,9 @@ static struct work *make_work(const struct flmem_process *process, const char *p
 		return NULL;
 	*work = (struct work){.root = -1, .directory = -1, .path = path, .text = FLMEM_BUF_INIT};
 	snprintf(work->name, sizeof(work->name), "%s", name);
-	/* Through the /proc of who may trace the process; from here on with its own rights. */
+	/* Opened with flmem's right to trace the process; later steps use the process's rights. */
 	work->root = openat(process->dirfd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	/* It removes itself, so that it does not stay when we end early. */
+	/* The script removes itself, so that it does not remain if flmem ends early. */
 	flmem_buf_printf(&work->text, "try:__import__('os').unlink('%s/%s')\nexcept OSError:pass\n",
 			 path, name);
 	flmem_buf_puts(&work->text, text);
@@ -156,8 +161,8 @@ static struct work *make_work(const struct flmem_process *process, const char *p
 	return NULL;
 }
 
-static int refuse(const struct flmem_process *process, const struct flmem_fs_user *user, int rc,
-		  struct flmem_error *err)
+static int report_refusal(const struct flmem_process *process, const struct flmem_fs_user *user,
+			  int rc, struct flmem_error *err)
 {
 	if (rc == -EACCES)
 		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
@@ -170,8 +175,8 @@ static int refuse(const struct flmem_process *process, const struct flmem_fs_use
 			       (int)process->pid);
 }
 
-static int write_into(const struct flmem_process *process, const char *path, const char *text,
-		      struct flmem_cpython_script *script)
+static int write_script_into(const struct flmem_process *process, const char *path,
+			     const char *text, struct flmem_cpython_script *script)
 {
 	FLMEM_AUTO(cleanup_work)
 	struct work *work = make_work(process, path, script->name, text);
@@ -180,7 +185,7 @@ static int write_into(const struct flmem_process *process, const char *path, con
 	if (!work || work->root < 0)
 		return -ENOENT;
 	work->uid = script->user.uid;
-	rc = run(&script->user, create, &work);
+	rc = run_script_work(&script->user, create_file, &work);
 	if (rc)
 		return rc;
 	script->path = path;
@@ -201,11 +206,11 @@ int flmem_cpython_script_write(const struct flmem_process *process, uint64_t num
 	if (rc)
 		return rc;
 	if (!status.uid.known || !status.gid.known)
-		return refuse(process, &script.user, -EPERM, err);
+		return report_refusal(process, &script.user, -EPERM, err);
 	script.user = (struct flmem_fs_user){status.uid.fs, status.gid.fs};
 	snprintf(script.name, sizeof(script.name), ".flmem-%016llx.py", (unsigned long long)number);
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(directories); i++) {
-		rc = write_into(process, directories[i], text, &script);
+		rc = write_script_into(process, directories[i], text, &script);
 		if (!rc) {
 			*ret_script = script;
 			return 0;
@@ -213,7 +218,7 @@ int flmem_cpython_script_write(const struct flmem_process *process, uint64_t num
 		if (rc == -ETIMEDOUT)
 			break;
 	}
-	return refuse(process, &script.user, rc, err);
+	return report_refusal(process, &script.user, rc, err);
 }
 
 void flmem_cpython_script_remove(struct flmem_cpython_script *script)
@@ -224,6 +229,6 @@ void flmem_cpython_script_remove(struct flmem_cpython_script *script)
 		return;
 	*work = (struct work){.root = -1, .directory = script->directory, .text = FLMEM_BUF_INIT};
 	memcpy(work->name, script->name, sizeof(work->name));
-	run(&script->user, delete, &work);
+	run_script_work(&script->user, delete_file, &work);
 	*script = (struct flmem_cpython_script)FLMEM_CPYTHON_SCRIPT_INIT;
 }

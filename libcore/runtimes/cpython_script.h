@@ -3,9 +3,9 @@
 #define FLMEM_RUNTIMES_CPYTHON_SCRIPT_H
 
 /*
- * A Python script in the file system of a process, for that process alone to read. Where it lies is
- * what the process's mount namespace makes of a path, so it is made, and removed, with the rights
- * of the process and none of flmem's own.
+ * A Python script in the file system of a process, readable only for that process. The process's
+ * mount namespace decides what a path refers to, so the script is created and removed with the
+ * rights of the process and none of flmem's.
  */
 
 #include <flmem/error.h>
@@ -18,8 +18,8 @@
 
 struct flmem_cpython_script {
 	struct flmem_fs_user user;
-	int directory;	  /* -1: there is none */
-	const char *path; /* of the directory, as the process sees it; static */
+	int directory;	  /* -1: none */
+	const char *path; /* path of the directory, as the process sees it; static */
 	char name[FLMEM_CPYTHON_SCRIPT_NAME_MAX];
 };
 
@@ -29,15 +29,15 @@ struct flmem_cpython_script {
 	}
 
 /*
- * Writes `text` into a new file, behind a line that removes the file. `number` goes into its name.
- * FLMEM_EUNSAFE when the process has no directory for temporary files, or flmem may not take its
- * user id; the reason says which.
+ * Writes `text` into a new file, after a line that removes the file. `number` is part of its name.
+ * FLMEM_EUNSAFE when the process has no directory for temporary files, or flmem may not use its
+ * user id; err has the reason.
  */
 int flmem_cpython_script_write(const struct flmem_process *process, uint64_t number,
 			       const char *text, struct flmem_cpython_script *ret_script,
 			       struct flmem_error *err);
 
-/* Removes the file, if it is still there. */
+/* Removes the file, if it still exists. */
 void flmem_cpython_script_remove(struct flmem_cpython_script *script);
 
 #define FLMEM_AUTO_CPYTHON_SCRIPT FLMEM_AUTO(flmem_cpython_script_remove)

@@ -10,14 +10,15 @@
 #include "base/text.h"
 
 /*
- * Runs S (named F) and writes K, length and text to address A, at most N bytes of text. Straight
- * code without functions of its own, so that it leaves no cycle to be collected later.
+ * Runs S (named F) and writes K, length and text to address A, at most N bytes of text. The code
+ * defines no functions, so that it leaves no reference cycle for the collector.
  *
- * The memory is reached through /proc/self/mem; where that is closed to the process itself (it was
- * made undumpable), through ctypes if the program has loaded it anyway.
+ * The memory is written through /proc/self/mem; if the process may not open that (it was made
+ * undumpable), through ctypes if the program has loaded it.
  *
- * The thread is none of the program's. threading makes an entry for such a one when somebody asks
- * for the current thread, as logging does, and before 3.13 keeps it for ever.
+ * The thread is not one of the program's. threading creates an entry for such a thread when code
+ * asks for the current thread, as logging does, and before 3.13 keeps it forever, so the code
+ * removes it.
  */
 #define FRAME_BEGIN \
 	"try:\n"    \
@@ -59,11 +60,12 @@
 static const char frame[] = FRAME_BEGIN FRAME_RUN;
 
 /*
- * In the thread that the main thread started, whose signal handlers may have run in the middle of
- * that: what they raised (KeyboardInterrupt, or sys.exit() for SIGTERM) is in E and would be lost.
- * Once the main thread is back in the program, out of frame H, it gets the signal again. A handler
- * is known by its frame: its first argument (or the second, after self) is the number of a signal
- * that has one. Who has L runs the code: after such an exception a second thread may be started.
+ * Runs in the thread that the main thread started. Signal handlers may have run on the main thread
+ * during that start: an exception that they raised (KeyboardInterrupt, or sys.exit() for SIGTERM)
+ * is in E and would be lost. Once the main thread is back in the program, out of frame H, it gets
+ * the signal again. A handler is recognised by its frame: its first argument (or the second, after
+ * self) is the number of a signal that has a handler. The thread that acquires L runs the code:
+ * after such an exception a second thread may be started.
  */
 #define FRAME_RESEND                                                                  \
 	" if not X:\n"                                                                \
@@ -91,10 +93,9 @@ static const char frame[] = FRAME_BEGIN FRAME_RUN;
 static const char started[] = FRAME_BEGIN FRAME_RESEND FRAME_RUN;
 
 /*
- * What the main thread itself runs: it starts a thread for W, and nothing of the program runs in
- * between but signal handlers, which may raise: then it starts a second one. Where threads are
- * replaced by something that would run in this one (gevent, eventlet), or none can be started, W
- * only reports that.
+ * Runs on the main thread: starts a thread for W. Of the program only signal handlers can run
+ * meanwhile; if one raises, a second thread is started. If threads are replaced by something that
+ * would run in this thread (gevent, eventlet), or none can be started, W only reports that.
  */
 #define START_1 "import sys,_thread as t\n"
 #define START_2 "s=t.start_new_thread\n"
@@ -141,7 +142,7 @@ static void append_literal(struct flmem_buf *buf, const char *bytes, size_t leng
 	flmem_buf_putc(buf, '"');
 }
 
-/* The names that the frame uses. */
+/* Appends the names that the frame uses. */
 static void append_globals(const struct flmem_cpython_code *code,
 			   const unsigned char cookie[FLMEM_CPYTHON_COOKIE], size_t output_max,
 			   struct flmem_buf *buf, size_t *ret_address_at)
@@ -157,7 +158,7 @@ static void append_globals(const struct flmem_cpython_code *code,
 	flmem_buf_putc(buf, '}');
 }
 
-/* An expression, so that no name is bound in __main__, where it is run. */
+/* An expression, so that it binds no name in __main__, where it runs. */
 void flmem_cpython_source_wrap(const struct flmem_cpython_code *code,
 			       const unsigned char cookie[FLMEM_CPYTHON_COOKIE], size_t output_max,
 			       struct flmem_buf *buf, size_t *ret_address_at)
@@ -185,8 +186,8 @@ void flmem_cpython_source_wrap_start(const struct flmem_cpython_code *code,
 	flmem_buf_putc(buf, '\0');
 }
 
-/* The first line tells how it ended. */
-static bool take_text(const char *text, size_t length, struct flmem_cpython_answer *answer)
+/* The first line is the outcome. */
+static bool split_text(const char *text, size_t length, struct flmem_cpython_answer *answer)
 {
 	static const char raised[] = "raised ";
 	const char *end = memchr(text, '\n', length);
@@ -223,7 +224,7 @@ bool flmem_cpython_answer_parse(const unsigned char *bytes, size_t length,
 		whole = (uint32_t)(length - head);
 	/* A copy that ends in a NUL. */
 	text = strndup((const char *)bytes + head, whole);
-	if (!text || !take_text(text, strlen(text), &answer)) {
+	if (!text || !split_text(text, strlen(text), &answer)) {
 		flmem_cpython_answer_clear(&answer);
 		return false;
 	}

@@ -3,9 +3,9 @@
 #define FLMEM_RUNTIMES_CPYTHON_SOURCE_H
 
 /*
- * The text that an interpreter is given to run: somebody's code inside a frame of our own, which
- * never raises, prints nothing to the program's own output, leaves no name behind in any of its
- * modules, and writes what came of it into memory at a given address. Python 3.8 to 3.14.
+ * The source that an interpreter runs: the caller's code inside a frame, which never raises, prints
+ * nothing to the program's output, leaves no name in any of its modules, and writes the result into
+ * memory at a given address. Python 3.8 to 3.14.
  */
 
 #include <stdbool.h>
@@ -17,15 +17,15 @@
 #include "base/buf.h"
 
 struct flmem_cpython_code {
-	const char *name; /* stands for the file name in messages */
+	const char *name; /* the file name in messages */
 	const char *text;
 	size_t length;
 };
 
-/* Code larger than this does not go onto a thread's stack. */
+/* Larger code does not fit onto a thread's stack. */
 #define FLMEM_CPYTHON_CODE_MAX 65536U
 
-/* Output beyond this is cut. */
+/* Longer output is cut. */
 #define FLMEM_CPYTHON_OUTPUT_MAX 8192U
 
 #define FLMEM_CPYTHON_COOKIE 8U
@@ -40,33 +40,33 @@ int flmem_cpython_cookie_make(unsigned char ret_cookie[FLMEM_CPYTHON_COOKIE],
 			      struct flmem_error *err);
 
 /*
- * Appends the source, with its NUL, for a thread that is flmem's own; the answer will have at most
- * `output_max` bytes of text. *ret_address_at is where in the buffer 16 hexadecimal digits go that
- * tell where the answer is to be written.
+ * Appends the source, with its NUL, for a thread that flmem started; the answer has at most
+ * `output_max` bytes of text. *ret_address_at is the offset in the buffer of 16 hexadecimal digits:
+ * the address for the answer.
  */
 void flmem_cpython_source_wrap(const struct flmem_cpython_code *code,
 			       const unsigned char cookie[FLMEM_CPYTHON_COOKIE], size_t output_max,
 			       struct flmem_buf *buf, size_t *ret_address_at);
 
 /*
- * The same for the main thread of the program, which may hold its locks: it only starts a thread
- * that runs the code. Where none can be started the answer has the exception, and the code has not
- * run.
+ * The same for the main thread of the program, which may hold the program's locks: it only starts a
+ * thread that runs the code. If none can be started, the answer holds the exception, and the code
+ * has not run.
  */
 void flmem_cpython_source_wrap_start(const struct flmem_cpython_code *code,
 				     const unsigned char cookie[FLMEM_CPYTHON_COOKIE],
 				     size_t output_max, struct flmem_buf *buf,
 				     size_t *ret_address_at);
 
-/* What came of it; `exception` and `output` are untrusted text, owned by the answer. */
+/* The outcome; `exception` and `output` are untrusted text, owned by the answer. */
 struct flmem_cpython_answer {
 	char *exception;  /* "TypeError: ... (line 3)", or NULL: none was raised */
-	char *output;	  /* what the code gave to print() */
-	bool cut;	  /* ... was longer */
-	uint64_t took_ns; /* running the code, by the process's own clock */
+	char *output;	  /* what the code printed */
+	bool cut;	  /* the output was longer */
+	uint64_t took_ns; /* time of running the code, by the process's clock */
 };
 
-/* False when the bytes are no answer (yet) or memory is out. */
+/* False when the bytes are not an answer (yet), or out of memory. */
 bool flmem_cpython_answer_parse(const unsigned char *bytes, size_t length,
 				const unsigned char cookie[FLMEM_CPYTHON_COOKIE],
 				struct flmem_cpython_answer *ret_answer);

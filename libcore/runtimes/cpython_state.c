@@ -12,15 +12,15 @@
 #define NONE	FLMEM_CPYTHON_NONE
 #define RETRIES 10 /* lists change while they are read */
 
-/* Why a reading failed; only the last two are worth another try. */
+/* Why a reading failed; only the last two are worth a retry. */
 enum fault {
 	FAULT_NONE,
 	FAULT_ABSENT,	/* not initialised */
 	FAULT_MEMORY,	/* out of memory */
-	FAULT_NONSENSE, /* contradicts itself: an unknown build, or just being changed */
+	FAULT_NONSENSE, /* inconsistent: an unknown build, or changing */
 };
 
-/* One reading, so that its parts need not be passed one by one. */
+/* State of one reading. */
 struct reading {
 	const struct flmem_view *view;
 	const struct flmem_cpython_place *place;
@@ -28,7 +28,7 @@ struct reading {
 	struct flmem_cpython_state *state;
 };
 
-static bool read_word(const struct flmem_view *view, uint64_t address, uint64_t *ret_word)
+static bool read_state_word(const struct flmem_view *view, uint64_t address, uint64_t *ret_word)
 {
 	return flmem_process_read_memory(view->process, address, ret_word, sizeof(*ret_word)) == 0;
 }
@@ -38,7 +38,7 @@ static bool read_int(const struct flmem_view *view, uint64_t address, int32_t *r
 	return flmem_process_read_memory(view->process, address, ret_int, sizeof(*ret_int)) == 0;
 }
 
-static bool is_address(uint64_t address)
+static bool is_plausible_address(uint64_t address)
 {
 	return address >= 4096 && address % 8 == 0 && address < UINT64_C(1) << 56;
 }
@@ -54,7 +54,8 @@ static bool find_runtime(const struct flmem_module *module, uint64_t *ret_addres
 	       flmem_module_address(module, value, ret_address);
 }
 
-static int cannot_tell(const struct flmem_view *view, const char *why, struct flmem_error *err)
+static int report_unreadable(const struct flmem_view *view, const char *why,
+			     struct flmem_error *err)
 {
 	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
 			       "cannot read the state of the Python in process %d: %s",
@@ -69,14 +70,14 @@ int flmem_cpython_locate(const struct flmem_view *view, const struct flmem_cpyth
 	const char *why = NULL;
 
 	if (!find_runtime(python->module, &place.runtime))
-		return cannot_tell(view, "it does not export its state (_PyRuntime)", err);
+		return report_unreadable(view, "it does not export its state (_PyRuntime)", err);
 	if (flmem_process_read_memory(view->process, place.runtime, table, sizeof(table)))
-		return cannot_tell(view, "its state cannot be read", err);
+		return report_unreadable(view, "its state cannot be read", err);
 	if (!flmem_cpython_layout_known(python->major, python->minor, &place.layout) &&
 	    !flmem_cpython_layout_parse(table, sizeof(table), &place.layout, &why))
-		return cannot_tell(view, why, err);
+		return report_unreadable(view, why, err);
 	if (place.layout.free_threaded)
-		return cannot_tell(view, "it is built without the lock (free-threaded)", err);
+		return report_unreadable(view, "it is built without the lock (free-threaded)", err);
 	*ret_place = place;
 	return 0;
 }
@@ -103,8 +104,8 @@ static bool read_gil(const struct flmem_view *view, const struct flmem_cpython_p
 	int32_t locked;
 
 	if (layout->runtime_gil == NONE &&
-	    (!read_word(view, interpreter + layout->interpreter_gil, &gil.start) ||
-	     !is_address(gil.start)))
+	    (!read_state_word(view, interpreter + layout->interpreter_gil, &gil.start) ||
+	     !is_plausible_address(gil.start)))
 		return false;
 	if (flmem_process_read_memory(view->process, gil.start, bytes, sizeof(bytes)))
 		return false;
@@ -112,8 +113,8 @@ static bool read_gil(const struct flmem_view *view, const struct flmem_cpython_p
 	memcpy(&gil.switches, bytes + FLMEM_CPYTHON_GIL_SWITCHES, sizeof(gil.switches));
 	if (locked == 1)
 		memcpy(&gil.holder, bytes + FLMEM_CPYTHON_GIL_HOLDER, sizeof(gil.holder));
-	/* -1: the lock was never made. */
-	if (locked < 0 || locked > 1 || (gil.holder && !is_address(gil.holder)))
+	/* -1: the lock was never created. */
+	if (locked < 0 || locked > 1 || (gil.holder && !is_plausible_address(gil.holder)))
 		return false;
 	gil.locked = locked;
 	gil.end = gil.start + FLMEM_CPYTHON_GIL_SIZE;
@@ -127,7 +128,7 @@ int flmem_cpython_gil_read(const struct flmem_view *view, const struct flmem_cpy
 			   struct flmem_error *err)
 {
 	if (!read_gil(view, place, main_interpreter, ret_gil))
-		return cannot_tell(view, "its lock cannot be read", err);
+		return report_unreadable(view, "its lock cannot be read", err);
 	return 0;
 }
 
@@ -137,16 +138,16 @@ int flmem_cpython_finalizing_read(const struct flmem_view *view,
 {
 	uint64_t finalizing;
 
-	if (!read_word(view, place->runtime + place->layout.finalizing, &finalizing))
-		return cannot_tell(view, "its state cannot be read", err);
+	if (!read_state_word(view, place->runtime + place->layout.finalizing, &finalizing))
+		return report_unreadable(view, "its state cannot be read", err);
 	*ret_finalizing = finalizing != 0;
 	return 0;
 }
 
 /*
- * The C library keeps the kernel's id in its own block of the thread and renews it after a fork,
- * which some versions of Python forget; other C libraries have other things there. What names no
- * thread of the process is no answer.
+ * glibc keeps the kernel's id in struct pthread and updates it after a fork, which some versions of
+ * Python do not do for theirs; other C libraries have other data there. A number that is not the id
+ * of a thread of the process is ignored.
  */
 static pid_t find_tid(const struct reading *in, uint64_t state, uint64_t pointer)
 {
@@ -158,27 +159,27 @@ static pid_t find_tid(const struct reading *in, uint64_t state, uint64_t pointer
 		tid = flmem_task_ids_outer(in->tasks, inner);
 	if (tid || in->place->layout.thread_native_id == NONE)
 		return tid;
-	if (read_word(in->view, state + in->place->layout.thread_native_id, &native) &&
+	if (read_state_word(in->view, state + in->place->layout.thread_native_id, &native) &&
 	    native <= INT32_MAX)
 		tid = flmem_task_ids_outer(in->tasks, (pid_t)native);
 	return tid;
 }
 
-static enum fault add_thread(const struct reading *in, uint64_t address, uint64_t interpreter,
-			     uint64_t previous)
+static enum fault add_thread_state(const struct reading *in, uint64_t address, uint64_t interpreter,
+				   uint64_t previous)
 {
 	const struct flmem_cpython_layout *layout = &in->place->layout;
 	struct flmem_cpython_state *state = in->state;
 	uint64_t owner, before, pointer, exception = 0;
 
-	if (state->thread_count == FLMEM_CPYTHON_THREADS_MAX || !is_address(address) ||
-	    !read_word(in->view, address + layout->thread_interpreter, &owner) ||
-	    !read_word(in->view, address + layout->thread_prev, &before) ||
-	    !read_word(in->view, address + layout->thread_pointer, &pointer) ||
+	if (state->thread_count == FLMEM_CPYTHON_THREADS_MAX || !is_plausible_address(address) ||
+	    !read_state_word(in->view, address + layout->thread_interpreter, &owner) ||
+	    !read_state_word(in->view, address + layout->thread_prev, &before) ||
+	    !read_state_word(in->view, address + layout->thread_pointer, &pointer) ||
 	    owner != interpreter || before != previous)
 		return FAULT_NONSENSE;
 	if (layout->thread_exception != NONE &&
-	    !read_word(in->view, address + layout->thread_exception, &exception))
+	    !read_state_word(in->view, address + layout->thread_exception, &exception))
 		return FAULT_NONSENSE;
 	state->threads[state->thread_count++] = (struct flmem_cpython_thread){
 		.state = address,
@@ -194,21 +195,21 @@ static enum fault read_threads(const struct reading *in, uint64_t interpreter)
 {
 	uint64_t address, previous = 0;
 
-	if (!read_word(in->view, interpreter + in->place->layout.threads_head, &address))
+	if (!read_state_word(in->view, interpreter + in->place->layout.threads_head, &address))
 		return FAULT_NONSENSE;
 	while (address) {
-		enum fault fault = add_thread(in, address, interpreter, previous);
+		enum fault fault = add_thread_state(in, address, interpreter, previous);
 
 		if (fault)
 			return fault;
 		previous = address;
-		if (!read_word(in->view, address + in->place->layout.thread_next, &address))
+		if (!read_state_word(in->view, address + in->place->layout.thread_next, &address))
 			return FAULT_NONSENSE;
 	}
 	return FAULT_NONE;
 }
 
-/* The main one has the number 0 and is the last of the list. */
+/* The main interpreter has the number 0 and is the last of the list. */
 static enum fault read_interpreters(const struct reading *in, uint64_t address)
 {
 	const struct flmem_cpython_layout *layout = &in->place->layout;
@@ -220,27 +221,27 @@ static enum fault read_interpreters(const struct reading *in, uint64_t address)
 		uint64_t id;
 
 		if (state->interpreters++ == FLMEM_CPYTHON_INTERPRETERS_MAX ||
-		    !is_address(address) ||
-		    !read_word(in->view, address + layout->interpreter_id, &id) ||
+		    !is_plausible_address(address) ||
+		    !read_state_word(in->view, address + layout->interpreter_id, &id) ||
 		    (id == 0) != (address == state->main_interpreter))
 			return FAULT_NONSENSE;
 		has_main = has_main || id == 0;
 		fault = read_threads(in, address);
 		if (fault)
 			return fault;
-		if (!read_word(in->view, address + layout->interpreter_next, &address))
+		if (!read_state_word(in->view, address + layout->interpreter_next, &address))
 			return FAULT_NONSENSE;
 	}
 	return has_main ? FAULT_NONE : FAULT_NONSENSE;
 }
 
-/* A holder that is in no list has just been made or is just going away. */
+/* A holder that is in no list was just created or is about to end. */
 static bool is_holder_known(const struct flmem_cpython_state *state)
 {
 	return !state->gil.holder || flmem_cpython_state_find(state, state->gil.holder);
 }
 
-static enum fault read_once(const struct reading *in)
+static enum fault read_state_once(const struct reading *in)
 {
 	const struct flmem_cpython_layout *layout = &in->place->layout;
 	struct flmem_cpython_state *state = in->state;
@@ -248,10 +249,11 @@ static enum fault read_once(const struct reading *in)
 	enum fault fault;
 
 	state->thread_count = state->interpreters = 0;
-	if (!read_word(in->view, runtime + layout->finalizing, &finalizing) ||
-	    !read_word(in->view, runtime + layout->interpreters_head, &head) ||
-	    !read_word(in->view, runtime + layout->interpreters_main, &state->main_interpreter) ||
-	    !read_word(in->view, runtime + layout->main_thread, &state->main_pointer))
+	if (!read_state_word(in->view, runtime + layout->finalizing, &finalizing) ||
+	    !read_state_word(in->view, runtime + layout->interpreters_head, &head) ||
+	    !read_state_word(in->view, runtime + layout->interpreters_main,
+			     &state->main_interpreter) ||
+	    !read_state_word(in->view, runtime + layout->main_thread, &state->main_pointer))
 		return FAULT_NONSENSE;
 	if (!head || !state->main_interpreter)
 		return FAULT_ABSENT;
@@ -265,7 +267,7 @@ static enum fault read_once(const struct reading *in)
 		       : FAULT_NONSENSE;
 }
 
-static int explain(const struct flmem_view *view, enum fault fault, struct flmem_error *err)
+static int explain_fault(const struct flmem_view *view, enum fault fault, struct flmem_error *err)
 {
 	switch (fault) {
 	case FAULT_NONE:
@@ -277,7 +279,7 @@ static int explain(const struct flmem_view *view, enum fault fault, struct flmem
 	case FAULT_MEMORY:
 		return flmem_error_nomem(err, "cannot read a Python's state");
 	case FAULT_NONSENSE:
-		return cannot_tell(view, "its state is inconsistent: an unknown build", err);
+		return report_unreadable(view, "its state is inconsistent: an unknown build", err);
 	}
 	return 0;
 }
@@ -295,12 +297,12 @@ int flmem_cpython_state_read(const struct flmem_view *view, const struct flmem_c
 		return flmem_process_error(view->process, rc, "threads", err);
 	state.threads = calloc(FLMEM_CPYTHON_THREADS_MAX, sizeof(*state.threads));
 	for (int i = 0; state.threads && i < RETRIES; i++) {
-		fault = read_once(&in);
+		fault = read_state_once(&in);
 		if (fault != FAULT_NONSENSE)
 			break;
 	}
 	if (fault)
-		return explain(view, fault, err);
+		return explain_fault(view, fault, err);
 	*ret_state = state;
 	state = (struct flmem_cpython_state){0};
 	return 0;

@@ -3,10 +3,10 @@
 #define FLMEM_RUNTIMES_CPYTHON_STATE_H
 
 /*
- * What a live CPython is doing, read from its memory without stopping it: whether it is ending, its
- * interpreters and threads, and who holds the interpreter's lock (the GIL). Everything is checked
- * against everything else, so that an unknown build gives an error and no wrong answer. The answers
- * are of one instant; a stopped thread's own part of them stays true while it is stopped.
+ * The state of a live CPython, read from its memory without stopping it: whether it is finalising,
+ * its interpreters and threads, and which thread holds the interpreter's lock (the GIL). The parts
+ * are checked against each other, so that an unknown build gives an error, not a wrong result. The
+ * results are of one instant; for a stopped thread its part stays valid while it is stopped.
  */
 
 #include <stdbool.h>
@@ -21,7 +21,7 @@
 #include "runtimes/cpython.h"
 #include "runtimes/cpython_layout.h"
 
-/* Where the state lies; valid as long as the process lives. */
+/* Location of the state; valid as long as the process lives. */
 struct flmem_cpython_place {
 	struct flmem_cpython_layout layout;
 	uint64_t runtime; /* address of _PyRuntime */
@@ -30,44 +30,44 @@ struct flmem_cpython_place {
 struct flmem_cpython_thread {
 	uint64_t state;	  /* address of its PyThreadState */
 	uint64_t pointer; /* pthread_self(): the thread pointer of glibc's threads on x86-64 */
-	pid_t tid;	  /* as this process sees it; 0 when it cannot be told */
+	pid_t tid;	  /* as this process sees it; 0 when unknown */
 	bool main_interpreter;
-	bool raising; /* an exception is on its way in it; false where it cannot be told */
+	bool raising; /* an exception is being raised in it; false when unknown */
 };
 
 /* The lock of the main interpreter; sub-interpreters of 3.12 and later may have their own. */
 struct flmem_cpython_gil {
 	bool locked;
-	bool wanted;	   /* a thread has waited for it for the switch interval and asked for it */
-	uint64_t holder;   /* PyThreadState; 0 unless locked */
-	uint64_t switches; /* how often it has changed hands, counts up */
-	uint64_t start, end; /* where it lies, with its condition variable and mutexes */
+	bool wanted;	     /* a thread has waited for the switch interval and then requested it */
+	uint64_t holder;     /* PyThreadState; 0 unless locked */
+	uint64_t switches;   /* counter of changes of its holder */
+	uint64_t start, end; /* address, with its condition variable and mutexes */
 };
 
-/* Limits that no sane interpreter passes. */
+/* Limits that no real interpreter exceeds. */
 #define FLMEM_CPYTHON_INTERPRETERS_MAX 256U
 #define FLMEM_CPYTHON_THREADS_MAX      4096U
 
 struct flmem_cpython_state {
-	bool finalizing; /* Py_FinalizeEx() has begun to take it apart */
+	bool finalizing; /* Py_FinalizeEx() has begun */
 	size_t interpreters;
 	uint64_t main_interpreter;
 	uint64_t main_pointer;		      /* of the main thread, as in flmem_cpython_thread */
-	struct flmem_cpython_thread *threads; /* of all interpreters; several may be one's own */
+	struct flmem_cpython_thread *threads; /* of all interpreters; several may be one thread's */
 	size_t thread_count;
 	struct flmem_cpython_gil gil;
 };
 
 /*
  * Finds the state of the interpreter that flmem_cpython_find() found. FLMEM_EUNSUPPORTED: version
- * or build unknown, or its memory is not where the file says.
+ * or build unknown, or its memory does not match the file.
  */
 int flmem_cpython_locate(const struct flmem_view *view, const struct flmem_cpython *python,
 			 struct flmem_cpython_place *ret_place, struct flmem_error *err);
 
 /*
  * FLMEM_EUNSAFE: it is not initialised (yet, or any more), or it changed too fast to be read;
- * FLMEM_EUNSUPPORTED: what was read makes no sense.
+ * FLMEM_EUNSUPPORTED: the state is inconsistent.
  */
 int flmem_cpython_state_read(const struct flmem_view *view, const struct flmem_cpython_place *place,
 			     struct flmem_cpython_state *ret_state, struct flmem_error *err);
@@ -75,12 +75,12 @@ void flmem_cpython_state_clear(struct flmem_cpython_state *state);
 
 #define FLMEM_AUTO_CPYTHON_STATE FLMEM_AUTO(flmem_cpython_state_clear)
 
-/* The lock alone, for watching it; the codes as above. */
+/* Reads only the lock, to watch it; the codes as above. */
 int flmem_cpython_gil_read(const struct flmem_view *view, const struct flmem_cpython_place *place,
 			   uint64_t main_interpreter, struct flmem_cpython_gil *ret_gil,
 			   struct flmem_error *err);
 
-/* Only whether it is ending; the codes as above. */
+/* Reads only whether it is finalising; the codes as above. */
 int flmem_cpython_finalizing_read(const struct flmem_view *view,
 				  const struct flmem_cpython_place *place, bool *ret_finalizing,
 				  struct flmem_error *err);

@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 
-/* Newer than the headers that flmem may be built with (asm-generic/mman-common.h). */
+/* Newer than some headers that flmem is built with (asm-generic/mman-common.h). */
 #define ADVICE_GUARD_INSTALL 102
 
 #define CLONE_OF_THREAD                                                                     \
@@ -17,9 +17,9 @@
 	 CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID)
 
 /*
- * pthread_create() of glibc 2.28 to 2.43 with its stack, and what the new thread makes until it
- * runs and when it ends (nptl/pthread_create.c, allocatestack.c; musl makes a part of it). glibc
- * takes clone where clone3 gives ENOSYS, and no other error.
+ * pthread_create() of glibc 2.28 to 2.43 with its stack, and the calls of the new thread before it
+ * runs and when it ends (nptl/pthread_create.c, allocatestack.c; musl makes some of them). glibc
+ * falls back to clone only when clone3 gives ENOSYS.
  */
 static const struct flmem_syscall thread_rows[] = {
 	{SYS_clone3, "clone3", FLMEM_FAILURE_ENOSYS_FINE, {{0}}},
@@ -61,7 +61,7 @@ static const struct flmem_syscall_table thread_table = {
 	.count = FLMEM_ARRAY_SIZE(thread_rows),
 };
 
-/* What flmem's frame around the code makes by itself (cpython_source.c), and memory for it. */
+/* The calls of flmem's frame around the code (cpython_source.c), and of its allocations. */
 static const struct flmem_syscall code_rows[] = {
 	{SYS_openat,
 	 "openat",
@@ -91,7 +91,7 @@ static const struct flmem_syscall_table program_table = {
 	.runs_program_code = true,
 };
 
-/* PEP 768: the interpreter reads a file and runs it, which removes itself. */
+/* PEP 768: the interpreter reads and runs a file, which removes itself. */
 static const struct flmem_syscall script_rows[] = {
 	{SYS_openat,
 	 "openat",

@@ -5,15 +5,15 @@
 /*
  * The system calls of each entry point into an interpreter, for targets under seccomp.
  *
- * Whatever Python code runs, also flmem's own, may let the collector run, and with it finalisers of
- * the program: any call at all. So a filter that could end or stop the thread for any call is
- * refused; one that only makes calls fail is the program's own business, except for the calls that
- * are listed, which flmem's part needs.
+ * All Python code, including flmem's, may trigger the collector, and with it finalisers of the
+ * program, which can make any system call. So a filter that could kill or stop the thread for any
+ * call is refused; a filter that only makes calls fail is accepted, except for the listed calls,
+ * which flmem's code needs.
  *
  * All of it runs under the filters of one thread: the borrowed one, or one that this thread starts
- * and that inherits them. Finalisers run on whatever thread lets an object go, so they are none the
- * worse off where all threads have the same filters; where threads differ, and this one has some,
- * remote/seccomp.c refuses.
+ * and that inherits them. Finalisers run on the thread that drops the last reference, so with the
+ * same filters on all threads nothing changes for them; where threads differ, and this one has
+ * filters, remote/seccomp.c refuses.
  */
 
 #include "remote/syscalls.h"

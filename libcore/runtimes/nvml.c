@@ -12,8 +12,8 @@
 #include "proc/host.h"
 
 /*
- * What is used of NVML's ABI, as the NVML API reference documents it (stable since driver 340;
- * numbers behind function names tell revisions of the structs that they take).
+ * The used part of NVML's ABI, as the NVML API reference documents it (stable since driver 340; a
+ * number after a function name is the revision of the struct that it takes).
  */
 #define LIBRARY "libnvidia-ml.so.1"
 
@@ -34,13 +34,13 @@ struct nvml_memory {
 	unsigned long long total, free, used;
 };
 
-/* nvmlProcessInfo_v1_t: what the function without a number fills. */
+/* nvmlProcessInfo_v1_t: for the function without a number. */
 struct nvml_process_v1 {
 	unsigned pid;
 	unsigned long long used;
 };
 
-/* nvmlProcessInfo_v2_t: what _v2 and _v3 fill. */
+/* nvmlProcessInfo_v2_t: for _v2 and _v3. */
 struct nvml_process_v2 {
 	unsigned pid;
 	unsigned long long used;
@@ -76,13 +76,13 @@ struct flmem_nvml {
 
 bool flmem_nvml_is_device(const char *path)
 {
-	/* WSL has one device in the place of the driver's. */
+	/* WSL has one device instead of the driver's. */
 	return flmem_text_starts(path, "/dev/nvidia") || flmem_text_starts(path, "/dev/dxg");
 }
 
 /*
- * The lists of processes have one layout of rows in their first revision and another since; the
- * newest that the library has is called.
+ * The process lists have one row layout in their first revision and another since. The newest
+ * revision that the library has is used.
  */
 static void choose_lists(struct flmem_nvml *nvml, nvml_list *const *v1)
 {
@@ -96,7 +96,7 @@ static void choose_lists(struct flmem_nvml *nvml, nvml_list *const *v1)
 	}
 }
 
-static int load(struct flmem_nvml *nvml, struct flmem_error *err)
+static int load_library(struct flmem_nvml *nvml, struct flmem_error *err)
 {
 	static const struct flmem_plugin plugin = {
 		.sonames = {LIBRARY},
@@ -133,7 +133,7 @@ static int load(struct flmem_nvml *nvml, struct flmem_error *err)
 	return rc;
 }
 
-static int start(struct flmem_nvml *nvml, struct flmem_error *err)
+static int start_library(struct flmem_nvml *nvml, struct flmem_error *err)
 {
 	int rc = nvml->init();
 
@@ -162,9 +162,9 @@ int flmem_nvml_open(struct flmem_nvml **ret_nvml, struct flmem_error *err)
 
 	if (!nvml)
 		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
-	rc = load(nvml, err);
+	rc = load_library(nvml, err);
 	if (!rc)
-		rc = start(nvml, err);
+		rc = start_library(nvml, err);
 	if (!rc)
 		*ret_nvml = FLMEM_TAKE(nvml);
 	return rc;
@@ -189,7 +189,7 @@ char *flmem_nvml_driver(struct flmem_nvml *nvml)
 	return strndup(version, sizeof(version));
 }
 
-static unsigned device_count(struct flmem_nvml *nvml)
+static unsigned count_devices(struct flmem_nvml *nvml)
 {
 	unsigned count;
 
@@ -221,7 +221,7 @@ static int read_gpu(struct flmem_nvml *nvml, unsigned index, struct flmem_gpu *g
 int flmem_nvml_gpus(struct flmem_nvml *nvml, struct flmem_gpu **ret_gpus, size_t *ret_count,
 		    struct flmem_error *err)
 {
-	unsigned count = device_count(nvml);
+	unsigned count = count_devices(nvml);
 	struct flmem_gpu *gpus = calloc(count ? count : 1, sizeof(*gpus));
 
 	for (unsigned i = 0; gpus && i < count; i++) {
@@ -239,7 +239,7 @@ int flmem_nvml_gpus(struct flmem_nvml *nvml, struct flmem_gpu **ret_gpus, size_t
 	return 0;
 }
 
-/* Rows of one list of one device; NULL with *ret_count 0 when it has none, -1 as failure. */
+/* Rows of one list of one device; NULL with *ret_count 0 when it is empty, -1 on failure. */
 static int read_list(const struct process_list *list, struct nvml_device *device, void **ret_rows,
 		     unsigned *ret_count)
 {
@@ -247,7 +247,7 @@ static int read_list(const struct process_list *list, struct nvml_device *device
 
 	if (!list->call)
 		return -1;
-	/* Processes may start between the calls, so the size that was asked for may be outdated. */
+	/* Processes may start between the calls, so the returned size may be outdated. */
 	for (int attempt = 0; attempt < 4; attempt++) {
 		void *rows = calloc(room, list->row_size);
 		int rc;
@@ -269,16 +269,16 @@ static int read_list(const struct process_list *list, struct nvml_device *device
 	return -1;
 }
 
-/* What the lists say of one process. */
+/* Figures of one process from the lists. */
 struct account {
 	pid_t pid;
 	bool seen; /* in any list */
 	struct flmem_u64 bytes;
 };
 
-/* False when the list cannot be had. */
-static bool list_bytes(const struct process_list *list, struct nvml_device *device,
-		       struct account *account)
+/* False when the list cannot be read. */
+static bool read_list_bytes(const struct process_list *list, struct nvml_device *device,
+			    struct account *account)
 {
 	FLMEM_AUTO_FREE void *rows = NULL;
 	struct flmem_u64 bytes = FLMEM_KNOWN(0);
@@ -287,7 +287,7 @@ static bool list_bytes(const struct process_list *list, struct nvml_device *devi
 	if (read_list(list, device, &rows, &count))
 		return false;
 	for (unsigned i = 0; i < count; i++) {
-		struct nvml_process_v1 row; /* both revisions start with it */
+		struct nvml_process_v1 row; /* both revisions start with this struct */
 
 		memcpy(&row, (char *)rows + i * list->row_size, sizeof(row));
 		if (row.pid != (unsigned)account->pid)
@@ -302,17 +302,15 @@ static bool list_bytes(const struct process_list *list, struct nvml_device *devi
 	return true;
 }
 
-/*
- * A process that computes and draws stands in both lists with the same memory: the larger counts.
- */
-static bool gpu_bytes(const struct flmem_nvml *nvml, struct nvml_device *device,
-		      struct account *account)
+/* A process that computes and draws is in both lists with the same memory: the larger counts. */
+static bool read_gpu_bytes(const struct flmem_nvml *nvml, struct nvml_device *device,
+			   struct account *account)
 {
 	struct flmem_u64 most = FLMEM_KNOWN(0);
 	bool listed = false;
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(nvml->lists); i++) {
-		if (!list_bytes(&nvml->lists[i], device, account))
+		if (!read_list_bytes(&nvml->lists[i], device, account))
 			continue;
 		listed = true;
 		if (account->bytes.unknown || (!most.unknown && account->bytes.value > most.value))
@@ -325,13 +323,14 @@ static bool gpu_bytes(const struct flmem_nvml *nvml, struct nvml_device *device,
 struct flmem_u64 flmem_nvml_process_bytes(struct flmem_nvml *nvml, pid_t pid)
 {
 	struct account account = {.pid = pid};
-	unsigned count = device_count(nvml);
+	unsigned count = count_devices(nvml);
 	uint64_t total = 0;
 
 	for (unsigned i = 0; i < count; i++) {
 		struct nvml_device *device;
 
-		if (nvml->device(i, &device) != NVML_SUCCESS || !gpu_bytes(nvml, device, &account))
+		if (nvml->device(i, &device) != NVML_SUCCESS ||
+		    !read_gpu_bytes(nvml, device, &account))
 			return FLMEM_UNKNOWN("the driver does not list the processes of a GPU");
 		if (account.bytes.unknown)
 			return account.bytes;

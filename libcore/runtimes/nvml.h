@@ -4,8 +4,8 @@
 
 /*
  * The GPUs of this host through NVIDIA's management library, libnvidia-ml.so.1, which the driver
- * installs. It is loaded when a handle is opened and not needed otherwise. Opening takes
- * milliseconds, with a sleeping GPU up to a second, so ask only for processes that map a GPU.
+ * installs. It is loaded when a handle is opened, else it is not needed. Opening takes
+ * milliseconds, with a sleeping GPU up to a second, so open it only for processes that map a GPU.
  * One thread at a time per handle.
  */
 
@@ -22,11 +22,11 @@ struct flmem_nvml;
 /* Whether this is the path of a device of the driver, which every process that uses a GPU maps. */
 bool flmem_nvml_is_device(const char *path);
 
-/* FLMEM_EUNSUPPORTED when the library is not there or finds no driver; the message says which. */
+/* FLMEM_EUNSUPPORTED when the library is missing or finds no driver; the message has the reason. */
 int flmem_nvml_open(struct flmem_nvml **ret_nvml, struct flmem_error *err);
 void flmem_nvml_close(struct flmem_nvml *nvml);
 
-/* Version of the driver, heap string; NULL when it is not told. */
+/* Version of the driver, heap string; NULL when not reported. */
 char *flmem_nvml_driver(struct flmem_nvml *nvml);
 
 /* Every GPU; names are heap strings. */
@@ -35,8 +35,8 @@ int flmem_nvml_gpus(struct flmem_nvml *nvml, struct flmem_gpu **ret_gpus, size_t
 
 /*
  * Memory of all GPUs that one process holds, contexts included. 0 for a process that the driver
- * does not list; unknown where the driver lists no single processes or not their memory, and for
- * one that it does not list when pids here may not be those that the driver counts by.
+ * does not list; unknown where the driver does not list processes or their memory, and for a
+ * process that it does not list when this pid namespace may differ from the driver's.
  */
 struct flmem_u64 flmem_nvml_process_bytes(struct flmem_nvml *nvml, pid_t pid);
 

@@ -11,8 +11,8 @@
 
 #define CANDIDATES_MAX ((size_t)1 << 16)
 #define ARENAS_MAX     ((size_t)1 << 18) /* 256 GiB of small objects */
-#define FIRST_OBJECTS  16U		 /* INITIAL_ARENA_OBJECTS: no table is shorter */
-#define POOLS	       64U		 /* an arena has no more, whatever its size */
+#define FIRST_OBJECTS  16U		 /* INITIAL_ARENA_OBJECTS: the shortest table */
+#define POOLS	       64U		 /* pools of an arena at most, for both sizes */
 #define BLOCK_MAX      512U
 #define CLOCK_EVERY    64U /* arenas */
 
@@ -62,24 +62,25 @@ static void free_arenas(const struct arenas *arenas)
 	free(arenas->rows);
 }
 
-static bool is_anonymous(const struct flmem_map *map)
+static bool is_anonymous_map(const struct flmem_map *map)
 {
 	const unsigned flags = FLMEM_MAP_READ | FLMEM_MAP_WRITE;
 
 	return map && !map->inode && (map->flags & (flags | FLMEM_MAP_SHARED)) == flags;
 }
 
-/* What an element of the table says, when it is one with an arena. */
-static bool take_object(const struct flmem_pymalloc_search *search, const struct geometry *geometry,
-			const struct arena_object *object, struct arena *ret_arena)
+/* Parses an element of the table; false when it has no valid arena. */
+static bool parse_object(const struct flmem_pymalloc_search *search,
+			 const struct geometry *geometry, const struct arena_object *object,
+			 struct arena *ret_arena)
 {
 	uint64_t first = (object->address + geometry->pool - 1) & ~(geometry->pool - 1);
 	uint64_t end = object->address + geometry->arena;
 	uint64_t total, carved;
 
 	if (object->address % flmem_peek_page_bytes(search->peek) || end < object->address ||
-	    !is_anonymous(flmem_maps_find(search->maps, object->address)) ||
-	    !is_anonymous(flmem_maps_find(search->maps, end - 1)))
+	    !is_anonymous_map(flmem_maps_find(search->maps, object->address)) ||
+	    !is_anonymous_map(flmem_maps_find(search->maps, end - 1)))
 		return false;
 	total = (end - first) / geometry->pool;
 	if (object->total_pools != total || object->free_pools > total ||
@@ -114,7 +115,7 @@ static bool is_pool(const struct pool_header *pool, const struct geometry *geome
 		(pool->freeblock - blocks) % size == 0);
 }
 
-/* What the pools of an arena add up to. */
+/* Sums over the pools of an arena. */
 struct pools {
 	uint64_t good, bad;
 	uint64_t block_bytes; /* in use */
@@ -153,7 +154,7 @@ static int read_pools(const struct flmem_pymalloc_search *search, const struct g
 	return 0;
 }
 
-/* An element without an arena: a link in the list of those, whose last link is 0. */
+/* An element without an arena: part of a linked list, whose last link is 0. */
 static bool is_spare(const struct arena_object *object, uint64_t table, size_t *zeroes)
 {
 	const uint64_t size = sizeof(*object);
@@ -166,7 +167,7 @@ static bool is_spare(const struct arena_object *object, uint64_t table, size_t *
 	       (object->nextarena - table) % size == 0;
 }
 
-static int add_arena(struct arenas *arenas, const struct arena *arena)
+static int add_pymalloc_arena(struct arenas *arenas, const struct arena *arena)
 {
 	if (arenas->count == arenas->capacity) {
 		size_t capacity = arenas->capacity ? arenas->capacity * 2 : 64;
@@ -181,7 +182,7 @@ static int add_arena(struct arenas *arenas, const struct arena *arena)
 	return 0;
 }
 
-/* Appends the arenas of the table's elements up to the first that is none. */
+/* Appends the arenas of the table's elements up to the first invalid one. */
 static int read_table(const struct flmem_pymalloc_search *search, const struct geometry *geometry,
 		      uint64_t table, size_t limit, struct arenas *arenas)
 {
@@ -196,18 +197,16 @@ static int read_table(const struct flmem_pymalloc_search *search, const struct g
 			return 0;
 		if (is_spare(&object, table, &zeroes))
 			continue;
-		if (!take_object(search, geometry, &object, &arena))
+		if (!parse_object(search, geometry, &object, &arena))
 			return 0;
 		arena.index = (uint32_t)i;
-		if (add_arena(arenas, &arena))
+		if (add_pymalloc_arena(arenas, &arena))
 			return -ENOMEM;
 	}
 	return 0;
 }
 
-/*
- * Whether the address looks like a table: an arena at its beginning whose pools know their place.
- */
+/* Whether the address is likely a table: it begins with an arena whose pools name their index. */
 static bool is_table(const struct flmem_pymalloc_search *search, const struct geometry *geometry,
 		     uint64_t table)
 {
@@ -222,7 +221,7 @@ static bool is_table(const struct flmem_pymalloc_search *search, const struct ge
 	return pools.good > pools.bad;
 }
 
-/* An address that the data of the interpreter points to, and where it stands there. */
+/* An address that the data of the interpreter point to, and the place of that pointer. */
 struct candidate {
 	uint64_t address, place;
 };
@@ -237,7 +236,7 @@ static void free_candidates(const struct candidates *candidates)
 	free(candidates->rows);
 }
 
-static int by_address(const void *a, const void *b)
+static int compare_addresses(const void *a, const void *b)
 {
 	uint64_t first = ((const struct candidate *)a)->address;
 	uint64_t second = ((const struct candidate *)b)->address;
@@ -245,8 +244,8 @@ static int by_address(const void *a, const void *b)
 	return (first > second) - (first < second);
 }
 
-/* Cheap to tell, and true of most words: what can be no address of a table. */
-static bool is_elsewhere(const struct flmem_pymalloc_search *search, uint64_t word)
+/* A cheap test, true for most words: not the address of a table. */
+static bool is_no_table(const struct flmem_pymalloc_search *search, uint64_t word)
 {
 	const struct flmem_maps *maps = search->maps;
 
@@ -255,25 +254,25 @@ static bool is_elsewhere(const struct flmem_pymalloc_search *search, uint64_t wo
 	       (word >= search->data_start && word < search->data_end);
 }
 
-/* `words` stand at `at` and behind it. */
-static void pick(const struct flmem_pymalloc_search *search, uint64_t at, const uint64_t *words,
-		 size_t count, struct candidates *candidates)
+/* Adds candidates among `words`, which are read from `at` on. */
+static void pick_candidates(const struct flmem_pymalloc_search *search, uint64_t at,
+			    const uint64_t *words, size_t count, struct candidates *candidates)
 {
 	const struct flmem_map *map = NULL;
 
 	for (size_t i = 0; i < count && candidates->count < CANDIDATES_MAX; i++) {
-		if (is_elsewhere(search, words[i]))
+		if (is_no_table(search, words[i]))
 			continue;
 		if (!map || words[i] < map->start || words[i] >= map->end)
 			map = flmem_maps_find(search->maps, words[i]);
-		if (is_anonymous(map))
+		if (is_anonymous_map(map))
 			candidates->rows[candidates->count++] =
 				(struct candidate){words[i], at + i * sizeof(*words)};
 	}
 }
 
-static int find_candidates(const struct flmem_pymalloc_search *search,
-			   struct candidates *ret_candidates)
+static int find_table_candidates(const struct flmem_pymalloc_search *search,
+				 struct candidates *ret_candidates)
 {
 	const uint64_t page = flmem_peek_page_bytes(search->peek);
 	uint64_t last = search->data_end & ~(page - 1), at = search->data_start & ~(page - 1);
@@ -287,11 +286,12 @@ static int find_candidates(const struct flmem_pymalloc_search *search,
 		if ((last - at) / page < window)
 			window = (size_t)((last - at) / page);
 		if (flmem_peek_read_pages(search->peek, at, window, words, NULL) == 0)
-			pick(search, at, words, window * page / sizeof(*words), ret_candidates);
+			pick_candidates(search, at, words, window * page / sizeof(*words),
+					ret_candidates);
 	}
-	/* In order, so that each page of the target is looked at once. */
+	/* Sorted, so that each page of the target is read once. */
 	qsort(ret_candidates->rows, ret_candidates->count, sizeof(*ret_candidates->rows),
-	      by_address);
+	      compare_addresses);
 	return 0;
 }
 
@@ -313,7 +313,7 @@ static int find_table(const struct flmem_pymalloc_search *search, const struct g
 	return -ENOENT;
 }
 
-/* Where it stood in another process of the same file. */
+/* Uses its place in another process of the same file. */
 static bool find_known_table(const struct flmem_pymalloc_search *search,
 			     const struct geometry *geometry, uint64_t *ret_table)
 {
@@ -321,30 +321,33 @@ static bool find_known_table(const struct flmem_pymalloc_search *search,
 
 	if (!place || place >= search->data_end - search->data_start ||
 	    flmem_peek_read(search->peek, search->data_start + place, &word, sizeof(word)) ||
-	    is_elsewhere(search, word) || !is_table(search, geometry, word))
+	    is_no_table(search, word) || !is_table(search, geometry, word))
 		return false;
 	*ret_table = word;
 	return true;
 }
 
-static int search_table(const struct flmem_pymalloc_search *search,
-			const struct geometry **geometry, uint64_t *ret_table)
+static int search_arena_table(const struct flmem_pymalloc_search *search,
+			      const struct geometry **geometry, uint64_t *ret_table)
 {
 	FLMEM_AUTO(free_candidates) struct candidates candidates = {0};
 
 	*geometry = &geometries[search->large];
 	if (find_known_table(search, *geometry, ret_table))
 		return 0;
-	if (find_candidates(search, &candidates))
+	if (find_table_candidates(search, &candidates))
 		return -ENOMEM;
 	if (find_table(search, *geometry, &candidates, ret_table) == 0)
 		return 0;
-	/* Builds --without-pymalloc-radix-tree keep the small arenas; or the version lies. */
+	/*
+	 * Builds --without-pymalloc-radix-tree keep the small arenas; or the reported version is
+	 * wrong.
+	 */
 	*geometry = &geometries[!search->large];
 	return find_table(search, *geometry, &candidates, ret_table);
 }
 
-static int by_place(const void *a, const void *b)
+static int compare_starts(const void *a, const void *b)
 {
 	uint64_t first = ((const struct arena *)a)->start;
 	uint64_t second = ((const struct arena *)b)->start;
@@ -352,8 +355,8 @@ static int by_place(const void *a, const void *b)
 	return (first > second) - (first < second);
 }
 
-/* Sums the pools up, arena by arena, until the budget is spent. */
-static void add_arenas(const struct flmem_pymalloc_search *search, const struct geometry *geometry,
+/* Adds up the pools, arena by arena, until the budget is spent. */
+static void sum_arenas(const struct flmem_pymalloc_search *search, const struct geometry *geometry,
 		       const struct arenas *arenas, struct flmem_pymalloc *sum)
 {
 	uint64_t began = flmem_clock_us(), used_pools = 0, missed_pools = 0, end = 0;
@@ -363,7 +366,7 @@ static void add_arenas(const struct flmem_pymalloc_search *search, const struct 
 	for (size_t i = 0; i < arenas->count; i++) {
 		const struct arena *arena = &arenas->rows[i];
 
-		if (arena->start < end) /* a garbled table; memory is counted once */
+		if (arena->start < end) /* a corrupted table; count memory once */
 			continue;
 		end = arena->start + geometry->arena;
 		sum->arenas++;
@@ -394,16 +397,16 @@ int flmem_pymalloc_read(const struct flmem_pymalloc_search *search,
 	const struct geometry *geometry;
 	struct flmem_pymalloc sum = {0};
 	uint64_t table;
-	int rc = search_table(search, &geometry, &table);
+	int rc = search_arena_table(search, &geometry, &table);
 
 	if (rc)
 		return rc;
 	if (read_table(search, geometry, table, ARENAS_MAX, &arenas))
 		return -ENOMEM;
-	if (!arenas.count) /* gone again since it was found */
+	if (!arenas.count) /* freed since it was found */
 		return -ENOENT;
-	qsort(arenas.rows, arenas.count, sizeof(*arenas.rows), by_place);
-	add_arenas(search, geometry, &arenas, &sum);
+	qsort(arenas.rows, arenas.count, sizeof(*arenas.rows), compare_starts);
+	sum_arenas(search, geometry, &arenas, &sum);
 	if (sum.used_bytes > sum.resident_bytes)
 		sum.used_bytes = sum.resident_bytes; /* swapped out, or changed meanwhile */
 	if (sum.block_bytes > sum.used_bytes)

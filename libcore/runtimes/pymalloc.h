@@ -5,13 +5,13 @@
 /*
  * How full CPython's own arenas are. pymalloc (Objects/obmalloc.c) serves requests of up to 512
  * bytes from arenas of 256 KiB (up to 3.9) or 1 MiB, each cut into pools of 4 or 16 KiB for blocks
- * of one size. An arena goes back to the kernel when its last block is freed and not before, and
- * nothing else can use what is free in it.
+ * of one size. An arena is returned to the kernel only when its last block is freed, and nothing
+ * else can use the free memory in it.
  *
  * The table of arenas is found without symbols: a pointer in the data of the interpreter to an
- * array of arena_object whose members describe arenas that are there, with pools that name their
- * index in that array. The process is not stopped; a pool that changes while it is read counts as
- * an error, not as a figure. 2.7 to 3.14; free-threaded builds have no pymalloc.
+ * array of arena_object whose members describe existing arenas, with pools that name their index in
+ * that array. The process is not stopped; a pool that changes while it is read counts as an error,
+ * not as a figure. 2.7 to 3.14; free-threaded builds have no pymalloc.
  */
 
 #include <stdbool.h>
@@ -23,11 +23,14 @@
 struct flmem_pymalloc_search {
 	struct flmem_peek *peek;
 	const struct flmem_maps *maps;
-	uint64_t data_start, data_end; /* of the interpreter, .bss included */
+	uint64_t data_start, data_end; /* data of the interpreter, .bss included */
 	bool large;		       /* arenas of 1 MiB come first: 3.10 and later */
-	uint64_t budget_us;	       /* then the pools not read yet are taken for average ones */
-	uint64_t *place; /* from data_start: where the table's address stands in another process of
-			    this file, or 0; set to where it stands in this one. May be NULL. */
+	uint64_t budget_us;	       /* then the unread pools count as average ones */
+	/*
+	 * Offset from data_start of the pointer to the table in another process of this file, or 0;
+	 * set to the offset in this one. May be NULL.
+	 */
+	uint64_t *place;
 };
 
 /* Resident memory; used + free = resident. */
@@ -35,12 +38,12 @@ struct flmem_pymalloc {
 	uint64_t arenas;
 	uint64_t resident_bytes;
 	uint64_t used_bytes;  /* blocks in use, pool headers, ends too short for a block */
-	uint64_t block_bytes; /* of that: blocks in use */
+	uint64_t block_bytes; /* part of used_bytes: blocks in use */
 	uint64_t free_bytes;
-	uint64_t error_bytes; /* used and free are no further off than this */
+	uint64_t error_bytes; /* largest error of used and free */
 };
 
-/* 0, or -ENOENT when no table of arenas is there, -ENOMEM. */
+/* 0, -ENOENT without a table of arenas, or -ENOMEM. */
 int flmem_pymalloc_read(const struct flmem_pymalloc_search *search,
 			struct flmem_pymalloc *ret_pymalloc);
 

@@ -3,8 +3,8 @@
 #define FLMEM_SERIES_LAST_SAMPLES_H
 
 /*
- * The last sample of each process in a block of a recording, in KiB: a block holds differences to
- * it. Writer and reader keep the same. A zeroed struct is empty.
+ * The last sample of each process in a block of a recording, in KiB: a block stores differences
+ * from it. Writer and reader keep the same values. A zeroed struct is empty.
  */
 
 #include <stddef.h>
@@ -15,10 +15,10 @@ struct flmem_last_samples {
 	size_t count;
 };
 
-/* The place of a process, whose number the caller has checked; NULL when memory is out. */
+/* The entry of a process, whose number the caller has checked; NULL when out of memory. */
 uint64_t *flmem_last_samples_at(struct flmem_last_samples *samples, uint64_t process);
 
-/* For the next block. */
+/* Resets all samples for the next block. */
 void flmem_last_samples_reset(struct flmem_last_samples *samples);
 
 void flmem_last_samples_clear(struct flmem_last_samples *samples);

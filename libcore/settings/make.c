@@ -15,7 +15,7 @@
 	"no jemalloc library found; install it (apt-get install libjemalloc2, dnf install " \
 	"jemalloc) or name it with --jemalloc-library"
 
-/* The request as the rows are held against it. */
+/* The request, as it is compared with the rows. */
 struct circumstances {
 	const struct flmem_settings_request *request;
 	struct flmem_settings *settings;
@@ -25,7 +25,7 @@ struct circumstances {
 
 enum verdict {
 	ROW_APPLIES,
-	ROW_OMITTED, /* with the row's `otherwise` */
+	ROW_OMITTED, /* left out, with the row's `otherwise` as the reason */
 	ROW_SILENT,
 };
 
@@ -46,8 +46,8 @@ bool flmem_settings_gpu_present(void)
 	return access("/dev/nvidia0", F_OK) == 0 || access("/dev/kfd", F_OK) == 0;
 }
 
-/* What the user has set; an empty value counts as none, as ${NAME:-...} has it. */
-static const char *user_value(char *const *environment, const char *name)
+/* The value that the user has set; an empty one counts as unset, as in ${NAME:-...}. */
+static const char *find_user_value(char *const *environment, const char *name)
 {
 	size_t length = strlen(name);
 
@@ -57,7 +57,7 @@ static const char *user_value(char *const *environment, const char *name)
 	return NULL;
 }
 
-static enum verdict judge(const struct circumstances *c, const struct flmem_setting_row *row)
+static enum verdict judge_row(const struct circumstances *c, const struct flmem_setting_row *row)
 {
 	bool in_release =
 		(!row->since.count || flmem_release_compare(&c->release, &row->since) >= 0) &&
@@ -72,17 +72,17 @@ static enum verdict judge(const struct circumstances *c, const struct flmem_sett
 	return row->otherwise ? ROW_OMITTED : ROW_SILENT;
 }
 
-/* glibc reads GLIBC_TUNABLES as well, and a tunable set there wins over the older variable. */
+/* glibc also reads GLIBC_TUNABLES, and a tunable there overrides the older variable. */
 static bool tunable_wins(const struct circumstances *c, const struct flmem_setting_row *row)
 {
-	const char *tunables = user_value(c->request->environment, "GLIBC_TUNABLES");
+	const char *tunables = find_user_value(c->request->environment, "GLIBC_TUNABLES");
 
 	return !c->request->force && tunables && strcmp(row->name, "MALLOC_ARENA_MAX") == 0 &&
 	       strstr(tunables, "glibc.malloc.arena_max=");
 }
 
-/* The user's own jemalloc, or the very library that is to be added, when it is listed already. */
-static char *own_library(const struct circumstances *c, const char *user)
+/* The user's jemalloc, or the library to be added, when LD_PRELOAD lists it already. */
+static char *find_own_library(const struct circumstances *c, const char *user)
 {
 	char *entry = flmem_preload_entry(user, "libjemalloc");
 
@@ -95,7 +95,7 @@ static char *own_library(const struct circumstances *c, const char *user)
 static void join_preload(const struct circumstances *c, const char *user,
 			 struct flmem_setting *setting)
 {
-	char *own = user ? own_library(c, user) : NULL;
+	char *own = user ? find_own_library(c, user) : NULL;
 
 	if (own) {
 		setting->origin = FLMEM_SETTING_USER;
@@ -113,10 +113,10 @@ static void join_preload(const struct circumstances *c, const char *user,
 		setting->note = "it holds another allocator, and the first one serves malloc";
 }
 
-static void give_value(const struct circumstances *c, const struct flmem_setting_row *row,
-		       struct flmem_setting *setting)
+static void set_value(const struct circumstances *c, const struct flmem_setting_row *row,
+		      struct flmem_setting *setting)
 {
-	const char *user = row->where ? NULL : user_value(c->request->environment, row->name);
+	const char *user = row->where ? NULL : find_user_value(c->request->environment, row->name);
 
 	if (!row->value) {
 		join_preload(c, user, setting);
@@ -132,11 +132,11 @@ static void give_value(const struct circumstances *c, const struct flmem_setting
 	setting->value = strdup(row->value);
 }
 
-static int add_row(const struct circumstances *c, const struct flmem_setting_row *row,
-		   struct flmem_error *err)
+static int add_setting(const struct circumstances *c, const struct flmem_setting_row *row,
+		       struct flmem_error *err)
 {
 	struct flmem_setting *setting = &c->settings->rows[c->settings->count];
-	enum verdict verdict = judge(c, row);
+	enum verdict verdict = judge_row(c, row);
 
 	if (verdict == ROW_SILENT)
 		return 0;
@@ -155,13 +155,13 @@ static int add_row(const struct circumstances *c, const struct flmem_setting_row
 							   "GLIBC_TUNABLES wins over it";
 		return 0;
 	}
-	give_value(c, row, setting);
+	set_value(c, row, setting);
 	return setting->value ? 0 : flmem_error_nomem(err, "cannot hold %s", row->name);
 }
 
-/* The library that was named, when it may be used, else the one that is found; NULL: none. */
-static int find_library(const struct flmem_settings_request *request, char **ret_library,
-			struct flmem_error *err)
+/* The library that was named, if it is usable, else an installed one; NULL: none. */
+static int choose_jemalloc_library(const struct flmem_settings_request *request, char **ret_library,
+				   struct flmem_error *err)
 {
 	const char *named = request->jemalloc_library;
 	int rc = named ? flmem_preload_check(named, !request->elsewhere, err) : 0;
@@ -182,7 +182,7 @@ static int choose_allocator(const struct flmem_settings_request *request,
 	settings->allocator = FLMEM_ALLOCATOR_GLIBC;
 	if (request->allocator == FLMEM_SETTINGS_ALLOCATOR_GLIBC)
 		return 0;
-	rc = find_library(request, &settings->jemalloc_library, err);
+	rc = choose_jemalloc_library(request, &settings->jemalloc_library, err);
 	if (rc)
 		return rc;
 	if (settings->jemalloc_library)
@@ -240,7 +240,7 @@ int flmem_settings_make(const struct flmem_settings_request *request,
 	int rc = read_circumstances(request, &settings, &c, err);
 
 	for (size_t i = 0; i < flmem_setting_row_count && !rc; i++)
-		rc = add_row(&c, &flmem_setting_rows[i], err);
+		rc = add_setting(&c, &flmem_setting_rows[i], err);
 	if (rc)
 		flmem_settings_clear(&settings);
 	else

@@ -8,16 +8,16 @@
 #include "base/redact.h"
 #include "proc/argv_env.h"
 
-/* No program reads more; a hostile environment could hold any number. */
+/* More than any program reads; a hostile environment may hold any number. */
 #define ROWS_MAX 256
 
 struct observed {
 	const char *name;
-	bool prefix; /* every name that begins so */
+	bool prefix; /* every name with this prefix */
 };
 
 static const struct observed observed[] = {
-	{"MALLOC_", true}, /* glibc's own, and MALLOC_CONF of jemalloc */
+	{"MALLOC_", true}, /* glibc's, and MALLOC_CONF of jemalloc */
 	{"GLIBC_TUNABLES", false},
 	{"_RJEM_MALLOC_CONF", false}, /* jemalloc inside Rust programs */
 	{"JE_MALLOC_CONF", false},    /* jemalloc built with the prefix je_ */
@@ -29,7 +29,7 @@ static const struct observed observed[] = {
 	{"PYTORCH_CUDA_ALLOC_CONF", false},
 	{"PYTORCH_NO_CUDA_MEMORY_CACHING", false},
 	{"NVFLARE_", true},
-	{"TMPDIR", false}, /* where NVFlare offloads tensors to */
+	{"TMPDIR", false}, /* the directory to which NVFlare offloads tensors */
 	{"GOMEMLIMIT", false},
 	{"GOGC", false},
 };
@@ -47,7 +47,7 @@ bool flmem_setting_is_observed(const char *name, size_t length)
 	return false;
 }
 
-/* The rows while they are gathered; `rows` has room for ROWS_MAX. */
+/* The rows collected so far; `rows` has room for ROWS_MAX. */
 struct gathered {
 	struct flmem_setting_report *rows;
 	size_t count;
@@ -58,7 +58,7 @@ static void clear_gathered(struct gathered *gathered)
 	flmem_settings_free(gathered->rows, gathered->count);
 }
 
-static bool has_name(const struct gathered *gathered, const char *name, size_t length)
+static bool has_setting(const struct gathered *gathered, const char *name, size_t length)
 {
 	for (size_t i = 0; i < gathered->count; i++)
 		if (strncmp(gathered->rows[i].name, name, length) == 0 &&
@@ -67,7 +67,7 @@ static bool has_name(const struct gathered *gathered, const char *name, size_t l
 	return false;
 }
 
-static int add(struct gathered *gathered, const char *word, size_t length)
+static int add_observed_variable(struct gathered *gathered, const char *word, size_t length)
 {
 	FLMEM_AUTO_BUF struct flmem_buf value = FLMEM_BUF_INIT;
 	struct flmem_setting_report *row = &gathered->rows[gathered->count++];
@@ -95,10 +95,10 @@ int flmem_settings_observe(const struct flmem_argv_env *environment,
 		const char *word = environment->values[i];
 		size_t length = strcspn(word, "=");
 
-		/* getenv(3) finds the first of a name. */
+		/* Like getenv(3), keep the first of a name. */
 		if (word[length] && flmem_setting_is_observed(word, length) &&
-		    !has_name(&gathered, word, length))
-			rc = add(&gathered, word, length);
+		    !has_setting(&gathered, word, length))
+			rc = add_observed_variable(&gathered, word, length);
 	}
 	if (rc)
 		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot hold the settings");

@@ -2,7 +2,7 @@
 #ifndef FLMEM_SETTINGS_OBSERVED_H
 #define FLMEM_SETTINGS_OBSERVED_H
 
-/* The settings of memory and of the frameworks that a process was started with. */
+/* The memory and framework settings that a process was started with. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,11 +11,11 @@
 
 struct flmem_argv_env;
 
-/* True for a variable that allocators, runtimes or frameworks read for their memory. */
+/* True for a variable that configures the memory of an allocator, runtime or framework. */
 bool flmem_setting_is_observed(const char *name, size_t length);
 
 /*
- * Picks them out of an environment, each name once, in the order of the environment, secrets
+ * Selects them from an environment, each name once, in the order of the environment, secrets
  * redacted. Release the rows with flmem_settings_free().
  */
 int flmem_settings_observe(const struct flmem_argv_env *environment,

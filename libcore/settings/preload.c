@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 
-/* Those of NVFlare's sub_start.sh, with the other multiarch directories and Arch's added. */
+/* The directories of NVFlare's sub_start.sh, plus the other multiarch directories and Arch's. */
 const char *const flmem_jemalloc_paths[] = {
 	"/usr/lib/x86_64-linux-gnu/libjemalloc.so.2",
 	"/usr/lib/aarch64-linux-gnu/libjemalloc.so.2",
@@ -53,8 +53,8 @@ int flmem_preload_check(const char *path, bool must_exist, struct flmem_error *e
 	if (strpbrk(path, ": \t\n"))
 		return flmem_error_set(
 			err, FLMEM_EUSAGE, 0,
-			"'%s' cannot stand in LD_PRELOAD: a colon or space would end it; "
-			"link it to a plain name",
+			"'%s' cannot be used in LD_PRELOAD: a colon or space ends an entry; "
+			"use a symbolic link without them",
 			shown);
 	if (must_exist && access(path, R_OK) < 0)
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, errno,
@@ -63,7 +63,7 @@ int flmem_preload_check(const char *path, bool must_exist, struct flmem_error *e
 }
 
 /* First entry whose file name starts with one of the prefixes (the list ends in NULL). */
-static const char *find_entry(const char *value, const char *const *prefixes)
+static const char *find_preload_entry(const char *value, const char *const *prefixes)
 {
 	while (*value) {
 		size_t length = strcspn(value, ": ");
@@ -83,12 +83,12 @@ static const char *find_entry(const char *value, const char *const *prefixes)
 char *flmem_preload_entry(const char *value, const char *prefix)
 {
 	const char *const prefixes[] = {prefix, NULL};
-	const char *entry = find_entry(value, prefixes);
+	const char *entry = find_preload_entry(value, prefixes);
 
 	return entry ? strndup(entry, strcspn(entry, ": ")) : NULL;
 }
 
 bool flmem_preload_lists_other_allocator(const char *value)
 {
-	return find_entry(value, other_allocators);
+	return find_preload_entry(value, other_allocators);
 }

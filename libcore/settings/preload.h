@@ -2,7 +2,7 @@
 #ifndef FLMEM_SETTINGS_PRELOAD_H
 #define FLMEM_SETTINGS_PRELOAD_H
 
-/* Libraries in LD_PRELOAD: where jemalloc is installed, and what a user's list holds already. */
+/* Libraries in LD_PRELOAD: where jemalloc is installed, and the entries that a user has set. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,12 +10,12 @@
 #include <flmem/error.h>
 
 /*
- * Where distributions install jemalloc, of any machine, for scripts that run elsewhere; in the
- * order in which they are tried, ends in NULL. What is found here goes by allocators/installed.h.
+ * Where distributions install jemalloc, for any machine, for scripts that run elsewhere; in the
+ * order in which they are tried, ends in NULL. For this machine use allocators/installed.h.
  */
 extern const char *const flmem_jemalloc_paths[];
 
-/* Path of the preferred jemalloc of this machine, for the caller to free; NULL: none is found. */
+/* Path of the preferred jemalloc of this machine, for the caller to free; NULL: none found. */
 char *flmem_jemalloc_find(void);
 
 /*
@@ -31,7 +31,7 @@ int flmem_preload_check(const char *path, bool must_exist, struct flmem_error *e
  */
 char *flmem_preload_entry(const char *value, const char *prefix);
 
-/* True when an entry other than jemalloc is a known allocator, which would serve malloc first. */
+/* True when the list has another known allocator than jemalloc, which would serve malloc first. */
 bool flmem_preload_lists_other_allocator(const char *value);
 
 #endif

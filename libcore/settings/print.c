@@ -13,13 +13,13 @@
 /* One line per variable: before, NAME, between, quoted value, after. */
 struct format {
 	const char *name;
-	const char *head; /* once, before everything */
+	const char *head; /* once, before all lines */
 	const char *before, *between, *after;
 	flmem_quote_fn *quote;
 	bool quotes_pair; /* the quotes go around NAME=value */
 	bool elsewhere;
 	const char *comment_before, *comment_after;
-	flmem_quote_fn *comment_quote; /* NULL: the text of a comment stands as it is */
+	flmem_quote_fn *comment_quote; /* NULL: the text of a comment is not quoted */
 };
 
 static const struct format formats[] = {
@@ -39,7 +39,9 @@ static const struct format formats[] = {
 					.quote = flmem_quote_fish,
 					.comment_before = "# ",
 					.comment_after = "\n"},
-	/* csh joins the lines for `eval` by spaces, so nothing may depend on where a line ends. */
+	/*
+	 * csh joins the lines for `eval` with spaces, so the output must not depend on line ends.
+	 */
 	[FLMEM_SETTINGS_FORMAT_CSH] = {.name = "csh",
 				       .head = "",
 				       .before = "setenv ",
@@ -116,8 +118,8 @@ static void put_comment(struct flmem_buf *out, const struct format *format, cons
 	flmem_buf_puts(out, format->comment_after);
 }
 
-static void explain(struct flmem_buf *out, const struct format *format,
-		    const struct flmem_setting *s)
+static void put_reason(struct flmem_buf *out, const struct format *format,
+		       const struct flmem_setting *s)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
 
@@ -129,11 +131,10 @@ static void explain(struct flmem_buf *out, const struct format *format,
 			"not an environment variable, set it in the job: %s=%s (%s): %s [%s]",
 			s->name, s->value, s->where, s->reason, s->source);
 	else if (s->origin == FLMEM_SETTING_USER)
-		flmem_buf_puts(&text, "your own value stands");
+		flmem_buf_puts(&text, "your value is kept");
 	else
 		flmem_buf_printf(&text, "%s%s [%s]",
-				 s->origin == FLMEM_SETTING_JOINED ? "appended to your own list: "
-								   : "",
+				 s->origin == FLMEM_SETTING_JOINED ? "appended to your list: " : "",
 				 s->reason, s->source);
 	if (s->note)
 		flmem_buf_printf(&text, "; but %s", s->note);
@@ -166,14 +167,14 @@ static int put_setting(struct flmem_buf *out, const struct format *format,
 	const char *problem;
 
 	if (with_reason)
-		explain(out, format, s);
+		put_reason(out, format, s);
 	if (s->where || s->origin == FLMEM_SETTING_OMITTED)
 		return 0;
 	problem = put_assignment(out, format, s);
 	if (!problem)
 		return 0;
 	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
-			       "the value of %s cannot be written as %s, which does not hold %s; "
+			       "the value of %s cannot be written as %s, which cannot hold %s; "
 			       "unset it, or use another format",
 			       s->name, format->name, problem);
 }

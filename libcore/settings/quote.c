@@ -10,7 +10,7 @@
 static const char not_utf8[] = "a value that is not UTF-8";
 static const char controls[] = "control characters";
 
-/* Needs no quoting in any of the formats; appended as it is. */
+/* Appends a value that needs no quoting in any of the formats; false for others. */
 static bool put_bare(struct flmem_buf *out, const char *value)
 {
 	if (!*value || value[strspn(value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -21,8 +21,8 @@ static bool put_bare(struct flmem_buf *out, const char *value)
 }
 
 /* Wraps in single quotes; `special` bytes are replaced by what `escape` writes before the byte. */
-static void single_quoted(struct flmem_buf *out, const char *value, const char *special,
-			  const char *escape)
+static void put_single_quoted(struct flmem_buf *out, const char *value, const char *special,
+			      const char *escape)
 {
 	flmem_buf_putc(out, '\'');
 	for (const char *p = value; *p; p++) {
@@ -51,13 +51,13 @@ const char *flmem_quote_sh(struct flmem_buf *out, const char *value)
 const char *flmem_quote_fish(struct flmem_buf *out, const char *value)
 {
 	if (!put_bare(out, value))
-		single_quoted(out, value, "'\\", "\\");
+		put_single_quoted(out, value, "'\\", "\\");
 	return NULL;
 }
 
 /*
- * csh replaces history references even between single quotes, unless a backslash stands before the
- * '!', which it then removes; so that character is quoted on its own, outside the quotes.
+ * csh replaces history references even between single quotes, unless a backslash precedes the '!',
+ * which it then removes; so that character is quoted separately, outside the quotes.
  */
 const char *flmem_quote_csh(struct flmem_buf *out, const char *value)
 {
@@ -77,7 +77,7 @@ const char *flmem_quote_csh(struct flmem_buf *out, const char *value)
 }
 
 /*
- * There is no one dotenv syntax. Single quotes are literal everywhere, except that python-dotenv
+ * There is no single dotenv syntax. Single quotes are literal everywhere, except that python-dotenv
  * still expands ${NAME} in them and takes \\ and \' as escapes; double quotes know \\, \" and \n
  * everywhere, but compose expands $ in them.
  */
@@ -92,7 +92,7 @@ const char *flmem_quote_dotenv(struct flmem_buf *out, const char *value)
 	if (put_bare(out, value))
 		return NULL;
 	if (!strpbrk(value, "'\\")) {
-		single_quoted(out, value, "", "");
+		put_single_quoted(out, value, "", "");
 		return NULL;
 	}
 	if (strpbrk(value, "$`"))
@@ -110,7 +110,7 @@ const char *flmem_quote_dotenv(struct flmem_buf *out, const char *value)
 	return NULL;
 }
 
-/* docker/cli opts/file.go: the rest of the line is the value, as it stands. */
+/* docker/cli opts/file.go: the rest of the line is the value, unquoted. */
 const char *flmem_quote_docker(struct flmem_buf *out, const char *value)
 {
 	if (strpbrk(value, "\n\r"))
@@ -122,10 +122,10 @@ const char *flmem_quote_docker(struct flmem_buf *out, const char *value)
 }
 
 /*
- * Characters that a double-quoted scalar may not hold as they are (YAML 1.2, 5.1), or that a YAML
- * 1.1 reader folds as line breaks. Writes the escape and returns the bytes it stands for, or 0.
+ * Characters that must be escaped in a double-quoted scalar (YAML 1.2, 5.1), or that a YAML 1.1
+ * reader folds as line breaks. Writes the escape and returns the bytes that it replaces, or 0.
  */
-static size_t yaml_escape(struct flmem_buf *out, const unsigned char *p)
+static size_t put_yaml_escape(struct flmem_buf *out, const unsigned char *p)
 {
 	static const struct {
 		const char *bytes;
@@ -156,7 +156,7 @@ static size_t yaml_escape(struct flmem_buf *out, const unsigned char *p)
 	return 1;
 }
 
-static const char *yaml_quoted(struct flmem_buf *out, const char *value, bool double_dollars)
+static const char *put_yaml_quoted(struct flmem_buf *out, const char *value, bool double_dollars)
 {
 	const unsigned char *p = (const unsigned char *)value;
 
@@ -164,7 +164,7 @@ static const char *yaml_quoted(struct flmem_buf *out, const char *value, bool do
 		return not_utf8;
 	flmem_buf_putc(out, '"');
 	while (*p) {
-		size_t escaped = yaml_escape(out, p);
+		size_t escaped = put_yaml_escape(out, p);
 
 		p += escaped;
 		if (escaped)
@@ -179,16 +179,16 @@ static const char *yaml_quoted(struct flmem_buf *out, const char *value, bool do
 
 const char *flmem_quote_yaml(struct flmem_buf *out, const char *value)
 {
-	return yaml_quoted(out, value, false);
+	return put_yaml_quoted(out, value, false);
 }
 
 const char *flmem_quote_k8s(struct flmem_buf *out, const char *value)
 {
-	return yaml_quoted(out, value, true);
+	return put_yaml_quoted(out, value, true);
 }
 
 /* systemd.syntax(7): C escapes inside quotes, %% for a percent sign. */
-static const char *systemd_quoted(struct flmem_buf *out, const char *value, const char *doubled)
+static const char *put_systemd_quoted(struct flmem_buf *out, const char *value, const char *doubled)
 {
 	if (!flmem_text_is_utf8(value))
 		return not_utf8;
@@ -216,10 +216,10 @@ static const char *systemd_quoted(struct flmem_buf *out, const char *value, cons
 
 const char *flmem_quote_systemd(struct flmem_buf *out, const char *value)
 {
-	return systemd_quoted(out, value, "%");
+	return put_systemd_quoted(out, value, "%");
 }
 
 const char *flmem_quote_systemd_command(struct flmem_buf *out, const char *value)
 {
-	return systemd_quoted(out, value, "%$");
+	return put_systemd_quoted(out, value, "%$");
 }

@@ -3,9 +3,9 @@
 #define FLMEM_SETTINGS_QUOTE_H
 
 /*
- * Writing a value so that the reader of a format gets back the same bytes. Each function appends
- * the quoted text and returns NULL, or appends nothing and returns a static text that says which
- * values the format cannot hold.
+ * Quotes a value so that the reader of a format gets the same bytes. Each function appends the
+ * quoted text and returns NULL, or appends nothing and returns a static text: what the format
+ * cannot hold.
  */
 
 #include "base/buf.h"
@@ -20,6 +20,6 @@ flmem_quote_fn flmem_quote_docker;	    /* right-hand side in a `docker run --env
 flmem_quote_fn flmem_quote_yaml;	    /* double-quoted YAML scalar */
 flmem_quote_fn flmem_quote_k8s;		    /* the same, with $ doubled against $(NAME) */
 flmem_quote_fn flmem_quote_systemd;	    /* one word of a unit file's list */
-flmem_quote_fn flmem_quote_systemd_command; /* the same in ExecStart=, where $ is special too */
+flmem_quote_fn flmem_quote_systemd_command; /* the same in ExecStart=, where $ is special, too */
 
 #endif

@@ -17,7 +17,7 @@
 #define GUIDE	 "NVFlare guide \"Memory Management\""
 #define TEMPLATE "NVFlare start script sub_start.sh"
 
-#define NOT_GLIBC "only glibc's malloc reads it; jemalloc has arenas of its own"
+#define NOT_GLIBC "only glibc's malloc reads it; jemalloc has its own arenas"
 #define REMOVED	  "NVFlare reads it only from 2.7.2 to 2.8; use the job setting instead"
 
 static bool is_count(const char *value)

@@ -2,7 +2,7 @@
 #ifndef FLMEM_SETTINGS_TABLE_H
 #define FLMEM_SETTINGS_TABLE_H
 
-/* The settings of every role as rows of one table; make.c picks from it. */
+/* The settings of every role as rows of one table; make.c selects from it. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,13 +29,13 @@ struct flmem_setting_row {
 	unsigned needs;		    /* FLMEM_NEEDS_* */
 	struct flmem_release since; /* of the framework; all zero: always */
 	struct flmem_release before;
-	const char *where; /* NULL: environment variable; else which job setting it is */
+	const char *where; /* NULL: an environment variable; else the job setting */
 	const char *reason;
 	const char *source;
 	const char
 		*otherwise; /* why it is left out for another allocator or release; NULL: silent */
-	bool (*valid)(const char *value); /* NULL: anything */
-	const char *invalid;		  /* what comes of a value that is not valid */
+	bool (*valid)(const char *value); /* NULL: every value is valid */
+	const char *invalid;		  /* the effect of a value that is not valid */
 };
 
 extern const struct flmem_setting_row flmem_setting_rows[];

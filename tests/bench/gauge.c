@@ -5,7 +5,7 @@
  *
  * - The spinner reads the clock all the time; its longest gap is how long it did not run.
  * - The watchmen wait in read(2) on a pipe each, so that they are the idlest threads there are and
- *   one of them is borrowed. The observer looks at that one in /proc every 20 us, and sends it a
+ *   one of them is borrowed. The observer reads that one in /proc every 20 us, and sends it a
  *   byte when it sleeps elsewhere than in its read. The time from the last look
  *   that found it in its read to its answer is how long it did not run its program, by clocks of
  *   this process alone. So what the observer itself misses makes the time longer, never shorter.

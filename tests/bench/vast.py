@@ -98,7 +98,7 @@ def trim(tools, flmem, large):
     """Rows about one trim, which takes as long as malloc_trim does."""
     timing = tools.time(flmem, "trim", "--pid", str(large.pid), "--json", "--timeout", "60s", keep=True)
     result = json.loads(timing.output)["results"][0]
-    yield figures.of_values("flmem trim: the thread stood still besides malloc_trim",
+    yield figures.of_values("flmem trim: the thread was stopped besides malloc_trim",
                             [result["overhead_us"] / figures.MS])
     released = result["released_bytes"] / figures.MIB
     yield figures.of_values("released", [released], unit="MiB")

@@ -43,6 +43,8 @@ FAULTS = (
     ("shell", "scripts/y", "#!/bin/sh\necho $1\n", "scripts/y"),
     ("wording", "cli/b.c", SPDX + 'const char *b = "a release that was "\n\t"foretold";\n', "cli/b.c:2"),
     ("wording", "libcore/include/flmem/b.h", SPDX + "/*\n * It is reckoned\n */\n", "b.h:2: 'reckon'"),
+    ("wording", "libcore/base/b.c", SPDX + "/* Looks\n * at b. */\nint b;\n", "b.c:2: 'Looks at'"),
+    ("wording", "cli/b.c", SPDX + 'const char *b = "cannot tell; it was not told";\n', "'told'"),
     ("wording", "docs/b.md", "# B\n\nIt\nis no\nsound file.\n", "docs/b.md:4: 'is no sound'"),
     ("frameworks", "libcore/ops/detect/b.c", SPDX + "int b = FLMEM_FRAMEWORK_NVFLARE;\n",
      "b.c:2: 'FLMEM_FRAMEWORK_NVFLARE' names a framework"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files that the checks look at, and the way they report: one line per finding, exit status 1.
+"""The files that the checks read, and the way they report: one line per finding, exit status 1.
 
 A check takes the root of the tree as its first argument, so that test_checks.py can point it at a
 tree with a planted fault.
@@ -52,11 +52,11 @@ def is_script(top, name):
 
 
 def finish(findings, looked_at):
-    """Prints the findings and ends; a check that looked at nothing is broken and fails."""
+    """Prints the findings and ends; a check that read no file is broken and fails."""
     for finding in findings:
         print(finding)
     if not looked_at:
-        print("nothing to look at: wrong directory?")
+        print("no files to check: wrong directory?")
     else:
         print(f"{looked_at} files, {len(findings)} findings")
     sys.exit(1 if findings or not looked_at else 0)

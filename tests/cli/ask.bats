@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# flmem detect --ask-runtime: what allocators tell of themselves through a borrowed thread, beside
-# what the process itself is told by them.
+# flmem detect --ask-runtime: what allocators report through a borrowed thread, compared with
+# what they report to the process itself.
 # shellcheck disable=SC2030,SC2031 # each test is a shell of its own
 
 load helpers
@@ -34,7 +34,7 @@ detect_asking() {
 	assert_victim_unharmed
 }
 
-@test "jemalloc tells the same as it tells its own process" {
+@test "jemalloc reports the same as to its own process" {
 	requires victim:allocators/teller-jemalloc
 	start_victim "$FLMEM_VICTIMS/allocators/teller-jemalloc"
 	detect_asking
@@ -50,7 +50,7 @@ detect_asking() {
 	[ "$(ask 'p["asked"]["stopped_us"] > 0 and p["asked"]["code"] is None')" = True ]
 }
 
-@test "jemalloc's arenas are told one by one, and make up the whole" {
+@test "jemalloc's arenas are reported one by one, and add up to the whole" {
 	requires victim:allocators/teller-jemalloc
 	start_victim "$FLMEM_VICTIMS/allocators/teller-jemalloc"
 	detect_asking
@@ -79,12 +79,12 @@ detect_asking() {
 	assert_status 0
 	released=$(python3 -c 'import json, sys; print(json.load(sys.stdin)["results"][0]["released_bytes"])' <<<"$output")
 	python3 -c 'import sys; t, r = map(int, sys.argv[1:]); sys.exit(abs(t - r) > max(4 << 20, r * 0.02))' \
-		"$trimmable" "$released" || fail "$trimmable were told, $released released"
+		"$trimmable" "$released" || fail "$trimmable were predicted, $released released"
 	detect_asking
 	[ "$(ask 'h["trimmable_bytes"] < 4 << 20')" = True ]
 }
 
-@test "gperftools tells the same as it tells its own process, and a trim releases it" {
+@test "gperftools reports the same as to its own process, and a trim releases it" {
 	local trimmable released
 	requires victim:allocators/teller-tcmalloc
 	start_victim "$FLMEM_VICTIMS/allocators/teller-tcmalloc"
@@ -99,10 +99,10 @@ detect_asking() {
 	assert_status 0
 	released=$(python3 -c 'import json, sys; print(json.load(sys.stdin)["results"][0]["released_bytes"])' <<<"$output")
 	python3 -c 'import sys; t, r = map(int, sys.argv[1:]); sys.exit(abs(t - r) > max(4 << 20, r * 0.02))' \
-		"$trimmable" "$released" || fail "$trimmable were told, $released released"
+		"$trimmable" "$released" || fail "$trimmable were predicted, $released released"
 }
 
-@test "the verdict knows what the allocator told" {
+@test "the verdict uses what the allocator reported" {
 	requires victim:allocators/teller-jemalloc
 	start_victim "$FLMEM_VICTIMS/allocators/teller-jemalloc"
 	flmem detect --pid "$VICTIM"
@@ -166,7 +166,7 @@ print(abs(p - b) <= max(4 << 20, b * 0.02) and b > 16 << 20)' <<<"$output")" = T
 	[ "$(ask 'o')" = "{'unknown': {}}" ]
 }
 
-@test "mimalloc tells what it has committed, and why no more" {
+@test "mimalloc reports what it has committed, and why no more" {
 	requires victim:allocators/teller-mimalloc
 	start_victim "$FLMEM_VICTIMS/allocators/teller-mimalloc"
 	detect_asking
@@ -180,7 +180,7 @@ print(abs(p - b) <= max(4 << 20, b * 0.02) and b > 16 << 20)' <<<"$output")" = T
 	assert_victim_unharmed
 }
 
-@test "allocators that tell nothing say why" {
+@test "allocators that report nothing have a reason" {
 	requires victim:allocators/musl
 	start_reader "$FLMEM_VICTIMS/allocators/musl"
 	detect_asking
@@ -189,7 +189,7 @@ print(abs(p - b) <= max(4 << 20, b * 0.02) and b > 16 << 20)' <<<"$output")" = T
 	[ "$(ask 'p["asked"]')" = None ]
 }
 
-@test "a process that cannot be asked now is reported without it, and the failure is told" {
+@test "a process that cannot be asked now is reported without it, and so is the failure" {
 	requires victim:allocators/jemalloc
 	start_reader "$FLMEM_VICTIMS/allocators/jemalloc"
 	kill -STOP "$VICTIM"
@@ -232,7 +232,7 @@ print([a["heap"]["trimmable_bytes"] is not None for a in p["allocators"] if a["n
 }
 
 # A Python that has a file of the name of NVIDIA's devices mapped, in a /dev of its own, and a module
-# `torch` that tells figures: there is no GPU to do it with.
+# `torch` that reports figures: there is no GPU to do it with.
 #
 # The code runs in a thread, whose stack and arena glibc keeps for the next one.
 start_gpu_user() {
@@ -263,7 +263,7 @@ c = json.load(sys.stdin)["processes"][0]["cuda"]
 print(eval(sys.argv[1]))' "$1" <<<"$output"
 }
 
-@test "PyTorch tells what it keeps for CUDA when it is asked" {
+@test "PyTorch reports on request what it keeps for CUDA" {
 	[ "$(id -u)" = 0 ] || skip 'only root mounts a /dev'
 	start_gpu_user
 	flmem detect --pid "$VICTIM" --json
@@ -279,7 +279,7 @@ print(eval(sys.argv[1]))' "$1" <<<"$output"
 	assert_victim_unharmed
 }
 
-@test "page-locked memory that PyTorch tells of is taken out of the shared memory" {
+@test "page-locked memory that PyTorch reports is subtracted from the shared memory" {
 	[ "$(id -u)" = 0 ] || skip 'only root mounts a /dev'
 	# As cudaHostAlloc maps it; the names are those of the releases from 2.6 on, then of later ones.
 	for names in 'reserved_bytes allocated_bytes' 'allocated_bytes active_bytes'; do
@@ -311,7 +311,7 @@ assert sum(of.values()) == report["memory"]["rss_bytes"], report["memory"]'
 	done
 }
 
-@test "a PyTorch that tells less, and one that raises" {
+@test "a PyTorch that reports less, and one that raises" {
 	[ "$(id -u)" = 0 ] || skip 'only root mounts a /dev'
 	start_gpu_user 'del torch.cuda.host_memory_stats'
 	flmem detect --ask-runtime --pid "$VICTIM" --json

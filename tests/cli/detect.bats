@@ -53,7 +53,7 @@ assert_identity() {
 	assert_value 'p["site"]' "$3"
 }
 
-@test "without a target it tells about the host" {
+@test "without a target it reports on the host" {
 	flmem detect
 	assert_status 0
 	assert_output 'system +Linux'
@@ -96,7 +96,7 @@ assert_identity() {
 		("class" in q["verdict"]["unknown"])]' '[]'
 }
 
-@test "without the heap there is no telling what is live" {
+@test "without the heap it is unknown what is live" {
 	start_python
 	detect_json --no-heap --pid "$VICTIM"
 	assert_status 0

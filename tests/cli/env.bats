@@ -155,7 +155,7 @@ SHOW="$PYTHON -c 'import os, sys; sys.stdout.buffer.write(os.environb[b\"MALLOC_
 	assert_output '# a client has little memory.*Memory Management'
 	assert_output 'set it in the job: client_memory_gc_rounds=1'
 	MALLOC_ARENA_MAX=x flmem env --role client --explain
-	assert_output 'your own value stands; but not a whole number, so glibc ignores it'
+	assert_output 'your value is kept; but not a whole number, so glibc ignores it'
 	for shell in dash bash zsh ksh 'busybox sh'; do
 		if ! command -v "${shell%% *}" >/dev/null; then
 			skip_part "$BATS_TEST_DESCRIPTION: needs $shell"
@@ -370,7 +370,7 @@ assert job == {"client_memory_gc_rounds": "1", "cuda_empty_cache": "true"}, job'
 	flmem env --role client --allocator jemalloc --jemalloc-library relative.so
 	assert_error 2 'not an absolute path'
 	flmem env --role client --allocator jemalloc --jemalloc-library '/a b.so'
-	assert_error 2 'cannot stand in LD_PRELOAD'
+	assert_error 2 'cannot be used in LD_PRELOAD'
 	flmem env --role client --allocator jemalloc --jemalloc-library /nowhere.so
 	assert_error 5 "cannot read the library '/nowhere.so'"
 }

@@ -24,7 +24,7 @@ make_job() {
 	cp "$CONFIG" before
 }
 
-# All that stat and the extended attributes tell of a file but its times and its inode.
+# All that stat and the extended attributes show of a file but its times and its inode.
 describe() {
 	/usr/bin/python3 -c '
 import os, sys
@@ -97,7 +97,7 @@ entries() {
 	[[ $stderr != *"cannot search"* && $stderr != *"cannot be read"* ]] ||
 		skip "the test's directory is closed to others"
 	assert_status 4
-	assert_stderr 'its owner 0:0; run as that user'
+	assert_stderr 'to 0:0; run as that user'
 	cmp before "$CONFIG"
 	[ "$(entries)" = 1 ]
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# PyTorch on a real GPU: what flmem tells of it, and `flmem trim --cuda`. Elsewhere ask.bats and
+# PyTorch on a real GPU: what flmem reports of it, and `flmem trim --cuda`. Elsewhere ask.bats and
 # trim_python.bats have a module in the place of PyTorch.
 
 load helpers
@@ -12,7 +12,7 @@ gpu_python() {
 		skip "no PyTorch that can use the CUDA device (FLMEM_GPU_PYTHON names its Python)"
 }
 
-@test "what PyTorch keeps of a GPU is told, and trim --cuda gives it back" {
+@test "GPU memory that PyTorch keeps is reported, and trim --cuda releases it" {
 	gpu_python
 	start_victim "$GPU_PYTHON" -uc '
 import time, torch

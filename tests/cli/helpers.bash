@@ -4,7 +4,7 @@
 # tree's tests/) and FLMEM_VICTIMS (the built target programs).
 #
 #	flmem trim --pid 1	runs it: $status, $output (stdout), $stderr
-#	assert_status 3		... and friends look at the last run
+#	assert_status 3		... and others check the last run
 #	start_victim PROGRAM ARGS	sets VICTIM to the pid of a program that printed "ready"
 #	assert_victim_unharmed	after every call into VICTIM
 
@@ -101,7 +101,7 @@ skip_part() {
 }
 
 # each_python COMMAND ARGS: runs it with PYTHON and PYTHON_VERSION set to every CPython that flmem
-# runs code in, one by one. One that is absent is told; with none at all there is nothing to test.
+# runs code in, one by one. An absent one is reported; with none at all the test is skipped.
 each_python() {
 	local version python reason count=0
 	while read -r version python reason <&4; do
@@ -117,7 +117,7 @@ each_python() {
 	[ "$count" -gt 0 ] || fail "no Python at all: is tests/harness/pythons.py in order?"
 }
 
-# The same with those that flmem only looks at, as far as pyenv or Debian has them.
+# The same with those that flmem only reads, as far as pyenv or Debian has them.
 each_older_python() {
 	local python
 	for python in /usr/bin/python2 "$HOME"/.pyenv/versions/{2.7,3.6,3.7}.*/bin/python; do
@@ -136,7 +136,7 @@ wait_until() {
 	local left=$(($1 * 50))
 	shift
 	until "$@"; do
-		[ "$left" -gt 0 ] || fail "waited in vain for: $*" || return 1
+		[ "$left" -gt 0 ] || fail "did not happen in time: $*" || return 1
 		left=$((left - 1))
 		sleep 0.02
 	done

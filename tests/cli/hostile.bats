@@ -170,7 +170,7 @@ look_both_ways() {
 			# shellcheck disable=SC2086
 			bounded trim --pid "$VICTIM" $options --json
 			assert_status 6
-			assert_output 'is damaged, and malloc_trim would do harm with it: a list of'
+			assert_output 'is damaged, and malloc_trim could crash it or corrupt memory: a list of'
 			assert_victim_unharmed
 		done
 		stop_victims

@@ -132,7 +132,7 @@ with socket.socket() as s:
 	has '^flmem_processes 2$'
 	kill -KILL "$VICTIM"
 	wait_until 60 has '^flmem_processes 1$'
-	! grep -q "pid=\"$VICTIM\"" "$SCRAPED" || fail "the process that ended is still told of"
+	! grep -q "pid=\"$VICTIM\"" "$SCRAPED" || fail "the process that ended is still reported"
 	has "^flmem_memory_resident_bytes\{pid=\"$stays\"\}"
 }
 
@@ -168,7 +168,7 @@ with socket.socket() as s:
 	promtool check metrics <"$SCRAPED"
 }
 
-# A shell, then a Python, then the same Python with another program, each when it is told to.
+# A shell, then a Python, then the same Python with another program, each on request.
 start_changing() {
 	cd "$BATS_TEST_TMPDIR" || return
 	/usr/bin/python3 "$FLMEM_TESTS/cli/fakes/make-frameworks" fakes
@@ -354,7 +354,7 @@ print(*(p["gpu_bytes"] for p in json.loads(sys.argv[1])["processes"]))' "$output
 	assert_schema watch
 	assert_output '"gpu_bytes":"no NVIDIA driver is loaded"'
 	start_watch --pid "$VICTIM" --interval 20ms
-	! grep -q '^flmem_gpu_memory_bytes{' "$SCRAPED" || fail "it is told"
+	! grep -q '^flmem_gpu_memory_bytes{' "$SCRAPED" || fail "it is reported"
 }
 
 @test "other commands do not load what serves" {

@@ -75,7 +75,7 @@ for f in json.load(sys.stdin)["findings"]:
 	[ -z "$stderr" ]
 }
 
-@test "bad inputs are told with file and line, and the others are checked" {
+@test "bad inputs are reported with file and line, and the others are checked" {
 	local bad=$BATS_TEST_TMPDIR/bad
 	cp -r "$JOBS/fedavg-default" "$bad"
 	printf '{\n  "workflows": [\n' >"$bad/app/config/config_fed_server.json"
@@ -504,7 +504,7 @@ print("{\"workflows\": [], \"components\": [%s]}" % maps)' >config_fed_server.js
 	assert_status 8
 }
 
-@test "a server whose job offloads tensors to a directory in memory is told so" {
+@test "a server whose job offloads tensors to a directory in memory is reported" {
 	local job=$BATS_TEST_TMPDIR/job
 	/usr/bin/python3 "$FLMEM_TESTS/cli/fakes/make-frameworks" "$BATS_TEST_TMPDIR/fakes"
 	export PYTHONPATH=$BATS_TEST_TMPDIR/fakes

@@ -138,7 +138,7 @@ events() {
 	python3 -c '
 import json, sys
 at = [json.loads(line)["at_ms"] for line in sys.stdin][:3]
-# 600 ms and 1.2 s instead of 300 each; events are told when the trim is over, so with some play.
+# 600 ms and 1.2 s instead of 300 each; events are reported when the trim is over, so with some tolerance.
 sys.exit(at[2] - at[0] < 1000)' <"$OUT"
 	assert_victim_unharmed
 }
@@ -197,7 +197,7 @@ sys.exit(at[2] - at[0] < 1000)' <"$OUT"
 	[ "$(events | tail -2 | tr '\n' ' ')" = "trimmed done " ]
 }
 
-@test "a condition that cannot be decided is told once, and nothing is trimmed" {
+@test "a condition that cannot be decided is reported once, and nothing is trimmed" {
 	requires victim:allocators/mimalloc
 	start_reader "$FLMEM_VICTIMS/allocators/mimalloc"
 	repeat --pid "$VICTIM" --when 'trimmable > 1' --every 50ms

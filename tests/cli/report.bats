@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# `flmem watch --report`, looked at with a real Chromium.
+# `flmem watch --report`, rendered with a real Chromium.
 
 # shellcheck disable=SC2030,SC2031,SC2153 # each test is a shell of its own; helpers.bash sets VICTIM
 load helpers

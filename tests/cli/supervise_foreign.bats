@@ -45,14 +45,14 @@ assert_untouched() {
 	echo "$SLEEPER" >"$W/pid.fl"
 	chown -R $NOBODY "$W"
 	supervise sleep 601
-	assert_untouched "names process $SLEEPER, but others than this user may have written that"
+	assert_untouched "names process $SLEEPER, but users other than this one could have written that"
 	chown 0 "$W/pid.fl"
 	supervise sleep 601
-	assert_untouched 'others than this user'
+	assert_untouched 'users other than this one'
 	chown 0 "$W"
 	chown $NOBODY "$W/pid.fl"
 	supervise sleep 601
-	assert_untouched 'others than this user'
+	assert_untouched 'users other than this one'
 }
 
 @test "neither is one that others may name, in a file or a directory open to them" {
@@ -60,15 +60,15 @@ assert_untouched() {
 	echo "$SLEEPER" >"$W/pid.fl"
 	chmod 666 "$W/pid.fl"
 	supervise sleep 601
-	assert_untouched 'others than this user'
+	assert_untouched 'users other than this one'
 	chmod 644 "$W/pid.fl"
 	chmod 777 "$W"
 	supervise sleep 601
-	assert_untouched 'others than this user'
+	assert_untouched 'users other than this one'
 	chmod 755 "$W"
 	ln "$W/pid.fl" other
 	supervise sleep 601
-	assert_untouched 'others than this user'
+	assert_untouched 'users other than this one'
 }
 
 @test "a process of another user is not taken over by root" {

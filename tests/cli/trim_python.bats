@@ -68,7 +68,7 @@ time.sleep(1000)' "$flag"
 	wait_until 60 grep -q c "$flag"
 	"$FLMEM" trim --pid "$VICTIM" --gc --timeout 30s --json >"$BATS_TEST_TMPDIR/json" &
 	trim=$!
-	sleep 1 # it has looked at all entry points by then; if not, this tests nothing
+	sleep 1 # it has tried all entry points by then; if not, this tests nothing
 	printf cx 1<>"$flag" # not emptied meanwhile, as it is mapped
 	wait "$trim" || fail "$(cat "$BATS_TEST_TMPDIR/json")"
 	output=$(cat "$BATS_TEST_TMPDIR/json")
@@ -100,7 +100,7 @@ time.sleep(1000)' "$flag"
 	assert_silent
 }
 
-@test "an exception in the file is told, with its line, and the rest is done" {
+@test "an exception in the file is reported, with its line, and the rest is done" {
 	start_litterer
 	printf 'print("so far")\n\n1 / 0\n' >"$BATS_TEST_TMPDIR/wrong.py"
 	flmem trim --pid "$VICTIM" --python "$BATS_TEST_TMPDIR/wrong.py" --gc --json
@@ -361,9 +361,9 @@ while True:
 	assert_status 6
 	# A thread for the collector could get that arena, and would die of it.
 	[ "$(json 'r["steps"][0]["outcome"]')" = refused ]
-	[[ "$(json 'r["steps"][0]["detail"]')" == *'malloc_trim would do harm'* ]]
+	[[ "$(json 'r["steps"][0]["detail"]')" == *'malloc_trim could crash it'* ]]
 	[ "$(json 'r["steps"][1]["outcome"]')" = refused ]
-	[[ "$(json 'r["steps"][1]["detail"]')" == *'malloc_trim would do harm'* ]]
+	[[ "$(json 'r["steps"][1]["detail"]')" == *'malloc_trim could crash it'* ]]
 	assert_victim_unharmed
 	assert_silent
 }
@@ -372,7 +372,7 @@ while True:
 	PYTHON=/usr/bin/python3 collect_while_computing_in_c
 }
 
-# Every shared library of CPython from 3.8 on that is installed, one by one; absent ones are told.
+# Every shared library of CPython from 3.8 on that is installed, one by one; absent ones are reported.
 each_libpython() {
 	local version library found count=0
 	requires victim:embedded

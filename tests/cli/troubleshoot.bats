@@ -135,7 +135,7 @@ make_group() {
 	kill_one "$GROUP"
 	dmesg | sed "/Killed process $KILLED /q" >"$BATS_TEST_TMPDIR/dmesg.txt"
 	grep -q "Killed process $KILLED " "$BATS_TEST_TMPDIR/dmesg.txt" ||
-		skip "the kernel's log does not tell of this container's kills"
+		skip "the kernel's log does not report this container's kills"
 	flmem recommend --troubleshoot "$BATS_TEST_TMPDIR/dmesg.txt"
 	assert_status 0
 	assert_output "dmesg.txt: process $KILLED \(python3\)"

@@ -5,7 +5,7 @@
 # shellcheck disable=SC2153 # start_victim sets VICTIM
 load helpers
 
-# A process of two threads, the second of which does what it is told to by SIGUSR1.
+# A process of two threads, the second of which acts on SIGUSR1.
 start_harmed() {
 	start_victim /usr/bin/python3 -uc '
 import ctypes, mmap, os, signal, sys, threading, time
@@ -96,7 +96,7 @@ refute_unharmed() {
 	run_tracer "$(awk '/^told/ { print $2 }' "$VICTIM_LOG")"
 	tracer=$VICTIM_TRACER
 	refute_unharmed "traced by $tracer"
-	refute_unharmed 'stands still: t'
+	refute_unharmed 'is stopped: t'
 	kill -KILL "$tracer"
 	wait "$tracer" || [ $? = 137 ]
 }
@@ -105,7 +105,7 @@ refute_unharmed() {
 	start_harmed nothing
 	kill -STOP "$VICTIM"
 	wait_until 60 grep -q '^State:.T' "/proc/$VICTIM/status"
-	refute_unharmed 'stands still: T'
+	refute_unharmed 'is stopped: T'
 	kill -CONT "$VICTIM"
 	assert_victim_unharmed
 	rm "$BATS_TEST_TMPDIR/snapshot.$VICTIM"

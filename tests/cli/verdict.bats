@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# What flmem detect tells of the memory of real processes, held to what they tell themselves.
+# What flmem detect reports of the memory of real processes, compared with their own figures.
 
 load helpers
 
@@ -91,7 +91,7 @@ near() {
 	assert_value "abs($1 - $2) <= 0.02 * $2 or ($1, $2)" True
 }
 
-@test "retained, live and shared memory are told apart to within 2 %, and a trim keeps to it" {
+@test "retained, live and shared memory are classified to within 2 %, and a trim agrees" {
 	local before predicted
 	[ "$(df --output=avail -k /dev/shm | tail -n 1)" -ge 110000 ] ||
 		skip "needs 100 MiB in /dev/shm"

@@ -226,7 +226,7 @@ rounds() {
 	assert_output "process $VICTIM: flat, confidence "
 }
 
-@test "a log may come later, be rotated, and tell what flmem does not know" {
+@test "a log may appear later, be rotated, and have lines that flmem does not know" {
 	local log=$BATS_TEST_TMPDIR/late.txt out=$BATS_TEST_TMPDIR/out watch
 	start_victim watched flat 0 100 1024
 	"$FLMEM" watch --pid "$VICTIM" --log "$log" --round-regex '^epoch ([0-9]+)' --interval 20ms \
@@ -303,7 +303,7 @@ told() {
 	[ "$(field processes.0.pid)" = "$VICTIM" ]
 }
 
-@test "a full disk does not end the watch, and is told" {
+@test "a full disk does not end the watch, and is reported" {
 	requires root
 	local disk=$BATS_TEST_TMPDIR/disk
 	mkdir "$disk"

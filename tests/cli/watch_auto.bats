@@ -60,7 +60,7 @@ last() {
 	alive "$VICTIM"
 }
 
-@test "the recording tells the same again" {
+@test "the recording shows the same again" {
 	start_victim watched retain 0 400 40000 "$LOG"
 	watch --log "$LOG" --rounds 6 --auto --cool-down 50ms --record "$BATS_TEST_TMPDIR/rec"
 	local live
@@ -120,7 +120,7 @@ rounds() {
 	grep '"type":"round"' "$JSON" | grep -c "\"pid\":$1," || true
 }
 
-@test "of several logs the one that a process writes tells of its rounds" {
+@test "of several logs the one that a process writes has its rounds" {
 	local quick slow live
 	start_victim watched flat 0 200 1024 "$LOG.quick"
 	quick=$VICTIM

@@ -4,7 +4,7 @@
  * written after the NVML API reference. REVISION is the newest revision of the process lists that
  * it has, as drivers before 460 (1), before 510 (2) and since have them.
  *
- * Two GPUs. The environment says what they tell:
+ * Two GPUs. The environment sets what they report:
  *   FAKE_NVML_INIT=N     nvmlInit_v2 fails with N
  *   FAKE_NVML_PID=P      process P holds 1 GiB of the first GPU and is in both of its lists (it
  *                        computes and draws), and 256 MiB of each of two parts of the second;

@@ -9,7 +9,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char *text = fuzz_text(data, size);
 	const struct flmem_process_report nothing = {
 		.memory.rss_bytes = FLMEM_KNOWN(size << 20),
-		.heap = FLMEM_HEAP_UNKNOWN("not told"),
+		.heap = FLMEM_HEAP_UNKNOWN("not reported"),
 	};
 	struct flmem_condition *condition = NULL;
 	struct flmem_error err = {0};

@@ -186,7 +186,7 @@ class Snapshot:
     def __init__(self, pid, quiet, own_mask=False):
         """
         quiet: the program allocates nothing by itself, so all its mappings have to stay. own_mask:
-        it waits with another signal mask than it runs with, so only the program can tell.
+        it waits with another signal mask than it runs with, so only the program knows.
         """
         self.pid = pid
         self.quiet = quiet
@@ -208,7 +208,7 @@ class Snapshot:
 
     def _held(self):
         """A thread that was stopped before stays so."""
-        return [f"thread {tid} stands still: {state}" for tid, state in held(self.pid).items()
+        return [f"thread {tid} is stopped: {state}" for tid, state in held(self.pid).items()
                 if tid not in self.held]
 
     def _mappings(self):

@@ -5,7 +5,7 @@ What the bats tests ask of a process before and after something was done to it, 
 usage: unharmed.py snapshot PID >FILE
        unharmed.py check PID FILE [--code] [--moved]
 
-After it the process lives; no thread is traced, stands still or has other signals blocked; there
+After it the process lives; no thread is traced, stopped or has other signals blocked; there
 are as many mappings and descriptors, and no more threads; and each thread either moves on or is
 back in the very wait, at the same place of its stack, that it was in before. --code: Python code
 was run in it, whose objects come and go in anonymous memory; and a thread that it was run in leaves
@@ -70,7 +70,7 @@ def named(pid):
 
 def compare(pid, before, code):
     """What is not as it was, apart from the progress of its threads."""
-    found = [f"thread {tid} stands still: {state}" for tid, state in proc.held(pid).items()]
+    found = [f"thread {tid} is stopped: {state}" for tid, state in proc.held(pid).items()]
     found += [f"traced by {tracer}" for tracer in proc.tracers(pid)]
     now = threads(pid)
     if len(now) > len(before["threads"]):
@@ -120,7 +120,7 @@ def main():
         with open(sys.argv[3], encoding="utf-8") as file:
             found = check(pid, json.load(file), sys.argv[4:])
     except (proc.Gone, OSError) as error:
-        found = [f"process {pid} cannot be looked at any more: {error!r}"]
+        found = [f"process {pid} can no longer be read: {error!r}"]
     if found:
         raise SystemExit("\n".join(found))
 

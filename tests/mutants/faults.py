@@ -4,7 +4,7 @@ What a fault is. The tables are in faults_*.py, one for each part of libcore/.
 
 A fault takes one protection out of the code, or turns it round, and names the tests that have to
 notice. It is found by its text, so a change of the code makes it stale, which is an error: whoever
-changes a protection looks at its fault, too.
+changes a protection checks its fault, too.
 """
 from dataclasses import dataclass, replace
 from typing import Tuple

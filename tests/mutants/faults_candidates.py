@@ -106,7 +106,7 @@ FAULTS = (
     Fault("regular-file", WAITS,
           "return *ret_socket || S_ISFIFO(file.stx_mode) || S_ISCHR(file.stx_mode);",
           "return true;",
-          "telling streams from regular files",
+          "distinguishing streams from regular files",
           ("unit.test_wait_kinds",)),
     Fault("unknown-call", WAITS, "\tif (!row) {", "\tif (!row && 0) {",
           "refusing system calls that are not in the table",

@@ -46,7 +46,7 @@ class Entry:
 
     @property
     def own_mask(self):
-        """Its masks change by themselves, or for the time of a wait; only it can tell."""
+        """Its masks change by themselves, or for the time of a wait; only the program knows."""
         return self.masks or any(word.startswith(OWN_MASK) for word in self.argv)
 
     def start(self):

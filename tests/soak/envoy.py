@@ -59,7 +59,7 @@ def await_port(envoy, address_file):
 
 
 def memory(address):
-    """What the allocator tells its own program."""
+    """What the allocator reports to its own program."""
     with urllib.request.urlopen(f"http://{address}/memory", timeout=30) as answer:
         return {name: int(value) for name, value in json.load(answer).items()}
 
@@ -74,7 +74,7 @@ def problems_of(flmem, pid, told):
     if [(a["name"], a["linkage"]) for a in found] != [("tcmalloc", "static")]:
         problems.append(f"malloc is not tcmalloc's: {found}")
     elif not found[0]["evidence"].startswith("google/tcmalloc"):
-        problems.append(f"not told from that of gperftools: {found[0]['evidence']}")
+        problems.append(f"not distinguished from that of gperftools: {found[0]['evidence']}")
     if target["memory"]["rss_bytes"] < told["allocated"]:
         problems.append(f"RSS {target['memory']['rss_bytes']} for {told['allocated']} allocated")
     before = proc.Snapshot(pid, quiet=True)

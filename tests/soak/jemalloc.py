@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-jemalloc of other versions than Debian's: what it tells of itself, what a trim of it brings, and that
+jemalloc of other versions than Debian's: what it reports, what a trim of it releases, and that
 targets survive trims, and flmem killed in the middle of them.
 
 usage: jemalloc.py BUILD [--trims N] [--kills N] [LIBRARY...]
@@ -8,7 +8,7 @@ usage: jemalloc.py BUILD [--trims N] [--kills N] [LIBRARY...]
 It builds jemalloc 4.0.3 from the sources that a package of Python's registry holds: once as that is,
 and once as 4.4 and 4.5 are, which leave it to the kernel when it takes what they give back, and as one
 that does not know its own version. LIBRARY, and paths in the variable FLMEM_JEMALLOCS with ':' between
-them, are looked at as well: shared libraries of any version, without a prefix.
+them, are tested as well: shared libraries of any version, without a prefix.
 """
 import argparse
 import glob
@@ -48,7 +48,7 @@ TELL_VERSION = """
 import ctypes
 name, size = ctypes.c_char_p(), ctypes.c_size_t(8)
 if ctypes.CDLL(None).mallctl(b"version", ctypes.byref(name), ctypes.byref(size), None, 0):
-    raise SystemExit("it does not tell its version")
+    raise SystemExit("it does not report its version")
 print(name.value.decode())
 """
 
@@ -163,7 +163,7 @@ def lazy_bytes(pid):
     for line in proc.read(f"/proc/{pid}/smaps_rollup").splitlines():
         if line.startswith("LazyFree:"):
             return int(line.split()[1]) * 1024
-    skip("this kernel does not tell what is left to it (LazyFree)")
+    skip("this kernel does not report the pages left to it (LazyFree)")
 
 
 def leaves(flmem, pid, library):
@@ -190,7 +190,7 @@ def leaves(flmem, pid, library):
 
 
 def holds(found, state, held):
-    """Thread caches count as in use where their size is not told; "arenas" has 12 threads."""
+    """Thread caches count as in use where their size is not reported; "arenas" has 12 threads."""
     caches = 12 * SOME if state == "arenas" else 0
     if abs(found["in_use_bytes"] - held) > max(held // 50, heaps.NEAR) + caches:
         return [f"{found['in_use_bytes']} bytes are said to be in use, the program holds {held}"]
@@ -217,7 +217,7 @@ def heap(flmem, library, conf, name, argv):
 
 
 def tells(flmem, library, victims):
-    """What it tells flmem beside what it tells its own process."""
+    """What it reports to flmem, compared with what it reports to its own process."""
     problems = []
     conf = library.confs()["keeps dirty pages"]
     target = heaps.Target([os.path.join(victims, "allocators", "teller-jemalloc")],
@@ -237,7 +237,7 @@ def tells(flmem, library, victims):
             if bytes_ is not None or "from" not in allocator["own"]["unknown"][f"{name}_bytes"]:
                 problems.append(f"{name} is not to be known, and is {bytes_}")
         elif bytes_ is None or abs(bytes_ - int(told[own]) * unit) > SOME:
-            problems.append(f"{name} is {bytes_}, its own process is told {told[own]} times {unit}")
+            problems.append(f"{name} is {bytes_}, its own process reads {told[own]} times {unit}")
     if allocator["version"] != (library.version if library.told else None):
         problems.append(f"the version is {allocator['version']}, is {library.version}")
     arenas = allocator["heap"]["arena_list"] or []

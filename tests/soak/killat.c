@@ -135,7 +135,7 @@ struct count {
 };
 
 /*
- * A thread stands still for the program from PTRACE_INTERRUPT on, and before that, once it is
+ * A thread does not run the program from PTRACE_INTERRUPT on, and before that, once it is
  * seized, when a signal comes; only letting go of it ends that.
  */
 static void follow_ptrace(struct count *count, bool failed)
@@ -291,7 +291,7 @@ static void let_go_of_others(pid_t tid)
 	}
 }
 
-/* True once it stands still; false when it has ended instead. */
+/* True once it is stopped; false when it has ended instead. */
 static bool let_stand(pid_t pid, pid_t tid, const char *way, int *ret_status)
 {
 	int number = signal_of(way);

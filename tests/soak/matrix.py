@@ -29,7 +29,7 @@ GROUPS = ("blocked", "busy", "linked", "traps", "pythons", "code")
 TOGETHER = 10  # victims that live at the same time
 REFUSAL_TIMEOUT = "200ms"  # refusals are waited for; these targets do not get any better
 # Some builds leave no page end behind their data that is large enough for a waiting text.
-NO_ROOM = "unused bytes behind its data"
+NO_ROOM = "unused bytes after its data"
 # What a machine without a processor to spare may lead to; the target goes on and is checked later.
 LATE = ("the call has not ended after", "the calls have returned, but ")
 LATE_TIMEOUT = "20s"  # and what it must not lead to then

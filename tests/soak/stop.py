@@ -32,7 +32,7 @@ from harness import command, proc, report, skip  # noqa: E402
 import entries  # noqa: E402
 import kill  # noqa: E402
 
-TOGETHER = 4  # most of the time is spent looking at what does not happen
+TOGETHER = 4  # most of the time is spent waiting for what does not happen
 HOLD_S = 0.3  # until it is asked for progress: what flmem set off is over by then
 MOVE_S = 30  # a bound, not a measurement
 STEPS_S = 0.002  # between the delays after which Ctrl-Z is typed
@@ -106,7 +106,7 @@ def wait_until(condition, timeout_s=MOVE_S):
 
 
 def look(target, where, window=0):
-    """flmem stands still; `window` is the thread that it holds at this moment, or 0."""
+    """flmem is stopped; `window` is the thread that it holds at this moment, or 0."""
     running = target.victim
     time.sleep(HOLD_S)
     held = set(proc.held(running.pid)) - {window}
@@ -196,7 +196,7 @@ def type_ctrl_z(flmem, target, delay):
         return [int(pid) for pid in proc.read(f"/proc/{shell}/task/{shell}/children").split()]
 
     def settled():
-        """It stands still, or has ended."""
+        """It is stopped, or has ended."""
         try:
             pids = child()
             return not pids or proc.status(pids[0])["State"][0] in "TZX"

@@ -27,8 +27,8 @@ struct expected {
 	enum flmem_allocator_kind kind;
 	enum flmem_linkage linkage;
 	bool serves_malloc;
-	const char *prefix;   /* NULL: not to be told */
-	const char *version;  /* begin of it; NULL: not to be told */
+	const char *prefix;   /* NULL: unknown */
+	const char *version;  /* begin of it; NULL: unknown */
 	const char *evidence; /* part of it; NULL: anything */
 };
 

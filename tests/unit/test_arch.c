@@ -46,7 +46,7 @@ static bool is_in_pause(void)
 	return strncmp(text, "34 ", 3) == 0;
 }
 
-/* A child that stands still in pause(), traced by this test. */
+/* A child that is blocked in pause(), traced by this test. */
 static int stop_child(void **state)
 {
 	int status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is made of the numbers that allocators tell, sound ones and nonsense. */
+/* How the numbers that allocators report are used, valid ones and nonsense. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -97,7 +97,7 @@ static void jemalloc_4_has_neither_muzzy_pages_nor_tcache_bytes(void **state)
 	known(heap.free_bytes, 3 * 4096 + 7192);
 }
 
-/* Only what lies in the pages that it counts is known; of its own structures it tells nothing. */
+/* Only the content of the pages that it counts is known, not its own structures. */
 static void jemalloc_3_does_not_tell_what_is_resident(void **state)
 {
 	uint64_t numbers[NUMBERS];
@@ -244,7 +244,7 @@ static void nonsense_of_arenas_ends_them(void **state)
 		uint64_t numbers[GROUP];
 
 		if (i % ARENA_NUMBERS == 3)
-			continue; /* a number of threads is only told */
+			continue; /* a number of threads is only reported */
 		memcpy(numbers, sound_group, sizeof(numbers));
 		numbers[i] = INT64_MAX;
 		assert_int_equal(take_group(numbers, 0, &heap), 0);
@@ -325,7 +325,7 @@ static void google_tcmalloc_has_more_caches_and_counts_its_structures(void **sta
 	known(heap.metadata_bytes, 900000000);
 	known(heap.resident_bytes, 987054123);
 	assert_int_equal(heap.own_count, 9);
-	/* One that does not tell of its processors' caches still releases what it likes. */
+	/* One that does not report its processors' caches still releases what it likes. */
 	numbers[6] = FLMEM_NO_ANSWER;
 	heap = take_google(numbers);
 	assert_non_null(heap.trimmable_bytes.unknown);

@@ -212,7 +212,7 @@ static void the_largest_comes_first_and_each_file_once(void **state)
 				     backings.rows[i].inode == backings.rows[k].inode);
 }
 
-/* What need not be looked at for them is not, and makes no difference. */
+/* Mappings that they do not need are not read, and make no difference. */
 static void few_are_the_largest_of_all(void **state)
 {
 	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;

@@ -27,7 +27,7 @@ static struct page *page;
 static pid_t child;
 
 #ifdef __x86_64__
-/* What is to happen before the stop of a thread; it is told which. */
+/* What is to happen before the stop of a thread; it is given which. */
 static void (*before_stop)(pid_t tid);
 
 long ptrace(enum __ptrace_request request, ...)

@@ -133,7 +133,7 @@ static void become_locked(void)
 	await_true(waits_for(2));
 }
 
-/* Computes until it is told to read, which it does once. */
+/* Computes until it is asked to read, which it does once. */
 static void be_computing(void)
 {
 	char byte;
@@ -289,7 +289,7 @@ static void a_computing_thread_that_began_to_wait_is_left_alone(void **state)
 	for (int i = 0; i < 2000 && before_seize == NULL && !page->rounds; i++) {
 		before_seize = begin_to_read;
 		assert_int_equal(borrow(child, &err), FLMEM_EUNSAFE);
-		if (before_seize) { /* it was not running when it was looked at */
+		if (before_seize) { /* it was not running when it was checked */
 			before_seize = NULL;
 			continue;
 		}

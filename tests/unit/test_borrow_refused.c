@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Threads that must not be borrowed, each caught at the one moment at which only a check of the
- * stopped thread can tell.
+ * stopped thread can show.
  */
 #include "borrowed.h"
 

@@ -46,7 +46,7 @@ static int end_child(void **state)
 	return child_close(child, page, sizeof(*page));
 }
 
-/* How signals are sent once the thread stands still. */
+/* How signals are sent once the thread is stopped. */
 struct sender {
 	bool storms;
 	bool running;

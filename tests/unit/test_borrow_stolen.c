@@ -32,7 +32,7 @@ static pid_t child;
 static struct {
 	_Atomic bool enough;
 	_Atomic uint64_t stolen;       /* stop events that waitpid(-1) gave to the host */
-	_Atomic uint64_t dispositions; /* looks at what SIGCHLD does */
+	_Atomic uint64_t dispositions; /* reads the disposition of SIGCHLD */
 	pthread_t threads[2];
 	bool running;
 	_Atomic bool changed; /* it was not what the host had set */
@@ -116,7 +116,7 @@ static int end_child(void **state)
 	return child_close(child, page, sizeof(*page));
 }
 
-/* It waits on, and nobody has told its waits that anything was there. */
+/* It waits on, and none of its waits has returned. */
 static void expect_child_runs_on(void)
 {
 	uint64_t before = atomic_load(&page->rounds);

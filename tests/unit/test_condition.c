@@ -19,7 +19,7 @@ static struct flmem_process_report sample(void)
 {
 	struct flmem_process_report report = {
 		.memory = {.rss_bytes = FLMEM_KNOWN(10 * GIB), .anon_bytes = FLMEM_KNOWN(9 * GIB)},
-		.heap = FLMEM_HEAP_UNKNOWN("not told"),
+		.heap = FLMEM_HEAP_UNKNOWN("not reported"),
 		.limit = {.cgroup_max_bytes = FLMEM_KNOWN(16 * GIB),
 			  .headroom_bytes = FLMEM_KNOWN(4 * GIB)},
 	};
@@ -93,7 +93,7 @@ static void conditions_mean_what_they_say(void **state)
 		if (check(rows[i].text, &why) != rows[i].truth)
 			fail_msg("%s is not %d", rows[i].text, (int)rows[i].truth);
 		if (rows[i].truth == FLMEM_UNDECIDED)
-			assert_string_equal(why, "not told");
+			assert_string_equal(why, "not reported");
 		else
 			assert_null(why);
 	}

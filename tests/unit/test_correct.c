@@ -112,7 +112,7 @@ static void assert_refused(struct job *job, int code, const char *why)
 
 	assert_int_equal(flmem_correction_write(&job->corrections.rows[0], &backup, &err), code);
 	if (!strstr(err.message, why))
-		fail_msg("'%s' does not tell '%s'", err.message, why);
+		fail_msg("'%s' does not contain '%s'", err.message, why);
 	assert_null(backup);
 	assert_int_equal(faccessat(job->tree.fd, SERVER ".orig", F_OK, 0), -1);
 }

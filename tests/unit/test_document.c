@@ -37,7 +37,7 @@ static void assert_refused_as(enum flmem_syntax syntax, const char *text, unsign
 	assert_int_equal(read_text(syntax, text, &document, &err), FLMEM_EUSAGE);
 	assert_int_equal(document.bad_line, line);
 	if (!strstr(err.message, why))
-		fail_msg("'%s' does not tell '%s'", err.message, why);
+		fail_msg("'%s' does not contain '%s'", err.message, why);
 }
 
 static void assert_refused(const char *text, unsigned line, const char *why)

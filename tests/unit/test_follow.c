@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where paths lead within a root, links followed; mounts are told by text. */
+/* Where paths lead within a root, links followed; mounts are given as text. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is told of a process so far: a trend that is kept is never one of the past. */
+/* The state of a process so far: a trend that is kept is never one of the past. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -105,14 +105,14 @@ static void damage_to_a_listed_block_is_told(void **state)
 		const char *what;
 		uint64_t leads_to; /* 0: the chunk itself */
 	} rows[] = {
-		{false, 24, 0x1000, "it does not lead back along the list", 0},
-		{false, 8, 0x1, "its size is none", 0},
-		{false, 8, 0x29, "its size is none", 0},
-		{false, 8, UINT64_C(1) << 60 | 1, "its size leads beyond all memory", 0},
-		{false, 16, 0x1230, "there is no memory at this address", 0x1230},
-		{false, 16, 0x1238, "it does not lie where blocks do", 0x1238},
-		{true, 0, 0x30, "the block behind it does not know it as free", 0},
-		{true, 8, 0x91, "the block behind it does not know it as free", 0},
+		{false, 24, 0x1000, "its back pointer does not match the list", 0},
+		{false, 8, 0x1, "its size is invalid", 0},
+		{false, 8, 0x29, "its size is invalid", 0},
+		{false, 8, UINT64_C(1) << 60 | 1, "its size reaches past mapped memory", 0},
+		{false, 16, 0x1230, "this address is not mapped", 0x1230},
+		{false, 16, 0x1238, "this address is not aligned like a block", 0x1238},
+		{true, 0, 0x30, "the next block does not mark it as free", 0},
+		{true, 8, 0x91, "the next block does not mark it as free", 0},
 	};
 
 	(void)state;
@@ -144,7 +144,7 @@ static void a_bin_that_ends_elsewhere_is_damage(void **state)
 	image_put(listed.image, IMAGE_DATA, bin_at(listed.image) + 8,
 		  image_start[IMAGE_BRK] + listed.offset[1]);
 	assert_true(look(listed.image, &damage));
-	assert_string_equal(damage.what, "its list does not end where it should");
+	assert_string_equal(damage.what, "its list has a wrong end pointer");
 	free(listed.image);
 }
 
@@ -170,10 +170,10 @@ static void a_fastbin_without_end_or_of_other_sizes_is_damage(void **state)
 
 		image_put(image, IMAGE_BRK, offset + 16, i ? (chunk + 16) >> 12 ^ chunk : chunk);
 		assert_true(look(image, &damage));
-		assert_string_equal(damage.what, "its list has no end");
+		assert_string_equal(damage.what, "its list is circular");
 		image_put(image, IMAGE_BRK, offset + 8, 0x51);
 		assert_true(look(image, &damage));
-		assert_string_equal(damage.what, "its size is not that of its list");
+		assert_string_equal(damage.what, "its size does not match its list");
 		free(image);
 	}
 }

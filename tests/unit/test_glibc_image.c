@@ -52,7 +52,7 @@ static void every_release_is_read(void **state)
 	}
 }
 
-/* A static program does not tell its release. */
+/* A static program does not report its release. */
 static void a_nameless_release_is_recognised(void **state)
 {
 	(void)state;

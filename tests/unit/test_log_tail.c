@@ -56,7 +56,7 @@ static void visit(void *context, char *line, size_t length)
 	flmem_buf_printf(seen, "%s|", line);
 }
 
-/* The lines that a look at the log gives, each with a bar behind it. */
+/* The lines that a read of the log gives, each with a bar behind it. */
 static void assert_lines(struct flmem_log *log, const char *expected)
 {
 	FLMEM_AUTO_BUF struct flmem_buf seen = FLMEM_BUF_INIT;

@@ -275,7 +275,7 @@ static void require(bool condition, const char *text)
 
 #define REQUIRE(condition) require(condition, #condition)
 
-/* Looks at itself as a user who may not open the files behind mappings; never returns. */
+/* Reads itself as a user who may not open the files of mappings; never returns. */
 static void check_removed_library(void)
 {
 	void *library = dlopen(scene.copy, RTLD_NOW | RTLD_LOCAL);

@@ -286,7 +286,7 @@ static void a_thread_with_descriptors_of_its_own_starts_none(void **state)
 	if (rc != FLMEM_EUNSAFE)
 		expect_borrowed(rc, &err);
 	assert_int_equal(rc, FLMEM_EUNSAFE);
-	if (!strstr(err.message, "has descriptors or a working directory of its own"))
+	if (!strstr(err.message, "has a separate descriptor table or working directory"))
 		fail_msg("%s", err.message);
 	assert_int_equal(count_threads(&fixture), 2);
 	fixture_end(&fixture);

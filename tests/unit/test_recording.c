@@ -270,7 +270,7 @@ static void a_full_disk_loses_blocks_and_goes_on(void **state)
 	assert_true(skipped == 0);
 }
 
-/* From when it is told on, and however often it is introduced again. */
+/* From its first record on, and however often it is introduced again. */
 static void a_process_is_introduced_as_the_program_that_it_is_by_now(void **state)
 {
 	const struct flmem_record other = {

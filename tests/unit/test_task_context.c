@@ -135,10 +135,10 @@ static int change_processors(void)
 	return sched_setaffinity(0, sizeof(one), &one);
 }
 
-#define FILES	   "has descriptors or a working directory of its own"
-#define IDENTITY   "has an identity of its own"
-#define NAMESPACES "has namespaces of its own"
-#define SCHEDULING "is scheduled in its own way"
+#define FILES	   "has a separate descriptor table or working directory"
+#define IDENTITY   "has a different identity (ids, capabilities, umask or no_new_privs)"
+#define NAMESPACES "has different namespaces"
+#define SCHEDULING "has a different scheduling policy or affinity"
 
 static const struct row rows[] = {
 	{"nothing", change_nothing, NULL},

@@ -196,7 +196,7 @@ static void extremes(const struct series *s, uint64_t *ret_lowest, uint64_t *ret
 	}
 }
 
-/* The whole month is fed when FLMEM_DAYS=30 says so; a day tells as much, and faster. */
+/* The whole month is fed when FLMEM_DAYS=30 says so; a day shows as much, and faster. */
 static uint64_t days_to_feed(void)
 {
 	const char *days = getenv("FLMEM_DAYS");

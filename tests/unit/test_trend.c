@@ -106,7 +106,7 @@ static void a_constant_is_surely_flat(void **state)
 	assert_true(trend.step_bytes.value == 0);
 }
 
-/* In how many of 200 histories the verdict comes, looked at once at their end. */
+/* In how many of 200 histories the verdict is reached, checked once at their end. */
 #define HISTORIES 200
 
 static int count_verdicts(enum flmem_trend_verdict verdict, size_t rounds, double growth,

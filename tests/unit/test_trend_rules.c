@@ -107,7 +107,7 @@ static void run(const struct trend_case *row, struct flmem_recommendations *foun
 {
 	FLMEM_AUTO(flmem_watch_summary_clear) struct flmem_watch_summary summary = {0};
 	struct flmem_u64 interval = row->gc_rounds == NOT_TOLD
-					    ? FLMEM_UNKNOWN("not told")
+					    ? FLMEM_UNKNOWN("not reported")
 					    : FLMEM_KNOWN((uint64_t)row->gc_rounds);
 	struct flmem_release release = {0};
 	struct flmem_watch_result *result;

@@ -303,7 +303,7 @@ static void actions_are_listed_and_trims_drawn(void **state)
 	strike(&s);
 }
 
-/* A limit that is near is a line, and the forecast goes on to it; one far away is only told. */
+/* A limit that is near is a line, and the forecast goes on to it; one far away is only text. */
 static void a_near_limit_is_drawn(void **state)
 {
 	FLMEM_AUTO_FREE char *near_html = NULL, *far_html = NULL;

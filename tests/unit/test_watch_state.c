@@ -14,7 +14,7 @@
 
 #define SECOND UINT64_C(1000000)
 
-/* What is told of pressure, a character per sample: '.' nothing, else the times at the limit. */
+/* The reported pressure, a character per sample: '.' nothing, else the times at the limit. */
 static bool note(void *context, const struct flmem_watch_sample *sample)
 {
 	char *told = context;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Looks at and trims programs on releases of glibc that were built from their sources: what flmem says
+Reads and trims programs on releases of glibc that were built from their sources: what flmem says
 of their heaps against what they know and what a trim releases, shared and static; and whether they
 stay whole when they are trimmed often and flmem is killed meanwhile.
 
@@ -36,7 +36,7 @@ SAFE = ("safe_blocked", "safe_threads", "safe_signals", "safe_fork")
 BLOCKED = ("safe_cases.c", "safe_cases_fd.c", "safe_cases_process.c", "safe_cases_send.c",
            "safe_cases_rare.c", "safe_probe.c")
 INSIDE = "/tmp/victims"
-# A stripped static program has no name for malloc_trim; it can be looked at.
+# A stripped static program has no name for malloc_trim; it can be read.
 NAMELESS_STATES = ("fresh", "fragmented", "fastbins", "mmapped", "arenas")
 
 

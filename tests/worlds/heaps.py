@@ -7,7 +7,7 @@ looks whether reading a heap leaves it alone, for heaps in many states.
 usage: heaps.py BUILD WHERE...
 
 WHERE is "here", or a Debian suite that tests/worlds/make unpacks. At "here" a PyTorch process is
-looked at, too, where PyTorch is installed. tests/worlds/glibcs.py does the same for releases of
+read, too, where PyTorch is installed. tests/worlds/glibcs.py does the same for releases of
 glibc that were built from their sources.
 """
 import json
@@ -110,7 +110,7 @@ class Target:
 
 def look(flmem, pid, words=(), same_rss=SAME_RSS, tells_all=True):
     """
-    (problems of reading alone, the heap that was read or None). An allocator that does not tell all
+    (problems of reading alone, the heap that was read or None). An allocator that does not report all
     leaves some unknown.
     """
     before = sizes(pid)
@@ -164,7 +164,7 @@ def trim(flmem, pid):
 
 
 def run_one(flmem, where, name, argv, program, trimmed=True):
-    """The line of the table; a program without a name for malloc_trim is only looked at."""
+    """The line of the table; a program without a name for malloc_trim is only read."""
     predicted = released = None
     try:
         target = Target(argv, program)

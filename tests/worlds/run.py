@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Looks at and trims, from outside, processes that run in another world: another Debian with its own C
+Reads and trims, from outside, processes that run in another world: another Debian with its own C
 library and Python, in its own mount, pid and user namespaces. Kills flmem in the middle, too.
 
 usage: run.py BUILD [--trims N] [--kills N] WORLD...

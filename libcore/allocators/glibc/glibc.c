@@ -11,15 +11,15 @@
 #include "elf/libc.h"
 #include "proc/status.h"
 
-#define LOCKED_LITTLE 64		  /* one part in so many of what is resident */
-#define USUAL_MAX     (UINT64_C(1) << 20) /* times the usual effort */
+#define LOCKED_LITTLE 64		  /* error of at most 1/PRECISION of the resident bytes */
+#define USUAL_MAX     (UINT64_C(1) << 20) /* multiple of the usual effort */
 
 /*
- * malloc_trim and __libc_malloc prove nothing: the first is in every libc.so.6 whoever serves
- * malloc, and tcmalloc and mimalloc export the second.
+ * malloc_trim and __libc_malloc prove nothing: every libc.so.6 has the first, whichever allocator
+ * serves malloc, and tcmalloc and mimalloc export the second.
  */
-static bool probe(const struct flmem_view *view, const struct flmem_module *module,
-		  struct flmem_allocator *ret_found)
+static bool probe_glibc(const struct flmem_view *view, const struct flmem_module *module,
+			struct flmem_allocator *ret_found)
 {
 	struct flmem_allocator found = {.prefix = ""};
 
@@ -47,9 +47,9 @@ static bool probe(const struct flmem_view *view, const struct flmem_module *modu
 	return true;
 }
 
-static int plan_trim(const struct flmem_view *view, const struct flmem_allocator *found,
-		     const unsigned char *answers, struct flmem_chain *chain,
-		     struct flmem_error *err)
+static int plan_glibc_trim(const struct flmem_view *view, const struct flmem_allocator *found,
+			   const unsigned char *answers, struct flmem_chain *chain,
+			   struct flmem_error *err)
 {
 	(void)view, (void)answers;
 	return flmem_plan_call(found, "malloc_trim", 0, chain, err);
@@ -89,11 +89,11 @@ static void guard_arenas(const struct flmem_view *view, const struct flmem_alloc
 }
 
 /*
- * The lock of main_arena lies in libc's data. Whoever waits for an arena's lock is refused by the
- * futex value already; a static program's data also holds its own locks, so it is left out.
+ * The lock of main_arena is in libc's data. A thread that waits for an arena's lock is refused
+ * because of the futex value; a static program's data also holds other locks, so it is left out.
  */
-static void guard_all(const struct flmem_view *view, const struct flmem_allocator *found,
-		      struct flmem_guard *guard)
+static void guard_allocator(const struct flmem_view *view, const struct flmem_allocator *found,
+			    struct flmem_guard *guard)
 {
 	guard_arenas(view, found, guard);
 	if (found->linkage == FLMEM_LINKAGE_STATIC)
@@ -107,7 +107,7 @@ static void guard_all(const struct flmem_view *view, const struct flmem_allocato
 	}
 }
 
-/* madvise(2) takes no locked memory away, and which memory is locked is not looked up. */
+/* madvise(2) does not release locked memory, and which memory is locked is not checked. */
 static void allow_for_locks(const struct flmem_process *process, struct flmem_heap_report *heap)
 {
 	struct flmem_status status;
@@ -124,8 +124,8 @@ static void allow_for_locks(const struct flmem_process *process, struct flmem_he
 	heap->pinned_bytes = heap->trimmable_bytes;
 }
 
-/* Who allows more than the usual second has more walked, and samples that are more exact. */
-static struct flmem_glibc_effort effort_for(uint64_t budget_us)
+/* A budget above the usual second walks larger heaps and takes more exact samples. */
+static struct flmem_glibc_effort choose_effort(uint64_t budget_us)
 {
 	uint64_t usual = budget_us / FLMEM_DETECT_BUDGET_US_DEFAULT;
 
@@ -140,8 +140,8 @@ static struct flmem_glibc_effort effort_for(uint64_t budget_us)
 	};
 }
 
-static int check(const struct flmem_view *view, const struct flmem_allocator *found,
-		 uint64_t budget_us, struct flmem_error *err)
+static int check_heap(const struct flmem_view *view, const struct flmem_allocator *found,
+		      uint64_t budget_us, struct flmem_error *err)
 {
 	FLMEM_AUTO_PEEK struct flmem_peek *peek = NULL;
 	struct flmem_glibc_space space;
@@ -150,21 +150,21 @@ static int check(const struct flmem_view *view, const struct flmem_allocator *fo
 	if (open_space(view, found, &peek, &space) ||
 	    !flmem_glibc_is_damaged(&space, budget_us, FLMEM_GLIBC_LOOKS, &damage))
 		return 0;
-	return flmem_error_set(
-		err, FLMEM_EUNSAFE, 0,
-		"the heap of process %d is damaged, and malloc_trim would do harm with it: a list "
-		"of %s leads to 0x%" PRIx64 ", and %s. Something has written past the end of a "
-		"block or to one that was freed: the program is likely to fail there by itself; "
-		"restart it",
-		(int)view->process->pid, damage.list, damage.address, damage.what);
+	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+			       "the heap of process %d is damaged, and malloc_trim could crash it "
+			       "or corrupt memory: a list of %s points to 0x%" PRIx64 ", and %s. "
+			       "Some code wrote past the end of a block or into a freed block: "
+			       "the program may crash by itself; restart it",
+			       (int)view->process->pid, damage.list, damage.address, damage.what);
 }
 
-static void read_heap(const struct flmem_view *view, const struct flmem_allocator *found,
-		      const struct flmem_heap_limits *limits, struct flmem_heap_report *ret_heap)
+static void read_glibc_heap(const struct flmem_view *view, const struct flmem_allocator *found,
+			    const struct flmem_heap_limits *limits,
+			    struct flmem_heap_report *ret_heap)
 {
 	FLMEM_AUTO_PEEK struct flmem_peek *peek = NULL;
 	struct flmem_glibc_space space;
-	const struct flmem_glibc_effort effort = effort_for(limits->budget_us);
+	const struct flmem_glibc_effort effort = choose_effort(limits->budget_us);
 
 	if (open_space(view, found, &peek, &space))
 		*ret_heap = FLMEM_HEAP_UNKNOWN("access to its page map is denied");
@@ -174,9 +174,9 @@ static void read_heap(const struct flmem_view *view, const struct flmem_allocato
 }
 
 /*
- * malloc_trim() of glibc 2.17 to 2.43: mtrim() gives back whole pages of free chunks of all arenas
+ * malloc_trim() of glibc 2.17 to 2.43: mtrim() releases whole pages of free chunks of all arenas
  * (MADV_DONTNEED), systrim() the end of the main one (brk). heap_trim() and shrink_heap(), which
- * unmap or read /proc/sys/vm/overcommit_memory, are reached from free() alone.
+ * unmap or read /proc/sys/vm/overcommit_memory, are called from free() only.
  */
 static const struct flmem_syscall call_rows[] = {
 	FLMEM_CALL_MADVISE(MADV_DONTNEED),
@@ -190,7 +190,7 @@ static const struct flmem_syscall_table call_table = {
 	.count = FLMEM_ARRAY_SIZE(call_rows),
 };
 
-static const struct flmem_syscall_table *syscalls(const struct flmem_allocator *found)
+static const struct flmem_syscall_table *list_glibc_syscalls(const struct flmem_allocator *found)
 {
 	(void)found;
 	return &call_table;
@@ -199,10 +199,10 @@ static const struct flmem_syscall_table *syscalls(const struct flmem_allocator *
 const struct flmem_allocator_ops flmem_allocator_glibc = {
 	.kind = FLMEM_ALLOCATOR_GLIBC,
 	.files = {"libc.so", "libc-2."},
-	.probe = probe,
-	.plan_trim = plan_trim,
-	.syscalls = syscalls,
-	.guard = guard_all,
-	.check = check,
-	.read_heap = read_heap,
+	.probe = probe_glibc,
+	.plan_trim = plan_glibc_trim,
+	.syscalls = list_glibc_syscalls,
+	.guard = guard_allocator,
+	.check = check_heap,
+	.read_heap = read_glibc_heap,
 };

@@ -6,12 +6,12 @@
 #include "base/clock.h"
 
 #define TIME_EVERY   256U
-#define LONGER_AGAIN 4U /* than the first look: the machine may be busier by then */
+#define LONGER_AGAIN 4U /* than for the first check: the machine may be busier by then */
 
-/* Between two looks. */
+/* Pauses between two checks. */
 static const uint64_t pauses_us[FLMEM_GLIBC_LOOKS - 1] = {200, 2000, 10000, 60000};
 
-/* One look. */
+/* State of one check. */
 struct look {
 	const struct flmem_glibc_space *space;
 	const struct flmem_glibc *glibc;
@@ -21,30 +21,30 @@ struct look {
 	struct flmem_glibc_damage *damage;
 };
 
-static bool is_late(struct look *look)
+static bool is_check_late(struct look *look)
 {
 	return ++look->steps % TIME_EVERY == 0 && flmem_clock_ns() >= look->deadline_ns;
 }
 
-static bool found(const struct look *look, uint64_t chunk, uint64_t word, const char *what)
+static bool report_damage(const struct look *look, uint64_t chunk, uint64_t word, const char *what)
 {
 	*look->damage = (struct flmem_glibc_damage){"free blocks", chunk, word, what};
 	return true;
 }
 
-/* What is swapped out is there; how its list goes on is not known. */
-static bool judge(const struct look *look, uint64_t chunk, int rc,
-		  const struct flmem_glibc_link *link)
+/* A swapped page exists, but how its list continues is unknown. */
+static bool judge_link(const struct look *look, uint64_t chunk, int rc,
+		       const struct flmem_glibc_link *link)
 {
 	if (rc)
 		return !flmem_maps_find(look->space->maps, link->word) &&
-		       found(look, chunk, link->word,
-			     link->word == chunk ? "there is no memory at this address"
-						 : "its size leads beyond all memory");
-	return link->wrong && found(look, chunk, link->word, link->wrong);
+		       report_damage(look, chunk, link->word,
+				     link->word == chunk ? "this address is not mapped"
+							 : "its size reaches past mapped memory");
+	return link->wrong && report_damage(look, chunk, link->word, link->wrong);
 }
 
-static bool look_at_bin(struct look *look, uint64_t head)
+static bool check_bin(struct look *look, uint64_t head)
 {
 	uint64_t ends[2], chunk, previous = head; /* fd, bk */
 
@@ -54,18 +54,18 @@ static bool look_at_bin(struct look *look, uint64_t head)
 		struct flmem_glibc_link link;
 		int rc = flmem_glibc_bin_link(look->space->peek, chunk, previous, &link);
 
-		if (judge(look, chunk, rc, &link))
+		if (judge_link(look, chunk, rc, &link))
 			return true;
-		if (rc || is_late(look))
+		if (rc || is_check_late(look))
 			return false;
 		previous = chunk;
 		chunk = link.next;
 	}
 	return ends[1] != previous &&
-	       found(look, head, ends[1], "its list does not end where it should");
+	       report_damage(look, head, ends[1], "its list has a wrong end pointer");
 }
 
-static bool look_at_fastbin(struct look *look, uint64_t first, uint64_t size)
+static bool check_fastbin(struct look *look, uint64_t first, uint64_t size)
 {
 	struct flmem_glibc_cycle cycle = {0};
 	uint64_t chunk = first;
@@ -75,31 +75,31 @@ static bool look_at_fastbin(struct look *look, uint64_t first, uint64_t size)
 		int rc;
 
 		if (flmem_glibc_cycle_ends(&cycle, chunk))
-			return found(look, chunk, first, "its list has no end");
+			return report_damage(look, chunk, first, "its list is circular");
 		rc = flmem_glibc_fast_link(look->space->peek, look->glibc->layout, chunk, size,
 					   &link);
-		if (judge(look, chunk, rc, &link))
+		if (judge_link(look, chunk, rc, &link))
 			return true;
-		if (rc || is_late(look))
+		if (rc || is_check_late(look))
 			return false;
 		chunk = link.next;
 	}
 	return false;
 }
 
-static bool look_at_arena(struct look *look, const struct flmem_glibc_arena *arena)
+static bool check_arena(struct look *look, const struct flmem_glibc_arena *arena)
 {
 	for (unsigned i = 0; i < FLMEM_GLIBC_FASTBINS; i++)
-		if (look_at_fastbin(look, arena->fastbins[i], flmem_glibc_fast_size(i)))
+		if (check_fastbin(look, arena->fastbins[i], flmem_glibc_fast_size(i)))
 			return true;
 	for (unsigned i = 0; i < FLMEM_GLIBC_BINS; i++)
-		if (look_at_bin(look, flmem_glibc_bin_head(look->glibc->layout, arena->address, i)))
+		if (check_bin(look, flmem_glibc_bin_head(look->glibc->layout, arena->address, i)))
 			return true;
 	return false;
 }
 
-/* From the arena `*index` on; moves it to the one with damage. */
-static bool look_at_all(struct look *look, size_t *index)
+/* Checks from the arena `*index` on; sets `*index` to the one with damage. */
+static bool check_arenas(struct look *look, size_t *index)
 {
 	for (; *index < look->glibc->arena_count; ++*index) {
 		struct flmem_glibc_arena arena;
@@ -107,19 +107,19 @@ static bool look_at_all(struct look *look, size_t *index)
 		if (flmem_clock_ns() >= look->deadline_ns)
 			return false;
 		if (flmem_glibc_arena_read(look->space, look->glibc, *index, &arena) &&
-		    !arena.locked && look_at_arena(look, &arena))
+		    !arena.locked && check_arena(look, &arena))
 			return true;
 	}
 	return false;
 }
 
-static bool is_same(const struct flmem_glibc_damage *a, const struct flmem_glibc_damage *b)
+static bool is_same_damage(const struct flmem_glibc_damage *a, const struct flmem_glibc_damage *b)
 {
 	return a->address == b->address && a->word == b->word && a->what == b->what;
 }
 
-/* Whether the arena looks the same again and again. */
-static bool stays(const struct look *look, size_t index)
+/* Whether all further checks of the arena find the same damage. */
+static bool is_damage_stable(const struct look *look, size_t index)
 {
 	const struct flmem_glibc_damage before = *look->damage;
 
@@ -133,14 +133,14 @@ static bool stays(const struct look *look, size_t index)
 		next.deadline_ns = flmem_clock_ns() + LONGER_AGAIN * look->budget_ns;
 		next.damage = &again;
 		if (!flmem_glibc_arena_read(look->space, look->glibc, index, &arena) ||
-		    arena.locked || !look_at_arena(&next, &arena) || !is_same(&before, &again))
+		    arena.locked || !check_arena(&next, &arena) || !is_same_damage(&before, &again))
 			return false;
 	}
 	return true;
 }
 
-/* malloc_trim goes from arena to arena until it is back at the first. */
-static bool is_ring_apart(const struct look *look)
+/* malloc_trim follows the ring of arenas until it is back at the first. */
+static bool is_ring_broken(const struct look *look)
 {
 	uint64_t address, again;
 
@@ -152,7 +152,8 @@ static bool is_ring_apart(const struct look *look)
 		if (!flmem_glibc_stray(look->space, &again) || again != address)
 			return false;
 	}
-	*look->damage = (struct flmem_glibc_damage){"arenas", address, address, "none is there"};
+	*look->damage = (struct flmem_glibc_damage){"arenas", address, address,
+						    "no arena is at this address"};
 	return true;
 }
 
@@ -172,13 +173,13 @@ bool flmem_glibc_is_damaged(const struct flmem_glibc_space *space, uint64_t budg
 	const char *why;
 	bool damaged = false;
 
-	/* Nobody knows how a release to come keeps its lists. */
+	/* The lists of a newer release are unknown. */
 	if (space->minor > flmem_glibc_layouts->minor)
 		return false;
 	if (!flmem_glibc_find(space, &glibc, &why))
-		damaged = is_ring_apart(&look);
-	for (size_t i = 0; !damaged && look_at_all(&look, &i); i++)
-		damaged = stays(&look, i);
+		damaged = is_ring_broken(&look);
+	for (size_t i = 0; !damaged && check_arenas(&look, &i); i++)
+		damaged = is_damage_stable(&look, i);
 	if (damaged)
 		*ret_damage = damage;
 	return damaged;

@@ -6,11 +6,11 @@
 
 #include "allocators/glibc/glibc_links.h"
 
-#define SEARCH_MAX    (UINT64_C(256) << 20) /* a static program's own data may be any size */
+#define SEARCH_MAX    (UINT64_C(256) << 20) /* a static program's data may have any size */
 #define BINS_WORDS    (2 * FLMEM_GLIBC_BINS)
 #define NEXT_WORD     (FLMEM_GLIBC_FROM_BINS_NEXT / 8)
 #define ADDRESS_LIMIT (UINT64_C(1) << 57) /* with five levels of page tables */
-#define ATTACHED_MAX  4096U		  /* below any system_mem, above any count of threads */
+#define ATTACHED_MAX  4096U		  /* below any system_mem, above any number of threads */
 #define STRUCT_MAX    4096U		  /* malloc_state and malloc_par are smaller */
 
 static const char no_state[] = "malloc's data was not found in the memory of the process";
@@ -27,7 +27,7 @@ struct piece {
 /* Returns true to end the search. */
 typedef bool visit_piece(void *context, const struct piece *piece);
 
-static uint64_t word_at(const unsigned char *bytes, unsigned offset)
+static uint64_t get_word(const unsigned char *bytes, unsigned offset)
 {
 	uint64_t word;
 
@@ -35,7 +35,7 @@ static uint64_t word_at(const unsigned char *bytes, unsigned offset)
 	return word;
 }
 
-static uint32_t half_at(const unsigned char *bytes, unsigned offset)
+static uint32_t get_half(const unsigned char *bytes, unsigned offset)
 {
 	uint32_t half;
 
@@ -43,12 +43,13 @@ static uint32_t half_at(const unsigned char *bytes, unsigned offset)
 	return half;
 }
 
-static bool read_word(const struct flmem_glibc_space *space, uint64_t address, uint64_t *ret_word)
+static bool read_heap_word(const struct flmem_glibc_space *space, uint64_t address,
+			   uint64_t *ret_word)
 {
 	return flmem_peek_read(space->peek, address, ret_word, sizeof(*ret_word)) == 0;
 }
 
-/* Pieces overlap by STRUCT_MAX bytes, so that nothing is cut. */
+/* Pieces overlap by STRUCT_MAX bytes, so that no structure is cut. */
 static bool search_range(struct flmem_peek *peek, uint64_t start, uint64_t end, uint64_t *words,
 			 visit_piece *visit, void *context)
 {
@@ -80,11 +81,12 @@ static bool is_data(const struct flmem_glibc_space *space, const struct flmem_ma
 		return false;
 	if (map->start < space->module_end && map->end > space->module_start)
 		return true;
-	/* .bss lies behind the file's mappings. */
+	/* .bss follows the file's mappings. */
 	return map->start == after && !map->inode && strcmp(map->name, "[heap]") != 0;
 }
 
-static bool search_data(const struct flmem_glibc_space *space, visit_piece *visit, void *context)
+static bool search_module_data(const struct flmem_glibc_space *space, visit_piece *visit,
+			       void *context)
 {
 	const uint64_t page = flmem_peek_page_bytes(space->peek);
 	FLMEM_AUTO_FREE uint64_t *words = malloc((size_t)(FLMEM_PEEK_PAGES_MAX * page));
@@ -130,14 +132,14 @@ struct search {
 	unsigned bins; /* offset in the arena, once it is found */
 	/* For malloc_par. */
 	struct flmem_glibc_range brk;
-	bool is_in_brk; /* main_arena's top is, so it has a begin there, too */
-	uint64_t stray; /* where the ring of arenas led that was followed last, and none was */
-	bool usual;	/* only parameters that have what nearly all programs leave alone */
+	bool is_in_brk; /* main_arena's top is there, so its first chunk is, too */
+	uint64_t stray; /* where the last ring of arenas pointed to no arena */
+	bool usual;	/* only parameters with the defaults that nearly all programs keep */
 	const struct flmem_glibc_layout *layout;
 };
 
 /* Bin 127 is beyond the largest size class, so its list head always points to itself. */
-static bool looks_like_bins(const uint64_t *words, uint64_t address)
+static bool is_bins(const uint64_t *words, uint64_t address)
 {
 	for (size_t i = FLMEM_GLIBC_BINS; i-- > 0;) {
 		const uint64_t fd = words[2 * i], bk = words[2 * i + 1];
@@ -152,7 +154,7 @@ static bool looks_like_bins(const uint64_t *words, uint64_t address)
 	return true;
 }
 
-/* The first heap of an arena begins with a heap_info, behind which the arena lies. */
+/* The first heap of an arena begins with a heap_info, followed by the arena. */
 static bool is_heap_of(const struct flmem_glibc_space *space, uint64_t arena, uint64_t heap_bytes,
 		       struct flmem_glibc *glibc)
 {
@@ -165,7 +167,7 @@ static bool is_heap_of(const struct flmem_glibc_space *space, uint64_t arena, ui
 	    (heap_bytes != glibc->heap_bytes || info != glibc->heap_info_bytes))
 		return false;
 	flmem_peek_prepare(space->peek, heap, arena + STRUCT_MAX);
-	if (!read_word(space, heap, &owner) || owner != arena)
+	if (!read_heap_word(space, heap, &owner) || owner != arena)
 		return false;
 	glibc->heap_bytes = heap_bytes;
 	glibc->heap_info_bytes = info;
@@ -184,7 +186,7 @@ static bool is_other_arena(const struct flmem_glibc_space *space, uint64_t arena
 		is_heap_of(space, arena, UINT64_C(4) << 30, glibc));
 }
 
-static bool add_arena(struct search *search, uint64_t arena)
+static bool add_ring_arena(struct search *search, uint64_t arena)
 {
 	struct flmem_glibc *glibc = search->glibc;
 	uint64_t *grown;
@@ -205,7 +207,7 @@ static bool add_arena(struct search *search, uint64_t arena)
 	return true;
 }
 
-/* From arena to arena until the first comes again. */
+/* Follows the ring from arena to arena back to the first. */
 static bool follow_ring(struct search *search, uint64_t main_arena, unsigned bins)
 {
 	struct flmem_glibc *glibc = search->glibc;
@@ -217,16 +219,18 @@ static bool follow_ring(struct search *search, uint64_t main_arena, unsigned bin
 			search->stray = arena;
 			return false;
 		}
-		if (!add_arena(search, arena))
+		if (!add_ring_arena(search, arena))
 			return false;
-		if (!read_word(search->space, arena + bins + FLMEM_GLIBC_FROM_BINS_NEXT, &arena))
+		if (!read_heap_word(search->space, arena + bins + FLMEM_GLIBC_FROM_BINS_NEXT,
+				    &arena))
 			return false;
 	} while (arena != main_arena);
 	return true;
 }
 
-/* Whether the row may be true of this process. */
-static bool may_be(const struct flmem_glibc_space *space, const struct flmem_glibc_layout *row)
+/* Whether the row is possible for this process. */
+static bool is_possible_row(const struct flmem_glibc_space *space,
+			    const struct flmem_glibc_layout *row)
 {
 	return space->minor < 0 || row == flmem_glibc_layout_of(space->minor);
 }
@@ -239,14 +243,17 @@ static bool try_bins(struct search *search, const struct piece *piece, size_t at
 
 	if (at + NEXT_WORD >= piece->count || !words[NEXT_WORD])
 		return false;
-	used = looks_like_bins(words, address);
+	used = is_bins(words, address);
 	for (const struct flmem_glibc_layout *row = flmem_glibc_layouts; row->minor; row++) {
-		if (!may_be(search->space, row) || row->bins == search->bins)
+		if (!is_possible_row(search->space, row) || row->bins == search->bins)
 			continue;
 		search->bins = row->bins;
 		if (used && follow_ring(search, address - row->bins, row->bins))
 			return true;
-		/* Before the first call all lists are zero, but the ring is closed already. */
+		/*
+		 * Before the first call to malloc all lists are zero, but the ring is already
+		 * closed.
+		 */
 		if (!used && words[NEXT_WORD] == address - row->bins && !words[0] &&
 		    memcmp(words, words + 1, (BINS_WORDS - 1) * sizeof(*words)) == 0)
 			search->unused = true;
@@ -262,7 +269,7 @@ static bool find_bins(void *context, const struct piece *piece)
 	for (size_t i = 0; i + BINS_WORDS <= piece->count; i++) {
 		const uint64_t last = piece->words[i + BINS_WORDS - 1];
 
-		/* Cheap: this is asked of every word. */
+		/* Cheap, since it runs for every word. */
 		if (last && last != piece->address + 8 * (i + BINS_WORDS - 2) - 16)
 			continue;
 		if (try_bins(search, piece, i))
@@ -271,35 +278,35 @@ static bool find_bins(void *context, const struct piece *piece)
 	return false;
 }
 
-static void take_params(const unsigned char *mp, const struct flmem_glibc_layout *layout,
+static void read_params(const unsigned char *mp, const struct flmem_glibc_layout *layout,
 			struct flmem_glibc_params *params)
 {
 	*params = (struct flmem_glibc_params){
 		.known = true,
-		.trim_threshold = word_at(mp, FLMEM_GLIBC_MP_TRIM_THRESHOLD),
-		.mmap_threshold = word_at(mp, FLMEM_GLIBC_MP_MMAP_THRESHOLD),
-		.arena_max = word_at(mp, FLMEM_GLIBC_MP_ARENA_MAX),
-		.mmapped_count = half_at(mp, layout->mp.n_mmaps),
-		.mmapped_bytes = word_at(mp, layout->mp.mmapped_mem),
-		.sbrk_base = word_at(mp, layout->mp.sbrk_base),
-		.fixed = half_at(mp, layout->mp.no_dyn_threshold) != 0,
+		.trim_threshold = get_word(mp, FLMEM_GLIBC_MP_TRIM_THRESHOLD),
+		.mmap_threshold = get_word(mp, FLMEM_GLIBC_MP_MMAP_THRESHOLD),
+		.arena_max = get_word(mp, FLMEM_GLIBC_MP_ARENA_MAX),
+		.mmapped_count = get_half(mp, layout->mp.n_mmaps),
+		.mmapped_bytes = get_word(mp, layout->mp.mmapped_mem),
+		.sbrk_base = get_word(mp, layout->mp.sbrk_base),
+		.fixed = get_half(mp, layout->mp.no_dyn_threshold) != 0,
 	};
 	if (layout->mp.thp_pagesize)
-		params->thp_pagesize = word_at(mp, layout->mp.thp_pagesize);
+		params->thp_pagesize = get_word(mp, layout->mp.thp_pagesize);
 	if (layout->mp.tcache_count)
-		params->tcache_count = word_at(mp, layout->mp.tcache_count);
+		params->tcache_count = get_word(mp, layout->mp.tcache_count);
 }
 
 /* n_mmaps, n_mmaps_max and max_n_mmaps; mmapped_mem and max_mmapped_mem. */
 static bool has_sane_counts(const unsigned char *mp, const struct flmem_glibc_layout *layout)
 {
-	const uint32_t count = half_at(mp, layout->mp.n_mmaps);
-	const uint32_t count_max = half_at(mp, layout->mp.n_mmaps + 4);
-	const uint32_t count_seen = half_at(mp, layout->mp.n_mmaps + 8);
-	const uint64_t bytes = word_at(mp, layout->mp.mmapped_mem);
+	const uint32_t count = get_half(mp, layout->mp.n_mmaps);
+	const uint32_t count_max = get_half(mp, layout->mp.n_mmaps + 4);
+	const uint32_t count_seen = get_half(mp, layout->mp.n_mmaps + 8);
+	const uint64_t bytes = get_word(mp, layout->mp.mmapped_mem);
 
 	return count_max <= INT32_MAX && count <= count_seen && count_seen <= INT32_MAX &&
-	       bytes % 4096 == 0 && bytes <= word_at(mp, layout->mp.mmapped_mem + 8) &&
+	       bytes % 4096 == 0 && bytes <= get_word(mp, layout->mp.mmapped_mem + 8) &&
 	       bytes < ADDRESS_LIMIT && (count == 0) == (bytes == 0);
 }
 
@@ -311,28 +318,28 @@ static bool is_huge_size(uint64_t bytes)
 /* The defaults of M_MMAP_MAX and M_ARENA_TEST. */
 static bool has_usual_limits(const unsigned char *mp, const struct flmem_glibc_layout *layout)
 {
-	return half_at(mp, layout->mp.n_mmaps + 4) == 65536 &&
-	       word_at(mp, FLMEM_GLIBC_MP_ARENA_TEST) == 8;
+	return get_half(mp, layout->mp.n_mmaps + 4) == 65536 &&
+	       get_word(mp, FLMEM_GLIBC_MP_ARENA_TEST) == 8;
 }
 
-static bool looks_like_params(const struct search *search, const unsigned char *mp,
-			      const struct flmem_glibc_layout *layout)
+static bool is_params(const struct search *search, const unsigned char *mp,
+		      const struct flmem_glibc_layout *layout)
 {
-	const uint64_t base = word_at(mp, layout->mp.sbrk_base);
-	const uint64_t arena_test = word_at(mp, FLMEM_GLIBC_MP_ARENA_TEST);
+	const uint64_t base = get_word(mp, layout->mp.sbrk_base);
+	const uint64_t arena_test = get_word(mp, FLMEM_GLIBC_MP_ARENA_TEST);
 
 	if (search->usual && !has_usual_limits(mp, layout))
 		return false;
-	if (arena_test - 1 >= 1U << 20 || word_at(mp, FLMEM_GLIBC_MP_ARENA_MAX) > 1U << 20 ||
-	    half_at(mp, layout->mp.no_dyn_threshold) > 1 || !has_sane_counts(mp, layout))
+	if (arena_test - 1 >= 1U << 20 || get_word(mp, FLMEM_GLIBC_MP_ARENA_MAX) > 1U << 20 ||
+	    get_half(mp, layout->mp.no_dyn_threshold) > 1 || !has_sane_counts(mp, layout))
 		return false;
-	if (layout->mp.thp_pagesize && !is_huge_size(word_at(mp, layout->mp.thp_pagesize)))
+	if (layout->mp.thp_pagesize && !is_huge_size(get_word(mp, layout->mp.thp_pagesize)))
 		return false;
-	if (layout->mp.tcache_count && word_at(mp, layout->mp.tcache_count) > UINT16_MAX)
+	if (layout->mp.tcache_count && get_word(mp, layout->mp.tcache_count) > UINT16_MAX)
 		return false;
 	if (base || search->is_in_brk)
 		return flmem_glibc_range_has(&search->brk, base);
-	/* Without the heap's address to know it by. */
+	/* For a malloc_par without the address of the heap. */
 	return has_usual_limits(mp, layout);
 }
 
@@ -344,17 +351,17 @@ static bool find_params(void *context, const struct piece *piece)
 	for (size_t i = 0; i + words <= piece->count; i++) {
 		const unsigned char *mp = (const unsigned char *)(piece->words + i);
 
-		if (!looks_like_params(search, mp, search->layout))
+		if (!is_params(search, mp, search->layout))
 			continue;
-		take_params(mp, search->layout, &search->glibc->params);
+		read_params(mp, search->layout, &search->glibc->params);
 		return true;
 	}
 	return false;
 }
 
 /*
- * The chunk of the main thread's tcache tells releases apart whose malloc_par is the same. It is
- * the first on the heap up to 2.41.
+ * The chunk of the main thread's tcache distinguishes releases with the same malloc_par. It is the
+ * first on the heap up to 2.41.
  */
 static bool fits_first_chunk(const struct search *search)
 {
@@ -363,7 +370,7 @@ static bool fits_first_chunk(const struct search *search)
 
 	if (!params->known || !params->sbrk_base || !search->layout->tcache.chunk_bytes)
 		return true;
-	if (!read_word(search->space, (params->sbrk_base + 15) / 16 * 16 + 8, &head))
+	if (!read_heap_word(search->space, (params->sbrk_base + 15) / 16 * 16 + 8, &head))
 		return true;
 	head &= ~(uint64_t)FLMEM_GLIBC_SIZE_BITS;
 	return search->layout->tcache.counts_free ? head != 0x250 && head != 0x290
@@ -371,21 +378,21 @@ static bool fits_first_chunk(const struct search *search)
 }
 
 /*
- * Whether a chunk of a fastbin links to the next one by its address. From 2.32 on that is mangled,
- * and even the last one's link is not zero.
+ * Whether a chunk of a fastbin links to the next one by its plain address. From 2.32 on links are
+ * mangled, and even the last link is not zero.
  */
-static bool links_plainly(const struct search *search, uint64_t chunk, uint64_t size)
+static bool has_plain_link(const struct search *search, uint64_t chunk, uint64_t size)
 {
 	uint64_t link, head;
 
-	if (chunk % FLMEM_GLIBC_ALIGNMENT || !read_word(search->space, chunk + 16, &link))
+	if (chunk % FLMEM_GLIBC_ALIGNMENT || !read_heap_word(search->space, chunk + 16, &link))
 		return false;
-	return !link ||
-	       (link % FLMEM_GLIBC_ALIGNMENT == 0 && read_word(search->space, link + 8, &head) &&
-		(head & ~(uint64_t)FLMEM_GLIBC_SIZE_BITS) == size);
+	return !link || (link % FLMEM_GLIBC_ALIGNMENT == 0 &&
+			 read_heap_word(search->space, link + 8, &head) &&
+			 (head & ~(uint64_t)FLMEM_GLIBC_SIZE_BITS) == size);
 }
 
-/* Links tell 2.32 from 2.30, which is the same otherwise; without any it makes no difference. */
+/* Links distinguish 2.32 from 2.30, which is otherwise the same; without links either row works. */
 static bool fits_links(const struct search *search)
 {
 	const struct flmem_glibc_layout *layout = search->layout;
@@ -398,22 +405,22 @@ static bool fits_links(const struct search *search)
 				search->glibc->arenas[i] + layout->fastbins + 8 * bin;
 			uint64_t chunk;
 
-			if (read_word(search->space, place, &chunk) && chunk)
-				return !links_plainly(search, chunk, flmem_glibc_fast_size(bin));
+			if (read_heap_word(search->space, place, &chunk) && chunk)
+				return !has_plain_link(search, chunk, flmem_glibc_fast_size(bin));
 		}
 	return true;
 }
 
-/* The newest row that fits; the last one that is possible goes to `fallback`. */
+/* The newest row that fits; sets `fallback` to the last possible one. */
 static bool try_layouts(struct search *search, const struct flmem_glibc_layout **fallback)
 {
 	for (const struct flmem_glibc_layout *row = flmem_glibc_layouts; row->minor; row++) {
-		if (!may_be(search->space, row) || row->bins != search->bins)
+		if (!is_possible_row(search->space, row) || row->bins != search->bins)
 			continue;
 		search->layout = row;
 		*fallback = row;
-		if (search_data(search->space, find_params, search) && fits_first_chunk(search) &&
-		    fits_links(search))
+		if (search_module_data(search->space, find_params, search) &&
+		    fits_first_chunk(search) && fits_links(search))
 			return true;
 		search->glibc->params.known = false;
 	}
@@ -421,18 +428,19 @@ static bool try_layouts(struct search *search, const struct flmem_glibc_layout *
 }
 
 /*
- * Without the release the newest row that fits; when none has its parameters, one by the arena. A
- * row that is not the right one can fit what lies some words beside the parameters; among them are
- * limits that are hardly ever changed, so rows that find these where they belong come first.
+ * If the release is unknown, takes the newest row that fits; if none fits the parameters, one that
+ * fits the arena. A wrong row can match memory a few words away from the parameters. The parameters
+ * include limits that programs rarely change, so rows that find their defaults come first.
  */
 static void choose_layout(struct search *search)
 {
 	const struct flmem_glibc_layout *fallback = NULL;
 	uint64_t top;
 
-	if (read_word(search->space,
-		      search->glibc->arenas[0] + search->bins + (uint64_t)FLMEM_GLIBC_FROM_BINS_TOP,
-		      &top))
+	if (read_heap_word(search->space,
+			   search->glibc->arenas[0] + search->bins +
+				   (uint64_t)FLMEM_GLIBC_FROM_BINS_TOP,
+			   &top))
 		search->is_in_brk = flmem_glibc_range_has(&search->brk, top);
 	search->usual = true;
 	if (!try_layouts(search, &fallback)) {
@@ -442,13 +450,15 @@ static void choose_layout(struct search *search)
 	search->glibc->layout = search->glibc->params.known ? search->layout : fallback;
 }
 
-/* attached_threads came with 2.23, and with fixes that some distributions took into older ones. */
+/*
+ * attached_threads is in 2.23 and later, and in older ones with a distribution's backported fixes.
+ */
 static bool find_system_mem(const struct search *search, struct flmem_glibc *glibc)
 {
 	const unsigned at = search->bins + FLMEM_GLIBC_FROM_BINS_ATTACHED;
 	uint64_t word;
 
-	if (!read_word(search->space, glibc->arenas[0] + at, &word))
+	if (!read_heap_word(search->space, glibc->arenas[0] + at, &word))
 		return false;
 	glibc->system_mem = word < ATTACHED_MAX ? at + 8 : at;
 	glibc->state_bytes = glibc->system_mem + 16;
@@ -469,7 +479,7 @@ bool flmem_glibc_find(const struct flmem_glibc_space *space, struct flmem_glibc 
 	*ret_why = no_layout;
 	if (space->minor >= 0 && !flmem_glibc_layout_of(space->minor))
 		return false;
-	found = search_data(space, find_bins, &search);
+	found = search_module_data(space, find_bins, &search);
 	*ret_why = search.no_memory ? no_memory : no_state;
 	if (!found)
 		return false;
@@ -485,14 +495,14 @@ bool flmem_glibc_find(const struct flmem_glibc_space *space, struct flmem_glibc 
 	return true;
 }
 
-/* Also one that lies where none is known to, as a release to come may have it. */
+/* Also bins at an unknown offset, as a newer release may have them. */
 static bool has_bins(const struct flmem_glibc_space *space, uint64_t arena)
 {
 	const uint64_t place = arena + flmem_glibc_layout_of(space->minor)->bins;
 	uint64_t words[BINS_WORDS];
 
 	return flmem_peek_read(space->peek, place, words, sizeof(words)) == 0 &&
-	       looks_like_bins(words, place);
+	       is_bins(words, place);
 }
 
 bool flmem_glibc_stray(const struct flmem_glibc_space *space, uint64_t *ret_address)
@@ -504,10 +514,13 @@ bool flmem_glibc_stray(const struct flmem_glibc_space *space, uint64_t *ret_addr
 		.brk = flmem_glibc_brk(space),
 	};
 
-	if (!flmem_glibc_layout_of(space->minor) || search_data(space, find_bins, &search) ||
+	if (!flmem_glibc_layout_of(space->minor) || search_module_data(space, find_bins, &search) ||
 	    !search.stray || has_bins(space, search.stray))
 		return false;
-	/* Its heap_info and its begin are in one page. Where that is swapped out it may be one. */
+	/*
+	 * Its heap_info and its start are in one page. If that page is swapped out, it may be an
+	 * arena.
+	 */
 	if (!flmem_peek_is_resident(space->peek, search.stray) &&
 	    flmem_maps_find(space->maps, search.stray))
 		return false;
@@ -522,12 +535,12 @@ void flmem_glibc_clear(struct flmem_glibc *glibc)
 }
 
 /* FNV-1a over words. */
-static uint64_t digest(const unsigned char *bytes, size_t length)
+static uint64_t hash_words(const unsigned char *bytes, size_t length)
 {
 	uint64_t hash = UINT64_C(0xcbf29ce484222325);
 
 	for (size_t i = 0; i + 8 <= length; i += 8)
-		hash = (hash ^ word_at(bytes, (unsigned)i)) * UINT64_C(0x100000001b3);
+		hash = (hash ^ get_word(bytes, (unsigned)i)) * UINT64_C(0x100000001b3);
 	return hash;
 }
 
@@ -548,15 +561,15 @@ bool flmem_glibc_arena_read(const struct flmem_glibc_space *space, const struct 
 	if (glibc->state_bytes > sizeof(bytes) ||
 	    flmem_peek_read(space->peek, arena.address, bytes, glibc->state_bytes))
 		return false;
-	arena.locked = half_at(bytes, 0) != 0;
-	arena.top = word_at(bytes, layout->bins + (unsigned)FLMEM_GLIBC_FROM_BINS_TOP);
-	arena.system_mem = word_at(bytes, glibc->system_mem);
+	arena.locked = get_half(bytes, 0) != 0;
+	arena.top = get_word(bytes, layout->bins + (unsigned)FLMEM_GLIBC_FROM_BINS_TOP);
+	arena.system_mem = get_word(bytes, glibc->system_mem);
 	if (flmem_glibc_counts_threads(glibc))
-		arena.threads = word_at(bytes, layout->bins + FLMEM_GLIBC_FROM_BINS_ATTACHED);
+		arena.threads = get_word(bytes, layout->bins + FLMEM_GLIBC_FROM_BINS_ATTACHED);
 	for (unsigned i = 0; layout->fastbins && i < FLMEM_GLIBC_FASTBINS; i++)
-		arena.fastbins[i] = word_at(bytes, layout->fastbins + 8 * i);
-	/* Without the lock at its begin. */
-	arena.state = digest(bytes + 8, glibc->state_bytes - 8);
+		arena.fastbins[i] = get_word(bytes, layout->fastbins + 8 * i);
+	/* Without the lock at the start of the arena. */
+	arena.state = hash_words(bytes + 8, glibc->state_bytes - 8);
 	*ret_arena = arena;
 	return true;
 }

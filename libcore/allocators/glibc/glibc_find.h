@@ -4,8 +4,8 @@
 
 /*
  * Finds glibc's arenas and parameters in the writable data of the file that holds malloc. No
- * dynamic symbol names them, so they are known by their contents: 127 list heads of which the last
- * is always empty, a ring of arenas that leads back to where it began, the address of the heap.
+ * dynamic symbol names them, so they are recognised by their contents: 127 list heads of which the
+ * last is always empty, a closed ring of arenas, the address of the heap.
  */
 
 #include <stdbool.h>
@@ -16,12 +16,12 @@
 #include "proc/maps.h"
 #include "proc/peek.h"
 
-/* Where to look. */
+/* Where to search. */
 struct flmem_glibc_space {
 	struct flmem_peek *peek;
 	const struct flmem_maps *maps;
 	uint64_t module_start, module_end; /* of the mappings of the file */
-	int minor;			   /* it is glibc 2.minor; -1: not known */
+	int minor;			   /* glibc 2.minor; -1: unknown */
 };
 
 /* Values of mp_ (struct malloc_par). */
@@ -35,14 +35,14 @@ struct flmem_glibc_params {
 	bool fixed; /* thresholds were set, so freeing does not move them */
 };
 
-/* An arena's own words. */
+/* Fields of an arena. */
 struct flmem_glibc_arena {
 	uint64_t address;
 	uint64_t top; /* address of the chunk at its end */
 	uint64_t system_mem;
 	uint64_t fastbins[FLMEM_GLIBC_FASTBINS];
-	uint64_t threads; /* that take their memory from it; 0 where they are not counted */
-	uint64_t state;	  /* changes when its lists do; not when chunks move within a list */
+	uint64_t threads; /* that allocate from it; 0 where they are not counted */
+	uint64_t state;	  /* hash of its lists, but not of the order within a list */
 	bool locked;
 };
 
@@ -60,13 +60,13 @@ struct flmem_glibc {
 	struct flmem_glibc_params params;
 };
 
-/* False when malloc's data cannot be made out; `ret_why` is a static text then. */
+/* False when malloc's data was not found; then `ret_why` is a static text. */
 bool flmem_glibc_find(const struct flmem_glibc_space *space, struct flmem_glibc *ret_glibc,
 		      const char **ret_why);
 
 /*
- * Where nothing was found: whether that is because malloc's arenas, of a known release, do not form
- * a ring. The address is where they lead to in place of an arena.
+ * After a failed search: whether the reason is that malloc's arenas, of a known release, do not
+ * form a ring. The address is what the ring points to instead of an arena.
  */
 bool flmem_glibc_stray(const struct flmem_glibc_space *space, uint64_t *ret_address);
 
@@ -74,11 +74,13 @@ void flmem_glibc_clear(struct flmem_glibc *glibc);
 
 #define FLMEM_AUTO_GLIBC FLMEM_AUTO(flmem_glibc_clear)
 
-/* Reads one of its arenas as it is now; false when it cannot be read or is no arena (any more). */
+/*
+ * Reads the current state of an arena; false when it cannot be read or is not an arena (any more).
+ */
 bool flmem_glibc_arena_read(const struct flmem_glibc_space *space, const struct flmem_glibc *glibc,
 			    size_t index, struct flmem_glibc_arena *ret_arena);
 
-/* Whether its arenas count their threads, as they do from 2.23 on and in fixed older ones. */
+/* Whether its arenas count their threads: from 2.23 on, and in older ones with backported fixes. */
 bool flmem_glibc_counts_threads(const struct flmem_glibc *glibc);
 
 /* A range of addresses; empty when both are the same. */
@@ -86,7 +88,7 @@ struct flmem_glibc_range {
 	uint64_t start, end;
 };
 
-/* What the kernel calls [heap], which brk(2) grows: several mappings where parts were advised. */
+/* The kernel's [heap], which brk(2) grows: several mappings after madvise(2) on parts. */
 struct flmem_glibc_range flmem_glibc_brk(const struct flmem_glibc_space *space);
 
 static inline bool flmem_glibc_range_has(const struct flmem_glibc_range *range, uint64_t address)

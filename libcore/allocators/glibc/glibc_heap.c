@@ -18,18 +18,18 @@
 #define LOCK_WAITS	  20
 #define LOCK_WAIT_US	  100
 #define DEFAULT_MMAP	  ((uint64_t)128 << 10) /* DEFAULT_MMAP_THRESHOLD_MIN */
-#define DEFAULT_TCACHE	  16U			/* places, of the release with the most */
-#define SAYS_NOTHING	  4   /* an error of more than one part in so many of what is resident */
-#define NEGLIGIBLE	  128 /* one part in so many is not worth a long search */
-#define LENGTH_PER_WALKED 4   /* of heaps longer than this, most has to be gone to be walked */
-#define MOVING_BYTES	  ((uint64_t)64 << 10) /* what may come and go while it is read */
+#define DEFAULT_TCACHE	  16U			/* bins of the release with the most */
+#define SAYS_NOTHING	  4   /* the error may be 1/PRECISION of the resident bytes */
+#define NEGLIGIBLE	  128 /* smaller parts are not worth a long search */
+#define LENGTH_PER_WALKED 4   /* longer heaps are walked only if mostly not resident */
+#define MOVING_BYTES	  ((uint64_t)64 << 10) /* what may be allocated or freed during a reading */
 
 static const char unused[] = "glibc's malloc has not been used by this process";
 static const char no_params[] = "malloc's parameters were not found in the memory of the process";
 static const char lost[] =
 	"its chunks do not follow each other as glibc's do: the heap is damaged, "
 	"or changes faster than it can be read";
-static const char elsewhere[] = "part of its memory lies in mappings that flmem does not search, "
+static const char elsewhere[] = "part of its memory is in mappings that flmem does not search, "
 				"as with glibc.malloc.hugetlb=2";
 static const char absent[] = "part of it is swapped out, and reading it would swap it in";
 static const char no_time[] =
@@ -38,7 +38,7 @@ static const char no_memory[] = "flmem is out of memory";
 static const char uncounted[] = "glibc counts the threads of an arena from 2.23 on";
 static const char only_sampled[] = "the heap was too large to read arena by arena; it was sampled";
 
-/* All heaps while they are read. */
+/* State of reading all heaps. */
 struct reading {
 	const struct flmem_glibc_space *space;
 	const struct flmem_glibc *glibc;
@@ -49,19 +49,19 @@ struct reading {
 	struct flmem_arena_list arenas;
 	const char *how;	 /* static: "walked" or "sampled" */
 	const char *skipped_why; /* static: why an arena could not be read, or NULL */
-	const char *why;	 /* static: why nothing can be told, or NULL */
+	const char *why;	 /* static: why all figures are unknown, or NULL */
 };
 
 /* One arena, read once. */
 struct attempt {
 	struct flmem_glibc_sums sums;
 	uint64_t resident, metadata;
-	uint64_t unseen; /* what the arena took from the system elsewhere */
+	uint64_t unseen; /* memory that the arena took from the system elsewhere */
 	uint64_t threads;
 	enum flmem_glibc_walked walked;
 };
 
-static const char *walked_why(enum flmem_glibc_walked walked)
+static const char *explain_walked(enum flmem_glibc_walked walked)
 {
 	switch (walked) {
 	case FLMEM_GLIBC_WALKED:
@@ -78,14 +78,14 @@ static const char *walked_why(enum flmem_glibc_walked walked)
 	return no_memory;
 }
 
-static uint64_t distance(uint64_t a, uint64_t b)
+static uint64_t absolute_difference(uint64_t a, uint64_t b)
 {
 	return a > b ? a - b : b - a;
 }
 
 /*
- * By the lists alone, where each thread of the arena has its tcache where the first request of a
- * thread puts it; others are only met by walking.
+ * Reads the lists alone, if each thread of the arena has its tcache where a thread's first request
+ * puts it; others are found only by walking.
  */
 static bool read_lists(const struct reading *reading, const struct flmem_glibc_arena *arena,
 		       const struct flmem_glibc_stretches *list,
@@ -129,7 +129,7 @@ static void read_chunks(struct reading *reading, size_t index,
 		const struct flmem_glibc_stretch *stretch = &list.rows[i];
 
 		length += flmem_glibc_stretch_finish(stretch) - stretch->begin;
-		/* What cannot be walked is still resident. */
+		/* Memory that cannot be walked is still resident. */
 		attempt->resident += flmem_peek_resident(reading->space->peek, stretch->begin,
 							 flmem_glibc_stretch_finish(stretch));
 		attempt->metadata +=
@@ -138,10 +138,10 @@ static void read_chunks(struct reading *reading, size_t index,
 			attempt->walked =
 				flmem_glibc_walk(reading->walker, stretch, &fast, &attempt->sums);
 	}
-	attempt->unseen = distance(length, arena->system_mem);
+	attempt->unseen = absolute_difference(length, arena->system_mem);
 }
 
-/* Waits a little for whoever is changing it. */
+/* Waits briefly for a thread that is changing the arena. */
 static bool read_arena(struct reading *reading, size_t index, struct flmem_glibc_arena *ret_arena)
 {
 	for (unsigned i = 0;; i++) {
@@ -153,15 +153,15 @@ static bool read_arena(struct reading *reading, size_t index, struct flmem_glibc
 	}
 }
 
-/* How far two readings of a heap that changes are apart, and a little for what neither saw. */
-static uint64_t disagreement(const struct attempt *a, const struct attempt *b)
+/* The difference of two readings of a changing heap, plus a margin for what neither saw. */
+static uint64_t estimate_error(const struct attempt *a, const struct attempt *b)
 {
 	const uint64_t apart[] = {
-		distance(a->sums.free, b->sums.free),
-		distance(a->sums.free_resident, b->sums.free_resident),
-		distance(a->sums.trimmable, b->sums.trimmable),
-		distance(a->sums.cached, b->sums.cached),
-		distance(a->resident, b->resident),
+		absolute_difference(a->sums.free, b->sums.free),
+		absolute_difference(a->sums.free_resident, b->sums.free_resident),
+		absolute_difference(a->sums.trimmable, b->sums.trimmable),
+		absolute_difference(a->sums.cached, b->sums.cached),
+		absolute_difference(a->resident, b->resident),
 	};
 	uint64_t most = 0;
 
@@ -171,7 +171,7 @@ static uint64_t disagreement(const struct attempt *a, const struct attempt *b)
 	return 2 * most + MOVING_BYTES;
 }
 
-/* One that could not be read has nothing that a trim is known to return. */
+/* For an arena that could not be read, nothing is known to be trimmable. */
 static void list_arena(struct reading *reading, size_t index, const struct attempt *attempt)
 {
 	const struct flmem_glibc *glibc = reading->glibc;
@@ -186,8 +186,8 @@ static void list_arena(struct reading *reading, size_t index, const struct attem
 	flmem_plan_arena(&reading->arenas, &arena);
 }
 
-static void take_attempt(struct reading *reading, size_t index, const struct attempt *attempt,
-			 uint64_t error)
+static void accept_attempt(struct reading *reading, size_t index, const struct attempt *attempt,
+			   uint64_t error)
 {
 	reading->sums.free += attempt->sums.free;
 	reading->sums.free_resident += attempt->sums.free_resident;
@@ -204,28 +204,28 @@ static void take_attempt(struct reading *reading, size_t index, const struct att
 }
 
 /*
- * An arena that cannot be read, because it is damaged or never rests, counts as in use as far as
- * it was seen to be resident, and adds that to the error.
+ * An arena that cannot be read, because it is damaged or always changing, counts as in use with its
+ * resident bytes, which are also added to the error.
  */
 static void skip_arena(struct reading *reading, size_t index, const struct attempt *attempt)
 {
-	const char *why = walked_why(attempt->walked);
+	const char *why = explain_walked(attempt->walked);
 	const struct attempt unread = {
 		.resident = attempt->resident,
 		.threads = attempt->threads,
 	};
 
-	take_attempt(reading, index, &unread, attempt->resident + MOVING_BYTES);
+	accept_attempt(reading, index, &unread, attempt->resident + MOVING_BYTES);
 	reading->skipped_why = why ? why : lost;
 	if (attempt->walked == FLMEM_GLIBC_NO_MEMORY)
 		reading->why = no_memory;
 }
 
 /*
- * Lets a change come to its end. The only thread of a process takes no lock, and malloc_consolidate
- * over all that was freed takes it milliseconds, more on a busy machine.
+ * Waits for the end of a change. A single-threaded process takes no lock, and its
+ * malloc_consolidate over all freed chunks takes milliseconds, more on a busy machine.
  */
-static void let_change_end(const struct reading *reading, unsigned attempt)
+static void wait_for_change(const struct reading *reading, unsigned attempt)
 {
 	const uint64_t us = attempt == 1 ? RETRY_US : 6 * RETRY_US;
 
@@ -242,8 +242,8 @@ static void read_one_arena(struct reading *reading, size_t index)
 		struct flmem_glibc_arena before, after;
 
 		if (i && attempt.walked == FLMEM_GLIBC_LOST)
-			let_change_end(reading, i);
-		/* While the kernel moves a page elsewhere, it looks as if it was swapped out. */
+			wait_for_change(reading, i);
+		/* While the kernel migrates a page, it looks swapped out. */
 		if (i && attempt.walked == FLMEM_GLIBC_ABSENT)
 			flmem_clock_sleep_us(MIGRATION_US);
 		if (i)
@@ -257,11 +257,11 @@ static void read_one_arena(struct reading *reading, size_t index)
 		    !flmem_glibc_arena_read(reading->space, reading->glibc, index, &after))
 			continue;
 		if (after.state == before.state) {
-			take_attempt(reading, index, &attempt, 0);
+			accept_attempt(reading, index, &attempt, 0);
 			return;
 		}
 		if (has_last && i == ATTEMPTS - 1) {
-			take_attempt(reading, index, &attempt, disagreement(&attempt, &last));
+			accept_attempt(reading, index, &attempt, estimate_error(&attempt, &last));
 			return;
 		}
 		last = attempt;
@@ -300,13 +300,14 @@ static void fill_unused(struct flmem_heap_report *heap)
 	heap->arena_list.unknown = NULL;
 }
 
-static uint64_t less(uint64_t whole, uint64_t part)
+static uint64_t subtract_clamped(uint64_t whole, uint64_t part)
 {
 	return whole > part ? whole - part : 0;
 }
 
-static void fill_sizes(const struct reading *reading, const struct flmem_glibc_mmapped *mmapped,
-		       struct flmem_heap_report *heap)
+static void fill_heap_sizes(const struct reading *reading,
+			    const struct flmem_glibc_mmapped *mmapped,
+			    struct flmem_heap_report *heap)
 {
 	const struct flmem_glibc_sums *sums = &reading->sums;
 	const uint64_t metadata = reading->metadata + sums->tcache_structs;
@@ -316,11 +317,11 @@ static void fill_sizes(const struct reading *reading, const struct flmem_glibc_m
 	heap->cached_bytes = FLMEM_KNOWN(sums->cached);
 	heap->metadata_bytes = FLMEM_KNOWN(metadata);
 	heap->free_resident_bytes = FLMEM_KNOWN(sums->free_resident);
-	heap->in_use_bytes =
-		FLMEM_KNOWN(less(resident, sums->free_resident + sums->cached + metadata));
+	heap->in_use_bytes = FLMEM_KNOWN(
+		subtract_clamped(resident, sums->free_resident + sums->cached + metadata));
 	heap->trimmable_bytes = FLMEM_KNOWN(sums->trimmable);
 	heap->decaying_bytes = FLMEM_KNOWN(0);
-	heap->pinned_bytes = FLMEM_KNOWN(less(sums->free_resident, sums->trimmable));
+	heap->pinned_bytes = FLMEM_KNOWN(subtract_clamped(sums->free_resident, sums->trimmable));
 	heap->mmapped_bytes = FLMEM_KNOWN(mmapped->resident);
 	heap->free_bytes = FLMEM_KNOWN(sums->free);
 	heap->error_bytes = FLMEM_KNOWN(reading->error);
@@ -328,7 +329,7 @@ static void fill_sizes(const struct reading *reading, const struct flmem_glibc_m
 	heap->arena_list = reading->arenas;
 }
 
-static void walk_all(struct reading *reading)
+static void walk_arenas(struct reading *reading)
 {
 	reading->sums = (struct flmem_glibc_sums){0};
 	reading->resident = reading->metadata = reading->error = 0;
@@ -337,12 +338,12 @@ static void walk_all(struct reading *reading)
 	reading->how = "walked";
 	for (size_t i = 0; i < reading->glibc->arena_count && !reading->why; i++) {
 		read_one_arena(reading, i);
-		if (reading->skipped_why == no_time) /* nor for those that follow */
+		if (reading->skipped_why == no_time) /* no time for the following ones either */
 			return;
 	}
 }
 
-/* What an estimate needs to know of all arenas. */
+/* Measures of all arenas for an estimate. */
 struct extent {
 	struct flmem_glibc_stretches list;
 	struct flmem_glibc_large large;
@@ -382,7 +383,7 @@ static bool measure_arena(struct reading *reading, size_t index, struct extent *
 			flmem_peek_resident(space->peek, stretch->begin, stretch->start);
 	}
 	extent->length += length;
-	extent->unseen += distance(length, arena.system_mem);
+	extent->unseen += absolute_difference(length, arena.system_mem);
 	return true;
 }
 
@@ -398,7 +399,7 @@ static struct extent *measure_all(struct reading *reading)
 	return FLMEM_TAKE(extent);
 }
 
-static void sample_all(struct reading *reading, const struct extent *extent)
+static void sample_arenas(struct reading *reading, const struct extent *extent)
 {
 	const struct flmem_glibc_sampling sampling = {
 		.peek = reading->space->peek,
@@ -416,14 +417,14 @@ static void sample_all(struct reading *reading, const struct extent *extent)
 	reading->how = "sampled";
 	reading->arenas = (struct flmem_arena_list){.unknown = only_sampled};
 	reading->skipped_why = extent->unseen ? elsewhere : NULL;
-	reading->why = walked_why(flmem_glibc_sample(&sampling, &estimate));
+	reading->why = explain_walked(flmem_glibc_sample(&sampling, &estimate));
 	reading->sums = estimate.sums;
 	reading->resident = estimate.resident;
 	reading->error = estimate.error + extent->unseen;
 	reading->metadata = extent->metadata;
 }
 
-/* Whether no more than may be walked was ever taken from the system. */
+/* Whether the memory ever taken from the system is within the walking limit. */
 static bool is_small(const struct reading *reading)
 {
 	uint64_t sum = 0;
@@ -440,7 +441,7 @@ static bool is_small(const struct reading *reading)
 	return sum <= reading->walked_max;
 }
 
-/* How much of them is resident, as far as that is quickly told. */
+/* Whether the resident part, as far as it is cheap to count, is within the walking limit. */
 static bool is_worth_walking(const struct reading *reading, const struct extent *extent)
 {
 	uint64_t resident = 0;
@@ -454,26 +455,26 @@ static bool is_worth_walking(const struct reading *reading, const struct extent 
 }
 
 /* Walks small heaps, and those that cannot be measured; samples large ones. */
-static void read_arenas(struct reading *reading)
+static void read_heaps(struct reading *reading)
 {
 	FLMEM_AUTO(free_extent) struct extent *extent = NULL;
 
 	if (!is_small(reading))
 		extent = measure_all(reading);
 	if (!extent || is_worth_walking(reading, extent))
-		walk_all(reading);
+		walk_arenas(reading);
 	if (!extent && reading->skipped_why == no_time)
 		extent = measure_all(reading);
 	if (extent && (!reading->how || reading->skipped_why == no_time))
-		sample_all(reading, extent);
+		sample_arenas(reading, extent);
 }
 
-static void read_all(struct reading *reading, struct flmem_heap_report *heap)
+static void read_all_heaps(struct reading *reading, struct flmem_heap_report *heap)
 {
 	const struct flmem_glibc *glibc = reading->glibc;
 	struct flmem_glibc_mmapped mmapped;
 
-	read_arenas(reading);
+	read_heaps(reading);
 	if (reading->error > reading->resident / SAYS_NOTHING)
 		reading->why = reading->skipped_why;
 	*heap = FLMEM_HEAP_UNKNOWN(reading->why);
@@ -481,8 +482,9 @@ static void read_all(struct reading *reading, struct flmem_heap_report *heap)
 		flmem_glibc_mmapped_find(reading->space, glibc, reading->resident / NEGLIGIBLE,
 					 reading->deadline_ns, &mmapped);
 		if (glibc->params.known)
-			reading->error += distance(mmapped.bytes, glibc->params.mmapped_bytes);
-		fill_sizes(reading, &mmapped, heap);
+			reading->error +=
+				absolute_difference(mmapped.bytes, glibc->params.mmapped_bytes);
+		fill_heap_sizes(reading, &mmapped, heap);
 	}
 	heap->arenas = FLMEM_KNOWN(glibc->arena_count);
 	fill_params(&glibc->params, heap);
@@ -531,8 +533,8 @@ void flmem_glibc_heap_read(const struct flmem_glibc_space *space,
 	}
 	if (effort->budget_us) {
 		/*
-		 * What is not walked by half of the time is sampled in the other half. A little is
-		 * left for what comes before and behind.
+		 * If walking takes more than half of the time, the heap is sampled in the other
+		 * half. A small part is left for the work before and after.
 		 */
 		reading.deadline_ns = flmem_clock_ns() + 950 * effort->budget_us;
 		walk_until_ns = reading.deadline_ns - 500 * effort->budget_us;
@@ -543,5 +545,5 @@ void flmem_glibc_heap_read(const struct flmem_glibc_space *space,
 		return;
 	}
 	reading.walker = walker;
-	read_all(&reading, ret_heap);
+	read_all_heaps(&reading, ret_heap);
 }

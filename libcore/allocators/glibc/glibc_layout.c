@@ -17,7 +17,7 @@
 		      .tcache_count = 96}
 #define MP_OF_2_35   {.thp_pagesize = 40, .n_mmaps = 60, .no_dyn_threshold = 72,                 \
 		      .mmapped_mem = 80, .sbrk_base = 96, .tcache_count = 120}
-/* thp_mode stands before thp_pagesize. */
+/* thp_mode precedes thp_pagesize. */
 #define MP_OF_2_43   {.thp_pagesize = 48, .n_mmaps = 68, .no_dyn_threshold = 80,                 \
 		      .mmapped_mem = 88, .sbrk_base = 104, .tcache_count = 128}
 

@@ -3,15 +3,15 @@
 #define FLMEM_ALLOCATORS_GLIBC_GLIBC_LAYOUT_H
 
 /*
- * Where glibc keeps what in its malloc: byte offsets on 64-bit machines with 8-byte words, by
- * release, as malloc/malloc.c and malloc/arena.c of each have them. None of it is an interface, so
- * whoever uses a row checks what it reads with it.
+ * The layout of glibc's malloc data: byte offsets on 64-bit machines with 8-byte words, by release,
+ * from malloc/malloc.c and malloc/arena.c of each. None of it is an interface, so users of a row
+ * check what they read with it.
  */
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* In every release so far. */
+/* The same in every release so far. */
 enum {
 	FLMEM_GLIBC_BINS = 127,	       /* pairs of fd and bk */
 	FLMEM_GLIBC_FASTBINS = 10,     /* heads */
@@ -27,28 +27,28 @@ enum {
 	FLMEM_GLIBC_NON_MAIN = 4,
 	FLMEM_GLIBC_SIZE_BITS = 7,
 
-	/* malloc_state, counted from its bins: the rest of it differs by release. */
+	/* malloc_state, relative to its bins: the other offsets differ by release. */
 	FLMEM_GLIBC_FROM_BINS_TOP = -16,
 	FLMEM_GLIBC_FROM_BINS_NEXT = 2048,
 	FLMEM_GLIBC_FROM_BINS_ATTACHED = 2064, /* system_mem before 2.23 and its backports */
 
-	/* malloc_par, the same in all. */
+	/* malloc_par, the same in all releases. */
 	FLMEM_GLIBC_MP_TRIM_THRESHOLD = 0,
 	FLMEM_GLIBC_MP_TOP_PAD = 8,
 	FLMEM_GLIBC_MP_MMAP_THRESHOLD = 16,
 	FLMEM_GLIBC_MP_ARENA_TEST = 24,
 	FLMEM_GLIBC_MP_ARENA_MAX = 32,
-	FLMEM_GLIBC_MP_BYTES = 160, /* more than the largest */
+	FLMEM_GLIBC_MP_BYTES = 160, /* larger than the largest */
 };
 
-/* Offsets in malloc_state and malloc_par of one run of releases. */
+/* Offsets in malloc_state and malloc_par for consecutive releases. */
 struct flmem_glibc_layout {
 	int minor;	   /* 2.minor and later */
 	unsigned bins;	   /* malloc_state.bins */
 	unsigned fastbins; /* malloc_state.fastbinsY; 0: there are none (2.43) */
-	bool mangles;	   /* links of fastbins and tcache are xored with their place (2.32) */
+	bool mangles;	   /* links of fastbins and tcache are xored with their address (2.32) */
 	struct {
-		unsigned thp_pagesize;	   /* 0: not there (before 2.35) */
+		unsigned thp_pagesize;	   /* 0: absent (before 2.35) */
 		unsigned n_mmaps;	   /* int; n_mmaps_max and max_n_mmaps follow it */
 		unsigned no_dyn_threshold; /* int */
 		unsigned mmapped_mem;	   /* max_mmapped_mem follows it */
@@ -59,14 +59,14 @@ struct flmem_glibc_layout {
 		unsigned chunk_bytes; /* of the chunk that holds a tcache_perthread_struct */
 		unsigned bins;
 		unsigned count_bytes; /* of each count; the entries follow the counts */
-		bool counts_free;     /* they count the places that are left (2.42) */
+		bool counts_free;     /* they count the free places (2.42) */
 	} tcache;
 };
 
 /* Newest first; ends in a row whose minor is 0. */
 extern const struct flmem_glibc_layout flmem_glibc_layouts[];
 
-/* 36 for "2.36"; -1 when the text is no version of glibc 2. */
+/* 36 for "2.36"; -1 when the text is not a version of glibc 2. */
 int flmem_glibc_minor(const char *version);
 
 /* The row for 2.minor, NULL for releases before 2.17. */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "allocators/glibc/glibc_links.h"
 
-static int wrong(struct flmem_glibc_link *link, uint64_t word, const char *why)
+static int set_wrong(struct flmem_glibc_link *link, uint64_t word, const char *why)
 {
 	link->word = word;
 	link->wrong = why;
 	return 0;
 }
 
-static bool is_size(uint64_t size)
+static bool is_valid_size(uint64_t size)
 {
 	return size >= FLMEM_GLIBC_MIN_CHUNK && size % FLMEM_GLIBC_ALIGNMENT == 0;
 }
@@ -22,22 +22,22 @@ int flmem_glibc_bin_link(struct flmem_peek *peek, uint64_t chunk, uint64_t previ
 
 	*link = (struct flmem_glibc_link){.word = chunk};
 	if (chunk % FLMEM_GLIBC_ALIGNMENT)
-		return wrong(link, chunk, "it does not lie where blocks do");
+		return set_wrong(link, chunk, "this address is not aligned like a block");
 	rc = flmem_peek_read(peek, chunk, words, sizeof(words));
 	if (rc)
 		return rc;
 	link->size = words[1] & ~(uint64_t)FLMEM_GLIBC_SIZE_BITS;
 	link->next = words[2];
 	if (words[3] != previous)
-		return wrong(link, words[3], "it does not lead back along the list");
-	if (!is_size(link->size))
-		return wrong(link, words[1], "its size is none");
+		return set_wrong(link, words[3], "its back pointer does not match the list");
+	if (!is_valid_size(link->size))
+		return set_wrong(link, words[1], "its size is invalid");
 	link->word = chunk + link->size;
 	rc = flmem_peek_read(peek, link->word, behind, sizeof(behind));
 	if (rc)
 		return rc;
 	if (behind[0] != link->size || behind[1] & FLMEM_GLIBC_PREV_INUSE)
-		return wrong(link, behind[0], "the block behind it does not know it as free");
+		return set_wrong(link, behind[0], "the next block does not mark it as free");
 	return 0;
 }
 
@@ -51,13 +51,13 @@ int flmem_glibc_fast_link(struct flmem_peek *peek, const struct flmem_glibc_layo
 
 	*link = (struct flmem_glibc_link){.word = chunk};
 	if (chunk % FLMEM_GLIBC_ALIGNMENT)
-		return wrong(link, chunk, "it does not lie where blocks do");
+		return set_wrong(link, chunk, "this address is not aligned like a block");
 	rc = flmem_peek_read(peek, chunk + 8, words, sizeof(words));
 	if (rc)
 		return rc;
 	link->size = words[0] & ~(uint64_t)FLMEM_GLIBC_SIZE_BITS;
 	link->next = layout->mangles ? place >> 12 ^ words[1] : words[1];
 	if (link->size != size)
-		return wrong(link, words[0], "its size is not that of its list");
+		return set_wrong(link, words[0], "its size does not match its list");
 	return 0;
 }

@@ -2,7 +2,7 @@
 #ifndef FLMEM_ALLOCATORS_GLIBC_GLIBC_LINKS_H
 #define FLMEM_ALLOCATORS_GLIBC_GLIBC_LINKS_H
 
-/* Steps along glibc's lists of free chunks, each checked as malloc checks before it takes one. */
+/* Follows glibc's lists of free chunks, with the checks that malloc makes before it uses one. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,15 +11,15 @@
 #include "allocators/glibc/glibc_layout.h"
 #include "proc/peek.h"
 
-/* A chunk that a list leads to. */
+/* A chunk that a list points to. */
 struct flmem_glibc_link {
 	uint64_t size;
-	uint64_t next;	   /* where the list goes on; a bin ends at its head, a fastbin in 0 */
-	const char *wrong; /* static: why it is none, or NULL */
-	uint64_t word;	   /* the one that is wrong, or the address that could not be read */
+	uint64_t next;	   /* the next chunk; a bin ends at its head, a fastbin in 0 */
+	const char *wrong; /* static: why it is not a valid chunk, or NULL */
+	uint64_t word;	   /* the wrong word, or the address that could not be read */
 };
 
-/* The head of a bin as a chunk: only its fd and bk are there. */
+/* The head of a bin as a chunk, of which only fd and bk exist. */
 static inline uint64_t flmem_glibc_bin_head(const struct flmem_glibc_layout *layout, uint64_t arena,
 					    unsigned bin)
 {
@@ -27,14 +27,14 @@ static inline uint64_t flmem_glibc_bin_head(const struct flmem_glibc_layout *lay
 }
 
 /*
- * Looks at a chunk of a bin to which `previous` leads: that it leads back, and that the chunk
- * behind it takes it for free and as large as it says. 0 with `wrong` set or not, or the negative
- * errno of flmem_peek_read().
+ * Checks a chunk of a bin that `previous` links to: its back pointer, and that the next chunk in
+ * memory marks it as free with the same size. 0 with `wrong` set or not, or the negative errno of
+ * flmem_peek_read().
  */
 int flmem_glibc_bin_link(struct flmem_peek *peek, uint64_t chunk, uint64_t previous,
 			 struct flmem_glibc_link *ret_link);
 
-/* The same for a chunk of a fastbin, which has to have its size. */
+/* The same for a chunk of a fastbin, whose size must match. */
 int flmem_glibc_fast_link(struct flmem_peek *peek, const struct flmem_glibc_layout *layout,
 			  uint64_t chunk, uint64_t size, struct flmem_glibc_link *ret_link);
 
@@ -44,9 +44,9 @@ static inline uint64_t flmem_glibc_fast_size(unsigned bin)
 	return 16U * (uint64_t)bin + FLMEM_GLIBC_MIN_CHUNK;
 }
 
-/* Tells a list that comes back to where it was (R. P. Brent, BIT 20, 1980). Begins as zeroes. */
+/* Detects a circular list (R. P. Brent, BIT 20, 1980). Initialise to zeroes. */
 struct flmem_glibc_cycle {
-	uint64_t marked; /* a place that was passed; a new one after 1, 2, 4, ... steps */
+	uint64_t marked; /* an earlier element; replaced after 1, 2, 4, ... steps */
 	size_t steps, until;
 };
 

@@ -5,16 +5,16 @@
 
 #include "allocators/glibc/glibc_links.h"
 
-#define WALKED_UP_TO   ((uint64_t)4 << 20)  /* smaller arenas are walked over sooner than asked */
-#define PAGES_PER_ITEM 64U		    /* one chunk of a list in so many pages is few */
-#define LARGE	       ((uint64_t)64 << 10) /* chunks that a walk gains by jumping over */
-#define LARGE_AFTER    16U		    /* so many tell how large they are */
+#define WALKED_UP_TO   ((uint64_t)4 << 20)  /* smaller arenas are faster to walk */
+#define PAGES_PER_ITEM 64U		    /* a short list: one chunk per so many pages */
+#define LARGE	       ((uint64_t)64 << 10) /* average size from which walking is faster */
+#define LARGE_AFTER    16U		    /* chunks that give a usable average size */
 
 struct collection {
 	struct flmem_peek *peek;
 	const struct flmem_glibc_stretches *stretches;
 	struct flmem_glibc_runs runs;
-	uint64_t bytes; /* in them */
+	uint64_t bytes; /* total size of the chunks */
 };
 
 void flmem_glibc_runs_clear(struct flmem_glibc_runs *runs)
@@ -23,8 +23,8 @@ void flmem_glibc_runs_clear(struct flmem_glibc_runs *runs)
 	*runs = (struct flmem_glibc_runs){0};
 }
 
-static const struct flmem_glibc_stretch *stretch_of(const struct flmem_glibc_stretches *stretches,
-						    uint64_t chunk)
+static const struct flmem_glibc_stretch *find_stretch(const struct flmem_glibc_stretches *stretches,
+						      uint64_t chunk)
 {
 	for (size_t i = 0; i < stretches->count; i++)
 		if (chunk >= stretches->rows[i].start && chunk < stretches->rows[i].end)
@@ -32,9 +32,9 @@ static const struct flmem_glibc_stretch *stretch_of(const struct flmem_glibc_str
 	return NULL;
 }
 
-static bool add(struct collection *collection, uint64_t chunk, uint64_t head)
+static bool add_chunk(struct collection *collection, uint64_t chunk, uint64_t head)
 {
-	const struct flmem_glibc_stretch *stretch = stretch_of(collection->stretches, chunk);
+	const struct flmem_glibc_stretch *stretch = find_stretch(collection->stretches, chunk);
 	const uint64_t size = head & ~(uint64_t)FLMEM_GLIBC_SIZE_BITS;
 	struct flmem_glibc_runs *runs = &collection->runs;
 
@@ -47,8 +47,8 @@ static bool add(struct collection *collection, uint64_t chunk, uint64_t head)
 	return runs->count < LARGE_AFTER || collection->bytes / runs->count < LARGE;
 }
 
-/* One bin; `self` is what its head is as a chunk. */
-static bool follow(struct collection *collection, uint64_t self)
+/* Follows one bin; `self` is its head as a chunk. */
+static bool follow_bin(struct collection *collection, uint64_t self)
 {
 	uint64_t chunk, previous = self;
 
@@ -58,7 +58,7 @@ static bool follow(struct collection *collection, uint64_t self)
 		struct flmem_glibc_link link;
 
 		if (flmem_glibc_bin_link(collection->peek, chunk, previous, &link) || link.wrong ||
-		    !add(collection, chunk, link.size))
+		    !add_chunk(collection, chunk, link.size))
 			return false;
 		previous = chunk;
 		chunk = link.next;
@@ -66,36 +66,37 @@ static bool follow(struct collection *collection, uint64_t self)
 	return true;
 }
 
-static bool collect(struct collection *collection, const struct flmem_glibc *glibc,
-		    const struct flmem_glibc_arena *arena, const struct flmem_glibc_fast *fast)
+static bool collect_chunks(struct collection *collection, const struct flmem_glibc *glibc,
+			   const struct flmem_glibc_arena *arena,
+			   const struct flmem_glibc_fast *fast)
 {
 	for (size_t i = 0; i < fast->count; i++) {
 		uint64_t head;
 
 		if (flmem_peek_read(collection->peek, fast->chunks[i] + 8, &head, sizeof(head)) ||
-		    !add(collection, fast->chunks[i], head))
+		    !add_chunk(collection, fast->chunks[i], head))
 			return false;
 	}
 	for (unsigned i = 0; i < FLMEM_GLIBC_BINS; i++)
-		if (!follow(collection, flmem_glibc_bin_head(glibc->layout, arena->address, i)))
+		if (!follow_bin(collection, flmem_glibc_bin_head(glibc->layout, arena->address, i)))
 			return false;
 	return true;
 }
 
-static int by_address(const void *a, const void *b)
+static int compare_runs(const void *a, const void *b)
 {
 	const struct flmem_glibc_run *first = a, *second = b;
 
 	return (first->start > second->start) - (first->start < second->start);
 }
 
-/* Neighbours become one, as malloc_trim joins the chunks of fastbins; none may overlap. */
-static bool join(struct flmem_glibc_runs *runs)
+/* Joins neighbours, as malloc_trim joins the chunks of fastbins; false when any overlap. */
+static bool join_runs(struct flmem_glibc_runs *runs)
 {
 	size_t kept = 0;
 
 	if (runs->count)
-		qsort(runs->rows, runs->count, sizeof(*runs->rows), by_address);
+		qsort(runs->rows, runs->count, sizeof(*runs->rows), compare_runs);
 	for (size_t i = 1; i < runs->count; i++) {
 		if (runs->rows[i].start < runs->rows[kept].end)
 			return false;
@@ -127,7 +128,7 @@ bool flmem_glibc_lists_read(const struct flmem_glibc_space *space, const struct 
 	collection.runs.rows = calloc(collection.runs.room, sizeof(*collection.runs.rows));
 	owned.rows = collection.runs.rows;
 	whole = owned.rows && fast->count < collection.runs.room &&
-		collect(&collection, glibc, arena, fast) && join(&collection.runs);
+		collect_chunks(&collection, glibc, arena, fast) && join_runs(&collection.runs);
 	if (!whole)
 		return false;
 	*ret_runs = collection.runs;

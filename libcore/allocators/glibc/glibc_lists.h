@@ -3,9 +3,9 @@
 #define FLMEM_ALLOCATORS_GLIBC_GLIBC_LISTS_H
 
 /*
- * What is free of an arena by its lists alone. They are the same chunks that a walk over all chunks
- * finds, for a fraction of the reading where nearly all are in use: a list is followed from place
- * to place, so many chunks are sooner walked over, and so are large ones, which a walk jumps over.
+ * The free chunks of an arena from its lists alone. They are the same chunks that a walk finds, at
+ * a fraction of the cost where nearly all chunks are in use. A list jumps through memory, so
+ * walking is faster for many chunks, and for large ones, which a walk skips.
  */
 
 #include "allocators/glibc/glibc_find.h"
@@ -17,9 +17,9 @@ void flmem_glibc_runs_clear(struct flmem_glibc_runs *runs);
 #define FLMEM_AUTO_GLIBC_RUNS FLMEM_AUTO(flmem_glibc_runs_clear)
 
 /*
- * Collects the runs of free chunks that the bins and `fast` list; each is looked at from both ends,
- * as malloc does before it takes one. False when there are too many, or too large ones, or a list
- * is not what it should be: walk over the chunks then.
+ * Collects the runs of free chunks in the bins and in `fast`; each is checked from both ends, as
+ * malloc does before it uses one. False when there are too many or too large ones, or a list is
+ * invalid: walk the chunks then.
  */
 bool flmem_glibc_lists_read(const struct flmem_glibc_space *space, const struct flmem_glibc *glibc,
 			    const struct flmem_glibc_arena *arena,

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 
-#define AHEAD_PAGES 4096U /* asked for at once: which of them are resident */
+#define AHEAD_PAGES 4096U /* queried together for residency */
 
 struct search {
 	const struct flmem_glibc_space *space;
@@ -22,30 +22,33 @@ static bool has_all(const struct search *search)
 	return params->known && search->found.count >= params->mmapped_count;
 }
 
-static bool is_late(const struct search *search)
+static bool is_search_late(const struct search *search)
 {
 	return search->deadline_ns && flmem_clock_ns() >= search->deadline_ns;
 }
 
-/* What the kernel names is no block: [heap], [stack] and the like. Programs name only their own. */
+/*
+ * A mapping with a kernel name ([heap], [stack]) is not a block. Programs can only set "[anon:...]"
+ * names.
+ */
 static bool may_hold_blocks(const struct flmem_map *map)
 {
 	return !map->inode && map->flags & FLMEM_MAP_WRITE && !(map->flags & FLMEM_MAP_SHARED) &&
 	       (map->name[0] == '\0' || strncmp(map->name, "[anon", 5) == 0);
 }
 
-/* What a chunk begins with. */
+/* The first words of a chunk. */
 struct head {
 	uint64_t before, size;
 };
 
 /*
- * Length of the block that such a head ends `lead` bytes behind its begin, 0: none. Its size and
- * the room before it, which an alignment leaves, are whole pages together, or are but for a last
- * head's length that is not counted (2.43).
+ * Length of the block whose head is `lead` bytes after its start, 0: none. Its size and the space
+ * before it, left by an alignment, add up to whole pages; in 2.43 the length of one head is not
+ * counted.
  */
-static uint64_t block_length(const struct search *search, const struct head *head, uint64_t lead,
-			     uint64_t room)
+static uint64_t measure_block(const struct search *search, const struct head *head, uint64_t lead,
+			      uint64_t room)
 {
 	uint64_t length = lead + (head->size & ~(uint64_t)FLMEM_GLIBC_SIZE_BITS);
 
@@ -57,10 +60,10 @@ static uint64_t block_length(const struct search *search, const struct head *hea
 }
 
 /*
- * The block at the begin of a mapping. Whoever aligns one leaves the head of the whole block where
- * it was, in most releases.
+ * The block at the start of a mapping. In most releases aligning a block leaves the head of the
+ * whole block in place.
  */
-static uint64_t first_block(const struct search *search, const struct flmem_map *map)
+static uint64_t measure_first_block(const struct search *search, const struct flmem_map *map)
 {
 	for (uint64_t lead = 0; lead < search->page; lead += sizeof(struct head)) {
 		struct head head;
@@ -68,14 +71,14 @@ static uint64_t first_block(const struct search *search, const struct flmem_map 
 
 		if (flmem_peek_read(search->space->peek, map->start + lead, &head, sizeof(head)))
 			return 0;
-		length = block_length(search, &head, lead, map->end - map->start);
+		length = measure_block(search, &head, lead, map->end - map->start);
 		if (length)
 			return length;
 	}
 	return 0;
 }
 
-static void take(struct search *search, uint64_t start, uint64_t length)
+static void add_mmapped_block(struct search *search, uint64_t start, uint64_t length)
 {
 	flmem_peek_prepare(search->space->peek, start, start + length);
 	search->found.count++;
@@ -83,27 +86,27 @@ static void take(struct search *search, uint64_t start, uint64_t length)
 	search->found.resident += flmem_peek_resident(search->space->peek, start, start + length);
 }
 
-/* Blocks that stand one behind the other; returns where they end. */
+/* Follows consecutive blocks; returns their end. */
 static uint64_t search_chain(struct search *search, const struct flmem_map *map)
 {
-	uint64_t page = map->start, length = first_block(search, map);
+	uint64_t page = map->start, length = measure_first_block(search, map);
 
 	while (length && !has_all(search)) {
 		struct head head;
 
-		take(search, page, length);
+		add_mmapped_block(search, page, length);
 		page += length;
 		length = 0;
 		flmem_peek_prepare(search->space->peek, page, page + search->page);
 		if (page < map->end &&
 		    flmem_peek_read(search->space->peek, page, &head, sizeof(head)) == 0)
-			length = block_length(search, &head, 0, map->end - page);
+			length = measure_block(search, &head, 0, map->end - page);
 	}
 	return page;
 }
 
-/* Heaps of arenas hold none. */
-static bool is_heap(const struct search *search, const struct flmem_map *map)
+/* Heaps of arenas hold no such blocks. */
+static bool is_arena_heap(const struct search *search, const struct flmem_map *map)
 {
 	const struct flmem_glibc *glibc = search->glibc;
 	uint64_t owner;
@@ -117,7 +120,7 @@ static bool is_heap(const struct search *search, const struct flmem_map *map)
 	return false;
 }
 
-/* Blocks that something else stands before: looks at the begin of every page. */
+/* Searches for blocks with other memory before them: checks the start of every page. */
 static void search_pages(struct search *search, const struct flmem_map *map, uint64_t page)
 {
 	struct head heads[FLMEM_PEEK_PAGES_MAX];
@@ -135,23 +138,25 @@ static void search_pages(struct search *search, const struct flmem_map *map, uin
 			prepared = prepared < map->end ? prepared : map->end;
 			flmem_peek_prepare(search->space->peek, page, prepared);
 		}
-		if (!count || is_late(search) ||
+		if (!count || is_search_late(search) ||
 		    flmem_peek_read_pieces(search->space->peek, &pieces, heads, &resident))
 			return;
 		for (uint64_t i = 0; i < count && !next; i++) {
 			uint64_t at = page + i * search->page;
-			uint64_t length = block_length(search, &heads[i], 0, map->end - at);
+			uint64_t length = measure_block(search, &heads[i], 0, map->end - at);
 
 			if (length)
 				next = at + length;
 			if (length)
-				take(search, at, length);
+				add_mmapped_block(search, at, length);
 		}
 		page = next ? next : page + count * search->page;
 	}
 }
 
-/* From the top: the kernel maps downwards, and the large blocks that stay are mostly old ones. */
+/*
+ * From the highest address: the kernel maps downwards, and large blocks that stay are mostly old.
+ */
 static void search_maps(struct search *search, bool deep)
 {
 	search->found = (struct flmem_glibc_mmapped){0};
@@ -162,7 +167,7 @@ static void search_maps(struct search *search, bool deep)
 		if (!may_hold_blocks(map))
 			continue;
 		flmem_peek_prepare(search->space->peek, map->start, map->start + search->page);
-		if (is_heap(search, map))
+		if (is_arena_heap(search, map))
 			continue;
 		end = search_chain(search, map);
 		if (deep)
@@ -187,7 +192,7 @@ void flmem_glibc_mmapped_find(const struct flmem_glibc_space *space,
 	if (glibc->params.known && !has_all(&search) &&
 	    first.bytes + negligible < glibc->params.mmapped_bytes) {
 		search_maps(&search, true);
-		if (search.found.bytes < first.bytes) /* no time was left */
+		if (search.found.bytes < first.bytes) /* out of time */
 			search.found = first;
 	}
 	*ret_mmapped = search.found;

@@ -2,7 +2,7 @@
 #ifndef FLMEM_ALLOCATORS_GLIBC_GLIBC_MMAPPED_H
 #define FLMEM_ALLOCATORS_GLIBC_GLIBC_MMAPPED_H
 
-/* Blocks that glibc's malloc gave mappings of their own, from the mmap threshold on. */
+/* Blocks that glibc's malloc allocated with mmap(2), from the mmap threshold on. */
 
 #include "allocators/glibc/glibc_find.h"
 
@@ -13,9 +13,9 @@ struct flmem_glibc_mmapped {
 };
 
 /*
- * No list leads to them: they are known by their heads, which stand at the begin of a mapping or
- * behind the block before, and searched for page by page only when malloc counts more than
- * `negligible` bytes besides. Ends at `deadline_ns` (flmem_clock_ns(), 0: none).
+ * No list holds them: they are recognised by their heads at the start of a mapping or after another
+ * block, and searched page by page only when malloc counts more than `negligible` further bytes.
+ * Ends at `deadline_ns` (flmem_clock_ns(), 0: none).
  */
 void flmem_glibc_mmapped_find(const struct flmem_glibc_space *space,
 			      const struct flmem_glibc *glibc, uint64_t negligible,

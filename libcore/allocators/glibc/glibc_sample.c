@@ -8,12 +8,12 @@
 #include "allocators/glibc/glibc_slice.h"
 #include "base/clock.h"
 
-#define MEASURED_MAX  ((uint64_t)8 << 30) /* asking about all pages of more takes too long */
+#define MEASURED_MAX  ((uint64_t)8 << 30) /* above this, querying all pages takes too long */
 #define SLICES_MAX    ((size_t)1 << 20)	  /* 1 TiB */
 #define STRATA_MAX    48U
-#define STRATUM_LEAST 4U   /* slices read of each, or all */
-#define QUANTILE      2.58 /* of the normal distribution, for 99 in 100 */
-#define BORDER_BYTES  512  /* what each slice is off by at its ends, at most */
+#define STRATUM_LEAST 4U   /* slices read of each, or all if fewer */
+#define QUANTILE      2.58 /* of the normal distribution, for 99 % */
+#define BORDER_BYTES  512  /* the error of each slice at its ends, at most */
 #define UNSORTED_BIN  0U
 #define LAST_BIN      125U /* bin 126, of chunks from 768 KiB on */
 #define LIST_MAX      65536U
@@ -25,7 +25,7 @@ struct member {
 	uint64_t from;
 };
 
-/* Sums over the slices read, for one figure and what it is proportional to. */
+/* Sums over the slices read, for one figure (y) and the quantity it is proportional to (x). */
 struct estimate {
 	double y, x, yy, xy, xx;
 };
@@ -40,7 +40,7 @@ enum {
 	FIGURES
 };
 
-/* Neighbours, which are more like each other than like the rest. */
+/* Neighbouring slices, which resemble each other more than the rest. */
 struct stratum {
 	size_t first, count; /* members */
 	size_t read;
@@ -54,16 +54,16 @@ struct sample {
 	uint64_t page;
 	struct member *members;
 	size_t count, room;
-	struct flmem_glibc_sums known; /* of what is not sampled */
+	struct flmem_glibc_sums known; /* sums of what is not sampled */
 	uint64_t known_resident;
-	bool by_length;	 /* how much is resident is not known of the population */
+	bool by_length;	 /* the resident bytes of the population are unknown */
 	double resident; /* of the population */
 	struct stratum strata[STRATA_MAX];
 	size_t strata_count;
 	size_t read;
 };
 
-static uint64_t slice_end(const struct sample *sample, const struct member *member)
+static uint64_t find_slice_end(const struct sample *sample, const struct member *member)
 {
 	const uint64_t end = sample->s->stretches[member->stretch].end;
 	const uint64_t to = (member->from & ~(FLMEM_GLIBC_SLICE_MAX - 1)) + FLMEM_GLIBC_SLICE_MAX;
@@ -71,8 +71,8 @@ static uint64_t slice_end(const struct sample *sample, const struct member *memb
 	return to < end ? to : end;
 }
 
-/* Whether all of it lies in one free chunk: the last that begins before it. */
-static bool in_large(const struct sample *sample, uint64_t from, uint64_t to)
+/* Whether the whole slice is within one free chunk: the last that begins before it. */
+static bool is_in_large_chunk(const struct sample *sample, uint64_t from, uint64_t to)
 {
 	const struct flmem_glibc_sampling *s = sample->s;
 	size_t low = 0, high = s->large->count;
@@ -91,11 +91,11 @@ static bool in_large(const struct sample *sample, uint64_t from, uint64_t to)
 	return to - s->large->chunks[low - 1] <= (head & ~(uint64_t)FLMEM_GLIBC_SIZE_BITS);
 }
 
-/* A slice without a resident page lies within one chunk; what was released is what is free. */
-static void add_slice(struct sample *sample, size_t stretch, uint64_t from)
+/* A slice without a resident page is within one chunk; only free memory was released. */
+static void add_member(struct sample *sample, size_t stretch, uint64_t from)
 {
 	struct member member = {.stretch = (uint32_t)stretch, .from = from};
-	const uint64_t to = slice_end(sample, &member);
+	const uint64_t to = find_slice_end(sample, &member);
 	uint64_t resident = to - from;
 
 	if (!sample->by_length) {
@@ -112,7 +112,7 @@ static void add_slice(struct sample *sample, size_t stretch, uint64_t from)
 		sample->members[sample->count++] = member;
 }
 
-static uint64_t random_next(uint64_t *state)
+static uint64_t next_random(uint64_t *state)
 {
 	*state ^= *state << 13;
 	*state ^= *state >> 7;
@@ -121,12 +121,12 @@ static uint64_t random_next(uint64_t *state)
 }
 
 /* The order in which slices are read: the same for the same heap. */
-static void shuffle(struct member *members, size_t count)
+static void shuffle_members(struct member *members, size_t count)
 {
 	uint64_t state = UINT64_C(0x9e3779b97f4a7c15);
 
 	for (size_t i = count; i > 1; i--) {
-		size_t other = (size_t)(random_next(&state) % i);
+		size_t other = (size_t)(next_random(&state) % i);
 		struct member swap = members[i - 1];
 
 		members[i - 1] = members[other];
@@ -134,14 +134,14 @@ static void shuffle(struct member *members, size_t count)
 	}
 }
 
-static uint64_t top_resident(const struct flmem_glibc_sampling *s,
-			     const struct flmem_glibc_stretch *stretch)
+static uint64_t count_top_resident(const struct flmem_glibc_sampling *s,
+				   const struct flmem_glibc_stretch *stretch)
 {
 	return flmem_peek_resident(s->peek, stretch->end, flmem_glibc_stretch_finish(stretch)) +
 	       flmem_peek_resident(s->peek, stretch->begin, stretch->start);
 }
 
-static bool collect(struct sample *sample)
+static bool collect_members(struct sample *sample)
 {
 	const struct flmem_glibc_sampling *s = sample->s;
 	uint64_t length = 0;
@@ -160,17 +160,17 @@ static bool collect(struct sample *sample)
 		uint64_t from = stretch->start;
 
 		flmem_glibc_walk_ends(s->walker, stretch, &sample->known);
-		sample->known_resident += top_resident(s, stretch);
+		sample->known_resident += count_top_resident(s, stretch);
 		while (from < stretch->end) {
-			add_slice(sample, i, from);
+			add_member(sample, i, from);
 			from = (from & ~(FLMEM_GLIBC_SLICE_MAX - 1)) + FLMEM_GLIBC_SLICE_MAX;
 		}
 	}
 	return true;
 }
 
-/* Strata of about equal size, in the order of addresses; slices within each in random order. */
-static void stratify(struct sample *sample)
+/* Strata of about equal size, in address order; slices within each in random order. */
+static void make_strata(struct sample *sample)
 {
 	size_t first = 0;
 
@@ -186,14 +186,14 @@ static void stratify(struct sample *sample)
 		for (size_t k = stratum->first; k < first; k++) {
 			const struct member *member = &sample->members[k];
 
-			stratum->length += (double)(slice_end(sample, member) - member->from);
+			stratum->length += (double)(find_slice_end(sample, member) - member->from);
 			stratum->resident += (double)(member->resident_pages * sample->page);
 		}
-		shuffle(sample->members + stratum->first, stratum->count);
+		shuffle_members(sample->members + stratum->first, stratum->count);
 	}
 }
 
-static void note(struct estimate *estimate, double y, double x)
+static void add_observation(struct estimate *estimate, double y, double x)
 {
 	estimate->y += y;
 	estimate->x += x;
@@ -202,10 +202,10 @@ static void note(struct estimate *estimate, double y, double x)
 	estimate->xx += x * x;
 }
 
-static void read_member(struct sample *sample, struct stratum *stratum)
+static void read_member_slice(struct sample *sample, struct stratum *stratum)
 {
 	const struct member *member = &sample->members[stratum->first + stratum->read];
-	const uint64_t to = slice_end(sample, member);
+	const uint64_t to = find_slice_end(sample, member);
 	const double length = (double)(to - member->from);
 	const double resident = (double)(member->resident_pages * sample->page);
 	struct flmem_glibc_sums sums = {0};
@@ -213,8 +213,8 @@ static void read_member(struct sample *sample, struct stratum *stratum)
 
 	flmem_peek_prepare(sample->s->peek, member->from, to);
 	really = flmem_peek_resident(sample->s->peek, member->from, to);
-	/* Otherwise, without a chunk's begin, it lies within one that is not free. */
-	if (in_large(sample, member->from, to))
+	/* Otherwise a slice without the start of a chunk is within one that is not free. */
+	if (is_in_large_chunk(sample, member->from, to))
 		sums = (struct flmem_glibc_sums){
 			.free = to - member->from,
 			.free_resident = really,
@@ -223,17 +223,17 @@ static void read_member(struct sample *sample, struct stratum *stratum)
 	else
 		flmem_glibc_slice_read(sample->slicer, &sample->s->stretches[member->stretch],
 				       member->from, to, &sums);
-	note(&stratum->estimates[RESIDENT], (double)really, length);
-	note(&stratum->estimates[FREE], (double)sums.free, length);
-	note(&stratum->estimates[FREE_RESIDENT], (double)sums.free_resident, resident);
-	note(&stratum->estimates[TRIMMABLE], (double)sums.trimmable, resident);
-	note(&stratum->estimates[CACHED], (double)sums.cached, resident);
-	note(&stratum->estimates[TCACHES], (double)sums.tcache_structs, resident);
+	add_observation(&stratum->estimates[RESIDENT], (double)really, length);
+	add_observation(&stratum->estimates[FREE], (double)sums.free, length);
+	add_observation(&stratum->estimates[FREE_RESIDENT], (double)sums.free_resident, resident);
+	add_observation(&stratum->estimates[TRIMMABLE], (double)sums.trimmable, resident);
+	add_observation(&stratum->estimates[CACHED], (double)sums.cached, resident);
+	add_observation(&stratum->estimates[TCACHES], (double)sums.tcache_structs, resident);
 	stratum->read++;
 	sample->read++;
 }
 
-/* One more slice of every stratum; false: the last was read, or time is up. */
+/* Reads one more slice of every stratum; false: none is left, or time is up. */
 static bool read_round(struct sample *sample)
 {
 	size_t before = sample->read;
@@ -245,13 +245,13 @@ static bool read_round(struct sample *sample)
 		    flmem_clock_ns() >= sample->s->deadline_ns)
 			return false;
 		if (stratum->read < stratum->count)
-			read_member(sample, stratum);
+			read_member_slice(sample, stratum);
 	}
 	return sample->read > before;
 }
 
-/* Of one stratum; the variance of what its slices that were not read may hold. */
-static double stratum_total(const struct stratum *stratum, unsigned figure, double *variance)
+/* Estimates one stratum; adds the variance from its unread slices. */
+static double estimate_stratum(const struct stratum *stratum, unsigned figure, double *variance)
 {
 	const struct estimate *e = &stratum->estimates[figure];
 	const double n = (double)stratum->read, all = (double)stratum->count;
@@ -263,18 +263,18 @@ static double stratum_total(const struct stratum *stratum, unsigned figure, doub
 	return ratio * (figure <= RESIDENT ? stratum->length : stratum->resident);
 }
 
-/* Of the whole population; `ret_error` is half the length of its interval. */
-static double total(const struct sample *sample, unsigned figure, double *ret_error)
+/* Estimates the whole population; `ret_error` is half the length of the confidence interval. */
+static double estimate_total(const struct sample *sample, unsigned figure, double *ret_error)
 {
 	double sum = 0, variance = 0;
 
 	for (size_t i = 0; i < sample->strata_count; i++)
-		sum += stratum_total(&sample->strata[i], figure, &variance);
+		sum += estimate_stratum(&sample->strata[i], figure, &variance);
 	*ret_error = QUANTILE * sqrt(variance) + (double)sample->count * BORDER_BYTES;
 	return sum;
 }
 
-static bool says_enough(const struct sample *sample)
+static bool has_enough_slices(const struct sample *sample)
 {
 	for (size_t i = 0; i < sample->strata_count; i++)
 		if (sample->strata[i].read < sample->strata[i].count &&
@@ -283,18 +283,18 @@ static bool says_enough(const struct sample *sample)
 	return true;
 }
 
-static bool is_good(const struct sample *sample)
+static bool is_precise(const struct sample *sample)
 {
 	const double precision = (double)sample->s->precision;
 	double resident_error, trim_error;
 
-	total(sample, FREE_RESIDENT, &resident_error);
-	total(sample, TRIMMABLE, &trim_error);
+	estimate_total(sample, FREE_RESIDENT, &resident_error);
+	estimate_total(sample, TRIMMABLE, &trim_error);
 	return resident_error * precision <= sample->resident &&
 	       trim_error * precision <= sample->resident;
 }
 
-static void fill(const struct sample *sample, struct flmem_glibc_estimate *ret_estimate)
+static void fill_estimate(const struct sample *sample, struct flmem_glibc_estimate *ret_estimate)
 {
 	struct flmem_glibc_sums *sums = &ret_estimate->sums;
 	double figures[FIGURES], most = 0;
@@ -302,7 +302,7 @@ static void fill(const struct sample *sample, struct flmem_glibc_estimate *ret_e
 	for (unsigned i = 0; i < FIGURES; i++) {
 		double error;
 
-		figures[i] = total(sample, i, &error);
+		figures[i] = estimate_total(sample, i, &error);
 		if (error > most && (i != RESIDENT || sample->by_length))
 			most = error;
 	}
@@ -312,7 +312,7 @@ static void fill(const struct sample *sample, struct flmem_glibc_estimate *ret_e
 	sums->trimmable += (uint64_t)figures[TRIMMABLE];
 	sums->cached += (uint64_t)figures[CACHED];
 	sums->tcache_structs += (uint64_t)figures[TCACHES];
-	/* Each is an estimate of its own. */
+	/* Each is a separate estimate. */
 	if (sums->trimmable > sums->free_resident)
 		sums->trimmable = sums->free_resident;
 	if (sums->free < sums->free_resident)
@@ -356,18 +356,18 @@ enum flmem_glibc_walked flmem_glibc_sample(const struct flmem_glibc_sampling *sa
 	sample->s = sampling;
 	sample->slicer = slicer;
 	sample->page = flmem_peek_page_bytes(sampling->peek);
-	collected = collect(sample);
+	collected = collect_members(sample);
 	members = sample->members;
 	if (!collected)
 		return FLMEM_GLIBC_NO_MEMORY;
-	stratify(sample);
-	while (read_round(sample) && !(says_enough(sample) && is_good(sample)))
+	make_strata(sample);
+	while (read_round(sample) && !(has_enough_slices(sample) && is_precise(sample)))
 		;
-	fill(sample, ret_estimate);
+	fill_estimate(sample, ret_estimate);
 	return FLMEM_GLIBC_WALKED;
 }
 
-static void add_large(struct flmem_glibc_large *large, uint64_t chunk)
+static void add_large_chunk(struct flmem_glibc_large *large, uint64_t chunk)
 {
 	size_t i = large->count;
 
@@ -392,7 +392,7 @@ void flmem_glibc_large_find(struct flmem_peek *peek, const struct flmem_glibc *g
 			if (flmem_peek_read(peek, chunk + 8, words, sizeof(words)))
 				break;
 			if (chunk != self && words[0] >= FLMEM_GLIBC_SLICE_MAX)
-				add_large(large, chunk);
+				add_large_chunk(large, chunk);
 			chunk = words[1];
 			if (chunk == self || chunk % FLMEM_GLIBC_ALIGNMENT)
 				break;

@@ -3,12 +3,12 @@
 #define FLMEM_ALLOCATORS_GLIBC_GLIBC_SAMPLE_H
 
 /*
- * Estimates what heaps hold that are too large to be walked: slices of 1 MiB are read in random
- * order until the figures are as exact as is asked for, all are read, or time is up. How much is
- * resident in each slice is asked of all of them up to 8 GiB, so it is what slices hold in
- * proportion to it that is estimated, in up to 48 strata of neighbours; beyond that what is
- * resident is estimated, too. The error is that of 99 of 100 such samples, by the spread among the
- * slices read. Tops are counted, not estimated, and so are tcaches that lie first in a stretch.
+ * Estimates the content of heaps that are too large to be walked: slices of 1 MiB are read in
+ * random order until the figures are as exact as requested, all are read, or time is up. Up to 8
+ * GiB the resident bytes of every slice are queried, and the content is estimated in proportion to
+ * them, in up to 48 strata of neighbours; beyond that the resident bytes are estimated, too. The
+ * error has confidence 99 %, computed from the variance among the slices read. Tops are counted,
+ * not estimated, and so are tcaches at the start of a stretch.
  */
 
 #include "allocators/glibc/glibc_stretches.h"
@@ -22,7 +22,7 @@ struct flmem_glibc_large {
 	size_t count;
 };
 
-/* Adds those of an arena. They are in two of its lists. */
+/* Adds those of an arena, from two of its lists. */
 void flmem_glibc_large_find(struct flmem_peek *peek, const struct flmem_glibc *glibc,
 			    uint64_t arena, struct flmem_glibc_large *large);
 
@@ -34,17 +34,17 @@ struct flmem_glibc_sampling {
 	size_t stretch_count;
 	const struct flmem_glibc_large *large;
 	uint64_t fast_max;  /* the largest chunk in a fastbin; 0: all are empty */
-	uint64_t precision; /* good is what is off by one part in so many of what is resident */
+	uint64_t precision; /* accepted error: this fraction of the resident bytes (1/n) */
 	uint64_t deadline_ns;
 };
 
 struct flmem_glibc_estimate {
 	struct flmem_glibc_sums sums;
 	uint64_t resident;
-	uint64_t error; /* no figure is further off, in 99 of 100 samples */
+	uint64_t error; /* the largest error of a figure, confidence 99 % */
 };
 
-/* A few slices of every part are read in any case, however late it is. */
+/* A few slices of every stratum are always read, even after the deadline. */
 enum flmem_glibc_walked flmem_glibc_sample(const struct flmem_glibc_sampling *sampling,
 					   struct flmem_glibc_estimate *ret_estimate);
 

@@ -6,36 +6,36 @@
 
 #include "allocators/glibc/glibc_tcache.h"
 
-#define HOPS	    12U	  /* chunks that have to follow each other */
-#define FAR_MAX	    8192U /* reads outside of a slice, where a hostile one may lead */
+#define HOPS	    12U	  /* consecutive chunks that prove a start */
+#define FAR_MAX	    8192U /* reads outside of a slice, which a hostile one may cause */
 #define PIECE_PAGES 4U
-/* Of the smallest pages, with those at both ends that the slice only begins or ends in. */
+/* Of the smallest pages, with the partial pages at both ends. */
 #define PIECES_MAX (FLMEM_GLIBC_SLICE_MAX / (PIECE_PAGES * 4096U) + 5U)
-#define RESTARTS   8U /* how often a slice may be lost and found again */
-/* More than the largest chunk of a fastbin: one that reaches into a slice is found before it. */
+#define RESTARTS   8U /* how often the chain may be lost and found again */
+/* More than the largest chunk of a fastbin, so that one that reaches into a slice is found. */
 #define LOOK_BACK 512U
 
 struct flmem_glibc_slicer {
 	struct flmem_glibc_slicer_options o;
 	uint64_t page;
 	unsigned char *bytes;
-	uint64_t start, end; /* what of the target they are */
+	uint64_t start, end; /* the address range that they are from */
 	bool loaded[PIECES_MAX];
 	unsigned far; /* reads beyond them for this slice */
 };
 
-/* What a chunk begins with. */
+/* The first words of a chunk. */
 struct head {
 	uint64_t before, size;
 };
 
-/* One slice while it is read. */
+/* State of reading one slice. */
 struct cut {
 	struct flmem_glibc_slicer *slicer;
 	const struct flmem_glibc_stretch *stretch;
 	uint64_t from, to;
 	struct flmem_glibc_sums sums;
-	uint64_t run; /* where the free chunks began that end before the current one; 0: none */
+	uint64_t run; /* start of the run of free chunks before the current one; 0: none */
 	uint64_t previous;
 	bool previous_fast;
 };
@@ -65,12 +65,12 @@ void flmem_glibc_slicer_free(struct flmem_glibc_slicer *slicer)
 	free(slicer);
 }
 
-static uint64_t size_of(const struct head *head)
+static uint64_t get_size(const struct head *head)
 {
 	return head->size & ~(uint64_t)FLMEM_GLIBC_SIZE_BITS;
 }
 
-static void begin(struct flmem_glibc_slicer *slicer, uint64_t from, uint64_t to)
+static void begin_slice(struct flmem_glibc_slicer *slicer, uint64_t from, uint64_t to)
 {
 	slicer->start = from & ~(slicer->page - 1);
 	slicer->end = (to + slicer->page - 1) & ~(slicer->page - 1);
@@ -79,8 +79,8 @@ static void begin(struct flmem_glibc_slicer *slicer, uint64_t from, uint64_t to)
 	flmem_peek_prepare(slicer->o.peek, slicer->start, slicer->end);
 }
 
-/* Has the piece of the slice with this number, and three more when the one before was wanted. */
-static bool load(struct flmem_glibc_slicer *slicer, size_t piece)
+/* Loads the piece of the slice with this number, and three more if the one before was loaded. */
+static bool load_piece(struct flmem_glibc_slicer *slicer, size_t piece)
 {
 	const uint64_t length = PIECE_PAGES * slicer->page;
 	const uint64_t start = slicer->start + piece * length;
@@ -99,14 +99,15 @@ static bool load(struct flmem_glibc_slicer *slicer, size_t piece)
 	return true;
 }
 
-static bool read_at(struct flmem_glibc_slicer *slicer, uint64_t address, void *out, size_t length)
+static bool read_bytes(struct flmem_glibc_slicer *slicer, uint64_t address, void *out,
+		       size_t length)
 {
 	const uint64_t offset = address - slicer->start;
 	const uint64_t piece = PIECE_PAGES * slicer->page;
 
 	if (address >= slicer->start && address < slicer->end && length <= slicer->end - address) {
 		for (uint64_t i = offset / piece; i <= (offset + length - 1) / piece; i++)
-			if (!load(slicer, (size_t)i))
+			if (!load_piece(slicer, (size_t)i))
 				return false;
 		memcpy(out, slicer->bytes + offset, length);
 		return true;
@@ -116,31 +117,31 @@ static bool read_at(struct flmem_glibc_slicer *slicer, uint64_t address, void *o
 	return flmem_peek_read(slicer->o.peek, address, out, length) == 0;
 }
 
-static bool is_sane(const struct flmem_glibc_stretch *stretch, uint64_t chunk,
-		    const struct head *head)
+static bool is_sane_head(const struct flmem_glibc_stretch *stretch, uint64_t chunk,
+			 const struct head *head)
 {
-	const uint64_t size = size_of(head);
+	const uint64_t size = get_size(head);
 
 	return size >= FLMEM_GLIBC_MIN_CHUNK && size % FLMEM_GLIBC_ALIGNMENT == 0 &&
 	       size <= stretch->end - chunk && !(head->size & FLMEM_GLIBC_IS_MMAPPED) &&
 	       !(stretch->main && head->size & FLMEM_GLIBC_NON_MAIN);
 }
 
-static bool follows(const struct head *head, uint64_t previous, uint64_t chunk)
+static bool follows_chunk(const struct head *head, uint64_t previous, uint64_t chunk)
 {
 	return head->size & FLMEM_GLIBC_PREV_INUSE || head->before == chunk - previous;
 }
 
-/* Whether a free chunk stands before this one: both of its ends tell the same length. */
-static bool is_behind_free(struct cut *cut, uint64_t chunk)
+/* Whether a free chunk precedes this one: both of its ends have the same length. */
+static bool is_after_free(struct cut *cut, uint64_t chunk)
 {
 	struct head head, whole;
 
-	return read_at(cut->slicer, chunk, &head, sizeof(head)) &&
+	return read_bytes(cut->slicer, chunk, &head, sizeof(head)) &&
 	       !(head.size & FLMEM_GLIBC_PREV_INUSE) &&
 	       head.before <= chunk - cut->stretch->start &&
-	       read_at(cut->slicer, chunk - head.before, &whole, sizeof(whole)) &&
-	       size_of(&whole) == head.before;
+	       read_bytes(cut->slicer, chunk - head.before, &whole, sizeof(whole)) &&
+	       get_size(&whole) == head.before;
 }
 
 static bool is_chunk(struct cut *cut, uint64_t chunk)
@@ -151,15 +152,15 @@ static bool is_chunk(struct cut *cut, uint64_t chunk)
 	for (unsigned hop = 0; hop < HOPS; hop++) {
 		struct head head;
 
-		/* The last chunk of all has nothing behind it that would prove it. */
+		/* No chunk follows the last one to prove it. */
 		if (chunk == cut->stretch->end)
-			return hop > 1 || (hop && is_behind_free(cut, first));
-		if (!read_at(cut->slicer, chunk, &head, sizeof(head)) ||
-		    !is_sane(cut->stretch, chunk, &head) ||
-		    (previous && !follows(&head, previous, chunk)))
+			return hop > 1 || (hop && is_after_free(cut, first));
+		if (!read_bytes(cut->slicer, chunk, &head, sizeof(head)) ||
+		    !is_sane_head(cut->stretch, chunk, &head) ||
+		    (previous && !follows_chunk(&head, previous, chunk)))
 			return false;
 		previous = chunk;
-		chunk += size_of(&head);
+		chunk += get_size(&head);
 	}
 	return true;
 }
@@ -174,8 +175,8 @@ static uint64_t find_chunk(struct cut *cut, uint64_t address)
 	return 0;
 }
 
-/* As malloc_trim rounds, of what lies in the slice. */
-static uint64_t trimmable(const struct cut *cut, uint64_t start, uint64_t end)
+/* The part of the slice that malloc_trim would release, with its rounding. */
+static uint64_t count_slice_trimmable(const struct cut *cut, uint64_t start, uint64_t end)
 {
 	const uint64_t page = cut->slicer->page;
 
@@ -186,7 +187,7 @@ static uint64_t trimmable(const struct cut *cut, uint64_t start, uint64_t end)
 	return start < end ? flmem_peek_resident(cut->slicer->o.peek, start, end) : 0;
 }
 
-static void close_run(struct cut *cut, uint64_t end)
+static void close_free_run(struct cut *cut, uint64_t end)
 {
 	const uint64_t start = cut->run < cut->from ? cut->from : cut->run;
 
@@ -195,24 +196,24 @@ static void close_run(struct cut *cut, uint64_t end)
 	if (cut->run && start < end) {
 		cut->sums.free += end - start;
 		cut->sums.free_resident += flmem_peek_resident(cut->slicer->o.peek, start, end);
-		cut->sums.trimmable += trimmable(cut, cut->run, end);
+		cut->sums.trimmable += count_slice_trimmable(cut, cut->run, end);
 		cut->sums.extents++;
 	}
 	cut->run = 0;
 }
 
 /*
- * A chunk that looks in use is in a fastbin when it links to a chunk of its own size. The links of
- * a tcache lead behind the heads of chunks.
+ * A chunk marked in use is in a fastbin when it links to a chunk of the same size. The links of a
+ * tcache point past the heads of chunks.
  */
-static bool is_fast(const struct cut *cut, uint64_t chunk, uint64_t size)
+static bool is_in_fastbin(const struct cut *cut, uint64_t chunk, uint64_t size)
 {
 	const struct flmem_glibc_slicer_options *o = &cut->slicer->o;
 	const uint64_t place = chunk + 16;
 	uint64_t link;
 	struct head target;
 
-	if (size > o->fast_max || !read_at(cut->slicer, place, &link, sizeof(link)))
+	if (size > o->fast_max || !read_bytes(cut->slicer, place, &link, sizeof(link)))
 		return false;
 	if (o->layout->mangles)
 		link ^= place >> 12;
@@ -220,78 +221,81 @@ static bool is_fast(const struct cut *cut, uint64_t chunk, uint64_t size)
 		return o->layout->mangles;
 	if (link % FLMEM_GLIBC_ALIGNMENT || link < o->low || link >= o->high)
 		return false;
-	return read_at(cut->slicer, link, &target, sizeof(target)) && size_of(&target) == size;
+	return read_bytes(cut->slicer, link, &target, sizeof(target)) && get_size(&target) == size;
 }
 
-static void look_for_tcache(struct cut *cut, uint64_t chunk)
+static void check_slice_tcache(struct cut *cut, uint64_t chunk)
 {
 	const struct flmem_glibc_slicer_options *o = &cut->slicer->o;
 	unsigned char bytes[FLMEM_GLIBC_TCACHE_CHUNK_MAX];
 	const unsigned length = o->layout->tcache.chunk_bytes - 16;
 
-	if (read_at(cut->slicer, chunk + 16, bytes, length) &&
+	if (read_bytes(cut->slicer, chunk + 16, bytes, length) &&
 	    flmem_glibc_tcache_read(o->peek, o->layout, o->tcache_count, bytes, &cut->sums.cached))
 		cut->sums.tcache_structs += length + 16;
 }
 
-/* What stands before the first chunk found belongs to one that began farther back. */
-static void begin_at(struct cut *cut, uint64_t chunk)
+/* The memory before the first chunk found belongs to one that begins before the slice. */
+static void begin_at_chunk(struct cut *cut, uint64_t chunk)
 {
 	struct head head;
 
 	cut->previous = 0;
 	cut->previous_fast = false;
 	cut->run = 0;
-	if (!read_at(cut->slicer, chunk, &head, sizeof(head)) ||
+	if (!read_bytes(cut->slicer, chunk, &head, sizeof(head)) ||
 	    head.size & FLMEM_GLIBC_PREV_INUSE || head.before > chunk)
 		return;
 	cut->run = cut->previous = chunk - head.before;
 }
 
-/* Looks at the chunk; false when it cannot be one. Else the one behind it is next. */
-static bool pass(struct cut *cut, uint64_t *chunk)
+/* Processes the chunk and moves to the next; false when it cannot be a chunk. */
+static bool pass_chunk(struct cut *cut, uint64_t *chunk)
 {
 	struct head head;
 
-	if (!read_at(cut->slicer, *chunk, &head, sizeof(head)) ||
-	    (cut->previous && !follows(&head, cut->previous, *chunk)))
+	if (!read_bytes(cut->slicer, *chunk, &head, sizeof(head)) ||
+	    (cut->previous && !follows_chunk(&head, cut->previous, *chunk)))
 		return false;
 	if (!(head.size & FLMEM_GLIBC_PREV_INUSE) || cut->previous_fast) {
 		if (!cut->run)
 			cut->run = cut->previous;
 	} else {
-		close_run(cut, cut->previous);
+		close_free_run(cut, cut->previous);
 	}
 	if (*chunk >= cut->to)
 		return true;
-	if (!is_sane(cut->stretch, *chunk, &head))
+	if (!is_sane_head(cut->stretch, *chunk, &head))
 		return false;
 	cut->previous = *chunk;
-	cut->previous_fast = is_fast(cut, *chunk, size_of(&head));
-	if (size_of(&head) == cut->slicer->o.layout->tcache.chunk_bytes && *chunk >= cut->from &&
+	cut->previous_fast = is_in_fastbin(cut, *chunk, get_size(&head));
+	if (get_size(&head) == cut->slicer->o.layout->tcache.chunk_bytes && *chunk >= cut->from &&
 	    *chunk != cut->stretch->start)
-		look_for_tcache(cut, *chunk);
-	*chunk += size_of(&head);
+		check_slice_tcache(cut, *chunk);
+	*chunk += get_size(&head);
 	cut->sums.chunks++;
 	return true;
 }
 
-/* From chunk to chunk up to the first behind the slice, finding the next where one is lost. */
-static void pass_all(struct cut *cut, uint64_t chunk)
+/*
+ * Processes all chunks up to the first one after the slice; searches the next start where the chain
+ * is lost.
+ */
+static void pass_chunks(struct cut *cut, uint64_t chunk)
 {
 	unsigned restarts = 0;
 	bool last = false;
 
 	while (chunk && !last) {
 		last = chunk >= cut->to;
-		if (pass(cut, &chunk))
+		if (pass_chunk(cut, &chunk))
 			continue;
-		close_run(cut, cut->previous);
+		close_free_run(cut, cut->previous);
 		chunk = last || restarts++ == RESTARTS ? 0 : find_chunk(cut, chunk + 16);
 		if (chunk)
-			begin_at(cut, chunk);
+			begin_at_chunk(cut, chunk);
 	}
-	close_run(cut, chunk ? chunk : cut->previous);
+	close_free_run(cut, chunk ? chunk : cut->previous);
 }
 
 bool flmem_glibc_slice_read(struct flmem_glibc_slicer *slicer,
@@ -305,12 +309,12 @@ bool flmem_glibc_slice_read(struct flmem_glibc_slicer *slicer,
 		return false;
 	if (from - search > LOOK_BACK)
 		search = from - LOOK_BACK;
-	begin(slicer, search, to);
+	begin_slice(slicer, search, to);
 	chunk = find_chunk(&cut, search);
 	if (!chunk)
 		return false;
-	begin_at(&cut, chunk);
-	pass_all(&cut, chunk);
+	begin_at_chunk(&cut, chunk);
+	pass_chunks(&cut, chunk);
 	cut.sums.walked = to - from;
 	*ret_sums = cut.sums;
 	return true;

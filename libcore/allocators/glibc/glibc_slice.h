@@ -3,11 +3,10 @@
 #define FLMEM_ALLOCATORS_GLIBC_GLIBC_SLICE_H
 
 /*
- * Reads a slice out of the middle of a stretch of chunks, where no chunk is known to begin. The
- * first place from which a dozen chunks follow each other with nothing odd about them is taken for
- * one: chains from wrong places break off or join the right one. Which chunks are in fastbins is
- * told by their links, as the lists are too long to follow for a slice. So the figures are
- * estimates.
+ * Reads a slice from the middle of a stretch of chunks, where the start of a chunk is unknown. The
+ * first address from which a dozen consistent chunks follow each other counts as a start: chains
+ * from wrong addresses break off or join the right one. Chunks in fastbins are recognised by their
+ * links, as the lists are too long to follow for a slice. So the figures are estimates.
  */
 
 #include <stdbool.h>
@@ -21,7 +20,7 @@ struct flmem_glibc_slicer_options {
 	const struct flmem_glibc_layout *layout;
 	uint64_t tcache_count;
 	uint64_t fast_max;  /* the largest chunk in a fastbin; 0: all are empty */
-	uint64_t low, high; /* all chunks lie between */
+	uint64_t low, high; /* all chunks are between these addresses */
 };
 
 struct flmem_glibc_slicer; /* about 1 MiB */
@@ -38,9 +37,9 @@ static inline void flmem_cleanup_glibc_slicer(struct flmem_glibc_slicer **slicer
 #define FLMEM_AUTO_GLIBC_SLICER FLMEM_AUTO(flmem_cleanup_glibc_slicer)
 
 /*
- * What lies in the slice, at most FLMEM_GLIBC_SLICE_MAX long: parts of chunks that reach out of it
- * count as far as they are in. The first chunk of a stretch is not taken for a tcache. False when
- * no chunk begins there that could be found.
+ * Counts what the slice holds, which is at most FLMEM_GLIBC_SLICE_MAX long: of chunks that reach
+ * out of it only the part inside counts. The first chunk of a stretch does not count as a tcache.
+ * False when no start of a chunk was found.
  */
 bool flmem_glibc_slice_read(struct flmem_glibc_slicer *slicer,
 			    const struct flmem_glibc_stretch *stretch, uint64_t from, uint64_t to,

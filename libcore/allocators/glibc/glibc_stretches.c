@@ -12,8 +12,8 @@ void flmem_glibc_stretches_clear(struct flmem_glibc_stretches *stretches)
 	*stretches = (struct flmem_glibc_stretches){0};
 }
 
-static enum flmem_glibc_walked add(struct flmem_glibc_stretches *list,
-				   const struct flmem_glibc_stretch *stretch)
+static enum flmem_glibc_walked add_stretch(struct flmem_glibc_stretches *list,
+					   const struct flmem_glibc_stretch *stretch)
 {
 	if (list->count == list->room) {
 		size_t room = list->room ? 2 * list->room : 16;
@@ -28,31 +28,31 @@ static enum flmem_glibc_walked add(struct flmem_glibc_stretches *list,
 	return FLMEM_GLIBC_WALKED;
 }
 
-static uint64_t align_up(uint64_t value)
+static uint64_t align_up_to(uint64_t value)
 {
 	return (value + FLMEM_GLIBC_ALIGNMENT - 1) & ~(uint64_t)(FLMEM_GLIBC_ALIGNMENT - 1);
 }
 
-static bool read_words(const struct flmem_glibc_space *space, uint64_t address, uint64_t *words,
-		       size_t count)
+static bool read_arena_words(const struct flmem_glibc_space *space, uint64_t address,
+			     uint64_t *words, size_t count)
 {
 	return flmem_peek_read(space->peek, address, words, count * sizeof(*words)) == 0;
 }
 
 /* End of the chunk at an arena's end, or 0. */
-static uint64_t end_of_top(const struct flmem_glibc_space *space, uint64_t top)
+static uint64_t find_top_end(const struct flmem_glibc_space *space, uint64_t top)
 {
 	uint64_t head;
 
-	if (top % FLMEM_GLIBC_ALIGNMENT || !read_words(space, top + 8, &head, 1))
+	if (top % FLMEM_GLIBC_ALIGNMENT || !read_arena_words(space, top + 8, &head, 1))
 		return 0;
 	head &= ~(uint64_t)FLMEM_GLIBC_SIZE_BITS;
 	return head >= FLMEM_GLIBC_MIN_CHUNK && head < UINT64_MAX - top ? top + head : 0;
 }
 
 /*
- * main_arena grows by brk(2), and by mmap(2) when that fails; then its top lies in some mapping,
- * which is taken to hold nothing else.
+ * main_arena grows by brk(2), and by mmap(2) when that fails; then its top is in another mapping,
+ * which is assumed to hold nothing else.
  */
 static enum flmem_glibc_walked find_main(const struct flmem_glibc_space *space,
 					 const struct flmem_glibc *glibc, uint64_t top,
@@ -61,30 +61,31 @@ static enum flmem_glibc_walked find_main(const struct flmem_glibc_space *space,
 	const struct flmem_glibc_range brk = flmem_glibc_brk(space);
 	const struct flmem_map *map = flmem_maps_find(space->maps, top);
 	const uint64_t begin = glibc->params.known ? glibc->params.sbrk_base : brk.start;
-	struct flmem_glibc_stretch old = {.begin = begin, .start = align_up(begin), .main = true};
+	struct flmem_glibc_stretch old = {
+		.begin = begin, .start = align_up_to(begin), .main = true};
 	struct flmem_glibc_stretch last = old;
 	enum flmem_glibc_walked walked = FLMEM_GLIBC_WALKED;
 
 	last.end = top;
-	last.top_end = end_of_top(space, top);
-	/* It may have grown since the mappings were read, then its end lies in none of them. */
+	last.top_end = find_top_end(space, top);
+	/* The heap may have grown since the mappings were read; then its end is in none of them. */
 	if (!last.top_end || last.top_end > (map ? map->end : brk.end) + GROWTH_MAX)
 		return FLMEM_GLIBC_LOST;
 	if (begin && top >= last.start && (!map || flmem_glibc_range_has(&brk, top)))
-		return add(list, &last);
+		return add_stretch(list, &last);
 	last.begin = last.start = map ? map->start : top;
 	old.end = brk.end;
-	walked = add(list, &last);
+	walked = add_stretch(list, &last);
 	if (walked == FLMEM_GLIBC_WALKED && begin && old.end > old.start)
-		walked = add(list, &old);
+		walked = add_stretch(list, &old);
 	return walked;
 }
 
 /* One heap of an arena, and the heap before it, or 0. */
-static enum flmem_glibc_walked add_heap(const struct flmem_glibc_space *space,
-					const struct flmem_glibc *glibc,
-					const struct flmem_glibc_arena *arena, uint64_t *heap,
-					struct flmem_glibc_stretches *list)
+static enum flmem_glibc_walked add_arena_heap(const struct flmem_glibc_space *space,
+					      const struct flmem_glibc *glibc,
+					      const struct flmem_glibc_arena *arena, uint64_t *heap,
+					      struct flmem_glibc_stretches *list)
 {
 	struct flmem_glibc_stretch stretch = {
 		.begin = *heap,
@@ -92,16 +93,16 @@ static enum flmem_glibc_walked add_heap(const struct flmem_glibc_space *space,
 	};
 	uint64_t info[3]; /* ar_ptr, prev, size */
 
-	if (*heap & (glibc->heap_bytes - 1) || !read_words(space, *heap, info, 3) ||
+	if (*heap & (glibc->heap_bytes - 1) || !read_arena_words(space, *heap, info, 3) ||
 	    info[0] != arena->address || !info[2] || info[2] % flmem_peek_page_bytes(space->peek) ||
 	    info[2] > glibc->heap_bytes)
 		return FLMEM_GLIBC_LOST;
 	if (stretch.start == arena->address)
 		stretch.start += glibc->state_bytes;
-	stretch.start = align_up(stretch.start);
+	stretch.start = align_up_to(stretch.start);
 	stretch.end = *heap + info[2];
 	if (arena->top > *heap && arena->top < stretch.end) {
-		stretch.top_end = end_of_top(space, arena->top);
+		stretch.top_end = find_top_end(space, arena->top);
 		if (stretch.top_end != stretch.end)
 			return FLMEM_GLIBC_LOST;
 		stretch.end = arena->top;
@@ -109,10 +110,10 @@ static enum flmem_glibc_walked add_heap(const struct flmem_glibc_space *space,
 	if (stretch.start > stretch.end)
 		return FLMEM_GLIBC_LOST;
 	*heap = info[1];
-	return add(list, &stretch);
+	return add_stretch(list, &stretch);
 }
 
-/* A chain that comes back to where it was is noticed at the next power of two (Brent). */
+/* A circular chain is detected at the next power of two (Brent). */
 static enum flmem_glibc_walked find_heaps(const struct flmem_glibc_space *space,
 					  const struct flmem_glibc *glibc,
 					  const struct flmem_glibc_arena *arena,
@@ -127,7 +128,7 @@ static enum flmem_glibc_walked find_heaps(const struct flmem_glibc_space *space,
 			return FLMEM_GLIBC_LOST;
 		if ((i & (i - 1)) == 0)
 			seen = heap;
-		walked = add_heap(space, glibc, arena, &heap, list);
+		walked = add_arena_heap(space, glibc, arena, &heap, list);
 		if (walked != FLMEM_GLIBC_WALKED)
 			return walked;
 	}
@@ -139,7 +140,7 @@ enum flmem_glibc_walked flmem_glibc_stretches_find(const struct flmem_glibc_spac
 						   const struct flmem_glibc_arena *arena,
 						   struct flmem_glibc_stretches *list)
 {
-	/* Where the top of an arena points that nothing was taken from yet. */
+	/* The initial top of an arena from which nothing was allocated. */
 	const uint64_t initial_top =
 		arena->address + glibc->layout->bins + (uint64_t)FLMEM_GLIBC_FROM_BINS_TOP;
 

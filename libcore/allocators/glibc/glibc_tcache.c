@@ -3,21 +3,21 @@
 
 #include <string.h>
 
-#define SMALL_BINS 64U /* those with one size each */
+#define SMALL_BINS 64U /* the lists with one size each */
 
-static unsigned count_at(const struct flmem_glibc_layout *layout, uint64_t places,
-			 const unsigned char *bytes, unsigned bin)
+static unsigned read_tcache_count(const struct flmem_glibc_layout *layout, uint64_t places,
+				  const unsigned char *bytes, unsigned bin)
 {
 	uint16_t count = bytes[bin];
 
 	if (layout->tcache.count_bytes == 2)
 		memcpy(&count, bytes + 2 * bin, sizeof(count));
-	/* As a thread starts with all places free, more than that comes out as absurd. */
+	/* A thread starts with all places free, so a larger count is invalid. */
 	return layout->tcache.counts_free ? (unsigned)(places - count) : count;
 }
 
-static uint64_t entry_at(const struct flmem_glibc_layout *layout, const unsigned char *bytes,
-			 unsigned bin)
+static uint64_t read_tcache_entry(const struct flmem_glibc_layout *layout,
+				  const unsigned char *bytes, unsigned bin)
 {
 	uint64_t entry;
 
@@ -26,8 +26,8 @@ static uint64_t entry_at(const struct flmem_glibc_layout *layout, const unsigned
 	return entry;
 }
 
-/* Size of the list's first chunk; 0 when there is none of a size that belongs there. */
-static uint64_t first_size(struct flmem_peek *peek, uint64_t entry, unsigned bin)
+/* Size of the list's first chunk; 0 when it is missing or has a wrong size. */
+static uint64_t read_first_size(struct flmem_peek *peek, uint64_t entry, unsigned bin)
 {
 	uint64_t size;
 
@@ -46,19 +46,19 @@ bool flmem_glibc_tcache_read(struct flmem_peek *peek, const struct flmem_glibc_l
 	uint64_t sum = 0;
 
 	for (unsigned bin = 0; bin < layout->tcache.bins; bin++) {
-		unsigned count = count_at(layout, places, bytes, bin);
-		bool empty = entry_at(layout, bytes, bin) == 0;
+		unsigned count = read_tcache_count(layout, places, bytes, bin);
+		bool empty = read_tcache_entry(layout, bytes, bin) == 0;
 
 		if (count > places || empty != (count == 0))
 			return false;
 	}
 	for (unsigned bin = 0; bin < layout->tcache.bins; bin++) {
-		uint64_t entry = entry_at(layout, bytes, bin);
-		uint64_t size = entry ? first_size(peek, entry, bin) : 0;
+		uint64_t entry = read_tcache_entry(layout, bytes, bin);
+		uint64_t size = entry ? read_first_size(peek, entry, bin) : 0;
 
 		if (entry && !size)
 			return false;
-		sum += size * count_at(layout, places, bytes, bin);
+		sum += size * read_tcache_count(layout, places, bytes, bin);
 	}
 	*cached_bytes += sum;
 	return sum > 0;

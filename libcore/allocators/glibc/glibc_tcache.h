@@ -3,8 +3,8 @@
 #define FLMEM_ALLOCATORS_GLIBC_GLIBC_TCACHE_H
 
 /*
- * A thread's tcache: lists of freed chunks that only this thread takes from again and that
- * malloc_trim never touches. Its structure is itself a chunk, of a size that tells the release.
+ * A thread's tcache: lists of freed chunks that only this thread reuses and that malloc_trim never
+ * touches. Its structure is itself a chunk, whose size depends on the release.
  */
 
 #include <stdbool.h>
@@ -14,9 +14,9 @@
 #include "proc/peek.h"
 
 /*
- * Whether these bytes (the chunk's without its head) are one that holds something: every count
- * within `places`, every list that is not empty beginning with a chunk of its size. Adds what it
- * holds to `cached_bytes` then.
+ * Whether these bytes (of a chunk, without its head) are a non-empty tcache: every count within
+ * `places`, and every non-empty list begins with a chunk of its size. Then adds its content to
+ * `cached_bytes`.
  */
 bool flmem_glibc_tcache_read(struct flmem_peek *peek, const struct flmem_glibc_layout *layout,
 			     uint64_t places, const unsigned char *bytes, uint64_t *cached_bytes);

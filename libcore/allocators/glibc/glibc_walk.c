@@ -10,7 +10,7 @@
 #include "base/clock.h"
 
 #define BLOCK_PAGES_MAX FLMEM_PEEK_PAGES_MAX
-#define NEAR_PAGES	4U /* a jump of so many is not worth a smaller block */
+#define NEAR_PAGES	4U /* a jump of up to this many pages does not shrink the block */
 #define FAST_ROOM_MAX	((size_t)2 << 20)
 #define TIME_EVERY	1024U
 
@@ -18,12 +18,12 @@ struct flmem_glibc_walker {
 	struct flmem_glibc_walker_options o;
 	uint64_t page;
 	unsigned char *block;
-	uint64_t block_start, block_end; /* what of the target it holds */
+	uint64_t block_start, block_end; /* the address range that it holds */
 	uint64_t block_resident;	 /* bit per page */
 	uint64_t block_pages;		 /* length of the next one */
 };
 
-/* One stretch while it is walked. */
+/* State of walking one stretch. */
 struct walk {
 	struct flmem_glibc_walker *walker;
 	const struct flmem_glibc_stretch *stretch;
@@ -31,7 +31,7 @@ struct walk {
 	size_t fast_next;
 	struct flmem_glibc_sums sums;
 	bool previous_fast;
-	uint64_t run; /* where the free chunks began that end before the current one; 0: none */
+	uint64_t run; /* start of the run of free chunks before the current one; 0: none */
 };
 
 struct flmem_glibc_walker *flmem_glibc_walker_new(const struct flmem_glibc_walker_options *options)
@@ -64,12 +64,12 @@ void flmem_glibc_fast_clear(struct flmem_glibc_fast *fast)
 	*fast = (struct flmem_glibc_fast){0};
 }
 
-static bool is_late(const struct flmem_glibc_walker *walker)
+static bool is_walk_late(const struct flmem_glibc_walker *walker)
 {
 	return walker->o.deadline_ns && flmem_clock_ns() >= walker->o.deadline_ns;
 }
 
-static bool add_fast(struct flmem_glibc_fast *fast, uint64_t chunk)
+static bool add_fast_chunk(struct flmem_glibc_fast *fast, uint64_t chunk)
 {
 	if (fast->count == fast->room) {
 		size_t room = fast->room ? 2 * fast->room : 1024;
@@ -84,9 +84,9 @@ static bool add_fast(struct flmem_glibc_fast *fast, uint64_t chunk)
 	return true;
 }
 
-/* Takes one chunk of the list of a size class, which `place` leads to, and moves on to the next. */
-static enum flmem_glibc_walked take_fast(struct flmem_glibc_walker *walker, uint64_t size,
-					 uint64_t *place, struct flmem_glibc_fast *fast)
+/* Takes one chunk of the list of a size class, which `place` points to, and moves to the next. */
+static enum flmem_glibc_walked take_fast_chunk(struct flmem_glibc_walker *walker, uint64_t size,
+					       uint64_t *place, struct flmem_glibc_fast *fast)
 {
 	struct flmem_glibc_link link;
 	int rc = flmem_glibc_fast_link(walker->o.peek, walker->o.layout, *place, size, &link);
@@ -95,19 +95,19 @@ static enum flmem_glibc_walked take_fast(struct flmem_glibc_walker *walker, uint
 		return FLMEM_GLIBC_ABSENT;
 	if (rc || link.wrong)
 		return FLMEM_GLIBC_LOST;
-	if (!add_fast(fast, *place))
+	if (!add_fast_chunk(fast, *place))
 		return FLMEM_GLIBC_NO_MEMORY;
 	*place = link.next;
 	return FLMEM_GLIBC_WALKED;
 }
 
 /*
- * Follows all lists at once, always the one that is highest: chunks freed in the order in which
- * they were taken are listed from the last to the first, so memory is passed over once.
+ * Follows all lists together, always the one at the highest address: chunks freed in the order of
+ * their allocation are listed from last to first, so memory is read once.
  */
-static enum flmem_glibc_walked follow_fast(struct flmem_glibc_walker *walker,
-					   uint64_t places[FLMEM_GLIBC_FASTBINS], size_t limit,
-					   struct flmem_glibc_fast *fast)
+static enum flmem_glibc_walked follow_fastbins(struct flmem_glibc_walker *walker,
+					       uint64_t places[FLMEM_GLIBC_FASTBINS], size_t limit,
+					       struct flmem_glibc_fast *fast)
 {
 	struct flmem_glibc_cycle cycles[FLMEM_GLIBC_FASTBINS] = {0};
 
@@ -124,15 +124,16 @@ static enum flmem_glibc_walked follow_fast(struct flmem_glibc_walker *walker,
 		    flmem_glibc_cycle_ends(&cycles[highest], places[highest]))
 			return FLMEM_GLIBC_LOST;
 		if (fast->count == FAST_ROOM_MAX ||
-		    (fast->count % TIME_EVERY == 0 && is_late(walker)))
+		    (fast->count % TIME_EVERY == 0 && is_walk_late(walker)))
 			return FLMEM_GLIBC_OUT_OF_TIME;
-		walked = take_fast(walker, flmem_glibc_fast_size(highest), &places[highest], fast);
+		walked = take_fast_chunk(walker, flmem_glibc_fast_size(highest), &places[highest],
+					 fast);
 		if (walked != FLMEM_GLIBC_WALKED)
 			return walked;
 	}
 }
 
-/* By bytes from the lowest; addresses have no more than 57 bits, and their lowest 4 are zero. */
+/* Radix sort from the lowest byte; addresses have at most 57 bits, and their lowest 4 are zero. */
 static bool sort_ascending(uint64_t *values, size_t count)
 {
 	FLMEM_AUTO_FREE uint64_t *other = NULL;
@@ -179,7 +180,7 @@ enum flmem_glibc_walked flmem_glibc_fast_collect(struct flmem_glibc_walker *walk
 	enum flmem_glibc_walked walked;
 
 	memcpy(places, heads, sizeof(places));
-	walked = follow_fast(walker, places, limit, &fast);
+	walked = follow_fastbins(walker, places, limit, &fast);
 	if (walked != FLMEM_GLIBC_WALKED)
 		return walked;
 	if (!sort_ascending(fast.chunks, fast.count))
@@ -193,20 +194,20 @@ enum flmem_glibc_walked flmem_glibc_fast_collect(struct flmem_glibc_walker *walk
 }
 
 /*
- * Has the block hold the page of a chunk's head. Blocks grow while they are walked through and
- * shrink when chunks jump over much of what was read.
+ * Loads the page of a chunk's head into the block. Blocks grow while chunks are read in sequence
+ * and shrink when chunks skip much of what was read.
  */
-static enum flmem_glibc_walked fetch(struct walk *walk, uint64_t chunk)
+static enum flmem_glibc_walked fetch_page(struct walk *walk, uint64_t chunk)
 {
 	struct flmem_glibc_walker *w = walk->walker;
 	const uint64_t start = chunk & ~(w->page - 1);
 	const uint64_t gap = start - w->block_end;
-	/* The head of a top chunk is looked at, too. */
+	/* The head of a top chunk is read, too. */
 	const uint64_t stop = walk->stretch->end + (walk->stretch->top_end ? 16 : 0);
 	uint64_t left = (stop - start + w->page - 1) / w->page;
 	int rc;
 
-	if (is_late(w))
+	if (is_walk_late(w))
 		return FLMEM_GLIBC_OUT_OF_TIME;
 	if (w->block_end && gap <= NEAR_PAGES * w->page)
 		w->block_pages = 2 * w->block_pages;
@@ -227,8 +228,8 @@ static enum flmem_glibc_walked fetch(struct walk *walk, uint64_t chunk)
 	return FLMEM_GLIBC_WALKED;
 }
 
-/* Pages from the first behind the head on, as far as they are whole (mtrim in malloc.c). */
-static uint64_t trimmable(const struct walk *walk, uint64_t start, uint64_t end)
+/* Whole pages after the head of the first chunk (mtrim in malloc.c). */
+static uint64_t count_run_trimmable(const struct walk *walk, uint64_t start, uint64_t end)
 {
 	const uint64_t page = walk->walker->page;
 	uint64_t first;
@@ -240,20 +241,21 @@ static uint64_t trimmable(const struct walk *walk, uint64_t start, uint64_t end)
 	return first < end ? flmem_peek_resident(walk->walker->o.peek, first, end) : 0;
 }
 
-static void close_run(struct walk *walk, uint64_t end)
+static void close_walked_run(struct walk *walk, uint64_t end)
 {
 	walk->sums.free += end - walk->run;
 	walk->sums.free_resident += flmem_peek_resident(walk->walker->o.peek, walk->run, end);
-	walk->sums.trimmable += trimmable(walk, walk->run, end);
+	walk->sums.trimmable += count_run_trimmable(walk, walk->run, end);
 	walk->sums.extents++;
 	walk->run = 0;
 }
 
 /*
- * What the top chunk holds, with the free chunks before it, which join it. malloc_trim shortens
- * the heap by it in main_arena only, leaving a smallest chunk and a byte (systrim in malloc.c).
+ * The size of the top chunk, with the free chunks before it, which are merged with it. malloc_trim
+ * shrinks the heap by it in main_arena only, and leaves a minimal chunk and a byte (systrim in
+ * malloc.c).
  */
-static void take_top(struct walk *walk)
+static void add_top(struct walk *walk)
 {
 	const struct flmem_glibc_walker_options *o = &walk->walker->o;
 	const uint64_t start = walk->run ? walk->run : walk->stretch->end;
@@ -269,7 +271,7 @@ static void take_top(struct walk *walk)
 	walk->sums.trimmable += flmem_peek_resident(o->peek, end - cut, end);
 }
 
-static bool is_next_fast(struct walk *walk, uint64_t chunk)
+static bool is_next_in_fast(struct walk *walk, uint64_t chunk)
 {
 	if (walk->fast_next == walk->fast->count || walk->fast->chunks[walk->fast_next] != chunk)
 		return false;
@@ -277,7 +279,7 @@ static bool is_next_fast(struct walk *walk, uint64_t chunk)
 	return true;
 }
 
-static void look_for_tcache(struct walk *walk, uint64_t chunk)
+static void check_walked_tcache(struct walk *walk, uint64_t chunk)
 {
 	const struct flmem_glibc_walker *w = walk->walker;
 	unsigned char copy[FLMEM_GLIBC_TCACHE_CHUNK_MAX];
@@ -294,8 +296,8 @@ static void look_for_tcache(struct walk *walk, uint64_t chunk)
 		walk->sums.tcache_structs += length + 16;
 }
 
-/* Whether the size of a chunk can be right. */
-static bool is_sane(const struct walk *walk, uint64_t chunk, uint64_t head)
+/* Whether the size of a chunk is plausible. */
+static bool is_sane_size(const struct walk *walk, uint64_t chunk, uint64_t head)
 {
 	const uint64_t size = head & ~(uint64_t)FLMEM_GLIBC_SIZE_BITS;
 
@@ -305,8 +307,8 @@ static bool is_sane(const struct walk *walk, uint64_t chunk, uint64_t head)
 }
 
 /*
- * Two chunks that cannot be one: of 16 bytes, or of none (sysmalloc in malloc.c). They end a heap
- * whose arena went on in another one.
+ * Two chunks of an impossible size: of 16 or 0 bytes (sysmalloc in malloc.c). They end a heap whose
+ * arena continues in another one.
  */
 static bool is_fencepost(const struct walk *walk, uint64_t head)
 {
@@ -315,15 +317,15 @@ static bool is_fencepost(const struct walk *walk, uint64_t head)
 	return !walk->stretch->top_end && (size == 0 || size == 16);
 }
 
-/* A page that is not there reads as zeroes. */
-static enum flmem_glibc_walked lost_at(const struct walk *walk, uint64_t chunk)
+/* A page that is not resident reads as zeroes. */
+static enum flmem_glibc_walked explain_lost(const struct walk *walk, uint64_t chunk)
 {
 	return flmem_peek_is_resident(walk->walker->o.peek, chunk) ? FLMEM_GLIBC_LOST
 								   : FLMEM_GLIBC_ABSENT;
 }
 
-/* The chunk before this one ended where its last word says, if it was free. */
-static bool fits_before(const unsigned char *here, uint64_t previous, uint64_t chunk)
+/* Whether the previous chunk, if free, has the length that its last word gives. */
+static bool matches_previous(const unsigned char *here, uint64_t previous, uint64_t chunk)
 {
 	uint64_t size;
 
@@ -332,18 +334,18 @@ static bool fits_before(const unsigned char *here, uint64_t previous, uint64_t c
 }
 
 /* Opens, extends or closes the run of free chunks that ends where this chunk begins. */
-static bool pass_boundary(struct walk *walk, const unsigned char *here, uint64_t head,
-			  uint64_t previous, uint64_t chunk)
+static bool update_free_run(struct walk *walk, const unsigned char *here, uint64_t head,
+			    uint64_t previous, uint64_t chunk)
 {
 	const bool is_fast = walk->previous_fast;
 	const bool is_free = !(head & FLMEM_GLIBC_PREV_INUSE);
 
-	if (is_free && !fits_before(here, previous, chunk))
+	if (is_free && !matches_previous(here, previous, chunk))
 		return false;
 	if ((is_free || is_fast) && !walk->run)
 		walk->run = previous;
 	else if (!is_free && !is_fast && walk->run)
-		close_run(walk, previous);
+		close_walked_run(walk, previous);
 	return true;
 }
 
@@ -359,7 +361,7 @@ static enum flmem_glibc_walked walk_chunks(struct walk *walk)
 		uint64_t head, size;
 
 		if (chunk - w->block_start >= w->block_end - w->block_start) {
-			enum flmem_glibc_walked got = fetch(walk, chunk);
+			enum flmem_glibc_walked got = fetch_page(walk, chunk);
 
 			if (got != FLMEM_GLIBC_WALKED)
 				return got;
@@ -367,21 +369,21 @@ static enum flmem_glibc_walked walk_chunks(struct walk *walk)
 		here = w->block + (chunk - w->block_start);
 		memcpy(&head, here + 8, sizeof(head));
 		size = head & ~(uint64_t)FLMEM_GLIBC_SIZE_BITS;
-		if (!pass_boundary(walk, here, head, previous, chunk))
-			return lost_at(walk, chunk);
+		if (!update_free_run(walk, here, head, previous, chunk))
+			return explain_lost(walk, chunk);
 		if (chunk == end)
 			return FLMEM_GLIBC_WALKED;
-		if (!is_sane(walk, chunk, head)) {
+		if (!is_sane_size(walk, chunk, head)) {
 			if (!is_fencepost(walk, head))
-				return lost_at(walk, chunk);
+				return explain_lost(walk, chunk);
 			if (walk->run)
-				close_run(walk, chunk);
+				close_walked_run(walk, chunk);
 			return FLMEM_GLIBC_WALKED;
 		}
 		previous = chunk;
-		walk->previous_fast = is_next_fast(walk, chunk);
+		walk->previous_fast = is_next_in_fast(walk, chunk);
 		if (size == tcache_bytes)
-			look_for_tcache(walk, chunk);
+			check_walked_tcache(walk, chunk);
 		chunk += size;
 		walk->sums.chunks++;
 	}
@@ -408,7 +410,7 @@ enum flmem_glibc_walked flmem_glibc_walk(struct flmem_glibc_walker *walker,
 	struct walk walk = {.walker = walker, .stretch = stretch, .fast = fast};
 	enum flmem_glibc_walked walked;
 
-	/* Only what lies in the stretch can come up. */
+	/* Skip chunks below the stretch. */
 	while (walk.fast_next < fast->count && fast->chunks[walk.fast_next] < stretch->start)
 		walk.fast_next++;
 	walker->block_end = walker->block_start = 0;
@@ -416,18 +418,18 @@ enum flmem_glibc_walked flmem_glibc_walk(struct flmem_glibc_walker *walker,
 	walked = walk_chunks(&walk);
 	if (walked != FLMEM_GLIBC_WALKED)
 		return walked;
-	/* A chunk in a list that was not met: the list or the chunks are not what they seem. */
+	/* A listed chunk was not found by the walk: the list or the chunks are invalid. */
 	if (walk.fast_next < fast->count && fast->chunks[walk.fast_next] < stretch->end)
 		return FLMEM_GLIBC_LOST;
 	if (stretch->top_end)
-		take_top(&walk);
+		add_top(&walk);
 	walk.sums.walked = stretch->end - stretch->start;
 	flmem_glibc_sums_add(sums, &walk.sums);
 	return FLMEM_GLIBC_WALKED;
 }
 
-/* The top, and a tcache where the first request of a thread puts it. */
-static void take_ends(struct walk *walk)
+/* The top, and a tcache at the address of a thread's first request. */
+static void add_ends(struct walk *walk)
 {
 	const struct flmem_glibc_stretch *stretch = walk->stretch;
 	struct flmem_glibc_walker *const w = walk->walker;
@@ -435,11 +437,11 @@ static void take_ends(struct walk *walk)
 
 	w->block_end = w->block_start = 0;
 	if (stretch->top_end)
-		take_top(walk);
+		add_top(walk);
 	if (stretch->start < stretch->end && w->o.layout->tcache.chunk_bytes &&
 	    !flmem_peek_read(w->o.peek, stretch->start + 8, &head, sizeof(head)) &&
 	    (head & ~(uint64_t)FLMEM_GLIBC_SIZE_BITS) == w->o.layout->tcache.chunk_bytes)
-		look_for_tcache(walk, stretch->start);
+		check_walked_tcache(walk, stretch->start);
 }
 
 void flmem_glibc_walk_runs(struct flmem_glibc_walker *walker,
@@ -454,11 +456,11 @@ void flmem_glibc_walk_runs(struct flmem_glibc_walker *walker,
 		if (run->start < stretch->start || run->end > stretch->end)
 			continue;
 		walk.run = run->start;
-		/* The last one may be part of the top. */
+		/* The last run may be merged with the top. */
 		if (run->end < stretch->end || !stretch->top_end)
-			close_run(&walk, run->end);
+			close_walked_run(&walk, run->end);
 	}
-	take_ends(&walk);
+	add_ends(&walk);
 	walk.sums.walked = stretch->end - stretch->start;
 	flmem_glibc_sums_add(sums, &walk.sums);
 }
@@ -468,6 +470,6 @@ void flmem_glibc_walk_ends(struct flmem_glibc_walker *walker,
 {
 	struct walk walk = {.walker = walker, .stretch = stretch};
 
-	take_ends(&walk);
+	add_ends(&walk);
 	flmem_glibc_sums_add(sums, &walk.sums);
 }

@@ -3,9 +3,9 @@
 #define FLMEM_ALLOCATORS_GLIBC_GLIBC_WALK_H
 
 /*
- * Walks the chunks of one of glibc's heaps and adds up what is free and what malloc_trim(0) would
- * give back. A chunk is free when the next one says so, or when it is in a fastbin, whose chunks
- * malloc_trim makes free first. The cost follows the number of chunks, not their size: pages
+ * Walks the chunks of one of glibc's heaps and adds up free memory and what malloc_trim(0) would
+ * release. A chunk is free when the next one marks it so, or when it is in a fastbin, whose chunks
+ * malloc_trim frees first. The cost is proportional to the number of chunks, not their size: pages
  * without a chunk's head are not read.
  */
 
@@ -16,12 +16,12 @@
 #include "allocators/glibc/glibc_layout.h"
 #include "proc/peek.h"
 
-/* All in bytes but for the counts. */
+/* In bytes, except for the counts. */
 struct flmem_glibc_sums {
 	uint64_t free;
 	uint64_t free_resident;
 	uint64_t trimmable;
-	uint64_t cached; /* in the lists of tcaches whose structures were met */
+	uint64_t cached; /* in the lists of tcaches whose structures were found */
 	uint64_t tcache_structs;
 	uint64_t walked; /* length of what was walked */
 	uint64_t chunks;
@@ -40,7 +40,7 @@ void flmem_glibc_fast_clear(struct flmem_glibc_fast *fast);
 
 enum flmem_glibc_walked {
 	FLMEM_GLIBC_WALKED, /* to the end */
-	FLMEM_GLIBC_LOST,   /* what stands there is no chunk */
+	FLMEM_GLIBC_LOST,   /* not a valid chunk */
 	FLMEM_GLIBC_ABSENT, /* the head of a chunk is not resident */
 	FLMEM_GLIBC_OUT_OF_TIME,
 	FLMEM_GLIBC_NO_MEMORY,
@@ -48,10 +48,10 @@ enum flmem_glibc_walked {
 
 /* A stretch of chunks that begins with one. */
 struct flmem_glibc_stretch {
-	uint64_t begin;	  /* of the memory; what lies before `start` is glibc's own */
+	uint64_t begin;	  /* of the memory; before `start` are glibc's structures */
 	uint64_t start;	  /* of the first chunk */
-	uint64_t end;	  /* of the last chunk; the top chunk begins here where there is one */
-	uint64_t top_end; /* 0: no top chunk follows, and fenceposts may end it before `end` */
+	uint64_t end;	  /* of the last chunk; the top chunk, if any, begins here */
+	uint64_t top_end; /* 0: no top chunk, and fenceposts may end the chunks before `end` */
 	bool main;	  /* of main_arena */
 };
 
@@ -61,7 +61,7 @@ static inline uint64_t flmem_glibc_stretch_finish(const struct flmem_glibc_stret
 	return stretch->top_end ? stretch->top_end : stretch->end;
 }
 
-/* What all walks of one heap share; about 300 KiB. */
+/* Shared by all walks of one heap; about 300 KiB. */
 struct flmem_glibc_walker;
 
 struct flmem_glibc_walker_options {
@@ -69,7 +69,7 @@ struct flmem_glibc_walker_options {
 	const struct flmem_glibc_layout *layout;
 	uint64_t tcache_count; /* places in each list of a tcache */
 	uint64_t top_unit;     /* malloc_trim cuts main_arena's top by multiples of this */
-	uint64_t brk_end;      /* what that top has to reach so that it can be cut */
+	uint64_t brk_end;      /* smallest size of that top that is cut */
 	uint64_t deadline_ns;  /* flmem_clock_ns(); 0: none */
 };
 
@@ -84,12 +84,12 @@ static inline void flmem_cleanup_glibc_walker(struct flmem_glibc_walker **walker
 
 #define FLMEM_AUTO_GLIBC_WALKER FLMEM_AUTO(flmem_cleanup_glibc_walker)
 
-/* Collects what the fastbins of an arena list; more than `limit` chunks are FLMEM_GLIBC_LOST. */
+/* Collects the chunks in the fastbins of an arena; FLMEM_GLIBC_LOST for more than `limit`. */
 enum flmem_glibc_walked flmem_glibc_fast_collect(struct flmem_glibc_walker *walker,
 						 const uint64_t heads[FLMEM_GLIBC_FASTBINS],
 						 size_t limit, struct flmem_glibc_fast *ret_fast);
 
-/* Adds to `sums` what the stretch holds; of one that is not walked to its end, nothing. */
+/* Adds the content of the stretch to `sums`; nothing for one that was not walked to its end. */
 enum flmem_glibc_walked flmem_glibc_walk(struct flmem_glibc_walker *walker,
 					 const struct flmem_glibc_stretch *stretch,
 					 const struct flmem_glibc_fast *fast,
@@ -100,21 +100,21 @@ struct flmem_glibc_run {
 	uint64_t start, end;
 };
 
-/* Ascending; none begins where another one ends. */
+/* Ascending, without adjacent runs. */
 struct flmem_glibc_runs {
 	struct flmem_glibc_run *rows;
 	size_t count, room;
 };
 
 /*
- * Adds what the stretch holds when these are all runs of free chunks there are, and of tcaches the
- * one whose structure is its first chunk, where a thread's first request puts it.
+ * Adds the content of the stretch, given all its runs of free chunks. Of tcaches only the one whose
+ * structure is the first chunk, the address of a thread's first request.
  */
 void flmem_glibc_walk_runs(struct flmem_glibc_walker *walker,
 			   const struct flmem_glibc_stretch *stretch,
 			   const struct flmem_glibc_runs *runs, struct flmem_glibc_sums *sums);
 
-/* Adds only what the stretch's first chunk is, if a tcache, and what its top chunk holds. */
+/* Adds only the stretch's first chunk, if it is a tcache, and its top chunk. */
 void flmem_glibc_walk_ends(struct flmem_glibc_walker *walker,
 			   const struct flmem_glibc_stretch *stretch,
 			   struct flmem_glibc_sums *sums);

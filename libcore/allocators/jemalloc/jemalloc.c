@@ -12,17 +12,17 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#define VERSION_LEAD_MAX 24U /* "5.3.0-1234" with room */
+#define VERSION_LEAD_MAX 24U /* "5.3.0-1234", with spare bytes */
 
-/* Of the public symbols, and of the variable in the environment, as configure makes them. */
+/* Prefixes of the public symbols, and of the environment variable, as configure creates them. */
 static const struct {
 	const char *symbols;
 	const char *variable;
 } prefixes[] = {{"", ""}, {"je_", "JE_"}, {"_rjem_", "_RJEM_"}};
 
 /*
- * Three names, because others export some of them for programs that ask whether jemalloc is there
- * (snmalloc's shim: mallctl and mallctlbymib, which know no name).
+ * Three names, because other libraries export some of them for programs that detect jemalloc
+ * (snmalloc's shim: mallctl and mallctlbymib, which accept no name).
  */
 static bool has_symbols(const struct flmem_module *module, const char *prefix)
 {
@@ -50,10 +50,10 @@ static bool find_prefix(const struct flmem_module *module, const char **ret_pref
 }
 
 /*
- * "5.3.0-0-g54eaed1d8b56b1aa528be3bdd1877e59c56fa90c" (configure's jemalloc_version): looks at an
- * occurrence of "-g" whether it is in the middle of such a text.
+ * "5.3.0-0-g54eaed1d8b56b1aa528be3bdd1877e59c56fa90c" (configure's jemalloc_version): checks
+ * whether an occurrence of "-g" is in the middle of such a text.
  */
-static bool take_version(struct flmem_image *image, uint64_t offset, void *data)
+static bool copy_jemalloc_version(struct flmem_image *image, uint64_t offset, void *data)
 {
 	char before[VERSION_LEAD_MAX + 1] = "", after[48] = "";
 	size_t start = VERSION_LEAD_MAX, dots = 0, dashes = 0, hex;
@@ -77,12 +77,12 @@ static bool take_version(struct flmem_image *image, uint64_t offset, void *data)
 	return true;
 }
 
-/* Whether it holds one; sources that were copied without it are "0.0.0" (configure.ac). */
-static bool read_version(const struct flmem_module *module, struct flmem_allocator *found)
+/* Whether it holds a version; sources copied without one are "0.0.0" (configure.ac). */
+static bool read_jemalloc_version(const struct flmem_module *module, struct flmem_allocator *found)
 {
 	struct flmem_image *image = flmem_module_image(module, NULL);
 
-	if (!image || !flmem_image_search(image, "-g", 2, take_version, found->version))
+	if (!image || !flmem_image_search(image, "-g", 2, copy_jemalloc_version, found->version))
 		return false;
 	if (flmem_text_starts(found->version, "0.0.0-"))
 		found->version[0] = '\0';
@@ -90,7 +90,7 @@ static bool read_version(const struct flmem_module *module, struct flmem_allocat
 }
 
 /* The name of its variable, "MALLOC_CONF", has the prefix in capitals before it. */
-static bool take_variable(struct flmem_image *image, uint64_t offset, void *data)
+static bool copy_variable(struct flmem_image *image, uint64_t offset, void *data)
 {
 	const char **prefix = data;
 
@@ -107,31 +107,31 @@ static bool take_variable(struct flmem_image *image, uint64_t offset, void *data
 	return false;
 }
 
-static const char *prefix_by_variable(const struct flmem_module *module)
+static const char *find_prefix_by_variable(const struct flmem_module *module)
 {
 	static const char variable[] = "MALLOC_CONF";
 	const char *prefix = NULL;
 
 	flmem_image_search(flmem_module_image(module, NULL), variable, sizeof(variable),
-			   take_variable, &prefix);
-	/* Names can be changed after compiling: a plain malloc would be exported to the libc. */
+			   copy_variable, &prefix);
+	/* An empty prefix without an exported malloc: the symbols were renamed after compiling. */
 	if (prefix && !*prefix && !flmem_probe_is_static(module) &&
 	    !flmem_probe_exports(module, "malloc"))
 		return NULL;
 	return prefix;
 }
 
-/* Major version, 0 when it is not known. */
-static int major_version(const struct flmem_allocator *found)
+/* Major version, 0 when unknown. */
+static int parse_major_version(const struct flmem_allocator *found)
 {
 	return isdigit((unsigned char)found->version[0]) ? found->version[0] - '0' : 0;
 }
 
 /*
- * 4.4 and 4.5 purge with MADV_FREE where the C library that they were built with has it (4.4.0's
- * ChangeLog). Those before use MADV_DONTNEED on Linux; those after count such pages as muzzy.
+ * 4.4 and 4.5 purge with MADV_FREE if their build's C library has it (4.4.0's ChangeLog). Earlier
+ * ones use MADV_DONTNEED on Linux; later ones count such pages as muzzy.
  */
-static void note_ways(struct flmem_allocator *found)
+static void note_release_method(struct flmem_allocator *found)
 {
 	static const char lazy[] = "jemalloc 4.4 and 4.5 release memory with MADV_FREE: the kernel "
 				   "takes it, and RSS falls, under memory pressure";
@@ -141,8 +141,8 @@ static void note_ways(struct flmem_allocator *found)
 	found->leaves_pages = found->unpredictable || !found->version[0];
 }
 
-static bool probe(const struct flmem_view *view, const struct flmem_module *module,
-		  struct flmem_allocator *ret_found)
+static bool probe_jemalloc(const struct flmem_view *view, const struct flmem_module *module,
+			   struct flmem_allocator *ret_found)
 {
 	struct flmem_allocator found = {0};
 
@@ -152,23 +152,23 @@ static bool probe(const struct flmem_view *view, const struct flmem_module *modu
 	if (find_prefix(module, &found.prefix)) {
 		if (!flmem_probe_has_marker(module, FLMEM_MARKER_INDEX_JEMALLOC))
 			return false;
-		(void)read_version(module, &found);
+		(void)read_jemalloc_version(module, &found);
 		found.evidence = "it defines mallctl and holds jemalloc's messages";
 	} else {
 		/* The message alone may be in a program that reads jemalloc's output. */
 		if (!(flmem_probe_markers(module) & FLMEM_MARKER_JEMALLOC) ||
-		    !read_version(module, &found))
+		    !read_jemalloc_version(module, &found))
 			return false;
-		found.prefix = prefix_by_variable(module);
+		found.prefix = find_prefix_by_variable(module);
 		found.evidence =
 			"it holds jemalloc's messages and version; its symbols are stripped";
 	}
-	note_ways(&found);
+	note_release_method(&found);
 	*ret_found = found;
 	return true;
 }
 
-/* MALLCTL_ARENAS_ALL stands for all arenas from 5.0 on (jemalloc_macros.h). */
+/* MALLCTL_ARENAS_ALL means all arenas from 5.0 on (jemalloc_macros.h). */
 #define ARENAS_ALL     4096U
 #define ARENAS_ALL_MIN 5
 
@@ -182,16 +182,18 @@ static void add_mallctl(struct flmem_chain *chain, const char *step, uint64_t fu
 	call->data_args = 1U;
 }
 
-/* The number of arenas: before 5.0 it is the index that means all of them, later it still does. */
-static uint64_t plan_query(const struct flmem_view *view, const struct flmem_allocator *found,
-			   struct flmem_chain *chain)
+/*
+ * The number of arenas: as an index it means all of them, before 5.0 and still in later versions.
+ */
+static uint64_t plan_jemalloc_query(const struct flmem_view *view,
+				    const struct flmem_allocator *found, struct flmem_chain *chain)
 {
 	const uint64_t length = sizeof(uint32_t);
 	uint64_t function, out;
 	struct flmem_call *call;
 
 	(void)view;
-	if (major_version(found) >= ARENAS_ALL_MIN ||
+	if (parse_major_version(found) >= ARENAS_ALL_MIN ||
 	    flmem_plan_function(found, "mallctl", &function, NULL))
 		return 0;
 	out = flmem_chain_put(chain, NULL, sizeof(uint32_t));
@@ -203,8 +205,9 @@ static uint64_t plan_query(const struct flmem_view *view, const struct flmem_all
 	return out;
 }
 
-static uint64_t plan_state(const struct flmem_view *view, const struct flmem_allocator *found,
-			   const unsigned char *query, struct flmem_chain *chain)
+static uint64_t plan_jemalloc_state(const struct flmem_view *view,
+				    const struct flmem_allocator *found, const unsigned char *query,
+				    struct flmem_chain *chain)
 {
 	uint32_t index = ARENAS_ALL;
 
@@ -215,25 +218,26 @@ static uint64_t plan_state(const struct flmem_view *view, const struct flmem_all
 }
 
 /*
- * Before 4.1 and from 5.0 on one call purges all. Between, where the ratio of dirty pages is what
- * counts, it counts those that it has taken twice, and where half of them make exactly the rest it
- * ends there (arena_stash_dirty() in src/arena.c). It is rare for this to come about twice.
+ * Before 4.1 and from 5.0 on one call purges everything. In between, with purging by the ratio of
+ * dirty pages, the stashed pages are counted twice, and when half of them equal the rest, the call
+ * ends early (arena_stash_dirty() in src/arena.c). A second early end is rare.
  */
-static unsigned purges_needed(const struct flmem_allocator *found)
+static unsigned count_purges(const struct flmem_allocator *found)
 {
-	const bool whole = major_version(found) >= ARENAS_ALL_MIN || major_version(found) == 3 ||
+	const bool whole = parse_major_version(found) >= ARENAS_ALL_MIN ||
+			   parse_major_version(found) == 3 ||
 			   flmem_text_starts(found->version, "4.0.");
 
 	return whole ? 1 : 3;
 }
 
 /*
- * The borrowed thread's cache first, so that what it holds can be purged too. A thread without a
- * cache makes the flush fail with EFAULT, which does no harm.
+ * The borrowed thread's cache first, so that its contents can be purged, too. For a thread without
+ * a cache the flush fails with EFAULT, which is harmless.
  */
-static int plan_trim(const struct flmem_view *view, const struct flmem_allocator *found,
-		     const unsigned char *answers, struct flmem_chain *chain,
-		     struct flmem_error *err)
+static int plan_jemalloc_trim(const struct flmem_view *view, const struct flmem_allocator *found,
+			      const unsigned char *answers, struct flmem_chain *chain,
+			      struct flmem_error *err)
 {
 	uint32_t index = ARENAS_ALL;
 	uint64_t function;
@@ -250,7 +254,7 @@ static int plan_trim(const struct flmem_view *view, const struct flmem_allocator
 				       "jemalloc did not report its number of arenas");
 	snprintf(name, sizeof(name), "arena.%" PRIu32 ".purge", index);
 	add_mallctl(chain, "thread.tcache.flush", function, "thread.tcache.flush");
-	for (unsigned i = 0; i < purges_needed(found); i++)
+	for (unsigned i = 0; i < count_purges(found); i++)
 		add_mallctl(chain, i ? "arenas.purge, again" : "arenas.purge", function, name);
 	return 0;
 }
@@ -259,14 +263,14 @@ static int plan_trim(const struct flmem_view *view, const struct flmem_allocator
 #define PR_SET_VMA 0x53564d41 /* linux/prctl.h, since 5.17 */
 #endif
 
-/* Newer than the headers that flmem may be built with (asm-generic/mman-common.h, unistd.h). */
+/* Newer than some headers that flmem is built with (asm-generic/mman-common.h, unistd.h). */
 #define ADVICE_COLLAPSE	     25
 #define CALL_PROCESS_MADVISE 440
 
 /*
  * Purging (pages_purge_forced(), pages_purge_lazy()), the extents that become free by it (unmapped
  * without opt.retain, made inaccessible where memory is not overcommitted), new metadata, and the
- * advice that goes with huge pages and core dumps. 5.3 was seen to make madvise and futex only.
+ * advice for huge pages and core dumps. 5.3 was observed to call madvise and futex only.
  */
 static const struct flmem_syscall call_rows[] = {
 	FLMEM_CALL_MADVISE(MADV_DONTNEED),
@@ -284,7 +288,7 @@ static const struct flmem_syscall call_rows[] = {
 	FLMEM_CALL_CLOCK,
 	FLMEM_CALL_PLAIN(sched_yield),
 	{SYS_prctl, "prctl", FLMEM_FAILURE_FINE, {FLMEM_ARG_IS(PR_SET_VMA)}},
-	/* 5.4 and later, where it is built in: one call for many ranges, else madvise. */
+	/* 5.4 and later, if built in: one call for many ranges, else madvise. */
 	{CALL_PROCESS_MADVISE, "process_madvise", FLMEM_FAILURE_FINE, {{0}}},
 };
 
@@ -294,7 +298,7 @@ static const struct flmem_syscall_table call_table = {
 	.count = FLMEM_ARRAY_SIZE(call_rows),
 };
 
-static const struct flmem_syscall_table *syscalls(const struct flmem_allocator *found)
+static const struct flmem_syscall_table *list_jemalloc_syscalls(const struct flmem_allocator *found)
 {
 	(void)found;
 	return &call_table;
@@ -303,11 +307,11 @@ static const struct flmem_syscall_table *syscalls(const struct flmem_allocator *
 const struct flmem_allocator_ops flmem_allocator_jemalloc = {
 	.kind = FLMEM_ALLOCATOR_JEMALLOC,
 	.files = {"jemalloc"},
-	.probe = probe,
-	.plan_query = plan_query,
-	.plan_trim = plan_trim,
-	.syscalls = syscalls,
-	.plan_state = plan_state,
+	.probe = probe_jemalloc,
+	.plan_query = plan_jemalloc_query,
+	.plan_trim = plan_jemalloc_trim,
+	.syscalls = list_jemalloc_syscalls,
+	.plan_state = plan_jemalloc_state,
 	.take_state = flmem_jemalloc_take_state,
 	.plan_arenas = flmem_jemalloc_plan_arenas,
 	.take_arenas = flmem_jemalloc_take_arenas,

@@ -8,8 +8,8 @@
 #include "base/cleanup.h"
 
 /*
- * X(NAME, whether it is one of an arena, mallctl's name, why it may be missing): jemalloc(3) and
- * the names in src/ctl.c, 3.0 to 5.3. All are as long as size_t but narenas, of which only the low
+ * X(NAME, whether it is per arena, mallctl's name, why it may be missing): jemalloc(3) and the
+ * names in src/ctl.c, 3.0 to 5.3. All are of type size_t, except narenas, of which only the low
  * half is written, and background_thread, a bool.
  */
 #define NUMBERS(X)                                            \
@@ -57,7 +57,7 @@ static const struct {
 
 #define PAGE_MIN ((uint64_t)1 << 12)
 #define PAGE_MAX ((uint64_t)1 << 21)
-#define SIZE_LIM ((uint64_t)1 << 47) /* of a process */
+#define SIZE_LIM ((uint64_t)1 << 47) /* of the process */
 
 /* mallctl(name, out, &length, new, new_length); `out` may be 0 for none. */
 static void add_number(struct flmem_chain *chain, uint64_t function, const char *name, uint64_t out,
@@ -71,7 +71,7 @@ static void add_number(struct flmem_chain *chain, uint64_t function, const char 
 	call->data_args = 7U;
 }
 
-/* The statistics are those of the last time that the epoch was written. */
+/* The statistics are updated when the epoch is written. */
 static void add_epoch(struct flmem_chain *chain, uint64_t function)
 {
 	const uint64_t epoch = 1;
@@ -83,7 +83,7 @@ static void add_epoch(struct flmem_chain *chain, uint64_t function)
 	call->data_args = 1U | 1U << 3;
 }
 
-/* Where in the chain's data stands how long each answer is. */
+/* Offsets in the chain's data of the lengths of the answers. */
 static void put_lengths(struct flmem_chain *chain, uint64_t ret_lengths_at[NUMBER_COUNT])
 {
 	const uint64_t size = sizeof(uint64_t), half = sizeof(uint32_t), byte = sizeof(bool);
@@ -118,25 +118,25 @@ uint64_t flmem_jemalloc_plan_state(const struct flmem_allocator *found, uint32_t
 	return answers;
 }
 
-/* What the numbers say, in bytes. */
+/* The numbers in bytes. */
 struct state {
 	uint64_t allocated, active, dirty, muzzy;
-	uint64_t cached, retained; /* 0 where it is not told */
-	uint64_t resident;	   /* with metadata; meaningless where that is not told */
+	uint64_t cached, retained; /* 0 when not reported */
+	uint64_t resident;	   /* with metadata; meaningless when that is not reported */
 	bool tells_resident;
 };
 
-static struct flmem_u64 answer(const unsigned char *answers, enum number number)
+static struct flmem_u64 get_answer(const unsigned char *answers, enum number number)
 {
 	return flmem_plan_answer(answers, number, names[number].missing);
 }
 
-static bool to_bytes(const unsigned char *answers, enum number number, uint64_t page,
-		     uint64_t *ret_bytes)
+static bool convert_to_bytes(const unsigned char *answers, enum number number, uint64_t page,
+			     uint64_t *ret_bytes)
 {
-	struct flmem_u64 pages = answer(answers, number);
+	struct flmem_u64 pages = get_answer(answers, number);
 
-	/* Muzzy pages are of 5.0 and later: before, there are none. */
+	/* Muzzy pages exist from 5.0 on; before, there are none. */
 	if (pages.unknown)
 		return number == NUMBER_MUZZY;
 	return !__builtin_mul_overflow(pages.value, page, ret_bytes) && *ret_bytes < SIZE_LIM;
@@ -150,44 +150,45 @@ static bool is_consistent(const struct state *state)
 		(state->active + state->dirty <= state->resident && state->resident < SIZE_LIM));
 }
 
-static bool read_state(const unsigned char *answers, struct state *ret_state)
+static bool parse_state(const unsigned char *answers, struct state *ret_state)
 {
-	struct flmem_u64 active = answer(answers, NUMBER_ACTIVE);
-	struct flmem_u64 resident = answer(answers, NUMBER_RESIDENT);
-	struct flmem_u64 page = answer(answers, NUMBER_PAGE);
+	struct flmem_u64 active = get_answer(answers, NUMBER_ACTIVE);
+	struct flmem_u64 resident = get_answer(answers, NUMBER_RESIDENT);
+	struct flmem_u64 page = get_answer(answers, NUMBER_PAGE);
 	struct state state = {
-		.allocated = answer(answers, NUMBER_ALLOCATED).value,
+		.allocated = get_answer(answers, NUMBER_ALLOCATED).value,
 		.active = active.value,
 		.resident = resident.value,
 		.tells_resident = !resident.unknown,
-		.cached = answer(answers, NUMBER_TCACHE).value,
-		.retained = answer(answers, NUMBER_RETAINED).value,
+		.cached = get_answer(answers, NUMBER_TCACHE).value,
+		.retained = get_answer(answers, NUMBER_RETAINED).value,
 	};
 
 	if (active.unknown || page.unknown || page.value < PAGE_MIN || page.value > PAGE_MAX ||
-	    !to_bytes(answers, NUMBER_DIRTY, page.value, &state.dirty) ||
-	    !to_bytes(answers, NUMBER_MUZZY, page.value, &state.muzzy) || !is_consistent(&state))
+	    !convert_to_bytes(answers, NUMBER_DIRTY, page.value, &state.dirty) ||
+	    !convert_to_bytes(answers, NUMBER_MUZZY, page.value, &state.muzzy) ||
+	    !is_consistent(&state))
 		return false;
 	*ret_state = state;
 	return true;
 }
 
 /*
- * Without a thread of its own it lets pages decay only while the program allocates and frees, so
- * nobody can tell whether their time is over. -1, never, reads as if it was not answered.
+ * Without a background thread pages decay only while the program allocates and frees, so whether
+ * their time is over is unknown. -1 (never) is the same as no answer.
  */
 static bool decays_by_itself(const unsigned char *answers)
 {
-	struct flmem_u64 decay_ms = answer(answers, NUMBER_DECAY);
-	struct flmem_u64 thread = answer(answers, NUMBER_BACKGROUND);
+	struct flmem_u64 decay_ms = get_answer(answers, NUMBER_DECAY);
+	struct flmem_u64 thread = get_answer(answers, NUMBER_BACKGROUND);
 
 	return !decay_ms.unknown && decay_ms.value && decay_ms.value <= INT64_MAX &&
 	       !thread.unknown && (thread.value & UINT8_MAX) != 0;
 }
 
-/* By jemalloc's own names; what it counts in pages is in bytes. */
-static void fill_own(const unsigned char *answers, const struct state *state,
-		     struct flmem_heap_report *heap)
+/* Figures under jemalloc's names; page counts are converted to bytes. */
+static void fill_figures(const unsigned char *answers, const struct state *state,
+			 struct flmem_heap_report *heap)
 {
 	static const struct {
 		const char *name;
@@ -198,10 +199,10 @@ static void fill_own(const unsigned char *answers, const struct state *state,
 		{"mapped", NUMBER_MAPPED},	 {"retained", NUMBER_RETAINED},
 		{"tcache", NUMBER_TCACHE},
 	};
-	struct flmem_u64 muzzy = answer(answers, NUMBER_MUZZY);
+	struct flmem_u64 muzzy = get_answer(answers, NUMBER_MUZZY);
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(plain); i++)
-		flmem_plan_own(heap, plain[i].name, answer(answers, plain[i].number));
+		flmem_plan_own(heap, plain[i].name, get_answer(answers, plain[i].number));
 	flmem_plan_own(heap, "dirty", FLMEM_KNOWN(state->dirty));
 	muzzy.value = state->muzzy;
 	flmem_plan_own(heap, "muzzy", muzzy);
@@ -209,9 +210,9 @@ static void fill_own(const unsigned char *answers, const struct state *state,
 
 /*
  * Allocated includes what thread caches hold; active is the pages of allocated blocks, dirty and
- * muzzy are pages free for re-use, which a purge returns whether their decay is due or not.
+ * muzzy are pages free for re-use, which a purge returns whether or not their decay is due.
  * Resident counts metadata, active and dirty pages (src/ctl.c, src/arena.c), not muzzy ones: those
- * are resident until the kernel takes them.
+ * are resident until the kernel reclaims them.
  */
 void flmem_jemalloc_take_state(const struct flmem_allocator *found, const unsigned char *answers,
 			       struct flmem_heap_report *ret_heap)
@@ -220,18 +221,18 @@ void flmem_jemalloc_take_state(const struct flmem_allocator *found, const unsign
 	struct state s;
 
 	(void)found;
-	if (answer(answers, NUMBER_ALLOCATED).unknown) {
+	if (get_answer(answers, NUMBER_ALLOCATED).unknown) {
 		*ret_heap = FLMEM_HEAP_UNKNOWN(no_statistics);
 		return;
 	}
-	if (!read_state(answers, &s)) {
+	if (!parse_state(answers, &s)) {
 		*ret_heap = heap;
 		return;
 	}
 	heap.how = "asked";
 	heap.resident_bytes =
 		s.tells_resident ? FLMEM_KNOWN(s.resident + s.muzzy) : FLMEM_UNKNOWN(from_4_0);
-	heap.cached_bytes = answer(answers, NUMBER_TCACHE);
+	heap.cached_bytes = get_answer(answers, NUMBER_TCACHE);
 	heap.in_use_bytes = FLMEM_KNOWN(s.allocated - s.cached);
 	heap.trimmable_bytes = FLMEM_KNOWN(s.dirty + s.muzzy);
 	heap.decaying_bytes = FLMEM_KNOWN(decays_by_itself(answers) ? s.dirty : 0);
@@ -240,7 +241,7 @@ void flmem_jemalloc_take_state(const struct flmem_allocator *found, const unsign
 	heap.metadata_bytes = s.tells_resident ? FLMEM_KNOWN(s.resident - s.active - s.dirty)
 					       : FLMEM_UNKNOWN(from_4_0);
 	heap.free_bytes = FLMEM_KNOWN(heap.free_resident_bytes.value + s.retained);
-	heap.arenas = answer(answers, NUMBER_ARENAS);
+	heap.arenas = get_answer(answers, NUMBER_ARENAS);
 	/* The upper half of the answer was not written. */
 	heap.arenas.value &= UINT32_MAX;
 	heap.mmapped_bytes = FLMEM_UNKNOWN(no_own_mappings);
@@ -250,11 +251,14 @@ void flmem_jemalloc_take_state(const struct flmem_allocator *found, const unsign
 	heap.arena_max = FLMEM_UNKNOWN(no_threshold);
 	heap.threshold_raised = FLMEM_UNKNOWN(no_threshold);
 	heap.arena_list.unknown = NULL;
-	fill_own(answers, &s, &heap);
+	fill_figures(answers, &s, &heap);
 	*ret_heap = heap;
 }
 
-/* Of each arena, in this order; what a chain has room for, and behind them all the page size. */
+/*
+ * The figures of each arena, in this order; as many arenas as a chain has room for, then the page
+ * size.
+ */
 #define ARENAS_AT_ONCE 4
 #define ARENA_NUMBERS(X)     \
 	X(ACTIVE, "pactive") \
@@ -278,8 +282,8 @@ static const char *const arena_names[] = {
 #define PLACE_OF_PAGE ((size_t)ARENAS_AT_ONCE * ARENA_NUMBER_COUNT)
 
 /*
- * Without writing the epoch, so that all arenas are told as they were when the whole was. Arenas
- * that were never used have no statistics; those of the index that means all have to be left out.
+ * The epoch is not written, so that all arenas are of the same moment as the totals. Arenas that
+ * were never used have no statistics; the index that means all arenas is left out.
  */
 uint64_t flmem_jemalloc_plan_arenas(const struct flmem_allocator *found, uint64_t first,
 				    struct flmem_chain *chain)
@@ -306,7 +310,7 @@ uint64_t flmem_jemalloc_plan_arenas(const struct flmem_allocator *found, uint64_
 	return answers;
 }
 
-/* Muzzy pages are of 5.0 and later; the upper half of the threads is not written. */
+/* Muzzy pages exist from 5.0 on; the upper half of the number of threads is not written. */
 static bool take_arena(const unsigned char *numbers, uint64_t page,
 		       struct flmem_arena_report *arena)
 {
@@ -328,7 +332,7 @@ static bool take_arena(const unsigned char *numbers, uint64_t page,
 	return true;
 }
 
-/* Whether those on the list have all that the whole has, so that the others have nothing. */
+/* Whether the listed arenas add up to the totals, so that the others hold nothing. */
 static bool is_complete(const struct flmem_heap_report *heap)
 {
 	uint64_t sum = 0;

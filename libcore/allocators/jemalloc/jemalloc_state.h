@@ -2,11 +2,11 @@
 #ifndef FLMEM_ALLOCATORS_JEMALLOC_JEMALLOC_STATE_H
 #define FLMEM_ALLOCATORS_JEMALLOC_JEMALLOC_STATE_H
 
-/* What jemalloc tells of itself through mallctl: four of its operations. */
+/* Reads the figures that jemalloc reports through mallctl: four of its operations. */
 
 #include "allocators/allocator.h"
 
-/* `index` is that of all arenas together: 4096 from 5.0 on, before it the number of arenas. */
+/* `index` means all arenas together: 4096 from 5.0 on, before that the number of arenas. */
 uint64_t flmem_jemalloc_plan_state(const struct flmem_allocator *found, uint32_t index,
 				   struct flmem_chain *chain);
 void flmem_jemalloc_take_state(const struct flmem_allocator *found, const unsigned char *answers,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two allocators of one name: that of gperftools, and google/tcmalloc, which share no code. */
+/* Two allocators of the same name: gperftools' and google/tcmalloc, which share no code. */
 #include "allocators/plan.h"
 #include "allocators/probe.h"
 #include "allocators/release_calls.h"
@@ -45,8 +45,8 @@ static bool probe_google(const struct flmem_module *module, struct flmem_allocat
 	return true;
 }
 
-static bool probe(const struct flmem_view *view, const struct flmem_module *module,
-		  struct flmem_allocator *ret_found)
+static bool probe_tcmalloc(const struct flmem_view *view, const struct flmem_module *module,
+			   struct flmem_allocator *ret_found)
 {
 	struct flmem_allocator found = {0};
 
@@ -57,10 +57,10 @@ static bool probe(const struct flmem_view *view, const struct flmem_module *modu
 	return true;
 }
 
-/* gperftools' call takes nothing, google's how many bytes it may release at most. */
-static int plan_trim(const struct flmem_view *view, const struct flmem_allocator *found,
-		     const unsigned char *answers, struct flmem_chain *chain,
-		     struct flmem_error *err)
+/* gperftools' call takes no argument, google's takes the most bytes to release. */
+static int plan_tcmalloc_trim(const struct flmem_view *view, const struct flmem_allocator *found,
+			      const unsigned char *answers, struct flmem_chain *chain,
+			      struct flmem_error *err)
 {
 	static const struct {
 		const char *function, *step;
@@ -82,9 +82,8 @@ static int plan_trim(const struct flmem_view *view, const struct flmem_allocator
 }
 
 /*
- * gperftools 2.x: TCMalloc_SystemRelease() with its spin locks (base/spinlock_internal.cc). What
- * google's tcmalloc calls (its memory is hugepage-aware, its caches are of each processor) has not
- * been listed.
+ * gperftools 2.x: TCMalloc_SystemRelease() with its spin locks (base/spinlock_internal.cc). The
+ * calls of google's tcmalloc (hugepage-aware memory, per-processor caches) have not been listed.
  */
 static const struct flmem_syscall call_rows[] = {
 	FLMEM_CALL_MADVISE(MADV_DONTNEED),
@@ -106,7 +105,7 @@ static const struct flmem_syscall_table call_table = {
 	.count = FLMEM_ARRAY_SIZE(call_rows),
 };
 
-static const struct flmem_syscall_table *syscalls(const struct flmem_allocator *found)
+static const struct flmem_syscall_table *list_tcmalloc_syscalls(const struct flmem_allocator *found)
 {
 	return found->variant == FLMEM_TCMALLOC_GPERFTOOLS ? &call_table : NULL;
 }
@@ -114,9 +113,9 @@ static const struct flmem_syscall_table *syscalls(const struct flmem_allocator *
 const struct flmem_allocator_ops flmem_allocator_tcmalloc = {
 	.kind = FLMEM_ALLOCATOR_TCMALLOC,
 	.files = {"tcmalloc"},
-	.probe = probe,
-	.plan_trim = plan_trim,
-	.syscalls = syscalls,
+	.probe = probe_tcmalloc,
+	.plan_trim = plan_tcmalloc_trim,
+	.syscalls = list_tcmalloc_syscalls,
 	.plan_state = flmem_tcmalloc_plan_state,
 	.take_state = flmem_tcmalloc_take_state,
 };

@@ -20,8 +20,9 @@ enum number {
 };
 
 /*
- * Under what each is reported and what the two allocators call it: malloc_extension.h of gperftools
- * 2, global_stats.cc of google/tcmalloc of 2026. NULL: it has no such number.
+ * The name that flmem reports for each figure, and its names in the two allocators:
+ * malloc_extension.h of gperftools 2, global_stats.cc of google/tcmalloc of 2026. NULL: it has no
+ * such number.
  */
 static const struct {
 	const char *own, *gperftools, *google;
@@ -53,8 +54,8 @@ static const char no_own_mappings[] = "tcmalloc does not distinguish blocks by t
 static const char upper_bound[] = "tcmalloc counts pages that were never touched as resident";
 static const char no_threshold[] = "tcmalloc has no such setting";
 
-static void add_question(struct flmem_chain *chain, uint64_t function, const char *name,
-			 bool with_length, uint64_t answer_at)
+static void add_property_query(struct flmem_chain *chain, uint64_t function, const char *name,
+			       bool with_length, uint64_t answer_at)
 {
 	struct flmem_call *call = flmem_chain_add(chain, "GetNumericProperty", function);
 	size_t out = with_length ? 2 : 1;
@@ -83,13 +84,14 @@ uint64_t flmem_tcmalloc_plan_state(const struct flmem_view *view,
 		const char *name = google ? names[i].google : names[i].gperftools;
 
 		if (name)
-			add_question(chain, function, name, google, answers + i * sizeof(uint64_t));
+			add_property_query(chain, function, name, google,
+					   answers + i * sizeof(uint64_t));
 	}
 	return answers;
 }
 
-/* Unknown when a part is; sizes of a process do not overflow unless they are nonsense. */
-static struct flmem_u64 sum(const struct flmem_u64 *parts, size_t count)
+/* Unknown when a part is; real sizes do not overflow, so an overflow means invalid figures. */
+static struct flmem_u64 sum_figures(const struct flmem_u64 *parts, size_t count)
 {
 	struct flmem_u64 total = FLMEM_KNOWN(0);
 
@@ -102,7 +104,10 @@ static struct flmem_u64 sum(const struct flmem_u64 *parts, size_t count)
 	return total;
 }
 
-/* What a build does not know it does not have; without the size of its structures it has them. */
+/*
+ * A build without such a figure has no such memory, except for its own structures, which always
+ * exist.
+ */
 static bool may_be_absent(size_t number)
 {
 	return number >= NUMBER_CPUS;
@@ -122,7 +127,7 @@ static void put_own(struct flmem_heap_report *heap, const unsigned char *answers
 
 /*
  * gperftools releases every free span of its page heap. google/tcmalloc releases whole huge pages,
- * less what recent demand makes it keep, so its free spans wait as those of a cache do.
+ * less what recent demand makes it keep, so its free spans count as cached.
  */
 static void put_free_pages(struct flmem_heap_report *heap, const struct flmem_u64 n[NUMBER_COUNT],
 			   bool google)
@@ -131,14 +136,14 @@ static void put_free_pages(struct flmem_heap_report *heap, const struct flmem_u6
 	const struct flmem_u64 cached[] = {n[NUMBER_THREADS], n[NUMBER_TRANSFER], n[NUMBER_CPUS],
 					   n[NUMBER_SHARDED], pages};
 
-	heap->cached_bytes = sum(cached, google ? 5 : 4);
+	heap->cached_bytes = sum_figures(cached, google ? 5 : 4);
 	heap->trimmable_bytes = google ? FLMEM_UNKNOWN(own_choice) : pages;
-	heap->free_resident_bytes = google ? central : sum(&n[NUMBER_CENTRAL], 2);
+	heap->free_resident_bytes = google ? central : sum_figures(&n[NUMBER_CENTRAL], 2);
 }
 
 /*
- * Both define what is allocated as the heap less all the other parts (gperftools' tcmalloc.cc,
- * google's stats), so they add up to what it has mapped. Objects in the central lists share their
+ * Both define the allocated size as the heap less all the other parts (gperftools' tcmalloc.cc,
+ * google's stats), so the parts add up to the mapped size. Objects in the central lists share their
  * spans with objects in use; only whole free spans, those of the page heap, can be released.
  */
 void flmem_tcmalloc_take_state(const struct flmem_allocator *found, const unsigned char *answers,
@@ -152,12 +157,12 @@ void flmem_tcmalloc_take_state(const struct flmem_allocator *found, const unsign
 	heap.in_use_bytes = n[NUMBER_ALLOCATED];
 	heap.pinned_bytes = n[NUMBER_CENTRAL];
 	put_free_pages(&heap, n, found->variant == FLMEM_TCMALLOC_GOOGLE);
-	heap.free_bytes = sum(&n[NUMBER_CENTRAL], 3);
+	heap.free_bytes = sum_figures(&n[NUMBER_CENTRAL], 3);
 	heap.metadata_bytes = flmem_plan_answer(answers, NUMBER_METADATA, no_metadata);
-	heap.resident_bytes =
-		sum((const struct flmem_u64[]){heap.in_use_bytes, heap.cached_bytes,
-					       heap.free_resident_bytes, n[NUMBER_METADATA]},
-		    4);
+	heap.resident_bytes = sum_figures(
+		(const struct flmem_u64[]){heap.in_use_bytes, heap.cached_bytes,
+					   heap.free_resident_bytes, n[NUMBER_METADATA]},
+		4);
 	heap.mmapped_bytes = FLMEM_UNKNOWN(no_own_mappings);
 	heap.arenas = FLMEM_UNKNOWN(no_arenas);
 	heap.arena_list.unknown = no_arenas;

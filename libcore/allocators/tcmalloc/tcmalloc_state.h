@@ -2,11 +2,13 @@
 #ifndef FLMEM_ALLOCATORS_TCMALLOC_TCMALLOC_STATE_H
 #define FLMEM_ALLOCATORS_TCMALLOC_TCMALLOC_STATE_H
 
-/* What both tell of themselves by name: plan_state and take_state of tcmalloc's operations. */
+/*
+ * Reads the figures that both report by name: plan_state and take_state of tcmalloc's operations.
+ */
 
 #include "allocators/allocator.h"
 
-/* `variant` of what was found; rows of tables are in this order. */
+/* `variant` of struct flmem_allocator; rows of tables are in this order. */
 enum flmem_tcmalloc {
 	FLMEM_TCMALLOC_GPERFTOOLS,
 	FLMEM_TCMALLOC_GOOGLE,

@@ -20,7 +20,7 @@ struct flmem_plugin {
 	const char *sonames[FLMEM_PLUGIN_NAMES_MAX];
 	/* Message if none loads: what needs it and its package; the reason follows. */
 	const char *missing;
-	/* What a library lacks that is too old, or NULL: the name of the symbol. */
+	/* What a too old library lacks; NULL: the message names the absent symbol. */
 	const char *lacks;
 	bool stays; /* never unloaded: threads or handlers of it may outlive the last user */
 };
@@ -41,7 +41,7 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_plugin_load(const struct flmem_plugin *plug
 						 size_t count, void **ret_library,
 						 struct flmem_error *err);
 
-/* Gives the library back; NULL is allowed. No slot may be used afterwards. */
+/* Unloads the library; NULL is allowed. No slot may be used afterwards. */
 FLMEM_API void flmem_plugin_close(void *library);
 
 #endif

@@ -87,7 +87,7 @@ struct flmem_heap_report {
 	struct flmem_u64 decaying_bytes;      /* of that: released by the allocator itself soon */
 	struct flmem_u64 pinned_bytes;	      /* of free: between live blocks or unreachable */
 	struct flmem_u64 metadata_bytes;      /* the allocator's own structures, 0: within in_use */
-	struct flmem_u64 mmapped_bytes;	      /* of in_use: blocks with a mapping of their own */
+	struct flmem_u64 mmapped_bytes;	      /* of in_use: blocks with a separate mapping */
 	struct flmem_u64 free_bytes;	      /* free, resident or not */
 	struct flmem_u64 arenas;	      /* count */
 	struct flmem_u64 error_bytes;	      /* maximum error of the figures above; 0: exact */

@@ -21,7 +21,7 @@
 	X(RUNTIME, "runtime", "free in a runtime's pools") \
 	X(SHARED, "shared", "shared memory, tmpfs")        \
 	X(FILE, "file", "pages of files")                  \
-	X(UNKNOWN, "unknown", "could not be told apart")
+	X(UNKNOWN, "unknown", "could not be classified")
 
 enum flmem_memory_class {
 #define FLMEM_MEMORY_CLASS_ENUM(name, text, what) FLMEM_MEMORY_##name,

@@ -13,7 +13,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 
-/* Decides one row and says why. */
+/* Decides one row and appends the reason. */
 typedef bool look_fn(const struct flmem_platform *platform, struct flmem_buf *why);
 
 /* First executable file of the names in PATH. */
@@ -34,7 +34,7 @@ static bool find_program(const char *const *names, char *ret_path, size_t size)
 	return false;
 }
 
-static bool look_gc(const struct flmem_platform *platform, struct flmem_buf *why)
+static bool check_gc(const struct flmem_platform *platform, struct flmem_buf *why)
 {
 	static const char *const names[] = {"python3", "python", NULL};
 	char path[4096];
@@ -48,8 +48,8 @@ static bool look_gc(const struct flmem_platform *platform, struct flmem_buf *why
 	return found;
 }
 
-/* Whether the C library has something; says why not. */
-static bool libc_has(const struct flmem_platform *platform, bool has, struct flmem_buf *why)
+/* Whether the C library has a feature; appends the reason if not. */
+static bool check_libc_has(const struct flmem_platform *platform, bool has, struct flmem_buf *why)
 {
 	if (platform->libc && has)
 		return true;
@@ -58,33 +58,34 @@ static bool libc_has(const struct flmem_platform *platform, bool has, struct flm
 				 platform->libc->library[0] ? platform->libc->library
 							    : platform->libc->linker);
 	else
-		flmem_buf_puts(why, "the C library of programs here could not be told");
+		flmem_buf_puts(why, "the C library of programs here is unknown");
 	return false;
 }
 
-static bool look_arena_max(const struct flmem_platform *platform, struct flmem_buf *why)
+static bool check_arena_max(const struct flmem_platform *platform, struct flmem_buf *why)
 {
 	const struct flmem_libc *libc = platform->libc;
 
-	if (!libc_has(platform, libc && libc->reads_arena_max, why))
+	if (!check_libc_has(platform, libc && libc->reads_arena_max, why))
 		return false;
-	flmem_buf_printf(why, "%s reads it when a process starts; live ones keep what they have",
+	flmem_buf_printf(why,
+			 "%s reads it when a process starts; running processes keep their limit",
 			 libc->library);
 	return true;
 }
 
-static bool look_malloc_trim(const struct flmem_platform *platform, struct flmem_buf *why)
+static bool check_malloc_trim(const struct flmem_platform *platform, struct flmem_buf *why)
 {
 	const struct flmem_libc *libc = platform->libc;
 
-	if (!libc_has(platform, libc && libc->has_malloc_trim, why))
+	if (!check_libc_has(platform, libc && libc->has_malloc_trim, why))
 		return false;
 	flmem_buf_printf(why, "in %s, for its own heap; a preloaded allocator has another",
 			 libc->library);
 	return true;
 }
 
-static bool look_empty_cache(const struct flmem_platform *platform, struct flmem_buf *why)
+static bool check_empty_cache(const struct flmem_platform *platform, struct flmem_buf *why)
 {
 	const struct flmem_host_report *report = platform->report;
 
@@ -107,7 +108,7 @@ static const char *find_jemalloc(const struct flmem_host_report *report)
 	return NULL;
 }
 
-/* Starts a shell with the library in a child that is looked at before its main(). */
+/* Starts a shell with the library in a child that is inspected before its main(). */
 static int prove_preload(const struct flmem_platform *platform, const char *library,
 			 struct flmem_error *err)
 {
@@ -137,7 +138,7 @@ static int prove_preload(const struct flmem_platform *platform, const char *libr
 	return rc;
 }
 
-static bool look_preload(const struct flmem_platform *platform, struct flmem_buf *why)
+static bool check_preload(const struct flmem_platform *platform, struct flmem_buf *why)
 {
 	const char *library = find_jemalloc(platform->report);
 	struct flmem_error err = {0};
@@ -153,8 +154,8 @@ static bool look_preload(const struct flmem_platform *platform, struct flmem_buf
 		flmem_buf_printf(why, "%s serves malloc of a child that was started with it",
 				 library);
 	else if (rc == FLMEM_EPERM)
-		flmem_buf_printf(why, "%s is here, but that it loads cannot be proven: %s", library,
-				 err.message);
+		flmem_buf_printf(why, "%s is installed, but loading it could not be tested: %s",
+				 library, err.message);
 	else
 		flmem_buf_printf(why, "%s", err.message);
 	return !rc || rc == FLMEM_EPERM;
@@ -164,19 +165,19 @@ static const struct {
 	const char *name;
 	look_fn *look;
 } rows[] = {
-	{"gc.collect()", look_gc},	     {"MALLOC_ARENA_MAX", look_arena_max},
-	{"malloc_trim()", look_malloc_trim}, {"torch.cuda.empty_cache()", look_empty_cache},
-	{"jemalloc preload", look_preload},
+	{"gc.collect()", check_gc},	      {"MALLOC_ARENA_MAX", check_arena_max},
+	{"malloc_trim()", check_malloc_trim}, {"torch.cuda.empty_cache()", check_empty_cache},
+	{"jemalloc preload", check_preload},
 };
 
-/* Both calls ask the kernel for the right to trace. */
+/* Both calls need the right to trace. */
 static bool needs_tracing(enum flmem_interface interface)
 {
 	return interface == FLMEM_INTERFACE_PTRACE || interface == FLMEM_INTERFACE_PROCESS_VM_READV;
 }
 
-static bool look_interface(const struct flmem_platform *platform, enum flmem_interface interface,
-			   struct flmem_buf *why)
+static bool check_interface(const struct flmem_platform *platform, enum flmem_interface interface,
+			    struct flmem_buf *why)
 {
 	const struct flmem_interface_info *info = &flmem_interfaces[interface];
 	const struct flmem_interface_result *result = &platform->interfaces[interface];
@@ -212,7 +213,7 @@ int flmem_features_read(const struct flmem_platform *platform, struct flmem_feat
 		} else {
 			features[i].name = flmem_interfaces[i - fixed].name;
 			features[i].works =
-				look_interface(platform, (enum flmem_interface)(i - fixed), &why);
+				check_interface(platform, (enum flmem_interface)(i - fixed), &why);
 		}
 		features[i].why = flmem_buf_take(&why);
 		if (features[i].why)

@@ -2,7 +2,7 @@
 #ifndef FLMEM_OPS_HOST_FEATURES_H
 #define FLMEM_OPS_HOST_FEATURES_H
 
-/* The platform table of the host report: which features of the field work here, and why (not). */
+/* The platform table of the host report: which features work here, and the reasons. */
 
 #include <flmem/error.h>
 #include <flmem/host.h>
@@ -11,11 +11,11 @@
 #include "proc/host.h"
 #include "proc/probe.h"
 
-/* What the table is made from. */
+/* The facts that the table is computed from. */
 struct flmem_platform {
 	const struct flmem_host_facts *facts;
-	const struct flmem_host_report *report; /* all but its features */
-	const struct flmem_libc *libc;		/* NULL: could not be told */
+	const struct flmem_host_report *report; /* complete except for its features */
+	const struct flmem_libc *libc;		/* NULL: unknown */
 	const struct flmem_interface_result *interfaces;
 	enum flmem_gate own_gate;
 };

@@ -17,7 +17,7 @@
 #include "proc/process.h"
 #include "runtimes/nvml.h"
 
-static int no_memory(struct flmem_error *err)
+static int report_no_memory(struct flmem_error *err)
 {
 	return flmem_error_nomem(err, "cannot hold the host report");
 }
@@ -30,7 +30,7 @@ static int copy_facts(const struct flmem_host_facts *facts, struct flmem_host_re
 	if (facts->thp_mode[0])
 		report->thp_mode = strdup(facts->thp_mode);
 	if (!report->kernel || !report->architecture || (facts->thp_mode[0] && !report->thp_mode))
-		return no_memory(err);
+		return report_no_memory(err);
 	report->page_bytes = FLMEM_KNOWN(facts->page_bytes);
 	report->memory_total_bytes = facts->memory_total_bytes;
 	report->memory_available_bytes = facts->memory_available_bytes;
@@ -40,9 +40,9 @@ static int copy_facts(const struct flmem_host_facts *facts, struct flmem_host_re
 	return 0;
 }
 
-/* What was tried wins over what the settings say; they name the reason of a refusal. */
-static enum flmem_gate own_gate(const struct flmem_host_facts *facts,
-				const struct flmem_interface_result *ptrace)
+/* The result of a test overrides the settings; they only give the reason of a refusal. */
+static enum flmem_gate find_own_gate(const struct flmem_host_facts *facts,
+				     const struct flmem_interface_result *ptrace)
 {
 	enum flmem_gate gate = flmem_gate_own(facts);
 
@@ -57,7 +57,7 @@ static enum flmem_gate own_gate(const struct flmem_host_facts *facts,
 	return facts->seccomp_mode.value == 2 ? FLMEM_GATE_SECCOMP : FLMEM_GATE_SECURITY_MODULE;
 }
 
-static enum flmem_gate others_gate(const struct flmem_host_facts *facts, enum flmem_gate own)
+static enum flmem_gate find_others_gate(const struct flmem_host_facts *facts, enum flmem_gate own)
 {
 	enum flmem_gate gate = flmem_gate_others(facts);
 	int rc;
@@ -72,8 +72,8 @@ static enum flmem_gate others_gate(const struct flmem_host_facts *facts, enum fl
 	return facts->own_user_namespace ? FLMEM_GATE_USER_NAMESPACE : FLMEM_GATE_SECURITY_MODULE;
 }
 
-static struct flmem_permission permission(const struct flmem_host_facts *facts,
-					  enum flmem_gate gate)
+static struct flmem_permission describe_permission(const struct flmem_host_facts *facts,
+						   enum flmem_gate gate)
 {
 	if (gate != FLMEM_GATE_OPEN)
 		return (struct flmem_permission){
@@ -82,12 +82,13 @@ static struct flmem_permission permission(const struct flmem_host_facts *facts,
 		};
 	return (struct flmem_permission){
 		.allowed = true,
-		.why = facts->may_trace_any ? "flmem holds CAP_SYS_PTRACE"
-					    : "nothing keeps a user from tracing their processes",
+		.why = facts->may_trace_any
+			       ? "flmem holds CAP_SYS_PTRACE"
+			       : "nothing prevents a user from tracing their processes",
 	};
 }
 
-/* The limit that holds for flmem, hence for what is started from the same shell or container. */
+/* The limit of flmem's group, which also applies to commands from the same shell or container. */
 static int read_cgroup(struct flmem_host_report *report, struct flmem_error *err)
 {
 	FLMEM_AUTO_CGROUPS struct flmem_cgroups *cgroups = NULL;
@@ -113,8 +114,8 @@ static int read_installed(struct flmem_host_report *report, struct flmem_error *
 }
 
 /*
- * The C library that programs of this machine are linked to, which need not be flmem's own: flmem
- * may be built for another, or statically.
+ * The C library that programs of this machine are linked to, which may differ from flmem's: flmem
+ * may be built for another one, or statically.
  */
 static bool find_libc(struct flmem_libc *ret_libc)
 {
@@ -134,7 +135,7 @@ static int copy_libc(const struct flmem_libc *libc, struct flmem_host_report *re
 	if (libc->version[0])
 		report->libc_version = strdup(libc->version);
 	if (!report->libc || (libc->version[0] && !report->libc_version))
-		return no_memory(err);
+		return report_no_memory(err);
 	return 0;
 }
 
@@ -145,7 +146,7 @@ static int read_gpus(struct flmem_host_report *report, struct flmem_error *err)
 
 	if (flmem_nvml_open(&nvml, &why)) {
 		report->gpu_unknown = strdup(why.message);
-		return report->gpu_unknown ? 0 : no_memory(err);
+		return report->gpu_unknown ? 0 : report_no_memory(err);
 	}
 	report->gpu_driver = flmem_nvml_driver(nvml);
 	return flmem_nvml_gpus(nvml, &report->gpus, &report->gpu_count, err);
@@ -161,9 +162,10 @@ static int read_trim(const struct flmem_host_facts *facts, const struct flmem_li
 
 	if (rc)
 		return rc;
-	platform.own_gate = own_gate(facts, &interfaces[FLMEM_INTERFACE_PTRACE]);
-	report->trim_own = permission(facts, platform.own_gate);
-	report->trim_others = permission(facts, others_gate(facts, platform.own_gate));
+	platform.own_gate = find_own_gate(facts, &interfaces[FLMEM_INTERFACE_PTRACE]);
+	report->trim_own = describe_permission(facts, platform.own_gate);
+	report->trim_others =
+		describe_permission(facts, find_others_gate(facts, platform.own_gate));
 	return flmem_features_read(&platform, &report->features, &report->feature_count, err);
 }
 

@@ -12,8 +12,8 @@
 
 #define ANCESTORS_MAX 256
 
-/* A set-id program has mixed ids: what it does is not this user's to end. */
-static bool is_own(const struct flmem_process *process)
+/* A set-id program has mixed ids: this user may not end it. */
+static bool is_own_process(const struct flmem_process *process)
 {
 	const uint32_t own = geteuid();
 	struct flmem_status status;
@@ -23,7 +23,7 @@ static bool is_own(const struct flmem_process *process)
 	       status.uid.fs == own;
 }
 
-/* A container's process is known to who writes in its workspace by another number. */
+/* A container's process writes into its workspace a pid that is valid only in its namespace. */
 static bool is_in_same_namespace(const struct flmem_process *process)
 {
 	struct stat own, its;
@@ -33,7 +33,7 @@ static bool is_in_same_namespace(const struct flmem_process *process)
 	       own.st_dev == its.st_dev;
 }
 
-/* As far up as this user may look. */
+/* Checks the ancestors that this user may read. */
 static bool is_ancestor(const struct flmem_process *process)
 {
 	pid_t at = getppid();
@@ -50,7 +50,7 @@ static bool is_ancestor(const struct flmem_process *process)
 	return false;
 }
 
-static size_t count_words(char *const *argv)
+static size_t count_argv_words(char *const *argv)
 {
 	size_t count = 0;
 
@@ -60,13 +60,13 @@ static size_t count_words(char *const *argv)
 }
 
 /*
- * The words themselves; or those of a script, in front of which the kernel puts the interpreter,
- * and whose name is then the path where it was found: execve(2).
+ * The process has the words of the command; or those of a script, before which the kernel puts the
+ * interpreter, and with the path of the script as its name: execve(2).
  */
 static bool runs_command(const struct flmem_process *process, char *const *argv)
 {
 	FLMEM_AUTO_ARGV_ENV struct flmem_argv_env words = {0};
-	size_t count = count_words(argv), before;
+	size_t count = count_argv_words(argv), before;
 
 	if (!count || flmem_argv_env_read_argv(process, &words, NULL) || words.cut ||
 	    words.count < count)
@@ -77,7 +77,7 @@ static bool runs_command(const struct flmem_process *process, char *const *argv)
 			return false;
 	if (!before)
 		return strcmp(words.values[0], argv[0]) == 0;
-	/* The interpreter, and at most one argument of it. */
+	/* Skip the interpreter, and at most one argument. */
 	return before <= 2 &&
 	       strcmp(flmem_text_basename(words.values[before]), flmem_text_basename(argv[0])) == 0;
 }
@@ -86,12 +86,12 @@ const char *flmem_adoptable(const struct flmem_process *process, char *const *ar
 {
 	if (process->pid <= 1 || process->kernel_thread)
 		return "which belongs to the system";
-	if (!is_own(process))
+	if (!is_own_process(process))
 		return "which runs as another user";
 	if (process->pidfd < 0)
 		return "which this kernel cannot pin (pidfd_open, Linux 5.3)";
 	if (!is_in_same_namespace(process))
-		return "which is in another pid namespace, or may not be looked at";
+		return "which is in another pid namespace, or cannot be read";
 	if (process->pid == getpid() || is_ancestor(process))
 		return "which has started this one";
 	if (!runs_command(process, argv))

@@ -28,7 +28,7 @@
 
 static const char *const names[] = {PID, SHUTDOWN, RESTART, DAEMON_PID};
 
-static int64_t clock_ns(clockid_t clock)
+static int64_t read_clock_ns(clockid_t clock)
 {
 	struct timespec now;
 
@@ -37,24 +37,24 @@ static int64_t clock_ns(clockid_t clock)
 }
 
 /*
- * Whether the process can be the one that a file names: it must have been there when the file was
- * written. Both times are read with some slack, for the clock may have been adjusted since, and
- * taking a live supervisor for a dead one is the worse mistake.
+ * Whether the process can be the one that a file names: it must have existed when the file was
+ * written. Both times are compared with some slack, since the clock may have been adjusted, and
+ * treating a live supervisor as dead is the worse mistake.
  */
-static bool existed(const struct flmem_process *process, const struct stat *file)
+static bool existed_at_write(const struct flmem_process *process, const struct stat *file)
 {
 	const int64_t slack = 2 * (int64_t)NS;
 	uint64_t ticks = (uint64_t)sysconf(_SC_CLK_TCK);
 	int64_t started = (int64_t)(process->start_time / ticks * NS +
 				    process->start_time % ticks * (NS / ticks));
-	int64_t boot = clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_BOOTTIME);
+	int64_t boot = read_clock_ns(CLOCK_REALTIME) - read_clock_ns(CLOCK_BOOTTIME);
 	int64_t written = (int64_t)file->st_mtim.tv_sec * (int64_t)NS + file->st_mtim.tv_nsec;
 
 	return boot + started <= written + slack;
 }
 
-static int doubt(const struct flmem_control *control, enum flmem_code code, const char *name,
-		 const char *why, struct flmem_error *err)
+static int report_doubt(const struct flmem_control *control, enum flmem_code code, const char *name,
+			const char *why, struct flmem_error *err)
 {
 	char shown[256];
 
@@ -63,8 +63,9 @@ static int doubt(const struct flmem_control *control, enum flmem_code code, cons
 }
 
 /*
- * The process id in a control file, as `echo $!` writes it; 0 when there is none. Anybody who may
- * write in the workspace can have put something else in its place, which is not followed or opened.
+ * The process id in a control file, as `echo $!` writes it; 0 when there is none. Anyone who may
+ * write in the workspace could have replaced the file, so a link or another kind of file is
+ * refused.
  */
 static int read_pid(const struct flmem_control *control, const char *name, pid_t *ret_pid,
 		    struct stat *ret_status, struct flmem_error *err)
@@ -78,10 +79,10 @@ static int read_pid(const struct flmem_control *control, const char *name, pid_t
 	if (fd == -ENOENT)
 		return 0;
 	if (fd == -ELOOP || fd == -EINVAL)
-		return doubt(control, FLMEM_EFAILED, name, "is not a regular file", err);
+		return report_doubt(control, FLMEM_EFAILED, name, "is not a regular file", err);
 	if (fd < 0)
-		return doubt(control, fd == -EACCES ? FLMEM_EPERM : FLMEM_EFAILED, name,
-			     "cannot be read", err);
+		return report_doubt(control, fd == -EACCES ? FLMEM_EPERM : FLMEM_EFAILED, name,
+				    "cannot be read", err);
 	if (flmem_io_read_all(fd, 64, &text))
 		return 0;
 	text.data[strcspn(text.data, " \t\r\n")] = '\0';
@@ -90,7 +91,7 @@ static int read_pid(const struct flmem_control *control, const char *name, pid_t
 	return 0;
 }
 
-/* The live process that a file names, and can only have named when it was written; or none. */
+/* The live process that a file names and that existed when the file was written; or none. */
 static int find_process(const struct flmem_control *control, const char *name,
 			struct flmem_process *ret_process, struct stat *ret_status,
 			struct flmem_error *err)
@@ -100,14 +101,14 @@ static int find_process(const struct flmem_control *control, const char *name,
 	int rc = read_pid(control, name, &pid, ret_status, err);
 
 	if (rc || !pid || pid == getpid() || flmem_process_open(pid, &process, NULL) ||
-	    process.state == 'Z' || process.state == 'X' || !existed(&process, ret_status))
+	    process.state == 'Z' || process.state == 'X' || !existed_at_write(&process, ret_status))
 		return rc;
 	*ret_process = process;
 	process = (struct flmem_process)FLMEM_PROCESS_INIT;
 	return 0;
 }
 
-static int refuse(const struct flmem_control *control, pid_t pid, struct flmem_error *err)
+static int refuse_workspace(const struct flmem_control *control, pid_t pid, struct flmem_error *err)
 {
 	char who[32] = "another process", shown[256];
 
@@ -118,8 +119,10 @@ static int refuse(const struct flmem_control *control, pid_t pid, struct flmem_e
 			       flmem_text_escape(control->workspace, shown, sizeof(shown)), shown);
 }
 
-/* The lock tells of other flmem, also when the file was removed; the file of NVFlare's script. */
-static int take(const struct flmem_control *control, struct flmem_error *err)
+/*
+ * The lock shows another flmem, even after the file was removed; the file shows NVFlare's script.
+ */
+static int lock_workspace(const struct flmem_control *control, struct flmem_error *err)
 {
 	FLMEM_AUTO_PROCESS struct flmem_process other = FLMEM_PROCESS_INIT;
 	struct stat status;
@@ -128,18 +131,18 @@ static int take(const struct flmem_control *control, struct flmem_error *err)
 
 	if (flock(control->directory_fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
 		read_pid(control, DAEMON_PID, &pid, &status, NULL);
-		return refuse(control, pid, err);
+		return refuse_workspace(control, pid, err);
 	}
 	rc = find_process(control, DAEMON_PID, &other, &status, err);
 	if (!rc && other.dirfd >= 0)
-		return refuse(control, other.pid, err);
+		return refuse_workspace(control, other.pid, err);
 	return rc;
 }
 
-/* Whether nobody but this user can have written the file that names the process. */
-static bool is_own_file(const struct flmem_control *control, const struct stat *file)
+/* Whether only this user can have written the file that names the process. */
+static bool is_written_by_user(const struct flmem_control *control, const struct stat *file)
 {
-	/* Many users have a group of their own and a umask of 002; others are in that of root. */
+	/* Many users have a private group and a umask of 002; root's group has other members. */
 	mode_t others = geteuid() ? S_IWOTH : S_IWOTH | S_IWGRP;
 	struct stat directory;
 
@@ -149,11 +152,11 @@ static bool is_own_file(const struct flmem_control *control, const struct stat *
 }
 
 /*
- * The process of an earlier supervisor that pid.fl names. It is going to be sent signals, so every
- * doubt is a refusal: starting a second one beside it would be as wrong.
+ * The process of an earlier supervisor that pid.fl names. It will be sent signals, so any doubt is
+ * an error: starting a second command next to it would be as wrong.
  */
-static int find_left(const struct flmem_control *control, char *const *argv,
-		     struct flmem_process *ret_process, struct flmem_error *err)
+static int find_left_process(const struct flmem_control *control, char *const *argv,
+			     struct flmem_process *ret_process, struct flmem_error *err)
 {
 	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
 	struct stat status;
@@ -163,13 +166,13 @@ static int find_left(const struct flmem_control *control, char *const *argv,
 
 	if (rc || process.dirfd < 0)
 		return rc;
-	if (!is_own_file(control, &status))
-		why = "but others than this user may have written that";
+	if (!is_written_by_user(control, &status))
+		why = "but users other than this one could have written that";
 	else
 		why = flmem_adoptable(&process, argv);
 	if (why) {
 		snprintf(text, sizeof(text), "names process %d, %s", (int)process.pid, why);
-		return doubt(control, FLMEM_EPERM, PID, text, err);
+		return report_doubt(control, FLMEM_EPERM, PID, text, err);
 	}
 	*ret_process = process;
 	process = (struct flmem_process)FLMEM_PROCESS_INIT;
@@ -198,10 +201,10 @@ int flmem_control_write_pid(const struct flmem_control *control, pid_t pid, stru
 	return write_pid(control, PID, pid, err);
 }
 
-/* inotify instances are limited per user; without one the files are still looked for. */
-static void watch(struct flmem_control *control)
+/* inotify instances are limited per user; without one the files are still polled. */
+static void watch_directory(struct flmem_control *control)
 {
-	char directory[32]; /* the one that is held open, whatever its path leads to by now */
+	char directory[32]; /* the open directory, even if its path was changed since */
 
 	snprintf(directory, sizeof(directory), "/proc/self/fd/%d", control->directory_fd);
 	control->watch_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
@@ -211,7 +214,7 @@ static void watch(struct flmem_control *control)
 		close(FLMEM_TAKE_FD(control->watch_fd));
 }
 
-static int open_directory(struct flmem_control *control, struct flmem_error *err)
+static int open_workspace(struct flmem_control *control, struct flmem_error *err)
 {
 	char shown[256];
 
@@ -230,18 +233,18 @@ int flmem_control_open(const char *workspace, char *const *argv, struct flmem_co
 	int rc;
 
 	control.workspace = workspace;
-	rc = open_directory(&control, err);
+	rc = open_workspace(&control, err);
 	if (!rc)
-		rc = take(&control, err);
+		rc = lock_workspace(&control, err);
 	if (!rc)
-		rc = find_left(&control, argv, &left, err);
+		rc = find_left_process(&control, argv, &left, err);
 	if (!rc)
 		rc = write_pid(&control, DAEMON_PID, getpid(), err);
 	if (rc) {
 		flmem_cleanup_close(&control.directory_fd);
 		return rc;
 	}
-	watch(&control);
+	watch_directory(&control);
 	unlinkat(control.directory_fd, SHUTDOWN, 0);
 	unlinkat(control.directory_fd, RESTART, 0);
 	*ret_control = control;
@@ -250,8 +253,8 @@ int flmem_control_open(const char *workspace, char *const *argv, struct flmem_co
 	return 0;
 }
 
-/* A file that went away only wakes the reader. */
-static void note(const struct inotify_event *event, struct flmem_requests *requests)
+/* The removal of a file only wakes the reader. */
+static void note_event(const struct inotify_event *event, struct flmem_requests *requests)
 {
 	if (!event->len || !(event->mask & (IN_CREATE | IN_MOVED_TO)))
 		return;
@@ -259,7 +262,7 @@ static void note(const struct inotify_event *event, struct flmem_requests *reque
 	requests->restart |= strcmp(event->name, RESTART) == 0;
 }
 
-static void read_events(const struct flmem_control *control, struct flmem_requests *requests)
+static void read_watch_events(const struct flmem_control *control, struct flmem_requests *requests)
 {
 	_Alignas(struct inotify_event) char events[4096];
 	ssize_t got;
@@ -269,12 +272,12 @@ static void read_events(const struct flmem_control *control, struct flmem_reques
 
 		for (char *at = events; at < events + got; at += sizeof(*event) + event->len) {
 			event = (const struct inotify_event *)(const void *)at;
-			note(event, requests);
+			note_event(event, requests);
 		}
 	}
 }
 
-static bool is_there(const struct flmem_control *control, const char *name)
+static bool file_exists(const struct flmem_control *control, const char *name)
 {
 	return faccessat(control->directory_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
@@ -282,10 +285,10 @@ static bool is_there(const struct flmem_control *control, const char *name)
 void flmem_control_look(const struct flmem_control *control, struct flmem_requests *requests)
 {
 	if (control->watch_fd >= 0)
-		read_events(control, requests);
-	requests->shutdown |= is_there(control, SHUTDOWN);
-	requests->restart |= is_there(control, RESTART);
-	requests->pid_lost = !is_there(control, PID);
+		read_watch_events(control, requests);
+	requests->shutdown |= file_exists(control, SHUTDOWN);
+	requests->restart |= file_exists(control, RESTART);
+	requests->pid_lost = !file_exists(control, PID);
 }
 
 void flmem_control_clear_restart(const struct flmem_control *control)

@@ -3,9 +3,9 @@
 #define FLMEM_OPS_START_CONTROL_FILES_H
 
 /*
- * The four control files of a workspace: flmem/supervise.h has their meaning. They are seen through
- * inotify at once, also when somebody removes them again right away (NVFlare's job processes do),
- * and by looking, for the file systems that tell nothing.
+ * The four control files of a workspace: flmem/supervise.h has their meaning. inotify reports them
+ * at once, even if they are removed again immediately (NVFlare's job processes do that); polling
+ * covers file systems without inotify events.
  */
 
 #include <stdbool.h>
@@ -19,7 +19,7 @@
 struct flmem_control {
 	const char *workspace; /* the caller's */
 	int directory_fd;      /* locked */
-	int watch_fd;	       /* inotify; -1: there is none */
+	int watch_fd;	       /* inotify; -1: none */
 };
 
 #define FLMEM_CONTROL_INIT                         \
@@ -27,7 +27,7 @@ struct flmem_control {
 		.directory_fd = -1, .watch_fd = -1 \
 	}
 
-/* What was asked for since the last look. */
+/* Requests since the last call. */
 struct flmem_requests {
 	bool shutdown;
 	bool restart;
@@ -35,24 +35,24 @@ struct flmem_requests {
 };
 
 /*
- * Takes the workspace: refuses while another supervisor is alive, announces this process in
- * daemon_pid.fl and removes requests from before. ret_process: the live process that pid.fl names
- * and that may be taken over as the command `argv` (ops/start/adopt.h); closed where there is none.
- * One that may not be taken over is FLMEM_EPERM, and nothing is changed.
+ * Locks the workspace: fails while another supervisor is alive, writes this process to
+ * daemon_pid.fl and removes earlier requests. ret_process: the live process that pid.fl names and
+ * that may be adopted as the command `argv` (ops/start/adopt.h); closed when there is none.
+ * FLMEM_EPERM, with nothing changed, for one that may not be adopted.
  */
 int flmem_control_open(const char *workspace, char *const *argv, struct flmem_control *ret_control,
 		       struct flmem_process *ret_process, struct flmem_error *err);
 
-/* Announces the command's process. */
+/* Writes the command's pid to pid.fl. */
 int flmem_control_write_pid(const struct flmem_control *control, pid_t pid,
 			    struct flmem_error *err);
 
-/* Adds what is asked for to `requests`. */
+/* Adds new requests to `requests`. */
 void flmem_control_look(const struct flmem_control *control, struct flmem_requests *requests);
 
 void flmem_control_clear_restart(const struct flmem_control *control);
 
-/* Removes all four files and gives the workspace back. */
+/* Removes all four files and unlocks the workspace. */
 void flmem_control_close(struct flmem_control *control);
 
 #define FLMEM_AUTO_CONTROL FLMEM_AUTO(flmem_control_close)

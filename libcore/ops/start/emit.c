@@ -15,14 +15,14 @@
 #include "settings/quote.h"
 #include "settings/table.h"
 
-/* What is being written. */
+/* State of the text that is written. */
 struct emission {
 	const struct flmem_emit_options *options;
 	const struct flmem_settings *settings;
 	const char *role;
 	const struct flmem_start_ops *start;
 	char *const *argv;   /* the command; NULL in a start script of the standard command */
-	const char *problem; /* what a quoting could not hold */
+	const char *problem; /* what the quoting cannot hold */
 	struct flmem_buf out;
 };
 
@@ -43,12 +43,12 @@ static void put_words(struct emission *e, flmem_quote_fn *quote, const char *sep
 	}
 }
 
-static bool is_variable(const struct flmem_setting *s)
+static bool is_emitted_variable(const struct flmem_setting *s)
 {
 	return !s->where && s->value;
 }
 
-static const char *jemalloc_default(void)
+static const char *describe_jemalloc_default(void)
 {
 	for (size_t i = 0; i < flmem_setting_row_count; i++)
 		if (strcmp(flmem_setting_rows[i].name, "MALLOC_CONF") == 0)
@@ -56,7 +56,7 @@ static const char *jemalloc_default(void)
 	return "";
 }
 
-/* The memory block of a script: values that are set already stand, jemalloc is opted in to. */
+/* The memory block of a script: values that are set already are kept, jemalloc is opt-in. */
 static void put_block(struct emission *e)
 {
 	bool wanted = e->options->settings.allocator == FLMEM_SETTINGS_ALLOCATOR_JEMALLOC;
@@ -65,7 +65,7 @@ static void put_block(struct emission *e)
 	for (size_t i = 0; i < e->settings->count; i++) {
 		const struct flmem_setting *s = &e->settings->rows[i];
 
-		if (is_variable(s))
+		if (is_emitted_variable(s))
 			flmem_buf_printf(&e->out, "export %s=\"${%s:-%s}\"\n", s->name, s->name,
 					 s->value);
 	}
@@ -90,7 +90,7 @@ static void put_block(struct emission *e)
 			 "		fi\n"
 			 "	done\n"
 			 "fi\n",
-			 jemalloc_default());
+			 describe_jemalloc_default());
 }
 
 static void emit_snippet(struct emission *e)
@@ -162,7 +162,7 @@ static void emit_pbs(struct emission *e)
 	put_batch(e, "PBS_O_WORKDIR");
 }
 
-static const char *workspace(const struct emission *e)
+static const char *find_workspace(const struct emission *e)
 {
 	return e->options->workspace ? e->options->workspace : "/workspace";
 }
@@ -178,8 +178,8 @@ static void emit_systemd(struct emission *e)
 		"After=network-online.target\nStartLimitIntervalSec=300\nStartLimitBurst=5\n\n"
 		"[Service]\nType=exec\nWorkingDirectory=",
 		e->role);
-	/* A path setting: no quotes, but specifiers (systemd.exec(5)). */
-	for (const char *p = workspace(e); *p; p++)
+	/* A path setting: no quotes, but specifiers are expanded (systemd.exec(5)). */
+	for (const char *p = find_workspace(e); *p; p++)
 		flmem_buf_printf(&e->out, "%s%c", *p == '%' ? "%" : "", *p);
 	flmem_buf_putc(&e->out, '\n');
 	if (flmem_settings_print(e->settings, FLMEM_SETTINGS_FORMAT_SYSTEMD, false, &variables,
@@ -198,10 +198,10 @@ static void emit_docker(struct emission *e)
 	flmem_buf_printf(&e->out, "services:\n  fl-%s:\n    image: ", e->role);
 	put_quoted(e, flmem_quote_k8s, e->options->image ? e->options->image : "your-image");
 	flmem_buf_puts(&e->out, "\n    working_dir: ");
-	put_quoted(e, flmem_quote_k8s, workspace(e));
+	put_quoted(e, flmem_quote_k8s, find_workspace(e));
 	flmem_buf_puts(&e->out, "\n    environment:\n");
 	for (size_t i = 0; i < e->settings->count; i++) {
-		if (!is_variable(&e->settings->rows[i]))
+		if (!is_emitted_variable(&e->settings->rows[i]))
 			continue;
 		flmem_buf_printf(&e->out, "      %s: ", e->settings->rows[i].name);
 		put_quoted(e, flmem_quote_k8s, e->settings->rows[i].value);
@@ -223,10 +223,10 @@ static void emit_k8s(struct emission *e)
 		e->role, e->role);
 	put_quoted(e, flmem_quote_yaml, e->options->image ? e->options->image : "your-image");
 	flmem_buf_puts(&e->out, "\n      workingDir: ");
-	put_quoted(e, flmem_quote_yaml, workspace(e));
+	put_quoted(e, flmem_quote_yaml, find_workspace(e));
 	flmem_buf_puts(&e->out, "\n      env:\n");
 	for (size_t i = 0; i < e->settings->count; i++) {
-		if (!is_variable(&e->settings->rows[i]))
+		if (!is_emitted_variable(&e->settings->rows[i]))
 			continue;
 		flmem_buf_printf(&e->out, "        - name: %s\n          value: ",
 				 e->settings->rows[i].name);
@@ -241,7 +241,7 @@ static void emit_k8s(struct emission *e)
 					"          nvidia.com/gpu: 1\n");
 }
 
-/* Scripts find jemalloc where they run; the others name it. */
+/* Scripts search for jemalloc where they run; the other formats name its path. */
 static const struct {
 	void (*emit)(struct emission *e);
 	bool is_program;
@@ -262,8 +262,8 @@ bool flmem_emit_is_program(enum flmem_emit_kind kind)
 	return kinds[kind].is_program;
 }
 
-/* The framework's command of the role; false if there is none. */
-static bool standard_command(const struct emission *e, struct flmem_start_command *ret_command)
+/* The framework's command for the role; false if there is none. */
+static bool make_standard_command(const struct emission *e, struct flmem_start_command *ret_command)
 {
 	const struct flmem_emit_options *o = e->options;
 	const struct flmem_start_ops *start = flmem_start_of(e->settings->framework);
@@ -271,7 +271,7 @@ static bool standard_command(const struct emission *e, struct flmem_start_comman
 		.role = e->settings->role,
 		.workspace = o->workspace		     ? o->workspace
 			     : kinds[o->kind].finds_jemalloc ? "."
-							     : workspace(e),
+							     : find_workspace(e),
 		.site = o->site ? o->site : "site-1",
 		.org = o->org ? o->org : "",
 	};
@@ -279,14 +279,15 @@ static bool standard_command(const struct emission *e, struct flmem_start_comman
 	return start && start->command(&request, ret_command);
 }
 
-static int finish(struct emission *e, char **ret_text, struct flmem_error *err)
+static int finish_text(struct emission *e, char **ret_text, struct flmem_error *err)
 {
 	char *text;
 
 	if (e->problem)
 		return flmem_error_set(
 			err, FLMEM_EUNSUPPORTED, 0,
-			"the command or a name cannot be written there, for it has %s", e->problem);
+			"the command or a name cannot be written in this format: it has %s",
+			e->problem);
 	text = flmem_buf_take(&e->out);
 	if (!text)
 		return flmem_error_nomem(err, "cannot write the text");
@@ -294,22 +295,22 @@ static int finish(struct emission *e, char **ret_text, struct flmem_error *err)
 	return 0;
 }
 
-static int emit(struct emission *e, char **ret_text, struct flmem_error *err)
+static int emit_text(struct emission *e, char **ret_text, struct flmem_error *err)
 {
 	const struct flmem_emit_options *o = e->options;
 	struct flmem_start_command command;
-	bool standard = standard_command(e, &command);
+	bool standard = make_standard_command(e, &command);
 	int rc;
 
 	if (!o->argv && !standard && o->kind != FLMEM_EMIT_SNIPPET)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "a %s of %s has no standard command; put one behind --",
+				       "a %s of %s has no standard command; put one after --",
 				       e->role, flmem_framework_name(e->settings->framework));
 	e->argv = o->argv;
 	if (!o->argv && kinds[o->kind].needs_command)
 		e->argv = (char *const *)(uintptr_t)command.words;
 	kinds[o->kind].emit(e);
-	rc = finish(e, ret_text, err);
+	rc = finish_text(e, ret_text, err);
 	flmem_buf_clear(&e->out);
 	return rc;
 }
@@ -330,7 +331,7 @@ int flmem_emit(const struct flmem_emit_options *options, char **ret_text, struct
 		return rc;
 	e.role = flmem_role_name(settings.role);
 	e.start = flmem_start_script_of(settings.framework);
-	return emit(&e, ret_text, err);
+	return emit_text(&e, ret_text, err);
 }
 
 int flmem_emit_save(const char *path, const char *text, bool executable, bool replace,

@@ -16,8 +16,8 @@
 
 #define SCRUBBER "flmem/libflmem_scrub.so"
 
-/* Directory of libflmem itself, so that an installation can be moved; "" when it cannot be told. */
-static void own_directory(char *out, size_t size)
+/* Directory of libflmem, so that an installation can be moved; "" when unknown. */
+static void find_own_directory(char *out, size_t size)
 {
 	const char *slash;
 	Dl_info info;
@@ -35,7 +35,7 @@ static int find_scrubber(char *out, size_t size, struct flmem_error *err)
 	char own[4096];
 	const char *const directories[] = {own, FLMEM_LIBDIR};
 
-	own_directory(own, sizeof(own));
+	find_own_directory(own, sizeof(own));
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(directories); i++) {
 		snprintf(out, size, "%s/" SCRUBBER, directories[i]);
 		if (directories[i][0] && access(out, R_OK) == 0)
@@ -48,7 +48,7 @@ static int find_scrubber(char *out, size_t size, struct flmem_error *err)
 }
 
 /* The user's entries without the library, then the library, then the scrubber: see preload/. */
-static char *scrubbed_preload(const char *value, const char *library, const char *scrubber)
+static char *join_scrubber(const char *value, const char *library, const char *scrubber)
 {
 	FLMEM_AUTO_BUF struct flmem_buf list = FLMEM_BUF_INIT;
 
@@ -66,16 +66,16 @@ static char *scrubbed_preload(const char *value, const char *library, const char
 	return flmem_buf_take(&list);
 }
 
-/* "NAME=value" of a setting, or NULL when memory is out. */
-static char *assignment(const struct flmem_settings *settings, const struct flmem_setting *setting,
-			const char *scrubber)
+/* "NAME=value" of a setting, or NULL when out of memory. */
+static char *format_assignment(const struct flmem_settings *settings,
+			       const struct flmem_setting *setting, const char *scrubber)
 {
 	FLMEM_AUTO_FREE char *list = NULL;
 	const char *value = setting->value;
 	char *pair;
 
 	if (scrubber && strcmp(setting->name, "LD_PRELOAD") == 0) {
-		list = scrubbed_preload(value, settings->jemalloc_library, scrubber);
+		list = join_scrubber(value, settings->jemalloc_library, scrubber);
 		value = list;
 	}
 	if (!value || asprintf(&pair, "%s=%s", setting->name, value) < 0)
@@ -83,22 +83,22 @@ static char *assignment(const struct flmem_settings *settings, const struct flme
 	return pair;
 }
 
-static bool names(const char *pair, const char *name)
+static bool entry_has_name(const char *pair, const char *name)
 {
 	size_t length = strlen(name);
 
 	return strncmp(pair, name, length) == 0 && pair[length] == '=';
 }
 
-/* Replaces every entry of that name (a hostile environment has several) or appends it. */
-static bool put(char **environment, char *pair, const char *name)
+/* Replaces every entry of that name (a hostile environment may have several) or appends it. */
+static bool set_environment_entry(char **environment, char *pair, const char *name)
 {
 	char **kept = environment;
 
 	if (!pair)
 		return false;
 	for (char **e = environment; *e; e++) {
-		if (names(*e, name))
+		if (entry_has_name(*e, name))
 			free(*e);
 		else
 			*kept++ = *e;
@@ -126,7 +126,7 @@ static char **copy_environment(char *const *environment, size_t extra)
 	return copy;
 }
 
-static bool is_variable(const struct flmem_setting *setting)
+static bool is_environment_setting(const struct flmem_setting *setting)
 {
 	return !setting->where && setting->origin != FLMEM_SETTING_OMITTED;
 }
@@ -145,8 +145,10 @@ int flmem_launch_environment(const struct flmem_settings *settings, char *const 
 	for (size_t i = 0; made && i < settings->count; i++) {
 		const struct flmem_setting *s = &settings->rows[i];
 
-		if (is_variable(s) &&
-		    !put(made, assignment(settings, s, scrub ? scrubber : NULL), s->name)) {
+		if (is_environment_setting(s) &&
+		    !set_environment_entry(made,
+					   format_assignment(settings, s, scrub ? scrubber : NULL),
+					   s->name)) {
 			flmem_launch_environment_free(made);
 			made = NULL;
 		}

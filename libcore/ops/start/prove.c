@@ -18,7 +18,7 @@
 #include "proc/maps.h"
 #include "remote/probe_child.h"
 
-static uint64_t now_us(void)
+static uint64_t read_proof_clock_us(void)
 {
 	struct timespec now;
 
@@ -26,7 +26,7 @@ static uint64_t now_us(void)
 	return (uint64_t)now.tv_sec * 1000000U + (uint64_t)now.tv_nsec / 1000U;
 }
 
-/* True for a mapping of the library that LD_PRELOAD names, however many links lead to it. */
+/* True for a mapping of the library that LD_PRELOAD names, directly or through links. */
 static bool maps_library(const struct flmem_map *map, const char *library)
 {
 	FLMEM_AUTO_FREE char *real = NULL;
@@ -43,7 +43,8 @@ static bool maps_library(const struct flmem_map *map, const char *library)
 	return real && strcmp(map->name, real) == 0;
 }
 
-static const struct flmem_map *find_library(const struct flmem_maps *maps, const char *library)
+static const struct flmem_map *find_mapped_library(const struct flmem_maps *maps,
+						   const char *library)
 {
 	for (size_t i = 0; i < maps->count; i++)
 		if (maps->rows[i].inode && maps_library(&maps->rows[i], library))
@@ -53,7 +54,7 @@ static const struct flmem_map *find_library(const struct flmem_maps *maps, const
 
 /*
  * A set-user-ID program runs in the loader's secure mode, which drops LD_PRELOAD; a traced one may
- * be denied the privilege, so the probe alone does not show it (ld.so(8), execve(2)).
+ * be denied the privilege, so the test start alone does not show it (ld.so(8), execve(2)).
  */
 static bool gains_privilege(const struct flmem_probe_child *child)
 {
@@ -69,8 +70,8 @@ static bool gains_privilege(const struct flmem_probe_child *child)
 	return geteuid() != 0 && getxattr(child->program, "security.capability", NULL, 0) > 0;
 }
 
-/* Why LD_PRELOAD could not work in this program, or NULL when nothing speaks against it. */
-static const char *obstacle(const struct flmem_probe_child *child)
+/* Why LD_PRELOAD cannot work in this program, or NULL when no reason is known. */
+static const char *find_obstacle(const struct flmem_probe_child *child)
 {
 	if (!child->wide)
 		return "it is a 32-bit program, and the library is not";
@@ -82,8 +83,8 @@ static const char *obstacle(const struct flmem_probe_child *child)
 	return NULL;
 }
 
-static int not_loaded(const struct flmem_probe_child *child, const char *library, const char *said,
-		      struct flmem_error *err)
+static int report_not_loaded(const struct flmem_probe_child *child, const char *library,
+			     const char *said, struct flmem_error *err)
 {
 	char line[256];
 
@@ -92,7 +93,7 @@ static int not_loaded(const struct flmem_probe_child *child, const char *library
 			       library, child->program, line[0] ? ": " : "", line);
 }
 
-/* The library is there; does plain malloc reach it? */
+/* The library is mapped; checks whether plain malloc reaches it. */
 static int check_order(const struct flmem_probe_child *child, const struct flmem_maps *maps,
 		       const struct flmem_map *found, struct flmem_error *err)
 {
@@ -113,8 +114,8 @@ static int check_order(const struct flmem_probe_child *child, const struct flmem
 }
 
 /*
- * The scrubber has to load as well where it stands in the list. In a shell it would take the
- * allocator from the very program that the script is there to start.
+ * If the scrubber is in the list, it has to load as well. In a shell it would remove the allocator
+ * from the program that the script starts.
  */
 static int check_scrubber(const struct flmem_probe_child *child, const struct flmem_maps *maps,
 			  char *const *environment, struct flmem_error *err)
@@ -143,8 +144,8 @@ static int check_scrubber(const struct flmem_probe_child *child, const struct fl
 			       name, child->program);
 }
 
-static int fill(const struct flmem_probe_child *child, const struct flmem_map *found,
-		const char *said, struct flmem_preload_proof *proof, struct flmem_error *err)
+static int fill_proof(const struct flmem_probe_child *child, const struct flmem_map *found,
+		      const char *said, struct flmem_preload_proof *proof, struct flmem_error *err)
 {
 	proof->is_shell = flmem_command_is_shell(child->program);
 	proof->program = strdup(child->program);
@@ -155,14 +156,14 @@ static int fill(const struct flmem_probe_child *child, const struct flmem_map *f
 	return flmem_error_nomem(err, "cannot hold the proof");
 }
 
-static int look(const struct flmem_probe_child *child, const char *library,
-		char *const *environment, struct flmem_preload_proof *proof,
-		struct flmem_error *err)
+static int check_child(const struct flmem_probe_child *child, const char *library,
+		       char *const *environment, struct flmem_preload_proof *proof,
+		       struct flmem_error *err)
 {
 	FLMEM_AUTO_MAPS struct flmem_maps maps = {0};
 	const struct flmem_map *found;
 	char said[FLMEM_PROBE_CHILD_OUTPUT_MAX];
-	const char *why = obstacle(child);
+	const char *why = find_obstacle(child);
 	int rc;
 
 	if (why)
@@ -173,13 +174,13 @@ static int look(const struct flmem_probe_child *child, const char *library,
 	if (rc)
 		return rc;
 	flmem_probe_child_output(child, said, sizeof(said));
-	found = find_library(&maps, library);
+	found = find_mapped_library(&maps, library);
 	if (!found)
-		return not_loaded(child, library, said, err);
+		return report_not_loaded(child, library, said, err);
 	rc = check_order(child, &maps, found, err);
 	if (!rc)
 		rc = check_scrubber(child, &maps, environment, err);
-	return rc ? rc : fill(child, found, said, proof, err);
+	return rc ? rc : fill_proof(child, found, said, proof, err);
 }
 
 int flmem_launch_prove(const struct flmem_settings *settings, char *const *argv,
@@ -188,19 +189,19 @@ int flmem_launch_prove(const struct flmem_settings *settings, char *const *argv,
 {
 	FLMEM_AUTO_PROBE_CHILD struct flmem_probe_child child = FLMEM_PROBE_CHILD_INIT;
 	struct flmem_preload_proof proof = {0};
-	uint64_t start = now_us();
+	uint64_t start = read_proof_clock_us();
 	int rc;
 
 	if (!settings->jemalloc_library)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0, "no jemalloc is to be preloaded");
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "the settings preload no jemalloc");
 	rc = flmem_probe_child_start(argv, environment, &child, err);
 	if (!rc)
-		rc = look(&child, settings->jemalloc_library, environment, &proof, err);
+		rc = check_child(&child, settings->jemalloc_library, environment, &proof, err);
 	if (rc) {
 		flmem_preload_proof_clear(&proof);
 		return rc;
 	}
-	proof.took_us = now_us() - start;
+	proof.took_us = read_proof_clock_us() - start;
 	*ret_proof = proof;
 	return 0;
 }

@@ -22,10 +22,10 @@
 #define QUICK_US    (300 * SECOND_US)
 #define QUICK_LIMIT 5
 
-/* A command that ends at once is not started again before this, so as not to burn its starts. */
+/* Shortest time between starts, so that a command that ends at once does not use up its starts. */
 #define PAUSE_US SECOND_US
 
-/* How often the files are looked for where nothing tells of them, and where inotify should. */
+/* How often the files are polled without inotify, and with it. */
 #define LOOK_BLIND_US (SECOND_US / 2)
 #define LOOK_US	      (5 * SECOND_US)
 
@@ -33,14 +33,14 @@
 
 enum goal {
 	GOAL_RUN,
-	GOAL_RESTART,  /* stop it, and start it again */
-	GOAL_SHUTDOWN, /* stop it, and end */
-	GOAL_LEAVE,    /* a signal is to end it, and the supervision with it */
+	GOAL_RESTART,  /* stop the command and start it again */
+	GOAL_SHUTDOWN, /* stop the command and end */
+	GOAL_LEAVE,    /* a signal ends the command and the supervision */
 };
 
 enum stage {
 	STAGE_RUNS,
-	STAGE_WAITS, /* for the command to end by itself */
+	STAGE_WAITS, /* waits for the command to end by itself */
 	STAGE_ASKED, /* SIGTERM was sent */
 	STAGE_KILLED,
 };
@@ -54,16 +54,16 @@ struct supervisor {
 
 	struct flmem_process process; /* of the command; dirfd -1: none */
 	bool own;		      /* a child, not one that was adopted */
-	int wait_status;	      /* of the last that ended */
+	int wait_status;	      /* of the last command that ended */
 
 	enum goal goal;
 	enum stage stage;
 	uint64_t deadline_us; /* of the stage */
-	uint64_t lapse_us;    /* a signal that may or may not end it has counted until then */
+	uint64_t lapse_us;    /* until then an end counts as caused by a signal (SIGHUP) */
 
 	uint64_t started_us; /* the last start; 0: none yet */
-	unsigned quick;	     /* starts in a row that came soon behind the one before */
-	bool pid_reported;   /* that pid.fl cannot be written */
+	unsigned quick;	     /* successive starts within QUICK_US of the one before */
+	bool pid_reported;   /* the error that pid.fl cannot be written */
 };
 
 const char *flmem_supervise_event_meaning(enum flmem_supervise_event event)
@@ -78,7 +78,7 @@ const char *flmem_supervise_event_meaning(enum flmem_supervise_event event)
 	return NULL;
 }
 
-static uint64_t now_us(void)
+static uint64_t read_clock_us(void)
 {
 	struct timespec now;
 
@@ -86,20 +86,20 @@ static uint64_t now_us(void)
 	return (uint64_t)now.tv_sec * SECOND_US + (uint64_t)now.tv_nsec / 1000U;
 }
 
-static uint64_t after(uint64_t us)
+static uint64_t compute_deadline(uint64_t us)
 {
-	uint64_t now = now_us();
+	uint64_t now = read_clock_us();
 
 	return us > NEVER - now ? NEVER : now + us;
 }
 
-static bool runs(const struct supervisor *s)
+static bool has_command(const struct supervisor *s)
 {
 	return s->process.dirfd >= 0;
 }
 
-static void notify(const struct supervisor *s, enum flmem_supervise_event event, int number,
-		   const char *text)
+static void notify_caller(const struct supervisor *s, enum flmem_supervise_event event, int number,
+			  const char *text)
 {
 	const struct flmem_supervise_news news = {
 		.event = event, .pid = s->process.pid, .number = number, .text = text};
@@ -110,7 +110,9 @@ static void notify(const struct supervisor *s, enum flmem_supervise_event event,
 
 /* ---- signals ---- */
 
-/* The last two are the supervisor's own: news of its child, and a reader of its words that left. */
+/*
+ * The last two are for the supervisor: its child changed state, and a reader of its output is gone.
+ */
 static const int taken_signals[] = {SIGTERM, SIGINT,  SIGQUIT, SIGHUP,
 				    SIGUSR1, SIGUSR2, SIGCHLD, SIGPIPE};
 
@@ -125,15 +127,15 @@ static int take_signals(struct supervisor *s, struct flmem_error *err)
 	/* An ignored SIGCHLD would have the kernel reap the command unseen. */
 	sigaction(SIGCHLD, &heard, NULL);
 	if (sigprocmask(SIG_BLOCK, &mask, &s->old_mask) < 0)
-		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot take signals over");
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot block signals");
 	s->masked = true;
 	s->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (s->signal_fd < 0)
-		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot take signals over");
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot block signals");
 	return 0;
 }
 
-/* By pidfd; only a child that was not waited for keeps its number without one. */
+/* By pidfd; without one only the pid of a child that was not waited for cannot be reused. */
 static void send_signal(const struct supervisor *s, int number)
 {
 	if (s->process.pidfd >= 0)
@@ -144,7 +146,7 @@ static void send_signal(const struct supervisor *s, int number)
 
 /* ---- stopping ---- */
 
-static uint64_t exit_time_of_process(pid_t pid, struct flmem_relatives *relatives)
+static uint64_t find_exit_time(pid_t pid, struct flmem_relatives *relatives)
 {
 	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
 	FLMEM_AUTO_ARGV_ENV struct flmem_argv_env command = {0};
@@ -161,8 +163,8 @@ static uint64_t exit_time_of_process(pid_t pid, struct flmem_relatives *relative
 	return framework ? framework->exit_us : 0;
 }
 
-/* The longest time that the command or something that it has started needs to exit by itself. */
-static uint64_t exit_time(const struct supervisor *s)
+/* The longest time that the command or one of its descendants needs to exit by itself. */
+static uint64_t find_longest_exit_time(const struct supervisor *s)
 {
 	FLMEM_AUTO_CLOSE int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	FLMEM_AUTO_SCAN struct flmem_scan scan = {0};
@@ -176,45 +178,45 @@ static uint64_t exit_time(const struct supervisor *s)
 
 		if (flmem_scan_row_runs(&scan.rows[i]) &&
 		    flmem_scan_descends(&scan, scan.rows[i].pid, s->process.pid))
-			one = exit_time_of_process(scan.rows[i].pid, &relatives);
+			one = find_exit_time(scan.rows[i].pid, &relatives);
 		if (one > longest)
 			longest = one;
 	}
 	return longest;
 }
 
-static uint64_t time_to_end(const struct supervisor *s)
+static uint64_t choose_wait_us(const struct supervisor *s)
 {
 	if (s->options->wait_us != FLMEM_SUPERVISE_WAIT_AUTO)
 		return s->options->wait_us;
-	return exit_time(s);
+	return find_longest_exit_time(s);
 }
 
-/* Goes on to SIGTERM and SIGKILL when their time has come. */
-static void escalate(struct supervisor *s)
+/* Sends SIGTERM and then SIGKILL at their deadlines. */
+static void escalate_stop(struct supervisor *s)
 {
-	if (!runs(s) || now_us() < s->deadline_us)
+	if (!has_command(s) || read_clock_us() < s->deadline_us)
 		return;
 	if (s->stage == STAGE_WAITS) {
-		notify(s, FLMEM_SUPERVISE_TERMINATE, SIGTERM, NULL);
+		notify_caller(s, FLMEM_SUPERVISE_TERMINATE, SIGTERM, NULL);
 		send_signal(s, SIGTERM);
 		s->stage = STAGE_ASKED;
-		s->deadline_us = after(s->options->grace_us);
+		s->deadline_us = compute_deadline(s->options->grace_us);
 	} else if (s->stage == STAGE_ASKED) {
-		notify(s, FLMEM_SUPERVISE_KILL, SIGKILL, NULL);
+		notify_caller(s, FLMEM_SUPERVISE_KILL, SIGKILL, NULL);
 		send_signal(s, SIGKILL);
 		s->stage = STAGE_KILLED;
 		s->deadline_us = NEVER;
 	}
 }
 
-static void stop(struct supervisor *s)
+static void begin_stop(struct supervisor *s)
 {
-	if (!runs(s) || s->stage != STAGE_RUNS)
+	if (!has_command(s) || s->stage != STAGE_RUNS)
 		return;
 	s->stage = STAGE_WAITS;
-	s->deadline_us = after(time_to_end(s));
-	escalate(s);
+	s->deadline_us = compute_deadline(choose_wait_us(s));
+	escalate_stop(s);
 }
 
 static void handle_requests(struct supervisor *s)
@@ -224,19 +226,19 @@ static void handle_requests(struct supervisor *s)
 	flmem_control_look(&s->control, &requests);
 	if (requests.shutdown && s->goal != GOAL_SHUTDOWN && s->goal != GOAL_LEAVE) {
 		s->goal = GOAL_SHUTDOWN;
-		notify(s, FLMEM_SUPERVISE_SHUTDOWN, 0, NULL);
-	} else if (requests.restart && s->goal == GOAL_RUN && runs(s)) {
+		notify_caller(s, FLMEM_SUPERVISE_SHUTDOWN, 0, NULL);
+	} else if (requests.restart && s->goal == GOAL_RUN && has_command(s)) {
 		s->goal = GOAL_RESTART;
-		notify(s, FLMEM_SUPERVISE_RESTART, 0, NULL);
+		notify_caller(s, FLMEM_SUPERVISE_RESTART, 0, NULL);
 	}
 	if (s->goal == GOAL_SHUTDOWN || s->goal == GOAL_RESTART)
-		stop(s);
-	if (requests.pid_lost && runs(s) && !s->pid_reported)
+		begin_stop(s);
+	if (requests.pid_lost && has_command(s) && !s->pid_reported)
 		s->pid_reported = flmem_control_write_pid(&s->control, s->process.pid, NULL) != 0;
 }
 
-/* A terminal sends its signals to every process of the foreground itself. */
-static bool has_it_already(const struct supervisor *s, const struct signalfd_siginfo *info)
+/* A terminal sends its signals to every foreground process itself. */
+static bool has_signal_already(const struct supervisor *s, const struct signalfd_siginfo *info)
 {
 	return s->own && info->ssi_code == SI_KERNEL;
 }
@@ -250,16 +252,16 @@ static void handle_signal(struct supervisor *s, const struct signalfd_siginfo *i
 	if (number == SIGTERM || number == SIGINT || number == SIGQUIT)
 		s->goal = GOAL_LEAVE;
 	if (number == SIGHUP)
-		s->lapse_us = after(s->options->grace_us);
-	if (!runs(s) || s->stage == STAGE_KILLED)
+		s->lapse_us = compute_deadline(s->options->grace_us);
+	if (!has_command(s) || s->stage == STAGE_KILLED)
 		return;
-	if (!has_it_already(s, info)) {
-		notify(s, FLMEM_SUPERVISE_SIGNAL, number, NULL);
+	if (!has_signal_already(s, info)) {
+		notify_caller(s, FLMEM_SUPERVISE_SIGNAL, number, NULL);
 		send_signal(s, number);
 	}
 	if (s->goal == GOAL_LEAVE && s->stage != STAGE_ASKED) {
 		s->stage = STAGE_ASKED;
-		s->deadline_us = after(s->options->grace_us);
+		s->deadline_us = compute_deadline(s->options->grace_us);
 	}
 }
 
@@ -273,26 +275,26 @@ static void handle_signals(struct supervisor *s)
 
 /* ---- the command ---- */
 
-static void announce(struct supervisor *s)
+static void announce_pid(struct supervisor *s)
 {
 	struct flmem_error err = {0};
 
 	s->pid_reported = flmem_control_write_pid(&s->control, s->process.pid, &err) != 0;
 	if (s->pid_reported)
-		notify(s, FLMEM_SUPERVISE_CONTROL, 0, err.message);
+		notify_caller(s, FLMEM_SUPERVISE_CONTROL, 0, err.message);
 }
 
-static void enter(struct supervisor *s, bool own)
+static void enter_run(struct supervisor *s, bool own)
 {
 	s->own = own;
 	s->goal = GOAL_RUN;
 	s->stage = STAGE_RUNS;
 	s->deadline_us = NEVER;
-	notify(s, own ? FLMEM_SUPERVISE_STARTED : FLMEM_SUPERVISE_ADOPTED, 0, NULL);
-	announce(s);
+	notify_caller(s, own ? FLMEM_SUPERVISE_STARTED : FLMEM_SUPERVISE_ADOPTED, 0, NULL);
+	announce_pid(s);
 }
 
-static int start(struct supervisor *s, struct flmem_error *err)
+static int start_command(struct supervisor *s, struct flmem_error *err)
 {
 	pid_t pid;
 	int rc = flmem_command_spawn(s->options->argv, s->options->environment, &s->old_mask, &pid,
@@ -306,12 +308,12 @@ static int start(struct supervisor *s, struct flmem_error *err)
 		waitpid(pid, NULL, 0);
 		return rc;
 	}
-	enter(s, true);
+	enter_run(s, true);
 	return 0;
 }
 
-/* True when the command has ended; its status is then known, 0 for one that is no child. */
-static bool has_ended(struct supervisor *s)
+/* True when the command has ended; then its status is set, 0 for a process that is not a child. */
+static bool command_has_ended(struct supervisor *s)
 {
 	pid_t got;
 
@@ -327,57 +329,59 @@ static bool has_ended(struct supervisor *s)
 
 static void handle_end(struct supervisor *s)
 {
-	if (!runs(s) || !has_ended(s))
+	if (!has_command(s) || !command_has_ended(s))
 		return;
-	notify(s, FLMEM_SUPERVISE_ENDED, s->wait_status, NULL);
+	notify_caller(s, FLMEM_SUPERVISE_ENDED, s->wait_status, NULL);
 	flmem_process_close(&s->process);
-	if (now_us() < s->lapse_us)
+	if (read_clock_us() < s->lapse_us)
 		s->goal = GOAL_LEAVE;
 }
 
-/* Counts a start; false when there were too many in too short a time. */
-static bool may_start(struct supervisor *s)
+/* Counts a start; false after too many in too short a time. */
+static bool count_start(struct supervisor *s)
 {
-	uint64_t now = now_us();
+	uint64_t now = read_clock_us();
 
 	s->quick = s->started_us && now - s->started_us < QUICK_US ? s->quick + 1 : 0;
 	s->started_us = now;
 	return s->quick < QUICK_LIMIT;
 }
 
-/* A requested restart is done at once, that of a command that ended by itself after a pause. */
+/*
+ * A requested restart happens at once, the restart of a command that ended by itself after a pause.
+ */
 static uint64_t next_start_us(const struct supervisor *s)
 {
 	return s->goal == GOAL_RESTART ? 0 : s->started_us + PAUSE_US;
 }
 
-static int start_again(struct supervisor *s, struct flmem_error *err)
+static int restart_command(struct supervisor *s, struct flmem_error *err)
 {
 	struct flmem_error trouble = {0};
 	bool first = !s->started_us;
 	int rc;
 
-	if (!first && now_us() < next_start_us(s))
+	if (!first && read_clock_us() < next_start_us(s))
 		return 0;
-	if (!may_start(s))
+	if (!count_start(s))
 		return flmem_error_set(err, FLMEM_EFAILED, 0,
 				       "System is in trouble and unable to start the task!!!!! (%d "
 				       "starts, each within %d seconds of the one before)",
 				       QUICK_LIMIT, (int)(QUICK_US / SECOND_US));
 	flmem_control_clear_restart(&s->control);
-	rc = start(s, &trouble);
+	rc = start_command(s, &trouble);
 	if (!rc)
 		return 0;
 	if (first)
 		return err ? (*err = trouble, rc) : rc;
 	s->goal = GOAL_RUN;
-	notify(s, FLMEM_SUPERVISE_TROUBLE, 0, trouble.message);
+	notify_caller(s, FLMEM_SUPERVISE_TROUBLE, 0, trouble.message);
 	return 0;
 }
 
 /* ---- the loop ---- */
 
-static uint64_t earlier(uint64_t a, uint64_t b)
+static uint64_t choose_earlier(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
@@ -387,11 +391,12 @@ static int wait_for_events(struct supervisor *s, struct flmem_error *err)
 	struct pollfd fds[] = {
 		{.fd = s->signal_fd, .events = POLLIN},
 		{.fd = s->control.watch_fd, .events = POLLIN},
-		{.fd = runs(s) && !s->own ? s->process.pidfd : -1, .events = POLLIN},
+		{.fd = has_command(s) && !s->own ? s->process.pidfd : -1, .events = POLLIN},
 	};
-	uint64_t now = now_us();
+	uint64_t now = read_clock_us();
 	uint64_t look = s->control.watch_fd < 0 ? LOOK_BLIND_US : LOOK_US;
-	uint64_t until = earlier(now + look, runs(s) ? s->deadline_us : next_start_us(s));
+	uint64_t until =
+		choose_earlier(now + look, has_command(s) ? s->deadline_us : next_start_us(s));
 	struct timespec timeout = {0};
 
 	if (until > now) {
@@ -403,36 +408,36 @@ static int wait_for_events(struct supervisor *s, struct flmem_error *err)
 	return 0;
 }
 
-static bool is_over(const struct supervisor *s)
+static bool is_finished(const struct supervisor *s)
 {
-	return !runs(s) && (s->goal == GOAL_SHUTDOWN || s->goal == GOAL_LEAVE);
+	return !has_command(s) && (s->goal == GOAL_SHUTDOWN || s->goal == GOAL_LEAVE);
 }
 
-static int supervise(struct supervisor *s, struct flmem_error *err)
+static int run_supervision(struct supervisor *s, struct flmem_error *err)
 {
 	int rc = 0;
 
-	if (runs(s)) {
-		s->started_us = now_us();
-		enter(s, false);
+	if (has_command(s)) {
+		s->started_us = read_clock_us();
+		enter_run(s, false);
 	}
 	while (!rc) {
 		handle_signals(s);
 		handle_end(s);
 		handle_requests(s);
-		escalate(s);
-		if (is_over(s))
+		escalate_stop(s);
+		if (is_finished(s))
 			return 0;
-		if (!runs(s))
-			rc = start_again(s, err);
+		if (!has_command(s))
+			rc = restart_command(s, err);
 		if (!rc)
 			rc = wait_for_events(s, err);
 	}
 	return rc;
 }
 
-/* Not before everything else is put back may signals come through again. */
-static void clear(struct supervisor *s)
+/* Unblock signals last, after everything else is restored. */
+static void clear_supervisor(struct supervisor *s)
 {
 	flmem_control_close(&s->control);
 	flmem_process_close(&s->process);
@@ -444,7 +449,7 @@ static void clear(struct supervisor *s)
 int flmem_supervise(const struct flmem_supervise_options *options, int *ret_wait_status,
 		    struct flmem_error *err)
 {
-	FLMEM_AUTO(clear)
+	FLMEM_AUTO(clear_supervisor)
 	struct supervisor s = {
 		.options = options,
 		.control = FLMEM_CONTROL_INIT,
@@ -457,7 +462,7 @@ int flmem_supervise(const struct flmem_supervise_options *options, int *ret_wait
 	if (!rc)
 		rc = take_signals(&s, err);
 	if (!rc)
-		rc = supervise(&s, err);
+		rc = run_supervision(&s, err);
 	if (!rc)
 		*ret_wait_status = s.goal == GOAL_SHUTDOWN ? 0 : s.wait_status;
 	return rc;

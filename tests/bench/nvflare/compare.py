@@ -62,7 +62,7 @@ def wait_for_clients(job, directory):
 
 
 def watch(flmem, job, directory, rounds, more):
-    """All lines that flmem watch told of the job."""
+    """All lines that flmem watch printed about the job."""
     pids = wait_for_clients(job, directory)
     logs = [os.path.join(directory, "growing", name, "log.txt")
             for name in ("server", "site-1", "site-2")]

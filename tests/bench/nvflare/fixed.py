@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 Exports a job as NVFlare writes it, lets `flmem recommend --fix` correct it, and runs the corrected job
-in NVFlare's simulator: it has to load, to finish, and to clean up as it is told to now. Exit status 1
+in NVFlare's simulator: it has to load, to finish, and to clean up as configured now. Exit status 1
 where one of these fails.
 
     fixed.py FLMEM
@@ -76,7 +76,7 @@ def main():
                           status == 0 and "Finished FedAvg" in log,
                           "" if status == 0 else log[-1500:])
         cleanups = re.findall(r"[^\n]*[Mm]emory (?:cleanup|management)[^\n]*", log)
-        failures += check("its log tells of memory management", cleanups, cleanups[:1])
+        failures += check("its log reports memory management", cleanups, cleanups[:1])
     return 1 if failures else 0
 
 

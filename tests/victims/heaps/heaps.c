@@ -481,7 +481,7 @@ int main(int argc, char **argv)
 	char line[64];
 	size_t i = 0;
 
-	/* Not on the heap that is looked at. */
+	/* Not on the heap that is read. */
 	static void *room[BLOCKS_MAX];
 
 	blocks = room;

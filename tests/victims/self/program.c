@@ -68,7 +68,7 @@ static void *ask(void *data)
 	return (void *)(wrong + ((intptr_t)flmem_get_allocator_type() << 8));
 }
 
-/* Every thread asks first and at once: all must be told the same. */
+/* Every thread asks first and at once: all must get the same answer. */
 static int ask_at_once(void)
 {
 	pthread_t threads[THREADS];

@@ -7,7 +7,7 @@
 /* How the file system behaves; it never answers a read. */
 struct silent_fuse {
 	bool async;  /* reads are sent in the background, and may be killed while they wait */
-	bool opened; /* answers what opens a file until it is told to be silent */
+	bool opened; /* answers what opens a file until it is set to be silent */
 };
 
 /*

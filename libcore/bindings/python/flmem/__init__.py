@@ -28,7 +28,7 @@ def allocator_name() -> str:
 
     Returns:
         "glibc", "jemalloc", "tcmalloc", "mimalloc" or another of the names that ``flmem detect``
-        prints; "unknown" when it could not be told or libflmem is not there. The answer is looked
+        prints; "unknown" when it is unknown or libflmem is missing. The result is looked
         up once and remembered.
     """
     library = _library.load()
@@ -39,13 +39,13 @@ def allocator_name() -> str:
 
 
 def get_allocator_type() -> str:
-    """Tell which of the allocators that NVFlare knows is in use.
+    """Return which of the allocators that NVFlare supports is in use.
 
     Returns:
         "glibc", "jemalloc" or "unknown". NVFlare's contract has these three values, and programs
         branch on them, so every other allocator is "unknown" here: in particular tcmalloc and
-        mimalloc are not "glibc", for malloc_trim does nothing for them. ``allocator_name`` tells
-        them apart.
+        mimalloc are not "glibc", for malloc_trim does nothing for them. ``allocator_name``
+        distinguishes them.
     """
     name = allocator_name()
     return name if name in ("glibc", "jemalloc") else "unknown"
