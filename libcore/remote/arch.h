@@ -140,13 +140,6 @@ int flmem_arch_arm(pid_t tid, const struct flmem_thread_state *state,
 bool flmem_arch_is_chain_mask(uint64_t mask);
 
 /*
- * Restores the own signal mask of a stopped thread that is in one of the chain's `calls` calls, for
- * this call and all later ones. -ESRCH: it does not have the mask of the calls (any more).
- */
-int flmem_arch_unblock(const struct flmem_process *process, pid_t tid,
-		       const struct flmem_scratch *scratch, size_t calls, uint64_t own_mask);
-
-/*
  * True when the stopped thread is in call `index` of the chain or on its way out of it. The call is
  * one of flmem_arch_syscall, and this holds for no thread that has restored itself: its argument
  * registers are not those of the call, whatever its stack pointer.
@@ -169,10 +162,11 @@ uint64_t flmem_arch_pc(const struct flmem_thread_state *state);
 uint64_t flmem_arch_thread_pointer(const struct flmem_thread_state *state);
 
 /*
- * True when the bytes at `words` (of `count` words, read from a stack at `address`) look like a
- * signal frame: the thread is then inside a signal handler.
+ * True when the bytes at `words` (of `count` words, read from a stack at `address`) have the form
+ * of a signal frame. Its handler returns to words[0], which is flmem_arch_restorer then, in
+ * whatever library; *ret_mask is the signal mask that comes back by it.
  */
 bool flmem_arch_is_signal_frame(const uint64_t *words, size_t count, uint64_t address,
-				uint64_t restorer);
+				uint64_t *ret_mask);
 
 #endif

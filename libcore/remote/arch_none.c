@@ -105,13 +105,6 @@ bool flmem_arch_is_chain_mask(uint64_t mask)
 	return false;
 }
 
-int flmem_arch_unblock(const struct flmem_process *process, pid_t tid,
-		       const struct flmem_scratch *scratch, size_t calls, uint64_t own_mask)
-{
-	(void)process, (void)tid, (void)scratch, (void)calls, (void)own_mask;
-	return -ENOSYS;
-}
-
 int flmem_arch_arm(pid_t tid, const struct flmem_thread_state *state,
 		   const struct flmem_scratch *scratch, uint64_t restorer)
 {
@@ -152,9 +145,9 @@ uint64_t flmem_arch_thread_pointer(const struct flmem_thread_state *state)
 }
 
 bool flmem_arch_is_signal_frame(const uint64_t *words, size_t count, uint64_t address,
-				uint64_t restorer)
+				uint64_t *ret_mask)
 {
-	(void)words, (void)count, (void)address, (void)restorer;
+	(void)words, (void)count, (void)address, (void)ret_mask;
 	return false;
 }
 

@@ -422,46 +422,10 @@ int flmem_arch_arm(pid_t tid, const struct flmem_thread_state *state,
 	return 0;
 }
 
-/* Changes the frames that the thread has not reached yet: earlier ones lie below its stack. */
-static int unblock_frames(const struct flmem_process *process, uint64_t sp,
-			  const struct flmem_scratch *scratch, size_t calls, uint64_t own_mask)
-{
-	int rc = 0;
-
-	for (size_t i = 0; i < calls && !rc; i++) {
-		uint64_t frame = scratch->address + FRAME_STEP * i;
-
-		/* At the restorer the stack pointer is past the frame's first word. */
-		if (frame + sizeof(uint64_t) >= sp)
-			rc = flmem_process_write_memory(process,
-							frame + offsetof(struct signal_frame, mask),
-							&own_mask, sizeof(own_mask));
-	}
-	return rc;
-}
-
 /* The kernel never blocks two, and a chain may leave more unblocked (struct flmem_chain). */
 bool flmem_arch_is_chain_mask(uint64_t mask)
 {
 	return (mask | MAY_BE_UNBLOCKED) == (CHAIN_MASK | MAY_BE_UNBLOCKED);
-}
-
-int flmem_arch_unblock(const struct flmem_process *process, pid_t tid,
-		       const struct flmem_scratch *scratch, size_t calls, uint64_t own_mask)
-{
-	struct user_regs_struct regs;
-	uint64_t mask;
-	int rc;
-
-	if (ptrace(PTRACE_GETSIGMASK, tid, sizeof(mask), &mask) < 0 ||
-	    ptrace(PTRACE_GETREGS, tid, NULL, &regs) < 0)
-		return -errno;
-	if (!flmem_arch_is_chain_mask(mask))
-		return -ESRCH;
-	rc = unblock_frames(process, regs.rsp, scratch, calls, own_mask);
-	if (!rc && ptrace(PTRACE_SETSIGMASK, tid, sizeof(own_mask), &own_mask) < 0)
-		rc = -errno;
-	return rc;
 }
 
 /* System calls keep the arguments, but the fourth in rcx; so does the way through the restorer. */
@@ -511,16 +475,18 @@ uint64_t flmem_arch_thread_pointer(const struct flmem_thread_state *state)
 }
 
 bool flmem_arch_is_signal_frame(const uint64_t *words, size_t count, uint64_t address,
-				uint64_t restorer)
+				uint64_t *ret_mask)
 {
 	struct signal_frame frame;
 
-	if (count < sizeof(frame) / sizeof(*words) || words[0] != restorer)
+	/* Two cheap ones first; stale words of an old frame rarely keep all of them. */
+	if (count < sizeof(frame) / sizeof(*words) || words[1] > FRAME_FLAGS || words[2])
 		return false;
 	memcpy(&frame, words, sizeof(frame));
-	/* Stale words of an old frame rarely keep all of this in place. */
-	return frame.flags <= FRAME_FLAGS && !frame.link && frame.context.cs == USER_CS &&
-	       frame.context.rsp > address && frame.context.rip;
+	if (frame.context.cs != USER_CS || frame.context.rsp <= address || !frame.context.rip)
+		return false;
+	*ret_mask = frame.mask;
+	return true;
 }
 
 #else

@@ -82,9 +82,6 @@ static bool rescue_if_due(const struct flmem_loan *loan, pid_t tid, uint64_t spe
 static int late(struct flmem_loan *loan, pid_t tid, uint64_t spent_us)
 {
 	flmem_loan_count_returned(loan);
-	if (!loan->options->finish)
-		flmem_rescue_leave(loan->view->process, tid, &loan->scratch, loan->chain.count,
-				   loan->state.signal_mask);
 	return flmem_error_set(loan->err, FLMEM_EFAILED, 0,
 			       "the call has not ended after %llu ms; thread %d continues it and "
 			       "then restores itself",
@@ -356,10 +353,11 @@ static enum attempt check_stopped(struct flmem_loan *loan, struct flmem_candidat
 {
 	struct flmem_status status;
 
-	if (!is_of_process(loan, candidate->tid) || flmem_status_read_open(status_fd, &status) ||
+	/* The kernel answers the first request when the thread has left its processor. */
+	if (!is_of_process(loan, candidate->tid) ||
 	    flmem_arch_read_registers(candidate->tid, &loan->state) ||
-	    !is_in_place(loan, candidate) || !has_slept(loan, candidate, &status) ||
-	    !is_accepted(loan, candidate))
+	    flmem_status_read_open(status_fd, &status) || !is_in_place(loan, candidate) ||
+	    !has_slept(loan, candidate, &status) || !is_accepted(loan, candidate))
 		return ATTEMPT_NEXT;
 	if (flmem_seccomp_check_thread(loan->view->process->pid, candidate->tid, &status, calls,
 				       loan->err))

@@ -150,8 +150,11 @@ static bool is_ordinary_stack(const struct flmem_map *stack, bool leader)
 
 static const char *check_stack(const struct search *search, const struct flmem_candidate *row)
 {
-	const struct flmem_process *process = search->view->process;
-	uint64_t sp = row->at.sp, restorer = search->needs->gadgets->restorer;
+	const struct flmem_handler_search frames = {.process = search->view->process,
+						    .restorer = search->needs->gadgets->restorer,
+						    .blocked =
+							    UINT64_MAX}; /* any: there are others */
+	uint64_t sp = row->at.sp;
 	const struct flmem_map *stack = flmem_maps_find(search->view->maps, sp);
 
 	if (!is_ordinary_stack(stack, row->leader))
@@ -160,7 +163,7 @@ static const char *check_stack(const struct search *search, const struct flmem_c
 		return "has too little space left on its stack";
 	if (is_inside_allocator(search, row))
 		return "is inside the allocator";
-	if (flmem_handlers_on_stack(process, restorer, sp, stack->end))
+	if (flmem_handlers_on_stack(&frames, sp, stack->end))
 		return "is inside a signal handler";
 	return NULL;
 }

@@ -2,8 +2,11 @@
 #include "remote/handlers.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "proc/maps.h"
 #include "proc/process.h"
 #include "proc/status.h"
@@ -15,13 +18,33 @@
 /* A frame may lie across two steps. */
 #define SCAN_OVERLAP 512U
 #define PAGE	     4096U /* the smallest there is */
+#define RESTORER_MAX 16U
+/* How often, and after how long, a computing thread is read again. */
+#define LOOKS	4U
+#define LOOK_US 500U
 
-static bool has_frame(const uint64_t *words, size_t count, uint64_t address, uint64_t restorer)
+/* The C library's own; older ones, and some runtimes, have more than one copy of it. */
+static bool is_restorer(const struct flmem_process *process, uint64_t address, uint64_t known)
 {
+	unsigned char code[RESTORER_MAX];
+	size_t length = flmem_arch_restorer.length;
+
+	return address == known ||
+	       (length <= sizeof(code) &&
+		flmem_process_read_memory(process, address, code, length) == 0 &&
+		memcmp(code, flmem_arch_restorer.bytes, length) == 0);
+}
+
+static bool has_frame(const struct flmem_handler_search *search, const uint64_t *words,
+		      size_t count, uint64_t address)
+{
+	uint64_t mask;
+
 	for (size_t i = 0; i < count; i++)
-		if (words[i] == restorer &&
-		    flmem_arch_is_signal_frame(words + i, count - i, address + i * sizeof(*words),
-					       restorer))
+		if (flmem_arch_is_signal_frame(words + i, count - i, address + i * sizeof(*words),
+					       &mask) &&
+		    search->blocked & ~mask &&
+		    is_restorer(search->process, words[i], search->restorer))
 			return true;
 	return false;
 }
@@ -48,8 +71,7 @@ static size_t read_stack(const struct flmem_process *process, uint64_t at, void 
 	return done;
 }
 
-bool flmem_handlers_on_stack(const struct flmem_process *process, uint64_t restorer, uint64_t sp,
-			     uint64_t end)
+bool flmem_handlers_on_stack(const struct flmem_handler_search *search, uint64_t sp, uint64_t end)
 {
 	FLMEM_AUTO_FREE uint64_t *words = malloc(SCAN_STEP);
 	uint64_t first = sp & ~UINT64_C(7), at = first;
@@ -60,11 +82,11 @@ bool flmem_handlers_on_stack(const struct flmem_process *process, uint64_t resto
 		end = at + SCAN_LIMIT;
 	while (at < end) {
 		size_t length = end - at < SCAN_STEP ? (size_t)(end - at) : SCAN_STEP;
-		size_t got = read_stack(process, at, words, length);
+		size_t got = read_stack(search->process, at, words, length);
 
 		if (!got && at == first)
 			return true;
-		if (has_frame(words, got / sizeof(*words), at, restorer))
+		if (has_frame(search, words, got / sizeof(*words), at))
 			return true;
 		if (got < length || at + length >= end)
 			break;
@@ -88,12 +110,22 @@ static const struct flmem_map *find_stack(struct search *search, uint64_t sp)
 	return stack ? stack : flmem_maps_find(&search->now, sp);
 }
 
-static bool waits_in_handler(struct search *search, uint64_t sp)
+/*
+ * What lies on its stack may be left over from a handler that has returned. The frame of one that
+ * runs will unblock a signal that is blocked now: its own, unless it has chosen otherwise
+ * (SA_NODEFER) or waits with another mask.
+ */
+static bool waits_in_handler(struct search *search, const struct flmem_task_wait *wait,
+			     uint64_t blocked)
 {
-	const struct flmem_map *stack = find_stack(search, sp);
+	const struct flmem_map *stack = find_stack(search, wait->sp);
+	const struct flmem_handler_search frames = {
+		.process = search->view->process,
+		.restorer = search->restorer,
+		.blocked = wait->number == SYS_rt_sigsuspend ? UINT64_MAX : blocked,
+	};
 
-	return !stack ||
-	       flmem_handlers_on_stack(search->view->process, search->restorer, sp, stack->end);
+	return stack && frames.blocked && flmem_handlers_on_stack(&frames, wait->sp, stack->end);
 }
 
 static uint64_t value_or_none(struct flmem_u64 mask)
@@ -101,7 +133,13 @@ static uint64_t value_or_none(struct flmem_u64 mask)
 	return mask.unknown ? 0 : mask.value;
 }
 
-static bool is_handling(struct search *search, pid_t tid)
+enum handling {
+	HANDLING_NOTHING,
+	HANDLING_PERHAPS, /* it computes, and blocks a signal as a handler does */
+	HANDLING_SIGNAL,
+};
+
+static enum handling check_thread(struct search *search, pid_t tid)
 {
 	const struct flmem_process *process = search->view->process;
 	struct flmem_task_wait wait;
@@ -111,19 +149,35 @@ static bool is_handling(struct search *search, pid_t tid)
 
 	/* The masks first: a signal that is no longer pending already has its handler running. */
 	if (flmem_status_read_thread(process, tid, &status))
-		return false; /* it has ended */
+		return HANDLING_NOTHING; /* it has ended */
 	caught = value_or_none(status.sig_caught);
 	blocked = value_or_none(status.sig_blocked);
 	pending = value_or_none(status.sig_pending) | value_or_none(status.shared_pending);
 	if (pending & caught & ~blocked)
-		return true;
+		return HANDLING_SIGNAL;
 	/* The frames of a chain have the form of signal frames. */
 	if (!caught || flmem_arch_is_chain_mask(blocked))
-		return false;
+		return HANDLING_NOTHING;
 	rc = flmem_task_read_wait(process, tid, &wait);
 	if (rc == 0)
-		return caught & blocked;
-	return rc > 0 && waits_in_handler(search, wait.sp);
+		return caught & blocked ? HANDLING_PERHAPS : HANDLING_NOTHING;
+	return rc > 0 && waits_in_handler(search, &wait, caught & blocked) ? HANDLING_SIGNAL
+									   : HANDLING_NOTHING;
+}
+
+/*
+ * A handler that will wait does so within microseconds, unless its thread gets no processor; a
+ * thread that blocks a signal for as long as it lives computes on.
+ */
+static bool is_handling(struct search *search, pid_t tid)
+{
+	enum handling now = check_thread(search, tid);
+
+	for (size_t i = 0; i < LOOKS && now == HANDLING_PERHAPS; i++) {
+		flmem_clock_sleep_us(LOOK_US);
+		now = check_thread(search, tid);
+	}
+	return now == HANDLING_SIGNAL;
 }
 
 pid_t flmem_handlers_find(const struct flmem_view *view, const struct flmem_gadgets *gadgets)

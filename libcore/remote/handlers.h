@@ -16,18 +16,24 @@
 #include "elf/view.h"
 #include "remote/arch.h"
 
-/*
- * Whether a signal frame lies between `sp` and `end` on a stack of the process, up to the first
- * unreadable page; true when nothing is readable.
- */
-bool flmem_handlers_on_stack(const struct flmem_process *process, uint64_t restorer, uint64_t sp,
-			     uint64_t end);
+struct flmem_handler_search {
+	const struct flmem_process *process;
+	uint64_t restorer; /* of the C library: struct flmem_gadgets */
+	/* A frame counts when one of these signals is blocked now, and not after its return. */
+	uint64_t blocked;
+};
 
 /*
- * The first thread that is in a signal handler, or about to enter one; 0 when none is. A running
- * thread counts when it blocks a signal that the program handles, as a handler does, unless flmem
- * has started it. Only a running handler that blocks no signal, not even its own (SA_NODEFER), is
- * not detected.
+ * Whether a signal frame lies between `sp` and `end` on a stack of the process, as far as that can
+ * be read without a gap; true when nothing can.
+ */
+bool flmem_handlers_on_stack(const struct flmem_handler_search *search, uint64_t sp, uint64_t end);
+
+/*
+ * The first thread that waits in a signal handler, or is about to be in one; 0 when none is. A
+ * computing thread that blocks a signal which the program handles is read again for two
+ * milliseconds. Not seen: a handler that still computes then, and one that waits with nothing
+ * blocked (SA_NODEFER) other than in sigsuspend().
  */
 pid_t flmem_handlers_find(const struct flmem_view *view, const struct flmem_gadgets *gadgets);
 

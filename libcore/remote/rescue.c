@@ -71,17 +71,6 @@ void flmem_rescue_signals(const struct flmem_process *process, pid_t tid, uint64
 	(void)ptrace(PTRACE_SETSIGMASK, tid, sizeof(own_mask), &own_mask);
 }
 
-void flmem_rescue_leave(const struct flmem_process *process, pid_t tid,
-			const struct flmem_scratch *scratch, size_t calls, uint64_t own_mask)
-{
-	FLMEM_AUTO_HOLD struct flmem_hold hold = flmem_hold_begin();
-	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
-
-	if (flmem_tracee_seize(&tracee, tid, process->pid) == 0 &&
-	    flmem_tracee_stop(&tracee, STOP_TIMEOUT_US) == FLMEM_TRACEE_STOPPED)
-		(void)flmem_arch_unblock(process, tid, scratch, calls, own_mask);
-}
-
 struct activity {
 	uint64_t switches;
 	bool running;

@@ -14,7 +14,6 @@
 
 struct flmem_guard;
 struct flmem_process;
-struct flmem_scratch;
 struct flmem_thread_state;
 
 /*
@@ -25,14 +24,6 @@ bool flmem_rescue_is_due(const struct flmem_process *process, pid_t tid, uint64_
 
 /* Gives it its own mask back if it still waits for a lock: its handlers run, the wait goes on. */
 void flmem_rescue_signals(const struct flmem_process *process, pid_t tid, uint64_t own_mask);
-
-/*
- * Restores the own mask of a thread whose `calls` calls continue unobserved. The holder of a lock
- * may wait for a signal that arrived during them or arrives later, and nothing else would unblock
- * that signal.
- */
-void flmem_rescue_leave(const struct flmem_process *process, pid_t tid,
-			const struct flmem_scratch *scratch, size_t calls, uint64_t own_mask);
 
 /* Context switches, and when they last grew. */
 struct flmem_rescue_activity {

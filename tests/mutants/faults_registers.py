@@ -111,7 +111,7 @@ FAULTS = (
           "frames that fit into the room that was checked",
           ("unit.test_chain",)),
     Fault("handler-not-seen", ARCH,
-          "frame.context.cs == USER_CS &&", "frame.context.cs == 0 &&",
+          "if (frame.context.cs != USER_CS ||", "if (frame.context.cs == USER_CS ||",
           "recognising the frame of a signal handler",
           ("unit.test_arch",)),
     Fault("group-stop-is-ours", TRACEE,

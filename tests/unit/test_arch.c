@@ -258,7 +258,7 @@ static void a_thread_is_parked_only_with_all_its_registers(void **state)
 
 static void a_signal_frame_is_known_by_its_shape(void **state)
 {
-	uint64_t words[64] = {0};
+	uint64_t words[64] = {0}, mask = 0;
 	const uint64_t address = 0x7fff0000;
 
 	(void)state;
@@ -267,15 +267,16 @@ static void a_signal_frame_is_known_by_its_shape(void **state)
 	words[21] = address + 0x1000; /* rsp: behind the restorer, five words and 15 registers */
 	words[22] = 0x1234;	      /* rip */
 	words[24] = 0x33;	      /* cs of 64-bit code */
-	assert_true(flmem_arch_is_signal_frame(words, 64, address, RESTORER));
-	assert_false(flmem_arch_is_signal_frame(words, 38, address, RESTORER));
-	assert_false(flmem_arch_is_signal_frame(words, 64, address, RESTORER + 1));
-	assert_false(flmem_arch_is_signal_frame(words, 64, address + 0x1000, RESTORER));
+	words[38] = 0x200;	      /* the mask, behind eight reserved words */
+	assert_true(flmem_arch_is_signal_frame(words, 64, address, &mask));
+	assert_int_equal(mask, 0x200);
+	assert_false(flmem_arch_is_signal_frame(words, 38, address, &mask));
+	assert_false(flmem_arch_is_signal_frame(words, 64, address + 0x1000, &mask));
 	words[24] = 0x2b;
-	assert_false(flmem_arch_is_signal_frame(words, 64, address, RESTORER));
+	assert_false(flmem_arch_is_signal_frame(words, 64, address, &mask));
 	words[24] = 0x33;
 	words[1] = 8;
-	assert_false(flmem_arch_is_signal_frame(words, 64, address, RESTORER));
+	assert_false(flmem_arch_is_signal_frame(words, 64, address, &mask));
 }
 
 static uint64_t word_at(const struct flmem_scratch *scratch, uint64_t address)

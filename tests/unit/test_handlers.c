@@ -14,17 +14,26 @@
 #include "remote/handlers.h"
 
 #define ALTERNATE_BYTES 65536
+#define ROOM_BYTES	16384
 #define PAGE_BYTES	4096U
 #define SETXID		33 /* glibc's, for setuid() in all threads */
 
 struct page {
 	_Atomic int tid; /* of the thread in question, where it stays */
-	_Atomic uint32_t never;
+	_Atomic uint32_t never, looked;
 };
 
 static struct page *page;
 
 #ifdef __x86_64__
+/* flmem's own, between two looks at a thread that computes. */
+int nanosleep(const struct timespec *time, struct timespec *rest);
+int nanosleep(const struct timespec *time, struct timespec *rest)
+{
+	atomic_store(&page->looked, 1);
+	return (int)syscall(SYS_nanosleep, time, rest);
+}
+
 static void (*at_signal)(void); /* what the handler does */
 static void (*work)(void);	/* what the thread does */
 static int action_flags;
@@ -56,6 +65,15 @@ static void spin(void)
 	announce();
 	for (;;)
 		;
+}
+
+/* The processor is taken from flmem's looks: it waits when the first of them has been made. */
+static void spin_and_wait(void)
+{
+	announce();
+	while (!atomic_load(&page->looked))
+		;
+	wait_by_semaphore();
 }
 
 static void return_at_once(void)
@@ -97,6 +115,28 @@ static void be_pending(void)
 		for (;;)
 			pause();
 	}
+}
+
+__attribute__((noinline)) static void leave_a_frame(void)
+{
+	pthread_kill(pthread_self(), SIGUSR1);
+}
+
+/* Its array covers the frame, and leaves it as it is. */
+__attribute__((noinline)) static void wait_below(void)
+{
+	volatile unsigned char room[ROOM_BYTES];
+
+	room[ROOM_BYTES - 1] = room[0] = 1;
+	announce();
+	for (;;)
+		syscall(SYS_futex, &page->never, FUTEX_WAIT, 0, NULL, NULL, 0);
+}
+
+static void return_and_wait_below(void)
+{
+	leave_a_frame();
+	wait_below();
 }
 
 static void block_and(void (*then)(void))
@@ -164,6 +204,7 @@ static bool is_found(void (*do_work)(void), void (*do_at_signal)(void), bool sle
 	pid_t child, found;
 
 	atomic_store(&page->tid, 0);
+	atomic_store(&page->looked, 0);
 	work = do_work;
 	at_signal = do_at_signal;
 	child = child_start(be_child);
@@ -185,16 +226,18 @@ static void a_thread_that_waits_in_its_handler_is_found(void **state)
 	assert_true(is_found(be_signalled, wait_by_semaphore, true));
 	assert_true(is_found(be_signalled, wait_by_sigsuspend, true));
 	action_flags = SA_NODEFER;
-	assert_true(is_found(be_signalled, wait_by_semaphore, true));
+	assert_true(is_found(be_signalled, wait_by_sigsuspend, true));
 	action_flags = SA_ONSTACK;
 	assert_true(is_found(be_signalled_on_another_stack, wait_by_semaphore, true));
 	action_flags = 0;
 }
 
-static void a_thread_that_computes_in_its_handler_is_found(void **state)
+/* One that will wait does so soon; one that blocks its signals computes for ever. */
+static void a_handler_that_computes_for_a_moment_is_found(void **state)
 {
 	(void)state;
-	assert_true(is_found(be_signalled, spin, false));
+	assert_true(is_found(be_signalled, spin_and_wait, false));
+	assert_false(is_found(block_and_spin, return_at_once, false));
 }
 
 static void a_thread_whose_handler_is_about_to_run_is_found(void **state)
@@ -208,7 +251,12 @@ static void one_that_blocks_its_signals_and_waits_is_in_none(void **state)
 {
 	(void)state;
 	assert_false(is_found(block_and_wait, return_at_once, true));
-	assert_true(is_found(block_and_spin, return_at_once, false)); /* that cannot be told */
+}
+
+static void frames_of_handlers_that_returned_do_not_count(void **state)
+{
+	(void)state;
+	assert_false(is_found(return_and_wait_below, return_at_once, true));
 }
 
 static void one_that_flmem_has_started_is_in_none(void **state)
@@ -230,6 +278,7 @@ static void a_gap_ends_a_stack(void **state)
 	struct flmem_process self = FLMEM_PROCESS_INIT;
 	unsigned char *pages = mmap(NULL, 3 * PAGE_BYTES, PROT_READ | PROT_WRITE,
 				    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const struct flmem_handler_search search = {.process = &self, .blocked = UINT64_MAX};
 	uint64_t first = (uintptr_t)pages, end = first + 3 * PAGE_BYTES;
 
 	(void)state;
@@ -237,9 +286,9 @@ static void a_gap_ends_a_stack(void **state)
 	memset(pages, 0x5a, 3 * PAGE_BYTES);
 	assert_int_equal(mprotect(pages + PAGE_BYTES, PAGE_BYTES, PROT_NONE), 0);
 	assert_int_equal(flmem_process_open(getpid(), &self, NULL), 0);
-	assert_false(flmem_handlers_on_stack(&self, 1, first + 64, end));
-	assert_false(flmem_handlers_on_stack(&self, 1, first + 2 * PAGE_BYTES, end));
-	assert_true(flmem_handlers_on_stack(&self, 1, first + PAGE_BYTES, end));
+	assert_false(flmem_handlers_on_stack(&search, first + 64, end));
+	assert_false(flmem_handlers_on_stack(&search, first + 2 * PAGE_BYTES, end));
+	assert_true(flmem_handlers_on_stack(&search, first + PAGE_BYTES, end));
 	flmem_process_close(&self);
 	munmap(pages, 3 * PAGE_BYTES);
 }
@@ -261,7 +310,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_thread_that_waits_in_its_handler_is_found),
-		cmocka_unit_test(a_thread_that_computes_in_its_handler_is_found),
+		cmocka_unit_test(a_handler_that_computes_for_a_moment_is_found),
+		cmocka_unit_test(frames_of_handlers_that_returned_do_not_count),
 		cmocka_unit_test(a_thread_whose_handler_is_about_to_run_is_found),
 		cmocka_unit_test(one_that_blocks_its_signals_and_waits_is_in_none),
 		cmocka_unit_test(one_that_flmem_has_started_is_in_none),
