@@ -52,12 +52,12 @@ static void wait_by_semaphore(void)
 
 static void wait_by_sigsuspend(void)
 {
-	sigset_t all;
+	sigset_t none;
 
-	sigfillset(&all);
+	sigemptyset(&none);
 	announce();
 	for (;;)
-		sigsuspend(&all);
+		sigsuspend(&none);
 }
 
 static void spin(void)
@@ -133,8 +133,14 @@ __attribute__((noinline)) static void wait_below(void)
 		syscall(SYS_futex, &page->never, FUTEX_WAIT, 0, NULL, NULL, 0);
 }
 
+/* With another signal blocked all the time, in the frame as well. */
 static void return_and_wait_below(void)
 {
+	sigset_t other;
+
+	sigemptyset(&other);
+	sigaddset(&other, SIGUSR2);
+	pthread_sigmask(SIG_BLOCK, &other, NULL);
 	leave_a_frame();
 	wait_below();
 }
@@ -183,6 +189,7 @@ static void be_child(void)
 	pthread_t thread;
 
 	sigaction(SIGUSR1, &action, NULL);
+	sigaction(SIGUSR2, &action, NULL);
 	if (pthread_create(&thread, NULL, be_thread, NULL))
 		_exit(1);
 	for (;;)
