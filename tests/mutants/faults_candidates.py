@@ -52,7 +52,7 @@ FAULTS = (
           "a stack ending at a guard that the mappings do not show",
           ("unit.test_handlers",)),
     Fault("own-thread-as-handler", HANDLERS, " || flmem_arch_is_chain_mask(blocked))", ")",
-          "knowing the threads that flmem has started",
+          "knowing the frames of a chain",
           ("unit.test_handlers",)),
     Fault("handler-waiting", HANDLERS,
           "rc > 0 && waits_in_handler(search, &wait, caught & blocked)", "0",
