@@ -31,7 +31,8 @@ REFUSAL_TIMEOUT = "200ms"  # refusals are waited for; these targets do not get a
 # Some builds leave no page end behind their data that is large enough for a waiting text.
 NO_ROOM = "unused bytes after its data"
 # What a machine without a processor to spare may lead to; the target goes on and is checked later.
-LATE = ("the call has not ended after", "the calls have returned, but ")
+LATE = ("the call has not ended after", "the calls have returned, but ",
+        "the code has not finished within")
 LATE_TIMEOUT = "20s"  # and what it must not lead to then
 CODE_TIMEOUT = "1s"  # a program that only computes has no thread for the allocator's step
 PTRACE_SEIZE, PTRACE_DETACH, PTRACE_INTERRUPT = 0x4206, 17, 0x4207
