@@ -70,6 +70,14 @@ class Tally:
     def is_late(trim):
         return trim.status == 7 and any(late in trim.reason for late in LATE)
 
+    def lacks_code(self, trim):
+        """Its code has to run, and did not within the short timeout."""
+        if self.entry.code != entries.TRIM:
+            return False
+        step = (trim.result.get("steps") or [{}])[0]
+        return (step.get("outcome") not in ("released", "nothing-to-release") and
+                NO_ROOM not in (step.get("detail") or ""))
+
     def verdict(self):
         """The problems, with those that only show over all calls."""
         found = list(self.problems)
@@ -182,8 +190,8 @@ class Running:
             before = proc.Snapshot(pid, self._is_quiet(), self.entry.own_mask)
         trim = flmem.trim(pid, self._timeout(), steps=self.entry.steps)
         self.tally.add(trim)
-        if self.tally.is_late(trim):
-            self.waits = bool(self.entry.release)
+        if self.tally.is_late(trim) or self.tally.lacks_code(trim):
+            self.waits = self.tally.is_late(trim) and bool(self.entry.release)
             trim = flmem.trim(pid, LATE_TIMEOUT, steps=self.entry.steps)
             self.tally.add(trim, again=True)
         if not trim.touched and trim.status not in self.entry.statuses:
