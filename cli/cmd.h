@@ -4,16 +4,17 @@
 
 /*
  * The commands. Each cmd_<name>.c ends in one constant descriptor; cmd_table.c lists them, and
- * that list is the only one: dispatch, help, completions and man pages walk it.
+ * that list is the only one: dispatch, help, completions and man pages walk it. A command may have
+ * verbs (`flmem aggregate inspect`), which are descriptors of the same kind in a list of its own.
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "opt.h"
+#include "options/opt.h"
 
 struct cmd {
-	const char *name;
+	const char *name;	     /* of a verb with its command: "aggregate inspect" */
 	const char *summary;	     /* one line, no full stop */
 	const char *arguments;	     /* after the options in the usage line, or NULL */
 	const char *description;     /* paragraphs, wrapped when printed */
@@ -23,16 +24,36 @@ struct cmd {
 	bool takes_command;	    /* the first non-option word starts a command line */
 	enum opt_complete complete; /* completion of the arguments */
 	/*
+	 * NULL, or the commands that follow the name of this one; ends in NULL. Another word in
+	 * that place is an argument, unless the command has no `run`.
+	 */
+	const struct cmd *const *verbs;
+	/*
 	 * `options` is filled from the command line. Prints the result and returns the exit status,
-	 * on failure that of cmd_fail().
-	 *	 
+	 * on failure that of cmd_fail(). NULL for a command that only has verbs.
 	 */
 	int (*run)(const struct cmd *cmd, void *options, const struct opt_rest *rest);
 };
 
 extern const struct cmd *const cmd_table[]; /* ends in NULL */
 
+/* Each returns NULL if there is none. */
 const struct cmd *cmd_find(const char *name);
+const struct cmd *cmd_find_verb(const struct cmd *cmd, const char *word);
+
+/* The command above a verb; NULL for a command of cmd_table. */
+const struct cmd *cmd_parent(const struct cmd *verb);
+
+/* The word that selects the command or verb: "inspect". */
+const char *cmd_word(const struct cmd *cmd);
+
+/* The name as one word: "aggregate-inspect". */
+void cmd_join_name(const struct cmd *cmd, char separator, char *out, size_t size);
+
+/* The word in `table` nearest to this one; NULL if none is near. */
+const char *cmd_nearest(const struct cmd *const *table, const char *word);
+
+#define CMD_NAME_MAX 64
 
 /*
  * Prints the error as one line on stderr, with `json` also as an object on stdout. Returns its exit

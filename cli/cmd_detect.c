@@ -7,9 +7,9 @@
 #include <flmem/report.h>
 
 #include "cmd.h"
-#include "print_detect.h"
-#include "print_host.h"
-#include "targets.h"
+#include "options/targets.h"
+#include "print/print_detect.h"
+#include "print/print_host.h"
 
 /* --name and --all can select hundreds of processes. */
 #define BUDGET_US_OF_ALL 2000000U

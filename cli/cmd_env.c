@@ -7,7 +7,7 @@
 #include <flmem/settings.h>
 
 #include "cmd.h"
-#include "role_options.h"
+#include "options/role_options.h"
 
 struct env_options {
 	struct role_options role; /* first: ROLE_OPTIONS requires it */
@@ -59,6 +59,7 @@ static int make_env_text(const struct env_options *options, bool json, char **re
 	rc = flmem_settings_make(&request, &settings, err);
 	if (rc)
 		return rc;
+	role_print_problems("env", &settings);
 	if (json) {
 		*ret_text = flmem_report_settings_json(&settings);
 		rc = *ret_text ? 0 : flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");

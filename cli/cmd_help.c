@@ -6,28 +6,52 @@
 #include "cmd.h"
 #include "help.h"
 
-static int run_help(const struct cmd *cmd, void *options, const struct opt_rest *rest)
+/* `above`: the command that has no such verb, or NULL. */
+static int refuse_topic(const struct cmd *cmd, const struct cmd *above, const char *word)
 {
 	struct flmem_error err = {0};
-	const struct cmd *topic;
 	char shown[64];
+
+	flmem_text_escape(word, shown, sizeof(shown));
+	flmem_error_set(&err, FLMEM_EUSAGE, 0, "no help on '%s%s%s'; see 'flmem help%s%s'",
+			above ? above->name : "", above ? " " : "", shown, above ? " " : "",
+			above ? above->name : "");
+	return cmd_fail(cmd, false, &err);
+}
+
+static int refuse_words(const struct cmd *cmd)
+{
+	struct flmem_error err = {0};
+
+	flmem_error_set(&err, FLMEM_EUSAGE, 0, "help accepts one command or topic");
+	return cmd_fail(cmd, false, &err);
+}
+
+static int help_verb(const struct cmd *cmd, const struct cmd *above, const char *word)
+{
+	const struct cmd *verb = cmd_find_verb(above, word);
+
+	return verb ? help_command(verb, stdout) : refuse_topic(cmd, above, word);
+}
+
+static int run_help(const struct cmd *cmd, void *options, const struct opt_rest *rest)
+{
+	const struct cmd *topic;
+	const char *word;
 
 	(void)options;
 	if (!rest->count)
 		return help_overview(stdout);
-	if (rest->count > 1) {
-		flmem_error_set(&err, FLMEM_EUSAGE, 0, "help accepts one command or topic");
-		return cmd_fail(cmd, false, &err);
-	}
+	word = rest->values[0];
+	topic = cmd_find(word);
+	if (rest->count > (topic && topic->verbs ? 2 : 1))
+		return refuse_words(cmd);
 	for (const struct help_topic *t = help_topics; t->name; t++)
-		if (strcmp(rest->values[0], t->name) == 0)
+		if (strcmp(word, t->name) == 0)
 			return t->print(stdout);
-	topic = cmd_find(rest->values[0]);
-	if (topic)
-		return help_command(topic, stdout);
-	flmem_text_escape(rest->values[0], shown, sizeof(shown));
-	flmem_error_set(&err, FLMEM_EUSAGE, 0, "no help on '%s'; see 'flmem help'", shown);
-	return cmd_fail(cmd, false, &err);
+	if (topic && rest->count == 2)
+		return help_verb(cmd, topic, rest->values[1]);
+	return topic ? help_command(topic, stdout) : refuse_topic(cmd, NULL, word);
 }
 
 static const struct opt options_table[] = {{0}};
@@ -43,7 +67,7 @@ static const char *const examples[] = {
 const struct cmd cmd_help = {
 	.name = "help",
 	.summary = "explains a command or a topic",
-	.arguments = "[command | topic]",
+	.arguments = "[command [subcommand] | topic]",
 	.examples = examples,
 	.options = options_table,
 	.complete = OPT_COMPLETE_TOPIC,

@@ -11,11 +11,11 @@
 #include <flmem/watch.h>
 
 #include "cmd.h"
+#include "options/role_options.h"
+#include "options/targets.h"
 #include "plan_options.h"
-#include "print_recommend.h"
-#include "print_troubleshoot.h"
-#include "role_options.h"
-#include "targets.h"
+#include "print/print_recommend.h"
+#include "print/print_troubleshoot.h"
 
 struct recommend_options {
 	struct role_options role; /* first: role_options.h requires it */
@@ -187,7 +187,7 @@ static int status_of(const struct recommend_options *o, const struct flmem_recom
 {
 	enum flmem_severity limit;
 
-	if (found->problem_count)
+	if (flmem_recommendations_failures(found))
 		return flmem_code_exit_status(FLMEM_EPARTLY);
 	if (o->fail_on && !flmem_severity_find(o->fail_on, &limit, NULL) &&
 	    flmem_recommendations_count(found, limit))
@@ -204,6 +204,8 @@ static int report_problems(const struct cmd *cmd, const struct recommend_options
 
 	for (size_t i = 0; i < found->problem_count - none; i++) {
 		problem_error(&found->problems[i], &err);
+		if (found->problems[i].warning)
+			flmem_error_prefix(&err, err.code, "warning");
 		cmd_fail(cmd, false, &err);
 	}
 	if (!none)
@@ -495,7 +497,8 @@ const struct cmd cmd_recommend = {
 		"settings that are off, have no effect, or will be refused, each with file, line, "
 		"current and proposed value. Folders are searched; files without matching rules "
 		"are ignored. An input that cannot be read is reported on standard error, and the "
-		"others are still checked (exit status 8, or 2 if none could be checked).\n\n"
+		"others are still checked (exit status 8, or 2 if none could be checked); a path "
+		"that holds nothing to check is a warning.\n\n"
 		"A recording of flmem watch given as a path is checked for rising memory, reached "
 		"limits, and whether memory_gc_rounds of the given jobs fits. A kernel log (dmesg, "
 		"journalctl -k) is checked for processes killed out of memory.\n\n"

@@ -160,6 +160,8 @@ static int prepare_start(struct start *start, const struct flmem_settings_reques
 	int rc = flmem_settings_make(request, &start->settings, err);
 
 	if (!rc)
+		role_print_problems("start", &start->settings);
+	if (!rc)
 		rc = flmem_launch_environment(&start->settings, environ, scrub, &start->environment,
 					      err);
 	if (!rc && start->settings.allocator == FLMEM_ALLOCATOR_JEMALLOC)

@@ -10,8 +10,8 @@
 #include <flmem/trim.h>
 
 #include "cmd.h"
-#include "format.h"
-#include "targets.h"
+#include "options/targets.h"
+#include "print/format.h"
 #include "trim_repeat.h"
 
 struct trim_options {

@@ -12,11 +12,11 @@
 #include <flmem/watch.h>
 
 #include "cmd.h"
+#include "options/targets.h"
 #include "signals.h"
-#include "targets.h"
-#include "watch_auto.h"
-#include "watch_listen.h"
-#include "watch_output.h"
+#include "watch/watch_auto.h"
+#include "watch/watch_listen.h"
+#include "watch/watch_output.h"
 
 struct watch_options {
 	struct target_options targets;

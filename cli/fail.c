@@ -19,8 +19,10 @@ int cmd_fail(const struct cmd *cmd, bool json, const struct flmem_error *err)
 {
 	print_error(cmd ? cmd->name : NULL, err);
 	if (json && cmd) {
-		char *text = flmem_report_error_json(cmd->name, err);
+		char name[CMD_NAME_MAX], *text;
 
+		cmd_join_name(cmd, '-', name, sizeof(name));
+		text = flmem_report_error_json(name, err);
 		if (text)
 			fputs(text, stdout);
 		free(text);

@@ -7,8 +7,8 @@
 #include <flmem/error.h>
 
 #include "cmd.h"
+#include "print/layout.h"
 
-#define WIDTH	    79
 #define HELP_COLUMN 26
 #define NAME_COLUMN 14
 /* Longest list of choices in an option's own line. */
@@ -24,35 +24,6 @@ const struct help_topic help_topics[] = {
 	{"conditions", "the conditions of --when", help_conditions},
 	{0},
 };
-
-void help_wrap(const char *text, int column, int indent, FILE *out)
-{
-	int at = indent;
-
-	while (*text) {
-		size_t length = strcspn(text, " \n");
-
-		if (at > column && at + 1 + (int)length > WIDTH) {
-			fprintf(out, "\n%*s", column, "");
-			at = column;
-		} else if (at > column) {
-			fputc(' ', out);
-			at++;
-		}
-		fprintf(out, "%.*s", (int)length, text);
-		at += (int)length;
-		text += length;
-		if (*text == '\n') {
-			/* Empty lines between paragraphs have no trailing spaces. */
-			fprintf(out, "\n%*s", text[1] == '\n' ? 0 : column, "");
-			at = column;
-			text++;
-		} else if (*text) {
-			text++;
-		}
-	}
-	fputc('\n', out);
-}
 
 static void join_choices(const struct opt *o, const char *separator, char *out, size_t size)
 {
@@ -106,20 +77,46 @@ static void print_option(const struct opt *o, FILE *out)
 		fprintf(out, "%s\n%*s", left, HELP_COLUMN, "");
 	else
 		fprintf(out, "%-*s", HELP_COLUMN, left);
-	help_wrap(text, HELP_COLUMN, HELP_COLUMN, out);
+	layout_fold(text, HELP_COLUMN, HELP_COLUMN, out);
 }
 
 static void print_example(const char *line, const char *what, FILE *out)
 {
 	fprintf(out, "  %s\n      ", line);
-	help_wrap(what, 6, 6, out);
+	layout_fold(what, 6, 6, out);
+}
+
+static void print_usage(const struct cmd *cmd, const char *lead, FILE *out)
+{
+	fprintf(out, "%s flmem %s [options]%s%s\n", lead, cmd->name, cmd->arguments ? " " : "",
+		cmd->arguments ? cmd->arguments : "");
+}
+
+static void print_usages(const struct cmd *cmd, FILE *out)
+{
+	if (cmd->run)
+		print_usage(cmd, "usage:", out);
+	for (const struct cmd *const *v = cmd->verbs; v && *v; v++)
+		print_usage(*v, cmd->run || v != cmd->verbs ? "      " : "usage:", out);
+}
+
+static void print_table(const struct cmd *const *table, FILE *out)
+{
+	for (; *table; table++) {
+		fprintf(out, "  %-*s", NAME_COLUMN - 2, cmd_word(*table));
+		layout_fold((*table)->summary, NAME_COLUMN, NAME_COLUMN, out);
+	}
 }
 
 int help_command(const struct cmd *cmd, FILE *out)
 {
-	fprintf(out, "usage: flmem %s [options]%s%s\n\n", cmd->name, cmd->arguments ? " " : "",
-		cmd->arguments ? cmd->arguments : "");
-	help_wrap(cmd->description ? cmd->description : cmd->summary, 0, 0, out);
+	print_usages(cmd, out);
+	fputc('\n', out);
+	layout_fold(cmd->description ? cmd->description : cmd->summary, 0, 0, out);
+	if (cmd->verbs) {
+		fputs("\nsubcommands:\n", out);
+		print_table(cmd->verbs, out);
+	}
 	fputs("\noptions:\n", out);
 	for (const struct opt *o = cmd->options; o->name; o++)
 		print_option(o, out);
@@ -128,6 +125,8 @@ int help_command(const struct cmd *cmd, FILE *out)
 		fputs("\nexamples:\n", out);
 	for (const char *const *e = cmd->examples; e && e[0]; e += 2)
 		print_example(e[0], e[1], out);
+	if (cmd->verbs)
+		fprintf(out, "\n'flmem %s <subcommand> --help' describes a subcommand.", cmd->name);
 	fputs("\n'flmem help exit-codes' explains the exit status.\n", out);
 	return 0;
 }
@@ -135,12 +134,9 @@ int help_command(const struct cmd *cmd, FILE *out)
 int help_overview(FILE *out)
 {
 	fputs("usage: flmem <command> [options]\n\n", out);
-	help_wrap(help_about, 0, 0, out);
+	layout_fold(help_about, 0, 0, out);
 	fputs("\ncommands:\n", out);
-	for (const struct cmd *const *c = cmd_table; *c; c++) {
-		fprintf(out, "  %-*s", NAME_COLUMN - 2, (*c)->name);
-		help_wrap((*c)->summary, NAME_COLUMN, NAME_COLUMN, out);
-	}
+	print_table(cmd_table, out);
 	fputs("\n'flmem <command> --help' describes it; 'flmem --version' prints the "
 	      "version.\n",
 	      out);
@@ -158,24 +154,25 @@ int help_exit_codes(FILE *out)
 
 int help_conditions(FILE *out)
 {
-	help_wrap("A comparison is a figure, one of > >= < <=, and a size (8G, 1.5GiB) or a "
-		  "percentage (20%, 12.5%). A percentage refers to rss; for cgroup and headroom it "
-		  "refers to the limit. Comparisons are combined with and, or, not and "
-		  "parentheses; not binds tightest, then and.",
-		  0, 0, out);
+	layout_fold(
+		"A comparison is a figure, one of > >= < <=, and a size (8G, 1.5GiB) or a "
+		"percentage (20%, 12.5%). A percentage refers to rss; for cgroup and headroom it "
+		"refers to the limit. Comparisons are combined with and, or, not and "
+		"parentheses; not binds tightest, then and.",
+		0, 0, out);
 	fputs("\nfigures:\n", out);
 	for (int i = 0; i < FLMEM_CONDITION_FIELD_COUNT; i++) {
 		fprintf(out, "  %-*s", NAME_COLUMN - 2,
 			flmem_condition_field_name((enum flmem_condition_field)i));
-		help_wrap(flmem_condition_field_meaning((enum flmem_condition_field)i), NAME_COLUMN,
-			  NAME_COLUMN, out);
+		layout_fold(flmem_condition_field_meaning((enum flmem_condition_field)i),
+			    NAME_COLUMN, NAME_COLUMN, out);
 	}
 	fputc('\n', out);
-	help_wrap("An unknown figure leaves a condition undecided unless the other comparisons "
-		  "decide it; an undecided condition triggers no trim. The heap is read only if "
-		  "the other figures do not decide, and an allocator whose figures need a call "
-		  "(jemalloc, tcmalloc) is called only if reading does not suffice.",
-		  0, 0, out);
+	layout_fold("An unknown figure leaves a condition undecided unless the other comparisons "
+		    "decide it; an undecided condition triggers no trim. The heap is read only if "
+		    "the other figures do not decide, and an allocator whose figures need a call "
+		    "(jemalloc, tcmalloc) is called only if reading does not suffice.",
+		    0, 0, out);
 	fputs("\nexample:\n  rss > 8G and (trimmable > 20% or headroom < 1G)\n", out);
 	return 0;
 }

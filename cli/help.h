@@ -35,7 +35,4 @@ void help_option_text(const struct opt *o, char *out, size_t size);
 
 #define HELP_TEXT_MAX 512
 
-/* Prints words wrapped at 79 columns, continuing at `column`; `indent` is the current column. */
-void help_wrap(const char *text, int column, int indent, FILE *out);
-
 #endif

@@ -12,16 +12,6 @@
 #include "help.h"
 #include "signals.h"
 
-static const char *nearest_command(const char *word)
-{
-	const char *names[32];
-	size_t count = 0;
-
-	for (const struct cmd *const *c = cmd_table; *c && count < 32; c++)
-		names[count++] = (*c)->name;
-	return opt_nearest(word, names, count);
-}
-
 static int report_unknown_command(const char *word)
 {
 	const char *nearest, *kind = word[0] == '-' ? "option" : "command";
@@ -29,7 +19,8 @@ static int report_unknown_command(const char *word)
 	char shown[64];
 
 	flmem_text_escape(word, shown, sizeof(shown));
-	nearest = word[0] == '-' ? opt_nearest_option(opt_globals, word) : nearest_command(word);
+	nearest = word[0] == '-' ? opt_nearest_option(opt_globals, word)
+				 : cmd_nearest(cmd_table, word);
 	if (nearest)
 		flmem_error_set(&err, FLMEM_EUSAGE, 0, "unknown %s '%s'; did you mean '%s%s'?",
 				kind, shown, word[0] == '-' ? "--" : "", nearest);
@@ -39,13 +30,19 @@ static int report_unknown_command(const char *word)
 	return cmd_fail(NULL, false, &err);
 }
 
+/* For a command that only has verbs, so that an unknown one is reported before its options. */
+static bool ends_at_first_word(const struct cmd *cmd)
+{
+	return cmd->takes_command || !cmd->run;
+}
+
 /* True if the word is given as an option: before "--" and before a command line. */
 static bool is_given(const struct cmd *cmd, int argc, char **argv, const char *word)
 {
 	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
 		if (strcmp(argv[i], word) == 0)
 			return true;
-		if (cmd->takes_command && argv[i][0] != '-')
+		if (ends_at_first_word(cmd) && argv[i][0] != '-')
 			return false;
 		i += opt_takes_next_word(cmd->options, argv[i]);
 	}
@@ -61,6 +58,28 @@ static bool wants_json(const struct cmd *cmd, int argc, char **argv)
 	return false;
 }
 
+static int report_missing_verb(const struct cmd *cmd, const struct opt_rest *rest)
+{
+	struct flmem_error err = {0};
+	const char *nearest;
+	char shown[64];
+
+	if (!rest->count) {
+		flmem_error_set(&err, FLMEM_EUSAGE, 0,
+				"no subcommand is given; see 'flmem help %s'", cmd->name);
+		return cmd_fail(cmd, false, &err);
+	}
+	flmem_text_escape(rest->values[0], shown, sizeof(shown));
+	nearest = cmd_nearest(cmd->verbs, rest->values[0]);
+	if (nearest)
+		flmem_error_set(&err, FLMEM_EUSAGE, 0,
+				"unknown subcommand '%s'; did you mean '%s'?", shown, nearest);
+	else
+		flmem_error_set(&err, FLMEM_EUSAGE, 0,
+				"unknown subcommand '%s'; see 'flmem help %s'", shown, cmd->name);
+	return cmd_fail(cmd, false, &err);
+}
+
 static int run_command(const struct cmd *cmd, int argc, char **argv)
 {
 	struct flmem_error err = {0};
@@ -74,13 +93,23 @@ static int run_command(const struct cmd *cmd, int argc, char **argv)
 	options = calloc(1, cmd->options_size ? cmd->options_size : 1);
 	if (!options)
 		return flmem_code_exit_status(FLMEM_EFAILED);
-	if (opt_parse(cmd->options, options, &rest, cmd->takes_command, &err))
+	if (opt_parse(cmd->options, options, &rest, ends_at_first_word(cmd), &err))
 		status = cmd_fail(cmd, json, &err);
+	else if (!cmd->run)
+		status = report_missing_verb(cmd, &rest);
 	else
 		status = cmd->run(cmd, options, &rest);
 	opt_clear(cmd->options, options);
 	free(options);
 	return status;
+}
+
+/* argv[0] is the name of the command. */
+static int run_command_or_verb(const struct cmd *cmd, int argc, char **argv)
+{
+	const struct cmd *verb = argc > 1 ? cmd_find_verb(cmd, argv[1]) : NULL;
+
+	return verb ? run_command(verb, argc - 1, argv + 1) : run_command(cmd, argc, argv);
 }
 
 /* An unwritable result is a failure, also after a closed pipe. */
@@ -111,5 +140,5 @@ int main(int argc, char **argv)
 	cmd = cmd_find(argv[1]);
 	if (!cmd)
 		return report_unknown_command(argv[1]);
-	return finish_output(run_command(cmd, argc - 1, argv + 1));
+	return finish_output(run_command_or_verb(cmd, argc - 1, argv + 1));
 }

@@ -8,9 +8,9 @@
 #include <flmem/report.h>
 #include <flmem/text.h>
 
-#include "format.h"
-#include "help.h"
-#include "role_options.h"
+#include "options/role_options.h"
+#include "print/format.h"
+#include "print/layout.h"
 
 #define STEP_COLUMN 38
 #define NAME_COLUMN 24
@@ -76,7 +76,7 @@ static void print_steps(const struct flmem_plan_strategy *strategy, enum flmem_r
 			continue;
 		fprintf(out, "  %-7s %-*s %10s  ", flmem_role_name(role), NAME_COLUMN - 2,
 			step->name, format_bytes(step->bytes, bytes));
-		help_wrap(step->holds, STEP_COLUMN + 7, STEP_COLUMN + 7, out);
+		layout_fold(step->holds, STEP_COLUMN + 7, STEP_COLUMN + 7, out);
 	}
 }
 
@@ -86,7 +86,7 @@ static void print_strategy(const struct flmem_plan_strategy *strategy,
 	char server[FORMAT_MAX], client[FORMAT_MAX], disk[FORMAT_MAX], node[FORMAT_MAX];
 
 	fprintf(out, "\n%s%s:", strategy->name, chosen ? " (chosen)" : "");
-	help_wrap(strategy->summary, 2, (int)strlen(strategy->name) + (chosen ? 10 : 1), out);
+	layout_fold(strategy->summary, 2, (int)strlen(strategy->name) + (chosen ? 10 : 1), out);
 	print_steps(strategy, FLMEM_ROLE_SERVER, out);
 	print_steps(strategy, FLMEM_ROLE_CLIENT, out);
 	fprintf(out, "  peak: server %s, each client %s",
@@ -111,12 +111,12 @@ static void print_plan(const struct flmem_plan_request *request, const struct fl
 		print_strategy(&plan->strategies[i], request, i == plan->chosen, out);
 	fputs("\nEach figure includes ", out);
 	fputs(format_bytes(plan->runtime_bytes, runtime), out);
-	help_wrap(request->optimizer ? "for Python and its libraries."
-				     : "for Python and its libraries; training in host memory is "
-				       "counted only with --optimizer.",
-		  0, 21 + (int)strlen(runtime), out);
+	layout_fold(request->optimizer ? "for Python and its libraries."
+				       : "for Python and its libraries; training in host memory is "
+					 "counted only with --optimizer.",
+		    0, 21 + (int)strlen(runtime), out);
 	if (plan->caveat)
-		help_wrap(plan->caveat, 0, 0, out);
+		layout_fold(plan->caveat, 0, 0, out);
 	for (size_t i = 0; i < plan->text_count; i++)
 		fprintf(out, "\n# %s\n%s", plan->texts[i].where, plan->texts[i].text);
 }

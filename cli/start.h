@@ -8,7 +8,7 @@
 
 #include <flmem/error.h>
 
-#include "role_options.h"
+#include "options/role_options.h"
 
 struct start_options {
 	struct role_options role; /* first: ROLE_OPTIONS requires it */

@@ -10,7 +10,7 @@
 #include <flmem/report.h>
 #include <flmem/text.h>
 
-#include "format.h"
+#include "print/format.h"
 #include "signals.h"
 
 #define COOL_DOWN_US_DEFAULT  60000000U /* with --when */

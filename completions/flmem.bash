@@ -7,7 +7,7 @@ _flmem_offer()
 {
 	local word=$1
 	shift
-	mapfile -t COMPREPLY < <(compgen "$@" -- "$word")
+	mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen "$@" -- "$word")
 }
 
 _flmem_pids()
@@ -22,17 +22,17 @@ _flmem_files()
 	_flmem_offer "$1" "$2"
 }
 
-# _flmem_line VALUED: completes the command line after the options of flmem
+# _flmem_line BEGIN VALUED: completes the command line after the options of flmem
 _flmem_line()
 {
-	local begin=2
+	local begin=$1
 	while ((begin < COMP_CWORD)); do
 		case ${COMP_WORDS[begin]} in
 		--) ((begin += 1)) && break ;;
 		-*)
 			if [[ ${COMP_WORDS[begin + 1]} == = ]]; then
 				((begin += 3))
-			elif [[ " $1 " == *" ${COMP_WORDS[begin]} "* ]]; then
+			elif [[ " $2 " == *" ${COMP_WORDS[begin]} "* ]]; then
 				((begin += 2))
 			else
 				((begin += 1))
@@ -62,10 +62,11 @@ _flmem()
 		option=${COMP_WORDS[COMP_CWORD - 2]}
 	fi
 	if ((COMP_CWORD == 1)); then
-		_flmem_offer "$word" -W "detect trim env start watch recommend help --help --version"
+		_flmem_offer "$word" -W "detect trim env start watch recommend aggregate help --help --version"
 		return
 	fi
-	case ${COMP_WORDS[1]} in
+	local command=${COMP_WORDS[1]}
+	case $command in
 	detect)
 		options=" --pid --name --all --tree --role --min-rss --no-heap --budget --ask-runtime --timeout --assume-seccomp --json --help"
 		case $option in
@@ -98,7 +99,7 @@ _flmem()
 		esac
 		;;
 	env)
-		options=" --role --parallelism --allocator --jemalloc-library --framework --framework-version --gpu --no-gpu --force --format --explain --json --help"
+		options=" --role --parallelism --allocator --jemalloc-library --framework --framework-version --job --gpu --no-gpu --force --format --explain --json --help"
 		case $option in
 		--role | -r) _flmem_offer "$word" -W "server client trainer" && return ;;
 		--parallelism) _flmem_offer "$word" -W "normal high" && return ;;
@@ -106,11 +107,12 @@ _flmem()
 		--jemalloc-library) _flmem_files "$word" -f && return ;;
 		--framework | -f) _flmem_offer "$word" -W "nvflare appfl flower" && return ;;
 		--framework-version) return ;;
+		--job) _flmem_files "$word" -f && return ;;
 		--format) _flmem_offer "$word" -W "sh fish csh dotenv systemd docker k8s json" && return ;;
 		esac
 		;;
 	start)
-		options=" --role --parallelism --allocator --jemalloc-library --framework --framework-version --gpu --no-gpu --jemalloc --no-inherit-preload --force --dry-run --json --supervise --workspace --wait --grace --emit --output --site --org --image --help"
+		options=" --role --parallelism --allocator --jemalloc-library --framework --framework-version --job --gpu --no-gpu --jemalloc --no-inherit-preload --force --dry-run --json --supervise --workspace --wait --grace --emit --output --site --org --image --help"
 		case $option in
 		--role | -r) _flmem_offer "$word" -W "server client trainer" && return ;;
 		--parallelism) _flmem_offer "$word" -W "normal high" && return ;;
@@ -118,6 +120,7 @@ _flmem()
 		--jemalloc-library) _flmem_files "$word" -f && return ;;
 		--framework | -f) _flmem_offer "$word" -W "nvflare appfl flower" && return ;;
 		--framework-version) return ;;
+		--job) _flmem_files "$word" -f && return ;;
 		--workspace | -w) _flmem_files "$word" -d && return ;;
 		--wait) return ;;
 		--grace) return ;;
@@ -127,7 +130,7 @@ _flmem()
 		--org) return ;;
 		--image) return ;;
 		esac
-		_flmem_line " --role -r --parallelism --allocator -a --jemalloc-library --framework -f --framework-version --workspace -w --wait --grace --emit -e --output -o --site --org --image" && return
+		_flmem_line 2 " --role -r --parallelism --allocator -a --jemalloc-library --framework -f --framework-version --job --workspace -w --wait --grace --emit -e --output -o --site --org --image" && return
 		;;
 	watch)
 		options=" --pid --name --all --tree --role --min-rss --interval --duration --log --rounds --round-regex --record --replay --listen --report --fail-above --fail-growth --auto --gc --cuda --full --every-rounds --when --cool-down --min-release --max-ineffective --assume-seccomp --timeout --quiet --json --help"
@@ -176,9 +179,25 @@ _flmem()
 		esac
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;
+	aggregate)
+		options=" --output --weights --algorithm --trim --nan --non-float --resume --chunk --threads --quiet --json --help"
+		case $option in
+		--output | -o) _flmem_files "$word" -f && return ;;
+		--weights) return ;;
+		--algorithm | -a) _flmem_offer "$word" -W "fedavg median trimmed-mean" && return ;;
+		--trim) return ;;
+		--nan) _flmem_offer "$word" -W "reject skip-client propagate" && return ;;
+		--non-float) _flmem_offer "$word" -W "equal first round" && return ;;
+		--chunk) return ;;
+		--threads) return ;;
+		esac
+		[[ $word == -* ]] || _flmem_files "$word" -f
+		;;
 	help)
 		options=" --help"
-		[[ $word == -* ]] || _flmem_offer "$word" -W "detect trim env start watch recommend help exit-codes conditions"
+		if ((COMP_CWORD == 2)); then
+			[[ $word == -* ]] || _flmem_offer "$word" -W "detect trim env start watch recommend aggregate help exit-codes conditions"
+		fi
 		;;
 	esac
 	if [[ $word == -* && -n $options ]]; then

@@ -1,22 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 # Generated from the option tables by 'make generate'.
 
-# True when the given command (none: no command yet) is being completed.
+# True when the given command (none: no command yet) is being completed. $__flmem_verbs lists
+# the commands of two words.
 function __flmem_is
 	set -l words (commandline -opc)
+	set -e words[1]
 	if test (count $argv) -eq 0
-		test (count $words) -eq 1
+		test (count $words) -eq 0
+	else if contains -- "$words[1..2]" $__flmem_verbs
+		test "$words[1..2]" = "$argv"
 	else
-		test (count $words) -ge 2; and test $words[2] = $argv[1]
+		test "$words[1]" = "$argv"
 	end
+end
+
+# True directly after the given words.
+function __flmem_after
+	set -l words (commandline -opc)
+	set -e words[1]
+	test "$words" = "$argv"
 end
 
 # Prints the index of the first word of the command line, one past the last word if it has
 # not begun. $__flmem_valued_COMMAND lists the options whose value is the next word.
 function __flmem_line_begin
 	set -l words (commandline -opc)
-	set -l valued __flmem_valued_$argv[1]
-	set -l at 3
+	set -l valued __flmem_valued_(string join _ $argv)
+	set -l at (math 2 + (count $argv))
 	while test $at -le (count $words)
 		if test $words[$at] = --
 			set at (math $at + 1)
@@ -34,14 +45,14 @@ end
 
 # True while options of flmem may follow.
 function __flmem_before_line
-	__flmem_is $argv[1]; or return
+	__flmem_is $argv; or return
 	set -l words (commandline -opc)
-	test (__flmem_line_begin $argv[1]) -gt (count $words); and not contains -- -- $words
+	test (__flmem_line_begin $argv) -gt (count $words); and not contains -- -- $words
 end
 
 function __flmem_line
 	set -l words (commandline -opc)
-	set -l begin (__flmem_line_begin $argv[1])
+	set -l begin (__flmem_line_begin $argv)
 	set -l word (commandline -ct)
 	if test $begin -gt (math (count $words) + 1)
 		return
@@ -54,12 +65,14 @@ function __flmem_line
 end
 
 complete -c flmem -f
+set -g __flmem_verbs
 complete -c flmem -n '__flmem_is' -a detect -d 'reports the allocators, memory, settings and roles of live processes, and a verdict'
 complete -c flmem -n '__flmem_is' -a trim -d 'returns retained memory of live processes to the kernel'
 complete -c flmem -n '__flmem_is' -a env -d 'prints the memory settings of a role for a shell or another launcher'
 complete -c flmem -n '__flmem_is' -a start -d 'runs a command with the settings of its role and verifies them'
 complete -c flmem -n '__flmem_is' -a watch -d 'watches memory over time and by round: trend and forecast'
 complete -c flmem -n '__flmem_is' -a recommend -d 'checks the memory settings of jobs and proposes values'
+complete -c flmem -n '__flmem_is' -a aggregate -d 'averages models on disk in memory that does not grow with the model'
 complete -c flmem -n '__flmem_is' -a help -d 'explains a command or a topic'
 complete -c flmem -n '__flmem_is' -l help -s h -d 'list the commands'
 complete -c flmem -n '__flmem_is' -l version -s V -d 'print the version'
@@ -108,6 +121,7 @@ complete -c flmem -n '__flmem_is env' -l allocator -s a -x -a 'glibc jemalloc au
 complete -c flmem -n '__flmem_is env' -l jemalloc-library -r -F -d 'jemalloc library to preload (default: the installed one)'
 complete -c flmem -n '__flmem_is env' -l framework -s f -x -a 'nvflare appfl flower' -d 'framework whose variables are added (default nvflare)'
 complete -c flmem -n '__flmem_is env' -l framework-version -x -d 'omit settings that this version does not read (2.8, 2.9.0)'
+complete -c flmem -n '__flmem_is env' -l job -r -F -d 'NVFlare job that will run: add the variables of external trainers, which override a job, if it sets no memory_gc_rounds'
 complete -c flmem -n '__flmem_is env' -l gpu -d 'the client uses a GPU (default: if this machine has one)'
 complete -c flmem -n '__flmem_is env' -l no-gpu -d 'the client uses no GPU'
 complete -c flmem -n '__flmem_is env' -l force -d 'replace values that are already set (default: keep them)'
@@ -116,13 +130,14 @@ complete -c flmem -n '__flmem_is env' -l explain -d 'add comments: reason and so
 complete -c flmem -n '__flmem_is env' -l json -d 'the same as --format=json'
 complete -c flmem -n '__flmem_is env' -l help -s h -d 'print this help'
 
-set -g __flmem_valued_start --role -r --parallelism --allocator -a --jemalloc-library --framework -f --framework-version --workspace -w --wait --grace --emit -e --output -o --site --org --image
+set -g __flmem_valued_start --role -r --parallelism --allocator -a --jemalloc-library --framework -f --framework-version --job --workspace -w --wait --grace --emit -e --output -o --site --org --image
 complete -c flmem -n '__flmem_before_line start' -l role -s r -x -a 'server client trainer' -d 'role of the process in the federation (required)'
 complete -c flmem -n '__flmem_before_line start' -l parallelism -x -a 'normal high' -d 'high: 8 arenas, for a server that works on many clients at once'
 complete -c flmem -n '__flmem_before_line start' -l allocator -s a -x -a 'glibc jemalloc auto' -d 'allocator to configure (default glibc); auto selects jemalloc if it is installed'
 complete -c flmem -n '__flmem_before_line start' -l jemalloc-library -r -F -d 'jemalloc library to preload (default: the installed one)'
 complete -c flmem -n '__flmem_before_line start' -l framework -s f -x -a 'nvflare appfl flower' -d 'framework whose variables are added (default nvflare)'
 complete -c flmem -n '__flmem_before_line start' -l framework-version -x -d 'omit settings that this version does not read (2.8, 2.9.0)'
+complete -c flmem -n '__flmem_before_line start' -l job -r -F -d 'NVFlare job that will run: add the variables of external trainers, which override a job, if it sets no memory_gc_rounds'
 complete -c flmem -n '__flmem_before_line start' -l gpu -d 'the client uses a GPU (default: if this machine has one)'
 complete -c flmem -n '__flmem_before_line start' -l no-gpu -d 'the client uses no GPU'
 complete -c flmem -n '__flmem_before_line start' -l jemalloc -s j -d 'preload jemalloc after a probe has shown that it loads; same as --allocator=jemalloc'
@@ -196,13 +211,28 @@ complete -c flmem -n '__flmem_is recommend' -l json -d 'the same as --format=jso
 complete -c flmem -n '__flmem_is recommend' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is recommend' -F
 
+complete -c flmem -n '__flmem_is aggregate' -l output -s o -r -F -d 'safetensors file to write; it appears when it is complete, and replaces an older one then'
+complete -c flmem -n '__flmem_is aggregate' -l weights -x -d 'one number per input, for example counts of samples: 600,1200,200; they are divided by their sum (default: all equal)'
+complete -c flmem -n '__flmem_is aggregate' -l algorithm -s a -x -a 'fedavg median trimmed-mean' -d 'how elements are combined: their weighted mean (default), or median or trimmed mean, which limit what single inputs can do and use no weights'
+complete -c flmem -n '__flmem_is aggregate' -l trim -x -d 'for trimmed-mean: share of the inputs to drop at each end, per element (default 0.2)'
+complete -c flmem -n '__flmem_is aggregate' -l nan -x -a 'reject skip-client propagate' -d 'a NaN or an infinity in an input: fail, average without that input, or compute with it (default reject)'
+complete -c flmem -n '__flmem_is aggregate' -l non-float -x -a 'equal first round' -d 'integer and other tensors: must be equal, are copied from the first input, or are averaged and rounded (default equal)'
+complete -c flmem -n '__flmem_is aggregate' -l resume -d 'continue a run of the same inputs and options that was stopped or killed; without one, start'
+complete -c flmem -n '__flmem_is aggregate' -l chunk -x -d 'unit of reading ahead, writing and resuming (default 4MiB)'
+complete -c flmem -n '__flmem_is aggregate' -l threads -x -d 'threads that read, compute and write (default: one per processor, at most 8)'
+complete -c flmem -n '__flmem_is aggregate' -l quiet -s q -d 'no progress on the terminal'
+complete -c flmem -n '__flmem_is aggregate' -l json -d 'print the result as one JSON object'
+complete -c flmem -n '__flmem_is aggregate' -l help -s h -d 'print this help'
+complete -c flmem -n '__flmem_is aggregate' -F
+
 complete -c flmem -n '__flmem_is help' -l help -s h -d 'print this help'
-complete -c flmem -n '__flmem_is help' -a detect -d 'reports the allocators, memory, settings and roles of live processes, and a verdict'
-complete -c flmem -n '__flmem_is help' -a trim -d 'returns retained memory of live processes to the kernel'
-complete -c flmem -n '__flmem_is help' -a env -d 'prints the memory settings of a role for a shell or another launcher'
-complete -c flmem -n '__flmem_is help' -a start -d 'runs a command with the settings of its role and verifies them'
-complete -c flmem -n '__flmem_is help' -a watch -d 'watches memory over time and by round: trend and forecast'
-complete -c flmem -n '__flmem_is help' -a recommend -d 'checks the memory settings of jobs and proposes values'
-complete -c flmem -n '__flmem_is help' -a help -d 'explains a command or a topic'
-complete -c flmem -n '__flmem_is help' -a exit-codes -d 'the exit status of every command'
-complete -c flmem -n '__flmem_is help' -a conditions -d 'the conditions of --when'
+complete -c flmem -n '__flmem_after help' -a detect -d 'reports the allocators, memory, settings and roles of live processes, and a verdict'
+complete -c flmem -n '__flmem_after help' -a trim -d 'returns retained memory of live processes to the kernel'
+complete -c flmem -n '__flmem_after help' -a env -d 'prints the memory settings of a role for a shell or another launcher'
+complete -c flmem -n '__flmem_after help' -a start -d 'runs a command with the settings of its role and verifies them'
+complete -c flmem -n '__flmem_after help' -a watch -d 'watches memory over time and by round: trend and forecast'
+complete -c flmem -n '__flmem_after help' -a recommend -d 'checks the memory settings of jobs and proposes values'
+complete -c flmem -n '__flmem_after help' -a aggregate -d 'averages models on disk in memory that does not grow with the model'
+complete -c flmem -n '__flmem_after help' -a help -d 'explains a command or a topic'
+complete -c flmem -n '__flmem_after help' -a exit-codes -d 'the exit status of every command'
+complete -c flmem -n '__flmem_after help' -a conditions -d 'the conditions of --when'

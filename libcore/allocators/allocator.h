@@ -85,6 +85,23 @@ struct flmem_allocator_ops {
 	int (*check)(const struct flmem_view *view, const struct flmem_allocator *found,
 		     uint64_t budget_us, struct flmem_error *err);
 	/*
+	 * FLMEM_EUNSUPPORTED if the program has given the allocator a function (a hook) that the
+	 * calls would run on the borrowed thread, which may hold a lock that the hook takes. Reads
+	 * from outside; what cannot be read counts as no hook. NULL: it has no hooks, or only calls
+	 * show them.
+	 */
+	int (*check_hooks)(const struct flmem_view *view, const struct flmem_allocator *found,
+			   struct flmem_error *err);
+	/*
+	 * The same for hooks that only calls show, several arenas per chain from number `first` on:
+	 * appends the calls and returns the offset of their answers. take_hooks returns the next
+	 * number to query, 0 after the last. NULL, or nothing appended: not needed or not possible.
+	 */
+	uint64_t (*plan_hooks)(const struct flmem_allocator *found, uint64_t first,
+			       struct flmem_chain *chain);
+	int (*take_hooks)(const struct flmem_view *view, const struct flmem_allocator *found,
+			  const unsigned char *answers, uint64_t *first, struct flmem_error *err);
+	/*
 	 * Reads the state of its heap from outside, without stopping a thread or mapping a page
 	 * that was not present. Fields that cannot be read are unknown with their reason. NULL: its
 	 * state needs calls (plan_state).
@@ -111,10 +128,10 @@ struct flmem_allocator_ops {
 	uint64_t (*take_arenas)(const unsigned char *answers, uint64_t first,
 				struct flmem_heap_report *heap);
 	/*
-	 * The system calls that the calls of plan_trim, plan_query, plan_state and plan_arenas may
-	 * make, with the known values of their arguments, from the sources and from strace. A
-	 * missing entry may kill a target under seccomp. NULL, or a NULL result: they are unknown,
-	 * and a filter that could kill for any call is refused.
+	 * The system calls that the calls of all plan functions may make, with the known values of
+	 * their arguments, from the sources and from strace. A missing entry may kill a target
+	 * under seccomp. NULL, or a NULL result: they are unknown, and a filter that could kill for
+	 * any call is refused.
 	 */
 	const struct flmem_syscall_table *(*syscalls)(const struct flmem_allocator *found);
 	/* Why its state cannot be queried; NULL: it can. */

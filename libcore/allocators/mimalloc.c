@@ -104,6 +104,57 @@ static int plan_mimalloc_trim(const struct flmem_view *view, const struct flmem_
 }
 
 /*
+ * Virtual address of the variable that `mov %rdi,variable(%rip)` writes, the first instruction at
+ * `at`, with or without a leading endbr64; 0: other code.
+ */
+static uint64_t decode_x86_store(const unsigned char code[CODE_BYTES], uint64_t at)
+{
+	static const unsigned char endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa},
+				   store[] = {0x48, 0x89, 0x3d};
+	int32_t distance;
+
+	if (memcmp(code, endbr64, sizeof(endbr64)) == 0) {
+		code += sizeof(endbr64);
+		at += sizeof(endbr64);
+	}
+	if (memcmp(code, store, sizeof(store)) != 0)
+		return 0;
+	memcpy(&distance, code + sizeof(store), sizeof(distance));
+	return at + sizeof(store) + sizeof(distance) + (uint64_t)(int64_t)distance;
+}
+
+/*
+ * The function that mi_collect() calls is in a static variable, `deferred_free` in src/page.c,
+ * which mi_register_deferred_free() sets first.
+ */
+static bool find_deferred_free(const struct flmem_module *module, uint64_t *ret_address)
+{
+	struct flmem_image *image = flmem_module_image(module, NULL);
+	unsigned char code[CODE_BYTES];
+	struct flmem_symbol symbol;
+	uint64_t variable;
+
+	if (!image || flmem_image_machine(image) != EM_X86_64 ||
+	    !flmem_image_find_any(image, "mi_register_deferred_free", &symbol) ||
+	    !flmem_image_read_address(image, symbol.value, code, sizeof(code)))
+		return false;
+	variable = decode_x86_store(code, symbol.value);
+	return variable && flmem_module_address(module, variable, ret_address);
+}
+
+static int check_mimalloc_hooks(const struct flmem_view *view, const struct flmem_allocator *found,
+				struct flmem_error *err)
+{
+	uint64_t address, function;
+
+	if (!find_deferred_free(found->module, &address) ||
+	    flmem_process_read_memory(view->process, address, &function, sizeof(function)) ||
+	    !function)
+		return 0;
+	return flmem_plan_refuse_hook(view, found, "a function (mi_register_deferred_free)", err);
+}
+
+/*
  * mi_process_info() of mimalloc 1.7 and later takes eight pointers to numbers and skips those that
  * are NULL (mimalloc.h). The sixth is for the committed size; on Linux its resident size is the
  * same number, and the others come from the kernel.
@@ -175,6 +226,7 @@ const struct flmem_allocator_ops flmem_allocator_mimalloc = {
 	.files = {"mimalloc"},
 	.probe = probe_mimalloc,
 	.plan_trim = plan_mimalloc_trim,
+	.check_hooks = check_mimalloc_hooks,
 	.syscalls = list_mimalloc_syscalls,
 	.plan_state = plan_mimalloc_state,
 	.take_state = take_mimalloc_state,

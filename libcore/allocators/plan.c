@@ -31,6 +31,18 @@ int flmem_plan_call(const struct flmem_allocator *found, const char *name, uint6
 	return rc;
 }
 
+int flmem_plan_refuse_hook(const struct flmem_view *view, const struct flmem_allocator *found,
+			   const char *hook, struct flmem_error *err)
+{
+	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+			       "process %d has set %s of %s: flmem's calls would run that function "
+			       "of the program on the borrowed thread, which may hold a lock that "
+			       "the function takes; unset it, or release the memory from inside "
+			       "the program",
+			       (int)view->process->pid, hook,
+			       flmem_allocator_name(found->ops->kind));
+}
+
 bool flmem_plan_can_tell(const struct flmem_view *view, const struct flmem_allocator *found)
 {
 	struct flmem_chain chain = {0};

@@ -20,6 +20,10 @@ int flmem_plan_function(const struct flmem_allocator *found, const char *name,
 int flmem_plan_call(const struct flmem_allocator *found, const char *name, uint64_t argument,
 		    struct flmem_chain *chain, struct flmem_error *err);
 
+/* FLMEM_EUNSUPPORTED: the program has set `hook`, which the calls would run. */
+int flmem_plan_refuse_hook(const struct flmem_view *view, const struct flmem_allocator *found,
+			   const char *hook, struct flmem_error *err);
+
 /* Whether this build has a symbol for the function that reports its state. */
 bool flmem_plan_can_tell(const struct flmem_view *view, const struct flmem_allocator *found);
 

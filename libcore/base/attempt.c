@@ -31,7 +31,7 @@ struct task {
 	sigset_t stops; /* signals that the caller's thread handles otherwise */
 };
 
-static _Thread_local const struct task *current;
+static _Thread_local struct task *current;
 
 bool flmem_attempt_is_lost(void)
 {
@@ -232,5 +232,44 @@ int flmem_attempt_run(const struct flmem_attempt *attempt, void *context, bool *
 		rc = run_task(task, thread, ret_lost, err);
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return rc;
+}
+
+struct apart {
+	void (*run)(void *context);
+	void *context;
+	struct task *task; /* of the caller */
+	sigset_t mask;	   /* likewise */
+};
+
+static void *run_apart(void *argument)
+{
+	const struct apart *apart = argument;
+
+	current = apart->task;
+	if (current)
+		atomic_store(&current->tid, (int)syscall(SYS_gettid));
+	pthread_sigmask(SIG_SETMASK, &apart->mask, NULL);
+	apart->run(apart->context);
+	current = NULL;
+	return NULL;
+}
+
+/* Signals are handled by the new thread alone, as by the caller before: it may block them. */
+int flmem_attempt_run_apart(void (*run)(void *context), void *context)
+{
+	struct apart apart = {.run = run, .context = context, .task = current};
+	pthread_t thread;
+	sigset_t all;
+	int rc;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &apart.mask);
+	rc = flmem_thread_start(&thread, run_apart, &apart);
+	if (!rc)
+		pthread_join(thread, NULL);
+	if (!rc && current)
+		atomic_store(&current->tid, (int)syscall(SYS_gettid));
+	pthread_sigmask(SIG_SETMASK, &apart.mask, NULL);
 	return rc;
 }

@@ -45,4 +45,12 @@ int flmem_attempt_run(const struct flmem_attempt *attempt, void *context, bool *
  */
 bool flmem_attempt_is_lost(void);
 
+/*
+ * Calls `run` on a thread that ends with it, and waits for that end; within an attempt the new
+ * thread is part of it. It has the signal mask of the caller, who blocks all signals meanwhile. For
+ * work whose effects the kernel undoes when its thread ends, such as tracing. Returns 0 or the
+ * error number of pthread_create().
+ */
+int flmem_attempt_run_apart(void (*run)(void *context), void *context);
+
 #endif

@@ -96,5 +96,7 @@ int flmem_json_read(struct flmem_cursor *cursor);
 int flmem_hocon_read(struct flmem_cursor *cursor);
 int flmem_yaml_read(struct flmem_cursor *cursor);
 int flmem_toml_read(struct flmem_cursor *cursor);
+int flmem_python_read(struct flmem_cursor *cursor);
+int flmem_notebook_read(struct flmem_cursor *cursor);
 
 #endif

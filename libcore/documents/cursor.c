@@ -199,7 +199,7 @@ int flmem_cursor_triple(struct flmem_cursor *cursor, const char **ret_text)
 	return 0;
 }
 
-static size_t digits(const char *text, size_t length)
+static size_t count_digits(const char *text, size_t length)
 {
 	size_t count = 0;
 
@@ -211,13 +211,13 @@ static size_t digits(const char *text, size_t length)
 enum flmem_node_kind flmem_number_kind(const char *text, size_t length)
 {
 	enum flmem_node_kind kind = FLMEM_NODE_INTEGER;
-	size_t at = length && text[0] == '-', count = digits(text + at, length - at);
+	size_t at = length && text[0] == '-', count = count_digits(text + at, length - at);
 
 	if (!count || (count > 1 && text[at] == '0'))
 		return FLMEM_NODE_STRING;
 	at += count;
 	if (at < length && text[at] == '.') {
-		count = digits(text + at + 1, length - at - 1);
+		count = count_digits(text + at + 1, length - at - 1);
 		if (!count)
 			return FLMEM_NODE_STRING;
 		at += count + 1;
@@ -226,7 +226,7 @@ enum flmem_node_kind flmem_number_kind(const char *text, size_t length)
 	if (at < length && (text[at] == 'e' || text[at] == 'E')) {
 		at++;
 		at += at < length && (text[at] == '+' || text[at] == '-');
-		count = digits(text + at, length - at);
+		count = count_digits(text + at, length - at);
 		if (!count)
 			return FLMEM_NODE_STRING;
 		at += count;

@@ -133,6 +133,8 @@ static int read_syntax(struct flmem_cursor *cursor)
 		[FLMEM_SYNTAX_HOCON] = flmem_hocon_read,
 		[FLMEM_SYNTAX_YAML] = flmem_yaml_read,
 		[FLMEM_SYNTAX_TOML] = flmem_toml_read,
+		[FLMEM_SYNTAX_PYTHON] = flmem_python_read,
+		[FLMEM_SYNTAX_NOTEBOOK] = flmem_notebook_read,
 	};
 	struct flmem_cursor start = *cursor;
 	int rc;

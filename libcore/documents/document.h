@@ -32,7 +32,9 @@ enum flmem_syntax {
 	FLMEM_SYNTAX_HOCON,
 	FLMEM_SYNTAX_YAML,
 	FLMEM_SYNTAX_TOML,
-	FLMEM_SYNTAX_PLAIN, /* no tree: only checked to be text */
+	FLMEM_SYNTAX_PLAIN,    /* no tree: only checked to be text */
+	FLMEM_SYNTAX_PYTHON,   /* the calls of imported names: python_calls.h */
+	FLMEM_SYNTAX_NOTEBOOK, /* the same of a Jupyter notebook; its text becomes that code */
 };
 
 enum flmem_node_kind {
@@ -43,6 +45,7 @@ enum flmem_node_kind {
 	FLMEM_NODE_STRING,
 	FLMEM_NODE_LIST,
 	FLMEM_NODE_MAP,
+	FLMEM_NODE_EXPRESSION, /* of Python: any value that is not a literal */
 };
 
 /* Bytes [start, end) of the text; lines and columns (in bytes) count from 1. */

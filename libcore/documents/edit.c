@@ -27,6 +27,12 @@ static bool set_edit(struct flmem_buf *text, size_t start, size_t end, struct fl
 	return true;
 }
 
+/* Python is read for its calls only, which is not enough to check a change of it. */
+static bool is_code(const struct flmem_document *document)
+{
+	return document->syntax == FLMEM_SYNTAX_PYTHON || document->syntax == FLMEM_SYNTAX_NOTEBOOK;
+}
+
 bool flmem_edit_replace(const struct flmem_document *document, const struct flmem_node *node,
 			const char *value, struct flmem_edit *ret_edit)
 {
@@ -34,9 +40,9 @@ bool flmem_edit_replace(const struct flmem_document *document, const struct flme
 	const enum flmem_syntax syntax = document->syntax;
 	char first = byte_at(document, node->place.start);
 
-	/* Their maps may follow a key without a separator, or be on separate lines. */
-	if (!node->parent)
+	if (!node->parent || is_code(document))
 		return false;
+	/* Their maps may follow a key without a separator, or be on separate lines. */
 	if (node->kind == FLMEM_NODE_MAP &&
 	    (syntax == FLMEM_SYNTAX_HOCON || syntax == FLMEM_SYNTAX_TOML))
 		return false;
@@ -243,7 +249,7 @@ bool flmem_edit_insert(const struct flmem_document *document, const struct flmem
 {
 	char first = byte_at(document, map->place.start);
 
-	if (!flmem_node_is_kind(map, FLMEM_NODE_MAP) ||
+	if (!flmem_node_is_kind(map, FLMEM_NODE_MAP) || is_code(document) ||
 	    (document->syntax == FLMEM_SYNTAX_YAML && first == '*'))
 		return false;
 	if (first == '{' && byte_at(document, map->place.end - 1) == '}')

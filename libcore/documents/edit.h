@@ -16,7 +16,7 @@
 
 /*
  * Replaces a value. False where that could change more (an anchor, an alias, a map of HOCON or
- * TOML, which may have no separator before it, the whole document) or when out of memory.
+ * TOML, which may have no separator before it, the whole document, Python) or when out of memory.
  */
 bool flmem_edit_replace(const struct flmem_document *document, const struct flmem_node *node,
 			const char *value, struct flmem_edit *ret_edit);

@@ -148,3 +148,62 @@ bool flmem_python_is_string(const struct flmem_python_word *word, const char *co
 	return length >= prefix + 2 &&
 	       equals_text(word->text + prefix + 1, length - prefix - 2, content);
 }
+
+void flmem_python_start(struct flmem_python_reader *reader,
+			const struct flmem_python_source *source, size_t part)
+{
+	*reader = (struct flmem_python_reader){
+		.python = {.text = source->text,
+			   .at = source->parts[part].at,
+			   .line_start = source->parts[part].at,
+			   .line = source->parts[part].line},
+	};
+	flmem_python_advance(reader);
+}
+
+void flmem_python_advance(struct flmem_python_reader *reader)
+{
+	reader->before = reader->word;
+	reader->word = flmem_python_next(&reader->python);
+}
+
+bool flmem_python_accept(struct flmem_python_reader *reader, const char *text)
+{
+	if (!flmem_python_is(&reader->word, text))
+		return false;
+	flmem_python_advance(reader);
+	return true;
+}
+
+void flmem_python_dotted(struct flmem_python_reader *reader, char out[FLMEM_PYTHON_DOTTED_MAX])
+{
+	size_t used = 0;
+	bool whole = true;
+
+	do {
+		const struct flmem_python_word *word = &reader->word;
+		size_t length = word->place.end - word->place.start;
+
+		whole &= word->kind == FLMEM_PYTHON_NAME &&
+			 used + length + 2 <= FLMEM_PYTHON_DOTTED_MAX;
+		if (whole) {
+			memcpy(out + used, word->text, length);
+			used += length;
+			out[used++] = '.';
+		}
+		flmem_python_advance(reader);
+	} while (flmem_python_accept(reader, "."));
+	out[whole ? used - 1 : 0] = '\0';
+}
+
+bool flmem_python_ends(const struct flmem_python_word *word)
+{
+	return word->kind == FLMEM_PYTHON_LINE || word->kind == FLMEM_PYTHON_END ||
+	       flmem_python_is(word, ";");
+}
+
+bool flmem_python_at_statement(const struct flmem_python_reader *reader)
+{
+	return flmem_python_ends(&reader->before) ||
+	       (!reader->python.brackets && flmem_python_is(&reader->before, ":"));
+}

@@ -3,8 +3,9 @@
 #define FLMEM_DOCUMENTS_PYTHON_H
 
 /*
- * Python source as a sequence of words: enough to find imports and calls with their arguments.
- * Comments are skipped, a string is one word whatever it contains. Nothing is allocated.
+ * Python source as a sequence of words, and a reader with one word of lookahead over it: enough to
+ * find imports and calls with their arguments. Comments are skipped, a string is one word whatever
+ * it contains. Nothing is allocated, and nothing of the source is executed.
  */
 
 #include <stdbool.h>
@@ -34,7 +35,44 @@ struct flmem_python {
 	int brackets; /* that are open */
 };
 
+/* Source in independent parts: a file is one, and each cell of a notebook. */
+struct flmem_python_part {
+	size_t at;     /* offset in the text; the part ends at a NUL */
+	unsigned line; /* number of its first line */
+};
+
+struct flmem_python_source {
+	const char *text;
+	const struct flmem_python_part *parts;
+	size_t count;
+};
+
+struct flmem_python_reader {
+	struct flmem_python python;
+	struct flmem_python_word word, before; /* `before` of the first word: an END */
+};
+
+/* Longest dotted name that is read; longer ones are read as "". */
+#define FLMEM_PYTHON_DOTTED_MAX 256
+
 void flmem_python_init(struct flmem_python *python, const char *text);
+
+void flmem_python_start(struct flmem_python_reader *reader,
+			const struct flmem_python_source *source, size_t part);
+
+void flmem_python_advance(struct flmem_python_reader *reader);
+
+/* Whether the word is `text`, which is then read. */
+bool flmem_python_accept(struct flmem_python_reader *reader, const char *text);
+
+/* Reads "a.b.c" into `out`; the reader is then after it. */
+void flmem_python_dotted(struct flmem_python_reader *reader, char out[FLMEM_PYTHON_DOTTED_MAX]);
+
+/* Whether the word ends a statement: the end of a line or of the source, or a semicolon. */
+bool flmem_python_ends(const struct flmem_python_word *word);
+
+/* Whether a statement may begin at the reader's word. */
+bool flmem_python_at_statement(const struct flmem_python_reader *reader);
 
 /* The next word; at the end always END. */
 struct flmem_python_word flmem_python_next(struct flmem_python *python);

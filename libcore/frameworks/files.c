@@ -27,8 +27,8 @@ static bool matches_stem(const char *name, const char *stem, enum flmem_syntax *
 	return false;
 }
 
-static bool matches(const struct flmem_file_name *row, const char *name,
-		    enum flmem_syntax *ret_syntax)
+static bool matches_name(const struct flmem_file_name *row, const char *name,
+			 enum flmem_syntax *ret_syntax)
 {
 	const char *dot = strrchr(name, '.');
 
@@ -55,7 +55,7 @@ static bool find_match(const char *name, enum flmem_name_match match,
 
 	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
 		for (const struct flmem_file_name *row = (*f)->files; row && row->text; row++) {
-			if (row->match != match || !matches(row, name, &syntax))
+			if (row->match != match || !matches_name(row, name, &syntax))
 				continue;
 			ret_file->match = match;
 			ret_file->syntax = syntax;
@@ -78,13 +78,14 @@ bool flmem_file_name_find(const char *path, struct flmem_found_file *ret_file)
 	return false;
 }
 
-/* Whether the file has this name, as flmem_file_name_find() decided. */
+/* Whether the file is one of this row, as flmem_file_name_find() decided. */
 static bool is_candidate(const struct flmem_found_file *file, const struct flmem_file_name *row)
 {
 	enum flmem_syntax syntax;
 
 	return row->match == file->match &&
-	       matches(row, flmem_text_basename(file->path), &syntax) && syntax == file->syntax;
+	       matches_name(row, flmem_text_basename(file->path), &syntax) &&
+	       syntax == file->syntax;
 }
 
 bool flmem_file_is_likely(const struct flmem_found_file *file, const struct flmem_buf *text)

@@ -21,20 +21,20 @@ struct flmem_framework_ops;
 enum flmem_name_match {
 	FLMEM_NAME_WHOLE,
 	FLMEM_NAME_START,
-	FLMEM_NAME_STEM, /* all before a suffix of JSON, HOCON or YAML; decides by itself */
+	FLMEM_NAME_STEM, /* all before a suffix of JSON, HOCON or YAML; sufficient by itself */
 	FLMEM_NAME_SUFFIX,
 	FLMEM_NAME_MATCHES,
 };
 
-/* Of files that a STEM does not name, the content decides. Tables end in a row without text. */
+/* The content decides for files that match no STEM row. Tables end in a row without text. */
 struct flmem_file_name {
 	const char *text;
 	const struct flmem_input_kind *kind;
 	enum flmem_name_match match;
-	enum flmem_syntax syntax; /* not for STEM, where the suffix decides */
+	enum flmem_syntax syntax; /* not for STEM: the suffix decides */
 };
 
-/* Files that are no documents. */
+/* Files that are not documents. */
 enum flmem_found_record {
 	FLMEM_FOUND_DOCUMENT,
 	FLMEM_FOUND_RECORDING, /* of flmem watch */
@@ -45,12 +45,13 @@ struct flmem_found_file {
 	char *path;
 	char *job; /* folder of its job; files of one job are checked together */
 	char *app; /* folder of its app in a job that has apps, or NULL */
-	const struct flmem_framework_ops *framework; /* whose job it belongs to, or NULL */
-	const struct flmem_input_kind *kind;	     /* by its name; NULL: the content decides */
+	const struct flmem_framework_ops *framework; /* the framework of its job, or NULL */
+	const struct flmem_input_kind *kind; /* the kind by its name; NULL: the content decides */
 	enum flmem_found_record record;
 	enum flmem_syntax syntax;
 	enum flmem_name_match match;
-	bool named; /* named by the user, not found in a folder */
+	bool named;   /* named by the user, not found in a folder */
+	bool checked; /* has been read and has rules */
 };
 
 /* The files of one job or folder, and the documents read of them. */
@@ -64,13 +65,17 @@ struct flmem_found_job {
 /* The layout of jobs of several files. */
 struct flmem_job_layout {
 	/*
-	 * The folder of the job of a file that its name identifies and of its app, if it is in one;
-	 * the caller frees both. False when out of memory.
+	 * Finds the folder of the job of a file that its name identifies, and the folder of its app
+	 * if it is in one; the caller frees both. False if out of memory.
 	 */
 	bool (*locate)(const struct flmem_found_file *file, char **ret_job, char **ret_app);
-	/* Whether the file only has the name of a file of a job. */
+	/*
+	 * Whether the file has the name of a file of a job but belongs to another program, unless
+	 * its content claims it for the job.
+	 */
 	bool (*is_foreign)(const struct flmem_found_job *job, const struct flmem_found_file *file);
-	/* Adds a problem for each missing file. FLMEM_EFAILED when out of memory. */
+	bool (*claims)(const struct flmem_document *document);
+	/* Adds a problem for each missing file. FLMEM_EFAILED if out of memory. */
 	int (*check)(const struct flmem_found_job *job, struct flmem_recommendations *found,
 		     struct flmem_error *err);
 };
@@ -81,14 +86,14 @@ bool flmem_file_name_find(const char *path, struct flmem_found_file *ret_file);
 /* Whether the text could be of a kind that the name allows; parsing it as a document decides. */
 bool flmem_file_is_likely(const struct flmem_found_file *file, const struct flmem_buf *text);
 
-/* The kind of a document whose name does not decide; NULL when there are no rules for it. */
+/* The kind of a document whose name does not decide; NULL if there are no rules for it. */
 const struct flmem_input_kind *flmem_file_recognise(const struct flmem_found_file *file,
 						    const struct flmem_document *document);
 
 /* Suffixes of configurations, with which a STEM is combined; ends in NULL. */
 extern const char *const flmem_file_suffixes[];
 
-/* The folder that holds `path`: "a/b" of "a/b/c", "." of "c". NULL when memory is out. */
+/* The folder that contains `path`: "a/b" of "a/b/c", "." of "c". NULL if out of memory. */
 char *flmem_file_folder(const char *path);
 
 bool flmem_file_has_word(const struct flmem_buf *text, const char *word);

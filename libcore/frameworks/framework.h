@@ -28,6 +28,8 @@
 #include "rules/trend_rules.h"
 
 struct flmem_process;
+struct flmem_launch_program;
+struct flmem_trouble_row;
 
 /*
  * The relatives of a process, for the few processes that share a command line. All processes are
@@ -45,18 +47,18 @@ void flmem_relatives_clear(struct flmem_relatives *relatives);
 
 typedef bool flmem_relatives_test(const struct flmem_argv_env *command);
 
-/* True when a child of `pid` has a command line that passes the test. */
+/* True if the command line of a child of `pid` passes the test. */
 bool flmem_relatives_has_child(struct flmem_relatives *relatives, pid_t pid,
 			       flmem_relatives_test *test);
 
-/* True when the command line of `pid` itself passes the test. */
+/* True if the command line of `pid` passes the test. */
 bool flmem_relatives_is(struct flmem_relatives *relatives, pid_t pid, flmem_relatives_test *test);
 
 /* The data that identify a process. */
 struct flmem_subject {
 	const struct flmem_process *process;
 	const struct flmem_argv_env *command;
-	const struct flmem_argv_env *environment; /* NULL when it is not readable */
+	const struct flmem_argv_env *environment; /* NULL if it cannot be read */
 	struct flmem_program program;
 	struct flmem_relatives *relatives;
 };
@@ -66,9 +68,9 @@ struct flmem_subject {
 
 struct flmem_identity {
 	enum flmem_framework framework;
-	enum flmem_role role;	   /* NONE for helpers that hold no model */
-	const char *part;	   /* static: the framework's own name for it; NULL: none */
-	char site[FLMEM_SITE_MAX]; /* untrusted text; "" when it has none */
+	enum flmem_role role;	   /* NONE for helper processes without a model */
+	const char *part;	   /* static: the framework's name for it; NULL: none */
+	char site[FLMEM_SITE_MAX]; /* untrusted text; "" if it has none */
 };
 
 struct flmem_framework_ops {
@@ -84,37 +86,53 @@ struct flmem_framework_ops {
 	const struct flmem_file_name *files;
 	/* The layout of its jobs; NULL: each file is checked alone. */
 	const struct flmem_job_layout *jobs;
-	/* Its ways to run a round, for memory plans; NULL: none. */
+	/* Its strategies for a round, for memory plans; NULL: none. */
 	const struct flmem_strategies *strategies;
+	/* The steps of its troubleshooting lists; NULL: none. */
+	const struct flmem_trouble_row *troubles;
+	/* The programs that start its processes in scripts and containers; NULL: none. */
+	const struct flmem_launch_program *programs;
 	/* Its start commands and script; NULL: none. */
 	const struct flmem_start_ops *start;
 	/* Maximum time in which its processes exit by themselves after a request; 0: none do. */
 	uint64_t exit_us;
 	/* Whether a role offloads tensors to the directory of temporary files; or NULL. */
 	bool (*offloads)(enum flmem_role role);
-	const char *offload_unread; /* why that directory is not read for other processes */
+	const char *offload_unread; /* why that directory cannot be read for other processes */
+	/*
+	 * Rounds between cleanups by the environment of a live process, which overrides its job;
+	 * unknown if it does not. Or NULL.
+	 */
+	struct flmem_u64 (*own_gc_rounds)(const struct flmem_process_report *process);
 	/* The rules about its files, ending in NULL; or NULL. */
 	const struct flmem_rule_table *const *rules;
 	/* The rules about its live processes, and about recorded ones; or NULL. */
 	const struct flmem_live_table *live_rules;
 	const struct flmem_trend_table *trend_rules;
-	/* Rows that report nothing but record facts about jobs for the rules. Or NULL. */
+	/* Rows that report nothing but record facts about jobs for the rules; or NULL. */
 	const struct flmem_rule_table *facts;
 };
 
 extern const struct flmem_framework_ops *const flmem_frameworks[]; /* ends in NULL */
 
-/* Recognises the process; all zero when it belongs to no known framework. */
+/* Recognises the process; all zero if it belongs to no known framework. */
 void flmem_identify(struct flmem_subject *subject, struct flmem_identity *ret_identity);
 
 /* The table of operations of a framework; NULL for NONE. */
 const struct flmem_framework_ops *flmem_framework_ops_of(enum flmem_framework framework);
 
 /*
- * NULL when processes of this framework and role offload tensors to the directory of temporary
- * files; else why that is not read.
+ * NULL if processes of this framework and role offload tensors to the directory of temporary files;
+ * else the reason why it is not read.
  */
 const char *flmem_offload_unread(enum flmem_framework framework, enum flmem_role role);
+
+/*
+ * Rounds between cleanups of a live process: by its own environment where that overrides the job,
+ * else those of its job.
+ */
+struct flmem_u64 flmem_gc_rounds_of(const struct flmem_process_report *process,
+				    struct flmem_u64 job);
 
 /* Copies the name of a site into the identity; NULL clears it. */
 void flmem_identity_set_site(struct flmem_identity *identity, const char *site);

@@ -6,8 +6,10 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
+#include "frameworks/framework.h"
 
-#define WORD_MAX 512
+#define WORD_MAX    512
+#define PROGRAM_MAX 64
 
 const char *const flmem_launch_names[] = {
 	[FLMEM_LAUNCH_ARENA_MAX] = "MALLOC_ARENA_MAX",
@@ -19,25 +21,33 @@ const char *const flmem_launch_names[] = {
 	[FLMEM_LAUNCH_TMPDIR] = "TMPDIR",
 };
 
-/* Words that start a process of a federation. */
-static const struct {
-	const char *word;
-	enum flmem_role role;
-} programs[] = {
-	{"nvflare.private.fed.app.server.server_train", FLMEM_ROLE_SERVER},
-	{"nvflare.private.fed.app.client.client_train", FLMEM_ROLE_CLIENT},
-	{"nvflare.private.fed.app.simulator.simulator", FLMEM_ROLE_SIMULATOR_SERVER},
-};
+/* A program of two words counts if they are one after the other. */
+static bool names_program(const char *text, const struct flmem_launch_program *program)
+{
+	size_t length = program->before ? strlen(program->before) : 0;
+	const char *at = text;
+
+	if (!program->before)
+		return strstr(text, program->word);
+	while ((at = strstr(at, program->before))) {
+		at += length;
+		if (*at == ' ' && flmem_text_starts(at + 1, program->word))
+			return true;
+	}
+	return false;
+}
 
 bool flmem_launch_is_likely(const char *text)
 {
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(programs); i++)
-		if (strstr(text, programs[i].word))
-			return true;
-	return strstr(text, "nvflare simulator");
+	for (size_t i = 0; flmem_frameworks[i]; i++)
+		for (const struct flmem_launch_program *p = flmem_frameworks[i]->programs;
+		     p && p->word; p++)
+			if (names_program(text, p))
+				return true;
+	return false;
 }
 
-/* One word of a script: its text without quotes, and where that is. */
+/* One word of a script: its text without quotes, and its place. */
 struct word {
 	struct flmem_place place;
 	char text[WORD_MAX];
@@ -47,11 +57,11 @@ struct scan {
 	const char *text;
 	size_t at, line_start;
 	unsigned line;
-	bool line_ended; /* before the last word, other than by a backslash */
+	bool line_ended; /* the line has ended before the last word, other than after a backslash */
 	struct flmem_launches *launches;
-	int current;	      /* launch of this line, or -1 */
-	size_t first_of_line; /* variable that this line began with */
-	bool after_nvflare, after_flmem;
+	int current;		    /* the launch on this line, or -1 */
+	size_t first_of_line;	    /* the first variable of this line */
+	char previous[PROGRAM_MAX]; /* last part of the word before on this line */
 	int pending; /* name whose value is the next word: Dockerfile's ENV NAME VALUE; -1: none */
 	bool after_env;
 	bool after_tmpfs, after_mount; /* options of docker run whose value is the next word */
@@ -67,7 +77,7 @@ static void skip_bytes(struct scan *scan, size_t count)
 	}
 }
 
-/* Blanks, separators, comments and ends of lines before a word. False at the end. */
+/* Skips blanks, separators, comments and line ends before a word. False at the end. */
 static bool skip_to_word(struct scan *scan)
 {
 	for (;;) {
@@ -96,7 +106,7 @@ static void append_char(struct word *word, size_t *length, char c)
 		word->text[(*length)++] = c;
 }
 
-/* A word without its quotes; ${...} is kept whole. */
+/* Reads a word and removes its quotes; ${...} is kept whole. */
 static void read_word(struct scan *scan, struct word *word)
 {
 	size_t length = 0;
@@ -143,7 +153,7 @@ static int find_name(const char *text, size_t length)
 	return -1;
 }
 
-/* "${NAME:-VALUE}" is VALUE where nothing else is set; other expansions are not known. */
+/* "${NAME:-VALUE}" is VALUE if nothing else is set; other expansions are unknown. */
 static bool plain_value(const char *value, const char **ret_start, size_t *ret_length)
 {
 	const char *fallback = flmem_text_starts(value, "${") ? strstr(value, ":-") : NULL;
@@ -158,6 +168,7 @@ static bool plain_value(const char *value, const char **ret_start, size_t *ret_l
 	return !memchr(*ret_start, '$', *ret_length) && !memchr(*ret_start, '`', *ret_length);
 }
 
+/* A value of NULL is not known. */
 static void add_variable(struct flmem_launches *launches, int name, const char *value, int launch,
 			 const struct flmem_place *place)
 {
@@ -165,16 +176,18 @@ static void add_variable(struct flmem_launches *launches, int name, const char *
 	const char *start;
 	size_t length;
 
-	if (launches->variable_count == FLMEM_LAUNCH_VARIABLES_MAX)
+	if (launches->variable_count == FLMEM_LAUNCH_VARIABLES_MAX || !place)
 		return;
 	row = &launches->variables[launches->variable_count++];
 	*row = (struct flmem_launch_variable){
 		.name = (enum flmem_launch_name)name, .launch = launch, .place = *place};
-	if (plain_value(value, &start, &length) && length < sizeof(row->value))
-		memcpy(row->value, start, length);
+	if (!value || !plain_value(value, &start, &length) || length >= sizeof(row->value))
+		return;
+	row->known = true;
+	memcpy(row->value, start, length);
 }
 
-/* A path, which options may follow behind a colon. */
+/* Adds a path, which may be followed by a colon and options. */
 static void add_mount(struct flmem_launches *launches, const char *path, int launch,
 		      const struct flmem_place *place)
 {
@@ -189,27 +202,29 @@ static void add_mount(struct flmem_launches *launches, const char *path, int lau
 	memcpy(row->path, path, length);
 }
 
-static int add_launch(struct flmem_launches *launches, enum flmem_role role,
-		      const struct flmem_place *place)
+static int add_launch(struct flmem_launches *launches, const struct flmem_launch *launch)
 {
 	if (launches->launch_count == FLMEM_LAUNCHES_MAX)
 		return -1;
-	launches->launches[launches->launch_count] =
-		(struct flmem_launch){.role = role, .place = *place};
+	launches->launches[launches->launch_count] = *launch;
 	return (int)launches->launch_count++;
 }
 
-static enum flmem_role program_role(const char *word)
+/* The launch by a word, after another one; a role of FLMEM_ROLE_NONE if it starts nothing. */
+static struct flmem_launch launch_by(const char *previous, const char *name)
 {
-	const char *name = flmem_text_basename(word);
-
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(programs); i++)
-		if (strcmp(name, programs[i].word) == 0)
-			return programs[i].role;
-	return FLMEM_ROLE_NONE;
+	for (size_t i = 0; flmem_frameworks[i]; i++)
+		for (const struct flmem_launch_program *p = flmem_frameworks[i]->programs;
+		     p && p->word; p++)
+			if (strcmp(name, p->word) == 0 &&
+			    (!p->before || strcmp(previous, p->before) == 0))
+				return (struct flmem_launch){.framework =
+								     flmem_frameworks[i]->framework,
+							     .role = p->role};
+	return (struct flmem_launch){0};
 }
 
-/* NAME=VALUE, also behind "Environment=" of a unit or "--env=" of docker run. */
+/* NAME=VALUE, also after "Environment=" of a unit or "--env=" of docker run. */
 static bool note_assignment(struct scan *scan, const struct word *word)
 {
 	static const char *const prefixes[] = {"Environment=", "--env=", "-e"};
@@ -243,7 +258,7 @@ static void note_mount_option(struct scan *scan, const char *text, const struct 
 	}
 }
 
-/* Of docker run, and TemporaryFileSystem= of a unit. They hold for all of the file. */
+/* Mounts of docker run, and TemporaryFileSystem= of a unit. They apply to the whole file. */
 static void note_mount(struct scan *scan, const struct word *word)
 {
 	static const char tmpfs[] = "--tmpfs", mount[] = "--mount", unit[] = "TemporaryFileSystem=";
@@ -263,24 +278,23 @@ static void note_mount(struct scan *scan, const struct word *word)
 	scan->after_mount = strcmp(text, mount) == 0;
 }
 
-/* The file does not show the settings that flmem itself adds. */
+/* If flmem starts the program, the file does not show the settings that flmem adds. */
 static void note_program(struct scan *scan, const struct word *word)
 {
 	const char *name = flmem_text_basename(word->text);
-	enum flmem_role role = program_role(word->text);
+	struct flmem_launch launch = launch_by(scan->previous, name);
 
-	if (scan->after_nvflare && strcmp(name, "simulator") == 0)
-		role = FLMEM_ROLE_SIMULATOR_SERVER;
-	if ((scan->after_flmem && (!strcmp(name, "env") || !strcmp(name, "start"))) ||
+	if ((strcmp(scan->previous, "flmem") == 0 &&
+	     (!strcmp(name, "env") || !strcmp(name, "start"))) ||
 	    strstr(word->text, "flmem env")) /* eval "$(flmem env ...)" */
 		scan->launches->open = true;
-	scan->after_nvflare = strcmp(name, "nvflare") == 0;
-	scan->after_flmem = strcmp(name, "flmem") == 0;
-	if (role)
-		scan->current = add_launch(scan->launches, role, &word->place);
+	snprintf(scan->previous, sizeof(scan->previous), "%.*s", PROGRAM_MAX - 1, name);
+	launch.place = word->place;
+	if (launch.role)
+		scan->current = add_launch(scan->launches, &launch);
 }
 
-/* Variables in front of a command, on its own line, are for it alone. */
+/* Variables in front of a command on the same line apply only to that command. */
 static void end_line(struct scan *scan)
 {
 	size_t count = scan->launches->variable_count;
@@ -289,7 +303,8 @@ static void end_line(struct scan *scan)
 		scan->launches->variables[i].launch = scan->current;
 	scan->first_of_line = count;
 	scan->current = -1;
-	scan->after_nvflare = scan->after_flmem = scan->after_env = false;
+	scan->previous[0] = '\0';
+	scan->after_env = false;
 	scan->pending = -1;
 }
 
@@ -324,7 +339,7 @@ static void read_script(const char *text, struct flmem_launches *launches)
 			end_line(&scan);
 		scan.line_ended = false;
 		read_word(&scan, &word);
-		if (scan.at == start) /* a bracket or the like */
+		if (scan.at == start) /* a bracket or a similar character */
 			skip_bytes(&scan, 1);
 		note_word(&scan, &word, before);
 		snprintf(before, sizeof(before), "%.7s", word.text);
@@ -332,7 +347,17 @@ static void read_script(const char *text, struct flmem_launches *launches)
 	end_line(&scan);
 }
 
-/* The words of a command in YAML: a list of them, or one text. */
+/* The launch in a text of YAML has the place of the text. */
+static int add_inner_launch(struct flmem_launches *launches, const struct flmem_launch *inner,
+			    const struct flmem_node *text)
+{
+	struct flmem_launch launch = *inner;
+
+	launch.place = text->place;
+	return add_launch(launches, &launch);
+}
+
+/* Reads the words of a command in YAML: a list of words, or one text. */
 static int read_words(const struct flmem_node *words, struct flmem_launches *launches, int launch)
 {
 	const struct flmem_node *n =
@@ -346,10 +371,11 @@ static int read_words(const struct flmem_node *words, struct flmem_launches *lau
 		read_script(n->text, &inner);
 		launches->open |= inner.open;
 		if (inner.launch_count)
-			launch = add_launch(launches, inner.launches[0].role, &n->place);
+			launch = add_inner_launch(launches, &inner.launches[0], n);
 		for (size_t i = 0; i < inner.variable_count; i++)
 			add_variable(launches, (int)inner.variables[i].name,
-				     inner.variables[i].value, launch, &n->place);
+				     inner.variables[i].known ? inner.variables[i].value : NULL,
+				     launch, &n->place);
 	}
 	return launch;
 }
@@ -368,16 +394,16 @@ static void read_pair(const struct flmem_node *entry, struct flmem_launches *lau
 	} else if (entry->key) { /* NAME: VALUE */
 		known = find_name(entry->key, strlen(entry->key));
 		value = entry;
-		text = entry->text;
+		text = entry->kind == FLMEM_NODE_NULL ? NULL : entry->text;
 	} else {
 		known = name ? find_name(name, strlen(name)) : -1;
-		text = value ? value->text : "";
+		text = value ? value->text : NULL;
 	}
 	if (known >= 0)
 		add_variable(launches, known, text, launch, value ? &value->place : &entry->place);
 }
 
-/* A service of Compose: tmpfs, and volumes of that type. */
+/* A service of Compose: tmpfs, and volumes of type tmpfs. */
 static void read_tmpfs(const struct flmem_node *map, struct flmem_launches *launches, int launch)
 {
 	const struct flmem_node *tmpfs = flmem_node_get(map, "tmpfs"), *n;
@@ -396,7 +422,7 @@ static void read_tmpfs(const struct flmem_node *map, struct flmem_launches *laun
 	}
 }
 
-/* Whether a volume of the pod, by its name, is an emptyDir of medium Memory. */
+/* Whether the volume of the pod with this name is an emptyDir of medium Memory. */
 static bool is_in_memory(const struct flmem_node *pod, const char *name)
 {
 	const struct flmem_node *n = flmem_node_first(flmem_node_get(pod, "volumes"));
@@ -451,7 +477,7 @@ static void read_container(const struct flmem_node *map, struct flmem_launches *
 	}
 }
 
-/* Every map may be a container; an alias repeats the children of its anchor, so it is skipped. */
+/* Every map may be a container. An alias repeats the children of its anchor, so it is skipped. */
 static void read_containers(const struct flmem_node *node, struct flmem_launches *launches)
 {
 	if (node->kind == FLMEM_NODE_MAP)

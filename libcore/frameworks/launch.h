@@ -3,8 +3,9 @@
 #define FLMEM_FRAMEWORKS_LAUNCH_H
 
 /*
- * Which programs a file starts, and with which of the variables that rules check: shell scripts,
- * Dockerfiles and systemd units by their words, Compose and Kubernetes files by their containers.
+ * Finds the programs that a file starts, and the variables for them that rules check: shell
+ * scripts, Dockerfiles and systemd units by their words, Compose and Kubernetes files by their
+ * containers.
  */
 
 #include <stdbool.h>
@@ -35,19 +36,28 @@ extern const char *const flmem_launch_names[FLMEM_LAUNCH_NAMES];
 
 struct flmem_launch_variable {
 	enum flmem_launch_name name;
-	int launch; /* index of the only one that it is for; -1: for all of the file */
+	int launch; /* index of the only launch to which it applies; -1: the whole file */
 	struct flmem_place place; /* of the value without quotes; in ${NAME:-VALUE} of VALUE */
-	char value[FLMEM_LAUNCH_VALUE_MAX]; /* "" where it is not known before it runs */
+	bool known;		  /* false: the value is not known before the file runs */
+	char value[FLMEM_LAUNCH_VALUE_MAX]; /* "" if it is empty or not known */
 };
 
-/* A directory that is kept in memory: tmpfs, or an emptyDir of medium Memory. */
+/* A directory in memory: tmpfs, or an emptyDir of medium Memory. */
 struct flmem_launch_mount {
-	int launch; /* as of a variable */
+	int launch; /* as in struct flmem_launch_variable */
 	struct flmem_place place;
 	char path[FLMEM_LAUNCH_PATH_MAX];
 };
 
+/* A program that starts a process of a federation. A table ends in a row without `word`. */
+struct flmem_launch_program {
+	const char *before; /* last part of the word in front of it, or NULL */
+	const char *word;
+	enum flmem_role role;
+};
+
 struct flmem_launch {
+	enum flmem_framework framework;
 	enum flmem_role role; /* server, client, or simulator server for a whole simulator */
 	struct flmem_place place;
 };
@@ -63,17 +73,17 @@ struct flmem_launches {
 	bool musl; /* an image of Alpine Linux */
 };
 
-/* Reads the input, of any of these kinds; `ret_launches` is cleared first. */
+/* Reads an input of any of these kinds; clears `ret_launches` first. */
 void flmem_launches_read(const struct flmem_input *input, struct flmem_launches *ret_launches);
 
 /* Whether a text starts one of the programs. */
 bool flmem_launch_is_likely(const char *text);
 
-/* The mount in memory that holds the path for a launch; NULL when there is none. */
+/* The mount in memory that contains the path for a launch; NULL if there is none. */
 const struct flmem_launch_mount *flmem_launch_mount_of(const struct flmem_launches *launches,
 						       int launch, const char *path);
 
-/* The last value that holds for a launch; NULL when there is none. */
+/* The last value that applies to a launch; NULL if there is none. */
 const struct flmem_launch_variable *flmem_launch_find(const struct flmem_launches *launches,
 						      int launch, enum flmem_launch_name name);
 

@@ -14,7 +14,7 @@ static bool is_python(const char *word)
 {
 	const char *name = flmem_text_basename(word);
 
-	/* A login shell's dash is not expected here, but exec -l would write one. */
+	/* A login shell's dash is not expected here, but exec -l would add one. */
 	if (*name == '-')
 		name++;
 	return flmem_text_starts(name, "python") || flmem_text_starts(name, "pypy");

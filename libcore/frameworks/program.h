@@ -27,7 +27,7 @@ void flmem_program_parse(const struct flmem_argv_env *command, struct flmem_prog
 
 /*
  * Value of an option among the arguments: the word after `option`, or the text after "option=".
- * NULL when it is absent.
+ * NULL if it is absent.
  */
 const char *flmem_program_option(const struct flmem_argv_env *command,
 				 const struct flmem_program *program, const char *option);

@@ -68,3 +68,14 @@ void flmem_identity_set_site(struct flmem_identity *identity, const char *site)
 {
 	snprintf(identity->site, sizeof(identity->site), "%s", site ? site : "");
 }
+
+struct flmem_u64 flmem_gc_rounds_of(const struct flmem_process_report *process,
+				    struct flmem_u64 job)
+{
+	const struct flmem_framework_ops *framework = flmem_framework_ops_of(process->framework);
+	struct flmem_u64 own = FLMEM_UNKNOWN("no environment overrides the job");
+
+	if (framework && framework->own_gc_rounds)
+		own = framework->own_gc_rounds(process);
+	return own.unknown ? job : own;
+}

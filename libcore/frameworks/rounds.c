@@ -5,7 +5,7 @@
 
 #include "frameworks/framework.h"
 
-/* Text that the regular expression is tried on: regexec(3) may take long. */
+/* Length of text on which the regular expression is tried: regexec(3) may take long. */
 #define SEARCHED_MAX 4096U
 
 /* Column width of APPFL's tables. */
@@ -129,8 +129,8 @@ static bool matches_here(struct cursor *c, const struct flmem_round_marker *m, s
 	return false;
 }
 
-static bool matches(const struct flmem_round_marker *m, const char *line, size_t length,
-		    struct mark *ret_mark)
+static bool matches_marker(const struct flmem_round_marker *m, const char *line, size_t length,
+			   struct mark *ret_mark)
 {
 	struct cursor c = {.at = line, .end = line + length};
 
@@ -151,7 +151,7 @@ static bool find_in_tables(const char *line, size_t length, struct mark *ret_mar
 {
 	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
 		for (const struct flmem_round_marker *m = (*f)->markers; m && m->before; m++)
-			if (matches(m, line, length, ret_mark))
+			if (matches_marker(m, line, length, ret_mark))
 				return true;
 	return false;
 }

@@ -6,7 +6,7 @@
  * Rounds as reported by logs. Each framework has a table of the texts that mark rounds; this file
  * searches lines of logs for them and merges the reports of several logs into one sequence. Lines
  * are untrusted bytes of any length. The text may be anywhere in a line, so that headers, colours,
- * centred texts on lines of their own and JSON around it do not matter.
+ * centred texts on separate lines and JSON around it do not matter.
  */
 
 #include <regex.h>
@@ -20,12 +20,12 @@
 
 enum flmem_round_kind {
 	FLMEM_ROUND_STARTED,	   /* `before` NUMBER `after`: this round has started */
-	FLMEM_ROUND_FINISHED,	   /* the same: it is over */
-	FLMEM_ROUND_ALL_FINISHED,  /* `before`: the last round is over */
+	FLMEM_ROUND_FINISHED,	   /* the same: the round has ended */
+	FLMEM_ROUND_ALL_FINISHED,  /* `before`: the last round has ended */
 	FLMEM_ROUND_COUNTED_START, /* `before`: a round starts, without its number */
-	FLMEM_ROUND_COUNTED_END,   /* `before`: it is over */
+	FLMEM_ROUND_COUNTED_END,   /* `before`: the round has ended */
 	FLMEM_ROUND_CLIENT, /* `before` CLIENT: a round starts when the same client sends again */
-	FLMEM_ROUND_CLIENT_CHUNK, /* `before` CHUNK/CHUNKS `after` CLIENT: the same in chunks */
+	FLMEM_ROUND_CLIENT_CHUNK, /* `before` CHUNK/CHUNKS `after` CLIENT: the same, in chunks */
 	FLMEM_ROUND_TABLE_ROW,	  /* `before` ... "]: ", number in ten columns: a round's results */
 };
 
@@ -43,14 +43,15 @@ struct flmem_rounds {
 	bool has_regex;
 	bool running;
 	bool ending;   /* the task of the running round is over in the logs read so far */
-	bool any;      /* some round was seen, `current` is one */
+	bool any;      /* a round was seen, and `current` is valid */
 	bool numbered; /* logs report numbers, so rounds are no longer counted */
 	uint64_t current;
-	size_t leader; /* log that reported it */
+	size_t leader; /* the log that reported it */
 	uint64_t counted;
-	uint64_t tasked;    /* logs that reported a task and not yet its end; a bit for each */
-	uint64_t task_logs; /* that ever reported one */
-	char client[FLMEM_ROUND_CLIENT_MAX]; /* whose next update starts a round */
+	uint64_t tasked; /* logs with a reported task whose end was not reported; a bit for each */
+	uint64_t task_logs; /* logs that have reported a task */
+	char client
+		[FLMEM_ROUND_CLIENT_MAX]; /* a round starts with the next update of this client */
 	bool in_chunks;
 };
 
@@ -63,7 +64,7 @@ struct flmem_round_change {
 /*
  * `regex` is a POSIX extended expression that is searched for in each line instead of the tables of
  * the frameworks; its first group, if it has one, is the number of the round that starts. NULL:
- * none. FLMEM_EUSAGE when it does not compile.
+ * none. FLMEM_EUSAGE if it does not compile.
  */
 int flmem_rounds_init(struct flmem_rounds *rounds, const char *regex, struct flmem_error *err);
 
@@ -72,15 +73,15 @@ void flmem_rounds_clear(struct flmem_rounds *rounds);
 #define FLMEM_AUTO_ROUNDS FLMEM_AUTO(flmem_rounds_clear)
 
 /*
- * Reads one line of the log with this index; true when it changed the rounds. line[length] must be
+ * Reads one line of the log with this index; true if it changed the rounds. line[length] must be
  * readable and is set to NUL for the regular expression.
  */
 bool flmem_rounds_read(struct flmem_rounds *rounds, size_t log, char *line, size_t length,
 		       struct flmem_round_change *ret_change);
 
 /*
- * Call it when all logs are read to their current ends; true when that changed the rounds. The end
- * of a client's task is deferred until then: the log of its server, which may be read later, may
+ * Call it when all logs are read to their current ends; true if that changed the rounds. The end of
+ * a client's task is deferred until then: the log of its server, which may be read later, may
  * report that the round continues.
  */
 bool flmem_rounds_pause(struct flmem_rounds *rounds, struct flmem_round_change *ret_change);

@@ -2,7 +2,7 @@
 #ifndef FLMEM_FRAMEWORKS_START_H
 #define FLMEM_FRAMEWORKS_START_H
 
-/* How the roles of a framework are started where the user names no command. */
+/* How to start the roles of a framework if the user gives no command. */
 
 #include <stdbool.h>
 
@@ -28,25 +28,27 @@ struct flmem_start_ops {
 	/* False if the role has no command. */
 	bool (*command)(const struct flmem_start_request *request,
 			struct flmem_start_command *ret_command);
-	/* The variable by which jemalloc is opted in to in start scripts. */
+	/* The variable that enables jemalloc in start scripts. */
 	const char *jemalloc_variable;
 	/*
 	 * The start script, for sh: before the memory settings, after them, and after the function
 	 * run(), which executes the command. It sets workspace and kit; run() of the framework's
-	 * own command also uses site and org.
+	 * command also uses site and org.
 	 */
 	const char *script_kit; /* what it starts, before the role: "an NVFlare" */
 	const char *script_head, *script_middle, *script_tail;
+	/* Text before the words for a site and an organisation that the user has not named. */
+	const char *script_names, *script_site, *script_org;
 	const char *(*script_run)(enum flmem_role role);
 };
 
 /*
- * Those of the framework; of the first one with a start script if it has none, since the script
- * runs any command.
+ * The start operations of the framework; those of the first framework with a start script if it has
+ * none, since the script runs any command.
  */
 const struct flmem_start_ops *flmem_start_script_of(enum flmem_framework framework);
 
-/* NULL: the framework has no commands of its own. */
+/* NULL: the framework has no commands. */
 const struct flmem_start_ops *flmem_start_of(enum flmem_framework framework);
 
 #endif

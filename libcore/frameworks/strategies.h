@@ -3,10 +3,10 @@
 #define FLMEM_FRAMEWORKS_STRATEGIES_H
 
 /*
- * The strategies of a framework for running a round, as data: what its server and its clients hold
- * in each step, counted in models, chunks and largest tensors, and the configuration that selects
- * the strategy. ops/recommend/memory_plan.c converts the counts to bytes; docs/guides/planning.md
- * gives their sources.
+ * The strategies of a framework for a round, as data: what its server and its clients hold in each
+ * step, counted in models, chunks and largest tensors, and the configuration that selects the
+ * strategy. ops/recommend/memory_plan.c converts the counts to bytes; docs/guides/planning.md gives
+ * their sources.
  */
 
 #include <stdbool.h>
@@ -49,7 +49,7 @@ struct flmem_strategy {
 	size_t step_count;
 	const struct flmem_strategy_file *files;
 	size_t file_count;
-	uint64_t chunk_bytes; /* its own size, or 0: chosen for the node, up to chunk_max */
+	uint64_t chunk_bytes; /* a fixed size, or 0: chosen for the node, up to chunk_max */
 	uint64_t chunk_max;   /* 0: no chunks */
 	uint64_t message_max; /* 0: no size to set */
 	unsigned disk_models_per_client; /* on the server's disk */

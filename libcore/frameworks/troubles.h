@@ -3,8 +3,9 @@
 #define FLMEM_FRAMEWORKS_TROUBLES_H
 
 /*
- * The steps of flmem/troubleshoot.h: a table of rows, each with the function that decides whether a
- * step is done. The functions use only the findings of others and read nothing themselves.
+ * The steps of flmem/troubleshoot.h: tables of rows, each with the function that decides whether a
+ * step is done. The functions use only the findings of others and read nothing themselves. The
+ * lists of a framework's guide are applied to processes of every framework.
  */
 
 #include <stdbool.h>
@@ -37,19 +38,11 @@ struct flmem_trouble_answer {
 typedef void flmem_trouble_check(const struct flmem_trouble_case *one,
 				 struct flmem_trouble_answer *ret_answer);
 
-/* Each as the steps of troubles.c name it. */
-flmem_trouble_check flmem_trouble_arenas;
-flmem_trouble_check flmem_trouble_server_gc;
-flmem_trouble_check flmem_trouble_client_gc;
-flmem_trouble_check flmem_trouble_interval;
-flmem_trouble_check flmem_trouble_every_round;
-flmem_trouble_check flmem_trouble_clear_cache;
-flmem_trouble_check flmem_trouble_cuda;
-flmem_trouble_check flmem_trouble_jemalloc;
-flmem_trouble_check flmem_trouble_decay;
-flmem_trouble_check flmem_trouble_monitor;
-flmem_trouble_check flmem_trouble_batch;
-flmem_trouble_check flmem_trouble_leaks;
+/* The lists of a framework; a table ends in a row without `check`. */
+struct flmem_trouble_row {
+	struct flmem_trouble_step step;
+	flmem_trouble_check *check;
+};
 
 /* Answers the step at this index of flmem_trouble_step(). */
 void flmem_trouble_answer(size_t index, const struct flmem_trouble_case *one,

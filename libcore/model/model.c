@@ -11,12 +11,12 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "base/text.h"
-#include "documents/document.h"
 #include "model/known.h"
+#include "model/shards.h"
 #include "model/tensors.h"
 
 #define FILES_MAX 10000U
-#define INDEX	  "model.safetensors.index.json"
+#define INDEX	  FLMEM_SHARDS_INDEX
 
 typedef int add_function(int fd, const char *path, struct flmem_tensors *tensors,
 			 struct flmem_error *err);
@@ -93,62 +93,16 @@ static int add_below(int dirfd, const char *folder, const char *name, struct flm
 	return add_file(dirfd, name, path, tensors, err);
 }
 
-/* Names of shards are paths by the format; those outside the folder are rejected. */
-static bool is_plain_name(const char *name)
-{
-	return *name && !strchr(name, '/') && flmem_text_ends(name, ".safetensors");
-}
-
-static int compare_text(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-static int add_shards(int dirfd, const char *folder, const struct flmem_document *index,
-		      struct flmem_tensors *tensors, struct flmem_error *err)
-{
-	FLMEM_AUTO_FREE const char **names = calloc(index->node_count + 1, sizeof(*names));
-	const struct flmem_node *map = flmem_node_get(index->root, "weight_map");
-	size_t count = 0;
-	int rc = 0;
-
-	if (!names)
-		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
-	for (const struct flmem_node *n = flmem_node_first(map); n; n = n->next) {
-		const char *name = flmem_node_string(n);
-
-		if (!name || !is_plain_name(name))
-			return flmem_error_set(err, FLMEM_EUSAGE, 0,
-					       "'%s/" INDEX "' names a shard outside of its folder",
-					       folder);
-		names[count++] = name;
-	}
-	if (!count)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s/" INDEX "' names no shards",
-				       folder);
-	qsort(names, count, sizeof(*names), compare_text);
-	for (size_t i = 0; i < count && !rc; i++)
-		if (!i || strcmp(names[i - 1], names[i]) != 0)
-			rc = add_below(dirfd, folder, names[i], tensors, err);
-	return rc;
-}
-
 /* With an index, its shards and no others. */
 static int add_indexed(int dirfd, const char *folder, struct flmem_tensors *tensors,
 		       struct flmem_error *err)
 {
-	FLMEM_AUTO_DOCUMENT struct flmem_document index = {0};
-	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
-	int rc = flmem_io_read_file_at(dirfd, INDEX, FLMEM_TENSORS_HEADER_MAX, &text);
+	FLMEM_AUTO_SHARDS struct flmem_shards shards = FLMEM_SHARDS_INIT;
+	int rc = flmem_shards_read(dirfd, folder, &shards, err);
 
-	flmem_buf_init(&index.text);
-	if (rc)
-		return flmem_error_set(err, FLMEM_EUSAGE, -rc, "cannot read '%s/" INDEX "'",
-				       folder);
-	rc = flmem_document_read(FLMEM_SYNTAX_JSON, &text, &index, err);
-	if (rc)
-		return flmem_error_prefix(err, rc, "'%s/" INDEX "'", folder);
-	return add_shards(dirfd, folder, &index, tensors, err);
+	for (size_t i = 0; i < shards.file_count && !rc; i++)
+		rc = add_below(dirfd, folder, shards.files[i], tensors, err);
+	return rc;
 }
 
 static int add_kind(DIR *dir, const char *folder, const struct file_kind *kind, size_t *ret_files,

@@ -4,267 +4,396 @@
  * maps each tensor to its type, shape and range of bytes. As the format's own reader does, ranges
  * must follow each other without holes and end with the file.
  */
-#include "model/tensors.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/cleanup.h"
+#include <flmem/text.h>
+
 #include "base/io.h"
-#include "documents/document.h"
+#include "base/text.h"
+#include "model/json_scan.h"
+#include "model/tensor_list.h"
+#include "model/tensors.h"
 
 #define LENGTH_BYTES 8U
-#define RANK_MAX     16U
-
-const struct flmem_dtype flmem_dtypes[] = {
-	{"fp32", "F32", 32},
-	{"fp16", "F16", 16},
-	{"bf16", "BF16", 16},
-	{"fp64", "F64", 64},
-	{"fp8-e4m3", "F8_E4M3", 8},
-	{"fp8-e5m2", "F8_E5M2", 8},
-	{"fp8-e8m0", "F8_E8M0", 8},
-	{"fp4", "F4", 4},
-	{"int64", "I64", 64},
-	{"int32", "I32", 32},
-	{"int16", "I16", 16},
-	{"int8", "I8", 8},
-	{"uint64", "U64", 64},
-	{"uint32", "U32", 32},
-	{"uint16", "U16", 16},
-	{"uint8", "U8", 8},
-	{"bool", "BOOL", 8},
-	{"complex64", "C64", 64},
-	{NULL, NULL, 0},
-};
-
-/* The range of a tensor, and its name to find duplicates. */
-struct range {
-	uint64_t begin, end;
-	const char *name;
-};
 
 struct header {
 	const char *path;
-	uint64_t data_bytes;
-	struct range *ranges;
-	size_t count;
-	struct flmem_tensors sum;
+	struct flmem_json_scan scan;
+	struct flmem_tensor_list *list;
+	struct flmem_error *err;
 };
 
-const struct flmem_dtype *flmem_dtype_find(const char *name)
+static int invalid_tensor(const struct header *header, const char *tensor, const char *why)
 {
-	for (const struct flmem_dtype *d = flmem_dtypes; d->name; d++)
-		if (strcmp(d->name, name) == 0 || strcmp(d->stored, name) == 0)
-			return d;
-	return NULL;
+	char shown[128];
+
+	flmem_text_escape(tensor, shown, sizeof(shown));
+	return flmem_error_set(header->err, FLMEM_EUSAGE, 0,
+			       "'%s' is not a valid safetensors file: tensor '%s' %s", header->path,
+			       shown, why);
 }
 
-static int invalid_tensor(const struct header *header, const char *tensor, const char *why,
-			  struct flmem_error *err)
+static int invalid_syntax(const struct header *header)
 {
-	return flmem_error_set(err, FLMEM_EUSAGE, 0,
-			       "'%s' is not a valid safetensors file: tensor '%.80s' %s",
-			       header->path, tensor, why);
+	return flmem_error_set(header->err, FLMEM_EUSAGE, 0,
+			       "'%s' is not a valid safetensors file: its header %s at byte %zu",
+			       header->path, header->scan.why,
+			       (size_t)(header->scan.at - header->list->texts[0]) + LENGTH_BYTES);
 }
 
-static bool whole_number(const struct flmem_node *node, uint64_t *ret_value)
+static int no_memory(const struct header *header)
 {
-	int64_t value;
+	return flmem_error_nomem(header->err, "cannot read the header of '%s'", header->path);
+}
 
-	if (!flmem_node_integer(node, &value) || value < 0)
+/* Makes room for one more element; the array doubles. */
+static bool make_room(void **array, size_t count, size_t *room, size_t size)
+{
+	size_t wanted = *room ? *room * 2 : 16;
+	void *larger;
+
+	if (count < *room)
+		return true;
+	larger = reallocarray(*array, wanted, size);
+	if (!larger)
 		return false;
-	*ret_value = (uint64_t)value;
+	*array = larger;
+	*room = wanted;
 	return true;
 }
 
-static bool count_elements(const struct flmem_node *shape, uint64_t *ret_elements)
+static int read_shape(struct header *header, struct flmem_tensor *tensor)
 {
-	uint64_t elements = 1, extent;
-	unsigned rank = 0;
+	struct flmem_tensor_list *list = header->list;
+	uint64_t extent;
 
-	if (!flmem_node_is_kind(shape, FLMEM_NODE_LIST))
-		return false;
-	for (const struct flmem_node *n = flmem_node_first(shape); n; n = n->next)
-		if (rank++ == RANK_MAX || !whole_number(n, &extent) ||
-		    __builtin_mul_overflow(elements, extent, &elements))
-			return false;
-	*ret_elements = elements;
-	return true;
+	tensor->shape = list->extent_count;
+	if (!flmem_json_scan_take(&header->scan, '['))
+		return invalid_tensor(header, tensor->name, "has no valid shape");
+	if (flmem_json_scan_take(&header->scan, ']'))
+		return 0;
+	do {
+		if (tensor->rank == FLMEM_TENSOR_RANK_MAX ||
+		    !flmem_json_scan_number(&header->scan, &extent))
+			return invalid_tensor(header, tensor->name, "has no valid shape");
+		if (!make_room((void **)&list->extents, list->extent_count, &list->extent_room,
+			       sizeof(*list->extents)))
+			return no_memory(header);
+		list->extents[list->extent_count++] = extent;
+		tensor->rank++;
+	} while (flmem_json_scan_take(&header->scan, ','));
+	return flmem_json_scan_expect(&header->scan, ']') ? 0 : invalid_syntax(header);
 }
 
-static bool read_range(const struct flmem_node *list, struct range *range)
+static int read_range(struct header *header, struct flmem_tensor *tensor)
 {
-	const struct flmem_node *first = flmem_node_first(list);
+	uint64_t begin, end;
 
-	return flmem_node_is_kind(list, FLMEM_NODE_LIST) && first && first->next &&
-	       !first->next->next && whole_number(first, &range->begin) &&
-	       whole_number(first->next, &range->end) && range->begin <= range->end;
-}
-
-static int add_tensor(struct header *header, const struct flmem_node *node, struct flmem_error *err)
-{
-	const char *stored = flmem_node_string(flmem_node_get(node, "dtype"));
-	const struct flmem_dtype *dtype = stored ? flmem_dtype_find(stored) : NULL;
-	struct range *range = &header->ranges[header->count];
-	uint64_t elements, bits;
-
-	if (!dtype)
-		return invalid_tensor(header, node->key, "has no known dtype", err);
-	if (!count_elements(flmem_node_get(node, "shape"), &elements))
-		return invalid_tensor(header, node->key, "has no valid shape", err);
-	if (!read_range(flmem_node_get(node, "data_offsets"), range) ||
-	    range->end > header->data_bytes)
-		return invalid_tensor(header, node->key, "has no range of bytes inside the file",
-				      err);
-	if (__builtin_mul_overflow(elements, dtype->bits, &bits) || bits % 8 ||
-	    bits / 8 != range->end - range->begin)
-		return invalid_tensor(header, node->key, "has a shape that does not fill its range",
-				      err);
-	range->name = node->key;
-	header->count++;
-	header->sum.elements += elements; /* each of 4 bits or more, inside one file */
-	if (bits / 8 > header->sum.largest_bytes)
-		header->sum.largest_bytes = bits / 8;
-	header->sum.mixed |= header->sum.dtype && header->sum.dtype != dtype;
-	header->sum.dtype = dtype;
+	if (!flmem_json_scan_take(&header->scan, '[') ||
+	    !flmem_json_scan_number(&header->scan, &begin) ||
+	    !flmem_json_scan_take(&header->scan, ',') ||
+	    !flmem_json_scan_number(&header->scan, &end) ||
+	    !flmem_json_scan_take(&header->scan, ']') || begin > end ||
+	    end > header->list->data_bytes)
+		return invalid_tensor(header, tensor->name,
+				      "has no range of bytes inside the file");
+	tensor->offset = header->list->data_offset + begin;
+	tensor->bytes = end - begin;
 	return 0;
 }
 
-static int compare_begin(const void *a, const void *b)
-{
-	const struct range *x = a, *y = b;
+enum {
+	SEEN_DTYPE = 1,
+	SEEN_SHAPE = 2,
+	SEEN_RANGE = 4,
+};
 
-	if (x->begin != y->begin)
-		return x->begin < y->begin ? -1 : 1;
-	return x->end < y->end ? -1 : x->end > y->end;
+static int read_dtype(struct header *header, struct flmem_tensor *tensor)
+{
+	const char *stored;
+
+	if (!flmem_json_scan_string(&header->scan, &stored))
+		return invalid_syntax(header);
+	tensor->dtype = flmem_dtype_find(stored);
+	return tensor->dtype ? 0 : invalid_tensor(header, tensor->name, "has no known dtype");
 }
 
-static int compare_name(const void *a, const void *b)
+static int read_field(struct header *header, struct flmem_tensor *tensor, unsigned *seen)
 {
-	const struct range *x = a, *y = b;
+	static const struct {
+		const char *key;
+		unsigned bit;
+		int (*read)(struct header *header, struct flmem_tensor *tensor);
+	} fields[] = {
+		{"dtype", SEEN_DTYPE, read_dtype},
+		{"shape", SEEN_SHAPE, read_shape},
+		{"data_offsets", SEEN_RANGE, read_range},
+	};
+	const char *key;
 
-	return strcmp(x->name, y->name);
-}
-
-static int check_ranges(struct header *header, struct flmem_error *err)
-{
-	struct range *ranges = header->ranges;
-	uint64_t at = 0;
-
-	qsort(ranges, header->count, sizeof(*ranges), compare_begin);
-	for (size_t i = 0; i < header->count; i++) {
-		if (ranges[i].begin != at)
-			return invalid_tensor(header, ranges[i].name,
-					      "overlaps another or leaves a hole", err);
-		at = ranges[i].end;
+	if (!flmem_json_scan_string(&header->scan, &key) ||
+	    !flmem_json_scan_expect(&header->scan, ':'))
+		return invalid_syntax(header);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(fields); i++) {
+		if (strcmp(key, fields[i].key) != 0)
+			continue;
+		if (*seen & fields[i].bit)
+			return invalid_tensor(header, tensor->name, "has a field twice");
+		*seen |= fields[i].bit;
+		return fields[i].read(header, tensor);
 	}
-	if (at != header->data_bytes)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+	return flmem_json_scan_skip(&header->scan) ? 0 : invalid_syntax(header);
+}
+
+/* The shape must fill the range exactly. */
+static int check_size(const struct header *header, const struct flmem_tensor *tensor)
+{
+	uint64_t elements = 1, bits;
+
+	for (uint32_t i = 0; i < tensor->rank; i++)
+		if (__builtin_mul_overflow(elements, header->list->extents[tensor->shape + i],
+					   &elements))
+			return invalid_tensor(header, tensor->name, "has no valid shape");
+	if (__builtin_mul_overflow(elements, tensor->dtype->bits, &bits) || bits % 8 ||
+	    bits / 8 != tensor->bytes)
+		return invalid_tensor(header, tensor->name,
+				      "has a shape that does not fill its range");
+	return 0;
+}
+
+static int read_tensor(struct header *header, const char *name)
+{
+	struct flmem_tensor_list *list = header->list;
+	struct flmem_tensor tensor = {.name = name};
+	unsigned seen = 0;
+	int rc = 0;
+
+	if (strlen(name) > FLMEM_TENSOR_NAME_MAX)
+		return invalid_tensor(header, name, "has a name of more than 4096 bytes");
+	if (!flmem_json_scan_take(&header->scan, '{'))
+		return invalid_tensor(header, name, "has no dtype, shape and data_offsets");
+	if (!flmem_json_scan_take(&header->scan, '}')) {
+		do
+			rc = read_field(header, &tensor, &seen);
+		while (!rc && flmem_json_scan_take(&header->scan, ','));
+		if (!rc && !flmem_json_scan_expect(&header->scan, '}'))
+			rc = invalid_syntax(header);
+	}
+	if (!rc && seen != (SEEN_DTYPE | SEEN_SHAPE | SEEN_RANGE))
+		rc = invalid_tensor(header, name, "has no dtype, shape and data_offsets");
+	if (!rc)
+		rc = check_size(header, &tensor);
+	if (rc)
+		return rc;
+	if (!make_room((void **)&list->tensors, list->count, &list->room, sizeof(*list->tensors)))
+		return no_memory(header);
+	list->tensors[list->count++] = tensor;
+	return 0;
+}
+
+static int read_note(struct header *header)
+{
+	struct flmem_tensor_list *list = header->list;
+	struct flmem_tensor_note note;
+
+	if (!flmem_json_scan_string(&header->scan, &note.key) ||
+	    !flmem_json_scan_expect(&header->scan, ':') ||
+	    !flmem_json_scan_string(&header->scan, &note.value))
+		return invalid_syntax(header);
+	if (!make_room((void **)&list->notes, list->note_count, &list->note_room,
+		       sizeof(*list->notes)))
+		return no_memory(header);
+	list->notes[list->note_count++] = note;
+	return 0;
+}
+
+/* __metadata__ may hold strings only. */
+static int read_notes(struct header *header)
+{
+	int rc;
+
+	if (header->list->note_count)
+		return invalid_tensor(header, "__metadata__", "occurs twice");
+	if (!flmem_json_scan_expect(&header->scan, '{'))
+		return invalid_syntax(header);
+	if (flmem_json_scan_take(&header->scan, '}'))
+		return 0;
+	do
+		rc = read_note(header);
+	while (!rc && flmem_json_scan_take(&header->scan, ','));
+	if (!rc && !flmem_json_scan_expect(&header->scan, '}'))
+		rc = invalid_syntax(header);
+	return rc;
+}
+
+static int read_entries(struct header *header)
+{
+	const char *name;
+	int rc;
+
+	if (!flmem_json_scan_take(&header->scan, '{'))
+		return flmem_error_set(
+			header->err, FLMEM_EUSAGE, 0,
+			"'%s' is not a safetensors file: its header is not an object",
+			header->path);
+	if (flmem_json_scan_take(&header->scan, '}'))
+		return flmem_json_scan_ends(&header->scan) ? 0 : invalid_syntax(header);
+	do {
+		if (!flmem_json_scan_string(&header->scan, &name) ||
+		    !flmem_json_scan_expect(&header->scan, ':'))
+			return invalid_syntax(header);
+		rc = strcmp(name, "__metadata__") == 0 ? read_notes(header)
+						       : read_tensor(header, name);
+		if (rc)
+			return rc;
+	} while (flmem_json_scan_take(&header->scan, ','));
+	if (!flmem_json_scan_expect(&header->scan, '}') || !flmem_json_scan_ends(&header->scan))
+		return invalid_syntax(header);
+	return 0;
+}
+
+static int compare_offset(const void *a, const void *b)
+{
+	const struct flmem_tensor *x = a, *y = b;
+
+	if (x->offset != y->offset)
+		return x->offset < y->offset ? -1 : 1;
+	return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
+}
+
+static int check_ranges(const struct header *header)
+{
+	struct flmem_tensor_list *list = header->list;
+	const struct flmem_tensor *twice;
+	uint64_t at = list->data_offset;
+
+	if (list->count)
+		qsort(list->tensors, list->count, sizeof(*list->tensors), compare_offset);
+	for (size_t i = 0; i < list->count; i++) {
+		if (list->tensors[i].offset != at)
+			return invalid_tensor(header, list->tensors[i].name,
+					      "overlaps another or leaves a hole");
+		at += list->tensors[i].bytes;
+	}
+	if (at != list->data_offset + list->data_bytes)
+		return flmem_error_set(header->err, FLMEM_EUSAGE, 0,
 				       "'%s' is not a valid safetensors file: its tensors do not "
 				       "end with the file; it may be truncated",
 				       header->path);
-	qsort(ranges, header->count, sizeof(*ranges), compare_name);
-	for (size_t i = 1; i < header->count; i++)
-		if (strcmp(ranges[i - 1].name, ranges[i].name) == 0)
-			return invalid_tensor(header, ranges[i].name, "occurs twice", err);
-	return 0;
+	twice = flmem_tensor_list_sort(list);
+	return twice ? invalid_tensor(header, twice->name, "occurs twice") : 0;
 }
 
-static int add_all(struct header *header, const struct flmem_document *document,
-		   struct flmem_error *err)
-{
-	FLMEM_AUTO_FREE struct range *ranges = calloc(document->node_count + 1, sizeof(*ranges));
-	int rc = 0;
-
-	if (!ranges)
-		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
-	header->ranges = ranges;
-	if (!flmem_node_is_kind(document->root, FLMEM_NODE_MAP))
-		return flmem_error_set(
-			err, FLMEM_EUSAGE, 0,
-			"'%s' is not a safetensors file: its header is not an object",
-			header->path);
-	for (const struct flmem_node *n = flmem_node_first(document->root); n && !rc; n = n->next)
-		if (strcmp(n->key, "__metadata__") != 0)
-			rc = add_tensor(header, n, err);
-	return rc ? rc : check_ranges(header, err);
-}
-
-static int read_header(int fd, struct header *header, uint64_t file_bytes, struct flmem_buf *text,
-		       struct flmem_error *err)
+static int read_length(int fd, const struct header *header, uint64_t file_bytes,
+		       uint64_t *ret_length)
 {
 	unsigned char raw[LENGTH_BYTES];
 	uint64_t length = 0;
 
 	if (file_bytes < LENGTH_BYTES || !flmem_io_read_at(fd, 0, raw, sizeof(raw)))
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+		return flmem_error_set(header->err, FLMEM_EUSAGE, 0,
 				       "'%s' is not a safetensors file: too short", header->path);
 	for (size_t i = LENGTH_BYTES; i-- > 0;)
 		length = length << 8 | raw[i];
 	if (length > file_bytes - LENGTH_BYTES)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+		return flmem_error_set(header->err, FLMEM_EUSAGE, 0,
 				       "'%s' is not a safetensors file, or is truncated: its "
 				       "header ends after the end of the file",
 				       header->path);
-	if (length > FLMEM_TENSORS_HEADER_MAX)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "'%s' has a header of more than %u MiB, which is not read; "
-				       "give --params and --dtype instead",
-				       header->path, FLMEM_TENSORS_HEADER_MAX >> 20);
-	if (!flmem_buf_reserve(text, (size_t)length))
-		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
-	if (!flmem_io_read_at(fd, LENGTH_BYTES, text->data, (size_t)length))
-		return flmem_error_set(err, FLMEM_EFAILED, 0, "'%s' changed while it was read",
-				       header->path);
-	text->length = (size_t)length;
-	text->data[text->length] = '\0';
-	header->data_bytes = file_bytes - LENGTH_BYTES - length;
+	if (length > FLMEM_SAFETENSORS_HEAD_MAX)
+		return flmem_error_set(header->err, FLMEM_EUSAGE, 0,
+				       "'%s' is not a valid safetensors file: its header is larger "
+				       "than the %u bytes that the format allows",
+				       header->path, FLMEM_SAFETENSORS_HEAD_MAX);
+	*ret_length = length;
 	return 0;
 }
 
-static int merge_file(struct flmem_tensors *all, const struct header *header,
-		      struct flmem_error *err)
+static int read_text(int fd, struct header *header, uint64_t file_bytes)
 {
-	struct flmem_tensors sum = *all;
+	struct flmem_tensor_list *list = header->list;
+	FLMEM_AUTO_FREE char *text = NULL;
+	uint64_t length = 0;
+	int rc = read_length(fd, header, file_bytes, &length);
 
-	if (__builtin_add_overflow(sum.bytes, header->data_bytes, &sum.bytes) ||
-	    __builtin_add_overflow(sum.elements, header->sum.elements, &sum.elements))
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "'%s' and its shards exceed the memory of any machine",
+	if (rc)
+		return rc;
+	text = malloc((size_t)length + 1);
+	list->texts = calloc(1, sizeof(*list->texts));
+	if (!text || !list->texts)
+		return no_memory(header);
+	if (!flmem_io_read_at(fd, LENGTH_BYTES, text, (size_t)length))
+		return flmem_error_set(header->err, FLMEM_EFAILED, 0,
+				       "'%s' changed while it was read", header->path);
+	text[length] = '\0';
+	if (flmem_text_utf8_length(text) != length)
+		return flmem_error_set(header->err, FLMEM_EUSAGE, 0,
+				       "'%s' is not a valid safetensors file: its header is not "
+				       "UTF-8 text",
 				       header->path);
-	sum.count += header->count;
-	if (header->sum.largest_bytes > sum.largest_bytes)
-		sum.largest_bytes = header->sum.largest_bytes;
-	sum.mixed |= header->sum.mixed ||
-		     (sum.dtype && header->sum.dtype && sum.dtype != header->sum.dtype);
-	if (header->sum.dtype)
-		sum.dtype = header->sum.dtype;
-	*all = sum;
+	flmem_json_scan_begin(&header->scan, text, (size_t)length);
+	list->texts[list->text_count++] = FLMEM_TAKE(text);
+	list->data_offset = LENGTH_BYTES + length;
+	list->data_bytes = file_bytes - list->data_offset;
 	return 0;
+}
+
+int flmem_safetensors_read(int fd, const char *path, struct flmem_tensor_list *ret_list,
+			   struct flmem_error *err)
+{
+	FLMEM_AUTO_TENSOR_LIST struct flmem_tensor_list list = {0};
+	struct header header = {.path = path, .list = &list, .err = err};
+	struct stat status;
+	int rc;
+
+	if (fstat(fd, &status) < 0)
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot read '%s'", path);
+	rc = read_text(fd, &header, (uint64_t)status.st_size);
+	if (!rc)
+		rc = read_entries(&header);
+	if (!rc)
+		rc = check_ranges(&header);
+	if (rc)
+		return rc;
+	*ret_list = list;
+	list = (struct flmem_tensor_list){0};
+	return 0;
+}
+
+static void add_tensor(struct flmem_tensors *sum, const struct flmem_tensor *tensor)
+{
+	sum->elements += tensor->bytes * 8 / tensor->dtype->bits; /* inside one file */
+	if (tensor->bytes > sum->largest_bytes)
+		sum->largest_bytes = tensor->bytes;
+	sum->mixed |= sum->dtype && sum->dtype != tensor->dtype;
+	sum->dtype = tensor->dtype;
 }
 
 int flmem_safetensors_add(int fd, const char *path, struct flmem_tensors *tensors,
 			  struct flmem_error *err)
 {
-	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
-	FLMEM_AUTO_DOCUMENT struct flmem_document document = {0};
-	struct header header = {.path = path};
-	struct stat status;
-	int rc;
+	FLMEM_AUTO_TENSOR_LIST struct flmem_tensor_list list = {0};
+	struct flmem_tensors file = {0}, sum = *tensors;
+	int rc = flmem_safetensors_read(fd, path, &list, err);
 
-	flmem_buf_init(&document.text);
-	if (fstat(fd, &status) < 0)
-		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot read '%s'", path);
-	rc = read_header(fd, &header, (uint64_t)status.st_size, &text, err);
 	if (rc)
 		return rc;
-	rc = flmem_document_read(FLMEM_SYNTAX_JSON, &text, &document, err);
-	if (rc)
-		return flmem_error_prefix(err, rc, "'%s' is not a valid safetensors file", path);
-	rc = add_all(&header, &document, err);
-	return rc ? rc : merge_file(tensors, &header, err);
+	for (size_t i = 0; i < list.count; i++)
+		add_tensor(&file, &list.tensors[i]);
+	if (__builtin_add_overflow(sum.bytes, list.data_bytes, &sum.bytes) ||
+	    __builtin_add_overflow(sum.elements, file.elements, &sum.elements))
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s' and its shards exceed the memory of any machine",
+				       path);
+	sum.count += list.count;
+	if (file.largest_bytes > sum.largest_bytes)
+		sum.largest_bytes = file.largest_bytes;
+	sum.mixed |= file.mixed || (sum.dtype && file.dtype && sum.dtype != file.dtype);
+	if (file.dtype)
+		sum.dtype = file.dtype;
+	*tensors = sum;
+	return 0;
 }

@@ -15,13 +15,11 @@
 
 #include <flmem/error.h>
 
-/* More than any known header: 70 billion parameters need 100 KB. */
-#define FLMEM_TENSORS_HEADER_MAX (4U << 20)
-
 struct flmem_dtype {
 	const char *name;   /* as people write it */
 	const char *stored; /* as safetensors does */
 	unsigned bits;
+	unsigned order; /* the format's own writer puts tensors of a higher one first */
 };
 
 extern const struct flmem_dtype flmem_dtypes[]; /* ends in a row without a name */

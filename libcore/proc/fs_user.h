@@ -3,8 +3,8 @@
 #define FLMEM_PROC_FS_USER_H
 
 /*
- * Runs file system work with the rights of a target and none of flmem's, for paths that the
- * target's mount namespace defines: in a thread with the file system ids of the target, no
+ * Runs file system work with the rights of a target and without those of flmem, for paths that
+ * the target's mount namespace defines: in a thread with the file system ids of the target, no
  * supplementary group and no capability. The thread ends afterwards, so nothing has to be restored.
  */
 

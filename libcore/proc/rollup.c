@@ -28,7 +28,7 @@ bool flmem_rollup_find(const char *text, const char *name, uint64_t *ret_bytes)
 	if (!at)
 		return false;
 	at += strlen(key);
-	at += strspn(at, " ");
+	at += strspn(at, " \t");
 	length = strcspn(at, " \n");
 	if (length >= sizeof(number))
 		return false;

@@ -17,7 +17,7 @@ struct flmem_process;
 /* The sum with this name ("LazyFree"); unknown where the process may not be traced. */
 struct flmem_u64 flmem_rollup_bytes(const struct flmem_process *process, const char *name);
 
-/* The same from a text with lines as in smaps_rollup and meminfo: "Name: 4 kB". */
+/* The same from a text with lines as in smaps_rollup, meminfo and status: "Name: 4 kB". */
 bool flmem_rollup_find(const char *text, const char *name, uint64_t *ret_bytes);
 
 #endif

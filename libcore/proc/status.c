@@ -189,7 +189,7 @@ static void store_number(struct cursor *c, enum field_kind kind, struct flmem_u6
 		*number = FLMEM_KNOWN(value);
 }
 
-static void store(const struct field *field, struct cursor *c, struct flmem_status *status)
+static void store_field(const struct field *field, struct cursor *c, struct flmem_status *status)
 {
 	void *place = (char *)status + field->offset;
 
@@ -231,7 +231,7 @@ static void parse_line(const char *line, const char *end, struct flmem_status *s
 		    fields[i].key[length])
 			continue;
 		c = (struct cursor){.at = colon + 1, .end = end};
-		store(&fields[i], &c, status);
+		store_field(&fields[i], &c, status);
 		return;
 	}
 }

@@ -207,20 +207,42 @@ uint64_t flmem_task_cpu_ns(const struct flmem_process *process, pid_t tid)
 	return flmem_parse_u64(text, 0, UINT64_MAX, &value, NULL) ? 0 : value;
 }
 
-#define FIELD_PROCESSOR 39 /* of /proc/PID/task/TID/stat */
+/* of /proc/PID/task/TID/stat */
+#define FIELD_FLAGS	9
+#define FIELD_PROCESSOR 39
+/*
+ * PF_IO_WORKER and PF_USER_WORKER of the kernel's sched.h: a thread of io_uring or vhost, which
+ * belongs to the process and never leaves the kernel. Before Linux 6.4 the second one had another
+ * meaning, and was set for no usual thread.
+ */
+#define KERNELS_FLAGS 0x4010U
 
-int flmem_task_processor(const struct flmem_process *process, pid_t tid)
+static bool read_stat_number(const struct flmem_process *process, pid_t tid, int field,
+			     uint64_t *ret_value)
 {
 	const char *fields;
-	uint64_t value;
 	char text[1024];
 
 	if (read_task_file(process, tid, "stat", text, sizeof(text)))
-		return -1;
+		return false;
 	fields = flmem_stat_fields(text);
-	if (!fields || !flmem_stat_number(fields, FIELD_PROCESSOR, &value) || value > INT32_MAX)
+	return fields && flmem_stat_number(fields, field, ret_value);
+}
+
+int flmem_task_processor(const struct flmem_process *process, pid_t tid)
+{
+	uint64_t value;
+
+	if (!read_stat_number(process, tid, FIELD_PROCESSOR, &value) || value > INT32_MAX)
 		return -1;
 	return (int)value;
+}
+
+bool flmem_task_is_kernels(const struct flmem_process *process, pid_t tid)
+{
+	uint64_t flags;
+
+	return read_stat_number(process, tid, FIELD_FLAGS, &flags) && flags & KERNELS_FLAGS;
 }
 
 void flmem_task_name(const struct flmem_process *process, pid_t tid, char *out, size_t size)

@@ -4,6 +4,7 @@
 
 /* The threads of a process and their states, read without stopping any of them. */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -63,6 +64,9 @@ uint64_t flmem_task_cpu_ns(const struct flmem_process *process, pid_t tid);
 
 /* The processor that the thread last ran on; -1 when that cannot be read. */
 int flmem_task_processor(const struct flmem_process *process, pid_t tid);
+
+/* True for a thread of the kernel in the process (io_uring, vhost): it runs no program code. */
+bool flmem_task_is_kernels(const struct flmem_process *process, pid_t tid);
 
 /* Name of the thread (comm), always terminated; "" when it cannot be read. */
 void flmem_task_name(const struct flmem_process *process, pid_t tid, char *out, size_t size);

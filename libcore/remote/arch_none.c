@@ -8,7 +8,7 @@
 
 #include "proc/task.h"
 
-/* Processors for which borrowing a thread is not written yet: every use is refused beforehand. */
+/* Processors without code to borrow a thread: every use is refused in advance. */
 
 bool flmem_arch_supported(void)
 {
@@ -144,10 +144,16 @@ uint64_t flmem_arch_thread_pointer(const struct flmem_thread_state *state)
 	return 0;
 }
 
-bool flmem_arch_is_signal_frame(const uint64_t *words, size_t count, uint64_t address,
-				uint64_t *ret_mask)
+bool flmem_arch_has_thread_block(const struct flmem_process *process,
+				 const struct flmem_thread_state *state)
 {
-	(void)words, (void)count, (void)address, (void)ret_mask;
+	(void)process, (void)state;
+	return false;
+}
+
+bool flmem_arch_is_signal_frame(const uint64_t *words, size_t count, uint64_t *ret_mask)
+{
+	(void)words, (void)count, (void)ret_mask;
 	return false;
 }
 

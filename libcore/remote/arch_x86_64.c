@@ -18,7 +18,7 @@
 
 #define RED_ZONE 128 /* System V AMD64 ABI 3.2.2 */
 
-/* Kernel-internal results of interrupted calls, include/linux/errno.h; only tracers see them. */
+/* Kernel-internal results of interrupted calls, include/linux/errno.h; visible only to tracers. */
 #define RESTART_SYS	      (-512)
 #define RESTART_NO_INTR	      (-513)
 #define RESTART_NO_HAND	      (-514)
@@ -31,9 +31,9 @@
 #define FLAGS_CLEAN    0x202U /* interrupts on, and the bit that is always one */
 
 /*
- * Signals that the processor raises stay unblocked: blocked ones would kill without a handler. So
- * does SIGSETXID (33, nptl/pthreadP.h), with which glibc's setuid() and its like wait for every
- * thread, those too that a chain starts and that inherit its mask.
+ * Signals that the processor raises stay unblocked: if blocked, they kill without a handler.
+ * SIGSETXID (33, nptl/pthreadP.h) stays unblocked, too: setuid() and similar functions of glibc
+ * send it to every thread and wait, also for threads that a chain starts and that inherit its mask.
  */
 #define SIGNAL_BIT(number) (UINT64_C(1) << ((number)-1))
 #define CHAIN_MASK                                                                         \
@@ -43,7 +43,7 @@
 /* SIGKILL and SIGSTOP, and musl's SIGSYNCCALL. */
 #define MAY_BE_UNBLOCKED (SIGNAL_BIT(SIGKILL) | SIGNAL_BIT(SIGSTOP) | SIGNAL_BIT(34))
 
-/* What the kernel's rt_sigreturn reads: arch/x86/include/uapi/asm/{sigcontext,ucontext}.h. */
+/* What rt_sigreturn reads in the kernel: arch/x86/include/uapi/asm/{sigcontext,ucontext}.h. */
 struct signal_context {
 	uint64_t r8, r9, r10, r11, r12, r13, r14, r15;
 	uint64_t rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags;
@@ -54,7 +54,7 @@ struct signal_context {
 };
 
 struct signal_frame {
-	uint64_t restorer; /* what the call returns to */
+	uint64_t restorer; /* return address of the call */
 	uint64_t flags;
 	uint64_t link;
 	uint64_t stack_pointer;
@@ -69,13 +69,13 @@ _Static_assert(sizeof(struct signal_context) == 256, "kernel ABI");
 _Static_assert(sizeof(struct signal_frame) == 312, "kernel ABI");
 
 /*
- * UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS. Not in the frames of calls: a function
- * that returns into one finds its seventh and eighth argument in its first words, and they have to
- * be 0 (and may be overwritten). Without the last flag the kernel only mends an ss that is no
- * segment.
+ * UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS. The frames of calls have none of them: a
+ * function that returns into such a frame reads its seventh and eighth argument from the first
+ * words of the frame, which have to be 0 (and may be overwritten). Without the last flag the kernel
+ * only repairs an ss that is no valid segment.
  */
 #define FRAME_FLAGS 7U
-/* Not a valid ss_flags: rt_sigreturn then leaves the alternate stack alone. */
+/* Not a valid ss_flags, so rt_sigreturn does not change the alternate stack. */
 #define STACK_UNTOUCHED 0x10U
 #define FRAME_STEP	320U /* keeps the 16-byte alignment */
 
@@ -116,7 +116,7 @@ uint16_t flmem_arch_machine(void)
 	return EM_X86_64;
 }
 
-/* Not int $0x80 and not the vsyscall page, whose calls have other numbers or lengths. */
+/* Neither int $0x80 nor the vsyscall page, whose calls have other numbers or lengths. */
 bool flmem_arch_is_call_site(const struct flmem_process *process, uint64_t pc)
 {
 	unsigned char code[2];
@@ -146,7 +146,7 @@ int flmem_arch_read_rest(pid_t tid, struct flmem_thread_state *state)
 
 	if (ptrace(PTRACE_GETREGSET, tid, NT_X86_XSTATE, &io) < 0)
 		return -errno;
-	/* A full buffer may have been cut. */
+	/* A full buffer may be truncated. */
 	if (io.iov_len < XSTATE_HEADER_END || io.iov_len >= sizeof(state->xstate))
 		return -E2BIG;
 	state->xstate_length = io.iov_len;
@@ -193,7 +193,10 @@ bool flmem_arch_interrupted_in(const struct flmem_thread_state *state,
 	}
 }
 
-/* Stopped once more in front of a call that is repeated, it has the number where results are. */
+/*
+ * A call that is repeated stops once more at its instruction: the result register then has its
+ * number.
+ */
 bool flmem_arch_has_returned(const struct flmem_thread_state *state,
 			     const struct flmem_task_wait *at)
 {
@@ -206,9 +209,9 @@ bool flmem_arch_in_program(const struct flmem_thread_state *state)
 }
 
 /*
- * RESTART_NO_HAND lets the kernel repeat the call when no handler runs, and gives EINTR when one
- * does, which is what all these calls promise. Plain EINTR would reach the program though nothing
- * happened; RESTART_RESTART_BLOCK is about to lose its restart block to the chain.
+ * With RESTART_NO_HAND the kernel repeats the call if no handler runs and returns EINTR if one
+ * does, as all these calls document. A plain EINTR would reach the program although nothing
+ * happened. RESTART_RESTART_BLOCK relies on a restart block that the chain is about to overwrite.
  */
 int flmem_arch_make_resumable(pid_t tid, struct flmem_thread_state *state)
 {
@@ -254,8 +257,8 @@ static void fill_frame(struct signal_frame *frame, uint64_t restorer, uint64_t m
 	frame->context.eflags = FLAGS_CLEAN;
 }
 
-static uint64_t argument(const struct flmem_call *call, size_t i,
-			 const struct flmem_scratch *scratch)
+static uint64_t resolve_argument(const struct flmem_call *call, size_t i,
+				 const struct flmem_scratch *scratch)
 {
 	if (call->data_args >> i & 1U)
 		return scratch->data + call->args[i];
@@ -263,7 +266,7 @@ static uint64_t argument(const struct flmem_call *call, size_t i,
 }
 
 /*
- * The calls run with the thread's own vector state: a clean one has the default rights of
+ * The calls run with the vector state of the thread. A clean state has the default rights of
  * protection keys, with which a heap under a key of the program faults (init_pkru in the kernel's
  * arch/x86/mm/pkeys.c).
  */
@@ -276,14 +279,17 @@ static void fill_call(struct signal_frame *frame, const struct flmem_call *call,
 	};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(places); i++)
-		*places[i] = argument(call, i, scratch);
+		*places[i] = resolve_argument(call, i, scratch);
 	frame->context.rax = call->number;
 	frame->context.rip = call->function;
 	frame->context.rsp = sp;
 	frame->context.fpstate = fpstate;
 }
 
-/* The thread's own state; from a system call, at the instruction that makes it again. */
+/*
+ * The saved state of the thread; if it was in a system call, at the instruction that makes the call
+ * again.
+ */
 static void fill_thread(struct signal_frame *frame, const struct user_regs_struct *r,
 			uint64_t fpstate)
 {
@@ -310,7 +316,7 @@ static void fill_thread(struct signal_frame *frame, const struct user_regs_struc
 	c->fpstate = fpstate;
 }
 
-/* Where the last of the state components ends in the standard format. */
+/* Offset at which the last of the state components ends in the standard format. */
 static uint32_t xstate_end(uint64_t components)
 {
 	uint32_t end = XSTATE_HEADER_END;
@@ -328,11 +334,11 @@ static uint32_t xstate_end(uint64_t components)
 }
 
 /*
- * rt_sigreturn takes vector state only when the second magic word is where it ends in the thread's
- * own frames, and clears the registers otherwise. A thread's frames have no room for AMX tile data
- * until it has used some; ptrace always gives that part too. Whether a thread without live tiles
- * has used them before cannot be told, hence the word at both ends. Source:
- * check_xstate_in_sigframe() in arch/x86/kernel/fpu/signal.c.
+ * rt_sigreturn restores vector state only if the second magic word is at the end of the size that
+ * the thread's own frames have; otherwise it clears the registers. The frames of a thread have no
+ * room for AMX tile data until it has used some, but ptrace always returns that part. Whether a
+ * thread without live tiles has used them before is unknown, so the word is written at both ends.
+ * Source: check_xstate_in_sigframe() in arch/x86/kernel/fpu/signal.c.
  */
 static void fill_xstate(unsigned char *out, const struct flmem_thread_state *state)
 {
@@ -341,7 +347,7 @@ static void fill_xstate(unsigned char *out, const struct flmem_thread_state *sta
 	uint64_t enabled, present;
 
 	memcpy(out, state->xstate, whole);
-	/* ptrace leaves the mask of enabled features (xcr0) where the software bytes begin. */
+	/* ptrace stores the mask of enabled features (xcr0) at the start of the software bytes. */
 	memcpy(&enabled, state->xstate + SOFTWARE_BYTES, sizeof(enabled));
 	memcpy(&present, state->xstate + XSTATE_PRESENT, sizeof(present));
 	if (enabled & ~present & XSTATE_TILE_DATA) {
@@ -359,9 +365,9 @@ static void fill_xstate(unsigned char *out, const struct flmem_thread_state *sta
 }
 
 /*
- * From high to low addresses: red zone, vector state, area, data, the thread's frame, the frames of
- * the calls from the last to the first. A call starts with its stack pointer at the frame above its
- * own, so it may overwrite its own frame and all that are used up.
+ * From high to low addresses: red zone, vector state, area, data, the frame of the thread, the
+ * frames of the calls from the last to the first. A call starts with its stack pointer at the frame
+ * above its own, so it may overwrite its own frame and all frames below, which are used up.
  */
 int flmem_arch_build(const struct flmem_thread_state *state, const struct flmem_chain *chain,
 		     uint64_t restorer, struct flmem_scratch *scratch, struct flmem_error *err)
@@ -383,12 +389,14 @@ int flmem_arch_build(const struct flmem_thread_state *state, const struct flmem_
 	scratch->length = fpstate + state->xstate_length + 4 - first;
 	scratch->data = data;
 	scratch->area = area;
-	/* Entered as if a handler had returned: behind the restorer's own slot. */
+	/* The thread starts as if a handler had returned: above the restorer's own slot. */
 	scratch->entry = first + sizeof(frame.restorer);
 	memset(scratch->bytes, 0, scratch->length);
 	for (size_t i = 0; i < chain->count; i++) {
-		fill_frame(&frame, restorer, chain_mask(scratch));
-		fill_call(&frame, &chain->calls[i], scratch, first + FRAME_STEP * (i + 1), fpstate);
+		const struct flmem_call *call = &chain->calls[i];
+
+		fill_frame(&frame, restorer, call->has_mask ? call->mask : chain_mask(scratch));
+		fill_call(&frame, call, scratch, first + FRAME_STEP * (i + 1), fpstate);
 		memcpy(scratch->bytes + FRAME_STEP * i, &frame, sizeof(frame));
 	}
 	fill_frame(&frame, restorer, state->signal_mask);
@@ -417,18 +425,23 @@ int flmem_arch_arm(pid_t tid, const struct flmem_thread_state *state,
 	rc = write_registers(tid, &regs);
 	if (rc)
 		return rc;
-	/* Only after the registers: from here on the last frame puts the mask back. */
+	/* Only after the registers: from this point on the last frame restores the mask. */
 	(void)ptrace(PTRACE_SETSIGMASK, tid, sizeof(mask), &mask);
 	return 0;
 }
 
-/* The kernel never blocks two, and a chain may leave more unblocked (struct flmem_chain). */
+/*
+ * The kernel never blocks two signals, and a chain may leave more unblocked (struct flmem_chain).
+ */
 bool flmem_arch_is_chain_mask(uint64_t mask)
 {
 	return (mask | MAY_BE_UNBLOCKED) == (CHAIN_MASK | MAY_BE_UNBLOCKED);
 }
 
-/* System calls keep the arguments, but the fourth in rcx; so does the way through the restorer. */
+/*
+ * System calls keep their arguments, except that the fourth is in rcx; returning through the
+ * restorer keeps them as well.
+ */
 bool flmem_arch_is_in_call(const struct flmem_thread_state *state, const struct flmem_chain *chain,
 			   size_t index, const struct flmem_scratch *scratch,
 			   const struct flmem_gadgets *gadgets)
@@ -441,9 +454,11 @@ bool flmem_arch_is_in_call(const struct flmem_thread_state *state, const struct 
 	bool leaving = r->rsp == sp + sizeof(uint64_t) &&
 		       (r->rip == gadgets->restorer || r->rip == gadgets->restorer + MOV_LENGTH);
 
-	return (inside || leaving) && r->rdi == argument(call, 0, scratch) &&
-	       r->rsi == argument(call, 1, scratch) && r->rdx == argument(call, 2, scratch) &&
-	       r->r8 == argument(call, 4, scratch) && r->r9 == argument(call, 5, scratch);
+	return (inside || leaving) && r->rdi == resolve_argument(call, 0, scratch) &&
+	       r->rsi == resolve_argument(call, 1, scratch) &&
+	       r->rdx == resolve_argument(call, 2, scratch) &&
+	       r->r8 == resolve_argument(call, 4, scratch) &&
+	       r->r9 == resolve_argument(call, 5, scratch);
 }
 
 int flmem_arch_restore(pid_t tid, const struct flmem_thread_state *state)
@@ -474,16 +489,25 @@ uint64_t flmem_arch_thread_pointer(const struct flmem_thread_state *state)
 	return state->regs.fs_base;
 }
 
-bool flmem_arch_is_signal_frame(const uint64_t *words, size_t count, uint64_t address,
-				uint64_t *ret_mask)
+bool flmem_arch_has_thread_block(const struct flmem_process *process,
+				 const struct flmem_thread_state *state)
+{
+	uint64_t first, block = state->regs.fs_base;
+
+	return flmem_process_read_memory(process, block, &first, sizeof(first)) == 0 &&
+	       first == block;
+}
+
+bool flmem_arch_is_signal_frame(const uint64_t *words, size_t count, uint64_t *ret_mask)
 {
 	struct signal_frame frame;
 
-	/* Two cheap ones first; stale words of an old frame rarely keep all of them. */
+	/* Two cheap conditions first; stale words of an old frame rarely meet all of them. */
 	if (count < sizeof(frame) / sizeof(*words) || words[1] > FRAME_FLAGS || words[2])
 		return false;
 	memcpy(&frame, words, sizeof(frame));
-	if (frame.context.cs != USER_CS || frame.context.rsp <= address || !frame.context.rip)
+	/* The interrupted stack may be above or below an alternate one. */
+	if (frame.context.cs != USER_CS || !frame.context.rsp || !frame.context.rip)
 		return false;
 	*ret_mask = frame.mask;
 	return true;

@@ -10,7 +10,6 @@
 #include "base/attempt.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "proc/maps.h"
 #include "proc/process.h"
 #include "proc/status.h"
 #include "remote/chain_code.h"
@@ -21,11 +20,12 @@
 #include "remote/preflight.h"
 #include "remote/priority.h"
 #include "remote/rescue.h"
-#include "remote/rseq.h"
 #include "remote/seccomp.h"
+#include "remote/stopped.h"
 #include "remote/tracee.h"
 
 #define STOP_TIMEOUT_US 200000U
+#define STOP_OWN_US	1000000U /* a thread that flmem has started delays nobody */
 #define TRIES_PER_ROUND 4U
 #define BACKOFF_US_MIN	1000U
 #define BACKOFF_US_MAX	50000U
@@ -34,15 +34,15 @@
 #define LONG_CALL_US	1000000U
 #define RESCUE_US	20000U
 
-/* What trying one thread led to. */
+/* The result of trying one thread. */
 enum attempt {
 	ATTEMPT_DONE,
-	ATTEMPT_NEXT,	  /* the thread had moved on; another may do */
-	ATTEMPT_FILTERED, /* seccomp may not allow this thread the calls; another may do */
+	ATTEMPT_NEXT,	  /* the thread is elsewhere now; try another one */
+	ATTEMPT_FILTERED, /* seccomp may not allow this thread the calls; try another one */
 	ATTEMPT_FATAL,
 };
 
-static int ended(struct flmem_loan *loan)
+static int fail_ended(struct flmem_loan *loan)
 {
 	const bool assumed = loan->options->assume_seccomp;
 
@@ -53,7 +53,7 @@ static int ended(struct flmem_loan *loan)
 				       : "");
 }
 
-static int lost(struct flmem_loan *loan)
+static int fail_lost(struct flmem_loan *loan)
 {
 	loan->result->self_restored = true;
 	return flmem_error_set(
@@ -63,7 +63,10 @@ static int lost(struct flmem_loan *loan)
 		(int)loan->view->process->pid);
 }
 
-/* True when the thread was taken out of its calls: it waited for who may be waiting for it. */
+/*
+ * True if the thread was taken out of its calls because the holder of the lock may be waiting for
+ * it.
+ */
 static bool rescue_if_due(const struct flmem_loan *loan, pid_t tid, uint64_t spent_us,
 			  struct flmem_rescue_progress *progress)
 {
@@ -79,7 +82,7 @@ static bool rescue_if_due(const struct flmem_loan *loan, pid_t tid, uint64_t spe
 	return false;
 }
 
-static int late(struct flmem_loan *loan, pid_t tid, uint64_t spent_us)
+static int fail_timed_out(struct flmem_loan *loan, pid_t tid, uint64_t spent_us)
 {
 	flmem_loan_count_returned(loan);
 	return flmem_error_set(loan->err, FLMEM_EFAILED, 0,
@@ -88,7 +91,7 @@ static int late(struct flmem_loan *loan, pid_t tid, uint64_t spent_us)
 			       (unsigned long long)(spent_us / 1000U), (int)tid);
 }
 
-static int abandoned(struct flmem_loan *loan, pid_t tid)
+static int fail_abandoned(struct flmem_loan *loan, pid_t tid)
 {
 	return flmem_error_set(
 		loan->err, FLMEM_EUNSAFE, 0,
@@ -97,8 +100,8 @@ static int abandoned(struct flmem_loan *loan, pid_t tid)
 		(int)loan->view->process->pid, (int)tid);
 }
 
-/* Nobody traces the thread meanwhile: what becomes of flmem now does not hold it up. */
-static int await(struct flmem_loan *loan, pid_t tid)
+/* Nobody traces the thread during this wait: if flmem stops or dies, the thread runs on. */
+static int await_results(struct flmem_loan *loan, pid_t tid)
 {
 	uint64_t start = flmem_clock_us(), spent, rescue_us = RESCUE_US;
 	struct flmem_rescue_progress activity = {0};
@@ -107,31 +110,36 @@ static int await(struct flmem_loan *loan, pid_t tid)
 	while ((progress = flmem_loan_read_results(loan)) == FLMEM_LOAN_RUNNING) {
 		spent = flmem_clock_us() - start;
 		if (spent > rescue_us && rescue_if_due(loan, tid, spent, &activity))
-			return abandoned(loan, tid);
+			return fail_abandoned(loan, tid);
+		if (flmem_tracee_must_end())
+			return fail_timed_out(loan, tid, spent);
 		if (spent > rescue_us)
 			rescue_us = spent + RESCUE_US;
 		if (spent > loan->options->timeout_us)
-			return late(loan, tid, spent);
+			return fail_timed_out(loan, tid, spent);
 		flmem_priority_pause(spent, spent < LONG_CALL_US ? POLL_US : POLL_US_LONG);
 	}
 	if (progress == FLMEM_LOAN_ENDED)
-		return ended(loan);
-	return progress == FLMEM_LOAN_LOST ? lost(loan) : 0;
+		return fail_ended(loan);
+	return progress == FLMEM_LOAN_LOST ? fail_lost(loan) : 0;
 }
 
-/* Behind the last call, and not yet its own: where its stack pointer is tells nothing. */
+/*
+ * True if the thread is past the last call and has not restored itself; its stack pointer alone
+ * does not show that.
+ */
 static bool is_parked(const struct flmem_loan *loan, const struct flmem_thread_state *now)
 {
 	size_t park = loan->chain.count - 1;
 
-	/* The reading of the clock before the park shows before that call has returned. */
+	/* The clock reading before the park is visible before that call has returned. */
 	return flmem_arch_is_in_call(now, &loan->chain, park, &loan->scratch, &loan->gadgets) ||
 	       flmem_arch_is_in_call(now, &loan->chain, park - 1, &loan->scratch, &loan->gadgets);
 }
 
 /*
- * What was written is what the stopped thread finds on its stack: it lives in the address space
- * that was pinned and checked, and not in that of a program that was executed meanwhile.
+ * True if the stopped thread sees on its stack what was written: it still has the address space
+ * that was pinned and checked, and has not executed another program.
  */
 static bool sees_frames(const struct flmem_loan *loan, pid_t tid)
 {
@@ -144,39 +152,40 @@ static bool sees_frames(const struct flmem_loan *loan, pid_t tid)
 }
 
 /*
- * The thread waits in the park at the end of its chain, where a second stop finds it. If we come
- * later than its sleep lasts it has restored itself: it is not touched, and what was read of its
- * stack may be anything.
+ * The thread sleeps in the park at the end of its chain, and a second stop finds it there. If flmem
+ * arrives after that sleep, the thread has restored itself: it is not touched, and what was read of
+ * its stack is not used.
  */
-static int give_back(struct flmem_loan *loan, pid_t tid)
+static int restore_thread(struct flmem_loan *loan, pid_t tid)
 {
 	FLMEM_AUTO_HOLD struct flmem_hold hold = flmem_hold_begin();
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
 	struct flmem_thread_state now;
 
 	if (flmem_tracee_seize(&tracee, tid, loan->view->process->pid) ||
-	    flmem_tracee_stop(&tracee, STOP_TIMEOUT_US) == FLMEM_TRACEE_EXEC)
-		return lost(loan);
+	    flmem_tracee_stop(&tracee, loan->options->finish ? STOP_OWN_US : STOP_TIMEOUT_US) ==
+		    FLMEM_TRACEE_EXEC)
+		return fail_lost(loan);
 	if (!tracee.tid)
-		return ended(loan);
-	/* The park of another flmem, which borrowed it meanwhile, lies in the same place. */
+		return fail_ended(loan);
+	/* The park of another flmem that has borrowed the thread since has the same place. */
 	if (!tracee.stopped || flmem_arch_read_registers(tid, &now) || !is_parked(loan, &now) ||
 	    !sees_frames(loan, tid))
-		return lost(loan);
-	/* A failure leaves it to its own last frame. */
+		return fail_lost(loan);
+	/* If this fails, the thread restores itself through its last frame. */
 	tracee.resumable = true;
 	(void)flmem_arch_restore(tid, &loan->state);
 	flmem_loan_take_results(loan);
 	return 0;
 }
 
-/* Digits, so that a text in the area can name it. */
-static void tell_address(struct flmem_loan *loan)
+/* Writes the address of the area as digits into it, for the text that names it. */
+static void write_area_address(struct flmem_loan *loan)
 {
 	const struct flmem_chain_area *area = &loan->chain.area;
 	char digits[FLMEM_CHAIN_ADDRESS_DIGITS + 1];
 
-	if (!area->tells_address)
+	if (!area->writes_address)
 		return;
 	snprintf(digits, sizeof(digits), "%016llx", (unsigned long long)loan->scratch.area);
 	memcpy(loan->scratch.bytes + (loan->scratch.area - loan->scratch.address) +
@@ -184,8 +193,11 @@ static void tell_address(struct flmem_loan *loan)
 	       digits, FLMEM_CHAIN_ADDRESS_DIGITS);
 }
 
-/* From the stop to the armed thread: everything that can still be called off. */
-static int arm(struct flmem_loan *loan, struct flmem_tracee *tracee)
+/*
+ * All steps between the stop and the armed thread; up to the last one the borrowing can be
+ * cancelled.
+ */
+static int arm_thread(struct flmem_loan *loan, struct flmem_tracee *tracee)
 {
 	int rc;
 
@@ -205,7 +217,7 @@ static int arm(struct flmem_loan *loan, struct flmem_tracee *tracee)
 		return -EFAULT;
 	if (!flmem_chain_code_is_there(loan->view->process, &loan->chain, &loan->code))
 		return -EFAULT;
-	tell_address(loan);
+	write_area_address(loan);
 	rc = flmem_process_write_memory(loan->view->process, loan->scratch.address,
 					loan->scratch.bytes, loan->scratch.length);
 	if (!rc && (!sees_frames(loan, tracee->tid) || flmem_attempt_is_lost()))
@@ -215,7 +227,7 @@ static int arm(struct flmem_loan *loan, struct flmem_tracee *tracee)
 				   loan->gadgets.restorer);
 }
 
-/* The process as a whole tells only of the tracer of its main thread. */
+/* The status of the process shows only the tracer of its main thread. */
 static bool is_traced(const struct flmem_loan *loan, pid_t tid)
 {
 	struct flmem_status status;
@@ -237,127 +249,12 @@ static enum attempt refuse_seize(struct flmem_loan *loan, pid_t tid, int rc)
 	return ATTEMPT_FATAL;
 }
 
-/*
- * C libraries put the control block of a thread that they start at the upper end of its stack. A
- * stack without one was made by the program itself, and nobody knows where it ends.
- */
-static bool is_on_own_stack(const struct flmem_loan *loan, const struct flmem_candidate *candidate)
-{
-	const struct flmem_map *stack = flmem_maps_find(loan->view->maps, candidate->at.sp);
-	uint64_t block = flmem_arch_thread_pointer(&loan->state);
-
-	return candidate->leader || (stack && block > candidate->at.sp && block < stack->end);
-}
-
-/* What can only be told when the thread stands still. */
-static bool is_accepted(struct flmem_loan *loan, const struct flmem_candidate *candidate)
-{
-	const struct flmem_candidate_filter *filter = loan->options->filter;
-	uint64_t pointer = flmem_arch_thread_pointer(&loan->state);
-	const char *reason = NULL;
-
-	if (!is_on_own_stack(loan, candidate))
-		reason = "runs on a stack that the program allocated itself";
-	else if (!filter || filter->accepts(filter->context, candidate, pointer, &reason))
-		return true;
-	loan->refused = reason;
-	loan->refused_tid = candidate->tid;
-	return false;
-}
-
-static struct flmem_candidate_needs needs_of(const struct flmem_borrow_options *options,
-					     const struct flmem_gadgets *gadgets, size_t area_bytes)
-{
-	return (struct flmem_candidate_needs){
-		.guard = &options->guard,
-		.gadgets = gadgets,
-		.filter = options->filter,
-		.area_bytes = area_bytes,
-		.stack_bytes = options->stack_bytes,
-		.only = options->only,
-	};
-}
-
-/* Remembered, so that its timeout starts again once and not in each round. */
-static bool refuse_timed(struct flmem_loan *loan, pid_t tid)
-{
-	if (loan->timed_count < FLMEM_ARRAY_SIZE(loan->timed))
-		loan->timed[loan->timed_count++] = tid;
-	loan->refused = "is in a wait with a timeout of unknown length, which would start again";
-	loan->refused_tid = tid;
-	return false;
-}
-
-static bool is_known_timed(const struct flmem_loan *loan, pid_t tid)
-{
-	for (size_t i = 0; i < loan->timed_count; i++)
-		if (loan->timed[i] == tid)
-			return true;
-	return false;
-}
-
-/*
- * A computing thread is nowhere before it is stopped; a blocked one must still be where it was. Its
- * stack is checked again: it may have come back to the same call from elsewhere.
- */
-static bool is_in_place(struct flmem_loan *loan, struct flmem_candidate *candidate)
-{
-	const struct flmem_candidate_needs needs =
-		needs_of(loan->options, &loan->gadgets, loan->chain.area.length);
-
-	if (!candidate->computes && !flmem_arch_interrupted_in(&loan->state, &candidate->at))
-		return false;
-	if (!candidate->computes && candidate->wait.eintr_refutes &&
-	    flmem_arch_gave_eintr(&loan->state))
-		return refuse_timed(loan, candidate->tid);
-	candidate->at.sp = flmem_arch_sp(&loan->state);
-	candidate->at.pc = flmem_arch_pc(&loan->state);
-	loan->refused_tid = candidate->tid;
-	if (candidate->computes &&
-	    (!flmem_arch_in_program(&loan->state) ||
-	     flmem_rseq_is_inside(loan->view->process, candidate->tid, candidate->at.pc)))
-		loan->refused = "is in a system call or a restartable sequence";
-	else
-		loan->refused = flmem_candidate_check_stack(loan->view, &needs, candidate);
-	return !loan->refused;
-}
-
-/* The thread that has this number now is one of the process; it keeps the number while seized. */
-static bool is_of_process(const struct flmem_loan *loan, pid_t tid)
-{
-	char name[32];
-
-	snprintf(name, sizeof(name), "task/%d", (int)tid);
-	return faccessat(loan->view->process->dirfd, name, F_OK, 0) == 0;
-}
-
-/*
- * The thread went to sleep only once since it was found: for the stop. One that was awake in
- * between may have sent a signal whose handler blocks another thread inside the allocator until
- * this one resumes it.
- */
-static bool has_slept(struct flmem_loan *loan, const struct flmem_candidate *candidate,
-		      const struct flmem_status *status)
-{
-	if (candidate->computes || (!status->voluntary_switches.unknown &&
-				    status->voluntary_switches.value == candidate->sleeps + 1))
-		return true;
-	loan->refused = "was awake for a moment while flmem read the other threads";
-	loan->refused_tid = candidate->tid;
-	return false;
-}
-
-/* What is known of the stopped thread: that it is where it was, and may be borrowed there. */
 static enum attempt check_stopped(struct flmem_loan *loan, struct flmem_candidate *candidate,
 				  const struct flmem_seccomp_calls *calls, int status_fd)
 {
 	struct flmem_status status;
 
-	/* The kernel answers the first request when the thread has left its processor. */
-	if (!is_of_process(loan, candidate->tid) ||
-	    flmem_arch_read_registers(candidate->tid, &loan->state) ||
-	    flmem_status_read_open(status_fd, &status) || !is_in_place(loan, candidate) ||
-	    !has_slept(loan, candidate, &status) || !is_accepted(loan, candidate))
+	if (!flmem_stopped_check(loan, candidate, status_fd, &status))
 		return ATTEMPT_NEXT;
 	if (flmem_seccomp_check_thread(loan->view->process->pid, candidate->tid, &status, calls,
 				       loan->err))
@@ -365,9 +262,9 @@ static enum attempt check_stopped(struct flmem_loan *loan, struct flmem_candidat
 	return ATTEMPT_DONE;
 }
 
-/* Stops the thread, points it at its calls and lets go of it. */
-static enum attempt set_off(struct flmem_loan *loan, struct flmem_candidate *candidate,
-			    const struct flmem_seccomp_calls *calls, uint64_t *ret_start_ns)
+/* Stops the thread, points it at its calls and releases it. */
+static enum attempt start_calls(struct flmem_loan *loan, struct flmem_candidate *candidate,
+				const struct flmem_seccomp_calls *calls, uint64_t *ret_start_ns)
 {
 	FLMEM_AUTO_HOLD struct flmem_hold hold = flmem_hold_begin();
 	FLMEM_AUTO_CLOSE int status_fd =
@@ -382,14 +279,14 @@ static enum attempt set_off(struct flmem_loan *loan, struct flmem_candidate *can
 	if (flmem_tracee_stop(&tracee, STOP_TIMEOUT_US) != FLMEM_TRACEE_STOPPED)
 		return ATTEMPT_NEXT;
 	attempt = check_stopped(loan, candidate, calls, status_fd);
-	if (attempt == ATTEMPT_DONE && arm(loan, &tracee))
+	if (attempt == ATTEMPT_DONE && arm_thread(loan, &tracee))
 		attempt = ATTEMPT_NEXT;
 	return attempt;
 }
 
-/* The thread makes its calls by itself; takes their results and restores it. */
-static enum attempt see_through(struct flmem_loan *loan, const struct flmem_candidate *candidate,
-				uint64_t start_ns)
+/* Waits while the thread makes its calls, reads their results and restores it. */
+static enum attempt finish_calls(struct flmem_loan *loan, const struct flmem_candidate *candidate,
+				 uint64_t start_ns)
 {
 	int rc;
 
@@ -397,11 +294,22 @@ static enum attempt see_through(struct flmem_loan *loan, const struct flmem_cand
 	loan->result->tid = candidate->tid;
 	loan->result->waited_in = candidate->wait.name;
 	loan->result->late_us = candidate->wait.late_us;
-	rc = await(loan, candidate->tid);
+	loan->result->signal_mask = loan->state.signal_mask;
+	rc = await_results(loan, candidate->tid);
 	if (!rc)
-		rc = flmem_loan_read_area(loan) ? ended(loan) : give_back(loan, candidate->tid);
+		rc = flmem_loan_read_area(loan) ? fail_ended(loan)
+						: restore_thread(loan, candidate->tid);
 	loan->result->stopped_ns = flmem_clock_ns() - start_ns;
 	return rc ? ATTEMPT_FATAL : ATTEMPT_DONE;
+}
+
+static enum attempt refuse_uninterruptible(struct flmem_loan *loan, pid_t tid)
+{
+	flmem_error_set(loan->err, FLMEM_EUNSAFE, 0,
+			"thread %d of process %d could not be stopped: it began to wait where "
+			"nothing interrupts it (for a vfork() child, or for storage); try again",
+			(int)tid, (int)loan->view->process->pid);
+	return ATTEMPT_FATAL;
 }
 
 static enum attempt try_thread(struct flmem_loan *loan, struct flmem_candidate *candidate)
@@ -415,8 +323,10 @@ static enum attempt try_thread(struct flmem_loan *loan, struct flmem_candidate *
 	if (flmem_seccomp_check_outside(loan->view->process, candidate->tid, &calls, loan->err))
 		return ATTEMPT_FILTERED;
 	priority = flmem_priority_raise(loan->view->process, candidate->tid);
-	attempt = set_off(loan, candidate, &calls, &start_ns);
-	return attempt == ATTEMPT_DONE ? see_through(loan, candidate, start_ns) : attempt;
+	attempt = start_calls(loan, candidate, &calls, &start_ns);
+	if (flmem_tracee_must_end())
+		return refuse_uninterruptible(loan, candidate->tid);
+	return attempt == ATTEMPT_DONE ? finish_calls(loan, candidate, start_ns) : attempt;
 }
 
 static int find_candidates(const struct flmem_view *view, const struct flmem_candidate_needs *needs,
@@ -428,8 +338,8 @@ static int find_candidates(const struct flmem_view *view, const struct flmem_can
 }
 
 /*
- * The one thread that is asked for, caught while it runs: stopped in a system call it might get an
- * EINTR out of that. 1 when it was not where it may be borrowed.
+ * Tries the requested thread while it computes; if it were stopped in a system call, that call
+ * could fail with EINTR. 1 if the thread was not where it may be borrowed.
  */
 static int try_computing(struct flmem_loan *loan)
 {
@@ -453,12 +363,12 @@ static int try_computing(struct flmem_loan *loan)
 	return attempt == ATTEMPT_DONE ? 0 : attempt == ATTEMPT_NEXT ? 1 : loan->err->code;
 }
 
-/* One look at all threads; 1 when none could be borrowed now. */
-static int try_round(struct flmem_loan *loan)
+/* One pass over all threads; 1 if none could be borrowed now. */
+static int try_threads(struct flmem_loan *loan)
 {
 	FLMEM_AUTO_CANDIDATES struct flmem_candidates found = {0};
 	const struct flmem_candidate_needs needs =
-		needs_of(loan->options, &loan->gadgets, loan->chain.area.length);
+		flmem_stopped_needs(loan->options, &loan->gadgets, loan->chain.area.length);
 	struct flmem_error filtered = {0};
 	int rc = find_candidates(loan->view, &needs, &found, loan->err);
 
@@ -471,7 +381,7 @@ static int try_round(struct flmem_loan *loan)
 	for (size_t i = 0, tries = 0; i < found.count && tries < TRIES_PER_ROUND; i++) {
 		enum attempt attempt;
 
-		if (is_known_timed(loan, found.rows[i].tid))
+		if (flmem_stopped_is_timed(loan, found.rows[i].tid))
 			continue;
 		tries++;
 		flmem_error_clear(loan->err);
@@ -502,24 +412,48 @@ static int try_once(struct flmem_loan *loan)
 	if (rc)
 		return rc == FLMEM_EUNSAFE ? 1 : rc;
 	*loan->result = (struct flmem_borrow_result){0};
-	return loan->options->computing ? try_computing(loan) : try_round(loan);
+	return loan->options->computing ? try_computing(loan) : try_threads(loan);
 }
 
-static int run(struct flmem_loan *loan)
+static int run_with_retries(struct flmem_loan *loan)
 {
 	uint64_t start = flmem_clock_us(), backoff = BACKOFF_US_MIN;
 
 	for (;;) {
 		int rc = try_once(loan);
 
-		if (rc <= 0 && !(loan->result->self_restored && loan->options->repeatable))
+		if (flmem_tracee_must_end() ||
+		    (rc <= 0 && !(loan->result->self_restored && loan->options->repeatable)))
 			return rc;
-		if (loan->options->look_once ||
+		if (loan->options->single_pass ||
 		    flmem_clock_us() - start + backoff > loan->options->timeout_us)
 			return rc < 0 ? rc : FLMEM_EUNSAFE;
 		flmem_clock_sleep_us(backoff);
 		backoff = backoff * 2 < BACKOFF_US_MAX ? backoff * 2 : BACKOFF_US_MAX;
 	}
+}
+
+struct run {
+	struct flmem_loan *loan;
+	int rc;
+};
+
+static void run_apart(void *context)
+{
+	struct run *run = context;
+
+	run->rc = run_with_retries(run->loan);
+}
+
+/* On a thread that ends: a thread of the target that cannot be stopped is let go of by that. */
+static int run_in_thread(struct flmem_loan *loan)
+{
+	struct run run = {.loan = loan};
+	int failed = flmem_attempt_run_apart(run_apart, &run);
+
+	if (failed)
+		return flmem_error_set(loan->err, FLMEM_EFAILED, failed, "cannot start a thread");
+	return run.rc;
 }
 
 int flmem_borrow_run(const struct flmem_view *view, const struct flmem_chain *chain,
@@ -550,7 +484,7 @@ int flmem_borrow_run(const struct flmem_view *view, const struct flmem_chain *ch
 		rc = flmem_loan_wrap(loan, chain);
 	if (!rc)
 		rc = flmem_loan_remember_code(loan);
-	return rc ? rc : run(loan);
+	return rc ? rc : run_in_thread(loan);
 }
 
 int flmem_borrow_plan(const struct flmem_view *view, const struct flmem_borrow_options *options,
@@ -558,7 +492,7 @@ int flmem_borrow_plan(const struct flmem_view *view, const struct flmem_borrow_o
 {
 	FLMEM_AUTO_CANDIDATES struct flmem_candidates found = {0};
 	struct flmem_gadgets gadgets = {0};
-	const struct flmem_candidate_needs needs = needs_of(options, &gadgets, 0);
+	const struct flmem_candidate_needs needs = flmem_stopped_needs(options, &gadgets, 0);
 	struct flmem_seccomp_calls calls;
 	int rc = flmem_preflight_fixed(view, err);
 

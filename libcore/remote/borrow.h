@@ -4,12 +4,11 @@
 
 /*
  * Runs a chain of calls on one borrowed thread of a live process, while all its other threads run.
- *
  * The thread is stopped for some ten microseconds to prepare it, makes the calls by itself, then
- * waits for 50 ms at the end of the chain. A living caller finds it there, reads the results and
- * restores the thread exactly, so that signals that came meanwhile and timeouts act as if nothing
- * had happened. If the caller dies at any instant, the thread goes on through the last frame and
- * restores itself.
+ * sleeps for 50 ms at the end of the chain. During that sleep the caller reads the results and
+ * restores the thread exactly, so that signals that arrived meanwhile and timeouts act as if
+ * nothing had happened. If the caller dies at any instant, the thread continues through the last
+ * frame and restores itself.
  */
 
 #include <stdbool.h>
@@ -23,20 +22,20 @@
 #include "remote/chain.h"
 #include "remote/syscalls.h"
 
-/* Calls that a chain may hold when each is enclosed by two readings of the clock. */
+/* Calls that a chain may hold if each is enclosed by two clock readings. */
 #define FLMEM_BORROW_CALLS 8
 
 struct flmem_borrow_options {
-	uint64_t timeout_us; /* for finding a thread, and again for the calls */
-	pid_t computing;     /* this thread while it computes, instead of a blocked one; 0: no */
-	bool look_once;	     /* at all threads: none now is none at all */
-	bool repeatable;     /* the calls are made again when what they left is lost */
+	uint64_t timeout_us; /* limit for finding a thread, and again for the calls */
+	pid_t computing;     /* borrow this thread while it computes, not a blocked one; 0: no */
+	bool single_pass;    /* one pass over all threads; if none can be borrowed now, fail */
+	bool repeatable;     /* make the calls again if their results are lost */
 	struct flmem_guard guard;
 	const struct flmem_candidate_filter *filter; /* may be NULL: any thread that qualifies */
-	size_t stack_bytes; /* that the calls may use; 0: what an allocator needs */
-	pid_t only;	    /* this blocked thread and no other; 0: the most suitable one */
-	bool finish; /* its wait then ends with the result 0: a sleeping thread of flmem's own */
-	const struct flmem_syscall_list *syscalls; /* of the calls; NULL: they may make any */
+	size_t stack_bytes;			     /* for the calls; 0: what an allocator needs */
+	pid_t only;  /* only this blocked thread; 0: the most suitable one */
+	bool finish; /* its wait then returns 0: a sleeping thread that flmem has started */
+	const struct flmem_syscall_list *syscalls; /* of the calls; NULL: unknown */
 	bool assume_seccomp;			   /* as in struct flmem_seccomp_calls */
 };
 
@@ -44,28 +43,32 @@ struct flmem_borrow_result {
 	pid_t tid;
 	const char *waited_in; /* static: the system call that the thread was blocked in */
 	uint64_t late_us;      /* its timeout may end up to this much later, 0: it does not */
-	bool started;	       /* the calls were set off, whatever became of them */
-	size_t returned;       /* calls that were seen to have returned, when not timed as one */
-	bool complete;	       /* all calls returned; the fields below hold */
-	bool self_restored;    /* so were they, but too long ago: what they left is lost */
-	/* Inside each call, by the target's own clock; timed as one: the first is all of them. */
+	bool started;	       /* the calls were started, whatever happened then */
+	size_t returned;       /* calls seen to have returned, if not timed as one */
+	bool complete;	       /* all calls returned; the fields below are valid */
+	bool self_restored;    /* all calls returned, but too long ago: their results are lost */
+	/*
+	 * Time inside each call, by the clock of the target; if timed as one, the first entry is
+	 * the sum.
+	 */
 	uint64_t call_ns[FLMEM_BORROW_CALLS];
-	uint64_t stopped_ns; /* from the interrupt until the thread was its own again */
+	uint64_t signal_mask;		      /* of the thread, in the program */
+	uint64_t stopped_ns;		      /* from the interrupt until the thread was restored */
 	unsigned char data[FLMEM_CHAIN_DATA]; /* the chain's data after the calls */
 };
 
 /*
- * Tells which thread would be borrowed, without touching it. FLMEM_EUNSAFE: none now, and why;
- * FLMEM_EPERM with the gate that refuses.
+ * Returns which thread would be borrowed, without touching it. FLMEM_EUNSAFE: none now, with the
+ * reason; FLMEM_EPERM with the gate that refuses.
  */
 int flmem_borrow_plan(const struct flmem_view *view, const struct flmem_borrow_options *options,
 		      struct flmem_borrow_result *ret_result, struct flmem_error *err);
 
 /*
- * Runs the chain. FLMEM_EUNSAFE: no thread could be borrowed before the timeout, nothing was
- * touched; FLMEM_EFAILED: the calls were made but did not come to an end in time (they go on by
- * themselves), the caller was too late to read what they left, or the process ended. *ret_result is
- * filled as far as it got, also on failure.
+ * Runs the chain. FLMEM_EUNSAFE: no thread could be borrowed before the timeout, and nothing was
+ * touched. FLMEM_EFAILED: the calls were made but did not return in time (they continue by
+ * themselves), the caller was too late to read their results, or the process ended. *ret_result is
+ * filled as far as known, also on failure.
  */
 int flmem_borrow_run(const struct flmem_view *view, const struct flmem_chain *chain,
 		     const struct flmem_borrow_options *options,

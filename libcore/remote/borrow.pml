@@ -14,14 +14,14 @@
  *	seize		flmem_tracee_seize()
  *	interrupt, wait_stop
  *			flmem_tracee_stop(); the report may be stolen: sort_unreported()
- *	compare		is_in_place(), flmem_arch_interrupted_in(), and is_accepted()
+ *	compare		is_in_place(), flmem_arch_interrupted_in(), and accepts_stopped_thread()
  *	resume		flmem_arch_make_resumable()
  *	write		flmem_process_write_memory(): through /proc/PID/mem, opened once
  *	peek		sees_frames(): PTRACE_PEEKDATA of the cookie
  *	registers, mask	flmem_arch_arm(): PTRACE_SETREGSET arms, PTRACE_SETSIGMASK follows
  *	detach		flmem_tracee_release()
- *	results		await(), flmem_loan_read_results()
- *	give_back	give_back(): seizes again, is_parked(), flmem_arch_restore()
+ *	results		await_results(), flmem_loan_read_results()
+ *	give_back	restore_thread(): seizes again, is_parked(), flmem_arch_restore()
  *	release		flmem_tracee_release() of a thread that was not armed
  *
  * What holds (the asserts, `monitor` and the formula `comes_back`):

@@ -10,10 +10,12 @@
 #include <sys/uio.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/text.h"
 #include "proc/maps.h"
 #include "proc/process.h"
 #include "proc/status.h"
+#include "remote/call_sites.h"
 #include "remote/handlers.h"
 
 /*
@@ -21,11 +23,15 @@
  * dynamic linker up to 12 KiB when it binds a function at its first call (it saves vector state).
  */
 #define CALL_STACK    24576U
-#define PAGE	      4096U /* the smallest there is; larger ones are only read repeatedly */
+#define PAGE	      4096U /* the smallest page size; larger pages are read repeatedly */
 #define PAGES_AT_ONCE 64U
 #define STACK_GAP     ((uint64_t)1 << 20)
-/* A frame that an allocator waits in is among the innermost. */
+/* If an allocator waits, one of the innermost frames is its own. */
 #define INNERMOST 512U
+/* Frames of the program's functions that an allocator calls may lie below the allocator's. */
+#define FRAMES_BYTES 65536U
+/* So many words with addresses of an allocator's code are in no program's stack. */
+#define DECODED_MAX 256U
 /* Spin locks of tcmalloc sleep for 2 ms at most (spinlock_internal.cc). */
 #define BACK_OFF_US_MAX 100000U
 
@@ -41,7 +47,7 @@ void flmem_guard_add_word(struct flmem_guard *guard, uint64_t address)
 		guard->words[guard->word_count++] = address;
 }
 
-static bool in_ranges(const struct flmem_range *ranges, size_t count, uint64_t address)
+static bool is_in_ranges(const struct flmem_range *ranges, size_t count, uint64_t address)
 {
 	for (size_t i = 0; i < count; i++)
 		if (address >= ranges[i].start && address < ranges[i].end)
@@ -49,42 +55,104 @@ static bool in_ranges(const struct flmem_range *ranges, size_t count, uint64_t a
 	return false;
 }
 
-/* One search over a whole process, so that its parts need not be passed one by one. */
+/* State of one search over a process. */
 struct search {
 	const struct flmem_view *view;
 	const struct flmem_candidate_needs *needs;
 	struct flmem_candidates *found;
 };
 
-/*
- * In the waits that are accepted at all, an allocator can only be backing off from a spin lock: a
- * short sleep, or a wait for a lock word with a short relative timeout. Only there the innermost
- * frames are searched for its code; elsewhere old return addresses that were left on the stack
- * would keep a thread that always waits at the same place from ever being borrowed.
- */
-static bool is_inside_allocator(const struct search *search, const struct flmem_candidate *row)
-{
-	const struct flmem_guard *guard = search->needs->guard;
-	uint64_t words[INNERMOST / sizeof(uint64_t)];
+/* The part of a stack that is searched for frames of an allocator. */
+struct frames {
+	const struct search *search;
+	const struct flmem_candidate *row;
+	unsigned decoded; /* words that look like return addresses */
+};
 
-	if (in_ranges(guard->code, guard->code_count, row->at.pc))
-		return true;
-	if (row->at.number == SYS_futex &&
-	    in_ranges(guard->locks, guard->lock_count, row->at.args[0]))
-		return true;
-	if (row->wait.quality != FLMEM_WAIT_RELATIVE || row->wait.late_us > BACK_OFF_US_MAX)
-		return false;
-	if (flmem_process_read_memory(search->view->process, row->at.sp, words, sizeof(words)))
-		return false; /* less than this to the end of the stack */
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(words); i++)
-		if (in_ranges(guard->code, guard->code_count, words[i]))
-			return true;
-	return false;
+/* An allocator that backs off from a spin lock sleeps shortly: an innermost frame is its own. */
+static bool may_back_off(const struct flmem_candidate *row)
+{
+	return row->wait.quality == FLMEM_WAIT_RELATIVE && row->wait.late_us <= BACK_OFF_US_MAX;
 }
 
 /*
- * Guard pages that were made by MADV_GUARD_INSTALL, as glibc 2.42 and later makes them, do not show
- * in the mappings: the stacks of several threads then look like one. Reading finds them.
+ * In the other waits an allocator waits for one of its threads to end (jemalloc switches its
+ * background thread off with its locks held), or it runs a function of the program that waits.
+ * Words that were left over on the stack would exclude a thread that always waits at the same
+ * place, so the word has to follow a call that leaves the allocator: of the function that waits,
+ * near the innermost end, or of any function through a pointer.
+ */
+static bool is_frame(struct frames *frames, uint64_t word, uint64_t depth)
+{
+	const struct flmem_guard *guard = frames->search->needs->guard;
+	uint64_t target = 0;
+
+	if (depth < INNERMOST && may_back_off(frames->row))
+		return true;
+	if (frames->decoded++ >= DECODED_MAX)
+		return true;
+	switch (flmem_call_before(frames->search->view->process, word, &target)) {
+	case FLMEM_CALL_INDIRECT:
+		return true;
+	case FLMEM_CALL_STUB:
+		return depth < INNERMOST && !is_in_ranges(guard->code, guard->code_count, target);
+	case FLMEM_CALL_NONE:
+		break;
+	}
+	return false;
+}
+
+/* Up to the first page that cannot be read. */
+static bool has_frame(struct frames *frames, uint64_t end)
+{
+	const struct flmem_guard *guard = frames->search->needs->guard;
+	uint64_t words[PAGE / sizeof(uint64_t)], sp = frames->row->at.sp & ~UINT64_C(7);
+
+	if (end - sp > FRAMES_BYTES)
+		end = sp + FRAMES_BYTES;
+	for (uint64_t at = sp; at < end;) {
+		uint64_t length = PAGE - at % PAGE;
+
+		if (length > end - at)
+			length = end - at;
+		if (flmem_process_read_memory(frames->search->view->process, at, words, length))
+			return false;
+		for (size_t i = 0; i < length / sizeof(*words); i++)
+			if (is_in_ranges(guard->code, guard->code_count, words[i]) &&
+			    is_frame(frames, words[i], at + i * sizeof(*words) - sp))
+				return true;
+		at += length;
+	}
+	return false;
+}
+
+static bool is_inside_allocator(const struct search *search, const struct flmem_candidate *row,
+				uint64_t end)
+{
+	const struct flmem_guard *guard = search->needs->guard;
+	struct frames frames = {.search = search, .row = row};
+
+	if (is_in_ranges(guard->code, guard->code_count, row->at.pc))
+		return true;
+	if (row->at.number == SYS_futex &&
+	    is_in_ranges(guard->locks, guard->lock_count, row->at.args[0]))
+		return true;
+	return guard->code_count && has_frame(&frames, end);
+}
+
+/*
+ * The kernel wakes pthread_join() as a waiter of any process (mm_release() in kernel/fork.c), so
+ * its wait is not private; those of condition variables and semaphores are.
+ */
+static bool may_join_inside(const struct search *search, const struct flmem_candidate *row)
+{
+	return search->needs->guard->hidden_joins && row->at.number == SYS_futex &&
+	       !(row->at.args[1] & FUTEX_PRIVATE_FLAG);
+}
+
+/*
+ * Guard pages made by MADV_GUARD_INSTALL (glibc 2.42 and later) do not show in the mappings, so
+ * that the stacks of several threads look like one. A read fails at them.
  */
 static bool is_readable_below(const struct search *search, uint64_t sp, uint64_t room)
 {
@@ -103,8 +171,8 @@ static bool is_readable_below(const struct search *search, uint64_t sp, uint64_t
 }
 
 /*
- * The kernel lets the main stack grow down to its limit, but not closer than a gap to the mapping
- * below it (stack_guard_gap, 256 pages by default).
+ * The kernel lets the main stack grow down to its limit, but keeps a gap to the mapping below it
+ * (stack_guard_gap, 256 pages by default).
  */
 static bool can_grow(const struct search *search, const struct flmem_map *stack, uint64_t sp,
 		     uint64_t room)
@@ -118,8 +186,8 @@ static bool can_grow(const struct search *search, const struct flmem_map *stack,
 }
 
 /*
- * What flmem writes itself must be mapped already, since that does not make a stack grow. The calls
- * do, on the main thread; the stacks of the others have their size from the beginning.
+ * What flmem writes must be mapped already, since that write does not make a stack grow. The calls
+ * do make the main stack grow; the stacks of other threads have a fixed size.
  */
 static bool has_room(const struct search *search, const struct flmem_map *stack,
 		     const struct flmem_candidate *row)
@@ -136,8 +204,8 @@ static bool has_room(const struct search *search, const struct flmem_map *stack,
 }
 
 /*
- * The main thread is trusted on its own stack only, and no thread on the heap: there a coroutine
- * may run, with other data of the program right below. borrow.c looks closer at the others.
+ * The main thread is accepted only on its own stack, and no thread on the heap: a coroutine may run
+ * there, with other data of the program directly below. borrow.c checks the other threads further.
  */
 static bool is_ordinary_stack(const struct flmem_map *stack, bool leader)
 {
@@ -150,10 +218,11 @@ static bool is_ordinary_stack(const struct flmem_map *stack, bool leader)
 
 static const char *check_stack(const struct search *search, const struct flmem_candidate *row)
 {
-	const struct flmem_handler_search frames = {.process = search->view->process,
-						    .restorer = search->needs->gadgets->restorer,
-						    .blocked =
-							    UINT64_MAX}; /* any: there are others */
+	struct flmem_handler_search frames = {
+		.process = search->view->process,
+		.maps = search->view->maps,
+		.restorer = search->needs->gadgets->restorer,
+		.blocked = UINT64_MAX}; /* any thread: there are others */
 	uint64_t sp = row->at.sp;
 	const struct flmem_map *stack = flmem_maps_find(search->view->maps, sp);
 
@@ -161,8 +230,10 @@ static const char *check_stack(const struct search *search, const struct flmem_c
 		return "has no ordinary stack mapping";
 	if (!has_room(search, stack, row))
 		return "has too little space left on its stack";
-	if (is_inside_allocator(search, row))
+	if (is_inside_allocator(search, row, stack->end))
 		return "is inside the allocator";
+	if (may_join_inside(search, row))
+		return "waits for another thread to end, possibly inside the allocator";
 	if (flmem_handlers_on_stack(&frames, sp, stack->end))
 		return "is inside a signal handler";
 	return NULL;
@@ -177,16 +248,16 @@ const char *flmem_candidate_check_stack(const struct flmem_view *view,
 	return check_stack(&search, candidate);
 }
 
-/* NULL when the thread may be borrowed, and *row is filled. */
-static const char *examine(const struct search *search, pid_t tid, struct flmem_candidate *row)
+/* What costs little. Returns NULL and fills *row if the thread may be borrowed, else the reason. */
+static const char *examine_thread(const struct search *search, pid_t tid,
+				  struct flmem_candidate *row)
 {
 	const struct flmem_process *process = search->view->process;
-	struct flmem_status status;
 	const char *reason = NULL;
 	char name[32];
 
 	row->tid = tid;
-	row->leader = tid == process->pid; /* its stack is not mapped like the others' */
+	row->leader = tid == process->pid; /* its stack is mapped differently */
 	if (row->at.number < 0)
 		return "is blocked outside a system call";
 	if (!flmem_arch_is_call_site(process, row->at.pc))
@@ -195,24 +266,18 @@ static const char *examine(const struct search *search, pid_t tid, struct flmem_
 		return reason;
 	if (row->wait.late_us > FLMEM_LATE_US_MAX)
 		return "is in a long relative sleep, which would start again";
-	/* jemalloc's own threads are inside it whatever they wait for. */
+	/* jemalloc's own threads count as inside it in every wait. */
 	flmem_task_name(process, tid, name, sizeof(name));
 	if (flmem_text_starts(name, "jemalloc_bg"))
 		return "is a thread of the allocator";
 	if (search->needs->filter &&
 	    !search->needs->filter->accepts(search->needs->filter->context, row, 0, &reason))
 		return reason;
-	reason = check_stack(search, row);
-	if (reason)
-		return reason;
 	row->cpu_ns = flmem_task_cpu_ns(process, tid);
-	if (flmem_status_read_thread(process, tid, &status) || status.voluntary_switches.unknown)
-		return "cannot be read";
-	row->sleeps = status.voluntary_switches.value;
 	return NULL;
 }
 
-static int compare(const void *left, const void *right)
+static int compare_candidates(const void *left, const void *right)
 {
 	const struct flmem_candidate *a = left, *b = right;
 
@@ -243,7 +308,7 @@ static int add_thread(struct search *search, pid_t tid)
 		found->running++;
 		return 0;
 	}
-	reason = examine(search, tid, row);
+	reason = examine_thread(search, tid, row);
 	if (reason) {
 		found->rejected = reason;
 		found->rejected_tid = tid;
@@ -251,6 +316,43 @@ static int add_thread(struct search *search, pid_t tid)
 		found->count++;
 	}
 	return 0;
+}
+
+/* The rest for one that qualifies so far. */
+static const char *examine_further(const struct search *search, struct flmem_candidate *row)
+{
+	const char *reason = check_stack(search, row);
+	struct flmem_status status;
+
+	if (reason)
+		return reason;
+	if (flmem_status_read_thread(search->view->process, row->tid, &status) ||
+	    status.voluntary_switches.unknown)
+		return "cannot be read";
+	row->sleeps = status.voluntary_switches.value;
+	return NULL;
+}
+
+/* Only the best are examined further: reading stacks takes time, and few of them are tried. */
+static void keep_best(struct search *search)
+{
+	struct flmem_candidates *found = search->found;
+	size_t kept = 0;
+
+	qsort(found->rows, found->count, sizeof(*found->rows), compare_candidates);
+	for (size_t i = 0; i < found->count && kept < FLMEM_CANDIDATES_MAX; i++) {
+		const char *reason = flmem_clock_us() > search->needs->deadline_us
+					     ? "could not be examined in time"
+					     : examine_further(search, &found->rows[i]);
+
+		if (reason) {
+			found->rejected = reason;
+			found->rejected_tid = found->rows[i].tid;
+		} else {
+			found->rows[kept++] = found->rows[i];
+		}
+	}
+	found->count = kept;
 }
 
 int flmem_candidates_find(const struct flmem_view *view, const struct flmem_candidate_needs *needs,
@@ -271,10 +373,10 @@ int flmem_candidates_find(const struct flmem_view *view, const struct flmem_cand
 			rc = add_thread(&search, tasks.ids[i]);
 	if (rc)
 		return rc;
-	/* After the rows, so that signals are seen which a thread sent before it last slept. */
+	keep_best(&search);
+	/* After the rows, to include signals that a thread sent before it last slept. */
 	if (!needs->only && tasks.count > 1 && found.count)
-		found.handling = flmem_handlers_find(view, needs->gadgets);
-	qsort(found.rows, found.count, sizeof(*found.rows), compare);
+		found.handling = flmem_handlers_find(view, needs->gadgets, needs->deadline_us);
 	*ret_candidates = found;
 	found = (struct flmem_candidates){0};
 	return 0;
@@ -283,6 +385,11 @@ int flmem_candidates_find(const struct flmem_view *view, const struct flmem_cand
 static int refuse_handling(const struct flmem_process *process, pid_t handling,
 			   struct flmem_error *err)
 {
+	if (handling == FLMEM_HANDLERS_LATE)
+		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+				       "the threads of process %d could not be searched for "
+				       "signal handlers in time; give a longer --timeout",
+				       (int)process->pid);
 	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
 			       "no thread of process %d can be borrowed now: thread %d is inside a "
 			       "signal handler, and may hold a lock of the allocator until another "

@@ -3,9 +3,9 @@
 #define FLMEM_REMOTE_CANDIDATES_H
 
 /*
- * The threads of a process that may be borrowed now, best first, found without stopping any. A
- * thread qualifies when it is blocked in a wait of remote/waits.h, outside of the allocator and of
- * signal handlers, with room on its stack.
+ * Finds the threads of a process that may be borrowed now, best first, without stopping any. A
+ * thread qualifies if it is blocked in a wait of remote/waits.h, outside the allocator and signal
+ * handlers, with enough room on its stack.
  */
 
 #include <stdbool.h>
@@ -18,7 +18,7 @@
 #include "remote/arch.h"
 #include "remote/waits.h"
 
-/* Addresses that a borrowed thread must have nothing to do with. */
+/* Addresses that exclude a thread from being borrowed. */
 struct flmem_range {
 	uint64_t start, end;
 };
@@ -27,24 +27,25 @@ struct flmem_range {
 #define FLMEM_GUARD_WORDS  128
 
 struct flmem_guard {
-	struct flmem_range code[FLMEM_GUARD_RANGES]; /* of allocators: not on top of its stack */
+	struct flmem_range code[FLMEM_GUARD_RANGES]; /* of allocators: not on its stack's top */
 	size_t code_count;
 	struct flmem_range locks[FLMEM_GUARD_RANGES]; /* not the futex that it waits for */
 	size_t lock_count;
 	uint64_t words[FLMEM_GUARD_WORDS]; /* locks that the calls take: int, 0 when free */
 	size_t word_count;
+	bool hidden_joins; /* an allocator that joins threads, whose code is not in `code` */
 };
 
-/* Adds a range, dropping it silently when the table is full or the range is empty. */
+/* Adds a range; ignores it if the table is full or the range is empty. */
 void flmem_guard_add(struct flmem_range *ranges, size_t *count, uint64_t start, uint64_t end);
 
-/* Adds a lock word, dropping it silently when the table is full. */
+/* Adds a lock word; ignores it if the table is full. */
 void flmem_guard_add_word(struct flmem_guard *guard, uint64_t address);
 
 struct flmem_candidate {
 	pid_t tid;
-	bool computes; /* not blocked: where it is shows only when it is stopped */
-	bool leader;   /* the main thread: borrowed last among equals, it handles signals */
+	bool computes; /* not blocked: its place is known only when it is stopped */
+	bool leader;   /* the main thread: borrowed last among equals, because it handles signals */
 	struct flmem_task_wait at;
 	struct flmem_wait wait;
 	uint64_t cpu_ns;
@@ -52,9 +53,9 @@ struct flmem_candidate {
 };
 
 /*
- * What the caller has to say about a thread, besides what holds for all: false with a static
- * reason when it must not be taken. Asked before it is stopped, with `pointer` 0, and again when it
- * is stopped, with its thread pointer.
+ * The caller's condition for a thread, besides the general ones: false with a static reason if it
+ * must not be borrowed. Called before the thread is stopped, with `pointer` 0, and again when it is
+ * stopped, with its thread pointer.
  */
 struct flmem_candidate_filter {
 	bool (*accepts)(void *context, const struct flmem_candidate *candidate, uint64_t pointer,
@@ -66,22 +67,26 @@ struct flmem_candidate_needs {
 	const struct flmem_guard *guard;
 	const struct flmem_gadgets *gadgets;
 	const struct flmem_candidate_filter *filter; /* may be NULL */
-	size_t area_bytes;  /* of the chain's area, which has to be mapped already */
-	size_t stack_bytes; /* for the calls; 0: what an allocator needs */
-	pid_t only;	    /* this thread alone is examined; 0: all */
+	size_t area_bytes;    /* size of the chain's area, which has to be mapped already */
+	size_t stack_bytes;   /* for the calls; 0: what an allocator needs */
+	pid_t only;	      /* examine only this thread; 0: all */
+	uint64_t deadline_us; /* of flmem_clock_us(), for the search */
 };
+
+/* As many are examined as a caller can sensibly try, the most suitable first. */
+#define FLMEM_CANDIDATES_MAX 16U
 
 struct flmem_candidates {
 	struct flmem_candidate *rows; /* best first */
 	size_t count;
 	size_t threads;	      /* of the process */
 	size_t running;	      /* on a processor, or runnable */
-	const char *rejected; /* static: why the last rejected blocked thread was, or NULL */
+	const char *rejected; /* static: the last reason to reject a blocked thread, or NULL */
 	pid_t rejected_tid;
-	pid_t handling; /* a thread that is in a signal handler or about to enter one; 0: none */
+	pid_t handling; /* what flmem_handlers_find() returned */
 };
 
-/* Relative timeouts longer than this disqualify: the thread would wake up too late. */
+/* A wait with a longer relative timeout disqualifies its thread, which would wake up too late. */
 #define FLMEM_LATE_US_MAX 10000000U
 
 /* Negative errno on failure; -EACCES or -EPERM when this user may not trace the process. */
@@ -89,14 +94,14 @@ int flmem_candidates_find(const struct flmem_view *view, const struct flmem_cand
 			  struct flmem_candidates *ret_candidates);
 
 /*
- * Checks the stack of a stopped thread; at.sp and at.pc say where it is. NULL when it may be
- * borrowed there, else a static reason.
+ * Checks the stack of a stopped thread whose place is at.sp and at.pc. NULL if it may be borrowed
+ * there, else a static reason.
  */
 const char *flmem_candidate_check_stack(const struct flmem_view *view,
 					const struct flmem_candidate_needs *needs,
 					const struct flmem_candidate *candidate);
 
-/* Returns FLMEM_EUNSAFE with the reason why no thread that was found can be borrowed now. */
+/* Returns FLMEM_EUNSAFE with the reason why no thread can be borrowed now. */
 int flmem_candidates_refuse(const struct flmem_process *process,
 			    const struct flmem_candidates *found, struct flmem_error *err);
 

@@ -3,12 +3,11 @@
 #define FLMEM_REMOTE_CHAIN_H
 
 /*
- * A chain: calls that one borrowed thread makes in a row, each function returning into a signal
- * frame that sets up the next, the last frame restoring the thread. Building a chain touches
- * nothing; remote/borrow.h runs it.
- *
- * Arguments are numbers, or offsets into the chain's data, which is copied to the thread's stack
- * and read back when the calls are done (for strings and out-parameters). Return values are lost.
+ * A chain: calls that one borrowed thread makes in a row. Each function returns into a signal frame
+ * that sets up the next call; the last frame restores the thread. Building a chain touches nothing;
+ * remote/borrow.h runs it. Arguments are numbers, or offsets into the chain's data, which is copied
+ * to the thread's stack and read back after the calls (for strings and out-parameters). Return
+ * values are lost.
  */
 
 #include <stdbool.h>
@@ -22,25 +21,27 @@
 struct flmem_call {
 	const char *name;  /* static; the step's name in reports */
 	uint64_t function; /* run-time address in the target */
-	uint64_t number;   /* goes into the result register: the number of a system call */
-	uint64_t args[FLMEM_CHAIN_ARGS]; /* a seventh and eighth are 0 */
+	uint64_t number;   /* value of the result register: the number of a system call */
+	uint64_t args[FLMEM_CHAIN_ARGS]; /* a seventh and an eighth argument are 0 */
 	unsigned data_args;		 /* bit i: args[i] is an offset into the data */
 	unsigned area_args;		 /* bit i: args[i] is an offset into the area */
+	bool has_mask;			 /* runs with this signal mask, not that of a chain */
+	uint64_t mask;
 };
 
-/* Digits that tell an address, without "0x". */
+/* Digits of an address, without "0x". */
 #define FLMEM_CHAIN_ADDRESS_DIGITS 16
 
 /*
- * More data than the chain has room for: the caller's own bytes, which are copied to the stack with
- * it and back when the calls are done. A text in it can name the area's address in the target, for
- * code that is to leave results there.
+ * Memory for more data than the chain holds: bytes of the caller that are copied to the stack with
+ * the data and back after the calls. A text in them can name the address of the area in the target,
+ * for code that stores results there.
  */
 struct flmem_chain_area {
-	unsigned char *bytes; /* outlives the run; NULL: none */
+	unsigned char *bytes; /* must outlive the run; NULL: none */
 	size_t length;
-	bool tells_address;
-	size_t address_at; /* offset in it where the digits go */
+	bool writes_address;
+	size_t address_at; /* offset of these digits in it */
 };
 
 struct flmem_chain {
@@ -49,7 +50,7 @@ struct flmem_chain {
 	unsigned char data[FLMEM_CHAIN_DATA];
 	size_t data_length;
 	struct flmem_chain_area area;
-	bool timed_as_one;  /* not call by call: takes half as much of the thread's stack */
+	bool timed_as_one;  /* not call by call: needs half as much of the thread's stack */
 	uint64_t unblocked; /* signals that stay unblocked in it, besides those of any chain */
 	bool overflow;	    /* something did not fit; running the chain fails */
 };
@@ -57,7 +58,7 @@ struct flmem_chain {
 /* Appends a call without arguments; fill in `args` and `data_args` of the returned one. */
 struct flmem_call *flmem_chain_add(struct flmem_chain *chain, const char *name, uint64_t function);
 
-/* Puts bytes (or zeros when NULL) into the data, aligned to 16; returns their offset. */
+/* Appends bytes (zeros if NULL) to the data, aligned to 16; returns their offset. */
 uint64_t flmem_chain_put(struct flmem_chain *chain, const void *bytes, size_t length);
 
 uint64_t flmem_chain_put_string(struct flmem_chain *chain, const char *text);

@@ -3,8 +3,8 @@
 #define FLMEM_REMOTE_CHAIN_CODE_H
 
 /*
- * The begin of each function that a chain calls, to tell whether it is still there: a library may
- * be unloaded between our look at it and the call, however seldom programs do that.
+ * The first bytes of each function that a chain calls, to check that the function is still mapped:
+ * a library may be unloaded between the analysis and the call, although programs rarely do that.
  */
 
 #include <stdbool.h>
@@ -23,7 +23,7 @@ struct flmem_chain_code {
 int flmem_chain_code_read(const struct flmem_process *process, const struct flmem_chain *chain,
 			  struct flmem_chain_code *ret_code);
 
-/* False as well when it cannot be read any more. */
+/* Also false if it cannot be read any more. */
 bool flmem_chain_code_is_there(const struct flmem_process *process, const struct flmem_chain *chain,
 			       const struct flmem_chain_code *code);
 

@@ -3,7 +3,7 @@
 
 #include "elf/modules.h"
 
-/* Run-time address of instructions in a module; 0 when they are not there. */
+/* Run-time address of the instructions in a module; 0 if it lacks them. */
 static uint64_t find_code(const struct flmem_module *module, const struct flmem_arch_code *code)
 {
 	struct flmem_image *image = flmem_module_image(module, NULL);

@@ -8,8 +8,8 @@
 #include "remote/arch.h"
 
 /*
- * Finds, in the target's C library (or the program when it is static), the instructions that a
- * chain goes through. FLMEM_EUNSUPPORTED when there are none.
+ * Finds the instructions that a chain uses in the C library of the target (in the program if it is
+ * static). FLMEM_EUNSUPPORTED if there are none.
  */
 int flmem_gadgets_find(const struct flmem_view *view, struct flmem_gadgets *ret_gadgets,
 		       struct flmem_error *err);

@@ -12,46 +12,65 @@
 #include "proc/status.h"
 #include "proc/task.h"
 
-/* How much of a stack is searched for signal frames. */
+/* Length of stack that is searched for signal frames. */
 #define SCAN_LIMIT ((uint64_t)1 << 20)
 #define SCAN_STEP  65536U
-/* A frame may lie across two steps. */
+/* A frame may span two reads. */
 #define SCAN_OVERLAP 512U
-#define PAGE	     4096U /* the smallest there is */
+#define PAGE	     4096U /* the smallest page size */
 #define RESTORER_MAX 16U
-/* How often, and after how long, a computing thread is read again. */
+/* How often a computing thread is read again, and the pause between reads. */
 #define LOOKS	4U
 #define LOOK_US 500U
 
-/* The C library's own; older ones, and some runtimes, have more than one copy of it. */
-static bool is_restorer(const struct flmem_process *process, uint64_t address, uint64_t known)
+static bool reads_as_restorer(const struct flmem_process *process, uint64_t address)
 {
 	unsigned char code[RESTORER_MAX];
 	size_t length = flmem_arch_restorer.length;
 
-	return address == known ||
-	       (length <= sizeof(code) &&
-		flmem_process_read_memory(process, address, code, length) == 0 &&
-		memcmp(code, flmem_arch_restorer.bytes, length) == 0);
+	return length <= sizeof(code) &&
+	       flmem_process_read_memory(process, address, code, length) == 0 &&
+	       memcmp(code, flmem_arch_restorer.bytes, length) == 0;
 }
 
-static bool has_frame(const struct flmem_handler_search *search, const uint64_t *words,
-		      size_t count, uint64_t address)
+/*
+ * The restorer of the C library; older ones and some runtimes have more than one copy. A hostile
+ * stack may be full of frames: only code is read, each address once, and a limited number of them.
+ */
+static bool is_restorer(struct flmem_handler_search *search, uint64_t address)
+{
+	const struct flmem_map *map = flmem_maps_find(search->maps, address);
+
+	if (address == search->restorer)
+		return true;
+	if (!map || !(map->flags & FLMEM_MAP_EXEC))
+		return false;
+	for (size_t i = 0; i < search->known_count; i++)
+		if (search->known[i].address == address)
+			return search->known[i].is_restorer;
+	if (search->known_count == FLMEM_RESTORERS_MAX)
+		return true;
+	search->known[search->known_count++] = (struct flmem_known_code){
+		.address = address,
+		.is_restorer = reads_as_restorer(search->process, address),
+	};
+	return search->known[search->known_count - 1].is_restorer;
+}
+
+static bool has_frame(struct flmem_handler_search *search, const uint64_t *words, size_t count)
 {
 	uint64_t mask;
 
 	for (size_t i = 0; i < count; i++)
-		if (flmem_arch_is_signal_frame(words + i, count - i, address + i * sizeof(*words),
-					       &mask) &&
-		    search->blocked & ~mask &&
-		    is_restorer(search->process, words[i], search->restorer))
+		if (flmem_arch_is_signal_frame(words + i, count - i, &mask) &&
+		    search->blocked & ~mask && is_restorer(search, words[i]))
 			return true;
 	return false;
 }
 
 /*
  * Returns the number of bytes before the first unreadable page. Guard pages that the mappings do
- * not show (MADV_GUARD_INSTALL, glibc 2.42 and later) may follow a stack; no frame crosses them.
+ * not show (MADV_GUARD_INSTALL, glibc 2.42 and later) may follow a stack; no frame spans them.
  */
 static size_t read_stack(const struct flmem_process *process, uint64_t at, void *out, size_t length)
 {
@@ -71,7 +90,7 @@ static size_t read_stack(const struct flmem_process *process, uint64_t at, void 
 	return done;
 }
 
-bool flmem_handlers_on_stack(const struct flmem_handler_search *search, uint64_t sp, uint64_t end)
+bool flmem_handlers_on_stack(struct flmem_handler_search *search, uint64_t sp, uint64_t end)
 {
 	FLMEM_AUTO_FREE uint64_t *words = malloc(SCAN_STEP);
 	uint64_t first = sp & ~UINT64_C(7), at = first;
@@ -86,7 +105,7 @@ bool flmem_handlers_on_stack(const struct flmem_handler_search *search, uint64_t
 
 		if (!got && at == first)
 			return true;
-		if (has_frame(search, words, got / sizeof(*words), at))
+		if (has_frame(search, words, got / sizeof(*words)))
 			return true;
 		if (got < length || at + length >= end)
 			break;
@@ -97,8 +116,8 @@ bool flmem_handlers_on_stack(const struct flmem_handler_search *search, uint64_t
 
 struct search {
 	const struct flmem_view *view;
-	uint64_t restorer;
-	struct flmem_maps now; /* read when a thread is met that is newer than the view */
+	struct flmem_maps now; /* read for the first thread that is newer than the view */
+	struct flmem_handler_search frames;
 };
 
 static const struct flmem_map *find_stack(struct search *search, uint64_t sp)
@@ -111,26 +130,18 @@ static const struct flmem_map *find_stack(struct search *search, uint64_t sp)
 }
 
 /*
- * What lies on its stack may be left over from a handler that has returned. The frame of one that
- * runs will unblock a signal that is blocked now: its own, unless it has chosen otherwise
- * (SA_NODEFER) or waits with another mask.
+ * A frame on the stack may be left over from a handler that has returned. The frame of a running
+ * handler will unblock a signal that is blocked now: its own, unless it uses SA_NODEFER or waits
+ * with another mask.
  */
 static bool waits_in_handler(struct search *search, const struct flmem_task_wait *wait,
 			     uint64_t blocked)
 {
 	const struct flmem_map *stack = find_stack(search, wait->sp);
-	const struct flmem_handler_search frames = {
-		.process = search->view->process,
-		.restorer = search->restorer,
-		.blocked = wait->number == SYS_rt_sigsuspend ? UINT64_MAX : blocked,
-	};
 
-	return stack && frames.blocked && flmem_handlers_on_stack(&frames, wait->sp, stack->end);
-}
-
-static uint64_t value_or_none(struct flmem_u64 mask)
-{
-	return mask.unknown ? 0 : mask.value;
+	search->frames.blocked = wait->number == SYS_rt_sigsuspend ? UINT64_MAX : blocked;
+	return stack && search->frames.blocked &&
+	       flmem_handlers_on_stack(&search->frames, wait->sp, stack->end);
 }
 
 enum handling {
@@ -147,12 +158,14 @@ static enum handling check_thread(struct search *search, pid_t tid)
 	uint64_t caught, blocked, pending;
 	int rc;
 
-	/* The masks first: a signal that is no longer pending already has its handler running. */
+	/*
+	 * The masks are read first: the handler of a signal that is no longer pending runs already.
+	 */
 	if (flmem_status_read_thread(process, tid, &status))
 		return HANDLING_NOTHING; /* it has ended */
-	caught = value_or_none(status.sig_caught);
-	blocked = value_or_none(status.sig_blocked);
-	pending = value_or_none(status.sig_pending) | value_or_none(status.shared_pending);
+	caught = flmem_u64_or(status.sig_caught, 0);
+	blocked = flmem_u64_or(status.sig_blocked, 0);
+	pending = flmem_u64_or(status.sig_pending, 0) | flmem_u64_or(status.shared_pending, 0);
 	if (pending & caught & ~blocked)
 		return HANDLING_SIGNAL;
 	/* The frames of a chain have the form of signal frames. */
@@ -166,8 +179,8 @@ static enum handling check_thread(struct search *search, pid_t tid)
 }
 
 /*
- * A handler that will wait does so within microseconds, unless its thread gets no processor; a
- * thread that blocks a signal for as long as it lives computes on.
+ * A handler that waits does so within microseconds, unless its thread gets no processor; a thread
+ * that blocks a signal permanently keeps computing.
  */
 static bool is_handling(struct search *search, pid_t tid)
 {
@@ -180,17 +193,26 @@ static bool is_handling(struct search *search, pid_t tid)
 	return now == HANDLING_SIGNAL;
 }
 
-pid_t flmem_handlers_find(const struct flmem_view *view, const struct flmem_gadgets *gadgets)
+pid_t flmem_handlers_find(const struct flmem_view *view, const struct flmem_gadgets *gadgets,
+			  uint64_t deadline_us)
 {
 	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
-	struct search search = {.view = view, .restorer = gadgets->restorer};
+	struct search search = {
+		.view = view,
+		.frames = {.process = view->process,
+			   .maps = view->maps,
+			   .restorer = gadgets->restorer},
+	};
 	pid_t found = 0;
 
 	if (flmem_tasks_read(view->process, &tasks))
-		return 0; /* it has ended, which the next step reports */
-	for (size_t i = 0; i < tasks.count && !found; i++)
+		return 0; /* it has ended; the next step reports that */
+	for (size_t i = 0; i < tasks.count && !found; i++) {
 		if (is_handling(&search, tasks.ids[i]))
 			found = tasks.ids[i];
+		else if (flmem_clock_us() > deadline_us)
+			found = FLMEM_HANDLERS_LATE;
+	}
 	flmem_maps_clear(&search.now);
 	return found;
 }

@@ -3,8 +3,8 @@
 #define FLMEM_REMOTE_HOLD_H
 
 /*
- * What protects a stopped thread of another process from its tracer: between the interrupt and the
- * detach nothing may stop the calling thread. Undone by a destructor.
+ * Protects a stopped thread of another process from delays in its tracer: nothing may stop the
+ * calling thread between the interrupt and the detach. Undone by a destructor.
  */
 
 #include <signal.h>
@@ -14,19 +14,19 @@
 #include "base/cleanup.h"
 
 struct flmem_hold {
-	sigset_t before; /* signal mask to go back to */
+	sigset_t before; /* the signal mask to restore */
 	timer_t timer;
 	bool limited;
 };
 
 /*
- * Whether the kernel may kill this process when it has held a thread for three seconds, which frees
- * the thread. That works on a process that is stopped (SIGSTOP) or frozen (cgroup v2) meanwhile.
- * Not for a library in a program of others; off at first.
+ * Whether the kernel may kill this process if it has held a thread for three seconds, which frees
+ * the thread. That works even if this process is stopped (SIGSTOP) or frozen (cgroup v2). Not for a
+ * library inside another program; off by default.
  */
 void flmem_hold_expend_process(bool expendable);
 
-/* Blocks every signal in the calling thread; sets the limit where this process is expendable. */
+/* Blocks every signal in the calling thread; sets the limit if this process is expendable. */
 struct flmem_hold flmem_hold_begin(void);
 void flmem_hold_end(struct flmem_hold *hold);
 

@@ -10,7 +10,10 @@
 #include "proc/process.h"
 #include "remote/preflight.h"
 
-/* How long the thread waits for us at the end of the chain; one of flmem's own keeps nobody. */
+/*
+ * How long the thread sleeps at the end of the chain. A thread that flmem has started delays
+ * nobody.
+ */
 #define PARK_NS	   50000000
 #define PARK_OWN_S 2
 
@@ -58,7 +61,7 @@ int flmem_loan_wrap(struct flmem_loan *loan, const struct flmem_chain *chain)
 	if (chain->overflow || !chain->count || spans > FLMEM_BORROW_CALLS)
 		return flmem_error_set(loan->err, FLMEM_EFAILED, 0,
 				       "the calls do not fit into one chain");
-	/* The caller's data keeps its offsets: it comes first. */
+	/* The data of the caller comes first, so that its offsets stay valid. */
 	memcpy(whole->data, chain->data, chain->data_length);
 	whole->data_length = chain->data_length;
 	whole->area = chain->area;

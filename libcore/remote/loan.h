@@ -3,9 +3,9 @@
 #define FLMEM_REMOTE_LOAN_H
 
 /*
- * One run of a chain on a borrowed thread: the caller's calls with readings of the clock around
- * them and a park at the end, and the results that they leave on the thread's stack.
- * remote/borrow.c chooses, stops and restores the thread; nothing here touches it.
+ * One run of a chain on a borrowed thread: the caller's calls with clock readings around them and a
+ * park at the end, and the results that they leave on the thread's stack. remote/borrow.c chooses,
+ * stops and restores the thread; nothing here touches it.
  */
 
 #include <stdbool.h>
@@ -19,7 +19,7 @@
 #include "remote/chain_code.h"
 #include "remote/gadgets.h"
 
-/* Everything about one run; lives on the heap because of the state and the scratch area. */
+/* The state of one run; on the heap because of its size. */
 struct flmem_loan {
 	const struct flmem_view *view;
 	const struct flmem_borrow_options *options;
@@ -28,12 +28,12 @@ struct flmem_loan {
 	struct flmem_gadgets gadgets;
 	pid_t timed[64]; /* threads whose waits have a timeout of unknown length */
 	size_t timed_count;
-	const char *refused; /* static: why a thread was let go again, or NULL */
+	const char *refused; /* static: why a stopped thread was released without a call, or NULL */
 	pid_t refused_tid;
 	struct flmem_chain chain; /* the caller's calls with the clock readings around them */
 	size_t spans;	 /* between the clock readings: the calls, or all of them together */
 	uint64_t clocks; /* offset of the clock readings in the chain's data */
-	uint64_t cookie; /* at the end of the data: nothing has overwritten it */
+	uint64_t cookie; /* at the end of the data: shows whether anything has overwritten it */
 	uint64_t cookie_end;
 	struct flmem_chain_code code;
 	struct flmem_thread_state state;
@@ -43,30 +43,30 @@ struct flmem_loan {
 
 enum flmem_loan_progress {
 	FLMEM_LOAN_RUNNING,
-	FLMEM_LOAN_FINISHED, /* the last reading of the clock is there: all calls have returned */
-	FLMEM_LOAN_LOST,     /* the thread has restored itself and used its stack again */
-	FLMEM_LOAN_ENDED,    /* the process has ended or executes another program */
+	FLMEM_LOAN_FINISHED, /* the last clock reading is present: all calls have returned */
+	FLMEM_LOAN_LOST,     /* the thread has restored itself and reused its stack */
+	FLMEM_LOAN_ENDED,    /* the process has ended or executed another program */
 };
 
-/* The caller's chain, each call (or all) between two readings of the clock, then the park. */
+/* Wraps the caller's chain: each call (or all) between two clock readings, then the park. */
 int flmem_loan_wrap(struct flmem_loan *loan, const struct flmem_chain *chain);
 
-/* Another cookie each time that a thread is armed, so that no chain is taken for another one. */
+/* Draws a new cookie; called each time a thread is armed, so that chains cannot be confused. */
 void flmem_loan_renew_cookie(struct flmem_loan *loan);
 
-/* Reads the first bytes of what will be called; FLMEM_EUNSAFE when it is not there any more. */
+/* Reads the first bytes of every function to call; FLMEM_EUNSAFE if one is no longer mapped. */
 int flmem_loan_remember_code(struct flmem_loan *loan);
 
-/* Reads what the calls have left so far. */
+/* Reads the results that the calls have left so far. */
 enum flmem_loan_progress flmem_loan_read_results(struct flmem_loan *loan);
 
-/* Reads the area as the calls have left it, into the caller's own bytes. Negative errno. */
+/* Copies the area as the calls have left it into the caller's bytes. Negative errno. */
 int flmem_loan_read_area(const struct flmem_loan *loan);
 
-/* What was read is right: puts it into the result. */
+/* Stores the results, which are known to be valid. */
 void flmem_loan_take_results(struct flmem_loan *loan);
 
-/* How far a chain has come that is not done. */
+/* Counts the calls of an unfinished chain that have returned. */
 void flmem_loan_count_returned(struct flmem_loan *loan);
 
 #endif

@@ -8,7 +8,7 @@
 #define LOOKS	16U
 #define LOOK_US 250U
 
-static bool is_held(const struct flmem_process *process, uint64_t address)
+static bool is_lock_held(const struct flmem_process *process, uint64_t address)
 {
 	uint32_t word;
 
@@ -28,7 +28,7 @@ int flmem_locks_check(const struct flmem_process *process, const struct flmem_gu
 		if (look)
 			flmem_clock_sleep_us(LOOK_US);
 		for (size_t i = 0; i < count; i++)
-			if (is_held(process, held[i]))
+			if (is_lock_held(process, held[i]))
 				held[left++] = held[i];
 		count = left;
 		if (!count)

@@ -13,24 +13,31 @@
 #include "elf/libc.h"
 #include "elf/modules.h"
 #include "proc/process.h"
+#include "proc/status.h"
 #include "proc/task.h"
 #include "proc/task_context.h"
+#include "remote/gadgets.h"
+#include "remote/handlers.h"
 
 /* sizeof(pthread_attr_t) is 56 in glibc and musl on 64-bit machines. */
 #define ATTRIBUTES_SIZE 128
 #define MUSL_SYNCCALL	34 /* SIGSYNCCALL */
 #define DETACHED	1  /* PTHREAD_CREATE_DETACHED, in glibc and musl */
-/* musl's own size, 128 KiB, is too small for what is called; Alpine's CPython takes 1 MiB. */
+/* musl's default, 128 KiB, is too small for what is called; CPython of Alpine uses 1 MiB. */
 #define MUSL_STACK (UINT64_C(1) << 20)
 
-/* How far above its stack pointer a thread's own variables are looked for. */
+/* How far above its stack pointer the variables of a thread are searched for. */
 #define OWN_STACK_BYTES 65536U
 
-/* Until it has gone to sleep, and the steps of waiting. */
+/* Time limit until it sleeps, and the pause between two checks. */
 #define ASLEEP_US 200000U
 #define LOOK_US	  100U
+#define ENDING_US 200000U
 
-/* The first one may not be where it was when it is stopped. */
+/* How long the other threads of a stopped one may be read. */
+#define HANDLERS_US 20000U
+
+/* When it is stopped, the first one may be elsewhere. */
 #define TRIES 3
 
 static bool is_c_library(const struct flmem_module *module, bool *ret_glibc)
@@ -45,7 +52,10 @@ static bool is_c_library(const struct flmem_module *module, bool *ret_glibc)
 	return *ret_glibc || flmem_libc_musl_version(image, version);
 }
 
-/* The file of the library, known by its contents; the first of the name may be a preloaded one. */
+/*
+ * The C library's own file, recognised by its contents: the first module of that name may be a
+ * preloaded one.
+ */
 static const struct flmem_module *find_c_library(const struct flmem_modules *modules,
 						 bool *ret_glibc)
 {
@@ -66,7 +76,7 @@ static const struct flmem_module *find_in_program(const struct flmem_modules *mo
 	return program;
 }
 
-/* Before 2.34, glibc's threads have a library of their own (nptl/version.c has its banner). */
+/* Before 2.34, glibc has its threads in a second library (nptl/version.c has its banner). */
 static const struct flmem_module *find_thread_library(const struct flmem_modules *modules)
 {
 	static const char banner[] = "Native POSIX Threads Library";
@@ -83,8 +93,8 @@ static const struct flmem_module *find_thread_library(const struct flmem_modules
 	return NULL;
 }
 
-static bool find_all(const struct flmem_module *library, const struct flmem_module *threads,
-		     struct flmem_thread_functions *functions)
+static bool find_functions(const struct flmem_module *library, const struct flmem_module *threads,
+			   struct flmem_thread_functions *functions)
 {
 	return flmem_module_symbol_any(library, "pthread_attr_init", &functions->init) &&
 	       flmem_module_symbol_any(library, "pthread_attr_setdetachstate",
@@ -105,7 +115,10 @@ int flmem_thread_functions_find(const struct flmem_view *view,
 	const struct flmem_module *threads = library;
 	uint64_t unused;
 
-	/* Its interceptors fail in a thread that its own pthread_create() has not registered. */
+	/*
+	 * Its interceptors fail in a thread that pthread_create() of ThreadSanitizer has not
+	 * registered.
+	 */
 	if (flmem_modules_lookup(modules, "__tsan_init", NULL))
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
 				       "process %d runs under ThreadSanitizer, which does not "
@@ -115,7 +128,7 @@ int flmem_thread_functions_find(const struct flmem_view *view,
 		library = threads = find_in_program(modules, &functions.is_glibc);
 	else if (library && !flmem_module_symbol(library, "pthread_create", &unused))
 		threads = find_thread_library(modules);
-	if (!library || !threads || !find_all(library, threads, &functions))
+	if (!library || !threads || !find_functions(library, threads, &functions))
 		return flmem_error_set(
 			err, FLMEM_EUNSUPPORTED, 0,
 			"the C library of process %d exports no functions to start a thread",
@@ -124,7 +137,7 @@ int flmem_thread_functions_find(const struct flmem_view *view,
 	return 0;
 }
 
-/* Returns where the id of the thread will be in the chain's data. */
+/* Returns the offset in the chain's data at which the id of the thread is stored. */
 static uint64_t plan_start(const struct flmem_thread_functions *functions,
 			   struct flmem_chain *chain)
 {
@@ -174,7 +187,7 @@ static bool is_asleep(const struct flmem_process *process, pid_t tid)
 	       (wait.number == SYS_nanosleep || wait.number == SYS_clock_nanosleep);
 }
 
-/* glibc keeps the kernel's id in its own block of the thread. */
+/* glibc stores the kernel's id in its control block of the thread. */
 static pid_t find_by_block(const struct flmem_process *process, const struct flmem_tasks *before,
 			   uint64_t pointer)
 {
@@ -190,7 +203,7 @@ static pid_t find_by_block(const struct flmem_process *process, const struct flm
 	return tid && !is_listed(before, tid) && is_asleep(process, tid) ? tid : 0;
 }
 
-/* The only one that sleeps of those that were not there before. */
+/* The only sleeping thread among the new ones. */
 static pid_t find_by_list(const struct flmem_process *process, const struct flmem_tasks *before)
 {
 	FLMEM_AUTO_TASKS struct flmem_tasks now = {0};
@@ -230,6 +243,31 @@ static int find_started(const struct flmem_view *view, bool is_glibc,
 		(int)view->process->pid);
 }
 
+/*
+ * A thread or process that the calls start inherits their signal mask. Those of a library's own
+ * threads block what the program handles, so the first thread's is used. In sigsuspend() or ppoll()
+ * /proc shows another one, except if that thread was borrowed. A chain's is that of another flmem.
+ */
+static int read_signal_mask(const struct flmem_process *process,
+			    const struct flmem_borrow_result *run, uint64_t *ret_mask,
+			    struct flmem_error *err)
+{
+	struct flmem_status status;
+
+	if (run->tid == process->pid) {
+		*ret_mask = run->signal_mask;
+		return 0;
+	}
+	if (flmem_status_read_thread(process, process->pid, &status) ||
+	    status.sig_blocked.unknown || flmem_arch_is_chain_mask(status.sig_blocked.value))
+		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+				       "the signal mask of the main thread of process %d cannot be "
+				       "read now; try again",
+				       (int)process->pid);
+	*ret_mask = status.sig_blocked.value;
+	return 0;
+}
+
 static void take_lender(const struct flmem_borrow_result *run, struct flmem_new_thread *thread)
 {
 	thread->lender = run->tid;
@@ -239,8 +277,9 @@ static void take_lender(const struct flmem_borrow_result *run, struct flmem_new_
 }
 
 /*
- * glibc's setuid() and its like hold the lock of the thread stacks, which pthread_create() takes,
- * while they wait for every thread with a counter on their own stack (nptl/nptl_setxid.c).
+ * setuid() and similar functions of glibc hold the lock of the thread stacks, which
+ * pthread_create() takes, while they wait for every thread with a counter on their stack
+ * (nptl/nptl_setxid.c).
  */
 static bool waits_for_own_stack(const struct flmem_task_wait *at)
 {
@@ -248,19 +287,45 @@ static bool waits_for_own_stack(const struct flmem_task_wait *at)
 	       at->args[0] - at->sp < OWN_STACK_BYTES;
 }
 
+/* What is checked of the thread that starts the new one, with the caller's filter. */
+struct lender_check {
+	const struct flmem_view *view;
+	const struct flmem_gadgets *gadgets;
+	const struct flmem_candidate_filter *filter;
+	size_t threads;
+};
+
 /*
- * What the thread inherits has to be what any thread of the process has: the code may close a
- * descriptor or remove a file by a relative name.
+ * A computing thread may have stopped others by a signal, inside the allocator, until it resumes
+ * them. Blocked threads are checked when they are found; this one is stopped while the others are
+ * read, so that it cannot send a signal afterwards.
  */
-static bool may_start(void *context, const struct flmem_candidate *candidate, uint64_t pointer,
-		      const char **ret_reason)
+static bool may_hold_others(const struct lender_check *check,
+			    const struct flmem_candidate *candidate)
 {
-	(void)pointer;
-	*ret_reason =
-		waits_for_own_stack(&candidate->at)
-			? "waits for a word on its own stack, as setuid() does with a lock held"
-			: flmem_task_context_differs(context, candidate->tid);
-	return !*ret_reason;
+	return candidate->computes && check->threads > 1 &&
+	       flmem_handlers_find(check->view, check->gadgets, flmem_clock_us() + HANDLERS_US);
+}
+
+/*
+ * The new thread must inherit what every thread of the process has: the code may close a descriptor
+ * or remove a file by a relative name.
+ */
+static bool may_start_thread(void *context, const struct flmem_candidate *candidate,
+			     uint64_t pointer, const char **ret_reason)
+{
+	const struct lender_check *check = context;
+	const struct flmem_candidate_filter *filter = check->filter;
+
+	if (!candidate->computes && waits_for_own_stack(&candidate->at))
+		*ret_reason =
+			"waits for a word on its own stack, as setuid() does with a lock held";
+	else if (may_hold_others(check, candidate))
+		*ret_reason = "may wait for a thread that is inside a signal handler";
+	else
+		*ret_reason = flmem_task_context_differs(check->view->process, candidate->tid);
+	return !*ret_reason &&
+	       (!filter || filter->accepts(filter->context, candidate, pointer, ret_reason));
 }
 
 int flmem_new_thread_start(const struct flmem_view *view,
@@ -269,8 +334,10 @@ int flmem_new_thread_start(const struct flmem_view *view,
 			   struct flmem_new_thread *ret_thread, struct flmem_error *err)
 {
 	FLMEM_AUTO_TASKS struct flmem_tasks before = {0};
-	const struct flmem_candidate_filter filter = {.accepts = may_start,
-						      .context = (void *)(uintptr_t)view->process};
+	struct flmem_gadgets gadgets = {0};
+	struct lender_check check = {.view = view, .gadgets = &gadgets, .filter = options->filter};
+	const struct flmem_candidate_filter filter = {.accepts = may_start_thread,
+						      .context = &check};
 	struct flmem_borrow_options own = *options;
 	struct flmem_borrow_result run;
 	struct flmem_chain chain = {0};
@@ -285,10 +352,14 @@ int flmem_new_thread_start(const struct flmem_view *view,
 				       "process %d has %u threads or more: a new thread could not "
 				       "be identified among them",
 				       (int)view->process->pid, FLMEM_TASKS_MAX);
+	rc = flmem_gadgets_find(view, &gadgets, err);
+	if (rc)
+		return rc;
+	check.threads = before.count;
 	own.filter = &filter;
 	rc = flmem_borrow_run(view, &chain, &own, &run, err);
 	take_lender(&run, ret_thread);
-	/* What was started sleeps and ends: another one may be. */
+	/* The thread that was started sleeps and ends, so another one may be started. */
 	if (rc == FLMEM_EFAILED && run.self_restored)
 		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
 				       "a thread was started in process %d, but flmem got no CPU "
@@ -297,21 +368,24 @@ int flmem_new_thread_start(const struct flmem_view *view,
 	if (rc)
 		return rc;
 	memcpy(&ret_thread->pointer, run.data + id, sizeof(ret_thread->pointer));
+	rc = read_signal_mask(view->process, &run, &ret_thread->signal_mask, err);
+	if (rc)
+		return rc;
 	return find_started(view, functions->is_glibc, &before, ret_thread, err);
 }
 
-/* The caller's filter behind our own. */
+/* The caller's filter, called after the one below. */
 struct check {
 	uint64_t pointer;
 	const struct flmem_candidate_filter *filter;
 };
 
 /*
- * What pthread_create() gave back is the thread pointer of the thread, in glibc and musl on x86-64:
- * no other one has it, whatever became of its number.
+ * pthread_create() returns the thread pointer of the new thread, in glibc and musl on x86-64. No
+ * other thread has it, even if the thread id was reused.
  */
-static bool accepts(void *context, const struct flmem_candidate *candidate, uint64_t pointer,
-		    const char **ret_reason)
+static bool is_started_thread(void *context, const struct flmem_candidate *candidate,
+			      uint64_t pointer, const char **ret_reason)
 {
 	const struct check *check = context;
 	const struct flmem_candidate_filter *filter = check->filter;
@@ -323,17 +397,25 @@ static bool accepts(void *context, const struct flmem_candidate *candidate, uint
 	return !filter || filter->accepts(filter->context, candidate, pointer, ret_reason);
 }
 
-/* It has ended and perhaps the process has not: what the calls left is gone with its stack. */
-static int explain_end(const struct flmem_view *view, struct flmem_borrow_result *result,
-		       struct flmem_error *err)
+/*
+ * The thread has ended, and the process may have as well: the results are lost with its stack. The
+ * threads of a process that a signal ends are gone before it is, at most until its core is written.
+ */
+static int explain_thread_end(const struct flmem_view *view, struct flmem_borrow_result *result,
+			      struct flmem_error *err)
 {
-	if (!flmem_process_alive(view->process))
-		return FLMEM_ENOPROC;
+	uint64_t start = flmem_clock_us();
+
+	do {
+		if (!flmem_process_alive(view->process))
+			return FLMEM_ENOPROC;
+		flmem_clock_sleep_us(LOOK_US);
+	} while (flmem_clock_us() - start < ENDING_US);
 	result->self_restored = true;
 	return flmem_error_set(
 		err, FLMEM_EFAILED, 0,
-		"the calls have returned, but their thread in process %d ended before flmem got "
-		"CPU time to read their results; try again when this machine is less busy",
+		"the thread for the calls in process %d ended before flmem read their results, so "
+		"it is unknown whether all were made; try again when this machine is less busy",
 		(int)view->process->pid);
 }
 
@@ -344,7 +426,8 @@ int flmem_new_thread_run(const struct flmem_view *view, const struct flmem_new_t
 {
 	FLMEM_AUTO_MAPS struct flmem_maps maps = {0};
 	struct check check = {thread->pointer, options->filter};
-	const struct flmem_candidate_filter filter = {.accepts = accepts, .context = &check};
+	const struct flmem_candidate_filter filter = {.accepts = is_started_thread,
+						      .context = &check};
 	const struct flmem_view now = {view->process, &maps, view->modules};
 	struct flmem_borrow_options own = *options;
 	int rc = flmem_maps_read(view->process, &maps, err);
@@ -352,7 +435,7 @@ int flmem_new_thread_run(const struct flmem_view *view, const struct flmem_new_t
 	*ret_result = (struct flmem_borrow_result){0};
 	own.only = thread->tid;
 	own.finish = true;
-	own.look_once = true;
+	own.single_pass = true;
 	own.filter = &filter;
 	if (rc)
 		return rc;
@@ -362,7 +445,7 @@ int flmem_new_thread_run(const struct flmem_view *view, const struct flmem_new_t
 			break;
 		flmem_clock_sleep_us(LOOK_US);
 	}
-	return rc == FLMEM_ENOPROC ? explain_end(view, ret_result, err) : rc;
+	return rc == FLMEM_ENOPROC ? explain_thread_end(view, ret_result, err) : rc;
 }
 
 bool flmem_new_thread_await_end(const struct flmem_view *view,

@@ -3,12 +3,12 @@
 #define FLMEM_REMOTE_NEW_THREAD_H
 
 /*
- * A thread of its own in a live process, for calls that may wait for what the program's threads
- * hold. A borrowed thread starts it, by pthread_create() of the C library itself: no code of the
- * program runs on the borrowed one, which may be blocked with any of the program's locks held. The
- * new thread is detached, sleeps, has all signals blocked as a chain has, and belongs to nobody;
- * flmem_borrow_run() with `only` and `finish` makes calls on it, and its sleep then ends. One that
- * nobody comes for sleeps its few seconds out and exits.
+ * Starts a new thread in a live process, for calls that may wait for what the program's threads
+ * hold. A borrowed thread starts it by pthread_create() of the C library: no code of the program
+ * runs on the borrowed thread, which may be blocked with any lock of the program held. The new
+ * thread is detached, sleeps, and has all signals blocked as a chain has, except in calls that have
+ * their own mask; flmem_borrow_run() with `only` and `finish` makes calls on it, and its sleep then
+ * ends. Without such a call it exits after a few seconds.
  */
 
 #include <stdbool.h>
@@ -21,37 +21,40 @@
 #include "proc/maps.h"
 #include "remote/borrow.h"
 
-/* How long it sleeps, for flmem to come back to it. */
+/* How long it sleeps, so that flmem can borrow it. */
 #define FLMEM_NEW_THREAD_SECONDS 3
 
 struct flmem_new_thread {
 	pid_t tid;
-	uint64_t pointer; /* its thread pointer, by which it is known when it is stopped */
+	uint64_t pointer;     /* its thread pointer, which identifies it when it is stopped */
+	uint64_t signal_mask; /* of the first thread of the process, for code that starts others */
 	/* The thread that started it, as in flmem_borrow_result. */
 	pid_t lender;
 	const char *waited_in;
 	uint64_t late_us, stopped_ns;
 };
 
-/* Functions of the target's own C library, which nothing stands in front of. */
+/* Functions of the target's own C library, never those of a library in front of it. */
 struct flmem_thread_functions {
 	uint64_t init, detach, create, sleep;
-	uint64_t set_stack; /* 0: its own size is large enough */
+	uint64_t set_stack; /* 0: its default stack is large enough */
 	bool is_glibc;
 };
 
 /*
- * FLMEM_EUNSUPPORTED when the C library cannot be told or does not name them. Those of a preloaded
- * library are not taken: they may be code of the program, with locks of its own.
+ * FLMEM_EUNSUPPORTED if the C library is not recognised or does not export the functions. Those of
+ * a preloaded library are not used: they may be code of the program, with their own locks.
  */
 int flmem_thread_functions_find(const struct flmem_view *view,
 				struct flmem_thread_functions *ret_functions,
 				struct flmem_error *err);
 
 /*
- * Starts it; `options` are for the thread that does. FLMEM_EUNSAFE: no thread could be borrowed, or
- * none was started (limits), or it could not be told for certain; it then ends by itself. Otherwise
- * as flmem_borrow_run(). *ret_thread names the lender also on failure.
+ * Starts it; `options` apply to the thread that starts it: a blocked one, or with `computing` that
+ * thread, whose `filter` then has to exclude the C library and the loader, which may hold locks.
+ * FLMEM_EUNSAFE: no thread could be borrowed, none was started (limits), or the new one could not
+ * be identified with certainty; it then ends by itself. Other errors as of flmem_borrow_run().
+ * *ret_thread names the lender also on failure.
  */
 int flmem_new_thread_start(const struct flmem_view *view,
 			   const struct flmem_thread_functions *functions,
@@ -60,14 +63,14 @@ int flmem_new_thread_start(const struct flmem_view *view,
 
 /*
  * Makes the calls on it and ends its sleep; the mappings of `view` may be older than the thread.
- * `filter` is asked as flmem_borrow_run() asks it, once it is certain that this is the thread.
+ * `filter` is called as by flmem_borrow_run(), after the thread was identified.
  */
 int flmem_new_thread_run(const struct flmem_view *view, const struct flmem_new_thread *thread,
 			 const struct flmem_chain *chain,
 			 const struct flmem_borrow_options *options,
 			 struct flmem_borrow_result *ret_result, struct flmem_error *err);
 
-/* Waits until it is gone, at most timeout_us; false when it is still there. */
+/* Waits at most timeout_us until it has exited; false if it still exists. */
 bool flmem_new_thread_await_end(const struct flmem_view *view,
 				const struct flmem_new_thread *thread, uint64_t timeout_us);
 

@@ -14,7 +14,7 @@
 #include "proc/status.h"
 #include "remote/arch.h"
 
-/* Both sides of the question who may touch whom. */
+/* Both sides of the permission check. */
 struct parties {
 	const struct flmem_process *process;
 	struct flmem_status target;
@@ -162,7 +162,7 @@ int flmem_preflight_now(const struct flmem_process *process, struct flmem_error 
 	return 0;
 }
 
-/* ptrace(2): all three ids of the target must equal the tracer's real ones (fsuid here). */
+/* ptrace(2): all three ids of the target must equal the real ids of the tracer (fsuid here). */
 static bool is_other_user(const struct parties *p)
 {
 	uint32_t uid = p->self.uid.fs, gid = p->self.gid.fs;
@@ -180,12 +180,12 @@ static bool is_other_user_namespace(const struct parties *p)
 	if (length < 0)
 		return false;
 	mine[length] = '\0';
-	/* The link of a process that may not be traced cannot be read either. */
+	/* If the process may not be traced, its link cannot be read either. */
 	return flmem_process_readlink(p->process, "ns/user", theirs, sizeof(theirs)) ||
 	       strcmp(mine, theirs) != 0;
 }
 
-/* With CAP_SYS_PTRACE: what refuses all the same. */
+/* What refuses in spite of CAP_SYS_PTRACE. */
 static enum flmem_gate gate_despite_capability(const struct parties *p,
 					       const struct flmem_host_facts *facts)
 {
@@ -221,7 +221,7 @@ int flmem_preflight_explain(const struct flmem_process *process, int negative_er
 		return flmem_process_error(process, negative_errno, "borrow a thread", err);
 	if (read_parties(process, &parties, err))
 		return err ? err->code : FLMEM_EPERM;
-	/* A process that is ending has given its memory away already: ptrace says EPERM then. */
+	/* A process that is ending has released its memory already: ptrace then returns EPERM. */
 	if (has_ended(parties.target.state) || parties.target.rss_bytes.unknown)
 		return refuse_ended(process, err);
 	if (!parties.target.tracer.unknown && parties.target.tracer.value)

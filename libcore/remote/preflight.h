@@ -2,7 +2,7 @@
 #ifndef FLMEM_REMOTE_PREFLIGHT_H
 #define FLMEM_REMOTE_PREFLIGHT_H
 
-/* Whether a process may be touched at all, and if not, which gate refuses and how to open it. */
+/* Whether a process may be touched at all; if not, which gate refuses and how to open it. */
 
 #include <flmem/error.h>
 
@@ -11,23 +11,26 @@
 struct flmem_maps;
 struct flmem_process;
 
-/* Asked first: flmem itself (FLMEM_EUSAGE), kernel threads (EUNSUPPORTED), zombies (ENOPROC). */
+/*
+ * Called first: refuses flmem itself (FLMEM_EUSAGE), kernel threads (EUNSUPPORTED), zombies
+ * (ENOPROC).
+ */
 int flmem_preflight_identity(const struct flmem_process *process, struct flmem_error *err);
 
 /*
- * Whether this user may read the memory of the process, which takes the same rights as borrowing a
- * thread. Mappings alone prove nothing: newer kernels show them with less.
+ * Checks that this user may read the memory of the process, which needs the same rights as
+ * borrowing a thread. Readable mappings do not prove it: newer kernels show them with fewer rights.
  */
 int flmem_preflight_rights(const struct flmem_process *process, const struct flmem_maps *maps,
 			   struct flmem_error *err);
 
 /*
- * What else does not change while the process lives: other processors, shadow stacks, strict
- * seccomp. FLMEM_EUNSUPPORTED. Filters are a matter of each thread: remote/seccomp.h.
+ * Checks what else is constant while the process lives: other processors, shadow stacks, strict
+ * seccomp. FLMEM_EUNSUPPORTED. Filters belong to each thread: remote/seccomp.h.
  */
 int flmem_preflight_fixed(const struct flmem_view *view, struct flmem_error *err);
 
-/* What may pass: stopped, traced by another. FLMEM_EUNSAFE, FLMEM_ENOPROC when it ended. */
+/* Checks what may change: stopped, traced by another. FLMEM_EUNSAFE, FLMEM_ENOPROC if it ended. */
 int flmem_preflight_now(const struct flmem_process *process, struct flmem_error *err);
 
 /*

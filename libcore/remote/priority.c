@@ -12,10 +12,10 @@
 #define HIGHEST (-20)
 
 /*
- * Goes to the processor that the thread last ran on, if that is one to run on, and is free to leave
- * it again: a real-time thread may come and keep it.
+ * Moves to the processor that the thread last ran on, if this process may use it, without staying
+ * bound to it: a real-time thread may occupy it.
  */
-static void move_there(const struct flmem_process *process, pid_t tid)
+static void move_to_processor_of(const struct flmem_process *process, pid_t tid)
 {
 	cpu_set_t processors, one;
 	int processor = flmem_task_processor(process, tid);
@@ -35,7 +35,7 @@ struct flmem_priority flmem_priority_raise(const struct flmem_process *process, 
 {
 	struct flmem_priority priority = {.slack_ns = flmem_clock_sharpen()};
 
-	move_there(process, tid);
+	move_to_processor_of(process, tid);
 	errno = 0;
 	priority.nice = getpriority(PRIO_PROCESS, 0);
 	if (!errno && priority.nice > HIGHEST)

@@ -4,14 +4,14 @@
 
 /*
  * The scheduling of the calling thread while it holds a thread of another process: exact sleeps,
- * the processor that the held thread last ran on, and the highest share of it where the caller may
- * have that (CAP_SYS_NICE or RLIMIT_NICE), so that a busy machine does not prolong the hold. Undone
+ * the processor that the held thread last ran on, and the highest priority there if the caller may
+ * have it (CAP_SYS_NICE or RLIMIT_NICE), so that a busy machine does not prolong the hold. Undone
  * by a destructor.
  *
- * The kernel wakes a thread where it last ran, and lets what computes there finish its slice of 3
- * ms first, each time. A caller that has this processor at the highest share and yields hands it to
- * the held thread at once: with all processors busy 0.2 ms instead of 5 ms in the median. From a
- * real-time class nothing can be handed over but by sleeping, which was slower.
+ * The kernel wakes a thread on its last processor and first lets the running thread finish its
+ * slice of 3 ms, each time. A caller that runs on this processor with the highest priority and
+ * yields passes it to the held thread at once: with all processors busy 0.2 ms instead of 5 ms in
+ * the median. A real-time class can pass a processor on only by sleeping, which was slower.
  */
 
 #include <stdbool.h>
@@ -24,18 +24,18 @@ struct flmem_process;
 
 struct flmem_priority {
 	bool raised;
-	int nice;		/* to go back to */
-	unsigned long slack_ns; /* 0: it was not changed */
+	int nice;		/* the value to restore */
+	unsigned long slack_ns; /* 0: unchanged */
 };
 
-/* For holding that thread of the process. */
+/* Prepares for holding that thread of the process. */
 struct flmem_priority flmem_priority_raise(const struct flmem_process *process, pid_t tid);
 void flmem_priority_restore(struct flmem_priority *priority);
 
 #define FLMEM_AUTO_PRIORITY FLMEM_AUTO(flmem_priority_restore) __attribute__((unused))
 
 /*
- * Waits a moment between two checks of something that has been awaited for `spent_us`: yields at
+ * Pauses between two checks of something that the caller has awaited for `spent_us`: yields at
  * first, later sleeps for `sleep_us`.
  */
 void flmem_priority_pause(uint64_t spent_us, uint64_t sleep_us);

@@ -26,7 +26,7 @@
 #define PROGRAMS_MAX  8 /* env may start env */
 #define POLL_US	      100U
 
-/* What the child reports when it does not come to run the command. */
+/* What the child reports if it cannot run the command. */
 struct failure {
 	bool tracing; /* PTRACE_TRACEME failed, else the exec */
 	int error;
@@ -40,7 +40,7 @@ static const unsigned char trap[] = {0x00, 0x00, 0x20, 0xd4}; /* brk #0 */
 #error "flmem runs on x86-64 and aarch64"
 #endif
 
-static void fail(int report_fd, bool tracing)
+static void report_failure(int report_fd, bool tracing)
 {
 	struct failure failure = {.tracing = tracing, .error = errno};
 
@@ -49,8 +49,8 @@ static void fail(int report_fd, bool tracing)
 }
 
 /*
- * The deadline is the child's own alarm, which survives exec and shows up here as a stop; a core
- * dump of the probe would be of use to nobody.
+ * The deadline is an alarm of the child, which survives exec and is seen here as a stop. A core
+ * dump of the probe would be useless.
  */
 static void limit_child(void)
 {
@@ -74,12 +74,12 @@ __attribute__((noreturn)) static void be_child(char *const *argv, char *const *e
 	if (getppid() != parent)
 		_exit(127);
 	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(error_fd, 2) < 0)
-		fail(report_fd, false);
+		report_failure(report_fd, false);
 	limit_child();
 	if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) < 0)
-		fail(report_fd, true);
+		report_failure(report_fd, true);
 	execvpe(argv[0], argv, environment);
-	fail(report_fd, false);
+	report_failure(report_fd, false);
 	_exit(127);
 }
 
@@ -95,10 +95,12 @@ static int explain_failure(const char *program, const struct failure *failure,
 }
 
 /*
- * Waits for the next stop; 0, or the code of why there is none. How the child ends is read from the
- * stop before its end: where SIGCHLD is ignored nobody is told, and another thread may be.
+ * Waits for the next stop; 0, or the code of why there is none. The exit status of the child is
+ * read at the stop before its end: if SIGCHLD is ignored nobody gets it later, and another thread
+ * may take it.
  */
-static int wait_stop(struct flmem_probe_child *child, int *ret_status, struct flmem_error *err)
+static int await_child_stop(struct flmem_probe_child *child, int *ret_status,
+			    struct flmem_error *err)
 {
 	unsigned long ending;
 	int got;
@@ -119,7 +121,8 @@ static int wait_stop(struct flmem_probe_child *child, int *ret_status, struct fl
 		       : flmem_error_set(err, FLMEM_EFAILED, -got, "the probe process has exited");
 }
 
-static int explain_end(const struct flmem_probe_child *child, int status, struct flmem_error *err)
+static int explain_child_end(const struct flmem_probe_child *child, int status,
+			     struct flmem_error *err)
 {
 	char said[FLMEM_PROBE_CHILD_OUTPUT_MAX], how[64];
 	int code = FLMEM_EUNSUPPORTED;
@@ -130,7 +133,7 @@ static int explain_end(const struct flmem_probe_child *child, int status, struct
 		snprintf(how, sizeof(how), "killed by signal %d", WTERMSIG(status));
 	else
 		snprintf(how, sizeof(how), "with status %d", WEXITSTATUS(status));
-	/* A wrapper says the same about its command as a shell would. */
+	/* A wrapper returns the same status for its command as a shell. */
 	if (child->passes && WIFEXITED(status) && WEXITSTATUS(status) == 127)
 		code = FLMEM_ENOCOMMAND;
 	else if (child->passes && WIFEXITED(status) && WEXITSTATUS(status) == 126)
@@ -139,7 +142,7 @@ static int explain_end(const struct flmem_probe_child *child, int status, struct
 			       child->program, how, said[0] ? ": " : "", said);
 }
 
-/* Lets it run until it traps: at the planted instruction, or at the exec of another program. */
+/* Lets the child run to a trap: the planted instruction, or the exec of another program. */
 static int run_to_trap(struct flmem_probe_child *child, struct flmem_error *err)
 {
 	int signal_number = 0, status, rc;
@@ -147,9 +150,9 @@ static int run_to_trap(struct flmem_probe_child *child, struct flmem_error *err)
 	for (;;) {
 		if (ptrace(PTRACE_CONT, child->pid, NULL, (void *)(intptr_t)signal_number) < 0)
 			return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot run the probe");
-		rc = wait_stop(child, &status, err);
+		rc = await_child_stop(child, &status, err);
 		if (rc == FLMEM_EUNSUPPORTED)
-			return explain_end(child, status, err);
+			return explain_child_end(child, status, err);
 		if (rc)
 			return rc;
 		signal_number = WSTOPSIG(status);
@@ -195,7 +198,10 @@ static bool is_wide(const struct flmem_probe_child *child)
 	FLMEM_AUTO_CLOSE int fd = openat(child->process.dirfd, "exe", O_RDONLY | O_CLOEXEC);
 	unsigned char ident[EI_NIDENT];
 
-	/* A file that may be executed but not read cannot be told; the loader will say. */
+	/*
+	 * A file that may be executed but not read is not classified here; the loader will report
+	 * it.
+	 */
 	return fd < 0 || read(fd, ident, sizeof(ident)) != (ssize_t)sizeof(ident) ||
 	       ident[EI_CLASS] != ELFCLASS32;
 }
@@ -214,7 +220,7 @@ static bool names_wrapper(const char *name)
 	return false;
 }
 
-/* Multi-call programs go by the name they are called by, as the preloaded scrubber has it. */
+/* Multi-call programs are recognised by the name of the call, as in the preloaded scrubber. */
 static bool is_wrapper(const struct flmem_probe_child *child)
 {
 	FLMEM_AUTO_ARGV_ENV struct flmem_argv_env words = {0};
@@ -229,8 +235,8 @@ static bool is_wrapper(const struct flmem_probe_child *child)
 	       names_wrapper(words.values[0]);
 }
 
-/* What the exec that just happened has made of the child. */
-static int look_at_program(struct flmem_probe_child *child, uint64_t *ret_entry,
+/* Reads which program the child runs after an exec. */
+static int inspect_program(struct flmem_probe_child *child, uint64_t *ret_entry,
 			   struct flmem_error *err)
 {
 	FLMEM_AUTO_BUF struct flmem_buf vector = FLMEM_BUF_INIT;
@@ -251,14 +257,14 @@ static int look_at_program(struct flmem_probe_child *child, uint64_t *ret_entry,
 	return 0;
 }
 
-/* From the stop behind the first exec to the entry point of the last. */
+/* Runs from the stop after the first exec to the entry point of the last program. */
 static int run_to_entry(struct flmem_probe_child *child, struct flmem_error *err)
 {
 	uint64_t entry = 0;
 	int rc;
 
 	for (int i = 0; i < PROGRAMS_MAX; i++) {
-		rc = look_at_program(child, &entry, err);
+		rc = inspect_program(child, &entry, err);
 		if (rc || !child->wide)
 			return rc;
 		child->passes = is_wrapper(child);
@@ -274,9 +280,9 @@ static int run_to_entry(struct flmem_probe_child *child, struct flmem_error *err
 			       PROGRAMS_MAX);
 }
 
-static int first_stop(struct flmem_probe_child *child, struct flmem_error *err)
+static int await_first_stop(struct flmem_probe_child *child, struct flmem_error *err)
 {
-	int status, rc = wait_stop(child, &status, err);
+	int status, rc = await_child_stop(child, &status, err);
 
 	if (rc == FLMEM_EUNSUPPORTED)
 		return flmem_error_set(err, rc, 0, "the probe process ended immediately");
@@ -289,9 +295,9 @@ static int first_stop(struct flmem_probe_child *child, struct flmem_error *err)
 	return 0;
 }
 
-/* Starts the child; the write ends of both pipes are closed here when it returns. */
-static int spawn(char *const *argv, char *const *environment, struct flmem_probe_child *child,
-		 struct flmem_error *err)
+/* Starts the child; the write ends of both pipes are closed here on return. */
+static int spawn_child(char *const *argv, char *const *environment, struct flmem_probe_child *child,
+		       struct flmem_error *err)
 {
 	FLMEM_AUTO_CLOSE int report_read = -1;
 	FLMEM_AUTO_CLOSE int report_write = -1;
@@ -316,7 +322,7 @@ static int spawn(char *const *argv, char *const *environment, struct flmem_probe
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot start the probe");
 	}
 	close(FLMEM_TAKE_FD(report_write));
-	/* The pipe closes at the exec, before the stop that follows it. */
+	/* The pipe closes at the exec, before the stop after it. */
 	if (read(report_read, &failure, sizeof(failure)) == (ssize_t)sizeof(failure))
 		return explain_failure(argv[0], &failure, err);
 	return 0;
@@ -326,10 +332,10 @@ int flmem_probe_child_start(char *const *argv, char *const *environment,
 			    struct flmem_probe_child *ret_held, struct flmem_error *err)
 {
 	FLMEM_AUTO_PROBE_CHILD struct flmem_probe_child child = FLMEM_PROBE_CHILD_INIT;
-	int rc = spawn(argv, environment, &child, err);
+	int rc = spawn_child(argv, environment, &child, err);
 
 	if (!rc)
-		rc = first_stop(&child, err);
+		rc = await_first_stop(&child, err);
 	if (!rc)
 		rc = run_to_entry(&child, err);
 	if (rc)
@@ -346,8 +352,8 @@ void flmem_probe_child_output(const struct flmem_probe_child *child, char *out, 
 	out[got > 0 ? got : 0] = '\0';
 }
 
-/* A child that was killed may stop once more, before its end. */
-static void reap(pid_t pid)
+/* A killed child may stop once more before its end. */
+static void reap_child(pid_t pid)
 {
 	int status, got;
 
@@ -365,7 +371,7 @@ void flmem_probe_child_end(struct flmem_probe_child *child)
 {
 	if (child->pid) {
 		kill(child->pid, SIGKILL);
-		reap(child->pid);
+		reap_child(child->pid);
 	}
 	flmem_process_close(&child->process);
 	flmem_cleanup_close(&child->error_fd);

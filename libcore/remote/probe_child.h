@@ -4,13 +4,13 @@
 
 /*
  * A child that runs a command up to the entry point of its program and is held there: the dynamic
- * linker has loaded and initialised every library, main() has not begun. For looking at what a
- * command would be, without running it. Its standard input and output are /dev/null, and it is
- * killed with its holder, whatever happens.
+ * linker has loaded and initialised every library, and main() has not started. It shows what a
+ * command would be without running it. Its standard input and output are /dev/null, and it is
+ * always killed with its holder. A script is held in its interpreter; env and similar wrappers
+ * (preload/wrappers.h) run until they execute another program.
  *
- * A script is held in its interpreter; env and its like (preload/wrappers.h) run until they become
- * another program. The caller's thread traces the child, so start and end in one thread. No signal
- * disposition of the caller is changed.
+ * The thread of the caller traces the child, so the same thread must start and end it. Signal
+ * dispositions of the caller are not changed.
  */
 
 #include <stdbool.h>
@@ -29,7 +29,7 @@ struct flmem_probe_child {
 	struct flmem_process process;
 	char program[4096]; /* the file that it runs */
 	bool has_loader;    /* false: statically linked */
-	bool passes;	    /* a wrapper on its way to another program */
+	bool passes;	    /* a wrapper that will execute another program */
 	bool wide;	    /* false: a 32-bit program, held before its loader ran */
 	int error_fd;	    /* read end of its standard error */
 };
@@ -40,9 +40,9 @@ struct flmem_probe_child {
 	}
 
 /*
- * FLMEM_ENOCOMMAND or FLMEM_ENOEXEC when there is nothing to run, FLMEM_EPERM when tracing a child
- * is not allowed here, FLMEM_EUNSUPPORTED when the program ends before its entry point: the message
- * then has the first line that it said.
+ * FLMEM_ENOCOMMAND or FLMEM_ENOEXEC if there is nothing to run, FLMEM_EPERM if tracing a child is
+ * not allowed here, FLMEM_EUNSUPPORTED if the program ends before its entry point; the message then
+ * has the first line of its output.
  */
 int flmem_probe_child_start(char *const *argv, char *const *environment,
 			    struct flmem_probe_child *ret_held, struct flmem_error *err);

@@ -17,7 +17,7 @@
 
 #define STOP_TIMEOUT_US 200000U
 
-/* Nobody else of the process ran for so long; or they did, and the lock was not passed on. */
+/* No other thread of the process ran for this long, or others ran and the lock was not released. */
 #define STUCK_US     100000U
 #define STUCK_US_MAX 1000000U
 
@@ -42,12 +42,12 @@ bool flmem_rescue_is_due(const struct flmem_process *process, pid_t tid, uint64_
 }
 
 /*
- * Stops it, and reads its registers and the lock that it waits for. False when it does not wait for
- * one, or was woken just now: it has taken the one wake that the lock's release makes, and must go
- * on to take the lock and to wake the next.
+ * Stops the thread, and reads its registers and the lock that it waits for. False if it does not
+ * wait for a lock, or was just woken: it has taken the only wake that the release of the lock
+ * makes, and must run on to take the lock and to wake the next thread.
  */
-static bool stop(const struct flmem_process *process, pid_t tid, struct flmem_tracee *tracee,
-		 struct flmem_task_wait *ret_wait)
+static bool stop_waiting_thread(const struct flmem_process *process, pid_t tid,
+				struct flmem_tracee *tracee, struct flmem_task_wait *ret_wait)
 {
 	FLMEM_AUTO_FREE struct flmem_thread_state *now = malloc(sizeof(*now));
 
@@ -65,7 +65,7 @@ void flmem_rescue_signals(const struct flmem_process *process, pid_t tid, uint64
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
 	struct flmem_task_wait wait;
 
-	if (!stop(process, tid, &tracee, &wait))
+	if (!stop_waiting_thread(process, tid, &tracee, &wait))
 		return;
 	tracee.resumable = true;
 	(void)ptrace(PTRACE_SETSIGMASK, tid, sizeof(own_mask), &own_mask);
@@ -100,7 +100,7 @@ static struct activity activity_of_others(const struct flmem_process *process, p
 	return sum;
 }
 
-/* Whether there was any since the last call, or this is the first one. */
+/* True if there was activity since the last call, or at the first call. */
 static bool note_activity(struct flmem_rescue_activity *known, struct activity now, uint64_t at_us)
 {
 	if (known->at_us && !now.running && now.switches == known->switches)
@@ -142,7 +142,7 @@ bool flmem_rescue_abandon(const struct flmem_process *process, pid_t tid,
 	struct flmem_task_wait wait;
 
 	if (flmem_task_read_wait(process, tid, &wait) != 1 || !waits_for_word(&wait, guard) ||
-	    !stop(process, tid, &tracee, &wait) || !waits_for_word(&wait, guard))
+	    !stop_waiting_thread(process, tid, &tracee, &wait) || !waits_for_word(&wait, guard))
 		return false;
 	tracee.resumable = true;
 	return flmem_arch_restore(tid, own) == 0;

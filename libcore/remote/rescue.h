@@ -4,8 +4,9 @@
 
 /*
  * Programs that stop their threads by signals (Boehm's collector, Mono, D) wait until each thread
- * has answered, and the thread that stopped them lets them go on. A thread that waits for a lock in
- * the middle of a chain may do neither, and the holder of the lock may be one that was stopped so.
+ * has answered, and the thread that stopped them resumes them. A thread that waits for a lock in
+ * the middle of a chain cannot do either, and the holder of the lock may be a thread stopped that
+ * way.
  */
 
 #include <stdbool.h>
@@ -17,37 +18,41 @@ struct flmem_process;
 struct flmem_thread_state;
 
 /*
- * True when the thread waits for a lock and a signal is pending for it alone that it handles and
- * that its own mask does not block.
+ * True if the thread waits for a lock and a signal is pending for this thread alone that it handles
+ * and that its own mask does not block.
  */
 bool flmem_rescue_is_due(const struct flmem_process *process, pid_t tid, uint64_t own_mask);
 
-/* Gives it its own mask back if it still waits for a lock: its handlers run, the wait goes on. */
+/*
+ * Restores the thread's own signal mask if it still waits for a lock: its handlers run, and the
+ * wait continues.
+ */
 void flmem_rescue_signals(const struct flmem_process *process, pid_t tid, uint64_t own_mask);
 
-/* Context switches, and when they last grew. */
+/* Context switches, and the time at which they last grew. */
 struct flmem_rescue_activity {
 	uint64_t switches, at_us;
 };
 
-/* What the thread and the others of its process did, for flmem_rescue_is_stuck(). */
+/* Activity of the thread and of the others of its process, for flmem_rescue_is_stuck(). */
 struct flmem_rescue_progress {
 	struct flmem_rescue_activity own, others;
 };
 
 /*
- * True when the lock that the thread waits for has not been released for so long that its holder
- * seems to be stopped. Each release wakes somebody, in turn, so a thread that was woken meanwhile
- * has only been late. `at_us` is a clock that begins with the wait; ask again every few
- * milliseconds, with a progress that begins as zero.
+ * True if the lock that the thread waits for has not been released for so long that its holder
+ * seems to be stopped. Each release wakes one thread in turn, so a thread that was woken meanwhile
+ * is only late. `at_us` is a clock that starts with the wait. Call it every few milliseconds, with
+ * `progress` initialised to zero.
  */
 bool flmem_rescue_is_stuck(const struct flmem_process *process, pid_t tid, uint64_t at_us,
 			   struct flmem_rescue_progress *progress);
 
 /*
- * Takes the thread out of its chain, back to its own state, if it waits for one of the lock words
- * of the guard: those of glibc's arenas. Who waits for one holds none (malloc_trim takes one after
- * the other), and a lock word of 2 costs its holder a needless wake. False: it does not wait so.
+ * Takes the thread out of its chain and restores it, if it waits for one of the lock words of the
+ * guard: those of glibc's arenas. A thread that waits for one of them holds none (malloc_trim takes
+ * one after the other), and a lock word of 2 only costs its holder a needless wake. False: it does
+ * not wait for one.
  */
 bool flmem_rescue_abandon(const struct flmem_process *process, pid_t tid,
 			  const struct flmem_guard *guard, const struct flmem_thread_state *own);

@@ -28,8 +28,8 @@ bool flmem_rseq_is_inside(const struct flmem_process *process, pid_t tid, uint64
 	uint64_t address;
 
 	/*
-	 * An older kernel: only libraries that bring their own sequences are in danger, as
-	 * tcmalloc; threads that are inside an allocator are not taken anyway.
+	 * An older kernel: only threads in libraries with their own sequences, such as tcmalloc,
+	 * could be affected, and threads inside an allocator are not borrowed anyway.
 	 */
 	if (ptrace((enum __ptrace_request)GET_RSEQ_CONFIGURATION, tid,
 		   (void *)sizeof(configuration), &configuration) < 0 ||

@@ -3,9 +3,10 @@
 #define FLMEM_REMOTE_RSEQ_H
 
 /*
- * Restartable sequences: a few instructions that the kernel restarts when the thread was
- * interrupted in them. It looks at where the thread goes on, so one that makes calls in between and
- * then returns into the middle would not be restarted (include/uapi/linux/rseq.h).
+ * Restartable sequences: a few instructions that the kernel restarts if the thread was interrupted
+ * in them. The kernel checks the address at which the thread continues, so a thread that makes
+ * calls in between and then returns into the middle would not be restarted
+ * (include/uapi/linux/rseq.h).
  */
 
 #include <stdbool.h>
@@ -14,7 +15,7 @@
 
 struct flmem_process;
 
-/* Whether the thread, which the calling thread holds stopped at `pc`, is inside of one. */
+/* True if the thread, which the calling thread holds stopped at `pc`, is inside such a sequence. */
 bool flmem_rseq_is_inside(const struct flmem_process *process, pid_t tid, uint64_t pc);
 
 #endif

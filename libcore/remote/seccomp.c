@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/attempt.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "proc/process.h"
@@ -21,7 +22,7 @@
 
 #define FILTERS_MAX 64U
 
-/* Numbers that a 64-bit program may use: 0 to 471 in Linux 7.0; 512 and up belong to x32. */
+/* System call numbers of a 64-bit program: 0 to 471 in Linux 7.0; 512 and up belong to x32. */
 #define NUMBERS 512U
 
 #define STOP_TIMEOUT_US 200000U
@@ -35,7 +36,7 @@ struct user_dispatch {
 	uint64_t mode, selector, offset, length;
 };
 
-/* One thread and the question that is asked about it. */
+/* One thread and the calls to check for it. */
 struct inquiry {
 	pid_t pid, tid;
 	const struct flmem_seccomp_calls *calls;
@@ -44,21 +45,19 @@ struct inquiry {
 	struct flmem_error *err;
 };
 
-/* How a thread stands to seccomp; a kernel without it shows no such lines. */
+/* The seccomp state of a thread; a kernel without seccomp shows no such lines. */
 struct standing {
 	uint64_t mode;
-	uint64_t filters; /* UINT64_MAX: not told (before Linux 5.9) */
+	uint64_t filters; /* UINT64_MAX: not shown (before Linux 5.9) */
 	uint64_t capabilities;
 };
 
 static struct standing get_standing(const struct flmem_status *status)
 {
 	return (struct standing){
-		.mode = status->seccomp_mode.unknown ? 0 : status->seccomp_mode.value,
-		.filters = status->seccomp_filters.unknown ? UINT64_MAX
-							   : status->seccomp_filters.value,
-		.capabilities =
-			status->cap_effective.unknown ? UINT64_MAX : status->cap_effective.value,
+		.mode = flmem_u64_or(status->seccomp_mode, 0),
+		.filters = flmem_u64_or(status->seccomp_filters, UINT64_MAX),
+		.capabilities = flmem_u64_or(status->cap_effective, UINT64_MAX),
 	};
 }
 
@@ -87,7 +86,10 @@ struct flmem_seccomp_calls flmem_seccomp_calls_of(const struct flmem_candidate *
 	return calls;
 }
 
-/* Why this thread of flmem is not shown filters (kernel/seccomp.c, seccomp_get_filter). */
+/*
+ * Why the kernel does not show filters to this thread of flmem (kernel/seccomp.c,
+ * seccomp_get_filter).
+ */
 static const char *why_unreadable(void)
 {
 	FLMEM_AUTO_PROCESS struct flmem_process self = FLMEM_PROCESS_INIT;
@@ -130,11 +132,10 @@ static bool runs_program_code(const struct flmem_seccomp_calls *calls)
 }
 
 /*
- * Finalisers and the like run on whatever thread lets the last reference go. Where all threads have
- * the same filters these are what the code would meet anyway; under more filters than the other
- * threads have its calls might fail that never failed before. Different numbers prove different
- * filters; equal ones do not prove equal ones, and are no reason to go on: that is up to
- * flmem_seccomp_check_thread().
+ * Finalisers and similar code run on the thread that drops the last reference. If all threads have
+ * the same filters, the code would meet these filters anyway; under additional filters, calls might
+ * fail that never failed before. Different counts prove different filters. Equal counts do not
+ * prove equal filters and allow nothing: flmem_seccomp_check_thread() decides.
  */
 static int check_others(const struct flmem_process *process, const struct inquiry *in,
 			const struct standing *own)
@@ -142,7 +143,7 @@ static int check_others(const struct flmem_process *process, const struct inquir
 	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
 
 	if (flmem_tasks_read(process, &tasks))
-		return 0; /* it has ended, or the next step says why not */
+		return 0; /* it has ended, or the next step reports the reason */
 	for (size_t i = 0; i < tasks.count; i++) {
 		struct standing other;
 
@@ -166,7 +167,7 @@ int flmem_seccomp_check_outside(const struct flmem_process *process, pid_t tid,
 	struct standing standing;
 	const char *why;
 
-	/* One that cannot be read has ended, which stopping it will show. */
+	/* A thread that cannot be read has ended; stopping it will show that. */
 	if (read_standing(process, tid, &standing) || !standing.mode)
 		return 0;
 	if (standing.mode != SECCOMP_MODE_FILTER)
@@ -179,7 +180,7 @@ int flmem_seccomp_check_outside(const struct flmem_process *process, pid_t tid,
 	return runs_program_code(calls) ? check_others(process, &in, &standing) : 0;
 }
 
-/* What a filter does to a call, as one may say it after "would" or "could". */
+/* What a filter does to a call, as the verb after "would" or "could". */
 static const char *action_text(enum flmem_filter_action action)
 {
 	static const char *const texts[] = {
@@ -194,8 +195,9 @@ static const char *action_text(enum flmem_filter_action action)
 	return texts[action];
 }
 
-/* Actions that the caller of this row cannot stand. */
-static unsigned harmful(const struct flmem_syscall *row, const struct flmem_filter_outcome *outcome)
+/* Actions that the caller of this row does not tolerate. */
+static unsigned harmful_actions(const struct flmem_syscall *row,
+				const struct flmem_filter_outcome *outcome)
 {
 	unsigned actions = outcome->actions & ~(1U << FLMEM_FILTER_ALLOW | 1U << FLMEM_FILTER_LOG);
 
@@ -206,7 +208,7 @@ static unsigned harmful(const struct flmem_syscall *row, const struct flmem_filt
 	return actions;
 }
 
-/* "madvise(?, ?, 4)": up to the last argument of which something is known. */
+/* "madvise(?, ?, 4)": up to the last argument that is known in part. */
 static void print_call(const struct flmem_syscall *row, struct flmem_buf *text)
 {
 	size_t count = FLMEM_SYSCALL_ARGS;
@@ -236,7 +238,7 @@ static int refuse_call(const struct inquiry *in, const struct flmem_syscall_tabl
 		       const struct flmem_syscall *row, const struct flmem_filter_outcome *outcome)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
-	unsigned actions = harmful(row, outcome);
+	unsigned actions = harmful_actions(row, outcome);
 	enum flmem_filter_action worst = FLMEM_FILTER_KILL_PROCESS;
 	bool sure;
 
@@ -262,10 +264,10 @@ static bool is_allowed(const struct inquiry *in, const struct flmem_syscall *row
 
 	flmem_filter_input_set(&input, row);
 	flmem_filter_run(in->program, in->length, &input, ret_outcome);
-	return !harmful(row, ret_outcome);
+	return !harmful_actions(row, ret_outcome);
 }
 
-/* A name for a number from the tables at hand, for the message. */
+/* The name of a call number in the given tables, for the message. */
 static const char *name_of(const struct flmem_syscall_list *list, long number)
 {
 	for (size_t i = 0; list && i < list->count; i++)
@@ -275,7 +277,7 @@ static const char *name_of(const struct flmem_syscall_list *list, long number)
 	return NULL;
 }
 
-/* All calls at once; one by one where that is too coarse, which also tells which one it is. */
+/* Checks all calls at once; if that is too coarse, one by one, which also identifies the call. */
 static int check_any(const struct inquiry *in, const struct flmem_syscall_table *table)
 {
 	const struct flmem_syscall any = {.failure = FLMEM_FAILURE_FINE};
@@ -284,7 +286,7 @@ static int check_any(const struct inquiry *in, const struct flmem_syscall_table 
 
 	flmem_filter_input_any(&input, NUMBERS);
 	flmem_filter_run(in->program, in->length, &input, &outcome);
-	if (!harmful(&any, &outcome))
+	if (!harmful_actions(&any, &outcome))
 		return 0;
 	for (long number = 0; number < (long)NUMBERS; number++) {
 		struct flmem_syscall row = any;
@@ -340,7 +342,7 @@ static int refuse_read(const struct inquiry *in, int error)
 			       (int)in->tid, (int)in->pid);
 }
 
-/* All `count` filters, since the kernel takes the most severe of what they return. */
+/* Checks all `count` filters, since the kernel takes the most severe of their results. */
 static int check_filters(struct inquiry *in, uint64_t count)
 {
 	struct sock_filter program[BPF_MAXINSNS];
@@ -368,8 +370,9 @@ static int check_filters(struct inquiry *in, uint64_t count)
 }
 
 /*
- * System calls from outside a range of code may be turned into SIGSYS, by a byte that the program
- * changes at any time; a borrowed thread has its signals blocked, so that would kill it.
+ * System calls from outside a range of code may be turned into SIGSYS, controlled by a byte that
+ * the program changes at any time. A borrowed thread has its signals blocked, so that would kill
+ * it.
  */
 static int check_dispatch(const struct inquiry *in)
 {
@@ -385,7 +388,7 @@ static int check_dispatch(const struct inquiry *in)
 }
 
 /*
- * A thread that is let go in the middle of a wait with a relative timeout goes on through
+ * A thread that is released in the middle of a wait with a relative timeout continues through
  * restart_syscall, which the filter may not allow: it then repeats the wait from its start.
  */
 static void spare_restart(const struct inquiry *in)
@@ -413,25 +416,49 @@ int flmem_seccomp_check_thread(pid_t pid, pid_t tid, const struct flmem_status *
 	return rc;
 }
 
-int flmem_seccomp_check_running(const struct flmem_process *process, pid_t tid,
-				const struct flmem_seccomp_calls *calls, struct flmem_error *err)
+struct running {
+	const struct flmem_process *process;
+	pid_t tid;
+	const struct flmem_seccomp_calls *calls;
+	struct flmem_error *err;
+	int rc;
+};
+
+/* Stops the thread: the kernel shows the filters of stopped threads only. */
+static void check_stopped_thread(void *context)
 {
 	FLMEM_AUTO_HOLD struct flmem_hold hold = flmem_hold_begin();
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
-	struct standing standing;
+	struct running *running = context;
+	const struct flmem_process *process = running->process;
+	const pid_t tid = running->tid;
 	struct flmem_status status;
-	int rc = flmem_seccomp_check_outside(process, tid, calls, err);
+	int rc = flmem_tracee_seize(&tracee, tid, process->pid);
+
+	if (rc || flmem_tracee_stop(&tracee, STOP_TIMEOUT_US) != FLMEM_TRACEE_STOPPED ||
+	    flmem_status_read_thread(process, tid, &status))
+		running->rc = flmem_error_set(running->err, FLMEM_EUNSAFE, -rc,
+					      "thread %d of process %d could not be stopped to "
+					      "read its seccomp filter",
+					      (int)tid, (int)process->pid);
+	else
+		running->rc = flmem_seccomp_check_thread(process->pid, tid, &status, running->calls,
+							 running->err);
+}
+
+int flmem_seccomp_check_running(const struct flmem_process *process, pid_t tid,
+				const struct flmem_seccomp_calls *calls, struct flmem_error *err)
+{
+	struct running running = {process, tid, calls, err, 0};
+	struct standing standing;
+	int failed, rc = flmem_seccomp_check_outside(process, tid, calls, err);
 
 	if (rc)
 		return rc;
 	if (read_standing(process, tid, &standing) == 0 && !standing.mode)
 		return 0;
-	rc = flmem_tracee_seize(&tracee, tid, process->pid);
-	if (rc || flmem_tracee_stop(&tracee, STOP_TIMEOUT_US) != FLMEM_TRACEE_STOPPED ||
-	    flmem_status_read_thread(process, tid, &status))
-		return flmem_error_set(err, FLMEM_EUNSAFE, -rc,
-				       "thread %d of process %d could not be stopped to read its "
-				       "seccomp filter",
-				       (int)tid, (int)process->pid);
-	return flmem_seccomp_check_thread(process->pid, tid, &status, calls, err);
+	failed = flmem_attempt_run_apart(check_stopped_thread, &running);
+	if (failed)
+		return flmem_error_set(err, FLMEM_EFAILED, failed, "cannot start a thread");
+	return running.rc;
 }

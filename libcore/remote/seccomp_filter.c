@@ -19,30 +19,30 @@
 
 _Static_assert(sizeof(struct seccomp_data) == 64, "sixteen words");
 
-static struct flmem_filter_word known(uint32_t value)
+static struct flmem_filter_word known_word(uint32_t value)
 {
 	return (struct flmem_filter_word){.value = value};
 }
 
 static const struct flmem_filter_word unknown = {.open = UINT32_MAX};
 
-static bool is_known(struct flmem_filter_word w)
+static bool is_known_word(struct flmem_filter_word w)
 {
 	return !w.open;
 }
 
-static struct flmem_filter_word of_bits(uint32_t value, uint32_t open)
+static struct flmem_filter_word masked_word(uint32_t value, uint32_t open)
 {
 	return (struct flmem_filter_word){.value = value & ~open, .open = open};
 }
 
-/* Either of two. */
-static struct flmem_filter_word join(struct flmem_filter_word a, struct flmem_filter_word b)
+/* A value that is one of the two. */
+static struct flmem_filter_word join_words(struct flmem_filter_word a, struct flmem_filter_word b)
 {
-	return of_bits(a.value, a.open | b.open | (a.value ^ b.value));
+	return masked_word(a.value, a.open | b.open | (a.value ^ b.value));
 }
 
-/* The registers of the classic BPF machine when an instruction is reached, by whatever way. */
+/* The registers of the classic BPF machine at an instruction, over all paths to it. */
 struct registers {
 	bool reached;
 	struct flmem_filter_word a, x;
@@ -61,20 +61,20 @@ void flmem_filter_input_any(struct flmem_filter_input *input, uint32_t numbers)
 {
 	for (size_t i = 0; i < FLMEM_FILTER_WORDS; i++)
 		input->words[i] = unknown;
-	input->words[WORD_OF(nr)] = of_bits(0, numbers - 1);
-	input->words[WORD_OF(arch)] = known(OWN_ARCH);
+	input->words[WORD_OF(nr)] = masked_word(0, numbers - 1);
+	input->words[WORD_OF(arch)] = known_word(OWN_ARCH);
 }
 
 void flmem_filter_input_set(struct flmem_filter_input *input, const struct flmem_syscall *call)
 {
 	flmem_filter_input_any(input, 1);
-	input->words[WORD_OF(nr)] = known((uint32_t)call->number);
+	input->words[WORD_OF(nr)] = known_word((uint32_t)call->number);
 	for (size_t i = 0; i < FLMEM_SYSCALL_ARGS; i++) {
 		const struct flmem_syscall_arg *arg = &call->args[i];
 		struct flmem_filter_word *low = &input->words[WORD_OF(args) + 2 * i];
 
-		low[0] = of_bits((uint32_t)arg->value, ~(uint32_t)arg->known);
-		low[1] = of_bits((uint32_t)(arg->value >> 32), ~(uint32_t)(arg->known >> 32));
+		low[0] = masked_word((uint32_t)arg->value, ~(uint32_t)arg->known);
+		low[1] = masked_word((uint32_t)(arg->value >> 32), ~(uint32_t)(arg->known >> 32));
 	}
 }
 
@@ -89,7 +89,7 @@ static enum flmem_filter_action action_of(uint32_t verdict)
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(values); i++)
 		if (values[i] == (verdict & SECCOMP_RET_ACTION_FULL))
 			return (enum flmem_filter_action)i;
-	return FLMEM_FILTER_KILL_PROCESS; /* what the kernel does for one that it does not know */
+	return FLMEM_FILTER_KILL_PROCESS; /* the kernel's action for an unknown verdict */
 }
 
 void flmem_filter_outcome_add(struct flmem_filter_outcome *outcome, uint32_t verdict)
@@ -105,14 +105,14 @@ void flmem_filter_outcome_add(struct flmem_filter_outcome *outcome, uint32_t ver
 	outcome->actions |= 1U << action;
 }
 
-static void may_kill(struct run *run)
+static void add_kill(struct run *run)
 {
 	flmem_filter_outcome_add(run->outcome, SECCOMP_RET_KILL_PROCESS);
 }
 
 static void add_return(struct run *run, struct flmem_filter_word value)
 {
-	if (is_known(value)) {
+	if (is_known_word(value)) {
 		flmem_filter_outcome_add(run->outcome, value.value);
 		return;
 	}
@@ -120,48 +120,49 @@ static void add_return(struct run *run, struct flmem_filter_word value)
 	run->outcome->errors_differ = true;
 }
 
-/* An instruction may be reached in several ways: its registers are any of them. */
-static void go_to(struct run *run, size_t index, const struct registers *from)
+/* An instruction may have several paths to it: its registers may have the value of each. */
+static void add_path(struct run *run, size_t index, const struct registers *from)
 {
 	struct registers *to = index < run->length ? &run->at[index] : NULL;
 
 	if (!to) {
-		may_kill(run);
+		add_kill(run);
 	} else if (!to->reached) {
 		*to = *from;
 	} else {
-		to->a = join(to->a, from->a);
-		to->x = join(to->x, from->x);
+		to->a = join_words(to->a, from->a);
+		to->x = join_words(to->x, from->x);
 		for (size_t i = 0; i < BPF_MEMWORDS; i++)
-			to->memory[i] = join(to->memory[i], from->memory[i]);
+			to->memory[i] = join_words(to->memory[i], from->memory[i]);
 	}
 }
 
-static struct flmem_filter_word shift(struct flmem_filter_word a, struct flmem_filter_word by,
-				      bool left)
+static struct flmem_filter_word shift_word(struct flmem_filter_word a, struct flmem_filter_word by,
+					   bool left)
 {
 	uint32_t n = by.value & 31U; /* as the processor does it (kernel/bpf/core.c) */
 
-	if (!is_known(by))
+	if (!is_known_word(by))
 		return unknown;
-	return left ? of_bits(a.value << n, a.open << n) : of_bits(a.value >> n, a.open >> n);
+	return left ? masked_word(a.value << n, a.open << n)
+		    : masked_word(a.value >> n, a.open >> n);
 }
 
-/* What carries from bit to bit is followed for known numbers only. */
+/* Carries between bits are computed for known numbers only. */
 static struct flmem_filter_word compute_numbers(unsigned operation, struct flmem_filter_word a,
 						struct flmem_filter_word b)
 {
-	if (!is_known(a) || !is_known(b))
+	if (!is_known_word(a) || !is_known_word(b))
 		return unknown;
 	switch (operation) {
 	case BPF_ADD:
-		return known(a.value + b.value);
+		return known_word(a.value + b.value);
 	case BPF_SUB:
-		return known(a.value - b.value);
+		return known_word(a.value - b.value);
 	case BPF_MUL:
-		return known(a.value * b.value);
+		return known_word(a.value * b.value);
 	default:
-		return known(a.value / b.value);
+		return known_word(a.value / b.value);
 	}
 }
 
@@ -172,24 +173,25 @@ static struct flmem_filter_word compute_bits(unsigned operation, struct flmem_fi
 
 	switch (operation) {
 	case BPF_AND: /* a known 0 on either side decides */
-		return of_bits(a.value & b.value, open & (a.value | a.open) & (b.value | b.open));
+		return masked_word(a.value & b.value,
+				   open & (a.value | a.open) & (b.value | b.open));
 	case BPF_OR: /* a known 1 */
-		return of_bits(a.value | b.value, open & ~(a.value | b.value));
+		return masked_word(a.value | b.value, open & ~(a.value | b.value));
 	default:
-		return of_bits(a.value ^ b.value, open);
+		return masked_word(a.value ^ b.value, open);
 	}
 }
 
-static bool compute(struct run *run, struct registers *r, const struct sock_filter *i)
+static bool execute_alu(struct run *run, struct registers *r, const struct sock_filter *i)
 {
-	struct flmem_filter_word b = BPF_SRC(i->code) == BPF_X ? r->x : known(i->k);
+	struct flmem_filter_word b = BPF_SRC(i->code) == BPF_X ? r->x : known_word(i->k);
 
 	switch (BPF_OP(i->code)) {
 	case BPF_DIV:
 		/* A division by X = 0 ends the program with 0 (net/core/filter.c). */
 		if (!b.value)
 			flmem_filter_outcome_add(run->outcome, 0);
-		if (!b.value && is_known(b))
+		if (!b.value && is_known_word(b))
 			return false;
 		/* fallthrough */
 	case BPF_ADD:
@@ -199,10 +201,10 @@ static bool compute(struct run *run, struct registers *r, const struct sock_filt
 		return true;
 	case BPF_LSH:
 	case BPF_RSH:
-		r->a = shift(r->a, b, BPF_OP(i->code) == BPF_LSH);
+		r->a = shift_word(r->a, b, BPF_OP(i->code) == BPF_LSH);
 		return true;
 	case BPF_NEG:
-		r->a = compute_numbers(BPF_SUB, known(0), r->a);
+		r->a = compute_numbers(BPF_SUB, known_word(0), r->a);
 		return true;
 	default:
 		r->a = compute_bits(BPF_OP(i->code), r->a, b);
@@ -210,9 +212,9 @@ static bool compute(struct run *run, struct registers *r, const struct sock_filt
 	}
 }
 
-/* Which ways a comparison may go. */
-static void compare(unsigned operation, struct flmem_filter_word a, struct flmem_filter_word b,
-		    bool *ret_yes, bool *ret_no)
+/* Determines which branches a comparison may take. */
+static void follow_comparison(unsigned operation, struct flmem_filter_word a,
+			      struct flmem_filter_word b, bool *ret_yes, bool *ret_no)
 {
 	uint32_t a_most = a.value | a.open, b_most = b.value | b.open;
 
@@ -236,24 +238,25 @@ static void compare(unsigned operation, struct flmem_filter_word a, struct flmem
 	}
 }
 
-static void jump(struct run *run, size_t index, const struct registers *r)
+static void follow_jump(struct run *run, size_t index, const struct registers *r)
 {
 	const struct sock_filter *i = &run->program[index];
 	bool yes, no;
 
 	if (BPF_OP(i->code) == BPF_JA) {
-		go_to(run, index + 1 + i->k, r);
+		add_path(run, index + 1 + i->k, r);
 		return;
 	}
-	compare(BPF_OP(i->code), r->a, BPF_SRC(i->code) == BPF_X ? r->x : known(i->k), &yes, &no);
+	follow_comparison(BPF_OP(i->code), r->a,
+			  BPF_SRC(i->code) == BPF_X ? r->x : known_word(i->k), &yes, &no);
 	if (yes)
-		go_to(run, index + 1 + i->jt, r);
+		add_path(run, index + 1 + i->jt, r);
 	if (no)
-		go_to(run, index + 1 + i->jf, r);
+		add_path(run, index + 1 + i->jf, r);
 }
 
-/* The instructions that the kernel takes (seccomp_check_filter, bpf_check_classic). */
-static bool is_accepted(const struct sock_filter *i)
+/* The instructions that the kernel accepts (seccomp_check_filter, bpf_check_classic). */
+static bool is_valid_instruction(const struct sock_filter *i)
 {
 	switch (i->code) {
 	case BPF_LD | BPF_W | BPF_ABS:
@@ -302,30 +305,30 @@ static bool is_accepted(const struct sock_filter *i)
 	}
 }
 
-static struct flmem_filter_word load(const struct run *run, const struct registers *r,
-				     const struct sock_filter *i)
+static struct flmem_filter_word load_word(const struct run *run, const struct registers *r,
+					  const struct sock_filter *i)
 {
 	switch (BPF_MODE(i->code)) {
 	case BPF_IMM:
-		return known(i->k);
+		return known_word(i->k);
 	case BPF_MEM:
 		return r->memory[i->k];
 	case BPF_LEN:
-		return known(sizeof(struct seccomp_data));
+		return known_word(sizeof(struct seccomp_data));
 	default:
 		return run->input->words[i->k / sizeof(uint32_t)];
 	}
 }
 
-/* An instruction that neither jumps nor returns; false when the program has ended in it. */
-static bool step(struct run *run, struct registers *r, const struct sock_filter *i)
+/* Executes an instruction that neither jumps nor returns; false if the program ends in it. */
+static bool execute_instruction(struct run *run, struct registers *r, const struct sock_filter *i)
 {
 	switch (BPF_CLASS(i->code)) {
 	case BPF_LD:
-		r->a = load(run, r, i);
+		r->a = load_word(run, r, i);
 		return true;
 	case BPF_LDX:
-		r->x = load(run, r, i);
+		r->x = load_word(run, r, i);
 		return true;
 	case BPF_ST:
 		r->memory[i->k] = r->a;
@@ -334,7 +337,7 @@ static bool step(struct run *run, struct registers *r, const struct sock_filter 
 		r->memory[i->k] = r->x;
 		return true;
 	case BPF_ALU:
-		return compute(run, r, i);
+		return execute_alu(run, r, i);
 	default:
 		if (BPF_MISCOP(i->code) == BPF_TAX)
 			r->x = r->a;
@@ -344,19 +347,19 @@ static bool step(struct run *run, struct registers *r, const struct sock_filter 
 	}
 }
 
-static void follow(struct run *run, size_t index)
+static void follow_instruction(struct run *run, size_t index)
 {
 	const struct sock_filter *i = &run->program[index];
 	struct registers *r = &run->at[index];
 
-	if (!is_accepted(i))
-		may_kill(run);
+	if (!is_valid_instruction(i))
+		add_kill(run);
 	else if (BPF_CLASS(i->code) == BPF_RET)
-		add_return(run, BPF_RVAL(i->code) == BPF_A ? r->a : known(i->k));
+		add_return(run, BPF_RVAL(i->code) == BPF_A ? r->a : known_word(i->k));
 	else if (BPF_CLASS(i->code) == BPF_JMP)
-		jump(run, index, r);
-	else if (step(run, r, i))
-		go_to(run, index + 1, r);
+		follow_jump(run, index, r);
+	else if (execute_instruction(run, r, i))
+		add_path(run, index + 1, r);
 }
 
 void flmem_filter_run(const struct sock_filter *program, size_t length,
@@ -368,14 +371,14 @@ void flmem_filter_run(const struct sock_filter *program, size_t length,
 	struct run run = {program, length, input, at, &outcome};
 
 	if (!at || !length || length > BPF_MAXINSNS) {
-		may_kill(&run);
+		add_kill(&run);
 		*ret_outcome = outcome;
 		return;
 	}
 	at[0].reached = true;
-	/* Jumps go forward only: when an instruction's turn comes, all ways to it are known. */
+	/* Jumps only go forward: all paths to an instruction are known before it is processed. */
 	for (size_t i = 0; i < length; i++)
 		if (at[i].reached)
-			follow(&run, i);
+			follow_instruction(&run, i);
 	*ret_outcome = outcome;
 }

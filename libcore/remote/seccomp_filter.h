@@ -3,9 +3,9 @@
 #define FLMEM_REMOTE_SECCOMP_FILTER_H
 
 /*
- * What a seccomp filter may return for a system call of which only a part is known. The program is
- * followed exactly where what it tests is known; on what is not known both branches are followed.
- * So the answer may name an action that never comes, but never lacks one that does.
+ * Determines what a seccomp filter may return for a system call that is known only in part. The
+ * program is evaluated exactly where the tested values are known; otherwise both branches are
+ * followed. So the result may include an action that never occurs, but never lacks one that does.
  */
 
 #include <stdbool.h>
@@ -17,22 +17,22 @@
 
 #include "remote/syscalls.h"
 
-/* 32 bits as the filter sees them: those in `open` are not known, and 0 in `value`. */
+/* 32 bits as the filter sees them: those in `open` are unknown, and 0 in `value`. */
 struct flmem_filter_word {
 	uint32_t value, open;
 };
 
-/* struct seccomp_data in its 16 words, the order of which is that of little-endian machines. */
+/* struct seccomp_data as 16 words, in the order of little-endian machines. */
 #define FLMEM_FILTER_WORDS (sizeof(struct seccomp_data) / sizeof(uint32_t))
 
 struct flmem_filter_input {
 	struct flmem_filter_word words[FLMEM_FILTER_WORDS];
 };
 
-/* A call of this architecture; from which instruction it is made is not known. */
+/* A call of this architecture; the address of the calling instruction is unknown. */
 void flmem_filter_input_set(struct flmem_filter_input *input, const struct flmem_syscall *call);
 
-/* Any call whose number is below `numbers`, a power of two, with any arguments. */
+/* Any call with a number below `numbers`, a power of two, and any arguments. */
 void flmem_filter_input_any(struct flmem_filter_input *input, uint32_t numbers);
 
 /* X(NAME, value): actions of a filter, the most severe first. */
@@ -52,19 +52,19 @@ enum flmem_filter_action {
 #undef FLMEM_FILTER_ENUM
 };
 
-/* All that may come out. */
+/* All possible results. */
 struct flmem_filter_outcome {
-	unsigned actions;   /* bit enum flmem_filter_action: it may come */
-	unsigned error;	    /* errno of FLMEM_FILTER_ERRNO, when it is always the same */
-	bool errors_differ; /* ... when it is not */
+	unsigned actions;   /* bit enum flmem_filter_action: possible */
+	unsigned error;	    /* errno of FLMEM_FILTER_ERRNO if it is always the same */
+	bool errors_differ; /* ... if it is not */
 };
 
-/* Adds what one return value of a filter means. */
+/* Adds the meaning of one return value of a filter. */
 void flmem_filter_outcome_add(struct flmem_filter_outcome *outcome, uint32_t verdict);
 
 /*
- * A program that the kernel would not have accepted counts as one that kills, as does one that
- * there is no memory for. Time and memory grow with `length` alone, which is at most BPF_MAXINSNS.
+ * A program that the kernel would not have accepted counts as one that kills, as does any program
+ * if memory runs out. Time and memory depend only on `length`, which is at most BPF_MAXINSNS.
  */
 void flmem_filter_run(const struct sock_filter *program, size_t length,
 		      const struct flmem_filter_input *input,

@@ -7,8 +7,8 @@
 #include "base/cleanup.h"
 
 /*
- * rt_sigreturn is made with whatever the call before has left in the registers. restart_syscall is
- * made by the kernel when a thread that was stopped in a wait with a relative timeout is let go
+ * rt_sigreturn has the arguments that the call before it left in the registers. The kernel makes
+ * restart_syscall when a thread that was stopped in a wait with a relative timeout is released
  * without having been borrowed (kernel/signal.c, arch/x86/kernel/signal.c).
  */
 static const struct flmem_syscall chain_rows[] = {
@@ -39,6 +39,6 @@ void flmem_syscall_list_add(struct flmem_syscall_list *list,
 			return;
 	if (list->count < FLMEM_SYSCALL_TABLES)
 		list->tables[list->count++] = table;
-	else /* in the place of the last one, which is part of what is unknown */
+	else /* replaces the last table, which becomes part of the unknown calls */
 		list->tables[list->count - 1] = &flmem_syscalls_unknown;
 }

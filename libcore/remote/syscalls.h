@@ -4,8 +4,9 @@
 
 /*
  * The system calls that a target makes on behalf of flmem, as constant tables: one for the chain,
- * one for each allocator, one for Python. remote/seccomp.c runs a target's filters over them. A row
- * that is never made costs nothing but a refusal too many; a call without a row may kill a target.
+ * one for each allocator, one for Python. remote/seccomp.c evaluates the filters of a target for
+ * them. A row for a call that is never made costs at most a needless refusal; a call without a row
+ * may kill a target.
  */
 
 #include <stdbool.h>
@@ -15,12 +16,12 @@
 
 #define FLMEM_SYSCALL_ARGS 6
 
-/* What is known of an argument register: the bits that are set in `known` are those of `value`. */
+/* What is known of an argument register: the bits set in `known` have their value in `value`. */
 struct flmem_syscall_arg {
 	uint64_t value, known;
 };
 
-/* An argument without a row is not known at all. */
+/* An argument without a row is unknown. */
 #define FLMEM_ARG_IS(number)         \
 	{                            \
 		(number), UINT64_MAX \
@@ -32,17 +33,17 @@ struct flmem_syscall_arg {
 		(uint32_t)(number), UINT32_MAX \
 	}
 
-/* No other bits than these are set, such as PROT_READ | PROT_WRITE. */
+/* Only these bits may be set, such as PROT_READ | PROT_WRITE. */
 #define FLMEM_ARG_WITHIN(bits)       \
 	{                            \
 		0, ~(uint64_t)(bits) \
 	}
 
-/* What becomes of its caller when a filter makes the call fail instead of the kernel. */
+/* Effect on the caller if a filter makes the call fail. */
 enum flmem_syscall_failure {
-	FLMEM_FAILURE_REFUSED,	   /* not known to be harmless, or nothing would be released */
-	FLMEM_FAILURE_ENOSYS_FINE, /* the caller has another way for older kernels */
-	FLMEM_FAILURE_FINE,	   /* the caller does without */
+	FLMEM_FAILURE_REFUSED,	   /* harm is possible, or nothing would be released */
+	FLMEM_FAILURE_ENOSYS_FINE, /* the caller has a fallback for older kernels */
+	FLMEM_FAILURE_FINE,	   /* the caller works without the call */
 };
 
 struct flmem_syscall {
@@ -52,7 +53,7 @@ struct flmem_syscall {
 	struct flmem_syscall_arg args[FLMEM_SYSCALL_ARGS];
 };
 
-/* A call whose arguments do not matter, or are not known. */
+/* A call with arguments that do not matter or are unknown. */
 #define FLMEM_CALL_PLAIN(name)                            \
 	{                                                 \
 		SYS_##name, #name, FLMEM_FAILURE_REFUSED, \
@@ -69,9 +70,9 @@ struct flmem_syscall_table {
 	const struct flmem_syscall *rows;
 	size_t count;
 	/*
-	 * Code of the program runs as well: whatever call with whatever arguments may be made. Then
-	 * nothing may be reachable that ends or stops the thread; a call that fails is the
-	 * program's own business.
+	 * Code of the program runs as well, which may make any call with any arguments. Then the
+	 * filter must have no result that ends or stops the thread; a call that fails is up to the
+	 * program.
 	 */
 	bool runs_program_code;
 };
@@ -84,16 +85,16 @@ struct flmem_syscall_list {
 };
 
 /*
- * Appends a table once. NULL, or one too many, stands for calls that nobody has listed: the list
- * then counts as one that runs code of the program.
+ * Appends a table if it is not in the list. NULL, or one table too many, means unlisted calls: the
+ * list then counts as one that runs code of the program.
  */
 void flmem_syscall_list_add(struct flmem_syscall_list *list,
 			    const struct flmem_syscall_table *table);
 
-/* What stands for calls that are not known. */
+/* The table for unknown calls. */
 extern const struct flmem_syscall_table flmem_syscalls_unknown;
 
-/* What every chain makes besides its calls (remote/borrow.c). */
+/* The calls that every chain makes besides its own (remote/borrow.c). */
 extern const struct flmem_syscall_table flmem_syscalls_chain;
 
 #endif

@@ -19,24 +19,24 @@
 
 #define STATUS_MAX 16384U
 #define PAUSE_US   100U
-/* A thread that is not let go of stops as soon as it runs again: nothing is gained by hurrying. */
+/* A thread that was not released stops as soon as it runs again, so hurrying gains nothing. */
 #define RELEASE_PAUSE_US 10000U
 
-static long request(enum __ptrace_request what, pid_t tid, long data)
+static long send_request(enum __ptrace_request what, pid_t tid, long data)
 {
 	return ptrace(what, tid, NULL, (void *)data);
 }
 
 int flmem_tracee_seize(struct flmem_tracee *tracee, pid_t tid, pid_t leader)
 {
-	if (request(PTRACE_SEIZE, tid, PTRACE_O_TRACEEXEC) < 0)
+	if (send_request(PTRACE_SEIZE, tid, PTRACE_O_TRACEEXEC) < 0)
 		return -errno;
 	*tracee = (struct flmem_tracee){.tid = tid, .leader = leader};
 	return 0;
 }
 
-/* State and tracer of a thread by its number in /proc; false when there is none. */
-static bool read_status(pid_t tid, char *ret_state, pid_t *ret_tracer)
+/* State and tracer of a thread by its number in /proc; false if there is none. */
+static bool read_tracer(pid_t tid, char *ret_state, pid_t *ret_tracer)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
 	struct flmem_status status;
@@ -47,13 +47,13 @@ static bool read_status(pid_t tid, char *ret_state, pid_t *ret_tracer)
 	    flmem_status_parse(text.data, &status, NULL))
 		return false;
 	*ret_state = status.state;
-	*ret_tracer = status.tracer.unknown ? 0 : (pid_t)status.tracer.value;
+	*ret_tracer = (pid_t)flmem_u64_or(status.tracer, 0);
 	return true;
 }
 
 /*
- * The stop itself, for when another thread of this process has waited for any child and taken the
- * report. The kernel puts the event into si_code (ptrace_do_notify() in kernel/signal.c).
+ * Reads the stop itself, in case another thread of this process has waited for any child and taken
+ * the report. The kernel stores the event in si_code (ptrace_do_notify() in kernel/signal.c).
  */
 static bool read_stop(pid_t tid, int *ret_status)
 {
@@ -68,7 +68,7 @@ static bool read_stop(pid_t tid, int *ret_status)
 	return true;
 }
 
-/* The program must not see the EINTR with which our interrupt ended its call. */
+/* The program must not see the EINTR with which this interrupt ended its call. */
 static void make_resumable(pid_t tid)
 {
 	struct flmem_thread_state state;
@@ -81,8 +81,8 @@ static void make_resumable(pid_t tid)
 		flmem_arch_make_resumable(tid, &state);
 }
 
-/* Detaches a stopped thread; a signal on its way to the program is passed on. */
-static bool detach(pid_t tid)
+/* Detaches a stopped thread and passes on a signal that is being delivered to the program. */
+static bool detach_thread(pid_t tid)
 {
 	int status;
 
@@ -90,49 +90,51 @@ static bool detach(pid_t tid)
 		return false;
 	if (status >> 16)
 		make_resumable(tid);
-	return request(PTRACE_DETACH, tid, status >> 16 ? 0 : WSTOPSIG(status)) == 0;
+	return send_request(PTRACE_DETACH, tid, status >> 16 ? 0 : WSTOPSIG(status)) == 0;
 }
 
 /*
- * A thread that executes another program takes the number of the first one of its process, and the
- * tracer with it (de_thread() in the kernel's fs/exec.c): it stops under that number. The tracer is
- * one thread, not its process. Until the stop has been waited for, the kernel answers no request
- * (looks_like_a_spurious_pid() in kernel/ptrace.c); an end is left to whoever waits for children.
- * PTRACE_SEIZE looks the thread up and then waits until an exec in progress has new credentials: if
- * it returns late, the thread is past that stop, runs the new program and has to be interrupted.
+ * A thread that executes another program takes over the number of the first thread of its process,
+ * and keeps its tracer (de_thread() in the kernel's fs/exec.c): it stops under that number. The
+ * tracer is one thread, not its process. The kernel answers no request before the stop has been
+ * waited for (looks_like_a_spurious_pid() in kernel/ptrace.c); an exit is left to the code that
+ * waits for children.
+ *
+ * PTRACE_SEIZE finds the thread and then waits until an exec in progress has new credentials: if it
+ * returns late, the thread is past that stop, runs the new program and has to be interrupted.
  */
-static void let_go_of_successor(pid_t leader)
+static void release_exec_successor(pid_t leader)
 {
 	const int options = WSTOPPED | WNOHANG | __WALL | __WNOTHREAD;
 	siginfo_t info;
 	pid_t tracer;
 	char state;
 
-	while (read_status(leader, &state, &tracer) && tracer == gettid() && state != 'Z') {
-		request(PTRACE_INTERRUPT, leader, 0);
+	while (read_tracer(leader, &state, &tracer) && tracer == gettid() && state != 'Z') {
+		send_request(PTRACE_INTERRUPT, leader, 0);
 		waitid(P_PID, (id_t)leader, &info, options);
-		if (detach(leader))
+		if (detach_thread(leader))
 			return;
 		flmem_clock_sleep_us(PAUSE_US);
 	}
 }
 
 /*
- * A first thread that has ended before the others is reported to nobody until they have, too; and
- * one whose place another took by executing a program, in a child of this process, not at all.
+ * The end of a first thread is not reported while others run; and if another thread took its place
+ * by executing a program, in a child of this process, it is never reported.
  */
 static bool is_lost(pid_t tid)
 {
 	pid_t tracer;
 	char state;
 
-	return !read_status(tid, &state, &tracer) || state == 'Z' || state == 'X' || !tracer;
+	return !read_tracer(tid, &state, &tracer) || state == 'Z' || state == 'X' || !tracer;
 }
 
-static enum flmem_tracee_event forget(struct flmem_tracee *tracee)
+static enum flmem_tracee_event forget_thread(struct flmem_tracee *tracee)
 {
 	if (tracee->leader != tracee->tid)
-		let_go_of_successor(tracee->leader);
+		release_exec_successor(tracee->leader);
 	*tracee = (struct flmem_tracee){0};
 	return FLMEM_TRACEE_GONE;
 }
@@ -143,8 +145,8 @@ static bool is_job_control(int signal)
 }
 
 /*
- * With PTRACE_SEIZE an event stop with SIGTRAP is our interrupt, one with a stopping signal is a
- * group stop (ptrace(2)); everything else is a signal on its way to the program, passed on here.
+ * With PTRACE_SEIZE an event stop with SIGTRAP is flmem's interrupt, one with a stopping signal is
+ * a group stop (ptrace(2)); any other is a signal for the program, which is passed on here.
  */
 static enum flmem_tracee_event sort_stop(struct flmem_tracee *tracee, int event, int signal)
 {
@@ -153,11 +155,11 @@ static enum flmem_tracee_event sort_stop(struct flmem_tracee *tracee, int event,
 		return is_job_control(signal) ? FLMEM_TRACEE_GROUP : FLMEM_TRACEE_STOPPED;
 	}
 	if (event == PTRACE_EVENT_EXEC) {
-		/* The registers are those of another program. */
+		/* The registers belong to the new program. */
 		tracee->stopped = tracee->resumable = true;
 		return FLMEM_TRACEE_EXEC;
 	}
-	request(PTRACE_CONT, tracee->tid, event ? 0 : signal);
+	send_request(PTRACE_CONT, tracee->tid, event ? 0 : signal);
 	return FLMEM_TRACEE_OTHER;
 }
 
@@ -181,12 +183,12 @@ enum flmem_tracee_event flmem_tracee_poll(struct flmem_tracee *tracee)
 	if (got > 0 && WIFSTOPPED(status))
 		return sort_stop(tracee, status >> 16, WSTOPSIG(status));
 	if (got == -ECHILD)
-		return forget(tracee);
+		return forget_thread(tracee);
 	*tracee = (struct flmem_tracee){0};
 	return FLMEM_TRACEE_GONE;
 }
 
-/* The last look comes after the time is up: we may have had no processor ourselves. */
+/* The last check follows the deadline, because flmem may have had no processor itself. */
 static enum flmem_tracee_event wait_stop(struct flmem_tracee *tracee, uint64_t timeout_us)
 {
 	uint64_t start = flmem_clock_us(), spent;
@@ -204,19 +206,29 @@ static enum flmem_tracee_event wait_stop(struct flmem_tracee *tracee, uint64_t t
 
 enum flmem_tracee_event flmem_tracee_stop(struct flmem_tracee *tracee, uint64_t timeout_us)
 {
-	if (request(PTRACE_INTERRUPT, tracee->tid, 0) < 0)
-		return forget(tracee);
+	if (send_request(PTRACE_INTERRUPT, tracee->tid, 0) < 0)
+		return forget_thread(tracee);
 	return wait_stop(tracee, timeout_us);
 }
 
+static _Thread_local bool must_end;
+
+bool flmem_tracee_must_end(void)
+{
+	return must_end;
+}
+
 /*
- * Only a stopped thread can be detached. One in an uninterruptible call stops when that is over; it
- * would stay stopped if it were forgotten meanwhile.
+ * Only a stopped thread can be detached. A thread in an uninterruptible call stops when that call
+ * is over; if it were forgotten before, it would stay stopped. When the tracing thread ends, the
+ * kernel detaches a thread in any state (exit_ptrace() in kernel/ptrace.c).
  */
 static bool stop_for_release(struct flmem_tracee *tracee)
 {
+	const uint64_t start = flmem_clock_us();
+
 	if (!tracee->stopped)
-		request(PTRACE_INTERRUPT, tracee->tid, 0);
+		send_request(PTRACE_INTERRUPT, tracee->tid, 0);
 	while (!tracee->stopped) {
 		enum flmem_tracee_event event = flmem_tracee_poll(tracee);
 
@@ -226,19 +238,27 @@ static bool stop_for_release(struct flmem_tracee *tracee)
 			(void)flmem_tracee_poll(tracee); /* it may have ended just now */
 			return false;
 		}
-		if (event == FLMEM_TRACEE_NOTHING)
-			flmem_clock_sleep_us(RELEASE_PAUSE_US);
+		if (event != FLMEM_TRACEE_NOTHING)
+			continue;
+		if (flmem_clock_us() - start > FLMEM_TRACEE_RELEASE_US) {
+			must_end = true;
+			return false;
+		}
+		flmem_clock_sleep_us(RELEASE_PAUSE_US);
 	}
 	return true;
 }
 
-/* An exec by another thread kills it in its stop, and waits until its tracer has taken note. */
+/*
+ * An exec by another thread kills this one in its stop, and waits until its tracer has read the
+ * status.
+ */
 void flmem_tracee_release(struct flmem_tracee *tracee)
 {
 	while (tracee->tid && stop_for_release(tracee)) {
 		if (!tracee->resumable)
 			make_resumable(tracee->tid);
-		if (request(PTRACE_DETACH, tracee->tid, 0) == 0)
+		if (send_request(PTRACE_DETACH, tracee->tid, 0) == 0)
 			break;
 		tracee->stopped = false;
 	}

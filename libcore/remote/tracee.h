@@ -4,8 +4,9 @@
 
 /*
  * One thread held through ptrace, with SEIZE and INTERRUPT (never ATTACH or SIGSTOP). All calls
- * come from the thread that seized it. Letting go is a destructor: it works from every state, goes
- * on past its own failures and leaves a thread that runs on, with its interrupted call repeated.
+ * must be made by the thread that seized it. Release is a destructor: it works from every state,
+ * continues past its own failures, and leaves the thread running with its interrupted call
+ * repeated.
  */
 
 #include <stdbool.h>
@@ -15,8 +16,8 @@
 #include "remote/arch.h"
 
 enum flmem_tracee_event {
-	FLMEM_TRACEE_STOPPED, /* by our interrupt: it is ours now */
-	FLMEM_TRACEE_NOTHING, /* no news */
+	FLMEM_TRACEE_STOPPED, /* by flmem's interrupt */
+	FLMEM_TRACEE_NOTHING, /* no report */
 	FLMEM_TRACEE_OTHER,   /* stopped for another reason, which was passed on: it runs */
 	FLMEM_TRACEE_GROUP,   /* stopped together with its whole process (SIGSTOP) */
 	FLMEM_TRACEE_EXEC,    /* stopped because it executes another program */
@@ -27,32 +28,35 @@ struct flmem_tracee {
 	pid_t tid;	/* 0: holds nothing */
 	pid_t leader;	/* the first thread of its process */
 	bool stopped;	/* registers can be read and written */
-	bool resumable; /* what is written in its registers is right to go on with */
+	bool resumable; /* its registers are valid to continue with */
 };
 
-/* Negative errno on failure: -ESRCH gone, -EPERM not permitted or traced by another. */
+/* Negative errno on failure: -ESRCH exited, -EPERM not permitted or traced by another. */
 int flmem_tracee_seize(struct flmem_tracee *tracee, pid_t tid, pid_t leader);
 
 /*
- * What waitpid() would report of a thread that the calling thread traces, without waiting: 1 and
- * the status, 0: no news, or a negative errno: it is gone. A stop is found also when another thread
- * of this process, which waits for any child, was given the report.
+ * Returns without waiting what waitpid() would report of a thread that the calling thread traces: 1
+ * and the status, 0: no report, or a negative errno: it has exited. A stop is found even if another
+ * thread of this process, which waits for any child, has received the report.
  */
 int flmem_tracee_status(pid_t tid, int *ret_status);
 
-/* Interrupts it and waits until it has stopped, at most timeout_us. */
+/* Interrupts it and waits at most timeout_us until it has stopped. */
 enum flmem_tracee_event flmem_tracee_stop(struct flmem_tracee *tracee, uint64_t timeout_us);
 
-/*
- * Checks, without waiting, what happened to a running one, and passes signals on to it.
- */
+/* Checks, without waiting, what happened to a running thread, and passes signals on to it. */
 enum flmem_tracee_event flmem_tracee_poll(struct flmem_tracee *tracee);
 
 /*
- * Detaches. A thread that cannot stop now (in an uninterruptible call) is awaited for as long as it
- * takes: forgotten, it would stop later and never go on while this process lives.
+ * Detaches. A thread that cannot stop now (in vfork(), or a storage request) is waited for at most
+ * FLMEM_TRACEE_RELEASE_US. It then stays traced until the calling thread ends, which must be at
+ * once: it would stop later, and nothing would let it go on.
  */
+#define FLMEM_TRACEE_RELEASE_US 1000000U
 void flmem_tracee_release(struct flmem_tracee *tracee);
+
+/* True if the calling thread still traces a thread that it could not release. */
+bool flmem_tracee_must_end(void);
 
 #define FLMEM_AUTO_TRACEE FLMEM_AUTO(flmem_tracee_release)
 

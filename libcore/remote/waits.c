@@ -16,13 +16,13 @@
 #include "proc/process.h"
 #include "proc/task.h"
 
-/* What a row says about the timeout, and where it stands among the arguments. */
+/* The kind of timeout of a row, and its place among the arguments. */
 enum timeout_kind {
 	TIMEOUT_NONE,
 	TIMEOUT_FUTEX,	  /* depends on the operation */
 	TIMEOUT_MS,	  /* int milliseconds in the argument, negative: none */
-	TIMEOUT_RELATIVE, /* struct timespec that the kernel leaves alone */
-	TIMEOUT_UPDATED,  /* struct timespec or timeval that the kernel keeps up to date */
+	TIMEOUT_RELATIVE, /* struct timespec that the kernel does not change */
+	TIMEOUT_UPDATED,  /* struct timespec or timeval that the kernel updates */
 	TIMEOUT_SLEEP,	  /* nanosleep: the argument, the remainder in the next one */
 	TIMEOUT_CLOCK,	  /* clock_nanosleep: flags in the argument before */
 };
@@ -32,11 +32,11 @@ struct row {
 	const char *name;
 	bool on_file; /* argument 0 is a descriptor that must not be a regular file */
 	enum timeout_kind timeout;
-	int argument; /* of the timeout */
+	int argument; /* index of the timeout */
 };
 
 /*
- * restart_syscall is missing on purpose: its arguments live in the kernel's restart block, which a
+ * restart_syscall is missing on purpose: its arguments are in the kernel's restart block, which a
  * borrowed thread loses.
  */
 static const struct row rows[] = {
@@ -84,7 +84,7 @@ static const struct row *find_row(long number)
 	return NULL;
 }
 
-/* With data in the handshake's first packet a repeated call may send it twice. */
+/* With data in the first packet of the handshake a repeated call may send it twice. */
 static bool is_plain_send(const uint64_t *args)
 {
 	return !(args[3] & MSG_FASTOPEN);
@@ -95,13 +95,16 @@ static bool is_plain_message(const uint64_t *args)
 	return !(args[2] & MSG_FASTOPEN);
 }
 
-/* With something to submit the result is the number of entries that the kernel took. */
-static bool only_waits(const uint64_t *args)
+/* With entries to submit the result is the number of entries that the kernel took. */
+static bool submits_nothing(const uint64_t *args)
 {
 	return (uint32_t)args[1] == 0;
 }
 
-/* Done twice it leaves what it leaves when done once; the modes that move data do not. */
+/*
+ * True if doing it twice has the same effect as doing it once; the modes that move data are not
+ * included.
+ */
 static bool is_idempotent(const uint64_t *args)
 {
 	return !(args[1] & (FALLOC_FL_COLLAPSE_RANGE | FALLOC_FL_INSERT_RANGE));
@@ -109,25 +112,25 @@ static bool is_idempotent(const uint64_t *args)
 
 struct repeat {
 	long number;
-	bool (*holds)(const uint64_t *args); /* NULL: whatever the arguments */
+	bool (*holds)(const uint64_t *args); /* NULL: with any arguments */
 };
 
 /*
- * More calls, in which no thread is borrowed, for which the kernel returns plain EINTR, and only
- * when they did nothing. An interrupt may hit them when a thread has moved on since it was read.
- * All other calls restart by themselves (ERESTARTSYS and the like), or EINTR does not mean that
- * nothing was done (close(), ioctl(), files of FUSE servers but for reads and writes).
+ * More calls, in which no thread is borrowed, for which the kernel returns plain EINTR only if they
+ * did nothing. An interrupt may hit them if a thread has moved on since it was read. All other
+ * calls restart by themselves (ERESTARTSYS and others), or EINTR does not mean that nothing was
+ * done (close(), ioctl(), files of FUSE servers except for reads and writes).
  */
 static const struct repeat repeats[] = {
-	/* ipc/sem.c: an operation that did not sleep to its end has changed no semaphore. */
+	/* ipc/sem.c: an interrupted operation has changed no semaphore. */
 	{SYS_semop, NULL},
-	/* fs/aio.c: only when no event was taken. */
+	/* fs/aio.c: only if no event was taken. */
 	{SYS_io_getevents, NULL},
-	/* io_uring/io_uring.c: the result of the wait counts only when nothing was submitted. */
-	{SYS_io_uring_enter, only_waits},
+	/* io_uring/io_uring.c: returns the result of the wait only if nothing was submitted. */
+	{SYS_io_uring_enter, submits_nothing},
 	/*
-	 * Sockets with SO_RCVTIMEO or SO_SNDTIMEO, sock_intr_errno() in include/net/sock.h: after a
-	 * part was transferred they return its length instead.
+	 * Sockets with SO_RCVTIMEO or SO_SNDTIMEO, sock_intr_errno() in include/net/sock.h: if a
+	 * part was transferred, they return its length instead.
 	 */
 	{SYS_recvmmsg, NULL},
 	{SYS_write, NULL},
@@ -137,9 +140,9 @@ static const struct repeat repeats[] = {
 	{SYS_sendmmsg, is_plain_send},
 	{SYS_sendfile, NULL},
 	{SYS_splice, NULL},
-	/* net/ipv4/af_inet.c: a connect() on a socket that is connecting goes on waiting. */
+	/* net/ipv4/af_inet.c: a connect() on a socket that is connecting continues to wait. */
 	{SYS_connect, NULL},
-	/* mm/shmem.c before 6.18, fs/hugetlbfs/inode.c: any signal ends it, and undoes it. */
+	/* mm/shmem.c before 6.18, fs/hugetlbfs/inode.c: any signal ends and undoes it. */
 	{SYS_fallocate, is_idempotent},
 };
 
@@ -153,7 +156,7 @@ bool flmem_wait_is_repeatable(const struct flmem_task_wait *at)
 	return false;
 }
 
-/* Epoll instances and the like, whose files have no type. */
+/* Epoll instances and similar descriptors, whose files have no type. */
 static bool is_anonymous(const struct flmem_process *process, const char *name)
 {
 	char target[32];
@@ -163,9 +166,9 @@ static bool is_anonymous(const struct flmem_process *process, const char *name)
 }
 
 /*
- * A read from a regular file is short and may be the allocator's or the dynamic linker's own
- * (overcommit_memory, a library); pipes, sockets, terminals and the like are the program's. Looked
- * at without opening it, and without asking a server for it.
+ * A read from a regular file is short and may belong to the allocator or the dynamic linker
+ * (overcommit_memory, a library); pipes, sockets, terminals and similar files belong to the
+ * program. Checked without opening the file, and without a request to a file server.
  */
 static bool is_stream(const struct flmem_process *process, uint64_t descriptor, bool *ret_socket)
 {
@@ -182,7 +185,7 @@ static bool is_stream(const struct flmem_process *process, uint64_t descriptor, 
 	return *ret_socket || S_ISFIFO(file.stx_mode) || S_ISCHR(file.stx_mode);
 }
 
-/* An interrupt ends it with the part that has arrived, which nothing can give back. */
+/* An interrupt ends it with the part that has arrived, which cannot be put back. */
 static bool waits_for_all(const struct flmem_task_wait *at)
 {
 	return (at->number == SYS_recvfrom && at->args[3] & MSG_WAITALL) ||
@@ -190,10 +193,9 @@ static bool waits_for_all(const struct flmem_task_wait *at)
 }
 
 /*
- * Whether a socket has SO_RCVTIMEO shows only at the stop, by EINTR. pidfd_getfd() and getsockopt()
- * would show it before, but while that second descriptor is open, close() in the target neither
- * ends the connection nor takes the socket out of its epoll sets, however long this process is
- * stopped meanwhile.
+ * SO_RCVTIMEO of a socket shows only at the stop, by EINTR. pidfd_getfd() and getsockopt() would
+ * show it before, but while that second descriptor is open, close() in the target neither ends the
+ * connection nor removes the socket from its epoll sets, for as long as this process is stopped.
  */
 static bool classify_file(const struct flmem_process *process, const struct flmem_task_wait *at,
 			  struct flmem_wait *wait, const char **ret_reason)
@@ -234,9 +236,9 @@ static bool set_relative(const struct flmem_process *process, uint64_t address,
 }
 
 /*
- * Waits for a lock word of value 2 are what glibc's own locks, pthread mutexes and the spin locks
- * of allocators look like (lowlevellock.h: 2 is "locked, with waiters"): the thread may be inside
- * an allocator then. Priority inheritance and requeue operations are not understood at all.
+ * glibc's locks, pthread mutexes and the spin locks of allocators wait for a lock word of value 2
+ * (lowlevellock.h: 2 is "locked, with waiters"): the thread may be inside an allocator. Priority
+ * inheritance and requeue operations are not supported.
  */
 static bool classify_futex(const struct flmem_process *process, const struct flmem_task_wait *at,
 			   struct flmem_wait *wait, const char **ret_reason)
@@ -279,14 +281,14 @@ static bool classify_timeout(const struct flmem_process *process, const struct r
 	case TIMEOUT_RELATIVE:
 		return set_relative(process, value, wait, ret_reason);
 	case TIMEOUT_UPDATED:
-		/* EINTR: it could not be updated, fs/select.c, poll_select_finish(). */
+		/* EINTR: the kernel could not update it, fs/select.c, poll_select_finish(). */
 		wait->eintr_refutes = value;
 		if (value)
 			wait->quality = FLMEM_WAIT_DEADLINE;
 		return true;
 	case TIMEOUT_SLEEP:
 		/*
-		 * With the remainder written over the request, the repeated call sleeps the rest.
+		 * The remainder overwrites the request, so the repeated call sleeps for the rest.
 		 */
 		wait->quality = FLMEM_WAIT_DEADLINE;
 		return value == at->args[1] || set_relative(process, value, wait, ret_reason);

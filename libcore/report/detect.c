@@ -266,6 +266,8 @@ static void add_settings(cJSON *object, cJSON *unknown, const struct flmem_proce
 
 		flmem_json_add_text(row, "value", setting->value);
 		flmem_json_add_text(row, "source", setting->source);
+		if (setting->note)
+			flmem_json_add_text(row, "note", setting->note);
 		flmem_json_add_keyed(settings, setting->name, row);
 	}
 }

@@ -74,7 +74,7 @@ void flmem_json_add_keyed(cJSON *object, const char *name, cJSON *item)
 		cJSON_Delete(item);
 }
 
-static char *take(cJSON *root, char *text)
+static char *take_text(cJSON *root, char *text)
 {
 	char *line = NULL;
 
@@ -87,12 +87,12 @@ static char *take(cJSON *root, char *text)
 
 char *flmem_json_take(cJSON *root)
 {
-	return take(root, cJSON_Print(root));
+	return take_text(root, cJSON_Print(root));
 }
 
 char *flmem_json_take_line(cJSON *root)
 {
-	return take(root, cJSON_PrintUnformatted(root));
+	return take_text(root, cJSON_PrintUnformatted(root));
 }
 
 char *flmem_report_error_json(const char *command, const struct flmem_error *error)

@@ -51,7 +51,7 @@ void flmem_page_put(struct flmem_buf *out, const struct flmem_watch_page *page,
 		    const struct flmem_watch_summary *summary,
 		    const struct flmem_watch_advice *advice);
 
-extern const char flmem_page_style[]; /* CSS */
+extern const char flmem_page_style[]; /* CSS besides that of report/page_shell.h */
 
 /* Exceeded limits, and findings of the rules of `flmem recommend`. */
 void flmem_page_put_findings(struct flmem_buf *out, const struct flmem_watch_summary *summary,

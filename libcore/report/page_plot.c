@@ -17,7 +17,7 @@
 /* The axis starts above 0 if changes would fill less than this share of it. */
 #define CHANGE_SHARE 0.5
 
-static long place(double value, double from, double to, double length)
+static long scale_position(double value, double from, double to, double length)
 {
 	double at = to > from ? (value - from) / (to - from) * length : 0;
 
@@ -28,12 +28,12 @@ static long place(double value, double from, double to, double length)
 
 long flmem_page_plot_x(const struct flmem_page_plot *plot, double value)
 {
-	return place(value, plot->left, plot->right, WIDTH);
+	return scale_position(value, plot->left, plot->right, WIDTH);
 }
 
 long flmem_page_plot_y(const struct flmem_page_plot *plot, double bytes)
 {
-	return lrint(HEIGHT) - place(bytes, plot->bottom, plot->top, HEIGHT);
+	return lrint(HEIGHT) - scale_position(bytes, plot->bottom, plot->top, HEIGHT);
 }
 
 void flmem_page_plot_span(struct flmem_page_plot *plot, double left, double right)

@@ -17,23 +17,23 @@ const char *flmem_page_dots(const struct flmem_page_series *series)
 
 typedef struct flmem_u64 pick(const struct flmem_page_round *round);
 
-static struct flmem_u64 peak(const struct flmem_page_round *round)
+static struct flmem_u64 round_peak(const struct flmem_page_round *round)
 {
 	return round->peak_bytes;
 }
 
-static struct flmem_u64 trough(const struct flmem_page_round *round)
+static struct flmem_u64 round_trough(const struct flmem_page_round *round)
 {
 	return round->trough_bytes;
 }
 
 /* Round numbers can restart, so the x axis counts on from the first number. */
-static double column(const struct flmem_page_series *s, size_t i)
+static double round_position(const struct flmem_page_series *s, size_t i)
 {
 	return (double)s->rounds[0].first + (double)i * (double)s->per_round;
 }
 
-static void widen(struct flmem_u64 bytes, double *low, double *high)
+static void widen_range(struct flmem_u64 bytes, double *low, double *high)
 {
 	if (bytes.unknown)
 		return;
@@ -41,17 +41,17 @@ static void widen(struct flmem_u64 bytes, double *low, double *high)
 	*high = (double)bytes.value > *high ? (double)bytes.value : *high;
 }
 
-static bool fit(const struct flmem_page_series *s, struct flmem_page_plot *plot)
+static bool fit_plot(const struct flmem_page_series *s, struct flmem_page_plot *plot)
 {
 	double low = 1e300, high = 0;
 
 	for (size_t i = 0; i < s->round_count; i++) {
-		widen(s->rounds[i].peak_bytes, &low, &high);
-		widen(s->rounds[i].trough_bytes, &low, &high);
+		widen_range(s->rounds[i].peak_bytes, &low, &high);
+		widen_range(s->rounds[i].trough_bytes, &low, &high);
 	}
 	plot->axis = FLMEM_PAGE_NUMBER;
-	flmem_page_plot_span(plot, column(s, 0) - 0.5 * (double)s->per_round,
-			     column(s, s->round_count - 1) + 0.5 * (double)s->per_round);
+	flmem_page_plot_span(plot, round_position(s, 0) - 0.5 * (double)s->per_round,
+			     round_position(s, s->round_count - 1) + 0.5 * (double)s->per_round);
 	if (high <= 0)
 		return false;
 	flmem_page_plot_fit(plot, low, high);
@@ -68,7 +68,8 @@ static void put_path(struct flmem_buf *out, const struct flmem_page_plot *plot,
 
 		if (bytes.unknown)
 			continue;
-		flmem_buf_printf(out, "%c%ld %ld%s", sign, flmem_page_plot_x(plot, column(s, i)),
+		flmem_buf_printf(out, "%c%ld %ld%s", sign,
+				 flmem_page_plot_x(plot, round_position(s, i)),
 				 flmem_page_plot_y(plot, (double)bytes.value), dots ? "h0" : "");
 		sign = dots ? 'M' : 'L';
 	}
@@ -91,15 +92,15 @@ static void put_figure(struct flmem_buf *out, const struct flmem_page_subject *s
 	struct flmem_page_plot plot;
 	char id[32];
 
-	if (s->round_count < 2 || !fit(s, &plot))
+	if (s->round_count < 2 || !fit_plot(s, &plot))
 		return;
 	flmem_buf_printf(&text, "%zu rounds; the table below has the figures.", s->round_count);
 	snprintf(id, sizeof(id), "rounds%zu", subject->number);
 	flmem_page_plot_open(
 		out, &plot,
 		&(struct flmem_page_caption){id, "Resident memory by round", text.data});
-	put_line(out, &plot, s, peak, "peak");
-	put_line(out, &plot, s, trough, "trough");
+	put_line(out, &plot, s, round_peak, "peak");
+	put_line(out, &plot, s, round_trough, "trough");
 	flmem_page_plot_end(out, &plot);
 	flmem_page_plot_key(out, "peak", "highest within the round");
 	flmem_page_plot_key(out, "trough", "lowest soon after its end");

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 /* Grows a full list by doubling; NULL, with the list unchanged, if memory is out. */
-static void *grow(void *list, size_t count, size_t *room, size_t size)
+static void *grow_list(void *list, size_t count, size_t *room, size_t size)
 {
 	size_t wanted = *room ? *room * 2 : 16;
 
@@ -19,7 +19,7 @@ static void *grow(void *list, size_t count, size_t *room, size_t size)
 /* Width of the first spans that hold more than one sample. */
 #define WIDTH_US 2000U
 
-static void widen(struct flmem_page_series *s)
+static void widen_spans(struct flmem_page_series *s)
 {
 	if (!s->width_us)
 		s->width_us = WIDTH_US / 2;
@@ -36,18 +36,14 @@ bool flmem_page_series_sample(struct flmem_page_series *series, uint64_t at_us, 
 			     &span))
 		return true;
 	while (series->span_count && series->span_count >= most && series->width_us < UINT64_MAX)
-		widen(series);
-	list = grow(series->spans, series->span_count, &series->span_room, sizeof(*series->spans));
+		widen_spans(series);
+	list = grow_list(series->spans, series->span_count, &series->span_room,
+			 sizeof(*series->spans));
 	if (!list)
 		return false;
 	series->spans = list;
 	series->spans[series->span_count++] = span;
 	return true;
-}
-
-static uint64_t known(struct flmem_u64 bytes)
-{
-	return bytes.unknown ? 0 : bytes.value;
 }
 
 /* Drops every second split. */
@@ -72,22 +68,22 @@ bool flmem_page_series_split(struct flmem_page_series *series, uint64_t at_us,
 		return true;
 	if (series->split_count == FLMEM_PAGE_SPLITS)
 		thin_splits(series);
-	list = grow(series->splits, series->split_count, &series->split_room,
-		    sizeof(*series->splits));
+	list = grow_list(series->splits, series->split_count, &series->split_room,
+			 sizeof(*series->splits));
 	if (!list)
 		return false;
 	series->splits = list;
 	series->splits[series->split_count++] = (struct flmem_page_split){
 		.at_us = at_us,
-		.bytes = {[FLMEM_PAGE_ANON] = known(split->anon_bytes),
-			  [FLMEM_PAGE_SHMEM] = known(split->shmem_bytes),
-			  [FLMEM_PAGE_FILE] = known(split->file_bytes),
-			  [FLMEM_PAGE_SWAP] = known(split->swap_bytes)},
+		.bytes = {[FLMEM_PAGE_ANON] = flmem_u64_or(split->anon_bytes, 0),
+			  [FLMEM_PAGE_SHMEM] = flmem_u64_or(split->shmem_bytes, 0),
+			  [FLMEM_PAGE_FILE] = flmem_u64_or(split->file_bytes, 0),
+			  [FLMEM_PAGE_SWAP] = flmem_u64_or(split->swap_bytes, 0)},
 	};
 	return true;
 }
 
-static void join(struct flmem_page_round *round, const struct flmem_page_round *next)
+static void merge_rounds(struct flmem_page_round *round, const struct flmem_page_round *next)
 {
 	round->last = next->last;
 	round->ended_us = next->ended_us;
@@ -110,7 +106,7 @@ static void join_pairs(struct flmem_page_series *s)
 	size_t kept = 0;
 
 	for (size_t i = 0; i + 1 < s->round_count; i += 2) {
-		join(&s->rounds[i], &s->rounds[i + 1]);
+		merge_rounds(&s->rounds[i], &s->rounds[i + 1]);
 		s->rounds[kept++] = s->rounds[i];
 	}
 	s->round_count = kept;
@@ -134,14 +130,14 @@ bool flmem_page_series_round(struct flmem_page_series *series,
 	if (!series->per_round)
 		series->per_round = 1;
 	if (series->round_count && series->in_last < series->per_round) {
-		join(&series->rounds[series->round_count - 1], &one);
+		merge_rounds(&series->rounds[series->round_count - 1], &one);
 		series->in_last++;
 		return true;
 	}
 	if (series->round_count == FLMEM_PAGE_ROUNDS)
 		join_pairs(series);
-	list = grow(series->rounds, series->round_count, &series->round_room,
-		    sizeof(*series->rounds));
+	list = grow_list(series->rounds, series->round_count, &series->round_room,
+			 sizeof(*series->rounds));
 	if (!list)
 		return false;
 	series->rounds = list;

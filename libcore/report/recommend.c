@@ -34,6 +34,7 @@ static void add_problem(cJSON *list, const struct flmem_input_problem *problem)
 	else
 		cJSON_AddNullToObject(row, "line");
 	cJSON_AddStringToObject(row, "code", flmem_code_name(problem->code));
+	cJSON_AddBoolToObject(row, "warning", problem->warning);
 	flmem_json_add_text(row, "message", problem->message);
 }
 

@@ -129,7 +129,7 @@ static void add_notification(cJSON *list, const struct flmem_input_problem *prob
 	cJSON *row = cJSON_CreateObject();
 
 	cJSON_AddItemToArray(list, row);
-	cJSON_AddStringToObject(row, "level", "error");
+	cJSON_AddStringToObject(row, "level", problem->warning ? "warning" : "error");
 	add_message(row, "message", problem->message);
 	add_location(cJSON_AddArrayToObject(row, "locations"), problem->file, problem->line, NULL);
 }
@@ -152,7 +152,8 @@ static void add_invocation(cJSON *run, const struct flmem_recommendations *found
 	cJSON *invocation = cJSON_CreateObject(), *list;
 
 	cJSON_AddItemToArray(cJSON_AddArrayToObject(run, "invocations"), invocation);
-	cJSON_AddBoolToObject(invocation, "executionSuccessful", !found->problem_count);
+	cJSON_AddBoolToObject(invocation, "executionSuccessful",
+			      !flmem_recommendations_failures(found));
 	list = cJSON_AddArrayToObject(invocation, "toolExecutionNotifications");
 	for (size_t i = 0; i < found->problem_count; i++)
 		add_notification(list, &found->problems[i]);

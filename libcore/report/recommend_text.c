@@ -62,9 +62,11 @@ char *flmem_report_recommend_github(const struct flmem_recommendations *found)
 		flmem_buf_putc(&out, '\n');
 	}
 	for (size_t i = 0; i < found->problem_count; i++) {
-		put_annotation(&out, "error", found->problems[i].file, found->problems[i].line,
-			       "not checked");
-		put_command(&out, found->problems[i].message, "%");
+		const struct flmem_input_problem *problem = &found->problems[i];
+
+		put_annotation(&out, problem->warning ? "warning" : "error", problem->file,
+			       problem->line, "not checked");
+		put_command(&out, problem->message, "%");
 		flmem_buf_putc(&out, '\n');
 	}
 	return flmem_buf_take(&out);
@@ -103,8 +105,11 @@ static void put_finding(struct flmem_buf *out, const struct flmem_finding *findi
 static void put_problem(struct flmem_buf *out, const struct flmem_input_problem *problem)
 {
 	put_case(out, problem->file, "not-checked", "");
-	flmem_buf_printf(out, "      <error type=\"%s\" message=\"",
-			 flmem_code_name(problem->code));
+	if (problem->warning)
+		flmem_buf_puts(out, "      <skipped message=\"");
+	else
+		flmem_buf_printf(out, "      <error type=\"%s\" message=\"",
+				 flmem_code_name(problem->code));
 	flmem_markup_text(out, problem->message);
 	flmem_buf_puts(out, "\"/>\n    </testcase>\n");
 }
@@ -121,7 +126,7 @@ char *flmem_report_recommend_junit(const struct flmem_recommendations *found)
 			 "errors=\"%zu\">\n",
 			 cases ? cases : 1,
 			 flmem_recommendations_count(found, FLMEM_SEVERITY_WARNING),
-			 found->problem_count);
+			 flmem_recommendations_failures(found));
 	for (size_t i = 0; i < found->finding_count; i++)
 		put_finding(&out, &found->findings[i]);
 	for (size_t i = 0; i < found->problem_count; i++)

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <flmem/parse.h>
 #include <flmem/text.h>
 
+#include "allocators/glibc/glibc_arena_max.h"
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "rules/rules.h"
@@ -48,12 +48,19 @@ static const char *recommended_arenas(const struct flmem_process_report *process
 	return flmem_role_is_server(process->role) ? "4" : "2";
 }
 
-/* The limit that the environment sets; false without one, or where glibc would reject it. */
+/* The limit that MALLOC_ARENA_MAX sets; false without one. */
 static bool requested_arenas(const struct flmem_process_report *process, uint64_t *ret_arenas)
 {
 	const char *value = flmem_live_setting(process, "MALLOC_ARENA_MAX");
 
-	return value && !flmem_parse_u64(value, 1, UINT32_MAX, ret_arenas, NULL);
+	return value && flmem_glibc_arena_max_parse(value, ret_arenas);
+}
+
+bool flmem_live_arena_limit(const struct flmem_process_report *process, uint64_t *ret_arenas)
+{
+	return flmem_glibc_arena_max_find(flmem_live_setting(process, "MALLOC_ARENA_MAX"),
+					  flmem_live_setting(process, "GLIBC_TUNABLES"),
+					  ret_arenas);
 }
 
 void flmem_live_put(char *field, size_t size, const char *text)
@@ -65,21 +72,53 @@ void flmem_live_put(char *field, size_t size, const char *text)
 
 #define PUT(field, text) flmem_live_put((field), sizeof(field), (text))
 
-static bool arena_unset(const struct flmem_process_report *process,
-			struct flmem_live_remark *remark)
+/* Why none of its settings limits the arenas: the first that tries, or NULL for none at all. */
+static const char *find_ignored_limit(const struct flmem_process_report *process)
 {
-	const char *tunables = flmem_live_setting(process, "GLIBC_TUNABLES");
+	if (flmem_live_setting(process, "MALLOC_ARENA_MAX"))
+		return "MALLOC_ARENA_MAX";
+	if (flmem_glibc_arena_max_tuned(flmem_live_setting(process, "GLIBC_TUNABLES")))
+		return "GLIBC_TUNABLES";
+	return NULL;
+}
 
-	if (!process->role || process->settings_unknown ||
-	    !malloc_is(process, FLMEM_ALLOCATOR_GLIBC) ||
-	    flmem_live_setting(process, "MALLOC_ARENA_MAX") ||
-	    (tunables && strstr(tunables, "glibc.malloc.arena_max")))
-		return false;
-	remark->path = "MALLOC_ARENA_MAX";
+static bool is_unlimited(const struct flmem_process_report *process)
+{
+	uint64_t arenas;
+
+	return process->role && !process->settings_unknown &&
+	       malloc_is(process, FLMEM_ALLOCATOR_GLIBC) &&
+	       !flmem_live_arena_limit(process, &arenas);
+}
+
+static void put_arenas(const struct flmem_process_report *process, struct flmem_live_remark *remark)
+{
 	PUT(remark->proposed, recommended_arenas(process));
 	if (!process->heap.arenas.unknown)
 		snprintf(remark->detail, sizeof(remark->detail), "%" PRIu64 " arenas now",
 			 process->heap.arenas.value);
+}
+
+static bool arena_unset(const struct flmem_process_report *process,
+			struct flmem_live_remark *remark)
+{
+	if (!is_unlimited(process) || find_ignored_limit(process))
+		return false;
+	remark->path = "MALLOC_ARENA_MAX";
+	put_arenas(process, remark);
+	return true;
+}
+
+static bool arena_ignored(const struct flmem_process_report *process,
+			  struct flmem_live_remark *remark)
+{
+	const char *name = find_ignored_limit(process);
+
+	if (!is_unlimited(process) || !name)
+		return false;
+	remark->path = name;
+	PUT(remark->current, flmem_live_setting(process, name));
+	put_arenas(process, remark);
 	return true;
 }
 
@@ -241,6 +280,14 @@ static const struct flmem_live_row rows[] = {
 			     "memory freed in it; start the process with MALLOC_ARENA_MAX",
 		  .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 	 .check = arena_unset},
+	{.rule = {.id = "LIVE-ARENA-IGNORED",
+		  .severity = FLMEM_SEVERITY_WARNING,
+		  .condition = "a server, client or trainer that runs with glibc's malloc and a "
+			       "MALLOC_ARENA_MAX, or tunable, that is no whole number above 0",
+		  .message = "glibc sets no limit with this value and creates up to 8 arenas per "
+			     "processor; start the process with a whole number above 0",
+		  .source = "glibc 2.36 to 2.43, elf/dl-tunables.c"},
+	 .check = arena_ignored},
 	{.rule = {.id = "LIVE-ARENA-HIGH",
 		  .severity = FLMEM_SEVERITY_INFO,
 		  .condition = "MALLOC_ARENA_MAX above 8 in a server, or above 4 in a client",
@@ -253,7 +300,7 @@ static const struct flmem_live_row rows[] = {
 		  .condition = "a client of NVFlare that runs with 4 arenas",
 		  .message = "sub_start.sh gives clients the server's number of arenas; start the "
 			     "client with MALLOC_ARENA_MAX=2 in the environment",
-		  .source = "NVFlare's master template, 2.7.2 to 2.9"},
+		  .source = "NVFlare's master template, 2.7.2 to 2.9.0"},
 	 .check = arena_client_4},
 	{.rule = {.id = "LIVE-ARENA-EXCEEDED",
 		  .severity = FLMEM_SEVERITY_WARNING,
@@ -276,7 +323,7 @@ static const struct flmem_live_row rows[] = {
 			     "script tries three fixed paths and prints nothing when all are "
 			     "missing, and the loader skips a library that it cannot load; flmem "
 			     "start verifies the preload",
-		  .source = "NVFlare's master template, 2.7.2 to 2.9"},
+		  .source = "NVFlare's master template, 2.7.2 to 2.9.0"},
 	 .check = jemalloc_not_loaded},
 	{.rule = {.id = "LIVE-JEMALLOC-DECAY",
 		  .severity = FLMEM_SEVERITY_WARNING,

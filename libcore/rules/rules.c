@@ -7,7 +7,6 @@
 #include "documents/edit.h"
 
 #define CURRENT_MAX 100	 /* bytes of a value that are shown */
-#define PARTS_MAX   256	 /* workflows or executors of a file that are checked */
 #define COMMENT_MAX 4096 /* bytes of a line that are searched for a comment */
 
 /* The name in "{name}" or "${name}"; its length, or 0 for any other text. */
@@ -237,18 +236,43 @@ static void check_subject(struct flmem_check *check, const struct flmem_node *su
 	check->row->check(check);
 }
 
+/* The part in an entry of the kind's list; NULL for an entry without rules. */
+static const struct flmem_node *part_of(const struct flmem_input_kind *kind,
+					const struct flmem_node *entry)
+{
+	const struct flmem_node *part = kind->part ? flmem_node_get(entry, kind->part) : entry;
+
+	if (!flmem_node_is_kind(part, FLMEM_NODE_MAP) || (kind->is_part && !kind->is_part(part)))
+		return NULL;
+	return part;
+}
+
+static const struct flmem_node *first_entry(const struct flmem_input *input)
+{
+	const struct flmem_node *root = input->document.root;
+
+	return input->kind->parts ? flmem_node_first(flmem_node_get(root, input->kind->parts))
+				  : NULL;
+}
+
+bool flmem_rules_reach(const struct flmem_input *input)
+{
+	size_t count = 0;
+
+	for (const struct flmem_node *entry = first_entry(input); entry; entry = entry->next)
+		count += part_of(input->kind, entry) != NULL;
+	return count <= FLMEM_PARTS_MAX;
+}
+
 static void check_parts(struct flmem_check *check)
 {
-	const struct flmem_input_kind *kind = check->input->kind;
-	const struct flmem_node *root = check->input->document.root;
-	const struct flmem_node *entry =
-		kind->parts ? flmem_node_first(flmem_node_get(root, kind->parts)) : NULL;
+	const struct flmem_node *entry = first_entry(check->input);
 
-	for (; entry && entry->index < PARTS_MAX; entry = entry->next) {
-		const struct flmem_node *part =
-			kind->part ? flmem_node_get(entry, kind->part) : entry;
+	for (size_t count = 0; entry && count < FLMEM_PARTS_MAX; entry = entry->next) {
+		const struct flmem_node *part = part_of(check->input->kind, entry);
 
-		if (flmem_node_is_kind(part, FLMEM_NODE_MAP))
+		count += part != NULL;
+		if (part)
 			check_subject(check, part);
 	}
 }

@@ -18,7 +18,7 @@
 
 /* Sources shared by many rules. */
 #define FLMEM_SOURCE_NVFLARE_GUIDE "NVFlare guide \"Memory Management\""
-#define FLMEM_SOURCE_NVFLARE_CODE  "NVFlare code, 2.7.2 to 2.9"
+#define FLMEM_SOURCE_NVFLARE_CODE  "NVFlare code, 2.7.2 to 2.9.0"
 
 /* Shared by the rule about a live process and the one about the script that starts it. */
 #define FLMEM_OFFLOAD_IN_MEMORY                                                              \
@@ -29,7 +29,8 @@
 struct flmem_input_kind {
 	const char *parts; /* key of the list that rows with `parts` check by entry; NULL: none */
 	const char *part;  /* key of the part in an entry; NULL: the entry itself */
-	bool any_root;	   /* its rules also check a document that is not a map */
+	bool (*is_part)(const struct flmem_node *part); /* NULL: every part has rules */
+	bool any_root; /* its rules also check a document that is not a map */
 	/*
 	 * For kinds that their name does not identify, as other programs use it, too: whether the
 	 * text, not parsed yet, could be of this kind, and whether the document is.
@@ -126,6 +127,12 @@ void flmem_check_report(struct flmem_check *check, const struct flmem_remark *re
  */
 const struct flmem_node *flmem_check_resolve(const struct flmem_input *input,
 					     const struct flmem_node *value);
+
+/* Workflows, executors or calls of a file that are checked. */
+#define FLMEM_PARTS_MAX 1024U
+
+/* Whether the rules reach all parts of the file. */
+bool flmem_rules_reach(const struct flmem_input *input);
 
 /* Runs the rules of a table on the files of a bundle. FLMEM_EFAILED when out of memory. */
 int flmem_rules_run(const struct flmem_rule_table *table, const struct flmem_bundle *bundle,

@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "proc/headroom.h"
 #include "proc/process.h"
 #include "proc/task.h"
 #include "runtimes/cpython_entry_points.h"
@@ -121,18 +122,17 @@ static int refuse_lock(const struct flmem_cpython_session *session, pid_t holder
 
 /*
  * Starting a thread from a blocked one costs the program nothing, so try that first. The
- * interpreter's debugger interface stops no thread; without it the main thread is stopped to add
- * the pending call.
+ * interpreter's debugger interface runs code on the main thread, where an exception of a signal
+ * handler may be lost, so it is the last, and only where flmem cannot start a thread.
  */
 static int choose_entry(struct flmem_cpython_session *session, struct flmem_error *err)
 {
 	int rc = flmem_cpython_entry_new_thread(session, err);
 
-	if (rc == FLMEM_EUNSAFE && flmem_cpython_has_debugger_entry(session))
-		rc = flmem_cpython_entry_debugger(session, err);
-	if (rc == FLMEM_EUNSAFE)
-		rc = flmem_cpython_entry_pending_call(session, err);
-	return rc;
+	if (rc == FLMEM_EUNSAFE && session->cannot_start &&
+	    flmem_cpython_has_debugger_entry(session))
+		return flmem_cpython_entry_debugger(session, err);
+	return rc == FLMEM_EUNSAFE ? flmem_cpython_entry_computing(session, err) : rc;
 }
 
 /* Reads the interpreter once and uses the entry point that fits; EUNSAFE may be temporary. */
@@ -147,6 +147,9 @@ static int try_entry(struct flmem_cpython_session *session, struct flmem_error *
 		return rc;
 	if (session->state.finalizing)
 		return refuse_ending(session, err);
+	rc = flmem_headroom_check(session->view->process, FLMEM_CPYTHON_HEADROOM, err);
+	if (rc)
+		return rc;
 	if (!is_lock_usable(session, &holder))
 		return refuse_lock(session, holder, err);
 	return choose_entry(session, err);

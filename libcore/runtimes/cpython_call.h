@@ -25,14 +25,19 @@
 #define FLMEM_CPYTHON_ENTRIES(X)    \
 	X(NONE, "none")             \
 	X(NEW_THREAD, "new thread") \
-	X(DEBUGGER, "PEP 768")      \
-	X(PENDING_CALL, "pending call")
+	X(DEBUGGER, "PEP 768")
 
 enum flmem_cpython_entry {
 #define FLMEM_CPYTHON_ENTRY_ENUM(name, text) FLMEM_CPYTHON_ENTRY_##name,
 	FLMEM_CPYTHON_ENTRIES(FLMEM_CPYTHON_ENTRY_ENUM)
 #undef FLMEM_CPYTHON_ENTRY_ENUM
 };
+
+/*
+ * Memory that a process has to be able to get before code enters it: PyGILState_Ensure ends it when
+ * an allocation fails. Enough for two arenas of the C library's heap and of the interpreter.
+ */
+#define FLMEM_CPYTHON_HEADROOM (UINT64_C(16) << 20)
 
 const char *flmem_cpython_entry_name(enum flmem_cpython_entry entry);
 

@@ -129,7 +129,7 @@ static int run_script(struct flmem_cpython_session *session,
 	FLMEM_AUTO_CPYTHON_INJECTED struct flmem_cpython_injected injected = {
 		.text = FLMEM_BUF_INIT};
 	FLMEM_AUTO_CPYTHON_SCRIPT struct flmem_cpython_script script = FLMEM_CPYTHON_SCRIPT_INIT;
-	int rc = flmem_cpython_injected_write(session, false, &injected, err);
+	int rc = flmem_cpython_injected_write(session, &injected, err);
 
 	if (!rc)
 		rc = write_script(session, &injected, &script, err);

@@ -15,7 +15,8 @@ struct flmem_cpython_session {
 	struct flmem_cpython python;
 	struct flmem_cpython_place place;
 	struct flmem_cpython_state state; /* as it was when the entry point was chosen */
-	unsigned threads_started;	  /* started so far, none of them usable */
+	unsigned threads_started;	  /* started so far; all unusable */
+	bool cannot_start;		  /* through the functions of the C library */
 };
 
 /*
@@ -28,13 +29,11 @@ struct flmem_cpython_session {
 int flmem_cpython_entry_new_thread(struct flmem_cpython_session *session, struct flmem_error *err);
 
 /*
- * Py_AddPendingCall on the main thread, stopped while it computes: the interpreter runs the code
- * between two instructions of Python. Called on that thread, since 3.9 to 3.12 do not wake the main
- * thread for another thread's call (cpython#95820). FLMEM_EUNSAFE when it could not be stopped at a
- * safe point.
+ * The same with the main thread, stopped while it computes in the interpreter's own code. It runs
+ * no Python code: in a pending call, exceptions of the program's signal handlers would be lost.
+ * FLMEM_EUNSAFE when it is elsewhere now; `err` is unchanged when it is blocked.
  */
-int flmem_cpython_entry_pending_call(struct flmem_cpython_session *session,
-				     struct flmem_error *err);
+int flmem_cpython_entry_computing(struct flmem_cpython_session *session, struct flmem_error *err);
 
 /* Whether this interpreter accepts code from debuggers: 3.14 and later, unless disabled. */
 bool flmem_cpython_has_debugger_entry(const struct flmem_cpython_session *session);

@@ -43,19 +43,14 @@ static void write_address(struct flmem_cpython_injected *injected, size_t addres
 }
 
 /* Writes the whole area: an old answer in it could be mistaken for the new one. */
-static int write_area(const struct flmem_cpython_session *session, bool in_memory,
-		      struct flmem_cpython_injected *injected, struct flmem_error *err)
+static int write_area(const struct flmem_cpython_session *session,
+		      const struct flmem_cpython_injected *injected, struct flmem_error *err)
 {
 	unsigned char bytes[FLMEM_PADDING_MAX] = {0};
 	struct flmem_padding_head head = {.length = injected->length};
 
 	memcpy(head.magic, flmem_padding_magic, sizeof(head.magic));
 	memcpy(bytes, &head, sizeof(head));
-	if (in_memory) {
-		injected->source = injected->address + injected->answer_max;
-		memcpy(bytes + (injected->source - injected->place), injected->text.data,
-		       injected->text.length);
-	}
 	if (flmem_process_write_memory(session->view->process, injected->place, bytes,
 				       injected->length))
 		return flmem_error_set(err, FLMEM_EFAILED, 0,
@@ -64,7 +59,7 @@ static int write_area(const struct flmem_cpython_session *session, bool in_memor
 	return 0;
 }
 
-int flmem_cpython_injected_write(const struct flmem_cpython_session *session, bool in_memory,
+int flmem_cpython_injected_write(const struct flmem_cpython_session *session,
 				 struct flmem_cpython_injected *injected, struct flmem_error *err)
 {
 	size_t address_at = 0;
@@ -79,8 +74,7 @@ int flmem_cpython_injected_write(const struct flmem_cpython_session *session, bo
 		rc = make_text(session, answer_sizes[i], injected, &address_at, err);
 		if (rc)
 			return rc;
-		injected->length =
-			HEAD + injected->answer_max + (in_memory ? injected->text.length : 0);
+		injected->length = HEAD + injected->answer_max;
 		rc = flmem_padding_find(session->view, injected->length, &injected->place, err);
 		if (!rc)
 			break;
@@ -91,7 +85,7 @@ int flmem_cpython_injected_write(const struct flmem_cpython_session *session, bo
 		return rc;
 	injected->address = injected->place + HEAD;
 	write_address(injected, address_at);
-	return write_area(session, in_memory, injected, err);
+	return write_area(session, injected, err);
 }
 
 static bool read_injected_answer(const struct flmem_cpython_session *session,

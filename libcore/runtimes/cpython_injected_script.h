@@ -3,8 +3,8 @@
 #define FLMEM_RUNTIMES_CPYTHON_INJECTED_SCRIPT_H
 
 /*
- * Code that is stored in the process until the interpreter runs it, with a place for its answer, in
- * the padding of a library. For entry points that only register a request.
+ * Code for an entry point that only registers a request, and a place for its answer in the process,
+ * in the padding of a library.
  */
 
 #include "proc/task.h"
@@ -13,19 +13,18 @@
 struct flmem_cpython_injected {
 	uint64_t place;	  /* in the padding; 0: not written */
 	uint64_t address; /* of the answer, whose cookie also marks the padding as used up */
-	uint64_t source;  /* address of the text, or 0 when it is not kept in memory */
 	size_t length;
 	size_t answer_max;
 	unsigned char cookie[FLMEM_CPYTHON_COOKIE];
-	struct flmem_buf text;	   /* the source, for one that is not kept in memory */
+	struct flmem_buf text;	   /* the source */
 	struct flmem_tasks before; /* the threads of the process when it was written */
 };
 
 /*
- * Creates it; `in_memory`: stores the source after the place of the answer, else that stays zero.
- * FLMEM_EUNSAFE when it does not fit. Always clear it.
+ * Makes the source and reserves the place of the answer. FLMEM_EUNSAFE when there is none. Always
+ * clear it.
  */
-int flmem_cpython_injected_write(const struct flmem_cpython_session *session, bool in_memory,
+int flmem_cpython_injected_write(const struct flmem_cpython_session *session,
 				 struct flmem_cpython_injected *injected, struct flmem_error *err);
 
 /*

@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "proc/headroom.h"
 #include "proc/process.h"
 #include "proc/task.h"
 #include "remote/new_thread.h"
@@ -39,8 +40,8 @@ struct functions {
 	struct flmem_thread_functions thread;
 };
 
-static int find_functions(const struct flmem_cpython_session *session,
-			  struct functions *ret_functions, struct flmem_error *err)
+static int find_functions(struct flmem_cpython_session *session, struct functions *ret_functions,
+			  struct flmem_error *err)
 {
 	const struct flmem_module *module = session->python.module;
 	struct functions found;
@@ -55,7 +56,8 @@ static int find_functions(const struct flmem_cpython_session *session,
 	/*
 	 * If flmem cannot start a thread through the C library, another entry point may still work.
 	 */
-	if (flmem_thread_functions_find(session->view, &found.thread, err))
+	session->cannot_start = flmem_thread_functions_find(session->view, &found.thread, err) != 0;
+	if (session->cannot_start)
 		return err ? err->code = FLMEM_EUNSAFE : FLMEM_EUNSAFE;
 	*ret_functions = found;
 	return 0;
@@ -63,7 +65,8 @@ static int find_functions(const struct flmem_cpython_session *session,
 
 /*
  * Called while the thread is stopped, right before its calls: in an interpreter that is finalising,
- * PyGILState_Ensure() would end the thread in the middle of the chain, or never return.
+ * PyGILState_Ensure() would end the thread in the middle of the chain, or never return. The stack
+ * of the new thread may have taken the memory that was left.
  */
 static bool accepts_new_thread(void *context, const struct flmem_candidate *candidate,
 			       uint64_t pointer, const char **ret_reason)
@@ -76,10 +79,15 @@ static bool accepts_new_thread(void *context, const struct flmem_candidate *cand
 	if (flmem_cpython_finalizing_read(session->view, &session->place, &finalizing, NULL) ||
 	    finalizing)
 		*ret_reason = "belongs to an interpreter that is finalising";
-	return !finalizing;
+	else if (flmem_headroom_check(session->view->process, FLMEM_CPYTHON_HEADROOM, NULL))
+		*ret_reason = "belongs to a process that could end for lack of memory";
+	else
+		return true;
+	return false;
 }
 
-static void plan_calls(const struct functions *functions, struct flmem_chain *chain)
+static void plan_calls(const struct functions *functions, const struct flmem_new_thread *thread,
+		       struct flmem_chain *chain)
 {
 	struct flmem_call *run;
 
@@ -87,6 +95,8 @@ static void plan_calls(const struct functions *functions, struct flmem_chain *ch
 	run = flmem_chain_add(chain, "PyRun_SimpleString", functions->run);
 	run->args[0] = FLMEM_CPYTHON_ANSWER_MAX;
 	run->area_args = 1U;
+	run->has_mask = true;
+	run->mask = thread->signal_mask;
 	flmem_chain_add(chain, "PyGILState_Release", functions->release)->args[0] = STATE_UNLOCKED;
 }
 
@@ -103,7 +113,7 @@ static int fill_area(const struct flmem_cpython_session *session, const unsigned
 		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
 	chain->area.bytes = (unsigned char *)area->data;
 	chain->area.length = area->length;
-	chain->area.tells_address = true;
+	chain->area.writes_address = true;
 	return 0;
 }
 
@@ -115,11 +125,10 @@ static void copy_lender(const struct flmem_new_thread *thread, struct flmem_cpyt
 	result->stopped_us = thread->stopped_ns / 1000U;
 }
 
-static void copy_result(const struct flmem_borrow_result *run, struct flmem_cpython_result *result)
+static void copy_times(const struct flmem_borrow_result *run, struct flmem_cpython_result *result)
 {
 	if (!run->complete)
 		return;
-	result->complete = true;
 	result->waited_us = run->call_ns[0] / 1000U;
 	result->took_us = run->call_ns[1] / 1000U;
 }
@@ -164,7 +173,7 @@ static int explain_late_code(const struct flmem_cpython_session *session,
 	struct flmem_cpython_gil gil = {0};
 
 	if (run->self_restored)
-		return flmem_error_prefix(err, FLMEM_EFAILED, "the code has run");
+		return flmem_error_prefix(err, FLMEM_EFAILED, "the outcome of the code is unknown");
 	flmem_cpython_gil_read(session->view, &session->place, session->state.main_interpreter,
 			       &gil, NULL);
 	if (run->returned < CALLS_LOCKED)
@@ -193,7 +202,9 @@ static int parse_answer(const struct flmem_cpython_session *session,
 			"the code returned no result in process %d: it did not run (for example "
 			"out of memory), or the process cannot write to its /proc/self/mem",
 			(int)session->view->process->pid);
-	copy_result(run, result);
+	result->complete = true;
+	result->took_us = result->answer.took_ns / 1000U;
+	copy_times(run, result);
 	return 0;
 }
 
@@ -215,20 +226,24 @@ static int run_code(struct flmem_cpython_session *session, const struct function
 	struct flmem_chain chain = {0};
 	int rc;
 
-	plan_calls(functions, &chain);
+	plan_calls(functions, thread, &chain);
 	rc = flmem_cpython_cookie_make(cookie, err);
 	if (!rc)
 		rc = fill_area(session, cookie, &area, &chain, err);
 	if (rc)
 		return rc;
 	rc = flmem_new_thread_run(session->view, thread, &chain, &options, &run, err);
-	if (rc == FLMEM_EFAILED && run.started)
+	/* The answer is read before the thread is stopped again, which may come too late. */
+	if (rc == FLMEM_EFAILED && run.self_restored &&
+	    parse_answer(session, &run, &area, cookie, NULL) == 0)
+		rc = 0;
+	else if (rc == FLMEM_EFAILED && run.started)
 		return explain_late_code(session, &run, err);
-	if (rc)
+	else if (rc)
 		return rc;
 	/* Wait for its end, so that the target is unchanged when flmem returns. */
 	flmem_new_thread_await_end(session->view, thread, END_US);
-	return parse_answer(session, &run, &area, cookie, err);
+	return session->result->complete ? 0 : parse_answer(session, &run, &area, cookie, err);
 }
 
 static int run_in_new_thread(struct flmem_cpython_session *session,
@@ -254,11 +269,86 @@ static int run_in_new_thread(struct flmem_cpython_session *session,
 	return run_code(session, functions, &thread, err);
 }
 
+/*
+ * The main thread, stopped while it computes, may start a thread only from the interpreter's own
+ * code: not in the C library or the loader, whose locks and data pthread_create() uses, nor in what
+ * they call.
+ */
+static bool accepts_computing(void *context, const struct flmem_candidate *candidate,
+			      uint64_t pointer, const char **ret_reason)
+{
+	const struct flmem_cpython_session *session = context;
+	const struct flmem_module *interpreter = session->python.module;
+
+	if (pointer != session->state.main_pointer)
+		*ret_reason = "is not Python's main thread";
+	else if (candidate->at.pc < interpreter->start || candidate->at.pc >= interpreter->end)
+		*ret_reason = "computes outside of the interpreter's code";
+	else
+		return accepts_new_thread(context, candidate, pointer, ret_reason);
+	return false;
+}
+
+/* Statically linked, the C library or an allocator is in the same file as the interpreter. */
+static bool has_own_file(const struct flmem_cpython_session *session)
+{
+	uint64_t unused;
+
+	return session->view->modules->has_link_map &&
+	       !flmem_module_symbol_any(session->python.module, "malloc", &unused) &&
+	       !flmem_module_symbol_any(session->python.module, "pthread_create", &unused);
+}
+
+/* False, with the earlier error unchanged, if it is blocked: it was a candidate as such. */
+static bool main_computes(const struct flmem_cpython_session *session,
+			  const struct flmem_cpython_thread *thread)
+{
+	struct flmem_task_wait wait;
+
+	return thread && thread->tid &&
+	       flmem_task_read_wait(session->view->process, thread->tid, &wait) == 0;
+}
+
+int flmem_cpython_entry_computing(struct flmem_cpython_session *session, struct flmem_error *err)
+{
+	const struct flmem_cpython_thread *thread = flmem_cpython_state_main(&session->state);
+	const struct flmem_candidate_filter filter = {.accepts = accepts_computing,
+						      .context = session};
+	struct flmem_borrow_options options = {
+		.timeout_us = session->call->timeout_us,
+		.single_pass = true,
+		.guard = *session->call->guard,
+		.filter = &filter,
+		.syscalls = &flmem_cpython_syscalls_new_thread,
+		.assume_seccomp = session->call->assume_seccomp,
+	};
+	struct functions functions = {0};
+	int rc;
+
+	if (!main_computes(session, thread))
+		return FLMEM_EUNSAFE;
+	if (!has_own_file(session))
+		return flmem_error_set(
+			err, FLMEM_EUNSAFE, 0,
+			"'%s' contains the C library or an allocator, which may hold "
+			"locks in thread %d of process %d",
+			session->python.module->path, (int)thread->tid,
+			(int)session->view->process->pid);
+	rc = find_functions(session, &functions, err);
+	if (rc)
+		return rc;
+	options.computing = thread->tid;
+	session->result->entry = FLMEM_CPYTHON_ENTRY_NEW_THREAD;
+	session->result->tid = thread->tid;
+	session->result->waited_in = NULL;
+	return session->call->dry_run ? 0 : run_in_new_thread(session, &functions, &options, err);
+}
+
 int flmem_cpython_entry_new_thread(struct flmem_cpython_session *session, struct flmem_error *err)
 {
 	const struct flmem_borrow_options options = {
 		.timeout_us = session->call->timeout_us,
-		.look_once = true,
+		.single_pass = true,
 		.guard = *session->call->guard,
 		.syscalls = &flmem_cpython_syscalls_new_thread,
 		.assume_seccomp = session->call->assume_seccomp,

@@ -5,7 +5,7 @@
 /*
  * A Python script in the file system of a process, readable only for that process. The process's
  * mount namespace decides what a path refers to, so the script is created and removed with the
- * rights of the process and none of flmem's.
+ * rights of the process, without those of flmem.
  */
 
 #include <flmem/error.h>

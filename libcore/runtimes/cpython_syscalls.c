@@ -116,7 +116,5 @@ static const struct flmem_syscall_table script_table = {
 
 const struct flmem_syscall_list flmem_cpython_syscalls_new_thread = {
 	.tables = {&thread_table, &code_table, &program_table}, .count = 3};
-const struct flmem_syscall_list flmem_cpython_syscalls_pending = {
-	.tables = {&code_table, &thread_table, &program_table}, .count = 3};
 const struct flmem_syscall_list flmem_cpython_syscalls_debugger = {
 	.tables = {&script_table, &code_table, &thread_table, &program_table}, .count = 4};

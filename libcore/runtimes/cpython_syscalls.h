@@ -21,10 +21,7 @@
 /* On a borrowed thread that starts a new one, which then runs the code. */
 extern const struct flmem_syscall_list flmem_cpython_syscalls_new_thread;
 
-/* On the main thread, which runs the code between two instructions. */
-extern const struct flmem_syscall_list flmem_cpython_syscalls_pending;
-
-/* The same, from a script that the main thread opens. */
+/* On the main thread, which opens a script and starts a thread between two instructions. */
 extern const struct flmem_syscall_list flmem_cpython_syscalls_debugger;
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "allocators/glibc/glibc_arena_max.h"
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "settings/preload.h"
@@ -72,13 +73,34 @@ static enum verdict judge_row(const struct circumstances *c, const struct flmem_
 	return row->otherwise ? ROW_OMITTED : ROW_SILENT;
 }
 
+/* Why a variable that would override the job is left out; NULL: it is not. */
+static const char *find_job_conflict(const struct circumstances *c,
+				     const struct flmem_setting_row *row)
+{
+	static const char *const reasons[] = {
+		[FLMEM_SETTINGS_JOB_UNKNOWN] =
+			"external trainers take it instead of the job's own value; --job JOB sets "
+			"it if that job has none",
+		[FLMEM_SETTINGS_JOB_SET] =
+			"the job sets its own interval, which the variable would override",
+		[FLMEM_SETTINGS_JOB_UNREAD] =
+			"the job has no external trainer of NVFlare before 2.9, which reads it",
+		[FLMEM_SETTINGS_JOB_LEFT] = NULL,
+	};
+
+	if (!row->overrides_job || find_user_value(c->request->environment, row->name))
+		return NULL;
+	return reasons[c->request->job];
+}
+
 /* glibc also reads GLIBC_TUNABLES, and a tunable there overrides the older variable. */
 static bool tunable_wins(const struct circumstances *c, const struct flmem_setting_row *row)
 {
 	const char *tunables = find_user_value(c->request->environment, "GLIBC_TUNABLES");
+	uint64_t limit;
 
-	return !c->request->force && tunables && strcmp(row->name, "MALLOC_ARENA_MAX") == 0 &&
-	       strstr(tunables, "glibc.malloc.arena_max=");
+	return !c->request->force && strcmp(row->name, "MALLOC_ARENA_MAX") == 0 &&
+	       flmem_glibc_arena_max_find(NULL, tunables, &limit);
 }
 
 /* The user's jemalloc, or the library to be added, when LD_PRELOAD lists it already. */
@@ -113,6 +135,21 @@ static void join_preload(const struct circumstances *c, const char *user,
 		setting->note = "it holds another allocator, and the first one serves malloc";
 }
 
+/* Whether a job may say otherwise than the variable. */
+static bool overrides_known_job(const struct circumstances *c, const struct flmem_setting_row *row)
+{
+	return row->overrides_job && c->request->job != FLMEM_SETTINGS_JOB_LEFT;
+}
+
+/* The value of the user stays, unless it is ignored anyway or the role has one that is forced. */
+static bool is_kept(const struct circumstances *c, const struct flmem_setting_row *row,
+		    const char *problem)
+{
+	if (c->request->force)
+		return overrides_known_job(c, row);
+	return !problem || !row->ignored_pattern;
+}
+
 static void set_value(const struct circumstances *c, const struct flmem_setting_row *row,
 		      struct flmem_setting *setting)
 {
@@ -122,11 +159,13 @@ static void set_value(const struct circumstances *c, const struct flmem_setting_
 		join_preload(c, user, setting);
 		return;
 	}
-	if (user && !c->request->force) {
+	if (user && row->valid && !row->valid(user))
+		setting->note = row->invalid;
+	if (user && is_kept(c, row, setting->note)) {
+		if (!setting->note && overrides_known_job(c, row))
+			setting->note = "external trainers take it instead of the job's own value";
 		setting->origin = FLMEM_SETTING_USER;
 		setting->value = strdup(user);
-		if (row->valid && !row->valid(user))
-			setting->note = row->invalid;
 		return;
 	}
 	setting->value = strdup(row->value);
@@ -137,9 +176,14 @@ static int add_setting(const struct circumstances *c, const struct flmem_setting
 {
 	struct flmem_setting *setting = &c->settings->rows[c->settings->count];
 	enum verdict verdict = judge_row(c, row);
+	const char *omitted = verdict == ROW_OMITTED ? row->otherwise : NULL;
 
 	if (verdict == ROW_SILENT)
 		return 0;
+	if (!omitted && tunable_wins(c, row))
+		omitted = "glibc.malloc.arena_max in your GLIBC_TUNABLES wins over it";
+	if (!omitted)
+		omitted = find_job_conflict(c, row);
 	*setting = (struct flmem_setting){
 		.name = row->name,
 		.origin = FLMEM_SETTING_ROLE,
@@ -148,11 +192,9 @@ static int add_setting(const struct circumstances *c, const struct flmem_setting
 		.source = row->source,
 	};
 	c->settings->count++;
-	if (verdict == ROW_OMITTED || tunable_wins(c, row)) {
+	if (omitted) {
 		setting->origin = FLMEM_SETTING_OMITTED;
-		setting->reason = verdict == ROW_OMITTED ? row->otherwise
-							 : "glibc.malloc.arena_max in your "
-							   "GLIBC_TUNABLES wins over it";
+		setting->reason = omitted;
 		return 0;
 	}
 	set_value(c, row, setting);

@@ -7,6 +7,7 @@
 
 #include "base/redact.h"
 #include "proc/argv_env.h"
+#include "settings/table.h"
 
 /* More than any program reads; a hostile environment may hold any number. */
 #define ROWS_MAX 256
@@ -78,6 +79,7 @@ static int add_observed_variable(struct gathered *gathered, const char *word, si
 	flmem_redact_variable(row->name, word + length + 1, &value);
 	row->value = flmem_buf_take(&value);
 	row->source = "environment";
+	row->note = flmem_setting_problem(row->name, word + length + 1);
 	return row->value ? 0 : -ENOMEM;
 }
 

@@ -136,7 +136,9 @@ static void put_reason(struct flmem_buf *out, const struct format *format,
 		flmem_buf_printf(&text, "%s%s [%s]",
 				 s->origin == FLMEM_SETTING_JOINED ? "appended to your list: " : "",
 				 s->reason, s->source);
-	if (s->note)
+	if (s->note && s->origin == FLMEM_SETTING_ROLE)
+		flmem_buf_printf(&text, "; your value is replaced: %s", s->note);
+	else if (s->note)
 		flmem_buf_printf(&text, "; but %s", s->note);
 	put_comment(out, format, text.data);
 }

@@ -3,7 +3,9 @@
 
 #include <string.h>
 
+#include "allocators/glibc/glibc_arena_max.h"
 #include "base/cleanup.h"
+#include "runtimes/cpython_int.h"
 
 #define SERVER	FLMEM_BIT(FLMEM_ROLE_SERVER)
 #define CLIENTS (FLMEM_BIT(FLMEM_ROLE_CLIENT) | FLMEM_BIT(FLMEM_ROLE_TRAINER))
@@ -20,9 +22,18 @@
 #define NOT_GLIBC "only glibc's malloc reads it; jemalloc has its own arenas"
 #define REMOVED	  "NVFlare reads it only from 2.7.2 to 2.8; use the job setting instead"
 
-static bool is_count(const char *value)
+static bool is_arena_limit(const char *value)
 {
-	return *value && !value[strspn(value, "0123456789")];
+	uint64_t limit;
+
+	return flmem_glibc_arena_max_parse(value, &limit);
+}
+
+static bool is_python_int(const char *value)
+{
+	int64_t number;
+
+	return flmem_python_int_parse(value, &number) != FLMEM_PYTHON_INT_INVALID;
 }
 
 static bool is_literal_boolean(const char *value)
@@ -32,14 +43,15 @@ static bool is_literal_boolean(const char *value)
 
 #define ARENA_ROW                                                                     \
 	.name = "MALLOC_ARENA_MAX", .allocators = GLIBC, .frameworks = ANY_FRAMEWORK, \
-	.source = GUIDE, .otherwise = NOT_GLIBC, .valid = is_count,                   \
-	.invalid = "not a whole number, so glibc ignores it"
+	.source = GUIDE, .otherwise = NOT_GLIBC, .valid = is_arena_limit,             \
+	.ignored_pattern = "*[!0-9]* | 0",                                            \
+	.invalid = "not a whole number above 0, so glibc sets no limit with it"
 
 /* The two variables that NVFlare's external trainer read in 2.7.2 to 2.8. */
 #define TRAINER_VARIABLE                                                                    \
 	.roles = CLIENTS, .allocators = GLIBC | JEMALLOC, .frameworks = NVFLARE,            \
 	.since = FLMEM_RELEASE(2, 7, 2), .before = FLMEM_RELEASE(2, 9, 0), .source = GUIDE, \
-	.otherwise = REMOVED
+	.otherwise = REMOVED, .overrides_job = true
 
 #define JOB_SETTING                                                                             \
 	.allocators = GLIBC | JEMALLOC, .frameworks = NVFLARE, .since = FLMEM_RELEASE(2, 7, 2), \
@@ -92,8 +104,8 @@ const struct flmem_setting_row flmem_setting_rows[] = {
 		.name = "NVFLARE_CLIENT_MEMORY_GC_ROUNDS",
 		.value = "1",
 		.reason = "an external trainer collects garbage and trims after every send",
-		.valid = is_count,
-		.invalid = "not a whole number, so NVFlare fails on it",
+		.valid = is_python_int,
+		.invalid = "not a whole number, so flare.init() of an external trainer fails on it",
 	},
 	{
 		TRAINER_VARIABLE,
@@ -137,3 +149,20 @@ const struct flmem_setting_row flmem_setting_rows[] = {
 };
 
 const size_t flmem_setting_row_count = FLMEM_ARRAY_SIZE(flmem_setting_rows);
+
+const char *flmem_setting_problem(const char *name, const char *value)
+{
+	uint64_t limit;
+
+	if (strcmp(name, "GLIBC_TUNABLES") == 0 && flmem_glibc_arena_max_tuned(value) &&
+	    !flmem_glibc_arena_max_find(NULL, value, &limit))
+		return "glibc.malloc.arena_max is not a whole number above 0, so glibc sets no "
+		       "limit with it";
+	for (size_t i = 0; i < flmem_setting_row_count; i++) {
+		const struct flmem_setting_row *row = &flmem_setting_rows[i];
+
+		if (row->valid && strcmp(row->name, name) == 0)
+			return row->valid(value) ? NULL : row->invalid;
+	}
+	return NULL;
+}

@@ -36,9 +36,18 @@ struct flmem_setting_row {
 		*otherwise; /* why it is left out for another allocator or release; NULL: silent */
 	bool (*valid)(const char *value); /* NULL: every value is valid */
 	const char *invalid;		  /* the effect of a value that is not valid */
+	/*
+	 * Such values have no effect at all, so they count as not set: the pattern of most of them
+	 * for a shell's `case`. NULL: they are kept.
+	 */
+	const char *ignored_pattern;
+	bool overrides_job; /* its reader takes it instead of what the job says */
 };
 
 extern const struct flmem_setting_row flmem_setting_rows[];
 extern const size_t flmem_setting_row_count;
+
+/* Static: why this value of a variable does not do what is meant; NULL when nothing is known. */
+const char *flmem_setting_problem(const char *name, const char *value);
 
 #endif

@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import time
 
+import averaging
 import collecting
 import figures
 import stage
@@ -311,4 +312,4 @@ def heap(bench):
 
 ALL = {"recommend": recommend, "start": start, "trim": trim, "stop": stop, "gap": gap,
        "detect": detect, "watch": watching.watch, "heap": heap,
-       "gc": collecting.collect}
+       "gc": collecting.collect, "average": averaging.average}

@@ -21,6 +21,7 @@ DIRECTORIES = {
     "settings": BELOW_RULES,
     "series": BELOW_RULES,
     "model": BELOW_RULES,
+    "aggregate": ("base",),
     "ops/target": BELOW_OPS,
     "ops/host": BELOW_OPS + ("ops/start",),
     "ops/detect": BELOW_OPS + ("ops/target",),
@@ -28,8 +29,19 @@ DIRECTORIES = {
     "ops/recommend": BELOW_TRIM,
     "ops/start": BELOW_TRIM,
     "ops/watch": BELOW_TRIM + ("ops/trim",),
+    "ops/aggregate": BELOW_OPS + ("aggregate",),
     "report": ("base",),
     "serve": ("base",),
+}
+
+# The same for the directories of cli/; "" is cli/ itself.
+CLI = {
+    "options": (),
+    "print": (),
+    "live": ("print",),
+    "watch": ("live", "print"),
+    "": ("options", "print", "live", "watch"),
+    "emit": ("", "options", "print"),
 }
 
 # These print what others return: of those they know the public headers only.

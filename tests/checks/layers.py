@@ -4,11 +4,11 @@ import os
 import re
 
 import tree
-from directories import DIRECTORIES, directory_of
+from directories import CLI, DIRECTORIES, directory_of
 
 # Public headers of operations are for operations, and for those who print their results.
-OPERATIONS = ("condition", "detect", "emit", "host", "launch", "own_process", "plan", "recommend",
-              "repeat", "select", "supervise", "trim", "watch")
+OPERATIONS = ("aggregate", "condition", "detect", "emit", "host", "launch", "own_process", "plan",
+              "recommend", "repeat", "select", "supervise", "trim", "watch")
 ABOVE = ("ops", "report", "serve", "include")
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+([<"])([^>"]+)[>"]', re.M)
@@ -47,8 +47,13 @@ def public_finding(mark, target):
 def cli_finding(top, name, mark, target):
     if mark == "<":
         return "only report/ includes cJSON" if "cJSON" in target else None
-    if "/" in target or not os.path.exists(os.path.join(top, os.path.dirname(name), target)):
-        return "cli/ sees <flmem/...> and its own headers only"
+    if not os.path.exists(os.path.join(top, "cli", target)):
+        return "cli/ sees <flmem/...> and its own headers only, by their paths in cli/"
+    own, other = os.path.dirname(name[len("cli/"):]), os.path.dirname(target)
+    if own not in CLI:
+        return f"layers.py does not know the directory 'cli/{own}'"
+    if other != own and other not in CLI[own]:
+        return f"cli/{own} may not depend on cli/{other}"
     return None
 
 
@@ -68,7 +73,7 @@ def own_header_finding(top, name, includes):
     header = re.sub(r"\.c$", ".h", name)
     if header == name or not os.path.exists(os.path.join(top, header)):
         return None
-    own = header.split("/", 1)[1] if name.startswith("libcore/") else os.path.basename(header)
+    own = header.split("/", 1)[1]
     if includes and includes[0] == ('"', own):
         return None
     return f'includes "{own}" first'

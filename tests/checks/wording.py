@@ -36,11 +36,9 @@ WORDS = (
 
 TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.S)
 DOCS = ("README.md", "CONTRIBUTING.md", "docs/")
-# directories whose comments still have such words
-UNCHECKED = ("libcore/remote/", "libcore/frameworks/", "libcore/ops/watch/")
 
 
-def c_texts(name, source):
+def c_texts(source):
     """(offset, text) of each literal, adjacent ones joined, and of each comment."""
     found = []
     end = -1
@@ -53,7 +51,7 @@ def c_texts(name, source):
             else:
                 found.append((match.start(), word[1:-1]))
             end = match.end()
-        elif word.startswith("/") and not name.startswith(UNCHECKED):
+        elif word.startswith("/"):
             found.append((match.start(), re.sub(r"\n\s*\*", " ", word)))
             end = -1
     return found
@@ -71,7 +69,7 @@ def main():
     findings, texts = [], 0
     for name in names:
         source = tree.text(top, name)
-        found = doc_texts(source) if name.endswith(".md") else c_texts(name, source)
+        found = doc_texts(source) if name.endswith(".md") else c_texts(source)
         texts += len(found)
         for offset, text in found:
             for words, instead in WORDS:

@@ -41,11 +41,14 @@ assert_yaml() {
 }
 
 @test "the snippet sets the role's arenas, and lets a value stand" {
-	local shell
+	local shell value
 	emit --role client --emit snippet >block.sh
 	for shell in dash bash; do
 		[ "$($shell -c '. ./block.sh; echo "$MALLOC_ARENA_MAX,$LD_PRELOAD,$MALLOC_CONF"')" = 2,, ]
 		[ "$(MALLOC_ARENA_MAX=3 $shell -c '. ./block.sh; echo $MALLOC_ARENA_MAX')" = 3 ]
+		for value in 0 abc -1 ''; do
+			[ "$(MALLOC_ARENA_MAX=$value $shell -uc '. ./block.sh; echo $MALLOC_ARENA_MAX')" = 2 ]
+		done
 	done
 	emit --role server --emit snippet >block.sh
 	[ "$(sh -c '. ./block.sh; echo $MALLOC_ARENA_MAX')" = 4 ]
@@ -139,6 +142,142 @@ make_kit() {
 	done
 }
 
+# start_script [SHELL]: the kit's script in the background; SCRIPT is its pid, CHILD the command's.
+start_script() {
+	: >record
+	PATH=$PWD/bin:$PATH "${1:-dash}" site-9/startup/sub_start.sh >log 2>&1 3>&- </dev/null &
+	SCRIPT=$!
+	VICTIMS+=("$SCRIPT")
+	wait_until 60 test -s record
+	wait_until 60 test -s site-9/pid.fl
+	CHILD=$(cat site-9/pid.fl)
+	VICTIMS+=("$CHILD")
+}
+
+end_script() {
+	touch site-9/shutdown.fl
+	kill -TERM "$CHILD"
+	wait "$SCRIPT"
+}
+
+@test "a number of another process does not keep the start script from starting" {
+	make_kit
+	sleep 600 3>&- &
+	VICTIMS+=("$!")
+	local shell number
+	for shell in dash bash; do
+		for number in "$!" 2 4194303 '' garbage; do
+			echo "$number" >site-9/daemon_pid.fl
+			start_script $shell
+			[ "$(cat site-9/daemon_pid.fl)" = "$SCRIPT" ]
+			end_script
+		done
+	done
+}
+
+@test "the start script, NVFlare's own and flmem start exclude each other" {
+	make_kit
+	printf '#!/usr/bin/env bash\nwhile :; do sleep 0.2; done\n' >theirs.sh
+	chmod +x theirs.sh
+	./theirs.sh 3>&- </dev/null &
+	local theirs=$!
+	VICTIMS+=("$theirs")
+	wait_until 60 grep -qz bash "/proc/$theirs/cmdline"
+	echo "$theirs" >site-9/daemon_pid.fl
+	run_command sh site-9/startup/sub_start.sh
+	assert_status 1
+	assert_stderr "process $theirs supervises"
+	kill "$theirs"
+	rm site-9/daemon_pid.fl
+	start_script
+	rm site-9/daemon_pid.fl
+	flmem start --role client --supervise --workspace site-9 -- touch started
+	assert_error 7 'another process supervises'
+	run_command sh site-9/startup/sub_start.sh
+	assert_status 1
+	assert_stderr 'supervises .* already'
+	end_script
+	"$FLMEM" start --role client --supervise --workspace site-9 -- sleep 600 2>log 3>&- </dev/null &
+	SCRIPT=$!
+	VICTIMS+=("$SCRIPT")
+	wait_until 60 test -s site-9/pid.fl
+	CHILD=$(cat site-9/pid.fl)
+	VICTIMS+=("$CHILD")
+	run_command sh site-9/startup/sub_start.sh
+	assert_status 1
+	assert_stderr "process $SCRIPT supervises"
+	end_script
+	[ ! -e started ]
+}
+
+@test "a killed start script leaves no lock, and what it left running is not started twice" {
+	make_kit
+	start_script
+	kill -KILL "$SCRIPT"
+	wait "$SCRIPT" || true
+	# The words of the real command; sleep has none of them.
+	bash -c 'exec -a "$1" sleep 600' bash "$PWD/site-9" 3>&- </dev/null &
+	VICTIMS+=("$!")
+	wait_until 60 grep -qz "site-9$" "/proc/$!/cmdline"
+	echo "$!" >site-9/pid.fl
+	run_command sh site-9/startup/sub_start.sh
+	assert_status 1
+	assert_stderr "process $! of an earlier script still runs"
+	alive "$!"
+	kill "$!"
+	wait "$!" || true
+	start_script
+	end_script
+}
+
+@test "the start script verifies the kit as NVFlare's does, and makes its environment" {
+	make_kit
+	printf '#!/bin/sh\necho "$PYTHONPATH: $*" >>"$RECORD"\n' >bin/python3
+	PATH=$PWD/bin:$PATH PYTHONPATH=/mine run_command sh site-9/startup/sub_start.sh --verify --once
+	assert_status 0
+	grep -qx "/mine: -m nvflare.tool.verify_startup_kits -f $PWD/site-9 -c $PWD/site-9/startup/rootCA.pem" record
+	grep -q '^/local/custom:/mine: -u -m nvflare.private' record
+	[ -d site-9/transfer ]
+	PATH=$PWD/bin:$PATH NVFL_WORKSPACE=$PWD/w run_command sh site-9/startup/sub_start.sh --verify --once
+	grep -q -e "-f $PWD/w/kit -c $PWD/w/kit/startup/rootCA.pem" record
+	printf '#!/bin/sh\ncase $* in *verify*) exit 1 ;; esac\necho ran >>"$RECORD"\n' >bin/python3
+	: >record
+	PATH=$PWD/bin:$PATH run_command sh site-9/startup/sub_start.sh --verify
+	assert_status 1
+	assert_stderr "verification of $PWD/site-9 failed"
+	[ ! -s record ]
+	[ ! -e site-9/daemon_pid.fl ]
+}
+
+@test "the start script may be outside of the kit, and a container's volume is one only as the kit" {
+	make_kit
+	mkdir user_config vault
+	mv site-9/startup/sub_start.sh run.sh
+	cp -a site-9 user_config/
+	printf '#!/bin/sh\necho "$*"\n' >bin/python3
+	sed -i "s#/user_config#$PWD/user_config#; s#/vault#$PWD/vault#" run.sh
+	PATH=$PWD/bin:$PATH run_command sh run.sh --once --kit site-9
+	assert_output "client_train -m $PWD/site-9 .*uid=site-9"
+	PATH=$PWD/bin:$PATH run_command sh run.sh --once --kit user_config/site-9
+	assert_output "client_train -m $PWD/vault/workspace/site-9 .*uid=site-9"
+	[ "$(readlink vault/workspace/site-9/startup)" = "$PWD/vault/workspace/site-9/kit/startup" ]
+	# Again, with a kit that has changed: nothing of the old one stays.
+	touch vault/workspace/site-9/kit/startup/old
+	PATH=$PWD/bin:$PATH run_command sh run.sh --once --kit user_config/site-9
+	assert_status 0
+	[ ! -e vault/workspace/site-9/startup/old ]
+	PATH=$PWD/bin:$PATH run_command sh run.sh --once --kit user_config
+	assert_output "client_train -m $PWD/vault/workspace "
+	mkdir -p w/local
+	PATH=$PWD/bin:$PATH NVFL_WORKSPACE=$PWD/w run_command sh run.sh --once --kit site-9
+	assert_status 1
+	assert_stderr "$PWD/w/local is in the way"
+	PATH=$PWD/bin:$PATH NVFL_WORKSPACE=/ run_command sh run.sh --once --kit site-9
+	assert_status 1
+	PATH=$PWD/bin:$PATH run_command sh run.sh --once --kit
+	assert_status 2
+}
+
 @test "the start script runs once, and in another workspace" {
 	make_kit
 	printf '#!/bin/sh\necho "$*"\n' >bin/python3
@@ -158,6 +297,25 @@ make_kit() {
 		run_command bash job.sh
 		assert_status 0
 		[ "$output" = "2|it's" ]
+	done
+}
+
+@test "batch scripts find a relative workspace from where they were submitted" {
+	local kind
+	mkdir -p submitted/-w elsewhere
+	for kind in slurm pbs; do
+		(cd submitted && emit --role client --emit $kind --workspace -w -- ./there '$x') >job.sh
+		printf '#!/bin/sh\necho "$PWD|$1"\n' >submitted/-w/there
+		chmod +x submitted/-w/there
+		run_command env -C elsewhere SLURM_SUBMIT_DIR="$PWD/submitted" PBS_O_WORKDIR="$PWD/submitted" bash "$PWD/job.sh"
+		assert_status 0
+		[ "$output" = "$PWD/submitted/-w|\$x" ]
+		emit --role client --emit $kind --workspace "$PWD/submitted/-w" -- ./there >job.sh
+		run_command env -C elsewhere bash "$PWD/job.sh"
+		[ "$output" = "$PWD/submitted/-w|" ]
+		# The standard command names the workspace that the script has changed to.
+		emit --role client --emit $kind --workspace rel >job.sh
+		grep -q 'client_train -m \. ' job.sh
 	done
 }
 
@@ -183,6 +341,70 @@ assert "nvflare.private.fed.app.client.client_train" in c["command"]'
 	run_command systemd-analyze verify --man=no "$PWD/fl-server.service"
 	assert_status 0
 	[[ $stderr != *fl-server* ]]
+}
+
+# verify_unit DIRECTORY OPTIONS...: emits from there, and systemd has nothing to say about it.
+verify_unit() {
+	(cd "$1" && shift && emit --role server --emit systemd "$@") >fl-server.service
+	run_command systemd-analyze verify --man=no "$PWD/fl-server.service"
+	assert_status 0
+	[[ $stderr != *fl-server* ]] || fail "systemd says: $stderr"
+}
+
+@test "systemd accepts relative workspaces and commands, and every path that it can hold" {
+	requires systemd-analyze
+	local odd='a %i$HOME b' program
+	mkdir -p "$odd/bin" plain
+	for program in "$odd/bin/run" 'plain/run me' 'plain/a$b%i;c'; do
+		printf '#!/bin/sh\n' >"$program"
+		chmod +x "$program"
+	done
+	verify_unit . --workspace . -- ./plain/'run me' '$x' ';' '' '%i'
+	grep -qxF "WorkingDirectory=$PWD" fl-server.service
+	grep -qF "ExecStart=\"$PWD/plain/run me\" \"\$\$x\" \";\" \"\" \"%%i\"" fl-server.service
+	verify_unit plain --workspace .. -- "./$odd/bin/run"
+	verify_unit . --workspace "$odd" -- bin/run
+	grep -qxF "WorkingDirectory=$PWD/a %%i\$HOME b" fl-server.service
+	verify_unit . --workspace "$PWD/plain/../plain/." -- './a$b%i;c'
+	grep -qxF "WorkingDirectory=$PWD/plain" fl-server.service
+	verify_unit . -- /bin/sh -c 'exit 0'
+	verify_unit . -- true
+	verify_unit . --workspace plain -- "$PWD/plain/run me"
+	if command -v python3 >/dev/null; then verify_unit . --workspace /tmp; fi
+}
+
+@test "what no unit can hold is refused" {
+	local directory program
+	for directory in $'a\nExecStart=/bin/false' $'/a\tb'; do
+		flmem start --role server --emit systemd --workspace "$directory" -- true
+		assert_error 5 'has control characters'
+		flmem start --role server --emit docker --workspace "$directory" -- true
+		assert_error 5 'has control characters'
+	done
+	flmem start --role server --emit systemd --workspace /a\\ -- true
+	assert_error 5 'ends in a backslash'
+	flmem start --role server --emit systemd --workspace none -- true
+	assert_error 2 "'none' cannot be resolved: No such file or directory; name an absolute path"
+	flmem start --role server --emit systemd --workspace '' -- true
+	assert_error 2 'is empty'
+	flmem start --role server --emit systemd -- ./run
+	assert_error 2 "'./run' is relative; name its directory with --workspace"
+	for program in "/a'b" '/a"b' /a\\b; do
+		flmem start --role server --emit systemd -- "$program"
+		assert_error 5 'which systemd refuses'
+	done
+	for program in -true @true +x '!x' :x '|x' ''; do
+		flmem start --role server --emit systemd -- "$program"
+		assert_error 2 'begins like a flag of systemd'
+	done
+	flmem start --role server --emit systemd -- /bin/
+	assert_error 2 'is a directory'
+	for directory in . rel/x; do
+		for kind in docker k8s; do
+			flmem start --role server --emit $kind --workspace "$directory" -- true
+			assert_error 2 'is relative; name the absolute path inside the container'
+		done
+	done
 }
 
 @test "a file is written whole, and never replaced without --force" {

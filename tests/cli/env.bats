@@ -86,17 +86,66 @@ SHOW="$PYTHON -c 'import os, sys; sys.stdout.buffer.write(os.environb[b\"MALLOC_
 	[ "$output" = 'export MALLOC_ARENA_MAX=2' ]
 }
 
+# write_job CLASS ARGS: a job whose clients have this executor.
+write_job() {
+	mkdir -p "$BATS_TEST_TMPDIR/job/app/config"
+	echo '{"deploy_map": {"app": ["site-1"]}}' >"$BATS_TEST_TMPDIR/job/meta.json"
+	echo "{\"executors\": [{\"tasks\": [\"train\"], \"executor\": {\"path\":
+		\"nvflare.app_common.executors.$1\", \"args\": {$2}}}]}" \
+		>"$BATS_TEST_TMPDIR/job/app/config/config_fed_client.json"
+	JOB=$BATS_TEST_TMPDIR/job
+}
+
+EXTERNAL=client_api_launcher_executor.ClientAPILauncherExecutor
+
+@test "what overrides a job is left out unless that job leaves it open" {
+	flmem env --role client --gpu --explain
+	refute_output 'export NVFLARE'
+	assert_output 'NVFLARE_CLIENT_MEMORY_GC_ROUNDS is left out: external trainers take it instead of the job.*--job'
+	assert_output 'NVFLARE_CUDA_EMPTY_CACHE is left out'
+	write_job $EXTERNAL '"memory_gc_rounds": 5'
+	flmem env --role client --gpu --job "$JOB" --explain
+	refute_output 'export NVFLARE'
+	assert_output 'GC_ROUNDS is left out: the job sets its own interval'
+	write_job $EXTERNAL '"memory_gc_rounds": "{rounds}"'
+	flmem env --role client --gpu --job "$JOB"
+	refute_output 'export NVFLARE'
+	write_job client_api_executor.ClientAPIExecutor ''
+	flmem env --role client --gpu --job "$JOB" --explain
+	assert_output 'left out: the job has no external trainer'
+	NVFLARE_CLIENT_MEMORY_GC_ROUNDS=3 flmem env --role client
+	assert_output 'GC_ROUNDS=3'
+	assert_stderr "GC_ROUNDS is kept: external trainers take it instead of the job's own value"
+	for kind in snippet sub_start systemd k8s; do
+		flmem start --role client --gpu --emit $kind
+		assert_status 0
+		refute_output 'NVFLARE_(CLIENT_MEMORY|CUDA)'
+	done
+}
+
+@test "a job that cannot be read is an error" {
+	mkdir "$BATS_TEST_TMPDIR/empty"
+	flmem env --role client --job "$BATS_TEST_TMPDIR/empty"
+	assert_error 2 'cannot read the job: .*/empty: nothing to check'
+	flmem env --role client --job "$BATS_TEST_TMPDIR/none"
+	assert_error 2 "cannot read the job: .*/none"
+	write_job $EXTERNAL '"memory_gc_rounds": '
+	flmem start --role client --job "$JOB" -- true
+	assert_error 2 "cannot read the job: .*config_fed_client.json: "
+}
+
 @test "a client's cleanup interval and its CUDA cache, up to NVFlare 2.8" {
+	write_job $EXTERNAL ''
 	for version in 2.7.2 2.8 2.8.1 2.8.0rc3; do
-		flmem env --role client --gpu --framework nvflare --framework-version "$version"
+		flmem env --role client --gpu --framework nvflare --framework-version "$version" --job "$JOB"
 		assert_output 'NVFLARE_CLIENT_MEMORY_GC_ROUNDS=1'
 		assert_output 'NVFLARE_CUDA_EMPTY_CACHE=true'
 	done
 	for version in 2.7.1 2.9 2.9.0 2.10 3.0; do
-		flmem env --role client --gpu --framework-version "$version"
+		flmem env --role client --gpu --framework-version "$version" --job "$JOB"
 		[ "$output" = 'export MALLOC_ARENA_MAX=2' ]
 	done
-	flmem env --role trainer --no-gpu
+	flmem env --role trainer --no-gpu --job "$JOB"
 	assert_output 'GC_ROUNDS=1'
 	refute_output 'CUDA'
 	flmem env --role server --gpu
@@ -127,6 +176,33 @@ SHOW="$PYTHON -c 'import os, sys; sys.stdout.buffer.write(os.environb[b\"MALLOC_
 	[ "$output" = 'export MALLOC_ARENA_MAX=4' ]
 }
 
+@test "a value that its reader ignores is replaced, and that is reported" {
+	local value
+	for value in 0 abc -1 4x; do
+		MALLOC_ARENA_MAX=$value flmem env --role server
+		assert_status 0
+		assert_output 'export MALLOC_ARENA_MAX=4'
+		[ "$stderr" = "flmem env: your value of MALLOC_ARENA_MAX is replaced: not a whole number above 0, so glibc sets no limit with it" ]
+	done
+	MALLOC_ARENA_MAX=0x2 flmem env --role server
+	[ "$output" = 'export MALLOC_ARENA_MAX=0x2' ]
+	[ -z "$stderr" ]
+	GLIBC_TUNABLES=glibc.malloc.arena_max=0 flmem env --role server
+	[ "$output" = 'export MALLOC_ARENA_MAX=4' ]
+}
+
+@test "a value that NVFlare fails on is kept, and that is reported" {
+	NVFLARE_CLIENT_MEMORY_GC_ROUNDS=two flmem env --role client --framework-version 2.8
+	assert_status 0
+	assert_output 'GC_ROUNDS=two'
+	assert_stderr 'your value of NVFLARE_CLIENT_MEMORY_GC_ROUNDS is kept: not a whole number, so flare\.init\(\)'
+	NVFLARE_CLIENT_MEMORY_GC_ROUNDS=two flmem env --role client --framework-version 2.9
+	[ -z "$stderr" ]
+	NVFLARE_CLIENT_MEMORY_GC_ROUNDS=' 2 ' flmem env --role client
+	assert_output "GC_ROUNDS=' 2 '"
+	[[ ! $stderr =~ number ]]
+}
+
 @test "a tunable of the user's wins over the variable" {
 	export GLIBC_TUNABLES=glibc.malloc.arena_max=1
 	flmem env --role server --explain
@@ -155,7 +231,7 @@ SHOW="$PYTHON -c 'import os, sys; sys.stdout.buffer.write(os.environb[b\"MALLOC_
 	assert_output '# a client has little memory.*Memory Management'
 	assert_output 'set it in the job: client_memory_gc_rounds=1'
 	MALLOC_ARENA_MAX=x flmem env --role client --explain
-	assert_output 'your value is kept; but not a whole number, so glibc ignores it'
+	assert_output 'a client has little memory.*; your value is replaced: not a whole number above 0, so glibc'
 	for shell in dash bash zsh ksh 'busybox sh'; do
 		if ! command -v "${shell%% *}" >/dev/null; then
 			skip_part "$BATS_TEST_DESCRIPTION: needs $shell"

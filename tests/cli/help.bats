@@ -10,10 +10,6 @@ setup_file() {
 	"$FLMEM_GEN" "$BATS_FILE_TMPDIR"
 }
 
-commands() {
-	"$FLMEM" help | awk '/^commands:/ { on = 1; next } /^$/ { on = 0 } on && /^  [a-z]/ { print $1 }'
-}
-
 options_of() {
 	awk -v head="## flmem $1" '$0 == head { on = 1; next } /^## / { on = 0 } on' \
 		"$BATS_FILE_TMPDIR/docs/options.md" | grep '^| .-' | cut -d'|' -f2 |
@@ -27,40 +23,39 @@ options_of() {
 	flmem --help
 	assert_status 0
 	[ "$output" = "$overview" ]
-	[ "$(commands | wc -l)" -ge 1 ]
+	[ "$(all_commands | wc -l)" -ge 1 ]
 }
 
 @test "every command explains each of its options" {
 	local command option
-	for command in $(commands); do
-		flmem "$command" --help
+	while read -ra command; do
+		flmem "${command[@]}" --help
 		assert_status 0
 		[ -z "$stderr" ]
-		assert_output "^usage: flmem $command "
-		[ -n "$(options_of "$command")" ]
-		for option in $(options_of "$command"); do
+		assert_output "^usage: flmem ${command[*]} "
+		[ -n "$(options_of "${command[*]}")" ]
+		for option in $(options_of "${command[*]}"); do
 			grep -qE -- "^ .* $option([ =]|\$)" <<<"$output" || fail "no $option"
 		done
-	done
+	done < <(all_commands)
 }
 
 @test "help and --help are the same text" {
 	local command
-	for command in $(commands); do
-		flmem help "$command"
+	while read -ra command; do
+		flmem help "${command[@]}"
 		local text=$output
-		flmem "$command" -h
+		flmem "${command[@]}" -h
 		[ "$output" = "$text" ]
-	done
+	done < <(all_commands)
 }
 
 @test "no help line is wider than 80 columns or ends in a space" {
 	local topic
-	for topic in '' exit-codes $(commands); do
-		# shellcheck disable=SC2086
-		flmem help $topic
+	while read -ra topic; do
+		flmem help "${topic[@]}"
 		! grep -nE '.{81}| $' <<<"$output" || fail "too wide or a trailing space"
-	done
+	done < <(printf '\nexit-codes\n' && all_commands)
 }
 
 @test "the exit codes are those of the contract" {
@@ -78,13 +73,13 @@ options_of() {
 
 @test "every command has an unknown-option error that names the nearest" {
 	local command option count=0
-	for command in $(commands); do
-		option=$(options_of "$command" | grep -vx -- --help | grep -E '.{7}' | head -1)
+	while read -ra command; do
+		option=$(options_of "${command[*]}" | grep -vx -- --help | grep -E '.{6}' | head -1)
 		[ -n "$option" ] || continue
 		count=$((count + 1))
-		flmem "$command" "${option%?}_"
-		assert_error 2 "flmem $command: unknown option '${option%?}_'; did you mean '--"
-	done
+		flmem "${command[@]}" "${option%?}_"
+		assert_error 2 "flmem ${command[*]}: unknown option '${option%?}_'; did you mean '--"
+	done < <(all_commands)
 	[ "$count" -gt 0 ]
 }
 
@@ -102,12 +97,12 @@ options_of() {
 
 @test "every man page has the sections that a reader looks for" {
 	local command section page
-	for command in $(commands); do
-		page=$BATS_FILE_TMPDIR/docs/man/flmem-$command.1
+	while read -ra command; do
+		page=$BATS_FILE_TMPDIR/docs/man/flmem-$(IFS=- && echo "${command[*]}").1
 		for section in NAME SYNOPSIS DESCRIPTION OPTIONS 'EXIT STATUS' EXAMPLES 'SEE ALSO'; do
 			grep -qx "\.SH $section" "$page" || fail "$page: no $section"
 		done
-	done
+	done < <(all_commands)
 }
 
 @test "the version is one line" {

@@ -67,6 +67,20 @@ assert_error() {
 	[ -z "${2:-}" ] || assert_stderr "$2"
 }
 
+# Names of all commands, one a line, with their subcommands ("aggregate inspect").
+all_commands() {
+	local command
+	for command in $("$FLMEM" help | rows_of commands); do
+		echo "$command"
+		"$FLMEM" help "$command" | rows_of subcommands | sed "s/^/$command /"
+	done
+}
+
+# First words of the section `$1` of a help text.
+rows_of() {
+	awk -v head="$1:" '$0 == head { on = 1; next } /^$/ { on = 0 } on && /^  [a-z]/ { print $1 }'
+}
+
 # assert_schema NAME: stdout is one JSON object that fits docs/json-schema/NAME.json, and would not
 # with any field more or less.
 assert_schema() {

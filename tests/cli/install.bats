@@ -50,6 +50,19 @@ setup_file() {
 	assert_output '^[0-9.]+ 4$'
 }
 
+@test "the Python module in a virtual environment uses the library of the installed command" {
+	local venv=$BATS_TEST_TMPDIR/venv
+	/usr/bin/python3 -m venv "$venv" || skip "needs python3-venv"
+	cp -r "$FLMEM_TESTS/../libcore/bindings/python" "$BATS_TEST_TMPDIR/source"
+	echo "$BATS_TEST_TMPDIR/source" >"$(echo "$venv"/lib/python3*/site-packages)/flmem.pth"
+	cd "$BATS_TEST_TMPDIR" || return
+	run_command env -u FLMEM_LIBRARY -u LD_LIBRARY_PATH -u PYTHONPATH \
+		"PATH=$(dirname "$(find "$ROOT" -path '*/bin/flmem')"):/usr/bin:/bin" "$venv/bin/python3" -B -c 'import flmem, flmem._library as l
+print(flmem.allocator_name(), l.load()._name)'
+	assert_status 0
+	[ "$output" = "glibc $(realpath "$LIBRARIES")/libflmem.so.0" ] || [ "$output" = 'glibc libflmem.so.0' ]
+}
+
 @test "the Python module finds the installed library by itself" {
 	requires /usr/bin/python3
 	local module

@@ -6,7 +6,7 @@
 load helpers
 
 JOBS=$FLMEM_TESTS/fixtures/jobs
-EXPORTED=$FLMEM_TESTS/fixtures/exported # by the recipes of NVFlare 2.8.1 and 2.9 in development
+EXPORTED=$FLMEM_TESTS/fixtures/exported # by the recipes of NVFlare 2.8.1 and a 2.9 before its release
 
 # "RULE FILE:LINE" of every finding in $output, sorted as printed.
 findings() {
@@ -95,6 +95,53 @@ for f in json.load(sys.stdin)["findings"]:
 	flmem recommend "$bad"
 	assert_status 8
 	assert_stderr 'not a regular file'
+}
+
+@test "what held nothing to check is a warning, and an error when nothing at all was checked" {
+	local dir=$BATS_TEST_TMPDIR
+	mkdir -p "$dir/empty" "$dir/job/app/custom" "$dir/other"
+	echo '{"deploy_map": {"app": ["@ALL"]}}' >"$dir/job/meta.json"
+	echo '{"title": "of another program"}' >"$dir/other/meta.json"
+	echo 'import socket' >"$dir/other/a.py"
+	flmem recommend "$dir/empty"
+	assert_error 2 "empty: nothing to check"
+	flmem recommend "$dir/empty" "$dir/other" --json
+	assert_status 2
+	assert_stderr "empty: nothing to check"
+	flmem recommend "$JOBS/fedavg-tuned" "$dir/other"
+	assert_status 0
+	assert_stderr "^flmem recommend: warning: .*other: nothing to check"
+	assert_output '3 files checked'
+	for format in json sarif github junit; do
+		flmem recommend "$JOBS/fedavg-tuned" "$dir/empty" --format "$format"
+		assert_status 0
+		assert_output 'nothing to check'
+	done
+	flmem recommend "$JOBS/fedavg-tuned" "$dir/empty" --json
+	assert_schema recommend
+	# Named twice, and found below: each has been checked.
+	flmem recommend "$JOBS/fedavg-tuned" "$JOBS/fedavg-tuned/app" "$JOBS/fedavg-tuned/"
+	assert_status 0
+	[ -z "$stderr" ] || fail "$stderr"
+	# A job's meta file without its apps is not complete.
+	flmem recommend "$dir/job"
+	assert_status 8
+	assert_stderr "deploy_map names the app 'app', which has no config/config_fed_server"
+}
+
+@test "a configuration that is not one map of settings is not checked, and reported" {
+	local dir=$BATS_TEST_TMPDIR
+	printf 'workflows: []\n---\na: 1\n' >"$dir/config_fed_server.yml"
+	flmem recommend "$dir/config_fed_server.yml"
+	assert_error 2 'not one map of settings'
+	for text in '[]' '7'; do
+		echo "$text" >"$dir/config_fed_client.json"
+		flmem recommend "$dir/config_fed_client.json"
+		assert_error 2 'not one map of settings'
+	done
+	: >"$dir/config_fed_client.yml"
+	flmem recommend "$dir/config_fed_client.yml"
+	assert_error 2 'not one map of settings'
 }
 
 @test "control characters of a file do not reach the terminal" {
@@ -495,7 +542,7 @@ assert (found[0]["current"], found[0]["proposed"]) == ("1", "2"), found'
 	cd "$BATS_TEST_TMPDIR/many/app/config"
 	/usr/bin/python3 -c '
 maps = ", ".join(["{\"a\": 1, \"a\": 2}"] * 12000)
-print("{\"workflows\": [], \"components\": [%s]}" % maps)' >config_fed_server.json
+print("{\"workflows\": [{}], \"components\": [%s]}" % maps)' >config_fed_server.json
 	run --separate-stderr bash -c '"$FLMEM" recommend --json config_fed_server.json |
 		/usr/bin/python3 -c "import json, sys; print(len(json.load(sys.stdin)[\"findings\"]))"'
 	assert_output '10000'

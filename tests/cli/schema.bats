@@ -13,11 +13,11 @@ setup() {
 # Commands that print JSON, by their own help.
 json_commands() {
 	local command
-	for command in $("$FLMEM" help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
-		if "$FLMEM" help "$command" | grep -q -- '--json'; then
-			echo "$command"
+	while read -ra command; do
+		if "$FLMEM" help "${command[@]}" | grep -q -- '--json'; then
+			(IFS=- && echo "${command[*]}")
 		fi
-	done
+	done < <(all_commands)
 }
 
 @test "the schemas are schemas, and name what the headers name" {

@@ -55,6 +55,9 @@ compile() {
 	[ "$output" = 7 ]
 	MALLOC_ARENA_MAX=7 flmem start --role server --force -- sh -c 'echo $MALLOC_ARENA_MAX'
 	[ "$output" = 4 ]
+	MALLOC_ARENA_MAX=abc flmem start --role server -- sh -c 'echo $MALLOC_ARENA_MAX'
+	[ "$output" = 4 ]
+	assert_stderr '^flmem start: your value of MALLOC_ARENA_MAX is replaced: '
 }
 
 @test "arguments, other variables and descriptors reach the command unchanged" {
@@ -271,6 +274,58 @@ subprocess.run(['$PYTHON', '-c', '''$WHOAMI'''])"
 @test "a library that does not load is refused with the loader's words" {
 	flmem start --role client --jemalloc --jemalloc-library /etc/passwd -- "$PYTHON" -c pass
 	assert_error 5 "/etc/passwd does not load into '/usr/bin/python3.*invalid ELF header"
+}
+
+@test "a library that serves malloc and is no jemalloc is refused" {
+	local libraries=/usr/lib/x86_64-linux-gnu name file tried=0
+	local -A files=([glibc]=$libraries/libc.so.6 [tcmalloc]=$libraries/libtcmalloc_minimal.so.4
+		[mimalloc]=$libraries/libmimalloc.so.2)
+	for name in "${!files[@]}"; do
+		if [ ! -e "${files[$name]}" ]; then
+			skip_part "$BATS_TEST_DESCRIPTION: needs ${files[$name]}"
+			continue
+		fi
+		tried=$((tried + 1))
+		flmem start --role client --jemalloc --jemalloc-library "${files[$name]}" --dry-run -- "$PYTHON" -c pass
+		assert_error 5 "serves malloc in '/usr/bin/python3.*', but it is $name, not jemalloc"
+		# Its name does not make it one: neither a copy's, nor a link's, nor in the user's list.
+		for file in copy link; do
+			mkdir -p "$file"
+			[ "$file" = copy ] && cp -L "${files[$name]}" copy/libjemalloc.so.2
+			[ "$file" = link ] && ln -sf "${files[$name]}" link/libjemalloc.so.2
+			flmem start --role client --jemalloc --jemalloc-library "$PWD/$file/libjemalloc.so.2" -- touch ran
+			assert_error 5 "it is $name, not jemalloc"
+		done
+		flmem start --role client --allocator auto --jemalloc-library "${files[$name]}" -- "$PYTHON" -c "$WHOAMI"
+		assert_status 0
+		assert_stderr "using glibc instead of jemalloc: .*it is $name"
+		[ "$output" = 'False None' ]
+	done
+	[ ! -e ran ]
+	[ "$tried" -gt 0 ]
+}
+
+@test "a library that defines no malloc is refused, and a jemalloc of another name is not" {
+	local libm=/usr/lib/x86_64-linux-gnu/libm.so.6
+	requires "$JEMALLOC" "$libm"
+	flmem start --role client --jemalloc --jemalloc-library "$libm" -- "$PYTHON" -c pass
+	assert_error 5 "$libm loads into '/usr/bin/python3.*', but defines no malloc"
+	cp -L "$JEMALLOC" other.so
+	flmem start --role client --jemalloc --jemalloc-library "$PWD/other.so" -- "$PYTHON" -c 'print("ran")'
+	assert_status 0
+	[ "$output" = ran ]
+}
+
+@test "an unknown malloc is no jemalloc" {
+	printf '%s\n' '#include <stddef.h>' 'static char pool[1 << 26];' 'static size_t used;' \
+		'void *malloc(size_t n) { used = (used + 31) & ~15UL; used += n; return pool + used - n; }' \
+		'void free(void *p) { (void)p; }' \
+		'void *calloc(size_t a, size_t b) { return malloc(a * b); }' \
+		'void *realloc(void *p, size_t n) { char *q = malloc(n), *o = p;' \
+		'	for (size_t i = 0; o && i < n; i++) q[i] = o[i]; return q; }' >own.c
+	cc -O1 -fno-builtin -shared -fPIC -o libjemalloc.so.2 own.c
+	flmem start --role client --jemalloc --jemalloc-library "$PWD/libjemalloc.so.2" -- /bin/true
+	assert_error 5 "but it is an unknown allocator, not jemalloc"
 }
 
 @test "an allocator in front of jemalloc is named" {

@@ -119,6 +119,17 @@ never_said() {
 	! said "$1"
 }
 
+# The first kernel thread, if this pid namespace has any.
+kernel_thread() {
+	local status
+	for status in /proc/[0-9]*/status; do
+		if grep -qs '^Kthread:[[:space:]]*1' "$status" || grep -qsx 'Name:[[:space:]]*kthreadd' "$status"; then
+			basename "$(dirname "$status")"
+			return
+		fi
+	done
+}
+
 @test "pid.fl holds the command itself, daemon_pid.fl the supervisor" {
 	supervise_up -- "$PYTHON" polite.py
 	[ "$(cat "$W/daemon_pid.fl")" = "$SUPERVISOR" ]
@@ -241,13 +252,34 @@ never_said() {
 }
 
 @test "NVFlare's own supervisor is respected" {
-	sleep 600 &
+	printf '#!/usr/bin/env bash\nwhile :; do sleep 0.2; done\n' >sub_start.sh
+	chmod +x sub_start.sh
+	./sub_start.sh 3>&- </dev/null &
 	VICTIMS+=("$!")
+	wait_until 60 grep -qz bash "/proc/$!/cmdline"
 	echo "$!" >"$W/daemon_pid.fl"
 	flmem start --role client --supervise --workspace "$W" -- touch started
 	assert_error 7 "process $! supervises"
 	[ ! -e started ]
 	[ "$(cat "$W/daemon_pid.fl")" = "$!" ]
+}
+
+# As after a restart of a container, or of a host whose workspace was copied: the file is new, and
+# its number is that of a process that never supervised anything.
+@test "a process that is no script does not block the start" {
+	local name
+	sleep 600 &
+	VICTIMS+=("$!")
+	for name in "$!" 1 "$(kernel_thread)"; do
+		[ -n "$name" ] || { skip_part "$BATS_TEST_DESCRIPTION: needs a kernel thread"; continue; }
+		tr '\0' '\n' <"/proc/$name/cmdline" | head -1 | grep -q 'sh$' && continue
+		echo "$name" >"$W/daemon_pid.fl"
+		supervise_up -- "$PYTHON" polite.py
+		[ "$(cat "$W/daemon_pid.fl")" = "$SUPERVISOR" ]
+		shut_down
+		: >out
+	done
+	alive "${VICTIMS[0]}"
 }
 
 @test "what a dead supervisor left is no obstacle, also when its number is used again" {

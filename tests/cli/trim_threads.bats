@@ -54,7 +54,7 @@ end_beside_late_code() {
 	each_python end_beside_late_code
 }
 
-# As many threads as there are: the code gets in by the main thread, or not at all.
+# As many threads as there are: no code runs.
 @test "where no thread can be started, the code is refused, and the program goes on" {
 	requires root /usr/bin/setpriv prlimit
 	start_victim /usr/bin/setpriv --reuid 65534 --clear-groups prlimit --nproc=0 /usr/bin/python3 -uc '
@@ -70,9 +70,9 @@ print("ready", flush=True)
 while True:
     assert sum(i * i for i in range(1000)) == 332833500'
 	flmem trim --pid "$VICTIM" --gc --timeout 2s --json
-	assert_status 7
-	[ "$(json 'r["steps"][0]["entry_point"]')" = "pending call" ]
-	[ "$(json 'r["steps"][0]["detail"]')" = "RuntimeError: can't start new thread" ]
+	assert_status 6
+	[ "$(json 'r["steps"][0]["outcome"]')" = refused ]
+	[[ "$(json 'r["steps"][0]["detail"]')" == *"could not start a thread"* ]]
 	assert_victim_unharmed
 	assert_silent
 }
@@ -93,13 +93,14 @@ time.sleep(1000)'
 }
 
 # What a thread is handed that is no thread would run in the main one.
-@test "where threads are replaced, as gevent does, nothing runs in the main thread" {
+@test "where threads are replaced, as gevent does, the code runs in a thread of the C library" {
 	start_victim /usr/bin/python3 -uc '
 import _thread, gc
 gc.disable()
+main = _thread.get_ident()
 class Cycle:
-    def __del__(self):
-        print("collected", flush=True)
+    def __del__(self, ident=_thread.get_ident):
+        print("collected in", "another" if ident() != main else "the main", "thread", flush=True)
 one = Cycle()
 one.itself = one
 del one
@@ -108,13 +109,12 @@ print("ready", flush=True)
 while True:
     assert sum(i * i for i in range(1000)) == 332833500'
 	flmem trim --pid "$VICTIM" --gc --timeout 2s --json
-	assert_status 7
-	[ "$(json 'r["steps"][0]["detail"]')" = "RuntimeError: start_new_thread is replaced" ]
+	[ "$(json 'r["steps"][0]["entry_point"]')" = "new thread" ]
 	assert_victim_unharmed
-	assert_silent
+	[ "$(cat "$VICTIM_LOG")" = $'ready\ncollected in another thread' ] || fail "$(cat "$VICTIM_LOG")"
 }
 
-# Names the thread that the code runs in, by both entry points.
+# Names the thread that the code runs in, started by a computing and by a blocked thread.
 name_the_thread() {
 	echo 'import _thread, os; print("main" if _thread.get_native_id() == os.getpid() else "other")' \
 		>"$BATS_TEST_TMPDIR/name.py"
@@ -127,7 +127,7 @@ print("ready", flush=True)
 while True:
     assert sum(i * i for i in range(1000)) == 332833500'
 	flmem trim --pid "$VICTIM" --python "$BATS_TEST_TMPDIR/name.py" --timeout 2s --json
-	[ "$(json 'r["steps"][0]["entry_point"]')" != "new thread" ]
+	[ "$(json 'r["steps"][0]["thread_state"]')" = None ] # it was computing
 	[ "$(json 'r["output"]')" = "['other']" ]
 	wait_until 60 has_threads "$VICTIM" 1
 	assert_victim_unharmed
@@ -208,4 +208,52 @@ time.sleep(1000)'
 	[ "$(json 'r["steps"][1]["outcome"]')" = skipped ]
 	[ "$(json 'r["steps"][1]["detail"]')" = "PyTorch holds no device memory" ]
 	assert_silent
+}
+
+# A thread and a process that the code starts block what the main thread blocks, here SIGUSR2, and no
+# more. The thread that is borrowed while the main one computes blocks all.
+start_others() {
+	cat >"$BATS_TEST_TMPDIR/start.py" <<-'END'
+		import os, signal, subprocess, threading
+		def show(status):
+		    print(int(next(l for l in open(status) if l.startswith("SigBlk")).split()[1], 16))
+		child = subprocess.Popen(["sleep", "1000"])
+		show("/proc/%d/status" % child.pid)
+		child.terminate()
+		print(child.wait())
+		thread = threading.Thread(target=show, args=("/proc/thread-self/status",))
+		thread.start()
+		thread.join()
+	END
+	start_victim "$PYTHON" -uc '
+import os, select, signal, subprocess, sys, threading, time
+def work():
+    time.monotonic()
+    while sys.argv[1] == "computes":
+        assert sum(i * i for i in range(1000)) == 332833500
+    if sys.argv[1] == "waits":
+        select.select([], [], [])
+def wait():
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    select.select([], [], [])
+signal.pthread_sigmask(signal.SIG_SETMASK, [signal.SIGUSR2])
+one = threading.Thread(target=int)
+one.start()
+one.join()
+if sys.argv[2:]:
+    threading.Thread(target=wait, daemon=True).start()
+    time.sleep(0.2)
+print("ready", flush=True)
+work()' "$@"
+	flmem trim --pid "$VICTIM" --python "$BATS_TEST_TMPDIR/start.py" --timeout 3s --json
+	[ "$(json 'r["output"]')" = "['2048', '-15', '2048']" ]
+	wait_until 60 has_threads "$VICTIM" $(($# == 2 ? 2 : 1))
+	assert_victim_unharmed
+	assert_silent
+}
+
+@test "what the code starts has the signal mask of the program" {
+	each_python start_others waits
+	each_python start_others computes
+	PYTHON=/usr/bin/python3 start_others computes beside
 }

@@ -48,3 +48,17 @@ says_go_on() {
 	printf x >"$BATS_TEST_TMPDIR/commands"
 	wait_until 20 says_go_on
 }
+
+@test "a thread that waits inside jemalloc for a thread to end is not borrowed" {
+	local jemalloc=/usr/lib/x86_64-linux-gnu/libjemalloc.so.2 number made=0
+	requires "$jemalloc" victim:allocators/toggling
+	truncate -s 4096 "$BATS_TEST_TMPDIR/status"
+	LD_PRELOAD=$jemalloc start_victim "$FLMEM_VICTIMS/allocators/toggling" "$BATS_TEST_TMPDIR/status"
+	for ((number = 0; number < 40; number++)); do
+		flmem trim --pid "$VICTIM" --no-predict --timeout 2s
+		[[ $status == [067] ]] || fail "exit status $status"
+		[ "$status" != 0 ] || made=$((made + 1))
+		wait_until 20 goes_on_from "$(rounds)"
+	done
+	[ "$made" -gt 0 ] || fail "no trim was made"
+}

@@ -72,6 +72,25 @@ assert [s for _, s in states[5:]] == ["not-done"], states'
 	assert_output '4\. \[x\] Monitor it.*recorded for .* climbing'
 }
 
+@test "a job in Python is evidence, and what it leaves open is not ticked" {
+	local leak=$FLMEM_TESTS/recordings/leak20-glibc-1.rec job=$BATS_TEST_TMPDIR/job.py
+	local recipe='from nvflare.app_opt.pt.recipes import FedAvgRecipe
+import nvflare.client as flare
+'
+	printf '%sFedAvgRecipe(client_memory_gc_rounds=0)\nflare.send(m, clear_cache=0)\n' "$recipe" >"$job"
+	flmem recommend --troubleshoot --role client "$leak" "$job"
+	assert_output '1\. \[ \] Confirm .*job.py:4:.*clear_cache.*NVF-CLEAR-CACHE-FALSE'
+	assert_output '3\. \[ \] Start .*job.py:3:.*client_memory_gc_rounds.*is.*0'
+	printf '%sFedAvgRecipe(client_memory_gc_rounds=n)\nflare.send(m, clear_cache=n)\n' "$recipe" >"$job"
+	flmem recommend --troubleshoot --role client "$leak" "$job"
+	assert_output '1\. \[\?\] Confirm .*cannot tell:.*clear_cache'
+	assert_output '3\. \[\?\] Start .*cannot tell: the value in'
+	printf '%sFedAvgRecipe(client_memory_gc_rounds=1)\nflare.send(m)\n' "$recipe" >"$job"
+	flmem recommend --troubleshoot --role client "$leak" "$job"
+	assert_output '1\. \[x\] Confirm .*'
+	assert_output '3\. \[x\] Start .*memory_gc_rounds is 1 in the job'
+}
+
 @test "a kernel's log of a kill is an input, and its list is walked" {
 	local logs=$FLMEM_TESTS/fixtures/oom
 	flmem recommend --json --fail-on warning "$logs/linux-6.18-shared.txt"

@@ -23,6 +23,17 @@ static void parse(const struct cmd *cmd, char **words, int count)
 	free(options);
 }
 
+static void find_and_parse(const struct cmd *const *table, const char *name, char **words,
+			   int count)
+{
+	for (; table && *table; table++) {
+		if (strcmp((*table)->name, name) == 0)
+			parse(*table, words, count);
+		else
+			find_and_parse((*table)->verbs, name, words, count);
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *text = fuzz_text(data, size), *rest = text, *words[WORDS_MAX + 1];
@@ -32,9 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	while (count < WORDS_MAX && rest)
 		words[count++] = strsep(&rest, "\n");
 	words[count] = NULL;
-	for (const struct cmd *const *cmd = cmd_table; *cmd; cmd++)
-		if (strcmp((*cmd)->name, name) == 0)
-			parse(*cmd, words, count);
+	find_and_parse(cmd_table, name, words, count);
 	free(text);
 	return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Python of a job: every word lies in the text, behind the one before. */
+/* Python of a job: every word lies in the text, behind the one before. Then the tree of calls. */
+#include "document.h"
 #include "documents/python.h"
-#include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -20,5 +20,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		at = word.place.end;
 	} while (word.kind != FLMEM_PYTHON_END);
 	free(text);
+	fuzz_document(FLMEM_SYNTAX_PYTHON, data, size);
 	return 0;
 }

@@ -5,6 +5,15 @@ from faults import Fault
 ERRAND = "libcore/ops/target/target_guard.c"
 TRIM = "libcore/ops/trim/trim.c"
 PART = "libcore/ops/trim/trim_allocator.c"
+UNLOCKED = "libcore/allocators/glibc/glibc_threads.c"
+TASK = "libcore/proc/task.c"
+PYTHON = "libcore/ops/trim/trim_python.c"
+ASK = "libcore/ops/target/ask.c"
+HOOKS = "libcore/ops/target/target_hooks.c"
+GLIBC = "libcore/allocators/glibc/glibc.c"
+MIMALLOC = "libcore/allocators/mimalloc.c"
+TCMALLOC = "libcore/allocators/tcmalloc/tcmalloc.c"
+JEMALLOC = "libcore/allocators/jemalloc/jemalloc_hooks.c"
 
 FAULTS = (
     Fault("reused-pid", ERRAND, "if (start_time && start_time != target->process.start_time)",
@@ -20,6 +29,9 @@ FAULTS = (
     Fault("guard-locks", ERRAND, "if (map->flags & FLMEM_MAP_WRITE)", "if (0)",
           "knowing where the allocator's locks are",
           ("unit.test_target_guard",)),
+    Fault("guard-joins", ERRAND, "guard->hidden_joins = true;", ";",
+          "knowing that an allocator which joins threads is built in",
+          ("unit.test_target_guard",)),
     Fault("runtimes", ERRAND, "if (list->rows[i].ops->is_runtime)", "if (0)",
           "refusing Java and Go",
           ("unit.test_target_guard",)),
@@ -32,7 +44,51 @@ FAULTS = (
     Fault("damaged-heap", TRIM, "int rc = flmem_trim_check(job, err);", "int rc = 0;",
           "refusing a damaged heap",
           ("cli.trim_python/damaged",)),
+    Fault("unlocked-heap", UNLOCKED,
+          "has_several_threads(view->process) && is_single_threaded(view)", "false",
+          "refusing a heap that glibc does not lock",
+          ("cli.trim_bare",)),
+    Fault("unlocked-not-read", UNLOCKED, "!value)", "value)",
+          "trimming a program whose threads glibc knows",
+          ("cli.trim",)),
+    Fault("kernels-threads", TASK, "flags & KERNELS_FLAGS", "flags & 0",
+          "knowing threads of the kernel from those of the program",
+          ("cli.trim_bare",)),
     Fault("dry-run-touches", PART, "rc = job->options->dry_run\n", "rc = 0\n",
           "a dry run that touches nothing",
           ("unit.test_trim", "cli.trim")),
+    Fault("hooks-before-trim", PART, "rc = check_hooks(part);", "rc = 0;",
+          "running no function of the program in a trim",
+          ("cli.trim_hooks/jemalloc",)),
+    Fault("hooks-before-thread", PYTHON, "rc = check_hooks(part->job, &call, &stopped_us, err);",
+          "rc = 0;",
+          "running no function of the program when a thread is started",
+          ("cli.trim_hooks/Python",)),
+    Fault("hooks-before-query", ASK,
+          "rc = flmem_target_hooks_check(view, &list->rows[i], &options,\n"
+          "\t\t\t\t\t\t      &asked.stopped_us, &err);", "rc = 0;",
+          "running no function of the program in a query",
+          ("cli.trim_hooks/jemalloc",)),
+    Fault("hooks-first-arenas", HOOKS, "if (rc || !next)", "if (1)",
+          "reading the hooks of all arenas",
+          ("cli.trim_hooks/extent",)),
+    Fault("hooks-of-glibc", GLIBC,
+          "function && flmem_modules_find(view->modules, function) != found->module", "0",
+          "refusing where malloc_trim() of an old glibc calls the program",
+          ("unit.test_hooks",)),
+    Fault("hooks-any-glibc", GLIBC, "minor <= LAST_HOOKS_MINOR", "minor",
+          "knowing which glibc calls hooks",
+          ("unit.test_hooks",)),
+    Fault("hooks-of-mimalloc", MIMALLOC,
+          'return flmem_plan_refuse_hook(view, found, "a function (mi_register_deferred_free)", err);',
+          "return 0;",
+          "refusing where mi_collect() calls the program",
+          ("unit.test_hooks",)),
+    Fault("hooks-of-tcmalloc", TCMALLOC,
+          "flmem_modules_find(view->modules, functions) == found->module", "1",
+          "refusing where tcmalloc gets its memory from the program",
+          ("unit.test_hooks",)),
+    Fault("hooks-of-built-in", JEMALLOC, "return OWNER_UNKNOWN;", "return OWNER_JEMALLOC;",
+          "refusing where hooks and jemalloc's own functions cannot be distinguished",
+          ("cli.trim_hooks/built",)),
 )

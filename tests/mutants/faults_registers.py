@@ -98,7 +98,7 @@ FAULTS = (
           "leaving the result register of a computing thread alone",
           ("unit.test_arch",)),
     Fault("parked-anywhere", ARCH,
-          "return (inside || leaving) && r->rdi == argument(call, 0, scratch) &&",
+          "return (inside || leaving) && r->rdi == resolve_argument(call, 0, scratch) &&",
           "return (inside || leaving) &&",
           "a thread counting as parked only with the arguments of the park",
           ("unit.test_arch",)),
@@ -136,7 +136,7 @@ FAULTS = (
           "noticing that the thread executes another program",
           ("unit.test_tracee",), slow=True),
     Fault("never-detached", TRACEE,
-          "if (request(PTRACE_DETACH, tracee->tid, 0) == 0)\n\t\t\tbreak;", "break;",
+          "if (send_request(PTRACE_DETACH, tracee->tid, 0) == 0)\n\t\t\tbreak;", "break;",
           "letting go of the thread",
           ("unit.test_tracee",), slow=True),
 )

@@ -3,6 +3,8 @@
 from faults import Fault
 
 BORROW = "libcore/remote/borrow.c"
+ATTEMPT = "libcore/base/attempt.c"
+STOPPED = "libcore/remote/stopped.c"
 PREFLIGHT = "libcore/remote/preflight.c"
 LOCKS = "libcore/remote/locks.c"
 CODE = "libcore/remote/chain_code.c"
@@ -14,32 +16,32 @@ HOLD = "libcore/remote/hold.c"
 PRIORITY = "libcore/remote/priority.c"
 
 FAULTS = (
-    Fault("made-stack", BORROW, "if (!is_on_own_stack(loan, candidate))", "if (0)",
+    Fault("made-stack", STOPPED, "if (!is_on_own_stack(loan, candidate))", "if (0)",
           "refusing stacks that the program made itself",
           ("unit.test_borrow_refused",)),
-    Fault("own-stack-anywhere", BORROW, "block > candidate->at.sp && block < stack->end",
+    Fault("own-stack-anywhere", STOPPED, "block > candidate->at.sp && block < stack->end",
           "block > candidate->at.sp",
           "the control block being in the same mapping as the stack",
           ("unit.test_borrow_refused",)),
-    Fault("filter-not-asked-again", BORROW,
+    Fault("filter-not-asked-again", STOPPED,
           "else if (!filter || filter->accepts(filter->context, candidate, pointer, &reason))",
           "else if (1)",
           "asking the caller about the stopped thread",
           ("unit.test_borrow_signals",)),
-    Fault("sequence-broken", BORROW,
+    Fault("sequence-broken", STOPPED,
           "flmem_rseq_is_inside(loan->view->process, candidate->tid, candidate->at.pc)", "0",
           "refusing threads inside a restartable sequence",
           ("unit.test_borrow_refused",)),
-    Fault("computing-in-a-call", BORROW,
+    Fault("computing-in-a-call", STOPPED,
           "(!flmem_arch_in_program(&loan->state) ||", "(",
           "refusing a computing thread that was caught in a system call",
           ("unit.test_borrow_moved",)),
-    Fault("stopped-stack-unchecked", BORROW,
+    Fault("stopped-stack-unchecked", STOPPED,
           "loan->refused = flmem_candidate_check_stack(loan->view, &needs, candidate);",
           "loan->refused = NULL;",
           "checking the stack of the stopped thread",
           ("unit.test_borrow_moved",)),
-    Fault("moved-on", BORROW,
+    Fault("moved-on", STOPPED,
           "if (!candidate->computes && !flmem_arch_interrupted_in(&loan->state, &candidate->at))",
           "if (0)",
           "the stopped thread being where it was seen",
@@ -80,6 +82,10 @@ FAULTS = (
     Fault("signals-stay-blocked", HOLD, "pthread_sigmask(SIG_SETMASK, &hold->before, NULL);",
           ";",
           "the caller having its signals back",
+          ("unit.test_borrow_caller",)),
+    Fault("caller-takes-signals", ATTEMPT, "pthread_sigmask(SIG_SETMASK, &all, &apart.mask);",
+          "sigemptyset(&apart.mask);",
+          "the caller being stopped by no signal while its thread holds another one",
           ("unit.test_borrow_caller",)),
     Fault("priority-kept", PRIORITY, "setpriority(PRIO_PROCESS, 0, priority->nice);", ";",
           "the caller having its priority back",

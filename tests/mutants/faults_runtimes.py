@@ -3,7 +3,8 @@
 from faults import Fault
 
 STATE = "libcore/runtimes/cpython_state.c"
-PENDING = "libcore/runtimes/cpython_pending.c"
+CALL = "libcore/runtimes/cpython_call.c"
+HEADROOM = "libcore/proc/headroom.c"
 SCRIPT = "libcore/runtimes/cpython_script.c"
 SOURCE = "libcore/runtimes/cpython_source.c"
 SYSCALLS = "libcore/runtimes/cpython_syscalls.c"
@@ -44,9 +45,39 @@ FAULTS = (
     Fault("main-thread", STATE, "if (state->threads[i].pointer == state->main_pointer)", "if (1)",
           "finding the main thread by its own pointer",
           TESTS),
-    Fault("pending-list-held", PENDING, "else if (!is_list_unlocked(in))", "else if (0)",
-          "refusing a main thread that holds the lock of the list of pending calls",
-          ("cli.pending_lock",)),
+    Fault("thread-from-anywhere", NEW_THREAD,
+          "else if (candidate->at.pc < interpreter->start || candidate->at.pc >= interpreter->end)",
+          "else if (0)",
+          "a computing thread that may hold a lock of the C library",
+          ("unit.test_cpython_new_thread",)),
+    Fault("another-computing-thread", NEW_THREAD,
+          "if (pointer != session->state.main_pointer)", "if (0)",
+          "a thread id that was reused",
+          ("unit.test_cpython_new_thread",)),
+    Fault("interrupts-on-the-main-thread", CALL,
+          "if (rc == FLMEM_EUNSAFE && session->cannot_start &&\n\t    flmem_cpython",
+          "if (rc == FLMEM_EUNSAFE &&\n\t    flmem_cpython",
+          "Python code on a computing main thread (3.14)",
+          ("cli.trim_computing/handler reaches",)),
+    Fault("memory-not-asked-for", CALL,
+          "rc = flmem_headroom_check(session->view->process, FLMEM_CPYTHON_HEADROOM, err);",
+          "rc = 0;",
+          "reporting which limit leaves no memory for code",
+          ("cli.trim_computing/full",)),
+    Fault("memory-not-asked-for-again", NEW_THREAD,
+          "else if (flmem_headroom_check(session->view->process, FLMEM_CPYTHON_HEADROOM, NULL))",
+          "else if (0)",
+          "entering an interpreter that could end for lack of memory",
+          ("unit.test_cpython_new_thread",)),
+    Fault("address-space-not-asked-for", HEADROOM,
+          'if (is_near(process, "Max address space", "VmSize", bytes))', "if (0)",
+          "a process whose address space is full", ("unit.test_headroom",)),
+    Fault("data-not-asked-for", HEADROOM,
+          'else if (is_near(process, "Max data size", "VmData", bytes))', "else if (0)",
+          "a process whose data is full", ("unit.test_headroom",)),
+    Fault("code-with-signals-blocked", NEW_THREAD, "run->has_mask = true;", ";",
+          "what the code starts answering signals",
+          ("cli.trim_threads/signal mask",)),
     Fault("script-anywhere", SCRIPT, "if (!is_protected(work, work->directory))", "if (0)",
           "a directory where nobody else can replace a script",
           SCRIPTS),
@@ -104,7 +135,9 @@ FAULTS = (
           "{&thread_table, &code_table}, .count = 2",
           "asking filters about code of the program",
           CALLS),
-    Fault("enters-an-ending-interpreter", NEW_THREAD, "return !finalizing;", "return true;",
+    Fault("enters-an-ending-interpreter", NEW_THREAD,
+          "if (flmem_cpython_finalizing_read(session->view, &session->place, &finalizing, NULL) ||\n"
+          "\t    finalizing)", "if (!finalizing)",
           "entering no interpreter that is ending",
           ("unit.test_cpython_new_thread",)),
     Fault("threads-without-end", NEW_THREAD, "#define THREADS_MAX 3U", "#define THREADS_MAX 300U",

@@ -197,6 +197,76 @@ class Collection(unittest.TestCase):
         self.assertEqual(Node.alive, 0)
 
 
+    def test_what_was_freed_is_logged_at_nvflares_level(self):
+        for freed, expected in ((7, True), (0, False)):
+            with mock.patch.object(flmem.gc, "collect", return_value=freed), \
+                    self.assertLogs("flmem", logging.DEBUG) as logs:
+                flmem.cleanup_memory()
+            self.assertEqual("INFO:flmem:gc.collect() freed 7 unreachable objects" in logs.output,
+                             expected)
+            self.assertNotIn("WARNING", "".join(logs.output))
+
+
+# An nvflare with the module of the contract, one that imported a function before, and one after.
+NVFLARE = {
+    "nvflare/__init__.py": "",
+    "nvflare/fuel/__init__.py": "",
+    "nvflare/fuel/utils/__init__.py": "",
+    "nvflare/fuel/utils/memory_utils.py": "def cleanup_memory(cuda_empty_cache=False): pass\n"
+                                          "def get_allocator_type(): return 'theirs'\n"
+                                          "def try_malloc_trim(): return 0\n",
+    "nvflare/before.py": "from nvflare.fuel.utils.memory_utils import cleanup_memory as clean\n",
+    "nvflare/after.py": "from nvflare.fuel.utils.memory_utils import cleanup_memory\n",
+    "mine.py": "from nvflare.fuel.utils.memory_utils import cleanup_memory\n",
+}
+
+
+class Install(unittest.TestCase):
+    def run_with(self, files, code, **environment):
+        with tempfile.TemporaryDirectory() as directory:
+            for name, text in files.items():
+                path = os.path.join(directory, name)
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                with open(path, "w") as file:
+                    file.write(text)
+            done = run("import sys; sys.path.insert(0, %r)\n" % directory + code, **environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def test_nvflare_uses_what_is_installed(self):
+        done = self.run_with(NVFLARE, """
+import nvflare.before, mine, flmem
+print(flmem.install(), flmem.install(), flmem.Installer().installed)
+import nvflare.after
+from nvflare.fuel.utils import memory_utils
+print(nvflare.before.clean is nvflare.after.cleanup_memory is memory_utils.cleanup_memory
+      is flmem.cleanup_memory)
+print(memory_utils.get_allocator_type(), memory_utils.try_malloc_trim is flmem.try_malloc_trim)
+print(mine.cleanup_memory is flmem.cleanup_memory)
+""")
+        # What is not NVFlare's is left alone.
+        self.assertEqual(done.stdout, "True True True\nTrue\nglibc True\nFalse\n")
+        self.assertEqual(done.stderr, "")
+
+    def test_without_nvflare_nothing_is_done_and_that_is_logged(self):
+        older = {k: v for k, v in NVFLARE.items() if "memory_utils.py" not in k}
+        other = dict(NVFLARE)
+        other["nvflare/fuel/utils/memory_utils.py"] = "def cleanup_memory(): pass\n"
+        for files in ({}, {k: v for k, v in older.items() if "fter" not in k}, other):
+            done = self.run_with(files, "import flmem; print(flmem.install())")
+            self.assertEqual(done.stdout, "False\n")
+            self.assertIn("NVFlare keeps its own clean-up", done.stderr)
+
+    def test_without_the_library_nvflare_keeps_its_own(self):
+        done = self.run_with(NVFLARE, """
+import flmem
+print(flmem.install())
+from nvflare.fuel.utils import memory_utils
+print(memory_utils.get_allocator_type())
+""", FLMEM_LIBRARY="/nonexistent/libflmem.so.0")
+        self.assertEqual(done.stdout, "False\ntheirs\n")
+
+
 class Cuda(unittest.TestCase):
     def torch(self, available=True, initialized=True, empty=None):
         cuda = types.SimpleNamespace(
@@ -225,11 +295,14 @@ class Cuda(unittest.TestCase):
         flmem.cleanup_memory(cuda_empty_cache=True)
         self.assertNotIn("torch", sys.modules)
 
-    def test_a_failing_torch_is_logged(self):
+    def test_a_failing_torch_is_logged_at_nvflares_level(self):
         torch = self.torch(empty=mock.Mock(side_effect=RuntimeError("CUDA error: lost")))
-        with self.assertLogs("flmem", logging.WARNING) as logs:
+        with self.assertLogs("flmem", logging.DEBUG) as logs:
             self.calls(torch, True)
-        self.assertIn("CUDA error: lost", logs.output[0])
+        self.assertIn("DEBUG:flmem:cuda.empty_cache failed: CUDA error: lost", logs.output)
+        with self.assertLogs("flmem", logging.DEBUG) as logs:
+            self.calls(self.torch(), True)
+        self.assertIn("DEBUG:flmem:torch.cuda.empty_cache() called", logs.output)
 
     def test_the_real_torch(self):
         done = run("import torch, flmem; flmem.cleanup_memory(cuda_empty_cache=True); print('ok')")
@@ -269,6 +342,29 @@ class Library(unittest.TestCase):
                    "import flmem._library as l; print(next(l._candidates()))" % directory)
         self.assertEqual(done.stdout.strip(), os.path.join(directory, name), done.stderr)
 
+    def test_a_virtual_environment_finds_the_library_of_the_command(self):
+        with tempfile.TemporaryDirectory() as prefix:
+            for place in ("bin", "lib/x86_64-linux-gnu", "elsewhere"):
+                os.makedirs(os.path.join(prefix, place))
+            command = os.path.join(prefix, "bin", "flmem")
+            with open(command, "w") as file:
+                file.write("#!/bin/sh\n")
+            os.chmod(command, 0o755)
+            os.symlink(command, os.path.join(prefix, "elsewhere", "flmem"))
+            library = os.path.join(prefix, "lib/x86_64-linux-gnu/libflmem.so.0")
+            os.symlink(os.environ["FLMEM_LIBRARY"], library)
+            module = os.path.join(prefix, "venv", "flmem")
+            shutil.copytree(os.path.dirname(flmem.__file__), module,
+                            ignore=shutil.ignore_patterns("__pycache__"))
+            done = run("import os; del os.environ['FLMEM_LIBRARY']\n"
+                       "import sys; sys.path.insert(0, %r); sys.modules['flmem._install'] = None\n"
+                       "import flmem._library as l\n"
+                       "print([c for c in l._candidates() if c != 'libflmem.so.0'])\n"
+                       "import flmem; print(flmem.allocator_name())" % os.path.dirname(module),
+                       PATH=os.path.join(prefix, "elsewhere") + ":" + os.environ["PATH"])
+            found = os.path.join(os.path.realpath(prefix), "lib/x86_64-linux-gnu/libflmem.so.0")
+            self.assertEqual(done.stdout, "%r\nglibc\n" % [found], done.stderr)
+
     def candidates_of_tree(self, builds):
         """What is tried in a source tree with these builds: name to (bytes, age)."""
         with tempfile.TemporaryDirectory() as tree:
@@ -284,7 +380,7 @@ class Library(unittest.TestCase):
             done = run("import os; os.environ.pop('FLMEM_LIBRARY', None)\n"
                        "import sys; sys.path.insert(0, %r); sys.modules['flmem._install'] = None\n"
                        "import flmem._library as l; print(*l._candidates(), sep='\\n')"
-                       % os.path.dirname(module))
+                       % os.path.dirname(module), PATH="")
             self.assertEqual(done.returncode, 0, done.stderr)
             return done.stdout.replace(os.path.realpath(tree), "TREE").replace(tree, "TREE").split()
 

@@ -32,6 +32,7 @@ NAMES = (
     ("watch", "$defs action properties action enum", "FLMEM_WATCH_ACTIONS", 1),
     ("env", "$defs origin enum", "FLMEM_SETTING_ORIGINS", 1),
     ("recommend", "$defs severity enum", "FLMEM_SEVERITIES", 1),
+    ("aggregate", "$defs result properties algorithm enum", "FLMEM_ALGORITHMS", 1),
 )
 
 

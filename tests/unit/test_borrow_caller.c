@@ -9,6 +9,10 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
+#include "proc/status.h"
+#include "remote/hold.h"
+#include "remote/priority.h"
+
 struct page {
 	_Atomic uint64_t ready, calls;
 	_Atomic uint32_t lock; /* one that an allocator might have */
@@ -56,7 +60,7 @@ static int borrow(const struct target *target, void (*function)(void),
 
 	flmem_chain_add(&chain, "call", (uint64_t)(uintptr_t)function);
 	options.timeout_us = 5000000;
-	options.look_once = true;
+	options.single_pass = true;
 	return flmem_borrow_run(&target->view, &chain, &options, &result, err);
 }
 
@@ -67,6 +71,8 @@ struct caller {
 };
 
 static struct caller at_first, during;
+static pid_t calling;
+static uint64_t caller_blocks; /* meanwhile */
 
 static struct caller read_caller(void)
 {
@@ -80,11 +86,18 @@ static struct caller read_caller(void)
 static bool note_caller(void *context, const struct flmem_candidate *candidate, uint64_t pointer,
 			const char **ret_reason)
 {
+	FLMEM_AUTO_PROCESS struct flmem_process own = FLMEM_PROCESS_INIT;
+	struct flmem_status status;
+
 	(void)context;
 	(void)candidate;
 	(void)ret_reason;
-	if (pointer)
-		during = read_caller();
+	if (!pointer)
+		return true;
+	during = read_caller();
+	if (flmem_process_open(getpid(), &own, NULL) == 0 &&
+	    flmem_status_read_thread(&own, calling, &status) == 0)
+		caller_blocks = flmem_u64_or(status.sig_blocked, 0);
 	return true;
 }
 
@@ -99,16 +112,41 @@ static void nobody_stops_the_caller_while_it_holds_a_thread(void **state)
 	struct target target;
 
 	(void)state;
+	calling = gettid();
 	target_open(child, &target);
 	expect_borrowed(borrow(&target, note_call, options, &err), &err);
 	target_close(&target);
 	after = read_caller();
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(stopping); i++) {
 		assert_true(sigismember(&during.mask, stopping[i]));
+		assert_true(caller_blocks >> (stopping[i] - 1) & 1U);
 		assert_false(sigismember(&after.mask, stopping[i]));
 	}
 	assert_int_equal(after.nice, at_first.nice);
 	assert_int_equal(after.slack, at_first.slack);
+}
+
+static void what_a_hold_changes_is_undone(void **state)
+{
+	struct caller before = read_caller(), meanwhile, after;
+	struct flmem_priority priority;
+	struct flmem_hold hold;
+	struct target target;
+
+	(void)state;
+	target_open(child, &target);
+	priority = flmem_priority_raise(&target.process, child);
+	hold = flmem_hold_begin();
+	meanwhile = read_caller();
+	flmem_hold_end(&hold);
+	flmem_priority_restore(&priority);
+	target_close(&target);
+	after = read_caller();
+	assert_true(sigismember(&meanwhile.mask, SIGTSTP));
+	assert_false(sigismember(&after.mask, SIGTSTP));
+	assert_true(meanwhile.nice <= before.nice);
+	assert_int_equal(after.nice, before.nice);
+	assert_int_equal(after.slack, before.slack);
 }
 
 static void a_held_lock_of_the_allocator_is_a_refusal(void **state)
@@ -134,6 +172,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(nobody_stops_the_caller_while_it_holds_a_thread,
 						start_waiting, end_child),
+		cmocka_unit_test_setup_teardown(what_a_hold_changes_is_undone, start_waiting,
+						end_child),
 		cmocka_unit_test_setup_teardown(a_held_lock_of_the_allocator_is_a_refusal,
 						start_waiting, end_child),
 	};

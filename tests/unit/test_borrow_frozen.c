@@ -147,7 +147,7 @@ static bool stop_in_the_middle(void *context, const struct flmem_candidate *cand
 	(void)context, (void)candidate, (void)ret_reason;
 	if (pointer) {
 		atomic_store(&page->called, true);
-		kill(getpid(), SIGSTOP);
+		tgkill(getpid(), gettid(), SIGSTOP); /* this very thread, at once */
 	}
 	return true;
 }

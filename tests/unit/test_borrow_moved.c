@@ -3,10 +3,12 @@
 #include "borrowed.h"
 
 #include <linux/futex.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
@@ -104,6 +106,47 @@ static void be_waiting(void)
 		syscall(SYS_futex, &page->words[0], FUTEX_WAIT, 1, NULL, NULL, 0);
 		atomic_fetch_add(&page->rounds, 1);
 	}
+}
+
+/* Once woken, it waits for a child as vfork() does: no signal and no tracer interrupts that. */
+static void be_vforking(void)
+{
+	char byte;
+
+	while (atomic_load(&page->words[0]) == 1)
+		syscall(SYS_futex, &page->words[0], FUTEX_WAIT, 1, NULL, NULL, 0);
+	if (syscall(SYS_clone, CLONE_VFORK | SIGCHLD, 0, 0, 0, 0) == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		_exit(read(bell[0], &byte, 1) != 1);
+	}
+	atomic_fetch_add(&page->rounds, 1);
+	for (;;)
+		pause();
+}
+
+static bool waits_for_its_child(void)
+{
+	char text[256];
+
+	read_call(text, sizeof(text));
+	return strtoul(text, NULL, 10) == SYS_clone;
+}
+
+static void begin_vfork(void)
+{
+	atomic_store(&page->words[0], 0);
+	syscall(SYS_futex, &page->words[0], FUTEX_WAKE, 1, NULL, NULL, 0);
+	await_true(waits_for_its_child());
+}
+
+static bool is_traced(void)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+	struct flmem_status status;
+
+	assert_int_equal(flmem_process_open(child, &process, NULL), 0);
+	assert_int_equal(flmem_status_read(&process, &status, NULL), 0);
+	return status.tracer.value;
 }
 
 static uint64_t times_asleep(void)
@@ -206,6 +249,12 @@ static int start_waiting(void **state)
 	return start(be_waiting);
 }
 
+static int start_vforking(void **state)
+{
+	(void)state;
+	return start(be_vforking);
+}
+
 static int start_computing(void **state)
 {
 	(void)state;
@@ -229,7 +278,7 @@ static int end_child(void **state)
 static int borrow(pid_t computing, struct flmem_error *err)
 {
 	const struct flmem_borrow_options options = {
-		.timeout_us = 5000000, .look_once = true, .computing = computing};
+		.timeout_us = 5000000, .single_pass = true, .computing = computing};
 	struct flmem_borrow_result result;
 	struct flmem_chain chain = {0};
 	struct target target;
@@ -244,20 +293,26 @@ static int borrow(pid_t computing, struct flmem_error *err)
 	return rc;
 }
 
+/* The waiting child is borrowed as it is, and refused if `change` happens before it is stopped. */
+static void expect_refused_after(void (*change)(void), struct flmem_error *err)
+{
+	await_true(waits_for(1));
+	assert_int_equal(borrow(0, err), 0);
+	assert_int_equal(page->calls, 1);
+	await_true(waits_for(1));
+	before_seize = change;
+	assert_int_equal(borrow(0, err), FLMEM_EUNSAFE);
+	assert_null(before_seize);
+	assert_int_equal(page->calls, 1);
+}
+
 static void an_event_that_became_a_lock_is_left_alone(void **state)
 {
 	struct flmem_error err = {0};
 
 	(void)state;
-	await_true(waits_for(1));
-	assert_int_equal(borrow(0, &err), 0);
-	assert_int_equal(page->calls, 1);
-	await_true(waits_for(1));
-	before_seize = become_locked;
-	assert_int_equal(borrow(0, &err), FLMEM_EUNSAFE);
-	assert_null(before_seize);
+	expect_refused_after(become_locked, &err);
 	assert_null(strstr(err.message, "was awake for a moment")); /* that is not asked first */
-	assert_int_equal(page->calls, 1);
 	await_true(waits_for(2));
 	assert_int_equal(page->rounds, 1);
 }
@@ -268,16 +323,23 @@ static void one_that_was_awake_meanwhile_is_left_alone(void **state)
 	struct flmem_error err = {0};
 
 	(void)state;
-	await_true(waits_for(1));
-	assert_int_equal(borrow(0, &err), 0);
-	assert_int_equal(page->calls, 1);
-	await_true(waits_for(1));
-	before_seize = wake_up_once;
-	assert_int_equal(borrow(0, &err), FLMEM_EUNSAFE);
-	assert_null(before_seize);
+	expect_refused_after(wake_up_once, &err);
 	assert_non_null(strstr(err.message, "was awake for a moment"));
-	assert_int_equal(page->calls, 1);
 	assert_int_equal(page->rounds, 1);
+}
+
+/* It is let go of before it can be stopped, and is not stopped when it can be. */
+static void one_that_cannot_be_stopped_is_not_waited_for(void **state)
+{
+	struct flmem_error err = {0};
+
+	(void)state;
+	expect_refused_after(begin_vfork, &err);
+	assert_non_null(strstr(err.message, "nothing interrupts it"));
+	await_true(!is_traced());
+	assert_true(waits_for_its_child());
+	assert_int_equal(write(bell[1], "x", 1), 1);
+	await_true(page->rounds == 1);
 }
 
 static void a_computing_thread_that_began_to_wait_is_left_alone(void **state)
@@ -322,6 +384,8 @@ int main(void)
 						start_locking, end_child),
 		cmocka_unit_test_setup_teardown(one_that_was_awake_meanwhile_is_left_alone,
 						start_waiting, end_child),
+		cmocka_unit_test_setup_teardown(one_that_cannot_be_stopped_is_not_waited_for,
+						start_vforking, end_child),
 		cmocka_unit_test_setup_teardown(a_computing_thread_that_began_to_wait_is_left_alone,
 						start_computing, end_child),
 		cmocka_unit_test_setup_teardown(a_computing_thread_on_a_made_stack_is_left_alone,

@@ -291,7 +291,7 @@ static int borrow(const struct target *target, void (*function)(void),
 	int rc;
 
 	flmem_chain_add(&chain, "call", (uint64_t)(uintptr_t)function);
-	options.look_once = true;
+	options.single_pass = true;
 	options.timeout_us = TIMEOUT_US;
 	rc = flmem_borrow_run(&target->view, &chain, &options, &result, err);
 	if (!rc)

@@ -2,9 +2,11 @@
 /* What the calls of a chain find in the processor: the borrowed thread's own vector state. */
 #include "borrowed.h"
 
+#include <asm/prctl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 struct page {
 	_Atomic uint32_t in_call; /* MXCSR as the called function has found it */
@@ -59,6 +61,28 @@ static void be_child(void)
 	}
 }
 
+/*
+ * With a thread pointer of its own, as a program that hosts other programs has while these run:
+ * what the C library finds there is not its control block.
+ */
+static void be_host(void)
+{
+	static _Alignas(64) char data[4 * 4096];
+	char *block = data + sizeof(data) / 2;
+
+	memcpy(block, __builtin_thread_pointer(), sizeof(data) / 4); /* with its stack protector */
+	memset(block, 0, sizeof(void *));
+	if (syscall(SYS_arch_prctl, ARCH_SET_FS, block))
+		_exit(2);
+	be_child();
+}
+
+static int start_host(void **state)
+{
+	(void)state;
+	return pipe(bell) || child_open(be_host, sizeof(*page), &page, &child);
+}
+
 static int start_child(void **state)
 {
 	(void)state;
@@ -97,11 +121,32 @@ static void calls_have_the_state_of_the_thread(void **state)
 	assert_int_equal(page->faults, 0);
 }
 
+static void a_thread_pointer_of_the_program_is_left_alone(void **state)
+{
+	const struct flmem_borrow_options options = {.timeout_us = 500000};
+	struct flmem_borrow_result result;
+	struct flmem_chain chain = {0};
+	struct flmem_error err = {0};
+	struct target target;
+
+	(void)state;
+	await_true(is_blocked_in(child, SYS_read));
+	target_open(child, &target);
+	flmem_chain_add(&chain, "note_state", (uint64_t)(uintptr_t)&note_state);
+	assert_int_equal(flmem_borrow_run(&target.view, &chain, &options, &result, &err),
+			 FLMEM_EUNSAFE);
+	target_close(&target);
+	assert_non_null(strstr(err.message, "thread-local data"));
+	assert_int_equal(page->in_call, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(calls_have_the_state_of_the_thread, start_child,
 						end_child),
+		cmocka_unit_test_setup_teardown(a_thread_pointer_of_the_program_is_left_alone,
+						start_host, end_child),
 	};
 
 	return cmocka_run_group_tests_name("borrow_state", tests, NULL, NULL);

@@ -116,7 +116,7 @@ static int end_child(void **state)
 	return child_close(child, page, sizeof(*page));
 }
 
-/* It waits on, and none of its waits has returned. */
+/* The child keeps waiting, and no wait has returned. */
 static void expect_child_runs_on(void)
 {
 	uint64_t before = atomic_load(&page->rounds);

@@ -16,6 +16,7 @@
 
 struct page {
 	_Atomic uint64_t calls, rounds, faults;
+	_Atomic bool other_may;	 /* begin */
 	_Atomic bool first_done; /* the other one may come for its thread */
 	_Atomic int other_rc;
 	_Atomic bool other_complete;
@@ -75,7 +76,8 @@ static void be_other(void)
 {
 	struct flmem_borrow_result result;
 
-	is_first = false;
+	while (!page->other_may)
+		flmem_clock_sleep_us(1000);
 	is_other = true;
 	page->other_rc = borrow(&target, &result, NULL);
 	page->other_complete = result.complete;
@@ -98,14 +100,14 @@ uint64_t __wrap_flmem_chain_put(struct flmem_chain *chain, const void *bytes, si
 static void let_other_borrow(void)
 {
 	await_true(call_now() == SYS_read);
-	other = child_start(be_other);
+	page->other_may = true;
 	await_true(page->calls == 2 && is_parked());
 }
 
 /* Of the first borrower, and of the other one: when they come for the thread, its calls made. */
 static void before_seizure(void)
 {
-	if (is_first && page->calls == 1 && !other)
+	if (is_first && page->calls == 1 && !page->other_may)
 		let_other_borrow();
 	if (is_other && page->calls == 2)
 		while (!page->first_done)
@@ -169,9 +171,11 @@ static void the_park_of_another_is_left_alone(void **state)
 	(void)state;
 	await_true(call_now() == SYS_read);
 	target_open(child, &target);
+	other = child_start(be_other); /* it ends with the thread that starts it */
+	assert_true(other > 0);
 	is_first = true;
 	rc = borrow(&target, &result, &err);
-	if (!other)
+	if (!page->other_may)
 		expect_borrowed(rc, &err);
 	assert_int_equal(rc, FLMEM_EFAILED);
 	assert_true(result.started && result.self_restored && !result.complete);

@@ -21,16 +21,19 @@
 #define MADV_GUARD_INSTALL 102 /* Linux 6.13 */
 #endif
 
-#define STACK_BYTES   ((size_t)512 << 10)
-#define DEEP_BYTES    ((size_t)100 << 10)
-#define FRAME	      "is inside a signal handler"
-#define STACK	      "has no ordinary stack mapping"
-#define ROOM	      "has too little space left on its stack"
-#define ALLOCATOR     "is inside the allocator"
-#define FUTEX_VALUE   7
-#define BACK_OFF_MS   80
-#define PAGE_BYTES    4096U
-#define NOT_SUPPORTED (-1)
+#define STACK_BYTES	((size_t)512 << 10)
+#define DEEP_BYTES	((size_t)100 << 10)
+#define FRAME		"is inside a signal handler"
+#define STACK		"has no ordinary stack mapping"
+#define ROOM		"has too little space left on its stack"
+#define ALLOCATOR	"is inside the allocator"
+#define FUTEX_VALUE	7
+#define BACK_OFF_MS	80
+#define PAGE_BYTES	4096U
+#define JOIN_BYTES	256U /* of join_one() */
+#define STUB_CALL_BYTES 32U  /* of one that calls through a stub */
+#define CALL_BYTES	16U  /* of a function that only calls */
+#define NOT_SUPPORTED	(-1)
 
 struct page {
 	_Atomic int tid; /* of the thread in question, once it is about to wait */
@@ -38,6 +41,7 @@ struct page {
 	void *stack; /* of that thread, when it is not one of the C library's */
 	size_t stack_bytes;
 	int file;
+	uint64_t kept;
 };
 
 static struct page *page;
@@ -88,8 +92,10 @@ static void be_leader(void)
 static void reject(const struct target *target, const struct flmem_guard *guard)
 {
 	struct flmem_gadgets gadgets;
-	const struct flmem_candidate_needs needs = {
-		.guard = guard, .gadgets = &gadgets, .only = atomic_load(&page->tid)};
+	const struct flmem_candidate_needs needs = {.guard = guard,
+						    .gadgets = &gadgets,
+						    .only = atomic_load(&page->tid),
+						    .deadline_us = UINT64_MAX};
 	bool decided = false;
 
 	expect_borrowed(flmem_gadgets_find(&target->view, &gadgets, NULL),
@@ -386,11 +392,149 @@ static void code_of_allocators_is_seen(void **state)
 	assert_null(examine(true, back_off, &guard));
 	flmem_guard_add(guard.code, &guard.code_count, code, code + 512);
 	assert_string_equal(examine(true, back_off, &guard), ALLOCATOR);
-	assert_null(examine(true, sleep_longer, &guard));
+	assert_string_equal(examine(true, sleep_longer, &guard), ALLOCATOR);
 	flmem_guard_add(whole.code, &whole.code_count, library, library + 64);
 	assert_string_equal(examine(true, sleep_longer, &whole), ALLOCATOR);
 	assert_string_equal(examine(true, sleep_too_long, NULL),
 			    "is in a long relative sleep, which would start again");
+}
+
+static void *wait_for_ever(void *unused)
+{
+	for (;;)
+		pause();
+	return unused;
+}
+
+/* As jemalloc does when it switches its background thread off. */
+__attribute__((noinline)) static void join_one(void)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, wait_for_ever, NULL) == 0) {
+		announce();
+		pthread_join(thread, NULL);
+	}
+	__asm__ volatile("");
+}
+
+static void block_deep_down(void)
+{
+	volatile char room[PAGE_BYTES * 2];
+
+	room[0] = room[sizeof(room) - 1] = 1;
+	block();
+	room[0] = 0;
+}
+
+/* As an allocator calls a function of the program. */
+__attribute__((noinline)) static void call_hook(void)
+{
+	void (*volatile hook)(void) = block_deep_down;
+
+	hook();
+	__asm__ volatile("");
+}
+
+static uint64_t left_over;
+static void (*wait_on_words)(void);
+
+__attribute__((noinline)) static void note_caller(void)
+{
+	left_over = (uint64_t)(uintptr_t)__builtin_return_address(0);
+}
+
+/* A call that stays in the allocator. */
+__attribute__((noinline)) static void call_inside(void)
+{
+	note_caller();
+	__asm__ volatile("");
+}
+
+/* A call through a stub. */
+__attribute__((noinline)) static void call_stub(void)
+{
+	getppid();
+	__asm__ volatile("");
+}
+
+__attribute__((noinline)) static void wait_with_words(void)
+{
+	volatile uint64_t words[16];
+
+	for (size_t i = 0; i < 16; i += 2) {
+		words[i] = left_over;
+		words[i + 1] = (uint64_t)(uintptr_t)call_inside;
+	}
+	wait_on_words();
+	page->kept = words[0];
+}
+
+static void block_on_old_words(void)
+{
+	call_inside();
+	wait_on_words = block;
+	wait_with_words();
+}
+
+static void sleep_on_old_words(void)
+{
+	call_inside();
+	wait_on_words = back_off;
+	wait_with_words();
+}
+
+/* The return address of the call in call_stub(). */
+static void block_on_stub(void)
+{
+	const unsigned char *code = (const unsigned char *)(uintptr_t)call_stub;
+
+	for (size_t i = 0; i < STUB_CALL_BYTES && *code != 0xe8; i++)
+		code++;
+	left_over = (uint64_t)(uintptr_t)code + 5;
+	wait_on_words = block;
+	wait_with_words();
+}
+
+static void wait_privately(void)
+{
+	atomic_store(&page->futex, FUTEX_VALUE);
+	announce();
+	for (;;)
+		syscall(SYS_futex, &page->futex, FUTEX_WAIT_PRIVATE, FUTEX_VALUE, NULL, NULL, 0);
+}
+
+static const char *examine_with(void (*function)(void), void (*code)(void), uint64_t size)
+{
+	uint64_t start = (uint64_t)(uintptr_t)code;
+	struct flmem_guard guard = {0};
+
+	flmem_guard_add(guard.code, &guard.code_count, start, start + size);
+	return examine(true, function, &guard);
+}
+
+static void frames_of_allocators_are_seen_in_any_wait(void **state)
+{
+	struct flmem_guard guard = {.hidden_joins = true}, own = {0};
+	const uint64_t stub = (uint64_t)(uintptr_t)call_stub;
+
+	(void)state;
+	skip_if_sanitised();
+	assert_string_equal(examine_with(join_one, join_one, JOIN_BYTES), ALLOCATOR);
+	assert_string_equal(examine_with(call_hook, call_hook, 2 * CALL_BYTES), ALLOCATOR);
+	assert_null(examine_with(block_on_old_words, call_inside, CALL_BYTES));
+	assert_string_equal(examine_with(sleep_on_old_words, call_inside, CALL_BYTES), ALLOCATOR);
+	assert_string_equal(examine_with(block_on_stub, call_stub, STUB_CALL_BYTES), ALLOCATOR);
+	/* Of a library that calls its own function through a stub. */
+	flmem_guard_add(own.code, &own.code_count, stub, stub + STUB_CALL_BYTES);
+	flmem_guard_add(own.code, &own.code_count, (uint64_t)(uintptr_t)getppid,
+			(uint64_t)(uintptr_t)getppid + 1);
+	assert_null(examine(true, block_on_stub, &own));
+	/* The code of an allocator that is built in is unknown. */
+	assert_null(examine(true, join_one, NULL));
+	assert_null(examine(true, wait_privately, &guard));
+	assert_string_equal(examine(true, join_one, &guard),
+			    "waits for another thread to end, possibly inside the allocator");
 }
 
 static void be_background_thread(void)
@@ -416,6 +560,7 @@ int main(void)
 		cmocka_unit_test(pages_that_cannot_be_read_end_a_stack),
 		cmocka_unit_test(locks_of_allocators_are_seen),
 		cmocka_unit_test(code_of_allocators_is_seen),
+		cmocka_unit_test(frames_of_allocators_are_seen_in_any_wait),
 		cmocka_unit_test(threads_of_allocators_are_seen),
 	};
 

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "opt.h"
+#include "options/opt.h"
 
 struct options {
 	bool json;

@@ -2,10 +2,15 @@
 /* Python code in a thread that is started for it: what is asked of the interpreter and of it. */
 #include "borrowed.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
+#include "base/buf.h"
+#include "base/io.h"
+#include "proc/rollup.h"
 #include "proc/task.h"
 #include "remote/new_thread.h"
 #include "runtimes/cpython_entry_points.h"
@@ -37,6 +42,17 @@ static const char hold_end[] = "import ctypes\n"
 			       "k = ctypes.c_uint()\n"
 			       "c.pthread_key_create(ctypes.byref(k), c.fgetc)\n"
 			       "c.pthread_setspecific(k, ctypes.c_void_p.in_dll(c, 'stdin'))\n";
+
+/* Its main thread is nearly always in a function of the C library, with the interpreter's lock. */
+static const char in_the_c_library[] = "import ctypes\n"
+				       "hold = ctypes.PyDLL(None)\n"
+				       "place = ctypes.create_string_buffer(1 << 26)\n"
+				       "print(flush=True)\n"
+				       "while True:\n"
+				       "    hold.memset(place, 1, 1 << 26)\n";
+static const char computing[] = "print(flush=True)\n"
+				"while True:\n"
+				"    sum(i * i for i in range(1000))\n";
 
 struct scene {
 	pid_t child;
@@ -141,6 +157,11 @@ static int enter(struct scene *scene)
 	return rc;
 }
 
+static bool is_child_there(const struct scene *scene)
+{
+	return flmem_process_alive(&scene->target.process);
+}
+
 static void code_runs_and_its_thread_is_gone(void **state)
 {
 	struct scene scene;
@@ -188,6 +209,100 @@ static void a_dry_run_starts_nothing(void **state)
 	assert_int_equal(scene.result.tid, scene.child);
 	assert_false(scene.result.complete);
 	assert_int_equal(count_threads(&scene), 1);
+	end(&scene);
+}
+
+/* Under load it can be caught elsewhere; where it is caught decides. */
+static int enter_computing(struct scene *scene, const char *passing)
+{
+	int rc = FLMEM_EUNSAFE;
+
+	for (int i = 0; i < 200 && rc == FLMEM_EUNSAFE; i++) {
+		rc = flmem_cpython_entry_computing(&scene->session, &scene->err);
+		if (rc != FLMEM_EUNSAFE || !strstr(scene->err.message, passing))
+			break;
+		usleep(10000);
+	}
+	if (rc != FLMEM_EUNSAFE && rc != FLMEM_EFAILED)
+		expect_borrowed(rc, &scene->err);
+	return rc;
+}
+
+static void a_computing_thread_starts_one(void **state)
+{
+	struct scene scene;
+
+	(void)state;
+	start(&scene, computing);
+	if (enter_computing(&scene, "cannot be borrowed now"))
+		fail_msg("%s", scene.err.message);
+	assert_true(scene.result.complete);
+	assert_int_equal(scene.result.entry, FLMEM_CPYTHON_ENTRY_NEW_THREAD);
+	assert_int_equal(scene.result.tid, scene.child);
+	assert_null(scene.result.waited_in);
+	assert_string_equal(scene.result.answer.output, "42\n");
+	assert_int_equal(count_threads(&scene), 1);
+	end(&scene);
+}
+
+/* pthread_create() there could wait for a lock that this thread holds. */
+static void a_thread_inside_the_c_library_starts_none(void **state)
+{
+	struct scene scene;
+
+	(void)state;
+	start(&scene, in_the_c_library);
+	scene.call.timeout_us = 1000; /* of the code, should it be started */
+	assert_int_equal(enter_computing(&scene, "system call"), FLMEM_EUNSAFE);
+	if (!strstr(scene.err.message, "computes outside of the interpreter's code"))
+		fail_msg("%s", scene.err.message);
+	assert_int_equal(count_threads(&scene), 1);
+	end(&scene);
+}
+
+/* Its thread id may have been reused since its state was read. */
+static void another_computing_thread_starts_none(void **state)
+{
+	struct scene scene;
+
+	(void)state;
+	start(&scene, computing);
+	scene.session.state.main_pointer++;
+	for (size_t i = 0; i < scene.session.state.thread_count; i++)
+		scene.session.state.threads[i].pointer = scene.session.state.main_pointer;
+	assert_int_equal(enter_computing(&scene, "system call"), FLMEM_EUNSAFE);
+	if (!strstr(scene.err.message, "is not Python's main thread"))
+		fail_msg("%s", scene.err.message);
+	end(&scene);
+}
+
+static rlim_t data_bytes(pid_t pid)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	char path[64];
+	uint64_t bytes = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	assert_int_equal(flmem_io_read_file_at(AT_FDCWD, path, 65536, &text), 0);
+	assert_true(flmem_rollup_find(text.data, "VmData", &bytes));
+	return bytes;
+}
+
+/* The stack of the new thread takes what is left of the memory that code needs. */
+static void without_memory_nothing_is_entered(void **state)
+{
+	struct rlimit limit = {0, RLIM_INFINITY};
+	struct scene scene;
+
+	(void)state;
+	start(&scene, idle);
+	limit.rlim_cur = data_bytes(scene.child) + FLMEM_CPYTHON_HEADROOM;
+	assert_int_equal(prlimit(scene.child, RLIMIT_DATA, &limit, NULL), 0);
+	assert_int_equal(enter(&scene), FLMEM_EUNSAFE);
+	if (!strstr(scene.err.message, "could end for lack of memory"))
+		fail_msg("%s", scene.err.message);
+	assert_false(scene.result.complete);
+	assert_true(is_child_there(&scene));
 	end(&scene);
 }
 
@@ -249,6 +364,10 @@ int main(void)
 		cmocka_unit_test(an_interpreter_that_begins_to_end_is_not_entered),
 		cmocka_unit_test(without_an_answer_nothing_is_certain),
 		cmocka_unit_test(no_more_threads_are_started_than_a_few),
+		cmocka_unit_test(a_computing_thread_starts_one),
+		cmocka_unit_test(a_thread_inside_the_c_library_starts_none),
+		cmocka_unit_test(another_computing_thread_starts_none),
+		cmocka_unit_test(without_memory_nothing_is_entered),
 	};
 
 	return cmocka_run_group_tests_name("cpython_new_thread", tests, NULL, NULL);

@@ -141,7 +141,6 @@ static bool is_listed(const struct flmem_syscall_list *list, const struct call *
 
 static const struct flmem_syscall_list *const lists[] = {
 	&flmem_cpython_syscalls_new_thread,
-	&flmem_cpython_syscalls_pending,
 	&flmem_cpython_syscalls_debugger,
 };
 

@@ -26,7 +26,7 @@ static const struct name_case names[] = {
 	{"meta.conf", true, &flmem_nvflare_meta_file, FLMEM_SYNTAX_HOCON},
 	{"a/config/config_fed_server.yml", true, &flmem_nvflare_server_file, FLMEM_SYNTAX_YAML},
 	{"a/config/config_fed_client.yaml", true, &flmem_nvflare_client_file, FLMEM_SYNTAX_YAML},
-	{"meta.py", true, NULL, FLMEM_SYNTAX_PLAIN},
+	{"meta.py", true, NULL, FLMEM_SYNTAX_PYTHON},
 	{"x.yaml", true, NULL, FLMEM_SYNTAX_YAML},
 	{"start.sh", true, NULL, FLMEM_SYNTAX_PLAIN},
 	{"Dockerfile", true, NULL, FLMEM_SYNTAX_PLAIN},

@@ -14,6 +14,8 @@
 #include "remote/handlers.h"
 
 #define ALTERNATE_BYTES 65536
+#define FRAME_WORDS	64
+#define FRAMES_MAX	100
 #define ROOM_BYTES	16384
 #define PAGE_BYTES	4096U
 #define SETXID		33 /* glibc's, for setuid() in all threads */
@@ -21,6 +23,7 @@
 struct page {
 	_Atomic int tid; /* of the thread in question, where it stays */
 	_Atomic uint32_t never, looked;
+	_Atomic uint32_t opened; /* the mappings have been read */
 };
 
 static struct page *page;
@@ -37,6 +40,9 @@ int nanosleep(const struct timespec *time, struct timespec *rest)
 static void (*at_signal)(void); /* what the handler does */
 static void (*work)(void);	/* what the thread does */
 static int action_flags;
+static bool starts_late;   /* the thread is newer than the mappings that were read */
+static bool first_blocks;  /* the signal, in the first thread */
+static uint64_t *frame_at; /* of the running handler: its return address */
 
 static void announce(void)
 {
@@ -80,10 +86,19 @@ static void return_at_once(void)
 {
 }
 
-static void handle(int number)
+/* The return address lies directly below the context (struct rt_sigframe of the kernel). */
+static void handle(int number, siginfo_t *info, void *context)
 {
-	(void)number;
+	(void)number, (void)info;
+	frame_at = (uint64_t *)context - 1;
 	at_signal();
+}
+
+/* Words in the form of a frame that no kernel wrote: they return to no restorer. */
+static void wait_without_restorer(void)
+{
+	*frame_at = (uint64_t)(uintptr_t)wait_by_semaphore;
+	wait_by_semaphore();
 }
 
 static void be_signalled(void)
@@ -103,6 +118,16 @@ static void be_signalled_on_another_stack(void)
 	be_signalled();
 }
 
+/* Above the interrupted one: in the frame of a function that goes on below it. */
+static void be_signalled_on_a_stack_above(void)
+{
+	char stack[ALTERNATE_BYTES];
+	const stack_t alternate = {.ss_sp = stack, .ss_size = sizeof(stack)};
+
+	sigaltstack(&alternate, NULL);
+	be_signalled();
+}
+
 /* A thread that waits for its child as vfork() does takes no signal, and one is pending. */
 static void be_pending(void)
 {
@@ -111,6 +136,24 @@ static void be_pending(void)
 	if (syscall(SYS_clone, CLONE_VFORK | SIGCHLD, 0, 0, 0, 0) == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		syscall(SYS_tgkill, parent, thread, SIGUSR1);
+		atomic_store(&page->tid, thread);
+		for (;;)
+			pause();
+	}
+}
+
+/* The same with a signal for the whole process, which its first thread does not take. */
+static void be_pending_as_process(void)
+{
+	pid_t process = getpid(), thread = gettid();
+	sigset_t one;
+
+	sigemptyset(&one);
+	sigaddset(&one, SIGUSR1);
+	pthread_sigmask(SIG_UNBLOCK, &one, NULL);
+	if (syscall(SYS_clone, CLONE_VFORK | SIGCHLD, 0, 0, 0, 0) == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		syscall(SYS_kill, process, SIGUSR1);
 		atomic_store(&page->tid, thread);
 		for (;;)
 			pause();
@@ -185,11 +228,18 @@ static void *be_thread(void *unused)
 
 static void be_child(void)
 {
-	struct sigaction action = {.sa_handler = handle, .sa_flags = action_flags};
+	struct sigaction action = {.sa_sigaction = handle, .sa_flags = action_flags | SA_SIGINFO};
 	pthread_t thread;
+	sigset_t one;
 
 	sigaction(SIGUSR1, &action, NULL);
 	sigaction(SIGUSR2, &action, NULL);
+	sigemptyset(&one);
+	sigaddset(&one, SIGUSR1);
+	if (first_blocks)
+		pthread_sigmask(SIG_BLOCK, &one, NULL);
+	while (starts_late && !atomic_load(&page->opened))
+		usleep(1000);
 	if (pthread_create(&thread, NULL, be_thread, NULL))
 		_exit(1);
 	for (;;)
@@ -212,15 +262,19 @@ static bool is_found(void (*do_work)(void), void (*do_at_signal)(void), bool sle
 
 	atomic_store(&page->tid, 0);
 	atomic_store(&page->looked, 0);
+	atomic_store(&page->opened, 0);
 	work = do_work;
 	at_signal = do_at_signal;
 	child = child_start(be_child);
 	assert_true(child > 0);
-	await_true(page->tid);
+	if (!starts_late)
+		await_true(page->tid);
 	target_open(child, &target);
+	atomic_store(&page->opened, 1);
+	await_true(page->tid);
 	expect_borrowed(flmem_gadgets_find(&target.view, &gadgets, NULL), &(struct flmem_error){0});
 	await_true(is_asleep(&target, child) && (!sleeps || is_asleep(&target, page->tid)));
-	found = flmem_handlers_find(&target.view, &gadgets);
+	found = flmem_handlers_find(&target.view, &gadgets, UINT64_MAX);
 	assert_true(!found || found == page->tid);
 	target_close(&target);
 	child_end(child);
@@ -236,7 +290,22 @@ static void a_thread_that_waits_in_its_handler_is_found(void **state)
 	assert_true(is_found(be_signalled, wait_by_sigsuspend, true));
 	action_flags = SA_ONSTACK;
 	assert_true(is_found(be_signalled_on_another_stack, wait_by_semaphore, true));
+	assert_true(is_found(be_signalled_on_a_stack_above, wait_by_semaphore, true));
 	action_flags = 0;
+}
+
+static void a_stack_that_is_newer_than_the_mappings_is_searched(void **state)
+{
+	(void)state;
+	starts_late = true;
+	assert_true(is_found(be_signalled, wait_by_semaphore, true));
+	starts_late = false;
+}
+
+static void words_like_a_frame_need_a_restorer(void **state)
+{
+	(void)state;
+	assert_false(is_found(be_signalled, wait_without_restorer, true));
 }
 
 /* One that will wait does so soon; one that blocks its signals computes for ever. */
@@ -251,6 +320,9 @@ static void a_thread_whose_handler_is_about_to_run_is_found(void **state)
 {
 	(void)state;
 	assert_true(is_found(be_pending, return_at_once, true));
+	first_blocks = true;
+	assert_true(is_found(be_pending_as_process, return_at_once, true));
+	first_blocks = false;
 }
 
 /* Threads of other libraries block all signals for as long as they live. */
@@ -285,7 +357,9 @@ static void a_gap_ends_a_stack(void **state)
 	struct flmem_process self = FLMEM_PROCESS_INIT;
 	unsigned char *pages = mmap(NULL, 3 * PAGE_BYTES, PROT_READ | PROT_WRITE,
 				    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	const struct flmem_handler_search search = {.process = &self, .blocked = UINT64_MAX};
+	const struct flmem_maps none = {0};
+	struct flmem_handler_search search = {
+		.process = &self, .maps = &none, .blocked = UINT64_MAX};
 	uint64_t first = (uintptr_t)pages, end = first + 3 * PAGE_BYTES;
 
 	(void)state;
@@ -298,6 +372,64 @@ static void a_gap_ends_a_stack(void **state)
 	assert_true(flmem_handlers_on_stack(&search, first + PAGE_BYTES, end));
 	flmem_process_close(&self);
 	munmap(pages, 3 * PAGE_BYTES);
+}
+
+/* Frames as the kernel writes them, that return to one address after the other. */
+static void put_frames(uint64_t *words, size_t count, uint64_t returns_to, uint64_t step)
+{
+	memset(words, 0, FRAMES_MAX * FRAME_WORDS * sizeof(*words));
+	for (size_t i = 0; i < count; i++, words += FRAME_WORDS, returns_to += step) {
+		words[0] = returns_to;
+		words[1] = 7;	    /* uc_flags */
+		words[21] = 0x1000; /* rsp */
+		words[22] = 0x1000; /* rip */
+		words[24] = 0x33;   /* cs of 64-bit code */
+	}
+}
+
+/* The search reads code only where there is some, and of a limited number of addresses. */
+static void a_hostile_stack_is_read_within_limits(void **state)
+{
+	static uint64_t words[FRAMES_MAX * FRAME_WORDS];
+	struct flmem_process self = FLMEM_PROCESS_INIT;
+	FLMEM_AUTO_MAPS struct flmem_maps maps = {0};
+	uint64_t code = (uintptr_t)put_frames, start = (uintptr_t)words;
+	struct flmem_handler_search search = {
+		.process = &self, .maps = &maps, .blocked = UINT64_MAX};
+
+	(void)state;
+	assert_int_equal(flmem_process_open(getpid(), &self, NULL), 0);
+	assert_int_equal(flmem_maps_read(&self, &maps, NULL), 0);
+	put_frames(words, FRAMES_MAX, start, sizeof(*words));
+	assert_false(flmem_handlers_on_stack(&search, start, start + sizeof(words)));
+	assert_int_equal(search.known_count, 0);
+	put_frames(words, FLMEM_RESTORERS_MAX, code, 1);
+	assert_false(flmem_handlers_on_stack(&search, start, start + sizeof(words)));
+	assert_int_equal(search.known_count, FLMEM_RESTORERS_MAX);
+	assert_false(flmem_handlers_on_stack(&search, start, start + sizeof(words)));
+	put_frames(words, FLMEM_RESTORERS_MAX + 1, code, 1);
+	assert_true(flmem_handlers_on_stack(&search, start, start + sizeof(words)));
+	flmem_process_close(&self);
+}
+
+static void a_search_ends_at_its_deadline(void **state)
+{
+	struct flmem_gadgets gadgets;
+	struct target target;
+	pid_t child;
+
+	(void)state;
+	atomic_store(&page->tid, 0);
+	work = block_and_wait;
+	child = child_start(be_child);
+	assert_true(child > 0);
+	await_true(page->tid);
+	target_open(child, &target);
+	expect_borrowed(flmem_gadgets_find(&target.view, &gadgets, NULL), &(struct flmem_error){0});
+	assert_int_equal(flmem_handlers_find(&target.view, &gadgets, UINT64_MAX), 0);
+	assert_int_equal(flmem_handlers_find(&target.view, &gadgets, 0), FLMEM_HANDLERS_LATE);
+	target_close(&target);
+	child_end(child);
 }
 
 static int share(void **state)
@@ -317,12 +449,16 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_thread_that_waits_in_its_handler_is_found),
+		cmocka_unit_test(a_stack_that_is_newer_than_the_mappings_is_searched),
+		cmocka_unit_test(words_like_a_frame_need_a_restorer),
 		cmocka_unit_test(a_handler_that_computes_for_a_moment_is_found),
 		cmocka_unit_test(frames_of_handlers_that_returned_do_not_count),
 		cmocka_unit_test(a_thread_whose_handler_is_about_to_run_is_found),
 		cmocka_unit_test(one_that_blocks_its_signals_and_waits_is_in_none),
 		cmocka_unit_test(one_in_calls_of_flmem_is_in_none),
 		cmocka_unit_test(a_gap_ends_a_stack),
+		cmocka_unit_test(a_hostile_stack_is_read_within_limits),
+		cmocka_unit_test(a_search_ends_at_its_deadline),
 		cmocka_unit_test(one_whose_handler_has_returned_is_in_none),
 	};
 

@@ -36,6 +36,9 @@ static const struct row rows[] = {
 	{"NVF-ARENA-UNSET", "run.sh", SERVER, 1, "4", NULL},
 	{"NVF-ARENA-UNSET", "run.sh", CLIENT, 1, "2", NULL},
 	{"NVF-ARENA-UNSET", "run.sh", "nvflare simulator job -n 2\n", 1, "4", NULL},
+	{"NVF-ARENA-UNSET", "run.sh", "nvflare simulators job\nnvflare poc simulator\n", 0, NULL,
+	 NULL},
+	{"NVF-ARENA-UNSET", "run.sh", "/opt/bin/nvflare simulator job\n", 1, "4", NULL},
 	{"NVF-ARENA-UNSET", "run.sh", "MALLOC_ARENA_MAX=4 " SERVER CLIENT, 1, "2", NULL},
 	{"NVF-ARENA-UNSET", "run.sh", "MALLOC_ARENA_MAX=4 \\\n  " SERVER, 0, NULL, NULL},
 	{"NVF-ARENA-UNSET", "run.sh", "export MALLOC_ARENA_MAX=4 && cd x\n" SERVER SERVER, 0, NULL,
@@ -97,6 +100,48 @@ static const struct row rows[] = {
 	{"NVF-JEMALLOC-DECAY", "run.sh", JEMALLOC DECAY SERVER, 0, NULL, NULL},
 	{"NVF-JEMALLOC-DECAY", "run.sh", "MALLOC_CONF=narenas:2 " SERVER, 0, NULL, NULL},
 
+	{"NVF-ARENA-IGNORED", "run.sh", "MALLOC_ARENA_MAX=0 " SERVER, 1, "4", NULL},
+	{"NVF-ARENA-IGNORED", "run.sh", "MALLOC_ARENA_MAX=abc " CLIENT, 1, "2", NULL},
+	{"NVF-ARENA-IGNORED", "run.sh", "MALLOC_ARENA_MAX= " CLIENT, 1, "2", NULL},
+	{"NVF-ARENA-IGNORED", "run.sh", "export MALLOC_ARENA_MAX=''\n" CLIENT, 1, "2", NULL},
+	{"NVF-ARENA-IGNORED", "run.sh", "export MALLOC_ARENA_MAX=-1\n" CLIENT SERVER, 1, NULL,
+	 NULL},
+	{"NVF-ARENA-IGNORED", "run.sh",
+	 "export MALLOC_ARENA_MAX=\"${MALLOC_ARENA_MAX:-none}\"\n" CLIENT, 1, "2", NULL},
+	{"NVF-ARENA-IGNORED", "run.sh", "export MALLOC_ARENA_MAX=$N\n" CLIENT, 0, NULL, NULL},
+	{"NVF-ARENA-IGNORED", "run.sh", "export MALLOC_ARENA_MAX=0x2\n" CLIENT, 0, NULL, NULL},
+	{"NVF-ARENA-IGNORED", "run.sh", "export MALLOC_ARENA_MAX=2\n" CLIENT, 0, NULL, NULL},
+	{"NVF-ARENA-IGNORED", "Dockerfile", "FROM python:3.12\nENV MALLOC_ARENA_MAX 0\nCMD " CLIENT,
+	 1, "2", NULL},
+	{"NVF-ARENA-IGNORED", "Dockerfile", "FROM alpine:3\nENV MALLOC_ARENA_MAX=0\nCMD " CLIENT, 0,
+	 NULL, NULL},
+	{"NVF-ARENA-IGNORED", "fl.service",
+	 "[Service]\nEnvironment=MALLOC_ARENA_MAX=\nExecStart=/usr/bin/" SERVER, 1, "4", NULL},
+	{"NVF-ARENA-IGNORED", "compose.yaml", COMPOSE("    environment: {MALLOC_ARENA_MAX: 0}\n"),
+	 1, "2", NULL},
+	{"NVF-ARENA-IGNORED", "compose.yaml", COMPOSE("    environment: ['MALLOC_ARENA_MAX=']\n"),
+	 1, "2", NULL},
+	/* Compose takes a variable without a value from where it runs; a pod may take it too. */
+	{"NVF-ARENA-IGNORED", "compose.yaml", COMPOSE("    environment: {MALLOC_ARENA_MAX: }\n"), 0,
+	 NULL, NULL},
+	{"NVF-ARENA-IGNORED", "pod.yaml",
+	 POD("    env: [{name: MALLOC_ARENA_MAX, valueFrom: {x: y}}]\n"), 0, NULL, NULL},
+	{"NVF-ARENA-IGNORED", "pod.yaml", POD("    env: [{name: MALLOC_ARENA_MAX, value: ''}]\n"),
+	 1, "4", NULL},
+
+	{"NVF-ENV-GC-INVALID", "run.sh", "export NVFLARE_CLIENT_MEMORY_GC_ROUNDS=two\n", 1, "1",
+	 NULL},
+	{"NVF-ENV-GC-INVALID", "run.sh", "export NVFLARE_CLIENT_MEMORY_GC_ROUNDS=\n", 1, "1",
+	 "2.8.1"},
+	{"NVF-ENV-GC-INVALID", "run.sh", "export NVFLARE_CLIENT_MEMORY_GC_ROUNDS=1.5\n", 1, "1",
+	 NULL},
+	{"NVF-ENV-GC-INVALID", "run.sh", "export NVFLARE_CLIENT_MEMORY_GC_ROUNDS=two\n", 0, NULL,
+	 "2.9"},
+	{"NVF-ENV-GC-INVALID", "run.sh", "export NVFLARE_CLIENT_MEMORY_GC_ROUNDS=$N\n", 0, NULL,
+	 NULL},
+	{"NVF-ENV-GC-INVALID", "run.sh", "export NVFLARE_CLIENT_MEMORY_GC_ROUNDS=-1\n", 0, NULL,
+	 NULL},
+
 	{"NVF-ENV-DEAD-29", "run.sh", "export NVFLARE_CUDA_EMPTY_CACHE=true\n", 1, NULL, "2.9"},
 	{"NVF-ENV-DEAD-29", "run.sh", "export NVFLARE_CUDA_EMPTY_CACHE=true\n", 0, NULL, "2.8"},
 	{"NVF-ENV-DEAD-29", "run.sh", "export NVFLARE_CUDA_EMPTY_CACHE=true\n", 0, NULL, NULL},
@@ -110,6 +155,8 @@ static const struct row rows[] = {
 	 "true", NULL},
 	{"NVF-ENV-JEMALLOC-LITERAL", "run.sh", "export NVFLARE_ENABLE_JEMALLOC_PRELOAD=true\n", 0,
 	 NULL, NULL},
+	{"NVF-ENV-JEMALLOC-LITERAL", "run.sh", "export NVFLARE_ENABLE_JEMALLOC_PRELOAD=\n", 0, NULL,
+	 NULL},
 	{"NVF-ENV-JEMALLOC-LITERAL", "sub_start.sh",
 	 "if [ \"${NVFLARE_ENABLE_JEMALLOC_PRELOAD:-false}\" = \"true\" ]; then :; fi\n", 0, NULL,
 	 NULL},
@@ -118,11 +165,23 @@ static const struct row rows[] = {
 #define JOB(args)                                                                                \
 	"{\"workflows\": [{\"path\": \"nvflare.app_common.workflows.fedavg.FedAvg\", \"args\": " \
 	"{" args "}}]}"
-#define CLEANS	JOB("\"memory_gc_rounds\": 5")
-#define NEVER	JOB("\"memory_gc_rounds\": 0")
-#define OFFLOAD JOB("\"memory_gc_rounds\": 5, \"enable_tensor_disk_offload\": true")
-#define ALPINE	"FROM python:3.12-alpine\nCMD "
-#define TMPFS	"--tmpfs /tmp:size=2g "
+#define TRAINERS(class, args)                                                                 \
+	"{\"executors\": [{\"tasks\": [\"train\"], \"executor\": {\"path\": \"nvflare." class \
+		"\", \"args\": {" args "}}}]}"
+#define EXTERNAL(args)                                                                          \
+	TRAINERS("app_common.executors.client_api_launcher_executor.ClientAPILauncherExecutor", \
+		 args)
+#define INSIDE(args)                                                                               \
+	TRAINERS("app_common.executors.in_process_client_api_executor.InProcessClientAPIExecutor", \
+		 args)
+#define NEWER(args) TRAINERS("app_common.executors.client_api_executor.ClientAPIExecutor", args)
+#define GC(n)	    "\"memory_gc_rounds\": " #n
+#define PINS(n)	    "export NVFLARE_CLIENT_MEMORY_GC_ROUNDS=" #n "\n"
+#define CLEANS	    JOB("\"memory_gc_rounds\": 5")
+#define NEVER	    JOB("\"memory_gc_rounds\": 0")
+#define OFFLOAD	    JOB("\"memory_gc_rounds\": 5, \"enable_tensor_disk_offload\": true")
+#define ALPINE	    "FROM python:3.12-alpine\nCMD "
+#define TMPFS	    "--tmpfs /tmp:size=2g "
 #define MEMORY(path)                                                                       \
 	"    volumeMounts: [{name: t, mountPath: " path "}, {name: u, mountPath: /tmp}]\n" \
 	"  volumes: [{name: t, emptyDir: {medium: Memory}}, {name: u, emptyDir: {}}]\n"
@@ -144,6 +203,24 @@ static const struct {
 	{{"NVF-MUSL-NO-TRIM", "compose.yaml", SERVICE("    hostname: alpine\n"), 0, NULL, NULL},
 	 CLEANS},
 	{{"NVF-MUSL-NO-TRIM", "Dockerfile", "FROM alpine:3\nCMD sleep 1\n", 0, NULL, NULL}, CLEANS},
+
+	{{"NVF-ENV-OVERRIDES-JOB", "run.sh", PINS(1) CLIENT, 1, NULL, NULL}, EXTERNAL(GC(5))},
+	{{"NVF-ENV-OVERRIDES-JOB", "run.sh", PINS(0) CLIENT, 1, NULL, "2.8"}, EXTERNAL(GC(1))},
+	{{"NVF-ENV-OVERRIDES-JOB", "run.sh", PINS(-5) CLIENT, 1, NULL, "2.8"}, EXTERNAL(GC(5))},
+	{{"NVF-ENV-OVERRIDES-JOB", "run.sh", PINS(5) CLIENT, 0, NULL, NULL}, EXTERNAL(GC(5))},
+	{{"NVF-ENV-OVERRIDES-JOB", "run.sh", PINS(1) CLIENT, 0, NULL, NULL}, EXTERNAL(GC(0))},
+	{{"NVF-ENV-OVERRIDES-JOB", "run.sh", PINS(1) CLIENT, 0, NULL, NULL}, EXTERNAL("")},
+	{{"NVF-ENV-OVERRIDES-JOB", "run.sh", PINS(1) CLIENT, 0, NULL, NULL}, INSIDE(GC(5))},
+	{{"NVF-ENV-OVERRIDES-JOB", "run.sh", PINS(1) CLIENT, 0, NULL, NULL}, NEWER(GC(5))},
+	{{"NVF-ENV-OVERRIDES-JOB", "run.sh", PINS(1) CLIENT, 0, NULL, "2.9"}, EXTERNAL(GC(5))},
+	{{"NVF-ENV-OVERRIDES-JOB", "run.sh", PINS($N) CLIENT, 0, NULL, NULL}, EXTERNAL(GC(5))},
+	{{"NVF-ENV-OVERRIDES-JOB", "run.sh", "export NVFLARE_CUDA_EMPTY_CACHE=0\n", 1, NULL, NULL},
+	 EXTERNAL("\"cuda_empty_cache\": true")},
+	{{"NVF-ENV-OVERRIDES-JOB", "run.sh", "export NVFLARE_CUDA_EMPTY_CACHE=true\n", 0, NULL,
+	  NULL},
+	 EXTERNAL("\"cuda_empty_cache\": true")},
+	{{"NVF-ENV-OVERRIDES-JOB", "run.sh", "export NVFLARE_CUDA_EMPTY_CACHE=0\n", 0, NULL, NULL},
+	 EXTERNAL("")},
 
 	{{"NVF-OFFLOAD-TMPFS", "run.sh", "docker run " TMPFS SERVER, 1, NULL, NULL}, OFFLOAD},
 	{{"NVF-OFFLOAD-TMPFS", "run.sh", "docker run " TMPFS SERVER, 0, NULL, NULL}, CLEANS},
@@ -200,12 +277,15 @@ static void check_row(size_t index, const struct row *row, const char *job)
 	tree_init(&tree);
 	path = tree.path;
 	tree_puts(&tree, row->file, row->text);
-	if (job) {
+	if (job && strstr(job, "executors")) {
+		tree_puts(&tree, "job/meta.json", "{\"deploy_map\": {\"app\": [\"site-1\"]}}");
+		tree_puts(&tree, "job/app/config/config_fed_client.json", job);
+	} else if (job) {
 		tree_puts(&tree, "job/meta.json", "{\"deploy_map\": {\"app\": [\"server\"]}}");
 		tree_puts(&tree, "job/app/config/config_fed_server.json", job);
 	}
 	assert_int_equal(flmem_recommend(&path, 1, &options, &found, NULL), 0);
-	assert_int_equal(found.problem_count, 0);
+	assert_int_equal(flmem_recommendations_failures(&found), 0);
 	hits = findings_of(&found, row->rule, &last);
 	if (hits != row->hits)
 		fail_msg("row %zu: %s fired %zu times on:\n%s", index, row->rule, hits, row->text);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "model/tensor_list.h"
 
 struct folder {
 	char path[64];
@@ -99,48 +101,118 @@ static void safetensors_are_summed_from_their_header(void **state)
 	flmem_model_clear(&model);
 }
 
+static const struct {
+	const char *header;
+	size_t data;
+	const char *message;
+} unsound[] = {
+	{"[]", 0, "not an object"},
+	{"{\"a\":", 0, "not a valid safetensors"},
+	{"{}", 3, "do not end with the file"},
+	{"{\"a\":{\"dtype\":\"F99\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "dtype"},
+	{"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "shape"},
+	{"{\"a\":{\"dtype\":\"F32\",\"shape\":[1.0],\"data_offsets\":[0,4]}}", 4, "shape"},
+	{"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4, "fill"},
+	{"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}", 4, "range"},
+	{"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,8]}}", 4, "range"},
+	{"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4,4]}}", 4, "range"},
+	{"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "hole"},
+	{"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
+	 "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}",
+	 4, "overlaps"},
+	{"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
+	 "\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}",
+	 8, "twice"},
+	{"{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296,4],"
+	 "\"data_offsets\":[0,0]}}",
+	 0, "shape"},
+	{"{\"a\":{\"dtype\":\"F4\",\"shape\":[1],\"data_offsets\":[0,0]}}", 0, "fill"},
+	{"{\"a\":1}", 0, "dtype"},
+	{"{\"a\":{}}", 0, "dtype"},
+	{"{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\"}}", 0, "twice"},
+	{"{\"a\":{\"dtype\":\"F32\",\"shape\":[01]}}", 0, "shape"},
+	{"{\"a\":{\"dtype\":\"U8\",\"shape\":[9223372036854775808],"
+	 "\"data_offsets\":[0,9223372036854775808]}}",
+	 0, "range"},
+	{"{\"a\":{\"dtype\":\"U8\",\"shape\":[18446744073709551616],"
+	 "\"data_offsets\":[0,0]}}",
+	 0, "shape"},
+	{"{\"__metadata__\":{\"a\":1}}", 0, "unexpected character"},
+	{"{\"__metadata__\":{\"a\":\"b\"},\"__metadata__\":{}}", 0, "twice"},
+	{"{\"a\\u0000\":1}", 0, "escape"},
+	{"{\"a\\ud800\":1}", 0, "surrogate"},
+	{"{\"a\\x\":1}", 0, "escape"},
+	{"{\"a\n\":1}", 0, "control character"},
+	{"{\"a", 0, "ends in a string"},
+	{"{\"a\xff\":1}", 0, "UTF-8"},
+	{"{} x", 0, "after its object"},
+	{"{\"a\":{\"more\":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", 0, "too deep"},
+	{"{\"a\":{\"more\":{\"b\":[1,]}}}", 0, "unexpected character"},
+};
+
 static void safetensors_that_are_not_sound_are_refused(void **state)
 {
-	static const struct {
-		const char *header;
-		size_t data;
-		const char *message;
-	} rows[] = {
-		{"[]", 0, "not an object"},
-		{"{\"a\":", 0, "not a valid safetensors"},
-		{"{}", 3, "do not end with the file"},
-		{"{\"a\":{\"dtype\":\"F99\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "dtype"},
-		{"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "shape"},
-		{"{\"a\":{\"dtype\":\"F32\",\"shape\":[1.0],\"data_offsets\":[0,4]}}", 4, "shape"},
-		{"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4, "fill"},
-		{"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}", 4, "range"},
-		{"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,8]}}", 4, "range"},
-		{"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4,4]}}", 4, "range"},
-		{"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "hole"},
-		{"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
-		 "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}",
-		 4, "overlaps"},
-		{"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
-		 "\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}",
-		 8, "twice"},
-		{"{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296,4],"
-		 "\"data_offsets\":[0,0]}}",
-		 0, "shape"},
-		{"{\"a\":{\"dtype\":\"F4\",\"shape\":[1],\"data_offsets\":[0,0]}}", 0, "fill"},
-		{"{\"a\":1}", 0, "dtype"},
-	};
-
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
-		const char *path =
-			put_safetensors(*state, "bad.safetensors", rows[i].header, rows[i].data);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(unsound); i++) {
+		const char *path = put_safetensors(*state, "bad.safetensors", unsound[i].header,
+						   unsound[i].data);
 		struct flmem_model model = {.bytes = 77};
 		struct flmem_error err = {0};
 
 		assert_int_equal(flmem_model_read(path, NULL, &model, &err), FLMEM_EUSAGE);
 		assert_int_equal(model.bytes, 77);
-		if (!strstr(err.message, rows[i].message))
+		if (!strstr(err.message, unsound[i].message))
 			fail_msg("row %zu: %s", i, err.message);
 	}
+}
+
+static void names_and_unknown_fields_are_read_as_json_says(void **state)
+{
+	static const char header[] =
+		"{\"b\\u00e9\\ud83d\\ude00\":{\"more\":{\"x\":[1.5e3,true,{}],\"y\":[]},"
+		"\"data_offsets\":[0,2],\"shape\":[2],\"dtype\":\"U8\"} ,"
+		"\"a\\t\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[2,6]}}";
+	const char *path = put_safetensors(*state, "n.safetensors", header, 6);
+	FLMEM_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+	FLMEM_AUTO_TENSOR_LIST struct flmem_tensor_list list = {0};
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	const struct flmem_tensor *order[2];
+
+	assert_int_equal(flmem_safetensors_read(fd, path, &list, NULL), 0);
+	assert_int_equal(list.count, 2);
+	assert_string_equal(list.tensors[0].name, "a\t");
+	assert_string_equal(list.tensors[1].name, "b\u00e9\U0001f600");
+	assert_int_equal(list.tensors[1].offset, 8 + strlen(header));
+	assert_ptr_equal(flmem_tensor_list_find(&list, "a\t"), &list.tensors[0]);
+	assert_null(flmem_tensor_list_find(&list, "c"));
+	order[0] = &list.tensors[0];
+	order[1] = &list.tensors[1];
+	assert_true(flmem_tensor_compare_stored(&order[0], &order[1]) < 0);
+	flmem_safetensors_print(&list, order, &text);
+	assert_int_equal(text.length % 8, 0);
+	assert_int_equal(text.data[0], text.length - 8);
+	assert_string_equal(text.data + 8,
+			    "{\"a\\t\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]},"
+			    "\"b\u00e9\U0001f600\":{\"dtype\":\"U8\",\"shape\":[2],"
+			    "\"data_offsets\":[4,6]}}       ");
+}
+
+static void many_tensors_are_read(void **state)
+{
+	const size_t count = 200000;
+	FLMEM_AUTO_BUF struct flmem_buf header = FLMEM_BUF_INIT;
+	struct flmem_model model;
+	const char *path;
+
+	for (size_t i = 0; i < count; i++)
+		flmem_buf_printf(&header,
+				 "%c\"t%zu\":{\"dtype\":\"U8\",\"shape\":[1],"
+				 "\"data_offsets\":[%zu,%zu]}",
+				 i ? ',' : '{', i, i, i + 1);
+	flmem_buf_putc(&header, '}');
+	path = put_safetensors(*state, "many.safetensors", header.data, count);
+	assert_int_equal(flmem_model_read(path, NULL, &model, NULL), 0);
+	assert_int_equal(model.tensors.value, count);
+	flmem_model_clear(&model);
 }
 
 static void a_header_that_leaves_the_file_is_refused(void **state)
@@ -324,6 +396,9 @@ int main(void)
 						make_folder, remove_folder),
 		cmocka_unit_test_setup_teardown(a_header_that_leaves_the_file_is_refused,
 						make_folder, remove_folder),
+		cmocka_unit_test_setup_teardown(names_and_unknown_fields_are_read_as_json_says,
+						make_folder, remove_folder),
+		cmocka_unit_test_setup_teardown(many_tensors_are_read, make_folder, remove_folder),
 		cmocka_unit_test_setup_teardown(shards_are_those_of_the_index, make_folder,
 						remove_folder),
 		cmocka_unit_test_setup_teardown(checkpoints_are_summed_from_their_directory,

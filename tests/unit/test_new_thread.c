@@ -63,6 +63,29 @@ static void be_computing_beside_it(void)
 		continue;
 }
 
+/* Until the computing thread resumes it, as a collector does that stops its threads. */
+static void wait_in_handler(int unused)
+{
+	sigset_t all;
+
+	(void)unused;
+	sigfillset(&all);
+	shared->ready = 1;
+	for (;;)
+		sigsuspend(&all);
+}
+
+static void be_stopping_another(void)
+{
+	pthread_t thread;
+
+	signal(SIGUSR1, wait_in_handler);
+	if (pthread_create(&thread, NULL, wait_for_ever, NULL) || pthread_kill(thread, SIGUSR1))
+		_exit(1);
+	for (;;)
+		continue;
+}
+
 /* As glibc's setuid() waits for all threads, with the lock that pthread_create() takes. */
 static void be_waiting_for_own_stack(void)
 {
@@ -312,6 +335,27 @@ static void a_thread_that_waits_for_its_own_stack_starts_none(void **state)
 	fixture_end(&fixture);
 }
 
+/* The stopped thread may hold a lock of the allocator, which pthread_create() needs. */
+static void a_computing_thread_that_stopped_others_starts_none(void **state)
+{
+	struct flmem_new_thread thread;
+	struct flmem_error err = {0};
+	struct fixture fixture;
+
+	(void)state;
+	*shared = (struct shared){0};
+	fixture_begin(&fixture, be_stopping_another);
+	fixture.options.computing = fixture.child;
+	fixture.options.single_pass = true;
+	assert_int_equal(flmem_new_thread_start(&fixture.target.view, &fixture.functions,
+						&fixture.options, &thread, &err),
+			 FLMEM_EUNSAFE);
+	if (!strstr(err.message, "inside a signal handler"))
+		fail_msg("%s", err.message);
+	assert_int_equal(count_threads(&fixture), 2);
+	fixture_end(&fixture);
+}
+
 static void a_limit_on_threads_is_a_refusal(void **state)
 {
 	struct flmem_new_thread thread;
@@ -417,6 +461,7 @@ int main(void)
 		cmocka_unit_test(one_that_nobody_comes_for_ends),
 		cmocka_unit_test(another_thread_is_not_taken_for_it),
 		cmocka_unit_test(a_thread_that_waits_for_its_own_stack_starts_none),
+		cmocka_unit_test(a_computing_thread_that_stopped_others_starts_none),
 		cmocka_unit_test(a_limit_on_threads_is_a_refusal),
 		cmocka_unit_test(a_program_with_musl),
 		cmocka_unit_test(a_static_program_without_the_functions_is_refused),

@@ -84,6 +84,23 @@ static const struct row rows[] = {
 	{"NVF-GC-NEVER-FIRES",
 	 .server = SERVER(FEDAVG, "\"memory_gc_rounds\": 5, \"num_rounds\": 5"), .hit = false},
 	{"NVF-GC-NEVER-FIRES", .server = SERVER(FEDAVG, "\"memory_gc_rounds\": 5"), .hit = false},
+	/* an absent num_rounds is the default of the class */
+	{"NVF-GC-NEVER-FIRES", .server = SERVER(FEDAVG, "\"memory_gc_rounds\": 50"), .hit = true,
+	 .proposed = "5"},
+	{"NVF-GC-NEVER-FIRES", .server = SERVER(SAG, "\"memory_gc_rounds\": 6"), .hit = true},
+	{"NVF-GC-NEVER-FIRES",
+	 .server = SERVER(FEDAVG, "\"memory_gc_rounds\": 7, \"start_round\": 2"), .hit = false},
+	{"NVF-GC-NEVER-FIRES", .server = SERVER("my.Own", "\"memory_gc_rounds\": 50"),
+	 .hit = false},
+	{"NVF-GC-NEVER-FIRES",
+	 .server = SERVER(FEDAVG, "\"memory_gc_rounds\": 50, \"num_rounds\": \"{n}\""),
+	 .hit = false},
+	{"NVF-GC-NEVER-FIRES", .server = SERVER(FEDAVG, ""),
+	 .client = CLIENT(PT, "\"memory_gc_rounds\": 6"), .hit = true, .proposed = "1"},
+	{"NVF-GC-NEVER-FIRES",
+	 .server = "{\"workflows\": [{\"path\": \"nvflare.app_common.ccwf.swarm_server_ctl."
+		   "SwarmServerController\", \"args\": {}}]}",
+	 .client = CLIENT(PT, "\"memory_gc_rounds\": 6"), .hit = false},
 	{"NVF-GC-NEVER-FIRES",
 	 .server = SERVER(FEDAVG, "\"memory_gc_rounds\": 5, \"num_rounds\": 9223372036854775807, "
 				  "\"start_round\": 1"),
@@ -187,6 +204,28 @@ static const struct row rows[] = {
 	{"NVF-KEY-UNKNOWN", .server = SERVER(FEDAVG, "\"memory_rounds\": 5"), .hit = false},
 	{"NVF-KEY-UNKNOWN", .server = SERVER("my.Own", "\"memory_gc_round\": 5"), .hit = false},
 
+	{"NVF-KEY-UNKNOWN", .client = CLIENT(PT, "\"client_gc_rounds\": 1"), .hit = true},
+	{"NVF-KEY-UNKNOWN", .server = SERVER(FEDAVG, "\"cuda_empty_cache\": true"), .hit = true},
+	{"NVF-KEY-UNKNOWN", .server = SERVER(LR, OFFLOAD), .hit = true},
+
+	{"NVF-KEY-TOO-NEW", .server = SERVER(FEDAVG, OFFLOAD), .version = "2.7.3", .hit = true},
+	{"NVF-KEY-TOO-NEW", .server = SERVER(FEDAVG, OFFLOAD), .version = "2.8", .hit = false},
+	{"NVF-KEY-TOO-NEW", .server = SERVER(SAG, OFFLOAD), .version = "2.8.3", .hit = true},
+	{"NVF-KEY-TOO-NEW", .server = SERVER(SAG, OFFLOAD), .version = "2.9.0", .hit = false},
+
+	{"NVF-CANNOT-TELL", .server = SERVER(FEDAVG, "\"memory_gc_rounds\": \"{n}\""), .hit = true},
+	{"NVF-CANNOT-TELL",
+	 .server = "{\"n\": 1, \"workflows\": [{\"path\": \"" FEDAVG
+		   "\", \"args\": {\"memory_gc_rounds\": \"{n}\"}}]}",
+	 .hit = false},
+	{"NVF-CANNOT-TELL", .client = CLIENT("my.Own", "\"memory_gc_rounds\": \"{n}\""),
+	 .hit = false},
+
+	{"NVF-PARTS-MISSING", .server = "{}", .hit = true},
+	{"NVF-PARTS-MISSING", .server = "{\"workflows\": []}", .hit = true},
+	{"NVF-PARTS-MISSING", .client = "{\"executors\": {}}", .hit = true},
+	{"NVF-PARTS-MISSING", .client = CLIENT(PT, ""), .hit = false},
+
 	{"NVF-KEY-IGNORED", .server = "{\"tensor_download_chunksize\": 5}", .hit = true},
 	{"NVF-KEY-IGNORED", .client = "{\"np_download_chunk_size\": 5}", .hit = false},
 	{"NVF-KEY-IGNORED", .client = "{\"np_upload_chunk_size\": 5}", .hit = false},
@@ -250,18 +289,23 @@ static void rules_fire_where_they_should_and_nowhere_else(void **state)
 static bool is_about_jobs(const char *id)
 {
 	static const char *const others[] = {
-		"NVF-CLEAR-CACHE-FALSE",  "NVF-LIGHTNING-KEEPS-PARAMS", "NVF-SWARM-TRAIN-ARGS",
-		"NVF-ARENA-UNSET",	  "NVF-ARENA-CLIENT-4",		"NVF-ARENA-HIGH",
-		"NVF-ARENA-USELESS",	  "NVF-JEMALLOC-DECAY",		"NVF-ENV-DEAD-29",
-		"NVF-ENV-CUDA-LITERAL",	  "NVF-ENV-JEMALLOC-LITERAL",	"NVF-CLI-GC-TUNE",
-		"NVF-SRV-GC-EVERY-ROUND", "NVF-MUSL-NO-TRIM",		"NVF-OFFLOAD-TMPFS",
+		"NVF-CLEAR-CACHE-FALSE",   "NVF-LIGHTNING-KEEPS-PARAMS",
+		"NVF-SWARM-TRAIN-ARGS",	   "NVF-JEMALLOC-DECAY",
+		"NVF-CLI-GC-TUNE",	   "NVF-SRV-GC-EVERY-ROUND",
+		"NVF-MUSL-NO-TRIM",	   "NVF-OFFLOAD-TMPFS",
+		"NVF-CLEAR-CACHE-UNKNOWN", "NVF-SEND-PASSED-ON",
+		"NVF-CLASS-PASSED-ON",	   "NVF-RECIPE-NO-SETTINGS",
+		"NVF-PER-SITE-IGNORED",
 	};
+	static const char *const prefixes[] = {"NVF-ARENA-", "NVF-ENV-", "LIVE-", "TREND-", "OOM-"};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(others); i++)
 		if (strcmp(id, others[i]) == 0)
 			return false;
-	return strncmp(id, "LIVE-", 5) != 0 && strncmp(id, "TREND-", 6) != 0 &&
-	       strncmp(id, "OOM-", 4) != 0;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(prefixes); i++)
+		if (strncmp(id, prefixes[i], strlen(prefixes[i])) == 0)
+			return false;
+	return true;
 }
 
 static void every_rule_is_tried_both_ways(void **state)

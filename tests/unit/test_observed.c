@@ -63,11 +63,51 @@ static void an_endless_environment_is_bounded(void **state)
 	flmem_settings_free(rows, count);
 }
 
+/* What is in force: a value that its reader ignores or rejects is shown with that. */
+static void values_without_effect_are_noted(void **state)
+{
+	static const struct {
+		const char *word;
+		const char *note; /* NULL: none */
+	} cases[] = {
+		{"MALLOC_ARENA_MAX=2", NULL},
+		{"MALLOC_ARENA_MAX=0", "sets no limit"},
+		{"MALLOC_ARENA_MAX=", "sets no limit"},
+		{"MALLOC_ARENA_MAX=abc", "sets no limit"},
+		{"GLIBC_TUNABLES=glibc.malloc.arena_max=2", NULL},
+		{"GLIBC_TUNABLES=a=b:glibc.malloc.arena_max=0", "sets no limit"},
+		{"GLIBC_TUNABLES=glibc.malloc.tcache_count=0", NULL},
+		{"NVFLARE_CLIENT_MEMORY_GC_ROUNDS=two", "flare.init()"},
+		{"NVFLARE_CLIENT_MEMORY_GC_ROUNDS=2", NULL},
+		{"NVFLARE_CUDA_EMPTY_CACHE=1", "takes it for false"},
+		{"NVFLARE_CUDA_EMPTY_CACHE=True", NULL},
+		{"PYTHONMALLOC=0", NULL},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(cases); i++) {
+		FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
+		FLMEM_AUTO_ARGV_ENV struct flmem_argv_env words = {0};
+		struct flmem_setting_report *rows;
+		size_t count;
+
+		flmem_buf_append(&buf, cases[i].word, strlen(cases[i].word) + 1);
+		assert_int_equal(flmem_argv_env_split(&buf, false, &words), 0);
+		assert_int_equal(flmem_settings_observe(&words, &rows, &count, NULL), 0);
+		assert_int_equal(count, 1);
+		if (!cases[i].note != !rows[0].note ||
+		    (rows[0].note && !strstr(rows[0].note, cases[i].note)))
+			fail_msg("%s: %s", cases[i].word, rows[0].note ? rows[0].note : "no note");
+		flmem_settings_free(rows, count);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(settings_are_picked_out_once_each_and_redacted),
 		cmocka_unit_test(an_endless_environment_is_bounded),
+		cmocka_unit_test(values_without_effect_are_noted),
 	};
 
 	return cmocka_run_group_tests_name("observed", tests, NULL, NULL);

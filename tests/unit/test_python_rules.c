@@ -15,6 +15,7 @@
 #include "tree.h"
 
 #define FLARE "import nvflare.client as flare\n"
+#define SWARM "from nvflare.app_opt.pt.recipes.swarm import SwarmLearningRecipe\n"
 
 struct row {
 	const char *rule, *script;
@@ -50,6 +51,35 @@ static const struct row rows[] = {
 	 0, 0},
 	{"NVF-CLEAR-CACHE-FALSE", "import nvflare.clients as flare\nflare.send(m, False)\n", 0, 0},
 
+	/* what Python takes as false, and send under other names */
+	{"NVF-CLEAR-CACHE-FALSE", FLARE "flare.send(m, clear_cache=0)\n", 1, 2},
+	{"NVF-CLEAR-CACHE-FALSE", FLARE "flare.send(m, clear_cache=None)\nflare.send(m, '')\n", 2,
+	 3},
+	{"NVF-CLEAR-CACHE-FALSE", FLARE "flare.send(m, 0.0)\nflare.send(m, {})\n", 2, 3},
+	{"NVF-CLEAR-CACHE-FALSE", FLARE "flare.send(m, clear_cache=1)\nflare.send(m, 'no')\n", 0,
+	 0},
+	{"NVF-CLEAR-CACHE-FALSE", "import nvflare\nnvflare.client.send(m, clear_cache=0)\n", 1, 2},
+	{"NVF-CLEAR-CACHE-FALSE", "from nvflare.client.api import send\nsend(m, False)\n", 1, 2},
+	{"NVF-CLEAR-CACHE-FALSE", FLARE "send = flare.send\nsend(m, clear_cache=False)\n", 1, 3},
+	{"NVF-CLEAR-CACHE-FALSE", FLARE "s = flare.send\nt = s\nt(m, False)\n", 1, 4},
+	{"NVF-CLEAR-CACHE-FALSE",
+	 FLARE "import functools as f\ns = f.partial(flare.send, clear_cache=False)\n", 1, 3},
+	{"NVF-CLEAR-CACHE-FALSE",
+	 "def train():\n    import nvflare.client as flare\n    flare.send(m, False)\n", 1, 3},
+
+	{"NVF-CLEAR-CACHE-UNKNOWN", FLARE "flare.send(m, clear_cache=keep)\n", 1, 2},
+	{"NVF-CLEAR-CACHE-UNKNOWN", FLARE "flare.send(m, not keep)\nflare.send(m, **kw)\n", 2, 3},
+	{"NVF-CLEAR-CACHE-UNKNOWN", FLARE "flare.send(*args)\n", 1, 2},
+	{"NVF-CLEAR-CACHE-UNKNOWN",
+	 FLARE "from functools import partial\npartial(flare.send, m)()\n", 1, 3},
+	{"NVF-CLEAR-CACHE-UNKNOWN", FLARE "flare.send(m, True)\nflare.send(m, clear_cache=1)\n", 0,
+	 0},
+	{"NVF-CLEAR-CACHE-UNKNOWN", FLARE "flare.send(m, ctx=c)\nsock.send(m, keep)\n", 0, 0},
+
+	{"NVF-SEND-PASSED-ON", FLARE "run(flare.send)\nrun(callback=flare.send)\n", 2, 3},
+	{"NVF-SEND-PASSED-ON", FLARE "x = {'s': flare.send}\n", 1, 2},
+	{"NVF-SEND-PASSED-ON", FLARE "s = flare.send\ns(m)\nrun(sock.send)\n", 0, 0},
+
 	{"NVF-LIGHTNING-KEEPS-PARAMS", "import nvflare.client.lightning as flare\n", 1, 1},
 	{"NVF-LIGHTNING-KEEPS-PARAMS", "\nfrom nvflare.client import lightning\n", 1, 2},
 	{"NVF-LIGHTNING-KEEPS-PARAMS", "from nvflare.app_opt.lightning.api import patch\n", 1, 1},
@@ -57,22 +87,21 @@ static const struct row rows[] = {
 	{"NVF-LIGHTNING-KEEPS-PARAMS", "# import nvflare.client.lightning\n", 0, 0},
 
 	{"NVF-SWARM-TRAIN-ARGS",
-	 "import nvflare\nr = SimpleSwarmLearningRecipe(name='x',\n train_args={'a': 1, "
-	 "\"memory_gc_rounds\": 1})\n",
+	 SWARM "r = SwarmLearningRecipe(name='x',\n train_args={'a': 1, "
+	       "\"memory_gc_rounds\": 1})\n",
 	 1, 3},
 	{"NVF-SWARM-TRAIN-ARGS",
-	 "import nvflare\nr = "
-	 "p.SimpleSwarmLearningRecipe(train_args=dict(cuda_empty_cache=True))\n",
+	 "import nvflare.app_opt.pt.recipes as p\n"
+	 "r = p.SimpleSwarmLearningRecipe(train_args=dict(cuda_empty_cache=True))\n",
 	 1, 2},
 	{"NVF-SWARM-TRAIN-ARGS",
-	 "import nvflare\nr = SimpleSwarmLearningRecipe(train_args={}, memory_gc_rounds=1)\n", 0,
-	 0},
+	 SWARM "r = SwarmLearningRecipe(train_args={}, memory_gc_rounds=1)\n", 0, 0},
 	{"NVF-SWARM-TRAIN-ARGS",
-	 "import nvflare\nr = SimpleSwarmLearningRecipe(train_args={'x': {'memory_gc_rounds': "
-	 "1}})\n",
+	 SWARM "r = SwarmLearningRecipe(train_args={'x': {'memory_gc_rounds': 1}})\n", 0, 0},
+	{"NVF-SWARM-TRAIN-ARGS",
+	 "from nvflare.recipe import FedAvgRecipe\n"
+	 "r = FedAvgRecipe(train_args={'memory_gc_rounds': 1})\n",
 	 0, 0},
-	{"NVF-SWARM-TRAIN-ARGS",
-	 "import nvflare\nr = FedAvgRecipe(train_args={'memory_gc_rounds': 1})\n", 0, 0},
 };
 
 static void check_row(size_t index, const struct row *row)
@@ -118,7 +147,8 @@ static void scripts_without_nvflare_are_passed_over(void **state)
 	tree_write(&tree, "b.py", "\x00\x01", 2);
 	assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
 	assert_int_equal(found.file_count, 0);
-	assert_int_equal(found.problem_count, 0);
+	assert_int_equal(found.problem_count, 1);
+	assert_true(found.problems[0].warning);
 	flmem_recommendations_clear(&found);
 	tree_clear(&tree);
 }

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,9 +90,60 @@ static void other_roles_have_no_settings(void **state)
 	assert_int_equal(settings.count, 77);
 }
 
+/* glibc takes such a value for none, so the role's is set; the note tells of the user's. */
+static void a_value_that_its_reader_ignores_counts_as_not_set(void **state)
+{
+	static const char *const ignored[] = {"0", "abc", "-1", "2x", "", "08"};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(ignored); i++) {
+		char word[64];
+		char *const environment[] = {word, NULL};
+		struct flmem_settings_request request = {.role = FLMEM_ROLE_CLIENT,
+							 .environment = environment};
+		AUTO_SETTINGS struct flmem_settings settings = {0};
+		const struct flmem_setting *arenas;
+
+		snprintf(word, sizeof(word), "MALLOC_ARENA_MAX=%s", ignored[i]);
+		make(&request, &settings);
+		arenas = find(&settings, "MALLOC_ARENA_MAX");
+		assert_string_equal(arenas->value, "2");
+		assert_int_equal(arenas->origin, FLMEM_SETTING_ROLE);
+		assert_int_equal(arenas->note != NULL, *ignored[i] != '\0');
+	}
+}
+
+static void a_tunable_without_effect_leaves_the_variable(void **state)
+{
+	static char *const environment[] = {
+		(char *)"GLIBC_TUNABLES=glibc.malloc.arena_max=0:glibc.malloc.tcache_count=0",
+		NULL};
+	struct flmem_settings_request request = {.role = FLMEM_ROLE_CLIENT,
+						 .environment = environment};
+	AUTO_SETTINGS struct flmem_settings settings = {0};
+
+	(void)state;
+	make(&request, &settings);
+	assert_string_equal(find(&settings, "MALLOC_ARENA_MAX")->value, "2");
+}
+
+static void an_interval_that_fails_is_kept_and_noted(void **state)
+{
+	static char *const environment[] = {(char *)"NVFLARE_CLIENT_MEMORY_GC_ROUNDS=two", NULL};
+	struct flmem_settings_request request = {.role = FLMEM_ROLE_CLIENT,
+						 .environment = environment};
+	AUTO_SETTINGS struct flmem_settings settings = {0};
+
+	(void)state;
+	make(&request, &settings);
+	assert_int_equal(find(&settings, "NVFLARE_CUDA_EMPTY_CACHE") == NULL, true);
+	assert_string_equal(find(&settings, "NVFLARE_CLIENT_MEMORY_GC_ROUNDS")->value, "two");
+	assert_non_null(strstr(find(&settings, "NVFLARE_CLIENT_MEMORY_GC_ROUNDS")->note, "fails"));
+}
+
 static void a_kept_value_that_does_nothing_is_noted(void **state)
 {
-	static char *const environment[] = {(char *)"MALLOC_ARENA_MAX=many",
+	static char *const environment[] = {(char *)"MALLOC_ARENA_MAX=7",
 					    (char *)"NVFLARE_CUDA_EMPTY_CACHE=1",
 					    (char *)"NVFLARE_CLIENT_MEMORY_GC_ROUNDS=3", NULL};
 	struct flmem_settings_request request = {
@@ -101,10 +153,60 @@ static void a_kept_value_that_does_nothing_is_noted(void **state)
 	(void)state;
 	make(&request, &settings);
 	assert_int_equal(find(&settings, "MALLOC_ARENA_MAX")->origin, FLMEM_SETTING_USER);
-	assert_non_null(find(&settings, "MALLOC_ARENA_MAX")->note);
+	assert_null(find(&settings, "MALLOC_ARENA_MAX")->note);
 	assert_non_null(find(&settings, "NVFLARE_CUDA_EMPTY_CACHE")->note);
-	assert_null(find(&settings, "NVFLARE_CLIENT_MEMORY_GC_ROUNDS")->note);
+	assert_non_null(strstr(find(&settings, "NVFLARE_CLIENT_MEMORY_GC_ROUNDS")->note,
+			       "instead of the job's own value"));
 	assert_string_equal(find(&settings, "NVFLARE_CLIENT_MEMORY_GC_ROUNDS")->value, "3");
+}
+
+/* An external trainer takes the variable instead of what the job has tuned. */
+static void an_interval_is_set_only_where_the_job_sets_none(void **state)
+{
+	static const struct {
+		enum flmem_settings_job job;
+		const char *user;  /* NULL: not set */
+		const char *value; /* NULL: left out */
+		bool force;
+		const char *says; /* in the reason of the omission, or in the note; NULL: none */
+	} rows[] = {
+		{FLMEM_SETTINGS_JOB_UNKNOWN, NULL, NULL, false, "--job"},
+		{FLMEM_SETTINGS_JOB_SET, NULL, NULL, false, "sets its own"},
+		{FLMEM_SETTINGS_JOB_UNREAD, NULL, NULL, false, "no external trainer"},
+		{FLMEM_SETTINGS_JOB_LEFT, NULL, "1", false, NULL},
+		{FLMEM_SETTINGS_JOB_UNKNOWN, "3", "3", false, "instead of the job's"},
+		{FLMEM_SETTINGS_JOB_UNKNOWN, "3", "3", true, "instead of the job's"},
+		{FLMEM_SETTINGS_JOB_SET, "3", "3", true, "instead of the job's"},
+		{FLMEM_SETTINGS_JOB_LEFT, "3", "3", false, NULL},
+		{FLMEM_SETTINGS_JOB_LEFT, "3", "1", true, NULL},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
+		char word[64];
+		char *const environment[] = {rows[i].user ? word : NULL, NULL};
+		struct flmem_settings_request request = {.role = FLMEM_ROLE_TRAINER,
+							 .gpu = true,
+							 .job = rows[i].job,
+							 .force = rows[i].force,
+							 .environment = environment};
+		AUTO_SETTINGS struct flmem_settings settings = {0};
+		const struct flmem_setting *one;
+		const char *text;
+
+		snprintf(word, sizeof(word), "NVFLARE_CLIENT_MEMORY_GC_ROUNDS=%s",
+			 rows[i].user ? rows[i].user : "");
+		make(&request, &settings);
+		one = find(&settings, "NVFLARE_CLIENT_MEMORY_GC_ROUNDS");
+		text = one->origin == FLMEM_SETTING_OMITTED ? one->reason : one->note;
+		if (!one->value != !rows[i].value ||
+		    (one->value && strcmp(one->value, rows[i].value) != 0) ||
+		    !text != !rows[i].says || (text && !strstr(text, rows[i].says)))
+			fail_msg("row %zu: %s, %s", i, one->value, text);
+		/* The cache is emptied by the same cleanup. */
+		assert_int_equal(find(&settings, "NVFLARE_CUDA_EMPTY_CACHE")->value != NULL,
+				 rows[i].job == FLMEM_SETTINGS_JOB_LEFT);
+	}
 }
 
 static void a_name_that_only_begins_alike_is_not_the_users(void **state)
@@ -238,7 +340,11 @@ int main(void)
 		cmocka_unit_test(the_table_is_sound),
 		cmocka_unit_test(roles_have_their_values),
 		cmocka_unit_test(other_roles_have_no_settings),
+		cmocka_unit_test(a_value_that_its_reader_ignores_counts_as_not_set),
+		cmocka_unit_test(a_tunable_without_effect_leaves_the_variable),
+		cmocka_unit_test(an_interval_that_fails_is_kept_and_noted),
 		cmocka_unit_test(a_kept_value_that_does_nothing_is_noted),
+		cmocka_unit_test(an_interval_is_set_only_where_the_job_sets_none),
 		cmocka_unit_test(a_name_that_only_begins_alike_is_not_the_users),
 		cmocka_unit_test(preloads_are_joined),
 		cmocka_unit_test(releases_are_compared_by_the_parts_they_have),

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -6,6 +7,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -142,10 +145,28 @@ static void endless_lists_and_names_are_cut(void **state)
 	assert_known(s.ns_pid, 32);
 }
 
+/* The rest of a longer text is unknown: a mask in it would read as none. */
+static void a_text_that_was_cut_is_refused(void **state)
+{
+	static char text[65536];
+	FLMEM_AUTO_CLOSE int fd = memfd_create("status", MFD_CLOEXEC);
+	struct flmem_status status;
+	int length = snprintf(text, sizeof(text), "Name:\tx\nState:\tS (sleeping)\nTgid:\t1\n");
+
+	(void)state;
+	assert_true(fd >= 0);
+	memset(text + length, '\n', sizeof(text) - (size_t)length);
+	assert_int_equal(write(fd, text, (size_t)length), length);
+	assert_int_equal(flmem_status_read_open(fd, &status), 0);
+	assert_int_equal(pwrite(fd, text, sizeof(text), 0), sizeof(text));
+	assert_int_equal(flmem_status_read_open(fd, &status), -EPROTO);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_field_is_read),
+		cmocka_unit_test(a_text_that_was_cut_is_refused),
 		cmocka_unit_test(what_a_zombie_lacks_is_unknown_and_not_zero),
 		cmocka_unit_test(what_an_old_kernel_lacks_is_unknown),
 		cmocka_unit_test(garbled_lines_are_unknown),

@@ -43,6 +43,32 @@ static void an_allocators_code_and_locks_are_guarded(void **state)
 	assert_int_equal(guard.locks[0].end, 0x7000);
 }
 
+static int plan_nothing(const struct flmem_view *view, const struct flmem_allocator *found,
+			const unsigned char *answers, struct flmem_chain *chain,
+			struct flmem_error *err)
+{
+	(void)view, (void)found, (void)answers, (void)chain, (void)err;
+	return 0;
+}
+
+static void joins_of_an_allocator_that_is_built_in_are_guarded(void **state)
+{
+	struct flmem_allocator_ops ops = {.kind = FLMEM_ALLOCATOR_JEMALLOC,
+					  .plan_trim = plan_nothing};
+	struct flmem_allocator_list list = {.count = 1};
+	struct flmem_guard guard = {0};
+
+	(void)state;
+	list.rows[0].ops = &ops;
+	list.rows[0].linkage = FLMEM_LINKAGE_STATIC;
+	flmem_target_guard_fill(NULL, &list, &guard);
+	assert_true(guard.hidden_joins);
+	guard.hidden_joins = false;
+	ops.kind = FLMEM_ALLOCATOR_MIMALLOC; /* has no threads */
+	flmem_target_guard_fill(NULL, &list, &guard);
+	assert_false(guard.hidden_joins);
+}
+
 static void a_runtime_that_owns_its_memory_is_refused(void **state)
 {
 	struct flmem_allocator_ops ops = {.kind = FLMEM_ALLOCATOR_JAVA,
@@ -64,6 +90,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_allocators_code_and_locks_are_guarded),
+		cmocka_unit_test(joins_of_an_allocator_that_is_built_in_are_guarded),
 		cmocka_unit_test(a_runtime_that_owns_its_memory_is_refused),
 	};
 

@@ -170,7 +170,7 @@ static void the_rule_fires_where_it_should(void **state)
 		tree_init(&tree);
 		tree_puts(&tree, "pyproject.toml", projects[i].text);
 		assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
-		assert_int_equal(found.problem_count, 0);
+		assert_int_equal(flmem_recommendations_failures(&found), 0);
 		if (findings_of(&found, "FLWR-SIM-RESOURCES", &last) != projects[i].hits)
 			fail_msg("row %zu", i);
 		tree_clear(&tree);

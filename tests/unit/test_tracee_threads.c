@@ -200,6 +200,15 @@ static bool is_unharmed(const struct row *row, uint64_t rounds)
 }
 
 static bool executes_before_seizure;
+static bool signals_before_interrupt; /* who is interrupted gets a signal first */
+
+static bool is_stopped(pid_t tid)
+{
+	char name[32] = "", state = 0;
+	long tracer = -1;
+
+	return read_thread(tid, &state, &tracer, name) && state == 't';
+}
 
 /*
  * The kernel finds the thread that is to be seized, and then waits for the program that it is about
@@ -220,6 +229,13 @@ long ptrace(enum __ptrace_request request, ...)
 		assert_int_equal(write(page->bells[SECOND][1], "x", 1), 1);
 		await_true(is_program_waiting());
 		tid = page->threads[FIRST];
+	}
+	if (request == PTRACE_INTERRUPT && tid == page->threads[FIRST] &&
+	    signals_before_interrupt) {
+		signals_before_interrupt = false;
+		assert_int_equal(kill((pid_t)tid, SIGTERM), 0);
+		await_true(is_stopped((pid_t)tid));
+		return 0;
 	}
 	return syscall(SYS_ptrace, (long)request, tid, address, data);
 }
@@ -317,24 +333,42 @@ static void so_is_a_child(void **state)
 	try_all(true, true);
 }
 
-static void one_that_is_seized_while_it_executes_is_let_go_of(void **state)
+static void execute_while_seized(void)
 {
 	struct flmem_tracee tracee = {0};
-	pid_t started = target_start(true);
 	int rc;
 
-	(void)state;
 	executes_before_seizure = true;
 	rc = flmem_tracee_seize(&tracee, page->threads[SECOND], page->threads[FIRST]);
 	if (rc == -EPERM) {
-		target_end(started);
 		print_message("SKIP: a child may not be traced here\n");
 		skip();
 	}
 	assert_int_equal(rc, 0);
 	assert_int_equal(flmem_tracee_stop(&tracee, STOP_US), FLMEM_TRACEE_GONE);
 	flmem_tracee_release(&tracee);
+}
+
+static void one_that_is_seized_while_it_executes_is_let_go_of(void **state)
+{
+	pid_t started = target_start(true);
+
+	(void)state;
+	execute_while_seized();
 	await_true(is_program_waiting());
+	target_end(started);
+}
+
+/* A signal that is being delivered to the new program is not lost. */
+static void its_signal_is_passed_on(void **state)
+{
+	pid_t started = target_start(true);
+
+	(void)state;
+	signals_before_interrupt = true;
+	execute_while_seized();
+	assert_false(signals_before_interrupt);
+	await_true(is_gone(FIRST));
 	target_end(started);
 }
 
@@ -342,6 +376,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_that_is_seized_while_it_executes_is_let_go_of),
+		cmocka_unit_test(its_signal_is_passed_on),
 		cmocka_unit_test(a_process_of_somebody_else_is_let_go_of),
 		cmocka_unit_test(so_it_is_by_another_thread_than_the_first),
 		cmocka_unit_test(so_is_a_child),

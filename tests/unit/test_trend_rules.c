@@ -129,7 +129,7 @@ static void run(const struct trend_case *row, struct flmem_recommendations *foun
 	found->server_gc_rounds = found->client_gc_rounds = interval;
 	if (row->version)
 		assert_int_equal(flmem_release_parse(row->version, &release, &err), 0);
-	assert_int_equal(flmem_recommend_recorded(result, "r.rec", &release, found, &err), 0);
+	assert_int_equal(flmem_recommend_recorded(result, NULL, "r.rec", &release, found, &err), 0);
 }
 
 static void check_case(const struct trend_case *row)
@@ -193,6 +193,52 @@ static void a_client_that_climbs_at_1_has_another_cause(void **state)
 	run(&row, &found);
 	assert_int_equal(findings_of(&found, "TREND-CLIMBING", &last), 1);
 	assert_true(last && strstr(last->message, "the interval is not the cause"));
+}
+
+/* Its environment overrides the job up to NVFlare 2.8; a bootstrap file is of a later one. */
+static void a_live_trainer_has_the_interval_of_its_environment(void **state)
+{
+	static const struct {
+		const char *rounds, *other; /* other: the name of a second setting */
+		enum flmem_role role;
+		const char *proposed; /* NULL: no finding */
+	} rows[] = {
+		{"5", NULL, FLMEM_ROLE_TRAINER, NULL},
+		{"2", NULL, FLMEM_ROLE_TRAINER, "5"},
+		{"0", NULL, FLMEM_ROLE_TRAINER, NULL},
+		{"two", NULL, FLMEM_ROLE_TRAINER, "2"},
+		{"5", "NVFLARE_CLIENT_API_BOOTSTRAP", FLMEM_ROLE_TRAINER, "2"},
+		{"5", NULL, CLIENT, "2"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
+		FLMEM_AUTO(flmem_recommendations_clear)
+		struct flmem_recommendations found = {.client_gc_rounds = FLMEM_KNOWN(1)};
+		FLMEM_AUTO(flmem_watch_summary_clear) struct flmem_watch_summary summary = {0};
+		struct flmem_setting_report settings[] = {
+			{.name = (char *)(uintptr_t) "NVFLARE_CLIENT_MEMORY_GC_ROUNDS",
+			 .value = (char *)(uintptr_t)rows[i].rounds},
+			{.name = (char *)(uintptr_t)rows[i].other,
+			 .value = (char *)(uintptr_t) "/b"},
+		};
+		struct flmem_process_report live = {.framework = FLMEM_FRAMEWORK_NVFLARE,
+						    .role = rows[i].role,
+						    .settings = settings,
+						    .setting_count = rows[i].other ? 2 : 1};
+		const struct flmem_release any = {0};
+		const struct flmem_finding *last = NULL;
+
+		replay(FLAT, &summary);
+		summary.results[0].process.framework = FLMEM_FRAMEWORK_NVFLARE;
+		summary.results[0].process.role = rows[i].role;
+		assert_int_equal(flmem_recommend_recorded(&summary.results[0], &live, "r.rec", &any,
+							  &found, NULL),
+				 0);
+		if (findings_of(&found, "NVF-CLI-GC-TUNE", &last) != (rows[i].proposed ? 1U : 0U) ||
+		    (last && rows[i].proposed && strcmp(last->proposed, rows[i].proposed) != 0))
+			fail_msg("row %zu: %s", i, last ? last->proposed : "no finding");
+	}
 }
 
 static int replay_for_recommend(const char *path, struct flmem_watch_summary *ret_summary,
@@ -261,6 +307,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_rule_has_what_triggers_it_and_near_misses),
 		cmocka_unit_test(every_rule_is_tried_both_ways),
+		cmocka_unit_test(a_live_trainer_has_the_interval_of_its_environment),
 		cmocka_unit_test(a_client_that_climbs_at_1_has_another_cause),
 		cmocka_unit_test(a_recording_is_read_by_the_function_of_the_caller),
 		cmocka_unit_test(advice_on_a_watch_is_by_process),

@@ -407,6 +407,7 @@ static void registered_blocks_of_malloc_are_anonymous(void **state)
 		(char[]){"PYTORCH_CUDA_ALLOC_CONF"},
 		(char[]){"expandable_segments:True,pinned_use_cuda_host_register:True"},
 		"environment",
+		NULL,
 	};
 	struct flmem_allocator_report allocator;
 	struct flmem_backing_report nameless;

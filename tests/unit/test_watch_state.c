@@ -50,7 +50,7 @@ static void live(const char *path, char *told)
 }
 
 /* Also the first, which is all zeros: that nothing is wanting is something known. */
-static void pressure_is_told_as_it_changes_live_and_again(void **state)
+static void pressure_is_reported_as_it_changes_live_and_again(void **state)
 {
 	char path[] = "/tmp/flmem-watching-XXXXXX";
 	char told[8] = "", again[8] = "";
@@ -146,7 +146,7 @@ static void jumps_of_the_clock_move_no_sample(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(pressure_is_told_as_it_changes_live_and_again),
+		cmocka_unit_test(pressure_is_reported_as_it_changes_live_and_again),
 		cmocka_unit_test(jumps_of_the_clock_move_no_sample),
 	};
 

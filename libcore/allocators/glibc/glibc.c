@@ -4,6 +4,7 @@
 #include "allocators/glibc/glibc_check.h"
 #include "allocators/glibc/glibc_find.h"
 #include "allocators/glibc/glibc_heap.h"
+#include "allocators/glibc/glibc_threads.h"
 #include "allocators/plan.h"
 #include "allocators/probe.h"
 #include "allocators/release_calls.h"
@@ -147,6 +148,13 @@ static int check_heap(const struct flmem_view *view, const struct flmem_allocato
 	struct flmem_glibc_space space;
 	struct flmem_glibc_damage damage;
 
+	if (flmem_glibc_takes_no_locks(view))
+		return flmem_error_set(
+			err, FLMEM_EUNSAFE, 0,
+			"process %d has threads that its C library did not make (a bare clone()), "
+			"and glibc's malloc takes no locks: a trim could change the heap at the "
+			"same time as such a thread",
+			(int)view->process->pid);
 	if (open_space(view, found, &peek, &space) ||
 	    !flmem_glibc_is_damaged(&space, budget_us, FLMEM_GLIBC_LOOKS, &damage))
 		return 0;
@@ -156,6 +164,31 @@ static int check_heap(const struct flmem_view *view, const struct flmem_allocato
 			       "Some code wrote past the end of a block or into a freed block: "
 			       "the program may crash by itself; restart it",
 			       (int)view->process->pid, damage.list, damage.address, damage.what);
+}
+
+/*
+ * Before 2.34 malloc_trim() calls __morecore, by default __default_morecore(), and
+ * __after_morecore_hook (systrim() in malloc/malloc.c); never __malloc_hook and the other hooks.
+ */
+#define LAST_HOOKS_MINOR 33
+
+static int check_glibc_hooks(const struct flmem_view *view, const struct flmem_allocator *found,
+			     struct flmem_error *err)
+{
+	static const char *const hooks[] = {"__after_morecore_hook", "__morecore"};
+	int minor = flmem_glibc_minor(found->version);
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(hooks); i++) {
+		uint64_t address, function;
+
+		if (minor > 0 && minor <= LAST_HOOKS_MINOR &&
+		    flmem_module_symbol_any(found->module, hooks[i], &address) &&
+		    !flmem_process_read_memory(view->process, address, &function,
+					       sizeof(function)) &&
+		    function && flmem_modules_find(view->modules, function) != found->module)
+			return flmem_plan_refuse_hook(view, found, hooks[i], err);
+	}
+	return 0;
 }
 
 static void read_glibc_heap(const struct flmem_view *view, const struct flmem_allocator *found,
@@ -201,6 +234,7 @@ const struct flmem_allocator_ops flmem_allocator_glibc = {
 	.files = {"libc.so", "libc-2."},
 	.probe = probe_glibc,
 	.plan_trim = plan_glibc_trim,
+	.check_hooks = check_glibc_hooks,
 	.syscalls = list_glibc_syscalls,
 	.guard = guard_allocator,
 	.check = check_heap,

@@ -68,7 +68,7 @@ static enum flmem_glibc_walked find_main(const struct flmem_glibc_space *space,
 
 	last.end = top;
 	last.top_end = find_top_end(space, top);
-	/* The heap may have grown since the mappings were read; then its end is in none of them. */
+	/* The heap may have grown since the mappings were read, beyond the last of them. */
 	if (!last.top_end || last.top_end > (map ? map->end : brk.end) + GROWTH_MAX)
 		return FLMEM_GLIBC_LOST;
 	if (begin && top >= last.start && (!map || flmem_glibc_range_has(&brk, top)))

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "allocators/jemalloc/jemalloc_hooks.h"
 #include "allocators/jemalloc/jemalloc_state.h"
 #include "allocators/plan.h"
 #include "allocators/probe.h"
@@ -121,12 +122,6 @@ static const char *find_prefix_by_variable(const struct flmem_module *module)
 	return prefix;
 }
 
-/* Major version, 0 when unknown. */
-static int parse_major_version(const struct flmem_allocator *found)
-{
-	return isdigit((unsigned char)found->version[0]) ? found->version[0] - '0' : 0;
-}
-
 /*
  * 4.4 and 4.5 purge with MADV_FREE if their build's C library has it (4.4.0's ChangeLog). Earlier
  * ones use MADV_DONTNEED on Linux; later ones count such pages as muzzy.
@@ -193,7 +188,7 @@ static uint64_t plan_jemalloc_query(const struct flmem_view *view,
 	struct flmem_call *call;
 
 	(void)view;
-	if (parse_major_version(found) >= ARENAS_ALL_MIN ||
+	if (flmem_jemalloc_major(found) >= ARENAS_ALL_MIN ||
 	    flmem_plan_function(found, "mallctl", &function, NULL))
 		return 0;
 	out = flmem_chain_put(chain, NULL, sizeof(uint32_t));
@@ -224,8 +219,8 @@ static uint64_t plan_jemalloc_state(const struct flmem_view *view,
  */
 static unsigned count_purges(const struct flmem_allocator *found)
 {
-	const bool whole = parse_major_version(found) >= ARENAS_ALL_MIN ||
-			   parse_major_version(found) == 3 ||
+	const bool whole = flmem_jemalloc_major(found) >= ARENAS_ALL_MIN ||
+			   flmem_jemalloc_major(found) == 3 ||
 			   flmem_text_starts(found->version, "4.0.");
 
 	return whole ? 1 : 3;
@@ -310,6 +305,8 @@ const struct flmem_allocator_ops flmem_allocator_jemalloc = {
 	.probe = probe_jemalloc,
 	.plan_query = plan_jemalloc_query,
 	.plan_trim = plan_jemalloc_trim,
+	.plan_hooks = flmem_jemalloc_plan_hooks,
+	.take_hooks = flmem_jemalloc_take_hooks,
 	.syscalls = list_jemalloc_syscalls,
 	.plan_state = plan_jemalloc_state,
 	.take_state = flmem_jemalloc_take_state,

@@ -347,7 +347,7 @@ uint64_t flmem_jemalloc_take_arenas(const unsigned char *answers, uint64_t first
 				    struct flmem_heap_report *heap)
 {
 	struct flmem_u64 page = flmem_plan_answer(answers, PLACE_OF_PAGE, no_figure);
-	const uint64_t end = heap->arenas.unknown ? 0 : heap->arenas.value;
+	const uint64_t end = flmem_u64_or(heap->arenas, 0);
 	bool damaged = page.unknown || page.value < PAGE_MIN || page.value > PAGE_MAX;
 
 	for (uint64_t i = 0; i < ARENAS_AT_ONCE && first + i < end && !damaged; i++) {

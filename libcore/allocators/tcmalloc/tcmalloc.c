@@ -82,6 +82,25 @@ static int plan_tcmalloc_trim(const struct flmem_view *view, const struct flmem_
 }
 
 /*
+ * Memory for new metadata comes from an object of the program if it has set one
+ * (MallocExtension::SetSystemAllocator(), tc_get_sysalloc_override()); that object's first word is
+ * the address of its class's functions. NULL until the first allocation (src/system-alloc.cc).
+ */
+static int check_tcmalloc_hooks(const struct flmem_view *view, const struct flmem_allocator *found,
+				struct flmem_error *err)
+{
+	uint64_t at, object, functions;
+
+	if (found->variant != FLMEM_TCMALLOC_GPERFTOOLS ||
+	    !flmem_module_symbol_any(found->module, "tcmalloc_sys_alloc", &at) ||
+	    flmem_process_read_memory(view->process, at, &object, sizeof(object)) || !object ||
+	    flmem_process_read_memory(view->process, object, &functions, sizeof(functions)) ||
+	    flmem_modules_find(view->modules, functions) == found->module)
+		return 0;
+	return flmem_plan_refuse_hook(view, found, "a system allocator (SysAllocator)", err);
+}
+
+/*
  * gperftools 2.x: TCMalloc_SystemRelease() with its spin locks (base/spinlock_internal.cc). The
  * calls of google's tcmalloc (hugepage-aware memory, per-processor caches) have not been listed.
  */
@@ -115,6 +134,7 @@ const struct flmem_allocator_ops flmem_allocator_tcmalloc = {
 	.files = {"tcmalloc"},
 	.probe = probe_tcmalloc,
 	.plan_trim = plan_tcmalloc_trim,
+	.check_hooks = check_tcmalloc_hooks,
 	.syscalls = list_tcmalloc_syscalls,
 	.plan_state = flmem_tcmalloc_plan_state,
 	.take_state = flmem_tcmalloc_take_state,

@@ -25,7 +25,7 @@ enum script_kind {
 };
 
 struct script_row {
-	const char *start; /* of the file's name */
+	const char *start; /* of the file name */
 	enum script_kind kind;
 };
 
@@ -153,7 +153,7 @@ static void identify_by_name(enum script_kind kind, struct flmem_identity *ident
 		set_client(identity, NULL);
 }
 
-static bool recognise(const struct flmem_subject *subject, struct flmem_identity *identity)
+static bool recognise_appfl(const struct flmem_subject *subject, struct flmem_identity *identity)
 {
 	const struct flmem_program *program = &subject->program;
 	enum script_kind kind = program->script ? script_kind(program->name) : SCRIPT_OTHER;
@@ -204,7 +204,7 @@ extern const struct flmem_framework_ops flmem_framework_appfl;
 
 const struct flmem_framework_ops flmem_framework_appfl = {
 	.framework = FLMEM_FRAMEWORK_APPFL,
-	.recognise = recognise,
+	.recognise = recognise_appfl,
 	.markers = markers,
 	.files = flmem_appfl_files,
 	.rules = rules,

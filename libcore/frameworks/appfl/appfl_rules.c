@@ -58,7 +58,7 @@ const struct flmem_file_name flmem_appfl_files[] = {
 };
 
 /* The map of the gRPC settings, or NULL. */
-static const struct flmem_node *grpc(const struct flmem_input *input)
+static const struct flmem_node *grpc_settings(const struct flmem_input *input)
 {
 	const struct flmem_node *root = input->document.root;
 
@@ -74,9 +74,9 @@ static bool is_switched(const struct flmem_node *map, const char *key, bool fall
 	return flmem_node_is_kind(node, FLMEM_NODE_BOOL) ? flmem_node_is_true(node) : fallback;
 }
 
-static bool chunks(const struct flmem_input *input)
+static bool has_chunking(const struct flmem_input *input)
 {
-	return is_switched(grpc(input), "use_model_chunking", false);
+	return is_switched(grpc_settings(input), "use_model_chunking", false);
 }
 
 /*
@@ -114,12 +114,14 @@ static const struct flmem_input *next_of(const struct flmem_check *check,
 	const struct flmem_input *input = after ? after + 1 : check->bundle->inputs;
 
 	for (; input < end; input++)
-		if (input->kind == kind && input != check->input && grpc(input))
+		if (input->kind == kind && input != check->input && grpc_settings(input))
 			return input;
 	return NULL;
 }
 
-/* Tenths of a billion parameters that a part of a name states: "8B", "1.5b"; 0 for none. */
+/*
+ * Tenths of a billion parameters that a part of a name states: "8B", "1.5b"; 0 if it states none.
+ */
 static int64_t billions_in(const char *part, size_t length)
 {
 	int64_t tenths = 0;
@@ -135,7 +137,9 @@ static int64_t billions_in(const char *part, size_t length)
 	return at && at + 1 == length && (part[at] == 'B' || part[at] == 'b') ? tenths : 0;
 }
 
-/* Bytes of a model whose name states its parameters ("meta-llama/Llama-3.1-8B"); 0 without. */
+/*
+ * Bytes of a model whose name states its parameters ("meta-llama/Llama-3.1-8B"); 0 if it does not.
+ */
 static int64_t model_bytes(const char *name)
 {
 	int64_t tenths = 0;
@@ -158,11 +162,11 @@ static int64_t configured_model_bytes(const struct flmem_check *check)
 
 static void chunk_off(struct flmem_check *check)
 {
-	const struct flmem_node *map = grpc(check->input);
+	const struct flmem_node *map = grpc_settings(check->input);
 	int64_t bytes = configured_model_bytes(check);
 	char detail[96];
 
-	if (!map || chunks(check->input) || bytes <= LARGE_MODEL)
+	if (!map || has_chunking(check->input) || bytes <= LARGE_MODEL)
 		return;
 	snprintf(detail, sizeof(detail), "the model's name implies about %" PRId64 " GiB",
 		 bytes >> 30);
@@ -172,31 +176,31 @@ static void chunk_off(struct flmem_check *check)
 
 static void chunk_noop(struct flmem_check *check)
 {
-	const struct flmem_node *map = grpc(check->input);
+	const struct flmem_node *map = grpc_settings(check->input);
 	int64_t bytes = configured_model_bytes(check), size;
 
-	if (bytes && chunks(check->input) &&
+	if (bytes && has_chunking(check->input) &&
 	    number_at(map, "model_chunk_size", CHUNK_DEFAULT, &size) && size >= bytes)
 		report_key(check, map, "model_chunk_size", (struct flmem_remark){0});
 }
 
-/* Reported once, at the side that is off. */
+/* Reported once, for the side that has chunking off. */
 static void chunk_one_sided(struct flmem_check *check)
 {
 	bool server = check->input->kind == &flmem_appfl_server_file;
 	const struct flmem_input *other = NULL;
 	char detail[300];
 
-	if (!grpc(check->input) || chunks(check->input))
+	if (!grpc_settings(check->input) || has_chunking(check->input))
 		return;
 	do
 		other = next_of(check, server ? &flmem_appfl_client_file : &flmem_appfl_server_file,
 				other);
-	while (other && !chunks(other));
+	while (other && !has_chunking(other));
 	if (!other)
 		return;
 	snprintf(detail, sizeof(detail), "in %.200s it is on", other->file);
-	report_key(check, grpc(check->input), "use_model_chunking",
+	report_key(check, grpc_settings(check->input), "use_model_chunking",
 		   (struct flmem_remark){.proposed = "True", .detail = detail});
 }
 
@@ -209,23 +213,24 @@ static const struct flmem_input *size_measure(const struct flmem_check *check)
 	const struct flmem_input *server = next_of(check, &flmem_appfl_server_file, NULL);
 	const struct flmem_input *first = next_of(check, &flmem_appfl_client_file, NULL);
 
-	if (server && chunks(server))
+	if (server && has_chunking(server))
 		return server;
-	return first && first < check->input && chunks(first) ? first : NULL;
+	return first && first < check->input && has_chunking(first) ? first : NULL;
 }
 
 static void chunk_size_mismatch(struct flmem_check *check)
 {
 	static const enum flmem_severity warning = FLMEM_SEVERITY_WARNING;
 	const struct flmem_input *measure = size_measure(check);
-	const struct flmem_node *map = grpc(check->input);
+	const struct flmem_node *map = grpc_settings(check->input);
 	struct flmem_remark remark = {0};
 	char detail[300], proposed[24];
 	int64_t own, size;
 
-	if (!measure || !chunks(check->input) ||
+	if (!measure || !has_chunking(check->input) ||
 	    !number_at(map, "model_chunk_size", CHUNK_DEFAULT, &own) ||
-	    !number_at(grpc(measure), "model_chunk_size", CHUNK_DEFAULT, &size) || own == size)
+	    !number_at(grpc_settings(measure), "model_chunk_size", CHUNK_DEFAULT, &size) ||
+	    own == size)
 		return;
 	snprintf(detail, sizeof(detail), "%.200s has %" PRId64, measure->file, size);
 	snprintf(proposed, sizeof(proposed), "%" PRId64, size);
@@ -241,22 +246,22 @@ static void chunk_aggregator(struct flmem_check *check)
 	const struct flmem_node *aggregator = flmem_node_get(server, "aggregator");
 	const char *name = flmem_node_string(aggregator);
 
-	if (name && chunks(check->input) && strcmp(name, "FedAvgAggregator") != 0)
+	if (name && has_chunking(check->input) && strcmp(name, "FedAvgAggregator") != 0)
 		flmem_check_report(check, &(struct flmem_remark){.node = aggregator});
 }
 
 static void optmem_split(struct flmem_check *check)
 {
 	const struct flmem_input *server = next_of(check, &flmem_appfl_server_file, NULL);
-	const struct flmem_node *map = grpc(check->input);
+	const struct flmem_node *map = grpc_settings(check->input);
 	char detail[300];
 
 	if (!map || !server ||
 	    is_switched(map, "optimize_memory", true) ==
-		    is_switched(grpc(server), "optimize_memory", true))
+		    is_switched(grpc_settings(server), "optimize_memory", true))
 		return;
 	snprintf(detail, sizeof(detail), "in %.200s it is %s", server->file,
-		 is_switched(grpc(server), "optimize_memory", true) ? "on" : "off");
+		 is_switched(grpc_settings(server), "optimize_memory", true) ? "on" : "off");
 	report_key(check, map, "optimize_memory", (struct flmem_remark){.detail = detail});
 }
 
@@ -293,12 +298,12 @@ static void message_size(struct flmem_check *check)
 {
 	static const enum flmem_severity warning = FLMEM_SEVERITY_WARNING;
 	const struct flmem_input *server = next_of(check, &flmem_appfl_server_file, NULL);
-	const struct flmem_node *map = grpc(check->input);
+	const struct flmem_node *map = grpc_settings(check->input);
 	char detail[300], proposed[24];
 	int64_t own, theirs;
 
 	if (!map || !server || !number_at(map, "max_message_size", MESSAGE_DEFAULT, &own) ||
-	    !number_at(grpc(server), "max_message_size", MESSAGE_DEFAULT, &theirs) ||
+	    !number_at(grpc_settings(server), "max_message_size", MESSAGE_DEFAULT, &theirs) ||
 	    own == theirs || own <= 0 || theirs <= 0)
 		return;
 	snprintf(detail, sizeof(detail), "%.200s has %" PRId64, server->file, theirs);

@@ -28,7 +28,7 @@ static const struct program_row programs[] = {
 	{"flower-simulation", FLMEM_ROLE_SIMULATOR_SERVER, "simulation"},
 };
 
-static bool recognise(const struct flmem_subject *subject, struct flmem_identity *identity)
+static bool recognise_flower(const struct flmem_subject *subject, struct flmem_identity *identity)
 {
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(programs); i++) {
 		if (strcmp(subject->program.name, programs[i].name) != 0)
@@ -66,7 +66,7 @@ extern const struct flmem_framework_ops flmem_framework_flower;
 
 const struct flmem_framework_ops flmem_framework_flower = {
 	.framework = FLMEM_FRAMEWORK_FLOWER,
-	.recognise = recognise,
+	.recognise = recognise_flower,
 	.markers = markers,
 	.files = flmem_flower_files,
 	.rules = rules,

@@ -8,7 +8,9 @@
 
 #include "base/text.h"
 #include "frameworks/framework.h"
+#include "frameworks/launch.h"
 #include "frameworks/nvflare/nvflare_rules.h"
+#include "frameworks/nvflare/nvflare_troubles.h"
 #include "proc/command.h"
 #include "proc/process.h"
 
@@ -152,7 +154,7 @@ static void set_site(const struct flmem_subject *subject, const struct module_ro
 	flmem_identity_set_site(identity, site);
 }
 
-static bool recognise(const struct flmem_subject *subject, struct flmem_identity *identity)
+static bool recognise_nvflare(const struct flmem_subject *subject, struct flmem_identity *identity)
 {
 	if (is_simulator(subject->command, &subject->program)) {
 		identify_simulator(subject, identity);
@@ -192,25 +194,37 @@ static const struct flmem_round_marker markers[] = {
 	{0},
 };
 
+static const struct flmem_launch_program programs[] = {
+	{NULL, "nvflare.private.fed.app.server.server_train", FLMEM_ROLE_SERVER},
+	{NULL, "nvflare.private.fed.app.client.client_train", FLMEM_ROLE_CLIENT},
+	{NULL, "nvflare.private.fed.app.simulator.simulator", FLMEM_ROLE_SIMULATOR_SERVER},
+	{"nvflare", "simulator", FLMEM_ROLE_SIMULATOR_SERVER},
+	{0},
+};
+
 static const struct flmem_rule_table *const rules[] = {
-	&flmem_nvflare_server_rules, &flmem_nvflare_client_rules, &flmem_nvflare_python_rules,
-	&flmem_nvflare_launch_rules, &flmem_nvflare_key_rules,	  NULL,
+	&flmem_nvflare_server_rules, &flmem_nvflare_client_rules, &flmem_nvflare_interval_rules,
+	&flmem_nvflare_python_rules, &flmem_nvflare_call_rules,	  &flmem_nvflare_launch_rules,
+	&flmem_nvflare_value_rules,  &flmem_nvflare_key_rules,	  NULL,
 };
 
 extern const struct flmem_framework_ops flmem_framework_nvflare;
 
 const struct flmem_framework_ops flmem_framework_nvflare = {
 	.framework = FLMEM_FRAMEWORK_NVFLARE,
-	.recognise = recognise,
+	.recognise = recognise_nvflare,
 	.markers = markers,
 	.files = flmem_nvflare_files,
 	.jobs = &flmem_nvflare_jobs,
+	.programs = programs,
 	.start = &flmem_nvflare_start,
 	.exit_us = EXIT_US,
 	.offloads = flmem_role_is_server,
 	.offload_unread = "read only for NVFlare servers",
+	.own_gc_rounds = flmem_nvflare_own_gc_rounds,
 	.rules = rules,
 	.strategies = &flmem_nvflare_strategies,
+	.troubles = flmem_nvflare_troubles,
 	.live_rules = &flmem_nvflare_live_rules,
 	.trend_rules = &flmem_nvflare_trend_rules,
 	.facts = &flmem_nvflare_facts,

@@ -4,45 +4,18 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WORKFLOWS "nvflare.app_common.workflows."
-#define EXECUTORS "nvflare.app_common.executors."
+#include "base/text.h"
+#include "frameworks/nvflare/nvflare_class_table.h"
 
-/* From the constructors of NVFlare 2.7.2, 2.8.1 and 2.9 in development. */
-static const struct flmem_nvflare_class classes[] = {
-	{.path = WORKFLOWS "fedavg.FedAvg"},
-	{.path = "nvflare.app_opt.pt.fedavg.PTFedAvg"},
-	{.path = "nvflare.app_opt.pt.fedopt_ctl.FedOpt"},
-	{.path = "nvflare.app_opt.tf.fedopt_ctl.FedOpt"},
-	{.path = WORKFLOWS "scaffold.Scaffold"},
-	{.path = WORKFLOWS "cyclic.Cyclic"},
-	{.path = WORKFLOWS "lr.fedavg.FedAvgLR", .gc_ignored = true},
-	{.path = WORKFLOWS "scatter_and_gather.ScatterAndGather", .gc_default = 1},
-	{.path = WORKFLOWS "scatter_and_gather_scaffold.ScatterAndGatherScaffold",
-	 .gc_default = 1,
-	 .gc_ignored = true},
-	{.path = WORKFLOWS "cyclic_ctl.CyclicController", .gc_default = 1},
-	{.path = EXECUTORS "in_process_client_api_executor.InProcessClientAPIExecutor",
-	 .part = FLMEM_NVFLARE_EXECUTOR,
-	 .legacy = true},
-	{.path = "nvflare.app_opt.pt.in_process_client_api_executor.PTInProcessClientAPIExecutor",
-	 .part = FLMEM_NVFLARE_EXECUTOR,
-	 .legacy = true},
-	{.path = "nvflare.app_opt.tf.in_process_client_api_executor.TFInProcessClientAPIExecutor",
-	 .part = FLMEM_NVFLARE_EXECUTOR,
-	 .legacy = true},
-	{.path = EXECUTORS "client_api_launcher_executor.ClientAPILauncherExecutor",
-	 .part = FLMEM_NVFLARE_EXECUTOR,
-	 .legacy = true},
-	{.path = "nvflare.app_opt.pt.client_api_launcher_executor.PTClientAPILauncherExecutor",
-	 .part = FLMEM_NVFLARE_EXECUTOR,
-	 .legacy = true},
-	{.path = "nvflare.app_opt.tf.client_api_launcher_executor.TFClientAPILauncherExecutor",
-	 .part = FLMEM_NVFLARE_EXECUTOR,
-	 .legacy = true},
-	{.path = EXECUTORS "client_api_executor.ClientAPIExecutor", .part = FLMEM_NVFLARE_EXECUTOR},
-	{.path = "nvflare.app_common.ccwf.swarm_client_ctl.SwarmClientController",
-	 .part = FLMEM_NVFLARE_SWARM_EXECUTOR,
-	 .gc_default = 1},
+#define OFFLOAD "enable_tensor_disk_offload"
+
+const char *const flmem_nvflare_names[] = {
+	"memory_gc_rounds",
+	"server_memory_gc_rounds",
+	"client_memory_gc_rounds",
+	"cuda_empty_cache",
+	OFFLOAD,
+	NULL,
 };
 
 const char *flmem_nvflare_short_name(const char *path)
@@ -52,41 +25,150 @@ const char *flmem_nvflare_short_name(const char *path)
 	return dot ? dot + 1 : path;
 }
 
+/* PACKAGE.NAME of a class whose package exports its name. */
+static bool is_exported(const struct flmem_nvflare_class *known, const char *path)
+{
+	size_t length = known->package ? strlen(known->package) : 0;
+
+	return length && strncmp(path, known->package, length) == 0 && path[length] == '.' &&
+	       strcmp(path + length + 1, flmem_nvflare_short_name(known->path)) == 0;
+}
+
+const struct flmem_nvflare_class *flmem_nvflare_class_find(const char *path)
+{
+	if (!flmem_text_starts(path, "nvflare."))
+		return NULL;
+	for (size_t i = 0; i < flmem_nvflare_class_count; i++)
+		if (strcmp(path, flmem_nvflare_classes[i].path) == 0 ||
+		    is_exported(&flmem_nvflare_classes[i], path))
+			return &flmem_nvflare_classes[i];
+	return NULL;
+}
+
 const struct flmem_nvflare_class *flmem_nvflare_class_of(const struct flmem_node *subject)
 {
 	const char *path = flmem_node_string(flmem_node_get(subject, "path"));
 	const char *name = flmem_node_string(flmem_node_get(subject, "name"));
 
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(classes); i++) {
-		const char *known = classes[i].path;
-
-		if (path ? !strcmp(path, known)
-			 : name && !strcmp(name, flmem_nvflare_short_name(known)))
-			return &classes[i];
-	}
+	if (path)
+		return flmem_nvflare_class_find(path);
+	for (size_t i = 0; name && i < flmem_nvflare_class_count; i++)
+		if (!strcmp(name, flmem_nvflare_short_name(flmem_nvflare_classes[i].path)))
+			return &flmem_nvflare_classes[i];
 	return NULL;
 }
 
-bool flmem_nvflare_gc_rounds(const struct flmem_check *check, int64_t *ret_rounds,
-			     const struct flmem_node **ret_node)
+bool flmem_nvflare_accepts(const struct flmem_nvflare_class *known, const char *name,
+			   const char **ret_since)
 {
-	const struct flmem_node *node = flmem_node_get(check->args, "memory_gc_rounds");
-	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
-
-	*ret_node = node;
-	if (node)
-		return flmem_node_integer(flmem_check_resolve(check->input, node), ret_rounds);
-	if (!known)
+	*ret_since = known->since;
+	for (size_t i = 0; i < FLMEM_NVFLARE_SIDES; i++)
+		if (known->intervals[i].arg && strcmp(name, known->intervals[i].arg) == 0)
+			return true;
+	if (strcmp(name, "cuda_empty_cache") == 0)
+		return known->cuda;
+	if (strcmp(name, OFFLOAD) != 0 || !known->offload)
 		return false;
-	*ret_rounds = known->gc_default;
+	*ret_since = known->offload;
 	return true;
 }
 
+bool flmem_nvflare_is_before(const struct flmem_release *release, const char *bound)
+{
+	struct flmem_release other;
+
+	return release->count && !flmem_release_parse(bound, &other, NULL) &&
+	       flmem_release_compare(release, &other) < 0;
+}
+
+bool flmem_nvflare_is_since(const struct flmem_release *release, const char *bound)
+{
+	return release->count && !flmem_nvflare_is_before(release, bound);
+}
+
+bool flmem_nvflare_is_python(const struct flmem_input *input)
+{
+	return input->kind == &flmem_nvflare_python_file;
+}
+
+/* With this many arguments by position, they could be any. */
+#define POSITIONS_KNOWN "8"
+
+const struct flmem_node *flmem_nvflare_open_args(const struct flmem_check *check)
+{
+	static const char *const keys[] = {"**", "*", POSITIONS_KNOWN};
+	const struct flmem_node *open = NULL;
+
+	if (!flmem_nvflare_is_python(check->input))
+		return NULL;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(keys) && !open; i++)
+		open = flmem_node_get(check->args, keys[i]);
+	return open;
+}
+
+const struct flmem_node *flmem_nvflare_arg(const struct flmem_check *check, const char *name)
+{
+	return flmem_node_get(check->args, name);
+}
+
+bool flmem_nvflare_is_on(const struct flmem_check *check, const char *name)
+{
+	const struct flmem_node *value =
+		flmem_check_resolve(check->input, flmem_nvflare_arg(check, name));
+	int64_t number;
+
+	return flmem_node_is_true(value) || (flmem_node_integer(value, &number) && number);
+}
+
+/* Of another class, "memory_gc_rounds" is what its author takes it for: NVFlare's. */
+const char *flmem_nvflare_gc_name(const struct flmem_check *check, enum flmem_nvflare_side side)
+{
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
+
+	if (known)
+		return known->intervals[side].arg;
+	return flmem_nvflare_is_python(check->input) ? NULL : "memory_gc_rounds";
+}
+
+bool flmem_nvflare_gc_rounds(const struct flmem_check *check, enum flmem_nvflare_side side,
+			     int64_t *ret_rounds, const struct flmem_node **ret_node)
+{
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
+	const char *name = flmem_nvflare_gc_name(check, side);
+	const struct flmem_node *node = name ? flmem_nvflare_arg(check, name) : NULL, *value;
+
+	*ret_node = node;
+	value = flmem_check_resolve(check->input, node);
+	if (flmem_node_is_kind(value, FLMEM_NODE_BOOL)) /* in Python a whole number */
+		*ret_rounds = flmem_node_is_true(value);
+	else if (node)
+		return flmem_node_integer(value, ret_rounds);
+	else if (known && known->intervals[side].exists &&
+		 !(name && flmem_nvflare_open_args(check)))
+		*ret_rounds = known->intervals[side].fallback;
+	else
+		return false;
+	return true;
+}
+
+enum flmem_nvflare_side flmem_nvflare_side_of(const struct flmem_check *check)
+{
+	return check->input->kind == &flmem_nvflare_server_file ? FLMEM_NVFLARE_SERVER
+								: FLMEM_NVFLARE_CLIENT;
+}
+
+/* In Python the path of an argument begins with the class; in a job it is that of the node. */
 void flmem_nvflare_report_arg(struct flmem_check *check, const char *name,
 			      const struct flmem_node *node, struct flmem_remark remark)
 {
-	char under_args[64];
+	const char *class = flmem_node_string(flmem_node_get(check->subject, "path"));
+	char under_args[64], path[192];
 
+	if (flmem_nvflare_is_python(check->input) && class) {
+		snprintf(path, sizeof(path), "%.100s%s%.64s", flmem_nvflare_short_name(class),
+			 node ? "." : "", node ? name : "");
+		remark.path = path;
+	}
 	snprintf(under_args, sizeof(under_args), "args.%s", name);
 	remark.node = node ? node : check->args ? check->args : check->subject;
 	if (!node)
@@ -94,7 +176,29 @@ void flmem_nvflare_report_arg(struct flmem_check *check, const char *name,
 	flmem_check_report(check, &remark);
 }
 
-void flmem_nvflare_report_gc_off(struct flmem_check *check, const char *proposed)
+void flmem_nvflare_report_gc(struct flmem_check *check, enum flmem_nvflare_side side,
+			     struct flmem_remark remark)
+{
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
+	const char *name = flmem_nvflare_gc_name(check, side);
+	char detail[192];
+
+	if (name) {
+		flmem_nvflare_report_arg(check, name, flmem_nvflare_arg(check, name), remark);
+		return;
+	}
+	snprintf(detail, sizeof(detail),
+		 "%s has no argument for it: set memory_gc_rounds in the job that it exports",
+		 known ? flmem_nvflare_short_name(known->path) : "the class");
+	flmem_check_report(
+		check,
+		&(struct flmem_remark){.node = flmem_node_get(check->subject, "path"),
+				       .path = known ? flmem_nvflare_short_name(known->path) : NULL,
+				       .detail = detail});
+}
+
+void flmem_nvflare_report_gc_off(struct flmem_check *check, enum flmem_nvflare_side side,
+				 const char *proposed)
 {
 	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
 	struct flmem_remark remark = {.proposed = proposed};
@@ -102,37 +206,79 @@ void flmem_nvflare_report_gc_off(struct flmem_check *check, const char *proposed
 	char detail[128];
 	int64_t rounds;
 
-	if (!flmem_nvflare_gc_rounds(check, &rounds, &node) || rounds != 0)
+	if (!flmem_nvflare_gc_rounds(check, side, &rounds, &node) || rounds != 0)
 		return;
 	if (!node && known) {
 		snprintf(detail, sizeof(detail), "absent, and the default of %s is 0",
 			 flmem_nvflare_short_name(known->path));
 		remark.detail = detail;
 	}
-	flmem_nvflare_report_arg(check, "memory_gc_rounds", node, remark);
+	flmem_nvflare_report_gc(check, side, remark);
 }
 
-bool flmem_nvflare_integer(const struct flmem_input *input, const struct flmem_node *args,
-			   const char *name, int64_t *ret_value)
+/* An argument of this name or position; `*ret_absent` is whether the default applies. */
+static bool read_integer(const struct flmem_check *check, const char *name, const char *position,
+			 int64_t *ret_value, bool *ret_absent)
 {
-	const struct flmem_node *node = flmem_node_get(args, name);
+	const struct flmem_node *node = flmem_nvflare_arg(check, name);
 
-	return flmem_node_integer(flmem_check_resolve(input, node), ret_value);
+	if (!node && position && flmem_nvflare_is_python(check->input))
+		node = flmem_node_get(check->args, position);
+	*ret_absent = !node && !flmem_nvflare_open_args(check);
+	return node && flmem_node_integer(flmem_check_resolve(check->input, node), ret_value);
 }
 
-bool flmem_nvflare_job_rounds(const struct flmem_bundle *bundle, int64_t *ret_rounds)
+bool flmem_nvflare_rounds(const struct flmem_check *check, int64_t *ret_start, int64_t *ret_count)
 {
-	for (size_t i = 0; i < bundle->count; i++) {
-		const struct flmem_input *input = &bundle->inputs[i];
-		const struct flmem_node *workflow;
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
+	int64_t start = 0, count = 0;
+	bool absent;
 
-		if (input->kind != &flmem_nvflare_server_file)
-			continue;
-		workflow = flmem_node_first(flmem_node_get(input->document.root, "workflows"));
-		for (; workflow; workflow = workflow->next)
-			if (flmem_nvflare_integer(input, flmem_node_get(workflow, "args"),
-						  "num_rounds", ret_rounds))
-				return true;
+	if (!read_integer(check, "num_rounds", known ? known->rounds_at : NULL, &count, &absent)) {
+		if (!absent || !known)
+			return false;
+		count = known->rounds;
 	}
-	return false;
+	if (!read_integer(check, "start_round", NULL, &start, &absent) && !absent)
+		return false;
+	if (count <= 0 || start < 0 || count > INT64_MAX - start)
+		return false;
+	*ret_start = start;
+	*ret_count = count;
+	return true;
+}
+
+/* The list of the parts of a file that may have rounds; NULL for a file without them. */
+static const struct flmem_node *parts_of(const struct flmem_input *input)
+{
+	bool parts = input->kind == &flmem_nvflare_server_file || flmem_nvflare_is_python(input);
+
+	return parts ? flmem_node_get(input->document.root, input->kind->parts) : NULL;
+}
+
+bool flmem_nvflare_job_rounds(const struct flmem_check *check, int64_t *ret_rounds)
+{
+	int64_t start, count, most = 0;
+
+	for (size_t i = 0; i < check->bundle->count; i++) {
+		const struct flmem_input *input = &check->bundle->inputs[i];
+		const struct flmem_node *part = flmem_node_first(parts_of(input));
+
+		/* A folder may hold several scripts, each for another job. */
+		if (flmem_nvflare_is_python(input) != flmem_nvflare_is_python(check->input) ||
+		    (flmem_nvflare_is_python(input) && input != check->input))
+			continue;
+		for (; part; part = part->next) {
+			struct flmem_check other = *check;
+
+			other.input = input;
+			other.subject = part;
+			other.args = flmem_node_get(part, "args");
+			if (flmem_nvflare_rounds(&other, &start, &count) && count > most)
+				most = count;
+		}
+	}
+	if (most)
+		*ret_rounds = most;
+	return most;
 }

@@ -3,9 +3,9 @@
 #define FLMEM_FRAMEWORKS_NVFLARE_NVFLARE_CLASSES_H
 
 /*
- * What NVFlare's own classes do with memory_gc_rounds. A job file holds an argument only where it
- * differs from the default of the class (job export compares the two), so an absent key means that
- * default.
+ * NVFlare's classes whose arguments set memory: those of job files, and the recipes, runners and
+ * controllers of the Python that makes a job. A job file holds an argument only where it differs
+ * from the default of the class (job export compares the two), so an absent key means that default.
  */
 
 #include <stdbool.h>
@@ -17,41 +17,101 @@ enum flmem_nvflare_part {
 	FLMEM_NVFLARE_CONTROLLER,     /* runs on the server */
 	FLMEM_NVFLARE_EXECUTOR,	      /* runs a training script on a client */
 	FLMEM_NVFLARE_SWARM_EXECUTOR, /* aggregates on a client */
+	FLMEM_NVFLARE_RECIPE,	      /* makes a whole job; only in Python */
 };
+
+enum flmem_nvflare_side {
+	FLMEM_NVFLARE_SERVER,
+	FLMEM_NVFLARE_CLIENT,
+	FLMEM_NVFLARE_SIDES,
+};
+
+/* The interval of one side's cleanup. */
+struct flmem_nvflare_interval {
+	bool exists;	  /* this side cleans up at all */
+	const char *arg;  /* its argument; NULL: it always is the default */
+	int64_t fallback; /* the default */
+};
+
+#define FLMEM_NVFLARE_ROUNDS_REQUIRED (-1) /* num_rounds has no default */
 
 struct flmem_nvflare_class {
 	const char *path;
-	int64_t gc_default;
+	const char *package;   /* that also exports the name, or NULL */
+	const char *since;     /* first version with the class; NULL: 2.7.2 or before */
+	const char *before;    /* first version without it; NULL: none */
+	int64_t rounds;	       /* default of num_rounds; 0: no such argument */
+	const char *rounds_at; /* its position, as a key; NULL: none */
+	const char *offload;   /* first version with enable_tensor_disk_offload; NULL: none */
+	const char *format;    /* the argument with the format of tensors; NULL: none */
+	struct flmem_nvflare_interval intervals[FLMEM_NVFLARE_SIDES];
 	enum flmem_nvflare_part part;
-	bool gc_ignored; /* accepts the argument and never cleans up */
-	bool legacy;	 /* of the client stack that 2.9 removed */
+	bool pytorch;	 /* the default of that is PyTorch's */
+	bool cuda;	 /* has cuda_empty_cache */
+	bool gc_ignored; /* accepts the interval and never cleans up */
+	bool converts;	 /* pydantic makes integers of numbers in strings and of booleans */
 };
 
-/* The class of a workflow or executor by its `path` (or built-in `name`); NULL when unknown. */
+/* Names of arguments that set memory; ends in NULL. */
+extern const char *const flmem_nvflare_names[];
+
+/* The class of a workflow, executor or call by its `path` (or built-in `name`); NULL if unknown. */
 const struct flmem_nvflare_class *flmem_nvflare_class_of(const struct flmem_node *subject);
+
+/* The class of a full path, also as a package exports it. */
+const struct flmem_nvflare_class *flmem_nvflare_class_find(const char *path);
 
 /* The last name of a dotted class path. */
 const char *flmem_nvflare_short_name(const char *path);
 
+/* Whether the class has the argument in some version; `*ret_since` is the first, or NULL. */
+bool flmem_nvflare_accepts(const struct flmem_nvflare_class *known, const char *name,
+			   const char **ret_since);
+
+/* Whether the version is known and below `bound`, or not below it. */
+bool flmem_nvflare_is_before(const struct flmem_release *release, const char *bound);
+bool flmem_nvflare_is_since(const struct flmem_release *release, const char *bound);
+
+bool flmem_nvflare_is_python(const struct flmem_input *input);
+
+/* Arguments of a call in Python that are known only when it runs: "*" or "**"; NULL: none. */
+const struct flmem_node *flmem_nvflare_open_args(const struct flmem_check *check);
+
+/* The value of an argument; NULL when it is absent, which `open_args` may contradict. */
+const struct flmem_node *flmem_nvflare_arg(const struct flmem_check *check, const char *name);
+
+/* True for true, and for what Python takes as that. */
+bool flmem_nvflare_is_on(const struct flmem_check *check, const char *name);
+
 /*
- * The value of memory_gc_rounds that is in force: the key's, or the default of the class. False
- * where it is not known. `*ret_node` is the key's value, or NULL when it is absent.
+ * The interval of a side that is in force: of the argument, or the default of the class. False
+ * where it is not known, or the side has none. `*ret_node` is the value, or NULL when it is absent.
  */
-bool flmem_nvflare_gc_rounds(const struct flmem_check *check, int64_t *ret_rounds,
-			     const struct flmem_node **ret_node);
+bool flmem_nvflare_gc_rounds(const struct flmem_check *check, enum flmem_nvflare_side side,
+			     int64_t *ret_rounds, const struct flmem_node **ret_node);
+
+/* The side of a file of a job. */
+enum flmem_nvflare_side flmem_nvflare_side_of(const struct flmem_check *check);
+
+/* The name of the interval's argument; NULL where the class has none. */
+const char *flmem_nvflare_gc_name(const struct flmem_check *check, enum flmem_nvflare_side side);
 
 /* Reports on the key `name` of the subject's args, present (`node`) or not. */
 void flmem_nvflare_report_arg(struct flmem_check *check, const char *name,
 			      const struct flmem_node *node, struct flmem_remark remark);
 
-/* Reports memory_gc_rounds where the value in force is 0, with the reason where it is absent. */
-void flmem_nvflare_report_gc_off(struct flmem_check *check, const char *proposed);
+/* The same for the interval of a side, also of a class that has no argument for it. */
+void flmem_nvflare_report_gc(struct flmem_check *check, enum flmem_nvflare_side side,
+			     struct flmem_remark remark);
 
-/* num_rounds of the first workflow of the job's server that sets it; false without one. */
-bool flmem_nvflare_job_rounds(const struct flmem_bundle *bundle, int64_t *ret_rounds);
+/* Reports the interval of a side where the value in force is 0, with the reason where absent. */
+void flmem_nvflare_report_gc_off(struct flmem_check *check, enum flmem_nvflare_side side,
+				 const char *proposed);
 
-/* An integer argument; false when absent or of another type. */
-bool flmem_nvflare_integer(const struct flmem_input *input, const struct flmem_node *args,
-			   const char *name, int64_t *ret_value);
+/* The rounds of a workflow or recipe: its arguments', or the defaults of its class. */
+bool flmem_nvflare_rounds(const struct flmem_check *check, int64_t *ret_start, int64_t *ret_count);
+
+/* The most rounds of a workflow of the job, or of the checked script; false without any. */
+bool flmem_nvflare_job_rounds(const struct flmem_check *check, int64_t *ret_rounds);
 
 #endif

@@ -13,15 +13,14 @@ static bool runs_script(const struct flmem_nvflare_class *known)
 
 static bool empties_cuda(const struct flmem_check *check)
 {
-	return flmem_node_is_true(
-		flmem_check_resolve(check->input, flmem_node_get(check->args, "cuda_empty_cache")));
+	return flmem_nvflare_is_on(check, "cuda_empty_cache");
 }
 
 /* With cuda_empty_cache the same value is worse: NVF-CUDA-NOOP reports it. */
 static void gc_off(struct flmem_check *check)
 {
 	if (!empties_cuda(check))
-		flmem_nvflare_report_gc_off(check, "1");
+		flmem_nvflare_report_gc_off(check, FLMEM_NVFLARE_CLIENT, "1");
 }
 
 static void cuda_noop(struct flmem_check *check)
@@ -29,9 +28,10 @@ static void cuda_noop(struct flmem_check *check)
 	const struct flmem_node *node;
 	int64_t rounds;
 
-	if (empties_cuda(check) && flmem_nvflare_gc_rounds(check, &rounds, &node) && rounds == 0)
-		flmem_nvflare_report_arg(check, "memory_gc_rounds", node,
-					 (struct flmem_remark){.proposed = "1"});
+	if (empties_cuda(check) &&
+	    flmem_nvflare_gc_rounds(check, FLMEM_NVFLARE_CLIENT, &rounds, &node) && rounds == 0)
+		flmem_nvflare_report_gc(check, FLMEM_NVFLARE_CLIENT,
+					(struct flmem_remark){.proposed = "1"});
 }
 
 /* Some num_of_gpus above 0 in the resources of a site; launchers put them one level deeper. */
@@ -97,11 +97,13 @@ static void cuda_missing(struct flmem_check *check)
 /* The executor that runs the training script in the same file, as the subject of a check. */
 static bool find_trainer(const struct flmem_check *check, struct flmem_check *ret_trainer)
 {
-	const struct flmem_node *root = check->input->document.root;
-	const struct flmem_node *entry = flmem_node_first(flmem_node_get(root, "executors"));
+	const struct flmem_input_kind *kind = check->input->kind;
+	const struct flmem_node *entry =
+		flmem_node_first(flmem_node_get(check->input->document.root, kind->parts));
 
 	for (; entry; entry = entry->next) {
-		const struct flmem_node *executor = flmem_node_get(entry, "executor");
+		const struct flmem_node *executor =
+			kind->part ? flmem_node_get(entry, kind->part) : entry;
 
 		if (!runs_script(flmem_nvflare_class_of(executor)))
 			continue;
@@ -122,9 +124,10 @@ static void swarm_split(struct flmem_check *check)
 	char detail[160], proposed[24];
 
 	if (!known || known->part != FLMEM_NVFLARE_SWARM_EXECUTOR ||
-	    !find_trainer(check, &trainer) || !flmem_nvflare_gc_rounds(check, &own, &own_node) ||
-	    !flmem_nvflare_gc_rounds(&trainer, &training, &trainer_node) || own == training ||
-	    !training)
+	    !find_trainer(check, &trainer) ||
+	    !flmem_nvflare_gc_rounds(check, FLMEM_NVFLARE_CLIENT, &own, &own_node) ||
+	    !flmem_nvflare_gc_rounds(&trainer, FLMEM_NVFLARE_CLIENT, &training, &trainer_node) ||
+	    own == training || !training)
 		return;
 	snprintf(detail, sizeof(detail), "aggregation every %" PRId64 ", training every %" PRId64,
 		 own, training);
@@ -153,7 +156,7 @@ static void legacy_executor(struct flmem_check *check)
 	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
 	const struct flmem_node *path = flmem_node_get(check->subject, "path");
 
-	if (known && known->legacy && path)
+	if (known && known->before && path)
 		flmem_check_report(check, &(struct flmem_remark){.node = path});
 }
 
@@ -202,6 +205,7 @@ static void offload_filter(struct flmem_check *check)
 
 #define SERVER_FILE &flmem_nvflare_server_file
 #define CLIENT_FILE &flmem_nvflare_client_file
+#define PYTHON	    &flmem_nvflare_python_file
 #define NVFLARE	    .framework = FLMEM_FRAMEWORK_NVFLARE
 
 static const struct flmem_rule_row rows[] = {
@@ -211,12 +215,13 @@ static const struct flmem_rule_row rows[] = {
 			 NVFLARE,
 			 .since = "2.7.2",
 			 .fixable = true,
-			 .condition = "an executor whose memory_gc_rounds is 0 or absent; absent "
-				      "means off, contrary to the release notes of 2.7.2",
+			 .condition = "an executor or recipe whose memory_gc_rounds "
+				      "(client_memory_gc_rounds) is 0 or absent; absent means off, "
+				      "contrary to the release notes of 2.7.2",
 			 .message = "the client never collects garbage or trims after it has sent "
 				    "its result; set memory_gc_rounds to 1",
 			 .source = FLMEM_SOURCE_NVFLARE_GUIDE},
-		.inputs = {CLIENT_FILE},
+		.inputs = {CLIENT_FILE, PYTHON},
 		.parts = true,
 		.check = gc_off,
 	},
@@ -230,7 +235,7 @@ static const struct flmem_rule_row rows[] = {
 			 .message = "cuda_empty_cache has no effect without a cleanup; set "
 				    "memory_gc_rounds to 1",
 			 .source = FLMEM_SOURCE_NVFLARE_CODE},
-		.inputs = {CLIENT_FILE},
+		.inputs = {CLIENT_FILE, PYTHON},
 		.parts = true,
 		.check = cuda_noop,
 	},
@@ -262,8 +267,8 @@ static const struct flmem_rule_row rows[] = {
 			 .message = "the two halves of a swarm client clean up at different "
 				    "intervals; set the value of the recipe's single argument in "
 				    "both places",
-			 .source = "NVFlare swarm recipe, 2.7.2 to 2.9"},
-		.inputs = {CLIENT_FILE},
+			 .source = "NVFlare swarm recipe, 2.7.2 to 2.9.0"},
+		.inputs = {CLIENT_FILE, PYTHON},
 		.parts = true,
 		.check = swarm_split,
 	},
@@ -292,8 +297,8 @@ static const struct flmem_rule_row rows[] = {
 			 .condition = "an executor class that 2.9 removed",
 			 .message = "NVFlare 2.9 removed this executor, so the job does not load; "
 				    "export the job again, which writes a ClientAPIExecutor",
-			 .source = "NVFlare 2.9 in development"},
-		.inputs = {CLIENT_FILE},
+			 .source = "NVFlare code, 2.8.3 and 2.9.0"},
+		.inputs = {CLIENT_FILE, PYTHON},
 		.parts = true,
 		.check = legacy_executor,
 	},

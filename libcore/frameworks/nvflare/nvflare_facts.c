@@ -2,12 +2,15 @@
 /* Facts about jobs against which other inputs are checked: how often each side cleans up. */
 #include "frameworks/nvflare/nvflare_classes.h"
 
+#include <string.h>
+
 static const char differs[] = "the checked jobs differ in this value";
+static const char at_run_time[] = "the value in a checked file is known only when it runs";
 
 /* One interval for all, or none. */
 static void merge_interval(struct flmem_u64 *all, int64_t rounds)
 {
-	if (rounds < 0 || all->unknown == differs)
+	if (rounds < 0 || all->unknown == differs || all->unknown == at_run_time)
 		return;
 	if (all->unknown)
 		*all = FLMEM_KNOWN((uint64_t)rounds);
@@ -15,57 +18,105 @@ static void merge_interval(struct flmem_u64 *all, int64_t rounds)
 		*all = FLMEM_UNKNOWN(differs);
 }
 
-static void note_interval(struct flmem_check *check)
+static void note_side(struct flmem_check *check, enum flmem_nvflare_side side,
+		      struct flmem_u64 *all)
 {
 	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
-	bool server = check->input->kind == &flmem_nvflare_server_file;
 	const struct flmem_node *node;
 	int64_t rounds;
 
-	if (flmem_nvflare_gc_rounds(check, &rounds, &node) && !(known && known->gc_ignored))
-		merge_interval(server ? &check->found->server_gc_rounds
-				      : &check->found->client_gc_rounds,
-			       rounds);
+	if (known && known->gc_ignored)
+		return;
+	if (flmem_nvflare_gc_rounds(check, side, &rounds, &node))
+		merge_interval(all, rounds);
+	else if (known && known->intervals[side].exists &&
+		 (!node || !flmem_check_resolve(check->input, node) ||
+		  node->kind == FLMEM_NODE_EXPRESSION))
+		*all = FLMEM_UNKNOWN(at_run_time);
+}
+
+static void note_interval(struct flmem_check *check)
+{
+	if (check->input->kind != &flmem_nvflare_client_file)
+		note_side(check, FLMEM_NVFLARE_SERVER, &check->found->server_gc_rounds);
+	if (check->input->kind != &flmem_nvflare_server_file)
+		note_side(check, FLMEM_NVFLARE_CLIENT, &check->found->client_gc_rounds);
 }
 
 /* False if at least one executor does not empty it. */
 static void note_cuda(struct flmem_check *check)
 {
 	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
-	const struct flmem_node *node = flmem_node_get(check->args, "cuda_empty_cache");
+	const struct flmem_node *node = flmem_nvflare_arg(check, "cuda_empty_cache");
 	const struct flmem_node *value = flmem_check_resolve(check->input, node);
 	struct flmem_u64 *all = &check->found->cuda_empty_cache;
-	bool on = flmem_node_is_true(value);
+	bool on = flmem_nvflare_is_on(check, "cuda_empty_cache");
 
-	if (!known || known->part != FLMEM_NVFLARE_EXECUTOR ||
-	    (node && !flmem_node_is_kind(value, FLMEM_NODE_BOOL)))
+	if (!known || !known->cuda || known->part == FLMEM_NVFLARE_SWARM_EXECUTOR)
 		return;
-	if (all->unknown || !on)
+	if (node ? !value || value->kind == FLMEM_NODE_EXPRESSION
+		 : flmem_nvflare_open_args(check) != NULL) {
+		if (all->unknown || all->value)
+			*all = FLMEM_UNKNOWN(at_run_time);
+	} else if (!on || (all->unknown && all->unknown != at_run_time)) {
 		*all = FLMEM_KNOWN(on);
+	}
+}
+
+/* Only client/ex_process/api.py of 2.7.2 to 2.8 reads the environment. */
+static bool starts_trainer(const struct flmem_nvflare_class *known)
+{
+	return known && known->before && strstr(known->path, "ClientAPILauncherExecutor");
+}
+
+static void note_trainer(struct flmem_check *check)
+{
+	struct flmem_trainer_facts *trainers = &check->found->trainers;
+	const struct flmem_node *node;
+	int64_t rounds;
+
+	if (!starts_trainer(flmem_nvflare_class_of(check->subject)))
+		return;
+	trainers->count++;
+	trainers->cuda_count += flmem_nvflare_is_on(check, "cuda_empty_cache");
+	if (!flmem_nvflare_gc_rounds(check, FLMEM_NVFLARE_CLIENT, &rounds, &node)) {
+		trainers->unclear++;
+	} else if (rounds > 0) {
+		if (!trainers->gc_lowest || (uint64_t)rounds < trainers->gc_lowest)
+			trainers->gc_lowest = (uint64_t)rounds;
+		if ((uint64_t)rounds > trainers->gc_highest)
+			trainers->gc_highest = (uint64_t)rounds;
+	}
 }
 
 static void note_offload(struct flmem_check *check)
 {
-	check->found->disk_offload |= flmem_node_is_true(flmem_check_resolve(
-		check->input, flmem_node_get(check->args, "enable_tensor_disk_offload")));
+	check->found->disk_offload |= flmem_nvflare_is_on(check, "enable_tensor_disk_offload");
 }
 
 static const struct flmem_rule_row rows[] = {
 	{
 		.rule = {.framework = FLMEM_FRAMEWORK_NVFLARE},
-		.inputs = {&flmem_nvflare_server_file},
+		.inputs = {&flmem_nvflare_server_file, &flmem_nvflare_python_file},
 		.parts = true,
 		.check = note_offload,
 	},
 	{
 		.rule = {.framework = FLMEM_FRAMEWORK_NVFLARE},
-		.inputs = {&flmem_nvflare_client_file},
+		.inputs = {&flmem_nvflare_client_file, &flmem_nvflare_python_file},
 		.parts = true,
 		.check = note_cuda,
 	},
 	{
 		.rule = {.framework = FLMEM_FRAMEWORK_NVFLARE},
-		.inputs = {&flmem_nvflare_server_file, &flmem_nvflare_client_file},
+		.inputs = {&flmem_nvflare_client_file},
+		.parts = true,
+		.check = note_trainer,
+	},
+	{
+		.rule = {.framework = FLMEM_FRAMEWORK_NVFLARE},
+		.inputs = {&flmem_nvflare_server_file, &flmem_nvflare_client_file,
+			   &flmem_nvflare_python_file},
 		.parts = true,
 		.check = note_interval,
 	},

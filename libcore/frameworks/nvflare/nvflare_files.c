@@ -31,10 +31,20 @@ static bool is_python(const struct flmem_document *document)
 	return python_is_likely(document->syntax, &document->text);
 }
 
+/* Python calls much else. */
+static bool is_own_call(const struct flmem_node *call)
+{
+	const char *path = flmem_node_string(flmem_node_get(call, "path"));
+
+	return path && flmem_text_starts(path, "nvflare.");
+}
+
 const struct flmem_input_kind flmem_nvflare_python_file = {
 	.is_likely = python_is_likely,
 	.is_one = is_python,
 	.by_words = true,
+	.parts = "calls",
+	.is_part = is_own_call,
 };
 
 static bool is_variable_file(const struct flmem_buf *text)
@@ -77,7 +87,8 @@ const struct flmem_file_name flmem_nvflare_files[] = {
 	{META, &flmem_nvflare_meta_file, .match = FLMEM_NAME_STEM},
 	{"config_fed_server", &flmem_nvflare_server_file, .match = FLMEM_NAME_STEM},
 	{"config_fed_client", &flmem_nvflare_client_file, .match = FLMEM_NAME_STEM},
-	{".py", &flmem_nvflare_python_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".py", &flmem_nvflare_python_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PYTHON},
+	{".ipynb", &flmem_nvflare_python_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_NOTEBOOK},
 	{".sh", &flmem_nvflare_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
 	{".service", &flmem_nvflare_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
 	{".dockerfile", &flmem_nvflare_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
@@ -131,6 +142,12 @@ static bool is_foreign(const struct flmem_found_job *job, const struct flmem_fou
 		if (job->files[i].app)
 			return false;
 	return true;
+}
+
+/* A meta file that deploys apps is NVFlare's, even where the apps are missing. */
+static bool claims(const struct flmem_document *document)
+{
+	return flmem_node_is_kind(flmem_node_get(document->root, "deploy_map"), FLMEM_NODE_MAP);
 }
 
 static bool has_config(const struct flmem_found_job *job, const char *app,
@@ -222,5 +239,6 @@ static int check_job(const struct flmem_found_job *job, struct flmem_recommendat
 const struct flmem_job_layout flmem_nvflare_jobs = {
 	.locate = locate,
 	.is_foreign = is_foreign,
+	.claims = claims,
 	.check = check_job,
 };

@@ -11,51 +11,110 @@
 #define NEAR	 2   /* letters that a misspelt key may differ in */
 #define KEYS_MAX 256 /* of a map that is searched for duplicates */
 
-/* Keys of args that affect memory, and their names in recipes, which job files do not accept. */
-static const struct {
-	const char *name;
-	const char *recipe;
-} keys[] = {
-	{"memory_gc_rounds", "server_memory_gc_rounds"},
-	{"memory_gc_rounds", "client_memory_gc_rounds"},
-	{"cuda_empty_cache", NULL},
-	{"enable_tensor_disk_offload", NULL},
-	{"server_expected_format", NULL},
-	{"max_resends", NULL},
-};
+/* Other arguments of executors that a misspelling may be of. */
+static const char *const other_names[] = {"server_expected_format", "max_resends", NULL};
 
 static bool is_near(const char *key, const char *name)
 {
 	return strcmp(key, name) != 0 && flmem_text_distance(key, name) <= NEAR;
 }
 
-/* The key of args that a misspelt one resembles; NULL without such a key. */
-static const char *meant(const char *key)
+static const char *near_one(const char *key, const char *const *names)
 {
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(keys); i++)
-		if (strcmp(key, keys[i].name) == 0)
-			return NULL;
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(keys); i++)
-		if (is_near(key, keys[i].name) || (keys[i].recipe && !strcmp(key, keys[i].recipe)))
-			return keys[i].name;
+	for (; *names; names++)
+		if (is_near(key, *names))
+			return *names;
 	return NULL;
+}
+
+static bool is_listed(const char *key, const char *const *names)
+{
+	for (; *names; names++)
+		if (strcmp(key, *names) == 0)
+			return true;
+	return false;
+}
+
+/* A name that only a setting of memory has. */
+static bool is_about_memory(const char *key)
+{
+	return strstr(key, "memory_gc") || strstr(key, "gc_rounds") || strstr(key, "empty_cache") ||
+	       strstr(key, "disk_offload");
+}
+
+/* The class's own argument for what the key is the name of elsewhere. */
+static void put_meant(const struct flmem_nvflare_class *known, const char *key, char *out,
+		      size_t size)
+{
+	const char *server = known->intervals[FLMEM_NVFLARE_SERVER].arg, *since,
+		   *client = known->intervals[FLMEM_NVFLARE_CLIENT].arg;
+	const char *other = near_one(key, flmem_nvflare_names);
+
+	if (!other)
+		other = near_one(key, other_names);
+	if (other && flmem_nvflare_accepts(known, other, &since))
+		snprintf(out, size, "did you mean %s", other);
+	else if (strstr(key, "gc") && server && client)
+		snprintf(out, size, "did you mean %s",
+			 strstr(key, "client")	 ? client
+			 : strstr(key, "server") ? server
+						 : "server_memory_gc_rounds or "
+						   "client_memory_gc_rounds");
+	else if (strstr(key, "gc") && (server || client))
+		snprintf(out, size, "did you mean %s", server ? server : client);
+	else if (is_listed(key, flmem_nvflare_names) || is_about_memory(key))
+		snprintf(out, size, "%s has no such setting",
+			 flmem_nvflare_short_name(known->path));
+	else
+		snprintf(out, size, "did you mean %s", other ? other : "another name");
+}
+
+/* Whether the class lacks an argument that its name says is about memory. */
+static bool is_unknown(const struct flmem_nvflare_class *known, const char *key)
+{
+	const char *since;
+
+	if (flmem_nvflare_accepts(known, key, &since) || is_listed(key, other_names))
+		return false;
+	return is_listed(key, flmem_nvflare_names) || is_about_memory(key) ||
+	       near_one(key, flmem_nvflare_names) || near_one(key, other_names);
 }
 
 /* User-defined classes accept arguments of any name. */
 static void key_unknown(struct flmem_check *check)
 {
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
 	const struct flmem_node *n = flmem_node_first(check->args);
-	char detail[64];
+	char detail[128];
 
-	if (!flmem_nvflare_class_of(check->subject))
-		return;
-	for (; n; n = n->next) {
-		const char *name = n->key ? meant(n->key) : NULL;
-
-		if (!name)
+	for (; known && n; n = n->next) {
+		if (!n->key || !is_unknown(known, n->key))
 			continue;
-		snprintf(detail, sizeof(detail), "did you mean %s", name);
-		flmem_check_report(check, &(struct flmem_remark){.node = n, .detail = detail});
+		put_meant(known, n->key, detail, sizeof(detail));
+		flmem_nvflare_report_arg(check, n->key, n, (struct flmem_remark){.detail = detail});
+	}
+}
+
+/* An argument of later versions; where the version is not known, what holds before them. */
+static void key_too_new(struct flmem_check *check)
+{
+	static const enum flmem_severity info = FLMEM_SEVERITY_INFO;
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
+	const struct flmem_node *n = flmem_node_first(check->args);
+	char detail[96];
+
+	for (; known && n; n = n->next) {
+		const char *since = NULL;
+
+		if (!n->key || !flmem_nvflare_accepts(known, n->key, &since) || !since ||
+		    since == known->since || flmem_nvflare_is_since(&check->release, since))
+			continue;
+		snprintf(detail, sizeof(detail), "%s has it from %s on",
+			 flmem_nvflare_short_name(known->path), since);
+		flmem_nvflare_report_arg(
+			check, n->key, n,
+			(struct flmem_remark){.detail = detail,
+					      .severity = check->release.count ? NULL : &info});
 	}
 }
 
@@ -77,24 +136,29 @@ static void key_unknown_above(struct flmem_check *check)
 
 static void gc_too_old(struct flmem_check *check)
 {
-	static const char *const names[] = {"memory_gc_rounds", "cuda_empty_cache"};
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
+	const char *since;
 
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++) {
-		const struct flmem_node *node = flmem_node_get(check->args, names[i]);
+	for (const char *const *name = flmem_nvflare_names; known && *name; name++) {
+		const struct flmem_node *node = flmem_nvflare_arg(check, *name);
 
-		if (node && flmem_nvflare_class_of(check->subject))
-			flmem_check_report(check, &(struct flmem_remark){.node = node});
+		if (node && flmem_nvflare_accepts(known, *name, &since))
+			flmem_nvflare_report_arg(check, *name, node, (struct flmem_remark){0});
 	}
 }
 
-static void executor_too_new(struct flmem_check *check)
+static void class_too_new(struct flmem_check *check)
 {
 	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
 	const struct flmem_node *path = flmem_node_get(check->subject, "path");
+	char detail[96];
 
-	if (known && path &&
-	    strcmp(flmem_nvflare_short_name(known->path), "ClientAPIExecutor") == 0)
-		flmem_check_report(check, &(struct flmem_remark){.node = path});
+	if (!known || !known->since || !path ||
+	    !flmem_nvflare_is_before(&check->release, known->since))
+		return;
+	snprintf(detail, sizeof(detail), "%s is in %s and later",
+		 flmem_nvflare_short_name(known->path), known->since);
+	flmem_check_report(check, &(struct flmem_remark){.node = path, .detail = detail});
 }
 
 /* A later entry of the same map with the same key. */
@@ -124,6 +188,18 @@ static void find_duplicates(struct flmem_check *check, const struct flmem_node *
 	}
 }
 
+/* Without a workflow or executor there is nothing to check, and nothing that NVFlare runs. */
+static void parts_missing(struct flmem_check *check)
+{
+	const char *name = check->input->kind->parts;
+	const struct flmem_node *parts = flmem_node_get(check->subject, name);
+
+	if (flmem_node_is_kind(parts, FLMEM_NODE_LIST) && parts->first)
+		return;
+	flmem_check_report(check, &(struct flmem_remark){.node = parts ? parts : check->subject,
+							 .missing = parts ? NULL : name});
+}
+
 /* In HOCON a later key is meant to replace or extend an earlier one. */
 static void key_twice(struct flmem_check *check)
 {
@@ -131,6 +207,7 @@ static void key_twice(struct flmem_check *check)
 		find_duplicates(check, check->subject);
 }
 
+#define PYTHON	    &flmem_nvflare_python_file
 #define NVFLARE	    .framework = FLMEM_FRAMEWORK_NVFLARE
 #define SERVER_FILE &flmem_nvflare_server_file
 #define CLIENT_FILE &flmem_nvflare_client_file
@@ -142,14 +219,29 @@ static const struct flmem_rule_row rows[] = {
 		.rule = {.id = "NVF-KEY-UNKNOWN",
 			 .severity = FLMEM_SEVERITY_ERROR,
 			 NVFLARE,
-			 .condition = "an argument of an NVFlare class whose name resembles that "
-				      "of a memory setting, or is the recipe's name for it",
+			 .condition = "an argument that an NVFlare class lacks and whose name is "
+				      "or resembles that of a memory setting: misspelt, of another "
+				      "class, or a recipe's name in a job file",
 			 .message = "the class has no argument with this name, so the job does not "
 				    "load",
-			 .source = "NVFlare code, 2.7.2 to 2.9"},
-		.inputs = {SERVER_FILE, CLIENT_FILE},
+			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
+		.inputs = {SERVER_FILE, CLIENT_FILE, PYTHON},
 		.parts = true,
 		.check = key_unknown,
+	},
+	{
+		.rule = {.id = "NVF-KEY-TOO-NEW",
+			 .severity = FLMEM_SEVERITY_ERROR,
+			 NVFLARE,
+			 .since = "2.7.2",
+			 .condition = "enable_tensor_disk_offload of a class that has it only from "
+				      "2.8 or 2.9 on (for information where the version is not "
+				      "known)",
+			 .message = "older versions refuse this argument with a TypeError",
+			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
+		.inputs = {SERVER_FILE, CLIENT_FILE, PYTHON},
+		.parts = true,
+		.check = key_too_new,
 	},
 	{
 		.rule = {.id = "NVF-KEY-IGNORED",
@@ -159,7 +251,7 @@ static const struct flmem_rule_row rows[] = {
 				      "tensor_download_chunk_size or np_download_chunk_size",
 			 .message = "NVFlare does not read a key with this name, so the default "
 				    "applies",
-			 .source = "NVFlare code, 2.7.2 to 2.9"},
+			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
 		.inputs = {SERVER_FILE, CLIENT_FILE},
 		.check = key_unknown_above,
 	},
@@ -175,7 +267,7 @@ static const struct flmem_rule_row rows[] = {
 			 .message = "NVFlare supports this argument from 2.7.2 on; the job does "
 				    "not load in older versions",
 			 .source = "NVFlare code, 2.7.0 to 2.7.2"},
-		.inputs = {SERVER_FILE, CLIENT_FILE},
+		.inputs = {SERVER_FILE, CLIENT_FILE, PYTHON},
 		.parts = true,
 		.check = gc_too_old,
 	},
@@ -185,13 +277,25 @@ static const struct flmem_rule_row rows[] = {
 			 NVFLARE,
 			 .before = "2.9",
 			 .certain = true,
-			 .condition = "ClientAPIExecutor in a job for a version that lacks it",
-			 .message = "NVFlare 2.9 introduced this executor; export the job with the "
-				    "version that runs it",
-			 .source = "NVFlare 2.9 in development"},
-		.inputs = {CLIENT_FILE},
+			 .condition = "ClientAPIExecutor, or a recipe of 2.9, in a job for a "
+				      "version that lacks it",
+			 .message = "NVFlare 2.9 introduced this class; make and export the job "
+				    "with the version that runs it",
+			 .source = "NVFlare code, 2.8.3 and 2.9.0"},
+		.inputs = {CLIENT_FILE, PYTHON},
 		.parts = true,
-		.check = executor_too_new,
+		.check = class_too_new,
+	},
+	{
+		.rule = {.id = "NVF-PARTS-MISSING",
+			 .severity = FLMEM_SEVERITY_ERROR,
+			 NVFLARE,
+			 .condition = "config_fed_server without workflows, config_fed_client "
+				      "without executors",
+			 .message = "NVFlare refuses the job: nothing is specified to run",
+			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
+		.inputs = {SERVER_FILE, CLIENT_FILE},
+		.check = parts_missing,
 	},
 	{
 		.rule = {.id = "KEY-TWICE",

@@ -1,117 +1,63 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules for files that start NVFlare: scripts, images, units, Compose and Kubernetes files. */
-#include "frameworks/launch.h"
+#include "frameworks/launch_check.h"
 
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <flmem/parse.h>
-
+#include "allocators/glibc/glibc_arena_max.h"
 #include "base/text.h"
 #include "frameworks/nvflare/nvflare_rules.h"
 
 #define ARENAS_SERVER_MAX 8
 #define ARENAS_CLIENT_MAX 4
 
-/* A check function checks one launch. */
-struct launch_check {
-	struct flmem_check *check;
-	const struct flmem_launches *launches;
-	const struct flmem_launch *launch;
-	int index;
-};
-
-static void each_launch(struct flmem_check *check, void (*look)(const struct launch_check *one))
+static bool preloads_jemalloc(const struct flmem_launch_check *one)
 {
-	struct flmem_launches launches;
-
-	flmem_launches_read(check->input, &launches);
-	for (size_t i = 0; i < launches.launch_count; i++)
-		look(&(struct launch_check){.check = check,
-					    .launches = &launches,
-					    .launch = &launches.launches[i],
-					    .index = (int)i});
-}
-
-/* Each variable of the file whose value is known. */
-static void each_variable(struct flmem_check *check,
-			  void (*look)(struct flmem_check *check,
-				       const struct flmem_launch_variable *variable))
-{
-	struct flmem_launches launches;
-
-	flmem_launches_read(check->input, &launches);
-	for (size_t i = 0; i < launches.variable_count; i++)
-		if (launches.variables[i].value[0])
-			look(check, &launches.variables[i]);
-}
-
-static const struct flmem_launch_variable *find(const struct launch_check *one,
-						enum flmem_launch_name name)
-{
-	return flmem_launch_find(one->launches, one->index, name);
-}
-
-static void report_variable(struct flmem_check *check, const struct flmem_launch_variable *variable,
-			    const char *proposed, const char *detail)
-{
-	struct flmem_node node = {.kind = FLMEM_NODE_STRING, .text = "", .place = variable->place};
-
-	flmem_check_report(check, &(struct flmem_remark){.node = &node,
-							 .path = flmem_launch_names[variable->name],
-							 .proposed = proposed,
-							 .detail = detail});
-}
-
-static bool preloads_jemalloc(const struct launch_check *one)
-{
-	const struct flmem_launch_variable *preload = find(one, FLMEM_LAUNCH_LD_PRELOAD);
-	const struct flmem_launch_variable *asked = find(one, FLMEM_LAUNCH_JEMALLOC_PRELOAD);
+	const struct flmem_launch_variable *preload =
+		flmem_launch_variable_of(one, FLMEM_LAUNCH_LD_PRELOAD);
+	const struct flmem_launch_variable *asked =
+		flmem_launch_variable_of(one, FLMEM_LAUNCH_JEMALLOC_PRELOAD);
 
 	return (preload && strstr(preload->value, "jemalloc")) ||
 	       (asked && strcmp(asked->value, "true") == 0);
 }
 
-static const char *arenas_of(enum flmem_role role)
-{
-	return role == FLMEM_ROLE_CLIENT ? "2" : "4";
-}
-
-static void arena_unset(const struct launch_check *one)
+static void arena_unset(const struct flmem_launch_check *one)
 {
 	struct flmem_node node = {.kind = FLMEM_NODE_MAP, .text = "", .place = one->launch->place};
 
 	if (one->launches->open || one->launches->musl || preloads_jemalloc(one) ||
-	    find(one, FLMEM_LAUNCH_LD_PRELOAD) || find(one, FLMEM_LAUNCH_ARENA_MAX))
+	    flmem_launch_variable_of(one, FLMEM_LAUNCH_LD_PRELOAD) ||
+	    flmem_launch_variable_of(one, FLMEM_LAUNCH_ARENA_MAX))
 		return;
 	flmem_check_report(
 		one->check,
 		&(struct flmem_remark){.node = &node,
 				       .missing = flmem_launch_names[FLMEM_LAUNCH_ARENA_MAX],
-				       .proposed = arenas_of(one->launch->role)});
+				       .proposed = flmem_launch_arenas(one->launch->role)});
 }
 
-/* The number of arenas that a launch sets; false when it is not set or not known. */
-static bool arenas(const struct launch_check *one,
+/* The limit of arenas that a launch sets; false when there is none, or it is not known. */
+static bool arenas(const struct flmem_launch_check *one,
 		   const struct flmem_launch_variable **ret_variable, uint64_t *ret_count)
 {
-	*ret_variable = find(one, FLMEM_LAUNCH_ARENA_MAX);
-	return *ret_variable &&
-	       !flmem_parse_u64((*ret_variable)->value, 0, UINT32_MAX, ret_count, NULL);
+	*ret_variable = flmem_launch_variable_of(one, FLMEM_LAUNCH_ARENA_MAX);
+	return *ret_variable && flmem_glibc_arena_max_parse((*ret_variable)->value, ret_count);
 }
 
-static void arena_client_4(const struct launch_check *one)
+static void arena_client_4(const struct flmem_launch_check *one)
 {
 	const struct flmem_launch_variable *variable;
 	uint64_t count;
 
 	if (one->launch->role == FLMEM_ROLE_CLIENT && arenas(one, &variable, &count) &&
 	    count == 4 && strcmp(flmem_text_basename(one->check->input->file), "sub_start.sh") == 0)
-		report_variable(one->check, variable, "2", NULL);
+		flmem_launch_report(one->check, variable, "2", NULL);
 }
 
-static void arena_high(const struct launch_check *one)
+static void arena_high(const struct flmem_launch_check *one)
 {
 	bool client = one->launch->role == FLMEM_ROLE_CLIENT;
 	const struct flmem_launch_variable *variable;
@@ -119,21 +65,22 @@ static void arena_high(const struct launch_check *one)
 
 	if (arenas(one, &variable, &count) &&
 	    count > (client ? ARENAS_CLIENT_MAX : ARENAS_SERVER_MAX))
-		report_variable(one->check, variable, arenas_of(one->launch->role),
-				client ? "a client" : "a server");
+		flmem_launch_report(one->check, variable, flmem_launch_arenas(one->launch->role),
+				    client ? "a client" : "a server");
 }
 
-static void arena_useless(const struct launch_check *one)
+static void arena_useless(const struct flmem_launch_check *one)
 {
-	const struct flmem_launch_variable *variable = find(one, FLMEM_LAUNCH_ARENA_MAX);
+	const struct flmem_launch_variable *variable =
+		flmem_launch_variable_of(one, FLMEM_LAUNCH_ARENA_MAX);
 	bool musl = one->launches->musl;
 
 	if (variable && (musl || preloads_jemalloc(one)))
-		report_variable(one->check, variable, NULL,
-				musl ? "the image uses musl" : "jemalloc is preloaded");
+		flmem_launch_report(one->check, variable, NULL,
+				    musl ? "the image uses musl" : "jemalloc is preloaded");
 }
 
-static void musl_no_trim(const struct launch_check *one)
+static void musl_no_trim(const struct flmem_launch_check *one)
 {
 	struct flmem_node node = {.kind = FLMEM_NODE_MAP, .text = "", .place = one->launch->place};
 
@@ -147,42 +94,45 @@ static void musl_no_trim(const struct launch_check *one)
 }
 
 /* Without MALLOC_CONF, NVFlare's start script sets both decay times itself where it preloads. */
-static void jemalloc_decay(const struct launch_check *one)
+static void jemalloc_decay(const struct flmem_launch_check *one)
 {
-	const struct flmem_launch_variable *conf = find(one, FLMEM_LAUNCH_MALLOC_CONF);
-	const struct flmem_launch_variable *preload = find(one, FLMEM_LAUNCH_LD_PRELOAD);
+	const struct flmem_launch_variable *conf =
+		flmem_launch_variable_of(one, FLMEM_LAUNCH_MALLOC_CONF);
+	const struct flmem_launch_variable *preload =
+		flmem_launch_variable_of(one, FLMEM_LAUNCH_LD_PRELOAD);
 	const char *decay = "dirty_decay_ms:5000,muzzy_decay_ms:5000";
 
 	if (!preloads_jemalloc(one))
 		return;
 	if (!conf && preload && strstr(preload->value, "jemalloc"))
-		report_variable(one->check, preload, NULL, "MALLOC_CONF is not set");
+		flmem_launch_report(one->check, preload, NULL, "MALLOC_CONF is not set");
 	else if (conf && conf->value[0] &&
 		 (!strstr(conf->value, "decay_ms:") || strstr(conf->value, "decay_ms:-1")))
-		report_variable(one->check, conf, decay, NULL);
+		flmem_launch_report(one->check, conf, decay, NULL);
 }
 
-static void env_dead(struct flmem_check *check, const struct flmem_launch_variable *variable)
+static void env_dead(const struct flmem_launch_check *one,
+		     const struct flmem_launch_variable *variable)
 {
 	if (variable->name == FLMEM_LAUNCH_GC_ROUNDS ||
 	    variable->name == FLMEM_LAUNCH_CUDA_EMPTY_CACHE)
-		report_variable(check, variable, NULL, flmem_launch_names[variable->name]);
+		flmem_launch_report(one->check, variable, NULL, flmem_launch_names[variable->name]);
 }
 
-static void env_cuda_literal(struct flmem_check *check,
+static void env_cuda_literal(const struct flmem_launch_check *one,
 			     const struct flmem_launch_variable *variable)
 {
 	if (variable->name == FLMEM_LAUNCH_CUDA_EMPTY_CACHE &&
 	    strcasecmp(variable->value, "true") != 0 && strcasecmp(variable->value, "false") != 0)
-		report_variable(check, variable, "true", NULL);
+		flmem_launch_report(one->check, variable, "true", NULL);
 }
 
-static void env_jemalloc_literal(struct flmem_check *check,
+static void env_jemalloc_literal(const struct flmem_launch_check *one,
 				 const struct flmem_launch_variable *variable)
 {
-	if (variable->name == FLMEM_LAUNCH_JEMALLOC_PRELOAD &&
+	if (variable->name == FLMEM_LAUNCH_JEMALLOC_PRELOAD && variable->value[0] &&
 	    strcmp(variable->value, "true") != 0 && strcmp(variable->value, "false") != 0)
-		report_variable(check, variable, "true", NULL);
+		flmem_launch_report(one->check, variable, "true", NULL);
 }
 
 static bool is_below(const char *path, const char *top)
@@ -193,9 +143,10 @@ static bool is_below(const char *path, const char *top)
 }
 
 /* /dev/shm is always tmpfs; other directories if the file itself mounts them so. */
-static void offload_tmpfs(const struct launch_check *one)
+static void offload_tmpfs(const struct flmem_launch_check *one)
 {
-	const struct flmem_launch_variable *variable = find(one, FLMEM_LAUNCH_TMPDIR);
+	const struct flmem_launch_variable *variable =
+		flmem_launch_variable_of(one, FLMEM_LAUNCH_TMPDIR);
 	const char *path = variable ? variable->value : "/tmp";
 	const struct flmem_launch_mount *mount =
 		flmem_launch_mount_of(one->launches, one->index, path);
@@ -204,7 +155,7 @@ static void offload_tmpfs(const struct launch_check *one)
 	if (!one->check->found->disk_offload || one->launch->role == FLMEM_ROLE_CLIENT || !*path)
 		return;
 	if (variable && is_below(path, "/dev/shm"))
-		report_variable(one->check, variable, NULL, "/dev/shm is tmpfs");
+		flmem_launch_report(one->check, variable, NULL, "/dev/shm is tmpfs");
 	if (!mount)
 		return;
 	node.place = mount->place;
@@ -215,52 +166,52 @@ static void offload_tmpfs(const struct launch_check *one)
 
 static void check_offload_tmpfs(struct flmem_check *check)
 {
-	each_launch(check, offload_tmpfs);
+	flmem_launch_check_each(check, offload_tmpfs);
 }
 
 static void check_arena_unset(struct flmem_check *check)
 {
-	each_launch(check, arena_unset);
+	flmem_launch_check_each(check, arena_unset);
 }
 
 static void check_arena_client_4(struct flmem_check *check)
 {
-	each_launch(check, arena_client_4);
+	flmem_launch_check_each(check, arena_client_4);
 }
 
 static void check_arena_high(struct flmem_check *check)
 {
-	each_launch(check, arena_high);
+	flmem_launch_check_each(check, arena_high);
 }
 
 static void check_arena_useless(struct flmem_check *check)
 {
-	each_launch(check, arena_useless);
+	flmem_launch_check_each(check, arena_useless);
 }
 
 static void check_musl_no_trim(struct flmem_check *check)
 {
-	each_launch(check, musl_no_trim);
+	flmem_launch_check_each(check, musl_no_trim);
 }
 
 static void check_jemalloc_decay(struct flmem_check *check)
 {
-	each_launch(check, jemalloc_decay);
+	flmem_launch_check_each(check, jemalloc_decay);
 }
 
 static void check_env_dead(struct flmem_check *check)
 {
-	each_variable(check, env_dead);
+	flmem_launch_check_variables(check, env_dead);
 }
 
 static void check_env_cuda_literal(struct flmem_check *check)
 {
-	each_variable(check, env_cuda_literal);
+	flmem_launch_check_variables(check, env_cuda_literal);
 }
 
 static void check_env_jemalloc_literal(struct flmem_check *check)
 {
-	each_variable(check, env_jemalloc_literal);
+	flmem_launch_check_variables(check, env_jemalloc_literal);
 }
 
 #define NVFLARE	 .framework = FLMEM_FRAMEWORK_NVFLARE
@@ -355,7 +306,7 @@ static const struct flmem_rule_row rows[] = {
 				 "NVFLARE_CLIENT_MEMORY_GC_ROUNDS or NVFLARE_CUDA_EMPTY_CACHE set",
 			 .message = "NVFlare 2.9 no longer reads this variable, although its guide "
 				    "still lists it; set it in the job instead",
-			 .source = "NVFlare 2.9 in development"},
+			 .source = "NVFlare code, 2.8.3 and 2.9.0"},
 		LAUNCH,
 		.check = check_env_dead,
 	},

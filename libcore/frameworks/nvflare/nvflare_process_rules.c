@@ -7,10 +7,45 @@
 #include "frameworks/nvflare/nvflare_rules.h"
 #include "rules/live_rules.h"
 #include "rules/trend_rules.h"
+#include "runtimes/cpython_int.h"
 
 /* The guide's "stable": at least this many cleanups after the rounds of the warm-up. */
 #define CLEANUPS_SEEN 2U
 #define WARM_UP	      2U
+
+#define GC_ROUNDS "NVFLARE_CLIENT_MEMORY_GC_ROUNDS"
+
+/* Set for external trainers from 2.9 on, which do not read the interval from the environment. */
+#define BOOTSTRAP "NVFLARE_CLIENT_API_BOOTSTRAP"
+
+/* 2.7.2 to 2.8: client/ex_process/api.py. A value below 1 turns the cleanup off. */
+struct flmem_u64 flmem_nvflare_own_gc_rounds(const struct flmem_process_report *process)
+{
+	const char *value = flmem_live_setting(process, GC_ROUNDS);
+	int64_t rounds;
+
+	if (process->role != FLMEM_ROLE_TRAINER || !value || flmem_live_setting(process, BOOTSTRAP))
+		return FLMEM_UNKNOWN("its environment does not set it");
+	if (flmem_python_int_parse(value, &rounds) != FLMEM_PYTHON_INT_VALID)
+		return FLMEM_UNKNOWN(GC_ROUNDS " in its environment is not a whole number");
+	return FLMEM_KNOWN(rounds > 0 ? (uint64_t)rounds : 0);
+}
+
+/* Trainers inherit the environment of the client. */
+static bool gc_invalid(const struct flmem_process_report *process, struct flmem_live_remark *remark)
+{
+	const char *value = flmem_live_setting(process, GC_ROUNDS);
+	int64_t rounds;
+
+	if (process->framework != FLMEM_FRAMEWORK_NVFLARE || !process->role ||
+	    flmem_role_is_server(process->role) || !value ||
+	    flmem_live_setting(process, BOOTSTRAP) ||
+	    flmem_python_int_parse(value, &rounds) != FLMEM_PYTHON_INT_INVALID)
+		return false;
+	remark->path = GC_ROUNDS;
+	flmem_live_put(remark->current, sizeof(remark->current), value);
+	return true;
+}
 
 static bool profile_blind(const struct flmem_process_report *process,
 			  struct flmem_live_remark *remark)
@@ -59,8 +94,19 @@ static const struct flmem_live_row live_rows[] = {
 			  "NVFLARE_CLIENT_MEMORY_PROFILE set for a trainer in a separate process",
 		  .message = "NVFlare 2.9 does not log the memory of external trainers; use flmem "
 			     "watch",
-		  .source = "NVFlare 2.9 in development"},
+		  .source = "NVFlare code, 2.8.3 and 2.9.0"},
 	 .check = profile_blind},
+	{.rule = {.id = "LIVE-ENV-GC-INVALID",
+		  .severity = FLMEM_SEVERITY_ERROR,
+		  .framework = FLMEM_FRAMEWORK_NVFLARE,
+		  .since = "2.7.2",
+		  .before = "2.9",
+		  .condition = "NVFLARE_CLIENT_MEMORY_GC_ROUNDS that is not a whole number, in a "
+			       "client or trainer",
+		  .message = "flare.init() of an external trainer fails on this value; set a "
+			     "whole number, or leave the interval to the job",
+		  .source = "NVFlare 2.7.2 and 2.8.1, client/ex_process/api.py"},
+	 .check = gc_invalid},
 };
 
 const struct flmem_live_table flmem_nvflare_live_rules = {live_rows, FLMEM_ARRAY_SIZE(live_rows)};

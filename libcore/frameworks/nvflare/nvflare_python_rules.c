@@ -1,349 +1,173 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rules for the Python of a job: what a training script sends, and the arguments of a recipe. Only
- * names imported from NVFlare count: send() of any other object is ignored.
+ * Rules for what the Python of a job sends and imports. Only names imported from NVFlare count:
+ * send() of any other object is ignored.
  */
-
 #include <string.h>
 
 #include "base/text.h"
-#include "documents/python.h"
-#include "frameworks/nvflare/nvflare_rules.h"
+#include "frameworks/nvflare/nvflare_classes.h"
 
-#define NAMES_MAX 16
-#define NAME_MAX_ 64
-
-/* The names under which a script imports NVFlare's client API. */
-struct names {
-	char modules[NAMES_MAX][NAME_MAX_];   /* "flare" of `import nvflare.client as flare` */
-	char functions[NAMES_MAX][NAME_MAX_]; /* "send" of `from nvflare.client import send` */
-	size_t module_count, function_count;
-	struct flmem_place lightning; /* of the import; end 0: none */
+enum clearing {
+	CLEARS,
+	KEEPS,
+	UNCERTAIN,
 };
 
-/* Iterates over the words with one word of lookahead. */
-struct reader {
-	struct flmem_python python;
-	struct flmem_python_word word, before;
-};
-
-static void advance_word(struct reader *reader)
-{
-	reader->before = reader->word;
-	reader->word = flmem_python_next(&reader->python);
-}
-
-static bool accept_mark(struct reader *reader, const char *text)
-{
-	if (!flmem_python_is(&reader->word, text))
-		return false;
-	advance_word(reader);
-	return true;
-}
-
-static void start_reader(struct reader *reader, const struct flmem_input *input)
-{
-	*reader = (struct reader){0};
-	flmem_python_init(&reader->python, input->document.text.data);
-	advance_word(reader);
-}
-
-static void copy_word(const struct flmem_python_word *word, char out[NAME_MAX_])
-{
-	size_t length = word->place.end - word->place.start;
-
-	if (word->kind != FLMEM_PYTHON_NAME || length >= NAME_MAX_)
-		length = 0;
-	memcpy(out, word->text, length);
-	out[length] = '\0';
-}
-
-/* "a.b.c"; the reader is then after it; truncated names match nothing. */
-static void read_dotted(struct reader *reader, char *out, size_t size)
-{
-	size_t used = 0;
-
-	out[0] = '\0';
-	do {
-		char part[NAME_MAX_];
-		size_t length;
-
-		copy_word(&reader->word, part);
-		length = strlen(part);
-		advance_word(reader);
-		if (used + length + 2 > size)
-			continue;
-		if (used)
-			out[used++] = '.';
-		memcpy(out + used, part, length + 1);
-		used += length;
-	} while (accept_mark(reader, "."));
-}
-
-static void add_name(char list[NAMES_MAX][NAME_MAX_], size_t *count, const char *name)
-{
-	size_t length = strlen(name);
-
-	if (*count < NAMES_MAX && length && length < NAME_MAX_)
-		memcpy(list[(*count)++], name, length + 1);
-}
+static const char at_run_time[] =
+	"a call of send() in the job's Python files has a clear_cache that is known only when it "
+	"runs";
 
 static bool is_lightning(const char *module)
 {
 	return strcmp(module, "nvflare.client.lightning") == 0 ||
-	       strncmp(module, "nvflare.app_opt.lightning", strlen("nvflare.app_opt.lightning")) ==
-		       0;
+	       flmem_text_starts(module, "nvflare.client.lightning.") ||
+	       flmem_text_starts(module, "nvflare.app_opt.lightning");
 }
 
-static void note_module(struct names *names, const char *module, const char *alias,
-			const struct flmem_place *place)
+static bool is_send(const char *path)
 {
-	if (is_lightning(module) && !names->lightning.end)
-		names->lightning = *place;
-	if (strcmp(module, "nvflare.client") == 0 ||
-	    strcmp(module, "nvflare.client.lightning") == 0)
-		add_name(names->modules, &names->module_count, alias);
-}
+	static const char *const paths[] = {"nvflare.client.send", "nvflare.client.api.send",
+					    "nvflare.client.lightning.send"};
 
-/* import a.b as c, d */
-static void read_import(struct reader *reader, struct names *names)
-{
-	struct flmem_place place = reader->before.place;
-
-	do {
-		char module[128], alias[128];
-
-		read_dotted(reader, module, sizeof(module));
-		memcpy(alias, module, sizeof(alias));
-		if (accept_mark(reader, "as"))
-			read_dotted(reader, alias, sizeof(alias));
-		note_module(names, module, alias, &place);
-	} while (accept_mark(reader, ","));
-}
-
-/* One name of `from MODULE import NAME as ALIAS`. */
-static void note_import(struct names *names, const char *module, const char *name,
-			const char *alias, const struct flmem_place *place)
-{
-	char full[256];
-
-	if (strlen(module) + strlen(name) + 2 > sizeof(full))
-		return;
-	memcpy(full, module, strlen(module));
-	full[strlen(module)] = '.';
-	memcpy(full + strlen(module) + 1, name, strlen(name) + 1);
-	if (is_lightning(module))
-		note_module(names, module, "", place);
-	note_module(names, full, alias, place);
-	if (strcmp(full, "nvflare.client.send") == 0)
-		add_name(names->functions, &names->function_count, alias);
-}
-
-static void read_from(struct reader *reader, struct names *names)
-{
-	struct flmem_place place = reader->before.place;
-	char module[128];
-
-	read_dotted(reader, module, sizeof(module));
-	if (!accept_mark(reader, "import"))
-		return;
-	if (accept_mark(reader, "*")) {
-		if (strcmp(module, "nvflare.client") == 0)
-			add_name(names->functions, &names->function_count, "send");
-		return;
-	}
-	accept_mark(reader, "(");
-	do {
-		char name[NAME_MAX_], alias[NAME_MAX_];
-
-		copy_word(&reader->word, name);
-		copy_word(&reader->word, alias);
-		advance_word(reader);
-		if (accept_mark(reader, "as")) {
-			copy_word(&reader->word, alias);
-			advance_word(reader);
-		}
-		note_import(names, module, name, alias, &place);
-	} while (accept_mark(reader, ","));
-}
-
-static void read_names(const struct flmem_input *input, struct names *names)
-{
-	struct reader reader;
-
-	*names = (struct names){0};
-	start_reader(&reader, input);
-	while (reader.word.kind != FLMEM_PYTHON_END) {
-		if (accept_mark(&reader, "import"))
-			read_import(&reader, names);
-		else if (accept_mark(&reader, "from"))
-			read_from(&reader, names);
-		else
-			advance_word(&reader);
-	}
-}
-
-static bool is_listed(char list[NAMES_MAX][NAME_MAX_], size_t count, const char *name)
-{
-	for (size_t i = 0; i < count; i++)
-		if (strcmp(list[i], name) == 0)
+	for (size_t i = 0; path && i < FLMEM_ARRAY_SIZE(paths); i++)
+		if (strcmp(path, paths[i]) == 0)
 			return true;
 	return false;
 }
 
-/* Whether a dotted name that is called is the client API's send. */
-static bool is_send(struct names *names, char *called)
+/* The worst of all calls counts, then the one that is not known. */
+static void note_send(struct flmem_check *check, enum clearing clearing)
 {
-	char *dot = strrchr(called, '.');
-	bool listed;
+	struct flmem_u64 *all = &check->found->clear_cache;
 
-	if (!dot)
-		return is_listed(names->functions, names->function_count, called);
-	if (strcmp(dot, ".send") != 0)
+	if (clearing == KEEPS)
+		*all = FLMEM_KNOWN(0);
+	else if (clearing == UNCERTAIN && (all->unknown || all->value))
+		*all = FLMEM_UNKNOWN(at_run_time);
+	else if (clearing == CLEARS && all->unknown && all->unknown != at_run_time)
+		*all = FLMEM_KNOWN(1);
+}
+
+/* What Python takes as false. */
+static bool is_false(const struct flmem_node *value)
+{
+	switch (value->kind) {
+	case FLMEM_NODE_NULL:
+		return true;
+	case FLMEM_NODE_BOOL:
+		return !flmem_node_is_true(value);
+	case FLMEM_NODE_INTEGER:
+	case FLMEM_NODE_REAL:
+		return !value->text[strspn(value->text, "-0.")];
+	case FLMEM_NODE_STRING:
+		return !*value->text;
+	case FLMEM_NODE_MAP:
+		return !value->first;
+	default:
 		return false;
-	*dot = '\0';
-	listed = is_listed(names->modules, names->module_count, called);
-	*dot = '.';
-	return listed;
-}
-
-static void report_word(struct flmem_check *check, const struct flmem_python_word *word,
-			const char *path, const char *proposed)
-{
-	struct flmem_node node = {.kind = FLMEM_NODE_STRING, .text = "", .place = word->place};
-
-	flmem_check_report(
-		check, &(struct flmem_remark){.node = &node, .path = path, .proposed = proposed});
-}
-
-/* By how many the open brackets change at the word. */
-static int bracket_change(const struct flmem_python_word *word)
-{
-	if (word->kind != FLMEM_PYTHON_MARK)
-		return 0;
-	if (strchr("([{", *word->text))
-		return 1;
-	return strchr(")]}", *word->text) ? -1 : 0;
-}
-
-/* False if at least one call does not clear. */
-static void note_send(struct flmem_check *check, bool clears)
-{
-	if (check->found->clear_cache.unknown || !clears)
-		check->found->clear_cache = FLMEM_KNOWN(clears);
-}
-
-/* The arguments of a call: clear_cache=False, or False as the second one by position. */
-static void check_send(struct flmem_check *check, struct reader *reader)
-{
-	struct flmem_python_word before = {0}, last = {0};
-	unsigned position = 0;
-	int depth = 1;
-
-	note_send(check, true);
-	while (depth && reader->word.kind != FLMEM_PYTHON_END) {
-		struct flmem_python_word word = reader->word;
-		bool by_name =
-			flmem_python_is(&before, "clear_cache") && flmem_python_is(&last, "=");
-
-		advance_word(reader);
-		depth += bracket_change(&word);
-		if (depth == 1 && flmem_python_is(&word, "False") &&
-		    (by_name || (position == 1 && flmem_python_is(&last, ","))) &&
-		    (flmem_python_is(&reader->word, ",") || flmem_python_is(&reader->word, ")"))) {
-			note_send(check, false);
-			report_word(check, &word, "clear_cache", "True");
-		}
-		position += depth == 1 && flmem_python_is(&word, ",");
-		before = last;
-		last = word;
 	}
 }
 
-/* Advances to the next name that is called; `called` holds its dotted text. False at the end. */
-static bool next_call(struct reader *reader, char *called, size_t size)
+/* send(model, clear_cache=True); `*ret_node` is the value, or what may hold it, or NULL. */
+static enum clearing clearing_of(const struct flmem_check *check,
+				 const struct flmem_node **ret_node)
 {
-	while (reader->word.kind != FLMEM_PYTHON_END) {
-		bool whole = !flmem_python_is(&reader->before, ".") &&
-			     !flmem_python_is(&reader->before, "def");
+	const struct flmem_node *node = flmem_nvflare_arg(check, "clear_cache");
 
-		if (reader->word.kind != FLMEM_PYTHON_NAME || !whole) {
-			advance_word(reader);
-			continue;
-		}
-		read_dotted(reader, called, size);
-		if (accept_mark(reader, "("))
-			return true;
+	*ret_node = node ? node : flmem_nvflare_arg(check, "1");
+	if (!*ret_node) {
+		*ret_node = flmem_nvflare_open_args(check);
+		return *ret_node ? UNCERTAIN : CLEARS;
 	}
-	return false;
+	if ((*ret_node)->kind == FLMEM_NODE_EXPRESSION)
+		return UNCERTAIN;
+	return is_false(*ret_node) ? KEEPS : CLEARS;
+}
+
+static bool is_send_call(const struct flmem_check *check)
+{
+	return is_send(flmem_node_string(flmem_node_get(check->subject, "path")));
 }
 
 static void clear_cache_false(struct flmem_check *check)
 {
-	struct reader reader;
-	struct names names;
-	char called[128];
+	const struct flmem_node *node;
+	enum clearing clearing;
 
-	read_names(check->input, &names);
-	start_reader(&reader, check->input);
-	while (next_call(&reader, called, sizeof(called)))
-		if (is_send(&names, called))
-			check_send(check, &reader);
+	if (!is_send_call(check))
+		return;
+	clearing = clearing_of(check, &node);
+	note_send(check, clearing);
+	if (clearing == KEEPS)
+		flmem_check_report(check, &(struct flmem_remark){.node = node,
+								 .path = "clear_cache",
+								 .proposed = "True"});
+}
+
+static void clear_cache_unknown(struct flmem_check *check)
+{
+	const struct flmem_node *node;
+
+	if (is_send_call(check) && clearing_of(check, &node) == UNCERTAIN)
+		flmem_check_report(check,
+				   &(struct flmem_remark){.node = node,
+							  .path = "clear_cache",
+							  .detail = "an argument of send()"});
+}
+
+/* send that is passed on: its caller is not known. */
+static void send_passed_on(struct flmem_check *check)
+{
+	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "values"));
+
+	for (; n; n = n->next) {
+		if (!is_send(n->text))
+			continue;
+		note_send(check, UNCERTAIN);
+		flmem_check_report(check, &(struct flmem_remark){.node = n,
+								 .path = "send",
+								 .detail = "send() is passed on"});
+	}
 }
 
 static void lightning(struct flmem_check *check)
 {
-	struct flmem_python_word word = {.kind = FLMEM_PYTHON_NAME};
-	struct names names;
+	const char *text = check->input->document.text.data;
+	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "imports"));
+	struct flmem_node statement;
 
-	read_names(check->input, &names);
-	if (!names.lightning.end)
+	while (n && !is_lightning(n->text))
+		n = n->next;
+	if (!n)
 		return;
-	note_send(check, false);
-	word.place = names.lightning;
-	word.place.end = word.place.start +
-			 strcspn(check->input->document.text.data + word.place.start, "\r\n#");
-	report_word(check, &word, "import", NULL);
+	note_send(check, KEEPS);
+	statement = *n;
+	statement.place.end =
+		statement.place.start + strcspn(text + statement.place.start, "\r\n#");
+	flmem_check_report(check, &(struct flmem_remark){.node = &statement, .path = "import"});
 }
 
-/* A key of {"name": ...}, or of dict(name=...). */
-static bool is_key(const struct reader *reader, const struct flmem_python_word *word,
-		   const char *name)
-{
-	return (flmem_python_is_string(word, name) && flmem_python_is(&reader->word, ":")) ||
-	       (flmem_python_is(word, name) && flmem_python_is(&reader->word, "="));
-}
-
-/* train_args of a swarm recipe, at any position among the arguments of the call. */
-static void check_train_args(struct flmem_check *check, struct reader *reader)
-{
-	bool inside = false;
-	int depth = 1;
-
-	while (depth && reader->word.kind != FLMEM_PYTHON_END) {
-		struct flmem_python_word word = reader->word;
-
-		advance_word(reader);
-		depth += bracket_change(&word);
-		if (depth == 1)
-			inside = flmem_python_is(&word, "train_args") ||
-				 (inside && !flmem_python_is(&word, ","));
-		if (inside && depth == 2 && is_key(reader, &word, "memory_gc_rounds"))
-			report_word(check, &word, "train_args.memory_gc_rounds", NULL);
-		if (inside && depth == 2 && is_key(reader, &word, "cuda_empty_cache"))
-			report_word(check, &word, "train_args.cuda_empty_cache", NULL);
-	}
-}
-
+/* train_args of a swarm recipe are those of the runner, which gets these two from the recipe. */
 static void swarm_train_args(struct flmem_check *check)
 {
-	struct reader reader;
-	char called[128];
+	static const char *const keys[][2] = {
+		{"memory_gc_rounds", "train_args.memory_gc_rounds"},
+		{"cuda_empty_cache", "train_args.cuda_empty_cache"},
+	};
+	const char *path = flmem_node_string(flmem_node_get(check->subject, "path"));
+	const struct flmem_node *args = flmem_nvflare_arg(check, "train_args");
 
-	start_reader(&reader, check->input);
-	while (next_call(&reader, called, sizeof(called)))
-		if (flmem_text_ends(called, "SwarmLearningRecipe"))
-			check_train_args(check, &reader);
+	if (!path || !flmem_text_starts(path, "nvflare.") ||
+	    !flmem_text_ends(path, "SwarmLearningRecipe"))
+		return;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(keys); i++) {
+		const struct flmem_node *node = flmem_node_get(args, keys[i][0]);
+
+		if (node)
+			flmem_check_report(
+				check, &(struct flmem_remark){.node = node, .path = keys[i][1]});
+	}
 }
 
 #define NVFLARE .framework = FLMEM_FRAMEWORK_NVFLARE
@@ -355,16 +179,45 @@ static const struct flmem_rule_row rows[] = {
 			 .severity = FLMEM_SEVERITY_ERROR,
 			 NVFLARE,
 			 .since = "2.7.2",
-			 .condition =
-				 "a call of the client API's send with clear_cache False, by name "
-				 "or as the second argument",
+			 .condition = "a call of the client API's send, under any name, with a "
+				      "clear_cache that Python takes as false, by name or as the "
+				      "second argument",
 			 .message =
 				 "the sent and received parameters stay in memory until the next "
 				 "round; leave clear_cache at True, the most effective setting of "
 				 "a client, unless the script reads them after sending",
 			 .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 		SCRIPT,
+		.parts = true,
 		.check = clear_cache_false,
+	},
+	{
+		.rule = {.id = "NVF-CLEAR-CACHE-UNKNOWN",
+			 .severity = FLMEM_SEVERITY_INFO,
+			 NVFLARE,
+			 .since = "2.7.2",
+			 .condition = "a call of send whose clear_cache is a variable or in "
+				      "**arguments",
+			 .message = "cannot tell whether the parameters are released after "
+				    "sending: the value is known only when the script runs",
+			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
+		SCRIPT,
+		.parts = true,
+		.check = clear_cache_unknown,
+	},
+	{
+		.rule = {.id = "NVF-SEND-PASSED-ON",
+			 .severity = FLMEM_SEVERITY_INFO,
+			 NVFLARE,
+			 .since = "2.7.2",
+			 .condition =
+				 "the client API's send as a value: an argument, an attribute, "
+				 "an entry of a list",
+			 .message = "cannot tell whether the parameters are released after "
+				    "sending: the call is elsewhere",
+			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
+		SCRIPT,
+		.check = send_passed_on,
 	},
 	{
 		.rule = {.id = "NVF-LIGHTNING-KEEPS-PARAMS",
@@ -375,7 +228,7 @@ static const struct flmem_rule_row rows[] = {
 				      "nvflare.app_opt.lightning",
 			 .message = "a patched Lightning trainer sends with clear_cache False, so "
 				    "its parameters stay in memory between rounds",
-			 .source = "NVFlare code, 2.7.2 to 2.9"},
+			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
 		SCRIPT,
 		.check = lightning,
 	},
@@ -391,6 +244,7 @@ static const struct flmem_rule_row rows[] = {
 				    "arguments of the recipe itself",
 			 .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 		SCRIPT,
+		.parts = true,
 		.check = swarm_train_args,
 	},
 };

@@ -4,6 +4,8 @@
 
 /* The files of NVFlare and the rules about them; its start commands and strategies. */
 
+#include <flmem/process_report.h>
+
 #include "frameworks/files.h"
 #include "frameworks/strategies.h"
 #include "rules/rules.h"
@@ -22,10 +24,17 @@ extern const struct flmem_rule_table flmem_nvflare_server_rules;
 extern const struct flmem_rule_table flmem_nvflare_client_rules;
 extern const struct flmem_rule_table flmem_nvflare_python_rules;
 extern const struct flmem_rule_table flmem_nvflare_launch_rules;
+extern const struct flmem_rule_table flmem_nvflare_value_rules;
 extern const struct flmem_rule_table flmem_nvflare_key_rules;
+extern const struct flmem_rule_table flmem_nvflare_interval_rules;
+extern const struct flmem_rule_table flmem_nvflare_call_rules;
 extern const struct flmem_rule_table flmem_nvflare_facts;
 extern const struct flmem_live_table flmem_nvflare_live_rules;
 extern const struct flmem_trend_table flmem_nvflare_trend_rules;
+
+/* The `own_gc_rounds` of NVFlare. */
+struct flmem_u64 flmem_nvflare_own_gc_rounds(const struct flmem_process_report *process);
+
 extern const struct flmem_strategies flmem_nvflare_strategies;
 
 #endif

@@ -15,29 +15,12 @@ static bool cleans(int64_t start, int64_t count, int64_t interval)
 	return (start + count) / interval > start / interval;
 }
 
-/* The rounds of the workflow, if its arguments define them; else false. */
-static bool find_rounds(const struct flmem_check *check, int64_t *ret_start, int64_t *ret_count)
-{
-	int64_t start = 0, count;
-
-	if (!flmem_nvflare_integer(check->input, check->args, "num_rounds", &count) || count <= 0)
-		return false;
-	if (flmem_node_get(check->args, "start_round") &&
-	    !flmem_nvflare_integer(check->input, check->args, "start_round", &start))
-		return false;
-	if (start < 0 || count > INT64_MAX - start)
-		return false;
-	*ret_start = start;
-	*ret_count = count;
-	return true;
-}
-
 /* Every 5 rounds, or every one in a job that is too short for that. */
 static const char *good_interval(const struct flmem_check *check)
 {
 	int64_t start, count;
 
-	return find_rounds(check, &start, &count) && !cleans(start, count, 5) ? "1" : "5";
+	return flmem_nvflare_rounds(check, &start, &count) && !cleans(start, count, 5) ? "1" : "5";
 }
 
 static void gc_off(struct flmem_check *check)
@@ -45,7 +28,7 @@ static void gc_off(struct flmem_check *check)
 	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
 
 	if (!known || !known->gc_ignored)
-		flmem_nvflare_report_gc_off(check, good_interval(check));
+		flmem_nvflare_report_gc_off(check, FLMEM_NVFLARE_SERVER, good_interval(check));
 }
 
 static void gc_ignored(struct flmem_check *check)
@@ -54,11 +37,18 @@ static void gc_ignored(struct flmem_check *check)
 	const struct flmem_node *node;
 	int64_t rounds;
 
-	if (known && known->gc_ignored && flmem_nvflare_gc_rounds(check, &rounds, &node) && node &&
+	if (known && known->gc_ignored &&
+	    flmem_nvflare_gc_rounds(check, FLMEM_NVFLARE_SERVER, &rounds, &node) && node &&
 	    rounds > 0)
-		flmem_nvflare_report_arg(
-			check, "memory_gc_rounds", node,
+		flmem_nvflare_report_gc(
+			check, FLMEM_NVFLARE_SERVER,
 			(struct flmem_remark){.detail = flmem_nvflare_short_name(known->path)});
+}
+
+/* ", the default" of rounds that the arguments do not hold. */
+static const char *by_default(const struct flmem_check *check)
+{
+	return flmem_nvflare_arg(check, "num_rounds") ? "" : ", the default";
 }
 
 static void server_never_cleans(struct flmem_check *check)
@@ -67,53 +57,42 @@ static void server_never_cleans(struct flmem_check *check)
 	int64_t interval, start, count;
 	char detail[160];
 
-	if (!flmem_nvflare_gc_rounds(check, &interval, &node) || !node || interval <= 0 ||
-	    !find_rounds(check, &start, &count) || cleans(start, count, interval))
+	if (!flmem_nvflare_gc_rounds(check, FLMEM_NVFLARE_SERVER, &interval, &node) || !node ||
+	    interval <= 0 || !flmem_nvflare_rounds(check, &start, &count) ||
+	    cleans(start, count, interval))
 		return;
 	snprintf(detail, sizeof(detail),
-		 "rounds %" PRId64 " to %" PRId64 ", cleanup every %" PRId64, start,
-		 start + count - 1, interval);
-	flmem_nvflare_report_arg(
-		check, "memory_gc_rounds", node,
+		 "rounds %" PRId64 " to %" PRId64 "%s, cleanup every %" PRId64, start,
+		 start + count - 1, by_default(check), interval);
+	flmem_nvflare_report_gc(
+		check, FLMEM_NVFLARE_SERVER,
 		(struct flmem_remark){.detail = detail, .proposed = good_interval(check)});
 }
 
 /* A client counts what it sends: at least once a round, more often where it also validates. */
 static void client_never_cleans(struct flmem_check *check)
 {
-	int64_t interval, count;
+	int64_t interval, start, count;
 	const struct flmem_node *node;
 	char detail[128];
 
-	if (!flmem_nvflare_gc_rounds(check, &interval, &node) || !node ||
-	    !flmem_nvflare_job_rounds(check->bundle, &count) || count <= 0 || interval <= count)
+	if (!flmem_nvflare_gc_rounds(check, FLMEM_NVFLARE_CLIENT, &interval, &node) || !node ||
+	    (!flmem_nvflare_rounds(check, &start, &count) &&
+	     !flmem_nvflare_job_rounds(check, &count)) ||
+	    interval <= count)
 		return;
 	snprintf(detail, sizeof(detail), "%" PRId64 " rounds, cleanup at every %" PRId64 "th send",
 		 count, interval);
-	flmem_nvflare_report_arg(check, "memory_gc_rounds", node,
-				 (struct flmem_remark){.detail = detail, .proposed = "1"});
+	flmem_nvflare_report_gc(check, FLMEM_NVFLARE_CLIENT,
+				(struct flmem_remark){.detail = detail, .proposed = "1"});
 }
 
 static void gc_never_fires(struct flmem_check *check)
 {
-	if (check->input->kind == &flmem_nvflare_server_file)
+	if (check->input->kind != &flmem_nvflare_client_file)
 		server_never_cleans(check);
-	else
+	if (check->input->kind != &flmem_nvflare_server_file)
 		client_never_cleans(check);
-}
-
-static void gc_invalid(struct flmem_check *check)
-{
-	const struct flmem_node *node = flmem_node_get(check->args, "memory_gc_rounds");
-	const struct flmem_node *value = flmem_check_resolve(check->input, node);
-	bool server = check->input->kind == &flmem_nvflare_server_file;
-	int64_t rounds;
-
-	if (!value || (flmem_node_integer(value, &rounds) && rounds >= 0))
-		return;
-	flmem_nvflare_report_arg(
-		check, "memory_gc_rounds", node,
-		(struct flmem_remark){.proposed = server ? good_interval(check) : "1"});
 }
 
 static void chunk_zero(struct flmem_check *check)
@@ -133,6 +112,7 @@ static void chunk_zero(struct flmem_check *check)
 #define SERVER_FILE &flmem_nvflare_server_file
 #define CLIENT_FILE &flmem_nvflare_client_file
 #define BOTH_FILES  SERVER_FILE, CLIENT_FILE
+#define PYTHON	    &flmem_nvflare_python_file
 
 static const struct flmem_rule_row rows[] = {
 	{
@@ -141,13 +121,14 @@ static const struct flmem_rule_row rows[] = {
 			 .framework = FLMEM_FRAMEWORK_NVFLARE,
 			 .since = "2.7.2",
 			 .fixable = true,
-			 .condition = "a workflow whose memory_gc_rounds is 0, or absent where the "
+			 .condition = "a workflow or recipe whose memory_gc_rounds "
+				      "(server_memory_gc_rounds) is 0, or absent where the "
 				      "default of its class is 0",
 			 .message = "the server never collects garbage or trims between rounds; "
 				    "every 5 "
 				    "rounds that costs under 0.2% of the time",
 			 .source = FLMEM_SOURCE_NVFLARE_GUIDE},
-		.inputs = {SERVER_FILE},
+		.inputs = {SERVER_FILE, PYTHON},
 		.parts = true,
 		.check = gc_off,
 	},
@@ -161,7 +142,7 @@ static const struct flmem_rule_row rows[] = {
 			 .message = "this workflow accepts memory_gc_rounds but never cleans up; "
 				    "trim the server with flmem trim",
 			 .source = FLMEM_SOURCE_NVFLARE_CODE},
-		.inputs = {SERVER_FILE},
+		.inputs = {SERVER_FILE, PYTHON},
 		.parts = true,
 		.check = gc_ignored,
 	},
@@ -172,28 +153,15 @@ static const struct flmem_rule_row rows[] = {
 			 .since = "2.7.2",
 			 .fixable = true,
 			 .condition =
-				 "a workflow without a round whose number, counted from 1, is a "
-				 "multiple of memory_gc_rounds; an executor whose "
-				 "memory_gc_rounds is above the job's num_rounds",
+				 "a workflow or recipe without a round whose number, counted from "
+				 "1, is a multiple of memory_gc_rounds; an executor or recipe "
+				 "whose memory_gc_rounds for clients is above the job's "
+				 "num_rounds; an absent num_rounds has the default of the class",
 			 .message = "the job ends before the first cleanup",
 			 .source = FLMEM_SOURCE_NVFLARE_CODE},
-		.inputs = {BOTH_FILES},
+		.inputs = {BOTH_FILES, PYTHON},
 		.parts = true,
 		.check = gc_never_fires,
-	},
-	{
-		.rule = {.id = "NVF-GC-INVALID",
-			 .severity = FLMEM_SEVERITY_ERROR,
-			 .framework = FLMEM_FRAMEWORK_NVFLARE,
-			 .since = "2.7.2",
-			 .fixable = true,
-			 .condition = "memory_gc_rounds that is not an integer of at least 0",
-			 .message = "NVFlare refuses to load this: memory_gc_rounds must be an "
-				    "integer of at least 0",
-			 .source = FLMEM_SOURCE_NVFLARE_CODE},
-		.inputs = {BOTH_FILES},
-		.parts = true,
-		.check = gc_invalid,
 	},
 	{
 		.rule = {.id = "NVF-CHUNK-ZERO",

@@ -73,6 +73,7 @@ struct flmem_input_problem {
 	char *file;
 	unsigned line; /* 0: the file as a whole */
 	int code;      /* enum flmem_code */
+	bool warning;  /* nothing is wrong with it: it holds nothing that there are rules for */
 	char *message;
 };
 
@@ -90,6 +91,17 @@ struct flmem_checked_oom_log {
 	struct flmem_oom_log log;
 };
 
+/*
+ * Executors of the checked NVFlare jobs whose trainers take variables of their environment instead
+ * of the job's settings: those that start a process of its own, before 2.9.
+ */
+struct flmem_trainer_facts {
+	size_t count;
+	size_t unclear;			/* of these: memory_gc_rounds cannot be read */
+	uint64_t gc_lowest, gc_highest; /* memory_gc_rounds of those that set it; 0: none does */
+	size_t cuda_count;		/* of these: with cuda_empty_cache */
+};
+
 struct flmem_recommendations {
 	struct flmem_finding *findings; /* by file and line */
 	size_t finding_count;
@@ -104,7 +116,8 @@ struct flmem_recommendations {
 	/* 1: in force in all checked jobs that set it; 0: not in all. */
 	struct flmem_u64 clear_cache;	   /* of the calls of the client API's send() */
 	struct flmem_u64 cuda_empty_cache; /* of the clients' executors */
-	bool disk_offload;		   /* a checked job has enable_tensor_disk_offload */
+	struct flmem_trainer_facts trainers;
+	bool disk_offload; /* a checked job has enable_tensor_disk_offload */
 	struct flmem_checked_recording *recordings;
 	size_t recording_count;
 	struct flmem_checked_oom_log *oom_logs;

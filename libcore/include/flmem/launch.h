@@ -46,8 +46,9 @@ struct flmem_preload_proof {
  * order. For a script this is its interpreter; env, nice and similar wrappers run until they
  * execute the program. FLMEM_EUNSUPPORTED with the reason if jemalloc does not load (a static,
  * musl, 32-bit or set-user-ID program, another allocator before it, a shell script that must not
- * pass it on); FLMEM_EPERM if children cannot be traced here; FLMEM_ENOCOMMAND and FLMEM_ENOEXEC as
- * for flmem_launch_exec(). Release with flmem_preload_proof_clear().
+ * pass it on), or if the library that serves malloc is no jemalloc; FLMEM_EPERM if children cannot
+ * be traced here; FLMEM_ENOCOMMAND and FLMEM_ENOEXEC as for flmem_launch_exec(). Release with
+ * flmem_preload_proof_clear().
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_launch_prove(const struct flmem_settings *settings,
 						  char *const *argv, char *const *environment,

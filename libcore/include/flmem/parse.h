@@ -20,6 +20,7 @@
 	X(SIZE, "size", "expected for example 512, 64K, 1.5GiB or 4GB")     \
 	X(COUNT, "count", "expected for example 350000000, 350M or 1.5B")   \
 	X(DURATION, "duration", "expected for example 250ms, 5s, 2m or 1h") \
+	X(REAL, "number", "expected for example 3, 0.25 or 1e-3")           \
 	X(RATE, "rate", "expected for example 10MiB/round or 1GiB/h")       \
 	X(VERSION, "version", "expected for example 2.8 or 2.8.1")
 
@@ -64,5 +65,9 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_parse_count(const char *text, uint64_t *ret
 /* Duration in microseconds: 100us, 250ms, 5s, 2m, 1h, 1d; fractions allowed. "0" needs no unit. */
 FLMEM_API FLMEM_MUST_CHECK int flmem_parse_duration(const char *text, uint64_t *ret_us,
 						    struct flmem_error *err);
+
+/* Decimal number, not negative and finite, whatever the locale: 3, 0.25, 1e-3. */
+FLMEM_API FLMEM_MUST_CHECK int flmem_parse_real(const char *text, double *ret_value,
+						struct flmem_error *err);
 
 #endif

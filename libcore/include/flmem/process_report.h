@@ -193,6 +193,7 @@ struct flmem_setting_report {
 	char *name;
 	char *value;	    /* redacted where secret */
 	const char *source; /* static: "environment", ... */
+	const char *note;   /* static: why the value does not do what is meant, or NULL */
 };
 
 /* The CPython interpreter of a process. */

@@ -103,6 +103,10 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_recommendations_join(struct flmem_recommend
 							  struct flmem_recommendations *from,
 							  struct flmem_error *err);
 
+/* Number of problems that are no warnings. */
+FLMEM_API size_t
+flmem_recommendations_failures(const struct flmem_recommendations *recommendations);
+
 /* Number of findings of `severity` or worse. */
 FLMEM_API size_t flmem_recommendations_count(const struct flmem_recommendations *recommendations,
 					     enum flmem_severity severity);

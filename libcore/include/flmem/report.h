@@ -10,6 +10,7 @@
 
 #include <stddef.h>
 
+#include <flmem/aggregate.h>
 #include <flmem/detect.h>
 #include <flmem/error.h>
 #include <flmem/host.h>
@@ -62,6 +63,10 @@ FLMEM_API FLMEM_MUST_CHECK char *flmem_report_role_json(const struct flmem_setti
 /* Plan of `recommend`. */
 FLMEM_API FLMEM_MUST_CHECK char *flmem_report_plan_json(const struct flmem_plan_request *request,
 							const struct flmem_plan *plan);
+
+/* Of `aggregate`. */
+FLMEM_API FLMEM_MUST_CHECK char *
+flmem_report_aggregate_json(const struct flmem_aggregate_result *result);
 
 /* The command of `start`; `proof` is NULL without a probe. */
 FLMEM_API FLMEM_MUST_CHECK char *flmem_report_start_json(const struct flmem_settings *settings,

@@ -30,6 +30,17 @@ enum flmem_settings_allocator {
 #undef FLMEM_SETTINGS_ALLOCATOR_ENUM
 };
 
+/*
+ * The jobs that the process will run, for variables that external trainers of NVFlare 2.7.2 to 2.8
+ * take instead of the job's own settings. They are set only if LEFT.
+ */
+enum flmem_settings_job {
+	FLMEM_SETTINGS_JOB_UNKNOWN, /* no job is known */
+	FLMEM_SETTINGS_JOB_SET,	    /* it sets the interval of its cleanups, or may do so */
+	FLMEM_SETTINGS_JOB_LEFT,    /* it does not set it */
+	FLMEM_SETTINGS_JOB_UNREAD,  /* it has no trainers that read the variables */
+};
+
 struct flmem_settings_request {
 	enum flmem_role role;  /* server, client or trainer */
 	bool high_parallelism; /* a server that works on many clients at once */
@@ -38,9 +49,10 @@ struct flmem_settings_request {
 	const char *jemalloc_library; /* absolute path to preload; NULL: the installed one */
 	bool elsewhere; /* for another machine: jemalloc_library need not exist here */
 	enum flmem_framework framework; /* NONE: NVFlare */
-	const char *framework_version;	/* "2.8", "2.8.1"; NULL: unknown, then every version's */
-	bool force;			/* values of the role replace those of the user */
-	char *const *environment;	/* the user's environment, as environ; NULL: empty */
+	enum flmem_settings_job job;
+	const char *framework_version; /* "2.8", "2.8.1"; NULL: unknown, then every version's */
+	bool force;		       /* values of the role replace those of the user */
+	char *const *environment;      /* the user's environment, as environ; NULL: empty */
 };
 
 /* Origin of a setting's value. X(NAME, text) */
@@ -51,9 +63,9 @@ struct flmem_settings_request {
 	X(OMITTED, "omitted")
 
 /*
- * ROLE: the value of the role. USER: the value of the user is kept. JOINED: the value of the role
- * appended to that of the user. OMITTED: left out although the role has a value, for the given
- * `reason`.
+ * ROLE: the value of the role, also in place of a value of the user that its reader ignores. USER:
+ * the value of the user is kept. JOINED: the value of the role appended to that of the user.
+ * OMITTED: left out although the role has a value, for the given `reason`.
  */
 enum flmem_setting_origin {
 #define FLMEM_SETTING_ORIGIN_ENUM(name, text) FLMEM_SETTING_##name,
@@ -71,7 +83,7 @@ struct flmem_setting {
 	const char *where;  /* NULL: an environment variable; else the job setting that it is */
 	const char *reason; /* one sentence without a full stop */
 	const char *source; /* of the value */
-	const char *note;   /* problem of the user's value, or NULL */
+	const char *note;   /* problem of the user's value, also if it is replaced, or NULL */
 };
 
 struct flmem_settings {

@@ -5,7 +5,8 @@
 /*
  * Keeps a command running in a workspace, controlled by the files of NVFlare's start scripts:
  *
- *	daemon_pid.fl	the supervisor's process id; a second one does not start while it is alive
+ *	daemon_pid.fl	the supervisor's process id; a second one does not start while a lock on the
+ *			workspace is held, or a shell has that process id
  *	pid.fl		the process id of the command itself
  *	shutdown.fl	appears: the command is stopped, and the supervisor ends
  *	restart.fl	appears: the command is stopped and started again

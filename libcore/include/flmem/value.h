@@ -24,4 +24,10 @@ struct flmem_i64 {
 #define FLMEM_KNOWN(number)   ((struct flmem_u64){.value = (number)})
 #define FLMEM_UNKNOWN(reason) ((struct flmem_u64){.unknown = (reason)})
 
+/* The number, or `otherwise` if it is unknown: for sums and comparisons, never for a report. */
+static inline uint64_t flmem_u64_or(struct flmem_u64 number, uint64_t otherwise)
+{
+	return number.unknown ? otherwise : number.value;
+}
+
 #endif

@@ -76,11 +76,6 @@ static uint64_t subtract_or_0(uint64_t from, uint64_t bytes)
 	return from > bytes ? from - bytes : 0;
 }
 
-static uint64_t known_or_0(struct flmem_u64 value)
-{
-	return value.unknown ? 0 : value.value;
-}
-
 /* Anonymous memory while it is divided among the classes. */
 struct share {
 	struct flmem_memory_classes *classes;
@@ -100,7 +95,8 @@ static void move_to_class(struct share *share, enum flmem_memory_class which, ui
 
 static uint64_t heap_held_bytes(const struct flmem_heap_report *heap)
 {
-	return add_saturating(known_or_0(heap->in_use_bytes), known_or_0(heap->metadata_bytes));
+	return add_saturating(flmem_u64_or(heap->in_use_bytes, 0),
+			      flmem_u64_or(heap->metadata_bytes, 0));
 }
 
 /* Classifies the free parts of one heap, and the part that could not be read. */
@@ -108,7 +104,7 @@ static void classify_heap(struct share *share, const struct flmem_heap_report *h
 {
 	const struct flmem_u64 stays = {
 		.value = subtract_or_0(heap->trimmable_bytes.value,
-				       known_or_0(heap->decaying_bytes)),
+				       flmem_u64_or(heap->decaying_bytes, 0)),
 		.unknown = heap->trimmable_bytes.unknown,
 	};
 	const struct {
@@ -116,7 +112,7 @@ static void classify_heap(struct share *share, const struct flmem_heap_report *h
 		enum flmem_memory_class which;
 	} parts[] = {
 		{stays, FLMEM_MEMORY_RETAINED},
-		{FLMEM_KNOWN(known_or_0(heap->decaying_bytes)), FLMEM_MEMORY_CACHED},
+		{FLMEM_KNOWN(flmem_u64_or(heap->decaying_bytes, 0)), FLMEM_MEMORY_CACHED},
 		{heap->pinned_bytes, FLMEM_MEMORY_FRAGMENTED},
 		{heap->cached_bytes, FLMEM_MEMORY_CACHED},
 	};
@@ -124,8 +120,8 @@ static void classify_heap(struct share *share, const struct flmem_heap_report *h
 	bool whole = true;
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(parts); i++) {
-		move_to_class(share, parts[i].which, known_or_0(parts[i].bytes));
-		sorted = add_saturating(sorted, known_or_0(parts[i].bytes));
+		move_to_class(share, parts[i].which, flmem_u64_or(parts[i].bytes, 0));
+		sorted = add_saturating(sorted, flmem_u64_or(parts[i].bytes, 0));
 		whole = whole && !parts[i].bytes.unknown;
 	}
 	if (heap->resident_bytes.unknown)
@@ -134,12 +130,12 @@ static void classify_heap(struct share *share, const struct flmem_heap_report *h
 		move_to_class(share, FLMEM_MEMORY_UNKNOWN,
 			      subtract_or_0(heap->resident_bytes.value, sorted));
 	share->classes->error_bytes =
-		add_saturating(share->classes->error_bytes, known_or_0(heap->error_bytes));
+		add_saturating(share->classes->error_bytes, flmem_u64_or(heap->error_bytes, 0));
 }
 
 static uint64_t program_held_bytes(const struct flmem_process_report *report)
 {
-	uint64_t held = known_or_0(report->python.used_bytes);
+	uint64_t held = flmem_u64_or(report->python.used_bytes, 0);
 
 	for (size_t i = 0; i < report->allocator_count; i++)
 		held = add_saturating(held, heap_held_bytes(&report->allocators[i].heap));
@@ -207,10 +203,10 @@ static void classify_anonymous(const struct flmem_process_report *report, struct
 
 	for (size_t i = 0; i < report->allocator_count; i++)
 		classify_heap(share, &report->allocators[i].heap);
-	move_to_class(share, FLMEM_MEMORY_CACHED, known_or_0(report->memory.lazy_bytes));
-	share->classes->error_bytes =
-		add_saturating(share->classes->error_bytes, known_or_0(report->python.error_bytes));
-	move_to_class(share, FLMEM_MEMORY_RUNTIME, known_or_0(report->python.free_bytes));
+	move_to_class(share, FLMEM_MEMORY_CACHED, flmem_u64_or(report->memory.lazy_bytes, 0));
+	share->classes->error_bytes = add_saturating(share->classes->error_bytes,
+						     flmem_u64_or(report->python.error_bytes, 0));
+	move_to_class(share, FLMEM_MEMORY_RUNTIME, flmem_u64_or(report->python.free_bytes, 0));
 	classify_page_locked(report, &locked, share);
 	if (locked.of_malloc)
 		held = subtract_or_0(held, locked.idle);
@@ -240,7 +236,7 @@ void flmem_memory_classify(const struct flmem_process_report *report,
 		classes.bytes[FLMEM_MEMORY_FILE] = memory->file_bytes.value;
 		classes.bytes[FLMEM_MEMORY_SHARED] = memory->shmem_bytes.value;
 		share.left = memory->anon_bytes.value;
-		classes.error_bytes = known_or_0(memory->drift_bytes);
+		classes.error_bytes = flmem_u64_or(memory->drift_bytes, 0);
 		classify_anonymous(report, &share);
 	}
 	*ret_classes = classes;

@@ -156,7 +156,7 @@ void flmem_verdict_judge(const struct flmem_process_report *report,
 
 uint64_t flmem_verdict_worth(const struct flmem_process_report *report)
 {
-	uint64_t rss = report->memory.rss_bytes.unknown ? 0 : report->memory.rss_bytes.value;
+	uint64_t rss = flmem_u64_or(report->memory.rss_bytes, 0);
 	uint64_t worth = rss / 100 * FLMEM_VERDICT_WORTH_PERCENT;
 
 	return worth > FLMEM_VERDICT_WORTH_BYTES ? worth : FLMEM_VERDICT_WORTH_BYTES;

@@ -18,7 +18,7 @@
 
 /* A job during its check. */
 struct job {
-	const struct flmem_found_file *files;
+	struct flmem_found_file *files;
 	size_t count; /* of the files */
 	struct flmem_input *inputs;
 	size_t read; /* of the readable inputs */
@@ -71,6 +71,12 @@ static bool is_foreign(const struct job *job, const struct flmem_found_file *fil
 	return jobs && jobs->is_foreign && jobs->is_foreign(&found, file);
 }
 
+/* Whether the content of a foreign file makes it one of a job. */
+static bool is_claimed(const struct flmem_found_file *file, const struct flmem_document *document)
+{
+	return file->framework->jobs->claims && file->framework->jobs->claims(document);
+}
+
 static int load_text(struct job *job, const char *path, struct flmem_buf *text,
 		     struct flmem_error *why)
 {
@@ -83,13 +89,25 @@ static int load_text(struct job *job, const char *path, struct flmem_buf *text,
 	return 0;
 }
 
-/* Stores the text of an input that may be corrected. */
+/* Stores the text of an input that may be corrected; that of a notebook is not the file's. */
 static int store_text(struct job *job, const struct flmem_input *input, struct flmem_error *err)
 {
-	if (!job->texts || flmem_corrections_find(job->texts, input->file) ||
+	if (!job->texts || input->document.syntax == FLMEM_SYNTAX_NOTEBOOK ||
+	    flmem_corrections_find(job->texts, input->file) ||
 	    flmem_corrections_add(job->texts, input->file, &input->document, &job->last_read))
 		return 0;
 	return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+}
+
+/* Rules about keys need one map: nothing is checked in a list, or in several YAML documents. */
+static int check_root(const struct flmem_input *input, bool *ret_known, struct flmem_error *why)
+{
+	if (input->kind->any_root || flmem_node_is_kind(input->document.root, FLMEM_NODE_MAP))
+		return 0;
+	*ret_known = false;
+	return flmem_error_set(why, FLMEM_EUSAGE, 0,
+			       "not one map of settings, but a list, several documents or "
+			       "nothing; the framework refuses it too");
 }
 
 /*
@@ -117,27 +135,36 @@ static int read_document(struct job *job, const struct flmem_found_file *file, b
 	*ret_known = input->kind;
 	if (!*ret_known && file->named)
 		return flmem_error_set(why, FLMEM_EUSAGE, 0, FLMEM_RECOMMEND_NO_RULES);
-	return 0;
+	return *ret_known ? check_root(input, ret_known, why) : 0;
 }
 
-static int read_input(struct job *job, const struct flmem_found_file *file, struct flmem_error *err)
+static int read_input(struct job *job, struct flmem_found_file *file, struct flmem_error *err)
 {
 	struct flmem_input *input = &job->inputs[job->read];
+	bool foreign = is_foreign(job, file), known = false;
 	struct flmem_error why = {0};
-	bool known = false;
 	int rc = 0;
 
-	if (file->record || is_foreign(job, file))
+	if (file->record)
 		return 0;
 	*input = (struct flmem_input){.kind = file->kind, .file = file->path, .app = file->app};
 	flmem_buf_init(&input->document.text);
-	if (read_document(job, file, &known, &why))
+	if (read_document(job, file, &known, &why) && !foreign)
 		rc = add_job_problem(job, file->path, input->document.bad_line, &why, err);
-	if (!known) {
+	if (!known || (foreign && !is_claimed(file, &input->document))) {
 		flmem_document_clear(&input->document);
 		return rc;
 	}
+	file->checked = true;
 	job->read++;
+	if (!flmem_rules_reach(input)) {
+		flmem_error_set(&why, FLMEM_EUSAGE, 0,
+				"holds more than %u parts of a job; the others are not checked",
+				FLMEM_PARTS_MAX);
+		rc = add_job_problem(job, file->path, 0, &why, err);
+		if (rc)
+			return rc;
+	}
 	return store_text(job, input, err);
 }
 
@@ -266,8 +293,9 @@ static int check_records(const struct flmem_found_files *files,
 	int rc = 0;
 
 	for (size_t i = 0; i < files->count && !rc; i++) {
-		const struct flmem_found_file *file = &files->files[i];
+		struct flmem_found_file *file = &files->files[i];
 
+		file->checked |= file->record != FLMEM_FOUND_DOCUMENT;
 		if (file->record == FLMEM_FOUND_RECORDING)
 			rc = flmem_recommend_recording(file->path, options, release, found, err);
 		else if (file->record == FLMEM_FOUND_OOM_LOG)
@@ -313,6 +341,8 @@ int flmem_recommend_over(const char *const *paths, size_t count,
 		rc = check_records(&files, options, &release, &found, err);
 	if (!rc)
 		rc = report_left_out(&found, err);
+	if (!rc)
+		rc = flmem_found_files_report_idle(&files, paths, count, &found, err);
 	if (!rc)
 		rc = flmem_silences_read(paths, count, &found, &silences, err);
 	if (rc)

@@ -222,3 +222,44 @@ void flmem_found_files_clear(struct flmem_found_files *files)
 	free(files->files);
 	*files = (struct flmem_found_files){0};
 }
+
+/* Whether a file is the path itself or below it. */
+static bool is_under(const char *file, const char *path)
+{
+	size_t length = strlen(path);
+
+	while (length > 1 && path[length - 1] == '/')
+		length--;
+	return strncmp(file, path, length) == 0 &&
+	       (!file[length] || file[length] == '/' || path[length - 1] == '/');
+}
+
+static bool is_idle(const struct flmem_found_files *files,
+		    const struct flmem_recommendations *found, const char *path)
+{
+	for (size_t i = 0; i < files->count; i++)
+		if (files->files[i].checked && is_under(files->files[i].path, path))
+			return false;
+	for (size_t i = 0; i < found->problem_count; i++)
+		if (is_under(found->problems[i].file, path))
+			return false;
+	return true;
+}
+
+int flmem_found_files_report_idle(const struct flmem_found_files *files, const char *const *paths,
+				  size_t count, struct flmem_recommendations *found,
+				  struct flmem_error *err)
+{
+	struct flmem_error why = {0};
+
+	flmem_error_set(&why, FLMEM_EUSAGE, 0,
+			"nothing to check: there are no rules for anything in it");
+	for (size_t i = 0; i < count; i++) {
+		if (!is_idle(files, found, paths[i]))
+			continue;
+		if (!flmem_recommendations_add_problem(found, paths[i], 0, &why))
+			return out_of_memory(err);
+		found->problems[found->problem_count - 1].warning = true;
+	}
+	return 0;
+}

@@ -31,4 +31,9 @@ void flmem_found_files_clear(struct flmem_found_files *files);
 
 #define FLMEM_AUTO_FOUND_FILES FLMEM_AUTO(flmem_found_files_clear)
 
+/* Adds a warning for each path under which no file was checked, and none had a problem. */
+int flmem_found_files_report_idle(const struct flmem_found_files *files, const char *const *paths,
+				  size_t count, struct flmem_recommendations *found,
+				  struct flmem_error *err);
+
 #endif

@@ -9,23 +9,26 @@
 
 /* Facts of the checked jobs hold for processes of a framework whose jobs have such facts. */
 static struct flmem_u64 gc_rounds_of(const struct flmem_watch_process *process,
+				     const struct flmem_process_report *live,
 				     const struct flmem_recommendations *found)
 {
 	const struct flmem_framework_ops *framework = flmem_framework_ops_of(process->framework);
 
 	if (!framework || !framework->facts)
 		return FLMEM_UNKNOWN("jobs of its framework do not set it");
-	return flmem_role_is_server(process->role) ? found->server_gc_rounds
-						   : found->client_gc_rounds;
+	if (flmem_role_is_server(process->role))
+		return found->server_gc_rounds;
+	return live ? flmem_gc_rounds_of(live, found->client_gc_rounds) : found->client_gc_rounds;
 }
 
-int flmem_recommend_recorded(const struct flmem_watch_result *result, const char *file,
+int flmem_recommend_recorded(const struct flmem_watch_result *result,
+			     const struct flmem_process_report *live, const char *file,
 			     const struct flmem_release *release,
 			     struct flmem_recommendations *found, struct flmem_error *err)
 {
 	const struct flmem_recorded recorded = {
 		.result = result,
-		.gc_rounds = gc_rounds_of(&result->process, found),
+		.gc_rounds = gc_rounds_of(&result->process, live, found),
 	};
 	int rc = 0;
 
@@ -44,7 +47,8 @@ static int check_results(const struct flmem_watch_summary *summary, const char *
 	int rc = 0;
 
 	for (size_t i = 0; i < summary->count && !rc; i++)
-		rc = flmem_recommend_recorded(&summary->results[i], path, release, found, err);
+		rc = flmem_recommend_recorded(&summary->results[i], NULL, path, release, found,
+					      err);
 	return rc;
 }
 

@@ -8,9 +8,11 @@
 
 /*
  * Checks one process of the recording `file` against all rules about trends; how often it cleans up
- * is that of the jobs in `found`. FLMEM_EFAILED when out of memory.
+ * is that of the jobs in `found`, or that of its environment if it still runs: `live`, else NULL.
+ * FLMEM_EFAILED when out of memory.
  */
-int flmem_recommend_recorded(const struct flmem_watch_result *result, const char *file,
+int flmem_recommend_recorded(const struct flmem_watch_result *result,
+			     const struct flmem_process_report *live, const char *file,
 			     const struct flmem_release *release,
 			     struct flmem_recommendations *found, struct flmem_error *err);
 

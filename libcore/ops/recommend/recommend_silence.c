@@ -11,6 +11,7 @@
 #include "base/io.h"
 #include "base/text.h"
 #include "documents/document.h"
+#include "frameworks/files.h"
 #include "ops/recommend/recommend_files.h"
 
 #define NAME "/.flmem-recommend.yaml"
@@ -138,16 +139,13 @@ static int read_folder(const char *folder, struct flmem_silences *silences,
 }
 
 /* The folder that a path names, or that holds it; the caller frees it. */
-static char *folder_of(const char *path)
+static char *searched_folder(const char *path)
 {
-	const char *slash = strrchr(path, '/');
 	struct stat status;
 
 	if (stat(path, &status) == 0 && S_ISDIR(status.st_mode))
 		return strdup(path);
-	if (!slash)
-		return strdup(".");
-	return strndup(path, slash == path ? 1 : (size_t)(slash - path));
+	return flmem_file_folder(path);
 }
 
 /* Whether a folder is new; a new one is stored. Also false when out of memory. */
@@ -173,7 +171,7 @@ int flmem_silences_read(const char *const *paths, size_t count, struct flmem_rec
 	int rc = 0;
 
 	for (size_t i = 0; i < count && !rc; i++) {
-		FLMEM_AUTO_FREE char *folder = folder_of(paths[i]);
+		FLMEM_AUTO_FREE char *folder = searched_folder(paths[i]);
 
 		if (!folder)
 			return out_of_memory(err);

@@ -82,7 +82,7 @@ static int check_result(const struct flmem_watch_result *result, const struct re
 
 	snprintf(file, sizeof(file), "process %d", (int)result->process.pid);
 	ret_span->first = found->finding_count;
-	rc = flmem_recommend_recorded(result, file, &any, found, err);
+	rc = flmem_recommend_recorded(result, report, file, &any, found, err);
 	if (!rc && report)
 		rc = flmem_recommend_process(report, &any, found, err);
 	ret_span->count = found->finding_count - ret_span->first;
@@ -107,7 +107,7 @@ static int report_unread(const struct reading *reading, struct flmem_recommendat
 			READ_MAX);
 	if (flmem_recommendations_add_problem(found, "processes", 0, &why))
 		return 0;
-	return flmem_error_nomem(err, "out of memory");
+	return flmem_error_nomem(err, "cannot report the processes that were not checked");
 }
 
 static int check_results(const struct flmem_watch_summary *summary, const struct reading *reading,

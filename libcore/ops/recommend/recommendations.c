@@ -54,6 +54,15 @@ void flmem_recommendations_clear(struct flmem_recommendations *recommendations)
 	*recommendations = (struct flmem_recommendations){0};
 }
 
+size_t flmem_recommendations_failures(const struct flmem_recommendations *recommendations)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < recommendations->problem_count; i++)
+		count += !recommendations->problems[i].warning;
+	return count;
+}
+
 size_t flmem_recommendations_count(const struct flmem_recommendations *recommendations,
 				   enum flmem_severity severity)
 {

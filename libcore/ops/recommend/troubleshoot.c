@@ -143,7 +143,7 @@ static int walk_case(struct walks *walks, struct flmem_trouble_case *one, struct
 	char subject[256], because[160];
 
 	put_subject(one, subject, sizeof(subject)); /* with its own role, not that of --role */
-	if (!choose_list(walks, one, kills.unknown ? 0 : kills.value, because, sizeof(because))) {
+	if (!choose_list(walks, one, flmem_u64_or(kills, 0), because, sizeof(because))) {
 		walks->without_role++;
 		return 0;
 	}

@@ -18,6 +18,8 @@
 #include "base/file_place.h"
 #include "base/io.h"
 #include "ops/start/adopt.h"
+#include "proc/argv_env.h"
+#include "proc/command.h"
 
 #define DAEMON_PID "daemon_pid.fl"
 #define PID	   "pid.fl"
@@ -108,6 +110,24 @@ static int find_process(const struct flmem_control *control, const char *name,
 	return 0;
 }
 
+/*
+ * NVFlare's supervisor is a shell that runs a script, and takes no lock. Its number may belong to
+ * another process by now, also where the file is newer than that one: restored, or of a container
+ * that started anew. A command line that cannot be read leaves the doubt.
+ */
+static bool may_be_script(const struct flmem_process *process)
+{
+	FLMEM_AUTO_ARGV_ENV struct flmem_argv_env words = {0};
+	const char *name;
+
+	if (process->kernel_thread)
+		return false;
+	if (flmem_argv_env_read_argv(process, &words, NULL) || !words.count)
+		return true;
+	name = words.values[0];
+	return flmem_command_is_shell(*name == '-' ? name + 1 : name);
+}
+
 static int refuse_workspace(const struct flmem_control *control, pid_t pid, struct flmem_error *err)
 {
 	char who[32] = "another process", shown[256];
@@ -120,21 +140,23 @@ static int refuse_workspace(const struct flmem_control *control, pid_t pid, stru
 }
 
 /*
- * The lock shows another flmem, even after the file was removed; the file shows NVFlare's script.
+ * The lock decides about another flmem or an emitted script, also after the file was removed; the
+ * file shows NVFlare's own script. Where locks do not work, any process that the file names counts.
  */
 static int lock_workspace(const struct flmem_control *control, struct flmem_error *err)
 {
 	FLMEM_AUTO_PROCESS struct flmem_process other = FLMEM_PROCESS_INIT;
+	bool locked = flock(control->directory_fd, LOCK_EX | LOCK_NB) == 0;
 	struct stat status;
 	pid_t pid = 0;
 	int rc;
 
-	if (flock(control->directory_fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
+	if (!locked && errno == EWOULDBLOCK) {
 		read_pid(control, DAEMON_PID, &pid, &status, NULL);
 		return refuse_workspace(control, pid, err);
 	}
 	rc = find_process(control, DAEMON_PID, &other, &status, err);
-	if (!rc && other.dirfd >= 0)
+	if (!rc && other.dirfd >= 0 && (!locked || may_be_script(&other)))
 		return refuse_workspace(control, other.pid, err);
 	return rc;
 }

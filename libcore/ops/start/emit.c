@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "frameworks/start.h"
+#include "ops/start/emit_place.h"
 #include "settings/preload.h"
 #include "settings/quote.h"
 #include "settings/table.h"
@@ -21,8 +22,10 @@ struct emission {
 	const struct flmem_settings *settings;
 	const char *role;
 	const struct flmem_start_ops *start;
-	char *const *argv;   /* the command; NULL in a start script of the standard command */
-	const char *problem; /* what the quoting cannot hold */
+	char *const *argv;     /* the command; NULL in a start script of the standard command */
+	const char *directory; /* that of the user, as the reader accepts it; NULL: none */
+	const char *program;   /* argv[0] as the reader accepts it; NULL: as it is */
+	const char *problem;   /* what the quoting cannot hold */
 	struct flmem_buf out;
 };
 
@@ -43,17 +46,45 @@ static void put_words(struct emission *e, flmem_quote_fn *quote, const char *sep
 	}
 }
 
+/* In the first word, the path, systemd expands specifiers but no variables. */
+static void put_unit_words(struct emission *e)
+{
+	put_quoted(e, flmem_quote_systemd, e->program ? e->program : e->argv[0]);
+	for (char *const *a = e->argv + 1; *a; a++) {
+		flmem_buf_putc(&e->out, ' ');
+		put_quoted(e, flmem_quote_systemd_command, *a);
+	}
+}
+
 static bool is_emitted_variable(const struct flmem_setting *s)
 {
 	return !s->where && s->value;
 }
 
-static const char *describe_jemalloc_default(void)
+static const struct flmem_setting_row *find_row(const char *name)
 {
 	for (size_t i = 0; i < flmem_setting_row_count; i++)
-		if (strcmp(flmem_setting_rows[i].name, "MALLOC_CONF") == 0)
-			return flmem_setting_rows[i].value;
-	return "";
+		if (strcmp(flmem_setting_rows[i].name, name) == 0)
+			return &flmem_setting_rows[i];
+	return NULL;
+}
+
+static const char *describe_jemalloc_default(void)
+{
+	const struct flmem_setting_row *row = find_row("MALLOC_CONF");
+
+	return row ? row->value : "";
+}
+
+/* A value that is set where the script runs is kept, unless its reader would ignore it. */
+static void put_export(struct emission *e, const struct flmem_setting *s)
+{
+	const struct flmem_setting_row *row = find_row(s->name);
+
+	if (row && row->ignored_pattern)
+		flmem_buf_printf(&e->out, "case ${%s:-} in %s) unset %s ;; esac\n", s->name,
+				 row->ignored_pattern, s->name);
+	flmem_buf_printf(&e->out, "export %s=\"${%s:-%s}\"\n", s->name, s->name, s->value);
 }
 
 /* The memory block of a script: values that are set already are kept, jemalloc is opt-in. */
@@ -66,8 +97,7 @@ static void put_block(struct emission *e)
 		const struct flmem_setting *s = &e->settings->rows[i];
 
 		if (is_emitted_variable(s))
-			flmem_buf_printf(&e->out, "export %s=\"${%s:-%s}\"\n", s->name, s->name,
-					 s->value);
+			put_export(e, s);
 	}
 	flmem_buf_printf(&e->out,
 			 "# jemalloc is preloaded only when it is opted in to and installed.\n"
@@ -102,13 +132,18 @@ static void put_standard_run(struct emission *e)
 {
 	const struct flmem_emit_options *o = e->options;
 
+	if (!o->site || !o->org)
+		flmem_buf_puts(&e->out, e->start->script_names);
 	flmem_buf_puts(&e->out, "site=");
 	if (o->site)
 		put_quoted(e, flmem_quote_sh, o->site);
 	else
-		flmem_buf_puts(&e->out, "$(basename \"$kit\")");
+		flmem_buf_puts(&e->out, e->start->script_site);
 	flmem_buf_puts(&e->out, "\norg=");
-	put_quoted(e, flmem_quote_sh, o->org ? o->org : "");
+	if (o->org)
+		put_quoted(e, flmem_quote_sh, o->org);
+	else
+		flmem_buf_puts(&e->out, e->start->script_org);
 	flmem_buf_puts(&e->out, "\nexport site org\n\n");
 	flmem_buf_puts(&e->out, e->start->script_run(e->settings->role));
 }
@@ -134,12 +169,16 @@ static void emit_sub_start(struct emission *e)
 
 static void put_batch(struct emission *e, const char *submitted)
 {
-	flmem_buf_puts(&e->out, "set -eu\ncd ");
-	if (e->options->workspace)
-		put_quoted(e, flmem_quote_sh, e->options->workspace);
-	else
-		flmem_buf_printf(&e->out, "\"${%s:-.}\"", submitted);
-	flmem_buf_puts(&e->out, "\n\n");
+	flmem_buf_puts(&e->out, "set -eu\n");
+	/* A batch system may start a script in the home directory. */
+	if (!e->directory || *e->directory != '/')
+		flmem_buf_printf(&e->out, "cd -- \"${%s:-.}\"\n", submitted);
+	if (e->directory) {
+		flmem_buf_puts(&e->out, "cd -- ");
+		put_quoted(e, flmem_quote_sh, e->directory);
+		flmem_buf_putc(&e->out, '\n');
+	}
+	flmem_buf_putc(&e->out, '\n');
 	put_block(e);
 	flmem_buf_puts(&e->out, "\nexec ");
 	put_words(e, flmem_quote_sh, " ");
@@ -164,7 +203,7 @@ static void emit_pbs(struct emission *e)
 
 static const char *find_workspace(const struct emission *e)
 {
-	return e->options->workspace ? e->options->workspace : "/workspace";
+	return e->directory ? e->directory : "/workspace";
 }
 
 static void emit_systemd(struct emission *e)
@@ -188,7 +227,7 @@ static void emit_systemd(struct emission *e)
 	else
 		flmem_buf_puts(&e->out, variables);
 	flmem_buf_puts(&e->out, "ExecStart=");
-	put_words(e, flmem_quote_systemd_command, " ");
+	put_unit_words(e);
 	flmem_buf_puts(&e->out, "\nRestart=on-failure\nRestartSec=1\n\n[Install]\n"
 				"WantedBy=multi-user.target\n");
 }
@@ -210,8 +249,12 @@ static void emit_docker(struct emission *e)
 	flmem_buf_puts(&e->out, "    command:\n      - ");
 	put_words(e, flmem_quote_k8s, "\n      - ");
 	flmem_buf_puts(&e->out, "\n    init: true\n    restart: \"on-failure:5\"\n");
+	/* Older readers than Compose 2.30 do not know the short form, gpus: all. */
 	if (e->options->settings.gpu)
-		flmem_buf_puts(&e->out, "    gpus: all\n");
+		flmem_buf_puts(&e->out, "    deploy:\n      resources:\n        reservations:\n"
+					"          devices:\n            - driver: nvidia\n"
+					"              count: all\n"
+					"              capabilities: [gpu]\n");
 }
 
 static void emit_k8s(struct emission *e)
@@ -247,14 +290,15 @@ static const struct {
 	bool is_program;
 	bool finds_jemalloc;
 	bool needs_command;
+	enum flmem_emit_place place;
 } kinds[] = {
-	[FLMEM_EMIT_SNIPPET] = {emit_snippet, false, true, false},
-	[FLMEM_EMIT_SUB_START] = {emit_sub_start, true, true, false},
-	[FLMEM_EMIT_SYSTEMD] = {emit_systemd, false, false, true},
-	[FLMEM_EMIT_SLURM] = {emit_slurm, true, true, true},
-	[FLMEM_EMIT_PBS] = {emit_pbs, true, true, true},
-	[FLMEM_EMIT_DOCKER] = {emit_docker, false, false, true},
-	[FLMEM_EMIT_K8S] = {emit_k8s, false, false, true},
+	[FLMEM_EMIT_SNIPPET] = {emit_snippet, false, true, false, FLMEM_PLACE_SCRIPT},
+	[FLMEM_EMIT_SUB_START] = {emit_sub_start, true, true, false, FLMEM_PLACE_SCRIPT},
+	[FLMEM_EMIT_SYSTEMD] = {emit_systemd, false, false, true, FLMEM_PLACE_HOST},
+	[FLMEM_EMIT_SLURM] = {emit_slurm, true, true, true, FLMEM_PLACE_SCRIPT},
+	[FLMEM_EMIT_PBS] = {emit_pbs, true, true, true, FLMEM_PLACE_SCRIPT},
+	[FLMEM_EMIT_DOCKER] = {emit_docker, false, false, true, FLMEM_PLACE_CONTAINER},
+	[FLMEM_EMIT_K8S] = {emit_k8s, false, false, true, FLMEM_PLACE_CONTAINER},
 };
 
 bool flmem_emit_is_program(enum flmem_emit_kind kind)
@@ -269,9 +313,7 @@ static bool make_standard_command(const struct emission *e, struct flmem_start_c
 	const struct flmem_start_ops *start = flmem_start_of(e->settings->framework);
 	const struct flmem_start_request request = {
 		.role = e->settings->role,
-		.workspace = o->workspace		     ? o->workspace
-			     : kinds[o->kind].finds_jemalloc ? "."
-							     : find_workspace(e),
+		.workspace = kinds[o->kind].finds_jemalloc ? "." : find_workspace(e),
 		.site = o->site ? o->site : "site-1",
 		.org = o->org ? o->org : "",
 	};
@@ -295,9 +337,20 @@ static int finish_text(struct emission *e, char **ret_text, struct flmem_error *
 	return 0;
 }
 
+static int choose_program(struct emission *e, char **ret_program, struct flmem_error *err)
+{
+	int rc = 0;
+
+	if (e->options->kind == FLMEM_EMIT_SYSTEMD && e->argv)
+		rc = flmem_emit_unit_program(e->argv[0], e->directory, ret_program, err);
+	e->program = *ret_program;
+	return rc;
+}
+
 static int emit_text(struct emission *e, char **ret_text, struct flmem_error *err)
 {
 	const struct flmem_emit_options *o = e->options;
+	FLMEM_AUTO_FREE char *program = NULL;
 	struct flmem_start_command command;
 	bool standard = make_standard_command(e, &command);
 	int rc;
@@ -309,9 +362,13 @@ static int emit_text(struct emission *e, char **ret_text, struct flmem_error *er
 	e->argv = o->argv;
 	if (!o->argv && kinds[o->kind].needs_command)
 		e->argv = (char *const *)(uintptr_t)command.words;
-	kinds[o->kind].emit(e);
-	rc = finish_text(e, ret_text, err);
-	flmem_buf_clear(&e->out);
+	rc = choose_program(e, &program, err);
+	if (!rc) {
+		kinds[o->kind].emit(e);
+		rc = finish_text(e, ret_text, err);
+		flmem_buf_clear(&e->out);
+	}
+	e->argv = NULL; /* it may have been the command above */
 	return rc;
 }
 
@@ -319,8 +376,14 @@ int flmem_emit(const struct flmem_emit_options *options, char **ret_text, struct
 {
 	struct flmem_settings_request request = options->settings;
 	FLMEM_AUTO(flmem_settings_clear) struct flmem_settings settings = {0};
+	FLMEM_AUTO_FREE char *directory = NULL;
 	struct emission e = {.options = options, .settings = &settings, .out = FLMEM_BUF_INIT};
-	int rc;
+	int rc = flmem_emit_directory(kinds[options->kind].place, options->workspace, &directory,
+				      err);
+
+	if (rc)
+		return rc;
+	e.directory = directory;
 
 	request.environment = NULL;
 	request.elsewhere = true;

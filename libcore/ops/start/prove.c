@@ -11,9 +11,12 @@
 
 #include <flmem/text.h>
 
+#include "allocators/allocator.h"
+#include "allocators/probe.h"
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "elf/modules.h"
+#include "elf/view.h"
 #include "proc/command.h"
 #include "proc/maps.h"
 #include "remote/probe_child.h"
@@ -93,24 +96,93 @@ static int report_not_loaded(const struct flmem_probe_child *child, const char *
 			       library, child->program, line[0] ? ": " : "", line);
 }
 
-/* The library is mapped; checks whether plain malloc reaches it. */
-static int check_order(const struct flmem_probe_child *child, const struct flmem_maps *maps,
-		       const struct flmem_map *found, struct flmem_error *err)
+/* Its allocator that has the plain name malloc; NULL when flmem does not know it. */
+static const struct flmem_allocator *find_allocator_in(const struct flmem_allocator_list *list,
+						       const struct flmem_module *module)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (list->rows[i].module == module &&
+		    (!list->rows[i].prefix || !*list->rows[i].prefix))
+			return &list->rows[i];
+	return NULL;
+}
+
+static const struct flmem_module *find_module(const struct flmem_modules *modules, const char *path)
+{
+	for (size_t i = 0; i < modules->count; i++)
+		if (strcmp(modules->rows[i].path, path) == 0)
+			return &modules->rows[i];
+	return NULL;
+}
+
+/*
+ * Before main() most calls are not bound yet, so the lookup order decides which malloc they will
+ * reach.
+ */
+static int check_order(const struct flmem_probe_child *child, const struct flmem_modules *modules,
+		       const char *library, const struct flmem_module **ret_server,
+		       struct flmem_error *err)
+{
+	const struct flmem_module *module = find_module(modules, library);
+	const struct flmem_module *server = flmem_modules_lookup(modules, "malloc", NULL);
+
+	if (module && !flmem_probe_exports(module, "malloc"))
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+				       "%s loads into '%s', but defines no malloc", library,
+				       child->program);
+	if (!server)
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+				       "cannot tell which library serves malloc in '%s'",
+				       child->program);
+	if (strcmp(server->path, library) != 0)
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+				       "%s loads into '%s', but malloc is served by %s, which "
+				       "comes first",
+				       library, child->program, server->path);
+	*ret_server = server;
+	return 0;
+}
+
+/* Its name does not make a library jemalloc: its content does. */
+static int check_kind(const struct flmem_probe_child *child, const struct flmem_view *view,
+		      const struct flmem_module *server, struct flmem_error *err)
+{
+	FLMEM_AUTO_FREE struct flmem_allocator_list *list = calloc(1, sizeof(*list));
+	const struct flmem_allocator *found;
+
+	if (!list)
+		return flmem_error_nomem(err, "cannot hold the allocators");
+	flmem_allocators_find(view, list);
+	found = find_allocator_in(list, server);
+	if (found && found->ops->kind == FLMEM_ALLOCATOR_JEMALLOC)
+		return 0;
+	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+			       "%s serves malloc in '%s', but it is %s, not jemalloc; name a "
+			       "jemalloc library",
+			       server->path, child->program,
+			       found && found->ops->kind != FLMEM_ALLOCATOR_UNKNOWN
+				       ? flmem_allocator_name(found->ops->kind)
+				       : "an unknown allocator");
+}
+
+/* The library is mapped; checks whether plain malloc reaches it, and whether it is jemalloc. */
+static int check_malloc(const struct flmem_probe_child *child, const struct flmem_maps *maps,
+			const struct flmem_map *found, struct flmem_error *err)
 {
 	FLMEM_AUTO_IMAGE_CACHE struct flmem_image_cache *cache = flmem_image_cache_new();
 	FLMEM_AUTO_MODULES struct flmem_modules modules = {0};
+	const struct flmem_view view = {&child->process, maps, &modules};
 	const struct flmem_module *server = NULL;
-	uint64_t address;
-	int rc = 0;
+	int rc;
 
-	if (cache && flmem_modules_load(&child->process, maps, cache, &modules, NULL) == 0)
-		server = flmem_modules_lookup(&modules, "malloc", &address);
-	if (server && strcmp(server->path, found->name) != 0)
-		rc = flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
-				     "%s loads into '%s', but malloc is served by %s, which comes "
-				     "first",
-				     found->name, child->program, server->path);
-	return rc;
+	if (!cache)
+		return flmem_error_nomem(err, "cannot read the modules of '%s'", child->program);
+	rc = flmem_modules_load(&child->process, maps, cache, &modules, err);
+	if (rc)
+		return flmem_error_prefix(err, rc, "cannot prove what serves malloc in '%s'",
+					  child->program);
+	rc = check_order(child, &modules, found->name, &server, err);
+	return rc ? rc : check_kind(child, &view, server, err);
 }
 
 /*
@@ -177,7 +249,7 @@ static int check_child(const struct flmem_probe_child *child, const char *librar
 	found = find_mapped_library(&maps, library);
 	if (!found)
 		return report_not_loaded(child, library, said, err);
-	rc = check_order(child, &maps, found, err);
+	rc = check_malloc(child, &maps, found, err);
 	if (!rc)
 		rc = check_scrubber(child, &maps, environment, err);
 	return rc ? rc : fill_proof(child, found, said, proof, err);

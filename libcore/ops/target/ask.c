@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "ops/target/target_guard.h"
+#include "ops/target/target_hooks.h"
 
 static const char has_no_name[] =
 	"this build has no symbols for its functions, or a call of them is refused";
@@ -140,6 +141,9 @@ void flmem_ask_all(const struct flmem_view *view, const struct flmem_allocator_l
 		asked.tried = true;
 		flmem_allocator_add_syscalls(&list->rows[i], &syscalls);
 		options.syscalls = &syscalls;
+		if (!rc)
+			rc = flmem_target_hooks_check(view, &list->rows[i], &options,
+						      &asked.stopped_us, &err);
 		if (!rc)
 			rc = flmem_ask_allocator(view, &list->rows[i], &options, &reports[i].heap,
 						 &asked, &err);

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "ops/target/target_guard.h"
+#include "ops/target/target_hooks.h"
 #include "runtimes/cpython_call.h"
 
 /*
@@ -83,6 +84,8 @@ void flmem_ask_torch(const struct flmem_view *view, const struct flmem_allocator
 	flmem_target_guard_fill(view, list, &guard);
 	asked->tried = true;
 	rc = flmem_target_guard_check(view, list, FLMEM_TARGET_GUARD_QUICK_US, &err);
+	if (!rc)
+		rc = flmem_target_hooks_check_start(view, list, &call, &asked->stopped_us, &err);
 	if (!rc)
 		rc = flmem_cpython_call(view, &call, &result, &err);
 	asked->thread = result.tid ? result.tid : asked->thread;

@@ -61,6 +61,9 @@ void flmem_target_guard_fill(const struct flmem_view *view, const struct flmem_a
 			found->ops->guard(view, found, guard);
 		else if (found->linkage == FLMEM_LINKAGE_SHARED)
 			guard_module(view->maps, found->module, guard);
+		else if (found->ops->kind == FLMEM_ALLOCATOR_JEMALLOC &&
+			 flmem_target_guard_trims(view, found))
+			guard->hidden_joins = true;
 	}
 }
 

@@ -53,7 +53,7 @@ struct flmem_trim_step *flmem_trim_job_step(struct flmem_trim_job *job, const ch
 void flmem_trim_job_stopped(struct flmem_trim_job *job, uint64_t stopped_us, uint64_t inside_us)
 {
 	struct flmem_trim_result *result = job->result;
-	uint64_t before_us = result->stopped_us.unknown ? 0 : result->stopped_us.value;
+	uint64_t before_us = flmem_u64_or(result->stopped_us, 0);
 	uint64_t whole_us = before_us + stopped_us;
 
 	job->inside_us += inside_us;

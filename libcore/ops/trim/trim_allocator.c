@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "ops/target/madv_free.h"
 #include "ops/target/target_guard.h"
+#include "ops/target/target_hooks.h"
 #include "ops/trim/predict.h"
 #include "proc/huge.h"
 #include "remote/borrow.h"
@@ -69,12 +70,28 @@ static const unsigned char *query_answers(const struct part *part, size_t index,
 						       : NULL;
 }
 
+/* A dry run makes no calls, so it misses the hooks that only calls show. */
+static int check_hooks(struct part *part)
+{
+	const struct flmem_inspection *target = part->target;
+	uint64_t stopped_us = 0;
+	int rc = flmem_target_hooks_check_all(&target->view, &target->allocators,
+					      part->job->options->dry_run ? NULL : &part->borrow,
+					      &stopped_us, part->err);
+
+	if (stopped_us)
+		flmem_trim_job_stopped(part->job, stopped_us, 0);
+	return rc;
+}
+
 static int plan_trim_chain(struct part *part)
 {
 	struct flmem_borrow_result answers;
 	int rc = flmem_target_guard_refuse_runtimes(&part->target->view, &part->target->allocators,
 						    part->err);
 
+	if (!rc)
+		rc = check_hooks(part);
 	if (!rc)
 		rc = run_trim_query(part, &answers);
 	for (size_t i = 0; i < part->target->allocators.count && !rc; i++) {

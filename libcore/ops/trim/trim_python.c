@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "ops/target/target_hooks.h"
 #include "runtimes/cpython_call.h"
 
 /* What gc.collect() returns: the unreachable objects that it found. */
@@ -101,6 +102,15 @@ static void fill_python_step(struct python_part *part)
 		step->took_us = FLMEM_KNOWN(run->took_us);
 }
 
+static int check_hooks(const struct flmem_trim_job *job, const struct flmem_cpython_call *call,
+		       uint64_t *stopped_us, struct flmem_error *err)
+{
+	const struct flmem_inspection *target = job->target;
+
+	return flmem_target_hooks_check_start(&target->view, &target->allocators, call, stopped_us,
+					      err);
+}
+
 /* Runs the code; fills `part->run` in any case, and the caller clears it. */
 static int run_python_code(struct python_part *part, const struct flmem_cpython_code *code,
 			   struct flmem_error *err)
@@ -113,8 +123,13 @@ static int run_python_code(struct python_part *part, const struct flmem_cpython_
 		.dry_run = part->job->options->dry_run,
 	};
 	/* The new thread allocates, possibly in an arena that no other thread uses. */
+	uint64_t stopped_us = 0;
 	int rc = flmem_trim_check(part->job, err);
 
+	if (!rc)
+		rc = check_hooks(part->job, &call, &stopped_us, err);
+	if (stopped_us)
+		flmem_trim_job_stopped(part->job, stopped_us, 0);
 	if (!rc)
 		rc = flmem_cpython_call(&part->job->target->view, &call, &part->run, err);
 	fill_python_step(part);

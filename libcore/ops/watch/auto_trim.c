@@ -21,14 +21,14 @@ struct flmem_auto {
 	struct flmem_trim_queue *queue;
 };
 
-/* One process of the watch. */
+/* The automatic trims of one process. */
 struct flmem_trim_state {
 	struct flmem_policy policy;
-	bool busy;		/* a trim is under way */
-	bool dropped;		/* the process is not trimmed any more */
-	bool pressed;		/* at the last tick */
-	const char *told;	/* the last reported reason why the condition is undecided */
-	struct flmem_u64 round; /* that ended last */
+	bool busy;		      /* a trim is queued or running */
+	bool dropped;		      /* the process is no longer trimmed */
+	bool pressed;		      /* memory pressure at the last tick */
+	const char *undecided_reason; /* the last one that was reported */
+	struct flmem_u64 round;	      /* the last round that ended */
 };
 
 static void fill_auto_defaults(struct flmem_auto *a)
@@ -278,9 +278,9 @@ static void report_undecided(struct flmem_watch_state *w, struct flmem_watched_p
 {
 	struct flmem_watch_action told;
 
-	if (!request->why || request->why == f->trim_state->told)
+	if (!request->why || request->why == f->trim_state->undecided_reason)
 		return;
-	f->trim_state->told = request->why;
+	f->trim_state->undecided_reason = request->why;
 	told = init_action(f, FLMEM_WATCH_UNDECIDED, request->why, moment);
 	flmem_watch_state_action(w, f, &told);
 }

@@ -8,7 +8,7 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* But for numbers: ports, rounds and the pids of parents change from start to start. */
+/* Ignores numbers: ports, rounds and the pids of parents change from start to start. */
 static bool is_same_command(const char *a, const char *b)
 {
 	for (;;) {
@@ -34,20 +34,21 @@ static bool is_same_part(const struct flmem_watch_process *a, const struct flmem
 	       is_same_text(a->site, b->site) && is_same_command(a->command, b->command);
 }
 
-/* What belongs to the living process; what was learnt stays where it is. */
-static void move_live_parts(struct flmem_watched_process *old, struct flmem_watched_process *heir)
+/* Moves what belongs to the live process; the measurements stay. */
+static void move_live_parts(struct flmem_watched_process *old,
+			    struct flmem_watched_process *successor)
 {
 	struct flmem_watch_process id = old->id;
 	int statm = old->statm;
 
-	old->id = heir->id;
-	heir->id = id;
-	old->statm = heir->statm;
-	heir->statm = statm;
-	old->process = heir->process;
-	heir->process = (struct flmem_process)FLMEM_PROCESS_INIT;
-	old->number = heir->number;
-	old->group = heir->group;
+	old->id = successor->id;
+	successor->id = id;
+	old->statm = successor->statm;
+	successor->statm = statm;
+	old->process = successor->process;
+	successor->process = (struct flmem_process)FLMEM_PROCESS_INIT;
+	old->number = successor->number;
+	old->group = successor->group;
 	old->shared_pages = 0;
 	old->ended = false;
 	old->own_rounds = false;
@@ -72,7 +73,7 @@ struct flmem_watched_process *flmem_exec_follow_join(struct flmem_watch_state *w
 	return NULL;
 }
 
-/* The higher, the more is it worth to be kept. */
+/* The process with the lowest value is dropped first. */
 static uint64_t keep_value(const struct flmem_watched_process *f)
 {
 	uint64_t samples =

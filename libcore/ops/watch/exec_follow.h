@@ -14,8 +14,8 @@
 
 /*
  * If this process is the same part of the same job as one that has ended (a restart, or a trainer
- * that is launched for each round), that one lives on as this one, which is freed, and is returned;
- * else NULL.
+ * that is launched for each round), merges it into that entry, frees it and returns the entry; else
+ * NULL.
  */
 struct flmem_watched_process *flmem_exec_follow_join(struct flmem_watch_state *watch_state,
 						     struct flmem_watched_process *watched);

@@ -8,7 +8,7 @@
 #include "ops/watch/watch_state.h"
 
 /*
- * The trend of the process so far. It is cached in `followed`, because it costs a million
+ * The trend of the process so far. It is cached in `watched`, because it costs a million
  * instructions and is requested more often than samples are taken.
  */
 void flmem_forecast_trend(struct flmem_watched_process *watched, struct flmem_trend *ret_trend);
@@ -35,8 +35,8 @@ void flmem_forecast_of(struct flmem_forecast_limits *limits,
 		       struct flmem_watch_result *ret_result);
 
 /*
- * Fills a result for each followed process. With `live`, the current limits of those that still run
- * are read. Command and site move from the process into its result.
+ * Fills a result for each process of the watch. With `live`, reads the current limits of those that
+ * still run. Command and site move from the process into its result.
  */
 int flmem_forecast_make(const struct flmem_watch_state *watch_state, bool live,
 			struct flmem_watch_result *ret_results, struct flmem_error *err);

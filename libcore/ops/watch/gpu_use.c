@@ -8,7 +8,9 @@
 #include "proc/process.h"
 #include "runtimes/nvml.h"
 
-/* A process may have any number of descriptors; those of the devices are among the first. */
+/*
+ * A process may have any number of descriptors; those of the devices are usually among the first.
+ */
 #define DESCRIPTORS_MAX 4096U
 
 static const char *const control_devices[] = {"/dev/nvidiactl", "/dev/dxg"};

@@ -15,17 +15,17 @@
 struct flmem_nvml;
 struct flmem_process;
 
-/* All zero: the driver was not looked for. */
+/* All zero: the driver has not been searched for. */
 struct flmem_gpu_use {
-	bool present; /* the driver's control device is */
+	bool present; /* the control device of the driver exists */
 	bool tried;
-	struct flmem_nvml *nvml; /* NULL: not opened yet, or it cannot be */
+	struct flmem_nvml *nvml; /* NULL: not opened yet, or it cannot be opened */
 };
 
 void flmem_gpu_use_open(struct flmem_gpu_use *ret_use);
 void flmem_gpu_use_close(struct flmem_gpu_use *use);
 
-/* Of all its GPUs; 0 where it has none open. */
+/* On all GPUs of the process; 0 if it has none open. */
 struct flmem_u64 flmem_gpu_use_of(struct flmem_gpu_use *use, const struct flmem_process *process);
 
 #endif

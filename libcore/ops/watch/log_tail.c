@@ -10,7 +10,7 @@
 
 #define READ_SIZE ((size_t)64 << 10)
 
-/* What one call reads at most; more waits for the next one. */
+/* The most that one call reads; the next call reads on. */
 #define POLL_MAX ((size_t)8 << 20)
 
 static int open_file(struct flmem_log *log)
@@ -127,7 +127,7 @@ static bool is_other_file(const struct flmem_log *log)
 	       (status.st_dev != log->device || status.st_ino != log->inode);
 }
 
-/* Cut short in place, as logrotate's copytruncate does. */
+/* Handles a file that was truncated in place, as logrotate's copytruncate does. */
 static void restart_if_cut(struct flmem_log *log)
 {
 	struct stat status;

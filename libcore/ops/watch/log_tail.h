@@ -4,8 +4,9 @@
 
 /*
  * Follows a log as it grows. The file may be missing at first, vanish, be rotated (another file
- * under its name: the rest of the old one is read first), be truncated, and hold any bytes. Memory
- * and the work of one call are bounded; of a line that is too long only the beginning counts.
+ * under its name: the rest of the old one is read first), be truncated, and contain any bytes.
+ * Memory and the work of one call are bounded; of a line that is too long only the beginning is
+ * used.
  */
 
 #include <stdbool.h>
@@ -21,22 +22,22 @@
 
 struct flmem_log {
 	char *path;
-	int fd; /* -1 while there is no such file */
+	int fd; /* -1 while the file does not exist */
 	dev_t device;
 	ino_t inode;
-	off_t offset;  /* of what has been read */
-	bool skipping; /* the rest of a line that was too long */
-	size_t length; /* of the line so far */
+	off_t offset;  /* of the next byte to read */
+	bool skipping; /* skips the rest of a line that was too long */
+	size_t length; /* length of the line so far */
 	char *line;    /* FLMEM_LOG_LINE_MAX + 1 bytes */
 };
 
-/* The bytes may be changed; line[length] is writable. They live for the call only. */
+/* May change the bytes; line[length] is writable. They are valid during the call only. */
 typedef void flmem_log_visit(void *context, char *line, size_t length);
 
 /*
- * Opens the log at its end less `back` bytes (from the next beginning of a line), or remembers a
- * file that is not there yet. FLMEM_EUSAGE for what is no regular file, FLMEM_EPERM when it may not
- * be read. Release with flmem_log_close().
+ * Opens the log at its end minus `back` bytes (from the next start of a line), or waits for a file
+ * that does not exist yet. FLMEM_EUSAGE if it is not a regular file, FLMEM_EPERM if it may not be
+ * read. Release with flmem_log_close().
  */
 int flmem_log_open(const char *path, off_t back, struct flmem_log *ret_log,
 		   struct flmem_error *err);
@@ -45,10 +46,10 @@ void flmem_log_close(struct flmem_log *log);
 
 #define FLMEM_AUTO_LOG FLMEM_AUTO(flmem_log_close)
 
-/* Visits the lines that have been finished since the last call. */
+/* Visits the lines that have been completed since the last call. */
 void flmem_log_poll(struct flmem_log *log, flmem_log_visit *visit, void *context);
 
-/* Takes more bytes of the log and visits the lines that they finish. */
+/* Adds bytes of the log and visits the lines that they complete. */
 void flmem_log_feed(struct flmem_log *log, const char *bytes, size_t length, flmem_log_visit *visit,
 		    void *context);
 

@@ -19,7 +19,7 @@
 #define FLMEM_PRESSURES_NONE SIZE_MAX
 #define FLMEM_PRESSURES_MAX  256U
 
-/* Stalling on memory for this share of the time counts as memory pressure: 10 %. */
+/* Tasks that stall on memory for this share of the time count as memory pressure: 10 %. */
 #define FLMEM_PRESSURE_SHORT_HUNDREDTHS 1000U
 
 /* How long memory pressure lasts after its last sign. */
@@ -30,9 +30,9 @@ struct flmem_pressure_group {
 	struct flmem_pressure now;
 	bool read;
 	uint64_t read_us;
-	bool shown;	   /* some sign was seen */
-	uint64_t shown_us; /* the last one */
-	const char *what;  /* static: it */
+	bool shown;	   /* a sign was seen */
+	uint64_t shown_us; /* time of the last sign */
+	const char *what;  /* static: the sign */
 };
 
 struct flmem_pressures {
@@ -44,11 +44,11 @@ struct flmem_pressures {
 int flmem_pressures_open(struct flmem_pressures **ret_pressures, struct flmem_error *err);
 void flmem_pressures_free(struct flmem_pressures *pressures);
 
-/* The group of the process; FLMEM_PRESSURES_NONE when there are too many. */
+/* The group of the process; FLMEM_PRESSURES_NONE if there are too many groups. */
 size_t flmem_pressures_group(struct flmem_pressures *pressures,
 			     const struct flmem_process *process);
 
-/* Reads the group unless that was done a moment ago; true when it was. */
+/* Reads the group unless it was read a moment ago; true if it was read now. */
 bool flmem_pressures_read(struct flmem_pressures *pressures, size_t group, uint64_t now_us);
 
 /* The sign of memory pressure in this group now, or NULL. */

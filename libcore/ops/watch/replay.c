@@ -7,10 +7,10 @@
 
 #define PID_LIMIT 4194304U /* PID_MAX_LIMIT */
 
-/* Processes of a hostile recording: each costs 7 KiB. */
+/* Limit for a hostile recording: each process costs 7 KiB. */
 #define REPLAYED_MAX 4096U
 
-/* The process that a number of a session refers to; NULL: none. */
+/* The process with a number of the current session; NULL: none. */
 struct numbered {
 	struct flmem_watched_process *watched;
 	uint64_t pid, start_time; /* as recorded */
@@ -22,7 +22,7 @@ struct replay {
 	struct flmem_recording recording;
 	bool any; /* session */
 	uint64_t session_at_us;
-	uint64_t base_us; /* of the session, in the time of the whole recording */
+	uint64_t base_us; /* start of the session, in the time of the whole recording */
 	uint64_t now_us, at_us;
 	struct numbered *numbered; /* by number in the session */
 	size_t numbered_count;
@@ -39,7 +39,7 @@ static struct flmem_watched_process *find_replayed(const struct replay *r, uint6
 {
 	const struct numbered *numbered = number < r->numbered_count ? &r->numbered[number] : NULL;
 
-	/* Another process may have replaced it since. */
+	/* Another process may have replaced it. */
 	return numbered && numbered->watched &&
 			       (uint64_t)numbered->watched->id.pid == numbered->pid &&
 			       numbered->watched->id.start_time == numbered->start_time
@@ -100,7 +100,7 @@ static struct flmem_watched_process *known_value(const struct replay *r,
 	return NULL;
 }
 
-/* A name that only a later version knows is none here. */
+/* A name of a later version is FLMEM_FRAMEWORK_NONE. */
 static enum flmem_framework framework_by_name(uint64_t number)
 {
 	return number < 64 && flmem_framework_name((enum flmem_framework)number)
@@ -114,7 +114,7 @@ static enum flmem_role role_by_name(uint64_t number)
 								       : FLMEM_ROLE_NONE;
 }
 
-/* Of the last record, whose texts it shows. */
+/* The identity in the last record; it points to that record's texts. */
 static struct flmem_watch_process identity_of_record(struct replay *r,
 						     const struct flmem_record *record)
 {
@@ -147,7 +147,7 @@ static int add_process(struct replay *r, const struct flmem_record *record, stru
 		       : flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
 }
 
-/* A repeated record, perhaps of a process that another one has replaced since. */
+/* True for a repeated record of a process, perhaps of one that another has replaced. */
 static bool is_reported(const struct replay *r, const struct flmem_record *record)
 {
 	const struct numbered *n =
@@ -156,7 +156,7 @@ static bool is_reported(const struct replay *r, const struct flmem_record *recor
 	return n && n->watched && n->pid == record->pid && n->start_time == record->start_time;
 }
 
-/* A process that is recorded again may have executed another program since. */
+/* A process that is recorded again may have executed another program. */
 static int replay_repeated_process(struct replay *r, const struct flmem_record *record,
 				   struct flmem_watched_process *f, struct flmem_error *err)
 {

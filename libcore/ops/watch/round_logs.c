@@ -53,7 +53,7 @@ void flmem_round_logs_clear(struct flmem_round_logs *logs)
 	*logs = (struct flmem_round_logs){0};
 }
 
-/* Passes a line of a log to the rounds. */
+/* The context of reading the lines of a log. */
 struct reading {
 	struct flmem_round_logs *logs;
 	size_t log;
@@ -95,7 +95,7 @@ static bool is_log(const struct flmem_log *log, const struct stat *status)
 	return log->fd >= 0 && log->device == status->st_dev && log->inode == status->st_ino;
 }
 
-/* Only files with the right name are opened: a dead file server would not answer. */
+/* Opens only files with the right name: a file server that does not respond would block. */
 static size_t log_behind(const struct flmem_round_logs *logs, int directory, const char *name)
 {
 	char target[PATH_MAX];

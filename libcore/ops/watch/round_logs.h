@@ -16,11 +16,11 @@
 
 struct flmem_process;
 
-#define FLMEM_ROUND_LOGS_SHARED SIZE_MAX /* instead of a log: all of them */
+#define FLMEM_ROUND_LOGS_SHARED SIZE_MAX /* instead of an index: the rounds of all logs together */
 
 struct flmem_round_logs {
 	struct flmem_log *logs;
-	struct flmem_rounds *own; /* as many */
+	struct flmem_rounds *own; /* one for each log */
 	size_t count;
 	struct flmem_rounds shared;
 };
@@ -42,7 +42,10 @@ void flmem_round_logs_clear(struct flmem_round_logs *logs);
 void flmem_round_logs_read(struct flmem_round_logs *logs, flmem_round_logs_visit *visit,
 			   void *context);
 
-/* The one of several logs that the process has open; FLMEM_ROUND_LOGS_SHARED when it has none. */
+/*
+ * The log that the process has open, if there are several; FLMEM_ROUND_LOGS_SHARED if it has none
+ * open.
+ */
 size_t flmem_round_logs_of(const struct flmem_round_logs *logs,
 			   const struct flmem_process *process);
 

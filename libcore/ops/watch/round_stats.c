@@ -37,7 +37,7 @@ static void lower_to(struct flmem_u64 *least, uint64_t bytes)
 		*least = FLMEM_KNOWN(bytes);
 }
 
-/* Pairs become one point each, dated by the later one. */
+/* Averages pairs of points; the date is that of the later one. */
 static void halve_points(struct flmem_round_stats *s)
 {
 	for (size_t i = 0; i < s->count / 2; i++) {
@@ -85,7 +85,7 @@ static void set_growth(struct flmem_round_stats *s, struct flmem_watch_round *ro
 		s->trough_bytes = FLMEM_UNKNOWN(no_before);
 }
 
-/* Completes the round whose trough was measured. */
+/* Completes the round once its trough is measured. */
 static bool settle_round(struct flmem_round_stats *s, struct flmem_watch_round *ret_round)
 {
 	const struct flmem_trend_point point = {

@@ -24,26 +24,26 @@
 struct flmem_round_stats {
 	bool running, settling;
 	uint64_t interval_us;
-	struct flmem_watch_round now;  /* while it runs */
-	struct flmem_watch_round last; /* while its trough is looked for */
-	uint64_t settled_us;	       /* when that is over */
-	struct flmem_u64 trough_bytes; /* of the round before */
+	struct flmem_watch_round now;  /* the running round */
+	struct flmem_watch_round last; /* the last round, while its trough is measured */
+	uint64_t settled_us;	       /* when that measurement ends */
+	struct flmem_u64 trough_bytes; /* trough of the round before */
 	uint64_t complete;
-	uint64_t skipped; /* rounds that are still to be left out as warm-up */
+	uint64_t skipped; /* warm-up rounds that the trend still excludes */
 	bool fresh;	  /* the process is younger than the watch */
-	bool trims;	  /* retained memory is given back after rounds: others are no like phase */
-	bool trimmed;	  /* it was, after the last one */
-	bool any;	  /* a round has started; `number` and `ordinal` are of the last one */
+	bool trims;	  /* memory is released after rounds; other rounds are not comparable */
+	bool trimmed;	  /* released after the last round */
+	bool any;	  /* a round has started; `number` and `ordinal` belong to the last one */
 	uint64_t number, ordinal;
-	uint64_t changes;		  /* of the points */
-	size_t count, per_point, in_last; /* points, rounds in each, rounds in the last one */
+	uint64_t changes;		  /* number of changes to the points */
+	size_t count, per_point, in_last; /* points, rounds per point, rounds in the last point */
 	struct flmem_trend_point points[FLMEM_ROUND_POINTS];
 };
 
-/* `fresh`: the process came after the watch began, so its next rounds are its first. */
+/* `fresh`: the process started during the watch, so its next rounds are its first. */
 void flmem_round_stats_init(struct flmem_round_stats *stats, uint64_t interval_us, bool fresh);
 
-/* Each gives true with the round that it completed. Times only go forward. */
+/* Each returns true and the round that it has completed. Times never decrease. */
 bool flmem_round_stats_sample(struct flmem_round_stats *stats, uint64_t now_us, uint64_t bytes,
 			      struct flmem_watch_round *ret_round);
 bool flmem_round_stats_start(struct flmem_round_stats *stats, uint64_t now_us, uint64_t number,
@@ -52,15 +52,15 @@ bool flmem_round_stats_finish(struct flmem_round_stats *stats, uint64_t now_us,
 			      struct flmem_watch_round *ret_round);
 
 /*
- * Retained memory was released just now: from now on only rounds that end with a release are
- * points, because the others end at another level.
+ * Retained memory was just released: from now on only rounds that end with a release become points,
+ * because the others end at another level.
  */
 void flmem_round_stats_trimmed(struct flmem_round_stats *stats);
 
-/* That does not happen any more. */
+/* No more releases are expected. */
 void flmem_round_stats_trims_stop(struct flmem_round_stats *stats);
 
-/* The round whose trough was still looked for, as the watch ends. */
+/* Completes the round whose trough is being measured when the watch ends. */
 bool flmem_round_stats_flush(struct flmem_round_stats *stats, struct flmem_watch_round *ret_round);
 
 #endif

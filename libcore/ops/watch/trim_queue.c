@@ -11,11 +11,11 @@ struct list {
 };
 
 struct flmem_trim_queue {
-	pthread_mutex_t lock; /* of all that follows */
-	pthread_cond_t come;  /* there is a request, or the end */
+	pthread_mutex_t lock; /* protects the fields below */
+	pthread_cond_t come;  /* a request was added, or the queue ends */
 	struct list todo, done;
 	bool ending;
-	bool running; /* there is a thread */
+	bool running; /* the thread has been started */
 	pthread_t thread;
 };
 

@@ -19,12 +19,12 @@
 struct flmem_trim_request {
 	pid_t pid;
 	uint64_t start_time;
-	const struct flmem_condition *when; /* only if it holds; NULL: in any case */
+	const struct flmem_condition *when; /* trim only if it holds; NULL: always */
 	struct flmem_trim_options options;
 	char reason[FLMEM_POLICY_REASON_MAX];
 	/* The result of one request. */
-	enum flmem_truth truth; /* of the condition; only when it holds there is a result */
-	const char *why;	/* it is undecided; or NULL */
+	enum flmem_truth truth; /* value of the condition; `result` is valid only if it holds */
+	const char *why;	/* why it is undecided; or NULL */
 	struct flmem_trim_result result;
 	struct flmem_trim_request *next;
 };
@@ -42,7 +42,7 @@ bool flmem_trim_queue_add(struct flmem_trim_queue *queue, struct flmem_trim_requ
 /* Returns a finished request, for the caller to free; NULL: none. */
 struct flmem_trim_request *flmem_trim_queue_take(struct flmem_trim_queue *queue);
 
-/* Waits until the running request is done; drops those behind it. */
+/* Waits until the running request is done; drops the others. */
 void flmem_trim_queue_finish(struct flmem_trim_queue *queue);
 
 #endif

@@ -16,7 +16,7 @@
 #include "ops/watch/watch_state.h"
 
 #define SELECT_EVERY 5000000U  /* us between two searches for new processes */
-#define OWNERS_FOR   60000000U /* us after which a process is not expected to open a log any more */
+#define OWNERS_FOR   60000000U /* us after which a process is no longer expected to open a log */
 #define GRACE_US     15000000U /* how long a name may match no process before the watch ends */
 #define LOG_PAST     65536     /* bytes of a log that are read to find the current round */
 
@@ -168,11 +168,11 @@ static void sample_all(struct watch *w, uint64_t now_us, uint64_t at_us)
 		w->watch_state.stopped = true;
 }
 
-/* Passes changes of rounds to the processes. */
+/* The context of reading changes of rounds. */
 struct reading {
 	struct watch *w;
 	struct flmem_moment moment;
-	bool past; /* written before the watch began: only shows the current round */
+	bool past; /* the lines are older than the watch and only show the current round */
 };
 
 static void decide_on_trim(struct watch *w, struct flmem_watched_process *f,
@@ -216,7 +216,7 @@ static void change_own(const struct reading *r, size_t log, struct flmem_round_c
 	}
 }
 
-static void change_round(void *context, size_t log, const struct flmem_round_change *change)
+static void apply_round_change(void *context, size_t log, const struct flmem_round_change *change)
 {
 	const struct reading *r = context;
 
@@ -230,7 +230,7 @@ static void read_logs(struct watch *w, uint64_t now_us, bool past)
 {
 	struct reading reading = {.w = w, .moment = {now_us, flmem_clock_wall_us()}, .past = past};
 
-	flmem_round_logs_read(&w->logs, change_round, &reading);
+	flmem_round_logs_read(&w->logs, apply_round_change, &reading);
 }
 
 /* Finds the process that writes each log; some open their log late. */

@@ -112,7 +112,7 @@ static void clear_copy(struct flmem_watched_process *copy)
 	free(copy->id.site);
 }
 
-/* A copy with texts and a directory of its own; its other files stay the watch's. */
+/* Copies the process with its texts and its directory; other files are not copied. */
 static int copy_followed(const struct flmem_watched_process *f, struct flmem_watched_process *copy)
 {
 	*copy = *f;
@@ -127,7 +127,7 @@ static int copy_followed(const struct flmem_watched_process *f, struct flmem_wat
 	return -ENOMEM;
 }
 
-/* Room for all processes; further ones that come meanwhile are left to the next reading. */
+/* Reserves room for all processes; processes added later are read the next time. */
 static int lock_attached(struct flmem_watch_snapshot *snapshot,
 			 struct flmem_watch_snapshot_data *state, size_t *ret_count,
 			 struct flmem_error *err)
@@ -144,7 +144,7 @@ static int lock_attached(struct flmem_watch_snapshot *snapshot,
 	return state->summary.results ? 0 : flmem_error_nomem(err, "cannot copy the snapshot");
 }
 
-/* Copies one process; false when it has ended or has had no sample. */
+/* Copies one process; false if it has ended or has no sample. */
 static bool read_followed(struct flmem_watch_snapshot *snapshot, size_t i,
 			  struct flmem_watched_process *copy, int *ret_rc)
 {

@@ -10,12 +10,12 @@
 
 #include "ops/watch/watch_state.h"
 
-/* From here to _detach() readers see this watch. All three do nothing with NULL. */
+/* Between attach and detach readers see this watch. All three accept NULL. */
 void flmem_watch_snapshot_attach(struct flmem_watch_snapshot *snapshot,
 				 const struct flmem_watch_state *watch_state);
 void flmem_watch_snapshot_detach(struct flmem_watch_snapshot *snapshot);
 
-/* Around every change; the same thread may hold it several times. */
+/* Enclose every change; the same thread may lock it repeatedly. */
 void flmem_watch_snapshot_hold(struct flmem_watch_snapshot *snapshot);
 void flmem_watch_snapshot_release(struct flmem_watch_snapshot *snapshot);
 

@@ -36,7 +36,7 @@ void flmem_watch_state_clear(struct flmem_watch_state *watch_state)
 	flmem_recorder_close(&watch_state->recorder);
 }
 
-static void record(struct flmem_watch_state *w, const struct flmem_record *record)
+static void write_record(struct flmem_watch_state *w, const struct flmem_record *record)
 {
 	if (w->recorder.fd >= 0)
 		flmem_recorder_add(&w->recorder, record);
@@ -55,7 +55,7 @@ static void record_process(struct flmem_watch_state *w, const struct flmem_watch
 		.site = f->id.site ? f->id.site : "",
 	};
 
-	record(w, &r);
+	write_record(w, &r);
 }
 
 static void record_running(struct flmem_watch_state *w)
@@ -63,7 +63,7 @@ static void record_running(struct flmem_watch_state *w)
 	const struct flmem_record runs = {.kind = FLMEM_RECORD_ROUND_RUNS, .round = w->round.value};
 
 	if (!w->round.unknown)
-		record(w, &runs);
+		write_record(w, &runs);
 }
 
 int flmem_watch_state_record(struct flmem_watch_state *watch_state, struct flmem_error *err)
@@ -80,7 +80,7 @@ int flmem_watch_state_record(struct flmem_watch_state *watch_state, struct flmem
 	rc = flmem_recorder_open(watch_state->options->record_path, &watch_state->recorder, err);
 	if (rc)
 		return rc;
-	record(watch_state, &session);
+	write_record(watch_state, &session);
 	for (size_t i = 0; i < watch_state->count; i++)
 		record_process(watch_state, watch_state->watched[i]);
 	record_running(watch_state);
@@ -106,28 +106,28 @@ static int make_room(struct flmem_watch_state *w)
 
 int flmem_watch_state_add(struct flmem_watch_state *watch_state,
 			  struct flmem_watched_process *watched, bool fresh,
-			  struct flmem_watched_process **ret_followed, struct flmem_error *err)
+			  struct flmem_watched_process **ret_watched, struct flmem_error *err)
 {
-	struct flmem_watched_process *heir;
+	struct flmem_watched_process *entry;
 	int rc;
 
 	watched->number = watch_state->numbered++;
-	heir = flmem_exec_follow_join(watch_state, watched);
-	rc = heir ? 0 : make_room(watch_state);
+	entry = flmem_exec_follow_join(watch_state, watched);
+	rc = entry ? 0 : make_room(watch_state);
 	if (rc) {
 		flmem_watched_process_free(watched);
 		return flmem_error_set(err, FLMEM_EFAILED, -rc,
 				       "cannot follow more than %zu processes", watch_state->count);
 	}
-	if (!heir) {
-		heir = watched;
-		flmem_round_stats_init(&heir->rounds, watch_state->interval_us, fresh);
-		watch_state->watched[watch_state->count++] = heir;
+	if (!entry) {
+		entry = watched;
+		flmem_round_stats_init(&entry->rounds, watch_state->interval_us, fresh);
+		watch_state->watched[watch_state->count++] = entry;
 	}
 	watch_state->alive++;
-	record_process(watch_state, heir);
-	if (ret_followed)
-		*ret_followed = heir;
+	record_process(watch_state, entry);
+	if (ret_watched)
+		*ret_watched = entry;
 	return 0;
 }
 
@@ -154,11 +154,6 @@ static void report_round(struct flmem_watch_state *w, const struct flmem_watched
 		w->stopped = true;
 }
 
-static uint64_t value_or_none(struct flmem_u64 value)
-{
-	return value.unknown ? UINT64_MAX : value.value;
-}
-
 static void record_action(struct flmem_watch_state *w, const struct flmem_watched_process *f,
 			  const struct flmem_watch_action *action)
 {
@@ -166,12 +161,13 @@ static void record_action(struct flmem_watch_state *w, const struct flmem_watche
 		.kind = FLMEM_RECORD_ACTION,
 		.process = f->number,
 		.action = action->kind,
-		.numbers = {[FLMEM_RECORD_EVERY] = action->every_rounds,
-			    [FLMEM_RECORD_ROUND] = value_or_none(action->round),
-			    [FLMEM_RECORD_BEFORE] = value_or_none(action->rss_before_bytes),
-			    [FLMEM_RECORD_AFTER] = value_or_none(action->rss_after_bytes),
-			    [FLMEM_RECORD_RELEASED] = value_or_none(action->released_bytes),
-			    [FLMEM_RECORD_STOPPED] = value_or_none(action->stopped_us)},
+		.numbers =
+			{[FLMEM_RECORD_EVERY] = action->every_rounds,
+			 [FLMEM_RECORD_ROUND] = flmem_u64_or(action->round, UINT64_MAX),
+			 [FLMEM_RECORD_BEFORE] = flmem_u64_or(action->rss_before_bytes, UINT64_MAX),
+			 [FLMEM_RECORD_AFTER] = flmem_u64_or(action->rss_after_bytes, UINT64_MAX),
+			 [FLMEM_RECORD_RELEASED] = flmem_u64_or(action->released_bytes, UINT64_MAX),
+			 [FLMEM_RECORD_STOPPED] = flmem_u64_or(action->stopped_us, UINT64_MAX)},
 		.reason = action->reason,
 	};
 
@@ -186,7 +182,7 @@ static void record_pressure(struct flmem_watch_state *w, const struct flmem_watc
 		.of_host = f->pressure.stalls_of_host,
 	};
 
-	memcpy(r.numbers, f->pressure_told, sizeof(f->pressure_told));
+	memcpy(r.numbers, f->pressure_recorded, sizeof(f->pressure_recorded));
 	flmem_recorder_add(&w->recorder, &r);
 }
 
@@ -195,19 +191,19 @@ static bool pressure_differs(struct flmem_watched_process *f)
 {
 	const struct flmem_pressure *p = &f->pressure;
 	const uint64_t numbers[FLMEM_RECORD_NUMBERS] = {
-		[FLMEM_RECORD_HIGH] = value_or_none(p->high),
-		[FLMEM_RECORD_MAX] = value_or_none(p->max),
-		[FLMEM_RECORD_OOM] = value_or_none(p->oom),
-		[FLMEM_RECORD_OOM_KILL] = value_or_none(p->oom_kill),
-		[FLMEM_RECORD_SOME] = value_or_none(p->some_avg10_hundredths),
-		[FLMEM_RECORD_FULL] = value_or_none(p->full_avg10_hundredths),
-		[FLMEM_RECORD_TOTAL] = value_or_none(p->some_total_us),
+		[FLMEM_RECORD_HIGH] = flmem_u64_or(p->high, UINT64_MAX),
+		[FLMEM_RECORD_MAX] = flmem_u64_or(p->max, UINT64_MAX),
+		[FLMEM_RECORD_OOM] = flmem_u64_or(p->oom, UINT64_MAX),
+		[FLMEM_RECORD_OOM_KILL] = flmem_u64_or(p->oom_kill, UINT64_MAX),
+		[FLMEM_RECORD_SOME] = flmem_u64_or(p->some_avg10_hundredths, UINT64_MAX),
+		[FLMEM_RECORD_FULL] = flmem_u64_or(p->full_avg10_hundredths, UINT64_MAX),
+		[FLMEM_RECORD_TOTAL] = flmem_u64_or(p->some_total_us, UINT64_MAX),
 	};
 
-	if (f->pressure_is_told && memcmp(f->pressure_told, numbers, sizeof(numbers)) == 0)
+	if (f->pressure_is_recorded && memcmp(f->pressure_recorded, numbers, sizeof(numbers)) == 0)
 		return false;
-	memcpy(f->pressure_told, numbers, sizeof(numbers));
-	f->pressure_is_told = true;
+	memcpy(f->pressure_recorded, numbers, sizeof(numbers));
+	f->pressure_is_recorded = true;
 	return true;
 }
 
@@ -222,7 +218,7 @@ static void record_split(struct flmem_watch_state *w, const struct flmem_watched
 	struct flmem_record r = {.kind = FLMEM_RECORD_SPLIT, .process = f->number};
 
 	for (size_t i = 0; i < FLMEM_RECORD_KINDS; i++)
-		r.kinds[i] = value_or_none(*kinds[i]);
+		r.kinds[i] = flmem_u64_or(*kinds[i], UINT64_MAX);
 	flmem_recorder_add(&w->recorder, &r);
 }
 
@@ -232,7 +228,10 @@ static void record_sample(struct flmem_watch_state *w, const struct flmem_watche
 	const struct flmem_record sample = {
 		.kind = FLMEM_RECORD_SAMPLE, .process = f->number, .bytes = f->last_bytes};
 
-	/* In this order a reader knows the split when it reads the sample that took it. */
+	/*
+	 * The split comes first, so that a reader knows it when it reads the sample of the same
+	 * time.
+	 */
 	if (split)
 		record_split(w, f);
 	if (f->pressure_is_new)
@@ -276,8 +275,9 @@ void flmem_watch_state_sample(struct flmem_watch_state *watch_state,
 		record_sample(watch_state, watched, split);
 	report_sample(watch_state, watched, at_us, split);
 	watched->pressure_is_new = false;
-	if (watch_state->rounds_told && flmem_round_stats_sample(&watched->rounds, watched->last_us,
-								 watched->last_bytes, &round))
+	if (watch_state->rounds_known &&
+	    flmem_round_stats_sample(&watched->rounds, watched->last_us, watched->last_bytes,
+				     &round))
 		report_round(watch_state, watched, &round);
 }
 
@@ -323,7 +323,7 @@ void flmem_watch_state_end(struct flmem_watch_state *watch_state,
 		return;
 	flmem_watched_process_end(watched);
 	watch_state->alive--;
-	record(watch_state, &end);
+	write_record(watch_state, &end);
 }
 
 static void change_round(struct flmem_watch_state *w, struct flmem_watched_process *f,
@@ -343,9 +343,9 @@ void flmem_watch_state_round(struct flmem_watch_state *watch_state, uint64_t now
 {
 	struct flmem_record r = {.kind = FLMEM_RECORD_ROUND_END, .round = change->finished_number};
 
-	watch_state->rounds_told = true;
+	watch_state->rounds_known = true;
 	if (change->finished)
-		record(watch_state, &r);
+		write_record(watch_state, &r);
 	if (change->finished && watch_state->seen_start)
 		watch_state->complete++;
 	if (change->finished)
@@ -353,7 +353,7 @@ void flmem_watch_state_round(struct flmem_watch_state *watch_state, uint64_t now
 	if (change->started) {
 		r.kind = FLMEM_RECORD_ROUND_START;
 		r.round = change->started_number;
-		record(watch_state, &r);
+		write_record(watch_state, &r);
 		watch_state->round = FLMEM_KNOWN(change->started_number);
 	}
 	watch_state->seen_start = change->started;
@@ -370,7 +370,7 @@ void flmem_watch_state_own_rounds(struct flmem_watch_state *watch_state,
 
 	watched->own_rounds = true;
 	watched->rounds.running = false;
-	record(watch_state, &own);
+	write_record(watch_state, &own);
 }
 
 void flmem_watch_state_round_of(struct flmem_watch_state *watch_state,
@@ -381,13 +381,13 @@ void flmem_watch_state_round_of(struct flmem_watch_state *watch_state,
 				 .process = watched->number,
 				 .round = change->finished_number};
 
-	watch_state->rounds_told = true;
+	watch_state->rounds_known = true;
 	if (change->finished)
-		record(watch_state, &r);
+		write_record(watch_state, &r);
 	r.kind = FLMEM_RECORD_OWN_START;
 	r.round = change->started_number;
 	if (change->started)
-		record(watch_state, &r);
+		write_record(watch_state, &r);
 	change_round(watch_state, watched, now_us, change);
 }
 

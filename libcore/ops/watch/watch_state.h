@@ -13,7 +13,7 @@
 #include "ops/watch/watched_process.h"
 #include "series/recording.h"
 
-/* Processes of one watch, those that have ended included. */
+/* Limit for the processes of one watch, including those that have ended. */
 #define FLMEM_WATCH_PROCESSES_MAX ((size_t)16384)
 
 struct flmem_watch_state {
@@ -22,16 +22,16 @@ struct flmem_watch_state {
 	uint64_t interval_us;
 	struct flmem_watched_process **watched;
 	size_t count, alive, capacity;
-	size_t numbered;		/* processes so far */
-	uint64_t forgotten;		/* of them */
-	bool forgotten_passed;		/* some of those passed a limit */
-	struct flmem_u64 round;		/* that runs */
-	bool rounds_told;		/* of some process, so that its samples count for them */
-	bool seen_start;		/* it has started under the watch */
-	uint64_t complete;		/* rounds */
-	uint64_t missed;		/* ticks */
-	uint64_t at_us;			/* of the last tick, since 1970 */
-	bool stopped;			/* by a callback */
+	size_t numbered;	/* processes so far */
+	uint64_t forgotten;	/* ended processes that were dropped */
+	bool forgotten_passed;	/* one of them had exceeded a limit */
+	struct flmem_u64 round; /* the running round */
+	bool rounds_known; /* rounds of some process are known, so its samples count for them */
+	bool seen_start;   /* the running round started during the watch */
+	uint64_t complete; /* complete rounds */
+	uint64_t missed;   /* missed ticks */
+	uint64_t at_us;	   /* time of the last tick, since 1970 */
+	bool stopped;	   /* by a callback */
 	struct flmem_recorder recorder; /* fd -1: none */
 	uint64_t flushed_us;
 };
@@ -42,26 +42,25 @@ void flmem_watch_state_init(struct flmem_watch_state *watch_state,
 
 void flmem_watch_state_clear(struct flmem_watch_state *watch_state);
 
-/* Begins to record, if the options say so. */
+/* Starts the recording if the options request one. */
 int flmem_watch_state_record(struct flmem_watch_state *watch_state, struct flmem_error *err);
 
 /*
  * Takes ownership of the process, also on failure (out of memory, too many processes).
- * *ret_followed, unless NULL, is the entry for it: that of an ended process that it continues, or
- * itself.
+ * *ret_watched, unless NULL, is its entry: that of an ended process that it continues, or itself.
  */
 int flmem_watch_state_add(struct flmem_watch_state *watch_state,
 			  struct flmem_watched_process *watched, bool fresh,
-			  struct flmem_watched_process **ret_followed, struct flmem_error *err);
+			  struct flmem_watched_process **ret_watched, struct flmem_error *err);
 
-/* The samples that follow were taken now. */
+/* Starts a tick: the samples that follow have this time. */
 void flmem_watch_state_tick(struct flmem_watch_state *watch_state, uint64_t now_us, uint64_t at_us);
 
-/* A process has had a sample taken, with a new split or without. */
+/* Reports a sample of the process, with or without a new split. */
 void flmem_watch_state_sample(struct flmem_watch_state *watch_state,
 			      struct flmem_watched_process *watched, uint64_t at_us, bool split);
 
-/* Automatic trims have done or decided something. */
+/* Reports an action or a decision of automatic trims. */
 void flmem_watch_state_action(struct flmem_watch_state *watch_state,
 			      struct flmem_watched_process *watched,
 			      const struct flmem_watch_action *action);
@@ -76,7 +75,7 @@ void flmem_watch_state_end(struct flmem_watch_state *watch_state,
 void flmem_watch_state_round(struct flmem_watch_state *watch_state, uint64_t now_us,
 			     const struct flmem_round_change *change);
 
-/* From now on the process has its own rounds. */
+/* From now on the process has rounds of its log. */
 void flmem_watch_state_own_rounds(struct flmem_watch_state *watch_state,
 				  struct flmem_watched_process *watched);
 
@@ -84,10 +83,12 @@ void flmem_watch_state_round_of(struct flmem_watch_state *watch_state,
 				struct flmem_watched_process *watched, uint64_t now_us,
 				const struct flmem_round_change *change);
 
-/* This round runs already, or, unknown, none does: rounds whose start was not seen do not count. */
+/*
+ * This round is already running, or none if unknown: rounds whose start was not seen do not count.
+ */
 void flmem_watch_state_round_runs(struct flmem_watch_state *watch_state, struct flmem_u64 number);
 
-/* True while the trough of some live process's last round is looked for. */
+/* True while the trough of a live process's last round is being measured. */
 bool flmem_watch_state_is_settling(const struct flmem_watch_state *watch_state);
 
 /* Ends rounds and recording, and fills the summary; `live`: limits can be read. */

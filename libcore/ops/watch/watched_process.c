@@ -105,7 +105,7 @@ struct flmem_watched_process *flmem_watched_process_new(struct flmem_watch_proce
 	return NULL;
 }
 
-/* The kernel gives the lowest free number, so it shows how many descriptors are in use. */
+/* The kernel assigns the lowest free number, which shows how many descriptors are in use. */
 static rlim_t descriptors_left(int fd)
 {
 	struct rlimit limit;
@@ -157,7 +157,7 @@ static int open_files(struct flmem_watched_process *f, uint64_t start_time, stru
 
 int flmem_watched_process_open(pid_t pid, uint64_t start_time, uint64_t interval_us,
 			       struct flmem_relatives *relatives,
-			       struct flmem_watched_process **ret_followed, struct flmem_error *err)
+			       struct flmem_watched_process **ret_watched, struct flmem_error *err)
 {
 	struct flmem_watch_process id = {.pid = pid, .command = strdup("")};
 	FLMEM_AUTO_WATCHED_PROCESS struct flmem_watched_process *f =
@@ -173,7 +173,7 @@ int flmem_watched_process_open(pid_t pid, uint64_t start_time, uint64_t interval
 		return rc;
 	free_identity(&f->id);
 	f->id = id;
-	*ret_followed = FLMEM_TAKE(f);
+	*ret_watched = FLMEM_TAKE(f);
 	return 0;
 }
 
@@ -195,7 +195,7 @@ void flmem_watched_process_free(struct flmem_watched_process *watched)
 	free(watched);
 }
 
-/* Digits and the blank behind them. */
+/* Parses the digits and the space after them. */
 static bool set_page_counts(const char **at, uint64_t *ret_pages)
 {
 	const char *first = *at;
@@ -209,7 +209,7 @@ static bool set_page_counts(const char **at, uint64_t *ret_pages)
 	return *at != first && *(*at)++ == ' ';
 }
 
-/* What a sample reads. */
+/* The counters of a sample. */
 struct counters {
 	uint64_t size, resident, shared, code;
 };
@@ -279,7 +279,7 @@ int flmem_watched_process_sample(struct flmem_watched_process *watched, uint64_t
 	watched->changed |=
 		now.resident != watched->last_bytes || now.shared != watched->shared_pages;
 	watched->shared_pages = now.shared;
-	/* The code of a program stays as large as it is. */
+	/* The code size of a program is constant. */
 	watched->execed |= now.code != watched->code_pages && watched->history.samples;
 	watched->code_pages = now.code;
 	flmem_watched_process_count(watched, now_us, now.resident);
@@ -300,7 +300,7 @@ void flmem_watched_process_split(struct flmem_watched_process *watched)
 	uint64_t arguments_at;
 
 	watched->changed = false;
-	/* The same program may have been executed again. */
+	/* The process may have executed the same program again. */
 	watched->execed |= !flmem_process_arguments_at(&watched->process, &arguments_at) &&
 			   arguments_at && arguments_at != watched->arguments_at;
 	if (flmem_status_read(&watched->process, &status, NULL))
@@ -361,7 +361,8 @@ int flmem_watched_process_rename(struct flmem_watched_process *watched,
 	id.site = as->site ? strdup(as->site) : NULL;
 	if (!id.command || (as->site && !id.site)) {
 		free_identity(&id);
-		return flmem_error_nomem(err, "out of memory");
+		return flmem_error_nomem(err, "cannot store the identity of process %d",
+					 (int)watched->id.pid);
 	}
 	free_identity(&watched->id);
 	watched->id = id;

@@ -19,77 +19,75 @@
 struct flmem_relatives;
 struct flmem_trim_state;
 
-/* A cached trend, valid while the points it was computed from stay the same. */
+/* A cached trend, valid while the points from which it was computed are unchanged. */
 struct flmem_known_trend {
-	uint64_t version; /* of the rounds' points or of the history; 0: none was measured yet */
+	uint64_t version; /* of the points of the rounds or of the history; 0: no trend yet */
 	struct flmem_trend trend;
 };
 
 /*
  * The fields that every sample reads come first, then the heads of history and rounds: with many
- * processes, none of it stays in the processor's caches between two samples.
+ * processes, none of them stays in the caches of the processor between two samples.
  */
 struct flmem_watched_process {
-	size_t number; /* among those of its watch */
-	int statm;     /* -1: too few descriptors to keep it open */
-	size_t group;  /* of flmem_pressures, or FLMEM_PRESSURES_NONE */
+	size_t number; /* its number in the watch */
+	int statm;     /* -1: not kept open, because descriptors are scarce */
+	size_t group;  /* index in flmem_pressures, or FLMEM_PRESSURES_NONE */
 	bool ended;
 	bool passed_above;     /* a sample was above the limit of the options */
-	bool changed;	       /* a sample differed from the one before since the split was read */
+	bool changed;	       /* a sample has differed from the one before since the last split */
 	bool split_is_new;     /* in a replay: since the last sample */
 	bool pressure_is_new;  /* since the last sample */
-	bool pressure_is_read; /* ever */
-	bool pressure_is_told; /* ever */
-	bool own_rounds;       /* it has a log of its own */
-	bool execed;	       /* it runs another program than the one that it was met with */
-	uint64_t restarts;     /* processes that went on as this one */
+	bool pressure_is_read; /* at least once */
+	bool pressure_is_recorded; /* at least once */
+	bool own_rounds;	   /* it has a separate log */
+	bool execed;		   /* it has executed another program since it was identified */
+	uint64_t restarts;	   /* processes that continued this one */
 	uint64_t last_us, last_bytes, lowest_bytes, peak_bytes;
-	uint64_t shared_pages; /* of the last sample */
+	uint64_t shared_pages; /* at the last sample */
 	uint64_t code_pages;   /* of its program */
 	struct flmem_history history;
 	struct flmem_round_stats rounds;
 	uint64_t first_us, first_bytes; /* times since the watch began */
-	uint64_t arguments_at;		/* in its memory when its command line was read; or 0 */
-	uint64_t met_at;		/* samples, when that was */
+	uint64_t arguments_at; /* address of its arguments when its command line was read; or 0 */
+	uint64_t met_at;       /* number of samples at that time */
 	struct flmem_watch_process id;
 	struct flmem_process process;
 	struct flmem_watch_split split;
-	struct flmem_pressure pressure;		      /* of the group */
-	struct flmem_pressure pressure_first;	      /* the first reading */
-	uint64_t pressure_told[FLMEM_RECORD_NUMBERS]; /* as the recording has it */
+	struct flmem_pressure pressure;			  /* of its control group */
+	struct flmem_pressure pressure_first;		  /* the first reading */
+	uint64_t pressure_recorded[FLMEM_RECORD_NUMBERS]; /* as recorded */
 	struct flmem_watch_actions actions;
 	struct flmem_known_trend trend;
-	size_t log; /* of several: that it writes */
-	struct flmem_trim_state
-		*trim_state; /* what automatic trims know of it; NULL: they leave it alone */
+	size_t log;			     /* the log that it writes, if there are several */
+	struct flmem_trim_state *trim_state; /* state of automatic trims; NULL: it is not trimmed */
 };
 
 /*
- * Opens the process; with a `start_time` other than 0 only the one that started then. `relatives`
- * is for recognising its role. Release with flmem_watched_process_free().
+ * Opens the process; if `start_time` is not 0, only the one that started then. `relatives` is for
+ * recognising its role. Release with flmem_watched_process_free().
  */
 int flmem_watched_process_open(pid_t pid, uint64_t start_time, uint64_t interval_us,
 			       struct flmem_relatives *relatives,
-			       struct flmem_watched_process **ret_followed,
-			       struct flmem_error *err);
+			       struct flmem_watched_process **ret_watched, struct flmem_error *err);
 
-/* One that is not live: it takes the texts over, also when it fails and gives NULL. */
+/* Creates a process that is not live. Takes ownership of the texts, also on failure (NULL). */
 struct flmem_watched_process *flmem_watched_process_new(struct flmem_watch_process *id,
 							uint64_t interval_us,
 							struct flmem_error *err);
 
-/* Counts a sample that was taken elsewhere. */
+/* Adds a sample that was taken elsewhere. */
 void flmem_watched_process_count(struct flmem_watched_process *watched, uint64_t now_us,
 				 uint64_t bytes);
 
 void flmem_watched_process_free(struct flmem_watched_process *watched);
 
-/* Closes the files of a process that has ended; what was learnt stays. */
+/* Closes the files of a process that has ended; its measurements stay. */
 void flmem_watched_process_end(struct flmem_watched_process *watched);
 
 /*
- * Takes a sample. FLMEM_ENOPROC when the process has ended, FLMEM_EFAILED when there is none this
- * time, for want of descriptors.
+ * Takes a sample. FLMEM_ENOPROC if the process has ended, FLMEM_EFAILED if there is no sample this
+ * time, for lack of descriptors.
  */
 int flmem_watched_process_sample(struct flmem_watched_process *watched, uint64_t now_us);
 
@@ -100,15 +98,15 @@ int flmem_watched_process_sample(struct flmem_watched_process *watched, uint64_t
 bool flmem_watched_process_split_is_due(const struct flmem_watched_process *watched);
 
 /*
- * Reads the split between kinds of memory into followed->split. Together with the samples it shows
- * whether the process has executed another program: followed->execed.
+ * Reads the split between kinds of memory into watched->split. Together with the samples it shows
+ * whether the process has executed another program: watched->execed.
  */
 void flmem_watched_process_split(struct flmem_watched_process *watched);
 
 /*
  * Identifies a process again that has executed another program: command, framework, role and site,
  * and the state of automatic trims. True if the identity has changed. Also false if it is too
- * early: a process that only executes programs is identified as often as its split is read.
+ * early: a process that repeatedly executes programs is identified as often as its split is read.
  */
 bool flmem_watched_process_identify(struct flmem_watched_process *watched,
 				    struct flmem_relatives *relatives);

@@ -3,9 +3,10 @@
 
 ``from flmem import cleanup_memory`` takes the place of
 ``from nvflare.fuel.utils.memory_utils import cleanup_memory``; so do ``get_allocator_type`` and
-``try_malloc_trim``. The work on the allocator is done by libflmem, which differs from NVFlare's own
-functions in two ways: the allocator is the one that malloc reaches, whatever else is loaded, and
-jemalloc, tcmalloc and mimalloc are asked to give memory back instead of being left to themselves.
+``try_malloc_trim``. ``install`` replaces them inside NVFlare itself. The work on the allocator is done
+by libflmem, which differs from NVFlare's own functions in two ways: the allocator is the one that
+malloc reaches, whatever else is loaded, and jemalloc, tcmalloc and mimalloc are asked to give memory
+back instead of being left to themselves. docs/guides/library.md lists every difference.
 
 Nothing here raises because libflmem is missing: that is logged once, by the logger "flmem", and the
 functions do what they can without it.
@@ -16,9 +17,16 @@ import logging
 import sys
 from typing import Optional
 
-from . import _library
+from . import _library, _nvflare
 
-__all__ = ["allocator_name", "cleanup_memory", "get_allocator_type", "try_malloc_trim"]
+__all__ = [
+    "Installer",
+    "allocator_name",
+    "cleanup_memory",
+    "get_allocator_type",
+    "install",
+    "try_malloc_trim",
+]
 
 _logger = logging.getLogger("flmem")
 
@@ -77,7 +85,9 @@ def cleanup_memory(cuda_empty_cache: bool = False) -> None:
             imported torch or not started CUDA: it has no such cache, and finding out otherwise
             would take more memory than it frees.
     """
-    gc.collect()
+    freed = gc.collect()
+    if freed > 0:
+        _logger.info("gc.collect() freed %d unreachable objects", freed)
     _release_heap()
     if cuda_empty_cache:
         _empty_cuda_cache()
@@ -90,6 +100,8 @@ def _release_heap() -> None:
     error = _library.Error()
     if library.flmem_cleanup_memory(_library.byref(error)) != 0:
         _logger.debug("the allocator gave nothing back: %s", error.text())
+    else:
+        _logger.debug("%s was asked to release memory", allocator_name())
 
 
 def _empty_cuda_cache() -> None:
@@ -99,5 +111,29 @@ def _empty_cuda_cache() -> None:
     try:
         if torch.cuda.is_available() and torch.cuda.is_initialized():
             torch.cuda.empty_cache()
+            _logger.debug("torch.cuda.empty_cache() called")
     except Exception as problem:  # pylint: disable=broad-except; a clean-up never ends a job
-        _logger.warning("the CUDA cache was not emptied: %s", problem)
+        _logger.debug("cuda.empty_cache failed: %s", problem)
+
+
+def install() -> bool:
+    """Replace the three functions in NVFlare, in this process, for what NVFlare itself calls.
+
+    Call it once, before training: in the client's script for the trainer, and as the component
+    ``Installer`` of a job for the server and the client's job process. Modules of NVFlare that
+    have imported the functions already get them, too.
+
+    Returns:
+        True if NVFlare uses the functions of this module now; False, which is logged, if there is
+        no NVFlare of 2.7.2 or later, or no libflmem: NVFlare's own functions then stay.
+    """
+    if _library.load() is None:
+        return False
+    return _nvflare.replace((cleanup_memory, get_allocator_type, try_malloc_trim))
+
+
+class Installer:  # pylint: disable=too-few-public-methods; NVFlare only makes it
+    """A component for a job: {"id": "flmem", "path": "flmem.Installer"} calls ``install``."""
+
+    def __init__(self) -> None:
+        self.installed = install()

@@ -5,6 +5,7 @@ import ctypes
 import glob
 import logging
 import os
+import shutil
 import threading
 from ctypes import byref
 from typing import Iterator, List, Optional
@@ -52,12 +53,22 @@ def _newest_build(tree: str) -> Iterator[str]:
         _logger.debug("the builds of %s were passed over: %s", tree, problem)
 
 
+def _near_command() -> Iterator[str]:
+    """The library of the installed command, where the module is in a virtual environment."""
+    command = shutil.which("flmem")
+    if command:
+        prefix = os.path.dirname(os.path.dirname(os.path.realpath(command)))
+        yield from glob.glob(os.path.join(glob.escape(prefix), "lib", _NAME))
+        yield from glob.glob(os.path.join(glob.escape(prefix), "lib", "*", _NAME))
+
+
 def _candidates() -> Iterator[str]:
     """Names for dlopen, best first.
 
     FLMEM_LIBRARY is an order: when it is set nothing else is tried. _install.py is written by
-    ``make install`` and says where the library went. Without it this is a source tree: what the
-    dynamic linker finds comes before the tree's own builds, which may be older than the module.
+    ``make install`` and says where the library went. Without it this is a source tree or a virtual
+    environment: what the dynamic linker finds and what belongs to the command ``flmem`` come before
+    the tree's own builds, which may be older than the module.
     """
     chosen = os.environ.get("FLMEM_LIBRARY")
     if chosen:
@@ -68,6 +79,7 @@ def _candidates() -> Iterator[str]:
         from ._install import LIBRARY_DIRECTORY
     except ImportError:
         yield _NAME
+        yield from _near_command()
         yield from _newest_build(os.path.normpath(os.path.join(here, "..", "..", "..", "..")))
         return
     near = os.path.normpath(os.path.join(here, LIBRARY_DIRECTORY, _NAME))

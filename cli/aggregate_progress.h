@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_CLI_AGGREGATE_PROGRESS_H
+#define FLMEM_CLI_AGGREGATE_PROGRESS_H
+
+/* The progress bar of an aggregation, and its end by a signal. */
+
+#include <stdbool.h>
+
+#include <flmem/aggregate.h>
+
+struct aggregate_progress {
+	int end_fd; /* readable after SIGINT and SIGTERM; -1: none */
+	bool drawn; /* on the terminal */
+	bool shown; /* a bar is on the screen */
+};
+
+/* For struct flmem_aggregate_request. The bar appears after a second. */
+bool aggregate_progress_tick(void *context, const struct flmem_aggregate_progress *progress);
+
+/* Removes the bar and closes the descriptor. */
+void aggregate_progress_end(struct aggregate_progress *progress);
+
+#endif

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <flmem/aggregate.h>
+#include <flmem/parse.h>
+#include <flmem/report.h>
+#include <flmem/text.h>
+
+#include "aggregate_progress.h"
+#include "cmd.h"
+#include "print/format.h"
+#include "signals.h"
+
+struct aggregate_options {
+	const char *output;
+	const char *weights;
+	const char *algorithm;
+	const char *trim;
+	const char *nan;
+	const char *non_float;
+	uint64_t chunk_bytes;
+	uint64_t threads;
+	bool resume;
+	bool quiet;
+	bool json;
+};
+
+#define POLICY_TEXT(name, text, meaning) text,
+static const char *const nan_choices[] = {FLMEM_NAN_POLICIES(POLICY_TEXT) NULL};
+static const char *const non_float_choices[] = {FLMEM_NON_FLOAT_POLICIES(POLICY_TEXT) NULL};
+#undef POLICY_TEXT
+#define ALGORITHM_TEXT(identifier, name, meaning) name,
+static const char *const algorithm_choices[] = {FLMEM_ALGORITHMS(ALGORITHM_TEXT) NULL};
+#undef ALGORITHM_TEXT
+
+static const struct opt options_table[] = {
+	{.name = "output",
+	 .letter = 'o',
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct aggregate_options, output),
+	 .metavar = "FILE",
+	 .complete = OPT_COMPLETE_FILE,
+	 .help = "safetensors file to write; it appears when it is complete, and replaces an older "
+		 "one then"},
+	{.name = "weights",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct aggregate_options, weights),
+	 .metavar = "LIST",
+	 .help = "one number per input, for example counts of samples: 600,1200,200; they are "
+		 "divided by their sum (default: all equal)"},
+	{.name = "algorithm",
+	 .letter = 'a',
+	 .kind = OPT_CHOICE,
+	 .offset = offsetof(struct aggregate_options, algorithm),
+	 .choices = algorithm_choices,
+	 .help = "how elements are combined: their weighted mean (default), or median or trimmed "
+		 "mean, which limit what single inputs can do and use no weights"},
+	{.name = "trim",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct aggregate_options, trim),
+	 .metavar = "SHARE",
+	 .help = "for trimmed-mean: share of the inputs to drop at each end, per element "
+		 "(default 0.2)"},
+	{.name = "nan",
+	 .kind = OPT_CHOICE,
+	 .offset = offsetof(struct aggregate_options, nan),
+	 .choices = nan_choices,
+	 .help = "a NaN or an infinity in an input: fail, average without that input, or compute "
+		 "with it (default reject)"},
+	{.name = "non-float",
+	 .kind = OPT_CHOICE,
+	 .offset = offsetof(struct aggregate_options, non_float),
+	 .choices = non_float_choices,
+	 .help = "integer and other tensors: must be equal, are copied from the first input, or "
+		 "are averaged and rounded (default equal)"},
+	{.name = "resume",
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct aggregate_options, resume),
+	 .help = "continue a run of the same inputs and options that was stopped or killed; "
+		 "without one, start"},
+	{.name = "chunk",
+	 .kind = OPT_SIZE,
+	 .offset = offsetof(struct aggregate_options, chunk_bytes),
+	 .metavar = "SIZE",
+	 .help = "unit of reading ahead, writing and resuming (default 4MiB)"},
+	{.name = "threads",
+	 .kind = OPT_NUMBER,
+	 .offset = offsetof(struct aggregate_options, threads),
+	 .metavar = "N",
+	 .help = "threads that read, compute and write (default: one per processor, at most 8)"},
+	{.name = "quiet",
+	 .letter = 'q',
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct aggregate_options, quiet),
+	 .help = "no progress on the terminal"},
+	{.name = "json",
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct aggregate_options, json),
+	 .help = "print the result as one JSON object"},
+	{0},
+};
+
+/* One number per input. `list` is cut into its words. */
+static int read_weights(char *list, double *weights, size_t count, struct flmem_error *err)
+{
+	size_t found = 0;
+	char *word;
+
+	while ((word = strsep(&list, ","))) {
+		double weight;
+		int rc = flmem_parse_real(word, &weight, err);
+
+		if (rc)
+			return flmem_error_prefix(err, rc, "--weights");
+		if (found < count)
+			weights[found] = weight;
+		found++;
+	}
+	if (found == count)
+		return 0;
+	return flmem_error_set(err, FLMEM_EUSAGE, 0, "%zu weights for %zu inputs", found, count);
+}
+
+static size_t choice_of(const char *word, const char *const *choices)
+{
+	size_t i = 0;
+
+	/* Options are parsed with the same list, so the word is in it; the first is the default. */
+	while (word && choices[i] && strcmp(choices[i], word) != 0)
+		i++;
+	return i;
+}
+
+static int fill_request(const struct aggregate_options *o, const struct opt_rest *rest,
+			struct flmem_aggregate_request *request, struct flmem_error *err)
+{
+	int rc;
+
+	if (!o->output)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "name the file to write with --output FILE");
+	if (!rest->count)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "name the files to average after the options");
+	*request = (struct flmem_aggregate_request){
+		.output = o->output,
+		.inputs = (const char *const *)rest->values,
+		.input_count = (size_t)rest->count,
+		.algorithm = o->algorithm,
+		.nan = (enum flmem_nan_policy)choice_of(o->nan, nan_choices),
+		.non_float =
+			(enum flmem_non_float_policy)choice_of(o->non_float, non_float_choices),
+		.chunk_bytes = o->chunk_bytes,
+		.threads = o->threads < UINT16_MAX ? (unsigned)o->threads : UINT16_MAX,
+		.resume = o->resume,
+	};
+	if (!o->trim)
+		return 0;
+	rc = flmem_parse_real(o->trim, &request->trim, err);
+	if (rc || request->trim == 0 || request->trim >= 0.5)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "invalid share '%.60s' for --trim; expected more than 0 and "
+				       "less than 0.5",
+				       o->trim);
+	return 0;
+}
+
+static void print_skipped(const struct flmem_aggregate_result *result)
+{
+	char shown[1024];
+
+	for (size_t i = 0; i < result->input_count; i++)
+		if (result->inputs[i].skipped)
+			printf("  without %s: %s\n",
+			       flmem_text_escape(result->inputs[i].path, shown, sizeof(shown)),
+			       result->inputs[i].skipped);
+}
+
+static void print_result(const struct flmem_aggregate_result *result)
+{
+	char shown[1024], bytes[FORMAT_MAX], took[FORMAT_MAX], peak[FORMAT_MAX];
+	uint64_t us = result->took_us ? result->took_us : 1;
+	char rate[FORMAT_MAX];
+
+	printf("%s: %s of %zu models, %llu tensors, %s\n",
+	       flmem_text_escape(result->output, shown, sizeof(shown)), result->algorithm,
+	       result->input_count, (unsigned long long)result->tensors,
+	       format_bytes(result->output_bytes, bytes));
+	printf("  read %s in %s (%s/s), peak anonymous memory %s\n",
+	       format_bytes(result->read_bytes, bytes), format_us(result->took_us, took),
+	       format_bytes((uint64_t)((double)result->read_bytes * 1e6 / (double)us), rate),
+	       format_bytes_or(result->peak_anon_bytes, "unknown", peak));
+	if (result->resumed_bytes)
+		printf("  resumed: %s were already written\n",
+		       format_bytes(result->resumed_bytes, bytes));
+	print_skipped(result);
+}
+
+static int print_json(const struct flmem_aggregate_result *result, struct flmem_error *err)
+{
+	char *text = flmem_report_aggregate_json(result);
+
+	if (!text)
+		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	fputs(text, stdout);
+	free(text);
+	return 0;
+}
+
+static int aggregate(const struct aggregate_options *o, struct flmem_aggregate_request *request,
+		     struct flmem_error *err)
+{
+	struct aggregate_progress progress = {
+		.end_fd = signals_catch_end(),
+		.drawn = !o->quiet && isatty(STDERR_FILENO),
+	};
+	struct flmem_aggregate_result result;
+	int rc;
+
+	request->progress = aggregate_progress_tick;
+	request->context = &progress;
+	rc = flmem_aggregate(request, &result, err);
+	aggregate_progress_end(&progress);
+	if (rc)
+		return rc;
+	if (o->json)
+		rc = print_json(&result, err);
+	else
+		print_result(&result);
+	flmem_aggregate_result_clear(&result);
+	return rc;
+}
+
+static int run_aggregate(const struct cmd *cmd, void *options, const struct opt_rest *rest)
+{
+	const struct aggregate_options *o = options;
+	struct flmem_aggregate_request request;
+	struct flmem_error err = {0};
+	double *weights = NULL;
+	char *list = NULL;
+	int rc = fill_request(o, rest, &request, &err);
+
+	if (!rc && o->weights) {
+		list = strdup(o->weights);
+		weights = calloc((size_t)rest->count, sizeof(*weights));
+		request.weights = weights;
+		rc = list && weights ? read_weights(list, weights, request.input_count, &err)
+				     : flmem_error_nomem(&err, "cannot read --weights");
+	}
+	if (!rc)
+		rc = aggregate(o, &request, &err);
+	free(list);
+	free(weights);
+	return rc ? cmd_fail(cmd, o->json, &err) : 0;
+}
+
+static const char *const examples[] = {
+	"flmem aggregate -o global.safetensors client-*.safetensors",
+	"the mean of the clients' models",
+	"flmem aggregate -o new.safetensors --weights 6,12 a.safetensors b.safetensors",
+	"weighted by their counts of samples",
+	"flmem aggregate -o global.safetensors --nan skip-client client-*.safetensors",
+	"without clients whose model has diverged",
+	"flmem aggregate -o global.safetensors --resume client-*.safetensors",
+	"continue after the machine went down",
+	NULL,
+};
+
+const struct cmd cmd_aggregate = {
+	.name = "aggregate",
+	.summary = "averages models on disk in memory that does not grow with the model",
+	.arguments = "FILE...",
+	.description =
+		"Makes one model of several with the same tensors: their weighted mean. Each FILE "
+		"is "
+		"a safetensors file, or a folder of shards with a model.safetensors.index.json. "
+		"Sums are kept in 64-bit floating point in the order of the inputs and "
+		"rounded once, so the result has the same bits for any number of threads, chunk "
+		"size and processor.\n\n"
+		"The inputs are read in chunks, and memory is a few MiB for any size of model. "
+		"Names, shapes and types are compared before anything is written. The output is "
+		"written as FILE.part, with a journal, and renamed when it is complete; until then "
+		"an older output stays. After a failed write, a stop or a crash --resume "
+		"continues.",
+	.examples = examples,
+	.options = options_table,
+	.options_size = sizeof(struct aggregate_options),
+	.complete = OPT_COMPLETE_FILE,
+	.run = run_aggregate,
+};

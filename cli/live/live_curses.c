@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "live/live_curses.h"
+
+#include <flmem/plugin.h>
+
+struct live_curses nc;
+static WINDOW **screen;
+
+static const struct flmem_plugin plugin = {
+	.sonames = {"libncursesw.so.6"},
+	.missing = "the live view needs ncurses (Debian: libncursesw6)",
+};
+
+#define LIVE_CURSES_ROW(name) {.names = {#name}, .slot = &nc.name},
+static const struct flmem_plugin_symbol symbols[] = {{.names = {"stdscr"}, .slot = &screen},
+						     LIVE_CURSES(LIVE_CURSES_ROW)};
+#undef LIVE_CURSES_ROW
+
+bool live_curses_load(void)
+{
+	/* Without it the watch prints lines, which needs no message. */
+	return !flmem_plugin_load(&plugin, symbols, sizeof(symbols) / sizeof(symbols[0]), NULL,
+				  NULL);
+}
+
+WINDOW *live_curses_screen(void)
+{
+	return *screen;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "options/role_options.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <flmem/recommend.h>
+
+#define NAME_OF(name, text) text,
+
+/* In the order of the enum. */
+const char *const role_choices[] = {"server", "client", "trainer", NULL};
+const char *const role_parallelism_choices[] = {"normal", "high", NULL};
+const char *const role_allocator_choices[] = {FLMEM_SETTINGS_ALLOCATORS(NAME_OF) NULL};
+const char *const role_framework_choices[] = {FLMEM_FRAMEWORKS(NAME_OF) NULL};
+
+static enum flmem_role find_role(const char *name)
+{
+	static const enum flmem_role roles[] = {FLMEM_ROLE_SERVER, FLMEM_ROLE_CLIENT,
+						FLMEM_ROLE_TRAINER};
+
+	for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++)
+		if (strcmp(flmem_role_name(roles[i]), name) == 0)
+			return roles[i];
+	return FLMEM_ROLE_NONE;
+}
+
+enum flmem_role role_named(const struct role_options *options)
+{
+	return options->role ? find_role(options->role) : FLMEM_ROLE_NONE;
+}
+
+/* The choices are in the order of the enum, so an index is a value. */
+static unsigned choice_index(const char *const *choices, const char *value, unsigned fallback)
+{
+	for (unsigned i = 0; value && choices[i]; i++)
+		if (strcmp(choices[i], value) == 0)
+			return i;
+	return fallback;
+}
+
+static enum flmem_settings_job judge_job(const struct flmem_trainer_facts *trainers)
+{
+	if (!trainers->count)
+		return FLMEM_SETTINGS_JOB_UNREAD;
+	return trainers->gc_highest || trainers->unclear ? FLMEM_SETTINGS_JOB_SET
+							 : FLMEM_SETTINGS_JOB_LEFT;
+}
+
+static int read_job(const struct role_options *options, enum flmem_settings_job *ret_job,
+		    struct flmem_error *err)
+{
+	const struct flmem_recommend_options how = {.framework_version =
+							    options->framework_version};
+	struct flmem_recommendations found = {0};
+	int rc = flmem_recommend(&options->job, 1, &how, &found, err);
+
+	if (rc)
+		return rc;
+	if (found.problem_count)
+		rc = flmem_error_set(err, found.problems[0].code, 0, "cannot read the job: %s: %s",
+				     found.problems[0].file, found.problems[0].message);
+	else if (!found.file_count)
+		rc = flmem_error_set(err, FLMEM_EUSAGE, 0,
+				     "no job in '%s'; name the folder that has meta.json",
+				     options->job);
+	else
+		*ret_job = judge_job(&found.trainers);
+	flmem_recommendations_clear(&found);
+	return rc;
+}
+
+int role_request(const struct role_options *options, struct flmem_settings_request *ret_request,
+		 struct flmem_error *err)
+{
+	enum flmem_settings_job job = FLMEM_SETTINGS_JOB_UNKNOWN;
+	int rc = 0;
+
+	if (!options->role)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "--role is required; choose from server, client, trainer");
+	if (options->gpu && options->no_gpu)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "--gpu and --no-gpu exclude each other");
+	if (options->job)
+		rc = read_job(options, &job, err);
+	if (rc)
+		return rc;
+	*ret_request = (struct flmem_settings_request){
+		.role = find_role(options->role),
+		.high_parallelism =
+			choice_index(role_parallelism_choices, options->parallelism, 0) == 1,
+		.gpu = options->gpu || (!options->no_gpu && flmem_settings_gpu_present()),
+		.allocator = choice_index(role_allocator_choices, options->allocator,
+					  FLMEM_SETTINGS_ALLOCATOR_GLIBC),
+		.jemalloc_library = options->jemalloc_library,
+		.framework = FLMEM_FRAMEWORK_NVFLARE +
+			     choice_index(role_framework_choices, options->framework, 0),
+		.framework_version = options->framework_version,
+		.job = job,
+		.force = options->force,
+		.environment = environ,
+	};
+	return 0;
+}
+
+void role_print_problems(const char *command, const struct flmem_settings *settings)
+{
+	for (size_t i = 0; i < settings->count; i++) {
+		const struct flmem_setting *s = &settings->rows[i];
+
+		if (s->note)
+			fprintf(stderr, "flmem %s: your value of %s is %s: %s\n", command, s->name,
+				s->origin == FLMEM_SETTING_ROLE ? "replaced" : "kept", s->note);
+	}
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "print/print_recommend.h"
+
+#include <string.h>
+
+#include <flmem/text.h>
+
+#include "print/layout.h"
+
+#define TEXT_MAX 1024
+#define INDENT	 8
+
+/* Prints untrusted text, escaped. */
+static void put_untrusted(const char *text, FILE *out)
+{
+	char shown[TEXT_MAX];
+
+	fputs(flmem_text_escape(text, shown, sizeof(shown)), out);
+}
+
+static void print_finding(const struct flmem_finding *finding, FILE *out)
+{
+	char message[TEXT_MAX];
+
+	if (finding->line)
+		fprintf(out, "%6u", finding->line);
+	else
+		fprintf(out, "%6s", "");
+	fprintf(out, "  %s: %s\n", flmem_severity_name(finding->severity), finding->rule->id);
+	fprintf(out, "%*s", INDENT, "");
+	flmem_text_escape(finding->message, message, sizeof(message));
+	layout_fold(message, INDENT, INDENT, out);
+	fprintf(out, "%*s", INDENT, "");
+	put_untrusted(finding->path, out);
+	fputs(": ", out);
+	put_untrusted(finding->current ? finding->current : "absent", out);
+	if (finding->proposed) {
+		fputs(" -> ", out);
+		put_untrusted(finding->proposed, out);
+	}
+	fputc('\n', out);
+}
+
+static void print_counts(const struct flmem_recommendations *found, FILE *out)
+{
+	bool live = found->process_count && found->process_count == found->file_count;
+	const char *plural = live ? "es" : "s", *what = live ? "process" : "file";
+	size_t before = 0;
+
+	if (found->process_count && !live)
+		what = "input";
+	fprintf(out, "%zu %s%s checked", found->file_count, what,
+		found->file_count == 1 ? "" : plural);
+#define PRINT_COUNT(symbol, text)                                                         \
+	{                                                                                 \
+		size_t all = flmem_recommendations_count(found, FLMEM_SEVERITY_##symbol); \
+		fprintf(out, ", %s: %zu", text, all - before);                            \
+		before = all;                                                             \
+	}
+	FLMEM_SEVERITIES(PRINT_COUNT)
+#undef PRINT_COUNT
+	if (found->silenced_count)
+		fprintf(out, ", silenced: %zu", found->silenced_count);
+	fputc('\n', out);
+}
+
+void print_recommendations(const struct flmem_recommendations *found, FILE *out)
+{
+	const char *file = NULL;
+
+	for (size_t i = 0; i < found->finding_count; i++) {
+		const struct flmem_finding *finding = &found->findings[i];
+
+		if (!file || strcmp(file, finding->file) != 0) {
+			put_untrusted(finding->file, out);
+			fputc('\n', out);
+		}
+		file = finding->file;
+		print_finding(finding, out);
+	}
+	print_counts(found, out);
+}
+
+void print_role(const struct flmem_settings *settings, FILE *out)
+{
+	for (size_t i = 0; i < settings->count; i++) {
+		const struct flmem_setting *setting = &settings->rows[i];
+
+		if (setting->origin == FLMEM_SETTING_OMITTED)
+			continue;
+		fprintf(out, "%s = %s\n", setting->name, setting->value);
+		fprintf(out, "%*s", INDENT, "");
+		layout_fold(setting->reason, INDENT, INDENT, out);
+		fprintf(out, "%*s", INDENT, "");
+		layout_fold(setting->where ? setting->where : "environment variable", INDENT,
+			    INDENT, out);
+	}
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "print/print_troubleshoot.h"
+
+#include <string.h>
+
+#include <flmem/text.h>
+
+#include "print/layout.h"
+
+#define TEXT_MAX 1024
+#define INDENT	 8
+
+static char state_mark(enum flmem_step_state state)
+{
+	switch (state) {
+	case FLMEM_STEP_DONE:
+		return 'x';
+	case FLMEM_STEP_NOT_DONE:
+		return ' ';
+	case FLMEM_STEP_NOT_NEEDED:
+		return '-';
+	case FLMEM_STEP_CANNOT_TELL:
+		break;
+	}
+	return '?';
+}
+
+/* A wrapped line below the text of the step. */
+static void put_line(const char *label, const char *text, FILE *out)
+{
+	char line[TEXT_MAX], shown[TEXT_MAX];
+
+	snprintf(line, sizeof(line), "%s%s", label,
+		 flmem_text_escape(text, shown, sizeof(shown) - INDENT));
+	fprintf(out, "%*s", INDENT, "");
+	layout_fold(line, INDENT, INDENT, out);
+}
+
+static void print_step(size_t number, const struct flmem_step_answer *answer, FILE *out)
+{
+	char label[32];
+
+	snprintf(label, sizeof(label), "%s: ", flmem_step_state_name(answer->state));
+	for (char *hyphen = label; (hyphen = strchr(hyphen, '-'));)
+		*hyphen = ' ';
+	fprintf(out, "%2zu. [%c] %s\n", number, state_mark(answer->state), answer->step->text);
+	put_line(label, answer->evidence, out);
+	if (answer->next)
+		put_line("-> ", answer->next, out);
+}
+
+void print_troubles(const struct flmem_troubles *troubles, FILE *out)
+{
+	for (size_t i = 0; i < troubles->count; i++) {
+		const struct flmem_trouble_walk *walk = &troubles->walks[i];
+		char subject[TEXT_MAX], because[TEXT_MAX];
+
+		fprintf(out, "%s%s\n%s, as %s\n", i ? "\n" : "",
+			flmem_text_escape(walk->subject, subject, sizeof(subject)),
+			flmem_trouble_list_title(walk->list),
+			flmem_text_escape(walk->because, because, sizeof(because)));
+		for (size_t s = 0; s < walk->step_count; s++)
+			print_step(s + 1, &walk->steps[s], out);
+	}
+}

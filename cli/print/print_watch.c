@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "print/print_watch.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <flmem/text.h>
+
+#include "print/format.h"
+
+#define COMMAND_MAX 72
+#define SITE_MAX    64
+
+static void print_time(uint64_t at_us)
+{
+	time_t seconds = (time_t)(at_us / 1000000U);
+	struct tm local;
+	char text[32];
+
+	if (localtime_r(&seconds, &local) && strftime(text, sizeof(text), "%F %T", &local))
+		printf("%s", text);
+}
+
+static void print_part(const char *name, struct flmem_u64 bytes)
+{
+	char text[FORMAT_MAX];
+
+	if (!bytes.unknown && bytes.value)
+		printf(", %s %s", name, format_bytes(bytes.value, text));
+}
+
+void print_watch_sample(const struct flmem_watch_sample *sample)
+{
+	char rss[FORMAT_MAX];
+
+	print_time(sample->at_us);
+	printf("  process %d: RSS %s", (int)sample->process->pid,
+	       format_bytes(sample->rss_bytes, rss));
+	if (sample->split) {
+		print_part("anonymous", sample->split->anon_bytes);
+		print_part("files", sample->split->file_bytes);
+		print_part("shared", sample->split->shmem_bytes);
+		print_part("swapped", sample->split->swap_bytes);
+	}
+	putchar('\n');
+}
+
+static const char *format_growth(int64_t bytes, char out[FORMAT_MAX + 1])
+{
+	uint64_t size = bytes < 0 ? -(uint64_t)bytes : (uint64_t)bytes;
+
+	out[0] = bytes < 0 ? '-' : '+';
+	format_bytes(size, out + 1);
+	return out;
+}
+
+static const char *format_seconds(uint64_t us, char out[FORMAT_MAX])
+{
+	return us < 10000000U ? format_us(us, out) : format_span(us / 1000000U, out);
+}
+
+void print_watch_round(const struct flmem_watch_round *round)
+{
+	char duration[FORMAT_MAX], peak[FORMAT_MAX], trough[FORMAT_MAX], growth[FORMAT_MAX + 1];
+
+	printf("round %" PRIu64 "  process %d: %s, peak %s, then %s", round->number,
+	       (int)round->process->pid, format_seconds(round->duration_us, duration),
+	       format_bytes_or(round->peak_bytes, "unknown", peak),
+	       format_bytes_or(round->trough_bytes, "unknown", trough));
+	if (!round->growth_bytes.unknown)
+		printf(" (%s)", format_growth(round->growth_bytes.value, growth));
+	putchar('\n');
+}
+
+static void print_trim(const struct flmem_watch_action *action)
+{
+	char released[FORMAT_MAX], before[FORMAT_MAX], after[FORMAT_MAX], stopped[FORMAT_MAX];
+
+	if (action->released_bytes.unknown)
+		printf("trimmed, but %s", action->released_bytes.unknown);
+	else
+		printf("%s released, RSS %s -> %s",
+		       format_bytes(action->released_bytes.value, released),
+		       format_bytes_or(action->rss_before_bytes, "unknown", before),
+		       format_bytes_or(action->rss_after_bytes, "unknown", after));
+	if (!action->stopped_us.unknown)
+		printf(", one thread borrowed for %s",
+		       format_us(action->stopped_us.value, stopped));
+}
+
+static void print_decision(const struct flmem_watch_action *action)
+{
+	static const char *const texts[] = {
+		[FLMEM_WATCH_REFUSED] = "not trimmed now, next attempt at the next occasion",
+		[FLMEM_WATCH_DROPPED] = "not trimmed, only watched from now on",
+		[FLMEM_WATCH_RESTING] = "not trimmed for now",
+		[FLMEM_WATCH_RESUMED] = "trimmed again",
+		[FLMEM_WATCH_UNDECIDED] = "the condition cannot be decided",
+	};
+
+	if (action->kind == FLMEM_WATCH_LOOSENED || action->kind == FLMEM_WATCH_TIGHTENED)
+		printf("trimmed every %" PRIu64 " round%s from now on", action->every_rounds,
+		       action->every_rounds == 1 ? "" : "s");
+	else
+		fputs(texts[action->kind], stdout);
+}
+
+void print_watch_action(const struct flmem_watch_action *action)
+{
+	char reason[2 * FLMEM_ERROR_MESSAGE_MAX];
+
+	print_time(action->at_us);
+	printf("  process %d: ", (int)action->process->pid);
+	if (action->kind == FLMEM_WATCH_TRIMMED)
+		print_trim(action);
+	else
+		print_decision(action);
+	printf(": %s\n", flmem_text_escape(action->reason, reason, sizeof(reason)));
+}
+
+static void print_growth(const struct flmem_trend *t)
+{
+	bool by_round = t->basis == FLMEM_TREND_BY_ROUND;
+	char growth[FORMAT_MAX + 1], low[FORMAT_MAX + 1], high[FORMAT_MAX + 1];
+
+	if (t->low_bytes.unknown)
+		return;
+	printf("  %s per %s (95 %%: %s to %s)\n",
+	       format_growth(by_round ? t->growth_per_round_bytes.value
+				      : t->growth_per_hour_bytes.value,
+			     growth),
+	       by_round ? "round" : "hour", format_growth(t->low_bytes.value, low),
+	       format_growth(t->high_bytes.value, high));
+}
+
+static void print_forecast(const struct flmem_watch_result *r)
+{
+	const struct flmem_forecast *f = &r->forecast;
+	char time[FORMAT_MAX], earliest[FORMAT_MAX], limit[FORMAT_MAX];
+
+	if (f->exhausted_in_s.unknown)
+		return;
+	printf("  at this growth the limit of its %s (%s) is reached in %s",
+	       r->limit_is_cgroup ? "control group" : "host",
+	       format_bytes_or(r->limit_bytes, "unknown", limit),
+	       format_span(f->exhausted_in_s.value, time));
+	if (!f->exhausted_earliest_s.unknown)
+		printf(", at the earliest in %s",
+		       format_span(f->exhausted_earliest_s.value, earliest));
+	putchar('\n');
+}
+
+static void print_actions(const struct flmem_watch_actions *a)
+{
+	char released[FORMAT_MAX], stopped[FORMAT_MAX];
+
+	if (!a->every_rounds)
+		return;
+	printf("  trimmed %" PRIu64 " times: %s released, threads borrowed for %s in total",
+	       a->count[FLMEM_WATCH_TRIMMED], format_bytes(a->released_bytes, released),
+	       format_us(a->stopped_us, stopped));
+	if (a->count[FLMEM_WATCH_REFUSED])
+		printf("; refused as unsafe %" PRIu64 " times", a->count[FLMEM_WATCH_REFUSED]);
+	putchar('\n');
+}
+
+static void print_count(const char *what, struct flmem_u64 times)
+{
+	if (!times.unknown && times.value)
+		printf("  its control group %s: %" PRIu64 " times\n", what, times.value);
+}
+
+/* Prints nothing if the control group had no memory pressure. */
+static void print_pressure(const struct flmem_pressure *rise)
+{
+	print_count("was throttled at its high mark", rise->high);
+	print_count("reached its memory limit", rise->max);
+	print_count("ran out of memory", rise->oom);
+	print_count("had processes killed out of memory", rise->oom_kill);
+}
+
+/* Role and site in the federation, and whether the process has exited. */
+static void print_state(const struct flmem_watch_result *r)
+{
+	const char *role = flmem_role_name(r->process.role);
+	char site[SITE_MAX];
+
+	if (!role && !r->ended)
+		return;
+	printf(" (%s", role ? role : "ended");
+	if (role && r->process.site)
+		printf(" %s", flmem_text_escape(r->process.site, site, sizeof(site)));
+	printf("%s)", role && r->ended ? ", ended" : "");
+}
+
+static void print_result(const struct flmem_watch_result *r)
+{
+	char command[COMMAND_MAX], first[FORMAT_MAX], last[FORMAT_MAX], peak[FORMAT_MAX];
+	char span[FORMAT_MAX];
+
+	printf("process %d", (int)r->process.pid);
+	print_state(r);
+	printf(": %s", flmem_trend_verdict_name(r->trend.verdict));
+	if (r->trend.verdict != FLMEM_TREND_TOO_EARLY)
+		printf(", confidence %.3g %%", r->trend.confidence * 100);
+	printf(": %s\n", r->trend.because);
+	printf("  %s\n", flmem_text_escape(r->process.command, command, sizeof(command)));
+	printf("  RSS %s -> %s, peak %s, in %s", format_bytes_or(r->first_bytes, "-", first),
+	       format_bytes_or(r->last_bytes, "-", last), format_bytes_or(r->peak_bytes, "-", peak),
+	       r->watched_us < 10000000U ? format_us(r->watched_us, span)
+					 : format_span(r->watched_us / 1000000U, span));
+	if (r->rounds)
+		printf(" and %" PRIu64 " rounds", r->rounds);
+	putchar('\n');
+	if (r->restarts)
+		printf("  one history of %" PRIu64
+		       " processes, each the restart of the one before\n",
+		       r->restarts + 1);
+	print_growth(&r->trend);
+	print_forecast(r);
+	print_actions(&r->actions);
+	print_pressure(&r->pressure_rise);
+	for (size_t i = 0; i < sizeof(r->findings) / sizeof(r->findings[0]); i++)
+		if (r->findings[i])
+			printf("  finding: %s\n", r->findings[i]);
+}
+
+void print_watch_summary(const struct flmem_watch_summary *summary)
+{
+	for (size_t i = 0; i < summary->count; i++)
+		print_result(&summary->results[i]);
+	if (summary->forgotten)
+		printf("%" PRIu64 " exited processes are not listed: too many\n",
+		       summary->forgotten);
+	if (summary->missed)
+		printf("%" PRIu64
+		       " intervals passed without samples: this host was busy or suspended\n",
+		       summary->missed);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "watch/watch_listen.h"
+
+#include <stdio.h>
+
+static char *render_metrics(void *context, enum flmem_exposition exposition)
+{
+	struct flmem_watch_snapshot_data state;
+	char *text;
+
+	if (flmem_watch_snapshot_read(context, &state, NULL))
+		return NULL;
+	text = flmem_report_watch_metrics(&state, exposition);
+	flmem_watch_summary_clear(&state.summary);
+	return text;
+}
+
+int watch_listen_begin(const char *address, struct flmem_watch_options *watch,
+		       struct watch_listen *ret_listen, struct flmem_error *err)
+{
+	struct flmem_endpoint_options options = {.address = address, .render = render_metrics};
+	int rc = flmem_watch_snapshot_new(&ret_listen->snapshot, err);
+
+	if (rc)
+		return rc;
+	options.context = ret_listen->snapshot;
+	rc = flmem_endpoint_open(&options, &ret_listen->endpoint, err);
+	if (rc)
+		return flmem_error_prefix(err, rc, "--listen");
+	watch->snapshot = ret_listen->snapshot;
+	fprintf(stderr, "flmem watch: metrics at %s\n", flmem_endpoint_url(ret_listen->endpoint));
+	if (!flmem_endpoint_is_local(ret_listen->endpoint))
+		fputs("flmem watch: warning: every host that can connect can read the metrics, "
+		      "including redacted command lines; there is no encryption\n",
+		      stderr);
+	return 0;
+}
+
+void watch_listen_end(struct watch_listen *listen)
+{
+	flmem_endpoint_close(listen->endpoint);
+	flmem_watch_snapshot_free(listen->snapshot);
+	*listen = (struct watch_listen){0};
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A watch as a page: --report. */
+#include <stdlib.h>
+
+#include <flmem/watch_page.h>
+
+#include "watch/watch_output.h"
+
+struct report {
+	const char *path;
+	struct flmem_watch_page *page;
+};
+
+static bool on_sample(void *state, const struct flmem_watch_sample *sample)
+{
+	const struct report *report = state;
+
+	flmem_watch_page_sample(report->page, sample);
+	return true;
+}
+
+static bool on_round(void *state, const struct flmem_watch_round *round)
+{
+	const struct report *report = state;
+
+	flmem_watch_page_round(report->page, round);
+	return true;
+}
+
+static bool on_action(void *state, const struct flmem_watch_action *action)
+{
+	const struct report *report = state;
+
+	flmem_watch_page_action(report->page, action);
+	return true;
+}
+
+static int finish_page(void *state, const struct flmem_watch_summary *summary,
+		       const struct flmem_watch_advice *advice, struct flmem_error *err)
+{
+	const struct report *report = state;
+
+	return flmem_watch_page_write(report->page, summary, advice, report->path, err);
+}
+
+static void close_report(void *state)
+{
+	struct report *report = state;
+
+	flmem_watch_page_free(report->page);
+	free(report);
+}
+
+int watch_output_page(const char *path, struct watch_output *ret_output, struct flmem_error *err)
+{
+	int rc = flmem_watch_page_place(path, err);
+	struct report *report;
+
+	/* Check now: a watch of days must not end with an unwritable page. */
+	if (rc)
+		return flmem_error_prefix(err, rc, "--report");
+	report = calloc(1, sizeof(*report));
+	if (!report)
+		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	report->path = path;
+	rc = flmem_watch_page_new(&report->page, err);
+	if (rc) {
+		free(report);
+		return rc;
+	}
+	*ret_output = (struct watch_output){
+		.state = report,
+		.sample = on_sample,
+		.round = on_round,
+		.action = on_action,
+		.finish = finish_page,
+		.close = close_report,
+	};
+	return 0;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_AGGREGATE_ALGORITHM_H
+#define FLMEM_AGGREGATE_ALGORITHM_H
+
+/*
+ * One way to make one model of several, element by element. Each is one file that ends in one
+ * constant table, named in FLMEM_ALGORITHMS (flmem/algorithm.h); types of elements, files and
+ * threads are not its concern.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <flmem/error.h>
+
+#include "aggregate/kernels.h"
+
+/* Elements that are combined at once, at most. */
+#define FLMEM_ROW_LONGEST 1024U
+
+/* What stays the same for all elements. */
+struct flmem_combination {
+	const struct flmem_algorithm *algorithm;
+	const struct flmem_kernels *kernels;
+	size_t inputs;
+	const double *weights; /* one per input, all above 0 */
+	double total;	       /* their sum, from 0.5 to 1 */
+	double trim;	       /* share to drop at each end */
+	size_t trimmed;	       /* the same as a number of inputs, by prepare() */
+};
+
+struct flmem_algorithm {
+	bool weighted; /* uses the weights */
+	bool trims;    /* uses the share to drop */
+	/*
+	 * A NaN or an infinity of an input always makes the result one, so that only the result
+	 * has to be checked.
+	 */
+	bool passes_special;
+	/* Checks and completes what depends on the number of inputs. May be NULL. */
+	int (*prepare)(struct flmem_combination *combination, struct flmem_error *err);
+	/* `rows` has an array of `count` elements per input, which may be overwritten. */
+	void (*combine)(const struct flmem_combination *combination, double *const *rows,
+			size_t count, double *ret_result);
+};
+
+/* By a name of FLMEM_ALGORITHMS; NULL for none. */
+const struct flmem_algorithm *flmem_algorithm_find(const char *name);
+
+/* The name of one that was found. */
+const char *flmem_algorithm_name(const struct flmem_algorithm *algorithm);
+
+/*
+ * Scales weights by a power of two, so that their sum lies between 0.5 and 1 and no weighted sum of
+ * finite elements is infinite; this changes no bit of a result. FLMEM_EUSAGE for weights that are
+ * negative, not finite, all 0, or so different that the scaled ones are not exact.
+ */
+int flmem_weights_scale(double *weights, size_t count, double *ret_total, struct flmem_error *err);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aggregate/journal.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/crc32c.h"
+#include "base/io.h"
+
+#define MAGIC UINT64_C(0x314a41454d4c46) /* "FLMEAJ1", little-endian */
+
+/* 16 bytes each; `check` is the CRC-32C of what is before it. */
+struct head {
+	uint64_t magic, fingerprint;
+};
+
+struct record {
+	uint64_t chunk;
+	uint32_t crc32c;
+	uint32_t check;
+};
+
+#define RECORDS_AT_ONCE 256U
+
+static uint32_t check_of(const struct record *record)
+{
+	return flmem_crc32c(0, record, offsetof(struct record, check));
+}
+
+static bool read_head(int fd, uint64_t fingerprint)
+{
+	struct head head;
+
+	return flmem_io_read_at(fd, 0, &head, sizeof(head)) && head.magic == MAGIC &&
+	       head.fingerprint == fingerprint;
+}
+
+bool flmem_journal_read(int fd, uint64_t fingerprint, struct flmem_journal_chunk *chunks,
+			size_t count)
+{
+	struct record records[RECORDS_AT_ONCE];
+	off_t at = sizeof(struct head);
+	ssize_t got;
+
+	if (!read_head(fd, fingerprint))
+		return false;
+	while ((got = pread(fd, records, sizeof(records), at)) >= (ssize_t)sizeof(records[0])) {
+		size_t whole = (size_t)got / sizeof(records[0]);
+
+		for (size_t i = 0; i < whole; i++)
+			if (records[i].chunk < count && records[i].check == check_of(&records[i]))
+				chunks[records[i].chunk] = (struct flmem_journal_chunk){
+					.crc32c = records[i].crc32c,
+					.done = true,
+				};
+		at += (off_t)(whole * sizeof(records[0]));
+	}
+	/* A record that was cut off must not shift those to come. */
+	return ftruncate(fd, at) == 0;
+}
+
+int flmem_journal_start(int fd, uint64_t fingerprint)
+{
+	const struct head head = {.magic = MAGIC, .fingerprint = fingerprint};
+
+	if (ftruncate(fd, 0) < 0)
+		return -errno;
+	return flmem_io_write_all(fd, &head, sizeof(head));
+}
+
+int flmem_journal_append(int fd, uint64_t chunk, uint32_t crc32c)
+{
+	struct record record = {.chunk = chunk, .crc32c = crc32c};
+
+	record.check = check_of(&record);
+	return flmem_io_write_all(fd, &record, sizeof(record));
+}

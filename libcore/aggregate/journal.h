@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_AGGREGATE_JOURNAL_H
+#define FLMEM_AGGREGATE_JOURNAL_H
+
+/*
+ * Which chunks of an unfinished output are written, each with its checksum. Records are appended
+ * without waiting for the disk: whoever resumes compares the checksums, so a record that reached
+ * the disk before its chunk does no harm. A journal belongs to one request, by its fingerprint.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <flmem/error.h>
+
+/* Chunks of an output. */
+struct flmem_journal_chunk {
+	uint32_t crc32c;
+	bool done;
+};
+
+/*
+ * Reads the records of a journal into `chunks`. False, with no chunk marked, for an absent, foreign
+ * or damaged head; damaged records are skipped.
+ */
+bool flmem_journal_read(int fd, uint64_t fingerprint, struct flmem_journal_chunk *chunks,
+			size_t count);
+
+/* Empties the journal and writes its head. Negative errno. */
+int flmem_journal_start(int fd, uint64_t fingerprint);
+
+/* Appends a record; the file is open with O_APPEND. Negative errno. */
+int flmem_journal_append(int fd, uint64_t chunk, uint32_t crc32c);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aggregate/kernels.h"
+
+#include <string.h>
+
+#include "aggregate/kernels_list.h"
+#include "base/cleanup.h"
+
+static const struct {
+	const char *stored;
+	size_t bytes;
+} elements[] = {
+#define ELEMENT_ROW(name, stored, type, bytes) {stored, bytes},
+	FLMEM_ELEMENTS(ELEMENT_ROW)
+#undef ELEMENT_ROW
+};
+
+static const struct flmem_kernels *const all[] = {
+#ifdef __x86_64__
+	&flmem_kernels_avx512,
+	&flmem_kernels_avx2,
+#endif
+	&flmem_kernels_portable,
+};
+
+enum flmem_element flmem_element_find(const char *stored)
+{
+	size_t i = 0;
+
+	while (i < FLMEM_ELEMENTS_COUNT && strcmp(elements[i].stored, stored) != 0)
+		i++;
+	return (enum flmem_element)i;
+}
+
+size_t flmem_element_bytes(enum flmem_element element)
+{
+	return elements[element].bytes;
+}
+
+const struct flmem_kernels *flmem_kernels_at(size_t index)
+{
+	return index < FLMEM_ARRAY_SIZE(all) ? all[index] : NULL;
+}
+
+const struct flmem_kernels *flmem_kernels_best(void)
+{
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(all); i++)
+		if (all[i]->supported())
+			return all[i];
+	return &flmem_kernels_portable;
+}

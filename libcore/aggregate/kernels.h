@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_AGGREGATE_KERNELS_H
+#define FLMEM_AGGREGATE_KERNELS_H
+
+/*
+ * Arithmetic on arrays of tensor elements: all is computed in double and rounded once, to nearest
+ * with ties to even, when it is stored. kernels_body.inc is compiled once per instruction set; the
+ * results have the same bits, since no compiler may contract or reorder the operations.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* X(NAME, stored name of the type, C type, bytes); the real ones first. */
+#define FLMEM_ELEMENTS(X)                \
+	X(F16, "F16", f16, 2)            \
+	X(BF16, "BF16", bf16, 2)         \
+	X(F32, "F32", f32, 4)            \
+	X(F64, "F64", f64, 8)            \
+	X(F8_E4M3, "F8_E4M3", f8e4m3, 1) \
+	X(F8_E5M2, "F8_E5M2", f8e5m2, 1) \
+	X(I8, "I8", i8, 1)               \
+	X(U8, "U8", u8, 1)               \
+	X(I16, "I16", i16, 2)            \
+	X(U16, "U16", u16, 2)            \
+	X(I32, "I32", i32, 4)            \
+	X(U32, "U32", u32, 4)            \
+	X(I64, "I64", i64, 8)            \
+	X(U64, "U64", u64, 8)            \
+	X(BOOL, "BOOL", truth, 1)
+
+enum flmem_element {
+#define FLMEM_ELEMENT_ENUM(name, stored, type, bytes) FLMEM_ELEMENT_##name,
+	FLMEM_ELEMENTS(FLMEM_ELEMENT_ENUM)
+#undef FLMEM_ELEMENT_ENUM
+	FLMEM_ELEMENTS_COUNT, /* a type without arithmetic */
+};
+
+/* FLMEM_ELEMENTS_COUNT for other types. */
+enum flmem_element flmem_element_find(const char *stored);
+
+size_t flmem_element_bytes(enum flmem_element element);
+
+static inline bool flmem_element_is_real(enum flmem_element element)
+{
+	return element <= FLMEM_ELEMENT_F8_E5M2;
+}
+
+struct flmem_kernels {
+	const char *name;
+	bool (*supported)(void); /* by this processor */
+	/* NaNs of every kind are stored as the one quiet NaN of the type with a clear sign. */
+	void (*load[FLMEM_ELEMENTS_COUNT])(const void *from, double *to, size_t count);
+	void (*store[FLMEM_ELEMENTS_COUNT])(const double *from, void *to, size_t count);
+	void (*scale)(const double *from, double factor, double *to, size_t count);
+	void (*add)(const double *from, double factor, double *to, size_t count); /* to += */
+	void (*divide)(double *values, double divisor, size_t count);
+	/* Exchanges the values that are in the wrong order. One that is NaN stays where it is. */
+	void (*order)(double *lower, double *upper, size_t count);
+	bool (*finite)(const double *values, size_t count); /* no NaN, no infinity */
+};
+
+/* The fastest that this processor runs. */
+const struct flmem_kernels *flmem_kernels_best(void);
+
+/* By index, the fastest first; NULL after the last. Those that are not supported are included. */
+const struct flmem_kernels *flmem_kernels_at(size_t index);
+
+#endif

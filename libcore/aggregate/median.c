@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The median of each element (Yin et al., 2018); of an even number the mean of the middle two. */
+#include "aggregate/sort.h"
+
+static void combine(const struct flmem_combination *c, double *const *rows, size_t count,
+		    double *ret_result)
+{
+	struct flmem_nan_marks marks;
+	size_t middle = c->inputs / 2;
+
+	flmem_rows_sort(c, rows, count, &marks);
+	if (c->inputs % 2) {
+		c->kernels->scale(rows[middle], 1, ret_result, count);
+	} else { /* halved first: the sum of two large numbers could be infinite */
+		c->kernels->scale(rows[middle - 1], 0.5, ret_result, count);
+		c->kernels->add(rows[middle], 0.5, ret_result, count);
+	}
+	flmem_nan_marks_apply(&marks, ret_result, count);
+}
+
+const struct flmem_algorithm flmem_median = {
+	.combine = combine,
+};

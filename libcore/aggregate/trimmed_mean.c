@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The mean of each element without its largest and its smallest values (Yin et al., 2018). */
+#include "aggregate/sort.h"
+
+#define TRIM_DEFAULT 0.2
+
+static int prepare(struct flmem_combination *c, struct flmem_error *err)
+{
+	double trim = c->trim > 0 ? c->trim : TRIM_DEFAULT;
+
+	/* A share like 0.3 of 10 is just below 3 in binary. */
+	c->trimmed = trim < 0.5 ? (size_t)(trim * (double)c->inputs + 1e-9) : c->inputs;
+	if (2 * c->trimmed >= c->inputs)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "trimming a share of %g at each end leaves none of %zu "
+				       "inputs; use less than 0.5",
+				       trim, c->inputs);
+	if (!c->trimmed)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "trimming a share of %g at each end removes none of %zu "
+				       "inputs; use %.3g or more, or fedavg",
+				       trim, c->inputs, 1.0 / (double)c->inputs);
+	return 0;
+}
+
+static void combine(const struct flmem_combination *c, double *const *rows, size_t count,
+		    double *ret_result)
+{
+	size_t left = c->inputs - 2 * c->trimmed;
+	struct flmem_nan_marks marks;
+
+	flmem_rows_sort(c, rows, count, &marks);
+	/* A power of two, so exact: no sum of finite numbers is infinite. */
+	double part = 1;
+
+	while (part * (double)left >= 1)
+		part /= 2;
+	c->kernels->scale(rows[c->trimmed], part, ret_result, count);
+	for (size_t i = 1; i < left; i++)
+		c->kernels->add(rows[c->trimmed + i], part, ret_result, count);
+	c->kernels->divide(ret_result, part * (double)left, count);
+	flmem_nan_marks_apply(&marks, ret_result, count);
+}
+
+const struct flmem_algorithm flmem_trimmed_mean = {
+	.trims = true,
+	.prepare = prepare,
+	.combine = combine,
+};

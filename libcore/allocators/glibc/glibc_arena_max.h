@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_ALLOCATORS_GLIBC_GLIBC_ARENA_MAX_H
+#define FLMEM_ALLOCATORS_GLIBC_GLIBC_ARENA_MAX_H
+
+/* The limit of arenas as glibc reads it from MALLOC_ARENA_MAX and GLIBC_TUNABLES. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * True for a value by which every release limits the arenas: a whole number above 0, possibly with
+ * blanks in front, a plus sign, or 0x or 0 for hexadecimal and octal. Others ("0", "", "two", "-1",
+ * "4x") set no limit, or only in some releases.
+ */
+bool flmem_glibc_arena_max_parse(const char *value, uint64_t *ret_limit);
+
+/*
+ * The limit from both variables, which may be NULL; false when there is none. A valid tunable
+ * overrides the older variable.
+ */
+bool flmem_glibc_arena_max_find(const char *variable, const char *tunables, uint64_t *ret_limit);
+
+/* True when GLIBC_TUNABLES has an entry for the limit, valid or not. */
+bool flmem_glibc_arena_max_tuned(const char *tunables);
+
+#endif

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "allocators/jemalloc/jemalloc_hooks.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "allocators/plan.h"
+#include "base/cleanup.h"
+
+/*
+ * From 5.0 on arena.<i>.extent_hooks is a pointer to a table; in 4.x arena.<i>.chunk_hooks is the
+ * table itself, seven functions (jemalloc(3)). Earlier versions have none. Reading them takes only
+ * the lock of mallctl's own tree, which no hook runs under (src/ctl.c).
+ */
+#define TABLE_WORDS 7U
+
+struct table {
+	const char *name;
+	size_t words;
+	unsigned major;
+	const char *symbols[2]; /* of jemalloc's own table, by version */
+};
+
+static const struct table tables[] = {
+	{"extent_hooks", 1, 5, {"ehooks_default_extent_hooks", "extent_hooks_default"}},
+	{"chunk_hooks", TABLE_WORDS, 4, {"chunk_hooks_default", NULL}},
+};
+
+/* Arenas whose hooks fit into one chain. */
+#define EXTENT_ARENAS 15U
+#define CHUNK_ARENAS  4U
+/* MALLCTL_ARENAS_ALL: no index of an arena is larger. */
+#define ARENAS_MAX 4096U
+
+struct arenas {
+	uint64_t first, count;
+};
+
+static const char no_number[] = "jemalloc did not report its number of arenas";
+
+int flmem_jemalloc_major(const struct flmem_allocator *found)
+{
+	return isdigit((unsigned char)found->version[0]) ? found->version[0] - '0' : 0;
+}
+
+/* A build of unknown version is asked for both; it does not write to a place it has no name for. */
+static bool has_table(const struct flmem_allocator *found, const struct table *table)
+{
+	unsigned major = (unsigned)flmem_jemalloc_major(found);
+
+	return !major || major == table->major || (major > 5 && table->major == 5);
+}
+
+static size_t arenas_at_once(const struct flmem_allocator *found)
+{
+	return flmem_jemalloc_major(found) >= 5 ? EXTENT_ARENAS : CHUNK_ARENAS;
+}
+
+static size_t count_words(const struct flmem_allocator *found)
+{
+	size_t words = 0;
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(tables); i++)
+		words += has_table(found, &tables[i]) ? tables[i].words : 0;
+	return words * arenas_at_once(found);
+}
+
+/* mallctl(name, out, &length, NULL, 0) */
+static void add_read(struct flmem_chain *chain, uint64_t function, const char *name, uint64_t out,
+		     uint64_t length_at)
+{
+	struct flmem_call *call = flmem_chain_add(chain, "mallctl", function);
+
+	call->args[0] = flmem_chain_put_string(chain, name);
+	call->args[1] = out;
+	call->args[2] = length_at;
+	call->data_args = 7U;
+}
+
+/* Offset of the length that mallctl() writes back unchanged. */
+static uint64_t put_length(struct flmem_chain *chain, uint64_t length)
+{
+	return flmem_chain_put(chain, &length, sizeof(length));
+}
+
+static void add_arenas(const struct flmem_allocator *found, const struct table *table,
+		       uint64_t first, uint64_t out, struct flmem_chain *chain)
+{
+	const uint64_t length = table->words * sizeof(uint64_t);
+	const uint64_t length_at = put_length(chain, length);
+	uint64_t function;
+
+	if (flmem_plan_function(found, "mallctl", &function, NULL))
+		return;
+	for (size_t i = 0; i < arenas_at_once(found); i++) {
+		char name[48];
+
+		snprintf(name, sizeof(name), "arena.%" PRIu64 ".%s", first + i, table->name);
+		add_read(chain, function, name, out + i * length, length_at);
+	}
+}
+
+/* The answers: the number of arenas, then for each kind of table those of the arenas. */
+uint64_t flmem_jemalloc_plan_hooks(const struct flmem_allocator *found, uint64_t first,
+				   struct flmem_chain *chain)
+{
+	size_t words = count_words(found);
+	uint64_t function, answers, out;
+
+	if (!words || flmem_plan_function(found, "mallctl", &function, NULL))
+		return 0;
+	answers = flmem_plan_answers(chain, 1 + words);
+	out = answers + sizeof(uint64_t);
+	add_read(chain, function, "arenas.narenas", answers, put_length(chain, sizeof(uint32_t)));
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(tables); i++) {
+		if (!has_table(found, &tables[i]))
+			continue;
+		add_arenas(found, &tables[i], first, out, chain);
+		out += arenas_at_once(found) * tables[i].words * sizeof(uint64_t);
+	}
+	return answers;
+}
+
+/* Run-time address of jemalloc's own table in a build with symbols: the private names have je_. */
+static bool find_own_table(const struct flmem_allocator *found, const struct table *table,
+			   uint64_t *ret_address)
+{
+	const char *const prefixes[] = {"", found->prefix ? found->prefix : ""};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(table->symbols); i++) {
+		for (size_t p = 0; p < FLMEM_ARRAY_SIZE(prefixes) && table->symbols[i]; p++) {
+			char name[96];
+
+			snprintf(name, sizeof(name), "%sje_%s", prefixes[p], table->symbols[i]);
+			if (flmem_module_symbol_any(found->module, name, ret_address))
+				return true;
+		}
+	}
+	return false;
+}
+
+/* A library of its own holds no table and no function of the program. */
+static bool is_in_library(const struct flmem_allocator *found, const uint64_t *words, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (words[i] < found->module->start || words[i] >= found->module->end)
+			return false;
+	return true;
+}
+
+enum owner {
+	OWNER_JEMALLOC,
+	OWNER_PROGRAM,
+	OWNER_UNKNOWN,
+};
+
+static enum owner owner_of(const struct flmem_view *view, const struct flmem_allocator *found,
+			   const struct table *table, const uint64_t *words)
+{
+	uint64_t own[TABLE_WORDS];
+
+	if (words[0] == FLMEM_NO_ANSWER)
+		return OWNER_JEMALLOC; /* the arena does not exist, or the name */
+	if (found->linkage == FLMEM_LINKAGE_SHARED)
+		return is_in_library(found, words, table->words) ? OWNER_JEMALLOC : OWNER_PROGRAM;
+	if (!find_own_table(found, table, &own[0]) ||
+	    (table->words > 1 &&
+	     flmem_process_read_memory(view->process, own[0], own, sizeof(own))))
+		return OWNER_UNKNOWN;
+	return memcmp(own, words, table->words * sizeof(*words)) == 0 ? OWNER_JEMALLOC
+								      : OWNER_PROGRAM;
+}
+
+static int check_arena(const struct flmem_view *view, const struct flmem_allocator *found,
+		       const struct table *table, const uint64_t *words, uint64_t arena,
+		       struct flmem_error *err)
+{
+	char hook[64];
+
+	snprintf(hook, sizeof(hook), "arena.%" PRIu64 ".%s", arena, table->name);
+	switch (owner_of(view, found, table, words)) {
+	case OWNER_JEMALLOC:
+		return 0;
+	case OWNER_PROGRAM:
+		return flmem_plan_refuse_hook(view, found, hook, err);
+	case OWNER_UNKNOWN:
+		break;
+	}
+	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+			       "whether %s of jemalloc in '%s' is a function of the program is "
+			       "unknown, since the build has no symbol for jemalloc's own: keep "
+			       "its symbol table, or use a shared library",
+			       hook, found->module->path);
+}
+
+/* The arenas from `first` on that exist; `answers` are those of one kind of table. */
+static int check_arenas(const struct flmem_view *view, const struct flmem_allocator *found,
+			const struct table *table, const unsigned char *answers,
+			struct arenas arenas, struct flmem_error *err)
+{
+	uint64_t words[TABLE_WORDS];
+	const size_t size = table->words * sizeof(*words);
+	int rc = 0;
+
+	for (size_t i = 0; i < arenas_at_once(found) && !rc; i++) {
+		if (arenas.first + i >= arenas.count)
+			break;
+		memcpy(words, answers + i * size, size);
+		rc = check_arena(view, found, table, words, arenas.first + i, err);
+	}
+	return rc;
+}
+
+int flmem_jemalloc_take_hooks(const struct flmem_view *view, const struct flmem_allocator *found,
+			      const unsigned char *answers, uint64_t *first,
+			      struct flmem_error *err)
+{
+	struct flmem_u64 number = flmem_plan_answer(answers, 0, no_number);
+	/* The upper half of the number was not written. */
+	const struct arenas arenas = {*first, number.value & UINT32_MAX};
+	const size_t at_once = arenas_at_once(found);
+	int rc = 0;
+
+	if (number.unknown || !arenas.count || arenas.count > ARENAS_MAX)
+		return flmem_error_set(err, FLMEM_EFAILED, 0, "%s", no_number);
+	answers += sizeof(uint64_t);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(tables) && !rc; i++) {
+		if (!has_table(found, &tables[i]))
+			continue;
+		rc = check_arenas(view, found, &tables[i], answers, arenas, err);
+		answers += at_once * tables[i].words * sizeof(uint64_t);
+	}
+	*first = arenas.first + at_once < arenas.count ? arenas.first + at_once : 0;
+	return rc;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_ALLOCATORS_JEMALLOC_JEMALLOC_HOOKS_H
+#define FLMEM_ALLOCATORS_JEMALLOC_JEMALLOC_HOOKS_H
+
+/*
+ * Functions of the program through which an arena gets and returns its memory (memkind, HHVM and
+ * RocksDB set some): a purge runs them, and metadata of the first arena comes from them, too. Two
+ * of jemalloc's operations.
+ */
+
+#include "allocators/allocator.h"
+
+/* Major version, 0 when unknown. */
+int flmem_jemalloc_major(const struct flmem_allocator *found);
+
+uint64_t flmem_jemalloc_plan_hooks(const struct flmem_allocator *found, uint64_t first,
+				   struct flmem_chain *chain);
+int flmem_jemalloc_take_hooks(const struct flmem_view *view, const struct flmem_allocator *found,
+			      const unsigned char *answers, uint64_t *first,
+			      struct flmem_error *err);
+
+#endif

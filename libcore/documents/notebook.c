@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Jupyter notebooks (nbformat 4): the code of their cells is read as Python, each cell by itself,
+ * as one that is not Python could otherwise hide the next. Lines are those of the file.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "documents/build.h"
+#include "documents/python_calls.h"
+
+struct notebook {
+	struct flmem_cursor *cursor;
+	struct flmem_buf code; /* the cells, each with a NUL at its end */
+	struct flmem_python_part *parts;
+	size_t part_count;
+	unsigned *lines; /* in the file, by line of the code */
+	size_t line_count;
+};
+
+static int out_of_memory(struct notebook *notebook)
+{
+	return notebook->cursor->code =
+		       flmem_error_set(notebook->cursor->err, FLMEM_EFAILED, 0, "out of memory");
+}
+
+/* Cells whose first line is one of these magic commands hold Python. */
+static bool is_python(const char *code)
+{
+	static const char *const magics[] = {"time",	"timeit", "capture",  "prun",
+					     "python3", "python", "writefile"};
+	const char *p = code + strspn(code, " \t\r\n");
+	size_t length;
+
+	if (strncmp(p, "%%", 2) != 0)
+		return true;
+	p += 2;
+	length = strcspn(p, " \t\r\n");
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(magics); i++) {
+		if (strlen(magics[i]) != length || strncmp(p, magics[i], length) != 0)
+			continue;
+		if (strcmp(magics[i], "writefile") != 0)
+			return true;
+		p += strcspn(p, "\r\n");
+		return strncmp(p - 3, ".py", 3) == 0;
+	}
+	return false;
+}
+
+static int add_line(struct notebook *notebook, unsigned line)
+{
+	unsigned *grown = notebook->lines;
+
+	if (!(notebook->line_count & (notebook->line_count - 1)))
+		grown = reallocarray(grown, notebook->line_count ? notebook->line_count * 2 : 1,
+				     sizeof(*grown));
+	if (!grown)
+		return out_of_memory(notebook);
+	notebook->lines = grown;
+	grown[notebook->line_count++] = line;
+	return 0;
+}
+
+/* One string of a cell. Lines that IPython runs as commands are left empty. */
+static int add_text(struct notebook *notebook, const struct flmem_node *node)
+{
+	const char *p = node->text;
+	int rc = 0;
+
+	while (*p && !rc) {
+		size_t length = strcspn(p, "\n"), blanks = strspn(p, " \t");
+		bool starts = !notebook->code.length ||
+			      notebook->code.data[notebook->code.length - 1] == '\n' ||
+			      !notebook->code.data[notebook->code.length - 1];
+
+		if (starts)
+			rc = add_line(notebook, node->place.line);
+		if (!starts || !strchr("%!", p[blanks]))
+			flmem_buf_append(&notebook->code, p, length);
+		p += length;
+		if (*p == '\n') {
+			flmem_buf_putc(&notebook->code, '\n');
+			p++;
+		}
+	}
+	return rc;
+}
+
+static int add_part(struct notebook *notebook)
+{
+	struct flmem_python_part *grown = notebook->parts;
+
+	if (!(notebook->part_count & (notebook->part_count - 1)))
+		grown = reallocarray(grown, notebook->part_count ? notebook->part_count * 2 : 1,
+				     sizeof(*grown));
+	if (!grown)
+		return out_of_memory(notebook);
+	notebook->parts = grown;
+	grown[notebook->part_count++] = (struct flmem_python_part){
+		.at = notebook->code.length, .line = (unsigned)notebook->line_count + 1};
+	return 0;
+}
+
+/* The source of a cell is a string, or a list of lines. */
+static int add_cell(struct notebook *notebook, const struct flmem_node *cell)
+{
+	const char *type = flmem_node_string(flmem_node_get(cell, "cell_type"));
+	const struct flmem_node *source = flmem_node_get(cell, "source"), *n;
+	const char *first = flmem_node_string(source);
+	int rc;
+
+	if (!type || strcmp(type, "code") != 0)
+		return 0;
+	n = flmem_node_first(source);
+	if (!first)
+		first = flmem_node_string(n);
+	if (!first || !is_python(first))
+		return 0;
+	rc = add_part(notebook);
+	if (!rc && !n)
+		rc = add_text(notebook, source);
+	for (; n && !rc; n = n->next)
+		if (flmem_node_string(n))
+			rc = add_text(notebook, n);
+	flmem_buf_putc(&notebook->code, '\0');
+	return rc;
+}
+
+static int add_cells(struct notebook *notebook, const struct flmem_node *root)
+{
+	const struct flmem_node *cells = flmem_node_get(root, "cells"), *cell;
+	int rc = 0;
+
+	if (!flmem_node_is_kind(cells, FLMEM_NODE_LIST))
+		return flmem_cursor_fail(notebook->cursor,
+					 "a notebook without cells (nbformat 4 is read)");
+	for (cell = cells->first; cell && !rc; cell = cell->next)
+		rc = add_cell(notebook, cell);
+	flmem_buf_putc(&notebook->code, '\0');
+	return rc ? rc : notebook->code.failed ? out_of_memory(notebook) : 0;
+}
+
+static unsigned line_of(const struct notebook *notebook, unsigned line)
+{
+	return line && line <= notebook->line_count ? notebook->lines[line - 1] : line;
+}
+
+static void translate_lines(const struct notebook *notebook, struct flmem_node *node)
+{
+	node->place.line = line_of(notebook, node->place.line);
+	node->key_place.line = line_of(notebook, node->key_place.line);
+	for (struct flmem_node *n = node->first; n && n->parent == node; n = n->next)
+		translate_lines(notebook, n);
+}
+
+/* The code takes the place of the notebook's text. */
+static int read_code(struct notebook *notebook)
+{
+	struct flmem_document *document = notebook->cursor->document;
+	struct flmem_cursor cursor = {.line = 1, .err = notebook->cursor->err};
+	struct flmem_python_source source = {.parts = notebook->parts,
+					     .count = notebook->part_count};
+	int rc;
+
+	document->text = notebook->code;
+	flmem_buf_init(&notebook->code);
+	cursor.document = document;
+	source.text = cursor.text = document->text.data;
+	cursor.length = document->text.length;
+	rc = flmem_python_calls_read(&cursor, &source);
+	document->bad_line = line_of(notebook, document->bad_line);
+	if (!rc && document->root)
+		translate_lines(notebook, document->root);
+	return rc;
+}
+
+int flmem_notebook_read(struct flmem_cursor *cursor)
+{
+	FLMEM_AUTO_DOCUMENT struct flmem_document json = {0};
+	struct notebook notebook = {.cursor = cursor};
+	int rc;
+
+	flmem_buf_init(&notebook.code);
+	rc = flmem_document_read(FLMEM_SYNTAX_JSON, &cursor->document->text, &json, cursor->err);
+	cursor->document->bad_line = json.bad_line;
+	if (!rc)
+		rc = add_cells(&notebook, json.root);
+	if (!rc)
+		rc = read_code(&notebook);
+	flmem_buf_clear(&notebook.code);
+	free(notebook.parts);
+	free(notebook.lines);
+	return rc;
+}

@@ -1,0 +1,571 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "documents/python_calls.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "documents/python_literal.h"
+#include "documents/python_names.h"
+
+#define BRACKETS_MAX 128
+#define DEPTH_MAX    (FLMEM_DOCUMENT_DEPTH_MAX - 8) /* the tree itself has a few levels */
+
+/* The kinds of open brackets, besides their own characters. */
+#define TEST	   'i' /* arguments of isinstance() and the like: only compared */
+#define PARAMETERS 'd' /* of a function definition */
+#define BASES	   'c' /* of a class definition */
+
+struct calls {
+	struct flmem_cursor *cursor;
+	struct flmem_python_reader reader;
+	struct flmem_python_names names;
+	struct flmem_node *calls, *bases, *values;
+	char open[BRACKETS_MAX];
+	size_t open_count; /* may exceed the maximum */
+	char next;	   /* kind of the next "(" */
+};
+
+static int read_value(struct calls *calls, struct flmem_node *node);
+static int scan_word(struct calls *calls);
+
+static char innermost(const struct calls *calls)
+{
+	return calls->open_count && calls->open_count <= BRACKETS_MAX
+		       ? calls->open[calls->open_count - 1]
+		       : '\0';
+}
+
+/* Reads a word and keeps track of the open brackets. */
+static void step(struct calls *calls)
+{
+	const struct flmem_python_word *word = &calls->reader.word;
+	char mark = word->kind == FLMEM_PYTHON_MARK ? *word->text : '\0';
+
+	if (mark && strchr("([{", mark)) {
+		if (calls->open_count < BRACKETS_MAX)
+			calls->open[calls->open_count] =
+				mark == '(' && calls->next ? calls->next : mark;
+		calls->open_count++;
+		calls->next = '\0';
+	} else if (mark && strchr(")]}", mark) && calls->open_count) {
+		calls->open_count--;
+	}
+	flmem_python_advance(&calls->reader);
+}
+
+static bool accept_word(struct calls *calls, const char *text)
+{
+	if (!flmem_python_is(&calls->reader.word, text))
+		return false;
+	step(calls);
+	return true;
+}
+
+/* Steps up to the word of a reader that is ahead. */
+static void catch_up(struct calls *calls, const struct flmem_python_reader *ahead)
+{
+	while (calls->reader.word.place.start < ahead->word.place.start)
+		step(calls);
+}
+
+/* A node with copies of key and text. NULL, with the cursor's code set, when there is no room. */
+static struct flmem_node *add_node(struct calls *calls, struct flmem_node *parent, const char *key,
+				   const char *text, const struct flmem_place *place)
+{
+	struct flmem_cursor *cursor = calls->cursor;
+	const char *kept = key ? flmem_cursor_keep(cursor, key, strlen(key)) : NULL;
+	struct flmem_node *node;
+
+	if (key && !kept)
+		return NULL;
+	cursor->line = place->line; /* for the message at a limit */
+	node = flmem_cursor_add(cursor, parent, kept, place);
+	if (!node)
+		return NULL;
+	node->place = *place;
+	node->kind = FLMEM_NODE_EXPRESSION;
+	if (text)
+		node->text = flmem_cursor_keep(cursor, text, strlen(text));
+	return node->text ? node : NULL;
+}
+
+static struct flmem_node *add_list(struct calls *calls, struct flmem_node *root, const char *key)
+{
+	const struct flmem_place start = {.line = 1, .column = 1};
+	struct flmem_node *list = add_node(calls, root, key, NULL, &start);
+
+	if (list)
+		list->kind = FLMEM_NODE_LIST;
+	return list;
+}
+
+static int add_path(struct calls *calls, struct flmem_node *list, const char *path,
+		    const struct flmem_place *place)
+{
+	struct flmem_node *node = add_node(calls, list, NULL, path, place);
+
+	if (!node)
+		return calls->cursor->code;
+	node->kind = FLMEM_NODE_STRING;
+	return 0;
+}
+
+static bool ends_value(const struct flmem_python_word *word)
+{
+	return word->kind == FLMEM_PYTHON_END ||
+	       (word->kind == FLMEM_PYTHON_MARK && strchr(",)]}", *word->text));
+}
+
+/* A literal of one word, with a sign. False, with nothing read, for anything else. */
+static bool read_scalar(struct calls *calls, struct flmem_node *node)
+{
+	struct flmem_python_reader ahead = calls->reader;
+	bool negative = flmem_python_is(&ahead.word, "-");
+	struct flmem_python_word word;
+	bool known;
+
+	if (negative || flmem_python_is(&ahead.word, "+"))
+		flmem_python_advance(&ahead);
+	word = ahead.word;
+	flmem_python_advance(&ahead);
+	if (!ends_value(&ahead.word))
+		return false;
+	known = (word.kind == FLMEM_PYTHON_NUMBER || word.place.start == node->place.start) &&
+		flmem_python_literal(calls->cursor, &word, negative, node);
+	if (known)
+		catch_up(calls, &ahead);
+	return known;
+}
+
+/* Everything up to the end of the value; the calls in it are read, too. */
+static int skip_expression(struct calls *calls)
+{
+	size_t depth = calls->open_count;
+	int rc = 0;
+
+	if (flmem_python_is(&calls->reader.word, "lambda")) /* its parameters have commas */
+		while (calls->reader.word.kind != FLMEM_PYTHON_END &&
+		       !(calls->open_count == depth && flmem_python_is(&calls->reader.word, ":")) &&
+		       calls->open_count >= depth)
+			step(calls);
+	while (!rc && calls->reader.word.kind != FLMEM_PYTHON_END &&
+	       (calls->open_count > depth || !ends_value(&calls->reader.word)))
+		rc = scan_word(calls);
+	return rc;
+}
+
+/* The path or name of a value that is a single name. */
+static int read_name(struct calls *calls, struct flmem_node *node)
+{
+	char name[FLMEM_PYTHON_DOTTED_MAX], path[FLMEM_PYTHON_DOTTED_MAX];
+	struct flmem_python_reader ahead = calls->reader;
+	const char *text = name;
+
+	if (ahead.word.kind != FLMEM_PYTHON_NAME)
+		return 0;
+	flmem_python_dotted(&ahead, name);
+	if (!ends_value(&ahead.word))
+		return 0;
+	if (flmem_python_names_find(&calls->names, name, node->place.start, 0, path))
+		text = path;
+	node->text = flmem_cursor_keep(calls->cursor, text, strlen(text));
+	return node->text ? 0 : calls->cursor->code;
+}
+
+/* Makes a node an expression, which has no children. */
+static int read_expression(struct calls *calls, struct flmem_node *node)
+{
+	int rc;
+
+	node->kind = FLMEM_NODE_EXPRESSION;
+	node->text = "";
+	node->first = node->last = NULL;
+	rc = read_name(calls, node);
+	return rc ? rc : skip_expression(calls);
+}
+
+/* Whether the "{" of the word begins a dictionary with literal keys, at least at its start. */
+static bool is_map(const struct calls *calls)
+{
+	struct flmem_python_reader ahead = calls->reader;
+
+	if (!flmem_python_accept(&ahead, "{"))
+		return false;
+	if (flmem_python_is(&ahead.word, "}"))
+		return true;
+	if (flmem_python_accept(&ahead, "*"))
+		return flmem_python_is(&ahead.word, "*");
+	if (ahead.word.kind != FLMEM_PYTHON_STRING)
+		return false;
+	flmem_python_advance(&ahead);
+	return flmem_python_is(&ahead.word, ":");
+}
+
+static int read_keyed(struct calls *calls, struct flmem_node *map, const char *key,
+		      const struct flmem_place *place)
+{
+	struct flmem_node *value = add_node(calls, map, key, NULL, place);
+
+	if (!value)
+		return calls->cursor->code;
+	value->place = calls->reader.word.place;
+	return read_value(calls, value);
+}
+
+/* A key that is not a literal is "**": it could be any. */
+static int read_entry(struct calls *calls, struct flmem_node *map)
+{
+	struct flmem_python_reader ahead = calls->reader;
+	struct flmem_place place = calls->reader.word.place;
+	struct flmem_node key = {.place = place};
+	bool literal = ahead.word.kind == FLMEM_PYTHON_STRING &&
+		       flmem_python_literal(calls->cursor, &ahead.word, false, &key);
+
+	flmem_python_advance(&ahead);
+	if (literal && flmem_python_accept(&ahead, ":")) {
+		catch_up(calls, &ahead);
+		return read_keyed(calls, map, key.text, &place);
+	}
+	while (accept_word(calls, "*"))
+		continue;
+	return read_keyed(calls, map, "**", &place);
+}
+
+static int read_map(struct calls *calls, struct flmem_node *node)
+{
+	int rc = 0;
+
+	node->kind = FLMEM_NODE_MAP;
+	step(calls);
+	while (!rc && calls->reader.word.kind != FLMEM_PYTHON_END &&
+	       !flmem_python_is(&calls->reader.word, "}")) {
+		size_t at = calls->reader.word.place.start;
+
+		rc = read_entry(calls, node);
+		accept_word(calls, ",");
+		if (calls->reader.word.place.start == at) /* a bracket of another kind */
+			step(calls);
+	}
+	accept_word(calls, "}");
+	return rc;
+}
+
+/* The name of an argument: "name=" that is no comparison. */
+static bool read_argument_name(struct calls *calls, char name[FLMEM_PYTHON_DOTTED_MAX])
+{
+	struct flmem_python_reader ahead = calls->reader;
+
+	if (ahead.word.kind != FLMEM_PYTHON_NAME)
+		return false;
+	flmem_python_dotted(&ahead, name);
+	if (!flmem_python_accept(&ahead, "=") || flmem_python_is(&ahead.word, "="))
+		return false;
+	catch_up(calls, &ahead);
+	return true;
+}
+
+static int read_argument(struct calls *calls, struct flmem_node *args, size_t *position)
+{
+	struct flmem_place place = calls->reader.word.place;
+	char name[FLMEM_PYTHON_DOTTED_MAX] = "";
+
+	if (accept_word(calls, "*"))
+		snprintf(name, sizeof(name), accept_word(calls, "*") ? "**" : "*");
+	else if (!read_argument_name(calls, name))
+		snprintf(name, sizeof(name), "%zu", (*position)++);
+	return read_keyed(calls, args, name, &place);
+}
+
+/* From the "(" to the ")", which belong to the place of the map. */
+static int read_arguments(struct calls *calls, struct flmem_node *args)
+{
+	size_t position = 0;
+	int rc = 0;
+
+	args->kind = FLMEM_NODE_MAP;
+	step(calls);
+	while (!rc && calls->reader.word.kind != FLMEM_PYTHON_END &&
+	       !flmem_python_is(&calls->reader.word, ")")) {
+		size_t at = calls->reader.word.place.start;
+
+		rc = read_argument(calls, args, &position);
+		accept_word(calls, ",");
+		if (calls->reader.word.place.start == at) /* a bracket of another kind */
+			step(calls);
+	}
+	accept_word(calls, ")");
+	args->place.end = calls->reader.before.place.end;
+	return rc;
+}
+
+/*
+ * partial(f, ...) is a call of f, whose other arguments come later. `value` is the use of f as the
+ * first argument, which then is none.
+ */
+static void unfold_partial(struct flmem_node *path, struct flmem_node *args,
+			   struct flmem_node *value)
+{
+	static const char *const positions[] = {"0", "1", "2", "3", "4", "5", "6", "7", "8"};
+	struct flmem_node *first = args->first;
+
+	if (strcmp(path->text, "functools.partial") != 0 || !first ||
+	    strcmp(first->key, "0") != 0 || first->kind != FLMEM_NODE_EXPRESSION ||
+	    !strchr(first->text, '.'))
+		return;
+	path->text = first->text;
+	first->key = "**";
+	if (value && value->place.start == first->place.start)
+		value->text = "";
+	for (struct flmem_node *n = first->next; n; n = n->next)
+		if (n->key[0] >= '1' && n->key[0] <= '9' && !n->key[1])
+			n->key = positions[n->key[0] - '1'];
+}
+
+/* A call of `path`; `*ret_args` gets its arguments, NULL when there is no room. */
+static struct flmem_node *add_call(struct calls *calls, const char *path,
+				   const struct flmem_place *place, struct flmem_node **ret_args)
+{
+	struct flmem_node *call = add_node(calls, calls->calls, NULL, NULL, place);
+	struct flmem_node *name = call ? add_node(calls, call, "path", path, place) : NULL;
+
+	*ret_args = name ? add_node(calls, call, "args", NULL, place) : NULL;
+	if (!*ret_args)
+		return NULL;
+	call->kind = (*ret_args)->kind = FLMEM_NODE_MAP;
+	name->kind = FLMEM_NODE_STRING;
+	return call;
+}
+
+/* The same call, of another module that the name may be of. */
+static int repeat_call(struct calls *calls, const char *path, const struct flmem_node *call)
+{
+	const struct flmem_node *args = call->last;
+	struct flmem_node *copied;
+	struct flmem_node *copy = add_call(calls, path, &call->place, &copied);
+
+	if (!copy)
+		return calls->cursor->code;
+	copied->place = args->place;
+	copied->first = args->first;
+	copied->last = args->last;
+	return 0;
+}
+
+/* A call of an imported name; the reader is at the "(". */
+static int read_call(struct calls *calls, const char *name, const char *path,
+		     const struct flmem_place *place)
+{
+	char other[FLMEM_PYTHON_DOTTED_MAX];
+	struct flmem_node *call, *args, *last = calls->values->last;
+	int rc;
+
+	if (calls->cursor->depth >= DEPTH_MAX)
+		return flmem_cursor_fail_at(calls->cursor, place, "nested too deep");
+	call = add_call(calls, path, place, &args);
+	if (!call)
+		return calls->cursor->code;
+	calls->cursor->depth++;
+	rc = read_arguments(calls, args);
+	calls->cursor->depth--;
+	call->place.end = args->place.end;
+	unfold_partial(call->first, args, last ? last->next : calls->values->first);
+	for (size_t i = 1;
+	     !rc && flmem_python_names_find(&calls->names, name, place->start, i, other); i++)
+		rc = repeat_call(calls, other, call);
+	return rc;
+}
+
+static bool is_dictionary_call(const struct calls *calls)
+{
+	struct flmem_python_reader ahead = calls->reader;
+
+	return flmem_python_accept(&ahead, "dict") && flmem_python_is(&ahead.word, "(");
+}
+
+/* Dictionaries, as such or as dict(...). */
+static int read_dictionary(struct calls *calls, struct flmem_node *node)
+{
+	int rc;
+
+	calls->cursor->depth++;
+	if (is_map(calls)) {
+		rc = read_map(calls, node);
+	} else {
+		step(calls);
+		rc = read_arguments(calls, node);
+	}
+	calls->cursor->depth--;
+	return rc;
+}
+
+static int read_value(struct calls *calls, struct flmem_node *node)
+{
+	bool deep = calls->cursor->depth >= DEPTH_MAX;
+	int rc = 0;
+
+	if (calls->cursor->code)
+		return calls->cursor->code;
+	if (!deep && (is_map(calls) || is_dictionary_call(calls))) {
+		rc = read_dictionary(calls, node);
+		if (!rc && !ends_value(&calls->reader.word))
+			rc = read_expression(calls, node);
+	} else if (!read_scalar(calls, node)) {
+		rc = calls->cursor->code ? calls->cursor->code : read_expression(calls, node);
+	}
+	node->place.end = calls->reader.before.place.end;
+	if (node->place.end < node->place.start) /* no value at all */
+		node->place.end = node->place.start;
+	return rc;
+}
+
+/* Kind of the bracket that opens behind a name. */
+static char bracket_kind(const char *name)
+{
+	static const char *const tests[] = {"isinstance", "issubclass", "cast"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(tests); i++)
+		if (strcmp(name, tests[i]) == 0)
+			return TEST;
+	return '\0';
+}
+
+/* Whether a name, before which `before` is, is passed on or stored, not annotated or compared. */
+static bool is_value(const struct calls *calls, const struct flmem_python_word *before)
+{
+	bool outer = !calls->reader.python.brackets && flmem_python_ends(&calls->reader.word);
+	char kind = innermost(calls);
+
+	if (flmem_python_is(before, "="))
+		return kind || !outer; /* a whole assignment is another name for it */
+	if (flmem_python_is(before, ":"))
+		return kind == '{';
+	if (flmem_python_is(before, "return") || flmem_python_is(before, "else"))
+		return true;
+	return (kind == '(' || kind == '[' || kind == '{') &&
+	       (flmem_python_is(before, ",") || flmem_python_is(before, "(") ||
+		flmem_python_is(before, "[") || flmem_python_is(before, "{"));
+}
+
+/* A name without a call. */
+static int note_use(struct calls *calls, const char *name, const struct flmem_python_word *before,
+		    const struct flmem_place *place)
+{
+	char path[FLMEM_PYTHON_DOTTED_MAX];
+	bool base = innermost(calls) == BASES;
+
+	if ((!base && !is_value(calls, before)) ||
+	    !flmem_python_names_find(&calls->names, name, place->start, 0, path))
+		return 0;
+	return add_path(calls, base ? calls->bases : calls->values, path, place);
+}
+
+static int scan_name(struct calls *calls)
+{
+	struct flmem_place place = calls->reader.word.place;
+	const struct flmem_python_word before = calls->reader.before;
+	char name[FLMEM_PYTHON_DOTTED_MAX], path[FLMEM_PYTHON_DOTTED_MAX];
+
+	flmem_python_dotted(&calls->reader, name);
+	place.end = calls->reader.before.place.end;
+	if (!*name)
+		return 0;
+	if (!flmem_python_is(&calls->reader.word, "("))
+		return note_use(calls, name, &before, &place);
+	if (flmem_python_names_find(&calls->names, name, place.start, 0, path))
+		return read_call(calls, name, path, &place);
+	calls->next = bracket_kind(name);
+	return 0;
+}
+
+static void skip_statement(struct calls *calls)
+{
+	while (!flmem_python_ends(&calls->reader.word))
+		step(calls);
+}
+
+/* "def f(" and "class C(" */
+static void scan_definition(struct calls *calls)
+{
+	calls->next = flmem_python_is(&calls->reader.word, "class") ? BASES : PARAMETERS;
+	step(calls);
+	if (calls->reader.word.kind == FLMEM_PYTHON_NAME)
+		step(calls);
+	if (!flmem_python_is(&calls->reader.word, "("))
+		calls->next = '\0';
+}
+
+static int scan_word(struct calls *calls)
+{
+	const struct flmem_python_reader *reader = &calls->reader;
+
+	if (reader->word.kind != FLMEM_PYTHON_NAME || flmem_python_is(&reader->before, "."))
+		step(calls);
+	else if (flmem_python_at_statement(reader) && (flmem_python_is(&reader->word, "import") ||
+						       flmem_python_is(&reader->word, "from")))
+		skip_statement(calls);
+	else if (flmem_python_is(&reader->word, "def") || flmem_python_is(&reader->word, "class"))
+		scan_definition(calls);
+	else
+		return scan_name(calls);
+	return 0;
+}
+
+static int scan_part(struct calls *calls, const struct flmem_python_source *source, size_t part)
+{
+	int rc = 0;
+
+	flmem_python_start(&calls->reader, source, part);
+	calls->open_count = 0;
+	calls->next = '\0';
+	while (calls->reader.word.kind != FLMEM_PYTHON_END && !rc)
+		rc = scan_word(calls);
+	return rc;
+}
+
+static int add_imports(struct calls *calls, struct flmem_node *list)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < calls->names.imports.count && !rc; i++) {
+		const struct flmem_python_binding *row = &calls->names.imports.rows[i];
+
+		if (row->path)
+			rc = add_path(calls, list, row->path, &row->place);
+	}
+	return rc;
+}
+
+int flmem_python_calls_read(struct flmem_cursor *cursor, const struct flmem_python_source *source)
+{
+	struct calls calls = {.cursor = cursor};
+	FLMEM_AUTO_PYTHON_NAMES struct flmem_python_names names = {0};
+	struct flmem_node *root, *imports;
+	int rc = flmem_python_names_read(cursor, source, &names);
+
+	if (rc)
+		return rc;
+	calls.names = names;
+	root = flmem_cursor_add(cursor, NULL, NULL, NULL);
+	if (!root)
+		return cursor->code;
+	root->kind = FLMEM_NODE_MAP;
+	imports = add_list(&calls, root, "imports");
+	calls.calls = imports ? add_list(&calls, root, "calls") : NULL;
+	calls.bases = calls.calls ? add_list(&calls, root, "bases") : NULL;
+	calls.values = calls.bases ? add_list(&calls, root, "values") : NULL;
+	if (!calls.values)
+		return cursor->code;
+	rc = add_imports(&calls, imports);
+	for (size_t i = 0; i < source->count && !rc; i++)
+		rc = scan_part(&calls, source, i);
+	return rc;
+}
+
+int flmem_python_read(struct flmem_cursor *cursor)
+{
+	const struct flmem_python_part whole = {.line = 1};
+	const struct flmem_python_source source = {
+		.text = cursor->text, .parts = &whole, .count = 1};
+
+	return flmem_python_calls_read(cursor, &source);
+}

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "documents/python_names.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Rounds in which assignments of names that were assigned themselves are followed. */
+#define ALIAS_ROUNDS 3
+
+/* A pass over the source. */
+struct pass {
+	struct flmem_cursor *cursor;
+	struct flmem_python_reader reader;
+	const struct flmem_python_names *names; /* of the pass before, or NULL */
+	struct flmem_python_bindings *found;
+};
+
+void flmem_python_names_clear(struct flmem_python_names *names)
+{
+	free(names->imports.rows);
+	free(names->sorted.rows);
+	*names = (struct flmem_python_names){0};
+}
+
+static int add_row(struct flmem_cursor *cursor, struct flmem_python_bindings *bindings,
+		   const struct flmem_python_binding *row)
+{
+	struct flmem_python_binding *grown = bindings->rows;
+
+	if (bindings->count == FLMEM_DOCUMENT_NODES_MAX)
+		return flmem_cursor_fail_at(cursor, &row->place, "too many imports");
+	/* The capacity doubles whenever the count reaches a power of two. */
+	if (!(bindings->count & (bindings->count - 1)))
+		grown = reallocarray(grown, bindings->count ? bindings->count * 2 : 1,
+				     sizeof(*grown));
+	if (!grown)
+		return cursor->code =
+			       flmem_error_set(cursor->err, FLMEM_EFAILED, 0, "out of memory");
+	bindings->rows = grown;
+	grown[bindings->count++] = *row;
+	return 0;
+}
+
+/* `path` NULL: the name is not imported. */
+static int bind(struct pass *pass, const char *name, const char *path,
+		const struct flmem_place *place)
+{
+	struct flmem_python_binding row = {.place = *place};
+
+	if (!*name)
+		return 0;
+	row.name = flmem_cursor_keep(pass->cursor, name, strlen(name));
+	row.path = path ? flmem_cursor_keep(pass->cursor, path, strlen(path)) : NULL;
+	if (!row.name || (path && !row.path))
+		return FLMEM_EFAILED;
+	return add_row(pass->cursor, pass->found, &row);
+}
+
+/* import a.b as c, d: a name without "as" binds its first part. */
+static int read_import(struct pass *pass)
+{
+	struct flmem_python_reader *reader = &pass->reader;
+	struct flmem_place place = reader->before.place;
+	int rc = 0;
+
+	do {
+		char module[FLMEM_PYTHON_DOTTED_MAX], name[FLMEM_PYTHON_DOTTED_MAX];
+
+		flmem_python_dotted(reader, module);
+		place.end = reader->before.place.end;
+		if (flmem_python_accept(reader, "as")) {
+			flmem_python_dotted(reader, name);
+			rc = bind(pass, name, module, &place);
+			continue;
+		}
+		/* Two rows: the first part is the name, the whole is what is imported. */
+		rc = bind(pass, module, module, &place);
+		if (!rc && strchr(module, '.')) {
+			*strchr(module, '.') = '\0';
+			rc = bind(pass, module, module, &place);
+		}
+	} while (!rc && flmem_python_accept(reader, ","));
+	return rc;
+}
+
+static int bind_member(struct pass *pass, const char *module, const char *member, const char *name,
+		       const struct flmem_place *place)
+{
+	char path[2 * FLMEM_PYTHON_DOTTED_MAX];
+
+	if (!*module || !*member)
+		return 0;
+	snprintf(path, sizeof(path), "%s.%s", module, member);
+	if (strlen(path) >= FLMEM_PYTHON_DOTTED_MAX)
+		return 0;
+	return bind(pass, name, path, place);
+}
+
+/* Relative imports, as of the folder itself, have a path that begins with a dot. */
+static void read_module(struct flmem_python_reader *reader, char module[FLMEM_PYTHON_DOTTED_MAX])
+{
+	bool relative = false;
+
+	while (flmem_python_accept(reader, "."))
+		relative = true;
+	if (flmem_python_is(&reader->word, "import"))
+		module[0] = '\0';
+	else
+		flmem_python_dotted(reader, module);
+	if (relative)
+		module[0] = '.';
+	if (relative)
+		module[1] = '\0';
+}
+
+static int read_from(struct pass *pass)
+{
+	struct flmem_python_reader *reader = &pass->reader;
+	struct flmem_place place = reader->before.place;
+	char module[FLMEM_PYTHON_DOTTED_MAX];
+	int rc = 0;
+
+	read_module(reader, module);
+	if (!flmem_python_accept(reader, "import"))
+		return 0;
+	place.end = reader->before.place.end;
+	if (flmem_python_accept(reader, "*"))
+		return bind(pass, "*", module, &place);
+	flmem_python_accept(reader, "(");
+	do {
+		char member[FLMEM_PYTHON_DOTTED_MAX], name[FLMEM_PYTHON_DOTTED_MAX];
+
+		if (reader->word.kind != FLMEM_PYTHON_NAME)
+			break;
+		flmem_python_dotted(reader, member);
+		memcpy(name, member, sizeof(name));
+		if (flmem_python_accept(reader, "as"))
+			flmem_python_dotted(reader, name);
+		rc = bind_member(pass, module, member, name, &place);
+	} while (!rc && flmem_python_accept(reader, ","));
+	return rc;
+}
+
+/* A function or class of the module itself. */
+static int read_definition(struct pass *pass)
+{
+	struct flmem_place place = pass->reader.before.place;
+	bool outermost = place.column == 1;
+	char name[FLMEM_PYTHON_DOTTED_MAX];
+
+	if (!outermost || pass->reader.word.kind != FLMEM_PYTHON_NAME)
+		return 0;
+	flmem_python_dotted(&pass->reader, name);
+	return bind(pass, name, NULL, &place);
+}
+
+/* One statement's words of the pass that reads imports. */
+static int read_imports(struct pass *pass)
+{
+	struct flmem_python_reader *reader = &pass->reader;
+	bool starts = flmem_python_at_statement(reader);
+
+	if (starts && flmem_python_accept(reader, "import"))
+		return read_import(pass);
+	if (starts && flmem_python_accept(reader, "from"))
+		return read_from(pass);
+	if (starts && (flmem_python_accept(reader, "def") || flmem_python_accept(reader, "class")))
+		return read_definition(pass);
+	flmem_python_advance(reader);
+	return 0;
+}
+
+/* The row of a name that counts at an offset; NULL when nothing binds it. */
+static const struct flmem_python_binding *find_row(const struct flmem_python_bindings *rows,
+						   const char *name, size_t at)
+{
+	size_t low = 0, high = rows->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct flmem_python_binding *row = &rows->rows[middle];
+		int order = strcmp(row->name, name);
+
+		if (order < 0 || (!order && row->place.start <= at))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low && strcmp(rows->rows[low - 1].name, name) == 0)
+		return &rows->rows[low - 1];
+	return low < rows->count && strcmp(rows->rows[low].name, name) == 0 ? &rows->rows[low]
+									    : NULL;
+}
+
+/* name = a.b, which makes the name another one for it; any other value hides an import. */
+static int read_assignment(struct pass *pass)
+{
+	struct flmem_python_reader *reader = &pass->reader;
+	struct flmem_place place = reader->word.place;
+	char name[FLMEM_PYTHON_DOTTED_MAX], value[FLMEM_PYTHON_DOTTED_MAX] = "",
+					    path[FLMEM_PYTHON_DOTTED_MAX];
+
+	flmem_python_dotted(reader, name);
+	if (!flmem_python_accept(reader, "=") || flmem_python_is(&reader->word, "="))
+		return 0;
+	if (reader->word.kind == FLMEM_PYTHON_NAME)
+		flmem_python_dotted(reader, value);
+	if (*value && flmem_python_ends(&reader->word) &&
+	    flmem_python_names_find(pass->names, value, place.start, 0, path))
+		return bind(pass, name, path, &place);
+	if (place.column != 1 || !find_row(&pass->names->sorted, name, place.start))
+		return 0;
+	return bind(pass, name, NULL, &place);
+}
+
+static int read_assignments(struct pass *pass)
+{
+	if (pass->reader.word.kind == FLMEM_PYTHON_NAME && flmem_python_at_statement(&pass->reader))
+		return read_assignment(pass);
+	flmem_python_advance(&pass->reader);
+	return 0;
+}
+
+static int run_pass(struct pass *pass, const struct flmem_python_source *source,
+		    int (*read)(struct pass *pass))
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < source->count && !rc; i++) {
+		flmem_python_start(&pass->reader, source, i);
+		while (pass->reader.word.kind != FLMEM_PYTHON_END && !rc)
+			rc = read(pass);
+	}
+	return rc;
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+	const struct flmem_python_binding *x = a, *y = b;
+	int order = strcmp(x->name, y->name);
+
+	if (order)
+		return order;
+	return (x->place.start > y->place.start) - (x->place.start < y->place.start);
+}
+
+/* Sorts copies of the imports and of the assignments. */
+static int sort_all(struct flmem_cursor *cursor, struct flmem_python_names *names,
+		    const struct flmem_python_bindings *assigned)
+{
+	int rc = 0;
+
+	free(names->sorted.rows);
+	names->sorted = (struct flmem_python_bindings){0};
+	for (size_t i = 0; i < names->imports.count && !rc; i++)
+		rc = add_row(cursor, &names->sorted, &names->imports.rows[i]);
+	for (size_t i = 0; i < assigned->count && !rc; i++)
+		rc = add_row(cursor, &names->sorted, &assigned->rows[i]);
+	if (!rc && names->sorted.count)
+		qsort(names->sorted.rows, names->sorted.count, sizeof(*names->sorted.rows),
+		      compare_rows);
+	return rc;
+}
+
+static void note_stars(struct flmem_python_names *names)
+{
+	size_t count = 0;
+
+	for (size_t i = names->imports.count; i && count < FLMEM_PYTHON_STARS_MAX; i--)
+		if (strcmp(names->imports.rows[i - 1].name, "*") == 0)
+			names->stars[count++] = names->imports.rows[i - 1].path;
+}
+
+int flmem_python_names_read(struct flmem_cursor *cursor, const struct flmem_python_source *source,
+			    struct flmem_python_names *ret_names)
+{
+	struct flmem_python_bindings assigned = {0};
+	struct pass pass = {.cursor = cursor, .names = ret_names, .found = &ret_names->imports};
+	int rc;
+
+	*ret_names = (struct flmem_python_names){0};
+	rc = run_pass(&pass, source, read_imports);
+	note_stars(ret_names);
+	if (!rc)
+		rc = sort_all(cursor, ret_names, &assigned);
+	for (int i = 0; i < ALIAS_ROUNDS && !rc && ret_names->imports.count; i++) {
+		free(assigned.rows);
+		assigned = (struct flmem_python_bindings){0};
+		pass.found = &assigned;
+		rc = run_pass(&pass, source, read_assignments);
+		if (!rc)
+			rc = sort_all(cursor, ret_names, &assigned);
+	}
+	free(assigned.rows);
+	return rc;
+}
+
+static bool join_path(const char *path, const char *rest, char ret_path[FLMEM_PYTHON_DOTTED_MAX])
+{
+	if (strlen(path) + strlen(rest) >= FLMEM_PYTHON_DOTTED_MAX)
+		return false;
+	memcpy(ret_path, path, strlen(path));
+	memcpy(ret_path + strlen(path), rest, strlen(rest) + 1);
+	return true;
+}
+
+static bool find_star(const struct flmem_python_names *names, const char *dotted, size_t choice,
+		      char ret_path[FLMEM_PYTHON_DOTTED_MAX])
+{
+	char member[FLMEM_PYTHON_DOTTED_MAX + 1];
+
+	if (choice >= FLMEM_PYTHON_STARS_MAX || !names->stars[choice])
+		return false;
+	snprintf(member, sizeof(member), ".%s", dotted);
+	return join_path(names->stars[choice], member, ret_path);
+}
+
+bool flmem_python_names_find(const struct flmem_python_names *names, const char *dotted, size_t at,
+			     size_t choice, char ret_path[FLMEM_PYTHON_DOTTED_MAX])
+{
+	const struct flmem_python_binding *row = find_row(&names->sorted, dotted, at);
+	size_t length = strcspn(dotted, ".");
+	char first[FLMEM_PYTHON_DOTTED_MAX];
+
+	if (row)
+		return !choice && row->path && join_path(row->path, "", ret_path);
+	memcpy(first, dotted, length);
+	first[length] = '\0';
+	row = find_row(&names->sorted, first, at);
+	if (row)
+		return !choice && row->path && join_path(row->path, dotted + length, ret_path);
+	return find_star(names, dotted, choice, ret_path);
+}

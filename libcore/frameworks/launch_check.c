@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "frameworks/launch_check.h"
+
+void flmem_launch_check_each(struct flmem_check *check,
+			     void (*look)(const struct flmem_launch_check *one))
+{
+	struct flmem_launches launches;
+
+	flmem_launches_read(check->input, &launches);
+	for (size_t i = 0; i < launches.launch_count; i++)
+		if (launches.launches[i].framework == check->row->rule.framework)
+			look(&(struct flmem_launch_check){.check = check,
+							  .launches = &launches,
+							  .launch = &launches.launches[i],
+							  .index = (int)i});
+}
+
+void flmem_launch_check_variables(struct flmem_check *check,
+				  void (*look)(const struct flmem_launch_check *one,
+					       const struct flmem_launch_variable *variable))
+{
+	struct flmem_launches launches;
+
+	flmem_launches_read(check->input, &launches);
+	for (size_t i = 0; i < launches.variable_count; i++) {
+		const struct flmem_launch_variable *variable = &launches.variables[i];
+		struct flmem_launch_check one = {
+			.check = check, .launches = &launches, .index = variable->launch};
+
+		if (one.index < 0 && launches.launch_count == 1)
+			one.index = 0;
+		if (one.index >= 0)
+			one.launch = &launches.launches[one.index];
+		if (variable->known)
+			look(&one, variable);
+	}
+}
+
+const struct flmem_launch_variable *flmem_launch_variable_of(const struct flmem_launch_check *one,
+							     enum flmem_launch_name name)
+{
+	return flmem_launch_find(one->launches, one->index, name);
+}
+
+void flmem_launch_report(struct flmem_check *check, const struct flmem_launch_variable *variable,
+			 const char *proposed, const char *detail)
+{
+	struct flmem_node node = {.kind = FLMEM_NODE_STRING, .text = "", .place = variable->place};
+
+	flmem_check_report(check, &(struct flmem_remark){.node = &node,
+							 .path = flmem_launch_names[variable->name],
+							 .proposed = proposed,
+							 .detail = detail});
+}
+
+const char *flmem_launch_arenas(enum flmem_role role)
+{
+	return role == FLMEM_ROLE_CLIENT ? "2" : "4";
+}

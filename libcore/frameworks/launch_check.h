@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_FRAMEWORKS_LAUNCH_CHECK_H
+#define FLMEM_FRAMEWORKS_LAUNCH_CHECK_H
+
+/* What rules about launch files share: one call per launch or variable, and their findings. */
+
+#include "frameworks/launch.h"
+
+/* One launch of a file that is checked. */
+struct flmem_launch_check {
+	struct flmem_check *check;
+	const struct flmem_launches *launches;
+	const struct flmem_launch *launch;
+	int index; /* of the launch; -1: none */
+};
+
+/* Calls `look` for each launch in the file of the framework that the rule is about. */
+void flmem_launch_check_each(struct flmem_check *check,
+			     void (*look)(const struct flmem_launch_check *one));
+
+/*
+ * Calls `look` for each variable of the file whose value is known, possibly empty, with the launch
+ * that it is for; that launch is NULL if it is for several, or none is in the file.
+ */
+void flmem_launch_check_variables(struct flmem_check *check,
+				  void (*look)(const struct flmem_launch_check *one,
+					       const struct flmem_launch_variable *variable));
+
+/* The last value that holds for the launch; NULL when there is none. */
+const struct flmem_launch_variable *flmem_launch_variable_of(const struct flmem_launch_check *one,
+							     enum flmem_launch_name name);
+
+/* Reports a finding at the value of a variable; `proposed` and `detail` may be NULL. */
+void flmem_launch_report(struct flmem_check *check, const struct flmem_launch_variable *variable,
+			 const char *proposed, const char *detail);
+
+/* The recommended MALLOC_ARENA_MAX of a role. */
+const char *flmem_launch_arenas(enum flmem_role role);
+
+#endif

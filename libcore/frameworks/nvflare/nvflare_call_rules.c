@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rules for the calls that make a job: what is known only at run time, and what has no effect. */
+#include "frameworks/nvflare/nvflare_classes.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+
+#define DETAIL_MAX 200
+
+static const char *path_of(const struct flmem_check *check)
+{
+	const char *path = flmem_node_string(flmem_node_get(check->subject, "path"));
+
+	return path ? path : "";
+}
+
+/* A recipe that the table of classes lacks. */
+static bool is_unknown_recipe(const struct flmem_check *check)
+{
+	const char *path = path_of(check);
+
+	return flmem_text_starts(path, "nvflare.") && flmem_text_ends(path, "Recipe") &&
+	       !flmem_nvflare_class_of(check->subject);
+}
+
+/* A value that is present, and not known before the job runs. */
+static void check_value(struct flmem_check *check, const char *name)
+{
+	const struct flmem_node *node = flmem_nvflare_arg(check, name);
+	const struct flmem_node *value = flmem_check_resolve(check->input, node);
+
+	if (node && (!value || value->kind == FLMEM_NODE_EXPRESSION))
+		flmem_nvflare_report_arg(check, name, node, (struct flmem_remark){0});
+}
+
+static void add_word(char text[DETAIL_MAX], const char *word)
+{
+	size_t used = strlen(text);
+
+	snprintf(text + used, DETAIL_MAX - used, "%s%s", used ? ", " : "", word);
+}
+
+/* **arguments that may hold any that are absent. */
+static void check_open(struct flmem_check *check, const struct flmem_nvflare_class *known)
+{
+	const struct flmem_node *open = flmem_nvflare_open_args(check);
+	char names[DETAIL_MAX] = "", detail[DETAIL_MAX + 32];
+	const char *since;
+
+	for (const char *const *name = flmem_nvflare_names; open && *name; name++)
+		if (flmem_nvflare_accepts(known, *name, &since) && !flmem_nvflare_arg(check, *name))
+			add_word(names, *name);
+	if (!*names)
+		return;
+	snprintf(detail, sizeof(detail), "it may hold %s", names);
+	flmem_check_report(check,
+			   &(struct flmem_remark){.node = open,
+						  .path = flmem_nvflare_short_name(known->path),
+						  .detail = detail});
+}
+
+static const struct flmem_node *about_memory(const struct flmem_node *map)
+{
+	const struct flmem_node *n = flmem_node_get(map, "**");
+
+	for (const char *const *name = flmem_nvflare_names; !n && *name; name++)
+		n = flmem_node_get(map, *name);
+	return n;
+}
+
+/* Overrides of a recipe, which win over its own arguments: unless they are literal and others. */
+static void check_overrides(struct flmem_check *check)
+{
+	static const char *const names[] = {"server_config_overrides", "client_config_overrides"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++) {
+		const struct flmem_node *node = flmem_nvflare_arg(check, names[i]);
+
+		if (!node || node->kind == FLMEM_NODE_NULL ||
+		    (node->kind == FLMEM_NODE_MAP && !about_memory(node)))
+			continue;
+		flmem_nvflare_report_arg(
+			check, names[i], node,
+			(struct flmem_remark){.detail = "it wins over the recipe's own arguments"});
+	}
+}
+
+static void cannot_tell(struct flmem_check *check)
+{
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
+	const char *since;
+
+	if (is_unknown_recipe(check))
+		flmem_check_report(check, &(struct flmem_remark){
+						  .node = flmem_node_get(check->subject, "path"),
+						  .path = flmem_nvflare_short_name(path_of(check)),
+						  .detail = "flmem does not know this recipe"});
+	for (const char *const *name = flmem_nvflare_names; known && *name; name++)
+		if (flmem_nvflare_accepts(known, *name, &since))
+			check_value(check, *name);
+	if (known)
+		check_open(check, known);
+	if (known && known->part == FLMEM_NVFLARE_RECIPE)
+		check_overrides(check);
+}
+
+static bool has_settings(const struct flmem_nvflare_class *known)
+{
+	return known->cuda || known->intervals[FLMEM_NVFLARE_SERVER].exists ||
+	       known->intervals[FLMEM_NVFLARE_CLIENT].exists;
+}
+
+static void report_uses(struct flmem_check *check, const char *list, const char *detail)
+{
+	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, list));
+
+	for (; n; n = n->next) {
+		const struct flmem_nvflare_class *known = flmem_nvflare_class_find(n->text);
+
+		if (known && has_settings(known))
+			flmem_check_report(check,
+					   &(struct flmem_remark){
+						   .node = n,
+						   .path = flmem_nvflare_short_name(known->path),
+						   .detail = detail});
+	}
+}
+
+static void class_passed_on(struct flmem_check *check)
+{
+	report_uses(check, "bases", "a class inherits from it");
+	report_uses(check, "values", "it is passed on");
+}
+
+static void no_settings(struct flmem_check *check)
+{
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
+
+	if (known && known->part == FLMEM_NVFLARE_RECIPE && !has_settings(known))
+		flmem_check_report(check, &(struct flmem_remark){
+						  .node = flmem_node_get(check->subject, "path"),
+						  .path = flmem_nvflare_short_name(known->path)});
+}
+
+/* The map of sites of a recipe, or of set_per_site_config(). */
+static const struct flmem_node *sites_of(const struct flmem_check *check)
+{
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
+	const struct flmem_node *sites;
+
+	if (known && known->part == FLMEM_NVFLARE_RECIPE)
+		return flmem_nvflare_arg(check, "per_site_config");
+	if (!flmem_text_starts(path_of(check), "nvflare.recipe.") ||
+	    !flmem_text_ends(path_of(check), ".set_per_site_config"))
+		return NULL;
+	sites = flmem_nvflare_arg(check, "config");
+	return sites ? sites : flmem_nvflare_arg(check, "1");
+}
+
+static void per_site_ignored(struct flmem_check *check)
+{
+	const struct flmem_node *site = flmem_node_first(sites_of(check));
+
+	for (; site; site = site->next) {
+		for (const char *const *name = flmem_nvflare_names; *name; name++) {
+			const struct flmem_node *node = flmem_node_get(site, *name);
+			char path[96];
+
+			if (!node)
+				continue;
+			snprintf(path, sizeof(path), "per_site_config.%s", *name);
+			flmem_check_report(check,
+					   &(struct flmem_remark){.node = node, .path = path});
+		}
+	}
+}
+
+#define NVFLARE .framework = FLMEM_FRAMEWORK_NVFLARE
+#define PYTHON	&flmem_nvflare_python_file
+
+static const struct flmem_rule_row rows[] = {
+	{
+		.rule = {.id = "NVF-CANNOT-TELL",
+			 .severity = FLMEM_SEVERITY_INFO,
+			 NVFLARE,
+			 .condition =
+				 "a memory setting of a known class that is a variable, an "
+				 "expression, in **arguments, or an unresolved reference; a recipe "
+				 "of NVFlare that flmem does not know",
+			 .message = "cannot tell: the value is known only when the script runs; "
+				    "check the exported job",
+			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
+		.inputs = {&flmem_nvflare_server_file, &flmem_nvflare_client_file, PYTHON},
+		.parts = true,
+		.check = cannot_tell,
+	},
+	{
+		.rule = {.id = "NVF-CLASS-PASSED-ON",
+			 .severity = FLMEM_SEVERITY_INFO,
+			 NVFLARE,
+			 .condition = "a class with memory settings that a script inherits from, "
+				      "passes on or stores instead of calling it",
+			 .message = "cannot tell with which arguments it is called; check the "
+				    "exported job",
+			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
+		.inputs = {PYTHON},
+		.check = class_passed_on,
+	},
+	{
+		.rule = {.id = "NVF-RECIPE-NO-SETTINGS",
+			 .severity = FLMEM_SEVERITY_INFO,
+			 NVFLARE,
+			 .condition = "a recipe without any memory setting: statistics, PSI, "
+				      "XGBoost, Flower, edge, collab",
+			 .message = "this recipe never cleans up and has no argument for it; set "
+				    "the allocator with flmem start, and trim with flmem trim",
+			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
+		.inputs = {PYTHON},
+		.parts = true,
+		.check = no_settings,
+	},
+	{
+		.rule = {.id = "NVF-PER-SITE-IGNORED",
+			 .severity = FLMEM_SEVERITY_WARNING,
+			 NVFLARE,
+			 .condition = "a memory setting in per_site_config",
+			 .message = "NVFlare reads no memory settings per site and ignores this "
+				    "one; set it for all clients in the recipe",
+			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
+		.inputs = {PYTHON},
+		.parts = true,
+		.check = per_site_ignored,
+	},
+};
+
+const struct flmem_rule_table flmem_nvflare_call_rules = {rows, FLMEM_ARRAY_SIZE(rows)};

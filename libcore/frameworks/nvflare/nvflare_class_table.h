@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_FRAMEWORKS_NVFLARE_NVFLARE_CLASS_TABLE_H
+#define FLMEM_FRAMEWORKS_NVFLARE_NVFLARE_CLASS_TABLE_H
+
+/* The rows behind nvflare_classes.h, which is what rules include. */
+
+#include "frameworks/nvflare/nvflare_classes.h"
+
+extern const struct flmem_nvflare_class flmem_nvflare_classes[];
+extern const size_t flmem_nvflare_class_count;
+
+#endif

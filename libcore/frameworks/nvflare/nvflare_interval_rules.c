@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rules about values of intervals that are no whole number of at least 0. What a version does with
+ * them depends on the class: controllers check them in all versions, executors from 2.9 on, and
+ * recipes convert some of them first.
+ */
+#include "frameworks/nvflare/nvflare_classes.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+enum value {
+	NEGATIVE,
+	TRUTH, /* true; false is 0 */
+	FRACTION,
+	WHOLE_FRACTION, /* 2.0 */
+	DIGITS,		/* "2" */
+	OTHER,
+	VALUES,
+};
+
+enum reader {
+	CONTROLLER,  /* check_non_negative_int(), all versions */
+	EXECUTOR,    /* no check before 2.9 */
+	SWARM,	     /* no check */
+	MODEL,	     /* the pydantic model of a recipe, for a client */
+	MODEL_SERVER /* the same for a server: then a controller */
+};
+
+struct effect {
+	const char *text;
+	enum flmem_severity severity;
+};
+
+#define REFUSED                                    \
+	{                                          \
+		"refuses it", FLMEM_SEVERITY_ERROR \
+	}
+#define FAILS                                                                                  \
+	{                                                                                      \
+		"accepts it, and the client then fails with a TypeError", FLMEM_SEVERITY_ERROR \
+	}
+#define OFF                                                              \
+	{                                                                \
+		"accepts it and never cleans up", FLMEM_SEVERITY_WARNING \
+	}
+#define EACH                                                                   \
+	{                                                                      \
+		"takes it as 1, a cleanup every round", FLMEM_SEVERITY_WARNING \
+	}
+#define ODD                                                                   \
+	{                                                                     \
+		"accepts it and counts by a fraction", FLMEM_SEVERITY_WARNING \
+	}
+#define CONVERTS                                                     \
+	{                                                            \
+		"takes it as a whole number", FLMEM_SEVERITY_WARNING \
+	}
+
+/* Before 2.9, and from then on; read in 2.7.2, 2.8.3 and 2.9.0. */
+static const struct effect effects[][VALUES][2] = {
+	[CONTROLLER] = {[NEGATIVE] = {REFUSED, REFUSED},
+			[TRUTH] = {EACH, EACH},
+			[FRACTION] = {REFUSED, REFUSED},
+			[WHOLE_FRACTION] = {REFUSED, REFUSED},
+			[DIGITS] = {REFUSED, REFUSED},
+			[OTHER] = {REFUSED, REFUSED}},
+	[EXECUTOR] = {[NEGATIVE] = {OFF, REFUSED},
+		      [TRUTH] = {EACH, REFUSED},
+		      [FRACTION] = {ODD, REFUSED},
+		      [WHOLE_FRACTION] = {CONVERTS, REFUSED},
+		      [DIGITS] = {FAILS, REFUSED},
+		      [OTHER] = {FAILS, REFUSED}},
+	[SWARM] = {[NEGATIVE] = {OFF, OFF},
+		   [TRUTH] = {EACH, EACH},
+		   [FRACTION] = {ODD, ODD},
+		   [WHOLE_FRACTION] = {CONVERTS, CONVERTS},
+		   [DIGITS] = {FAILS, FAILS},
+		   [OTHER] = {FAILS, FAILS}},
+	[MODEL] = {[NEGATIVE] = {OFF, REFUSED},
+		   [TRUTH] = {EACH, EACH},
+		   [FRACTION] = {REFUSED, REFUSED},
+		   [WHOLE_FRACTION] = {CONVERTS, CONVERTS},
+		   [DIGITS] = {CONVERTS, CONVERTS},
+		   [OTHER] = {REFUSED, REFUSED}},
+	[MODEL_SERVER] = {[NEGATIVE] = {REFUSED, REFUSED},
+			  [TRUTH] = {EACH, EACH},
+			  [FRACTION] = {REFUSED, REFUSED},
+			  [WHOLE_FRACTION] = {CONVERTS, CONVERTS},
+			  [DIGITS] = {CONVERTS, CONVERTS},
+			  [OTHER] = {REFUSED, REFUSED}},
+};
+
+/* False for a value that is valid, or that is false, which is 0. */
+static bool classify_value(const struct flmem_node *value, enum value *ret_value)
+{
+	const char *text = value->text, *point = strchr(text, '.');
+	int64_t number;
+
+	if (flmem_node_integer(value, &number) && number >= 0)
+		return false;
+	if (value->kind == FLMEM_NODE_BOOL && !flmem_node_is_true(value))
+		return false;
+	*ret_value = OTHER;
+	if (value->kind == FLMEM_NODE_BOOL)
+		*ret_value = TRUTH;
+	else if (text[0] == '-' &&
+		 (value->kind == FLMEM_NODE_INTEGER || value->kind == FLMEM_NODE_REAL))
+		*ret_value = NEGATIVE;
+	else if (value->kind == FLMEM_NODE_REAL)
+		*ret_value =
+			point && !point[1 + strspn(point + 1, "0")] ? WHOLE_FRACTION : FRACTION;
+	else if (value->kind == FLMEM_NODE_STRING && *text && !text[strspn(text, "0123456789")])
+		*ret_value = DIGITS;
+	return true;
+}
+
+static enum reader reader_of(const struct flmem_nvflare_class *known, enum flmem_nvflare_side side)
+{
+	if (known && known->part == FLMEM_NVFLARE_SWARM_EXECUTOR)
+		return SWARM;
+	if (side == FLMEM_NVFLARE_SERVER)
+		return known && known->converts ? MODEL_SERVER : CONTROLLER;
+	return known && known->converts ? MODEL : EXECUTOR;
+}
+
+/* What the version does, or each version where it is not known. */
+static void describe_effect(const struct effect effect[2], const struct flmem_release *release,
+			    char *out, size_t size, enum flmem_severity *ret_severity)
+{
+	bool old = flmem_nvflare_is_before(release, "2.9");
+	bool recent = flmem_nvflare_is_since(release, "2.9");
+
+	*ret_severity = effect[recent].severity;
+	if (!release->count && effect[1].severity < *ret_severity) /* the worse one */
+		*ret_severity = effect[1].severity;
+	if (old || recent)
+		snprintf(out, size, "this version %s", effect[recent].text);
+	else if (strcmp(effect[0].text, effect[1].text) == 0)
+		snprintf(out, size, "every version from 2.7.2 to 2.9.0 %s", effect[0].text);
+	else
+		snprintf(out, size, "2.9.0 %s; 2.7.2 to 2.8.3 %s", effect[1].text, effect[0].text);
+}
+
+static void check_side(struct flmem_check *check, enum flmem_nvflare_side side)
+{
+	const char *name = flmem_nvflare_gc_name(check, side);
+	const struct flmem_node *node = name ? flmem_nvflare_arg(check, name) : NULL;
+	const struct flmem_node *value = flmem_check_resolve(check->input, node);
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
+	enum flmem_severity severity;
+	int64_t start, count;
+	enum value kind;
+	char detail[200];
+
+	if (!value || value->kind == FLMEM_NODE_EXPRESSION || !classify_value(value, &kind))
+		return;
+	describe_effect(effects[reader_of(known, side)][kind], &check->release, detail,
+			sizeof(detail), &severity);
+	flmem_nvflare_report_gc(
+		check, side,
+		(struct flmem_remark){
+			.detail = detail,
+			.proposed = side == FLMEM_NVFLARE_SERVER &&
+						    !(flmem_nvflare_rounds(check, &start, &count) &&
+						      (start + count) / 5 == start / 5)
+					    ? "5"
+					    : "1",
+			.severity = &severity});
+}
+
+static void gc_invalid(struct flmem_check *check)
+{
+	if (check->input->kind != &flmem_nvflare_client_file)
+		check_side(check, FLMEM_NVFLARE_SERVER);
+	if (check->input->kind != &flmem_nvflare_server_file)
+		check_side(check, FLMEM_NVFLARE_CLIENT);
+}
+
+static const struct flmem_rule_row rows[] = {
+	{
+		.rule = {.id = "NVF-GC-INVALID",
+			 .severity = FLMEM_SEVERITY_ERROR,
+			 .framework = FLMEM_FRAMEWORK_NVFLARE,
+			 .since = "2.7.2",
+			 .fixable = true,
+			 .condition =
+				 "memory_gc_rounds that is not an integer of at least 0: "
+				 "controllers refuse it in every version, executors from 2.9 on "
+				 "(before, a negative one means off and a string fails at run "
+				 "time), recipes convert numbers in strings; true means 1 (a "
+				 "warning where the version accepts the value)",
+			 .message = "memory_gc_rounds must be an integer of at least 0",
+			 .source = "NVFlare code, 2.7.2, 2.8.3 and 2.9.0"},
+		.inputs = {&flmem_nvflare_server_file, &flmem_nvflare_client_file,
+			   &flmem_nvflare_python_file},
+		.parts = true,
+		.check = gc_invalid,
+	},
+};
+
+const struct flmem_rule_table flmem_nvflare_interval_rules = {rows, FLMEM_ARRAY_SIZE(rows)};

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_AGGREGATE_H
+#define FLMEM_AGGREGATE_H
+
+/*
+ * Makes one model of several on disk, for example the weighted mean of the clients' models, in
+ * memory that does not grow with the models. Sums are kept in double, in the order of the inputs,
+ * and rounded once: the result has the same bits whatever the chunk size, the number of threads and
+ * the processor.
+ *
+ * The output appears complete or not at all: it is written as <output>.part, with the journal
+ * <output>.part.journal beside it, and renamed at the end. Until then an existing output stays.
+ *
+ * Threads are started inside flmem_aggregate() and have ended when it returns. Calls with different
+ * outputs may run at the same time.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <flmem/algorithm.h>
+#include <flmem/error.h>
+#include <flmem/value.h>
+#include <flmem/visibility.h>
+
+/* What to do about a NaN or an infinity in an input. X(NAME, name, meaning) */
+#define FLMEM_NAN_POLICIES(X)                                        \
+	X(REJECT, "reject", "fails and names the tensor")            \
+	X(SKIP_CLIENT, "skip-client", "averages without that input") \
+	X(PROPAGATE, "propagate", "computes with it, as IEEE 754 defines")
+
+enum flmem_nan_policy {
+#define FLMEM_NAN_POLICY_ENUM(name, text, meaning) FLMEM_NAN_##name,
+	FLMEM_NAN_POLICIES(FLMEM_NAN_POLICY_ENUM)
+#undef FLMEM_NAN_POLICY_ENUM
+};
+
+/* What to do with tensors of other types than floating point. X(NAME, name, meaning) */
+#define FLMEM_NON_FLOAT_POLICIES(X)                              \
+	X(EQUAL, "equal", "they must be equal in all inputs")    \
+	X(FIRST, "first", "those of the first input are copied") \
+	X(ROUND, "round", "integers are averaged and rounded, others must be equal")
+
+enum flmem_non_float_policy {
+#define FLMEM_NON_FLOAT_POLICY_ENUM(name, text, meaning) FLMEM_NON_FLOAT_##name,
+	FLMEM_NON_FLOAT_POLICIES(FLMEM_NON_FLOAT_POLICY_ENUM)
+#undef FLMEM_NON_FLOAT_POLICY_ENUM
+};
+
+/* How far it is. */
+struct flmem_aggregate_progress {
+	uint64_t done_bytes, total_bytes; /* of all inputs that are read */
+	uint64_t elapsed_us;
+};
+
+#define FLMEM_AGGREGATE_CHUNK_BYTES (UINT64_C(4) << 20)
+
+/* Zero-initialise it and set what is not the default. */
+struct flmem_aggregate_request {
+	const char *output;	   /* a safetensors file */
+	const char *const *inputs; /* safetensors files, folders of shards with an index */
+	size_t input_count;
+	const double *weights; /* per input; NULL: all equal. An input with weight 0 is not read */
+	const char *algorithm; /* NULL: "fedavg"; a name of FLMEM_ALGORITHMS */
+	double trim;	       /* of trimmed-mean: the share to drop at each end; 0: 0.2 */
+	enum flmem_nan_policy nan;
+	enum flmem_non_float_policy non_float;
+	uint64_t chunk_bytes; /* 0: FLMEM_AGGREGATE_CHUNK_BYTES; rounded up to 64 KiB */
+	unsigned threads;     /* 0: one per processor that this thread may use, at most 8 */
+	bool resume;	      /* continue what an earlier call with the same request left */
+	/*
+	 * Called about five times a second from the calling thread; returns false to stop. May be
+	 * NULL.
+	 */
+	bool (*progress)(void *context, const struct flmem_aggregate_progress *progress);
+	void *context;
+};
+
+struct flmem_aggregate_input {
+	char *path;
+	double weight;	     /* its share, from 0 to 1 */
+	const char *skipped; /* static: why it is not part of the result, or NULL */
+};
+
+struct flmem_aggregate_result {
+	char *output;
+	const char *algorithm;
+	struct flmem_aggregate_input *inputs;
+	size_t input_count;
+	uint64_t tensors, output_bytes;
+	uint64_t read_bytes;	/* of all inputs */
+	uint64_t resumed_bytes; /* of the output, found done and intact */
+	uint64_t took_us;
+	struct flmem_u64 peak_anon_bytes; /* of the process, while it ran */
+	uint64_t chunk_bytes;
+	unsigned threads;
+	const char *kernels; /* the instruction set */
+	uint32_t crc32c;     /* of the whole output file */
+};
+
+/*
+ * Makes request->output. FLMEM_EUSAGE for invalid, different or unsuitable inputs and invalid
+ * requests, FLMEM_EPERM for unreadable inputs, FLMEM_EFAILED for failed reads and writes, a full
+ * disk and a stopped call. After FLMEM_EFAILED the unfinished output is kept for `resume`, except
+ * where it could not be created.
+ */
+FLMEM_API FLMEM_MUST_CHECK int flmem_aggregate(const struct flmem_aggregate_request *request,
+					       struct flmem_aggregate_result *ret_result,
+					       struct flmem_error *err);
+
+/* Frees what the result owns and empties it. */
+FLMEM_API void flmem_aggregate_result_clear(struct flmem_aggregate_result *result);
+
+/* Names of the policies; static, NULL for other values. */
+FLMEM_API const char *flmem_nan_policy_name(enum flmem_nan_policy policy);
+FLMEM_API const char *flmem_non_float_policy_name(enum flmem_non_float_policy policy);
+
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_ALGORITHM_H
+#define FLMEM_ALGORITHM_H
+
+/* The algorithms of aggregations by name; flmem/aggregate.h runs them. */
+
+/* Ways to combine the elements of the inputs. X(identifier, name, meaning) */
+#define FLMEM_ALGORITHMS(X)                           \
+	X(fedavg, "fedavg", "weighted mean")          \
+	X(median, "median", "median of each element") \
+	X(trimmed_mean, "trimmed-mean",               \
+	  "mean of each element without its largest and smallest values")
+
+#endif

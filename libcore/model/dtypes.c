@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "model/tensors.h"
+
+const struct flmem_dtype flmem_dtypes[] = {
+	{"fp32", "F32", 32, 17},
+	{"fp16", "F16", 16, 13},
+	{"bf16", "BF16", 16, 14},
+	{"fp64", "F64", 64, 19},
+	{"fp8-e4m3", "F8_E4M3", 8, 7},
+	{"fp8-e5m2", "F8_E5M2", 8, 6},
+	{"fp8-e8m0", "F8_E8M0", 8, 8},
+	{"fp8-e4m3fnuz", "F8_E4M3FNUZ", 8, 9},
+	{"fp8-e5m2fnuz", "F8_E5M2FNUZ", 8, 10},
+	{"fp6-e2m3", "F6_E2M3", 6, 2},
+	{"fp6-e3m2", "F6_E3M2", 6, 3},
+	{"fp4", "F4", 4, 1},
+	{"int64", "I64", 64, 20},
+	{"int32", "I32", 32, 15},
+	{"int16", "I16", 16, 11},
+	{"int8", "I8", 8, 5},
+	{"uint64", "U64", 64, 21},
+	{"uint32", "U32", 32, 16},
+	{"uint16", "U16", 16, 12},
+	{"uint8", "U8", 8, 4},
+	{"bool", "BOOL", 8, 0},
+	{"complex64", "C64", 64, 18},
+	{NULL, NULL, 0, 0},
+};
+
+const struct flmem_dtype *flmem_dtype_find(const char *name)
+{
+	for (const struct flmem_dtype *d = flmem_dtypes; d->name; d++)
+		if (strcmp(d->name, name) == 0 || strcmp(d->stored, name) == 0)
+			return d;
+	return NULL;
+}

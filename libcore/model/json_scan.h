@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_MODEL_JSON_SCAN_H
+#define FLMEM_MODEL_JSON_SCAN_H
+
+/*
+ * A strict reader of JSON, value by value, for headers of a million tensors: documents/ keeps a
+ * node for each value, and its numbers have 63 bits. Strings are decoded in place.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FLMEM_JSON_DEPTH_MAX 32U
+
+struct flmem_json_scan {
+	char *at, *end;	 /* *end is NUL */
+	const char *why; /* what is wrong at `at`, after a function returned false */
+};
+
+/* The text must be UTF-8 without NUL, which its caller checks. */
+void flmem_json_scan_begin(struct flmem_json_scan *scan, char *text, size_t length);
+
+/* True, and past it, if the next character that is not a space is `c`. */
+bool flmem_json_scan_take(struct flmem_json_scan *scan, char c);
+
+/* The same where another character is an error. */
+bool flmem_json_scan_expect(struct flmem_json_scan *scan, char c);
+
+/* Nothing but spaces is left. */
+bool flmem_json_scan_ends(struct flmem_json_scan *scan);
+
+/* The string stays valid as long as the text. One that contains \u0000 is an error. */
+bool flmem_json_scan_string(struct flmem_json_scan *scan, const char **ret_string);
+
+/* A whole number of 64 bits without a sign, fraction or exponent. */
+bool flmem_json_scan_number(struct flmem_json_scan *scan, uint64_t *ret_number);
+
+/* Skips a value of any kind. */
+bool flmem_json_scan_skip(struct flmem_json_scan *scan);
+
+#endif

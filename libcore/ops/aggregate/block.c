@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a thread does with a block: bytes [begin, end) of the output's data. */
+#include <string.h>
+
+#include <flmem/text.h>
+
+#include "base/crc32c.h"
+#include "ops/aggregate/run.h"
+
+struct block {
+	struct flmem_run *run;
+	struct flmem_run_buffers *buffers;
+	uint64_t begin, end;
+};
+
+/* Neighbouring tensors of one type are one array of elements. */
+struct span {
+	size_t tensor; /* the first */
+	uint64_t begin, end;
+	enum flmem_element element;
+};
+
+static bool next_span(const struct block *block, size_t *tensor, uint64_t at, struct span *ret_span)
+{
+	const struct flmem_layout *layout = block->run->layout;
+	size_t t = *tensor;
+
+	if (at >= block->end)
+		return false;
+	while (layout->begins[t + 1] <= at)
+		t++;
+	*ret_span = (struct span){
+		.tensor = t,
+		.begin = at,
+		.element = (enum flmem_element)layout->elements[t],
+	};
+	while (layout->begins[t + 1] < block->end &&
+	       layout->order[t + 1]->dtype == layout->order[t]->dtype)
+		t++;
+	ret_span->end = layout->begins[t + 1] < block->end ? layout->begins[t + 1] : block->end;
+	*tensor = t;
+	return true;
+}
+
+static size_t element_bytes(const struct span *span)
+{
+	return span->element == FLMEM_ELEMENTS_COUNT ? 1 : flmem_element_bytes(span->element);
+}
+
+/* The tensor at a place of a span, its name and the index of the element there. */
+static const struct flmem_tensor *tensor_at(const struct block *block, const struct span *span,
+					    uint64_t at, char shown[100], uint64_t *ret_element)
+{
+	const struct flmem_layout *layout = block->run->layout;
+	size_t t = span->tensor;
+
+	while (layout->begins[t + 1] <= at)
+		t++;
+	flmem_text_escape(layout->order[t]->name, shown, 100);
+	*ret_element = (at - layout->begins[t]) / element_bytes(span);
+	return layout->order[t];
+}
+
+/* False, with the place of the first one, if an input has a NaN or an infinity in a span. */
+static bool is_finite(const struct block *block, const struct span *span, size_t input,
+		      uint64_t *ret_at)
+{
+	const struct flmem_kernels *kernels = block->run->combination.kernels;
+	struct flmem_combine_rows *rows = &block->buffers->rows;
+	size_t bytes = element_bytes(span), count;
+
+	for (uint64_t at = span->begin; at < span->end; at += count * bytes) {
+		const char *from = block->buffers->inputs[input] + (at - block->begin);
+
+		count = (size_t)(span->end - at) / bytes;
+		count = count < rows->length ? count : rows->length;
+		kernels->load[span->element](from, rows->rows[0], count);
+		if (kernels->finite(rows->rows[0], count))
+			continue;
+		for (size_t i = 0; i < count; i++)
+			if (!kernels->finite(&rows->rows[0][i], 1)) {
+				*ret_at = at + i * bytes;
+				return false;
+			}
+	}
+	return true;
+}
+
+static int report_special(const struct block *block, const struct span *span,
+			  struct flmem_error *err)
+{
+	uint64_t at, element;
+	char shown[100];
+
+	for (size_t i = 0; i < block->run->input_count; i++) {
+		if (is_finite(block, span, i, &at))
+			continue;
+		tensor_at(block, span, at, shown, &element);
+		return flmem_error_set(
+			err, FLMEM_EUSAGE, 0,
+			"'%s' has a NaN or an infinity: tensor '%s', element %llu; "
+			"leave it out with --nan skip-client, or use --nan propagate",
+			block->run->inputs[i]->path, shown, (unsigned long long)element);
+	}
+	return flmem_error_set(err, FLMEM_EUSAGE, 0, "the result is infinite though no input is");
+}
+
+static int handle_special(const struct block *block, const struct span *span,
+			  struct flmem_error *err)
+{
+	switch (block->run->request->nan) {
+	case FLMEM_NAN_PROPAGATE:
+		return 0;
+	case FLMEM_NAN_SKIP_CLIENT:
+		block->run->found_special = true;
+		block->run->stop = true;
+		return 0;
+	case FLMEM_NAN_REJECT:
+		break;
+	}
+	return report_special(block, span, err);
+}
+
+static int report_unequal(const struct block *block, const struct span *span, size_t input,
+			  size_t offset, struct flmem_error *err)
+{
+	const struct flmem_tensor *tensor;
+	uint64_t element;
+	char shown[100];
+
+	tensor = tensor_at(block, span, span->begin + offset, shown, &element);
+	return flmem_error_set(err, FLMEM_EUSAGE, 0,
+			       "tensor '%s' of type %s differs between '%s' and '%s' from element "
+			       "%llu on; use --non-float first or round",
+			       shown, tensor->dtype->stored, block->run->inputs[0]->path,
+			       block->run->inputs[input]->path, (unsigned long long)element);
+}
+
+static int copy_first(const struct block *block, const struct span *span, bool must_be_equal,
+		      struct flmem_error *err)
+{
+	const struct flmem_run_buffers *buffers = block->buffers;
+	size_t at = (size_t)(span->begin - block->begin), bytes = (size_t)(span->end - span->begin);
+	const char *first = buffers->inputs[0] + at;
+
+	for (size_t i = 1; must_be_equal && i < block->run->input_count; i++) {
+		const char *other = buffers->inputs[i] + at;
+		size_t same = 0;
+
+		if (memcmp(first, other, bytes) == 0)
+			continue;
+		while (first[same] == other[same])
+			same++;
+		return report_unequal(block, span, i, same, err);
+	}
+	memcpy(buffers->inputs[block->run->input_count] + at, first, bytes);
+	return 0;
+}
+
+static int combine_span(const struct block *block, const struct span *span, struct flmem_error *err)
+{
+	enum flmem_non_float_policy policy = block->run->request->non_float;
+	struct flmem_run_buffers *buffers = block->buffers;
+	size_t at = (size_t)(span->begin - block->begin);
+	size_t count = (size_t)(span->end - span->begin) / element_bytes(span);
+
+	if (span->element == FLMEM_ELEMENTS_COUNT ||
+	    (!flmem_element_is_real(span->element) && policy != FLMEM_NON_FLOAT_ROUND))
+		return copy_first(block, span, policy != FLMEM_NON_FLOAT_FIRST, err);
+	if (flmem_combine(&block->run->combination, &buffers->rows, span->element, buffers->inputs,
+			  at, count))
+		return 0;
+	return handle_special(block, span, err);
+}
+
+static int read_inputs(const struct block *block, struct flmem_error *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < block->run->input_count && !rc; i++)
+		rc = flmem_input_read(block->run->inputs[i], block->run->layout, block->begin,
+				      block->end, block->buffers->inputs[i], err);
+	return rc;
+}
+
+static int combine_block(const struct block *block, struct flmem_error *err)
+{
+	size_t tensor = flmem_layout_find(block->run->layout, block->begin);
+	uint64_t at = block->begin;
+	struct span span;
+	int rc = read_inputs(block, err);
+
+	for (; !rc && next_span(block, &tensor, at, &span); at = span.end)
+		rc = combine_span(block, &span, err);
+	return rc;
+}
+
+static struct block block_at(struct flmem_run *run, struct flmem_run_buffers *buffers, uint64_t at,
+			     uint64_t end)
+{
+	return (struct block){
+		.run = run,
+		.buffers = buffers,
+		.begin = at,
+		.end = end - at < run->block_bytes ? end : at + run->block_bytes,
+	};
+}
+
+int flmem_run_combine(struct flmem_run *run, struct flmem_run_buffers *buffers, uint64_t begin,
+		      uint64_t end, uint32_t *ret_crc32c, struct flmem_error *err)
+{
+	const char *out = buffers->inputs[run->input_count];
+	uint32_t crc = 0;
+	int rc = 0;
+
+	for (uint64_t at = begin; at < end && !rc && !run->stop;) {
+		struct block block = block_at(run, buffers, at, end);
+		size_t bytes = (size_t)(block.end - block.begin);
+
+		rc = combine_block(&block, err);
+		if (rc)
+			break;
+		crc = flmem_crc32c(crc, out, bytes);
+		rc = flmem_part_write(run->part, run->layout->header.length + at, out, bytes, err);
+		run->done_bytes += bytes * run->input_count;
+		at = block.end;
+	}
+	*ret_crc32c = crc;
+	return rc;
+}
+
+static void scan_block(const struct block *block)
+{
+	size_t tensor = flmem_layout_find(block->run->layout, block->begin);
+	uint64_t at = block->begin, found;
+	struct span span;
+
+	for (; next_span(block, &tensor, at, &span); at = span.end)
+		for (size_t i = 0; i < block->run->input_count; i++)
+			if (span.element != FLMEM_ELEMENTS_COUNT &&
+			    flmem_element_is_real(span.element) && !block->run->special[i] &&
+			    !is_finite(block, &span, i, &found))
+				block->run->special[i] = true;
+}
+
+int flmem_run_scan(struct flmem_run *run, struct flmem_run_buffers *buffers, uint64_t begin,
+		   uint64_t end, struct flmem_error *err)
+{
+	int rc = 0;
+
+	for (uint64_t at = begin; at < end && !rc && !run->stop;) {
+		struct block block = block_at(run, buffers, at, end);
+
+		rc = read_inputs(&block, err);
+		if (!rc)
+			scan_block(&block);
+		run->done_bytes += (block.end - block.begin) * run->input_count;
+		at = block.end;
+	}
+	return rc;
+}

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/aggregate/input.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <flmem/text.h>
+
+#include "base/cleanup.h"
+#include "model/shards.h"
+
+#define SHOWN_MAX 100U
+
+void flmem_inputs_clear(struct flmem_input *inputs, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		for (size_t f = 0; f < inputs[i].file_count; f++) {
+			flmem_cleanup_close(&inputs[i].files[f].fd);
+			free(inputs[i].files[f].path);
+		}
+		free(inputs[i].files);
+		free(inputs[i].offsets);
+		free(inputs[i].file_of);
+		inputs[i] = (struct flmem_input){0};
+	}
+}
+
+static int report_lack(const char *with, const char *without, const struct flmem_tensor *tensor,
+		       struct flmem_error *err)
+{
+	char shown[SHOWN_MAX];
+
+	flmem_text_escape(tensor->name, shown, sizeof(shown));
+	return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' has no tensor '%s', which '%s' has",
+			       without, shown, with);
+}
+
+/* What is compared: the tensors of the first input and those of another. */
+struct pair {
+	const char *first_path, *path;
+	const struct flmem_tensor_list *first, *list;
+};
+
+static int report_difference(const struct pair *pair, const struct flmem_tensor *a,
+			     const struct flmem_tensor *b, struct flmem_error *err)
+{
+	FLMEM_AUTO_BUF struct flmem_buf shape = FLMEM_BUF_INIT;
+	FLMEM_AUTO_BUF struct flmem_buf other = FLMEM_BUF_INIT;
+	char shown[SHOWN_MAX];
+
+	flmem_text_escape(a->name, shown, sizeof(shown));
+	flmem_tensor_shape_print(pair->first, a, &shape);
+	flmem_tensor_shape_print(pair->list, b, &other);
+	return flmem_error_set(err, FLMEM_EUSAGE, 0,
+			       "tensor '%s' is %s %.100s in '%s', but %s %.100s in '%s'", shown,
+			       a->dtype->stored, shape.data, pair->first_path, b->dtype->stored,
+			       other.data, pair->path);
+}
+
+static bool is_alike(const struct pair *pair, const struct flmem_tensor *a,
+		     const struct flmem_tensor *b)
+{
+	return a->dtype == b->dtype && a->rank == b->rank &&
+	       (!a->rank || memcmp(pair->first->extents + a->shape, pair->list->extents + b->shape,
+				   a->rank * sizeof(*pair->list->extents)) == 0);
+}
+
+/* Both lists are sorted by name. */
+static int compare_lists(const struct pair *pair, struct flmem_error *err)
+{
+	size_t i = 0;
+
+	for (; i < pair->first->count && i < pair->list->count; i++) {
+		const struct flmem_tensor *a = &pair->first->tensors[i];
+		const struct flmem_tensor *b = &pair->list->tensors[i];
+		int order = strcmp(a->name, b->name);
+
+		if (order < 0)
+			return report_lack(pair->first_path, pair->path, a, err);
+		if (order > 0)
+			return report_lack(pair->path, pair->first_path, b, err);
+		if (!is_alike(pair, a, b))
+			return report_difference(pair, a, b, err);
+	}
+	if (i < pair->first->count)
+		return report_lack(pair->first_path, pair->path, &pair->first->tensors[i], err);
+	if (i < pair->list->count)
+		return report_lack(pair->path, pair->first_path, &pair->list->tensors[i], err);
+	return 0;
+}
+
+/* `list` has the same names in the same order as the layout's. */
+static int take_offsets(struct flmem_input *input, const struct flmem_layout *layout,
+			const struct flmem_tensor_list *list, struct flmem_error *err)
+{
+	FLMEM_AUTO_FREE uint64_t *offsets = calloc(layout->list.count + 1, sizeof(*offsets));
+	FLMEM_AUTO_FREE uint32_t *file_of = calloc(layout->list.count + 1, sizeof(*file_of));
+	bool same = input->file_count == 1;
+
+	if (!offsets || !file_of)
+		return flmem_error_nomem(err, "cannot list the tensors of '%s'", input->path);
+	for (size_t i = 0; i < layout->list.count; i++) {
+		size_t named = (size_t)(layout->order[i] - layout->list.tensors);
+
+		offsets[i] = list->tensors[named].offset;
+		file_of[i] = list->tensors[named].file;
+		same &= offsets[i] == list->data_offset + layout->begins[i];
+	}
+	input->data_offset = list->data_offset;
+	if (!same) {
+		input->offsets = FLMEM_TAKE(offsets);
+		input->file_of = FLMEM_TAKE(file_of);
+	}
+	return 0;
+}
+
+static int report_unreadable(const char *path, struct flmem_error *err)
+{
+	return flmem_error_set(err,
+			       errno == EACCES	 ? FLMEM_EPERM
+			       : errno == EMFILE ? FLMEM_EFAILED
+						 : FLMEM_EUSAGE,
+			       errno, "cannot read '%s'", path);
+}
+
+/* Opens a file as the next one of an input and adds its tensors to the list. `path` is taken. */
+static int open_file(struct flmem_input *input, int dirfd, const char *name, char *path,
+		     struct flmem_tensor_list *list, struct flmem_error *err)
+{
+	struct flmem_input_file *file = &input->files[input->file_count++];
+	FLMEM_AUTO_TENSOR_LIST struct flmem_tensor_list more = {0};
+	int rc;
+
+	file->path = path;
+	file->fd = -1;
+	if (!path)
+		return flmem_error_nomem(err, "cannot read '%s'", input->path);
+	/* Not blocked by a FIFO; for regular files the flag has no effect. */
+	file->fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (file->fd < 0 || fstat(file->fd, &file->status) < 0)
+		return report_unreadable(path, err);
+	if (!S_ISREG(file->status.st_mode))
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is not a regular file", path);
+	if (input->file_count == 1)
+		return flmem_safetensors_read(file->fd, path, list, err);
+	rc = flmem_safetensors_read(file->fd, path, &more, err);
+	if (!rc && !flmem_tensor_list_merge(list, &more, (uint32_t)(input->file_count - 1)))
+		rc = flmem_error_nomem(err, "cannot list the tensors of '%s'", input->path);
+	return rc;
+}
+
+/* The index and the headers of the shards must agree about every tensor. */
+static int check_shards(const struct flmem_input *input, const struct flmem_shards *shards,
+			struct flmem_tensor_list *list, struct flmem_error *err)
+{
+	const struct flmem_tensor *tensor = flmem_tensor_list_sort(list);
+	const char *name = tensor ? tensor->name : NULL;
+	char shown[SHOWN_MAX];
+
+	for (size_t i = 0; i < shards->count && !name; i++) {
+		tensor = flmem_tensor_list_find(list, shards->entries[i].tensor);
+		if (!tensor || tensor->file != shards->entries[i].shard)
+			name = shards->entries[i].tensor;
+	}
+	if (!name && list->count == shards->count)
+		return 0;
+	if (!name)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "the shards of '%s' have %zu tensors, but its index has %zu",
+				       input->path, list->count, shards->count);
+	flmem_text_escape(name, shown, sizeof(shown));
+	return flmem_error_set(err, FLMEM_EUSAGE, 0,
+			       "tensor '%s' of '%s' is not in exactly the shard that the index "
+			       "names",
+			       shown, input->path);
+}
+
+static int open_folder(struct flmem_input *input, int dirfd, struct flmem_tensor_list *list,
+		       struct flmem_error *err)
+{
+	FLMEM_AUTO_SHARDS struct flmem_shards shards = FLMEM_SHARDS_INIT;
+	int rc = flmem_shards_read(dirfd, input->path, &shards, err);
+
+	if (rc)
+		return rc;
+	input->files = calloc(shards.file_count, sizeof(*input->files));
+	if (!input->files)
+		return flmem_error_nomem(err, "cannot read '%s'", input->path);
+	for (size_t i = 0; i < shards.file_count && !rc; i++) {
+		char *path;
+
+		if (asprintf(&path, "%s/%s", input->path, shards.files[i]) < 0)
+			path = NULL;
+		rc = open_file(input, dirfd, shards.files[i], path, list, err);
+	}
+	return rc ? rc : check_shards(input, &shards, list, err);
+}
+
+static int open_input(struct flmem_input *input, struct flmem_tensor_list *list,
+		      struct flmem_error *err)
+{
+	FLMEM_AUTO_CLOSE int dirfd = open(input->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (dirfd >= 0)
+		return open_folder(input, dirfd, list, err);
+	input->files = calloc(1, sizeof(*input->files));
+	if (!input->files)
+		return flmem_error_nomem(err, "cannot read '%s'", input->path);
+	return open_file(input, AT_FDCWD, input->path, strdup(input->path), list, err);
+}
+
+static int open_first(struct flmem_input *input, struct flmem_layout *layout,
+		      struct flmem_error *err)
+{
+	FLMEM_AUTO_TENSOR_LIST struct flmem_tensor_list list = {0};
+	int rc = open_input(input, &list, err);
+
+	if (!rc)
+		rc = flmem_layout_init(layout, &list, input->path, err);
+	return rc ? rc : take_offsets(input, layout, &layout->list, err);
+}
+
+static int open_other(struct flmem_input *input, const char *first_path,
+		      const struct flmem_layout *layout, struct flmem_error *err)
+{
+	FLMEM_AUTO_TENSOR_LIST struct flmem_tensor_list list = {0};
+	const struct pair pair = {
+		.first_path = first_path,
+		.path = input->path,
+		.first = &layout->list,
+		.list = &list,
+	};
+	int rc = open_input(input, &list, err);
+
+	if (!rc)
+		rc = compare_lists(&pair, err);
+	return rc ? rc : take_offsets(input, layout, &list, err);
+}
+
+int flmem_inputs_open(const char *const *paths, size_t count, struct flmem_input *inputs,
+		      struct flmem_layout *layout, struct flmem_error *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < count && !rc; i++) {
+		inputs[i].path = paths[i];
+		rc = i ? open_other(&inputs[i], paths[0], layout, err)
+		       : open_first(&inputs[i], layout, err);
+	}
+	return rc;
+}
+
+/* Bytes that are together in a file. */
+struct piece {
+	const struct flmem_input_file *file;
+	uint64_t offset, bytes;
+};
+
+/* The next bytes of [begin, end), from `tensor` on, which moves along. */
+static struct piece next_piece(const struct flmem_input *input, const struct flmem_layout *layout,
+			       uint64_t begin, uint64_t end, size_t *tensor)
+{
+	const uint64_t *begins = layout->begins, *offsets = input->offsets;
+	struct piece piece = {.file = input->files};
+	size_t t = *tensor;
+
+	if (!offsets) {
+		piece.offset = input->data_offset + begin;
+		piece.bytes = end - begin;
+		return piece;
+	}
+	while (begins[t + 1] <= begin)
+		t++;
+	piece.file = &input->files[input->file_of[t]];
+	piece.offset = offsets[t] + (begin - begins[t]);
+	while (begins[t + 1] < end && input->file_of[t + 1] == input->file_of[t] &&
+	       offsets[t + 1] == offsets[t] + (begins[t + 1] - begins[t]))
+		t++;
+	piece.bytes = (begins[t + 1] < end ? begins[t + 1] : end) - begin;
+	*tensor = t;
+	return piece;
+}
+
+static int read_piece(struct piece piece, char *out, struct flmem_error *err)
+{
+	while (piece.bytes) {
+		ssize_t got = pread(piece.file->fd, out, piece.bytes, (off_t)piece.offset);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return flmem_error_set(err, FLMEM_EFAILED, errno,
+					       "cannot read '%s' at byte %llu", piece.file->path,
+					       (unsigned long long)piece.offset);
+		if (!got)
+			return flmem_error_set(err, FLMEM_EFAILED, 0,
+					       "'%s' became shorter while it was read: it ends at "
+					       "byte %llu of %llu",
+					       piece.file->path, (unsigned long long)piece.offset,
+					       (unsigned long long)piece.file->status.st_size);
+		out += got;
+		piece.offset += (uint64_t)got;
+		piece.bytes -= (uint64_t)got;
+	}
+	return 0;
+}
+
+int flmem_input_read(const struct flmem_input *input, const struct flmem_layout *layout,
+		     uint64_t begin, uint64_t end, char *out, struct flmem_error *err)
+{
+	size_t tensor = input->offsets ? flmem_layout_find(layout, begin) : 0;
+	int rc = 0;
+
+	while (begin < end && !rc) {
+		struct piece piece = next_piece(input, layout, begin, end, &tensor);
+
+		rc = read_piece(piece, out, err);
+		out += piece.bytes;
+		begin += piece.bytes;
+	}
+	return rc;
+}
+
+/* A kernel or file system that does not support the flag counts as one without the page. */
+static bool is_cached(int fd, uint64_t offset)
+{
+	char byte;
+	struct iovec place = {.iov_base = &byte, .iov_len = 1};
+
+	return preadv2(fd, &place, 1, (off_t)offset, RWF_NOWAIT) == 1;
+}
+
+bool flmem_input_advise(const struct flmem_input *input, const struct flmem_layout *layout,
+			uint64_t begin, uint64_t end, int advice)
+{
+	size_t tensor = input->offsets ? flmem_layout_find(layout, begin) : 0;
+	bool first = true, cached = true;
+
+	while (begin < end) {
+		struct piece piece = next_piece(input, layout, begin, end, &tensor);
+
+		if (first && advice == POSIX_FADV_WILLNEED)
+			cached = is_cached(piece.file->fd, piece.offset);
+		first = false;
+		posix_fadvise(piece.file->fd, (off_t)piece.offset, (off_t)piece.bytes, advice);
+		begin += piece.bytes;
+	}
+	return cached;
+}
+
+static int check_file(const struct flmem_input_file *file, struct flmem_error *err)
+{
+	const struct stat *before = &file->status;
+	struct stat now;
+
+	if (fstat(file->fd, &now) < 0)
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot read '%s'", file->path);
+	if (now.st_size == before->st_size && now.st_mtim.tv_sec == before->st_mtim.tv_sec &&
+	    now.st_mtim.tv_nsec == before->st_mtim.tv_nsec)
+		return 0;
+	return flmem_error_set(err, FLMEM_EUSAGE, 0,
+			       "'%s' was changed while it was read; aggregate finished files only",
+			       file->path);
+}
+
+int flmem_input_check(const struct flmem_input *input, struct flmem_error *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < input->file_count && !rc; i++)
+		rc = check_file(&input->files[i], err);
+	return rc;
+}

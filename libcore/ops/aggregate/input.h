@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_OPS_AGGREGATE_INPUT_H
+#define FLMEM_OPS_AGGREGATE_INPUT_H
+
+/*
+ * The inputs of an aggregation, files or folders of shards: opened once, compared with the first
+ * one, read in pieces of the output's data, wherever each has them.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include <flmem/error.h>
+
+#include "ops/aggregate/layout.h"
+
+struct flmem_input_file {
+	char *path;
+	int fd;
+	struct stat status; /* when it was opened */
+};
+
+struct flmem_input {
+	const char *path; /* the caller's */
+	struct flmem_input_file *files;
+	size_t file_count;
+	uint64_t data_offset;
+	uint64_t *offsets; /* of the layout's tensors in their files; NULL: in the same order */
+	uint32_t *file_of; /* with offsets: the file of each */
+	double weight;
+	const char *skipped; /* static: why it is left out, or NULL */
+};
+
+/* Opens all; the first one makes the layout. Clear inputs and layout also after a failure. */
+int flmem_inputs_open(const char *const *paths, size_t count, struct flmem_input *inputs,
+		      struct flmem_layout *layout, struct flmem_error *err);
+
+void flmem_inputs_clear(struct flmem_input *inputs, size_t count);
+
+/* Reads bytes [begin, end) of the output's data, from this input. */
+int flmem_input_read(const struct flmem_input *input, const struct flmem_layout *layout,
+		     uint64_t begin, uint64_t end, char *out, struct flmem_error *err);
+
+/*
+ * posix_fadvise() for the same bytes. With POSIX_FADV_WILLNEED returns false if the first of them
+ * were in the page cache before.
+ */
+bool flmem_input_advise(const struct flmem_input *input, const struct flmem_layout *layout,
+			uint64_t begin, uint64_t end, int advice);
+
+/* FLMEM_EUSAGE if a file has another size or time than when it was opened. */
+int flmem_input_check(const struct flmem_input *input, struct flmem_error *err);
+
+#endif

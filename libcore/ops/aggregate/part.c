@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/aggregate/part.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#define TRIES 10
+
+static void release_files(struct flmem_part *part)
+{
+	flmem_cleanup_close(&part->fd);
+	flmem_cleanup_close(&part->journal);
+	part->fd = part->journal = -1;
+}
+
+void flmem_part_clear(struct flmem_part *part)
+{
+	/* Only its owner removes it, while it still has the lock. */
+	if (part->fd >= 0 && !part->keep) {
+		unlinkat(part->place.directory, part->journal_name, 0);
+		unlinkat(part->place.directory, part->name, 0);
+	}
+	release_files(part);
+	flmem_file_place_close(&part->place);
+	free(part->name);
+	free(part->journal_name);
+	*part = (struct flmem_part)FLMEM_PART_INIT;
+}
+
+static int report_unwritable(const struct flmem_part *part, int sys_errno, struct flmem_error *err)
+{
+	return flmem_error_set(err, sys_errno == EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, sys_errno,
+			       "cannot write '%s.part'", part->place.path);
+}
+
+/* Others may have put a link or a file of theirs into the directory. */
+static bool is_own_file(int fd, struct stat *ret_status)
+{
+	return fstat(fd, ret_status) == 0 && S_ISREG(ret_status->st_mode) &&
+	       ret_status->st_nlink == 1 && ret_status->st_uid == geteuid();
+}
+
+static int open_own(const struct flmem_part *part, const char *name, int flags, int *ret_fd,
+		    struct flmem_error *err)
+{
+	FLMEM_AUTO_CLOSE int fd =
+		openat(part->place.directory, name,
+		       O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | flags, 0666);
+	struct stat status;
+
+	if (fd < 0)
+		return report_unwritable(part, errno, err);
+	if (!is_own_file(fd, &status))
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s' beside '%s' is not from an unfinished aggregation of "
+				       "this user; remove it, or name another output",
+				       name, part->place.path);
+	*ret_fd = FLMEM_TAKE_FD(fd);
+	return 0;
+}
+
+/* False if the file lost its name before it was locked, to a writer that finished. */
+static bool has_name(const struct flmem_part *part)
+{
+	struct stat opened, named;
+
+	return fstat(part->fd, &opened) == 0 &&
+	       fstatat(part->place.directory, part->name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+}
+
+static int open_locked(struct flmem_part *part, struct flmem_error *err)
+{
+	for (int i = 0; i < TRIES; i++) {
+		int fd, rc = open_own(part, part->name, 0, &fd, err);
+
+		if (rc)
+			return rc;
+		if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+			close(fd);
+			break;
+		}
+		part->fd = fd;
+		if (has_name(part))
+			return 0;
+		release_files(part);
+	}
+	return flmem_error_set(err, FLMEM_EFAILED, 0,
+			       "another aggregation writes '%s' at the moment", part->place.path);
+}
+
+/* A rename would turn a device into a plain file; the mode of an existing file gives no access. */
+static int check_output(const struct flmem_part *part, struct flmem_error *err)
+{
+	struct stat old, new;
+
+	if (fstatat(part->place.directory, part->place.name, &old, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    S_ISLNK(old.st_mode))
+		return 0;
+	if (!S_ISREG(old.st_mode))
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s' is not a regular file; name another output",
+				       part->place.path);
+	if (fstat(part->fd, &new) < 0 ||
+	    fchmod(part->fd, new.st_mode &old.st_mode &(S_IRWXU | S_IRWXG | S_IRWXO)) < 0)
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot prepare '%s'",
+				       part->place.path);
+	return 0;
+}
+
+int flmem_part_open(struct flmem_part *part, const char *path, struct flmem_error *err)
+{
+	int rc = flmem_file_place_open(path, &part->place);
+	struct stat status;
+
+	if (rc)
+		return flmem_error_set(err, rc == -EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, -rc,
+				       "cannot write '%s'", path);
+	if (asprintf(&part->name, "%s.part", part->place.name) < 0)
+		part->name = NULL;
+	if (asprintf(&part->journal_name, "%s.part.journal", part->place.name) < 0)
+		part->journal_name = NULL;
+	if (!part->name || !part->journal_name)
+		return flmem_error_nomem(err, "cannot write '%s'", path);
+	rc = open_locked(part, err);
+	if (!rc && fstat(part->fd, &status) == 0)
+		part->keep = status.st_size > 0; /* of an earlier call, until it is prepared */
+	if (!rc)
+		rc = open_own(part, part->journal_name, O_APPEND, &part->journal, err);
+	return rc ? rc : check_output(part, err);
+}
+
+static int report_full(const struct flmem_part *part, uint64_t bytes, int sys_errno,
+		       struct flmem_error *err)
+{
+	struct stat status = {0};
+	struct statvfs room;
+	uint64_t has, free_bytes;
+
+	if (sys_errno != ENOSPC || fstat(part->fd, &status) < 0 || fstatvfs(part->fd, &room) < 0)
+		return flmem_error_set(err, FLMEM_EFAILED, sys_errno,
+				       "cannot reserve %llu bytes for '%s'",
+				       (unsigned long long)bytes, part->place.path);
+	has = (uint64_t)status.st_blocks * 512;
+	free_bytes = (uint64_t)room.f_bavail * room.f_frsize;
+	return flmem_error_set(
+		err, FLMEM_EFAILED, ENOSPC,
+		"'%s' needs %llu bytes, and %llu of them are missing on its file system",
+		part->place.path, (unsigned long long)bytes,
+		(unsigned long long)(bytes > has + free_bytes ? bytes - has - free_bytes : 0));
+}
+
+/* Reserves the blocks; file systems without that operation get the size only. */
+static int reserve(struct flmem_part *part, uint64_t bytes, struct flmem_error *err)
+{
+	int rc;
+
+	if (ftruncate(part->fd, (off_t)bytes) < 0)
+		return report_full(part, bytes, errno, err);
+	do
+		rc = fallocate(part->fd, 0, 0, (off_t)bytes) < 0 ? errno : 0;
+	while (rc == EINTR);
+	if (rc && rc != EOPNOTSUPP)
+		return report_full(part, bytes, rc, err);
+	return 0;
+}
+
+int flmem_part_restart(struct flmem_part *part, uint64_t fingerprint, struct flmem_error *err)
+{
+	int rc = flmem_journal_start(part->journal, fingerprint);
+
+	if (rc)
+		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot write '%s.part.journal'",
+				       part->place.path);
+	return 0;
+}
+
+int flmem_part_prepare(struct flmem_part *part, uint64_t bytes, uint64_t fingerprint,
+		       struct flmem_journal_chunk *chunks, size_t count, struct flmem_error *err)
+{
+	struct stat status;
+	bool resumed = chunks && fstat(part->fd, &status) == 0 &&
+		       (uint64_t)status.st_size == bytes &&
+		       flmem_journal_read(part->journal, fingerprint, chunks, count);
+	int rc;
+
+	if (resumed)
+		return 0;
+	part->keep = false;
+	if (ftruncate(part->fd, 0) < 0)
+		return report_unwritable(part, errno, err);
+	rc = flmem_part_restart(part, fingerprint, err);
+	return rc ? rc : reserve(part, bytes, err);
+}
+
+int flmem_part_write(const struct flmem_part *part, uint64_t offset, const char *bytes,
+		     size_t length, struct flmem_error *err)
+{
+	while (length) {
+		ssize_t put = pwrite(part->fd, bytes, length, (off_t)offset);
+
+		if (put < 0 && errno == EINTR)
+			continue;
+		if (put <= 0)
+			return flmem_error_set(err, FLMEM_EFAILED, put ? errno : EIO,
+					       "cannot write '%s.part' at byte %llu",
+					       part->place.path, (unsigned long long)offset);
+		bytes += put;
+		offset += (uint64_t)put;
+		length -= (size_t)put;
+	}
+	return 0;
+}
+
+int flmem_part_commit(struct flmem_part *part, struct flmem_error *err)
+{
+	if (fdatasync(part->fd) < 0)
+		return flmem_error_set(err, FLMEM_EFAILED, errno,
+				       "cannot flush '%s.part' to the disk", part->place.path);
+	if (renameat(part->place.directory, part->name, part->place.directory, part->place.name) <
+	    0)
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot rename '%s.part'",
+				       part->place.path);
+	part->keep = true; /* it has another name now */
+	unlinkat(part->place.directory, part->journal_name, 0);
+	flmem_file_place_sync(part->place.directory);
+	return 0;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_OPS_AGGREGATE_PART_H
+#define FLMEM_OPS_AGGREGATE_PART_H
+
+/*
+ * An unfinished output: <output>.part with its journal, renamed when it is complete. A lock on the
+ * file keeps a second writer away and ends with the process.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <flmem/error.h>
+
+#include "aggregate/journal.h"
+#include "base/cleanup.h"
+#include "base/file_place.h"
+
+struct flmem_part {
+	struct flmem_file_place place; /* of the output */
+	char *name, *journal_name;
+	int fd, journal;
+	bool keep; /* for a later call: clearing removes neither file */
+};
+
+#define FLMEM_PART_INIT                                                 \
+	{                                                               \
+		.place = FLMEM_FILE_PLACE_INIT, .fd = -1, .journal = -1 \
+	}
+
+/* Opens or creates both files and takes the lock. `path` is kept. */
+int flmem_part_open(struct flmem_part *part, const char *path, struct flmem_error *err);
+
+/*
+ * Prepares the file for `bytes`: keeps what the journal of the same request lists, and marks it in
+ * `chunks`, or starts over. The message about a full disk has the number of missing bytes.
+ */
+int flmem_part_prepare(struct flmem_part *part, uint64_t bytes, uint64_t fingerprint,
+		       struct flmem_journal_chunk *chunks, size_t count, struct flmem_error *err);
+
+/* Marks no chunk as written. */
+int flmem_part_restart(struct flmem_part *part, uint64_t fingerprint, struct flmem_error *err);
+
+int flmem_part_write(const struct flmem_part *part, uint64_t offset, const char *bytes,
+		     size_t length, struct flmem_error *err);
+
+/* Flushes the file to the disk and gives it its name. */
+int flmem_part_commit(struct flmem_part *part, struct flmem_error *err);
+
+void flmem_part_clear(struct flmem_part *part);
+
+#define FLMEM_AUTO_PART FLMEM_AUTO(flmem_part_clear)
+
+#endif

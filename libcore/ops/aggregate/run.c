@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/aggregate/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/crc32c.h"
+#include "base/io.h"
+#include "base/text.h"
+#include "base/thread.h"
+
+#define TICK_NS		 200000000
+#define BUFFER_ALIGNMENT 4096U
+/* Chunks of its output that a thread leaves to the disk before it waits for the oldest. */
+#define WRITES_PENDING 4U
+
+struct worker {
+	struct flmem_run *run;
+	struct flmem_run_buffers buffers;
+	uint64_t written[WRITES_PENDING][2];
+	size_t writes;
+};
+
+static void clear_buffers(struct flmem_run_buffers *buffers)
+{
+	flmem_combine_rows_clear(&buffers->rows);
+	free(buffers->inputs);
+	free(buffers->memory);
+}
+
+static bool make_buffers(struct flmem_run_buffers *buffers, const struct flmem_run *run)
+{
+	size_t count = run->input_count + 1;
+
+	buffers->inputs = calloc(count, sizeof(*buffers->inputs));
+	buffers->memory = aligned_alloc(BUFFER_ALIGNMENT, count * run->block_bytes);
+	if (!buffers->inputs || !buffers->memory ||
+	    !flmem_combine_rows_init(&buffers->rows, run->input_count)) {
+		clear_buffers(buffers);
+		return false;
+	}
+	for (size_t i = 0; i < count; i++)
+		buffers->inputs[i] = buffers->memory + i * run->block_bytes;
+	return true;
+}
+
+static uint64_t chunk_begin(const struct flmem_run *run, size_t chunk)
+{
+	return chunk * run->chunk_bytes;
+}
+
+static uint64_t chunk_end(const struct flmem_run *run, size_t chunk)
+{
+	uint64_t end = (chunk + 1) * run->chunk_bytes, bytes = flmem_layout_bytes(run->layout);
+
+	return end < bytes ? end : bytes;
+}
+
+/* Lets the kernel read a chunk of all inputs in the background. */
+static void read_ahead(struct flmem_run *run, size_t chunk)
+{
+	atomic_bool *cached = run->cached + chunk % FLMEM_RUN_AHEAD * run->input_count;
+
+	if (chunk >= run->chunk_count)
+		return;
+	for (size_t i = 0; i < run->input_count; i++)
+		cached[i] = flmem_input_advise(run->inputs[i], run->layout, chunk_begin(run, chunk),
+					       chunk_end(run, chunk), POSIX_FADV_WILLNEED);
+}
+
+/* Drops the inputs' pages of a chunk from the page cache, unless they had been there before. */
+static void drop_inputs(struct flmem_run *run, size_t chunk)
+{
+	atomic_bool *cached = run->cached + chunk % FLMEM_RUN_AHEAD * run->input_count;
+
+	for (size_t i = 0; i < run->input_count; i++)
+		if (!cached[i])
+			flmem_input_advise(run->inputs[i], run->layout, chunk_begin(run, chunk),
+					   chunk_end(run, chunk), POSIX_FADV_DONTNEED);
+}
+
+/*
+ * Starts to write a chunk to the disk, then waits for an earlier one and drops its pages. Without
+ * that the disk would start late, and the output would fill the page cache.
+ */
+static void write_behind(struct worker *worker, uint64_t begin, uint64_t end)
+{
+	uint64_t *oldest = worker->written[worker->writes++ % WRITES_PENDING];
+	int fd = worker->run->part->fd;
+
+	sync_file_range(fd, (off_t)begin, (off_t)(end - begin), SYNC_FILE_RANGE_WRITE);
+	if (oldest[1]) {
+		sync_file_range(fd, (off_t)oldest[0], (off_t)(oldest[1] - oldest[0]),
+				SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
+					SYNC_FILE_RANGE_WAIT_AFTER);
+		posix_fadvise(fd, (off_t)oldest[0], (off_t)(oldest[1] - oldest[0]),
+			      POSIX_FADV_DONTNEED);
+	}
+	oldest[0] = begin;
+	oldest[1] = end;
+}
+
+/* Whether a chunk that the journal lists is in the file as it was written. */
+static bool is_intact(const struct worker *worker, size_t chunk)
+{
+	const struct flmem_run *run = worker->run;
+	uint64_t at = chunk_begin(run, chunk), end = chunk_end(run, chunk);
+	char *buffer = worker->buffers.memory;
+	uint32_t crc = 0;
+
+	while (at < end) {
+		size_t bytes = end - at < run->block_bytes ? (size_t)(end - at) : run->block_bytes;
+
+		if (!flmem_io_read_at(run->part->fd, run->layout->header.length + at, buffer,
+				      bytes))
+			return false;
+		crc = flmem_crc32c(crc, buffer, bytes);
+		at += bytes;
+	}
+	return crc == run->chunks[chunk].crc32c;
+}
+
+static int write_chunk(struct worker *worker, size_t chunk, struct flmem_error *err)
+{
+	struct flmem_run *run = worker->run;
+	uint64_t begin = chunk_begin(run, chunk), end = chunk_end(run, chunk);
+	uint32_t crc;
+	int rc = flmem_run_combine(run, &worker->buffers, begin, end, &crc, err);
+
+	if (rc || run->stop)
+		return rc; /* perhaps not all of it */
+	rc = flmem_journal_append(run->part->journal, chunk, crc);
+	if (rc)
+		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot write the journal of '%s'",
+				       run->request->output);
+	run->chunks[chunk] = (struct flmem_journal_chunk){.crc32c = crc, .done = true};
+	write_behind(worker, run->layout->header.length + begin, run->layout->header.length + end);
+	return 0;
+}
+
+static int process_chunk(struct worker *worker, size_t chunk, struct flmem_error *err)
+{
+	struct flmem_run *run = worker->run;
+	uint64_t begin = chunk_begin(run, chunk), end = chunk_end(run, chunk);
+	int rc;
+
+	if (!run->scanning && run->chunks[chunk].done) {
+		if (is_intact(worker, chunk)) {
+			run->resumed_bytes += end - begin;
+			run->done_bytes += (end - begin) * run->input_count;
+			return 0;
+		}
+		run->chunks[chunk].done = false;
+	}
+	read_ahead(run, chunk + run->threads);
+	rc = run->scanning ? flmem_run_scan(run, &worker->buffers, begin, end, err)
+			   : write_chunk(worker, chunk, err);
+	drop_inputs(run, chunk);
+	return rc;
+}
+
+static void fail_run(struct flmem_run *run, int rc, const struct flmem_error *error)
+{
+	pthread_mutex_lock(&run->lock);
+	if (!run->rc) {
+		run->rc = rc;
+		run->error = *error;
+	}
+	run->stop = true;
+	pthread_mutex_unlock(&run->lock);
+}
+
+static void *work(void *context)
+{
+	struct worker *worker = context;
+	struct flmem_run *run = worker->run;
+	size_t chunk;
+
+	while (!run->stop && (chunk = run->next++) < run->chunk_count) {
+		struct flmem_error error = {0};
+		int rc = process_chunk(worker, chunk, &error);
+
+		if (rc)
+			fail_run(run, rc, &error);
+	}
+	pthread_mutex_lock(&run->lock);
+	run->running--;
+	pthread_cond_signal(&run->changed);
+	pthread_mutex_unlock(&run->lock);
+	return NULL;
+}
+
+/* Resident memory without pages of files (proc(5), statm). */
+static void sample_memory(struct flmem_run *run)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	uint64_t pages[3];
+	const char *at;
+
+	if (flmem_io_read_file_at(AT_FDCWD, "/proc/self/statm", 4096, &text))
+		return;
+	at = text.data;
+	for (size_t i = 0; i < 3; i++, at++)
+		if (!flmem_text_read_digits(&at, &pages[i]))
+			return;
+	if (pages[1] < pages[2])
+		return;
+	pages[0] = (pages[1] - pages[2]) * (uint64_t)sysconf(_SC_PAGESIZE);
+	if (pages[0] > run->peak_anon_bytes)
+		run->peak_anon_bytes = pages[0];
+}
+
+static void report_progress(struct flmem_run *run, uint64_t started_us)
+{
+	const struct flmem_aggregate_progress progress = {
+		.done_bytes = run->done_bytes,
+		.total_bytes = flmem_layout_bytes(run->layout) * run->input_count,
+		.elapsed_us = flmem_clock_us() - started_us,
+	};
+	struct flmem_error error = {0};
+
+	if (!run->request->progress || run->request->progress(run->request->context, &progress))
+		return;
+	flmem_error_set(&error, FLMEM_EFAILED, 0,
+			"stopped before '%s' was complete; continue with --resume",
+			run->request->output);
+	fail_run(run, FLMEM_EFAILED, &error);
+}
+
+static void wait_for_workers(struct flmem_run *run, uint64_t started_us)
+{
+	struct timespec until;
+
+	pthread_mutex_lock(&run->lock);
+	while (run->running) {
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_nsec += TICK_NS;
+		until.tv_sec += until.tv_nsec / 1000000000;
+		until.tv_nsec %= 1000000000;
+		if (pthread_cond_timedwait(&run->changed, &run->lock, &until) != ETIMEDOUT)
+			continue;
+		pthread_mutex_unlock(&run->lock);
+		sample_memory(run);
+		report_progress(run, started_us);
+		pthread_mutex_lock(&run->lock);
+	}
+	pthread_mutex_unlock(&run->lock);
+}
+
+static int start_workers(struct flmem_run *run, struct worker *workers, pthread_t *threads,
+			 unsigned *ret_started, struct flmem_error *err)
+{
+	unsigned i = 0;
+
+	for (; i < run->threads; i++) {
+		workers[i].run = run;
+		if (!make_buffers(&workers[i].buffers, run))
+			break;
+		pthread_mutex_lock(&run->lock);
+		run->running++;
+		pthread_mutex_unlock(&run->lock);
+		if (flmem_thread_start(&threads[i], work, &workers[i])) {
+			clear_buffers(&workers[i].buffers);
+			pthread_mutex_lock(&run->lock);
+			run->running--;
+			pthread_mutex_unlock(&run->lock);
+			break;
+		}
+	}
+	*ret_started = i;
+	return i ? 0 : flmem_error_nomem(err, "cannot start a thread");
+}
+
+int flmem_run_pass(struct flmem_run *run, uint64_t started_us, struct flmem_error *err)
+{
+	FLMEM_AUTO_FREE struct worker *workers = calloc(run->threads, sizeof(*workers));
+	FLMEM_AUTO_FREE pthread_t *threads = calloc(run->threads, sizeof(*threads));
+	unsigned started;
+	int rc;
+
+	if (!workers || !threads)
+		return flmem_error_nomem(err, "cannot start a thread");
+	run->next = 0;
+	run->stop = run->found_special = false;
+	run->done_bytes = run->resumed_bytes = 0;
+	for (size_t i = 0; i < run->threads; i++)
+		read_ahead(run, i);
+	rc = start_workers(run, workers, threads, &started, err);
+	if (rc)
+		return rc;
+	wait_for_workers(run, started_us);
+	sample_memory(run);
+	for (unsigned i = 0; i < started; i++) {
+		pthread_join(threads[i], NULL);
+		clear_buffers(&workers[i].buffers);
+	}
+	if (run->rc && err)
+		*err = run->error;
+	return run->rc;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_OPS_AGGREGATE_RUN_H
+#define FLMEM_OPS_AGGREGATE_RUN_H
+
+/*
+ * One pass over the data in chunks, by several threads. A thread takes the next chunk, reads it
+ * from all inputs in blocks that fit the processor's cache, combines and writes each block. So
+ * reading, computing and writing overlap, and memory is threads x inputs x block.
+ */
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <flmem/aggregate.h>
+
+#include "aggregate/algorithm.h"
+#include "aggregate/combine.h"
+#include "aggregate/journal.h"
+#include "ops/aggregate/input.h"
+#include "ops/aggregate/layout.h"
+#include "ops/aggregate/part.h"
+
+/* Chunks that are read ahead at the same time, at most: a power of two above the threads. */
+#define FLMEM_RUN_AHEAD	  64U
+#define FLMEM_RUN_THREADS 32U
+
+struct flmem_run {
+	const struct flmem_aggregate_request *request;
+	const struct flmem_layout *layout;
+	struct flmem_input **inputs; /* those that are part of the result */
+	size_t input_count;
+	struct flmem_combination combination;
+	struct flmem_part *part;
+	struct flmem_journal_chunk *chunks;
+	size_t chunk_count;
+	uint64_t chunk_bytes;
+	size_t block_bytes;
+	unsigned threads;
+	/* Set by a pass over all inputs after one had a NaN or an infinity; one per input. */
+	atomic_bool *special;
+	bool scanning; /* that pass */
+
+	atomic_size_t next;
+	atomic_bool stop, found_special;
+	atomic_uint_fast64_t done_bytes, resumed_bytes;
+	atomic_bool *cached;  /* FLMEM_RUN_AHEAD x inputs: in the page cache before */
+	pthread_mutex_t lock; /* of what follows */
+	pthread_cond_t changed;
+	unsigned running;
+	int rc;
+	struct flmem_error error;
+	uint64_t peak_anon_bytes;
+};
+
+/*
+ * Makes one pass. found_special is set, with 0 returned, if an input has a NaN or an infinity and
+ * inputs may be skipped.
+ */
+int flmem_run_pass(struct flmem_run *run, uint64_t started_us, struct flmem_error *err);
+
+/* Memory of a thread. */
+struct flmem_run_buffers {
+	char **inputs; /* the last one is for the output */
+	char *memory;
+	struct flmem_combine_rows rows;
+};
+
+/* Reads, combines and writes one chunk; the checksum is that of its output. */
+int flmem_run_combine(struct flmem_run *run, struct flmem_run_buffers *buffers, uint64_t begin,
+		      uint64_t end, uint32_t *ret_crc32c, struct flmem_error *err);
+
+/* Searches one chunk of all inputs for NaNs and infinities. */
+int flmem_run_scan(struct flmem_run *run, struct flmem_run_buffers *buffers, uint64_t begin,
+		   uint64_t end, struct flmem_error *err);
+
+#endif

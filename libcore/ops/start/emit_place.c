@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/start/emit_place.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <flmem/text.h>
+
+#include "base/cleanup.h"
+
+/* systemd, load-fragment.c: a command may begin with these as flags. */
+#define COMMAND_FLAGS "@-:+!|"
+
+__attribute__((format(printf, 5, 6))) static int refuse(int code, const char *what,
+							const char *path, struct flmem_error *err,
+							const char *format, ...)
+{
+	char shown[256], why[256];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(why, sizeof(why), format, args);
+	va_end(args);
+	return flmem_error_set(err, code, 0, "the %s '%s' %s", what,
+			       flmem_text_escape(path, shown, sizeof(shown)), why);
+}
+
+#define REFUSE(code, what, path, ...) refuse(FLMEM_##code, (what), (path), err, __VA_ARGS__)
+
+static bool has_controls(const char *path)
+{
+	for (; *path; path++)
+		if ((unsigned char)*path < 0x20 || *path == 0x7f)
+			return true;
+	return false;
+}
+
+/* Whether a component is . or .., which systemd refuses in a path. */
+static bool has_dots(const char *path)
+{
+	while (*path) {
+		size_t length = strcspn(path, "/");
+
+		if ((length == 1 || length == 2) && strncmp(path, "..", length) == 0)
+			return true;
+		path += length;
+		path += strspn(path, "/");
+	}
+	return false;
+}
+
+static int resolve_on_host(const char *named, char **ret_directory, struct flmem_error *err)
+{
+	FLMEM_AUTO_FREE char *real = NULL;
+
+	if (*named == '/' && !has_dots(named)) {
+		*ret_directory = strdup(named);
+		return *ret_directory ? 0 : flmem_error_nomem(err, "cannot hold the workspace");
+	}
+	real = realpath(named, NULL);
+	if (!real)
+		return REFUSE(EUSAGE, "workspace", named,
+			      "cannot be resolved: %s; name an absolute path", strerror(errno));
+	*ret_directory = FLMEM_TAKE(real);
+	return 0;
+}
+
+int flmem_emit_directory(enum flmem_emit_place place, const char *named, char **ret_directory,
+			 struct flmem_error *err)
+{
+	*ret_directory = NULL;
+	if (!named)
+		return 0;
+	if (!*named)
+		return REFUSE(EUSAGE, "workspace", named, "is empty");
+	if (place != FLMEM_PLACE_SCRIPT && has_controls(named))
+		return REFUSE(EUNSUPPORTED, "workspace", named,
+			      "cannot be written in this format: it has control characters");
+	if (place == FLMEM_PLACE_HOST && named[strlen(named) - 1] == '\\')
+		return REFUSE(EUNSUPPORTED, "workspace", named,
+			      "ends in a backslash, which continues a line of a unit");
+	if (place == FLMEM_PLACE_HOST)
+		return resolve_on_host(named, ret_directory, err);
+	if (place == FLMEM_PLACE_CONTAINER && *named != '/')
+		return REFUSE(EUSAGE, "workspace", named,
+			      "is relative; name the absolute path inside the container");
+	*ret_directory = strdup(named);
+	return *ret_directory ? 0 : flmem_error_nomem(err, "cannot hold the workspace");
+}
+
+/* string_is_safe(): refused in the path of a program, however it is quoted. */
+static bool is_safe_in_unit(const char *program)
+{
+	return !strpbrk(program, "\"'\\") && !has_controls(program);
+}
+
+static int check_unit_program(const char *program, const char *directory, struct flmem_error *err)
+{
+	bool name = !strchr(program, '/');
+
+	if (!is_safe_in_unit(program))
+		return REFUSE(EUNSUPPORTED, "command", program,
+			      "has quotes, backslashes or control characters, which systemd "
+			      "refuses");
+	if (name && (!*program || strchr(COMMAND_FLAGS, *program)))
+		return REFUSE(EUSAGE, "command", program,
+			      "begins like a flag of systemd; name its path");
+	if (!name && *program != '/' && !directory)
+		return REFUSE(EUSAGE, "command", program,
+			      "is relative; name its directory with --workspace");
+	if (!name && program[strlen(program) - 1] == '/')
+		return REFUSE(EUSAGE, "command", program, "is a directory");
+	return 0;
+}
+
+int flmem_emit_unit_program(const char *program, const char *directory, char **ret_program,
+			    struct flmem_error *err)
+{
+	int rc = check_unit_program(program, directory, err);
+	char *path;
+
+	if (rc)
+		return rc;
+	if (*program == '/' || !strchr(program, '/')) {
+		path = strdup(program);
+	} else {
+		while (strncmp(program, "./", 2) == 0)
+			program += 2 + strspn(program + 2, "/");
+		if (asprintf(&path, "%s/%s", directory, program) < 0)
+			path = NULL;
+	}
+	if (!path)
+		return flmem_error_nomem(err, "cannot hold the command");
+	*ret_program = path;
+	return 0;
+}

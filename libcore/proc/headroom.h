@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_PROC_HEADROOM_H
+#define FLMEM_PROC_HEADROOM_H
+
+/*
+ * Whether a process can still get memory from the kernel. Some functions end their process when an
+ * allocation fails (PyGILState_Ensure of CPython), so they are not called where it may.
+ */
+
+#include <stdint.h>
+
+#include <flmem/error.h>
+
+#include "proc/process.h"
+
+/*
+ * FLMEM_EUNSAFE, with the limit, when less than `bytes` may be mapped: RLIMIT_AS, RLIMIT_DATA, the
+ * number of mappings, or the commit limit of a host that does not overcommit; also when a limit
+ * cannot be read. Limits of control groups are not checked: they do not make an allocation fail.
+ */
+int flmem_headroom_check(const struct flmem_process *process, uint64_t bytes,
+			 struct flmem_error *err);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include <flmem/report.h>
+
+#include "report/json.h"
+
+static void add_inputs(cJSON *root, const struct flmem_aggregate_result *result)
+{
+	cJSON *list = cJSON_AddArrayToObject(root, "inputs");
+
+	for (size_t i = 0; i < result->input_count; i++) {
+		cJSON *row = cJSON_CreateObject();
+
+		cJSON_AddItemToArray(list, row);
+		flmem_json_add_text(row, "path", result->inputs[i].path);
+		cJSON_AddNumberToObject(row, "weight", result->inputs[i].weight);
+		flmem_json_add_text(row, "skipped", result->inputs[i].skipped);
+	}
+}
+
+char *flmem_report_aggregate_json(const struct flmem_aggregate_result *result)
+{
+	cJSON *root = flmem_json_report("aggregate"), *unknown = cJSON_CreateObject();
+	char digits[16];
+
+	flmem_json_add_text(root, "output", result->output);
+	cJSON_AddStringToObject(root, "algorithm", result->algorithm);
+	add_inputs(root, result);
+	flmem_json_add_u64(root, "tensors", result->tensors);
+	flmem_json_add_u64(root, "output_bytes", result->output_bytes);
+	flmem_json_add_u64(root, "read_bytes", result->read_bytes);
+	flmem_json_add_u64(root, "resumed_bytes", result->resumed_bytes);
+	flmem_json_add_u64(root, "took_us", result->took_us);
+	flmem_json_add_value(root, unknown, "peak_anon_bytes", result->peak_anon_bytes);
+	flmem_json_add_u64(root, "chunk_bytes", result->chunk_bytes);
+	flmem_json_add_u64(root, "threads", result->threads);
+	cJSON_AddStringToObject(root, "kernels", result->kernels);
+	snprintf(digits, sizeof(digits), "%08" PRIx32, result->crc32c);
+	cJSON_AddStringToObject(root, "crc32c", digits);
+	cJSON_AddItemToObject(root, "unknown", unknown);
+	return flmem_json_take(root);
+}

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+`flmem aggregate` of four models of 1 GiB beside a plain copy of the same bytes, and beside NumPy and
+PyTorch; from the page cache and, as root, from the disk.
+"""
+import json
+import os
+import struct
+import subprocess
+import tempfile
+
+import figures
+import stage
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+INPUTS, TENSORS, TENSOR_BYTES = 4, 64, 16 << 20
+PEAK_MIB, PEAK_MANY_MIB, COPY_SHARE, TIMES_FASTER = 64, 256, 0.8, 3
+ROOM_BYTES = 8 << 30
+PEERS = ("numpy", "torch", "appfl", "nvflare")
+
+
+def _write_model(path, seed, tensors=TENSORS):
+    script = ("import sys, numpy; random = numpy.random.default_rng(int(sys.argv[1]))\n"
+              "for _ in range(int(sys.argv[2])):\n"
+              "    sys.stdout.buffer.write((random.standard_normal(1 << 22, 'f4') * .02).tobytes())")
+    header = {f"layers.{n:02}.weight": {"dtype": "F32", "shape": [1024, 4096],
+                                        "data_offsets": [n * TENSOR_BYTES, (n + 1) * TENSOR_BYTES]}
+              for n in range(tensors)}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        file.flush()
+        subprocess.run([stage.PYTHON, "-c", script, str(seed), str(tensors)], check=True, stdout=file)
+
+
+def _make_cold():
+    os.sync()
+    try:
+        with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as file:
+            file.write("1")
+    except OSError:
+        return False
+    return True
+
+
+def _make_warm(names):
+    os.sync()
+    for name in names:
+        with open(name, "rb") as file:
+            while file.read(1 << 24):
+                pass
+
+
+def _ways(bench, output, names):
+    """Command lines, by name."""
+    peers = {way: [stage.PYTHON, os.path.join(HERE, "averaging_peers.py"), way, output, *names]
+             for way in PEERS}
+    return {"copy": [bench.tools.plaincopy, output, *names],
+            "flmem": [bench.flmem, "aggregate", "--json", "-o", output, *names], **peers}
+
+
+def _one(bench, words, output):
+    timing = bench.tools.time(*words, keep=True)
+    os.unlink(output)
+    return timing
+
+
+def _rounds(bench, folder, names, cold):
+    """Timings by way; each round takes all ways in turn."""
+    output = os.path.join(folder, "out.safetensors")
+    timings = {}
+    for number in range(bench.count(3)):
+        for way, words in _ways(bench, output, names).items():
+            if cold and way in ("appfl", "nvflare"):
+                continue
+            stage.progress(f"averaging, {'cold' if cold else 'warm'}: round {number + 1}, {way}")
+            if cold:
+                _make_cold()
+            else:
+                _make_warm(names)
+            timings.setdefault(way, []).append(_one(bench, words, output))
+    return timings
+
+
+def _seconds(timings):
+    return [t.wall_us / 1e6 for t in timings]
+
+
+def _rows(timings, state):
+    for way, rows in timings.items():
+        yield figures.of_values(f"{way}, {state}", _seconds(rows), unit="s")
+    yield figures.ratio(f"share of the plain copy's speed, {state}", _seconds(timings["copy"]),
+                        _seconds(timings["flmem"]), limit=COPY_SHARE)
+    for way in timings:
+        if way not in ("copy", "flmem"):
+            yield figures.ratio(f"{way} / flmem, {state}", _seconds(timings[way]),
+                                _seconds(timings["flmem"]), limit=TIMES_FASTER)
+
+
+def _anonymous(bench, output, names):
+    result = json.loads(_one(bench, [bench.flmem, "aggregate", "--json", "-o", output, *names],
+                             output).output)
+    return result["peak_anon_bytes"] / figures.MIB
+
+
+def _memory(bench, folder, names):
+    output = os.path.join(folder, "out.safetensors")
+    small = os.path.join(folder, "small.safetensors")
+    _write_model(small, 9, tensors=4)
+    count = bench.count(3)
+    yield figures.of_values("anonymous memory, 4 x 1 GiB",
+                            [_anonymous(bench, output, names) for _ in range(count)], unit="MiB",
+                            limit=PEAK_MIB)
+    yield figures.of_values("anonymous memory, 4 x 64 MiB",
+                            [_anonymous(bench, output, [small] * 4) for _ in range(count)],
+                            unit="MiB")
+    yield figures.of_values("anonymous memory, 64 x 64 MiB",
+                            [_anonymous(bench, output, [small] * 64) for _ in range(count)],
+                            unit="MiB", limit=PEAK_MANY_MIB)
+
+
+def average(bench):
+    """Speed and memory of an average of four models."""
+    with tempfile.TemporaryDirectory(dir=os.environ.get("FLMEM_BENCH_DIR")) as folder:
+        room = os.statvfs(folder)
+        if room.f_bavail * room.f_frsize < ROOM_BYTES:
+            raise stage.Failed(f"{folder} has less than 8 GiB; set FLMEM_BENCH_DIR")
+        names = [os.path.join(folder, f"client-{n}.safetensors") for n in range(INPUTS)]
+        for number, name in enumerate(names):
+            stage.progress(f"averaging: writing model {number + 1}")
+            _write_model(name, number)
+        warm = _rounds(bench, folder, names, cold=False)
+        yield from _rows(warm, "warm")
+        for way, rows in warm.items():
+            yield figures.of_values(f"peak RSS of {way}", [t.peak_bytes / figures.MIB for t in rows],
+                                    unit="MiB")
+        if _make_cold():
+            yield from _rows(_rounds(bench, folder, names, cold=True), "cold")
+        else:
+            stage.progress("averaging: only root can empty the page cache; no cold runs")
+        yield from _memory(bench, folder, names)

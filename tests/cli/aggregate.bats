@@ -1,0 +1,198 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# flmem aggregate, from outside; what takes more than a shell is in harness/aggregations.py.
+
+load helpers
+
+setup() {
+	/usr/bin/python3 -c 'import numpy' 2>/dev/null || skip "needs python3-numpy"
+	mkdir "$BATS_TEST_TMPDIR/work" && cd "$BATS_TEST_TMPDIR/work" || return
+}
+
+check() {
+	run_command "${PYTHON:-/usr/bin/python3}" -B "$FLMEM_TESTS/harness/aggregations.py" "$FLMEM" "$@"
+	assert_status 0
+}
+
+# model FILE NAME=TYPE:SHAPE ...: tensors of zeros, or of what follows a second colon
+model() {
+	/usr/bin/python3 -B -c '
+import sys
+import numpy
+sys.path.insert(0, sys.argv[1])
+from harness import tensors
+model = {}
+for word in sys.argv[3:]:
+    name, about = word.split("=")
+    kind, shape, *value = about.split(":")
+    shape = [int(n) for n in shape.split("x") if n]
+    model[name] = (kind, numpy.full(shape, float(value[0]) if value else 0, tensors.TYPES[kind]))
+tensors.write(sys.argv[2], model)' "$FLMEM_TESTS" "$@"
+}
+
+@test "means are those of NumPy in float64" {
+	check means
+}
+
+@test "tensors may be in other places in every file" {
+	check layouts
+}
+
+@test "folders of shards with an index" {
+	check shards
+}
+
+@test "the output is what the safetensors package writes" {
+	PYTHON=$("$FLMEM_TESTS/harness/make-safetensors") || skip "${PYTHON#SKIP: }"
+	check reference
+}
+
+@test "the bits do not depend on chunks and threads" {
+	check same_bits
+}
+
+@test "NaN and infinities are refused, left out or passed on" {
+	check special
+}
+
+@test "median and trimmed mean are those of NumPy" {
+	check robust
+}
+
+@test "integers and other types are equal, copied or rounded" {
+	check others
+}
+
+@test "killed at any instant and resumed, it writes the same bytes" {
+	check kills
+}
+
+@test "a resumed run trusts nothing that it has not checked" {
+	check damage
+}
+
+@test "inputs that change, a signal and a second writer" {
+	check changes
+}
+
+@test "memory does not grow with the model" {
+	check memory
+}
+
+@test "100,000 tensors" {
+	check many
+}
+
+@test "models that differ are refused before anything is written" {
+	model a w=F32:2x3 b=F32:4
+	model b w=F32:2x3
+	model c w=F32:3x2 b=F32:4
+	model d w=F16:2x3 b=F32:4
+	model e w=F32:2x3 b=F32:4 c=F32:1
+	echo old >out
+	flmem aggregate -o out a b
+	assert_error 2 "'b' has no tensor 'b', which 'a' has"
+	flmem aggregate -o out a c
+	assert_error 2 "tensor 'w' is F32 \[2, 3\] in 'a', but F32 \[3, 2\] in 'c'"
+	flmem aggregate -o out a a d
+	assert_error 2 "tensor 'w' is F32 \[2, 3\] in 'a', but F16 \[2, 3\] in 'd'"
+	flmem aggregate -o out a e
+	assert_error 2 "'a' has no tensor 'c', which 'e' has"
+	[ "$(cat out)" = old ]
+	[ "$(ls)" = "a
+b
+c
+d
+e
+out" ]
+}
+
+@test "command lines that make no sense" {
+	model a w=F32:2
+	flmem aggregate a
+	assert_error 2 'name the file to write with --output'
+	flmem aggregate -o out
+	assert_error 2 'name the files to average'
+	flmem aggregate -o out --weights 1 a a
+	assert_error 2 '1 weights for 2 inputs'
+	flmem aggregate -o out --weights 1,x a a
+	assert_error 2 "--weights: invalid number 'x'"
+	flmem aggregate -o out --weights 1,-1 a a
+	assert_error 2 "invalid number '-1'"
+	flmem aggregate -o out --weights 0,0 a a
+	assert_error 2 'all weights are 0'
+	flmem aggregate -o out --weights 1e-300,1e300 a a
+	assert_error 2 'too small beside'
+	flmem aggregate -o out --nan maybe a
+	assert_error 2 'choose from reject, skip-client, propagate'
+	flmem aggregate -o out --threads 100 a
+	assert_error 2 'invalid number of threads'
+	flmem aggregate -o out --chunk 2G a
+	assert_error 2 'invalid chunk size'
+	[ ! -e out ]
+}
+
+@test "inputs that are no models, and outputs that cannot be" {
+	model a w=F32:2
+	mkfifo pipe
+	mkdir folder
+	flmem aggregate -o out missing
+	assert_error 2 "cannot read 'missing'"
+	flmem aggregate -o out pipe
+	assert_error 2 "'pipe' is not a regular file"
+	flmem aggregate -o out a folder
+	assert_error 2 "cannot read 'folder/model.safetensors.index.json'"
+	flmem aggregate -o folder a
+	assert_error 2 "'folder' is not a regular file"
+	flmem aggregate -o missing/out a
+	assert_error 2 "cannot write 'missing/out'"
+	flmem aggregate -o /dev/null a
+	assert_status 2
+	[ -c /dev/null ] && [ ! -e /dev/null.part ]
+	ln -s a out.part
+	flmem aggregate -o out a
+	assert_status 2
+	[ -L out.part ]
+	[ ! -e folder.part ]
+}
+
+@test "the mode of an existing output stays, and nobody gains access" {
+	model a w=F32:2
+	(umask 022 && "$FLMEM" aggregate -q -o out a)
+	[ "$(stat -c %a out)" = 644 ]
+	chmod 640 out
+	(umask 022 && "$FLMEM" aggregate -q -o out a)
+	[ "$(stat -c %a out)" = 640 ]
+}
+
+@test "a full disk is reported with the bytes that are missing, and the old output stays" {
+	requires root
+	model a w=F32:1000x1000
+	# shellcheck disable=SC2016 # for the inner shell
+	run_command unshare -m bash -c '
+		mkdir disk && mount -t tmpfs -o size=2M tmpfs disk || exit 77
+		echo old >disk/out
+		"$1" aggregate -o disk/out a a
+		echo "status $?"
+		cat disk/out
+		ls -A disk' - "$FLMEM"
+	[ "$status" != 77 ] || skip "needs to mount a tmpfs"
+	assert_stderr "'disk/out' needs 4000[0-9]* bytes, and 1[0-9]* of them are missing"
+	[ "$output" = "status 7
+old
+out" ]
+}
+
+@test "JSON, and the same with inputs that are left out" {
+	model a w=F32:4:1
+	model b w=F32:4:nan
+	flmem aggregate --json -o out --nan skip-client a b
+	assert_status 0
+	assert_schema aggregate
+	flmem aggregate -o out --nan skip-client a b
+	assert_status 0
+	assert_output 'without b: it has a NaN or an infinity'
+	flmem aggregate --json -o out b
+	assert_status 2
+	assert_schema aggregate
+}

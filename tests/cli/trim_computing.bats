@@ -1,0 +1,136 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# flmem trim --gc and --python in a Python whose only thread computes: exceptions of the program's
+# signal handlers stay the program's, and a full address space kills nobody.
+
+load helpers
+load python
+
+# Each tick is one exception that a signal handler raises and the program catches. A tick that does
+# not come was swallowed; any other exception was left behind by somebody else.
+start_ticking() {
+	start_victim "$PYTHON" -uc '
+import signal, time
+class Tick(Exception):
+    pass
+def tick(number, frame):
+    raise Tick
+signal.signal(signal.SIGALRM, tick)
+def wait_for_tick():
+    signal.setitimer(signal.ITIMER_REAL, 0.001)
+    late = time.monotonic() + 20
+    while time.monotonic() < late:
+        assert sum(i * i for i in range(1000)) == 332833500
+print("ready", flush=True)
+while True:
+    try:
+        wait_for_tick()
+        print("swallowed", flush=True)
+    except Tick:
+        pass
+    except BaseException as stray:
+        print("stray", repr(stray), flush=True)
+        raise'
+}
+
+collect_beside_a_raising_handler() {
+	local collected=0
+	start_ticking
+	for _ in {1..6}; do
+		flmem trim --pid "$VICTIM" --gc --timeout 1s --json
+		[ "$(json 'r["steps"][0]["entry_point"]')" = "new thread" ]
+		[[ "$(json 'r["steps"][0]["detail"]')" != *" objects" ]] || collected=$((collected + 1))
+	done
+	[ "$collected" -gt 0 ] || fail "the code never ran in time"
+	assert_victim_unharmed
+	assert_silent
+}
+
+@test "an exception of a signal handler reaches the program, and no other does" {
+	each_python collect_beside_a_raising_handler
+}
+
+# sys.exit() in a handler for SIGTERM runs the finally blocks, whenever the signal comes.
+terminate_during_a_trim() {
+	local delay ended
+	for delay in 0.01 0.02 0.03 0.04 0.05; do
+		start_victim "$PYTHON" -uc '
+import signal, sys
+signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(7))
+try:
+    print("ready", flush=True)
+    while True:
+        assert sum(i * i for i in range(1000)) == 332833500
+finally:
+    print("cleaned", flush=True)'
+		"$FLMEM" trim --pid "$VICTIM" --gc --timeout 2s >/dev/null 2>&1 &
+		sleep "$delay"
+		kill -TERM "$VICTIM"
+		ended=0
+		wait "$VICTIM" || ended=$?
+		[ "$ended" -eq 7 ] || fail "it ended with $ended: $(cat "$VICTIM_LOG")"
+		[ "$(cat "$VICTIM_LOG")" = $'ready\ncleaned' ] || fail "$(cat "$VICTIM_LOG")"
+		wait
+	done
+}
+
+@test "a program that ends by a signal during a trim cleans up" {
+	each_python terminate_during_a_trim
+}
+
+# What refuses code refuses it in the thread of the code, and reaches no other one.
+collect_under_a_hook() {
+	start_victim "$PYTHON" -uc '
+import sys
+def refuse(event, arguments):
+    if event == "compile":
+        raise RuntimeError("no code here")
+sys.addaudithook(refuse)
+print("ready", flush=True)
+while True:
+    assert sum(i * i for i in range(1000)) == 332833500'
+	flmem trim --pid "$VICTIM" --gc --timeout 1s --json
+	assert_status 7
+	[ "$(json 'r["steps"][0]["outcome"]')" = failed ]
+	assert_victim_unharmed
+}
+
+@test "an audit hook that refuses the code harms nobody" {
+	each_python collect_under_a_hook
+}
+
+# The address space is full; PyGILState_Ensure() would end the process.
+collect_without_memory() {
+	start_victim "$PYTHON" -uc '
+import ctypes, os, resource, sys, threading
+for _ in range(2): # of their stacks one is left for the next thread
+    thread = threading.Thread(target=int)
+    thread.start()
+    thread.join()
+def work():
+    return sum(i * i for i in range(1000))
+work()
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+libc.malloc.argtypes = [ctypes.c_size_t]
+computes = sys.argv[1] == "computes"
+page = int(open("/proc/self/statm").read().split()[0]) * 4096
+resource.setrlimit(resource.RLIMIT_AS, (page, -1))
+for size in (100000, 10000, 1000, 600, 300, 100, 64, 24):
+    while libc.malloc(size):
+        pass
+os.write(1, b"ready\n")
+while computes:
+    work()
+os.read(os.pipe()[0], 1)' "$1"
+	flmem trim --pid "$VICTIM" --gc --timeout 300ms --json
+	[ "$(json 'r["steps"][0]["outcome"]')" = refused ]
+	[[ "$(json 'r["steps"][0]["detail"]')" == *"the limit of its address space (ulimit -v) leaves less than"* ]]
+	assert_victim_unharmed
+	assert_silent
+}
+
+@test "a process whose address space is full is refused, idle or computing" {
+	each_python collect_without_memory waits
+	each_python collect_without_memory computes
+}

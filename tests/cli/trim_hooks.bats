@@ -1,0 +1,106 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# Programs whose allocator calls functions of theirs (hooks): a borrowed thread must not run them.
+
+load helpers
+
+LIBRARIES=/usr/lib/x86_64-linux-gnu
+
+# start_hooked PRELOADED PROGRAM ARENA
+start_hooked() {
+	INPUT=$BATS_TEST_TMPDIR/input
+	[ -e "$INPUT" ] || mkfifo "$INPUT"
+	start_victim /bin/sh -c "export LD_PRELOAD='$1' MALLOC_CONF='$CONF'; exec \"\$@\" <>'$INPUT'" \
+		sh "$FLMEM_VICTIMS/allocators/$2" "$3"
+}
+
+says_go_on() {
+	grep -q '^go on' "$VICTIM_LOG"
+}
+
+assert_goes_on() {
+	printf . >"$INPUT"
+	wait_until 20 says_go_on
+	assert_victim_unharmed
+}
+
+# refused REASON: the trim and the query, and the program goes on.
+refused() {
+	flmem trim --pid "$VICTIM" --timeout 1s
+	assert_error 5 "$1"
+	flmem detect --ask-runtime --pid "$VICTIM"
+	[[ $stderr =~ $1 ]] || fail "the query says: $stderr"
+	assert_goes_on
+	stop_victims
+}
+
+released() {
+	flmem trim --pid "$VICTIM"
+	assert_status 0
+	assert_goes_on
+	stop_victims
+}
+
+@test "no thread runs the extent hooks of a program with jemalloc" {
+	local jemalloc=$LIBRARIES/libjemalloc.so.2 reason='has set arena\.[0-9]+\.extent_hooks of jemalloc'
+	requires "$jemalloc" victim:allocators/hooked
+	CONF=narenas:1 start_hooked "$jemalloc" hooked 0
+	refused "$reason"
+	# An arena that is not among those of the first query.
+	CONF=narenas:40 start_hooked "$jemalloc" hooked 33
+	refused 'has set arena\.33\.extent_hooks of jemalloc'
+	CONF=narenas:40 start_hooked "$jemalloc" hooked none
+	released
+}
+
+@test "the hooks of a jemalloc that is built in are told from its own functions by their symbols" {
+	requires victim:allocators/hooked-built-in victim:allocators/hooked-built-in-stripped
+	CONF='' start_hooked '' hooked-built-in 0
+	refused 'has set arena\.0\.extent_hooks of jemalloc'
+	CONF='' start_hooked '' hooked-built-in none
+	released
+	CONF='' start_hooked '' hooked-built-in-stripped none
+	flmem trim --pid "$VICTIM" --timeout 1s
+	assert_error 5 'whether arena\.0\.extent_hooks of jemalloc .* is unknown'
+	assert_goes_on
+}
+
+@test "no thread runs what a program frees later by mimalloc" {
+	local mimalloc=$LIBRARIES/libmimalloc.so.2
+	requires "$mimalloc" victim:allocators/hooked
+	CONF='' start_hooked "$mimalloc" hooked 0
+	flmem trim --pid "$VICTIM" --dry-run
+	assert_error 5 'mi_register_deferred_free'
+	refused 'has set a function \(mi_register_deferred_free\) of mimalloc'
+	CONF='' start_hooked "$mimalloc" hooked none
+	released
+}
+
+@test "no thread runs the system allocator that a program gave tcmalloc" {
+	local tcmalloc=$LIBRARIES/libtcmalloc_minimal.so.4
+	requires "$tcmalloc" victim:allocators/hooked
+	CONF='' start_hooked "$tcmalloc" hooked 0
+	refused 'has set a system allocator \(SysAllocator\) of tcmalloc'
+	CONF='' start_hooked "$tcmalloc" hooked none
+	released
+}
+
+@test "no Python thread is started where the allocation for it might run a hook" {
+	local jemalloc=$LIBRARIES/libjemalloc.so.2
+	requires "$jemalloc" /usr/bin/python3
+	LD_PRELOAD=$jemalloc start_victim /usr/bin/python3 -c '
+import ctypes, time
+class Hooks(ctypes.Structure):
+    _fields_ = [("functions", ctypes.c_void_p * 9)]
+mallctl = ctypes.CDLL(None).mallctl
+own, given, length = Hooks(), ctypes.POINTER(Hooks)(), ctypes.c_size_t(8)
+mallctl(b"arena.0.extent_hooks", ctypes.byref(given), ctypes.byref(length), None, ctypes.c_size_t(0))
+ctypes.memmove(ctypes.byref(own), given, ctypes.sizeof(own))
+now = ctypes.pointer(own)
+mallctl(b"arena.0.extent_hooks", None, None, ctypes.byref(now), ctypes.c_size_t(8))
+print("ready", flush=True)
+time.sleep(1000)'
+	flmem trim --gc --pid "$VICTIM" --timeout 1s
+	assert_error 5 'has set arena\.0\.extent_hooks of jemalloc'
+	assert_victim_unharmed
+}

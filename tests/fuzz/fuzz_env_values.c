@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Values of a foreign environment: limits of arenas, GLIBC_TUNABLES, numbers as by Python. */
+#include <stdbool.h>
+
+#include "allocators/glibc/glibc_arena_max.h"
+#include "fuzz.h"
+#include "runtimes/cpython_int.h"
+#include "settings/table.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	char *text = fuzz_text(data, size);
+	uint64_t limit = 0, found = 0;
+	int64_t number;
+	bool valid = flmem_glibc_arena_max_parse(text, &limit);
+
+	if (valid != (limit != 0) || limit > UINT32_MAX)
+		abort();
+	if (flmem_glibc_arena_max_find(text, NULL, &found) != valid || found != limit)
+		abort();
+	if (flmem_glibc_arena_max_find(NULL, text, &found) && !flmem_glibc_arena_max_tuned(text))
+		abort();
+	flmem_python_int_parse(text, &number);
+	for (size_t i = 0; i < flmem_setting_row_count; i++)
+		flmem_setting_problem(flmem_setting_rows[i].name, text);
+	free(text);
+	return 0;
+}

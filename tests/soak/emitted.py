@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+What `flmem start --emit` writes, checked by its readers: units by systemd-analyze, Compose files and
+pods by the schemas in packages of the Python registry, batch scripts by sbatch. A reader that is
+absent is reported.
+
+usage: emitted.py BUILD
+"""
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+from harness import command, report, skip  # noqa: E402
+
+try:
+    import jsonschema
+    import yaml
+except ImportError:
+    skip("needs jsonschema and yaml")
+
+CACHE = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+COMPOSE = "docker-compose==1.29.2"
+KUBERNETES = "kubernetes-validate==1.37.0"
+POD = "kubernetes_validate/kubernetes-json-schema/v{}.0-local-strict/"
+RELEASES = ("1.25", "1.31", "1.37")
+OPTIONS = list(itertools.product(
+    (("--role", "server"), ("--role", "server", "--parallelism", "high"), ("--role", "client"),
+     ("--role", "trainer")),
+    (("--gpu",), ("--no-gpu",)),
+    ((), ("--jemalloc", "--jemalloc-library", "/opt/libjemalloc.so.2")),
+))
+COMMANDS = ((), ("--", "/bin/sh", "-c", "echo \"$HOME\" 100% 'a b' ; true", "", "#x", "y: z", "*"),
+            ("--", "true", "--flag=ü", "\t", "${A}", "$(id)", "%i", "\\n"))
+
+
+class Absent(Exception):
+    """A reader that is not here, and why."""
+
+
+def wheel(package):
+    """The downloaded file of a package."""
+    directory = os.path.join(CACHE, "flmem", package.replace("==", "-"))
+    if not os.path.isdir(directory) or not os.listdir(directory):
+        done = subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps",
+                               "--only-binary", ":all:", "--dest", directory, package],
+                              capture_output=True, text=True, check=False)
+        if done.returncode:
+            shutil.rmtree(directory, ignore_errors=True)
+            raise Absent(f"{package} cannot be had: {(done.stderr.strip() or '?').splitlines()[-1]}")
+    return os.path.join(directory, os.listdir(directory)[0])
+
+
+def compose_reader():
+    with zipfile.ZipFile(wheel(COMPOSE)) as files:
+        schema = json.loads(files.read("compose/config/compose_spec.json"))
+    validator = jsonschema.Draft201909Validator(schema)
+
+    def read(path):
+        with open(path, encoding="utf-8") as file:
+            return [error.message for error in validator.iter_errors(yaml.safe_load(file))]
+    return read
+
+
+def pod_reader():
+    validators = {}
+    with zipfile.ZipFile(wheel(KUBERNETES)) as files:
+        for release in RELEASES:
+            place = POD.format(release)
+            # One document, so that nothing is looked up elsewhere.
+            text = files.read(place + "pod-v1.json").decode()
+            schema = json.loads(text.replace("/api/_definitions.json#", "#"))
+            schema["$defs"] = json.loads(files.read(place + "_definitions.json"))["$defs"]
+            schema.pop("$id", None)
+            validators[release] = jsonschema.Draft7Validator(schema)
+
+    def read(path):
+        with open(path, encoding="utf-8") as file:
+            pod = yaml.safe_load(file)
+        return [f"{release}: {error.message}" for release, validator in validators.items()
+                for error in validator.iter_errors(pod)]
+    return read
+
+
+def run(*words):
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def unit_reader():
+    if not shutil.which("systemd-analyze"):
+        raise Absent("needs systemd-analyze")
+
+    def read(path):
+        status, text = run("systemd-analyze", "verify", "--man=no", path)
+        ours = [line for line in text.splitlines() if os.path.basename(path) in line
+                and "is not executable" not in line]  # of a command that this machine lacks
+        return ours + ([f"status {status}: {text}"] if status and not text else [])
+    return read
+
+
+def slurm_reader():
+    if not shutil.which("sbatch"):
+        raise Absent("needs sbatch")
+
+    def read(path):
+        status, text = run("sbatch", "--test-only", path)
+        return [text] if status else []
+    return read
+
+
+def shell_reader():
+    if not shutil.which("shellcheck"):
+        raise Absent("needs shellcheck")
+
+    def read(path):
+        # Words of the user may look like expansions: they are quoted on purpose.
+        status, text = run("shellcheck", "--exclude=SC2016", path)
+        return [text] if status else []
+    return read
+
+
+READERS = (
+    ("systemd", ".service", "systemd-analyze verify", unit_reader),
+    ("docker", ".yaml", f"the schema of {COMPOSE}", compose_reader),
+    ("k8s", ".yaml", f"the schemas of {KUBERNETES}", pod_reader),
+    ("slurm", ".sh", "sbatch --test-only", slurm_reader),
+    ("slurm", ".sh", "shellcheck", shell_reader),
+    ("pbs", ".sh", "shellcheck", shell_reader),
+    ("sub_start", ".sh", "shellcheck", shell_reader),
+)
+
+
+def emit(flmem, kind, words, path):
+    """False for a combination that flmem refuses: a trainer has no standard command."""
+    status, text, err, _ = flmem.run("start", "--emit", kind, *words)
+    if status and "no standard command" in err:
+        return False
+    if status:
+        raise SystemExit(f"flmem start --emit {kind} {words}: {err}")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return True
+
+
+def check(flmem, kind, suffix, reader, directory):
+    count, problems = 0, []
+    for (role, gpu, allocator), words in itertools.product(OPTIONS, COMMANDS):
+        path = os.path.join(directory, f"fl-emitted{suffix}")
+        if not emit(flmem, kind, (*role, *gpu, *allocator, *words), path):
+            continue
+        count += 1
+        problems += [f"{kind} {role} {gpu} {words}: {found}" for found in reader(path)]
+    return count, problems
+
+
+def main():
+    flmem = command.Flmem(sys.argv[1])
+    rows, failed, read = [], False, 0
+    with tempfile.TemporaryDirectory(prefix="flmem-emitted-") as directory:
+        for kind, suffix, name, make in READERS:
+            try:
+                count, problems = check(flmem, kind, suffix, make(), directory)
+            except Absent as why:
+                print(f"SKIP: {kind} by {name}: {why}")
+                rows.append((kind, name, "SKIPPED", str(why)))
+                continue
+            for problem in problems[:20]:
+                print(f"PROBLEM: {problem}")
+            failed |= bool(problems)
+            read += 1
+            rows.append((kind, name, count, len(problems)))
+    report.table(("kind", "reader", "files", "problems"), rows)
+    if not read:
+        skip("there is no reader of any kind")
+    sys.exit(failed)
+
+
+main()

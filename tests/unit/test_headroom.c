@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the limits of a process leave it to allocate. */
+#include "borrowed.h"
+
+#include <string.h>
+#include <sys/resource.h>
+
+#include "proc/headroom.h"
+
+#define BYTES (UINT64_C(16) << 20)
+#define LARGE (UINT64_C(1) << 40)
+
+static pid_t child;
+static struct target target;
+
+static void be_idle(void)
+{
+	for (;;)
+		pause();
+}
+
+static void start(void)
+{
+	child = child_start(be_idle);
+	assert_true(child > 0);
+	target_open(child, &target);
+}
+
+static void end(void)
+{
+	target_close(&target);
+	child_end(child);
+}
+
+static void set_limit(enum __rlimit_resource which, rlim_t bytes)
+{
+	const struct rlimit limit = {bytes, RLIM_INFINITY};
+
+	assert_int_equal(prlimit(child, which, &limit, NULL), 0);
+}
+
+static void expect_refusal(const char *text)
+{
+	struct flmem_error err = {0};
+
+	assert_int_equal(flmem_headroom_check(&target.process, BYTES, &err), FLMEM_EUNSAFE);
+	if (!strstr(err.message, text))
+		fail_msg("%s", err.message);
+}
+
+static void a_limit_that_is_far_off_refuses_nothing(void **state)
+{
+	struct flmem_error err = {0};
+
+	(void)state;
+	start();
+	set_limit(RLIMIT_AS, LARGE << 5);
+	set_limit(RLIMIT_DATA, LARGE << 5);
+	if (flmem_headroom_check(&target.process, BYTES, &err) &&
+	    !strstr(err.message, "vm.overcommit_memory"))
+		fail_msg("%s", err.message);
+	end();
+}
+
+static void a_full_address_space_is_refused(void **state)
+{
+	(void)state;
+	start();
+	set_limit(RLIMIT_AS, 1 << 20);
+	expect_refusal("address space");
+	end();
+}
+
+static void full_data_is_refused(void **state)
+{
+	(void)state;
+	start();
+	set_limit(RLIMIT_DATA, 1 << 20);
+	expect_refusal("its data");
+	end();
+}
+
+/* Of the memory that is used, the next bytes do not fit below the limit. */
+static void a_limit_that_is_near_is_refused(void **state)
+{
+	struct rlimit none;
+
+	(void)state;
+	start();
+	assert_int_equal(prlimit(child, RLIMIT_AS, NULL, &none), 0);
+	for (uint64_t limit = BYTES; limit < LARGE << 5; limit *= 2) {
+		set_limit(RLIMIT_AS, limit);
+		if (!flmem_headroom_check(&target.process, BYTES, NULL)) {
+			assert_int_equal(flmem_headroom_check(&target.process, limit, NULL),
+					 FLMEM_EUNSAFE);
+			break;
+		}
+	}
+	end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_limit_that_is_far_off_refuses_nothing),
+		cmocka_unit_test(a_full_address_space_is_refused),
+		cmocka_unit_test(full_data_is_refused),
+		cmocka_unit_test(a_limit_that_is_near_is_refused),
+	};
+
+	return cmocka_run_group_tests_name("headroom", tests, NULL, NULL);
+}

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arithmetic of the aggregation: rounding, and the same bits on every instruction set. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "aggregate/combine.h"
+
+#define COUNT 4099U /* no multiple of a vector */
+
+/* xorshift64*: the same numbers in every run. */
+static uint64_t random_bits(void)
+{
+	static uint64_t state = 88172645463325252U;
+
+	state ^= state >> 12;
+	state ^= state << 25;
+	state ^= state >> 27;
+	return state * UINT64_C(2685821657736338717);
+}
+
+static double random_double(void)
+{
+	double x = (double)(random_bits() >> 11) * 0x1p-53 - 0.5;
+
+	switch (random_bits() % 8) {
+	case 0:
+		return ldexp(x, (int)(random_bits() % 300) - 150);
+	case 1:
+		return ldexp(x, (int)(random_bits() % 40) - 25);
+	case 2: /* a tie of many a type */
+		return ldexp((double)(random_bits() % 4096), (int)(random_bits() % 60) - 40);
+	case 3: {
+		uint64_t bits = random_bits();
+
+		memcpy(&x, &bits, sizeof(x));
+		return x;
+	}
+	default:
+		return x;
+	}
+}
+
+static uint64_t bits_of(double x)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &x, sizeof(bits));
+	return bits;
+}
+
+static const struct flmem_kernels *portable(void)
+{
+	size_t last = 0;
+
+	while (flmem_kernels_at(last + 1))
+		last++;
+	return flmem_kernels_at(last);
+}
+
+static void every_number_of_a_small_type_is_stored_as_it_was_loaded(void **state)
+{
+	const struct flmem_kernels *kernels = portable();
+
+	(void)state;
+	for (int e = 0; e < FLMEM_ELEMENTS_COUNT; e++) {
+		size_t bytes = flmem_element_bytes((enum flmem_element)e);
+		unsigned all = bytes == 1 ? 256 : 65536;
+
+		if (bytes > 2)
+			continue;
+		for (unsigned bits = 0; bits < all; bits++) {
+			uint16_t from = (uint16_t)bits, to = 0;
+			double x;
+
+			kernels->load[e](&from, &x, 1);
+			kernels->store[e](&x, &to, 1);
+			if (!isnan(x) && e != FLMEM_ELEMENT_BOOL)
+				assert_int_equal(to, bits);
+		}
+	}
+}
+
+/* The nearest of all numbers of the type, the even one of two; -1 for beyond the largest. */
+static int nearest(const double *values, unsigned count, double x)
+{
+	unsigned low = 0, high = count - 1;
+
+	while (high - low > 1) {
+		unsigned middle = (low + high) / 2;
+
+		if (values[middle] <= x)
+			low = middle;
+		else
+			high = middle;
+	}
+	if (x - values[low] == values[high] - x)
+		return (int)(low % 2 ? high : low);
+	return (int)(x - values[low] < values[high] - x ? low : high);
+}
+
+static void doubles_are_rounded_to_the_nearest_even(void **state)
+{
+	static const struct {
+		enum flmem_element element;
+		unsigned finite; /* positive numbers, which are their own bits */
+		double next;	 /* what would follow the largest */
+		unsigned above;	 /* bits of what follows */
+	} rows[] = {
+		{FLMEM_ELEMENT_F16, 0x7c00, 65536.0, 0x7c00},
+		{FLMEM_ELEMENT_BF16, 0x7f80, 0x1p128, 0x7f80},
+		{FLMEM_ELEMENT_F8_E4M3, 0x7f, 480.0, 0x7f},
+		{FLMEM_ELEMENT_F8_E5M2, 0x7c, 65536.0, 0x7c},
+	};
+	static double values[65536];
+	const struct flmem_kernels *kernels = portable();
+
+	(void)state;
+	for (size_t r = 0; r < sizeof(rows) / sizeof(rows[0]); r++) {
+		int e = (int)rows[r].element;
+
+		for (unsigned i = 0; i < rows[r].finite; i++) {
+			uint16_t bits = (uint16_t)i;
+
+			kernels->load[e](&bits, &values[i], 1);
+		}
+		values[rows[r].finite] = rows[r].next;
+		for (int i = 0; i < 300000; i++) {
+			double x = fabs(random_double());
+			uint16_t stored = 0;
+			int expected;
+
+			if (isnan(x))
+				continue;
+			expected = nearest(values, rows[r].finite + 1, fmin(x, rows[r].next));
+			kernels->store[e](&x, &stored, 1);
+			if (stored != (unsigned)expected)
+				fail_msg("row %zu: %a is stored as %#x, not %#x", r, x, stored,
+					 expected);
+			assert_int_equal(stored <= rows[r].above, 1);
+		}
+	}
+}
+
+static void whole_numbers_are_rounded_and_limited(void **state)
+{
+	static const double from[] = {0.5, 1.5, -0.5, -1.5, 1e30, -1e30, 254.5, NAN};
+	const struct flmem_kernels *kernels = portable();
+	int64_t i64[8];
+	uint64_t u64[8];
+	int8_t i8[8];
+	uint8_t u8[8];
+
+	(void)state;
+	kernels->store[FLMEM_ELEMENT_I64](from, i64, 8);
+	kernels->store[FLMEM_ELEMENT_U64](from, u64, 8);
+	kernels->store[FLMEM_ELEMENT_I8](from, i8, 8);
+	kernels->store[FLMEM_ELEMENT_U8](from, u8, 8);
+	assert_memory_equal(i64, ((int64_t[]){0, 2, 0, -2, INT64_MAX, INT64_MIN, 254, INT64_MIN}),
+			    sizeof(i64));
+	assert_memory_equal(u64, ((uint64_t[]){0, 2, 0, 0, UINT64_MAX, 0, 254, 0}), sizeof(u64));
+	assert_memory_equal(i8, ((int8_t[]){0, 2, 0, -2, 127, -128, 127, -128}), sizeof(i8));
+	assert_memory_equal(u8, ((uint8_t[]){0, 2, 0, 0, 255, 0, 254, 0}), sizeof(u8));
+}
+
+static void compare_loads(const struct flmem_kernels *one, const struct flmem_kernels *other)
+{
+	static uint64_t from[COUNT];
+	static double a[COUNT], b[COUNT];
+
+	for (int e = 0; e < FLMEM_ELEMENTS_COUNT; e++) {
+		for (size_t i = 0; i < COUNT; i++)
+			from[i] = random_bits();
+		one->load[e](from, a, COUNT);
+		other->load[e](from, b, COUNT);
+		for (size_t i = 0; i < COUNT; i++)
+			if (bits_of(a[i]) != bits_of(b[i]) && !(isnan(a[i]) && isnan(b[i])))
+				fail_msg("%s loads type %d as %a, %s as %a", one->name, e, a[i],
+					 other->name, b[i]);
+	}
+}
+
+static void compare_stores(const struct flmem_kernels *one, const struct flmem_kernels *other)
+{
+	static double from[COUNT];
+	static uint64_t a[COUNT], b[COUNT];
+
+	for (int e = 0; e < FLMEM_ELEMENTS_COUNT; e++) {
+		for (size_t i = 0; i < COUNT; i++)
+			from[i] = random_double();
+		one->store[e](from, a, COUNT);
+		other->store[e](from, b, COUNT);
+		assert_memory_equal(a, b, COUNT * flmem_element_bytes((enum flmem_element)e));
+	}
+}
+
+static void compare_sums(const struct flmem_kernels *one, const struct flmem_kernels *other)
+{
+	static double from[COUNT], a[COUNT], b[COUNT];
+
+	for (size_t i = 0; i < COUNT; i++)
+		from[i] = random_double();
+	one->scale(from, 0.3, a, COUNT);
+	other->scale(from, 0.3, b, COUNT);
+	for (size_t i = 0; i < COUNT; i++)
+		from[i] = (double)i / 3;
+	one->add(from, 0.7, a, COUNT);
+	other->add(from, 0.7, b, COUNT);
+	one->divide(a, 0.9, COUNT);
+	other->divide(b, 0.9, COUNT);
+	for (size_t i = 0; i < COUNT; i++)
+		if (!isnan(a[i]) || !isnan(b[i]))
+			assert_memory_equal(&a[i], &b[i], sizeof(a[i]));
+	assert_int_equal(one->finite(a, COUNT), other->finite(b, COUNT));
+	memcpy(b, a, sizeof(a));
+	one->order(a, from, COUNT);
+	for (size_t i = 0; i < COUNT; i++)
+		assert_false(from[i] < a[i]);
+}
+
+static void every_instruction_set_gives_the_same_bits(void **state)
+{
+	const struct flmem_kernels *kernels;
+
+	(void)state;
+	for (size_t i = 0; (kernels = flmem_kernels_at(i)); i++) {
+		if (!kernels->supported()) {
+			print_message("SKIP: this processor has no %s\n", kernels->name);
+			continue;
+		}
+		for (int round = 0; round < 20; round++) {
+			compare_loads(kernels, portable());
+			compare_stores(kernels, portable());
+			compare_sums(kernels, portable());
+		}
+	}
+}
+
+static void special_values_are_found(void **state)
+{
+	const struct flmem_kernels *kernels;
+	double values[100];
+
+	(void)state;
+	for (size_t k = 0; (kernels = flmem_kernels_at(k)); k++) {
+		if (!kernels->supported())
+			continue;
+		for (size_t i = 0; i < 100; i++)
+			values[i] = i % 2 ? 0x1.fffffffffffffp1023 : -0.0;
+		assert_true(kernels->finite(values, 100));
+		for (size_t i = 0; i < 100; i++) {
+			double before = values[i];
+
+			values[i] = i % 3 ? -INFINITY : NAN;
+			assert_false(kernels->finite(values, 100));
+			values[i] = before;
+		}
+	}
+}
+
+static void the_mean_of_equal_models_is_that_model(void **state)
+{
+	static float from[COUNT], out[COUNT];
+	double weights[] = {3, 1, 7, 100};
+	char *buffers[] = {(char *)from, (char *)from, (char *)from, (char *)from, (char *)out};
+	struct flmem_combination c = {
+		.algorithm = flmem_algorithm_find("fedavg"),
+		.kernels = flmem_kernels_best(),
+		.inputs = 4,
+		.weights = weights,
+	};
+	struct flmem_combine_rows rows;
+
+	(void)state;
+	assert_int_equal(flmem_weights_scale(weights, 4, &c.total, NULL), 0);
+	assert_true(c.total >= 0.5 && c.total < 1);
+	for (size_t i = 0; i < COUNT; i++)
+		from[i] = (float)(random_bits() >> 40) * 0x1p-24F;
+	assert_true(flmem_combine_rows_init(&rows, 4));
+	assert_true(flmem_combine(&c, &rows, FLMEM_ELEMENT_F32, buffers, 0, COUNT));
+	assert_memory_equal(from, out, sizeof(from));
+	flmem_combine_rows_clear(&rows);
+}
+
+static void weights_without_a_meaning_are_refused(void **state)
+{
+	static const double rows[][2] = {
+		{0, 0}, {-1, 2}, {NAN, 1}, {INFINITY, 1}, {1e-300, 1e300},
+	};
+	struct flmem_error err = {0};
+	double total;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		double weights[] = {rows[i][0], rows[i][1]};
+
+		assert_int_equal(flmem_weights_scale(weights, 2, &total, &err), FLMEM_EUSAGE);
+		assert_non_null(strstr(err.message, "weight"));
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_number_of_a_small_type_is_stored_as_it_was_loaded),
+		cmocka_unit_test(doubles_are_rounded_to_the_nearest_even),
+		cmocka_unit_test(whole_numbers_are_rounded_and_limited),
+		cmocka_unit_test(every_instruction_set_gives_the_same_bits),
+		cmocka_unit_test(special_values_are_found),
+		cmocka_unit_test(the_mean_of_equal_models_is_that_model),
+		cmocka_unit_test(weights_without_a_meaning_are_refused),
+	};
+
+	return cmocka_run_group_tests_name("aggregation kernels", tests, NULL, NULL);
+}

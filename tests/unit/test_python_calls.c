@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Python and notebooks as trees of calls: what imports bind, and what the arguments are. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "documents/document.h"
+
+static void put_value(const struct flmem_node *node, struct flmem_buf *out)
+{
+	static const char kinds[] = {
+		[FLMEM_NODE_NULL] = 'n',      [FLMEM_NODE_BOOL] = 'b',	 [FLMEM_NODE_INTEGER] = 'i',
+		[FLMEM_NODE_REAL] = 'r',      [FLMEM_NODE_STRING] = 's', [FLMEM_NODE_MAP] = '{',
+		[FLMEM_NODE_EXPRESSION] = '?'};
+
+	flmem_buf_printf(out, "%s%c%s", node->key ? node->key : "", kinds[node->kind], node->text);
+	for (const struct flmem_node *n = node->first; n; n = n->next) {
+		put_value(n, out);
+		flmem_buf_puts(out, n->next ? "," : "");
+	}
+	flmem_buf_puts(out, node->kind == FLMEM_NODE_MAP ? "}" : "");
+}
+
+/* "path(arguments)" of each call and "+path" of each other use, each with its line. */
+static char *show(const struct flmem_document *document)
+{
+	static const char *const lists[] = {"bases", "values"};
+	FLMEM_AUTO_BUF struct flmem_buf out = FLMEM_BUF_INIT;
+	const struct flmem_node *n;
+
+	n = flmem_node_first(flmem_node_get(document->root, "calls"));
+	for (; n; n = n->next) {
+		flmem_buf_printf(&out, "%u %s", n->place.line, flmem_node_get(n, "path")->text);
+		put_value(flmem_node_get(n, "args"), &out);
+		flmem_buf_putc(&out, ' ');
+	}
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++) {
+		n = flmem_node_first(flmem_node_get(document->root, lists[i]));
+		for (; n; n = n->next)
+			flmem_buf_printf(&out, "%u %c%s ", n->place.line, i ? '+' : '<', n->text);
+	}
+	return flmem_buf_take(&out);
+}
+
+static void check(enum flmem_syntax syntax, const char *source, const char *expected)
+{
+	FLMEM_AUTO_DOCUMENT struct flmem_document document = {0};
+	FLMEM_AUTO_FREE char *shown = NULL;
+	struct flmem_buf text = FLMEM_BUF_INIT;
+	struct flmem_error err = {0};
+
+	flmem_buf_puts(&text, source);
+	if (flmem_document_read(syntax, &text, &document, &err))
+		fail_msg("%s\non:\n%s", err.message, source);
+	shown = show(&document);
+	if (strcmp(shown, expected) != 0)
+		fail_msg("%s\ninstead of\n%s\non:\n%s", shown, expected, source);
+}
+
+static const struct {
+	const char *source, *calls;
+} rows[] = {
+	{"import a\na.f(1)\n", "2 a.fargs{0i1} "},
+	{"import a.b as c, d\nc.f(); d.e.g(x=-2)\n", "2 a.b.fargs{} 2 d.e.gargs{xi-2} "},
+	{"import a.b\na.b.f(+3, -0.5, 1_000)\n", "2 a.b.fargs{0i3,1r-0.5,2i1000} "},
+	{"from a import (f, # both\n g as h,)\nf()\nh(\n 'x'\n)\n", "3 a.fargs{} 4 a.gargs{0sx} "},
+	{"from a import *\nf(1)\n", "2 a.fargs{0i1} "},
+	{"from a import *\nfrom b import *\nf(1)\n", "3 b.fargs{0i1} 3 a.fargs{0i1} "},
+	{"from a import *\ndef f(x): pass\nf(1)\n", ""},
+	{"from . import f\nfrom .a import g\nf(); g()\n", "3 ..fargs{} 3 ..gargs{} "},
+	/* values */
+	{"from a import f\nf(True, b=False, c=None, d=x, e=1 + 1, g='s' 't')",
+	 "2 a.fargs{0btrue,bbfalse,cnnull,d?x,e?,g?} "},
+	{"from a import f\nf(f'{x}', r'y', '''z''', 0x10, 1e3, 'a')",
+	 "2 a.fargs{0?,1sy,2sz,3?,4r1e3,5sa} "},
+	{"from a import f\nf(*p, **q)\nf(x == 1, (0), [1, 2], lambda u, v: u)",
+	 "2 a.fargs{*?p,**?q} 3 a.fargs{0?,1?,2?,3?} "},
+	{"from a import f\nf(c={'k': 1, 'm': {'n': x}}, d=dict(u=2, v=y))",
+	 "2 a.fargs{c{ki1,m{n?x}},d{ui2,v?y}} "},
+	{"from a import f\nf({**b, 'k': 1}, {k: 1}, {1, 2}, {'k': 1} | z, {'k': v for v in w})",
+	 "2 a.fargs{0{**?b,ki1},1?,2?,3?,4{k?}} "},
+	{"from a import f\nf({'k': 1, j: 2})", "2 a.fargs{0{ki1,**?}} "},
+	{"from a import F, f\nf(F, F.x, F())", "2 a.fargs{0?a.F,1?a.F.x,2?} 2 a.Fargs{} 2 +a.F "
+					       "2 +a.F.x "},
+	/* calls within others, and such as are none */
+	{"from a import f, g\nx = [f(1) for y in g(f(2))]",
+	 "2 a.fargs{0i1} 2 a.gargs{0?} 2 a.fargs{0i2} "},
+	{"from a import f\nb.f(1)\nself.f(2)\n# f(3)\n'''f(4)'''\ndef f2(): f(5)",
+	 "6 a.fargs{0i5} "},
+	{"from a import f as g\ndef f(): pass\nf(1)\ng(2)", "4 a.fargs{0i2} "},
+	/* other names for it */
+	{"from a import f\ng = f\nh = g\nh(1)", "4 a.fargs{0i1} "},
+	{"import a\nself.s = a.f\nself.s(1)", "3 a.fargs{0i1} "},
+	{"from a import f\nf = other\nf(1)", ""},
+	{"if p:\n from a import F\n F(1)\nelse:\n from b import F\n F(2)",
+	 "3 a.Fargs{0i1} 6 b.Fargs{0i2} "},
+	{"from functools import partial\nfrom a import f\ng = partial(f, 1, k=2)",
+	 "3 a.fargs{**?a.f,0i1,ki2} 3 + "},
+	/* uses without a call */
+	{"from a import F\nclass G(F, metaclass=M): pass", "2 <a.F "},
+	{"from a import F\nd = {'x': F}\ndef g(r=F) -> F: return F", "2 +a.F 3 +a.F 3 +a.F "},
+	{"from a import F\ndef g(x: F, y: F = None): isinstance(x, F)\nz: F = h", ""},
+	/* what is not Python */
+	{"from a import f\nf(1", "2 a.fargs{0i1} "},
+	{"from a import f\nf(]1)", "2 a.fargs{0?,1i1} "},
+	{"from a import f\nf(x=)\nf(,)\nf('open\nf(2)", "2 a.fargs{x?} 3 a.fargs{0?} 4 a.fargs{0?} "
+							"5 a.fargs{0i2} "},
+};
+
+static void calls_are_those_of_imported_names(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
+		check(FLMEM_SYNTAX_PYTHON, rows[i].source, rows[i].calls);
+}
+
+#define CELL(source) "{\"cell_type\": \"code\", \"source\": " source "}"
+
+/* clang-format off */
+static const char notebook[] =
+	"{\"cells\": [\n"
+	"{\"cell_type\": \"markdown\", \"source\": [\"f(0)\"]},\n"
+	CELL("[\"from a import f\\n\",\n\"\\n\",\n\"%run f(1)\\n\",\n\"f(2)\"]") ",\n"
+	CELL("\"%%bash\\nf(3 'it\"") ",\n"
+	CELL("\"f((4\"") ",\n"
+	CELL("[\"%%time\\n\", \"f(5)\"]") ",\n"
+	CELL("[\"%%writefile a.txt\\n\", \"f(6)\"]") ",\n"
+	CELL("[\"%%writefile a.py\\n\",\n\"f(\\n\",\n\" x=7)\"]") "]}";
+/* clang-format on */
+
+static void the_code_of_a_notebook_is_read_cell_by_cell(void **state)
+{
+	(void)state;
+	check(FLMEM_SYNTAX_NOTEBOOK, notebook,
+	      "6 a.fargs{0i2} 8 a.fargs{0?} 9 a.fargs{0i5} 12 a.fargs{xi7} ");
+}
+
+static void expect_refusal(enum flmem_syntax syntax, const char *source, const char *why)
+{
+	FLMEM_AUTO_DOCUMENT struct flmem_document document = {0};
+	struct flmem_buf text = FLMEM_BUF_INIT;
+	struct flmem_error err = {0};
+
+	flmem_buf_puts(&text, source);
+	assert_int_equal(flmem_document_read(syntax, &text, &document, &err), FLMEM_EUSAGE);
+	assert_non_null(strstr(err.message, why));
+}
+
+static void what_is_beyond_the_limits_is_refused(void **state)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+
+	(void)state;
+	expect_refusal(FLMEM_SYNTAX_NOTEBOOK, "{\"nbformat\": 3}", "without cells");
+	expect_refusal(FLMEM_SYNTAX_NOTEBOOK, "{", "line 1");
+	flmem_buf_puts(&text, "from a import f\n");
+	for (int i = 0; i < 200; i++)
+		flmem_buf_puts(&text, "f(");
+	expect_refusal(FLMEM_SYNTAX_PYTHON, text.data, "line 2, column 185: nested too deep");
+	flmem_buf_reset(&text);
+	flmem_buf_puts(&text, "from a import f\n");
+	for (unsigned i = 0; i < FLMEM_DOCUMENT_NODES_MAX / 3; i++)
+		flmem_buf_puts(&text, "f()\n");
+	expect_refusal(FLMEM_SYNTAX_PYTHON, text.data, "too many values");
+	flmem_buf_reset(&text);
+	for (unsigned i = 0; i <= FLMEM_DOCUMENT_NODES_MAX; i++)
+		flmem_buf_puts(&text, "import a\n");
+	expect_refusal(FLMEM_SYNTAX_PYTHON, text.data, "too many imports");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(calls_are_those_of_imported_names),
+		cmocka_unit_test(the_code_of_a_notebook_is_read_cell_by_cell),
+		cmocka_unit_test(what_is_beyond_the_limits_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

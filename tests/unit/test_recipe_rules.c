@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rules about the calls that make a job: recipes, controllers and runners in Python. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <flmem/recommend.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "findings.h"
+#include "frameworks/nvflare/nvflare_class_table.h"
+#include "tree.h"
+
+#define PT    "from nvflare.app_opt.pt.recipes import FedAvgRecipe as R, ScaffoldRecipe as S\n"
+#define SWARM "from nvflare.app_opt.pt.recipes.swarm import SwarmLearningRecipe as R\n"
+#define JOB                                                        \
+	"from nvflare.app_common.workflows.fedavg import FedAvg\n" \
+	"from nvflare.job_config.script_runner import ScriptRunner as Runner\n"
+
+#define BOTH "server_memory_gc_rounds=1, client_memory_gc_rounds=1"
+
+struct row {
+	const char *rule, *script, *version;
+	size_t hits;
+	unsigned line; /* of the last */
+	const char *says, *proposed;
+	enum flmem_severity severity; /* where it says something */
+};
+
+#define ERROR	FLMEM_SEVERITY_ERROR
+#define WARNING FLMEM_SEVERITY_WARNING
+#define INFO	FLMEM_SEVERITY_INFO
+
+static const struct row rows[] = {
+	{"NVF-CLI-GC-OFF", PT "R(\n  min_clients=2,\n  client_memory_gc_rounds=0)\n", .hits = 1,
+	 .line = 4, .says = "never collects", .severity = WARNING, .proposed = "1"},
+	{"NVF-CLI-GC-OFF", PT "R()\n", .hits = 1, .line = 2,
+	 .says = "absent, and the default of FedAvgRecipe is 0", .severity = WARNING},
+	{"NVF-CLI-GC-OFF", PT "R(client_memory_gc_rounds=False)\n", .hits = 1, .line = 2},
+	{"NVF-CLI-GC-OFF", PT "R(client_memory_gc_rounds=1)\nR(client_memory_gc_rounds=n)\n",
+	 .hits = 0},
+	{"NVF-CLI-GC-OFF", PT "R(**settings)\nR(cuda_empty_cache=True)\n", .hits = 0},
+	{"NVF-CLI-GC-OFF", SWARM "R('n', model(), 3, 'train.py', 2)\n", .hits = 0},
+	{"NVF-CLI-GC-OFF", SWARM "R('n', model(), 3, 'train.py', 2, memory_gc_rounds=0)\n",
+	 .hits = 1, .line = 2},
+	{"NVF-CLI-GC-OFF", JOB "Runner('train.py')\n", .hits = 1, .line = 3},
+	{"NVF-CLI-GC-OFF",
+	 "from nvflare.app_opt.sklearn.recipes.svm import SVMFedAvgRecipe\n"
+	 "SVMFedAvgRecipe(min_clients=2)\n",
+	 .hits = 1, .line = 2, .says = "SVMFedAvgRecipe has no argument for it",
+	 .severity = WARNING},
+	{"NVF-CLI-GC-OFF", PT "R()\n", .version = "2.7.1"},
+	{"NVF-CLI-GC-OFF", "from mine import FedAvgRecipe\nimport nvflare\nFedAvgRecipe()\n",
+	 .hits = 0},
+
+	{"NVF-SRV-GC-OFF", PT "R(server_memory_gc_rounds=0)\n", .hits = 1, .line = 2,
+	 .says = "between rounds", .proposed = "1", .severity = WARNING},
+	{"NVF-SRV-GC-OFF", PT "R(num_rounds=50)\nS(num_rounds=5)\n", .hits = 2, .line = 3,
+	 .proposed = "5"},
+	{"NVF-SRV-GC-OFF", "import nvflare.app_opt.pt.recipes.fedopt as f\nf.FedOptRecipe()\n",
+	 .hits = 0},
+	{"NVF-SRV-GC-OFF", "import nvflare.app_opt.tf.recipes.fedopt as f\nf.FedOptRecipe()\n",
+	 .hits = 1, .line = 2},
+	{"NVF-SRV-GC-OFF",
+	 "from nvflare.app_common.np.recipes import NumpyFedAvgRecipe\nNumpyFedAvgRecipe()\n",
+	 .hits = 1, .line = 2, .says = "set memory_gc_rounds in the job that it exports",
+	 .severity = WARNING},
+	{"NVF-SRV-GC-OFF", SWARM "R('n', model(), 3, 'train.py', 2)\n", .hits = 0},
+	{"NVF-SRV-GC-OFF", JOB "FedAvg(num_clients=2)\n", .hits = 1, .line = 3, .proposed = "5"},
+	{"NVF-SRV-GC-OFF",
+	 "from nvflare.app_common.np.recipes.lr.fedavg import FedAvgLrRecipe\nFedAvgLrRecipe()\n",
+	 .hits = 0},
+
+	{"NVF-SRV-GC-IGNORED",
+	 "from nvflare.app_common.workflows.lr.fedavg import FedAvgLR\n"
+	 "FedAvgLR(memory_gc_rounds=5)\n",
+	 .hits = 1, .line = 2},
+
+	{"NVF-CUDA-NOOP",
+	 PT "R(server_memory_gc_rounds=0, client_memory_gc_rounds=0, "
+	    "cuda_empty_cache=True)\n",
+	 .hits = 1, .line = 2, .proposed = "1"},
+	{"NVF-CUDA-NOOP", PT "R(cuda_empty_cache=1)\n", .hits = 1, .line = 2},
+	{"NVF-CUDA-NOOP", PT "R(cuda_empty_cache=True, client_memory_gc_rounds=1)\n", .hits = 0},
+
+	/* the default of recipes is 2 rounds */
+	{"NVF-GC-NEVER-FIRES", PT "R(server_memory_gc_rounds=5)\n", .hits = 1, .line = 2,
+	 .says = "rounds 0 to 1, the default, cleanup every 5", .severity = WARNING,
+	 .proposed = "1"},
+	{"NVF-GC-NEVER-FIRES", PT "R(num_rounds=20, client_memory_gc_rounds=50)\n", .hits = 1,
+	 .line = 2, .says = "20 rounds", .severity = WARNING},
+	{"NVF-GC-NEVER-FIRES", PT "R(num_rounds=20, client_memory_gc_rounds=20)\n", .hits = 0},
+	{"NVF-GC-NEVER-FIRES", PT "R(num_rounds=n, client_memory_gc_rounds=20)\n", .hits = 0},
+	{"NVF-GC-NEVER-FIRES", PT "R(client_memory_gc_rounds=20, **kw)\n", .hits = 0},
+	{"NVF-GC-NEVER-FIRES", SWARM "R('n', model(), 3, 'train.py', 2, memory_gc_rounds=4)\n",
+	 .hits = 1, .line = 2, .says = "3 rounds", .severity = WARNING},
+	{"NVF-GC-NEVER-FIRES", JOB "FedAvg(num_rounds=3)\nRunner('t.py', memory_gc_rounds=4)\n",
+	 .hits = 1, .line = 4},
+
+	{"NVF-GC-INVALID", PT "R(client_memory_gc_rounds=-1)\n", .hits = 1, .line = 2,
+	 .says = "2.9.0 refuses it; 2.7.2 to 2.8.3 accepts it and never cleans up",
+	 .severity = ERROR},
+	{"NVF-GC-INVALID", PT "R(client_memory_gc_rounds=-1)\n", .version = "2.8.1", .hits = 1,
+	 .line = 2, .says = "this version accepts it and never cleans up", .severity = WARNING},
+	{"NVF-GC-INVALID", PT "R(client_memory_gc_rounds=-1)\n", .version = "2.9.0", .hits = 1,
+	 .line = 2, .says = "this version refuses it", .severity = ERROR},
+	{"NVF-GC-INVALID", PT "R(server_memory_gc_rounds=-1)\n", .version = "2.8.1", .hits = 1,
+	 .line = 2, .says = "this version refuses it", .severity = ERROR},
+	{"NVF-GC-INVALID", PT "R(server_memory_gc_rounds=True)\n", .hits = 1, .line = 2,
+	 .says = "takes it as 1", .severity = WARNING},
+	{"NVF-GC-INVALID", PT "R(client_memory_gc_rounds='2')\n", .hits = 1, .line = 2,
+	 .says = "takes it as a whole number", .severity = WARNING},
+	{"NVF-GC-INVALID", PT "R(client_memory_gc_rounds=2.5)\n", .hits = 1, .line = 2,
+	 .says = "every version from 2.7.2 to 2.9.0 refuses it", .severity = ERROR},
+	{"NVF-GC-INVALID", JOB "Runner('t.py', memory_gc_rounds='2')\n", .version = "2.8.1",
+	 .hits = 1, .line = 3, .says = "TypeError", .severity = ERROR},
+	{"NVF-GC-INVALID", JOB "Runner('t.py', memory_gc_rounds=True)\n", .version = "2.8.1",
+	 .hits = 1, .line = 3, .says = "takes it as 1", .severity = WARNING},
+	{"NVF-GC-INVALID", PT "R(client_memory_gc_rounds=n)\nR(client_memory_gc_rounds=False)\n",
+	 .hits = 0},
+
+	{"NVF-KEY-UNKNOWN", PT "R(client_memory_gc_round=1)\n", .hits = 1, .line = 2,
+	 .says = "did you mean client_memory_gc_rounds", .severity = ERROR},
+	{"NVF-KEY-UNKNOWN", PT "R(memory_gc_rounds=1)\n", .hits = 1, .line = 2,
+	 .says = "did you mean server_memory_gc_rounds or client_memory_gc_rounds",
+	 .severity = ERROR},
+	{"NVF-KEY-UNKNOWN", PT "R(\n client_gc_rounds=1,\n cuda_emtpy_cache=True)\n", .hits = 2,
+	 .line = 4, .says = "did you mean cuda_empty_cache", .severity = ERROR},
+	{"NVF-KEY-UNKNOWN", SWARM "R('n', m, 3, 't.py', 2, client_memory_gc_rounds=1)\n", .hits = 1,
+	 .line = 2, .says = "did you mean memory_gc_rounds", .severity = ERROR},
+	{"NVF-KEY-UNKNOWN",
+	 "from nvflare.app_opt.tf.recipes.fedavg import FedAvgRecipe\n"
+	 "FedAvgRecipe(cuda_empty_cache=True)\n",
+	 .hits = 1, .line = 2, .says = "FedAvgRecipe has no such setting", .severity = ERROR},
+	{"NVF-KEY-UNKNOWN",
+	 "from nvflare.app_common.np.recipes import NumpyFedAvgRecipe\n"
+	 "NumpyFedAvgRecipe(server_memory_gc_rounds=1)\n",
+	 .hits = 1, .line = 2},
+	{"NVF-KEY-UNKNOWN", PT "R(" BOTH ", cuda_empty_cache=True, num_rounds=3)\n", .hits = 0},
+	{"NVF-KEY-TOO-NEW", PT "S(enable_tensor_disk_offload=True)\n", .version = "2.8.3",
+	 .hits = 1, .line = 2, .says = "ScaffoldRecipe has it from 2.9 on", .severity = ERROR},
+	{"NVF-KEY-TOO-NEW", PT "R(enable_tensor_disk_offload=True)\n", .hits = 1, .line = 2,
+	 .says = "FedAvgRecipe has it from 2.8 on", .severity = INFO},
+	{"NVF-KEY-TOO-NEW", PT "R(enable_tensor_disk_offload=True)\n", .version = "2.8.0"},
+	{"NVF-GC-TOO-OLD", PT "R(client_memory_gc_rounds=1)\n", .version = "2.7.1", .hits = 1,
+	 .line = 2},
+	{"NVF-EXECUTOR-TOO-NEW",
+	 "from nvflare.app_opt.pt.recipes import FedProxRecipe\nFedProxRecipe()\n",
+	 .version = "2.8.3", .hits = 1, .line = 2, .says = "FedProxRecipe is in 2.9",
+	 .severity = ERROR},
+	{"NVF-SWARM-SPLIT",
+	 JOB "from nvflare.app_common.ccwf.ccwf_job import SwarmClientConfig\n"
+	     "SwarmClientConfig(executor=Runner('t.py', memory_gc_rounds=2))\n",
+	 .hits = 1, .line = 4},
+
+	{"NVF-CANNOT-TELL", PT "R(client_memory_gc_rounds=n,\n  server_memory_gc_rounds=n + 1)\n",
+	 .hits = 2, .line = 3, .says = "known only when the script runs", .severity = INFO},
+	{"NVF-CANNOT-TELL", PT "R(**settings)\n", .hits = 1, .line = 2,
+	 .says = "it may hold server_memory_gc_rounds, client_memory_gc_rounds, cuda_empty_cache, "
+		 "enable_tensor_disk_offload",
+	 .severity = INFO},
+	{"NVF-CANNOT-TELL", PT "R(*args, " BOTH ", cuda_empty_cache=flag)\n", .hits = 2, .line = 2},
+	{"NVF-CANNOT-TELL", "from nvflare.app_opt.pt.recipes.new import NewRecipe\nNewRecipe()\n",
+	 .hits = 1, .line = 2, .says = "does not know this recipe", .severity = INFO},
+	{"NVF-CANNOT-TELL", SWARM "R('n', m, 3, 't.py', 2, client_config_overrides=o)\n", .hits = 1,
+	 .line = 2, .says = "wins over", .severity = INFO},
+	{"NVF-CANNOT-TELL",
+	 SWARM "R('n', m, 3, 't.py', 2, client_config_overrides={'memory_gc_rounds': 0})\n",
+	 .hits = 1, .line = 2},
+	{"NVF-CANNOT-TELL",
+	 SWARM "R('n', m, 3, 't.py', 2, client_config_overrides={'learn_task_timeout': 0})\n",
+	 .hits = 0},
+	{"NVF-CANNOT-TELL",
+	 PT "from functools import partial\npartial(R, " BOTH ")(num_rounds=5)\n", .hits = 1,
+	 .line = 3, .says = "it may hold cuda_empty_cache", .severity = INFO},
+	{"NVF-CANNOT-TELL", PT "R(" BOTH ", cuda_empty_cache=False, model=m, num_rounds=n)\n",
+	 .hits = 0},
+	{"NVF-CLASS-PASSED-ON", PT "class Mine(R): pass\n", .hits = 1, .line = 2,
+	 .says = "inherits", .severity = INFO},
+	{"NVF-CLASS-PASSED-ON", PT "recipes = {'a': R,\n 'b': S}\n", .hits = 2, .line = 3,
+	 .says = "passed on", .severity = INFO},
+	{"NVF-CLASS-PASSED-ON", PT "def f(r: R) -> R:\n  assert isinstance(r, R)\nR2 = R\n",
+	 .hits = 0},
+	{"NVF-RECIPE-NO-SETTINGS",
+	 "from nvflare.app_opt.xgboost.recipes import XGBBaggingRecipe\nXGBBaggingRecipe('n', 2)\n",
+	 .hits = 1, .line = 2},
+	{"NVF-RECIPE-NO-SETTINGS", PT "R(" BOTH ")\n", .hits = 0},
+	{"NVF-PER-SITE-IGNORED",
+	 PT "from nvflare.recipe import set_per_site_config\n"
+	    "set_per_site_config(R(), {'site-1': {'memory_gc_rounds': 1}})\n",
+	 .hits = 1, .line = 3},
+	{"NVF-PER-SITE-IGNORED", PT "R(per_site_config={'site-1': {'cuda_empty_cache': True}})\n",
+	 .hits = 1, .line = 2},
+	{"NVF-PER-SITE-IGNORED", PT "R(per_site_config={'site-1': {'command': 'python3'}})\n",
+	 .hits = 0},
+	/* in no row: a job made well */
+	{"NVF-CLI-GC-OFF", PT "R(" BOTH ", num_rounds=10, cuda_empty_cache=True)\n", .hits = 0},
+};
+
+static void check_script(const char *name, const char *script, const char *version,
+			 struct flmem_recommendations *ret_found)
+{
+	struct flmem_recommend_options options = {.framework_version = version};
+	struct tree tree;
+	const char *path;
+
+	tree_init(&tree);
+	path = tree.path;
+	tree_puts(&tree, name, script);
+	assert_int_equal(flmem_recommend(&path, 1, &options, ret_found, NULL), 0);
+	assert_int_equal(ret_found->problem_count, 0);
+	tree_clear(&tree);
+}
+
+static void check_row(const struct row *row)
+{
+	struct flmem_recommendations found = {0};
+	const struct flmem_finding *last;
+	size_t hits;
+
+	check_script("job.py", row->script, row->version, &found);
+	hits = findings_of(&found, row->rule, &last);
+	if (hits != row->hits)
+		fail_msg("%s fired %zu times on:\n%s", row->rule, hits, row->script);
+	if (row->line && last && last->line != row->line)
+		fail_msg("%s: line %u on:\n%s", row->rule, last->line, row->script);
+	if (row->says && last &&
+	    (!strstr(last->message, row->says) || last->severity != row->severity))
+		fail_msg("%s (severity %d) on:\n%s", last->message, last->severity, row->script);
+	if (row->proposed && last &&
+	    (!last->proposed || strcmp(last->proposed, row->proposed) != 0))
+		fail_msg("%s proposes %s on:\n%s", row->rule, last->proposed, row->script);
+	if (last && last->fixable)
+		fail_msg("%s would correct Python", row->rule);
+	flmem_recommendations_clear(&found);
+}
+
+static void rules_fire_where_they_should_and_nowhere_else(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
+		check_row(&rows[i]);
+}
+
+/* "from MODULE import NAME" and a call with this argument. */
+static void check_class(const struct flmem_nvflare_class *known, const char *argument,
+			const char *rule)
+{
+	const char *name = flmem_nvflare_short_name(known->path);
+	struct flmem_recommendations found = {0};
+	const struct flmem_finding *last;
+	char script[512];
+
+	snprintf(script, sizeof(script), "from %.*s import %s\n%s(%s)\n",
+		 (int)(name - known->path - 1), known->path, name, name, argument);
+	check_script("job.py", script, NULL, &found);
+	if (rule ? !findings_of(&found, rule, &last) : !found.finding_count)
+		fail_msg("no %s on:\n%s", rule ? rule : "finding", script);
+	flmem_recommendations_clear(&found);
+}
+
+/* Without arguments there is nothing to say of it. */
+static bool cleans_by_default(const struct flmem_nvflare_class *known)
+{
+	bool cleans = false;
+
+	for (size_t s = 0; s < FLMEM_NVFLARE_SIDES; s++) {
+		if (known->intervals[s].exists && !known->intervals[s].fallback)
+			return false;
+		cleans |= known->intervals[s].exists;
+	}
+	return cleans;
+}
+
+static void no_recipe_is_passed_over_in_silence(void **state)
+{
+	static const char *const zero[] = {"NVF-SRV-GC-OFF", "NVF-CLI-GC-OFF"};
+
+	(void)state;
+	for (size_t i = 0; i < flmem_nvflare_class_count; i++) {
+		const struct flmem_nvflare_class *known = &flmem_nvflare_classes[i];
+
+		if (known->part == FLMEM_NVFLARE_RECIPE && !cleans_by_default(known))
+			check_class(known, "", NULL);
+		for (size_t s = 0; s < FLMEM_NVFLARE_SIDES; s++) {
+			char argument[64];
+
+			if (!known->intervals[s].arg || known->gc_ignored)
+				continue;
+			snprintf(argument, sizeof(argument), "%s=0", known->intervals[s].arg);
+			check_class(known, argument, zero[s]);
+			snprintf(argument, sizeof(argument), "%s=x", known->intervals[s].arg);
+			check_class(known, argument, "NVF-CANNOT-TELL");
+			snprintf(argument, sizeof(argument), "%s=-1", known->intervals[s].arg);
+			check_class(known, argument, "NVF-GC-INVALID");
+			snprintf(argument, sizeof(argument), "%sx=1", known->intervals[s].arg);
+			check_class(known, argument, "NVF-KEY-UNKNOWN");
+		}
+	}
+}
+
+/* Of many calls, those of other packages do not count; beyond a limit it says so. */
+static void long_scripts_are_checked_to_their_end(void **state)
+{
+	static const char *const calls[] = {"f()\n", "ScriptRunner('t', memory_gc_rounds=1)\n"};
+	struct flmem_recommendations found;
+	const struct flmem_finding *last;
+
+	(void)state;
+	for (size_t c = 0; c < FLMEM_ARRAY_SIZE(calls); c++) {
+		FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+		const char *path;
+		struct tree tree;
+
+		found = (struct flmem_recommendations){0};
+		tree_init(&tree);
+		path = tree.path;
+		flmem_buf_puts(&text, PT "from torch import f\n"
+					 "from nvflare.job_config.script_runner import "
+					 "ScriptRunner\n");
+		for (int i = 0; i < 2000; i++)
+			flmem_buf_puts(&text, calls[c]);
+		flmem_buf_puts(&text, "R(client_memory_gc_rounds=0)\n");
+		tree_puts(&tree, "job.py", text.data);
+		assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
+		assert_int_equal(findings_of(&found, "NVF-CLI-GC-OFF", &last), c ? 0 : 1);
+		assert_int_equal(found.problem_count, c);
+		assert_true(!c || strstr(found.problems[0].message, "not checked"));
+		flmem_recommendations_clear(&found);
+		tree_clear(&tree);
+	}
+}
+
+static void notebooks_are_checked_like_scripts(void **state)
+{
+	struct flmem_recommendations found = {0};
+	const struct flmem_finding *last = NULL;
+
+	(void)state;
+	check_script("job.ipynb",
+		     "{\n \"cells\": [\n  {\"cell_type\": \"code\", \"source\": [\n"
+		     "   \"from nvflare.recipe import FedAvgRecipe\\n\",\n"
+		     "   \"FedAvgRecipe(\\n\",\n"
+		     "   \"  client_memory_gc_rounds=0)  # flmem: ignore NVF-X y\"]}]}\n",
+		     NULL, &found);
+	assert_int_equal(findings_of(&found, "NVF-CLI-GC-OFF", &last), 1);
+	if (!last)
+		fail_msg("no finding");
+	else
+		assert_int_equal(last->line, 6);
+	assert_string_equal(last->path, "FedAvgRecipe.client_memory_gc_rounds");
+	assert_string_equal(last->current, "0");
+	flmem_recommendations_clear(&found);
+}
+
+static void jobs_in_python_are_facts_for_other_inputs(void **state)
+{
+	struct flmem_recommendations found = {0};
+
+	(void)state;
+	check_script("job.py",
+		     PT "R(server_memory_gc_rounds=5, client_memory_gc_rounds=2, "
+			"cuda_empty_cache=True, enable_tensor_disk_offload=True)\n",
+		     NULL, &found);
+	assert_true(!found.server_gc_rounds.unknown && found.server_gc_rounds.value == 5);
+	assert_true(!found.client_gc_rounds.unknown && found.client_gc_rounds.value == 2);
+	assert_true(!found.cuda_empty_cache.unknown && found.cuda_empty_cache.value == 1);
+	assert_true(found.disk_offload);
+	flmem_recommendations_clear(&found);
+	check_script("job.py", PT "R(client_memory_gc_rounds=n, **kw)\nR(" BOTH ")\n", NULL,
+		     &found);
+	assert_non_null(strstr(found.server_gc_rounds.unknown, "known only when it runs"));
+	assert_non_null(strstr(found.client_gc_rounds.unknown, "known only when it runs"));
+	flmem_recommendations_clear(&found);
+	check_script("job.py", "import nvflare.client as f\nf.send(m)\nf.send(m, k)\nf.send(m)\n",
+		     NULL, &found);
+	assert_non_null(strstr(found.clear_cache.unknown, "known only when it runs"));
+	flmem_recommendations_clear(&found);
+	check_script("job.py", "import nvflare.client as f\nf.send(m, 0)\nf.send(m, k)\n", NULL,
+		     &found);
+	assert_true(!found.clear_cache.unknown && !found.clear_cache.value);
+	flmem_recommendations_clear(&found);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rules_fire_where_they_should_and_nowhere_else),
+		cmocka_unit_test(no_recipe_is_passed_over_in_silence),
+		cmocka_unit_test(long_scripts_are_checked_to_their_end),
+		cmocka_unit_test(notebooks_are_checked_like_scripts),
+		cmocka_unit_test(jobs_in_python_are_facts_for_other_inputs),
+	};
+
+	return cmocka_run_group_tests_name("recipe_rules", tests, NULL, NULL);
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Threads that the C library did not make.
+ *	safe_bare clone		one made by clone() uses the heap all the time, the first one waits
+ *	safe_bare io_uring	one of the kernel, for a read of io_uring that does not end
+ *	safe_bare ended		one of the C library, which has ended
+ */
+#include "safe_common.h"
+
+#include <errno.h>
+#include <linux/io_uring.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define STACK_BYTES  (256U << 10)
+#define RING_ENTRIES 4U
+#define NOT_HERE     77
+
+static struct churn churn = {.random = 4711};
+static char read_into[16];
+
+static int use_heap(void *unused)
+{
+	(void)unused;
+	for (;;) {
+		churn_run(&churn, 64);
+		victim_round();
+	}
+	return 0;
+}
+
+/* It shares everything with the first thread, thread-local data too: that one only waits. */
+static void make_bare_thread(void)
+{
+	char *stack =
+		mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (stack == MAP_FAILED ||
+	    clone(use_heap, stack + STACK_BYTES,
+		  CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD, NULL) < 0)
+		victim_die("clone");
+}
+
+static void *map_ring(int fd, size_t length, off_t at)
+{
+	void *ring = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, at);
+
+	if (ring == MAP_FAILED)
+		victim_die("mmap of the ring");
+	return ring;
+}
+
+static void read_in_kernel(int from)
+{
+	struct io_uring_params params = {0};
+	int fd = (int)syscall(SYS_io_uring_setup, RING_ENTRIES, &params);
+	struct io_uring_sqe *entries;
+	unsigned *ring;
+
+	if (fd < 0)
+		exit(NOT_HERE);
+	ring = map_ring(fd, params.sq_off.array + params.sq_entries * sizeof(unsigned),
+			IORING_OFF_SQ_RING);
+	entries = map_ring(fd, params.sq_entries * sizeof(*entries), IORING_OFF_SQES);
+	entries[0] = (struct io_uring_sqe){
+		.opcode = IORING_OP_READ,
+		.flags = IOSQE_ASYNC,
+		.fd = from,
+		.addr = (uintptr_t)read_into,
+		.len = sizeof(read_into),
+	};
+	ring[params.sq_off.array / sizeof(*ring)] = 0;
+	__atomic_store_n(&ring[params.sq_off.tail / sizeof(*ring)], 1, __ATOMIC_RELEASE);
+	if (syscall(SYS_io_uring_enter, fd, 1, 0, 0, NULL, 0) != 1)
+		exit(NOT_HERE);
+}
+
+static void *end_at_once(void *unused)
+{
+	return unused;
+}
+
+int main(int argc, char **argv)
+{
+	const char *kind = argc == 2 ? argv[1] : "";
+	pthread_t thread;
+	int ends[2];
+	char byte;
+
+	victim_open();
+	heap_spread();
+	if (pipe(ends) != 0)
+		victim_die("pipe");
+	if (strcmp(kind, "clone") == 0)
+		make_bare_thread();
+	else if (strcmp(kind, "io_uring") == 0)
+		read_in_kernel(ends[0]);
+	else if (strcmp(kind, "ended") != 0 ||
+		 pthread_create(&thread, NULL, end_at_once, NULL) != 0 ||
+		 pthread_join(thread, NULL) != 0)
+		return 2;
+	victim_ready();
+	while (read(ends[0], &byte, 1) < 0 && errno == EINTR)
+		;
+	return 1;
+}
