@@ -23,6 +23,15 @@ static inline uint64_t flmem_clock_us(void)
 	return flmem_clock_ns() / 1000U;
 }
 
+/* Of the calling thread: time that others get from the scheduler does not count. */
+static inline uint64_t flmem_clock_cpu_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
+}
+
 /* Since 1970-01-01 UTC; may jump. */
 static inline uint64_t flmem_clock_wall_us(void)
 {

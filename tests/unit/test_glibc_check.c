@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +9,7 @@
 
 #include "allocators/glibc/glibc_check.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "glibc_image.h"
 
 #define BUDGET_US 60000000U /* however slow the machine is */
@@ -270,6 +272,93 @@ static void what_changes_is_no_damage(void **state)
 	free(image);
 }
 
+#define SHORT_BUDGET_US 20000U
+#define LATE_BIN	100U /* one of the last to be checked */
+
+/* An image whose reads take time: all of them, or those after the first damage was seen. */
+struct slow {
+	struct glibc_image *image;
+	unsigned reads, quick;
+	void (*wait)(void);
+};
+
+static int read_slowly(void *context, const struct iovec *local, const struct iovec *remote,
+		       size_t count)
+{
+	struct slow *slow = context;
+
+	if (slow->reads++ >= slow->quick)
+		slow->wait();
+	return image_read(slow->image, local, remote, count);
+}
+
+static int each_slowly(void *context, uint64_t start, uint64_t end, flmem_pages_visit *visit,
+		       void *visit_context)
+{
+	return image_each(((struct slow *)context)->image, start, end, visit, visit_context);
+}
+
+/* Others have the processor for longer than the budget. */
+static void be_preempted(void)
+{
+	flmem_clock_sleep_us(2 * SHORT_BUDGET_US);
+}
+
+static unsigned budgets; /* how many of them each read takes */
+
+static void compute(void)
+{
+	const uint64_t end = flmem_clock_cpu_ns() + 1000 * budgets * SHORT_BUDGET_US;
+
+	while (flmem_clock_cpu_ns() < end)
+		;
+}
+
+static bool look_slowly(struct slow *slow, unsigned looks)
+{
+	const struct flmem_peek_source source = {
+		.page_bytes = IMAGE_PAGE,
+		.each = each_slowly,
+		.read = read_slowly,
+		.context = slow,
+	};
+	FLMEM_AUTO_PEEK struct flmem_peek *peek = flmem_peek_new(&source);
+	const struct flmem_glibc_space space =
+		image_space(slow->image, slow->image->layout->minor, peek);
+	struct flmem_glibc_damage damage;
+
+	slow->reads = 0;
+	return flmem_glibc_is_damaged(&space, SHORT_BUDGET_US, looks, &damage);
+}
+
+static void a_busy_machine_hides_no_damage(void **state)
+{
+	struct listed listed = make(flmem_glibc_layouts);
+	struct slow slow = {.image = listed.image, .quick = UINT_MAX, .wait = be_preempted};
+	unsigned first;
+
+	(void)state;
+	/* A block that another list has, too. */
+	for (uint64_t end = 0; end < 16; end += 8)
+		image_put(listed.image, IMAGE_DATA, bin_at(listed.image) + 16 * LATE_BIN + end,
+			  image_start[IMAGE_BRK] + listed.offset[1]);
+	assert_true(look_slowly(&slow, 1));
+	first = slow.reads;
+	slow.quick = 0;
+	assert_true(look_slowly(&slow, 1));
+	/* Damage that no further look comes to is still there. */
+	slow.quick = first;
+	slow.wait = compute;
+	budgets = 6;
+	assert_true(look_slowly(&slow, 2));
+	assert_true(slow.reads > first);
+	/* But nothing is damaged because the time was short. */
+	slow.quick = 0;
+	budgets = 2;
+	assert_false(look_slowly(&slow, 2));
+	free(listed.image);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -280,6 +369,7 @@ int main(void)
 		cmocka_unit_test(what_is_swapped_out_or_locked_is_no_damage),
 		cmocka_unit_test(arenas_that_form_no_ring_are_damage),
 		cmocka_unit_test(what_changes_is_no_damage),
+		cmocka_unit_test(a_busy_machine_hides_no_damage),
 	};
 
 	return cmocka_run_group_tests_name("glibc_check", tests, NULL, NULL);

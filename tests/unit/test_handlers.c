@@ -29,14 +29,6 @@ struct page {
 static struct page *page;
 
 #ifdef __x86_64__
-/* flmem's own, between two looks at a thread that computes. */
-int nanosleep(const struct timespec *time, struct timespec *rest);
-int nanosleep(const struct timespec *time, struct timespec *rest)
-{
-	atomic_store(&page->looked, 1);
-	return (int)syscall(SYS_nanosleep, time, rest);
-}
-
 static void (*at_signal)(void); /* what the handler does */
 static void (*work)(void);	/* what the thread does */
 static int action_flags;
@@ -73,7 +65,7 @@ static void spin(void)
 		;
 }
 
-/* The processor is taken from flmem's looks: it waits when the first of them has been made. */
+/* It waits when flmem has looked once and found it computing. */
 static void spin_and_wait(void)
 {
 	announce();
@@ -253,6 +245,21 @@ static bool is_asleep(const struct target *target, pid_t tid)
 	return flmem_task_read_wait(&target->process, tid, &wait) == 1;
 }
 
+static const struct target *looked_at;
+
+/*
+ * flmem's own, between two looks at a thread that computes. On a busy machine the thread gets no
+ * processor for longer than flmem looks, so the next look is made when it waits.
+ */
+int nanosleep(const struct timespec *time, struct timespec *rest);
+int nanosleep(const struct timespec *time, struct timespec *rest)
+{
+	atomic_store(&page->looked, 1);
+	if (at_signal == spin_and_wait)
+		await_true(is_asleep(looked_at, page->tid));
+	return (int)syscall(SYS_nanosleep, time, rest);
+}
+
 /* What is found in a child whose second thread does `do_work`, and is asleep by then or never. */
 static bool is_found(void (*do_work)(void), void (*do_at_signal)(void), bool sleeps)
 {
@@ -274,6 +281,7 @@ static bool is_found(void (*do_work)(void), void (*do_at_signal)(void), bool sle
 	await_true(page->tid);
 	expect_borrowed(flmem_gadgets_find(&target.view, &gadgets, NULL), &(struct flmem_error){0});
 	await_true(is_asleep(&target, child) && (!sleeps || is_asleep(&target, page->tid)));
+	looked_at = &target;
 	found = flmem_handlers_find(&target.view, &gadgets, UINT64_MAX);
 	assert_true(!found || found == page->tid);
 	target_close(&target);

@@ -349,12 +349,13 @@ static void notebooks_are_checked_like_scripts(void **state)
 		     "   \"  client_memory_gc_rounds=0)  # flmem: ignore NVF-X y\"]}]}\n",
 		     NULL, &found);
 	assert_int_equal(findings_of(&found, "NVF-CLI-GC-OFF", &last), 1);
-	if (!last)
+	if (!last) {
 		fail_msg("no finding");
-	else
+	} else {
 		assert_int_equal(last->line, 6);
-	assert_string_equal(last->path, "FedAvgRecipe.client_memory_gc_rounds");
-	assert_string_equal(last->current, "0");
+		assert_string_equal(last->path, "FedAvgRecipe.client_memory_gc_rounds");
+		assert_string_equal(last->current, "0");
+	}
 	flmem_recommendations_clear(&found);
 }
 

@@ -5,8 +5,9 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 
-#define TIME_EVERY   256U
-#define LONGER_AGAIN 4U /* than for the first check: the machine may be busier by then */
+#define TIME_EVERY   64U
+#define LONGER_AGAIN 4U	 /* than for the first check: a damaged list may be longer by then */
+#define WALL_LIMIT   25U /* times the budget, where pages are read back from swap */
 
 /* Pauses between two checks. */
 static const uint64_t pauses_us[FLMEM_GLIBC_LOOKS - 1] = {200, 2000, 10000, 60000};
@@ -15,15 +16,31 @@ static const uint64_t pauses_us[FLMEM_GLIBC_LOOKS - 1] = {200, 2000, 10000, 6000
 struct look {
 	const struct flmem_glibc_space *space;
 	const struct flmem_glibc *glibc;
-	uint64_t budget_ns, deadline_ns;
+	uint64_t budget_ns, cpu_deadline_ns, deadline_ns;
 	size_t steps;
 	unsigned looks;
+	bool late; /* not all lists were seen */
 	struct flmem_glibc_damage *damage;
 };
 
+static void start_budget(struct look *look, uint64_t budget_ns)
+{
+	look->late = false;
+	look->cpu_deadline_ns = flmem_clock_cpu_ns() + budget_ns;
+	look->deadline_ns = flmem_clock_ns() + WALL_LIMIT * budget_ns;
+}
+
+/* In processor time: on a busy machine a check must not pass because it had no time to look. */
 static bool is_check_late(struct look *look)
 {
-	return ++look->steps % TIME_EVERY == 0 && flmem_clock_ns() >= look->deadline_ns;
+	look->late = look->late || flmem_clock_cpu_ns() >= look->cpu_deadline_ns ||
+		     flmem_clock_ns() >= look->deadline_ns;
+	return look->late;
+}
+
+static bool is_step_late(struct look *look)
+{
+	return ++look->steps % TIME_EVERY == 0 && is_check_late(look);
 }
 
 static bool report_damage(const struct look *look, uint64_t chunk, uint64_t word, const char *what)
@@ -56,7 +73,7 @@ static bool check_bin(struct look *look, uint64_t head)
 
 		if (judge_link(look, chunk, rc, &link))
 			return true;
-		if (rc || is_check_late(look))
+		if (rc || is_step_late(look))
 			return false;
 		previous = chunk;
 		chunk = link.next;
@@ -80,7 +97,7 @@ static bool check_fastbin(struct look *look, uint64_t first, uint64_t size)
 					   &link);
 		if (judge_link(look, chunk, rc, &link))
 			return true;
-		if (rc || is_check_late(look))
+		if (rc || is_step_late(look))
 			return false;
 		chunk = link.next;
 	}
@@ -92,7 +109,7 @@ static bool check_arena(struct look *look, const struct flmem_glibc_arena *arena
 	for (unsigned i = 0; i < FLMEM_GLIBC_FASTBINS; i++)
 		if (check_fastbin(look, arena->fastbins[i], flmem_glibc_fast_size(i)))
 			return true;
-	for (unsigned i = 0; i < FLMEM_GLIBC_BINS; i++)
+	for (unsigned i = 0; i < FLMEM_GLIBC_BINS && !is_step_late(look); i++)
 		if (check_bin(look, flmem_glibc_bin_head(look->glibc->layout, arena->address, i)))
 			return true;
 	return false;
@@ -104,7 +121,7 @@ static bool check_arenas(struct look *look, size_t *index)
 	for (; *index < look->glibc->arena_count; ++*index) {
 		struct flmem_glibc_arena arena;
 
-		if (flmem_clock_ns() >= look->deadline_ns)
+		if (is_check_late(look))
 			return false;
 		if (flmem_glibc_arena_read(look->space, look->glibc, *index, &arena) &&
 		    !arena.locked && check_arena(look, &arena))
@@ -118,7 +135,7 @@ static bool is_same_damage(const struct flmem_glibc_damage *a, const struct flme
 	return a->address == b->address && a->word == b->word && a->what == b->what;
 }
 
-/* Whether all further checks of the arena find the same damage. */
+/* Whether all further checks of the arena that see all of it find the same damage. */
 static bool is_damage_stable(const struct look *look, size_t index)
 {
 	const struct flmem_glibc_damage before = *look->damage;
@@ -130,10 +147,12 @@ static bool is_damage_stable(const struct look *look, size_t index)
 
 		flmem_clock_sleep_us(pauses_us[i]);
 		flmem_peek_forget(look->space->peek);
-		next.deadline_ns = flmem_clock_ns() + LONGER_AGAIN * look->budget_ns;
+		start_budget(&next, LONGER_AGAIN * look->budget_ns);
 		next.damage = &again;
 		if (!flmem_glibc_arena_read(look->space, look->glibc, index, &arena) ||
-		    arena.locked || !check_arena(&next, &arena) || !is_same_damage(&before, &again))
+		    arena.locked)
+			return false;
+		if (check_arena(&next, &arena) ? !is_same_damage(&before, &again) : !next.late)
 			return false;
 	}
 	return true;
@@ -166,13 +185,13 @@ bool flmem_glibc_is_damaged(const struct flmem_glibc_space *space, uint64_t budg
 		.space = space,
 		.glibc = &glibc,
 		.budget_ns = 1000 * budget_us,
-		.deadline_ns = flmem_clock_ns() + 1000 * budget_us,
 		.looks = looks < FLMEM_GLIBC_LOOKS ? looks : FLMEM_GLIBC_LOOKS,
 		.damage = &damage,
 	};
 	const char *why;
 	bool damaged = false;
 
+	start_budget(&look, look.budget_ns);
 	/* The lists of a newer release are unknown. */
 	if (space->minor > flmem_glibc_layouts->minor)
 		return false;
