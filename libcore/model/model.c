@@ -88,7 +88,7 @@ static int add_below(int dirfd, const char *folder, const char *name, struct flm
 
 	if (asprintf(&path, "%s/%s", folder, name) < 0) {
 		path = NULL;
-		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+		return flmem_error_nomem(err, "cannot read '%s'", folder);
 	}
 	return add_file(dirfd, name, path, tensors, err);
 }
@@ -208,7 +208,7 @@ static int fill(const char *name, const struct flmem_tensors *tensors,
 	char *copy = strdup(name);
 
 	if (!copy)
-		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+		return flmem_error_nomem(err, "cannot hold the name '%s'", name);
 	*ret_model = (struct flmem_model){
 		.name = copy,
 		.dtype = !tensors->counted ? NULL

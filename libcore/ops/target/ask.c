@@ -68,7 +68,7 @@ int flmem_ask_allocator(const struct flmem_view *view, const struct flmem_alloca
 	int rc;
 
 	if (!runs)
-		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+		return flmem_error_nomem(err, "cannot query the allocator");
 	rc = run_first_query(view, found, options, &runs[0], &query, err);
 	add_query_time(asked, &runs[0]);
 	if (rc)
