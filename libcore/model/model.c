@@ -31,22 +31,6 @@ static const struct file_kind {
 	{".ckpt", flmem_checkpoint_add},
 };
 
-const char *flmem_dtype_name(size_t index)
-{
-	for (size_t i = 0; flmem_dtypes[i].name; i++)
-		if (i == index)
-			return flmem_dtypes[i].name;
-	return NULL;
-}
-
-const char *flmem_model_name(size_t index)
-{
-	for (size_t i = 0; flmem_known_models[i].name; i++)
-		if (i == index)
-			return flmem_known_models[i].name;
-	return NULL;
-}
-
 void flmem_model_clear(struct flmem_model *model)
 {
 	free(model->name);

@@ -56,7 +56,8 @@ static bool requested_arenas(const struct flmem_process_report *process, uint64_
 	return value && flmem_glibc_arena_max_parse(value, ret_arenas);
 }
 
-bool flmem_live_arena_limit(const struct flmem_process_report *process, uint64_t *ret_arenas)
+/* The limit of glibc's arenas that its settings make effective; false when there is none. */
+static bool effective_arena_limit(const struct flmem_process_report *process, uint64_t *ret_arenas)
 {
 	return flmem_glibc_arena_max_find(flmem_live_setting(process, "MALLOC_ARENA_MAX"),
 					  flmem_live_setting(process, "GLIBC_TUNABLES"),
@@ -88,7 +89,7 @@ static bool is_unlimited(const struct flmem_process_report *process)
 
 	return process->role && !process->settings_unknown &&
 	       malloc_is(process, FLMEM_ALLOCATOR_GLIBC) &&
-	       !flmem_live_arena_limit(process, &arenas);
+	       !effective_arena_limit(process, &arenas);
 }
 
 static void put_arenas(const struct flmem_process_report *process, struct flmem_live_remark *remark)
