@@ -204,7 +204,7 @@ static int print_json(const struct flmem_aggregate_result *result, struct flmem_
 	char *text = flmem_report_aggregate_json(result);
 
 	if (!text)
-		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+		return flmem_error_nomem(err, "cannot print the report");
 	fputs(text, stdout);
 	free(text);
 	return 0;

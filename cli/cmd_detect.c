@@ -34,11 +34,11 @@ static bool put_json(char *text)
 	return true;
 }
 
-static int out_of_memory(const struct cmd *cmd)
+static int fail_report_nomem(const struct cmd *cmd)
 {
 	struct flmem_error err = {0};
 
-	flmem_error_set(&err, FLMEM_EFAILED, 0, "out of memory");
+	flmem_error_nomem(&err, "cannot print the report");
 	return cmd_fail(cmd, false, &err);
 }
 
@@ -55,7 +55,7 @@ static int report_host(const struct cmd *cmd, bool json)
 	else
 		print_host(&host, stdout);
 	flmem_host_report_clear(&host);
-	return printed ? 0 : out_of_memory(cmd);
+	return printed ? 0 : fail_report_nomem(cmd);
 }
 
 /* Reads that failed, one line each on stderr; `code` is that of the last one. */
@@ -159,7 +159,7 @@ static int report_targets(const struct cmd *cmd, const struct detect_options *op
 	rc = targets_are_explicit(&options->targets) ? report_failures(cmd, &report)
 						     : report_skipped(cmd, &report);
 	flmem_detect_report_clear(&report);
-	return printed ? flmem_code_exit_status(rc) : out_of_memory(cmd);
+	return printed ? flmem_code_exit_status(rc) : fail_report_nomem(cmd);
 }
 
 static int run_detect(const struct cmd *cmd, void *options, const struct opt_rest *rest)

@@ -62,7 +62,7 @@ static int make_env_text(const struct env_options *options, bool json, char **re
 	role_print_problems("env", &settings);
 	if (json) {
 		*ret_text = flmem_report_settings_json(&settings);
-		rc = *ret_text ? 0 : flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+		rc = *ret_text ? 0 : flmem_error_nomem(err, "cannot print the settings");
 	} else {
 		rc = flmem_settings_print(&settings, format, options->explain, ret_text, err);
 	}

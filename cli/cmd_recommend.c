@@ -145,7 +145,7 @@ static int put_text(const struct cmd *cmd, char *text)
 		free(text);
 		return 0;
 	}
-	flmem_error_set(&err, FLMEM_EFAILED, 0, "out of memory");
+	flmem_error_nomem(&err, "cannot print the report");
 	return cmd_fail(cmd, false, &err);
 }
 

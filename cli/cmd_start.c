@@ -212,7 +212,7 @@ static int print_dry_run(const struct start *start, bool json, char *const *argv
 	if (json) {
 		text = flmem_report_start_json(&start->settings, argv,
 					       start->proof.program ? &start->proof : NULL);
-		rc = text ? 0 : flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+		rc = text ? 0 : flmem_error_nomem(err, "cannot print the settings");
 	} else {
 		if (start->proof.program)
 			printf("# verified: jemalloc serves malloc in %s\n", start->proof.program);

@@ -24,8 +24,6 @@ extern const struct help_topic help_topics[];
 
 int help_overview(FILE *out);
 int help_command(const struct cmd *cmd, FILE *out);
-int help_exit_codes(FILE *out);
-int help_conditions(FILE *out);
 
 /* "PID", "server|client": the placeholder of the option's value, "" for a flag. */
 void help_option_value(const struct opt *o, char *out, size_t size);

@@ -144,7 +144,7 @@ static int report_plan(const struct cmd *cmd, const struct flmem_plan_request *r
 	}
 	text = flmem_report_plan_json(request, plan);
 	if (!text) {
-		flmem_error_set(&err, FLMEM_EFAILED, 0, "out of memory");
+		flmem_error_nomem(&err, "cannot print the plan");
 		return cmd_fail(cmd, false, &err);
 	}
 	fputs(text, stdout);

@@ -46,7 +46,7 @@ static int json_finish(void *state, const struct flmem_watch_summary *summary,
 {
 	(void)state;
 	if (!print_json(flmem_report_watch_summary_json(summary, advice)))
-		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+		return flmem_error_nomem(err, "cannot print the summary");
 	return 0;
 }
 

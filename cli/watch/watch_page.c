@@ -61,7 +61,7 @@ int watch_output_page(const char *path, struct watch_output *ret_output, struct 
 		return flmem_error_prefix(err, rc, "--report");
 	report = calloc(1, sizeof(*report));
 	if (!report)
-		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+		return flmem_error_nomem(err, "cannot prepare the page '%s'", path);
 	report->path = path;
 	rc = flmem_watch_page_new(&report->page, err);
 	if (rc) {

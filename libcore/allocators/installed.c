@@ -19,7 +19,8 @@
 #define OWN_MACHINE EM_AARCH64
 #endif
 
-const char *const flmem_library_directories[] = {
+/* Where distributions, conda images and local builds put libraries; ends in NULL. */
+static const char *const library_directories[] = {
 	"/usr/lib/" FLMEM_MULTIARCH,
 	"/usr/lib64",
 	"/usr/local/lib",
@@ -208,7 +209,7 @@ static int search_directories(struct search *search)
 	int rc = 0;
 
 	add_environment_directories(&list);
-	for (const char *const *d = flmem_library_directories; *d; d++)
+	for (const char *const *d = library_directories; *d; d++)
 		add_directory(&list, *d, strlen(*d));
 	add_cache_directories(search->rootfd, &list);
 	search->room = list.count * FLMEM_ARRAY_SIZE(names);

@@ -23,9 +23,6 @@
 #error "flmem runs on x86-64 and aarch64"
 #endif
 
-/* Where distributions, conda images and local builds put libraries; ends in NULL. */
-extern const char *const flmem_library_directories[];
-
 /*
  * All libraries found, the preferred one of each kind first. `rootfd` is "/" or a directory that
  * looks like it; release with flmem_installed_free().

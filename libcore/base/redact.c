@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/redact.h"
 
+#include <stdbool.h>
 #include <string.h>
 #include <strings.h>
 
@@ -53,7 +54,8 @@ struct redaction {
 	bool behind_blank; /* or at the start */
 };
 
-bool flmem_redact_is_secret_name(const char *name, size_t length)
+/* True when a variable, option or key of this name holds a secret ("HF_TOKEN", "--api-key"). */
+static bool is_secret_name(const char *name, size_t length)
 {
 	return flmem_secrecy_of_name(name, length) != FLMEM_SECRECY_NONE;
 }
@@ -258,7 +260,8 @@ static void put_name(struct redaction *r, size_t length)
 	redact_address(r);
 }
 
-void flmem_redact_text(const char *text, struct flmem_buf *out)
+/* Appends one word or value without its secrets: URLs with a user, NAME=secret, known tokens. */
+static void redact_text(const char *text, struct flmem_buf *out)
 {
 	static const char pem[] = "-----BEGIN";
 	struct redaction r = {.text = text, .out = out, .behind_blank = true};
@@ -289,10 +292,10 @@ void flmem_redact_text(const char *text, struct flmem_buf *out)
 
 void flmem_redact_variable(const char *name, const char *value, struct flmem_buf *out)
 {
-	if (*value && flmem_redact_is_secret_name(name, strlen(name)))
+	if (*value && is_secret_name(name, strlen(name)))
 		flmem_buf_puts(out, FLMEM_REDACTED);
 	else
-		flmem_redact_text(value, out);
+		redact_text(value, out);
 }
 
 /* State from the previous words that decides about the next one. */
@@ -354,7 +357,7 @@ static struct expectation update_state(const char *word, const char *option, str
 static void redact_word(const char *word, const char *option, struct flmem_buf *out)
 {
 	if (!option || !word[strlen(option)]) {
-		flmem_redact_text(word, out);
+		redact_text(word, out);
 		return;
 	}
 	flmem_buf_puts(out, option);

@@ -8,19 +8,12 @@
  * be able to join as that site. In doubt a rule hides too much.
  */
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/buf.h"
 
 /* Printed instead of a secret. */
 #define FLMEM_REDACTED "<redacted>"
-
-/* True when a variable, option or key of this name holds a secret ("HF_TOKEN", "--api-key"). */
-bool flmem_redact_is_secret_name(const char *name, size_t length);
-
-/* Appends one word or value without its secrets: URLs with a user, NAME=secret, known tokens. */
-void flmem_redact_text(const char *text, struct flmem_buf *out);
 
 /* Appends the value of a variable, or only FLMEM_REDACTED when its name is that of a secret. */
 void flmem_redact_variable(const char *name, const char *value, struct flmem_buf *out);

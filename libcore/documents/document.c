@@ -57,7 +57,7 @@ void *flmem_cursor_take(struct flmem_cursor *cursor, size_t size)
 	void *taken = add_block(cursor->document, size);
 
 	if (!taken)
-		cursor->code = flmem_error_set(cursor->err, FLMEM_EFAILED, 0, "out of memory");
+		cursor->code = flmem_error_nomem(cursor->err, "cannot hold the document");
 	return taken;
 }
 

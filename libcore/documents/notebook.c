@@ -19,10 +19,10 @@ struct notebook {
 	size_t line_count;
 };
 
-static int out_of_memory(struct notebook *notebook)
+static int notebook_nomem(struct notebook *notebook)
 {
-	return notebook->cursor->code =
-		       flmem_error_set(notebook->cursor->err, FLMEM_EFAILED, 0, "out of memory");
+	return notebook->cursor->code = flmem_error_nomem(notebook->cursor->err,
+							  "cannot hold the code of the notebook");
 }
 
 /* Cells whose first line is one of these magic commands hold Python. */
@@ -56,7 +56,7 @@ static int add_line(struct notebook *notebook, unsigned line)
 		grown = reallocarray(grown, notebook->line_count ? notebook->line_count * 2 : 1,
 				     sizeof(*grown));
 	if (!grown)
-		return out_of_memory(notebook);
+		return notebook_nomem(notebook);
 	notebook->lines = grown;
 	grown[notebook->line_count++] = line;
 	return 0;
@@ -95,7 +95,7 @@ static int add_part(struct notebook *notebook)
 		grown = reallocarray(grown, notebook->part_count ? notebook->part_count * 2 : 1,
 				     sizeof(*grown));
 	if (!grown)
-		return out_of_memory(notebook);
+		return notebook_nomem(notebook);
 	notebook->parts = grown;
 	grown[notebook->part_count++] = (struct flmem_python_part){
 		.at = notebook->code.length, .line = (unsigned)notebook->line_count + 1};
@@ -138,7 +138,7 @@ static int add_cells(struct notebook *notebook, const struct flmem_node *root)
 	for (cell = cells->first; cell && !rc; cell = cell->next)
 		rc = add_cell(notebook, cell);
 	flmem_buf_putc(&notebook->code, '\0');
-	return rc ? rc : notebook->code.failed ? out_of_memory(notebook) : 0;
+	return rc ? rc : notebook->code.failed ? notebook_nomem(notebook) : 0;
 }
 
 static unsigned line_of(const struct notebook *notebook, unsigned line)

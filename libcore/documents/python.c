@@ -3,11 +3,6 @@
 
 #include <string.h>
 
-void flmem_python_init(struct flmem_python *python, const char *text)
-{
-	*python = (struct flmem_python){.text = text, .line = 1};
-}
-
 static bool is_name_start(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c & 0x80);
@@ -136,17 +131,6 @@ bool flmem_python_is(const struct flmem_python_word *word, const char *text)
 {
 	return (word->kind == FLMEM_PYTHON_NAME || word->kind == FLMEM_PYTHON_MARK) &&
 	       equals_text(word->text, word->place.end - word->place.start, text);
-}
-
-bool flmem_python_is_string(const struct flmem_python_word *word, const char *content)
-{
-	size_t length = word->place.end - word->place.start, prefix;
-
-	if (word->kind != FLMEM_PYTHON_STRING)
-		return false;
-	prefix = strcspn(word->text, "\"'");
-	return length >= prefix + 2 &&
-	       equals_text(word->text + prefix + 1, length - prefix - 2, content);
 }
 
 void flmem_python_start(struct flmem_python_reader *reader,

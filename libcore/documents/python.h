@@ -55,8 +55,6 @@ struct flmem_python_reader {
 /* Longest dotted name that is read; longer ones are read as "". */
 #define FLMEM_PYTHON_DOTTED_MAX 256
 
-void flmem_python_init(struct flmem_python *python, const char *text);
-
 void flmem_python_start(struct flmem_python_reader *reader,
 			const struct flmem_python_source *source, size_t part);
 
@@ -79,8 +77,5 @@ struct flmem_python_word flmem_python_next(struct flmem_python *python);
 
 /* Whether the word is a name or a mark with this text. */
 bool flmem_python_is(const struct flmem_python_word *word, const char *text);
-
-/* Whether the word is a plain string ('text' or "text", any prefix) of this content. */
-bool flmem_python_is_string(const struct flmem_python_word *word, const char *content);
 
 #endif

@@ -35,8 +35,7 @@ static int add_row(struct flmem_cursor *cursor, struct flmem_python_bindings *bi
 		grown = reallocarray(grown, bindings->count ? bindings->count * 2 : 1,
 				     sizeof(*grown));
 	if (!grown)
-		return cursor->code =
-			       flmem_error_set(cursor->err, FLMEM_EFAILED, 0, "out of memory");
+		return cursor->code = flmem_error_nomem(cursor->err, "cannot hold the imports");
 	bindings->rows = grown;
 	grown[bindings->count++] = *row;
 	return 0;

@@ -293,7 +293,7 @@ int flmem_yaml_read(struct flmem_cursor *cursor)
 	document->root->kind = FLMEM_NODE_LIST;
 	document->root->place.end = cursor->length;
 	if (!yaml_parser_initialize(&parser))
-		return flmem_error_set(cursor->err, FLMEM_EFAILED, 0, "out of memory");
+		return flmem_error_nomem(cursor->err, "cannot read the document");
 	if (flmem_cursor_looks_at(cursor, "\xef\xbb\xbf")) /* libyaml does not count it */
 		flmem_cursor_step(cursor, 3);
 	yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);

@@ -157,7 +157,7 @@ struct flmem_image *flmem_image_cache_get(struct flmem_image_cache *cache,
 	if (!entry) {
 		entry = new_entry(cache, module->map);
 		if (!entry) {
-			*ret_why = "out of memory";
+			*ret_why = "flmem is out of memory";
 			return NULL;
 		}
 	}

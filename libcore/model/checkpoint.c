@@ -150,7 +150,7 @@ static int read_directory(int fd, const char *path, const struct directory *dire
 	if (directory->bytes > DIRECTORY_MAX)
 		return damaged_archive(path, "its directory exceeds the size limit", err);
 	if (!flmem_buf_reserve(bytes, (size_t)directory->bytes))
-		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+		return flmem_error_nomem(err, "cannot read the directory of '%s'", path);
 	if (!flmem_io_read_at(fd, directory->offset, bytes->data, (size_t)directory->bytes))
 		return flmem_error_set(err, FLMEM_EFAILED, 0, "'%s' changed while it was read",
 				       path);

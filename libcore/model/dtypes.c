@@ -3,7 +3,7 @@
 
 #include "model/tensors.h"
 
-const struct flmem_dtype flmem_dtypes[] = {
+static const struct flmem_dtype dtypes[] = {
 	{"fp32", "F32", 32, 17},
 	{"fp16", "F16", 16, 13},
 	{"bf16", "BF16", 16, 14},
@@ -31,7 +31,7 @@ const struct flmem_dtype flmem_dtypes[] = {
 
 const struct flmem_dtype *flmem_dtype_find(const char *name)
 {
-	for (const struct flmem_dtype *d = flmem_dtypes; d->name; d++)
+	for (const struct flmem_dtype *d = dtypes; d->name; d++)
 		if (strcmp(d->name, name) == 0 || strcmp(d->stored, name) == 0)
 			return d;
 	return NULL;

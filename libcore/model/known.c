@@ -7,7 +7,7 @@
 #define LAYER_TENSORS 9U /* four of attention, three of the feed-forward part, two norms */
 
 /* As in the models' own config.json. */
-const struct flmem_known_model flmem_known_models[] = {
+static const struct flmem_known_model known_models[] = {
 	{"llama-3.1-8b", 32, 4096, 14336, 1024, 128256, false, "bf16"},
 	{"llama-3.1-70b", 80, 8192, 28672, 1024, 128256, false, "bf16"},
 	{"llama-3.1-405b", 126, 16384, 53248, 1024, 128256, false, "bf16"},
@@ -18,7 +18,7 @@ const struct flmem_known_model flmem_known_models[] = {
 
 const struct flmem_known_model *flmem_known_model_find(const char *name)
 {
-	for (const struct flmem_known_model *m = flmem_known_models; m->name; m++)
+	for (const struct flmem_known_model *m = known_models; m->name; m++)
 		if (strcasecmp(m->name, name) == 0)
 			return m;
 	return NULL;

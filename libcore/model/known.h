@@ -17,8 +17,6 @@ struct flmem_known_model {
 	const char *dtype; /* of the published weights */
 };
 
-extern const struct flmem_known_model flmem_known_models[]; /* ends in a row without a name */
-
 /* Finds a model by name, ignoring case; NULL for none. */
 const struct flmem_known_model *flmem_known_model_find(const char *name);
 

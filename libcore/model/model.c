@@ -31,22 +31,6 @@ static const struct file_kind {
 	{".ckpt", flmem_checkpoint_add},
 };
 
-const char *flmem_dtype_name(size_t index)
-{
-	for (size_t i = 0; flmem_dtypes[i].name; i++)
-		if (i == index)
-			return flmem_dtypes[i].name;
-	return NULL;
-}
-
-const char *flmem_model_name(size_t index)
-{
-	for (size_t i = 0; flmem_known_models[i].name; i++)
-		if (i == index)
-			return flmem_known_models[i].name;
-	return NULL;
-}
-
 void flmem_model_clear(struct flmem_model *model)
 {
 	free(model->name);
@@ -88,7 +72,7 @@ static int add_below(int dirfd, const char *folder, const char *name, struct flm
 
 	if (asprintf(&path, "%s/%s", folder, name) < 0) {
 		path = NULL;
-		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+		return flmem_error_nomem(err, "cannot read '%s'", folder);
 	}
 	return add_file(dirfd, name, path, tensors, err);
 }
@@ -208,7 +192,7 @@ static int fill(const char *name, const struct flmem_tensors *tensors,
 	char *copy = strdup(name);
 
 	if (!copy)
-		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+		return flmem_error_nomem(err, "cannot hold the name '%s'", name);
 	*ret_model = (struct flmem_model){
 		.name = copy,
 		.dtype = !tensors->counted ? NULL

@@ -22,8 +22,6 @@ struct flmem_dtype {
 	unsigned order; /* the format's own writer puts tensors of a higher one first */
 };
 
-extern const struct flmem_dtype flmem_dtypes[]; /* ends in a row without a name */
-
 /* Finds a type by either name; NULL for none. */
 const struct flmem_dtype *flmem_dtype_find(const char *name);
 

@@ -56,7 +56,8 @@ static bool requested_arenas(const struct flmem_process_report *process, uint64_
 	return value && flmem_glibc_arena_max_parse(value, ret_arenas);
 }
 
-bool flmem_live_arena_limit(const struct flmem_process_report *process, uint64_t *ret_arenas)
+/* The limit of glibc's arenas that its settings make effective; false when there is none. */
+static bool effective_arena_limit(const struct flmem_process_report *process, uint64_t *ret_arenas)
 {
 	return flmem_glibc_arena_max_find(flmem_live_setting(process, "MALLOC_ARENA_MAX"),
 					  flmem_live_setting(process, "GLIBC_TUNABLES"),
@@ -88,7 +89,7 @@ static bool is_unlimited(const struct flmem_process_report *process)
 
 	return process->role && !process->settings_unknown &&
 	       malloc_is(process, FLMEM_ALLOCATOR_GLIBC) &&
-	       !flmem_live_arena_limit(process, &arenas);
+	       !effective_arena_limit(process, &arenas);
 }
 
 static void put_arenas(const struct flmem_process_report *process, struct flmem_live_remark *remark)
@@ -389,7 +390,7 @@ int flmem_live_finding_add(const struct flmem_rule *rule, const struct flmem_fin
 	if (fill_live_finding(&finding, place, remark) && flmem_findings_add(found, &finding))
 		return 0;
 	flmem_finding_clear(&finding);
-	return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	return flmem_error_nomem(err, "cannot hold the finding of %s", rule->id);
 }
 
 int flmem_live_rules_run(const struct flmem_live_table *table,

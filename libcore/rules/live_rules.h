@@ -49,9 +49,6 @@ extern const struct flmem_live_table flmem_live_rules;
 /* The value of a setting that the process was started with; NULL: not set, or not readable. */
 const char *flmem_live_setting(const struct flmem_process_report *process, const char *name);
 
-/* The limit of glibc's arenas that its settings make effective; false when there is none. */
-bool flmem_live_arena_limit(const struct flmem_process_report *process, uint64_t *ret_arenas);
-
 /* The allocator that serves plain malloc; NULL when it is not known. */
 const struct flmem_allocator_report *flmem_live_malloc(const struct flmem_process_report *process);
 

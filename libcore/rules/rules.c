@@ -316,7 +316,7 @@ int flmem_rules_run(const struct flmem_rule_table *table, const struct flmem_bun
 	struct flmem_check check = {.bundle = bundle, .release = *release, .found = found};
 
 	run_table(&check, table);
-	return check.failed ? flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory") : 0;
+	return check.failed ? flmem_error_nomem(err, "cannot hold the findings") : 0;
 }
 
 const char *flmem_severity_name(enum flmem_severity severity)

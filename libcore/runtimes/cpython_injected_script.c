@@ -31,7 +31,9 @@ static int make_text(const struct flmem_cpython_session *session, size_t output_
 	flmem_buf_reset(&injected->text);
 	flmem_cpython_source_wrap_start(&session->call->code, injected->cookie, output_max,
 					&injected->text, ret_address_at);
-	return injected->text.failed ? flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory") : 0;
+	return injected->text.failed
+		       ? flmem_error_nomem(err, "cannot hold the code for the interpreter")
+		       : 0;
 }
 
 static void write_address(struct flmem_cpython_injected *injected, size_t address_at)

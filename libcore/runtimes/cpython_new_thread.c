@@ -110,7 +110,7 @@ static int fill_area(const struct flmem_cpython_session *session, const unsigned
 	flmem_cpython_source_wrap(&session->call->code, cookie, FLMEM_CPYTHON_OUTPUT_MAX, area,
 				  &chain->area.address_at);
 	if (area->failed)
-		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+		return flmem_error_nomem(err, "cannot hold the code for the interpreter");
 	chain->area.bytes = (unsigned char *)area->data;
 	chain->area.length = area->length;
 	chain->area.writes_address = true;

@@ -161,7 +161,7 @@ int flmem_nvml_open(struct flmem_nvml **ret_nvml, struct flmem_error *err)
 	int rc;
 
 	if (!nvml)
-		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+		return flmem_error_nomem(err, "cannot open NVML");
 	rc = load_library(nvml, err);
 	if (!rc)
 		rc = start_library(nvml, err);
@@ -233,7 +233,7 @@ int flmem_nvml_gpus(struct flmem_nvml *nvml, struct flmem_gpu **ret_gpus, size_t
 		gpus = NULL;
 	}
 	if (!gpus)
-		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+		return flmem_error_nomem(err, "cannot list the GPUs");
 	*ret_gpus = gpus;
 	*ret_count = count;
 	return 0;

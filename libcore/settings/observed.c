@@ -2,6 +2,7 @@
 #include "settings/observed.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,7 +36,8 @@ static const struct observed observed[] = {
 	{"GOGC", false},
 };
 
-bool flmem_setting_is_observed(const char *name, size_t length)
+/* True for a variable that configures the memory of an allocator, runtime or framework. */
+static bool is_observed_setting(const char *name, size_t length)
 {
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(observed); i++) {
 		size_t needed = strlen(observed[i].name);
@@ -98,7 +100,7 @@ int flmem_settings_observe(const struct flmem_argv_env *environment,
 		size_t length = strcspn(word, "=");
 
 		/* Like getenv(3), keep the first of a name. */
-		if (word[length] && flmem_setting_is_observed(word, length) &&
+		if (word[length] && is_observed_setting(word, length) &&
 		    !has_setting(&gathered, word, length))
 			rc = add_observed_variable(&gathered, word, length);
 	}

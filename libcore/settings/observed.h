@@ -4,15 +4,11 @@
 
 /* The memory and framework settings that a process was started with. */
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include <flmem/process_report.h>
 
 struct flmem_argv_env;
-
-/* True for a variable that configures the memory of an allocator, runtime or framework. */
-bool flmem_setting_is_observed(const char *name, size_t length);
 
 /*
  * Selects them from an environment, each name once, in the order of the environment, secrets

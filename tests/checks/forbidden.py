@@ -18,6 +18,9 @@ RULES = (
     (("libcore/",), (), r"fprintf\s*\(\s*std(?:err|out)\b.*|fputs", "the library never prints"),
 )
 
+# A failed allocation has one error, which names what could not be done and carries ENOMEM.
+NO_MEMORY = re.compile(r'\bflmem_error_set\s*\([^;]*?(?:"(?:flmem is )?out of memory"|,\s*ENOMEM\s*,)')
+
 NOISE = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.S)
 
 
@@ -26,20 +29,33 @@ def code(source):
     return NOISE.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), source)
 
 
+def calls(name, source):
+    lines = code(source).split("\n")
+    for where, but_not, words, advice in RULES:
+        if not name.startswith(where) or (but_not and name.startswith(but_not)):
+            continue
+        call = re.compile(rf"(?<![\w.>])({words})\s*\(")
+        for number, line in enumerate(lines, 1):
+            match = call.search(line)
+            if match:
+                yield f"{name}:{number}: {match.group(1)}: {advice}"
+
+
+def no_memory(name, source):
+    if not name.startswith(("cli/", "libcore/")):
+        return
+    for match in NO_MEMORY.finditer(source):
+        line = source.count("\n", 0, match.start()) + 1
+        yield f"{name}:{line}: a failed allocation: use flmem_error_nomem()"
+
+
 def main():
     top = tree.root()
     names = [n for n in tree.sources(top, ".c", ".h") if n.startswith(("cli/", "libcore/", "tests/"))]
     findings = []
     for name in names:
-        lines = code(tree.text(top, name)).split("\n")
-        for where, but_not, words, advice in RULES:
-            if not name.startswith(where) or (but_not and name.startswith(but_not)):
-                continue
-            call = re.compile(rf"(?<![\w.>])({words})\s*\(")
-            for number, line in enumerate(lines, 1):
-                match = call.search(line)
-                if match:
-                    findings.append(f"{name}:{number}: {match.group(1)}: {advice}")
+        source = tree.text(top, name)
+        findings += [*calls(name, source), *no_memory(name, source)]
     tree.finish(findings, len(names))
 
 

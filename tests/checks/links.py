@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-No object of libcore/ uses a symbol that a directory above it defines: links.py ROOT BUILD
+What the symbols of the objects show: links.py ROOT BUILD
 
-layers.py reads includes; a declaration that is repeated by hand would escape it.
+- No object of libcore/ uses a symbol that a directory above it defines. layers.py reads includes; a
+  declaration that is repeated by hand would escape it.
+- A function or table with external linkage is used by another object, tests included; else it is
+  static or dead. One that only tests use is dead as well.
 """
 import os
+import re
 import subprocess
 import sys
 
@@ -12,10 +16,16 @@ import tree
 from directories import DIRECTORIES, PRINTERS, directory_of
 
 OBJECTS = "libcore/CMakeFiles/flmem_objects.dir"
+COMMAND = "cli/CMakeFiles/flmem_cli_objects.dir"
+
+# (symbol that nothing in libcore/ or cli/ uses, why it stays)
+ALLOWED = (
+    ("flmem_cleanup_memory", "the public interface for a program's own process"),
+    ("flmem_kernels_at", "the tests compare the kernels of all instruction sets"),
+)
 
 
-def objects(build):
-    top = os.path.join(build, OBJECTS)
+def objects(top):
     for directory, _, names in os.walk(top):
         for name in names:
             if name.endswith(".o"):
@@ -23,20 +33,56 @@ def objects(build):
                 yield path, os.path.relpath(path, top)[:-len(".o")]
 
 
-def symbols(path):
-    """(those that it defines, those that it uses)"""
-    listed = subprocess.run(["nm", "-P", path], stdout=subprocess.PIPE, check=True, text=True)
-    defined, used = set(), set()
+def symbols(paths):
+    """Of each object: (those that it defines, those that it uses)"""
+    found = {path: (set(), set()) for path in paths}
+    if not found:
+        return found
+    listed = subprocess.run(["nm", "-A", "-P", *found], stdout=subprocess.PIPE, check=True, text=True)
     for line in listed.stdout.splitlines():
-        name, kind = line.split()[:2]
+        path, name, kind = line.rsplit(": ", 1)[0], *line.rsplit(": ", 1)[1].split()[:2]
         if kind == "U":
-            used.add(name)
+            found[path][1].add(name)
         elif kind.isupper():
-            defined.add(name)
-    return defined, used
+            found[path][0].add(name)
+    return found
+
+
+def tables(top, build, folder, directory):
+    """name of a source in `folder` -> the symbols of its object in `directory`"""
+    names = {path: f"{folder}/{name}" for path, name in objects(os.path.join(build, directory))}
+    # An object can outlast its source.
+    names = {path: name for path, name in names.items() if os.path.exists(os.path.join(top, name))}
+    return {names[path]: found for path, found in symbols(names).items()}
+
+
+def is_used_within(text, symbol):
+    code = re.sub(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"', "", text, flags=re.S)
+    return len(re.findall(rf"\b{symbol}\b", code)) > 1
+
+
+def used_by(paths):
+    return set().union(*(used for _, used in symbols(paths).values()))
+
+
+def unused(top, build, own):
+    """Symbols of the sources `own` that should be static, or deleted."""
+    paths = [path for path, _ in objects(build)]
+    in_tests = os.path.join(build, "tests") + os.sep
+    ours = used_by([p for p in paths if not p.startswith(in_tests)])
+    tests = used_by([p for p in paths if p.startswith(in_tests)])
+    allowed = {symbol for symbol, _ in ALLOWED}
+    for name, (defined, _) in sorted(own.items()):
+        for symbol in sorted(defined - ours):
+            within = is_used_within(tree.text(top, name), symbol)
+            if symbol not in tests and within:
+                yield f"{name}: no other file uses {symbol}: make it static"
+            elif not within and symbol not in allowed:
+                yield f"{name}: nothing uses {symbol}" + (" but tests" if symbol in tests else "")
 
 
 def finding(user, owner, symbol):
+    user, owner = user[len("libcore/"):], owner[len("libcore/"):]
     below, above = directory_of(user), directory_of(owner)
     if below == above or below in PRINTERS or above in DIRECTORIES.get(below, ()):
         return None
@@ -45,16 +91,17 @@ def finding(user, owner, symbol):
 
 def main():
     top, build = tree.root(), sys.argv[2]
-    tables = {name: symbols(path) for path, name in objects(build)
-              if os.path.exists(os.path.join(top, "libcore", name))}
-    if not tables:
+    library, command = (tables(top, build, *where)
+                        for where in (("libcore", OBJECTS), ("cli", COMMAND)))
+    if not library:
         print(f"links: no objects below {build}/{OBJECTS}: this checks nothing")
         sys.exit(1)
-    owners = {symbol: name for name, (defined, _) in tables.items() for symbol in defined}
+    owners = {symbol: name for name, (defined, _) in library.items() for symbol in defined}
     findings = [finding(user, owners[symbol], symbol)
-                for user, (_, used) in sorted(tables.items())
+                for user, (_, used) in sorted(library.items())
                 for symbol in sorted(used) if symbol in owners]
-    tree.finish([f for f in findings if f], len(tables))
+    findings += unused(top, build, {**library, **command})
+    tree.finish([f for f in findings if f], len(library) + len(command))
 
 
 main()

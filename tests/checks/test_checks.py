@@ -36,6 +36,11 @@ FAULTS = (
     ("forbidden", "tests/b.c", SPDX + "void f(char *s)\n{\n\tsprintf(s, s);\n}\n", "sprintf"),
     ("forbidden", "cli/b.c", SPDX + "void *f(void)\n{\n\treturn dlopen(0, 1);\n}\n", "flmem/plugin.h"),
     ("forbidden", "libcore/base/b.c", SPDX + "void f(void)\n{\n\texit(1);\n}\n", "exit"),
+    ("forbidden", "cli/b.c", SPDX + 'int f(void)\n{\n\treturn flmem_error_set(0, 1, 0, "out of memory");\n}\n',
+     "b.c:4: a failed allocation: use flmem_error_nomem()"),
+    ("forbidden", "cli/b.c",
+     SPDX + 'int f(void)\n{\n\treturn flmem_error_set(0, 1, ENOMEM,\n\t\t\t       "cannot");\n}\n',
+     "b.c:4: a failed allocation: use flmem_error_nomem()"),
     ("lengths", "cli/b.c", SPDX + "\n" * 600, "split it"),
     ("lengths", "cli/b.c", SPDX + "int f(void)\n{\n" + "\tg();\n" * 61 + "}\n", "61 lines in 'int f"),
     ("lengths", "cli/b.c", SPDX + "/* " + "b" * 95 + " */\n", "101 columns"),
@@ -60,9 +65,24 @@ FAULTS = (
     ("headers", "libcore/include/flmem/b.h", SPDX + "void f(int class);\n", "c++"),
 )
 
+# The same of links.py, which reads the objects of the sources of libcore/ and cli/.
+OBJECT_CLEAN = {
+    "libcore/proc/a.c": "int f(void);\nint g(void)\n{\n\treturn f();\n}\n",
+    "libcore/base/a.c": "int f(void)\n{\n\treturn 1;\n}\n",
+    "cli/a.c": "int g(void);\nstatic int (*h)(void) __attribute__((used)) = g;\n",
+}
+OBJECT_FAULTS = (
+    ("libcore/base/b.c", "int g(void);\nstatic int (*h)(void) __attribute__((used)) = g;\n",
+     "base/ may not depend on proc/"),
+    ("libcore/base/b.c", "int h(void)\n{\n\treturn 1;\n}\n", "libcore/base/b.c: nothing uses h"),
+    ("cli/b.c", "int h[1];\nint *get(void)\n{\n\treturn h;\n}\n", "cli/b.c: no other file uses h"),
+)
+OBJECTS = {"libcore": "libcore/CMakeFiles/flmem_objects.dir",
+           "cli": "cli/CMakeFiles/flmem_cli_objects.dir"}
 
-def run(check, top):
-    extra = ["cc"] if check == "headers" else []
+
+def run(check, top, *extra):
+    extra = extra or (["cc"] if check == "headers" else [])
     done = subprocess.run([sys.executable, os.path.join(HERE, check + ".py"), top, *extra],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     return done.returncode, done.stdout
@@ -76,8 +96,37 @@ def plant(top, files):
             file.write(content)
 
 
+def build(top, build_directory, files):
+    for name in files:
+        folder, below = name.split("/", 1)
+        target = os.path.join(build_directory, OBJECTS[folder], below + ".o")
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        subprocess.run(["cc", "-c", "-o", target, os.path.join(top, name)], check=True)
+
+
+def plant_objects(files):
+    with tempfile.TemporaryDirectory() as top, tempfile.TemporaryDirectory() as build_directory:
+        plant(top, files)
+        build(top, build_directory, files)
+        return run("links", top, build_directory)
+
+
+def object_failures():
+    """How many of OBJECT_FAULTS links.py does not find."""
+    status, output = plant_objects(OBJECT_CLEAN)
+    failures = 0 if status == 0 else 1
+    if failures:
+        print(f"links: the clean objects fail:\n{output}")
+    for name, content, expected in OBJECT_FAULTS:
+        status, output = plant_objects({**OBJECT_CLEAN, name: content})
+        if status != 1 or expected not in output:
+            print(f"links: '{expected}' not found in {name}; it said:\n{output}")
+            failures += 1
+    return failures
+
+
 def main():
-    failures = 0
+    failures = object_failures()
     for check, name, content, expected in FAULTS:
         with tempfile.TemporaryDirectory() as top:
             plant(top, CLEAN)
@@ -94,7 +143,7 @@ def main():
         if status != 1 or expected not in output:
             print(f"{check}: '{expected}' not found in {name}; it said:\n{output}")
             failures += 1
-    print(f"{len(FAULTS)} faults, {failures} failures")
+    print(f"{len(FAULTS) + len(OBJECT_FAULTS)} faults, {failures} failures")
     sys.exit(1 if failures else 0)
 
 

@@ -86,7 +86,7 @@ bool flmem_nvflare_is_since(const struct flmem_release *release, const char *bou
 	return release->count && !flmem_nvflare_is_before(release, bound);
 }
 
-bool flmem_nvflare_is_python(const struct flmem_input *input)
+static bool is_python_input(const struct flmem_input *input)
 {
 	return input->kind == &flmem_nvflare_python_file;
 }
@@ -99,7 +99,7 @@ const struct flmem_node *flmem_nvflare_open_args(const struct flmem_check *check
 	static const char *const keys[] = {"**", "*", POSITIONS_KNOWN};
 	const struct flmem_node *open = NULL;
 
-	if (!flmem_nvflare_is_python(check->input))
+	if (!is_python_input(check->input))
 		return NULL;
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(keys) && !open; i++)
 		open = flmem_node_get(check->args, keys[i]);
@@ -127,7 +127,7 @@ const char *flmem_nvflare_gc_name(const struct flmem_check *check, enum flmem_nv
 
 	if (known)
 		return known->intervals[side].arg;
-	return flmem_nvflare_is_python(check->input) ? NULL : "memory_gc_rounds";
+	return is_python_input(check->input) ? NULL : "memory_gc_rounds";
 }
 
 bool flmem_nvflare_gc_rounds(const struct flmem_check *check, enum flmem_nvflare_side side,
@@ -151,12 +151,6 @@ bool flmem_nvflare_gc_rounds(const struct flmem_check *check, enum flmem_nvflare
 	return true;
 }
 
-enum flmem_nvflare_side flmem_nvflare_side_of(const struct flmem_check *check)
-{
-	return check->input->kind == &flmem_nvflare_server_file ? FLMEM_NVFLARE_SERVER
-								: FLMEM_NVFLARE_CLIENT;
-}
-
 /* In Python the path of an argument begins with the class; in a job it is that of the node. */
 void flmem_nvflare_report_arg(struct flmem_check *check, const char *name,
 			      const struct flmem_node *node, struct flmem_remark remark)
@@ -164,7 +158,7 @@ void flmem_nvflare_report_arg(struct flmem_check *check, const char *name,
 	const char *class = flmem_node_string(flmem_node_get(check->subject, "path"));
 	char under_args[64], path[192];
 
-	if (flmem_nvflare_is_python(check->input) && class) {
+	if (is_python_input(check->input) && class) {
 		snprintf(path, sizeof(path), "%.100s%s%.64s", flmem_nvflare_short_name(class),
 			 node ? "." : "", node ? name : "");
 		remark.path = path;
@@ -222,7 +216,7 @@ static bool read_integer(const struct flmem_check *check, const char *name, cons
 {
 	const struct flmem_node *node = flmem_nvflare_arg(check, name);
 
-	if (!node && position && flmem_nvflare_is_python(check->input))
+	if (!node && position && is_python_input(check->input))
 		node = flmem_node_get(check->args, position);
 	*ret_absent = !node && !flmem_nvflare_open_args(check);
 	return node && flmem_node_integer(flmem_check_resolve(check->input, node), ret_value);
@@ -251,7 +245,7 @@ bool flmem_nvflare_rounds(const struct flmem_check *check, int64_t *ret_start, i
 /* The list of the parts of a file that may have rounds; NULL for a file without them. */
 static const struct flmem_node *parts_of(const struct flmem_input *input)
 {
-	bool parts = input->kind == &flmem_nvflare_server_file || flmem_nvflare_is_python(input);
+	bool parts = input->kind == &flmem_nvflare_server_file || is_python_input(input);
 
 	return parts ? flmem_node_get(input->document.root, input->kind->parts) : NULL;
 }
@@ -265,8 +259,8 @@ bool flmem_nvflare_job_rounds(const struct flmem_check *check, int64_t *ret_roun
 		const struct flmem_node *part = flmem_node_first(parts_of(input));
 
 		/* A folder may hold several scripts, each for another job. */
-		if (flmem_nvflare_is_python(input) != flmem_nvflare_is_python(check->input) ||
-		    (flmem_nvflare_is_python(input) && input != check->input))
+		if (is_python_input(input) != is_python_input(check->input) ||
+		    (is_python_input(input) && input != check->input))
 			continue;
 		for (; part; part = part->next) {
 			struct flmem_check other = *check;

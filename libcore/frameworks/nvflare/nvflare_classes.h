@@ -72,8 +72,6 @@ bool flmem_nvflare_accepts(const struct flmem_nvflare_class *known, const char *
 bool flmem_nvflare_is_before(const struct flmem_release *release, const char *bound);
 bool flmem_nvflare_is_since(const struct flmem_release *release, const char *bound);
 
-bool flmem_nvflare_is_python(const struct flmem_input *input);
-
 /* Arguments of a call in Python that are known only when it runs: "*" or "**"; NULL: none. */
 const struct flmem_node *flmem_nvflare_open_args(const struct flmem_check *check);
 
@@ -89,9 +87,6 @@ bool flmem_nvflare_is_on(const struct flmem_check *check, const char *name);
  */
 bool flmem_nvflare_gc_rounds(const struct flmem_check *check, enum flmem_nvflare_side side,
 			     int64_t *ret_rounds, const struct flmem_node **ret_node);
-
-/* The side of a file of a job. */
-enum flmem_nvflare_side flmem_nvflare_side_of(const struct flmem_check *check);
 
 /* The name of the interval's argument; NULL where the class has none. */
 const char *flmem_nvflare_gc_name(const struct flmem_check *check, enum flmem_nvflare_side side);

@@ -112,8 +112,4 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_aggregate(const struct flmem_aggregate_requ
 /* Frees what the result owns and empties it. */
 FLMEM_API void flmem_aggregate_result_clear(struct flmem_aggregate_result *result);
 
-/* Names of the policies; static, NULL for other values. */
-FLMEM_API const char *flmem_nan_policy_name(enum flmem_nan_policy policy);
-FLMEM_API const char *flmem_non_float_policy_name(enum flmem_non_float_policy policy);
-
 #endif

@@ -28,7 +28,7 @@ struct flmem_model {
  * Reads the size of a model from a safetensors file (its header), a PyTorch checkpoint (the
  * directory of its archive; nothing is unpickled), or a folder of either, shards included; or
  * computes it from the shape of a model that is known by name. `dtype` NULL keeps that of the
- * model; another one (see flmem_dtype_name()) gives the size after conversion. FLMEM_EUSAGE for
+ * model; another one ("fp32", "bf16") gives the size after conversion. FLMEM_EUSAGE for
  * other, broken or too large input, FLMEM_EPERM for unreadable input.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_model_read(const char *what, const char *dtype,
@@ -45,9 +45,5 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_model_make(uint64_t parameters, const char 
 
 /* Frees what the model owns and empties it. */
 FLMEM_API void flmem_model_clear(struct flmem_model *model);
-
-/* Names of data types, and of models known by name; static, NULL after the last. */
-FLMEM_API const char *flmem_dtype_name(size_t index);
-FLMEM_API const char *flmem_model_name(size_t index);
 
 #endif

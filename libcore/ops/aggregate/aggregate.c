@@ -50,7 +50,7 @@ static void clear_call(struct call *call)
 
 #define AUTO_CALL FLMEM_AUTO(clear_call)
 
-static int out_of_memory(const struct call *call, struct flmem_error *err)
+static int aggregate_nomem(const struct call *call, struct flmem_error *err)
 {
 	return flmem_error_nomem(err, "cannot aggregate into '%s'", call->request->output);
 }
@@ -112,7 +112,7 @@ static int open_inputs(struct call *call, struct flmem_error *err)
 	call->inputs = calloc(count, sizeof(*call->inputs));
 	call->weights = calloc(count, sizeof(*call->weights));
 	if (!call->inputs || !call->weights)
-		return out_of_memory(call, err);
+		return aggregate_nomem(call, err);
 	for (size_t i = 0; i < count; i++) {
 		call->inputs[i].weight = request->weights ? request->weights[i] : 1;
 		call->weights[i] = call->inputs[i].weight;
@@ -151,7 +151,7 @@ static int make_run(struct call *call, struct flmem_error *err)
 	run->cached = calloc(FLMEM_RUN_AHEAD * count, sizeof(*run->cached));
 	run->special = calloc(count, sizeof(*run->special));
 	if (!run->inputs || !run->chunks || !run->cached || !run->special)
-		return out_of_memory(call, err);
+		return aggregate_nomem(call, err);
 	return 0;
 }
 
@@ -338,14 +338,14 @@ static int fill_result(const struct call *call, struct flmem_aggregate_result *r
 	result->output = strdup(call->request->output);
 	result->inputs = calloc(count, sizeof(*result->inputs));
 	if (!result->output || !result->inputs)
-		return out_of_memory(call, err);
+		return aggregate_nomem(call, err);
 	for (size_t i = 0; i < count; i++) {
 		struct flmem_aggregate_input *input = &result->inputs[result->input_count++];
 
 		input->path = strdup(call->inputs[i].path);
 		input->skipped = call->inputs[i].skipped;
 		if (!input->path)
-			return out_of_memory(call, err);
+			return aggregate_nomem(call, err);
 		if (!input->skipped)
 			input->weight = call->weights[active++] / call->run.combination.total;
 	}
@@ -383,20 +383,4 @@ int flmem_aggregate(const struct flmem_aggregate_request *request,
 	else
 		*ret_result = result;
 	return rc;
-}
-
-#define POLICY_NAME(name, text, meaning) text,
-
-const char *flmem_nan_policy_name(enum flmem_nan_policy policy)
-{
-	static const char *const names[] = {FLMEM_NAN_POLICIES(POLICY_NAME)};
-
-	return policy < FLMEM_ARRAY_SIZE(names) ? names[policy] : NULL;
-}
-
-const char *flmem_non_float_policy_name(enum flmem_non_float_policy policy)
-{
-	static const char *const names[] = {FLMEM_NON_FLOAT_POLICIES(POLICY_NAME)};
-
-	return policy < FLMEM_ARRAY_SIZE(names) ? names[policy] : NULL;
 }

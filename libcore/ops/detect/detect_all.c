@@ -182,7 +182,7 @@ int flmem_detect(const pid_t *pids, size_t count, const struct flmem_detect_opti
 			continue;
 		}
 		if (why.sys_errno == ENOMEM)
-			return flmem_error_set(err, rc, ENOMEM, "cannot hold the report");
+			return flmem_error_nomem(err, "cannot hold the report");
 		report.skipped[report.skipped_count] =
 			(struct flmem_skipped){.pid = pids[i], .code = rc};
 		memcpy(report.skipped[report.skipped_count++].message, why.message,

@@ -137,7 +137,7 @@ static int make_way(const struct flmem_strategy *strategy, struct sizes sizes, u
 	fill_sizes(strategy, &sizes, usable, ret_way);
 	ret_way->steps = calloc(strategy->step_count, sizeof(*ret_way->steps));
 	if (!ret_way->steps)
-		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+		return flmem_error_nomem(err, "cannot hold the plan");
 	ret_way->step_count = strategy->step_count;
 	for (size_t i = 0; i < strategy->step_count; i++)
 		ret_way->steps[i] = (struct flmem_plan_step){
@@ -184,7 +184,7 @@ static int write_texts(const struct flmem_strategy *strategy, const struct sizes
 
 	plan->texts = calloc(strategy->file_count + 1, sizeof(*plan->texts));
 	if (!plan->texts)
-		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+		return flmem_error_nomem(err, "cannot hold the plan");
 	for (size_t i = 0; i < strategy->file_count; i++) {
 		FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
 
@@ -192,7 +192,7 @@ static int write_texts(const struct flmem_strategy *strategy, const struct sizes
 		plan->texts[i].where = strategy->files[i].where;
 		plan->texts[i].text = flmem_buf_take(&text);
 		if (!plan->texts[i].text)
-			return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+			return flmem_error_nomem(err, "cannot hold the plan");
 		plan->text_count++;
 	}
 	return 0;
@@ -218,7 +218,7 @@ static int make_ways(const struct flmem_strategies *strategies, const struct siz
 
 	plan->strategies = calloc(strategies->count, sizeof(*plan->strategies));
 	if (!plan->strategies)
-		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+		return flmem_error_nomem(err, "cannot hold the plan");
 	for (size_t i = 0; i < strategies->count && !rc; i++, plan->way_count++)
 		rc = make_way(&strategies->strategies[i], *sizes, plan->usable_bytes,
 			      &plan->strategies[i], err);

@@ -32,7 +32,7 @@ static int add_job_problem(struct job *job, const char *file, unsigned line,
 {
 	if (flmem_recommendations_add_problem(job->found, file, line, why))
 		return 0;
-	return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	return flmem_error_nomem(err, "cannot hold the problem of '%s'", file);
 }
 
 static struct flmem_file_identity identity_of(const struct stat *status)
@@ -96,7 +96,7 @@ static int store_text(struct job *job, const struct flmem_input *input, struct f
 	    flmem_corrections_find(job->texts, input->file) ||
 	    flmem_corrections_add(job->texts, input->file, &input->document, &job->last_read))
 		return 0;
-	return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	return flmem_error_nomem(err, "cannot hold the text of '%s'", input->file);
 }
 
 /* Rules about keys need one map: nothing is checked in a list, or in several YAML documents. */
@@ -220,7 +220,7 @@ static int check_job(struct job *job, const struct flmem_release *release, struc
 
 	job->inputs = calloc(job->count, sizeof(*job->inputs));
 	if (!job->inputs)
-		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+		return flmem_error_nomem(err, "cannot hold the job");
 	rc = read_and_check(job, release, err);
 	for (size_t i = 0; i < job->read; i++)
 		flmem_document_clear(&job->inputs[i].document);
@@ -316,7 +316,7 @@ static int report_left_out(struct flmem_recommendations *found, struct flmem_err
 			found->left_out_count, FLMEM_FINDINGS_MAX);
 	if (flmem_recommendations_add_problem(found, found->findings[0].file, 0, &why))
 		return 0;
-	return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	return flmem_error_nomem(err, "cannot report the findings that are left out");
 }
 
 int flmem_recommend_over(const char *const *paths, size_t count,

@@ -75,7 +75,7 @@ static int replace_text(struct flmem_correction *correction, char *after,
 	const enum flmem_syntax syntax = (enum flmem_syntax)correction->syntax;
 
 	if (!after)
-		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+		return flmem_error_nomem(err, "cannot correct '%s'", correction->file);
 	if (!flmem_edits_hold(syntax, correction->after, after, edits, count)) {
 		free(after);
 		return flmem_error_set(err, FLMEM_EFAILED, 0,
@@ -99,7 +99,7 @@ static int correct_file(struct flmem_correction *correction,
 	size_t count = 0;
 
 	if (!edits)
-		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+		return flmem_error_nomem(err, "cannot correct '%s'", correction->file);
 	for (size_t i = 0; i < found->finding_count; i++)
 		if (found->findings[i].fixable &&
 		    strcmp(found->findings[i].file, correction->file) == 0)

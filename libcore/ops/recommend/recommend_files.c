@@ -22,9 +22,9 @@ struct search {
 	size_t entries;
 };
 
-static int out_of_memory(struct flmem_error *err)
+static int files_nomem(struct flmem_error *err)
 {
-	return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	return flmem_error_nomem(err, "cannot list the files");
 }
 
 static int add_problem(struct search *search, const char *path, int sys_errno, const char *text)
@@ -35,7 +35,7 @@ static int add_problem(struct search *search, const char *path, int sys_errno, c
 			text);
 	return flmem_recommendations_add_problem(search->found, path, 0, &why)
 		       ? 0
-		       : out_of_memory(search->err);
+		       : files_nomem(search->err);
 }
 
 static int add_file(struct search *search, const char *path, const struct flmem_found_file *file)
@@ -48,11 +48,11 @@ static int add_file(struct search *search, const char *path, const struct flmem_
 		grown = reallocarray(files->files, files->count ? files->count * 2 : 1,
 				     sizeof(*grown));
 	if (!grown)
-		return out_of_memory(search->err);
+		return files_nomem(search->err);
 	files->files = grown;
 	grown[files->count] = *file;
 	grown[files->count].path = strdup(path);
-	return grown[files->count++].path ? 0 : out_of_memory(search->err);
+	return grown[files->count++].path ? 0 : files_nomem(search->err);
 }
 
 static int add_if_known(struct search *search, const char *path, bool named)
@@ -111,7 +111,7 @@ static int search_entries(struct search *search, DIR *directory, const char *pat
 					   "too many files; the remaining ones are not checked");
 		if (asprintf(&below, "%s%s%s", path, slash, entry->d_name) < 0) {
 			below = NULL;
-			return out_of_memory(search->err);
+			return files_nomem(search->err);
 		}
 		rc = visit_file(search, dirfd(directory), entry, below, depth);
 		if (rc)
@@ -135,7 +135,7 @@ static int search_folder(struct search *search, int parent, const char *name, co
 	directory = fdopendir(fd);
 	if (!directory) {
 		close(fd);
-		return out_of_memory(search->err);
+		return files_nomem(search->err);
 	}
 	return search_entries(search, directory, path, depth);
 }
@@ -160,9 +160,9 @@ static int assign_job(struct flmem_found_file *file, struct flmem_error *err)
 	const struct flmem_job_layout *jobs = file->framework ? file->framework->jobs : NULL;
 
 	if (jobs)
-		return jobs->locate(file, &file->job, &file->app) ? 0 : out_of_memory(err);
+		return jobs->locate(file, &file->job, &file->app) ? 0 : files_nomem(err);
 	file->job = file->named && !file->kind ? strdup("") : flmem_file_folder(file->path);
-	return file->job ? 0 : out_of_memory(err);
+	return file->job ? 0 : files_nomem(err);
 }
 
 static int compare_job_and_path(const void *a, const void *b)
@@ -258,7 +258,7 @@ int flmem_found_files_report_idle(const struct flmem_found_files *files, const c
 		if (!is_idle(files, found, paths[i]))
 			continue;
 		if (!flmem_recommendations_add_problem(found, paths[i], 0, &why))
-			return out_of_memory(err);
+			return files_nomem(err);
 		found->problems[found->problem_count - 1].warning = true;
 	}
 	return 0;

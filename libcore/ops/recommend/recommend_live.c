@@ -14,7 +14,7 @@ static int add_process_problem(struct flmem_recommendations *found, pid_t pid,
 	snprintf(file, sizeof(file), "process %d", (int)pid);
 	if (flmem_recommendations_add_problem(found, file, 0, why))
 		return 0;
-	return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	return flmem_error_nomem(err, "cannot hold the problem of process %d", (int)pid);
 }
 
 int flmem_recommend_process(const struct flmem_process_report *process,

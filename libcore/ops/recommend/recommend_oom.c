@@ -70,7 +70,7 @@ static int add_log_problem(struct flmem_recommendations *found, const char *path
 			sys_errno ? "cannot be read" : FLMEM_RECOMMEND_NO_RULES);
 	if (flmem_recommendations_add_problem(found, path, 0, &why))
 		return 0;
-	return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	return flmem_error_nomem(err, "cannot hold the problem of '%s'", path);
 }
 
 int flmem_recommend_oom_log(const char *path, struct flmem_recommendations *found,
@@ -87,6 +87,6 @@ int flmem_recommend_oom_log(const char *path, struct flmem_recommendations *foun
 		log.last.line = 0;
 	found->file_count++;
 	if (!store_log(found, path, &log))
-		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+		return flmem_error_nomem(err, "cannot hold the kills in '%s'", path);
 	return flmem_oom_rules_run(&log, path, found, err);
 }

@@ -94,11 +94,11 @@ int flmem_recommend_recording(const char *path, const struct flmem_recommend_opt
 	if (replay(path, options, &summary, &why)) {
 		if (flmem_recommendations_add_problem(found, path, 0, &why))
 			return 0;
-		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+		return flmem_error_nomem(err, "cannot hold the problem of '%s'", path);
 	}
 	found->file_count++;
 	rc = check_results(&summary, path, release, found, err);
 	if (!rc && !store_summary(found, path, &summary))
-		rc = flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+		rc = flmem_error_nomem(err, "cannot hold the summary of '%s'", path);
 	return rc;
 }

@@ -16,9 +16,9 @@
 
 #define NAME "/.flmem-recommend.yaml"
 
-static int out_of_memory(struct flmem_error *err)
+static int silences_nomem(struct flmem_error *err)
 {
-	return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	return flmem_error_nomem(err, "cannot hold the silenced rules");
 }
 
 static void silence_clear(struct flmem_silence *silence)
@@ -89,7 +89,7 @@ static int add_silence_problem(struct flmem_recommendations *found, const char *
 	struct flmem_error why = {0};
 
 	flmem_error_set(&why, FLMEM_EUSAGE, 0, "%s", what);
-	return flmem_recommendations_add_problem(found, file, line, &why) ? 0 : out_of_memory(err);
+	return flmem_recommendations_add_problem(found, file, line, &why) ? 0 : silences_nomem(err);
 }
 
 static int read_entries(const struct flmem_document *document, const char *file, const char *folder,
@@ -108,7 +108,7 @@ static int read_entries(const struct flmem_document *document, const char *file,
 		if (fault)
 			rc = add_silence_problem(found, file, entry->place.line, fault, err);
 		else if (!add_silence(silences, folder, entry))
-			rc = out_of_memory(err);
+			rc = silences_nomem(err);
 	}
 	return rc;
 }
@@ -124,7 +124,7 @@ static int read_folder(const char *folder, struct flmem_silences *silences,
 
 	if (asprintf(&file, "%s" NAME, folder) < 0) {
 		file = NULL;
-		return out_of_memory(err);
+		return silences_nomem(err);
 	}
 	rc = flmem_io_read_file_at(AT_FDCWD, file, FLMEM_DOCUMENT_BYTES_MAX, &text);
 	if (rc == -ENOENT || rc == -ENOTDIR)
@@ -134,7 +134,7 @@ static int read_folder(const char *folder, struct flmem_silences *silences,
 	if (flmem_document_read(FLMEM_SYNTAX_YAML, &text, &document, &why))
 		return flmem_recommendations_add_problem(found, file, document.bad_line, &why)
 			       ? 0
-			       : out_of_memory(err);
+			       : silences_nomem(err);
 	return read_entries(&document, file, folder, silences, found, err);
 }
 
@@ -174,7 +174,7 @@ int flmem_silences_read(const char *const *paths, size_t count, struct flmem_rec
 		FLMEM_AUTO_FREE char *folder = searched_folder(paths[i]);
 
 		if (!folder)
-			return out_of_memory(err);
+			return silences_nomem(err);
 		if (is_new(&silences, &folder))
 			rc = read_folder(silences.folders[silences.folder_count - 1], &silences,
 					 found, err);

@@ -20,9 +20,9 @@ struct walks {
 	struct flmem_error *err;
 };
 
-static int out_of_memory(struct flmem_error *err)
+static int walks_nomem(struct flmem_error *err)
 {
-	return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	return flmem_error_nomem(err, "cannot hold the troubleshooting list");
 }
 
 static void walk_clear(struct flmem_trouble_walk *walk)
@@ -88,7 +88,7 @@ static int add_walk(struct walks *walks, const struct flmem_trouble_case *one, c
 		troubles->walks = grown;
 	if (!grown || !fill_walk(&walk, one, subject, because)) {
 		walk_clear(&walk);
-		return out_of_memory(walks->err);
+		return walks_nomem(walks->err);
 	}
 	grown[troubles->count++] = walk;
 	return 0;

@@ -15,7 +15,8 @@ static const char nameless[] = "this build is stripped: its functions have no sy
 static const char closed[] = "flmem cannot read the heap of this allocator from outside";
 static const char was_refused[] = "the allocator could not be queried now";
 
-bool flmem_ask_is_worth(const struct flmem_allocator *found)
+/* An allocator that can be queried and that the process uses. */
+static bool can_be_asked(const struct flmem_allocator *found)
 {
 	return found->ops->plan_state && flmem_target_guard_concerns(found);
 }
@@ -68,7 +69,7 @@ int flmem_ask_allocator(const struct flmem_view *view, const struct flmem_alloca
 	int rc;
 
 	if (!runs)
-		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+		return flmem_error_nomem(err, "cannot query the allocator");
 	rc = run_first_query(view, found, options, &runs[0], &query, err);
 	add_query_time(asked, &runs[0]);
 	if (rc)
@@ -136,7 +137,7 @@ void flmem_ask_all(const struct flmem_view *view, const struct flmem_allocator_l
 		const char *why;
 		int rc = refused;
 
-		if (!flmem_ask_is_worth(&list->rows[i]))
+		if (!can_be_asked(&list->rows[i]))
 			continue;
 		asked.tried = true;
 		flmem_allocator_add_syscalls(&list->rows[i], &syscalls);

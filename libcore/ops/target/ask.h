@@ -13,9 +13,6 @@
 #include "allocators/allocator.h"
 #include "remote/borrow.h"
 
-/* True for an allocator that can be queried and that the process uses. */
-bool flmem_ask_is_worth(const struct flmem_allocator *found);
-
 /*
  * Why the heap is not read from outside (static); NULL: it is. `answers`: a query can return its
  * state.

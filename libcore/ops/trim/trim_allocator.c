@@ -211,7 +211,7 @@ int flmem_trim_allocator(struct flmem_trim_job *job, struct flmem_error *err)
 	int rc;
 
 	if (!part)
-		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+		return flmem_error_nomem(err, "cannot trim the allocator");
 	part->job = job;
 	part->target = job->target;
 	part->err = err;

@@ -144,7 +144,7 @@ static int add_process(struct replay *r, const struct flmem_record *record, stru
 		return rc;
 	return parse_number(r, record->process, f)
 		       ? 0
-		       : flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+		       : flmem_error_nomem(err, "cannot hold a recorded process");
 }
 
 /* True for a repeated record of a process, perhaps of one that another has replaced. */
@@ -178,7 +178,7 @@ static int replay_process(struct replay *r, const struct flmem_record *record,
 	if (!f)
 		return r->watch_state.count < REPLAYED_MAX ? add_process(r, record, err) : 0;
 	if (!parse_number(r, record->process, f))
-		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+		return flmem_error_nomem(err, "cannot hold a recorded process");
 	return replay_repeated_process(r, record, f, err);
 }
 
