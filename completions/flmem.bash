@@ -108,7 +108,7 @@ _flmem()
 		--framework | -f) _flmem_offer "$word" -W "nvflare appfl flower" && return ;;
 		--framework-version) return ;;
 		--job) _flmem_files "$word" -f && return ;;
-		--format) _flmem_offer "$word" -W "sh fish csh dotenv systemd docker k8s json" && return ;;
+		--format) _flmem_offer "$word" -W "sh fish csh dotenv systemd docker k8s nvflare-docker nvflare-slurm json" && return ;;
 		esac
 		;;
 	start)

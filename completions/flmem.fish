@@ -125,7 +125,7 @@ complete -c flmem -n '__flmem_is env' -l job -r -F -d 'NVFlare job that will run
 complete -c flmem -n '__flmem_is env' -l gpu -d 'the client uses a GPU (default: if this machine has one)'
 complete -c flmem -n '__flmem_is env' -l no-gpu -d 'the client uses no GPU'
 complete -c flmem -n '__flmem_is env' -l force -d 'replace values that are already set (default: keep them)'
-complete -c flmem -n '__flmem_is env' -l format -x -a 'sh fish csh dotenv systemd docker k8s json' -d 'output format (default sh)'
+complete -c flmem -n '__flmem_is env' -l format -x -a 'sh fish csh dotenv systemd docker k8s nvflare-docker nvflare-slurm json' -d 'output format (default sh)'
 complete -c flmem -n '__flmem_is env' -l explain -d 'add comments: reason and source of every line, omitted settings, and the related settings of the job'
 complete -c flmem -n '__flmem_is env' -l json -d 'the same as --format=json'
 complete -c flmem -n '__flmem_is env' -l help -s h -d 'print this help'
