@@ -56,8 +56,9 @@ static const struct opt options_table[] = {
 	 .kind = OPT_CHOICE,
 	 .offset = offsetof(struct aggregate_options, algorithm),
 	 .choices = algorithm_choices,
-	 .help = "how elements are combined: their weighted mean (default), or median or trimmed "
-		 "mean, which limit what single inputs can do and use no weights"},
+	 .help = "how elements are combined: their weighted mean (default); median or trimmed "
+		 "mean, which limit what single inputs can do; sum, for masked integers; only the "
+		 "first one uses weights"},
 	{.name = "trim",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct aggregate_options, trim),

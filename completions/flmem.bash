@@ -184,7 +184,7 @@ _flmem()
 		case $option in
 		--output | -o) _flmem_files "$word" -f && return ;;
 		--weights) return ;;
-		--algorithm | -a) _flmem_offer "$word" -W "fedavg median trimmed-mean" && return ;;
+		--algorithm | -a) _flmem_offer "$word" -W "fedavg median trimmed-mean sum" && return ;;
 		--trim) return ;;
 		--nan) _flmem_offer "$word" -W "reject skip-client propagate" && return ;;
 		--non-float) _flmem_offer "$word" -W "equal first round" && return ;;

@@ -33,6 +33,7 @@ struct flmem_combination {
 struct flmem_algorithm {
 	bool weighted; /* uses the weights */
 	bool trims;    /* uses the share to drop */
+	bool compares; /* limits what single inputs can do by comparing them with the others */
 	/*
 	 * A NaN or an infinity of an input always makes the result one, so that only the result
 	 * has to be checked.
@@ -43,6 +44,12 @@ struct flmem_algorithm {
 	/* `rows` has an array of `count` elements per input, which may be overwritten. */
 	void (*combine)(const struct flmem_combination *combination, double *const *rows,
 			size_t count, double *ret_result);
+	/*
+	 * In place of combine() for models of whole numbers only: combines `count` numbers of
+	 * `bytes` bytes, from byte `at` of each input's buffer, into the buffer behind theirs.
+	 */
+	void (*combine_whole)(size_t inputs, size_t bytes, char *const *buffers, size_t at,
+			      size_t count);
 };
 
 /* By a name of FLMEM_ALGORITHMS; NULL for none. */

@@ -46,6 +46,11 @@ static inline bool flmem_element_is_real(enum flmem_element element)
 	return element <= FLMEM_ELEMENT_F8_E5M2;
 }
 
+static inline bool flmem_element_is_integer(enum flmem_element element)
+{
+	return element >= FLMEM_ELEMENT_I8 && element <= FLMEM_ELEMENT_U64;
+}
+
 struct flmem_kernels {
 	const char *name;
 	bool (*supported)(void); /* by this processor */

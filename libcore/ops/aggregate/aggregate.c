@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <flmem/text.h>
+
 #include "base/clock.h"
 #include "base/crc32c.h"
 #include "ops/aggregate/run.h"
@@ -152,6 +154,35 @@ static int make_run(struct call *call, struct flmem_error *err)
 	run->special = calloc(count, sizeof(*run->special));
 	if (!run->inputs || !run->chunks || !run->cached || !run->special)
 		return out_of_memory(call, err);
+	return 0;
+}
+
+/* Masks of secure aggregation cancel in a sum only, and only where nothing is rounded. */
+static int check_types(const struct call *call, struct flmem_error *err)
+{
+	const struct flmem_algorithm *algorithm = call->run.combination.algorithm;
+	const char *name = flmem_algorithm_name(algorithm), *path = call->inputs[0].path;
+	const struct flmem_layout *layout = &call->layout;
+	const struct flmem_tensor *whole = NULL, *other = NULL;
+	char shown[100];
+
+	for (size_t i = 0; i < layout->list.count; i++)
+		if (flmem_element_is_integer((enum flmem_element)layout->elements[i]))
+			whole = layout->order[i];
+		else
+			other = layout->order[i];
+	if (algorithm->combine_whole && other)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s' adds integers, but tensor '%s' of '%s' is %s", name,
+				       flmem_text_escape(other->name, shown, sizeof(shown)), path,
+				       other->dtype->stored);
+	if (algorithm->compares && whole && !other)
+		return flmem_error_set(
+			err, FLMEM_EUSAGE, 0,
+			"'%s' compares models, but all tensors of '%s' are integers: if they are "
+			"masked for secure aggregation, only their sum has a meaning; use "
+			"--algorithm sum",
+			name, path);
 	return 0;
 }
 
@@ -371,6 +402,8 @@ int flmem_aggregate(const struct flmem_aggregate_request *request,
 		rc = open_inputs(&call, err);
 	if (!rc)
 		rc = make_run(&call, err);
+	if (!rc)
+		rc = check_types(&call, err);
 	if (!rc)
 		rc = choose_inputs(&call, err);
 	if (!rc)

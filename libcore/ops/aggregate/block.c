@@ -162,13 +162,18 @@ static int combine_span(const struct block *block, const struct span *span, stru
 	enum flmem_non_float_policy policy = block->run->request->non_float;
 	struct flmem_run_buffers *buffers = block->buffers;
 	size_t at = (size_t)(span->begin - block->begin);
-	size_t count = (size_t)(span->end - span->begin) / element_bytes(span);
+	size_t bytes = element_bytes(span), count = (size_t)(span->end - span->begin) / bytes;
+	const struct flmem_combination *combination = &block->run->combination;
 
+	if (combination->algorithm->combine_whole) {
+		combination->algorithm->combine_whole(combination->inputs, bytes, buffers->inputs,
+						      at, count);
+		return 0;
+	}
 	if (span->element == FLMEM_ELEMENTS_COUNT ||
 	    (!flmem_element_is_real(span->element) && policy != FLMEM_NON_FLOAT_ROUND))
 		return copy_first(block, span, policy != FLMEM_NON_FLOAT_FIRST, err);
-	if (flmem_combine(&block->run->combination, &buffers->rows, span->element, buffers->inputs,
-			  at, count))
+	if (flmem_combine(combination, &buffers->rows, span->element, buffers->inputs, at, count))
 		return 0;
 	return handle_special(block, span, err);
 }
