@@ -62,6 +62,8 @@ struct flmem_kernels {
 	void (*divide)(double *values, double divisor, size_t count);
 	/* Exchanges the values that are in the wrong order. One that is NaN stays where it is. */
 	void (*order)(double *lower, double *upper, size_t count);
+	/* The sum of the squared differences. */
+	double (*distance)(const double *a, const double *b, size_t count);
 	bool (*finite)(const double *values, size_t count); /* no NaN, no infinity */
 };
 

@@ -17,3 +17,23 @@ check() {
 @test "sums of integers are modulo the size of their type" {
 	check sums
 }
+
+@test "krum and multi-krum choose what NumPy computes" {
+	check krum
+}
+
+@test "bulyan is what NumPy computes" {
+	check bulyan
+}
+
+@test "updates are scaled to a norm" {
+	check clipped
+}
+
+@test "measures do not depend on chunks and threads" {
+	check same_bits
+}
+
+@test "memory of algorithms with two passes does not grow with the model" {
+	check memory
+}
