@@ -213,8 +213,12 @@ complete -c flmem -n '__flmem_is recommend' -F
 
 complete -c flmem -n '__flmem_is aggregate' -l output -s o -r -F -d 'safetensors file to write; it appears when it is complete, and replaces an older one then'
 complete -c flmem -n '__flmem_is aggregate' -l weights -x -d 'one number per input, for example counts of samples: 600,1200,200; they are divided by their sum (default: all equal)'
-complete -c flmem -n '__flmem_is aggregate' -l algorithm -s a -x -a 'fedavg median trimmed-mean' -d 'how elements are combined: their weighted mean (default), or median or trimmed mean, which limit what single inputs can do and use no weights'
+complete -c flmem -n '__flmem_is aggregate' -l algorithm -s a -x -a 'fedavg median trimmed-mean sum norm-clipped-mean krum multi-krum bulyan' -d 'how elements are combined: their weighted mean (default), their sum as masked integers, or one that limits what single inputs can do'
 complete -c flmem -n '__flmem_is aggregate' -l trim -x -d 'for trimmed-mean: share of the inputs to drop at each end, per element (default 0.2)'
+complete -c flmem -n '__flmem_is aggregate' -l base -r -F -d 'for norm-clipped-mean: the model that the clients started from (default: the inputs are updates)'
+complete -c flmem -n '__flmem_is aggregate' -l clip-norm -x -d 'for norm-clipped-mean: the largest L2 norm of an update (default: the median of their norms)'
+complete -c flmem -n '__flmem_is aggregate' -l hostile -x -d 'for krum, multi-krum and bulyan: how many inputs may be hostile (default: the most that their number allows)'
+complete -c flmem -n '__flmem_is aggregate' -l keep -x -d 'for multi-krum: how many inputs to average (default: all but the hostile and 2)'
 complete -c flmem -n '__flmem_is aggregate' -l nan -x -a 'reject skip-client propagate' -d 'a NaN or an infinity in an input: fail, average without that input, or compute with it (default reject)'
 complete -c flmem -n '__flmem_is aggregate' -l non-float -x -a 'equal first round' -d 'integer and other tensors: must be equal, are copied from the first input, or are averaged and rounded (default equal)'
 complete -c flmem -n '__flmem_is aggregate' -l resume -d 'continue a run of the same inputs and options that was stopped or killed; without one, start'
