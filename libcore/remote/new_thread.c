@@ -359,6 +359,7 @@ int flmem_new_thread_start(const struct flmem_view *view,
 	own.filter = &filter;
 	rc = flmem_borrow_run(view, &chain, &own, &run, err);
 	take_lender(&run, ret_thread);
+	ret_thread->is_started = !rc || run.self_restored;
 	/* The thread that was started sleeps and ends, so another one may be started. */
 	if (rc == FLMEM_EFAILED && run.self_restored)
 		return flmem_error_set(err, FLMEM_EUNSAFE, 0,

@@ -25,6 +25,7 @@
 #define FLMEM_NEW_THREAD_SECONDS 3
 
 struct flmem_new_thread {
+	bool is_started; /* also set where it cannot be used */
 	pid_t tid;
 	uint64_t pointer;     /* its thread pointer, which identifies it when it is stopped */
 	uint64_t signal_mask; /* of the first thread of the process, for code that starts others */

@@ -261,11 +261,11 @@ static int run_in_new_thread(struct flmem_cpython_session *session,
 	rc = flmem_new_thread_start(session->view, &functions->thread, options, &thread, err);
 
 	copy_lender(&thread, session->result);
+	session->threads_started += thread.is_started;
 	if (rc == FLMEM_EFAILED)
 		return flmem_error_prefix(err, rc, "a thread for the code");
 	if (rc)
 		return rc;
-	session->threads_started++;
 	return run_code(session, functions, &thread, err);
 }
 

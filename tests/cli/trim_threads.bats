@@ -41,8 +41,9 @@ end_beside_late_code() {
 		rm -f "$go"
 		start_victim "$PYTHON" "$FLMEM_TESTS/victims/safe_ending.py" "$go" "$how"
 		flmem_in_time trim --pid "$VICTIM" --gc --timeout 200ms
-		assert_status 8
-		assert_output 'gc\.collect +failed: the code has not ended'
+		# 7 where malloc_trim found no moment, either, as on a busy machine.
+		[ "$status" -eq 7 ] || assert_status 8
+		[[ $stderr == *"the code has not ended"* ]] || fail "it has ended"
 		touch "$go"
 		wait "$VICTIM" || ended=$?
 		[ "$ended" -eq 0 ] || fail "it ended with $ended: $(cat "$VICTIM_LOG")"
@@ -86,7 +87,7 @@ print("ready", flush=True)
 time.sleep(1000)'
 	flmem trim --pid "$VICTIM" --gc --timeout 1s --json
 	[ "$(json 'r["steps"][0]["outcome"]')" = refused ]
-	[ "$(status_field "$VICTIM" Threads)" -le 4 ]
+	[ "$(status_field "$VICTIM" Threads)" -le 4 ] || fail "$(grep Threads "/proc/$VICTIM/status")"
 	wait_until 60 has_threads "$VICTIM" 1
 	assert_victim_unharmed
 	assert_silent

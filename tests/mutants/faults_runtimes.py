@@ -9,6 +9,7 @@ SCRIPT = "libcore/runtimes/cpython_script.c"
 SOURCE = "libcore/runtimes/cpython_source.c"
 SYSCALLS = "libcore/runtimes/cpython_syscalls.c"
 NEW_THREAD = "libcore/runtimes/cpython_new_thread.c"
+START = "libcore/remote/new_thread.c"
 TESTS = ("unit.test_cpython_image",)
 SCRIPTS = ("unit.test_cpython_script",)
 SOURCES = ("unit.test_cpython_source",)
@@ -49,6 +50,10 @@ FAULTS = (
           "else if (candidate->at.pc < interpreter->start || candidate->at.pc >= interpreter->end)",
           "else if (0)",
           "a computing thread that may hold a lock of the C library",
+          ("unit.test_cpython_new_thread",)),
+    Fault("late-threads-not-counted", START,
+          "ret_thread->is_started = !rc || run.self_restored;", "ret_thread->is_started = !rc;",
+          "starting thread after thread on a machine that has no time for flmem",
           ("unit.test_cpython_new_thread",)),
     Fault("another-computing-thread", NEW_THREAD,
           "if (pointer != session->state.main_pointer)", "if (0)",

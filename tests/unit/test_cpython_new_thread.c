@@ -141,6 +141,28 @@ bool __wrap_flmem_new_thread_await_end(const struct flmem_view *view,
 	return __real_flmem_new_thread_await_end(view, thread, TIMEOUT_US);
 }
 
+/* The thread that starts another one seems to be back before its results could be read. */
+static bool is_late;
+
+int __real_flmem_borrow_run(const struct flmem_view *view, const struct flmem_chain *chain,
+			    const struct flmem_borrow_options *options,
+			    struct flmem_borrow_result *result, struct flmem_error *err);
+int __wrap_flmem_borrow_run(const struct flmem_view *view, const struct flmem_chain *chain,
+			    const struct flmem_borrow_options *options,
+			    struct flmem_borrow_result *result, struct flmem_error *err);
+int __wrap_flmem_borrow_run(const struct flmem_view *view, const struct flmem_chain *chain,
+			    const struct flmem_borrow_options *options,
+			    struct flmem_borrow_result *result, struct flmem_error *err)
+{
+	int rc = __real_flmem_borrow_run(view, chain, options, result, err);
+
+	if (rc || !is_late)
+		return rc;
+	result->complete = false;
+	result->self_restored = true;
+	return flmem_error_set(err, FLMEM_EFAILED, 0, "late");
+}
+
 /* Between two waits it can be caught running; that is no answer to what is asked here. */
 static int enter(struct scene *scene)
 {
@@ -209,6 +231,23 @@ static void a_dry_run_starts_nothing(void **state)
 	assert_int_equal(scene.result.tid, scene.child);
 	assert_false(scene.result.complete);
 	assert_int_equal(count_threads(&scene), 1);
+	end(&scene);
+}
+
+/* Each one sleeps for seconds, so a machine without time for flmem must not make it start many. */
+static void threads_that_flmem_is_late_for_count(void **state)
+{
+	struct scene scene;
+
+	(void)state;
+	start(&scene, idle);
+	is_late = true;
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(enter(&scene), FLMEM_EUNSAFE);
+	is_late = false;
+	assert_int_equal(scene.session.threads_started, 3);
+	if (!strstr(scene.err.message, "3 threads were started"))
+		fail_msg("%s", scene.err.message);
 	end(&scene);
 }
 
@@ -361,6 +400,7 @@ int main(void)
 		cmocka_unit_test(code_runs_and_its_thread_is_gone),
 		cmocka_unit_test(the_end_of_the_thread_is_awaited),
 		cmocka_unit_test(a_dry_run_starts_nothing),
+		cmocka_unit_test(threads_that_flmem_is_late_for_count),
 		cmocka_unit_test(an_interpreter_that_begins_to_end_is_not_entered),
 		cmocka_unit_test(without_an_answer_nothing_is_certain),
 		cmocka_unit_test(no_more_threads_are_started_than_a_few),
