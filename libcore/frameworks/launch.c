@@ -107,7 +107,7 @@ static void append_char(struct word *word, size_t *length, char c)
 }
 
 /* Reads a word and removes its quotes; ${...} is kept whole. */
-static void read_word(struct scan *scan, struct word *word)
+static void read_launch_word(struct scan *scan, struct word *word)
 {
 	size_t length = 0;
 	char quote = '\0';
@@ -295,7 +295,7 @@ static void note_program(struct scan *scan, const struct word *word)
 }
 
 /* Variables in front of a command on the same line apply only to that command. */
-static void end_line(struct scan *scan)
+static void end_launch_line(struct scan *scan)
 {
 	size_t count = scan->launches->variable_count;
 
@@ -336,15 +336,15 @@ static void read_script(const char *text, struct flmem_launches *launches)
 		size_t start = scan.at;
 
 		if (scan.line_ended)
-			end_line(&scan);
+			end_launch_line(&scan);
 		scan.line_ended = false;
-		read_word(&scan, &word);
+		read_launch_word(&scan, &word);
 		if (scan.at == start) /* a bracket or a similar character */
 			skip_bytes(&scan, 1);
 		note_word(&scan, &word, before);
 		snprintf(before, sizeof(before), "%.7s", word.text);
 	}
-	end_line(&scan);
+	end_launch_line(&scan);
 }
 
 /* The launch in a text of YAML has the place of the text. */

@@ -26,7 +26,7 @@ static bool python_is_likely(enum flmem_syntax syntax, const struct flmem_buf *t
 	return flmem_file_has_word(text, "nvflare");
 }
 
-static bool is_python(const struct flmem_document *document)
+static bool is_python_job_file(const struct flmem_document *document)
 {
 	return python_is_likely(document->syntax, &document->text);
 }
@@ -41,7 +41,7 @@ static bool is_own_call(const struct flmem_node *call)
 
 const struct flmem_input_kind flmem_nvflare_python_file = {
 	.is_likely = python_is_likely,
-	.is_one = is_python,
+	.is_one = is_python_job_file,
 	.by_words = true,
 	.parts = "calls",
 	.is_part = is_own_call,
@@ -114,7 +114,7 @@ static bool has_meta(const char *folder)
 	return false;
 }
 
-static bool locate(const struct flmem_found_file *file, char **ret_job, char **ret_app)
+static bool locate_job(const struct flmem_found_file *file, char **ret_job, char **ret_app)
 {
 	FLMEM_AUTO_FREE char *config = flmem_file_folder(file->path), *app = NULL;
 
@@ -134,7 +134,7 @@ static bool locate(const struct flmem_found_file *file, char **ret_job, char **r
  * Other programs have a meta.json, too; that of a job is next to configurations, or the user named
  * it.
  */
-static bool is_foreign(const struct flmem_found_job *job, const struct flmem_found_file *file)
+static bool is_foreign_meta(const struct flmem_found_job *job, const struct flmem_found_file *file)
 {
 	if (file->kind != &flmem_nvflare_meta_file || file->named)
 		return false;
@@ -145,7 +145,7 @@ static bool is_foreign(const struct flmem_found_job *job, const struct flmem_fou
 }
 
 /* A meta file that deploys apps is NVFlare's, even where the apps are missing. */
-static bool claims(const struct flmem_document *document)
+static bool is_nvflare_meta(const struct flmem_document *document)
 {
 	return flmem_node_is_kind(flmem_node_get(document->root, "deploy_map"), FLMEM_NODE_MAP);
 }
@@ -237,8 +237,8 @@ static int check_job(const struct flmem_found_job *job, struct flmem_recommendat
 }
 
 const struct flmem_job_layout flmem_nvflare_jobs = {
-	.locate = locate,
-	.is_foreign = is_foreign,
-	.claims = claims,
+	.locate = locate_job,
+	.is_foreign = is_foreign_meta,
+	.claims = is_nvflare_meta,
 	.check = check_job,
 };

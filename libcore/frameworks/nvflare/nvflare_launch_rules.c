@@ -40,8 +40,8 @@ static void arena_unset(const struct flmem_launch_check *one)
 }
 
 /* The limit of arenas that a launch sets; false when there is none, or it is not known. */
-static bool arenas(const struct flmem_launch_check *one,
-		   const struct flmem_launch_variable **ret_variable, uint64_t *ret_count)
+static bool find_arena_limit(const struct flmem_launch_check *one,
+			     const struct flmem_launch_variable **ret_variable, uint64_t *ret_count)
 {
 	*ret_variable = flmem_launch_variable_of(one, FLMEM_LAUNCH_ARENA_MAX);
 	return *ret_variable && flmem_glibc_arena_max_parse((*ret_variable)->value, ret_count);
@@ -52,7 +52,7 @@ static void arena_client_4(const struct flmem_launch_check *one)
 	const struct flmem_launch_variable *variable;
 	uint64_t count;
 
-	if (one->launch->role == FLMEM_ROLE_CLIENT && arenas(one, &variable, &count) &&
+	if (one->launch->role == FLMEM_ROLE_CLIENT && find_arena_limit(one, &variable, &count) &&
 	    count == 4 && strcmp(flmem_text_basename(one->check->input->file), "sub_start.sh") == 0)
 		flmem_launch_report(one->check, variable, "2", NULL);
 }
@@ -63,7 +63,7 @@ static void arena_high(const struct flmem_launch_check *one)
 	const struct flmem_launch_variable *variable;
 	uint64_t count;
 
-	if (arenas(one, &variable, &count) &&
+	if (find_arena_limit(one, &variable, &count) &&
 	    count > (client ? ARENAS_CLIENT_MAX : ARENAS_SERVER_MAX))
 		flmem_launch_report(one->check, variable, flmem_launch_arenas(one->launch->role),
 				    client ? "a client" : "a server");

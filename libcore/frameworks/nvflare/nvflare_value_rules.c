@@ -23,8 +23,8 @@ static void arena_ignored(const struct flmem_launch_check *one,
 			    one->launch ? flmem_launch_arenas(one->launch->role) : NULL, NULL);
 }
 
-static void gc_invalid(const struct flmem_launch_check *one,
-		       const struct flmem_launch_variable *variable)
+static void check_value_gc_invalid(const struct flmem_launch_check *one,
+				   const struct flmem_launch_variable *variable)
 {
 	int64_t rounds;
 
@@ -88,7 +88,7 @@ static void check_arena_ignored(struct flmem_check *check)
 
 static void check_gc_invalid(struct flmem_check *check)
 {
-	flmem_launch_check_variables(check, gc_invalid);
+	flmem_launch_check_variables(check, check_value_gc_invalid);
 }
 
 static void check_overrides_job(struct flmem_check *check)
