@@ -321,12 +321,12 @@ static void explain_uncertain(struct explanation *explanation)
 			     "but the "
 			     "memory becomes free only when the kernel splits those pages",
 			     SIZE(report->memory.thp_bytes.value));
-	if (is_worth_sentence(explanation, report->memory.lazy_bytes))
+	if (is_worth_sentence(explanation, report->memory.madv_free_bytes))
 		add_sentence(
-			explanation, report->memory.lazy_bytes.value,
+			explanation, report->memory.madv_free_bytes.value,
 			"%s is free and released with MADV_FREE: the kernel takes it under memory "
 			"pressure, and RSS counts it until then",
-			SIZE(report->memory.lazy_bytes.value));
+			SIZE(report->memory.madv_free_bytes.value));
 	if (is_worth_sentence(explanation, report->memory.swap_bytes))
 		add_sentence(explanation, report->memory.swap_bytes.value,
 			     "another %s is swapped out; RSS does not count it",
