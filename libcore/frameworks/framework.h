@@ -92,6 +92,10 @@ struct flmem_framework_ops {
 	const struct flmem_trouble_row *troubles;
 	/* The programs that start its processes in scripts and containers; NULL: none. */
 	const struct flmem_launch_program *programs;
+	/* The environment variables of its own that rules check there, ending in NULL; or NULL. */
+	const char *const *variables;
+	/* With it, a file that only sets variables is one of this framework; or NULL. */
+	const char *variable_word;
 	/* Its start commands and script; NULL: none. */
 	const struct flmem_start_ops *start;
 	/* Maximum time in which its processes exit by themselves after a request; 0: none do. */

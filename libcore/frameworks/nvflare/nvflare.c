@@ -202,6 +202,9 @@ static const struct flmem_launch_program programs[] = {
 	{0},
 };
 
+static const char *const variables[] = {FLMEM_NVFLARE_GC_ROUNDS, FLMEM_NVFLARE_CUDA_EMPTY_CACHE,
+					FLMEM_NVFLARE_JEMALLOC_PRELOAD, NULL};
+
 static const struct flmem_rule_table *const rules[] = {
 	&flmem_nvflare_server_rules, &flmem_nvflare_client_rules, &flmem_nvflare_interval_rules,
 	&flmem_nvflare_python_rules, &flmem_nvflare_call_rules,	  &flmem_nvflare_launch_rules,
@@ -217,6 +220,8 @@ const struct flmem_framework_ops flmem_framework_nvflare = {
 	.files = flmem_nvflare_files,
 	.jobs = &flmem_nvflare_jobs,
 	.programs = programs,
+	.variables = variables,
+	.variable_word = "NVFLARE",
 	.start = &flmem_nvflare_start,
 	.exit_us = EXIT_US,
 	.offloads = flmem_role_is_server,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files of NVFlare: exported and submitted jobs, Python that uses it, and what starts it. A job
- * is a folder with a meta file and folders of apps: JOB/APP/config/config_fed_server.json. The
- * simulator also takes an app as a job: then the meta file is in it.
+ * Files of NVFlare: exported and submitted jobs, and Python that uses it. A job is a folder with a
+ * meta file and folders of apps: JOB/APP/config/config_fed_server.json. The simulator also takes an
+ * app as a job: then the meta file is in it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "frameworks/launch.h"
 #include "frameworks/nvflare/nvflare_rules.h"
 
 #define META "meta"
@@ -47,55 +46,12 @@ const struct flmem_input_kind flmem_nvflare_python_file = {
 	.is_part = is_own_call,
 };
 
-static bool is_variable_file(const struct flmem_buf *text)
-{
-	for (size_t i = 0; i < FLMEM_LAUNCH_TMPDIR;
-	     i++) /* without TMPDIR, which any script may set */
-		if (flmem_file_has_word(text, flmem_launch_names[i]) &&
-		    flmem_file_has_word(text, "NVFLARE"))
-			return true;
-	return false;
-}
-
-/* Templates of YAML (Helm charts, for example) are not valid YAML, so they are not read. */
-static bool launch_is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
-{
-	if (syntax == FLMEM_SYNTAX_YAML)
-		return flmem_launch_is_likely(text->data) && !flmem_file_has_word(text, "{{");
-	return flmem_launch_is_likely(text->data) || is_variable_file(text);
-}
-
-static bool is_launch(const struct flmem_document *document)
-{
-	const struct flmem_input input = {.document = *document};
-	struct flmem_launches launches;
-
-	if (document->syntax != FLMEM_SYNTAX_YAML)
-		return launch_is_likely(document->syntax, &document->text);
-	flmem_launches_read(&input, &launches);
-	return launches.launch_count;
-}
-
-const struct flmem_input_kind flmem_nvflare_launch_file = {
-	.any_root = true,
-	.is_likely = launch_is_likely,
-	.is_one = is_launch,
-	.by_words = true,
-};
-
 const struct flmem_file_name flmem_nvflare_files[] = {
 	{META, &flmem_nvflare_meta_file, .match = FLMEM_NAME_STEM},
 	{"config_fed_server", &flmem_nvflare_server_file, .match = FLMEM_NAME_STEM},
 	{"config_fed_client", &flmem_nvflare_client_file, .match = FLMEM_NAME_STEM},
 	{".py", &flmem_nvflare_python_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PYTHON},
 	{".ipynb", &flmem_nvflare_python_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_NOTEBOOK},
-	{".sh", &flmem_nvflare_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
-	{".service", &flmem_nvflare_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
-	{".dockerfile", &flmem_nvflare_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
-	{".yml", &flmem_nvflare_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},
-	{".yaml", &flmem_nvflare_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},
-	{"Dockerfile", &flmem_nvflare_launch_file, FLMEM_NAME_START, FLMEM_SYNTAX_PLAIN},
-	{"Containerfile", &flmem_nvflare_launch_file, FLMEM_NAME_START, FLMEM_SYNTAX_PLAIN},
 	{0},
 };
 

@@ -10,11 +10,15 @@
 #include "frameworks/strategies.h"
 #include "rules/rules.h"
 
+/* The variables of its external trainers and of its start script. */
+#define FLMEM_NVFLARE_GC_ROUNDS	       "NVFLARE_CLIENT_MEMORY_GC_ROUNDS"
+#define FLMEM_NVFLARE_CUDA_EMPTY_CACHE "NVFLARE_CUDA_EMPTY_CACHE"
+#define FLMEM_NVFLARE_JEMALLOC_PRELOAD "NVFLARE_ENABLE_JEMALLOC_PRELOAD"
+
 extern const struct flmem_input_kind flmem_nvflare_meta_file;
 extern const struct flmem_input_kind flmem_nvflare_server_file;
 extern const struct flmem_input_kind flmem_nvflare_client_file;
 extern const struct flmem_input_kind flmem_nvflare_python_file;
-extern const struct flmem_input_kind flmem_nvflare_launch_file;
 
 extern const struct flmem_file_name flmem_nvflare_files[];
 extern const struct flmem_job_layout flmem_nvflare_jobs;
