@@ -7,6 +7,7 @@
 #include <flmem/process_report.h>
 
 #include "frameworks/files.h"
+#include "frameworks/settings.h"
 #include "frameworks/strategies.h"
 #include "rules/rules.h"
 
@@ -40,5 +41,6 @@ extern const struct flmem_trend_table flmem_nvflare_trend_rules;
 struct flmem_u64 flmem_nvflare_own_gc_rounds(const struct flmem_process_report *process);
 
 extern const struct flmem_strategies flmem_nvflare_strategies;
+extern const struct flmem_setting_row flmem_nvflare_settings[];
 
 #endif

@@ -63,10 +63,12 @@ static bool is_emitted_variable(const struct flmem_setting *s)
 
 static const struct flmem_setting_row *find_emit_row(const char *name)
 {
-	for (size_t i = 0; i < flmem_setting_row_count; i++)
-		if (strcmp(flmem_setting_rows[i].name, name) == 0)
-			return &flmem_setting_rows[i];
-	return NULL;
+	const struct flmem_setting_row *row;
+
+	for (size_t i = 0; (row = flmem_setting_row_at(i)); i++)
+		if (strcmp(row->name, name) == 0)
+			break;
+	return row;
 }
 
 static const char *describe_jemalloc_default(void)
