@@ -273,7 +273,7 @@ static int read_circumstances(const struct flmem_settings_request *request,
 		request->framework ? request->framework : flmem_frameworks[0]->framework;
 	while (flmem_setting_row_at(rows))
 		rows++;
-	settings->rows = calloc(rows, sizeof(*settings->rows));
+	settings->rows = calloc(rows ? rows : 1, sizeof(*settings->rows));
 	if (!settings->rows)
 		return flmem_error_nomem(err, "cannot hold the settings");
 	return choose_allocator(request, settings, err);
