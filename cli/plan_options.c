@@ -107,7 +107,7 @@ static void print_plan(const struct flmem_plan_request *request, const struct fl
 	char runtime[FORMAT_MAX];
 
 	print_model(request, out);
-	for (size_t i = 0; i < plan->way_count; i++)
+	for (size_t i = 0; i < plan->strategy_count; i++)
 		print_strategy(&plan->strategies[i], request, i == plan->chosen, out);
 	fputs("\nEach figure includes ", out);
 	fputs(format_bytes(plan->runtime_bytes, runtime), out);

@@ -67,7 +67,7 @@ uint32_t flmem_crc32c(uint32_t crc, const void *bytes, size_t length)
 	return ~crc;
 }
 
-static uint32_t multiply(uint32_t a, uint32_t b)
+static uint32_t multiply_polynomials(uint32_t a, uint32_t b)
 {
 	uint32_t product = 0;
 
@@ -82,8 +82,8 @@ uint32_t flmem_crc32c_join(uint32_t first, uint32_t second, uint64_t length)
 	uint32_t power = X_TO_8;
 
 	/* Appending zeros multiplies by x to the number of their bits. */
-	for (; length; length >>= 1, power = multiply(power, power))
+	for (; length; length >>= 1, power = multiply_polynomials(power, power))
 		if (length & 1)
-			first = multiply(power, first);
+			first = multiply_polynomials(power, first);
 	return first ^ second;
 }

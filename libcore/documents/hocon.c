@@ -12,7 +12,7 @@
 /* Each key is compared with the earlier ones, so their number is limited. */
 #define KEYS_MAX 2048U
 
-static int read_value(struct flmem_cursor *cursor, struct flmem_node *node);
+static int hocon_read_value(struct flmem_cursor *cursor, struct flmem_node *node);
 static int read_members(struct flmem_cursor *cursor, struct flmem_node *map, char closing);
 
 static bool at_comment(const struct flmem_cursor *cursor)
@@ -26,7 +26,7 @@ static void skip_comment(struct flmem_cursor *cursor)
 		flmem_cursor_step(cursor, strcspn(cursor->text + cursor->at, "\n"));
 }
 
-static void skip_blanks(struct flmem_cursor *cursor)
+static void hocon_skip_blanks(struct flmem_cursor *cursor)
 {
 	flmem_cursor_step(cursor, strspn(cursor->text + cursor->at, " \t\r"));
 }
@@ -95,8 +95,8 @@ static struct flmem_node *child_for(struct flmem_cursor *cursor, struct flmem_no
 }
 
 /* The maps that a dotted key goes through, then the node of its last word in `*ret_map`. */
-static int read_key(struct flmem_cursor *cursor, struct flmem_node **map, const char **ret_key,
-		    struct flmem_place *ret_place)
+static int hocon_read_key(struct flmem_cursor *cursor, struct flmem_node **map,
+			  const char **ret_key, struct flmem_place *ret_place)
 {
 	for (;;) {
 		int rc = read_key_word(cursor, ret_key, ret_place);
@@ -118,7 +118,7 @@ static int read_key(struct flmem_cursor *cursor, struct flmem_node **map, const 
 
 static int read_separator(struct flmem_cursor *cursor)
 {
-	skip_blanks(cursor);
+	hocon_skip_blanks(cursor);
 	if (flmem_cursor_peek(cursor) == '{')
 		return 0;
 	if (flmem_cursor_peek(cursor) != '=' && flmem_cursor_peek(cursor) != ':')
@@ -148,13 +148,13 @@ static int read_member(struct flmem_cursor *cursor, struct flmem_node *map)
 	if (flmem_cursor_looks_at(cursor, "include") &&
 	    strchr(" \t\"", cursor->text[cursor->at + strlen("include")]))
 		return flmem_cursor_fail(cursor, "includes are not supported");
-	rc = read_key(cursor, &map, &key, &place);
+	rc = hocon_read_key(cursor, &map, &key, &place);
 	if (!rc)
 		rc = read_separator(cursor);
 	if (rc)
 		return rc;
 	node = child_for(cursor, map, key, &place, flmem_cursor_peek(cursor) == '{');
-	rc = node ? read_value(cursor, node) : cursor->code;
+	rc = node ? hocon_read_value(cursor, node) : cursor->code;
 	cursor->depth = depth; /* which the words of a dotted key increased */
 	return rc;
 }
@@ -183,13 +183,13 @@ static int read_items(struct flmem_cursor *cursor, struct flmem_node *list)
 		if (cursor->at == cursor->length || flmem_cursor_peek(cursor) == ']')
 			return 0;
 		node = flmem_cursor_add(cursor, list, NULL, NULL);
-		rc = node ? read_value(cursor, node) : cursor->code;
+		rc = node ? hocon_read_value(cursor, node) : cursor->code;
 		if (rc)
 			return rc;
 	}
 }
 
-static int read_collection(struct flmem_cursor *cursor, struct flmem_node *node)
+static int hocon_read_collection(struct flmem_cursor *cursor, struct flmem_node *node)
 {
 	bool map = flmem_cursor_peek(cursor) == '{';
 	unsigned depth = cursor->depth;
@@ -214,7 +214,7 @@ static enum flmem_node_kind word_kind(const char *text)
 }
 
 /* An unquoted value, with substitutions in it, up to the end of its line or entry. */
-static int read_word(struct flmem_cursor *cursor, struct flmem_node *node)
+static int hocon_read_word(struct flmem_cursor *cursor, struct flmem_node *node)
 {
 	const char *start = cursor->text + cursor->at;
 	size_t length = 0;
@@ -251,22 +251,22 @@ static int read_word(struct flmem_cursor *cursor, struct flmem_node *node)
 /* Nothing but the end of the entry may follow a value in quotes or braces. */
 static int finish_value(struct flmem_cursor *cursor)
 {
-	skip_blanks(cursor);
+	hocon_skip_blanks(cursor);
 	return at_end_of_value(cursor)
 		       ? 0
 		       : flmem_cursor_fail(cursor, "concatenated values are not supported");
 }
 
-static int read_value(struct flmem_cursor *cursor, struct flmem_node *node)
+static int hocon_read_value(struct flmem_cursor *cursor, struct flmem_node *node)
 {
 	char c = flmem_cursor_peek(cursor);
 	int rc;
 
 	node->place = flmem_cursor_place(cursor);
 	if (c != '{' && c != '[' && c != '"')
-		return read_word(cursor, node);
+		return hocon_read_word(cursor, node);
 	if (c != '"') {
-		rc = read_collection(cursor, node);
+		rc = hocon_read_collection(cursor, node);
 	} else {
 		node->kind = FLMEM_NODE_STRING;
 		rc = flmem_cursor_looks_at(cursor, "\"\"\"")
@@ -288,7 +288,7 @@ int flmem_hocon_read(struct flmem_cursor *cursor)
 		return cursor->code;
 	root->kind = FLMEM_NODE_MAP;
 	if (flmem_cursor_peek(cursor) == '{' || flmem_cursor_peek(cursor) == '[')
-		rc = read_value(cursor, root);
+		rc = hocon_read_value(cursor, root);
 	else
 		rc = read_members(cursor, root, '\0');
 	if (rc)

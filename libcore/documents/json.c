@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-static int read_value(struct flmem_cursor *cursor, struct flmem_node *node);
+static int json_read_value(struct flmem_cursor *cursor, struct flmem_node *node);
 
 static void skip_space(struct flmem_cursor *cursor)
 {
@@ -35,7 +35,7 @@ static int read_entry(struct flmem_cursor *cursor, struct flmem_node *map)
 	flmem_cursor_step(cursor, 1);
 	skip_space(cursor);
 	node = flmem_cursor_add(cursor, map, key, &place);
-	return node ? read_value(cursor, node) : cursor->code;
+	return node ? json_read_value(cursor, node) : cursor->code;
 }
 
 /* A number, or a list of nothing but numbers, at any depth. */
@@ -66,13 +66,13 @@ static int read_item(struct flmem_cursor *cursor, struct flmem_node *list)
 	if (!was && list->last && list->last->index + 1 >= FLMEM_DOCUMENT_NUMBERS_KEPT)
 		cursor->passing = is_numbers(cursor);
 	node = flmem_cursor_add(cursor, list, NULL, NULL);
-	rc = node ? read_value(cursor, node) : cursor->code;
+	rc = node ? json_read_value(cursor, node) : cursor->code;
 	cursor->passing = was;
 	return rc;
 }
 
 /* The entries between brackets; the cursor is after the opening one. */
-static int read_entries(struct flmem_cursor *cursor, struct flmem_node *node, char closing)
+static int json_read_entries(struct flmem_cursor *cursor, struct flmem_node *node, char closing)
 {
 	skip_space(cursor);
 	if (flmem_cursor_peek(cursor) == closing)
@@ -93,13 +93,13 @@ static int read_entries(struct flmem_cursor *cursor, struct flmem_node *node, ch
 	}
 }
 
-static int read_collection(struct flmem_cursor *cursor, struct flmem_node *node)
+static int json_read_collection(struct flmem_cursor *cursor, struct flmem_node *node)
 {
 	bool map = flmem_cursor_peek(cursor) == '{';
 	int rc = flmem_cursor_open(cursor, node, FLMEM_DOCUMENT_DEPTH_MAX);
 
 	if (!rc)
-		rc = read_entries(cursor, node, map ? '}' : ']');
+		rc = json_read_entries(cursor, node, map ? '}' : ']');
 	if (rc)
 		return rc;
 	cursor->depth--;
@@ -108,7 +108,7 @@ static int read_collection(struct flmem_cursor *cursor, struct flmem_node *node)
 }
 
 /* A bare word up to the next separator. */
-static int read_word(struct flmem_cursor *cursor, struct flmem_node *node)
+static int json_read_word(struct flmem_cursor *cursor, struct flmem_node *node)
 {
 	static const struct {
 		const char *word;
@@ -134,18 +134,18 @@ static int read_word(struct flmem_cursor *cursor, struct flmem_node *node)
 	return node->text ? 0 : cursor->code;
 }
 
-static int read_value(struct flmem_cursor *cursor, struct flmem_node *node)
+static int json_read_value(struct flmem_cursor *cursor, struct flmem_node *node)
 {
 	char c = flmem_cursor_peek(cursor);
 	int rc;
 
 	if (c == '{' || c == '[') {
-		rc = read_collection(cursor, node);
+		rc = json_read_collection(cursor, node);
 	} else if (c == '"') {
 		node->kind = FLMEM_NODE_STRING;
 		rc = flmem_cursor_quoted(cursor, &node->text);
 	} else {
-		rc = read_word(cursor, node);
+		rc = json_read_word(cursor, node);
 	}
 	node->place.end = cursor->at;
 	return rc;
@@ -158,7 +158,7 @@ int flmem_json_read(struct flmem_cursor *cursor)
 
 	skip_space(cursor);
 	root = flmem_cursor_add(cursor, NULL, NULL, NULL);
-	rc = root ? read_value(cursor, root) : cursor->code;
+	rc = root ? json_read_value(cursor, root) : cursor->code;
 	if (rc)
 		return rc;
 	skip_space(cursor);

@@ -26,7 +26,7 @@ static int notebook_nomem(struct notebook *notebook)
 }
 
 /* Cells whose first line is one of these magic commands hold Python. */
-static bool is_python(const char *code)
+static bool is_python_cell(const char *code)
 {
 	static const char *const magics[] = {"time",	"timeit", "capture",  "prun",
 					     "python3", "python", "writefile"};
@@ -115,7 +115,7 @@ static int add_cell(struct notebook *notebook, const struct flmem_node *cell)
 	n = flmem_node_first(source);
 	if (!first)
 		first = flmem_node_string(n);
-	if (!first || !is_python(first))
+	if (!first || !is_python_cell(first))
 		return 0;
 	rc = add_part(notebook);
 	if (!rc && !n)

@@ -24,7 +24,7 @@ static void advance_bytes(struct flmem_python *python, size_t count)
 }
 
 /* Blanks, comments, joined lines, and inside of brackets the ends of lines. */
-static void skip_blanks(struct flmem_python *python)
+static void python_skip_blanks(struct flmem_python *python)
 {
 	for (;;) {
 		const char *p = python->text + python->at;
@@ -110,7 +110,7 @@ struct flmem_python_word flmem_python_next(struct flmem_python *python)
 {
 	struct flmem_python_word word;
 
-	skip_blanks(python);
+	python_skip_blanks(python);
 	word.text = python->text + python->at;
 	word.place = (struct flmem_place){
 		.start = python->at,

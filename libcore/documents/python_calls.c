@@ -25,10 +25,10 @@ struct calls {
 	char next;	   /* kind of the next "(" */
 };
 
-static int read_value(struct calls *calls, struct flmem_node *node);
+static int calls_read_value(struct calls *calls, struct flmem_node *node);
 static int scan_word(struct calls *calls);
 
-static char innermost(const struct calls *calls)
+static char innermost_bracket(const struct calls *calls)
 {
 	return calls->open_count && calls->open_count <= BRACKETS_MAX
 		       ? calls->open[calls->open_count - 1]
@@ -36,7 +36,7 @@ static char innermost(const struct calls *calls)
 }
 
 /* Reads a word and keeps track of the open brackets. */
-static void step(struct calls *calls)
+static void calls_advance(struct calls *calls)
 {
 	const struct flmem_python_word *word = &calls->reader.word;
 	char mark = word->kind == FLMEM_PYTHON_MARK ? *word->text : '\0';
@@ -57,7 +57,7 @@ static bool accept_word(struct calls *calls, const char *text)
 {
 	if (!flmem_python_is(&calls->reader.word, text))
 		return false;
-	step(calls);
+	calls_advance(calls);
 	return true;
 }
 
@@ -65,12 +65,13 @@ static bool accept_word(struct calls *calls, const char *text)
 static void catch_up(struct calls *calls, const struct flmem_python_reader *ahead)
 {
 	while (calls->reader.word.place.start < ahead->word.place.start)
-		step(calls);
+		calls_advance(calls);
 }
 
 /* A node with copies of key and text. NULL, with the cursor's code set, when there is no room. */
-static struct flmem_node *add_node(struct calls *calls, struct flmem_node *parent, const char *key,
-				   const char *text, const struct flmem_place *place)
+static struct flmem_node *calls_add_node(struct calls *calls, struct flmem_node *parent,
+					 const char *key, const char *text,
+					 const struct flmem_place *place)
 {
 	struct flmem_cursor *cursor = calls->cursor;
 	const char *kept = key ? flmem_cursor_keep(cursor, key, strlen(key)) : NULL;
@@ -92,7 +93,7 @@ static struct flmem_node *add_node(struct calls *calls, struct flmem_node *paren
 static struct flmem_node *add_list(struct calls *calls, struct flmem_node *root, const char *key)
 {
 	const struct flmem_place start = {.line = 1, .column = 1};
-	struct flmem_node *list = add_node(calls, root, key, NULL, &start);
+	struct flmem_node *list = calls_add_node(calls, root, key, NULL, &start);
 
 	if (list)
 		list->kind = FLMEM_NODE_LIST;
@@ -102,7 +103,7 @@ static struct flmem_node *add_list(struct calls *calls, struct flmem_node *root,
 static int add_path(struct calls *calls, struct flmem_node *list, const char *path,
 		    const struct flmem_place *place)
 {
-	struct flmem_node *node = add_node(calls, list, NULL, path, place);
+	struct flmem_node *node = calls_add_node(calls, list, NULL, path, place);
 
 	if (!node)
 		return calls->cursor->code;
@@ -147,7 +148,7 @@ static int skip_expression(struct calls *calls)
 		while (calls->reader.word.kind != FLMEM_PYTHON_END &&
 		       !(calls->open_count == depth && flmem_python_is(&calls->reader.word, ":")) &&
 		       calls->open_count >= depth)
-			step(calls);
+			calls_advance(calls);
 	while (!rc && calls->reader.word.kind != FLMEM_PYTHON_END &&
 	       (calls->open_count > depth || !ends_value(&calls->reader.word)))
 		rc = scan_word(calls);
@@ -204,12 +205,12 @@ static bool is_map(const struct calls *calls)
 static int read_keyed(struct calls *calls, struct flmem_node *map, const char *key,
 		      const struct flmem_place *place)
 {
-	struct flmem_node *value = add_node(calls, map, key, NULL, place);
+	struct flmem_node *value = calls_add_node(calls, map, key, NULL, place);
 
 	if (!value)
 		return calls->cursor->code;
 	value->place = calls->reader.word.place;
-	return read_value(calls, value);
+	return calls_read_value(calls, value);
 }
 
 /* A key that is not a literal is "**": it could be any. */
@@ -236,7 +237,7 @@ static int read_map(struct calls *calls, struct flmem_node *node)
 	int rc = 0;
 
 	node->kind = FLMEM_NODE_MAP;
-	step(calls);
+	calls_advance(calls);
 	while (!rc && calls->reader.word.kind != FLMEM_PYTHON_END &&
 	       !flmem_python_is(&calls->reader.word, "}")) {
 		size_t at = calls->reader.word.place.start;
@@ -244,7 +245,7 @@ static int read_map(struct calls *calls, struct flmem_node *node)
 		rc = read_entry(calls, node);
 		accept_word(calls, ",");
 		if (calls->reader.word.place.start == at) /* a bracket of another kind */
-			step(calls);
+			calls_advance(calls);
 	}
 	accept_word(calls, "}");
 	return rc;
@@ -283,7 +284,7 @@ static int read_arguments(struct calls *calls, struct flmem_node *args)
 	int rc = 0;
 
 	args->kind = FLMEM_NODE_MAP;
-	step(calls);
+	calls_advance(calls);
 	while (!rc && calls->reader.word.kind != FLMEM_PYTHON_END &&
 	       !flmem_python_is(&calls->reader.word, ")")) {
 		size_t at = calls->reader.word.place.start;
@@ -291,7 +292,7 @@ static int read_arguments(struct calls *calls, struct flmem_node *args)
 		rc = read_argument(calls, args, &position);
 		accept_word(calls, ",");
 		if (calls->reader.word.place.start == at) /* a bracket of another kind */
-			step(calls);
+			calls_advance(calls);
 	}
 	accept_word(calls, ")");
 	args->place.end = calls->reader.before.place.end;
@@ -325,10 +326,10 @@ static void unfold_partial(struct flmem_node *path, struct flmem_node *args,
 static struct flmem_node *add_call(struct calls *calls, const char *path,
 				   const struct flmem_place *place, struct flmem_node **ret_args)
 {
-	struct flmem_node *call = add_node(calls, calls->calls, NULL, NULL, place);
-	struct flmem_node *name = call ? add_node(calls, call, "path", path, place) : NULL;
+	struct flmem_node *call = calls_add_node(calls, calls->calls, NULL, NULL, place);
+	struct flmem_node *name = call ? calls_add_node(calls, call, "path", path, place) : NULL;
 
-	*ret_args = name ? add_node(calls, call, "args", NULL, place) : NULL;
+	*ret_args = name ? calls_add_node(calls, call, "args", NULL, place) : NULL;
 	if (!*ret_args)
 		return NULL;
 	call->kind = (*ret_args)->kind = FLMEM_NODE_MAP;
@@ -391,14 +392,14 @@ static int read_dictionary(struct calls *calls, struct flmem_node *node)
 	if (is_map(calls)) {
 		rc = read_map(calls, node);
 	} else {
-		step(calls);
+		calls_advance(calls);
 		rc = read_arguments(calls, node);
 	}
 	calls->cursor->depth--;
 	return rc;
 }
 
-static int read_value(struct calls *calls, struct flmem_node *node)
+static int calls_read_value(struct calls *calls, struct flmem_node *node)
 {
 	bool deep = calls->cursor->depth >= DEPTH_MAX;
 	int rc = 0;
@@ -433,7 +434,7 @@ static char bracket_kind(const char *name)
 static bool is_value(const struct calls *calls, const struct flmem_python_word *before)
 {
 	bool outer = !calls->reader.python.brackets && flmem_python_ends(&calls->reader.word);
-	char kind = innermost(calls);
+	char kind = innermost_bracket(calls);
 
 	if (flmem_python_is(before, "="))
 		return kind || !outer; /* a whole assignment is another name for it */
@@ -451,7 +452,7 @@ static int note_use(struct calls *calls, const char *name, const struct flmem_py
 		    const struct flmem_place *place)
 {
 	char path[FLMEM_PYTHON_DOTTED_MAX];
-	bool base = innermost(calls) == BASES;
+	bool base = innermost_bracket(calls) == BASES;
 
 	if ((!base && !is_value(calls, before)) ||
 	    !flmem_python_names_find(&calls->names, name, place->start, 0, path))
@@ -480,16 +481,16 @@ static int scan_name(struct calls *calls)
 static void skip_statement(struct calls *calls)
 {
 	while (!flmem_python_ends(&calls->reader.word))
-		step(calls);
+		calls_advance(calls);
 }
 
 /* "def f(" and "class C(" */
 static void scan_definition(struct calls *calls)
 {
 	calls->next = flmem_python_is(&calls->reader.word, "class") ? BASES : PARAMETERS;
-	step(calls);
+	calls_advance(calls);
 	if (calls->reader.word.kind == FLMEM_PYTHON_NAME)
-		step(calls);
+		calls_advance(calls);
 	if (!flmem_python_is(&calls->reader.word, "("))
 		calls->next = '\0';
 }
@@ -499,7 +500,7 @@ static int scan_word(struct calls *calls)
 	const struct flmem_python_reader *reader = &calls->reader;
 
 	if (reader->word.kind != FLMEM_PYTHON_NAME || flmem_python_is(&reader->before, "."))
-		step(calls);
+		calls_advance(calls);
 	else if (flmem_python_at_statement(reader) && (flmem_python_is(&reader->word, "import") ||
 						       flmem_python_is(&reader->word, "from")))
 		skip_statement(calls);

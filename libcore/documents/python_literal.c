@@ -6,8 +6,8 @@
 #define NUMBER_MAX 64
 
 /* Whole numbers and fractions in decimal digits; 0x10, 1e3j and the like are expressions. */
-static bool read_number(struct flmem_cursor *cursor, const struct flmem_python_word *word,
-			bool negative, struct flmem_node *node)
+static bool read_literal_number(struct flmem_cursor *cursor, const struct flmem_python_word *word,
+				bool negative, struct flmem_node *node)
 {
 	size_t length = word->place.end - word->place.start, used = negative;
 	char text[NUMBER_MAX] = "-";
@@ -55,7 +55,7 @@ bool flmem_python_literal(struct flmem_cursor *cursor, const struct flmem_python
 			  bool negative, struct flmem_node *node)
 {
 	if (word->kind == FLMEM_PYTHON_NUMBER)
-		return read_number(cursor, word, negative, node);
+		return read_literal_number(cursor, word, negative, node);
 	if (word->kind == FLMEM_PYTHON_STRING)
 		return read_string(cursor, word, node);
 	return read_constant(word, node);

@@ -42,8 +42,8 @@ static int add_row(struct flmem_cursor *cursor, struct flmem_python_bindings *bi
 }
 
 /* `path` NULL: the name is not imported. */
-static int bind(struct pass *pass, const char *name, const char *path,
-		const struct flmem_place *place)
+static int bind_import(struct pass *pass, const char *name, const char *path,
+		       const struct flmem_place *place)
 {
 	struct flmem_python_binding row = {.place = *place};
 
@@ -70,14 +70,14 @@ static int read_import(struct pass *pass)
 		place.end = reader->before.place.end;
 		if (flmem_python_accept(reader, "as")) {
 			flmem_python_dotted(reader, name);
-			rc = bind(pass, name, module, &place);
+			rc = bind_import(pass, name, module, &place);
 			continue;
 		}
 		/* Two rows: the first part is the name, the whole is what is imported. */
-		rc = bind(pass, module, module, &place);
+		rc = bind_import(pass, module, module, &place);
 		if (!rc && strchr(module, '.')) {
 			*strchr(module, '.') = '\0';
-			rc = bind(pass, module, module, &place);
+			rc = bind_import(pass, module, module, &place);
 		}
 	} while (!rc && flmem_python_accept(reader, ","));
 	return rc;
@@ -93,7 +93,7 @@ static int bind_member(struct pass *pass, const char *module, const char *member
 	snprintf(path, sizeof(path), "%s.%s", module, member);
 	if (strlen(path) >= FLMEM_PYTHON_DOTTED_MAX)
 		return 0;
-	return bind(pass, name, path, place);
+	return bind_import(pass, name, path, place);
 }
 
 /* Relative imports, as of the folder itself, have a path that begins with a dot. */
@@ -125,7 +125,7 @@ static int read_from(struct pass *pass)
 		return 0;
 	place.end = reader->before.place.end;
 	if (flmem_python_accept(reader, "*"))
-		return bind(pass, "*", module, &place);
+		return bind_import(pass, "*", module, &place);
 	flmem_python_accept(reader, "(");
 	do {
 		char member[FLMEM_PYTHON_DOTTED_MAX], name[FLMEM_PYTHON_DOTTED_MAX];
@@ -151,7 +151,7 @@ static int read_definition(struct pass *pass)
 	if (!outermost || pass->reader.word.kind != FLMEM_PYTHON_NAME)
 		return 0;
 	flmem_python_dotted(&pass->reader, name);
-	return bind(pass, name, NULL, &place);
+	return bind_import(pass, name, NULL, &place);
 }
 
 /* One statement's words of the pass that reads imports. */
@@ -171,8 +171,8 @@ static int read_imports(struct pass *pass)
 }
 
 /* The row of a name that counts at an offset; NULL when nothing binds it. */
-static const struct flmem_python_binding *find_row(const struct flmem_python_bindings *rows,
-						   const char *name, size_t at)
+static const struct flmem_python_binding *find_binding(const struct flmem_python_bindings *rows,
+						       const char *name, size_t at)
 {
 	size_t low = 0, high = rows->count;
 
@@ -207,10 +207,10 @@ static int read_assignment(struct pass *pass)
 		flmem_python_dotted(reader, value);
 	if (*value && flmem_python_ends(&reader->word) &&
 	    flmem_python_names_find(pass->names, value, place.start, 0, path))
-		return bind(pass, name, path, &place);
-	if (place.column != 1 || !find_row(&pass->names->sorted, name, place.start))
+		return bind_import(pass, name, path, &place);
+	if (place.column != 1 || !find_binding(&pass->names->sorted, name, place.start))
 		return 0;
-	return bind(pass, name, NULL, &place);
+	return bind_import(pass, name, NULL, &place);
 }
 
 static int read_assignments(struct pass *pass)
@@ -318,7 +318,7 @@ static bool find_star(const struct flmem_python_names *names, const char *dotted
 bool flmem_python_names_find(const struct flmem_python_names *names, const char *dotted, size_t at,
 			     size_t choice, char ret_path[FLMEM_PYTHON_DOTTED_MAX])
 {
-	const struct flmem_python_binding *row = find_row(&names->sorted, dotted, at);
+	const struct flmem_python_binding *row = find_binding(&names->sorted, dotted, at);
 	size_t length = strcspn(dotted, ".");
 	char first[FLMEM_PYTHON_DOTTED_MAX];
 
@@ -326,7 +326,7 @@ bool flmem_python_names_find(const struct flmem_python_names *names, const char 
 		return !choice && row->path && join_path(row->path, "", ret_path);
 	memcpy(first, dotted, length);
 	first[length] = '\0';
-	row = find_row(&names->sorted, first, at);
+	row = find_binding(&names->sorted, first, at);
 	if (row)
 		return !choice && row->path && join_path(row->path, dotted + length, ret_path);
 	return find_star(names, dotted, choice, ret_path);

@@ -12,9 +12,9 @@
 /* Each key is compared with the earlier ones, so their number is limited. */
 #define KEYS_MAX 2048U
 
-static int read_value(struct flmem_cursor *cursor, struct flmem_node *node);
+static int toml_read_value(struct flmem_cursor *cursor, struct flmem_node *node);
 
-static void skip_blanks(struct flmem_cursor *cursor)
+static void toml_skip_blanks(struct flmem_cursor *cursor)
 {
 	flmem_cursor_step(cursor, strspn(cursor->text + cursor->at, " \t"));
 }
@@ -30,9 +30,9 @@ static void skip_lines(struct flmem_cursor *cursor)
 	}
 }
 
-static int end_line(struct flmem_cursor *cursor)
+static int toml_end_line(struct flmem_cursor *cursor)
 {
-	skip_blanks(cursor);
+	toml_skip_blanks(cursor);
 	if (flmem_cursor_peek(cursor) == '#')
 		flmem_cursor_step(cursor, strcspn(cursor->text + cursor->at, "\n"));
 	if (flmem_cursor_looks_at(cursor, "\r\n"))
@@ -76,8 +76,8 @@ static int read_string(struct flmem_cursor *cursor, const char **ret_text)
 						: read_literal(cursor, ret_text);
 }
 
-static int read_key(struct flmem_cursor *cursor, const char **ret_key,
-		    struct flmem_place *ret_place)
+static int toml_read_key(struct flmem_cursor *cursor, const char **ret_key,
+			 struct flmem_place *ret_place)
 {
 	static const char bare[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 				   "0123456789_-";
@@ -99,7 +99,7 @@ static int read_key(struct flmem_cursor *cursor, const char **ret_key,
 	}
 	place.end = cursor->at;
 	*ret_place = place;
-	skip_blanks(cursor);
+	toml_skip_blanks(cursor);
 	return rc;
 }
 
@@ -148,16 +148,16 @@ static int enter_table(struct flmem_cursor *cursor, struct flmem_node **map, con
 }
 
 /* The tables along a dotted key; the caller reads its last word. */
-static int read_way(struct flmem_cursor *cursor, struct flmem_node **map, const char **ret_key,
-		    struct flmem_place *ret_place)
+static int toml_read_path(struct flmem_cursor *cursor, struct flmem_node **map,
+			  const char **ret_key, struct flmem_place *ret_place)
 {
 	for (;;) {
-		int rc = read_key(cursor, ret_key, ret_place);
+		int rc = toml_read_key(cursor, ret_key, ret_place);
 
 		if (rc || flmem_cursor_peek(cursor) != '.')
 			return rc;
 		flmem_cursor_step(cursor, 1);
-		skip_blanks(cursor);
+		toml_skip_blanks(cursor);
 		rc = enter_table(cursor, map, *ret_key, ret_place);
 		if (rc)
 			return rc;
@@ -169,7 +169,7 @@ static int read_pair(struct flmem_cursor *cursor, struct flmem_node *map)
 	struct flmem_place place = {0};
 	struct flmem_node *node;
 	const char *key = "";
-	int rc = read_way(cursor, &map, &key, &place);
+	int rc = toml_read_path(cursor, &map, &key, &place);
 
 	if (rc)
 		return rc;
@@ -178,16 +178,16 @@ static int read_pair(struct flmem_cursor *cursor, struct flmem_node *map)
 	if (flmem_cursor_peek(cursor) != '=')
 		return flmem_cursor_fail(cursor, "expected '=' after the key");
 	flmem_cursor_step(cursor, 1);
-	skip_blanks(cursor);
+	toml_skip_blanks(cursor);
 	node = add_value(cursor, map, key, &place);
-	return node ? read_value(cursor, node) : cursor->code;
+	return node ? toml_read_value(cursor, node) : cursor->code;
 }
 
 static int read_array(struct flmem_cursor *cursor, struct flmem_node *list)
 {
 	for (skip_lines(cursor); flmem_cursor_peek(cursor) != ']'; skip_lines(cursor)) {
 		struct flmem_node *node = flmem_cursor_add(cursor, list, NULL, NULL);
-		int rc = node ? read_value(cursor, node) : cursor->code;
+		int rc = node ? toml_read_value(cursor, node) : cursor->code;
 
 		if (rc)
 			return rc;
@@ -202,23 +202,23 @@ static int read_array(struct flmem_cursor *cursor, struct flmem_node *list)
 
 static int read_inline(struct flmem_cursor *cursor, struct flmem_node *map)
 {
-	skip_blanks(cursor);
+	toml_skip_blanks(cursor);
 	while (flmem_cursor_peek(cursor) != '}') {
 		int rc = read_pair(cursor, map);
 
 		if (rc)
 			return rc;
-		skip_blanks(cursor);
+		toml_skip_blanks(cursor);
 		if (flmem_cursor_peek(cursor) == ',')
 			flmem_cursor_step(cursor, 1);
 		else if (flmem_cursor_peek(cursor) != '}')
 			return flmem_cursor_fail(cursor, "expected ',' or '}'");
-		skip_blanks(cursor);
+		toml_skip_blanks(cursor);
 	}
 	return 0;
 }
 
-static int read_collection(struct flmem_cursor *cursor, struct flmem_node *node)
+static int toml_read_collection(struct flmem_cursor *cursor, struct flmem_node *node)
 {
 	bool map = flmem_cursor_peek(cursor) == '{';
 	int rc = flmem_cursor_open(cursor, node, FLMEM_DOCUMENT_DEPTH_MAX / 2);
@@ -233,7 +233,7 @@ static int read_collection(struct flmem_cursor *cursor, struct flmem_node *node)
 }
 
 /* A truth value, a number, or a date, which stays a string. */
-static int read_word(struct flmem_cursor *cursor, struct flmem_node *node)
+static int toml_read_word(struct flmem_cursor *cursor, struct flmem_node *node)
 {
 	static const char digits[] = "0123456789_+-.:abcdefABCDEFxoinTtZz"; /* 0x1f, +inf, 07:32Z */
 	const char *start = cursor->text + cursor->at;
@@ -255,19 +255,19 @@ static int read_word(struct flmem_cursor *cursor, struct flmem_node *node)
 	return node->text ? 0 : cursor->code;
 }
 
-static int read_value(struct flmem_cursor *cursor, struct flmem_node *node)
+static int toml_read_value(struct flmem_cursor *cursor, struct flmem_node *node)
 {
 	char c = flmem_cursor_peek(cursor);
 	int rc;
 
 	node->place = flmem_cursor_place(cursor);
 	if (c == '{' || c == '[') {
-		rc = read_collection(cursor, node);
+		rc = toml_read_collection(cursor, node);
 	} else if (c == '"' || c == '\'') {
 		node->kind = FLMEM_NODE_STRING;
 		rc = read_string(cursor, &node->text);
 	} else {
-		rc = read_word(cursor, node);
+		rc = toml_read_word(cursor, node);
 	}
 	node->place.end = cursor->at;
 	return rc;
@@ -306,8 +306,8 @@ static int read_header(struct flmem_cursor *cursor, struct flmem_node **map)
 	int rc;
 
 	flmem_cursor_step(cursor, strlen(closing));
-	skip_blanks(cursor);
-	rc = read_way(cursor, map, &key, &place);
+	toml_skip_blanks(cursor);
+	rc = toml_read_path(cursor, map, &key, &place);
 	if (!rc)
 		rc = list ? add_table(cursor, map, key, &place)
 			  : enter_table(cursor, map, key, &place);
@@ -335,7 +335,7 @@ int flmem_toml_read(struct flmem_cursor *cursor)
 			rc = read_pair(cursor, table);
 		}
 		if (!rc)
-			rc = end_line(cursor);
+			rc = toml_end_line(cursor);
 	}
 	if (!rc)
 		root->place.end = cursor->length;

@@ -89,7 +89,7 @@ static enum flmem_node_kind resolve_plain(char *scalar, const char **text)
 }
 
 /* The node for what comes next: behind its key, in a list, or as a document. NULL on error. */
-static struct flmem_node *add_node(struct reader *reader)
+static struct flmem_node *yaml_add_node(struct reader *reader)
 {
 	struct flmem_node *node;
 	bool keyed = reader->open->kind == FLMEM_NODE_MAP;
@@ -124,7 +124,7 @@ static bool add_anchor(struct reader *reader, const yaml_char_t *name,
 	return anchor->name;
 }
 
-static void read_key(struct reader *reader, const yaml_event_t *event)
+static void yaml_read_key(struct reader *reader, const yaml_event_t *event)
 {
 	reader->key = flmem_cursor_keep(reader->cursor, (const char *)event->data.scalar.value,
 					event->data.scalar.length);
@@ -139,10 +139,10 @@ static void read_scalar(struct reader *reader, const yaml_event_t *event)
 	char *text;
 
 	if (reader->open->kind == FLMEM_NODE_MAP && !reader->key) {
-		read_key(reader, event);
+		yaml_read_key(reader, event);
 		return;
 	}
-	node = add_node(reader);
+	node = yaml_add_node(reader);
 	if (!node)
 		return;
 	text = flmem_cursor_keep(reader->cursor, (const char *)event->data.scalar.value,
@@ -179,7 +179,7 @@ static void read_alias(struct reader *reader, const yaml_event_t *event)
 							 : "an alias without an anchor");
 		return;
 	}
-	node = add_node(reader);
+	node = yaml_add_node(reader);
 	if (!node)
 		return;
 	node->kind = anchor->node->kind;
@@ -193,7 +193,7 @@ static void read_alias(struct reader *reader, const yaml_event_t *event)
 static void open_collection(struct reader *reader, enum flmem_node_kind kind,
 			    const yaml_char_t *anchor)
 {
-	struct flmem_node *node = add_node(reader);
+	struct flmem_node *node = yaml_add_node(reader);
 
 	if (!node)
 		return;

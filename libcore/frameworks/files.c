@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "frameworks/framework.h"
+#include "frameworks/launch.h"
 
 const char *const flmem_file_suffixes[] = {".json", ".conf", ".yml", ".yaml", NULL};
 
@@ -48,20 +49,37 @@ static bool matches_name(const struct flmem_file_name *row, const char *name,
 	return false;
 }
 
+/* The names of each framework in turn, then those that all share; NULL after the last. */
+static const struct flmem_file_name *names_at(size_t index,
+					      const struct flmem_framework_ops **ret_framework)
+{
+	static const struct flmem_file_name none[] = {{0}};
+	size_t count = 0;
+
+	while (flmem_frameworks[count])
+		count++;
+	*ret_framework = index < count ? flmem_frameworks[index] : NULL;
+	if (index >= count)
+		return index == count ? flmem_launch_file_names : NULL;
+	return flmem_frameworks[index]->files ? flmem_frameworks[index]->files : none;
+}
+
 static bool find_match(const char *name, enum flmem_name_match match,
 		       struct flmem_found_file *ret_file)
 {
+	const struct flmem_framework_ops *framework;
+	const struct flmem_file_name *row;
 	enum flmem_syntax syntax;
 
-	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
-		for (const struct flmem_file_name *row = (*f)->files; row && row->text; row++) {
+	for (size_t i = 0; (row = names_at(i, &framework)); i++)
+		for (; row->text; row++) {
 			if (row->match != match || !matches_name(row, name, &syntax))
 				continue;
 			ret_file->match = match;
 			ret_file->syntax = syntax;
 			if (match == FLMEM_NAME_STEM) {
 				ret_file->kind = row->kind;
-				ret_file->framework = *f;
+				ret_file->framework = framework;
 			}
 			return true;
 		}
@@ -90,8 +108,11 @@ static bool is_candidate(const struct flmem_found_file *file, const struct flmem
 
 bool flmem_file_is_likely(const struct flmem_found_file *file, const struct flmem_buf *text)
 {
-	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
-		for (const struct flmem_file_name *row = (*f)->files; row && row->text; row++)
+	const struct flmem_framework_ops *framework;
+	const struct flmem_file_name *row;
+
+	for (size_t i = 0; (row = names_at(i, &framework)); i++)
+		for (; row->text; row++)
 			if (is_candidate(file, row) && row->kind->is_likely(file->syntax, text))
 				return true;
 	return false;
@@ -100,8 +121,11 @@ bool flmem_file_is_likely(const struct flmem_found_file *file, const struct flme
 static const struct flmem_input_kind *
 find_kind(const struct flmem_found_file *file, const struct flmem_document *document, bool by_words)
 {
-	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
-		for (const struct flmem_file_name *row = (*f)->files; row && row->text; row++)
+	const struct flmem_framework_ops *framework;
+	const struct flmem_file_name *row;
+
+	for (size_t i = 0; (row = names_at(i, &framework)); i++)
+		for (; row->text; row++)
 			if (is_candidate(file, row) && row->kind->by_words == by_words &&
 			    row->kind->is_one(document))
 				return row->kind;

@@ -29,6 +29,7 @@
 
 struct flmem_process;
 struct flmem_launch_program;
+struct flmem_setting_row;
 struct flmem_trouble_row;
 
 /*
@@ -92,6 +93,14 @@ struct flmem_framework_ops {
 	const struct flmem_trouble_row *troubles;
 	/* The programs that start its processes in scripts and containers; NULL: none. */
 	const struct flmem_launch_program *programs;
+	/* The environment variables of its own that rules check there, ending in NULL; or NULL. */
+	const char *const *variables;
+	/* The start of the names of all its variables, for detect; or NULL. */
+	const char *variable_prefix;
+	/* Its memory settings, ending in a row without a name; or NULL. */
+	const struct flmem_setting_row *settings;
+	/* With it, a file that only sets variables is one of this framework; or NULL. */
+	const char *variable_word;
 	/* Its start commands and script; NULL: none. */
 	const struct flmem_start_ops *start;
 	/* Maximum time in which its processes exit by themselves after a request; 0: none do. */

@@ -11,14 +11,13 @@
 #define WORD_MAX    512
 #define PROGRAM_MAX 64
 
-const char *const flmem_launch_names[] = {
-	[FLMEM_LAUNCH_ARENA_MAX] = "MALLOC_ARENA_MAX",
-	[FLMEM_LAUNCH_LD_PRELOAD] = "LD_PRELOAD",
-	[FLMEM_LAUNCH_MALLOC_CONF] = "MALLOC_CONF",
-	[FLMEM_LAUNCH_GC_ROUNDS] = "NVFLARE_CLIENT_MEMORY_GC_ROUNDS",
-	[FLMEM_LAUNCH_CUDA_EMPTY_CACHE] = "NVFLARE_CUDA_EMPTY_CACHE",
-	[FLMEM_LAUNCH_JEMALLOC_PRELOAD] = "NVFLARE_ENABLE_JEMALLOC_PRELOAD",
-	[FLMEM_LAUNCH_TMPDIR] = "TMPDIR",
+/* The variables of any program; a framework lists its own in its table. */
+static const char *const variable_names[] = {
+	FLMEM_LAUNCH_ARENA_MAX,
+	FLMEM_LAUNCH_LD_PRELOAD,
+	FLMEM_LAUNCH_MALLOC_CONF,
+	FLMEM_LAUNCH_TMPDIR,
+	NULL,
 };
 
 /* A program of two words counts if they are one after the other. */
@@ -62,7 +61,7 @@ struct scan {
 	int current;		    /* the launch on this line, or -1 */
 	size_t first_of_line;	    /* the first variable of this line */
 	char previous[PROGRAM_MAX]; /* last part of the word before on this line */
-	int pending; /* name whose value is the next word: Dockerfile's ENV NAME VALUE; -1: none */
+	const char *pending; /* its value is the next word: Dockerfile's ENV NAME VALUE; or NULL */
 	bool after_env;
 	bool after_tmpfs, after_mount; /* options of docker run whose value is the next word */
 };
@@ -107,7 +106,7 @@ static void append_char(struct word *word, size_t *length, char c)
 }
 
 /* Reads a word and removes its quotes; ${...} is kept whole. */
-static void read_word(struct scan *scan, struct word *word)
+static void read_launch_word(struct scan *scan, struct word *word)
 {
 	size_t length = 0;
 	char quote = '\0';
@@ -144,13 +143,22 @@ static void read_word(struct scan *scan, struct word *word)
 	word->place.end = scan->at;
 }
 
-static int find_name(const char *text, size_t length)
+static const char *find_in(const char *const *names, const char *text, size_t length)
 {
-	for (int i = 0; i < FLMEM_LAUNCH_NAMES; i++)
-		if (strlen(flmem_launch_names[i]) == length &&
-		    strncmp(text, flmem_launch_names[i], length) == 0)
-			return i;
-	return -1;
+	for (; names && *names; names++)
+		if (strlen(*names) == length && strncmp(text, *names, length) == 0)
+			return *names;
+	return NULL;
+}
+
+/* The name as the tables spell it; NULL: no rule checks the variable. */
+static const char *find_variable_name(const char *text, size_t length)
+{
+	const char *name = find_in(variable_names, text, length);
+
+	for (size_t i = 0; flmem_frameworks[i] && !name; i++)
+		name = find_in(flmem_frameworks[i]->variables, text, length);
+	return name;
 }
 
 /* "${NAME:-VALUE}" is VALUE if nothing else is set; other expansions are unknown. */
@@ -169,8 +177,8 @@ static bool plain_value(const char *value, const char **ret_start, size_t *ret_l
 }
 
 /* A value of NULL is not known. */
-static void add_variable(struct flmem_launches *launches, int name, const char *value, int launch,
-			 const struct flmem_place *place)
+static void add_variable(struct flmem_launches *launches, const char *name, const char *value,
+			 int launch, const struct flmem_place *place)
 {
 	struct flmem_launch_variable *row;
 	const char *start;
@@ -179,8 +187,7 @@ static void add_variable(struct flmem_launches *launches, int name, const char *
 	if (launches->variable_count == FLMEM_LAUNCH_VARIABLES_MAX || !place)
 		return;
 	row = &launches->variables[launches->variable_count++];
-	*row = (struct flmem_launch_variable){
-		.name = (enum flmem_launch_name)name, .launch = launch, .place = *place};
+	*row = (struct flmem_launch_variable){.name = name, .launch = launch, .place = *place};
 	if (!value || !plain_value(value, &start, &length) || length >= sizeof(row->value))
 		return;
 	row->known = true;
@@ -230,14 +237,14 @@ static bool note_assignment(struct scan *scan, const struct word *word)
 	static const char *const prefixes[] = {"Environment=", "--env=", "-e"};
 	const char *text = word->text, *equals;
 	struct flmem_place place = word->place;
-	int name;
+	const char *name;
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(prefixes); i++)
 		if (flmem_text_starts(text, prefixes[i]))
 			text += strlen(prefixes[i]);
 	equals = strchr(text, '=');
-	name = equals ? find_name(text, (size_t)(equals - text)) : -1;
-	if (name < 0)
+	name = equals ? find_variable_name(text, (size_t)(equals - text)) : NULL;
+	if (!name)
 		return false;
 	add_variable(scan->launches, name, equals + 1, -1, &place);
 	return true;
@@ -295,7 +302,7 @@ static void note_program(struct scan *scan, const struct word *word)
 }
 
 /* Variables in front of a command on the same line apply only to that command. */
-static void end_line(struct scan *scan)
+static void end_launch_line(struct scan *scan)
 {
 	size_t count = scan->launches->variable_count;
 
@@ -305,19 +312,19 @@ static void end_line(struct scan *scan)
 	scan->current = -1;
 	scan->previous[0] = '\0';
 	scan->after_env = false;
-	scan->pending = -1;
+	scan->pending = NULL;
 }
 
 static void note_word(struct scan *scan, const struct word *word, const char *before)
 {
 	note_mount(scan, word);
-	if (scan->pending >= 0) {
+	if (scan->pending) {
 		add_variable(scan->launches, scan->pending, word->text, -1, &word->place);
-		scan->pending = -1;
+		scan->pending = NULL;
 		return;
 	}
-	if (scan->after_env && find_name(word->text, strlen(word->text)) >= 0)
-		scan->pending = find_name(word->text, strlen(word->text));
+	if (scan->after_env)
+		scan->pending = find_variable_name(word->text, strlen(word->text));
 	scan->after_env = strcmp(word->text, "ENV") == 0;
 	if (strcmp(before, "FROM") == 0 && strstr(word->text, "alpine"))
 		scan->launches->musl = true;
@@ -327,8 +334,7 @@ static void note_word(struct scan *scan, const struct word *word, const char *be
 
 static void read_script(const char *text, struct flmem_launches *launches)
 {
-	struct scan scan = {
-		.text = text, .line = 1, .launches = launches, .current = -1, .pending = -1};
+	struct scan scan = {.text = text, .line = 1, .launches = launches, .current = -1};
 	char before[8] = "";
 
 	while (skip_to_word(&scan)) {
@@ -336,15 +342,15 @@ static void read_script(const char *text, struct flmem_launches *launches)
 		size_t start = scan.at;
 
 		if (scan.line_ended)
-			end_line(&scan);
+			end_launch_line(&scan);
 		scan.line_ended = false;
-		read_word(&scan, &word);
+		read_launch_word(&scan, &word);
 		if (scan.at == start) /* a bracket or a similar character */
 			skip_bytes(&scan, 1);
 		note_word(&scan, &word, before);
 		snprintf(before, sizeof(before), "%.7s", word.text);
 	}
-	end_line(&scan);
+	end_launch_line(&scan);
 }
 
 /* The launch in a text of YAML has the place of the text. */
@@ -373,7 +379,7 @@ static int read_words(const struct flmem_node *words, struct flmem_launches *lau
 		if (inner.launch_count)
 			launch = add_inner_launch(launches, &inner.launches[0], n);
 		for (size_t i = 0; i < inner.variable_count; i++)
-			add_variable(launches, (int)inner.variables[i].name,
+			add_variable(launches, inner.variables[i].name,
 				     inner.variables[i].known ? inner.variables[i].value : NULL,
 				     launch, &n->place);
 	}
@@ -385,21 +391,21 @@ static void read_pair(const struct flmem_node *entry, struct flmem_launches *lau
 	const char *name = flmem_node_string(flmem_node_get(entry, "name"));
 	const struct flmem_node *value = flmem_node_get(entry, "value");
 	const char *text = flmem_node_string(entry), *equals = text ? strchr(text, '=') : NULL;
-	int known;
+	const char *known;
 
 	if (equals) { /* - NAME=VALUE */
-		known = find_name(text, (size_t)(equals - text));
+		known = find_variable_name(text, (size_t)(equals - text));
 		value = entry;
 		text = equals + 1;
 	} else if (entry->key) { /* NAME: VALUE */
-		known = find_name(entry->key, strlen(entry->key));
+		known = find_variable_name(entry->key, strlen(entry->key));
 		value = entry;
 		text = entry->kind == FLMEM_NODE_NULL ? NULL : entry->text;
 	} else {
-		known = name ? find_name(name, strlen(name)) : -1;
+		known = name ? find_variable_name(name, strlen(name)) : NULL;
 		text = value ? value->text : NULL;
 	}
-	if (known >= 0)
+	if (known)
 		add_variable(launches, known, text, launch, value ? &value->place : &entry->place);
 }
 
@@ -495,15 +501,20 @@ void flmem_launches_read(const struct flmem_input *input, struct flmem_launches 
 		read_containers(input->document.root, ret_launches);
 }
 
+bool flmem_launch_is(const struct flmem_launch_variable *variable, const char *name)
+{
+	return strcmp(variable->name, name) == 0;
+}
+
 const struct flmem_launch_variable *flmem_launch_find(const struct flmem_launches *launches,
-						      int launch, enum flmem_launch_name name)
+						      int launch, const char *name)
 {
 	const struct flmem_launch_variable *found = NULL;
 
 	for (size_t i = 0; i < launches->variable_count; i++) {
 		const struct flmem_launch_variable *row = &launches->variables[i];
 
-		if (row->name == name && (row->launch == launch || row->launch < 0))
+		if (flmem_launch_is(row, name) && (row->launch == launch || row->launch < 0))
 			found = row;
 	}
 	return found;

@@ -13,6 +13,7 @@
 
 #include <flmem/roles.h>
 
+#include "frameworks/files.h"
 #include "rules/rules.h"
 
 #define FLMEM_LAUNCHES_MAX	   64
@@ -21,22 +22,15 @@
 #define FLMEM_LAUNCH_MOUNTS_MAX	   16
 #define FLMEM_LAUNCH_PATH_MAX	   128
 
-enum flmem_launch_name {
-	FLMEM_LAUNCH_ARENA_MAX,
-	FLMEM_LAUNCH_LD_PRELOAD,
-	FLMEM_LAUNCH_MALLOC_CONF,
-	FLMEM_LAUNCH_GC_ROUNDS,
-	FLMEM_LAUNCH_CUDA_EMPTY_CACHE,
-	FLMEM_LAUNCH_JEMALLOC_PRELOAD,
-	FLMEM_LAUNCH_TMPDIR,
-	FLMEM_LAUNCH_NAMES,
-};
-
-extern const char *const flmem_launch_names[FLMEM_LAUNCH_NAMES];
+/* The variables of any program that rules check. */
+#define FLMEM_LAUNCH_ARENA_MAX	 "MALLOC_ARENA_MAX"
+#define FLMEM_LAUNCH_LD_PRELOAD	 "LD_PRELOAD"
+#define FLMEM_LAUNCH_MALLOC_CONF "MALLOC_CONF"
+#define FLMEM_LAUNCH_TMPDIR	 "TMPDIR"
 
 struct flmem_launch_variable {
-	enum flmem_launch_name name;
-	int launch; /* index of the only launch to which it applies; -1: the whole file */
+	const char *name; /* static */
+	int launch;	  /* index of the only launch to which it applies; -1: the whole file */
 	struct flmem_place place; /* of the value without quotes; in ${NAME:-VALUE} of VALUE */
 	bool known;		  /* false: the value is not known before the file runs */
 	char value[FLMEM_LAUNCH_VALUE_MAX]; /* "" if it is empty or not known */
@@ -79,12 +73,18 @@ void flmem_launches_read(const struct flmem_input *input, struct flmem_launches 
 /* Whether a text starts one of the programs. */
 bool flmem_launch_is_likely(const char *text);
 
+bool flmem_launch_is(const struct flmem_launch_variable *variable, const char *name);
+
+/* Files that start processes of any framework, and files of variables for them. */
+extern const struct flmem_input_kind flmem_launch_file;
+extern const struct flmem_file_name flmem_launch_file_names[];
+
 /* The mount in memory that contains the path for a launch; NULL if there is none. */
 const struct flmem_launch_mount *flmem_launch_mount_of(const struct flmem_launches *launches,
 						       int launch, const char *path);
 
 /* The last value that applies to a launch; NULL if there is none. */
 const struct flmem_launch_variable *flmem_launch_find(const struct flmem_launches *launches,
-						      int launch, enum flmem_launch_name name);
+						      int launch, const char *name);
 
 #endif

@@ -37,7 +37,7 @@ void flmem_launch_check_variables(struct flmem_check *check,
 }
 
 const struct flmem_launch_variable *flmem_launch_variable_of(const struct flmem_launch_check *one,
-							     enum flmem_launch_name name)
+							     const char *name)
 {
 	return flmem_launch_find(one->launches, one->index, name);
 }
@@ -48,7 +48,7 @@ void flmem_launch_report(struct flmem_check *check, const struct flmem_launch_va
 	struct flmem_node node = {.kind = FLMEM_NODE_STRING, .text = "", .place = variable->place};
 
 	flmem_check_report(check, &(struct flmem_remark){.node = &node,
-							 .path = flmem_launch_names[variable->name],
+							 .path = variable->name,
 							 .proposed = proposed,
 							 .detail = detail});
 }

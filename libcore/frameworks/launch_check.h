@@ -28,7 +28,7 @@ void flmem_launch_check_variables(struct flmem_check *check,
 
 /* The last value that holds for the launch; NULL when there is none. */
 const struct flmem_launch_variable *flmem_launch_variable_of(const struct flmem_launch_check *one,
-							     enum flmem_launch_name name);
+							     const char *name);
 
 /* Reports a finding at the value of a variable; `proposed` and `detail` may be NULL. */
 void flmem_launch_report(struct flmem_check *check, const struct flmem_launch_variable *variable,

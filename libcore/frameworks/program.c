@@ -10,7 +10,7 @@ static const char *const wrappers[] = {
 	"memray", "coverage", "viztracer", "scalene", "cProfile", "debugpy", "kernprof",
 };
 
-static bool is_python(const char *word)
+static bool is_python_interpreter(const char *word)
 {
 	const char *name = flmem_text_basename(word);
 
@@ -121,7 +121,7 @@ void flmem_program_parse(const struct flmem_argv_env *command, struct flmem_prog
 
 	if (command->count) {
 		program.name = flmem_text_basename(command->values[0]);
-		if (is_python(command->values[0]))
+		if (is_python_interpreter(command->values[0]))
 			read_python(command, &program);
 		if (is_wrapper(program.name))
 			skip_wrapper(command, &program);

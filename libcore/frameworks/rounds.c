@@ -60,7 +60,7 @@ static bool seek_text(struct cursor *c, const char *text)
 	return found;
 }
 
-static bool read_text(struct cursor *c, const char *text)
+static bool read_marker_text(struct cursor *c, const char *text)
 {
 	size_t length = strlen(text);
 
@@ -70,7 +70,7 @@ static bool read_text(struct cursor *c, const char *text)
 	return true;
 }
 
-static bool read_number(struct cursor *c, uint64_t *ret_number)
+static bool read_round_number(struct cursor *c, uint64_t *ret_number)
 {
 	const char *first = c->at;
 	uint64_t number = 0;
@@ -102,7 +102,7 @@ static bool read_table_row(struct cursor *c, uint64_t *ret_number)
 	cell = (struct cursor){.at = c->at, .end = c->at + COLUMN};
 	while (cell.at < cell.end && *cell.at == ' ')
 		cell.at++;
-	return read_number(&cell, ret_number) && cell.at == cell.end;
+	return read_round_number(&cell, ret_number) && cell.at == cell.end;
 }
 
 /* Matches the text after `before`. */
@@ -117,12 +117,14 @@ static bool matches_here(struct cursor *c, const struct flmem_round_marker *m, s
 		return true;
 	case FLMEM_ROUND_STARTED:
 	case FLMEM_ROUND_FINISHED:
-		return read_number(c, &mark->number) && (!m->after || read_text(c, m->after));
+		return read_round_number(c, &mark->number) &&
+		       (!m->after || read_marker_text(c, m->after));
 	case FLMEM_ROUND_CLIENT:
 		return read_client(c, mark);
 	case FLMEM_ROUND_CLIENT_CHUNK:
-		return read_number(c, &mark->number) && read_text(c, "/") &&
-		       read_number(c, &chunks) && read_text(c, m->after) && read_client(c, mark);
+		return read_round_number(c, &mark->number) && read_marker_text(c, "/") &&
+		       read_round_number(c, &chunks) && read_marker_text(c, m->after) &&
+		       read_client(c, mark);
 	case FLMEM_ROUND_TABLE_ROW:
 		return read_table_row(c, &mark->number);
 	}
@@ -170,7 +172,7 @@ static bool find_by_regex(const struct flmem_rounds *rounds, char *line, size_t 
 		return true;
 	c = (struct cursor){.at = line + groups[1].rm_so, .end = line + groups[1].rm_eo};
 	ret_mark->kind = FLMEM_ROUND_STARTED;
-	return read_number(&c, &ret_mark->number) && c.at == c.end;
+	return read_round_number(&c, &ret_mark->number) && c.at == c.end;
 }
 
 static bool finish_round(struct flmem_rounds *r, struct flmem_round_change *change)

@@ -3,7 +3,7 @@
 
 #include "frameworks/framework.h"
 
-static const struct flmem_trouble_row *find_row(size_t index)
+static const struct flmem_trouble_row *find_trouble_row(size_t index)
 {
 	for (size_t i = 0; flmem_frameworks[i]; i++)
 		for (const struct flmem_trouble_row *row = flmem_frameworks[i]->troubles;
@@ -15,7 +15,7 @@ static const struct flmem_trouble_row *find_row(size_t index)
 
 const struct flmem_trouble_step *flmem_trouble_step(size_t index)
 {
-	const struct flmem_trouble_row *row = find_row(index);
+	const struct flmem_trouble_row *row = find_trouble_row(index);
 
 	return row ? &row->step : NULL;
 }
@@ -23,7 +23,7 @@ const struct flmem_trouble_step *flmem_trouble_step(size_t index)
 void flmem_trouble_answer(size_t index, const struct flmem_trouble_case *one,
 			  struct flmem_trouble_answer *ret_answer)
 {
-	const struct flmem_trouble_row *row = find_row(index);
+	const struct flmem_trouble_row *row = find_trouble_row(index);
 
 	*ret_answer = (struct flmem_trouble_answer){.state = FLMEM_STEP_CANNOT_TELL};
 	if (row)

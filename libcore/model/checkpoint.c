@@ -27,7 +27,7 @@
 #define LARGE	      0xffffffffU
 #define EXTRA_SIZES   1U /* header of the field with sizes of 64 bits */
 
-static uint64_t read_number(const char *at, size_t bytes)
+static uint64_t read_archive_number(const char *at, size_t bytes)
 {
 	uint64_t value = 0;
 
@@ -53,12 +53,13 @@ static bool find_large(int fd, uint64_t end, struct directory *directory)
 
 	if (end < LOCATOR_BYTES ||
 	    !flmem_io_read_at(fd, end - LOCATOR_BYTES, locator, sizeof(locator)) ||
-	    read_number(locator, 4) != LOCATOR_MARK || read_number(locator + 8, 8) > end ||
-	    !flmem_io_read_at(fd, read_number(locator + 8, 8), record, sizeof(record)) ||
-	    read_number(record, 4) != END64_MARK)
+	    read_archive_number(locator, 4) != LOCATOR_MARK ||
+	    read_archive_number(locator + 8, 8) > end ||
+	    !flmem_io_read_at(fd, read_archive_number(locator + 8, 8), record, sizeof(record)) ||
+	    read_archive_number(record, 4) != END64_MARK)
 		return false;
-	directory->bytes = read_number(record + 40, 8);
-	directory->offset = read_number(record + 48, 8);
+	directory->bytes = read_archive_number(record + 40, 8);
+	directory->offset = read_archive_number(record + 48, 8);
 	return true;
 }
 
@@ -71,7 +72,7 @@ static bool find_end(int fd, uint64_t file_bytes, struct flmem_buf *tail, uint64
 	    !flmem_io_read_at(fd, file_bytes - length, tail->data, length))
 		return false;
 	for (size_t at = length - END_BYTES + 1; at-- > 0;)
-		if (read_number(tail->data + at, 4) == END_MARK) {
+		if (read_archive_number(tail->data + at, 4) == END_MARK) {
 			memmove(tail->data, tail->data + at, END_BYTES);
 			*ret_end = file_bytes - length + at;
 			return true;
@@ -84,16 +85,16 @@ static bool entry_size(const char *entry, size_t name_bytes, size_t extra_bytes,
 {
 	const char *extra = entry + ENTRY_BYTES + name_bytes, *end = extra + extra_bytes;
 
-	*ret_size = read_number(entry + 24, 4);
+	*ret_size = read_archive_number(entry + 24, 4);
 	if (*ret_size != LARGE)
 		return true;
 	while (end - extra >= 4) {
-		size_t length = (size_t)read_number(extra + 2, 2);
+		size_t length = (size_t)read_archive_number(extra + 2, 2);
 
 		if ((size_t)(end - extra) < 4 + length)
 			return false;
-		if (read_number(extra, 2) == EXTRA_SIZES && length >= 8) {
-			*ret_size = read_number(extra + 4, 8);
+		if (read_archive_number(extra, 2) == EXTRA_SIZES && length >= 8) {
+			*ret_size = read_archive_number(extra + 4, 8);
 			return true;
 		}
 		extra += 4 + length;
@@ -122,16 +123,16 @@ static int sum_entries(const struct flmem_buf *bytes, const char *path, uint64_t
 		size_t name, extra, left = bytes->length - at;
 		uint64_t size;
 
-		if (left < ENTRY_BYTES || read_number(entry, 4) != ENTRY_MARK)
+		if (left < ENTRY_BYTES || read_archive_number(entry, 4) != ENTRY_MARK)
 			return damaged_archive(path, "its directory is damaged", err);
-		name = (size_t)read_number(entry + 28, 2);
-		extra = (size_t)read_number(entry + 30, 2);
-		length = ENTRY_BYTES + name + extra + (size_t)read_number(entry + 32, 2);
+		name = (size_t)read_archive_number(entry + 28, 2);
+		extra = (size_t)read_archive_number(entry + 30, 2);
+		length = ENTRY_BYTES + name + extra + (size_t)read_archive_number(entry + 32, 2);
 		if (length > left || !entry_size(entry, name, extra, &size))
 			return damaged_archive(path, "its directory is damaged", err);
 		if (!is_storage(entry + ENTRY_BYTES, name))
 			continue;
-		if (read_number(entry + 10, 2) != 0 || size > file_bytes - sum->bytes)
+		if (read_archive_number(entry + 10, 2) != 0 || size > file_bytes - sum->bytes)
 			return damaged_archive(
 				path, "a tensor is compressed, or larger than the file", err);
 		sum->bytes += size;
@@ -209,8 +210,8 @@ int flmem_checkpoint_add(int fd, const char *path, struct flmem_tensors *tensors
 	tensors->counted = false; /* the types are in the pickle */
 	if (!find_end(fd, file_bytes, &tail, &end))
 		return add_pickle(fd, path, file_bytes, tensors, err);
-	directory.bytes = read_number(tail.data + 12, 4);
-	directory.offset = read_number(tail.data + 16, 4);
+	directory.bytes = read_archive_number(tail.data + 12, 4);
+	directory.offset = read_archive_number(tail.data + 16, 4);
 	if ((directory.bytes == LARGE || directory.offset == LARGE) &&
 	    !find_large(fd, end, &directory))
 		return damaged_archive(path, "its 64-bit directory cannot be found", err);

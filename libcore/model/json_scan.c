@@ -10,7 +10,7 @@ void flmem_json_scan_begin(struct flmem_json_scan *scan, char *text, size_t leng
 	*scan = (struct flmem_json_scan){.at = text, .end = text + length};
 }
 
-static bool fail(struct flmem_json_scan *scan, const char *why)
+static bool scan_fail(struct flmem_json_scan *scan, const char *why)
 {
 	scan->why = why;
 	return false;
@@ -34,12 +34,12 @@ bool flmem_json_scan_expect(struct flmem_json_scan *scan, char c)
 {
 	if (flmem_json_scan_take(scan, c))
 		return true;
-	return fail(scan, *scan->at ? "has an unexpected character" : "ends too early");
+	return scan_fail(scan, *scan->at ? "has an unexpected character" : "ends too early");
 }
 
 bool flmem_json_scan_ends(struct flmem_json_scan *scan)
 {
-	return next_character(scan) == '\0' || fail(scan, "has text after its object");
+	return next_character(scan) == '\0' || scan_fail(scan, "has text after its object");
 }
 
 static bool read_hex(const char *p, uint32_t *ret_value)
@@ -87,12 +87,12 @@ static bool read_unicode(struct flmem_json_scan *scan, char **out)
 	uint32_t c, low;
 
 	if (!read_hex(scan->at, &c) || !c)
-		return fail(scan, "has an invalid escape in a string");
+		return scan_fail(scan, "has an invalid escape in a string");
 	scan->at += 4;
 	if (c >= 0xd800 && c < 0xe000) {
 		if (c >= 0xdc00 || scan->at[0] != '\\' || scan->at[1] != 'u' ||
 		    !read_hex(scan->at + 2, &low) || low < 0xdc00 || low >= 0xe000)
-			return fail(scan, "has half a surrogate pair in a string");
+			return scan_fail(scan, "has half a surrogate pair in a string");
 		scan->at += 6;
 		c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
 	}
@@ -111,7 +111,7 @@ static bool read_escape(struct flmem_json_scan *scan, char **out)
 	if (c == 'u')
 		return read_unicode(scan, out);
 	if (!found)
-		return fail(scan, "has an invalid escape in a string");
+		return scan_fail(scan, "has an invalid escape in a string");
 	*(*out)++ = to[found - from];
 	return true;
 }
@@ -125,8 +125,8 @@ bool flmem_json_scan_string(struct flmem_json_scan *scan, const char **ret_strin
 	start = out = scan->at; /* a decoded character is never longer than its escape */
 	while (*scan->at != '"') {
 		if ((unsigned char)*scan->at < 0x20)
-			return fail(scan, *scan->at ? "has a control character in a string"
-						    : "ends in a string");
+			return scan_fail(scan, *scan->at ? "has a control character in a string"
+							 : "ends in a string");
 		if (*scan->at != '\\')
 			*out++ = *scan->at++;
 		else if (scan->at++, !read_escape(scan, &out))
@@ -146,11 +146,11 @@ bool flmem_json_scan_number(struct flmem_json_scan *scan, uint64_t *ret_number)
 
 	text = scan->at;
 	if (!flmem_text_read_digits(&text, &value))
-		return fail(scan, "has no whole number of 64 bits where one belongs");
+		return scan_fail(scan, "has no whole number of 64 bits where one belongs");
 	if (*text && strchr(".eE", *text))
-		return fail(scan, "has a fraction where a whole number belongs");
+		return scan_fail(scan, "has a fraction where a whole number belongs");
 	if (zero && text != scan->at + 1)
-		return fail(scan, "has a number with leading zeros");
+		return scan_fail(scan, "has a number with leading zeros");
 	scan->at += text - scan->at;
 	*ret_number = value;
 	return true;
@@ -161,7 +161,7 @@ static bool skip_number(struct flmem_json_scan *scan)
 	size_t length = strspn(scan->at, "+-.0123456789eE");
 
 	scan->at += length;
-	return length || fail(scan, "has an unexpected character");
+	return length || scan_fail(scan, "has an unexpected character");
 }
 
 static bool skip_word(struct flmem_json_scan *scan)
@@ -188,7 +188,7 @@ static bool skip_start(struct flmem_json_scan *scan, char *closers, unsigned *de
 	if (c != '[' && c != '{')
 		return skip_word(scan);
 	if (*depth == FLMEM_JSON_DEPTH_MAX)
-		return fail(scan, "is nested too deep");
+		return scan_fail(scan, "is nested too deep");
 	scan->at++;
 	closers[*depth] = c == '[' ? ']' : '}';
 	if (flmem_json_scan_take(scan, closers[*depth]))

@@ -134,8 +134,8 @@ static int add_folder(const char *folder, struct flmem_tensors *tensors, struct 
 	return rc;
 }
 
-static int measure(const char *what, const struct flmem_dtype *dtype, struct flmem_tensors *tensors,
-		   struct flmem_error *err)
+static int measure_model(const char *what, const struct flmem_dtype *dtype,
+			 struct flmem_tensors *tensors, struct flmem_error *err)
 {
 	const struct flmem_known_model *known = flmem_known_model_find(what);
 	struct stat status;
@@ -186,8 +186,8 @@ static int convert_type(struct flmem_tensors *tensors, const struct flmem_dtype 
 	return 0;
 }
 
-static int fill(const char *name, const struct flmem_tensors *tensors,
-		struct flmem_model *ret_model, struct flmem_error *err)
+static int fill_model(const char *name, const struct flmem_tensors *tensors,
+		      struct flmem_model *ret_model, struct flmem_error *err)
 {
 	char *copy = strdup(name);
 
@@ -219,12 +219,12 @@ int flmem_model_read(const char *what, const char *dtype, struct flmem_model *re
 	int rc = find_dtype(dtype, &wanted, err);
 
 	if (!rc)
-		rc = measure(what, wanted, &tensors, err);
+		rc = measure_model(what, wanted, &tensors, err);
 	if (!rc && !tensors.bytes)
 		rc = flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' has no weights", what);
 	if (!rc)
 		rc = convert_type(&tensors, wanted, what, err);
-	return rc ? rc : fill(what, &tensors, ret_model, err);
+	return rc ? rc : fill_model(what, &tensors, ret_model, err);
 }
 
 int flmem_model_make(uint64_t parameters, const char *dtype, struct flmem_model *ret_model,
@@ -244,5 +244,5 @@ int flmem_model_make(uint64_t parameters, const char *dtype, struct flmem_model 
 			(unsigned long long)parameters);
 	tensors.bytes = bits / 8 + (bits % 8 != 0);
 	snprintf(name, sizeof(name), "%llu parameters", (unsigned long long)parameters);
-	return fill(name, &tensors, ret_model, err);
+	return fill_model(name, &tensors, ret_model, err);
 }

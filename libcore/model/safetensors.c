@@ -229,7 +229,7 @@ static int read_notes(struct header *header)
 	return rc;
 }
 
-static int read_entries(struct header *header)
+static int read_header_entries(struct header *header)
 {
 	const char *name;
 	int rc;
@@ -312,7 +312,7 @@ static int read_length(int fd, const struct header *header, uint64_t file_bytes,
 	return 0;
 }
 
-static int read_text(int fd, struct header *header, uint64_t file_bytes)
+static int read_header_text(int fd, struct header *header, uint64_t file_bytes)
 {
 	struct flmem_tensor_list *list = header->list;
 	FLMEM_AUTO_FREE char *text = NULL;
@@ -351,9 +351,9 @@ int flmem_safetensors_read(int fd, const char *path, struct flmem_tensor_list *r
 
 	if (fstat(fd, &status) < 0)
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot read '%s'", path);
-	rc = read_text(fd, &header, (uint64_t)status.st_size);
+	rc = read_header_text(fd, &header, (uint64_t)status.st_size);
 	if (!rc)
-		rc = read_entries(&header);
+		rc = read_header_entries(&header);
 	if (!rc)
 		rc = check_ranges(&header);
 	if (rc)

@@ -18,7 +18,7 @@ void flmem_shards_clear(struct flmem_shards *shards)
 	*shards = (struct flmem_shards)FLMEM_SHARDS_INIT;
 }
 
-static int invalid(const char *folder, const char *why, struct flmem_error *err)
+static int invalid_index(const char *folder, const char *why, struct flmem_error *err)
 {
 	return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s/" FLMEM_SHARDS_INDEX "' %s", folder, why);
 }
@@ -51,21 +51,21 @@ static int read_map(struct flmem_json_scan *scan, const char *folder, struct flm
 	const char *tensor, *file;
 
 	if (shards->count)
-		return invalid(folder, "has two maps of weights", err);
+		return invalid_index(folder, "has two maps of weights", err);
 	if (!flmem_json_scan_expect(scan, '{'))
-		return invalid(folder, scan->why, err);
+		return invalid_index(folder, scan->why, err);
 	if (flmem_json_scan_take(scan, '}'))
 		return 0;
 	do {
 		if (!flmem_json_scan_string(scan, &tensor) || !flmem_json_scan_expect(scan, ':') ||
 		    !flmem_json_scan_string(scan, &file))
-			return invalid(folder, scan->why, err);
+			return invalid_index(folder, scan->why, err);
 		if (!is_plain_name(file))
-			return invalid(folder, "names a shard outside of its folder", err);
+			return invalid_index(folder, "names a shard outside of its folder", err);
 		if (!add_entry(shards, tensor, file))
 			return flmem_error_nomem(err, "cannot read the index of '%s'", folder);
 	} while (flmem_json_scan_take(scan, ','));
-	return flmem_json_scan_expect(scan, '}') ? 0 : invalid(folder, scan->why, err);
+	return flmem_json_scan_expect(scan, '}') ? 0 : invalid_index(folder, scan->why, err);
 }
 
 static int read_index(struct flmem_json_scan *scan, const char *folder, struct flmem_shards *shards,
@@ -74,23 +74,23 @@ static int read_index(struct flmem_json_scan *scan, const char *folder, struct f
 	const char *key;
 
 	if (!flmem_json_scan_expect(scan, '{'))
-		return invalid(folder, scan->why, err);
+		return invalid_index(folder, scan->why, err);
 	if (flmem_json_scan_take(scan, '}'))
 		return 0;
 	do {
 		if (!flmem_json_scan_string(scan, &key) || !flmem_json_scan_expect(scan, ':'))
-			return invalid(folder, scan->why, err);
+			return invalid_index(folder, scan->why, err);
 		if (strcmp(key, "weight_map") == 0) {
 			int rc = read_map(scan, folder, shards, err);
 
 			if (rc)
 				return rc;
 		} else if (!flmem_json_scan_skip(scan)) {
-			return invalid(folder, scan->why, err);
+			return invalid_index(folder, scan->why, err);
 		}
 	} while (flmem_json_scan_take(scan, ','));
 	if (!flmem_json_scan_expect(scan, '}') || !flmem_json_scan_ends(scan))
-		return invalid(folder, scan->why, err);
+		return invalid_index(folder, scan->why, err);
 	return 0;
 }
 
@@ -110,7 +110,7 @@ static int list_files(const char *folder, struct flmem_shards *shards, struct fl
 	size_t kept = 0;
 
 	if (!shards->count)
-		return invalid(folder, "names no shards", err);
+		return invalid_index(folder, "names no shards", err);
 	shards->files = calloc(shards->count, sizeof(*shards->files));
 	if (!shards->files)
 		return flmem_error_nomem(err, "cannot read the index of '%s'", folder);
@@ -121,7 +121,7 @@ static int list_files(const char *folder, struct flmem_shards *shards, struct fl
 		if (!kept || strcmp(shards->files[kept - 1], shards->files[i]) != 0)
 			shards->files[kept++] = shards->files[i];
 	if (kept > FLMEM_SHARDS_MAX)
-		return invalid(folder, "names more than 10000 shards", err);
+		return invalid_index(folder, "names more than 10000 shards", err);
 	shards->file_count = kept;
 	for (size_t i = 0; i < shards->count; i++) {
 		const char **file = bsearch(shards->entries[i].file, shards->files, kept,
@@ -138,7 +138,7 @@ int flmem_shards_parse(const char *folder, struct flmem_shards *shards, struct f
 	int rc;
 
 	if (flmem_text_utf8_length(shards->text.data) != shards->text.length)
-		return invalid(folder, "is not UTF-8 text", err);
+		return invalid_index(folder, "is not UTF-8 text", err);
 	flmem_json_scan_begin(&scan, shards->text.data, shards->text.length);
 	rc = read_index(&scan, folder, shards, err);
 	return rc ? rc : list_files(folder, shards, err);

@@ -18,7 +18,8 @@ void flmem_tensor_list_clear(struct flmem_tensor_list *list)
 }
 
 /* Appends `count` elements of one array to another; true without memory for none. */
-static bool append(void **array, size_t *count, const void *more, size_t more_count, size_t size)
+static bool array_append(void **array, size_t *count, const void *more, size_t more_count,
+			 size_t size)
 {
 	void *larger;
 
@@ -38,14 +39,14 @@ bool flmem_tensor_list_merge(struct flmem_tensor_list *list, struct flmem_tensor
 {
 	size_t tensors = list->count, extents = list->extent_count, notes = list->note_count;
 
-	if (!append((void **)&list->extents, &list->extent_count, other->extents,
-		    other->extent_count, sizeof(*list->extents)) ||
-	    !append((void **)&list->notes, &list->note_count, other->notes,
-		    notes ? 0 : other->note_count, sizeof(*list->notes)) ||
-	    !append((void **)&list->tensors, &list->count, other->tensors, other->count,
-		    sizeof(*list->tensors)) ||
-	    !append((void **)&list->texts, &list->text_count, other->texts, other->text_count,
-		    sizeof(*list->texts))) {
+	if (!array_append((void **)&list->extents, &list->extent_count, other->extents,
+			  other->extent_count, sizeof(*list->extents)) ||
+	    !array_append((void **)&list->notes, &list->note_count, other->notes,
+			  notes ? 0 : other->note_count, sizeof(*list->notes)) ||
+	    !array_append((void **)&list->tensors, &list->count, other->tensors, other->count,
+			  sizeof(*list->tensors)) ||
+	    !array_append((void **)&list->texts, &list->text_count, other->texts, other->text_count,
+			  sizeof(*list->texts))) {
 		list->count = tensors;
 		list->extent_count = extents;
 		list->note_count = notes;

@@ -171,7 +171,7 @@ static void add_memory(cJSON *object, const struct flmem_memory_report *memory)
 	add_value(&section, "shmem_bytes", memory->shmem_bytes);
 	add_value(&section, "swap_bytes", memory->swap_bytes);
 	add_value(&section, "thp_bytes", memory->thp_bytes);
-	add_value(&section, "lazy_bytes", memory->lazy_bytes);
+	add_value(&section, "madv_free_bytes", memory->madv_free_bytes);
 	add_value(&section, "drift_bytes", memory->drift_bytes);
 	close_section(&section);
 }

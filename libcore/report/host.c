@@ -29,7 +29,7 @@ static void add_permission(cJSON *object, const char *name,
 	cJSON *row = cJSON_AddObjectToObject(object, name);
 
 	cJSON_AddBoolToObject(row, "allowed", permission->allowed);
-	flmem_json_add_text(row, "why", permission->why);
+	flmem_json_add_text(row, "reason", permission->why);
 	flmem_json_add_text(row, "how_to_open", permission->how);
 }
 
@@ -89,7 +89,7 @@ static void add_features(cJSON *object, const struct flmem_host_report *host)
 
 		cJSON_AddStringToObject(row, "name", host->features[i].name);
 		cJSON_AddBoolToObject(row, "works", host->features[i].works);
-		flmem_json_add_text(row, "why", host->features[i].why);
+		flmem_json_add_text(row, "reason", host->features[i].why);
 		cJSON_AddItemToArray(list, row);
 	}
 }

@@ -77,7 +77,7 @@ static void begin_line(struct page *page, const struct row *row, const struct fl
 	put_label(page, "framework", flmem_framework_name(r->process.framework));
 }
 
-static void end_line(struct page *page, const struct row *row, uint64_t value, bool negative)
+static void end_metric_line(struct page *page, const struct row *row, uint64_t value, bool negative)
 {
 	struct flmem_buf *b = &page->text;
 	uint64_t one = 1;
@@ -106,7 +106,7 @@ static void put_plain_lines(struct page *page, const struct row *row,
 	const uint64_t *value = field_address(page, row, r);
 
 	begin_line(page, row, r);
-	end_line(page, row, *value, false);
+	end_metric_line(page, row, *value, false);
 }
 
 static void put_u64_lines(struct page *page, const struct row *row,
@@ -117,14 +117,15 @@ static void put_u64_lines(struct page *page, const struct row *row,
 	if (value->unknown)
 		return;
 	begin_line(page, row, r);
-	end_line(page, row, value->value, false);
+	end_metric_line(page, row, value->value, false);
 }
 
 static void put_i64(struct page *page, const struct row *row, struct flmem_i64 value)
 {
 	bool negative = value.value < 0;
 
-	end_line(page, row, negative ? -(uint64_t)value.value : (uint64_t)value.value, negative);
+	end_metric_line(page, row, negative ? -(uint64_t)value.value : (uint64_t)value.value,
+			negative);
 }
 
 static void put_i64_lines(struct page *page, const struct row *row,
@@ -159,14 +160,14 @@ static void put_limit_lines(struct page *page, const struct row *row,
 		return;
 	begin_line(page, row, r);
 	put_label(page, "of", r->limit_is_cgroup ? "cgroup" : "host");
-	end_line(page, row, value->value, false);
+	end_metric_line(page, row, value->value, false);
 }
 
 static void put_confidence_lines(struct page *page, const struct row *row,
 				 const struct flmem_watch_result *r)
 {
 	begin_line(page, row, r);
-	end_line(page, row, (uint64_t)(r->trend.confidence * 1000 + 0.5), false);
+	end_metric_line(page, row, (uint64_t)(r->trend.confidence * 1000 + 0.5), false);
 }
 
 static void put_verdict_lines(struct page *page, const struct row *row,
@@ -179,7 +180,7 @@ static void put_verdict_lines(struct page *page, const struct row *row,
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(states); i++) {
 		begin_line(page, row, r);
 		put_label(page, row->shown.name, flmem_trend_verdict_name(states[i]));
-		end_line(page, row, r->trend.verdict == states[i], false);
+		end_metric_line(page, row, r->trend.verdict == states[i], false);
 	}
 }
 
@@ -189,7 +190,7 @@ static void put_actions_lines(struct page *page, const struct row *row,
 	for (unsigned i = 0; i < FLMEM_WATCH_ACTION_KINDS; i++) {
 		begin_line(page, row, r);
 		put_label(page, "action", flmem_watch_action_name((enum flmem_watch_action_kind)i));
-		end_line(page, row, r->actions.count[i], false);
+		end_metric_line(page, row, r->actions.count[i], false);
 	}
 }
 
@@ -202,7 +203,7 @@ static void put_part_lines(struct page *page, const struct row *row,
 		return;
 	begin_line(page, row, r);
 	put_label(page, row->shown.labels, part);
-	end_line(page, row, value.value, false);
+	end_metric_line(page, row, value.value, false);
 }
 
 static void put_events_lines(struct page *page, const struct row *row,
@@ -230,7 +231,7 @@ static void put_process_lines(struct page *page, const struct row *row,
 	begin_line(page, row, r);
 	put_label(page, "start_time", start);
 	put_label(page, "command", r->process.command);
-	end_line(page, row, 1, false);
+	end_metric_line(page, row, 1, false);
 }
 
 static void put_build_lines(struct page *page, const struct row *row,
@@ -238,7 +239,7 @@ static void put_build_lines(struct page *page, const struct row *row,
 {
 	begin_line(page, row, r);
 	put_label(page, "version", flmem_version());
-	end_line(page, row, 1, false);
+	end_metric_line(page, row, 1, false);
 }
 
 #define OF_PROCESS(field) .offset = offsetof(struct flmem_watch_result, field)

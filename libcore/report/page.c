@@ -58,7 +58,7 @@ static void put_title(struct flmem_buf *out, const struct flmem_watch_page *page
 			 page->samples, summary->rounds);
 }
 
-static void put_limit(struct flmem_buf *out, const struct flmem_watch_result *r)
+static void put_page_limit(struct flmem_buf *out, const struct flmem_watch_result *r)
 {
 	flmem_buf_puts(out, "<dt>limit</dt><dd>");
 	if (r->limit_bytes.unknown) {
@@ -106,7 +106,7 @@ static void put_facts(struct flmem_buf *out, const struct flmem_watch_result *r)
 	flmem_buf_puts(out, " at last, peak ");
 	flmem_page_put_bytes(out, r->peak_bytes);
 	flmem_buf_puts(out, "</dd>");
-	put_limit(out, r);
+	put_page_limit(out, r);
 	flmem_buf_puts(out, "<dt>limit reached</dt><dd>");
 	if (r->forecast.exhausted_in_s.unknown)
 		flmem_markup_text(out, r->forecast.exhausted_in_s.unknown);
@@ -115,7 +115,7 @@ static void put_facts(struct flmem_buf *out, const struct flmem_watch_result *r)
 	flmem_buf_puts(out, "</dd></dl>\n");
 }
 
-static void put_process(struct flmem_buf *out, const struct flmem_page_subject *subject)
+static void put_page_process(struct flmem_buf *out, const struct flmem_page_subject *subject)
 {
 	const struct flmem_watch_result *r = subject->result;
 
@@ -153,12 +153,12 @@ static void put_processes(struct flmem_buf *out, const struct flmem_watch_page *
 	size_t shown = count < FIGURES_MAX ? count : FIGURES_MAX;
 
 	for (size_t i = 0; i < shown; i++)
-		put_process(out, &(struct flmem_page_subject){
-					 .number = i,
-					 .result = sorted[i],
-					 .series = flmem_page_find(page, &sorted[i]->process),
-					 .page = page,
-				 });
+		put_page_process(out, &(struct flmem_page_subject){
+					      .number = i,
+					      .result = sorted[i],
+					      .series = flmem_page_find(page, &sorted[i]->process),
+					      .page = page,
+				      });
 	if (count > shown)
 		flmem_buf_printf(out,
 				 "<p>Figures are drawn for %zu processes: those that exceeded a "

@@ -42,7 +42,7 @@ const struct flmem_page_action *flmem_page_action_at(const struct flmem_watch_pa
 	return &page->actions[(first + i) % FLMEM_PAGE_ACTIONS];
 }
 
-static void put_row(struct flmem_buf *out, const struct flmem_page_action *action)
+static void put_action_row(struct flmem_buf *out, const struct flmem_page_action *action)
 {
 	flmem_buf_puts(out, "<tr><td>");
 	flmem_page_put_span_us(out, action->elapsed_us);
@@ -79,6 +79,6 @@ void flmem_page_put_actions(struct flmem_buf *out, const struct flmem_watch_page
 		       "<th scope=\"col\">released</th><th scope=\"col\" class=\"text\">reason</th>"
 		       "</tr></thead><tbody>\n");
 	for (size_t i = 0; (action = flmem_page_action_at(page, i)); i++)
-		put_row(out, action);
+		put_action_row(out, action);
 	flmem_buf_puts(out, "</tbody></table></div></section>\n");
 }

@@ -55,7 +55,7 @@ static void put_finding(struct listing *list, const struct flmem_finding *findin
 	flmem_buf_puts(list->out, "</small></li>\n");
 }
 
-static void put_limit(struct listing *list, const char *limit)
+static void put_finding_limit(struct listing *list, const char *limit)
 {
 	begin_item(list, "limit");
 	flmem_markup_text(list->out, limit);
@@ -63,14 +63,15 @@ static void put_limit(struct listing *list, const char *limit)
 }
 
 /* If no rules were checked, `found` and `span` are NULL. */
-static void put_process(struct listing *list, const struct flmem_watch_result *r,
-			const struct flmem_finding *found, const struct flmem_watch_span *span)
+static void put_finding_process(struct listing *list, const struct flmem_watch_result *r,
+				const struct flmem_finding *found,
+				const struct flmem_watch_span *span)
 {
 	list->process = &r->process;
 	list->open = false;
 	for (size_t k = 0; k < sizeof(r->findings) / sizeof(r->findings[0]); k++)
 		if (r->findings[k])
-			put_limit(list, r->findings[k]);
+			put_finding_limit(list, r->findings[k]);
 	for (size_t k = 0; span && k < span->count; k++) {
 		if (list->shown < FINDINGS_MAX)
 			put_finding(list, &found[span->first + k]);
@@ -142,8 +143,8 @@ void flmem_page_put_findings(struct flmem_buf *out, const struct flmem_watch_sum
 	flmem_buf_printf(out, "<section class=\"findings%s\"><h2>Findings</h2>\n",
 			 summary->limit_passed ? " passed" : "");
 	for (size_t i = 0; i < summary->count; i++)
-		put_process(&list, &summary->results[i], advice->found.findings,
-			    advice->spans ? &advice->spans[i] : NULL);
+		put_finding_process(&list, &summary->results[i], advice->found.findings,
+				    advice->spans ? &advice->spans[i] : NULL);
 	list.left_out += advice->found.left_out_count;
 	if (list.left_out)
 		flmem_buf_printf(out, "<p>And %zu more findings.</p>\n", list.left_out);

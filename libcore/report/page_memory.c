@@ -193,7 +193,7 @@ static void put_trend(struct flmem_buf *out, const struct scene *scene)
 				 flmem_page_plot_x(p, scene->end_us));
 }
 
-static void put_limit(struct flmem_buf *out, const struct scene *scene)
+static void put_memory_limit(struct flmem_buf *out, const struct scene *scene)
 {
 	if (scene->limit_drawn)
 		flmem_buf_printf(out, "<path class=\"limit\" d=\"M0 %ldH2000\"/>",
@@ -252,7 +252,7 @@ void flmem_page_put_memory(struct flmem_buf *out, const struct flmem_page_subjec
 	put_curve(out, &scene);
 	put_troughs(out, &scene);
 	trims = put_trims(out, &scene);
-	put_limit(out, &scene);
+	put_memory_limit(out, &scene);
 	flmem_page_plot_end(out, &scene.plot);
 	put_keys(out, &scene);
 	if (trims)

@@ -55,8 +55,8 @@ static void put_growth(struct flmem_buf *out, const struct flmem_trend *t)
 }
 
 /* The most important columns first: a narrow screen shows them without scrolling. */
-static void put_row(struct flmem_buf *out, const struct flmem_watch_page *page,
-		    const struct flmem_watch_result *r)
+static void put_overview_row(struct flmem_buf *out, const struct flmem_watch_page *page,
+			     const struct flmem_watch_result *r)
 {
 	const struct flmem_page_series *series = flmem_page_find(page, &r->process);
 
@@ -93,7 +93,7 @@ void flmem_page_put_overview(struct flmem_buf *out, const struct flmem_watch_pag
 			    "<th scope=\"col\" class=\"text\">memory</th>"
 			    "<th scope=\"col\" class=\"text\">process</th></tr></thead><tbody>\n");
 	for (size_t i = 0; i < count; i++)
-		put_row(out, page, &summary->results[i]);
+		put_overview_row(out, page, &summary->results[i]);
 	flmem_buf_puts(out, "</tbody></table></div>");
 	if (summary->count > count)
 		flmem_buf_printf(out, "<p>And %zu more processes.</p>", summary->count - count);

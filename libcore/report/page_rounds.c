@@ -107,7 +107,7 @@ static void put_figure(struct flmem_buf *out, const struct flmem_page_subject *s
 	flmem_page_plot_close(out);
 }
 
-static void put_row(struct flmem_buf *out, const struct flmem_page_round *round)
+static void put_round_row(struct flmem_buf *out, const struct flmem_page_round *round)
 {
 	flmem_buf_printf(out, "<tr><th scope=\"row\">%" PRIu64, round->first);
 	if (round->last != round->first)
@@ -135,7 +135,7 @@ static void put_table(struct flmem_buf *out, const struct flmem_page_series *s)
 			 "<tbody>\n",
 			 s->round_count <= 24 ? " open" : "");
 	for (size_t i = 0; i < s->round_count; i++)
-		put_row(out, &s->rounds[i]);
+		put_round_row(out, &s->rounds[i]);
 	flmem_buf_puts(out, "</tbody></table></div></details>\n");
 }
 

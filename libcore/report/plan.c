@@ -54,8 +54,8 @@ char *flmem_report_plan_json(const struct flmem_plan_request *request,
 			     request->node_bytes ? FLMEM_KNOWN(request->node_bytes)
 						 : FLMEM_UNKNOWN("not given"));
 	flmem_json_add_u64(root, "runtime_bytes", plan->runtime_bytes);
-	list = cJSON_AddArrayToObject(root, "ways");
-	for (size_t i = 0; i < plan->way_count; i++)
+	list = cJSON_AddArrayToObject(root, "strategies");
+	for (size_t i = 0; i < plan->strategy_count; i++)
 		add_strategy(list, &plan->strategies[i]);
 	cJSON_AddStringToObject(root, "chosen", plan->strategies[plan->chosen].name);
 	list = cJSON_AddArrayToObject(root, "configuration");

@@ -89,7 +89,7 @@ char *flmem_report_start_json(const struct flmem_settings *settings, char *const
 	flmem_json_add_text(object, "program", proof->program);
 	cJSON_AddBoolToObject(object, "is_shell", proof->is_shell);
 	flmem_json_add_text(object, "library", proof->library);
-	add_exact(object, "said", proof->said);
+	add_exact(object, "stderr", proof->stderr_text);
 	flmem_json_add_u64(object, "took_us", proof->took_us);
 	return flmem_json_take(root);
 }

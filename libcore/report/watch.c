@@ -184,7 +184,7 @@ static cJSON *result_object(const struct flmem_watch_result *result)
 }
 
 /* The rules that were checked, without which an empty list of findings means nothing. */
-static void add_advice(cJSON *root, const struct flmem_watch_advice *advice)
+static void add_watch_advice(cJSON *root, const struct flmem_watch_advice *advice)
 {
 	cJSON *rules = cJSON_AddArrayToObject(root, "rules");
 
@@ -216,6 +216,6 @@ char *flmem_report_watch_summary_json(const struct flmem_watch_summary *summary,
 	flmem_json_add_u64(root, "record_lost", summary->record_lost);
 	flmem_json_add_u64(root, "record_skipped_bytes", summary->record_skipped_bytes);
 	cJSON_AddBoolToObject(root, "limit_passed", summary->limit_passed);
-	add_advice(root, advice);
+	add_watch_advice(root, advice);
 	return flmem_json_take_line(root);
 }

@@ -230,7 +230,8 @@ static bool jemalloc_decay(const struct flmem_process_report *process,
 	return true;
 }
 
-static bool trimmable(const struct flmem_process_report *process, struct flmem_live_remark *remark)
+static bool check_trimmable(const struct flmem_process_report *process,
+			    struct flmem_live_remark *remark)
 {
 	struct flmem_u64 bytes = process->heap.trimmable_bytes, rss = process->memory.rss_bytes;
 	char shown[FLMEM_TEXT_BYTES_MAX], of[FLMEM_TEXT_BYTES_MAX];
@@ -341,7 +342,7 @@ static const struct flmem_live_row rows[] = {
 		  .message = "the allocator retains memory that the program has freed; a trim "
 			     "releases it now, memory_gc_rounds releases it between rounds",
 		  .source = FLMEM_SOURCE_NVFLARE_GUIDE},
-	 .check = trimmable},
+	 .check = check_trimmable},
 	{.rule = {.id = "LIVE-LIMIT-NEAR",
 		  .severity = FLMEM_SEVERITY_WARNING,
 		  .condition = "less than a tenth left below the memory limit of the control group",

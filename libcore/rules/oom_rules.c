@@ -11,18 +11,18 @@
 
 #define MOST_PERCENT 50U /* of the limit, or of the memory of the process */
 
-static const char *bytes(struct flmem_u64 value, char out[FLMEM_TEXT_BYTES_MAX])
+static const char *format_bytes(struct flmem_u64 value, char out[FLMEM_TEXT_BYTES_MAX])
 {
 	return value.unknown ? "unknown" : flmem_text_bytes(value.value, out, FLMEM_TEXT_BYTES_MAX);
 }
 
 /* The owner of the limit: a group by its path, or the host. */
-static void put_limit(const struct flmem_oom_kill *kill, char *out, size_t size)
+static void put_oom_limit(const struct flmem_oom_kill *kill, char *out, size_t size)
 {
 	char limit[FLMEM_TEXT_BYTES_MAX], group[128];
 
 	if (kill->of_group)
-		snprintf(out, size, "the limit of %s of %s", bytes(kill->limit_bytes, limit),
+		snprintf(out, size, "the limit of %s of %s", format_bytes(kill->limit_bytes, limit),
 			 *kill->group ? flmem_text_escape(kill->group, group, sizeof(group))
 				      : "its control group");
 	else
@@ -34,7 +34,7 @@ static bool report_kill(const struct flmem_oom_log *log, struct flmem_live_remar
 	const struct flmem_oom_kill *kill = &log->last;
 	char held[FLMEM_TEXT_BYTES_MAX], limit[200], others[48] = "", name[48];
 
-	put_limit(kill, limit, sizeof(limit));
+	put_oom_limit(kill, limit, sizeof(limit));
 	if (log->kills > 1)
 		snprintf(others, sizeof(others), "; the last of %zu kills", log->kills);
 	remark->path = "anon-rss";
@@ -45,7 +45,7 @@ static bool report_kill(const struct flmem_oom_log *log, struct flmem_live_remar
 			 kill->anon_bytes.value);
 	snprintf(remark->detail, sizeof(remark->detail), "%s, process %d: %s anonymous, %.110s%s",
 		 flmem_text_escape(kill->name, name, sizeof(name)), (int)kill->pid,
-		 bytes(kill->anon_bytes, held), limit, others);
+		 format_bytes(kill->anon_bytes, held), limit, others);
 	return true;
 }
 
@@ -60,7 +60,8 @@ static bool report_shared_memory(const struct flmem_oom_log *log, struct flmem_l
 		return false;
 	remark->path = "shmem-rss";
 	snprintf(remark->current, sizeof(remark->current), "%" PRIu64, shmem.value);
-	snprintf(remark->detail, sizeof(remark->detail), "%s of shared memory", bytes(shmem, held));
+	snprintf(remark->detail, sizeof(remark->detail), "%s of shared memory",
+		 format_bytes(shmem, held));
 	return true;
 }
 

@@ -14,7 +14,7 @@ static bool is_ascii(const char *text)
 	return true;
 }
 
-static bool is_digit(char c)
+static bool is_int_digit(char c)
 {
 	return c >= '0' && c <= '9';
 }
@@ -24,9 +24,9 @@ static const char *read_digits(const char *at, bool negative, int64_t *ret_value
 {
 	int64_t value = 0;
 
-	if (!is_digit(*at))
+	if (!is_int_digit(*at))
 		return NULL;
-	for (; is_digit(*at) || (*at == '_' && is_digit(at[1])); at++) {
+	for (; is_int_digit(*at) || (*at == '_' && is_int_digit(at[1])); at++) {
 		int digit = *at - '0';
 
 		if (*at == '_')

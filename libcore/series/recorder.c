@@ -257,7 +257,7 @@ void flmem_recorder_flush(struct flmem_recorder *recorder)
 	limit_size(recorder);
 }
 
-static void put_text(struct flmem_buf *buf, const char *text)
+static void put_record_text(struct flmem_buf *buf, const char *text)
 {
 	size_t length = strnlen(text, COMMAND_MAX);
 
@@ -272,15 +272,15 @@ static void put_session(struct flmem_buf *b, const struct flmem_record *record)
 	flmem_varint_put(b, record->at_us / 1000);
 }
 
-static void put_process(struct flmem_buf *b, const struct flmem_record *record)
+static void put_process_record(struct flmem_buf *b, const struct flmem_record *record)
 {
 	flmem_varint_put(b, record->process);
 	flmem_varint_put(b, record->pid);
 	flmem_varint_put(b, record->start_time);
 	flmem_varint_put(b, record->framework);
 	flmem_varint_put(b, record->role);
-	put_text(b, record->command);
-	put_text(b, record->site);
+	put_record_text(b, record->command);
+	put_record_text(b, record->site);
 }
 
 /* The first tick of a block in full, the others as differences of elapsed time and clock error. */
@@ -330,7 +330,7 @@ static void put_action(struct flmem_buf *b, const struct flmem_record *record)
 	flmem_varint_put(b, record->process);
 	flmem_varint_put(b, record->action);
 	put_numbers(b, record, FLMEM_RECORD_OF_ACTION);
-	put_text(b, record->reason);
+	put_record_text(b, record->reason);
 }
 
 static void put_pressure(struct flmem_buf *b, const struct flmem_record *record)
@@ -380,7 +380,8 @@ static void drop_introduced(struct flmem_recorder *r, uint64_t process)
 }
 
 /* Records that later ones depend on are also added to the introduction. */
-static void introduce(struct flmem_recorder *r, const struct flmem_record *record, size_t from)
+static void introduce_record(struct flmem_recorder *r, const struct flmem_record *record,
+			     size_t from)
 {
 	if (record->kind == FLMEM_RECORD_PROCESS && record->process < r->met)
 		drop_introduced(r, record->process);
@@ -432,7 +433,7 @@ void flmem_recorder_add(struct flmem_recorder *recorder, const struct flmem_reco
 		put_session(b, record);
 		break;
 	case FLMEM_RECORD_PROCESS:
-		put_process(b, record);
+		put_process_record(b, record);
 		break;
 	case FLMEM_RECORD_TICK:
 		put_tick(recorder, record);
@@ -465,5 +466,5 @@ void flmem_recorder_add(struct flmem_recorder *recorder, const struct flmem_reco
 		break;
 	}
 	if (record->kind == FLMEM_RECORD_SESSION || record->kind == FLMEM_RECORD_PROCESS)
-		introduce(recorder, record, from);
+		introduce_record(recorder, record, from);
 }

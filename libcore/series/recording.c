@@ -148,7 +148,7 @@ static bool next_block(struct flmem_recording *r)
 	return true;
 }
 
-static bool read_number(struct flmem_recording *r, uint64_t *ret_number)
+static bool read_record_number(struct flmem_recording *r, uint64_t *ret_number)
 {
 	return flmem_varint_take(r->bytes.data, r->block_end, &r->record, ret_number);
 }
@@ -158,19 +158,20 @@ static bool read_times(struct flmem_recording *r, uint64_t unit, uint64_t *ret_n
 {
 	uint64_t number;
 
-	return read_number(r, &number) && !__builtin_mul_overflow(number, unit, ret_number);
+	return read_record_number(r, &number) && !__builtin_mul_overflow(number, unit, ret_number);
 }
 
 static bool read_process_number(struct flmem_recording *r, struct flmem_record *record)
 {
-	return read_number(r, &record->process) && record->process < FLMEM_RECORD_PROCESSES_MAX;
+	return read_record_number(r, &record->process) &&
+	       record->process < FLMEM_RECORD_PROCESSES_MAX;
 }
 
-static bool read_text(struct flmem_recording *r, char *text)
+static bool read_record_text(struct flmem_recording *r, char *text)
 {
 	uint64_t length;
 
-	if (!read_number(r, &length) || length >= FLMEM_RECORD_TEXT_MAX ||
+	if (!read_record_number(r, &length) || length >= FLMEM_RECORD_TEXT_MAX ||
 	    length > r->block_end - r->record)
 		return false;
 	memcpy(text, r->bytes.data + r->record, length);
@@ -183,22 +184,23 @@ static bool read_session(struct flmem_recording *r, struct flmem_record *record)
 {
 	uint64_t version;
 
-	return read_number(r, &version) && version == FLMEM_BLOCK_VERSION &&
-	       read_number(r, &record->interval_us) && read_times(r, 1000, &record->at_us);
+	return read_record_number(r, &version) && version == FLMEM_BLOCK_VERSION &&
+	       read_record_number(r, &record->interval_us) && read_times(r, 1000, &record->at_us);
 }
 
 static bool read_process(struct flmem_recording *r, struct flmem_record *record)
 {
-	return read_process_number(r, record) && read_number(r, &record->pid) &&
-	       read_number(r, &record->start_time) && read_number(r, &record->framework) &&
-	       read_number(r, &record->role) && read_text(r, r->command) && read_text(r, r->site);
+	return read_process_number(r, record) && read_record_number(r, &record->pid) &&
+	       read_record_number(r, &record->start_time) &&
+	       read_record_number(r, &record->framework) && read_record_number(r, &record->role) &&
+	       read_record_text(r, r->command) && read_record_text(r, r->site);
 }
 
 static bool read_tick(struct flmem_recording *r, struct flmem_record *record)
 {
 	uint64_t elapsed, at;
 
-	if (!read_number(r, &elapsed) || !read_number(r, &at))
+	if (!read_record_number(r, &elapsed) || !read_record_number(r, &at))
 		return false;
 	if (r->ticked) {
 		at = r->at_ms + flmem_varint_unfold(elapsed, at);
@@ -215,7 +217,7 @@ static bool read_sample(struct flmem_recording *r, struct flmem_record *record)
 {
 	uint64_t folded, *kib;
 
-	if (!r->ticked || !read_process_number(r, record) || !read_number(r, &folded))
+	if (!r->ticked || !read_process_number(r, record) || !read_record_number(r, &folded))
 		return false;
 	kib = flmem_last_samples_at(&r->last, record->process);
 	if (!kib)
@@ -231,7 +233,7 @@ static bool read_split(struct flmem_recording *r, struct flmem_record *record)
 	for (size_t i = 0; i < FLMEM_RECORD_KINDS; i++) {
 		uint64_t kib;
 
-		if (!read_number(r, &kib))
+		if (!read_record_number(r, &kib))
 			return false;
 		record->kinds[i] = UINT64_MAX;
 		if (kib && __builtin_mul_overflow(kib - 1, 1024, &record->kinds[i]))
@@ -246,7 +248,7 @@ static bool read_numbers(struct flmem_recording *r, struct flmem_record *record,
 	for (size_t i = 0; i < count; i++) {
 		uint64_t number;
 
-		if (!read_number(r, &number))
+		if (!read_record_number(r, &number))
 			return false;
 		record->numbers[i] = number ? number - 1 : UINT64_MAX;
 	}
@@ -255,15 +257,15 @@ static bool read_numbers(struct flmem_recording *r, struct flmem_record *record,
 
 static bool read_action(struct flmem_recording *r, struct flmem_record *record)
 {
-	return read_process_number(r, record) && read_number(r, &record->action) &&
-	       read_numbers(r, record, FLMEM_RECORD_OF_ACTION) && read_text(r, r->reason);
+	return read_process_number(r, record) && read_record_number(r, &record->action) &&
+	       read_numbers(r, record, FLMEM_RECORD_OF_ACTION) && read_record_text(r, r->reason);
 }
 
 static bool read_pressure(struct flmem_recording *r, struct flmem_record *record)
 {
 	uint64_t of_host;
 
-	if (!read_process_number(r, record) || !read_number(r, &of_host))
+	if (!read_process_number(r, record) || !read_record_number(r, &of_host))
 		return false;
 	record->of_host = of_host != 0;
 	return read_numbers(r, record, FLMEM_RECORD_NUMBERS);
@@ -273,7 +275,7 @@ static bool read_record(struct flmem_recording *r, struct flmem_record *record)
 {
 	uint64_t kind;
 
-	if (!read_number(r, &kind))
+	if (!read_record_number(r, &kind))
 		return false;
 	record->kind = kind <= FLMEM_RECORD_OWN_END ? (enum flmem_record_kind)kind : 0;
 	switch (record->kind) {
@@ -293,10 +295,10 @@ static bool read_record(struct flmem_recording *r, struct flmem_record *record)
 	case FLMEM_RECORD_ROUND_START:
 	case FLMEM_RECORD_ROUND_END:
 	case FLMEM_RECORD_ROUND_RUNS:
-		return read_number(r, &record->round);
+		return read_record_number(r, &record->round);
 	case FLMEM_RECORD_OWN_START:
 	case FLMEM_RECORD_OWN_END:
-		return read_process_number(r, record) && read_number(r, &record->round);
+		return read_process_number(r, record) && read_record_number(r, &record->round);
 	case FLMEM_RECORD_ACTION:
 		return read_action(r, record);
 	case FLMEM_RECORD_PRESSURE:

@@ -10,7 +10,7 @@
 #define CORRELATION_MAX 0.9
 #define WILD		3.0 /* residuals count up to this many median deviations */
 
-static void swap(double *a, double *b)
+static void swap_values(double *a, double *b)
 {
 	double kept = *a;
 
@@ -33,7 +33,7 @@ double flmem_robust_select(double *values, size_t n, size_t k)
 				j--;
 			if (i >= j)
 				break;
-			swap(&values[i++], &values[j--]);
+			swap_values(&values[i++], &values[j--]);
 		}
 		/*
 		 * values[left..j] <= pivot <= values[j + 1..right]; i == j leaves the pivot there.
@@ -85,7 +85,7 @@ double flmem_robust_slope(const struct flmem_curve *curve)
 }
 
 /* Distance of each point from the line of its stretch. */
-static void residuals(const struct flmem_curve *c, double slope, double *ret_residuals)
+static void fill_residuals(const struct flmem_curve *c, double slope, double *ret_residuals)
 {
 	double level[FLMEM_ROBUST_POINTS_MAX];
 
@@ -111,7 +111,7 @@ static void measure_rest(const struct flmem_curve *c, double slope, struct rest 
 	double r[FLMEM_ROBUST_POINTS_MAX], size[FLMEM_ROBUST_POINTS_MAX];
 	double n = (double)c->count, sum = 0, middle, squares = 0, products = 0, rho;
 
-	residuals(c, slope, r);
+	fill_residuals(c, slope, r);
 	for (size_t i = 0; i < c->count; i++) {
 		size[i] = fabs(r[i]);
 		sum += size[i];
@@ -164,7 +164,7 @@ static double two_sided(double deviations)
 }
 
 /* Sum of the squared distances of x from the middle of its stretch. */
-static double spread(const struct flmem_curve *c)
+static double curve_spread(const struct flmem_curve *c)
 {
 	double squares = 0;
 
@@ -187,7 +187,7 @@ static double spread(const struct flmem_curve *c)
  */
 static double doubt_by_size(const struct flmem_curve *c, double slope, const struct rest *rest)
 {
-	double effective = spread(c) * (1 - rest->correlation) / (1 + rest->correlation);
+	double effective = curve_spread(c) * (1 - rest->correlation) / (1 + rest->correlation);
 
 	if (rest->deviation <= 0)
 		return 1;

@@ -65,8 +65,8 @@ static double middle_of_three(const double *y)
  * The places where the next three points differ most from the last three, after subtraction of the
  * slope.
  */
-static size_t places(const double *x, const double *y, size_t count, const struct model *m,
-		     size_t *ret_places)
+static size_t find_step_places(const double *x, const double *y, size_t count,
+			       const struct model *m, size_t *ret_places)
 {
 	double size[PLACES_MAX];
 	size_t found = 0;
@@ -99,7 +99,7 @@ static double height_at(const struct model *m, size_t at)
 }
 
 /* Twice the negative log-likelihood of Laplace-distributed distances, without constants. */
-static double misfit(const struct model *m, size_t count, double least)
+static double model_misfit(const struct model *m, size_t count, double least)
 {
 	double floor = least / 20 * (double)count;
 
@@ -109,8 +109,8 @@ static double misfit(const struct model *m, size_t count, double least)
 /* The best model with one more jump; false if no jump improves it enough. */
 static bool add_jump(const double *x, const double *y, size_t count, double least, struct model *m)
 {
-	double price = 2 * log((double)count) + MARGIN, now = misfit(m, count, least);
-	size_t at[PLACES_MAX], n = places(x, y, count, m, at);
+	double price = 2 * log((double)count) + MARGIN, now = model_misfit(m, count, least);
+	size_t at[PLACES_MAX], n = find_step_places(x, y, count, m, at);
 	struct model best = {.cost = INFINITY};
 	size_t best_at = 0;
 
@@ -125,7 +125,7 @@ static bool add_jump(const double *x, const double *y, size_t count, double leas
 			best_at = at[i];
 		}
 	}
-	if (!best_at || misfit(&best, count, least) + price >= now)
+	if (!best_at || model_misfit(&best, count, least) + price >= now)
 		return false;
 	if (fabs(height_at(&best, best_at)) < fmax(least, NOISES_MIN * best.noise))
 		return false;
@@ -152,8 +152,9 @@ void flmem_steps_find(const double *x, const double *y, size_t count, double lea
 	while (jumps < FLMEM_STEPS_MAX && add_jump(x, y, count, least, &m))
 		jumps++;
 	*ret_steps = (struct flmem_steps){.count = jumps};
-	ret_steps->evidence = (misfit(&straight, count, least) - misfit(&m, count, least)) / 2 -
-			      (double)jumps * log((double)count);
+	ret_steps->evidence =
+		(model_misfit(&straight, count, least) - model_misfit(&m, count, least)) / 2 -
+		(double)jumps * log((double)count);
 	for (size_t i = 0; i < jumps; i++)
 		ret_steps->height[i] = m.level[i + 1] - m.level[i];
 	if (jumps == FLMEM_STEPS_MAX && all_one_way(ret_steps)) {

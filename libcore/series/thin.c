@@ -18,7 +18,7 @@ struct timeline {
 };
 
 /* False for a repeated session. A clock that was set back adds no time. */
-static bool begin_session(struct timeline *t, const struct flmem_record *record)
+static bool begin_thin_session(struct timeline *t, const struct flmem_record *record)
 {
 	uint64_t gap = record->at_us > t->at_us ? record->at_us - t->at_us : 0;
 
@@ -55,7 +55,7 @@ void flmem_recording_measure(struct flmem_recording *recording, const atomic_boo
 
 	while (!is_cancelled(cancelled) && flmem_recording_next(recording, &record)) {
 		if (record.kind == FLMEM_RECORD_SESSION)
-			begin_session(&time, &record);
+			begin_thin_session(&time, &record);
 		else if (record.kind == FLMEM_RECORD_TICK)
 			advance_timeline(&time, &record);
 		else if (record.kind == FLMEM_RECORD_PROCESS && record.process >= most)
@@ -255,7 +255,7 @@ static void add_tick(struct thinner *t, const struct flmem_record *record)
 
 static void add_session(struct thinner *t, const struct flmem_record *record)
 {
-	if (!begin_session(&t->time, record))
+	if (!begin_thin_session(&t->time, record))
 		return;
 	close_span(t);
 	for (size_t i = 0; i < t->track_count; i++)

@@ -237,7 +237,7 @@ static void examine_parts(const struct curve *c, struct finding *ret_finding)
 /*
  * The lowest of each pair: a swing that is wider than one point then no longer looks like growth.
  */
-static void coarsen(const struct curve *c, struct curve *ret_coarse)
+static void curve_coarsen(const struct curve *c, struct curve *ret_coarse)
 {
 	ret_coarse->count = c->count / 2;
 	for (size_t i = 0; i < ret_coarse->count; i++) {
@@ -258,13 +258,13 @@ static void examine_two_scales(const struct curve *c, struct finding *ret_findin
 	examine_parts(c, ret_finding);
 	if (ret_finding->verdict != FLMEM_TREND_CLIMBING || c->count < 4 * FLMEM_TREND_POINTS_MIN)
 		return;
-	coarsen(c, &coarse);
+	curve_coarsen(c, &coarse);
 	examine_parts(&coarse, &second);
 	if (second.verdict != FLMEM_TREND_CLIMBING)
 		*ret_finding = second;
 }
 
-static struct flmem_i64 rounded(double value)
+static struct flmem_i64 round_to_i64(double value)
 {
 	/* 2^62: far beyond any memory, and exact as a double. */
 	static const double bound = 4611686018427387904.0;
@@ -311,13 +311,13 @@ void flmem_trend_measure(const struct flmem_trend_point *points, size_t count,
 	ret_trend->because = f.because;
 	ret_trend->confidence = f.confidence;
 	ret_trend->points = f.count;
-	ret_trend->growth_per_hour_bytes = rounded(f.per_hour);
+	ret_trend->growth_per_hour_bytes = round_to_i64(f.per_hour);
 	ret_trend->growth_per_round_bytes =
-		by_round ? rounded(f.slope.slope)
+		by_round ? round_to_i64(f.slope.slope)
 			 : (struct flmem_i64){.unknown = "no rounds were seen"};
-	ret_trend->low_bytes = rounded(f.slope.low);
-	ret_trend->high_bytes = rounded(f.slope.high);
-	ret_trend->step_bytes = rounded(f.step);
+	ret_trend->low_bytes = round_to_i64(f.slope.low);
+	ret_trend->high_bytes = round_to_i64(f.slope.high);
+	ret_trend->step_bytes = round_to_i64(f.step);
 }
 
 /* Time or rounds until the headroom is used up, at this growth per unit. */

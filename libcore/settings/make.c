@@ -9,6 +9,7 @@
 #include "allocators/glibc/glibc_arena_max.h"
 #include "base/cleanup.h"
 #include "base/text.h"
+#include "frameworks/framework.h"
 #include "settings/preload.h"
 #include "settings/table.h"
 
@@ -84,7 +85,7 @@ static const char *find_job_conflict(const struct circumstances *c,
 		[FLMEM_SETTINGS_JOB_SET] =
 			"the job sets its own interval, which the variable would override",
 		[FLMEM_SETTINGS_JOB_UNREAD] =
-			"the job has no external trainer of NVFlare before 2.9, which reads it",
+			"the job has no external trainer that reads the variable",
 		[FLMEM_SETTINGS_JOB_LEFT] = NULL,
 	};
 
@@ -256,6 +257,7 @@ static int read_circumstances(const struct flmem_settings_request *request,
 			      struct flmem_error *err)
 {
 	int rc = check_role(request, err);
+	size_t rows = 0;
 
 	if (!rc && request->framework_version)
 		rc = flmem_release_parse(request->framework_version, &c->release, err);
@@ -267,8 +269,11 @@ static int read_circumstances(const struct flmem_settings_request *request,
 		   (request->high_parallelism ? FLMEM_NEEDS_HIGH_PARALLELISM
 					      : FLMEM_NEEDS_NORMAL_PARALLELISM);
 	settings->role = request->role;
-	settings->framework = request->framework ? request->framework : FLMEM_FRAMEWORK_NVFLARE;
-	settings->rows = calloc(flmem_setting_row_count, sizeof(*settings->rows));
+	settings->framework =
+		request->framework ? request->framework : flmem_frameworks[0]->framework;
+	while (flmem_setting_row_at(rows))
+		rows++;
+	settings->rows = calloc(rows ? rows : 1, sizeof(*settings->rows));
 	if (!settings->rows)
 		return flmem_error_nomem(err, "cannot hold the settings");
 	return choose_allocator(request, settings, err);
@@ -279,10 +284,11 @@ int flmem_settings_make(const struct flmem_settings_request *request,
 {
 	struct flmem_settings settings = {0};
 	struct circumstances c = {0};
+	const struct flmem_setting_row *row;
 	int rc = read_circumstances(request, &settings, &c, err);
 
-	for (size_t i = 0; i < flmem_setting_row_count && !rc; i++)
-		rc = add_setting(&c, &flmem_setting_rows[i], err);
+	for (size_t i = 0; !rc && (row = flmem_setting_row_at(i)); i++)
+		rc = add_setting(&c, row, err);
 	if (rc)
 		flmem_settings_clear(&settings);
 	else

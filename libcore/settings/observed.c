@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "base/redact.h"
+#include "base/text.h"
+#include "frameworks/framework.h"
 #include "proc/argv_env.h"
 #include "settings/table.h"
 
@@ -30,8 +32,7 @@ static const struct observed observed[] = {
 	{"PYTORCH_ALLOC_CONF", false},
 	{"PYTORCH_CUDA_ALLOC_CONF", false},
 	{"PYTORCH_NO_CUDA_MEMORY_CACHING", false},
-	{"NVFLARE_", true},
-	{"TMPDIR", false}, /* the directory to which NVFlare offloads tensors */
+	{"TMPDIR", false}, /* the directory to which frameworks offload tensors */
 	{"GOMEMLIMIT", false},
 	{"GOGC", false},
 };
@@ -39,6 +40,10 @@ static const struct observed observed[] = {
 /* True for a variable that configures the memory of an allocator, runtime or framework. */
 static bool is_observed_setting(const char *name, size_t length)
 {
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
+		if ((*f)->variable_prefix && length > strlen((*f)->variable_prefix) &&
+		    flmem_text_starts(name, (*f)->variable_prefix))
+			return true;
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(observed); i++) {
 		size_t needed = strlen(observed[i].name);
 

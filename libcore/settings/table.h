@@ -4,48 +4,12 @@
 
 /* The settings of every role as rows of one table; make.c selects from it. */
 
-#include <stdbool.h>
 #include <stddef.h>
 
-#include <flmem/roles.h>
+#include "frameworks/settings.h"
 
-#include "base/release.h"
-
-#define FLMEM_BIT(value) (1U << (value))
-
-/* Circumstances that a row needs. */
-enum {
-	FLMEM_NEEDS_GPU = 1,
-	FLMEM_NEEDS_HIGH_PARALLELISM = 2,
-	FLMEM_NEEDS_NORMAL_PARALLELISM = 4,
-};
-
-struct flmem_setting_row {
-	const char *name;
-	const char *value;	    /* NULL: the jemalloc library, appended to the user's list */
-	unsigned roles;		    /* FLMEM_BIT(enum flmem_role) */
-	unsigned allocators;	    /* FLMEM_BIT(enum flmem_allocator_kind) */
-	unsigned frameworks;	    /* FLMEM_BIT(enum flmem_framework) */
-	unsigned needs;		    /* FLMEM_NEEDS_* */
-	struct flmem_release since; /* of the framework; all zero: always */
-	struct flmem_release before;
-	const char *where; /* NULL: an environment variable; else the job setting */
-	const char *reason;
-	const char *source;
-	const char
-		*otherwise; /* why it is left out for another allocator or release; NULL: silent */
-	bool (*valid)(const char *value); /* NULL: every value is valid */
-	const char *invalid;		  /* the effect of a value that is not valid */
-	/*
-	 * Such values have no effect at all, so they count as not set: the pattern of most of them
-	 * for a shell's `case`. NULL: they are kept.
-	 */
-	const char *ignored_pattern;
-	bool overrides_job; /* its reader takes it instead of what the job says */
-};
-
-extern const struct flmem_setting_row flmem_setting_rows[];
-extern const size_t flmem_setting_row_count;
+/* The rows of any framework, then those of each; NULL after the last. */
+const struct flmem_setting_row *flmem_setting_row_at(size_t index);
 
 /* Static: why this value of a variable does not do what is meant; NULL when nothing is known. */
 const char *flmem_setting_problem(const char *name, const char *value);

@@ -87,7 +87,7 @@ def planned(flmem, kind, mib, clients):
                           str(clients), "--framework", kind, "--json"],
                          stdout=subprocess.PIPE, check=True)
     plan = json.loads(run.stdout)
-    [whole] = [way for way in plan["ways"] if way["name"] == "whole"]
+    [whole] = [way for way in plan["strategies"] if way["name"] == "whole"]
     [step] = [step for step in whole["steps"] if step["name"] == "aggregate"]
     return step["memory_bytes"] - plan["runtime_bytes"]
 

@@ -18,7 +18,7 @@ DIRECTORIES = {
     "runtimes": BELOW_ALLOCATORS,
     "rules": BELOW_RULES + ("series",),
     "frameworks": BELOW_RULES + ("rules", "series"),
-    "settings": BELOW_RULES,
+    "settings": BELOW_RULES + ("rules", "series", "frameworks"),
     "series": BELOW_RULES,
     "model": BELOW_RULES,
     "aggregate": ("base",),

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Only libcore/frameworks/ knows frameworks by name (docs/adding-a-framework.md).
 
-Identifiers and strings of operations, rules and reports name none; comments may.
+Identifiers and strings of operations, rules, settings and reports name none, nor do the sources
+beside the folders of frameworks; comments may.
 """
 import os
 import re
 
 import tree
 
-WHERE = ("libcore/ops/", "libcore/report/", "libcore/rules/")
+WHERE = re.compile(r"libcore/(ops|report|rules|settings)/|libcore/frameworks/[^/]*$")
 
 # Besides the names of the folders: Flower's package, and the files and keys of one framework.
 WORDS = ("flwr", "nvfl", "config_fed_", "deploy_map")
@@ -17,6 +18,9 @@ GUIDE = r"FLMEM_SOURCE_NVFLARE_GUIDE"
 
 # (file, the tokens that may stay, why)
 ALLOWED = (
+    ("libcore/frameworks/registry.c", r"flmem_framework_\w+", "the list of all frameworks"),
+    ("libcore/settings/table.c", r'NVFlare guide .*|NVFlare start script .*',
+     "the sources of rows about processes of any framework"),
     ("libcore/rules/rules.h", GUIDE + r"|FLMEM_SOURCE_NVFLARE_CODE",
      "the sources that rules cite, under one name each"),
     ("libcore/rules/rules.h", r"NVFlare (guide|code\b).*", "their texts"),
@@ -51,7 +55,7 @@ def tokens(source):
 
 def main():
     top = tree.root()
-    sources = [n for n in tree.sources(top, ".c", ".h") if n.startswith(WHERE)]
+    sources = [n for n in tree.sources(top, ".c", ".h") if WHERE.match(n)]
     pattern, used, findings = names(top), set(), []
     for name in sources:
         for line, text in tokens(tree.text(top, name)):

@@ -142,6 +142,11 @@ make_kit() {
 	done
 }
 
+# The file may still hold the number of an earlier child.
+child_started() {
+	CHILD=$(cat site-9/pid.fl 2>/dev/null) && [ -n "$CHILD" ] && alive "$CHILD"
+}
+
 # start_script [SHELL]: the kit's script in the background; SCRIPT is its pid, CHILD the command's.
 start_script() {
 	: >record
@@ -149,8 +154,7 @@ start_script() {
 	SCRIPT=$!
 	VICTIMS+=("$SCRIPT")
 	wait_until 60 test -s record
-	wait_until 60 test -s site-9/pid.fl
-	CHILD=$(cat site-9/pid.fl)
+	wait_until 60 child_started
 	VICTIMS+=("$CHILD")
 }
 

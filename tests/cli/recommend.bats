@@ -370,7 +370,7 @@ for name, text in ("server", server), ("client", client + "client_id: a\ndata_co
 import json, sys
 plan = json.load(sys.stdin)
 assert plan["chosen"] == "offload", plan["chosen"]
-memory, offload = plan["ways"]
+memory, offload = plan["strategies"]
 assert not memory["fits"] and offload["fits"]
 assert offload["server_disk_bytes"] == 4 * 134217728 * 4
 server = json.loads(plan["configuration"][0]["text"])

@@ -21,8 +21,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (flmem_glibc_arena_max_find(NULL, text, &found) && !flmem_glibc_arena_max_tuned(text))
 		abort();
 	flmem_python_int_parse(text, &number);
-	for (size_t i = 0; i < flmem_setting_row_count; i++)
-		flmem_setting_problem(flmem_setting_rows[i].name, text);
+	for (size_t i = 0; flmem_setting_row_at(i); i++)
+		flmem_setting_problem(flmem_setting_row_at(i)->name, text);
 	free(text);
 	return 0;
 }

@@ -182,8 +182,8 @@ def leaves(flmem, pid, library):
     if library.told and result.result["predicted_bytes"] is not None:
         problems.append(f"a fall of RSS was predicted: {result.result['predicted_bytes']}")
     after = detect(flmem, pid)[1]
-    if abs((after["memory"]["lazy_bytes"] or 0) - lazy_bytes(pid)) > SOME:
-        problems.append(f"lazy_bytes is {after['memory']['lazy_bytes']}, is {lazy_bytes(pid)}")
+    if abs((after["memory"]["madv_free_bytes"] or 0) - lazy_bytes(pid)) > SOME:
+        problems.append(f"madv_free_bytes is {after['memory']['madv_free_bytes']}, is {lazy_bytes(pid)}")
     if marked > after["memory"]["rss_bytes"] // 2 and after["verdict"]["class"] != "cached":
         problems.append(f"{marked} bytes were marked, and it is called {after['verdict']}")
     return dirty, marked, problems

@@ -12,6 +12,7 @@
 #include "frameworks/appfl/appfl_rules.h"
 #include "frameworks/files.h"
 #include "frameworks/framework.h"
+#include "frameworks/launch.h"
 #include "frameworks/nvflare/nvflare_rules.h"
 
 struct name_case {
@@ -80,7 +81,7 @@ static void the_content_decides_between_frameworks(void **state)
 				   "-m nvflare.private.fed.app.server.server_train\n";
 
 	(void)state;
-	assert_ptr_equal(kind_of("a.yaml", starts), &flmem_nvflare_launch_file);
+	assert_ptr_equal(kind_of("a.yaml", starts), &flmem_launch_file);
 	assert_ptr_equal(kind_of("a.yml", "server_configs:\n  a: 1\n"), &flmem_appfl_server_file);
 	assert_ptr_equal(
 		kind_of("a.yml", "client_id: x\ncomm_configs:\n  grpc_configs:\n    a: 1\n"),

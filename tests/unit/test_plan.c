@@ -28,7 +28,7 @@ static void make(const struct flmem_model *model, struct flmem_plan_request requ
 
 static const struct flmem_plan_strategy *way_of(const struct flmem_plan *plan, const char *name)
 {
-	for (size_t i = 0; i < plan->way_count; i++)
+	for (size_t i = 0; i < plan->strategy_count; i++)
 		if (strcmp(plan->strategies[i].name, name) == 0)
 			return &plan->strategies[i];
 	fail_msg("no way named %s", name);

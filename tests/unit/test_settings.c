@@ -38,19 +38,16 @@ static void make(const struct flmem_settings_request *request, struct flmem_sett
 /* No name twice for one set of circumstances, and everything that the reader is shown is there. */
 static void the_table_is_sound(void **state)
 {
-	(void)state;
-	for (size_t i = 0; i < flmem_setting_row_count; i++) {
-		const struct flmem_setting_row *a = &flmem_setting_rows[i];
+	const struct flmem_setting_row *a, *b;
 
+	(void)state;
+	for (size_t i = 0; (a = flmem_setting_row_at(i)); i++) {
 		assert_non_null(a->reason);
 		assert_non_null(a->source);
 		assert_true(!a->valid == !a->invalid);
-		for (size_t k = i + 1; k < flmem_setting_row_count; k++) {
-			const struct flmem_setting_row *b = &flmem_setting_rows[k];
-
+		for (size_t k = i + 1; (b = flmem_setting_row_at(k)); k++)
 			if (strcmp(a->name, b->name) == 0 && (a->roles & b->roles))
 				assert_int_not_equal(a->needs, b->needs);
-		}
 	}
 }
 

@@ -170,7 +170,7 @@ static void what_is_left_to_the_kernel_is_cached(void **state)
 	struct flmem_verdict verdict;
 
 	(void)state;
-	report.memory.lazy_bytes = FLMEM_KNOWN(600);
+	report.memory.madv_free_bytes = FLMEM_KNOWN(600);
 	flmem_verdict_judge(&report, &verdict);
 	assert_int_equal(verdict.kind, FLMEM_VERDICT_CACHED);
 	assert_int_equal(verdict.classes.bytes[FLMEM_MEMORY_CACHED], 600);

@@ -202,6 +202,9 @@ static const struct flmem_launch_program programs[] = {
 	{0},
 };
 
+static const char *const variables[] = {FLMEM_NVFLARE_GC_ROUNDS, FLMEM_NVFLARE_CUDA_EMPTY_CACHE,
+					FLMEM_NVFLARE_JEMALLOC_PRELOAD, NULL};
+
 static const struct flmem_rule_table *const rules[] = {
 	&flmem_nvflare_server_rules,   &flmem_nvflare_client_rules,
 	&flmem_nvflare_interval_rules, &flmem_nvflare_python_rules,
@@ -219,6 +222,10 @@ const struct flmem_framework_ops flmem_framework_nvflare = {
 	.files = flmem_nvflare_files,
 	.jobs = &flmem_nvflare_jobs,
 	.programs = programs,
+	.variables = variables,
+	.variable_word = "NVFLARE",
+	.variable_prefix = "NVFLARE_",
+	.settings = flmem_nvflare_settings,
 	.start = &flmem_nvflare_start,
 	.exit_us = EXIT_US,
 	.offloads = flmem_role_is_server,

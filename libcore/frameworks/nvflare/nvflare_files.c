@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files of NVFlare: exported and submitted jobs, Python that uses it, and what starts it. A job
- * is a folder with a meta file and folders of apps: JOB/APP/config/config_fed_server.json. The
- * simulator also takes an app as a job: then the meta file is in it.
+ * Files of NVFlare: exported and submitted jobs, and Python that uses it. A job is a folder with a
+ * meta file and folders of apps: JOB/APP/config/config_fed_server.json. The simulator also takes an
+ * app as a job: then the meta file is in it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "frameworks/launch.h"
 #include "frameworks/nvflare/nvflare_rules.h"
 
 #define META "meta"
@@ -26,7 +25,7 @@ static bool python_is_likely(enum flmem_syntax syntax, const struct flmem_buf *t
 	return flmem_file_has_word(text, "nvflare");
 }
 
-static bool is_python(const struct flmem_document *document)
+static bool is_python_job_file(const struct flmem_document *document)
 {
 	return python_is_likely(document->syntax, &document->text);
 }
@@ -41,46 +40,10 @@ static bool is_own_call(const struct flmem_node *call)
 
 const struct flmem_input_kind flmem_nvflare_python_file = {
 	.is_likely = python_is_likely,
-	.is_one = is_python,
+	.is_one = is_python_job_file,
 	.by_words = true,
 	.parts = "calls",
 	.is_part = is_own_call,
-};
-
-static bool is_variable_file(const struct flmem_buf *text)
-{
-	for (size_t i = 0; i < FLMEM_LAUNCH_TMPDIR;
-	     i++) /* without TMPDIR, which any script may set */
-		if (flmem_file_has_word(text, flmem_launch_names[i]) &&
-		    flmem_file_has_word(text, "NVFLARE"))
-			return true;
-	return false;
-}
-
-/* Templates of YAML (Helm charts, for example) are not valid YAML, so they are not read. */
-static bool launch_is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
-{
-	if (syntax == FLMEM_SYNTAX_YAML)
-		return flmem_launch_is_likely(text->data) && !flmem_file_has_word(text, "{{");
-	return flmem_launch_is_likely(text->data) || is_variable_file(text);
-}
-
-static bool is_launch(const struct flmem_document *document)
-{
-	const struct flmem_input input = {.document = *document};
-	struct flmem_launches launches;
-
-	if (document->syntax != FLMEM_SYNTAX_YAML)
-		return launch_is_likely(document->syntax, &document->text);
-	flmem_launches_read(&input, &launches);
-	return launches.launch_count;
-}
-
-const struct flmem_input_kind flmem_nvflare_launch_file = {
-	.any_root = true,
-	.is_likely = launch_is_likely,
-	.is_one = is_launch,
-	.by_words = true,
 };
 
 const struct flmem_file_name flmem_nvflare_files[] = {
@@ -95,13 +58,6 @@ const struct flmem_file_name flmem_nvflare_files[] = {
 	{".yaml", &flmem_nvflare_studies_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},
 	{".py", &flmem_nvflare_python_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PYTHON},
 	{".ipynb", &flmem_nvflare_python_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_NOTEBOOK},
-	{".sh", &flmem_nvflare_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
-	{".service", &flmem_nvflare_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
-	{".dockerfile", &flmem_nvflare_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
-	{".yml", &flmem_nvflare_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},
-	{".yaml", &flmem_nvflare_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},
-	{"Dockerfile", &flmem_nvflare_launch_file, FLMEM_NAME_START, FLMEM_SYNTAX_PLAIN},
-	{"Containerfile", &flmem_nvflare_launch_file, FLMEM_NAME_START, FLMEM_SYNTAX_PLAIN},
 	{0},
 };
 
@@ -120,7 +76,7 @@ static bool has_meta(const char *folder)
 	return false;
 }
 
-static bool locate(const struct flmem_found_file *file, char **ret_job, char **ret_app)
+static bool locate_job(const struct flmem_found_file *file, char **ret_job, char **ret_app)
 {
 	FLMEM_AUTO_FREE char *config = flmem_file_folder(file->path), *app = NULL;
 
@@ -140,7 +96,7 @@ static bool locate(const struct flmem_found_file *file, char **ret_job, char **r
  * Other programs have a meta.json, too; that of a job is next to configurations, or the user named
  * it.
  */
-static bool is_foreign(const struct flmem_found_job *job, const struct flmem_found_file *file)
+static bool is_foreign_meta(const struct flmem_found_job *job, const struct flmem_found_file *file)
 {
 	if (file->kind != &flmem_nvflare_meta_file || file->named)
 		return false;
@@ -151,7 +107,7 @@ static bool is_foreign(const struct flmem_found_job *job, const struct flmem_fou
 }
 
 /* A meta file that deploys apps is NVFlare's, even where the apps are missing. */
-static bool claims(const struct flmem_document *document)
+static bool is_nvflare_meta(const struct flmem_document *document)
 {
 	return flmem_node_is_kind(flmem_node_get(document->root, "deploy_map"), FLMEM_NODE_MAP);
 }
@@ -243,8 +199,8 @@ static int check_job(const struct flmem_found_job *job, struct flmem_recommendat
 }
 
 const struct flmem_job_layout flmem_nvflare_jobs = {
-	.locate = locate,
-	.is_foreign = is_foreign,
-	.claims = claims,
+	.locate = locate_job,
+	.is_foreign = is_foreign_meta,
+	.claims = is_nvflare_meta,
 	.check = check_job,
 };

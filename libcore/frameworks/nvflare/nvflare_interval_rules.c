@@ -171,7 +171,7 @@ static void check_side(struct flmem_check *check, enum flmem_nvflare_side side)
 			.severity = &severity});
 }
 
-static void gc_invalid(struct flmem_check *check)
+static void check_interval_invalid(struct flmem_check *check)
 {
 	if (check->input->kind != &flmem_nvflare_client_file)
 		check_side(check, FLMEM_NVFLARE_SERVER);
@@ -197,7 +197,7 @@ static const struct flmem_rule_row rows[] = {
 		.inputs = {&flmem_nvflare_server_file, &flmem_nvflare_client_file,
 			   &flmem_nvflare_python_file},
 		.parts = true,
-		.check = gc_invalid,
+		.check = check_interval_invalid,
 	},
 };
 

@@ -18,7 +18,7 @@ static bool preloads_jemalloc(const struct flmem_launch_check *one)
 	const struct flmem_launch_variable *preload =
 		flmem_launch_variable_of(one, FLMEM_LAUNCH_LD_PRELOAD);
 	const struct flmem_launch_variable *asked =
-		flmem_launch_variable_of(one, FLMEM_LAUNCH_JEMALLOC_PRELOAD);
+		flmem_launch_variable_of(one, FLMEM_NVFLARE_JEMALLOC_PRELOAD);
 
 	return (preload && strstr(preload->value, "jemalloc")) ||
 	       (asked && strcmp(asked->value, "true") == 0);
@@ -32,16 +32,15 @@ static void arena_unset(const struct flmem_launch_check *one)
 	    flmem_launch_variable_of(one, FLMEM_LAUNCH_LD_PRELOAD) ||
 	    flmem_launch_variable_of(one, FLMEM_LAUNCH_ARENA_MAX))
 		return;
-	flmem_check_report(
-		one->check,
-		&(struct flmem_remark){.node = &node,
-				       .missing = flmem_launch_names[FLMEM_LAUNCH_ARENA_MAX],
-				       .proposed = flmem_launch_arenas(one->launch->role)});
+	flmem_check_report(one->check, &(struct flmem_remark){
+					       .node = &node,
+					       .missing = FLMEM_LAUNCH_ARENA_MAX,
+					       .proposed = flmem_launch_arenas(one->launch->role)});
 }
 
 /* The limit of arenas that a launch sets; false when there is none, or it is not known. */
-static bool arenas(const struct flmem_launch_check *one,
-		   const struct flmem_launch_variable **ret_variable, uint64_t *ret_count)
+static bool find_arena_limit(const struct flmem_launch_check *one,
+			     const struct flmem_launch_variable **ret_variable, uint64_t *ret_count)
 {
 	*ret_variable = flmem_launch_variable_of(one, FLMEM_LAUNCH_ARENA_MAX);
 	return *ret_variable && flmem_glibc_arena_max_parse((*ret_variable)->value, ret_count);
@@ -52,7 +51,7 @@ static void arena_client_4(const struct flmem_launch_check *one)
 	const struct flmem_launch_variable *variable;
 	uint64_t count;
 
-	if (one->launch->role == FLMEM_ROLE_CLIENT && arenas(one, &variable, &count) &&
+	if (one->launch->role == FLMEM_ROLE_CLIENT && find_arena_limit(one, &variable, &count) &&
 	    count == 4 && strcmp(flmem_text_basename(one->check->input->file), "sub_start.sh") == 0)
 		flmem_launch_report(one->check, variable, "2", NULL);
 }
@@ -63,7 +62,7 @@ static void arena_high(const struct flmem_launch_check *one)
 	const struct flmem_launch_variable *variable;
 	uint64_t count;
 
-	if (arenas(one, &variable, &count) &&
+	if (find_arena_limit(one, &variable, &count) &&
 	    count > (client ? ARENAS_CLIENT_MAX : ARENAS_SERVER_MAX))
 		flmem_launch_report(one->check, variable, flmem_launch_arenas(one->launch->role),
 				    client ? "a client" : "a server");
@@ -114,15 +113,15 @@ static void jemalloc_decay(const struct flmem_launch_check *one)
 static void env_dead(const struct flmem_launch_check *one,
 		     const struct flmem_launch_variable *variable)
 {
-	if (variable->name == FLMEM_LAUNCH_GC_ROUNDS ||
-	    variable->name == FLMEM_LAUNCH_CUDA_EMPTY_CACHE)
-		flmem_launch_report(one->check, variable, NULL, flmem_launch_names[variable->name]);
+	if (flmem_launch_is(variable, FLMEM_NVFLARE_GC_ROUNDS) ||
+	    flmem_launch_is(variable, FLMEM_NVFLARE_CUDA_EMPTY_CACHE))
+		flmem_launch_report(one->check, variable, NULL, variable->name);
 }
 
 static void env_cuda_literal(const struct flmem_launch_check *one,
 			     const struct flmem_launch_variable *variable)
 {
-	if (variable->name == FLMEM_LAUNCH_CUDA_EMPTY_CACHE &&
+	if (flmem_launch_is(variable, FLMEM_NVFLARE_CUDA_EMPTY_CACHE) &&
 	    strcasecmp(variable->value, "true") != 0 && strcasecmp(variable->value, "false") != 0)
 		flmem_launch_report(one->check, variable, "true", NULL);
 }
@@ -130,7 +129,7 @@ static void env_cuda_literal(const struct flmem_launch_check *one,
 static void env_jemalloc_literal(const struct flmem_launch_check *one,
 				 const struct flmem_launch_variable *variable)
 {
-	if (variable->name == FLMEM_LAUNCH_JEMALLOC_PRELOAD && variable->value[0] &&
+	if (flmem_launch_is(variable, FLMEM_NVFLARE_JEMALLOC_PRELOAD) && variable->value[0] &&
 	    strcmp(variable->value, "true") != 0 && strcmp(variable->value, "false") != 0)
 		flmem_launch_report(one->check, variable, "true", NULL);
 }
@@ -216,7 +215,7 @@ static void check_env_jemalloc_literal(struct flmem_check *check)
 
 #define NVFLARE	 .framework = FLMEM_FRAMEWORK_NVFLARE
 #define TEMPLATE "NVFlare start script sub_start.sh"
-#define LAUNCH	 .inputs = {&flmem_nvflare_launch_file}
+#define LAUNCH	 .inputs = {&flmem_launch_file}
 
 static const struct flmem_rule_row rows[] = {
 	{

@@ -32,7 +32,8 @@ struct flmem_u64 flmem_nvflare_own_gc_rounds(const struct flmem_process_report *
 }
 
 /* Trainers inherit the environment of the client. */
-static bool gc_invalid(const struct flmem_process_report *process, struct flmem_live_remark *remark)
+static bool check_process_gc_invalid(const struct flmem_process_report *process,
+				     struct flmem_live_remark *remark)
 {
 	const char *value = flmem_live_setting(process, GC_ROUNDS);
 	int64_t rounds;
@@ -146,7 +147,7 @@ static const struct flmem_live_row live_rows[] = {
 		  .message = "flare.init() of an external trainer fails on this value; set a "
 			     "whole number, or leave the interval to the job",
 		  .source = "NVFlare 2.7.2 and 2.8.1, client/ex_process/api.py"},
-	 .check = gc_invalid},
+	 .check = check_process_gc_invalid},
 };
 
 const struct flmem_live_table flmem_nvflare_live_rules = {live_rows, FLMEM_ARRAY_SIZE(live_rows)};

@@ -131,7 +131,7 @@ static void send_passed_on(struct flmem_check *check)
 	}
 }
 
-static void lightning(struct flmem_check *check)
+static void check_lightning(struct flmem_check *check)
 {
 	const char *text = check->input->document.text.data;
 	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "imports"));
@@ -230,7 +230,7 @@ static const struct flmem_rule_row rows[] = {
 				    "its parameters stay in memory between rounds",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
 		SCRIPT,
-		.check = lightning,
+		.check = check_lightning,
 	},
 	{
 		.rule = {.id = "NVF-SWARM-TRAIN-ARGS",

@@ -7,14 +7,19 @@
 #include <flmem/process_report.h>
 
 #include "frameworks/files.h"
+#include "frameworks/settings.h"
 #include "frameworks/strategies.h"
 #include "rules/rules.h"
+
+/* The variables of its external trainers and of its start script. */
+#define FLMEM_NVFLARE_GC_ROUNDS	       "NVFLARE_CLIENT_MEMORY_GC_ROUNDS"
+#define FLMEM_NVFLARE_CUDA_EMPTY_CACHE "NVFLARE_CUDA_EMPTY_CACHE"
+#define FLMEM_NVFLARE_JEMALLOC_PRELOAD "NVFLARE_ENABLE_JEMALLOC_PRELOAD"
 
 extern const struct flmem_input_kind flmem_nvflare_meta_file;
 extern const struct flmem_input_kind flmem_nvflare_server_file;
 extern const struct flmem_input_kind flmem_nvflare_client_file;
 extern const struct flmem_input_kind flmem_nvflare_python_file;
-extern const struct flmem_input_kind flmem_nvflare_launch_file;
 extern const struct flmem_input_kind flmem_nvflare_resources_file;
 extern const struct flmem_input_kind flmem_nvflare_deployment_file;
 extern const struct flmem_input_kind flmem_nvflare_studies_file;
@@ -40,5 +45,6 @@ extern const struct flmem_trend_table flmem_nvflare_trend_rules;
 struct flmem_u64 flmem_nvflare_own_gc_rounds(const struct flmem_process_report *process);
 
 extern const struct flmem_strategies flmem_nvflare_strategies;
+extern const struct flmem_setting_row flmem_nvflare_settings[];
 
 #endif

@@ -10,7 +10,7 @@
  * Whether a cleanup occurs: it depends on the number of completed rounds, including those before
  * start_round.
  */
-static bool cleans(int64_t start, int64_t count, int64_t interval)
+static bool interval_triggers(int64_t start, int64_t count, int64_t interval)
 {
 	return (start + count) / interval > start / interval;
 }
@@ -20,7 +20,9 @@ static const char *good_interval(const struct flmem_check *check)
 {
 	int64_t start, count;
 
-	return flmem_nvflare_rounds(check, &start, &count) && !cleans(start, count, 5) ? "1" : "5";
+	return flmem_nvflare_rounds(check, &start, &count) && !interval_triggers(start, count, 5)
+		       ? "1"
+		       : "5";
 }
 
 static void gc_off(struct flmem_check *check)
@@ -59,7 +61,7 @@ static void server_never_cleans(struct flmem_check *check)
 
 	if (!flmem_nvflare_gc_rounds(check, FLMEM_NVFLARE_SERVER, &interval, &node) || !node ||
 	    interval <= 0 || !flmem_nvflare_rounds(check, &start, &count) ||
-	    cleans(start, count, interval))
+	    interval_triggers(start, count, interval))
 		return;
 	snprintf(detail, sizeof(detail),
 		 "rounds %" PRId64 " to %" PRId64 "%s, cleanup every %" PRId64, start,

@@ -11,8 +11,8 @@
 #define SERVER "nvflare.private.fed.app.server.server_train"
 #define CLIENT "nvflare.private.fed.app.client.client_train"
 
-static bool command(const struct flmem_start_request *request,
-		    struct flmem_start_command *ret_command)
+static bool make_start_command(const struct flmem_start_request *request,
+			       struct flmem_start_command *ret_command)
 {
 	bool client = request->role != FLMEM_ROLE_SERVER;
 	char *site = ret_command->values[0], *org = ret_command->values[1];
@@ -263,7 +263,7 @@ static const char tail[] =
 	"forget\n";
 
 const struct flmem_start_ops flmem_nvflare_start = {
-	.command = command,
+	.command = make_start_command,
 	.jemalloc_variable = "NVFLARE_ENABLE_JEMALLOC_PRELOAD",
 	.script_kit = "an NVFlare",
 	.script_head = head,

@@ -126,8 +126,8 @@ static void advise_watch(const struct flmem_trouble_case *one, struct flmem_trou
 }
 
 /* Only NVFlare has the settings of its guide. */
-static bool is_foreign(const struct flmem_trouble_case *one, struct flmem_trouble_answer *answer,
-		       const char *setting)
+static bool is_other_framework(const struct flmem_trouble_case *one,
+			       struct flmem_trouble_answer *answer, const char *setting)
 {
 	if (!one->framework || one->framework == FLMEM_FRAMEWORK_NVFLARE)
 		return false;
@@ -139,7 +139,7 @@ static bool is_foreign(const struct flmem_trouble_case *one, struct flmem_troubl
 static bool is_watchable_instead(const struct flmem_trouble_case *one,
 				 struct flmem_trouble_answer *answer)
 {
-	if (!is_foreign(one, answer, "memory_gc_rounds"))
+	if (!is_other_framework(one, answer, "memory_gc_rounds"))
 		return false;
 	if (one->process)
 		set_next(answer, "flmem watch --pid %d --auto trims it from outside",
@@ -347,7 +347,7 @@ void flmem_trouble_clear_cache(const struct flmem_trouble_case *one,
 		FINDING(one, "NVF-CLEAR-CACHE-FALSE", "NVF-LIGHTNING-KEEPS-PARAMS");
 	struct flmem_u64 known = one->found->clear_cache;
 
-	if (is_foreign(one, answer, "clear_cache"))
+	if (is_other_framework(one, answer, "clear_cache"))
 		return;
 	if (bad) {
 		report_finding(answer, bad);
@@ -376,7 +376,7 @@ void flmem_trouble_cuda(const struct flmem_trouble_case *one, struct flmem_troub
 	struct flmem_u64 known = one->found->cuda_empty_cache, used = gpu_in_use(one);
 	char shown[FLMEM_TEXT_BYTES_MAX];
 
-	if (is_foreign(one, answer, "cuda_empty_cache"))
+	if (is_other_framework(one, answer, "cuda_empty_cache"))
 		return;
 	if (bad) {
 		report_finding(answer, bad);

@@ -16,19 +16,19 @@ static void arena_ignored(const struct flmem_launch_check *one,
 {
 	uint64_t limit;
 
-	if (variable->name != FLMEM_LAUNCH_ARENA_MAX || one->launches->musl ||
+	if (!flmem_launch_is(variable, FLMEM_LAUNCH_ARENA_MAX) || one->launches->musl ||
 	    flmem_glibc_arena_max_parse(variable->value, &limit))
 		return;
 	flmem_launch_report(one->check, variable,
 			    one->launch ? flmem_launch_arenas(one->launch->role) : NULL, NULL);
 }
 
-static void gc_invalid(const struct flmem_launch_check *one,
-		       const struct flmem_launch_variable *variable)
+static void check_value_gc_invalid(const struct flmem_launch_check *one,
+				   const struct flmem_launch_variable *variable)
 {
 	int64_t rounds;
 
-	if (variable->name == FLMEM_LAUNCH_GC_ROUNDS &&
+	if (flmem_launch_is(variable, FLMEM_NVFLARE_GC_ROUNDS) &&
 	    flmem_python_int_parse(variable->value, &rounds) == FLMEM_PYTHON_INT_INVALID)
 		flmem_launch_report(one->check, variable, "1", NULL);
 }
@@ -75,9 +75,9 @@ static void cuda_overridden(const struct flmem_launch_check *one,
 static void overrides_job(const struct flmem_launch_check *one,
 			  const struct flmem_launch_variable *variable)
 {
-	if (variable->name == FLMEM_LAUNCH_GC_ROUNDS)
+	if (flmem_launch_is(variable, FLMEM_NVFLARE_GC_ROUNDS))
 		gc_overridden(one, variable);
-	else if (variable->name == FLMEM_LAUNCH_CUDA_EMPTY_CACHE)
+	else if (flmem_launch_is(variable, FLMEM_NVFLARE_CUDA_EMPTY_CACHE))
 		cuda_overridden(one, variable);
 }
 
@@ -88,7 +88,7 @@ static void check_arena_ignored(struct flmem_check *check)
 
 static void check_gc_invalid(struct flmem_check *check)
 {
-	flmem_launch_check_variables(check, gc_invalid);
+	flmem_launch_check_variables(check, check_value_gc_invalid);
 }
 
 static void check_overrides_job(struct flmem_check *check)
@@ -97,7 +97,7 @@ static void check_overrides_job(struct flmem_check *check)
 }
 
 #define NVFLARE .framework = FLMEM_FRAMEWORK_NVFLARE
-#define LAUNCH	.inputs = {&flmem_nvflare_launch_file}
+#define LAUNCH	.inputs = {&flmem_launch_file}
 #define TRAINER "NVFlare 2.7.2 and 2.8.1, client/ex_process/api.py"
 
 static const struct flmem_rule_row rows[] = {

@@ -33,10 +33,10 @@ FLMEM_API void flmem_launch_environment_free(char **environment);
 
 /* Result of the probe child. */
 struct flmem_preload_proof {
-	char *program; /* the executed file: for a script its interpreter */
-	bool is_shell; /* the shell of a script; its children are not checked */
-	char *library; /* file of the allocator, as mapped there */
-	char *said;    /* output of loader and allocator on standard error, or "" */
+	char *program;	   /* the executed file: for a script its interpreter */
+	bool is_shell;	   /* the shell of a script; its children are not checked */
+	char *library;	   /* file of the allocator, as mapped there */
+	char *stderr_text; /* output of loader and allocator on standard error, or "" */
 	uint64_t took_us;
 };
 

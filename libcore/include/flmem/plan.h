@@ -68,7 +68,7 @@ struct flmem_plan_strategy {
 
 struct flmem_plan {
 	struct flmem_plan_strategy *strategies;
-	size_t way_count;
+	size_t strategy_count;
 	size_t chosen;		       /* the first that fits, else the smallest */
 	uint64_t runtime_bytes;	       /* counted for Python and its libraries in each process */
 	uint64_t usable_bytes;	       /* of the node; 0: unknown */

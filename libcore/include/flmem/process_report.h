@@ -39,7 +39,8 @@ struct flmem_memory_report {
 	struct flmem_u64 shmem_bytes; /* RssShmem */
 	struct flmem_u64 swap_bytes;  /* VmSwap */
 	struct flmem_u64 thp_bytes;   /* anonymous memory in transparent huge pages */
-	struct flmem_u64 lazy_bytes;  /* of anon: free, reclaimed by the kernel under pressure */
+	struct flmem_u64
+		madv_free_bytes;      /* of anon: free, reclaimed by the kernel under pressure */
 	struct flmem_u64 drift_bytes; /* change of RSS while the heap was read */
 };
 

@@ -150,7 +150,7 @@ static void init_process_report(const struct flmem_process *process,
 		.pid = process->pid,
 		.start_time = process->start_time,
 		.memory.thp_bytes = FLMEM_UNKNOWN(unreadable),
-		.memory.lazy_bytes = FLMEM_UNKNOWN(flmem_madv_free_unsought),
+		.memory.madv_free_bytes = FLMEM_UNKNOWN(flmem_madv_free_unsought),
 		.cuda = unknown_cuda_report(FLMEM_UNKNOWN(unreadable), unreadable),
 		.limit.cgroup_max_bytes = FLMEM_UNKNOWN(no_mounts),
 		.limit.headroom_bytes = FLMEM_UNKNOWN(no_mounts),
@@ -396,7 +396,7 @@ static int read_files(struct flmem_detect_session *session, const struct flmem_p
 	found.has_python = flmem_cpython_find(&view, &found.python);
 	rc = read_allocators(session, &view, &found, report);
 	if (!rc && !session->options.skip_heap)
-		report->memory.lazy_bytes =
+		report->memory.madv_free_bytes =
 			flmem_madv_free_bytes(&view, &found.allocators, report->allocators);
 	return rc ? rc : read_python(session, &view, &found, report);
 }

@@ -203,7 +203,7 @@ static void classify_anonymous(const struct flmem_process_report *report, struct
 
 	for (size_t i = 0; i < report->allocator_count; i++)
 		classify_heap(share, &report->allocators[i].heap);
-	move_to_class(share, FLMEM_MEMORY_CACHED, flmem_u64_or(report->memory.lazy_bytes, 0));
+	move_to_class(share, FLMEM_MEMORY_CACHED, flmem_u64_or(report->memory.madv_free_bytes, 0));
 	share->classes->error_bytes = add_saturating(share->classes->error_bytes,
 						     flmem_u64_or(report->python.error_bytes, 0));
 	move_to_class(share, FLMEM_MEMORY_RUNTIME, flmem_u64_or(report->python.free_bytes, 0));

@@ -59,11 +59,11 @@ static void add_sentence(struct explanation *explanation, uint64_t weight, const
 		explanation->failed = true;
 }
 
-static void add_advice(struct explanation *explanation, const char *purpose, const char *format,
-		       ...) __attribute__((format(printf, 3, 4)));
+static void add_verdict_advice(struct explanation *explanation, const char *purpose,
+			       const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-static void add_advice(struct explanation *explanation, const char *purpose, const char *format,
-		       ...)
+static void add_verdict_advice(struct explanation *explanation, const char *purpose,
+			       const char *format, ...)
 {
 	struct flmem_advice advice = {0};
 	va_list arguments;
@@ -321,12 +321,12 @@ static void explain_uncertain(struct explanation *explanation)
 			     "but the "
 			     "memory becomes free only when the kernel splits those pages",
 			     SIZE(report->memory.thp_bytes.value));
-	if (is_worth_sentence(explanation, report->memory.lazy_bytes))
+	if (is_worth_sentence(explanation, report->memory.madv_free_bytes))
 		add_sentence(
-			explanation, report->memory.lazy_bytes.value,
+			explanation, report->memory.madv_free_bytes.value,
 			"%s is free and released with MADV_FREE: the kernel takes it under memory "
 			"pressure, and RSS counts it until then",
-			SIZE(report->memory.lazy_bytes.value));
+			SIZE(report->memory.madv_free_bytes.value));
 	if (is_worth_sentence(explanation, report->memory.swap_bytes))
 		add_sentence(explanation, report->memory.swap_bytes.value,
 			     "another %s is swapped out; RSS does not count it",
@@ -363,11 +363,11 @@ static void advise_release(struct explanation *explanation)
 		returned += report->heap.decaying_bytes.value;
 	flmem_buf_printf(&purpose, "releases about %s", SIZE(returned));
 	if (returned >= explanation->worth)
-		add_advice(explanation, purpose.data, "flmem trim --pid %d", pid);
+		add_verdict_advice(explanation, purpose.data, "flmem trim --pid %d", pid);
 	if (report->python.version && (is_worth_sentence(explanation, report->cuda.used_bytes) ||
 				       flmem_page_locked_of(report).idle >= explanation->worth))
-		add_advice(explanation, "empties PyTorch's GPU caches",
-			   "flmem trim --cuda --pid %d", pid);
+		add_verdict_advice(explanation, "empties PyTorch's GPU caches",
+				   "flmem trim --cuda --pid %d", pid);
 }
 
 static void advise_commands(struct explanation *explanation)
@@ -378,28 +378,30 @@ static void advise_commands(struct explanation *explanation)
 	int pid = (int)report->pid;
 
 	if (report->denied_why) {
-		add_advice(explanation, "reads its memory as root", "sudo flmem detect --pid %d",
-			   pid);
+		add_verdict_advice(explanation, "reads its memory as root",
+				   "sudo flmem detect --pid %d", pid);
 		return;
 	}
 	advise_release(explanation);
 	if (class_bytes(explanation, FLMEM_MEMORY_UNKNOWN) >= explanation->worth &&
 	    has_queryable_allocator(report))
-		add_advice(explanation, "queries the allocator itself",
-			   "flmem detect --ask-runtime --pid %d", pid);
+		add_verdict_advice(explanation, "queries the allocator itself",
+				   "flmem detect --ask-runtime --pid %d", pid);
 	else if (report->python.version && !report->asked.tried &&
 		 may_hide_page_locked(explanation))
-		add_advice(explanation, "queries PyTorch", "flmem detect --ask-runtime --pid %d",
-			   pid);
+		add_verdict_advice(explanation, "queries PyTorch",
+				   "flmem detect --ask-runtime --pid %d", pid);
 	if (explanation->verdict->kind == FLMEM_VERDICT_LIVE)
-		add_advice(explanation, "shows whether it grows", "flmem watch --pid %d", pid);
+		add_verdict_advice(explanation, "shows whether it grows", "flmem watch --pid %d",
+				   pid);
 	if (report->python.version && (explanation->verdict->kind == FLMEM_VERDICT_LIVE ||
 				       explanation->verdict->kind == FLMEM_VERDICT_RUNTIME))
-		add_advice(explanation, "collects Python's garbage, then trims",
-			   "flmem trim --gc --pid %d", pid);
+		add_verdict_advice(explanation, "collects Python's garbage, then trims",
+				   "flmem trim --gc --pid %d", pid);
 	if (idle >= explanation->worth)
-		add_advice(explanation, "settings for the next run",
-			   "flmem env --role %s --explain", role_for_settings(report->role));
+		add_verdict_advice(explanation, "settings for the next run",
+				   "flmem env --role %s --explain",
+				   role_for_settings(report->role));
 }
 
 static int compare_weights(const void *a, const void *b)

@@ -64,7 +64,8 @@ static uint64_t peak_bytes(const struct flmem_strategy *strategy, enum flmem_rol
 	return most;
 }
 
-static bool fits(const struct flmem_strategy *strategy, const struct sizes *sizes, uint64_t usable)
+static bool strategy_fits(const struct flmem_strategy *strategy, const struct sizes *sizes,
+			  uint64_t usable)
 {
 	return !usable || (peak_bytes(strategy, FLMEM_ROLE_SERVER, sizes) <= usable &&
 			   peak_bytes(strategy, FLMEM_ROLE_CLIENT, sizes) <= usable);
@@ -95,7 +96,7 @@ static uint64_t choose_chunk(const struct flmem_strategy *strategy, struct sizes
 		chunk = strategy->chunk_max;
 	while (chunk > least) {
 		sizes.chunk = chunk;
-		if (fits(strategy, &sizes, usable))
+		if (strategy_fits(strategy, &sizes, usable))
 			break;
 		chunk /= 2;
 	}
@@ -115,40 +116,40 @@ static uint64_t choose_message(const struct flmem_strategy *strategy, uint64_t c
 }
 
 static void fill_sizes(const struct flmem_strategy *strategy, struct sizes *sizes, uint64_t usable,
-		       struct flmem_plan_strategy *ret_way)
+		       struct flmem_plan_strategy *ret_strategy)
 {
 	sizes->chunk = choose_chunk(strategy, *sizes, usable);
-	ret_way->chunk_bytes =
+	ret_strategy->chunk_bytes =
 		strategy->chunk_max ? FLMEM_KNOWN(sizes->chunk)
 				    : FLMEM_UNKNOWN("this strategy has no configurable chunk size");
-	ret_way->message_bytes =
+	ret_strategy->message_bytes =
 		strategy->message_max
 			? FLMEM_KNOWN(choose_message(strategy, sizes->chunk, sizes->model))
 			: FLMEM_UNKNOWN("this strategy uses the framework's default settings");
-	ret_way->server_disk_bytes =
+	ret_strategy->server_disk_bytes =
 		strategy->disk_models_per_client * sizes->clients * sizes->model;
 }
 
-static int make_way(const struct flmem_strategy *strategy, struct sizes sizes, uint64_t usable,
-		    struct flmem_plan_strategy *ret_way, struct flmem_error *err)
+static int make_strategy(const struct flmem_strategy *strategy, struct sizes sizes, uint64_t usable,
+			 struct flmem_plan_strategy *ret_strategy, struct flmem_error *err)
 {
-	*ret_way =
+	*ret_strategy =
 		(struct flmem_plan_strategy){.name = strategy->name, .summary = strategy->summary};
-	fill_sizes(strategy, &sizes, usable, ret_way);
-	ret_way->steps = calloc(strategy->step_count, sizeof(*ret_way->steps));
-	if (!ret_way->steps)
+	fill_sizes(strategy, &sizes, usable, ret_strategy);
+	ret_strategy->steps = calloc(strategy->step_count, sizeof(*ret_strategy->steps));
+	if (!ret_strategy->steps)
 		return flmem_error_nomem(err, "cannot hold the plan");
-	ret_way->step_count = strategy->step_count;
+	ret_strategy->step_count = strategy->step_count;
 	for (size_t i = 0; i < strategy->step_count; i++)
-		ret_way->steps[i] = (struct flmem_plan_step){
+		ret_strategy->steps[i] = (struct flmem_plan_step){
 			.role = strategy->steps[i].role,
 			.name = strategy->steps[i].name,
 			.holds = strategy->steps[i].holds,
 			.bytes = step_bytes(&strategy->steps[i], &sizes),
 		};
-	ret_way->server_peak_bytes = peak_bytes(strategy, FLMEM_ROLE_SERVER, &sizes);
-	ret_way->client_peak_bytes = peak_bytes(strategy, FLMEM_ROLE_CLIENT, &sizes);
-	ret_way->fits = fits(strategy, &sizes, usable);
+	ret_strategy->server_peak_bytes = peak_bytes(strategy, FLMEM_ROLE_SERVER, &sizes);
+	ret_strategy->client_peak_bytes = peak_bytes(strategy, FLMEM_ROLE_CLIENT, &sizes);
+	ret_strategy->fits = strategy_fits(strategy, &sizes, usable);
 	return 0;
 }
 
@@ -156,11 +157,11 @@ static int make_way(const struct flmem_strategy *strategy, struct sizes sizes, u
  * The first strategy that fits, because the framework's default is first; else the one with the
  * lowest peak.
  */
-static size_t choose_way(const struct flmem_plan *plan)
+static size_t choose_strategy(const struct flmem_plan *plan)
 {
 	size_t lowest = 0;
 
-	for (size_t i = 0; i < plan->way_count; i++) {
+	for (size_t i = 0; i < plan->strategy_count; i++) {
 		if (plan->strategies[i].fits)
 			return i;
 		if (plan->strategies[i].server_peak_bytes <
@@ -211,20 +212,20 @@ static int check_request(const struct flmem_plan_request *request, struct flmem_
 	return 0;
 }
 
-static int make_ways(const struct flmem_strategies *strategies, const struct sizes *sizes,
-		     struct flmem_plan *plan, struct flmem_error *err)
+static int make_strategies(const struct flmem_strategies *strategies, const struct sizes *sizes,
+			   struct flmem_plan *plan, struct flmem_error *err)
 {
 	int rc = 0;
 
 	plan->strategies = calloc(strategies->count, sizeof(*plan->strategies));
 	if (!plan->strategies)
 		return flmem_error_nomem(err, "cannot hold the plan");
-	for (size_t i = 0; i < strategies->count && !rc; i++, plan->way_count++)
-		rc = make_way(&strategies->strategies[i], *sizes, plan->usable_bytes,
-			      &plan->strategies[i], err);
+	for (size_t i = 0; i < strategies->count && !rc; i++, plan->strategy_count++)
+		rc = make_strategy(&strategies->strategies[i], *sizes, plan->usable_bytes,
+				   &plan->strategies[i], err);
 	if (rc)
 		return rc;
-	plan->chosen = choose_way(plan);
+	plan->chosen = choose_strategy(plan);
 	return write_texts(&strategies->strategies[plan->chosen], sizes, plan, err);
 }
 
@@ -252,7 +253,7 @@ int flmem_plan_make(const struct flmem_plan_request *request, struct flmem_plan 
 	plan.runtime_bytes = strategies->runtime_bytes;
 	plan.usable_bytes = request->node_bytes / 100 * USABLE_PERCENT;
 	plan.caveat = strategies->caveat;
-	rc = make_ways(strategies, &sizes, &plan, err);
+	rc = make_strategies(strategies, &sizes, &plan, err);
 	if (rc)
 		flmem_plan_clear(&plan);
 	else
@@ -262,7 +263,7 @@ int flmem_plan_make(const struct flmem_plan_request *request, struct flmem_plan 
 
 void flmem_plan_clear(struct flmem_plan *plan)
 {
-	for (size_t i = 0; i < plan->way_count; i++)
+	for (size_t i = 0; i < plan->strategy_count; i++)
 		free(plan->strategies[i].steps);
 	free(plan->strategies);
 	for (size_t i = 0; i < plan->text_count; i++)

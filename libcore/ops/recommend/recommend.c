@@ -40,8 +40,8 @@ static struct flmem_file_identity identity_of(const struct stat *status)
 	return (struct flmem_file_identity){.device = status->st_dev, .inode = status->st_ino};
 }
 
-static int read_text(const char *path, struct flmem_buf *text, struct flmem_read_file *ret_read,
-		     struct flmem_error *why)
+static int read_input_text(const char *path, struct flmem_buf *text,
+			   struct flmem_read_file *ret_read, struct flmem_error *why)
 {
 	FLMEM_AUTO_FILE_PLACE struct flmem_file_place place = FLMEM_FILE_PLACE_INIT;
 	FLMEM_AUTO_CLOSE int fd = -1;
@@ -63,7 +63,7 @@ static int read_text(const char *path, struct flmem_buf *text, struct flmem_read
 	return 0;
 }
 
-static bool is_foreign(const struct job *job, const struct flmem_found_file *file)
+static bool is_foreign_file(const struct job *job, const struct flmem_found_file *file)
 {
 	const struct flmem_job_layout *jobs = file->framework ? file->framework->jobs : NULL;
 	const struct flmem_found_job found = {.files = job->files, .count = job->count};
@@ -84,7 +84,7 @@ static int load_text(struct job *job, const char *path, struct flmem_buf *text,
 		job->texts ? flmem_corrections_find(job->texts, path) : NULL;
 
 	if (!known)
-		return read_text(path, text, &job->last_read, why);
+		return read_input_text(path, text, &job->last_read, why);
 	flmem_buf_puts(text, known->after);
 	return 0;
 }
@@ -141,7 +141,7 @@ static int read_document(struct job *job, const struct flmem_found_file *file, b
 static int read_input(struct job *job, struct flmem_found_file *file, struct flmem_error *err)
 {
 	struct flmem_input *input = &job->inputs[job->read];
-	bool foreign = is_foreign(job, file), known = false;
+	bool foreign = is_foreign_file(job, file), known = false;
 	struct flmem_error why = {0};
 	int rc = 0;
 

@@ -74,8 +74,8 @@ static bool store_summary(struct flmem_recommendations *found, const char *path,
 	return true;
 }
 
-static int replay(const char *path, const struct flmem_recommend_options *options,
-		  struct flmem_watch_summary *ret_summary, struct flmem_error *why)
+static int replay_recording(const char *path, const struct flmem_recommend_options *options,
+			    struct flmem_watch_summary *ret_summary, struct flmem_error *why)
 {
 	if (!options || !options->replay)
 		return flmem_error_set(why, FLMEM_EUNSUPPORTED, 0,
@@ -91,7 +91,7 @@ int flmem_recommend_recording(const char *path, const struct flmem_recommend_opt
 	struct flmem_error why = {0};
 	int rc;
 
-	if (replay(path, options, &summary, &why)) {
+	if (replay_recording(path, options, &summary, &why)) {
 		if (flmem_recommendations_add_problem(found, path, 0, &why))
 			return 0;
 		return flmem_error_nomem(err, "cannot hold the problem of '%s'", path);

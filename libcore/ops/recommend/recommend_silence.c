@@ -92,9 +92,9 @@ static int add_silence_problem(struct flmem_recommendations *found, const char *
 	return flmem_recommendations_add_problem(found, file, line, &why) ? 0 : silences_nomem(err);
 }
 
-static int read_entries(const struct flmem_document *document, const char *file, const char *folder,
-			struct flmem_silences *silences, struct flmem_recommendations *found,
-			struct flmem_error *err)
+static int read_silence_entries(const struct flmem_document *document, const char *file,
+				const char *folder, struct flmem_silences *silences,
+				struct flmem_recommendations *found, struct flmem_error *err)
 {
 	const struct flmem_node *list = flmem_node_get(document->root, "ignore");
 	const struct flmem_node *entry = flmem_node_first(list);
@@ -135,7 +135,7 @@ static int read_folder(const char *folder, struct flmem_silences *silences,
 		return flmem_recommendations_add_problem(found, file, document.bad_line, &why)
 			       ? 0
 			       : silences_nomem(err);
-	return read_entries(&document, file, folder, silences, found, err);
+	return read_silence_entries(&document, file, folder, silences, found, err);
 }
 
 /* The folder that a path names, or that holds it; the caller frees it. */

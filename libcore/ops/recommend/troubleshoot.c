@@ -225,8 +225,8 @@ static int walk_recording(struct walks *walks, const struct flmem_checked_record
 }
 
 /* The recording of the killed process, if one was checked. */
-static const struct flmem_watch_result *recorded(const struct flmem_recommendations *found,
-						 pid_t pid)
+static const struct flmem_watch_result *
+find_recorded_process(const struct flmem_recommendations *found, pid_t pid)
 {
 	for (size_t i = 0; i < found->recording_count; i++)
 		for (size_t r = 0; r < found->recordings[i].summary->count; r++)
@@ -238,7 +238,7 @@ static const struct flmem_watch_result *recorded(const struct flmem_recommendati
 static int walk_kill(struct walks *walks, const struct flmem_checked_oom_log *checked)
 {
 	const struct flmem_oom_kill *kill = &checked->log.last;
-	const struct flmem_watch_result *known = recorded(walks->found, kill->pid);
+	const struct flmem_watch_result *known = find_recorded_process(walks->found, kill->pid);
 	struct flmem_trouble_case one = {
 		.list = FLMEM_TROUBLE_OOM,
 		.role = known ? known->process.role : walks->role,

@@ -61,17 +61,19 @@ static bool is_emitted_variable(const struct flmem_setting *s)
 	return !s->where && s->value;
 }
 
-static const struct flmem_setting_row *find_row(const char *name)
+static const struct flmem_setting_row *find_emit_row(const char *name)
 {
-	for (size_t i = 0; i < flmem_setting_row_count; i++)
-		if (strcmp(flmem_setting_rows[i].name, name) == 0)
-			return &flmem_setting_rows[i];
-	return NULL;
+	const struct flmem_setting_row *row;
+
+	for (size_t i = 0; (row = flmem_setting_row_at(i)); i++)
+		if (strcmp(row->name, name) == 0)
+			break;
+	return row;
 }
 
 static const char *describe_jemalloc_default(void)
 {
-	const struct flmem_setting_row *row = find_row("MALLOC_CONF");
+	const struct flmem_setting_row *row = find_emit_row("MALLOC_CONF");
 
 	return row ? row->value : "";
 }
@@ -79,7 +81,7 @@ static const char *describe_jemalloc_default(void)
 /* A value that is set where the script runs is kept, unless its reader would ignore it. */
 static void put_export(struct emission *e, const struct flmem_setting *s)
 {
-	const struct flmem_setting_row *row = find_row(s->name);
+	const struct flmem_setting_row *row = find_emit_row(s->name);
 
 	if (row && row->ignored_pattern)
 		flmem_buf_printf(&e->out, "case ${%s:-} in %s) unset %s ;; esac\n", s->name,

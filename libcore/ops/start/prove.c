@@ -222,8 +222,8 @@ static int fill_proof(const struct flmem_probe_child *child, const struct flmem_
 	proof->is_shell = flmem_command_is_shell(child->program);
 	proof->program = strdup(child->program);
 	proof->library = strdup(found->name);
-	proof->said = strdup(said);
-	if (proof->program && proof->library && proof->said)
+	proof->stderr_text = strdup(said);
+	if (proof->program && proof->library && proof->stderr_text)
 		return 0;
 	return flmem_error_nomem(err, "cannot hold the proof");
 }
@@ -282,6 +282,6 @@ void flmem_preload_proof_clear(struct flmem_preload_proof *proof)
 {
 	free(proof->program);
 	free(proof->library);
-	free(proof->said);
+	free(proof->stderr_text);
 	*proof = (struct flmem_preload_proof){0};
 }

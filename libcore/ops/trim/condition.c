@@ -112,7 +112,7 @@ static bool take_word(struct parser *parser, const char *word, const char *sign)
 	return true;
 }
 
-static int add_node(struct parser *parser, struct node node, size_t *ret_index)
+static int add_condition_node(struct parser *parser, struct node node, size_t *ret_index)
 {
 	struct flmem_condition *condition = parser->condition;
 
@@ -250,7 +250,7 @@ static int parse_part(struct parser *parser, size_t *ret_index)
 		node.kind = NODE_NOT;
 		rc = parse_part(parser, &node.left);
 		parser->depth--;
-		return rc ? rc : add_node(parser, node, ret_index);
+		return rc ? rc : add_condition_node(parser, node, ret_index);
 	}
 	if (*parser->at == '(')
 		return parse_parentheses(parser, ret_index);
@@ -259,7 +259,7 @@ static int parse_part(struct parser *parser, size_t *ret_index)
 		rc = parse_comparison(parser, &node.comparison);
 	if (!rc)
 		rc = parse_value(parser, &node);
-	return rc ? rc : add_node(parser, node, ret_index);
+	return rc ? rc : add_condition_node(parser, node, ret_index);
 }
 
 static int parse_all(struct parser *parser, size_t *ret_index)
@@ -271,7 +271,7 @@ static int parse_all(struct parser *parser, size_t *ret_index)
 		node.left = *ret_index;
 		rc = parse_part(parser, &node.right);
 		if (!rc)
-			rc = add_node(parser, node, ret_index);
+			rc = add_condition_node(parser, node, ret_index);
 	}
 	return rc;
 }
@@ -285,7 +285,7 @@ static int parse_any(struct parser *parser, size_t *ret_index)
 		node.left = *ret_index;
 		rc = parse_all(parser, &node.right);
 		if (!rc)
-			rc = add_node(parser, node, ret_index);
+			rc = add_condition_node(parser, node, ret_index);
 	}
 	return rc;
 }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static bool is_digit(char c)
+static bool is_ascii_digit(char c)
 {
 	return c >= '0' && c <= '9';
 }
@@ -12,9 +12,9 @@ static bool is_digit(char c)
 static bool is_same_command(const char *a, const char *b)
 {
 	for (;;) {
-		while (is_digit(*a))
+		while (is_ascii_digit(*a))
 			a++;
-		while (is_digit(*b))
+		while (is_ascii_digit(*b))
 			b++;
 		if (*a != *b || !*a)
 			return *a == *b;

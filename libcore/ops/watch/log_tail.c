@@ -13,7 +13,7 @@
 /* The most that one call reads; the next call reads on. */
 #define POLL_MAX ((size_t)8 << 20)
 
-static int open_file(struct flmem_log *log)
+static int open_log_file(struct flmem_log *log)
 {
 	struct stat status;
 	FLMEM_AUTO_CLOSE int fd =
@@ -38,7 +38,7 @@ int flmem_log_open(const char *path, off_t back, struct flmem_log *ret_log, stru
 	log.line = malloc(FLMEM_LOG_LINE_MAX + 1);
 	if (!log.path || !log.line)
 		return flmem_error_nomem(err, "cannot follow '%s'", path);
-	rc = open_file(&log);
+	rc = open_log_file(&log);
 	if (rc == -EACCES || rc == -EPERM)
 		return flmem_error_set(err, FLMEM_EPERM, -rc, "cannot read the log '%s'", path);
 	if (rc == -EINVAL)
@@ -150,6 +150,6 @@ void flmem_log_poll(struct flmem_log *log, flmem_log_visit *visit, void *context
 		close(log->fd);
 		log->fd = -1;
 	}
-	if (open_file(log) == 0)
+	if (open_log_file(log) == 0)
 		read_available(log, visit, context);
 }

@@ -50,7 +50,7 @@ static struct flmem_watched_process *find_replayed(const struct replay *r, uint6
 /*
  * A later session follows the earlier one: at its wall-clock distance, if that clock went forward.
  */
-static void begin_session(struct replay *r, const struct flmem_record *record)
+static void begin_replay_session(struct replay *r, const struct flmem_record *record)
 {
 	if (r->any && record->at_us == r->session_at_us)
 		return;
@@ -128,7 +128,8 @@ static struct flmem_watch_process identity_of_record(struct replay *r,
 	};
 }
 
-static int add_process(struct replay *r, const struct flmem_record *record, struct flmem_error *err)
+static int add_replayed_process(struct replay *r, const struct flmem_record *record,
+				struct flmem_error *err)
 {
 	struct flmem_watch_process id = identity_of_record(r, record);
 	struct flmem_watched_process *f;
@@ -176,7 +177,8 @@ static int replay_process(struct replay *r, const struct flmem_record *record,
 		return replay_repeated_process(r, record, find_replayed(r, record->process), err);
 	f = known_value(r, record);
 	if (!f)
-		return r->watch_state.count < REPLAYED_MAX ? add_process(r, record, err) : 0;
+		return r->watch_state.count < REPLAYED_MAX ? add_replayed_process(r, record, err)
+							   : 0;
 	if (!parse_number(r, record->process, f))
 		return flmem_error_nomem(err, "cannot hold a recorded process");
 	return replay_repeated_process(r, record, f, err);
@@ -301,7 +303,7 @@ static int replay_record(struct replay *r, const struct flmem_record *record,
 
 	switch (record->kind) {
 	case FLMEM_RECORD_SESSION:
-		begin_session(r, record);
+		begin_replay_session(r, record);
 		break;
 	case FLMEM_RECORD_PROCESS:
 		return replay_process(r, record, err);

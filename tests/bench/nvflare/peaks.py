@@ -89,8 +89,8 @@ def planned(flmem, clients, tensors, mib_each):
                                "--framework", "nvflare", "--json"], stdout=subprocess.PIPE,
                               check=True)
     plan = json.loads(done.stdout)
-    [way] = [way for way in plan["ways"] if way["name"] == plan["chosen"]]
-    return [way[side] - plan["runtime_bytes"]
+    [strategy] = [strategy for strategy in plan["strategies"] if strategy["name"] == plan["chosen"]]
+    return [strategy[side] - plan["runtime_bytes"]
             for side in ("server_peak_bytes", "client_peak_bytes")]
 
 

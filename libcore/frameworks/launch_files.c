@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which files start processes of a federation, or only set variables for them. */
+#include "frameworks/launch.h"
+
+#include "frameworks/framework.h"
+
+static bool has_any_word(const struct flmem_buf *text, const char *const *words)
+{
+	for (; words && *words; words++)
+		if (flmem_file_has_word(text, *words))
+			return true;
+	return false;
+}
+
+/* Any script may set TMPDIR, so it identifies none. */
+static bool is_variable_file(const struct flmem_buf *text)
+{
+	static const char *const common[] = {FLMEM_LAUNCH_ARENA_MAX, FLMEM_LAUNCH_LD_PRELOAD,
+					     FLMEM_LAUNCH_MALLOC_CONF, NULL};
+
+	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
+		if ((*f)->variable_word && flmem_file_has_word(text, (*f)->variable_word) &&
+		    (has_any_word(text, common) || has_any_word(text, (*f)->variables)))
+			return true;
+	return false;
+}
+
+/* Templates of YAML (Helm charts, for example) are not valid YAML, so they are not read. */
+static bool launch_file_is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
+{
+	if (syntax == FLMEM_SYNTAX_YAML)
+		return flmem_launch_is_likely(text->data) && !flmem_file_has_word(text, "{{");
+	return flmem_launch_is_likely(text->data) || is_variable_file(text);
+}
+
+static bool is_launch_file(const struct flmem_document *document)
+{
+	const struct flmem_input input = {.document = *document};
+	struct flmem_launches launches;
+
+	if (document->syntax != FLMEM_SYNTAX_YAML)
+		return launch_file_is_likely(document->syntax, &document->text);
+	flmem_launches_read(&input, &launches);
+	return launches.launch_count;
+}
+
+const struct flmem_input_kind flmem_launch_file = {
+	.any_root = true,
+	.is_likely = launch_file_is_likely,
+	.is_one = is_launch_file,
+	.by_words = true,
+};
+
+const struct flmem_file_name flmem_launch_file_names[] = {
+	{".sh", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".service", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".dockerfile", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PLAIN},
+	{".yml", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},
+	{".yaml", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_YAML},
+	{"Dockerfile", &flmem_launch_file, FLMEM_NAME_START, FLMEM_SYNTAX_PLAIN},
+	{"Containerfile", &flmem_launch_file, FLMEM_NAME_START, FLMEM_SYNTAX_PLAIN},
+	{0},
+};

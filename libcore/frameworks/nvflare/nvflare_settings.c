@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* NVFlare's own variables and the settings of its jobs. */
+#include "frameworks/settings.h"
+
+#include <string.h>
+
+#include <flmem/process_report.h>
+
+#include "frameworks/nvflare/nvflare_rules.h"
+#include "runtimes/cpython_int.h"
+
+#define SERVER	FLMEM_BIT(FLMEM_ROLE_SERVER)
+#define CLIENTS (FLMEM_BIT(FLMEM_ROLE_CLIENT) | FLMEM_BIT(FLMEM_ROLE_TRAINER))
+
+#define GLIBC	 FLMEM_BIT(FLMEM_ALLOCATOR_GLIBC)
+#define JEMALLOC FLMEM_BIT(FLMEM_ALLOCATOR_JEMALLOC)
+
+#define NVFLARE FLMEM_BIT(FLMEM_FRAMEWORK_NVFLARE)
+
+#define GUIDE "NVFlare guide \"Memory Management\""
+
+#define REMOVED "NVFlare reads it only from 2.7.2 to 2.8; use the job setting instead"
+
+static bool is_python_int(const char *value)
+{
+	int64_t number;
+
+	return flmem_python_int_parse(value, &number) != FLMEM_PYTHON_INT_INVALID;
+}
+
+static bool is_literal_boolean(const char *value)
+{
+	return strcasecmp(value, "true") == 0 || strcasecmp(value, "false") == 0;
+}
+
+/* The two variables that NVFlare's external trainer read in 2.7.2 to 2.8. */
+#define TRAINER_VARIABLE                                                                    \
+	.roles = CLIENTS, .allocators = GLIBC | JEMALLOC, .frameworks = NVFLARE,            \
+	.since = FLMEM_RELEASE(2, 7, 2), .before = FLMEM_RELEASE(2, 9, 0), .source = GUIDE, \
+	.otherwise = REMOVED, .overrides_job = true
+
+#define JOB_SETTING                                                                             \
+	.allocators = GLIBC | JEMALLOC, .frameworks = NVFLARE, .since = FLMEM_RELEASE(2, 7, 2), \
+	.source = GUIDE
+
+const struct flmem_setting_row flmem_nvflare_settings[] = {
+	{
+		TRAINER_VARIABLE,
+		.name = FLMEM_NVFLARE_GC_ROUNDS,
+		.value = "1",
+		.reason = "an external trainer collects garbage and trims after every send",
+		.valid = is_python_int,
+		.invalid = "not a whole number, so flare.init() of an external trainer fails on it",
+	},
+	{
+		TRAINER_VARIABLE,
+		.name = FLMEM_NVFLARE_CUDA_EMPTY_CACHE,
+		.value = "true",
+		.needs = FLMEM_NEEDS_GPU,
+		.reason = "the same cleanup also empties PyTorch's CUDA cache",
+		.valid = is_literal_boolean,
+		.invalid = "neither true nor false, so NVFlare takes it for false",
+	},
+	{
+		JOB_SETTING,
+		.name = "server_memory_gc_rounds",
+		.value = "5",
+		.roles = SERVER,
+		.where = "recipe argument; workflows[].args.memory_gc_rounds in "
+			 "config_fed_server.json",
+		.reason = "the server collects garbage and trims every 5 rounds, for under 0.2% of "
+			  "the time",
+	},
+	{
+		JOB_SETTING,
+		.name = "client_memory_gc_rounds",
+		.value = "1",
+		.roles = CLIENTS,
+		.where = "recipe argument; executors[].executor.args.memory_gc_rounds in "
+			 "config_fed_client.json",
+		.reason = "start with every round; 2, then 5, once the resident memory is stable",
+	},
+	{
+		JOB_SETTING,
+		.name = "cuda_empty_cache",
+		.value = "true",
+		.roles = CLIENTS,
+		.needs = FLMEM_NEEDS_GPU,
+		.where = "recipe argument; executors[].executor.args.cuda_empty_cache in "
+			 "config_fed_client.json",
+		.reason =
+			"a GPU client; it acts only together with client_memory_gc_rounds above 0",
+	},
+	{0},
+};

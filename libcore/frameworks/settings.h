@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_FRAMEWORKS_SETTINGS_H
+#define FLMEM_FRAMEWORKS_SETTINGS_H
+
+/* A memory setting as a row; settings/ has those of any framework, each framework its own. */
+
+#include <stdbool.h>
+
+#include <flmem/roles.h>
+
+#include "base/release.h"
+
+#define FLMEM_BIT(value) (1U << (value))
+
+/* Circumstances that a row needs. */
+enum {
+	FLMEM_NEEDS_GPU = 1,
+	FLMEM_NEEDS_HIGH_PARALLELISM = 2,
+	FLMEM_NEEDS_NORMAL_PARALLELISM = 4,
+};
+
+struct flmem_setting_row {
+	const char *name;
+	const char *value;	    /* NULL: the jemalloc library, appended to the user's list */
+	unsigned roles;		    /* FLMEM_BIT(enum flmem_role) */
+	unsigned allocators;	    /* FLMEM_BIT(enum flmem_allocator_kind) */
+	unsigned frameworks;	    /* FLMEM_BIT(enum flmem_framework) */
+	unsigned needs;		    /* FLMEM_NEEDS_* */
+	struct flmem_release since; /* of the framework; all zero: always */
+	struct flmem_release before;
+	const char *where; /* NULL: an environment variable; else the job setting */
+	const char *reason;
+	const char *source;
+	const char
+		*otherwise; /* why it is left out for another allocator or release; NULL: silent */
+	bool (*valid)(const char *value); /* NULL: every value is valid */
+	const char *invalid;		  /* the effect of a value that is not valid */
+	/*
+	 * Such values have no effect at all, so they count as not set: the pattern of most of them
+	 * for a shell's `case`. NULL: they are kept.
+	 */
+	const char *ignored_pattern;
+	bool overrides_job; /* its reader takes it instead of what the job says */
+};
+
+#endif
