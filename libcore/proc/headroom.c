@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <flmem/parse.h>
@@ -78,6 +79,32 @@ static bool is_near(const struct flmem_process *process, const char *name, const
 	       limit - used < bytes;
 }
 
+#define LOCK_CAPABILITY (UINT64_C(1) << 14) /* CAP_IPC_LOCK */
+
+static bool may_lock_all(const char *status)
+{
+	static const char name[] = "\nCapEff:\t";
+	const char *line = strstr(status, name);
+
+	return line && strtoull(line + strlen(name), NULL, 16) & LOCK_CAPABILITY;
+}
+
+/*
+ * After mlockall(MCL_FUTURE) each new mapping counts. The kernel does not show whether that was
+ * called, but then the stack of a new thread is locked, too.
+ */
+static bool is_lock_limit_near(const struct flmem_process *process, uint64_t bytes)
+{
+	FLMEM_AUTO_BUF struct flmem_buf status = FLMEM_BUF_INIT;
+	uint64_t locked;
+
+	if (flmem_io_read_file_at(process->dirfd, "status", FILE_LIMIT, &status))
+		return true;
+	if (flmem_rollup_find(status.data, "VmLck", &locked) && !locked)
+		return false;
+	return !may_lock_all(status.data) && is_near(process, "Max locked memory", "VmLck", bytes);
+}
+
 static bool read_number(const char *path, uint64_t *ret_number)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
@@ -124,6 +151,8 @@ int flmem_headroom_check(const struct flmem_process *process, uint64_t bytes,
 		limit = "its address space (ulimit -v)";
 	else if (is_near(process, "Max data size", "VmData", bytes))
 		limit = "its data (ulimit -d)";
+	else if (is_lock_limit_near(process, bytes))
+		limit = "its locked memory (ulimit -l)";
 	else if (has_many_mappings(process))
 		limit = "its mappings (vm.max_map_count)";
 	else if (is_host_committed(bytes))

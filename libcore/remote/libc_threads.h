@@ -15,8 +15,8 @@
 
 /*
  * FLMEM_EUNSAFE if the process has several threads, or another one runs in its memory, and glibc
- * takes it for single-threaded. 0 also where that cannot be read: before glibc 2.32, and in a static
- * program without symbols.
+ * takes it for single-threaded. 0 also where that cannot be read: before glibc 2.32, and in a
+ * static program without symbols.
  */
 int flmem_libc_threads_check(const struct flmem_view *view, struct flmem_error *err);
 

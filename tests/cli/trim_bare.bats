@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # flmem trim of programs with threads that their C library did not make: glibc takes no locks then.
+# shellcheck disable=SC2030,SC2031 # each test is a shell of its own
 
 load helpers
 
