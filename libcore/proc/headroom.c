@@ -2,8 +2,8 @@
 #include "proc/headroom.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <flmem/parse.h>
@@ -13,6 +13,7 @@
 #include "base/io.h"
 #include "base/text.h"
 #include "proc/rollup.h"
+#include "proc/status.h"
 
 #define FILE_LIMIT 65536U
 #define MAPS_LIMIT (64U << 20)
@@ -79,14 +80,13 @@ static bool is_near(const struct flmem_process *process, const char *name, const
 	       limit - used < bytes;
 }
 
-#define LOCK_CAPABILITY (UINT64_C(1) << 14) /* CAP_IPC_LOCK */
-
-static bool may_lock_all(const char *status)
+/* The limit does not hold for it. */
+static bool may_lock_all(const struct flmem_process *process)
 {
-	static const char name[] = "\nCapEff:\t";
-	const char *line = strstr(status, name);
+	struct flmem_status status;
 
-	return line && strtoull(line + strlen(name), NULL, 16) & LOCK_CAPABILITY;
+	return flmem_status_read(process, &status, NULL) == 0 && !status.cap_effective.unknown &&
+	       (status.cap_effective.value >> CAP_IPC_LOCK & 1);
 }
 
 /*
@@ -102,7 +102,7 @@ static bool is_lock_limit_near(const struct flmem_process *process, uint64_t byt
 		return true;
 	if (flmem_rollup_find(status.data, "VmLck", &locked) && !locked)
 		return false;
-	return !may_lock_all(status.data) && is_near(process, "Max locked memory", "VmLck", bytes);
+	return !may_lock_all(process) && is_near(process, "Max locked memory", "VmLck", bytes);
 }
 
 static bool read_number(const char *path, uint64_t *ret_number)
