@@ -72,6 +72,8 @@ FAULTS = (
     Fault("address-space-not-asked-for", HEADROOM,
           'if (is_near(process, "Max address space", "VmSize", bytes))', "if (0)",
           "a process whose address space is full", ("unit.test_headroom",)),
+    Fault("mappings-not-asked-for", HEADROOM, "else if (has_many_mappings(process))", "else if (0)",
+          "refusing a process that may have no more mappings", ("unit.test_headroom",)),
     Fault("locked-not-asked-for", HEADROOM, "else if (is_lock_limit_near(process, bytes))",
           "else if (0)",
           "refusing a process that may lock no more memory", ("unit.test_headroom",)),

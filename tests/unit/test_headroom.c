@@ -14,6 +14,7 @@
 #define LARGE (UINT64_C(1) << 40)
 
 #define NOBODY	     65534
+#define PAGES	     ((size_t)1 << 18)
 #define LOCKED_BYTES ((size_t)64 << 10)
 
 static pid_t child;
@@ -85,6 +86,44 @@ static void full_data_is_refused(void **state)
 	set_limit(RLIMIT_DATA, 1 << 20);
 	expect_refusal("its data");
 	end();
+}
+
+/* Every other page has other rights, which makes each a mapping. */
+static void be_fragmented(void)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	char *pages = mmap(NULL, PAGES * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	bool full = false;
+
+	for (size_t i = 0; pages != MAP_FAILED && i < PAGES && !full; i += 2)
+		full = mprotect(pages + i * page, page, PROT_NONE) != 0;
+	atomic_store(shared, full ? 1 : -1);
+	for (;;)
+		pause();
+}
+
+static void many_mappings_are_refused(void **state)
+{
+	bool full;
+
+	(void)state;
+	shared = child_share(sizeof(*shared));
+	assert_non_null(shared);
+	child = child_start(be_fragmented);
+	assert_true(child > 0);
+	await_true(atomic_load(shared));
+	full = atomic_load(shared) > 0;
+	if (full) {
+		target_open(child, &target);
+		expect_refusal("its mappings (vm.max_map_count)");
+		target_close(&target);
+	}
+	child_end(child);
+	assert_int_equal(munmap(shared, sizeof(*shared)), 0);
+	if (!full) {
+		print_message("SKIP: a process may have more than %zu mappings here\n", PAGES);
+		skip();
+	}
 }
 
 static bool locks;
@@ -173,6 +212,7 @@ int main(void)
 		cmocka_unit_test(a_limit_that_is_far_off_refuses_nothing),
 		cmocka_unit_test(a_full_address_space_is_refused),
 		cmocka_unit_test(full_data_is_refused),
+		cmocka_unit_test(many_mappings_are_refused),
 		cmocka_unit_test(full_locked_memory_is_refused),
 		cmocka_unit_test(a_limit_that_is_near_is_refused),
 	};
