@@ -2,6 +2,7 @@
 #include "proc/headroom.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@
 #include "base/io.h"
 #include "base/text.h"
 #include "proc/rollup.h"
+#include "proc/status.h"
 
 #define FILE_LIMIT 65536U
 #define MAPS_LIMIT (64U << 20)
@@ -78,6 +80,31 @@ static bool is_near(const struct flmem_process *process, const char *name, const
 	       limit - used < bytes;
 }
 
+/* The limit does not hold for it. */
+static bool may_lock_all(const struct flmem_process *process)
+{
+	struct flmem_status status;
+
+	return flmem_status_read(process, &status, NULL) == 0 && !status.cap_effective.unknown &&
+	       (status.cap_effective.value >> CAP_IPC_LOCK & 1);
+}
+
+/*
+ * After mlockall(MCL_FUTURE) each new mapping counts. The kernel does not show whether that was
+ * called, but then the stack of a new thread is locked, too.
+ */
+static bool is_lock_limit_near(const struct flmem_process *process, uint64_t bytes)
+{
+	FLMEM_AUTO_BUF struct flmem_buf status = FLMEM_BUF_INIT;
+	uint64_t locked;
+
+	if (flmem_io_read_file_at(process->dirfd, "status", FILE_LIMIT, &status))
+		return true;
+	if (flmem_rollup_find(status.data, "VmLck", &locked) && !locked)
+		return false;
+	return !may_lock_all(process) && is_near(process, "Max locked memory", "VmLck", bytes);
+}
+
 static bool read_number(const char *path, uint64_t *ret_number)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
@@ -124,6 +151,8 @@ int flmem_headroom_check(const struct flmem_process *process, uint64_t bytes,
 		limit = "its address space (ulimit -v)";
 	else if (is_near(process, "Max data size", "VmData", bytes))
 		limit = "its data (ulimit -d)";
+	else if (is_lock_limit_near(process, bytes))
+		limit = "its locked memory (ulimit -l)";
 	else if (has_many_mappings(process))
 		limit = "its mappings (vm.max_map_count)";
 	else if (is_host_committed(bytes))

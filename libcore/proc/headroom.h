@@ -15,9 +15,10 @@
 #include "proc/process.h"
 
 /*
- * FLMEM_EUNSAFE, with the limit, when less than `bytes` may be mapped: RLIMIT_AS, RLIMIT_DATA, the
- * number of mappings, or the commit limit of a host that does not overcommit; also when a limit
- * cannot be read. Limits of control groups are not checked: they do not make an allocation fail.
+ * FLMEM_EUNSAFE, with the limit, when less than `bytes` may be mapped: RLIMIT_AS, RLIMIT_DATA,
+ * RLIMIT_MEMLOCK where memory is locked, the number of mappings, or the commit limit of a host that
+ * does not overcommit; also when a limit cannot be read. Limits of control groups are not checked:
+ * they do not make an allocation fail.
  */
 int flmem_headroom_check(const struct flmem_process *process, uint64_t bytes,
 			 struct flmem_error *err);

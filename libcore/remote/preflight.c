@@ -13,6 +13,7 @@
 #include "proc/process.h"
 #include "proc/status.h"
 #include "remote/arch.h"
+#include "remote/libc_threads.h"
 
 /* Both sides of the permission check. */
 struct parties {
@@ -133,7 +134,7 @@ int flmem_preflight_fixed(const struct flmem_view *view, struct flmem_error *err
 				       "process %d runs in seccomp strict mode, which kills it for "
 				       "the system calls that a release of memory needs",
 				       (int)view->process->pid);
-	return 0;
+	return flmem_libc_threads_check(view, err);
 }
 
 static int refuse_traced(const struct flmem_process *process, const struct flmem_status *target,

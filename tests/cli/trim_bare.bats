@@ -1,8 +1,11 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # flmem trim of programs with threads that their C library did not make: glibc takes no locks then.
+# shellcheck disable=SC2030,SC2031 # each test is a shell of its own
 
 load helpers
+
+LIBRARIES=/usr/lib/x86_64-linux-gnu
 
 refuse_shared_heap() {
 	requires victim:safe_bare
@@ -16,6 +19,27 @@ refuse_shared_heap() {
 
 @test "a heap that a thread made by clone() uses without locks is not touched" {
 	refuse_shared_heap clone
+}
+
+# Such a thread has the thread-local data of another one, in which these allocators keep theirs.
+refuse_shared_data() {
+	requires "$1" victim:safe_bare
+	LD_PRELOAD=$1 start_victim safe_bare "$2"
+	flmem trim --pid "$VICTIM" --timeout 300ms
+	assert_error 6 "threads that its C library did not make"
+	flmem detect --pid "$VICTIM" --ask-runtime
+	[[ $output == *"could not be queried now"* ]] || fail "$output"
+	assert_victim_unharmed
+}
+
+@test "nor the data of a thread that one made by clone() uses, in jemalloc" {
+	refuse_shared_data "$LIBRARIES/libjemalloc.so.2" clone
+	refuse_shared_data "$LIBRARIES/libjemalloc.so.2" process
+}
+
+@test "nor in mimalloc" {
+	refuse_shared_data "$LIBRARIES/libmimalloc.so.2" clone
+	refuse_shared_data "$LIBRARIES/libmimalloc.so.2" process
 }
 
 @test "neither is one that another process in the same memory uses" {

@@ -5,7 +5,7 @@ from faults import Fault
 ERRAND = "libcore/ops/target/target_guard.c"
 TRIM = "libcore/ops/trim/trim.c"
 PART = "libcore/ops/trim/trim_allocator.c"
-UNLOCKED = "libcore/allocators/glibc/glibc_threads.c"
+UNLOCKED = "libcore/remote/libc_threads.c"
 TASK = "libcore/proc/task.c"
 PYTHON = "libcore/ops/trim/trim_python.c"
 ASK = "libcore/ops/target/ask.c"
@@ -61,6 +61,9 @@ FAULTS = (
     Fault("unlocked-by-a-process", UNLOCKED, " || shares_memory(view->process)", "",
           "refusing a heap that another process uses",
           ("cli.trim_bare",)),
+    Fault("unlocked-not-asked-for", "libcore/remote/preflight.c",
+          "return flmem_libc_threads_check(view, err);", "return 0;",
+          "asking for threads that the C library does not know", ("cli.trim_bare",)),
     Fault("unlocked-not-read", UNLOCKED, "!value)", "value)",
           "trimming a program whose threads glibc knows",
           ("cli.trim",)),

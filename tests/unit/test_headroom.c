@@ -2,6 +2,9 @@
 /* What the limits of a process leave it to allocate. */
 #include "borrowed.h"
 
+#include <linux/capability.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -10,7 +13,12 @@
 #define BYTES (UINT64_C(16) << 20)
 #define LARGE (UINT64_C(1) << 40)
 
+#define NOBODY	     65534
+#define PAGES	     ((size_t)1 << 18)
+#define LOCKED_BYTES ((size_t)64 << 10)
+
 static pid_t child;
+static _Atomic int *shared;
 static struct target target;
 
 static void be_idle(void)
@@ -80,6 +88,105 @@ static void full_data_is_refused(void **state)
 	end();
 }
 
+/* Every other page has other rights, which makes each a mapping. */
+static void be_fragmented(void)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	char *pages = mmap(NULL, PAGES * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	bool full = false;
+
+	for (size_t i = 0; pages != MAP_FAILED && i < PAGES && !full; i += 2)
+		full = mprotect(pages + i * page, page, PROT_NONE) != 0;
+	atomic_store(shared, full ? 1 : -1);
+	for (;;)
+		pause();
+}
+
+static void many_mappings_are_refused(void **state)
+{
+	bool full;
+
+	(void)state;
+	shared = child_share(sizeof(*shared));
+	assert_non_null(shared);
+	child = child_start(be_fragmented);
+	assert_true(child > 0);
+	await_true(atomic_load(shared));
+	full = atomic_load(shared) > 0;
+	if (full) {
+		target_open(child, &target);
+		expect_refusal("its mappings (vm.max_map_count)");
+		target_close(&target);
+	}
+	child_end(child);
+	assert_int_equal(munmap(shared, sizeof(*shared)), 0);
+	if (!full) {
+		print_message("SKIP: a process may have more than %zu mappings here\n", PAGES);
+		skip();
+	}
+}
+
+static bool locks;
+
+/* Below a low limit, without the capability that lifts it. */
+static void be_limited(void)
+{
+	const struct rlimit limit = {LOCKED_BYTES * 2, LOCKED_BYTES * 2};
+	bool ready = prctl(PR_CAPBSET_DROP, CAP_IPC_LOCK, 0, 0, 0) == 0 || geteuid() != 0;
+
+	if (geteuid() == 0)
+		ready = ready && setgid(NOBODY) == 0 && setuid(NOBODY) == 0;
+	prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	ready = ready && setrlimit(RLIMIT_MEMLOCK, &limit) == 0;
+	if (locks)
+		ready = ready && mlockall(MCL_FUTURE) == 0 &&
+			mmap(NULL, LOCKED_BYTES, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED;
+	atomic_store(shared, ready ? 1 : -1);
+	for (;;)
+		pause();
+}
+
+/* The code of flmem_headroom_check(); 1 where this user may not do what is needed. */
+static int check_limited(bool locked, struct flmem_error *err)
+{
+	int rc = 1;
+
+	locks = locked;
+	atomic_store(shared, 0);
+	child = child_start(be_limited);
+	assert_true(child > 0);
+	await_true(atomic_load(shared));
+	if (atomic_load(shared) > 0) {
+		target_open(child, &target);
+		rc = flmem_headroom_check(&target.process, BYTES, err);
+		target_close(&target);
+	}
+	child_end(child);
+	return rc;
+}
+
+/* After mlockall() the kernel refuses a new mapping above the limit. */
+static void full_locked_memory_is_refused(void **state)
+{
+	struct flmem_error err = {0};
+	int rc;
+
+	(void)state;
+	shared = child_share(sizeof(*shared));
+	assert_non_null(shared);
+	rc = check_limited(true, &err);
+	if (rc == 1) {
+		print_message("SKIP: no memory may be locked here\n");
+		skip();
+	}
+	assert_int_equal(rc, FLMEM_EUNSAFE);
+	assert_non_null(strstr(err.message, "its locked memory (ulimit -l)"));
+	assert_int_equal(check_limited(false, NULL), 0);
+	assert_int_equal(munmap(shared, sizeof(*shared)), 0);
+}
+
 /* Of the memory that is used, the next bytes do not fit below the limit. */
 static void a_limit_that_is_near_is_refused(void **state)
 {
@@ -105,6 +212,8 @@ int main(void)
 		cmocka_unit_test(a_limit_that_is_far_off_refuses_nothing),
 		cmocka_unit_test(a_full_address_space_is_refused),
 		cmocka_unit_test(full_data_is_refused),
+		cmocka_unit_test(many_mappings_are_refused),
+		cmocka_unit_test(full_locked_memory_is_refused),
 		cmocka_unit_test(a_limit_that_is_near_is_refused),
 	};
 

@@ -4,7 +4,6 @@
 #include "allocators/glibc/glibc_check.h"
 #include "allocators/glibc/glibc_find.h"
 #include "allocators/glibc/glibc_heap.h"
-#include "allocators/glibc/glibc_threads.h"
 #include "allocators/plan.h"
 #include "allocators/probe.h"
 #include "allocators/release_calls.h"
@@ -148,13 +147,6 @@ static int check_heap(const struct flmem_view *view, const struct flmem_allocato
 	struct flmem_glibc_space space;
 	struct flmem_glibc_damage damage;
 
-	if (flmem_glibc_takes_no_locks(view))
-		return flmem_error_set(
-			err, FLMEM_EUNSAFE, 0,
-			"process %d has threads that its C library did not make (a bare clone(), "
-			"or a process in the same memory), and glibc's malloc takes no locks: a "
-			"trim could change the heap at the same time as such a thread",
-			(int)view->process->pid);
 	if (open_space(view, found, &peek, &space) ||
 	    !flmem_glibc_is_damaged(&space, budget_us, FLMEM_GLIBC_LOOKS, &damage))
 		return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "allocators/glibc/glibc_threads.h"
+#include "remote/libc_threads.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -76,9 +76,21 @@ static bool shares_memory(const struct flmem_process *process)
  * The variable is read last, since it is cleared before a thread is made; and first, because the
  * search takes time, and few processes need one.
  */
-bool flmem_glibc_takes_no_locks(const struct flmem_view *view)
+static bool has_unknown_threads(const struct flmem_view *view)
 {
 	return is_single_threaded(view) &&
 	       (has_several_threads(view->process) || shares_memory(view->process)) &&
 	       is_single_threaded(view);
+}
+
+int flmem_libc_threads_check(const struct flmem_view *view, struct flmem_error *err)
+{
+	if (!has_unknown_threads(view))
+		return 0;
+	return flmem_error_set(
+		err, FLMEM_EUNSAFE, 0,
+		"process %d has threads that its C library did not make (a bare clone(), or a "
+		"process in the same memory): they use the heap without locks, or with the "
+		"thread-local data of the thread that would be borrowed",
+		(int)view->process->pid);
 }

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A wait whose timeout only the stop shows, by EINTR: it starts again, but only once. */
+#include "borrowed.h"
+
+#include <stdatomic.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+
+#include "proc/status.h"
+
+#define TIMEOUT_US 500000U
+
+struct page {
+	_Atomic uint64_t ready, calls;
+};
+
+static struct page *page;
+static pid_t child;
+
+#ifdef __x86_64__
+/* What the chain calls: at the same address in the child, which is a copy of this test. */
+__attribute__((noinline, no_sanitize("address", "undefined"))) static void note_call(void)
+{
+	atomic_fetch_add(&page->calls, 1);
+}
+
+static void be_timed(void)
+{
+	const struct timeval limit = {.tv_sec = 3600};
+	int ends[2];
+	char byte;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) ||
+	    setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)))
+		_exit(2);
+	atomic_fetch_add(&page->ready, 1);
+	for (;;)
+		(void)!recv(ends[0], &byte, 1, 0);
+}
+
+static int start_timed(void **state)
+{
+	(void)state;
+	return child_open(be_timed, sizeof(*page), &page, &child);
+}
+
+static int end_child(void **state)
+{
+	(void)state;
+	return child_close(child, page, sizeof(*page));
+}
+
+static uint64_t count_sleeps(const struct target *target)
+{
+	struct flmem_status status;
+
+	assert_int_equal(flmem_status_read_thread(&target->process, child, &status), 0);
+	return flmem_u64_or(status.voluntary_switches, 0);
+}
+
+static void a_hidden_timeout_starts_again_once(void **state)
+{
+	const struct flmem_borrow_options options = {.timeout_us = TIMEOUT_US};
+	struct flmem_borrow_result result;
+	struct flmem_chain chain = {0};
+	struct flmem_error err = {0};
+	struct target target;
+	uint64_t before;
+	int rc;
+
+	(void)state;
+	await_true(atomic_load(&page->ready) && is_blocked_in(child, SYS_recvfrom));
+	target_open(child, &target);
+	before = count_sleeps(&target);
+	flmem_chain_add(&chain, "call", (uint64_t)(uintptr_t)note_call);
+	rc = flmem_borrow_run(&target.view, &chain, &options, &result, &err);
+	if (rc != FLMEM_EUNSAFE)
+		expect_borrowed(rc, &err);
+	assert_int_equal(rc, FLMEM_EUNSAFE);
+	await_true(is_blocked_in(child, SYS_recvfrom));
+	assert_int_equal(page->calls, 0);
+	/* In the stop, and in the wait again. */
+	assert_in_range(count_sleeps(&target) - before, 1, 2);
+	target_close(&target);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_hidden_timeout_starts_again_once, start_timed,
+						end_child),
+	};
+
+	return cmocka_run_group_tests_name("borrow_timed", tests, NULL, NULL);
+}
+#else
+int main(void)
+{
+	puts("SKIP: threads are not borrowed on this processor yet");
+	return 77;
+}
+#endif
