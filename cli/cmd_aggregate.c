@@ -17,6 +17,8 @@
 struct aggregate_options {
 	const char *output;
 	const char *weights;
+	const char *weights_from;
+	const char *client_weights;
 	const char *algorithm;
 	const char *trim;
 	const char *base;
@@ -45,6 +47,8 @@ static const char *const non_float_choices[] = {FLMEM_NON_FLOAT_POLICIES(POLICY_
 static const char *const algorithm_choices[] = {FLMEM_ALGORITHMS(ALGORITHM_TEXT) NULL};
 #undef ALGORITHM_TEXT
 
+static const char *const weight_choices[] = {"equal", "sample_size", NULL};
+
 static const struct opt options_table[] = {
 	{.name = "output",
 	 .letter = 'o',
@@ -60,6 +64,19 @@ static const struct opt options_table[] = {
 	 .metavar = "LIST",
 	 .help = "one number per input, for example counts of samples: 600,1200,200; they are "
 		 "divided by their sum (default: all equal)"},
+	{.name = "weights-from",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct aggregate_options, weights_from),
+	 .metavar = "FILE",
+	 .complete = OPT_COMPLETE_FILE,
+	 .help = "JSON object with a count of samples per input, by path, by file name, or by that "
+		 "without extension: {\"client-1\": 600, ...}"},
+	{.name = "client-weights",
+	 .kind = OPT_CHOICE,
+	 .offset = offsetof(struct aggregate_options, client_weights),
+	 .choices = weight_choices,
+	 .help = "equal: all inputs count the same; sample_size: by the counts of --weights-from, "
+		 "which is then required"},
 	{.name = "algorithm",
 	 .letter = 'a',
 	 .kind = OPT_CHOICE,
@@ -185,6 +202,39 @@ static int read_weights(char *list, double *weights, size_t count, struct flmem_
 	if (found == count)
 		return 0;
 	return flmem_error_set(err, FLMEM_EUSAGE, 0, "%zu weights for %zu inputs", found, count);
+}
+
+/* `ret_weights` stays NULL where all count the same. */
+static int make_weights(const struct aggregate_options *o, const struct opt_rest *rest,
+			double **ret_weights, struct flmem_error *err)
+{
+	bool equal = o->client_weights && strcmp(o->client_weights, "equal") == 0;
+	size_t count = (size_t)rest->count;
+	char *list = NULL;
+	int rc;
+
+	if ((o->weights != NULL) + (o->weights_from != NULL) + equal > 1)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "--weights, --weights-from and --client-weights equal "
+				       "exclude each other");
+	if (o->client_weights && !equal && !o->weights_from)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "--client-weights sample_size needs the counts: name their "
+				       "file with --weights-from");
+	if (!o->weights && !o->weights_from)
+		return 0;
+	*ret_weights = calloc(count, sizeof(**ret_weights));
+	list = o->weights ? strdup(o->weights) : NULL;
+	if (!*ret_weights || (o->weights && !list))
+		rc = flmem_error_nomem(err, "cannot read the weights");
+	else if (list)
+		rc = read_weights(list, *ret_weights, count, err);
+	else
+		rc = flmem_aggregate_weights_read(o->weights_from,
+						  (const char *const *)rest->values, count,
+						  *ret_weights, err);
+	free(list);
+	return rc;
 }
 
 static size_t choice_of(const char *word, const char *const *choices)
@@ -331,22 +381,16 @@ static int run_aggregate(const struct cmd *cmd, void *options, const struct opt_
 	struct flmem_aggregate_request request;
 	struct flmem_error err = {0};
 	double *weights = NULL;
-	char *list = NULL;
 	double betas[2];
 	int rc = fill_request(o, rest, &request, &err);
 
 	if (!rc)
 		rc = fill_numbers(o, &request, betas, &err);
-	if (!rc && o->weights) {
-		list = strdup(o->weights);
-		weights = calloc((size_t)rest->count, sizeof(*weights));
-		request.weights = weights;
-		rc = list && weights ? read_weights(list, weights, request.input_count, &err)
-				     : flmem_error_nomem(&err, "cannot read --weights");
-	}
+	if (!rc)
+		rc = make_weights(o, rest, &weights, &err);
+	request.weights = weights;
 	if (!rc)
 		rc = aggregate(o, &request, &err);
-	free(list);
 	free(weights);
 	return rc ? cmd_fail(cmd, o->json, &err) : 0;
 }

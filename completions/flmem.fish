@@ -213,6 +213,8 @@ complete -c flmem -n '__flmem_is recommend' -F
 
 complete -c flmem -n '__flmem_is aggregate' -l output -s o -r -F -d 'safetensors file to write; it appears when it is complete, and replaces an older one then'
 complete -c flmem -n '__flmem_is aggregate' -l weights -x -d 'one number per input, for example counts of samples: 600,1200,200; they are divided by their sum (default: all equal)'
+complete -c flmem -n '__flmem_is aggregate' -l weights-from -r -F -d 'JSON object with a count of samples per input, by path, by file name, or by that without extension: {"client-1": 600, ...}'
+complete -c flmem -n '__flmem_is aggregate' -l client-weights -x -a 'equal sample_size' -d 'equal: all inputs count the same; sample_size: by the counts of --weights-from, which is then required'
 complete -c flmem -n '__flmem_is aggregate' -l algorithm -s a -x -a 'fedavg fedavgm fedadam fedyogi fedadagrad median trimmed-mean sum norm-clipped-mean krum multi-krum bulyan' -d 'how elements are combined: their weighted mean (default), a step of the server towards it, their sum as masked integers, or one that limits what single inputs can do'
 complete -c flmem -n '__flmem_is aggregate' -l trim -x -d 'for trimmed-mean: share of the inputs to drop at each end, per element (default 0.2)'
 complete -c flmem -n '__flmem_is aggregate' -l base -r -F -d 'the model that the clients started from: for norm-clipped-mean (default: the inputs are updates), and for algorithms with a state that does not exist yet'

@@ -126,6 +126,16 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_aggregate(const struct flmem_aggregate_requ
 					       struct flmem_aggregate_result *ret_result,
 					       struct flmem_error *err);
 
+/*
+ * Reads a weight for each input from a JSON object of whole numbers, for example counts of samples.
+ * An input is found by its path, by its last component, or by that without ".safetensors"; other
+ * names are ignored. FLMEM_EUSAGE if an input has no number, or shares one.
+ */
+FLMEM_API FLMEM_MUST_CHECK int flmem_aggregate_weights_read(const char *path,
+							    const char *const *inputs, size_t count,
+							    double *ret_weights,
+							    struct flmem_error *err);
+
 /* Frees what the result owns and empties it. */
 FLMEM_API void flmem_aggregate_result_clear(struct flmem_aggregate_result *result);
 
