@@ -6,9 +6,12 @@ empty:
 
     algorithms.py FLMEM CHECK
 """
+import json
 import os
 import random
+import struct
 import sys
+import tempfile
 import time
 
 import numpy
@@ -336,6 +339,10 @@ def states():
             file.write(damaged)
         refused("state.safetensors", *adam, *names)
         assert aggregations.content("state.safetensors") == damaged
+    tensors.write("long.safetensors", {"w" * 4090: ("F32", numpy.ones(3, "f4"))})
+    refused("too long for a state", "-a", "fedadam", "--state", "none", "--base", "long.safetensors",
+            "long.safetensors")
+    refuse_huge()
     with open("state.safetensors", "wb") as file:
         file.write(good)
     models[1]["layers.0.bias"][1][5] = numpy.inf
@@ -350,6 +357,21 @@ def states():
     assert aggregations.content("out.safetensors") == skipped[0]
     again = tensors.read("state.safetensors")[0]
     assert all(tensors.same(again[name], skipped[1][name]) for name in again)
+
+
+def refuse_huge():
+    """A sparse file whose state would have more bytes than 64 bits count."""
+    with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
+        size = 1 << 60
+        text = json.dumps({"w": {"dtype": "F8_E4M3", "shape": [size],
+                                 "data_offsets": [0, size]}}).encode()
+        file.write(struct.pack("<Q", len(text)) + text)
+        file.flush()
+        try:
+            os.truncate(file.name, 8 + len(text) + size)
+        except OSError:
+            return  # not a file system with such files
+        refused("is too large", "-a", "fedadam", "--state", "none", "--base", file.name, file.name)
 
 
 def state_kills():

@@ -17,6 +17,8 @@
 #define NOTE_ALGORITHM "flmem.algorithm"
 #define NOTE_ROUND     "flmem.round"
 #define NOTE_REQUEST   "flmem.request"
+#define PREFIX_MAX     (sizeof("momentum.") - 1)
+#define BYTES_MAX      (UINT64_C(1) << 56) /* its sizes fit 63 bits then */
 
 static const char *const prefixes[] = {
 	[FLMEM_SLOT_MODEL] = "model.",
@@ -106,6 +108,27 @@ static int make_list(struct flmem_state *state, const struct flmem_layout *model
 	return 0;
 }
 
+/* A state that is too large for its format could be written, but not be read again. */
+static int check_size(const struct flmem_state *state, const struct flmem_layout *model,
+		      struct flmem_error *err)
+{
+	char shown[64];
+
+	if (flmem_layout_bytes(model) > BYTES_MAX)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "the state of a model of %" PRIu64 " bytes is too large",
+				       flmem_layout_bytes(model));
+	for (size_t t = 0; t < state->tensors; t++)
+		if (strlen(model->order[t]->name) > FLMEM_TENSOR_NAME_MAX - PREFIX_MAX)
+			return flmem_error_set(
+				err, FLMEM_EUSAGE, 0,
+				"the name of tensor '%s' is too long for a state; "
+				"at most %zu bytes",
+				flmem_text_escape(model->order[t]->name, shown, sizeof(shown)),
+				FLMEM_TENSOR_NAME_MAX - PREFIX_MAX);
+	return 0;
+}
+
 static const char *note_of(const struct flmem_tensor_list *list, const char *key)
 {
 	for (size_t i = 0; i < list->note_count; i++)
@@ -179,6 +202,9 @@ int flmem_state_open(struct flmem_state *state, const char *path, size_t slots,
 
 	state->path = path;
 	state->tensors = model->list.count;
+	rc = check_size(state, model, err);
+	if (rc)
+		return rc;
 	state->slots = slots;
 	state->places = calloc(slots * state->tensors + 1, sizeof(*state->places));
 	state->names = calloc(slots * state->tensors + 1, sizeof(*state->names));
@@ -194,6 +220,11 @@ int flmem_state_open(struct flmem_state *state, const char *path, size_t slots,
 	state->layout.list.note_count = 0; /* their texts end here */
 	if (rc)
 		return rc;
+	if (state->layout.header.length > FLMEM_SAFETENSORS_HEAD_MAX)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "the header of '%s' would be larger than the %u bytes that "
+				       "the format allows: too many tensors",
+				       path, FLMEM_SAFETENSORS_HEAD_MAX);
 	find_places(state);
 	return state->exists ? flmem_input_open(path, path, &state->layout, &state->input, err) : 0;
 }
