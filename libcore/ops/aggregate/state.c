@@ -70,6 +70,7 @@ static bool add_tensor(struct flmem_state *state, const struct flmem_layout *mod
 		.bytes = tensor->bytes / flmem_element_bytes(element) * (wide ? 8 : 4),
 		.shape = tensor->shape,
 		.rank = tensor->rank,
+		.file = (uint32_t)(slot * state->tensors + t), /* until find_places() */
 	};
 	return true;
 }
@@ -78,7 +79,7 @@ static bool add_tensor(struct flmem_state *state, const struct flmem_layout *mod
 static void find_places(struct flmem_state *state)
 {
 	for (size_t s = 0; s < state->layout.list.count; s++) {
-		size_t i = state->layout.order[s]->file; /* its place in `names`, until now */
+		size_t i = state->layout.order[s]->file;
 
 		state->places[i] = state->layout.begins[s];
 	}
@@ -97,13 +98,10 @@ static int make_list(struct flmem_state *state, const struct flmem_layout *model
 	if (model->list.extent_count)
 		memcpy(list->extents, model->list.extents,
 		       model->list.extent_count * sizeof(*list->extents));
-	for (size_t i = 0; i < count; i++) {
-		if (!is_kept(model, i % state->tensors))
-			continue;
-		if (!add_tensor(state, model, i / state->tensors, i % state->tensors, list))
-			return -ENOMEM;
-		list->tensors[list->count - 1].file = (uint32_t)i;
-	}
+	for (size_t slot = 0; slot < state->slots && slot < FLMEM_SLOTS_MAX; slot++)
+		for (size_t t = 0; t < state->tensors; t++)
+			if (is_kept(model, t) && !add_tensor(state, model, slot, t, list))
+				return -ENOMEM;
 	flmem_tensor_list_sort(list);
 	return 0;
 }
