@@ -17,9 +17,16 @@
 struct aggregate_options {
 	const char *output;
 	const char *weights;
+	const char *weights_from;
+	const char *client_weights;
 	const char *algorithm;
 	const char *trim;
 	const char *base;
+	const char *state;
+	const char *server_rate;
+	const char *beta1;
+	const char *beta2;
+	const char *tau;
 	const char *clip_norm;
 	uint64_t hostile;
 	uint64_t keep;
@@ -40,6 +47,8 @@ static const char *const non_float_choices[] = {FLMEM_NON_FLOAT_POLICIES(POLICY_
 static const char *const algorithm_choices[] = {FLMEM_ALGORITHMS(ALGORITHM_TEXT) NULL};
 #undef ALGORITHM_TEXT
 
+static const char *const weight_choices[] = {"equal", "sample_size", NULL};
+
 static const struct opt options_table[] = {
 	{.name = "output",
 	 .letter = 'o',
@@ -55,13 +64,27 @@ static const struct opt options_table[] = {
 	 .metavar = "LIST",
 	 .help = "one number per input, for example counts of samples: 600,1200,200; they are "
 		 "divided by their sum (default: all equal)"},
+	{.name = "weights-from",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct aggregate_options, weights_from),
+	 .metavar = "FILE",
+	 .complete = OPT_COMPLETE_FILE,
+	 .help = "JSON object with a count of samples per input, by path, by file name, or by that "
+		 "without extension: {\"client-1\": 600, ...}"},
+	{.name = "client-weights",
+	 .kind = OPT_CHOICE,
+	 .offset = offsetof(struct aggregate_options, client_weights),
+	 .choices = weight_choices,
+	 .help = "equal: all inputs count the same; sample_size: by the counts of --weights-from, "
+		 "which is then required"},
 	{.name = "algorithm",
 	 .letter = 'a',
 	 .kind = OPT_CHOICE,
 	 .offset = offsetof(struct aggregate_options, algorithm),
 	 .choices = algorithm_choices,
-	 .help = "how elements are combined: their weighted mean (default), their sum as masked "
-		 "integers, or one that limits what single inputs can do"},
+	 .help = "how elements are combined: their weighted mean (default), a step of the server "
+		 "towards it, their sum as masked integers, or one that limits what single inputs "
+		 "can do"},
 	{.name = "trim",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct aggregate_options, trim),
@@ -73,8 +96,37 @@ static const struct opt options_table[] = {
 	 .offset = offsetof(struct aggregate_options, base),
 	 .metavar = "FILE",
 	 .complete = OPT_COMPLETE_FILE,
-	 .help = "for norm-clipped-mean: the model that the clients started from (default: the "
-		 "inputs are updates)"},
+	 .help = "the model that the clients started from: for norm-clipped-mean (default: the "
+		 "inputs are updates), and for algorithms with a state that does not exist yet"},
+	{.name = "state",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct aggregate_options, state),
+	 .metavar = "FILE",
+	 .complete = OPT_COMPLETE_FILE,
+	 .help = "for fedavgm, fedadam, fedyogi and fedadagrad: the safetensors file that they "
+		 "keep from round to round; the first round makes it"},
+	{.name = "server-rate",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct aggregate_options, server_rate),
+	 .metavar = "NUMBER",
+	 .help = "for algorithms with a state: learning rate of the server (default 1 for fedavgm, "
+		 "0.1 for the others)"},
+	{.name = "beta1",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct aggregate_options, beta1),
+	 .metavar = "NUMBER",
+	 .help = "for the same: decay of the momentum (default 0.9, 0 for fedadagrad)"},
+	{.name = "beta2",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct aggregate_options, beta2),
+	 .metavar = "NUMBER",
+	 .help = "for fedadam and fedyogi: decay of the variance (default 0.99)"},
+	{.name = "tau",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct aggregate_options, tau),
+	 .metavar = "NUMBER",
+	 .help = "for fedadam, fedyogi and fedadagrad: what is added to the root of the variance "
+		 "(default 0.001)"},
 	{.name = "clip-norm",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct aggregate_options, clip_norm),
@@ -152,6 +204,39 @@ static int read_weights(char *list, double *weights, size_t count, struct flmem_
 	return flmem_error_set(err, FLMEM_EUSAGE, 0, "%zu weights for %zu inputs", found, count);
 }
 
+/* `ret_weights` stays NULL where all count the same. */
+static int make_weights(const struct aggregate_options *o, const struct opt_rest *rest,
+			double **ret_weights, struct flmem_error *err)
+{
+	bool equal = o->client_weights && strcmp(o->client_weights, "equal") == 0;
+	size_t count = (size_t)rest->count;
+	char *list = NULL;
+	int rc;
+
+	if ((o->weights != NULL) + (o->weights_from != NULL) + equal > 1)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "--weights, --weights-from and --client-weights equal "
+				       "exclude each other");
+	if (o->client_weights && !equal && !o->weights_from)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "--client-weights sample_size needs the counts: name their "
+				       "file with --weights-from");
+	if (!o->weights && !o->weights_from)
+		return 0;
+	*ret_weights = calloc(count, sizeof(**ret_weights));
+	list = o->weights ? strdup(o->weights) : NULL;
+	if (!*ret_weights || (o->weights && !list))
+		rc = flmem_error_nomem(err, "cannot read the weights");
+	else if (list)
+		rc = read_weights(list, *ret_weights, count, err);
+	else
+		rc = flmem_aggregate_weights_read(o->weights_from,
+						  (const char *const *)rest->values, count,
+						  *ret_weights, err);
+	free(list);
+	return rc;
+}
+
 static size_t choice_of(const char *word, const char *const *choices)
 {
 	size_t i = 0;
@@ -162,23 +247,38 @@ static size_t choice_of(const char *word, const char *const *choices)
 	return i;
 }
 
-static int fill_shares(const struct aggregate_options *o, struct flmem_aggregate_request *request,
-		       struct flmem_error *err)
+/* Numbers of an algorithm: those that are given. */
+static int fill_numbers(const struct aggregate_options *o, struct flmem_aggregate_request *request,
+			double betas[2], struct flmem_error *err)
 {
-	int rc = o->clip_norm ? flmem_parse_real(o->clip_norm, &request->clip_norm, err) : 0;
+	const struct {
+		const char *option, *text, *expected;
+		double *number;
+		bool zero;
+		double below; /* 0: any */
+	} rows[] = {
+		{"trim", o->trim, "more than 0 and less than 0.5", &request->trim, false, 0.5},
+		{"clip-norm", o->clip_norm, "more than 0", &request->clip_norm, false, 0},
+		{"server-rate", o->server_rate, "more than 0", &request->server_rate, false, 0},
+		{"beta1", o->beta1, "0 or more and less than 1", &betas[0], true, 1},
+		{"beta2", o->beta2, "0 or more and less than 1", &betas[1], true, 1},
+		{"tau", o->tau, "more than 0", &request->tau, false, 0},
+	};
 
-	if (rc || (o->clip_norm && request->clip_norm == 0))
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "invalid norm '%.60s' for --clip-norm; expected more than 0",
-				       o->clip_norm);
-	if (!o->trim)
-		return 0;
-	rc = flmem_parse_real(o->trim, &request->trim, err);
-	if (rc || request->trim == 0 || request->trim >= 0.5)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "invalid share '%.60s' for --trim; expected more than 0 and "
-				       "less than 0.5",
-				       o->trim);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		double *number = rows[i].number;
+
+		if (!rows[i].text)
+			continue;
+		if (flmem_parse_real(rows[i].text, number, err) ||
+		    (*number == 0 && !rows[i].zero) ||
+		    (rows[i].below > 0 && *number >= rows[i].below))
+			return flmem_error_set(err, FLMEM_EUSAGE, 0,
+					       "invalid number '%.60s' for --%s; expected %s",
+					       rows[i].text, rows[i].option, rows[i].expected);
+	}
+	request->beta1 = o->beta1 ? &betas[0] : NULL;
+	request->beta2 = o->beta2 ? &betas[1] : NULL;
 	return 0;
 }
 
@@ -197,6 +297,7 @@ static int fill_request(const struct aggregate_options *o, const struct opt_rest
 		.input_count = (size_t)rest->count,
 		.algorithm = o->algorithm,
 		.base = o->base,
+		.state = o->state,
 		.hostile = (size_t)o->hostile,
 		.keep = (size_t)o->keep,
 		.nan = (enum flmem_nan_policy)choice_of(o->nan, nan_choices),
@@ -206,7 +307,7 @@ static int fill_request(const struct aggregate_options *o, const struct opt_rest
 		.threads = o->threads < UINT16_MAX ? (unsigned)o->threads : UINT16_MAX,
 		.resume = o->resume,
 	};
-	return fill_shares(o, request, err);
+	return 0;
 }
 static void print_skipped(const struct flmem_aggregate_result *result)
 {
@@ -280,19 +381,16 @@ static int run_aggregate(const struct cmd *cmd, void *options, const struct opt_
 	struct flmem_aggregate_request request;
 	struct flmem_error err = {0};
 	double *weights = NULL;
-	char *list = NULL;
+	double betas[2];
 	int rc = fill_request(o, rest, &request, &err);
 
-	if (!rc && o->weights) {
-		list = strdup(o->weights);
-		weights = calloc((size_t)rest->count, sizeof(*weights));
-		request.weights = weights;
-		rc = list && weights ? read_weights(list, weights, request.input_count, &err)
-				     : flmem_error_nomem(&err, "cannot read --weights");
-	}
+	if (!rc)
+		rc = fill_numbers(o, &request, betas, &err);
+	if (!rc)
+		rc = make_weights(o, rest, &weights, &err);
+	request.weights = weights;
 	if (!rc)
 		rc = aggregate(o, &request, &err);
-	free(list);
 	free(weights);
 	return rc ? cmd_fail(cmd, o->json, &err) : 0;
 }
@@ -304,6 +402,10 @@ static const char *const examples[] = {
 	"weighted by their counts of samples",
 	"flmem aggregate -o global.safetensors --nan skip-client client-*.safetensors",
 	"without clients whose model has diverged",
+	"flmem aggregate -o new.safetensors -a fedadam --state adam.safetensors --base "
+	"old.safetensors "
+	"client-*.safetensors",
+	"a step of the server's Adam; later rounds need no --base",
 	"flmem aggregate -o global.safetensors --resume client-*.safetensors",
 	"continue after the machine went down",
 	NULL,

@@ -180,13 +180,20 @@ _flmem()
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;
 	aggregate)
-		options=" --output --weights --algorithm --trim --base --clip-norm --hostile --keep --nan --non-float --resume --chunk --threads --quiet --json --help"
+		options=" --output --weights --weights-from --client-weights --algorithm --trim --base --state --server-rate --beta1 --beta2 --tau --clip-norm --hostile --keep --nan --non-float --resume --chunk --threads --quiet --json --help"
 		case $option in
 		--output | -o) _flmem_files "$word" -f && return ;;
 		--weights) return ;;
-		--algorithm | -a) _flmem_offer "$word" -W "fedavg median trimmed-mean sum norm-clipped-mean krum multi-krum bulyan" && return ;;
+		--weights-from) _flmem_files "$word" -f && return ;;
+		--client-weights) _flmem_offer "$word" -W "equal sample_size" && return ;;
+		--algorithm | -a) _flmem_offer "$word" -W "fedavg fedavgm fedadam fedyogi fedadagrad median trimmed-mean sum norm-clipped-mean krum multi-krum bulyan" && return ;;
 		--trim) return ;;
 		--base) _flmem_files "$word" -f && return ;;
+		--state) _flmem_files "$word" -f && return ;;
+		--server-rate) return ;;
+		--beta1) return ;;
+		--beta2) return ;;
+		--tau) return ;;
 		--clip-norm) return ;;
 		--hostile) return ;;
 		--keep) return ;;

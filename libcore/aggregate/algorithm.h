@@ -34,13 +34,23 @@ struct flmem_combination {
 	double clip_norm;      /* 0: the median of the norms */
 	const double *factors; /* of each input, by judge(); may be NULL */
 	bool has_base;	       /* behind the rows of the inputs is that of the base */
+	bool first_round;      /* the state is not set yet */
+	double rate, beta1, beta2, tau; /* of the server's steps; rate and tau may be 0: default */
 };
 
-/* Rows that combine() reads. */
+/* Models in the type of the inputs that combine() reads: rows of the state are behind theirs. */
 static inline size_t flmem_combination_sources(const struct flmem_combination *c)
 {
 	return c->inputs + c->has_base;
 }
+
+/* What is kept of each element from round to round. */
+enum flmem_slot {
+	FLMEM_SLOT_MODEL,
+	FLMEM_SLOT_MOMENTUM,
+	FLMEM_SLOT_VARIANCE,
+	FLMEM_SLOTS_MAX,
+};
 
 /* What a pass over all inputs measures before they are combined. */
 enum flmem_measure {
@@ -57,6 +67,8 @@ struct flmem_algorithm {
 	bool clips;    /* uses the largest norm */
 	bool takes_base;
 	enum flmem_measure measures;
+	size_t slots;	      /* of enum flmem_slot; 0: keeps no state */
+	double beta1;	      /* its default */
 	const char *left_out; /* why judge() gave an input the factor 0 */
 	/*
 	 * A NaN or an infinity of an input always makes the result one, so that only the result
@@ -72,7 +84,10 @@ struct flmem_algorithm {
 	 */
 	void (*judge)(const struct flmem_combination *combination, const double *squares,
 		      double *factors, double *scratch);
-	/* `rows` has an array of `count` elements per input, which may be overwritten. */
+	/*
+	 * `rows` has an array of `count` elements per input, which may be overwritten, then one of
+	 * the base, then those of the state, which it sets for the next round.
+	 */
 	void (*combine)(const struct flmem_combination *combination, double *const *rows,
 			size_t count, double *ret_result);
 	/*

@@ -48,37 +48,62 @@ static void copy_equal(const struct flmem_combination *c, size_t bytes, char *co
 	}
 }
 
+static void load_state(const struct flmem_combination *c, const struct flmem_combine_state *state,
+		       double *const *rows, size_t done, size_t count)
+{
+	size_t offset = done * flmem_element_bytes(state->element);
+
+	for (size_t i = 0; i < c->algorithm->slots; i++)
+		c->kernels->load[state->element](state->slots[i] + offset, rows[i], count);
+}
+
+static void store_state(const struct flmem_combination *c, const struct flmem_combine_state *state,
+			double *const *rows, size_t done, size_t count)
+{
+	size_t offset = done * flmem_element_bytes(state->element);
+
+	for (size_t i = 0; i < c->algorithm->slots; i++)
+		c->kernels->store[state->element](rows[i], state->slots[i] + offset, count);
+}
+
 /* As many elements as fit a row. */
 static bool combine_rows(const struct flmem_combination *c, struct flmem_combine_rows *rows,
-			 enum flmem_element element, char *const *buffers, size_t at, size_t count)
+			 const struct flmem_combine_array *array, size_t done, size_t count)
 {
-	size_t sources = flmem_combination_sources(c);
-	double *result = rows->rows[sources];
+	size_t sources = flmem_combination_sources(c),
+	       slots = array->state ? c->algorithm->slots : 0;
+	size_t at = array->at + done * flmem_element_bytes(array->element);
+	double *result = rows->rows[sources + slots];
 	bool finite = true;
 
 	for (size_t i = 0; i < sources; i++) {
-		c->kernels->load[element](buffers[i] + at, rows->rows[i], count);
+		c->kernels->load[array->element](array->buffers[i] + at, rows->rows[i], count);
 		if (!c->algorithm->passes_special)
 			finite &= c->kernels->finite(rows->rows[i], count);
 	}
-	c->algorithm->combine(c, rows->rows, count, result);
+	if (slots && !c->first_round)
+		load_state(c, array->state, rows->rows + sources, done, count);
+	(c->algorithm->slots && !slots ? &flmem_fedavg : c->algorithm)
+		->combine(c, rows->rows, count, result);
+	if (slots)
+		store_state(c, array->state, rows->rows + sources, done, count);
 	if (c->algorithm->passes_special)
 		finite = c->kernels->finite(result, count);
-	c->kernels->store[element](result, buffers[sources] + at, count);
+	c->kernels->store[array->element](result, array->buffers[sources] + at, count);
 	return finite;
 }
 
 bool flmem_combine(const struct flmem_combination *c, struct flmem_combine_rows *rows,
-		   enum flmem_element element, char *const *buffers, size_t at, size_t count)
+		   const struct flmem_combine_array *array)
 {
-	size_t bytes = flmem_element_bytes(element), some;
+	size_t bytes = flmem_element_bytes(array->element), some;
 	bool finite = true;
 
-	for (size_t done = 0; done < count; done += some) {
-		some = count - done < rows->length ? count - done : rows->length;
-		finite &= combine_rows(c, rows, element, buffers, at + done * bytes, some);
+	for (size_t done = 0; done < array->count; done += some) {
+		some = array->count - done < rows->length ? array->count - done : rows->length;
+		finite &= combine_rows(c, rows, array, done, some);
 	}
-	if (!flmem_element_is_real(element))
-		copy_equal(c, bytes, buffers, at, at + count * bytes);
+	if (!flmem_element_is_real(array->element))
+		copy_equal(c, bytes, array->buffers, array->at, array->at + array->count * bytes);
 	return finite;
 }

@@ -16,15 +16,29 @@ struct flmem_combine_rows {
 	double *memory;
 };
 
+/* `inputs`: all rows but that of the result. */
 bool flmem_combine_rows_init(struct flmem_combine_rows *rows, size_t inputs);
 void flmem_combine_rows_clear(struct flmem_combine_rows *rows);
 
+/* The state of some elements, one array per slot, which is set for the next round. */
+struct flmem_combine_state {
+	enum flmem_element element;
+	char *slots[FLMEM_SLOTS_MAX];
+};
+
+/* Elements of one type: `count` from byte `at` of each buffer. */
+struct flmem_combine_array {
+	enum flmem_element element;
+	char *const *buffers; /* of the inputs, the base and the output */
+	size_t at, count;
+	const struct flmem_combine_state *state; /* NULL: none is kept */
+};
+
 /*
- * Combines `count` elements of each input, from byte `at` of its buffer, into the same place of the
- * buffer behind those of the inputs. True if all that were read are finite. A whole number that is
- * equal in all inputs is copied.
+ * Combines an array of the inputs into the same place of the output. True if all that were read are
+ * finite. A whole number that is equal in all inputs is copied.
  */
 bool flmem_combine(const struct flmem_combination *combination, struct flmem_combine_rows *rows,
-		   enum flmem_element element, char *const *buffers, size_t at, size_t count);
+		   const struct flmem_combine_array *array);
 
 #endif

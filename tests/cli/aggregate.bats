@@ -196,3 +196,43 @@ out" ]
 	assert_status 2
 	assert_schema aggregate
 }
+
+@test "weights from a file of counts" {
+	mkdir b
+	model a.safetensors w=F32:2:1
+	model b/b.safetensors w=F32:2:2
+	model c w=F32:2:6
+	echo '{"a": 3, "b.safetensors": 2, "c": 1, "gone": 9}' >counts.json
+	flmem aggregate -q -o expected --weights 3,2,1 a.safetensors b/b.safetensors c
+	flmem aggregate -q -o out --weights-from counts.json a.safetensors b/b.safetensors c
+	assert_status 0
+	cmp out expected
+	flmem aggregate -q -o out --weights-from counts.json --client-weights sample_size \
+		a.safetensors b/b.safetensors c
+	cmp out expected
+	flmem aggregate -q -o expected a.safetensors c
+	flmem aggregate -q -o out --client-weights equal a.safetensors c
+	cmp out expected
+	rm out
+	flmem aggregate -o out --client-weights sample_size a.safetensors c
+	assert_error 2 'name their file with --weights-from'
+	flmem aggregate -o out --client-weights equal --weights-from counts.json a.safetensors c
+	assert_error 2 'exclude each other'
+	flmem aggregate -o out --weights 1,2 --weights-from counts.json a.safetensors c
+	assert_error 2 'exclude each other'
+	cp c d
+	flmem aggregate -o out --weights-from counts.json a.safetensors d
+	assert_error 2 "'counts.json' has no number for 'd'"
+	cp a.safetensors b/a.safetensors
+	flmem aggregate -o out --weights-from counts.json a.safetensors b/a.safetensors
+	assert_error 2 "'a' in 'counts.json' names 'a.safetensors' and 'b/a.safetensors'"
+	flmem aggregate -o out --weights-from missing a.safetensors
+	assert_error 2 "cannot read 'missing'"
+	local text
+	for text in '' '[1]' '{"a": 1.5}' '{"a": -1}' '{"a": "1"}' '{"a": 1} x' '{"a": 1, "a": 2}'; do
+		echo "$text" >bad.json
+		flmem aggregate -o out --weights-from bad.json a.safetensors
+		assert_error 2 "'bad.json'"
+	done
+	[ ! -e out ]
+}

@@ -37,3 +37,15 @@ check() {
 @test "memory of algorithms with two passes does not grow with the model" {
 	check memory
 }
+
+@test "algorithms with a state are those of the papers" {
+	check adaptive
+}
+
+@test "states of others, damaged ones and rounds that are complete" {
+	check states
+}
+
+@test "killed at any instant and resumed, output and state are the same" {
+	check state_kills
+}

@@ -6,8 +6,13 @@ empty:
 
     algorithms.py FLMEM CHECK
 """
+import json
 import os
+import random
+import struct
 import sys
+import tempfile
+import time
 
 import numpy
 
@@ -27,14 +32,14 @@ def refused(words, *names):
 
 def sums():
     """Masks that add up to 0 modulo the size of the type disappear."""
-    random = numpy.random.default_rng(1)
+    source = numpy.random.default_rng(1)
     kinds = {"I8": "u1", "U8": "u1", "I16": "u2", "U16": "u2", "I32": "u4", "U32": "u4",
              "I64": "u8", "U64": "u8"}
     models, expected = [{}, {}, {}, {}], {}
     for kind, unsigned in kinds.items():
         bits = 8 * numpy.dtype(unsigned).itemsize
-        values = random.integers(0, 2**bits, (4, 3001), dtype=unsigned)
-        masks = random.integers(0, 2**bits, (4, 3001), dtype=unsigned)
+        values = source.integers(0, 2**bits, (4, 3001), dtype=unsigned)
+        masks = source.integers(0, 2**bits, (4, 3001), dtype=unsigned)
         masks[3] = -(masks[0] + masks[1] + masks[2])
         for model, array in zip(models, values + masks):
             model[kind] = (kind, array.view(tensors.TYPES[kind]))
@@ -92,10 +97,10 @@ def noisy(count, hostile, size=60):
     """Models near each other, and the last ones far away, all in the same place."""
     models = [tensors.sample(1, size) for _ in range(count)]
     for number, model in enumerate(models):
-        random = numpy.random.default_rng(100 + number)
+        source = numpy.random.default_rng(100 + number)
         for name in reals(model):
             kind, array = model[name]
-            values = tensors.to_double(kind, array) + random.standard_normal(array.shape) * 0.01
+            values = tensors.to_double(kind, array) + source.standard_normal(array.shape) * 0.01
             if number >= count - hostile:
                 values = values * -20
             model[name] = (kind, tensors.from_double(kind, values))
@@ -233,7 +238,178 @@ def memory():
         assert peaks[1] < 16 << 20 and peaks[1] < peaks[0] * 1.5 + (4 << 20), (algorithm, peaks)
 
 
-CHECKS = (sums, krum, bulyan, clipped, same_bits, memory)
+def state_type(kind):
+    return "f8" if kind == "F64" else "f4"
+
+
+class Server:
+    """Algorithm 2 of Reddi et al., 2021, and FedAvgM of Hsu et al., 2019, in float64."""
+
+    def __init__(self, algorithm, base, rate, beta1, beta2, tau):
+        self.algorithm, self.rate, self.beta1, self.beta2 = algorithm, rate, beta1, beta2
+        self.tau, self.base = tau, base
+        self.model = {name: tensors.to_double(*base[name]) for name in reals(base)}
+        self.momentum = {name: 0 * value for name, value in self.model.items()}
+        self.variance = {name: 0 * value + tau * tau for name, value in self.model.items()}
+
+    def keep(self, values, name, value):
+        values[name] = value.astype(state_type(self.base[name][0])).astype("f8")
+
+    def step(self, average):
+        """The new model. What is kept is rounded to the types of the state."""
+        result = {}
+        for name, value in average.items():
+            step = value - self.model[name]
+            square, old = step * step, self.variance[name]
+            if self.algorithm == "fedavgm":
+                momentum = self.beta1 * self.momentum[name] + step
+                result[name] = self.model[name] + self.rate * momentum
+            else:
+                momentum = self.beta1 * self.momentum[name] + (1 - self.beta1) * step
+                variance = {
+                    "fedadam": self.beta2 * old + (1 - self.beta2) * square,
+                    "fedyogi": old - (1 - self.beta2) * square * numpy.sign(old - square),
+                    "fedadagrad": old + square}[self.algorithm]
+                result[name] = self.model[name] + self.rate * momentum / (
+                    numpy.sqrt(variance) + self.tau)
+                self.keep(self.variance, name, variance)
+            self.keep(self.momentum, name, momentum)
+            self.keep(self.model, name, result[name])
+        return result
+
+
+ADAPTIVE = {"fedavgm": ([], (1, 0.9, 0, 1)), "fedadam": ([], (0.1, 0.9, 0.99, 1e-3)),
+            "fedyogi": (["--server-rate", "0.02", "--beta1", "0.5", "--beta2", "0.9", "--tau", "0.01"],
+                        (0.02, 0.5, 0.9, 0.01)),
+            "fedadagrad": ([], (0.1, 0, 0, 1e-3))}
+
+
+def adaptive():
+    """Three rounds; the state is that of the reference, too."""
+    base = tensors.sample(77, 60)
+    tensors.write("base.safetensors", base)
+    for algorithm, (words, numbers) in ADAPTIVE.items():
+        server, state = Server(algorithm, base, *numbers), f"{algorithm}.safetensors"
+        for number in range(3):
+            models = [tensors.sample(10 * number + one, 60) for one in range(3)]
+            names = write(models)
+            run("-o", "out.safetensors", "-a", algorithm, "--state", state, "--base",
+                "base.safetensors", "--weights", "1,2,4", *words, *names)
+            same_reals("out.safetensors", server.step(mean(models, [1, 2, 4])), models)
+        kept, notes = tensors.read(state)
+        assert notes["flmem.algorithm"] == algorithm and notes["flmem.round"] == "3", notes
+        slots = {"model": server.model, "momentum": server.momentum}
+        slots.update({"variance": server.variance} if algorithm != "fedavgm" else {})
+        for slot, values in slots.items():
+            for name, value in values.items():
+                kind, found = kept.pop(f"{slot}.{name}")
+                assert kind == ("F64" if base[name][0] == "F64" else "F32")
+                assert numpy.array_equal(found, value), (algorithm, slot, name)
+        assert not kept
+
+
+def states():
+    """States of other algorithms and models, damaged ones, and rounds that are complete."""
+    models = [tensors.sample(number, 20) for number in range(3)]
+    names = write(models)
+    tensors.write("base.safetensors", tensors.sample(9, 20))
+    adam = ["-a", "fedadam", "--state", "state.safetensors"]
+    refused("name its file with --state", "-a", "fedadam", *names)
+    refused("keeps no state", "--state", "state.safetensors", *names)
+    refused("has no rate", "--tau", "1", *names)
+    refused("name the model that the clients started from with --base", *adam, *names)
+    refused("--nan skip-client", *adam, "--nan", "propagate", *names)
+    for words in (["--beta1", "1"], ["--tau", "0"], ["--server-rate", "-1"]):
+        refused("invalid number", *adam, *words, *names)
+    message = run("-o", "base.safetensors", *adam, "--base", "base.safetensors", *names,
+                  status=2)["error"]["message"]
+    assert "both base and output" in message, message
+    assert not os.path.exists("state.safetensors")
+    first = ["-o", "out.safetensors", *adam, "--base", "base.safetensors", *names]
+    run("--resume", *first)
+    message = run("--resume", *first, status=2)["error"]["message"]
+    assert "round 1 is complete" in message, message
+    good = aggregations.content("state.safetensors")
+    refused("is not a state of 'fedyogi'", "-a", "fedyogi", "--state", "state.safetensors", *names)
+    refused("is not a state of 'fedadam'", "-a", "fedadam", "--state", "base.safetensors", *names)
+    tensors.write("other.safetensors", {"w": ("F32", numpy.ones(3, "f4"))})
+    refused("has no tensor", *adam, "other.safetensors")
+    for damaged in (good[:-8], good[:100], good.replace(b'round":"1"', b'round":"x"')):
+        with open("state.safetensors", "wb") as file:
+            file.write(damaged)
+        refused("state.safetensors", *adam, *names)
+        assert aggregations.content("state.safetensors") == damaged
+    tensors.write("long.safetensors", {"w" * 4090: ("F32", numpy.ones(3, "f4"))})
+    refused("too long for a state", "-a", "fedadam", "--state", "none", "--base", "long.safetensors",
+            "long.safetensors")
+    refuse_huge()
+    with open("state.safetensors", "wb") as file:
+        file.write(good)
+    models[1]["layers.0.bias"][1][5] = numpy.inf
+    tensors.write(names[1], models[1])
+    refused("'client-1.safetensors' has a NaN", *adam, *names)
+    assert aggregations.content("state.safetensors") == good
+    run("-o", "out.safetensors", *adam, "--nan", "skip-client", *names)
+    skipped = aggregations.content("out.safetensors"), tensors.read("state.safetensors")[0]
+    with open("state.safetensors", "wb") as file:
+        file.write(good)
+    run("-o", "out.safetensors", *adam, names[0], names[2])
+    assert aggregations.content("out.safetensors") == skipped[0]
+    again = tensors.read("state.safetensors")[0]
+    assert all(tensors.same(again[name], skipped[1][name]) for name in again)
+
+
+def refuse_huge():
+    """A sparse file whose state would have more bytes than 64 bits count."""
+    with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
+        size = 1 << 60
+        text = json.dumps({"w": {"dtype": "F8_E4M3", "shape": [size],
+                                 "data_offsets": [0, size]}}).encode()
+        file.write(struct.pack("<Q", len(text)) + text)
+        file.flush()
+        try:
+            os.truncate(file.name, 8 + len(text) + size)
+        except OSError:
+            return  # not a file system with such files
+        refused("is too large", "-a", "fedadam", "--state", "none", "--base", file.name, file.name)
+
+
+def state_kills():
+    """Killed at any instant and resumed, output and state are those of a run that was not."""
+    *names, base = aggregations.write_large(4, 24)
+    words = ["-o", "out.safetensors", "-a", "fedadam", "--chunk", "256K", "--state",
+             "state.safetensors"]
+    run(*words, "--base", base, *reversed(names))
+    before = aggregations.content("state.safetensors")
+    began = time.monotonic()
+    run(*words, *names)
+    took = time.monotonic() - began
+    expected = [aggregations.content(f"{name}.safetensors") for name in ("out", "state")]
+    resumed = 0
+    for number in range(12):
+        with open("state.safetensors", "wb") as file:
+            file.write(before)
+        for _ in range(3):
+            process = aggregations.start("--resume", *words, *names)
+            time.sleep(random.random() * took)
+            process.kill()
+            process.communicate()
+            assert aggregations.content("state.safetensors") in (before, expected[1])
+        if aggregations.content("state.safetensors") == before:
+            resumed += run("--resume", *words, *names)["resumed_bytes"]
+        if number == 0:  # the output was renamed, and the state was not
+            with open("state.safetensors", "wb") as file:
+                file.write(before)
+            run("--resume", *words, *names)
+        found = [aggregations.content(f"{name}.safetensors") for name in ("out", "state")]
+        # The state has a fingerprint of the inputs, whose times and places stay.
+        assert found == expected, number
+        left = [name for name in os.listdir(".") if ".part" in name]
+        assert not left, left
+    assert resumed > 0, "nothing was ever resumed"
+
+
+CHECKS = (sums, adaptive, states, state_kills, krum, bulyan, clipped, same_bits, memory)
 
 if __name__ == "__main__":
     {check.__name__: check for check in CHECKS}[sys.argv[2]]()

@@ -279,6 +279,11 @@ static void the_mean_of_equal_models_is_that_model(void **state)
 		.inputs = 4,
 		.weights = weights,
 	};
+	const struct flmem_combine_array array = {
+		.element = FLMEM_ELEMENT_F32,
+		.buffers = buffers,
+		.count = COUNT,
+	};
 	struct flmem_combine_rows rows;
 
 	(void)state;
@@ -287,7 +292,7 @@ static void the_mean_of_equal_models_is_that_model(void **state)
 	for (size_t i = 0; i < COUNT; i++)
 		from[i] = (float)(random_bits() >> 40) * 0x1p-24F;
 	assert_true(flmem_combine_rows_init(&rows, 4));
-	assert_true(flmem_combine(&c, &rows, FLMEM_ELEMENT_F32, buffers, 0, COUNT));
+	assert_true(flmem_combine(&c, &rows, &array));
 	assert_memory_equal(from, out, sizeof(from));
 	flmem_combine_rows_clear(&rows);
 }

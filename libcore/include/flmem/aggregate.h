@@ -65,13 +65,22 @@ struct flmem_aggregate_request {
 	const char *algorithm; /* NULL: "fedavg"; a name of FLMEM_ALGORITHMS */
 	double trim;	       /* of trimmed-mean: the share to drop at each end; 0: 0.2 */
 	/*
-	 * Of norm-clipped-mean: the model that the clients started from, a file or a folder, with
-	 * the same tensors. NULL: the inputs are updates.
+	 * The model that the clients started from, a file or a folder, with the same tensors. Of
+	 * norm-clipped-mean; NULL: the inputs are updates. Of algorithms with a state it is needed
+	 * while that does not exist, and not used after that.
 	 */
 	const char *base;
 	double clip_norm; /* of norm-clipped-mean: the largest norm; 0: the median of all norms */
 	size_t hostile; /* of krum, multi-krum, bulyan: inputs that may be; 0: the most possible */
 	size_t keep;	/* of multi-krum: inputs to average; 0: inputs - hostile - 2 */
+	/*
+	 * Of fedavgm, fedadam, fedyogi and fedadagrad: the safetensors file that they keep from
+	 * round to round. It is made by the first one, and replaced after the output.
+	 */
+	const char *state;
+	double server_rate;	     /* of these: 0: 1 for fedavgm, 0.1 for the others */
+	const double *beta1, *beta2; /* NULL: 0.9, but 0 for fedadagrad, and 0.99 */
+	double tau;		     /* 0: 1e-3 */
 	enum flmem_nan_policy nan;
 	enum flmem_non_float_policy non_float;
 	uint64_t chunk_bytes; /* 0: FLMEM_AGGREGATE_CHUNK_BYTES; rounded up to 64 KiB */
@@ -116,6 +125,16 @@ struct flmem_aggregate_result {
 FLMEM_API FLMEM_MUST_CHECK int flmem_aggregate(const struct flmem_aggregate_request *request,
 					       struct flmem_aggregate_result *ret_result,
 					       struct flmem_error *err);
+
+/*
+ * Reads a weight for each input from a JSON object of whole numbers, for example counts of samples.
+ * An input is found by its path, by its last component, or by that without ".safetensors"; other
+ * names are ignored. FLMEM_EUSAGE if an input has no number, or shares one.
+ */
+FLMEM_API FLMEM_MUST_CHECK int flmem_aggregate_weights_read(const char *path,
+							    const char *const *inputs, size_t count,
+							    double *ret_weights,
+							    struct flmem_error *err);
 
 /* Frees what the result owns and empties it. */
 FLMEM_API void flmem_aggregate_result_clear(struct flmem_aggregate_result *result);

@@ -7,6 +7,10 @@
 /* Ways to combine the elements of the inputs. X(identifier, name, meaning) */
 #define FLMEM_ALGORITHMS(X)                                                               \
 	X(fedavg, "fedavg", "weighted mean")                                              \
+	X(fedavgm, "fedavgm", "weighted mean, with momentum")                             \
+	X(fedadam, "fedadam", "Adam with the weighted mean as its step")                  \
+	X(fedyogi, "fedyogi", "Yogi with the weighted mean as its step")                  \
+	X(fedadagrad, "fedadagrad", "Adagrad with the weighted mean as its step")         \
 	X(median, "median", "median of each element")                                     \
 	X(trimmed_mean, "trimmed-mean",                                                   \
 	  "mean of each element without its largest and smallest values")                 \

@@ -9,11 +9,12 @@
 
 #include "base/clock.h"
 #include "base/crc32c.h"
-#include "ops/aggregate/run.h"
+#include "ops/aggregate/call.h"
 
 #define CHUNK_STEP	  (UINT64_C(64) << 10)
 #define CHUNK_LARGEST	  (UINT64_C(1) << 30)
 #define INPUTS_MAX	  10000U
+#define BETA2_DEFAULT	  0.99
 #define DISTANCES_MAX	  256U /* their pairs take 18 MB per thread */
 #define THREADS_BY_ITSELF 8U
 /* Blocks of all inputs of a thread together: in the second-level cache for a few inputs. */
@@ -21,19 +22,7 @@
 #define BLOCK_LARGEST  (UINT64_C(256) << 10)
 #define BLOCK_SMALLEST (UINT64_C(64) << 10)
 
-/* All that one call owns. */
-struct call {
-	const struct flmem_aggregate_request *request;
-	uint64_t started_us;
-	struct flmem_layout layout;
-	struct flmem_input *inputs; /* and the base */
-	struct flmem_part part;
-	struct flmem_run run;
-	double *weights, *factors; /* of the inputs that are not skipped */
-	uint64_t read_bytes;
-};
-
-static void clear_call(struct call *call)
+static void clear_call(struct flmem_call *call)
 {
 	struct flmem_run *run = &call->run;
 
@@ -41,6 +30,7 @@ static void clear_call(struct call *call)
 		flmem_inputs_clear(call->inputs, call->request->input_count + 1);
 	free(call->inputs);
 	flmem_layout_clear(&call->layout);
+	flmem_state_clear(&call->state);
 	flmem_part_clear(&call->part);
 	free(call->weights);
 	free(call->factors);
@@ -54,11 +44,6 @@ static void clear_call(struct call *call)
 }
 
 #define AUTO_CALL FLMEM_AUTO(clear_call)
-
-static int aggregate_nomem(const struct call *call, struct flmem_error *err)
-{
-	return flmem_error_nomem(err, "cannot aggregate into '%s'", call->request->output);
-}
 
 static int check_request(const struct flmem_aggregate_request *request, struct flmem_error *err)
 {
@@ -91,7 +76,7 @@ static unsigned count_threads(const struct flmem_aggregate_request *request)
 	return (unsigned)count < THREADS_BY_ITSELF ? (unsigned)count : THREADS_BY_ITSELF;
 }
 
-static void size_run(struct call *call)
+static void size_run(struct flmem_call *call)
 {
 	const struct flmem_aggregate_request *request = call->request;
 	uint64_t chunk = request->chunk_bytes ?: FLMEM_AGGREGATE_CHUNK_BYTES;
@@ -108,7 +93,46 @@ static void size_run(struct call *call)
 	run->threads = count_threads(request);
 }
 
-static int open_inputs(struct call *call, struct flmem_error *err)
+static bool is_same_file(const char *one, const char *other)
+{
+	struct stat a, b;
+
+	return stat(one, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev &&
+	       a.st_ino == b.st_ino;
+}
+
+/* The first round starts with the base, any other one with the state. */
+static int open_state(struct flmem_call *call, struct flmem_error *err)
+{
+	const struct flmem_aggregate_request *request = call->request;
+	struct flmem_combination *combination = &call->run.combination;
+	const struct flmem_state_round round = {
+		.algorithm = flmem_algorithm_name(combination->algorithm),
+		.request = flmem_call_request_print(call),
+		.resume = request->resume,
+	};
+	int rc = flmem_state_open(&call->state, request->state, combination->algorithm->slots,
+				  &call->layout, &round, err);
+
+	if (rc)
+		return rc;
+	call->run.state = &call->state;
+	combination->first_round = !call->state.exists;
+	combination->has_base = combination->first_round;
+	if (combination->first_round && !request->base)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s' does not exist: name the model that the clients "
+				       "started from with --base",
+				       request->state);
+	if (combination->first_round && is_same_file(request->base, request->output))
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s' is both base and output, so a first round that is "
+				       "interrupted could not be repeated; name another output",
+				       request->output);
+	return 0;
+}
+
+static int open_inputs(struct flmem_call *call, struct flmem_error *err)
 {
 	const struct flmem_aggregate_request *request = call->request;
 	size_t count = request->input_count;
@@ -118,7 +142,7 @@ static int open_inputs(struct call *call, struct flmem_error *err)
 	call->weights = calloc(count, sizeof(*call->weights));
 	call->factors = calloc(count, sizeof(*call->factors));
 	if (!call->inputs || !call->weights || !call->factors)
-		return aggregate_nomem(call, err);
+		return flmem_call_nomem(call, err);
 	for (size_t i = 0; i < count; i++) {
 		call->inputs[i].weight = request->weights ? request->weights[i] : 1;
 		call->weights[i] = call->inputs[i].weight;
@@ -126,7 +150,9 @@ static int open_inputs(struct call *call, struct flmem_error *err)
 	rc = flmem_weights_scale(call->weights, count, &call->run.combination.total, err);
 	if (!rc)
 		rc = flmem_inputs_open(request->inputs, count, call->inputs, &call->layout, err);
-	if (!rc && request->base)
+	if (!rc && request->state)
+		rc = open_state(call, err);
+	if (!rc && call->run.combination.has_base)
 		rc = flmem_input_open(request->base, request->inputs[0], &call->layout,
 				      &call->inputs[count], err);
 	for (size_t i = 0; i < count && !rc; i++)
@@ -151,6 +177,13 @@ static int check_parameters(const struct flmem_aggregate_request *request,
 		{request->hostile, algorithm->measures == FLMEM_MEASURE_DISTANCES,
 		 "does not use the number of hostile inputs"},
 		{request->keep, algorithm->keeps, "keeps no number of inputs"},
+		{request->state, algorithm->slots, "keeps no state"},
+		{request->server_rate != 0 || request->beta1 || request->beta2 || request->tau != 0,
+		 algorithm->slots, "has no rate, betas or tau"},
+		{algorithm->slots && !request->state, false,
+		 "keeps a state from round to round; name its file with --state"},
+		{request->nan == FLMEM_NAN_PROPAGATE, !algorithm->slots,
+		 "would keep a NaN in its state for all rounds; use --nan skip-client"},
 		{request->nan == FLMEM_NAN_PROPAGATE, !algorithm->measures,
 		 "measures the inputs, which has no result with NaN; use --nan skip-client"},
 	};
@@ -168,7 +201,7 @@ static int check_parameters(const struct flmem_aggregate_request *request,
 	return 0;
 }
 
-static int find_algorithm(struct call *call, struct flmem_error *err)
+static int find_algorithm(struct flmem_call *call, struct flmem_error *err)
 {
 	const struct flmem_aggregate_request *request = call->request;
 	const char *name = request->algorithm ?: "fedavg";
@@ -181,12 +214,16 @@ static int find_algorithm(struct call *call, struct flmem_error *err)
 	combination->hostile = request->hostile;
 	combination->keep = request->keep;
 	combination->clip_norm = request->clip_norm;
-	combination->has_base = request->base;
+	combination->has_base = request->base && !combination->algorithm->slots;
+	combination->rate = request->server_rate;
+	combination->beta1 = request->beta1 ? *request->beta1 : combination->algorithm->beta1;
+	combination->beta2 = request->beta2 ? *request->beta2 : BETA2_DEFAULT;
+	combination->tau = request->tau;
 	combination->kernels = flmem_kernels_best();
 	return check_parameters(request, combination->algorithm, err);
 }
 
-static int make_run(struct call *call, struct flmem_error *err)
+static int make_run(struct flmem_call *call, struct flmem_error *err)
 {
 	struct flmem_run *run = &call->run;
 	size_t count = call->request->input_count + 1;
@@ -199,13 +236,14 @@ static int make_run(struct call *call, struct flmem_error *err)
 	run->chunks = calloc(run->chunk_count + 1, sizeof(*run->chunks));
 	run->cached = calloc(FLMEM_RUN_AHEAD * count, sizeof(*run->cached));
 	run->special = calloc(count, sizeof(*run->special));
-	if (!run->inputs || !run->chunks || !run->cached || !run->special)
-		return aggregate_nomem(call, err);
+	call->state.chunks = calloc(run->chunk_count + 1, sizeof(*call->state.chunks));
+	if (!call->state.chunks || !run->inputs || !run->chunks || !run->cached || !run->special)
+		return flmem_call_nomem(call, err);
 	return 0;
 }
 
 /* Masks of secure aggregation cancel in a sum only, and only where nothing is rounded. */
-static int check_types(const struct call *call, struct flmem_error *err)
+static int check_types(const struct flmem_call *call, struct flmem_error *err)
 {
 	const struct flmem_algorithm *algorithm = call->run.combination.algorithm;
 	const char *name = flmem_algorithm_name(algorithm), *path = call->inputs[0].path;
@@ -233,224 +271,95 @@ static int check_types(const struct call *call, struct flmem_error *err)
 	return 0;
 }
 
-/* Takes the inputs that are not skipped, with their weights. */
-static int take_inputs(struct call *call, struct flmem_error *err)
+/* Journals of an earlier call with other inputs do not fit. */
+static int restart_parts(struct flmem_call *call, struct flmem_error *err)
 {
-	size_t count = call->request->input_count;
-	struct flmem_run *run = &call->run;
+	uint64_t fingerprint = flmem_call_fingerprint(call);
+	size_t bytes = call->run.chunk_count * sizeof(*call->run.chunks);
+	int rc = flmem_part_restart(&call->part, fingerprint, err);
 
-	run->input_count = 0;
-	for (size_t i = 0; i < count; i++) {
-		if (call->inputs[i].skipped)
-			continue;
-		call->weights[run->input_count] = call->inputs[i].weight;
-		call->factors[run->input_count] = call->inputs[i].factor;
-		run->inputs[run->input_count++] = &call->inputs[i];
-	}
-	run->inputs[run->input_count] = &call->inputs[count];
-	if (!run->input_count)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "no input is left for '%s': all have a NaN or an infinity",
-				       call->request->output);
-	run->combination.inputs = run->input_count;
-	run->combination.weights = call->weights;
-	run->combination.factors = call->factors;
-	return flmem_weights_scale(call->weights, run->input_count, &run->combination.total, err);
-}
-
-static int choose_inputs(struct call *call, struct flmem_error *err)
-{
-	struct flmem_combination *combination = &call->run.combination;
-	int rc = take_inputs(call, err);
-
-	if (!rc && combination->algorithm->prepare)
-		rc = combination->algorithm->prepare(combination, err);
-	return rc;
-}
-
-/* FNV-1a. */
-static uint64_t mix(uint64_t hash, const void *bytes, size_t length)
-{
-	const unsigned char *at = bytes;
-
-	for (size_t i = 0; i < length; i++)
-		hash = (hash ^ at[i]) * UINT64_C(1099511628211);
-	return hash;
-}
-
-static uint64_t mix_file(uint64_t hash, const struct stat *status)
-{
-	const uint64_t file[] = {status->st_dev, status->st_ino, (uint64_t)status->st_size,
-				 (uint64_t)status->st_mtim.tv_sec,
-				 (uint64_t)status->st_mtim.tv_nsec};
-
-	return mix(hash, file, sizeof(file));
-}
-
-/* Equal for requests whose chunks have the same bytes. */
-static uint64_t fingerprint(const struct call *call)
-{
-	const struct flmem_aggregate_request *request = call->request;
-	const struct flmem_run *run = &call->run;
-	const char *name = flmem_algorithm_name(run->combination.algorithm);
-	const uint64_t numbers[] = {
-		request->nan,	  request->non_float,	    run->chunk_bytes,
-		run->input_count, run->combination.trimmed, run->combination.hostile};
-	uint64_t hash = mix(UINT64_C(14695981039346656037), numbers, sizeof(numbers));
-
-	hash = mix(hash, name, strlen(name));
-	hash = mix(hash, call->weights, run->input_count * sizeof(*call->weights));
-	hash = mix(hash, call->factors, run->input_count * sizeof(*call->factors));
-	hash = mix(hash, call->layout.header.data, call->layout.header.length);
-	for (size_t i = 0; i < flmem_run_sources(run); i++)
-		for (size_t f = 0; f < run->inputs[i]->file_count; f++)
-			hash = mix_file(hash, &run->inputs[i]->files[f].status);
-	return hash;
-}
-
-static int skip_special(struct call *call, struct flmem_error *err)
-{
-	struct flmem_run *run = &call->run;
-
-	if (run->combination.has_base && run->special[run->input_count])
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "'%s', the base, has a NaN or an infinity",
-				       call->request->base);
-	for (size_t i = 0; i < run->input_count; i++) {
-		if (run->special[i])
-			run->inputs[i]->skipped = "it has a NaN or an infinity";
-		run->special[i] = false;
-	}
-	return choose_inputs(call, err);
-}
-
-static int make_pass(struct call *call, enum flmem_run_kind kind, struct flmem_error *err)
-{
-	struct flmem_run *run = &call->run;
-	int rc;
-
-	run->kind = kind;
-	rc = flmem_run_pass(run, call->started_us, err);
-	call->read_bytes += run->done_bytes - run->resumed_bytes * flmem_run_sources(run);
+	memset(call->run.chunks, 0, bytes);
+	memset(call->state.chunks, 0, bytes);
+	if (!rc && call->run.state)
+		rc = flmem_part_restart(&call->state.part, fingerprint, err);
 	return rc;
 }
 
 /* Combines all; once more, without those inputs, if some have to be skipped. */
-static int combine_all(struct call *call, struct flmem_error *err)
+static int combine_all(struct flmem_call *call, struct flmem_error *err)
 {
-	struct flmem_run *run = &call->run;
-	int rc = make_pass(call, FLMEM_RUN_COMBINE, err);
+	int rc = flmem_call_pass(call, FLMEM_RUN_COMBINE, err);
 
-	if (rc || !run->found_special)
+	if (rc || !call->run.found_special)
 		return rc;
-	memset(run->chunks, 0, run->chunk_count * sizeof(*run->chunks));
-	rc = make_pass(call, FLMEM_RUN_SCAN, err);
-	if (rc)
-		return rc;
-	rc = skip_special(call, err);
+	rc = flmem_call_pass(call, FLMEM_RUN_SCAN, err);
 	if (!rc)
-		rc = flmem_part_restart(&call->part, fingerprint(call), err);
-	return rc ? rc : make_pass(call, FLMEM_RUN_COMBINE, err);
+		rc = flmem_call_skip_special(call, err);
+	if (!rc)
+		rc = restart_parts(call, err);
+	return rc ? rc : flmem_call_pass(call, FLMEM_RUN_COMBINE, err);
 }
 
-static int finish_output(struct call *call, struct flmem_error *err)
+/* The state last: until then the round can be repeated. */
+static int finish_output(struct flmem_call *call, struct flmem_error *err)
 {
-	const struct flmem_buf *header = &call->layout.header;
-	int rc = 0;
+	const struct flmem_buf *header = &call->layout.header, *state = &call->state.layout.header;
+	int rc = flmem_input_check(&call->state.input, err);
 
 	for (size_t i = 0; i <= call->request->input_count && !rc; i++)
 		rc = flmem_input_check(&call->inputs[i], err);
 	if (!rc)
 		rc = flmem_part_write(&call->part, 0, header->data, header->length, err);
-	return rc ? rc : flmem_part_commit(&call->part, err);
+	if (!rc && call->run.state)
+		rc = flmem_part_write(&call->state.part, 0, state->data, state->length, err);
+	if (!rc)
+		rc = flmem_part_commit(&call->part, err);
+	if (!rc && call->run.state)
+		rc = flmem_part_commit(&call->state.part, err);
+	return rc;
 }
 
-/* The squares of inputs that were skipped after the measurement are left out. */
-static double *take_squares(const struct call *call, size_t measured, const bool *left)
-{
-	const struct flmem_run *run = &call->run;
-	bool pairs = run->combination.algorithm->measures == FLMEM_MEASURE_DISTANCES;
-	double *squares =
-		calloc(run->input_count, (pairs ? run->input_count : 1) * sizeof(*squares));
-	struct flmem_exact_sum *sum = run->sums;
-
-	if (!squares)
-		return NULL;
-	for (size_t i = 0, x = 0; i < measured; x += !left[i++]) {
-		if (!pairs && !left[i])
-			squares[x] = flmem_exact_sum_value(sum);
-		sum += !pairs;
-		for (size_t j = i + 1, y = x + 1; pairs && j < measured; y += !left[j++], sum++)
-			if (!left[i] && !left[j])
-				squares[x * run->input_count + y] =
-					squares[y * run->input_count + x] =
-						flmem_exact_sum_value(sum);
-	}
-	return squares;
-}
-
-/* Lets the algorithm decide which inputs it uses, and how much of them. */
-static int judge_inputs(struct call *call, size_t measured, const bool *left,
+static int prepare_part(const struct flmem_call *call, struct flmem_part *part,
+			const struct flmem_layout *layout, struct flmem_journal_chunk *chunks,
 			struct flmem_error *err)
 {
-	const struct flmem_combination *combination = &call->run.combination;
-	size_t count = call->run.input_count;
-	FLMEM_AUTO_FREE double *squares = take_squares(call, measured, left);
-	FLMEM_AUTO_FREE double *scratch = calloc(2 * count, sizeof(*scratch));
-
-	if (!squares || !scratch)
-		return aggregate_nomem(call, err);
-	combination->algorithm->judge(combination, squares, call->factors, scratch);
-	for (size_t i = 0; i < count; i++) {
-		call->run.inputs[i]->factor = call->factors[i];
-		if (call->factors[i] == 0)
-			call->run.inputs[i]->skipped = combination->algorithm->left_out;
-	}
-	return take_inputs(call, err);
+	return flmem_part_prepare(part, layout->header.length + flmem_layout_bytes(layout),
+				  flmem_call_fingerprint(call),
+				  call->request->resume ? chunks : NULL, call->run.chunk_count,
+				  err);
 }
 
-/* The first of two passes. */
-static int measure_inputs(struct call *call, struct flmem_error *err)
+static int open_parts(struct flmem_call *call, struct flmem_error *err)
 {
-	struct flmem_run *run = &call->run;
-	size_t measured = run->input_count;
-	FLMEM_AUTO_FREE bool *left = calloc(measured, sizeof(*left));
-	int rc;
-
-	run->sums = calloc(flmem_run_measured(run) + 1, sizeof(*run->sums));
-	if (!left || !run->sums)
-		return aggregate_nomem(call, err);
-	rc = make_pass(call, FLMEM_RUN_MEASURE, err);
-	for (size_t i = 0; i < measured; i++)
-		left[i] = run->special[i];
-	if (!rc)
-		rc = skip_special(call, err);
-	return rc ? rc : judge_inputs(call, measured, left, err);
-}
-
-static int write_output(struct call *call, struct flmem_error *err)
-{
-	uint64_t bytes = call->layout.header.length + flmem_layout_bytes(&call->layout);
-	struct flmem_run *run = &call->run;
 	int rc = flmem_part_open(&call->part, call->request->output, err);
 
-	if (!rc && run->combination.algorithm->measures)
-		rc = measure_inputs(call, err);
+	if (!rc && call->run.state)
+		rc = flmem_part_open(&call->state.part, call->request->state, err);
+	if (!rc && call->run.combination.algorithm->measures)
+		rc = flmem_call_measure(call, err);
 	if (!rc)
-		rc = flmem_part_prepare(&call->part, bytes, fingerprint(call),
-					call->request->resume ? run->chunks : NULL,
-					run->chunk_count, err);
+		rc = prepare_part(call, &call->part, &call->layout, call->run.chunks, err);
+	if (!rc && call->run.state)
+		rc = prepare_part(call, &call->state.part, &call->state.layout, call->state.chunks,
+				  err);
+	return rc;
+}
+
+static int write_output(struct flmem_call *call, struct flmem_error *err)
+{
+	int rc = open_parts(call, err);
+
 	if (rc)
 		return rc;
 	rc = combine_all(call, err);
 	if (!rc)
 		rc = finish_output(call, err);
 	if (rc) /* a failed read or write may succeed later; other inputs make other chunks */
-		call->part.keep = rc == FLMEM_EFAILED;
+		call->part.keep = call->state.part.keep = rc == FLMEM_EFAILED;
 	return rc;
 }
 
-static uint32_t checksum(const struct call *call)
+static uint32_t checksum(const struct flmem_call *call)
 {
 	const struct flmem_run *run = &call->run;
 	uint64_t bytes = flmem_layout_bytes(&call->layout);
@@ -474,7 +383,7 @@ void flmem_aggregate_result_clear(struct flmem_aggregate_result *result)
 	*result = (struct flmem_aggregate_result){0};
 }
 
-static void fill_numbers(const struct call *call, struct flmem_aggregate_result *result)
+static void fill_numbers(const struct flmem_call *call, struct flmem_aggregate_result *result)
 {
 	const struct flmem_run *run = &call->run;
 
@@ -493,7 +402,7 @@ static void fill_numbers(const struct call *call, struct flmem_aggregate_result 
 	result->crc32c = checksum(call);
 }
 
-static int fill_result(const struct call *call, struct flmem_aggregate_result *result,
+static int fill_result(const struct flmem_call *call, struct flmem_aggregate_result *result,
 		       struct flmem_error *err)
 {
 	size_t count = call->request->input_count, active = 0;
@@ -502,14 +411,14 @@ static int fill_result(const struct call *call, struct flmem_aggregate_result *r
 	result->output = strdup(call->request->output);
 	result->inputs = calloc(count, sizeof(*result->inputs));
 	if (!result->output || !result->inputs)
-		return aggregate_nomem(call, err);
+		return flmem_call_nomem(call, err);
 	for (size_t i = 0; i < count; i++) {
 		struct flmem_aggregate_input *input = &result->inputs[result->input_count++];
 
 		input->path = strdup(call->inputs[i].path);
 		input->skipped = call->inputs[i].skipped;
 		if (!input->path)
-			return aggregate_nomem(call, err);
+			return flmem_call_nomem(call, err);
 		if (!input->skipped)
 			input->weight = call->weights[active++] / call->run.combination.total;
 	}
@@ -519,9 +428,10 @@ static int fill_result(const struct call *call, struct flmem_aggregate_result *r
 int flmem_aggregate(const struct flmem_aggregate_request *request,
 		    struct flmem_aggregate_result *ret_result, struct flmem_error *err)
 {
-	AUTO_CALL struct call call = {
+	AUTO_CALL struct flmem_call call = {
 		.request = request,
 		.started_us = flmem_clock_us(),
+		.state = FLMEM_STATE_INIT,
 		.part = FLMEM_PART_INIT,
 		.run = {.request = request},
 	};
@@ -540,7 +450,7 @@ int flmem_aggregate(const struct flmem_aggregate_request *request,
 	if (!rc)
 		rc = check_types(&call, err);
 	if (!rc)
-		rc = choose_inputs(&call, err);
+		rc = flmem_call_choose(&call, err);
 	if (!rc)
 		rc = write_output(&call, err);
 	if (rc)
@@ -551,4 +461,20 @@ int flmem_aggregate(const struct flmem_aggregate_request *request,
 	else
 		*ret_result = result;
 	return rc;
+}
+
+#define POLICY_NAME(name, text, meaning) text,
+
+const char *flmem_nan_policy_name(enum flmem_nan_policy policy)
+{
+	static const char *const names[] = {FLMEM_NAN_POLICIES(POLICY_NAME)};
+
+	return policy < FLMEM_ARRAY_SIZE(names) ? names[policy] : NULL;
+}
+
+const char *flmem_non_float_policy_name(enum flmem_non_float_policy policy)
+{
+	static const char *const names[] = {FLMEM_NON_FLOAT_POLICIES(POLICY_NAME)};
+
+	return policy < FLMEM_ARRAY_SIZE(names) ? names[policy] : NULL;
 }

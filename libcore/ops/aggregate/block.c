@@ -50,6 +50,11 @@ static size_t element_bytes(const struct span *span)
 	return span->element == FLMEM_ELEMENTS_COUNT ? 1 : flmem_element_bytes(span->element);
 }
 
+static bool is_real(const struct span *span)
+{
+	return span->element != FLMEM_ELEMENTS_COUNT && flmem_element_is_real(span->element);
+}
+
 /* The tensor at a place of a span, its name and the index of the element there. */
 static const struct flmem_tensor *tensor_at(const struct block *block, const struct span *span,
 					    uint64_t at, char shown[100], uint64_t *ret_element)
@@ -160,6 +165,65 @@ static int copy_first(const struct block *block, const struct span *span, bool m
 	return 0;
 }
 
+/* Reads or writes the state of the elements of a span, and adds it to the checksum. */
+static int move_state(const struct block *block, const struct span *span,
+		      enum flmem_state_move move, struct flmem_error *err)
+{
+	const struct flmem_layout *layout = block->run->layout;
+	struct flmem_run_buffers *buffers = block->buffers;
+	enum flmem_element element = flmem_state_element(span->element);
+	size_t size = element_bytes(span), bytes = flmem_element_bytes(element);
+	struct flmem_state_piece piece = {.element_bytes = bytes};
+	int rc = 0;
+
+	for (size_t t = span->tensor; layout->begins[t] < span->end; t++) {
+		uint64_t from = layout->begins[t], to = layout->begins[t + 1];
+
+		from = from > span->begin ? from : span->begin;
+		to = to < span->end ? to : span->end;
+		piece.tensor = t;
+		piece.first = (from - layout->begins[t]) / size;
+		piece.count = (to - from) / size;
+		for (piece.slot = 0; piece.slot < block->run->state->slots && !rc; piece.slot++) {
+			char *at = buffers->state.slots[piece.slot] +
+				   (from - span->begin) / size * bytes;
+
+			rc = flmem_state_move(block->run->state, move, &piece, at, err);
+			if (move != FLMEM_STATE_READ)
+				buffers->state_crc32c = flmem_crc32c(buffers->state_crc32c, at,
+								     piece.count * bytes);
+		}
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static int combine_array(const struct block *block, const struct span *span,
+			 struct flmem_error *err)
+{
+	const struct flmem_run *run = block->run;
+	struct flmem_run_buffers *buffers = block->buffers;
+	bool kept = run->state && flmem_element_is_real(span->element);
+	const struct flmem_combine_array array = {
+		.element = span->element,
+		.buffers = buffers->inputs,
+		.at = (size_t)(span->begin - block->begin),
+		.count = (size_t)(span->end - span->begin) / element_bytes(span),
+		.state = kept ? &buffers->state : NULL,
+	};
+	int rc = 0;
+
+	buffers->state.element = flmem_state_element(span->element);
+	if (kept && run->state->exists)
+		rc = move_state(block, span, FLMEM_STATE_READ, err);
+	if (rc)
+		return rc;
+	if (!flmem_combine(&run->combination, &buffers->rows, &array))
+		return handle_special(block, span, err);
+	return kept ? move_state(block, span, FLMEM_STATE_WRITE, err) : 0;
+}
+
 static int combine_span(const struct block *block, const struct span *span, struct flmem_error *err)
 {
 	enum flmem_non_float_policy policy = block->run->request->non_float;
@@ -176,9 +240,7 @@ static int combine_span(const struct block *block, const struct span *span, stru
 	if (span->element == FLMEM_ELEMENTS_COUNT ||
 	    (!flmem_element_is_real(span->element) && policy != FLMEM_NON_FLOAT_ROUND))
 		return copy_first(block, span, policy != FLMEM_NON_FLOAT_FIRST, err);
-	if (flmem_combine(combination, &buffers->rows, span->element, buffers->inputs, at, count))
-		return 0;
-	return handle_special(block, span, err);
+	return combine_array(block, span, err);
 }
 
 static int read_inputs(const struct block *block, struct flmem_error *err)
@@ -222,6 +284,7 @@ int flmem_run_combine(struct flmem_run *run, struct flmem_run_buffers *buffers, 
 	uint32_t crc = 0;
 	int rc = 0;
 
+	buffers->state_crc32c = 0;
 	for (uint64_t at = begin; at < end && !rc && !run->stop;) {
 		struct block block = block_at(run, buffers, at, end);
 		size_t bytes = (size_t)(block.end - block.begin);
@@ -238,6 +301,24 @@ int flmem_run_combine(struct flmem_run *run, struct flmem_run_buffers *buffers, 
 	return rc;
 }
 
+int flmem_run_verify_state(struct flmem_run *run, struct flmem_run_buffers *buffers, uint64_t begin,
+			   uint64_t end, struct flmem_error *err)
+{
+	int rc = 0;
+
+	buffers->state_crc32c = 0;
+	for (uint64_t at = begin; at < end && !rc;) {
+		struct block block = block_at(run, buffers, at, end);
+		size_t tensor = flmem_layout_find(run->layout, at);
+		struct span span;
+
+		for (; !rc && next_span(&block, &tensor, at, &span); at = span.end)
+			if (is_real(&span))
+				rc = move_state(&block, &span, FLMEM_STATE_VERIFY, err);
+	}
+	return rc;
+}
+
 static void scan_block(const struct block *block)
 {
 	size_t tensor = flmem_layout_find(block->run->layout, block->begin);
@@ -246,8 +327,7 @@ static void scan_block(const struct block *block)
 
 	for (; next_span(block, &tensor, at, &span); at = span.end)
 		for (size_t i = 0; i < flmem_run_sources(block->run); i++)
-			if (span.element != FLMEM_ELEMENTS_COUNT &&
-			    flmem_element_is_real(span.element) && !block->run->special[i] &&
+			if (is_real(&span) && !block->run->special[i] &&
 			    !is_finite(block, &span, i, &found))
 				block->run->special[i] = true;
 }
@@ -330,8 +410,7 @@ static int measure_block(struct block *block, struct flmem_error *err)
 		block->end = (at / UNIT_BYTES + 1) * UNIT_BYTES;
 		block->end = block->end < end ? block->end : end;
 		for (; !rc && next_span(block, &tensor, at, &span); at = span.end)
-			if (span.element != FLMEM_ELEMENTS_COUNT &&
-			    flmem_element_is_real(span.element))
+			if (is_real(&span))
 				rc = measure_span(block, &span, err);
 	}
 	return rc;

@@ -31,6 +31,20 @@ static void clear_buffers(struct flmem_run_buffers *buffers)
 	free(buffers->inputs);
 	free(buffers->memory);
 	free(buffers->sums);
+	free(buffers->state_memory);
+}
+
+/* An element of the state has at most four times the bytes of one of the model. */
+static bool make_state(struct flmem_run_buffers *buffers, const struct flmem_run *run)
+{
+	size_t slots = run->state ? run->state->slots : 0, bytes = 4 * run->block_bytes;
+
+	if (!slots)
+		return true;
+	buffers->state_memory = aligned_alloc(BUFFER_ALIGNMENT, slots * bytes);
+	for (size_t i = 0; buffers->state_memory && i < slots; i++)
+		buffers->state.slots[i] = buffers->state_memory + i * bytes;
+	return buffers->state_memory;
 }
 
 size_t flmem_run_measured(const struct flmem_run *run)
@@ -50,15 +64,15 @@ size_t flmem_run_measured(const struct flmem_run *run)
 
 static bool make_buffers(struct flmem_run_buffers *buffers, const struct flmem_run *run)
 {
-	size_t count = flmem_run_sources(run) + 1;
+	size_t count = flmem_run_sources(run) + 1, slots = run->state ? run->state->slots : 0;
 
 	buffers->inputs = calloc(count, sizeof(*buffers->inputs));
 	buffers->memory = aligned_alloc(BUFFER_ALIGNMENT, count * run->block_bytes);
 	if (run->kind == FLMEM_RUN_MEASURE)
 		buffers->sums = calloc(flmem_run_measured(run) + 1, sizeof(*buffers->sums));
 	if (!buffers->inputs || !buffers->memory ||
-	    (run->kind == FLMEM_RUN_MEASURE && !buffers->sums) ||
-	    !flmem_combine_rows_init(&buffers->rows, count - 1)) {
+	    (run->kind == FLMEM_RUN_MEASURE && !buffers->sums) || !make_state(buffers, run) ||
+	    !flmem_combine_rows_init(&buffers->rows, count - 1 + slots)) {
 		clear_buffers(buffers);
 		return false;
 	}
@@ -145,6 +159,31 @@ static bool is_intact(const struct worker *worker, size_t chunk)
 	return crc == run->chunks[chunk].crc32c;
 }
 
+static bool is_done(const struct flmem_run *run, size_t chunk)
+{
+	return run->chunks[chunk].done && (!run->state || run->state->chunks[chunk].done);
+}
+
+static bool is_state_intact(struct worker *worker, size_t chunk)
+{
+	struct flmem_run *run = worker->run;
+	uint64_t begin = chunk_begin(run, chunk), end = chunk_end(run, chunk);
+
+	return !run->state || (!flmem_run_verify_state(run, &worker->buffers, begin, end, NULL) &&
+			       worker->buffers.state_crc32c == run->state->chunks[chunk].crc32c);
+}
+
+static int append_record(const struct flmem_run *run, const struct flmem_part *part, size_t chunk,
+			 uint32_t crc32c, struct flmem_error *err)
+{
+	int rc = flmem_journal_append(part->journal, chunk, crc32c);
+
+	if (rc)
+		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot write the journal of '%s'",
+				       run->request->output);
+	return 0;
+}
+
 static int write_chunk(struct worker *worker, size_t chunk, struct flmem_error *err)
 {
 	struct flmem_run *run = worker->run;
@@ -154,10 +193,13 @@ static int write_chunk(struct worker *worker, size_t chunk, struct flmem_error *
 
 	if (rc || run->stop)
 		return rc; /* perhaps not all of it */
-	rc = flmem_journal_append(run->part->journal, chunk, crc);
+	if (run->state)
+		rc = append_record(run, &run->state->part, chunk, worker->buffers.state_crc32c,
+				   err);
+	if (!rc)
+		rc = append_record(run, run->part, chunk, crc, err);
 	if (rc)
-		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot write the journal of '%s'",
-				       run->request->output);
+		return rc;
 	run->chunks[chunk] = (struct flmem_journal_chunk){.crc32c = crc, .done = true};
 	write_behind(worker, run->layout->header.length + begin, run->layout->header.length + end);
 	return 0;
@@ -169,8 +211,8 @@ static int process_chunk(struct worker *worker, size_t chunk, struct flmem_error
 	uint64_t begin = chunk_begin(run, chunk), end = chunk_end(run, chunk);
 	int rc = 0;
 
-	if (run->kind == FLMEM_RUN_COMBINE && run->chunks[chunk].done) {
-		if (is_intact(worker, chunk)) {
+	if (run->kind == FLMEM_RUN_COMBINE && is_done(run, chunk)) {
+		if (is_intact(worker, chunk) && is_state_intact(worker, chunk)) {
 			run->resumed_bytes += end - begin;
 			run->done_bytes += (end - begin) * flmem_run_sources(run);
 			return 0;

@@ -22,6 +22,7 @@
 #include "ops/aggregate/input.h"
 #include "ops/aggregate/layout.h"
 #include "ops/aggregate/part.h"
+#include "ops/aggregate/state.h"
 
 /* Chunks that are read ahead at the same time, at most: a power of two above the threads. */
 #define FLMEM_RUN_AHEAD	  64U
@@ -41,6 +42,7 @@ struct flmem_run {
 	size_t input_count; /* without the base */
 	struct flmem_combination combination;
 	struct flmem_part *part;
+	struct flmem_state *state; /* NULL: the algorithm keeps none */
 	struct flmem_journal_chunk *chunks;
 	size_t chunk_count;
 	uint64_t chunk_bytes;
@@ -77,6 +79,9 @@ struct flmem_run_buffers {
 	char *memory;
 	struct flmem_combine_rows rows;
 	struct flmem_exact_sum *sums; /* of a measuring pass */
+	struct flmem_combine_state state;
+	char *state_memory;
+	uint32_t state_crc32c; /* of what was written of the chunk's state */
 };
 
 /* Inputs and base. */
@@ -91,6 +96,10 @@ size_t flmem_run_measured(const struct flmem_run *run);
 /* Reads, combines and writes one chunk; the checksum is that of its output. */
 int flmem_run_combine(struct flmem_run *run, struct flmem_run_buffers *buffers, uint64_t begin,
 		      uint64_t end, uint32_t *ret_crc32c, struct flmem_error *err);
+
+/* Reads the state of one chunk that was written, for its checksum. */
+int flmem_run_verify_state(struct flmem_run *run, struct flmem_run_buffers *buffers, uint64_t begin,
+			   uint64_t end, struct flmem_error *err);
 
 /* Searches one chunk of all inputs for NaNs and infinities. */
 int flmem_run_scan(struct flmem_run *run, struct flmem_run_buffers *buffers, uint64_t begin,

@@ -8,8 +8,8 @@ by libflmem, which differs from NVFlare's own functions in two ways: the allocat
 malloc reaches, whatever else is loaded, and jemalloc, tcmalloc and mimalloc are asked to give memory
 back instead of being left to themselves. docs/guides/library.md lists every difference.
 
-Nothing here raises because libflmem is missing: that is logged once, by the logger "flmem", and the
-functions do what they can without it.
+Nothing but ``aggregate`` raises because libflmem is missing: that is logged once, by the logger "flmem",
+and the functions do what they can without it.
 """
 
 import gc
@@ -18,9 +18,11 @@ import sys
 from typing import Optional
 
 from . import _library, _nvflare
+from ._aggregate import aggregate
 
 __all__ = [
     "Installer",
+    "aggregate",
     "allocator_name",
     "cleanup_memory",
     "get_allocator_type",

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* FedAdam (Reddi et al., 2021), without Adam's correction of the first rounds' bias. */
+#include "aggregate/adaptive.h"
+
+static void combine(const struct flmem_combination *c, double *const *rows, size_t count,
+		    double *ret_result)
+{
+	struct flmem_adaptive a = flmem_adaptive_begin(c, rows, count, ret_result);
+
+	flmem_adaptive_momentum(c, &a, count);
+	for (size_t e = 0; e < count; e++) {
+		double square = a.step[e] * a.step[e];
+
+		a.variance[e] = c->beta2 * a.variance[e] + (1 - c->beta2) * square;
+	}
+	flmem_adaptive_move(c, &a, count);
+}
+
+const struct flmem_algorithm flmem_fedadam = {
+	.weighted = true,
+	.passes_special = true,
+	.takes_base = true,
+	.slots = 3,
+	.beta1 = 0.9,
+	.prepare = flmem_adaptive_prepare,
+	.combine = combine,
+};

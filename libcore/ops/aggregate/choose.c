@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which inputs are combined: those that are not skipped, for a NaN or by the algorithm. */
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "ops/aggregate/call.h"
+
+int flmem_call_nomem(const struct flmem_call *call, struct flmem_error *err)
+{
+	return flmem_error_nomem(err, "cannot aggregate into '%s'", call->request->output);
+}
+
+/* Takes the inputs that are not skipped, with their weights. */
+static int take_inputs(struct flmem_call *call, struct flmem_error *err)
+{
+	size_t count = call->request->input_count;
+	struct flmem_run *run = &call->run;
+
+	run->input_count = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (call->inputs[i].skipped)
+			continue;
+		call->weights[run->input_count] = call->inputs[i].weight;
+		call->factors[run->input_count] = call->inputs[i].factor;
+		run->inputs[run->input_count++] = &call->inputs[i];
+	}
+	run->inputs[run->input_count] = &call->inputs[count];
+	if (!run->input_count)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "no input is left for '%s': all have a NaN or an infinity",
+				       call->request->output);
+	run->combination.inputs = run->input_count;
+	run->combination.weights = call->weights;
+	run->combination.factors = call->factors;
+	return flmem_weights_scale(call->weights, run->input_count, &run->combination.total, err);
+}
+
+int flmem_call_choose(struct flmem_call *call, struct flmem_error *err)
+{
+	struct flmem_combination *combination = &call->run.combination;
+	int rc = take_inputs(call, err);
+
+	if (!rc && combination->algorithm->prepare)
+		rc = combination->algorithm->prepare(combination, err);
+	return rc;
+}
+
+int flmem_call_skip_special(struct flmem_call *call, struct flmem_error *err)
+{
+	struct flmem_run *run = &call->run;
+
+	if (run->combination.has_base && run->special[run->input_count])
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s', the base, has a NaN or an infinity",
+				       call->request->base);
+	for (size_t i = 0; i < run->input_count; i++) {
+		if (run->special[i])
+			run->inputs[i]->skipped = "it has a NaN or an infinity";
+		run->special[i] = false;
+	}
+	return flmem_call_choose(call, err);
+}
+
+int flmem_call_pass(struct flmem_call *call, enum flmem_run_kind kind, struct flmem_error *err)
+{
+	struct flmem_run *run = &call->run;
+	int rc;
+
+	run->kind = kind;
+	rc = flmem_run_pass(run, call->started_us, err);
+	call->read_bytes += run->done_bytes - run->resumed_bytes * flmem_run_sources(run);
+	return rc;
+}
+
+/* The squares of inputs that were skipped after the measurement are left out. */
+static double *take_squares(const struct flmem_call *call, size_t measured, const bool *left)
+{
+	const struct flmem_run *run = &call->run;
+	bool pairs = run->combination.algorithm->measures == FLMEM_MEASURE_DISTANCES;
+	double *squares =
+		calloc(run->input_count, (pairs ? run->input_count : 1) * sizeof(*squares));
+	struct flmem_exact_sum *sum = run->sums;
+
+	if (!squares)
+		return NULL;
+	for (size_t i = 0, x = 0; i < measured; x += !left[i++]) {
+		if (!pairs && !left[i])
+			squares[x] = flmem_exact_sum_value(sum);
+		sum += !pairs;
+		for (size_t j = i + 1, y = x + 1; pairs && j < measured; y += !left[j++], sum++)
+			if (!left[i] && !left[j])
+				squares[x * run->input_count + y] =
+					squares[y * run->input_count + x] =
+						flmem_exact_sum_value(sum);
+	}
+	return squares;
+}
+
+/* Lets the algorithm decide which inputs it uses, and how much of them. */
+static int judge_inputs(struct flmem_call *call, size_t measured, const bool *left,
+			struct flmem_error *err)
+{
+	const struct flmem_combination *combination = &call->run.combination;
+	size_t count = call->run.input_count;
+	FLMEM_AUTO_FREE double *squares = take_squares(call, measured, left);
+	FLMEM_AUTO_FREE double *scratch = calloc(2 * count, sizeof(*scratch));
+
+	if (!squares || !scratch)
+		return flmem_call_nomem(call, err);
+	combination->algorithm->judge(combination, squares, call->factors, scratch);
+	for (size_t i = 0; i < count; i++) {
+		call->run.inputs[i]->factor = call->factors[i];
+		if (call->factors[i] == 0)
+			call->run.inputs[i]->skipped = combination->algorithm->left_out;
+	}
+	return take_inputs(call, err);
+}
+
+int flmem_call_measure(struct flmem_call *call, struct flmem_error *err)
+{
+	struct flmem_run *run = &call->run;
+	size_t measured = run->input_count;
+	FLMEM_AUTO_FREE bool *left = calloc(measured, sizeof(*left));
+	int rc;
+
+	run->sums = calloc(flmem_run_measured(run) + 1, sizeof(*run->sums));
+	if (!left || !run->sums)
+		return flmem_call_nomem(call, err);
+	rc = flmem_call_pass(call, FLMEM_RUN_MEASURE, err);
+	for (size_t i = 0; i < measured; i++)
+		left[i] = run->special[i];
+	if (!rc)
+		rc = flmem_call_skip_special(call, err);
+	return rc ? rc : judge_inputs(call, measured, left, err);
+}

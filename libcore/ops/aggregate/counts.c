@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/aggregate/counts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <flmem/aggregate.h>
+#include <flmem/text.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "base/text.h"
+#include "model/json_scan.h"
+
+#define COUNTS_BYTES_MAX (16U << 20)
+#define EXTENSION	 ".safetensors"
+
+struct entry {
+	const char *name; /* in the text */
+	uint64_t number;
+	const char *input; /* the one that took it */
+};
+
+struct counts {
+	const char *path;
+	struct entry *entries; /* sorted by name */
+	size_t count, room;
+};
+
+static void clear_counts(struct counts *counts)
+{
+	free(counts->entries);
+}
+
+#define AUTO_COUNTS FLMEM_AUTO(clear_counts)
+
+static int invalid(const struct counts *counts, const char *why, struct flmem_error *err)
+{
+	return flmem_error_set(err, FLMEM_EUSAGE, 0,
+			       "'%s' is not a JSON object of whole numbers: it %s", counts->path,
+			       why);
+}
+
+static int add_entry(struct counts *counts, struct entry entry, struct flmem_error *err)
+{
+	if (counts->count == counts->room) {
+		size_t room = counts->room ? counts->room * 2 : 64;
+		struct entry *larger = reallocarray(counts->entries, room, sizeof(*larger));
+
+		if (!larger)
+			return flmem_error_nomem(err, "cannot read '%s'", counts->path);
+		counts->entries = larger;
+		counts->room = room;
+	}
+	counts->entries[counts->count++] = entry;
+	return 0;
+}
+
+static int read_entries(struct counts *counts, struct flmem_json_scan *scan,
+			struct flmem_error *err)
+{
+	if (!flmem_json_scan_expect(scan, '{'))
+		return invalid(counts, scan->why, err);
+	if (!flmem_json_scan_take(scan, '}')) {
+		do {
+			struct entry entry = {0};
+			int rc;
+
+			if (!flmem_json_scan_string(scan, &entry.name) ||
+			    !flmem_json_scan_expect(scan, ':') ||
+			    !flmem_json_scan_number(scan, &entry.number))
+				return invalid(counts, scan->why, err);
+			rc = add_entry(counts, entry, err);
+			if (rc)
+				return rc;
+		} while (flmem_json_scan_take(scan, ','));
+		if (!flmem_json_scan_expect(scan, '}'))
+			return invalid(counts, scan->why, err);
+	}
+	return flmem_json_scan_ends(scan) ? 0 : invalid(counts, scan->why, err);
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+
+	return strcmp(x->name, y->name);
+}
+
+static int sort_entries(struct counts *counts, struct flmem_error *err)
+{
+	char shown[100];
+
+	if (counts->count)
+		qsort(counts->entries, counts->count, sizeof(*counts->entries), compare_entries);
+	for (size_t i = 1; i < counts->count; i++)
+		if (strcmp(counts->entries[i - 1].name, counts->entries[i].name) == 0)
+			return flmem_error_set(
+				err, FLMEM_EUSAGE, 0, "'%s' has '%s' twice", counts->path,
+				flmem_text_escape(counts->entries[i].name, shown, sizeof(shown)));
+	return 0;
+}
+
+static struct entry *find_entry(const struct counts *counts, const char *name)
+{
+	const struct entry key = {.name = name};
+
+	if (!counts->count)
+		return NULL;
+	return bsearch(&key, counts->entries, counts->count, sizeof(key), compare_entries);
+}
+
+/* By the input's path, by its last component, or by that without the extension. */
+static int find_input(const struct counts *counts, const char *input, struct entry **ret_entry,
+		      struct flmem_error *err)
+{
+	FLMEM_AUTO_FREE char *stem = strdup(input);
+	size_t extension = strlen(EXTENSION), length;
+	const char *name;
+
+	if (!stem)
+		return flmem_error_nomem(err, "cannot read '%s'", counts->path);
+	length = strlen(stem);
+	while (length > 1 && stem[length - 1] == '/') /* a folder of shards */
+		stem[--length] = '\0';
+	name = strrchr(stem, '/') ? strrchr(stem, '/') + 1 : stem;
+	*ret_entry = find_entry(counts, input);
+	if (!*ret_entry)
+		*ret_entry = find_entry(counts, name);
+	if (!*ret_entry && strlen(name) > extension &&
+	    strcmp(stem + length - extension, EXTENSION) == 0) {
+		stem[length - extension] = '\0';
+		*ret_entry = find_entry(counts, name);
+	}
+	return 0;
+}
+
+static int take_weight(const struct counts *counts, const char *input, double *ret_weight,
+		       struct flmem_error *err)
+{
+	struct entry *entry = NULL;
+	char shown[100];
+	int rc = find_input(counts, input, &entry, err);
+
+	if (rc)
+		return rc;
+	if (!entry)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s' has no number for '%s', nor for its name without "
+				       "folder and extension",
+				       counts->path, input);
+	if (entry->input && strcmp(entry->input, input) != 0)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s' in '%s' names '%s' and '%s'; use their paths",
+				       flmem_text_escape(entry->name, shown, sizeof(shown)),
+				       counts->path, entry->input, input);
+	entry->input = input;
+	*ret_weight = (double)entry->number;
+	return 0;
+}
+
+int flmem_counts_parse(const char *path, struct flmem_buf *text, const char *const *inputs,
+		       size_t count, double *ret_weights, struct flmem_error *err)
+{
+	AUTO_COUNTS struct counts counts = {.path = path};
+	struct flmem_json_scan scan;
+	int rc;
+
+	if (text->failed)
+		return flmem_error_nomem(err, "cannot read '%s'", path);
+	if (!text->length || flmem_text_utf8_length(text->data) != text->length)
+		return invalid(&counts, "is not UTF-8 text", err);
+	flmem_json_scan_begin(&scan, text->data, text->length);
+	rc = read_entries(&counts, &scan, err);
+	if (!rc)
+		rc = sort_entries(&counts, err);
+	for (size_t i = 0; i < count && !rc; i++)
+		rc = take_weight(&counts, inputs[i], &ret_weights[i], err);
+	return rc;
+}
+
+int flmem_aggregate_weights_read(const char *path, const char *const *inputs, size_t count,
+				 double *ret_weights, struct flmem_error *err)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	int rc = flmem_io_read_file_at(AT_FDCWD, path, COUNTS_BYTES_MAX, &text);
+
+	if (rc)
+		return flmem_error_set(err, rc == -EACCES ? FLMEM_EPERM : FLMEM_EUSAGE, -rc,
+				       "cannot read '%s'", path);
+	return flmem_counts_parse(path, &text, inputs, count, ret_weights, err);
+}

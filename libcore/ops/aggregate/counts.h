@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_OPS_AGGREGATE_COUNTS_H
+#define FLMEM_OPS_AGGREGATE_COUNTS_H
+
+/* Counts of samples per input, as JSON: {"client-1": 600, "client-2": 1200}. */
+
+#include <stddef.h>
+
+#include <flmem/error.h>
+
+#include "base/buf.h"
+
+/* Takes the weight of each input out of a text, which is changed. `path` is for messages. */
+int flmem_counts_parse(const char *path, struct flmem_buf *text, const char *const *inputs,
+		       size_t count, double *ret_weights, struct flmem_error *err);
+
+#endif

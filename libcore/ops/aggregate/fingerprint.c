@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Numbers that differ for requests that would write other bytes. */
+#include <string.h>
+
+#include "ops/aggregate/call.h"
+
+#define FNV_START UINT64_C(14695981039346656037)
+
+/* FNV-1a. */
+static uint64_t mix(uint64_t hash, const void *bytes, size_t length)
+{
+	const unsigned char *at = bytes;
+
+	for (size_t i = 0; i < length; i++)
+		hash = (hash ^ at[i]) * UINT64_C(1099511628211);
+	return hash;
+}
+
+static uint64_t mix_file(uint64_t hash, const struct stat *status)
+{
+	const uint64_t file[] = {status->st_dev, status->st_ino, (uint64_t)status->st_size,
+				 (uint64_t)status->st_mtim.tv_sec,
+				 (uint64_t)status->st_mtim.tv_nsec};
+
+	return mix(hash, file, sizeof(file));
+}
+
+static uint64_t mix_files(uint64_t hash, const struct flmem_input *input)
+{
+	for (size_t f = 0; f < input->file_count; f++)
+		hash = mix_file(hash, &input->files[f].status);
+	return hash;
+}
+
+uint64_t flmem_call_request_print(const struct flmem_call *call)
+{
+	const struct flmem_aggregate_request *request = call->request;
+	const struct flmem_combination *c = &call->run.combination;
+	const char *name = flmem_algorithm_name(c->algorithm);
+	const uint64_t numbers[] = {request->nan, request->non_float, request->input_count,
+				    request->hostile, request->keep};
+	const double reals[] = {request->trim, request->clip_norm, c->rate,
+				c->beta1,      c->beta2,	   c->tau};
+	uint64_t hash = mix(FNV_START, numbers, sizeof(numbers));
+
+	hash = mix(hash, reals, sizeof(reals));
+	hash = mix(hash, name, strlen(name));
+	for (size_t i = 0; i < request->input_count; i++) {
+		hash = mix(hash, &call->inputs[i].weight, sizeof(call->inputs[i].weight));
+		hash = mix_files(hash, &call->inputs[i]);
+	}
+	return hash;
+}
+
+uint64_t flmem_call_fingerprint(const struct flmem_call *call)
+{
+	const struct flmem_run *run = &call->run;
+	const uint64_t numbers[] = {flmem_call_request_print(call), run->chunk_bytes,
+				    run->input_count, run->combination.trimmed,
+				    run->combination.hostile};
+	uint64_t hash = mix(FNV_START, numbers, sizeof(numbers));
+
+	hash = mix(hash, call->weights, run->input_count * sizeof(*call->weights));
+	hash = mix(hash, call->factors, run->input_count * sizeof(*call->factors));
+	hash = mix(hash, call->layout.header.data, call->layout.header.length);
+	for (size_t i = 0; i < flmem_run_sources(run); i++)
+		hash = mix_files(hash, run->inputs[i]);
+	return mix_files(hash, &call->state.input);
+}

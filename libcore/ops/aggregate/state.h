@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_OPS_AGGREGATE_STATE_H
+#define FLMEM_OPS_AGGREGATE_STATE_H
+
+/*
+ * What a server keeps from round to round, as a safetensors file: the model before it was rounded
+ * to the types of the output, and moments of its steps. It is replaced after the output: as long as
+ * that has not happened, a round that was interrupted can be computed again from the old state,
+ * with the same result.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <flmem/error.h>
+
+#include "aggregate/algorithm.h"
+#include "ops/aggregate/input.h"
+#include "ops/aggregate/layout.h"
+#include "ops/aggregate/part.h"
+
+struct flmem_state {
+	const char *path; /* the caller's; NULL: the algorithm keeps none */
+	bool exists;	  /* a round came before */
+	uint64_t round;	  /* the next one, from 1 */
+	struct flmem_layout layout;
+	struct flmem_input input; /* of the round before */
+	struct flmem_part part;
+	struct flmem_journal_chunk *chunks; /* as many as of the output */
+	uint64_t *places; /* of each slot of each tensor of the model, in the state's data */
+	size_t tensors, slots;
+	char **names;
+};
+
+#define FLMEM_STATE_INIT                                                      \
+	{                                                                     \
+		.layout = {.header = FLMEM_BUF_INIT}, .part = FLMEM_PART_INIT \
+	}
+
+/* Part of a round that is the same however far it came. */
+struct flmem_state_round {
+	const char *algorithm;
+	uint64_t request; /* a fingerprint of inputs and parameters */
+	bool resume;	  /* refuse a round that is complete */
+};
+
+/*
+ * Opens a state for a model; one that does not exist starts empty. FLMEM_EUSAGE for one of another
+ * model or algorithm. `path` is kept. Clear it also after a failure.
+ */
+int flmem_state_open(struct flmem_state *state, const char *path, size_t slots,
+		     const struct flmem_layout *model, const struct flmem_state_round *round,
+		     struct flmem_error *err);
+
+void flmem_state_clear(struct flmem_state *state);
+
+/* The type of a state's elements for elements of the model. */
+static inline enum flmem_element flmem_state_element(enum flmem_element element)
+{
+	return element == FLMEM_ELEMENT_F64 ? FLMEM_ELEMENT_F64 : FLMEM_ELEMENT_F32;
+}
+
+/* Elements of one tensor, in one slot. */
+struct flmem_state_piece {
+	size_t tensor, slot;
+	uint64_t first, count;
+	size_t element_bytes;
+};
+
+enum flmem_state_move {
+	FLMEM_STATE_READ,   /* from the round before */
+	FLMEM_STATE_WRITE,  /* for the next round */
+	FLMEM_STATE_VERIFY, /* what was written */
+};
+
+int flmem_state_move(const struct flmem_state *state, enum flmem_state_move move,
+		     const struct flmem_state_piece *piece, char *bytes, struct flmem_error *err);
+
+#endif
