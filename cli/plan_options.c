@@ -153,7 +153,7 @@ static int report_plan(const struct cmd *cmd, const struct flmem_plan_request *r
 }
 
 int plan_run(const struct cmd *cmd, const struct plan_options *options, const char *framework,
-	     bool json)
+	     bool json, bool strict)
 {
 	struct flmem_plan_request request = {
 		.framework =
@@ -175,6 +175,8 @@ int plan_run(const struct cmd *cmd, const struct plan_options *options, const ch
 	if (!rc)
 		rc = flmem_plan_make(&request, &plan, &err);
 	status = rc ? cmd_fail(cmd, json, &err) : report_plan(cmd, &request, &plan, json);
+	if (!status && strict && !plan.strategies[plan.chosen].fits)
+		status = flmem_code_exit_status(FLMEM_EFINDINGS);
 	flmem_plan_clear(&plan);
 	flmem_model_clear(&model);
 	return status;

@@ -193,7 +193,7 @@ complete -c flmem -n '__flmem_is recommend' -l pid -s p -x -a '(__fish_complete_
 complete -c flmem -n '__flmem_is recommend' -l name -x -d 'all processes whose command line matches'
 complete -c flmem -n '__flmem_is recommend' -l all -s a -d 'all processes that this user may read'
 complete -c flmem -n '__flmem_is recommend' -l tree -x -a '(__fish_complete_pids)' -d 'this process and its descendants'
-complete -c flmem -n '__flmem_is recommend' -l fail-on -x -a 'error warning info' -d 'exit with status 1 for a finding of this severity or worse (default: findings do not change the status)'
+complete -c flmem -n '__flmem_is recommend' -l fail-on -x -a 'error warning info' -d 'exit with status 1 for a finding of this severity or worse (default: findings do not change the status); with a plan, where it does not fit --node-memory'
 complete -c flmem -n '__flmem_is recommend' -l framework-version -x -d 'version of the framework that runs the job (2.8, 2.9.0); without it, rules that depend on the version are skipped'
 complete -c flmem -n '__flmem_is recommend' -l format -x -a 'text json sarif github junit' -d 'format of the findings (default text): SARIF 2.1.0 for code scanning, GitHub workflow annotations, or JUnit XML'
 complete -c flmem -n '__flmem_is recommend' -l role -s r -x -a 'server client trainer' -d 'without paths: print the recommended settings of this role; with --troubleshoot: use the list of this role'

@@ -34,6 +34,7 @@ static const unsigned optimizer_models[] = {
 
 struct sizes {
 	uint64_t runtime, model, tensor, chunk, clients;
+	bool guessed;	  /* the size of the largest tensor is not known */
 	unsigned trained; /* models that training holds in addition */
 };
 
@@ -153,15 +154,18 @@ static int make_way(const struct flmem_strategy *strategy, struct sizes sizes, u
 }
 
 /*
- * The first strategy that fits, because the framework's default is first; else the one with the
- * lowest peak.
+ * The first strategy that fits and is meant for models of this size, because the framework's
+ * default is first; else the one with the lowest peak.
  */
-static size_t choose_way(const struct flmem_plan *plan)
+static size_t choose_way(const struct flmem_strategies *strategies, uint64_t model,
+			 const struct flmem_plan *plan)
 {
 	size_t lowest = 0;
 
 	for (size_t i = 0; i < plan->way_count; i++) {
-		if (plan->strategies[i].fits)
+		uint64_t most = strategies->strategies[i].model_max;
+
+		if (plan->strategies[i].fits && (!most || model <= most))
 			return i;
 		if (plan->strategies[i].server_peak_bytes <
 		    plan->strategies[lowest].server_peak_bytes)
@@ -180,6 +184,7 @@ static int write_texts(const struct flmem_strategy *strategy, const struct sizes
 		.chunk_bytes = chosen->chunk_bytes.value,
 		.message_bytes = chosen->message_bytes.value,
 		.disk_bytes = chosen->server_disk_bytes,
+		.tensor_bytes = sizes->guessed ? 0 : sizes->tensor,
 	};
 
 	plan->texts = calloc(strategy->file_count + 1, sizeof(*plan->texts));
@@ -224,7 +229,7 @@ static int make_ways(const struct flmem_strategies *strategies, const struct siz
 			      &plan->strategies[i], err);
 	if (rc)
 		return rc;
-	plan->chosen = choose_way(plan);
+	plan->chosen = choose_way(strategies, sizes->model, plan);
 	return write_texts(&strategies->strategies[plan->chosen], sizes, plan, err);
 }
 
@@ -246,6 +251,7 @@ int flmem_plan_make(const struct flmem_plan_request *request, struct flmem_plan 
 		.model = model->bytes,
 		.tensor = model->largest_bytes.unknown ? model->bytes / TENSOR_SHARES
 						       : model->largest_bytes.value,
+		.guessed = model->largest_bytes.unknown,
 		.clients = request->clients,
 		.trained = optimizer_models[request->optimizer],
 	};
