@@ -430,9 +430,6 @@ with open("m.safetensors", "wb") as f:
 	flmem recommend --params 8B --framework appfl --clients 4 --node-memory 4GB --fail-on info
 	assert_status 1
 	assert_output 'does not fit a node'
-	flmem recommend --params 8B --framework appfl --clients 4 --node-memory 4GB --json \
-		--fail-on error
-	assert_status 1
 	flmem recommend --params 8B --framework appfl --clients 4 --fail-on error
 	assert_status 0
 }
