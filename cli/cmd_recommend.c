@@ -107,6 +107,12 @@ static const struct opt options_table[] = {
 	 .offset = offsetof(struct recommend_options, plan.node_bytes),
 	 .metavar = "SIZE",
 	 .help = "memory of the smallest node; the plan uses 90 % of it"},
+	{.name = "simulator",
+	 .kind = OPT_NUMBER,
+	 .offset = offsetof(struct recommend_options, plan.actors),
+	 .metavar = "N",
+	 .help = "the plan is for a simulator on one node that runs N clients at once (--threads "
+		 "of NVFlare's, the concurrent ClientApps of Flower's)"},
 	{.name = "optimizer",
 	 .kind = OPT_CHOICE,
 	 .offset = offsetof(struct recommend_options, plan.optimizer),

@@ -19,6 +19,7 @@ struct plan_options {
 	uint64_t parameters;
 	uint64_t clients;
 	uint64_t node_bytes;
+	uint64_t actors;
 };
 
 extern const char *const plan_optimizer_choices[];

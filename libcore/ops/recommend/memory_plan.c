@@ -33,7 +33,7 @@ static const unsigned optimizer_models[] = {
 };
 
 struct sizes {
-	uint64_t runtime, model, tensor, chunk, clients;
+	uint64_t runtime, model, tensor, chunk, clients, actors;
 	bool guessed;	  /* the size of the largest tensor is not known */
 	unsigned trained; /* models that training holds in addition */
 };
@@ -65,8 +65,17 @@ static uint64_t peak_bytes(const struct flmem_strategy *strategy, enum flmem_rol
 	return most;
 }
 
+/* At most: the peaks need not be at the same time. */
+static uint64_t simulator_bytes(const struct flmem_strategy *strategy, const struct sizes *sizes)
+{
+	return peak_bytes(strategy, FLMEM_ROLE_SERVER, sizes) +
+	       sizes->actors * peak_bytes(strategy, FLMEM_ROLE_CLIENT, sizes);
+}
+
 static bool fits(const struct flmem_strategy *strategy, const struct sizes *sizes, uint64_t usable)
 {
+	if (usable && sizes->actors)
+		return simulator_bytes(strategy, sizes) <= usable;
 	return !usable || (peak_bytes(strategy, FLMEM_ROLE_SERVER, sizes) <= usable &&
 			   peak_bytes(strategy, FLMEM_ROLE_CLIENT, sizes) <= usable);
 }
@@ -149,6 +158,8 @@ static int make_way(const struct flmem_strategy *strategy, struct sizes sizes, u
 		};
 	ret_way->server_peak_bytes = peak_bytes(strategy, FLMEM_ROLE_SERVER, &sizes);
 	ret_way->client_peak_bytes = peak_bytes(strategy, FLMEM_ROLE_CLIENT, &sizes);
+	ret_way->simulator_bytes = sizes.actors ? FLMEM_KNOWN(simulator_bytes(strategy, &sizes))
+						: FLMEM_UNKNOWN("no simulator is planned");
 	ret_way->fits = fits(strategy, &sizes, usable);
 	return 0;
 }
@@ -209,6 +220,10 @@ static int check_request(const struct flmem_plan_request *request, struct flmem_
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "invalid number of clients; a plan supports 1 to %u",
 				       CLIENTS_MAX);
+	if (request->actors > request->clients)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "a simulator cannot run more clients at once than there are "
+				       "per round");
 	if (!request->model->bytes || request->model->bytes > MODEL_MAX)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "a model of %llu bytes exceeds the memory of any machine",
@@ -253,6 +268,7 @@ int flmem_plan_make(const struct flmem_plan_request *request, struct flmem_plan 
 						       : model->largest_bytes.value,
 		.guessed = model->largest_bytes.unknown,
 		.clients = request->clients,
+		.actors = request->actors,
 		.trained = optimizer_models[request->optimizer],
 	};
 	plan.runtime_bytes = strategies->runtime_bytes;
