@@ -148,6 +148,7 @@ static const struct {
 	size_t hits;
 } projects[] = {
 	{FEDERATION "options.num-supernodes = 20\n", 1},
+	{FEDERATION "options.num-supernodes = 2\n", 1},
 	{FEDERATION "options.num-supernodes = 1\n", 0},
 	{FEDERATION "options.num-supernodes = 2\noptions.backend.client-resources.num-cpus = 8\n",
 	 0},
