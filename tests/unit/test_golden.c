@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Everything that is reported about the jobs of tests/fixtures, and every setting of every role,
- * held against kept texts. With FLMEM_GOLDEN_WRITE in the environment the texts are written anew:
+ * Everything that is reported about the jobs of tests/fixtures, every setting of every role, and
+ * the table of NVFlare's classes, held against kept texts. With FLMEM_GOLDEN_WRITE in the environment the texts are written anew:
  * read the difference before it is committed.
  */
 #include <setjmp.h>
@@ -19,6 +19,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "frameworks/nvflare/nvflare_class_table.h"
 
 #define KEPT FIXTURES "/golden/"
 
@@ -170,11 +171,38 @@ static void settings_are_as_kept(void **state)
 	compare("settings.txt", &text);
 }
 
+/* The constructors of NVFlare, as its packages have them. */
+static void classes_are_as_kept(void **state)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+
+	(void)state;
+	for (size_t i = 0; i < flmem_nvflare_class_count; i++) {
+		const struct flmem_nvflare_class *c = &flmem_nvflare_classes[i];
+
+		flmem_buf_printf(&text, "%s %s since %s before %s part %d rounds %d at %s\n",
+				 c->path, or_none(c->package), or_none(c->since),
+				 or_none(c->before), (int)c->part, (int)c->rounds,
+				 or_none(c->rounds_at));
+		flmem_buf_printf(&text, "  offload %s format %s%s%s%s%s\n", or_none(c->offload),
+				 or_none(c->format), c->pytorch ? " pytorch" : "",
+				 c->cuda ? " cuda" : "", c->gc_ignored ? " ignored" : "",
+				 c->converts ? " converts" : "");
+		for (size_t side = 0; side < FLMEM_NVFLARE_SIDES; side++)
+			if (c->intervals[side].exists)
+				flmem_buf_printf(&text, "  side %zu: %s, %d\n", side,
+						 or_none(c->intervals[side].arg),
+						 (int)c->intervals[side].fallback);
+	}
+	compare("classes.txt", &text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(findings_are_as_kept),
 		cmocka_unit_test(settings_are_as_kept),
+		cmocka_unit_test(classes_are_as_kept),
 	};
 
 	return cmocka_run_group_tests_name("golden", tests, NULL, NULL);
