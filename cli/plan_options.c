@@ -181,7 +181,7 @@ int plan_run(const struct cmd *cmd, const struct plan_options *options, const ch
 	if (!rc)
 		rc = flmem_plan_make(&request, &plan, &err);
 	status = rc ? cmd_fail(cmd, json, &err) : report_plan(cmd, &request, &plan, json);
-	if (!status && strict && !plan.strategies[plan.chosen].fits)
+	if (!rc && !status && strict && !plan.strategies[plan.chosen].fits)
 		status = flmem_code_exit_status(FLMEM_EFINDINGS);
 	flmem_plan_clear(&plan);
 	flmem_model_clear(&model);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Everything that is reported about the jobs of tests/fixtures, every setting of every role, and
- * the table of NVFlare's classes, held against kept texts. With FLMEM_GOLDEN_WRITE in the environment the texts are written anew:
- * read the difference before it is committed.
+ * the table of NVFlare's classes, held against kept texts. With FLMEM_GOLDEN_WRITE in the
+ * environment the texts are written anew: read the difference before it is committed.
  */
 #include <setjmp.h>
 #include <stdarg.h>
