@@ -53,7 +53,7 @@ static const struct opt options_table[] = {
 	 .offset = offsetof(struct recommend_options, fail_on),
 	 .choices = severity_choices,
 	 .help = "exit with status 1 for a finding of this severity or worse (default: findings do "
-		 "not change the status)"},
+		 "not change the status); with a plan, where it does not fit --node-memory"},
 	{.name = "framework-version",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct recommend_options, role.framework_version),
@@ -107,6 +107,12 @@ static const struct opt options_table[] = {
 	 .offset = offsetof(struct recommend_options, plan.node_bytes),
 	 .metavar = "SIZE",
 	 .help = "memory of the smallest node; the plan uses 90 % of it"},
+	{.name = "simulator",
+	 .kind = OPT_NUMBER,
+	 .offset = offsetof(struct recommend_options, plan.actors),
+	 .metavar = "N",
+	 .help = "the plan is for a simulator on one node that runs N clients at once (--threads "
+		 "of NVFlare's, the concurrent ClientApps of Flower's)"},
 	{.name = "optimizer",
 	 .kind = OPT_CHOICE,
 	 .offset = offsetof(struct recommend_options, plan.optimizer),
@@ -416,14 +422,13 @@ static int make_plan(const struct cmd *cmd, const struct recommend_options *o,
 	struct flmem_error err = {0};
 
 	if (rest->count || targets_given(&o->targets) || o->role.role || o->diff || o->fix ||
-	    o->troubleshoot || o->fail_on ||
-	    (o->format && !o->json && strcmp(o->format, "text") != 0))
+	    o->troubleshoot || (o->format && !o->json && strcmp(o->format, "text") != 0))
 		flmem_error_set(&err, FLMEM_EUSAGE, 0,
 				"a plan cannot be combined with paths, --role, --diff, --fix, "
-				"--troubleshoot, --fail-on or a --format of findings");
+				"--troubleshoot or a --format of findings");
 	if (err.code)
 		return cmd_fail(cmd, o->json, &err);
-	return plan_run(cmd, &o->plan, o->role.framework, o->json);
+	return plan_run(cmd, &o->plan, o->role.framework, o->json, o->fail_on);
 }
 
 static int run_recommend(const struct cmd *cmd, void *options, const struct opt_rest *rest)

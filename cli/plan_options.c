@@ -32,6 +32,7 @@ const char *plan_stray_option(const struct plan_options *options)
 	       : options->dtype	     ? "--dtype"
 	       : options->node_bytes ? "--node-memory"
 	       : options->optimizer  ? "--optimizer"
+	       : options->actors     ? "--simulator"
 				     : NULL;
 }
 
@@ -95,6 +96,10 @@ static void print_strategy(const struct flmem_plan_strategy *strategy,
 	if (strategy->server_disk_bytes)
 		fprintf(out, "; %s on the server's disk",
 			format_bytes(strategy->server_disk_bytes, disk));
+	if (request->actors)
+		fprintf(out, "; simulator, %" PRIu64 " client%s at once, at most %s",
+			request->actors, request->actors == 1 ? "" : "s",
+			format_bytes(strategy->simulator_bytes.value, disk));
 	if (request->node_bytes)
 		fprintf(out, "; %s a node of %s", strategy->fits ? "fits" : "does not fit",
 			format_bytes(request->node_bytes, node));
@@ -153,13 +158,14 @@ static int report_plan(const struct cmd *cmd, const struct flmem_plan_request *r
 }
 
 int plan_run(const struct cmd *cmd, const struct plan_options *options, const char *framework,
-	     bool json)
+	     bool json, bool strict)
 {
 	struct flmem_plan_request request = {
 		.framework =
 			FLMEM_FRAMEWORK_NVFLARE + choice_index(role_framework_choices, framework),
 		.clients = options->clients,
 		.node_bytes = options->node_bytes,
+		.actors = options->actors,
 		.optimizer = choice_index(plan_optimizer_choices, options->optimizer),
 	};
 	struct flmem_model model = {0};
@@ -175,6 +181,8 @@ int plan_run(const struct cmd *cmd, const struct plan_options *options, const ch
 	if (!rc)
 		rc = flmem_plan_make(&request, &plan, &err);
 	status = rc ? cmd_fail(cmd, json, &err) : report_plan(cmd, &request, &plan, json);
+	if (!rc && !status && strict && !plan.strategies[plan.chosen].fits)
+		status = flmem_code_exit_status(FLMEM_EFINDINGS);
 	flmem_plan_clear(&plan);
 	flmem_model_clear(&model);
 	return status;

@@ -19,6 +19,7 @@ struct plan_options {
 	uint64_t parameters;
 	uint64_t clients;
 	uint64_t node_bytes;
+	uint64_t actors;
 };
 
 extern const char *const plan_optimizer_choices[];
@@ -29,8 +30,11 @@ bool plan_is_wanted(const struct plan_options *options);
 /* A given option that needs a model, or NULL. */
 const char *plan_stray_option(const struct plan_options *options);
 
-/* Makes and prints the plan; `framework` NULL means nvflare. Returns the exit status. */
+/*
+ * Makes and prints the plan; `framework` NULL means nvflare. Returns the exit status, with `strict`
+ * that of findings where the plan does not fit the node.
+ */
 int plan_run(const struct cmd *cmd, const struct plan_options *options, const char *framework,
-	     bool json);
+	     bool json, bool strict);
 
 #endif

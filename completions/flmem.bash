@@ -160,7 +160,7 @@ _flmem()
 		esac
 		;;
 	recommend)
-		options=" --pid --name --all --tree --fail-on --framework-version --format --role --model --params --dtype --clients --framework --node-memory --optimizer --troubleshoot --diff --fix --json --help"
+		options=" --pid --name --all --tree --fail-on --framework-version --format --role --model --params --dtype --clients --framework --node-memory --simulator --optimizer --troubleshoot --diff --fix --json --help"
 		case $option in
 		--pid | -p) _flmem_pids "$word" && return ;;
 		--name) return ;;
@@ -175,6 +175,7 @@ _flmem()
 		--clients) return ;;
 		--framework | -f) _flmem_offer "$word" -W "nvflare appfl flower" && return ;;
 		--node-memory) return ;;
+		--simulator) return ;;
 		--optimizer) _flmem_offer "$word" -W "none sgd momentum adam" && return ;;
 		esac
 		[[ $word == -* ]] || _flmem_files "$word" -f

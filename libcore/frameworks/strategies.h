@@ -35,6 +35,7 @@ struct flmem_strategy_values {
 	uint64_t clients;
 	uint64_t model_bytes, chunk_bytes, message_bytes;
 	uint64_t disk_bytes;
+	uint64_t tensor_bytes; /* of the largest; 0: not known */
 };
 
 struct flmem_strategy_file {
@@ -52,6 +53,7 @@ struct flmem_strategy {
 	uint64_t chunk_bytes; /* a fixed size, or 0: chosen for the node, up to chunk_max */
 	uint64_t chunk_max;   /* 0: no chunks */
 	uint64_t message_max; /* 0: no size to set */
+	uint64_t model_max;   /* for larger models a later strategy is preferred; 0: none */
 	unsigned disk_models_per_client; /* on the server's disk */
 };
 

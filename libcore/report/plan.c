@@ -27,6 +27,7 @@ static void add_strategy(cJSON *list, const struct flmem_plan_strategy *strategy
 	flmem_json_add_u64(row, "server_peak_bytes", strategy->server_peak_bytes);
 	flmem_json_add_u64(row, "client_peak_bytes", strategy->client_peak_bytes);
 	flmem_json_add_u64(row, "server_disk_bytes", strategy->server_disk_bytes);
+	flmem_json_add_value(row, unknown, "simulator_bytes", strategy->simulator_bytes);
 	flmem_json_add_value(row, unknown, "chunk_bytes", strategy->chunk_bytes);
 	flmem_json_add_value(row, unknown, "message_bytes", strategy->message_bytes);
 	steps = cJSON_AddArrayToObject(row, "steps");

@@ -424,6 +424,16 @@ with open("m.safetensors", "wb") as f:
 	assert_error 2 'do not end with the file|after the end of the file|range of bytes'
 }
 
+@test "a plan that does not fit fails where findings do" {
+	flmem recommend --params 8B --framework appfl --clients 4 --node-memory 4GB
+	assert_status 0
+	flmem recommend --params 8B --framework appfl --clients 4 --node-memory 4GB --fail-on info
+	assert_status 1
+	assert_output 'does not fit a node'
+	flmem recommend --params 8B --framework appfl --clients 4 --fail-on error
+	assert_status 0
+}
+
 @test "a plan that is not whole is refused" {
 	flmem recommend --model llama-3.1-8b
 	assert_error 2 'needs --clients'

@@ -18,9 +18,10 @@
 #define MODEL(n)	   "client_configs: {model_configs: {model_kwargs: {model_name: " n "}}}\n"
 #define CLIENT(grpc, more) "client_id: one\ncomm_configs:\n  grpc_configs: {" grpc "}\n" more
 #define ON		   "use_model_chunking: True"
+#define SECURE(value)	   "  aggregator_kwargs: {use_secure_agg: " value "}\n"
 
 struct row {
-	const char *rule, *server, *client, *client_2;
+	const char *rule, *server, *client, *client_2, *version;
 	bool hit;
 	enum flmem_severity severity;
 };
@@ -69,6 +70,31 @@ static const struct row rows[] = {
 	{"APPFL-CHUNK-AGGREGATOR", .server = SERVER("", "  aggregator: FedAdamAggregator\n"),
 	 .hit = false},
 
+	{"APPFL-CHUNK-SECAGG", .server = SERVER(ON, SECURE("True")), .hit = true},
+	{"APPFL-CHUNK-SECAGG", .server = SERVER(ON, SECURE("False")), .hit = false},
+	{"APPFL-CHUNK-SECAGG", .server = SERVER("", SECURE("True")), .hit = false},
+
+	{"APPFL-POLLING-HOLDS", .server = SERVER("use_polling: True", ""), .hit = true, INFO},
+	{"APPFL-POLLING-HOLDS", .server = SERVER("use_polling: False", ""), .hit = false},
+	{"APPFL-POLLING-HOLDS", .server = SERVER("", ""), .hit = false},
+	{"APPFL-POLLING-HOLDS", .server = SERVER("use_polling: True", ""), .version = "1.11",
+	 .hit = false},
+
+	{"APPFL-KEY-IGNORED", .server = SERVER("use_model_chunkin: True", ""), .hit = true,
+	 WARNING},
+	{"APPFL-KEY-IGNORED", .client = CLIENT("model_chunk_sizes: 1024", ""), .hit = true,
+	 WARNING},
+	{"APPFL-KEY-IGNORED", .client = CLIENT("chunk_size: 1024", ""), .hit = true, WARNING},
+	{"APPFL-KEY-IGNORED", .server = SERVER("", "  use_model_chunking: True\n"), .hit = true,
+	 WARNING},
+	{"APPFL-KEY-IGNORED", .client = CLIENT("", "  model_chunk_size: 1024\n"), .hit = true,
+	 WARNING},
+	{"APPFL-KEY-IGNORED", .server = SERVER("", "use_model_chunking: True\n"), .hit = true,
+	 WARNING},
+	{"APPFL-KEY-IGNORED", .client = CLIENT("max_mesage_size: 1024", ""), .hit = true, WARNING},
+	{"APPFL-KEY-IGNORED", .server = SERVER(ON ", server_uri: \"localhost:1\"", ""),
+	 .hit = false},
+
 	{"APPFL-OPTMEM-SPLIT", .server = SERVER("optimize_memory: False", ""),
 	 .client = CLIENT("", ""), .hit = true},
 	{"APPFL-OPTMEM-SPLIT", .server = SERVER("optimize_memory: False", ""),
@@ -86,9 +112,21 @@ static const struct row rows[] = {
 	 .hit = false},
 
 	{"APPFL-MSGSIZE", .server = SERVER("max_message_size: 10485760", ""),
-	 .client = CLIENT("max_message_size: 104857600", ""), .hit = true},
+	 .client = CLIENT("max_message_size: 104857600", ""), .version = "1.11", .hit = true},
 	{"APPFL-MSGSIZE", .server = SERVER("max_message_size: 2100000", ""),
-	 .client = CLIENT("", ""), .hit = true, WARNING},
+	 .client = CLIENT("", ""), .version = "1.11", .hit = true, WARNING},
+	{"APPFL-MSGSIZE", .server = SERVER("max_message_size: 10485760", ""),
+	 .client = CLIENT("max_message_size: 104857600", ""), .hit = true, INFO},
+	{"APPFL-MSGSIZE", .server = SERVER("max_message_size: 10485760", ""),
+	 .client = CLIENT("max_message_size: 104857600", ""), .version = "1.12", .hit = false},
+	{"APPFL-MSGSIZE", .server = SERVER("max_message_size: 104857600", ""),
+	 .client = CLIENT("max_message_size: 10485760", ""), .version = "1.12", .hit = false},
+	{"APPFL-MSGSIZE", .server = SERVER("", ""),
+	 .client = CLIENT("max_message_size: 298261618", ""), .version = "1.12.0", .hit = false},
+	{"APPFL-MSGSIZE", .server = SERVER("", ""),
+	 .client = CLIENT("max_message_size: 298261619", ""), .version = "1.12.0", .hit = true},
+	{"APPFL-MSGSIZE", .server = SERVER("max_message_size: 300000000", ""),
+	 .client = CLIENT("max_message_size: 310000000", ""), .version = "1.12.0", .hit = false},
 	{"APPFL-MSGSIZE", .server = SERVER("max_message_size: 2097152", ""),
 	 .client = CLIENT("", ""), .hit = false},
 	{"APPFL-MSGSIZE", .client = CLIENT("max_message_size: 1", ""), .hit = false},
@@ -96,6 +134,7 @@ static const struct row rows[] = {
 
 static void check_row(size_t index, const struct row *row)
 {
+	struct flmem_recommend_options options = {.framework_version = row->version};
 	struct flmem_recommendations found = {0};
 	const struct flmem_finding *last;
 	const char *path;
@@ -110,7 +149,7 @@ static void check_row(size_t index, const struct row *row)
 		tree_puts(&tree, "client_1.yaml", row->client);
 	if (row->client_2)
 		tree_puts(&tree, "client_2.yml", row->client_2);
-	assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
+	assert_int_equal(flmem_recommend(&path, 1, &options, &found, NULL), 0);
 	assert_int_equal(found.problem_count, 0);
 	count = findings_of(&found, row->rule, &last);
 	if (count != (row->hit ? 1U : 0U))

@@ -327,6 +327,45 @@ static void every_rule_has_both(void **state)
 	}
 }
 
+/* By the command line, which names the database. */
+static void a_superlink_that_keeps_its_store_in_memory_is_reported(void **state)
+{
+	static const struct {
+		enum flmem_role role;
+		const char *command;
+		bool hit;
+	} rows[] = {
+		{FLMEM_ROLE_SERVER, "flower-superlink --insecure", true},
+		{FLMEM_ROLE_SERVER, "flower-superlink --database :flwr-in-memory: --insecure",
+		 true},
+		{FLMEM_ROLE_SERVER, "flower-superlink --database=:memory:", true},
+		{FLMEM_ROLE_SERVER, "flower-superlink --database a.db --database :memory:", true},
+		{FLMEM_ROLE_SERVER, "flower-superlink --database state.db", false},
+		{FLMEM_ROLE_SERVER, "flower-superlink --database=sqlite:///x.db --insecure", false},
+		{FLMEM_ROLE_SERVER, NULL, false},
+		{FLMEM_ROLE_CLIENT, "flower-supernode --insecure", false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
+		struct flmem_process_report process = {
+			.pid = 4711,
+			.framework = FLMEM_FRAMEWORK_FLOWER,
+			.role = rows[i].role,
+			.command = (char *)(uintptr_t)rows[i].command,
+			.heap = FLMEM_HEAP_UNKNOWN("none"),
+			.memory.rss_bytes = FLMEM_UNKNOWN("none"),
+			.limit = {FLMEM_UNKNOWN("none"), FLMEM_UNKNOWN("none")}};
+		struct flmem_detect_report report = {.processes = &process, .process_count = 1};
+		struct flmem_recommendations found = {0};
+
+		assert_int_equal(flmem_recommend_processes(&report, NULL, &found, NULL), 0);
+		if (!!find(&found, "FLWR-STORE-IN-MEMORY") != rows[i].hit)
+			fail_msg("row %zu", i);
+		flmem_recommendations_clear(&found);
+	}
+}
+
 static void what_may_not_be_read_is_a_problem(void **state)
 {
 	struct flmem_process_report process = {
@@ -378,6 +417,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_rule_is_triggered_and_nearly_missed),
 		cmocka_unit_test(every_rule_has_both),
+		cmocka_unit_test(a_superlink_that_keeps_its_store_in_memory_is_reported),
 		cmocka_unit_test(what_may_not_be_read_is_a_problem),
 		cmocka_unit_test(text_of_the_environment_is_escaped),
 	};

@@ -297,7 +297,8 @@ static bool is_about_jobs(const char *id)
 		"NVF-CLASS-PASSED-ON",	   "NVF-RECIPE-NO-SETTINGS",
 		"NVF-PER-SITE-IGNORED",
 	};
-	static const char *const prefixes[] = {"NVF-ARENA-", "NVF-ENV-", "LIVE-", "TREND-", "OOM-"};
+	static const char *const prefixes[] = {"NVF-ARENA-", "NVF-ENV-", "NVF-LAUNCHER-",
+					       "LIVE-",	     "TREND-",	 "OOM-"};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(others); i++)
 		if (strcmp(id, others[i]) == 0)

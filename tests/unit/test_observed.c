@@ -17,7 +17,8 @@ static void settings_are_picked_out_once_each_and_redacted(void **state)
 	static const char bytes[] =
 		"PATH=/bin\0MALLOC_ARENA_MAX=2\0MALLOC_=x\0MALLOC_ARENA_MAX=9\0"
 		"MALLOC_TRIM_THRESHOLD_=131072\0BARE\0PYTHONMALLOC=malloc\0"
-		"PYTHONMALLOCSTATS=1\0_RJEM_MALLOC_CONF=a:b\0XMALLOC_CONF=no\0"
+		"PYTHONMALLOCSTATS=1\0TMPDIRS=/"
+		"x\0GOGCX=1\0GLIBC_TUNABLES2=a\0NVFLARE=1\0_RJEM_MALLOC_CONF=a:b\0XMALLOC_CONF=no\0"
 		"NVFLARE_JOB_AUTH_TOKEN=secret\0LD_PRELOAD=\0LD_PRELOADX=no\0=odd";
 	static const char *const expected[][2] = {
 		{"MALLOC_ARENA_MAX", "2"},

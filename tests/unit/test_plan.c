@@ -135,6 +135,95 @@ static void the_first_way_that_fits_is_chosen(void **state)
 	flmem_model_clear(&model);
 }
 
+/* What APPFL-CHUNK-OFF reports is not planned. */
+static void large_models_of_appfl_are_sent_in_chunks(void **state)
+{
+	static const struct {
+		uint64_t parameters;
+		bool chunked;
+	} rows[] = {{8000000000, true}, {300000000, true}, {11000000, false}};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
+		struct flmem_plan plan = {0};
+		struct flmem_model model;
+
+		assert_int_equal(flmem_model_make(rows[i].parameters, NULL, &model, NULL), 0);
+		make(&model,
+		     (struct flmem_plan_request){.framework = FLMEM_FRAMEWORK_APPFL, .clients = 4},
+		     &plan);
+		assert_int_equal(!!strstr(plan.texts[0].text, "use_model_chunking: True"),
+				 rows[i].chunked);
+		flmem_plan_clear(&plan);
+		flmem_model_clear(&model);
+	}
+}
+
+static void a_simulator_holds_the_server_and_its_actors(void **state)
+{
+	struct flmem_plan plan = {0}, fitting = {0}, spread = {0};
+	const struct flmem_plan_strategy *way;
+	struct flmem_plan_request request = {
+		.framework = FLMEM_FRAMEWORK_FLOWER, .clients = 16, .actors = 4};
+	struct flmem_model model;
+
+	(void)state;
+	assert_int_equal(flmem_model_make(UINT64_C(256) << 20, NULL, &model, NULL), 0);
+	make(&model, request, &plan);
+	way = &plan.strategies[plan.chosen];
+	assert_true(way->simulator_bytes.value ==
+		    way->server_peak_bytes + 4 * way->client_peak_bytes);
+	request.node_bytes = way->simulator_bytes.value / 9 * 10 + 1000;
+	make(&model, request, &fitting);
+	assert_true(fitting.strategies[fitting.chosen].fits);
+	request.actors = 5;
+	make(&model, request, &spread);
+	assert_false(spread.strategies[spread.chosen].fits);
+	flmem_plan_clear(&spread);
+	request.actors = 0;
+	make(&model, request, &spread);
+	assert_true(spread.strategies[spread.chosen].fits);
+	assert_non_null(spread.strategies[spread.chosen].simulator_bytes.unknown);
+	request.model = &model;
+	request.actors = 17;
+	assert_int_equal(flmem_plan_make(&request, &plan, NULL), FLMEM_EUSAGE);
+	flmem_plan_clear(&plan);
+	flmem_plan_clear(&fitting);
+	flmem_plan_clear(&spread);
+	flmem_model_clear(&model);
+}
+
+static void tensors_above_nvflares_limit_raise_it(void **state)
+{
+	static const struct {
+		struct flmem_u64 tensor;
+		const char *line; /* NULL: none */
+	} rows[] = {
+		{FLMEM_UNKNOWN("of this test"), NULL},
+		{FLMEM_KNOWN(UINT64_C(4) << 30), NULL},
+		{FLMEM_KNOWN((UINT64_C(4) << 30) + 1), "STREAMING_MAX_BLOB_SIZE=8589934592 "},
+		{FLMEM_KNOWN(UINT64_C(9) << 30), "STREAMING_MAX_BLOB_SIZE=12884901888 "},
+	};
+	struct flmem_model model;
+
+	(void)state;
+	assert_int_equal(flmem_model_make(UINT64_C(1) << 36, NULL, &model, NULL), 0);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
+		struct flmem_plan plan = {0};
+
+		model.largest_bytes = rows[i].tensor;
+		make(&model,
+		     (struct flmem_plan_request){.framework = FLMEM_FRAMEWORK_NVFLARE,
+						 .clients = 2},
+		     &plan);
+		if (!!strstr(plan.texts[2].text, "MAX_BLOB_SIZE") != (rows[i].line != NULL) ||
+		    (rows[i].line && !strstr(plan.texts[2].text, rows[i].line)))
+			fail_msg("row %zu: %s", i, plan.texts[2].text);
+		flmem_plan_clear(&plan);
+	}
+	flmem_model_clear(&model);
+}
+
 static void chunks_shrink_until_the_node_holds_them(void **state)
 {
 	struct flmem_plan large = {0}, small = {0};
@@ -213,6 +302,9 @@ int main(void)
 		cmocka_unit_test(appfl_70b_is_as_its_guide_measured),
 		cmocka_unit_test(nvflare_is_as_measured),
 		cmocka_unit_test(the_first_way_that_fits_is_chosen),
+		cmocka_unit_test(large_models_of_appfl_are_sent_in_chunks),
+		cmocka_unit_test(a_simulator_holds_the_server_and_its_actors),
+		cmocka_unit_test(tensors_above_nvflares_limit_raise_it),
 		cmocka_unit_test(chunks_shrink_until_the_node_holds_them),
 		cmocka_unit_test(training_counts_only_with_an_optimizer),
 		cmocka_unit_test(numbers_that_no_machine_has_are_refused),

@@ -201,6 +201,9 @@ static void flower(void **state)
 				   "0INFO :      configure_train: Sampled 2 nodes",
 				   "0INFO :      [ROUND 2/3]", "0INFO :      [SUMMARY]"),
 			    "+1-1+2-2");
+	assert_string_equal(LISTEN("0INFO :      [ROUND 3/3]",
+				   "0INFO :      Strategy execution finished in 12.50s"),
+			    "+3-3");
 	assert_string_equal(LISTEN("0INFO :      [ROUND 1]", "0INFO :      [ROUND 2]"), "+1-1+2");
 	assert_string_equal(LISTEN("0INFO :      [RUN 12345, ROUND 1]",
 				   "0INFO :      [RUN 12345, ROUND 1]",

@@ -148,6 +148,7 @@ static const struct {
 	size_t hits;
 } projects[] = {
 	{FEDERATION "options.num-supernodes = 20\n", 1},
+	{FEDERATION "options.num-supernodes = 2\n", 1},
 	{FEDERATION "options.num-supernodes = 1\n", 0},
 	{FEDERATION "options.num-supernodes = 2\noptions.backend.client-resources.num-cpus = 8\n",
 	 0},
@@ -157,6 +158,42 @@ static const struct {
 	{"[tool.other.federations.a]\noptions.num-supernodes = 20\n", 0},
 	{FEDERATION "options.num-supernodes = 9 # flmem: ignore FLWR-SIM-RESOURCES small\n", 0},
 };
+
+#define APP "from flwr.app import ArrayRecord\n"
+
+static const struct {
+	const char *text;
+	size_t hits;
+} scripts[] = {
+	{APP "r = ArrayRecord(model.state_dict())\n", 1},
+	{APP "r = ArrayRecord(arrays, keep_input=True)\n", 1},
+	{APP "r = ArrayRecord.from_numpy_ndarrays(arrays)\n", 1},
+	{"import flwr.app as a\nr = a.ArrayRecord(torch_state_dict=s)\n", 1},
+	{APP "r = ArrayRecord(arrays, keep_input=False)\n", 0},
+	{APP "r = ArrayRecord()\n", 0},
+	{APP "r = ArrayRecord(arrays, **more)\n", 0},
+	{APP "from flwr.app import ConfigRecord\nr = ConfigRecord(arrays)\n", 0},
+	{"# flwr\nfrom other import ArrayRecord\nr = ArrayRecord(arrays)\n", 0},
+};
+
+static void records_that_keep_their_input_are_reported(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(scripts); i++) {
+		FLMEM_AUTO(flmem_recommendations_clear) struct flmem_recommendations found = {0};
+		const struct flmem_finding *last;
+		struct tree tree;
+		const char *path = tree.path;
+
+		tree_init(&tree);
+		tree_puts(&tree, "client_app.py", scripts[i].text);
+		assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
+		assert_int_equal(flmem_recommendations_failures(&found), 0);
+		if (findings_of(&found, "FLWR-KEEP-INPUT", &last) != scripts[i].hits)
+			fail_msg("row %zu", i);
+		tree_clear(&tree);
+	}
+}
 
 static void the_rule_fires_where_it_should(void **state)
 {
@@ -184,6 +221,7 @@ int main(void)
 		cmocka_unit_test(tables_of_a_list_follow_each_other),
 		cmocka_unit_test(what_is_none_is_refused_with_its_line),
 		cmocka_unit_test(nesting_is_limited),
+		cmocka_unit_test(records_that_keep_their_input_are_reported),
 		cmocka_unit_test(the_rule_fires_where_it_should),
 	};
 

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #define CHUNK_DEFAULT	INT64_C(1073741824)
-#define MESSAGE_DEFAULT INT64_C(2097152)
 #define LARGE_MODEL	INT64_C(1073741824)
 #define BYTES_PER_PARAM 2 /* such models are loaded in bfloat16 */
 
@@ -58,7 +57,7 @@ const struct flmem_file_name flmem_appfl_files[] = {
 };
 
 /* The map of the gRPC settings, or NULL. */
-static const struct flmem_node *grpc_settings(const struct flmem_input *input)
+const struct flmem_node *flmem_appfl_grpc(const struct flmem_input *input)
 {
 	const struct flmem_node *root = input->document.root;
 
@@ -67,7 +66,7 @@ static const struct flmem_node *grpc_settings(const struct flmem_input *input)
 	return FLMEM_NODE_DIG(root, "comm_configs", "grpc_configs");
 }
 
-static bool is_switched(const struct flmem_node *map, const char *key, bool fallback)
+bool flmem_appfl_is_on(const struct flmem_node *map, const char *key, bool fallback)
 {
 	const struct flmem_node *node = flmem_node_get(map, key);
 
@@ -76,15 +75,15 @@ static bool is_switched(const struct flmem_node *map, const char *key, bool fall
 
 static bool has_chunking(const struct flmem_input *input)
 {
-	return is_switched(grpc_settings(input), "use_model_chunking", false);
+	return flmem_appfl_is_on(flmem_appfl_grpc(input), "use_model_chunking", false);
 }
 
 /*
  * The number at a key, or its default; false for any other value (an OmegaConf interpolation, for
  * example).
  */
-static bool number_at(const struct flmem_node *map, const char *key, int64_t fallback,
-		      int64_t *ret_value)
+bool flmem_appfl_number(const struct flmem_node *map, const char *key, int64_t fallback,
+			int64_t *ret_value)
 {
 	const struct flmem_node *node = flmem_node_get(map, key);
 
@@ -94,8 +93,8 @@ static bool number_at(const struct flmem_node *map, const char *key, int64_t fal
 	return true;
 }
 
-static void report_key(struct flmem_check *check, const struct flmem_node *map, const char *key,
-		       struct flmem_remark remark)
+void flmem_appfl_report(struct flmem_check *check, const struct flmem_node *map, const char *key,
+			struct flmem_remark remark)
 {
 	remark.node = flmem_node_get(map, key);
 	if (!remark.node) {
@@ -106,15 +105,15 @@ static void report_key(struct flmem_check *check, const struct flmem_node *map, 
 }
 
 /* The first other file of a kind; `after` NULL starts at the beginning. */
-static const struct flmem_input *next_of(const struct flmem_check *check,
-					 const struct flmem_input_kind *kind,
-					 const struct flmem_input *after)
+const struct flmem_input *flmem_appfl_next(const struct flmem_check *check,
+					   const struct flmem_input_kind *kind,
+					   const struct flmem_input *after)
 {
 	const struct flmem_input *end = check->bundle->inputs + check->bundle->count;
 	const struct flmem_input *input = after ? after + 1 : check->bundle->inputs;
 
 	for (; input < end; input++)
-		if (input->kind == kind && input != check->input && grpc_settings(input))
+		if (input->kind == kind && input != check->input && flmem_appfl_grpc(input))
 			return input;
 	return NULL;
 }
@@ -162,7 +161,7 @@ static int64_t configured_model_bytes(const struct flmem_check *check)
 
 static void chunk_off(struct flmem_check *check)
 {
-	const struct flmem_node *map = grpc_settings(check->input);
+	const struct flmem_node *map = flmem_appfl_grpc(check->input);
 	int64_t bytes = configured_model_bytes(check);
 	char detail[96];
 
@@ -170,18 +169,18 @@ static void chunk_off(struct flmem_check *check)
 		return;
 	snprintf(detail, sizeof(detail), "the model's name implies about %" PRId64 " GiB",
 		 bytes >> 30);
-	report_key(check, map, "use_model_chunking",
-		   (struct flmem_remark){.proposed = "True", .detail = detail});
+	flmem_appfl_report(check, map, "use_model_chunking",
+			   (struct flmem_remark){.proposed = "True", .detail = detail});
 }
 
 static void chunk_noop(struct flmem_check *check)
 {
-	const struct flmem_node *map = grpc_settings(check->input);
+	const struct flmem_node *map = flmem_appfl_grpc(check->input);
 	int64_t bytes = configured_model_bytes(check), size;
 
 	if (bytes && has_chunking(check->input) &&
-	    number_at(map, "model_chunk_size", CHUNK_DEFAULT, &size) && size >= bytes)
-		report_key(check, map, "model_chunk_size", (struct flmem_remark){0});
+	    flmem_appfl_number(map, "model_chunk_size", CHUNK_DEFAULT, &size) && size >= bytes)
+		flmem_appfl_report(check, map, "model_chunk_size", (struct flmem_remark){0});
 }
 
 /* Reported once, for the side that has chunking off. */
@@ -191,17 +190,17 @@ static void chunk_one_sided(struct flmem_check *check)
 	const struct flmem_input *other = NULL;
 	char detail[300];
 
-	if (!grpc_settings(check->input) || has_chunking(check->input))
+	if (!flmem_appfl_grpc(check->input) || has_chunking(check->input))
 		return;
 	do
-		other = next_of(check, server ? &flmem_appfl_client_file : &flmem_appfl_server_file,
-				other);
+		other = flmem_appfl_next(
+			check, server ? &flmem_appfl_client_file : &flmem_appfl_server_file, other);
 	while (other && !has_chunking(other));
 	if (!other)
 		return;
 	snprintf(detail, sizeof(detail), "in %.200s it is on", other->file);
-	report_key(check, grpc_settings(check->input), "use_model_chunking",
-		   (struct flmem_remark){.proposed = "True", .detail = detail});
+	flmem_appfl_report(check, flmem_appfl_grpc(check->input), "use_model_chunking",
+			   (struct flmem_remark){.proposed = "True", .detail = detail});
 }
 
 /*
@@ -210,8 +209,8 @@ static void chunk_one_sided(struct flmem_check *check)
  */
 static const struct flmem_input *size_measure(const struct flmem_check *check)
 {
-	const struct flmem_input *server = next_of(check, &flmem_appfl_server_file, NULL);
-	const struct flmem_input *first = next_of(check, &flmem_appfl_client_file, NULL);
+	const struct flmem_input *server = flmem_appfl_next(check, &flmem_appfl_server_file, NULL);
+	const struct flmem_input *first = flmem_appfl_next(check, &flmem_appfl_client_file, NULL);
 
 	if (server && has_chunking(server))
 		return server;
@@ -222,14 +221,15 @@ static void chunk_size_mismatch(struct flmem_check *check)
 {
 	static const enum flmem_severity warning = FLMEM_SEVERITY_WARNING;
 	const struct flmem_input *measure = size_measure(check);
-	const struct flmem_node *map = grpc_settings(check->input);
+	const struct flmem_node *map = flmem_appfl_grpc(check->input);
 	struct flmem_remark remark = {0};
 	char detail[300], proposed[24];
 	int64_t own, size;
 
 	if (!measure || !has_chunking(check->input) ||
-	    !number_at(map, "model_chunk_size", CHUNK_DEFAULT, &own) ||
-	    !number_at(grpc_settings(measure), "model_chunk_size", CHUNK_DEFAULT, &size) ||
+	    !flmem_appfl_number(map, "model_chunk_size", CHUNK_DEFAULT, &own) ||
+	    !flmem_appfl_number(flmem_appfl_grpc(measure), "model_chunk_size", CHUNK_DEFAULT,
+				&size) ||
 	    own == size)
 		return;
 	snprintf(detail, sizeof(detail), "%.200s has %" PRId64, measure->file, size);
@@ -237,7 +237,7 @@ static void chunk_size_mismatch(struct flmem_check *check)
 	remark.detail = detail;
 	remark.proposed = proposed;
 	remark.severity = measure->kind == &flmem_appfl_server_file ? &warning : NULL;
-	report_key(check, map, "model_chunk_size", remark);
+	flmem_appfl_report(check, map, "model_chunk_size", remark);
 }
 
 static void chunk_aggregator(struct flmem_check *check)
@@ -250,19 +250,30 @@ static void chunk_aggregator(struct flmem_check *check)
 		flmem_check_report(check, &(struct flmem_remark){.node = aggregator});
 }
 
+/* fedavg_aggregator.py asserts that only whole models are aggregated securely. */
+static void chunk_secagg(struct flmem_check *check)
+{
+	const struct flmem_node *kwargs =
+		FLMEM_NODE_DIG(check->subject, "server_configs", "aggregator_kwargs");
+
+	if (has_chunking(check->input) && flmem_appfl_is_on(kwargs, "use_secure_agg", false))
+		flmem_appfl_report(check, kwargs, "use_secure_agg", (struct flmem_remark){0});
+}
+
 static void optmem_split(struct flmem_check *check)
 {
-	const struct flmem_input *server = next_of(check, &flmem_appfl_server_file, NULL);
-	const struct flmem_node *map = grpc_settings(check->input);
+	const struct flmem_input *server = flmem_appfl_next(check, &flmem_appfl_server_file, NULL);
+	const struct flmem_node *map = flmem_appfl_grpc(check->input);
 	char detail[300];
 
 	if (!map || !server ||
-	    is_switched(map, "optimize_memory", true) ==
-		    is_switched(grpc_settings(server), "optimize_memory", true))
+	    flmem_appfl_is_on(map, "optimize_memory", true) ==
+		    flmem_appfl_is_on(flmem_appfl_grpc(server), "optimize_memory", true))
 		return;
 	snprintf(detail, sizeof(detail), "in %.200s it is %s", server->file,
-		 is_switched(grpc_settings(server), "optimize_memory", true) ? "on" : "off");
-	report_key(check, map, "optimize_memory", (struct flmem_remark){.detail = detail});
+		 flmem_appfl_is_on(flmem_appfl_grpc(server), "optimize_memory", true) ? "on"
+										      : "off");
+	flmem_appfl_report(check, map, "optimize_memory", (struct flmem_remark){.detail = detail});
 }
 
 static void optmem_off(struct flmem_check *check)
@@ -282,39 +293,10 @@ static void optmem_off(struct flmem_check *check)
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(places); i++) {
 		const struct flmem_node *map = flmem_node_dig(check->subject, places[i]);
 
-		if (!is_switched(map, "optimize_memory", true))
-			report_key(check, map, "optimize_memory",
-				   (struct flmem_remark){.proposed = "True"});
+		if (!flmem_appfl_is_on(map, "optimize_memory", true))
+			flmem_appfl_report(check, map, "optimize_memory",
+					   (struct flmem_remark){.proposed = "True"});
 	}
-}
-
-/* A sender fills frames to nine tenths of its own limit. */
-static bool exceeds_receiver(int64_t sender, int64_t receiver)
-{
-	return sender / 10 * 9 + sender % 10 * 9 / 10 > receiver;
-}
-
-static void message_size(struct flmem_check *check)
-{
-	static const enum flmem_severity warning = FLMEM_SEVERITY_WARNING;
-	const struct flmem_input *server = next_of(check, &flmem_appfl_server_file, NULL);
-	const struct flmem_node *map = grpc_settings(check->input);
-	char detail[300], proposed[24];
-	int64_t own, theirs;
-
-	if (!map || !server || !number_at(map, "max_message_size", MESSAGE_DEFAULT, &own) ||
-	    !number_at(grpc_settings(server), "max_message_size", MESSAGE_DEFAULT, &theirs) ||
-	    own == theirs || own <= 0 || theirs <= 0)
-		return;
-	snprintf(detail, sizeof(detail), "%.200s has %" PRId64, server->file, theirs);
-	snprintf(proposed, sizeof(proposed), "%" PRId64, theirs);
-	report_key(check, map, "max_message_size",
-		   (struct flmem_remark){.detail = detail,
-					 .proposed = proposed,
-					 .severity = exceeds_receiver(own, theirs) ||
-								     exceeds_receiver(theirs, own)
-							     ? NULL
-							     : &warning});
 }
 
 #define APPFL .framework = FLMEM_FRAMEWORK_APPFL
@@ -384,6 +366,19 @@ static const struct flmem_rule_row rows[] = {
 		.check = chunk_aggregator,
 	},
 	{
+		.rule = {.id = "APPFL-CHUNK-SECAGG",
+			 .severity = FLMEM_SEVERITY_ERROR,
+			 APPFL,
+			 .condition = "use_model_chunking on with use_secure_agg of "
+				      "aggregator_kwargs",
+			 .message = "secure aggregation of chunks fails an assertion at the first "
+				    "aggregation; turn one of the two off",
+			 .source = "APPFL 1.11.0 and 1.12.0, "
+				   "algorithm/aggregator/fedavg_aggregator.py"},
+		.inputs = {SERVER_FILE},
+		.check = chunk_secagg,
+	},
+	{
 		.rule = {.id = "APPFL-OPTMEM-SPLIT",
 			 .severity = FLMEM_SEVERITY_ERROR,
 			 APPFL,
@@ -406,20 +401,6 @@ static const struct flmem_rule_row rows[] = {
 			 .source = GUIDE},
 		.inputs = {BOTH_FILES},
 		.check = optmem_off,
-	},
-	{
-		.rule = {.id = "APPFL-MSGSIZE",
-			 .severity = FLMEM_SEVERITY_ERROR,
-			 APPFL,
-			 .fixable = true,
-			 .condition = "max_message_size that differs between server and client (a "
-				      "warning if the frames of each side, nine tenths of its "
-				      "limit, still fit the other's limit)",
-			 .message = "server and client differ in the maximum message size, and a "
-				    "frame larger than the receiver's maximum is refused",
-			 .source = CODE},
-		.inputs = {CLIENT_FILE},
-		.check = message_size,
 	},
 };
 

@@ -13,6 +13,26 @@ extern const struct flmem_input_kind flmem_appfl_client_file;
 
 extern const struct flmem_file_name flmem_appfl_files[];
 extern const struct flmem_rule_table flmem_appfl_rules;
+extern const struct flmem_rule_table flmem_appfl_message_rules;
 extern const struct flmem_strategies flmem_appfl_strategies;
+
+/* The map of the gRPC settings, or NULL. */
+const struct flmem_node *flmem_appfl_grpc(const struct flmem_input *input);
+
+/* The boolean at a key, or its default for any other value. */
+bool flmem_appfl_is_on(const struct flmem_node *map, const char *key, bool fallback);
+
+/* The number at a key, or its default; false for any other value. */
+bool flmem_appfl_number(const struct flmem_node *map, const char *key, int64_t fallback,
+			int64_t *ret_value);
+
+/* Reports on a key of the map, present or not. */
+void flmem_appfl_report(struct flmem_check *check, const struct flmem_node *map, const char *key,
+			struct flmem_remark remark);
+
+/* The first other file of a kind; `after` NULL starts at the beginning. */
+const struct flmem_input *flmem_appfl_next(const struct flmem_check *check,
+					   const struct flmem_input_kind *kind,
+					   const struct flmem_input *after);
 
 #endif

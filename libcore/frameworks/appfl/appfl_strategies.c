@@ -11,6 +11,7 @@
 
 #define MESSAGE_MAX 2147483647U /* gRPC's own limit */
 #define CHUNK_MAX   (UINT64_C(4) << 30)
+#define WHOLE_MAX   (UINT64_C(1) << 30) /* as APPFL-CHUNK-OFF */
 #define RUNTIME	    (UINT64_C(300) << 20)
 
 static const struct flmem_strategy_step whole_steps[] = {
@@ -110,7 +111,8 @@ static const struct flmem_strategy strategies[] = {
 	 .step_count = FLMEM_ARRAY_SIZE(whole_steps),
 	 .files = files,
 	 .file_count = FLMEM_ARRAY_SIZE(files),
-	 .message_max = MESSAGE_MAX},
+	 .message_max = MESSAGE_MAX,
+	 .model_max = WHOLE_MAX},
 	{.name = "chunked",
 	 .summary =
 		 "models are sent and averaged chunk by chunk; only FedAvgAggregator supports this",

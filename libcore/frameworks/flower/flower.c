@@ -22,6 +22,9 @@ static const struct program_row programs[] = {
 	{"flower-superexec", FLMEM_ROLE_NONE, "SuperExec"},
 	{"flwr-serverapp", FLMEM_ROLE_SERVER_JOB, "ServerApp"},
 	{"flwr-clientapp", FLMEM_ROLE_CLIENT_JOB, "ClientApp"},
+	{"flwr-agentapp", FLMEM_ROLE_NONE, "AgentApp"},
+	{"flwr-model", FLMEM_ROLE_NONE, "model worker"},
+	{"flwr-connector", FLMEM_ROLE_NONE, "connector worker"},
 	{"flwr-simulation", FLMEM_ROLE_SIMULATOR_SERVER, "simulation"},
 	{"flower-server-app", FLMEM_ROLE_SERVER_JOB, "ServerApp"},
 	{"flower-client-app", FLMEM_ROLE_CLIENT_JOB, "ClientApp"},
@@ -47,13 +50,14 @@ static bool recognise_flower(const struct flmem_subject *subject, struct flmem_i
 
 /*
  * serverapp/strategy/strategy.py, server/server.py and supernode/start_client_internal.py of
- * release 1.42. Rounds count from 1.
+ * releases 1.36 and 1.42. Rounds count from 1. The strategies of serverapp/ print no summary.
  */
 static const struct flmem_round_marker markers[] = {
 	{FLMEM_ROUND_STARTED, "[ROUND ", "/"},
 	{FLMEM_ROUND_STARTED, "[ROUND ", "]"},
 	{FLMEM_ROUND_STARTED, ", ROUND ", "]"},
 	{FLMEM_ROUND_ALL_FINISHED, "[SUMMARY]", NULL},
+	{FLMEM_ROUND_ALL_FINISHED, "Strategy execution finished in ", NULL},
 	{0},
 };
 
@@ -70,5 +74,6 @@ const struct flmem_framework_ops flmem_framework_flower = {
 	.markers = markers,
 	.files = flmem_flower_files,
 	.rules = rules,
+	.live_rules = &flmem_flower_live_rules,
 	.strategies = &flmem_flower_strategies,
 };

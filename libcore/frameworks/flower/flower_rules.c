@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules for Flower's pyproject.toml, which sets how many ClientApps a simulation runs at once. */
+/*
+ * Rules for Flower's pyproject.toml, which sets how many ClientApps a simulation runs at once, and
+ * for its Python.
+ */
 #include "frameworks/flower/flower_rules.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "base/text.h"
 
 #define FEDERATIONS_MAX 64U
 
@@ -70,6 +75,56 @@ static bool is_project(const struct flmem_document *document)
 	return is_likely(document->syntax, &document->text);
 }
 
+static bool is_python_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
+{
+	(void)syntax;
+	return flmem_file_has_word(text, "flwr") && flmem_file_has_word(text, "ArrayRecord");
+}
+
+static bool is_python(const struct flmem_document *document)
+{
+	return is_python_likely(document->syntax, &document->text);
+}
+
+static bool is_own_call(const struct flmem_node *call)
+{
+	const char *path = flmem_node_string(flmem_node_get(call, "path"));
+
+	return path && flmem_text_starts(path, "flwr.");
+}
+
+static const struct flmem_input_kind python_file = {
+	.is_likely = is_python_likely,
+	.is_one = is_python,
+	.by_words = true,
+	.parts = "calls",
+	.is_part = is_own_call,
+};
+
+/* ArrayRecord(...), ArrayRecord.from_torch_state_dict(...) and the like. */
+static bool makes_record(const char *path)
+{
+	static const char name[] = ".ArrayRecord";
+	const char *at = path ? strstr(path, name) : NULL;
+
+	return at && (!at[sizeof(name) - 1] || flmem_text_starts(at + sizeof(name) - 1, ".from_"));
+}
+
+/* Arguments in **others may hold it. */
+static void keeps_input(struct flmem_check *check)
+{
+	const struct flmem_node *path = flmem_node_get(check->subject, "path");
+	const struct flmem_node *keep = flmem_node_get(check->args, "keep_input");
+
+	if (!makes_record(flmem_node_string(path)) || !flmem_node_first(check->args) ||
+	    flmem_node_get(check->args, "**") || (keep && !flmem_node_is_true(keep)))
+		return;
+	flmem_check_report(check, &(struct flmem_remark){.node = keep ? keep : check->args,
+							 .missing = keep ? NULL : "keep_input",
+							 .path = "ArrayRecord.keep_input",
+							 .proposed = "False"});
+}
+
 static const struct flmem_input_kind project_file = {
 	.is_likely = is_likely,
 	.is_one = is_project,
@@ -78,6 +133,8 @@ static const struct flmem_input_kind project_file = {
 
 const struct flmem_file_name flmem_flower_files[] = {
 	{"pyproject.toml", &project_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_TOML},
+	{".py", &python_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_PYTHON},
+	{".ipynb", &python_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_NOTEBOOK},
 	{0},
 };
 
@@ -97,6 +154,20 @@ static const struct flmem_rule_row rows[] = {
 				   "simulations\""},
 		.inputs = {&project_file},
 		.check = simulation_resources,
+	},
+	{
+		.rule = {.id = "FLWR-KEEP-INPUT",
+			 .severity = FLMEM_SEVERITY_INFO,
+			 .framework = FLMEM_FRAMEWORK_FLOWER,
+			 .condition = "an ArrayRecord made of arrays or a state_dict without "
+				      "keep_input=False",
+			 .message = "the record is a copy, and the input stays in memory beside "
+				    "it; keep_input=False empties the input while it is copied, "
+				    "where it is not used afterwards",
+			 .source = "Flower 1.42.0, app/message/arrayrecord.py"},
+		.inputs = {&python_file},
+		.parts = true,
+		.check = keeps_input,
 	},
 };
 

@@ -6,10 +6,12 @@
 
 #include "frameworks/files.h"
 #include "frameworks/strategies.h"
+#include "rules/live_rules.h"
 #include "rules/rules.h"
 
 extern const struct flmem_file_name flmem_flower_files[];
 extern const struct flmem_rule_table flmem_flower_rules;
 extern const struct flmem_strategies flmem_flower_strategies;
+extern const struct flmem_live_table flmem_flower_live_rules;
 
 #endif

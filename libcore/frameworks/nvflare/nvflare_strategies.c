@@ -11,6 +11,9 @@
 
 #include "base/cleanup.h"
 
+/* 2.9, fuel/f3/comm_config.py; a tensor above the chunk size is sent as one blob. */
+#define BLOB_MAX (UINT64_C(4) << 30)
+
 #define CHUNK	(UINT64_C(2) << 20) /* the default of both chunk sizes */
 #define RUNTIME (UINT64_C(290) << 20)
 
@@ -100,6 +103,11 @@ static void write_environment(const struct flmem_strategy_values *values, struct
 				 "export TMPDIR=/var/tmp  # on a disk, not tmpfs, with %" PRIu64
 				 " MB free\n",
 				 values->disk_bytes / 1000000 + 1);
+	if (values->tensor_bytes > BLOB_MAX)
+		flmem_buf_printf(text,
+				 "export NVFLARE_STREAMING_MAX_BLOB_SIZE=%" PRIu64
+				 "  # 2.9 refuses larger tensors; also on clients\n",
+				 values->tensor_bytes / BLOB_MAX * BLOB_MAX + BLOB_MAX);
 }
 
 static const struct flmem_strategy_file files[] = {

@@ -215,8 +215,20 @@ void flmem_trouble_arenas(const struct flmem_trouble_case *one, struct flmem_tro
 
 static const char in_job[] = "in the job", in_environment[] = "in its environment";
 
+#define GUIDE_MAX 5U /* the largest interval that the guide names */
+
+static void report_rare(struct flmem_trouble_answer *answer, uint64_t rounds, const char *where,
+			unsigned then)
+{
+	set_state(answer, FLMEM_STEP_NOT_DONE,
+		  "memory_gc_rounds is %" PRIu64 " %s, above the guide's %u", rounds, where,
+		  GUIDE_MAX);
+	set_next(answer, "set it to %u", then);
+}
+
+/* `wanted` is the guide's value. */
 static void report_interval(struct flmem_trouble_answer *answer, struct flmem_u64 rounds,
-			    const char *where, const struct flmem_finding *bad)
+			    const char *where, unsigned wanted, const struct flmem_finding *bad)
 {
 	if (bad) {
 		report_finding(answer, bad);
@@ -228,6 +240,8 @@ static void report_interval(struct flmem_trouble_answer *answer, struct flmem_u6
 		set_next(answer, "%s",
 			 where == in_job ? "flmem recommend --fix on the job"
 					 : "start it without NVFLARE_CLIENT_MEMORY_GC_ROUNDS");
+	} else if (rounds.value > GUIDE_MAX) {
+		report_rare(answer, rounds.value, where, wanted);
 	} else {
 		set_state(answer, FLMEM_STEP_DONE, "memory_gc_rounds is %" PRIu64 " %s",
 			  rounds.value, where);
@@ -238,7 +252,7 @@ void flmem_trouble_server_gc(const struct flmem_trouble_case *one,
 			     struct flmem_trouble_answer *answer)
 {
 	if (!is_watchable_instead(one, answer))
-		report_interval(answer, one->found->server_gc_rounds, in_job,
+		report_interval(answer, one->found->server_gc_rounds, in_job, 5,
 				FINDING(one, "NVF-SRV-GC-OFF", "NVF-SRV-GC-IGNORED"));
 }
 
@@ -273,12 +287,18 @@ void flmem_trouble_client_gc(const struct flmem_trouble_case *one,
 		bad = NULL;
 	if (!is_watchable_instead(one, answer))
 		report_interval(answer, client_rounds(one), own.unknown ? in_job : in_environment,
-				bad ? bad : find_interval_advice(one, true));
+				1, bad ? bad : find_interval_advice(one, true));
 }
 
 static const char *trend_word(const struct flmem_watch_result *recorded)
 {
 	return flmem_trend_verdict_name(recorded->trend.verdict);
+}
+
+static bool is_unstable(const struct flmem_watch_result *recorded)
+{
+	return recorded->trend.verdict == FLMEM_TREND_CLIMBING ||
+	       flmem_recorded_was_short(recorded);
 }
 
 void flmem_trouble_interval(const struct flmem_trouble_case *one,
@@ -292,7 +312,14 @@ void flmem_trouble_interval(const struct flmem_trouble_case *one,
 		return;
 	if (more) {
 		report_finding(answer, more);
-	} else if (!rounds.unknown && rounds.value >= 5) {
+	} else if (!rounds.unknown && rounds.value > 1 && recorded && is_unstable(recorded)) {
+		set_state(answer, FLMEM_STEP_NOT_DONE,
+			  "RSS is not stable at memory_gc_rounds %" PRIu64 ": %s", rounds.value,
+			  trend_word(recorded));
+		set_next(answer, "set it back to 1");
+	} else if (!rounds.unknown && rounds.value > GUIDE_MAX) {
+		report_rare(answer, rounds.value, "now", 1);
+	} else if (!rounds.unknown && rounds.value == GUIDE_MAX) {
 		set_state(answer, FLMEM_STEP_DONE, "memory_gc_rounds is %" PRIu64, rounds.value);
 	} else if (!recorded) {
 		set_state(answer, FLMEM_STEP_CANNOT_TELL,
@@ -370,6 +397,16 @@ static struct flmem_u64 gpu_in_use(const struct flmem_trouble_case *one)
 	return one->recorded ? one->recorded->gpu_bytes : FLMEM_UNKNOWN("no process was given");
 }
 
+/* The parent of NVFlare's client launches jobs and never trains; --role does not change that. */
+static bool is_parent(const struct flmem_trouble_case *one)
+{
+	enum flmem_role own = one->process    ? one->process->role
+			      : one->recorded ? one->recorded->process.role
+					      : FLMEM_ROLE_NONE;
+
+	return own == FLMEM_ROLE_CLIENT && one->framework == FLMEM_FRAMEWORK_NVFLARE;
+}
+
 void flmem_trouble_cuda(const struct flmem_trouble_case *one, struct flmem_trouble_answer *answer)
 {
 	const struct flmem_finding *bad = FINDING(one, "NVF-CUDA-NOOP", "NVF-CUDA-MISSING");
@@ -380,10 +417,15 @@ void flmem_trouble_cuda(const struct flmem_trouble_case *one, struct flmem_troub
 		return;
 	if (bad) {
 		report_finding(answer, bad);
-	} else if (!used.unknown && !used.value) {
-		set_state(answer, FLMEM_STEP_NOT_NEEDED, "it uses no GPU");
 	} else if (!known.unknown && known.value) {
 		set_state(answer, FLMEM_STEP_DONE, "cuda_empty_cache is true in the job");
+	} else if (is_parent(one)) {
+		set_state(answer, FLMEM_STEP_CANNOT_TELL,
+			  "the client's parent process never trains; its jobs may use a GPU");
+		set_next(answer, "name the job's process: flmem recommend --troubleshoot --tree %d",
+			 (int)one->pid);
+	} else if (!used.unknown && !used.value) {
+		set_state(answer, FLMEM_STEP_NOT_NEEDED, "it uses no GPU");
 	} else if (!known.unknown && !used.unknown) {
 		set_state(answer, FLMEM_STEP_NOT_DONE,
 			  "it holds %s of GPU memory, and the job does not set it",
@@ -478,7 +520,8 @@ void flmem_trouble_leaks(const struct flmem_trouble_case *one, struct flmem_trou
 		report_recorded(one, FLMEM_STEP_NOT_DONE, answer);
 		set_next(answer, "check what grows with each round: lists of results, graphs "
 				 "retained by losses that are not detached, caches");
-	} else if (one->recorded->trend.verdict == FLMEM_TREND_TOO_EARLY) {
+	} else if (one->recorded->trend.verdict == FLMEM_TREND_TOO_EARLY ||
+		   one->recorded->trend.verdict == FLMEM_TREND_STEPPED) {
 		report_recorded(one, FLMEM_STEP_CANNOT_TELL, answer);
 		advise_watch(one, answer, why);
 	} else {

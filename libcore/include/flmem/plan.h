@@ -37,6 +37,7 @@ struct flmem_plan_request {
 	enum flmem_framework framework;
 	uint64_t clients;		/* per round; 1 or more */
 	uint64_t node_bytes;		/* memory of the smallest node; 0: unknown */
+	uint64_t actors;		/* clients at once in a simulator; 0: no simulator */
 	enum flmem_optimizer optimizer; /* NONE: training is not counted, as on a GPU */
 };
 
@@ -61,9 +62,10 @@ struct flmem_plan_strategy {
 	size_t step_count;
 	uint64_t server_peak_bytes, client_peak_bytes; /* of each process */
 	uint64_t server_disk_bytes;		       /* disk space for results */
+	struct flmem_u64 simulator_bytes;	       /* the server and all clients at once */
 	struct flmem_u64 chunk_bytes;		       /* to set */
 	struct flmem_u64 message_bytes;
-	bool fits; /* both peaks fit the node; true without a node */
+	bool fits; /* both peaks, or the simulator, fit the node; true without a node */
 };
 
 struct flmem_plan {

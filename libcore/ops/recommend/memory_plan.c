@@ -33,7 +33,8 @@ static const unsigned optimizer_models[] = {
 };
 
 struct sizes {
-	uint64_t runtime, model, tensor, chunk, clients;
+	uint64_t runtime, model, tensor, chunk, clients, actors;
+	bool guessed;	  /* the size of the largest tensor is not known */
 	unsigned trained; /* models that training holds in addition */
 };
 
@@ -64,9 +65,18 @@ static uint64_t peak_bytes(const struct flmem_strategy *strategy, enum flmem_rol
 	return most;
 }
 
+/* At most: the peaks need not be at the same time. */
+static uint64_t simulator_bytes(const struct flmem_strategy *strategy, const struct sizes *sizes)
+{
+	return peak_bytes(strategy, FLMEM_ROLE_SERVER, sizes) +
+	       sizes->actors * peak_bytes(strategy, FLMEM_ROLE_CLIENT, sizes);
+}
+
 static bool strategy_fits(const struct flmem_strategy *strategy, const struct sizes *sizes,
 			  uint64_t usable)
 {
+	if (usable && sizes->actors)
+		return simulator_bytes(strategy, sizes) <= usable;
 	return !usable || (peak_bytes(strategy, FLMEM_ROLE_SERVER, sizes) <= usable &&
 			   peak_bytes(strategy, FLMEM_ROLE_CLIENT, sizes) <= usable);
 }
@@ -149,20 +159,26 @@ static int make_strategy(const struct flmem_strategy *strategy, struct sizes siz
 		};
 	ret_strategy->server_peak_bytes = peak_bytes(strategy, FLMEM_ROLE_SERVER, &sizes);
 	ret_strategy->client_peak_bytes = peak_bytes(strategy, FLMEM_ROLE_CLIENT, &sizes);
+	ret_strategy->simulator_bytes = sizes.actors
+						? FLMEM_KNOWN(simulator_bytes(strategy, &sizes))
+						: FLMEM_UNKNOWN("no simulator is planned");
 	ret_strategy->fits = strategy_fits(strategy, &sizes, usable);
 	return 0;
 }
 
 /*
- * The first strategy that fits, because the framework's default is first; else the one with the
- * lowest peak.
+ * The first strategy that fits and is meant for models of this size, because the framework's
+ * default is first; else the one with the lowest peak.
  */
-static size_t choose_strategy(const struct flmem_plan *plan)
+static size_t choose_strategy(const struct flmem_strategies *strategies, uint64_t model,
+			      const struct flmem_plan *plan)
 {
 	size_t lowest = 0;
 
 	for (size_t i = 0; i < plan->strategy_count; i++) {
-		if (plan->strategies[i].fits)
+		uint64_t most = strategies->strategies[i].model_max;
+
+		if (plan->strategies[i].fits && (!most || model <= most))
 			return i;
 		if (plan->strategies[i].server_peak_bytes <
 		    plan->strategies[lowest].server_peak_bytes)
@@ -181,6 +197,7 @@ static int write_texts(const struct flmem_strategy *strategy, const struct sizes
 		.chunk_bytes = chosen->chunk_bytes.value,
 		.message_bytes = chosen->message_bytes.value,
 		.disk_bytes = chosen->server_disk_bytes,
+		.tensor_bytes = sizes->guessed ? 0 : sizes->tensor,
 	};
 
 	plan->texts = calloc(strategy->file_count + 1, sizeof(*plan->texts));
@@ -205,6 +222,10 @@ static int check_request(const struct flmem_plan_request *request, struct flmem_
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "invalid number of clients; a plan supports 1 to %u",
 				       CLIENTS_MAX);
+	if (request->actors > request->clients)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "a simulator cannot run more clients at once than there are "
+				       "per round");
 	if (!request->model->bytes || request->model->bytes > MODEL_MAX)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "a model of %llu bytes exceeds the memory of any machine",
@@ -225,7 +246,7 @@ static int make_strategies(const struct flmem_strategies *strategies, const stru
 				   &plan->strategies[i], err);
 	if (rc)
 		return rc;
-	plan->chosen = choose_strategy(plan);
+	plan->chosen = choose_strategy(strategies, sizes->model, plan);
 	return write_texts(&strategies->strategies[plan->chosen], sizes, plan, err);
 }
 
@@ -247,7 +268,9 @@ int flmem_plan_make(const struct flmem_plan_request *request, struct flmem_plan 
 		.model = model->bytes,
 		.tensor = model->largest_bytes.unknown ? model->bytes / TENSOR_SHARES
 						       : model->largest_bytes.value,
+		.guessed = model->largest_bytes.unknown,
 		.clients = request->clients,
+		.actors = request->actors,
 		.trained = optimizer_models[request->optimizer],
 	};
 	plan.runtime_bytes = strategies->runtime_bytes;

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rules for APPFL's messages: their size, results that wait, and keys that nothing reads. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "frameworks/appfl/appfl_rules.h"
+
+#define MESSAGE_DEFAULT INT64_C(2097152)
+#define NEAR		2 /* letters that a misspelt key may differ in */
+
+/* 1.12, comm/grpc/utils.py: a server receives this much, or max_message_size if that is more. */
+#define SERVER_RECEIVES INT64_C(268435456)
+
+/* The keys of grpc_configs that set memory; the constructors take any other one and ignore it. */
+static const char *const names[] = {
+	"use_model_chunking", "model_chunk_size", "max_message_size",
+	"optimize_memory",    "use_polling",	  "poll_interval",
+};
+
+/* A sender fills frames to nine tenths of its own limit. */
+static bool exceeds_receiver(int64_t sender, int64_t receiver)
+{
+	return sender / 10 * 9 + sender % 10 * 9 / 10 > receiver;
+}
+
+/* From 1.12 on the client declares its limit, and the server's replies keep to it. */
+static bool is_negotiated(const struct flmem_check *check)
+{
+	static const struct flmem_release first = FLMEM_RELEASE(1, 12, 0);
+
+	return check->release.count && flmem_release_compare(&check->release, &first) >= 0;
+}
+
+/* What is wrong with the two sizes; NULL: nothing. */
+static const enum flmem_severity *judge_sizes(const struct flmem_check *check, int64_t client,
+					      int64_t server)
+{
+	static const enum flmem_severity error = FLMEM_SEVERITY_ERROR,
+					 warning = FLMEM_SEVERITY_WARNING,
+					 info = FLMEM_SEVERITY_INFO;
+	int64_t received = server > SERVER_RECEIVES ? server : SERVER_RECEIVES;
+
+	if (client == server || client <= 0 || server <= 0)
+		return NULL;
+	if (exceeds_receiver(client, received))
+		return &error;
+	if (is_negotiated(check))
+		return NULL;
+	if (!check->release.count)
+		return &info;
+	return exceeds_receiver(client, server) || exceeds_receiver(server, client) ? &error
+										    : &warning;
+}
+
+static void message_size(struct flmem_check *check)
+{
+	const struct flmem_input *server = flmem_appfl_next(check, &flmem_appfl_server_file, NULL);
+	const struct flmem_node *map = flmem_appfl_grpc(check->input);
+	const enum flmem_severity *severity;
+	char detail[300], proposed[24];
+	int64_t own, theirs;
+
+	if (!map || !server ||
+	    !flmem_appfl_number(map, "max_message_size", MESSAGE_DEFAULT, &own) ||
+	    !flmem_appfl_number(flmem_appfl_grpc(server), "max_message_size", MESSAGE_DEFAULT,
+				&theirs))
+		return;
+	severity = judge_sizes(check, own, theirs);
+	if (!severity)
+		return;
+	snprintf(detail, sizeof(detail), "%.200s has %" PRId64 "%s", server->file, theirs,
+		 *severity == FLMEM_SEVERITY_INFO ? "; 1.12 and later agree on a size" : "");
+	snprintf(proposed, sizeof(proposed), "%" PRId64, theirs);
+	flmem_appfl_report(check, map, "max_message_size",
+			   (struct flmem_remark){
+				   .detail = detail, .proposed = proposed, .severity = severity});
+}
+
+static void polling_holds(struct flmem_check *check)
+{
+	const struct flmem_node *map = flmem_appfl_grpc(check->input);
+
+	if (flmem_appfl_is_on(map, "use_polling", false))
+		flmem_appfl_report(check, map, "use_polling", (struct flmem_remark){0});
+}
+
+/* A name that is not read as it is, but meant to be; NULL: it is read, or about something else. */
+static const char *find_meant(const char *key)
+{
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
+		if (strcmp(key, names[i]) == 0)
+			return NULL;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
+		if (flmem_text_distance(key, names[i]) <= NEAR)
+			return names[i];
+	if (!strstr(key, "chunk"))
+		return NULL;
+	return strstr(key, "size") ? "model_chunk_size" : "use_model_chunking";
+}
+
+static void report_misspelt(struct flmem_check *check, const struct flmem_node *map)
+{
+	char detail[64];
+
+	for (const struct flmem_node *n = flmem_node_first(map); n; n = n->next) {
+		const char *meant = n->key ? find_meant(n->key) : NULL;
+
+		if (!meant)
+			continue;
+		snprintf(detail, sizeof(detail), "did you mean %s", meant);
+		flmem_check_report(check, &(struct flmem_remark){.node = n, .detail = detail});
+	}
+}
+
+/* The two switches of chunks in a map where nothing reads them. */
+static void report_misplaced(struct flmem_check *check, const struct flmem_node *map)
+{
+	for (size_t i = 0; i < 2; i++) {
+		const struct flmem_node *n = flmem_node_get(map, names[i]);
+
+		if (n)
+			flmem_check_report(
+				check, &(struct flmem_remark){
+					       .node = n, .detail = "it belongs in grpc_configs"});
+	}
+}
+
+static void key_ignored(struct flmem_check *check)
+{
+	const struct flmem_node *root = check->input->document.root;
+
+	if (check->input->kind == &flmem_appfl_server_file)
+		root = flmem_node_get(root, "server_configs");
+	if (root != check->input->document.root)
+		report_misplaced(check, check->input->document.root);
+	report_misspelt(check, flmem_appfl_grpc(check->input));
+	report_misplaced(check, root);
+	report_misplaced(check, flmem_node_get(root, "comm_configs"));
+}
+
+#define APPFL	    .framework = FLMEM_FRAMEWORK_APPFL
+#define SERVER_FILE &flmem_appfl_server_file
+#define CLIENT_FILE &flmem_appfl_client_file
+
+static const struct flmem_rule_row rows[] = {
+	{
+		.rule = {.id = "APPFL-MSGSIZE",
+			 .severity = FLMEM_SEVERITY_ERROR,
+			 APPFL,
+			 .fixable = true,
+			 .condition =
+				 "before 1.12, max_message_size that differs between server and "
+				 "client (a warning if the frames of each side, nine tenths of its "
+				 "limit, still fit the other's limit; information where the "
+				 "version is not known); in any version, frames of a client above "
+				 "256 MiB and the server's limit",
+			 .message = "server and client differ in the maximum message size, and a "
+				    "frame larger than the receiver's maximum is refused",
+			 .source = "APPFL 1.11.0 and 1.12.0, comm/grpc"},
+		.inputs = {CLIENT_FILE},
+		.check = message_size,
+	},
+	{
+		.rule = {.id = "APPFL-POLLING-HOLDS",
+			 .severity = FLMEM_SEVERITY_INFO,
+			 APPFL,
+			 .since = "1.12",
+			 .condition = "use_polling on for a server",
+			 .message = "the server keeps each result, with its serialised model, in "
+				    "memory until the client has fetched it, and without limit "
+				    "for a client that does not return",
+			 .source = "APPFL 1.12.0, comm/grpc/grpc_server_communicator.py"},
+		.inputs = {SERVER_FILE},
+		.check = polling_holds,
+	},
+	{
+		.rule = {.id = "APPFL-KEY-IGNORED",
+			 .severity = FLMEM_SEVERITY_WARNING,
+			 APPFL,
+			 .condition = "a key of grpc_configs that resembles one about chunks, "
+				      "message sizes, optimize_memory or polling; "
+				      "use_model_chunking or model_chunk_size outside grpc_configs",
+			 .message = "APPFL does not read this key, so the default applies",
+			 .source = "APPFL 1.11.0 and 1.12.0, comm/grpc"},
+		.inputs = {SERVER_FILE, CLIENT_FILE},
+		.check = key_ignored,
+	},
+};
+
+const struct flmem_rule_table flmem_appfl_message_rules = {rows, FLMEM_ARRAY_SIZE(rows)};

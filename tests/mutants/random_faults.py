@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Plants random faults in code whose results reach a user, one at a time, and counts those that the
+unit tests notice: an operator flipped, a return value inverted, a constant changed.
+
+usage: random_faults.py BUILD [--count N] [--seed N] [--in FOLDER ...] [--jobs N] [--least PERCENT]
+
+BUILD must be up to date, with its tests. The same seed plants the same faults in the same sources.
+Some faults change nothing that can be seen, so the share is held against --least, not against all.
+Exit status 1 when fewer than --least percent of them were noticed.
+"""
+import argparse
+import collections
+import multiprocessing
+import os
+import random
+import re
+import shutil
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(HERE, ".."))
+sys.path.insert(0, HERE)
+
+from harness import skip  # noqa: E402
+import shadow  # noqa: E402
+
+LIMIT_S = 60  # of a test; one that hangs with a fault has noticed it
+
+RULE_TESTS = ("nvflare_rules", "golden", "recipe_rules", "python_rules", "launch_rules", "appfl_rules",
+              "live_rules", "trend_rules", "troubles", "toml", "launch")
+
+# The tests that concern a folder, those that notice most first.
+CONCERNS = {
+    "libcore/rules": ("live_rules", "trend_rules", *RULE_TESTS, "oom_log"),
+    "libcore/series": ("trend", "robust", "policy", "thin", "recording", "history", "labelled",
+                       "round_stats", "forecast_state", "watch_state", "trend_rules"),
+    "libcore/settings": ("settings", "golden", "observed", "env_values", "launch_rules", "live_rules"),
+    "libcore/frameworks": ("frameworks", "rounds", *RULE_TESTS, "plan", "log_tail"),
+}
+
+TOKEN = re.compile(r"""
+    (?P<skip>/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|\s+)
+  | (?P<directive>^[ \t]*\#(?:\\\n|[^\n])*)
+  | (?P<word>[A-Za-z_]\w*)
+  | (?P<number>0[xX][0-9a-fA-F]+[uUlL]*|\d[\d.]*[uUlLfF]*)
+  | (?P<operator>->|\+\+|--|<<=|>>=|<<|>>|[<>=!+\-*/%&|^]=|&&|\|\||.)
+""", re.VERBOSE | re.DOTALL | re.MULTILINE)
+
+SWAPS = {"==": "!=", "!=": "==", "<": "<=", "<=": "<", ">": ">=", ">=": ">", "&&": "||",
+         "||": "&&", "true": "false", "false": "true"}
+BINARY = {"+": "-", "-": "+"}
+
+Fault = collections.namedtuple("Fault", "file start end new line")
+
+
+def tokens_of(text):
+    """(kind, text, start) without comments, strings and white space."""
+    found = []
+    for match in TOKEN.finditer(text):
+        if match.lastgroup not in ("skip", "directive"):
+            found.append((match.lastgroup, match.group(), match.start()))
+    return found
+
+
+def changed_number(word):
+    match = re.fullmatch(r"(0[xX][0-9a-fA-F]+|\d+)([uUlL]*)", word)
+    return f"{int(match.group(1), 0) + 1}{match.group(2)}" if match and \
+        not re.fullmatch(r"0\d+", match.group(1)) else None
+
+
+def replacement(tokens, index):
+    kind, word, _ = tokens[index]
+    before = tokens[index - 1] if index else ("operator", ";", 0)
+    if word in SWAPS and kind != "number":
+        return SWAPS[word]
+    if word in BINARY and (before[0] in ("word", "number") and before[1] != "return"
+                           or before[1] in (")", "]")):
+        return BINARY[word]
+    if word == "!" and kind == "operator":
+        return ""
+    return changed_number(word) if kind == "number" else None
+
+
+def sites_in(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+        text = file.read()
+    tokens = tokens_of(text)
+    for index, (_, word, start) in enumerate(tokens):
+        new = replacement(tokens, index)
+        if new is not None:
+            yield Fault(path, start, start + len(word), new, text.count("\n", 0, start) + 1)
+
+
+def sources(folder):
+    for directory, _, names in sorted(os.walk(os.path.join(ROOT, folder))):
+        for name in sorted(names):
+            if name.endswith(".c"):
+                yield os.path.relpath(os.path.join(directory, name), ROOT)
+
+
+def choose(folders, count, seed):
+    sites = [site for folder in folders for path in sources(folder) for site in sites_in(path)]
+    return random.Random(seed).sample(sites, min(count, len(sites)))
+
+
+class Planted:
+    """A fault as Shadow.compile() takes it."""
+    def __init__(self, fault):
+        self.fault, self.file = fault, fault.file
+
+    def planted(self, source):
+        with open(source, encoding="utf-8") as file:
+            text = file.read()
+        return text[:self.fault.start] + self.fault.new + text[self.fault.end:]
+
+
+worker = None  # in each process of the pool: its Shadow
+
+
+def start_worker(build, tests, directory):
+    global worker  # pylint: disable=global-statement
+    shadow.become_subreaper()
+    worker = shadow.Shadow(build, ROOT, tempfile.mkdtemp(dir=directory), tests)
+
+
+def tests_for(path):
+    names = next(names for folder, names in CONCERNS.items() if path.startswith(folder + "/"))
+    return [f"unit.test_{name}" for name in dict.fromkeys(names)]
+
+
+def run_clean(test):
+    result, text, _ = worker.run(test, 10 * LIMIT_S)
+    return test, result, "\n".join(text.splitlines()[-5:])
+
+
+def try_fault(task):
+    """(fault, the test that noticed it, None: none did; or "" where it does not compile)."""
+    fault, usable = task
+    try:
+        changed = worker.compile(Planted(fault))
+    except shadow.Failure as error:
+        if "older than its source" in str(error):
+            raise
+        return fault, ""
+    for test in tests_for(fault.file):
+        if test not in usable:
+            continue
+        worker.link(test, changed)
+        if worker.run(test, LIMIT_S, hasty=True)[0] in ("failed", "time limit"):
+            return fault, test
+    return fault, None
+
+
+def show(fault, by):
+    with open(os.path.join(ROOT, fault.file), encoding="utf-8") as file:
+        text = file.read()
+    line = text.splitlines()[fault.line - 1].strip()
+    state = "noticed" if by else ("MISSED" if by is None else "no code")
+    print(f"{state:8} {fault.file}:{fault.line}: '{text[fault.start:fault.end]}' -> "
+          f"'{fault.new}' in: {line[:80]}" + (f" ({by})" if by else ""), flush=True)
+
+
+def work(options, directory):
+    tests = shadow.read_tests(options.build)
+    chosen = choose(options.folders, options.count, options.seed)
+    named = sorted({test for fault in chosen for test in tests_for(fault.file)})
+    found = collections.Counter()
+    with multiprocessing.Pool(options.jobs, start_worker,
+                              (options.build, tests, directory)) as pool:
+        clean = {test: (result, text) for test, result, text in pool.imap_unordered(run_clean,
+                                                                                    named)}
+        usable = {test for test, (result, _) in clean.items() if result in ("passed", "partly")}
+        for test in sorted(set(named) - usable):
+            print(f"{test} is not used: it {clean[test][0]}\n{clean[test][1]}", flush=True)
+        for fault, by in pool.imap_unordered(try_fault, [(f, usable) for f in chosen]):
+            show(fault, by)
+            found["noticed" if by else "missed" if by is None else "none"] += 1
+        pool.close()
+        pool.join()
+    return found
+
+
+def parse_options():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("build")
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--in", dest="folders", nargs="+", default=list(CONCERNS),
+                        choices=list(CONCERNS))
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--least", type=int, default=0)
+    options = parser.parse_args()
+    options.build = os.path.realpath(options.build)
+    return options
+
+
+def main():
+    options = parse_options()
+    if not shutil.which("ninja") or not os.path.exists(f"{options.build}/build.ninja"):
+        skip(f"{options.build} is not built by ninja")
+    directory = tempfile.mkdtemp(prefix="flmem-random-faults-")
+    try:
+        found = work(options, directory)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+    tried = found["noticed"] + found["missed"]
+    share = 100 * found["noticed"] // tried if tried else 0
+    print(f"{found['noticed']} of {tried} noticed, {share} %, seed {options.seed}; "
+          f"{found['none']} did not compile")
+    sys.exit(share < options.least)
+
+
+if __name__ == "__main__":
+    main()
