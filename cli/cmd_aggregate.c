@@ -19,6 +19,10 @@ struct aggregate_options {
 	const char *weights;
 	const char *algorithm;
 	const char *trim;
+	const char *base;
+	const char *clip_norm;
+	uint64_t hostile;
+	uint64_t keep;
 	const char *nan;
 	const char *non_float;
 	uint64_t chunk_bytes;
@@ -56,14 +60,38 @@ static const struct opt options_table[] = {
 	 .kind = OPT_CHOICE,
 	 .offset = offsetof(struct aggregate_options, algorithm),
 	 .choices = algorithm_choices,
-	 .help = "how elements are combined: their weighted mean (default), or median or trimmed "
-		 "mean, which limit what single inputs can do and use no weights"},
+	 .help = "how elements are combined: their weighted mean (default), their sum as masked "
+		 "integers, or one that limits what single inputs can do"},
 	{.name = "trim",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct aggregate_options, trim),
 	 .metavar = "SHARE",
 	 .help = "for trimmed-mean: share of the inputs to drop at each end, per element "
 		 "(default 0.2)"},
+	{.name = "base",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct aggregate_options, base),
+	 .metavar = "FILE",
+	 .complete = OPT_COMPLETE_FILE,
+	 .help = "for norm-clipped-mean: the model that the clients started from (default: the "
+		 "inputs are updates)"},
+	{.name = "clip-norm",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct aggregate_options, clip_norm),
+	 .metavar = "NUMBER",
+	 .help = "for norm-clipped-mean: the largest L2 norm of an update (default: the median of "
+		 "their norms)"},
+	{.name = "hostile",
+	 .kind = OPT_NUMBER,
+	 .offset = offsetof(struct aggregate_options, hostile),
+	 .metavar = "N",
+	 .help = "for krum, multi-krum and bulyan: how many inputs may be hostile (default: the "
+		 "most that their number allows)"},
+	{.name = "keep",
+	 .kind = OPT_NUMBER,
+	 .offset = offsetof(struct aggregate_options, keep),
+	 .metavar = "N",
+	 .help = "for multi-krum: how many inputs to average (default: all but the hostile and 2)"},
 	{.name = "nan",
 	 .kind = OPT_CHOICE,
 	 .offset = offsetof(struct aggregate_options, nan),
@@ -134,29 +162,15 @@ static size_t choice_of(const char *word, const char *const *choices)
 	return i;
 }
 
-static int fill_request(const struct aggregate_options *o, const struct opt_rest *rest,
-			struct flmem_aggregate_request *request, struct flmem_error *err)
+static int fill_shares(const struct aggregate_options *o, struct flmem_aggregate_request *request,
+		       struct flmem_error *err)
 {
-	int rc;
+	int rc = o->clip_norm ? flmem_parse_real(o->clip_norm, &request->clip_norm, err) : 0;
 
-	if (!o->output)
+	if (rc || (o->clip_norm && request->clip_norm == 0))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "name the file to write with --output FILE");
-	if (!rest->count)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "name the files to average after the options");
-	*request = (struct flmem_aggregate_request){
-		.output = o->output,
-		.inputs = (const char *const *)rest->values,
-		.input_count = (size_t)rest->count,
-		.algorithm = o->algorithm,
-		.nan = (enum flmem_nan_policy)choice_of(o->nan, nan_choices),
-		.non_float =
-			(enum flmem_non_float_policy)choice_of(o->non_float, non_float_choices),
-		.chunk_bytes = o->chunk_bytes,
-		.threads = o->threads < UINT16_MAX ? (unsigned)o->threads : UINT16_MAX,
-		.resume = o->resume,
-	};
+				       "invalid norm '%.60s' for --clip-norm; expected more than 0",
+				       o->clip_norm);
 	if (!o->trim)
 		return 0;
 	rc = flmem_parse_real(o->trim, &request->trim, err);
@@ -168,6 +182,32 @@ static int fill_request(const struct aggregate_options *o, const struct opt_rest
 	return 0;
 }
 
+static int fill_request(const struct aggregate_options *o, const struct opt_rest *rest,
+			struct flmem_aggregate_request *request, struct flmem_error *err)
+{
+	if (!o->output)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "name the file to write with --output FILE");
+	if (!rest->count)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "name the files to average after the options");
+	*request = (struct flmem_aggregate_request){
+		.output = o->output,
+		.inputs = (const char *const *)rest->values,
+		.input_count = (size_t)rest->count,
+		.algorithm = o->algorithm,
+		.base = o->base,
+		.hostile = (size_t)o->hostile,
+		.keep = (size_t)o->keep,
+		.nan = (enum flmem_nan_policy)choice_of(o->nan, nan_choices),
+		.non_float =
+			(enum flmem_non_float_policy)choice_of(o->non_float, non_float_choices),
+		.chunk_bytes = o->chunk_bytes,
+		.threads = o->threads < UINT16_MAX ? (unsigned)o->threads : UINT16_MAX,
+		.resume = o->resume,
+	};
+	return fill_shares(o, request, err);
+}
 static void print_skipped(const struct flmem_aggregate_result *result)
 {
 	char shown[1024];

@@ -108,7 +108,7 @@ _flmem()
 		--framework | -f) _flmem_offer "$word" -W "nvflare appfl flower" && return ;;
 		--framework-version) return ;;
 		--job) _flmem_files "$word" -f && return ;;
-		--format) _flmem_offer "$word" -W "sh fish csh dotenv systemd docker k8s json" && return ;;
+		--format) _flmem_offer "$word" -W "sh fish csh dotenv systemd docker k8s nvflare-docker nvflare-slurm json" && return ;;
 		esac
 		;;
 	start)
@@ -180,12 +180,16 @@ _flmem()
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;
 	aggregate)
-		options=" --output --weights --algorithm --trim --nan --non-float --resume --chunk --threads --quiet --json --help"
+		options=" --output --weights --algorithm --trim --base --clip-norm --hostile --keep --nan --non-float --resume --chunk --threads --quiet --json --help"
 		case $option in
 		--output | -o) _flmem_files "$word" -f && return ;;
 		--weights) return ;;
-		--algorithm | -a) _flmem_offer "$word" -W "fedavg median trimmed-mean" && return ;;
+		--algorithm | -a) _flmem_offer "$word" -W "fedavg median trimmed-mean sum norm-clipped-mean krum multi-krum bulyan" && return ;;
 		--trim) return ;;
+		--base) _flmem_files "$word" -f && return ;;
+		--clip-norm) return ;;
+		--hostile) return ;;
+		--keep) return ;;
 		--nan) _flmem_offer "$word" -W "reject skip-client propagate" && return ;;
 		--non-float) _flmem_offer "$word" -W "equal first round" && return ;;
 		--chunk) return ;;

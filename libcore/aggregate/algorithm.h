@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <flmem/algorithm.h>
 #include <flmem/error.h>
 
 #include "aggregate/kernels.h"
@@ -28,11 +29,35 @@ struct flmem_combination {
 	double total;	       /* their sum, from 0.5 to 1 */
 	double trim;	       /* share to drop at each end */
 	size_t trimmed;	       /* the same as a number of inputs, by prepare() */
+	size_t hostile;	       /* inputs that may be; 0: as many as possible, until prepare() */
+	size_t keep;	       /* inputs to choose; the same */
+	double clip_norm;      /* 0: the median of the norms */
+	const double *factors; /* of each input, by judge(); may be NULL */
+	bool has_base;	       /* behind the rows of the inputs is that of the base */
+};
+
+/* Rows that combine() reads. */
+static inline size_t flmem_combination_sources(const struct flmem_combination *c)
+{
+	return c->inputs + c->has_base;
+}
+
+/* What a pass over all inputs measures before they are combined. */
+enum flmem_measure {
+	FLMEM_MEASURE_NOTHING,
+	FLMEM_MEASURE_NORMS,	 /* of each input's difference from the base */
+	FLMEM_MEASURE_DISTANCES, /* of each two inputs */
 };
 
 struct flmem_algorithm {
 	bool weighted; /* uses the weights */
 	bool trims;    /* uses the share to drop */
+	bool compares; /* limits what single inputs can do by comparing them with the others */
+	bool keeps;    /* uses the number of inputs to choose */
+	bool clips;    /* uses the largest norm */
+	bool takes_base;
+	enum flmem_measure measures;
+	const char *left_out; /* why judge() gave an input the factor 0 */
 	/*
 	 * A NaN or an infinity of an input always makes the result one, so that only the result
 	 * has to be checked.
@@ -40,10 +65,29 @@ struct flmem_algorithm {
 	bool passes_special;
 	/* Checks and completes what depends on the number of inputs. May be NULL. */
 	int (*prepare)(struct flmem_combination *combination, struct flmem_error *err);
+	/*
+	 * Sets the factors, which are 0 before; 0 leaves an input out. `squares` are what was
+	 * measured, squared: a number per input, or a row of numbers per input. `scratch` has room
+	 * for two numbers per input.
+	 */
+	void (*judge)(const struct flmem_combination *combination, const double *squares,
+		      double *factors, double *scratch);
 	/* `rows` has an array of `count` elements per input, which may be overwritten. */
 	void (*combine)(const struct flmem_combination *combination, double *const *rows,
 			size_t count, double *ret_result);
+	/*
+	 * In place of combine() for models of whole numbers only: combines `count` numbers of
+	 * `bytes` bytes, from byte `at` of each input's buffer, into the buffer behind theirs.
+	 */
+	void (*combine_whole)(size_t inputs, size_t bytes, char *const *buffers, size_t at,
+			      size_t count);
 };
+
+/* Of all algorithms. */
+#define FLMEM_ALGORITHM_EXTERN(identifier, name, meaning) \
+	extern const struct flmem_algorithm flmem_##identifier;
+FLMEM_ALGORITHMS(FLMEM_ALGORITHM_EXTERN)
+#undef FLMEM_ALGORITHM_EXTERN
 
 /* By a name of FLMEM_ALGORITHMS; NULL for none. */
 const struct flmem_algorithm *flmem_algorithm_find(const char *name);

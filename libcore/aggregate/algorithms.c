@@ -2,14 +2,8 @@
 #include <math.h>
 #include <string.h>
 
-#include <flmem/algorithm.h>
-
 #include "aggregate/algorithm.h"
 #include "base/cleanup.h"
-
-#define EXTERN_ROW(identifier, name, meaning) \
-	extern const struct flmem_algorithm flmem_##identifier;
-FLMEM_ALGORITHMS(EXTERN_ROW)
 
 static const struct {
 	const char *name;

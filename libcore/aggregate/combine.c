@@ -36,13 +36,15 @@ void flmem_combine_rows_clear(struct flmem_combine_rows *rows)
 static void copy_equal(const struct flmem_combination *c, size_t bytes, char *const *buffers,
 		       size_t at, size_t end)
 {
+	char *out = buffers[flmem_combination_sources(c)];
+
 	for (; at < end; at += bytes) {
 		size_t i = 1;
 
 		while (i < c->inputs && memcmp(buffers[0] + at, buffers[i] + at, bytes) == 0)
 			i++;
 		if (i == c->inputs)
-			memcpy(buffers[c->inputs] + at, buffers[0] + at, bytes);
+			memcpy(out + at, buffers[0] + at, bytes);
 	}
 }
 
@@ -50,10 +52,11 @@ static void copy_equal(const struct flmem_combination *c, size_t bytes, char *co
 static bool combine_rows(const struct flmem_combination *c, struct flmem_combine_rows *rows,
 			 enum flmem_element element, char *const *buffers, size_t at, size_t count)
 {
-	double *result = rows->rows[c->inputs];
+	size_t sources = flmem_combination_sources(c);
+	double *result = rows->rows[sources];
 	bool finite = true;
 
-	for (size_t i = 0; i < c->inputs; i++) {
+	for (size_t i = 0; i < sources; i++) {
 		c->kernels->load[element](buffers[i] + at, rows->rows[i], count);
 		if (!c->algorithm->passes_special)
 			finite &= c->kernels->finite(rows->rows[i], count);
@@ -61,7 +64,7 @@ static bool combine_rows(const struct flmem_combination *c, struct flmem_combine
 	c->algorithm->combine(c, rows->rows, count, result);
 	if (c->algorithm->passes_special)
 		finite = c->kernels->finite(result, count);
-	c->kernels->store[element](result, buffers[c->inputs] + at, count);
+	c->kernels->store[element](result, buffers[sources] + at, count);
 	return finite;
 }
 

@@ -46,6 +46,11 @@ static inline bool flmem_element_is_real(enum flmem_element element)
 	return element <= FLMEM_ELEMENT_F8_E5M2;
 }
 
+static inline bool flmem_element_is_integer(enum flmem_element element)
+{
+	return element >= FLMEM_ELEMENT_I8 && element <= FLMEM_ELEMENT_U64;
+}
+
 struct flmem_kernels {
 	const char *name;
 	bool (*supported)(void); /* by this processor */
@@ -57,6 +62,8 @@ struct flmem_kernels {
 	void (*divide)(double *values, double divisor, size_t count);
 	/* Exchanges the values that are in the wrong order. One that is NaN stays where it is. */
 	void (*order)(double *lower, double *upper, size_t count);
+	/* The sum of the squared differences. */
+	double (*distance)(const double *a, const double *b, size_t count);
 	bool (*finite)(const double *values, size_t count); /* no NaN, no infinity */
 };
 

@@ -19,5 +19,6 @@ static void combine(const struct flmem_combination *c, double *const *rows, size
 }
 
 const struct flmem_algorithm flmem_median = {
+	.compares = true,
 	.combine = combine,
 };

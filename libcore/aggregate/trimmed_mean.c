@@ -44,6 +44,7 @@ static void combine(const struct flmem_combination *c, double *const *rows, size
 
 const struct flmem_algorithm flmem_trimmed_mean = {
 	.trims = true,
+	.compares = true,
 	.prepare = prepare,
 	.combine = combine,
 };

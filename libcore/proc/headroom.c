@@ -53,15 +53,23 @@ static bool read_limit(const char *limits, const char *name, uint64_t *ret_bytes
 	return true;
 }
 
+bool flmem_headroom_limit(const struct flmem_process *process, const char *name,
+			  uint64_t *ret_limit)
+{
+	FLMEM_AUTO_BUF struct flmem_buf limits = FLMEM_BUF_INIT;
+
+	return flmem_io_read_file_at(process->dirfd, "limits", FILE_LIMIT, &limits) == 0 &&
+	       read_limit(limits.data, name, ret_limit);
+}
+
 /* `line`: of /proc/PID/status, with what the limit counts. */
 static bool is_near(const struct flmem_process *process, const char *name, const char *line,
 		    uint64_t bytes)
 {
-	FLMEM_AUTO_BUF struct flmem_buf limits = FLMEM_BUF_INIT, status = FLMEM_BUF_INIT;
+	FLMEM_AUTO_BUF struct flmem_buf status = FLMEM_BUF_INIT;
 	uint64_t limit, used;
 
-	if (flmem_io_read_file_at(process->dirfd, "limits", FILE_LIMIT, &limits) ||
-	    !read_limit(limits.data, name, &limit))
+	if (!flmem_headroom_limit(process, name, &limit))
 		return true;
 	if (limit == UINT64_MAX)
 		return false;

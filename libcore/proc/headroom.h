@@ -7,6 +7,7 @@
  * allocation fails (PyGILState_Ensure of CPython), so they are not called where it may.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <flmem/error.h>
@@ -20,5 +21,12 @@
  */
 int flmem_headroom_check(const struct flmem_process *process, uint64_t bytes,
 			 struct flmem_error *err);
+
+/*
+ * A soft limit by its name in /proc/PID/limits, in its unit there; UINT64_MAX: unlimited. False
+ * when it cannot be read.
+ */
+bool flmem_headroom_limit(const struct flmem_process *process, const char *name,
+			  uint64_t *ret_limit);
 
 #endif

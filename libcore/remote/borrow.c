@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "proc/process.h"
 #include "proc/status.h"
+#include "proc/task_scheduling.h"
 #include "remote/chain_code.h"
 #include "remote/gadgets.h"
 #include "remote/hold.h"
@@ -351,7 +352,8 @@ static int try_computing(struct flmem_loan *loan)
 
 	loan->refused = "is not running now";
 	flmem_error_clear(loan->err);
-	if (flmem_task_read_wait(loan->view->process, tid, &wait) == 0)
+	if (flmem_task_read_wait(loan->view->process, tid, &wait) == 0 &&
+	    !(loan->refused = flmem_task_scheduling_refuses(loan->view->process, tid)))
 		attempt = try_thread(loan, &row);
 	if (attempt == ATTEMPT_NEXT)
 		flmem_error_set(loan->err, FLMEM_EUNSAFE, 0,

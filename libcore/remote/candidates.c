@@ -15,6 +15,7 @@
 #include "proc/maps.h"
 #include "proc/process.h"
 #include "proc/status.h"
+#include "proc/task_scheduling.h"
 #include "remote/call_sites.h"
 #include "remote/handlers.h"
 
@@ -321,9 +322,11 @@ static int add_thread(struct search *search, pid_t tid)
 /* The rest for one that qualifies so far. */
 static const char *examine_further(const struct search *search, struct flmem_candidate *row)
 {
-	const char *reason = check_stack(search, row);
+	const char *reason = flmem_task_scheduling_refuses(search->view->process, row->tid);
 	struct flmem_status status;
 
+	if (!reason)
+		reason = check_stack(search, row);
 	if (reason)
 		return reason;
 	if (flmem_status_read_thread(search->view->process, row->tid, &status) ||

@@ -46,6 +46,9 @@ struct flmem_live_table {
 /* Those about processes of any framework. */
 extern const struct flmem_live_table flmem_live_rules;
 
+/* Those about releases and modes of the C library and of CPython. */
+extern const struct flmem_live_table flmem_live_runtime_rules;
+
 /* The value of a setting that the process was started with; NULL: not set, or not readable. */
 const char *flmem_live_setting(const struct flmem_process_report *process, const char *name);
 

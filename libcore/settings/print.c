@@ -19,6 +19,8 @@ struct format {
 	bool quotes_pair; /* the quotes go around NAME=value */
 	bool elsewhere;
 	const char *comment_before, *comment_after;
+	const char *tail; /* after all lines, then each name with name_before; NULL: none */
+	const char *name_before;
 	flmem_quote_fn *comment_quote; /* NULL: the text of a comment is not quoted */
 };
 
@@ -86,6 +88,27 @@ static const struct format formats[] = {
 				       .elsewhere = true,
 				       .comment_before = "  # ",
 				       .comment_after = "\n"},
+	[FLMEM_SETTINGS_FORMAT_NVFLARE_DOCKER] = {.name = "nvflare-docker",
+						  .head = "default_job_env:\n",
+						  .before = "  ",
+						  .between = ": ",
+						  .after = "\n",
+						  .quote = flmem_quote_yaml,
+						  .elsewhere = true,
+						  .comment_before = "  # ",
+						  .comment_after = "\n"},
+	/* A block of YAML, in which nothing is escaped, with lines for bash. */
+	[FLMEM_SETTINGS_FORMAT_NVFLARE_SLURM] = {.name = "nvflare-slurm",
+						 .head = "setup: |\n",
+						 .before = "  export ",
+						 .between = "=",
+						 .after = "\n",
+						 .quote = flmem_quote_sh_in_yaml,
+						 .elsewhere = true,
+						 .comment_before = "  # ",
+						 .comment_after = "\n",
+						 .tail = "forward_env:\n",
+						 .name_before = "  - "},
 };
 
 int flmem_settings_format_find(const char *name, enum flmem_settings_format *ret_format,
@@ -189,6 +212,16 @@ static bool has_variables(const struct flmem_settings *settings)
 	return false;
 }
 
+static void put_names(struct flmem_buf *out, const struct format *format,
+		      const struct flmem_settings *settings)
+{
+	flmem_buf_puts(out, format->tail);
+	for (size_t i = 0; i < settings->count; i++)
+		if (!settings->rows[i].where && settings->rows[i].value)
+			flmem_buf_printf(out, "%s%s\n", format->name_before,
+					 settings->rows[i].name);
+}
+
 int flmem_settings_print(const struct flmem_settings *settings, enum flmem_settings_format which,
 			 bool with_reasons, char **ret_text, struct flmem_error *err)
 {
@@ -203,6 +236,8 @@ int flmem_settings_print(const struct flmem_settings *settings, enum flmem_setti
 		rc = put_setting(&out, format, &settings->rows[i], with_reasons, err);
 	if (rc)
 		return rc;
+	if (format->tail && has_variables(settings))
+		put_names(&out, format, settings);
 	text = flmem_buf_take(&out);
 	if (!text)
 		return flmem_error_nomem(err, "cannot print the settings");

@@ -187,6 +187,23 @@ const char *flmem_quote_k8s(struct flmem_buf *out, const char *value)
 	return put_yaml_quoted(out, value, true);
 }
 
+/* Nothing can be escaped in a block, and a YAML 1.1 reader ends a line at all of these. */
+const char *flmem_quote_sh_in_yaml(struct flmem_buf *out, const char *value)
+{
+	static const char *const breaks[] = {"\xc2\x85", "\xe2\x80\xa8", "\xe2\x80\xa9",
+					     "\xef\xbb\xbf"};
+
+	if (!flmem_text_is_utf8(value))
+		return not_utf8;
+	for (const unsigned char *p = (const unsigned char *)value; *p; p++)
+		if (*p < 0x20 || *p == 0x7f || (*p == 0xc2 && p[1] < 0xa0))
+			return controls;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(breaks); i++)
+		if (strstr(value, breaks[i]))
+			return controls;
+	return flmem_quote_sh(out, value);
+}
+
 /* systemd.syntax(7): C escapes inside quotes, %% for a percent sign. */
 static const char *put_systemd_quoted(struct flmem_buf *out, const char *value, const char *doubled)
 {

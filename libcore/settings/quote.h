@@ -19,6 +19,7 @@ flmem_quote_fn flmem_quote_dotenv;	    /* python-dotenv and docker compose alike
 flmem_quote_fn flmem_quote_docker;	    /* right-hand side in a `docker run --env-file` file */
 flmem_quote_fn flmem_quote_yaml;	    /* double-quoted YAML scalar */
 flmem_quote_fn flmem_quote_k8s;		    /* the same, with $ doubled against $(NAME) */
+flmem_quote_fn flmem_quote_sh_in_yaml;	    /* sh, on a line of a literal block of YAML */
 flmem_quote_fn flmem_quote_systemd;	    /* one word of a unit file's list */
 flmem_quote_fn flmem_quote_systemd_command; /* the same in ExecStart=, where $ is special, too */
 

@@ -339,6 +339,24 @@ sys.stdout.buffer.write(value.encode())'
 	fi
 }
 
+@test "NVFlare's launchers get every value" {
+	"$PYTHON" -c 'import yaml' 2>/dev/null || skip "needs python3-yaml"
+	assert_reads_back nvflare-docker '' "$PYTHON" -c '
+import sys, yaml
+env = yaml.safe_load(open("text", encoding="utf-8"))["default_job_env"]
+sys.stdout.buffer.write(env["MALLOC_CONF"].encode())'
+	# shellcheck disable=SC2016
+	assert_reads_back nvflare-slurm $'[[:cntrl:]\u0085\u2028\u2029\ufeff]' "$PYTHON" -c '
+import subprocess, sys, yaml
+args = yaml.safe_load(open("text", encoding="utf-8"))
+assert "MALLOC_CONF" in args["forward_env"]
+show = "unset LD_PRELOAD; printf %s \"$MALLOC_CONF\""
+sys.stdout.buffer.write(subprocess.check_output(["bash", "-c", args["setup"] + show]))'
+	flmem env --role client --format nvflare-slurm --explain
+	assert_status 0
+	[ "$(grep -vc '^  # ' <<<"$output")" = 4 ]
+}
+
 # systemd's own reader is not at hand without a running systemd, so its documented rules
 # (systemd.syntax(7), quoting; systemd.unit(5), specifiers) are applied here once more.
 @test "systemd gets every value, or is refused control characters" {
@@ -374,7 +392,7 @@ for line in open("text", encoding="utf-8").read().split("\n"):
 
 @test "a value that is not UTF-8 is refused where the format is text" {
 	local bad=$'\xff\xfe' format
-	for format in dotenv docker k8s systemd; do
+	for format in dotenv docker k8s systemd nvflare-docker nvflare-slurm; do
 		MALLOC_CONF=$bad flmem env --role client --allocator jemalloc --format "$format"
 		assert_error 5 'not UTF-8'
 	done
@@ -430,7 +448,7 @@ assert job == {"client_memory_gc_rounds": "1", "cuda_empty_cache": "true"}, job'
 	flmem env --role clint
 	assert_error 2 "invalid value 'clint' for --role; choose from server, client, trainer"
 	flmem env --role client --format tcl
-	assert_error 2 "invalid value 'tcl' for --format; choose from sh, fish, csh, dotenv, systemd, docker, k8s, json"
+	assert_error 2 "invalid value 'tcl' for --format; choose from sh, fish, csh, dotenv, systemd, docker, k8s, nvflare-docker, nvflare-slurm, json"
 	flmem env --role client --allocator tcmalloc
 	assert_error 2 "choose from glibc, jemalloc, auto"
 	flmem env --role client --framework fate

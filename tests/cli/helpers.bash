@@ -22,6 +22,16 @@ flmem() {
 	show_run "flmem $*"
 }
 
+# The same, again while no moment came within a short --timeout, as on a busy machine.
+flmem_in_time() {
+	local tries
+	for tries in {1..50}; do
+		flmem "$@"
+		[[ $output$stderr == *"try again or give a longer --timeout"* ]] || return 0
+	done
+	fail "no moment came in $tries tries"
+}
+
 # Runs any other command the same way.
 run_command() {
 	run --separate-stderr "$@"

@@ -4,14 +4,23 @@
 
 load helpers
 
-@test "a heap that a thread made by clone() uses without locks is not touched" {
+refuse_shared_heap() {
 	requires victim:safe_bare
-	start_victim safe_bare clone
+	start_victim safe_bare "$1"
 	flmem trim --pid "$VICTIM" --timeout 300ms
 	assert_error 6 "threads that its C library did not make"
 	flmem trim --pid "$VICTIM" --dry-run
 	assert_error 6 "threads that its C library did not make"
 	assert_victim_unharmed
+}
+
+@test "a heap that a thread made by clone() uses without locks is not touched" {
+	refuse_shared_heap clone
+}
+
+@test "neither is one that another process in the same memory uses" {
+	refuse_shared_heap process
+	refuse_shared_heap orphan
 }
 
 @test "a thread of the kernel in the process is no reason to refuse it" {

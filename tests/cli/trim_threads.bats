@@ -40,7 +40,7 @@ end_beside_late_code() {
 	for how in stay release; do
 		rm -f "$go"
 		start_victim "$PYTHON" "$FLMEM_TESTS/victims/safe_ending.py" "$go" "$how"
-		flmem trim --pid "$VICTIM" --gc --timeout 200ms
+		flmem_in_time trim --pid "$VICTIM" --gc --timeout 200ms
 		assert_status 8
 		assert_output 'gc\.collect +failed: the code has not ended'
 		touch "$go"

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Target programs: starting, watching and ending them."""
+import ctypes
 import glob
 import mmap
 import os
@@ -13,6 +14,7 @@ import time
 from . import proc
 
 PAGE = 4096
+PR_SET_PDEATHSIG = 1
 READY_S = 120  # generous: a loaded machine is not a failure
 PROGRESS_S = 120
 LEARN_ROUNDS = 3
@@ -76,6 +78,23 @@ class StatusPage:
         self._file.close()
 
 
+LIVE = set()  # the victims of this process
+
+
+def _end(number, _frame):
+    for running in list(LIVE):
+        running.process.kill()
+    os._exit(128 + number)
+
+
+def end_at_signals(with_parent=False):
+    """Ends the victims when a signal ends this process; a worker also ends with its parent."""
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, _end)
+    if with_parent:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
 class Victim:
     """A running target program; a context manager that ends it and every process it started."""
 
@@ -94,6 +113,7 @@ class Victim:
         self.process = subprocess.Popen(
             list(wrapper) + self.argv, env=own, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=self._errors, start_new_session=True)
+        LIVE.add(self)
         self.pid = self.process.pid
         try:
             self.inner_pid = self._wait_until_ready()
@@ -170,6 +190,7 @@ class Victim:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGKILL)
             self.process.wait()
+        LIVE.discard(self)
         for stream in (self.process.stdin, self.process.stdout):
             try:
                 stream.close()

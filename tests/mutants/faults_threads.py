@@ -7,10 +7,13 @@ BORROW = "libcore/remote/borrow.c"
 RESCUE = "libcore/remote/rescue.c"
 START = "libcore/remote/new_thread.c"
 PRIORITY = "libcore/remote/priority.c"
+CANDIDATES = "libcore/remote/candidates.c"
 CONTEXT = "libcore/proc/task_context.c"
 
 SUCCESSORS = ("unit.test_tracee_threads",)
 CONTEXTS = ("unit.test_task_context",)
+SCHEDULING = "libcore/proc/task_scheduling.c"
+SCHEDULINGS = ("unit.test_task_scheduling",)
 
 FAULTS = (
     Fault("successor-not-sought", TRACEE,
@@ -156,6 +159,23 @@ FAULTS = (
           "noticing a scheduling class of a thread's own", CONTEXTS),
     Fault("own-processors", CONTEXT, "return CPU_EQUAL(&mine, &theirs);", "return true;",
           "noticing processors of a thread's own", CONTEXTS),
+    Fault("lower-priority", SCHEDULING, "share_of(&other) > share)", "0)",
+          "refusing a thread that others would wait for", SCHEDULINGS),
+    Fault("idle-as-usual", SCHEDULING, "attributes->policy == SCHED_IDLE ? SHARE_IDLE :", "",
+          "knowing threads that get a processor last", SCHEDULINGS),
+    Fault("better-than-usual", SCHEDULING, "if (share >= SHARE_USUAL)\n\t\treturn false;\n", "",
+          "trimming where another thread has a higher priority than usual", SCHEDULINGS),
+    Fault("real-time-any", SCHEDULING,
+          "if (!read_attributes(process->pid, &first) || !is_real_time(&first))", "if (0)",
+          "refusing the only real-time threads of a program", SCHEDULINGS),
+    Fault("real-time-limited", SCHEDULING, "if (is_time_limited(process))", "if (0)",
+          "refusing a real-time thread that the kernel ends", SCHEDULINGS),
+    Fault("real-time-budget", SCHEDULING, "if (own->policy == POLICY_DEADLINE)", "if (0)",
+          "refusing a real-time thread with a budget", SCHEDULINGS),
+    Fault("priority-not-asked-for", CANDIDATES,
+          "const char *reason = flmem_task_scheduling_refuses(search->view->process, row->tid);",
+          "const char *reason = NULL;",
+          "asking for the priority of a thread", ("unit.test_candidates",)),
     Fault("successor-signal", TRACEE,
           "send_request(PTRACE_DETACH, tid, status >> 16 ? 0 : WSTOPSIG(status)) == 0",
           "send_request(PTRACE_DETACH, tid, 0) == 0",

@@ -21,7 +21,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
-from harness import command, proc, report, skip  # noqa: E402
+from harness import command, proc, report, skip, victim  # noqa: E402
 import entries  # noqa: E402
 
 LATE_STOPS = 10  # random ones beyond the first
@@ -179,6 +179,7 @@ def main():
     parser.add_argument("--targets", choices=("allocators", "interpreters"), default="allocators")
     parser.add_argument("--allocators", default=",".join(entries.ALLOCATORS))
     options = parser.parse_args()
+    victim.end_at_signals()
     flmem = command.Flmem(options.build)
     flmem.require("trim")
     tests = os.path.join(os.path.abspath(options.build), "tests")

@@ -275,7 +275,8 @@ def run_batches(flmem, entries_to_run, trims, options):
                   for start in range(0, len(entries_to_run), TOGETHER)]
     tallies = []
     with concurrent.futures.ProcessPoolExecutor(
-            options.jobs, multiprocessing.get_context("fork")) as pool:
+            options.jobs, multiprocessing.get_context("fork"),
+            initializer=victim.end_at_signals, initargs=(True,)) as pool:
         results = [pool.submit(run_batch_of, number, flmem, trims)
                    for number in range(len(BATCHES))]
         for batch, result in zip(BATCHES, results):
@@ -365,6 +366,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--row", action="store_true")
     options = parser.parse_args()
+    victim.end_at_signals()
     flmem = command.Flmem(options.build)
     flmem.require("trim")
     groups = options.groups.split(",")

@@ -28,7 +28,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
-from harness import command, proc, report, skip  # noqa: E402
+from harness import command, proc, report, skip, victim  # noqa: E402
 import entries  # noqa: E402
 import kill  # noqa: E402
 
@@ -282,6 +282,7 @@ def main():
     parser.add_argument("--late", type=int, default=5)
     parser.add_argument("--ways", default=",".join(WAYS))
     options = parser.parse_args()
+    victim.end_at_signals()
     flmem = command.Flmem(options.build)
     flmem.require("trim")
     ways = options.ways.split(",")

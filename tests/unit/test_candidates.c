@@ -550,6 +550,24 @@ static void threads_of_allocators_are_seen(void **state)
 			    "is a thread of the allocator");
 }
 
+static void be_last(void)
+{
+	const struct sched_param none = {0};
+
+	sched_setscheduler(0, SCHED_IDLE, &none);
+	block();
+}
+
+/* With a lock that the others wait for, it would get a processor after all of them. */
+static void threads_of_low_priority_are_refused(void **state)
+{
+	(void)state;
+	assert_string_equal(examine(true, be_last, NULL),
+			    "has a lower priority than another thread, which could wait for it");
+	/* Nobody is there to wait for it. */
+	assert_null(examine(false, be_last, NULL));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -562,6 +580,7 @@ int main(void)
 		cmocka_unit_test(code_of_allocators_is_seen),
 		cmocka_unit_test(frames_of_allocators_are_seen_in_any_wait),
 		cmocka_unit_test(threads_of_allocators_are_seen),
+		cmocka_unit_test(threads_of_low_priority_are_refused),
 	};
 
 	return cmocka_run_group_tests_name("candidates", tests, open_page, close_page);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "allocators/glibc/glibc_arena_max.h"
+#include "allocators/glibc/glibc_tunables.h"
 #include "base/cleanup.h"
 #include "runtimes/cpython_int.h"
 
@@ -101,6 +102,33 @@ static void the_loader_reads_them_alike(void **state)
 	}
 }
 
+static void huge_pages_are_asked_for_by_release_architecture_and_tunable(void **state)
+{
+	static const struct {
+		const char *version, *tunables;
+		bool aarch64, expected;
+	} rows[] = {
+		{"2.43", NULL, true, true},
+		{"2.44", "glibc.malloc.tcache_count=0", true, true},
+		{"2.43", NULL, false, false},
+		{"2.42", NULL, true, false},
+		{NULL, NULL, true, false},
+		{"unknown", NULL, true, false},
+		{"2.43", "glibc.malloc.hugetlb=0", true, false},
+		{"2.43", "glibc.malloc.hugetlb=1", true, true},
+		{"2.43", "glibc.malloc.hugetlb=x", true, true},
+		{"2.35", "glibc.malloc.hugetlb=1", false, true},
+		{"2.34", "glibc.malloc.hugetlb=1", false, false},
+		{"2.36", "glibc.malloc.hugetlb=2", false, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
+		if (flmem_glibc_asks_for_huge_pages(rows[i].version, rows[i].tunables,
+						    rows[i].aarch64) != rows[i].expected)
+			fail_msg("row %zu", i);
+}
+
 static void a_tunable_overrides_the_variable_if_it_is_valid(void **state)
 {
 	static const struct {
@@ -121,6 +149,8 @@ static void a_tunable_overrides_the_variable_if_it_is_valid(void **state)
 		{"3", "glibc.malloc.arena_max=2:glibc.malloc.arena_max=4", 4, true},
 		{"3", "glibc.malloc.arena_max=00000000000000000000000000000000000002", 3, true},
 		{"3", "glibc.malloc.arena_max", 3, false},
+		{"3", "glibc.malloc.arena_max=0:glibc.malloc.arena_max=2", 3, true},
+		{"3", "glibc.malloc.arena_max=2:glibc.malloc.arena_max=0", 3, true},
 	};
 
 	(void)state;
@@ -213,6 +243,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(limits_of_arenas_are_read_as_by_glibc),
 		cmocka_unit_test(the_loader_reads_them_alike),
+		cmocka_unit_test(huge_pages_are_asked_for_by_release_architecture_and_tunable),
 		cmocka_unit_test(a_tunable_overrides_the_variable_if_it_is_valid),
 		cmocka_unit_test(numbers_are_read_as_by_python),
 		cmocka_unit_test(python_itself_agrees),

@@ -275,10 +275,10 @@ static void what_changes_is_no_damage(void **state)
 #define SHORT_BUDGET_US 20000U
 #define LATE_BIN	100U /* one of the last to be checked */
 
-/* An image whose reads take time: all of them, or those after the first damage was seen. */
+/* An image one of whose reads takes time: the first, or one after the first damage was seen. */
 struct slow {
 	struct glibc_image *image;
-	unsigned reads, quick;
+	unsigned reads, quick; /* so far, and before the one that takes time */
 	void (*wait)(void);
 };
 
@@ -287,7 +287,7 @@ static int read_slowly(void *context, const struct iovec *local, const struct io
 {
 	struct slow *slow = context;
 
-	if (slow->reads++ >= slow->quick)
+	if (slow->reads++ == slow->quick)
 		slow->wait();
 	return image_read(slow->image, local, remote, count);
 }
@@ -304,7 +304,7 @@ static void be_preempted(void)
 	flmem_clock_sleep_us(2 * SHORT_BUDGET_US);
 }
 
-static unsigned budgets; /* how many of them each read takes */
+static unsigned budgets; /* how many of them the read takes */
 
 static void compute(void)
 {

@@ -219,6 +219,9 @@ static void compare_sums(const struct flmem_kernels *one, const struct flmem_ker
 		if (!isnan(a[i]) || !isnan(b[i]))
 			assert_memory_equal(&a[i], &b[i], sizeof(a[i]));
 	assert_int_equal(one->finite(a, COUNT), other->finite(b, COUNT));
+	for (size_t count = 0; count < 20; count++)
+		assert_int_equal(bits_of(one->distance(from, from + 30, count * 7)),
+				 bits_of(other->distance(from, from + 30, count * 7)));
 	memcpy(b, a, sizeof(a));
 	one->order(a, from, COUNT);
 	for (size_t i = 0; i < COUNT; i++)

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -32,7 +33,50 @@ struct row {
 	const char *version;
 };
 
+#define RESOURCES(path, args) "{\"components\": [{\"path\": \"" path "\", \"args\": {" args "}}]}"
+#define DOCKER_SERVER	      "nvflare.app_opt.job_launcher.docker_launcher.ServerDockerJobLauncher"
+#define SLURM_CLIENT	      "nvflare.app_opt.job_launcher.slurm.ClientSlurmJobLauncher"
+#define LOST		      "NVF-LAUNCHER-ENV-LOST"
+
 static const struct row rows[] = {
+	{LOST, "local/resources.json.default", RESOURCES(DOCKER_SERVER, ""), 1, NULL, NULL},
+	{LOST, "local/resources.json", RESOURCES(DOCKER_SERVER, "\"default_job_env\": {\"A\": 1}"),
+	 1, NULL, NULL},
+	{LOST, "local/resources.json",
+	 RESOURCES(DOCKER_SERVER, "\"default_job_env\": {\"MALLOC_ARENA_MAX\": \"4\"}"), 0, NULL,
+	 NULL},
+	{LOST, "local/resources.json",
+	 RESOURCES(DOCKER_SERVER, "\"default_job_env\": {\"LD_PRELOAD\": \"/l.so\"}"), 0, NULL,
+	 NULL},
+	{LOST, "local/resources.json",
+	 RESOURCES("nvflare.app_common.job_launcher.x.ServerProcessJobLauncher", ""), 0, NULL,
+	 NULL},
+	{LOST, "local/resources.json", RESOURCES(DOCKER_SERVER, ""), 0, NULL, "2.7"},
+	{LOST, "local/resources.json", RESOURCES(SLURM_CLIENT, ""), 1, NULL, NULL},
+	{LOST, "local/resources.json", RESOURCES(SLURM_CLIENT, "\"setup\": \"module load x\""), 1,
+	 NULL, NULL},
+	{LOST, "local/resources.json",
+	 RESOURCES(SLURM_CLIENT, "\"setup\": \"export MALLOC_ARENA_MAX=2\""), 0, NULL, NULL},
+	{LOST, "local/resources.json", RESOURCES(SLURM_CLIENT, "\"setup\": \"source /etc/fl.sh\""),
+	 0, NULL, NULL},
+	{LOST, "local/resources.json",
+	 RESOURCES(SLURM_CLIENT, "\"sandbox\": \"none\", \"setup\": \"export MALLOC_ARENA_MAX=2\""),
+	 0, NULL, NULL},
+	{LOST, "local/resources.json",
+	 RESOURCES(SLURM_CLIENT,
+		   "\"sandbox\": \"pyxis\", \"setup\": \"export MALLOC_ARENA_MAX=2\""),
+	 1, NULL, NULL},
+	{LOST, "local/resources.json",
+	 RESOURCES(SLURM_CLIENT,
+		   "\"sandbox\": \"pyxis\", \"forward_env\": [\"A\", \"MALLOC_ARENA_MAX\"], "
+		   "\"setup\": \"export MALLOC_ARENA_MAX=2\""),
+	 0, NULL, NULL},
+	{LOST, "docker.yaml", "runtime: docker\njob_launcher:\n  default_job_env: {}\n", 1, NULL,
+	 NULL},
+	{LOST, "slurm.yml", "runtime: slurm\njob_launcher:\n  sandbox: none\n", 1, NULL, NULL},
+	{LOST, "slurm.yaml",
+	 "runtime: slurm\njob_launcher:\n  setup: |\n    export MALLOC_ARENA_MAX=2\n", 0, NULL,
+	 NULL},
 	{"NVF-ARENA-UNSET", "run.sh", SERVER, 1, "4", NULL},
 	{"NVF-ARENA-UNSET", "run.sh", CLIENT, 1, "2", NULL},
 	{"NVF-ARENA-UNSET", "run.sh", "nvflare simulator job -n 2\n", 1, "4", NULL},
@@ -265,6 +309,33 @@ static const struct {
 	 OFFLOAD},
 };
 
+/* The environment of a study reaches jobs, too. */
+static void a_study_sets_what_a_launcher_drops(void **state)
+{
+	static const char studies[] = "format_version: 2\nstudies:\n  default:\n    env:\n      ";
+	static const char *const names[] = {"A: 1", "MALLOC_ARENA_MAX: 2"};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++) {
+		struct flmem_recommendations found = {0};
+		const struct flmem_finding *last;
+		char text[256];
+		const char *path;
+		struct tree tree;
+
+		tree_init(&tree);
+		path = tree.path;
+		snprintf(text, sizeof(text), "%s%s\n", studies, names[i]);
+		tree_puts(&tree, "local/study_runtime.yaml", text);
+		tree_puts(&tree, "local/resources.json.default", RESOURCES(DOCKER_SERVER, ""));
+		assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
+		assert_int_equal(flmem_recommendations_failures(&found), 0);
+		assert_int_equal(findings_of(&found, LOST, &last), i ? 0 : 1);
+		flmem_recommendations_clear(&found);
+		tree_clear(&tree);
+	}
+}
+
 static void check_row(size_t index, const struct row *row, const char *job)
 {
 	struct flmem_recommend_options options = {.framework_version = row->version};
@@ -308,6 +379,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rules_fire_where_they_should_and_nowhere_else),
+		cmocka_unit_test(a_study_sets_what_a_launcher_drops),
 	};
 
 	return cmocka_run_group_tests_name("launch_rules", tests, NULL, NULL);

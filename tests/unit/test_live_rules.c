@@ -32,6 +32,8 @@ struct live_case {
 	bool in_memory;	      /* where its temporary files are */
 	bool offload;	      /* a job beside it has tensors offloaded */
 	const char *built;    /* version of its allocator */
+	const char *python;
+	uint64_t huge_mib; /* of 1000 MiB */
 };
 
 #define SERVER	 FLMEM_ROLE_SERVER_JOB
@@ -39,6 +41,11 @@ struct live_case {
 #define TRAINER	 FLMEM_ROLE_TRAINER
 #define GLIBC	 .allocator = FLMEM_ALLOCATOR_GLIBC
 #define JEMALLOC .allocator = FLMEM_ALLOCATOR_JEMALLOC
+#define TCMALLOC .allocator = FLMEM_ALLOCATOR_TCMALLOC
+#define MIMALLOC .allocator = FLMEM_ALLOCATOR_MIMALLOC
+#define THP	 "GLIBC_TUNABLES=glibc.malloc.hugetlb="
+#define THP_OFF	 "glibc.malloc.hugetlb=0"
+#define TCACHE	 "GLIBC_TUNABLES=glibc.malloc.tcache_max="
 #define DECAY	 "MALLOC_CONF=dirty_decay_ms:5000,muzzy_decay_ms:5000"
 
 static const struct live_case cases[] = {
@@ -167,6 +174,48 @@ static const struct live_case cases[] = {
 	 GLIBC,
 	 {"NVFLARE_CLIENT_MEMORY_PROFILE=1", "MALLOC_ARENA_MAX=2"},
 	 .version = "2.9"},
+	{"LIVE-NVF-GC-WRONG-ALLOCATOR", true, SERVER, TCMALLOC},
+	{"LIVE-NVF-GC-WRONG-ALLOCATOR", true, TRAINER, MIMALLOC},
+	{"LIVE-NVF-GC-WRONG-ALLOCATOR", false, FLMEM_ROLE_SERVER, TCMALLOC},
+	{"LIVE-NVF-GC-WRONG-ALLOCATOR", false, FLMEM_ROLE_CLIENT, TCMALLOC},
+	{"LIVE-NVF-GC-WRONG-ALLOCATOR", false, FLMEM_ROLE_NONE, TCMALLOC},
+	{"LIVE-NVF-GC-WRONG-ALLOCATOR", false, CLIENT, JEMALLOC, {DECAY}},
+	{"LIVE-NVF-GC-WRONG-ALLOCATOR", false, CLIENT, GLIBC},
+	{"LIVE-NVF-GC-WRONG-ALLOCATOR", false, CLIENT, .allocator = FLMEM_ALLOCATOR_MUSL},
+	{"LIVE-NVF-GC-WRONG-ALLOCATOR", false, CLIENT, .allocator = FLMEM_ALLOCATOR_UNKNOWN},
+	{"LIVE-NVF-GC-WRONG-ALLOCATOR", false, CLIENT, TCMALLOC, .version = "2.7.1"},
+	{"LIVE-GLIBC-THP",
+	 true,
+	 FLMEM_ROLE_NONE,
+	 GLIBC,
+	 {THP "1"},
+	 .huge_mib = 200,
+	 .built = "2.36",
+	 .proposed = THP_OFF},
+	{"LIVE-GLIBC-THP", false, SERVER, GLIBC, {THP "1"}, .huge_mib = 199, .built = "2.36"},
+	{"LIVE-GLIBC-THP", false, SERVER, GLIBC, {THP "0"}, .huge_mib = 900, .built = "2.43"},
+	{"LIVE-GLIBC-THP", false, SERVER, GLIBC, {THP "1"}, .huge_mib = 900, .built = "2.34"},
+	{"LIVE-GLIBC-THP", false, SERVER, GLIBC, {THP "1"}, .huge_mib = 900},
+	{"LIVE-GLIBC-THP", false, SERVER, TCMALLOC, {THP "1"}, .huge_mib = 900, .built = "2.36"},
+	{"LIVE-GLIBC-TCACHE", true, SERVER, GLIBC, {TCACHE "4194304"}, .built = "2.42"},
+	{"LIVE-GLIBC-TCACHE", true, FLMEM_ROLE_NONE, GLIBC, {TCACHE "1033"}, .built = "2.43"},
+	{"LIVE-GLIBC-TCACHE", false, SERVER, GLIBC, {TCACHE "1032"}, .built = "2.42"},
+	{"LIVE-GLIBC-TCACHE", false, SERVER, GLIBC, {TCACHE "4194304"}, .built = "2.41"},
+	{"LIVE-GLIBC-TCACHE", false, SERVER, GLIBC, {TCACHE "4194304"}},
+	{"LIVE-GLIBC-TCACHE", false, SERVER, GLIBC, {TCACHE "much"}, .built = "2.42"},
+	{"LIVE-GLIBC-TCACHE", false, SERVER, JEMALLOC, {TCACHE "4194304", DECAY}, .built = "5.3"},
+	{"LIVE-CPYTHON-GC", true, SERVER, GLIBC, .python = "3.14.0"},
+	{"LIVE-CPYTHON-GC", true, CLIENT, GLIBC, .python = "3.14.4"},
+	{"LIVE-CPYTHON-GC", false, SERVER, GLIBC, .python = "3.14.5"},
+	{"LIVE-CPYTHON-GC", false, SERVER, GLIBC, .python = "3.13.9"},
+	{"LIVE-CPYTHON-GC", false, SERVER, GLIBC, .python = "3.15.0"},
+	{"LIVE-CPYTHON-GC", false, SERVER, GLIBC, .python = "3.14"},
+	{"LIVE-CPYTHON-GC", false, SERVER, GLIBC, .python = ""},
+	{"LIVE-CPYTHON-GC", false, FLMEM_ROLE_NONE, GLIBC, .python = "3.14.2"},
+	{"LIVE-PYTHON-MIMALLOC", true, SERVER, GLIBC, {"PYTHONMALLOC=mimalloc"}},
+	{"LIVE-PYTHON-MIMALLOC", true, SERVER, GLIBC, {"PYTHONMALLOC=mimalloc_debug"}},
+	{"LIVE-PYTHON-MIMALLOC", false, SERVER, GLIBC, {"PYTHONMALLOC=malloc"}},
+	{"LIVE-PYTHON-MIMALLOC", false, SERVER, GLIBC},
 };
 
 /* Splits "NAME=value" into the rows; the texts are in `storage`. */
@@ -207,7 +256,9 @@ static void run(const struct live_case *row, struct flmem_recommendations *ret_f
 		.allocators = &allocator,
 		.allocator_count = 1,
 		.heap = FLMEM_HEAP_UNKNOWN(none),
-		.memory = {.rss_bytes = FLMEM_KNOWN(1000 * MIB)},
+		.memory = {.rss_bytes = FLMEM_KNOWN(1000 * MIB),
+			   .thp_bytes = FLMEM_KNOWN(row->huge_mib * MIB)},
+		.python = {.version = (char *)(uintptr_t)row->python},
 		.settings = settings,
 		.setting_count = fill_settings(row, storage, settings),
 		.limit = {FLMEM_UNKNOWN(none), FLMEM_UNKNOWN(none)},

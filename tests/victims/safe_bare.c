@@ -2,6 +2,8 @@
 /*
  * Threads that the C library did not make.
  *	safe_bare clone		one made by clone() uses the heap all the time, the first one waits
+ *	safe_bare process	the same, in a process that shares the memory
+ *	safe_bare orphan	the same, in such a process whose parent has ended
  *	safe_bare io_uring	one of the kernel, for a read of io_uring that does not end
  *	safe_bare ended		one of the C library, which has ended
  */
@@ -11,11 +13,14 @@
 #include <linux/io_uring.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define STACK_BYTES  (256U << 10)
@@ -35,16 +40,53 @@ static int use_heap(void *unused)
 	return 0;
 }
 
-/* It shares everything with the first thread, thread-local data too: that one only waits. */
-static void make_bare_thread(void)
+static int make_bare(int (*run)(void *unused), int flags)
 {
 	char *stack =
 		mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int made = stack == MAP_FAILED ? -1
+				       : clone(run, stack + STACK_BYTES,
+					       CLONE_VM | CLONE_FS | CLONE_FILES | flags, NULL);
 
-	if (stack == MAP_FAILED ||
-	    clone(use_heap, stack + STACK_BYTES,
-		  CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD, NULL) < 0)
+	if (made < 0)
 		victim_die("clone");
+	return made;
+}
+
+/* It shares everything with the first thread, thread-local data too: that one only waits. */
+static void make_bare_thread(void)
+{
+	make_bare(use_heap, CLONE_SIGHAND | CLONE_THREAD);
+}
+
+static pid_t victim;
+
+/* It ends with the victim, whoever its parent is. */
+static int use_heap_with_victim(void *unused)
+{
+	while (kill(victim, 0) == 0) {
+		churn_run(&churn, 64);
+		victim_round();
+	}
+	(void)unused;
+	_exit(0);
+}
+
+static int make_orphan(void *unused)
+{
+	(void)unused;
+	make_bare(use_heap_with_victim, 0);
+	_exit(0);
+}
+
+static void make_process(bool orphan)
+{
+	int made;
+
+	victim = getpid();
+	made = make_bare(orphan ? make_orphan : use_heap_with_victim, SIGCHLD);
+	if (orphan)
+		waitpid(made, NULL, 0);
 }
 
 static void *map_ring(int fd, size_t length, off_t at)
@@ -99,6 +141,8 @@ int main(int argc, char **argv)
 		victim_die("pipe");
 	if (strcmp(kind, "clone") == 0)
 		make_bare_thread();
+	else if (strcmp(kind, "process") == 0 || strcmp(kind, "orphan") == 0)
+		make_process(strcmp(kind, "orphan") == 0);
 	else if (strcmp(kind, "io_uring") == 0)
 		read_in_kernel(ends[0]);
 	else if (strcmp(kind, "ended") != 0 ||

@@ -151,9 +151,9 @@ static int check_heap(const struct flmem_view *view, const struct flmem_allocato
 	if (flmem_glibc_takes_no_locks(view))
 		return flmem_error_set(
 			err, FLMEM_EUNSAFE, 0,
-			"process %d has threads that its C library did not make (a bare clone()), "
-			"and glibc's malloc takes no locks: a trim could change the heap at the "
-			"same time as such a thread",
+			"process %d has threads that its C library did not make (a bare clone(), "
+			"or a process in the same memory), and glibc's malloc takes no locks: a "
+			"trim could change the heap at the same time as such a thread",
 			(int)view->process->pid);
 	if (open_space(view, found, &peek, &space) ||
 	    !flmem_glibc_is_damaged(&space, budget_us, FLMEM_GLIBC_LOOKS, &damage))

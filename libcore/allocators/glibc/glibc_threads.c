@@ -1,7 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "allocators/glibc/glibc_threads.h"
 
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/kcmp.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <flmem/parse.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
 #include "elf/modules.h"
+#include "proc/process.h"
 #include "proc/task.h"
 
 static bool has_several_threads(const struct flmem_process *process)
@@ -39,8 +50,35 @@ static bool is_single_threaded(const struct flmem_view *view)
 	return found;
 }
 
-/* In this order: the variable is cleared before a thread is made. */
+static bool has_same_memory(pid_t one, pid_t other)
+{
+	return one != other && syscall(SYS_kcmp, one, other, KCMP_VM, 0, 0) == 0;
+}
+
+/*
+ * True if another process runs in the same memory (clone() with CLONE_VM and without
+ * CLONE_THREAD). The kernel does not link such processes, so all are compared: the parent may have
+ * ended. One that may not be traced counts as another memory.
+ */
+static bool shares_memory(const struct flmem_process *process)
+{
+	FLMEM_AUTO_DIR DIR *dir = flmem_io_open_dir(AT_FDCWD, "/proc");
+	pid_t pid;
+
+	for (const struct dirent *entry; dir && (entry = readdir(dir));)
+		if (flmem_parse_pid(entry->d_name, &pid, NULL) == 0 &&
+		    has_same_memory(process->pid, pid))
+			return true;
+	return false;
+}
+
+/*
+ * The variable is read last, since it is cleared before a thread is made; and first, because the
+ * search takes time, and few processes need one.
+ */
 bool flmem_glibc_takes_no_locks(const struct flmem_view *view)
 {
-	return has_several_threads(view->process) && is_single_threaded(view);
+	return is_single_threaded(view) &&
+	       (has_several_threads(view->process) || shares_memory(view->process)) &&
+	       is_single_threaded(view);
 }

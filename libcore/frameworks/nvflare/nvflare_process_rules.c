@@ -75,7 +75,47 @@ static bool temporary_in_memory(const struct flmem_process_report *process,
 	return true;
 }
 
+/* The processes that clean up: jobs, not the parents that launch them. */
+static bool runs_job(enum flmem_role role)
+{
+	return role && role != FLMEM_ROLE_SERVER && role != FLMEM_ROLE_CLIENT;
+}
+
+/*
+ * fuel/utils/memory_utils.py finds malloc_trim() in libc.so.6, whichever malloc the process uses.
+ * jemalloc decays by itself; musl has a rule of its own.
+ */
+static bool gc_wrong_allocator(const struct flmem_process_report *process,
+			       struct flmem_live_remark *remark)
+{
+	const struct flmem_allocator_report *allocator = flmem_live_malloc(process);
+
+	if (process->framework != FLMEM_FRAMEWORK_NVFLARE || !runs_job(process->role) ||
+	    !allocator || allocator->kind == FLMEM_ALLOCATOR_UNKNOWN ||
+	    allocator->kind == FLMEM_ALLOCATOR_GLIBC ||
+	    allocator->kind == FLMEM_ALLOCATOR_JEMALLOC || allocator->kind == FLMEM_ALLOCATOR_MUSL)
+		return false;
+	remark->path = "allocators";
+	snprintf(remark->current, sizeof(remark->current), "%s",
+		 flmem_allocator_name(allocator->kind));
+	if (allocator->kind == FLMEM_ALLOCATOR_TCMALLOC ||
+	    allocator->kind == FLMEM_ALLOCATOR_MIMALLOC)
+		snprintf(remark->detail, sizeof(remark->detail), "flmem trim --pid %d trims it",
+			 (int)process->pid);
+	return true;
+}
+
 static const struct flmem_live_row live_rows[] = {
+	{.rule = {.id = "LIVE-NVF-GC-WRONG-ALLOCATOR",
+		  .severity = FLMEM_SEVERITY_WARNING,
+		  .framework = FLMEM_FRAMEWORK_NVFLARE,
+		  .since = "2.7.2",
+		  .condition = "a process of a job of NVFlare whose malloc is neither glibc's, "
+			       "jemalloc's nor musl's",
+		  .message = "memory_gc_rounds trims the heap of glibc, which this process does "
+			     "not use, so its allocator keeps what it retains; preload jemalloc",
+		  .source = "NVFlare 2.7.2 to 2.9.0, fuel/utils/memory_utils.py"},
+	 .check = gc_wrong_allocator},
 	{.rule = {.id = "LIVE-OFFLOAD-TMPFS",
 		  .severity = FLMEM_SEVERITY_ERROR,
 		  .framework = FLMEM_FRAMEWORK_NVFLARE,

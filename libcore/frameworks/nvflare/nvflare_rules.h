@@ -20,6 +20,9 @@ extern const struct flmem_input_kind flmem_nvflare_meta_file;
 extern const struct flmem_input_kind flmem_nvflare_server_file;
 extern const struct flmem_input_kind flmem_nvflare_client_file;
 extern const struct flmem_input_kind flmem_nvflare_python_file;
+extern const struct flmem_input_kind flmem_nvflare_resources_file;
+extern const struct flmem_input_kind flmem_nvflare_deployment_file;
+extern const struct flmem_input_kind flmem_nvflare_studies_file;
 
 extern const struct flmem_file_name flmem_nvflare_files[];
 extern const struct flmem_job_layout flmem_nvflare_jobs;
@@ -29,6 +32,7 @@ extern const struct flmem_rule_table flmem_nvflare_server_rules;
 extern const struct flmem_rule_table flmem_nvflare_client_rules;
 extern const struct flmem_rule_table flmem_nvflare_python_rules;
 extern const struct flmem_rule_table flmem_nvflare_launch_rules;
+extern const struct flmem_rule_table flmem_nvflare_launcher_rules;
 extern const struct flmem_rule_table flmem_nvflare_value_rules;
 extern const struct flmem_rule_table flmem_nvflare_key_rules;
 extern const struct flmem_rule_table flmem_nvflare_interval_rules;

@@ -64,6 +64,14 @@ struct flmem_aggregate_request {
 	const double *weights; /* per input; NULL: all equal. An input with weight 0 is not read */
 	const char *algorithm; /* NULL: "fedavg"; a name of FLMEM_ALGORITHMS */
 	double trim;	       /* of trimmed-mean: the share to drop at each end; 0: 0.2 */
+	/*
+	 * Of norm-clipped-mean: the model that the clients started from, a file or a folder, with
+	 * the same tensors. NULL: the inputs are updates.
+	 */
+	const char *base;
+	double clip_norm; /* of norm-clipped-mean: the largest norm; 0: the median of all norms */
+	size_t hostile; /* of krum, multi-krum, bulyan: inputs that may be; 0: the most possible */
+	size_t keep;	/* of multi-krum: inputs to average; 0: inputs - hostile - 2 */
 	enum flmem_nan_policy nan;
 	enum flmem_non_float_policy non_float;
 	uint64_t chunk_bytes; /* 0: FLMEM_AGGREGATE_CHUNK_BYTES; rounded up to 64 KiB */

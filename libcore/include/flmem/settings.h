@@ -112,16 +112,19 @@ FLMEM_API bool flmem_settings_gpu_present(void);
 /*
  * Text formats. X(NAME, text, meaning)
  * docker is a file for `docker run --env-file`, k8s the env: list of a container, systemd lines for
- * the [Service] section or a drop-in.
+ * the [Service] section or a drop-in. The last two are YAML for `job_launcher` of what `nvflare
+ * deploy prepare` reads; resources.json has the same keys.
  */
-#define FLMEM_SETTINGS_FORMATS(X)                    \
-	X(SH, "sh", "POSIX shells: eval")            \
-	X(FISH, "fish", "fish: pipe into source")    \
-	X(CSH, "csh", "csh and tcsh: eval")          \
-	X(DOTENV, "dotenv", ".env file")             \
-	X(SYSTEMD, "systemd", "lines of a unit")     \
-	X(DOCKER, "docker", "docker run --env-file") \
-	X(K8S, "k8s", "env: list of a Kubernetes container")
+#define FLMEM_SETTINGS_FORMATS(X)                                                           \
+	X(SH, "sh", "POSIX shells: eval")                                                   \
+	X(FISH, "fish", "fish: pipe into source")                                           \
+	X(CSH, "csh", "csh and tcsh: eval")                                                 \
+	X(DOTENV, "dotenv", ".env file")                                                    \
+	X(SYSTEMD, "systemd", "lines of a unit")                                            \
+	X(DOCKER, "docker", "docker run --env-file")                                        \
+	X(K8S, "k8s", "env: list of a Kubernetes container")                                \
+	X(NVFLARE_DOCKER, "nvflare-docker", "default_job_env of NVFlare's Docker launcher") \
+	X(NVFLARE_SLURM, "nvflare-slurm", "setup and forward_env of NVFlare's Slurm launcher")
 
 enum flmem_settings_format {
 #define FLMEM_SETTINGS_FORMAT_ENUM(name, text, meaning) FLMEM_SETTINGS_FORMAT_##name,

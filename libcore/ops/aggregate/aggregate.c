@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <flmem/text.h>
+
 #include "base/clock.h"
 #include "base/crc32c.h"
 #include "ops/aggregate/run.h"
@@ -12,6 +14,7 @@
 #define CHUNK_STEP	  (UINT64_C(64) << 10)
 #define CHUNK_LARGEST	  (UINT64_C(1) << 30)
 #define INPUTS_MAX	  10000U
+#define DISTANCES_MAX	  256U /* their pairs take 18 MB per thread */
 #define THREADS_BY_ITSELF 8U
 /* Blocks of all inputs of a thread together: in the second-level cache for a few inputs. */
 #define BLOCKS_BYTES   (UINT64_C(1) << 20)
@@ -23,10 +26,10 @@ struct call {
 	const struct flmem_aggregate_request *request;
 	uint64_t started_us;
 	struct flmem_layout layout;
-	struct flmem_input *inputs;
+	struct flmem_input *inputs; /* and the base */
 	struct flmem_part part;
 	struct flmem_run run;
-	double *weights;
+	double *weights, *factors; /* of the inputs that are not skipped */
 	uint64_t read_bytes;
 };
 
@@ -35,11 +38,13 @@ static void clear_call(struct call *call)
 	struct flmem_run *run = &call->run;
 
 	if (call->inputs)
-		flmem_inputs_clear(call->inputs, call->request->input_count);
+		flmem_inputs_clear(call->inputs, call->request->input_count + 1);
 	free(call->inputs);
 	flmem_layout_clear(&call->layout);
 	flmem_part_clear(&call->part);
 	free(call->weights);
+	free(call->factors);
+	free(run->sums);
 	free(run->inputs);
 	free(run->chunks);
 	free(run->cached);
@@ -109,9 +114,10 @@ static int open_inputs(struct call *call, struct flmem_error *err)
 	size_t count = request->input_count;
 	int rc;
 
-	call->inputs = calloc(count, sizeof(*call->inputs));
+	call->inputs = calloc(count + 1, sizeof(*call->inputs));
 	call->weights = calloc(count, sizeof(*call->weights));
-	if (!call->inputs || !call->weights)
+	call->factors = calloc(count, sizeof(*call->factors));
+	if (!call->inputs || !call->weights || !call->factors)
 		return aggregate_nomem(call, err);
 	for (size_t i = 0; i < count; i++) {
 		call->inputs[i].weight = request->weights ? request->weights[i] : 1;
@@ -120,31 +126,74 @@ static int open_inputs(struct call *call, struct flmem_error *err)
 	rc = flmem_weights_scale(call->weights, count, &call->run.combination.total, err);
 	if (!rc)
 		rc = flmem_inputs_open(request->inputs, count, call->inputs, &call->layout, err);
+	if (!rc && request->base)
+		rc = flmem_input_open(request->base, request->inputs[0], &call->layout,
+				      &call->inputs[count], err);
 	for (size_t i = 0; i < count && !rc; i++)
 		if (call->inputs[i].weight == 0)
 			call->inputs[i].skipped = "its weight is 0";
 	return rc;
 }
 
+/* Parameters of other algorithms would be ignored. */
+static int check_parameters(const struct flmem_aggregate_request *request,
+			    const struct flmem_algorithm *algorithm, struct flmem_error *err)
+{
+	const struct {
+		bool given, used;
+		const char *why;
+	} rows[] = {
+		{request->weights, algorithm->weighted,
+		 "does not use weights: every input counts the same"},
+		{request->trim != 0, algorithm->trims, "trims nothing"},
+		{request->base, algorithm->takes_base, "uses no base"},
+		{request->clip_norm != 0, algorithm->clips, "clips nothing"},
+		{request->hostile, algorithm->measures == FLMEM_MEASURE_DISTANCES,
+		 "does not use the number of hostile inputs"},
+		{request->keep, algorithm->keeps, "keeps no number of inputs"},
+		{request->nan == FLMEM_NAN_PROPAGATE, !algorithm->measures,
+		 "measures the inputs, which has no result with NaN; use --nan skip-client"},
+	};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
+		if (rows[i].given && !rows[i].used)
+			return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' %s",
+					       flmem_algorithm_name(algorithm), rows[i].why);
+	if (!(request->clip_norm >= 0))
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "invalid norm %g", request->clip_norm);
+	if (algorithm->measures == FLMEM_MEASURE_DISTANCES && request->input_count > DISTANCES_MAX)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "%zu inputs; '%s' compares at most %u",
+				       request->input_count, flmem_algorithm_name(algorithm),
+				       DISTANCES_MAX);
+	return 0;
+}
+
+static int find_algorithm(struct call *call, struct flmem_error *err)
+{
+	const struct flmem_aggregate_request *request = call->request;
+	const char *name = request->algorithm ?: "fedavg";
+	struct flmem_combination *combination = &call->run.combination;
+
+	combination->algorithm = flmem_algorithm_find(name);
+	if (!combination->algorithm)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "unknown algorithm '%.60s'", name);
+	combination->trim = request->trim;
+	combination->hostile = request->hostile;
+	combination->keep = request->keep;
+	combination->clip_norm = request->clip_norm;
+	combination->has_base = request->base;
+	combination->kernels = flmem_kernels_best();
+	return check_parameters(request, combination->algorithm, err);
+}
+
 static int make_run(struct call *call, struct flmem_error *err)
 {
-	const char *name = call->request->algorithm ?: "fedavg";
 	struct flmem_run *run = &call->run;
-	size_t count = call->request->input_count;
+	size_t count = call->request->input_count + 1;
 
-	run->combination.algorithm = flmem_algorithm_find(name);
-	if (!run->combination.algorithm)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0, "unknown algorithm '%.60s'", name);
-	if (call->request->weights && !run->combination.algorithm->weighted)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "'%s' does not use weights: every input counts the same",
-				       name);
-	if (call->request->trim != 0 && !run->combination.algorithm->trims)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' trims nothing", name);
-	run->combination.trim = call->request->trim;
-	run->combination.kernels = flmem_kernels_best();
 	run->layout = &call->layout;
 	run->part = &call->part;
+	run->passes = run->combination.algorithm->measures ? 2 : 1;
 	size_run(call);
 	run->inputs = calloc(count, sizeof(*run->inputs));
 	run->chunks = calloc(run->chunk_count + 1, sizeof(*run->chunks));
@@ -155,28 +204,67 @@ static int make_run(struct call *call, struct flmem_error *err)
 	return 0;
 }
 
-/* Takes the inputs that are not skipped, with their weights. */
-static int choose_inputs(struct call *call, struct flmem_error *err)
+/* Masks of secure aggregation cancel in a sum only, and only where nothing is rounded. */
+static int check_types(const struct call *call, struct flmem_error *err)
 {
+	const struct flmem_algorithm *algorithm = call->run.combination.algorithm;
+	const char *name = flmem_algorithm_name(algorithm), *path = call->inputs[0].path;
+	const struct flmem_layout *layout = &call->layout;
+	const struct flmem_tensor *whole = NULL, *other = NULL;
+	char shown[100];
+
+	for (size_t i = 0; i < layout->list.count; i++)
+		if (flmem_element_is_integer((enum flmem_element)layout->elements[i]))
+			whole = layout->order[i];
+		else
+			other = layout->order[i];
+	if (algorithm->combine_whole && other)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s' adds integers, but tensor '%s' of '%s' is %s", name,
+				       flmem_text_escape(other->name, shown, sizeof(shown)), path,
+				       other->dtype->stored);
+	if (algorithm->compares && whole && !other)
+		return flmem_error_set(
+			err, FLMEM_EUSAGE, 0,
+			"'%s' compares models, but all tensors of '%s' are integers: if they are "
+			"masked for secure aggregation, only their sum has a meaning; use "
+			"--algorithm sum",
+			name, path);
+	return 0;
+}
+
+/* Takes the inputs that are not skipped, with their weights. */
+static int take_inputs(struct call *call, struct flmem_error *err)
+{
+	size_t count = call->request->input_count;
 	struct flmem_run *run = &call->run;
-	int rc;
 
 	run->input_count = 0;
-	for (size_t i = 0; i < call->request->input_count; i++) {
+	for (size_t i = 0; i < count; i++) {
 		if (call->inputs[i].skipped)
 			continue;
 		call->weights[run->input_count] = call->inputs[i].weight;
+		call->factors[run->input_count] = call->inputs[i].factor;
 		run->inputs[run->input_count++] = &call->inputs[i];
 	}
+	run->inputs[run->input_count] = &call->inputs[count];
 	if (!run->input_count)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "no input is left for '%s': all have a NaN or an infinity",
 				       call->request->output);
 	run->combination.inputs = run->input_count;
 	run->combination.weights = call->weights;
-	rc = flmem_weights_scale(call->weights, run->input_count, &run->combination.total, err);
-	if (!rc && run->combination.algorithm->prepare)
-		rc = run->combination.algorithm->prepare(&run->combination, err);
+	run->combination.factors = call->factors;
+	return flmem_weights_scale(call->weights, run->input_count, &run->combination.total, err);
+}
+
+static int choose_inputs(struct call *call, struct flmem_error *err)
+{
+	struct flmem_combination *combination = &call->run.combination;
+	int rc = take_inputs(call, err);
+
+	if (!rc && combination->algorithm->prepare)
+		rc = combination->algorithm->prepare(combination, err);
 	return rc;
 }
 
@@ -205,33 +293,45 @@ static uint64_t fingerprint(const struct call *call)
 	const struct flmem_aggregate_request *request = call->request;
 	const struct flmem_run *run = &call->run;
 	const char *name = flmem_algorithm_name(run->combination.algorithm);
-	const uint64_t numbers[] = {request->nan, request->non_float, run->chunk_bytes,
-				    run->input_count, run->combination.trimmed};
+	const uint64_t numbers[] = {
+		request->nan,	  request->non_float,	    run->chunk_bytes,
+		run->input_count, run->combination.trimmed, run->combination.hostile};
 	uint64_t hash = mix(UINT64_C(14695981039346656037), numbers, sizeof(numbers));
 
 	hash = mix(hash, name, strlen(name));
 	hash = mix(hash, call->weights, run->input_count * sizeof(*call->weights));
+	hash = mix(hash, call->factors, run->input_count * sizeof(*call->factors));
 	hash = mix(hash, call->layout.header.data, call->layout.header.length);
-	for (size_t i = 0; i < run->input_count; i++)
+	for (size_t i = 0; i < flmem_run_sources(run); i++)
 		for (size_t f = 0; f < run->inputs[i]->file_count; f++)
 			hash = mix_file(hash, &run->inputs[i]->files[f].status);
 	return hash;
 }
 
-static void skip_special(struct call *call)
+static int skip_special(struct call *call, struct flmem_error *err)
 {
-	for (size_t i = 0; i < call->run.input_count; i++)
-		if (call->run.special[i])
-			call->run.inputs[i]->skipped = "it has a NaN or an infinity";
+	struct flmem_run *run = &call->run;
+
+	if (run->combination.has_base && run->special[run->input_count])
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s', the base, has a NaN or an infinity",
+				       call->request->base);
+	for (size_t i = 0; i < run->input_count; i++) {
+		if (run->special[i])
+			run->inputs[i]->skipped = "it has a NaN or an infinity";
+		run->special[i] = false;
+	}
+	return choose_inputs(call, err);
 }
 
-static int make_pass(struct call *call, bool scanning, struct flmem_error *err)
+static int make_pass(struct call *call, enum flmem_run_kind kind, struct flmem_error *err)
 {
+	struct flmem_run *run = &call->run;
 	int rc;
 
-	call->run.scanning = scanning;
-	rc = flmem_run_pass(&call->run, call->started_us, err);
-	call->read_bytes += call->run.done_bytes - call->run.resumed_bytes * call->run.input_count;
+	run->kind = kind;
+	rc = flmem_run_pass(run, call->started_us, err);
+	call->read_bytes += run->done_bytes - run->resumed_bytes * flmem_run_sources(run);
 	return rc;
 }
 
@@ -239,19 +339,18 @@ static int make_pass(struct call *call, bool scanning, struct flmem_error *err)
 static int combine_all(struct call *call, struct flmem_error *err)
 {
 	struct flmem_run *run = &call->run;
-	int rc = make_pass(call, false, err);
+	int rc = make_pass(call, FLMEM_RUN_COMBINE, err);
 
 	if (rc || !run->found_special)
 		return rc;
 	memset(run->chunks, 0, run->chunk_count * sizeof(*run->chunks));
-	rc = make_pass(call, true, err);
+	rc = make_pass(call, FLMEM_RUN_SCAN, err);
 	if (rc)
 		return rc;
-	skip_special(call);
-	rc = choose_inputs(call, err);
+	rc = skip_special(call, err);
 	if (!rc)
 		rc = flmem_part_restart(&call->part, fingerprint(call), err);
-	return rc ? rc : make_pass(call, false, err);
+	return rc ? rc : make_pass(call, FLMEM_RUN_COMBINE, err);
 }
 
 static int finish_output(struct call *call, struct flmem_error *err)
@@ -259,11 +358,74 @@ static int finish_output(struct call *call, struct flmem_error *err)
 	const struct flmem_buf *header = &call->layout.header;
 	int rc = 0;
 
-	for (size_t i = 0; i < call->request->input_count && !rc; i++)
+	for (size_t i = 0; i <= call->request->input_count && !rc; i++)
 		rc = flmem_input_check(&call->inputs[i], err);
 	if (!rc)
 		rc = flmem_part_write(&call->part, 0, header->data, header->length, err);
 	return rc ? rc : flmem_part_commit(&call->part, err);
+}
+
+/* The squares of inputs that were skipped after the measurement are left out. */
+static double *take_squares(const struct call *call, size_t measured, const bool *left)
+{
+	const struct flmem_run *run = &call->run;
+	bool pairs = run->combination.algorithm->measures == FLMEM_MEASURE_DISTANCES;
+	double *squares =
+		calloc(run->input_count, (pairs ? run->input_count : 1) * sizeof(*squares));
+	struct flmem_exact_sum *sum = run->sums;
+
+	if (!squares)
+		return NULL;
+	for (size_t i = 0, x = 0; i < measured; x += !left[i++]) {
+		if (!pairs && !left[i])
+			squares[x] = flmem_exact_sum_value(sum);
+		sum += !pairs;
+		for (size_t j = i + 1, y = x + 1; pairs && j < measured; y += !left[j++], sum++)
+			if (!left[i] && !left[j])
+				squares[x * run->input_count + y] =
+					squares[y * run->input_count + x] =
+						flmem_exact_sum_value(sum);
+	}
+	return squares;
+}
+
+/* Lets the algorithm decide which inputs it uses, and how much of them. */
+static int judge_inputs(struct call *call, size_t measured, const bool *left,
+			struct flmem_error *err)
+{
+	const struct flmem_combination *combination = &call->run.combination;
+	size_t count = call->run.input_count;
+	FLMEM_AUTO_FREE double *squares = take_squares(call, measured, left);
+	FLMEM_AUTO_FREE double *scratch = calloc(2 * count, sizeof(*scratch));
+
+	if (!squares || !scratch)
+		return aggregate_nomem(call, err);
+	combination->algorithm->judge(combination, squares, call->factors, scratch);
+	for (size_t i = 0; i < count; i++) {
+		call->run.inputs[i]->factor = call->factors[i];
+		if (call->factors[i] == 0)
+			call->run.inputs[i]->skipped = combination->algorithm->left_out;
+	}
+	return take_inputs(call, err);
+}
+
+/* The first of two passes. */
+static int measure_inputs(struct call *call, struct flmem_error *err)
+{
+	struct flmem_run *run = &call->run;
+	size_t measured = run->input_count;
+	FLMEM_AUTO_FREE bool *left = calloc(measured, sizeof(*left));
+	int rc;
+
+	run->sums = calloc(flmem_run_measured(run) + 1, sizeof(*run->sums));
+	if (!left || !run->sums)
+		return aggregate_nomem(call, err);
+	rc = make_pass(call, FLMEM_RUN_MEASURE, err);
+	for (size_t i = 0; i < measured; i++)
+		left[i] = run->special[i];
+	if (!rc)
+		rc = skip_special(call, err);
+	return rc ? rc : judge_inputs(call, measured, left, err);
 }
 
 static int write_output(struct call *call, struct flmem_error *err)
@@ -272,6 +434,8 @@ static int write_output(struct call *call, struct flmem_error *err)
 	struct flmem_run *run = &call->run;
 	int rc = flmem_part_open(&call->part, call->request->output, err);
 
+	if (!rc && run->combination.algorithm->measures)
+		rc = measure_inputs(call, err);
 	if (!rc)
 		rc = flmem_part_prepare(&call->part, bytes, fingerprint(call),
 					call->request->resume ? run->chunks : NULL,
@@ -368,9 +532,13 @@ int flmem_aggregate(const struct flmem_aggregate_request *request,
 	pthread_mutex_init(&call.run.lock, NULL);
 	pthread_cond_init(&call.run.changed, NULL);
 	if (!rc)
+		rc = find_algorithm(&call, err);
+	if (!rc)
 		rc = open_inputs(&call, err);
 	if (!rc)
 		rc = make_run(&call, err);
+	if (!rc)
+		rc = check_types(&call, err);
 	if (!rc)
 		rc = choose_inputs(&call, err);
 	if (!rc)

@@ -7,6 +7,9 @@
 #include "base/crc32c.h"
 #include "ops/aggregate/run.h"
 
+/* Chunks and blocks are multiples of it. */
+#define UNIT_BYTES (UINT64_C(64) << 10)
+
 struct block {
 	struct flmem_run *run;
 	struct flmem_run_buffers *buffers;
@@ -92,7 +95,7 @@ static int report_special(const struct block *block, const struct span *span,
 	uint64_t at, element;
 	char shown[100];
 
-	for (size_t i = 0; i < block->run->input_count; i++) {
+	for (size_t i = 0; i < flmem_run_sources(block->run); i++) {
 		if (is_finite(block, span, i, &at))
 			continue;
 		tensor_at(block, span, at, shown, &element);
@@ -153,7 +156,7 @@ static int copy_first(const struct block *block, const struct span *span, bool m
 			same++;
 		return report_unequal(block, span, i, same, err);
 	}
-	memcpy(buffers->inputs[block->run->input_count] + at, first, bytes);
+	memcpy(buffers->inputs[flmem_run_sources(block->run)] + at, first, bytes);
 	return 0;
 }
 
@@ -162,13 +165,18 @@ static int combine_span(const struct block *block, const struct span *span, stru
 	enum flmem_non_float_policy policy = block->run->request->non_float;
 	struct flmem_run_buffers *buffers = block->buffers;
 	size_t at = (size_t)(span->begin - block->begin);
-	size_t count = (size_t)(span->end - span->begin) / element_bytes(span);
+	size_t bytes = element_bytes(span), count = (size_t)(span->end - span->begin) / bytes;
+	const struct flmem_combination *combination = &block->run->combination;
 
+	if (combination->algorithm->combine_whole) {
+		combination->algorithm->combine_whole(combination->inputs, bytes, buffers->inputs,
+						      at, count);
+		return 0;
+	}
 	if (span->element == FLMEM_ELEMENTS_COUNT ||
 	    (!flmem_element_is_real(span->element) && policy != FLMEM_NON_FLOAT_ROUND))
 		return copy_first(block, span, policy != FLMEM_NON_FLOAT_FIRST, err);
-	if (flmem_combine(&block->run->combination, &buffers->rows, span->element, buffers->inputs,
-			  at, count))
+	if (flmem_combine(combination, &buffers->rows, span->element, buffers->inputs, at, count))
 		return 0;
 	return handle_special(block, span, err);
 }
@@ -177,7 +185,7 @@ static int read_inputs(const struct block *block, struct flmem_error *err)
 {
 	int rc = 0;
 
-	for (size_t i = 0; i < block->run->input_count && !rc; i++)
+	for (size_t i = 0; i < flmem_run_sources(block->run) && !rc; i++)
 		rc = flmem_input_read(block->run->inputs[i], block->run->layout, block->begin,
 				      block->end, block->buffers->inputs[i], err);
 	return rc;
@@ -209,7 +217,8 @@ static struct block block_at(struct flmem_run *run, struct flmem_run_buffers *bu
 int flmem_run_combine(struct flmem_run *run, struct flmem_run_buffers *buffers, uint64_t begin,
 		      uint64_t end, uint32_t *ret_crc32c, struct flmem_error *err)
 {
-	const char *out = buffers->inputs[run->input_count];
+	size_t sources = flmem_run_sources(run);
+	const char *out = buffers->inputs[sources];
 	uint32_t crc = 0;
 	int rc = 0;
 
@@ -222,7 +231,7 @@ int flmem_run_combine(struct flmem_run *run, struct flmem_run_buffers *buffers, 
 			break;
 		crc = flmem_crc32c(crc, out, bytes);
 		rc = flmem_part_write(run->part, run->layout->header.length + at, out, bytes, err);
-		run->done_bytes += bytes * run->input_count;
+		run->done_bytes += bytes * sources;
 		at = block.end;
 	}
 	*ret_crc32c = crc;
@@ -236,7 +245,7 @@ static void scan_block(const struct block *block)
 	struct span span;
 
 	for (; next_span(block, &tensor, at, &span); at = span.end)
-		for (size_t i = 0; i < block->run->input_count; i++)
+		for (size_t i = 0; i < flmem_run_sources(block->run); i++)
 			if (span.element != FLMEM_ELEMENTS_COUNT &&
 			    flmem_element_is_real(span.element) && !block->run->special[i] &&
 			    !is_finite(block, &span, i, &found))
@@ -254,8 +263,93 @@ int flmem_run_scan(struct flmem_run *run, struct flmem_run_buffers *buffers, uin
 		rc = read_inputs(&block, err);
 		if (!rc)
 			scan_block(&block);
-		run->done_bytes += (block.end - block.begin) * run->input_count;
+		run->done_bytes += (block.end - block.begin) * flmem_run_sources(run);
 		at = block.end;
+	}
+	return rc;
+}
+
+/* Adds what some elements contribute to each norm or distance. */
+static void measure_rows(const struct block *block, size_t count)
+{
+	static const double zeros[FLMEM_ROW_LONGEST];
+	const struct flmem_run *run = block->run;
+	const struct flmem_combination *c = &run->combination;
+	double *const *rows = block->buffers->rows.rows;
+	struct flmem_exact_sum *sum = block->buffers->sums;
+
+	if (c->algorithm->measures == FLMEM_MEASURE_NORMS) {
+		const double *base = c->has_base ? rows[run->input_count] : zeros;
+
+		for (size_t i = 0; i < run->input_count; i++)
+			flmem_exact_sum_add(sum++, c->kernels->distance(rows[i], base, count));
+		return;
+	}
+	for (size_t i = 0; i < run->input_count; i++)
+		for (size_t j = i + 1; j < run->input_count; j++)
+			flmem_exact_sum_add(sum++, c->kernels->distance(rows[i], rows[j], count));
+}
+
+/* Inputs that are skipped for a NaN have measures that nobody uses. */
+static int measure_span(const struct block *block, const struct span *span, struct flmem_error *err)
+{
+	const struct flmem_kernels *kernels = block->run->combination.kernels;
+	struct flmem_combine_rows *rows = &block->buffers->rows;
+	size_t bytes = element_bytes(span), count;
+
+	for (uint64_t at = span->begin; at < span->end; at += count * bytes) {
+		count = (size_t)(span->end - at) / bytes;
+		count = count < rows->length ? count : rows->length;
+		for (size_t i = 0; i < flmem_run_sources(block->run); i++) {
+			kernels->load[span->element](block->buffers->inputs[i] +
+							     (at - block->begin),
+						     rows->rows[i], count);
+			if (kernels->finite(rows->rows[i], count))
+				continue;
+			if (block->run->request->nan == FLMEM_NAN_REJECT)
+				return report_special(block, span, err);
+			block->run->special[i] = true;
+		}
+		measure_rows(block, count);
+	}
+	return 0;
+}
+
+/*
+ * The rows begin at places that depend on the model only, not on chunks or blocks: their sums are
+ * rounded.
+ */
+static int measure_block(struct block *block, struct flmem_error *err)
+{
+	size_t tensor = flmem_layout_find(block->run->layout, block->begin);
+	uint64_t at = block->begin, end = block->end;
+	struct span span;
+	int rc = 0;
+
+	while (at < end && !rc) {
+		block->end = (at / UNIT_BYTES + 1) * UNIT_BYTES;
+		block->end = block->end < end ? block->end : end;
+		for (; !rc && next_span(block, &tensor, at, &span); at = span.end)
+			if (span.element != FLMEM_ELEMENTS_COUNT &&
+			    flmem_element_is_real(span.element))
+				rc = measure_span(block, &span, err);
+	}
+	return rc;
+}
+
+int flmem_run_measure(struct flmem_run *run, struct flmem_run_buffers *buffers, uint64_t begin,
+		      uint64_t end, struct flmem_error *err)
+{
+	int rc = 0;
+
+	for (uint64_t at = begin; at < end && !rc && !run->stop;) {
+		struct block block = block_at(run, buffers, at, end);
+
+		at = block.end;
+		run->done_bytes += (block.end - block.begin) * flmem_run_sources(run);
+		rc = read_inputs(&block, err);
+		if (!rc)
+			rc = measure_block(&block, err);
 	}
 	return rc;
 }

@@ -224,17 +224,20 @@ static int open_first(struct flmem_input *input, struct flmem_layout *layout,
 	return rc ? rc : take_offsets(input, layout, &layout->list, err);
 }
 
-static int open_other(struct flmem_input *input, const char *first_path,
-		      const struct flmem_layout *layout, struct flmem_error *err)
+int flmem_input_open(const char *path, const char *first_path, const struct flmem_layout *layout,
+		     struct flmem_input *input, struct flmem_error *err)
 {
 	FLMEM_AUTO_TENSOR_LIST struct flmem_tensor_list list = {0};
 	const struct pair pair = {
 		.first_path = first_path,
-		.path = input->path,
+		.path = path,
 		.first = &layout->list,
 		.list = &list,
 	};
-	int rc = open_input(input, &list, err);
+	int rc;
+
+	input->path = path;
+	rc = open_input(input, &list, err);
 
 	if (!rc)
 		rc = compare_lists(&pair, err);
@@ -248,7 +251,7 @@ int flmem_inputs_open(const char *const *paths, size_t count, struct flmem_input
 
 	for (size_t i = 0; i < count && !rc; i++) {
 		inputs[i].path = paths[i];
-		rc = i ? open_other(&inputs[i], paths[0], layout, err)
+		rc = i ? flmem_input_open(paths[i], paths[0], layout, &inputs[i], err)
 		       : open_first(&inputs[i], layout, err);
 	}
 	return rc;

@@ -29,13 +29,17 @@ struct flmem_input {
 	uint64_t data_offset;
 	uint64_t *offsets; /* of the layout's tensors in their files; NULL: in the same order */
 	uint32_t *file_of; /* with offsets: the file of each */
-	double weight;
+	double weight, factor;
 	const char *skipped; /* static: why it is left out, or NULL */
 };
 
 /* Opens all; the first one makes the layout. Clear inputs and layout also after a failure. */
 int flmem_inputs_open(const char *const *paths, size_t count, struct flmem_input *inputs,
 		      struct flmem_layout *layout, struct flmem_error *err);
+
+/* Opens one more, which is compared with the first one. Clear it also after a failure. */
+int flmem_input_open(const char *path, const char *first_path, const struct flmem_layout *layout,
+		     struct flmem_input *input, struct flmem_error *err);
 
 void flmem_inputs_clear(struct flmem_input *inputs, size_t count);
 

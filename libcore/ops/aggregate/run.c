@@ -30,16 +30,35 @@ static void clear_buffers(struct flmem_run_buffers *buffers)
 	flmem_combine_rows_clear(&buffers->rows);
 	free(buffers->inputs);
 	free(buffers->memory);
+	free(buffers->sums);
+}
+
+size_t flmem_run_measured(const struct flmem_run *run)
+{
+	size_t count = run->input_count;
+
+	switch (run->combination.algorithm->measures) {
+	case FLMEM_MEASURE_NOTHING:
+		break;
+	case FLMEM_MEASURE_NORMS:
+		return count;
+	case FLMEM_MEASURE_DISTANCES:
+		return count * (count - 1) / 2;
+	}
+	return 0;
 }
 
 static bool make_buffers(struct flmem_run_buffers *buffers, const struct flmem_run *run)
 {
-	size_t count = run->input_count + 1;
+	size_t count = flmem_run_sources(run) + 1;
 
 	buffers->inputs = calloc(count, sizeof(*buffers->inputs));
 	buffers->memory = aligned_alloc(BUFFER_ALIGNMENT, count * run->block_bytes);
+	if (run->kind == FLMEM_RUN_MEASURE)
+		buffers->sums = calloc(flmem_run_measured(run) + 1, sizeof(*buffers->sums));
 	if (!buffers->inputs || !buffers->memory ||
-	    !flmem_combine_rows_init(&buffers->rows, run->input_count)) {
+	    (run->kind == FLMEM_RUN_MEASURE && !buffers->sums) ||
+	    !flmem_combine_rows_init(&buffers->rows, count - 1)) {
 		clear_buffers(buffers);
 		return false;
 	}
@@ -63,11 +82,12 @@ static uint64_t chunk_end(const struct flmem_run *run, size_t chunk)
 /* Lets the kernel read a chunk of all inputs in the background. */
 static void read_ahead(struct flmem_run *run, size_t chunk)
 {
-	atomic_bool *cached = run->cached + chunk % FLMEM_RUN_AHEAD * run->input_count;
+	size_t sources = flmem_run_sources(run);
+	atomic_bool *cached = run->cached + chunk % FLMEM_RUN_AHEAD * sources;
 
 	if (chunk >= run->chunk_count)
 		return;
-	for (size_t i = 0; i < run->input_count; i++)
+	for (size_t i = 0; i < sources; i++)
 		cached[i] = flmem_input_advise(run->inputs[i], run->layout, chunk_begin(run, chunk),
 					       chunk_end(run, chunk), POSIX_FADV_WILLNEED);
 }
@@ -75,9 +95,10 @@ static void read_ahead(struct flmem_run *run, size_t chunk)
 /* Drops the inputs' pages of a chunk from the page cache, unless they had been there before. */
 static void drop_inputs(struct flmem_run *run, size_t chunk)
 {
-	atomic_bool *cached = run->cached + chunk % FLMEM_RUN_AHEAD * run->input_count;
+	size_t sources = flmem_run_sources(run);
+	atomic_bool *cached = run->cached + chunk % FLMEM_RUN_AHEAD * sources;
 
-	for (size_t i = 0; i < run->input_count; i++)
+	for (size_t i = 0; i < sources; i++)
 		if (!cached[i])
 			flmem_input_advise(run->inputs[i], run->layout, chunk_begin(run, chunk),
 					   chunk_end(run, chunk), POSIX_FADV_DONTNEED);
@@ -146,19 +167,28 @@ static int process_chunk(struct worker *worker, size_t chunk, struct flmem_error
 {
 	struct flmem_run *run = worker->run;
 	uint64_t begin = chunk_begin(run, chunk), end = chunk_end(run, chunk);
-	int rc;
+	int rc = 0;
 
-	if (!run->scanning && run->chunks[chunk].done) {
+	if (run->kind == FLMEM_RUN_COMBINE && run->chunks[chunk].done) {
 		if (is_intact(worker, chunk)) {
 			run->resumed_bytes += end - begin;
-			run->done_bytes += (end - begin) * run->input_count;
+			run->done_bytes += (end - begin) * flmem_run_sources(run);
 			return 0;
 		}
 		run->chunks[chunk].done = false;
 	}
 	read_ahead(run, chunk + run->threads);
-	rc = run->scanning ? flmem_run_scan(run, &worker->buffers, begin, end, err)
-			   : write_chunk(worker, chunk, err);
+	switch (run->kind) {
+	case FLMEM_RUN_COMBINE:
+		rc = write_chunk(worker, chunk, err);
+		break;
+	case FLMEM_RUN_SCAN:
+		rc = flmem_run_scan(run, &worker->buffers, begin, end, err);
+		break;
+	case FLMEM_RUN_MEASURE:
+		rc = flmem_run_measure(run, &worker->buffers, begin, end, err);
+		break;
+	}
 	drop_inputs(run, chunk);
 	return rc;
 }
@@ -217,8 +247,10 @@ static void sample_memory(struct flmem_run *run)
 static void report_progress(struct flmem_run *run, uint64_t started_us)
 {
 	const struct flmem_aggregate_progress progress = {
-		.done_bytes = run->done_bytes,
-		.total_bytes = flmem_layout_bytes(run->layout) * run->input_count,
+		.done_bytes = run->earlier_bytes + run->done_bytes,
+		.total_bytes = flmem_layout_bytes(run->layout) * flmem_run_sources(run) *
+				       (run->passes - run->pass) +
+			       run->earlier_bytes,
 		.elapsed_us = flmem_clock_us() - started_us,
 	};
 	struct flmem_error error = {0};
@@ -296,8 +328,13 @@ int flmem_run_pass(struct flmem_run *run, uint64_t started_us, struct flmem_erro
 	sample_memory(run);
 	for (unsigned i = 0; i < started; i++) {
 		pthread_join(threads[i], NULL);
+		for (size_t s = 0; run->kind == FLMEM_RUN_MEASURE && s < flmem_run_measured(run);
+		     s++)
+			flmem_exact_sum_merge(&run->sums[s], &workers[i].buffers.sums[s]);
 		clear_buffers(&workers[i].buffers);
 	}
+	run->earlier_bytes += run->done_bytes;
+	run->pass++;
 	if (run->rc && err)
 		*err = run->error;
 	return run->rc;

@@ -17,6 +17,7 @@
 
 #include "aggregate/algorithm.h"
 #include "aggregate/combine.h"
+#include "aggregate/exact_sum.h"
 #include "aggregate/journal.h"
 #include "ops/aggregate/input.h"
 #include "ops/aggregate/layout.h"
@@ -26,11 +27,18 @@
 #define FLMEM_RUN_AHEAD	  64U
 #define FLMEM_RUN_THREADS 32U
 
+enum flmem_run_kind {
+	FLMEM_RUN_COMBINE,
+	FLMEM_RUN_SCAN,	   /* searches inputs with a NaN or an infinity */
+	FLMEM_RUN_MEASURE, /* norms or distances */
+};
+
 struct flmem_run {
 	const struct flmem_aggregate_request *request;
 	const struct flmem_layout *layout;
-	struct flmem_input **inputs; /* those that are part of the result */
-	size_t input_count;
+	struct flmem_input *
+		*inputs;    /* those that are part of the result, and behind them the base */
+	size_t input_count; /* without the base */
 	struct flmem_combination combination;
 	struct flmem_part *part;
 	struct flmem_journal_chunk *chunks;
@@ -40,7 +48,10 @@ struct flmem_run {
 	unsigned threads;
 	/* Set by a pass over all inputs after one had a NaN or an infinity; one per input. */
 	atomic_bool *special;
-	bool scanning; /* that pass */
+	enum flmem_run_kind kind;
+	struct flmem_exact_sum *sums; /* of a measuring pass: one per input, or per two of them */
+	uint64_t earlier_bytes;	      /* read by the passes before */
+	unsigned pass, passes;	      /* of how many that are planned */
 
 	atomic_size_t next;
 	atomic_bool stop, found_special;
@@ -65,7 +76,17 @@ struct flmem_run_buffers {
 	char **inputs; /* the last one is for the output */
 	char *memory;
 	struct flmem_combine_rows rows;
+	struct flmem_exact_sum *sums; /* of a measuring pass */
 };
+
+/* Inputs and base. */
+static inline size_t flmem_run_sources(const struct flmem_run *run)
+{
+	return run->input_count + run->combination.has_base;
+}
+
+/* How many numbers a measuring pass measures. */
+size_t flmem_run_measured(const struct flmem_run *run);
 
 /* Reads, combines and writes one chunk; the checksum is that of its output. */
 int flmem_run_combine(struct flmem_run *run, struct flmem_run_buffers *buffers, uint64_t begin,
@@ -74,5 +95,9 @@ int flmem_run_combine(struct flmem_run *run, struct flmem_run_buffers *buffers, 
 /* Searches one chunk of all inputs for NaNs and infinities. */
 int flmem_run_scan(struct flmem_run *run, struct flmem_run_buffers *buffers, uint64_t begin,
 		   uint64_t end, struct flmem_error *err);
+
+/* Measures one chunk of all inputs. */
+int flmem_run_measure(struct flmem_run *run, struct flmem_run_buffers *buffers, uint64_t begin,
+		      uint64_t end, struct flmem_error *err);
 
 #endif

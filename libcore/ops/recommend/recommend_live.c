@@ -33,6 +33,8 @@ int flmem_recommend_process(const struct flmem_process_report *process,
 	}
 	if (!rc)
 		rc = flmem_live_rules_run(&flmem_live_rules, process, release, found, err);
+	if (!rc)
+		rc = flmem_live_rules_run(&flmem_live_runtime_rules, process, release, found, err);
 	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f && !rc; f++)
 		if ((*f)->live_rules)
 			rc = flmem_live_rules_run((*f)->live_rules, process, release, found, err);

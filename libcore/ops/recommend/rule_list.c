@@ -44,6 +44,8 @@ const struct flmem_rule *flmem_recommend_rule(size_t index)
 		rule = framework_rule(*f, &index);
 	if (!rule)
 		rule = live_rule(&flmem_live_rules, &index);
+	if (!rule)
+		rule = live_rule(&flmem_live_runtime_rules, &index);
 	for (f = flmem_frameworks; *f && !rule; f++)
 		rule = live_rule((*f)->live_rules, &index);
 	for (f = flmem_frameworks; *f && !rule; f++)

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The weighted mean of updates, each scaled down to a norm that it may have at most (Sun et al.,
+ * 2019). An update is what an input differs from the base; without a base it is the input.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "aggregate/algorithm.h"
+
+static int compare_doubles(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+/* Half of the inputs decide, so a few large ones cannot raise it. */
+static double median_of(const struct flmem_combination *c, const double *squares, double *scratch)
+{
+	size_t middle = c->inputs / 2;
+
+	for (size_t i = 0; i < c->inputs; i++)
+		scratch[i] = sqrt(squares[i]);
+	qsort(scratch, c->inputs, sizeof(*scratch), compare_doubles);
+	return c->inputs % 2 ? scratch[middle] : scratch[middle - 1] * 0.5 + scratch[middle] * 0.5;
+}
+
+static void judge(const struct flmem_combination *c, const double *squares, double *factors,
+		  double *scratch)
+{
+	double most = c->clip_norm > 0 ? c->clip_norm : median_of(c, squares, scratch);
+
+	for (size_t i = 0; i < c->inputs; i++) {
+		double norm = sqrt(squares[i]);
+
+		factors[i] = norm > most ? most / norm : 1;
+	}
+}
+
+static void combine(const struct flmem_combination *c, double *const *rows, size_t count,
+		    double *ret_result)
+{
+	for (size_t i = 0; i < c->inputs; i++) {
+		double factor = c->weights[i] * c->factors[i];
+
+		if (c->has_base)
+			c->kernels->add(rows[c->inputs], -1, rows[i], count);
+		if (i)
+			c->kernels->add(rows[i], factor, ret_result, count);
+		else
+			c->kernels->scale(rows[i], factor, ret_result, count);
+	}
+	c->kernels->divide(ret_result, c->total, count);
+	if (c->has_base)
+		c->kernels->add(rows[c->inputs], 1, ret_result, count);
+}
+
+const struct flmem_algorithm flmem_norm_clipped_mean = {
+	.weighted = true,
+	.compares = true,
+	.clips = true,
+	.takes_base = true,
+	.passes_special = true,
+	.measures = FLMEM_MEASURE_NORMS,
+	.left_out = "its update is infinite",
+	.judge = judge,
+	.combine = combine,
+};

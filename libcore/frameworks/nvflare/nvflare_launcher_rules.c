@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rules for the files that choose how a site launches jobs: resources.json of a startup kit, and
+ * what `nvflare deploy prepare` reads. app_opt/job_launcher of 2.8 and 2.9: a container of Docker
+ * gets default_job_env and the environment of its study; `sbatch --export=NIL` gets what `setup`
+ * exports, and a container below it only what forward_env names.
+ */
+#include "frameworks/nvflare/nvflare_rules.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+
+#define DOCKER "nvflare.app_opt.job_launcher.docker_launcher."
+#define SLURM  "nvflare.app_opt.job_launcher.slurm."
+
+/* One of them is enough: they choose the allocator, or limit its arenas. */
+static const char *const names[] = {"MALLOC_ARENA_MAX", "LD_PRELOAD", "GLIBC_TUNABLES"};
+
+static bool is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
+{
+	(void)syntax;
+	return flmem_file_has_word(text, "job_launcher");
+}
+
+static bool is_resources(const struct flmem_document *document)
+{
+	return flmem_node_is_kind(flmem_node_get(document->root, "components"), FLMEM_NODE_LIST);
+}
+
+static bool has_runtime(const struct flmem_node *root, const char *name)
+{
+	const char *runtime = flmem_node_string(flmem_node_get(root, "runtime"));
+
+	return runtime && strcmp(runtime, name) == 0;
+}
+
+static bool is_deployment(const struct flmem_document *document)
+{
+	const struct flmem_node *root = document->root;
+
+	return flmem_node_is_kind(flmem_node_get(root, "job_launcher"), FLMEM_NODE_MAP) &&
+	       (has_runtime(root, "docker") || has_runtime(root, "slurm"));
+}
+
+static bool is_study_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
+{
+	(void)syntax;
+	return flmem_file_has_word(text, "studies");
+}
+
+static bool is_studies(const struct flmem_document *document)
+{
+	return flmem_node_get(document->root, "format_version") &&
+	       flmem_node_is_kind(flmem_node_get(document->root, "studies"), FLMEM_NODE_MAP);
+}
+
+const struct flmem_input_kind flmem_nvflare_resources_file = {.is_likely = is_likely,
+							      .is_one = is_resources};
+const struct flmem_input_kind flmem_nvflare_deployment_file = {.is_likely = is_likely,
+							       .is_one = is_deployment};
+const struct flmem_input_kind flmem_nvflare_studies_file = {.is_likely = is_study_likely,
+							    .is_one = is_studies};
+
+/* Whether a study beside it has an environment with one of the settings. */
+static bool is_set_by_study(const struct flmem_check *check)
+{
+	for (size_t i = 0; i < check->bundle->count; i++) {
+		const struct flmem_input *input = &check->bundle->inputs[i];
+
+		if (input->kind != &flmem_nvflare_studies_file)
+			continue;
+		for (size_t n = 0; n < FLMEM_ARRAY_SIZE(names); n++)
+			if (flmem_file_has_word(&input->document.text, names[n]))
+				return true;
+	}
+	return false;
+}
+
+static bool is_listed(const struct flmem_node *list, const char *name)
+{
+	for (const struct flmem_node *n = flmem_node_first(list); n; n = n->next)
+		if (flmem_node_string(n) && strcmp(flmem_node_string(n), name) == 0)
+			return true;
+	return false;
+}
+
+static bool docker_keeps(const struct flmem_node *args)
+{
+	const struct flmem_node *env = flmem_node_get(args, "default_job_env");
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
+		if (flmem_node_get(env, names[i]))
+			return true;
+	return false;
+}
+
+/* A sandbox is a container, which gets only the names that forward_env lists. */
+static bool slurm_keeps(const struct flmem_node *args)
+{
+	const char *setup = flmem_node_string(flmem_node_get(args, "setup"));
+	const char *sandbox = flmem_node_string(flmem_node_get(args, "sandbox"));
+	bool contained = sandbox && strcmp(sandbox, "none") != 0;
+
+	for (size_t i = 0; setup && i < FLMEM_ARRAY_SIZE(names); i++)
+		if (strstr(setup, names[i]) &&
+		    (!contained || is_listed(flmem_node_get(args, "forward_env"), names[i])))
+			return true;
+	/* It may load modules or source files that set anything. */
+	return setup && !contained && (strstr(setup, "source ") || strstr(setup, "flmem "));
+}
+
+static void report_lost(struct flmem_check *check, const struct flmem_node *args, bool docker,
+			const char *arenas)
+{
+	const char *key = docker ? "default_job_env" : "setup";
+	const struct flmem_node *value = flmem_node_get(args, key);
+	char detail[96];
+
+	if (docker ? docker_keeps(args) : slurm_keeps(args))
+		return;
+	snprintf(detail, sizeof(detail), "flmem env --role %s --format %s prints it",
+		 arenas ? (*arenas == '4' ? "server" : "client") : "client",
+		 docker ? "nvflare-docker" : "nvflare-slurm");
+	flmem_check_report(check, &(struct flmem_remark){.node = value ? value : args,
+							 .missing = value ? NULL : key,
+							 .detail = detail});
+}
+
+static void check_component(struct flmem_check *check, const struct flmem_node *component)
+{
+	const char *path = flmem_node_string(flmem_node_get(component, "path"));
+	const struct flmem_node *args = flmem_node_get(component, "args");
+	bool docker = path && flmem_text_starts(path, DOCKER);
+
+	if (!docker && !(path && flmem_text_starts(path, SLURM)))
+		return;
+	report_lost(check, args ? args : component, docker, strstr(path, ".Server") ? "4" : "2");
+}
+
+static void environment_lost(struct flmem_check *check)
+{
+	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "components"));
+
+	if (is_set_by_study(check))
+		return;
+	if (check->input->kind == &flmem_nvflare_deployment_file)
+		report_lost(check, flmem_node_get(check->subject, "job_launcher"),
+			    has_runtime(check->subject, "docker"), NULL);
+	for (; n; n = n->next)
+		check_component(check, n);
+}
+
+static const struct flmem_rule_row rows[] = {
+	{
+		.rule = {.id = "NVF-LAUNCHER-ENV-LOST",
+			 .severity = FLMEM_SEVERITY_WARNING,
+			 .framework = FLMEM_FRAMEWORK_NVFLARE,
+			 .since = "2.8",
+			 .condition =
+				 "the Docker or Slurm launcher of a startup kit, or a "
+				 "configuration of nvflare deploy, whose jobs get neither "
+				 "MALLOC_ARENA_MAX nor LD_PRELOAD nor GLIBC_TUNABLES from it or "
+				 "from the site's study_runtime.yaml",
+			 .message = "jobs do not inherit the environment of the process that "
+				    "launches them, so settings of start scripts are lost; set "
+				    "them here",
+			 .source = "NVFlare 2.8.1 and 2.9.0, app_opt/job_launcher"},
+		.inputs = {&flmem_nvflare_resources_file, &flmem_nvflare_deployment_file},
+		.check = environment_lost,
+	},
+};
+
+const struct flmem_rule_table flmem_nvflare_launcher_rules = {rows, FLMEM_ARRAY_SIZE(rows)};

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proc/task_scheduling.h"
+
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "proc/headroom.h"
+#include "proc/process.h"
+#include "proc/task.h"
+
+/* struct sched_attr of the kernel, in its first version; only newer C libraries define it. */
+struct attributes {
+	uint32_t size, policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime, deadline, period;
+};
+
+#define POLICY_DEADLINE 6
+
+/* Shares of the processor in ascending order: SCHED_IDLE, nice 19 to -20, real-time. */
+#define SHARE_IDLE	0
+#define SHARE_USUAL	20 /* of nice 0 */
+#define SHARE_REAL_TIME 41
+
+static bool read_attributes(pid_t tid, struct attributes *ret_attributes)
+{
+	return syscall(SYS_sched_getattr, tid, ret_attributes, sizeof(*ret_attributes), 0) == 0;
+}
+
+static bool is_real_time(const struct attributes *attributes)
+{
+	return attributes->policy == SCHED_FIFO || attributes->policy == SCHED_RR ||
+	       attributes->policy == POLICY_DEADLINE;
+}
+
+static int share_of(const struct attributes *attributes)
+{
+	if (is_real_time(attributes))
+		return SHARE_REAL_TIME;
+	return attributes->policy == SCHED_IDLE ? SHARE_IDLE : SHARE_USUAL - attributes->nice;
+}
+
+/* Other threads whose priority is above the usual one do not count: few programs have none. */
+static bool has_better(const struct flmem_process *process, int share)
+{
+	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
+	struct attributes other;
+
+	if (share >= SHARE_USUAL)
+		return false;
+	if (flmem_tasks_read(process, &tasks))
+		return true;
+	for (size_t i = 0; i < tasks.count; i++)
+		if (read_attributes(tasks.ids[i], &other) && share_of(&other) > share)
+			return true;
+	return false;
+}
+
+/* The kernel ends a process with a real-time thread that computes for longer (RLIMIT_RTTIME). */
+static bool is_time_limited(const struct flmem_process *process)
+{
+	uint64_t limit;
+
+	return !flmem_headroom_limit(process, "Max realtime timeout", &limit) ||
+	       limit != UINT64_MAX;
+}
+
+static const char *refuse_real_time(const struct flmem_process *process,
+				    const struct attributes *own)
+{
+	struct attributes first;
+
+	if (own->policy == POLICY_DEADLINE)
+		return "is a real-time thread with a budget (SCHED_DEADLINE)";
+	if (!read_attributes(process->pid, &first) || !is_real_time(&first))
+		return "is a real-time thread, and the main thread is none";
+	if (is_time_limited(process))
+		return "is a real-time thread with a time limit (RLIMIT_RTTIME)";
+	return NULL;
+}
+
+const char *flmem_task_scheduling_refuses(const struct flmem_process *process, pid_t tid)
+{
+	struct attributes own;
+
+	if (!read_attributes(tid, &own))
+		return "has a scheduling policy that cannot be read";
+	if (is_real_time(&own))
+		return refuse_real_time(process, &own);
+	return has_better(process, share_of(&own))
+		       ? "has a lower priority than another thread, which could wait for it"
+		       : NULL;
+}

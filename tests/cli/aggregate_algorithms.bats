@@ -1,0 +1,39 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# The algorithms of flmem aggregate; harness/algorithms.py compares them with NumPy.
+
+load helpers
+
+setup() {
+	/usr/bin/python3 -c 'import numpy' 2>/dev/null || skip "needs python3-numpy"
+	mkdir "$BATS_TEST_TMPDIR/work" && cd "$BATS_TEST_TMPDIR/work" || return
+}
+
+check() {
+	run_command /usr/bin/python3 -B "$FLMEM_TESTS/harness/algorithms.py" "$FLMEM" "$@"
+	assert_status 0
+}
+
+@test "sums of integers are modulo the size of their type" {
+	check sums
+}
+
+@test "krum and multi-krum choose what NumPy computes" {
+	check krum
+}
+
+@test "bulyan is what NumPy computes" {
+	check bulyan
+}
+
+@test "updates are scaled to a norm" {
+	check clipped
+}
+
+@test "measures do not depend on chunks and threads" {
+	check same_bits
+}
+
+@test "memory of algorithms with two passes does not grow with the model" {
+	check memory
+}

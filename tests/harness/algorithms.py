@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+The algorithms of `flmem aggregate` against NumPy in float64, in the current directory, which is
+empty:
+
+    algorithms.py FLMEM CHECK
+"""
+import os
+import sys
+
+import numpy
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+from harness import aggregations, tensors  # noqa: E402
+
+run = aggregations.run
+REAL = ("F64", "F32", "F16", "BF16")
+
+
+def refused(words, *names):
+    message = run("-o", "none.safetensors", *names, status=2)["error"]["message"]
+    assert words in message, message
+    assert not os.path.exists("none.safetensors") and not os.path.exists("none.safetensors.part")
+
+
+def sums():
+    """Masks that add up to 0 modulo the size of the type disappear."""
+    random = numpy.random.default_rng(1)
+    kinds = {"I8": "u1", "U8": "u1", "I16": "u2", "U16": "u2", "I32": "u4", "U32": "u4",
+             "I64": "u8", "U64": "u8"}
+    models, expected = [{}, {}, {}, {}], {}
+    for kind, unsigned in kinds.items():
+        bits = 8 * numpy.dtype(unsigned).itemsize
+        values = random.integers(0, 2**bits, (4, 3001), dtype=unsigned)
+        masks = random.integers(0, 2**bits, (4, 3001), dtype=unsigned)
+        masks[3] = -(masks[0] + masks[1] + masks[2])
+        for model, array in zip(models, values + masks):
+            model[kind] = (kind, array.view(tensors.TYPES[kind]))
+        expected[kind] = (kind, values.sum(0, dtype=unsigned).view(tensors.TYPES[kind]))
+    names = [f"{number}.safetensors" for number in range(4)]
+    for name, model in zip(names, models):
+        tensors.write(name, model)
+    for words in ([], ["--chunk", "64K", "--threads", "3"]):
+        run("-o", "out.safetensors", "-a", "sum", *words, *names)
+        found, _ = tensors.read("out.safetensors")
+        assert all(tensors.same(found[kind], expected[kind]) for kind in kinds)
+    refused("does not use weights", "-a", "sum", "--weights", "1,2,3,4", *names)
+    for algorithm in ("median", "trimmed-mean"):
+        refused("secure aggregation", "-a", algorithm, "--non-float", "round", *names)
+    tensors.write("real.safetensors", {"a": models[0]["I32"], "w": ("F32", numpy.ones(3, "f4"))})
+    refused("tensor 'w' of 'real.safetensors' is F32", "-a", "sum", "real.safetensors")
+
+
+def reals(model):
+    return [name for name, (kind, _) in model.items() if kind in REAL]
+
+
+def flat(model):
+    return numpy.concatenate([tensors.to_double(*model[name]).ravel() for name in reals(model)])
+
+
+def same_reals(path, expected, models):
+    """expected: an array of doubles per name. All but sums of squares are the same bits."""
+    found, _ = tensors.read(path)
+    for name in reals(models[0]):
+        kind = models[0][name][0]
+        assert tensors.same((kind, tensors.from_double(kind, expected[name])), found[name]), name
+
+
+def close_reals(path, expected, models):
+    """Sums of squares differ in the last bits of a double, which can change a rounding."""
+    found, _ = tensors.read(path)
+    for name in reals(models[0]):
+        kind = models[0][name][0]
+        wanted = tensors.from_double(kind, expected[name])
+        got = found[name][1]
+        assert numpy.allclose(tensors.to_double(kind, got), tensors.to_double(kind, wanted),
+                              {"F64": 1e-12, "F32": 3e-7, "F16": 2e-3, "BF16": 2e-2}[kind], 0), name
+        assert kind == "F64" or got.size == 0 or (got == wanted).mean() > 0.99, name
+
+
+def write(models):
+    names = [f"client-{number}.safetensors" for number in range(len(models))]
+    for name, model in zip(names, models):
+        tensors.write(name, model, {"format": "pt"})
+    return names
+
+
+def noisy(count, hostile, size=60):
+    """Models near each other, and the last ones far away, all in the same place."""
+    models = [tensors.sample(1, size) for _ in range(count)]
+    for number, model in enumerate(models):
+        random = numpy.random.default_rng(100 + number)
+        for name in reals(model):
+            kind, array = model[name]
+            values = tensors.to_double(kind, array) + random.standard_normal(array.shape) * 0.01
+            if number >= count - hostile:
+                values = values * -20
+            model[name] = (kind, tensors.from_double(kind, values))
+    return models
+
+
+def scores(models, hostile, nearest=None):
+    """Krum's (Blanchard et al., 2017, section 4)."""
+    rows = [flat(model) for model in models]
+    squares = numpy.array([[((one - other)**2).sum() for other in rows] for one in rows])
+    nearest = nearest or max(1, len(models) - hostile - 2)
+    return [numpy.sort(numpy.delete(squares[i], i))[:nearest].sum() for i in range(len(models))]
+
+
+def mean(models, weights=None):
+    weights = weights or [1] * len(models)
+    return {name: sum(tensors.to_double(*model[name]) * weight
+                      for model, weight in zip(models, weights)) / sum(weights)
+            for name in reals(models[0])}
+
+
+def chosen(result):
+    return [number for number, one in enumerate(result["inputs"]) if not one["skipped"]]
+
+
+def krum():
+    """Krum and multi-Krum, with the default and other numbers of hostile inputs."""
+    for count, hostile in ((5, 1), (9, 3), (9, 2), (20, 4)):
+        models = noisy(count, hostile)
+        names = write(models)
+        order = numpy.argsort(scores(models, hostile), kind="stable")
+        words = [] if hostile == (count - 3) // 2 else ["--hostile", str(hostile)]
+        result = run("-o", "out.safetensors", "-a", "krum", *words, *names)
+        assert chosen(result) == [order[0]], (chosen(result), order)
+        same_reals("out.safetensors", mean([models[order[0]]]), models)
+        weights = [number + 1 for number in range(count)]
+        for keep in (count - hostile - 2, 3):
+            more = [] if keep == count - hostile - 2 else ["--keep", str(keep)]
+            result = run("-o", "out.safetensors", "-a", "multi-krum", *words, *more, "--weights",
+                         ",".join(map(str, weights)), *names)
+            best = sorted(order[:keep])
+            assert chosen(result) == best, (chosen(result), best)
+            same_reals("out.safetensors", mean([models[i] for i in best],
+                                               [weights[i] for i in best]), models)
+    refused("too few", "-a", "krum", *names[:4])
+    refused("too few", "-a", "krum", "--hostile", "2", *names[:6])
+    refused("cannot keep 7 of 6", "-a", "multi-krum", "--keep", "7", *names[:6])
+    refused("does not use weights", "-a", "krum", "--weights", "1,1,1,1,1", *names[:5])
+    refused("does not use the number of hostile", "-a", "median", "--hostile", "1", *names[:5])
+    refused("--nan skip-client", "-a", "krum", "--nan", "propagate", *names[:5])
+    models[2]["layers.0.bias"][1][5] = numpy.nan
+    write(models)
+    refused("'client-2.safetensors' has a NaN", "-a", "krum", *names)
+    left = models[:2] + models[3:]
+    result = run("-o", "out.safetensors", "-a", "multi-krum", "--hostile", "4", "--keep", "4", "--nan",
+                 "skip-client", *names)
+    best = numpy.argsort(scores(left, 4), kind="stable")[:4]
+    assert chosen(result) == sorted(number + (number >= 2) for number in best)
+    assert "NaN" in result["inputs"][2]["skipped"]
+
+
+def bulyan():
+    """Krum again and again, then the mean of the values nearest to the median."""
+    for count, hostile in ((7, 1), (12, 2), (23, 5)):
+        models = noisy(count, hostile)
+        names = write(models)
+        result = run("-o", "out.safetensors", "-a", "bulyan", *names)
+        left, best = list(range(count)), []
+        for _ in range(count - 2 * hostile):
+            values = scores([models[i] for i in left], hostile)
+            best.append(left.pop(int(numpy.argmin(values))))
+        assert chosen(result) == sorted(best)
+        expected = {}
+        for name in reals(models[0]):
+            values = numpy.sort([tensors.to_double(*models[i][name]) for i in best], axis=0)
+            near = numpy.argsort(numpy.abs(values - numpy.median(values, axis=0)), axis=0,
+                                 kind="stable")[:len(best) - 2 * hostile]
+            near = numpy.sort(numpy.take_along_axis(values, near, 0), axis=0)
+            expected[name] = sum(near) / len(near)
+        same_reals("out.safetensors", expected, models)
+    refused("needs 7 or more", "-a", "bulyan", *names[:6])
+
+
+def clipped():
+    """Updates of the base, or inputs that are updates, scaled to a norm."""
+    models = noisy(6, 1)
+    base = tensors.sample(1, 60)
+    names = write(models)
+    tensors.write("base.safetensors", base)
+    weights = [3, 1, 2, 5, 4, 1]
+    for words, zero in (([], True), (["--base", "base.safetensors"], False)):
+        start = {name: tensors.to_double(*base[name]) * (not zero) for name in reals(base)}
+        origin = numpy.concatenate([start[name].ravel() for name in reals(base)])
+        norms = [numpy.sqrt(((flat(model) - origin)**2).sum()) for model in models]
+        for most in (None, float(numpy.sort(norms)[1]), 1e9):
+            largest = most or numpy.median(norms)
+            expected = {name: start[name] + sum(
+                (tensors.to_double(*model[name]) - start[name]) * weight * min(1, largest / norm)
+                for model, weight, norm in zip(models, weights, norms)) / sum(weights)
+                for name in reals(base)}
+            run("-o", "out.safetensors", "-a", "norm-clipped-mean", "--weights",
+                ",".join(map(str, weights)), *words,
+                *(["--clip-norm", repr(most)] if most else []), *names)
+            close_reals("out.safetensors", expected, models)
+    refused("uses no base", "--base", "base.safetensors", *names)
+    refused("clips nothing", "--clip-norm", "1", *names)
+    refused("cannot read 'none'", "-a", "norm-clipped-mean", "--base", "none", *names)
+    base["layers.0.bias"][1][5] = numpy.inf
+    tensors.write("base.safetensors", base)
+    for words in ([], ["--nan", "skip-client"]):
+        refused("'base.safetensors'", "-a", "norm-clipped-mean", "--base", "base.safetensors", *words,
+                *names)
+
+
+def same_bits():
+    """Neither chunks nor threads change what is measured."""
+    models = [tensors.sample(number, 20000) for number in range(7)]
+    names = write(models)
+    for algorithm in ("norm-clipped-mean", "multi-krum", "bulyan"):
+        run("-o", "expected.safetensors", "-a", algorithm, *names)
+        for chunk, threads in (("64K", 3), ("192K", 1), ("1M", 8)):
+            run("-o", "out.safetensors", "-a", algorithm, "--chunk", chunk, "--threads", str(threads),
+                *names)
+            assert aggregations.content("out.safetensors") == \
+                aggregations.content("expected.safetensors"), (algorithm, chunk, threads)
+
+
+def memory():
+    """Memory depends on the inputs and not on the size of the model."""
+    for algorithm in ("norm-clipped-mean", "krum", "bulyan"):
+        peaks = []
+        for mib in (8, 64):
+            names = aggregations.write_large(7, mib)
+            peaks.append(run("-o", "out.safetensors", "-a", algorithm, *names)["peak_anon_bytes"])
+        assert peaks[1] < 16 << 20 and peaks[1] < peaks[0] * 1.5 + (4 << 20), (algorithm, peaks)
+
+
+CHECKS = (sums, krum, bulyan, clipped, same_bits, memory)
+
+if __name__ == "__main__":
+    {check.__name__: check for check in CHECKS}[sys.argv[2]]()

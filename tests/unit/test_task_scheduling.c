@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Threads that get a processor too late, or keep it, while others wait for what they hold. */
+#include "borrowed.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+#include "proc/task_scheduling.h"
+
+#define LOWER	  "lower priority"
+#define REAL_TIME "is a real-time thread, and the main thread is none"
+#define LIMITED	  "RLIMIT_RTTIME"
+#define BUDGET	  "SCHED_DEADLINE"
+
+/* Of the C library's headers only newer ones have it. */
+#define POLICY_DEADLINE 6
+
+struct deadline {
+	uint32_t size, policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime, deadline, period;
+};
+
+struct page {
+	_Atomic pid_t thread;
+	_Atomic int error;
+};
+
+struct row {
+	const char *name;
+	int (*first)(void), (*other)(void); /* 0, or -1 with errno: what the threads change */
+	const char *refuses_first, *refuses_other;
+};
+
+static struct page *page;
+static const struct row *current;
+
+static int set_policy(int policy, int priority)
+{
+	const struct sched_param param = {.sched_priority = priority};
+
+	return sched_setscheduler(0, policy, &param);
+}
+
+static int be_usual(void)
+{
+	return set_policy(SCHED_OTHER, 0) || setpriority(PRIO_PROCESS, 0, 0) ? -1 : 0;
+}
+
+static int be_batch(void)
+{
+	return set_policy(SCHED_BATCH, 0);
+}
+
+static int be_last(void)
+{
+	return set_policy(SCHED_IDLE, 0);
+}
+
+static int be_low(void)
+{
+	return setpriority(PRIO_PROCESS, 0, 7);
+}
+
+static int be_high(void)
+{
+	return setpriority(PRIO_PROCESS, 0, -7);
+}
+
+static int be_fifo(void)
+{
+	return set_policy(SCHED_FIFO, 1);
+}
+
+static int be_limited(void)
+{
+	const struct rlimit limit = {1000000, RLIM_INFINITY};
+
+	return setrlimit(RLIMIT_RTTIME, &limit) ? -1 : set_policy(SCHED_RR, 1);
+}
+
+static int be_budgeted(void)
+{
+	const struct deadline deadline = {
+		.size = sizeof(deadline),
+		.policy = POLICY_DEADLINE,
+		.runtime = 1000000,
+		.deadline = 1000000000,
+		.period = 1000000000,
+	};
+
+	return (int)syscall(SYS_sched_setattr, 0L, &deadline, 0L);
+}
+
+static const struct row rows[] = {
+	{"equal", be_usual, be_usual, NULL, NULL},
+	{"equal and low", be_low, be_low, NULL, NULL},
+	{"equal and last", be_last, be_last, NULL, NULL},
+	{"batch", be_usual, be_batch, NULL, NULL},
+	{"one is last", be_usual, be_last, NULL, LOWER},
+	{"the first is last", be_last, be_usual, LOWER, NULL},
+	{"one is low", be_usual, be_low, NULL, LOWER},
+	{"the first is low", be_low, be_usual, LOWER, NULL},
+	{"one is last, the others low", be_low, be_last, NULL, LOWER},
+	{"one is high", be_usual, be_high, NULL, NULL},
+	{"one in real time", be_usual, be_fifo, NULL, REAL_TIME},
+	{"low beside real time", be_low, be_fifo, LOWER, REAL_TIME},
+	{"all in real time", be_fifo, be_fifo, NULL, NULL},
+	{"all in real time, limited", be_limited, be_limited, LIMITED, LIMITED},
+	{"one with a budget", be_fifo, be_budgeted, NULL, BUDGET},
+};
+
+static void *be_other(void *unused)
+{
+	if (current->other())
+		atomic_store(&page->error, errno);
+	atomic_store(&page->thread, (pid_t)syscall(SYS_gettid));
+	for (;;)
+		pause();
+	return unused;
+}
+
+static void be_child(void)
+{
+	pthread_t thread;
+
+	if (current->first() || pthread_create(&thread, NULL, be_other, NULL)) {
+		atomic_store(&page->error, errno);
+		atomic_store(&page->thread, -1);
+	}
+	for (;;)
+		pause();
+}
+
+static void compare(const struct target *target, pid_t tid, const char *expected)
+{
+	const char *reason = flmem_task_scheduling_refuses(&target->process, tid);
+
+	if (!expected != !reason || (reason && !strstr(reason, expected)))
+		fail_msg("%s: %s", current->name, reason ? reason : "accepted");
+}
+
+/* False where this user may not have such threads. */
+static bool run_row(const struct row *row)
+{
+	struct target target;
+	pid_t child;
+	int error;
+
+	current = row;
+	atomic_store(&page->thread, 0);
+	atomic_store(&page->error, 0);
+	child = child_start(be_child);
+	assert_true(child > 0);
+	await_true(atomic_load(&page->thread));
+	error = atomic_load(&page->error);
+	if (!error) {
+		target_open(child, &target);
+		compare(&target, child, row->refuses_first);
+		compare(&target, atomic_load(&page->thread), row->refuses_other);
+		target_close(&target);
+	}
+	child_end(child);
+	return !error;
+}
+
+static void priorities_are_compared(void **state)
+{
+	size_t missing = 0;
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
+		if (run_row(&rows[i]))
+			continue;
+		print_message("SKIP: %s: not permitted here\n", rows[i].name);
+		missing++;
+	}
+	if (missing)
+		skip();
+}
+
+static void a_thread_that_has_ended_is_refused(void **state)
+{
+	struct target target;
+	pid_t child, gone;
+
+	(void)state;
+	current = &rows[0];
+	child = child_start(be_child);
+	gone = child_start(be_child);
+	target_open(child, &target);
+	child_end(gone);
+	compare(&target, gone, "cannot be read");
+	target_close(&target);
+	child_end(child);
+}
+
+static int open_page(void **state)
+{
+	(void)state;
+	page = child_share(sizeof(*page));
+	return !page;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(priorities_are_compared),
+		cmocka_unit_test(a_thread_that_has_ended_is_refused),
+	};
+
+	return cmocka_run_group_tests_name("task_scheduling", tests, open_page, NULL);
+}
