@@ -19,6 +19,8 @@ GUIDE = r"FLMEM_SOURCE_NVFLARE_GUIDE"
 # (file, the tokens that may stay, why)
 ALLOWED = (
     ("libcore/frameworks/registry.c", r"flmem_framework_\w+", "the list of all frameworks"),
+    ("libcore/settings/print.c", r"FLMEM_SETTINGS_FORMAT_NVFLARE_(DOCKER|SLURM)|nvflare-(docker|slurm)",
+     "formats that NVFlare's launchers read, by the names of the public enumeration"),
     ("libcore/settings/table.c", r'NVFlare guide .*|NVFlare start script .*',
      "the sources of rows about processes of any framework"),
     ("libcore/rules/rules.h", GUIDE + r"|FLMEM_SOURCE_NVFLARE_CODE",
