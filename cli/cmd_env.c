@@ -2,7 +2,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include <flmem/launch.h>
 #include <flmem/report.h>
 #include <flmem/settings.h>
 
@@ -43,6 +45,26 @@ static const struct opt options_table[] = {
 	{0},
 };
 
+/* A library that was named is tried as `start` tries it; on another machine it cannot be. */
+static int prove_library(const struct env_options *options,
+			 const struct flmem_settings_request *request,
+			 const struct flmem_settings *settings, struct flmem_error *err)
+{
+	char *const argv[] = {(char[]){"true"}, NULL};
+	struct flmem_preload_proof proof = {0};
+	char **environment = NULL;
+	int rc;
+
+	if (!options->role.jemalloc_library || request->elsewhere || !settings->jemalloc_library)
+		return 0;
+	rc = flmem_launch_environment(settings, environ, false, &environment, err);
+	if (!rc)
+		rc = flmem_launch_prove(settings, argv, environment, &proof, err);
+	flmem_preload_proof_clear(&proof);
+	flmem_launch_environment_free(environment);
+	return rc;
+}
+
 static int make_env_text(const struct env_options *options, bool json, char **ret_text,
 			 struct flmem_error *err)
 {
@@ -57,8 +79,12 @@ static int make_env_text(const struct env_options *options, bool json, char **re
 		return rc;
 	request.elsewhere = flmem_settings_format_elsewhere(format);
 	rc = flmem_settings_make(&request, &settings, err);
-	if (rc)
+	if (!rc)
+		rc = prove_library(options, &request, &settings, err);
+	if (rc) {
+		flmem_settings_clear(&settings);
 		return rc;
+	}
 	role_print_problems("env", &settings);
 	if (json) {
 		*ret_text = flmem_report_settings_json(&settings);

@@ -295,7 +295,8 @@ static const struct opt options_table[] = {
 	{.name = "dry-run",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct trim_options, dry_run),
-	 .help = "print the calls and the thread that would make them; change nothing"},
+	 .help = "check everything, print the calls and the thread that would make them; change "
+		 "nothing"},
 	{.name = "timeout",
 	 .kind = OPT_DURATION,
 	 .offset = offsetof(struct trim_options, timeout_us),
@@ -310,6 +311,7 @@ static const struct opt options_table[] = {
 	{.name = "settle",
 	 .kind = OPT_DURATION,
 	 .offset = offsetof(struct trim_options, settle_us),
+	 .zero = true,
 	 .metavar = "TIME",
 	 .help = "delay before RSS is read again (default 0)"},
 	REPEAT_OPTIONS(struct trim_options, repeat),

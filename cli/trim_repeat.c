@@ -80,6 +80,7 @@ static const char *event_sentence(enum flmem_repeat_event_kind kind)
 {
 	static const char *const texts[] = {
 		[FLMEM_REPEAT_REFUSED] = "not trimmed now, will be tried again",
+		[FLMEM_REPEAT_WAITING] = "waiting",
 		[FLMEM_REPEAT_UNDECIDED] = "the condition cannot be decided",
 		[FLMEM_REPEAT_DROPPED] = "not trimmed, no further attempts",
 		[FLMEM_REPEAT_GIVEN_UP] = "no further trims",
@@ -109,7 +110,8 @@ static void log_event(const struct flmem_repeat_event *event, void *data)
 
 static void print_event(const struct flmem_repeat_event *event, void *data)
 {
-	char *text = flmem_report_repeat_event_json(event);
+	char *text =
+		event->kind == FLMEM_REPEAT_WAITING ? NULL : flmem_report_repeat_event_json(event);
 
 	(void)data;
 	if (text)

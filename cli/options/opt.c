@@ -131,47 +131,90 @@ static int find_choice(const struct opt *o, const char *text, const char **ret_c
 	return flmem_parse_invalid_choice(text, o->name, list, err);
 }
 
+static int refuse_zero(const struct opt *o, const uint64_t *value, struct flmem_error *err)
+{
+	if (*value || o->zero)
+		return 0;
+	return flmem_error_set(err, FLMEM_EUSAGE, 0, "--%s must be greater than 0", o->name);
+}
+
+/* The memory of options begins as zeros, so that what is set was given before. */
+static int refuse_second(const struct opt *o, bool given, struct flmem_error *err)
+{
+	if (!given || !o->once)
+		return 0;
+	return flmem_error_set(err, FLMEM_EUSAGE, 0, "--%s accepts one value, and two were given",
+			       o->name);
+}
+
+static int store_number(const struct opt *o, uint64_t *place, const char *text,
+			struct flmem_error *err)
+{
+	static const enum flmem_value_kind kinds[] = {
+		[OPT_NUMBER] = FLMEM_VALUE_NUMBER,
+		[OPT_COUNT] = FLMEM_VALUE_COUNT,
+		[OPT_SIZE] = FLMEM_VALUE_SIZE,
+		[OPT_DURATION] = FLMEM_VALUE_DURATION,
+	};
+	int rc;
+
+	if (o->kind == OPT_COUNT)
+		rc = flmem_parse_count(text, place, NULL);
+	else if (o->kind == OPT_SIZE)
+		rc = flmem_parse_size(text, place, NULL);
+	else if (o->kind == OPT_DURATION)
+		rc = flmem_parse_duration(text, place, NULL);
+	else
+		rc = flmem_parse_u64(text, 0, UINT64_MAX, place, NULL);
+	return rc ? flmem_parse_invalid(kinds[o->kind], text, o->name, err)
+		  : refuse_zero(o, place, err);
+}
+
+static int store_pid(const struct opt *o, pid_t *place, const char *text, struct flmem_error *err)
+{
+	int rc = refuse_second(o, *place != 0, err);
+
+	if (!rc && flmem_parse_pid(text, place, NULL))
+		rc = flmem_parse_invalid(FLMEM_VALUE_PID, text, o->name, err);
+	return rc;
+}
+
+static int store_text(const struct opt *o, const char **place, const char *text,
+		      struct flmem_error *err)
+{
+	int rc = refuse_second(o, *place != NULL, err);
+
+	if (!rc)
+		*place = text;
+	return rc;
+}
+
 static int store_value(const struct opt *o, void *options, const char *text,
 		       struct flmem_error *err)
 {
-	static const enum flmem_value_kind kinds[] = {
-		[OPT_NUMBER] = FLMEM_VALUE_NUMBER, [OPT_COUNT] = FLMEM_VALUE_COUNT,
-		[OPT_SIZE] = FLMEM_VALUE_SIZE,	   [OPT_DURATION] = FLMEM_VALUE_DURATION,
-		[OPT_PID] = FLMEM_VALUE_PID,
-	};
 	void *place = (char *)options + o->offset;
-	int rc = 0;
 
 	switch (o->kind) {
 	case OPT_FLAG:
 		*(bool *)place = true;
 		return 0;
 	case OPT_TEXT:
-		*(const char **)place = text;
-		return 0;
+		return store_text(o, place, text, err);
 	case OPT_TEXTS:
 		return add_text(place, text, err);
 	case OPT_PIDS:
 		return add_pids(o, text, place, err);
 	case OPT_CHOICE:
 		return find_choice(o, text, place, err);
-	case OPT_NUMBER:
-		rc = flmem_parse_u64(text, 0, UINT64_MAX, place, NULL);
-		break;
-	case OPT_COUNT:
-		rc = flmem_parse_count(text, place, NULL);
-		break;
-	case OPT_SIZE:
-		rc = flmem_parse_size(text, place, NULL);
-		break;
-	case OPT_DURATION:
-		rc = flmem_parse_duration(text, place, NULL);
-		break;
 	case OPT_PID:
-		rc = flmem_parse_pid(text, place, NULL);
+		return store_pid(o, place, text, err);
+	case OPT_NUMBER:
+	case OPT_COUNT:
+	case OPT_SIZE:
+	case OPT_DURATION:
 		break;
 	}
-	return rc ? flmem_parse_invalid(kinds[o->kind], text, o->name, err) : 0;
+	return store_number(o, place, text, err);
 }
 
 /* Walks argv; `index` is the next word to read. */

@@ -46,6 +46,8 @@ struct opt {
 	const char *metavar;	    /* NULL for flags; choices print themselves */
 	const char *const *choices; /* NULL-terminated, for OPT_CHOICE */
 	enum opt_complete complete;
+	bool zero;	  /* a number that may be 0; elsewhere 0 would be read as not given */
+	bool once;	  /* a second value is refused, not taken instead of the first */
 	const char *help; /* one sentence without a full stop */
 };
 

@@ -46,6 +46,7 @@ extern const char *const target_roles[];
 			.kind = OPT_TEXT,                                                     \
 			.offset = TARGET_OFFSET(type, member, name),                          \
 			.metavar = "REGEX",                                                   \
+			.once = true,                                                         \
 			.help = "all processes whose command line matches",                   \
 		},                                                                            \
 		{                                                                             \
@@ -57,7 +58,7 @@ extern const char *const target_roles[];
 		},                                                                            \
 	{                                                                                     \
 		.name = "tree", .kind = OPT_PID, .offset = TARGET_OFFSET(type, member, tree), \
-		.metavar = "PID", .complete = OPT_COMPLETE_PID,                               \
+		.metavar = "PID", .complete = OPT_COMPLETE_PID, .once = true,                 \
 		.help = "this process and its descendants",                                   \
 	}
 
@@ -76,7 +77,7 @@ extern const char *const target_roles[];
 	{                                                                                         \
 		.name = "min-rss", .letter = 'm', .kind = OPT_SIZE,                               \
 		.offset = TARGET_OFFSET(type, member, min_rss_bytes), .metavar = "SIZE",          \
-		.help = "only processes with at least this much resident memory",                 \
+		.zero = true, .help = "only processes with at least this much resident memory",   \
 	}
 
 /* True if the options select any target. */

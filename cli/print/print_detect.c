@@ -184,7 +184,10 @@ static void print_command(const struct flmem_process_report *report, FILE *out)
 	layout_wrap("process", line, out);
 }
 
-/* Absent parts (framework, settings, GPU) have no line. */
+/*
+ * If access is denied, the reason is printed once, for all parts. Absent parts (framework,
+ * settings, GPU) have no line.
+ */
 static void print_process(const struct flmem_process_report *report, FILE *out)
 {
 	print_command(report, out);
@@ -192,9 +195,11 @@ static void print_process(const struct flmem_process_report *report, FILE *out)
 	print_memory(&report->memory, out);
 	print_limit(&report->limit, out);
 	print_allocators(report, out);
-	print_python(&report->python, out);
-	print_cuda(&report->cuda, out);
-	print_settings(report, out);
+	if (!report->denied_why) {
+		print_python(&report->python, out);
+		print_cuda(&report->cuda, out);
+		print_settings(report, out);
+	}
 	print_verdict(report, out);
 }
 

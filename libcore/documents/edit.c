@@ -56,6 +56,19 @@ bool flmem_edit_replace(const struct flmem_document *document, const struct flme
 	return set_edit(&text, node->place.start, node->place.end, ret_edit);
 }
 
+/*
+ * The line end behind a place, which the lines of a file need not share: that of its line, or of
+ * the line above in the last one.
+ */
+static const char *newline_at(const struct flmem_document *document, size_t offset)
+{
+	const char *text = document->text.data, *end = strchr(text + offset, '\n');
+
+	if (!end)
+		end = memrchr(text, '\n', offset);
+	return end && end > text && end[-1] == '\r' ? "\r\n" : "\n";
+}
+
 static struct style style_of(const struct flmem_document *document, const struct flmem_node *map)
 {
 	static const char *const separators[] = {
@@ -65,8 +78,9 @@ static struct style style_of(const struct flmem_document *document, const struct
 		[FLMEM_SYNTAX_TOML] = " = ",
 	};
 	const struct flmem_node *last = map->last;
+	size_t end = last ? last->place.end : map->place.end;
 	struct style style = {
-		.newline = strstr(document->text.data, "\r\n") ? "\r\n" : "\n",
+		.newline = newline_at(document, end - (end > 0)),
 		.quote = document->syntax == FLMEM_SYNTAX_JSON ? "\"" : "",
 		.separator = separators[document->syntax],
 	};

@@ -18,7 +18,8 @@ struct remote_object {
 
 struct remote_debug {
 	int32_t version, padding;
-	uint64_t first_object;
+	uint64_t first_object, on_change;
+	int32_t state; /* 0, RT_CONSISTENT: no object is being added or removed */
 };
 
 /* Finds the program's dynamic section in memory from its program headers. */
@@ -96,7 +97,7 @@ static bool find_debug_by_symbol(const struct flmem_modules *modules, uint64_t *
 	return false;
 }
 
-static bool find_first_object(const struct flmem_modules *modules, uint64_t *ret_address)
+static bool find_first_object(struct flmem_modules *modules, uint64_t *ret_address)
 {
 	struct remote_debug debug = {0};
 	uint64_t address;
@@ -106,6 +107,7 @@ static bool find_first_object(const struct flmem_modules *modules, uint64_t *ret
 	    flmem_process_read_memory(modules->process, address, &debug, sizeof(debug)) ||
 	    !debug.first_object)
 		return false;
+	modules->changing = debug.state != 0;
 	*ret_address = debug.first_object;
 	return true;
 }

@@ -181,6 +181,16 @@ int flmem_modules_load(const struct flmem_process *process, const struct flmem_m
 	return 0;
 }
 
+bool flmem_modules_are_loading(const struct flmem_modules *modules)
+{
+	const struct flmem_module *program = flmem_modules_main(modules);
+	const char *why;
+	struct flmem_image *image = program ? flmem_module_image(program, &why) : NULL;
+
+	return image && flmem_image_has_interpreter(image) &&
+	       (modules->changing || !modules->has_link_map);
+}
+
 void flmem_modules_clear(struct flmem_modules *modules)
 {
 	if (modules->cache)

@@ -52,6 +52,7 @@ struct flmem_modules {
 	size_t count;
 	struct flmem_module **by_rank;
 	size_t rank_count;
+	bool changing;	   /* libraries were just being loaded or unloaded */
 	bool has_link_map; /* the lookup order was read; false: static, or too early */
 	const struct flmem_process *process;
 	const struct flmem_maps *maps;
@@ -86,6 +87,12 @@ bool flmem_module_bias(const struct flmem_module *module, uint64_t *ret_bias);
 
 /* Run-time address of a virtual address of the file; also checks that it is mapped. */
 bool flmem_module_address(const struct flmem_module *module, uint64_t value, uint64_t *ret_address);
+
+/*
+ * The dynamic linker is loading libraries: the process has just executed its program, or is in
+ * dlopen().
+ */
+bool flmem_modules_are_loading(const struct flmem_modules *modules);
 
 /*
  * Run-time address of a dynamic symbol of this module, function or data. False when the symbol is

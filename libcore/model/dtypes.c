@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "base/text.h"
 #include "model/tensors.h"
 
 static const struct flmem_dtype dtypes[] = {
@@ -28,6 +29,40 @@ static const struct flmem_dtype dtypes[] = {
 	{"complex64", "C64", 64, 18},
 	{NULL, NULL, 0, 0},
 };
+
+/* The names of PyTorch and NumPy. */
+static const struct {
+	const char *name, *stored;
+} other_names[] = {
+	{"float32", "F32"},
+	{"float", "F32"},
+	{"float16", "F16"},
+	{"half", "F16"},
+	{"bfloat16", "BF16"},
+	{"float64", "F64"},
+	{"double", "F64"},
+	{"float8_e4m3fn", "F8_E4M3"},
+	{"float8_e5m2", "F8_E5M2"},
+	{"float8_e8m0fnu", "F8_E8M0"},
+	{"float8_e4m3fnuz", "F8_E4M3FNUZ"},
+	{"float8_e5m2fnuz", "F8_E5M2FNUZ"},
+};
+
+/* Also with the prefix of Python: torch.float16. */
+static const char *stored_name(const char *name)
+{
+	const char *plain = flmem_text_starts(name, "torch.") ? name + 6 : name;
+
+	for (size_t i = 0; i < sizeof(other_names) / sizeof(other_names[0]); i++)
+		if (strcmp(other_names[i].name, plain) == 0)
+			return other_names[i].stored;
+	return plain;
+}
+
+const struct flmem_dtype *flmem_dtype_by_option(const char *name)
+{
+	return flmem_dtype_find(stored_name(name));
+}
 
 const struct flmem_dtype *flmem_dtype_find(const char *name)
 {

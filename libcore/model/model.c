@@ -155,10 +155,13 @@ static int measure_model(const char *what, const struct flmem_dtype *dtype,
 static int find_dtype(const char *name, const struct flmem_dtype **ret_dtype,
 		      struct flmem_error *err)
 {
-	const struct flmem_dtype *found = name ? flmem_dtype_find(name) : NULL;
+	const struct flmem_dtype *found = name ? flmem_dtype_by_option(name) : NULL;
 
 	if (name && !found)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0, "invalid number type '%.60s'", name);
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "invalid number type '%.60s'; expected for example fp32, "
+				       "fp16, bf16, float16, int8",
+				       name);
 	*ret_dtype = found;
 	return 0;
 }

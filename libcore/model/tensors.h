@@ -25,6 +25,9 @@ struct flmem_dtype {
 /* Finds a type by either name; NULL for none. */
 const struct flmem_dtype *flmem_dtype_find(const char *name);
 
+/* The same for what users write, also PyTorch's and NumPy's names: float16, torch.bfloat16. */
+const struct flmem_dtype *flmem_dtype_by_option(const char *name);
+
 /* Sums over files. */
 struct flmem_tensors {
 	uint64_t bytes, elements, count, largest_bytes;

@@ -15,6 +15,8 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
+#include <flmem/parse.h>
+
 #include "base/attempt.h"
 #include "base/io.h"
 #include "proc/fault.h"
@@ -106,6 +108,19 @@ int flmem_process_open_at(int proc_dirfd, pid_t pid, struct flmem_process *ret_p
 	return 0;
 }
 
+/* Its PIDs are then others than those of the system calls, and may mean another process here. */
+static bool is_proc_of_other_namespace(int proc)
+{
+	char self[32];
+	ssize_t length = readlinkat(proc, "self", self, sizeof(self) - 1);
+	pid_t pid;
+
+	if (length < 0)
+		return errno == ENOENT && faccessat(proc, "version", F_OK, 0) == 0;
+	self[length] = '\0';
+	return flmem_parse_pid(self, &pid, NULL) || pid != getpid();
+}
+
 int flmem_process_open(pid_t pid, struct flmem_process *ret_process, struct flmem_error *err)
 {
 	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
@@ -116,6 +131,11 @@ int flmem_process_open(pid_t pid, struct flmem_process *ret_process, struct flme
 	if (proc < 0)
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, errno,
 				       "cannot open /proc; mount it first");
+	if (is_proc_of_other_namespace(proc))
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+				       "/proc belongs to another PID namespace, where PIDs mean "
+				       "other processes; run flmem in that namespace, or mount "
+				       "/proc of this one (unshare --mount-proc)");
 	process.pid = pid;
 	/*
 	 * The directory first: whatever the pid means a moment later, the files below it speak of

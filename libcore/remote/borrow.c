@@ -280,9 +280,16 @@ static enum attempt start_calls(struct flmem_loan *loan, struct flmem_candidate 
 	if (flmem_tracee_stop(&tracee, STOP_TIMEOUT_US) != FLMEM_TRACEE_STOPPED)
 		return ATTEMPT_NEXT;
 	attempt = check_stopped(loan, candidate, calls, status_fd);
-	if (attempt == ATTEMPT_DONE && arm_thread(loan, &tracee))
+	if (attempt == ATTEMPT_DONE && !loan->rehearsal && arm_thread(loan, &tracee))
 		attempt = ATTEMPT_NEXT;
 	return attempt;
+}
+
+static void name_thread(struct flmem_loan *loan, const struct flmem_candidate *candidate)
+{
+	loan->result->tid = candidate->tid;
+	loan->result->waited_in = candidate->wait.name;
+	loan->result->late_us = candidate->wait.late_us;
 }
 
 /* Waits while the thread makes its calls, reads their results and restores it. */
@@ -291,10 +298,10 @@ static enum attempt finish_calls(struct flmem_loan *loan, const struct flmem_can
 {
 	int rc;
 
+	name_thread(loan, candidate);
+	if (loan->rehearsal)
+		return ATTEMPT_DONE;
 	loan->result->started = true;
-	loan->result->tid = candidate->tid;
-	loan->result->waited_in = candidate->wait.name;
-	loan->result->late_us = candidate->wait.late_us;
 	loan->result->signal_mask = loan->state.signal_mask;
 	rc = await_results(loan, candidate->tid);
 	if (!rc)
@@ -458,6 +465,16 @@ static int run_in_thread(struct flmem_loan *loan)
 	return run.rc;
 }
 
+static int begin_loan(struct flmem_loan *loan, struct flmem_error *err)
+{
+	int rc;
+
+	if (loan->view->process->mem_fd < 0)
+		return flmem_preflight_explain(loan->view->process, -EACCES, err);
+	rc = flmem_preflight_fixed(loan->view, err);
+	return rc ? rc : flmem_gadgets_find(loan->view, &loan->gadgets, err);
+}
+
 int flmem_borrow_run(const struct flmem_view *view, const struct flmem_chain *chain,
 		     const struct flmem_borrow_options *options,
 		     struct flmem_borrow_result *ret_result, struct flmem_error *err)
@@ -477,11 +494,7 @@ int flmem_borrow_run(const struct flmem_view *view, const struct flmem_chain *ch
 	loan->err = err ? err : &local;
 	loan->scratch.bytes = bytes;
 	loan->scratch.capacity = capacity;
-	if (view->process->mem_fd < 0)
-		return flmem_preflight_explain(view->process, -EACCES, loan->err);
-	rc = flmem_preflight_fixed(view, loan->err);
-	if (!rc)
-		rc = flmem_gadgets_find(view, &loan->gadgets, loan->err);
+	rc = begin_loan(loan, loan->err);
 	if (!rc)
 		rc = flmem_loan_wrap(loan, chain);
 	if (!rc)
@@ -489,8 +502,27 @@ int flmem_borrow_run(const struct flmem_view *view, const struct flmem_chain *ch
 	return rc ? rc : run_in_thread(loan);
 }
 
-int flmem_borrow_plan(const struct flmem_view *view, const struct flmem_borrow_options *options,
-		      struct flmem_borrow_result *ret_result, struct flmem_error *err)
+int flmem_borrow_rehearse(const struct flmem_view *view, const struct flmem_borrow_options *options,
+			  struct flmem_borrow_result *ret_result, struct flmem_error *err)
+{
+	FLMEM_AUTO_FREE struct flmem_loan *loan = calloc(1, sizeof(*loan));
+	struct flmem_error local = {0};
+	int rc;
+
+	*ret_result = (struct flmem_borrow_result){0};
+	if (!loan)
+		return flmem_error_nomem(err, "cannot borrow a thread");
+	loan->view = view;
+	loan->options = options;
+	loan->result = ret_result;
+	loan->err = err ? err : &local;
+	loan->rehearsal = true;
+	rc = begin_loan(loan, loan->err);
+	return rc ? rc : run_in_thread(loan);
+}
+
+int flmem_borrow_look(const struct flmem_view *view, const struct flmem_borrow_options *options,
+		      struct flmem_error *err)
 {
 	FLMEM_AUTO_CANDIDATES struct flmem_candidates found = {0};
 	struct flmem_gadgets gadgets = {0};
@@ -498,11 +530,12 @@ int flmem_borrow_plan(const struct flmem_view *view, const struct flmem_borrow_o
 	struct flmem_seccomp_calls calls;
 	int rc = flmem_preflight_fixed(view, err);
 
-	*ret_result = (struct flmem_borrow_result){0};
 	if (!rc)
 		rc = flmem_gadgets_find(view, &gadgets, err);
 	if (!rc)
 		rc = flmem_preflight_now(view->process, err);
+	if (!rc)
+		rc = flmem_locks_check(view->process, &options->guard, err);
 	if (!rc)
 		rc = find_candidates(view, &needs, &found, err);
 	if (rc)
@@ -510,11 +543,5 @@ int flmem_borrow_plan(const struct flmem_view *view, const struct flmem_borrow_o
 	if (found.handling || !found.count)
 		return flmem_candidates_refuse(view->process, &found, err);
 	calls = flmem_seccomp_calls_of(&found.rows[0], options->syscalls, options->assume_seccomp);
-	rc = flmem_seccomp_check_outside(view->process, found.rows[0].tid, &calls, err);
-	if (rc)
-		return rc;
-	ret_result->tid = found.rows[0].tid;
-	ret_result->waited_in = found.rows[0].wait.name;
-	ret_result->late_us = found.rows[0].wait.late_us;
-	return 0;
+	return flmem_seccomp_check_outside(view->process, found.rows[0].tid, &calls, err);
 }

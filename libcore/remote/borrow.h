@@ -58,11 +58,18 @@ struct flmem_borrow_result {
 };
 
 /*
- * Returns which thread would be borrowed, without touching it. FLMEM_EUNSAFE: none now, with the
- * reason; FLMEM_EPERM with the gate that refuses.
+ * All checks of flmem_borrow_run() with its retries and its errors, but no call: the thread is
+ * stopped and released as it was. Some refusals (seccomp filters, thread-local data that is not the
+ * C library's) only a stopped thread shows. Fills tid, waited_in and late_us.
  */
-int flmem_borrow_plan(const struct flmem_view *view, const struct flmem_borrow_options *options,
-		      struct flmem_borrow_result *ret_result, struct flmem_error *err);
+int flmem_borrow_rehearse(const struct flmem_view *view, const struct flmem_borrow_options *options,
+			  struct flmem_borrow_result *ret_result, struct flmem_error *err);
+
+/*
+ * Those of the checks that stop no thread, once. FLMEM_EUNSAFE: no thread could be borrowed now.
+ */
+int flmem_borrow_look(const struct flmem_view *view, const struct flmem_borrow_options *options,
+		      struct flmem_error *err);
 
 /*
  * Runs the chain. FLMEM_EUNSAFE: no thread could be borrowed before the timeout, and nothing was

@@ -190,7 +190,8 @@ static bool is_other_user_namespace(const struct parties *p)
 static enum flmem_gate gate_despite_capability(const struct parties *p,
 					       const struct flmem_host_facts *facts)
 {
-	if (is_other_user_namespace(p))
+	/* From the first user namespace every other one is below. */
+	if (facts->own_user_namespace && is_other_user_namespace(p))
 		return FLMEM_GATE_USER_NAMESPACE;
 	return facts->seccomp_mode.value == SECCOMP_MODE_FILTER ? FLMEM_GATE_SECCOMP
 								: FLMEM_GATE_SECURITY_MODULE;
@@ -210,6 +211,20 @@ static enum flmem_gate find_gate(const struct parties *p)
 		return gate_despite_capability(p, &facts);
 	return facts.seccomp_mode.value == SECCOMP_MODE_FILTER ? FLMEM_GATE_SECCOMP
 							       : FLMEM_GATE_PRIVATE;
+}
+
+enum flmem_gate flmem_preflight_reading_gate(const struct flmem_process *process)
+{
+	struct flmem_host_facts facts;
+	struct parties parties;
+
+	if (read_parties(process, &parties, NULL) || flmem_host_facts_read(&facts, NULL))
+		return FLMEM_GATE_CAPABILITY;
+	if (facts.may_trace_any)
+		return facts.own_user_namespace && is_other_user_namespace(&parties)
+			       ? FLMEM_GATE_USER_NAMESPACE
+			       : FLMEM_GATE_SECURITY_MODULE;
+	return is_other_user(&parties) ? FLMEM_GATE_CAPABILITY : FLMEM_GATE_PRIVATE;
 }
 
 int flmem_preflight_explain(const struct flmem_process *process, int negative_errno,

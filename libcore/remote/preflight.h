@@ -6,6 +6,8 @@
 
 #include <flmem/error.h>
 
+#include "proc/host.h"
+
 #include "elf/view.h"
 
 struct flmem_maps;
@@ -32,6 +34,12 @@ int flmem_preflight_fixed(const struct flmem_view *view, struct flmem_error *err
 
 /* Checks what may change: stopped, traced by another. FLMEM_EUNSAFE, FLMEM_ENOPROC if it ended. */
 int flmem_preflight_now(const struct flmem_process *process, struct flmem_error *err);
+
+/*
+ * What prevents reading the process, after a read of it was denied: Yama and seccomp filters do not
+ * restrict reading, and CAP_SYS_PTRACE permits it within its user namespace.
+ */
+enum flmem_gate flmem_preflight_reading_gate(const struct flmem_process *process);
 
 /*
  * Explains a refused read, PTRACE_SEIZE or the like (a negative errno): names the gate (user,

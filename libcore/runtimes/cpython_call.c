@@ -171,19 +171,24 @@ static int try_until_timeout(struct flmem_cpython_session *session, struct flmem
 	}
 }
 
+int flmem_cpython_code_check(const struct flmem_cpython_code *code, struct flmem_error *err)
+{
+	if (code->length <= FLMEM_CPYTHON_CODE_MAX)
+		return 0;
+	return flmem_error_set(err, FLMEM_EUSAGE, 0,
+			       "'%s' is larger than %u KiB: put it into a module and import that",
+			       code->name, FLMEM_CPYTHON_CODE_MAX / 1024U);
+}
+
 int flmem_cpython_call(const struct flmem_view *view, const struct flmem_cpython_call *call,
 		       struct flmem_cpython_result *ret_result, struct flmem_error *err)
 {
 	struct flmem_cpython_session session = {.view = view, .call = call, .result = ret_result};
-	int rc;
+	int rc = flmem_cpython_code_check(&call->code, err);
 
 	*ret_result = (struct flmem_cpython_result){0};
-	if (call->code.length > FLMEM_CPYTHON_CODE_MAX)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "'%s' is larger than %u KiB: put it into a module and "
-				       "import that",
-				       call->code.name, FLMEM_CPYTHON_CODE_MAX / 1024U);
-	rc = find_usable_interpreter(&session, err);
+	if (!rc)
+		rc = find_usable_interpreter(&session, err);
 	if (!rc)
 		rc = try_until_timeout(&session, err);
 	flmem_cpython_state_clear(&session.state);

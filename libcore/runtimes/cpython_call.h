@@ -61,6 +61,9 @@ struct flmem_cpython_result {
 	struct flmem_cpython_answer answer;
 };
 
+/* FLMEM_EUSAGE if the code is too large to be run in a process. */
+int flmem_cpython_code_check(const struct flmem_cpython_code *code, struct flmem_error *err);
+
 /*
  * FLMEM_EUNSUPPORTED: no CPython from 3.8 to 3.14, or a build that cannot be read; FLMEM_EUNSAFE:
  * no entry point was safe until the timeout, nothing was changed; FLMEM_EFAILED: the code was

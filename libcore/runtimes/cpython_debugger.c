@@ -165,8 +165,6 @@ static int check_seccomp(const struct flmem_cpython_session *session, pid_t tid,
 		.repeated = {.number = -1},
 	};
 
-	if (session->call->dry_run)
-		return flmem_seccomp_check_outside(session->view->process, tid, &calls, err);
 	return flmem_seccomp_check_running(session->view->process, tid, &calls, err);
 }
 

@@ -322,6 +322,7 @@ int flmem_cpython_entry_computing(struct flmem_cpython_session *session, struct 
 		.syscalls = &flmem_cpython_syscalls_new_thread,
 		.assume_seccomp = session->call->assume_seccomp,
 	};
+	struct flmem_borrow_result rehearsed;
 	struct functions functions = {0};
 	int rc;
 
@@ -341,7 +342,9 @@ int flmem_cpython_entry_computing(struct flmem_cpython_session *session, struct 
 	session->result->entry = FLMEM_CPYTHON_ENTRY_NEW_THREAD;
 	session->result->tid = thread->tid;
 	session->result->waited_in = NULL;
-	return session->call->dry_run ? 0 : run_in_new_thread(session, &functions, &options, err);
+	return session->call->dry_run
+		       ? flmem_borrow_rehearse(session->view, &options, &rehearsed, err)
+		       : run_in_new_thread(session, &functions, &options, err);
 }
 
 int flmem_cpython_entry_new_thread(struct flmem_cpython_session *session, struct flmem_error *err)
@@ -362,7 +365,7 @@ int flmem_cpython_entry_new_thread(struct flmem_cpython_session *session, struct
 	session->result->entry = FLMEM_CPYTHON_ENTRY_NEW_THREAD;
 	if (!session->call->dry_run)
 		return run_in_new_thread(session, &functions, &options, err);
-	rc = flmem_borrow_plan(session->view, &options, &plan, err);
+	rc = flmem_borrow_rehearse(session->view, &options, &plan, err);
 	session->result->tid = plan.tid;
 	session->result->waited_in = plan.waited_in;
 	session->result->late_us = plan.late_us;

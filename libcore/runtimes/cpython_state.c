@@ -7,6 +7,7 @@
 
 #include "elf/libc.h"
 #include "proc/process.h"
+#include "proc/status.h"
 #include "proc/task.h"
 
 #define NONE	FLMEM_CPYTHON_NONE
@@ -54,9 +55,25 @@ static bool find_runtime(const struct flmem_module *module, uint64_t *ret_addres
 	       flmem_module_address(module, value, ret_address);
 }
 
+/* The kernel takes the memory of a process first and reports its end later. */
+static int report_ending(const struct flmem_view *view, struct flmem_error *err)
+{
+	struct flmem_status status;
+	int rc = flmem_status_read(view->process, &status, err);
+
+	if (rc || !status.rss_bytes.unknown)
+		return rc;
+	return flmem_error_set(err, FLMEM_EUNSAFE, 0, "process %d is ending",
+			       (int)view->process->pid);
+}
+
 static int report_unreadable(const struct flmem_view *view, const char *why,
 			     struct flmem_error *err)
 {
+	int rc = report_ending(view, err);
+
+	if (rc)
+		return rc;
 	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
 			       "cannot read the state of the Python in process %d: %s",
 			       (int)view->process->pid, why);

@@ -96,3 +96,24 @@ every_help() {
 	assert_status 0
 	assert_output '^flmem [0-9]'
 }
+
+# 0 is what an option has that was not given: it would switch the limit off that it names.
+@test "0 is refused where it would mean that the option was not given" {
+	local arguments
+	for arguments in 'watch --pid 1 --fail-above 0' 'watch --pid 1 --duration 0' \
+		'watch --pid 1 --rounds 0' 'trim --pid 1 --timeout 0' 'detect --pid 1 --budget 0' \
+		'recommend --params 0' 'aggregate --threads 0'; do
+		# shellcheck disable=SC2086 # words
+		flmem $arguments
+		assert_error 2 'must be greater than 0'
+	done
+	flmem detect --all --min-rss 0 --no-heap --json
+	assert_status 0
+}
+
+@test "a selection given twice is refused, and not replaced" {
+	flmem detect --tree 1 --tree "$$"
+	assert_error 2 '--tree accepts one value, and two were given'
+	flmem trim --name one --name other
+	assert_error 2 '--name accepts one value, and two were given'
+}

@@ -4,6 +4,10 @@
 
 load helpers
 
+as_nobody() {
+	setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all --bounding-set=-all "$@"
+}
+
 PYTHON=/usr/bin/python3
 SLEEP='import time; print("ready", flush=True); time.sleep(1000)'
 APP=nvflare.private.fed.app
@@ -439,4 +443,43 @@ exec $BATS_TEST_TMPDIR/world/busybox sleep 1000"
 	assert_value 'p["allocators"][0]["path"]' "$BATS_TEST_TMPDIR/world/busybox"
 	assert_value 'p["allocators"][0]["linkage"]' static
 	assert_value 'p["settings"]["MALLOC_ARENA_MAX"]["value"]' 3
+}
+
+@test "what may not be read has one reason, which fits the process" {
+	requires root setpriv /usr/bin/python3
+	local reason
+	start_victim /usr/bin/python3 -uc 'import time; print("ready", flush=True); time.sleep(1000)'
+	run_command as_nobody "$FLMEM" detect --pid "$VICTIM"
+	assert_status 4
+	assert_stderr 'tracing processes of other users needs CAP_SYS_PTRACE'
+	[ "$(grep -c 'tracing processes of other users' <<<"$output")" = 1 ]
+	start_victim /usr/bin/setpriv --reuid 65534 --regid 65534 --clear-groups /usr/bin/python3 -uc '
+import ctypes, time
+ctypes.CDLL(None).prctl(4, 0)
+print("ready", flush=True)
+time.sleep(1000)'
+	run_command as_nobody "$FLMEM" detect --pid "$VICTIM"
+	assert_status 4
+	assert_stderr 'the process is not dumpable'
+	run_command as_nobody "$FLMEM" trim --dry-run --pid "$VICTIM"
+	assert_error 4 'the process is not dumpable'
+}
+
+@test "a /proc of another PID namespace is refused" {
+	requires root unshare
+	unshare --pid --fork true || skip "no PID namespace can be made here"
+	local command
+	for command in 'detect --pid 1' 'trim --dry-run --pid 1' 'watch --duration 1s --pid 1'; do
+		# shellcheck disable=SC2086 # words
+		run_command unshare --pid --fork "$FLMEM" $command
+		assert_error 5 'belongs to another PID namespace'
+	done
+}
+
+@test "without the heap there is no verdict" {
+	start_victim /usr/bin/python3 -uc 'import time; print("ready", flush=True); time.sleep(1000)'
+	detect_json --no-heap --pid "$VICTIM"
+	assert_value 'p["verdict"]["class"]' None
+	flmem detect --no-heap --pid "$VICTIM"
+	assert_output 'verdict +none: heap not read \(--no-heap\)'
 }

@@ -95,7 +95,7 @@ events() {
 	limit=$(($(status_field "$VICTIM" VmRSS) + 30000))K
 	repeat --pid "$VICTIM" --when "rss > $limit and not swap > 1P" --every 100ms --cool-down 100ms
 	sleep 1
-	[ ! -s "$LOG" ] || fail "trimmed too early: $(cat "$LOG")"
+	! grep -qv ': waiting: ' "$LOG" || fail "trimmed too early: $(cat "$LOG")"
 	kill -USR1 "$VICTIM"
 	wait_until 60 logged 1 'released'
 	kill -TERM "$REPEATER"
@@ -209,6 +209,17 @@ sys.exit(at[2] - at[0] < 1000)' <"$OUT"
 	[ "$ended" = 0 ]
 }
 
+@test "a condition that does not hold yet is reported once, with how often it is checked" {
+	start_retainer
+	repeat --pid "$VICTIM" --when 'rss > 900G' --every 50ms
+	wait_until 60 logged 1 'waiting: the condition does not hold yet; it is checked every 0.05 s'
+	sleep 0.5
+	[ "$(wc -l <"$LOG")" = 1 ]
+	kill -TERM "$REPEATER"
+	await_end
+	[ "$ended" = 0 ]
+}
+
 @test "a signal ends it at once, and cleanly" {
 	start_retainer
 	repeat --pid "$VICTIM" --every 1h --json
@@ -228,6 +239,10 @@ sys.exit(at[2] - at[0] < 1000)' <"$OUT"
 	assert_schema error
 	flmem trim --pid 1 --every soon
 	assert_error 2 "invalid duration 'soon' for --"
+	flmem trim --pid 1 --every 0
+	assert_error 2 '--every must be greater than 0'
+	flmem trim --pid 1 --every 5s --count 0
+	assert_error 2 '--count must be greater than 0'
 	flmem trim --pid 1 --cool-down 5s
 	assert_error 2 'need --every or --when'
 	flmem trim --pid 1 --count 5

@@ -172,14 +172,34 @@ released() {
 	assert_error 4 'flmem lacks CAP_SYS_ADMIN'
 }
 
-@test "a dry run says that it did not evaluate the filters" {
+@test "a dry run evaluates the filters as the trim does" {
 	start_filtered kill-dontneed all
 	flmem trim --pid "$VICTIM" --dry-run
 	assert_goes_on
+	assert_error 5 "would kill the process for madvise"
+	flmem trim --pid "$VICTIM"
+	assert_error 5 "would kill the process for madvise"
+	stop_victims
+	start_filtered container all
+	flmem trim --pid "$VICTIM" --dry-run
+	assert_goes_on
 	assert_status 0
-	assert_output 'only the trim itself can evaluate them'
-	flmem trim --pid "$FLMEM_TEST_PID" --dry-run
-	refute_output 'evaluate them'
+	assert_output 'would release'
+}
+
+@test "detect advises a dry run where filters may refuse the trim" {
+	requires python3 /usr/bin/python3
+	start_victim "$FLMEM_VICTIMS/safe_seccomp" container run /usr/bin/python3 -uc '
+import time
+blocks = [bytes(3000) for _ in range(20000)]
+kept = blocks[::64]
+del blocks
+print("ready", flush=True)
+time.sleep(1000)'
+	flmem detect --pid "$VICTIM"
+	assert_status 0
+	assert_output "flmem trim --dry-run --pid $VICTIM"
+	refute_output "flmem trim --pid $VICTIM"
 }
 
 @test "--assume-seccomp does not overrule a filter that was read" {

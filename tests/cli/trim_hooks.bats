@@ -45,6 +45,10 @@ released() {
 	local jemalloc=$LIBRARIES/libjemalloc.so.2 reason='has set arena\.[0-9]+\.extent_hooks of jemalloc'
 	requires "$jemalloc" victim:allocators/hooked
 	CONF=narenas:1 start_hooked "$jemalloc" hooked 0
+	# A dry run makes no calls, and says what it therefore does not know.
+	flmem trim --pid "$VICTIM" --dry-run
+	assert_status 0
+	assert_output 'only calls of jemalloc show whether the program has set its hooks'
 	refused "$reason"
 	# An arena that is not among those of the first query.
 	CONF=narenas:40 start_hooked "$jemalloc" hooked 33

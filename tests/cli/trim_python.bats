@@ -5,6 +5,10 @@
 load helpers
 load python
 
+is_python() {
+	[[ $(readlink "/proc/$1/exe") == */python3* ]]
+}
+
 @test "the collector of an idle Python runs, and what it freed goes back" {
 	start_litterer
 	flmem trim --pid "$VICTIM" --gc --json
@@ -141,9 +145,10 @@ time.sleep(1000)' "$flag"
 	assert_error 2 'is larger than 1 MiB'
 	start_litterer
 	head -c 70000 "$BATS_TEST_TMPDIR/huge.py" >"$BATS_TEST_TMPDIR/large.py"
-	flmem trim --pid "$VICTIM" --python "$BATS_TEST_TMPDIR/large.py"
-	assert_status 8
+	flmem trim --pid "$VICTIM" --python "$BATS_TEST_TMPDIR/large.py" --json
+	assert_status 2
 	assert_stderr 'is larger than 64 KiB'
+	[ "$(json 'r["steps"]')" = '[]' ]
 	assert_victim_unharmed
 }
 
@@ -430,4 +435,23 @@ leave_an_ended_one() {
 
 @test "an interpreter inside another program that has ended it" {
 	each_libpython leave_an_ended_one
+}
+
+# The dynamic linker waits for a library that is a pipe: a program that was just executed.
+@test "a process that is just starting is waited for, and reported as such" {
+	requires /usr/bin/python3
+	mkfifo "$BATS_TEST_TMPDIR/library"
+	# shellcheck disable=SC2030 # for this command only
+	(
+		export LD_PRELOAD=$BATS_TEST_TMPDIR/library
+		exec /usr/bin/python3 -uc 'import time; time.sleep(1000)'
+	) >"$BATS_TEST_TMPDIR/log" 2>&1 3>&- </dev/null &
+	VICTIM=$!
+	VICTIMS+=("$VICTIM")
+	wait_until 20 is_python "$VICTIM"
+	flmem trim --gc --pid "$VICTIM" --timeout 300ms
+	assert_error 6 'is loading libraries, as programs do when they start; try again'
+	: >"$BATS_TEST_TMPDIR/library"
+	flmem trim --gc --pid "$VICTIM" --timeout 60s
+	assert_status 0
 }

@@ -23,6 +23,10 @@ assert_value() {
 	[ "$is" = "$2" ] || fail "$1 is '$is', expected '$2'"
 }
 
+is_stopped() {
+	[[ $(status_field "$1" State) == T* ]]
+}
+
 detect_victim() {
 	flmem detect --json --pid "$VICTIM"
 	assert_status 0
@@ -173,4 +177,25 @@ time.sleep(1000)'
 	done < <(sed -n 's/^\tX([A-Z]*, "\([a-z]*\)", ".*/\1/p' \
 		"$FLMEM_TESTS/../libcore/include/flmem/verdict.h")
 	[ "$count" -eq 8 ] || fail "$count classes"
+}
+
+@test "a trim that would be refused is not advised, and its reason is given" {
+	start_victim "$PYTHON" -uc '
+import time
+blocks = [bytes(3000) for _ in range(20000)]
+kept = blocks[::64]
+del blocks
+print("ready", flush=True)
+time.sleep(1000)'
+	detect_victim
+	assert_value '"flmem trim --pid %d" % p["pid"] in p["verdict"]["next"]' True
+	assert_value '[n for n in p["verdict"]["next"] if "--role" in n]' '[]'
+	kill -STOP "$VICTIM"
+	wait_until 20 is_stopped "$VICTIM"
+	detect_victim
+	kill -CONT "$VICTIM"
+	assert_value '"flmem trim --pid %d" % p["pid"] in p["verdict"]["next"]' False
+	assert_value '"flmem trim --dry-run --pid %d" % p["pid"] in p["verdict"]["next"]' True
+	assert_value '"a trim would be refused now: process %d is stopped" % p["pid"] in
+		p["verdict"]["because"][0]' True
 }

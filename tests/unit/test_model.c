@@ -374,6 +374,24 @@ static void known_models_have_their_published_sizes(void **state)
 	}
 }
 
+static void types_have_the_names_of_other_programs_too(void **state)
+{
+	static const struct {
+		const char *written, *name;
+	} types[] = {
+		{"float16", "fp16"}, {"torch.bfloat16", "bf16"},    {"float32", "fp32"},
+		{"F16", "fp16"},     {"float8_e4m3fn", "fp8-e4m3"},
+	};
+	struct flmem_model model;
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(types); i++) {
+		assert_int_equal(flmem_model_make(1000, types[i].written, &model, NULL), 0);
+		assert_string_equal(model.dtype, types[i].name);
+		flmem_model_clear(&model);
+	}
+}
+
 static void what_is_no_model_is_refused(void **state)
 {
 	const struct folder *folder = *state;
@@ -383,6 +401,7 @@ static void what_is_no_model_is_refused(void **state)
 	assert_int_equal(flmem_model_read("/dev/null", NULL, &model, NULL), FLMEM_EUSAGE);
 	assert_int_equal(flmem_model_read(folder->path, NULL, &model, NULL), FLMEM_EUSAGE);
 	assert_int_equal(flmem_model_read("llama-3.1-8b", "fp33", &model, NULL), FLMEM_EUSAGE);
+	assert_int_equal(flmem_model_make(1000, "float17", &model, NULL), FLMEM_EUSAGE);
 	assert_int_equal(flmem_model_make(0, NULL, &model, NULL), FLMEM_EUSAGE);
 	assert_int_equal(flmem_model_make(UINT64_MAX, NULL, &model, NULL), FLMEM_EUSAGE);
 }
@@ -390,6 +409,7 @@ static void what_is_no_model_is_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(types_have_the_names_of_other_programs_too),
 		cmocka_unit_test_setup_teardown(safetensors_are_summed_from_their_header,
 						make_folder, remove_folder),
 		cmocka_unit_test_setup_teardown(safetensors_that_are_not_sound_are_refused,

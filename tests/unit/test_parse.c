@@ -25,6 +25,10 @@ static void sizes_are_read_with_every_unit(void **state)
 		{"4GB", UINT64_C(4000000000)},
 		{"18446744073709551615", UINT64_MAX},
 		{"0.5M", 524288},
+		{"8k", 8192},
+		{"64kB", 64000},
+		{"2m", 2097152},
+		{"1g", UINT64_C(1073741824)},
 	};
 
 	(void)state;
@@ -39,9 +43,9 @@ static void sizes_are_read_with_every_unit(void **state)
 static void bad_sizes_are_refused_and_leave_the_output(void **state)
 {
 	static const char *const rows[] = {
-		"",	     "5Q",    "-1",  "+1",   " 1",  "1 ",
-		"1.",	     ".5",    "1k",  "0x10", "1e3", "18446744073709551616",
-		"99999999P", "1.5.5", "NaN", "K",
+		"",	     "5Q",    "-1",   "+1",   " 1",  "1 ",
+		"1.",	     ".5",    "1kib", "0x10", "1e3", "18446744073709551616",
+		"99999999P", "1.5.5", "NaN",  "K",
 	};
 
 	(void)state;

@@ -247,6 +247,10 @@ struct flmem_process_report {
 	const char *settings_unknown;	/* static: why `settings` could not be read, or NULL */
 	const char *denied_why;		/* static: why the caller cannot read its memory, or NULL */
 	const char *denied_how;		/* static: how to permit it */
+	/* Why a trim would refuse the process now, as seen from outside; NULL: no reason seen. */
+	char *trim_refused;
+	int trim_refused_code; /* the code of that refusal, 0: none */
+	bool trim_is_filtered; /* seccomp filters, which only a trim or its dry run evaluates */
 };
 
 #endif

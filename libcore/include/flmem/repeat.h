@@ -26,12 +26,13 @@
  * X(NAME, text). TRIMMED: a trim was made, `result` holds the figures. REFUSED: a trim was not safe
  * now and will be tried again. UNDECIDED: the condition cannot be decided, reported once per
  * reason. DROPPED: a trim is refused permanently, the other processes continue. GIVEN_UP: too many
- * ineffective trims in a row. DONE: the requested number of trims was made. ENDED: the process has
- * exited.
+ * ineffective trims in a row. WAITING: the condition does not hold yet, reported once for each
+ * process. DONE: the requested number of trims was made. ENDED: the process has exited.
  */
 #define FLMEM_REPEAT_EVENTS(X)    \
 	X(TRIMMED, "trimmed")     \
 	X(REFUSED, "refused")     \
+	X(WAITING, "waiting")     \
 	X(UNDECIDED, "undecided") \
 	X(DROPPED, "dropped")     \
 	X(GIVEN_UP, "given-up")   \

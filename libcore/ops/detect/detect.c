@@ -19,6 +19,7 @@
 #include "ops/target/ask.h"
 #include "ops/target/ask_torch.h"
 #include "ops/target/madv_free.h"
+#include "ops/target/trim_look.h"
 #include "proc/backing.h"
 #include "proc/cgroup.h"
 #include "proc/host.h"
@@ -53,9 +54,8 @@ struct flmem_detect_session {
 	struct flmem_nvml *nvml;
 	bool nvml_tried;
 	struct flmem_python_places pythons;
-	uint64_t ends_us;	      /* end of the budget for all heaps; 0: no budget */
-	uint64_t heap_ends_us;	      /* end of the budget for the heap of the current process */
-	enum flmem_gate reading_gate; /* OPEN until access to a process is denied */
+	uint64_t ends_us;      /* end of the budget for all heaps; 0: no budget */
+	uint64_t heap_ends_us; /* end of the budget for the heap of the current process */
 };
 
 static int open_shared_state(struct flmem_detect_session *session, struct flmem_error *err)
@@ -107,27 +107,13 @@ void flmem_detect_session_free(struct flmem_detect_session *session)
 	free(session);
 }
 
-/*
- * Finds the gate that denies access to another process's memory. Yama and seccomp filters do not
- * restrict reading; CAP_SYS_PTRACE permits it within its user namespace unless a security module
- * denies it.
- */
-static enum flmem_gate find_reading_gate(void)
-{
-	struct flmem_host_facts facts;
-
-	if (flmem_host_facts_read(&facts, NULL) || !facts.may_trace_any)
-		return FLMEM_GATE_CAPABILITY;
-	return facts.own_user_namespace ? FLMEM_GATE_USER_NAMESPACE : FLMEM_GATE_SECURITY_MODULE;
-}
-
-static const char *set_denied(struct flmem_detect_session *session,
+static const char *set_denied(const struct flmem_process *process,
 			      struct flmem_process_report *report)
 {
-	if (session->reading_gate == FLMEM_GATE_OPEN)
-		session->reading_gate = find_reading_gate();
-	report->denied_why = flmem_gate_why(session->reading_gate);
-	report->denied_how = flmem_gate_how(session->reading_gate);
+	enum flmem_gate gate = flmem_preflight_reading_gate(process);
+
+	report->denied_why = flmem_gate_why(gate);
+	report->denied_how = flmem_gate_how(gate);
 	return report->denied_why;
 }
 
@@ -201,7 +187,7 @@ static int read_argv_env(struct flmem_detect_session *session, const struct flme
 	int rc = flmem_detect_argv_env(process, &session->relatives, report, &denied, err);
 
 	if (!rc && denied)
-		report->settings_unknown = set_denied(session, report);
+		report->settings_unknown = set_denied(process, report);
 	return rc;
 }
 
@@ -378,6 +364,31 @@ static int read_backings(const struct flmem_process *process, const struct flmem
 	return 0;
 }
 
+/* A trim is advised only where it would not be refused. */
+static bool is_trim_advisable(const struct flmem_process_report *report)
+{
+	struct flmem_heap_report heap = flmem_heap_sum(report->allocators, report->allocator_count,
+						       report->allocators_unknown);
+	uint64_t bytes =
+		flmem_u64_or(heap.trimmable_bytes, 0) + flmem_u64_or(heap.decaying_bytes, 0);
+
+	return bytes >= flmem_verdict_worth(report);
+}
+
+static int check_trim(const struct flmem_view *view, const struct flmem_allocator_list *list,
+		      struct flmem_process_report *report)
+{
+	struct flmem_error err = {0};
+
+	if (!is_trim_advisable(report))
+		return 0;
+	report->trim_refused_code = flmem_trim_look(view, list, &err);
+	report->trim_is_filtered = flmem_trim_look_filtered(view->process);
+	if (report->trim_refused_code)
+		report->trim_refused = strdup(err.message);
+	return report->trim_refused_code && !report->trim_refused ? -ENOMEM : 0;
+}
+
 static int read_files(struct flmem_detect_session *session, const struct flmem_process *process,
 		      const struct flmem_maps *maps, struct flmem_process_report *report)
 {
@@ -398,6 +409,8 @@ static int read_files(struct flmem_detect_session *session, const struct flmem_p
 	if (!rc && !session->options.skip_heap)
 		report->memory.madv_free_bytes =
 			flmem_madv_free_bytes(&view, &found.allocators, report->allocators);
+	if (!rc)
+		rc = check_trim(&view, &found.allocators, report);
 	return rc ? rc : read_python(session, &view, &found, report);
 }
 
@@ -412,7 +425,7 @@ static int read_traced_parts(struct flmem_detect_session *session,
 	if (rc == FLMEM_ENOPROC)
 		return rc;
 	if (rc) {
-		const char *why = rc == FLMEM_EPERM ? set_denied(session, report) : unreadable;
+		const char *why = rc == FLMEM_EPERM ? set_denied(process, report) : unreadable;
 
 		report->allocators_unknown = why;
 		flmem_python_report_init(why, &report->python);
@@ -441,11 +454,14 @@ static void read_limit(struct flmem_detect_session *session, const struct flmem_
 	report->headroom_bytes = limit.headroom_bytes;
 }
 
-static int add_verdict(struct flmem_process_report *report, struct flmem_error *err)
+static int add_verdict(const struct flmem_detect_session *session,
+		       struct flmem_process_report *report, struct flmem_error *err)
 {
 	report->heap = flmem_heap_sum(report->allocators, report->allocator_count,
 				      report->allocators_unknown);
 	flmem_verdict_judge(report, &report->verdict);
+	if (session->options.skip_heap)
+		flmem_verdict_withhold(&report->verdict, heap_skipped);
 	return flmem_verdict_explain(report, &report->verdict, err);
 }
 
@@ -475,7 +491,7 @@ int flmem_detect_session_read(struct flmem_detect_session *session, pid_t pid,
 	if (!rc)
 		rc = read_memory_again(&process, &report.memory, err);
 	if (!rc)
-		rc = add_verdict(&report, err);
+		rc = add_verdict(session, &report, err);
 	if (rc)
 		return rc;
 	read_limit(session, &process, &report.limit);

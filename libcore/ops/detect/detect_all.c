@@ -152,6 +152,7 @@ void flmem_process_report_clear(struct flmem_process_report *report)
 	free(report->allocators);
 	flmem_settings_free(report->settings, report->setting_count);
 	free(report->command);
+	free(report->trim_refused);
 	free(report->site);
 	free(report->python.version);
 	flmem_verdict_clear(&report->verdict);

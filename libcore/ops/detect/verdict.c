@@ -154,6 +154,13 @@ void flmem_verdict_judge(const struct flmem_process_report *report,
 	*ret_verdict = verdict;
 }
 
+void flmem_verdict_withhold(struct flmem_verdict *verdict, const char *why)
+{
+	verdict->kind = (enum flmem_verdict_kind)0;
+	verdict->confidence_percent = 0;
+	verdict->unknown = why;
+}
+
 uint64_t flmem_verdict_worth(const struct flmem_process_report *report)
 {
 	uint64_t rss = flmem_u64_or(report->memory.rss_bytes, 0);

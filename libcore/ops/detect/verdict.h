@@ -30,6 +30,9 @@
 void flmem_verdict_judge(const struct flmem_process_report *report,
 			 struct flmem_verdict *ret_verdict);
 
+/* Leaves the classes, but gives no verdict, for this reason (static text). */
+void flmem_verdict_withhold(struct flmem_verdict *verdict, const char *why);
+
 /* Why part of the memory could not be classified; static text. */
 const char *flmem_verdict_reason(const struct flmem_process_report *report);
 

@@ -307,7 +307,8 @@ static void explain_uncertain(struct explanation *explanation)
 	if (unknown >= explanation->worth)
 		add_sentence(explanation, unknown,
 			     "%s of anonymous memory could not be classified: %s", SIZE(unknown),
-			     flmem_verdict_reason(report));
+			     report->denied_why ? "its memory could not be read"
+						: flmem_verdict_reason(report));
 	if (explanation->classes->error_bytes >= explanation->worth)
 		add_sentence(
 			explanation, explanation->classes->error_bytes,
@@ -333,9 +334,11 @@ static void explain_uncertain(struct explanation *explanation)
 			     SIZE(report->memory.swap_bytes.value));
 }
 
-/* The role for `flmem env`; a process of unknown role gets the settings of a client. */
+/* The role for `flmem env`; NULL for a process whose role is unknown: it may be a server. */
 static const char *role_for_settings(enum flmem_role role)
 {
+	if (role == FLMEM_ROLE_NONE)
+		return NULL;
 	if (flmem_role_is_server(role))
 		return flmem_role_name(FLMEM_ROLE_SERVER);
 	return flmem_role_name(role == FLMEM_ROLE_TRAINER ? role : FLMEM_ROLE_CLIENT);
@@ -350,20 +353,41 @@ static bool has_queryable_allocator(const struct flmem_process_report *report)
 	return false;
 }
 
+/* No trim is advised that would be refused; what may pass is checked again by a dry run. */
+static void advise_trim(struct explanation *explanation, uint64_t returned)
+{
+	const struct flmem_process_report *report = explanation->report;
+	FLMEM_AUTO_BUF struct flmem_buf purpose = FLMEM_BUF_INIT;
+	int pid = (int)report->pid;
+
+	if (report->trim_refused)
+		add_sentence(explanation, UINT64_MAX, "a trim would be refused now: %s",
+			     report->trim_refused);
+	if (report->trim_refused_code == FLMEM_EUNSAFE)
+		add_verdict_advice(explanation, "checks again whether a trim is safe",
+				   "flmem trim --dry-run --pid %d", pid);
+	if (report->trim_refused)
+		return;
+	flmem_buf_printf(&purpose, "releases about %s", SIZE(returned));
+	if (report->trim_is_filtered)
+		add_verdict_advice(explanation, "checks whether its seccomp filters allow a trim",
+				   "flmem trim --dry-run --pid %d", pid);
+	else
+		add_verdict_advice(explanation, purpose.data, "flmem trim --pid %d", pid);
+}
+
 /* Advises commands that release memory. */
 static void advise_release(struct explanation *explanation)
 {
 	const struct flmem_process_report *report = explanation->report;
 	uint64_t returned = class_bytes(explanation, FLMEM_MEMORY_RETAINED);
-	FLMEM_AUTO_BUF struct flmem_buf purpose = FLMEM_BUF_INIT;
 	int pid = (int)report->pid;
 
 	/* Include memory that would be released later anyway. */
 	if (is_worth_sentence(explanation, report->heap.decaying_bytes))
 		returned += report->heap.decaying_bytes.value;
-	flmem_buf_printf(&purpose, "releases about %s", SIZE(returned));
 	if (returned >= explanation->worth)
-		add_verdict_advice(explanation, purpose.data, "flmem trim --pid %d", pid);
+		advise_trim(explanation, returned);
 	if (report->python.version && (is_worth_sentence(explanation, report->cuda.used_bytes) ||
 				       flmem_page_locked_of(report).idle >= explanation->worth))
 		add_verdict_advice(explanation, "empties PyTorch's GPU caches",
@@ -375,6 +399,7 @@ static void advise_commands(struct explanation *explanation)
 	const struct flmem_process_report *report = explanation->report;
 	uint64_t idle = class_bytes(explanation, FLMEM_MEMORY_RETAINED) +
 			class_bytes(explanation, FLMEM_MEMORY_FRAGMENTED);
+	const char *role = role_for_settings(report->role);
 	int pid = (int)report->pid;
 
 	if (report->denied_why) {
@@ -394,14 +419,19 @@ static void advise_commands(struct explanation *explanation)
 	if (explanation->verdict->kind == FLMEM_VERDICT_LIVE)
 		add_verdict_advice(explanation, "shows whether it grows", "flmem watch --pid %d",
 				   pid);
-	if (report->python.version && (explanation->verdict->kind == FLMEM_VERDICT_LIVE ||
-				       explanation->verdict->kind == FLMEM_VERDICT_RUNTIME))
+	if (report->python.version && !report->trim_refused &&
+	    (explanation->verdict->kind == FLMEM_VERDICT_LIVE ||
+	     explanation->verdict->kind == FLMEM_VERDICT_RUNTIME))
 		add_verdict_advice(explanation, "collects Python's garbage, then trims",
 				   "flmem trim --gc --pid %d", pid);
-	if (idle >= explanation->worth)
+	if (idle < explanation->worth)
+		return;
+	if (role)
 		add_verdict_advice(explanation, "settings for the next run",
-				   "flmem env --role %s --explain",
-				   role_for_settings(report->role));
+				   "flmem env --role %s --explain", role);
+	else
+		add_verdict_advice(explanation, "settings for the next run, by role",
+				   "flmem env --help");
 }
 
 static int compare_weights(const void *a, const void *b)

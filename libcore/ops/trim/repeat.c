@@ -19,6 +19,7 @@ struct trim_state {
 	uint64_t next_us; /* monotonic clock: earliest time of the next trim */
 	uint64_t trims;
 	unsigned ineffective;	 /* ineffective trims in a row */
+	bool told_waiting;	 /* that the condition does not hold was reported */
 	const char *told_reason; /* the last reported reason why the condition is undecided */
 };
 
@@ -69,6 +70,20 @@ static void end_target(const struct repeat_state *repeat_state, struct trim_stat
 	report_event(repeat_state, trim_state, kind, reason, result);
 }
 
+/* Once: a condition that does not hold may else give no sign for hours. */
+static void report_waiting(const struct repeat_state *repeat_state, struct trim_state *trim_state)
+{
+	char reason[96];
+
+	if (trim_state->told_waiting || trim_state->trims)
+		return;
+	trim_state->told_waiting = true;
+	snprintf(reason, sizeof(reason),
+		 "the condition does not hold yet; it is checked every %.3g s",
+		 (double)repeat_state->options.every_us / 1000000);
+	report_event(repeat_state, trim_state, FLMEM_REPEAT_WAITING, reason, NULL);
+}
+
 static bool meets_condition(const struct repeat_state *repeat_state, struct trim_state *trim_state)
 {
 	const char *why;
@@ -82,6 +97,8 @@ static bool meets_condition(const struct repeat_state *repeat_state, struct trim
 		trim_state->told_reason = why;
 		report_event(repeat_state, trim_state, FLMEM_REPEAT_UNDECIDED, why, NULL);
 	}
+	if (truth == FLMEM_FALSE)
+		report_waiting(repeat_state, trim_state);
 	return truth == FLMEM_TRUE;
 }
 

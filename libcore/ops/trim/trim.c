@@ -13,6 +13,9 @@
 #include "ops/trim/trim_parts.h"
 #include "proc/status.h"
 #include "remote/hold.h"
+#include "runtimes/cpython_call.h"
+
+#define LOADING_US 5000U /* between two checks of a process that is just starting */
 
 void flmem_trim_expend_process(bool expendable)
 {
@@ -264,17 +267,22 @@ static void measure_result(struct flmem_trim_job *job)
 	result->outcome = outcome_of(result->released_bytes);
 }
 
-/* A dry run stops no thread, and the kernel shows the filters of stopped threads only. */
-static void finish_dry_run(struct flmem_trim_job *job)
+/* In a process that has just executed its program, neither Python nor an allocator is there yet. */
+static int await_libraries(struct flmem_trim_job *job, struct flmem_error *err)
 {
-	struct flmem_status status;
+	const uint64_t start_us = flmem_clock_us();
+	int rc = 0;
 
-	job->result->outcome = FLMEM_TRIM_PLANNED;
-	if (flmem_status_read(&job->target->process, &status, NULL) == 0 &&
-	    !status.seccomp_mode.unknown && status.seccomp_mode.value &&
-	    !job->options->assume_seccomp)
-		flmem_trim_job_note(job, "the process has seccomp filters: only the trim itself "
-					 "can evaluate them, and it may then refuse");
+	while (!rc && flmem_modules_are_loading(&job->target->modules)) {
+		if (flmem_clock_us() - start_us + LOADING_US > job->timeout_us)
+			return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+					       "process %d is loading libraries, as programs do "
+					       "when they start; try again",
+					       (int)job->target->process.pid);
+		flmem_clock_sleep_us(LOADING_US);
+		rc = flmem_inspection_renew(job->target, err);
+	}
+	return rc;
 }
 
 static int trim_open_process(struct flmem_trim_job *job, pid_t pid, struct flmem_error *err)
@@ -282,6 +290,8 @@ static int trim_open_process(struct flmem_trim_job *job, pid_t pid, struct flmem
 	int rc = flmem_target_guard_open(job->target, pid, job->options->start_time, err);
 
 	job->result->start_time = job->target->process.start_time;
+	if (!rc)
+		rc = await_libraries(job, err);
 	if (rc)
 		return rc;
 	flmem_target_guard_fill(&job->target->view, &job->target->allocators, &job->guard);
@@ -290,7 +300,7 @@ static int trim_open_process(struct flmem_trim_job *job, pid_t pid, struct flmem
 	if (rc && rc != FLMEM_EPARTLY)
 		return rc;
 	if (job->options->dry_run)
-		finish_dry_run(job);
+		job->result->outcome = FLMEM_TRIM_PLANNED;
 	else
 		measure_result(job);
 	return rc;
@@ -419,6 +429,15 @@ static int attempt_trim(pid_t pid, const struct flmem_trim_options *options,
 	return rc;
 }
 
+/* Before the process is touched, and before other parts of the trim are made. */
+static int check_code_size(const struct flmem_trim_code *code, struct flmem_error *err)
+{
+	return code ? flmem_cpython_code_check(
+			      &(struct flmem_cpython_code){code->name, code->text, code->length},
+			      err)
+		    : 0;
+}
+
 int flmem_trim_process(pid_t pid, const struct flmem_trim_options *options,
 		       struct flmem_trim_result *ret_result, struct flmem_error *err)
 {
@@ -429,7 +448,9 @@ int flmem_trim_process(pid_t pid, const struct flmem_trim_options *options,
 		err = &local;
 	flmem_error_clear(err);
 	init_trim_result(ret_result, pid);
-	rc = attempt_trim(pid, options, ret_result, err);
+	rc = check_code_size(options->python, err);
+	if (!rc)
+		rc = attempt_trim(pid, options, ret_result, err);
 	if (rc)
 		fill_failed_result(ret_result, rc, err);
 	return rc;

@@ -70,7 +70,25 @@ static const unsigned char *query_answers(const struct part *part, size_t index,
 						       : NULL;
 }
 
-/* A dry run makes no calls, so it misses the hooks that only calls show. */
+/* A dry run makes no calls, and the hooks of some allocators are known only by calls. */
+static void note_hidden_hooks(const struct part *part)
+{
+	const struct flmem_inspection *target = part->target;
+	char text[160];
+
+	for (size_t i = 0; i < target->allocators.count; i++) {
+		const struct flmem_allocator *found = &target->allocators.rows[i];
+
+		if (!found->ops->plan_hooks || !flmem_target_guard_trims(&target->view, found))
+			continue;
+		snprintf(text, sizeof(text),
+			 "only calls of %s show whether the program has set its hooks; the trim "
+			 "makes them first, and refuses if it has",
+			 flmem_allocator_name(found->ops->kind));
+		flmem_trim_job_note(part->job, text);
+	}
+}
+
 static int check_hooks(struct part *part)
 {
 	const struct flmem_inspection *target = part->target;
@@ -230,7 +248,7 @@ int flmem_trim_allocator(struct flmem_trim_job *job, struct flmem_error *err)
 	part->lazy_bytes =
 		flmem_madv_free_bytes(&part->target->view, &part->target->allocators, NULL);
 	rc = job->options->dry_run
-		     ? flmem_borrow_plan(&part->target->view, &part->borrow, &run, err)
+		     ? flmem_borrow_rehearse(&part->target->view, &part->borrow, &run, err)
 		     : flmem_borrow_run(&part->target->view, &part->chain, &part->borrow, &run,
 					err);
 	flmem_trim_job_thread(job, run.tid, run.waited_in);
@@ -240,5 +258,7 @@ int flmem_trim_allocator(struct flmem_trim_job *job, struct flmem_error *err)
 		return rc;
 	fill_allocator_steps(part, &run);
 	fill_trim_note(part, &run);
+	if (job->options->dry_run)
+		note_hidden_hooks(part);
 	return 0;
 }
