@@ -139,8 +139,10 @@ static int choose_outputs(const struct watch_options *o, struct session *session
 		rc = watch_output_page(o->report, &all->outputs[all->count], err);
 		all->count += rc == 0;
 	}
-	if (!rc)
-		watch_output_lines(o->json, o->quiet || live, &all->outputs[all->count++]);
+	if (!rc && live)
+		watch_output_summary(&all->outputs[all->count++]);
+	else if (!rc)
+		watch_output_lines(o->json, o->quiet, &all->outputs[all->count++]);
 	return rc;
 }
 
@@ -228,22 +230,43 @@ static int watch_and_report(const struct watch_options *o, struct session *sessi
 	return rc;
 }
 
+static void warn_undecided(const struct flmem_watch_summary *summary)
+{
+	for (size_t i = 0; i < summary->count; i++)
+		if (summary->results[i].undecided)
+			fprintf(stderr, "flmem watch: --fail-growth: process %d: %s\n",
+				(int)summary->results[i].process.pid,
+				summary->results[i].undecided);
+}
+
+/* A limit that was passed counts first: it was, whatever else is missing. */
+static int result_of(const struct flmem_watch_summary *summary)
+{
+	if (summary->limit_passed)
+		return FLMEM_EFINDINGS;
+	if (summary->record_lost)
+		return FLMEM_EFAILED;
+	if (!summary->limit_undecided)
+		return 0;
+	warn_undecided(summary);
+	return FLMEM_EUNDECIDED;
+}
+
 static int watch_processes(const struct cmd *cmd, struct watch_options *o,
 			   const struct opt_rest *rest)
 {
 	struct session session = {.watch = {.stop_fd = -1}};
 	struct flmem_error err = {0};
-	bool limit_passed;
-	int rc;
+	int rc, result;
 
 	if (cmd_no_arguments(rest, &err) || make_watch_options(o, &session.watch, &err))
 		return cmd_fail(cmd, o->json, &err);
 	rc = watch_and_report(o, &session, &err);
-	limit_passed = session.summary.limit_passed;
+	result = rc ? 0 : result_of(&session.summary);
 	end_session(&session);
 	if (rc)
 		return cmd_fail(cmd, o->json, &err);
-	return flmem_code_exit_status(limit_passed ? FLMEM_EFINDINGS : 0);
+	return flmem_code_exit_status(result);
 }
 
 static int run_watch(const struct cmd *cmd, void *options, const struct opt_rest *rest)
@@ -323,7 +346,7 @@ static const struct opt options_table[] = {
 	 .offset = offsetof(struct watch_options, fail_growth),
 	 .metavar = "RATE",
 	 .help = "exit with status 1 if the memory of a process grew faster, for example "
-		 "10MiB/round or 1GiB/h"},
+		 "10MiB/round or 1GiB/h; with status 9 if that is not known yet"},
 	AUTO_OPTIONS(struct watch_options, automatic),
 	{.name = "quiet",
 	 .letter = 'q',

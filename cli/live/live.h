@@ -74,6 +74,9 @@ bool live_table_sample(struct live_table *table, const struct flmem_watch_sample
 
 void live_table_action(struct live_table *table, const struct flmem_watch_action *action);
 
+/* The recording cannot be written. */
+void live_table_lost(struct live_table *table, const char *path, int error);
+
 /* Call with the lock held. NULL: unknown process. */
 struct live_process *live_table_find(struct live_table *table,
 				     const struct flmem_watch_process *process);

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "print/format.h"
 
@@ -72,6 +73,14 @@ void live_table_action(struct live_table *table, const struct flmem_watch_action
 	snprintf(table->note, sizeof(table->note), "auto: process %d %s%s: %.300s",
 		 (int)action->process->pid, flmem_watch_action_name(action->kind), released,
 		 action->reason);
+	pthread_mutex_unlock(&table->lock);
+}
+
+void live_table_lost(struct live_table *table, const char *path, int error)
+{
+	pthread_mutex_lock(&table->lock);
+	snprintf(table->note, sizeof(table->note), "cannot record to '%.300s': %s", path,
+		 strerror(error));
 	pthread_mutex_unlock(&table->lock);
 }
 

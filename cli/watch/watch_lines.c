@@ -2,8 +2,10 @@
 /* A watch as lines on standard output, text or JSON. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <flmem/report.h>
+#include <flmem/text.h>
 
 #include "print/print_watch.h"
 #include "watch/watch_output.h"
@@ -81,9 +83,25 @@ static int text_finish(void *state, const struct flmem_watch_summary *summary,
 	return 0;
 }
 
+static void warn_lost(void *state, const char *path, int error)
+{
+	char shown[128];
+
+	(void)state;
+	fprintf(stderr,
+		"flmem watch: cannot record to '%s': %s; free some disk space, the watch goes on\n",
+		flmem_text_escape(path, shown, sizeof(shown)), strerror(error));
+}
+
+void watch_output_summary(struct watch_output *ret_output)
+{
+	*ret_output = (struct watch_output){.finish = text_finish};
+}
+
 void watch_output_lines(bool json, bool quiet, struct watch_output *ret_output)
 {
-	*ret_output = (struct watch_output){.finish = json ? json_finish : text_finish};
+	*ret_output = (struct watch_output){.finish = json ? json_finish : text_finish,
+					    .record_lost = warn_lost};
 	if (quiet)
 		return;
 	ret_output->sample = json ? json_sample : text_sample;

@@ -137,6 +137,13 @@ static bool on_action(void *state, const struct flmem_watch_action *action)
 	return true;
 }
 
+static void on_lost(void *state, const char *path, int error)
+{
+	struct view *view = state;
+
+	live_table_lost(&view->live.table, path, error);
+}
+
 static bool on_tick(void *state)
 {
 	wake_view(state);
@@ -289,6 +296,7 @@ bool watch_output_live(struct flmem_watch_options *watch, struct watch_output *r
 		.sample = on_sample,
 		.action = on_action,
 		.tick = on_tick,
+		.record_lost = on_lost,
 		.finish = finish_view,
 		.close = close_view,
 	};

@@ -45,6 +45,15 @@ static bool forward_tick(void *context)
 	return goes_on;
 }
 
+static void forward_lost(void *context, const char *path, int error)
+{
+	const struct watch_outputs *all = context;
+
+	for (size_t i = 0; i < all->count; i++)
+		if (all->outputs[i].record_lost)
+			all->outputs[i].record_lost(all->outputs[i].state, path, error);
+}
+
 struct flmem_watch_callbacks watch_outputs_callbacks(struct watch_outputs *outputs)
 {
 	return (struct flmem_watch_callbacks){
@@ -53,6 +62,7 @@ struct flmem_watch_callbacks watch_outputs_callbacks(struct watch_outputs *outpu
 		.round = forward_round,
 		.action = forward_action,
 		.tick = forward_tick,
+		.record_lost = forward_lost,
 	};
 }
 

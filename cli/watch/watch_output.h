@@ -21,6 +21,7 @@ struct watch_output {
 	bool (*round)(void *state, const struct flmem_watch_round *round);
 	bool (*action)(void *state, const struct flmem_watch_action *action);
 	bool (*tick)(void *state);
+	void (*record_lost)(void *state, const char *path, int error);
 	/* Called at the end of the watch; a failure becomes the exit status. */
 	int (*finish)(void *state, const struct flmem_watch_summary *summary,
 		      const struct flmem_watch_advice *advice, struct flmem_error *err);
@@ -43,8 +44,11 @@ int watch_outputs_finish(struct watch_outputs *outputs, const struct flmem_watch
 
 void watch_outputs_close(struct watch_outputs *outputs);
 
-/* A line for each sample and round (none if `quiet`), and the summary. */
+/* A line for each sample and round (none if `quiet`), and the summary; warnings on stderr. */
 void watch_output_lines(bool json, bool quiet, struct watch_output *ret_output);
+
+/* The summary alone: a screen shows the rest. */
+void watch_output_summary(struct watch_output *ret_output);
 
 /*
  * A live screen; false without a suitable terminal. The watch with these options gets a snapshot if

@@ -88,6 +88,8 @@ struct flmem_watch_callbacks {
 	bool (*round)(void *context, const struct flmem_watch_round *round);
 	bool (*action)(void *context, const struct flmem_watch_action *action);
 	bool (*tick)(void *context); /* after all samples of one interval */
+	/* Blocks of the recording are being lost; once until it can be written again. */
+	void (*record_lost)(void *context, const char *path, int error);
 };
 
 /*

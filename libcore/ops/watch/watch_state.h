@@ -34,6 +34,8 @@ struct flmem_watch_state {
 	bool stopped;	   /* by a callback */
 	struct flmem_recorder recorder; /* fd -1: none */
 	uint64_t flushed_us;
+	uint64_t lost_reported, lost_size; /* of the recording, when last checked for losses */
+	bool losing;
 };
 
 void flmem_watch_state_init(struct flmem_watch_state *watch_state,
