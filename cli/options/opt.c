@@ -171,7 +171,13 @@ static int store_value(const struct opt *o, void *options, const char *text,
 		rc = flmem_parse_pid(text, place, NULL);
 		break;
 	}
-	return rc ? flmem_parse_invalid(kinds[o->kind], text, o->name, err) : 0;
+	if (rc)
+		return flmem_parse_invalid(kinds[o->kind], text, o->name, err);
+	if (o->kind != OPT_PID && !o->zero && *(const uint64_t *)place == 0)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "invalid value '%s' for --%s; it must be more than 0", text,
+				       o->name);
+	return 0;
 }
 
 /* Walks argv; `index` is the next word to read. */

@@ -47,6 +47,7 @@ struct opt {
 	const char *const *choices; /* NULL-terminated, for OPT_CHOICE */
 	enum opt_complete complete;
 	const char *help; /* one sentence without a full stop */
+	bool zero;	  /* 0 is a value; else it is refused, as it means that nothing was given */
 };
 
 /* Every command accepts it, so no table lists it. */

@@ -76,7 +76,7 @@ extern const char *const target_roles[];
 	{                                                                                         \
 		.name = "min-rss", .letter = 'm', .kind = OPT_SIZE,                               \
 		.offset = TARGET_OFFSET(type, member, min_rss_bytes), .metavar = "SIZE",          \
-		.help = "only processes with at least this much resident memory",                 \
+		.help = "only processes with at least this much resident memory", .zero = true,   \
 	}
 
 /* True if the options select any target. */
