@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "print/format.h"
 
@@ -76,11 +75,10 @@ void live_table_action(struct live_table *table, const struct flmem_watch_action
 	pthread_mutex_unlock(&table->lock);
 }
 
-void live_table_lost(struct live_table *table, const char *path, int error)
+void live_table_note(struct live_table *table, const char *text)
 {
 	pthread_mutex_lock(&table->lock);
-	snprintf(table->note, sizeof(table->note), "cannot record to '%.300s': %s", path,
-		 strerror(error));
+	snprintf(table->note, sizeof(table->note), "%s", text);
 	pthread_mutex_unlock(&table->lock);
 }
 
