@@ -45,13 +45,13 @@ static bool forward_tick(void *context)
 	return goes_on;
 }
 
-static void forward_lost(void *context, const char *path, int error)
+static void forward_warning(void *context, const char *text)
 {
 	const struct watch_outputs *all = context;
 
 	for (size_t i = 0; i < all->count; i++)
-		if (all->outputs[i].record_lost)
-			all->outputs[i].record_lost(all->outputs[i].state, path, error);
+		if (all->outputs[i].warning)
+			all->outputs[i].warning(all->outputs[i].state, text);
 }
 
 struct flmem_watch_callbacks watch_outputs_callbacks(struct watch_outputs *outputs)
@@ -62,7 +62,7 @@ struct flmem_watch_callbacks watch_outputs_callbacks(struct watch_outputs *outpu
 		.round = forward_round,
 		.action = forward_action,
 		.tick = forward_tick,
-		.record_lost = forward_lost,
+		.warning = forward_warning,
 	};
 }
 

@@ -2,6 +2,8 @@
 #include "ops/watch/watch_state.h"
 
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -66,14 +68,30 @@ static void record_running(struct flmem_watch_state *w)
 		write_record(w, &runs);
 }
 
+void flmem_watch_state_warn(const struct flmem_watch_state *watch_state, const char *format, ...)
+{
+	char text[FLMEM_ERROR_MESSAGE_MAX];
+	va_list values;
+
+	if (!watch_state->callbacks->warning)
+		return;
+	va_start(values, format);
+	vsnprintf(text, sizeof(text), format, values);
+	va_end(values);
+	watch_state->callbacks->warning(watch_state->callbacks->context, text);
+}
+
 /* Reports the first block that is lost, and again after blocks could be written in between. */
 static void report_lost(struct flmem_watch_state *w)
 {
 	const struct flmem_recorder *r = &w->recorder;
 	bool lost = r->lost != w->lost_reported;
 
-	if (lost && !w->losing && w->callbacks->record_lost)
-		w->callbacks->record_lost(w->callbacks->context, w->options->record_path, r->error);
+	if (lost && !w->losing)
+		flmem_watch_state_warn(w,
+				       "cannot record to '%s': %s; free some disk space, the "
+				       "watch goes on",
+				       w->options->record_path, strerror(r->error));
 	if (lost)
 		w->losing = true;
 	else if (r->size > w->lost_size)
@@ -376,7 +394,8 @@ void flmem_watch_state_round(struct flmem_watch_state *watch_state, uint64_t now
 		write_record(watch_state, &r);
 		watch_state->round = FLMEM_KNOWN(change->started_number);
 	}
-	watch_state->seen_start = change->started;
+	/* Rounds before the first process of a watch that waits are not watched. */
+	watch_state->seen_start = change->started && watch_state->numbered;
 	for (size_t i = 0; i < watch_state->count; i++)
 		if (!watch_state->watched[i]->ended && !watch_state->watched[i]->own_rounds)
 			change_round(watch_state, watch_state->watched[i], now_us, change);

@@ -44,6 +44,10 @@ void flmem_watch_state_init(struct flmem_watch_state *watch_state,
 
 void flmem_watch_state_clear(struct flmem_watch_state *watch_state);
 
+/* Passes a warning to the callback, if there is one; the text is cut at a message's length. */
+void flmem_watch_state_warn(const struct flmem_watch_state *watch_state, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
 /* Starts the recording if the options request one. */
 int flmem_watch_state_record(struct flmem_watch_state *watch_state, struct flmem_error *err);
 
