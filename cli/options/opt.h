@@ -46,8 +46,8 @@ struct opt {
 	const char *metavar;	    /* NULL for flags; choices print themselves */
 	const char *const *choices; /* NULL-terminated, for OPT_CHOICE */
 	enum opt_complete complete;
-	const char *help; /* one sentence without a full stop */
 	bool zero;	  /* 0 is a value; else it is refused, as it means that nothing was given */
+	const char *help; /* one sentence without a full stop */
 };
 
 /* Every command accepts it, so no table lists it. */
