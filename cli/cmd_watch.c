@@ -33,6 +33,7 @@ struct watch_options {
 	const char *fail_growth;
 	struct auto_options automatic;
 	struct flmem_condition *when; /* parsed */
+	bool wait;
 	bool quiet;
 	bool json;
 };
@@ -85,17 +86,36 @@ static int check_replay(const struct watch_options *o, struct flmem_error *err)
 			err, FLMEM_EUSAGE, 0,
 			"--auto trims live processes and cannot be combined with --replay");
 	if (o->record || o->logs.count || o->round_regex || o->rounds || o->duration_us ||
-	    o->listen)
+	    o->listen || o->wait)
 		return flmem_error_set(
 			err, FLMEM_EUSAGE, 0,
 			"--replay cannot be combined with --record, --log, --listen, "
-			"--round-regex, --rounds or --duration, which need a live watch");
+			"--round-regex, --rounds, --wait or --duration, which need a live watch");
+	return 0;
+}
+
+static int check_streams(const struct watch_options *o, struct flmem_error *err)
+{
+	static const char dash[] = "-";
+
+	if (watch_page_is_stdout(o->report) && o->json)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "--report - and --json both write to standard output; give "
+				       "the page a file");
+	if ((o->record && strcmp(o->record, dash) == 0) ||
+	    (o->replay && strcmp(o->replay, dash) == 0))
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "a recording is a file: '-' is not one (./- is)");
 	return 0;
 }
 
 static int make_watch_options(struct watch_options *o, struct flmem_watch_options *ret_options,
 			      struct flmem_error *err)
 {
+	int rc = check_streams(o, err);
+
+	if (rc)
+		return rc;
 	*ret_options = (struct flmem_watch_options){
 		.interval_us = o->interval_us,
 		.duration_us = o->duration_us,
@@ -106,6 +126,7 @@ static int make_watch_options(struct watch_options *o, struct flmem_watch_option
 		.record_path = o->record,
 		.fail_above_bytes = o->fail_above_bytes,
 		.stop_fd = -1,
+		.wait = o->wait,
 	};
 	if (o->fail_growth && parse_growth(o->fail_growth, &ret_options->fail_growth, err))
 		return err->code;
@@ -125,12 +146,25 @@ struct session {
 	struct flmem_watch_advice advice;
 };
 
+/* What is not drawn on a screen; a page on standard output leaves room for nothing else. */
+static int choose_lines(const struct watch_options *o, bool live, struct watch_output *ret_output,
+			struct flmem_error *err)
+{
+	if (watch_page_is_stdout(o->report))
+		watch_output_warnings(ret_output);
+	else if (live)
+		watch_output_summary(ret_output);
+	else
+		return watch_output_lines(o->json, o->quiet, ret_output, err);
+	return 0;
+}
+
 /* Chooses the outputs. A screen replaces the lines, except for the summary. */
 static int choose_outputs(const struct watch_options *o, struct session *session,
 			  struct flmem_error *err)
 {
 	struct watch_outputs *all = &session->outputs;
-	bool live = !o->replay && !o->json && !o->quiet &&
+	bool live = !o->replay && !o->json && !o->quiet && !watch_page_is_stdout(o->report) &&
 		    watch_output_live(&session->watch, &all->outputs[all->count]);
 	int rc = 0;
 
@@ -140,7 +174,8 @@ static int choose_outputs(const struct watch_options *o, struct session *session
 		all->count += rc == 0;
 	}
 	if (!rc)
-		watch_output_lines(o->json, o->quiet || live, &all->outputs[all->count++]);
+		rc = choose_lines(o, live, &all->outputs[all->count], err);
+	all->count += !rc;
 	return rc;
 }
 
@@ -228,22 +263,43 @@ static int watch_and_report(const struct watch_options *o, struct session *sessi
 	return rc;
 }
 
+static void warn_undecided(const struct flmem_watch_summary *summary)
+{
+	for (size_t i = 0; i < summary->count; i++)
+		if (summary->results[i].undecided)
+			fprintf(stderr, "flmem watch: --fail-growth: process %d: %s\n",
+				(int)summary->results[i].process.pid,
+				summary->results[i].undecided);
+}
+
+/* A limit that was passed counts first: it was, whatever else is missing. */
+static int result_of(const struct flmem_watch_summary *summary)
+{
+	if (summary->limit_passed)
+		return FLMEM_EFINDINGS;
+	if (summary->record_lost)
+		return FLMEM_EFAILED;
+	if (!summary->limit_undecided)
+		return 0;
+	warn_undecided(summary);
+	return FLMEM_EUNDECIDED;
+}
+
 static int watch_processes(const struct cmd *cmd, struct watch_options *o,
 			   const struct opt_rest *rest)
 {
 	struct session session = {.watch = {.stop_fd = -1}};
 	struct flmem_error err = {0};
-	bool limit_passed;
-	int rc;
+	int rc, result;
 
 	if (cmd_no_arguments(rest, &err) || make_watch_options(o, &session.watch, &err))
 		return cmd_fail(cmd, o->json, &err);
 	rc = watch_and_report(o, &session, &err);
-	limit_passed = session.summary.limit_passed;
+	result = rc ? 0 : result_of(&session.summary);
 	end_session(&session);
 	if (rc)
 		return cmd_fail(cmd, o->json, &err);
-	return flmem_code_exit_status(limit_passed ? FLMEM_EFINDINGS : 0);
+	return flmem_code_exit_status(result);
 }
 
 static int run_watch(const struct cmd *cmd, void *options, const struct opt_rest *rest)
@@ -287,7 +343,9 @@ static const struct opt options_table[] = {
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct watch_options, round_regex),
 	 .metavar = "REGEX",
-	 .help = "a log line that matches starts a round; the first group is the round number"},
+	 .help = "a log line that matches starts a round; the first group is the round number. A "
+		 "POSIX "
+		 "extended regular expression, in which \\d is a digit"},
 	{.name = "record",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct watch_options, record),
@@ -312,7 +370,7 @@ static const struct opt options_table[] = {
 	 .metavar = "FILE",
 	 .complete = OPT_COMPLETE_FILE,
 	 .help = "write a self-contained HTML page at the end, with figures and the findings of "
-		 "recommend"},
+		 "recommend; - is standard output"},
 	{.name = "fail-above",
 	 .kind = OPT_SIZE,
 	 .offset = offsetof(struct watch_options, fail_above_bytes),
@@ -323,8 +381,12 @@ static const struct opt options_table[] = {
 	 .offset = offsetof(struct watch_options, fail_growth),
 	 .metavar = "RATE",
 	 .help = "exit with status 1 if the memory of a process grew faster, for example "
-		 "10MiB/round or 1GiB/h"},
+		 "10MiB/round or 1GiB/h; with status 9 if that is not known yet"},
 	AUTO_OPTIONS(struct watch_options, automatic),
+	{.name = "wait",
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct watch_options, wait),
+	 .help = "with --name or --all: wait until a process matches"},
 	{.name = "quiet",
 	 .letter = 'q',
 	 .kind = OPT_FLAG,
@@ -352,6 +414,8 @@ static const char *const examples[] = {
 	"write an HTML page: figures, trend, forecast, rounds",
 	"flmem watch --name train.py --fail-growth 50MiB/h",
 	"for CI: status 1 if memory grows faster",
+	"flmem watch --name simulator_worker --wait --record /var/tmp/job.rec",
+	"start before the job does",
 	"flmem watch --tree 4242 --log /srv/fl/server/log.txt --auto",
 	"also trim retained memory after each round",
 	NULL,
@@ -369,7 +433,8 @@ const struct cmd cmd_watch = {
 		       "On a terminal it shows a screen with one row per process (needs ncurses); "
 		       "keys sort the rows, predict what a trim would release, and trim. If "
 		       "standard output is not a terminal, or TERM is dumb, it prints a line per "
-		       "sample and round. NO_COLOR disables colours.",
+		       "round, and one when memory has changed or a minute has passed. NO_COLOR "
+		       "disables colours.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct watch_options),

@@ -133,7 +133,7 @@ _flmem()
 		_flmem_line 2 " --role -r --parallelism --allocator -a --jemalloc-library --framework -f --framework-version --job --workspace -w --wait --grace --emit -e --output -o --site --org --image" && return
 		;;
 	watch)
-		options=" --pid --name --all --tree --role --min-rss --interval --duration --log --rounds --round-regex --record --replay --listen --report --fail-above --fail-growth --auto --gc --cuda --full --every-rounds --when --cool-down --min-release --max-ineffective --assume-seccomp --timeout --quiet --json --help"
+		options=" --pid --name --all --tree --role --min-rss --interval --duration --log --rounds --round-regex --record --replay --listen --report --fail-above --fail-growth --auto --gc --cuda --full --every-rounds --when --cool-down --min-release --max-ineffective --assume-seccomp --timeout --wait --quiet --json --help"
 		case $option in
 		--pid | -p) _flmem_pids "$word" && return ;;
 		--name) return ;;

@@ -74,6 +74,9 @@ bool live_table_sample(struct live_table *table, const struct flmem_watch_sample
 
 void live_table_action(struct live_table *table, const struct flmem_watch_action *action);
 
+/* Shows the text in the line of messages. */
+void live_table_note(struct live_table *table, const char *text);
+
 /* Call with the lock held. NULL: unknown process. */
 struct live_process *live_table_find(struct live_table *table,
 				     const struct flmem_watch_process *process);
@@ -85,6 +88,9 @@ void live_refresh(struct live *live);
 void live_sort(struct live *live);
 
 const char *live_order_name(enum live_order order);
+
+/* The part of a command line that names the program: without its directory, or its interpreter. */
+const char *live_program(const char *command);
 
 /* The selected process, or NULL. */
 const struct flmem_watch_result *live_selected(const struct live *live);

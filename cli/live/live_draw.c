@@ -14,6 +14,7 @@
 
 #define LINE_MAX_COLUMNS 512
 #define TEXT_MAX	 512
+#define WHO_FROM	 116 /* columns of a screen that has the role and the site */
 
 /* Minimum screen: header, column titles, one row, message, keys. */
 #define ROWS_MIN    5
@@ -85,7 +86,7 @@ struct cell {
 	const struct flmem_watch_result *result;
 	const struct live_process *process; /* NULL: no sample yet */
 	int width;
-	bool selected;
+	bool selected, has_who;
 };
 
 static void put_pid(const struct live *live, const struct cell *cell)
@@ -202,9 +203,15 @@ static void put_limit(const struct live *live, const struct cell *cell)
 	put_right(live, left->unknown ? "-" : format_span(left->value, text), cell->width);
 }
 
+/* The site, where its column is not shown, and the script rather than its interpreter. */
 static void put_command(const struct live *live, const struct cell *cell)
 {
-	put_text(live, cell->result->process.command, cell->width);
+	const struct flmem_watch_process *p = &cell->result->process;
+	char text[TEXT_MAX];
+
+	snprintf(text, sizeof(text), "%.80s%s%s", p->site && !cell->has_who ? p->site : "",
+		 p->site && !cell->has_who ? " " : "", live_program(p->command));
+	put_text(live, text, cell->width);
 }
 
 /* From left to right; `from` is the screen width that a column needs. The last fills the row. */
@@ -215,7 +222,7 @@ static const struct {
 	void (*put)(const struct live *live, const struct cell *cell);
 } columns[] = {
 	{"PID", 7, 0, true, false, put_pid},
-	{"WHO", 22, 116, false, false, put_role},
+	{"WHO", 22, WHO_FROM, false, false, put_role},
 	{"MEMORY", 14, 46, false, true, put_spark},
 	{"RSS", 9, 0, true, true, put_rss},
 	{"TRIMMABLE", 9, 92, true, true, put_trimmable},
@@ -253,6 +260,7 @@ static void put_row(struct live *live, size_t row, int width)
 	struct cell cell = {
 		.result = &live->state.summary.results[live->sorted[row]],
 		.selected = row == live->selected,
+		.has_who = width >= WHO_FROM,
 	};
 	int used = 0;
 
@@ -306,7 +314,8 @@ static void put_header(struct live *live, int width)
 	else if (live->state.summary.rounds)
 		snprintf(rounds, sizeof(rounds), ", %" PRIu64 " rounds",
 			 live->state.summary.rounds);
-	snprintf(text, sizeof(text), "flmem watch: %" PRIu64 " alive, %s%s%s", live->state.alive,
+	snprintf(text, sizeof(text), "flmem watch: %" PRIu64 " alive, by %s, %s%s%s",
+		 live->state.alive, live_order_name(live->order),
 		 format_span(live->table.elapsed_us / 1000000U, span), rounds, limit);
 	set_style(live, A_BOLD, PLAIN);
 	put_text(live, text, width);

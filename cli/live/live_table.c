@@ -75,6 +75,13 @@ void live_table_action(struct live_table *table, const struct flmem_watch_action
 	pthread_mutex_unlock(&table->lock);
 }
 
+void live_table_note(struct live_table *table, const char *text)
+{
+	pthread_mutex_lock(&table->lock);
+	snprintf(table->note, sizeof(table->note), "%s", text);
+	pthread_mutex_unlock(&table->lock);
+}
+
 const char *live_order_name(enum live_order order)
 {
 	static const char *const names[] = {

@@ -225,6 +225,8 @@ static void print_result(const struct flmem_watch_result *r)
 	for (size_t i = 0; i < sizeof(r->findings) / sizeof(r->findings[0]); i++)
 		if (r->findings[i])
 			printf("  finding: %s\n", r->findings[i]);
+	if (r->undecided)
+		printf("  limit of growth undecided: %s\n", r->undecided);
 }
 
 void print_watch_summary(const struct flmem_watch_summary *summary)

@@ -4,9 +4,15 @@
 #include <stdlib.h>
 
 #include <flmem/report.h>
+#include <flmem/text.h>
 
 #include "print/print_watch.h"
 #include "watch/watch_output.h"
+
+/* A sample is printed when memory has changed by this much, and at this interval. */
+#define CHANGE_BYTES   (UINT64_C(1) << 20)
+#define CHANGE_SHARE   100U
+#define PRINT_EVERY_US 60000000U
 
 /* Readers see each line immediately; a closed pipe ends the watch. */
 static bool flush_lines(void *state)
@@ -50,9 +56,63 @@ static int json_finish(void *state, const struct flmem_watch_summary *summary,
 	return 0;
 }
 
+/* What was printed last of a process. */
+struct printed {
+	pid_t pid;
+	uint64_t start_time, at_us, rss_bytes;
+};
+
+struct lines {
+	struct printed *printed;
+	size_t count, room;
+};
+
+static struct printed *add_printed(struct lines *lines, const struct flmem_watch_process *process)
+{
+	size_t room = lines->room ? lines->room * 2 : 16;
+	struct printed *grown = lines->printed;
+
+	if (lines->count == lines->room) {
+		grown = reallocarray(lines->printed, room, sizeof(*grown));
+		if (!grown)
+			return NULL;
+		lines->printed = grown;
+		lines->room = room;
+	}
+	lines->printed[lines->count] = (struct printed){
+		.pid = process->pid, .start_time = process->start_time, .rss_bytes = UINT64_MAX};
+	return &lines->printed[lines->count++];
+}
+
+static struct printed *find_printed(struct lines *lines, const struct flmem_watch_process *process)
+{
+	for (size_t i = 0; i < lines->count; i++)
+		if (lines->printed[i].pid == process->pid &&
+		    lines->printed[i].start_time == process->start_time)
+			return &lines->printed[i];
+	return add_printed(lines, process);
+}
+
+/* In a log file a line each second would hide what happens. */
+static bool is_news(const struct printed *last, const struct flmem_watch_sample *sample)
+{
+	uint64_t before = last->rss_bytes, now = sample->rss_bytes;
+	uint64_t change = now > before ? now - before : before - now;
+
+	return sample->at_us - last->at_us >= PRINT_EVERY_US ||
+	       (change >= CHANGE_BYTES && change >= before / CHANGE_SHARE);
+}
+
 static bool text_sample(void *state, const struct flmem_watch_sample *sample)
 {
-	(void)state;
+	struct printed *last = find_printed(state, sample->process);
+
+	if (last && !is_news(last, sample))
+		return true;
+	if (last) {
+		last->at_us = sample->at_us;
+		last->rss_bytes = sample->rss_bytes;
+	}
 	print_watch_sample(sample);
 	return true;
 }
@@ -81,13 +141,48 @@ static int text_finish(void *state, const struct flmem_watch_summary *summary,
 	return 0;
 }
 
-void watch_output_lines(bool json, bool quiet, struct watch_output *ret_output)
+static void print_warning(void *state, const char *text)
 {
-	*ret_output = (struct watch_output){.finish = json ? json_finish : text_finish};
+	char shown[2 * FLMEM_ERROR_MESSAGE_MAX];
+
+	(void)state;
+	fprintf(stderr, "flmem watch: %s\n", flmem_text_escape(text, shown, sizeof(shown)));
+}
+
+static void close_lines(void *state)
+{
+	struct lines *lines = state;
+
+	free(lines->printed);
+	free(lines);
+}
+
+void watch_output_warnings(struct watch_output *ret_output)
+{
+	*ret_output = (struct watch_output){.warning = print_warning};
+}
+
+void watch_output_summary(struct watch_output *ret_output)
+{
+	*ret_output = (struct watch_output){.finish = text_finish};
+}
+
+int watch_output_lines(bool json, bool quiet, struct watch_output *ret_output,
+		       struct flmem_error *err)
+{
+	struct lines *lines = calloc(1, sizeof(*lines));
+
+	if (!lines)
+		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+	*ret_output = (struct watch_output){.state = lines,
+					    .finish = json ? json_finish : text_finish,
+					    .warning = print_warning,
+					    .close = close_lines};
 	if (quiet)
-		return;
+		return 0;
 	ret_output->sample = json ? json_sample : text_sample;
 	ret_output->round = json ? json_round : text_round;
 	ret_output->action = json ? json_action : text_action;
 	ret_output->tick = flush_lines;
+	return 0;
 }

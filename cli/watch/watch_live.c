@@ -137,6 +137,13 @@ static bool on_action(void *state, const struct flmem_watch_action *action)
 	return true;
 }
 
+static void on_warning(void *state, const char *text)
+{
+	struct view *view = state;
+
+	live_table_note(&view->live.table, text);
+}
+
 static bool on_tick(void *state)
 {
 	wake_view(state);
@@ -289,6 +296,7 @@ bool watch_output_live(struct flmem_watch_options *watch, struct watch_output *r
 		.sample = on_sample,
 		.action = on_action,
 		.tick = on_tick,
+		.warning = on_warning,
 		.finish = finish_view,
 		.close = close_view,
 	};

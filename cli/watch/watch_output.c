@@ -45,6 +45,15 @@ static bool forward_tick(void *context)
 	return goes_on;
 }
 
+static void forward_warning(void *context, const char *text)
+{
+	const struct watch_outputs *all = context;
+
+	for (size_t i = 0; i < all->count; i++)
+		if (all->outputs[i].warning)
+			all->outputs[i].warning(all->outputs[i].state, text);
+}
+
 struct flmem_watch_callbacks watch_outputs_callbacks(struct watch_outputs *outputs)
 {
 	return (struct flmem_watch_callbacks){
@@ -53,6 +62,7 @@ struct flmem_watch_callbacks watch_outputs_callbacks(struct watch_outputs *outpu
 		.round = forward_round,
 		.action = forward_action,
 		.tick = forward_tick,
+		.warning = forward_warning,
 	};
 }
 

@@ -21,6 +21,7 @@ struct watch_output {
 	bool (*round)(void *state, const struct flmem_watch_round *round);
 	bool (*action)(void *state, const struct flmem_watch_action *action);
 	bool (*tick)(void *state);
+	void (*warning)(void *state, const char *text);
 	/* Called at the end of the watch; a failure becomes the exit status. */
 	int (*finish)(void *state, const struct flmem_watch_summary *summary,
 		      const struct flmem_watch_advice *advice, struct flmem_error *err);
@@ -43,14 +44,27 @@ int watch_outputs_finish(struct watch_outputs *outputs, const struct flmem_watch
 
 void watch_outputs_close(struct watch_outputs *outputs);
 
-/* A line for each sample and round (none if `quiet`), and the summary. */
-void watch_output_lines(bool json, bool quiet, struct watch_output *ret_output);
+/*
+ * A line for each round, for each sample (as text only of those that changed, or once a minute),
+ * and the summary; with `quiet` only that. Warnings on stderr.
+ */
+int watch_output_lines(bool json, bool quiet, struct watch_output *ret_output,
+		       struct flmem_error *err);
+
+/* The summary alone: a screen shows the rest. */
+void watch_output_summary(struct watch_output *ret_output);
 
 /*
  * A live screen; false without a suitable terminal. The watch with these options gets a snapshot if
  * it has none; close the screen before the snapshot.
  */
 bool watch_output_live(struct flmem_watch_options *watch, struct watch_output *ret_output);
+
+/* Warnings on stderr alone: standard output is for a page. */
+void watch_output_warnings(struct watch_output *ret_output);
+
+/* "-" */
+bool watch_page_is_stdout(const char *path);
 
 /* One HTML page, written at the end. FLMEM_EUSAGE if the file cannot be written there. */
 int watch_output_page(const char *path, struct watch_output *ret_output, struct flmem_error *err);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A watch as a page: --report. */
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <flmem/watch_page.h>
 
@@ -35,11 +38,33 @@ static bool on_action(void *state, const struct flmem_watch_action *action)
 	return true;
 }
 
+bool watch_page_is_stdout(const char *path)
+{
+	return path && strcmp(path, "-") == 0;
+}
+
+static int print_page(const struct report *report, const struct flmem_watch_summary *summary,
+		      const struct flmem_watch_advice *advice, struct flmem_error *err)
+{
+	char *html = flmem_watch_page_html(report->page, summary, advice);
+	int rc = 0;
+
+	if (!html)
+		return flmem_error_set(err, FLMEM_EFAILED, 0,
+				       "cannot write the page: out of memory");
+	if (fputs(html, stdout) < 0 || fflush(stdout))
+		rc = flmem_error_set(err, FLMEM_EFAILED, errno, "cannot write the page");
+	free(html);
+	return rc;
+}
+
 static int finish_page(void *state, const struct flmem_watch_summary *summary,
 		       const struct flmem_watch_advice *advice, struct flmem_error *err)
 {
 	const struct report *report = state;
 
+	if (watch_page_is_stdout(report->path))
+		return print_page(report, summary, advice, err);
 	return flmem_watch_page_write(report->page, summary, advice, report->path, err);
 }
 
@@ -53,7 +78,7 @@ static void close_report(void *state)
 
 int watch_output_page(const char *path, struct watch_output *ret_output, struct flmem_error *err)
 {
-	int rc = flmem_watch_page_place(path, err);
+	int rc = watch_page_is_stdout(path) ? 0 : flmem_watch_page_place(path, err);
 	struct report *report;
 
 	/* Check now: a watch of days must not end with an unwritable page. */

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/regex.h"
 #include "frameworks/framework.h"
 
 /* Length of text on which the regular expression is tried: regexec(3) may take long. */
@@ -26,20 +27,15 @@ struct mark {
 
 int flmem_rounds_init(struct flmem_rounds *rounds, const char *regex, struct flmem_error *err)
 {
-	char why[128];
 	int rc;
 
 	*rounds = (struct flmem_rounds){0};
 	if (!regex)
 		return 0;
-	rc = regcomp(&rounds->regex, regex, REG_EXTENDED | REG_NEWLINE);
-	if (rc) {
-		regerror(rc, &rounds->regex, why, sizeof(why));
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "invalid regular expression for rounds: %s", why);
-	}
-	rounds->has_regex = true;
-	return 0;
+	rc = flmem_regex_compile(regex, REG_NEWLINE, "invalid regular expression for rounds",
+				 &rounds->regex, err);
+	rounds->has_regex = rc == 0;
+	return rc;
 }
 
 void flmem_rounds_clear(struct flmem_rounds *rounds)

@@ -115,15 +115,24 @@ static void put_facts(struct flmem_buf *out, const struct flmem_watch_result *r)
 	flmem_buf_puts(out, "</dd></dl>\n");
 }
 
+/* One line that opens: commands of trainers have hundreds of characters. */
+static void put_command(struct flmem_buf *out, const char *command)
+{
+	flmem_buf_puts(out, "<details class=\"command\"><summary><code class=\"one\"><bdi>");
+	flmem_markup_text(out, command);
+	flmem_buf_puts(out, "</bdi></code></summary><code><bdi>");
+	flmem_markup_text(out, command);
+	flmem_buf_puts(out, "</bdi></code></details>\n");
+}
+
 static void put_page_process(struct flmem_buf *out, const struct flmem_page_subject *subject)
 {
 	const struct flmem_watch_result *r = subject->result;
 
 	flmem_buf_printf(out, "<section><h2>Process %d ", (int)r->process.pid);
 	flmem_page_put_who(out, &r->process);
-	flmem_buf_puts(out, "</h2><p><code><bdi>");
-	flmem_markup_text(out, r->process.command);
-	flmem_buf_puts(out, "</bdi></code></p>\n");
+	flmem_buf_puts(out, "</h2>");
+	put_command(out, r->process.command);
 	put_facts(out, r);
 	flmem_page_put_memory(out, subject);
 	flmem_page_put_rounds(out, subject);
@@ -205,9 +214,10 @@ void flmem_page_put(struct flmem_buf *out, const struct flmem_watch_page *page,
 		out, &(struct flmem_page_shell){.title = "flmem watch", .style = flmem_page_style});
 	put_patterns(out);
 	put_title(out, page, summary);
+	flmem_page_put_all(out, page, sorted, summary->count);
 	flmem_page_put_findings(out, summary, advice);
 	flmem_page_put_overview(out, page, summary);
-	flmem_page_put_actions(out, page);
+	flmem_page_put_actions(out, page, summary);
 	put_processes(out, page, sorted, summary->count);
 	put_footer(out, summary);
 	flmem_page_shell_close(out);

@@ -46,6 +46,10 @@ struct flmem_page_subject {
 const struct flmem_page_series *flmem_page_find(const struct flmem_watch_page *page,
 						const struct flmem_watch_process *process);
 
+/* Memory of all processes in one figure; `sorted` by importance. */
+void flmem_page_put_all(struct flmem_buf *out, const struct flmem_watch_page *page,
+			const struct flmem_watch_result *const *sorted, size_t count);
+
 /* The whole page. */
 void flmem_page_put(struct flmem_buf *out, const struct flmem_watch_page *page,
 		    const struct flmem_watch_summary *summary,
@@ -68,7 +72,8 @@ void flmem_page_put_memory(struct flmem_buf *out, const struct flmem_page_subjec
 void flmem_page_put_rounds(struct flmem_buf *out, const struct flmem_page_subject *subject);
 
 /* Actions of the policy, newest last. */
-void flmem_page_put_actions(struct flmem_buf *out, const struct flmem_watch_page *page);
+void flmem_page_put_actions(struct flmem_buf *out, const struct flmem_watch_page *page,
+			    const struct flmem_watch_summary *summary);
 
 /* The i-th kept action, NULL after the last. */
 const struct flmem_page_action *flmem_page_action_at(const struct flmem_watch_page *page, size_t i);

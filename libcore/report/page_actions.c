@@ -62,13 +62,42 @@ static void put_action_row(struct flmem_buf *out, const struct flmem_page_action
 	flmem_buf_puts(out, "</bdi></td></tr>\n");
 }
 
-void flmem_page_put_actions(struct flmem_buf *out, const struct flmem_watch_page *page)
+static void put_sum(struct flmem_buf *out, const struct flmem_watch_result *r)
+{
+	const struct flmem_watch_actions *a = &r->actions;
+
+	if (!a->every_rounds)
+		return;
+	flmem_buf_printf(out, "<tr><th scope=\"row\">%d</th><td class=\"text\">",
+			 (int)r->process.pid);
+	flmem_page_put_who(out, &r->process);
+	flmem_buf_printf(out, "</td><td>%" PRIu64 "</td><td>", a->count[FLMEM_WATCH_TRIMMED]);
+	flmem_page_put_bytes(out, FLMEM_KNOWN(a->released_bytes));
+	flmem_buf_puts(out, "</td><td>");
+	flmem_page_put_span_us(out, a->stopped_us);
+	flmem_buf_printf(out, "</td><td>%" PRIu64 "</td><td>%" PRIu64 "</td></tr>\n",
+			 a->count[FLMEM_WATCH_REFUSED], a->every_rounds);
+}
+
+static void put_sums(struct flmem_buf *out, const struct flmem_watch_summary *summary)
+{
+	flmem_buf_puts(out, "<div class=\"wide\"><table><thead><tr><th scope=\"col\">process</th>"
+			    "<th scope=\"col\" class=\"text\">role</th>"
+			    "<th scope=\"col\">trims</th><th scope=\"col\">released</th>"
+			    "<th scope=\"col\">threads borrowed</th>"
+			    "<th scope=\"col\">refusals</th><th scope=\"col\">every rounds</th>"
+			    "</tr></thead><tbody>\n");
+	for (size_t i = 0; i < summary->count; i++)
+		put_sum(out, &summary->results[i]);
+	flmem_buf_puts(out, "</tbody></table></div>");
+}
+
+static void put_list(struct flmem_buf *out, const struct flmem_watch_page *page)
 {
 	const struct flmem_page_action *action;
 
-	if (!page->action_count)
-		return;
-	flmem_buf_puts(out, "<section><h2>Actions</h2>");
+	flmem_buf_printf(out, "<details><summary>All actions (%" PRIu64 ")</summary>",
+			 page->action_count);
 	if (page->action_count > FLMEM_PAGE_ACTIONS)
 		flmem_buf_printf(out, "<p>The last %u of %" PRIu64 ".</p>", FLMEM_PAGE_ACTIONS,
 				 page->action_count);
@@ -80,5 +109,16 @@ void flmem_page_put_actions(struct flmem_buf *out, const struct flmem_watch_page
 		       "</tr></thead><tbody>\n");
 	for (size_t i = 0; (action = flmem_page_action_at(page, i)); i++)
 		put_action_row(out, action);
-	flmem_buf_puts(out, "</tbody></table></div></section>\n");
+	flmem_buf_puts(out, "</tbody></table></div></details>");
+}
+
+void flmem_page_put_actions(struct flmem_buf *out, const struct flmem_watch_page *page,
+			    const struct flmem_watch_summary *summary)
+{
+	if (!page->action_count)
+		return;
+	flmem_buf_puts(out, "<section><h2>Actions</h2>");
+	put_sums(out, summary);
+	put_list(out, page);
+	flmem_buf_puts(out, "</section>\n");
 }

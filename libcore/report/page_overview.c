@@ -67,16 +67,16 @@ static void put_overview_row(struct flmem_buf *out, const struct flmem_watch_pag
 	flmem_page_put_bytes(out, r->last_bytes);
 	flmem_buf_puts(out, "</td><td>");
 	flmem_page_put_bytes(out, r->peak_bytes);
-	flmem_buf_puts(out, "</td><td>");
+	flmem_buf_puts(out, "</td><td class=\"wrap\">");
 	put_growth(out, &r->trend);
-	flmem_buf_puts(out, "</td><td>");
+	flmem_buf_puts(out, "</td><td class=\"wrap\">");
 	flmem_page_put_forecast(out, r);
 	flmem_buf_puts(out, "</td><td class=\"text\">");
 	if (series && series->span_count)
 		put_small_curve(out, series);
 	flmem_buf_puts(out, "</td><td class=\"text\">");
 	flmem_page_put_who(out, &r->process);
-	flmem_buf_printf(out, "%s <code><bdi>", r->ended ? " (ended)" : "");
+	flmem_buf_printf(out, "%s <code class=\"one\"><bdi>", r->ended ? " (ended)" : "");
 	flmem_markup_text(out, r->process.command);
 	flmem_buf_puts(out, "</bdi></code></td></tr>\n");
 }

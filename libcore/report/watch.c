@@ -179,6 +179,7 @@ static cJSON *result_object(const struct flmem_watch_result *result)
 	findings = cJSON_AddArrayToObject(object, "findings");
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(result->findings) && result->findings[i]; i++)
 		cJSON_AddItemToArray(findings, cJSON_CreateString(result->findings[i]));
+	flmem_json_add_text(object, "undecided", result->undecided);
 	cJSON_AddItemToObject(object, "unknown", unknown);
 	return object;
 }
@@ -216,6 +217,7 @@ char *flmem_report_watch_summary_json(const struct flmem_watch_summary *summary,
 	flmem_json_add_u64(root, "record_lost", summary->record_lost);
 	flmem_json_add_u64(root, "record_skipped_bytes", summary->record_skipped_bytes);
 	cJSON_AddBoolToObject(root, "limit_passed", summary->limit_passed);
+	cJSON_AddBoolToObject(root, "limit_undecided", summary->limit_undecided);
 	add_watch_advice(root, advice);
 	return flmem_json_take_line(root);
 }

@@ -22,10 +22,53 @@ void flmem_history_add(struct flmem_history *history, uint64_t at_us, uint64_t b
 	history->spans[history->count++] = span;
 }
 
+/* Movements smaller than this are no phase of the job. */
+#define PHASE_BYTES (UINT64_C(1) << 20)
+#define PHASE_SHARE 100U
+
+/* Counts how often memory rose and fell again. */
+struct phases {
+	uint64_t low, high; /* since the last turn */
+	uint64_t least;	    /* size of a movement */
+	uint64_t count;
+	bool fell; /* since the last rise */
+};
+
+/* The order of the extremes of one span is not known, so they are compared with earlier spans. */
+static void count_phases(struct phases *p, const struct flmem_span *span)
+{
+	if (p->fell && span->high_bytes > p->low && span->high_bytes - p->low >= p->least) {
+		p->fell = false;
+		p->high = span->high_bytes;
+	} else if (!p->fell && p->high > span->low_bytes && p->high - span->low_bytes >= p->least) {
+		p->fell = true;
+		p->low = span->low_bytes;
+		p->count++;
+	} else {
+		p->low = span->low_bytes < p->low ? span->low_bytes : p->low;
+		p->high = span->high_bytes > p->high ? span->high_bytes : p->high;
+	}
+}
+
+static struct phases first_phase(const struct flmem_history *history)
+{
+	const struct flmem_span *first = history->spans;
+	struct phases p = {.least = PHASE_BYTES, .fell = true};
+
+	if (!history->count)
+		return p;
+	p.low = first->low_bytes;
+	p.high = first->high_bytes;
+	if (first->low_bytes / PHASE_SHARE > p.least)
+		p.least = first->low_bytes / PHASE_SHARE;
+	return p;
+}
+
 size_t flmem_history_points(const struct flmem_history *history,
 			    struct flmem_trend_point *ret_points)
 {
 	size_t count = history->samples / FLMEM_HISTORY_POINT_SAMPLES;
+	struct phases phases = first_phase(history);
 
 	if (count > FLMEM_HISTORY_POINTS)
 		count = FLMEM_HISTORY_POINTS;
@@ -35,10 +78,13 @@ size_t flmem_history_points(const struct flmem_history *history,
 		size_t first = i * history->count / count, end = (i + 1) * history->count / count;
 		struct flmem_span group = history->spans[first];
 
-		for (size_t k = first + 1; k < end; k++)
+		for (size_t k = first; k < end; k++) {
 			flmem_span_absorb(&group, &history->spans[k]);
+			count_phases(&phases, &history->spans[k]);
+		}
 		ret_points[i] = (struct flmem_trend_point){
 			.at_us = group.first_us + (group.last_us - group.first_us) / 2,
+			.round = phases.count,
 			.bytes = group.low_bytes,
 		};
 	}

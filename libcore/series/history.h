@@ -36,7 +36,8 @@ void flmem_history_add(struct flmem_history *history, uint64_t at_us, uint64_t b
 
 /*
  * The lowest values of groups of spans, at most FLMEM_HISTORY_POINTS, so that most points hold the
- * bottom of a sawtooth. Returns how many there are.
+ * bottom of a sawtooth, with the rises and falls seen before their end as `round`. Returns how many
+ * there are.
  */
 size_t flmem_history_points(const struct flmem_history *history,
 			    struct flmem_trend_point *ret_points);

@@ -26,6 +26,12 @@
 /* Enough points to call a noisy series flat, with low confidence. */
 #define ENOUGH 12U
 
+/* Phases of the job that must be covered before its memory is called flat. */
+#define PHASES_MIN 6.0
+
+/* A phase without rounds, in hours: rounds of federated learning take minutes, rarely longer. */
+#define PHASE_HOURS (1.0 / 6)
+
 #define LATE_MIN       15U	 /* points that show growth which the whole does not */
 #define LEVELLED       (1.0 / 3) /* a later half that grows less than this share has levelled off */
 #define CONFIDENCE_MAX 0.999
@@ -45,7 +51,10 @@ struct curve {
 	double x[FLMEM_ROBUST_POINTS_MAX]; /* rounds or hours */
 	double hours[FLMEM_ROBUST_POINTS_MAX];
 	double bytes[FLMEM_ROBUST_POINTS_MAX];
+	double rounds[FLMEM_ROBUST_POINTS_MAX]; /* without rounds: rises and falls so far */
 	size_t count;
+	size_t group; /* measured points per point */
+	bool by_round;
 };
 
 /* The result for one stretch of the curve, up to its end. */
@@ -66,6 +75,8 @@ static void thin_points(const struct flmem_trend_point *points, size_t count, bo
 	size_t step = (count + FLMEM_ROBUST_POINTS_MAX - 1) / FLMEM_ROBUST_POINTS_MAX;
 
 	ret_curve->count = 0;
+	ret_curve->group = step;
+	ret_curve->by_round = by_round;
 	for (size_t first = 0; first < count; first += step) {
 		size_t n = count - first < step ? count - first : step, k = ret_curve->count++;
 		double hours = 0, rounds = 0, bytes = 0;
@@ -76,7 +87,8 @@ static void thin_points(const struct flmem_trend_point *points, size_t count, bo
 			bytes += (double)points[i].bytes;
 		}
 		ret_curve->hours[k] = hours / (double)n;
-		ret_curve->x[k] = by_round ? rounds / (double)n : ret_curve->hours[k];
+		ret_curve->rounds[k] = rounds / (double)n;
+		ret_curve->x[k] = by_round ? ret_curve->rounds[k] : ret_curve->hours[k];
 		ret_curve->bytes[k] = bytes / (double)n;
 	}
 }
@@ -218,6 +230,34 @@ static bool climbs_since(const struct curve *c, struct finding *ret_late)
 	return false;
 }
 
+/* With so many phases that confirmed it, the share of the next ones that will (Laplace). */
+static double share_of(double phases)
+{
+	return 1 - 1 / (2 + phases);
+}
+
+/*
+ * What happens once in a longer phase than was watched cannot be seen, however many samples there
+ * are: confidence is bounded by the phases and the time that the stretch covers.
+ */
+static void bound_confidence(const struct curve *c, struct finding *f)
+{
+	size_t last = c->count - 1;
+	double rounds = c->rounds[last] - c->rounds[f->first];
+	double spans = (c->hours[last] - c->hours[f->first]) / PHASE_HOURS;
+	double phases = rounds >= PHASES_MIN ? rounds : spans;
+	bool grows = f->verdict == FLMEM_TREND_CLIMBING || f->verdict == FLMEM_TREND_FALLING;
+
+	if (c->by_round)
+		phases = spans = fmin(rounds + 1, (double)(f->count * c->group));
+	if (f->verdict == FLMEM_TREND_FLAT && phases < PHASES_MIN)
+		set_verdict(f, FLMEM_TREND_TOO_EARLY, 0,
+			    "no phase of the job repeated yet: without rounds, watch for an hour");
+	/* Growth in each of several rounds is seen; its test counts them. */
+	if (!c->by_round || !grows)
+		f->confidence = fmin(f->confidence, fmin(share_of(phases), share_of(spans)));
+}
+
 /* The later part may have another trend than the whole; the trend that continues counts. */
 static void examine_parts(const struct curve *c, struct finding *ret_finding)
 {
@@ -232,6 +272,7 @@ static void examine_parts(const struct curve *c, struct finding *ret_finding)
 			has_levelled_off(c, ret_finding, &part);
 	if (other)
 		*ret_finding = part;
+	bound_confidence(c, ret_finding);
 }
 
 /*
@@ -240,12 +281,15 @@ static void examine_parts(const struct curve *c, struct finding *ret_finding)
 static void curve_coarsen(const struct curve *c, struct curve *ret_coarse)
 {
 	ret_coarse->count = c->count / 2;
+	ret_coarse->group = 2 * c->group;
+	ret_coarse->by_round = c->by_round;
 	for (size_t i = 0; i < ret_coarse->count; i++) {
 		size_t from = c->count - 2 * (ret_coarse->count - i);
 		size_t low = c->bytes[from] <= c->bytes[from + 1] ? from : from + 1;
 
 		ret_coarse->x[i] = c->x[low];
 		ret_coarse->hours[i] = c->hours[low];
+		ret_coarse->rounds[i] = c->rounds[low];
 		ret_coarse->bytes[i] = c->bytes[low];
 	}
 }

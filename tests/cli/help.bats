@@ -61,7 +61,7 @@ options_of() {
 @test "the exit codes are those of the contract" {
 	flmem help exit-codes
 	assert_status 0
-	[ "$(grep -c '^  [0-9] ' <<<"$output")" = 9 ]
+	[ "$(grep -c '^  [0-9] ' <<<"$output")" = 10 ]
 }
 
 @test "the README lists the same exit codes" {

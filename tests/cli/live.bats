@@ -82,6 +82,22 @@ assert_terminal_restored() {
 	alive "$VICTIM"
 }
 
+@test "the script is shown rather than its interpreter, and what the rows are sorted by" {
+	requires python3
+	open_terminal 100 20
+	printf 'print("ready", flush=True)\nimport threading\nthreading.Event().wait()\n' \
+		>"$BATS_TEST_TMPDIR/averager.py"
+	start_victim /usr/bin/python3 -u "$BATS_TEST_TMPDIR/averager.py" --clients 3
+	start_watch "" ""
+	see "^ *$VICTIM .* averager.py"
+	off_screen '/usr/bin/python3'
+	see 'alive, by resident memory'
+	keys s
+	see 'alive, by growth'
+	keys q
+	assert_terminal_restored 0
+}
+
 @test "a trim asks first, and says what it brought" {
 	requires python3
 	open_terminal 120 20

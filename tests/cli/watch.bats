@@ -53,12 +53,41 @@ print(json.dumps(value) if isinstance(value, (bool, dict, list)) or value is Non
 }
 
 @test "what the allocator keeps of the first round is one step, not growth" {
-	start_victim watched keep 0 100 16384
-	flmem watch --pid "$VICTIM" --interval 20ms --duration 6s --json
+	local log=$BATS_TEST_TMPDIR/log.txt
+	start_victim watched keep 0 100 16384 "$log"
+	flmem watch --pid "$VICTIM" --log "$log" --interval 20ms --rounds 20 --json
 	assert_status 0
 	last_line
 	[[ "$(field trend.verdict)" == @(stepped|flat) ]]
 	alive "$VICTIM"
+}
+
+@test "memory that does not move for seconds is too early to judge, and no limit of growth is met" {
+	start_victim watched leak 0 600000 524288
+	flmem watch --pid "$VICTIM" --interval 20ms --duration 2s --json
+	assert_status 0
+	last_line
+	[ "$(field trend.verdict)" = too-early ]
+	[ "$(field limit_undecided)" = false ]
+	[ "$(field processes.0.undecided)" = null ]
+	flmem watch --pid "$VICTIM" --interval 20ms --duration 2s --fail-growth 1GiB/h --json
+	assert_status 9
+	last_line
+	assert_schema watch
+	[ "$(field limit_passed)" = false ]
+	[ "$(field limit_undecided)" = true ]
+	[[ "$(field processes.0.undecided)" == *"watch for an hour"* ]]
+	[[ $stderr == *"--fail-growth: process $VICTIM: "* ]]
+	flmem watch --pid "$VICTIM" --interval 20ms --duration 2s --fail-growth 1GiB/h --quiet
+	assert_status 9
+	assert_output 'limit of growth undecided: '
+}
+
+@test "a limit per round is not met where no round was seen" {
+	start_victim watched leak 0 100 1024
+	flmem watch --pid "$VICTIM" --interval 50ms --duration 4s --fail-growth 1TiB/round
+	assert_status 9
+	assert_output 'no rounds were seen: give --log'
 }
 
 @test "every line is an object by itself, samples first" {
@@ -279,13 +308,18 @@ told() {
 	assert_status 1
 }
 
+larger_than() {
+	[ -e "$2" ] && [ "$(stat -c %s "$2")" -gt "$1" ]
+}
+
 @test "a watch that is killed leaves a recording that can be gone on with" {
 	local rec=$BATS_TEST_TMPDIR/watch.rec watch
 	start_victim watched flat 0 100 1024
 	"$FLMEM" watch --pid "$VICTIM" --interval 10ms --record "$rec" >/dev/null 3>&- &
 	watch=$!
 	VICTIMS+=("$watch")
-	wait_until 60 test -s "$rec"
+	# More than the first block, which has no samples.
+	wait_until 60 larger_than 1024 "$rec"
 	kill -KILL "$watch"
 	wait "$watch" || true
 	flmem watch --replay "$rec" --json
@@ -314,9 +348,31 @@ told() {
 	flmem watch --pid "$VICTIM" --interval 20ms --duration 500ms --record "$disk/rec" --json
 	local recorded=$status output_was=$output stderr_was=$stderr
 	umount "$disk"
-	[ "$recorded" -eq 0 ]
+	[ "$recorded" -eq 7 ]
+	[[ $stderr_was == *"cannot record to '$disk/rec': No space left"*"could not be written"* ]]
 	[[ $stderr_was == *"could not be written"*"free some disk space"* ]]
-	[[ $output_was == *'"record_lost":1,'* ]]
+	[[ $output_was == *'"record_lost":2,'* ]]
+}
+
+@test "a disk that is full from the start is reported while the watch runs" {
+	requires root
+	local disk=$BATS_TEST_TMPDIR/disk watch
+	mkdir "$disk"
+	mount -t tmpfs -o size=16k flmem "$disk" 2>/dev/null || skip "cannot mount a file system"
+	head -c 65536 /dev/zero >"$disk/full" 2>/dev/null || true
+	start_victim watched flat 0 100 1024
+	"$FLMEM" watch --pid "$VICTIM" --interval 20ms --record "$disk/rec" --quiet \
+		>"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" 3>&- &
+	watch=$!
+	VICTIMS+=("$watch")
+	wait_until 60 grep -q 'cannot record to .*the watch goes on' "$BATS_TEST_TMPDIR/err" ||
+		{ umount "$disk"; fail "nothing was reported"; }
+	kill -TERM "$watch"
+	local status=0
+	wait "$watch" || status=$?
+	umount "$disk"
+	[ "$status" -eq 7 ]
+	grep -q '^process ' "$BATS_TEST_TMPDIR/out"
 }
 
 @test "ten thousand short-lived children neither end it nor crowd out what stays" {

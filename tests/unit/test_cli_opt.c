@@ -29,7 +29,8 @@ static const struct opt table[] = {
 	{"name", 'n', OPT_TEXT, offsetof(struct options, name), "REGEX", .help = "name"},
 	{"count", 0, OPT_NUMBER, offsetof(struct options, count), "N", .help = "count"},
 	{"min-rss", 0, OPT_SIZE, offsetof(struct options, bytes), "SIZE", .help = "rss"},
-	{"settle", 0, OPT_DURATION, offsetof(struct options, wait_us), "TIME", .help = "wait"},
+	{"settle", 0, OPT_DURATION, offsetof(struct options, wait_us), "TIME", .help = "wait",
+	 .zero = true},
 	{"tree", 0, OPT_PID, offsetof(struct options, tree), "PID", .help = "tree"},
 	{"pid", 'p', OPT_PIDS, offsetof(struct options, pids), "PID", .help = "pid"},
 	{"role", 0, OPT_CHOICE, offsetof(struct options, role), .choices = roles, .help = "role"},
@@ -215,6 +216,23 @@ static void the_nearest_name_is_near(void **state)
 	assert_null(opt_nearest("x", names, 4));
 }
 
+/* Else `--fail-above 0` would pass every process. */
+static void zero_is_refused_where_it_is_no_value(void **state)
+{
+	struct line l;
+
+	(void)state;
+	PARSE(&l, "--count", "0");
+	assert_int_equal(l.rc, FLMEM_EUSAGE);
+	assert_string_equal(l.err.message, "invalid value '0' for --count; it must be more than 0");
+	PARSE(&l, "--min-rss=0KiB");
+	assert_int_equal(l.rc, FLMEM_EUSAGE);
+	PARSE(&l, "--settle", "0ms");
+	assert_int_equal(l.rc, 0);
+	assert_int_equal(l.options.wait_us, 0);
+	clear(&l);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -223,6 +241,7 @@ int main(void)
 		cmocka_unit_test(texts_repeat_and_are_taken_whole),
 		cmocka_unit_test(letters_join_and_the_last_takes_a_value),
 		cmocka_unit_test(other_words_stay_in_order),
+		cmocka_unit_test(zero_is_refused_where_it_is_no_value),
 		cmocka_unit_test(a_command_line_keeps_its_own_options),
 		cmocka_unit_test(bad_input_is_a_usage_error_that_says_what_is_wrong),
 		cmocka_unit_test(the_nearest_name_is_near),

@@ -66,6 +66,45 @@ static void few_samples_give_few_points(void **state)
 	assert_true(points[4].bytes >= 18);
 }
 
+/* Points carry how often memory rose and fell; one that only grows, or trembles, does not. */
+static uint64_t phases_of(uint64_t (*bytes)(uint64_t i))
+{
+	struct flmem_trend_point points[FLMEM_HISTORY_POINTS];
+	struct flmem_history h;
+	size_t count;
+
+	flmem_history_init(&h, SECOND);
+	for (uint64_t i = 0; i < 900; i++)
+		flmem_history_add(&h, i * SECOND, bytes(i));
+	count = flmem_history_points(&h, points);
+	for (size_t i = 1; i < count; i++)
+		assert_true(points[i].round >= points[i - 1].round);
+	return points[count - 1].round;
+}
+
+static uint64_t swinging(uint64_t i)
+{
+	return (100 + i / 45 % 2 * 50) << 20;
+}
+
+static uint64_t growing_in_steps(uint64_t i)
+{
+	return (100 + i / 45 * 50) << 20;
+}
+
+static uint64_t trembling(uint64_t i)
+{
+	return (UINT64_C(100) << 20) + i % 7 * 65536;
+}
+
+static void rises_and_falls_are_counted(void **state)
+{
+	(void)state;
+	assert_true(phases_of(swinging) >= 8 && phases_of(swinging) <= 10);
+	assert_int_equal(phases_of(growing_in_steps), 0);
+	assert_int_equal(phases_of(trembling), 0);
+}
+
 static void gaps_and_clocks_that_stand_still_are_survived(void **state)
 {
 	struct flmem_trend_point points[FLMEM_HISTORY_POINTS];
@@ -104,6 +143,7 @@ int main(void)
 		cmocka_unit_test(a_month_fits),
 		cmocka_unit_test(spans_hold_extremes),
 		cmocka_unit_test(few_samples_give_few_points),
+		cmocka_unit_test(rises_and_falls_are_counted),
 		cmocka_unit_test(gaps_and_clocks_that_stand_still_are_survived),
 		cmocka_unit_test(gaps_of_all_sizes_end),
 	};

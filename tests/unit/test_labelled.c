@@ -39,7 +39,15 @@ static struct flmem_trend trend_of(const char *name)
 /* Tenths of a percent that a leak keeps each round; 0: no leak. */
 static unsigned long leak_of(const char *name)
 {
+	if (strncmp(name, "stairs", 6) == 0)
+		return strtoul(name + 6, NULL, 10);
 	return strncmp(name, "leak", 4) == 0 ? strtoul(name + 4, NULL, 10) : 0;
+}
+
+/* A leak in steps that was watched for less than its period looks flat, but not surely. */
+static bool is_begun(const char *name)
+{
+	return strncmp(name, "begun", 5) == 0;
 }
 
 static bool is_right(const char *name, const struct flmem_trend *trend)
@@ -47,6 +55,8 @@ static bool is_right(const char *name, const struct flmem_trend *trend)
 	unsigned long leak = leak_of(name);
 	double expected = (double)leak * BASE_KIB * 1024 / 1000, found;
 
+	if (is_begun(name) && trend->confidence > 0.93)
+		return false;
 	if (!leak)
 		return trend->verdict != FLMEM_TREND_CLIMBING;
 	found = (double)trend->growth_per_round_bytes.value;
@@ -75,7 +85,7 @@ static void every_label_is_recognised(void **state)
 			      flmem_trend_verdict_name(trend.verdict),
 			      (long long)trend.growth_per_round_bytes.value, trend.because);
 	}
-	assert_true(count >= 60);
+	assert_true(count >= 84);
 	assert_int_equal(wrong, 0);
 }
 

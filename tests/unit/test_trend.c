@@ -101,6 +101,11 @@ static void a_constant_is_surely_flat(void **state)
 	make(&h, 6, 0, 0);
 	trend = measure(&h);
 	assert_int_equal(trend.verdict, FLMEM_TREND_FLAT);
+	/* Six rounds cannot show what happens in every tenth. */
+	assert_true(trend.confidence > 0.8 && trend.confidence < 0.9);
+	make(&h, 120, 0, 0);
+	trend = measure(&h);
+	assert_int_equal(trend.verdict, FLMEM_TREND_FLAT);
 	assert_true(trend.confidence > 0.99);
 	assert_true(trend.growth_per_round_bytes.value == 0);
 	assert_true(trend.step_bytes.value == 0);
@@ -227,6 +232,80 @@ static void a_staircase_climbs(void **state)
 	for (size_t i = 6; i < 60; i += 6)
 		add_from(&h, i, 64 * MIB);
 	assert_int_equal(measure(&h).verdict, FLMEM_TREND_CLIMBING);
+}
+
+static struct flmem_trend measure_by_hour(const struct history *h)
+{
+	struct flmem_trend trend;
+
+	flmem_trend_measure(h->points, h->count, FLMEM_TREND_BY_HOUR, &trend);
+	return trend;
+}
+
+/* A constant over this time, without rises and falls. */
+static struct flmem_trend hold(uint64_t step_us)
+{
+	struct history h = {.seed = 1};
+
+	make(&h, 48, 0, 0);
+	for (size_t i = 0; i < h.count; i++) {
+		h.points[i].at_us = i * step_us;
+		h.points[i].round = 0;
+	}
+	return measure_by_hour(&h);
+}
+
+/* 450 MiB an hour, all of it at the end of each period, may be what is watched. */
+static void what_was_watched_for_less_than_a_phase_is_too_early(void **state)
+{
+	struct flmem_trend trend;
+
+	(void)state;
+	trend = hold(UINT64_C(10000000));
+	assert_int_equal(trend.verdict, FLMEM_TREND_TOO_EARLY);
+	assert_true(trend.confidence == 0);
+	trend = hold(UINT64_C(80000000));
+	assert_int_equal(trend.verdict, FLMEM_TREND_FLAT);
+	assert_true(trend.confidence > 0.8 && trend.confidence < 0.9);
+	trend = hold(UINT64_C(3600000000));
+	assert_int_equal(trend.verdict, FLMEM_TREND_FLAT);
+	assert_true(trend.confidence > 0.99);
+}
+
+/* The same time with more samples. */
+static void more_samples_give_no_more_confidence(void **state)
+{
+	struct history few = {.seed = 1}, many = {.seed = 1};
+
+	(void)state;
+	make(&few, 12, 0, 0);
+	make(&many, 360, 0, 0);
+	for (size_t i = 0; i < many.count; i++) {
+		many.points[i].at_us = i * 11 * ROUND_US / 359;
+		many.points[i].round = i * 11 / 359;
+	}
+	assert_true(measure_by_hour(&few).confidence >= measure_by_hour(&many).confidence);
+	assert_true(measure_by_hour(&few).confidence < 0.7);
+}
+
+/* A step in every twentieth round: before the second one nothing is certain. */
+static void steps_of_a_long_period_are_not_surely_flat(void **state)
+{
+	(void)state;
+	for (size_t rounds = 6; rounds < 20; rounds++) {
+		struct history h = {.seed = rounds};
+
+		make(&h, rounds, 0, 0.2 * MIB);
+		assert_true(measure(&h).confidence < 0.96);
+	}
+	for (size_t rounds = 90; rounds <= 200; rounds += 10) {
+		struct history h = {.seed = rounds};
+
+		make(&h, rounds, 0, 0.2 * MIB);
+		for (size_t i = 20; i < rounds; i += 20)
+			add_from(&h, i, 40 * MIB);
+		assert_int_equal(measure(&h).verdict, FLMEM_TREND_CLIMBING);
+	}
 }
 
 /* Caches that fill: level + height (1 - exp(-i / pace)). */
@@ -433,6 +512,9 @@ int main(void)
 		cmocka_unit_test(a_step_is_no_slope),
 		cmocka_unit_test(a_slope_with_a_step_is_a_slope),
 		cmocka_unit_test(a_staircase_climbs),
+		cmocka_unit_test(what_was_watched_for_less_than_a_phase_is_too_early),
+		cmocka_unit_test(more_samples_give_no_more_confidence),
+		cmocka_unit_test(steps_of_a_long_period_are_not_surely_flat),
 		cmocka_unit_test(a_cache_that_has_filled_is_flat),
 		cmocka_unit_test(growth_that_ends_is_flat_and_one_that_begins_climbs),
 		cmocka_unit_test(noise_that_lasts_does_not_climb),

@@ -79,6 +79,22 @@ static void a_leak_is_drawn_with_its_trend_and_rounds(void **state)
 	assert_non_null(strstr(html, "</html>\n"));
 }
 
+static void the_picture_of_all_comes_first(void **state)
+{
+	FLMEM_AUTO_FREE char *html = page_of("leak20-glibc-1.rec");
+	const char *all = strstr(html, "Memory of all processes over time"), *curve, *table;
+
+	(void)state;
+	assert_non_null(all);
+	curve = strstr(all, "<path class=\"of c0\"");
+	table = strstr(all, "<h2>Processes</h2>");
+	assert_non_null(curve);
+	assert_non_null(table);
+	assert_null(memmem(html, (size_t)(all - html), "<h2>", 4));
+	assert_non_null(memmem(all, (size_t)(table - all), "<path class=\"rounds\"", 20));
+	assert_true(curve < table);
+}
+
 static void a_flat_one_has_no_forecast(void **state)
 {
 	FLMEM_AUTO_FREE char *html = page_of("saw-glibc-1.rec");
@@ -162,8 +178,9 @@ static void names_stay_text(void **state)
 	assert_null(strstr(html, "<b>"));
 	assert_null(strchr(html, '\033'));
 	assert_null(strstr(html, "://"));
-	assert_int_equal(count_of(html, "&#60;script&#62;alert(1)"), 2);
-	assert_int_equal(count_of(html, "\\x1b[2J\\x0a\\xff"), 2);
+	/* In the table, folded, and in full. */
+	assert_int_equal(count_of(html, "&#60;script&#62;alert(1)"), 3);
+	assert_int_equal(count_of(html, "\\x1b[2J\\x0a\\xff"), 3);
 	strike(&s);
 }
 
@@ -289,12 +306,18 @@ static void actions_are_listed_and_trims_drawn(void **state)
 		sample(&s, i * 1000000, (i + 1) * MIB);
 	act(&s, FLMEM_WATCH_TRIMMED, 3000000);
 	act(&s, FLMEM_WATCH_RESTING, 4000000);
+	s.result.actions =
+		(struct flmem_watch_actions){.count[FLMEM_WATCH_TRIMMED] = 2, .every_rounds = 1};
 	html = flmem_watch_page_html(s.page, &s.summary, &s.advice);
 	assert_non_null(html);
 	assert_int_equal(count_of(html, "&#60;its round&#62; has ended"), 2);
 	assert_int_equal(count_of(html, ">trimmed</th><td>3 MiB</td>"), 1);
 	assert_int_equal(count_of(html, ">resting</th><td>–</td>"), 1);
-	assert_int_equal(count_of(html, "<path class=\"dots trim\" d=\"M667 "), 1);
+	/* In the picture of all and in that of the process. */
+	assert_int_equal(count_of(html, "<path class=\"dots trim\" d=\"M667 "), 2);
+	assert_true(strstr(html, ">trimmed</th>") > strstr(html, "<summary>All actions (2)"));
+	assert_non_null(strstr(html, "<tr><th scope=\"row\">42</th><td class=\"text\"></td>"
+				     "<td>2</td>"));
 	for (uint64_t i = 0; i < 1000; i++)
 		act(&s, FLMEM_WATCH_REFUSED, 5000000 + i);
 	long_one = flmem_watch_page_html(s.page, &s.summary, &s.advice);
@@ -407,6 +430,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_leak_is_drawn_with_its_trend_and_rounds),
+		cmocka_unit_test(the_picture_of_all_comes_first),
 		cmocka_unit_test(a_flat_one_has_no_forecast),
 		cmocka_unit_test(names_stay_text),
 		cmocka_unit_test(findings_are_listed_by_process_and_stay_text),

@@ -7,6 +7,9 @@
  * same level after each round. So a trend uses one value per round, best the minimum after the end
  * of the round, or, without rounds, the minimum of each of many equal time spans.
  *
+ * The confidence is bounded by the phases of the job that were covered: rounds, else rises and
+ * falls of memory, and the time. What happens less often than that cannot be seen.
+ *
  * The slope is the Theil-Sen estimate with Sen's interval, which is robust against outliers;
  * one-off steps and growth that has ended are recognised. Pure functions of their arguments, any
  * thread.
@@ -38,7 +41,7 @@ FLMEM_API const char *flmem_trend_verdict_name(enum flmem_trend_verdict verdict)
 
 struct flmem_trend_point {
 	uint64_t at_us; /* any monotonic clock */
-	uint64_t round; /* number of the round; not used without rounds */
+	uint64_t round; /* number of the round; without rounds, of rises and falls so far */
 	uint64_t bytes;
 };
 

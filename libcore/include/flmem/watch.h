@@ -62,6 +62,7 @@ struct flmem_watch_options {
 	uint64_t duration_us; /* 0: until the processes have exited */
 	uint64_t rounds;      /* end after this many complete rounds; 0: no limit */
 	int stop_fd;	      /* becomes readable to end the watch; -1: none */
+	bool wait;	      /* for the first process that matches; not by pid or tree */
 	/*
 	 * Logs of the job that contain its rounds. A process that has one of several open uses the
 	 * rounds of that log only; all others use all logs, which may contain the same rounds.
@@ -88,6 +89,8 @@ struct flmem_watch_callbacks {
 	bool (*round)(void *context, const struct flmem_watch_round *round);
 	bool (*action)(void *context, const struct flmem_watch_action *action);
 	bool (*tick)(void *context); /* after all samples of one interval */
+	/* What a user should know while it runs: lost blocks of a recording, a missing log. */
+	void (*warning)(void *context, const char *text);
 };
 
 /*
@@ -96,9 +99,10 @@ struct flmem_watch_callbacks {
  * left; those selected by name when none is left and none appears for 15 s, or at the end of a
  * given duration.
  *
- * FLMEM_ENOPROC if nothing matches at the start, FLMEM_EPERM if a process given by pid, or a log,
- * is not readable, FLMEM_EUSAGE for a log that is not a regular file. Release the summary with
- * flmem_watch_summary_clear().
+ * FLMEM_ENOPROC if nothing matches at the start (with `wait`: until the end) or a process given by
+ * pid is a zombie, FLMEM_EUNSUPPORTED if that is a kernel thread, FLMEM_EPERM if a process given by
+ * pid, or a log, is not readable, FLMEM_EUSAGE for a log that is not a regular file. Release the
+ * summary with flmem_watch_summary_clear().
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_watch(const struct flmem_watch_options *options,
 					   const struct flmem_watch_callbacks *callbacks,

@@ -129,6 +129,7 @@ struct flmem_watch_result {
 		pressure_rise; /* increase of its counters since the process is watched */
 	struct flmem_watch_actions actions;
 	const char *findings[2]; /* static: exceeded limits of the options; NULL: none */
+	const char *undecided;	 /* static: why the limit of growth cannot be judged; or NULL */
 };
 
 struct flmem_watch_summary {
@@ -141,6 +142,8 @@ struct flmem_watch_summary {
 	int record_errno;	       /* why the last of them was lost */
 	uint64_t record_skipped_bytes; /* of a replay: damaged */
 	bool limit_passed;	       /* a process has findings */
+	/* The limit of growth cannot be judged, of a live process or of all. */
+	bool limit_undecided;
 };
 
 /* Frees the contents and empties the struct. */

@@ -12,6 +12,7 @@
 
 #include "base/attempt.h"
 #include "base/cleanup.h"
+#include "base/regex.h"
 #include "frameworks/framework.h"
 #include "proc/argv_env.h"
 #include "proc/process.h"
@@ -146,16 +147,12 @@ static int check_selection(const struct flmem_selection *s, struct flmem_error *
 
 static int compile_name_regex(struct work *work, struct flmem_error *err)
 {
-	char why[128];
-	int rc = regcomp(&work->regex, work->selection->name_regex, REG_EXTENDED | REG_NOSUB);
+	int rc = flmem_regex_compile(work->selection->name_regex, REG_NOSUB,
+				     "the name is not a valid regular expression", &work->regex,
+				     err);
 
-	if (rc) {
-		regerror(rc, &work->regex, why, sizeof(why));
-		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "the name is not a valid regular expression: %s", why);
-	}
-	work->has_regex = true;
-	return 0;
+	work->has_regex = rc == 0;
+	return rc;
 }
 
 /* Joins the arguments with spaces, in place; text beyond the limit is not matched. */

@@ -8,6 +8,9 @@
 static const char passed_above[] = "its resident memory was above the limit";
 static const char passed_growth[] = "it grows faster than the limit";
 
+/* Below this, flat or a single step may be the first part of growth. */
+#define DECIDED_CONFIDENCE 0.8
+
 void flmem_forecast_limits_close(struct flmem_forecast_limits *limits)
 {
 	flmem_cgroups_free(limits->cgroups);
@@ -123,6 +126,41 @@ static bool grows_too_fast(const struct flmem_growth_limit *limit, const struct 
 	       growth.value > 0 && (uint64_t)growth.value > most;
 }
 
+/* Steps whose average over the watch exceeds the limit: they may repeat, or have been the last. */
+static bool steps_too_fast(const struct flmem_growth_limit *limit,
+			   const struct flmem_watch_result *r)
+{
+	double step = r->trend.step_bytes.unknown ? 0 : (double)r->trend.step_bytes.value;
+	double per_hour = (double)limit->per_hour_bytes, per_round = (double)limit->per_round_bytes;
+
+	if (!limit->per_round_bytes)
+		return step > per_hour * (double)r->watched_us / 3.6e9;
+	if (r->trend.basis != FLMEM_TREND_BY_ROUND)
+		return step > 0;
+	return step > per_round * (double)r->trend.points;
+}
+
+/* Why growth within the limit is not known; NULL if it is. */
+static const char *undecided_growth(const struct flmem_growth_limit *limit,
+				    const struct flmem_watch_result *r)
+{
+	const struct flmem_trend *t = &r->trend;
+	bool grows = t->verdict == FLMEM_TREND_CLIMBING;
+
+	if (!limit->per_round_bytes && !limit->per_hour_bytes)
+		return NULL;
+	if (t->verdict == FLMEM_TREND_TOO_EARLY)
+		return t->because;
+	if (grows && limit->per_round_bytes && t->growth_per_round_bytes.unknown)
+		return "it grows, and no rounds were seen: give --log, or a limit per hour";
+	if (t->verdict == FLMEM_TREND_STEPPED && steps_too_fast(limit, r))
+		return "it grew in steps: watch longer to see whether they repeat";
+	if ((t->verdict == FLMEM_TREND_FLAT || t->verdict == FLMEM_TREND_STEPPED) &&
+	    t->confidence < DECIDED_CONFIDENCE)
+		return "the confidence is too low: watch longer, or give --log";
+	return NULL;
+}
+
 static void find_exceeded_limits(const struct flmem_watch_options *options,
 				 const struct flmem_watched_process *f,
 				 struct flmem_watch_result *r)
@@ -133,6 +171,7 @@ static void find_exceeded_limits(const struct flmem_watch_options *options,
 		r->findings[n++] = passed_above;
 	if (grows_too_fast(&options->fail_growth, &r->trend))
 		r->findings[n++] = passed_growth;
+	r->undecided = undecided_growth(&options->fail_growth, r);
 }
 
 static void describe_result(struct flmem_watched_process *f, struct flmem_watch_result *r)

@@ -356,7 +356,10 @@ static int replay_all(struct replay *r, struct flmem_watch_summary *ret_summary,
 	if (rc)
 		return rc;
 	if (!r->watch_state.count)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0, "the recording has no process");
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "%s",
+				       r->recording.skipped
+					       ? "the recording is damaged: no block of it is whole"
+					       : "the recording has no process");
 	rc = flmem_watch_state_finish(&r->watch_state, false, ret_summary, err);
 	if (!rc)
 		ret_summary->record_skipped_bytes = r->recording.skipped;

@@ -22,7 +22,9 @@ int flmem_round_logs_open(const char *const *paths, size_t count, const char *re
 		return rc;
 	logs.logs = calloc(count ? count : 1, sizeof(*logs.logs));
 	logs.own = calloc(count ? count : 1, sizeof(*logs.own));
-	if (!logs.logs || !logs.own)
+	logs.lines = calloc(count ? count : 1, sizeof(*logs.lines));
+	logs.marks = calloc(count ? count : 1, sizeof(*logs.marks));
+	if (!logs.logs || !logs.own || !logs.lines || !logs.marks)
 		return flmem_error_nomem(err, "cannot follow the logs");
 	for (; logs.count < count; logs.count++) {
 		struct flmem_log *log = &logs.logs[logs.count];
@@ -49,6 +51,8 @@ void flmem_round_logs_clear(struct flmem_round_logs *logs)
 	}
 	free(logs->logs);
 	free(logs->own);
+	free(logs->lines);
+	free(logs->marks);
 	flmem_rounds_clear(&logs->shared);
 	*logs = (struct flmem_round_logs){0};
 }
@@ -65,8 +69,11 @@ static void read_line(void *context, char *line, size_t length)
 {
 	const struct reading *r = context;
 	struct flmem_round_change change;
+	bool marks = flmem_rounds_read(&r->logs->shared, r->log, line, length, &change);
 
-	if (flmem_rounds_read(&r->logs->shared, r->log, line, length, &change))
+	r->logs->lines[r->log]++;
+	r->logs->marks[r->log] += marks;
+	if (marks)
 		r->visit(r->context, FLMEM_ROUND_LOGS_SHARED, &change);
 	if (r->logs->count > 1 &&
 	    flmem_rounds_read(&r->logs->own[r->log], 0, line, length, &change))

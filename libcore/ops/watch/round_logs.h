@@ -21,6 +21,7 @@ struct flmem_process;
 struct flmem_round_logs {
 	struct flmem_log *logs;
 	struct flmem_rounds *own; /* one for each log */
+	uint64_t *lines, *marks;  /* read of each log, and those of them that changed a round */
 	size_t count;
 	struct flmem_rounds shared;
 };

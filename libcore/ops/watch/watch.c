@@ -15,7 +15,9 @@
 #include "ops/watch/watch_snapshot.h"
 #include "ops/watch/watch_state.h"
 
-#define SELECT_EVERY 5000000U  /* us between two searches for new processes */
+#define SELECT_EVERY 1000000U /* us between two searches for new processes */
+#define SELECT_SHARE 50U /* a search that takes longer than this part of it is made less often */
+#define OWNERS_EVERY 5000000U  /* us between two searches for the writers of the logs */
 #define OWNERS_FOR   60000000U /* us after which a process is no longer expected to open a log */
 #define GRACE_US     15000000U /* how long a name may match no process before the watch ends */
 #define LOG_PAST     65536     /* bytes of a log that are read to find the current round */
@@ -27,8 +29,9 @@ struct watch {
 	int proc;
 	uint64_t began_us;    /* monotonic */
 	uint64_t selected_us; /* since the watch began: last search for processes */
-	uint64_t owners_us;   /* since the watch began: last search for the writers of the logs */
-	uint64_t lonely_us;   /* since the watch began: when a process was last alive */
+	uint64_t select_every_us;
+	uint64_t owners_us; /* since the watch began: last search for the writers of the logs */
+	uint64_t lonely_us; /* since the watch began: when a process was last alive */
 	uint64_t ticks;
 	struct flmem_round_logs logs;
 	struct flmem_pressures *pressures;
@@ -106,12 +109,17 @@ static int search_processes(struct watch *w, struct flmem_error *err)
 /* A later search may find nothing, or the root of a tree may have exited: the watch continues. */
 static int search_again(struct watch *w, uint64_t now_us, struct flmem_error *err)
 {
+	uint64_t began_us;
 	int rc;
 
-	if (selects_by_pid(w) || now_us - w->selected_us < SELECT_EVERY)
+	if (selects_by_pid(w) || now_us - w->selected_us < w->select_every_us)
 		return 0;
 	w->selected_us = now_us;
+	began_us = flmem_clock_us();
 	rc = search_processes(w, err);
+	w->select_every_us = (flmem_clock_us() - began_us) * SELECT_SHARE;
+	if (w->select_every_us < SELECT_EVERY)
+		w->select_every_us = SELECT_EVERY;
 	return rc == FLMEM_ENOPROC || rc == FLMEM_EPERM ? 0 : rc;
 }
 
@@ -236,7 +244,7 @@ static void read_logs(struct watch *w, uint64_t now_us, bool past)
 /* Finds the process that writes each log; some open their log late. */
 static void find_logs(struct watch *w, uint64_t now_us)
 {
-	if (w->ticks && now_us - w->owners_us < SELECT_EVERY)
+	if (w->ticks && now_us - w->owners_us < OWNERS_EVERY)
 		return;
 	w->owners_us = now_us;
 	for (size_t i = 0; w->logs.count > 1 && i < w->watch_state.count; i++) {
@@ -259,6 +267,26 @@ static int open_logs(struct watch *w, struct flmem_error *err)
 	if (!rc)
 		read_logs(w, 0, true);
 	return rc;
+}
+
+/* A wrong path or pattern would otherwise show as a watch without rounds, at its end. */
+static void check_logs(const struct watch *w, bool ended)
+{
+	for (size_t i = 0; i < w->logs.count; i++) {
+		const struct flmem_log *log = &w->logs.logs[i];
+
+		if (log->fd < 0)
+			flmem_watch_state_warn(&w->watch_state, "the log '%s' does not exist%s",
+					       log->path, ended ? "" : " yet; waiting for it");
+		else if (w->logs.lines[i] && !w->logs.marks[i])
+			flmem_watch_state_warn(&w->watch_state,
+					       ended ? "no line of '%s' marked a round; check the "
+						       "file, or give --round-regex"
+						     : "the latest lines of '%s' mark no round; if "
+						       "none follows, check the file, or give "
+						       "--round-regex",
+					       log->path);
+	}
 }
 
 /* Sleeps until the next tick; false if the watch must end instead. */
@@ -291,7 +319,7 @@ static bool watch_is_over(const struct watch *w, uint64_t now_us)
 	if (o->rounds && w->watch_state.complete >= o->rounds &&
 	    !flmem_watch_state_is_settling(&w->watch_state))
 		return true;
-	if (w->watch_state.alive)
+	if (w->watch_state.alive || (o->wait && !w->watch_state.numbered))
 		return false;
 	if (selects_by_pid(w) || o->selection.tree)
 		return true;
@@ -361,7 +389,26 @@ static int check_watch_options(const struct flmem_watch_options *o, struct flmem
 		return flmem_error_set(
 			err, FLMEM_EUSAGE, 0,
 			"the pattern that marks rounds is searched in logs: give --log");
+	if (o->wait && (o->selection.pid_count || o->selection.tree))
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "--wait waits for a process that matches --name, --role or "
+				       "--all; a process given by its PID must run");
 	return 0;
+}
+
+/* The first processes; with `wait` they may start later. */
+static int search_first(struct watch *w, struct flmem_error *err)
+{
+	int rc = search_processes(w, err);
+
+	if (w->options->wait && (rc == FLMEM_ENOPROC || (!rc && !w->watch_state.count))) {
+		flmem_error_clear(err);
+		flmem_watch_state_warn(&w->watch_state, "waiting for a process that matches");
+		return 0;
+	}
+	if (rc || w->watch_state.count)
+		return rc;
+	return flmem_error_set(err, FLMEM_ENOPROC, 0, "no process matches what was asked for");
 }
 
 static int begin_watch(struct watch *w, struct flmem_error *err)
@@ -376,15 +423,14 @@ static int begin_watch(struct watch *w, struct flmem_error *err)
 	if (!rc && w->options->automatic.on)
 		rc = flmem_auto_open(&w->options->automatic, &w->automatic, err);
 	if (!rc)
-		rc = search_processes(w, err);
-	if (rc)
-		return rc;
-	if (!w->watch_state.count)
-		return flmem_error_set(err, FLMEM_ENOPROC, 0,
-				       "no process matches what was asked for");
-	rc = open_logs(w, err);
+		rc = search_first(w, err);
+	if (!rc)
+		rc = open_logs(w, err);
 	if (!rc)
 		rc = flmem_watch_state_record(&w->watch_state, err);
+	if (!rc)
+		check_logs(w, false);
+	w->select_every_us = SELECT_EVERY;
 	w->began_us = flmem_clock_us();
 	return rc;
 }
@@ -416,7 +462,11 @@ int flmem_watch(const struct flmem_watch_options *options,
 		rc = run_watch(&w, err);
 		flmem_watch_snapshot_detach(options->snapshot);
 	}
+	if (!rc && !w.watch_state.numbered)
+		rc = flmem_error_set(err, FLMEM_ENOPROC, 0, "no process matched while it waited");
 	if (!rc && w.automatic)
 		finish_trims(&w);
+	if (!rc)
+		check_logs(&w, true);
 	return rc ? rc : flmem_watch_state_finish(&w.watch_state, true, ret_summary, err);
 }

@@ -2,6 +2,8 @@
 #include "ops/watch/watch_state.h"
 
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -66,6 +68,38 @@ static void record_running(struct flmem_watch_state *w)
 		write_record(w, &runs);
 }
 
+void flmem_watch_state_warn(const struct flmem_watch_state *watch_state, const char *format, ...)
+{
+	char text[FLMEM_ERROR_MESSAGE_MAX];
+	va_list values;
+
+	if (!watch_state->callbacks->warning)
+		return;
+	va_start(values, format);
+	vsnprintf(text, sizeof(text), format, values);
+	va_end(values);
+	watch_state->callbacks->warning(watch_state->callbacks->context, text);
+}
+
+/* Reports the first block that is lost, and again after blocks could be written in between. */
+static void report_lost(struct flmem_watch_state *w)
+{
+	const struct flmem_recorder *r = &w->recorder;
+	bool lost = r->lost != w->lost_reported;
+
+	if (lost && !w->losing)
+		flmem_watch_state_warn(w,
+				       "cannot record to '%s': %s; free some disk space, the "
+				       "watch goes on",
+				       w->options->record_path, strerror(r->error));
+	if (lost)
+		w->losing = true;
+	else if (r->size > w->lost_size)
+		w->losing = false;
+	w->lost_reported = r->lost;
+	w->lost_size = r->size;
+}
+
 int flmem_watch_state_record(struct flmem_watch_state *watch_state, struct flmem_error *err)
 {
 	struct flmem_record session = {
@@ -84,6 +118,9 @@ int flmem_watch_state_record(struct flmem_watch_state *watch_state, struct flmem
 	for (size_t i = 0; i < watch_state->count; i++)
 		record_process(watch_state, watch_state->watched[i]);
 	record_running(watch_state);
+	/* A full disk is reported at once, not at the first full block. */
+	flmem_recorder_flush(&watch_state->recorder);
+	report_lost(watch_state);
 	return 0;
 }
 
@@ -143,6 +180,7 @@ void flmem_watch_state_tick(struct flmem_watch_state *watch_state, uint64_t now_
 		flmem_recorder_flush(&watch_state->recorder);
 		watch_state->flushed_us = now_us;
 	}
+	report_lost(watch_state);
 	flmem_recorder_add(&watch_state->recorder, &tick);
 }
 
@@ -356,7 +394,8 @@ void flmem_watch_state_round(struct flmem_watch_state *watch_state, uint64_t now
 		write_record(watch_state, &r);
 		watch_state->round = FLMEM_KNOWN(change->started_number);
 	}
-	watch_state->seen_start = change->started;
+	/* Rounds before the first process of a watch that waits are not watched. */
+	watch_state->seen_start = change->started && watch_state->numbered;
 	for (size_t i = 0; i < watch_state->count; i++)
 		if (!watch_state->watched[i]->ended && !watch_state->watched[i]->own_rounds)
 			change_round(watch_state, watch_state->watched[i], now_us, change);
@@ -417,6 +456,19 @@ static void flush_rounds(struct flmem_watch_state *w)
 			report_round(w, w->watched[i], &round);
 }
 
+/* A process that has ended cannot be watched longer: it counts where no other was judged. */
+static bool is_undecided(const struct flmem_watch_summary *summary)
+{
+	size_t undecided = 0;
+	bool alive = false;
+
+	for (size_t i = 0; i < summary->count; i++) {
+		undecided += summary->results[i].undecided != NULL;
+		alive |= summary->results[i].undecided && !summary->results[i].ended;
+	}
+	return alive || (undecided && undecided == summary->count);
+}
+
 int flmem_watch_state_finish(struct flmem_watch_state *watch_state, bool live,
 			     struct flmem_watch_summary *ret_summary, struct flmem_error *err)
 {
@@ -443,6 +495,7 @@ int flmem_watch_state_finish(struct flmem_watch_state *watch_state, bool live,
 	summary.count = watch_state->count;
 	for (size_t i = 0; i < summary.count; i++)
 		summary.limit_passed |= summary.results[i].findings[0] != NULL;
+	summary.limit_undecided = is_undecided(&summary);
 	*ret_summary = summary;
 	return 0;
 }

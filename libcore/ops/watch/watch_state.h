@@ -34,6 +34,8 @@ struct flmem_watch_state {
 	bool stopped;	   /* by a callback */
 	struct flmem_recorder recorder; /* fd -1: none */
 	uint64_t flushed_us;
+	uint64_t lost_reported, lost_size; /* of the recording, when last checked for losses */
+	bool losing;
 };
 
 void flmem_watch_state_init(struct flmem_watch_state *watch_state,
@@ -41,6 +43,10 @@ void flmem_watch_state_init(struct flmem_watch_state *watch_state,
 			    const struct flmem_watch_callbacks *callbacks, uint64_t interval_us);
 
 void flmem_watch_state_clear(struct flmem_watch_state *watch_state);
+
+/* Passes a warning to the callback, if there is one; the text is cut at a message's length. */
+void flmem_watch_state_warn(const struct flmem_watch_state *watch_state, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 
 /* Starts the recording if the options request one. */
 int flmem_watch_state_record(struct flmem_watch_state *watch_state, struct flmem_error *err);

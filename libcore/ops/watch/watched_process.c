@@ -10,6 +10,7 @@
 #include "frameworks/framework.h"
 #include "ops/watch/pressures.h"
 #include "proc/status.h"
+#include "remote/preflight.h"
 
 #define COMMAND_WORDS_MAX 4096U
 
@@ -135,6 +136,9 @@ static int open_files(struct flmem_watched_process *f, uint64_t start_time, stru
 		return flmem_error_set(err, FLMEM_ENOPROC, 0, "process %d has exited",
 				       (int)f->id.pid);
 	f->id.start_time = f->process.start_time;
+	rc = flmem_preflight_identity(&f->process, err);
+	if (rc)
+		return rc;
 	flmem_process_unpin(&f->process);
 	if (descriptors_left(f->process.dirfd) <= SPARE_DESCRIPTORS)
 		return flmem_error_set(err, FLMEM_EFAILED, EMFILE,

@@ -37,6 +37,8 @@ static size_t kept(const char *way, unsigned long round, size_t size)
 {
 	if (strcmp(way, "leak") == 0)
 		return size;
+	if (strcmp(way, "stairs") == 0) /* what a leak keeps of twelve rounds, at once */
+		return round % 12 == 11 ? 12 * size : 0;
 	if (strcmp(way, "step") == 0)
 		return round == 10 ? 16 * size : 0;
 	if (strcmp(way, "cache") == 0) /* halves with each round, to nothing */

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which part of a command line a narrow column shows. */
+#include <string.h>
+
+#include "live/live.h"
+
+static const char *next_word(const char *word)
+{
+	word += strcspn(word, " ");
+	return word + strspn(word, " ");
+}
+
+/* The word after its last '/'. */
+static const char *base_of(const char *word)
+{
+	const char *base = word;
+
+	for (const char *p = word; *p && *p != ' '; p++)
+		if (*p == '/' && p[1] && p[1] != ' ')
+			base = p + 1;
+	return base;
+}
+
+/* "python3.11 ", "bash ": followed by a version at most. */
+static bool is_interpreter(const char *word)
+{
+	static const char *const names[] = {"python", "bash", "dash", "sh"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		size_t length = strlen(names[i]);
+
+		if (strncmp(word, names[i], length) == 0 &&
+		    word[length + strspn(word + length, "0123456789.")] == ' ')
+			return true;
+	}
+	return false;
+}
+
+/* Options of CPython whose value is the next word. */
+static bool takes_value(const char *word)
+{
+	return (word[1] == 'W' || word[1] == 'X') && word[2] == ' ';
+}
+
+/* -c and -m may end a group of letters: -um. */
+static char last_letter(const char *word)
+{
+	size_t length = strcspn(word, " ");
+
+	return word[1] != '-' && length ? word[length - 1] : '\0';
+}
+
+const char *live_program(const char *command)
+{
+	const char *word = base_of(command), *first = word;
+
+	if (!is_interpreter(word))
+		return first;
+	for (word = next_word(word); *word == '-'; word = next_word(word)) {
+		if (last_letter(word) == 'c')
+			return first;
+		if (last_letter(word) == 'm')
+			return *next_word(word) ? next_word(word) : first;
+		if (takes_value(word))
+			word = next_word(word);
+	}
+	return *word ? base_of(word) : first;
+}

@@ -1,0 +1,120 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# How a watch begins and what its lines are: logs that are not there, jobs that have not started,
+# processes without memory, values that mean nothing.
+
+# shellcheck disable=SC2030,SC2031,SC2153 # each test is a shell of its own; helpers.bash sets VICTIM
+load helpers
+
+# field PATH: of the object in `output`.
+field() {
+	printf '%s' "$output" | /usr/bin/python3 -c '
+import json, sys
+value = json.load(sys.stdin)
+for step in sys.argv[1].split("."):
+    value = value[int(step) if step.isdigit() else step]
+print(json.dumps(value) if isinstance(value, (bool, dict, list)) or value is None else value)' "$1"
+}
+
+@test "a log that is not there, or has no rounds, is reported at once and at the end" {
+	local log=$BATS_TEST_TMPDIR/log.txt
+	start_victim watched flat 0 100 1024
+	flmem watch --pid "$VICTIM" --log "$log" --interval 20ms --duration 200ms --quiet
+	assert_status 0
+	[[ $stderr == *"the log '$log' does not exist yet; waiting for it"*"'$log' does not exist"* ]] ||
+		fail "$stderr"
+	printf 'loading\nEpoch 1 begins\n' >"$log"
+	flmem watch --pid "$VICTIM" --log "$log" --interval 20ms --duration 200ms --quiet
+	[[ $stderr == *"the latest lines of '$log' mark no round"*"no line of '$log' marked a round"* ]] ||
+		fail "$stderr"
+	flmem watch --pid "$VICTIM" --log "$log" --round-regex 'Epoch (\d+)' --interval 20ms \
+		--duration 200ms --json
+	assert_status 0
+	[ -z "$stderr" ] || fail "$stderr"
+	assert_output '"round":1[,}]'
+	flmem watch --pid "$VICTIM" --log "$log" --round-regex 'Epoch [\d]+' --duration 200ms
+	assert_error 2 'd has no meaning within'
+}
+
+@test "a job may start after the watch that waits for it" {
+	local tag=late-$BATS_ROOT_PID-$$ watch out=$BATS_TEST_TMPDIR/out status=0
+	"$FLMEM" watch --name "^$tag" --wait --interval 50ms --rounds 2 --log "$BATS_TEST_TMPDIR/log" \
+		--json >"$out" 2>"$out.err" 3>&- &
+	watch=$!
+	VICTIMS+=("$watch")
+	wait_until 60 grep -q 'waiting for a process that matches' "$out.err"
+	start_victim /bin/bash -c "exec -a $tag \"\$0\" flat 0 100 1024 $BATS_TEST_TMPDIR/log" \
+		"$FLMEM_VICTIMS/watched"
+	wait "$watch" || fail "status $?"
+	output=$(tail -n 1 "$out")
+	assert_schema watch
+	[ "$(field pid)" = "$VICTIM" ]
+	[ "$(field rounds)" -ge 2 ]
+	flmem watch --name "^$tag-none" --wait --duration 300ms --json
+	assert_status 3
+	[[ $stderr == *"no command line matches"* ]] || fail "$stderr"
+	flmem watch --pid "$VICTIM" --wait
+	assert_error 2 'a process given by its PID must run'
+}
+
+@test "zombies and kernel threads have no memory to watch" {
+	start_victim /usr/bin/python3 -uc '
+import os, threading
+child = os.fork()
+if not child:
+    os._exit(0)
+os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+print("ready", child, flush=True)
+threading.Event().wait()'
+	local zombie kernel
+	zombie=$(cat "/proc/$VICTIM/task/$VICTIM/children")
+	flmem watch --pid "${zombie// /}" --duration 100ms
+	assert_error 3 "process ${zombie// /} has (ended|exited)|zombie"
+	kernel=$(ps --ppid 2 -o pid= 2>/dev/null | head -n 1)
+	[ -n "$kernel" ] || kernel=2
+	[ -e "/proc/$kernel" ] && [ -z "$(tr -d '\0' <"/proc/$kernel/cmdline")" ] ||
+		skip_part "no kernel threads are visible"
+	flmem watch --pid "${kernel// /}" --duration 100ms
+	assert_error 5 'is a kernel thread'
+}
+
+@test "without a terminal only changes are lines" {
+	start_victim watched leak 0 600000 1024
+	flmem watch --pid "$VICTIM" --interval 20ms --duration 1s
+	assert_status 0
+	[ "$(grep -c "process $VICTIM: RSS " <<<"$output")" -eq 1 ] || fail "$output"
+	start_victim watched flat 0 200 65536
+	flmem watch --pid "$VICTIM" --interval 20ms --duration 3s
+	[ "$(grep -c "process $VICTIM: RSS " <<<"$output")" -ge 4 ]
+}
+
+@test "0 is not taken for an option that is not given" {
+	local option
+	for option in --fail-above --duration --interval --rounds; do
+		flmem watch --pid $$ --log /dev/null "$option" 0
+		assert_error 2 "invalid value '0' for $option; it must be more than 0"
+	done
+	flmem trim --pid $$ --every 0
+	assert_error 2 "invalid value '0' for --every"
+	flmem trim --pid $$ --timeout 0s
+	assert_error 2 "invalid value '0s' for --timeout"
+}
+
+@test "a cut recording is damaged, and - is standard output or refused" {
+	local rec=$BATS_TEST_TMPDIR/cut.rec
+	head -c 300 "$FLMEM_TESTS/recordings/flat-glibc-1.rec" >"$rec"
+	flmem watch --replay "$rec"
+	assert_error 2 'the recording is damaged'
+	cd "$BATS_TEST_TMPDIR"
+	flmem watch --replay "$FLMEM_TESTS/recordings/flat-glibc-1.rec" --report -
+	assert_status 0
+	[[ $output == '<!DOCTYPE html>'*'</html>' ]]
+	[ ! -e ./- ]
+	flmem watch --replay "$FLMEM_TESTS/recordings/flat-glibc-1.rec" --report - --json
+	assert_status 2
+	[[ $stderr == *"both write to standard output"* ]] || fail "$stderr"
+	flmem watch --pid $$ --record -
+	assert_error 2 "'-' is not one"
+	flmem watch --replay -
+	assert_error 2 "'-' is not one"
+}
