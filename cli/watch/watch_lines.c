@@ -173,7 +173,7 @@ int watch_output_lines(bool json, bool quiet, struct watch_output *ret_output,
 	struct lines *lines = calloc(1, sizeof(*lines));
 
 	if (!lines)
-		return flmem_error_set(err, FLMEM_EFAILED, 0, "out of memory");
+		return flmem_error_nomem(err, "cannot print lines");
 	*ret_output = (struct watch_output){.state = lines,
 					    .finish = json ? json_finish : text_finish,
 					    .warning = print_warning,

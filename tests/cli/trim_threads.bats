@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # In which thread the code of flmem trim --gc, --python and --cuda runs, and what it waits for.
+# shellcheck disable=SC2030,SC2031 # bats' run sets status here
 
 load helpers
 load python
@@ -42,7 +43,6 @@ end_beside_late_code() {
 		start_victim "$PYTHON" "$FLMEM_TESTS/victims/safe_ending.py" "$go" "$how"
 		flmem_in_time trim --pid "$VICTIM" --gc --timeout 200ms
 		# 7 where malloc_trim found no moment, either, as on a busy machine.
-		# shellcheck disable=SC2030,SC2031 # bats' run sets it here
 		[ "$status" -eq 7 ] || assert_status 8
 		[[ $stderr == *"the code has not ended"* ]] || fail "it has ended"
 		touch "$go"
