@@ -131,11 +131,14 @@ static int find_choice(const struct opt *o, const char *text, const char **ret_c
 	return flmem_parse_invalid_choice(text, o->name, list, err);
 }
 
-static int refuse_zero(const struct opt *o, const uint64_t *value, struct flmem_error *err)
+static int refuse_zero(const struct opt *o, const uint64_t *value, const char *text,
+		       struct flmem_error *err)
 {
 	if (*value || o->zero)
 		return 0;
-	return flmem_error_set(err, FLMEM_EUSAGE, 0, "--%s must be greater than 0", o->name);
+	return flmem_error_set(err, FLMEM_EUSAGE, 0,
+			       "invalid value '%s' for --%s; it must be more than 0", text,
+			       o->name);
 }
 
 /* The memory of options begins as zeros, so that what is set was given before. */
@@ -167,7 +170,7 @@ static int store_number(const struct opt *o, uint64_t *place, const char *text,
 	else
 		rc = flmem_parse_u64(text, 0, UINT64_MAX, place, NULL);
 	return rc ? flmem_parse_invalid(kinds[o->kind], text, o->name, err)
-		  : refuse_zero(o, place, err);
+		  : refuse_zero(o, place, text, err);
 }
 
 static int store_pid(const struct opt *o, pid_t *place, const char *text, struct flmem_error *err)

@@ -240,9 +240,9 @@ sys.exit(at[2] - at[0] < 1000)' <"$OUT"
 	flmem trim --pid 1 --every soon
 	assert_error 2 "invalid duration 'soon' for --"
 	flmem trim --pid 1 --every 0
-	assert_error 2 '--every must be greater than 0'
+	assert_error 2 "invalid value '0' for --every; it must be more than 0"
 	flmem trim --pid 1 --every 5s --count 0
-	assert_error 2 '--count must be greater than 0'
+	assert_error 2 "invalid value '0' for --count; it must be more than 0"
 	flmem trim --pid 1 --cool-down 5s
 	assert_error 2 'need --every or --when'
 	flmem trim --pid 1 --count 5
