@@ -402,10 +402,8 @@ static const char *const examples[] = {
 	"weighted by their counts of samples",
 	"flmem aggregate -o global.safetensors --nan skip-client client-*.safetensors",
 	"without clients whose model has diverged",
-	"flmem aggregate -o new.safetensors -a fedadam --state adam.safetensors --base "
-	"old.safetensors "
-	"client-*.safetensors",
-	"a step of the server's Adam; later rounds need no --base",
+	"flmem aggregate -a fedadam --state a.safetensors -o new.safetensors clients/*",
+	"a step of the server's Adam; the first one needs --base",
 	"flmem aggregate -o global.safetensors --resume client-*.safetensors",
 	"continue after the machine went down",
 	NULL,
