@@ -501,7 +501,7 @@ with open("m.safetensors", "wb") as f:
 	[ -z "$output" ]
 	printf 'FLMB' >"$BATS_TEST_TMPDIR/cut"
 	flmem recommend "$BATS_TEST_TMPDIR/cut"
-	assert_error 2 'has no process'
+	assert_error 2 'the recording is damaged'
 }
 
 @test "a recorded NVFlare client that is flat may clean up less often" {

@@ -106,7 +106,7 @@ in_dom() {
 }
 
 @test "what has ended is not taken for faultless" {
-	start_victim watched leak 3 100 1024
+	start_victim watched leak 60 100 1024
 	flmem watch --pid "$VICTIM" --interval 50ms --report "$PAGE" --quiet
 	assert_status 0
 	grep -q 'except for 1 exited process' "$PAGE"
