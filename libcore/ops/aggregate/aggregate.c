@@ -462,19 +462,3 @@ int flmem_aggregate(const struct flmem_aggregate_request *request,
 		*ret_result = result;
 	return rc;
 }
-
-#define POLICY_NAME(name, text, meaning) text,
-
-const char *flmem_nan_policy_name(enum flmem_nan_policy policy)
-{
-	static const char *const names[] = {FLMEM_NAN_POLICIES(POLICY_NAME)};
-
-	return policy < FLMEM_ARRAY_SIZE(names) ? names[policy] : NULL;
-}
-
-const char *flmem_non_float_policy_name(enum flmem_non_float_policy policy)
-{
-	static const char *const names[] = {FLMEM_NON_FLOAT_POLICIES(POLICY_NAME)};
-
-	return policy < FLMEM_ARRAY_SIZE(names) ? names[policy] : NULL;
-}
