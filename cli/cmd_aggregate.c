@@ -402,14 +402,16 @@ static const char *const examples[] = {
 	"weighted by their counts of samples",
 	"flmem aggregate -o global.safetensors --nan skip-client client-*.safetensors",
 	"without clients whose model has diverged",
-	"flmem aggregate -o new.safetensors -a fedadam --state adam.safetensors --base "
-	"old.safetensors "
-	"client-*.safetensors",
+	"flmem aggregate -o new -a fedadam --state adam --base old client-*",
 	"a step of the server's Adam; later rounds need no --base",
 	"flmem aggregate -o global.safetensors --resume client-*.safetensors",
 	"continue after the machine went down",
 	NULL,
 };
+
+extern const struct cmd cmd_aggregate_inspect;
+
+static const struct cmd *const verbs[] = {&cmd_aggregate_inspect, NULL};
 
 const struct cmd cmd_aggregate = {
 	.name = "aggregate",
@@ -431,5 +433,6 @@ const struct cmd cmd_aggregate = {
 	.options = options_table,
 	.options_size = sizeof(struct aggregate_options),
 	.complete = OPT_COMPLETE_FILE,
+	.verbs = verbs,
 	.run = run_aggregate,
 };

@@ -14,6 +14,7 @@
 #include <flmem/detect.h>
 #include <flmem/error.h>
 #include <flmem/host.h>
+#include <flmem/inspect.h>
 #include <flmem/launch.h>
 #include <flmem/plan.h>
 #include <flmem/recommend.h>
@@ -67,6 +68,10 @@ FLMEM_API FLMEM_MUST_CHECK char *flmem_report_plan_json(const struct flmem_plan_
 /* Of `aggregate`. */
 FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_aggregate_json(const struct flmem_aggregate_result *result);
+
+/* Of `aggregate inspect`. */
+FLMEM_API FLMEM_MUST_CHECK char *
+flmem_report_inspect_json(const struct flmem_inspection *inspections, size_t count);
 
 /* The command of `start`; `proof` is NULL without a probe. */
 FLMEM_API FLMEM_MUST_CHECK char *flmem_report_start_json(const struct flmem_settings *settings,
