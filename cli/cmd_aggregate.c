@@ -409,9 +409,10 @@ static const char *const examples[] = {
 	NULL,
 };
 
+extern const struct cmd cmd_aggregate_diff;
 extern const struct cmd cmd_aggregate_inspect;
 
-static const struct cmd *const verbs[] = {&cmd_aggregate_inspect, NULL};
+static const struct cmd *const verbs[] = {&cmd_aggregate_inspect, &cmd_aggregate_diff, NULL};
 
 const struct cmd cmd_aggregate = {
 	.name = "aggregate",

@@ -65,7 +65,7 @@ function __flmem_line
 end
 
 complete -c flmem -f
-set -g __flmem_verbs 'aggregate inspect'
+set -g __flmem_verbs 'aggregate inspect' 'aggregate diff'
 complete -c flmem -n '__flmem_is' -a detect -d 'reports the allocators, memory, settings and roles of live processes, and a verdict'
 complete -c flmem -n '__flmem_is' -a trim -d 'returns retained memory of live processes to the kernel'
 complete -c flmem -n '__flmem_is' -a env -d 'prints the memory settings of a role for a shell or another launcher'
@@ -235,6 +235,7 @@ complete -c flmem -n '__flmem_is aggregate' -l quiet -s q -d 'no progress on the
 complete -c flmem -n '__flmem_is aggregate' -l json -d 'print the result as one JSON object'
 complete -c flmem -n '__flmem_is aggregate' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_after aggregate' -a inspect -d 'lists the tensors of models with checksums and statistics'
+complete -c flmem -n '__flmem_after aggregate' -a diff -d 'compares two models tensor by tensor'
 complete -c flmem -n '__flmem_is aggregate' -F
 
 complete -c flmem -n '__flmem_is aggregate inspect' -l headers-only -d 'read no data, so print no checksums: fast for any size of model'
@@ -242,6 +243,11 @@ complete -c flmem -n '__flmem_is aggregate inspect' -l stats -d 'print for each 
 complete -c flmem -n '__flmem_is aggregate inspect' -l json -d 'print one JSON object'
 complete -c flmem -n '__flmem_is aggregate inspect' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is aggregate inspect' -F
+
+complete -c flmem -n '__flmem_is aggregate diff' -l tolerance -x -d 'accept differences of elements up to this (default 0)'
+complete -c flmem -n '__flmem_is aggregate diff' -l json -d 'print one JSON object, with all tensors that differ'
+complete -c flmem -n '__flmem_is aggregate diff' -l help -s h -d 'print this help'
+complete -c flmem -n '__flmem_is aggregate diff' -F
 
 complete -c flmem -n '__flmem_is help' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_after help' -a detect -d 'reports the allocators, memory, settings and roles of live processes, and a verdict'
@@ -255,3 +261,4 @@ complete -c flmem -n '__flmem_after help' -a help -d 'explains a command or a to
 complete -c flmem -n '__flmem_after help' -a exit-codes -d 'the exit status of every command'
 complete -c flmem -n '__flmem_after help' -a conditions -d 'the conditions of --when'
 complete -c flmem -n '__flmem_after help aggregate' -a inspect -d 'lists the tensors of models with checksums and statistics'
+complete -c flmem -n '__flmem_after help aggregate' -a diff -d 'compares two models tensor by tensor'

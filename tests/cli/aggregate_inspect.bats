@@ -73,3 +73,32 @@ with zipfile.ZipFile("model.pt", "w") as file:
 	assert_status 0
 	assert_schema aggregate-inspect
 }
+
+@test "diff: differences are those of NumPy" {
+	check compared
+}
+
+@test "diff: large integers, NaN, names, shapes and types" {
+	check corners
+}
+
+@test "diff: JSON, text, exit status, and what cannot be" {
+	check models
+	flmem aggregate diff one.safetensors one.safetensors
+	assert_status 0
+	assert_output '0 of 2 tensors differ'
+	flmem aggregate diff one.safetensors two.safetensors
+	assert_status 1
+	assert_output '2 of 2 tensors differ, 2 by more than the tolerance'
+	assert_output 'phase: values, 4 bytes differ'
+	assert_output 'w: values, at most 0.5 \(element 3\), relative 0.142857, 1 elements differ'
+	flmem aggregate diff --json one.safetensors two.safetensors
+	assert_status 1
+	assert_schema aggregate-diff
+	flmem aggregate diff one.safetensors
+	assert_error 2 'name two models after the options, not 1'
+	flmem aggregate diff --tolerance x one.safetensors two.safetensors
+	assert_error 2 "--tolerance: invalid number 'x'"
+	flmem aggregate diff one.safetensors missing
+	assert_error 2 "cannot read 'missing'"
+}

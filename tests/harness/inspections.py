@@ -121,6 +121,72 @@ def memory():
     tensors.write("large.safetensors", {"w": ("F32", numpy.zeros(64 << 20, "f4"))})
     resource.setrlimit(resource.RLIMIT_DATA, (64 << 20, 64 << 20))
     run("inspect", "--stats", "large.safetensors")
+    run("diff", "large.safetensors", "large.safetensors")
+
+
+def by_name(found):
+    return {one["name"]: one for one in found["differing"]}
+
+
+def compared():
+    """All types that have arithmetic, as NumPy does; other bytes."""
+    one, two = sample(), sample()
+    random = numpy.random.default_rng(3)
+    for name in ("embed.weight", "layers.0.weight", "layers.0.bias", "layers.1.weight", "blocks"):
+        kind, array = two[name]
+        values = tensors.to_double(kind, array).copy()
+        places = random.integers(0, values.size, 5)
+        values.ravel()[places] *= random.uniform(-2, 2, 5)
+        two[name] = (kind, tensors.from_double(kind, values))
+    two["odd"] = ("U8", numpy.array([0, 1, 2, 3, 250], "u1"))
+    two["phase"] = ("C64", numpy.array([1, 1, 2], "c8"))
+    tensors.write("one.safetensors", one)
+    tensors.write("two.safetensors", dict(reversed(two.items())))
+    write_shards("folder", one, 3)
+    assert not run("diff", "one.safetensors", "folder")["differing"]
+    result = run("diff", "one.safetensors", "two.safetensors", status=1)
+    found = by_name(result)
+    assert result["tensors"] == len(one) and result["exceeding"] == len(found) == 7, result
+    assert found["phase"]["absolute"] is None and found["phase"]["differing"] > 0, found
+    for name in found.keys() - {"phase"}:
+        a, b = (tensors.to_double(*model[name]).ravel() for model in (one, two))
+        distance = numpy.abs(a - b)
+        assert found[name]["absolute"] == distance.max(), (name, found[name])
+        assert found[name]["at"] == distance.argmax(), (name, found[name])
+        assert found[name]["differing"] == (a != b).sum(), (name, found[name])
+        with numpy.errstate(invalid="ignore"):
+            relative = numpy.nanmax(distance / numpy.maximum(abs(a), abs(b)))
+        assert numpy.isclose(found[name]["relative"], relative, rtol=1e-15), (name, found[name])
+    most = max(one["absolute"] or 0 for one in found.values())
+    result = run("diff", "--tolerance", repr(most), "one.safetensors", "two.safetensors", status=1)
+    assert result["exceeding"] == 1, result
+
+
+def corners():
+    """What doubles would hide, and what no tolerance accepts."""
+    large = 2**62
+    tensors.write("one.safetensors", {
+        "i": ("I64", numpy.array([large, -2**63], "i8")), "u": ("U64", numpy.array([2**64 - 1], "u8")),
+        "nan": ("F32", numpy.array([numpy.nan, 1, numpy.inf], "f4")),
+        "zero": ("F32", numpy.array([0.0], "f4")), "only": ("F32", numpy.zeros(1, "f4")),
+        "shape": ("F32", numpy.zeros((2, 3), "f4")), "type": ("F32", numpy.ones(2, "f4"))})
+    tensors.write("two.safetensors", {
+        "i": ("I64", numpy.array([large + 1, 2**63 - 1], "i8")),
+        "u": ("U64", numpy.array([2**64 - 2], "u8")),
+        "nan": ("F32", numpy.array([numpy.nan, numpy.nan, numpy.inf], "f4")),
+        "zero": ("F32", numpy.array([-0.0], "f4")), "other": ("F32", numpy.zeros(1, "f4")),
+        "shape": ("F32", numpy.zeros((3, 2), "f4")), "type": ("F16", numpy.ones(2, "f2"))})
+    result = run("diff", "--tolerance", "1e300", "one.safetensors", "two.safetensors", status=1)
+    found = by_name(result)
+    assert {name: about["difference"] for name, about in found.items()} == {
+        "i": "values", "u": "values", "nan": "values", "only": "only in the first",
+        "other": "only in the second", "shape": "shapes", "type": "types"}, found
+    assert found["i"]["absolute"] == 2.0**64 and found["i"]["differing"] == 2, found
+    assert found["u"]["absolute"] == 1, found
+    assert found["nan"]["absolute"] == "infinite" and found["nan"]["differing"] == 1, found
+    assert found["type"]["absolute"] == 0, found
+    assert {name for name, about in found.items() if about["exceeds"]} == {
+        "nan", "only", "other", "shape", "type"}, found
 
 
 def models():
@@ -128,6 +194,9 @@ def models():
     tensors.write("one.safetensors", {
         "w": ("F32", numpy.array([[1, 2, numpy.nan], [3, -2, -1]], "f4")),
         "phase": ("C64", numpy.ones(2, "c8"))})
+    tensors.write("two.safetensors", {
+        "w": ("F32", numpy.array([[1, 2, numpy.nan], [3.5, -2, -1]], "f4")),
+        "phase": ("C64", numpy.zeros(2, "c8"))})
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #include <flmem/aggregate.h>
+#include <flmem/compare.h>
 #include <flmem/detect.h>
 #include <flmem/error.h>
 #include <flmem/host.h>
@@ -72,6 +73,11 @@ flmem_report_aggregate_json(const struct flmem_aggregate_result *result);
 /* Of `aggregate inspect`. */
 FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_inspect_json(const struct flmem_inspection *inspections, size_t count);
+
+/* Of `aggregate diff`. */
+FLMEM_API FLMEM_MUST_CHECK char *
+flmem_report_compare_json(const struct flmem_compare_request *request,
+			  const struct flmem_comparison *comparison);
 
 /* The command of `start`; `proof` is NULL without a probe. */
 FLMEM_API FLMEM_MUST_CHECK char *flmem_report_start_json(const struct flmem_settings *settings,
