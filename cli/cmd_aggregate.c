@@ -409,6 +409,11 @@ static const char *const examples[] = {
 	NULL,
 };
 
+extern const struct cmd cmd_aggregate_diff;
+extern const struct cmd cmd_aggregate_inspect;
+
+static const struct cmd *const verbs[] = {&cmd_aggregate_inspect, &cmd_aggregate_diff, NULL};
+
 const struct cmd cmd_aggregate = {
 	.name = "aggregate",
 	.summary = "averages models on disk in memory that does not grow with the model",
@@ -429,5 +434,6 @@ const struct cmd cmd_aggregate = {
 	.options = options_table,
 	.options_size = sizeof(struct aggregate_options),
 	.complete = OPT_COMPLETE_FILE,
+	.verbs = verbs,
 	.run = run_aggregate,
 };

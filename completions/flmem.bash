@@ -66,6 +66,9 @@ _flmem()
 		return
 	fi
 	local command=${COMP_WORDS[1]}
+	case "$command ${COMP_WORDS[2]}" in
+	'aggregate inspect' | 'aggregate diff') ((COMP_CWORD == 2)) || command+=" ${COMP_WORDS[2]}" ;;
+	esac
 	case $command in
 	detect)
 		options=" --pid --name --all --tree --role --min-rss --no-heap --budget --ask-runtime --timeout --assume-seccomp --json --help"
@@ -203,12 +206,29 @@ _flmem()
 		--chunk) return ;;
 		--threads) return ;;
 		esac
+		if ((COMP_CWORD == 2)) && [[ $word != -* ]]; then
+			_flmem_offer "$word" -W "inspect diff"
+		fi
+		[[ $word == -* ]] || _flmem_files "$word" -f
+		;;
+	'aggregate inspect')
+		options=" --headers-only --stats --json --help"
+		[[ $word == -* ]] || _flmem_files "$word" -f
+		;;
+	'aggregate diff')
+		options=" --tolerance --json --help"
+		case $option in
+		--tolerance) return ;;
+		esac
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;
 	help)
 		options=" --help"
 		if ((COMP_CWORD == 2)); then
 			[[ $word == -* ]] || _flmem_offer "$word" -W "detect trim env start watch recommend aggregate help exit-codes conditions"
+		fi
+		if ((COMP_CWORD == 3)) && [[ ${COMP_WORDS[2]} == aggregate ]]; then
+			_flmem_offer "$word" -W "inspect diff"
 		fi
 		;;
 	esac

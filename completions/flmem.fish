@@ -65,7 +65,7 @@ function __flmem_line
 end
 
 complete -c flmem -f
-set -g __flmem_verbs
+set -g __flmem_verbs 'aggregate inspect' 'aggregate diff'
 complete -c flmem -n '__flmem_is' -a detect -d 'reports the allocators, memory, settings and roles of live processes, and a verdict'
 complete -c flmem -n '__flmem_is' -a trim -d 'returns retained memory of live processes to the kernel'
 complete -c flmem -n '__flmem_is' -a env -d 'prints the memory settings of a role for a shell or another launcher'
@@ -236,7 +236,20 @@ complete -c flmem -n '__flmem_is aggregate' -l threads -x -d 'threads that read,
 complete -c flmem -n '__flmem_is aggregate' -l quiet -s q -d 'no progress on the terminal'
 complete -c flmem -n '__flmem_is aggregate' -l json -d 'print the result as one JSON object'
 complete -c flmem -n '__flmem_is aggregate' -l help -s h -d 'print this help'
+complete -c flmem -n '__flmem_after aggregate' -a inspect -d 'lists the tensors of models with checksums and statistics'
+complete -c flmem -n '__flmem_after aggregate' -a diff -d 'compares two models tensor by tensor'
 complete -c flmem -n '__flmem_is aggregate' -F
+
+complete -c flmem -n '__flmem_is aggregate inspect' -l headers-only -d 'read no data, so print no checksums: fast for any size of model'
+complete -c flmem -n '__flmem_is aggregate inspect' -l stats -d 'print for each tensor the smallest, largest and mean finite element, the L2 norm and how many elements are NaN or infinite'
+complete -c flmem -n '__flmem_is aggregate inspect' -l json -d 'print one JSON object'
+complete -c flmem -n '__flmem_is aggregate inspect' -l help -s h -d 'print this help'
+complete -c flmem -n '__flmem_is aggregate inspect' -F
+
+complete -c flmem -n '__flmem_is aggregate diff' -l tolerance -x -d 'accept differences of elements up to this (default 0)'
+complete -c flmem -n '__flmem_is aggregate diff' -l json -d 'print one JSON object, with all tensors that differ'
+complete -c flmem -n '__flmem_is aggregate diff' -l help -s h -d 'print this help'
+complete -c flmem -n '__flmem_is aggregate diff' -F
 
 complete -c flmem -n '__flmem_is help' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_after help' -a detect -d 'reports the allocators, memory, settings and roles of live processes, and a verdict'
@@ -249,3 +262,5 @@ complete -c flmem -n '__flmem_after help' -a aggregate -d 'averages models on di
 complete -c flmem -n '__flmem_after help' -a help -d 'explains a command or a topic'
 complete -c flmem -n '__flmem_after help' -a exit-codes -d 'the exit status of every command'
 complete -c flmem -n '__flmem_after help' -a conditions -d 'the conditions of --when'
+complete -c flmem -n '__flmem_after help aggregate' -a inspect -d 'lists the tensors of models with checksums and statistics'
+complete -c flmem -n '__flmem_after help aggregate' -a diff -d 'compares two models tensor by tensor'

@@ -2,6 +2,7 @@
 #include "report/json.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,18 @@ void flmem_json_add_u64(cJSON *object, const char *name, uint64_t number)
 	char digits[24];
 
 	snprintf(digits, sizeof(digits), "%" PRIu64, number);
+	cJSON_AddRawToObject(object, name, digits);
+}
+
+void flmem_json_add_real(cJSON *object, const char *name, double number)
+{
+	char digits[32];
+
+	if (!isfinite(number)) {
+		cJSON_AddNullToObject(object, name);
+		return;
+	}
+	snprintf(digits, sizeof(digits), "%.17g", number);
 	cJSON_AddRawToObject(object, name, digits);
 }
 

@@ -21,6 +21,9 @@ cJSON *flmem_json_report(const char *command);
 /* A number written in full: numbers of cJSON are doubles and lose bits above 2^53. */
 void flmem_json_add_u64(cJSON *object, const char *name, uint64_t number);
 
+/* With the digits that a double has; NaN and infinities are null. */
+void flmem_json_add_real(cJSON *object, const char *name, double number);
+
 /* The number, or null with its reason added to `unknown` under the same name. */
 void flmem_json_add_value(cJSON *object, cJSON *unknown, const char *name, struct flmem_u64 value);
 

@@ -181,11 +181,15 @@ def unknown_options(block, helps, flmem):
         call = re.match(r"(?:\$ |- run: |.*\(|- )?flmem (\w+)((?: [^|#&]*)?)", line)
         if not call or call[1] == "help":
             continue
-        if call[1] not in helps:
-            helps[call[1]] = " ".join(run(f"flmem {call[1]} --help", flmem, TOP))
+        name = call[1]
+        for verb in (None, *call[2].split()[:1]):
+            if verb and f"flmem {name} {verb} [options]" in helps[name]:
+                name = f"{name} {verb}"
+            if name not in helps:
+                helps[name] = " ".join(run(f"flmem {name} --help", flmem, TOP))
         for option in re.findall(r"(?<= )(--[a-z][\w-]*)", call[2].split(" -- ")[0]):
-            if not re.search(rf"{option}(?![\w-])", helps[call[1]]):
-                yield f"{block.where()}: flmem {call[1]} has no option {option}"
+            if not re.search(rf"{option}(?![\w-])", helps[name]):
+                yield f"{block.where()}: flmem {name} has no option {option}"
 
 
 def anchors(name):

@@ -79,9 +79,10 @@ print(json.dumps(summary))
 }
 
 @test "errors are objects too, with the exit status that the command has" {
-	local command
+	local command words
 	for command in $(json_commands); do
-		flmem "$command" --json unexpected
+		IFS=- read -ra words <<<"$command"
+		flmem "${words[@]}" --json unexpected
 		[ "$status" -ne 0 ]
 		assert_schema "$command"
 		[[ $output == *"\"exit_status\":	$status"* ]]

@@ -11,9 +11,11 @@
 #include <stddef.h>
 
 #include <flmem/aggregate.h>
+#include <flmem/compare.h>
 #include <flmem/detect.h>
 #include <flmem/error.h>
 #include <flmem/host.h>
+#include <flmem/inspect.h>
 #include <flmem/launch.h>
 #include <flmem/plan.h>
 #include <flmem/recommend.h>
@@ -67,6 +69,15 @@ FLMEM_API FLMEM_MUST_CHECK char *flmem_report_plan_json(const struct flmem_plan_
 /* Of `aggregate`. */
 FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_aggregate_json(const struct flmem_aggregate_result *result);
+
+/* Of `aggregate inspect`. */
+FLMEM_API FLMEM_MUST_CHECK char *
+flmem_report_inspect_json(const struct flmem_inspection *inspections, size_t count);
+
+/* Of `aggregate diff`. */
+FLMEM_API FLMEM_MUST_CHECK char *
+flmem_report_compare_json(const struct flmem_compare_request *request,
+			  const struct flmem_comparison *comparison);
 
 /* The command of `start`; `proof` is NULL without a probe. */
 FLMEM_API FLMEM_MUST_CHECK char *flmem_report_start_json(const struct flmem_settings *settings,

@@ -200,27 +200,28 @@ static int open_folder(struct flmem_input *input, int dirfd, struct flmem_tensor
 	return rc ? rc : check_shards(input, &shards, list, err);
 }
 
-static int open_input(struct flmem_input *input, struct flmem_tensor_list *list,
-		      struct flmem_error *err)
+int flmem_input_load(const char *path, struct flmem_input *input, struct flmem_tensor_list *list,
+		     struct flmem_error *err)
 {
-	FLMEM_AUTO_CLOSE int dirfd = open(input->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	FLMEM_AUTO_CLOSE int dirfd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
+	input->path = path;
 	if (dirfd >= 0)
 		return open_folder(input, dirfd, list, err);
 	input->files = calloc(1, sizeof(*input->files));
 	if (!input->files)
-		return flmem_error_nomem(err, "cannot read '%s'", input->path);
-	return open_file(input, AT_FDCWD, input->path, strdup(input->path), list, err);
+		return flmem_error_nomem(err, "cannot read '%s'", path);
+	return open_file(input, AT_FDCWD, path, strdup(path), list, err);
 }
 
-static int open_first(struct flmem_input *input, struct flmem_layout *layout,
+static int open_first(const char *path, struct flmem_input *input, struct flmem_layout *layout,
 		      struct flmem_error *err)
 {
 	FLMEM_AUTO_TENSOR_LIST struct flmem_tensor_list list = {0};
-	int rc = open_input(input, &list, err);
+	int rc = flmem_input_load(path, input, &list, err);
 
 	if (!rc)
-		rc = flmem_layout_init(layout, &list, input->path, err);
+		rc = flmem_layout_init(layout, &list, path, err);
 	return rc ? rc : take_offsets(input, layout, &layout->list, err);
 }
 
@@ -234,10 +235,7 @@ int flmem_input_open(const char *path, const char *first_path, const struct flme
 		.first = &layout->list,
 		.list = &list,
 	};
-	int rc;
-
-	input->path = path;
-	rc = open_input(input, &list, err);
+	int rc = flmem_input_load(path, input, &list, err);
 
 	if (!rc)
 		rc = compare_lists(&pair, err);
@@ -249,11 +247,9 @@ int flmem_inputs_open(const char *const *paths, size_t count, struct flmem_input
 {
 	int rc = 0;
 
-	for (size_t i = 0; i < count && !rc; i++) {
-		inputs[i].path = paths[i];
+	for (size_t i = 0; i < count && !rc; i++)
 		rc = i ? flmem_input_open(paths[i], paths[0], layout, &inputs[i], err)
-		       : open_first(&inputs[i], layout, err);
-	}
+		       : open_first(paths[i], &inputs[i], layout, err);
 	return rc;
 }
 
@@ -310,6 +306,14 @@ static int read_piece(struct piece piece, char *out, struct flmem_error *err)
 		piece.bytes -= (uint64_t)got;
 	}
 	return 0;
+}
+
+int flmem_input_file_read(const struct flmem_input_file *file, uint64_t offset, uint64_t bytes,
+			  char *out, struct flmem_error *err)
+{
+	const struct piece piece = {.file = file, .offset = offset, .bytes = bytes};
+
+	return read_piece(piece, out, err);
 }
 
 int flmem_input_read(const struct flmem_input *input, const struct flmem_layout *layout,

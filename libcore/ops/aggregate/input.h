@@ -33,6 +33,10 @@ struct flmem_input {
 	const char *skipped; /* static: why it is left out, or NULL */
 };
 
+/* Opens one by itself: its tensors, sorted by name. Clear it also after a failure. */
+int flmem_input_load(const char *path, struct flmem_input *input, struct flmem_tensor_list *list,
+		     struct flmem_error *err);
+
 /* Opens all; the first one makes the layout. Clear inputs and layout also after a failure. */
 int flmem_inputs_open(const char *const *paths, size_t count, struct flmem_input *inputs,
 		      struct flmem_layout *layout, struct flmem_error *err);
@@ -46,6 +50,10 @@ void flmem_inputs_clear(struct flmem_input *inputs, size_t count);
 /* Reads bytes [begin, end) of the output's data, from this input. */
 int flmem_input_read(const struct flmem_input *input, const struct flmem_layout *layout,
 		     uint64_t begin, uint64_t end, char *out, struct flmem_error *err);
+
+/* Reads bytes of one file. */
+int flmem_input_file_read(const struct flmem_input_file *file, uint64_t offset, uint64_t bytes,
+			  char *out, struct flmem_error *err);
 
 /*
  * posix_fadvise() for the same bytes. With POSIX_FADV_WILLNEED returns false if the first of them

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <flmem/inspect.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <flmem/model.h>
+
+#include "aggregate/kernels.h"
+#include "aggregate/statistics.h"
+#include "base/crc32c.h"
+#include "base/text.h"
+#include "ops/aggregate/input.h"
+
+#define BLOCK_BYTES (UINT64_C(256) << 10)
+
+/* What one call reads with. */
+struct inspection_run {
+	const struct flmem_inspect_request *request;
+	struct flmem_input input;
+	struct flmem_tensor_list list;
+	const struct flmem_tensor **order; /* as they are stored */
+	char *block;
+	double *row;
+};
+
+static void clear_run(struct inspection_run *run)
+{
+	flmem_inputs_clear(&run->input, 1);
+	flmem_tensor_list_clear(&run->list);
+	free(run->order);
+	free(run->block);
+	free(run->row);
+}
+
+#define AUTO_RUN FLMEM_AUTO(clear_run)
+
+void flmem_inspection_clear(struct flmem_inspection *inspection)
+{
+	for (size_t i = 0; inspection->tensors && i < inspection->tensor_count.value; i++) {
+		free(inspection->tensors[i].name);
+		free(inspection->tensors[i].shape);
+	}
+	for (size_t i = 0; i < inspection->file_count; i++)
+		free(inspection->files[i].path);
+	free(inspection->tensors);
+	free(inspection->files);
+	free(inspection->path);
+	*inspection = (struct flmem_inspection){0};
+}
+
+static int inspection_nomem(const char *path, struct flmem_error *err)
+{
+	return flmem_error_nomem(err, "cannot list the tensors of '%s'", path);
+}
+
+static bool is_checkpoint(const char *path)
+{
+	static const char *const suffixes[] = {".pt", ".pth", ".bin", ".ckpt"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(suffixes); i++)
+		if (flmem_text_ends(path, suffixes[i]))
+			return true;
+	return false;
+}
+
+static int inspect_checkpoint(const char *path, struct flmem_inspection *inspection,
+			      struct flmem_error *err)
+{
+	struct flmem_model model;
+	int rc = flmem_model_read(path, NULL, &model, err);
+
+	if (rc)
+		return rc;
+	inspection->format = "PyTorch checkpoint";
+	inspection->tensor_count = model.tensors;
+	inspection->parameters = model.parameters;
+	inspection->bytes = model.bytes;
+	inspection->unlisted = "names, types and shapes are in a pickle, which is not read";
+	flmem_model_clear(&model);
+	return 0;
+}
+
+static const char *lack_of_statistics(const struct inspection_run *run,
+				      const struct flmem_tensor *tensor)
+{
+	if (!run->request->statistics || run->request->headers_only)
+		return "not requested";
+	if (flmem_element_find(tensor->dtype->stored) == FLMEM_ELEMENTS_COUNT)
+		return "no arithmetic for this type";
+	return NULL;
+}
+
+static bool fill_tensor(const struct inspection_run *run, const struct flmem_tensor *tensor,
+			struct flmem_inspected_tensor *out)
+{
+	size_t rank = tensor->rank;
+
+	*out = (struct flmem_inspected_tensor){
+		.name = strdup(tensor->name),
+		.dtype = tensor->dtype->stored,
+		.shape = calloc(rank + 1, sizeof(*out->shape)),
+		.rank = rank,
+		.elements = tensor->bytes * 8 / tensor->dtype->bits, /* inside one file */
+		.bytes = tensor->bytes,
+		.file = tensor->file,
+		.no_statistics = lack_of_statistics(run, tensor),
+	};
+	if (!out->name || !out->shape)
+		return false;
+	if (rank)
+		memcpy(out->shape, run->list.extents + tensor->shape, rank * sizeof(*out->shape));
+	return true;
+}
+
+static bool fill_tensors(const struct inspection_run *run, struct flmem_inspection *inspection)
+{
+	size_t count = run->list.count;
+
+	inspection->tensors = calloc(count + 1, sizeof(*inspection->tensors));
+	if (!inspection->tensors)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		inspection->tensor_count.value = i + 1;
+		if (!fill_tensor(run, &run->list.tensors[i], &inspection->tensors[i]))
+			return false;
+		inspection->bytes += inspection->tensors[i].bytes;
+		inspection->parameters.value += inspection->tensors[i].elements;
+	}
+	return true;
+}
+
+static bool fill_files(const struct inspection_run *run, struct flmem_inspection *inspection)
+{
+	const struct flmem_input *input = &run->input;
+
+	inspection->files = calloc(input->file_count, sizeof(*inspection->files));
+	if (!inspection->files)
+		return false;
+	for (size_t i = 0; i < input->file_count; i++) {
+		inspection->files[i].path = strdup(input->files[i].path);
+		inspection->files[i].bytes = (uint64_t)input->files[i].status.st_size;
+		inspection->file_count++;
+		if (!inspection->files[i].path)
+			return false;
+	}
+	return true;
+}
+
+static int compare_place(const void *a, const void *b)
+{
+	const struct flmem_tensor *x = *(const struct flmem_tensor *const *)a;
+	const struct flmem_tensor *y = *(const struct flmem_tensor *const *)b;
+
+	if (x->file != y->file)
+		return x->file < y->file ? -1 : 1;
+	if (x->offset != y->offset)
+		return x->offset < y->offset ? -1 : 1;
+	return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
+}
+
+static bool make_order(struct inspection_run *run)
+{
+	run->order = calloc(run->list.count + 1, sizeof(*run->order));
+	run->block = malloc(BLOCK_BYTES);
+	run->row = calloc(BLOCK_BYTES, sizeof(*run->row));
+	if (!run->order || !run->block || !run->row)
+		return false;
+	for (size_t i = 0; i < run->list.count; i++)
+		run->order[i] = &run->list.tensors[i];
+	if (run->list.count)
+		qsort(run->order, run->list.count, sizeof(*run->order), compare_place);
+	return true;
+}
+
+static int read_tensor(struct inspection_run *run, const struct flmem_tensor *tensor,
+		       struct flmem_inspected_tensor *out, struct flmem_error *err)
+{
+	const struct flmem_input_file *file = &run->input.files[tensor->file];
+	enum flmem_element element = flmem_element_find(tensor->dtype->stored);
+	struct flmem_statistics statistics = {0};
+
+	for (uint64_t at = 0, bytes; at < tensor->bytes; at += bytes) {
+		int rc;
+
+		bytes = tensor->bytes - at < BLOCK_BYTES ? tensor->bytes - at : BLOCK_BYTES;
+		rc = flmem_input_file_read(file, tensor->offset + at, bytes, run->block, err);
+		if (rc)
+			return rc;
+		out->crc32c = flmem_crc32c(out->crc32c, run->block, (size_t)bytes);
+		if (!out->no_statistics) {
+			size_t count = (size_t)bytes / flmem_element_bytes(element);
+
+			flmem_kernels_best()->load[element](run->block, run->row, count);
+			flmem_statistics_add(&statistics, run->row, count);
+		}
+	}
+	if (!out->no_statistics)
+		out->statistics = (struct flmem_tensor_statistics){
+			.min = statistics.finite ? statistics.min : __builtin_nan(""),
+			.max = statistics.finite ? statistics.max : __builtin_nan(""),
+			.mean = flmem_statistics_mean(&statistics),
+			.norm = statistics.norm,
+			.nans = statistics.nans,
+			.infinities = statistics.infinities,
+		};
+	return 0;
+}
+
+/* Length and header of a file; the tensors follow without holes. */
+static int read_head(struct inspection_run *run, size_t file, uint64_t length, uint32_t *ret_crc32c,
+		     struct flmem_error *err)
+{
+	uint32_t crc = 0;
+
+	for (uint64_t at = 0, bytes; at < length; at += bytes) {
+		int rc;
+
+		bytes = length - at < BLOCK_BYTES ? length - at : BLOCK_BYTES;
+		rc = flmem_input_file_read(&run->input.files[file], at, bytes, run->block, err);
+		if (rc)
+			return rc;
+		crc = flmem_crc32c(crc, run->block, (size_t)bytes);
+	}
+	*ret_crc32c = crc;
+	return 0;
+}
+
+static int read_data(struct inspection_run *run, struct flmem_inspection *inspection,
+		     struct flmem_error *err)
+{
+	size_t next = 0;
+	int rc = 0;
+
+	for (size_t f = 0; f < inspection->file_count && !rc; f++) {
+		struct flmem_inspected_file *file = &inspection->files[f];
+		bool any = next < run->list.count && run->order[next]->file == f;
+
+		rc = read_head(run, f, any ? run->order[next]->offset : file->bytes, &file->crc32c,
+			       err);
+		for (; !rc && next < run->list.count && run->order[next]->file == f; next++) {
+			const struct flmem_tensor *tensor = run->order[next];
+			struct flmem_inspected_tensor *out =
+				&inspection->tensors[tensor - run->list.tensors];
+
+			rc = read_tensor(run, tensor, out, err);
+			file->crc32c = flmem_crc32c_join(file->crc32c, out->crc32c, tensor->bytes);
+		}
+	}
+	inspection->has_data = true;
+	return rc ? rc : flmem_input_check(&run->input, err);
+}
+
+static int inspect_safetensors(const struct flmem_inspect_request *request,
+			       struct flmem_inspection *inspection, struct flmem_error *err)
+{
+	AUTO_RUN struct inspection_run run = {.request = request};
+	int rc = flmem_input_load(request->path, &run.input, &run.list, err);
+
+	if (rc)
+		return rc;
+	inspection->format = strcmp(run.input.files[0].path, request->path) == 0
+				     ? "safetensors"
+				     : "safetensors shards";
+	if (!fill_tensors(&run, inspection) || !fill_files(&run, inspection) || !make_order(&run))
+		return inspection_nomem(request->path, err);
+	return request->headers_only ? 0 : read_data(&run, inspection, err);
+}
+
+int flmem_inspect(const struct flmem_inspect_request *request,
+		  struct flmem_inspection *ret_inspection, struct flmem_error *err)
+{
+	struct flmem_inspection inspection = {.path = strdup(request->path)};
+	int rc;
+
+	if (!inspection.path)
+		return inspection_nomem(request->path, err);
+	rc = is_checkpoint(request->path) ? inspect_checkpoint(request->path, &inspection, err)
+					  : inspect_safetensors(request, &inspection, err);
+	if (rc)
+		flmem_inspection_clear(&inspection);
+	else
+		*ret_inspection = inspection;
+	return rc;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include <flmem/report.h>
+
+#include "report/json.h"
+
+/* A number, "infinite", or null where elements were not compared. */
+static void add_distance(cJSON *row, const char *name, double distance)
+{
+	if (isinf(distance))
+		cJSON_AddStringToObject(row, name, "infinite");
+	else
+		flmem_json_add_real(row, name, distance);
+}
+
+static void add_compared_tensor(cJSON *list, const struct flmem_compared_tensor *tensor)
+{
+	cJSON *row = cJSON_CreateObject(), *dtypes;
+
+	cJSON_AddItemToArray(list, row);
+	flmem_json_add_text(row, "name", tensor->name);
+	cJSON_AddStringToObject(row, "difference", tensor->difference);
+	dtypes = cJSON_AddArrayToObject(row, "dtypes");
+	for (size_t i = 0; i < 2; i++)
+		cJSON_AddItemToArray(dtypes, tensor->dtypes[i]
+						     ? cJSON_CreateString(tensor->dtypes[i])
+						     : cJSON_CreateNull());
+	flmem_json_add_u64(row, "differing", tensor->differing);
+	add_distance(row, "absolute", tensor->absolute);
+	add_distance(row, "relative", tensor->relative);
+	flmem_json_add_u64(row, "at", tensor->at);
+	cJSON_AddBoolToObject(row, "exceeds", tensor->exceeds);
+}
+
+char *flmem_report_compare_json(const struct flmem_compare_request *request,
+				const struct flmem_comparison *comparison)
+{
+	cJSON *root = flmem_json_report("aggregate-diff"), *list;
+
+	flmem_json_add_text(root, "first", request->paths[0]);
+	flmem_json_add_text(root, "second", request->paths[1]);
+	flmem_json_add_real(root, "tolerance", request->tolerance);
+	flmem_json_add_u64(root, "tensors", comparison->tensors);
+	flmem_json_add_u64(root, "exceeding", comparison->exceeding);
+	list = cJSON_AddArrayToObject(root, "differing");
+	for (size_t i = 0; i < comparison->differing_count; i++)
+		add_compared_tensor(list, &comparison->differing[i]);
+	return flmem_json_take(root);
+}

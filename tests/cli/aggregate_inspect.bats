@@ -1,0 +1,104 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# flmem aggregate inspect and diff; harness/inspections.py compares them with NumPy.
+
+load helpers
+
+setup() {
+	/usr/bin/python3 -c 'import numpy' 2>/dev/null || skip "needs python3-numpy"
+	mkdir "$BATS_TEST_TMPDIR/work" && cd "$BATS_TEST_TMPDIR/work" || return
+}
+
+check() {
+	run_command /usr/bin/python3 -B "$FLMEM_TESTS/harness/inspections.py" "$FLMEM" "$@"
+	assert_status 0
+}
+
+@test "tensors, shapes, checksums and statistics are those of NumPy" {
+	check inspected
+}
+
+@test "a folder of shards" {
+	check shards
+}
+
+@test "checksums of files are those that aggregate prints" {
+	check same_checksums
+}
+
+@test "memory does not grow with the model" {
+	! ldd "$FLMEM" | grep -q libasan || skip "AddressSanitizer has memory of its own"
+	check memory
+}
+
+@test "inspect: JSON, text, and what cannot be" {
+	check models
+	flmem aggregate inspect --json --stats one.safetensors
+	assert_status 0
+	assert_schema aggregate-inspect
+	flmem aggregate inspect --stats one.safetensors
+	assert_status 0
+	assert_output 'w: F32 \[2, 3\], 24 B, crc32c [0-9a-f]{8}'
+	assert_output 'min -2, max 3, mean 0.6, norm 4.3589, 1 NaN, 0 infinite'
+	assert_output 'no statistics: no arithmetic for this type'
+	flmem aggregate inspect --headers-only --json one.safetensors
+	assert_status 0
+	assert_schema aggregate-inspect
+	flmem aggregate inspect --headers-only one.safetensors
+	assert_output 'w: F32 \[2, 3\], 24 B$'
+	flmem aggregate inspect --json missing
+	assert_status 2
+	assert_schema aggregate-inspect
+	flmem aggregate inspect
+	assert_error 2 'name the files to inspect'
+	flmem aggregate inspect --stats --headers-only one.safetensors
+	assert_error 2 'exclude each other'
+	echo '{}' >bad.safetensors
+	flmem aggregate inspect bad.safetensors
+	assert_error 2 "'bad.safetensors'"
+}
+
+@test "of a PyTorch checkpoint only the directory is read, and that is said" {
+	/usr/bin/python3 -c '
+import zipfile
+with zipfile.ZipFile("model.pt", "w") as file:
+    file.writestr("model/data.pkl", b"\x80\x02.")
+    file.writestr("model/data/0", b"x" * 40)
+    file.writestr("model/data/1", b"x" * 8)'
+	flmem aggregate inspect model.pt
+	assert_status 0
+	assert_output 'model.pt: PyTorch checkpoint, 2 tensors, 48 B'
+	assert_output 'tensors are not listed: names, types and shapes are in a pickle'
+	flmem aggregate inspect --json model.pt
+	assert_status 0
+	assert_schema aggregate-inspect
+}
+
+@test "diff: differences are those of NumPy" {
+	check compared
+}
+
+@test "diff: large integers, NaN, names, shapes and types" {
+	check corners
+}
+
+@test "diff: JSON, text, exit status, and what cannot be" {
+	check models
+	flmem aggregate diff one.safetensors one.safetensors
+	assert_status 0
+	assert_output '0 of 2 tensors differ'
+	flmem aggregate diff one.safetensors two.safetensors
+	assert_status 1
+	assert_output '2 of 2 tensors differ, 2 by more than the tolerance'
+	assert_output 'phase: values, 4 bytes differ'
+	assert_output 'w: values, at most 0.5 \(element 3\), relative 0.142857, 1 elements differ'
+	flmem aggregate diff --json one.safetensors two.safetensors
+	assert_status 1
+	assert_schema aggregate-diff
+	flmem aggregate diff one.safetensors
+	assert_error 2 'name two models after the options, not 1'
+	flmem aggregate diff --tolerance x one.safetensors two.safetensors
+	assert_error 2 "--tolerance: invalid number 'x'"
+	flmem aggregate diff one.safetensors missing
+	assert_error 2 "cannot read 'missing'"
+}
