@@ -60,7 +60,7 @@ static void add_installed(cJSON *object, const struct flmem_host_report *host)
 
 static const char *name_mig(enum flmem_mig mig)
 {
-#define MIG_NAME(name, text) [FLMEM_MIG_##name] = text,
+#define MIG_NAME(name, text) [FLMEM_MIG_##name] = (text),
 	static const char *const names[] = {FLMEM_MIG_MODES(MIG_NAME)};
 #undef MIG_NAME
 

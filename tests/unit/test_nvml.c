@@ -96,7 +96,7 @@ static void read_first_two(struct flmem_gpu *ret_gpus)
 
 static void partitions_are_counted_or_unknown(void **state)
 {
-	struct flmem_gpu gpus[2];
+	struct flmem_gpu gpus[2] = {0};
 	void *fake = load_fake(3);
 
 	(void)state;
