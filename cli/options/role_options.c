@@ -71,10 +71,21 @@ static int read_job(const struct role_options *options, enum flmem_settings_job 
 	return rc;
 }
 
+/* Why no GPU is assumed; NULL: one is. */
+static const char *find_missing_gpu(const struct role_options *options)
+{
+	if (options->no_gpu)
+		return "--no-gpu: this client uses no GPU";
+	if (options->gpu || flmem_settings_gpu_present())
+		return NULL;
+	return "no GPU is visible here (/dev/nvidia0, 1, ..., /dev/dxg, /dev/kfd); --gpu sets it";
+}
+
 int role_request(const struct role_options *options, struct flmem_settings_request *ret_request,
 		 struct flmem_error *err)
 {
 	enum flmem_settings_job job = FLMEM_SETTINGS_JOB_UNKNOWN;
+	const char *gpu_missing = find_missing_gpu(options);
 	int rc = 0;
 
 	if (!options->role)
@@ -91,7 +102,8 @@ int role_request(const struct role_options *options, struct flmem_settings_reque
 		.role = find_role(options->role),
 		.high_parallelism =
 			choice_index(role_parallelism_choices, options->parallelism, 0) == 1,
-		.gpu = options->gpu || (!options->no_gpu && flmem_settings_gpu_present()),
+		.gpu = !gpu_missing,
+		.gpu_missing = gpu_missing,
 		.allocator = choice_index(role_allocator_choices, options->allocator,
 					  FLMEM_SETTINGS_ALLOCATOR_GLIBC),
 		.jemalloc_library = options->jemalloc_library,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "print/print_host.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include <flmem/text.h>
@@ -103,9 +104,36 @@ static void print_installed(const struct flmem_host_report *host, FILE *out)
 	fputs("no jemalloc, tcmalloc or mimalloc\n", out);
 }
 
+/* Only where the GPU is partitioned: most cannot be. */
+static void print_mig(const struct flmem_gpu *gpu, FILE *out)
+{
+	if (gpu->mig != FLMEM_MIG_ON)
+		return;
+	fputs(", MIG with ", out);
+	if (gpu->mig_instances.unknown)
+		fputs("an unknown number of instances", out);
+	else
+		fprintf(out, "%" PRIu64 " instance%s", gpu->mig_instances.value,
+			gpu->mig_instances.value == 1 ? "" : "s");
+}
+
+static void print_cuda(const struct flmem_host_report *host, FILE *out)
+{
+	if (!host->cuda_runtime && !host->cuda_driver)
+		return;
+	print_label("cuda", out);
+	if (host->cuda_runtime)
+		fprintf(out, "runtime %s", host->cuda_runtime);
+	else
+		put_escaped(host->cuda_runtime_unknown, out);
+	if (host->cuda_driver)
+		fprintf(out, ", the driver supports up to %s", host->cuda_driver);
+	fputc('\n', out);
+}
+
 static void print_gpus(const struct flmem_host_report *host, FILE *out)
 {
-	char total[FORMAT_MAX], used[FORMAT_MAX];
+	char total[FORMAT_MAX], used[FORMAT_MAX], left[FORMAT_MAX];
 
 	if (host->gpu_unknown || !host->gpu_count) {
 		print_label("gpu", out);
@@ -116,9 +144,11 @@ static void print_gpus(const struct flmem_host_report *host, FILE *out)
 	for (size_t i = 0; i < host->gpu_count; i++) {
 		print_label(i ? "" : "gpu", out);
 		put_escaped(host->gpus[i].name[0] ? host->gpus[i].name : "unnamed", out);
-		fprintf(out, ", %s, %s used",
+		fprintf(out, ", %s, %s used, %s free",
 			format_bytes_or(host->gpus[i].total_bytes, "?", total),
-			format_bytes_or(host->gpus[i].used_bytes, "?", used));
+			format_bytes_or(host->gpus[i].used_bytes, "?", used),
+			format_bytes_or(host->gpus[i].free_bytes, "?", left));
+		print_mig(&host->gpus[i], out);
 		if (host->gpu_driver) {
 			fputs(", driver ", out);
 			put_escaped(host->gpu_driver, out);
@@ -152,5 +182,6 @@ void print_host(const struct flmem_host_report *host, FILE *out)
 	print_trim(host, out);
 	print_installed(host, out);
 	print_gpus(host, out);
+	print_cuda(host, out);
 	print_features(host, out);
 }

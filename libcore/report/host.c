@@ -58,11 +58,24 @@ static void add_installed(cJSON *object, const struct flmem_host_report *host)
 	}
 }
 
+static const char *name_mig(enum flmem_mig mig)
+{
+#define MIG_NAME(name, text) [FLMEM_MIG_##name] = (text),
+	static const char *const names[] = {FLMEM_MIG_MODES(MIG_NAME)};
+#undef MIG_NAME
+
+	return names[mig];
+}
+
 static void add_gpus(cJSON *object, cJSON *unknown, const struct flmem_host_report *host)
 {
 	cJSON *list;
 
 	flmem_json_add_text(object, "gpu_driver", host->gpu_driver);
+	flmem_json_add_text(object, "cuda_driver", host->cuda_driver);
+	flmem_json_add_text(object, "cuda_runtime", host->cuda_runtime);
+	if (host->cuda_runtime_unknown)
+		flmem_json_add_text(unknown, "cuda_runtime", host->cuda_runtime_unknown);
 	if (host->gpu_unknown) {
 		cJSON_AddNullToObject(object, "gpus");
 		flmem_json_add_text(unknown, "gpus", host->gpu_unknown);
@@ -75,6 +88,10 @@ static void add_gpus(cJSON *object, cJSON *unknown, const struct flmem_host_repo
 		flmem_json_add_text(row, "name", host->gpus[i].name);
 		flmem_json_add_value(row, row_unknown, "total_bytes", host->gpus[i].total_bytes);
 		flmem_json_add_value(row, row_unknown, "used_bytes", host->gpus[i].used_bytes);
+		flmem_json_add_value(row, row_unknown, "free_bytes", host->gpus[i].free_bytes);
+		flmem_json_add_text(row, "mig", name_mig(host->gpus[i].mig));
+		flmem_json_add_value(row, row_unknown, "mig_instances",
+				     host->gpus[i].mig_instances);
 		cJSON_AddItemToObject(row, "unknown", row_unknown);
 		cJSON_AddItemToArray(list, row);
 	}

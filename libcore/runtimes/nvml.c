@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "proc/host.h"
+#include "runtimes/cuda_runtime.h"
 
 /*
  * The used part of NVML's ABI, as the NVML API reference documents it (stable since driver 340; a
@@ -19,6 +20,7 @@
 
 enum {
 	NVML_SUCCESS = 0,
+	NVML_NOT_SUPPORTED = 3,
 	NVML_INSUFFICIENT_SIZE = 7,
 	NVML_DRIVER_NOT_LOADED = 9,
 	NVML_LIB_RM_VERSION_MISMATCH = 18,
@@ -69,6 +71,11 @@ struct flmem_nvml {
 	int (*device_name)(struct nvml_device *device, char *name, unsigned length);
 	int (*device_memory)(struct nvml_device *device, struct nvml_memory *memory);
 	struct process_list lists[2]; /* compute, graphics */
+	/* NULL in drivers before 410 and before 450. */
+	int (*cuda_version)(int *version);
+	int (*mig_mode)(struct nvml_device *device, unsigned *current, unsigned *pending);
+	int (*mig_limit)(struct nvml_device *device, unsigned *count);
+	int (*mig_device)(struct nvml_device *device, unsigned index, struct nvml_device **mig);
 };
 
 #define DEVICE_LIMIT  256U
@@ -122,6 +129,12 @@ static int load_library(struct flmem_nvml *nvml, struct flmem_error *err)
 		  "nvmlDeviceGetGraphicsRunningProcesses_v2"},
 		 &nvml->lists[1].call,
 		 true},
+		{{"nvmlSystemGetCudaDriverVersion_v2", "nvmlSystemGetCudaDriverVersion"},
+		 &nvml->cuda_version,
+		 true},
+		{{"nvmlDeviceGetMigMode"}, &nvml->mig_mode, true},
+		{{"nvmlDeviceGetMaxMigDeviceCount"}, &nvml->mig_limit, true},
+		{{"nvmlDeviceGetMigDeviceHandleByIndex"}, &nvml->mig_device, true},
 		{{"nvmlDeviceGetComputeRunningProcesses"}, &v1[0], true},
 		{{"nvmlDeviceGetGraphicsRunningProcesses"}, &v1[1], true},
 	};
@@ -189,6 +202,15 @@ char *flmem_nvml_driver(struct flmem_nvml *nvml)
 	return strndup(version, sizeof(version));
 }
 
+char *flmem_nvml_cuda(struct flmem_nvml *nvml)
+{
+	int version;
+
+	if (!nvml->cuda_version || nvml->cuda_version(&version) != NVML_SUCCESS)
+		return NULL;
+	return flmem_cuda_version_text(version);
+}
+
 static unsigned count_devices(struct flmem_nvml *nvml)
 {
 	unsigned count;
@@ -196,6 +218,42 @@ static unsigned count_devices(struct flmem_nvml *nvml)
 	if (nvml->device_count(&count) != NVML_SUCCESS)
 		return 0;
 	return count < DEVICE_LIMIT ? count : DEVICE_LIMIT;
+}
+
+static enum flmem_mig read_mig_mode(const struct flmem_nvml *nvml, struct nvml_device *device)
+{
+	unsigned current, pending; /* pending: after the next reset */
+	int rc = nvml->mig_mode ? nvml->mig_mode(device, &current, &pending) : NVML_SUCCESS;
+
+	if (rc == NVML_NOT_SUPPORTED)
+		return FLMEM_MIG_UNSUPPORTED;
+	if (!nvml->mig_mode || rc != NVML_SUCCESS || current > 1)
+		return FLMEM_MIG_UNKNOWN;
+	return current ? FLMEM_MIG_ON : FLMEM_MIG_OFF;
+}
+
+/* Indexes of instances may have gaps, so each up to the limit is tried. */
+static struct flmem_u64 count_mig(const struct flmem_nvml *nvml, struct nvml_device *device)
+{
+	struct nvml_device *mig;
+	unsigned limit, count = 0;
+
+	if (!nvml->mig_limit || !nvml->mig_device ||
+	    nvml->mig_limit(device, &limit) != NVML_SUCCESS || limit > DEVICE_LIMIT)
+		return FLMEM_UNKNOWN("the driver does not list the instances");
+	for (unsigned i = 0; i < limit; i++)
+		count += nvml->mig_device(device, i, &mig) == NVML_SUCCESS;
+	return FLMEM_KNOWN(count);
+}
+
+static void read_mig(const struct flmem_nvml *nvml, struct nvml_device *device,
+		     struct flmem_gpu *gpu)
+{
+	gpu->mig = read_mig_mode(nvml, device);
+	if (gpu->mig == FLMEM_MIG_ON)
+		gpu->mig_instances = count_mig(nvml, device);
+	else if (gpu->mig != FLMEM_MIG_UNKNOWN)
+		gpu->mig_instances = FLMEM_KNOWN(0);
 }
 
 static int read_gpu(struct flmem_nvml *nvml, unsigned index, struct flmem_gpu *gpu)
@@ -207,11 +265,15 @@ static int read_gpu(struct flmem_nvml *nvml, unsigned index, struct flmem_gpu *g
 
 	gpu->total_bytes = FLMEM_UNKNOWN(untold);
 	gpu->used_bytes = FLMEM_UNKNOWN(untold);
+	gpu->free_bytes = FLMEM_UNKNOWN(untold);
+	gpu->mig_instances = FLMEM_UNKNOWN(untold);
 	if (nvml->device(index, &device) == NVML_SUCCESS) {
 		nvml->device_name(device, name, sizeof(name));
+		read_mig(nvml, device, gpu);
 		if (nvml->device_memory(device, &memory) == NVML_SUCCESS) {
 			gpu->total_bytes = FLMEM_KNOWN(memory.total);
 			gpu->used_bytes = FLMEM_KNOWN(memory.used);
+			gpu->free_bytes = FLMEM_KNOWN(memory.free);
 		}
 	}
 	gpu->name = strndup(name, sizeof(name));

@@ -29,6 +29,9 @@ void flmem_nvml_close(struct flmem_nvml *nvml);
 /* Version of the driver, heap string; NULL when not reported. */
 char *flmem_nvml_driver(struct flmem_nvml *nvml);
 
+/* Newest CUDA version that the driver supports, "12.5", heap string; NULL when not reported. */
+char *flmem_nvml_cuda(struct flmem_nvml *nvml);
+
 /* Every GPU; names are heap strings. */
 int flmem_nvml_gpus(struct flmem_nvml *nvml, struct flmem_gpu **ret_gpus, size_t *ret_count,
 		    struct flmem_error *err);

@@ -4,12 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "allocators/glibc/glibc_arena_max.h"
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "frameworks/framework.h"
+#include "runtimes/gpu_devices.h"
 #include "settings/preload.h"
 #include "settings/table.h"
 
@@ -45,7 +45,7 @@ const char *flmem_setting_origin_name(enum flmem_setting_origin origin)
 
 bool flmem_settings_gpu_present(void)
 {
-	return access("/dev/nvidia0", F_OK) == 0 || access("/dev/kfd", F_OK) == 0;
+	return flmem_gpu_devices_find("/dev") != 0;
 }
 
 /* The value that the user has set; an empty one counts as unset, as in ${NAME:-...}. */
@@ -59,14 +59,23 @@ static const char *find_user_value(char *const *environment, const char *name)
 	return NULL;
 }
 
+/* Why a row for a GPU is left out; NULL: it is not, or silently. */
+static const char *find_missing_gpu(const struct circumstances *c,
+				    const struct flmem_setting_row *row)
+{
+	return (row->needs & ~c->needs) == FLMEM_NEEDS_GPU ? c->request->gpu_missing : NULL;
+}
+
 static enum verdict judge_row(const struct circumstances *c, const struct flmem_setting_row *row)
 {
+	unsigned missing =
+		row->needs & ~c->needs & ~(find_missing_gpu(c, row) ? FLMEM_NEEDS_GPU : 0U);
 	bool in_release =
 		(!row->since.count || flmem_release_compare(&c->release, &row->since) >= 0) &&
 		(!row->before.count || !c->release.count ||
 		 flmem_release_compare(&c->release, &row->before) < 0);
 
-	if (!(row->roles & FLMEM_BIT(c->settings->role)) || (row->needs & ~c->needs) ||
+	if (!(row->roles & FLMEM_BIT(c->settings->role)) || missing ||
 	    !(row->frameworks & FLMEM_BIT(c->settings->framework)))
 		return ROW_SILENT;
 	if ((row->allocators & FLMEM_BIT(c->settings->allocator)) && in_release)
@@ -183,6 +192,8 @@ static int add_setting(const struct circumstances *c, const struct flmem_setting
 		return 0;
 	if (!omitted && tunable_wins(c, row))
 		omitted = "glibc.malloc.arena_max in your GLIBC_TUNABLES wins over it";
+	if (!omitted)
+		omitted = find_missing_gpu(c, row);
 	if (!omitted)
 		omitted = find_job_conflict(c, row);
 	*setting = (struct flmem_setting){

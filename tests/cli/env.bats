@@ -100,6 +100,39 @@ write_job() {
 
 EXTERNAL=client_api_launcher_executor.ClientAPILauncherExecutor
 
+@test "the CUDA settings that were left out are named with the reason" {
+	flmem env --role client --no-gpu --explain
+	assert_status 0
+	assert_output '# NVFLARE_CUDA_EMPTY_CACHE is left out: --no-gpu: this client uses no GPU'
+	assert_output '# cuda_empty_cache is left out: --no-gpu'
+	flmem env --role client --no-gpu --json
+	assert_output '"cuda_empty_cache"'
+	flmem env --role server --no-gpu --explain
+	refute_output cuda
+	flmem env --role client --gpu --explain
+	refute_output 'cuda_empty_cache is left out'
+}
+
+@test "any number of an NVIDIA device counts as a GPU" {
+	requires root unshare
+	local node
+	for node in nvidia3 dxg kfd nvidiactl; do
+		# shellcheck disable=SC2016
+		run_command unshare --mount bash -c '
+			mount -t tmpfs flmem /dev 2>/dev/null || exit 77
+			mknod -m 666 /dev/null c 1 3
+			: >"/dev/$2"
+			"$1" env --role client --explain' _ "$FLMEM" "$node"
+		[ "$status" -ne 77 ] || skip "cannot mount a file system"
+		assert_status 0
+		if [ "$node" = nvidiactl ]; then
+			assert_output 'cuda_empty_cache is left out: no GPU is visible here .*--gpu'
+		else
+			assert_output 'set it in the job: cuda_empty_cache=true'
+		fi
+	done
+}
+
 @test "what overrides a job is left out unless that job leaves it open" {
 	flmem env --role client --gpu --explain
 	refute_output 'export NVFLARE'

@@ -6,7 +6,7 @@
 load helpers
 
 gpu_python() {
-	[ -e /dev/nvidiactl ] || [ -e /dev/dxg ] || skip "this machine has no CUDA device"
+	has_nvidia || skip "this machine has no CUDA device"
 	GPU_PYTHON=${FLMEM_GPU_PYTHON:-/usr/bin/python3}
 	"$GPU_PYTHON" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null ||
 		skip "no PyTorch that can use the CUDA device (FLMEM_GPU_PYTHON names its Python)"

@@ -104,6 +104,15 @@ examine() {
 	/usr/bin/python3 -B -c "$1" "${@:2}" <<<"$output" || fail "not as it should be"
 }
 
+# Whether this machine has a GPU of NVIDIA, as flmem decides it.
+has_nvidia() {
+	local node
+	for node in /dev/nvidia[0-9]* /dev/dxg; do
+		[ ! -e "$node" ] || return 0
+	done
+	return 1
+}
+
 # Skips when something is absent: requires zsh jq, requires root, requires python3.9, requires torch
 requires() {
 	local need

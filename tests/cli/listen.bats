@@ -347,12 +347,12 @@ print(*(p["gpu_bytes"] for p in json.loads(sys.argv[1])["processes"]))' "$output
 }
 
 @test "without a GPU its memory is unknown, with the reason, and no metric" {
-	[ ! -e /dev/nvidiactl ] || skip "this machine has a GPU"
+	! has_nvidia || skip "this machine has a GPU"
 	start_victim watched flat 0 100 1024
 	flmem watch --pid "$VICTIM" --interval 50ms --duration 100ms --quiet --json
 	assert_status 0
 	assert_schema watch
-	assert_output '"gpu_bytes":"no NVIDIA driver is loaded"'
+	assert_output '"gpu_bytes":"no NVIDIA GPU is visible here"'
 	start_watch --pid "$VICTIM" --interval 20ms
 	! grep -q '^flmem_gpu_memory_bytes{' "$SCRAPED" || fail "it is reported"
 }

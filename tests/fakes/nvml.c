@@ -10,6 +10,9 @@
  *                        computes and draws), and 256 MiB of each of two parts of the second;
  *                        process P + 1 is listed without its memory
  *   FAKE_NVML_OTHERS=N   N other processes stand before it in every list
+ *   FAKE_NVML_NO_MIG=1   no function about MIG works (error 999); else the second GPU has two
+ *                        instances, and the first cannot be partitioned
+ *   FAKE_NVML_CUDA=N     the CUDA version that it supports (12050)
  *   FAKE_NVML_NO_LISTS=1 no process is listed at all (error 3, not supported)
  */
 #include <stdio.h>
@@ -21,7 +24,9 @@ enum {
 	UNINITIALIZED = 1,
 	INVALID_ARGUMENT = 2,
 	NOT_SUPPORTED = 3,
-	INSUFFICIENT_SIZE = 7
+	NOT_FOUND = 6,
+	INSUFFICIENT_SIZE = 7,
+	UNKNOWN_ERROR = 999,
 };
 
 #define GIB 1073741824ULL
@@ -140,6 +145,40 @@ static int graphics(struct device *device, unsigned *count, struct process *rows
 
 	return list(count, rows, &both, device == devices);
 }
+
+/* Drivers before 410 and 450 lack these. */
+#if REVISION > 1
+int nvmlSystemGetCudaDriverVersion_v2(int *version)
+{
+	*version = getenv("FAKE_NVML_CUDA") ? (int)setting("FAKE_NVML_CUDA") : 12050;
+	return initialised ? SUCCESS : UNINITIALIZED;
+}
+
+int nvmlDeviceGetMigMode(struct device *device, unsigned *current, unsigned *pending)
+{
+	if (setting("FAKE_NVML_NO_MIG"))
+		return UNKNOWN_ERROR;
+	if (device == devices)
+		return NOT_SUPPORTED;
+	*current = *pending = 1;
+	return SUCCESS;
+}
+
+int nvmlDeviceGetMaxMigDeviceCount(struct device *device, unsigned *count)
+{
+	*count = device == devices ? 0 : 7;
+	return SUCCESS;
+}
+
+/* The instances 1 and 4: freed ones leave gaps. */
+int nvmlDeviceGetMigDeviceHandleByIndex(struct device *device, unsigned index, struct device **mig)
+{
+	if (device == devices || (index != 1 && index != 4))
+		return NOT_FOUND;
+	*mig = device;
+	return SUCCESS;
+}
+#endif
 
 #if REVISION == 1
 #define COMPUTE	 nvmlDeviceGetComputeRunningProcesses

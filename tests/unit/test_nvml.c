@@ -21,8 +21,8 @@
 #define GIB (UINT64_C(1) << 30)
 #define PID 4711
 
-static const char *const settings[] = {"FAKE_NVML_INIT", "FAKE_NVML_PID", "FAKE_NVML_OTHERS",
-				       "FAKE_NVML_NO_LISTS"};
+static const char *const settings[] = {"FAKE_NVML_INIT",     "FAKE_NVML_PID",	 "FAKE_NVML_OTHERS",
+				       "FAKE_NVML_NO_LISTS", "FAKE_NVML_NO_MIG", "FAKE_NVML_CUDA"};
 
 /*
  * The dynamic linker gives a library that is loaded already to whoever asks for its soname, so the
@@ -68,11 +68,76 @@ static void gpus_and_driver(void **state)
 	assert_null(gpus[0].total_bytes.unknown);
 	assert_int_equal(gpus[0].total_bytes.value, 80 * GIB);
 	assert_int_equal(gpus[0].used_bytes.value, 3 * GIB);
+	assert_int_equal(gpus[0].free_bytes.value, 77 * GIB);
+	assert_int_equal(gpus[0].mig, FLMEM_MIG_UNSUPPORTED);
 	assert_string_equal(gpus[1].name, "Fake GPU 80GB parted");
 	for (size_t i = 0; i < count; i++)
 		free(gpus[i].name);
 	free(gpus);
 	flmem_nvml_close(nvml);
+	dlclose(fake);
+}
+
+static void read_first_two(struct flmem_gpu *ret_gpus)
+{
+	struct flmem_nvml *nvml = open_nvml();
+	struct flmem_gpu *gpus;
+	size_t count;
+
+	assert_int_equal(flmem_nvml_gpus(nvml, &gpus, &count, NULL), 0);
+	assert_int_equal(count, 2);
+	for (size_t i = 0; i < count; i++) {
+		free(gpus[i].name);
+		ret_gpus[i] = gpus[i];
+	}
+	free(gpus);
+	flmem_nvml_close(nvml);
+}
+
+static void partitions_are_counted_or_unknown(void **state)
+{
+	struct flmem_gpu gpus[2] = {0};
+	void *fake = load_fake(3);
+
+	(void)state;
+	read_first_two(gpus);
+	assert_int_equal(gpus[0].mig_instances.value, 0);
+	assert_null(gpus[0].mig_instances.unknown);
+	assert_int_equal(gpus[1].mig, FLMEM_MIG_ON);
+	assert_int_equal(gpus[1].mig_instances.value, 2);
+	setenv("FAKE_NVML_NO_MIG", "1", 1);
+	read_first_two(gpus);
+	assert_int_equal(gpus[1].mig, FLMEM_MIG_UNKNOWN);
+	assert_non_null(gpus[1].mig_instances.unknown);
+	dlclose(fake);
+	fake = load_fake(1); /* which lacks the functions */
+	read_first_two(gpus);
+	assert_int_equal(gpus[0].mig, FLMEM_MIG_UNKNOWN);
+	assert_non_null(gpus[0].mig_instances.unknown);
+	dlclose(fake);
+}
+
+static void cuda_versions(void **state)
+{
+	static const struct {
+		const char *number, *text;
+	} rows[] = {{"12050", "12.5"}, {"13000", "13.0"}, {"11080", "11.8"}, {"0", NULL},
+		    {"-1", NULL},      {"999", NULL},	  {"1000000", NULL}};
+	void *fake = load_fake(3);
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
+		struct flmem_nvml *nvml = open_nvml();
+		FLMEM_AUTO_FREE char *cuda = NULL;
+
+		setenv("FAKE_NVML_CUDA", rows[i].number, 1);
+		cuda = flmem_nvml_cuda(nvml);
+		flmem_nvml_close(nvml);
+		if (rows[i].text)
+			assert_string_equal(cuda, rows[i].text);
+		else
+			assert_null(cuda);
+	}
 	dlclose(fake);
 }
 
@@ -171,6 +236,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(no_library),
 		cmocka_unit_test(gpus_and_driver),
+		cmocka_unit_test(partitions_are_counted_or_unknown),
+		cmocka_unit_test(cuda_versions),
 		cmocka_unit_test(one_process_with_every_revision_of_the_lists),
 		cmocka_unit_test(lists_longer_than_the_first_guess),
 		cmocka_unit_test(no_lists_is_unknown_not_zero),

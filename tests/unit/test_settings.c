@@ -75,6 +75,24 @@ static void roles_have_their_values(void **state)
 	}
 }
 
+static void a_missing_gpu_is_a_reason_of_its_settings_alone(void **state)
+{
+	struct flmem_settings_request request = {
+		.role = FLMEM_ROLE_CLIENT, .gpu_missing = "none here", .framework_version = "2.9"};
+	AUTO_SETTINGS struct flmem_settings without = {0}, of_server = {0};
+
+	(void)state;
+	make(&request, &without);
+	assert_string_equal(find(&without, "cuda_empty_cache")->reason, "none here");
+	assert_null(find(&without, "cuda_empty_cache")->value);
+	/* 2.9 does not read the variable, with a GPU either. */
+	assert_non_null(strstr(find(&without, "NVFLARE_CUDA_EMPTY_CACHE")->reason, "2.7.2 to 2.8"));
+	assert_non_null(find(&without, "client_memory_gc_rounds")->value);
+	request.role = FLMEM_ROLE_SERVER;
+	make(&request, &of_server);
+	assert_null(find(&of_server, "cuda_empty_cache"));
+}
+
 static void other_roles_have_no_settings(void **state)
 {
 	struct flmem_settings settings = {.count = 77};
@@ -336,6 +354,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_table_is_sound),
 		cmocka_unit_test(roles_have_their_values),
+		cmocka_unit_test(a_missing_gpu_is_a_reason_of_its_settings_alone),
 		cmocka_unit_test(other_roles_have_no_settings),
 		cmocka_unit_test(a_value_that_its_reader_ignores_counts_as_not_set),
 		cmocka_unit_test(a_tunable_without_effect_leaves_the_variable),

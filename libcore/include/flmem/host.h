@@ -48,8 +48,11 @@ struct flmem_host_report {
 	struct flmem_permission trim_others; /* processes of other users */
 	struct flmem_installed_allocator *installed;
 	size_t installed_count;
-	char *gpu_driver;  /* version, or NULL */
-	char *gpu_unknown; /* reason why no GPU is listed, or NULL */
+	char *gpu_driver;   /* version, or NULL */
+	char *gpu_unknown;  /* reason why no GPU is listed, or NULL */
+	char *cuda_driver;  /* newest CUDA version that the driver supports, "12.5", or NULL */
+	char *cuda_runtime; /* version of the CUDA runtime library, "12.9", or NULL */
+	char *cuda_runtime_unknown; /* reason why no version is reported, or NULL */
 	struct flmem_gpu *gpus;
 	size_t gpu_count;
 	struct flmem_feature *features;
@@ -59,8 +62,8 @@ struct flmem_host_report {
 /*
  * Fails without /proc (FLMEM_EUNSUPPORTED) and when out of memory (FLMEM_EFAILED); what cannot be
  * determined is unknown with its reason. Starts a few short-lived children (to test system calls
- * for which a sandbox may kill the caller) and loads the library of the NVIDIA driver if present.
- * Release with flmem_host_report_clear().
+ * for which a sandbox may kill the caller) and loads the libraries of the NVIDIA driver and of the
+ * CUDA runtime if present. Release with flmem_host_report_clear().
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_host_read(struct flmem_host_report *ret_report,
 					       struct flmem_error *err);

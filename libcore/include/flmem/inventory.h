@@ -13,10 +13,26 @@ struct flmem_installed_allocator {
 	char *path;
 };
 
+/* Whether a GPU is partitioned (MIG). X(NAME, text) */
+#define FLMEM_MIG_MODES(X)            \
+	X(UNKNOWN, NULL)              \
+	X(UNSUPPORTED, "unsupported") \
+	X(OFF, "off")                 \
+	X(ON, "on")
+
+enum flmem_mig {
+#define FLMEM_MIG_ENUM(name, text) FLMEM_MIG_##name,
+	FLMEM_MIG_MODES(FLMEM_MIG_ENUM)
+#undef FLMEM_MIG_ENUM
+};
+
 struct flmem_gpu {
 	char *name; /* "" if the driver reports none */
 	struct flmem_u64 total_bytes;
 	struct flmem_u64 used_bytes;
+	struct flmem_u64 free_bytes;
+	enum flmem_mig mig;
+	struct flmem_u64 mig_instances; /* parts of the GPU that exist; 0 where MIG is off */
 };
 
 #endif

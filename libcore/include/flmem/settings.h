@@ -42,9 +42,10 @@ enum flmem_settings_job {
 };
 
 struct flmem_settings_request {
-	enum flmem_role role;  /* server, client or trainer */
-	bool high_parallelism; /* a server that works on many clients at once */
-	bool gpu;	       /* a client or trainer that uses one */
+	enum flmem_role role;	 /* server, client or trainer */
+	bool high_parallelism;	 /* a server that works on many clients at once */
+	bool gpu;		 /* a client or trainer that uses one */
+	const char *gpu_missing; /* static: why `gpu` is false, the reason of settings left out */
 	enum flmem_settings_allocator allocator;
 	const char *jemalloc_library; /* absolute path to preload; NULL: the installed one */
 	bool elsewhere; /* for another machine: jemalloc_library need not exist here */
@@ -106,7 +107,7 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_settings_make(const struct flmem_settings_r
 /* Frees the values and empties the struct. */
 FLMEM_API void flmem_settings_clear(struct flmem_settings *settings);
 
-/* Whether this machine has a GPU that PyTorch could use, by its device nodes (NVIDIA, AMD). */
+/* Whether this machine has a GPU that PyTorch could use, by its device nodes (NVIDIA, WSL, AMD). */
 FLMEM_API bool flmem_settings_gpu_present(void);
 
 /*

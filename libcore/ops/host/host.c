@@ -15,6 +15,7 @@
 #include "proc/host.h"
 #include "proc/probe.h"
 #include "proc/process.h"
+#include "runtimes/cuda_runtime.h"
 #include "runtimes/nvml.h"
 
 static int report_no_memory(struct flmem_error *err)
@@ -149,7 +150,18 @@ static int read_gpus(struct flmem_host_report *report, struct flmem_error *err)
 		return report->gpu_unknown ? 0 : report_no_memory(err);
 	}
 	report->gpu_driver = flmem_nvml_driver(nvml);
+	report->cuda_driver = flmem_nvml_cuda(nvml);
 	return flmem_nvml_gpus(nvml, &report->gpus, &report->gpu_count, err);
+}
+
+static int read_cuda_runtime(struct flmem_host_report *report, struct flmem_error *err)
+{
+	struct flmem_error why = {0};
+
+	if (!flmem_cuda_runtime_version(&report->cuda_runtime, &why))
+		return 0;
+	report->cuda_runtime_unknown = strdup(why.message);
+	return report->cuda_runtime_unknown ? 0 : report_no_memory(err);
 }
 
 static int read_trim(const struct flmem_host_facts *facts, const struct flmem_libc *libc,
@@ -186,6 +198,8 @@ static int read_report(struct flmem_host_report *report, struct flmem_error *err
 		rc = read_installed(report, err);
 	if (!rc)
 		rc = read_gpus(report, err);
+	if (!rc)
+		rc = read_cuda_runtime(report, err);
 	return rc ? rc : read_trim(&facts, libc_known ? &libc : NULL, report, err);
 }
 
@@ -211,6 +225,9 @@ void flmem_host_report_clear(struct flmem_host_report *report)
 	flmem_installed_free(report->installed, report->installed_count);
 	free(report->gpu_driver);
 	free(report->gpu_unknown);
+	free(report->cuda_driver);
+	free(report->cuda_runtime);
+	free(report->cuda_runtime_unknown);
 	for (size_t i = 0; i < report->gpu_count; i++)
 		free(report->gpus[i].name);
 	free(report->gpus);

@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "proc/process.h"
+#include "runtimes/gpu_devices.h"
 #include "runtimes/nvml.h"
 
 /*
@@ -13,14 +14,11 @@
  */
 #define DESCRIPTORS_MAX 4096U
 
-static const char *const control_devices[] = {"/dev/nvidiactl", "/dev/dxg"};
-
 void flmem_gpu_use_open(struct flmem_gpu_use *ret_use)
 {
-	*ret_use = (struct flmem_gpu_use){0};
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(control_devices); i++)
-		if (access(control_devices[i], F_OK) == 0)
-			ret_use->present = true;
+	*ret_use = (struct flmem_gpu_use){
+		.present = flmem_gpu_devices_find("/dev") & FLMEM_GPU_NVIDIA,
+	};
 }
 
 void flmem_gpu_use_close(struct flmem_gpu_use *use)
@@ -53,7 +51,7 @@ struct flmem_u64 flmem_gpu_use_of(struct flmem_gpu_use *use, const struct flmem_
 	int open;
 
 	if (!use->present)
-		return FLMEM_UNKNOWN("no NVIDIA driver is loaded");
+		return FLMEM_UNKNOWN("no NVIDIA GPU is visible here");
 	open = has_device_open(process);
 	if (open < 0)
 		return FLMEM_UNKNOWN("access to its open files is denied");

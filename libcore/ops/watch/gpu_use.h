@@ -17,7 +17,7 @@ struct flmem_process;
 
 /* All zero: the driver has not been searched for. */
 struct flmem_gpu_use {
-	bool present; /* the control device of the driver exists */
+	bool present; /* this machine has an NVIDIA GPU */
 	bool tried;
 	struct flmem_nvml *nvml; /* NULL: not opened yet, or it cannot be opened */
 };
