@@ -287,7 +287,7 @@ collect_while_blocked_in_c() {
 	# It says that it is ready before it sleeps; the first call may still load something.
 	wait_until 60 grep -q '^[0-9]' "/proc/$VICTIM/syscall"
 	snapshot_victim
-	flmem_in_time trim --pid "$VICTIM" --gc --timeout 200ms --json
+	flmem trim --pid "$VICTIM" --gc --timeout 200ms --json
 	assert_status 8
 	[ "$(json 'r["steps"][0]["outcome"]')" = refused ]
 	[[ "$(json 'r["steps"][0]["detail"]')" == *"holds the interpreter's lock inside C code"* ]]
