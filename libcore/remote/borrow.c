@@ -320,6 +320,12 @@ static enum attempt refuse_uninterruptible(struct flmem_loan *loan, pid_t tid)
 	return ATTEMPT_FATAL;
 }
 
+/* A rehearsal changes nothing: repeated often enough, it would keep a timeout from ever ending. */
+static bool is_left_running(const struct flmem_loan *loan, const struct flmem_candidate *candidate)
+{
+	return loan->rehearsal && candidate->wait.stop_restarts;
+}
+
 static enum attempt try_thread(struct flmem_loan *loan, struct flmem_candidate *candidate)
 {
 	const struct flmem_seccomp_calls calls = flmem_seccomp_calls_of(
@@ -330,6 +336,11 @@ static enum attempt try_thread(struct flmem_loan *loan, struct flmem_candidate *
 
 	if (flmem_seccomp_check_outside(loan->view->process, candidate->tid, &calls, loan->err))
 		return ATTEMPT_FILTERED;
+	if (is_left_running(loan, candidate)) {
+		name_thread(loan, candidate);
+		loan->result->unstopped = true;
+		return ATTEMPT_DONE;
+	}
 	priority = flmem_priority_raise(loan->view->process, candidate->tid);
 	attempt = start_calls(loan, candidate, &calls, &start_ns);
 	if (flmem_tracee_must_end())

@@ -21,6 +21,7 @@ enum timeout_kind {
 	TIMEOUT_NONE,
 	TIMEOUT_FUTEX,	  /* depends on the operation */
 	TIMEOUT_MS,	  /* int milliseconds in the argument, negative: none */
+	TIMEOUT_EPOLL,	  /* the same, but the kernel keeps no remainder */
 	TIMEOUT_RELATIVE, /* struct timespec that the kernel does not change */
 	TIMEOUT_UPDATED,  /* struct timespec or timeval that the kernel updates */
 	TIMEOUT_SLEEP,	  /* nanosleep: the argument, the remainder in the next one */
@@ -55,7 +56,7 @@ static const struct row rows[] = {
 	{SYS_semtimedop, "semtimedop", false, TIMEOUT_RELATIVE, 3},
 	{SYS_ppoll, "ppoll", false, TIMEOUT_UPDATED, 2},
 	{SYS_pselect6, "pselect6", false, TIMEOUT_UPDATED, 4},
-	{SYS_epoll_pwait, "epoll_pwait", true, TIMEOUT_MS, 3},
+	{SYS_epoll_pwait, "epoll_pwait", true, TIMEOUT_EPOLL, 3},
 #ifdef SYS_epoll_pwait2
 	{SYS_epoll_pwait2, "epoll_pwait2", true, TIMEOUT_RELATIVE, 3},
 #endif
@@ -72,7 +73,7 @@ static const struct row rows[] = {
 	{SYS_select, "select", false, TIMEOUT_UPDATED, 4},
 #endif
 #ifdef SYS_epoll_wait
-	{SYS_epoll_wait, "epoll_wait", true, TIMEOUT_MS, 3},
+	{SYS_epoll_wait, "epoll_wait", true, TIMEOUT_EPOLL, 3},
 #endif
 };
 
@@ -273,6 +274,7 @@ static bool classify_timeout(const struct flmem_process *process, const struct r
 	case TIMEOUT_FUTEX:
 		return classify_futex(process, at, wait, ret_reason);
 	case TIMEOUT_MS:
+	case TIMEOUT_EPOLL:
 		if ((int32_t)value >= 0) {
 			wait->quality = FLMEM_WAIT_RELATIVE;
 			wait->late_us = (uint64_t)(uint32_t)value * 1000U;
@@ -300,6 +302,12 @@ static bool classify_timeout(const struct flmem_process *process, const struct r
 	return false;
 }
 
+/* They return EINTR; for poll() and sleeps the kernel resumes the rest (restart_syscall(2)). */
+static bool keeps_no_remainder(const struct row *row)
+{
+	return row->timeout == TIMEOUT_EPOLL || row->timeout == TIMEOUT_RELATIVE;
+}
+
 bool flmem_wait_classify(const struct flmem_process *process, const struct flmem_task_wait *at,
 			 struct flmem_wait *ret_wait, const char **ret_reason)
 {
@@ -315,6 +323,7 @@ bool flmem_wait_classify(const struct flmem_process *process, const struct flmem
 		return false;
 	if (!classify_timeout(process, row, at, &wait, ret_reason))
 		return false;
+	wait.stop_restarts = wait.quality == FLMEM_WAIT_RELATIVE && keeps_no_remainder(row);
 	*ret_wait = wait;
 	return true;
 }

@@ -31,6 +31,8 @@ struct flmem_wait {
 	 * SO_RCVTIMEO (a socket without it restarts), or one that the kernel could not update.
 	 */
 	bool eintr_refutes;
+	/* A stop alone starts the relative timeout again: the kernel keeps no remainder of it. */
+	bool stop_restarts;
 };
 
 /*

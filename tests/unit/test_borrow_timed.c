@@ -3,6 +3,7 @@
 #include "borrowed.h"
 
 #include <stdatomic.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -10,6 +11,7 @@
 #include "proc/status.h"
 
 #define TIMEOUT_US 500000U
+#define POLL_MS	   9000 /* less than the longest delay that is accepted */
 
 struct page {
 	_Atomic uint64_t ready, calls;
@@ -43,6 +45,24 @@ static int start_timed(void **state)
 {
 	(void)state;
 	return child_open(be_timed, sizeof(*page), &page, &child);
+}
+
+static void be_polling(void)
+{
+	struct epoll_event event;
+	int epoll = epoll_create1(0);
+
+	atomic_fetch_add(&page->ready, 1);
+	for (;;) {
+		(void)!syscall(SYS_epoll_pwait, epoll, &event, 1, POLL_MS, NULL, 8);
+		atomic_fetch_add(&page->calls, 1);
+	}
+}
+
+static int start_polling(void **state)
+{
+	(void)state;
+	return child_open(be_polling, sizeof(*page), &page, &child);
 }
 
 static int end_child(void **state)
@@ -85,11 +105,40 @@ static void a_hidden_timeout_starts_again_once(void **state)
 	target_close(&target);
 }
 
+/* Repeated rehearsals must not keep a timeout from ending. */
+static void a_rehearsal_does_not_restart_a_timeout(void **state)
+{
+	const struct flmem_borrow_options options = {.timeout_us = TIMEOUT_US};
+	struct flmem_borrow_result result;
+	struct flmem_error err = {0};
+	struct target target;
+	uint64_t slept, calls;
+
+	(void)state;
+	await_true(atomic_load(&page->ready));
+	target_open(child, &target);
+	do {
+		await_true(is_blocked_in(child, SYS_epoll_pwait));
+		calls = atomic_load(&page->calls);
+		slept = count_sleeps(&target);
+		expect_borrowed(flmem_borrow_rehearse(&target.view, &options, &result, &err), &err);
+		assert_int_equal(result.tid, child);
+		assert_string_equal(result.waited_in, "epoll_pwait");
+		assert_int_equal(result.late_us, POLL_MS * 1000);
+		assert_true(result.unstopped);
+		slept = count_sleeps(&target) - slept;
+	} while (atomic_load(&page->calls) != calls); /* it may have ended by itself meanwhile */
+	assert_int_equal(slept, 0);
+	target_close(&target);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_hidden_timeout_starts_again_once, start_timed,
 						end_child),
+		cmocka_unit_test_setup_teardown(a_rehearsal_does_not_restart_a_timeout,
+						start_polling, end_child),
 	};
 
 	return cmocka_run_group_tests_name("borrow_timed", tests, NULL, NULL);

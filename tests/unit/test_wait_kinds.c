@@ -236,6 +236,38 @@ static void timeouts_of_other_waits_are_known(void **state)
 	expect(AT(SYS_rt_sigtimedwait, 0, 0, word(&time)), FLMEM_WAIT_RELATIVE, UINT64_MAX, false);
 }
 
+static bool stop_restarts(const struct flmem_task_wait *at)
+{
+	const char *reason = refusal(at);
+
+	if (reason)
+		fail_msg("system call %ld %s", at->number, reason);
+	return wait.stop_restarts;
+}
+
+/* For the others the kernel resumes the rest; waits without a timeout have none to restart. */
+static void timeouts_that_a_stop_restarts_are_known(void **state)
+{
+	const struct timespec time = {.tv_sec = 2};
+	FLMEM_AUTO_CLOSE int epoll = epoll_create1(EPOLL_CLOEXEC);
+	uint64_t fd = (uint64_t)epoll;
+
+	(void)state;
+	assert_false(stop_restarts(AT(SYS_epoll_pwait, fd, 0, 1, UINT32_MAX)));
+	assert_true(stop_restarts(AT(SYS_epoll_pwait, fd, 0, 1, 7)));
+	assert_true(stop_restarts(AT(SYS_epoll_wait, fd, 0, 1, 7)));
+	assert_false(stop_restarts(AT(SYS_epoll_pwait2, fd, 0, 1, 0)));
+	assert_true(stop_restarts(AT(SYS_epoll_pwait2, fd, 0, 1, word(&time))));
+	assert_false(stop_restarts(AT(SYS_rt_sigtimedwait, 0, 0, 0)));
+	assert_true(stop_restarts(AT(SYS_rt_sigtimedwait, 0, 0, word(&time))));
+	assert_false(stop_restarts(AT(SYS_semtimedop, 0, 0, 1, 0)));
+	assert_true(stop_restarts(AT(SYS_semtimedop, 0, 0, 1, word(&time))));
+	assert_false(stop_restarts(AT(SYS_poll, 0, 0, 7)));
+	assert_false(stop_restarts(AT(SYS_ppoll, 0, 0, word(&time))));
+	assert_false(stop_restarts(AT(SYS_nanosleep, word(&time), 0)));
+	assert_false(stop_restarts(AT(SYS_futex, 64, FUTEX_WAIT, 0, word(&time))));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -246,6 +278,7 @@ int main(void)
 		cmocka_unit_test(sockets_may_have_a_timeout),
 		cmocka_unit_test(timeouts_of_polls_are_known),
 		cmocka_unit_test(timeouts_of_other_waits_are_known),
+		cmocka_unit_test(timeouts_that_a_stop_restarts_are_known),
 	};
 
 	return cmocka_run_group_tests_name("wait_kinds", tests, open_self, close_self);

@@ -196,6 +196,10 @@ static void fill_trim_note(const struct part *part, const struct flmem_borrow_re
 	if (!part->job->options->dry_run)
 		note_madv_free(part);
 	flmem_trim_job_note_late(part->job, run->late_us);
+	if (run->unstopped)
+		flmem_trim_job_note(part->job,
+				    "the thread was not stopped now, because that would restart "
+				    "its timeout: what only a stopped thread shows is unknown");
 }
 
 int flmem_trim_check(const struct flmem_trim_job *job, struct flmem_error *err)
