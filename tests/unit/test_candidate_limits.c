@@ -289,7 +289,7 @@ static bool is_accepted_in(struct scene *scene, const struct scene *owner)
 	return flmem_stopped_check(loan, &row, status_fd, &status);
 }
 
-/* Its number was reused: the other process has the same memory, so nothing else distinguishes it. */
+/* Its number was reused: the other process has the same memory, so only its number differs. */
 static void a_thread_of_another_process_is_refused(void **state)
 {
 	struct scene one, other;
