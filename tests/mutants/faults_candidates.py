@@ -9,6 +9,8 @@ STOPPED = "libcore/remote/stopped.c"
 BORROW = "libcore/remote/borrow.c"
 ARCH = "libcore/remote/arch_x86_64.c"
 
+LIMITS = ("unit.test_candidate_limits",)
+
 FAULTS = (
     Fault("inside-allocator", CANDIDATES, "if (is_inside_allocator(search, row, stack->end))", "if (0)",
           "refusing a thread that waits inside the allocator",
@@ -135,6 +137,20 @@ FAULTS = (
     Fault("awake-meanwhile", STOPPED, "has_slept(loan, candidate, ret_status) &&", "",
           "a thread that may have sent a signal since the others were read",
           ("unit.test_borrow_moved",)),
+    Fault("stack-grows-into-gap", CANDIDATES, "(!below || lowest - below->end > STACK_GAP)", "true",
+          "the gap that the kernel keeps below the main stack", LIMITS),
+    Fault("stack-grows-without-limit", CANDIDATES, "return stack->end - lowest <= limit &&",
+          "return", "the limit of the main stack", LIMITS),
+    Fault("stack-not-writable", CANDIDATES, "!(stack->flags & FLMEM_MAP_WRITE) || ", "",
+          "refusing a stack to which calls cannot write", LIMITS),
+    Fault("blocked-outside", CANDIDATES, "if (row->at.number < 0)", "if (0)",
+          "naming what a thread outside a system call is refused for", LIMITS),
+    Fault("words-without-end", CANDIDATES, "if (frames->decoded++ >= DECODED_MAX)", "if (0)",
+          "an end of decoding a stack that was filled on purpose", LIMITS),
+    Fault("examined-too-late", CANDIDATES, "flmem_clock_us() > search->needs->deadline_us", "0",
+          "ending the search for a thread in time", LIMITS),
+    Fault("of-another-process", STOPPED, "return is_of_process(loan, candidate->tid) &&", "return",
+          "a thread whose number was reused by another process", LIMITS),
     Fault("heap-stack", CANDIDATES,
           'return !stack->inode && strcmp(stack->name, "[heap]") != 0;', "return true;",
           "refusing stacks in the heap or in a file",

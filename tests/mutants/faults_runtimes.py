@@ -14,6 +14,8 @@ TESTS = ("unit.test_cpython_image",)
 SCRIPTS = ("unit.test_cpython_script",)
 SOURCES = ("unit.test_cpython_source",)
 CALLS = ("unit.test_cpython_syscalls",)
+DEBUGGER = "libcore/runtimes/cpython_debugger.c"
+ENTRIES = ("unit.test_cpython_entries",)
 
 FAULTS = (
     Fault("free-threaded", STATE, "if (place.layout.free_threaded)", "if (0)",
@@ -64,6 +66,20 @@ FAULTS = (
           "if (rc == FLMEM_EUNSAFE &&\n\t    flmem_cpython",
           "Python code on a computing main thread (3.14)",
           ("cli.trim_computing/handler reaches",)),
+    Fault("enters-a-finalising-interpreter", CALL, "if (session->state.finalizing)", "if (0)",
+          "choosing no entry into an interpreter that is ending", ENTRIES),
+    Fault("enters-in-c-code", CALL, "if (!is_lock_usable(session, &holder))", "if (0)",
+          "not waiting for a lock that is held inside C code", ENTRIES),
+    Fault("debugger-path-too-long", DEBUGGER,
+          "(uint32_t)length >= layout->debugger_path_size ||", "",
+          "what lies behind the path of the debugger's interface", ENTRIES),
+    Fault("debugger-requested-already", DEBUGGER, "if (is_pending(session, thread->state))",
+          "if (0)", "the request of another debugger", ENTRIES),
+    Fault("debugger-drops-lock", DEBUGGER, "((byte & ~BREAK_GIL_DROP) |", "(byte |",
+          "a thread that would wait for ever for another one to take its lock", ENTRIES),
+    Fault("computing-in-a-static-program", NEW_THREAD, "if (!has_own_file(session))", "if (0)",
+          "a thread that may compute inside the C library",
+          ("unit.test_cpython_new_thread",)),
     Fault("memory-not-asked-for", CALL,
           "rc = flmem_headroom_check(session->view->process, FLMEM_CPYTHON_HEADROOM, err);",
           "rc = 0;",
@@ -79,6 +95,8 @@ FAULTS = (
           "a process whose address space is full", ("unit.test_headroom",)),
     Fault("mappings-not-asked-for", HEADROOM, "else if (has_many_mappings(process))", "else if (0)",
           "refusing a process that may have no more mappings", ("unit.test_headroom",)),
+    Fault("host-not-asked-for", HEADROOM, "else if (is_host_committed(bytes))", "else if (0)",
+          "a host that gives no more memory than it has", ("unit.test_headroom",)),
     Fault("locked-not-asked-for", HEADROOM, "else if (is_lock_limit_near(process, bytes))",
           "else if (0)",
           "refusing a process that may lock no more memory", ("unit.test_headroom",)),
@@ -109,6 +127,8 @@ FAULTS = (
     Fault("script-for-all", SCRIPT, "fchmod(fd, S_IRUSR)", "fchmod(fd, 0644)",
           "a script that nobody else reads",
           SCRIPTS),
+    Fault("script-with-two-names", SCRIPT, " &&\n\t       file.st_nlink == 1;", ";",
+          "a script that no other name keeps", SCRIPTS),
     Fault("script-stays", SCRIPT, "run_script_work(&script->user, delete_file, &work);", ";",
           "removing a script",
           SCRIPTS),

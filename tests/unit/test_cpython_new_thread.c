@@ -299,6 +299,21 @@ static void a_thread_inside_the_c_library_starts_none(void **state)
 	end(&scene);
 }
 
+/* The interpreter's file then has the C library's locks. */
+static void a_computing_thread_of_a_static_program_starts_none(void **state)
+{
+	struct scene scene;
+
+	(void)state;
+	start(&scene, computing);
+	scene.call.dry_run = true;
+	scene.target.modules.has_link_map = false;
+	assert_int_equal(enter_computing(&scene, "cannot be borrowed now"), FLMEM_EUNSAFE);
+	if (!strstr(scene.err.message, "contains the C library or an allocator"))
+		fail_msg("%s", scene.err.message);
+	end(&scene);
+}
+
 /* Its thread id may have been reused since its state was read. */
 static void another_computing_thread_starts_none(void **state)
 {
@@ -406,6 +421,7 @@ int main(void)
 		cmocka_unit_test(no_more_threads_are_started_than_a_few),
 		cmocka_unit_test(a_computing_thread_starts_one),
 		cmocka_unit_test(a_thread_inside_the_c_library_starts_none),
+		cmocka_unit_test(a_computing_thread_of_a_static_program_starts_none),
 		cmocka_unit_test(another_computing_thread_starts_none),
 		cmocka_unit_test(without_memory_nothing_is_entered),
 	};

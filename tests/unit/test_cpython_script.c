@@ -29,6 +29,21 @@ static void be_child(void)
 		pause();
 }
 
+/* Where a second name of the file is made before it is filled; empty: nowhere. */
+static char second_name[128];
+
+int __real_flmem_io_write_all(int fd, const void *bytes, size_t length);
+int __wrap_flmem_io_write_all(int fd, const void *bytes, size_t length);
+int __wrap_flmem_io_write_all(int fd, const void *bytes, size_t length)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/tmp/.flmem-0000000000001234.py", tree);
+	if (second_name[0])
+		assert_int_equal(link(path, second_name), 0);
+	return __real_flmem_io_write_all(fd, bytes, length);
+}
+
 static void add_directory(const char *name, mode_t mode)
 {
 	char path[96];
@@ -176,6 +191,28 @@ static void a_link_is_not_followed_where_it_could_be(void **state)
 	fell_tree();
 }
 
+/* Somebody else would keep what is removed. */
+static void a_file_with_a_second_name_is_not_used(void **state)
+{
+	struct flmem_cpython_script script = FLMEM_CPYTHON_SCRIPT_INIT;
+	struct flmem_error err = {0};
+	char directory[96];
+	pid_t child;
+
+	(void)state;
+	plant_tree();
+	add_directory("tmp", 01777);
+	snprintf(directory, sizeof(directory), "%s/tmp", tree);
+	snprintf(second_name, sizeof(second_name), "%s/second", secret);
+	assert_int_equal(chmod(secret, 01777), 0);
+	assert_int_equal(write_script(&script, &child, &err), FLMEM_EUNSAFE);
+	second_name[0] = '\0';
+	assert_int_equal(count_files(directory), 0);
+	assert_int_equal(count_files(secret), 1);
+	child_end(child);
+	fell_tree();
+}
+
 /* Others could bring their own code into the target there. */
 static void nothing_is_written_where_others_could_replace_it(void **state)
 {
@@ -238,6 +275,7 @@ int main(void)
 		cmocka_unit_test(the_file_is_the_process_s_own),
 		cmocka_unit_test(nothing_is_written_where_the_process_may_not),
 		cmocka_unit_test(a_link_is_not_followed_where_it_could_be),
+		cmocka_unit_test(a_file_with_a_second_name_is_not_used),
 		cmocka_unit_test(nothing_is_written_where_others_could_replace_it),
 		cmocka_unit_test(the_ids_of_the_caller_stay),
 	};

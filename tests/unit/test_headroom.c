@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/buf.h"
+#include "base/io.h"
 #include "proc/headroom.h"
 
 #define BYTES (UINT64_C(16) << 20)
@@ -16,6 +18,25 @@
 #define NOBODY	     65534
 #define PAGES	     ((size_t)1 << 18)
 #define LOCKED_BYTES ((size_t)64 << 10)
+
+/* What the host seems to have committed below vm.overcommit_memory = 2; NULL: what it has. */
+static const char *committed;
+
+int __real_flmem_io_read_file_at(int dirfd, const char *path, size_t limit, struct flmem_buf *buf);
+int __wrap_flmem_io_read_file_at(int dirfd, const char *path, size_t limit, struct flmem_buf *buf);
+int __wrap_flmem_io_read_file_at(int dirfd, const char *path, size_t limit, struct flmem_buf *buf)
+{
+	const char *text = NULL;
+
+	if (committed && strcmp(path, "/proc/sys/vm/overcommit_memory") == 0)
+		text = "2\n";
+	else if (committed && strcmp(path, "/proc/meminfo") == 0)
+		text = committed;
+	if (!text)
+		return __real_flmem_io_read_file_at(dirfd, path, limit, buf);
+	flmem_buf_puts(buf, text);
+	return 0;
+}
 
 static pid_t child;
 static _Atomic int *shared;
@@ -187,6 +208,23 @@ static void full_locked_memory_is_refused(void **state)
 	assert_int_equal(munmap(shared, sizeof(*shared)), 0);
 }
 
+/* With vm.overcommit_memory = 2; 16 MiB are asked for. */
+static void a_host_that_never_overcommits_is_asked(void **state)
+{
+	(void)state;
+	start();
+	committed = "CommitLimit:      65536 kB\nCommitted_AS:     49153 kB\n";
+	expect_refusal("this host (vm.overcommit_memory is 2)");
+	committed = "CommitLimit:      65536 kB\nCommitted_AS:     65537 kB\n";
+	expect_refusal("this host (vm.overcommit_memory is 2)");
+	committed = "MemTotal:         65536 kB\n";
+	expect_refusal("this host (vm.overcommit_memory is 2)");
+	committed = "CommitLimit:      65536 kB\nCommitted_AS:     49152 kB\n";
+	assert_int_equal(flmem_headroom_check(&target.process, BYTES, NULL), 0);
+	committed = NULL;
+	end();
+}
+
 /* Of the memory that is used, the next bytes do not fit below the limit. */
 static void a_limit_that_is_near_is_refused(void **state)
 {
@@ -215,6 +253,7 @@ int main(void)
 		cmocka_unit_test(many_mappings_are_refused),
 		cmocka_unit_test(full_locked_memory_is_refused),
 		cmocka_unit_test(a_limit_that_is_near_is_refused),
+		cmocka_unit_test(a_host_that_never_overcommits_is_asked),
 	};
 
 	return cmocka_run_group_tests_name("headroom", tests, NULL, NULL);

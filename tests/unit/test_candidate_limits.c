@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Refusals of threads whose conditions no program sets up on request: what was read is changed. */
+#include "borrowed.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+#include "base/clock.h"
+#include "remote/candidates.h"
+#include "remote/gadgets.h"
+#include "remote/stopped.h"
+
+#define CALLS_BYTES ((size_t)1 << 20) /* more than is mapped of a main stack */
+#define STACK_GAP   ((uint64_t)1 << 20)
+#define STOP_US	    20000000U
+#define OLD_WORDS   300 /* more than a search decodes */
+#define CODE_BYTES  16U
+
+#ifdef __x86_64__
+struct page {
+	_Atomic int tid; /* of the thread in question, once it is about to wait */
+};
+
+static struct page *page;
+static int bell[2];
+static bool seems_outside; /* of a system call */
+
+int __real_flmem_task_read_wait(const struct flmem_process *process, pid_t tid,
+				struct flmem_task_wait *ret_wait);
+int __wrap_flmem_task_read_wait(const struct flmem_process *process, pid_t tid,
+				struct flmem_task_wait *ret_wait);
+int __wrap_flmem_task_read_wait(const struct flmem_process *process, pid_t tid,
+				struct flmem_task_wait *ret_wait)
+{
+	int rc = __real_flmem_task_read_wait(process, tid, ret_wait);
+
+	if (rc == 1 && seems_outside)
+		ret_wait->number = -1;
+	return rc;
+}
+
+static void block(void)
+{
+	char byte;
+
+	atomic_store(&page->tid, (int)gettid());
+	(void)!read(bell[0], &byte, 1);
+}
+
+static void *be_worker(void *unused)
+{
+	block();
+	return unused;
+}
+
+static void be_threaded(void)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, be_worker, NULL) == 0)
+		pthread_join(thread, NULL);
+}
+
+static void skip_if_sanitised(void)
+{
+#if defined(__SANITIZE_ADDRESS__)
+	print_message("SKIP: stacks look different under AddressSanitizer\n");
+	skip();
+#endif
+}
+
+__attribute__((noinline)) static void stay_inside(void)
+{
+	__asm__ volatile("");
+}
+
+/* With addresses of a function on its stack that follow no call. */
+static void block_on_many_words(void)
+{
+	volatile uint64_t words[OLD_WORDS];
+
+	for (size_t i = 0; i < OLD_WORDS; i++)
+		words[i] = (uint64_t)(uintptr_t)stay_inside;
+	block();
+	words[0] = words[OLD_WORDS - 1];
+}
+
+static void block_on_few_words(void)
+{
+	volatile uint64_t words[16];
+
+	for (size_t i = 0; i < 16; i++)
+		words[i] = (uint64_t)(uintptr_t)stay_inside;
+	block();
+	words[0] = words[1];
+}
+
+struct scene {
+	pid_t child;
+	struct target target;
+	struct flmem_guard guard;
+	struct flmem_gadgets gadgets;
+	struct flmem_candidate_needs needs;
+	struct flmem_candidate row;
+};
+
+static void scene_open(struct scene *scene, void (*be)(void))
+{
+	*scene = (struct scene){0};
+	atomic_store(&page->tid, 0);
+	scene->child = child_start(be);
+	assert_true(scene->child > 0);
+	await_true(atomic_load(&page->tid));
+	await_true(is_blocked_in(atomic_load(&page->tid), SYS_read));
+	target_open(scene->child, &scene->target);
+	expect_borrowed(flmem_gadgets_find(&scene->target.view, &scene->gadgets, NULL),
+			&(struct flmem_error){0});
+	scene->needs = (struct flmem_candidate_needs){.guard = &scene->guard,
+						      .gadgets = &scene->gadgets,
+						      .only = atomic_load(&page->tid),
+						      .deadline_us = UINT64_MAX};
+}
+
+static void scene_close(struct scene *scene)
+{
+	target_close(&scene->target);
+	child_end(scene->child);
+}
+
+/* Why the thread is rejected; NULL and its row if it is not. */
+static const char *find(struct scene *scene)
+{
+	FLMEM_AUTO_CANDIDATES struct flmem_candidates found = {0};
+
+	assert_int_equal(flmem_candidates_find(&scene->target.view, &scene->needs, &found), 0);
+	assert_int_equal(found.threads, 1);
+	assert_int_equal(found.running, 0);
+	if (found.count)
+		scene->row = found.rows[0];
+	return found.rejected;
+}
+
+static const char *check_stack(const struct scene *scene)
+{
+	return flmem_candidate_check_stack(&scene->target.view, &scene->needs, &scene->row);
+}
+
+/* The row of its stack in the mappings that were read. */
+static struct flmem_map *find_stack(struct scene *scene)
+{
+	size_t i = 0;
+
+	while (flmem_maps_find(&scene->target.maps, scene->row.at.sp) !=
+	       &scene->target.maps.rows[i])
+		i++;
+	assert_true(i > 0);
+	return &scene->target.maps.rows[i];
+}
+
+/* The main stack has to grow for calls that need much. */
+static uint64_t lowest_used(struct scene *scene)
+{
+	scene->needs.stack_bytes = CALLS_BYTES;
+	return scene->row.at.sp - FLMEM_SCRATCH_MAX - CALLS_BYTES;
+}
+
+static void a_stack_does_not_grow_up_to_another_mapping(void **state)
+{
+	struct scene scene;
+	struct flmem_map *below;
+	uint64_t lowest;
+
+	(void)state;
+	skip_if_sanitised();
+	scene_open(&scene, block);
+	assert_null(find(&scene));
+	lowest = lowest_used(&scene);
+	below = find_stack(&scene) - 1;
+	assert_null(check_stack(&scene));
+	below->end = lowest - STACK_GAP;
+	assert_string_equal(check_stack(&scene), "has too little space left on its stack");
+	below->end = lowest - STACK_GAP - 1;
+	assert_null(check_stack(&scene));
+	scene_close(&scene);
+}
+
+static void a_stack_does_not_grow_above_its_limit(void **state)
+{
+	struct rlimit limit = {0, RLIM_INFINITY};
+	struct scene scene;
+
+	(void)state;
+	skip_if_sanitised();
+	scene_open(&scene, block);
+	assert_null(find(&scene));
+	assert_int_equal(prlimit(scene.child, RLIMIT_STACK, NULL, &limit), 0);
+	limit.rlim_cur = find_stack(&scene)->end - lowest_used(&scene);
+	assert_int_equal(prlimit(scene.child, RLIMIT_STACK, &limit, NULL), 0);
+	assert_null(check_stack(&scene));
+	limit.rlim_cur--;
+	assert_int_equal(prlimit(scene.child, RLIMIT_STACK, &limit, NULL), 0);
+	assert_string_equal(check_stack(&scene), "has too little space left on its stack");
+	scene_close(&scene);
+}
+
+/* flmem could write to it, and the thread would be ended by its first call. */
+static void a_stack_that_is_not_writable_is_refused(void **state)
+{
+	struct scene scene;
+
+	(void)state;
+	scene_open(&scene, be_threaded);
+	assert_null(find(&scene));
+	find_stack(&scene)->flags &= ~(unsigned)FLMEM_MAP_WRITE;
+	assert_string_equal(check_stack(&scene), "has no ordinary stack mapping");
+	scene_close(&scene);
+}
+
+/* As in a page fault that takes long. */
+static void a_thread_outside_a_call_is_refused(void **state)
+{
+	struct scene scene;
+
+	(void)state;
+	scene_open(&scene, be_threaded);
+	seems_outside = true;
+	assert_string_equal(find(&scene), "is blocked outside a system call");
+	seems_outside = false;
+	assert_null(find(&scene));
+	scene_close(&scene);
+}
+
+static void what_is_not_examined_in_time_is_refused(void **state)
+{
+	struct scene scene;
+
+	(void)state;
+	scene_open(&scene, be_threaded);
+	scene.needs.deadline_us = flmem_clock_us() - 1;
+	assert_string_equal(find(&scene), "could not be examined in time");
+	scene_close(&scene);
+}
+
+static const char *examine_words(void (*be)(void))
+{
+	uint64_t code = (uint64_t)(uintptr_t)stay_inside;
+	struct scene scene;
+	const char *rejected;
+
+	scene_open(&scene, be);
+	flmem_guard_add(scene.guard.code, &scene.guard.code_count, code, code + CODE_BYTES);
+	rejected = find(&scene);
+	scene_close(&scene);
+	return rejected;
+}
+
+static void a_stack_full_of_an_allocator_s_addresses_is_refused(void **state)
+{
+	(void)state;
+	skip_if_sanitised();
+	assert_null(examine_words(block_on_few_words));
+	assert_string_equal(examine_words(block_on_many_words), "is inside the allocator");
+}
+
+/* The stopped thread of `scene`, taken for one of `owner`. */
+static bool is_accepted_in(struct scene *scene, const struct scene *owner)
+{
+	const struct flmem_borrow_options options = {.timeout_us = STOP_US};
+	FLMEM_AUTO_FREE struct flmem_loan *loan = calloc(1, sizeof(*loan));
+	FLMEM_AUTO_CLOSE int status_fd =
+		flmem_status_open_thread(&scene->target.process, scene->row.tid);
+	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
+	struct flmem_candidate row = scene->row;
+	struct flmem_status status;
+
+	assert_non_null(loan);
+	loan->view = &owner->target.view;
+	loan->options = &options;
+	loan->gadgets = owner->gadgets;
+	if (flmem_tracee_seize(&tracee, row.tid, scene->child) ||
+	    flmem_tracee_stop(&tracee, STOP_US) != FLMEM_TRACEE_STOPPED) {
+		print_message("SKIP: a child may not be traced here\n");
+		skip();
+	}
+	assert_int_equal(flmem_status_read_open(status_fd, &status), 0);
+	row.sleeps = status.voluntary_switches.value - 1;
+	return flmem_stopped_check(loan, &row, status_fd, &status);
+}
+
+/* Its number was reused: the other process has the same memory, so only its number differs. */
+static void a_thread_of_another_process_is_refused(void **state)
+{
+	struct scene one, other;
+
+	(void)state;
+	scene_open(&one, block);
+	assert_null(find(&one));
+	scene_open(&other, block);
+	assert_null(find(&other));
+	assert_int_equal(one.row.at.sp, other.row.at.sp);
+	assert_true(is_accepted_in(&one, &one));
+	assert_false(is_accepted_in(&one, &other));
+	scene_close(&one);
+	scene_close(&other);
+}
+
+static int open_page(void **state)
+{
+	(void)state;
+	page = child_share(sizeof(*page));
+	return !page || pipe(bell);
+}
+
+static int close_page(void **state)
+{
+	(void)state;
+	pipe_close(bell);
+	return munmap(page, sizeof(*page));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_stack_does_not_grow_up_to_another_mapping),
+		cmocka_unit_test(a_stack_does_not_grow_above_its_limit),
+		cmocka_unit_test(a_stack_that_is_not_writable_is_refused),
+		cmocka_unit_test(a_thread_outside_a_call_is_refused),
+		cmocka_unit_test(what_is_not_examined_in_time_is_refused),
+		cmocka_unit_test(a_stack_full_of_an_allocator_s_addresses_is_refused),
+		cmocka_unit_test(a_thread_of_another_process_is_refused),
+	};
+
+	return cmocka_run_group_tests_name("candidate_limits", tests, open_page, close_page);
+}
+#else
+int main(void)
+{
+	puts("SKIP: threads are not borrowed on this processor yet");
+	return 77;
+}
+#endif

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When no entry point into an interpreter may be used, and what a request to it writes. */
+#include "borrowed.h"
+
+#include <stdatomic.h>
+#include <sys/syscall.h>
+
+#include "base/buf.h"
+#include "runtimes/cpython_entry_points.h"
+#include "runtimes/cpython_injected_script.h"
+#include "runtimes/cpython_script.h"
+
+#define INTERPRETER	"/usr/bin/python3"
+#define TIMEOUT_US	20000000U
+#define PATH_BYTES	64U /* of the interpreter that is made up */
+#define GIL_DROP	0x01U
+#define DEBUGGER_SCRIPT 0x20U
+
+/* What flmem reads seems to be so. */
+static bool seems_finalizing, seems_held;
+static const char *directory = "/tmp"; /* of a script that is not written */
+
+int __real_flmem_cpython_state_read(const struct flmem_view *view,
+				    const struct flmem_cpython_place *place,
+				    struct flmem_cpython_state *ret_state, struct flmem_error *err);
+int __wrap_flmem_cpython_state_read(const struct flmem_view *view,
+				    const struct flmem_cpython_place *place,
+				    struct flmem_cpython_state *ret_state, struct flmem_error *err);
+int __wrap_flmem_cpython_state_read(const struct flmem_view *view,
+				    const struct flmem_cpython_place *place,
+				    struct flmem_cpython_state *ret_state, struct flmem_error *err)
+{
+	int rc = __real_flmem_cpython_state_read(view, place, ret_state, err);
+
+	if (!rc && seems_finalizing)
+		ret_state->finalizing = true;
+	if (!rc && seems_held) {
+		ret_state->gil.locked = true;
+		ret_state->gil.holder = flmem_cpython_state_main(ret_state)->state;
+	}
+	return rc;
+}
+
+/* Replaced in cpython_call.c, which watches the lock. */
+int __real_flmem_cpython_gil_read(const struct flmem_view *view,
+				  const struct flmem_cpython_place *place,
+				  uint64_t main_interpreter, struct flmem_cpython_gil *ret_gil,
+				  struct flmem_error *err);
+int __wrap_flmem_cpython_gil_read(const struct flmem_view *view,
+				  const struct flmem_cpython_place *place,
+				  uint64_t main_interpreter, struct flmem_cpython_gil *ret_gil,
+				  struct flmem_error *err);
+int __wrap_flmem_cpython_gil_read(const struct flmem_view *view,
+				  const struct flmem_cpython_place *place,
+				  uint64_t main_interpreter, struct flmem_cpython_gil *ret_gil,
+				  struct flmem_error *err)
+{
+	FLMEM_AUTO_CPYTHON_STATE struct flmem_cpython_state state = {0};
+	int rc;
+
+	if (!seems_held)
+		return __real_flmem_cpython_gil_read(view, place, main_interpreter, ret_gil, err);
+	rc = __wrap_flmem_cpython_state_read(view, place, &state, err);
+	*ret_gil = state.gil;
+	return rc;
+}
+
+/* The debugger's interface: neither a source nor a file is written, and no answer awaited. */
+int __wrap_flmem_cpython_injected_write(const struct flmem_cpython_session *session,
+					struct flmem_cpython_injected *injected,
+					struct flmem_error *err);
+int __wrap_flmem_cpython_injected_write(const struct flmem_cpython_session *session,
+					struct flmem_cpython_injected *injected,
+					struct flmem_error *err)
+{
+	(void)session;
+	(void)injected;
+	(void)err;
+	return 0;
+}
+
+int __wrap_flmem_cpython_injected_await(const struct flmem_cpython_session *session,
+					const struct flmem_cpython_injected *injected,
+					struct flmem_error *err);
+int __wrap_flmem_cpython_injected_await(const struct flmem_cpython_session *session,
+					const struct flmem_cpython_injected *injected,
+					struct flmem_error *err)
+{
+	(void)session;
+	(void)injected;
+	(void)err;
+	return 0;
+}
+
+int __wrap_flmem_cpython_script_write(const struct flmem_process *process, uint64_t number,
+				      const char *text, struct flmem_cpython_script *ret_script,
+				      struct flmem_error *err);
+int __wrap_flmem_cpython_script_write(const struct flmem_process *process, uint64_t number,
+				      const char *text, struct flmem_cpython_script *ret_script,
+				      struct flmem_error *err)
+{
+	(void)process;
+	(void)number;
+	(void)text;
+	(void)err;
+	ret_script->path = directory;
+	snprintf(ret_script->name, sizeof(ret_script->name), "script.py");
+	return 0;
+}
+
+/* A real interpreter. */
+
+static int ends[2];
+
+static void be_python(void)
+{
+	dup2(ends[1], STDOUT_FILENO);
+	execl(INTERPRETER, INTERPRETER, "-c", "import time\nprint(flush=True)\ntime.sleep(1000)\n",
+	      (char *)NULL);
+}
+
+/* Calls code in a Python that sleeps. */
+static int call_python(struct flmem_error *err)
+{
+	FLMEM_AUTO_CPYTHON_RESULT struct flmem_cpython_result result = {0};
+	const struct flmem_guard guard = {0};
+	const struct flmem_cpython_call call = {.code = {"<test>", "1", 1}, .guard = &guard};
+	struct target target;
+	pid_t child;
+	char byte;
+	int rc;
+
+	if (access(INTERPRETER, X_OK)) {
+		print_message("SKIP: there is no " INTERPRETER "\n");
+		skip();
+	}
+	assert_int_equal(pipe(ends), 0);
+	child = child_start(be_python);
+	assert_true(child > 0);
+	assert_int_equal(read(ends[0], &byte, 1), 1);
+	pipe_close(ends);
+	await_true(is_blocked_in(child, SYS_clock_nanosleep));
+	target_open(child, &target);
+	rc = flmem_cpython_call(&target.view, &call, &result, err);
+	target_close(&target);
+	child_end(child);
+	return rc;
+}
+
+static void a_finalising_interpreter_is_not_entered(void **state)
+{
+	struct flmem_error err = {0};
+	int rc;
+
+	(void)state;
+	seems_finalizing = true;
+	rc = call_python(&err);
+	seems_finalizing = false;
+	if (rc != FLMEM_EUNSAFE)
+		expect_borrowed(rc, &err);
+	assert_int_equal(rc, FLMEM_EUNSAFE);
+	if (!strstr(err.message, "is finalising"))
+		fail_msg("%s", err.message);
+}
+
+/* Its holder is blocked all the time. */
+static void a_lock_that_is_held_in_c_code_is_not_waited_for(void **state)
+{
+	struct flmem_error err = {0};
+	int rc;
+
+	(void)state;
+	seems_held = true;
+	rc = call_python(&err);
+	seems_held = false;
+	if (rc != FLMEM_EUNSAFE)
+		expect_borrowed(rc, &err);
+	assert_int_equal(rc, FLMEM_EUNSAFE);
+	if (!strstr(err.message, "holds the interpreter's lock inside C code"))
+		fail_msg("%s", err.message);
+}
+
+/* The debugger's interface of a thread state that is made up. */
+
+struct thread_state {
+	_Atomic bool ready; /* touched: flmem reads no page that is not there */
+	_Atomic uint8_t breaker;
+	char space[7];
+	_Atomic int32_t pending;
+	char path[256];
+};
+
+static struct thread_state *shared;
+
+static void be_computing(void)
+{
+	for (atomic_store(&shared->ready, true);;)
+		continue;
+}
+
+struct scene {
+	pid_t child;
+	struct target target;
+	struct flmem_guard guard;
+	struct flmem_cpython_call call;
+	struct flmem_cpython_result result;
+	struct flmem_cpython_thread thread;
+	struct flmem_cpython_session session;
+};
+
+static void start(struct scene *scene)
+{
+	memset((void *)shared, 0, sizeof(*shared));
+	*scene = (struct scene){.child = child_start(be_computing)};
+	assert_true(scene->child > 0);
+	await_true(atomic_load(&shared->ready));
+	target_open(scene->child, &scene->target);
+	scene->call = (struct flmem_cpython_call){.guard = &scene->guard, .timeout_us = TIMEOUT_US};
+	scene->thread = (struct flmem_cpython_thread){.state = (uint64_t)(uintptr_t)shared,
+						      .pointer = 1,
+						      .tid = scene->child,
+						      .main_interpreter = true};
+	scene->session = (struct flmem_cpython_session){
+		.view = &scene->target.view, .call = &scene->call, .result = &scene->result};
+	scene->session.state.threads = &scene->thread;
+	scene->session.state.thread_count = 1;
+	scene->session.state.main_pointer = 1;
+	scene->session.place.layout = (struct flmem_cpython_layout){
+		.eval_breaker = offsetof(struct thread_state, breaker),
+		.debugger_pending = offsetof(struct thread_state, pending),
+		.debugger_path = offsetof(struct thread_state, path),
+		.debugger_path_size = PATH_BYTES};
+}
+
+static void end(struct scene *scene)
+{
+	target_close(&scene->target);
+	child_end(scene->child);
+}
+
+/* The thread releases its lock without another one that takes it, and waits for ever. */
+static void a_request_releases_no_lock(void **state)
+{
+	struct flmem_error err = {0};
+	struct scene scene;
+	int rc;
+
+	(void)state;
+	start(&scene);
+	atomic_store(&shared->breaker, GIL_DROP);
+	rc = flmem_cpython_entry_debugger(&scene.session, &err);
+	end(&scene);
+	expect_borrowed(rc, &err);
+	assert_false(atomic_load(&shared->breaker) & GIL_DROP);
+	assert_true(atomic_load(&shared->breaker) & DEBUGGER_SCRIPT);
+	assert_int_equal(atomic_load(&shared->pending), 1);
+	assert_string_equal(shared->path, "/tmp/script.py");
+}
+
+static void the_request_of_another_debugger_stays(void **state)
+{
+	struct flmem_error err = {0};
+	struct scene scene;
+	int rc;
+
+	(void)state;
+	start(&scene);
+	atomic_store(&shared->pending, 1);
+	rc = flmem_cpython_entry_debugger(&scene.session, &err);
+	end(&scene);
+	assert_int_equal(rc, FLMEM_EUNSAFE);
+	if (!strstr(err.message, "a debugger has just requested code"))
+		fail_msg("%s", err.message);
+	assert_string_equal(shared->path, "");
+}
+
+/* What lies behind the path belongs to the interpreter. */
+static void a_path_that_does_not_fit_is_not_written(void **state)
+{
+	char longer[PATH_BYTES + 1];
+	struct flmem_error err = {0};
+	struct scene scene;
+
+	(void)state;
+	memset(longer, 'x', sizeof(longer));
+	longer[sizeof(longer) - sizeof("/script.py")] = '\0';
+	start(&scene);
+	directory = longer;
+	assert_int_equal(flmem_cpython_entry_debugger(&scene.session, &err), FLMEM_EFAILED);
+	assert_int_equal(atomic_load(&shared->pending), 0);
+	assert_string_equal(shared->path, "");
+	directory = "/tmp";
+	end(&scene);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_finalising_interpreter_is_not_entered),
+		cmocka_unit_test(a_lock_that_is_held_in_c_code_is_not_waited_for),
+		cmocka_unit_test(a_request_releases_no_lock),
+		cmocka_unit_test(the_request_of_another_debugger_stays),
+		cmocka_unit_test(a_path_that_does_not_fit_is_not_written),
+	};
+
+	shared = child_share(sizeof(*shared));
+	if (!shared)
+		return 1;
+	return cmocka_run_group_tests_name("cpython_entries", tests, NULL, NULL);
+}
