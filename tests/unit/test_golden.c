@@ -73,16 +73,29 @@ static const char *or_none(const char *text)
 	return text ? text : "-";
 }
 
+/* Messages name files too; the sources may be anywhere. */
+static void put_message(const char *message, struct flmem_buf *text)
+{
+	const char *found;
+
+	while ((found = strstr(message, FIXTURES))) {
+		flmem_buf_printf(text, "%.*s", (int)(found - message), message);
+		message = found + strlen(FIXTURES);
+	}
+	flmem_buf_printf(text, "%s\n", message);
+}
+
 static void put_findings(const struct flmem_recommendations *found, struct flmem_buf *text)
 {
 	flmem_buf_printf(text, "  %zu files\n", found->file_count);
 	for (size_t i = 0; i < found->finding_count; i++) {
 		const struct flmem_finding *f = &found->findings[i];
 
-		flmem_buf_printf(text, "  %s:%u %s %s %s: %s -> %s%s: %s\n",
-				 f->file + strlen(FIXTURES), f->line, f->rule->id,
-				 flmem_severity_name(f->severity), f->path, or_none(f->current),
-				 or_none(f->proposed), f->fixable ? " (fix)" : "", f->message);
+		flmem_buf_printf(text, "  %s:%u %s %s %s: %s -> %s%s: ", f->file + strlen(FIXTURES),
+				 f->line, f->rule->id, flmem_severity_name(f->severity), f->path,
+				 or_none(f->current), or_none(f->proposed),
+				 f->fixable ? " (fix)" : "");
+		put_message(f->message, text);
 	}
 	for (size_t i = 0; i < found->problem_count; i++)
 		flmem_buf_printf(text, "  problem %s:%u %d\n",

@@ -99,6 +99,7 @@ static const struct row rows[] = {
 	 NULL},
 	{"NVF-ARENA-UNSET", "run.sh", "flmem start --role server -- " SERVER, 0, NULL, NULL},
 	{"NVF-ARENA-UNSET", "run.sh", JEMALLOC SERVER, 0, NULL, NULL},
+	{"NVF-ARENA-HIGH", "run.sh", "MALLOC_ARENA_MAX=9 " JEMALLOC SERVER, 0, NULL, NULL},
 	{"NVF-ARENA-UNSET", "run.sh", "python3 -m other.server_train\n", 0, NULL, NULL},
 	{"NVF-ARENA-UNSET", "Dockerfile",
 	 "FROM python:3.12\nCMD [\"python3\", \"-m\", "
