@@ -123,8 +123,8 @@ static const struct opt options_table[] = {
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct recommend_options, troubleshoot),
 	 .help = "go through NVFlare's troubleshooting list for high memory of a server or client, "
-		 "or for OOM errors, and report the state of each step, for processes, recordings "
-		 "and the kernel's log of a kill"},
+		 "or for OOM errors, and report the state of each step, for processes, recordings, "
+		 "the kernel's log of a kill, and a job's log with CUDA out of memory"},
 	{.name = "diff",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct recommend_options, diff),
@@ -506,7 +506,9 @@ const struct cmd cmd_recommend = {
 		"that holds nothing to check is a warning.\n\n"
 		"A recording of flmem watch given as a path is checked for rising memory, reached "
 		"limits, and whether memory_gc_rounds of the given jobs fits. A kernel log (dmesg, "
-		"journalctl -k) is checked for processes killed out of memory.\n\n"
+		"journalctl -k) is checked for processes killed out of memory, the log of a job "
+		"for "
+		"PyTorch's CUDA out of memory.\n\n"
 		"With --pid, --name, --tree or --all it checks live processes, by reading only: "
 		"whether jemalloc, arenas and decay times are in force as configured, and what a "
 		"trim would release. Jobs given as paths are checked too, as the configuration of "

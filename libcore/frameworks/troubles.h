@@ -24,6 +24,7 @@ struct flmem_trouble_case {
 	const struct flmem_process_report *process;
 	const struct flmem_watch_result *recorded;
 	const struct flmem_oom_kill *kill;
+	const struct flmem_gpu_oom *gpu; /* GPU memory, not the host's, ran out */
 	const struct flmem_recommendations *found;
 };
 

@@ -184,3 +184,34 @@ make_group() {
 	flmem recommend --troubleshoot --pid "$VICTIM"
 	assert_output 'High RSS on client, as its role is client-job'
 }
+
+@test "CUDA out of memory in a job's log is a finding, and evidence of the OOM list" {
+	local log=$BATS_TEST_TMPDIR/log.txt
+	{
+		echo '2026-11-01 10:00:00 - train - INFO - epoch 1'
+		printf '%s %s %s %s\n' \
+			'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0' \
+			'has a total capacity of 79.15 GiB of which 17.25 MiB is free. Of the allocated' \
+			'memory 77.00 GiB is allocated by PyTorch, and 1.00 GiB is reserved by PyTorch' \
+			'but unallocated.'
+	} >"$log"
+	flmem recommend "$log"
+	assert_status 0
+	assert_output ' 2  warning: OOM-GPU\b'
+	assert_output 'OOM-GPU-FRAGMENTED'
+	flmem recommend --fail-on warning "$log"
+	assert_status 1
+	flmem recommend --troubleshoot "$log" --json
+	assert_status 0
+	assert_schema recommend
+	examine '
+import json, sys
+[walk] = json.load(sys.stdin)["troubleshooting"]
+assert walk["list"] == "oom", walk
+steps = {step["id"]: step for step in walk["steps"]}
+assert "20 MiB of GPU memory" in steps["OOM-BATCH"]["evidence"], steps
+assert steps["OOM-JEMALLOC"]["state"] == "not-needed", steps'
+	echo 'to avoid CUDA out of memory, use smaller batches' >"$log"
+	flmem recommend --troubleshoot "$log"
+	assert_error 2 'no rules for this kind of file'
+}

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A kernel's log with reports of kills for want of memory. */
+/* Logs that report kills because memory ran out, and GPU memory that ran out. */
 #include "fuzz.h"
+#include "proc/gpu_oom_log.h"
 #include "proc/oom_log.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *text = fuzz_text(data, size);
+	struct flmem_gpu_oom gpu;
 	struct flmem_oom_log log;
 
 	if (flmem_oom_log_read(text, &log)) {
@@ -17,6 +19,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		    (!kill->share_percent.unknown && kill->share_percent.value > 100))
 			abort();
 	}
+	if (flmem_gpu_oom_log_read(text, &gpu) && (!gpu.count || !gpu.line))
+		abort();
 	free(text);
 	return 0;
 }

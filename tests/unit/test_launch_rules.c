@@ -36,6 +36,7 @@ struct row {
 #define RESOURCES(path, args) "{\"components\": [{\"path\": \"" path "\", \"args\": {" args "}}]}"
 #define DOCKER_SERVER	      "nvflare.app_opt.job_launcher.docker_launcher.ServerDockerJobLauncher"
 #define SLURM_CLIENT	      "nvflare.app_opt.job_launcher.slurm.ClientSlurmJobLauncher"
+#define K8S_CLIENT	      "nvflare.app_opt.job_launcher.k8s_launcher.ClientK8sJobLauncher"
 #define LOST		      "NVF-LAUNCHER-ENV-LOST"
 
 static const struct row rows[] = {
@@ -77,6 +78,12 @@ static const struct row rows[] = {
 	{LOST, "slurm.yaml",
 	 "runtime: slurm\njob_launcher:\n  setup: |\n    export MALLOC_ARENA_MAX=2\n", 0, NULL,
 	 NULL},
+	{LOST, "local/resources.json", RESOURCES(K8S_CLIENT, ""), 1, NULL, NULL},
+	{LOST, "local/resources.json",
+	 RESOURCES(K8S_CLIENT, "\"default_job_env\": {\"MALLOC_ARENA_MAX\": \"2\"}"), 1, NULL,
+	 NULL},
+	{LOST, "local/resources.json", RESOURCES(K8S_CLIENT, ""), 0, NULL, "2.7"},
+	{LOST, "k8s.yaml", "runtime: k8s\njob_launcher:\n  pending_timeout: 30\n", 1, NULL, NULL},
 	{"NVF-ARENA-UNSET", "run.sh", SERVER, 1, "4", NULL},
 	{"NVF-ARENA-UNSET", "run.sh", CLIENT, 1, "2", NULL},
 	{"NVF-ARENA-UNSET", "run.sh", "nvflare simulator job -n 2\n", 1, "4", NULL},
@@ -92,6 +99,7 @@ static const struct row rows[] = {
 	 NULL},
 	{"NVF-ARENA-UNSET", "run.sh", "flmem start --role server -- " SERVER, 0, NULL, NULL},
 	{"NVF-ARENA-UNSET", "run.sh", JEMALLOC SERVER, 0, NULL, NULL},
+	{"NVF-ARENA-HIGH", "run.sh", "MALLOC_ARENA_MAX=9 " JEMALLOC SERVER, 0, NULL, NULL},
 	{"NVF-ARENA-UNSET", "run.sh", "python3 -m other.server_train\n", 0, NULL, NULL},
 	{"NVF-ARENA-UNSET", "Dockerfile",
 	 "FROM python:3.12\nCMD [\"python3\", \"-m\", "
@@ -312,11 +320,21 @@ static const struct {
 /* The environment of a study reaches jobs, too. */
 static void a_study_sets_what_a_launcher_drops(void **state)
 {
-	static const char studies[] = "format_version: 2\nstudies:\n  default:\n    env:\n      ";
-	static const char *const names[] = {"A: 1", "MALLOC_ARENA_MAX: 2"};
+	static const char studies[] = "format_version: 2\nstudies:\n  default:\n    ";
+	static const struct {
+		const char *launcher, *study;
+		size_t hits;
+	} cases[] = {
+		{RESOURCES(DOCKER_SERVER, ""), "env: {A: 1}", 1},
+		{RESOURCES(DOCKER_SERVER, ""), "env: {MALLOC_ARENA_MAX: 2}", 0},
+		{RESOURCES(K8S_CLIENT, ""), "env: {A: 1}", 1},
+		{RESOURCES(K8S_CLIENT, ""), "env: {MALLOC_ARENA_MAX: 2}", 0},
+		{RESOURCES(K8S_CLIENT, ""), "pod_template: pod.yaml", 0}, /* not read */
+		{RESOURCES(K8S_CLIENT, ""), "pod_template: {kind: Pod}", 1},
+	};
 
 	(void)state;
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++) {
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(cases); i++) {
 		struct flmem_recommendations found = {0};
 		const struct flmem_finding *last;
 		char text[256];
@@ -325,12 +343,12 @@ static void a_study_sets_what_a_launcher_drops(void **state)
 
 		tree_init(&tree);
 		path = tree.path;
-		snprintf(text, sizeof(text), "%s%s\n", studies, names[i]);
+		snprintf(text, sizeof(text), "%s%s\n", studies, cases[i].study);
 		tree_puts(&tree, "local/study_runtime.yaml", text);
-		tree_puts(&tree, "local/resources.json.default", RESOURCES(DOCKER_SERVER, ""));
+		tree_puts(&tree, "local/resources.json.default", cases[i].launcher);
 		assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
 		assert_int_equal(flmem_recommendations_failures(&found), 0);
-		assert_int_equal(findings_of(&found, LOST, &last), i ? 0 : 1);
+		assert_int_equal(findings_of(&found, LOST, &last), cases[i].hits);
 		flmem_recommendations_clear(&found);
 		tree_clear(&tree);
 	}

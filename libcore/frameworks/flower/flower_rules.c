@@ -121,7 +121,8 @@ static void keeps_input(struct flmem_check *check)
 		return;
 	flmem_check_report(check, &(struct flmem_remark){.node = keep ? keep : check->args,
 							 .missing = keep ? NULL : "keep_input",
-							 .path = "ArrayRecord.keep_input",
+							 .path = keep ? "ArrayRecord.keep_input"
+								      : "ArrayRecord",
 							 .proposed = "False"});
 }
 

@@ -141,9 +141,13 @@ static void gc_too_old(struct flmem_check *check)
 
 	for (const char *const *name = flmem_nvflare_names; known && *name; name++) {
 		const struct flmem_node *node = flmem_nvflare_arg(check, *name);
+		char detail[64];
 
-		if (node && flmem_nvflare_accepts(known, *name, &since))
-			flmem_nvflare_report_arg(check, *name, node, (struct flmem_remark){0});
+		if (!node || !flmem_nvflare_accepts(known, *name, &since))
+			continue;
+		snprintf(detail, sizeof(detail), "it has it from %s on", since ? since : "2.7.2");
+		flmem_nvflare_report_arg(check, *name, node,
+					 (struct flmem_remark){.detail = detail});
 	}
 }
 
@@ -262,10 +266,10 @@ static const struct flmem_rule_row rows[] = {
 			 .before = "2.7.2",
 			 .certain = true,
 			 .condition =
-				 "memory_gc_rounds or cuda_empty_cache in a job for a version that "
-				 "lacks them",
-			 .message = "NVFlare supports this argument from 2.7.2 on; the job does "
-				    "not load in older versions",
+				 "memory_gc_rounds, cuda_empty_cache or enable_tensor_disk_offload "
+				 "in a job for a version before 2.7.2",
+			 .message = "the class does not have this argument in this version, so the "
+				    "job does not load",
 			 .source = "NVFlare code, 2.7.0 to 2.7.2"},
 		.inputs = {SERVER_FILE, CLIENT_FILE, PYTHON},
 		.parts = true,

@@ -3,7 +3,8 @@
  * Rules for the files that choose how a site launches jobs: resources.json of a startup kit, and
  * what `nvflare deploy prepare` reads. app_opt/job_launcher of 2.8 and 2.9: a container of Docker
  * gets default_job_env and the environment of its study; `sbatch --export=NIL` gets what `setup`
- * exports, and a container below it only what forward_env names.
+ * exports, and a container below it only what forward_env names. A pod of Kubernetes gets, from 2.9
+ * on, what its study sets by env or pod_template, and before 2.9 nothing.
  */
 #include "frameworks/nvflare/nvflare_rules.h"
 
@@ -14,6 +15,7 @@
 
 #define DOCKER "nvflare.app_opt.job_launcher.docker_launcher."
 #define SLURM  "nvflare.app_opt.job_launcher.slurm."
+#define K8S    "nvflare.app_opt.job_launcher.k8s_launcher."
 
 /* One of them is enough: they choose the allocator, or limit its arenas. */
 static const char *const names[] = {"MALLOC_ARENA_MAX", "LD_PRELOAD", "GLIBC_TUNABLES"};
@@ -41,7 +43,8 @@ static bool is_deployment(const struct flmem_document *document)
 	const struct flmem_node *root = document->root;
 
 	return flmem_node_is_kind(flmem_node_get(root, "job_launcher"), FLMEM_NODE_MAP) &&
-	       (has_runtime(root, "docker") || has_runtime(root, "slurm"));
+	       (has_runtime(root, "docker") || has_runtime(root, "slurm") ||
+		has_runtime(root, "k8s"));
 }
 
 static bool is_study_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
@@ -63,6 +66,17 @@ const struct flmem_input_kind flmem_nvflare_deployment_file = {.is_likely = is_l
 const struct flmem_input_kind flmem_nvflare_studies_file = {.is_likely = is_study_likely,
 							    .is_one = is_studies};
 
+/* A file of its own may set anything. */
+static bool has_template_file(const struct flmem_node *root)
+{
+	const struct flmem_node *study = flmem_node_first(flmem_node_get(root, "studies"));
+
+	for (; study; study = study->next)
+		if (flmem_node_string(flmem_node_get(study, "pod_template")))
+			return true;
+	return false;
+}
+
 /* Whether a study beside it has an environment with one of the settings. */
 static bool is_set_by_study(const struct flmem_check *check)
 {
@@ -74,6 +88,8 @@ static bool is_set_by_study(const struct flmem_check *check)
 		for (size_t n = 0; n < FLMEM_ARRAY_SIZE(names); n++)
 			if (flmem_file_has_word(&input->document.text, names[n]))
 				return true;
+		if (has_template_file(input->document.root))
+			return true;
 	}
 	return false;
 }
@@ -128,12 +144,24 @@ static void report_lost(struct flmem_check *check, const struct flmem_node *args
 							 .detail = detail});
 }
 
+/* Nothing in the launcher's own arguments sets a variable of the pod. */
+static void report_pod(struct flmem_check *check, const struct flmem_node *launcher)
+{
+	flmem_check_report(check, &(struct flmem_remark){
+					  .node = launcher,
+					  .detail = "from 2.9 on by env of the study in "
+						    "local/study_runtime.yaml, before by the image",
+				  });
+}
+
 static void check_component(struct flmem_check *check, const struct flmem_node *component)
 {
 	const char *path = flmem_node_string(flmem_node_get(component, "path"));
 	const struct flmem_node *args = flmem_node_get(component, "args");
 	bool docker = path && flmem_text_starts(path, DOCKER);
 
+	if (path && flmem_text_starts(path, K8S))
+		report_pod(check, args ? args : component);
 	if (!docker && !(path && flmem_text_starts(path, SLURM)))
 		return;
 	report_lost(check, args ? args : component, docker, strstr(path, ".Server") ? "4" : "2");
@@ -145,7 +173,9 @@ static void environment_lost(struct flmem_check *check)
 
 	if (is_set_by_study(check))
 		return;
-	if (check->input->kind == &flmem_nvflare_deployment_file)
+	if (has_runtime(check->subject, "k8s"))
+		report_pod(check, flmem_node_get(check->subject, "job_launcher"));
+	else if (check->input->kind == &flmem_nvflare_deployment_file)
 		report_lost(check, flmem_node_get(check->subject, "job_launcher"),
 			    has_runtime(check->subject, "docker"), NULL);
 	for (; n; n = n->next)
@@ -159,13 +189,13 @@ static const struct flmem_rule_row rows[] = {
 			 .framework = FLMEM_FRAMEWORK_NVFLARE,
 			 .since = "2.8",
 			 .condition =
-				 "the Docker or Slurm launcher of a startup kit, or a "
+				 "the Docker, Slurm or Kubernetes launcher of a startup kit, or a "
 				 "configuration of nvflare deploy, whose jobs get neither "
 				 "MALLOC_ARENA_MAX nor LD_PRELOAD nor GLIBC_TUNABLES from it or "
 				 "from the site's study_runtime.yaml",
 			 .message = "jobs do not inherit the environment of the process that "
 				    "launches them, so settings of start scripts are lost; set "
-				    "them here",
+				    "them for this launcher",
 			 .source = "NVFlare 2.8.1 and 2.9.0, app_opt/job_launcher"},
 		.inputs = {&flmem_nvflare_resources_file, &flmem_nvflare_deployment_file},
 		.check = environment_lost,

@@ -469,6 +469,11 @@ void flmem_trouble_decay(const struct flmem_trouble_case *one, struct flmem_trou
 {
 	const char *value;
 
+	if (one->gpu) {
+		set_state(answer, FLMEM_STEP_NOT_NEEDED,
+			  "GPU memory ran out, which jemalloc does not serve");
+		return;
+	}
 	if (!has_jemalloc(one, answer))
 		return;
 	value = flmem_live_setting(one->process, "MALLOC_CONF");
@@ -554,6 +559,17 @@ static void report_killed(const struct flmem_oom_kill *kill, struct flmem_troubl
 		  anon, shmem, limit, share);
 }
 
+static void report_gpu_failure(const struct flmem_gpu_oom *gpu, struct flmem_trouble_answer *answer)
+{
+	char tried[64], left[64], total[64];
+
+	put_bytes(tried, sizeof(tried), "it tried to allocate ", gpu->tried_bytes);
+	put_bytes(left, sizeof(left), " of GPU memory, free ", gpu->free_bytes);
+	put_bytes(total, sizeof(total), " of ", gpu->total_bytes);
+	set_state(answer, FLMEM_STEP_CANNOT_TELL, "the training code sets the batch size; %s%s%s",
+		  tried, left, total);
+}
+
 void flmem_trouble_batch(const struct flmem_trouble_case *one, struct flmem_trouble_answer *answer)
 {
 	char held[64] = "", limit[64] = "";
@@ -566,7 +582,9 @@ void flmem_trouble_batch(const struct flmem_trouble_case *one, struct flmem_trou
 		put_bytes(held, sizeof(held), "; peak ", one->recorded->peak_bytes);
 		put_bytes(limit, sizeof(limit), ", limit ", one->recorded->limit_bytes);
 	}
-	if (one->kill)
+	if (one->gpu)
+		report_gpu_failure(one->gpu, answer);
+	else if (one->kill)
 		report_killed(one->kill, answer);
 	else
 		set_state(answer, FLMEM_STEP_CANNOT_TELL,

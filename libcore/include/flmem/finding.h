@@ -85,10 +85,11 @@ struct flmem_checked_recording {
 	struct flmem_watch_summary *summary;
 };
 
-/* A checked kernel log and its contents. */
+/* A checked log and its contents. */
 struct flmem_checked_oom_log {
 	char *file;
-	struct flmem_oom_log log;
+	struct flmem_oom_log log; /* without kills: not a kernel log */
+	struct flmem_gpu_oom gpu;
 };
 
 /*

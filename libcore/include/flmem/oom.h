@@ -4,7 +4,8 @@
 
 /*
  * Out-of-memory kills in a kernel log: the text of dmesg or journalctl -k, of kernels 3.10 to 6.18,
- * with any line prefix. Names and paths are untrusted text: escape before printing.
+ * with any line prefix; and GPU memory that ran out, in the log of a job. Names and paths are
+ * untrusted text: escape before printing.
  */
 
 #include <stdbool.h>
@@ -35,6 +36,19 @@ struct flmem_oom_kill {
 struct flmem_oom_log {
 	struct flmem_oom_kill last; /* with memory.oom.group, the chosen process */
 	size_t kills;		    /* all kills in the text */
+};
+
+/*
+ * PyTorch's "CUDA out of memory", in both of its forms, or the runtime's error, which has no
+ * figures.
+ */
+struct flmem_gpu_oom {
+	size_t count;  /* lines of the text that report it; 0: none */
+	unsigned line; /* of the last; the rest is of that line */
+	struct flmem_u64 device;
+	struct flmem_u64 tried_bytes, total_bytes, free_bytes;
+	/* Of PyTorch: in tensors; in its pool, but not in a tensor. */
+	struct flmem_u64 allocated_bytes, unused_bytes;
 };
 
 #endif

@@ -89,7 +89,8 @@ struct flmem_troubles {
  * Evaluates a list for each process of `report` (NULL: none) and each recorded process in `found`:
  * the list of its role, or that of OOM errors if the kernel has killed in its control group and,
  * for a live process, that group has a limit; and the list of OOM errors for the last killed
- * process of each kernel log in `found`. `role` selects the list for all of them, FLMEM_ROLE_NONE
+ * process of each kernel log in `found`, and for each log of a job that ran out of GPU memory.
+ * `role` selects the list for all of them, FLMEM_ROLE_NONE
  * the one of each process. Processes of unknown role are skipped; if no process remains,
  * FLMEM_EUSAGE names the option to use.
  *

@@ -9,6 +9,7 @@
 
 #include "base/io.h"
 #include "ops/recommend/recommend_files.h"
+#include "proc/gpu_oom_log.h"
 #include "proc/oom_log.h"
 #include "rules/oom_rules.h"
 
@@ -41,13 +42,15 @@ static int read_end(const char *path, struct flmem_buf *text, bool *ret_cut)
 bool flmem_recommend_is_oom_log(const char *path)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	struct flmem_gpu_oom gpu;
 	bool cut = false;
 
-	return read_end(path, &text, &cut) == 0 && flmem_oom_log_is_likely(text.data);
+	return read_end(path, &text, &cut) == 0 &&
+	       (flmem_oom_log_is_likely(text.data) || flmem_gpu_oom_log_read(text.data, &gpu));
 }
 
 static bool store_log(struct flmem_recommendations *found, const char *path,
-		      const struct flmem_oom_log *log)
+		      const struct flmem_checked_oom_log *read)
 {
 	struct flmem_checked_oom_log *grown =
 		reallocarray(found->oom_logs, found->oom_log_count + 1, sizeof(*grown));
@@ -57,7 +60,8 @@ static bool store_log(struct flmem_recommendations *found, const char *path,
 		found->oom_logs = grown;
 	if (!file)
 		return false;
-	grown[found->oom_log_count++] = (struct flmem_checked_oom_log){.file = file, .log = *log};
+	grown[found->oom_log_count] = *read;
+	grown[found->oom_log_count++].file = file;
 	return true;
 }
 
@@ -73,20 +77,37 @@ static int add_log_problem(struct flmem_recommendations *found, const char *path
 	return flmem_error_nomem(err, "cannot hold the problem of '%s'", path);
 }
 
+/* Lines are counted from the start of the file, which a cut log does not show. */
+static void forget_lines(struct flmem_checked_oom_log *read)
+{
+	read->log.last.line = 0;
+	read->gpu.line = 0;
+}
+
+static int check_log(const struct flmem_checked_oom_log *read, const char *path,
+		     struct flmem_recommendations *found, struct flmem_error *err)
+{
+	int rc = read->log.kills ? flmem_oom_rules_run(&read->log, path, found, err) : 0;
+
+	return rc || !read->gpu.count ? rc : flmem_gpu_oom_rules_run(&read->gpu, path, found, err);
+}
+
 int flmem_recommend_oom_log(const char *path, struct flmem_recommendations *found,
 			    struct flmem_error *err)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
-	struct flmem_oom_log log;
+	struct flmem_checked_oom_log read = {0};
 	bool cut = false;
 	int rc = read_end(path, &text, &cut);
+	bool killed = !rc && flmem_oom_log_read(text.data, &read.log);
+	bool failed = !rc && flmem_gpu_oom_log_read(text.data, &read.gpu);
 
-	if (rc || !flmem_oom_log_read(text.data, &log))
+	if (!killed && !failed)
 		return add_log_problem(found, path, -rc, err);
 	if (cut)
-		log.last.line = 0;
+		forget_lines(&read);
 	found->file_count++;
-	if (!store_log(found, path, &log))
+	if (!store_log(found, path, &read))
 		return flmem_error_nomem(err, "cannot hold the kills in '%s'", path);
-	return flmem_oom_rules_run(&log, path, found, err);
+	return check_log(&read, path, found, err);
 }

@@ -6,12 +6,12 @@
 
 #include <flmem/recommend.h>
 
-/* Whether the file is a kernel log that reports a killed process. */
+/* Whether the file is a log that reports a killed process, or GPU memory that ran out. */
 bool flmem_recommend_is_oom_log(const char *path);
 
 /*
- * Checks the last kill of the log against the rules and stores the kill in `found`. An unreadable
- * log becomes a problem there. FLMEM_EFAILED when out of memory.
+ * Checks the last kill or failure of the log against the rules and stores it in `found`. An
+ * unreadable log becomes a problem there. FLMEM_EFAILED when out of memory.
  */
 int flmem_recommend_oom_log(const char *path, struct flmem_recommendations *found,
 			    struct flmem_error *err);

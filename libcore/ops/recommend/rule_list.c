@@ -53,6 +53,9 @@ const struct flmem_rule *flmem_recommend_rule(size_t index)
 	if (!rule)
 		rule = trend_rule(&flmem_trend_rules, &index);
 	if (!rule && index < flmem_oom_row_count)
-		rule = &flmem_oom_rows[index].rule;
+		return &flmem_oom_rows[index].rule;
+	index -= rule ? 0 : flmem_oom_row_count;
+	if (!rule && index < flmem_gpu_oom_row_count)
+		rule = &flmem_gpu_oom_rows[index].rule;
 	return rule;
 }

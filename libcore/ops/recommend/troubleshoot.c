@@ -198,7 +198,7 @@ static int walk_processes(struct walks *walks, const struct flmem_detect_report 
 static bool is_killed(const struct flmem_recommendations *found, pid_t pid)
 {
 	for (size_t i = 0; i < found->oom_log_count; i++)
-		if (found->oom_logs[i].log.last.pid == pid)
+		if (found->oom_logs[i].log.kills && found->oom_logs[i].log.last.pid == pid)
 			return true;
 	return false;
 }
@@ -261,6 +261,34 @@ static int walk_kill(struct walks *walks, const struct flmem_checked_oom_log *ch
 	return add_walk(walks, &one, subject, because);
 }
 
+/* A job's log does not name its process. */
+static int walk_gpu_failure(struct walks *walks, const struct flmem_checked_oom_log *checked)
+{
+	struct flmem_trouble_case one = {
+		.list = FLMEM_TROUBLE_OOM,
+		.role = walks->role,
+		.place = checked->file,
+		.gpu = &checked->gpu,
+		.found = walks->found,
+	};
+	char subject[320], because[96];
+
+	snprintf(subject, sizeof(subject), "%.300s", checked->file);
+	if (checked->gpu.count > 1)
+		snprintf(because, sizeof(because), "it reports that GPU memory ran out, %zu times",
+			 checked->gpu.count);
+	else
+		snprintf(because, sizeof(because), "it reports that GPU memory ran out");
+	return add_walk(walks, &one, subject, because);
+}
+
+static int walk_log(struct walks *walks, const struct flmem_checked_oom_log *checked)
+{
+	int rc = checked->log.kills ? walk_kill(walks, checked) : 0;
+
+	return rc || !checked->gpu.count ? rc : walk_gpu_failure(walks, checked);
+}
+
 static int report_no_walk(const struct walks *walks)
 {
 	if (walks->without_role)
@@ -269,8 +297,9 @@ static int report_no_walk(const struct walks *walks)
 				       "it with --role server or --role client",
 				       walks->without_role == 1 ? "the process" : "the processes");
 	return flmem_error_set(walks->err, FLMEM_EUSAGE, 0,
-			       "no process given; name a process, a recording, or a kernel log "
-			       "that reports a kill");
+			       "no process given; name a process, a recording, a kernel log "
+			       "that reports a kill, or a job's log that reports CUDA out of "
+			       "memory");
 }
 
 int flmem_troubleshoot(const struct flmem_detect_report *report,
@@ -283,7 +312,7 @@ int flmem_troubleshoot(const struct flmem_detect_report *report,
 	for (size_t i = 0; i < found->recording_count && !rc; i++)
 		rc = walk_recording(&walks, &found->recordings[i]);
 	for (size_t i = 0; i < found->oom_log_count && !rc; i++)
-		rc = walk_kill(&walks, &found->oom_logs[i]);
+		rc = walk_log(&walks, &found->oom_logs[i]);
 	if (!rc && !walks.troubles.count)
 		rc = report_no_walk(&walks);
 	if (rc) {
