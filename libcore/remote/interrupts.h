@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FLMEM_REMOTE_HOLD_H
-#define FLMEM_REMOTE_HOLD_H
+#ifndef FLMEM_REMOTE_INTERRUPTS_H
+#define FLMEM_REMOTE_INTERRUPTS_H
 
 /*
- * Protects a stopped thread of another process from delays in its tracer: nothing may stop the
- * calling thread between the interrupt and the detach. Undone by a destructor.
+ * What interrupts flmem while it has stopped a thread of another process waits: signals are blocked
+ * from the stop to the detach, so that nothing may stop or end the calling thread in between. Undone
+ * by a destructor.
  */
 
 #include <signal.h>
@@ -13,7 +14,7 @@
 
 #include "base/cleanup.h"
 
-struct flmem_hold {
+struct flmem_interrupts {
 	sigset_t before; /* the signal mask to restore */
 	timer_t timer;
 	bool limited;
@@ -24,12 +25,12 @@ struct flmem_hold {
  * the thread. That works even if this process is stopped (SIGSTOP) or frozen (cgroup v2). Not for a
  * library inside another program; off by default.
  */
-void flmem_hold_expend_process(bool expendable);
+void flmem_interrupts_expend_process(bool expendable);
 
 /* Blocks every signal in the calling thread; sets the limit if this process is expendable. */
-struct flmem_hold flmem_hold_begin(void);
-void flmem_hold_end(struct flmem_hold *hold);
+struct flmem_interrupts flmem_interrupts_defer(void);
+void flmem_interrupts_restore(struct flmem_interrupts *interrupts);
 
-#define FLMEM_AUTO_HOLD FLMEM_AUTO(flmem_hold_end) __attribute__((unused))
+#define FLMEM_AUTO_INTERRUPTS FLMEM_AUTO(flmem_interrupts_restore) __attribute__((unused))
 
 #endif
