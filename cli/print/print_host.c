@@ -36,7 +36,7 @@ static void print_system(const struct flmem_host_report *host, FILE *out)
 	fprintf(out, ", pages of %s\n", format_bytes_or(host->page_bytes, "?", page));
 }
 
-static void print_memory(const struct flmem_host_report *host, FILE *out)
+static void print_host_memory(const struct flmem_host_report *host, FILE *out)
 {
 	char total[FORMAT_MAX], available[FORMAT_MAX], swap[FORMAT_MAX], swap_free[FORMAT_MAX];
 
@@ -78,7 +78,7 @@ static void print_permission(const char *whose, const struct flmem_permission *p
 	}
 }
 
-static void print_trim(const struct flmem_host_report *host, FILE *out)
+static void print_trim_permission(const struct flmem_host_report *host, FILE *out)
 {
 	print_label("trim", out);
 	if (host->yama_level < 0)
@@ -147,9 +147,9 @@ static void print_features(const struct flmem_host_report *host, FILE *out)
 void print_host(const struct flmem_host_report *host, FILE *out)
 {
 	print_system(host, out);
-	print_memory(host, out);
+	print_host_memory(host, out);
 	print_cgroup(host, out);
-	print_trim(host, out);
+	print_trim_permission(host, out);
 	print_installed(host, out);
 	print_gpus(host, out);
 	print_features(host, out);

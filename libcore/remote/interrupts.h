@@ -3,9 +3,9 @@
 #define FLMEM_REMOTE_INTERRUPTS_H
 
 /*
- * What interrupts flmem while it has stopped a thread of another process waits: signals are blocked
- * from the stop to the detach, so that nothing may stop or end the calling thread in between. Undone
- * by a destructor.
+ * What interrupts flmem while it has stopped a thread of another process has to wait: signals are
+ * blocked from the stop to the detach, so that nothing stops or ends the calling thread in between.
+ * Undone by a destructor.
  */
 
 #include <signal.h>

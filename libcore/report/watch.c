@@ -31,7 +31,7 @@ static cJSON *make_line(const char *type)
 	return root;
 }
 
-static void add_process(cJSON *object, const struct flmem_watch_process *process)
+static void add_watch_process(cJSON *object, const struct flmem_watch_process *process)
 {
 	cJSON_AddNumberToObject(object, "pid", process->pid);
 	flmem_json_add_u64(object, "start_time", process->start_time);
@@ -58,7 +58,7 @@ static cJSON *sample_object(const struct flmem_watch_sample *sample)
 {
 	cJSON *root = make_line("sample");
 
-	add_process(root, sample->process);
+	add_watch_process(root, sample->process);
 	flmem_json_add_u64(root, "at_ms", sample->at_us / 1000);
 	flmem_json_add_u64(root, "elapsed_ms", sample->elapsed_us / 1000);
 	flmem_json_add_u64(root, "rss_bytes", sample->rss_bytes);
@@ -94,7 +94,7 @@ char *flmem_report_watch_round_json(const struct flmem_watch_round *round)
 {
 	cJSON *root = make_line("round"), *unknown = cJSON_CreateObject();
 
-	add_process(root, round->process);
+	add_watch_process(root, round->process);
 	flmem_json_add_u64(root, "round", round->number);
 	flmem_json_add_u64(root, "elapsed_ms", round->elapsed_us / 1000);
 	flmem_json_add_u64(root, "duration_ms", round->duration_us / 1000);
@@ -138,14 +138,14 @@ static void add_trend(cJSON *object, const struct flmem_trend *trend,
 
 static void add_identity(cJSON *object, const struct flmem_watch_process *process)
 {
-	add_process(object, process);
+	add_watch_process(object, process);
 	flmem_json_add_text(object, "command", process->command);
 	flmem_json_add_text(object, "framework", flmem_framework_name(process->framework));
 	flmem_json_add_text(object, "role", flmem_role_name(process->role));
 	flmem_json_add_text(object, "site", process->site);
 }
 
-static void add_limit(cJSON *object, const struct flmem_watch_result *result)
+static void add_watch_limit(cJSON *object, const struct flmem_watch_result *result)
 {
 	cJSON *limit = cJSON_AddObjectToObject(object, "limit"), *unknown = cJSON_CreateObject();
 
@@ -171,7 +171,7 @@ static cJSON *result_object(const struct flmem_watch_result *result)
 	flmem_json_add_value(object, unknown, "peak_bytes", result->peak_bytes);
 	add_split(object, &result->split);
 	add_trend(object, &result->trend, &result->forecast);
-	add_limit(object, result);
+	add_watch_limit(object, result);
 	flmem_json_add_value(object, unknown, "gpu_bytes", result->gpu_bytes);
 	flmem_json_add_pressure(object, "pressure", &result->pressure);
 	flmem_json_add_pressure(object, "pressure_rise", &result->pressure_rise);

@@ -86,7 +86,7 @@ static void write_grpc(struct flmem_buf *text, const char *indent,
 			 indent, indent, (unsigned long long)values->chunk_bytes);
 }
 
-static void write_server(const struct flmem_strategy_values *values, struct flmem_buf *text)
+static void write_appfl_server(const struct flmem_strategy_values *values, struct flmem_buf *text)
 {
 	flmem_buf_puts(text, "server_configs:\n");
 	if (values->chunk_bytes)
@@ -94,14 +94,14 @@ static void write_server(const struct flmem_strategy_values *values, struct flme
 	write_grpc(text, "  ", values);
 }
 
-static void write_client(const struct flmem_strategy_values *values, struct flmem_buf *text)
+static void write_appfl_client(const struct flmem_strategy_values *values, struct flmem_buf *text)
 {
 	write_grpc(text, "", values);
 }
 
 static const struct flmem_strategy_file files[] = {
-	{"server's YAML", write_server},
-	{"YAML of every client", write_client},
+	{"server's YAML", write_appfl_server},
+	{"YAML of every client", write_appfl_client},
 };
 
 static const struct flmem_strategy strategies[] = {

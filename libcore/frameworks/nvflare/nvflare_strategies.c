@@ -77,7 +77,7 @@ static void write_sizes(const struct flmem_strategy_values *values, struct flmem
 			 (unsigned long long)values->chunk_bytes);
 }
 
-static void write_server(const struct flmem_strategy_values *values, struct flmem_buf *text)
+static void write_nvflare_server(const struct flmem_strategy_values *values, struct flmem_buf *text)
 {
 	flmem_buf_puts(text, "{\n");
 	write_sizes(values, text);
@@ -85,7 +85,7 @@ static void write_server(const struct flmem_strategy_values *values, struct flme
 			 values->disk_bytes ? ", \"enable_tensor_disk_offload\": true" : "");
 }
 
-static void write_client(const struct flmem_strategy_values *values, struct flmem_buf *text)
+static void write_nvflare_client(const struct flmem_strategy_values *values, struct flmem_buf *text)
 {
 	flmem_buf_puts(text, "{\n");
 	write_sizes(values, text);
@@ -111,8 +111,8 @@ static void write_environment(const struct flmem_strategy_values *values, struct
 }
 
 static const struct flmem_strategy_file files[] = {
-	{"config_fed_server.json, merged", write_server},
-	{"config_fed_client.json, merged", write_client},
+	{"config_fed_server.json, merged", write_nvflare_server},
+	{"config_fed_client.json, merged", write_nvflare_client},
 	{"environment of the server", write_environment},
 };
 

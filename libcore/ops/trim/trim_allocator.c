@@ -89,7 +89,7 @@ static void note_hidden_hooks(const struct part *part)
 	}
 }
 
-static int check_hooks(struct part *part)
+static int check_allocator_hooks(struct part *part)
 {
 	const struct flmem_inspection *target = part->target;
 	uint64_t stopped_us = 0;
@@ -109,7 +109,7 @@ static int plan_trim_chain(struct part *part)
 						    part->err);
 
 	if (!rc)
-		rc = check_hooks(part);
+		rc = check_allocator_hooks(part);
 	if (!rc)
 		rc = run_trim_query(part, &answers);
 	for (size_t i = 0; i < part->target->allocators.count && !rc; i++) {
