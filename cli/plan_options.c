@@ -78,7 +78,7 @@ static void print_plan_steps(const struct flmem_plan_strategy *strategy, enum fl
 			continue;
 		fprintf(out, "  %-7s %-*s %10s  ", flmem_role_name(role), NAME_COLUMN - 2,
 			step->name, format_bytes(step->bytes, bytes));
-		layout_fold(step->holds, STEP_COLUMN + 7, STEP_COLUMN + 7, out);
+		layout_fold(step->contents, STEP_COLUMN + 7, STEP_COLUMN + 7, out);
 	}
 }
 

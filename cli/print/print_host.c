@@ -72,9 +72,9 @@ static void print_permission(const char *whose, const struct flmem_permission *p
 {
 	print_label("", out);
 	fprintf(out, "%s: %s (%s)\n", whose, permission->allowed ? "yes" : "no", permission->why);
-	if (permission->how) {
+	if (permission->remedy) {
 		print_label("", out);
-		fprintf(out, "  to allow it: %s\n", permission->how);
+		fprintf(out, "  to allow it: %s\n", permission->remedy);
 	}
 }
 

@@ -58,7 +58,7 @@ void print_troubles(const struct flmem_troubles *troubles, FILE *out)
 		fprintf(out, "%s%s\n%s, as %s\n", i ? "\n" : "",
 			flmem_text_escape(walk->subject, subject, sizeof(subject)),
 			flmem_trouble_list_title(walk->list),
-			flmem_text_escape(walk->because, because, sizeof(because)));
+			flmem_text_escape(walk->reason, because, sizeof(because)));
 		for (size_t s = 0; s < walk->step_count; s++)
 			print_trouble_step(s + 1, &walk->steps[s], out);
 	}

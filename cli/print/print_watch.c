@@ -95,12 +95,13 @@ static void print_decision(const struct flmem_watch_action *action)
 	static const char *const texts[] = {
 		[FLMEM_WATCH_REFUSED] = "not trimmed now, next attempt at the next occasion",
 		[FLMEM_WATCH_DROPPED] = "not trimmed, only watched from now on",
-		[FLMEM_WATCH_RESTING] = "not trimmed for now",
+		[FLMEM_WATCH_PAUSED] = "not trimmed for now",
 		[FLMEM_WATCH_RESUMED] = "trimmed again",
 		[FLMEM_WATCH_UNDECIDED] = "the condition cannot be decided",
 	};
 
-	if (action->kind == FLMEM_WATCH_LOOSENED || action->kind == FLMEM_WATCH_TIGHTENED)
+	if (action->kind == FLMEM_WATCH_INTERVAL_RAISED ||
+	    action->kind == FLMEM_WATCH_INTERVAL_LOWERED)
 		printf("trimmed every %" PRIu64 " round%s from now on", action->every_rounds,
 		       action->every_rounds == 1 ? "" : "s");
 	else
@@ -205,7 +206,7 @@ static void print_watch_result(const struct flmem_watch_result *r)
 	printf(": %s", flmem_trend_verdict_name(r->trend.verdict));
 	if (r->trend.verdict != FLMEM_TREND_TOO_EARLY)
 		printf(", confidence %.3g %%", r->trend.confidence * 100);
-	printf(": %s\n", r->trend.because);
+	printf(": %s\n", r->trend.reason);
 	printf("  %s\n", flmem_text_escape(r->process.command, command, sizeof(command)));
 	printf("  RSS %s -> %s, peak %s, in %s", format_bytes_or(r->first_bytes, "-", first),
 	       format_bytes_or(r->last_bytes, "-", last), format_bytes_or(r->peak_bytes, "-", peak),
@@ -233,9 +234,9 @@ void print_watch_summary(const struct flmem_watch_summary *summary)
 {
 	for (size_t i = 0; i < summary->count; i++)
 		print_watch_result(&summary->results[i]);
-	if (summary->forgotten)
+	if (summary->unlisted)
 		printf("%" PRIu64 " exited processes are not listed: too many\n",
-		       summary->forgotten);
+		       summary->unlisted);
 	if (summary->missed)
 		printf("%" PRIu64
 		       " intervals passed without samples: this host was busy or suspended\n",

@@ -80,7 +80,7 @@ static void add_heap(cJSON *object, const struct flmem_heap_report *heap)
 	add_section_value(&section, "free_bytes", heap->free_bytes);
 	add_section_value(&section, "arenas", heap->arenas);
 	add_section_value(&section, "error_bytes", heap->error_bytes);
-	flmem_json_add_text(section.fields, "how", heap->how);
+	flmem_json_add_text(section.fields, "method", heap->method);
 	add_section_value(&section, "trim_threshold_bytes", heap->trim_threshold_bytes);
 	add_section_value(&section, "mmap_threshold_bytes", heap->mmap_threshold_bytes);
 	add_section_value(&section, "arena_max", heap->arena_max);
@@ -114,22 +114,22 @@ static void add_own_figures(cJSON *object, const struct flmem_heap_report *heap)
 	close_section(&section);
 }
 
-static void add_asked(cJSON *object, const struct flmem_asked *asked)
+static void add_query(cJSON *object, const struct flmem_query_report *query)
 {
 	cJSON *fields;
 
-	if (!asked->tried) {
-		cJSON_AddNullToObject(object, "asked");
+	if (!query->tried) {
+		cJSON_AddNullToObject(object, "query");
 		return;
 	}
-	fields = cJSON_AddObjectToObject(object, "asked");
-	flmem_json_add_text(fields, "code", asked->code ? flmem_code_name(asked->code) : NULL);
-	flmem_json_add_text(fields, "reason", asked->code ? asked->reason : NULL);
-	if (asked->thread)
-		cJSON_AddNumberToObject(fields, "thread", asked->thread);
+	fields = cJSON_AddObjectToObject(object, "query");
+	flmem_json_add_text(fields, "code", query->code ? flmem_code_name(query->code) : NULL);
+	flmem_json_add_text(fields, "reason", query->code ? query->reason : NULL);
+	if (query->thread)
+		cJSON_AddNumberToObject(fields, "thread", query->thread);
 	else
 		cJSON_AddNullToObject(fields, "thread");
-	cJSON_AddNumberToObject(fields, "stopped_us", (double)asked->stopped_us);
+	cJSON_AddNumberToObject(fields, "stopped_us", (double)query->stopped_us);
 }
 
 static cJSON *allocator_object(const struct flmem_allocator_report *allocator)
@@ -318,9 +318,9 @@ static void add_verdict_section(cJSON *object, const struct flmem_verdict *verdi
 		flmem_json_add_text(section.unknown, "class", verdict->unknown);
 	}
 	add_classes(section.fields, &verdict->classes);
-	list = cJSON_AddArrayToObject(section.fields, "because");
-	for (size_t i = 0; i < verdict->because_count; i++)
-		flmem_json_append_text(list, verdict->because[i]);
+	list = cJSON_AddArrayToObject(section.fields, "reasons");
+	for (size_t i = 0; i < verdict->reason_count; i++)
+		flmem_json_append_text(list, verdict->reasons[i]);
 	list = cJSON_AddArrayToObject(section.fields, "next");
 	for (size_t i = 0; i < verdict->next_count; i++)
 		flmem_json_append_text(list, verdict->next[i].command);
@@ -332,7 +332,7 @@ static cJSON *process_object(const struct flmem_process_report *report)
 	cJSON *object = cJSON_CreateObject(), *unknown = cJSON_CreateObject();
 
 	cJSON_AddNumberToObject(object, "pid", report->pid);
-	flmem_json_add_u64(object, "start_time", report->start_time);
+	flmem_json_add_u64(object, "start_time_ticks", report->start_time);
 	flmem_json_add_text(object, "command", report->command);
 	flmem_json_add_text(object, "framework", flmem_framework_name(report->framework));
 	flmem_json_add_text(object, "role", flmem_role_name(report->role));
@@ -341,7 +341,7 @@ static cJSON *process_object(const struct flmem_process_report *report)
 	add_allocators(object, unknown, report);
 	add_memory(object, &report->memory);
 	add_heap(object, &report->heap);
-	add_asked(object, &report->asked);
+	add_query(object, &report->query);
 	add_python(object, unknown, &report->python);
 	add_files(object, unknown, report);
 	add_cuda(object, &report->cuda);

@@ -34,7 +34,7 @@ static cJSON *make_line(const char *type)
 static void add_watch_process(cJSON *object, const struct flmem_watch_process *process)
 {
 	cJSON_AddNumberToObject(object, "pid", process->pid);
-	flmem_json_add_u64(object, "start_time", process->start_time);
+	flmem_json_add_u64(object, "start_time_ticks", process->start_time);
 }
 
 static void add_split(cJSON *object, const struct flmem_watch_split *split)
@@ -82,8 +82,9 @@ char *flmem_report_watch_sample_json(const struct flmem_watch_sample *sample)
 		snprintf(round, sizeof(round), "%" PRIu64, sample->round.value);
 	if (asprintf(&text,
 		     "{\"schema\":\"flmem.watch/1\",\"type\":\"sample\",\"pid\":%d,"
-		     "\"start_time\":%" PRIu64 ",\"at_ms\":%" PRIu64 ",\"elapsed_ms\":%" PRIu64
-		     ",\"rss_bytes\":%" PRIu64 ",\"round\":%s,\"memory\":null,\"pressure\":null}\n",
+		     "\"start_time_ticks\":%" PRIu64 ",\"at_ms\":%" PRIu64
+		     ",\"elapsed_ms\":%" PRIu64 ",\"rss_bytes\":%" PRIu64
+		     ",\"round\":%s,\"memory\":null,\"pressure\":null}\n",
 		     (int)sample->process->pid, sample->process->start_time, sample->at_us / 1000,
 		     sample->elapsed_us / 1000, sample->rss_bytes, round) < 0)
 		return NULL;
@@ -120,14 +121,14 @@ static void add_trend(cJSON *object, const struct flmem_trend *trend,
 	cJSON *t = cJSON_AddObjectToObject(object, "trend"), *unknown = cJSON_CreateObject();
 
 	cJSON_AddStringToObject(t, "verdict", flmem_trend_verdict_name(trend->verdict));
-	cJSON_AddStringToObject(t, "because", trend->because);
+	cJSON_AddStringToObject(t, "reason", trend->reason);
 	add_confidence(t, trend->confidence);
 	add_i64(t, unknown, "growth_per_round_bytes", trend->growth_per_round_bytes);
 	add_i64(t, unknown, "growth_per_hour_bytes", trend->growth_per_hour_bytes);
 	cJSON_AddStringToObject(t, "basis",
 				trend->basis == FLMEM_TREND_BY_ROUND ? "round" : "hour");
-	add_i64(t, unknown, "low", trend->low_bytes);
-	add_i64(t, unknown, "high", trend->high_bytes);
+	add_i64(t, unknown, "growth_low_bytes", trend->low_bytes);
+	add_i64(t, unknown, "growth_high_bytes", trend->high_bytes);
 	add_i64(t, unknown, "step_bytes", trend->step_bytes);
 	flmem_json_add_value(t, unknown, "exhausted_in_s", forecast->exhausted_in_s);
 	flmem_json_add_value(t, unknown, "exhausted_earliest_s", forecast->exhausted_earliest_s);
@@ -212,7 +213,7 @@ char *flmem_report_watch_summary_json(const struct flmem_watch_summary *summary,
 	for (size_t i = 0; i < summary->count; i++)
 		cJSON_AddItemToArray(processes, result_object(&summary->results[i]));
 	flmem_json_add_u64(root, "rounds", summary->rounds);
-	flmem_json_add_u64(root, "forgotten", summary->forgotten);
+	flmem_json_add_u64(root, "unlisted", summary->unlisted);
 	flmem_json_add_u64(root, "missed", summary->missed);
 	flmem_json_add_u64(root, "record_lost", summary->record_lost);
 	flmem_json_add_u64(root, "record_skipped_bytes", summary->record_skipped_bytes);

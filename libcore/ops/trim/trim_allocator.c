@@ -210,7 +210,7 @@ int flmem_trim_check(const struct flmem_trim_job *job, struct flmem_error *err)
 static void predict_release(const struct part *part)
 {
 	struct flmem_trim_job *job = part->job;
-	struct flmem_asked asked;
+	struct flmem_query_report asked;
 
 	job->result->predicted_bytes =
 		flmem_predict(job->target, FLMEM_PREDICT_BUDGET_US,
