@@ -409,7 +409,7 @@ static const char *const examples[] = {
 	"client-*.safetensors",
 	"a step of the server's Adam; later rounds need no --base",
 	"flmem aggregate -o global.safetensors --resume client-*.safetensors",
-	"continue after the machine went down",
+	"continue after the machine was shut down",
 	NULL,
 };
 

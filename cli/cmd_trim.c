@@ -296,7 +296,7 @@ static const struct opt options_table[] = {
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct trim_options, dry_run),
 	 .help = "check everything, print the calls and the thread that would make them; change "
-		 "nothing"},
+		 "nothing (may stop that thread for less than 1 ms)"},
 	{.name = "timeout",
 	 .kind = OPT_DURATION,
 	 .offset = offsetof(struct trim_options, timeout_us),

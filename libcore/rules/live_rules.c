@@ -286,7 +286,7 @@ static const struct flmem_live_row rows[] = {
 	{.rule = {.id = "LIVE-ARENA-IGNORED",
 		  .severity = FLMEM_SEVERITY_WARNING,
 		  .condition = "a server, client or trainer that runs with glibc's malloc and a "
-			       "MALLOC_ARENA_MAX, or tunable, that is no whole number above 0",
+			       "MALLOC_ARENA_MAX, or tunable, that is not a whole number above 0",
 		  .message = "glibc sets no limit with this value and creates up to 8 arenas per "
 			     "processor; start the process with a whole number above 0",
 		  .source = "glibc 2.36 to 2.43, elf/dl-tunables.c"},

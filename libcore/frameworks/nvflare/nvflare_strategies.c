@@ -24,11 +24,11 @@
 		.models = 3 * FLMEM_WHOLE                                             \
 	}
 
-#define SERVER_SEND                                                               \
-	{                                                                         \
-		.role = FLMEM_ROLE_SERVER, .name = "send the model",              \
-		.contents = "and, for each client, copies of a tensor under way", \
-		.models = 3 * FLMEM_WHOLE, .tensors_per_client = 5 * FLMEM_WHOLE  \
+#define SERVER_SEND                                                                \
+	{                                                                          \
+		.role = FLMEM_ROLE_SERVER, .name = "send the model",               \
+		.contents = "and, for each client, copies of a tensor in transit", \
+		.models = 3 * FLMEM_WHOLE, .tensors_per_client = 5 * FLMEM_WHOLE   \
 	}
 
 #define CLIENT_STEPS                                                              \
@@ -43,7 +43,7 @@
 		 .trains = true},                                                 \
 	{                                                                         \
 		.role = FLMEM_ROLE_CLIENT, .name = "send the result",             \
-		.contents = "both, and tensors under way", .models = 27,          \
+		.contents = "both, and tensors in transit", .models = 27,         \
 		.tensors = 2 * FLMEM_WHOLE                                        \
 	}
 
@@ -52,7 +52,7 @@ static const struct flmem_strategy_step memory_steps[] = {
 	SERVER_SEND,
 	{.role = FLMEM_ROLE_SERVER,
 	 .name = "collect and aggregate",
-	 .contents = "and the results of all clients, their sum, a product, tensors under way",
+	 .contents = "and the results of all clients, their sum, a product, tensors in transit",
 	 .models = 52,
 	 .models_per_client = 11,
 	 .tensors_per_client = FLMEM_WHOLE},

@@ -90,7 +90,7 @@ static void report_lost(struct flmem_watch_state *w)
 	if (lost && !w->losing)
 		flmem_watch_state_warn(w,
 				       "cannot record to '%s': %s; free some disk space, the "
-				       "watch goes on",
+				       "watch continues",
 				       w->options->record_path, strerror(r->error));
 	if (lost)
 		w->losing = true;
