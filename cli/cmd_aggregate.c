@@ -248,8 +248,9 @@ static size_t choice_of(const char *word, const char *const *choices)
 }
 
 /* Numbers of an algorithm: those that are given. */
-static int fill_numbers(const struct aggregate_options *o, struct flmem_aggregate_request *request,
-			double betas[2], struct flmem_error *err)
+static int fill_algorithm_numbers(const struct aggregate_options *o,
+				  struct flmem_aggregate_request *request, double betas[2],
+				  struct flmem_error *err)
 {
 	const struct {
 		const char *option, *text, *expected;
@@ -320,7 +321,7 @@ static void print_skipped(const struct flmem_aggregate_result *result)
 			       result->inputs[i].skipped);
 }
 
-static void print_result(const struct flmem_aggregate_result *result)
+static void print_aggregate_result(const struct flmem_aggregate_result *result)
 {
 	char shown[1024], bytes[FORMAT_MAX], took[FORMAT_MAX], peak[FORMAT_MAX];
 	uint64_t us = result->took_us ? result->took_us : 1;
@@ -340,7 +341,8 @@ static void print_result(const struct flmem_aggregate_result *result)
 	print_skipped(result);
 }
 
-static int print_json(const struct flmem_aggregate_result *result, struct flmem_error *err)
+static int print_aggregate_json(const struct flmem_aggregate_result *result,
+				struct flmem_error *err)
 {
 	char *text = flmem_report_aggregate_json(result);
 
@@ -368,9 +370,9 @@ static int aggregate(const struct aggregate_options *o, struct flmem_aggregate_r
 	if (rc)
 		return rc;
 	if (o->json)
-		rc = print_json(&result, err);
+		rc = print_aggregate_json(&result, err);
 	else
-		print_result(&result);
+		print_aggregate_result(&result);
 	flmem_aggregate_result_clear(&result);
 	return rc;
 }
@@ -385,7 +387,7 @@ static int run_aggregate(const struct cmd *cmd, void *options, const struct opt_
 	int rc = fill_request(o, rest, &request, &err);
 
 	if (!rc)
-		rc = fill_numbers(o, &request, betas, &err);
+		rc = fill_algorithm_numbers(o, &request, betas, &err);
 	if (!rc)
 		rc = make_weights(o, rest, &weights, &err);
 	request.weights = weights;
@@ -405,7 +407,7 @@ static const char *const examples[] = {
 	"flmem aggregate -a fedadam --state a.safetensors -o new.safetensors clients/*",
 	"a step of the server's Adam; the first one needs --base",
 	"flmem aggregate -o global.safetensors --resume client-*.safetensors",
-	"continue after the machine went down",
+	"continue after the machine was shut down",
 	NULL,
 };
 

@@ -89,9 +89,9 @@ static void report_failed_queries(const struct cmd *cmd, struct gaps *gaps,
 				  const struct flmem_detect_report *report)
 {
 	for (size_t i = 0; i < report->process_count; i++)
-		if (report->processes[i].asked.code)
-			report_gap(cmd, gaps, report->processes[i].asked.code,
-				   report->processes[i].asked.reason);
+		if (report->processes[i].query.code)
+			report_gap(cmd, gaps, report->processes[i].query.code,
+				   report->processes[i].query.reason);
 }
 
 /* Targets given by pid: an incomplete report of any of them is a failure. */

@@ -142,7 +142,7 @@ static const struct opt options_table[] = {
 };
 
 /* Prints a heap string and frees it. */
-static int put_text(const struct cmd *cmd, char *text)
+static int put_recommend_text(const struct cmd *cmd, char *text)
 {
 	struct flmem_error err = {0};
 
@@ -169,7 +169,7 @@ static int print_role_settings(const struct cmd *cmd, const struct recommend_opt
 	if (flmem_settings_make(&request, &settings, &err))
 		return cmd_fail(cmd, o->json, &err);
 	if (o->json)
-		status = put_text(cmd, flmem_report_role_json(&settings));
+		status = put_recommend_text(cmd, flmem_report_role_json(&settings));
 	else
 		print_role(&settings, stdout);
 	flmem_settings_clear(&settings);
@@ -229,14 +229,15 @@ static int report_findings(const struct cmd *cmd, const struct recommend_options
 		return status;
 	for (size_t i = 0; o->format && i < sizeof(formats) / sizeof(formats[0]); i++)
 		if (strcmp(o->format, formats[i].name) == 0)
-			return put_text(cmd, formats[i].make(found)) ?: status_of(o, found);
+			return put_recommend_text(cmd, formats[i].make(found))
+				       ?: status_of(o, found);
 	print_recommendations(found, stdout);
 	return status_of(o, found);
 }
 
 /* Only the command line knows both `recommend` and `watch`. */
-static int replay_recording(const char *path, struct flmem_watch_summary *ret_summary,
-			    struct flmem_error *err)
+static int replay_for_recommend(const char *path, struct flmem_watch_summary *ret_summary,
+				struct flmem_error *err)
 {
 	const struct flmem_watch_options options = {.stop_fd = -1};
 	const struct flmem_watch_callbacks callbacks = {0};
@@ -244,10 +245,10 @@ static int replay_recording(const char *path, struct flmem_watch_summary *ret_su
 	return flmem_watch_replay(path, &options, &callbacks, ret_summary, err);
 }
 
-static struct flmem_recommend_options check_options(const struct recommend_options *o)
+static struct flmem_recommend_options check_recommend_options(const struct recommend_options *o)
 {
 	return (struct flmem_recommend_options){.framework_version = o->role.framework_version,
-						.replay = replay_recording};
+						.replay = replay_for_recommend};
 }
 
 /* Findings about paths and processes together. No target options: paths only. */
@@ -255,7 +256,7 @@ static int find_all(const struct recommend_options *o, const struct opt_rest *re
 		    struct flmem_detect_report *report, struct flmem_recommendations *found,
 		    struct flmem_error *err)
 {
-	struct flmem_recommend_options how = check_options(o);
+	struct flmem_recommend_options how = check_recommend_options(o);
 	struct flmem_recommendations of_processes = {0};
 	struct flmem_targets targets = {0};
 	int rc = flmem_recommend((const char *const *)rest->values, (size_t)rest->count, &how,
@@ -296,7 +297,7 @@ static int check_live(const struct cmd *cmd, const struct recommend_options *o,
 static int check_paths(const struct cmd *cmd, const struct recommend_options *o,
 		       const struct opt_rest *rest)
 {
-	const struct flmem_recommend_options how = check_options(o);
+	const struct flmem_recommend_options how = check_recommend_options(o);
 	struct flmem_recommendations found = {0};
 	struct flmem_error err = {0};
 	int status;
@@ -314,7 +315,7 @@ static int put_diff(const struct cmd *cmd, const struct flmem_corrections *corre
 	int status = 0;
 
 	for (size_t i = 0; i < corrections->count && !status; i++)
-		status = put_text(cmd, flmem_correction_diff(&corrections->rows[i]));
+		status = put_recommend_text(cmd, flmem_correction_diff(&corrections->rows[i]));
 	return status;
 }
 
@@ -347,7 +348,7 @@ static int write_all(const struct cmd *cmd, const struct flmem_corrections *corr
 static int correct_files(const struct cmd *cmd, const struct recommend_options *o,
 			 const struct opt_rest *rest)
 {
-	const struct flmem_recommend_options how = check_options(o);
+	const struct flmem_recommend_options how = check_recommend_options(o);
 	struct flmem_corrections corrections = {0};
 	struct flmem_error err = {0};
 	int status, left = 0;
@@ -367,7 +368,7 @@ static int report_troubles(const struct cmd *cmd, const struct recommend_options
 			   const struct flmem_troubles *troubles)
 {
 	if (o->json)
-		return put_text(cmd, flmem_report_troubleshoot_json(found, troubles))
+		return put_recommend_text(cmd, flmem_report_troubleshoot_json(found, troubles))
 			       ?: status_of(o, found);
 	print_troubles(troubles, stdout);
 	return status_of(o, found);

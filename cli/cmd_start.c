@@ -126,8 +126,8 @@ static int check_supervision(const struct start_options *o, struct flmem_error *
 	return 0;
 }
 
-static int check_options(struct start_options *o, const struct opt_rest *rest,
-			 struct flmem_error *err)
+static int check_start_options(struct start_options *o, const struct opt_rest *rest,
+			       struct flmem_error *err)
 {
 	if (o->jemalloc && o->role.allocator && strcmp(o->role.allocator, "jemalloc") != 0)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
@@ -229,7 +229,7 @@ static int run_start(const struct cmd *cmd, void *options, const struct opt_rest
 	struct start_options *o = options;
 	struct flmem_error err = {0};
 	struct start start = {0};
-	int status = 0, rc = check_options(o, rest, &err);
+	int status = 0, rc = check_start_options(o, rest, &err);
 
 	if (!rc && o->emit) {
 		rc = start_emit(o, rest->count ? rest->values : NULL, &err);

@@ -38,7 +38,7 @@ static void print_planned_step(const struct flmem_trim_step *step)
 }
 
 /* Name, duration, released bytes, detail. */
-static void print_step(const struct flmem_trim_step *step)
+static void print_trim_step(const struct flmem_trim_step *step)
 {
 	char took[FORMAT_MAX], bytes[FORMAT_MAX], detail[sizeof(step->detail)];
 
@@ -54,13 +54,13 @@ static void print_step(const struct flmem_trim_step *step)
 	putchar('\n');
 }
 
-static void print_steps(const struct flmem_trim_result *r)
+static void print_trim_steps(const struct flmem_trim_result *r)
 {
 	for (size_t i = 0; i < r->step_count; i++) {
 		if (r->steps[i].outcome == FLMEM_TRIM_PLANNED)
 			print_planned_step(&r->steps[i]);
 		else
-			print_step(&r->steps[i]);
+			print_trim_step(&r->steps[i]);
 	}
 }
 
@@ -118,7 +118,7 @@ static void print_planned(const struct flmem_trim_result *r)
 		       format_bytes(r->predicted_bytes.value, predicted));
 }
 
-static void print_result(const struct flmem_trim_result *r)
+static void print_trim_result(const struct flmem_trim_result *r)
 {
 	switch (r->outcome) {
 	case FLMEM_TRIM_PLANNED:
@@ -135,7 +135,7 @@ static void print_result(const struct flmem_trim_result *r)
 	case FLMEM_TRIM_SKIPPED:
 		return; /* reported on stderr */
 	}
-	print_steps(r);
+	print_trim_steps(r);
 	print_output(r);
 	print_thread(r);
 	if (r->note[0])
@@ -219,7 +219,7 @@ static int trim_all(const struct cmd *cmd, const struct trim_options *o,
 		if (flmem_trim_process(targets->pids[i], &options, &results[i], &err))
 			cmd_fail(cmd, false, &err);
 		if (!o->json)
-			print_result(&results[i]);
+			print_trim_result(&results[i]);
 	}
 	if (o->json) {
 		char *text = flmem_report_trim_json(results, targets->count);
@@ -296,7 +296,7 @@ static const struct opt options_table[] = {
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct trim_options, dry_run),
 	 .help = "check everything, print the calls and the thread that would make them; change "
-		 "nothing"},
+		 "nothing (may stop that thread for less than 1 ms)"},
 	{.name = "timeout",
 	 .kind = OPT_DURATION,
 	 .offset = offsetof(struct trim_options, timeout_us),

@@ -66,7 +66,8 @@ static void print_model(const struct flmem_plan_request *request, FILE *out)
 		request->clients == 1 ? "" : "s");
 }
 
-static void print_steps(const struct flmem_plan_strategy *strategy, enum flmem_role role, FILE *out)
+static void print_plan_steps(const struct flmem_plan_strategy *strategy, enum flmem_role role,
+			     FILE *out)
 {
 	char bytes[FORMAT_MAX];
 
@@ -77,7 +78,7 @@ static void print_steps(const struct flmem_plan_strategy *strategy, enum flmem_r
 			continue;
 		fprintf(out, "  %-7s %-*s %10s  ", flmem_role_name(role), NAME_COLUMN - 2,
 			step->name, format_bytes(step->bytes, bytes));
-		layout_fold(step->holds, STEP_COLUMN + 7, STEP_COLUMN + 7, out);
+		layout_fold(step->contents, STEP_COLUMN + 7, STEP_COLUMN + 7, out);
 	}
 }
 
@@ -88,8 +89,8 @@ static void print_strategy(const struct flmem_plan_strategy *strategy,
 
 	fprintf(out, "\n%s%s:", strategy->name, chosen ? " (chosen)" : "");
 	layout_fold(strategy->summary, 2, (int)strlen(strategy->name) + (chosen ? 10 : 1), out);
-	print_steps(strategy, FLMEM_ROLE_SERVER, out);
-	print_steps(strategy, FLMEM_ROLE_CLIENT, out);
+	print_plan_steps(strategy, FLMEM_ROLE_SERVER, out);
+	print_plan_steps(strategy, FLMEM_ROLE_CLIENT, out);
 	fprintf(out, "  peak: server %s, each client %s",
 		format_bytes(strategy->server_peak_bytes, server),
 		format_bytes(strategy->client_peak_bytes, client));

@@ -13,7 +13,7 @@
 #include "signals.h"
 
 /* One line on stderr per event. */
-static void print_event(void *unused, const struct flmem_supervise_news *news)
+static void print_supervise_event(void *unused, const struct flmem_supervise_news *news)
 {
 	char shown[FLMEM_ERROR_MESSAGE_MAX];
 
@@ -69,7 +69,7 @@ int start_supervise(const struct start_options *options, char *const *argv,
 		.environment = environment,
 		.wait_us = FLMEM_SUPERVISE_WAIT_AUTO,
 		.grace_us = FLMEM_SUPERVISE_GRACE_US,
-		.notify = print_event,
+		.notify = print_supervise_event,
 	};
 	int wait_status = 0;
 	int rc = read_duration("wait", options->wait, &o.wait_us, err);

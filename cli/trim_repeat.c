@@ -49,7 +49,7 @@ int repeat_check(const struct repeat_options *options, bool dry_run, struct flme
 	return options->when ? check_condition(options->when, err) : 0;
 }
 
-static void print_time(uint64_t time_us, FILE *out)
+static void print_repeat_time(uint64_t time_us, FILE *out)
 {
 	time_t seconds = (time_t)(time_us / 1000000U);
 	char text[32];
@@ -59,7 +59,7 @@ static void print_time(uint64_t time_us, FILE *out)
 		fputs(text, out);
 }
 
-static void print_trim(const struct flmem_trim_result *r, FILE *out)
+static void print_repeat_trim(const struct flmem_trim_result *r, FILE *out)
 {
 	char released[FORMAT_MAX], before[FORMAT_MAX], after[FORMAT_MAX], stopped[FORMAT_MAX];
 
@@ -97,10 +97,10 @@ static void log_event(const struct flmem_repeat_event *event, void *data)
 	char reason[2 * FLMEM_ERROR_MESSAGE_MAX];
 
 	(void)data;
-	print_time(event->time_us, stderr);
+	print_repeat_time(event->time_us, stderr);
 	fprintf(stderr, " process %d: ", (int)event->pid);
 	if (event->kind == FLMEM_REPEAT_TRIMMED)
-		print_trim(event->result, stderr);
+		print_repeat_trim(event->result, stderr);
 	else
 		fputs(event_sentence(event->kind), stderr);
 	if (event->reason)
@@ -108,7 +108,7 @@ static void log_event(const struct flmem_repeat_event *event, void *data)
 	fputc('\n', stderr);
 }
 
-static void print_event(const struct flmem_repeat_event *event, void *data)
+static void print_repeat_event(const struct flmem_repeat_event *event, void *data)
 {
 	char *text =
 		event->kind == FLMEM_REPEAT_WAITING ? NULL : flmem_report_repeat_event_json(event);
@@ -132,7 +132,7 @@ int repeat_run(const struct cmd *cmd, const struct repeat_options *options, bool
 		.count = options->count,
 		.min_release_bytes = options->min_release_bytes,
 		.max_ineffective = (unsigned)options->max_ineffective,
-		.on_event = json ? print_event : log_event,
+		.on_event = json ? print_repeat_event : log_event,
 	};
 	int rc = options->when ? flmem_condition_parse(options->when, &when, &err) : 0;
 

@@ -101,7 +101,7 @@ complete -c flmem -n '__flmem_is trim' -l gc -d 'run Python\'s garbage collector
 complete -c flmem -n '__flmem_is trim' -l cuda -d 'also empty PyTorch\'s caches of CUDA device memory and pinned host memory'
 complete -c flmem -n '__flmem_is trim' -l full -d 'same as --gc --cuda, but skip these steps in a process without Python'
 complete -c flmem -n '__flmem_is trim' -l python -r -F -d 'run this Python code in the target before the other steps (at most 64 KiB)'
-complete -c flmem -n '__flmem_is trim' -l dry-run -d 'check everything, print the calls and the thread that would make them; change nothing'
+complete -c flmem -n '__flmem_is trim' -l dry-run -d 'check everything, print the calls and the thread that would make them; change nothing (may stop that thread for less than 1 ms)'
 complete -c flmem -n '__flmem_is trim' -l timeout -x -d 'time limit for finding a safe moment, and again for the call (default 5s)'
 complete -c flmem -n '__flmem_is trim' -l assume-seccomp -d 'if the seccomp filters of the target cannot be read, assume that they allow the calls of flmem and of finalisers; if they do not, the kernel may kill the target'
 complete -c flmem -n '__flmem_is trim' -l settle -x -d 'delay before RSS is read again (default 0)'

@@ -49,13 +49,13 @@ bool emit_repeats(const struct opt *o)
 	return o->kind == OPT_PIDS || o->kind == OPT_TEXTS;
 }
 
-static int report_failure(const char *directory, const char *name)
+static int report_emit_failure(const char *directory, const char *name)
 {
 	fprintf(stderr, "flmem-gen: cannot write '%s/%s': %s\n", directory, name, strerror(errno));
 	return 1;
 }
 
-static FILE *open_file(const char *directory, const char *name)
+static FILE *open_generated_file(const char *directory, const char *name)
 {
 	char path[4096];
 
@@ -65,11 +65,11 @@ static FILE *open_file(const char *directory, const char *name)
 
 static int write_file(const char *directory, const char *name, void (*print)(FILE *out))
 {
-	FILE *out = open_file(directory, name);
+	FILE *out = open_generated_file(directory, name);
 
 	if (out)
 		print(out);
-	return out && fclose(out) == 0 ? 0 : report_failure(directory, name);
+	return out && fclose(out) == 0 ? 0 : report_emit_failure(directory, name);
 }
 
 static int write_man_page(const char *directory, const struct cmd *cmd)
@@ -80,11 +80,11 @@ static int write_man_page(const char *directory, const struct cmd *cmd)
 
 	cmd_join_name(cmd, '-', name, sizeof(name));
 	snprintf(path, sizeof(path), "docs/man/flmem-%s.1", name);
-	out = open_file(directory, path);
+	out = open_generated_file(directory, path);
 	if (out)
 		emit_man_command(cmd, out);
 	if (!out || fclose(out) != 0)
-		failed = report_failure(directory, path);
+		failed = report_emit_failure(directory, path);
 	for (const struct cmd *const *v = cmd->verbs; v && *v; v++)
 		failed |= write_man_page(directory, *v);
 	return failed;

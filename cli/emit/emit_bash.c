@@ -96,7 +96,7 @@ static void print_name(const struct cmd *cmd, const struct opt *o, FILE *out)
 	fprintf(out, " --%s", o->name);
 }
 
-static void print_valued(const struct cmd *cmd, const struct opt *o, FILE *out)
+static void print_bash_valued(const struct cmd *cmd, const struct opt *o, FILE *out)
 {
 	(void)cmd;
 	if (o->kind == OPT_FLAG)
@@ -138,7 +138,7 @@ static void print_names(const struct cmd *const *table, FILE *out)
 }
 
 /* The topics of `flmem help`, after the name of a command its verbs. */
-static void print_topics(FILE *out)
+static void print_bash_topics(FILE *out)
 {
 	fputs("		if ((COMP_CWORD == 2)); then\n"
 	      "			[[ $word == -* ]] || _flmem_offer \"$word\" -W \"",
@@ -160,7 +160,7 @@ static void print_topics(FILE *out)
 	}
 }
 
-static void print_verbs(const struct cmd *cmd, FILE *out)
+static void print_bash_verbs(const struct cmd *cmd, FILE *out)
 {
 	fputs("		if ((COMP_CWORD == 2)) && [[ $word != -* ]]; then\n"
 	      "			_flmem_offer \"$word\" -W \"",
@@ -173,17 +173,17 @@ static void print_arguments(const struct cmd *cmd, FILE *out)
 {
 	if (cmd->takes_command) {
 		fprintf(out, "		_flmem_line %d \"", strchr(cmd->name, ' ') ? 3 : 2);
-		emit_each_option(cmd, print_valued, out);
+		emit_each_option(cmd, print_bash_valued, out);
 		fputs("\" && return\n", out);
 	} else if (cmd->complete == OPT_COMPLETE_TOPIC) {
-		print_topics(out);
+		print_bash_topics(out);
 	} else if (cmd->complete != OPT_COMPLETE_NONE) {
 		fprintf(out, "		[[ $word == -* ]] || _flmem_files \"$word\" -%c\n",
 			cmd->complete == OPT_COMPLETE_DIRECTORY ? 'd' : 'f');
 	}
 }
 
-static void print_command(const struct cmd *cmd, FILE *out)
+static void print_bash_command(const struct cmd *cmd, FILE *out)
 {
 	bool valued = false;
 
@@ -199,7 +199,7 @@ static void print_command(const struct cmd *cmd, FILE *out)
 		fputs("		esac\n", out);
 	}
 	if (cmd->verbs)
-		print_verbs(cmd, out);
+		print_bash_verbs(cmd, out);
 	print_arguments(cmd, out);
 	fputs("		;;\n", out);
 }
@@ -232,6 +232,6 @@ void emit_bash(FILE *out)
 		fprintf(out, " --%s", o->name);
 	fputs("\"\n		return\n	fi\n", out);
 	print_selection(out);
-	emit_each_command(print_command, out);
+	emit_each_command(print_bash_command, out);
 	fputs(tail, out);
 }

@@ -86,14 +86,14 @@ static const char *const offers[] = {
 };
 
 /* Inside '...' fish has two escapes. */
-static void print_text(const char *text, FILE *out)
+static void print_fish_text(const char *text, FILE *out)
 {
 	fputc('\'', out);
 	emit_marked(text, "'\\", "\\", out);
 	fputc('\'', out);
 }
 
-static void print_value(const struct opt *o, FILE *out)
+static void print_fish_value(const struct opt *o, FILE *out)
 {
 	if (o->kind == OPT_CHOICE) {
 		fputs(" -x -a '", out);
@@ -105,7 +105,7 @@ static void print_value(const struct opt *o, FILE *out)
 	fputs(offers[emit_completes(o)], out);
 }
 
-static void print_option(const struct cmd *cmd, const struct opt *o, FILE *out)
+static void print_fish_option(const struct cmd *cmd, const struct opt *o, FILE *out)
 {
 	fprintf(out, "complete -c flmem -n '__flmem_%s%s%s' -l %s",
 		cmd && cmd->takes_command ? "before_line" : "is", cmd ? " " : "",
@@ -113,13 +113,13 @@ static void print_option(const struct cmd *cmd, const struct opt *o, FILE *out)
 	if (o->letter)
 		fprintf(out, " -s %c", o->letter);
 	if (o->kind != OPT_FLAG)
-		print_value(o, out);
+		print_fish_value(o, out);
 	fputs(" -d ", out);
-	print_text(o->help, out);
+	print_fish_text(o->help, out);
 	fputc('\n', out);
 }
 
-static void print_valued(const struct cmd *cmd, const struct opt *o, FILE *out)
+static void print_fish_valued(const struct cmd *cmd, const struct opt *o, FILE *out)
 {
 	(void)cmd;
 	if (o->kind == OPT_FLAG)
@@ -132,12 +132,12 @@ static void print_valued(const struct cmd *cmd, const struct opt *o, FILE *out)
 static void print_word(const char *condition, const char *word, const char *summary, FILE *out)
 {
 	fprintf(out, "complete -c flmem -n '__flmem_%s' -a %s -d ", condition, word);
-	print_text(summary, out);
+	print_fish_text(summary, out);
 	fputc('\n', out);
 }
 
 /* `before`: the words in front of the name of the command. */
-static void print_verbs(const struct cmd *cmd, const char *before, FILE *out)
+static void print_fish_verbs(const struct cmd *cmd, const char *before, FILE *out)
 {
 	char condition[128];
 
@@ -146,7 +146,7 @@ static void print_verbs(const struct cmd *cmd, const char *before, FILE *out)
 		print_word(condition, cmd_word(*v), (*v)->summary, out);
 }
 
-static void print_topics(const struct cmd *cmd, FILE *out)
+static void print_fish_topics(const struct cmd *cmd, FILE *out)
 {
 	char condition[128];
 
@@ -157,10 +157,10 @@ static void print_topics(const struct cmd *cmd, FILE *out)
 		print_word(condition, t->name, t->summary, out);
 	snprintf(condition, sizeof(condition), "%s ", cmd->name);
 	for (const struct cmd *const *c = cmd_table; *c; c++)
-		print_verbs(*c, condition, out);
+		print_fish_verbs(*c, condition, out);
 }
 
-static void print_command(const struct cmd *cmd, FILE *out)
+static void print_fish_command(const struct cmd *cmd, FILE *out)
 {
 	char name[CMD_NAME_MAX];
 
@@ -168,16 +168,16 @@ static void print_command(const struct cmd *cmd, FILE *out)
 	if (cmd->takes_command) {
 		cmd_join_name(cmd, '_', name, sizeof(name));
 		fprintf(out, "set -g __flmem_valued_%s", name);
-		emit_each_option(cmd, print_valued, out);
+		emit_each_option(cmd, print_fish_valued, out);
 		fputc('\n', out);
 	}
-	emit_each_option(cmd, print_option, out);
-	print_verbs(cmd, "", out);
+	emit_each_option(cmd, print_fish_option, out);
+	print_fish_verbs(cmd, "", out);
 	if (cmd->takes_command) {
 		fprintf(out, "complete -c flmem -n '__flmem_is %s' -x -a '(__flmem_line %s)'\n",
 			cmd->name, cmd->name);
 	} else if (cmd->complete == OPT_COMPLETE_TOPIC) {
-		print_topics(cmd, out);
+		print_fish_topics(cmd, out);
 	} else if (cmd->complete != OPT_COMPLETE_NONE) {
 		fprintf(out, "complete -c flmem -n '__flmem_is %s' -F\n", cmd->name);
 	}
@@ -199,6 +199,6 @@ void emit_fish(FILE *out)
 	for (const struct cmd *const *c = cmd_table; *c; c++)
 		print_word("is", (*c)->name, (*c)->summary, out);
 	for (const struct opt *o = opt_globals; o->name; o++)
-		print_option(NULL, o, out);
-	emit_each_command(print_command, out);
+		print_fish_option(NULL, o, out);
+	emit_each_command(print_fish_command, out);
 }

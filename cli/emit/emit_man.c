@@ -12,7 +12,7 @@
  * Prints text for a man(7) page: escapes backslashes and dashes, protects dots and quotes at the
  * start of a line, and turns empty lines into paragraphs.
  */
-static void print_text(const char *text, const char *paragraph, FILE *out)
+static void print_man_text(const char *text, const char *paragraph, FILE *out)
 {
 	bool line_start = true;
 
@@ -49,7 +49,7 @@ static void print_head(const char *name, const char *summary, FILE *out)
 	fprintf(out, " 1 \"\" \"flmem %s\" \"User Commands\"\n.SH NAME\n", flmem_version());
 	emit_marked(name, "-", "\\", out);
 	fputs(" \\- ", out);
-	print_text(summary, ".PP", out);
+	print_man_text(summary, ".PP", out);
 	fputs(".SH SYNOPSIS\n", out);
 }
 
@@ -60,7 +60,7 @@ static void print_exit_status(FILE *out)
 		fprintf(out, ".TP\n.B %d\n%s\n", status, flmem_exit_status_meaning(status));
 }
 
-static void print_option(const struct cmd *cmd, const struct opt *o, FILE *out)
+static void print_man_option(const struct cmd *cmd, const struct opt *o, FILE *out)
 {
 	char value[192], text[HELP_TEXT_MAX];
 
@@ -79,7 +79,7 @@ static void print_option(const struct cmd *cmd, const struct opt *o, FILE *out)
 	}
 	fputc('\n', out);
 	help_option_text(o, text, sizeof(text));
-	print_text(text, ".IP", out);
+	print_man_text(text, ".IP", out);
 }
 
 static void print_reference(const struct cmd *cmd, FILE *out)
@@ -115,32 +115,32 @@ static void print_see_also(const struct cmd *cmd, FILE *out)
 	fputc('\n', out);
 }
 
-static void print_commands(const struct cmd *const *table, FILE *out)
+static void print_man_commands(const struct cmd *const *table, FILE *out)
 {
 	fputs(".SH COMMANDS\n", out);
 	for (; *table; table++) {
 		fputs(".TP\n", out);
 		print_reference(*table, out);
 		fputc('\n', out);
-		print_text((*table)->summary, ".IP", out);
+		print_man_text((*table)->summary, ".IP", out);
 	}
 }
 
-static void print_usage(const struct cmd *cmd, FILE *out)
+static void print_man_usage(const struct cmd *cmd, FILE *out)
 {
 	fprintf(out, ".B flmem %s\n[\\fIoptions\\fR]\n", cmd->name);
 	if (cmd->arguments)
-		print_text(cmd->arguments, ".PP", out);
+		print_man_text(cmd->arguments, ".PP", out);
 }
 
-static void print_usages(const struct cmd *cmd, FILE *out)
+static void print_man_usages(const struct cmd *cmd, FILE *out)
 {
 	if (cmd->run)
-		print_usage(cmd, out);
+		print_man_usage(cmd, out);
 	for (const struct cmd *const *v = cmd->verbs; v && *v; v++) {
 		if (cmd->run || v != cmd->verbs)
 			fputs(".br\n", out);
-		print_usage(*v, out);
+		print_man_usage(*v, out);
 	}
 }
 
@@ -151,20 +151,20 @@ void emit_man_command(const struct cmd *cmd, FILE *out)
 	cmd_join_name(cmd, '-', name, sizeof(name));
 	snprintf(title, sizeof(title), "flmem-%s", name);
 	print_head(title, cmd->summary, out);
-	print_usages(cmd, out);
+	print_man_usages(cmd, out);
 	fputs(".SH DESCRIPTION\n", out);
-	print_text(cmd->description ? cmd->description : cmd->summary, ".PP", out);
+	print_man_text(cmd->description ? cmd->description : cmd->summary, ".PP", out);
 	if (cmd->verbs)
-		print_commands(cmd->verbs, out);
+		print_man_commands(cmd->verbs, out);
 	fputs(".SH OPTIONS\n", out);
-	emit_each_option(cmd, print_option, out);
+	emit_each_option(cmd, print_man_option, out);
 	print_exit_status(out);
 	if (cmd->examples)
 		fputs(".SH EXAMPLES\n", out);
 	for (const char *const *e = cmd->examples; e && e[0]; e += 2) {
 		fputs(".TP\n.B ", out);
-		print_text(e[0], ".IP", out);
-		print_text(e[1], ".IP", out);
+		print_man_text(e[0], ".IP", out);
+		print_man_text(e[1], ".IP", out);
 	}
 	print_see_also(cmd, out);
 }
@@ -173,14 +173,14 @@ void emit_man_overview(FILE *out)
 {
 	print_head("flmem", "manages the memory of federated-learning jobs", out);
 	fputs(".B flmem\n.I command\n[\\fIoptions\\fR]\n.SH DESCRIPTION\n", out);
-	print_text(help_about, ".PP", out);
+	print_man_text(help_about, ".PP", out);
 	fputs(".PP\nResults go to standard output, everything else to standard error. With\n"
 	      ".B \\-\\-json\na command prints one JSON object.\n",
 	      out);
-	print_commands(cmd_table, out);
+	print_man_commands(cmd_table, out);
 	fputs(".SH OPTIONS\n", out);
 	for (const struct opt *o = opt_globals; o->name; o++)
-		print_option(NULL, o, out);
+		print_man_option(NULL, o, out);
 	print_exit_status(out);
 	print_see_also(NULL, out);
 }

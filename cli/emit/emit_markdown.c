@@ -8,7 +8,7 @@ static void print_cell(const char *text, FILE *out)
 	emit_marked(text, "|<>*_`", "\\", out);
 }
 
-static void print_option(const struct cmd *cmd, const struct opt *o, FILE *out)
+static void print_markdown_option(const struct cmd *cmd, const struct opt *o, FILE *out)
 {
 	char value[192], text[HELP_TEXT_MAX];
 
@@ -26,14 +26,14 @@ static void print_option(const struct cmd *cmd, const struct opt *o, FILE *out)
 	fputs(" |\n", out);
 }
 
-static void print_command(const struct cmd *cmd, FILE *out)
+static void print_markdown_command(const struct cmd *cmd, FILE *out)
 {
 	fprintf(out, "\n## flmem %s\n\n", cmd->name);
 	fprintf(out, "`flmem %s %s%s%s`: %s.\n\n", cmd->name,
 		cmd->run ? "[options]" : "<subcommand>", cmd->arguments ? " " : "",
 		cmd->arguments ? cmd->arguments : "", cmd->summary);
 	fputs("| option | value | meaning |\n|---|---|---|\n", out);
-	emit_each_option(cmd, print_option, out);
+	emit_each_option(cmd, print_markdown_option, out);
 }
 
 void emit_markdown(FILE *out)
@@ -47,5 +47,5 @@ void emit_markdown(FILE *out)
 	      out);
 	for (int status = 0; flmem_exit_status_meaning(status); status++)
 		fprintf(out, "| %d | %s |\n", status, flmem_exit_status_meaning(status));
-	emit_each_command(print_command, out);
+	emit_each_command(print_markdown_command, out);
 }

@@ -5,14 +5,14 @@
 
 #include "emit/emit.h"
 
-static const char *suffix_of(const struct flmem_metric *metric)
+static const char *metric_suffix(const struct flmem_metric *metric)
 {
 	if (strcmp(metric->type, "counter") == 0)
 		return "_total";
 	return strcmp(metric->type, "info") == 0 ? "_info" : "";
 }
 
-static void print_rows(bool per_process, FILE *out)
+static void print_metric_rows(bool per_process, FILE *out)
 {
 	const struct flmem_metric *m;
 
@@ -20,7 +20,7 @@ static void print_rows(bool per_process, FILE *out)
 	for (size_t i = 0; (m = flmem_metric(i)); i++) {
 		if (m->per_process != per_process)
 			continue;
-		fprintf(out, "| `%s%s` | %s | %s | ", m->name, suffix_of(m), m->type,
+		fprintf(out, "| `%s%s` | %s | %s | ", m->name, metric_suffix(m), m->type,
 			m->labels ? m->labels : "");
 		emit_marked(m->help, "|<>*", "\\", out);
 		fputs(" |\n", out);
@@ -39,7 +39,7 @@ void emit_metrics(FILE *out)
 	      "Common labels: `pid`, and `role`, `site` and `framework` if known. An exited "
 	      "process is\nmissing from the next scrape on.\n",
 	      out);
-	print_rows(true, out);
+	print_metric_rows(true, out);
 	fputs("\n## Watch and flmem itself\n", out);
-	print_rows(false, out);
+	print_metric_rows(false, out);
 }

@@ -12,7 +12,7 @@ static const char *const actions[] = {
 };
 
 /* Inside '...' and inside [...] of an _arguments row. */
-static void print_text(const char *text, FILE *out)
+static void print_zsh_text(const char *text, FILE *out)
 {
 	for (; *text; text++) {
 		if (*text == '\'')
@@ -24,10 +24,10 @@ static void print_text(const char *text, FILE *out)
 	}
 }
 
-static void print_value(const struct opt *o, FILE *out)
+static void print_zsh_value(const struct opt *o, FILE *out)
 {
 	fputc(':', out);
-	print_text(o->metavar ? o->metavar : o->name, out);
+	print_zsh_text(o->metavar ? o->metavar : o->name, out);
 	fputc(':', out);
 	if (o->kind != OPT_CHOICE) {
 		fputs(actions[emit_completes(o)], out);
@@ -40,7 +40,7 @@ static void print_value(const struct opt *o, FILE *out)
 }
 
 /* '(-p --pid)'{-p+,--pid=}'[help]:PID:_pids' ; '*' instead of the exclusion where it may repeat */
-static void print_option(const struct cmd *cmd, const struct opt *o, FILE *out)
+static void print_zsh_option(const struct cmd *cmd, const struct opt *o, FILE *out)
 {
 	const char *equals = o->kind == OPT_FLAG ? "" : "=", *plus = o->kind == OPT_FLAG ? "" : "+";
 
@@ -54,27 +54,27 @@ static void print_option(const struct cmd *cmd, const struct opt *o, FILE *out)
 	else
 		fprintf(out, "'%s--%s%s", emit_repeats(o) ? "*" : "", o->name, equals);
 	fputc('[', out);
-	print_text(o->help, out);
+	print_zsh_text(o->help, out);
 	fputc(']', out);
 	if (o->kind != OPT_FLAG)
-		print_value(o, out);
+		print_zsh_value(o, out);
 	fputc('\'', out);
 }
 
-static void print_rows(const struct cmd *const *table, FILE *out)
+static void print_zsh_rows(const struct cmd *const *table, FILE *out)
 {
 	for (; *table; table++) {
 		fprintf(out, "		'%s:", cmd_word(*table));
-		print_text((*table)->summary, out);
+		print_zsh_text((*table)->summary, out);
 		fputs("'\n", out);
 	}
 }
 
 /* A function of its verbs, and the call of the one that is given. */
-static void print_verbs(const struct cmd *cmd, const char *name, FILE *out)
+static void print_zsh_verbs(const struct cmd *cmd, const char *name, FILE *out)
 {
 	fprintf(out, "_flmem_verbs_%s() {\n	local -a verbs=(\n", name);
-	print_rows(cmd->verbs, out);
+	print_zsh_rows(cmd->verbs, out);
 	fputs("	)\n	_describe -t verbs subcommand verbs\n}\n\n", out);
 	fprintf(out,
 		"_flmem_%s() {\n"
@@ -95,17 +95,17 @@ static void print_first_argument(const struct cmd *cmd, const char *name, FILE *
 	fputs(" }'", out);
 }
 
-static void print_command(const struct cmd *cmd, FILE *out)
+static void print_zsh_command(const struct cmd *cmd, FILE *out)
 {
 	char name[CMD_NAME_MAX];
 
 	cmd_join_name(cmd, '_', name, sizeof(name));
 	if (cmd->verbs)
-		print_verbs(cmd, name, out);
+		print_zsh_verbs(cmd, name, out);
 	else
 		fprintf(out, "_flmem_%s() {\n", name);
 	fputs("	_arguments -s -S :", out);
-	emit_each_option(cmd, print_option, out);
+	emit_each_option(cmd, print_zsh_option, out);
 	if (cmd->verbs)
 		print_first_argument(cmd, name, out);
 	if (cmd->takes_command)
@@ -134,18 +134,18 @@ static const char verb_topics[] =
 	"		return\n"
 	"	fi\n";
 
-static void print_commands(FILE *out)
+static void print_zsh_commands(FILE *out)
 {
 	fputs(pids, out);
 	fputs("_flmem_commands() {\n	local -a commands=(\n", out);
-	print_rows(cmd_table, out);
+	print_zsh_rows(cmd_table, out);
 	fputs("	)\n	_describe -t commands command commands\n}\n\n", out);
 	fputs("_flmem_topics() {\n", out);
 	fputs(verb_topics, out);
 	fputs("	local -a topics=(\n", out);
 	for (const struct help_topic *t = help_topics; t->name; t++) {
 		fprintf(out, "		'%s:", t->name);
-		print_text(t->summary, out);
+		print_zsh_text(t->summary, out);
 		fputs("'\n", out);
 	}
 	fputs("	)\n	_flmem_commands\n	_describe -t topics topic topics\n}\n\n", out);
@@ -154,12 +154,12 @@ static void print_commands(FILE *out)
 void emit_zsh(FILE *out)
 {
 	fputs("#compdef flmem\n# SPDX-License-Identifier: Apache-2.0\n# " EMIT_ORIGIN "\n\n", out);
-	print_commands(out);
-	emit_each_command(print_command, out);
+	print_zsh_commands(out);
+	emit_each_command(print_zsh_command, out);
 	fputs("_flmem() {\n	local curcontext=$curcontext state line\n	_arguments -C :",
 	      out);
 	for (const struct opt *o = opt_globals; o->name; o++)
-		print_option(NULL, o, out);
+		print_zsh_option(NULL, o, out);
 	fputs(" \\\n		'1: :_flmem_commands' '*:: :->rest' && return\n"
 	      "	[[ $state == rest ]] || return\n"
 	      "	(( $+functions[_flmem_$line[1]] )) || return\n"

@@ -31,7 +31,7 @@ enum pair {
  * Draws untrusted text in at most `columns` columns, padded with blanks. Characters of zero width
  * (direction marks among them) are left out. Returns the columns used.
  */
-static int put_text(const struct live *live, const char *text, int columns)
+static int put_live_text(const struct live *live, const char *text, int columns)
 {
 	wchar_t line[LINE_MAX_COLUMNS + 1];
 	char shown[TEXT_MAX];
@@ -72,8 +72,8 @@ static void put_right(const struct live *live, const char *text, int columns)
 	int length = (int)strlen(text);
 
 	if (length < columns)
-		put_text(live, "", columns - length);
-	put_text(live, text, length < columns ? length : columns);
+		put_live_text(live, "", columns - length);
+	put_live_text(live, text, length < columns ? length : columns);
 }
 
 static void set_style(const struct live *live, attr_t attributes, enum pair pair)
@@ -105,7 +105,7 @@ static void put_role(const struct live *live, const struct cell *cell)
 
 	snprintf(text, sizeof(text), "%s%s%.80s", role ? role : "-", p->site ? " " : "",
 		 p->site ? p->site : "");
-	put_text(live, text, cell->width);
+	put_live_text(live, text, cell->width);
 }
 
 static uint64_t highest_sample(const struct live_process *p, size_t count)
@@ -128,7 +128,7 @@ static void put_spark(const struct live *live, const struct cell *cell)
 	size_t shown = kept < (size_t)cell->width ? kept : (size_t)cell->width;
 	uint64_t most = highest_sample(p, kept);
 
-	put_text(live, "", cell->width - (int)shown);
+	put_live_text(live, "", cell->width - (int)shown);
 	for (size_t i = 0; i < shown; i++) {
 		uint64_t bytes = p->recent[(p->samples - shown + i) % LIVE_RECENT];
 		size_t level = (size_t)((double)bytes / (double)most * 7.999);
@@ -167,18 +167,18 @@ static enum pair pair_of(enum flmem_trend_verdict verdict)
 	return PLAIN;
 }
 
-static void put_trend(const struct live *live, const struct cell *cell)
+static void put_live_trend(const struct live *live, const struct cell *cell)
 {
 	enum flmem_trend_verdict verdict = cell->result->trend.verdict;
 	attr_t selected = cell->selected ? A_REVERSE : A_NORMAL;
 
 	set_style(live, selected | (verdict == FLMEM_TREND_CLIMBING ? A_BOLD : A_NORMAL),
 		  pair_of(verdict));
-	put_text(live, flmem_trend_verdict_name(verdict), cell->width);
+	put_live_text(live, flmem_trend_verdict_name(verdict), cell->width);
 	set_style(live, selected, PLAIN);
 }
 
-static void put_growth(const struct live *live, const struct cell *cell)
+static void put_live_growth(const struct live *live, const struct cell *cell)
 {
 	const struct flmem_trend *t = &cell->result->trend;
 	bool by_round = t->basis == FLMEM_TREND_BY_ROUND;
@@ -204,14 +204,14 @@ static void put_limit(const struct live *live, const struct cell *cell)
 }
 
 /* The site, where its column is not shown, and the script rather than its interpreter. */
-static void put_command(const struct live *live, const struct cell *cell)
+static void put_live_command(const struct live *live, const struct cell *cell)
 {
 	const struct flmem_watch_process *p = &cell->result->process;
 	char text[TEXT_MAX];
 
 	snprintf(text, sizeof(text), "%.80s%s%s", p->site && !cell->has_who ? p->site : "",
 		 p->site && !cell->has_who ? " " : "", live_program(p->command));
-	put_text(live, text, cell->width);
+	put_live_text(live, text, cell->width);
 }
 
 /* From left to right; `from` is the screen width that a column needs. The last fills the row. */
@@ -226,10 +226,10 @@ static const struct {
 	{"MEMORY", 14, 46, false, true, put_spark},
 	{"RSS", 9, 0, true, true, put_rss},
 	{"TRIMMABLE", 9, 92, true, true, put_trimmable},
-	{"TREND", 9, 28, false, false, put_trend},
-	{"GROWTH", 15, 62, true, false, put_growth},
+	{"TREND", 9, 28, false, false, put_live_trend},
+	{"GROWTH", 15, 62, true, false, put_live_growth},
 	{"LIMIT IN", 9, 72, true, false, put_limit},
-	{"COMMAND", 1, 80, false, false, put_command},
+	{"COMMAND", 1, 80, false, false, put_live_command},
 };
 #define COLUMNS (sizeof(columns) / sizeof(columns[0]))
 
@@ -246,12 +246,12 @@ static void put_titles(const struct live *live, int width)
 		if (columns[i].right)
 			put_right(live, columns[i].title, room);
 		else
-			put_text(live, columns[i].title, room);
+			put_live_text(live, columns[i].title, room);
 		used += room;
 		if (used < width)
-			used += put_text(live, "", 1);
+			used += put_live_text(live, "", 1);
 	}
-	put_text(live, "", width - used);
+	put_live_text(live, "", width - used);
 	set_style(live, A_NORMAL, PLAIN);
 }
 
@@ -271,14 +271,14 @@ static void put_row(struct live *live, size_t row, int width)
 		if (width < columns[i].from)
 			continue;
 		if (columns[i].needs_sample && !cell.process)
-			put_text(live, "", cell.width);
+			put_live_text(live, "", cell.width);
 		else
 			columns[i].put(live, &cell);
 		used += cell.width;
 		if (used < width)
-			used += put_text(live, "", 1);
+			used += put_live_text(live, "", 1);
 	}
-	put_text(live, "", width - used);
+	put_live_text(live, "", width - used);
 	set_style(live, A_NORMAL, PLAIN);
 }
 
@@ -318,7 +318,7 @@ static void put_header(struct live *live, int width)
 		 live->state.alive, live_order_name(live->order),
 		 format_span(live->table.elapsed_us / 1000000U, span), rounds, limit);
 	set_style(live, A_BOLD, PLAIN);
-	put_text(live, text, width);
+	put_live_text(live, text, width);
 	set_style(live, A_NORMAL, PLAIN);
 }
 
@@ -339,7 +339,7 @@ static void put_help(const struct live *live, int height, int width)
 
 	for (int i = 0; i < height && i < (int)(sizeof(lines) / sizeof(lines[0])); i++) {
 		nc.wmove(live_curses_screen(), 2 + i, 0);
-		put_text(live, lines[i], width);
+		put_live_text(live, lines[i], width);
 	}
 }
 
@@ -356,7 +356,7 @@ static void scroll_to_selected(struct live *live, size_t room)
 			live->state.summary.count > room ? live->state.summary.count - room : 0;
 }
 
-static void put_rows(struct live *live, int height, int width)
+static void put_live_rows(struct live *live, int height, int width)
 {
 	size_t room = (size_t)height;
 
@@ -367,7 +367,7 @@ static void put_rows(struct live *live, int height, int width)
 	}
 	if (!live->have_state) {
 		nc.wmove(live_curses_screen(), 2, 0);
-		put_text(live, "waiting for the first samples", width);
+		put_live_text(live, "waiting for the first samples", width);
 	}
 }
 
@@ -382,14 +382,14 @@ static void put_frame(struct live *live, int height, int width)
 	if (live->mode == LIVE_HELP)
 		put_help(live, height - 4, width);
 	else
-		put_rows(live, height - 4, width);
+		put_live_rows(live, height - 4, width);
 	nc.wmove(screen, height - 2, 0);
 	set_style(live, live->mode == LIVE_CONFIRM ? A_BOLD : A_NORMAL, PLAIN);
-	put_text(live, live->message, width);
+	put_live_text(live, live->message, width);
 	nc.wmove(screen, height - 1, 0);
 	set_style(live, A_DIM, PLAIN);
 	/* Writing the last cell would scroll some terminals. */
-	put_text(live, "q quit  s sort  m measure  t trim  ? help", width - 1);
+	put_live_text(live, "q quit  s sort  m measure  t trim  ? help", width - 1);
 	set_style(live, A_NORMAL, PLAIN);
 }
 
@@ -406,7 +406,7 @@ void live_draw(struct live *live)
 		live->table.note[0] = '\0';
 	}
 	if (height < ROWS_MIN || width < COLUMNS_MIN)
-		put_text(live, "too small; q quits", width - 1);
+		put_live_text(live, "too small; q quits", width - 1);
 	else
 		put_frame(live, height, width);
 	pthread_mutex_unlock(&live->table.lock);

@@ -40,7 +40,7 @@ static void remember_trimmable(struct live *live, struct flmem_u64 bytes)
 }
 
 /* Shows the predicted release of a trim; false if the trim would be refused. */
-static bool predict_release(struct live *live, const struct flmem_watch_result *r)
+static bool predict_live_release(struct live *live, const struct flmem_watch_result *r)
 {
 	const struct flmem_trim_options options = {
 		.dry_run = true,
@@ -69,12 +69,12 @@ static bool predict_release(struct live *live, const struct flmem_watch_result *
 	return true;
 }
 
-static void ask_for_trim(struct live *live)
+static void request_live_trim(struct live *live)
 {
 	const struct flmem_watch_result *r = live_selected(live);
 	size_t length;
 
-	if (!r || !predict_release(live, r))
+	if (!r || !predict_live_release(live, r))
 		return;
 	length = strlen(live->message);
 	snprintf(live->message + length, sizeof(live->message) - length, ". Trim it now? (y/n)");
@@ -163,7 +163,7 @@ static void predict_selected(struct live *live)
 	const struct flmem_watch_result *r = live_selected(live);
 
 	if (r)
-		predict_release(live, r);
+		predict_live_release(live, r);
 }
 
 void live_key(struct live *live, int key)
@@ -199,7 +199,7 @@ void live_key(struct live *live, int key)
 		predict_selected(live);
 		break;
 	case 't':
-		ask_for_trim(live);
+		request_live_trim(live);
 		break;
 	default:
 		move_selection(live, key);

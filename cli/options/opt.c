@@ -101,7 +101,7 @@ static int add_pids(const struct opt *o, const char *text, struct opt_pids *pids
 	return rc;
 }
 
-static int add_text(struct opt_texts *texts, const char *text, struct flmem_error *err)
+static int add_text_option(struct opt_texts *texts, const char *text, struct flmem_error *err)
 {
 	const char **grown = reallocarray(texts->values, texts->count + 1, sizeof(const char *));
 
@@ -150,8 +150,8 @@ static int refuse_second(const struct opt *o, bool given, struct flmem_error *er
 			       o->name);
 }
 
-static int store_number(const struct opt *o, uint64_t *place, const char *text,
-			struct flmem_error *err)
+static int store_number_option(const struct opt *o, uint64_t *place, const char *text,
+			       struct flmem_error *err)
 {
 	static const enum flmem_value_kind kinds[] = {
 		[OPT_NUMBER] = FLMEM_VALUE_NUMBER,
@@ -182,8 +182,8 @@ static int store_pid(const struct opt *o, pid_t *place, const char *text, struct
 	return rc;
 }
 
-static int store_text(const struct opt *o, const char **place, const char *text,
-		      struct flmem_error *err)
+static int store_text_option(const struct opt *o, const char **place, const char *text,
+			     struct flmem_error *err)
 {
 	int rc = refuse_second(o, *place != NULL, err);
 
@@ -202,9 +202,9 @@ static int store_value(const struct opt *o, void *options, const char *text,
 		*(bool *)place = true;
 		return 0;
 	case OPT_TEXT:
-		return store_text(o, place, text, err);
+		return store_text_option(o, place, text, err);
 	case OPT_TEXTS:
-		return add_text(place, text, err);
+		return add_text_option(place, text, err);
 	case OPT_PIDS:
 		return add_pids(o, text, place, err);
 	case OPT_CHOICE:
@@ -217,7 +217,7 @@ static int store_value(const struct opt *o, void *options, const char *text,
 	case OPT_DURATION:
 		break;
 	}
-	return store_number(o, place, text, err);
+	return store_number_option(o, place, text, err);
 }
 
 /* Walks argv; `index` is the next word to read. */

@@ -32,7 +32,7 @@ static void print_framework(const struct flmem_process_report *report, FILE *out
 	fputc('\n', out);
 }
 
-static void print_memory(const struct flmem_memory_report *memory, FILE *out)
+static void print_process_memory(const struct flmem_memory_report *memory, FILE *out)
 {
 	char rss[FORMAT_MAX], swapped[FORMAT_MAX], huge[FORMAT_MAX];
 
@@ -175,7 +175,7 @@ static void print_settings(const struct flmem_process_report *report, FILE *out)
 }
 
 /* Long command lines are cut; JSON has them in full. */
-static void print_command(const struct flmem_process_report *report, FILE *out)
+static void print_process_command(const struct flmem_process_report *report, FILE *out)
 {
 	char command[COMMAND_MAX], line[COMMAND_MAX + 16];
 
@@ -190,9 +190,9 @@ static void print_command(const struct flmem_process_report *report, FILE *out)
  */
 static void print_process(const struct flmem_process_report *report, FILE *out)
 {
-	print_command(report, out);
+	print_process_command(report, out);
 	print_framework(report, out);
-	print_memory(&report->memory, out);
+	print_process_memory(&report->memory, out);
 	print_limit(&report->limit, out);
 	print_allocators(report, out);
 	if (!report->denied_why) {

@@ -37,7 +37,7 @@ static void print_system(const struct flmem_host_report *host, FILE *out)
 	fprintf(out, ", pages of %s\n", format_bytes_or(host->page_bytes, "?", page));
 }
 
-static void print_memory(const struct flmem_host_report *host, FILE *out)
+static void print_host_memory(const struct flmem_host_report *host, FILE *out)
 {
 	char total[FORMAT_MAX], available[FORMAT_MAX], swap[FORMAT_MAX], swap_free[FORMAT_MAX];
 
@@ -73,13 +73,13 @@ static void print_permission(const char *whose, const struct flmem_permission *p
 {
 	print_label("", out);
 	fprintf(out, "%s: %s (%s)\n", whose, permission->allowed ? "yes" : "no", permission->why);
-	if (permission->how) {
+	if (permission->remedy) {
 		print_label("", out);
-		fprintf(out, "  to allow it: %s\n", permission->how);
+		fprintf(out, "  to allow it: %s\n", permission->remedy);
 	}
 }
 
-static void print_trim(const struct flmem_host_report *host, FILE *out)
+static void print_trim_permission(const struct flmem_host_report *host, FILE *out)
 {
 	print_label("trim", out);
 	if (host->yama_level < 0)
@@ -177,9 +177,9 @@ static void print_features(const struct flmem_host_report *host, FILE *out)
 void print_host(const struct flmem_host_report *host, FILE *out)
 {
 	print_system(host, out);
-	print_memory(host, out);
+	print_host_memory(host, out);
 	print_cgroup(host, out);
-	print_trim(host, out);
+	print_trim_permission(host, out);
 	print_installed(host, out);
 	print_gpus(host, out);
 	print_cuda(host, out);

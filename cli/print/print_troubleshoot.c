@@ -26,7 +26,7 @@ static char state_mark(enum flmem_step_state state)
 }
 
 /* A wrapped line below the text of the step. */
-static void put_line(const char *label, const char *text, FILE *out)
+static void put_trouble_line(const char *label, const char *text, FILE *out)
 {
 	char line[TEXT_MAX], shown[TEXT_MAX];
 
@@ -36,7 +36,7 @@ static void put_line(const char *label, const char *text, FILE *out)
 	layout_fold(line, INDENT, INDENT, out);
 }
 
-static void print_step(size_t number, const struct flmem_step_answer *answer, FILE *out)
+static void print_trouble_step(size_t number, const struct flmem_step_answer *answer, FILE *out)
 {
 	char label[32];
 
@@ -44,9 +44,9 @@ static void print_step(size_t number, const struct flmem_step_answer *answer, FI
 	for (char *hyphen = label; (hyphen = strchr(hyphen, '-'));)
 		*hyphen = ' ';
 	fprintf(out, "%2zu. [%c] %s\n", number, state_mark(answer->state), answer->step->text);
-	put_line(label, answer->evidence, out);
+	put_trouble_line(label, answer->evidence, out);
 	if (answer->next)
-		put_line("-> ", answer->next, out);
+		put_trouble_line("-> ", answer->next, out);
 }
 
 void print_troubles(const struct flmem_troubles *troubles, FILE *out)
@@ -58,8 +58,8 @@ void print_troubles(const struct flmem_troubles *troubles, FILE *out)
 		fprintf(out, "%s%s\n%s, as %s\n", i ? "\n" : "",
 			flmem_text_escape(walk->subject, subject, sizeof(subject)),
 			flmem_trouble_list_title(walk->list),
-			flmem_text_escape(walk->because, because, sizeof(because)));
+			flmem_text_escape(walk->reason, because, sizeof(because)));
 		for (size_t s = 0; s < walk->step_count; s++)
-			print_step(s + 1, &walk->steps[s], out);
+			print_trouble_step(s + 1, &walk->steps[s], out);
 	}
 }

@@ -78,8 +78,8 @@ void print_verdict(const struct flmem_process_report *report, FILE *out)
 	else
 		snprintf(line, sizeof(line), "none: %s", verdict->unknown);
 	layout_wrap("verdict", line, out);
-	for (size_t i = 0; i < verdict->because_count; i++) {
-		snprintf(line, sizeof(line), "- %s", verdict->because[i]);
+	for (size_t i = 0; i < verdict->reason_count; i++) {
+		snprintf(line, sizeof(line), "- %s", verdict->reasons[i]);
 		layout_wrap(i ? "" : "because", line, out);
 	}
 	for (size_t i = 0; i < verdict->next_count; i++) {

@@ -13,7 +13,7 @@
 #define COMMAND_MAX 72
 #define SITE_MAX    64
 
-static void print_time(uint64_t at_us)
+static void print_watch_time(uint64_t at_us)
 {
 	time_t seconds = (time_t)(at_us / 1000000U);
 	struct tm local;
@@ -35,7 +35,7 @@ void print_watch_sample(const struct flmem_watch_sample *sample)
 {
 	char rss[FORMAT_MAX];
 
-	print_time(sample->at_us);
+	print_watch_time(sample->at_us);
 	printf("  process %d: RSS %s", (int)sample->process->pid,
 	       format_bytes(sample->rss_bytes, rss));
 	if (sample->split) {
@@ -74,7 +74,7 @@ void print_watch_round(const struct flmem_watch_round *round)
 	putchar('\n');
 }
 
-static void print_trim(const struct flmem_watch_action *action)
+static void print_watch_trim(const struct flmem_watch_action *action)
 {
 	char released[FORMAT_MAX], before[FORMAT_MAX], after[FORMAT_MAX], stopped[FORMAT_MAX];
 
@@ -95,12 +95,13 @@ static void print_decision(const struct flmem_watch_action *action)
 	static const char *const texts[] = {
 		[FLMEM_WATCH_REFUSED] = "not trimmed now, next attempt at the next occasion",
 		[FLMEM_WATCH_DROPPED] = "not trimmed, only watched from now on",
-		[FLMEM_WATCH_RESTING] = "not trimmed for now",
+		[FLMEM_WATCH_PAUSED] = "not trimmed for now",
 		[FLMEM_WATCH_RESUMED] = "trimmed again",
 		[FLMEM_WATCH_UNDECIDED] = "the condition cannot be decided",
 	};
 
-	if (action->kind == FLMEM_WATCH_LOOSENED || action->kind == FLMEM_WATCH_TIGHTENED)
+	if (action->kind == FLMEM_WATCH_INTERVAL_RAISED ||
+	    action->kind == FLMEM_WATCH_INTERVAL_LOWERED)
 		printf("trimmed every %" PRIu64 " round%s from now on", action->every_rounds,
 		       action->every_rounds == 1 ? "" : "s");
 	else
@@ -111,10 +112,10 @@ void print_watch_action(const struct flmem_watch_action *action)
 {
 	char reason[2 * FLMEM_ERROR_MESSAGE_MAX];
 
-	print_time(action->at_us);
+	print_watch_time(action->at_us);
 	printf("  process %d: ", (int)action->process->pid);
 	if (action->kind == FLMEM_WATCH_TRIMMED)
-		print_trim(action);
+		print_watch_trim(action);
 	else
 		print_decision(action);
 	printf(": %s\n", flmem_text_escape(action->reason, reason, sizeof(reason)));
@@ -195,7 +196,7 @@ static void print_state(const struct flmem_watch_result *r)
 	printf("%s)", role && r->ended ? ", ended" : "");
 }
 
-static void print_result(const struct flmem_watch_result *r)
+static void print_watch_result(const struct flmem_watch_result *r)
 {
 	char command[COMMAND_MAX], first[FORMAT_MAX], last[FORMAT_MAX], peak[FORMAT_MAX];
 	char span[FORMAT_MAX];
@@ -205,7 +206,7 @@ static void print_result(const struct flmem_watch_result *r)
 	printf(": %s", flmem_trend_verdict_name(r->trend.verdict));
 	if (r->trend.verdict != FLMEM_TREND_TOO_EARLY)
 		printf(", confidence %.3g %%", r->trend.confidence * 100);
-	printf(": %s\n", r->trend.because);
+	printf(": %s\n", r->trend.reason);
 	printf("  %s\n", flmem_text_escape(r->process.command, command, sizeof(command)));
 	printf("  RSS %s -> %s, peak %s, in %s", format_bytes_or(r->first_bytes, "-", first),
 	       format_bytes_or(r->last_bytes, "-", last), format_bytes_or(r->peak_bytes, "-", peak),
@@ -232,10 +233,10 @@ static void print_result(const struct flmem_watch_result *r)
 void print_watch_summary(const struct flmem_watch_summary *summary)
 {
 	for (size_t i = 0; i < summary->count; i++)
-		print_result(&summary->results[i]);
-	if (summary->forgotten)
+		print_watch_result(&summary->results[i]);
+	if (summary->unlisted)
 		printf("%" PRIu64 " exited processes are not listed: too many\n",
-		       summary->forgotten);
+		       summary->unlisted);
 	if (summary->missed)
 		printf("%" PRIu64
 		       " intervals passed without samples: this host was busy or suspended\n",

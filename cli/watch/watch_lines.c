@@ -21,7 +21,7 @@ static bool flush_lines(void *state)
 	return fflush(stdout) == 0 && !ferror(stdout);
 }
 
-static bool print_json(char *line)
+static bool print_watch_json(char *line)
 {
 	if (line)
 		fputs(line, stdout);
@@ -32,26 +32,26 @@ static bool print_json(char *line)
 static bool json_sample(void *state, const struct flmem_watch_sample *sample)
 {
 	(void)state;
-	return print_json(flmem_report_watch_sample_json(sample));
+	return print_watch_json(flmem_report_watch_sample_json(sample));
 }
 
 static bool json_round(void *state, const struct flmem_watch_round *round)
 {
 	(void)state;
-	return print_json(flmem_report_watch_round_json(round));
+	return print_watch_json(flmem_report_watch_round_json(round));
 }
 
 static bool json_action(void *state, const struct flmem_watch_action *action)
 {
 	(void)state;
-	return print_json(flmem_report_watch_action_json(action));
+	return print_watch_json(flmem_report_watch_action_json(action));
 }
 
 static int json_finish(void *state, const struct flmem_watch_summary *summary,
 		       const struct flmem_watch_advice *advice, struct flmem_error *err)
 {
 	(void)state;
-	if (!print_json(flmem_report_watch_summary_json(summary, advice)))
+	if (!print_watch_json(flmem_report_watch_summary_json(summary, advice)))
 		return flmem_error_nomem(err, "cannot print the summary");
 	return 0;
 }

@@ -122,14 +122,14 @@ static void *run_view(void *context)
 	return NULL;
 }
 
-static bool on_sample(void *state, const struct flmem_watch_sample *sample)
+static bool on_live_sample(void *state, const struct flmem_watch_sample *sample)
 {
 	struct view *view = state;
 
 	return live_table_sample(&view->live.table, sample);
 }
 
-static bool on_action(void *state, const struct flmem_watch_action *action)
+static bool on_live_action(void *state, const struct flmem_watch_action *action)
 {
 	struct view *view = state;
 
@@ -293,8 +293,8 @@ bool watch_output_live(struct flmem_watch_options *watch, struct watch_output *r
 	}
 	*ret_output = (struct watch_output){
 		.state = view,
-		.sample = on_sample,
-		.action = on_action,
+		.sample = on_live_sample,
+		.action = on_live_action,
 		.tick = on_tick,
 		.warning = on_warning,
 		.finish = finish_view,

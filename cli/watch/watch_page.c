@@ -14,7 +14,7 @@ struct report {
 	struct flmem_watch_page *page;
 };
 
-static bool on_sample(void *state, const struct flmem_watch_sample *sample)
+static bool on_page_sample(void *state, const struct flmem_watch_sample *sample)
 {
 	const struct report *report = state;
 
@@ -30,7 +30,7 @@ static bool on_round(void *state, const struct flmem_watch_round *round)
 	return true;
 }
 
-static bool on_action(void *state, const struct flmem_watch_action *action)
+static bool on_page_action(void *state, const struct flmem_watch_action *action)
 {
 	const struct report *report = state;
 
@@ -95,9 +95,9 @@ int watch_output_page(const char *path, struct watch_output *ret_output, struct 
 	}
 	*ret_output = (struct watch_output){
 		.state = report,
-		.sample = on_sample,
+		.sample = on_page_sample,
 		.round = on_round,
-		.action = on_action,
+		.action = on_page_action,
 		.finish = finish_page,
 		.close = close_report,
 	};

@@ -8,13 +8,13 @@
 #include "aggregate/choice.h"
 #include "aggregate/sort.h"
 
-static int prepare(struct flmem_combination *c, struct flmem_error *err)
+static int prepare_bulyan(struct flmem_combination *c, struct flmem_error *err)
 {
 	return flmem_choice_prepare(c, 4, err);
 }
 
-static void judge(const struct flmem_combination *c, const double *squares, double *factors,
-		  double *scratch)
+static void judge_bulyan(const struct flmem_combination *c, const double *squares, double *factors,
+			 double *scratch)
 {
 	for (size_t chosen = 0; chosen < c->inputs - 2 * c->hostile; chosen++)
 		factors[flmem_choice_best(c, squares, factors, scratch)] = 1;
@@ -37,8 +37,8 @@ static double mean_of_nearest(const struct flmem_combination *c, double *const *
 	return sum / (part * (double)left);
 }
 
-static void combine(const struct flmem_combination *c, double *const *rows, size_t count,
-		    double *ret_result)
+static void combine_bulyan(const struct flmem_combination *c, double *const *rows, size_t count,
+			   double *ret_result)
 {
 	struct flmem_nan_marks marks;
 
@@ -52,7 +52,7 @@ const struct flmem_algorithm flmem_bulyan = {
 	.compares = true,
 	.measures = FLMEM_MEASURE_DISTANCES,
 	.left_out = "krum, the first step of bulyan, chose others",
-	.prepare = prepare,
-	.judge = judge,
-	.combine = combine,
+	.prepare = prepare_bulyan,
+	.judge = judge_bulyan,
+	.combine = combine_bulyan,
 };

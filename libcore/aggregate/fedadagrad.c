@@ -2,8 +2,8 @@
 /* FedAdagrad (Reddi et al., 2021). */
 #include "aggregate/adaptive.h"
 
-static void combine(const struct flmem_combination *c, double *const *rows, size_t count,
-		    double *ret_result)
+static void combine_fedadagrad(const struct flmem_combination *c, double *const *rows, size_t count,
+			       double *ret_result)
 {
 	struct flmem_adaptive a = flmem_adaptive_begin(c, rows, count, ret_result);
 
@@ -21,5 +21,5 @@ const struct flmem_algorithm flmem_fedadagrad = {
 	.slots = 3,
 	.beta1 = 0, /* in their experiments */
 	.prepare = flmem_adaptive_prepare,
-	.combine = combine,
+	.combine = combine_fedadagrad,
 };

@@ -2,8 +2,8 @@
 /* FedAdam (Reddi et al., 2021), without Adam's correction of the first rounds' bias. */
 #include "aggregate/adaptive.h"
 
-static void combine(const struct flmem_combination *c, double *const *rows, size_t count,
-		    double *ret_result)
+static void combine_fedadam(const struct flmem_combination *c, double *const *rows, size_t count,
+			    double *ret_result)
 {
 	struct flmem_adaptive a = flmem_adaptive_begin(c, rows, count, ret_result);
 
@@ -23,5 +23,5 @@ const struct flmem_algorithm flmem_fedadam = {
 	.slots = 3,
 	.beta1 = 0.9,
 	.prepare = flmem_adaptive_prepare,
-	.combine = combine,
+	.combine = combine_fedadam,
 };

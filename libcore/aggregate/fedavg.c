@@ -6,8 +6,8 @@
  */
 #include "aggregate/algorithm.h"
 
-static void combine(const struct flmem_combination *c, double *const *rows, size_t count,
-		    double *ret_result)
+static void combine_fedavg(const struct flmem_combination *c, double *const *rows, size_t count,
+			   double *ret_result)
 {
 	c->kernels->scale(rows[0], c->weights[0], ret_result, count);
 	for (size_t i = 1; i < c->inputs; i++)
@@ -18,5 +18,5 @@ static void combine(const struct flmem_combination *c, double *const *rows, size
 const struct flmem_algorithm flmem_fedavg = {
 	.weighted = true,
 	.passes_special = true,
-	.combine = combine,
+	.combine = combine_fedavg,
 };

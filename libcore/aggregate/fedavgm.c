@@ -4,15 +4,15 @@
 
 #include "aggregate/adaptive.h"
 
-static int prepare(struct flmem_combination *c, struct flmem_error *err)
+static int prepare_fedavgm(struct flmem_combination *c, struct flmem_error *err)
 {
 	if (c->rate == 0)
 		c->rate = 1;
 	return flmem_adaptive_prepare(c, err);
 }
 
-static void combine(const struct flmem_combination *c, double *const *rows, size_t count,
-		    double *ret_result)
+static void combine_fedavgm(const struct flmem_combination *c, double *const *rows, size_t count,
+			    double *ret_result)
 {
 	struct flmem_adaptive a = flmem_adaptive_begin(c, rows, count, ret_result);
 
@@ -28,6 +28,6 @@ const struct flmem_algorithm flmem_fedavgm = {
 	.takes_base = true,
 	.slots = 2,
 	.beta1 = 0.9,
-	.prepare = prepare,
-	.combine = combine,
+	.prepare = prepare_fedavgm,
+	.combine = combine_fedavgm,
 };

@@ -2,8 +2,8 @@
 /* FedYogi (Reddi et al., 2021). */
 #include "aggregate/adaptive.h"
 
-static void combine(const struct flmem_combination *c, double *const *rows, size_t count,
-		    double *ret_result)
+static void combine_fedyogi(const struct flmem_combination *c, double *const *rows, size_t count,
+			    double *ret_result)
 {
 	struct flmem_adaptive a = flmem_adaptive_begin(c, rows, count, ret_result);
 
@@ -26,5 +26,5 @@ const struct flmem_algorithm flmem_fedyogi = {
 	.slots = 3,
 	.beta1 = 0.9,
 	.prepare = flmem_adaptive_prepare,
-	.combine = combine,
+	.combine = combine_fedyogi,
 };

@@ -2,8 +2,8 @@
 /* The median of each element (Yin et al., 2018); of an even number the mean of the middle two. */
 #include "aggregate/sort.h"
 
-static void combine(const struct flmem_combination *c, double *const *rows, size_t count,
-		    double *ret_result)
+static void combine_median(const struct flmem_combination *c, double *const *rows, size_t count,
+			   double *ret_result)
 {
 	struct flmem_nan_marks marks;
 	size_t middle = c->inputs / 2;
@@ -20,5 +20,5 @@ static void combine(const struct flmem_combination *c, double *const *rows, size
 
 const struct flmem_algorithm flmem_median = {
 	.compares = true,
-	.combine = combine,
+	.combine = combine_median,
 };

@@ -2,7 +2,7 @@
 /* Multi-Krum: the weighted mean of the inputs with the best scores (Blanchard et al., 2017). */
 #include "aggregate/choice.h"
 
-static int prepare(struct flmem_combination *c, struct flmem_error *err)
+static int prepare_multi_krum(struct flmem_combination *c, struct flmem_error *err)
 {
 	int rc = flmem_choice_prepare(c, 2, err);
 
@@ -18,8 +18,8 @@ static int prepare(struct flmem_combination *c, struct flmem_error *err)
 }
 
 /* The scores are those among all inputs; only the choice goes on without those chosen. */
-static void judge(const struct flmem_combination *c, const double *squares, double *factors,
-		  double *scratch)
+static void judge_multi_krum(const struct flmem_combination *c, const double *squares,
+			     double *factors, double *scratch)
 {
 	double *scores = scratch + c->inputs;
 
@@ -35,8 +35,8 @@ static void judge(const struct flmem_combination *c, const double *squares, doub
 	}
 }
 
-static void combine(const struct flmem_combination *c, double *const *rows, size_t count,
-		    double *ret_result)
+static void combine_multi_krum(const struct flmem_combination *c, double *const *rows, size_t count,
+			       double *ret_result)
 {
 	flmem_fedavg.combine(c, rows, count, ret_result);
 }
@@ -48,7 +48,7 @@ const struct flmem_algorithm flmem_multi_krum = {
 	.passes_special = true,
 	.measures = FLMEM_MEASURE_DISTANCES,
 	.left_out = "multi-krum chose others",
-	.prepare = prepare,
-	.judge = judge,
-	.combine = combine,
+	.prepare = prepare_multi_krum,
+	.judge = judge_multi_krum,
+	.combine = combine_multi_krum,
 };

@@ -26,8 +26,8 @@ static double median_of(const struct flmem_combination *c, const double *squares
 	return c->inputs % 2 ? scratch[middle] : scratch[middle - 1] * 0.5 + scratch[middle] * 0.5;
 }
 
-static void judge(const struct flmem_combination *c, const double *squares, double *factors,
-		  double *scratch)
+static void judge_norm_clipped_mean(const struct flmem_combination *c, const double *squares,
+				    double *factors, double *scratch)
 {
 	double most = c->clip_norm > 0 ? c->clip_norm : median_of(c, squares, scratch);
 
@@ -38,8 +38,8 @@ static void judge(const struct flmem_combination *c, const double *squares, doub
 	}
 }
 
-static void combine(const struct flmem_combination *c, double *const *rows, size_t count,
-		    double *ret_result)
+static void combine_norm_clipped_mean(const struct flmem_combination *c, double *const *rows,
+				      size_t count, double *ret_result)
 {
 	for (size_t i = 0; i < c->inputs; i++) {
 		double factor = c->weights[i] * c->factors[i];
@@ -64,6 +64,6 @@ const struct flmem_algorithm flmem_norm_clipped_mean = {
 	.passes_special = true,
 	.measures = FLMEM_MEASURE_NORMS,
 	.left_out = "its update is infinite",
-	.judge = judge,
-	.combine = combine,
+	.judge = judge_norm_clipped_mean,
+	.combine = combine_norm_clipped_mean,
 };

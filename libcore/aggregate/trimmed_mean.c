@@ -4,7 +4,7 @@
 
 #define TRIM_DEFAULT 0.2
 
-static int prepare(struct flmem_combination *c, struct flmem_error *err)
+static int prepare_trimmed_mean(struct flmem_combination *c, struct flmem_error *err)
 {
 	double trim = c->trim > 0 ? c->trim : TRIM_DEFAULT;
 
@@ -23,8 +23,8 @@ static int prepare(struct flmem_combination *c, struct flmem_error *err)
 	return 0;
 }
 
-static void combine(const struct flmem_combination *c, double *const *rows, size_t count,
-		    double *ret_result)
+static void combine_trimmed_mean(const struct flmem_combination *c, double *const *rows,
+				 size_t count, double *ret_result)
 {
 	size_t left = c->inputs - 2 * c->trimmed;
 	struct flmem_nan_marks marks;
@@ -45,6 +45,6 @@ static void combine(const struct flmem_combination *c, double *const *rows, size
 const struct flmem_algorithm flmem_trimmed_mean = {
 	.trims = true,
 	.compares = true,
-	.prepare = prepare,
-	.combine = combine,
+	.prepare = prepare_trimmed_mean,
+	.combine = combine_trimmed_mean,
 };

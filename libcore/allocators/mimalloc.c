@@ -181,7 +181,7 @@ static void take_mimalloc_state(const struct flmem_allocator *found, const unsig
 {
 	struct flmem_heap_report heap = FLMEM_HEAP_UNKNOWN(found->ops->silent);
 
-	heap.how = "asked";
+	heap.method = "queried";
 	flmem_plan_own(&heap, "commit", flmem_plan_answer(answers, 0, no_answer));
 	*ret_heap = heap;
 }

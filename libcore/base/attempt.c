@@ -193,7 +193,7 @@ static int run_task(struct task *task, pthread_t thread, bool *ret_lost, struct 
 
 /*
  * The worker thread handles the stop signals of terminals instead of the caller's thread: it blocks
- * them while it holds a thread of a target (remote/hold.h).
+ * them while it holds a thread of a target (remote/interrupts.h).
  */
 static void hand_over_stops(sigset_t *ret_stops, sigset_t *ret_before)
 {

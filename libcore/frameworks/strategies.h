@@ -22,7 +22,7 @@
 
 struct flmem_strategy_step {
 	const char *name;
-	const char *holds;
+	const char *contents;
 	enum flmem_role role; /* SERVER or CLIENT */
 	unsigned models, models_per_client;
 	unsigned chunks, chunks_per_client;

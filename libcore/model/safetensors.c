@@ -44,7 +44,7 @@ static int invalid_syntax(const struct header *header)
 			       (size_t)(header->scan.at - header->list->texts[0]) + LENGTH_BYTES);
 }
 
-static int no_memory(const struct header *header)
+static int safetensors_no_memory(const struct header *header)
 {
 	return flmem_error_nomem(header->err, "cannot read the header of '%s'", header->path);
 }
@@ -81,7 +81,7 @@ static int read_shape(struct header *header, struct flmem_tensor *tensor)
 			return invalid_tensor(header, tensor->name, "has no valid shape");
 		if (!make_room((void **)&list->extents, list->extent_count, &list->extent_room,
 			       sizeof(*list->extents)))
-			return no_memory(header);
+			return safetensors_no_memory(header);
 		list->extents[list->extent_count++] = extent;
 		tensor->rank++;
 	} while (flmem_json_scan_take(&header->scan, ','));
@@ -149,7 +149,7 @@ static int read_field(struct header *header, struct flmem_tensor *tensor, unsign
 }
 
 /* The shape must fill the range exactly. */
-static int check_size(const struct header *header, const struct flmem_tensor *tensor)
+static int check_tensor_size(const struct header *header, const struct flmem_tensor *tensor)
 {
 	uint64_t elements = 1, bits;
 
@@ -185,11 +185,11 @@ static int read_tensor(struct header *header, const char *name)
 	if (!rc && seen != (SEEN_DTYPE | SEEN_SHAPE | SEEN_RANGE))
 		rc = invalid_tensor(header, name, "has no dtype, shape and data_offsets");
 	if (!rc)
-		rc = check_size(header, &tensor);
+		rc = check_tensor_size(header, &tensor);
 	if (rc)
 		return rc;
 	if (!make_room((void **)&list->tensors, list->count, &list->room, sizeof(*list->tensors)))
-		return no_memory(header);
+		return safetensors_no_memory(header);
 	list->tensors[list->count++] = tensor;
 	return 0;
 }
@@ -205,7 +205,7 @@ static int read_note(struct header *header)
 		return invalid_syntax(header);
 	if (!make_room((void **)&list->notes, list->note_count, &list->note_room,
 		       sizeof(*list->notes)))
-		return no_memory(header);
+		return safetensors_no_memory(header);
 	list->notes[list->note_count++] = note;
 	return 0;
 }
@@ -324,7 +324,7 @@ static int read_header_text(int fd, struct header *header, uint64_t file_bytes)
 	text = malloc((size_t)length + 1);
 	list->texts = calloc(1, sizeof(*list->texts));
 	if (!text || !list->texts)
-		return no_memory(header);
+		return safetensors_no_memory(header);
 	if (!flmem_io_read_at(fd, LENGTH_BYTES, text, (size_t)length))
 		return flmem_error_set(header->err, FLMEM_EFAILED, 0,
 				       "'%s' changed while it was read", header->path);

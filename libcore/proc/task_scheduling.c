@@ -79,7 +79,7 @@ static const char *refuse_real_time(const struct flmem_process *process,
 	if (own->policy == POLICY_DEADLINE)
 		return "is a real-time thread with a budget (SCHED_DEADLINE)";
 	if (!read_attributes(process->pid, &first) || !is_real_time(&first))
-		return "is a real-time thread, and the main thread is none";
+		return "is a real-time thread, and the main thread is not";
 	if (is_time_limited(process))
 		return "is a real-time thread with a time limit (RLIMIT_RTTIME)";
 	return NULL;

@@ -15,7 +15,7 @@
 #include "proc/task_scheduling.h"
 #include "remote/chain_code.h"
 #include "remote/gadgets.h"
-#include "remote/hold.h"
+#include "remote/interrupts.h"
 #include "remote/loan.h"
 #include "remote/locks.h"
 #include "remote/preflight.h"
@@ -159,7 +159,7 @@ static bool sees_frames(const struct flmem_loan *loan, pid_t tid)
  */
 static int restore_thread(struct flmem_loan *loan, pid_t tid)
 {
-	FLMEM_AUTO_HOLD struct flmem_hold hold = flmem_hold_begin();
+	FLMEM_AUTO_INTERRUPTS struct flmem_interrupts interrupts = flmem_interrupts_defer();
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
 	struct flmem_thread_state now;
 
@@ -267,7 +267,7 @@ static enum attempt check_stopped(struct flmem_loan *loan, struct flmem_candidat
 static enum attempt start_calls(struct flmem_loan *loan, struct flmem_candidate *candidate,
 				const struct flmem_seccomp_calls *calls, uint64_t *ret_start_ns)
 {
-	FLMEM_AUTO_HOLD struct flmem_hold hold = flmem_hold_begin();
+	FLMEM_AUTO_INTERRUPTS struct flmem_interrupts interrupts = flmem_interrupts_defer();
 	FLMEM_AUTO_CLOSE int status_fd =
 		flmem_status_open_thread(loan->view->process, candidate->tid);
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};

@@ -34,7 +34,7 @@
  *	flmem traces nobody outside of the two windows from `seize` to `detach`, in which it waits
  *	for nothing but the stop (some ten microseconds each). Whatever happens, the thread is
  *	itself again and again: a flmem that is frozen inside a window is killed by the kernel
- *	(flmem_hold_begin()). With -DLIBRARY it is not, since it lives in somebody else's process;
+ *	(flmem_interrupts_defer()). With -DLIBRARY it is not, since it lives in somebody else's process;
  *	that it stays frozen there is then the one exception.
  *
  * What is not in the model: time (a limit may pass at any step), vector state, several threads, and
@@ -216,7 +216,7 @@ active proctype killer()
 }
 
 #ifndef LIBRARY
-/* flmem_hold_begin(): the kernel kills a command that has held the thread for too long. */
+/* flmem_interrupts_defer(): the kernel kills a command that has held the thread for too long. */
 active proctype limit()
 {
 end:	do

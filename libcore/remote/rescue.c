@@ -12,7 +12,7 @@
 #include "proc/task.h"
 #include "remote/arch.h"
 #include "remote/candidates.h"
-#include "remote/hold.h"
+#include "remote/interrupts.h"
 #include "remote/tracee.h"
 
 #define STOP_TIMEOUT_US 200000U
@@ -61,7 +61,7 @@ static bool stop_waiting_thread(const struct flmem_process *process, pid_t tid,
 
 void flmem_rescue_signals(const struct flmem_process *process, pid_t tid, uint64_t own_mask)
 {
-	FLMEM_AUTO_HOLD struct flmem_hold hold = flmem_hold_begin();
+	FLMEM_AUTO_INTERRUPTS struct flmem_interrupts interrupts = flmem_interrupts_defer();
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
 	struct flmem_task_wait wait;
 
@@ -137,7 +137,7 @@ static bool waits_for_word(const struct flmem_task_wait *at, const struct flmem_
 bool flmem_rescue_abandon(const struct flmem_process *process, pid_t tid,
 			  const struct flmem_guard *guard, const struct flmem_thread_state *own)
 {
-	FLMEM_AUTO_HOLD struct flmem_hold hold = flmem_hold_begin();
+	FLMEM_AUTO_INTERRUPTS struct flmem_interrupts interrupts = flmem_interrupts_defer();
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
 	struct flmem_task_wait wait;
 

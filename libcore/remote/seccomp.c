@@ -16,7 +16,7 @@
 #include "proc/task.h"
 #include "remote/arch.h"
 #include "remote/candidates.h"
-#include "remote/hold.h"
+#include "remote/interrupts.h"
 #include "remote/seccomp_filter.h"
 #include "remote/tracee.h"
 
@@ -427,7 +427,7 @@ struct running {
 /* Stops the thread: the kernel shows the filters of stopped threads only. */
 static void check_stopped_thread(void *context)
 {
-	FLMEM_AUTO_HOLD struct flmem_hold hold = flmem_hold_begin();
+	FLMEM_AUTO_INTERRUPTS struct flmem_interrupts interrupts = flmem_interrupts_defer();
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
 	struct running *running = context;
 	const struct flmem_process *process = running->process;

@@ -25,7 +25,8 @@ static void close_section(const struct section *section)
 	cJSON_AddItemToObject(section->fields, "unknown", section->unknown);
 }
 
-static void add_value(const struct section *section, const char *name, struct flmem_u64 value)
+static void add_section_value(const struct section *section, const char *name,
+			      struct flmem_u64 value)
 {
 	flmem_json_add_value(section->fields, section->unknown, name, value);
 }
@@ -33,12 +34,12 @@ static void add_value(const struct section *section, const char *name, struct fl
 static void add_flag(const struct section *section, const char *name, struct flmem_u64 value)
 {
 	if (value.unknown)
-		add_value(section, name, value);
+		add_section_value(section, name, value);
 	else
 		cJSON_AddBoolToObject(section->fields, name, value.value != 0);
 }
 
-static void add_arenas(const struct section *section, const struct flmem_arena_list *arenas)
+static void add_arena_list(const struct section *section, const struct flmem_arena_list *arenas)
 {
 	cJSON *list;
 
@@ -67,24 +68,24 @@ static void add_heap(cJSON *object, const struct flmem_heap_report *heap)
 {
 	struct section section = open_section(object, "heap");
 
-	add_value(&section, "resident_bytes", heap->resident_bytes);
-	add_value(&section, "in_use_bytes", heap->in_use_bytes);
-	add_value(&section, "free_resident_bytes", heap->free_resident_bytes);
-	add_value(&section, "trimmable_bytes", heap->trimmable_bytes);
-	add_value(&section, "decaying_bytes", heap->decaying_bytes);
-	add_value(&section, "pinned_bytes", heap->pinned_bytes);
-	add_value(&section, "cached_bytes", heap->cached_bytes);
-	add_value(&section, "metadata_bytes", heap->metadata_bytes);
-	add_value(&section, "mmapped_bytes", heap->mmapped_bytes);
-	add_value(&section, "free_bytes", heap->free_bytes);
-	add_value(&section, "arenas", heap->arenas);
-	add_value(&section, "error_bytes", heap->error_bytes);
-	flmem_json_add_text(section.fields, "how", heap->how);
-	add_value(&section, "trim_threshold_bytes", heap->trim_threshold_bytes);
-	add_value(&section, "mmap_threshold_bytes", heap->mmap_threshold_bytes);
-	add_value(&section, "arena_max", heap->arena_max);
+	add_section_value(&section, "resident_bytes", heap->resident_bytes);
+	add_section_value(&section, "in_use_bytes", heap->in_use_bytes);
+	add_section_value(&section, "free_resident_bytes", heap->free_resident_bytes);
+	add_section_value(&section, "trimmable_bytes", heap->trimmable_bytes);
+	add_section_value(&section, "decaying_bytes", heap->decaying_bytes);
+	add_section_value(&section, "pinned_bytes", heap->pinned_bytes);
+	add_section_value(&section, "cached_bytes", heap->cached_bytes);
+	add_section_value(&section, "metadata_bytes", heap->metadata_bytes);
+	add_section_value(&section, "mmapped_bytes", heap->mmapped_bytes);
+	add_section_value(&section, "free_bytes", heap->free_bytes);
+	add_section_value(&section, "arenas", heap->arenas);
+	add_section_value(&section, "error_bytes", heap->error_bytes);
+	flmem_json_add_text(section.fields, "method", heap->method);
+	add_section_value(&section, "trim_threshold_bytes", heap->trim_threshold_bytes);
+	add_section_value(&section, "mmap_threshold_bytes", heap->mmap_threshold_bytes);
+	add_section_value(&section, "arena_max", heap->arena_max);
 	add_flag(&section, "threshold_raised", heap->threshold_raised);
-	add_arenas(&section, &heap->arena_list);
+	add_arena_list(&section, &heap->arena_list);
 	close_section(&section);
 }
 
@@ -108,27 +109,27 @@ static void add_own_figures(cJSON *object, const struct flmem_heap_report *heap)
 		char name[48];
 
 		snprintf(name, sizeof(name), "%s_bytes", heap->own[i].name);
-		add_value(&section, name, heap->own[i].bytes);
+		add_section_value(&section, name, heap->own[i].bytes);
 	}
 	close_section(&section);
 }
 
-static void add_asked(cJSON *object, const struct flmem_asked *asked)
+static void add_query(cJSON *object, const struct flmem_query_report *query)
 {
 	cJSON *fields;
 
-	if (!asked->tried) {
-		cJSON_AddNullToObject(object, "asked");
+	if (!query->tried) {
+		cJSON_AddNullToObject(object, "query");
 		return;
 	}
-	fields = cJSON_AddObjectToObject(object, "asked");
-	flmem_json_add_text(fields, "code", asked->code ? flmem_code_name(asked->code) : NULL);
-	flmem_json_add_text(fields, "reason", asked->code ? asked->reason : NULL);
-	if (asked->thread)
-		cJSON_AddNumberToObject(fields, "thread", asked->thread);
+	fields = cJSON_AddObjectToObject(object, "query");
+	flmem_json_add_text(fields, "code", query->code ? flmem_code_name(query->code) : NULL);
+	flmem_json_add_text(fields, "reason", query->code ? query->reason : NULL);
+	if (query->thread)
+		cJSON_AddNumberToObject(fields, "thread", query->thread);
 	else
 		cJSON_AddNullToObject(fields, "thread");
-	cJSON_AddNumberToObject(fields, "stopped_us", (double)asked->stopped_us);
+	cJSON_AddNumberToObject(fields, "stopped_us", (double)query->stopped_us);
 }
 
 static cJSON *allocator_object(const struct flmem_allocator_report *allocator)
@@ -165,26 +166,26 @@ static void add_memory(cJSON *object, const struct flmem_memory_report *memory)
 {
 	struct section section = open_section(object, "memory");
 
-	add_value(&section, "rss_bytes", memory->rss_bytes);
-	add_value(&section, "anon_bytes", memory->anon_bytes);
-	add_value(&section, "file_bytes", memory->file_bytes);
-	add_value(&section, "shmem_bytes", memory->shmem_bytes);
-	add_value(&section, "swap_bytes", memory->swap_bytes);
-	add_value(&section, "thp_bytes", memory->thp_bytes);
-	add_value(&section, "madv_free_bytes", memory->madv_free_bytes);
-	add_value(&section, "drift_bytes", memory->drift_bytes);
+	add_section_value(&section, "rss_bytes", memory->rss_bytes);
+	add_section_value(&section, "anon_bytes", memory->anon_bytes);
+	add_section_value(&section, "file_bytes", memory->file_bytes);
+	add_section_value(&section, "shmem_bytes", memory->shmem_bytes);
+	add_section_value(&section, "swap_bytes", memory->swap_bytes);
+	add_section_value(&section, "thp_bytes", memory->thp_bytes);
+	add_section_value(&section, "madv_free_bytes", memory->madv_free_bytes);
+	add_section_value(&section, "drift_bytes", memory->drift_bytes);
 	close_section(&section);
 }
 
 static void add_python_fields(const struct section *section,
 			      const struct flmem_python_report *python)
 {
-	add_value(section, "arenas", python->arenas);
-	add_value(section, "arenas_bytes", python->arenas_bytes);
-	add_value(section, "used_bytes", python->used_bytes);
-	add_value(section, "free_bytes", python->free_bytes);
-	add_value(section, "error_bytes", python->error_bytes);
-	add_value(section, "threads", python->threads);
+	add_section_value(section, "arenas", python->arenas);
+	add_section_value(section, "arenas_bytes", python->arenas_bytes);
+	add_section_value(section, "used_bytes", python->used_bytes);
+	add_section_value(section, "free_bytes", python->free_bytes);
+	add_section_value(section, "error_bytes", python->error_bytes);
+	add_section_value(section, "threads", python->threads);
 	add_flag(section, "gil_held", python->gil_held);
 	if (python->gil_holder)
 		cJSON_AddNumberToObject(section->fields, "gil_holder", python->gil_holder);
@@ -241,16 +242,17 @@ static void add_cuda(cJSON *object, const struct flmem_cuda_report *cuda)
 {
 	struct section section = open_section(object, "cuda");
 
-	add_value(&section, "used_bytes", cuda->used_bytes);
-	add_value(&section, "reserved_bytes", cuda->reserved_bytes);
-	add_value(&section, "allocated_bytes", cuda->allocated_bytes);
-	add_value(&section, "inactive_split_bytes", cuda->inactive_split_bytes);
-	add_value(&section, "pinned_bytes", cuda->pinned_bytes);
-	add_value(&section, "pinned_active_bytes", cuda->pinned_active_bytes);
+	add_section_value(&section, "used_bytes", cuda->used_bytes);
+	add_section_value(&section, "reserved_bytes", cuda->reserved_bytes);
+	add_section_value(&section, "allocated_bytes", cuda->allocated_bytes);
+	add_section_value(&section, "inactive_split_bytes", cuda->inactive_split_bytes);
+	add_section_value(&section, "pinned_bytes", cuda->pinned_bytes);
+	add_section_value(&section, "pinned_active_bytes", cuda->pinned_active_bytes);
 	close_section(&section);
 }
 
-static void add_settings(cJSON *object, cJSON *unknown, const struct flmem_process_report *report)
+static void add_settings_section(cJSON *object, cJSON *unknown,
+				 const struct flmem_process_report *report)
 {
 	cJSON *settings;
 
@@ -272,12 +274,12 @@ static void add_settings(cJSON *object, cJSON *unknown, const struct flmem_proce
 	}
 }
 
-static void add_limit(cJSON *object, const struct flmem_limit_report *limit)
+static void add_report_limit(cJSON *object, const struct flmem_limit_report *limit)
 {
 	struct section section = open_section(object, "limit");
 
-	add_value(&section, "cgroup_max_bytes", limit->cgroup_max_bytes);
-	add_value(&section, "headroom_bytes", limit->headroom_bytes);
+	add_section_value(&section, "cgroup_max_bytes", limit->cgroup_max_bytes);
+	add_section_value(&section, "headroom_bytes", limit->headroom_bytes);
 	close_section(&section);
 }
 
@@ -292,14 +294,14 @@ static void add_classes(cJSON *object, const struct flmem_memory_classes *classe
 
 		snprintf(name, sizeof(name), "%s_bytes",
 			 flmem_memory_class_name((enum flmem_memory_class)i));
-		add_value(&section, name, bytes);
+		add_section_value(&section, name, bytes);
 	}
-	add_value(&section, "error_bytes",
-		  (struct flmem_u64){classes->error_bytes, classes->unknown});
+	add_section_value(&section, "error_bytes",
+			  (struct flmem_u64){classes->error_bytes, classes->unknown});
 	close_section(&section);
 }
 
-static void add_verdict(cJSON *object, const struct flmem_verdict *verdict)
+static void add_verdict_section(cJSON *object, const struct flmem_verdict *verdict)
 {
 	struct section section = open_section(object, "verdict");
 	cJSON *list;
@@ -316,9 +318,9 @@ static void add_verdict(cJSON *object, const struct flmem_verdict *verdict)
 		flmem_json_add_text(section.unknown, "class", verdict->unknown);
 	}
 	add_classes(section.fields, &verdict->classes);
-	list = cJSON_AddArrayToObject(section.fields, "because");
-	for (size_t i = 0; i < verdict->because_count; i++)
-		flmem_json_append_text(list, verdict->because[i]);
+	list = cJSON_AddArrayToObject(section.fields, "reasons");
+	for (size_t i = 0; i < verdict->reason_count; i++)
+		flmem_json_append_text(list, verdict->reasons[i]);
 	list = cJSON_AddArrayToObject(section.fields, "next");
 	for (size_t i = 0; i < verdict->next_count; i++)
 		flmem_json_append_text(list, verdict->next[i].command);
@@ -330,7 +332,7 @@ static cJSON *process_object(const struct flmem_process_report *report)
 	cJSON *object = cJSON_CreateObject(), *unknown = cJSON_CreateObject();
 
 	cJSON_AddNumberToObject(object, "pid", report->pid);
-	flmem_json_add_u64(object, "start_time", report->start_time);
+	flmem_json_add_u64(object, "start_time_ticks", report->start_time);
 	flmem_json_add_text(object, "command", report->command);
 	flmem_json_add_text(object, "framework", flmem_framework_name(report->framework));
 	flmem_json_add_text(object, "role", flmem_role_name(report->role));
@@ -339,13 +341,13 @@ static cJSON *process_object(const struct flmem_process_report *report)
 	add_allocators(object, unknown, report);
 	add_memory(object, &report->memory);
 	add_heap(object, &report->heap);
-	add_asked(object, &report->asked);
+	add_query(object, &report->query);
 	add_python(object, unknown, &report->python);
 	add_files(object, unknown, report);
 	add_cuda(object, &report->cuda);
-	add_settings(object, unknown, report);
-	add_limit(object, &report->limit);
-	add_verdict(object, &report->verdict);
+	add_settings_section(object, unknown, report);
+	add_report_limit(object, &report->limit);
+	add_verdict_section(object, &report->verdict);
 	cJSON_AddItemToObject(object, "unknown", unknown);
 	return object;
 }

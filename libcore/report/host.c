@@ -30,7 +30,7 @@ static void add_permission(cJSON *object, const char *name,
 
 	cJSON_AddBoolToObject(row, "allowed", permission->allowed);
 	flmem_json_add_text(row, "reason", permission->why);
-	flmem_json_add_text(row, "how_to_open", permission->how);
+	flmem_json_add_text(row, "remedy", permission->remedy);
 }
 
 static void add_trim(cJSON *object, const struct flmem_host_report *host)

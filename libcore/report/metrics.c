@@ -229,7 +229,7 @@ static void put_process_lines(struct page *page, const struct row *row,
 
 	snprintf(start, sizeof(start), "%" PRIu64, r->process.start_time);
 	begin_line(page, row, r);
-	put_label(page, "start_time", start);
+	put_label(page, "start_time_ticks", start);
 	put_label(page, "command", r->process.command);
 	end_metric_line(page, row, 1, false);
 }
@@ -263,7 +263,7 @@ static void put_build_lines(struct page *page, const struct row *row,
 
 static const struct row rows[] = {
 	{INFO("flmem_process", "A watched process and its redacted command line.",
-	      .per_process = true, .labels = "start_time command"),
+	      .per_process = true, .labels = "start_time_ticks command"),
 	 .put = put_process_lines},
 	{GAUGE("flmem_memory_resident_bytes", "bytes", "Resident memory at the last sample.",
 	       .per_process = true),

@@ -96,7 +96,7 @@ static void put_facts(struct flmem_buf *out, const struct flmem_watch_result *r)
 	if (r->trend.verdict != FLMEM_TREND_TOO_EARLY)
 		flmem_buf_printf(out, ", confidence %.3g %%", r->trend.confidence * 100);
 	flmem_buf_puts(out, ": ");
-	flmem_markup_text(out, r->trend.because);
+	flmem_markup_text(out, r->trend.reason);
 	flmem_buf_puts(out, "</dd>");
 	put_interval(out, &r->trend);
 	flmem_buf_puts(out, "<dt>resident</dt><dd>");

@@ -33,7 +33,7 @@ static void add_process(struct view *view, const struct flmem_watch_result *resu
 		view->rounds = s;
 }
 
-static void fit_axes(struct view *view)
+static void fit_all_axes(struct view *view)
 {
 	double left = INFINITY, right = 0, high = 0;
 
@@ -58,7 +58,7 @@ static uint64_t highest(const struct flmem_page_series *s, size_t first, size_t 
 	return high;
 }
 
-static void put_curve(struct flmem_buf *out, const struct view *view, size_t number)
+static void put_all_curve(struct flmem_buf *out, const struct view *view, size_t number)
 {
 	const struct flmem_page_series *s = view->series[number];
 	size_t points = s->span_count < POINTS_MAX ? s->span_count : POINTS_MAX;
@@ -75,14 +75,14 @@ static void put_curve(struct flmem_buf *out, const struct view *view, size_t num
 	flmem_buf_puts(out, points == 1 ? "h2\"/>" : "\"/>");
 }
 
-static bool has_round_lines(const struct view *view)
+static bool has_all_round_lines(const struct view *view)
 {
 	return view->rounds && view->rounds->round_count <= ROUND_LINES;
 }
 
 static void put_rounds(struct flmem_buf *out, const struct view *view)
 {
-	if (!has_round_lines(view))
+	if (!has_all_round_lines(view))
 		return;
 	flmem_buf_puts(out, "<path class=\"rounds\" d=\"");
 	for (size_t i = 0; i < view->rounds->round_count; i++)
@@ -93,7 +93,7 @@ static void put_rounds(struct flmem_buf *out, const struct view *view)
 }
 
 /* Returns how many trims are drawn. */
-static size_t put_trims(struct flmem_buf *out, const struct view *view)
+static size_t put_all_trims(struct flmem_buf *out, const struct view *view)
 {
 	const struct flmem_page_action *a;
 	size_t count = 0;
@@ -110,7 +110,7 @@ static size_t put_trims(struct flmem_buf *out, const struct view *view)
 	return count;
 }
 
-static void put_keys(struct flmem_buf *out, const struct view *view, size_t trims)
+static void put_all_keys(struct flmem_buf *out, const struct view *view, size_t trims)
 {
 	for (size_t i = 0; i < view->count && i < COLOURS; i++) {
 		flmem_buf_printf(out,
@@ -123,7 +123,7 @@ static void put_keys(struct flmem_buf *out, const struct view *view, size_t trim
 	}
 	if (view->count > COLOURS)
 		flmem_page_plot_key(out, "of c8", "others");
-	if (has_round_lines(view))
+	if (has_all_round_lines(view))
 		flmem_page_plot_key(out, "rounds", "end of a round");
 	if (trims)
 		flmem_page_plot_dot_key(out, "dots trim", "after a trim");
@@ -140,16 +140,16 @@ void flmem_page_put_all(struct flmem_buf *out, const struct flmem_watch_page *pa
 		add_process(&view, sorted[i]);
 	if (!view.count)
 		return;
-	fit_axes(&view);
+	fit_all_axes(&view);
 	snprintf(text, sizeof(text), "%zu processes; the table below has the figures.", view.count);
 	flmem_page_plot_open(
 		out, &view.plot,
 		&(struct flmem_page_caption){"all", "Memory of all processes over time", text});
 	put_rounds(out, &view);
 	for (size_t i = view.count; i-- > 0;)
-		put_curve(out, &view, i);
-	trims = put_trims(out, &view);
+		put_all_curve(out, &view, i);
+	trims = put_all_trims(out, &view);
 	flmem_page_plot_end(out, &view.plot);
-	put_keys(out, &view, trims);
+	put_all_keys(out, &view, trims);
 	flmem_page_plot_close(out);
 }

@@ -29,7 +29,7 @@ static void begin_item(struct listing *list, const char *class)
 	flmem_buf_printf(list->out, "<li><strong class=\"%s\">%s</strong> ", class, class);
 }
 
-static void put_change(struct flmem_buf *out, const struct flmem_finding *finding)
+static void put_page_change(struct flmem_buf *out, const struct flmem_finding *finding)
 {
 	flmem_buf_puts(out, " <code><bdi>");
 	flmem_markup_text(out, finding->path);
@@ -42,14 +42,14 @@ static void put_change(struct flmem_buf *out, const struct flmem_finding *findin
 	flmem_buf_puts(out, "</bdi></code>");
 }
 
-static void put_finding(struct listing *list, const struct flmem_finding *finding)
+static void put_page_finding(struct listing *list, const struct flmem_finding *finding)
 {
 	begin_item(list, flmem_severity_name(finding->severity));
 	flmem_buf_puts(list->out, finding->rule->id);
 	flmem_buf_puts(list->out, ": <bdi>");
 	flmem_markup_text(list->out, finding->message);
 	flmem_buf_puts(list->out, "</bdi>");
-	put_change(list->out, finding);
+	put_page_change(list->out, finding);
 	flmem_buf_puts(list->out, " <small>");
 	flmem_markup_text(list->out, finding->rule->source);
 	flmem_buf_puts(list->out, "</small></li>\n");
@@ -74,7 +74,7 @@ static void put_finding_process(struct listing *list, const struct flmem_watch_r
 			put_finding_limit(list, r->findings[k]);
 	for (size_t k = 0; span && k < span->count; k++) {
 		if (list->shown < FINDINGS_MAX)
-			put_finding(list, &found[span->first + k]);
+			put_page_finding(list, &found[span->first + k]);
 		else
 			list->left_out++;
 	}

@@ -54,7 +54,7 @@ static void find_limit(struct scene *scene)
 		scene->limit_bytes = (double)r->last_bytes.value + (double)r->headroom_bytes.value;
 }
 
-static void fit_axes(struct scene *scene)
+static void fit_memory_axes(struct scene *scene)
 {
 	const struct flmem_page_series *s = scene->subject->series;
 	double low = (double)s->spans[0].low_bytes, high = (double)s->spans[0].high_bytes, ahead;
@@ -87,10 +87,10 @@ static void set_scene(const struct flmem_page_subject *subject, struct scene *sc
 	scene->has_trend = flmem_page_trend_fit(subject, &scene->trend);
 	find_limit(scene);
 	flmem_page_plot_span(&scene->plot, scene->first_us, forecast_end(scene));
-	fit_axes(scene);
+	fit_memory_axes(scene);
 }
 
-static bool has_round_lines(const struct scene *scene)
+static bool has_memory_round_lines(const struct scene *scene)
 {
 	const struct flmem_page_series *s = scene->subject->series;
 
@@ -101,7 +101,7 @@ static void put_round_lines(struct flmem_buf *out, const struct scene *scene)
 {
 	const struct flmem_page_series *s = scene->subject->series;
 
-	if (!has_round_lines(scene))
+	if (!has_memory_round_lines(scene))
 		return;
 	flmem_buf_puts(out, "<path class=\"rounds\" d=\"");
 	for (size_t i = 0; i < s->round_count; i++)
@@ -111,7 +111,7 @@ static void put_round_lines(struct flmem_buf *out, const struct scene *scene)
 }
 
 /* Area between low and high of every span; a line where they are equal. */
-static void put_curve(struct flmem_buf *out, const struct scene *scene)
+static void put_memory_curve(struct flmem_buf *out, const struct scene *scene)
 {
 	const struct flmem_page_series *s = scene->subject->series;
 	char sign = 'M';
@@ -146,7 +146,7 @@ static void put_troughs(struct flmem_buf *out, const struct scene *scene)
 }
 
 /* Dots for memory after trims. Returns their count. */
-static size_t put_trims(struct flmem_buf *out, const struct scene *scene)
+static size_t put_memory_trims(struct flmem_buf *out, const struct scene *scene)
 {
 	const struct flmem_page_series *s = scene->subject->series;
 	const struct flmem_page_action *a;
@@ -200,12 +200,12 @@ static void put_memory_limit(struct flmem_buf *out, const struct scene *scene)
 				 flmem_page_plot_y(&scene->plot, scene->limit_bytes));
 }
 
-static void put_keys(struct flmem_buf *out, const struct scene *scene)
+static void put_memory_keys(struct flmem_buf *out, const struct scene *scene)
 {
 	flmem_page_plot_key(out, "rss", "resident memory");
 	if (scene->subject->series->round_count)
 		flmem_page_plot_dot_key(out, "dots trough", "lowest after a round");
-	if (has_round_lines(scene))
+	if (has_memory_round_lines(scene))
 		flmem_page_plot_key(out, "rounds", "end of a round");
 	if (scene->has_trend) {
 		flmem_page_plot_key(out, "trend", "trend");
@@ -249,12 +249,12 @@ void flmem_page_put_memory(struct flmem_buf *out, const struct flmem_page_subjec
 		&(struct flmem_page_caption){id, "Resident memory over time", text.data});
 	put_round_lines(out, &scene);
 	put_trend(out, &scene);
-	put_curve(out, &scene);
+	put_memory_curve(out, &scene);
 	put_troughs(out, &scene);
-	trims = put_trims(out, &scene);
+	trims = put_memory_trims(out, &scene);
 	put_memory_limit(out, &scene);
 	flmem_page_plot_end(out, &scene.plot);
-	put_keys(out, &scene);
+	put_memory_keys(out, &scene);
 	if (trims)
 		flmem_page_plot_dot_key(out, "dots trim", "after a trim");
 	flmem_page_plot_close(out);

@@ -37,7 +37,7 @@ static void add_strategy(cJSON *list, const struct flmem_plan_strategy *strategy
 		cJSON_AddItemToArray(steps, step);
 		cJSON_AddStringToObject(step, "role", flmem_role_name(strategy->steps[i].role));
 		cJSON_AddStringToObject(step, "name", strategy->steps[i].name);
-		cJSON_AddStringToObject(step, "holds", strategy->steps[i].holds);
+		cJSON_AddStringToObject(step, "contents", strategy->steps[i].contents);
 		flmem_json_add_u64(step, "memory_bytes", strategy->steps[i].bytes);
 	}
 	cJSON_AddItemToObject(row, "unknown", unknown);

@@ -83,7 +83,7 @@ static void add_walk(cJSON *list, const struct flmem_trouble_walk *walk)
 	cJSON_AddItemToArray(list, row);
 	flmem_json_add_text(row, "subject", walk->subject);
 	cJSON_AddStringToObject(row, "list", flmem_trouble_list_name(walk->list));
-	flmem_json_add_text(row, "because", walk->because);
+	flmem_json_add_text(row, "reason", walk->reason);
 	steps = cJSON_AddArrayToObject(row, "steps");
 	for (size_t i = 0; i < walk->step_count; i++)
 		add_step(steps, &walk->steps[i]);

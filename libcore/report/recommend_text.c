@@ -13,7 +13,7 @@
 #define TEXT_MAX 1024
 
 /* Writes special characters, which would end the text or belong to the command, as `%XX`. */
-static void put_command(struct flmem_buf *out, const char *text, const char *special)
+static void put_text_command(struct flmem_buf *out, const char *text, const char *special)
 {
 	char shown[TEXT_MAX];
 
@@ -29,22 +29,22 @@ static void put_annotation(struct flmem_buf *out, const char *level, const char 
 			   unsigned line, const char *title)
 {
 	flmem_buf_printf(out, "::%s file=", level);
-	put_command(out, file, "%:,");
+	put_text_command(out, file, "%:,");
 	if (line)
 		flmem_buf_printf(out, ",line=%u", line);
 	flmem_buf_printf(out, ",title=%s::", title);
 }
 
-static void put_change(struct flmem_buf *out, const struct flmem_finding *finding)
+static void put_text_change(struct flmem_buf *out, const struct flmem_finding *finding)
 {
 	flmem_buf_puts(out, "; ");
-	put_command(out, finding->path, "%");
+	put_text_command(out, finding->path, "%");
 	flmem_buf_puts(out, ": ");
-	put_command(out, finding->current ? finding->current : "absent", "%");
+	put_text_command(out, finding->current ? finding->current : "absent", "%");
 	if (!finding->proposed)
 		return;
 	flmem_buf_puts(out, " -> ");
-	put_command(out, finding->proposed, "%");
+	put_text_command(out, finding->proposed, "%");
 }
 
 char *flmem_report_recommend_github(const struct flmem_recommendations *found)
@@ -57,8 +57,8 @@ char *flmem_report_recommend_github(const struct flmem_recommendations *found)
 
 		put_annotation(&out, info ? "notice" : flmem_severity_name(finding->severity),
 			       finding->file, finding->line, finding->rule->id);
-		put_command(&out, finding->message, "%");
-		put_change(&out, finding);
+		put_text_command(&out, finding->message, "%");
+		put_text_change(&out, finding);
 		flmem_buf_putc(&out, '\n');
 	}
 	for (size_t i = 0; i < found->problem_count; i++) {
@@ -66,7 +66,7 @@ char *flmem_report_recommend_github(const struct flmem_recommendations *found)
 
 		put_annotation(&out, problem->warning ? "warning" : "error", problem->file,
 			       problem->line, "not checked");
-		put_command(&out, problem->message, "%");
+		put_text_command(&out, problem->message, "%");
 		flmem_buf_putc(&out, '\n');
 	}
 	return flmem_buf_take(&out);
@@ -81,7 +81,7 @@ static void put_case(struct flmem_buf *out, const char *file, const char *name, 
 	flmem_buf_puts(out, "\">\n");
 }
 
-static void put_finding(struct flmem_buf *out, const struct flmem_finding *finding)
+static void put_text_finding(struct flmem_buf *out, const struct flmem_finding *finding)
 {
 	bool info = finding->severity == FLMEM_SEVERITY_INFO;
 
@@ -128,7 +128,7 @@ char *flmem_report_recommend_junit(const struct flmem_recommendations *found)
 			 flmem_recommendations_count(found, FLMEM_SEVERITY_WARNING),
 			 flmem_recommendations_failures(found));
 	for (size_t i = 0; i < found->finding_count; i++)
-		put_finding(&out, &found->findings[i]);
+		put_text_finding(&out, &found->findings[i]);
 	for (size_t i = 0; i < found->problem_count; i++)
 		put_problem(&out, &found->problems[i]);
 	if (!cases)

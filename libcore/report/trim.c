@@ -70,7 +70,7 @@ cJSON *flmem_json_trim_result(const struct flmem_trim_result *result)
 	cJSON *object = cJSON_CreateObject(), *unknown = cJSON_CreateObject();
 
 	cJSON_AddNumberToObject(object, "pid", result->pid);
-	flmem_json_add_u64(object, "start_time", result->start_time);
+	flmem_json_add_u64(object, "start_time_ticks", result->start_time);
 	cJSON_AddStringToObject(object, "outcome", flmem_trim_outcome_name(result->outcome));
 	flmem_json_add_text(object, "reason", result->reason[0] ? result->reason : NULL);
 	flmem_json_add_text(object, "note", result->note[0] ? result->note : NULL);

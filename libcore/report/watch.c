@@ -31,10 +31,10 @@ static cJSON *make_line(const char *type)
 	return root;
 }
 
-static void add_process(cJSON *object, const struct flmem_watch_process *process)
+static void add_watch_process(cJSON *object, const struct flmem_watch_process *process)
 {
 	cJSON_AddNumberToObject(object, "pid", process->pid);
-	flmem_json_add_u64(object, "start_time", process->start_time);
+	flmem_json_add_u64(object, "start_time_ticks", process->start_time);
 }
 
 static void add_split(cJSON *object, const struct flmem_watch_split *split)
@@ -58,7 +58,7 @@ static cJSON *sample_object(const struct flmem_watch_sample *sample)
 {
 	cJSON *root = make_line("sample");
 
-	add_process(root, sample->process);
+	add_watch_process(root, sample->process);
 	flmem_json_add_u64(root, "at_ms", sample->at_us / 1000);
 	flmem_json_add_u64(root, "elapsed_ms", sample->elapsed_us / 1000);
 	flmem_json_add_u64(root, "rss_bytes", sample->rss_bytes);
@@ -82,8 +82,9 @@ char *flmem_report_watch_sample_json(const struct flmem_watch_sample *sample)
 		snprintf(round, sizeof(round), "%" PRIu64, sample->round.value);
 	if (asprintf(&text,
 		     "{\"schema\":\"flmem.watch/1\",\"type\":\"sample\",\"pid\":%d,"
-		     "\"start_time\":%" PRIu64 ",\"at_ms\":%" PRIu64 ",\"elapsed_ms\":%" PRIu64
-		     ",\"rss_bytes\":%" PRIu64 ",\"round\":%s,\"memory\":null,\"pressure\":null}\n",
+		     "\"start_time_ticks\":%" PRIu64 ",\"at_ms\":%" PRIu64
+		     ",\"elapsed_ms\":%" PRIu64 ",\"rss_bytes\":%" PRIu64
+		     ",\"round\":%s,\"memory\":null,\"pressure\":null}\n",
 		     (int)sample->process->pid, sample->process->start_time, sample->at_us / 1000,
 		     sample->elapsed_us / 1000, sample->rss_bytes, round) < 0)
 		return NULL;
@@ -94,7 +95,7 @@ char *flmem_report_watch_round_json(const struct flmem_watch_round *round)
 {
 	cJSON *root = make_line("round"), *unknown = cJSON_CreateObject();
 
-	add_process(root, round->process);
+	add_watch_process(root, round->process);
 	flmem_json_add_u64(root, "round", round->number);
 	flmem_json_add_u64(root, "elapsed_ms", round->elapsed_us / 1000);
 	flmem_json_add_u64(root, "duration_ms", round->duration_us / 1000);
@@ -120,14 +121,14 @@ static void add_trend(cJSON *object, const struct flmem_trend *trend,
 	cJSON *t = cJSON_AddObjectToObject(object, "trend"), *unknown = cJSON_CreateObject();
 
 	cJSON_AddStringToObject(t, "verdict", flmem_trend_verdict_name(trend->verdict));
-	cJSON_AddStringToObject(t, "because", trend->because);
+	cJSON_AddStringToObject(t, "reason", trend->reason);
 	add_confidence(t, trend->confidence);
 	add_i64(t, unknown, "growth_per_round_bytes", trend->growth_per_round_bytes);
 	add_i64(t, unknown, "growth_per_hour_bytes", trend->growth_per_hour_bytes);
 	cJSON_AddStringToObject(t, "basis",
 				trend->basis == FLMEM_TREND_BY_ROUND ? "round" : "hour");
-	add_i64(t, unknown, "low", trend->low_bytes);
-	add_i64(t, unknown, "high", trend->high_bytes);
+	add_i64(t, unknown, "growth_low_bytes", trend->low_bytes);
+	add_i64(t, unknown, "growth_high_bytes", trend->high_bytes);
 	add_i64(t, unknown, "step_bytes", trend->step_bytes);
 	flmem_json_add_value(t, unknown, "exhausted_in_s", forecast->exhausted_in_s);
 	flmem_json_add_value(t, unknown, "exhausted_earliest_s", forecast->exhausted_earliest_s);
@@ -138,14 +139,14 @@ static void add_trend(cJSON *object, const struct flmem_trend *trend,
 
 static void add_identity(cJSON *object, const struct flmem_watch_process *process)
 {
-	add_process(object, process);
+	add_watch_process(object, process);
 	flmem_json_add_text(object, "command", process->command);
 	flmem_json_add_text(object, "framework", flmem_framework_name(process->framework));
 	flmem_json_add_text(object, "role", flmem_role_name(process->role));
 	flmem_json_add_text(object, "site", process->site);
 }
 
-static void add_limit(cJSON *object, const struct flmem_watch_result *result)
+static void add_watch_limit(cJSON *object, const struct flmem_watch_result *result)
 {
 	cJSON *limit = cJSON_AddObjectToObject(object, "limit"), *unknown = cJSON_CreateObject();
 
@@ -171,7 +172,7 @@ static cJSON *result_object(const struct flmem_watch_result *result)
 	flmem_json_add_value(object, unknown, "peak_bytes", result->peak_bytes);
 	add_split(object, &result->split);
 	add_trend(object, &result->trend, &result->forecast);
-	add_limit(object, result);
+	add_watch_limit(object, result);
 	flmem_json_add_value(object, unknown, "gpu_bytes", result->gpu_bytes);
 	flmem_json_add_pressure(object, "pressure", &result->pressure);
 	flmem_json_add_pressure(object, "pressure_rise", &result->pressure_rise);
@@ -212,7 +213,7 @@ char *flmem_report_watch_summary_json(const struct flmem_watch_summary *summary,
 	for (size_t i = 0; i < summary->count; i++)
 		cJSON_AddItemToArray(processes, result_object(&summary->results[i]));
 	flmem_json_add_u64(root, "rounds", summary->rounds);
-	flmem_json_add_u64(root, "forgotten", summary->forgotten);
+	flmem_json_add_u64(root, "unlisted", summary->unlisted);
 	flmem_json_add_u64(root, "missed", summary->missed);
 	flmem_json_add_u64(root, "record_lost", summary->record_lost);
 	flmem_json_add_u64(root, "record_skipped_bytes", summary->record_skipped_bytes);

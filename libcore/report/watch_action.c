@@ -12,7 +12,7 @@ char *flmem_report_watch_action_json(const struct flmem_watch_action *action)
 
 	cJSON_AddStringToObject(root, "type", "action");
 	cJSON_AddNumberToObject(root, "pid", action->process->pid);
-	flmem_json_add_u64(root, "start_time", action->process->start_time);
+	flmem_json_add_u64(root, "start_time_ticks", action->process->start_time);
 	flmem_json_add_u64(root, "at_ms", action->at_us / 1000);
 	flmem_json_add_u64(root, "elapsed_ms", action->elapsed_us / 1000);
 	cJSON_AddStringToObject(root, "action", flmem_watch_action_name(action->kind));

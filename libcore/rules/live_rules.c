@@ -100,8 +100,8 @@ static void put_arenas(const struct flmem_process_report *process, struct flmem_
 			 process->heap.arenas.value);
 }
 
-static bool arena_unset(const struct flmem_process_report *process,
-			struct flmem_live_remark *remark)
+static bool live_arena_unset(const struct flmem_process_report *process,
+			     struct flmem_live_remark *remark)
 {
 	if (!is_unlimited(process) || find_ignored_limit(process))
 		return false;
@@ -110,8 +110,8 @@ static bool arena_unset(const struct flmem_process_report *process,
 	return true;
 }
 
-static bool arena_ignored(const struct flmem_process_report *process,
-			  struct flmem_live_remark *remark)
+static bool live_arena_ignored(const struct flmem_process_report *process,
+			       struct flmem_live_remark *remark)
 {
 	const char *name = find_ignored_limit(process);
 
@@ -123,7 +123,8 @@ static bool arena_ignored(const struct flmem_process_report *process,
 	return true;
 }
 
-static bool arena_high(const struct flmem_process_report *process, struct flmem_live_remark *remark)
+static bool live_arena_high(const struct flmem_process_report *process,
+			    struct flmem_live_remark *remark)
 {
 	uint64_t arenas;
 
@@ -137,8 +138,8 @@ static bool arena_high(const struct flmem_process_report *process, struct flmem_
 	return true;
 }
 
-static bool arena_client_4(const struct flmem_process_report *process,
-			   struct flmem_live_remark *remark)
+static bool live_arena_client_4(const struct flmem_process_report *process,
+				struct flmem_live_remark *remark)
 {
 	uint64_t arenas;
 
@@ -171,8 +172,8 @@ static bool arena_exceeded(const struct flmem_process_report *process,
 	return true;
 }
 
-static bool arena_useless(const struct flmem_process_report *process,
-			  struct flmem_live_remark *remark)
+static bool live_arena_useless(const struct flmem_process_report *process,
+			       struct flmem_live_remark *remark)
 {
 	const struct flmem_allocator_report *allocator = flmem_live_malloc(process);
 	const char *value = flmem_live_setting(process, "MALLOC_ARENA_MAX");
@@ -214,8 +215,8 @@ static bool supports_decay(const struct flmem_process_report *process)
 	return !version || (!flmem_text_starts(version, "3.") && !flmem_text_starts(version, "4."));
 }
 
-static bool jemalloc_decay(const struct flmem_process_report *process,
-			   struct flmem_live_remark *remark)
+static bool live_jemalloc_decay(const struct flmem_process_report *process,
+				struct flmem_live_remark *remark)
 {
 	const char *value = flmem_live_setting(process, "MALLOC_CONF");
 
@@ -263,8 +264,8 @@ static bool limit_near(const struct flmem_process_report *process, struct flmem_
 	return true;
 }
 
-static bool musl_no_trim(const struct flmem_process_report *process,
-			 struct flmem_live_remark *remark)
+static bool live_musl_no_trim(const struct flmem_process_report *process,
+			      struct flmem_live_remark *remark)
 {
 	if (!process->role || !malloc_is(process, FLMEM_ALLOCATOR_MUSL))
 		return false;
@@ -281,21 +282,21 @@ static const struct flmem_live_row rows[] = {
 		  .message = "glibc creates up to 8 arenas per processor, and each retains the "
 			     "memory freed in it; start the process with MALLOC_ARENA_MAX",
 		  .source = FLMEM_SOURCE_NVFLARE_GUIDE},
-	 .check = arena_unset},
+	 .check = live_arena_unset},
 	{.rule = {.id = "LIVE-ARENA-IGNORED",
 		  .severity = FLMEM_SEVERITY_WARNING,
 		  .condition = "a server, client or trainer that runs with glibc's malloc and a "
-			       "MALLOC_ARENA_MAX, or tunable, that is no whole number above 0",
+			       "MALLOC_ARENA_MAX, or tunable, that is not a whole number above 0",
 		  .message = "glibc sets no limit with this value and creates up to 8 arenas per "
 			     "processor; start the process with a whole number above 0",
 		  .source = "glibc 2.36 to 2.43, elf/dl-tunables.c"},
-	 .check = arena_ignored},
+	 .check = live_arena_ignored},
 	{.rule = {.id = "LIVE-ARENA-HIGH",
 		  .severity = FLMEM_SEVERITY_INFO,
 		  .condition = "MALLOC_ARENA_MAX above 8 in a server, or above 4 in a client",
 		  .message = "more arenas than recommended: each retains the memory freed in it",
 		  .source = FLMEM_SOURCE_NVFLARE_GUIDE},
-	 .check = arena_high},
+	 .check = live_arena_high},
 	{.rule = {.id = "LIVE-ARENA-CLIENT-4",
 		  .severity = FLMEM_SEVERITY_WARNING,
 		  .framework = FLMEM_FRAMEWORK_NVFLARE,
@@ -303,7 +304,7 @@ static const struct flmem_live_row rows[] = {
 		  .message = "sub_start.sh gives clients the server's number of arenas; start the "
 			     "client with MALLOC_ARENA_MAX=2 in the environment",
 		  .source = "NVFlare's master template, 2.7.2 to 2.9.0"},
-	 .check = arena_client_4},
+	 .check = live_arena_client_4},
 	{.rule = {.id = "LIVE-ARENA-EXCEEDED",
 		  .severity = FLMEM_SEVERITY_WARNING,
 		  .condition = "more of glibc's arenas than MALLOC_ARENA_MAX allows",
@@ -316,7 +317,7 @@ static const struct flmem_live_row rows[] = {
 		  .condition = "MALLOC_ARENA_MAX in a process whose malloc is not glibc's",
 		  .message = "only glibc's malloc reads MALLOC_ARENA_MAX",
 		  .source = "glibc manual, \"Memory Allocation Tunables\""},
-	 .check = arena_useless},
+	 .check = live_arena_useless},
 	{.rule = {.id = "LIVE-JEMALLOC-NOT-LOADED",
 		  .severity = FLMEM_SEVERITY_ERROR,
 		  .condition = "jemalloc requested by NVFLARE_ENABLE_JEMALLOC_PRELOAD or "
@@ -334,7 +335,7 @@ static const struct flmem_live_row rows[] = {
 		  .message = "jemalloc may retain freed pages for a long time; set MALLOC_CONF "
 			     "to " DECAY,
 		  .source = FLMEM_SOURCE_NVFLARE_GUIDE},
-	 .check = jemalloc_decay},
+	 .check = live_jemalloc_decay},
 	{.rule = {.id = "LIVE-TRIMMABLE",
 		  .severity = FLMEM_SEVERITY_WARNING,
 		  .condition = "a heap of which a trim could release at least 64 MiB and a fifth "
@@ -356,7 +357,7 @@ static const struct flmem_live_row rows[] = {
 		  .message = "musl cannot return memory freed inside its heap to the kernel, so "
 			     "cleanups only collect garbage; use an image with glibc",
 		  .source = FLMEM_SOURCE_NVFLARE_GUIDE},
-	 .check = musl_no_trim},
+	 .check = live_musl_no_trim},
 };
 
 const struct flmem_live_table flmem_live_rules = {rows, FLMEM_ARRAY_SIZE(rows)};

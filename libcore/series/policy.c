@@ -45,7 +45,7 @@ static void adapt_interval(struct flmem_policy *p, const struct flmem_policy_sig
 		if (p->every == steps[0] || p->rules.fixed)
 			return;
 		p->every = steps[0];
-		record_change(d, FLMEM_POLICY_TIGHTENED,
+		record_change(d, FLMEM_POLICY_INTERVAL_LOWERED,
 			      climbs ? "its memory keeps rising" : signs->pressure);
 		return;
 	}
@@ -58,7 +58,7 @@ static void adapt_interval(struct flmem_policy *p, const struct flmem_policy_sig
 	p->flat = 0;
 	snprintf(reason, sizeof(reason), "its memory has been flat for %u rounds",
 		 FLMEM_POLICY_FLAT_ROUNDS);
-	record_change(d, FLMEM_POLICY_LOOSENED, reason);
+	record_change(d, FLMEM_POLICY_INTERVAL_RAISED, reason);
 }
 
 static bool has_regrown(const struct flmem_policy *p, uint64_t rss_bytes)
@@ -84,7 +84,7 @@ static void resume_trims(struct flmem_policy *p, const struct flmem_policy_signs
 		reason = "its memory is a tenth above the level after the last trim";
 	if (!reason)
 		return;
-	p->resting = false;
+	p->paused = false;
 	/* One more ineffective trim pauses trims again. */
 	p->ineffective = p->rules.max_ineffective ? p->rules.max_ineffective - 1 : 0;
 	record_change(d, FLMEM_POLICY_RESUMED, reason);
@@ -117,7 +117,7 @@ bool flmem_policy_may_look(const struct flmem_policy *policy, uint64_t now_us)
 static void decide_trim(struct flmem_policy *p, const struct flmem_policy_signs *signs,
 			struct flmem_policy_decision *d)
 {
-	if (p->resting || is_cooling(p, signs->now_us))
+	if (p->paused || is_cooling(p, signs->now_us))
 		return;
 	switch (signs->occasion) {
 	case FLMEM_POLICY_ROUND:
@@ -145,7 +145,7 @@ void flmem_policy_decide(struct flmem_policy *policy, const struct flmem_policy_
 	*ret_decision = (struct flmem_policy_decision){0};
 	if (signs->occasion == FLMEM_POLICY_ROUND)
 		policy->rounds++;
-	if (policy->resting)
+	if (policy->paused)
 		resume_trims(policy, signs, ret_decision);
 	else
 		adapt_interval(policy, signs, ret_decision);
@@ -171,9 +171,9 @@ void flmem_policy_done(struct flmem_policy *policy, uint64_t now_us, struct flme
 	}
 	if (++policy->ineffective < policy->rules.max_ineffective)
 		return;
-	policy->resting = true;
+	policy->paused = true;
 	policy->flat = 0;
 	snprintf(reason, sizeof(reason), "%u trims in a row have released almost nothing",
 		 policy->ineffective);
-	record_change(ret_decision, FLMEM_POLICY_RESTING, reason);
+	record_change(ret_decision, FLMEM_POLICY_PAUSED, reason);
 }

@@ -51,9 +51,9 @@ struct flmem_policy_signs {
 
 enum flmem_policy_change {
 	FLMEM_POLICY_SAME,
-	FLMEM_POLICY_LOOSENED,	/* trims become rarer */
-	FLMEM_POLICY_TIGHTENED, /* after every round again */
-	FLMEM_POLICY_RESTING,	/* no trims, because they are ineffective */
+	FLMEM_POLICY_INTERVAL_RAISED,  /* trims become rarer */
+	FLMEM_POLICY_INTERVAL_LOWERED, /* after every round again */
+	FLMEM_POLICY_PAUSED,	       /* no trims, because they are ineffective */
 	FLMEM_POLICY_RESUMED,
 };
 
@@ -70,7 +70,7 @@ struct flmem_policy {
 	unsigned rounds; /* that have ended since the last trim */
 	unsigned flat;	 /* rounds in a row */
 	unsigned ineffective;
-	bool resting;
+	bool paused;
 	bool climbed, pressed; /* at the last occasion */
 	bool trimmed;	       /* at any time; the other members describe the last trim */
 	uint64_t trimmed_us, looked_us;

@@ -66,7 +66,7 @@ struct finding {
 	double step;
 	enum flmem_trend_verdict verdict;
 	double confidence;
-	const char *because;
+	const char *reason;
 };
 
 static void thin_points(const struct flmem_trend_point *points, size_t count, bool by_round,
@@ -114,7 +114,7 @@ static void set_verdict(struct finding *f, enum flmem_trend_verdict verdict, dou
 {
 	f->verdict = verdict;
 	f->confidence = fmin(CONFIDENCE_MAX, fmax(0, confidence));
-	f->because = because;
+	f->reason = because;
 }
 
 /* Growth of which jumps reverse at least half, as garbage collections every few rounds do. */
@@ -209,7 +209,7 @@ static bool has_levelled_off(const struct curve *c, const struct finding *whole,
 	if (ret_half->slope.slope >= LEVELLED * total_slope(c, whole))
 		return false;
 	if (ret_half->verdict == FLMEM_TREND_CLIMBING)
-		ret_half->because = "memory rose faster at first and still keeps rising";
+		ret_half->reason = "memory rose faster at first and still keeps rising";
 	else
 		set_verdict(ret_half, FLMEM_TREND_FLAT, ret_half->confidence,
 			    "memory rose at first and has levelled off");
@@ -223,7 +223,7 @@ static bool climbs_since(const struct curve *c, struct finding *ret_late)
 		examine_stretch(c, c->count - count, ret_late);
 		if (ret_late->verdict == FLMEM_TREND_CLIMBING &&
 		    ret_late->slope.doubt < DOUBT_MAX_LATE) {
-			ret_late->because = "memory was level at first and keeps rising since";
+			ret_late->reason = "memory was level at first and keeps rising since";
 			return true;
 		}
 	}
@@ -324,7 +324,7 @@ static struct flmem_trend too_early(enum flmem_trend_basis basis, size_t count)
 	return (struct flmem_trend){
 		.verdict = FLMEM_TREND_TOO_EARLY,
 		.basis = basis,
-		.because = why,
+		.reason = why,
 		.growth_per_round_bytes = unknown,
 		.growth_per_hour_bytes = unknown,
 		.low_bytes = unknown,
@@ -352,7 +352,7 @@ void flmem_trend_measure(const struct flmem_trend_point *points, size_t count,
 	else
 		examine_two_scales(&c, &f);
 	ret_trend->verdict = f.verdict;
-	ret_trend->because = f.because;
+	ret_trend->reason = f.reason;
 	ret_trend->confidence = f.confidence;
 	ret_trend->points = f.count;
 	ret_trend->growth_per_hour_bytes = round_to_i64(f.per_hour);
@@ -384,7 +384,7 @@ void flmem_trend_forecast(const struct flmem_trend *trend, struct flmem_u64 head
 	struct flmem_u64 none = FLMEM_UNKNOWN("memory does not keep rising");
 
 	if (trend->verdict == FLMEM_TREND_TOO_EARLY)
-		none = FLMEM_UNKNOWN(trend->because);
+		none = FLMEM_UNKNOWN(trend->reason);
 	else if (headroom_bytes.unknown)
 		none = headroom_bytes;
 	*ret_forecast = (struct flmem_forecast){none, none, none};

@@ -43,11 +43,11 @@ detect_asking() {
 		("allocated", "active", "resident", "metadata", "retained"))')" = True ]
 	[ "$(ask 'near(o["dirty_bytes"], told["stats.arenas.4096.pdirty"] * 4096, 256 << 10)')" = True ]
 	[ "$(ask 'near(o["tcache_bytes"], told["stats.arenas.4096.tcache_bytes"], 64 << 10)')" = True ]
-	[ "$(ask 'h["how"]')" = asked ]
+	[ "$(ask 'h["method"]')" = queried ]
 	[ "$(ask 'h["in_use_bytes"] + h["cached_bytes"] + h["free_resident_bytes"]
 		+ h["metadata_bytes"] == h["resident_bytes"]')" = True ]
 	[ "$(ask 'h["trimmable_bytes"] + h["pinned_bytes"] == h["free_resident_bytes"]')" = True ]
-	[ "$(ask 'p["asked"]["stopped_us"] > 0 and p["asked"]["code"] is None')" = True ]
+	[ "$(ask 'p["query"]["stopped_us"] > 0 and p["query"]["code"] is None')" = True ]
 }
 
 @test "jemalloc's arenas are reported one by one, and add up to the whole" {
@@ -160,7 +160,7 @@ print(abs(p - b) <= max(4 << 20, b * 0.02) and b > 16 << 20)' <<<"$output")" = T
 	flmem detect --pid "$VICTIM" --json
 	assert_status 0
 	assert_schema detect
-	[ "$(ask 'p["asked"]')" = None ]
+	[ "$(ask 'p["query"]')" = None ]
 	[ "$(ask 'h["trimmable_bytes"]')" = None ]
 	[ "$(ask '"--ask-runtime" in h["unknown"]["trimmable_bytes"]')" = True ]
 	[ "$(ask 'o')" = "{'unknown': {}}" ]
@@ -174,7 +174,7 @@ print(abs(p - b) <= max(4 << 20, b * 0.02) and b > 16 << 20)' <<<"$output")" = T
 	[ "$(ask 'near(o["commit_bytes"], told["commit"], 1 << 20)')" = True ]
 	[ "$(ask 'h["resident_bytes"]')" = None ]
 	[ "$(ask '"mimalloc" in h["unknown"]["resident_bytes"]')" = True ]
-	[ "$(ask 'p["asked"]["stopped_us"] > 0 and p["asked"]["code"] is None')" = True ]
+	[ "$(ask 'p["query"]["stopped_us"] > 0 and p["query"]["code"] is None')" = True ]
 	flmem trim --pid "$VICTIM" --json
 	assert_status 0
 	assert_victim_unharmed
@@ -186,7 +186,7 @@ print(abs(p - b) <= max(4 << 20, b * 0.02) and b > 16 << 20)' <<<"$output")" = T
 	detect_asking
 	[ "$(ask 'h["resident_bytes"]')" = None ]
 	[ "$(ask '"musl" in h["unknown"]["resident_bytes"]')" = True ]
-	[ "$(ask 'p["asked"]')" = None ]
+	[ "$(ask 'p["query"]')" = None ]
 }
 
 @test "a process that cannot be asked now is reported without it, and so is the failure" {
@@ -198,7 +198,7 @@ print(abs(p - b) <= max(4 << 20, b * 0.02) and b > 16 << 20)' <<<"$output")" = T
 	assert_status 6
 	assert_schema detect
 	assert_stderr 'is stopped; continue it first'
-	[ "$(ask 'p["asked"]["code"]')" = unsafe ]
+	[ "$(ask 'p["query"]["code"]')" = unsafe ]
 	[ "$(ask 'h["trimmable_bytes"]')" = None ]
 	kill -CONT "$VICTIM"
 	detect_asking

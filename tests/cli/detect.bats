@@ -95,7 +95,7 @@ assert_identity() {
 		p["memory"]["file_bytes"] + p["memory"]["shmem_bytes"] > 1000000' True
 	assert_value 'p["cuda"]["used_bytes"]' 0
 	assert_value 'p["pid"]' "$VICTIM"
-	assert_value 'p["start_time"]' "$(awk '{ print $22 }' "/proc/$VICTIM/stat")"
+	assert_value 'p["start_time_ticks"]' "$(awk '{ print $22 }' "/proc/$VICTIM/stat")"
 	assert_value 'p["framework"]' None
 	assert_victim_unharmed
 }

@@ -159,7 +159,7 @@ with socket.socket() as s:
 	start_victim /bin/bash -c 'exec -a "$(printf "$1")" "$0" flat 0 100 1024' \
 		"$FLMEM_VICTIMS/watched" "$hostile"
 	start_watch --pid "$VICTIM" --interval 20ms
-	has '^flmem_process_info\{pid="[0-9]+",start_time="[0-9]+",command="evil\\"\} 1\\\\x0a'
+	has '^flmem_process_info\{pid="[0-9]+",start_time_ticks="[0-9]+",command="evil\\"\} 1\\\\x0a'
 	! grep -q $'\033' "$SCRAPED" || fail "an escape character is in it"
 	grep -q 'x1b\[31m' "$SCRAPED"
 	[ "$(grep -c '^flmem_process_info{' "$SCRAPED")" -eq 1 ]

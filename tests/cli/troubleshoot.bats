@@ -110,7 +110,7 @@ assert "/flmem-fixture" in found[0]["message"], found'
 	examine '
 import json, sys
 [walk] = json.load(sys.stdin)["troubleshooting"]
-assert walk["list"] == "oom" and walk["because"].endswith("the last of 2 kills"), walk
+assert walk["list"] == "oom" and walk["reason"].endswith("the last of 2 kills"), walk
 assert walk["subject"].endswith("two-kills.txt: process 2100 (python (x) tot)"), walk
 assert walk["steps"][2]["state"] == "not-done", walk'
 	flmem recommend "$logs/README.md"

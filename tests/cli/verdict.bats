@@ -197,5 +197,5 @@ time.sleep(1000)'
 	assert_value '"flmem trim --pid %d" % p["pid"] in p["verdict"]["next"]' False
 	assert_value '"flmem trim --dry-run --pid %d" % p["pid"] in p["verdict"]["next"]' True
 	assert_value '"a trim would be refused now: process %d is stopped" % p["pid"] in
-		p["verdict"]["because"][0]' True
+		p["verdict"]["reasons"][0]' True
 }

@@ -365,7 +365,7 @@ larger_than() {
 		>"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" 3>&- &
 	watch=$!
 	VICTIMS+=("$watch")
-	wait_until 60 grep -q 'cannot record to .*the watch goes on' "$BATS_TEST_TMPDIR/err" ||
+	wait_until 60 grep -q 'cannot record to .*the watch continues' "$BATS_TEST_TMPDIR/err" ||
 		{ umount "$disk"; fail "nothing was reported"; }
 	kill -TERM "$watch"
 	local status=0

@@ -83,7 +83,7 @@ last() {
 	# A main thread in a short sleep can be borrowed; where it never could, nothing was tried.
 	if [ "$(actions trimmed)" -ge 2 ]; then
 		[ "$(actions trimmed)" -eq 2 ]
-		[ "$(actions resting)" -eq 1 ]
+		[ "$(actions paused)" -eq 1 ]
 	fi
 	[ $(($(actions trimmed) + $(actions refused))) -ge 1 ]
 	assert_actions_valid

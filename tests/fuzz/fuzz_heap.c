@@ -28,11 +28,12 @@ static void change(struct glibc_image *image, const uint8_t *record)
 
 static void check(const struct flmem_heap_report *heap)
 {
-	if (!heap->how != !!heap->in_use_bytes.unknown || !heap->how != !!heap->error_bytes.unknown)
+	if (!heap->method != !!heap->in_use_bytes.unknown ||
+	    !heap->method != !!heap->error_bytes.unknown)
 		abort();
-	if (heap->how && heap->trimmable_bytes.value > heap->free_resident_bytes.value)
+	if (heap->method && heap->trimmable_bytes.value > heap->free_resident_bytes.value)
 		abort();
-	if (heap->how && heap->mmapped_bytes.value > heap->resident_bytes.value)
+	if (heap->method && heap->mmapped_bytes.value > heap->resident_bytes.value)
 		abort();
 }
 

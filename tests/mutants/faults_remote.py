@@ -12,7 +12,7 @@ RSEQ = "libcore/remote/rseq.c"
 PROCESS = "libcore/proc/process.c"
 TASK = "libcore/proc/task.c"
 
-HOLD = "libcore/remote/hold.c"
+INTERRUPTS = "libcore/remote/interrupts.c"
 PRIORITY = "libcore/remote/priority.c"
 
 FAULTS = (
@@ -76,10 +76,11 @@ FAULTS = (
           "STOP_TIMEOUT_US) != FLMEM_TRACEE_STOPPED)", "STOP_TIMEOUT_US) == FLMEM_TRACEE_GONE)",
           "arming only a thread that our own interrupt stopped",
           ("unit.test_borrow_refused",)),
-    Fault("stopped-by-a-terminal", HOLD, "sigfillset(&all);", "sigemptyset(&all);",
+    Fault("stopped-by-a-terminal", INTERRUPTS, "sigfillset(&all);", "sigemptyset(&all);",
           "flmem not being stopped while it holds a thread",
           ("unit.test_borrow_caller",)),
-    Fault("signals-stay-blocked", HOLD, "pthread_sigmask(SIG_SETMASK, &hold->before, NULL);",
+    Fault("signals-stay-blocked", INTERRUPTS,
+          "pthread_sigmask(SIG_SETMASK, &interrupts->before, NULL);",
           ";",
           "the caller having its signals back",
           ("unit.test_borrow_caller",)),

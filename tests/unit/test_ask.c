@@ -72,7 +72,7 @@ static void jemalloc_adds_up(void **state)
 	known(heap.metadata_bytes, 40960 - 8192 - 3 * 4096);
 	known(heap.free_bytes, 5 * 4096 + 7192 + 4096);
 	known(heap.arenas, 4);
-	assert_string_equal(heap.how, "asked");
+	assert_string_equal(heap.method, "queried");
 	assert_int_equal(heap.own_count, 9);
 }
 
@@ -107,7 +107,7 @@ static void jemalloc_3_does_not_tell_what_is_resident(void **state)
 	memcpy(numbers, sound, sizeof(numbers));
 	numbers[2] = numbers[3] = numbers[5] = numbers[7] = numbers[8] = FLMEM_NO_ANSWER;
 	heap = take(&flmem_allocator_jemalloc, numbers);
-	assert_string_equal(heap.how, "asked");
+	assert_string_equal(heap.method, "queried");
 	known(heap.trimmable_bytes, 3 * 4096);
 	known(heap.in_use_bytes, 1000);
 	known(heap.pinned_bytes, 7192);
@@ -177,7 +177,7 @@ static void nonsense_is_unknown(void **state)
 			numbers[judged[i]] = nonsense[k];
 			heap = take(&flmem_allocator_jemalloc, numbers);
 			assert_non_null(heap.trimmable_bytes.unknown);
-			assert_null(heap.how);
+			assert_null(heap.method);
 		}
 	}
 }

@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 
 #include "proc/status.h"
-#include "remote/hold.h"
+#include "remote/interrupts.h"
 #include "remote/priority.h"
 
 struct page {
@@ -130,15 +130,15 @@ static void what_a_hold_changes_is_undone(void **state)
 {
 	struct caller before = read_caller(), meanwhile, after;
 	struct flmem_priority priority;
-	struct flmem_hold hold;
+	struct flmem_interrupts interrupts;
 	struct target target;
 
 	(void)state;
 	target_open(child, &target);
 	priority = flmem_priority_raise(&target.process, child);
-	hold = flmem_hold_begin();
+	interrupts = flmem_interrupts_defer();
 	meanwhile = read_caller();
-	flmem_hold_end(&hold);
+	flmem_interrupts_restore(&interrupts);
 	flmem_priority_restore(&priority);
 	target_close(&target);
 	after = read_caller();

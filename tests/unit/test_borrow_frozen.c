@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "remote/hold.h"
+#include "remote/interrupts.h"
 
 #define CALL_US 200000
 
@@ -161,7 +161,7 @@ static void be_command(void)
 	struct flmem_error err = {0};
 	struct target target;
 
-	flmem_hold_expend_process(true);
+	flmem_interrupts_expend_process(true);
 	target_open(child, &target);
 	flmem_chain_add(&chain, "call", (uint64_t)(uintptr_t)&call_for_long);
 	flmem_borrow_run(&target.view, &chain, &options, &result, &err);

@@ -121,7 +121,7 @@ static void many_short_lived_ones_take_no_room(void **state)
 	assert_true(w.forgotten + w.count == 10001);
 	assert_ptr_equal(w.watched[0], job);
 	assert_int_equal(flmem_watch_state_finish(&w, false, &summary, NULL), 0);
-	assert_true(summary.forgotten == w.forgotten);
+	assert_true(summary.unlisted == w.forgotten);
 	flmem_watch_summary_clear(&summary);
 	flmem_watch_state_clear(&w);
 }

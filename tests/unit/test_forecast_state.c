@@ -53,7 +53,7 @@ static void assert_current(struct flmem_watched_process *f)
 		assert_int_equal(got.verdict, expected.verdict);
 		assert_int_equal(got.basis, expected.basis);
 		assert_int_equal(got.points, expected.points);
-		assert_string_equal(got.because, expected.because);
+		assert_string_equal(got.reason, expected.reason);
 		assert_int_equal(got.growth_per_hour_bytes.value,
 				 expected.growth_per_hour_bytes.value);
 		assert_int_equal(got.growth_per_round_bytes.value,
@@ -112,12 +112,12 @@ static void it_is_measured_once_between_two_samples(void **state)
 	for (unsigned i = 0; i < 100; i++)
 		sample(f, i * SECOND, 100 * MIB);
 	flmem_forecast_trend(f, &trend);
-	f->trend.trend.because = mark;
+	f->trend.trend.reason = mark;
 	flmem_forecast_trend(f, &trend);
-	assert_ptr_equal(trend.because, mark);
+	assert_ptr_equal(trend.reason, mark);
 	sample(f, 100 * SECOND, 100 * MIB);
 	flmem_forecast_trend(f, &trend);
-	assert_ptr_not_equal(trend.because, mark);
+	assert_ptr_not_equal(trend.reason, mark);
 }
 
 static void assert_read(struct flmem_watch_snapshot *snapshot, const char *because)
@@ -126,7 +126,7 @@ static void assert_read(struct flmem_watch_snapshot *snapshot, const char *becau
 
 	assert_int_equal(flmem_watch_snapshot_read(snapshot, &state, NULL), 0);
 	assert_int_equal(state.summary.count, 1);
-	assert_string_equal(state.summary.results[0].trend.because, because);
+	assert_string_equal(state.summary.results[0].trend.reason, because);
 	flmem_watch_summary_clear(&state.summary);
 }
 
@@ -145,12 +145,12 @@ static void readers_of_a_board_share_what_they_measure(void **state)
 	for (unsigned i = 0; i < 100; i++)
 		flmem_watched_process_count(f, i * SECOND, 100 * MIB);
 	flmem_watch_snapshot_attach(snapshot, &watch_state);
-	assert_read(snapshot, fresh(f).because);
+	assert_read(snapshot, fresh(f).reason);
 	assert_int_equal(f->trend.version, 100);
-	f->trend.trend.because = "kept";
+	f->trend.trend.reason = "kept";
 	assert_read(snapshot, "kept");
 	flmem_watched_process_count(f, 100 * SECOND, 100 * MIB);
-	assert_read(snapshot, fresh(f).because);
+	assert_read(snapshot, fresh(f).reason);
 	flmem_watch_snapshot_detach(snapshot);
 	flmem_watch_state_clear(&watch_state);
 	flmem_watch_snapshot_free(snapshot);

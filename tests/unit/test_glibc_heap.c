@@ -237,7 +237,7 @@ static void agrees_with_the_program(void **state)
 	heap = read_heap();
 	after = read_status();
 	check_sums(&heap);
-	assert_string_equal(heap.how, "walked");
+	assert_string_equal(heap.method, "walked");
 	assert_int_equal(known(heap.error_bytes), 0);
 	assert_int_equal(known(heap.arenas), row->arenas);
 	check_arenas(&heap, row->arenas);
@@ -274,8 +274,8 @@ static void a_sample_agrees_with_the_walk(void **state)
 	walked = read_heap();
 	sampled = read_heap_alone(1, FLMEM_GLIBC_PRECISION, &bytes_read);
 	check_sums(&sampled);
-	assert_string_equal(walked.how, "walked");
-	assert_string_equal(sampled.how, "sampled");
+	assert_string_equal(walked.method, "walked");
+	assert_string_equal(sampled.method, "sampled");
 	assert_non_null(sampled.arena_list.unknown);
 	error = known(sampled.error_bytes);
 	/* Most samples do far better than the worst of a hundred. */
@@ -303,7 +303,7 @@ static void slices_add_up_to_the_walk(void **state)
 	walked = read_heap();
 	sampled = read_heap_alone(1, UINT64_MAX, &bytes_read);
 	check_sums(&sampled);
-	assert_string_equal(sampled.how, "sampled");
+	assert_string_equal(sampled.method, "sampled");
 	error = known(sampled.error_bytes);
 	assert_true(error <= 16 * KIB);
 	assert_true(apart(known(sampled.free_resident_bytes), known(walked.free_resident_bytes)) <=
@@ -324,7 +324,7 @@ static void lists_tell_of_a_dense_heap(void **state)
 	start(PROGRAM("heaps"), "dense", "64");
 	heap = read_heap_alone(UINT64_MAX, FLMEM_GLIBC_PRECISION, &bytes_read);
 	check_sums(&heap);
-	assert_string_equal(heap.how, "walked");
+	assert_string_equal(heap.method, "walked");
 	assert_int_equal(known(heap.error_bytes), 0);
 	assert_true(apart(known(heap.in_use_bytes), ask_held()) <= 64 * KIB);
 	assert_true(known(heap.free_resident_bytes) > 0);
@@ -366,7 +366,7 @@ static void a_damaged_heap_is_not_told(void **state)
 	heap = read_heap();
 	assert_non_null(heap.in_use_bytes.unknown);
 	assert_non_null(strstr(heap.trimmable_bytes.unknown, "damaged"));
-	assert_null(heap.how);
+	assert_null(heap.method);
 	/* What stands elsewhere is. */
 	assert_int_equal(known(heap.arenas), 1);
 	assert_int_equal(known(heap.mmap_threshold_bytes), 128 * KIB);
@@ -409,7 +409,7 @@ static void a_heap_of_huge_pages_is_one(void **state)
 /* What is said of it, however it was read, is right as far as it says, or it is not said. */
 static void check_told(const struct flmem_heap_report *heap, uint64_t held)
 {
-	if (!heap->how) {
+	if (!heap->method) {
 		assert_non_null(strstr(heap->trimmable_bytes.unknown, "hugetlb=2"));
 		return;
 	}
@@ -442,7 +442,7 @@ static void a_busy_heap_is_approximate(void **state)
 	start(PROGRAM("heaps"), "busy", "64");
 	for (int i = 0; i < 5; i++) {
 		heap = read_heap();
-		if (heap.how) {
+		if (heap.method) {
 			check_sums(&heap);
 			/* 62356 KiB are free in the arena that rests. */
 			assert_true(apart(known(heap.trimmable_bytes), 62356 * KIB) <=

@@ -135,7 +135,7 @@ static void expect_unknown(struct glibc_image *image, const char *why)
 
 	assert_non_null(heap.in_use_bytes.unknown);
 	assert_non_null(heap.trimmable_bytes.unknown);
-	assert_null(heap.how);
+	assert_null(heap.method);
 	if (!strstr(heap.in_use_bytes.unknown, why))
 		fail_msg("'%s' does not say '%s'", heap.in_use_bytes.unknown, why);
 }
@@ -207,7 +207,7 @@ static void a_sample_of_all_is_close(void **state)
 	uint64_t error = known(heap.error_bytes);
 
 	(void)state;
-	assert_string_equal(heap.how, "sampled");
+	assert_string_equal(heap.method, "sampled");
 	assert_in_range(known(heap.free_resident_bytes), image->free - error, image->free + error);
 	assert_in_range(known(heap.trimmable_bytes), image->trimmable - error,
 			image->trimmable + error);

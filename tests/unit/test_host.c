@@ -61,7 +61,7 @@ static void the_report_is_complete(void **state)
 	}
 	assert_true(report.gpu_unknown != NULL || report.gpus != NULL);
 	assert_non_null(report.trim_own.why);
-	assert_int_equal(report.trim_own.allowed, report.trim_own.how == NULL);
+	assert_int_equal(report.trim_own.allowed, report.trim_own.remedy == NULL);
 	assert_int_equal(report.trim_own.allowed, find_feature(&report, "ptrace")->works);
 	flmem_host_report_clear(&report);
 	assert_null(report.kernel);

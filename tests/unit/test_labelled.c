@@ -83,7 +83,7 @@ static void every_label_is_recognised(void **state)
 		wrong++;
 		print_message("%s: %s, %lld bytes a round: %s\n", entry->d_name,
 			      flmem_trend_verdict_name(trend.verdict),
-			      (long long)trend.growth_per_round_bytes.value, trend.because);
+			      (long long)trend.growth_per_round_bytes.value, trend.reason);
 	}
 	assert_true(count >= 84);
 	assert_int_equal(wrong, 0);

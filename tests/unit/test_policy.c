@@ -101,7 +101,7 @@ static void flat_memory_loosens_by_steps_and_climbing_tightens_at_once(void **st
 		assert_int_equal(s.decision.change, FLMEM_POLICY_SAME);
 	}
 	assert_false(round_ends(&s, FLMEM_TREND_FLAT, 10 * MIB));
-	assert_int_equal(s.decision.change, FLMEM_POLICY_LOOSENED);
+	assert_int_equal(s.decision.change, FLMEM_POLICY_INTERVAL_RAISED);
 	assert_int_equal(s.policy.every, 2);
 	for (unsigned i = 0; i < FLMEM_POLICY_FLAT_ROUNDS; i++)
 		round_ends(&s, FLMEM_TREND_FLAT, 10 * MIB);
@@ -113,7 +113,7 @@ static void flat_memory_loosens_by_steps_and_climbing_tightens_at_once(void **st
 	assert_int_equal(s.policy.every, 5);
 	round_ends(&s, FLMEM_TREND_FLAT, 10 * MIB);
 	assert_true(round_ends(&s, FLMEM_TREND_CLIMBING, 10 * MIB));
-	assert_int_equal(s.decision.change, FLMEM_POLICY_TIGHTENED);
+	assert_int_equal(s.decision.change, FLMEM_POLICY_INTERVAL_LOWERED);
 	assert_int_equal(s.policy.every, 1);
 	assert_true(round_ends(&s, FLMEM_TREND_CLIMBING, 10 * MIB));
 }
@@ -169,7 +169,7 @@ static void rest(struct story *s)
 {
 	for (int i = 0; i < 3; i++)
 		assert_true(round_ends(s, FLMEM_TREND_TOO_EARLY, i == 2 ? 0 : MIB / 2));
-	assert_int_equal(s->decision.change, FLMEM_POLICY_RESTING);
+	assert_int_equal(s->decision.change, FLMEM_POLICY_PAUSED);
 	assert_non_null(strstr(s->decision.change_reason, "3 trims in a row"));
 	for (int i = 0; i < 20; i++)
 		assert_false(round_ends(s, FLMEM_TREND_FLAT, 0));
@@ -199,7 +199,7 @@ static void growth_wakes_and_one_more_in_vain_is_enough(void **state)
 	assert_true(occasion(&s, FLMEM_POLICY_ROUND, FLMEM_TREND_FLAT, NULL));
 	assert_int_equal(s.decision.change, FLMEM_POLICY_RESUMED);
 	flmem_policy_done(&s.policy, s.now_us, FLMEM_KNOWN(0), FLMEM_KNOWN(111 * MIB), &s.decision);
-	assert_int_equal(s.decision.change, FLMEM_POLICY_RESTING);
+	assert_int_equal(s.decision.change, FLMEM_POLICY_PAUSED);
 	s.rss_bytes = 121 * MIB;
 	assert_false(round_ends(&s, FLMEM_TREND_FLAT, 0));
 	s.rss_bytes = 123 * MIB;
@@ -214,7 +214,7 @@ static void a_leak_wakes_once_when_it_begins_to_climb(void **state)
 	(void)state;
 	rest(&s);
 	assert_true(round_ends(&s, FLMEM_TREND_CLIMBING, 0));
-	assert_int_equal(s.decision.change, FLMEM_POLICY_RESTING);
+	assert_int_equal(s.decision.change, FLMEM_POLICY_PAUSED);
 	for (int i = 0; i < 10; i++)
 		assert_false(round_ends(&s, FLMEM_TREND_CLIMBING, 0));
 }
@@ -225,7 +225,7 @@ static void want_of_memory_trims_at_once_and_wakes(void **state)
 
 	(void)state;
 	assert_true(occasion(&s, FLMEM_POLICY_PRESSURE, FLMEM_TREND_FLAT, "memory is short"));
-	assert_int_equal(s.decision.change, FLMEM_POLICY_TIGHTENED);
+	assert_int_equal(s.decision.change, FLMEM_POLICY_INTERVAL_LOWERED);
 	assert_string_equal(s.decision.change_reason, "memory is short");
 	assert_string_equal(s.decision.trim_reason, "memory is short");
 	assert_int_equal(s.policy.every, 1);

@@ -12,7 +12,7 @@
 #include "proc/task_scheduling.h"
 
 #define LOWER	  "lower priority"
-#define REAL_TIME "is a real-time thread, and the main thread is none"
+#define REAL_TIME "is a real-time thread, and the main thread is not"
 #define LIMITED	  "RLIMIT_RTTIME"
 #define BUDGET	  "SCHED_DEADLINE"
 

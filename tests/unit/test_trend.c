@@ -46,7 +46,7 @@ static struct flmem_trend measure(const struct history *h)
 	memset(&trend, 0xa5, sizeof(trend));
 	flmem_trend_measure(h->points, h->count, FLMEM_TREND_BY_ROUND, &trend);
 	assert_true(trend.confidence >= 0 && trend.confidence < 1);
-	assert_non_null(trend.because);
+	assert_non_null(trend.reason);
 	return trend;
 }
 

@@ -179,7 +179,7 @@ static void answer(const struct step_case *row, struct flmem_trouble_answer *ret
 	};
 	struct flmem_watch_result recorded = {
 		.rounds = row->rounds,
-		.trend = {.verdict = row->trend, .because = "of this test"},
+		.trend = {.verdict = row->trend, .reason = "of this test"},
 		.pressure_rise = {.max = FLMEM_KNOWN(row->max)},
 		.gpu_bytes = told(row->gpu),
 	};
@@ -275,7 +275,7 @@ static void kills_while_it_was_recorded_choose_the_list(void **state)
 		assert_int_equal(troubles.count, 1);
 		assert_int_equal(troubles.walks[0].list,
 				 kills ? FLMEM_TROUBLE_OOM : FLMEM_TROUBLE_CLIENT);
-		assert_string_equal(troubles.walks[0].because,
+		assert_string_equal(troubles.walks[0].reason,
 				    kills ? "the kernel has killed 2 in its control group while it "
 					    "was recorded"
 					  : "its role is client-job");

@@ -40,7 +40,7 @@ static struct flmem_process_report make(const struct sample *s,
 			.cached_bytes = FLMEM_KNOWN(s->cached),
 			.error_bytes = FLMEM_KNOWN(s->error),
 			.arenas = FLMEM_KNOWN(1),
-			.how = "walked",
+			.method = "walked",
 		}};
 	return (struct flmem_process_report){
 		.pid = 4711,
@@ -264,7 +264,7 @@ static void without_counters_there_is_nothing_to_sort(void **state)
 	flmem_verdict_judge(&report, &verdict);
 	assert_string_equal(verdict.classes.unknown, why);
 	assert_int_equal(flmem_verdict_explain(&report, &verdict, NULL), 0);
-	assert_int_equal(verdict.because_count, 0);
+	assert_int_equal(verdict.reason_count, 0);
 }
 
 static void impossible_figures_do_not_overflow(void **state)
@@ -298,7 +298,7 @@ static void the_sum_of_heaps_knows_what_all_of_them_know(void **state)
 	heap = flmem_heap_sum(allocators, 2, why);
 	assert_int_equal(heap.in_use_bytes.value, 17);
 	assert_int_equal(heap.arenas.value, 2);
-	assert_null(heap.how);
+	assert_null(heap.method);
 	assert_non_null(heap.arena_max.unknown);
 	allocators[1].heap.in_use_bytes = FLMEM_UNKNOWN(why);
 	heap = flmem_heap_sum(allocators, 2, "no");
@@ -307,14 +307,14 @@ static void the_sum_of_heaps_knows_what_all_of_them_know(void **state)
 	heap = flmem_heap_sum(NULL, 0, why);
 	assert_string_equal(heap.trimmable_bytes.unknown, why);
 	heap = flmem_heap_sum(allocators, 1, why);
-	assert_string_equal(heap.how, "walked");
+	assert_string_equal(heap.method, "walked");
 	assert_null(heap.arena_max.unknown);
 }
 
 static bool says(const struct flmem_verdict *verdict, const char *text)
 {
-	for (size_t i = 0; i < verdict->because_count; i++)
-		if (strstr(verdict->because[i], text))
+	for (size_t i = 0; i < verdict->reason_count; i++)
+		if (strstr(verdict->reasons[i], text))
 			return true;
 	return false;
 }
@@ -462,7 +462,7 @@ static void retained_memory_is_explained_and_trim_advised(void **state)
 	allocator.heap.threshold_raised = FLMEM_KNOWN(1);
 	allocator.heap.mmap_threshold_bytes = FLMEM_KNOWN(32 * MIB);
 	explain(&report, &verdict);
-	assert_string_equal(verdict.because[0],
+	assert_string_equal(verdict.reasons[0],
 			    "glibc keeps 530 MiB of free memory resident in 9 arenas; trim would "
 			    "release 500 MiB of it");
 	assert_true(says(&verdict, "mmap threshold to 32 MiB"));
@@ -501,7 +501,7 @@ static void little_is_not_worth_a_word(void **state)
 
 	(void)state;
 	explain(&report, &verdict);
-	assert_int_equal(verdict.because_count, 1);
+	assert_int_equal(verdict.reason_count, 1);
 	assert_int_equal(verdict.next_count, 0);
 }
 

@@ -120,7 +120,7 @@ static void set(struct stage *s, const char *command)
 	*s = (struct stage){.process = {.pid = 42, .start_time = 7, .command = strdup(command)}};
 	s->result = (struct flmem_watch_result){
 		.process = s->process,
-		.trend = {.because = "<it>",
+		.trend = {.reason = "<it>",
 			  .low_bytes = {.unknown = why},
 			  .high_bytes = {.unknown = why}},
 		.forecast = {FLMEM_UNKNOWN(why), FLMEM_UNKNOWN(why), FLMEM_UNKNOWN(why)},
@@ -305,14 +305,14 @@ static void actions_are_listed_and_trims_drawn(void **state)
 	for (uint64_t i = 0; i < 10; i++)
 		sample(&s, i * 1000000, (i + 1) * MIB);
 	act(&s, FLMEM_WATCH_TRIMMED, 3000000);
-	act(&s, FLMEM_WATCH_RESTING, 4000000);
+	act(&s, FLMEM_WATCH_PAUSED, 4000000);
 	s.result.actions =
 		(struct flmem_watch_actions){.count[FLMEM_WATCH_TRIMMED] = 2, .every_rounds = 1};
 	html = flmem_watch_page_html(s.page, &s.summary, &s.advice);
 	assert_non_null(html);
 	assert_int_equal(count_of(html, "&#60;its round&#62; has ended"), 2);
 	assert_int_equal(count_of(html, ">trimmed</th><td>3 MiB</td>"), 1);
-	assert_int_equal(count_of(html, ">resting</th><td>–</td>"), 1);
+	assert_int_equal(count_of(html, ">paused</th><td>–</td>"), 1);
 	/* In the picture of all and in that of the process. */
 	assert_int_equal(count_of(html, "<path class=\"dots trim\" d=\"M667 "), 2);
 	assert_true(strstr(html, ">trimmed</th>") > strstr(html, "<summary>All actions (2)"));
@@ -342,7 +342,7 @@ static void a_near_limit_is_drawn(void **state)
 	s.result.trend = (struct flmem_trend){
 		.verdict = FLMEM_TREND_CLIMBING,
 		.basis = FLMEM_TREND_BY_HOUR,
-		.because = "it does",
+		.reason = "it does",
 		.growth_per_hour_bytes.value = 3600 * (int64_t)MIB,
 		.low_bytes.value = 3500 * (int64_t)MIB,
 		.high_bytes.value = 3700 * (int64_t)MIB,

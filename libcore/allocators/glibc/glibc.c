@@ -112,7 +112,7 @@ static void allow_for_locks(const struct flmem_process *process, struct flmem_he
 {
 	struct flmem_status status;
 
-	if (!heap->how || flmem_status_read(process, &status, NULL) ||
+	if (!heap->method || flmem_status_read(process, &status, NULL) ||
 	    status.locked_bytes.unknown || !status.locked_bytes.value)
 		return;
 	if (status.locked_bytes.value <= heap->resident_bytes.value / LOCKED_LITTLE) {

@@ -104,7 +104,7 @@ static bool check_fastbin(struct look *look, uint64_t first, uint64_t size)
 	return false;
 }
 
-static bool check_arena(struct look *look, const struct flmem_glibc_arena *arena)
+static bool check_glibc_arena(struct look *look, const struct flmem_glibc_arena *arena)
 {
 	for (unsigned i = 0; i < FLMEM_GLIBC_FASTBINS; i++)
 		if (check_fastbin(look, arena->fastbins[i], flmem_glibc_fast_size(i)))
@@ -116,7 +116,7 @@ static bool check_arena(struct look *look, const struct flmem_glibc_arena *arena
 }
 
 /* Checks from the arena `*index` on; sets `*index` to the one with damage. */
-static bool check_arenas(struct look *look, size_t *index)
+static bool check_glibc_arenas(struct look *look, size_t *index)
 {
 	for (; *index < look->glibc->arena_count; ++*index) {
 		struct flmem_glibc_arena arena;
@@ -124,7 +124,7 @@ static bool check_arenas(struct look *look, size_t *index)
 		if (is_check_late(look))
 			return false;
 		if (flmem_glibc_arena_read(look->space, look->glibc, *index, &arena) &&
-		    !arena.locked && check_arena(look, &arena))
+		    !arena.locked && check_glibc_arena(look, &arena))
 			return true;
 	}
 	return false;
@@ -152,7 +152,8 @@ static bool is_damage_stable(const struct look *look, size_t index)
 		if (!flmem_glibc_arena_read(look->space, look->glibc, index, &arena) ||
 		    arena.locked)
 			return false;
-		if (check_arena(&next, &arena) ? !is_same_damage(&before, &again) : !next.late)
+		if (check_glibc_arena(&next, &arena) ? !is_same_damage(&before, &again)
+						     : !next.late)
 			return false;
 	}
 	return true;
@@ -197,7 +198,7 @@ bool flmem_glibc_is_damaged(const struct flmem_glibc_space *space, uint64_t budg
 		return false;
 	if (!flmem_glibc_find(space, &glibc, &why))
 		damaged = is_ring_broken(&look);
-	for (size_t i = 0; !damaged && check_arenas(&look, &i); i++)
+	for (size_t i = 0; !damaged && check_glibc_arenas(&look, &i); i++)
 		damaged = is_damage_stable(&look, i);
 	if (damaged)
 		*ret_damage = damage;

@@ -47,7 +47,7 @@ struct reading {
 	struct flmem_glibc_sums sums;
 	uint64_t resident, metadata, error;
 	struct flmem_arena_list arenas;
-	const char *how;	 /* static: "walked" or "sampled" */
+	const char *method;	 /* static: "walked" or "sampled" */
 	const char *skipped_why; /* static: why an arena could not be read, or NULL */
 	const char *why;	 /* static: why all figures are unknown, or NULL */
 };
@@ -296,7 +296,7 @@ static void fill_unused(struct flmem_heap_report *heap)
 	heap->decaying_bytes = none;
 	heap->metadata_bytes = heap->mmapped_bytes = heap->free_bytes = none;
 	heap->arenas = heap->error_bytes = none;
-	heap->how = "walked";
+	heap->method = "walked";
 	heap->arena_list.unknown = NULL;
 }
 
@@ -325,7 +325,7 @@ static void fill_heap_sizes(const struct reading *reading,
 	heap->mmapped_bytes = FLMEM_KNOWN(mmapped->resident);
 	heap->free_bytes = FLMEM_KNOWN(sums->free);
 	heap->error_bytes = FLMEM_KNOWN(reading->error);
-	heap->how = reading->how;
+	heap->method = reading->method;
 	heap->arena_list = reading->arenas;
 }
 
@@ -335,7 +335,7 @@ static void walk_arenas(struct reading *reading)
 	reading->resident = reading->metadata = reading->error = 0;
 	reading->arenas = (struct flmem_arena_list){0};
 	reading->skipped_why = NULL;
-	reading->how = "walked";
+	reading->method = "walked";
 	for (size_t i = 0; i < reading->glibc->arena_count && !reading->why; i++) {
 		read_one_arena(reading, i);
 		if (reading->skipped_why == no_time) /* no time for the following ones either */
@@ -414,7 +414,7 @@ static void sample_arenas(struct reading *reading, const struct extent *extent)
 	};
 	struct flmem_glibc_estimate estimate = {0};
 
-	reading->how = "sampled";
+	reading->method = "sampled";
 	reading->arenas = (struct flmem_arena_list){.unknown = only_sampled};
 	reading->skipped_why = extent->unseen ? elsewhere : NULL;
 	reading->why = explain_walked(flmem_glibc_sample(&sampling, &estimate));
@@ -465,7 +465,7 @@ static void read_heaps(struct reading *reading)
 		walk_arenas(reading);
 	if (!extent && reading->skipped_why == no_time)
 		extent = measure_all(reading);
-	if (extent && (!reading->how || reading->skipped_why == no_time))
+	if (extent && (!reading->method || reading->skipped_why == no_time))
 		sample_arenas(reading, extent);
 }
 

@@ -85,8 +85,8 @@ static uint64_t put_length(struct flmem_chain *chain, uint64_t length)
 	return flmem_chain_put(chain, &length, sizeof(length));
 }
 
-static void add_arenas(const struct flmem_allocator *found, const struct table *table,
-		       uint64_t first, uint64_t out, struct flmem_chain *chain)
+static void add_hook_arenas(const struct flmem_allocator *found, const struct table *table,
+			    uint64_t first, uint64_t out, struct flmem_chain *chain)
 {
 	const uint64_t length = table->words * sizeof(uint64_t);
 	const uint64_t length_at = put_length(chain, length);
@@ -117,7 +117,7 @@ uint64_t flmem_jemalloc_plan_hooks(const struct flmem_allocator *found, uint64_t
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(tables); i++) {
 		if (!has_table(found, &tables[i]))
 			continue;
-		add_arenas(found, &tables[i], first, out, chain);
+		add_hook_arenas(found, &tables[i], first, out, chain);
 		out += arenas_at_once(found) * tables[i].words * sizeof(uint64_t);
 	}
 	return answers;
@@ -173,9 +173,9 @@ static enum owner owner_of(const struct flmem_view *view, const struct flmem_all
 								      : OWNER_PROGRAM;
 }
 
-static int check_arena(const struct flmem_view *view, const struct flmem_allocator *found,
-		       const struct table *table, const uint64_t *words, uint64_t arena,
-		       struct flmem_error *err)
+static int check_hook_arena(const struct flmem_view *view, const struct flmem_allocator *found,
+			    const struct table *table, const uint64_t *words, uint64_t arena,
+			    struct flmem_error *err)
 {
 	char hook[64];
 
@@ -196,9 +196,9 @@ static int check_arena(const struct flmem_view *view, const struct flmem_allocat
 }
 
 /* The arenas from `first` on that exist; `answers` are those of one kind of table. */
-static int check_arenas(const struct flmem_view *view, const struct flmem_allocator *found,
-			const struct table *table, const unsigned char *answers,
-			struct arenas arenas, struct flmem_error *err)
+static int check_hook_arenas(const struct flmem_view *view, const struct flmem_allocator *found,
+			     const struct table *table, const unsigned char *answers,
+			     struct arenas arenas, struct flmem_error *err)
 {
 	uint64_t words[TABLE_WORDS];
 	const size_t size = table->words * sizeof(*words);
@@ -208,7 +208,7 @@ static int check_arenas(const struct flmem_view *view, const struct flmem_alloca
 		if (arenas.first + i >= arenas.count)
 			break;
 		memcpy(words, answers + i * size, size);
-		rc = check_arena(view, found, table, words, arenas.first + i, err);
+		rc = check_hook_arena(view, found, table, words, arenas.first + i, err);
 	}
 	return rc;
 }
@@ -229,7 +229,7 @@ int flmem_jemalloc_take_hooks(const struct flmem_view *view, const struct flmem_
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(tables) && !rc; i++) {
 		if (!has_table(found, &tables[i]))
 			continue;
-		rc = check_arenas(view, found, &tables[i], answers, arenas, err);
+		rc = check_hook_arenas(view, found, &tables[i], answers, arenas, err);
 		answers += at_once * tables[i].words * sizeof(uint64_t);
 	}
 	*first = arenas.first + at_once < arenas.count ? arenas.first + at_once : 0;

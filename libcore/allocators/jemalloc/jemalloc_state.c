@@ -229,7 +229,7 @@ void flmem_jemalloc_take_state(const struct flmem_allocator *found, const unsign
 		*ret_heap = heap;
 		return;
 	}
-	heap.how = "asked";
+	heap.method = "queried";
 	heap.resident_bytes =
 		s.tells_resident ? FLMEM_KNOWN(s.resident + s.muzzy) : FLMEM_UNKNOWN(from_4_0);
 	heap.cached_bytes = get_answer(answers, NUMBER_TCACHE);

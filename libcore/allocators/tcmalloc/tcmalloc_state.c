@@ -153,7 +153,7 @@ void flmem_tcmalloc_take_state(const struct flmem_allocator *found, const unsign
 	struct flmem_u64 n[NUMBER_COUNT];
 
 	put_own(&heap, answers, n);
-	heap.how = "asked";
+	heap.method = "queried";
 	heap.in_use_bytes = n[NUMBER_ALLOCATED];
 	heap.pinned_bytes = n[NUMBER_CENTRAL];
 	put_free_pages(&heap, n, found->variant == FLMEM_TCMALLOC_GOOGLE);

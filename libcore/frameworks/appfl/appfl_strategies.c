@@ -17,57 +17,57 @@
 static const struct flmem_strategy_step whole_steps[] = {
 	{.role = FLMEM_ROLE_SERVER,
 	 .name = "wait",
-	 .holds = "the model and the global state",
+	 .contents = "the model and the global state",
 	 .models = 2 * FLMEM_WHOLE},
 	{.role = FLMEM_ROLE_SERVER,
 	 .name = "send the model",
-	 .holds = "and, for each client, the model as bytes, written and copied",
+	 .contents = "and, for each client, the model as bytes, written and copied",
 	 .models = 2 * FLMEM_WHOLE,
 	 .models_per_client = 2 * FLMEM_WHOLE},
 	{.role = FLMEM_ROLE_SERVER,
 	 .name = "collect the results",
-	 .holds = "and, for each client, its messages, joined, and loaded",
+	 .contents = "and, for each client, its messages, joined, and loaded",
 	 .models = 2 * FLMEM_WHOLE,
 	 .models_per_client = 3 * FLMEM_WHOLE},
 	{.role = FLMEM_ROLE_SERVER,
 	 .name = "aggregate",
-	 .holds = "and the results of all clients, their sum, and the copy that is sent",
+	 .contents = "and the results of all clients, their sum, and the copy that is sent",
 	 .models = 4 * FLMEM_WHOLE,
 	 .models_per_client = 1 * FLMEM_WHOLE},
 	{.role = FLMEM_ROLE_CLIENT,
 	 .name = "receive the model",
-	 .holds = "the model, the messages, joined, and loaded",
+	 .contents = "the model, the messages, joined, and loaded",
 	 .models = 4 * FLMEM_WHOLE},
 	{.role = FLMEM_ROLE_CLIENT,
 	 .name = "train",
-	 .holds = "the model and the state that was received",
+	 .contents = "the model and the state that was received",
 	 .models = 2 * FLMEM_WHOLE,
 	 .trains = true},
 	{.role = FLMEM_ROLE_CLIENT,
 	 .name = "send the result",
-	 .holds = "and the result as bytes, written and copied",
+	 .contents = "and the result as bytes, written and copied",
 	 .models = 4 * FLMEM_WHOLE},
 };
 
 static const struct flmem_strategy_step chunked_steps[] = {
 	{.role = FLMEM_ROLE_SERVER,
 	 .name = "wait",
-	 .holds = "the model and the global state",
+	 .contents = "the model and the global state",
 	 .models = 2 * FLMEM_WHOLE},
 	{.role = FLMEM_ROLE_SERVER,
 	 .name = "aggregate a chunk",
-	 .holds = "and, for each client, the chunk's messages, joined, and loaded",
+	 .contents = "and, for each client, the chunk's messages, joined, and loaded",
 	 .models = 2 * FLMEM_WHOLE,
 	 .chunks_per_client = 3 * FLMEM_WHOLE},
 	{.role = FLMEM_ROLE_CLIENT,
 	 .name = "train",
-	 .holds = "the model and the state that was received",
+	 .contents = "the model and the state that was received",
 	 .models = 2 * FLMEM_WHOLE,
 	 .trains = true},
 	{.role = FLMEM_ROLE_CLIENT,
 	 .name = "exchange a chunk",
-	 .holds = "and the chunk as bytes, written and copied, and the answer as messages, "
-		  "joined, and loaded",
+	 .contents = "and the chunk as bytes, written and copied, and the answer as messages, "
+		     "joined, and loaded",
 	 .models = 2 * FLMEM_WHOLE,
 	 .chunks = 5 * FLMEM_WHOLE},
 };
@@ -86,7 +86,7 @@ static void write_grpc(struct flmem_buf *text, const char *indent,
 			 indent, indent, (unsigned long long)values->chunk_bytes);
 }
 
-static void write_server(const struct flmem_strategy_values *values, struct flmem_buf *text)
+static void write_appfl_server(const struct flmem_strategy_values *values, struct flmem_buf *text)
 {
 	flmem_buf_puts(text, "server_configs:\n");
 	if (values->chunk_bytes)
@@ -94,14 +94,14 @@ static void write_server(const struct flmem_strategy_values *values, struct flme
 	write_grpc(text, "  ", values);
 }
 
-static void write_client(const struct flmem_strategy_values *values, struct flmem_buf *text)
+static void write_appfl_client(const struct flmem_strategy_values *values, struct flmem_buf *text)
 {
 	write_grpc(text, "", values);
 }
 
 static const struct flmem_strategy_file files[] = {
-	{"server's YAML", write_server},
-	{"YAML of every client", write_client},
+	{"server's YAML", write_appfl_server},
+	{"YAML of every client", write_appfl_client},
 };
 
 static const struct flmem_strategy strategies[] = {

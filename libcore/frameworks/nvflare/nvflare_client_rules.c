@@ -17,7 +17,7 @@ static bool empties_cuda(const struct flmem_check *check)
 }
 
 /* With cuda_empty_cache the same value is worse: NVF-CUDA-NOOP reports it. */
-static void gc_off(struct flmem_check *check)
+static void client_gc_off(struct flmem_check *check)
 {
 	if (!empties_cuda(check))
 		flmem_nvflare_report_gc_off(check, FLMEM_NVFLARE_CLIENT, "1");
@@ -223,7 +223,7 @@ static const struct flmem_rule_row rows[] = {
 			 .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 		.inputs = {CLIENT_FILE, PYTHON},
 		.parts = true,
-		.check = gc_off,
+		.check = client_gc_off,
 	},
 	{
 		.rule = {.id = "NVF-CUDA-NOOP",

@@ -24,7 +24,7 @@ static bool preloads_jemalloc(const struct flmem_launch_check *one)
 	       (asked && strcmp(asked->value, "true") == 0);
 }
 
-static void arena_unset(const struct flmem_launch_check *one)
+static void launch_arena_unset(const struct flmem_launch_check *one)
 {
 	struct flmem_node node = {.kind = FLMEM_NODE_MAP, .text = "", .place = one->launch->place};
 
@@ -46,7 +46,7 @@ static bool find_arena_limit(const struct flmem_launch_check *one,
 	return *ret_variable && flmem_glibc_arena_max_parse((*ret_variable)->value, ret_count);
 }
 
-static void arena_client_4(const struct flmem_launch_check *one)
+static void launch_arena_client_4(const struct flmem_launch_check *one)
 {
 	const struct flmem_launch_variable *variable;
 	uint64_t count;
@@ -57,7 +57,7 @@ static void arena_client_4(const struct flmem_launch_check *one)
 }
 
 /* The limit is used by glibc only: under jemalloc, another rule reports that it has no effect. */
-static void arena_high(const struct flmem_launch_check *one)
+static void launch_arena_high(const struct flmem_launch_check *one)
 {
 	bool client = one->launch->role == FLMEM_ROLE_CLIENT;
 	const struct flmem_launch_variable *variable;
@@ -69,7 +69,7 @@ static void arena_high(const struct flmem_launch_check *one)
 				    client ? "a client" : "a server");
 }
 
-static void arena_useless(const struct flmem_launch_check *one)
+static void launch_arena_useless(const struct flmem_launch_check *one)
 {
 	const struct flmem_launch_variable *variable =
 		flmem_launch_variable_of(one, FLMEM_LAUNCH_ARENA_MAX);
@@ -80,7 +80,7 @@ static void arena_useless(const struct flmem_launch_check *one)
 				    musl ? "the image uses musl" : "jemalloc is preloaded");
 }
 
-static void musl_no_trim(const struct flmem_launch_check *one)
+static void launch_musl_no_trim(const struct flmem_launch_check *one)
 {
 	struct flmem_node node = {.kind = FLMEM_NODE_MAP, .text = "", .place = one->launch->place};
 
@@ -94,7 +94,7 @@ static void musl_no_trim(const struct flmem_launch_check *one)
 }
 
 /* Without MALLOC_CONF, NVFlare's start script sets both decay times itself where it preloads. */
-static void jemalloc_decay(const struct flmem_launch_check *one)
+static void launch_jemalloc_decay(const struct flmem_launch_check *one)
 {
 	const struct flmem_launch_variable *conf =
 		flmem_launch_variable_of(one, FLMEM_LAUNCH_MALLOC_CONF);
@@ -171,32 +171,32 @@ static void check_offload_tmpfs(struct flmem_check *check)
 
 static void check_arena_unset(struct flmem_check *check)
 {
-	flmem_launch_check_each(check, arena_unset);
+	flmem_launch_check_each(check, launch_arena_unset);
 }
 
 static void check_arena_client_4(struct flmem_check *check)
 {
-	flmem_launch_check_each(check, arena_client_4);
+	flmem_launch_check_each(check, launch_arena_client_4);
 }
 
 static void check_arena_high(struct flmem_check *check)
 {
-	flmem_launch_check_each(check, arena_high);
+	flmem_launch_check_each(check, launch_arena_high);
 }
 
 static void check_arena_useless(struct flmem_check *check)
 {
-	flmem_launch_check_each(check, arena_useless);
+	flmem_launch_check_each(check, launch_arena_useless);
 }
 
 static void check_musl_no_trim(struct flmem_check *check)
 {
-	flmem_launch_check_each(check, musl_no_trim);
+	flmem_launch_check_each(check, launch_musl_no_trim);
 }
 
 static void check_jemalloc_decay(struct flmem_check *check)
 {
-	flmem_launch_check_each(check, jemalloc_decay);
+	flmem_launch_check_each(check, launch_jemalloc_decay);
 }
 
 static void check_env_dead(struct flmem_check *check)

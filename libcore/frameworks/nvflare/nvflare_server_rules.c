@@ -25,7 +25,7 @@ static const char *good_interval(const struct flmem_check *check)
 		       : "5";
 }
 
-static void gc_off(struct flmem_check *check)
+static void server_gc_off(struct flmem_check *check)
 {
 	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
 
@@ -132,7 +132,7 @@ static const struct flmem_rule_row rows[] = {
 			 .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 		.inputs = {SERVER_FILE, PYTHON},
 		.parts = true,
-		.check = gc_off,
+		.check = server_gc_off,
 	},
 	{
 		.rule = {.id = "NVF-SRV-GC-IGNORED",

@@ -17,33 +17,34 @@
 #define CHUNK	(UINT64_C(2) << 20) /* the default of both chunk sizes */
 #define RUNTIME (UINT64_C(290) << 20)
 
-#define SERVER_WAIT                                                                \
+#define SERVER_WAIT                                                                   \
+	{                                                                             \
+		.role = FLMEM_ROLE_SERVER, .name = "wait",                            \
+		.contents = "the persistor's model, the current one, the one before", \
+		.models = 3 * FLMEM_WHOLE                                             \
+	}
+
+#define SERVER_SEND                                                                \
 	{                                                                          \
-		.role = FLMEM_ROLE_SERVER, .name = "wait",                         \
-		.holds = "the persistor's model, the current one, the one before", \
-		.models = 3 * FLMEM_WHOLE                                          \
+		.role = FLMEM_ROLE_SERVER, .name = "send the model",               \
+		.contents = "and, for each client, copies of a tensor in transit", \
+		.models = 3 * FLMEM_WHOLE, .tensors_per_client = 5 * FLMEM_WHOLE   \
 	}
 
-#define SERVER_SEND                                                              \
-	{                                                                        \
-		.role = FLMEM_ROLE_SERVER, .name = "send the model",             \
-		.holds = "and, for each client, copies of a tensor under way",   \
-		.models = 3 * FLMEM_WHOLE, .tensors_per_client = 5 * FLMEM_WHOLE \
-	}
-
-#define CLIENT_STEPS                                                                             \
-	{.role = FLMEM_ROLE_CLIENT,                                                              \
-	 .name = "receive the model",                                                            \
-	 .holds = "the model that was received, and what the last round left",                   \
-	 .models = 2 * FLMEM_WHOLE},                                                             \
-		{.role = FLMEM_ROLE_CLIENT,                                                      \
-		 .name = "train",                                                                \
-		 .holds = "the model that was received, and the script's own",                   \
-		 .models = 2 * FLMEM_WHOLE,                                                      \
-		 .trains = true},                                                                \
-	{                                                                                        \
-		.role = FLMEM_ROLE_CLIENT, .name = "send the result",                            \
-		.holds = "both, and tensors under way", .models = 27, .tensors = 2 * FLMEM_WHOLE \
+#define CLIENT_STEPS                                                              \
+	{.role = FLMEM_ROLE_CLIENT,                                               \
+	 .name = "receive the model",                                             \
+	 .contents = "the model that was received, and what the last round left", \
+	 .models = 2 * FLMEM_WHOLE},                                              \
+		{.role = FLMEM_ROLE_CLIENT,                                       \
+		 .name = "train",                                                 \
+		 .contents = "the model that was received, and the script's own", \
+		 .models = 2 * FLMEM_WHOLE,                                       \
+		 .trains = true},                                                 \
+	{                                                                         \
+		.role = FLMEM_ROLE_CLIENT, .name = "send the result",             \
+		.contents = "both, and tensors in transit", .models = 27,         \
+		.tensors = 2 * FLMEM_WHOLE                                        \
 	}
 
 static const struct flmem_strategy_step memory_steps[] = {
@@ -51,7 +52,7 @@ static const struct flmem_strategy_step memory_steps[] = {
 	SERVER_SEND,
 	{.role = FLMEM_ROLE_SERVER,
 	 .name = "collect and aggregate",
-	 .holds = "and the results of all clients, their sum, a product, tensors under way",
+	 .contents = "and the results of all clients, their sum, a product, tensors in transit",
 	 .models = 52,
 	 .models_per_client = 11,
 	 .tensors_per_client = FLMEM_WHOLE},
@@ -63,7 +64,7 @@ static const struct flmem_strategy_step offload_steps[] = {
 	SERVER_SEND,
 	{.role = FLMEM_ROLE_SERVER,
 	 .name = "collect and aggregate",
-	 .holds = "and the sum of the results, which are on disk",
+	 .contents = "and the sum of the results, which are on disk",
 	 .models = 52},
 	CLIENT_STEPS,
 };
@@ -77,7 +78,7 @@ static void write_sizes(const struct flmem_strategy_values *values, struct flmem
 			 (unsigned long long)values->chunk_bytes);
 }
 
-static void write_server(const struct flmem_strategy_values *values, struct flmem_buf *text)
+static void write_nvflare_server(const struct flmem_strategy_values *values, struct flmem_buf *text)
 {
 	flmem_buf_puts(text, "{\n");
 	write_sizes(values, text);
@@ -85,7 +86,7 @@ static void write_server(const struct flmem_strategy_values *values, struct flme
 			 values->disk_bytes ? ", \"enable_tensor_disk_offload\": true" : "");
 }
 
-static void write_client(const struct flmem_strategy_values *values, struct flmem_buf *text)
+static void write_nvflare_client(const struct flmem_strategy_values *values, struct flmem_buf *text)
 {
 	flmem_buf_puts(text, "{\n");
 	write_sizes(values, text);
@@ -111,8 +112,8 @@ static void write_environment(const struct flmem_strategy_values *values, struct
 }
 
 static const struct flmem_strategy_file files[] = {
-	{"config_fed_server.json, merged", write_server},
-	{"config_fed_client.json, merged", write_client},
+	{"config_fed_server.json, merged", write_nvflare_server},
+	{"config_fed_client.json, merged", write_nvflare_client},
 	{"environment of the server", write_environment},
 };
 

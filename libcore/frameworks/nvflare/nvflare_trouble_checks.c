@@ -327,7 +327,7 @@ void flmem_trouble_interval(const struct flmem_trouble_case *one,
 		advise_watch(one, answer, "");
 	} else if (recorded->trend.verdict == FLMEM_TREND_TOO_EARLY) {
 		set_state(answer, FLMEM_STEP_CANNOT_TELL, "recorded for %" PRIu64 " rounds: %s",
-			  recorded->rounds, recorded->trend.because);
+			  recorded->rounds, recorded->trend.reason);
 		advise_watch(one, answer, "");
 	} else if (recorded->trend.verdict != FLMEM_TREND_FLAT ||
 		   flmem_recorded_was_short(recorded)) {
@@ -498,7 +498,7 @@ static void report_recorded(const struct flmem_trouble_case *one, enum flmem_ste
 
 	set_state(answer, state, "recorded for %s, %" PRIu64 " rounds: %s, %s",
 		  flmem_text_span(recorded->watched_us / 1000000, span, sizeof(span)),
-		  recorded->rounds, trend_word(recorded), recorded->trend.because);
+		  recorded->rounds, trend_word(recorded), recorded->trend.reason);
 }
 
 void flmem_trouble_monitor(const struct flmem_trouble_case *one,

@@ -20,7 +20,7 @@
 struct flmem_permission {
 	bool allowed;
 	const char *why;
-	const char *how; /* how to permit it; NULL if allowed */
+	const char *remedy; /* how to permit it; NULL if allowed */
 };
 
 /* A row of the platform table: a feature, whether it works here, and the reason. */

@@ -44,7 +44,7 @@ struct flmem_plan_request {
 struct flmem_plan_step {
 	enum flmem_role role; /* SERVER or CLIENT */
 	const char *name;     /* "collect the results" */
-	const char *holds;    /* contents of memory in this step */
+	const char *contents; /* contents of memory in this step */
 	uint64_t bytes;	      /* the runtime included */
 };
 

@@ -92,7 +92,7 @@ struct flmem_heap_report {
 	struct flmem_u64 free_bytes;	      /* free, resident or not */
 	struct flmem_u64 arenas;	      /* count */
 	struct flmem_u64 error_bytes;	      /* maximum error of the figures above; 0: exact */
-	const char *how; /* static: "walked", "sampled", "asked", "unused"; NULL: not read */
+	const char *method; /* static: "walked", "sampled", "queried", "unused"; NULL: not read */
 	/* Settings in force now; unknown for allocators without them. */
 	struct flmem_u64 trim_threshold_bytes;
 	struct flmem_u64 mmap_threshold_bytes;
@@ -169,7 +169,7 @@ struct flmem_backing_report {
 #define FLMEM_BACKINGS_MAX 16 /* the largest ones are reported */
 
 /* Outcome of querying allocators on a borrowed thread. */
-struct flmem_asked {
+struct flmem_query_report {
 	bool tried;	     /* false: not requested, or no allocator to query */
 	int code;	     /* 0, or the negative enum flmem_code that `reason` explains */
 	pid_t thread;	     /* the thread borrowed last */
@@ -231,7 +231,7 @@ struct flmem_process_report {
 	size_t allocator_count;
 	struct flmem_memory_report memory;
 	struct flmem_heap_report heap; /* of all its allocators together */
-	struct flmem_asked asked;
+	struct flmem_query_report query;
 	struct flmem_python_report python;
 	struct flmem_backing_report *backings; /* the most resident first */
 	size_t backing_count;

@@ -54,8 +54,8 @@ enum flmem_trend_basis {
 struct flmem_trend {
 	enum flmem_trend_verdict verdict;
 	enum flmem_trend_basis basis;
-	const char *because; /* static: one sentence without a full stop */
-	double confidence;   /* of the verdict, 0 to 1; 0 for too-early */
+	const char *reason; /* static: one sentence without a full stop */
+	double confidence;  /* of the verdict, 0 to 1; 0 for too-early */
 	struct flmem_i64 growth_per_round_bytes;
 	struct flmem_i64 growth_per_hour_bytes;
 	struct flmem_i64 low_bytes;  /* 95 % interval of the growth, per round or per hour: */

@@ -75,7 +75,7 @@ struct flmem_step_answer {
 struct flmem_trouble_walk {
 	char *subject; /* "process 4711 (client-job)", with its recording */
 	enum flmem_trouble_list list;
-	char *because; /* why this list applies */
+	char *reason; /* why this list applies */
 	struct flmem_step_answer steps[FLMEM_TROUBLE_STEPS_MAX];
 	size_t step_count;
 };

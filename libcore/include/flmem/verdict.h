@@ -72,8 +72,8 @@ struct flmem_verdict {
 	const char *unknown; /* static: why there is no verdict, or NULL */
 	struct flmem_memory_classes classes;
 	unsigned confidence_percent; /* 0..100 */
-	char **because;		     /* sentences, most important first */
-	size_t because_count;
+	char **reasons;		     /* sentences, most important first */
+	size_t reason_count;
 	struct flmem_advice *next;
 	size_t next_count;
 };

@@ -62,18 +62,18 @@ struct flmem_watch_round {
 /*
  * X(NAME, text). TRIMMED: a trim was made, with its figures. REFUSED: a trim was not safe now; the
  * next occasion tries again. DROPPED: trims are refused permanently, the process is only watched
- * from now on. LOOSENED, TIGHTENED: `every_rounds` has become higher or 1. RESTING: no trims for
- * now, as they are ineffective; RESUMED: trims again, as something has changed. UNDECIDED: the
- * condition cannot be decided, reported once per reason.
+ * from now on. INTERVAL_RAISED, INTERVAL_LOWERED: `every_rounds` has become higher or 1. PAUSED:
+ * no trims for now, as they are ineffective; RESUMED: trims again, as something has changed.
+ * UNDECIDED: the condition cannot be decided, reported once per reason.
  */
-#define FLMEM_WATCH_ACTIONS(X)    \
-	X(TRIMMED, "trimmed")     \
-	X(REFUSED, "refused")     \
-	X(DROPPED, "dropped")     \
-	X(LOOSENED, "loosened")   \
-	X(TIGHTENED, "tightened") \
-	X(RESTING, "resting")     \
-	X(RESUMED, "resumed")     \
+#define FLMEM_WATCH_ACTIONS(X)                  \
+	X(TRIMMED, "trimmed")                   \
+	X(REFUSED, "refused")                   \
+	X(DROPPED, "dropped")                   \
+	X(INTERVAL_RAISED, "interval_raised")   \
+	X(INTERVAL_LOWERED, "interval_lowered") \
+	X(PAUSED, "paused")                     \
+	X(RESUMED, "resumed")                   \
 	X(UNDECIDED, "undecided")
 
 enum flmem_watch_action_kind {
@@ -135,8 +135,8 @@ struct flmem_watch_result {
 struct flmem_watch_summary {
 	struct flmem_watch_result *results;
 	size_t count;
-	uint64_t rounds;    /* watched from start to end */
-	uint64_t forgotten; /* exited processes that are not among the results: too many */
+	uint64_t rounds;   /* watched from start to end */
+	uint64_t unlisted; /* exited processes that are not among the results: too many */
 	uint64_t missed; /* intervals without samples, because the host was too busy or suspended */
 	uint64_t record_lost;	       /* blocks of the recording that could not be written */
 	int record_errno;	       /* why the last of them was lost */

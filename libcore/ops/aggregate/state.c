@@ -39,7 +39,7 @@ void flmem_state_clear(struct flmem_state *state)
 	*state = (struct flmem_state)FLMEM_STATE_INIT;
 }
 
-static int no_memory(const struct flmem_state *state, struct flmem_error *err)
+static int state_no_memory(const struct flmem_state *state, struct flmem_error *err)
 {
 	return flmem_error_nomem(err, "cannot list the tensors of '%s'", state->path);
 }
@@ -52,8 +52,8 @@ static bool is_kept(const struct flmem_layout *model, size_t tensor)
 }
 
 /* The tensor of the state for a slot of one of the model's. */
-static bool add_tensor(struct flmem_state *state, const struct flmem_layout *model, size_t slot,
-		       size_t t, struct flmem_tensor_list *list)
+static bool add_state_tensor(struct flmem_state *state, const struct flmem_layout *model,
+			     size_t slot, size_t t, struct flmem_tensor_list *list)
 {
 	const struct flmem_tensor *tensor = model->order[t];
 	enum flmem_element element = (enum flmem_element)model->elements[t];
@@ -76,7 +76,7 @@ static bool add_tensor(struct flmem_state *state, const struct flmem_layout *mod
 }
 
 /* Finds where each slot of each tensor is: the state's own order is by type and name. */
-static void find_places(struct flmem_state *state)
+static void find_state_places(struct flmem_state *state)
 {
 	for (size_t s = 0; s < state->layout.list.count; s++) {
 		size_t i = state->layout.order[s]->file;
@@ -100,15 +100,15 @@ static int make_list(struct flmem_state *state, const struct flmem_layout *model
 		       model->list.extent_count * sizeof(*list->extents));
 	for (size_t slot = 0; slot < state->slots && slot < FLMEM_SLOTS_MAX; slot++)
 		for (size_t t = 0; t < state->tensors; t++)
-			if (is_kept(model, t) && !add_tensor(state, model, slot, t, list))
+			if (is_kept(model, t) && !add_state_tensor(state, model, slot, t, list))
 				return -ENOMEM;
 	flmem_tensor_list_sort(list);
 	return 0;
 }
 
 /* A state that is too large for its format could be written, but not be read again. */
-static int check_size(const struct flmem_state *state, const struct flmem_layout *model,
-		      struct flmem_error *err)
+static int check_state_size(const struct flmem_state *state, const struct flmem_layout *model,
+			    struct flmem_error *err)
 {
 	char shown[64];
 
@@ -200,14 +200,14 @@ int flmem_state_open(struct flmem_state *state, const char *path, size_t slots,
 
 	state->path = path;
 	state->tensors = model->list.count;
-	rc = check_size(state, model, err);
+	rc = check_state_size(state, model, err);
 	if (rc)
 		return rc;
 	state->slots = slots;
 	state->places = calloc(slots * state->tensors + 1, sizeof(*state->places));
 	state->names = calloc(slots * state->tensors + 1, sizeof(*state->names));
 	if (!state->places || !state->names || make_list(state, model, &list))
-		return no_memory(state, err);
+		return state_no_memory(state, err);
 	snprintf(request, sizeof(request), "%016" PRIx64, round->request);
 	rc = read_existing(state, round, request, err);
 	if (rc)
@@ -223,7 +223,7 @@ int flmem_state_open(struct flmem_state *state, const char *path, size_t slots,
 				       "the header of '%s' would be larger than the %u bytes that "
 				       "the format allows: too many tensors",
 				       path, FLMEM_SAFETENSORS_HEAD_MAX);
-	find_places(state);
+	find_state_places(state);
 	return state->exists ? flmem_input_open(path, path, &state->layout, &state->input, err) : 0;
 }
 

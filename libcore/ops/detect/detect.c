@@ -265,7 +265,7 @@ static void query_torch(const struct flmem_detect_session *session, const struct
 	if (session->options.ask && report->cuda.reserved_bytes.unknown == torch_unasked &&
 	    found->has_python)
 		flmem_ask_torch(view, &found->allocators, &session->options, &report->cuda,
-				&report->asked);
+				&report->query);
 }
 
 static int read_allocators(struct flmem_detect_session *session, const struct flmem_view *view,
@@ -291,7 +291,7 @@ static int read_allocators(struct flmem_detect_session *session, const struct fl
 		read_heap(session, view, &list->rows[i], &report->allocators[i]);
 	}
 	if (session->options.ask && !session->options.skip_heap)
-		flmem_ask_all(view, list, &session->options, report->allocators, &report->asked);
+		flmem_ask_all(view, list, &session->options, report->allocators, &report->query);
 	query_torch(session, view, found, report);
 	return 0;
 }

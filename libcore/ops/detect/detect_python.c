@@ -189,8 +189,8 @@ void flmem_python_settle_mimalloc(const struct flmem_cpython *python,
 		struct flmem_allocator_report *found = &report->allocators[i];
 
 		if (found->kind != FLMEM_ALLOCATOR_MIMALLOC || found->serves_malloc ||
-		    found->heap.how || strcmp(found->path, python->module->path) != 0)
+		    found->heap.method || strcmp(found->path, python->module->path) != 0)
 			continue;
-		found->heap = (struct flmem_heap_report){.how = "unused"};
+		found->heap = (struct flmem_heap_report){.method = "unused"};
 	}
 }

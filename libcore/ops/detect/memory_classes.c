@@ -52,7 +52,7 @@ struct flmem_heap_report flmem_heap_sum(const struct flmem_allocator_report *all
 
 		for (size_t k = 0; k < FLMEM_ARRAY_SIZE(summed); k++)
 			add_known(heap_field(&sum, summed[k]), *heap_field(&heap, summed[k]));
-		sum.how = NULL;
+		sum.method = NULL;
 	}
 	if (count > 1) {
 		sum.trim_threshold_bytes = FLMEM_UNKNOWN(of_each);

@@ -171,13 +171,13 @@ uint64_t flmem_verdict_worth(const struct flmem_process_report *report)
 
 void flmem_verdict_clear(struct flmem_verdict *verdict)
 {
-	for (size_t i = 0; i < verdict->because_count; i++)
-		free(verdict->because[i]);
+	for (size_t i = 0; i < verdict->reason_count; i++)
+		free(verdict->reasons[i]);
 	for (size_t i = 0; i < verdict->next_count; i++) {
 		free(verdict->next[i].command);
 		free(verdict->next[i].purpose);
 	}
-	free(verdict->because);
+	free(verdict->reasons);
 	free(verdict->next);
 	*verdict = (struct flmem_verdict){0};
 }

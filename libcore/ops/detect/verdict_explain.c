@@ -412,7 +412,7 @@ static void advise_commands(struct explanation *explanation)
 	    has_queryable_allocator(report))
 		add_verdict_advice(explanation, "queries the allocator itself",
 				   "flmem detect --ask-runtime --pid %d", pid);
-	else if (report->python.version && !report->asked.tried &&
+	else if (report->python.version && !report->query.tried &&
 		 may_hide_page_locked(explanation))
 		add_verdict_advice(explanation, "queries PyTorch",
 				   "flmem detect --ask-runtime --pid %d", pid);
@@ -459,8 +459,8 @@ static bool move_to_verdict(struct explanation *explanation, struct flmem_verdic
 	for (size_t i = 0; i < count; i++)
 		because[i] = FLMEM_TAKE(explanation->sentences[i].text);
 	memcpy(next, explanation->advice, sizeof(explanation->advice));
-	verdict->because = because;
-	verdict->because_count = count;
+	verdict->reasons = because;
+	verdict->reason_count = count;
 	verdict->next = next;
 	verdict->next_count = explanation->advice_count;
 	explanation->advice_count = 0;

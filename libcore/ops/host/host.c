@@ -79,7 +79,7 @@ static struct flmem_permission describe_permission(const struct flmem_host_facts
 	if (gate != FLMEM_GATE_OPEN)
 		return (struct flmem_permission){
 			.why = flmem_gate_why(gate),
-			.how = flmem_gate_how(gate),
+			.remedy = flmem_gate_how(gate),
 		};
 	return (struct flmem_permission){
 		.allowed = true,

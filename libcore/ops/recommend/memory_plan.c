@@ -154,7 +154,7 @@ static int make_strategy(const struct flmem_strategy *strategy, struct sizes siz
 		ret_strategy->steps[i] = (struct flmem_plan_step){
 			.role = strategy->steps[i].role,
 			.name = strategy->steps[i].name,
-			.holds = strategy->steps[i].holds,
+			.contents = strategy->steps[i].contents,
 			.bytes = step_bytes(&strategy->steps[i], &sizes),
 		};
 	ret_strategy->server_peak_bytes = peak_bytes(strategy, FLMEM_ROLE_SERVER, &sizes);

@@ -32,7 +32,7 @@ static void walk_clear(struct flmem_trouble_walk *walk)
 		free(walk->steps[i].next);
 	}
 	free(walk->subject);
-	free(walk->because);
+	free(walk->reason);
 }
 
 void flmem_troubles_clear(struct flmem_troubles *troubles)
@@ -68,8 +68,8 @@ static bool fill_walk(struct flmem_trouble_walk *walk, const struct flmem_troubl
 
 	walk->list = one->list;
 	walk->subject = strdup(subject);
-	walk->because = strdup(because);
-	whole = walk->subject && walk->because;
+	walk->reason = strdup(because);
+	whole = walk->subject && walk->reason;
 	for (size_t i = 0; (step = flmem_trouble_step(i)); i++)
 		if (step->list == one->list && walk->step_count < FLMEM_TROUBLE_STEPS_MAX)
 			whole &= add_answer(walk, i, one);

@@ -132,7 +132,7 @@ static int check_order(const struct flmem_probe_child *child, const struct flmem
 				       child->program);
 	if (!server)
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
-				       "cannot tell which library serves malloc in '%s'",
+				       "cannot determine which library serves malloc in '%s'",
 				       child->program);
 	if (strcmp(server->path, library) != 0)
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,

@@ -30,7 +30,7 @@ const char *flmem_ask_why_closed(const struct flmem_allocator *found, bool answe
 	return found->ops->silent ? found->ops->silent : closed;
 }
 
-static void add_query_time(struct flmem_asked *asked, const struct flmem_borrow_result *run)
+static void add_query_time(struct flmem_query_report *asked, const struct flmem_borrow_result *run)
 {
 	asked->thread = run->tid;
 	asked->stopped_us += run->stopped_ns / 1000U;
@@ -59,7 +59,7 @@ static int run_first_query(const struct flmem_view *view, const struct flmem_all
 
 int flmem_ask_allocator(const struct flmem_view *view, const struct flmem_allocator *found,
 			const struct flmem_borrow_options *options,
-			struct flmem_heap_report *ret_heap, struct flmem_asked *asked,
+			struct flmem_heap_report *ret_heap, struct flmem_query_report *asked,
 			struct flmem_error *err)
 {
 	FLMEM_AUTO_FREE struct flmem_borrow_result *runs = calloc(2, sizeof(*runs));
@@ -92,7 +92,7 @@ int flmem_ask_allocator(const struct flmem_view *view, const struct flmem_alloca
 /* If the arenas cannot be queried, the answers about the whole allocator remain valid. */
 static void query_arenas(const struct flmem_view *view, const struct flmem_allocator *found,
 			 const struct flmem_borrow_options *options, struct flmem_heap_report *heap,
-			 struct flmem_asked *asked)
+			 struct flmem_query_report *asked)
 {
 	FLMEM_AUTO_FREE struct flmem_borrow_result *run = calloc(1, sizeof(*run));
 	uint64_t at, next = 0;
@@ -114,7 +114,8 @@ static void query_arenas(const struct flmem_view *view, const struct flmem_alloc
 	}
 }
 
-static void set_query_failure(struct flmem_asked *asked, int code, const struct flmem_error *err)
+static void set_query_failure(struct flmem_query_report *asked, int code,
+			      const struct flmem_error *err)
 {
 	asked->code = code;
 	snprintf(asked->reason, sizeof(asked->reason), "%s", err->message);
@@ -122,12 +123,12 @@ static void set_query_failure(struct flmem_asked *asked, int code, const struct 
 
 void flmem_ask_all(const struct flmem_view *view, const struct flmem_allocator_list *list,
 		   const struct flmem_detect_options *how, struct flmem_allocator_report *reports,
-		   struct flmem_asked *ret_asked)
+		   struct flmem_query_report *ret_asked)
 {
 	struct flmem_borrow_options options = {.timeout_us = how->timeout_us,
 					       .assume_seccomp = how->assume_seccomp,
 					       .repeatable = true};
-	struct flmem_asked asked = {0};
+	struct flmem_query_report asked = {0};
 	struct flmem_error err = {0};
 	int refused = flmem_target_guard_refuse_runtimes(view, list, &err);
 

@@ -25,7 +25,7 @@ const char *flmem_ask_why_closed(const struct flmem_allocator *found, bool answe
  */
 int flmem_ask_allocator(const struct flmem_view *view, const struct flmem_allocator *found,
 			const struct flmem_borrow_options *options,
-			struct flmem_heap_report *ret_heap, struct flmem_asked *asked,
+			struct flmem_heap_report *ret_heap, struct flmem_query_report *asked,
 			struct flmem_error *err);
 
 /*
@@ -35,6 +35,6 @@ int flmem_ask_allocator(const struct flmem_view *view, const struct flmem_alloca
  */
 void flmem_ask_all(const struct flmem_view *view, const struct flmem_allocator_list *list,
 		   const struct flmem_detect_options *how, struct flmem_allocator_report *reports,
-		   struct flmem_asked *ret_asked);
+		   struct flmem_query_report *ret_asked);
 
 #endif

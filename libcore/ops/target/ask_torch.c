@@ -68,7 +68,7 @@ void flmem_ask_torch_parse(const char *answer, struct flmem_cuda_report *cuda)
 
 void flmem_ask_torch(const struct flmem_view *view, const struct flmem_allocator_list *list,
 		     const struct flmem_detect_options *how, struct flmem_cuda_report *cuda,
-		     struct flmem_asked *asked)
+		     struct flmem_query_report *asked)
 {
 	FLMEM_AUTO_CPYTHON_RESULT struct flmem_cpython_result result = {0};
 	struct flmem_error err = {0};

@@ -15,7 +15,7 @@
  */
 void flmem_ask_torch(const struct flmem_view *view, const struct flmem_allocator_list *list,
 		     const struct flmem_detect_options *how, struct flmem_cuda_report *cuda,
-		     struct flmem_asked *asked);
+		     struct flmem_query_report *asked);
 
 /*
  * Parses an answer into all of *cuda except `used_bytes`: five numbers in a line, "-" for an

@@ -21,7 +21,7 @@ static struct flmem_u64 read_trimmable(const struct flmem_inspection *target,
 static struct flmem_u64 query_trimmable(const struct flmem_inspection *target,
 					const struct flmem_allocator *found,
 					const struct flmem_borrow_options *borrow,
-					struct flmem_asked *asked)
+					struct flmem_query_report *asked)
 {
 	struct flmem_heap_report heap;
 
@@ -36,12 +36,12 @@ static struct flmem_u64 query_trimmable(const struct flmem_inspection *target,
 
 struct flmem_u64 flmem_predict(const struct flmem_inspection *target, uint64_t budget_us,
 			       const struct flmem_borrow_options *borrow,
-			       struct flmem_asked *ret_asked)
+			       struct flmem_query_report *ret_asked)
 {
 	const uint64_t deadline_us = flmem_clock_us() + budget_us;
 	struct flmem_u64 part, sum = FLMEM_KNOWN(0);
 
-	*ret_asked = (struct flmem_asked){0};
+	*ret_asked = (struct flmem_query_report){0};
 	for (size_t i = 0; i < target->allocators.count; i++) {
 		const struct flmem_allocator *found = &target->allocators.rows[i];
 

@@ -21,6 +21,6 @@
  */
 struct flmem_u64 flmem_predict(const struct flmem_inspection *target, uint64_t budget_us,
 			       const struct flmem_borrow_options *borrow,
-			       struct flmem_asked *ret_asked);
+			       struct flmem_query_report *ret_asked);
 
 #endif

@@ -12,14 +12,14 @@
 #include "ops/target/target_guard.h"
 #include "ops/trim/trim_parts.h"
 #include "proc/status.h"
-#include "remote/hold.h"
+#include "remote/interrupts.h"
 #include "runtimes/cpython_call.h"
 
 #define LOADING_US 5000U /* between two checks of a process that is just starting */
 
 void flmem_trim_expend_process(bool expendable)
 {
-	flmem_hold_expend_process(expendable);
+	flmem_interrupts_expend_process(expendable);
 }
 
 const char *flmem_trim_outcome_name(enum flmem_trim_outcome outcome)

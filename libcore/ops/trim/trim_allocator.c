@@ -89,7 +89,7 @@ static void note_hidden_hooks(const struct part *part)
 	}
 }
 
-static int check_hooks(struct part *part)
+static int check_allocator_hooks(struct part *part)
 {
 	const struct flmem_inspection *target = part->target;
 	uint64_t stopped_us = 0;
@@ -109,7 +109,7 @@ static int plan_trim_chain(struct part *part)
 						    part->err);
 
 	if (!rc)
-		rc = check_hooks(part);
+		rc = check_allocator_hooks(part);
 	if (!rc)
 		rc = run_trim_query(part, &answers);
 	for (size_t i = 0; i < part->target->allocators.count && !rc; i++) {
@@ -214,7 +214,7 @@ int flmem_trim_check(const struct flmem_trim_job *job, struct flmem_error *err)
 static void predict_release(const struct part *part)
 {
 	struct flmem_trim_job *job = part->job;
-	struct flmem_asked asked;
+	struct flmem_query_report asked;
 
 	job->result->predicted_bytes =
 		flmem_predict(job->target, FLMEM_PREDICT_BUDGET_US,

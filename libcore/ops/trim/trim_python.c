@@ -102,8 +102,9 @@ static void fill_python_step(struct python_part *part)
 		step->took_us = FLMEM_KNOWN(run->took_us);
 }
 
-static int check_hooks(const struct flmem_trim_job *job, const struct flmem_cpython_call *call,
-		       uint64_t *stopped_us, struct flmem_error *err)
+static int check_python_hooks(const struct flmem_trim_job *job,
+			      const struct flmem_cpython_call *call, uint64_t *stopped_us,
+			      struct flmem_error *err)
 {
 	const struct flmem_inspection *target = job->target;
 
@@ -127,7 +128,7 @@ static int run_python_code(struct python_part *part, const struct flmem_cpython_
 	int rc = flmem_trim_check(part->job, err);
 
 	if (!rc)
-		rc = check_hooks(part->job, &call, &stopped_us, err);
+		rc = check_python_hooks(part->job, &call, &stopped_us, err);
 	if (stopped_us)
 		flmem_trim_job_stopped(part->job, stopped_us, 0);
 	if (!rc)

@@ -126,9 +126,9 @@ static void report_change(struct flmem_watch_state *w, struct flmem_watched_proc
 			  const struct flmem_moment *moment)
 {
 	static const enum flmem_watch_action_kind kinds[] = {
-		[FLMEM_POLICY_LOOSENED] = FLMEM_WATCH_LOOSENED,
-		[FLMEM_POLICY_TIGHTENED] = FLMEM_WATCH_TIGHTENED,
-		[FLMEM_POLICY_RESTING] = FLMEM_WATCH_RESTING,
+		[FLMEM_POLICY_INTERVAL_RAISED] = FLMEM_WATCH_INTERVAL_RAISED,
+		[FLMEM_POLICY_INTERVAL_LOWERED] = FLMEM_WATCH_INTERVAL_LOWERED,
+		[FLMEM_POLICY_PAUSED] = FLMEM_WATCH_PAUSED,
 		[FLMEM_POLICY_RESUMED] = FLMEM_WATCH_RESUMED,
 	};
 	struct flmem_watch_action told;

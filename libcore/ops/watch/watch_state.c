@@ -90,7 +90,7 @@ static void report_lost(struct flmem_watch_state *w)
 	if (lost && !w->losing)
 		flmem_watch_state_warn(w,
 				       "cannot record to '%s': %s; free some disk space, the "
-				       "watch goes on",
+				       "watch continues",
 				       w->options->record_path, strerror(r->error));
 	if (lost)
 		w->losing = true;
@@ -338,7 +338,7 @@ void flmem_watch_state_action(struct flmem_watch_state *watch_state,
 	count_action(&watched->actions, action);
 	if (action->kind == FLMEM_WATCH_TRIMMED)
 		flmem_round_stats_trimmed(&watched->rounds);
-	if (action->kind == FLMEM_WATCH_RESTING || action->kind == FLMEM_WATCH_DROPPED)
+	if (action->kind == FLMEM_WATCH_PAUSED || action->kind == FLMEM_WATCH_DROPPED)
 		flmem_round_stats_trims_stop(&watched->rounds);
 	if (watch_state->recorder.fd >= 0)
 		record_action(watch_state, watched, action);
@@ -473,7 +473,7 @@ int flmem_watch_state_finish(struct flmem_watch_state *watch_state, bool live,
 			     struct flmem_watch_summary *ret_summary, struct flmem_error *err)
 {
 	struct flmem_watch_summary summary = {.rounds = watch_state->complete,
-					      .forgotten = watch_state->forgotten,
+					      .unlisted = watch_state->forgotten,
 					      .limit_passed = watch_state->forgotten_passed,
 					      .missed = watch_state->missed};
 	int rc;

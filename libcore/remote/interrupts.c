@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "remote/interrupts.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define LIMIT_S 3
+
+static atomic_bool expendable;
+
+void flmem_interrupts_expend_process(bool is_expendable)
+{
+	atomic_store(&expendable, is_expendable);
+}
+
+struct flmem_interrupts flmem_interrupts_defer(void)
+{
+	struct sigevent end = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
+	const struct itimerspec limit = {.it_value = {.tv_sec = LIMIT_S}};
+	struct flmem_interrupts interrupts = {0};
+	sigset_t all;
+
+	sigfillset(&all);
+	sigemptyset(&interrupts.before);
+	pthread_sigmask(SIG_SETMASK, &all, &interrupts.before);
+	if (atomic_load(&expendable) &&
+	    timer_create(CLOCK_MONOTONIC, &end, &interrupts.timer) == 0) {
+		interrupts.limited = true;
+		timer_settime(interrupts.timer, 0, &limit, NULL);
+	}
+	return interrupts;
+}
+
+void flmem_interrupts_restore(struct flmem_interrupts *interrupts)
+{
+	if (interrupts->limited)
+		timer_delete(interrupts->timer);
+	pthread_sigmask(SIG_SETMASK, &interrupts->before, NULL);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_REMOTE_INTERRUPTS_H
+#define FLMEM_REMOTE_INTERRUPTS_H
+
+/*
+ * What interrupts flmem while it has stopped a thread of another process has to wait: signals are
+ * blocked from the stop to the detach, so that nothing stops or ends the calling thread in between.
+ * Undone by a destructor.
+ */
+
+#include <signal.h>
+#include <stdbool.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+
+struct flmem_interrupts {
+	sigset_t before; /* the signal mask to restore */
+	timer_t timer;
+	bool limited;
+};
+
+/*
+ * Whether the kernel may kill this process if it has held a thread for three seconds, which frees
+ * the thread. That works even if this process is stopped (SIGSTOP) or frozen (cgroup v2). Not for a
+ * library inside another program; off by default.
+ */
+void flmem_interrupts_expend_process(bool expendable);
+
+/* Blocks every signal in the calling thread; sets the limit if this process is expendable. */
+struct flmem_interrupts flmem_interrupts_defer(void);
+void flmem_interrupts_restore(struct flmem_interrupts *interrupts);
+
+#define FLMEM_AUTO_INTERRUPTS FLMEM_AUTO(flmem_interrupts_restore) __attribute__((unused))
+
+#endif
