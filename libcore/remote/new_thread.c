@@ -359,8 +359,8 @@ int flmem_new_thread_start(const struct flmem_view *view,
 	own.filter = &filter;
 	rc = flmem_borrow_run(view, &chain, &own, &run, err);
 	take_lender(&run, ret_thread);
-	ret_thread->is_started = !rc || run.self_restored;
 	/* The thread that was started sleeps and ends, so another one may be started. */
+	ret_thread->is_started = run.self_restored;
 	if (rc == FLMEM_EFAILED && run.self_restored)
 		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
 				       "a thread was started in process %d, but flmem got no CPU "
@@ -369,6 +369,7 @@ int flmem_new_thread_start(const struct flmem_view *view,
 	if (rc)
 		return rc;
 	memcpy(&ret_thread->pointer, run.data + id, sizeof(ret_thread->pointer));
+	ret_thread->is_started = ret_thread->pointer != 0;
 	rc = read_signal_mask(view->process, &run, &ret_thread->signal_mask, err);
 	if (rc)
 		return rc;

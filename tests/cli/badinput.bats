@@ -105,7 +105,7 @@ every_help() {
 		'recommend --params 0' 'aggregate --threads 0'; do
 		# shellcheck disable=SC2086 # words
 		flmem $arguments
-		assert_error 2 'must be greater than 0'
+		assert_error 2 'it must be more than 0'
 	done
 	flmem detect --all --min-rss 0 --no-heap --json
 	assert_status 0

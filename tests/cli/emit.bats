@@ -160,7 +160,8 @@ start_script() {
 
 end_script() {
 	touch site-9/shutdown.fl
-	kill -TERM "$CHILD"
+	# It may have been ended already because of that file.
+	kill -TERM "$CHILD" 2>/dev/null || ! alive "$CHILD"
 	wait "$SCRIPT"
 }
 
@@ -204,8 +205,7 @@ end_script() {
 	"$FLMEM" start --role client --supervise --workspace site-9 -- sleep 600 2>log 3>&- </dev/null &
 	SCRIPT=$!
 	VICTIMS+=("$SCRIPT")
-	wait_until 60 test -s site-9/pid.fl
-	CHILD=$(cat site-9/pid.fl)
+	wait_until 60 child_started
 	VICTIMS+=("$CHILD")
 	run_command sh site-9/startup/sub_start.sh
 	assert_status 1

@@ -161,7 +161,7 @@ static void be_limited(void)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	ready = ready && setrlimit(RLIMIT_MEMLOCK, &limit) == 0;
 	if (locks)
-		ready = ready && mlockall(MCL_FUTURE) == 0 &&
+		ready = ready && syscall(SYS_mlockall, MCL_FUTURE) == 0 &&
 			mmap(NULL, LOCKED_BYTES, PROT_READ | PROT_WRITE,
 			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED;
 	atomic_store(shared, ready ? 1 : -1);
