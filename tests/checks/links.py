@@ -43,7 +43,7 @@ def symbols(paths):
         path, name, kind = line.rsplit(": ", 1)[0], *line.rsplit(": ", 1)[1].split()[:2]
         if kind == "U":
             found[path][1].add(name)
-        elif kind.isupper():
+        elif kind.isupper() and not name.startswith("__odr_asan."):  # AddressSanitizer's own
             found[path][0].add(name)
     return found
 

@@ -34,8 +34,8 @@ print(json.dumps(value) if isinstance(value, (bool, dict, list)) or value is Non
 	# At most 512 KiB in 100 ms; a busy machine makes the rounds longer, never shorter.
 	[ "$(field trend.growth_per_hour_bytes)" -gt $((1024 * 1024 * 1024)) ]
 	[ "$(field trend.growth_per_hour_bytes)" -lt $((512 * 1024 * 36000 * 11 / 10)) ]
-	[ "$(field trend.low)" -le "$(field trend.growth_per_hour_bytes)" ]
-	[ "$(field trend.high)" -ge "$(field trend.growth_per_hour_bytes)" ]
+	[ "$(field trend.growth_low_bytes)" -le "$(field trend.growth_per_hour_bytes)" ]
+	[ "$(field trend.growth_high_bytes)" -ge "$(field trend.growth_per_hour_bytes)" ]
 	[ "$(field trend.exhausted_in_s)" -gt 0 ]
 	alive "$VICTIM"
 }
