@@ -369,11 +369,12 @@ int flmem_new_thread_start(const struct flmem_view *view,
 	if (rc)
 		return rc;
 	memcpy(&ret_thread->pointer, run.data + id, sizeof(ret_thread->pointer));
-	ret_thread->is_started = ret_thread->pointer != 0;
 	rc = read_signal_mask(view->process, &run, &ret_thread->signal_mask, err);
 	if (rc)
 		return rc;
-	return find_started(view, functions->is_glibc, &before, ret_thread, err);
+	rc = find_started(view, functions->is_glibc, &before, ret_thread, err);
+	ret_thread->is_started = !rc;
+	return rc;
 }
 
 /* The caller's filter, called after the one below. */
