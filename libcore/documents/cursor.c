@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/json_escape.h"
+
 #define REPLACEMENT 0xfffdU
 
 void flmem_cursor_step(struct flmem_cursor *cursor, size_t count)
@@ -51,64 +53,19 @@ int flmem_cursor_open(struct flmem_cursor *cursor, struct flmem_node *node, unsi
 	return 0;
 }
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-/* Four hexadecimal digits at `p`, where the text may end; -1 without them. */
-static int hex_unit(const char *p)
-{
-	int unit = 0;
-
-	for (int i = 0; i < 4; i++) {
-		int digit = hex_digit(p[i]);
-
-		if (digit < 0)
-			return -1;
-		unit = unit * 16 + digit;
-	}
-	return unit;
-}
-
-static char *put_utf8(char *out, unsigned point)
-{
-	if (point < 0x80) {
-		*out++ = (char)point;
-	} else if (point < 0x800) {
-		*out++ = (char)(0xc0 | point >> 6);
-		*out++ = (char)(0x80 | (point & 0x3f));
-	} else if (point < 0x10000) {
-		*out++ = (char)(0xe0 | point >> 12);
-		*out++ = (char)(0x80 | (point >> 6 & 0x3f));
-		*out++ = (char)(0x80 | (point & 0x3f));
-	} else {
-		*out++ = (char)(0xf0 | point >> 18);
-		*out++ = (char)(0x80 | (point >> 12 & 0x3f));
-		*out++ = (char)(0x80 | (point >> 6 & 0x3f));
-		*out++ = (char)(0x80 | (point & 0x3f));
-	}
-	return out;
-}
-
 /* The character of \uXXXX, or of a surrogate pair; `*step` is their length. 0: no digits. */
 static unsigned unicode_escape(const char *p, size_t *step)
 {
-	int unit = hex_unit(p + 2), low;
+	int unit = flmem_json_escape_unit(p + 2), low;
 
 	*step = 6;
 	if (unit < 0)
 		return 0;
 	if (unit >= 0xd800 && unit < 0xdc00 && p[6] == '\\' && p[7] == 'u') {
-		low = hex_unit(p + 8);
+		low = flmem_json_escape_unit(p + 8);
 		if (low >= 0xdc00 && low < 0xe000) {
 			*step = 12;
-			return 0x10000U + ((unsigned)(unit - 0xd800) << 10) +
-			       (unsigned)(low - 0xdc00);
+			return flmem_json_escape_pair(unit, low);
 		}
 	}
 	return !unit || (unit >= 0xd800 && unit < 0xe000) ? REPLACEMENT : (unsigned)unit;
@@ -117,14 +74,13 @@ static unsigned unicode_escape(const char *p, size_t *step)
 /* Reads one escape at the cursor; false when JSON has no such escape. */
 static bool read_escape(struct flmem_cursor *cursor, char **out)
 {
-	static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
 	const char *p = cursor->text + cursor->at;
-	const char *name = p[1] ? strchr(names, p[1]) : NULL;
+	char value = flmem_json_escape(p[1]);
 	unsigned point;
 	size_t step;
 
-	if (name) {
-		*(*out)++ = values[name - names];
+	if (value) {
+		*(*out)++ = value;
 		flmem_cursor_step(cursor, 2);
 		return true;
 	}
@@ -133,7 +89,7 @@ static bool read_escape(struct flmem_cursor *cursor, char **out)
 	point = unicode_escape(p, &step);
 	if (!point)
 		return false;
-	*out = put_utf8(*out, point);
+	*out = flmem_json_escape_put(*out, point);
 	flmem_cursor_step(cursor, step);
 	return true;
 }

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/json_escape.h"
 #include "base/text.h"
 
 void flmem_json_scan_begin(struct flmem_json_scan *scan, char *text, size_t length)
@@ -42,77 +43,39 @@ bool flmem_json_scan_ends(struct flmem_json_scan *scan)
 	return next_character(scan) == '\0' || scan_fail(scan, "has text after its object");
 }
 
-static bool read_hex(const char *p, uint32_t *ret_value)
-{
-	uint32_t value = 0;
-
-	for (int i = 0; i < 4; i++) {
-		char c = p[i];
-
-		if (c >= '0' && c <= '9')
-			value = value << 4 | (uint32_t)(c - '0');
-		else if ((c | 0x20) >= 'a' && (c | 0x20) <= 'f')
-			value = value << 4 | (uint32_t)((c | 0x20) - 'a' + 10);
-		else
-			return false; /* also at the NUL of the end */
-	}
-	*ret_value = value;
-	return true;
-}
-
-static char *put_utf8(char *out, uint32_t c)
-{
-	if (c < 0x80) {
-		*out++ = (char)c;
-		return out;
-	}
-	if (c < 0x800) {
-		*out++ = (char)(0xc0 | c >> 6);
-	} else {
-		if (c < 0x10000) {
-			*out++ = (char)(0xe0 | c >> 12);
-		} else {
-			*out++ = (char)(0xf0 | c >> 18);
-			*out++ = (char)(0x80 | (c >> 12 & 0x3f));
-		}
-		*out++ = (char)(0x80 | (c >> 6 & 0x3f));
-	}
-	*out++ = (char)(0x80 | (c & 0x3f));
-	return out;
-}
-
 /* \uXXXX, or two of them for a character above U+FFFF; `at` is behind the 'u'. */
 static bool read_unicode(struct flmem_json_scan *scan, char **out)
 {
-	uint32_t c, low;
+	int unit = flmem_json_escape_unit(scan->at), low;
+	uint32_t c = (uint32_t)unit;
 
-	if (!read_hex(scan->at, &c) || !c)
+	if (unit <= 0)
 		return scan_fail(scan, "has an invalid escape in a string");
 	scan->at += 4;
-	if (c >= 0xd800 && c < 0xe000) {
-		if (c >= 0xdc00 || scan->at[0] != '\\' || scan->at[1] != 'u' ||
-		    !read_hex(scan->at + 2, &low) || low < 0xdc00 || low >= 0xe000)
+	if (unit >= 0xd800 && unit < 0xe000) {
+		low = scan->at[0] == '\\' && scan->at[1] == 'u'
+			      ? flmem_json_escape_unit(scan->at + 2)
+			      : -1;
+		if (unit >= 0xdc00 || low < 0xdc00 || low >= 0xe000)
 			return scan_fail(scan, "has half a surrogate pair in a string");
 		scan->at += 6;
-		c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
+		c = flmem_json_escape_pair(unit, low);
 	}
-	*out = put_utf8(*out, c);
+	*out = flmem_json_escape_put(*out, c);
 	return true;
 }
 
 static bool read_escape(struct flmem_json_scan *scan, char **out)
 {
-	static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
-	char c = *scan->at;
-	const char *found = c ? strchr(from, c) : NULL;
+	char c = *scan->at, value = flmem_json_escape(c);
 
 	if (c)
 		scan->at++;
 	if (c == 'u')
 		return read_unicode(scan, out);
-	if (!found)
+	if (!value)
 		return scan_fail(scan, "has an invalid escape in a string");
-	*(*out)++ = to[found - from];
+	*(*out)++ = value;
 	return true;
 }
 

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_BASE_JSON_ESCAPE_H
+#define FLMEM_BASE_JSON_ESCAPE_H
+
+/*
+ * Escapes in strings of JSON (RFC 8259, 7). What a reader does with one that is invalid is its own
+ * matter: parsers of documents replace it, those of models refuse it.
+ */
+
+#include <stdint.h>
+
+/* The character that a backslash and `name` stand for; 0 if there is no such escape. */
+char flmem_json_escape(char name);
+
+/* The value of four hexadecimal digits; -1 without them. Reads nothing behind a NUL. */
+int flmem_json_escape_unit(const char *digits);
+
+/* The character of a surrogate pair. */
+uint32_t flmem_json_escape_pair(int high, int low);
+
+/* Writes a character in UTF-8, at most 4 bytes. Returns the end. */
+char *flmem_json_escape_put(char *out, uint32_t character);
+
+#endif
