@@ -257,7 +257,7 @@ EXTERNAL=client_api_launcher_executor.ClientAPILauncherExecutor
 	assert_output "export LD_PRELOAD=$mine:$JEMALLOC"
 	flmem env --role client --allocator jemalloc --jemalloc-library "$JEMALLOC" --force
 	assert_output "export LD_PRELOAD=$mine:$JEMALLOC"
-	! ldd "$FLMEM" | grep -q libasan || skip "jemalloc cannot be preloaded into AddressSanitizer"
+	! sanitized || skip "jemalloc cannot be preloaded into AddressSanitizer"
 	export LD_PRELOAD=$JEMALLOC
 	flmem env --role client --allocator jemalloc --jemalloc-library "$JEMALLOC"
 	assert_output "export LD_PRELOAD=$JEMALLOC"

@@ -128,6 +128,12 @@ requires() {
 	done
 }
 
+# Whether flmem is built with AddressSanitizer, which has memory of its own and does not go together
+# with a preloaded jemalloc.
+sanitized() {
+	ldd "$FLMEM" | grep -q libasan
+}
+
 # Says that a part of a test was left out; it is in the list at the end of `make check`.
 skip_part() {
 	echo "SKIP: $*" >&3

@@ -32,11 +32,6 @@ WHOAMI='import os
 maps = open("/proc/self/maps").read()
 print("jemalloc" in maps, os.environ.get("LD_PRELOAD"))'
 
-# jemalloc cannot be preloaded into a flmem that is built with AddressSanitizer.
-sanitized() {
-	ldd "$FLMEM" | grep -q libasan
-}
-
 # compile NAME [CC...]: an empty program.
 compile() {
 	local name=$1

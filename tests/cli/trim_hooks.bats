@@ -57,7 +57,7 @@ released() {
 	released
 }
 
-@test "the hooks of a jemalloc that is built in are told from its own functions by their symbols" {
+@test "the hooks of a jemalloc that is built in are distinguished from its own functions by their symbols" {
 	requires victim:allocators/hooked-built-in victim:allocators/hooked-built-in-stripped
 	CONF='' start_hooked '' hooked-built-in 0
 	refused 'has set arena\.0\.extent_hooks of jemalloc'
