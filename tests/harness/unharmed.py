@@ -28,10 +28,10 @@ CODE_MAPPINGS = 8  # two stacks with their guards, and an arena of two mappings;
 
 
 def place(pid, tid):
-    """Where a blocked thread is: stack pointer and instruction; None while it runs."""
+    """Where a blocked thread is: stack pointer and instruction; None while it runs or has ended."""
     try:
         fields = proc.read(f"/proc/{pid}/task/{tid}/syscall").split()
-    except OSError:
+    except (OSError, proc.Gone):
         return None
     return fields[-2:] if len(fields) >= 3 else None
 
