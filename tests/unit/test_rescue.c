@@ -94,6 +94,15 @@ static bool waits_in(const struct fixture *fixture, uint64_t address)
 	       wait.number == SYS_futex && wait.args[0] == address;
 }
 
+/* A thread of it that still runs would count as progress. */
+static bool first_thread_waits(const struct fixture *fixture)
+{
+	struct flmem_task_wait wait;
+
+	return flmem_task_read_wait(&fixture->process, fixture->child, &wait) == 1 &&
+	       wait.number == SYS_futex && wait.args[0] == (uint64_t)(uintptr_t)&page->turns;
+}
+
 /* A poll() that was interrupted goes on as restart_syscall(). */
 static bool polls(const struct fixture *fixture)
 {
@@ -117,6 +126,7 @@ static void start(struct fixture *fixture, bool instead)
 	assert_true(fixture->child > 0);
 	assert_int_equal(flmem_process_open(fixture->child, &fixture->process, NULL), 0);
 	await_true(page->polls ? polls(fixture) : waits_in(fixture, word(0)));
+	await_true(first_thread_waits(fixture));
 }
 
 static void end(struct fixture *fixture)
