@@ -167,8 +167,8 @@ static int combine_codes(const struct flmem_trim_result *results, size_t count, 
 /* Above the limit of the library, so that the library reports its own limit. */
 #define CODE_MAX (1U << 20)
 
-static int read_code(const char *path, char **ret_text, struct flmem_trim_code *ret_code,
-		     struct flmem_error *err)
+static int read_code_file(const char *path, char **ret_text, struct flmem_trim_code *ret_code,
+			  struct flmem_error *err)
 {
 	FILE *file = fopen(path, "re");
 	char *text = malloc(CODE_MAX);
@@ -259,7 +259,7 @@ static int run_trim(const struct cmd *cmd, void *options, const struct opt_rest 
 	int status;
 
 	if (cmd_no_arguments(rest, &err) || repeat_check(&o->repeat, o->dry_run, &err) ||
-	    (o->python && read_code(o->python, &text, &code, &err)) ||
+	    (o->python && read_code_file(o->python, &text, &code, &err)) ||
 	    targets_select(&o->targets, &targets, &err)) {
 		free(text);
 		return cmd_fail(cmd, o->json, &err);

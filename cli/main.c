@@ -113,7 +113,7 @@ static int run_command_or_verb(const struct cmd *cmd, int argc, char **argv)
 }
 
 /* An unwritable result is a failure, also after a closed pipe. */
-static int finish_output(int status)
+static int flush_standard_output(int status)
 {
 	struct flmem_error err = {0};
 
@@ -133,12 +133,12 @@ int main(int argc, char **argv)
 		return help_overview(stderr), flmem_code_exit_status(FLMEM_EUSAGE);
 	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
 		printf("flmem %s\n", flmem_version());
-		return finish_output(0);
+		return flush_standard_output(0);
 	}
 	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
-		return finish_output(help_overview(stdout));
+		return flush_standard_output(help_overview(stdout));
 	cmd = cmd_find(argv[1]);
 	if (!cmd)
 		return report_unknown_command(argv[1]);
-	return finish_output(run_command_or_verb(cmd, argc - 1, argv + 1));
+	return flush_standard_output(run_command_or_verb(cmd, argc - 1, argv + 1));
 }

@@ -37,7 +37,7 @@ const char *plan_stray_option(const struct plan_options *options)
 }
 
 /* The choices are in the order of the enum, so an index is a value. */
-static unsigned choice_index(const char *const *choices, const char *value)
+static unsigned plan_choice_index(const char *const *choices, const char *value)
 {
 	for (unsigned i = 0; value && choices[i]; i++)
 		if (strcmp(choices[i], value) == 0)
@@ -162,12 +162,12 @@ int plan_run(const struct cmd *cmd, const struct plan_options *options, const ch
 	     bool json, bool strict)
 {
 	struct flmem_plan_request request = {
-		.framework =
-			FLMEM_FRAMEWORK_NVFLARE + choice_index(role_framework_choices, framework),
+		.framework = FLMEM_FRAMEWORK_NVFLARE +
+			     plan_choice_index(role_framework_choices, framework),
 		.clients = options->clients,
 		.node_bytes = options->node_bytes,
 		.actors = options->actors,
-		.optimizer = choice_index(plan_optimizer_choices, options->optimizer),
+		.optimizer = plan_choice_index(plan_optimizer_choices, options->optimizer),
 	};
 	struct flmem_model model = {0};
 	struct flmem_plan plan = {0};

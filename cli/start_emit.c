@@ -12,7 +12,7 @@ const char *const start_emit_choices[] = {FLMEM_EMIT_KINDS(NAME_OF) NULL};
 #undef NAME_OF
 
 /* The choices are the kinds in their order. */
-static enum flmem_emit_kind find_kind(const char *name)
+static enum flmem_emit_kind find_emit_kind(const char *name)
 {
 	unsigned kind = 0;
 
@@ -24,7 +24,7 @@ static enum flmem_emit_kind find_kind(const char *name)
 int start_emit(const struct start_options *options, char *const *argv, struct flmem_error *err)
 {
 	struct flmem_emit_options o = {
-		.kind = find_kind(options->emit),
+		.kind = find_emit_kind(options->emit),
 		.argv = argv,
 		.workspace = options->workspace,
 		.site = options->site,

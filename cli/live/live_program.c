@@ -22,7 +22,7 @@ static const char *base_of(const char *word)
 }
 
 /* "python3.11 ", "bash ": followed by a version at most. */
-static bool is_interpreter(const char *word)
+static bool is_interpreter_name(const char *word)
 {
 	static const char *const names[] = {"python", "bash", "dash", "sh"};
 
@@ -54,7 +54,7 @@ const char *live_program(const char *command)
 {
 	const char *word = base_of(command), *first = word;
 
-	if (!is_interpreter(word))
+	if (!is_interpreter_name(word))
 		return first;
 	for (word = next_word(word); *word == '-'; word = next_word(word)) {
 		if (last_letter(word) == 'c')

@@ -133,7 +133,7 @@ static int compare_results(const struct flmem_watch_result *a, const struct flme
 	return result ? result : compare_pids(a, b);
 }
 
-static int compare_rows(const void *a, const void *b, void *context)
+static int compare_live_rows(const void *a, const void *b, void *context)
 {
 	const struct live *live = context;
 	const struct flmem_watch_result *results = live->state.summary.results;
@@ -188,7 +188,7 @@ void live_sort(struct live *live)
 	}
 	for (size_t i = 0; i < count; i++)
 		live->sorted[i] = i;
-	qsort_r(live->sorted, count, sizeof(*live->sorted), compare_rows, live);
+	qsort_r(live->sorted, count, sizeof(*live->sorted), compare_live_rows, live);
 	live_select(live, row_of_selected(live));
 }
 

@@ -117,7 +117,7 @@ static void print_mig(const struct flmem_gpu *gpu, FILE *out)
 			gpu->mig_instances.value == 1 ? "" : "s");
 }
 
-static void print_cuda(const struct flmem_host_report *host, FILE *out)
+static void print_host_cuda(const struct flmem_host_report *host, FILE *out)
 {
 	if (!host->cuda_runtime && !host->cuda_driver)
 		return;
@@ -182,6 +182,6 @@ void print_host(const struct flmem_host_report *host, FILE *out)
 	print_trim_permission(host, out);
 	print_installed(host, out);
 	print_gpus(host, out);
-	print_cuda(host, out);
+	print_host_cuda(host, out);
 	print_features(host, out);
 }

@@ -184,7 +184,7 @@ static bool open_screen(struct view *view)
 }
 
 /* The thread starts with all signals blocked, so that it receives none of the watch. */
-static bool start_thread(struct view *view)
+static bool start_live_thread(struct view *view)
 {
 	sigset_t all;
 	int rc;
@@ -287,7 +287,8 @@ bool watch_output_live(struct flmem_watch_options *watch, struct watch_output *r
 	view = new_view(watch);
 	if (!view)
 		return false;
-	if (view->wake < 0 || !use_snapshot(view) || !open_screen(view) || !start_thread(view)) {
+	if (view->wake < 0 || !use_snapshot(view) || !open_screen(view) ||
+	    !start_live_thread(view)) {
 		close_view(view);
 		return false;
 	}

@@ -111,7 +111,7 @@ static bool can_block_forever(long number)
  * is in none, or in one that ends by itself. For a runnable thread the kernel shows only "running"
  * (proc_pid_syscall(5)).
  */
-static bool read_call(const struct task *task, char ret_call[CALL_BYTES])
+static bool read_attempt_syscall(const struct task *task, char ret_call[CALL_BYTES])
 {
 	FLMEM_AUTO_CLOSE int fd = -1;
 	char path[64], *end;
@@ -155,7 +155,7 @@ static bool wait_for_task(struct task *task)
 		add_slice(&until);
 		if (pthread_cond_timedwait(&task->end, &task->lock, &until) != ETIMEDOUT)
 			continue;
-		if (!atomic_load(&task->tid) || !read_call(task, now)) {
+		if (!atomic_load(&task->tid) || !read_attempt_syscall(task, now)) {
 			same = 0;
 			before[0] = '\0';
 			continue;
@@ -242,7 +242,7 @@ struct apart {
 	sigset_t mask;	   /* likewise */
 };
 
-static void *run_apart(void *argument)
+static void *run_on_own_thread(void *argument)
 {
 	const struct apart *apart = argument;
 
@@ -265,7 +265,7 @@ int flmem_attempt_run_apart(void (*run)(void *context), void *context)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &apart.mask);
-	rc = flmem_thread_start(&thread, run_apart, &apart);
+	rc = flmem_thread_start(&thread, run_on_own_thread, &apart);
 	if (!rc)
 		pthread_join(thread, NULL);
 	if (!rc && current)

@@ -114,7 +114,7 @@ static void put_entry(const struct style *style, const char *key, const char *va
 }
 
 /* Start of the line that holds the byte. */
-static size_t line_start(const struct flmem_document *document, size_t offset)
+static size_t edit_line_start(const struct flmem_document *document, size_t offset)
 {
 	while (offset && document->text.data[offset - 1] != '\n')
 		offset--;
@@ -125,7 +125,7 @@ static size_t line_start(const struct flmem_document *document, size_t offset)
 static size_t indent_of(const struct flmem_document *document, size_t offset,
 			const char **ret_blanks)
 {
-	*ret_blanks = document->text.data + line_start(document, offset);
+	*ret_blanks = document->text.data + edit_line_start(document, offset);
 	return strspn(*ret_blanks, " \t");
 }
 
@@ -133,7 +133,7 @@ static bool begins_its_line(const struct flmem_document *document, size_t offset
 {
 	const char *blanks;
 
-	return indent_of(document, offset, &blanks) == offset - line_start(document, offset);
+	return indent_of(document, offset, &blanks) == offset - edit_line_start(document, offset);
 }
 
 /*

@@ -68,7 +68,7 @@ static int read_long(struct flmem_cursor *cursor, const char **ret_text)
 	return 0;
 }
 
-static int read_string(struct flmem_cursor *cursor, const char **ret_text)
+static int read_toml_string(struct flmem_cursor *cursor, const char **ret_text)
 {
 	if (flmem_cursor_looks_at(cursor, "\"\"\"") || flmem_cursor_looks_at(cursor, "'''"))
 		return read_long(cursor, ret_text);
@@ -265,7 +265,7 @@ static int toml_read_value(struct flmem_cursor *cursor, struct flmem_node *node)
 		rc = toml_read_collection(cursor, node);
 	} else if (c == '"' || c == '\'') {
 		node->kind = FLMEM_NODE_STRING;
-		rc = read_string(cursor, &node->text);
+		rc = read_toml_string(cursor, &node->text);
 	} else {
 		rc = toml_read_word(cursor, node);
 	}

@@ -133,7 +133,7 @@ static void yaml_read_key(struct reader *reader, const yaml_event_t *event)
 	reader->key_place.end = reader->cursor->at;
 }
 
-static void read_scalar(struct reader *reader, const yaml_event_t *event)
+static void read_yaml_scalar(struct reader *reader, const yaml_event_t *event)
 {
 	struct flmem_node *node;
 	char *text;
@@ -229,7 +229,7 @@ static void handle_event(struct reader *reader, const yaml_event_t *event)
 		move_to(reader, &event->start_mark);
 	switch (event->type) {
 	case YAML_SCALAR_EVENT:
-		read_scalar(reader, event);
+		read_yaml_scalar(reader, event);
 		break;
 	case YAML_ALIAS_EVENT:
 		read_alias(reader, event);

@@ -386,7 +386,8 @@ static int read_words(const struct flmem_node *words, struct flmem_launches *lau
 	return launch;
 }
 
-static void read_pair(const struct flmem_node *entry, struct flmem_launches *launches, int launch)
+static void read_assignment(const struct flmem_node *entry, struct flmem_launches *launches,
+			    int launch)
 {
 	const char *name = flmem_node_string(flmem_node_get(entry, "name"));
 	const struct flmem_node *value = flmem_node_get(entry, "value");
@@ -429,7 +430,7 @@ static void read_tmpfs(const struct flmem_node *map, struct flmem_launches *laun
 }
 
 /* Whether the volume of the pod with this name is an emptyDir of medium Memory. */
-static bool is_in_memory(const struct flmem_node *pod, const char *name)
+static bool is_memory_volume(const struct flmem_node *pod, const char *name)
 {
 	const struct flmem_node *n = flmem_node_first(flmem_node_get(pod, "volumes"));
 
@@ -455,7 +456,7 @@ static void read_volume_mounts(const struct flmem_node *map, struct flmem_launch
 		const char *name = flmem_node_string(flmem_node_get(n, "name"));
 		const struct flmem_node *path = flmem_node_get(n, "mountPath");
 
-		if (name && flmem_node_string(path) && is_in_memory(pod, name))
+		if (name && flmem_node_string(path) && is_memory_volume(pod, name))
 			add_mount(launches, path->text, launch, &path->place);
 	}
 }
@@ -479,7 +480,7 @@ static void read_container(const struct flmem_node *map, struct flmem_launches *
 		const struct flmem_node *n = flmem_node_first(flmem_node_get(map, lists[i]));
 
 		for (; n; n = n->next)
-			read_pair(n, launches, launch);
+			read_assignment(n, launches, launch);
 	}
 }
 

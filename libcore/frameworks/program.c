@@ -20,7 +20,7 @@ static bool is_python_interpreter(const char *word)
 	return flmem_text_starts(name, "python") || flmem_text_starts(name, "pypy");
 }
 
-static bool is_wrapper(const char *name)
+static bool is_wrapper_program(const char *name)
 {
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(wrappers); i++)
 		if (strcmp(name, wrappers[i]) == 0)
@@ -123,7 +123,7 @@ void flmem_program_parse(const struct flmem_argv_env *command, struct flmem_prog
 		program.name = flmem_text_basename(command->values[0]);
 		if (is_python_interpreter(command->values[0]))
 			read_python(command, &program);
-		if (is_wrapper(program.name))
+		if (is_wrapper_program(program.name))
 			skip_wrapper(command, &program);
 	}
 	*ret_program = program;

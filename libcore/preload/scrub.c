@@ -34,7 +34,7 @@ static int starts_with(const char *text, const char *prefix)
 	return !*prefix;
 }
 
-static int is_same_text(const char *a, const char *b)
+static int is_equal_text(const char *a, const char *b)
 {
 	return starts_with(a, b) && !a[text_length(b)];
 }
@@ -59,7 +59,7 @@ static int is_wrapper_program(const char *program)
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (is_same_text(file_name(program), names[i]))
+		if (is_equal_text(file_name(program), names[i]))
 			return 1;
 	return 0;
 }
@@ -79,7 +79,7 @@ static int cut_entries(char *list)
 	size_t own = find_entry_start(list, text_length(list));
 	size_t library = own ? find_entry_start(list, own - 1) : 0;
 
-	if (!own || !is_same_text(file_name(list + own), NAME))
+	if (!own || !is_equal_text(file_name(list + own), NAME))
 		return 0;
 	if (!library)
 		return 1;

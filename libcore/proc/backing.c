@@ -153,7 +153,7 @@ static void count_resident_pages(void *context, uint64_t start, uint64_t end)
 	}
 }
 
-static bool is_same_file(const struct flmem_map *map, const struct flmem_map *file)
+static bool is_same_inode(const struct flmem_map *map, const struct flmem_map *file)
 {
 	return map->device == file->device && map->inode == file->inode;
 }
@@ -170,7 +170,7 @@ static bool may_be_copied(const struct flmem_maps *maps, size_t i)
 		return false;
 	if (map->flags & (FLMEM_MAP_WRITE | FLMEM_MAP_EXEC))
 		return map->flags & FLMEM_MAP_WRITE;
-	return i + 1 < maps->count && next->start == map->end && is_same_file(next, map) &&
+	return i + 1 < maps->count && next->start == map->end && is_same_inode(next, map) &&
 	       (next->flags & FLMEM_MAP_WRITE);
 }
 

@@ -38,7 +38,7 @@ __attribute__((noreturn)) static void become(char *const *argv, char *const *env
 	_exit(127);
 }
 
-static void reap_child(pid_t pid)
+static void reap_command(pid_t pid)
 {
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
@@ -63,7 +63,7 @@ int flmem_command_spawn(char *const *argv, char *const *environment, const sigse
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot start a process");
 	close(FLMEM_TAKE_FD(report_write));
 	if (read(report_read, &error, sizeof(error)) == (ssize_t)sizeof(error)) {
-		reap_child(pid);
+		reap_command(pid);
 		return flmem_command_error(argv[0], error, err);
 	}
 	*ret_pid = pid;

@@ -65,8 +65,8 @@ bool flmem_headroom_limit(const struct flmem_process *process, const char *name,
 }
 
 /* `line`: of /proc/PID/status, with what the limit counts. */
-static bool is_near(const struct flmem_process *process, const char *name, const char *line,
-		    uint64_t bytes)
+static bool is_near_limit(const struct flmem_process *process, const char *name, const char *line,
+			  uint64_t bytes)
 {
 	FLMEM_AUTO_BUF struct flmem_buf status = FLMEM_BUF_INIT;
 	uint64_t limit, used;
@@ -102,7 +102,8 @@ static bool is_lock_limit_near(const struct flmem_process *process, uint64_t byt
 		return true;
 	if (flmem_rollup_find(status.data, "VmLck", &locked) && !locked)
 		return false;
-	return !may_lock_all(process) && is_near(process, "Max locked memory", "VmLck", bytes);
+	return !may_lock_all(process) &&
+	       is_near_limit(process, "Max locked memory", "VmLck", bytes);
 }
 
 static bool read_number(const char *path, uint64_t *ret_number)
@@ -147,9 +148,9 @@ int flmem_headroom_check(const struct flmem_process *process, uint64_t bytes,
 {
 	const char *limit = NULL;
 
-	if (is_near(process, "Max address space", "VmSize", bytes))
+	if (is_near_limit(process, "Max address space", "VmSize", bytes))
 		limit = "its address space (ulimit -v)";
-	else if (is_near(process, "Max data size", "VmData", bytes))
+	else if (is_near_limit(process, "Max data size", "VmData", bytes))
 		limit = "its data (ulimit -d)";
 	else if (is_lock_limit_near(process, bytes))
 		limit = "its locked memory (ulimit -l)";

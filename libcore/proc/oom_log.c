@@ -140,7 +140,7 @@ static bool find_sizes(const struct line *line, struct line *ret_sizes)
 }
 
 /* "13364 (python3)", of which the name may hold any bytes, up to `end`. */
-static bool read_name(const char *at, const char *end, struct flmem_oom_kill *kill)
+static bool read_killed_task(const char *at, const char *end, struct flmem_oom_kill *kill)
 {
 	const char *close;
 	uint64_t pid;
@@ -165,7 +165,7 @@ static bool read_kill(const struct line *line, const struct report *report,
 						  find_after(line, "Memory cgroup out of memory")};
 	struct line sizes;
 
-	if (!at || !find_sizes(line, &sizes) || !read_name(at, sizes.start, &kill))
+	if (!at || !find_sizes(line, &sizes) || !read_killed_task(at, sizes.start, &kill))
 		return false;
 	kill.total_vm_bytes = read_size(&sizes, sizes_mark);
 	kill.anon_bytes = read_size(&sizes, ", anon-rss:");

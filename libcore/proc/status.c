@@ -78,7 +78,7 @@ static void skip_blanks(struct cursor *c)
 		c->at++;
 }
 
-static int digit_value(char c)
+static int hex_digit_value(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -93,7 +93,7 @@ static bool take_number(struct cursor *c, unsigned base, uint64_t *ret_value)
 
 	skip_blanks(c);
 	for (first = c->at; c->at < c->end; c->at++) {
-		int digit = digit_value(*c->at);
+		int digit = hex_digit_value(*c->at);
 
 		if (digit >= (int)base)
 			break;

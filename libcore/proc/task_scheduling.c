@@ -39,7 +39,7 @@ static bool is_real_time(const struct attributes *attributes)
 	       attributes->policy == POLICY_DEADLINE;
 }
 
-static int share_of(const struct attributes *attributes)
+static int processor_share_of(const struct attributes *attributes)
 {
 	if (is_real_time(attributes))
 		return SHARE_REAL_TIME;
@@ -57,7 +57,7 @@ static bool has_better(const struct flmem_process *process, int share)
 	if (flmem_tasks_read(process, &tasks))
 		return true;
 	for (size_t i = 0; i < tasks.count; i++)
-		if (read_attributes(tasks.ids[i], &other) && share_of(&other) > share)
+		if (read_attributes(tasks.ids[i], &other) && processor_share_of(&other) > share)
 			return true;
 	return false;
 }
@@ -93,7 +93,7 @@ const char *flmem_task_scheduling_refuses(const struct flmem_process *process, p
 		return "has a scheduling policy that cannot be read";
 	if (is_real_time(&own))
 		return refuse_real_time(process, &own);
-	return has_better(process, share_of(&own))
+	return has_better(process, processor_share_of(&own))
 		       ? "has a lower priority than another thread, which could wait for it"
 		       : NULL;
 }

@@ -121,7 +121,7 @@ static void add_return(struct run *run, struct flmem_filter_word value)
 }
 
 /* An instruction may have several paths to it: its registers may have the value of each. */
-static void add_path(struct run *run, size_t index, const struct registers *from)
+static void push_filter_path(struct run *run, size_t index, const struct registers *from)
 {
 	struct registers *to = index < run->length ? &run->at[index] : NULL;
 
@@ -244,15 +244,15 @@ static void follow_jump(struct run *run, size_t index, const struct registers *r
 	bool yes, no;
 
 	if (BPF_OP(i->code) == BPF_JA) {
-		add_path(run, index + 1 + i->k, r);
+		push_filter_path(run, index + 1 + i->k, r);
 		return;
 	}
 	follow_comparison(BPF_OP(i->code), r->a,
 			  BPF_SRC(i->code) == BPF_X ? r->x : known_word(i->k), &yes, &no);
 	if (yes)
-		add_path(run, index + 1 + i->jt, r);
+		push_filter_path(run, index + 1 + i->jt, r);
 	if (no)
-		add_path(run, index + 1 + i->jf, r);
+		push_filter_path(run, index + 1 + i->jf, r);
 }
 
 /* The instructions that the kernel accepts (seccomp_check_filter, bpf_check_classic). */
@@ -359,7 +359,7 @@ static void follow_instruction(struct run *run, size_t index)
 	else if (BPF_CLASS(i->code) == BPF_JMP)
 		follow_jump(run, index, r);
 	else if (execute_instruction(run, r, i))
-		add_path(run, index + 1, r);
+		push_filter_path(run, index + 1, r);
 }
 
 void flmem_filter_run(const struct sock_filter *program, size_t length,

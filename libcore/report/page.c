@@ -74,7 +74,7 @@ static void put_page_limit(struct flmem_buf *out, const struct flmem_watch_resul
 	flmem_buf_puts(out, "</dd>");
 }
 
-static void put_interval(struct flmem_buf *out, const struct flmem_trend *t)
+static void put_refresh_interval(struct flmem_buf *out, const struct flmem_trend *t)
 {
 	bool by_round = t->basis == FLMEM_TREND_BY_ROUND;
 
@@ -98,7 +98,7 @@ static void put_facts(struct flmem_buf *out, const struct flmem_watch_result *r)
 	flmem_buf_puts(out, ": ");
 	flmem_markup_text(out, r->trend.reason);
 	flmem_buf_puts(out, "</dd>");
-	put_interval(out, &r->trend);
+	put_refresh_interval(out, &r->trend);
 	flmem_buf_puts(out, "<dt>resident</dt><dd>");
 	flmem_page_put_bytes(out, r->first_bytes);
 	flmem_buf_puts(out, " at first, ");

@@ -21,7 +21,7 @@ struct view {
 	struct flmem_page_plot plot;
 };
 
-static void add_process(struct view *view, const struct flmem_watch_result *result)
+static void add_page_process(struct view *view, const struct flmem_watch_result *result)
 {
 	const struct flmem_page_series *s = flmem_page_find(view->page, &result->process);
 
@@ -137,7 +137,7 @@ void flmem_page_put_all(struct flmem_buf *out, const struct flmem_watch_page *pa
 	size_t trims;
 
 	for (size_t i = 0; i < count; i++)
-		add_process(&view, sorted[i]);
+		add_page_process(&view, sorted[i]);
 	if (!view.count)
 		return;
 	fit_all_axes(&view);

@@ -51,7 +51,7 @@ static void put_kind(struct flmem_buf *out, const struct flmem_page_plot *plot,
 	flmem_buf_puts(out, "Z\"/>");
 }
 
-static void describe_figure(struct flmem_buf *text, const struct flmem_page_series *s)
+static void describe_kind_figure(struct flmem_buf *text, const struct flmem_page_series *s)
 {
 	const struct flmem_page_split *last = &s->splits[s->split_count - 1];
 
@@ -80,7 +80,7 @@ void flmem_page_put_kinds(struct flmem_buf *out, const struct flmem_page_subject
 			       ? sum_kinds(&s->splits[i], FLMEM_PAGE_KINDS)
 			       : high;
 	flmem_page_plot_fit(&plot, 0, high);
-	describe_figure(&text, s);
+	describe_kind_figure(&text, s);
 	snprintf(id, sizeof(id), "kinds%zu", subject->number);
 	flmem_page_plot_open(out, &plot,
 			     &(struct flmem_page_caption){id, "Kinds of memory", text.data});

@@ -44,7 +44,7 @@ static double forecast_end(const struct scene *scene)
 	return scene->end_us + (left < watched * AHEAD_MAX ? left : watched * AHEAD);
 }
 
-static void find_limit(struct scene *scene)
+static void find_page_limit(struct scene *scene)
 {
 	const struct flmem_watch_result *r = scene->subject->result;
 
@@ -85,7 +85,7 @@ static void set_scene(const struct flmem_page_subject *subject, struct scene *sc
 		.end_us = (double)s->spans[s->span_count - 1].last_us,
 	};
 	scene->has_trend = flmem_page_trend_fit(subject, &scene->trend);
-	find_limit(scene);
+	find_page_limit(scene);
 	flmem_page_plot_span(&scene->plot, scene->first_us, forecast_end(scene));
 	fit_memory_axes(scene);
 }

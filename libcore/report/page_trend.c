@@ -14,20 +14,20 @@ struct points {
 	size_t count;
 };
 
-static int compare_doubles(const void *a, const void *b)
+static int compare_points(const void *a, const void *b)
 {
 	const double *x = a, *y = b;
 
 	return (*x > *y) - (*x < *y);
 }
 
-static double median_of(const double *values, size_t count)
+static double median_point_of(const double *values, size_t count)
 {
 	double sorted[POINTS_MAX];
 
 	for (size_t i = 0; i < count; i++)
 		sorted[i] = values[i];
-	qsort(sorted, count, sizeof(sorted[0]), compare_doubles);
+	qsort(sorted, count, sizeof(sorted[0]), compare_points);
 	return count % 2 ? sorted[count / 2] : (sorted[count / 2 - 1] + sorted[count / 2]) / 2;
 }
 
@@ -91,10 +91,10 @@ bool flmem_page_trend_fit(const struct flmem_page_subject *subject,
 	trend.per_us = (double)t->growth_per_hour_bytes.value / HOUR_US;
 	trend.low_per_us = (double)t->low_bytes.value * unit;
 	trend.high_per_us = (double)t->high_bytes.value * unit;
-	trend.mid_us = median_of(points.x, points.count);
+	trend.mid_us = median_point_of(points.x, points.count);
 	for (size_t i = 0; i < points.count; i++)
 		points.y[i] -= trend.per_us * (points.x[i] - trend.mid_us);
-	trend.mid_bytes = median_of(points.y, points.count);
+	trend.mid_bytes = median_point_of(points.y, points.count);
 	*ret_trend = trend;
 	return true;
 }

@@ -23,7 +23,7 @@ static void add_finding(cJSON *list, const struct flmem_finding *finding)
 	cJSON_AddBoolToObject(row, "fixable", finding->fixable);
 }
 
-static void add_problem(cJSON *list, const struct flmem_input_problem *problem)
+static void add_problem_json(cJSON *list, const struct flmem_input_problem *problem)
 {
 	cJSON *row = cJSON_CreateObject();
 
@@ -61,7 +61,7 @@ void flmem_json_add_findings(cJSON *object, const struct flmem_recommendations *
 		add_finding(list, &found->findings[i]);
 	list = cJSON_AddArrayToObject(object, "problems");
 	for (size_t i = 0; i < found->problem_count; i++)
-		add_problem(list, &found->problems[i]);
+		add_problem_json(list, &found->problems[i]);
 }
 
 static void add_step(cJSON *list, const struct flmem_step_answer *answer)
@@ -76,7 +76,7 @@ static void add_step(cJSON *list, const struct flmem_step_answer *answer)
 	flmem_json_add_text(row, "next", answer->next);
 }
 
-static void add_walk(cJSON *list, const struct flmem_trouble_walk *walk)
+static void add_step_json(cJSON *list, const struct flmem_trouble_walk *walk)
 {
 	cJSON *row = cJSON_CreateObject(), *steps;
 
@@ -112,6 +112,6 @@ char *flmem_report_troubleshoot_json(const struct flmem_recommendations *found,
 	cJSON *list = cJSON_AddArrayToObject(root, "troubleshooting");
 
 	for (size_t i = 0; i < troubles->count; i++)
-		add_walk(list, &troubles->walks[i]);
+		add_step_json(list, &troubles->walks[i]);
 	return flmem_json_take(root);
 }

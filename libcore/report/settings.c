@@ -13,7 +13,7 @@ static void add_exact(cJSON *object, const char *name, const char *text)
 		flmem_json_add_text(object, name, text);
 }
 
-static void add_word(cJSON *list, const char *word)
+static void add_word_json(cJSON *list, const char *word)
 {
 	cJSON *holder = cJSON_CreateObject();
 
@@ -22,7 +22,7 @@ static void add_word(cJSON *list, const char *word)
 	cJSON_Delete(holder);
 }
 
-static void add_setting(cJSON *list, const struct flmem_setting *setting)
+static void add_setting_json(cJSON *list, const struct flmem_setting *setting)
 {
 	cJSON *row = cJSON_CreateObject();
 
@@ -54,12 +54,12 @@ static void add_settings(cJSON *root, const struct flmem_settings *settings)
 		const struct flmem_setting *setting = &settings->rows[i];
 
 		if (setting->origin == FLMEM_SETTING_OMITTED) {
-			add_setting(omitted, setting);
+			add_setting_json(omitted, setting);
 		} else if (setting->where) {
-			add_setting(job, setting);
+			add_setting_json(job, setting);
 		} else {
 			add_exact(environment, setting->name, setting->value);
-			add_setting(rows, setting);
+			add_setting_json(rows, setting);
 		}
 	}
 }
@@ -79,7 +79,7 @@ char *flmem_report_start_json(const struct flmem_settings *settings, char *const
 	cJSON *words = cJSON_AddArrayToObject(root, "command"), *object;
 
 	for (char *const *a = argv; *a; a++)
-		add_word(words, *a);
+		add_word_json(words, *a);
 	add_settings(root, settings);
 	if (!proof) {
 		cJSON_AddNullToObject(root, "proof");
@@ -102,6 +102,6 @@ char *flmem_report_role_json(const struct flmem_settings *settings)
 	rows = cJSON_AddArrayToObject(root, "settings");
 	for (size_t i = 0; i < settings->count; i++)
 		if (settings->rows[i].origin != FLMEM_SETTING_OMITTED)
-			add_setting(rows, &settings->rows[i]);
+			add_setting_json(rows, &settings->rows[i]);
 	return flmem_json_take(root);
 }

@@ -38,7 +38,7 @@ static void add_steps(cJSON *object, const struct flmem_trim_result *result)
 	}
 }
 
-static void add_thread(cJSON *object, const struct flmem_trim_result *result)
+static void add_thread_json(cJSON *object, const struct flmem_trim_result *result)
 {
 	if (!result->thread) {
 		cJSON_AddNullToObject(object, "thread");
@@ -82,7 +82,7 @@ cJSON *flmem_json_trim_result(const struct flmem_trim_result *result)
 	add_steps(object, result);
 	flmem_json_add_value(object, unknown, "stopped_us", result->stopped_us);
 	flmem_json_add_value(object, unknown, "overhead_us", result->overhead_us);
-	add_thread(object, result);
+	add_thread_json(object, result);
 	add_output(object, result->output);
 	cJSON_AddItemToObject(object, "unknown", unknown);
 	return object;

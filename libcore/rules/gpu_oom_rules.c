@@ -23,7 +23,7 @@ static void put_number(struct flmem_u64 bytes, struct flmem_live_remark *remark)
 		snprintf(remark->current, sizeof(remark->current), "%" PRIu64, bytes.value);
 }
 
-static bool report_failure(const struct flmem_gpu_oom *oom, struct flmem_live_remark *remark)
+static bool report_gpu_oom(const struct flmem_gpu_oom *oom, struct flmem_live_remark *remark)
 {
 	char tried[48], left[48], total[48], others[48] = "";
 
@@ -63,7 +63,7 @@ const struct flmem_gpu_oom_row flmem_gpu_oom_rows[] = {
 		  .message = "the job ran out of GPU memory; reduce the batch size, and run flmem "
 			     "recommend --troubleshoot with this log for the next steps",
 		  .source = "PyTorch, c10/cuda/CUDACachingAllocator.cpp"},
-	 .check = report_failure},
+	 .check = report_gpu_oom},
 	{.rule = {.id = "OOM-GPU-FRAGMENTED",
 		  .severity = FLMEM_SEVERITY_WARNING,
 		  .condition = "GPU memory ran out while PyTorch's pool held at least the "

@@ -208,7 +208,7 @@ static uint64_t span_width(const struct thinner *t)
 }
 
 /* Records at the time of the last tick are written after all earlier ones. */
-static void catch_up(struct thinner *t)
+static void write_open_tick(struct thinner *t)
 {
 	close_span(t);
 	if (!t->tick_told && t->tick.kind)
@@ -225,7 +225,7 @@ static void add_sample(struct thinner *t, struct track *track, const struct flme
 	if (!t->tick.kind) /* without a time: only in damaged recordings */
 		return;
 	if (!width_us || !track->begun) {
-		catch_up(t);
+		write_open_tick(t);
 		track->begun = true;
 		write_sample(t, &sample);
 		return;
@@ -306,11 +306,11 @@ static bool add_of_process(struct thinner *t, const struct flmem_record *record)
 			break;
 		track->known = true;
 		track->told = process_checksum(record);
-		catch_up(t);
+		write_open_tick(t);
 		flmem_recorder_add(t->to, record);
 		break;
 	default:
-		catch_up(t);
+		write_open_tick(t);
 		flmem_recorder_add(t->to, record);
 		break;
 	}
@@ -334,7 +334,7 @@ static bool add_record(struct thinner *t, const struct flmem_record *record)
 	case FLMEM_RECORD_PRESSURE:
 		return add_of_process(t, record);
 	default:
-		catch_up(t);
+		write_open_tick(t);
 		flmem_recorder_add(t->to, record);
 		return true;
 	}

@@ -141,7 +141,7 @@ static bool find_place(struct flmem_thin_job *job)
 }
 
 /* Whether the name still refers to the recording. */
-static bool is_in_place(const struct flmem_thin_job *job, int fd)
+static bool is_job_in_place(const struct flmem_thin_job *job, int fd)
 {
 	struct stat held, named;
 
@@ -206,7 +206,7 @@ int flmem_thin_job_replace(struct flmem_thin_job *job, int fd, uint64_t size, ui
 	/* Blocks are self-contained, so those written meanwhile are copied unchanged. */
 	if (!rc)
 		rc = copy_range(fd, job->size, size, job->out.fd);
-	if (!rc && !is_in_place(job, fd))
+	if (!rc && !is_job_in_place(job, fd))
 		rc = -ESTALE;
 	if (!rc && renameat(job->place.directory, job->beside_name, job->place.directory,
 			    job->place.name) < 0)

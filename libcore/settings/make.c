@@ -60,8 +60,8 @@ static const char *find_user_value(char *const *environment, const char *name)
 }
 
 /* Why a row for a GPU is left out; NULL: it is not, or silently. */
-static const char *find_missing_gpu(const struct circumstances *c,
-				    const struct flmem_setting_row *row)
+static const char *find_gpu_reason(const struct circumstances *c,
+				   const struct flmem_setting_row *row)
 {
 	return (row->needs & ~c->needs) == FLMEM_NEEDS_GPU ? c->request->gpu_missing : NULL;
 }
@@ -69,7 +69,7 @@ static const char *find_missing_gpu(const struct circumstances *c,
 static enum verdict judge_row(const struct circumstances *c, const struct flmem_setting_row *row)
 {
 	unsigned missing =
-		row->needs & ~c->needs & ~(find_missing_gpu(c, row) ? FLMEM_NEEDS_GPU : 0U);
+		row->needs & ~c->needs & ~(find_gpu_reason(c, row) ? FLMEM_NEEDS_GPU : 0U);
 	bool in_release =
 		(!row->since.count || flmem_release_compare(&c->release, &row->since) >= 0) &&
 		(!row->before.count || !c->release.count ||
@@ -152,8 +152,8 @@ static bool overrides_known_job(const struct circumstances *c, const struct flme
 }
 
 /* The value of the user stays, unless it is ignored anyway or the role has one that is forced. */
-static bool is_kept(const struct circumstances *c, const struct flmem_setting_row *row,
-		    const char *problem)
+static bool is_setting_kept(const struct circumstances *c, const struct flmem_setting_row *row,
+			    const char *problem)
 {
 	if (c->request->force)
 		return overrides_known_job(c, row);
@@ -171,7 +171,7 @@ static void set_value(const struct circumstances *c, const struct flmem_setting_
 	}
 	if (user && row->valid && !row->valid(user))
 		setting->note = row->invalid;
-	if (user && is_kept(c, row, setting->note)) {
+	if (user && is_setting_kept(c, row, setting->note)) {
 		if (!setting->note && overrides_known_job(c, row))
 			setting->note = "external trainers take it instead of the job's own value";
 		setting->origin = FLMEM_SETTING_USER;
@@ -193,7 +193,7 @@ static int add_setting(const struct circumstances *c, const struct flmem_setting
 	if (!omitted && tunable_wins(c, row))
 		omitted = "glibc.malloc.arena_max in your GLIBC_TUNABLES wins over it";
 	if (!omitted)
-		omitted = find_missing_gpu(c, row);
+		omitted = find_gpu_reason(c, row);
 	if (!omitted)
 		omitted = find_job_conflict(c, row);
 	*setting = (struct flmem_setting){

@@ -35,7 +35,7 @@ FAULTS = (
           "&dispatch) < 0 || 1)",
           "refusing threads whose system calls go to the program",
           ("cli.seccomp/dispatched",)),
-    Fault("filter-branch-lost", FILTER, "\tif (no)\n\t\tadd_path", "\tif (no && !yes)\n\t\tadd_path",
+    Fault("filter-branch-lost", FILTER, "\tif (no)\n\t\tpush_filter_path", "\tif (no && !yes)\n\t\tpush_filter_path",
           "following both sides of a branch that is not known",
           TESTS),
     Fault("filter-arguments-known", FILTER,

@@ -159,7 +159,7 @@ FAULTS = (
           "noticing a scheduling class of a thread's own", CONTEXTS),
     Fault("own-processors", CONTEXT, "return CPU_EQUAL(&mine, &theirs);", "return true;",
           "noticing processors of a thread's own", CONTEXTS),
-    Fault("lower-priority", SCHEDULING, "share_of(&other) > share)", "0)",
+    Fault("lower-priority", SCHEDULING, "processor_share_of(&other) > share)", "0)",
           "refusing a thread that others would wait for", SCHEDULINGS),
     Fault("idle-as-usual", SCHEDULING, "attributes->policy == SCHED_IDLE ? SHARE_IDLE :", "",
           "knowing threads that get a processor last", SCHEDULINGS),

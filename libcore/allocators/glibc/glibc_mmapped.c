@@ -47,8 +47,8 @@ struct head {
  * before it, left by an alignment, add up to whole pages; in 2.43 the length of one head is not
  * counted.
  */
-static uint64_t measure_block(const struct search *search, const struct head *head, uint64_t lead,
-			      uint64_t room)
+static uint64_t measure_mmapped_block(const struct search *search, const struct head *head,
+				      uint64_t lead, uint64_t room)
 {
 	uint64_t length = lead + (head->size & ~(uint64_t)FLMEM_GLIBC_SIZE_BITS);
 
@@ -71,7 +71,7 @@ static uint64_t measure_first_block(const struct search *search, const struct fl
 
 		if (flmem_peek_read(search->space->peek, map->start + lead, &head, sizeof(head)))
 			return 0;
-		length = measure_block(search, &head, lead, map->end - map->start);
+		length = measure_mmapped_block(search, &head, lead, map->end - map->start);
 		if (length)
 			return length;
 	}
@@ -100,7 +100,7 @@ static uint64_t search_chain(struct search *search, const struct flmem_map *map)
 		flmem_peek_prepare(search->space->peek, page, page + search->page);
 		if (page < map->end &&
 		    flmem_peek_read(search->space->peek, page, &head, sizeof(head)) == 0)
-			length = measure_block(search, &head, 0, map->end - page);
+			length = measure_mmapped_block(search, &head, 0, map->end - page);
 	}
 	return page;
 }
@@ -143,7 +143,8 @@ static void search_pages(struct search *search, const struct flmem_map *map, uin
 			return;
 		for (uint64_t i = 0; i < count && !next; i++) {
 			uint64_t at = page + i * search->page;
-			uint64_t length = measure_block(search, &heads[i], 0, map->end - at);
+			uint64_t length =
+				measure_mmapped_block(search, &heads[i], 0, map->end - at);
 
 			if (length)
 				next = at + length;

@@ -56,7 +56,7 @@ bool flmem_glibc_number_parse(const char *value, uint64_t *ret_number)
 }
 
 /* The value of the next entry at or after `at`, or NULL; entries are separated by colons. */
-static const char *find_entry(const char *tunables, const char *at, const char *name)
+static const char *find_tunable(const char *tunables, const char *at, const char *name)
 {
 	for (at = strstr(at, name); at; at = strstr(at + 1, name))
 		if (at == tunables || at[-1] == ':')
@@ -66,17 +66,17 @@ static const char *find_entry(const char *tunables, const char *at, const char *
 
 bool flmem_glibc_tunable_has(const char *tunables, const char *name)
 {
-	return tunables && find_entry(tunables, tunables, name);
+	return tunables && find_tunable(tunables, tunables, name);
 }
 
 bool flmem_glibc_tunable_find(const char *tunables, const char *name, uint64_t least,
 			      uint64_t *ret_number)
 {
-	const char *entry = tunables ? find_entry(tunables, tunables, name) : NULL;
+	const char *entry = tunables ? find_tunable(tunables, tunables, name) : NULL;
 	uint64_t number = 0;
 	bool found = false;
 
-	for (; entry; entry = find_entry(tunables, entry, name)) {
+	for (; entry; entry = find_tunable(tunables, entry, name)) {
 		size_t length = strcspn(entry, ":");
 		char value[32];
 

@@ -18,19 +18,19 @@
 #define CLIENT_FILE &flmem_appfl_client_file
 #define BOTH_FILES  SERVER_FILE, CLIENT_FILE
 
-static bool is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
+static bool is_likely_appfl(enum flmem_syntax syntax, const struct flmem_buf *text)
 {
 	(void)syntax;
 	return flmem_file_has_word(text, "server_configs") ||
 	       flmem_file_has_word(text, "grpc_configs");
 }
 
-static bool is_server(const struct flmem_document *document)
+static bool is_server_config(const struct flmem_document *document)
 {
 	return flmem_node_is_kind(flmem_node_get(document->root, "server_configs"), FLMEM_NODE_MAP);
 }
 
-static bool is_client(const struct flmem_document *document)
+static bool is_client_config(const struct flmem_document *document)
 {
 	const struct flmem_node *root = document->root;
 
@@ -39,13 +39,13 @@ static bool is_client(const struct flmem_document *document)
 }
 
 const struct flmem_input_kind flmem_appfl_server_file = {
-	.is_likely = is_likely,
-	.is_one = is_server,
+	.is_likely = is_likely_appfl,
+	.is_one = is_server_config,
 };
 
 const struct flmem_input_kind flmem_appfl_client_file = {
-	.is_likely = is_likely,
-	.is_one = is_client,
+	.is_likely = is_likely_appfl,
+	.is_one = is_client_config,
 };
 
 const struct flmem_file_name flmem_appfl_files[] = {

@@ -64,7 +64,7 @@ static void simulation_resources(struct flmem_check *check)
 		check_federation(check, n);
 }
 
-static bool is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
+static bool is_likely_flower(enum flmem_syntax syntax, const struct flmem_buf *text)
 {
 	(void)syntax;
 	return flmem_file_has_word(text, "tool.flwr");
@@ -72,7 +72,7 @@ static bool is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
 
 static bool is_project(const struct flmem_document *document)
 {
-	return is_likely(document->syntax, &document->text);
+	return is_likely_flower(document->syntax, &document->text);
 }
 
 static bool is_python_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
@@ -86,7 +86,7 @@ static bool is_python(const struct flmem_document *document)
 	return is_python_likely(document->syntax, &document->text);
 }
 
-static bool is_own_call(const struct flmem_node *call)
+static bool is_flower_call(const struct flmem_node *call)
 {
 	const char *path = flmem_node_string(flmem_node_get(call, "path"));
 
@@ -98,7 +98,7 @@ static const struct flmem_input_kind python_file = {
 	.is_one = is_python,
 	.by_words = true,
 	.parts = "calls",
-	.is_part = is_own_call,
+	.is_part = is_flower_call,
 };
 
 /* ArrayRecord(...), ArrayRecord.from_torch_state_dict(...) and the like. */
@@ -127,7 +127,7 @@ static void keeps_input(struct flmem_check *check)
 }
 
 static const struct flmem_input_kind project_file = {
-	.is_likely = is_likely,
+	.is_likely = is_likely_flower,
 	.is_one = is_project,
 	.by_words = true,
 };

@@ -180,8 +180,9 @@ static int read_memory_again(const struct flmem_process *process,
 	return rc;
 }
 
-static int read_argv_env(struct flmem_detect_session *session, const struct flmem_process *process,
-			 struct flmem_process_report *report, struct flmem_error *err)
+static int read_target_argv_env(struct flmem_detect_session *session,
+				const struct flmem_process *process,
+				struct flmem_process_report *report, struct flmem_error *err)
 {
 	bool denied;
 	int rc = flmem_detect_argv_env(process, &session->relatives, report, &denied, err);
@@ -296,8 +297,8 @@ static int read_allocators(struct flmem_detect_session *session, const struct fl
 	return 0;
 }
 
-static int read_python(struct flmem_detect_session *session, const struct flmem_view *view,
-		       const struct found *found, struct flmem_process_report *report)
+static int read_interpreter(struct flmem_detect_session *session, const struct flmem_view *view,
+			    const struct found *found, struct flmem_process_report *report)
 {
 	const struct flmem_python_reading reading = {
 		.python = found->has_python ? &found->python : NULL,
@@ -411,7 +412,7 @@ static int read_files(struct flmem_detect_session *session, const struct flmem_p
 			flmem_madv_free_bytes(&view, &found.allocators, report->allocators);
 	if (!rc)
 		rc = check_trim(&view, &found.allocators, report);
-	return rc ? rc : read_python(session, &view, &found, report);
+	return rc ? rc : read_interpreter(session, &view, &found, report);
 }
 
 /* Reads everything that needs ptrace access to the process. */
@@ -442,8 +443,9 @@ static int read_traced_parts(struct flmem_detect_session *session,
 	return 0;
 }
 
-static void read_limit(struct flmem_detect_session *session, const struct flmem_process *process,
-		       struct flmem_limit_report *report)
+static void read_cgroup_limit(struct flmem_detect_session *session,
+			      const struct flmem_process *process,
+			      struct flmem_limit_report *report)
 {
 	struct flmem_cgroup_limit limit;
 
@@ -485,7 +487,7 @@ int flmem_detect_session_read(struct flmem_detect_session *session, pid_t pid,
 	init_process_report(&process, &report);
 	rc = read_memory(&process, &report.memory, err);
 	if (!rc)
-		rc = read_argv_env(session, &process, &report, err);
+		rc = read_target_argv_env(session, &process, &report, err);
 	if (!rc)
 		rc = read_traced_parts(session, &process, &report, err);
 	if (!rc)
@@ -494,7 +496,7 @@ int flmem_detect_session_read(struct flmem_detect_session *session, pid_t pid,
 		rc = add_verdict(session, &report, err);
 	if (rc)
 		return rc;
-	read_limit(session, &process, &report.limit);
+	read_cgroup_limit(session, &process, &report.limit);
 	/* Values read from a process that was ending are invalid. */
 	if (!flmem_process_alive(&process))
 		return flmem_error_set(err, FLMEM_ENOPROC, 0, "process %d ended while it was read",

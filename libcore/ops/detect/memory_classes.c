@@ -71,7 +71,7 @@ static uint64_t add_saturating(uint64_t a, uint64_t b)
 	return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
 
-static uint64_t subtract_or_0(uint64_t from, uint64_t bytes)
+static uint64_t remaining_or_0(uint64_t from, uint64_t bytes)
 {
 	return from > bytes ? from - bytes : 0;
 }
@@ -103,8 +103,8 @@ static uint64_t heap_held_bytes(const struct flmem_heap_report *heap)
 static void classify_heap(struct share *share, const struct flmem_heap_report *heap)
 {
 	const struct flmem_u64 stays = {
-		.value = subtract_or_0(heap->trimmable_bytes.value,
-				       flmem_u64_or(heap->decaying_bytes, 0)),
+		.value = remaining_or_0(heap->trimmable_bytes.value,
+					flmem_u64_or(heap->decaying_bytes, 0)),
 		.unknown = heap->trimmable_bytes.unknown,
 	};
 	const struct {
@@ -128,7 +128,7 @@ static void classify_heap(struct share *share, const struct flmem_heap_report *h
 		share->open = true;
 	else if (!whole)
 		move_to_class(share, FLMEM_MEMORY_UNKNOWN,
-			      subtract_or_0(heap->resident_bytes.value, sorted));
+			      remaining_or_0(heap->resident_bytes.value, sorted));
 	share->classes->error_bytes =
 		add_saturating(share->classes->error_bytes, flmem_u64_or(heap->error_bytes, 0));
 }
@@ -157,7 +157,7 @@ struct flmem_page_locked flmem_page_locked_of(const struct flmem_process_report 
 
 	if (cuda->pinned_bytes.unknown || cuda->pinned_active_bytes.unknown)
 		return memory;
-	memory.idle = subtract_or_0(cuda->pinned_bytes.value, cuda->pinned_active_bytes.value);
+	memory.idle = remaining_or_0(cuda->pinned_bytes.value, cuda->pinned_active_bytes.value);
 	memory.given = cuda->pinned_bytes.value - memory.idle;
 	for (size_t i = 0; i < report->setting_count; i++)
 		memory.of_malloc = memory.of_malloc || is_registered(&report->settings[i]);
@@ -209,7 +209,7 @@ static void classify_anonymous(const struct flmem_process_report *report, struct
 	move_to_class(share, FLMEM_MEMORY_RUNTIME, flmem_u64_or(report->python.free_bytes, 0));
 	classify_page_locked(report, &locked, share);
 	if (locked.of_malloc)
-		held = subtract_or_0(held, locked.idle);
+		held = remaining_or_0(held, locked.idle);
 	if (report->allocators_unknown)
 		share->open = true;
 	/* Stacks, data segments and the program's own mappings count as live. */

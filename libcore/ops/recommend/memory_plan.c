@@ -216,7 +216,7 @@ static int write_texts(const struct flmem_strategy *strategy, const struct sizes
 	return 0;
 }
 
-static int check_request(const struct flmem_plan_request *request, struct flmem_error *err)
+static int check_plan_request(const struct flmem_plan_request *request, struct flmem_error *err)
 {
 	if (!request->clients || request->clients > CLIENTS_MAX)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
@@ -257,7 +257,7 @@ int flmem_plan_make(const struct flmem_plan_request *request, struct flmem_plan 
 	const struct flmem_model *model = request->model;
 	struct flmem_plan plan = {0};
 	struct sizes sizes;
-	int rc = check_request(request, err);
+	int rc = check_plan_request(request, err);
 
 	if (rc)
 		return rc;

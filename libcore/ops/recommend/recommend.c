@@ -214,7 +214,8 @@ static int read_and_check(struct job *job, const struct flmem_release *release,
 	return run_rules(&bundle, release, job->found, err);
 }
 
-static int check_job(struct job *job, const struct flmem_release *release, struct flmem_error *err)
+static int check_job_files(struct job *job, const struct flmem_release *release,
+			   struct flmem_error *err)
 {
 	int rc;
 
@@ -229,7 +230,7 @@ static int check_job(struct job *job, const struct flmem_release *release, struc
 }
 
 /* By file and line; findings of one line keep the order of the rules. */
-static int compare_place(const void *a, const void *b)
+static int compare_finding_place(const void *a, const void *b)
 {
 	const struct flmem_finding *x = a, *y = b;
 	int order = strcmp(x->file, y->file);
@@ -268,7 +269,7 @@ static int check_groups(const struct flmem_found_files *files, bool jobs,
 		job.files = files->files + start;
 		job.count = end - start;
 		if (is_job(&job) == jobs)
-			rc = check_job(&job, release, err);
+			rc = check_job_files(&job, release, err);
 	}
 	return rc;
 }
@@ -349,7 +350,8 @@ int flmem_recommend_over(const char *const *paths, size_t count,
 		return rc;
 	flmem_silences_apply(&silences, &found);
 	if (found.finding_count)
-		qsort(found.findings, found.finding_count, sizeof(*found.findings), compare_place);
+		qsort(found.findings, found.finding_count, sizeof(*found.findings),
+		      compare_finding_place);
 	*ret_recommendations = found;
 	found = (struct flmem_recommendations){0};
 	return 0;

@@ -38,7 +38,8 @@ static int add_problem(struct search *search, const char *path, int sys_errno, c
 		       : files_nomem(search->err);
 }
 
-static int add_file(struct search *search, const char *path, const struct flmem_found_file *file)
+static int add_input_file(struct search *search, const char *path,
+			  const struct flmem_found_file *file)
 {
 	struct flmem_found_files *files = search->files;
 	struct flmem_found_file *grown = files->files;
@@ -60,13 +61,13 @@ static int add_if_known(struct search *search, const char *path, bool named)
 	struct flmem_found_file file = {.named = named};
 
 	if (flmem_file_name_find(path, &file))
-		return add_file(search, path, &file);
+		return add_input_file(search, path, &file);
 	file.record = FLMEM_FOUND_RECORDING;
 	if (named && flmem_recording_is_one(path))
-		return add_file(search, path, &file);
+		return add_input_file(search, path, &file);
 	file.record = FLMEM_FOUND_OOM_LOG;
 	if (named && flmem_recommend_is_oom_log(path))
-		return add_file(search, path, &file);
+		return add_input_file(search, path, &file);
 	return named ? add_problem(search, path, 0, FLMEM_RECOMMEND_NO_RULES) : 0;
 }
 

@@ -202,7 +202,8 @@ static const char *path_below(const char *file, const char *folder)
 	return file + strspn(file, "/");
 }
 
-static bool is_silenced(const struct flmem_silences *silences, const struct flmem_finding *finding)
+static bool is_rule_silenced(const struct flmem_silences *silences,
+			     const struct flmem_finding *finding)
 {
 	for (size_t i = 0; i < silences->count; i++) {
 		const struct flmem_silence *row = &silences->rows[i];
@@ -223,7 +224,7 @@ void flmem_silences_apply(const struct flmem_silences *silences,
 	for (size_t i = 0; i < found->finding_count; i++) {
 		struct flmem_finding *finding = &found->findings[i];
 
-		if (is_silenced(silences, finding)) {
+		if (is_rule_silenced(silences, finding)) {
 			flmem_finding_clear(finding);
 			found->silenced_count++;
 		} else {

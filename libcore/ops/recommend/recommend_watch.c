@@ -110,8 +110,9 @@ static int report_unread(const struct reading *reading, struct flmem_recommendat
 	return flmem_error_nomem(err, "cannot report the processes that were not checked");
 }
 
-static int check_results(const struct flmem_watch_summary *summary, const struct reading *reading,
-			 struct flmem_watch_advice *advice, struct flmem_error *err)
+static int check_watch_results(const struct flmem_watch_summary *summary,
+			       const struct reading *reading, struct flmem_watch_advice *advice,
+			       struct flmem_error *err)
 {
 	int rc = 0;
 
@@ -140,7 +141,7 @@ int flmem_recommend_watch(const struct flmem_watch_summary *summary, enum flmem_
 	if (rules == FLMEM_WATCH_RULES_LIVE)
 		rc = read_processes(summary, &reading, err);
 	if (!rc)
-		rc = check_results(summary, &reading, &advice, err);
+		rc = check_watch_results(summary, &reading, &advice, err);
 	if (rc)
 		return rc;
 	*ret_advice = advice;

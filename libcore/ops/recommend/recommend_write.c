@@ -59,7 +59,8 @@ static bool has_text(const struct rewriting *w)
 	       memcmp(now, w->correction->before, length) == 0;
 }
 
-static bool is_same(const struct flmem_file_identity *identity, const struct stat *status)
+static bool is_identified_file(const struct flmem_file_identity *identity,
+			       const struct stat *status)
 {
 	return identity->device == status->st_dev && identity->inode == status->st_ino;
 }
@@ -89,7 +90,7 @@ static int open_old(struct rewriting *w, struct flmem_error *err)
 	const struct flmem_correction *c = w->correction;
 	struct stat folder;
 
-	if (fstat(w->place.directory, &folder) < 0 || !is_same(&c->folder, &folder))
+	if (fstat(w->place.directory, &folder) < 0 || !is_identified_file(&c->folder, &folder))
 		return report_changed(w, err);
 	w->fd = flmem_file_place_open_regular(w->place.directory, w->place.name,
 					      O_RDWR | O_NOFOLLOW, &w->status);
@@ -97,7 +98,7 @@ static int open_old(struct rewriting *w, struct flmem_error *err)
 		return open_error(w, w->fd, err);
 	if (!(w->status.st_mode & 0222))
 		return open_error(w, -EROFS, err);
-	if (!is_same(&c->identity, &w->status) || !has_text(w))
+	if (!is_identified_file(&c->identity, &w->status) || !has_text(w))
 		return report_changed(w, err);
 	if (w->status.st_nlink != 1)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
@@ -133,7 +134,7 @@ static bool is_named(const struct rewriting *w, const char *name)
 	struct stat status;
 
 	return fstatat(w->place.directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       is_same(&w->correction->identity, &status);
+	       is_identified_file(&w->correction->identity, &status);
 }
 
 /* Negative errno. */

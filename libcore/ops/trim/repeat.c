@@ -184,7 +184,7 @@ static bool all_ended(const struct repeat_state *repeat_state)
 }
 
 /* Waits until `until_us`; true if the stop descriptor becomes readable earlier. */
-static bool wait_until(const struct repeat_state *repeat_state, uint64_t until_us)
+static bool wait_until_next(const struct repeat_state *repeat_state, uint64_t until_us)
 {
 	uint64_t now_us = flmem_clock_us();
 
@@ -254,7 +254,7 @@ static int run_checks(struct repeat_state *repeat_state, struct flmem_error *err
 			break;
 		repeat_state->look_us =
 			next_check_us(repeat_state->look_us, repeat_state->options.every_us);
-		stopped = wait_until(repeat_state, repeat_state->look_us);
+		stopped = wait_until_next(repeat_state, repeat_state->look_us);
 	}
 	return overall_outcome(repeat_state, err);
 }

@@ -54,7 +54,7 @@ size_t flmem_pressures_group(struct flmem_pressures *pressures, const struct flm
 	return pressures->count++;
 }
 
-static bool has_risen(struct flmem_u64 before, struct flmem_u64 now)
+static bool has_pressure_risen(struct flmem_u64 before, struct flmem_u64 now)
 {
 	return !before.unknown && !now.unknown && now.value > before.value;
 }
@@ -67,14 +67,14 @@ static bool is_long(struct flmem_u64 hundredths)
 const char *flmem_pressure_sign(const struct flmem_pressure *before,
 				const struct flmem_pressure *now)
 {
-	if (has_risen(before->oom_kill, now->oom_kill))
+	if (has_pressure_risen(before->oom_kill, now->oom_kill))
 		return "the kernel has killed a process of its control group because memory ran "
 		       "out";
-	if (has_risen(before->oom, now->oom))
+	if (has_pressure_risen(before->oom, now->oom))
 		return "its control group has run out of memory";
-	if (has_risen(before->max, now->max))
+	if (has_pressure_risen(before->max, now->max))
 		return "its control group has reached its memory limit";
-	if (has_risen(before->high, now->high))
+	if (has_pressure_risen(before->high, now->high))
 		return "its control group is throttled above its memory.high";
 	if (!is_long(now->some_avg10_hundredths))
 		return NULL;

@@ -359,7 +359,7 @@ static int run_tick(struct watch *w, uint64_t now_us, struct flmem_error *err)
 	return rc;
 }
 
-static int run_watch(struct watch *w, struct flmem_error *err)
+static int run_watch_loop(struct watch *w, struct flmem_error *err)
 {
 	uint64_t due_us = 0, now_us = 0;
 
@@ -459,7 +459,7 @@ int flmem_watch(const struct flmem_watch_options *options,
 		rc = begin_watch(&w, err);
 	if (!rc) {
 		flmem_watch_snapshot_attach(options->snapshot, &w.watch_state);
-		rc = run_watch(&w, err);
+		rc = run_watch_loop(&w, err);
 		flmem_watch_snapshot_detach(options->snapshot);
 	}
 	if (!rc && !w.watch_state.numbered)

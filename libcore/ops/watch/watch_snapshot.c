@@ -205,8 +205,8 @@ static int read_all(struct flmem_watch_snapshot *snapshot, size_t count,
 }
 
 /* The resources that flmem itself uses, all threads together. */
-static void read_self(const struct flmem_watch_snapshot *snapshot,
-		      struct flmem_watch_snapshot_data *state)
+static void read_own_usage(const struct flmem_watch_snapshot *snapshot,
+			   struct flmem_watch_snapshot_data *state)
 {
 	FLMEM_AUTO_PROCESS struct flmem_process self = FLMEM_PROCESS_INIT;
 	struct flmem_status status;
@@ -235,7 +235,7 @@ int flmem_watch_snapshot_read(struct flmem_watch_snapshot *snapshot,
 		flmem_watch_summary_clear(&state.summary);
 		return rc;
 	}
-	read_self(snapshot, &state);
+	read_own_usage(snapshot, &state);
 	*ret_state = state;
 	return 0;
 }

@@ -82,7 +82,7 @@ void flmem_watch_state_warn(const struct flmem_watch_state *watch_state, const c
 }
 
 /* Reports the first block that is lost, and again after blocks could be written in between. */
-static void report_lost(struct flmem_watch_state *w)
+static void report_lost_process(struct flmem_watch_state *w)
 {
 	const struct flmem_recorder *r = &w->recorder;
 	bool lost = r->lost != w->lost_reported;
@@ -120,11 +120,11 @@ int flmem_watch_state_record(struct flmem_watch_state *watch_state, struct flmem
 	record_running(watch_state);
 	/* A full disk is reported at once, not at the first full block. */
 	flmem_recorder_flush(&watch_state->recorder);
-	report_lost(watch_state);
+	report_lost_process(watch_state);
 	return 0;
 }
 
-static int make_room(struct flmem_watch_state *w)
+static int make_process_room(struct flmem_watch_state *w)
 {
 	size_t capacity = w->capacity ? w->capacity * 2 : 16;
 	struct flmem_watched_process **grown;
@@ -150,7 +150,7 @@ int flmem_watch_state_add(struct flmem_watch_state *watch_state,
 
 	watched->number = watch_state->numbered++;
 	entry = flmem_exec_follow_join(watch_state, watched);
-	rc = entry ? 0 : make_room(watch_state);
+	rc = entry ? 0 : make_process_room(watch_state);
 	if (rc) {
 		flmem_watched_process_free(watched);
 		return flmem_error_set(err, FLMEM_EFAILED, -rc,
@@ -180,7 +180,7 @@ void flmem_watch_state_tick(struct flmem_watch_state *watch_state, uint64_t now_
 		flmem_recorder_flush(&watch_state->recorder);
 		watch_state->flushed_us = now_us;
 	}
-	report_lost(watch_state);
+	report_lost_process(watch_state);
 	flmem_recorder_add(&watch_state->recorder, &tick);
 }
 
