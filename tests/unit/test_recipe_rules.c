@@ -22,6 +22,8 @@
 	"from nvflare.app_common.workflows.fedavg import FedAvg\n" \
 	"from nvflare.job_config.script_runner import ScriptRunner as Runner\n"
 
+#define FORMATS "from nvflare.client.config import ExchangeFormat as E\n"
+
 #define BOTH "server_memory_gc_rounds=1, client_memory_gc_rounds=1"
 
 struct row {
@@ -157,6 +159,40 @@ static const struct row rows[] = {
 	 JOB "from nvflare.app_common.ccwf.ccwf_job import SwarmClientConfig\n"
 	     "SwarmClientConfig(executor=Runner('t.py', memory_gc_rounds=2))\n",
 	 .hits = 1, .line = 4},
+
+	{"NVF-OFFLOAD-NUMPY", PT "R(\n enable_tensor_disk_offload=True)\n", .hits = 1, .line = 2,
+	 .says = "has no effect", .proposed = "\"pytorch\"", .severity = ERROR},
+	{"NVF-OFFLOAD-NUMPY",
+	 PT "R(enable_tensor_disk_offload=1,\n server_expected_format='numpy')\n", .hits = 1,
+	 .line = 3},
+	{"NVF-OFFLOAD-NUMPY",
+	 PT FORMATS "R(enable_tensor_disk_offload=True, server_expected_format=E.NUMPY)\n",
+	 .hits = 1, .line = 3},
+	{"NVF-OFFLOAD-NUMPY",
+	 PT FORMATS "R(enable_tensor_disk_offload=True, server_expected_format=E.PYTORCH)\n"
+		    "R(enable_tensor_disk_offload=True, server_expected_format='pytorch')\n"
+		    "R(enable_tensor_disk_offload=True, server_expected_format=f)\n"
+		    "R(enable_tensor_disk_offload=True, **kw)\n"
+		    "R(enable_tensor_disk_offload=False)\nR(enable_tensor_disk_offload=x)\n",
+	 .hits = 0},
+	{"NVF-OFFLOAD-NUMPY",
+	 "from nvflare.app_opt.pt.recipes import FedCERecipe\n"
+	 "FedCERecipe(enable_tensor_disk_offload=True)\n",
+	 .hits = 0},
+	{"NVF-OFFLOAD-NUMPY",
+	 SWARM FORMATS "R('n', m, 3, 't.py', 2, enable_tensor_disk_offload=True,\n"
+		       "  aggregation_format=E.RAW)\n",
+	 .hits = 1, .line = 4},
+	{"NVF-OFFLOAD-NUMPY",
+	 JOB FORMATS "FedAvg(enable_tensor_disk_offload=True)\nRunner('t.py')\n"
+		     "Runner('t.py', server_expected_format=E.PYTORCH)\n",
+	 .hits = 1, .line = 5},
+	{"NVF-OFFLOAD-NUMPY", JOB "FedAvg()\nRunner('t.py')\n", .hits = 0},
+	{"NVF-CANNOT-TELL",
+	 PT "R(" BOTH ", cuda_empty_cache=True, enable_tensor_disk_offload=True,\n"
+	    " server_expected_format=f)\n",
+	 .hits = 1, .line = 3, .says = "only tensors of PyTorch are offloaded", .severity = INFO},
+	{"NVF-CANNOT-TELL", PT "R(" BOTH ", server_expected_format=f)\n", .hits = 0},
 
 	{"NVF-CANNOT-TELL", PT "R(client_memory_gc_rounds=n,\n  server_memory_gc_rounds=n + 1)\n",
 	 .hits = 2, .line = 3, .says = "known only when the script runs", .severity = INFO},

@@ -87,6 +87,21 @@ static void check_overrides(struct flmem_check *check)
 	}
 }
 
+/* Where tensors are offloaded, their format decides whether that has an effect. */
+static void check_format(struct flmem_check *check, const struct flmem_nvflare_class *known)
+{
+	const struct flmem_node *node =
+		known->format ? flmem_nvflare_arg(check, known->format) : NULL;
+
+	if (node && known->part == FLMEM_NVFLARE_RECIPE &&
+	    flmem_nvflare_is_on(check, "enable_tensor_disk_offload") &&
+	    flmem_nvflare_format_of(check) == FLMEM_NVFLARE_FORMAT_UNCLEAR)
+		flmem_nvflare_report_arg(
+			check, known->format, node,
+			(struct flmem_remark){
+				.detail = "only tensors of PyTorch are offloaded to disk"});
+}
+
 static void cannot_tell(struct flmem_check *check)
 {
 	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
@@ -100,8 +115,10 @@ static void cannot_tell(struct flmem_check *check)
 	for (const char *const *name = flmem_nvflare_names; known && *name; name++)
 		if (flmem_nvflare_accepts(known, *name, &since))
 			check_value(check, *name);
-	if (known)
+	if (known) {
 		check_open(check, known);
+		check_format(check, known);
+	}
 	if (known && known->part == FLMEM_NVFLARE_RECIPE)
 		check_overrides(check);
 }

@@ -103,6 +103,15 @@ void flmem_nvflare_report_gc(struct flmem_check *check, enum flmem_nvflare_side 
 void flmem_nvflare_report_gc_off(struct flmem_check *check, enum flmem_nvflare_side side,
 				 const char *proposed);
 
+enum flmem_nvflare_format {
+	FLMEM_NVFLARE_FORMAT_PYTORCH,
+	FLMEM_NVFLARE_FORMAT_OTHER,
+	FLMEM_NVFLARE_FORMAT_UNCLEAR, /* known only at run time */
+};
+
+/* The format in which the class sends tensors: that of its argument, or its default. */
+enum flmem_nvflare_format flmem_nvflare_format_of(const struct flmem_check *check);
+
 /* The rounds of a workflow or recipe: its arguments', or the defaults of its class. */
 bool flmem_nvflare_rounds(const struct flmem_check *check, int64_t *ret_start, int64_t *ret_count);
 
