@@ -295,7 +295,9 @@ static bool is_about_jobs(const char *id)
 		"NVF-MUSL-NO-TRIM",	   "NVF-OFFLOAD-TMPFS",
 		"NVF-CLEAR-CACHE-UNKNOWN", "NVF-SEND-PASSED-ON",
 		"NVF-CLASS-PASSED-ON",	   "NVF-RECIPE-NO-SETTINGS",
-		"NVF-PER-SITE-IGNORED",
+		"NVF-PER-SITE-IGNORED",	   "NVF-CONFIG-CANNOT-TELL",
+		"NVF-SETTING-ASSIGNED",	   "NVF-IMPORTED-BY-NAME",
+		"NVF-PARTS-ELSEWHERE",
 	};
 	static const char *const prefixes[] = {"NVF-ARENA-", "NVF-ENV-", "NVF-LAUNCHER-",
 					       "LIVE-",	     "TREND-",	 "OOM-"};

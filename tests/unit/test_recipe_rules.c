@@ -234,6 +234,72 @@ static const struct row rows[] = {
 	 .hits = 1, .line = 2},
 	{"NVF-PER-SITE-IGNORED", PT "R(per_site_config={'site-1': {'command': 'python3'}})\n",
 	 .hits = 0},
+	{"NVF-PER-SITE-IGNORED",
+	 PT "r = R()\nr.set_per_site_config({'site-1': {'memory_gc_rounds': 1}})\n"
+	    "r.set_per_site_config(config={'site-1': {'memory_gc_rounds': 1}})\n"
+	    "r.other({'site-1': {'memory_gc_rounds': 1}})\n",
+	 .hits = 2, .line = 4},
+	{"NVF-CHUNK-ZERO",
+	 PT "r = R()\nr.add_server_config({'np_download_chunk_size': 0})\n"
+	    "r.add_client_config(config={'tensor_download_chunk_size': -1})\n"
+	    "r.add_client_config({'tensor_download_chunk_size': 1})\n",
+	 .hits = 2, .line = 4, .says = "serialised whole", .severity = WARNING,
+	 .proposed = "2097152"},
+	{"NVF-CHUNK-ZERO",
+	 "from nvflare.job_config.api import *\nj = FedJob()\n"
+	 "j.to_server({'np_download_chunk_size': 0})\nj.to({'np_download_chunk_size': 0}, 's')\n"
+	 "j.to_clients(obj={'np_download_chunk_size': 0})\nj.to(x)\n",
+	 .hits = 3, .line = 5},
+	{"NVF-CHUNK-ZERO", PT "f({'np_download_chunk_size': 0})\n", .hits = 0},
+	{"NVF-KEY-IGNORED", PT "R().x\nr.add_client_config({'np_download_chunk_sizes': 1})\n",
+	 .hits = 1, .line = 3, .says = "did you mean np_download_chunk_size", .severity = WARNING},
+	{"NVF-CONFIG-CANNOT-TELL",
+	 PT "r.add_client_config(c)\nr.add_client_config({'np_download_chunk_size': n})\n"
+	    "r.add_server_config({**c})\n",
+	 .hits = 3, .line = 4, .says = "known only when the script runs", .severity = INFO},
+	{"NVF-CONFIG-CANNOT-TELL", PT "r.add_client_config({'a': n})\nr.to(c)\nr.x(c)\n",
+	 .hits = 0},
+	{"NVF-SETTING-ASSIGNED",
+	 PT "r = R()\nr.client_memory_gc_rounds = 0\nif x: r.a.cuda_empty_cache = True\n"
+	    "setattr(r, 'memory_gc_rounds', 0)\n",
+	 .hits = 3, .line = 5, .says = "pass it as an argument", .severity = INFO},
+	{"NVF-SETTING-ASSIGNED",
+	 PT "self.memory_gc_rounds = 0\nr.memory_gc = 1\nx = r.memory_gc_rounds\n"
+	    "setattr(r, name, 0)\nmemory_gc_rounds = 0\n",
+	 .hits = 0},
+	{"NVF-IMPORTED-BY-NAME",
+	 "import importlib\nm = importlib.import_module('nvflare.app_opt.pt.recipes')\n"
+	 "n = __import__('nvflare.recipe')\no = importlib.import_module(name)\n",
+	 .hits = 3, .line = 4, .severity = INFO, .says = "cannot tell"},
+	{"NVF-IMPORTED-BY-NAME",
+	 PT "import importlib\nm = importlib.import_module('torch')\nr.import_module\n", .hits = 0},
+	{"NVF-CLASS-PASSED-ON",
+	 "import nvflare.app_opt.pt.recipes as m\ngetattr(m, 'FedAvgRecipe')()\n", .hits = 1,
+	 .line = 2, .says = "a module that has such classes", .severity = INFO},
+	{"NVF-CLASS-PASSED-ON", "import nvflare.client as m\ngetattr(m, 'send')()\nprint(m)\n",
+	 .hits = 0},
+	{"NVF-CLASS-PASSED-ON",
+	 "from nvflare.app_common.workflows.base_fedavg import BaseFedAvg\n"
+	 "class Mine(BaseFedAvg):\n  pass\n",
+	 .hits = 1, .line = 2},
+	{"NVF-PARTS-ELSEWHERE",
+	 "from nvflare.recipe import SimEnv\nfrom mine import make\nmake().execute(SimEnv())\n",
+	 .hits = 1, .line = 3, .says = "no recipe, workflow or executor in it", .severity = INFO},
+	{"NVF-PARTS-ELSEWHERE", JOB "from nvflare import FedJob\nFedJob()\nFedAvg()\n", .hits = 1,
+	 .line = 4, .says = "no executor or runner in it", .severity = INFO},
+	{"NVF-PARTS-ELSEWHERE", JOB "from nvflare import FedJob\nFedJob()\nRunner('t.py')\n",
+	 .hits = 1, .line = 4, .says = "no workflow in it", .severity = INFO},
+	{"NVF-PARTS-ELSEWHERE",
+	 JOB "from nvflare import FedJob\nFedJob()\nRunner('t.py')\nFedAvg()\n", .hits = 0},
+	{"NVF-PARTS-ELSEWHERE", PT "from nvflare.recipe import SimEnv\nR().execute(SimEnv())\n",
+	 .hits = 0},
+	{"NVF-PARTS-ELSEWHERE",
+	 PT "from nvflare.recipe import SimEnv\nclass M(R): pass\nM().execute(SimEnv())\n",
+	 .hits = 0},
+	{"NVF-PARTS-ELSEWHERE", "from nvflare.job_config.stats_job import StatsJob\nStatsJob()\n",
+	 .hits = 0},
+	/* a byte order mark hides nothing */
+	{"NVF-CLI-GC-OFF", "\xef\xbb\xbf" PT "R()\n", .hits = 1, .line = 2},
 	/* in no row: a job made well */
 	{"NVF-CLI-GC-OFF", PT "R(" BOTH ", num_rounds=10, cuda_empty_cache=True)\n", .hits = 0},
 };

@@ -136,12 +136,14 @@ static void report_uses(struct flmem_check *check, const char *list, const char 
 	for (; n; n = n->next) {
 		const struct flmem_nvflare_class *known = flmem_nvflare_class_find(n->text);
 
-		if (known && has_settings(known))
-			flmem_check_report(check,
-					   &(struct flmem_remark){
-						   .node = n,
-						   .path = flmem_nvflare_short_name(known->path),
-						   .detail = detail});
+		if (known ? has_settings(known) : flmem_nvflare_is_module(n->text))
+			flmem_check_report(
+				check,
+				&(struct flmem_remark){.node = n,
+						       .path = flmem_nvflare_short_name(n->text),
+						       .detail = known ? detail
+								       : "a module that has such "
+									 "classes is passed on"});
 	}
 }
 
@@ -162,35 +164,43 @@ static void no_settings(struct flmem_check *check)
 }
 
 /* The map of sites of a recipe, or of set_per_site_config(). */
-static const struct flmem_node *sites_of(const struct flmem_check *check)
+static const struct flmem_node *sites_of(const struct flmem_node *call)
 {
-	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
-	const struct flmem_node *sites;
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(call);
+	const char *path = flmem_node_string(flmem_node_get(call, "path"));
+	const struct flmem_node *args = flmem_node_get(call, "args"), *sites;
 
 	if (known && known->part == FLMEM_NVFLARE_RECIPE)
-		return flmem_nvflare_arg(check, "per_site_config");
-	if (!flmem_text_starts(path_of(check), "nvflare.recipe.") ||
-	    !flmem_text_ends(path_of(check), ".set_per_site_config"))
+		return flmem_node_get(args, "per_site_config");
+	if (!path || !flmem_text_ends(path, "set_per_site_config"))
 		return NULL;
-	sites = flmem_nvflare_arg(check, "config");
-	return sites ? sites : flmem_nvflare_arg(check, "1");
+	sites = flmem_node_get(args, "config");
+	return sites ? sites : flmem_node_get(args, strchr(path, '.') ? "1" : "0");
+}
+
+static void report_site(struct flmem_check *check, const struct flmem_node *site)
+{
+	for (const char *const *name = flmem_nvflare_names; *name; name++) {
+		const struct flmem_node *node = flmem_node_get(site, *name);
+		char path[96];
+
+		if (!node)
+			continue;
+		snprintf(path, sizeof(path), "per_site_config.%s", *name);
+		flmem_check_report(check, &(struct flmem_remark){.node = node, .path = path});
+	}
 }
 
 static void per_site_ignored(struct flmem_check *check)
 {
-	const struct flmem_node *site = flmem_node_first(sites_of(check));
+	static const char *const lists[] = {"calls", "methods"};
+	const struct flmem_node *call, *site;
 
-	for (; site; site = site->next) {
-		for (const char *const *name = flmem_nvflare_names; *name; name++) {
-			const struct flmem_node *node = flmem_node_get(site, *name);
-			char path[96];
-
-			if (!node)
-				continue;
-			snprintf(path, sizeof(path), "per_site_config.%s", *name);
-			flmem_check_report(check,
-					   &(struct flmem_remark){.node = node, .path = path});
-		}
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++) {
+		call = flmem_node_first(flmem_node_get(check->subject, lists[i]));
+		for (; call; call = call->next)
+			for (site = flmem_node_first(sites_of(call)); site; site = site->next)
+				report_site(check, site);
 	}
 }
 
@@ -218,7 +228,8 @@ static const struct flmem_rule_row rows[] = {
 			 .severity = FLMEM_SEVERITY_INFO,
 			 NVFLARE,
 			 .condition = "a class with memory settings that a script inherits from, "
-				      "passes on or stores instead of calling it",
+				      "passes on or stores instead of calling it; a module of "
+				      "such classes that it passes on",
 			 .message = "cannot tell with which arguments it is called; check the "
 				    "exported job",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
@@ -247,7 +258,6 @@ static const struct flmem_rule_row rows[] = {
 				    "one; set it for all clients in the recipe",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
 		.inputs = {PYTHON},
-		.parts = true,
 		.check = per_site_ignored,
 	},
 };

@@ -37,6 +37,7 @@
 const struct flmem_nvflare_class flmem_nvflare_classes[] = {
 	/* controllers */
 	{CONTROLLER(WORKFLOWS "fedavg.FedAvg", 0), .offload = "2.8"},
+	{CONTROLLER(WORKFLOWS "base_fedavg.BaseFedAvg", 0)},
 	{CONTROLLER(PT "fedavg.PTFedAvg", 0), .offload = "2.8"},
 	{CONTROLLER(PT "fedopt_ctl.FedOpt", 0), .offload = "2.8"},
 	{CONTROLLER(TF "fedopt_ctl.FedOpt", 0), .offload = "2.8"},

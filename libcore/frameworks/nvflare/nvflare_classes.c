@@ -45,6 +45,17 @@ const struct flmem_nvflare_class *flmem_nvflare_class_find(const char *path)
 	return NULL;
 }
 
+bool flmem_nvflare_is_module(const char *path)
+{
+	size_t length = strlen(path);
+
+	for (size_t i = 0; i < flmem_nvflare_class_count; i++)
+		if (strncmp(flmem_nvflare_classes[i].path, path, length) == 0 &&
+		    flmem_nvflare_classes[i].path[length] == '.')
+			return true;
+	return false;
+}
+
 const struct flmem_nvflare_class *flmem_nvflare_class_of(const struct flmem_node *subject)
 {
 	const char *path = flmem_node_string(flmem_node_get(subject, "path"));

@@ -61,6 +61,9 @@ const struct flmem_nvflare_class *flmem_nvflare_class_of(const struct flmem_node
 /* The class of a full path, also as a package exports it. */
 const struct flmem_nvflare_class *flmem_nvflare_class_find(const char *path);
 
+/* Whether a path is that of a module or package with such classes in it. */
+bool flmem_nvflare_is_module(const char *path);
+
 /* The last name of a dotted class path. */
 const char *flmem_nvflare_short_name(const char *path);
 
@@ -102,6 +105,13 @@ void flmem_nvflare_report_gc(struct flmem_check *check, enum flmem_nvflare_side 
 /* Reports the interval of a side where the value in force is 0, with the reason where absent. */
 void flmem_nvflare_report_gc_off(struct flmem_check *check, enum flmem_nvflare_side side,
 				 const char *proposed);
+
+/*
+ * The maps of outermost keys that a file holds: the file itself; in Python the dictionaries that it
+ * adds to the configuration of a job. `*position` is NULL at first. NULL after the last one.
+ */
+const struct flmem_node *flmem_nvflare_config_next(const struct flmem_check *check,
+						   const struct flmem_node **position);
 
 enum flmem_nvflare_format {
 	FLMEM_NVFLARE_FORMAT_PYTORCH,

@@ -164,12 +164,17 @@ static void legacy_executor(struct flmem_check *check)
 		flmem_check_report(check, &(struct flmem_remark){.node = path});
 }
 
+/* A workflow or executor: a recipe makes a whole job, and is checked by itself. */
 static bool one_offloads(const struct flmem_node *list, const char *part)
 {
-	for (const struct flmem_node *n = flmem_node_first(list); n; n = n->next)
-		if (flmem_node_is_true(FLMEM_NODE_DIG(part ? flmem_node_get(n, part) : n, "args",
-						      "enable_tensor_disk_offload")))
+	for (const struct flmem_node *n = flmem_node_first(list); n; n = n->next) {
+		const struct flmem_node *one = part ? flmem_node_get(n, part) : n;
+		const struct flmem_nvflare_class *known = flmem_nvflare_class_of(one);
+
+		if (!(known && known->part == FLMEM_NVFLARE_RECIPE) &&
+		    flmem_node_is_true(FLMEM_NODE_DIG(one, "args", "enable_tensor_disk_offload")))
 			return true;
+	}
 	return false;
 }
 

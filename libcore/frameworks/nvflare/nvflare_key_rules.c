@@ -118,20 +118,29 @@ static void key_too_new(struct flmem_check *check)
 	}
 }
 
-static void key_unknown_above(struct flmem_check *check)
+static void keys_unknown_in(struct flmem_check *check, const struct flmem_node *map)
 {
 	static const char *const names[] = {"tensor_download_chunk_size", "np_download_chunk_size"};
 	char detail[64];
 
-	for (const struct flmem_node *n = flmem_node_first(check->subject); n; n = n->next) {
+	for (const struct flmem_node *n = flmem_node_first(map); n; n = n->next) {
 		for (size_t i = 0; n->key && i < FLMEM_ARRAY_SIZE(names); i++) {
 			if (!is_near(n->key, names[i]))
 				continue;
 			snprintf(detail, sizeof(detail), "did you mean %s", names[i]);
-			flmem_check_report(check,
-					   &(struct flmem_remark){.node = n, .detail = detail});
+			flmem_check_report(check, &(struct flmem_remark){.node = n,
+									 .path = n->key,
+									 .detail = detail});
 		}
 	}
+}
+
+static void key_unknown_above(struct flmem_check *check)
+{
+	const struct flmem_node *at = NULL, *map;
+
+	while ((map = flmem_nvflare_config_next(check, &at)))
+		keys_unknown_in(check, map);
 }
 
 static void gc_too_old(struct flmem_check *check)
@@ -256,7 +265,7 @@ static const struct flmem_rule_row rows[] = {
 			 .message = "NVFlare does not read a key with this name, so the default "
 				    "applies",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
-		.inputs = {SERVER_FILE, CLIENT_FILE},
+		.inputs = {SERVER_FILE, CLIENT_FILE, PYTHON},
 		.check = key_unknown_above,
 	},
 	{

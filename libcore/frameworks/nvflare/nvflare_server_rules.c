@@ -101,13 +101,20 @@ static void chunk_zero(struct flmem_check *check)
 {
 	static const char *const keys[] = {"tensor_download_chunk_size", "np_download_chunk_size"};
 
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(keys); i++) {
-		const struct flmem_node *node = flmem_node_get(check->subject, keys[i]);
-		int64_t size;
+	const struct flmem_node *at = NULL, *map;
 
-		if (flmem_node_integer(flmem_check_resolve(check->input, node), &size) && size <= 0)
-			flmem_check_report(
-				check, &(struct flmem_remark){.node = node, .proposed = "2097152"});
+	while ((map = flmem_nvflare_config_next(check, &at))) {
+		for (size_t i = 0; i < FLMEM_ARRAY_SIZE(keys); i++) {
+			const struct flmem_node *node = flmem_node_get(map, keys[i]);
+			int64_t size;
+
+			if (flmem_node_integer(flmem_check_resolve(check->input, node), &size) &&
+			    size <= 0)
+				flmem_check_report(check,
+						   &(struct flmem_remark){.node = node,
+									  .path = keys[i],
+									  .proposed = "2097152"});
+		}
 	}
 }
 
@@ -172,11 +179,12 @@ static const struct flmem_rule_row rows[] = {
 			 .fixable = true,
 			 .condition =
 				 "tensor_download_chunk_size or np_download_chunk_size of 0 or "
-				 "less, on the server or a client",
+				 "less, on the server or a client, also where a script adds it to "
+				 "the job",
 			 .message = "models are serialised whole instead of streamed in chunks; "
 				    "remove the key, or set it to its default",
 			 .source = "NVFlare guide \"Notes on Large Models\""},
-		.inputs = {BOTH_FILES},
+		.inputs = {BOTH_FILES, PYTHON},
 		.check = chunk_zero,
 	},
 };
