@@ -134,6 +134,13 @@ static const struct row rows[] = {
 	{"NVF-CLI-GC-OFF", .client = CLIENT(PT, "\"cuda_empty_cache\": true"), .hit = false},
 	{"NVF-CLI-GC-OFF", .client = CLIENT(PT, ""), .version = "2.7.0", .hit = false},
 
+	{"NVF-CUDA-INVALID", .client = CLIENT(PT, "\"cuda_empty_cache\": \"false\""), .hit = true},
+	{"NVF-CUDA-INVALID", .client = CLIENT(SWARM, "\"cuda_empty_cache\": 2"), .hit = true},
+	{"NVF-CUDA-INVALID", .client = CLIENT(PT, "\"cuda_empty_cache\": null"), .hit = false},
+	{"NVF-CUDA-INVALID", .client = CLIENT(PT, "\"cuda_empty_cache\": true"), .hit = false},
+	{"NVF-CUDA-INVALID", .client = CLIENT("my.Own", "\"cuda_empty_cache\": \"x\""),
+	 .hit = false},
+
 	{"NVF-CUDA-NOOP", .client = CLIENT(PT, "\"cuda_empty_cache\": true"), .hit = true},
 	{"NVF-CUDA-NOOP",
 	 .client = CLIENT(PT, "\"cuda_empty_cache\": true, \"memory_gc_rounds\": 0"), .hit = true,

@@ -104,6 +104,24 @@ static const struct row rows[] = {
 	{"NVF-GC-NEVER-FIRES", JOB "FedAvg(num_rounds=3)\nRunner('t.py', memory_gc_rounds=4)\n",
 	 .hits = 1, .line = 4},
 
+	{"NVF-GC-NEVER-FIRES",
+	 "from nvflare.app_opt.pt.recipes import FedEvalRecipe\n"
+	 "FedEvalRecipe(client_memory_gc_rounds=1)\nFedEvalRecipe(client_memory_gc_rounds=2)\n",
+	 .hits = 1, .line = 3, .says = "1 result of a client, cleanup every 2 sends",
+	 .severity = WARNING, .proposed = "1"},
+	{"NVF-GC-NEVER-FIRES",
+	 "from nvflare.recipe import FedTaskRecipe\nFedTaskRecipe(client_memory_gc_rounds=50)\n",
+	 .hits = 1, .line = 2},
+	{"NVF-CUDA-INVALID",
+	 PT "R(cuda_empty_cache='False')\nR(cuda_empty_cache=None)\nR(cuda_empty_cache=2)\n",
+	 .hits = 3, .line = 4, .says = "refuses other values", .severity = WARNING},
+	{"NVF-CUDA-INVALID", JOB "Runner('t.py', cuda_empty_cache='False')\n", .hits = 1, .line = 3,
+	 .says = "any text is true", .severity = WARNING},
+	{"NVF-CUDA-INVALID",
+	 JOB PT "Runner('t.py', cuda_empty_cache=None)\nR(cuda_empty_cache=1)\n"
+		"R(cuda_empty_cache=x)\nR(cuda_empty_cache=False)\nR()\n",
+	 .hits = 0},
+
 	{"NVF-GC-INVALID", PT "R(client_memory_gc_rounds=-1)\n", .hits = 1, .line = 2,
 	 .says = "2.9.0 refuses it; 2.7.2 to 2.8.3 accepts it and never cleans up",
 	 .severity = ERROR},
@@ -143,6 +161,11 @@ static const struct row rows[] = {
 	 "from nvflare.app_common.np.recipes import NumpyFedAvgRecipe\n"
 	 "NumpyFedAvgRecipe(server_memory_gc_rounds=1)\n",
 	 .hits = 1, .line = 2},
+	{"NVF-KEY-UNKNOWN",
+	 PT "R(client_gc=1)\nR(malloc_trim_rounds=1)\nR(empty_cuda_cache=1)\n"
+	    "R(Client_Memory_GC_Rounds=1)\n",
+	 .hits = 4, .line = 5, .says = "did you mean client_memory_gc_rounds", .severity = ERROR},
+	{"NVF-KEY-UNKNOWN", PT "R(launch_once=True, agc='x', key_metric='auc')\n", .hits = 0},
 	{"NVF-KEY-UNKNOWN", PT "R(" BOTH ", cuda_empty_cache=True, num_rounds=3)\n", .hits = 0},
 	{"NVF-KEY-TOO-NEW", PT "S(enable_tensor_disk_offload=True)\n", .version = "2.8.3",
 	 .hits = 1, .line = 2, .says = "ScaffoldRecipe has it from 2.9 on", .severity = ERROR},

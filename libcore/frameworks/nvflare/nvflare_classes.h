@@ -41,6 +41,7 @@ struct flmem_nvflare_class {
 	const char *since;     /* first version with the class; NULL: 2.7.2 or before */
 	const char *before;    /* first version without it; NULL: none */
 	int64_t rounds;	       /* default of num_rounds; 0: no such argument */
+	int64_t sends;	       /* how often a client sends in a job without rounds; 0: not known */
 	const char *rounds_at; /* its position, as a key; NULL: none */
 	const char *offload;   /* first version with enable_tensor_disk_offload; NULL: none */
 	const char *format;    /* the argument with the format of tensors; NULL: none */
