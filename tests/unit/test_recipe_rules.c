@@ -503,6 +503,29 @@ static void jobs_in_python_are_facts_for_other_inputs(void **state)
 	assert_non_null(strstr(found.server_gc_rounds.unknown, "known only when it runs"));
 	assert_non_null(strstr(found.client_gc_rounds.unknown, "known only when it runs"));
 	flmem_recommendations_clear(&found);
+	check_script("job.py",
+		     PT "r = R(" BOTH ", cuda_empty_cache=True)\nr.client_memory_gc_rounds = 0\n",
+		     NULL, &found);
+	assert_non_null(strstr(found.client_gc_rounds.unknown, "known only when it runs"));
+	assert_true(!found.server_gc_rounds.unknown && !found.cuda_empty_cache.unknown);
+	flmem_recommendations_clear(&found);
+	check_script("job.py",
+		     PT "r = R(" BOTH ", cuda_empty_cache=True)\nr.server_memory_gc_rounds = 0\n"
+			"r.cuda_empty_cache = False\n",
+		     NULL, &found);
+	assert_non_null(strstr(found.server_gc_rounds.unknown, "known only when it runs"));
+	assert_non_null(strstr(found.cuda_empty_cache.unknown, "known only when it runs"));
+	assert_true(!found.client_gc_rounds.unknown);
+	flmem_recommendations_clear(&found);
+	check_script("job.py",
+		     "from nvflare.app_opt.pt.recipes import CyclicRecipe as R\n"
+		     "R(" BOTH ", cuda_empty_cache=True,\n"
+		     "  client_config_overrides={'memory_gc_rounds': 0})\n",
+		     NULL, &found);
+	assert_non_null(strstr(found.client_gc_rounds.unknown, "known only when it runs"));
+	assert_non_null(strstr(found.cuda_empty_cache.unknown, "known only when it runs"));
+	assert_true(!found.server_gc_rounds.unknown && found.server_gc_rounds.value == 1);
+	flmem_recommendations_clear(&found);
 	check_script("job.py", "import nvflare.client as f\nf.send(m)\nf.send(m, k)\nf.send(m)\n",
 		     NULL, &found);
 	assert_non_null(strstr(found.clear_cache.unknown, "known only when it runs"));

@@ -70,21 +70,32 @@ static const struct flmem_node *about_memory(const struct flmem_node *map)
 	return n;
 }
 
-/* Overrides of a recipe, which win over its own arguments: unless they are literal and others. */
+const struct flmem_node *flmem_nvflare_override(const struct flmem_check *check,
+						enum flmem_nvflare_side side, const char **ret_name)
+{
+	static const char *const names[] = {[FLMEM_NVFLARE_SERVER] = "server_config_overrides",
+					    [FLMEM_NVFLARE_CLIENT] = "client_config_overrides"};
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
+	const struct flmem_node *node = flmem_nvflare_arg(check, names[side]);
+
+	*ret_name = names[side];
+	if (!known || known->part != FLMEM_NVFLARE_RECIPE || !node ||
+	    node->kind == FLMEM_NODE_NULL || (node->kind == FLMEM_NODE_MAP && !about_memory(node)))
+		return NULL;
+	return node;
+}
+
 static void check_overrides(struct flmem_check *check)
 {
-	static const char *const names[] = {"server_config_overrides", "client_config_overrides"};
+	const struct flmem_node *node;
+	const char *name;
 
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++) {
-		const struct flmem_node *node = flmem_nvflare_arg(check, names[i]);
-
-		if (!node || node->kind == FLMEM_NODE_NULL ||
-		    (node->kind == FLMEM_NODE_MAP && !about_memory(node)))
-			continue;
-		flmem_nvflare_report_arg(
-			check, names[i], node,
-			(struct flmem_remark){.detail = "it wins over the recipe's own arguments"});
-	}
+	for (int side = 0; side < FLMEM_NVFLARE_SIDES; side++)
+		if ((node = flmem_nvflare_override(check, (enum flmem_nvflare_side)side, &name)))
+			flmem_nvflare_report_arg(
+				check, name, node,
+				(struct flmem_remark){
+					.detail = "it wins over the recipe's own arguments"});
 }
 
 /* Where tensors are offloaded, their format decides whether that has an effect. */
@@ -119,8 +130,7 @@ static void cannot_tell(struct flmem_check *check)
 		check_open(check, known);
 		check_format(check, known);
 	}
-	if (known && known->part == FLMEM_NVFLARE_RECIPE)
-		check_overrides(check);
+	check_overrides(check);
 }
 
 static bool has_settings(const struct flmem_nvflare_class *known)

@@ -92,6 +92,14 @@ bool flmem_nvflare_is_on(const struct flmem_check *check, const char *name);
 bool flmem_nvflare_gc_rounds(const struct flmem_check *check, enum flmem_nvflare_side side,
 			     int64_t *ret_rounds, const struct flmem_node **ret_node);
 
+/*
+ * Overrides of a recipe for a side, which win over its own arguments; NULL where there are none, or
+ * only literal ones of other settings. `*ret_name` is the name of the argument.
+ */
+const struct flmem_node *flmem_nvflare_override(const struct flmem_check *check,
+						enum flmem_nvflare_side side,
+						const char **ret_name);
+
 /* The name of the interval's argument; NULL where the class has none. */
 const char *flmem_nvflare_gc_name(const struct flmem_check *check, enum flmem_nvflare_side side);
 
