@@ -321,6 +321,33 @@ static const struct row rows[] = {
 	 .hits = 0},
 	{"NVF-PARTS-ELSEWHERE", "from nvflare.job_config.stats_job import StatsJob\nStatsJob()\n",
 	 .hits = 0},
+	{"NVF-PARTS-ELSEWHERE",
+	 "from nvflare.recipe import PocEnv\nfrom nvflare.a.b import NewRecipe\n"
+	 "NewRecipe().execute(PocEnv())\n",
+	 .hits = 0},
+	{"NVF-PARTS-ELSEWHERE",
+	 "from nvflare.recipe import ProdEnv\nfrom mine import NewRecipe\nProdEnv()\n"
+	 "NewRecipe().execute(ProdEnv())\n",
+	 .hits = 1, .line = 3},
+	{"NVF-PARTS-ELSEWHERE",
+	 JOB "from nvflare.app_common.ccwf.ccwf_job import *\nCCWFJob()\nSwarmServerConfig(3)\n"
+	     "SwarmClientConfig()\n",
+	 .hits = 0},
+	{"NVF-PARTS-ELSEWHERE", JOB "from nvflare import FedJob\nFedJob()\nf(FedAvg, [Runner])\n",
+	 .hits = 0},
+	{"NVF-PARTS-ELSEWHERE", JOB "from other import FedJob\nFedJob()\n", .hits = 0},
+	{"NVF-PARTS-ELSEWHERE",
+	 "from nvflare import FedJob\nfrom nvflare.app_opt.flower.flower_job import FlowerJob\n"
+	 "FedJob()\nFlowerJob()\n",
+	 .hits = 0},
+	{"NVF-PARTS-ELSEWHERE",
+	 "from nvflare import FedJob\nfrom nvflare.edge.tools.edge_job import EdgeJob\nFedJob()\n"
+	 "EdgeJob()\n",
+	 .hits = 0},
+	{"NVF-PARTS-ELSEWHERE",
+	 "from nvflare import FedJob\nfrom nvflare.job_config.stats_job import StatsJob\n"
+	 "FedJob()\nStatsJob()\n",
+	 .hits = 0},
 	/* a byte order mark hides nothing */
 	{"NVF-CLI-GC-OFF", "\xef\xbb\xbf" PT "R()\n", .hits = 1, .line = 2},
 	/* in no row: a job made well */
