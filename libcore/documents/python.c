@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#define BYTE_ORDER_MARK "\xef\xbb\xbf" /* what Python skips at the start of a file */
+
 static bool is_name_start(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c & 0x80);
@@ -142,6 +144,8 @@ void flmem_python_start(struct flmem_python_reader *reader,
 			   .line_start = source->parts[part].at,
 			   .line = source->parts[part].line},
 	};
+	if (!source->parts[part].at && strncmp(source->text, BYTE_ORDER_MARK, 3) == 0)
+		reader->python.at = reader->python.line_start = 3;
 	flmem_python_advance(reader);
 }
 

@@ -6,6 +6,7 @@
 
 #include "documents/python_literal.h"
 #include "documents/python_names.h"
+#include "documents/python_partial.h"
 
 #define BRACKETS_MAX 128
 #define DEPTH_MAX    (FLMEM_DOCUMENT_DEPTH_MAX - 8) /* the tree itself has a few levels */
@@ -19,7 +20,7 @@ struct calls {
 	struct flmem_cursor *cursor;
 	struct flmem_python_reader reader;
 	struct flmem_python_names names;
-	struct flmem_node *calls, *bases, *values;
+	struct flmem_node *calls, *methods, *bases, *values, *attributes;
 	char open[BRACKETS_MAX];
 	size_t open_count; /* may exceed the maximum */
 	char next;	   /* kind of the next "(" */
@@ -299,34 +300,11 @@ static int read_arguments(struct calls *calls, struct flmem_node *args)
 	return rc;
 }
 
-/*
- * partial(f, ...) is a call of f, whose other arguments come later. `value` is the use of f as the
- * first argument, which then is none.
- */
-static void unfold_partial(struct flmem_node *path, struct flmem_node *args,
-			   struct flmem_node *value)
-{
-	static const char *const positions[] = {"0", "1", "2", "3", "4", "5", "6", "7", "8"};
-	struct flmem_node *first = args->first;
-
-	if (strcmp(path->text, "functools.partial") != 0 || !first ||
-	    strcmp(first->key, "0") != 0 || first->kind != FLMEM_NODE_EXPRESSION ||
-	    !strchr(first->text, '.'))
-		return;
-	path->text = first->text;
-	first->key = "**";
-	if (value && value->place.start == first->place.start)
-		value->text = "";
-	for (struct flmem_node *n = first->next; n; n = n->next)
-		if (n->key[0] >= '1' && n->key[0] <= '9' && !n->key[1])
-			n->key = positions[n->key[0] - '1'];
-}
-
 /* A call of `path`; `*ret_args` gets its arguments, NULL when there is no room. */
-static struct flmem_node *add_call(struct calls *calls, const char *path,
+static struct flmem_node *add_call(struct calls *calls, struct flmem_node *list, const char *path,
 				   const struct flmem_place *place, struct flmem_node **ret_args)
 {
-	struct flmem_node *call = calls_add_node(calls, calls->calls, NULL, NULL, place);
+	struct flmem_node *call = calls_add_node(calls, list, NULL, NULL, place);
 	struct flmem_node *name = call ? calls_add_node(calls, call, "path", path, place) : NULL;
 
 	*ret_args = name ? calls_add_node(calls, call, "args", NULL, place) : NULL;
@@ -337,12 +315,13 @@ static struct flmem_node *add_call(struct calls *calls, const char *path,
 	return call;
 }
 
-/* The same call, of another module that the name may be of. */
-static int repeat_call(struct calls *calls, const char *path, const struct flmem_node *call)
+/* The same call, of what else the name may be. */
+static int repeat_call(struct calls *calls, struct flmem_node *list, const char *path,
+		       const struct flmem_node *call)
 {
 	const struct flmem_node *args = call->last;
 	struct flmem_node *copied;
-	struct flmem_node *copy = add_call(calls, path, &call->place, &copied);
+	struct flmem_node *copy = add_call(calls, list, path, &call->place, &copied);
 
 	if (!copy)
 		return calls->cursor->code;
@@ -352,7 +331,16 @@ static int repeat_call(struct calls *calls, const char *path, const struct flmem
 	return 0;
 }
 
-/* A call of an imported name; the reader is at the "(". */
+/* With "from a import *" r.f() is a.r.f(), or a method of a value. */
+static bool is_of_star(const struct calls *calls, const char *name, const char *path)
+{
+	const char *star = calls->names.stars[0];
+
+	return star && strchr(name, '.') && strncmp(path, star, strlen(star)) == 0 &&
+	       path[strlen(star)] == '.' && strcmp(path + strlen(star) + 1, name) == 0;
+}
+
+/* A call of an imported name, or of a method (no name); the reader is at the "(". */
 static int read_call(struct calls *calls, const char *name, const char *path,
 		     const struct flmem_place *place)
 {
@@ -362,17 +350,20 @@ static int read_call(struct calls *calls, const char *name, const char *path,
 
 	if (calls->cursor->depth >= DEPTH_MAX)
 		return flmem_cursor_fail_at(calls->cursor, place, "nested too deep");
-	call = add_call(calls, path, place, &args);
+	call = add_call(calls, *name ? calls->calls : calls->methods, path, place, &args);
 	if (!call)
 		return calls->cursor->code;
 	calls->cursor->depth++;
 	rc = read_arguments(calls, args);
 	calls->cursor->depth--;
 	call->place.end = args->place.end;
-	unfold_partial(call->first, args, last ? last->next : calls->values->first);
+	flmem_python_unfold_partial(call->first, args, last ? last->next : calls->values->first);
 	for (size_t i = 1;
-	     !rc && flmem_python_names_find(&calls->names, name, place->start, i, other); i++)
-		rc = repeat_call(calls, other, call);
+	     !rc && *name && flmem_python_names_find(&calls->names, name, place->start, i, other);
+	     i++)
+		rc = repeat_call(calls, calls->calls, other, call);
+	if (!rc && is_of_star(calls, name, path))
+		rc = repeat_call(calls, calls->methods, strrchr(name, '.') + 1, call);
 	return rc;
 }
 
@@ -460,20 +451,50 @@ static int note_use(struct calls *calls, const char *name, const struct flmem_py
 	return add_path(calls, base ? calls->bases : calls->values, path, place);
 }
 
+/* Two built-in functions, and methods of values. They give way to what is imported. */
+static bool is_unbound_call(const struct calls *calls, const char *name,
+			    char ret_path[FLMEM_PYTHON_DOTTED_MAX])
+{
+	const char *dot = strrchr(name, '.');
+
+	if ((!dot && strcmp(name, "setattr") != 0 && strcmp(name, "__import__") != 0) ||
+	    strncmp(name, "self.", 5) == 0 || strncmp(name, "cls.", 4) == 0 ||
+	    calls->cursor->depth >= DEPTH_MAX / 2 ||
+	    calls->cursor->document->node_count >= FLMEM_DOCUMENT_NODES_MAX / 2)
+		return false;
+	snprintf(ret_path, FLMEM_PYTHON_DOTTED_MAX, "%s", dot ? dot + 1 : name);
+	return true;
+}
+
+/* "a.name = " of anything but an object's own methods. */
+static int note_attribute(struct calls *calls, const char *name, const struct flmem_place *place)
+{
+	const char *dot = strrchr(name, '.');
+
+	if (!dot || strncmp(name, "self.", 5) == 0 || strncmp(name, "cls.", 4) == 0)
+		return 0;
+	return add_path(calls, calls->attributes, dot + 1, place);
+}
+
 static int scan_name(struct calls *calls)
 {
 	struct flmem_place place = calls->reader.word.place;
 	const struct flmem_python_word before = calls->reader.before;
+	bool starts = flmem_python_at_statement(&calls->reader);
 	char name[FLMEM_PYTHON_DOTTED_MAX], path[FLMEM_PYTHON_DOTTED_MAX];
 
 	flmem_python_dotted(&calls->reader, name);
 	place.end = calls->reader.before.place.end;
 	if (!*name)
 		return 0;
+	if (starts && flmem_python_is(&calls->reader.word, "="))
+		return note_attribute(calls, name, &place);
 	if (!flmem_python_is(&calls->reader.word, "("))
 		return note_use(calls, name, &before, &place);
 	if (flmem_python_names_find(&calls->names, name, place.start, 0, path))
 		return read_call(calls, name, path, &place);
+	if (is_unbound_call(calls, name, path))
+		return read_call(calls, "", path, &place);
 	calls->next = bracket_kind(name);
 	return 0;
 }
@@ -552,9 +573,11 @@ int flmem_python_calls_read(struct flmem_cursor *cursor, const struct flmem_pyth
 	root->kind = FLMEM_NODE_MAP;
 	imports = add_list(&calls, root, "imports");
 	calls.calls = imports ? add_list(&calls, root, "calls") : NULL;
-	calls.bases = calls.calls ? add_list(&calls, root, "bases") : NULL;
+	calls.methods = calls.calls ? add_list(&calls, root, "methods") : NULL;
+	calls.bases = calls.methods ? add_list(&calls, root, "bases") : NULL;
 	calls.values = calls.bases ? add_list(&calls, root, "values") : NULL;
-	if (!calls.values)
+	calls.attributes = calls.values ? add_list(&calls, root, "attributes") : NULL;
+	if (!calls.attributes)
 		return cursor->code;
 	rc = add_imports(&calls, imports);
 	for (size_t i = 0; i < source->count && !rc; i++)

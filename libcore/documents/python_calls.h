@@ -4,9 +4,11 @@
 
 /*
  * Python source as a tree: {"imports": [path, ...], "calls": [{"path": path, "args": {...}}, ...],
- * "bases": [path, ...], "values": [path, ...]}, where a path is the full name of what an import
- * binds. Only calls of imported names are in it, wherever they occur. `bases` are the classes that
- * others inherit from, `values` those that are passed on or stored without a call.
+ * "methods": [the same], "bases": [path, ...], "values": [path, ...], "attributes": [name, ...]},
+ * where a path is the full name of what an import binds. `calls` are those of imported names,
+ * wherever they occur, `methods` those of methods of anything else but "self", and of setattr() and
+ * __import__(), with the name alone as path. `bases` are the classes that others inherit from,
+ * `values` those that are passed on or stored without a call, `attributes` those that are assigned.
  *
  * Arguments by position have the keys "0", "1", ..., and "*" and "**" hold those that are known
  * only when the program runs. Literals are values as in a configuration; everything else is an

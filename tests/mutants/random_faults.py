@@ -30,7 +30,7 @@ import shadow  # noqa: E402
 LIMIT_S = 60  # of a test; one that hangs with a fault has noticed it
 
 RULE_TESTS = ("nvflare_rules", "golden", "recipe_rules", "python_rules", "launch_rules", "appfl_rules",
-              "live_rules", "trend_rules", "troubles", "toml", "launch")
+              "live_rules", "trend_rules", "troubles", "toml", "launch", "correct")
 
 # The tests that concern a folder, those that notice most first.
 CONCERNS = {

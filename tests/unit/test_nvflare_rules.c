@@ -134,6 +134,13 @@ static const struct row rows[] = {
 	{"NVF-CLI-GC-OFF", .client = CLIENT(PT, "\"cuda_empty_cache\": true"), .hit = false},
 	{"NVF-CLI-GC-OFF", .client = CLIENT(PT, ""), .version = "2.7.0", .hit = false},
 
+	{"NVF-CUDA-INVALID", .client = CLIENT(PT, "\"cuda_empty_cache\": \"false\""), .hit = true},
+	{"NVF-CUDA-INVALID", .client = CLIENT(SWARM, "\"cuda_empty_cache\": 2"), .hit = true},
+	{"NVF-CUDA-INVALID", .client = CLIENT(PT, "\"cuda_empty_cache\": null"), .hit = false},
+	{"NVF-CUDA-INVALID", .client = CLIENT(PT, "\"cuda_empty_cache\": true"), .hit = false},
+	{"NVF-CUDA-INVALID", .client = CLIENT("my.Own", "\"cuda_empty_cache\": \"x\""),
+	 .hit = false},
+
 	{"NVF-CUDA-NOOP", .client = CLIENT(PT, "\"cuda_empty_cache\": true"), .hit = true},
 	{"NVF-CUDA-NOOP",
 	 .client = CLIENT(PT, "\"cuda_empty_cache\": true, \"memory_gc_rounds\": 0"), .hit = true,
@@ -295,7 +302,9 @@ static bool is_about_jobs(const char *id)
 		"NVF-MUSL-NO-TRIM",	   "NVF-OFFLOAD-TMPFS",
 		"NVF-CLEAR-CACHE-UNKNOWN", "NVF-SEND-PASSED-ON",
 		"NVF-CLASS-PASSED-ON",	   "NVF-RECIPE-NO-SETTINGS",
-		"NVF-PER-SITE-IGNORED",
+		"NVF-PER-SITE-IGNORED",	   "NVF-CONFIG-CANNOT-TELL",
+		"NVF-SETTING-ASSIGNED",	   "NVF-IMPORTED-BY-NAME",
+		"NVF-PARTS-ELSEWHERE",
 	};
 	static const char *const prefixes[] = {"NVF-ARENA-", "NVF-ENV-", "NVF-LAUNCHER-",
 					       "LIVE-",	     "TREND-",	 "OOM-"};
@@ -335,8 +344,8 @@ static void severity_follows_the_version(void **state)
 		const char *version;
 		enum flmem_severity severity;
 	} cases[] = {
-		{NULL, FLMEM_SEVERITY_WARNING},
-		{"2.7.2", FLMEM_SEVERITY_WARNING},
+		{NULL, FLMEM_SEVERITY_WARNING},	   {"2.7.2", FLMEM_SEVERITY_WARNING},
+		{"2.7.9", FLMEM_SEVERITY_WARNING}, {"2.8.0", FLMEM_SEVERITY_ERROR},
 		{"2.8.1", FLMEM_SEVERITY_ERROR},
 	};
 	struct tree tree;
@@ -383,6 +392,53 @@ static void findings_name_the_place(void **state)
 	tree_clear(&tree);
 }
 
+/* Intervals that are absent, unresolved or different are no facts; those of one job are. */
+static void intervals_of_jobs_are_facts(void **state)
+{
+	static const char unresolved[] = "known only when it runs",
+			  differ[] = "differ in this value";
+	static const struct {
+		const char *server, *client, *server_unknown, *client_unknown;
+		uint64_t server_rounds, client_rounds;
+	} cases[] = {
+		{SERVER(FEDAVG, "\"memory_gc_rounds\": 3"), CLIENT(PT, "\"memory_gc_rounds\": 2"),
+		 .server_rounds = 3, .client_rounds = 2},
+		{SERVER(FEDAVG, "\"memory_gc_rounds\": \"{n}\""), CLIENT(PT, ""),
+		 .server_unknown = unresolved, .client_rounds = 0},
+		{SERVER(SAG, ""), CLIENT(PT, "\"memory_gc_rounds\": \"{n}\""),
+		 .client_unknown = unresolved, .server_rounds = 1},
+		{SERVER(LR, "\"memory_gc_rounds\": 3"), CLIENT(PT, "\"memory_gc_rounds\": -1"),
+		 .server_unknown = "", .client_unknown = ""},
+		{"{\"workflows\": [{\"path\": \"" FEDAVG "\"}, {\"path\": \"" SAG "\"}]}",
+		 CLIENT(SWARM, ""), .server_unknown = differ, .client_rounds = 1},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(cases); i++) {
+		const struct row row = {.server = cases[i].server, .client = cases[i].client};
+		struct flmem_recommendations found = {0};
+		struct tree tree;
+
+		tree_init(&tree);
+		write_job(&tree, &row);
+		check_tree(&tree, NULL, &found);
+		if (cases[i].server_unknown)
+			assert_non_null(
+				strstr(found.server_gc_rounds.unknown, cases[i].server_unknown));
+		else
+			assert_true(!found.server_gc_rounds.unknown &&
+				    found.server_gc_rounds.value == cases[i].server_rounds);
+		if (cases[i].client_unknown)
+			assert_non_null(
+				strstr(found.client_gc_rounds.unknown, cases[i].client_unknown));
+		else
+			assert_true(!found.client_gc_rounds.unknown &&
+				    found.client_gc_rounds.value == cases[i].client_rounds);
+		flmem_recommendations_clear(&found);
+		tree_clear(&tree);
+	}
+}
+
 static void bad_inputs_do_not_hide_the_others(void **state)
 {
 	struct flmem_recommendations found = {0};
@@ -415,6 +471,7 @@ int main(void)
 		cmocka_unit_test(rules_fire_where_they_should_and_nowhere_else),
 		cmocka_unit_test(every_rule_is_tried_both_ways),
 		cmocka_unit_test(severity_follows_the_version),
+		cmocka_unit_test(intervals_of_jobs_are_facts),
 		cmocka_unit_test(findings_name_the_place),
 		cmocka_unit_test(bad_inputs_do_not_hide_the_others),
 	};

@@ -174,10 +174,50 @@ static void what_is_beyond_the_limits_is_refused(void **state)
 	expect_refusal(FLMEM_SYNTAX_PYTHON, text.data, "too many imports");
 }
 
+/* "name(arguments)" of each method, "=name" of each attribute. */
+static void check_uses(const char *source, const char *expected)
+{
+	FLMEM_AUTO_DOCUMENT struct flmem_document document = {0};
+	FLMEM_AUTO_BUF struct flmem_buf out = FLMEM_BUF_INIT;
+	struct flmem_buf text = FLMEM_BUF_INIT;
+	const struct flmem_node *n;
+
+	flmem_buf_puts(&text, source);
+	assert_int_equal(flmem_document_read(FLMEM_SYNTAX_PYTHON, &text, &document, NULL), 0);
+	n = flmem_node_first(flmem_node_get(document.root, "methods"));
+	for (; n; n = n->next) {
+		flmem_buf_printf(&out, "%u %s", n->place.line, flmem_node_get(n, "path")->text);
+		put_value(flmem_node_get(n, "args"), &out);
+		flmem_buf_putc(&out, ' ');
+	}
+	n = flmem_node_first(flmem_node_get(document.root, "attributes"));
+	for (; n; n = n->next)
+		flmem_buf_printf(&out, "%u =%s ", n->place.line, n->text);
+	if (strcmp(out.data ? out.data : "", expected) != 0)
+		fail_msg("%s\ninstead of\n%s\non:\n%s", out.data, expected, source);
+}
+
+static void methods_and_attributes_are_kept(void **state)
+{
+	(void)state;
+	check_uses("r = f()\nr.m({'k': 0}, n)\na.b.m2(x=1)\n",
+		   "2 margs{0{ki0},1?n} 3 m2args{xi1} ");
+	check_uses("self.m(1)\ncls.m(2)\nf(3)\nimport a\na.m(4)\n", "");
+	check_uses("from a import *\nm(1)\nr.n(2)\n", "3 nargs{0i2} ");
+	check_uses("setattr(r, 'k', 1)\n__import__('a')\n", "1 setattrargs{0?r,1sk,2i1} "
+							    "2 __import__args{0sa} ");
+	check_uses("r.m(s.n(1))\n", "1 margs{0?} 1 nargs{0i1} ");
+	check_uses("r.k = 1\nif r.l == 2: r.s.m = r.n\nself.o = 3\ncls.o = 3\nx = 4\n",
+		   "1 =k 2 =m ");
+	check_uses("f(r.k, k=1)\n[r.k]\nr.k += 1\n", "");
+	check_uses("\xef\xbb\xbfr.k = 1\n", "1 =k ");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(calls_are_those_of_imported_names),
+		cmocka_unit_test(methods_and_attributes_are_kept),
 		cmocka_unit_test(the_code_of_a_notebook_is_read_cell_by_cell),
 		cmocka_unit_test(what_is_beyond_the_limits_is_refused),
 	};

@@ -22,6 +22,8 @@
 	"from nvflare.app_common.workflows.fedavg import FedAvg\n" \
 	"from nvflare.job_config.script_runner import ScriptRunner as Runner\n"
 
+#define FORMATS "from nvflare.client.config import ExchangeFormat as E\n"
+
 #define BOTH "server_memory_gc_rounds=1, client_memory_gc_rounds=1"
 
 struct row {
@@ -102,6 +104,24 @@ static const struct row rows[] = {
 	{"NVF-GC-NEVER-FIRES", JOB "FedAvg(num_rounds=3)\nRunner('t.py', memory_gc_rounds=4)\n",
 	 .hits = 1, .line = 4},
 
+	{"NVF-GC-NEVER-FIRES",
+	 "from nvflare.app_opt.pt.recipes import FedEvalRecipe\n"
+	 "FedEvalRecipe(client_memory_gc_rounds=1)\nFedEvalRecipe(client_memory_gc_rounds=2)\n",
+	 .hits = 1, .line = 3, .says = "1 result of a client, cleanup every 2 sends",
+	 .severity = WARNING, .proposed = "1"},
+	{"NVF-GC-NEVER-FIRES",
+	 "from nvflare.recipe import FedTaskRecipe\nFedTaskRecipe(client_memory_gc_rounds=50)\n",
+	 .hits = 1, .line = 2},
+	{"NVF-CUDA-INVALID",
+	 PT "R(cuda_empty_cache='False')\nR(cuda_empty_cache=None)\nR(cuda_empty_cache=2)\n",
+	 .hits = 3, .line = 4, .says = "refuses other values", .severity = WARNING},
+	{"NVF-CUDA-INVALID", JOB "Runner('t.py', cuda_empty_cache='False')\n", .hits = 1, .line = 3,
+	 .says = "any text is true", .severity = WARNING},
+	{"NVF-CUDA-INVALID",
+	 JOB PT "Runner('t.py', cuda_empty_cache=None)\nR(cuda_empty_cache=1)\n"
+		"R(cuda_empty_cache=x)\nR(cuda_empty_cache=False)\nR()\n",
+	 .hits = 0},
+
 	{"NVF-GC-INVALID", PT "R(client_memory_gc_rounds=-1)\n", .hits = 1, .line = 2,
 	 .says = "2.9.0 refuses it; 2.7.2 to 2.8.3 accepts it and never cleans up",
 	 .severity = ERROR},
@@ -141,6 +161,11 @@ static const struct row rows[] = {
 	 "from nvflare.app_common.np.recipes import NumpyFedAvgRecipe\n"
 	 "NumpyFedAvgRecipe(server_memory_gc_rounds=1)\n",
 	 .hits = 1, .line = 2},
+	{"NVF-KEY-UNKNOWN",
+	 PT "R(client_gc=1)\nR(malloc_trim_rounds=1)\nR(empty_cuda_cache=1)\n"
+	    "R(Client_Memory_GC_Rounds=1)\n",
+	 .hits = 4, .line = 5, .says = "did you mean client_memory_gc_rounds", .severity = ERROR},
+	{"NVF-KEY-UNKNOWN", PT "R(launch_once=True, agc='x', key_metric='auc')\n", .hits = 0},
 	{"NVF-KEY-UNKNOWN", PT "R(" BOTH ", cuda_empty_cache=True, num_rounds=3)\n", .hits = 0},
 	{"NVF-KEY-TOO-NEW", PT "S(enable_tensor_disk_offload=True)\n", .version = "2.8.3",
 	 .hits = 1, .line = 2, .says = "ScaffoldRecipe has it from 2.9 on", .severity = ERROR},
@@ -157,6 +182,40 @@ static const struct row rows[] = {
 	 JOB "from nvflare.app_common.ccwf.ccwf_job import SwarmClientConfig\n"
 	     "SwarmClientConfig(executor=Runner('t.py', memory_gc_rounds=2))\n",
 	 .hits = 1, .line = 4},
+
+	{"NVF-OFFLOAD-NUMPY", PT "R(\n enable_tensor_disk_offload=True)\n", .hits = 1, .line = 2,
+	 .says = "has no effect", .proposed = "\"pytorch\"", .severity = ERROR},
+	{"NVF-OFFLOAD-NUMPY",
+	 PT "R(enable_tensor_disk_offload=1,\n server_expected_format='numpy')\n", .hits = 1,
+	 .line = 3},
+	{"NVF-OFFLOAD-NUMPY",
+	 PT FORMATS "R(enable_tensor_disk_offload=True, server_expected_format=E.NUMPY)\n",
+	 .hits = 1, .line = 3},
+	{"NVF-OFFLOAD-NUMPY",
+	 PT FORMATS "R(enable_tensor_disk_offload=True, server_expected_format=E.PYTORCH)\n"
+		    "R(enable_tensor_disk_offload=True, server_expected_format='pytorch')\n"
+		    "R(enable_tensor_disk_offload=True, server_expected_format=f)\n"
+		    "R(enable_tensor_disk_offload=True, **kw)\n"
+		    "R(enable_tensor_disk_offload=False)\nR(enable_tensor_disk_offload=x)\n",
+	 .hits = 0},
+	{"NVF-OFFLOAD-NUMPY",
+	 "from nvflare.app_opt.pt.recipes import FedCERecipe\n"
+	 "FedCERecipe(enable_tensor_disk_offload=True)\n",
+	 .hits = 0},
+	{"NVF-OFFLOAD-NUMPY",
+	 SWARM FORMATS "R('n', m, 3, 't.py', 2, enable_tensor_disk_offload=True,\n"
+		       "  aggregation_format=E.RAW)\n",
+	 .hits = 1, .line = 4},
+	{"NVF-OFFLOAD-NUMPY",
+	 JOB FORMATS "FedAvg(enable_tensor_disk_offload=True)\nRunner('t.py')\n"
+		     "Runner('t.py', server_expected_format=E.PYTORCH)\n",
+	 .hits = 1, .line = 5},
+	{"NVF-OFFLOAD-NUMPY", JOB "FedAvg()\nRunner('t.py')\n", .hits = 0},
+	{"NVF-CANNOT-TELL",
+	 PT "R(" BOTH ", cuda_empty_cache=True, enable_tensor_disk_offload=True,\n"
+	    " server_expected_format=f)\n",
+	 .hits = 1, .line = 3, .says = "only tensors of PyTorch are offloaded", .severity = INFO},
+	{"NVF-CANNOT-TELL", PT "R(" BOTH ", server_expected_format=f)\n", .hits = 0},
 
 	{"NVF-CANNOT-TELL", PT "R(client_memory_gc_rounds=n,\n  server_memory_gc_rounds=n + 1)\n",
 	 .hits = 2, .line = 3, .says = "known only when the script runs", .severity = INFO},
@@ -198,6 +257,99 @@ static const struct row rows[] = {
 	 .hits = 1, .line = 2},
 	{"NVF-PER-SITE-IGNORED", PT "R(per_site_config={'site-1': {'command': 'python3'}})\n",
 	 .hits = 0},
+	{"NVF-PER-SITE-IGNORED",
+	 PT "r = R()\nr.set_per_site_config({'site-1': {'memory_gc_rounds': 1}})\n"
+	    "r.set_per_site_config(config={'site-1': {'memory_gc_rounds': 1}})\n"
+	    "r.other({'site-1': {'memory_gc_rounds': 1}})\n",
+	 .hits = 2, .line = 4},
+	{"NVF-CHUNK-ZERO",
+	 PT "r = R()\nr.add_server_config({'np_download_chunk_size': 0})\n"
+	    "r.add_client_config(config={'tensor_download_chunk_size': -1})\n"
+	    "r.add_client_config({'tensor_download_chunk_size': 1})\n",
+	 .hits = 2, .line = 4, .says = "serialised whole", .severity = WARNING,
+	 .proposed = "2097152"},
+	{"NVF-CHUNK-ZERO",
+	 "from nvflare.job_config.api import *\nj = FedJob()\n"
+	 "j.to_server({'np_download_chunk_size': 0})\nj.to({'np_download_chunk_size': 0}, 's')\n"
+	 "j.to_clients(obj={'np_download_chunk_size': 0})\nj.to(x)\n",
+	 .hits = 3, .line = 5},
+	{"NVF-CHUNK-ZERO", PT "f({'np_download_chunk_size': 0})\n", .hits = 0},
+	{"NVF-KEY-IGNORED", PT "R().x\nr.add_client_config({'np_download_chunk_sizes': 1})\n",
+	 .hits = 1, .line = 3, .says = "did you mean np_download_chunk_size", .severity = WARNING},
+	{"NVF-CONFIG-CANNOT-TELL",
+	 PT "r.add_client_config(c)\nr.add_client_config({'np_download_chunk_size': n})\n"
+	    "r.add_server_config({**c})\n",
+	 .hits = 3, .line = 4, .says = "known only when the script runs", .severity = INFO},
+	{"NVF-CONFIG-CANNOT-TELL", PT "r.add_client_config({'a': n})\nr.to(c)\nr.x(c)\n",
+	 .hits = 0},
+	{"NVF-SETTING-ASSIGNED",
+	 PT "r = R()\nr.client_memory_gc_rounds = 0\nif x: r.a.cuda_empty_cache = True\n"
+	    "setattr(r, 'memory_gc_rounds', 0)\n",
+	 .hits = 3, .line = 5, .says = "pass it as an argument", .severity = INFO},
+	{"NVF-SETTING-ASSIGNED",
+	 PT "self.memory_gc_rounds = 0\nr.memory_gc = 1\nx = r.memory_gc_rounds\n"
+	    "setattr(r, name, 0)\nmemory_gc_rounds = 0\n",
+	 .hits = 0},
+	{"NVF-IMPORTED-BY-NAME",
+	 "import importlib\nm = importlib.import_module('nvflare.app_opt.pt.recipes')\n"
+	 "n = __import__('nvflare.recipe')\no = importlib.import_module(name)\n",
+	 .hits = 3, .line = 4, .severity = INFO, .says = "cannot tell"},
+	{"NVF-IMPORTED-BY-NAME",
+	 PT "import importlib\nm = importlib.import_module('torch')\nr.import_module\n", .hits = 0},
+	{"NVF-CLASS-PASSED-ON",
+	 "import nvflare.app_opt.pt.recipes as m\ngetattr(m, 'FedAvgRecipe')()\n", .hits = 1,
+	 .line = 2, .says = "a module that has such classes", .severity = INFO},
+	{"NVF-CLASS-PASSED-ON", "import nvflare.client as m\ngetattr(m, 'send')()\nprint(m)\n",
+	 .hits = 0},
+	{"NVF-CLASS-PASSED-ON",
+	 "from nvflare.app_common.workflows.base_fedavg import BaseFedAvg\n"
+	 "class Mine(BaseFedAvg):\n  pass\n",
+	 .hits = 1, .line = 2},
+	{"NVF-PARTS-ELSEWHERE",
+	 "from nvflare.recipe import SimEnv\nfrom mine import make\nmake().execute(SimEnv())\n",
+	 .hits = 1, .line = 3, .says = "no recipe, workflow or executor in it", .severity = INFO},
+	{"NVF-PARTS-ELSEWHERE", JOB "from nvflare import FedJob\nFedJob()\nFedAvg()\n", .hits = 1,
+	 .line = 4, .says = "no executor or runner in it", .severity = INFO},
+	{"NVF-PARTS-ELSEWHERE", JOB "from nvflare import FedJob\nFedJob()\nRunner('t.py')\n",
+	 .hits = 1, .line = 4, .says = "no workflow in it", .severity = INFO},
+	{"NVF-PARTS-ELSEWHERE",
+	 JOB "from nvflare import FedJob\nFedJob()\nRunner('t.py')\nFedAvg()\n", .hits = 0},
+	{"NVF-PARTS-ELSEWHERE", PT "from nvflare.recipe import SimEnv\nR().execute(SimEnv())\n",
+	 .hits = 0},
+	{"NVF-PARTS-ELSEWHERE",
+	 PT "from nvflare.recipe import SimEnv\nclass M(R): pass\nM().execute(SimEnv())\n",
+	 .hits = 0},
+	{"NVF-PARTS-ELSEWHERE", "from nvflare.job_config.stats_job import StatsJob\nStatsJob()\n",
+	 .hits = 0},
+	{"NVF-PARTS-ELSEWHERE",
+	 "from nvflare.recipe import PocEnv\nfrom nvflare.a.b import NewRecipe\n"
+	 "NewRecipe().execute(PocEnv())\n",
+	 .hits = 0},
+	{"NVF-PARTS-ELSEWHERE",
+	 "from nvflare.recipe import ProdEnv\nfrom mine import NewRecipe\nProdEnv()\n"
+	 "NewRecipe().execute(ProdEnv())\n",
+	 .hits = 1, .line = 3},
+	{"NVF-PARTS-ELSEWHERE",
+	 JOB "from nvflare.app_common.ccwf.ccwf_job import *\nCCWFJob()\nSwarmServerConfig(3)\n"
+	     "SwarmClientConfig()\n",
+	 .hits = 0},
+	{"NVF-PARTS-ELSEWHERE", JOB "from nvflare import FedJob\nFedJob()\nf(FedAvg, [Runner])\n",
+	 .hits = 0},
+	{"NVF-PARTS-ELSEWHERE", JOB "from other import FedJob\nFedJob()\n", .hits = 0},
+	{"NVF-PARTS-ELSEWHERE",
+	 "from nvflare import FedJob\nfrom nvflare.app_opt.flower.flower_job import FlowerJob\n"
+	 "FedJob()\nFlowerJob()\n",
+	 .hits = 0},
+	{"NVF-PARTS-ELSEWHERE",
+	 "from nvflare import FedJob\nfrom nvflare.edge.tools.edge_job import EdgeJob\nFedJob()\n"
+	 "EdgeJob()\n",
+	 .hits = 0},
+	{"NVF-PARTS-ELSEWHERE",
+	 "from nvflare import FedJob\nfrom nvflare.job_config.stats_job import StatsJob\n"
+	 "FedJob()\nStatsJob()\n",
+	 .hits = 0},
+	/* a byte order mark hides nothing */
+	{"NVF-CLI-GC-OFF", "\xef\xbb\xbf" PT "R()\n", .hits = 1, .line = 2},
 	/* in no row: a job made well */
 	{"NVF-CLI-GC-OFF", PT "R(" BOTH ", num_rounds=10, cuda_empty_cache=True)\n", .hits = 0},
 };
@@ -377,6 +529,29 @@ static void jobs_in_python_are_facts_for_other_inputs(void **state)
 		     &found);
 	assert_non_null(strstr(found.server_gc_rounds.unknown, "known only when it runs"));
 	assert_non_null(strstr(found.client_gc_rounds.unknown, "known only when it runs"));
+	flmem_recommendations_clear(&found);
+	check_script("job.py",
+		     PT "r = R(" BOTH ", cuda_empty_cache=True)\nr.client_memory_gc_rounds = 0\n",
+		     NULL, &found);
+	assert_non_null(strstr(found.client_gc_rounds.unknown, "known only when it runs"));
+	assert_true(!found.server_gc_rounds.unknown && !found.cuda_empty_cache.unknown);
+	flmem_recommendations_clear(&found);
+	check_script("job.py",
+		     PT "r = R(" BOTH ", cuda_empty_cache=True)\nr.server_memory_gc_rounds = 0\n"
+			"r.cuda_empty_cache = False\n",
+		     NULL, &found);
+	assert_non_null(strstr(found.server_gc_rounds.unknown, "known only when it runs"));
+	assert_non_null(strstr(found.cuda_empty_cache.unknown, "known only when it runs"));
+	assert_true(!found.client_gc_rounds.unknown);
+	flmem_recommendations_clear(&found);
+	check_script("job.py",
+		     "from nvflare.app_opt.pt.recipes import CyclicRecipe as R\n"
+		     "R(" BOTH ", cuda_empty_cache=True,\n"
+		     "  client_config_overrides={'memory_gc_rounds': 0})\n",
+		     NULL, &found);
+	assert_non_null(strstr(found.client_gc_rounds.unknown, "known only when it runs"));
+	assert_non_null(strstr(found.cuda_empty_cache.unknown, "known only when it runs"));
+	assert_true(!found.server_gc_rounds.unknown && found.server_gc_rounds.value == 1);
 	flmem_recommendations_clear(&found);
 	check_script("job.py", "import nvflare.client as f\nf.send(m)\nf.send(m, k)\nf.send(m)\n",
 		     NULL, &found);

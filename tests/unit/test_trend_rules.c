@@ -318,6 +318,41 @@ static void advice_on_a_watch_is_by_process(void **state)
 	flmem_watch_advice_clear(&advice);
 }
 
+/* A climbing process whose growth is not known, or is negative, has no amount in its message. */
+static void growth_that_is_not_known_is_not_printed(void **state)
+{
+	static const struct {
+		struct flmem_i64 growth;
+		const char *says;
+	} rows[] = {
+		{{.value = 3 << 20}, "3 MiB each hour"},
+		{{.value = 0}, "0 B each hour"},
+		{{.value = -1}, "an unknown amount each hour"},
+		{{.value = 3 << 20, .unknown = "none"}, "an unknown amount each hour"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
+		struct flmem_watch_result result = {
+			.trend.verdict = FLMEM_TREND_CLIMBING,
+			.trend.basis = FLMEM_TREND_BY_HOUR,
+			.trend.growth_per_hour_bytes = rows[i].growth,
+			.limit_bytes = FLMEM_UNKNOWN("none"),
+			.forecast.exhausted_in_s = FLMEM_UNKNOWN("none"),
+		};
+		const struct flmem_watch_summary summary = {.results = &result, .count = 1};
+		struct flmem_watch_advice advice = {0};
+
+		assert_int_equal(
+			flmem_recommend_watch(&summary, FLMEM_WATCH_RULES_TRENDS, &advice, NULL),
+			0);
+		assert_int_equal(advice.found.finding_count, 1);
+		if (!strstr(advice.found.findings[0].message, rows[i].says))
+			fail_msg("%s", advice.found.findings[0].message);
+		flmem_watch_advice_clear(&advice);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -327,6 +362,7 @@ int main(void)
 		cmocka_unit_test(a_client_that_climbs_at_1_has_another_cause),
 		cmocka_unit_test(a_recording_is_read_by_the_function_of_the_caller),
 		cmocka_unit_test(advice_on_a_watch_is_by_process),
+		cmocka_unit_test(growth_that_is_not_known_is_not_printed),
 	};
 
 	return cmocka_run_group_tests_name("trend rules", tests, NULL, NULL);

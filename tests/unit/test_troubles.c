@@ -67,7 +67,7 @@ static const struct step_case cases[] = {
 	{"SRV-GC", DONE, "is 1", SERVER, GLIBC, .server_rounds = TOLD(1)},
 	{"SRV-GC", NOT_DONE, "is 6 in the job, above", SERVER, GLIBC, .server_rounds = TOLD(6)},
 	{"SRV-GC", NOT_DONE, "is 0", SERVER, GLIBC, .server_rounds = TOLD(0)},
-	{"SRV-GC", UNKNOWN, "untold", SERVER, GLIBC, .client_rounds = TOLD(1)},
+	{"SRV-GC", UNKNOWN, "server untold", SERVER, GLIBC, .client_rounds = TOLD(1)},
 	{"SRV-GC", NEEDLESS, "appfl", SERVER, FLMEM_FRAMEWORK_APPFL, GLIBC},
 	{"SRV-JEMALLOC", DONE, "jemalloc", SERVER, JEMALLOC},
 	{"SRV-JEMALLOC", NOT_DONE, "served by glibc", SERVER, GLIBC},
@@ -84,7 +84,7 @@ static const struct step_case cases[] = {
 	{"CLI-GC", NOT_DONE, "is 10 in the job, above", CLIENT, GLIBC,
 	 .client_rounds = TOLD(10)},
 	{"CLI-GC", NOT_DONE, "is 0", CLIENT, GLIBC, .client_rounds = TOLD(0)},
-	{"CLI-GC", UNKNOWN, "untold", CLIENT, GLIBC},
+	{"CLI-GC", UNKNOWN, "client untold", CLIENT, GLIBC},
 	{"CLI-GC", DONE, "is 3 in its environment", FLMEM_ROLE_TRAINER, GLIBC,
 	 .name = "NVFLARE_CLIENT_MEMORY_GC_ROUNDS", .value = "3", .client_rounds = TOLD(0)},
 	{"CLI-GC", NOT_DONE, "is 0 in its environment", FLMEM_ROLE_TRAINER, GLIBC,
@@ -130,7 +130,9 @@ static const struct step_case cases[] = {
 	 .client_rounds = TOLD(1), .server_rounds = TOLD(5)},
 	{"OOM-GC", NOT_DONE, "2 for the clients", FLMEM_ROLE_NONE, GLIBC,
 	 .client_rounds = TOLD(2)},
-	{"OOM-GC", UNKNOWN, "untold", CLIENT, GLIBC, .server_rounds = TOLD(1)},
+	{"OOM-GC", UNKNOWN, "client untold", CLIENT, GLIBC, .server_rounds = TOLD(1)},
+	{"OOM-GC", UNKNOWN, "server untold", SERVER, GLIBC, .client_rounds = TOLD(1)},
+	{"OOM-GC", UNKNOWN, "client untold", FLMEM_ROLE_NONE, GLIBC},
 	{"OOM-LEAKS", DONE, "flat", CLIENT, RECORDED(FLAT, 20)},
 	{"OOM-LEAKS", NOT_DONE, "climbing", CLIENT, RECORDED(CLIMBING, 20)},
 	{"OOM-LEAKS", UNKNOWN, "stepped", CLIENT, RECORDED(STEPPED, 20)},
@@ -142,9 +144,14 @@ static const struct step_case cases[] = {
 };
 /* clang-format on */
 
+static struct flmem_u64 told_or(int64_t value, const char *unknown)
+{
+	return value ? FLMEM_KNOWN((uint64_t)(value - 1)) : FLMEM_UNKNOWN(unknown);
+}
+
 static struct flmem_u64 told(int64_t value)
 {
-	return value ? FLMEM_KNOWN((uint64_t)(value - 1)) : FLMEM_UNKNOWN("untold");
+	return told_or(value, "untold");
 }
 
 static size_t index_of(const char *id)
@@ -185,8 +192,8 @@ static void answer(const struct step_case *row, struct flmem_trouble_answer *ret
 	};
 	FLMEM_AUTO(flmem_recommendations_clear)
 	struct flmem_recommendations found = {
-		.server_gc_rounds = told(row->server_rounds),
-		.client_gc_rounds = told(row->client_rounds),
+		.server_gc_rounds = told_or(row->server_rounds, "server untold"),
+		.client_gc_rounds = told_or(row->client_rounds, "client untold"),
 		.clear_cache = told(row->clear_cache),
 		.cuda_empty_cache = told(row->cuda),
 	};

@@ -70,21 +70,47 @@ static const struct flmem_node *about_memory(const struct flmem_node *map)
 	return n;
 }
 
-/* Overrides of a recipe, which win over its own arguments: unless they are literal and others. */
+const struct flmem_node *flmem_nvflare_override(const struct flmem_check *check,
+						enum flmem_nvflare_side side, const char **ret_name)
+{
+	static const char *const names[] = {[FLMEM_NVFLARE_SERVER] = "server_config_overrides",
+					    [FLMEM_NVFLARE_CLIENT] = "client_config_overrides"};
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
+	const struct flmem_node *node = flmem_nvflare_arg(check, names[side]);
+
+	*ret_name = names[side];
+	if (!known || known->part != FLMEM_NVFLARE_RECIPE || !node ||
+	    node->kind == FLMEM_NODE_NULL || (node->kind == FLMEM_NODE_MAP && !about_memory(node)))
+		return NULL;
+	return node;
+}
+
 static void check_overrides(struct flmem_check *check)
 {
-	static const char *const names[] = {"server_config_overrides", "client_config_overrides"};
+	const struct flmem_node *node;
+	const char *name;
 
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++) {
-		const struct flmem_node *node = flmem_nvflare_arg(check, names[i]);
+	for (int side = 0; side < FLMEM_NVFLARE_SIDES; side++)
+		if ((node = flmem_nvflare_override(check, (enum flmem_nvflare_side)side, &name)))
+			flmem_nvflare_report_arg(
+				check, name, node,
+				(struct flmem_remark){
+					.detail = "it wins over the recipe's own arguments"});
+}
 
-		if (!node || node->kind == FLMEM_NODE_NULL ||
-		    (node->kind == FLMEM_NODE_MAP && !about_memory(node)))
-			continue;
+/* Where tensors are offloaded, their format decides whether that has an effect. */
+static void check_format(struct flmem_check *check, const struct flmem_nvflare_class *known)
+{
+	const struct flmem_node *node =
+		known->format ? flmem_nvflare_arg(check, known->format) : NULL;
+
+	if (node && known->part == FLMEM_NVFLARE_RECIPE &&
+	    flmem_nvflare_is_on(check, "enable_tensor_disk_offload") &&
+	    flmem_nvflare_format_of(check) == FLMEM_NVFLARE_FORMAT_UNCLEAR)
 		flmem_nvflare_report_arg(
-			check, names[i], node,
-			(struct flmem_remark){.detail = "it wins over the recipe's own arguments"});
-	}
+			check, known->format, node,
+			(struct flmem_remark){
+				.detail = "only tensors of PyTorch are offloaded to disk"});
 }
 
 static void cannot_tell(struct flmem_check *check)
@@ -100,10 +126,11 @@ static void cannot_tell(struct flmem_check *check)
 	for (const char *const *name = flmem_nvflare_names; known && *name; name++)
 		if (flmem_nvflare_accepts(known, *name, &since))
 			check_value(check, *name);
-	if (known)
+	if (known) {
 		check_open(check, known);
-	if (known && known->part == FLMEM_NVFLARE_RECIPE)
-		check_overrides(check);
+		check_format(check, known);
+	}
+	check_overrides(check);
 }
 
 static bool has_settings(const struct flmem_nvflare_class *known)
@@ -119,12 +146,14 @@ static void report_uses(struct flmem_check *check, const char *list, const char 
 	for (; n; n = n->next) {
 		const struct flmem_nvflare_class *known = flmem_nvflare_class_find(n->text);
 
-		if (known && has_settings(known))
-			flmem_check_report(check,
-					   &(struct flmem_remark){
-						   .node = n,
-						   .path = flmem_nvflare_short_name(known->path),
-						   .detail = detail});
+		if (known ? has_settings(known) : flmem_nvflare_is_module(n->text))
+			flmem_check_report(
+				check,
+				&(struct flmem_remark){.node = n,
+						       .path = flmem_nvflare_short_name(n->text),
+						       .detail = known ? detail
+								       : "a module that has such "
+									 "classes is passed on"});
 	}
 }
 
@@ -145,35 +174,43 @@ static void no_settings(struct flmem_check *check)
 }
 
 /* The map of sites of a recipe, or of set_per_site_config(). */
-static const struct flmem_node *sites_of(const struct flmem_check *check)
+static const struct flmem_node *sites_of(const struct flmem_node *call)
 {
-	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
-	const struct flmem_node *sites;
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(call);
+	const char *path = flmem_node_string(flmem_node_get(call, "path"));
+	const struct flmem_node *args = flmem_node_get(call, "args"), *sites;
 
 	if (known && known->part == FLMEM_NVFLARE_RECIPE)
-		return flmem_nvflare_arg(check, "per_site_config");
-	if (!flmem_text_starts(path_of(check), "nvflare.recipe.") ||
-	    !flmem_text_ends(path_of(check), ".set_per_site_config"))
+		return flmem_node_get(args, "per_site_config");
+	if (!path || !flmem_text_ends(path, "set_per_site_config"))
 		return NULL;
-	sites = flmem_nvflare_arg(check, "config");
-	return sites ? sites : flmem_nvflare_arg(check, "1");
+	sites = flmem_node_get(args, "config");
+	return sites ? sites : flmem_node_get(args, strchr(path, '.') ? "1" : "0");
+}
+
+static void report_site(struct flmem_check *check, const struct flmem_node *site)
+{
+	for (const char *const *name = flmem_nvflare_names; *name; name++) {
+		const struct flmem_node *node = flmem_node_get(site, *name);
+		char path[96];
+
+		if (!node)
+			continue;
+		snprintf(path, sizeof(path), "per_site_config.%s", *name);
+		flmem_check_report(check, &(struct flmem_remark){.node = node, .path = path});
+	}
 }
 
 static void per_site_ignored(struct flmem_check *check)
 {
-	const struct flmem_node *site = flmem_node_first(sites_of(check));
+	static const char *const lists[] = {"calls", "methods"};
+	const struct flmem_node *call, *site;
 
-	for (; site; site = site->next) {
-		for (const char *const *name = flmem_nvflare_names; *name; name++) {
-			const struct flmem_node *node = flmem_node_get(site, *name);
-			char path[96];
-
-			if (!node)
-				continue;
-			snprintf(path, sizeof(path), "per_site_config.%s", *name);
-			flmem_check_report(check,
-					   &(struct flmem_remark){.node = node, .path = path});
-		}
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++) {
+		call = flmem_node_first(flmem_node_get(check->subject, lists[i]));
+		for (; call; call = call->next)
+			for (site = flmem_node_first(sites_of(call)); site; site = site->next)
+				report_site(check, site);
 	}
 }
 
@@ -201,7 +238,8 @@ static const struct flmem_rule_row rows[] = {
 			 .severity = FLMEM_SEVERITY_INFO,
 			 NVFLARE,
 			 .condition = "a class with memory settings that a script inherits from, "
-				      "passes on or stores instead of calling it",
+				      "passes on or stores instead of calling it; a module of "
+				      "such classes that it passes on",
 			 .message = "cannot tell with which arguments it is called; check the "
 				    "exported job",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
@@ -230,7 +268,6 @@ static const struct flmem_rule_row rows[] = {
 				    "one; set it for all clients in the recipe",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
 		.inputs = {PYTHON},
-		.parts = true,
 		.check = per_site_ignored,
 	},
 };

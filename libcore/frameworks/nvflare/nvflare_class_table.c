@@ -37,6 +37,7 @@
 const struct flmem_nvflare_class flmem_nvflare_classes[] = {
 	/* controllers */
 	{CONTROLLER(WORKFLOWS "fedavg.FedAvg", 0), .offload = "2.8"},
+	{CONTROLLER(WORKFLOWS "base_fedavg.BaseFedAvg", 0)},
 	{CONTROLLER(PT "fedavg.PTFedAvg", 0), .offload = "2.8"},
 	{CONTROLLER(PT "fedopt_ctl.FedOpt", 0), .offload = "2.8"},
 	{CONTROLLER(TF "fedopt_ctl.FedOpt", 0), .offload = "2.8"},
@@ -83,7 +84,7 @@ const struct flmem_nvflare_class flmem_nvflare_classes[] = {
 	 .cuda = true, .offload = "2.8"},
 	{RECIPE(RECIPES ".cyclic.CyclicRecipe", NULL), ROUNDS(2), SERVER_ARG(1), CLIENT_ARG,
 	 .cuda = true},
-	{RECIPE(RECIPES ".fed_task.FedTaskRecipe", RECIPES), CLIENT_ARG, .cuda = true,
+	{RECIPE(RECIPES ".fed_task.FedTaskRecipe", RECIPES), CLIENT_ARG, .cuda = true, .sends = 1,
 	 .converts = true, .since = "2.9"},
 	{RECIPE(PT "recipes.fedavg.FedAvgRecipe", PT "recipes"), ROUNDS(2), SERVER_ARG(0),
 	 CLIENT_ARG, .cuda = true, .offload = "2.8"},
@@ -99,7 +100,8 @@ const struct flmem_nvflare_class flmem_nvflare_classes[] = {
 	 CLIENT_ARG, .cuda = true},
 	{RECIPE(PT "recipes.cyclic.CyclicRecipe", PT "recipes"), ROUNDS(2), SERVER_ARG(1),
 	 CLIENT_ARG, .cuda = true},
-	{RECIPE(PT "recipes.fedeval.FedEvalRecipe", PT "recipes"), CLIENT_ARG, .cuda = true},
+	{RECIPE(PT "recipes.fedeval.FedEvalRecipe", PT "recipes"), CLIENT_ARG, .cuda = true,
+	 .sends = 1},
 	{RECIPE(PT "recipes.swarm.SwarmLearningRecipe", PT "recipes"), ON_CLIENT(1),
 	 .rounds = FLMEM_NVFLARE_ROUNDS_REQUIRED, .rounds_at = "2", .cuda = true, .offload = "2.9",
 	 .format = "aggregation_format"},

@@ -45,6 +45,17 @@ const struct flmem_nvflare_class *flmem_nvflare_class_find(const char *path)
 	return NULL;
 }
 
+bool flmem_nvflare_is_module(const char *path)
+{
+	size_t length = strlen(path);
+
+	for (size_t i = 0; i < flmem_nvflare_class_count; i++)
+		if (strncmp(flmem_nvflare_classes[i].path, path, length) == 0 &&
+		    flmem_nvflare_classes[i].path[length] == '.')
+			return true;
+	return false;
+}
+
 const struct flmem_nvflare_class *flmem_nvflare_class_of(const struct flmem_node *subject)
 {
 	const char *path = flmem_node_string(flmem_node_get(subject, "path"));
@@ -118,6 +129,40 @@ bool flmem_nvflare_is_on(const struct flmem_check *check, const char *name)
 	int64_t number;
 
 	return flmem_node_is_true(value) || (flmem_node_integer(value, &number) && number);
+}
+
+/* In Python a member of ExchangeFormat, by its path or as whatever name it was imported. */
+static enum flmem_nvflare_format format_of_expression(const char *text)
+{
+	static const char *const others[] = {".RAW", ".NUMPY", ".KERAS_LAYER_WEIGHTS"};
+
+	if (flmem_text_ends(text, ".PYTORCH"))
+		return FLMEM_NVFLARE_FORMAT_PYTORCH;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(others); i++)
+		if (flmem_text_ends(text, others[i]))
+			return FLMEM_NVFLARE_FORMAT_OTHER;
+	return FLMEM_NVFLARE_FORMAT_UNCLEAR;
+}
+
+enum flmem_nvflare_format flmem_nvflare_format_of(const struct flmem_check *check)
+{
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
+	const struct flmem_node *node =
+		known && known->format ? flmem_nvflare_arg(check, known->format) : NULL;
+	const struct flmem_node *value = flmem_check_resolve(check->input, node);
+	const char *text = flmem_node_string(value);
+
+	if (!node && flmem_nvflare_open_args(check))
+		return FLMEM_NVFLARE_FORMAT_UNCLEAR;
+	if (!node)
+		return known && known->pytorch ? FLMEM_NVFLARE_FORMAT_PYTORCH
+					       : FLMEM_NVFLARE_FORMAT_OTHER;
+	if (!value)
+		return FLMEM_NVFLARE_FORMAT_UNCLEAR;
+	if (value->kind == FLMEM_NODE_EXPRESSION)
+		return format_of_expression(value->text);
+	return text && strcmp(text, "pytorch") == 0 ? FLMEM_NVFLARE_FORMAT_PYTORCH
+						    : FLMEM_NVFLARE_FORMAT_OTHER;
 }
 
 /* Of another class, "memory_gc_rounds" is what its author takes it for: NVFlare's. */

@@ -41,6 +41,7 @@ struct flmem_nvflare_class {
 	const char *since;     /* first version with the class; NULL: 2.7.2 or before */
 	const char *before;    /* first version without it; NULL: none */
 	int64_t rounds;	       /* default of num_rounds; 0: no such argument */
+	int64_t sends;	       /* how often a client sends in a job without rounds; 0: not known */
 	const char *rounds_at; /* its position, as a key; NULL: none */
 	const char *offload;   /* first version with enable_tensor_disk_offload; NULL: none */
 	const char *format;    /* the argument with the format of tensors; NULL: none */
@@ -60,6 +61,9 @@ const struct flmem_nvflare_class *flmem_nvflare_class_of(const struct flmem_node
 
 /* The class of a full path, also as a package exports it. */
 const struct flmem_nvflare_class *flmem_nvflare_class_find(const char *path);
+
+/* Whether a path is that of a module or package with such classes in it. */
+bool flmem_nvflare_is_module(const char *path);
 
 /* The last name of a dotted class path. */
 const char *flmem_nvflare_short_name(const char *path);
@@ -88,6 +92,14 @@ bool flmem_nvflare_is_on(const struct flmem_check *check, const char *name);
 bool flmem_nvflare_gc_rounds(const struct flmem_check *check, enum flmem_nvflare_side side,
 			     int64_t *ret_rounds, const struct flmem_node **ret_node);
 
+/*
+ * Overrides of a recipe for a side, which win over its own arguments; NULL where there are none, or
+ * only literal ones of other settings. `*ret_name` is the name of the argument.
+ */
+const struct flmem_node *flmem_nvflare_override(const struct flmem_check *check,
+						enum flmem_nvflare_side side,
+						const char **ret_name);
+
 /* The name of the interval's argument; NULL where the class has none. */
 const char *flmem_nvflare_gc_name(const struct flmem_check *check, enum flmem_nvflare_side side);
 
@@ -102,6 +114,22 @@ void flmem_nvflare_report_gc(struct flmem_check *check, enum flmem_nvflare_side 
 /* Reports the interval of a side where the value in force is 0, with the reason where absent. */
 void flmem_nvflare_report_gc_off(struct flmem_check *check, enum flmem_nvflare_side side,
 				 const char *proposed);
+
+/*
+ * The maps of outermost keys that a file holds: the file itself; in Python the dictionaries that it
+ * adds to the configuration of a job. `*position` is NULL at first. NULL after the last one.
+ */
+const struct flmem_node *flmem_nvflare_config_next(const struct flmem_check *check,
+						   const struct flmem_node **position);
+
+enum flmem_nvflare_format {
+	FLMEM_NVFLARE_FORMAT_PYTORCH,
+	FLMEM_NVFLARE_FORMAT_OTHER,
+	FLMEM_NVFLARE_FORMAT_UNCLEAR, /* known only at run time */
+};
+
+/* The format in which the class sends tensors: that of its argument, or its default. */
+enum flmem_nvflare_format flmem_nvflare_format_of(const struct flmem_check *check);
 
 /* The rounds of a workflow or recipe: its arguments', or the defaults of its class. */
 bool flmem_nvflare_rounds(const struct flmem_check *check, int64_t *ret_start, int64_t *ret_count);

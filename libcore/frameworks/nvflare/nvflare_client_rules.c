@@ -6,6 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#define SERVER_FILE &flmem_nvflare_server_file
+#define CLIENT_FILE &flmem_nvflare_client_file
+#define PYTHON	    &flmem_nvflare_python_file
+
 static bool runs_script(const struct flmem_nvflare_class *known)
 {
 	return known && known->part == FLMEM_NVFLARE_EXECUTOR;
@@ -160,39 +164,57 @@ static void legacy_executor(struct flmem_check *check)
 		flmem_check_report(check, &(struct flmem_remark){.node = path});
 }
 
-/* The workflow of this job's server, or the executor in the same file, that offloads tensors. */
-static bool job_offloads(const struct flmem_check *check)
+/* A workflow or executor: a recipe makes a whole job, and is checked by itself. */
+static bool one_offloads(const struct flmem_node *list, const char *part)
 {
-	for (size_t i = 0; i < check->bundle->count; i++) {
-		const struct flmem_input *input = &check->bundle->inputs[i];
-		const struct flmem_node *root = input->document.root, *n;
+	for (const struct flmem_node *n = flmem_node_first(list); n; n = n->next) {
+		const struct flmem_node *one = part ? flmem_node_get(n, part) : n;
+		const struct flmem_nvflare_class *known = flmem_nvflare_class_of(one);
 
-		n = flmem_node_first(flmem_node_get(root, "workflows"));
-		for (; n; n = n->next)
-			if (flmem_node_is_true(
-				    FLMEM_NODE_DIG(n, "args", "enable_tensor_disk_offload")))
-				return true;
-		n = input == check->input ? flmem_node_first(flmem_node_get(root, "executors"))
-					  : NULL;
-		for (; n; n = n->next)
-			if (flmem_node_is_true(FLMEM_NODE_DIG(n, "executor", "args",
-							      "enable_tensor_disk_offload")))
-				return true;
+		if (!(known && known->part == FLMEM_NVFLARE_RECIPE) &&
+		    flmem_node_is_true(FLMEM_NODE_DIG(one, "args", "enable_tensor_disk_offload")))
+			return true;
 	}
 	return false;
 }
 
+/*
+ * The workflow of this job's server, or the executor in the same file, that offloads tensors; of
+ * Python only the script itself, as a folder may hold several, each for another job.
+ */
+static bool job_offloads(const struct flmem_check *check)
+{
+	const struct flmem_node *own = check->input->document.root;
+
+	if (check->input->kind == PYTHON)
+		return one_offloads(flmem_node_get(own, "calls"), NULL);
+	for (size_t i = 0; i < check->bundle->count; i++)
+		if (one_offloads(
+			    flmem_node_get(check->bundle->inputs[i].document.root, "workflows"),
+			    NULL))
+			return true;
+	return one_offloads(flmem_node_get(own, "executors"), "executor");
+}
+
+/* A recipe sets both sides, a runner only the format. */
+static bool offloads(const struct flmem_check *check)
+{
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
+
+	if (known && known->part == FLMEM_NVFLARE_RECIPE)
+		return known->offload && known->format &&
+		       flmem_nvflare_is_on(check, "enable_tensor_disk_offload");
+	return runs_script(known) && job_offloads(check);
+}
+
 static void offload_numpy(struct flmem_check *check)
 {
-	const struct flmem_node *node = flmem_node_get(check->args, "server_expected_format");
-	const struct flmem_node *value = flmem_check_resolve(check->input, node);
-	const char *format = flmem_node_string(value);
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
 
-	if (!runs_script(flmem_nvflare_class_of(check->subject)) || !job_offloads(check) ||
-	    (node && !value) || (format && !strcmp(format, "pytorch")))
-		return;
-	flmem_nvflare_report_arg(check, "server_expected_format", node,
-				 (struct flmem_remark){.proposed = "\"pytorch\""});
+	if (offloads(check) && flmem_nvflare_format_of(check) == FLMEM_NVFLARE_FORMAT_OTHER)
+		flmem_nvflare_report_arg(check, known->format,
+					 flmem_nvflare_arg(check, known->format),
+					 (struct flmem_remark){.proposed = "\"pytorch\""});
 }
 
 static void offload_filter(struct flmem_check *check)
@@ -203,10 +225,7 @@ static void offload_filter(struct flmem_check *check)
 		flmem_check_report(check, &(struct flmem_remark){.node = filters});
 }
 
-#define SERVER_FILE &flmem_nvflare_server_file
-#define CLIENT_FILE &flmem_nvflare_client_file
-#define PYTHON	    &flmem_nvflare_python_file
-#define NVFLARE	    .framework = FLMEM_FRAMEWORK_NVFLARE
+#define NVFLARE .framework = FLMEM_FRAMEWORK_NVFLARE
 
 static const struct flmem_rule_row rows[] = {
 	{
@@ -308,13 +327,14 @@ static const struct flmem_rule_row rows[] = {
 			 NVFLARE,
 			 .since = "2.8",
 			 .fixable = true,
-			 .condition = "enable_tensor_disk_offload true while an executor's "
-				      "server_expected_format is not pytorch",
+			 .condition = "enable_tensor_disk_offload true while the "
+				      "server_expected_format (aggregation_format) of an executor, "
+				      "runner or recipe is not pytorch",
 			 .message =
 				 "tensor offload to disk has no effect on results that are sent as "
 				 "NumPy arrays; set server_expected_format to pytorch",
 			 .source = "NVFlare design note \"tensor disk offload\""},
-		.inputs = {CLIENT_FILE},
+		.inputs = {CLIENT_FILE, PYTHON},
 		.parts = true,
 		.check = offload_numpy,
 	},

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "base/text.h"
+
 static const char differs[] = "the checked jobs differ in this value";
 static const char at_run_time[] = "the value in a checked file is known only when it runs";
 
@@ -23,11 +25,14 @@ static void note_side(struct flmem_check *check, enum flmem_nvflare_side side,
 {
 	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
 	const struct flmem_node *node;
+	const char *name;
 	int64_t rounds;
 
 	if (known && known->gc_ignored)
 		return;
-	if (flmem_nvflare_gc_rounds(check, side, &rounds, &node))
+	if (flmem_nvflare_override(check, side, &name))
+		*all = FLMEM_UNKNOWN(at_run_time);
+	else if (flmem_nvflare_gc_rounds(check, side, &rounds, &node))
 		merge_interval(all, rounds);
 	else if (known && known->intervals[side].exists &&
 		 (!node || !flmem_check_resolve(check->input, node) ||
@@ -51,11 +56,14 @@ static void note_cuda(struct flmem_check *check)
 	const struct flmem_node *value = flmem_check_resolve(check->input, node);
 	struct flmem_u64 *all = &check->found->cuda_empty_cache;
 	bool on = flmem_nvflare_is_on(check, "cuda_empty_cache");
+	const char *name;
 
 	if (!known || !known->cuda || known->part == FLMEM_NVFLARE_SWARM_EXECUTOR)
 		return;
-	if (node ? !value || value->kind == FLMEM_NODE_EXPRESSION
-		 : flmem_nvflare_open_args(check) != NULL) {
+	if (flmem_nvflare_override(check, FLMEM_NVFLARE_CLIENT, &name)) {
+		*all = FLMEM_UNKNOWN(at_run_time);
+	} else if (node ? !value || value->kind == FLMEM_NODE_EXPRESSION
+			: flmem_nvflare_open_args(check) != NULL) {
 		if (all->unknown || all->value)
 			*all = FLMEM_UNKNOWN(at_run_time);
 	} else if (!on || (all->unknown && all->unknown != at_run_time)) {
@@ -94,6 +102,24 @@ static void note_offload(struct flmem_check *check)
 	check->found->disk_offload |= flmem_nvflare_is_on(check, "enable_tensor_disk_offload");
 }
 
+/* "recipe.client_memory_gc_rounds = 0": which value is in force depends on the version. */
+static void note_assigned(struct flmem_check *check)
+{
+	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "attributes"));
+	struct flmem_recommendations *found = check->found;
+
+	for (; n; n = n->next) {
+		if (flmem_text_ends(n->text, "memory_gc_rounds")) {
+			if (!flmem_text_starts(n->text, "client"))
+				found->server_gc_rounds = FLMEM_UNKNOWN(at_run_time);
+			if (!flmem_text_starts(n->text, "server"))
+				found->client_gc_rounds = FLMEM_UNKNOWN(at_run_time);
+		} else if (strcmp(n->text, "cuda_empty_cache") == 0) {
+			found->cuda_empty_cache = FLMEM_UNKNOWN(at_run_time);
+		}
+	}
+}
+
 static const struct flmem_rule_row rows[] = {
 	{
 		.rule = {.framework = FLMEM_FRAMEWORK_NVFLARE},
@@ -119,6 +145,11 @@ static const struct flmem_rule_row rows[] = {
 			   &flmem_nvflare_python_file},
 		.parts = true,
 		.check = note_interval,
+	},
+	{
+		.rule = {.framework = FLMEM_FRAMEWORK_NVFLARE},
+		.inputs = {&flmem_nvflare_python_file},
+		.check = note_assigned,
 	},
 };
 

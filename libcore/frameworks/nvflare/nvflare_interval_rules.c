@@ -179,6 +179,33 @@ static void check_interval_invalid(struct flmem_check *check)
 		check_side(check, FLMEM_NVFLARE_CLIENT);
 }
 
+/*
+ * Executors keep cuda_empty_cache as it is, and Python then takes any text as true. Recipes convert
+ * it, or refuse it.
+ */
+static void check_cuda_invalid(struct flmem_check *check)
+{
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
+	const struct flmem_node *node = flmem_nvflare_arg(check, "cuda_empty_cache");
+	const struct flmem_node *value = flmem_check_resolve(check->input, node);
+	bool converts = known && known->converts;
+	int64_t number;
+
+	if (!value || !known || !known->cuda || value->kind == FLMEM_NODE_BOOL ||
+	    value->kind == FLMEM_NODE_EXPRESSION ||
+	    (flmem_node_integer(value, &number) && (number == 0 || number == 1)) ||
+	    (value->kind == FLMEM_NODE_NULL && !converts))
+		return;
+	flmem_nvflare_report_arg(
+		check, "cuda_empty_cache", node,
+		(struct flmem_remark){
+			.detail = converts
+					  ? "the recipe converts words like 'yes' and 'off', and "
+					    "refuses other values"
+					  : "NVFlare does not check it, and any text is true, also "
+					    "'false'"});
+}
+
 static const struct flmem_rule_row rows[] = {
 	{
 		.rule = {.id = "NVF-GC-INVALID",
@@ -198,6 +225,18 @@ static const struct flmem_rule_row rows[] = {
 			   &flmem_nvflare_python_file},
 		.parts = true,
 		.check = check_interval_invalid,
+	},
+	{
+		.rule = {.id = "NVF-CUDA-INVALID",
+			 .severity = FLMEM_SEVERITY_WARNING,
+			 .framework = FLMEM_FRAMEWORK_NVFLARE,
+			 .since = "2.7.2",
+			 .condition = "cuda_empty_cache that is neither true nor false",
+			 .message = "cuda_empty_cache must be true or false",
+			 .source = "NVFlare code, 2.7.2, 2.8.3 and 2.9.0"},
+		.inputs = {&flmem_nvflare_client_file, &flmem_nvflare_python_file},
+		.parts = true,
+		.check = check_cuda_invalid,
 	},
 };
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/text.h"
 #include "frameworks/appfl/appfl_rules.h"
 
@@ -35,11 +36,16 @@ static bool is_listed(const char *key, const char *const *names)
 	return false;
 }
 
-/* A name that only a setting of memory has. */
+/* Words that no other argument of NVFlare's classes has in its name (2.7.2 to 2.9.0). */
 static bool is_about_memory(const char *key)
 {
-	return strstr(key, "memory_gc") || strstr(key, "gc_rounds") || strstr(key, "empty_cache") ||
-	       strstr(key, "disk_offload");
+	static const char *const words[] = {"malloc", "_gc",	     "gc_",
+					    "cuda",   "empty_cache", "offload"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(words); i++)
+		if (strcasestr(key, words[i]))
+			return true;
+	return false;
 }
 
 /* The class's own argument for what the key is the name of elsewhere. */
@@ -54,13 +60,13 @@ static void put_meant(const struct flmem_nvflare_class *known, const char *key, 
 		other = near_one(key, other_names);
 	if (other && flmem_nvflare_accepts(known, other, &since))
 		snprintf(out, size, "did you mean %s", other);
-	else if (strstr(key, "gc") && server && client)
+	else if (strcasestr(key, "gc") && server && client)
 		snprintf(out, size, "did you mean %s",
-			 strstr(key, "client")	 ? client
-			 : strstr(key, "server") ? server
-						 : "server_memory_gc_rounds or "
-						   "client_memory_gc_rounds");
-	else if (strstr(key, "gc") && (server || client))
+			 strcasestr(key, "client")   ? client
+			 : strcasestr(key, "server") ? server
+						     : "server_memory_gc_rounds or "
+						       "client_memory_gc_rounds");
+	else if (strcasestr(key, "gc") && (server || client))
 		snprintf(out, size, "did you mean %s", server ? server : client);
 	else if (is_listed(key, flmem_nvflare_names) || is_about_memory(key))
 		snprintf(out, size, "%s has no such setting",
@@ -118,20 +124,29 @@ static void key_too_new(struct flmem_check *check)
 	}
 }
 
-static void key_unknown_above(struct flmem_check *check)
+static void keys_unknown_in(struct flmem_check *check, const struct flmem_node *map)
 {
 	static const char *const names[] = {"tensor_download_chunk_size", "np_download_chunk_size"};
 	char detail[64];
 
-	for (const struct flmem_node *n = flmem_node_first(check->subject); n; n = n->next) {
+	for (const struct flmem_node *n = flmem_node_first(map); n; n = n->next) {
 		for (size_t i = 0; n->key && i < FLMEM_ARRAY_SIZE(names); i++) {
 			if (!is_near(n->key, names[i]))
 				continue;
 			snprintf(detail, sizeof(detail), "did you mean %s", names[i]);
-			flmem_check_report(check,
-					   &(struct flmem_remark){.node = n, .detail = detail});
+			flmem_check_report(check, &(struct flmem_remark){.node = n,
+									 .path = n->key,
+									 .detail = detail});
 		}
 	}
+}
+
+static void key_unknown_above(struct flmem_check *check)
+{
+	const struct flmem_node *at = NULL, *map;
+
+	while ((map = flmem_nvflare_config_next(check, &at)))
+		keys_unknown_in(check, map);
 }
 
 static void gc_too_old(struct flmem_check *check)
@@ -256,7 +271,7 @@ static const struct flmem_rule_row rows[] = {
 			 .message = "NVFlare does not read a key with this name, so the default "
 				    "applies",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
-		.inputs = {SERVER_FILE, CLIENT_FILE},
+		.inputs = {SERVER_FILE, CLIENT_FILE, PYTHON},
 		.check = key_unknown_above,
 	},
 	{

@@ -72,19 +72,33 @@ static void server_never_cleans(struct flmem_check *check)
 }
 
 /* A client counts what it sends: at least once a round, more often where it also validates. */
+static bool count_sends(const struct flmem_check *check, int64_t *ret_count, const char **ret_unit)
+{
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
+	int64_t start;
+
+	*ret_unit = "rounds";
+	if (known && known->sends) {
+		*ret_count = known->sends;
+		*ret_unit = "result of a client";
+		return true;
+	}
+	return flmem_nvflare_rounds(check, &start, ret_count) ||
+	       flmem_nvflare_job_rounds(check, ret_count);
+}
+
 static void client_never_cleans(struct flmem_check *check)
 {
-	int64_t interval, start, count;
 	const struct flmem_node *node;
+	int64_t interval, count;
 	char detail[128];
+	const char *unit;
 
 	if (!flmem_nvflare_gc_rounds(check, FLMEM_NVFLARE_CLIENT, &interval, &node) || !node ||
-	    (!flmem_nvflare_rounds(check, &start, &count) &&
-	     !flmem_nvflare_job_rounds(check, &count)) ||
-	    interval <= count)
+	    !count_sends(check, &count, &unit) || interval <= count)
 		return;
-	snprintf(detail, sizeof(detail), "%" PRId64 " rounds, cleanup at every %" PRId64 "th send",
-		 count, interval);
+	snprintf(detail, sizeof(detail), "%" PRId64 " %s, cleanup every %" PRId64 " sends", count,
+		 unit, interval);
 	flmem_nvflare_report_gc(check, FLMEM_NVFLARE_CLIENT,
 				(struct flmem_remark){.detail = detail, .proposed = "1"});
 }
@@ -101,13 +115,20 @@ static void chunk_zero(struct flmem_check *check)
 {
 	static const char *const keys[] = {"tensor_download_chunk_size", "np_download_chunk_size"};
 
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(keys); i++) {
-		const struct flmem_node *node = flmem_node_get(check->subject, keys[i]);
-		int64_t size;
+	const struct flmem_node *at = NULL, *map;
 
-		if (flmem_node_integer(flmem_check_resolve(check->input, node), &size) && size <= 0)
-			flmem_check_report(
-				check, &(struct flmem_remark){.node = node, .proposed = "2097152"});
+	while ((map = flmem_nvflare_config_next(check, &at))) {
+		for (size_t i = 0; i < FLMEM_ARRAY_SIZE(keys); i++) {
+			const struct flmem_node *node = flmem_node_get(map, keys[i]);
+			int64_t size;
+
+			if (flmem_node_integer(flmem_check_resolve(check->input, node), &size) &&
+			    size <= 0)
+				flmem_check_report(check,
+						   &(struct flmem_remark){.node = node,
+									  .path = keys[i],
+									  .proposed = "2097152"});
+		}
 	}
 }
 
@@ -158,7 +179,8 @@ static const struct flmem_rule_row rows[] = {
 				 "a workflow or recipe without a round whose number, counted from "
 				 "1, is a multiple of memory_gc_rounds; an executor or recipe "
 				 "whose memory_gc_rounds for clients is above the job's "
-				 "num_rounds; an absent num_rounds has the default of the class",
+				 "num_rounds; an absent num_rounds has the default of the class, "
+				 "and clients of FedEvalRecipe and FedTaskRecipe send once",
 			 .message = "the job ends before the first cleanup",
 			 .source = FLMEM_SOURCE_NVFLARE_CODE},
 		.inputs = {BOTH_FILES, PYTHON},
@@ -172,11 +194,12 @@ static const struct flmem_rule_row rows[] = {
 			 .fixable = true,
 			 .condition =
 				 "tensor_download_chunk_size or np_download_chunk_size of 0 or "
-				 "less, on the server or a client",
+				 "less, on the server or a client, also where a script adds it to "
+				 "the job",
 			 .message = "models are serialised whole instead of streamed in chunks; "
 				    "remove the key, or set it to its default",
 			 .source = "NVFlare guide \"Notes on Large Models\""},
-		.inputs = {BOTH_FILES},
+		.inputs = {BOTH_FILES, PYTHON},
 		.check = chunk_zero,
 	},
 };

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rules for what the Python of a job does besides calling classes, and for what it lacks. */
+#include "frameworks/nvflare/nvflare_classes.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+
+static const char *path_of_call(const struct flmem_node *call)
+{
+	const char *path = flmem_node_string(flmem_node_get(call, "path"));
+
+	return path ? path : "";
+}
+
+static bool is_one_of(const char *text, const char *const *others)
+{
+	for (; *others; others++)
+		if (strcmp(text, *others) == 0)
+			return true;
+	return false;
+}
+
+static const struct flmem_node *first_of(const struct flmem_check *check, const char *list)
+{
+	return flmem_node_first(flmem_node_get(check->subject, list));
+}
+
+static const struct flmem_node *config_argument(const struct flmem_node *call)
+{
+	const struct flmem_node *args = flmem_node_get(call, "args");
+	const struct flmem_node *named = flmem_node_get(args, "config");
+
+	if (!named)
+		named = flmem_node_get(args, "obj");
+	return named ? named : flmem_node_get(args, "0");
+}
+
+static bool adds_config(const struct flmem_node *call)
+{
+	static const char *const names[] = {"add_server_config", "add_client_config", NULL};
+
+	return is_one_of(path_of_call(call), names);
+}
+
+/* FedJob.to() and the like take a dictionary as configuration, and anything else as a part. */
+static bool adds_anything(const struct flmem_node *call)
+{
+	static const char *const names[] = {"to", "to_server", "to_clients", NULL};
+
+	return adds_config(call) || is_one_of(path_of_call(call), names);
+}
+
+const struct flmem_node *flmem_nvflare_config_next(const struct flmem_check *check,
+						   const struct flmem_node **position)
+{
+	const struct flmem_node *call, *map;
+
+	if (check->input->kind != &flmem_nvflare_python_file) {
+		map = *position ? NULL : check->subject;
+		*position = check->subject;
+		return map;
+	}
+	call = *position ? (*position)->next : first_of(check, "methods");
+	for (; call; call = call->next) {
+		map = config_argument(call);
+		*position = call;
+		if (adds_anything(call) && flmem_node_is_kind(map, FLMEM_NODE_MAP))
+			return map;
+	}
+	return NULL;
+}
+
+static void check_config(struct flmem_check *check, const struct flmem_node *map)
+{
+	static const char *const keys[] = {"tensor_download_chunk_size", "np_download_chunk_size",
+					   "**"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(keys); i++) {
+		const struct flmem_node *node = flmem_node_get(map, keys[i]);
+
+		if (node && node->kind == FLMEM_NODE_EXPRESSION)
+			flmem_check_report(
+				check, &(struct flmem_remark){.node = node,
+							      .path = i < 2 ? keys[i] : "config"});
+	}
+}
+
+static void config_cannot_tell(struct flmem_check *check)
+{
+	const struct flmem_node *call = first_of(check, "methods"), *at = NULL, *map;
+
+	while ((map = flmem_nvflare_config_next(check, &at)))
+		check_config(check, map);
+	for (; call; call = call->next) {
+		const struct flmem_node *config = adds_config(call) ? config_argument(call) : NULL;
+
+		if (config && config->kind == FLMEM_NODE_EXPRESSION)
+			flmem_check_report(
+				check,
+				&(struct flmem_remark){
+					.node = config,
+					.path = "config",
+					.detail = "it may hold tensor_download_chunk_size and "
+						  "np_download_chunk_size"});
+	}
+}
+
+static bool is_setting(const char *name)
+{
+	for (const char *const *known = flmem_nvflare_names; *known; known++)
+		if (strcmp(name, *known) == 0)
+			return true;
+	return false;
+}
+
+static void report_assigned(struct flmem_check *check, const struct flmem_node *name)
+{
+	if (name && name->kind == FLMEM_NODE_STRING && is_setting(name->text))
+		flmem_check_report(check, &(struct flmem_remark){.node = name, .path = name->text});
+}
+
+static void setting_assigned(struct flmem_check *check)
+{
+	const struct flmem_node *n;
+
+	for (n = first_of(check, "attributes"); n; n = n->next)
+		report_assigned(check, n);
+	for (n = first_of(check, "methods"); n; n = n->next)
+		if (strcmp(path_of_call(n), "setattr") == 0)
+			report_assigned(check, FLMEM_NODE_DIG(n, "args", "1"));
+}
+
+/* What an import by name returns is not followed. */
+static void report_import(struct flmem_check *check, const struct flmem_node *call)
+{
+	const struct flmem_node *module = FLMEM_NODE_DIG(call, "args", "0");
+	const char *text = flmem_node_string(module);
+
+	if (text ? flmem_text_starts(text, "nvflare.")
+		 : flmem_node_is_kind(module, FLMEM_NODE_EXPRESSION))
+		flmem_check_report(check,
+				   &(struct flmem_remark){.node = module, .path = "import_module"});
+}
+
+static void imported_by_name(struct flmem_check *check)
+{
+	const struct flmem_node *n;
+
+	for (n = first_of(check, "calls"); n; n = n->next)
+		if (strcmp(path_of_call(n), "importlib.import_module") == 0)
+			report_import(check, n);
+	for (n = first_of(check, "methods"); n; n = n->next)
+		if (strcmp(path_of_call(n), "__import__") == 0)
+			report_import(check, n);
+}
+
+/* The sides whose settings a class of NVFlare holds. */
+struct sides {
+	bool server, client;
+};
+
+static void note_class(const char *path, struct sides *sides)
+{
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_find(path);
+	bool own = flmem_text_starts(path, "nvflare.");
+	bool recipe = known ? known->part == FLMEM_NVFLARE_RECIPE
+			    : own && (flmem_text_ends(path, "Recipe") ||
+				      flmem_text_ends(path, "StatsJob") ||
+				      flmem_text_ends(path, "FlowerJob") ||
+				      flmem_text_ends(path, "EdgeJob"));
+
+	sides->server |= recipe || (known && known->part == FLMEM_NVFLARE_CONTROLLER);
+	sides->client |= recipe || (known && known->part != FLMEM_NVFLARE_CONTROLLER);
+}
+
+static void note_classes(const struct flmem_node *root, struct sides *sides)
+{
+	static const char *const lists[] = {"bases", "values"};
+	const struct flmem_node *n = flmem_node_first(flmem_node_get(root, "calls"));
+
+	for (; n; n = n->next)
+		note_class(path_of_call(n), sides);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++)
+		for (n = flmem_node_first(flmem_node_get(root, lists[i])); n; n = n->next)
+			note_class(n->text, sides);
+}
+
+/* A job is made of parts; a recipe runs in an environment. */
+static bool runs_job(const char *path)
+{
+	static const char *const names[] = {"FedJob", "BaseFedJob", "CCWFJob", "SimEnv",
+					    "PocEnv", "ProdEnv",    NULL};
+
+	return flmem_text_starts(path, "nvflare.") &&
+	       is_one_of(flmem_nvflare_short_name(path), names);
+}
+
+/* Of several calls the first. */
+static void parts_elsewhere(struct flmem_check *check)
+{
+	const struct flmem_node *n = first_of(check, "calls");
+	struct sides sides = {0};
+
+	while (n && !runs_job(path_of_call(n)))
+		n = n->next;
+	if (!n)
+		return;
+	note_classes(check->subject, &sides);
+	if (!sides.server || !sides.client)
+		flmem_check_report(check,
+				   &(struct flmem_remark){
+					   .node = n,
+					   .path = flmem_nvflare_short_name(path_of_call(n)),
+					   .detail = sides.server   ? "no executor or runner in it"
+						     : sides.client ? "no workflow in it"
+								    : "no recipe, workflow or "
+								      "executor in it"});
+}
+
+#define NVFLARE .framework = FLMEM_FRAMEWORK_NVFLARE
+#define SCRIPT	.inputs = {&flmem_nvflare_python_file}
+
+static const struct flmem_rule_row rows[] = {
+	{
+		.rule = {.id = "NVF-CONFIG-CANNOT-TELL",
+			 .severity = FLMEM_SEVERITY_INFO,
+			 NVFLARE,
+			 .condition = "add_server_config or add_client_config with a variable, or "
+				      "with a chunk size that is one",
+			 .message = "cannot tell: the configuration is known only when the script "
+				    "runs; check the exported job",
+			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
+		SCRIPT,
+		.check = config_cannot_tell,
+	},
+	{
+		.rule = {.id = "NVF-SETTING-ASSIGNED",
+			 .severity = FLMEM_SEVERITY_INFO,
+			 NVFLARE,
+			 .condition = "a memory setting that is assigned to an attribute, except "
+				      "of self",
+			 .message = "cannot tell: recipes read most settings only when they are "
+				    "made; pass it as an argument",
+			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
+		SCRIPT,
+		.check = setting_assigned,
+	},
+	{
+		.rule = {.id = "NVF-IMPORTED-BY-NAME",
+			 .severity = FLMEM_SEVERITY_INFO,
+			 NVFLARE,
+			 .condition = "importlib.import_module or __import__ of a module of "
+				      "NVFlare, or of a variable",
+			 .message = "cannot tell which classes are taken from this module, and "
+				    "with which settings; check the exported job",
+			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
+		SCRIPT,
+		.check = imported_by_name,
+	},
+	{
+		.rule = {.id = "NVF-PARTS-ELSEWHERE",
+			 .severity = FLMEM_SEVERITY_INFO,
+			 NVFLARE,
+			 .condition = "a script that makes a FedJob, or an environment to run a "
+				      "recipe in, without the recipe, workflow or executor",
+			 .message = "cannot tell: settings of the job are made elsewhere, or by a "
+				    "class of its own; check the exported job",
+			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
+		SCRIPT,
+		.check = parts_elsewhere,
+	},
+};
+
+const struct flmem_rule_table flmem_nvflare_script_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
