@@ -228,21 +228,30 @@ static int arm_thread(struct flmem_loan *loan, struct flmem_tracee *tracee)
 				   loan->gadgets.restorer);
 }
 
-/* The status of the process shows only the tracer of its main thread. */
-static bool is_traced(const struct flmem_loan *loan, pid_t tid)
+/*
+ * Why this thread alone may not be traced, NULL if that applies to the process. Its status shows
+ * only the tracer of its main thread. The kernel refuses to trace a thread that is ending with
+ * EPERM, too (ptrace_attach() in kernel/ptrace.c).
+ */
+static const char *why_untraceable(const struct flmem_loan *loan, pid_t tid)
 {
 	struct flmem_status status;
 
-	return flmem_status_read_thread(loan->view->process, tid, &status) == 0 &&
-	       !status.tracer.unknown && status.tracer.value;
+	if (flmem_status_read_thread(loan->view->process, tid, &status) || status.state == 'X')
+		return "has ended";
+	return !status.tracer.unknown && status.tracer.value ? "is traced" : NULL;
 }
 
 static enum attempt refuse_seize(struct flmem_loan *loan, pid_t tid, int rc)
 {
+	const char *why = NULL;
+
 	if (rc == -ESRCH)
 		return ATTEMPT_NEXT;
-	if (rc == -EPERM && tid != loan->view->process->pid && is_traced(loan, tid)) {
-		loan->refused = "is traced";
+	if (rc == -EPERM && tid != loan->view->process->pid)
+		why = why_untraceable(loan, tid);
+	if (why) {
+		loan->refused = why;
 		loan->refused_tid = tid;
 		return ATTEMPT_NEXT;
 	}

@@ -13,16 +13,35 @@
 
 const unsigned char flmem_padding_magic[8] = {'f', 'l', 'm', 'e', 'm', ' ', '\n', 1};
 
+static bool has_symbol(const struct flmem_module *module, const char *name)
+{
+	struct flmem_image *image = flmem_module_image(module, NULL);
+	struct flmem_symbol symbol;
+
+	return image && flmem_image_find_dynamic(image, name, &symbol);
+}
+
 /*
  * Not the dynamic linker: it allocates from the rest of its last page before malloc is available
- * (glibc, elf/dl-minimal.c). The program is usable: its heap begins on a new page (ELF_PAGEALIGN in
- * the kernel's fs/binfmt_elf.c).
+ * (glibc, elf/dl-minimal.c). A program may name another file as its linker, so what it exports
+ * counts, too. The program is usable: its heap begins on a new page (ELF_PAGEALIGN in the kernel's
+ * fs/binfmt_elf.c).
  */
 static bool is_usable_module(const struct flmem_module *module)
 {
 	const char *name = flmem_text_basename(module->path);
 
-	return !flmem_text_starts(name, "ld-") && !flmem_text_starts(name, "ld.");
+	return !flmem_text_starts(name, "ld-") && !flmem_text_starts(name, "ld.") &&
+	       !has_symbol(module, "_r_debug");
+}
+
+/* musl's malloc takes the rest of the last page of files (reclaim_gaps() in ldso/dynlink.c). */
+static bool is_rest_in_heap(const struct flmem_modules *modules)
+{
+	for (size_t i = 0; i < modules->count; i++)
+		if (has_symbol(&modules->rows[i], "_dl_debug_addr"))
+			return true;
+	return false;
 }
 
 static bool is_private_data(const struct flmem_map *map)
@@ -108,6 +127,12 @@ static bool find_in_modules(const struct flmem_view *view, size_t length, bool z
 int flmem_padding_find(const struct flmem_view *view, size_t length, uint64_t *ret_address,
 		       struct flmem_error *err)
 {
+	if (is_rest_in_heap(view->modules))
+		return flmem_error_set(
+			err, FLMEM_EUNSAFE, 0,
+			"the C library of process %d uses the unused bytes after the "
+			"data of its files as heap, so flmem cannot store code there",
+			(int)view->process->pid);
 	if (length <= FLMEM_PADDING_MAX && (find_in_modules(view, length, true, ret_address) ||
 					    find_in_modules(view, length, false, ret_address)))
 		return 0;

@@ -165,6 +165,15 @@ end_script() {
 	wait "$SCRIPT"
 }
 
+@test "a directory is no request to the start script" {
+	make_kit
+	mkdir site-9/shutdown.fl site-9/restart.fl
+	start_script
+	rmdir site-9/shutdown.fl site-9/restart.fl
+	end_script
+	[ "$(wc -l <record)" = 1 ]
+}
+
 @test "a number of another process does not keep the start script from starting" {
 	make_kit
 	sleep 600 3>&- &

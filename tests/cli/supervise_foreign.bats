@@ -220,3 +220,42 @@ assert_untouched() {
 	[ -z "$(ls -A aside)" ]
 	[ "$(ls -A "$W")" = pid.fl ]
 }
+
+@test "a directory is no request" {
+	mkdir "$W/shutdown.fl" "$W/restart.fl"
+	supervise sleep 601
+	[ "$(grep -c ' started$' <<<"$stderr")" = 1 ] || fail "restarted"
+	[[ $stderr != *'on request'* ]] || fail "a directory counted"
+	rmdir "$W/shutdown.fl" "$W/restart.fl"
+	[ -z "$(ls -A "$W")" ]
+}
+
+# In a directory of others that only lets the owner of a file remove it.
+@test "a request that cannot be removed is refused before the start, and counts once after it" {
+	requires root setpriv
+	local open
+	open=$(mktemp -d /tmp/flmem-sticky-XXXXXX)
+	W=$open/workspace
+	mkdir "$W"
+	chmod 755 "$open"
+	chmod 1777 "$W"
+	install -m 755 "$FLMEM" "$open/flmem" # its own directory may be closed to others
+	touch "$W/shutdown.fl"
+	run --separate-stderr setpriv --reuid $NOBODY --clear-groups timeout 5 "$open/flmem" start \
+		--role client --supervise --workspace "$W" -- sleep 601
+	show_run "flmem start --supervise"
+	assert_error 4 'shutdown.fl in .* cannot be removed'
+	rm "$W/shutdown.fl"
+	setpriv --reuid $NOBODY --clear-groups "$open/flmem" start --role client --supervise --wait 1ms \
+		--workspace "$W" -- sleep 601 2>log 3>&- </dev/null &
+	local supervisor=$!
+	VICTIMS+=("$supervisor")
+	wait_until 60 test -s "$W/pid.fl"
+	touch "$W/restart.fl"
+	wait_until 60 grep -q 'takes no further restart requests: restart.fl cannot be removed' log
+	wait_until 60 eval '[ "$(grep -c " started$" log)" = 2 ]'
+	touch "$W/shutdown.fl"
+	wait_until 60 eval '! alive '"$supervisor"
+	rm -r "$open"
+	[ "$(grep -c ' started$' log)" = 2 ] || fail "$(cat log)"
+}

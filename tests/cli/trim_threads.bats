@@ -259,3 +259,45 @@ work()' "$@"
 	each_python start_others computes
 	PYTHON=/usr/bin/python3 start_others computes beside
 }
+
+# collect_beside NAME: of a module that the program has, or "replaced".
+collect_beside() {
+	start_victim "$PYTHON" -uc '
+import _thread, gc, os, sys, types
+gc.disable()
+class Garbage:
+    def __init__(self):
+        self.itself = self
+    def __del__(self):
+        print("finalised", flush=True)
+real = _thread.get_ident
+if sys.argv[1] == "replaced":
+    _thread.get_ident = lambda: real()
+else:
+    sys.modules[sys.argv[1]] = types.ModuleType(sys.argv[1])
+Garbage()
+print("ready", flush=True)
+os.read(os.pipe()[0], 1)' "$1"
+	flmem trim --pid "$VICTIM" --gc --json
+	assert_status 0
+}
+
+# With gevent 26.9 a finaliser that takes a patched lock in another thread never ends, after which
+# Python collects nothing any more.
+collect_greenlets() {
+	local name
+	for name in gevent eventlet replaced; do
+		collect_beside "$name"
+		[ "$(json 'r["steps"][0]["outcome"]')" = skipped ]
+		[[ "$(json 'r["steps"][0]["detail"]')" == "the program uses $name"* ]]
+		assert_victim_unharmed
+		assert_silent
+	done
+	collect_beside other
+	[ "$(cat "$VICTIM_LOG")" = $'ready\nfinalised' ] || fail "it said: $(cat "$VICTIM_LOG")"
+	assert_victim_unharmed
+}
+
+@test "a program whose threads are greenlets is not collected in another thread" {
+	each_python collect_greenlets
+}

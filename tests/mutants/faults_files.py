@@ -6,6 +6,7 @@ ATTEMPT = "libcore/base/attempt.c"
 PAGES = "libcore/proc/fault.c"
 USER = "libcore/proc/fs_user.c"
 EDIT = "libcore/documents/edit_check.c"
+CONTROL = "libcore/ops/start/control_files.c"
 
 ATTEMPTS = ("unit.test_attempt",)
 FAULTED = ("unit.test_fault",)
@@ -81,4 +82,11 @@ FAULTS = (
           "lists staying as long as they are", EDITS),
     Fault("edit-not-found", EDIT, " && comparison.found == count;", ";",
           "every edit showing in the document", EDITS),
+    Fault("restarts-for-what-stays", CONTROL, "!control->restart_stays && is_requested",
+          "is_requested",
+          "a command that is restarted by a request which cannot be removed",
+          ("cli.supervise_foreign/cannot be removed",)),
+    Fault("directory-is-a-request", CONTROL, "!S_ISDIR(status.st_mode);", "true;",
+          "a command that is ended by a directory",
+          ("cli.supervise_foreign/directory is no request",)),
 )

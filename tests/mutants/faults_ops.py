@@ -108,4 +108,11 @@ FAULTS = (
     Fault("hooks-of-built-in", JEMALLOC, "return OWNER_UNKNOWN;", "return OWNER_JEMALLOC;",
           "refusing where hooks and jemalloc's own functions cannot be distinguished",
           ("cli.trim_hooks/built",)),
+    Fault("collects-beside-greenlets", PYTHON,
+          "g=[m for m in('gevent','eventlet')if m in sys.modules]", "g=[]",
+          "finalisers that use an event loop of one thread",
+          ("cli.trim_threads/greenlets",)),
+    Fault("collects-beside-replaced-threads", PYTHON, "if not g and type(", "if 0 and type(",
+          "finalisers of programs that replace threads",
+          ("cli.trim_threads/greenlets",)),
 )

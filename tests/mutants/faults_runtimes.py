@@ -10,7 +10,9 @@ SOURCE = "libcore/runtimes/cpython_source.c"
 SYSCALLS = "libcore/runtimes/cpython_syscalls.c"
 NEW_THREAD = "libcore/runtimes/cpython_new_thread.c"
 START = "libcore/remote/new_thread.c"
+PADDING = "libcore/runtimes/cpython_padding.c"
 TESTS = ("unit.test_cpython_image",)
+PLACES = ("unit.test_padding",)
 SCRIPTS = ("unit.test_cpython_script",)
 SOURCES = ("unit.test_cpython_source",)
 CALLS = ("unit.test_cpython_syscalls",)
@@ -186,6 +188,14 @@ FAULTS = (
     Fault("dry-run-starts-a-thread", NEW_THREAD, "if (!session->call->dry_run)", "if (1)",
           "a dry run that starts nothing",
           ("unit.test_cpython_new_thread",)),
+    Fault("linker-has-room", PADDING, '!flmem_text_starts(name, "ld-") &&', "",
+          "what the dynamic linker allocates", PLACES),
+    Fault("old-linker-has-room", PADDING, '!flmem_text_starts(name, "ld.") &&', "",
+          "what a dynamic linker of another name allocates", PLACES),
+    Fault("renamed-linker-has-room", PADDING, '!has_symbol(module, "_r_debug")', "true",
+          "what a dynamic linker of any name allocates", PLACES),
+    Fault("musl-has-room", PADDING, "if (is_rest_in_heap(view->modules))", "if (0)",
+          "the heap of musl, which uses the end of each library", PLACES),
     Fault("small-stack", NEW_THREAD, ".stack_bytes = STACK_BYTES,", ".stack_bytes = 0,",
           "room for Python code on the new stack",
           ("cli.trim_threads/too small",)),

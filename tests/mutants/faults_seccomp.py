@@ -4,6 +4,8 @@ from faults import Fault
 
 SECCOMP = "libcore/remote/seccomp.c"
 FILTER = "libcore/remote/seccomp_filter.c"
+BORROW = "libcore/remote/borrow.c"
+DRY = ("unit.test_seccomp_dry",)
 TESTS = ("unit.test_seccomp",)
 
 FAULTS = (
@@ -35,6 +37,17 @@ FAULTS = (
           "&dispatch) < 0 || 1)",
           "refusing threads whose system calls go to the program",
           ("cli.seccomp/dispatched",)),
+    Fault("seccomp-not-seen-from-outside", BORROW,
+          "return flmem_seccomp_check_outside(view->process, found.rows[0].tid, &calls, err);",
+          "return calls.assume;",
+          "reporting filters that cannot be read without stopping a thread", DRY),
+    Fault("seccomp-not-seen-by-dry-runs", BORROW,
+          "if (flmem_seccomp_check_outside(loan->view->process, candidate->tid, &calls, loan->err))",
+          "if (0)",
+          "reporting filters of a thread that a dry run does not stop", DRY),
+    Fault("seccomp-not-run-by-dry-runs", BORROW, "if (flmem_seccomp_check_thread(",
+          "if (!loan->rehearsal && flmem_seccomp_check_thread(",
+          "evaluating filters in a dry run", DRY),
     Fault("filter-branch-lost", FILTER, "\tif (no)\n\t\tpush_filter_path", "\tif (no && !yes)\n\t\tpush_filter_path",
           "following both sides of a branch that is not known",
           TESTS),

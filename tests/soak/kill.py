@@ -3,12 +3,13 @@
 Kills flmem in the middle of its work and checks that every target lives on, whole.
 
 usage: kill.py BUILD [--runs N] [--stops N] [--targets allocators|interpreters]
-               [--allocators glibc,jemalloc,tcmalloc,mimalloc]
+               [--allocators glibc,jemalloc,tcmalloc,mimalloc] [--dry-run]
 
 --runs: kills after a random delay across the whole call, altogether.
 --stops: kills at each of the first N system call stops after flmem has begun to touch the target
 (tests/soak/killat.c), for each target, then at random ones up to the last.
 --allocators: the first with all targets, the others with one; also paths of libraries to preload.
+--dry-run: kills a dry run, which stops a thread and lets it go without calls.
 """
 import argparse
 import collections
@@ -74,9 +75,10 @@ INTERRUPTIBLE = ("epoll_wait", "semtimedop-limited", "rt_sigtimedwait",
 class Target:
     """A running target and what was done to it."""
 
-    def __init__(self, entry, running=None):
-        """running: its victim, when it has been started already."""
+    def __init__(self, entry, running=None, more=()):
+        """running: its victim, when it has been started already; more: further words for flmem."""
         self.entry = entry
+        self.more = more
         self.victim = running or entry.start()
         self.victim.learn_movers()
         self.before = proc.Snapshot(self.victim.pid, False, entry.own_mask)
@@ -91,7 +93,7 @@ class Target:
         for _ in range(CALIBRATIONS):
             self.victim.wait_for_rounds(1)
             walls.append(flmem.trim(self.victim.pid, timeout(self.entry),
-                                    steps=self.entry.steps).wall_s)
+                                    steps=[*self.entry.steps, *self.more]).wall_s)
         self.wall_s = report.median(walls)
 
     def allowed_interruptions(self):
@@ -116,7 +118,11 @@ def timeout(entry):
 
 def words(flmem, target):
     return [*flmem.trim_words(target.victim.pid, timeout(target.entry), target.entry.steps),
-            "--no-predict"]
+            "--no-predict", *target.more]
+
+
+def dry_words(options):
+    return ("--dry-run",) if options.dry_run else ()
 
 
 def kill_after_delay(flmem, target, rng):
@@ -167,7 +173,8 @@ def run_target(target, flmem, killat, options, share):
         kill_after_delay(flmem, target, rng)
     if options.stops and not target.problems:
         sweep(killat, flmem, target, options.stops, rng)
-        if not target.counts["stopped at"] and not target.problems:
+        # A dry run does not touch a thread whose timeout would start again.
+        if not target.counts["stopped at"] and not target.problems and not target.more:
             target.problems.append("flmem was never killed after it had begun to touch it")
 
 
@@ -178,6 +185,7 @@ def main():
     parser.add_argument("--stops", type=int, default=0)
     parser.add_argument("--targets", choices=("allocators", "interpreters"), default="allocators")
     parser.add_argument("--allocators", default=",".join(entries.ALLOCATORS))
+    parser.add_argument("--dry-run", action="store_true")
     options = parser.parse_args()
     victim.end_at_signals()
     flmem = command.Flmem(options.build)
@@ -191,7 +199,7 @@ def main():
         skip("no target can be run here")
     rows, bad, killed = [], 0, 0
     for entry in usable:
-        target = Target(entry)
+        target = Target(entry, more=dry_words(options))
         try:
             run_target(target, flmem, killat, options, -(-options.runs // len(usable)))
         except (proc.Gone, OSError) as error:

@@ -3,12 +3,12 @@
 Stops flmem in the middle of its work, for as long as a target needs to show that it runs on, and
 checks that every thread of the target does.
 
-usage: stop.py BUILD [--stops N] [--late N] [--ways stop,tstp,freeze,terminal]
+usage: stop.py BUILD [--stops N] [--late N] [--ways stop,tstp,freeze,terminal] [--dry-run]
 
 stop: SIGSTOP, tstp: SIGTSTP, freeze: the cgroup freezer, each at the end of each of the first N
 system calls from flmem's first ptrace() on, then at --late random ones behind them
 (tests/soak/killat.c). terminal: Ctrl-Z typed on the terminal that flmem runs on, N times after
-increasing delays.
+increasing delays. --dry-run: a dry run is stopped.
 
 From PTRACE_SEIZE on until it lets go, flmem holds one thread of the target. SIGTSTP must not reach
 flmem then; SIGSTOP and the freezer cannot be put off. These places are counted apart: that one
@@ -233,7 +233,7 @@ def drain(terminal):
 
 
 def run_target(flmem, killat, entry, way, cgroup, options):
-    target = kill.Target(entry)
+    target = kill.Target(entry, more=kill.dry_words(options))
     try:
         if way == "terminal":
             for number in range(options.stops):
@@ -245,7 +245,8 @@ def run_target(flmem, killat, entry, way, cgroup, options):
         target.problems.append(f"it is gone: {error!r} {target.victim.problems()}")
     finally:
         target.victim.close()
-    if not target.counts["held"] + target.counts["window"] and not target.problems:
+    touched = target.counts["held"] + target.counts["window"]
+    if not touched and not target.problems and not target.more:
         target.problems.append("flmem was never stopped after it had begun to touch it")
     return target
 
@@ -281,6 +282,7 @@ def main():
     parser.add_argument("--stops", type=int, default=30)
     parser.add_argument("--late", type=int, default=5)
     parser.add_argument("--ways", default=",".join(WAYS))
+    parser.add_argument("--dry-run", action="store_true")
     options = parser.parse_args()
     victim.end_at_signals()
     flmem = command.Flmem(options.build)

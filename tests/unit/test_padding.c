@@ -42,11 +42,13 @@ static int end_child(void **state)
 	return 0;
 }
 
+static const char *library = "/few-data.so";
+
 static bool is_in_library(uint64_t address)
 {
 	const struct flmem_map *map = flmem_maps_find(&target.maps, address);
 
-	return map && strstr(map->name, "/few-data.so");
+	return map && strstr(map->name, library);
 }
 
 static void read_place(uint64_t address, unsigned char *ret_bytes)
@@ -118,6 +120,69 @@ static void a_place_that_is_zero_or_used_up_is_free_again(void **state)
 	assert_int_equal(again, place);
 }
 
+static void copy_file(const char *from, const char *to)
+{
+	char bytes[4096];
+	size_t length;
+	FILE *in = fopen(from, "re"), *out = fopen(to, "we");
+
+	assert_non_null(in);
+	assert_non_null(out);
+	while ((length = fread(bytes, 1, sizeof(bytes), in)) > 0)
+		assert_int_equal(fwrite(bytes, 1, length, out), length);
+	fclose(in);
+	assert_int_equal(fclose(out), 0);
+}
+
+/* The address of the place in a copy of a library with another name, 0 if it has none. */
+static uint64_t take_in_copy(const char *from, const char *name)
+{
+	char directory[] = "/tmp/flmem-padding-XXXXXX", path[128];
+	uint64_t found;
+	void *handle;
+
+	assert_non_null(mkdtemp(directory));
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	copy_file(from, path);
+	handle = dlopen(path, RTLD_NOW);
+	assert_non_null(handle);
+	child = child_start(be_child);
+	assert_true(child);
+	target_open(child, &target);
+	library = name;
+	found = take_all();
+	library = "/few-data.so";
+	target_close(&target);
+	child_end(child);
+	dlclose(handle);
+	unlink(path);
+	rmdir(directory);
+	return found;
+}
+
+/* It allocates from there itself. */
+static void a_dynamic_linker_has_no_place(void **state)
+{
+	static const char plain[] = VICTIMS "/few-data.so", linker[] = VICTIMS "/few-linker.so";
+
+	(void)state;
+	assert_true(take_in_copy(plain, "another.so") != 0);
+	assert_int_equal(take_in_copy(plain, "ld-2.31.so"), 0);
+	assert_int_equal(take_in_copy(plain, "ld.so.1"), 0);
+	assert_int_equal(take_in_copy(linker, "renamed.so"), 0);
+}
+
+/* The free bytes after the data of its files are a part of its heap. */
+static void a_program_with_musl_has_no_place(void **state)
+{
+	void *handle = dlopen(VICTIMS "/few-musl.so", RTLD_NOW);
+
+	(void)state;
+	assert_non_null(handle);
+	assert_int_equal(take_in_copy(VICTIMS "/few-data.so", "another.so"), 0);
+	dlclose(handle);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -127,6 +192,8 @@ int main(void)
 						end_child),
 		cmocka_unit_test_setup_teardown(a_place_that_is_zero_or_used_up_is_free_again,
 						start_child, end_child),
+		cmocka_unit_test(a_dynamic_linker_has_no_place),
+		cmocka_unit_test(a_program_with_musl_has_no_place),
 	};
 
 	return cmocka_run_group_tests_name("padding", tests, NULL, NULL);

@@ -211,6 +211,32 @@ static void a_shadow_stack_is_refused(void **state)
 	assert_non_null(strstr(err.message, "shadow stack"));
 }
 
+/*
+ * The kernel releases the memory of a process some time before it shows it as ended, and ptrace()
+ * then returns EPERM: no lack of rights.
+ */
+static void a_process_without_memory_has_ended(void **state)
+{
+	static const char *const memory[] = {"", "VmRSS:\t 100 kB\n"};
+	static const int codes[] = {FLMEM_ENOPROC, FLMEM_EPERM};
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		char directory[] = "/tmp/flmem-preflight-XXXXXX";
+		FLMEM_AUTO_PROCESS struct flmem_process fake = FLMEM_PROCESS_INIT;
+		struct flmem_error err = {0};
+		int rc;
+
+		assert_non_null(mkdtemp(directory));
+		rc = open_fake(directory, memory[i], &fake);
+		if (!rc)
+			rc = flmem_preflight_explain(&fake, -EPERM, &err);
+		remove_fake(directory);
+		assert_int_equal(rc, codes[i]);
+		assert_int_equal(err.code, codes[i]);
+	}
+}
+
 static void a_program_for_another_machine_is_refused(void **state)
 {
 	struct flmem_error err = {0};
@@ -256,6 +282,7 @@ int main(void)
 		cmocka_unit_test(a_kernel_thread_is_refused),
 		cmocka_unit_test_teardown(a_process_in_strict_mode_is_refused, end_child),
 		cmocka_unit_test_teardown(a_shadow_stack_is_refused, end_child),
+		cmocka_unit_test(a_process_without_memory_has_ended),
 		cmocka_unit_test_teardown(a_program_for_another_machine_is_refused, end_child),
 	};
 

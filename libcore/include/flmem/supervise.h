@@ -41,7 +41,8 @@
 	X(TERMINATE, "receives SIGTERM")                                    \
 	X(KILL, "did not exit in time and is killed")                       \
 	X(TROUBLE, "could not be started")                                  \
-	X(CONTROL, "cannot be recorded in pid.fl")
+	X(CONTROL, "cannot be recorded in pid.fl")                          \
+	X(REQUEST_STAYS, "takes no further restart requests: restart.fl cannot be removed")
 
 enum flmem_supervise_event {
 #define FLMEM_SUPERVISE_EVENT_ENUM(name, meaning) FLMEM_SUPERVISE_##name,

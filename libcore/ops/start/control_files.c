@@ -247,6 +247,24 @@ static int open_workspace(struct flmem_control *control, struct flmem_error *err
 			       flmem_text_escape(control->workspace, shown, sizeof(shown)));
 }
 
+/* A directory is no request, as for NVFlare's script. */
+static bool remove_request(const struct flmem_control *control, const char *name)
+{
+	return unlinkat(control->directory_fd, name, 0) == 0 || errno == ENOENT || errno == EISDIR;
+}
+
+/* One that stayed would end the command that is about to be started. */
+static int remove_requests(const struct flmem_control *control, struct flmem_error *err)
+{
+	static const char *const requests[] = {SHUTDOWN, RESTART};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(requests); i++)
+		if (!remove_request(control, requests[i]))
+			return report_doubt(control, FLMEM_EPERM, requests[i], "cannot be removed",
+					    err);
+	return 0;
+}
+
 int flmem_control_open(const char *workspace, char *const *argv, struct flmem_control *ret_control,
 		       struct flmem_process *ret_process, struct flmem_error *err)
 {
@@ -261,14 +279,14 @@ int flmem_control_open(const char *workspace, char *const *argv, struct flmem_co
 	if (!rc)
 		rc = find_left_process(&control, argv, &left, err);
 	if (!rc)
+		rc = remove_requests(&control, err);
+	if (!rc)
 		rc = write_pid(&control, DAEMON_PID, getpid(), err);
 	if (rc) {
 		flmem_cleanup_close(&control.directory_fd);
 		return rc;
 	}
 	watch_directory(&control);
-	unlinkat(control.directory_fd, SHUTDOWN, 0);
-	unlinkat(control.directory_fd, RESTART, 0);
 	*ret_control = control;
 	*ret_process = left;
 	left = (struct flmem_process)FLMEM_PROCESS_INIT;
@@ -278,7 +296,7 @@ int flmem_control_open(const char *workspace, char *const *argv, struct flmem_co
 /* The removal of a file only wakes the reader. */
 static void note_event(const struct inotify_event *event, struct flmem_requests *requests)
 {
-	if (!event->len || !(event->mask & (IN_CREATE | IN_MOVED_TO)))
+	if (!event->len || event->mask & IN_ISDIR || !(event->mask & (IN_CREATE | IN_MOVED_TO)))
 		return;
 	requests->shutdown |= strcmp(event->name, SHUTDOWN) == 0;
 	requests->restart |= strcmp(event->name, RESTART) == 0;
@@ -304,18 +322,29 @@ static bool file_exists(const struct flmem_control *control, const char *name)
 	return faccessat(control->directory_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
+static bool is_requested(const struct flmem_control *control, const char *name)
+{
+	struct stat status;
+
+	return fstatat(control->directory_fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       !S_ISDIR(status.st_mode);
+}
+
 void flmem_control_look(const struct flmem_control *control, struct flmem_requests *requests)
 {
 	if (control->watch_fd >= 0)
 		read_watch_events(control, requests);
-	requests->shutdown |= file_exists(control, SHUTDOWN);
-	requests->restart |= file_exists(control, RESTART);
+	requests->shutdown |= is_requested(control, SHUTDOWN);
+	requests->restart |= !control->restart_stays && is_requested(control, RESTART);
 	requests->pid_lost = !file_exists(control, PID);
 }
 
-void flmem_control_clear_restart(const struct flmem_control *control)
+bool flmem_control_clear_restart(struct flmem_control *control)
 {
-	unlinkat(control->directory_fd, RESTART, 0);
+	bool reported = control->restart_stays;
+
+	control->restart_stays = !remove_request(control, RESTART);
+	return reported || !control->restart_stays;
 }
 
 void flmem_control_close(struct flmem_control *control)

@@ -20,6 +20,7 @@ struct flmem_control {
 	const char *workspace; /* the caller's */
 	int directory_fd;      /* locked */
 	int watch_fd;	       /* inotify; -1: none */
+	bool restart_stays;    /* restart.fl could not be removed, and is no request any more */
 };
 
 #define FLMEM_CONTROL_INIT                         \
@@ -35,10 +36,10 @@ struct flmem_requests {
 };
 
 /*
- * Locks the workspace: fails while another supervisor is alive, writes this process to
- * daemon_pid.fl and removes earlier requests. ret_process: the live process that pid.fl names and
- * that may be adopted as the command `argv` (ops/start/adopt.h); closed when there is none.
- * FLMEM_EPERM, with nothing changed, for one that may not be adopted.
+ * Locks the workspace: fails while another supervisor is alive, removes earlier requests or fails
+ * if they stay, and writes this process to daemon_pid.fl. ret_process: the live process that pid.fl
+ * names and that may be adopted as the command `argv` (ops/start/adopt.h); closed when there is
+ * none. FLMEM_EPERM, with nothing changed, for one that may not be adopted.
  */
 int flmem_control_open(const char *workspace, char *const *argv, struct flmem_control *ret_control,
 		       struct flmem_process *ret_process, struct flmem_error *err);
@@ -50,7 +51,8 @@ int flmem_control_write_pid(const struct flmem_control *control, pid_t pid,
 /* Adds new requests to `requests`. */
 void flmem_control_look(const struct flmem_control *control, struct flmem_requests *requests);
 
-void flmem_control_clear_restart(const struct flmem_control *control);
+/* False when the request cannot be removed, once: it does not count again until it could be. */
+bool flmem_control_clear_restart(struct flmem_control *control);
 
 /* Removes all four files and unlocks the workspace. */
 void flmem_control_close(struct flmem_control *control);

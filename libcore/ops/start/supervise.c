@@ -368,7 +368,8 @@ static int restart_command(struct supervisor *s, struct flmem_error *err)
 				       "System is in trouble and unable to start the task!!!!! (%d "
 				       "starts, each within %d seconds of the one before)",
 				       QUICK_LIMIT, (int)(QUICK_US / SECOND_US));
-	flmem_control_clear_restart(&s->control);
+	if (!flmem_control_clear_restart(&s->control))
+		notify_caller(s, FLMEM_SUPERVISE_REQUEST_STAYS, 0, NULL);
 	rc = start_command(s, &trouble);
 	if (!rc)
 		return 0;

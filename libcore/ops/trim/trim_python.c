@@ -5,11 +5,22 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "ops/target/target_hooks.h"
 #include "runtimes/cpython_call.h"
 
-/* What gc.collect() returns: the unreachable objects that it found. */
-static const char collect_code[] = "import gc\nprint(gc.collect())\n";
+/*
+ * gc.collect() returns the unreachable objects that it found. Programs whose threads are greenlets
+ * run in one thread: a finaliser that waits for one of their locks in another thread may never
+ * end, and then Python collects nothing any more (gevent 26.9); one that sleeps leaves descriptors
+ * of an event loop behind.
+ */
+static const char collect_code[] =
+	"import gc,sys,_thread\n"
+	"g=[m for m in('gevent','eventlet')if m in sys.modules]\n"
+	"if not g and type(_thread.get_ident)is not type(len):g=['replaced threads']\n"
+	"w=', whose finalisers must not run in another thread'\n"
+	"print('skip: the program uses '+g[0]+w if g else gc.collect())\n";
 
 /*
  * The current device of the thread that runs this code is device 0, whichever device the program
@@ -158,6 +169,19 @@ static bool begin_python_step(struct python_part *part, const char *name)
 	return false;
 }
 
+/* True if the code did nothing, and printed why. */
+static bool take_skip(struct python_part *part)
+{
+	static const char skip[] = "skip: ";
+	const char *said = part->run.answer.output;
+
+	if (!said || part->run.answer.exception || !flmem_text_starts(said, skip))
+		return false;
+	part->step->outcome = FLMEM_TRIM_SKIPPED;
+	set_step_detail(part->step, said + sizeof(skip) - 1);
+	return true;
+}
+
 int flmem_trim_python(struct flmem_trim_job *job, struct flmem_error *err)
 {
 	const struct flmem_trim_code *given = job->options->python;
@@ -184,7 +208,7 @@ int flmem_trim_collect(struct flmem_trim_job *job, struct flmem_error *err)
 
 	if (begin_python_step(&part, "gc.collect"))
 		rc = run_python_code(&part, &code, err);
-	if (part.run.answer.output && !part.run.answer.exception)
+	if (!take_skip(&part) && part.run.answer.output && !part.run.answer.exception)
 		snprintf(part.step->detail, sizeof(part.step->detail), "%.*s objects",
 			 (int)strspn(part.run.answer.output, "0123456789"), part.run.answer.output);
 	flmem_cpython_result_clear(&part.run);
@@ -213,7 +237,6 @@ int flmem_trim_inside(struct flmem_trim_job *job, struct flmem_error *err)
 
 int flmem_trim_cuda(struct flmem_trim_job *job, struct flmem_error *err)
 {
-	static const char skip[] = "skip: ";
 	const struct flmem_cpython_code code = {"cuda", cuda_code, sizeof(cuda_code) - 1};
 	struct python_part part = {.job = job};
 	const char *said;
@@ -222,13 +245,8 @@ int flmem_trim_cuda(struct flmem_trim_job *job, struct flmem_error *err)
 	if (begin_python_step(&part, "torch.cuda.empty_cache"))
 		rc = run_python_code(&part, &code, err);
 	said = part.run.answer.output;
-	if (said && !part.run.answer.exception) {
-		bool skipped = strncmp(said, skip, sizeof(skip) - 1) == 0;
-
-		if (skipped)
-			part.step->outcome = FLMEM_TRIM_SKIPPED;
-		set_step_detail(part.step, skipped ? said + sizeof(skip) - 1 : said);
-	}
+	if (!take_skip(&part) && said && !part.run.answer.exception)
+		set_step_detail(part.step, said);
 	flmem_cpython_result_clear(&part.run);
 	return rc;
 }

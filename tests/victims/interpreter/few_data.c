@@ -12,3 +12,13 @@ int few_sum(void)
 {
 	return few_numbers[0] + few_zeros[1];
 }
+
+#ifdef IS_LINKER
+/* What glibc's dynamic linker exports for debuggers. */
+__attribute__((visibility("default"))) int _r_debug;
+#endif
+
+#ifdef IS_MUSL
+/* The same of musl's. */
+__attribute__((visibility("default"))) int _dl_debug_addr;
+#endif

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whether the thread that was started is recognised among those of its process, or refused. */
+#include "borrowed.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "proc/task.h"
+#include "remote/candidates.h"
+#include "remote/new_thread.h"
+
+#define TIMEOUT_US 20000000U
+#define SLEEPERS   2
+#define SLEEP_S	   3600
+
+/* What a chain blocks: all but SIGILL to SIGFPE, SIGSEGV and the signal of glibc's setuid(). */
+#define CHAIN_MASK (~(UINT64_C(0x4f8) | UINT64_C(1) << 32))
+
+struct page {
+	_Atomic bool ready;
+	_Atomic pid_t sleepers[SLEEPERS], waiter;
+};
+
+static struct page *page;
+static pid_t child;
+
+/* What the next list of threads lacks, and whether it is longer than flmem reads. */
+static struct {
+	bool hides_sleepers, is_full;
+} listed;
+
+int __real_flmem_tasks_read(const struct flmem_process *process, struct flmem_tasks *ret_tasks);
+int __wrap_flmem_tasks_read(const struct flmem_process *process, struct flmem_tasks *ret_tasks);
+
+static bool is_sleeper(pid_t tid)
+{
+	return tid == atomic_load(&page->sleepers[0]) || tid == atomic_load(&page->sleepers[1]);
+}
+
+int __wrap_flmem_tasks_read(const struct flmem_process *process, struct flmem_tasks *ret_tasks)
+{
+	int rc = __real_flmem_tasks_read(process, ret_tasks);
+	size_t kept = 0;
+
+	if (rc)
+		return rc;
+	if (listed.hides_sleepers) {
+		for (size_t i = 0; i < ret_tasks->count; i++)
+			if (!is_sleeper(ret_tasks->ids[i]))
+				ret_tasks->ids[kept++] = ret_tasks->ids[i];
+		ret_tasks->count = kept;
+	}
+	if (listed.is_full) {
+		pid_t *ids = calloc(FLMEM_TASKS_MAX, sizeof(*ids));
+
+		assert_non_null(ids);
+		for (size_t i = 0; i < FLMEM_TASKS_MAX; i++)
+			ids[i] = ret_tasks->ids[0];
+		flmem_tasks_clear(ret_tasks);
+		*ret_tasks = (struct flmem_tasks){ids, FLMEM_TASKS_MAX};
+	}
+	listed.hides_sleepers = listed.is_full = false;
+	return 0;
+}
+
+#ifdef __x86_64__
+static void *sleep_long(void *slot)
+{
+	atomic_store((_Atomic pid_t *)slot, gettid());
+	for (;;)
+		sleep(SLEEP_S);
+	return NULL;
+}
+
+static void be_sleeping(void)
+{
+	pthread_t thread;
+
+	for (int i = 0; i < SLEEPERS; i++)
+		if (pthread_create(&thread, NULL, sleep_long, &page->sleepers[i]))
+			_exit(2);
+	atomic_store(&page->ready, true);
+	for (;;)
+		pause();
+}
+
+static void *wait_for_ever(void *unused)
+{
+	atomic_store(&page->waiter, gettid());
+	for (;;)
+		pause();
+	return unused;
+}
+
+/* As if a killed flmem had left its chain on the main thread. */
+static void be_masked(void)
+{
+	uint64_t mask = CHAIN_MASK;
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, wait_for_ever, NULL) ||
+	    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask)))
+		_exit(2);
+	atomic_store(&page->ready, true);
+	for (;;)
+		pause();
+}
+
+static int share(void **state)
+{
+	(void)state;
+	page = child_share(sizeof(*page));
+	return !page;
+}
+
+static int end_child(void **state)
+{
+	(void)state;
+	if (child)
+		child_end(child);
+	child = 0;
+	memset(&listed, 0, sizeof(listed));
+	memset(page, 0, sizeof(*page));
+	return 0;
+}
+
+static bool is_main(void *context, const struct flmem_candidate *candidate, uint64_t pointer,
+		    const char **ret_reason)
+{
+	(void)context;
+	(void)pointer;
+	*ret_reason = "is not the main thread";
+	return candidate->leader;
+}
+
+static bool is_not_main(void *context, const struct flmem_candidate *candidate, uint64_t pointer,
+			const char **ret_reason)
+{
+	(void)context;
+	(void)pointer;
+	*ret_reason = "is the main thread";
+	return !candidate->leader;
+}
+
+/* Starts a thread from one that `accepts` allows; what that gives. */
+static int start_from(bool (*accepts)(void *, const struct flmem_candidate *, uint64_t,
+				      const char **),
+		      bool is_musl, struct flmem_new_thread *ret_thread, struct flmem_error *err)
+{
+	const struct flmem_candidate_filter filter = {.accepts = accepts};
+	const struct flmem_borrow_options options = {.timeout_us = TIMEOUT_US, .filter = &filter};
+	struct flmem_thread_functions functions;
+	struct target target;
+	int rc;
+
+	target_open(child, &target);
+	rc = flmem_thread_functions_find(&target.view, &functions, err);
+	expect_borrowed(rc, err);
+	functions.is_glibc = functions.is_glibc && !is_musl;
+	listed.hides_sleepers = is_musl;
+	rc = flmem_new_thread_start(&target.view, &functions, &options, ret_thread, err);
+	target_close(&target);
+	return rc;
+}
+
+static void start(void (*be_child)(void))
+{
+	child = child_start(be_child);
+	assert_true(child);
+	await_true(atomic_load(&page->ready) && is_blocked_in(child, SYS_pause));
+}
+
+/* Of musl only the list of threads is known: a thread of the program may sleep just as well. */
+static void of_several_sleeping_threads_none_is_taken(void **state)
+{
+	struct flmem_new_thread thread;
+	struct flmem_error err = {0};
+	int rc;
+
+	(void)state;
+	start(be_sleeping);
+	await_true(is_blocked_in(atomic_load(&page->sleepers[0]), SYS_clock_nanosleep) &&
+		   is_blocked_in(atomic_load(&page->sleepers[1]), SYS_clock_nanosleep));
+	rc = start_from(is_main, true, &thread, &err);
+	if (rc != FLMEM_EUNSAFE)
+		expect_borrowed(rc, &err);
+	assert_int_equal(rc, FLMEM_EUNSAFE);
+	assert_int_equal(thread.tid, 0);
+	assert_non_null(strstr(err.message, "could not start a thread"));
+}
+
+/* The new one might be beyond the end of the list, or an old one thought to be new. */
+static void more_threads_than_flmem_lists_are_refused(void **state)
+{
+	struct flmem_new_thread thread;
+	struct flmem_error err = {0};
+	int rc;
+
+	(void)state;
+	start(be_sleeping);
+	listed.is_full = true;
+	rc = start_from(is_main, false, &thread, &err);
+	if (rc != FLMEM_EUNSAFE)
+		expect_borrowed(rc, &err);
+	assert_int_equal(rc, FLMEM_EUNSAFE);
+	assert_non_null(strstr(err.message, "could not be identified"));
+	assert_int_equal(thread.lender, 0);
+}
+
+/* Code that got it would start processes and threads that no signal reaches. */
+static void the_mask_of_a_chain_is_not_that_of_the_program(void **state)
+{
+	struct flmem_new_thread thread;
+	struct flmem_error err = {0};
+	int rc;
+
+	(void)state;
+	start(be_masked);
+	await_true(is_blocked_in(atomic_load(&page->waiter), SYS_pause));
+	rc = start_from(is_not_main, false, &thread, &err);
+	if (rc != FLMEM_EUNSAFE)
+		expect_borrowed(rc, &err);
+	assert_int_equal(rc, FLMEM_EUNSAFE);
+	assert_non_null(strstr(err.message, "the signal mask"));
+	assert_int_equal(thread.lender, atomic_load(&page->waiter));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(of_several_sleeping_threads_none_is_taken, end_child),
+		cmocka_unit_test_teardown(more_threads_than_flmem_lists_are_refused, end_child),
+		cmocka_unit_test_teardown(the_mask_of_a_chain_is_not_that_of_the_program,
+					  end_child),
+	};
+
+	return cmocka_run_group_tests_name("new_thread_found", tests, share, NULL);
+}
+#else
+int main(void)
+{
+	puts("SKIP: threads are not borrowed on this processor yet");
+	return 77;
+}
+#endif
