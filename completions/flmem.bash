@@ -184,7 +184,7 @@ _flmem()
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;
 	aggregate)
-		options=" --output --weights --weights-from --client-weights --algorithm --trim --base --state --server-rate --beta1 --beta2 --tau --clip-norm --hostile --keep --nan --non-float --resume --chunk --threads --quiet --json --help"
+		options=" --output --weights --weights-from --client-weights --algorithm --trim --base --state --server-rate --beta1 --beta2 --tau --clip-norm --hostile --keep --key --nan --non-float --resume --chunk --threads --quiet --json --help"
 		case $option in
 		--output | -o) _flmem_files "$word" -f && return ;;
 		--weights) return ;;
@@ -201,6 +201,7 @@ _flmem()
 		--clip-norm) return ;;
 		--hostile) return ;;
 		--keep) return ;;
+		--key) return ;;
 		--nan) _flmem_offer "$word" -W "reject skip-client propagate" && return ;;
 		--non-float) _flmem_offer "$word" -W "equal first round" && return ;;
 		--chunk) return ;;
@@ -212,12 +213,16 @@ _flmem()
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;
 	'aggregate inspect')
-		options=" --headers-only --stats --json --help"
+		options=" --key --headers-only --stats --json --help"
+		case $option in
+		--key) return ;;
+		esac
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;
 	'aggregate diff')
-		options=" --tolerance --json --help"
+		options=" --key --tolerance --json --help"
 		case $option in
+		--key) return ;;
 		--tolerance) return ;;
 		esac
 		[[ $word == -* ]] || _flmem_files "$word" -f

@@ -228,6 +228,7 @@ complete -c flmem -n '__flmem_is aggregate' -l tau -x -d 'for fedadam, fedyogi a
 complete -c flmem -n '__flmem_is aggregate' -l clip-norm -x -d 'for norm-clipped-mean: the largest L2 norm of an update (default: the median of their norms)'
 complete -c flmem -n '__flmem_is aggregate' -l hostile -x -d 'for krum, multi-krum and bulyan: how many inputs may be hostile (default: the most that their number allows)'
 complete -c flmem -n '__flmem_is aggregate' -l keep -x -d 'for multi-krum: how many inputs to average (default: all but the hostile and 2)'
+complete -c flmem -n '__flmem_is aggregate' -l key -x -d 'for PyTorch checkpoints: the dict that has the tensors, for example state_dict (default: the top level)'
 complete -c flmem -n '__flmem_is aggregate' -l nan -x -a 'reject skip-client propagate' -d 'a NaN or an infinity in an input: fail, average without that input, or compute with it (default reject)'
 complete -c flmem -n '__flmem_is aggregate' -l non-float -x -a 'equal first round' -d 'integer and other tensors: must be equal, are copied from the first input, or are averaged and rounded (default equal)'
 complete -c flmem -n '__flmem_is aggregate' -l resume -d 'continue a run of the same inputs and options that was stopped or killed; without one, start'
@@ -240,12 +241,14 @@ complete -c flmem -n '__flmem_after aggregate' -a inspect -d 'lists the tensors 
 complete -c flmem -n '__flmem_after aggregate' -a diff -d 'compares two models tensor by tensor'
 complete -c flmem -n '__flmem_is aggregate' -F
 
+complete -c flmem -n '__flmem_is aggregate inspect' -l key -x -d 'for PyTorch checkpoints: the dict that has the tensors, for example state_dict (default: the top level)'
 complete -c flmem -n '__flmem_is aggregate inspect' -l headers-only -d 'read no data, so print no checksums: fast for any size of model'
 complete -c flmem -n '__flmem_is aggregate inspect' -l stats -d 'print for each tensor the smallest, largest and mean finite element, the L2 norm and how many elements are NaN or infinite'
 complete -c flmem -n '__flmem_is aggregate inspect' -l json -d 'print one JSON object'
 complete -c flmem -n '__flmem_is aggregate inspect' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is aggregate inspect' -F
 
+complete -c flmem -n '__flmem_is aggregate diff' -l key -x -d 'for PyTorch checkpoints: the dict that has the tensors, for example state_dict (default: the top level)'
 complete -c flmem -n '__flmem_is aggregate diff' -l tolerance -x -d 'accept differences of elements up to this (default 0)'
 complete -c flmem -n '__flmem_is aggregate diff' -l json -d 'print one JSON object, with all tensors that differ'
 complete -c flmem -n '__flmem_is aggregate diff' -l help -s h -d 'print this help'

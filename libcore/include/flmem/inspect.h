@@ -55,6 +55,7 @@ struct flmem_inspection {
 
 struct flmem_inspect_request {
 	const char *path;  /* a safetensors file, a folder of shards, a PyTorch checkpoint */
+	const char *key;   /* of a checkpoint: the dict that has the tensors; NULL: the top level */
 	bool headers_only; /* read no data: no checksums */
 	bool statistics;
 };

@@ -147,6 +147,8 @@ static int open_inputs(struct flmem_call *call, struct flmem_error *err)
 		call->inputs[i].weight = request->weights ? request->weights[i] : 1;
 		call->weights[i] = call->inputs[i].weight;
 	}
+	for (size_t i = 0; i <= count; i++)
+		call->inputs[i].key = request->key;
 	rc = flmem_weights_scale(call->weights, count, &call->run.combination.total, err);
 	if (!rc)
 		rc = flmem_inputs_open(request->inputs, count, call->inputs, &call->layout, err);

@@ -25,6 +25,7 @@ void flmem_inputs_clear(struct flmem_input *inputs, size_t count)
 		free(inputs[i].files);
 		free(inputs[i].offsets);
 		free(inputs[i].file_of);
+		flmem_tensor_file_clear(&inputs[i].kind);
 		inputs[i] = (struct flmem_input){0};
 	}
 }
@@ -145,6 +146,8 @@ static int open_file(struct flmem_input *input, int dirfd, const char *name, cha
 		return report_unreadable(path, err);
 	if (!S_ISREG(file->status.st_mode))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is not a regular file", path);
+	if (dirfd == AT_FDCWD)
+		return flmem_tensor_file_read(file->fd, path, input->key, &input->kind, list, err);
 	if (input->file_count == 1)
 		return flmem_safetensors_read(file->fd, path, list, err);
 	rc = flmem_safetensors_read(file->fd, path, &more, err);
@@ -237,6 +240,7 @@ int flmem_input_open(const char *path, const char *first_path, const struct flme
 	};
 	int rc = flmem_input_load(path, input, &list, err);
 
+	flmem_tensor_file_clear(&input->kind); /* the entries of the first input suffice */
 	if (!rc)
 		rc = compare_lists(&pair, err);
 	return rc ? rc : take_offsets(input, layout, &list, err);

@@ -1,0 +1,41 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# PyTorch checkpoints in flmem aggregate, inspect and diff; harness/checkpoint_checks.py has the
+# checks.
+
+load helpers
+
+setup() {
+	/usr/bin/python3 -c 'import numpy' 2>/dev/null || skip "needs python3-numpy"
+	mkdir "$BATS_TEST_TMPDIR/work" && cd "$BATS_TEST_TMPDIR/work" || return
+}
+
+check() {
+	run_command /usr/bin/python3 -B "$FLMEM_TESTS/harness/checkpoint_checks.py" "$FLMEM" "$@"
+	assert_status 0
+}
+
+needs_torch() {
+	/usr/bin/python3 -c 'import torch' 2>/dev/null || skip "needs python3-torch"
+}
+
+@test "means of checkpoints are those of the same tensors in safetensors files" {
+	check means
+}
+
+@test "tensors that share a storage are read, others in odd order are refused" {
+	check views
+}
+
+@test "a pickle is never executed" {
+	check pickles
+}
+
+@test "archives whose parts disagree are refused, each with its own error" {
+	check tricks
+}
+
+@test "checkpoints of PyTorch itself" {
+	needs_torch
+	check torch_reads
+}
