@@ -58,7 +58,8 @@ static const struct opt options_table[] = {
 	 .metavar = "FILE",
 	 .complete = OPT_COMPLETE_FILE,
 	 .help = "safetensors file to write; it appears when it is complete, and replaces an older "
-		 "one then"},
+		 "one then. With the suffix .pt, .pth, .bin or .ckpt: a copy of the first input, "
+		 "a PyTorch checkpoint, with the resulting tensors"},
 	{.name = "weights",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct aggregate_options, weights),
@@ -414,6 +415,8 @@ static const char *const examples[] = {
 	"without clients whose model has diverged",
 	"flmem aggregate -a fedadam --state a.safetensors -o new.safetensors clients/*",
 	"a step of the server's Adam; the first one needs --base",
+	"flmem aggregate -o global.pt --key state_dict client-1.pt client-2.pt",
+	"PyTorch checkpoints; the pickle is read but never executed",
 	"flmem aggregate -o global.safetensors --resume client-*.safetensors",
 	"continue after the machine was shut down",
 	NULL,

@@ -219,9 +219,11 @@ static int find_dict(const struct checkpoint *checkpoint, struct flmem_pickle_va
 {
 	const struct flmem_pickle *pickle = &checkpoint->pickle;
 	const struct flmem_pickle_node *nodes = pickle->nodes;
-	struct flmem_pickle_value found = pickle->stack[0];
+	struct flmem_pickle_value found = {0};
 	char shown[128];
 
+	if (pickle->stack_count) /* always one object */
+		found = pickle->stack[0];
 	if (checkpoint->key && found.kind == FLMEM_PICKLE_DICT) {
 		uint32_t node = pickle->boxes[found.number].first;
 
@@ -252,6 +254,8 @@ static int take_tensors(struct checkpoint *checkpoint)
 
 	if (rc)
 		return rc;
+	if (!pickle->boxes)
+		return checkpoint_nomem(checkpoint);
 	box = &pickle->boxes[dict.number];
 	list->tensors = calloc(box->count / 2 + 1, sizeof(*list->tensors));
 	list->extents =

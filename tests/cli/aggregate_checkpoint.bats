@@ -39,3 +39,20 @@ needs_torch() {
 	needs_torch
 	check torch_reads
 }
+
+@test "the output is a copy of the first checkpoint with other tensors" {
+	check outputs
+}
+
+@test "tied weights in an output stay tied, if they are in all inputs" {
+	check shared_outputs
+}
+
+@test "torch.load(weights_only=True) reads the output" {
+	needs_torch
+	check torch_writes
+}
+
+@test "killed at any instant and resumed, a checkpoint has the same bytes" {
+	check kills
+}

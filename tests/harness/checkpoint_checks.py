@@ -13,6 +13,8 @@ import os
 import struct
 import subprocess
 import sys
+import time
+import zipfile
 import zlib
 
 import numpy
@@ -284,6 +286,113 @@ def torch_reads():
     refused("which is no part of a state dict and is never called", "-o", "new", "module.pt")
     torch.save(state, "old.pt", _use_new_zipfile_serialization=False)
     refused("of the format before version 1.6", "-o", "new", "old.pt")
+
+
+def outputs():
+    """A copy of the first input with other tensors: the same with any chunks, with zip's own reader."""
+    models = [tensors.sample(seed, 5000) for seed in range(3)]
+    names = ["0.pt", "1.pt", "2.pt"]
+    for name, model in zip(names, models):
+        entries = checkpoints.entries_of(model, "state_dict")
+        entries.insert(2, {"name": "m/data/77", "data": name.encode() * 100})
+        if name == "1.pt":
+            entries.reverse()
+        put(name, checkpoints.archive(entries))
+    run("-o", "expected", "--key", "state_dict", "--weights", "1,2,5", *names)
+    made = run("-o", "out.pt", "--key", "state_dict", "--weights", "1,2,5", *names)
+    expected, _ = tensors.read("expected")
+    run("-o", "again", "--key", "state_dict", "out.pt")
+    assert content("again") == content("expected")
+    assert int(made["crc32c"], 16) == tensors.crc32c(content("out.pt"))
+    assert made["output_bytes"] == os.path.getsize("out.pt") == os.path.getsize("0.pt")
+    with zipfile.ZipFile("out.pt") as new, zipfile.ZipFile("0.pt") as old:
+        assert new.testzip() is None
+        assert new.namelist() == old.namelist()
+        for name in ("m/data.pkl", "m/version", "m/data/77"):
+            assert new.read(name) == old.read(name)
+    for number in range(6):
+        run("-o", "other.pt", "--key", "state_dict", "--weights", "1,2,5", "--chunk", f"{64 << number % 3}K",
+            "--threads", str(number + 1), *names)
+        assert content("other.pt") == content("out.pt")
+    run("-o", "0.pt", "--key", "state_dict", "--weights", "1,2,5", *names)
+    assert content("0.pt") == content("out.pt"), "the first input may be the output"
+    for name, (kind, array) in expected.items():
+        assert array.nbytes == models[0][name][1].nbytes, (name, kind)
+    refused("'new.pt' would be a copy of the first input with other tensors, but 'expected' is no",
+            "-o", "new.pt", "--key", "state_dict", "expected", "0.pt")
+    assert not os.path.exists("new.pt") and not os.path.exists("new.pt.part")
+
+
+def shared_outputs():
+    """Tied weights stay tied, if they are in all inputs."""
+    make, data = checkpoints.tensor, numpy.arange(8, dtype="f4")
+
+    def write(path, *rows):
+        entries = checkpoints.entries_of({"w": ("F32", data), "v": ("F32", data + 100)})
+        entries[0]["data"] = checkpoints.finish(checkpoints.dictionary(rows))
+        put(path, checkpoints.archive(entries))
+
+    tied = [("a", make("F32", 0, 8, [2, 4])), ("b", make("F32", 0, 8, [2, 4])), ("c", make("F32", 0, 8, [0]))]
+    write("tied.pt", *tied)
+    write("untied.pt", ("a", make("F32", 0, 8, [2, 4])), ("b", make("F32", 1, 8, [2, 4])), tied[2])
+    write("parts.pt", ("a", make("F32", 0, 8, [2, 2])), ("b", make("F32", 0, 8, [2, 2], 2)), tied[2])
+    write("halves.pt", ("a", make("F32", 0, 8, [2, 2])), ("b", make("F32", 0, 8, [2, 2], 4)), tied[2])
+    run("-o", "out.pt", "tied.pt", "tied.pt")
+    assert content("out.pt") == content("tied.pt")
+    run("-o", "out.pt", "halves.pt", "halves.pt")
+    assert content("out.pt") == content("halves.pt")
+    why = "so 'new.pt' cannot hold both; write a safetensors file"
+    refused(why, "-o", "new.pt", "tied.pt", "untied.pt")
+    refused(why, "-o", "new.pt", "parts.pt")
+    refused(why, "-o", "new.pt", "-a", "fedavgm", "--state", "state", "--base", "tied.pt", "tied.pt")
+    run("-o", "new.pt", "untied.pt", "tied.pt")
+    run("-o", "new.safetensors", "new.pt")
+    expect("new.safetensors", {"a": ("F32", data.reshape(2, 4)), "b": ("F32", data.reshape(2, 4) + 50),
+                               "c": ("F32", data[:0])})
+
+
+def torch_writes():
+    """torch.load(weights_only=True) reads the output."""
+    import torch  # pylint: disable=import-outside-toplevel
+    torch.manual_seed(1)
+    module = torch.nn.Sequential(torch.nn.Linear(300, 200), torch.nn.BatchNorm1d(200), torch.nn.Linear(200, 3))
+    states = []
+    for number in range(2):
+        for one in module.parameters():
+            one.data.normal_()
+        states.append({name: one.clone() for name, one in module.state_dict().items()})
+        torch.save({"epoch": number, "state_dict": states[-1], "rest": torch.ones(1000)}, f"{number}.pt")
+    run("-o", "out.pt", "--key", "state_dict", "0.pt", "1.pt")
+    found = torch.load("out.pt", weights_only=True)
+    assert found["epoch"] == 0 and torch.equal(found["rest"], torch.ones(1000))
+    for name, one in found["state_dict"].items():
+        expected = ((states[0][name].double() + states[1][name].double()) / 2).to(one.dtype)
+        assert torch.equal(one, expected), name
+    assert zipfile.ZipFile("out.pt").testzip() is None
+
+
+def kills():
+    """Killed at any instant and resumed: the old output or the new one, never a part."""
+    random = numpy.random.default_rng(1)
+    names = ["0.pt", "1.pt"]
+    for name in names:
+        checkpoints.write(name, {f"w{i}": ("F32", random.standard_normal(1 << 20).astype("f4")) for i in range(12)})
+    words = ["-o", "out.pt", "--chunk", "64K", *names]
+    began = time.monotonic()
+    run(*words)
+    took = time.monotonic() - began
+    expected, resumed = content("out.pt"), 0
+    put("out.pt", b"old")
+    for number in range(24):
+        with subprocess.Popen([FLMEM, "aggregate", "-q", "--resume", *words], stdout=subprocess.DEVNULL) as process:
+            time.sleep(random.random() * took * 1.2)
+            process.kill()
+        assert content("out.pt") in (b"old", expected), "a part of the output was seen"
+        if number % 4 == 3:
+            resumed += run("--resume", *words)["resumed_bytes"]
+            assert content("out.pt") == expected
+            put("out.pt", b"old")
+    assert resumed > 0, "nothing was ever resumed"
 
 
 if __name__ == "__main__":

@@ -58,7 +58,11 @@ struct flmem_aggregate_progress {
 
 /* Zero-initialise it and set what is not the default. */
 struct flmem_aggregate_request {
-	const char *output; /* a safetensors file */
+	/*
+	 * The file to write: a safetensors file. With the suffix .pt, .pth, .bin or .ckpt a copy of
+	 * the first input, a checkpoint, with the resulting tensors.
+	 */
+	const char *output;
 	/* Safetensors files, folders of shards with an index, PyTorch checkpoints. */
 	const char *const *inputs;
 	size_t input_count;

@@ -50,6 +50,20 @@ int flmem_input_open(const char *path, const char *first_path, const struct flme
 
 void flmem_inputs_clear(struct flmem_input *inputs, size_t count);
 
+/* Bytes that are together in a file. */
+struct flmem_input_piece {
+	const struct flmem_input_file *file;
+	uint64_t offset, bytes;
+};
+
+/*
+ * The first of the pieces that have bytes [begin, end) of the output's data. *tensor is that of
+ * flmem_layout_find() for `begin`, and moves along.
+ */
+struct flmem_input_piece flmem_input_piece(const struct flmem_input *input,
+					   const struct flmem_layout *layout, uint64_t begin,
+					   uint64_t end, size_t *tensor);
+
 /* Reads bytes [begin, end) of the output's data, from this input. */
 int flmem_input_read(const struct flmem_input *input, const struct flmem_layout *layout,
 		     uint64_t begin, uint64_t end, char *out, struct flmem_error *err);
