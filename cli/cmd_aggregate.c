@@ -59,7 +59,7 @@ static const struct opt options_table[] = {
 	 .complete = OPT_COMPLETE_FILE,
 	 .help = "safetensors file to write; it appears when it is complete, and replaces an older "
 		 "one then. With the suffix .pt, .pth, .bin or .ckpt: a copy of the first input, "
-		 "a PyTorch checkpoint, with the resulting tensors"},
+		 "a PyTorch checkpoint, with the resulting tensors; .npz: an archive of NumPy"},
 	{.name = "weights",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct aggregate_options, weights),
@@ -433,9 +433,9 @@ const struct cmd cmd_aggregate = {
 	.arguments = "FILE...",
 	.description =
 		"Makes one model of several with the same tensors: their weighted mean. Each FILE "
-		"is a safetensors file, a folder of shards with a model.safetensors.index.json, or "
-		"a PyTorch checkpoint of version 1.6 or later, whose pickle is read but never "
-		"executed. "
+		"is a safetensors file, a folder of shards with a model.safetensors.index.json, a "
+		"NumPy archive (.npz), or a PyTorch checkpoint of version 1.6 or later, whose "
+		"pickle is read but never executed. "
 		"Sums are kept in 64-bit floating point in the order of the inputs and "
 		"rounded once, so the result has the same bits for any number of threads, chunk "
 		"size and processor.\n\n"

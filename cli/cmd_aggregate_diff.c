@@ -144,7 +144,8 @@ const struct cmd cmd_aggregate_diff = {
 	.arguments = "A B",
 	.description =
 		"A and B are safetensors files, folders of shards with a "
-		"model.safetensors.index.json, or PyTorch checkpoints, in any combination. Prints "
+		"model.safetensors.index.json, NumPy archives or PyTorch checkpoints, in any "
+		"combination. Prints "
 		"for each tensor that differs the largest "
 		"absolute and relative difference of its elements, the largest first; and tensors "
 		"that only one has, or whose shapes or types differ. The relative difference is "

@@ -176,7 +176,9 @@ const struct cmd cmd_aggregate_inspect = {
 	.arguments = "FILE...",
 	.description =
 		"Each FILE is a safetensors file, a folder of shards with a "
-		"model.safetensors.index.json, or a PyTorch checkpoint; data are read in blocks, "
+		"model.safetensors.index.json, a NumPy archive (.npz) or a PyTorch checkpoint; "
+		"data "
+		"are read in blocks, "
 		"in memory that does not grow with the model. Checksums are CRC-32C: of the bytes "
 		"of each tensor, and of "
 		"each file, as 'flmem aggregate --json' prints for its output.\n\n"

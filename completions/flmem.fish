@@ -213,7 +213,7 @@ complete -c flmem -n '__flmem_is recommend' -l json -d 'the same as --format=jso
 complete -c flmem -n '__flmem_is recommend' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is recommend' -F
 
-complete -c flmem -n '__flmem_is aggregate' -l output -s o -r -F -d 'safetensors file to write; it appears when it is complete, and replaces an older one then. With the suffix .pt, .pth, .bin or .ckpt: a copy of the first input, a PyTorch checkpoint, with the resulting tensors'
+complete -c flmem -n '__flmem_is aggregate' -l output -s o -r -F -d 'safetensors file to write; it appears when it is complete, and replaces an older one then. With the suffix .pt, .pth, .bin or .ckpt: a copy of the first input, a PyTorch checkpoint, with the resulting tensors; .npz: an archive of NumPy'
 complete -c flmem -n '__flmem_is aggregate' -l weights -x -d 'one number per input, for example counts of samples: 600,1200,200; they are divided by their sum (default: all equal)'
 complete -c flmem -n '__flmem_is aggregate' -l weights-from -r -F -d 'JSON object with a count of samples per input, by path, by file name, or by that without extension: {"client-1": 600, ...}'
 complete -c flmem -n '__flmem_is aggregate' -l client-weights -x -a 'equal sample_size' -d 'equal: all inputs count the same; sample_size: by the counts of --weights-from, which is then required'

@@ -57,6 +57,9 @@ const struct flmem_archive_entry *flmem_archive_find(const struct flmem_archive 
 int flmem_archive_verify(int fd, const char *path, const struct flmem_archive_entry *entry,
 			 struct flmem_error *err);
 
+/* As a relative path without "." and "..". */
+bool flmem_archive_name_is_safe(const char *name);
+
 int flmem_archive_entry_invalid(const char *path, const struct flmem_archive_entry *entry,
 				const char *why, struct flmem_error *err);
 

@@ -31,8 +31,7 @@ int flmem_archive_entry_invalid(const char *path, const struct flmem_archive_ent
 			       shown, why);
 }
 
-/* As a relative path without "." and "..". */
-static bool is_safe_name(const char *name)
+bool flmem_archive_name_is_safe(const char *name)
 {
 	size_t length = strlen(name);
 
@@ -124,7 +123,7 @@ static const char *read_local(int fd, uint64_t end, struct flmem_archive_entry *
 
 static const char *check_entry(const struct flmem_archive_entry *entry)
 {
-	if (!is_safe_name(entry->name))
+	if (!flmem_archive_name_is_safe(entry->name))
 		return "has a name that is not a plain relative path";
 	if (entry->flags & (FLAG_SECRET | FLAG_SECRETS))
 		return "is encrypted";

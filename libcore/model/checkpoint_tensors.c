@@ -329,7 +329,9 @@ int flmem_checkpoint_read(int fd, const char *path, const struct flmem_archive *
 	if (!entry)
 		return flmem_error_set(
 			err, FLMEM_EUSAGE, 0,
-			"'%s' is an archive that does not have one pickle of PyTorch", path);
+			"'%s' is an archive that does not have one pickle of PyTorch, nor only "
+			"arrays of NumPy",
+			path);
 	checkpoint.folder = entry->name;
 	checkpoint.folder_length = (int)(strlen(entry->name) - strlen(PICKLE));
 	rc = check_byte_order(fd, &checkpoint);

@@ -6,12 +6,14 @@
 #include "base/io.h"
 #include "base/text.h"
 #include "model/checkpoint_tensors.h"
+#include "model/npz.h"
 
 const char *flmem_tensor_format_name(enum flmem_tensor_format format)
 {
 	static const char *const names[] = {
 		[FLMEM_FORMAT_SAFETENSORS] = "safetensors",
 		[FLMEM_FORMAT_CHECKPOINT] = "PyTorch checkpoint",
+		[FLMEM_FORMAT_NPZ] = "NumPy archive",
 	};
 
 	return names[format];
@@ -54,8 +56,12 @@ static int read_archive(int fd, const char *path, const char *key, struct flmem_
 				       "'%s' is an archive without a directory: it is truncated",
 				       path);
 	rc = flmem_archive_check(fd, path, &file->archive, err);
-	file->format = FLMEM_FORMAT_CHECKPOINT;
-	return rc ? rc : flmem_checkpoint_read(fd, path, &file->archive, key, ret_list, err);
+	if (rc)
+		return rc;
+	file->format = flmem_npz_is(&file->archive) ? FLMEM_FORMAT_NPZ : FLMEM_FORMAT_CHECKPOINT;
+	if (file->format == FLMEM_FORMAT_NPZ)
+		return flmem_npz_read(fd, path, &file->archive, ret_list, err);
+	return flmem_checkpoint_read(fd, path, &file->archive, key, ret_list, err);
 }
 
 int flmem_tensor_file_read(int fd, const char *path, const char *key,

@@ -10,6 +10,7 @@
 enum flmem_tensor_format {
 	FLMEM_FORMAT_SAFETENSORS,
 	FLMEM_FORMAT_CHECKPOINT, /* of PyTorch 1.6 and later */
+	FLMEM_FORMAT_NPZ,	 /* of NumPy */
 };
 
 struct flmem_tensor_file {

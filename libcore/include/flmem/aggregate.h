@@ -60,10 +60,10 @@ struct flmem_aggregate_progress {
 struct flmem_aggregate_request {
 	/*
 	 * The file to write: a safetensors file. With the suffix .pt, .pth, .bin or .ckpt a copy of
-	 * the first input, a checkpoint, with the resulting tensors.
+	 * the first input, a checkpoint, with the resulting tensors. With .npz an archive of NumPy.
 	 */
 	const char *output;
-	/* Safetensors files, folders of shards with an index, PyTorch checkpoints. */
+	/* Safetensors files, folders of shards with an index, PyTorch checkpoints, .npz. */
 	const char *const *inputs;
 	size_t input_count;
 	const double *weights; /* per input; NULL: all equal. An input with weight 0 is not read */

@@ -27,10 +27,9 @@ static enum flmem_tensor_format output_format(const char *path)
 		const char *suffix;
 		enum flmem_tensor_format format;
 	} rows[] = {
-		{".pt", FLMEM_FORMAT_CHECKPOINT},
-		{".pth", FLMEM_FORMAT_CHECKPOINT},
-		{".bin", FLMEM_FORMAT_CHECKPOINT},
-		{".ckpt", FLMEM_FORMAT_CHECKPOINT},
+		{".pt", FLMEM_FORMAT_CHECKPOINT},  {".pth", FLMEM_FORMAT_CHECKPOINT},
+		{".bin", FLMEM_FORMAT_CHECKPOINT}, {".ckpt", FLMEM_FORMAT_CHECKPOINT},
+		{".npz", FLMEM_FORMAT_NPZ},
 	};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
@@ -60,6 +59,8 @@ int flmem_output_plan(struct flmem_output *output, const struct flmem_layout *la
 		break;
 	case FLMEM_FORMAT_CHECKPOINT:
 		return flmem_output_plan_checkpoint(output, inputs, count, err);
+	case FLMEM_FORMAT_NPZ:
+		return flmem_output_plan_npz(output, err);
 	}
 	return plan_safetensors(output);
 }

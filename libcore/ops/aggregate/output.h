@@ -60,6 +60,8 @@ int flmem_output_plan(struct flmem_output *output, const struct flmem_layout *la
 int flmem_output_plan_checkpoint(struct flmem_output *output, const struct flmem_input *inputs,
 				 size_t count, struct flmem_error *err);
 
+int flmem_output_plan_npz(struct flmem_output *output, struct flmem_error *err);
+
 /* Writes bytes [begin, end) of the layout's data. */
 int flmem_output_write(const struct flmem_output *output, uint64_t begin, uint64_t end,
 		       const char *bytes, struct flmem_error *err);
