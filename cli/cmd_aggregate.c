@@ -422,10 +422,12 @@ static const char *const examples[] = {
 	NULL,
 };
 
+extern const struct cmd cmd_aggregate_convert;
 extern const struct cmd cmd_aggregate_diff;
 extern const struct cmd cmd_aggregate_inspect;
 
-static const struct cmd *const verbs[] = {&cmd_aggregate_inspect, &cmd_aggregate_diff, NULL};
+static const struct cmd *const verbs[] = {&cmd_aggregate_inspect, &cmd_aggregate_diff,
+					  &cmd_aggregate_convert, NULL};
 
 const struct cmd cmd_aggregate = {
 	.name = "aggregate",

@@ -67,7 +67,7 @@ _flmem()
 	fi
 	local command=${COMP_WORDS[1]}
 	case "$command ${COMP_WORDS[2]}" in
-	'aggregate inspect' | 'aggregate diff') ((COMP_CWORD == 2)) || command+=" ${COMP_WORDS[2]}" ;;
+	'aggregate inspect' | 'aggregate diff' | 'aggregate convert') ((COMP_CWORD == 2)) || command+=" ${COMP_WORDS[2]}" ;;
 	esac
 	case $command in
 	detect)
@@ -208,7 +208,7 @@ _flmem()
 		--threads) return ;;
 		esac
 		if ((COMP_CWORD == 2)) && [[ $word != -* ]]; then
-			_flmem_offer "$word" -W "inspect diff"
+			_flmem_offer "$word" -W "inspect diff convert"
 		fi
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;
@@ -227,13 +227,22 @@ _flmem()
 		esac
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;
+	'aggregate convert')
+		options=" --output --dtype --key --quiet --help"
+		case $option in
+		--output | -o) _flmem_files "$word" -f && return ;;
+		--dtype) _flmem_offer "$word" -W "bf16 f16 f32 f64" && return ;;
+		--key) return ;;
+		esac
+		[[ $word == -* ]] || _flmem_files "$word" -f
+		;;
 	help)
 		options=" --help"
 		if ((COMP_CWORD == 2)); then
 			[[ $word == -* ]] || _flmem_offer "$word" -W "detect trim env start watch recommend aggregate help exit-codes conditions"
 		fi
 		if ((COMP_CWORD == 3)) && [[ ${COMP_WORDS[2]} == aggregate ]]; then
-			_flmem_offer "$word" -W "inspect diff"
+			_flmem_offer "$word" -W "inspect diff convert"
 		fi
 		;;
 	esac

@@ -65,7 +65,7 @@ function __flmem_line
 end
 
 complete -c flmem -f
-set -g __flmem_verbs 'aggregate inspect' 'aggregate diff'
+set -g __flmem_verbs 'aggregate inspect' 'aggregate diff' 'aggregate convert'
 complete -c flmem -n '__flmem_is' -a detect -d 'reports the allocators, memory, settings and roles of live processes, and a verdict'
 complete -c flmem -n '__flmem_is' -a trim -d 'returns retained memory of live processes to the kernel'
 complete -c flmem -n '__flmem_is' -a env -d 'prints the memory settings of a role for a shell or another launcher'
@@ -239,6 +239,7 @@ complete -c flmem -n '__flmem_is aggregate' -l json -d 'print the result as one 
 complete -c flmem -n '__flmem_is aggregate' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_after aggregate' -a inspect -d 'lists the tensors of models with checksums and statistics'
 complete -c flmem -n '__flmem_after aggregate' -a diff -d 'compares two models tensor by tensor'
+complete -c flmem -n '__flmem_after aggregate' -a convert -d 'writes a model in another format or type'
 complete -c flmem -n '__flmem_is aggregate' -F
 
 complete -c flmem -n '__flmem_is aggregate inspect' -l key -x -d 'for PyTorch checkpoints: the dict that has the tensors, for example state_dict (default: the top level)'
@@ -254,6 +255,13 @@ complete -c flmem -n '__flmem_is aggregate diff' -l json -d 'print one JSON obje
 complete -c flmem -n '__flmem_is aggregate diff' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is aggregate diff' -F
 
+complete -c flmem -n '__flmem_is aggregate convert' -l output -s o -r -F -d 'file to write; its suffix decides the format: .npz for an archive of NumPy, .pt, .pth, .bin or .ckpt for a copy of a checkpoint, any other for safetensors'
+complete -c flmem -n '__flmem_is aggregate convert' -l dtype -x -a 'bf16 f16 f32 f64' -d 'type of all floating-point tensors in the output, rounded to nearest (default: as they are)'
+complete -c flmem -n '__flmem_is aggregate convert' -l key -x -d 'for PyTorch checkpoints: the dict that has the tensors, for example state_dict (default: the top level)'
+complete -c flmem -n '__flmem_is aggregate convert' -l quiet -s q -d 'print nothing on success'
+complete -c flmem -n '__flmem_is aggregate convert' -l help -s h -d 'print this help'
+complete -c flmem -n '__flmem_is aggregate convert' -F
+
 complete -c flmem -n '__flmem_is help' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_after help' -a detect -d 'reports the allocators, memory, settings and roles of live processes, and a verdict'
 complete -c flmem -n '__flmem_after help' -a trim -d 'returns retained memory of live processes to the kernel'
@@ -267,3 +275,4 @@ complete -c flmem -n '__flmem_after help' -a exit-codes -d 'the exit status of e
 complete -c flmem -n '__flmem_after help' -a conditions -d 'the conditions of --when'
 complete -c flmem -n '__flmem_after help aggregate' -a inspect -d 'lists the tensors of models with checksums and statistics'
 complete -c flmem -n '__flmem_after help aggregate' -a diff -d 'compares two models tensor by tensor'
+complete -c flmem -n '__flmem_after help aggregate' -a convert -d 'writes a model in another format or type'

@@ -164,7 +164,7 @@ static int read_array(int fd, struct npz *npz, char **names)
 
 	if (!rc)
 		rc = parse_header(npz, text, tensor);
-	if (rc)
+	if (rc || !tensor->dtype)
 		return rc;
 	bytes = tensor->dtype->bits / 8;
 	for (uint32_t i = 0; i < tensor->rank; i++)

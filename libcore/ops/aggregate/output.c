@@ -17,11 +17,11 @@ void flmem_output_clear(struct flmem_output *output)
 	free(output->map.file_of);
 	free(output->texts);
 	free(output->entries);
+	free(output->block);
 	flmem_buf_clear(&output->text);
 }
 
-/* The format that the name of an output asks for. */
-static enum flmem_tensor_format output_format(const char *path)
+enum flmem_tensor_format flmem_output_format(const char *path)
 {
 	static const struct {
 		const char *suffix;
@@ -53,7 +53,7 @@ int flmem_output_plan(struct flmem_output *output, const struct flmem_layout *la
 	output->map.files = &output->file;
 	output->map.file_count = 1;
 	output->file.path = (char *)output->path; /* for messages */
-	output->format = output_format(output->path);
+	output->format = flmem_output_format(output->path);
 	switch (output->format) {
 	case FLMEM_FORMAT_SAFETENSORS:
 		break;
@@ -108,16 +108,17 @@ void flmem_output_span(const struct flmem_output *output, uint64_t begin, uint64
 }
 
 /* Copies bytes of the source to the same place. */
-static int copy_bytes(const struct flmem_output *output, char *block, uint64_t begin, uint64_t end,
+static int copy_bytes(const struct flmem_output *output, uint64_t begin, uint64_t end,
 		      struct flmem_error *err)
 {
 	int rc = 0;
 
 	for (uint64_t at = begin, bytes; at < end && !rc; at += bytes) {
 		bytes = end - at < BLOCK_BYTES ? end - at : BLOCK_BYTES;
-		rc = flmem_input_file_read(&output->source->files[0], at, bytes, block, err);
+		rc = flmem_input_file_read(&output->source->files[0], at, bytes, output->block,
+					   err);
 		if (!rc)
-			rc = flmem_part_write(output->part, at, block, (size_t)bytes, err);
+			rc = flmem_part_write(output->part, at, output->block, (size_t)bytes, err);
 	}
 	return rc;
 }
@@ -134,7 +135,7 @@ static int compare_range(const void *a, const void *b)
 }
 
 /* Copies all of the source that is no tensor of the layout. */
-static int copy_rest(const struct flmem_output *output, char *block, struct flmem_error *err)
+static int copy_rest(const struct flmem_output *output, struct flmem_error *err)
 {
 	size_t count = output->layout->list.count;
 	FLMEM_AUTO_FREE struct range *ranges = calloc(count + 1, sizeof(*ranges));
@@ -150,10 +151,10 @@ static int copy_rest(const struct flmem_output *output, char *block, struct flme
 		};
 	qsort(ranges, count, sizeof(*ranges), compare_range);
 	for (size_t i = 0; i < count && !rc; i++) {
-		rc = copy_bytes(output, block, at, ranges[i].begin, err);
+		rc = copy_bytes(output, at, ranges[i].begin, err);
 		at = at > ranges[i].end ? at : ranges[i].end;
 	}
-	return rc ? rc : copy_bytes(output, block, at, output->bytes, err);
+	return rc ? rc : copy_bytes(output, at, output->bytes, err);
 }
 
 static int write_texts(const struct flmem_output *output, struct flmem_error *err)
@@ -171,31 +172,31 @@ static int write_texts(const struct flmem_output *output, struct flmem_error *er
 }
 
 /* Reads back bytes for their checksums; `crc32` may be NULL. */
-static int sum_bytes(const struct flmem_output *output, char *block, uint64_t begin, uint64_t end,
+static int sum_bytes(const struct flmem_output *output, uint64_t begin, uint64_t end,
 		     uint32_t *crc32, uint32_t *crc32c, struct flmem_error *err)
 {
 	for (uint64_t at = begin, bytes; at < end; at += bytes) {
 		int rc;
 
 		bytes = end - at < BLOCK_BYTES ? end - at : BLOCK_BYTES;
-		rc = flmem_input_file_read(&output->file, at, bytes, block, err);
+		rc = flmem_input_file_read(&output->file, at, bytes, output->block, err);
 		if (rc)
 			return rc;
 		if (crc32)
-			*crc32 = flmem_crc32(*crc32, block, (size_t)bytes);
-		*crc32c = flmem_crc32c(*crc32c, block, (size_t)bytes);
+			*crc32 = flmem_crc32(*crc32, output->block, (size_t)bytes);
+		*crc32c = flmem_crc32c(*crc32c, output->block, (size_t)bytes);
 	}
 	return 0;
 }
 
-static int sum_entry(const struct flmem_output *output, char *block,
-		     struct flmem_output_entry *entry, struct flmem_error *err)
+static int sum_entry(const struct flmem_output *output, struct flmem_output_entry *entry,
+		     struct flmem_error *err)
 {
 	char crc[4];
 	int rc;
 
 	entry->crc32 = entry->crc32c = 0;
-	rc = sum_bytes(output, block, entry->offset, entry->offset + entry->bytes, &entry->crc32,
+	rc = sum_bytes(output, entry->offset, entry->offset + entry->bytes, &entry->crc32,
 		       &entry->crc32c, err);
 	flmem_write_little(crc, entry->crc32, sizeof(crc));
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(entry->places) && !rc; i++)
@@ -206,33 +207,33 @@ static int sum_entry(const struct flmem_output *output, char *block,
 }
 
 /* All checksums of entries are in the file before the rest of it is read. */
-static int sum_archive(struct flmem_output *output, char *block, struct flmem_error *err)
+static int sum_archive(struct flmem_output *output, struct flmem_error *err)
 {
 	uint64_t at = 0;
 	int rc = 0;
 
 	for (size_t i = 0; i < output->entry_count && !rc; i++)
-		rc = sum_entry(output, block, &output->entries[i], err);
+		rc = sum_entry(output, &output->entries[i], err);
 	output->crc32c = 0;
 	for (size_t i = 0; i < output->entry_count && !rc; i++) {
 		const struct flmem_output_entry *entry = &output->entries[i];
 
-		rc = sum_bytes(output, block, at, entry->offset, NULL, &output->crc32c, err);
+		rc = sum_bytes(output, at, entry->offset, NULL, &output->crc32c, err);
 		output->crc32c = flmem_crc32c_join(output->crc32c, entry->crc32c, entry->bytes);
 		at = entry->offset + entry->bytes;
 	}
-	return rc ? rc : sum_bytes(output, block, at, output->bytes, NULL, &output->crc32c, err);
+	return rc ? rc : sum_bytes(output, at, output->bytes, NULL, &output->crc32c, err);
 }
 
 int flmem_output_finish(struct flmem_output *output, struct flmem_error *err)
 {
-	FLMEM_AUTO_FREE char *block = malloc(BLOCK_BYTES);
 	int rc;
 
-	if (!block)
+	output->block = malloc(BLOCK_BYTES);
+	if (!output->block)
 		return flmem_error_nomem(err, "cannot write '%s'", output->path);
-	rc = output->source ? copy_rest(output, block, err) : write_texts(output, err);
+	rc = output->source ? copy_rest(output, err) : write_texts(output, err);
 	if (!rc && output->format != FLMEM_FORMAT_SAFETENSORS)
-		rc = sum_archive(output, block, err);
+		rc = sum_archive(output, err);
 	return rc;
 }

@@ -46,8 +46,12 @@ struct flmem_output {
 	bool untied;			    /* tensors that share bytes may get different results */
 	struct flmem_output_entry *entries; /* by their places */
 	size_t entry_count;
+	char *block;	 /* while it is finished */
 	uint32_t crc32c; /* of the whole file, after it was finished; of archives */
 };
+
+/* The format that the name of an output asks for. */
+enum flmem_tensor_format flmem_output_format(const char *path);
 
 /*
  * Plans the file. `inputs` are all inputs and bases, the first of which a checkpoint is a copy of.
