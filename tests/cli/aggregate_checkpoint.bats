@@ -56,3 +56,23 @@ needs_torch() {
 @test "killed at any instant and resumed, a checkpoint has the same bytes" {
 	check kills
 }
+
+@test "inspect: JSON of a checkpoint, by its tensors and without the key" {
+	/usr/bin/python3 -B -c '
+import sys
+import numpy
+sys.path.insert(0, sys.argv[1])
+from harness import checkpoints
+checkpoints.write("a.pt", {"w": ("F32", numpy.zeros((2, 3), "f4"))}, "state_dict")' "$FLMEM_TESTS"
+	flmem aggregate inspect --json --key state_dict a.pt
+	assert_status 0
+	assert_schema aggregate-inspect
+	flmem aggregate inspect --key state_dict a.pt
+	assert_output 'w: F32 \[2, 3\], 24 B, crc32c'
+	flmem aggregate inspect a.pt
+	assert_status 0
+	assert_output 'a.pt: PyTorch checkpoint, 1 tensors, 24 B'
+	assert_output 'name the dict with --key'
+	flmem aggregate inspect --key model a.pt
+	assert_error 2 "'a.pt' has no dict 'model' at its top level"
+}

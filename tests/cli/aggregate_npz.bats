@@ -25,3 +25,13 @@ check() {
 @test "70,000 arrays" {
 	check many
 }
+
+@test "inspect: JSON of an archive of NumPy" {
+	/usr/bin/python3 -c 'import numpy; numpy.savez("a.npz", w=numpy.zeros((2, 3)))'
+	flmem aggregate inspect --json --stats a.npz
+	assert_status 0
+	assert_schema aggregate-inspect
+	flmem aggregate inspect a.npz
+	assert_output 'a.npz: NumPy archive, 1 tensors, 6 parameters, 48 B'
+	assert_output 'w: F64 \[2, 3\], 48 B, crc32c'
+}
