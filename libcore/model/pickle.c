@@ -509,7 +509,8 @@ static int run_all(struct flmem_pickle *pickle)
 		unsigned char code = (unsigned char)pickle->text[pickle->at++];
 		int rc;
 
-		if (code == '.' && pickle->stack_count == 1)
+		if (code == '.' && pickle->stack_count == 1 &&
+		    pickle->stack[0].kind != FLMEM_PICKLE_MARK)
 			return 0;
 		if (code == '.')
 			return flmem_pickle_fail(pickle, "does not end with one object");
