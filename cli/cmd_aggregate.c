@@ -22,6 +22,7 @@ struct aggregate_options {
 	const char *algorithm;
 	const char *trim;
 	const char *base;
+	const char *key;
 	const char *state;
 	const char *server_rate;
 	const char *beta1;
@@ -57,7 +58,8 @@ static const struct opt options_table[] = {
 	 .metavar = "FILE",
 	 .complete = OPT_COMPLETE_FILE,
 	 .help = "safetensors file to write; it appears when it is complete, and replaces an older "
-		 "one then"},
+		 "one then. With the suffix .pt, .pth, .bin or .ckpt: a copy of the first input, "
+		 "a PyTorch checkpoint, with the resulting tensors; .npz: an archive of NumPy"},
 	{.name = "weights",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct aggregate_options, weights),
@@ -144,6 +146,12 @@ static const struct opt options_table[] = {
 	 .offset = offsetof(struct aggregate_options, keep),
 	 .metavar = "N",
 	 .help = "for multi-krum: how many inputs to average (default: all but the hostile and 2)"},
+	{.name = "key",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct aggregate_options, key),
+	 .metavar = "NAME",
+	 .help = "for PyTorch checkpoints: the dict that has the tensors, for example state_dict "
+		 "(default: the top level)"},
 	{.name = "nan",
 	 .kind = OPT_CHOICE,
 	 .offset = offsetof(struct aggregate_options, nan),
@@ -296,6 +304,7 @@ static int fill_request(const struct aggregate_options *o, const struct opt_rest
 		.output = o->output,
 		.inputs = (const char *const *)rest->values,
 		.input_count = (size_t)rest->count,
+		.key = o->key,
 		.algorithm = o->algorithm,
 		.base = o->base,
 		.state = o->state,
@@ -406,15 +415,19 @@ static const char *const examples[] = {
 	"without clients whose model has diverged",
 	"flmem aggregate -a fedadam --state a.safetensors -o new.safetensors clients/*",
 	"a step of the server's Adam; the first one needs --base",
+	"flmem aggregate -o global.pt --key state_dict client-1.pt client-2.pt",
+	"PyTorch checkpoints; the pickle is read but never executed",
 	"flmem aggregate -o global.safetensors --resume client-*.safetensors",
 	"continue after the machine was shut down",
 	NULL,
 };
 
+extern const struct cmd cmd_aggregate_convert;
 extern const struct cmd cmd_aggregate_diff;
 extern const struct cmd cmd_aggregate_inspect;
 
-static const struct cmd *const verbs[] = {&cmd_aggregate_inspect, &cmd_aggregate_diff, NULL};
+static const struct cmd *const verbs[] = {&cmd_aggregate_inspect, &cmd_aggregate_diff,
+					  &cmd_aggregate_convert, NULL};
 
 const struct cmd cmd_aggregate = {
 	.name = "aggregate",
@@ -422,8 +435,9 @@ const struct cmd cmd_aggregate = {
 	.arguments = "FILE...",
 	.description =
 		"Makes one model of several with the same tensors: their weighted mean. Each FILE "
-		"is "
-		"a safetensors file, or a folder of shards with a model.safetensors.index.json. "
+		"is a safetensors file, a folder of shards with a model.safetensors.index.json, a "
+		"NumPy archive (.npz), or a PyTorch checkpoint of version 1.6 or later, whose "
+		"pickle is read but never executed. "
 		"Sums are kept in 64-bit floating point in the order of the inputs and "
 		"rounded once, so the result has the same bits for any number of threads, chunk "
 		"size and processor.\n\n"

@@ -15,11 +15,18 @@
 #define PRINTED_MAX 20U
 
 struct diff_options {
+	const char *key;
 	const char *tolerance;
 	bool json;
 };
 
 static const struct opt options_table[] = {
+	{.name = "key",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct diff_options, key),
+	 .metavar = "NAME",
+	 .help = "for PyTorch checkpoints: the dict that has the tensors, for example state_dict "
+		 "(default: the top level)"},
 	{.name = "tolerance",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct diff_options, tolerance),
@@ -96,7 +103,8 @@ static int fill_request(const struct diff_options *o, const struct opt_rest *res
 	if (rest->count != 2)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "name two models after the options, not %d", rest->count);
-	*request = (struct flmem_compare_request){.paths = {rest->values[0], rest->values[1]}};
+	*request = (struct flmem_compare_request){.paths = {rest->values[0], rest->values[1]},
+						  .key = o->key};
 	if (o->tolerance && flmem_parse_real(o->tolerance, &request->tolerance, err))
 		return flmem_error_prefix(err, FLMEM_EUSAGE, "--tolerance");
 	return 0;
@@ -135,8 +143,10 @@ const struct cmd cmd_aggregate_diff = {
 	.summary = "compares two models tensor by tensor",
 	.arguments = "A B",
 	.description =
-		"A and B are safetensors files, or folders of shards with a "
-		"model.safetensors.index.json. Prints for each tensor that differs the largest "
+		"A and B are safetensors files, folders of shards with a "
+		"model.safetensors.index.json, NumPy archives or PyTorch checkpoints, in any "
+		"combination. Prints "
+		"for each tensor that differs the largest "
 		"absolute and relative difference of its elements, the largest first; and tensors "
 		"that only one has, or whose shapes or types differ. The relative difference is "
 		"|a - b| divided by the larger of |a| and |b|. Two NaNs are equal; a NaN or an "

@@ -13,12 +13,19 @@
 #define SHOWN_MAX 1024
 
 struct inspect_options {
+	const char *key;
 	bool headers_only;
 	bool stats;
 	bool json;
 };
 
 static const struct opt options_table[] = {
+	{.name = "key",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct inspect_options, key),
+	 .metavar = "NAME",
+	 .help = "for PyTorch checkpoints: the dict that has the tensors, for example state_dict "
+		 "(default: the top level)"},
 	{.name = "headers-only",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct inspect_options, headers_only),
@@ -130,6 +137,7 @@ static int inspect_all(const struct inspect_options *o, const struct opt_rest *r
 	for (int i = 0; i < rest->count && !rc; i++) {
 		const struct flmem_inspect_request request = {
 			.path = rest->values[i],
+			.key = o->key,
 			.headers_only = o->headers_only,
 			.statistics = o->stats,
 		};
@@ -167,12 +175,16 @@ const struct cmd cmd_aggregate_inspect = {
 	.summary = "lists the tensors of models with checksums and statistics",
 	.arguments = "FILE...",
 	.description =
-		"Each FILE is a safetensors file, or a folder of shards with a "
-		"model.safetensors.index.json; data are read in blocks, in memory that does not "
-		"grow with the model. Checksums are CRC-32C: of the bytes of each tensor, and of "
+		"Each FILE is a safetensors file, a folder of shards with a "
+		"model.safetensors.index.json, a NumPy archive (.npz) or a PyTorch checkpoint; "
+		"data "
+		"are read in blocks, "
+		"in memory that does not grow with the model. Checksums are CRC-32C: of the bytes "
+		"of each tensor, and of "
 		"each file, as 'flmem aggregate --json' prints for its output.\n\n"
-		"Of PyTorch checkpoints (.pt, .pth, .bin, .ckpt) only the directory is read: the "
-		"number of tensors and their bytes, no names and no checksums.",
+		"The pickle of a PyTorch checkpoint is read but never executed. Where it has other "
+		"things beside tensors, name the dict of the tensors with --key; without that only "
+		"the number of tensors and their bytes are printed.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct inspect_options),

@@ -67,7 +67,7 @@ _flmem()
 	fi
 	local command=${COMP_WORDS[1]}
 	case "$command ${COMP_WORDS[2]}" in
-	'aggregate inspect' | 'aggregate diff') ((COMP_CWORD == 2)) || command+=" ${COMP_WORDS[2]}" ;;
+	'aggregate inspect' | 'aggregate diff' | 'aggregate convert') ((COMP_CWORD == 2)) || command+=" ${COMP_WORDS[2]}" ;;
 	esac
 	case $command in
 	detect)
@@ -184,7 +184,7 @@ _flmem()
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;
 	aggregate)
-		options=" --output --weights --weights-from --client-weights --algorithm --trim --base --state --server-rate --beta1 --beta2 --tau --clip-norm --hostile --keep --nan --non-float --resume --chunk --threads --quiet --json --help"
+		options=" --output --weights --weights-from --client-weights --algorithm --trim --base --state --server-rate --beta1 --beta2 --tau --clip-norm --hostile --keep --key --nan --non-float --resume --chunk --threads --quiet --json --help"
 		case $option in
 		--output | -o) _flmem_files "$word" -f && return ;;
 		--weights) return ;;
@@ -201,24 +201,38 @@ _flmem()
 		--clip-norm) return ;;
 		--hostile) return ;;
 		--keep) return ;;
+		--key) return ;;
 		--nan) _flmem_offer "$word" -W "reject skip-client propagate" && return ;;
 		--non-float) _flmem_offer "$word" -W "equal first round" && return ;;
 		--chunk) return ;;
 		--threads) return ;;
 		esac
 		if ((COMP_CWORD == 2)) && [[ $word != -* ]]; then
-			_flmem_offer "$word" -W "inspect diff"
+			_flmem_offer "$word" -W "inspect diff convert"
 		fi
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;
 	'aggregate inspect')
-		options=" --headers-only --stats --json --help"
+		options=" --key --headers-only --stats --json --help"
+		case $option in
+		--key) return ;;
+		esac
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;
 	'aggregate diff')
-		options=" --tolerance --json --help"
+		options=" --key --tolerance --json --help"
 		case $option in
+		--key) return ;;
 		--tolerance) return ;;
+		esac
+		[[ $word == -* ]] || _flmem_files "$word" -f
+		;;
+	'aggregate convert')
+		options=" --output --dtype --key --quiet --help"
+		case $option in
+		--output | -o) _flmem_files "$word" -f && return ;;
+		--dtype) _flmem_offer "$word" -W "bf16 f16 f32 f64" && return ;;
+		--key) return ;;
 		esac
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;
@@ -228,7 +242,7 @@ _flmem()
 			[[ $word == -* ]] || _flmem_offer "$word" -W "detect trim env start watch recommend aggregate help exit-codes conditions"
 		fi
 		if ((COMP_CWORD == 3)) && [[ ${COMP_WORDS[2]} == aggregate ]]; then
-			_flmem_offer "$word" -W "inspect diff"
+			_flmem_offer "$word" -W "inspect diff convert"
 		fi
 		;;
 	esac

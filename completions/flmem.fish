@@ -65,7 +65,7 @@ function __flmem_line
 end
 
 complete -c flmem -f
-set -g __flmem_verbs 'aggregate inspect' 'aggregate diff'
+set -g __flmem_verbs 'aggregate inspect' 'aggregate diff' 'aggregate convert'
 complete -c flmem -n '__flmem_is' -a detect -d 'reports the allocators, memory, settings and roles of live processes, and a verdict'
 complete -c flmem -n '__flmem_is' -a trim -d 'returns retained memory of live processes to the kernel'
 complete -c flmem -n '__flmem_is' -a env -d 'prints the memory settings of a role for a shell or another launcher'
@@ -213,7 +213,7 @@ complete -c flmem -n '__flmem_is recommend' -l json -d 'the same as --format=jso
 complete -c flmem -n '__flmem_is recommend' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is recommend' -F
 
-complete -c flmem -n '__flmem_is aggregate' -l output -s o -r -F -d 'safetensors file to write; it appears when it is complete, and replaces an older one then'
+complete -c flmem -n '__flmem_is aggregate' -l output -s o -r -F -d 'safetensors file to write; it appears when it is complete, and replaces an older one then. With the suffix .pt, .pth, .bin or .ckpt: a copy of the first input, a PyTorch checkpoint, with the resulting tensors; .npz: an archive of NumPy'
 complete -c flmem -n '__flmem_is aggregate' -l weights -x -d 'one number per input, for example counts of samples: 600,1200,200; they are divided by their sum (default: all equal)'
 complete -c flmem -n '__flmem_is aggregate' -l weights-from -r -F -d 'JSON object with a count of samples per input, by path, by file name, or by that without extension: {"client-1": 600, ...}'
 complete -c flmem -n '__flmem_is aggregate' -l client-weights -x -a 'equal sample_size' -d 'equal: all inputs count the same; sample_size: by the counts of --weights-from, which is then required'
@@ -228,6 +228,7 @@ complete -c flmem -n '__flmem_is aggregate' -l tau -x -d 'for fedadam, fedyogi a
 complete -c flmem -n '__flmem_is aggregate' -l clip-norm -x -d 'for norm-clipped-mean: the largest L2 norm of an update (default: the median of their norms)'
 complete -c flmem -n '__flmem_is aggregate' -l hostile -x -d 'for krum, multi-krum and bulyan: how many inputs may be hostile (default: the most that their number allows)'
 complete -c flmem -n '__flmem_is aggregate' -l keep -x -d 'for multi-krum: how many inputs to average (default: all but the hostile and 2)'
+complete -c flmem -n '__flmem_is aggregate' -l key -x -d 'for PyTorch checkpoints: the dict that has the tensors, for example state_dict (default: the top level)'
 complete -c flmem -n '__flmem_is aggregate' -l nan -x -a 'reject skip-client propagate' -d 'a NaN or an infinity in an input: fail, average without that input, or compute with it (default reject)'
 complete -c flmem -n '__flmem_is aggregate' -l non-float -x -a 'equal first round' -d 'integer and other tensors: must be equal, are copied from the first input, or are averaged and rounded (default equal)'
 complete -c flmem -n '__flmem_is aggregate' -l resume -d 'continue a run of the same inputs and options that was stopped or killed; without one, start'
@@ -238,18 +239,28 @@ complete -c flmem -n '__flmem_is aggregate' -l json -d 'print the result as one 
 complete -c flmem -n '__flmem_is aggregate' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_after aggregate' -a inspect -d 'lists the tensors of models with checksums and statistics'
 complete -c flmem -n '__flmem_after aggregate' -a diff -d 'compares two models tensor by tensor'
+complete -c flmem -n '__flmem_after aggregate' -a convert -d 'writes a model in another format or type'
 complete -c flmem -n '__flmem_is aggregate' -F
 
+complete -c flmem -n '__flmem_is aggregate inspect' -l key -x -d 'for PyTorch checkpoints: the dict that has the tensors, for example state_dict (default: the top level)'
 complete -c flmem -n '__flmem_is aggregate inspect' -l headers-only -d 'read no data, so print no checksums: fast for any size of model'
 complete -c flmem -n '__flmem_is aggregate inspect' -l stats -d 'print for each tensor the smallest, largest and mean finite element, the L2 norm and how many elements are NaN or infinite'
 complete -c flmem -n '__flmem_is aggregate inspect' -l json -d 'print one JSON object'
 complete -c flmem -n '__flmem_is aggregate inspect' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is aggregate inspect' -F
 
+complete -c flmem -n '__flmem_is aggregate diff' -l key -x -d 'for PyTorch checkpoints: the dict that has the tensors, for example state_dict (default: the top level)'
 complete -c flmem -n '__flmem_is aggregate diff' -l tolerance -x -d 'accept differences of elements up to this (default 0)'
 complete -c flmem -n '__flmem_is aggregate diff' -l json -d 'print one JSON object, with all tensors that differ'
 complete -c flmem -n '__flmem_is aggregate diff' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is aggregate diff' -F
+
+complete -c flmem -n '__flmem_is aggregate convert' -l output -s o -r -F -d 'file to write; its suffix decides the format: .npz for an archive of NumPy, .pt, .pth, .bin or .ckpt for a copy of a checkpoint, any other for safetensors'
+complete -c flmem -n '__flmem_is aggregate convert' -l dtype -x -a 'bf16 f16 f32 f64' -d 'type of all floating-point tensors in the output, rounded to nearest (default: as they are)'
+complete -c flmem -n '__flmem_is aggregate convert' -l key -x -d 'for PyTorch checkpoints: the dict that has the tensors, for example state_dict (default: the top level)'
+complete -c flmem -n '__flmem_is aggregate convert' -l quiet -s q -d 'print nothing on success'
+complete -c flmem -n '__flmem_is aggregate convert' -l help -s h -d 'print this help'
+complete -c flmem -n '__flmem_is aggregate convert' -F
 
 complete -c flmem -n '__flmem_is help' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_after help' -a detect -d 'reports the allocators, memory, settings and roles of live processes, and a verdict'
@@ -264,3 +275,4 @@ complete -c flmem -n '__flmem_after help' -a exit-codes -d 'the exit status of e
 complete -c flmem -n '__flmem_after help' -a conditions -d 'the conditions of --when'
 complete -c flmem -n '__flmem_after help aggregate' -a inspect -d 'lists the tensors of models with checksums and statistics'
 complete -c flmem -n '__flmem_after help aggregate' -a diff -d 'compares two models tensor by tensor'
+complete -c flmem -n '__flmem_after help aggregate' -a convert -d 'writes a model in another format or type'

@@ -71,3 +71,13 @@ const struct flmem_dtype *flmem_dtype_find(const char *name)
 			return d;
 	return NULL;
 }
+
+size_t flmem_dtype_index(const struct flmem_dtype *dtype)
+{
+	return (size_t)(dtype - dtypes);
+}
+
+const struct flmem_dtype *flmem_dtype_at(size_t index)
+{
+	return &dtypes[index];
+}

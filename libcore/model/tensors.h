@@ -28,6 +28,10 @@ const struct flmem_dtype *flmem_dtype_find(const char *name);
 /* The same for what users write, also PyTorch's and NumPy's names: float16, torch.bfloat16. */
 const struct flmem_dtype *flmem_dtype_by_option(const char *name);
 
+/* A number for a type, and back. */
+size_t flmem_dtype_index(const struct flmem_dtype *dtype);
+const struct flmem_dtype *flmem_dtype_at(size_t index);
+
 /* Sums over files. */
 struct flmem_tensors {
 	uint64_t bytes, elements, count, largest_bytes;

@@ -58,8 +58,13 @@ struct flmem_aggregate_progress {
 
 /* Zero-initialise it and set what is not the default. */
 struct flmem_aggregate_request {
-	const char *output;	   /* a safetensors file */
-	const char *const *inputs; /* safetensors files, folders of shards with an index */
+	/*
+	 * The file to write: a safetensors file. With the suffix .pt, .pth, .bin or .ckpt a copy of
+	 * the first input, a checkpoint, with the resulting tensors. With .npz an archive of NumPy.
+	 */
+	const char *output;
+	/* Safetensors files, folders of shards with an index, PyTorch checkpoints, .npz. */
+	const char *const *inputs;
 	size_t input_count;
 	const double *weights; /* per input; NULL: all equal. An input with weight 0 is not read */
 	const char *algorithm; /* NULL: "fedavg"; a name of FLMEM_ALGORITHMS */
@@ -92,6 +97,7 @@ struct flmem_aggregate_request {
 	 */
 	bool (*progress)(void *context, const struct flmem_aggregate_progress *progress);
 	void *context;
+	const char *key; /* of checkpoints: the dict that has the tensors; NULL: the top level */
 };
 
 struct flmem_aggregate_input {

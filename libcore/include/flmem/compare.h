@@ -37,8 +37,9 @@ struct flmem_comparison {
 };
 
 struct flmem_compare_request {
-	const char *paths[2]; /* safetensors files, folders of shards */
-	double tolerance;     /* of absolute differences */
+	const char *paths[2]; /* safetensors files, folders of shards, PyTorch checkpoints */
+	const char *key;  /* of checkpoints: the dict that has the tensors; NULL: the top level */
+	double tolerance; /* of absolute differences */
 };
 
 /* FLMEM_EUSAGE, FLMEM_EPERM and FLMEM_EFAILED as flmem_inspect(). */

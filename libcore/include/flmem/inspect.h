@@ -43,7 +43,8 @@ struct flmem_inspected_file {
 
 struct flmem_inspection {
 	char *path;
-	const char *format; /* static: "safetensors", "safetensors shards", "PyTorch checkpoint" */
+	/* Static: "safetensors", "safetensors shards", "PyTorch checkpoint", "NumPy archive". */
+	const char *format;
 	struct flmem_u64 tensor_count, parameters;
 	uint64_t bytes;				/* of all tensors */
 	struct flmem_inspected_tensor *tensors; /* by name; NULL if they are not listed */
@@ -54,7 +55,8 @@ struct flmem_inspection {
 };
 
 struct flmem_inspect_request {
-	const char *path;  /* a safetensors file, a folder of shards, a PyTorch checkpoint */
+	const char *path;  /* a file of any format, a folder of shards */
+	const char *key;   /* of a checkpoint: the dict that has the tensors; NULL: the top level */
 	bool headers_only; /* read no data: no checksums */
 	bool statistics;
 };

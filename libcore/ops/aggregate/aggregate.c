@@ -31,6 +31,7 @@ static void clear_call(struct flmem_call *call)
 	free(call->inputs);
 	flmem_layout_clear(&call->layout);
 	flmem_state_clear(&call->state);
+	flmem_output_clear(&call->output);
 	flmem_part_clear(&call->part);
 	free(call->weights);
 	free(call->factors);
@@ -147,6 +148,8 @@ static int open_inputs(struct flmem_call *call, struct flmem_error *err)
 		call->inputs[i].weight = request->weights ? request->weights[i] : 1;
 		call->weights[i] = call->inputs[i].weight;
 	}
+	for (size_t i = 0; i <= count; i++)
+		call->inputs[i].key = request->key;
 	rc = flmem_weights_scale(call->weights, count, &call->run.combination.total, err);
 	if (!rc)
 		rc = flmem_inputs_open(request->inputs, count, call->inputs, &call->layout, err);
@@ -229,7 +232,7 @@ static int make_run(struct flmem_call *call, struct flmem_error *err)
 	size_t count = call->request->input_count + 1;
 
 	run->layout = &call->layout;
-	run->part = &call->part;
+	run->output = &call->output;
 	run->passes = run->combination.algorithm->measures ? 2 : 1;
 	size_run(call);
 	run->inputs = calloc(count, sizeof(*run->inputs));
@@ -303,13 +306,13 @@ static int combine_all(struct flmem_call *call, struct flmem_error *err)
 /* The state last: until then the round can be repeated. */
 static int finish_output(struct flmem_call *call, struct flmem_error *err)
 {
-	const struct flmem_buf *header = &call->layout.header, *state = &call->state.layout.header;
-	int rc = flmem_input_check(&call->state.input, err);
+	const struct flmem_buf *state = &call->state.layout.header;
+	int rc = flmem_output_finish(&call->output, err);
 
+	if (!rc)
+		rc = flmem_input_check(&call->state.input, err);
 	for (size_t i = 0; i <= call->request->input_count && !rc; i++)
 		rc = flmem_input_check(&call->inputs[i], err);
-	if (!rc)
-		rc = flmem_part_write(&call->part, 0, header->data, header->length, err);
 	if (!rc && call->run.state)
 		rc = flmem_part_write(&call->state.part, 0, state->data, state->length, err);
 	if (!rc)
@@ -319,36 +322,50 @@ static int finish_output(struct flmem_call *call, struct flmem_error *err)
 	return rc;
 }
 
-static int prepare_part(const struct flmem_call *call, struct flmem_part *part,
-			const struct flmem_layout *layout, struct flmem_journal_chunk *chunks,
-			struct flmem_error *err)
+static int prepare_part(const struct flmem_call *call, struct flmem_part *part, uint64_t bytes,
+			struct flmem_journal_chunk *chunks, struct flmem_error *err)
 {
-	return flmem_part_prepare(part, layout->header.length + flmem_layout_bytes(layout),
-				  flmem_call_fingerprint(call),
+	return flmem_part_prepare(part, bytes, flmem_call_fingerprint(call),
 				  call->request->resume ? chunks : NULL, call->run.chunk_count,
 				  err);
 }
 
+static int plan_output(struct flmem_call *call, struct flmem_error *err)
+{
+	struct flmem_output *output = &call->output;
+	size_t count = call->request->input_count + call->run.combination.has_base;
+
+	output->path = call->request->output;
+	output->part = &call->part;
+	output->untied = call->run.state;
+	return flmem_output_plan(output, &call->layout, call->inputs, count, err);
+}
+
 static int open_parts(struct flmem_call *call, struct flmem_error *err)
 {
+	const struct flmem_layout *state = &call->state.layout;
 	int rc = flmem_part_open(&call->part, call->request->output, err);
 
+	call->output.file.fd = call->part.fd;
 	if (!rc && call->run.state)
 		rc = flmem_part_open(&call->state.part, call->request->state, err);
 	if (!rc && call->run.combination.algorithm->measures)
 		rc = flmem_call_measure(call, err);
 	if (!rc)
-		rc = prepare_part(call, &call->part, &call->layout, call->run.chunks, err);
+		rc = prepare_part(call, &call->part, call->output.bytes, call->run.chunks, err);
 	if (!rc && call->run.state)
-		rc = prepare_part(call, &call->state.part, &call->state.layout, call->state.chunks,
-				  err);
+		rc = prepare_part(call, &call->state.part,
+				  state->header.length + flmem_layout_bytes(state),
+				  call->state.chunks, err);
 	return rc;
 }
 
 static int write_output(struct flmem_call *call, struct flmem_error *err)
 {
-	int rc = open_parts(call, err);
+	int rc = plan_output(call, err);
 
+	if (!rc)
+		rc = open_parts(call, err);
 	if (rc)
 		return rc;
 	rc = combine_all(call, err);
@@ -363,7 +380,11 @@ static uint32_t checksum(const struct flmem_call *call)
 {
 	const struct flmem_run *run = &call->run;
 	uint64_t bytes = flmem_layout_bytes(&call->layout);
-	uint32_t crc = flmem_crc32c(0, call->layout.header.data, call->layout.header.length);
+	uint32_t crc;
+
+	if (call->output.format != FLMEM_FORMAT_SAFETENSORS)
+		return call->output.crc32c;
+	crc = flmem_crc32c(0, call->layout.header.data, call->layout.header.length);
 
 	for (size_t i = 0; i < run->chunk_count; i++) {
 		uint64_t rest = bytes - i * run->chunk_bytes;
@@ -389,7 +410,7 @@ static void fill_numbers(const struct flmem_call *call, struct flmem_aggregate_r
 
 	result->algorithm = flmem_algorithm_name(run->combination.algorithm);
 	result->tensors = call->layout.list.count;
-	result->output_bytes = call->layout.header.length + flmem_layout_bytes(&call->layout);
+	result->output_bytes = call->output.bytes;
 	result->read_bytes = call->read_bytes;
 	result->resumed_bytes = run->resumed_bytes;
 	result->took_us = flmem_clock_us() - call->started_us;
@@ -439,6 +460,7 @@ int flmem_aggregate(const struct flmem_aggregate_request *request,
 	int rc = check_request(request, err);
 
 	flmem_buf_init(&call.layout.header);
+	flmem_buf_init(&call.output.text);
 	pthread_mutex_init(&call.run.lock, NULL);
 	pthread_cond_init(&call.run.changed, NULL);
 	if (!rc)

@@ -293,7 +293,7 @@ int flmem_run_combine(struct flmem_run *run, struct flmem_run_buffers *buffers, 
 		if (rc)
 			break;
 		crc = flmem_crc32c(crc, out, bytes);
-		rc = flmem_part_write(run->part, run->layout->header.length + at, out, bytes, err);
+		rc = flmem_output_write(run->output, at, block.end, out, err);
 		run->done_bytes += bytes * sources;
 		at = block.end;
 	}

@@ -19,6 +19,7 @@ struct flmem_call {
 	struct flmem_input *inputs; /* and the base */
 	struct flmem_state state;
 	struct flmem_part part;
+	struct flmem_output output;
 	struct flmem_run run;
 	double *weights, *factors; /* of the inputs that are not skipped */
 	uint64_t read_bytes;

@@ -280,6 +280,7 @@ static int compare_models(struct compare_run *run, struct flmem_error *err)
 		run->rows[i] = calloc(BLOCK_ELEMENTS, sizeof(*run->rows[i]));
 		if (!run->blocks[i] || !run->rows[i])
 			return compare_nomem(run, err);
+		run->inputs[i].key = run->request->key;
 		rc = flmem_input_load(run->request->paths[i], &run->inputs[i], &run->lists[i], err);
 	}
 	if (!rc)

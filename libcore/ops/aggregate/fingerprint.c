@@ -45,6 +45,7 @@ uint64_t flmem_call_request_print(const struct flmem_call *call)
 
 	hash = mix(hash, reals, sizeof(reals));
 	hash = mix(hash, name, strlen(name));
+	hash = mix(hash, request->key ?: "", request->key ? strlen(request->key) + 1 : 0);
 	for (size_t i = 0; i < request->input_count; i++) {
 		hash = mix(hash, &call->inputs[i].weight, sizeof(call->inputs[i].weight));
 		hash = mix_files(hash, &call->inputs[i]);

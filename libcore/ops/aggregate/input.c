@@ -25,6 +25,7 @@ void flmem_inputs_clear(struct flmem_input *inputs, size_t count)
 		free(inputs[i].files);
 		free(inputs[i].offsets);
 		free(inputs[i].file_of);
+		flmem_tensor_file_clear(&inputs[i].kind);
 		inputs[i] = (struct flmem_input){0};
 	}
 }
@@ -145,6 +146,8 @@ static int open_file(struct flmem_input *input, int dirfd, const char *name, cha
 		return report_unreadable(path, err);
 	if (!S_ISREG(file->status.st_mode))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is not a regular file", path);
+	if (dirfd == AT_FDCWD)
+		return flmem_tensor_file_read(file->fd, path, input->key, &input->kind, list, err);
 	if (input->file_count == 1)
 		return flmem_safetensors_read(file->fd, path, list, err);
 	rc = flmem_safetensors_read(file->fd, path, &more, err);
@@ -237,6 +240,7 @@ int flmem_input_open(const char *path, const char *first_path, const struct flme
 	};
 	int rc = flmem_input_load(path, input, &list, err);
 
+	flmem_tensor_file_clear(&input->kind); /* the entries of the first input suffice */
 	if (!rc)
 		rc = compare_lists(&pair, err);
 	return rc ? rc : take_offsets(input, layout, &list, err);
@@ -253,18 +257,12 @@ int flmem_inputs_open(const char *const *paths, size_t count, struct flmem_input
 	return rc;
 }
 
-/* Bytes that are together in a file. */
-struct piece {
-	const struct flmem_input_file *file;
-	uint64_t offset, bytes;
-};
-
-/* The next bytes of [begin, end), from `tensor` on, which moves along. */
-static struct piece next_piece(const struct flmem_input *input, const struct flmem_layout *layout,
-			       uint64_t begin, uint64_t end, size_t *tensor)
+struct flmem_input_piece flmem_input_piece(const struct flmem_input *input,
+					   const struct flmem_layout *layout, uint64_t begin,
+					   uint64_t end, size_t *tensor)
 {
 	const uint64_t *begins = layout->begins, *offsets = input->offsets;
-	struct piece piece = {.file = input->files};
+	struct flmem_input_piece piece = {.file = input->files};
 	size_t t = *tensor;
 
 	if (!offsets) {
@@ -284,7 +282,7 @@ static struct piece next_piece(const struct flmem_input *input, const struct flm
 	return piece;
 }
 
-static int read_piece(struct piece piece, char *out, struct flmem_error *err)
+static int read_piece(struct flmem_input_piece piece, char *out, struct flmem_error *err)
 {
 	while (piece.bytes) {
 		ssize_t got = pread(piece.file->fd, out, piece.bytes, (off_t)piece.offset);
@@ -311,7 +309,7 @@ static int read_piece(struct piece piece, char *out, struct flmem_error *err)
 int flmem_input_file_read(const struct flmem_input_file *file, uint64_t offset, uint64_t bytes,
 			  char *out, struct flmem_error *err)
 {
-	const struct piece piece = {.file = file, .offset = offset, .bytes = bytes};
+	const struct flmem_input_piece piece = {.file = file, .offset = offset, .bytes = bytes};
 
 	return read_piece(piece, out, err);
 }
@@ -323,7 +321,8 @@ int flmem_input_read(const struct flmem_input *input, const struct flmem_layout 
 	int rc = 0;
 
 	while (begin < end && !rc) {
-		struct piece piece = next_piece(input, layout, begin, end, &tensor);
+		struct flmem_input_piece piece =
+			flmem_input_piece(input, layout, begin, end, &tensor);
 
 		rc = read_piece(piece, out, err);
 		out += piece.bytes;
@@ -348,7 +347,8 @@ bool flmem_input_advise(const struct flmem_input *input, const struct flmem_layo
 	bool first = true, cached = true;
 
 	while (begin < end) {
-		struct piece piece = next_piece(input, layout, begin, end, &tensor);
+		struct flmem_input_piece piece =
+			flmem_input_piece(input, layout, begin, end, &tensor);
 
 		if (first && advice == POSIX_FADV_WILLNEED)
 			cached = is_cached(piece.file->fd, piece.offset);

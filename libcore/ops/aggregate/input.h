@@ -3,8 +3,8 @@
 #define FLMEM_OPS_AGGREGATE_INPUT_H
 
 /*
- * The inputs of an aggregation, files or folders of shards: opened once, compared with the first
- * one, read in pieces of the output's data, wherever each has them.
+ * The inputs of an aggregation, files of any format or folders of shards: opened once, compared
+ * with the first one, read in pieces of the output's data, wherever each has them.
  */
 
 #include <stdbool.h>
@@ -14,6 +14,7 @@
 
 #include <flmem/error.h>
 
+#include "model/tensor_file.h"
 #include "ops/aggregate/layout.h"
 
 struct flmem_input_file {
@@ -24,6 +25,8 @@ struct flmem_input_file {
 
 struct flmem_input {
 	const char *path; /* the caller's */
+	const char *key;  /* of flmem_checkpoint_read(); set it before the input is opened */
+	struct flmem_tensor_file kind; /* of an input that is one file */
 	struct flmem_input_file *files;
 	size_t file_count;
 	uint64_t data_offset;
@@ -46,6 +49,20 @@ int flmem_input_open(const char *path, const char *first_path, const struct flme
 		     struct flmem_input *input, struct flmem_error *err);
 
 void flmem_inputs_clear(struct flmem_input *inputs, size_t count);
+
+/* Bytes that are together in a file. */
+struct flmem_input_piece {
+	const struct flmem_input_file *file;
+	uint64_t offset, bytes;
+};
+
+/*
+ * The first of the pieces that have bytes [begin, end) of the output's data. *tensor is that of
+ * flmem_layout_find() for `begin`, and moves along.
+ */
+struct flmem_input_piece flmem_input_piece(const struct flmem_input *input,
+					   const struct flmem_layout *layout, uint64_t begin,
+					   uint64_t end, size_t *tensor);
 
 /* Reads bytes [begin, end) of the output's data, from this input. */
 int flmem_input_read(const struct flmem_input *input, const struct flmem_layout *layout,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <flmem/inspect.h>
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,7 +77,8 @@ static int inspect_checkpoint(const char *path, struct flmem_inspection *inspect
 	inspection->tensor_count = model.tensors;
 	inspection->parameters = model.parameters;
 	inspection->bytes = model.bytes;
-	inspection->unlisted = "names, types and shapes are in a pickle, which is not read";
+	inspection->unlisted = "names, types and shapes are in a pickle, which does not describe "
+			       "a state dict at its top level; name the dict with --key";
 	flmem_model_clear(&model);
 	return 0;
 }
@@ -207,23 +209,54 @@ static int read_tensor(struct inspection_run *run, const struct flmem_tensor *te
 	return 0;
 }
 
-/* Length and header of a file; the tensors follow without holes. */
-static int read_head(struct inspection_run *run, size_t file, uint64_t length, uint32_t *ret_crc32c,
-		     struct flmem_error *err)
+/* Continues the checksum of a file with bytes that are read for it only. */
+static int add_bytes(struct inspection_run *run, size_t file, uint64_t begin, uint64_t end,
+		     uint32_t *crc32c, struct flmem_error *err)
 {
-	uint32_t crc = 0;
-
-	for (uint64_t at = 0, bytes; at < length; at += bytes) {
+	for (uint64_t at = begin, bytes; at < end; at += bytes) {
 		int rc;
 
-		bytes = length - at < BLOCK_BYTES ? length - at : BLOCK_BYTES;
+		bytes = end - at < BLOCK_BYTES ? end - at : BLOCK_BYTES;
 		rc = flmem_input_file_read(&run->input.files[file], at, bytes, run->block, err);
 		if (rc)
 			return rc;
-		crc = flmem_crc32c(crc, run->block, (size_t)bytes);
+		*crc32c = flmem_crc32c(*crc32c, run->block, (size_t)bytes);
 	}
-	*ret_crc32c = crc;
 	return 0;
+}
+
+/* Reads a tensor, and the checksum of its file up to its end. Tensors may share bytes. */
+static int read_next(struct inspection_run *run, struct flmem_inspection *inspection,
+		     const struct flmem_tensor *tensor, uint64_t *at, struct flmem_error *err)
+{
+	struct flmem_inspected_file *file = &inspection->files[tensor->file];
+	struct flmem_inspected_tensor *out = &inspection->tensors[tensor - run->list.tensors];
+	uint64_t end = tensor->offset + tensor->bytes;
+	int rc = add_bytes(run, tensor->file, *at, tensor->offset, &file->crc32c, err);
+
+	*at = *at > tensor->offset ? *at : tensor->offset;
+	if (!rc)
+		rc = read_tensor(run, tensor, out, err);
+	if (rc || end <= *at)
+		return rc;
+	if (*at == tensor->offset)
+		file->crc32c = flmem_crc32c_join(file->crc32c, out->crc32c, tensor->bytes);
+	else
+		rc = add_bytes(run, tensor->file, *at, end, &file->crc32c, err);
+	*at = end;
+	return rc;
+}
+
+/* The checksums that an archive has itself. */
+static int verify_entries(const struct inspection_run *run, struct flmem_error *err)
+{
+	const struct flmem_archive *archive = &run->input.kind.archive;
+	int rc = 0;
+
+	for (size_t i = 0; i < archive->count && !rc; i++)
+		rc = flmem_archive_verify(run->input.files[0].fd, run->request->path,
+					  &archive->entries[i], err);
+	return rc;
 }
 
 static int read_data(struct inspection_run *run, struct flmem_inspection *inspection,
@@ -234,37 +267,61 @@ static int read_data(struct inspection_run *run, struct flmem_inspection *inspec
 
 	for (size_t f = 0; f < inspection->file_count && !rc; f++) {
 		struct flmem_inspected_file *file = &inspection->files[f];
-		bool any = next < run->list.count && run->order[next]->file == f;
+		uint64_t at = 0;
 
-		rc = read_head(run, f, any ? run->order[next]->offset : file->bytes, &file->crc32c,
-			       err);
-		for (; !rc && next < run->list.count && run->order[next]->file == f; next++) {
-			const struct flmem_tensor *tensor = run->order[next];
-			struct flmem_inspected_tensor *out =
-				&inspection->tensors[tensor - run->list.tensors];
-
-			rc = read_tensor(run, tensor, out, err);
-			file->crc32c = flmem_crc32c_join(file->crc32c, out->crc32c, tensor->bytes);
-		}
+		for (; !rc && next < run->list.count && run->order[next]->file == f; next++)
+			rc = read_next(run, inspection, run->order[next], &at, err);
+		if (!rc)
+			rc = add_bytes(run, f, at, file->bytes, &file->crc32c, err);
 	}
 	inspection->has_data = true;
+	if (!rc)
+		rc = verify_entries(run, err);
 	return rc ? rc : flmem_input_check(&run->input, err);
 }
 
-static int inspect_safetensors(const struct flmem_inspect_request *request,
-			       struct flmem_inspection *inspection, struct flmem_error *err)
+static int inspect_loaded(struct inspection_run *run, struct flmem_inspection *inspection,
+			  struct flmem_error *err)
+{
+	const char *path = run->request->path;
+
+	inspection->format = strcmp(run->input.files[0].path, path) != 0
+				     ? "safetensors shards"
+				     : flmem_tensor_format_name(run->input.kind.format);
+	if (!fill_tensors(run, inspection) || !fill_files(run, inspection) || !make_order(run))
+		return inspection_nomem(path, err);
+	return run->request->headers_only ? 0 : read_data(run, inspection, err);
+}
+
+/*
+ * Of a checkpoint whose pickle describes more or other things than tensors, the sizes are in the
+ * directory nevertheless.
+ */
+static bool has_sizes_only(const struct flmem_inspect_request *request)
+{
+	FLMEM_AUTO_CLOSE int fd = open(request->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	FLMEM_AUTO_ARCHIVE struct flmem_archive archive = {0};
+	bool found;
+
+	if (request->key || fd < 0 || !is_checkpoint(request->path) ||
+	    flmem_archive_list(fd, request->path, &archive, &found, NULL))
+		return false;
+	return !found || !flmem_archive_check(fd, request->path, &archive, NULL);
+}
+
+static int inspect_path(const struct flmem_inspect_request *request,
+			struct flmem_inspection *inspection, struct flmem_error *err)
 {
 	AUTO_RUN struct inspection_run run = {.request = request};
-	int rc = flmem_input_load(request->path, &run.input, &run.list, err);
+	int rc;
 
-	if (rc)
-		return rc;
-	inspection->format = strcmp(run.input.files[0].path, request->path) == 0
-				     ? "safetensors"
-				     : "safetensors shards";
-	if (!fill_tensors(&run, inspection) || !fill_files(&run, inspection) || !make_order(&run))
-		return inspection_nomem(request->path, err);
-	return request->headers_only ? 0 : read_data(&run, inspection, err);
+	run.input.key = request->key;
+	rc = flmem_input_load(request->path, &run.input, &run.list, err);
+	if (!rc)
+		return inspect_loaded(&run, inspection, err);
+	return rc == FLMEM_EUSAGE && has_sizes_only(request)
+		       ? inspect_checkpoint(request->path, inspection, err)
+		       : rc;
 }
 
 int flmem_inspect(const struct flmem_inspect_request *request,
@@ -275,8 +332,7 @@ int flmem_inspect(const struct flmem_inspect_request *request,
 
 	if (!inspection.path)
 		return inspection_nomem(request->path, err);
-	rc = is_checkpoint(request->path) ? inspect_checkpoint(request->path, &inspection, err)
-					  : inspect_safetensors(request, &inspection, err);
+	rc = inspect_path(request, &inspection, err);
 	if (rc)
 		flmem_inspection_clear(&inspection);
 	else

@@ -122,11 +122,13 @@ static void drop_inputs(struct flmem_run *run, size_t chunk)
  * Starts to write a chunk to the disk, then waits for an earlier one and drops its pages. Without
  * that the disk would start late, and the output would fill the page cache.
  */
-static void write_behind(struct worker *worker, uint64_t begin, uint64_t end)
+static void write_behind(struct worker *worker, uint64_t chunk_begin, uint64_t chunk_end)
 {
-	uint64_t *oldest = worker->written[worker->writes++ % WRITES_PENDING];
-	int fd = worker->run->part->fd;
+	uint64_t *oldest = worker->written[worker->writes++ % WRITES_PENDING], begin, end;
+	const struct flmem_output *output = worker->run->output;
+	int fd = output->part->fd;
 
+	flmem_output_span(output, chunk_begin, chunk_end, &begin, &end);
 	sync_file_range(fd, (off_t)begin, (off_t)(end - begin), SYNC_FILE_RANGE_WRITE);
 	if (oldest[1]) {
 		sync_file_range(fd, (off_t)oldest[0], (off_t)(oldest[1] - oldest[0]),
@@ -150,8 +152,7 @@ static bool is_intact(const struct worker *worker, size_t chunk)
 	while (at < end) {
 		size_t bytes = end - at < run->block_bytes ? (size_t)(end - at) : run->block_bytes;
 
-		if (!flmem_io_read_at(run->part->fd, run->layout->header.length + at, buffer,
-				      bytes))
+		if (!flmem_output_read(run->output, at, at + bytes, buffer))
 			return false;
 		crc = flmem_crc32c(crc, buffer, bytes);
 		at += bytes;
@@ -197,11 +198,11 @@ static int write_chunk(struct worker *worker, size_t chunk, struct flmem_error *
 		rc = append_record(run, &run->state->part, chunk, worker->buffers.state_crc32c,
 				   err);
 	if (!rc)
-		rc = append_record(run, run->part, chunk, crc, err);
+		rc = append_record(run, run->output->part, chunk, crc, err);
 	if (rc)
 		return rc;
 	run->chunks[chunk] = (struct flmem_journal_chunk){.crc32c = crc, .done = true};
-	write_behind(worker, run->layout->header.length + begin, run->layout->header.length + end);
+	write_behind(worker, begin, end);
 	return 0;
 }
 

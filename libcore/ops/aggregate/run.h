@@ -21,6 +21,7 @@
 #include "aggregate/journal.h"
 #include "ops/aggregate/input.h"
 #include "ops/aggregate/layout.h"
+#include "ops/aggregate/output.h"
 #include "ops/aggregate/part.h"
 #include "ops/aggregate/state.h"
 
@@ -41,7 +42,7 @@ struct flmem_run {
 		*inputs;    /* those that are part of the result, and behind them the base */
 	size_t input_count; /* without the base */
 	struct flmem_combination combination;
-	struct flmem_part *part;
+	struct flmem_output *output;
 	struct flmem_state *state; /* NULL: the algorithm keeps none */
 	struct flmem_journal_chunk *chunks;
 	size_t chunk_count;

@@ -57,6 +57,7 @@ class _Request(ctypes.Structure):
         ("resume", ctypes.c_bool),
         ("progress", _Callback),
         ("context", ctypes.c_void_p),
+        ("key", ctypes.c_char_p),
     ]
 
 
@@ -155,6 +156,7 @@ def aggregate(
     chunk_bytes: int = 0,
     threads: int = 0,
     resume: bool = False,
+    key: Optional[str] = None,
     progress: Optional[Callable[[int, int], Any]] = None,
 ) -> Dict[str, Any]:
     """Make one safetensors file of several, as ``flmem aggregate`` does.
@@ -163,7 +165,7 @@ def aggregate(
     go on. An interrupted call can be continued with ``resume=True``.
 
     Args:
-        inputs: safetensors files, and folders of shards with an index.
+        inputs: safetensors files, folders of shards with an index, and PyTorch checkpoints.
         weights: one number per input, for example counts of samples; None: all equal.
         out: the file to write; it appears when it is complete.
         progress: called about five times a second in the calling thread with the bytes that are done
@@ -211,6 +213,7 @@ def aggregate(
         threads=threads,
         resume=resume,
         progress=watcher.callback,
+        key=_path(key),
     )
     error = _library.Error()
     result = (ctypes.c_uint64 * _RESULT_WORDS)()

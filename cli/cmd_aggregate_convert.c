@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <flmem/convert.h>
+#include <flmem/text.h>
+
+#include "cmd.h"
+#include "print/format.h"
+
+struct convert_options {
+	const char *output;
+	const char *key;
+	const char *dtype;
+	bool quiet;
+};
+
+static const char *const dtype_choices[] = {"bf16", "f16", "f32", "f64", NULL};
+static const char *const dtype_names[] = {"BF16", "F16", "F32", "F64"};
+
+static const struct opt options_table[] = {
+	{.name = "output",
+	 .letter = 'o',
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct convert_options, output),
+	 .metavar = "FILE",
+	 .complete = OPT_COMPLETE_FILE,
+	 .help = "file to write; its suffix decides the format: .npz for an archive of NumPy, .pt, "
+		 ".pth, .bin or .ckpt for a copy of a checkpoint, any other for safetensors"},
+	{.name = "dtype",
+	 .kind = OPT_CHOICE,
+	 .offset = offsetof(struct convert_options, dtype),
+	 .choices = dtype_choices,
+	 .help = "type of all floating-point tensors in the output, rounded to nearest (default: "
+		 "as they are)"},
+	{.name = "key",
+	 .kind = OPT_TEXT,
+	 .offset = offsetof(struct convert_options, key),
+	 .metavar = "NAME",
+	 .help = "for PyTorch checkpoints: the dict that has the tensors, for example state_dict "
+		 "(default: the top level)"},
+	{.name = "quiet",
+	 .letter = 'q',
+	 .kind = OPT_FLAG,
+	 .offset = offsetof(struct convert_options, quiet),
+	 .help = "print nothing on success"},
+	{0},
+};
+
+static const char *stored_dtype(const char *choice)
+{
+	for (size_t i = 0; choice && dtype_choices[i]; i++)
+		if (strcmp(dtype_choices[i], choice) == 0)
+			return dtype_names[i];
+	return NULL;
+}
+
+static int convert(const struct convert_options *o, const struct opt_rest *rest,
+		   struct flmem_conversion *conversion, struct flmem_error *err)
+{
+	if (!o->output)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "name the file to write with --output FILE");
+	if (rest->count != 1)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "name one model after the options, not %d", rest->count);
+
+	const struct flmem_convert_request request = {
+		.input = rest->values[0],
+		.output = o->output,
+		.key = o->key,
+		.dtype = stored_dtype(o->dtype),
+	};
+
+	return flmem_convert(&request, conversion, err);
+}
+
+static int run_convert(const struct cmd *cmd, void *options, const struct opt_rest *rest)
+{
+	const struct convert_options *o = options;
+	char shown[1024], bytes[FORMAT_MAX], took[FORMAT_MAX];
+	struct flmem_conversion conversion;
+	struct flmem_error err = {0};
+
+	if (convert(o, rest, &conversion, &err))
+		return cmd_fail(cmd, false, &err);
+	if (!o->quiet)
+		printf("%s: %" PRIu64 " tensors, %" PRIu64 " of them converted, %s in %s, crc32c "
+		       "%08" PRIx32 "\n",
+		       flmem_text_escape(o->output, shown, sizeof(shown)), conversion.tensors,
+		       conversion.converted, format_bytes(conversion.output_bytes, bytes),
+		       format_us(conversion.took_us, took), conversion.crc32c);
+	return 0;
+}
+
+static const char *const examples[] = {
+	"flmem aggregate convert -o model.safetensors model.pt",
+	"a PyTorch checkpoint as a safetensors file",
+	"flmem aggregate convert --dtype bf16 -o half.safetensors model.safetensors",
+	"with half of the bytes",
+	NULL,
+};
+
+const struct cmd cmd_aggregate_convert = {
+	.name = "aggregate convert",
+	.summary = "writes a model in another format or type",
+	.arguments = "FILE",
+	.description =
+		"FILE is a safetensors file, a folder of shards with a "
+		"model.safetensors.index.json, a NumPy archive (.npz) or a PyTorch checkpoint, "
+		"whose pickle is read but never executed. Data are read and written in blocks, in "
+		"memory that does not grow with the model. The output appears when it is complete; "
+		"until then an older one stays.\n\n"
+		"With --dtype floating-point numbers are rounded once, to nearest with ties to "
+		"even. A finite number that would become infinite is an error. Integers stay as "
+		"they are. A checkpoint as output is a copy of a checkpoint, with its types.",
+	.examples = examples,
+	.options = options_table,
+	.options_size = sizeof(struct convert_options),
+	.complete = OPT_COMPLETE_FILE,
+	.run = run_convert,
+};

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_CONVERT_H
+#define FLMEM_CONVERT_H
+
+/*
+ * Writes a model in another format or with another type of numbers. Data are read and written in
+ * blocks, so memory is in proportion to the number of tensors. The output appears complete or not
+ * at all. Nothing is shared between threads.
+ */
+
+#include <stdint.h>
+
+#include <flmem/error.h>
+#include <flmem/visibility.h>
+
+struct flmem_convert_request {
+	const char *input;  /* a file or a folder, as those of flmem_aggregate() */
+	const char *output; /* its suffix decides the format, as that of flmem_aggregate() */
+	const char *key; /* of a checkpoint: the dict that has the tensors; NULL: the top level */
+	/*
+	 * "F16", "BF16", "F32" or "F64": the new type of all floating-point tensors, rounded to
+	 * nearest, ties to even; NULL: as they are. Others stay as they are.
+	 */
+	const char *dtype;
+};
+
+struct flmem_conversion {
+	uint64_t tensors, converted; /* those with another type than before */
+	uint64_t output_bytes, took_us;
+	uint32_t crc32c; /* of the whole output */
+};
+
+/*
+ * FLMEM_EUSAGE for invalid inputs, models that the format cannot hold, and finite numbers that
+ * would become infinite; FLMEM_EPERM and FLMEM_EFAILED as flmem_aggregate().
+ */
+FLMEM_API FLMEM_MUST_CHECK int flmem_convert(const struct flmem_convert_request *request,
+					     struct flmem_conversion *ret_conversion,
+					     struct flmem_error *err);
+
+#endif

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/archive.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/buf.h"
+#include "base/io.h"
+#include "base/little_endian.h"
+#include "base/text.h"
+
+#define TAIL_BYTES    65557U /* the end record, with the longest comment */
+#define END_BYTES     22U
+#define LOCATOR_BYTES 20U
+#define END64_BYTES   56U
+#define ENTRY_BYTES   46U
+#define DIRECTORY_MAX (16U << 20)
+#define END_MARK      0x06054b50U
+#define LOCATOR_MARK  0x07064b50U
+#define END64_MARK    0x06064b50U
+#define ENTRY_MARK    0x02014b50U
+#define LARGE	      0xffffffffU
+#define EXTRA_SIZES   1U /* header of the field with sizes of 64 bits */
+
+struct directory {
+	uint64_t offset, bytes;
+};
+
+void flmem_archive_clear(struct flmem_archive *archive)
+{
+	free(archive->entries);
+	free(archive->names);
+	*archive = (struct flmem_archive){0};
+}
+
+static int damaged_archive(const char *path, const char *why, struct flmem_error *err)
+{
+	return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is not a valid archive: %s", path, why);
+}
+
+/* Locates the directory when it does not fit 32 bits; `end` is the offset of the end record. */
+static bool find_large(int fd, uint64_t end, struct directory *directory)
+{
+	char locator[LOCATOR_BYTES], record[END64_BYTES];
+	uint64_t at;
+
+	if (end < LOCATOR_BYTES ||
+	    !flmem_io_read_at(fd, end - LOCATOR_BYTES, locator, sizeof(locator)) ||
+	    flmem_read_little(locator, 4) != LOCATOR_MARK)
+		return false;
+	at = flmem_read_little(locator + 8, 8);
+	if (at > end || !flmem_io_read_at(fd, at, record, sizeof(record)) ||
+	    flmem_read_little(record, 4) != END64_MARK)
+		return false;
+	directory->bytes = flmem_read_little(record + 40, 8);
+	directory->offset = flmem_read_little(record + 48, 8);
+	return true;
+}
+
+/* False without an end record: not an archive. */
+static bool find_end(int fd, uint64_t file_bytes, struct flmem_buf *tail, uint64_t *ret_end)
+{
+	size_t length = file_bytes < TAIL_BYTES ? (size_t)file_bytes : TAIL_BYTES;
+
+	if (length < END_BYTES || !flmem_buf_reserve(tail, length) ||
+	    !flmem_io_read_at(fd, file_bytes - length, tail->data, length))
+		return false;
+	for (size_t at = length - END_BYTES + 1; at-- > 0;)
+		if (flmem_read_little(tail->data + at, 4) == END_MARK) {
+			memmove(tail->data, tail->data + at, END_BYTES);
+			*ret_end = file_bytes - length + at;
+			return true;
+		}
+	return false;
+}
+
+/* Takes the next number of 64 bits from the extra field, if `number` is the mark for that. */
+static bool take_large(const char **at, const char *end, uint64_t *number)
+{
+	if (*number != LARGE)
+		return true;
+	if (end - *at < 8)
+		return false;
+	*number = flmem_read_little(*at, 8);
+	*at += 8;
+	return true;
+}
+
+/* Sizes and place: in the record, or in this order in the extra field for large ones. */
+static bool read_sizes(const char *record, size_t name_bytes, size_t extra_bytes,
+		       struct flmem_archive_entry *entry)
+{
+	const char *extra = record + ENTRY_BYTES + name_bytes, *end = extra + extra_bytes;
+
+	entry->stored_bytes = flmem_read_little(record + 20, 4);
+	entry->bytes = flmem_read_little(record + 24, 4);
+	entry->header = flmem_read_little(record + 42, 4);
+	if (entry->stored_bytes != LARGE && entry->bytes != LARGE && entry->header != LARGE)
+		return true;
+	while (end - extra >= 4) {
+		size_t length = (size_t)flmem_read_little(extra + 2, 2);
+		const char *at = extra + 4;
+
+		if ((size_t)(end - at) < length)
+			return false;
+		if (flmem_read_little(extra, 2) == EXTRA_SIZES)
+			return take_large(&at, extra + 4 + length, &entry->bytes) &&
+			       take_large(&at, extra + 4 + length, &entry->stored_bytes) &&
+			       take_large(&at, extra + 4 + length, &entry->header);
+		extra = at + length;
+	}
+	return false;
+}
+
+/* The length of the record, or 0 for a damaged one. The name moves to `names`. */
+static size_t read_record(const char *record, size_t left, struct flmem_archive_entry *entry,
+			  char **names)
+{
+	size_t name, extra, length;
+
+	if (left < ENTRY_BYTES || flmem_read_little(record, 4) != ENTRY_MARK)
+		return 0;
+	name = (size_t)flmem_read_little(record + 28, 2);
+	extra = (size_t)flmem_read_little(record + 30, 2);
+	length = ENTRY_BYTES + name + extra + (size_t)flmem_read_little(record + 32, 2);
+	if (length > left || !read_sizes(record, name, extra, entry) ||
+	    memchr(record + ENTRY_BYTES, '\0', name))
+		return 0;
+	entry->flags = (unsigned)flmem_read_little(record + 8, 2);
+	entry->method = (unsigned)flmem_read_little(record + 10, 2);
+	entry->crc32 = (uint32_t)flmem_read_little(record + 16, 4);
+	entry->name = *names;
+	memcpy(*names, record + ENTRY_BYTES, name);
+	(*names)[name] = '\0';
+	*names += name + 1;
+	return length;
+}
+
+static int compare_name(const void *a, const void *b)
+{
+	const struct flmem_archive_entry *x = a, *y = b;
+
+	return strcmp(x->name, y->name);
+}
+
+static int read_records(const char *path, const struct flmem_buf *bytes,
+			struct flmem_archive *archive, struct flmem_error *err)
+{
+	size_t most = bytes->length / ENTRY_BYTES + 1;
+	char *names;
+
+	/* A name and its NUL are shorter than the record. */
+	archive->names = names = malloc(bytes->length + 1);
+	archive->entries = calloc(most, sizeof(*archive->entries));
+	if (!names || !archive->entries)
+		return flmem_error_nomem(err, "cannot read the directory of '%s'", path);
+	for (size_t at = 0, length; at < bytes->length; at += length) {
+		struct flmem_archive_entry *entry = &archive->entries[archive->count];
+
+		length = read_record(bytes->data + at, bytes->length - at, entry, &names);
+		if (!length)
+			return damaged_archive(path, "its directory is damaged", err);
+		entry->record = archive->end + at;
+		archive->count++;
+	}
+	if (archive->count)
+		qsort(archive->entries, archive->count, sizeof(*archive->entries), compare_name);
+	return 0;
+}
+
+static int read_directory(int fd, const char *path, const struct directory *directory, uint64_t end,
+			  struct flmem_buf *bytes, struct flmem_error *err)
+{
+	if (directory->offset > end || directory->bytes > end - directory->offset)
+		return damaged_archive(path, "its directory starts after its end", err);
+	if (directory->bytes > DIRECTORY_MAX)
+		return damaged_archive(path, "its directory exceeds the size limit", err);
+	if (!flmem_buf_reserve(bytes, (size_t)directory->bytes))
+		return flmem_error_nomem(err, "cannot read the directory of '%s'", path);
+	if (!flmem_io_read_at(fd, directory->offset, bytes->data, (size_t)directory->bytes))
+		return flmem_error_set(err, FLMEM_EFAILED, 0, "'%s' changed while it was read",
+				       path);
+	bytes->length = (size_t)directory->bytes;
+	return 0;
+}
+
+/* Finds the directory; `ret_end` is what follows it. */
+static int find_directory(int fd, const char *path, uint64_t file_bytes,
+			  struct directory *ret_directory, uint64_t *ret_end,
+			  struct flmem_error *err)
+{
+	FLMEM_AUTO_BUF struct flmem_buf tail = FLMEM_BUF_INIT;
+
+	*ret_end = 0;
+	if (!find_end(fd, file_bytes, &tail, ret_end))
+		return 0;
+	ret_directory->bytes = flmem_read_little(tail.data + 12, 4);
+	ret_directory->offset = flmem_read_little(tail.data + 16, 4);
+	if ((ret_directory->bytes == LARGE || ret_directory->offset == LARGE) &&
+	    !find_large(fd, *ret_end, ret_directory))
+		return damaged_archive(path, "its 64-bit directory cannot be found", err);
+	return 0;
+}
+
+int flmem_archive_list(int fd, const char *path, struct flmem_archive *ret_archive, bool *ret_found,
+		       struct flmem_error *err)
+{
+	FLMEM_AUTO_BUF struct flmem_buf bytes = FLMEM_BUF_INIT;
+	FLMEM_AUTO_ARCHIVE struct flmem_archive archive = {0};
+	struct directory directory = {0};
+	struct stat status;
+	uint64_t end = 0;
+	int rc;
+
+	if (fstat(fd, &status) < 0)
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot read '%s'", path);
+	rc = find_directory(fd, path, (uint64_t)status.st_size, &directory, &end, err);
+	*ret_found = end > 0;
+	if (rc || !end)
+		return rc;
+	rc = read_directory(fd, path, &directory, end, &bytes, err);
+	archive.end = directory.offset;
+	if (!rc)
+		rc = read_records(path, &bytes, &archive, err);
+	if (rc)
+		return rc;
+	*ret_archive = archive;
+	archive = (struct flmem_archive){0};
+	return 0;
+}
+
+static int compare_to_name(const void *key, const void *element)
+{
+	return strcmp(key, ((const struct flmem_archive_entry *)element)->name);
+}
+
+const struct flmem_archive_entry *flmem_archive_find(const struct flmem_archive *archive,
+						     const char *name)
+{
+	if (!archive->count)
+		return NULL;
+	return bsearch(name, archive->entries, archive->count, sizeof(*archive->entries),
+		       compare_to_name);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_MODEL_ARCHIVE_H
+#define FLMEM_MODEL_ARCHIVE_H
+
+/*
+ * Zip archives (APPNOTE.TXT 4.3, 4.5.3), whose entries are read in place: PyTorch checkpoints and
+ * NumPy's .npz. The amount read is limited, and every place is checked against the file.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <flmem/error.h>
+
+#include "base/cleanup.h"
+
+#define FLMEM_ARCHIVE_NAME_MAX 4096U
+
+struct flmem_archive_entry {
+	const char *name;	      /* untrusted: escape it to print */
+	uint64_t record;	      /* place of its record in the directory, in the file */
+	uint64_t header;	      /* place of its local header */
+	uint64_t offset;	      /* of its bytes; with flmem_archive_check() */
+	uint64_t bytes, stored_bytes; /* stored: compressed, perhaps */
+	uint32_t crc32;
+	unsigned method, flags;
+};
+
+struct flmem_archive {
+	struct flmem_archive_entry *entries; /* sorted by name */
+	size_t count;
+	char *names;
+	uint64_t end; /* of all entries: the begin of the directory */
+};
+
+/*
+ * Lists the directory. FLMEM_EUSAGE for a damaged one. *ret_found is false if the file has none: it
+ * is not an archive. `path` is for messages.
+ */
+int flmem_archive_list(int fd, const char *path, struct flmem_archive *ret_archive, bool *ret_found,
+		       struct flmem_error *err);
+
+/*
+ * Checks what makes it safe to read the entries in place, and finds their bytes: local headers that
+ * agree with the directory, entries that are stored as they are and do not overlap, names that stay
+ * below a folder and occur once.
+ */
+int flmem_archive_check(int fd, const char *path, struct flmem_archive *archive,
+			struct flmem_error *err);
+
+/* NULL for none. */
+const struct flmem_archive_entry *flmem_archive_find(const struct flmem_archive *archive,
+						     const char *name);
+
+/* Reads the entry in blocks and compares its checksum. FLMEM_EUSAGE if it differs. */
+int flmem_archive_verify(int fd, const char *path, const struct flmem_archive_entry *entry,
+			 struct flmem_error *err);
+
+/* As a relative path without "." and "..". */
+bool flmem_archive_name_is_safe(const char *name);
+
+int flmem_archive_entry_invalid(const char *path, const struct flmem_archive_entry *entry,
+				const char *why, struct flmem_error *err);
+
+void flmem_archive_clear(struct flmem_archive *archive);
+
+#define FLMEM_AUTO_ARCHIVE FLMEM_AUTO(flmem_archive_clear)
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_MODEL_CHECKPOINT_TENSORS_H
+#define FLMEM_MODEL_CHECKPOINT_TENSORS_H
+
+/* The tensors of a PyTorch checkpoint with their places in the file. Its pickle is not executed. */
+
+#include "model/archive.h"
+#include "model/tensor_list.h"
+
+/*
+ * Reads a checked archive that has a pickle. `key` names the dict below the top level that has the
+ * tensors; NULL: the top level has them. All of its values must be contiguous tensors. They may
+ * share bytes. FLMEM_EUSAGE for others.
+ */
+int flmem_checkpoint_read(int fd, const char *path, const struct flmem_archive *archive,
+			  const char *key, struct flmem_tensor_list *ret_list,
+			  struct flmem_error *err);
+
+#endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The names that a PyTorch checkpoint may use, and what their calls describe. The arguments are
+ * those of torch/_utils.py and of persistent_id() in torch/serialization.py.
+ */
+#include <string.h>
+
+#include "base/text.h"
+#include "model/pickle.h"
+
+enum call {
+	CALL_NOTHING, /* no function */
+	CALL_DICT,
+	CALL_TENSOR,	   /* storage, first element, shape, strides, ... */
+	CALL_TYPED_TENSOR, /* the same, and a type as the seventh */
+	CALL_PARAMETER,	   /* a tensor, ... */
+	CALL_OTHER,	   /* something that describes no tensor */
+};
+
+static const struct {
+	const char *module, *name;
+	enum call call;
+	const char *stored; /* of a storage: its type; "": bytes */
+} names[] = {
+	{"collections", "OrderedDict", CALL_DICT, NULL},
+	{"torch._utils", "_rebuild_tensor_v2", CALL_TENSOR, NULL},
+	{"torch._utils", "_rebuild_tensor_v3", CALL_TYPED_TENSOR, NULL},
+	{"torch._utils", "_rebuild_parameter", CALL_PARAMETER, NULL},
+	{"torch", "Size", CALL_OTHER, NULL},
+	{"torch", "device", CALL_OTHER, NULL},
+	{"torch", "FloatStorage", CALL_NOTHING, "F32"},
+	{"torch", "HalfStorage", CALL_NOTHING, "F16"},
+	{"torch", "BFloat16Storage", CALL_NOTHING, "BF16"},
+	{"torch", "DoubleStorage", CALL_NOTHING, "F64"},
+	{"torch", "LongStorage", CALL_NOTHING, "I64"},
+	{"torch", "IntStorage", CALL_NOTHING, "I32"},
+	{"torch", "ShortStorage", CALL_NOTHING, "I16"},
+	{"torch", "CharStorage", CALL_NOTHING, "I8"},
+	{"torch", "ByteStorage", CALL_NOTHING, "U8"},
+	{"torch", "BoolStorage", CALL_NOTHING, "BOOL"},
+	{"torch", "ComplexFloatStorage", CALL_NOTHING, "C64"},
+	{"torch.storage", "UntypedStorage", CALL_NOTHING, ""},
+	{"torch", "UntypedStorage", CALL_NOTHING, ""},
+};
+
+static int unknown_name(struct flmem_pickle *pickle, const struct flmem_pickle_value *module,
+			const struct flmem_pickle_value *name)
+{
+	char joined[128], shown[256];
+
+	snprintf(joined, sizeof(joined), "%.*s.%.*s", (int)(module->length & 0xff),
+		 pickle->text + module->number, (int)(name->length & 0xff),
+		 pickle->text + name->number);
+	return flmem_error_set(pickle->err, FLMEM_EUSAGE, 0,
+			       "'%s' cannot be read: its pickle uses '%s', which is no part of a "
+			       "state dict and is never called; save the state dict alone",
+			       pickle->path, flmem_text_escape(joined, shown, sizeof(shown)));
+}
+
+static const struct flmem_dtype *dtype_of(const struct flmem_pickle *pickle,
+					  const struct flmem_pickle_value *module,
+					  const struct flmem_pickle_value *name)
+{
+	char text[32];
+
+	if (!flmem_pickle_is_text(pickle, module, "torch") || name->length >= sizeof(text))
+		return NULL;
+	memcpy(text, pickle->text + name->number, name->length);
+	text[name->length] = '\0';
+	return flmem_dtype_by_option(text);
+}
+
+int flmem_pickle_name(struct flmem_pickle *pickle, const struct flmem_pickle_value *module,
+		      const struct flmem_pickle_value *name)
+{
+	const struct flmem_dtype *dtype;
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
+		if (flmem_pickle_is_text(pickle, module, names[i].module) &&
+		    flmem_pickle_is_text(pickle, name, names[i].name))
+			return flmem_pickle_push(pickle, FLMEM_PICKLE_NAME, (int64_t)i);
+	dtype = dtype_of(pickle, module, name);
+	if (dtype)
+		return flmem_pickle_push(pickle, FLMEM_PICKLE_DTYPE,
+					 (int64_t)flmem_dtype_index(dtype));
+	return unknown_name(pickle, module, name);
+}
+
+static const struct flmem_pickle_value *argument(const struct flmem_pickle *pickle,
+						 const struct flmem_pickle_value *arguments,
+						 size_t index, enum flmem_pickle_kind kind)
+{
+	const struct flmem_pickle_value *value = flmem_pickle_element(pickle, arguments, index);
+
+	return value && value->kind == kind ? value : NULL;
+}
+
+static int make_tensor(struct flmem_pickle *pickle, const struct flmem_pickle_value *arguments,
+		       bool typed)
+{
+	const struct flmem_pickle_value *storage, *first, *shape, *strides, *dtype = NULL;
+	struct flmem_pickle_tensor *tensor;
+
+	storage = argument(pickle, arguments, 0, FLMEM_PICKLE_STORAGE);
+	first = argument(pickle, arguments, 1, FLMEM_PICKLE_INTEGER);
+	shape = argument(pickle, arguments, 2, FLMEM_PICKLE_TUPLE);
+	strides = argument(pickle, arguments, 3, FLMEM_PICKLE_TUPLE);
+	if (typed)
+		dtype = argument(pickle, arguments, 6, FLMEM_PICKLE_DTYPE);
+	if (!storage || !first || !shape || !strides || first->number < 0 || (typed && !dtype))
+		return flmem_pickle_fail(pickle, "describes a tensor in an unknown way");
+	if (!typed && !pickle->storages[storage->number].dtype)
+		return flmem_pickle_fail(pickle, "has a tensor without a type");
+	if (!flmem_pickle_room((void **)&pickle->tensors, pickle->tensor_count,
+			       &pickle->tensor_room, sizeof(*pickle->tensors)))
+		return flmem_pickle_nomem(pickle);
+	tensor = &pickle->tensors[pickle->tensor_count];
+	*tensor = (struct flmem_pickle_tensor){
+		.storage = (size_t)storage->number,
+		.dtype = typed ? flmem_dtype_at((size_t)dtype->number)
+			       : pickle->storages[storage->number].dtype,
+		.first = (uint64_t)first->number,
+		.shape = pickle->boxes[shape->number],
+		.strides = pickle->boxes[strides->number],
+	};
+	return flmem_pickle_push(pickle, FLMEM_PICKLE_TENSOR, (int64_t)pickle->tensor_count++);
+}
+
+static int make_dict(struct flmem_pickle *pickle, const struct flmem_pickle_value *arguments)
+{
+	if (flmem_pickle_element(pickle, arguments, 0))
+		return flmem_pickle_fail(pickle, "makes a dict in an unknown way");
+	return flmem_pickle_push_box(pickle, FLMEM_PICKLE_DICT);
+}
+
+static int take_parameter(struct flmem_pickle *pickle, const struct flmem_pickle_value *arguments)
+{
+	const struct flmem_pickle_value *tensor =
+		argument(pickle, arguments, 0, FLMEM_PICKLE_TENSOR);
+
+	if (!tensor)
+		return flmem_pickle_fail(pickle, "describes a tensor in an unknown way");
+	return flmem_pickle_push(pickle, FLMEM_PICKLE_TENSOR, tensor->number);
+}
+
+int flmem_pickle_reduce(struct flmem_pickle *pickle)
+{
+	struct flmem_pickle_value function, arguments;
+
+	if (!flmem_pickle_pop(pickle, &arguments) || !flmem_pickle_pop(pickle, &function) ||
+	    function.kind != FLMEM_PICKLE_NAME || arguments.kind != FLMEM_PICKLE_TUPLE)
+		return flmem_pickle_fail(pickle, "calls what is no function");
+	switch (names[function.number].call) {
+	case CALL_NOTHING:
+		break;
+	case CALL_DICT:
+		return make_dict(pickle, &arguments);
+	case CALL_TENSOR:
+		return make_tensor(pickle, &arguments, false);
+	case CALL_TYPED_TENSOR:
+		return make_tensor(pickle, &arguments, true);
+	case CALL_PARAMETER:
+		return take_parameter(pickle, &arguments);
+	case CALL_OTHER:
+		return flmem_pickle_push(pickle, FLMEM_PICKLE_OTHER, 0);
+	}
+	return flmem_pickle_fail(pickle, "calls what is no function");
+}
+
+int flmem_pickle_persistent(struct flmem_pickle *pickle)
+{
+	const struct flmem_pickle_value *kind, *type, *key, *count;
+	struct flmem_pickle_value tuple;
+
+	if (!flmem_pickle_pop(pickle, &tuple) || tuple.kind != FLMEM_PICKLE_TUPLE)
+		return flmem_pickle_fail(pickle, "refers to an unknown kind of data");
+	kind = argument(pickle, &tuple, 0, FLMEM_PICKLE_STRING);
+	type = argument(pickle, &tuple, 1, FLMEM_PICKLE_NAME);
+	key = argument(pickle, &tuple, 2, FLMEM_PICKLE_STRING);
+	count = argument(pickle, &tuple, 4, FLMEM_PICKLE_INTEGER);
+	if (!kind || !flmem_pickle_is_text(pickle, kind, "storage") || !type || !key || !count ||
+	    !names[type->number].stored || count->number < 0)
+		return flmem_pickle_fail(pickle, "refers to an unknown kind of data");
+	if (!flmem_pickle_room((void **)&pickle->storages, pickle->storage_count,
+			       &pickle->storage_room, sizeof(*pickle->storages)))
+		return flmem_pickle_nomem(pickle);
+	pickle->storages[pickle->storage_count] = (struct flmem_pickle_storage){
+		.key = *key,
+		.dtype = flmem_dtype_find(names[type->number].stored),
+		.elements = (uint64_t)count->number,
+	};
+	return flmem_pickle_push(pickle, FLMEM_PICKLE_STORAGE, (int64_t)pickle->storage_count++);
+}

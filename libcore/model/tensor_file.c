@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/tensor_file.h"
+
+#include <string.h>
+
+#include "base/io.h"
+#include "base/text.h"
+#include "model/checkpoint_tensors.h"
+#include "model/npz.h"
+
+const char *flmem_tensor_format_name(enum flmem_tensor_format format)
+{
+	static const char *const names[] = {
+		[FLMEM_FORMAT_SAFETENSORS] = "safetensors",
+		[FLMEM_FORMAT_CHECKPOINT] = "PyTorch checkpoint",
+		[FLMEM_FORMAT_NPZ] = "NumPy archive",
+	};
+
+	return names[format];
+}
+
+void flmem_tensor_file_clear(struct flmem_tensor_file *file)
+{
+	flmem_archive_clear(&file->archive);
+}
+
+static bool is_checkpoint_name(const char *path)
+{
+	static const char *const suffixes[] = {".pt", ".pth", ".bin", ".ckpt"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(suffixes); i++)
+		if (flmem_text_ends(path, suffixes[i]))
+			return true;
+	return false;
+}
+
+/*
+ * An archive begins with a local header, whose next four bytes are not all 0. In a safetensors file
+ * that begins with the same four bytes they are: they belong to the length of its header.
+ */
+static bool is_archive(const char start[8])
+{
+	return memcmp(start, "PK\3\4", 4) == 0 && memcmp(start + 4, "\0\0\0\0", 4) != 0;
+}
+
+static int read_archive(int fd, const char *path, const char *key, struct flmem_tensor_file *file,
+			struct flmem_tensor_list *ret_list, struct flmem_error *err)
+{
+	bool found;
+	int rc = flmem_archive_list(fd, path, &file->archive, &found, err);
+
+	if (rc)
+		return rc;
+	if (!found)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s' is an archive without a directory: it is truncated",
+				       path);
+	rc = flmem_archive_check(fd, path, &file->archive, err);
+	if (rc)
+		return rc;
+	file->format = flmem_npz_is(&file->archive) ? FLMEM_FORMAT_NPZ : FLMEM_FORMAT_CHECKPOINT;
+	if (file->format == FLMEM_FORMAT_NPZ)
+		return flmem_npz_read(fd, path, &file->archive, ret_list, err);
+	return flmem_checkpoint_read(fd, path, &file->archive, key, ret_list, err);
+}
+
+int flmem_tensor_file_read(int fd, const char *path, const char *key,
+			   struct flmem_tensor_file *file, struct flmem_tensor_list *ret_list,
+			   struct flmem_error *err)
+{
+	char start[8];
+
+	if (flmem_io_read_at(fd, 0, start, sizeof(start))) {
+		if (is_archive(start))
+			return read_archive(fd, path, key, file, ret_list, err);
+		if (start[0] == '\x80' && start[1] >= 2 && start[1] <= 5 &&
+		    is_checkpoint_name(path))
+			return flmem_error_set(
+				err, FLMEM_EUSAGE, 0,
+				"'%s' is a PyTorch checkpoint of the format before version 1.6, "
+				"one pickle; load and save it with a newer PyTorch",
+				path);
+	}
+	file->format = FLMEM_FORMAT_SAFETENSORS;
+	return flmem_safetensors_read(fd, path, ret_list, err);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_MODEL_TENSOR_FILE_H
+#define FLMEM_MODEL_TENSOR_FILE_H
+
+/* A file of tensors in any of the formats whose tensors can be read in place. */
+
+#include "model/archive.h"
+#include "model/tensor_list.h"
+
+enum flmem_tensor_format {
+	FLMEM_FORMAT_SAFETENSORS,
+	FLMEM_FORMAT_CHECKPOINT, /* of PyTorch 1.6 and later */
+	FLMEM_FORMAT_NPZ,	 /* of NumPy */
+};
+
+struct flmem_tensor_file {
+	enum flmem_tensor_format format;
+	struct flmem_archive archive; /* of formats that are one */
+};
+
+/* The name of a format, for people. */
+const char *flmem_tensor_format_name(enum flmem_tensor_format format);
+
+/*
+ * Finds the format by the first bytes, and reads the tensors with their places. `key` is that of
+ * flmem_checkpoint_read(). FLMEM_EUSAGE for invalid files. Clear it also after a failure.
+ */
+int flmem_tensor_file_read(int fd, const char *path, const char *key,
+			   struct flmem_tensor_file *file, struct flmem_tensor_list *ret_list,
+			   struct flmem_error *err);
+
+void flmem_tensor_file_clear(struct flmem_tensor_file *file);
+
+#endif

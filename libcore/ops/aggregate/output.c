@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/aggregate/output.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/crc32.h"
+#include "base/crc32c.h"
+#include "base/little_endian.h"
+#include "base/text.h"
+
+#define BLOCK_BYTES (256U << 10)
+
+void flmem_output_clear(struct flmem_output *output)
+{
+	free(output->map.offsets);
+	free(output->map.file_of);
+	free(output->texts);
+	free(output->entries);
+	free(output->block);
+	flmem_buf_clear(&output->text);
+}
+
+enum flmem_tensor_format flmem_output_format(const char *path)
+{
+	static const struct {
+		const char *suffix;
+		enum flmem_tensor_format format;
+	} rows[] = {
+		{".pt", FLMEM_FORMAT_CHECKPOINT},  {".pth", FLMEM_FORMAT_CHECKPOINT},
+		{".bin", FLMEM_FORMAT_CHECKPOINT}, {".ckpt", FLMEM_FORMAT_CHECKPOINT},
+		{".npz", FLMEM_FORMAT_NPZ},
+	};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
+		if (flmem_text_ends(path, rows[i].suffix))
+			return rows[i].format;
+	return FLMEM_FORMAT_SAFETENSORS;
+}
+
+static int plan_safetensors(struct flmem_output *output)
+{
+	output->map.data_offset = output->layout->header.length;
+	output->bytes = output->layout->header.length + flmem_layout_bytes(output->layout);
+	return 0;
+}
+
+int flmem_output_plan(struct flmem_output *output, const struct flmem_layout *layout,
+		      const struct flmem_input *inputs, size_t count, struct flmem_error *err)
+{
+	output->layout = layout;
+	output->map.path = output->path;
+	output->map.files = &output->file;
+	output->map.file_count = 1;
+	output->file.path = (char *)output->path; /* for messages */
+	output->format = flmem_output_format(output->path);
+	switch (output->format) {
+	case FLMEM_FORMAT_SAFETENSORS:
+		break;
+	case FLMEM_FORMAT_CHECKPOINT:
+		return flmem_output_plan_checkpoint(output, inputs, count, err);
+	case FLMEM_FORMAT_NPZ:
+		return flmem_output_plan_npz(output, err);
+	}
+	return plan_safetensors(output);
+}
+
+int flmem_output_write(const struct flmem_output *output, uint64_t begin, uint64_t end,
+		       const char *bytes, struct flmem_error *err)
+{
+	const struct flmem_layout *layout = output->layout;
+	size_t tensor = output->map.offsets ? flmem_layout_find(layout, begin) : 0;
+	int rc = 0;
+
+	while (begin < end && !rc) {
+		struct flmem_input_piece piece =
+			flmem_input_piece(&output->map, layout, begin, end, &tensor);
+
+		rc = flmem_part_write(output->part, piece.offset, bytes, (size_t)piece.bytes, err);
+		bytes += piece.bytes;
+		begin += piece.bytes;
+	}
+	return rc;
+}
+
+bool flmem_output_read(const struct flmem_output *output, uint64_t begin, uint64_t end, char *out)
+{
+	return flmem_input_read(&output->map, output->layout, begin, end, out, NULL) == 0;
+}
+
+void flmem_output_span(const struct flmem_output *output, uint64_t begin, uint64_t end,
+		       uint64_t *ret_first, uint64_t *ret_last)
+{
+	const struct flmem_layout *layout = output->layout;
+	size_t tensor = output->map.offsets ? flmem_layout_find(layout, begin) : 0;
+
+	*ret_first = UINT64_MAX;
+	*ret_last = 0;
+	while (begin < end) {
+		struct flmem_input_piece piece =
+			flmem_input_piece(&output->map, layout, begin, end, &tensor);
+		uint64_t last = piece.offset + piece.bytes;
+
+		*ret_first = piece.offset < *ret_first ? piece.offset : *ret_first;
+		*ret_last = last > *ret_last ? last : *ret_last;
+		begin += piece.bytes;
+	}
+}
+
+/* Copies bytes of the source to the same place. */
+static int copy_bytes(const struct flmem_output *output, uint64_t begin, uint64_t end,
+		      struct flmem_error *err)
+{
+	int rc = 0;
+
+	for (uint64_t at = begin, bytes; at < end && !rc; at += bytes) {
+		bytes = end - at < BLOCK_BYTES ? end - at : BLOCK_BYTES;
+		rc = flmem_input_file_read(&output->source->files[0], at, bytes, output->block,
+					   err);
+		if (!rc)
+			rc = flmem_part_write(output->part, at, output->block, (size_t)bytes, err);
+	}
+	return rc;
+}
+
+struct range {
+	uint64_t begin, end;
+};
+
+static int compare_range(const void *a, const void *b)
+{
+	const struct range *x = a, *y = b;
+
+	return x->begin < y->begin ? -1 : x->begin > y->begin;
+}
+
+/* Copies all of the source that is no tensor of the layout. */
+static int copy_rest(const struct flmem_output *output, struct flmem_error *err)
+{
+	size_t count = output->layout->list.count;
+	FLMEM_AUTO_FREE struct range *ranges = calloc(count + 1, sizeof(*ranges));
+	uint64_t at = 0;
+	int rc = 0;
+
+	if (!ranges)
+		return flmem_error_nomem(err, "cannot write '%s'", output->path);
+	for (size_t i = 0; i < count; i++)
+		ranges[i] = (struct range){
+			output->map.offsets[i],
+			output->map.offsets[i] + output->layout->order[i]->bytes,
+		};
+	qsort(ranges, count, sizeof(*ranges), compare_range);
+	for (size_t i = 0; i < count && !rc; i++) {
+		rc = copy_bytes(output, at, ranges[i].begin, err);
+		at = at > ranges[i].end ? at : ranges[i].end;
+	}
+	return rc ? rc : copy_bytes(output, at, output->bytes, err);
+}
+
+static int write_texts(const struct flmem_output *output, struct flmem_error *err)
+{
+	const struct flmem_buf *header = &output->layout->header;
+	int rc = 0;
+
+	if (output->format == FLMEM_FORMAT_SAFETENSORS)
+		return flmem_part_write(output->part, 0, header->data, header->length, err);
+	for (size_t i = 0; i < output->text_count && !rc; i++)
+		rc = flmem_part_write(output->part, output->texts[i].offset,
+				      output->text.data + output->texts[i].at,
+				      output->texts[i].bytes, err);
+	return rc;
+}
+
+/* Reads back bytes for their checksums; `crc32` may be NULL. */
+static int sum_bytes(const struct flmem_output *output, uint64_t begin, uint64_t end,
+		     uint32_t *crc32, uint32_t *crc32c, struct flmem_error *err)
+{
+	for (uint64_t at = begin, bytes; at < end; at += bytes) {
+		int rc;
+
+		bytes = end - at < BLOCK_BYTES ? end - at : BLOCK_BYTES;
+		rc = flmem_input_file_read(&output->file, at, bytes, output->block, err);
+		if (rc)
+			return rc;
+		if (crc32)
+			*crc32 = flmem_crc32(*crc32, output->block, (size_t)bytes);
+		*crc32c = flmem_crc32c(*crc32c, output->block, (size_t)bytes);
+	}
+	return 0;
+}
+
+static int sum_entry(const struct flmem_output *output, struct flmem_output_entry *entry,
+		     struct flmem_error *err)
+{
+	char crc[4];
+	int rc;
+
+	entry->crc32 = entry->crc32c = 0;
+	rc = sum_bytes(output, entry->offset, entry->offset + entry->bytes, &entry->crc32,
+		       &entry->crc32c, err);
+	flmem_write_little(crc, entry->crc32, sizeof(crc));
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(entry->places) && !rc; i++)
+		if (entry->places[i])
+			rc = flmem_part_write(output->part, entry->places[i], crc, sizeof(crc),
+					      err);
+	return rc;
+}
+
+/* All checksums of entries are in the file before the rest of it is read. */
+static int sum_archive(struct flmem_output *output, struct flmem_error *err)
+{
+	uint64_t at = 0;
+	int rc = 0;
+
+	for (size_t i = 0; i < output->entry_count && !rc; i++)
+		rc = sum_entry(output, &output->entries[i], err);
+	output->crc32c = 0;
+	for (size_t i = 0; i < output->entry_count && !rc; i++) {
+		const struct flmem_output_entry *entry = &output->entries[i];
+
+		rc = sum_bytes(output, at, entry->offset, NULL, &output->crc32c, err);
+		output->crc32c = flmem_crc32c_join(output->crc32c, entry->crc32c, entry->bytes);
+		at = entry->offset + entry->bytes;
+	}
+	return rc ? rc : sum_bytes(output, at, output->bytes, NULL, &output->crc32c, err);
+}
+
+int flmem_output_finish(struct flmem_output *output, struct flmem_error *err)
+{
+	int rc;
+
+	output->block = malloc(BLOCK_BYTES);
+	if (!output->block)
+		return flmem_error_nomem(err, "cannot write '%s'", output->path);
+	rc = output->source ? copy_rest(output, err) : write_texts(output, err);
+	if (!rc && output->format != FLMEM_FORMAT_SAFETENSORS)
+		rc = sum_archive(output, err);
+	return rc;
+}

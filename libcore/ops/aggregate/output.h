@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_OPS_AGGREGATE_OUTPUT_H
+#define FLMEM_OPS_AGGREGATE_OUTPUT_H
+
+/*
+ * The file that is written: where it has the tensors of the layout, and its other bytes, which are
+ * written last. The name decides the format.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <flmem/error.h>
+
+#include "base/buf.h"
+#include "ops/aggregate/input.h"
+#include "ops/aggregate/layout.h"
+#include "ops/aggregate/part.h"
+
+/* An entry of an archive that has tensors, and the places where its checksum belongs. */
+struct flmem_output_entry {
+	uint64_t offset, bytes;
+	uint64_t places[3]; /* 0: none */
+	uint32_t crc32, crc32c;
+};
+
+/* Bytes of `text` that belong to a place of the file. */
+struct flmem_output_text {
+	uint64_t offset;
+	size_t at, bytes;
+};
+
+struct flmem_output {
+	const char *path;
+	enum flmem_tensor_format format;
+	uint64_t bytes;
+	const struct flmem_layout *layout;
+	struct flmem_part *part;
+	struct flmem_input_file file; /* the unfinished file; not owned */
+	struct flmem_input map;	      /* places of the tensors in it */
+	struct flmem_buf text;
+	struct flmem_output_text *texts;
+	size_t text_count;
+	/* All that is no tensor is a copy of this archive; NULL: made of `texts`. */
+	const struct flmem_input *source;
+	bool untied;			    /* tensors that share bytes may get different results */
+	struct flmem_output_entry *entries; /* by their places */
+	size_t entry_count;
+	char *block;	 /* while it is finished */
+	uint32_t crc32c; /* of the whole file, after it was finished; of archives */
+};
+
+/* The format that the name of an output asks for. */
+enum flmem_tensor_format flmem_output_format(const char *path);
+
+/*
+ * Plans the file. `inputs` are all inputs and bases, the first of which a checkpoint is a copy of.
+ * FLMEM_EUSAGE for models that the format cannot hold.
+ */
+int flmem_output_plan(struct flmem_output *output, const struct flmem_layout *layout,
+		      const struct flmem_input *inputs, size_t count, struct flmem_error *err);
+
+/* For the formats. */
+int flmem_output_plan_checkpoint(struct flmem_output *output, const struct flmem_input *inputs,
+				 size_t count, struct flmem_error *err);
+
+int flmem_output_plan_npz(struct flmem_output *output, struct flmem_error *err);
+
+/* Writes bytes [begin, end) of the layout's data. */
+int flmem_output_write(const struct flmem_output *output, uint64_t begin, uint64_t end,
+		       const char *bytes, struct flmem_error *err);
+
+/* Reads them back; false if they cannot be read. */
+bool flmem_output_read(const struct flmem_output *output, uint64_t begin, uint64_t end, char *out);
+
+/* The part of the file that has these bytes. */
+void flmem_output_span(const struct flmem_output *output, uint64_t begin, uint64_t end,
+		       uint64_t *ret_first, uint64_t *ret_last);
+
+/* Writes all that is no tensor, checksums included. */
+int flmem_output_finish(struct flmem_output *output, struct flmem_error *err);
+
+void flmem_output_clear(struct flmem_output *output);
+
+#endif

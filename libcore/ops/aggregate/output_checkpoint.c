@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A PyTorch checkpoint as output: a copy of the first input with other tensors. Its pickle is the
+ * same, so names, shapes and types are, and all that is beside the tensors is kept.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <flmem/text.h>
+
+#include "base/io.h"
+#include "base/little_endian.h"
+#include "ops/aggregate/output.h"
+
+#define FLAG_LATER	(1U << 3)   /* the checksum follows the bytes */
+#define DESCRIPTOR_MARK 0x08074b50U /* before it, optional (APPNOTE.TXT 4.3.9.3) */
+#define LOCAL_CHECKSUM	14U	    /* its place in a local header */
+#define RECORD_CHECKSUM 16U	    /* in a record of the directory */
+
+static uint32_t number_at(const struct flmem_input *source, uint64_t at)
+{
+	char bytes[4];
+
+	if (!flmem_io_read_at(source->files[0].fd, at, bytes, sizeof(bytes)))
+		return 0;
+	return (uint32_t)flmem_read_little(bytes, sizeof(bytes));
+}
+
+static struct flmem_output_entry make_entry(const struct flmem_input *source,
+					    const struct flmem_archive_entry *from)
+{
+	uint64_t end = from->offset + from->bytes, local = from->header + LOCAL_CHECKSUM;
+	struct flmem_output_entry entry = {
+		.offset = from->offset,
+		.bytes = from->bytes,
+		.places = {from->record + RECORD_CHECKSUM},
+	};
+
+	if (!(from->flags & FLAG_LATER) || number_at(source, local) != 0)
+		entry.places[1] = local;
+	if (!(from->flags & FLAG_LATER))
+		return entry;
+	end += number_at(source, end) == DESCRIPTOR_MARK ? 4 : 0;
+	if (number_at(source, end) == from->crc32)
+		entry.places[2] = end;
+	return entry;
+}
+
+static int compare_entry(const void *a, const void *b)
+{
+	const struct flmem_output_entry *x = a, *y = b;
+
+	return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+static int compare_offset(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Whether one of the sorted places is inside an entry. */
+static bool has_place(const struct flmem_archive_entry *entry, const uint64_t *places, size_t count)
+{
+	size_t low = 0, high = count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (places[middle] < entry->offset)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < count && places[low] < entry->offset + entry->bytes;
+}
+
+/* Entries without tensors of the layout are copied with their checksums. */
+static int make_entries(struct flmem_output *output, struct flmem_error *err)
+{
+	const struct flmem_archive *archive = &output->source->kind.archive;
+	size_t count = output->layout->list.count;
+	FLMEM_AUTO_FREE uint64_t *places = calloc(count + 1, sizeof(*places));
+
+	output->entries = calloc(archive->count + 1, sizeof(*output->entries));
+	if (!output->entries || !places)
+		return flmem_error_nomem(err, "cannot write '%s'", output->path);
+	memcpy(places, output->map.offsets, count * sizeof(*places));
+	qsort(places, count, sizeof(*places), compare_offset);
+	for (size_t i = 0; i < archive->count; i++)
+		if (has_place(&archive->entries[i], places, count))
+			output->entries[output->entry_count++] =
+				make_entry(output->source, &archive->entries[i]);
+	qsort(output->entries, output->entry_count, sizeof(*output->entries), compare_entry);
+	return 0;
+}
+
+static int copy_places(struct flmem_output *output, struct flmem_error *err)
+{
+	size_t count = output->layout->list.count;
+	struct flmem_input *map = &output->map;
+
+	map->offsets = calloc(count + 1, sizeof(*map->offsets));
+	map->file_of = calloc(count + 1, sizeof(*map->file_of));
+	if (!map->offsets || !map->file_of)
+		return flmem_error_nomem(err, "cannot write '%s'", output->path);
+	for (size_t i = 0; i < count; i++)
+		map->offsets[i] = output->layout->order[i]->offset;
+	return 0;
+}
+
+/* Whether two tensors of the layout are the same bytes of an input. */
+static bool is_tied(const struct flmem_input *input, size_t a, size_t b)
+{
+	return input->offsets && input->offsets[a] == input->offsets[b] &&
+	       input->file_of[a] == input->file_of[b];
+}
+
+static int report_shared(const struct flmem_output *output, const char *a, const char *b,
+			 const char *path, struct flmem_error *err)
+{
+	char shown[100], other[100];
+
+	return flmem_error_set(err, FLMEM_EUSAGE, 0,
+			       "tensors '%s' and '%s' share bytes in '%s', but not all of them in "
+			       "'%s', so '%s' cannot hold both; write a safetensors file",
+			       flmem_text_escape(a, shown, sizeof(shown)),
+			       flmem_text_escape(b, other, sizeof(other)), output->source->path,
+			       path, output->path);
+}
+
+static int compare_place(const void *a, const void *b, void *context)
+{
+	const uint64_t *offsets = context;
+	size_t x = *(const size_t *)a, y = *(const size_t *)b;
+
+	return offsets[x] < offsets[y] ? -1 : offsets[x] > offsets[y];
+}
+
+/* Tensors of the same bytes get the same result if they are the same bytes in all inputs. */
+static int check_shared(const struct flmem_output *output, const struct flmem_input *inputs,
+			size_t count, struct flmem_error *err)
+{
+	const struct flmem_layout *layout = output->layout;
+	size_t tensors = layout->list.count, last = 0;
+	FLMEM_AUTO_FREE size_t *order = calloc(tensors + 1, sizeof(*order));
+	uint64_t end = 0;
+
+	if (!order)
+		return flmem_error_nomem(err, "cannot write '%s'", output->path);
+	for (size_t i = 0; i < tensors; i++)
+		order[i] = i;
+	qsort_r(order, tensors, sizeof(*order), compare_place, output->map.offsets);
+	for (size_t i = 0; i < tensors; i++) {
+		const struct flmem_tensor *tensor = layout->order[order[i]];
+		const struct flmem_tensor *before = layout->order[last];
+
+		if (!tensor->bytes)
+			continue;
+		for (size_t k = 0; k < count && tensor->offset < end; k++)
+			if (output->untied || tensor->bytes != before->bytes ||
+			    tensor->dtype != before->dtype || !is_tied(&inputs[k], order[i], last))
+				return report_shared(output, before->name, tensor->name,
+						     inputs[k].path, err);
+		if (tensor->offset + tensor->bytes > end)
+			end = tensor->offset + tensor->bytes;
+		last = order[i];
+	}
+	return 0;
+}
+
+int flmem_output_plan_checkpoint(struct flmem_output *output, const struct flmem_input *inputs,
+				 size_t count, struct flmem_error *err)
+{
+	int rc;
+
+	if (inputs[0].kind.format != FLMEM_FORMAT_CHECKPOINT)
+		return flmem_error_set(
+			err, FLMEM_EUSAGE, 0,
+			"'%s' would be a copy of the first input with other tensors, "
+			"but '%s' is no PyTorch checkpoint; name a .safetensors file",
+			output->path, inputs[0].path);
+	output->source = &inputs[0];
+	output->bytes = (uint64_t)inputs[0].files[0].status.st_size;
+	rc = copy_places(output, err);
+	if (!rc)
+		rc = check_shared(output, inputs, count, err);
+	return rc ? rc : make_entries(output, err);
+}

@@ -1,0 +1,32 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# flmem aggregate convert; harness/convert_checks.py compares it with NumPy.
+
+load helpers
+
+setup() {
+	/usr/bin/python3 -c 'import numpy' 2>/dev/null || skip "needs python3-numpy"
+	mkdir "$BATS_TEST_TMPDIR/work" && cd "$BATS_TEST_TMPDIR/work" || return
+}
+
+check() {
+	run_command /usr/bin/python3 -B "$FLMEM_TESTS/harness/convert_checks.py" "$FLMEM" "$@"
+	assert_status 0
+}
+
+@test "every type to every other, rounded as NumPy does" {
+	check types
+}
+
+@test "from each format to each other one that can hold it" {
+	check formats
+}
+
+@test "numbers that do not fit, and what cannot be" {
+	check refusals
+}
+
+@test "memory does not grow with the model" {
+	! sanitized || skip "AddressSanitizer has memory of its own"
+	check memory
+}

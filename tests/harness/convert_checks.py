@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+Checks of `flmem aggregate convert` against NumPy, in the current directory, which is empty:
+
+    convert_checks.py FLMEM CHECK
+"""
+import os
+import re
+import resource
+import subprocess
+import sys
+
+import numpy
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+from harness import checkpoints, tensors  # noqa: E402
+
+FLMEM = sys.argv[1]
+REAL = {"F64", "F32", "F16", "BF16"}
+
+
+def call(*words):
+    return subprocess.run([FLMEM, "aggregate", "convert", *words], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, check=False)
+
+
+def convert(*words):
+    done = call(*words)
+    if done.returncode:
+        raise SystemExit(f"{words}: status {done.returncode}: {done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def refused(expected, *words):
+    done = call(*words)
+    assert done.returncode == 2, (words, done)
+    assert expected in done.stderr, f"{words}: expected {expected!r} in {done.stderr!r}"
+
+
+def content(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def rounded(model, kind):
+    return {name: (kind, tensors.from_double(kind, tensors.to_double(*one)).reshape(one[1].shape))
+            if one[0] in REAL - {kind} else one for name, one in model.items()}
+
+
+def expect(path, model):
+    found, _ = tensors.read(path)
+    assert set(found) == set(model)
+    for name, one in model.items():
+        assert tensors.same(found[name], one), name
+
+
+def types():
+    """Every type to every other, rounded once; the checksum is that of the file."""
+    model = tensors.sample(1, 5000)
+    model["special"] = ("F32", numpy.array([1, numpy.inf, -numpy.inf, -0.0, 1e-40], "f4"))
+    tensors.write("in", model, {"a": "b"})
+    for kind in sorted(REAL):
+        text = convert("--dtype", kind.lower(), "-o", "out", "in")
+        expect("out", rounded(model, kind))
+        assert tensors.read("out")[1] == {"a": "b"}
+        assert int(re.search("crc32c ([0-9a-f]{8})", text)[1], 16) == tensors.crc32c(content("out")), text
+        convert("--dtype", kind.lower(), "-o", "again", "out")
+        assert content("again") == content("out")
+    convert("-o", "out", "in")
+    expect("out", model)
+    convert("--dtype", "bf16", "-o", "in", "in")
+    expect("in", rounded(model, "BF16"))
+    tensors.write("nan", {"w": ("F32", numpy.array([0x7fc12345, 0xff800001], "u4").view("f4"))})
+    convert("-o", "out", "nan")
+    assert tensors.read("out")[0]["w"][1].tobytes() == tensors.read("nan")[0]["w"][1].tobytes()
+
+
+def formats():
+    """From each format to each other one that can hold it."""
+    model = tensors.sample(1, 500)
+    tensors.write("a.safetensors", model)
+    checkpoints.write("a.pt", model, "state_dict")
+    convert("-o", "out.safetensors", "--key", "state_dict", "a.pt")
+    expect("out.safetensors", model)
+    refused("'new.npz' cannot hold tensor 'embed.weight' (BF16)", "-o", "new.npz", "a.safetensors")
+    convert("--dtype", "f32", "-o", "out.npz", "a.safetensors")
+    with numpy.load("out.npz") as found:
+        for name, (_, array) in rounded(model, "F32").items():
+            assert found[name].tobytes() == array.tobytes() and found[name].shape == array.shape, name
+    convert("--dtype", "f32", "-o", "b.safetensors", "a.safetensors")
+    convert("-o", "c.safetensors", "out.npz")
+    assert content("b.safetensors") == content("c.safetensors")
+    convert("-o", "copy.pt", "--key", "state_dict", "a.pt")
+    assert content("copy.pt") == content("a.pt")
+    refused("whose pickle has the types; name a .safetensors file", "--dtype", "f64", "-o", "new.pt",
+            "--key", "state_dict", "a.pt")
+    refused("'a.safetensors' is no PyTorch checkpoint", "-o", "new.pt", "a.safetensors")
+    assert not [name for name in os.listdir() if name.startswith("new")]
+
+
+def refusals():
+    """Numbers that do not fit, and command lines that make no sense; the old output stays."""
+    with open("out", "wb") as file:
+        file.write(b"old")
+    for kind, value in (("f16", 65520), ("bf16", 3.4e38)):
+        tensors.write("in", {"w": ("F32", numpy.array([1, numpy.nan, numpy.inf, value], "f4"))})
+        refused(f"has a number that is too large for {kind.upper()}: element 3", "--dtype", kind, "-o", "out", "in")
+    tensors.write("in", {"w": ("F64", numpy.array([1e39]))})
+    refused("has a number that is too large for F32: element 0", "--dtype", "f32", "-o", "out", "in")
+    refused("name the file to write", "in")
+    refused("name one model after the options, not 2", "-o", "out", "in", "in")
+    refused("choose from bf16, f16, f32, f64", "--dtype", "i8", "-o", "out", "in")
+    refused("cannot read 'missing'", "-o", "out", "missing")
+    assert content("out") == b"old" and sorted(os.listdir()) == ["in", "out"]
+
+
+def memory():
+    """A model of 256 MiB, under a limit of 64 MiB for all that is allocated."""
+    tensors.write("large", {"w": ("F32", numpy.zeros(64 << 20, "f4"))})
+    resource.setrlimit(resource.RLIMIT_DATA, (64 << 20, 64 << 20))
+    convert("--dtype", "bf16", "-o", "out", "large")
+    convert("-o", "out.npz", "large")
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[2]]()
