@@ -193,6 +193,9 @@ static int write_chunk(struct worker *worker, size_t chunk, struct flmem_error *
 
 	if (rc || run->stop)
 		return rc; /* perhaps not all of it */
+	run->chunks[chunk].crc32c = crc;
+	if (run->verifies)
+		return 0;
 	if (run->state)
 		rc = append_record(run, &run->state->part, chunk, worker->buffers.state_crc32c,
 				   err);
