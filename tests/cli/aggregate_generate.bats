@@ -31,6 +31,10 @@ check() {
 	check resumed
 }
 
+@test "a bar on a terminal shows the progress" {
+	check progress
+}
+
 @test "a model of 16 GB is listed without making it" {
 	flmem aggregate inspect --headers-only generate:llama-3.1-8b
 	assert_status 0

@@ -7,6 +7,9 @@ Checks of `flmem aggregate generate` and of generated inputs, in the current dir
 """
 import json
 import os
+import pty
+import re
+import signal
 import subprocess
 import sys
 
@@ -140,7 +143,42 @@ def resumed():
     assert content("out.safetensors") == content("expected.safetensors")
 
 
-CHECKS = (values, same_bytes, verified, resumed)
+def on_terminal(*words):
+    """The process and the terminal that its stderr is."""
+    terminal, theirs = pty.openpty()
+    process = subprocess.Popen([FLMEM, "aggregate", *words], stdout=subprocess.DEVNULL, stderr=theirs)
+    os.close(theirs)
+    return process, terminal
+
+
+def more_of(terminal):
+    """What was written since, b"" at the end: Linux reports EIO then."""
+    try:
+        return os.read(terminal, 4096)
+    except OSError:
+        return b""
+
+
+def progress():
+    """A bar on a terminal, which a signal and the end remove; none with --quiet."""
+    process, terminal = on_terminal("-o", "verify:", "generate:llama-3.1-70b")
+    bar = re.compile(rb"\r\x1b\[K\[#* *\] +[0-9]+ %  [0-9.]+ .iB of 131 GiB, [0-9.]+ .?i?B/s, .+ left")
+    text = b""
+    while not bar.search(text):
+        some = more_of(terminal)
+        assert some, text
+        text += some
+    process.send_signal(signal.SIGTERM)
+    while some := more_of(terminal):
+        text += some
+    assert process.wait() == 7, process.returncode
+    last = text[text.rindex(b"\r\x1b[K") + 4:]
+    assert last.startswith(b"flmem aggregate: stopped before all of 'verify:' was compared"), text
+    process, terminal = on_terminal("--quiet", "-o", "verify:", "generate:resnet18")
+    assert more_of(terminal) == b"" and process.wait() == 0
+
+
+CHECKS = (values, same_bytes, verified, resumed, progress)
 
 if __name__ == "__main__":
     {check.__name__: check for check in CHECKS}[sys.argv[2]]()

@@ -303,7 +303,8 @@ static void report_progress(struct flmem_run *run, uint64_t started_us)
 	if (!run->request->progress || run->request->progress(run->request->context, &progress))
 		return;
 	flmem_error_set(&error, FLMEM_EFAILED, 0,
-			"stopped before '%s' was complete; continue with --resume",
+			run->verifies ? "stopped before all of '%s' was compared"
+				      : "stopped before '%s' was complete; continue with --resume",
 			run->request->output);
 	fail_run(run, FLMEM_EFAILED, &error);
 }
