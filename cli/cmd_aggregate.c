@@ -10,6 +10,7 @@
 #include <flmem/text.h>
 
 #include "aggregate_progress.h"
+#include "aggregate_run.h"
 #include "cmd.h"
 #include "print/format.h"
 #include "signals.h"
@@ -330,17 +331,22 @@ static void print_skipped(const struct flmem_aggregate_result *result)
 			       result->inputs[i].skipped);
 }
 
-static void print_aggregate_result(const struct flmem_aggregate_result *result)
+static void print_aggregate_result(const struct flmem_aggregate_result *result, bool generated)
 {
 	char shown[1024], bytes[FORMAT_MAX], took[FORMAT_MAX], peak[FORMAT_MAX];
 	uint64_t us = result->took_us ? result->took_us : 1;
 	char rate[FORMAT_MAX];
 
-	printf("%s: %s of %zu models, %llu tensors, %s\n",
-	       flmem_text_escape(result->output, shown, sizeof(shown)), result->algorithm,
-	       result->input_count, (unsigned long long)result->tensors,
+	printf("%s: ", flmem_text_escape(result->output, shown, sizeof(shown)));
+	if (!generated)
+		printf("%s of %zu models, ", result->algorithm, result->input_count);
+	printf("%llu tensors, %s\n", (unsigned long long)result->tensors,
 	       format_bytes(result->output_bytes, bytes));
-	printf("  read %s in %s (%s/s), peak anonymous memory %s\n",
+	if (result->verified_elements)
+		printf("  nothing was written: %llu elements are the exact mean of the generated "
+		       "values\n",
+		       (unsigned long long)result->verified_elements);
+	printf("  %s %s in %s (%s/s), peak anonymous memory %s\n", generated ? "made" : "read",
 	       format_bytes(result->read_bytes, bytes), format_us(result->took_us, took),
 	       format_bytes((uint64_t)((double)result->read_bytes * 1e6 / (double)us), rate),
 	       format_bytes_or(result->peak_anon_bytes, "unknown", peak));
@@ -362,12 +368,12 @@ static int print_aggregate_json(const struct flmem_aggregate_result *result,
 	return 0;
 }
 
-static int aggregate(const struct aggregate_options *o, struct flmem_aggregate_request *request,
-		     struct flmem_error *err)
+int aggregate_run(struct flmem_aggregate_request *request, const struct aggregate_output *output,
+		  struct flmem_error *err)
 {
 	struct aggregate_progress progress = {
 		.end_fd = signals_catch_end(),
-		.drawn = !o->quiet && isatty(STDERR_FILENO),
+		.drawn = !output->quiet && isatty(STDERR_FILENO),
 	};
 	struct flmem_aggregate_result result;
 	int rc;
@@ -378,10 +384,10 @@ static int aggregate(const struct aggregate_options *o, struct flmem_aggregate_r
 	aggregate_progress_end(&progress);
 	if (rc)
 		return rc;
-	if (o->json)
+	if (output->json)
 		rc = print_aggregate_json(&result, err);
 	else
-		print_aggregate_result(&result);
+		print_aggregate_result(&result, output->generated);
 	flmem_aggregate_result_clear(&result);
 	return rc;
 }
@@ -389,6 +395,7 @@ static int aggregate(const struct aggregate_options *o, struct flmem_aggregate_r
 static int run_aggregate(const struct cmd *cmd, void *options, const struct opt_rest *rest)
 {
 	const struct aggregate_options *o = options;
+	const struct aggregate_output output = {.quiet = o->quiet, .json = o->json};
 	struct flmem_aggregate_request request;
 	struct flmem_error err = {0};
 	double *weights = NULL;
@@ -401,7 +408,7 @@ static int run_aggregate(const struct cmd *cmd, void *options, const struct opt_
 		rc = make_weights(o, rest, &weights, &err);
 	request.weights = weights;
 	if (!rc)
-		rc = aggregate(o, &request, &err);
+		rc = aggregate_run(&request, &output, &err);
 	free(weights);
 	return rc ? cmd_fail(cmd, o->json, &err) : 0;
 }
@@ -424,10 +431,11 @@ static const char *const examples[] = {
 
 extern const struct cmd cmd_aggregate_convert;
 extern const struct cmd cmd_aggregate_diff;
+extern const struct cmd cmd_aggregate_generate;
 extern const struct cmd cmd_aggregate_inspect;
 
 static const struct cmd *const verbs[] = {&cmd_aggregate_inspect, &cmd_aggregate_diff,
-					  &cmd_aggregate_convert, NULL};
+					  &cmd_aggregate_convert, &cmd_aggregate_generate, NULL};
 
 const struct cmd cmd_aggregate = {
 	.name = "aggregate",
@@ -438,6 +446,9 @@ const struct cmd cmd_aggregate = {
 		"is a safetensors file, a folder of shards with a model.safetensors.index.json, a "
 		"NumPy archive (.npz), or a PyTorch checkpoint of version 1.6 or later, whose "
 		"pickle is read but never executed. "
+		"'generate:SHAPE?seed=N&client=N&dtype=TYPE' is a model that is made while it is "
+		"read (see 'flmem aggregate generate'); with the output 'verify:' the mean of such "
+		"models is compared with the exact one, element by element, and not written. "
 		"Sums are kept in 64-bit floating point in the order of the inputs and "
 		"rounded once, so the result has the same bits for any number of threads, chunk "
 		"size and processor.\n\n"

@@ -67,7 +67,7 @@ _flmem()
 	fi
 	local command=${COMP_WORDS[1]}
 	case "$command ${COMP_WORDS[2]}" in
-	'aggregate inspect' | 'aggregate diff' | 'aggregate convert') ((COMP_CWORD == 2)) || command+=" ${COMP_WORDS[2]}" ;;
+	'aggregate inspect' | 'aggregate diff' | 'aggregate convert' | 'aggregate generate') ((COMP_CWORD == 2)) || command+=" ${COMP_WORDS[2]}" ;;
 	esac
 	case $command in
 	detect)
@@ -208,7 +208,7 @@ _flmem()
 		--threads) return ;;
 		esac
 		if ((COMP_CWORD == 2)) && [[ $word != -* ]]; then
-			_flmem_offer "$word" -W "inspect diff convert"
+			_flmem_offer "$word" -W "inspect diff convert generate"
 		fi
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;
@@ -236,13 +236,24 @@ _flmem()
 		esac
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;
+	'aggregate generate')
+		options=" --output --shape --seed --client --dtype --threads --resume --quiet --json --help"
+		case $option in
+		--output | -o) _flmem_files "$word" -f && return ;;
+		--shape) _flmem_offer "$word" -W "resnet18 llama-3.2-1b llama-3.2-3b llama-3.1-8b llama-3.1-70b llama-3.1-405b" && return ;;
+		--seed) return ;;
+		--client) return ;;
+		--dtype) return ;;
+		--threads) return ;;
+		esac
+		;;
 	help)
 		options=" --help"
 		if ((COMP_CWORD == 2)); then
 			[[ $word == -* ]] || _flmem_offer "$word" -W "detect trim env start watch recommend aggregate help exit-codes conditions"
 		fi
 		if ((COMP_CWORD == 3)) && [[ ${COMP_WORDS[2]} == aggregate ]]; then
-			_flmem_offer "$word" -W "inspect diff convert"
+			_flmem_offer "$word" -W "inspect diff convert generate"
 		fi
 		;;
 	esac

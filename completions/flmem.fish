@@ -65,7 +65,7 @@ function __flmem_line
 end
 
 complete -c flmem -f
-set -g __flmem_verbs 'aggregate inspect' 'aggregate diff' 'aggregate convert'
+set -g __flmem_verbs 'aggregate inspect' 'aggregate diff' 'aggregate convert' 'aggregate generate'
 complete -c flmem -n '__flmem_is' -a detect -d 'reports the allocators, memory, settings and roles of live processes, and a verdict'
 complete -c flmem -n '__flmem_is' -a trim -d 'returns retained memory of live processes to the kernel'
 complete -c flmem -n '__flmem_is' -a env -d 'prints the memory settings of a role for a shell or another launcher'
@@ -240,6 +240,7 @@ complete -c flmem -n '__flmem_is aggregate' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_after aggregate' -a inspect -d 'lists the tensors of models with checksums and statistics'
 complete -c flmem -n '__flmem_after aggregate' -a diff -d 'compares two models tensor by tensor'
 complete -c flmem -n '__flmem_after aggregate' -a convert -d 'writes a model in another format or type'
+complete -c flmem -n '__flmem_after aggregate' -a generate -d 'writes a model with the tensors of a known one and generated values'
 complete -c flmem -n '__flmem_is aggregate' -F
 
 complete -c flmem -n '__flmem_is aggregate inspect' -l key -x -d 'for PyTorch checkpoints: the dict that has the tensors, for example state_dict (default: the top level)'
@@ -262,6 +263,17 @@ complete -c flmem -n '__flmem_is aggregate convert' -l quiet -s q -d 'print noth
 complete -c flmem -n '__flmem_is aggregate convert' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is aggregate convert' -F
 
+complete -c flmem -n '__flmem_is aggregate generate' -l output -s o -r -F -d 'safetensors file to write; it appears when it is complete'
+complete -c flmem -n '__flmem_is aggregate generate' -l shape -x -a 'resnet18 llama-3.2-1b llama-3.2-3b llama-3.1-8b llama-3.1-70b llama-3.1-405b' -d 'the model whose tensors it has: their names, shapes and types'
+complete -c flmem -n '__flmem_is aggregate generate' -l seed -x -d 'the values follow from it (default 0)'
+complete -c flmem -n '__flmem_is aggregate generate' -l client -x -d 'a variation of the model of that seed, as after a client\'s training (default 0: the model itself)'
+complete -c flmem -n '__flmem_is aggregate generate' -l dtype -x -d 'type of its floating-point tensors: fp32, bf16, fp16, fp64, fp8-e4m3, fp8-e5m2 (default: that of the published model)'
+complete -c flmem -n '__flmem_is aggregate generate' -l threads -x -d 'threads that make values and write them (default: one per processor, at most 8)'
+complete -c flmem -n '__flmem_is aggregate generate' -l resume -d 'continue what an earlier call with the same options left'
+complete -c flmem -n '__flmem_is aggregate generate' -l quiet -s q -d 'no progress on the terminal'
+complete -c flmem -n '__flmem_is aggregate generate' -l json -d 'print the result as one JSON object, as \'flmem aggregate\' does'
+complete -c flmem -n '__flmem_is aggregate generate' -l help -s h -d 'print this help'
+
 complete -c flmem -n '__flmem_is help' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_after help' -a detect -d 'reports the allocators, memory, settings and roles of live processes, and a verdict'
 complete -c flmem -n '__flmem_after help' -a trim -d 'returns retained memory of live processes to the kernel'
@@ -276,3 +288,4 @@ complete -c flmem -n '__flmem_after help' -a conditions -d 'the conditions of --
 complete -c flmem -n '__flmem_after help aggregate' -a inspect -d 'lists the tensors of models with checksums and statistics'
 complete -c flmem -n '__flmem_after help aggregate' -a diff -d 'compares two models tensor by tensor'
 complete -c flmem -n '__flmem_after help aggregate' -a convert -d 'writes a model in another format or type'
+complete -c flmem -n '__flmem_after help aggregate' -a generate -d 'writes a model with the tensors of a known one and generated values'

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* X(NAME, stored name of the type, C type, bytes); the real ones first. */
 #define FLMEM_ELEMENTS(X)                \
@@ -51,6 +52,8 @@ static inline bool flmem_element_is_integer(enum flmem_element element)
 	return element >= FLMEM_ELEMENT_I8 && element <= FLMEM_ELEMENT_U64;
 }
 
+struct flmem_generator;
+
 struct flmem_kernels {
 	const char *name;
 	bool (*supported)(void); /* by this processor */
@@ -65,6 +68,9 @@ struct flmem_kernels {
 	/* The sum of the squared differences. */
 	double (*distance)(const double *a, const double *b, size_t count);
 	bool (*finite)(const double *values, size_t count); /* no NaN, no infinity */
+	/* The values of some groups of a generated tensor; see generator.h. */
+	void (*generate)(const struct flmem_generator *generator, uint64_t group, double *to,
+			 size_t groups);
 };
 
 /* The fastest that this processor runs. */

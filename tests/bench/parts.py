@@ -11,6 +11,7 @@ import time
 import averaging
 import collecting
 import figures
+import large
 import stage
 import watching
 from figures import MS
@@ -312,4 +313,5 @@ def heap(bench):
 
 ALL = {"recommend": recommend, "start": start, "trim": trim, "stop": stop, "gap": gap,
        "detect": detect, "watch": watching.watch, "heap": heap,
-       "gc": collecting.collect, "average": averaging.average}
+       "gc": collecting.collect, "average": averaging.average,
+       "large": large.large, "small-tensors": large.small_tensors}

@@ -56,14 +56,32 @@ struct flmem_aggregate_progress {
 
 #define FLMEM_AGGREGATE_CHUNK_BYTES (UINT64_C(4) << 20)
 
+/*
+ * An input that is made while it is read: the tensors of a model of FLMEM_SHAPES with values that
+ * depend on the seed and the client only. "generate:resnet18", with further parts in any order:
+ * "generate:llama-3.1-8b?seed=7&client=2&dtype=fp32". Client 0, the default, is the model that the
+ * others vary. A file of that name is "./generate:resnet18".
+ */
+#define FLMEM_AGGREGATE_GENERATE "generate:"
+
+/*
+ * As an output: nothing is written. Each element is compared with the exact mean of the inputs,
+ * which have to be generated ones with whole weights whose sum is at most 2^20.
+ */
+#define FLMEM_AGGREGATE_VERIFY "verify:"
+
 /* Zero-initialise it and set what is not the default. */
 struct flmem_aggregate_request {
 	/*
 	 * The file to write: a safetensors file. With the suffix .pt, .pth, .bin or .ckpt a copy of
 	 * the first input, a checkpoint, with the resulting tensors. With .npz an archive of NumPy.
+	 * FLMEM_AGGREGATE_VERIFY: none.
 	 */
 	const char *output;
-	/* Safetensors files, folders of shards with an index, PyTorch checkpoints, .npz. */
+	/*
+	 * Safetensors files, folders of shards with an index, PyTorch checkpoints, .npz,
+	 * FLMEM_AGGREGATE_GENERATE...
+	 */
 	const char *const *inputs;
 	size_t input_count;
 	const double *weights; /* per input; NULL: all equal. An input with weight 0 is not read */
@@ -112,14 +130,15 @@ struct flmem_aggregate_result {
 	struct flmem_aggregate_input *inputs;
 	size_t input_count;
 	uint64_t tensors, output_bytes;
-	uint64_t read_bytes;	/* of all inputs */
-	uint64_t resumed_bytes; /* of the output, found done and intact */
+	uint64_t read_bytes;	    /* of all inputs */
+	uint64_t resumed_bytes;	    /* of the output, found done and intact */
+	uint64_t verified_elements; /* compared with the exact mean; 0: the output was written */
 	uint64_t took_us;
 	struct flmem_u64 peak_anon_bytes; /* of the process, while it ran */
 	uint64_t chunk_bytes;
 	unsigned threads;
 	const char *kernels; /* the instruction set */
-	uint32_t crc32c;     /* of the whole output file */
+	uint32_t crc32c;     /* of the whole output file, also of one that is only verified */
 };
 
 /*

@@ -14,6 +14,15 @@
 #include <flmem/value.h>
 #include <flmem/visibility.h>
 
+/* Models whose tensors are known by name; flmem/aggregate.h generates values for them. X(name) */
+#define FLMEM_SHAPES(X)    \
+	X("resnet18")      \
+	X("llama-3.2-1b")  \
+	X("llama-3.2-3b")  \
+	X("llama-3.1-8b")  \
+	X("llama-3.1-70b") \
+	X("llama-3.1-405b")
+
 /* Facts about a model, read without loading it. */
 struct flmem_model {
 	char *name;			/* as requested */

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/crc32c.h"
 #include "ops/aggregate/call.h"
+#include "ops/aggregate/generated.h"
 
 #define CHUNK_STEP	  (UINT64_C(64) << 10)
 #define CHUNK_LARGEST	  (UINT64_C(1) << 30)
@@ -362,8 +363,14 @@ static int open_parts(struct flmem_call *call, struct flmem_error *err)
 
 static int write_output(struct flmem_call *call, struct flmem_error *err)
 {
-	int rc = plan_output(call, err);
+	int rc;
 
+	call->run.verifies = strcmp(call->request->output, FLMEM_AGGREGATE_VERIFY) == 0;
+	if (call->run.verifies) {
+		rc = flmem_verify_prepare(&call->run, err);
+		return rc ? rc : flmem_call_pass(call, FLMEM_RUN_COMBINE, err);
+	}
+	rc = plan_output(call, err);
 	if (!rc)
 		rc = open_parts(call, err);
 	if (rc)
@@ -413,6 +420,7 @@ static void fill_numbers(const struct flmem_call *call, struct flmem_aggregate_r
 	result->output_bytes = call->output.bytes;
 	result->read_bytes = call->read_bytes;
 	result->resumed_bytes = run->resumed_bytes;
+	result->verified_elements = run->verified;
 	result->took_us = flmem_clock_us() - call->started_us;
 	result->peak_anon_bytes = run->peak_anon_bytes
 					  ? FLMEM_KNOWN(run->peak_anon_bytes)

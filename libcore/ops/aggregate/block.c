@@ -5,6 +5,7 @@
 #include <flmem/text.h>
 
 #include "base/crc32c.h"
+#include "ops/aggregate/generated.h"
 #include "ops/aggregate/run.h"
 
 /* Chunks and blocks are multiples of it. */
@@ -293,7 +294,8 @@ int flmem_run_combine(struct flmem_run *run, struct flmem_run_buffers *buffers, 
 		if (rc)
 			break;
 		crc = flmem_crc32c(crc, out, bytes);
-		rc = flmem_output_write(run->output, at, block.end, out, err);
+		rc = run->verifies ? flmem_verify_block(run, at, block.end, out, err)
+				   : flmem_output_write(run->output, at, block.end, out, err);
 		run->done_bytes += bytes * sources;
 		at = block.end;
 	}

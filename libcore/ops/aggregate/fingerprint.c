@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ops/aggregate/call.h"
+#include "ops/aggregate/generated.h"
 
 #define FNV_START UINT64_C(14695981039346656037)
 
@@ -25,10 +26,19 @@ static uint64_t mix_file(uint64_t hash, const struct stat *status)
 	return mix(hash, file, sizeof(file));
 }
 
+/* Its tensors are in the header of the output. */
+static uint64_t mix_generated(uint64_t hash, const struct flmem_generated *generated)
+{
+	const uint64_t numbers[] = {generated->seed, generated->client};
+
+	return mix(hash, numbers, sizeof(numbers));
+}
+
 static uint64_t mix_files(uint64_t hash, const struct flmem_input *input)
 {
 	for (size_t f = 0; f < input->file_count; f++)
-		hash = mix_file(hash, &input->files[f].status);
+		hash = input->files[f].generated ? mix_generated(hash, input->files[f].generated)
+						 : mix_file(hash, &input->files[f].status);
 	return hash;
 }
 

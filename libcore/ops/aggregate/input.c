@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "model/shards.h"
+#include "ops/aggregate/generated.h"
 
 #define SHOWN_MAX 100U
 
@@ -20,6 +21,7 @@ void flmem_inputs_clear(struct flmem_input *inputs, size_t count)
 	for (size_t i = 0; i < count; i++) {
 		for (size_t f = 0; f < inputs[i].file_count; f++) {
 			flmem_cleanup_close(&inputs[i].files[f].fd);
+			flmem_generated_free(inputs[i].files[f].generated);
 			free(inputs[i].files[f].path);
 		}
 		free(inputs[i].files);
@@ -203,12 +205,36 @@ static int open_folder(struct flmem_input *input, int dirfd, struct flmem_tensor
 	return rc ? rc : check_shards(input, &shards, list, err);
 }
 
+static int open_generated(struct flmem_input *input, struct flmem_tensor_list *list,
+			  struct flmem_error *err)
+{
+	struct flmem_input_file *file;
+	int rc;
+
+	input->files = calloc(1, sizeof(*input->files));
+	if (!input->files)
+		return flmem_error_nomem(err, "cannot generate '%s'", input->path);
+	file = &input->files[input->file_count++];
+	file->fd = -1;
+	file->path = strdup(input->path);
+	if (!file->path)
+		return flmem_error_nomem(err, "cannot generate '%s'", input->path);
+	rc = flmem_generated_open(input->path, &file->generated, list, err);
+	if (!rc)
+		file->status.st_size = (off_t)flmem_generated_size(file->generated);
+	return rc;
+}
+
 int flmem_input_load(const char *path, struct flmem_input *input, struct flmem_tensor_list *list,
 		     struct flmem_error *err)
 {
-	FLMEM_AUTO_CLOSE int dirfd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	bool generated = flmem_generated_is_name(path);
+	FLMEM_AUTO_CLOSE int dirfd =
+		generated ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	input->path = path;
+	if (generated)
+		return open_generated(input, list, err);
 	if (dirfd >= 0)
 		return open_folder(input, dirfd, list, err);
 	input->files = calloc(1, sizeof(*input->files));
@@ -284,6 +310,10 @@ struct flmem_input_piece flmem_input_piece(const struct flmem_input *input,
 
 static int read_piece(struct flmem_input_piece piece, char *out, struct flmem_error *err)
 {
+	if (piece.file->generated) {
+		flmem_generated_read(piece.file->generated, piece.offset, piece.bytes, out);
+		return 0;
+	}
 	while (piece.bytes) {
 		ssize_t got = pread(piece.file->fd, out, piece.bytes, (off_t)piece.offset);
 
@@ -350,6 +380,8 @@ bool flmem_input_advise(const struct flmem_input *input, const struct flmem_layo
 		struct flmem_input_piece piece =
 			flmem_input_piece(input, layout, begin, end, &tensor);
 
+		if (piece.file->generated)
+			return true;
 		if (first && advice == POSIX_FADV_WILLNEED)
 			cached = is_cached(piece.file->fd, piece.offset);
 		first = false;
@@ -364,6 +396,8 @@ static int check_file(const struct flmem_input_file *file, struct flmem_error *e
 	const struct stat *before = &file->status;
 	struct stat now;
 
+	if (file->generated)
+		return 0;
 	if (fstat(file->fd, &now) < 0)
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot read '%s'", file->path);
 	if (now.st_size == before->st_size && now.st_mtim.tv_sec == before->st_mtim.tv_sec &&

@@ -3,8 +3,8 @@
 #define FLMEM_OPS_AGGREGATE_INPUT_H
 
 /*
- * The inputs of an aggregation, files of any format or folders of shards: opened once, compared
- * with the first one, read in pieces of the output's data, wherever each has them.
+ * The inputs of an aggregation, files of any format, folders of shards or generated models: opened
+ * once, compared with the first one, read in pieces of the output's data, wherever each has them.
  */
 
 #include <stdbool.h>
@@ -17,10 +17,13 @@
 #include "model/tensor_file.h"
 #include "ops/aggregate/layout.h"
 
+struct flmem_generated;
+
 struct flmem_input_file {
 	char *path;
-	int fd;
-	struct stat status; /* when it was opened */
+	int fd;		    /* -1: generated */
+	struct stat status; /* when it was opened; of a generated one only the size */
+	struct flmem_generated *generated;
 };
 
 struct flmem_input {

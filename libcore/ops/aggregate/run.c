@@ -194,6 +194,9 @@ static int write_chunk(struct worker *worker, size_t chunk, struct flmem_error *
 
 	if (rc || run->stop)
 		return rc; /* perhaps not all of it */
+	run->chunks[chunk].crc32c = crc;
+	if (run->verifies)
+		return 0;
 	if (run->state)
 		rc = append_record(run, &run->state->part, chunk, worker->buffers.state_crc32c,
 				   err);
@@ -301,7 +304,8 @@ static void report_progress(struct flmem_run *run, uint64_t started_us)
 	if (!run->request->progress || run->request->progress(run->request->context, &progress))
 		return;
 	flmem_error_set(&error, FLMEM_EFAILED, 0,
-			"stopped before '%s' was complete; continue with --resume",
+			run->verifies ? "stopped before all of '%s' was compared"
+				      : "stopped before '%s' was complete; continue with --resume",
 			run->request->output);
 	fail_run(run, FLMEM_EFAILED, &error);
 }

@@ -55,12 +55,14 @@ struct flmem_run {
 	struct flmem_exact_sum *sums; /* of a measuring pass: one per input, or per two of them */
 	uint64_t earlier_bytes;	      /* read by the passes before */
 	unsigned pass, passes;	      /* of how many that are planned */
+	bool verifies;		      /* the output is checked and not written */
 
 	atomic_size_t next;
 	atomic_bool stop, found_special;
 	atomic_uint_fast64_t done_bytes, resumed_bytes;
-	atomic_bool *cached;  /* FLMEM_RUN_AHEAD x inputs: in the page cache before */
-	pthread_mutex_t lock; /* of what follows */
+	atomic_uint_fast64_t verified; /* elements */
+	atomic_bool *cached;	       /* FLMEM_RUN_AHEAD x inputs: in the page cache before */
+	pthread_mutex_t lock;	       /* of what follows */
 	pthread_cond_t changed;
 	unsigned running;
 	int rc;

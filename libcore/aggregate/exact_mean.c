@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aggregate/exact_mean.h"
+
+#include <math.h>
+#include <string.h>
+
+#define GROUP FLMEM_GENERATOR_GROUP
+
+/*
+ * For a function that is worth compiling for several instruction sets; the loader chooses. Other
+ * compilers and processors have one version.
+ */
+#if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
+#define VERSIONS __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define VERSIONS
+#endif
+
+/* Binary formats: digits with the leading one, and exponent of the smallest normal number. */
+static const struct format {
+	int digits, lowest, exponent_bits;
+} formats[] = {
+	[FLMEM_ELEMENT_F16] = {11, -14, 5},   [FLMEM_ELEMENT_BF16] = {8, -126, 8},
+	[FLMEM_ELEMENT_F32] = {24, -126, 8},  [FLMEM_ELEMENT_F64] = {53, -1022, 11},
+	[FLMEM_ELEMENT_F8_E4M3] = {4, -6, 4}, [FLMEM_ELEMENT_F8_E5M2] = {3, -14, 5},
+};
+
+/*
+ * To the nearest number of the format, ties to even. The quantum is a power of two, so dividing by
+ * it is exact; adding 1.5 x 2^52 rounds to a whole number (IEEE 754).
+ */
+static inline double round_to(const struct format *format, double x)
+{
+	const double whole = 0x1.8p52;
+	uint64_t bits, exponent;
+	double up, down;
+	int64_t power;
+
+	memcpy(&bits, &x, sizeof(bits));
+	power = (int64_t)(bits >> 52 & 0x7ff) - 1023;
+	power = (power < format->lowest ? format->lowest : power) - format->digits + 1;
+	exponent = (uint64_t)(1023 + power) << 52;
+	memcpy(&up, &exponent, sizeof(up));
+	exponent = (uint64_t)(1023 - power) << 52;
+	memcpy(&down, &exponent, sizeof(down));
+	return (x * down + whole - whole) * up;
+}
+
+/* The number with these bits, of a format with 8 or 16 bits. */
+static double decode_small(const struct format *format, unsigned bits)
+{
+	int fraction_bits = format->digits - 1;
+	unsigned fraction = bits & ((1U << fraction_bits) - 1);
+	unsigned exponent = bits >> fraction_bits & ((1U << format->exponent_bits) - 1);
+	unsigned sign = bits >> (fraction_bits + format->exponent_bits);
+	int power = format->lowest - fraction_bits + (exponent ? (int)exponent - 1 : 0);
+	double x = ldexp(exponent ? fraction | 1U << fraction_bits : fraction, power);
+
+	return sign ? -x : x;
+}
+
+/* Elements are little-endian, as in a file. */
+static void decode(enum flmem_element element, const void *from, double *to, size_t count)
+{
+	const unsigned char *at = from;
+
+	for (size_t i = 0; i < count; i++) {
+		uint16_t half;
+		uint32_t bits;
+		float single;
+
+		switch (element) {
+		case FLMEM_ELEMENT_F64:
+			memcpy(&to[i], at + i * sizeof(*to), sizeof(*to));
+			break;
+		case FLMEM_ELEMENT_F32:
+			memcpy(&single, at + i * sizeof(single), sizeof(single));
+			to[i] = single;
+			break;
+		case FLMEM_ELEMENT_BF16:
+			memcpy(&half, at + i * sizeof(half), sizeof(half));
+			bits = (uint32_t)half << 16;
+			memcpy(&single, &bits, sizeof(single));
+			to[i] = single;
+			break;
+		case FLMEM_ELEMENT_F16:
+			memcpy(&half, at + i * sizeof(half), sizeof(half));
+			to[i] = decode_small(&formats[element], half);
+			break;
+		default:
+			to[i] = decode_small(&formats[element], at[i]);
+		}
+	}
+}
+
+static void round_row(const struct format *format, double *row)
+{
+	if (format->digits == 53)
+		return; /* a double is one already */
+	for (size_t e = 0; e < GROUP; e++)
+		row[e] = round_to(format, row[e]);
+}
+
+/* The exact means of a group. Each input is rounded to the type, as it is in its model. */
+VERSIONS static void make_means(const struct flmem_exact_mean *mean, uint64_t group,
+				double *ret_means)
+{
+	const struct format *format = &formats[mean->element];
+	double total = 0, row[GROUP], sums[GROUP] = {0};
+	int32_t units[GROUP];
+
+	for (size_t i = 0; i < mean->inputs; i++) {
+		double weight = (double)mean->weights[i];
+
+		flmem_generator_units(mean->generators[i], group, units);
+		for (size_t e = 0; e < GROUP; e++)
+			row[e] = units[e] * FLMEM_GENERATOR_UNIT;
+		round_row(format, row);
+		for (size_t e = 0; e < GROUP; e++) /* whole numbers below 2^53: exact */
+			sums[e] += weight * (row[e] * (1 / FLMEM_GENERATOR_UNIT));
+		total += weight;
+	}
+	/*
+	 * A quotient of these that is no tie of the format differs from one by more than a double's
+	 * rounding, so rounding twice is rounding once.
+	 */
+	for (size_t e = 0; e < GROUP; e++)
+		ret_means[e] = sums[e] / total * FLMEM_GENERATOR_UNIT;
+	round_row(format, ret_means);
+}
+
+uint64_t flmem_exact_mean_compare(const struct flmem_exact_mean *mean, uint64_t first,
+				  uint64_t count, const void *values)
+{
+	const size_t bytes = flmem_element_bytes(mean->element);
+	double means[GROUP], found[GROUP];
+	uint64_t done = 0;
+
+	while (done < count) {
+		size_t skip = (first + done) % GROUP, some = GROUP - skip;
+
+		some = some < count - done ? some : (size_t)(count - done);
+		make_means(mean, (first + done) / GROUP, means);
+		decode(mean->element, (const char *)values + done * bytes, found, some);
+		for (size_t i = 0; i < some; i++)
+			if (found[i] != means[skip + i])
+				return done + i;
+		done += some;
+	}
+	return count;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_OPS_AGGREGATE_GENERATED_H
+#define FLMEM_OPS_AGGREGATE_GENERATED_H
+
+/*
+ * Models whose values are made while they are read, and the check of a mean of such models. One is
+ * read like the safetensors file that would hold it.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <flmem/error.h>
+
+#include "aggregate/generator.h"
+#include "ops/aggregate/layout.h"
+#include "ops/aggregate/run.h"
+
+struct flmem_generated {
+	struct flmem_layout layout;	    /* of that file */
+	struct flmem_generator *generators; /* of its tensors, in the order of the layout */
+	uint64_t seed, client;
+};
+
+/* A name of flmem/aggregate.h for such a model. */
+bool flmem_generated_is_name(const char *name);
+
+/* FLMEM_EUSAGE for a name with unknown or invalid parts. */
+int flmem_generated_open(const char *name, struct flmem_generated **ret_generated,
+			 struct flmem_tensor_list *ret_list, struct flmem_error *err);
+
+void flmem_generated_free(struct flmem_generated *generated);
+
+/* Of the file. */
+uint64_t flmem_generated_size(const struct flmem_generated *generated);
+
+/* Makes bytes of the file. */
+void flmem_generated_read(const struct flmem_generated *generated, uint64_t offset, uint64_t bytes,
+			  char *out);
+
+/* FLMEM_EUSAGE if the mean of the run's inputs could not be checked. */
+int flmem_verify_prepare(const struct flmem_run *run, struct flmem_error *err);
+
+/*
+ * Checks bytes [begin, end) of the mean, which are in `values`. `weights` has room for one per
+ * input. FLMEM_EFAILED for an element that is not the exact mean.
+ */
+int flmem_verify_block(struct flmem_run *run, uint64_t begin, uint64_t end, const char *values,
+		       struct flmem_error *err);
+
+#endif
