@@ -356,10 +356,11 @@ static void print_aggregate_result(const struct flmem_aggregate_result *result, 
 	print_skipped(result);
 }
 
-static int print_aggregate_json(const struct flmem_aggregate_result *result,
+static int print_aggregate_json(const struct flmem_aggregate_result *result, bool generated,
 				struct flmem_error *err)
 {
-	char *text = flmem_report_aggregate_json(result);
+	char *text = generated ? flmem_report_generate_json(result)
+			       : flmem_report_aggregate_json(result);
 
 	if (!text)
 		return flmem_error_nomem(err, "cannot print the report");
@@ -385,7 +386,7 @@ int aggregate_run(struct flmem_aggregate_request *request, const struct aggregat
 	if (rc)
 		return rc;
 	if (output->json)
-		rc = print_aggregate_json(&result, err);
+		rc = print_aggregate_json(&result, output->generated, err);
 	else
 		print_aggregate_result(&result, output->generated);
 	flmem_aggregate_result_clear(&result);

@@ -73,7 +73,7 @@ static const struct opt options_table[] = {
 	{.name = "json",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct generate_options, json),
-	 .help = "print the result as one JSON object, as 'flmem aggregate' does"},
+	 .help = "print the result as one JSON object"},
 	{0},
 };
 

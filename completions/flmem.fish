@@ -271,7 +271,7 @@ complete -c flmem -n '__flmem_is aggregate generate' -l dtype -x -d 'type of its
 complete -c flmem -n '__flmem_is aggregate generate' -l threads -x -d 'threads that make values and write them (default: one per processor, at most 8)'
 complete -c flmem -n '__flmem_is aggregate generate' -l resume -d 'continue what an earlier call with the same options left'
 complete -c flmem -n '__flmem_is aggregate generate' -l quiet -s q -d 'no progress on the terminal'
-complete -c flmem -n '__flmem_is aggregate generate' -l json -d 'print the result as one JSON object, as \'flmem aggregate\' does'
+complete -c flmem -n '__flmem_is aggregate generate' -l json -d 'print the result as one JSON object'
 complete -c flmem -n '__flmem_is aggregate generate' -l help -s h -d 'print this help'
 
 complete -c flmem -n '__flmem_is help' -l help -s h -d 'print this help'

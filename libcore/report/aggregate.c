@@ -20,9 +20,9 @@ static void add_inputs(cJSON *root, const struct flmem_aggregate_result *result)
 	}
 }
 
-char *flmem_report_aggregate_json(const struct flmem_aggregate_result *result)
+static char *print_result(const char *command, const struct flmem_aggregate_result *result)
 {
-	cJSON *root = flmem_json_report("aggregate"), *unknown = cJSON_CreateObject();
+	cJSON *root = flmem_json_report(command), *unknown = cJSON_CreateObject();
 	char digits[16];
 
 	flmem_json_add_text(root, "output", result->output);
@@ -42,4 +42,14 @@ char *flmem_report_aggregate_json(const struct flmem_aggregate_result *result)
 	cJSON_AddStringToObject(root, "crc32c", digits);
 	cJSON_AddItemToObject(root, "unknown", unknown);
 	return flmem_json_take(root);
+}
+
+char *flmem_report_aggregate_json(const struct flmem_aggregate_result *result)
+{
+	return print_result("aggregate", result);
+}
+
+char *flmem_report_generate_json(const struct flmem_aggregate_result *result)
+{
+	return print_result("aggregate-generate", result);
 }

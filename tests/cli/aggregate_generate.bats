@@ -49,7 +49,7 @@ check() {
 	assert_output 'out: 122 tensors, 22.3 MiB'
 	flmem aggregate generate --shape resnet18 --dtype bf16 -o out --json
 	assert_status 0
-	assert_schema aggregate
+	assert_schema aggregate-generate
 	flmem aggregate -o verify: generate:resnet18?client=1 generate:resnet18?client=2
 	assert_status 0
 	assert_output 'nothing was written: 11699132 elements are the exact mean'

@@ -112,6 +112,7 @@ def refusals():
     refused("name the file to write", "in")
     refused("name one model after the options, not 2", "-o", "out", "in", "in")
     refused("choose from bf16, f16, f32, f64", "--dtype", "i8", "-o", "out", "in")
+    refused("checks means, and a conversion has none", "-o", "verify:", "in")
     refused("cannot read 'missing'", "-o", "out", "missing")
     assert content("out") == b"old" and sorted(os.listdir()) == ["in", "out"]
 

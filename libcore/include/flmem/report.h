@@ -70,6 +70,10 @@ FLMEM_API FLMEM_MUST_CHECK char *flmem_report_plan_json(const struct flmem_plan_
 FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_aggregate_json(const struct flmem_aggregate_result *result);
 
+/* Of `aggregate generate`. */
+FLMEM_API FLMEM_MUST_CHECK char *
+flmem_report_generate_json(const struct flmem_aggregate_result *result);
+
 /* Of `aggregate inspect`. */
 FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_inspect_json(const struct flmem_inspection *inspections, size_t count);

@@ -417,7 +417,9 @@ static void fill_numbers(const struct flmem_call *call, struct flmem_aggregate_r
 
 	result->algorithm = flmem_algorithm_name(run->combination.algorithm);
 	result->tensors = call->layout.list.count;
-	result->output_bytes = call->output.bytes;
+	result->output_bytes =
+		run->verifies ? call->layout.header.length + flmem_layout_bytes(&call->layout)
+			      : call->output.bytes;
 	result->read_bytes = call->read_bytes;
 	result->resumed_bytes = run->resumed_bytes;
 	result->verified_elements = run->verified;

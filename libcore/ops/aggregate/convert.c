@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <flmem/aggregate.h>
 #include <flmem/text.h>
 
 #include "aggregate/kernels.h"
@@ -124,6 +125,10 @@ static int plan_conversion(struct conversion_run *run, struct flmem_error *err)
 	output->path = run->request->output;
 	output->part = &run->part;
 	output->untied = true;
+	if (strcmp(output->path, FLMEM_AGGREGATE_VERIFY) == 0)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s' checks means, and a conversion has none; name a file",
+				       output->path);
 	if (run->converted && flmem_output_format(output->path) == FLMEM_FORMAT_CHECKPOINT)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "'%s' would be a copy of '%s', whose pickle has the types; "
