@@ -128,7 +128,7 @@ int main(int argc, char **argv)
 	const struct cmd *cmd;
 
 	signals_prepare();
-	flmem_trim_expend_process(true);
+	flmem_trim_limit_hold(true);
 	if (argc < 2)
 		return help_overview(stderr), flmem_code_exit_status(FLMEM_EUSAGE);
 	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {

@@ -18,9 +18,9 @@
 #include "elf/view.h"
 #include "proc/maps.h"
 #include "proc/process.h"
-#include "remote/candidates.h"
 #include "remote/chain.h"
-#include "remote/syscalls.h"
+#include "remote/checks/candidates.h"
+#include "remote/seccomp/syscalls.h"
 
 #define FLMEM_ALLOCATOR_VERSION_MAX 64
 
@@ -67,7 +67,8 @@ struct flmem_allocator_ops {
 	/*
 	 * Appends the calls that release memory; `answers` holds the results of plan_query's calls,
 	 * NULL without such calls and in a dry run. A NULL slot: it cannot be called from outside,
-	 * and `instead` is the alternative. FLMEM_EUNSUPPORTED when this build cannot be called.
+	 * and `trim_advice` is the alternative. FLMEM_EUNSUPPORTED when this build cannot be
+	 * called.
 	 */
 	int (*plan_trim)(const struct flmem_view *view, const struct flmem_allocator *found,
 			 const unsigned char *answers, struct flmem_chain *chain,
@@ -135,8 +136,8 @@ struct flmem_allocator_ops {
 	 */
 	const struct flmem_syscall_table *(*syscalls)(const struct flmem_allocator *found);
 	/* Why its state cannot be queried; NULL: it can. */
-	const char *silent;
-	const char *instead;
+	const char *unreadable_reason;
+	const char *trim_advice;
 	const char *caveat; /* what plan_trim's calls do not release, or NULL */
 	/*
 	 * Its threads belong to its runtime and must not be borrowed, whatever other allocators

@@ -84,8 +84,9 @@ static bool probe_go(const struct flmem_view *view, const struct flmem_module *m
 const struct flmem_allocator_ops flmem_allocator_go = {
 	.kind = FLMEM_ALLOCATOR_GO,
 	.probe = probe_go,
-	.silent = "the Go runtime reports the state of its heap only to Go code",
+	.unreadable_reason = "the Go runtime reports the state of its heap only to Go code",
 	.is_runtime = true,
-	.instead = "Go's runtime cannot be called from outside; start the program with GOMEMLIMIT "
-		   "(and GOGC) set, or have it call runtime/debug.FreeOSMemory",
+	.trim_advice =
+		"Go's runtime cannot be called from outside; start the program with GOMEMLIMIT "
+		"(and GOGC) set, or have it call runtime/debug.FreeOSMemory",
 };

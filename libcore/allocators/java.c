@@ -74,8 +74,9 @@ const struct flmem_allocator_ops flmem_allocator_java = {
 	.kind = FLMEM_ALLOCATOR_JAVA,
 	.files = {"libjvm"},
 	.probe = probe_java,
-	.silent = "the JVM reports the Java heap: jcmd PID GC.heap_info",
+	.unreadable_reason = "the JVM reports the Java heap: jcmd PID GC.heap_info",
 	.is_runtime = true,
-	.instead = "only the JVM itself can release the Java heap: jcmd PID GC.run, and for its "
-		   "native memory jcmd PID System.trim_native_heap (JDK 18 or newer)",
+	.trim_advice =
+		"only the JVM itself can release the Java heap: jcmd PID GC.run, and for its "
+		"native memory jcmd PID System.trim_native_heap (JDK 18 or newer)",
 };

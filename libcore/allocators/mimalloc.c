@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "allocators/plan.h"
+#include "allocators/call_plan.h"
 #include "allocators/probe.h"
 #include "allocators/release_calls.h"
 #include "base/cleanup.h"
@@ -100,7 +100,7 @@ static int plan_mimalloc_trim(const struct flmem_view *view, const struct flmem_
 			      struct flmem_error *err)
 {
 	(void)view, (void)answers;
-	return flmem_plan_call(found, "mi_collect", true, chain, err);
+	return flmem_call_plan_call(found, "mi_collect", true, chain, err);
 }
 
 /*
@@ -151,7 +151,8 @@ static int check_mimalloc_hooks(const struct flmem_view *view, const struct flme
 	    flmem_process_read_memory(view->process, address, &function, sizeof(function)) ||
 	    !function)
 		return 0;
-	return flmem_plan_refuse_hook(view, found, "a function (mi_register_deferred_free)", err);
+	return flmem_call_plan_refuse_hook(view, found, "a function (mi_register_deferred_free)",
+					   err);
 }
 
 /*
@@ -167,9 +168,9 @@ static uint64_t plan_mimalloc_state(const struct flmem_view *view,
 	struct flmem_call *call;
 
 	(void)view, (void)query;
-	if (flmem_plan_function(found, "mi_process_info", &function, NULL))
+	if (flmem_call_plan_function(found, "mi_process_info", &function, NULL))
 		return 0;
-	answers = flmem_plan_answers(chain, 1);
+	answers = flmem_call_plan_answers(chain, 1);
 	call = flmem_chain_add(chain, "mi_process_info", function);
 	call->args[COMMIT_ARGUMENT] = answers;
 	call->data_args = 1U << COMMIT_ARGUMENT;
@@ -179,10 +180,10 @@ static uint64_t plan_mimalloc_state(const struct flmem_view *view,
 static void take_mimalloc_state(const struct flmem_allocator *found, const unsigned char *answers,
 				struct flmem_heap_report *ret_heap)
 {
-	struct flmem_heap_report heap = FLMEM_HEAP_UNKNOWN(found->ops->silent);
+	struct flmem_heap_report heap = FLMEM_HEAP_UNKNOWN(found->ops->unreadable_reason);
 
 	heap.method = "queried";
-	flmem_plan_own(&heap, "commit", flmem_plan_answer(answers, 0, no_answer));
+	flmem_heap_add_figure(&heap, "commit", flmem_call_plan_answer(answers, 0, no_answer));
 	*ret_heap = heap;
 }
 
@@ -230,8 +231,9 @@ const struct flmem_allocator_ops flmem_allocator_mimalloc = {
 	.syscalls = list_mimalloc_syscalls,
 	.plan_state = plan_mimalloc_state,
 	.take_state = take_mimalloc_state,
-	.silent = "mimalloc reports only its total committed memory; it prints the state of its "
-		  "heaps only as text, per thread",
+	.unreadable_reason =
+		"mimalloc reports only its total committed memory; it prints the state of its "
+		"heaps only as text, per thread",
 	.caveat = "mimalloc releases memory of the borrowed thread and of ended threads, not of "
 		  "the heaps of other threads",
 };

@@ -55,7 +55,8 @@ const struct flmem_allocator_ops flmem_allocator_musl = {
 	.kind = FLMEM_ALLOCATOR_MUSL,
 	.files = {"ld-musl", "libc.musl", "libc.so"},
 	.probe = probe_musl,
-	.silent = "musl keeps no statistics of its heap",
-	.instead = "musl has no call that releases memory; mallocng unmaps completely free groups "
-		   "automatically; preload jemalloc or mimalloc built for musl, or restart",
+	.unreadable_reason = "musl keeps no statistics of its heap",
+	.trim_advice =
+		"musl has no call that releases memory; mallocng unmaps completely free groups "
+		"automatically; preload jemalloc or mimalloc built for musl, or restart",
 };

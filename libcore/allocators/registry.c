@@ -18,8 +18,9 @@ const struct flmem_allocator_ops *const flmem_allocators[] = {
 
 static const struct flmem_allocator_ops unknown = {
 	.kind = FLMEM_ALLOCATOR_UNKNOWN,
-	.instead = "flmem does not know this allocator; see its documentation for a way to release "
-		   "memory",
+	.trim_advice =
+		"flmem does not know this allocator; see its documentation for a way to release "
+		"memory",
 };
 
 /* Whether the name of the file is that of a library of this allocator. */

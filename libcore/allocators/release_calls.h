@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-#include "remote/syscalls.h"
+#include "remote/seccomp/syscalls.h"
 
 #define FLMEM_CALL_MADVISE(advice)                             \
 	{                                                      \

@@ -19,7 +19,9 @@ const struct flmem_allocator_ops flmem_allocator_rpmalloc = {
 	.kind = FLMEM_ALLOCATOR_RPMALLOC,
 	.files = {"rpmalloc"},
 	.probe = probe_rpmalloc,
-	.silent = "rpmalloc keeps statistics only in builds configured for it, and per thread",
-	.instead = "rpmalloc_thread_collect() works on the calling thread's heap only; have each "
-		   "thread of the program call it when it goes idle, or restart",
+	.unreadable_reason =
+		"rpmalloc keeps statistics only in builds configured for it, and per thread",
+	.trim_advice =
+		"rpmalloc_thread_collect() works on the calling thread's heap only; have each "
+		"thread of the program call it when it goes idle, or restart",
 };

@@ -35,7 +35,8 @@ const struct flmem_allocator_ops flmem_allocator_snmalloc = {
 	.kind = FLMEM_ALLOCATOR_SNMALLOC,
 	.files = {"snmalloc"},
 	.probe = probe_snmalloc,
-	.silent = "snmalloc has no call that reports the state of its heap",
-	.instead = "snmalloc's release function is a template that few builds contain; snmalloc "
-		   "releases free chunks automatically; restart the process to release the rest",
+	.unreadable_reason = "snmalloc has no call that reports the state of its heap",
+	.trim_advice =
+		"snmalloc's release function is a template that few builds contain; snmalloc "
+		"releases free chunks automatically; restart the process to release the rest",
 };

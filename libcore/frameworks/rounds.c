@@ -188,7 +188,7 @@ static bool start_round(struct flmem_rounds *r, size_t log, uint64_t number,
 	r->running = r->any = true;
 	r->ending = false;
 	r->current = number;
-	r->leader = log;
+	r->source_log = log;
 	change->started = true;
 	change->started_number = number;
 	return true;
@@ -205,9 +205,10 @@ static uint64_t log_bit(size_t log)
  */
 static void match_rest(struct flmem_rounds *r, size_t log)
 {
-	if (!(r->task_logs & log_bit(r->leader)) || !log_bit(log) || r->task_logs & log_bit(log))
+	if (!(r->task_logs & log_bit(r->source_log)) || !log_bit(log) ||
+	    r->task_logs & log_bit(log))
 		return;
-	r->leader = log;
+	r->source_log = log;
 	r->ending = false;
 }
 
@@ -223,7 +224,7 @@ static bool start_numbered(struct flmem_rounds *r, size_t log, uint64_t number,
 		return false;
 	}
 	/* A lower number means a new job, if it is in the log that reported the last round. */
-	if (!first && r->any && number < r->current && log != r->leader)
+	if (!first && r->any && number < r->current && log != r->source_log)
 		return false;
 	return start_round(r, log, number, change);
 }
@@ -231,7 +232,7 @@ static bool start_numbered(struct flmem_rounds *r, size_t log, uint64_t number,
 /* Without numbers only one log can be counted. */
 static bool may_count(const struct flmem_rounds *r, size_t log)
 {
-	return !r->numbered && (!r->any || log == r->leader);
+	return !r->numbered && (!r->any || log == r->source_log);
 }
 
 static bool start_counted(struct flmem_rounds *r, size_t log, struct flmem_round_change *change)
@@ -241,7 +242,7 @@ static bool start_counted(struct flmem_rounds *r, size_t log, struct flmem_round
 
 static bool start_task(struct flmem_rounds *r, size_t log, struct flmem_round_change *change)
 {
-	r->tasked |= log_bit(log);
+	r->open_task_logs |= log_bit(log);
 	r->task_logs |= log_bit(log);
 	return start_counted(r, log, change);
 }
@@ -249,28 +250,28 @@ static bool start_task(struct flmem_rounds *r, size_t log, struct flmem_round_ch
 /* If the log reported the task and then its number, the end of the task ends the round. */
 static void end_task(struct flmem_rounds *r, size_t log)
 {
-	bool own = r->tasked & log_bit(log);
+	bool own = r->open_task_logs & log_bit(log);
 
-	r->tasked &= ~log_bit(log);
-	if (may_count(r, log) || (own && log == r->leader))
+	r->open_task_logs &= ~log_bit(log);
+	if (may_count(r, log) || (own && log == r->source_log))
 		r->ending = true;
 }
 
 static bool is_client(const struct flmem_rounds *r, const struct mark *mark)
 {
-	return strlen(r->client) == mark->client_length &&
-	       memcmp(r->client, mark->client, mark->client_length) == 0;
+	return strlen(r->first_client) == mark->client_length &&
+	       memcmp(r->first_client, mark->client, mark->client_length) == 0;
 }
 
 /* The first client seen defines the rounds: its next update starts the next round. */
 static bool start_by_client(struct flmem_rounds *r, size_t log, const struct mark *mark,
 			    struct flmem_round_change *change)
 {
-	if (!may_count(r, log) || mark->client_length >= sizeof(r->client))
+	if (!may_count(r, log) || mark->client_length >= sizeof(r->first_client))
 		return false;
-	if (!r->client[0]) {
-		memcpy(r->client, mark->client, mark->client_length);
-		r->client[mark->client_length] = '\0';
+	if (!r->first_client[0]) {
+		memcpy(r->first_client, mark->client, mark->client_length);
+		r->first_client[mark->client_length] = '\0';
 	}
 	return is_client(r, mark) && start_counted(r, log, change);
 }
@@ -305,7 +306,7 @@ bool flmem_rounds_read(struct flmem_rounds *rounds, size_t log, char *line, size
 		return rounds->any && mark.number == rounds->current &&
 		       finish_round(rounds, ret_change);
 	case FLMEM_ROUND_ALL_FINISHED:
-		return log == rounds->leader && finish_round(rounds, ret_change);
+		return log == rounds->source_log && finish_round(rounds, ret_change);
 	case FLMEM_ROUND_COUNTED_START:
 		return start_task(rounds, log, ret_change);
 	case FLMEM_ROUND_COUNTED_END:

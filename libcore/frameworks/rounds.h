@@ -46,12 +46,13 @@ struct flmem_rounds {
 	bool any;      /* a round was seen, and `current` is valid */
 	bool numbered; /* logs report numbers, so rounds are no longer counted */
 	uint64_t current;
-	size_t leader; /* the log that reported it */
+	size_t source_log; /* the log that reported it */
 	uint64_t counted;
-	uint64_t tasked; /* logs with a reported task whose end was not reported; a bit for each */
+	/* Logs with a reported task whose end was not reported; a bit for each. */
+	uint64_t open_task_logs;
 	uint64_t task_logs; /* logs that have reported a task */
-	char client
-		[FLMEM_ROUND_CLIENT_MAX]; /* a round starts with the next update of this client */
+	/* A round starts with the next update of this client. */
+	char first_client[FLMEM_ROUND_CLIENT_MAX];
 	bool in_chunks;
 };
 

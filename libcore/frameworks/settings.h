@@ -8,7 +8,7 @@
 
 #include <flmem/roles.h>
 
-#include "base/release.h"
+#include "base/version_number.h"
 
 #define FLMEM_BIT(value) (1U << (value))
 
@@ -21,13 +21,13 @@ enum {
 
 struct flmem_setting_row {
 	const char *name;
-	const char *value;	    /* NULL: the jemalloc library, appended to the user's list */
-	unsigned roles;		    /* FLMEM_BIT(enum flmem_role) */
-	unsigned allocators;	    /* FLMEM_BIT(enum flmem_allocator_kind) */
-	unsigned frameworks;	    /* FLMEM_BIT(enum flmem_framework) */
-	unsigned needs;		    /* FLMEM_NEEDS_* */
-	struct flmem_release since; /* of the framework; all zero: always */
-	struct flmem_release before;
+	const char *value;   /* NULL: the jemalloc library, appended to the user's list */
+	unsigned roles;	     /* FLMEM_BIT(enum flmem_role) */
+	unsigned allocators; /* FLMEM_BIT(enum flmem_allocator_kind) */
+	unsigned frameworks; /* FLMEM_BIT(enum flmem_framework) */
+	unsigned needs;	     /* FLMEM_NEEDS_* */
+	struct flmem_version_number since; /* of the framework; all zero: always */
+	struct flmem_version_number before;
 	const char *where; /* NULL: an environment variable; else the job setting */
 	const char *reason;
 	const char *source;

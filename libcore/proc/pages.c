@@ -33,15 +33,16 @@ struct scan_request {
 #define ENTRIES 2048
 
 /* Which pages are wanted: those with all bits of `mask` set, but the bits of `inverted` clear. */
-struct want {
+struct page_filter {
 	uint64_t mask, inverted;
 	uint64_t entry; /* the same in bits of a pagemap entry, as far as it has them */
 };
 
-static const struct want resident = {PAGE_IS_PRESENT | PAGE_IS_PFNZERO, PAGE_IS_PFNZERO,
-				     ENTRY_PRESENT};
-static const struct want of_file = {PAGE_IS_PRESENT | PAGE_IS_FILE, 0, ENTRY_PRESENT | ENTRY_FILE};
-static const struct want huge = {PAGE_IS_HUGE, 0, 0};
+static const struct page_filter resident = {PAGE_IS_PRESENT | PAGE_IS_PFNZERO, PAGE_IS_PFNZERO,
+					    ENTRY_PRESENT};
+static const struct page_filter of_file = {PAGE_IS_PRESENT | PAGE_IS_FILE, 0,
+					   ENTRY_PRESENT | ENTRY_FILE};
+static const struct page_filter huge = {PAGE_IS_HUGE, 0, 0};
 
 uint64_t flmem_page_bytes(void)
 {
@@ -73,7 +74,7 @@ static uint64_t count_regions(uint64_t start, uint64_t end)
 	return most < REGIONS ? most : REGIONS;
 }
 
-static int scan_ranges(int pagemap, const struct want *want, uint64_t start, uint64_t end,
+static int scan_ranges(int pagemap, const struct page_filter *filter, uint64_t start, uint64_t end,
 		       flmem_pages_visit *visit, void *context)
 {
 	struct scan_region regions[REGIONS];
@@ -85,9 +86,9 @@ static int scan_ranges(int pagemap, const struct want *want, uint64_t start, uin
 			.end = end,
 			.regions = (uint64_t)(uintptr_t)regions,
 			.region_count = count_regions(start, end),
-			.category_inverted = want->inverted,
-			.category_mask = want->mask,
-			.return_mask = want->mask & ~want->inverted,
+			.category_inverted = filter->inverted,
+			.category_mask = filter->mask,
+			.return_mask = filter->mask & ~filter->inverted,
 		};
 		int found = ioctl(pagemap, SCAN_IOCTL, &request);
 
@@ -122,7 +123,7 @@ static ssize_t read_pagemap_entries(int pagemap, uint64_t start, uint64_t end, u
 	return got < (ssize_t)sizeof(*entries) ? -ESRCH : got / (ssize_t)sizeof(*entries);
 }
 
-static int read_ranges(int pagemap, const struct want *want, uint64_t start, uint64_t end,
+static int read_ranges(int pagemap, const struct page_filter *filter, uint64_t start, uint64_t end,
 		       flmem_pages_visit *visit, void *context)
 {
 	const uint64_t page = flmem_page_bytes();
@@ -135,7 +136,7 @@ static int read_ranges(int pagemap, const struct want *want, uint64_t start, uin
 		if (count < 0)
 			return (int)count;
 		for (ssize_t i = 0; i < count; i++, start += page) {
-			bool present = (entries[i] & want->entry) == want->entry;
+			bool present = (entries[i] & filter->entry) == filter->entry;
 
 			if (present && !in_run)
 				run = start;
@@ -149,7 +150,7 @@ static int read_ranges(int pagemap, const struct want *want, uint64_t start, uin
 	return 0;
 }
 
-static int visit_ranges(struct flmem_pages *pages, const struct want *want, uint64_t start,
+static int visit_ranges(struct flmem_pages *pages, const struct page_filter *filter, uint64_t start,
 			uint64_t end, flmem_pages_visit *visit, void *context)
 {
 	int rc;
@@ -157,12 +158,12 @@ static int visit_ranges(struct flmem_pages *pages, const struct want *want, uint
 	if (start >= end)
 		return 0;
 	if (!pages->old_kernel) {
-		rc = scan_ranges(pages->pagemap, want, start, end, visit, context);
+		rc = scan_ranges(pages->pagemap, filter, start, end, visit, context);
 		if (rc != -ENOTTY && rc != -EINVAL)
 			return rc;
 		pages->old_kernel = true;
 	}
-	return read_ranges(pages->pagemap, want, start, end, visit, context);
+	return read_ranges(pages->pagemap, filter, start, end, visit, context);
 }
 
 int flmem_pages_each(struct flmem_pages *pages, uint64_t start, uint64_t end,

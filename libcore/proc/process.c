@@ -19,7 +19,7 @@
 
 #include "base/attempt.h"
 #include "base/io.h"
-#include "proc/fault.h"
+#include "proc/files/read_hazard.h"
 #include "proc/stat.h"
 
 #define FILE_LIMIT ((size_t)64 << 20)
@@ -274,7 +274,8 @@ int flmem_process_open_path(const struct flmem_process *process, const char *pat
 /* Whoever has been given up, or would wait for a server in user space, reads nothing. */
 static int check_answers(const struct flmem_process *process, uint64_t address, size_t length)
 {
-	return flmem_attempt_is_lost() ? -ETIMEDOUT : flmem_fault_check(process, address, length);
+	return flmem_attempt_is_lost() ? -ETIMEDOUT
+				       : flmem_read_hazard_check(process, address, length);
 }
 
 int flmem_process_read_scattered(const struct flmem_process *process, const struct iovec *places,

@@ -90,7 +90,7 @@ int flmem_process_open_path(const struct flmem_process *process, const char *pat
  * Reads remote memory; all or nothing. Negative errno on failure (-EFAULT where nothing is mapped).
  * Reading untouched anonymous pages maps the zero page and swaps pages in, so read only what the
  * program itself has touched, or check pagemap first. -ENODATA: a file system in user space would
- * have to supply a page, and may never do so (proc/fault.h).
+ * have to supply a page, and may never do so (proc/files/read_hazard.h).
  */
 int flmem_process_read_memory(const struct flmem_process *process, uint64_t address, void *out,
 			      size_t length);

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "proc/headroom.h"
+#include "proc/limits/headroom.h"
 #include "proc/process.h"
 #include "proc/task.h"
 

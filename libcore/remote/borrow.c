@@ -13,16 +13,16 @@
 #include "proc/process.h"
 #include "proc/status.h"
 #include "proc/task_scheduling.h"
+#include "remote/borrow_state.h"
 #include "remote/chain_code.h"
+#include "remote/checks/locks.h"
+#include "remote/checks/preflight.h"
+#include "remote/checks/stopped_thread.h"
 #include "remote/gadgets.h"
 #include "remote/interrupts.h"
-#include "remote/loan.h"
-#include "remote/locks.h"
-#include "remote/preflight.h"
 #include "remote/priority.h"
 #include "remote/rescue.h"
-#include "remote/seccomp.h"
-#include "remote/stopped.h"
+#include "remote/seccomp/seccomp.h"
 #include "remote/tracee.h"
 
 #define STOP_TIMEOUT_US 200000U
@@ -43,113 +43,115 @@ enum attempt {
 	ATTEMPT_FATAL,
 };
 
-static int fail_ended(struct flmem_loan *loan)
+static int fail_ended(struct flmem_borrow_state *borrow)
 {
-	const bool assumed = loan->options->assume_seccomp;
+	const bool assumed = borrow->options->assume_seccomp;
 
-	return flmem_error_set(loan->err, FLMEM_ENOPROC, 0, "process %d ended during the call%s",
-			       (int)loan->view->process->pid,
+	return flmem_error_set(borrow->err, FLMEM_ENOPROC, 0, "process %d ended during the call%s",
+			       (int)borrow->view->process->pid,
 			       assumed ? "; if one of its seccomp filters killed it, "
 					 "--assume-seccomp does not fit this process"
 				       : "");
 }
 
-static int fail_lost(struct flmem_loan *loan)
+static int fail_lost(struct flmem_borrow_state *borrow)
 {
-	loan->result->self_restored = true;
+	borrow->result->self_restored = true;
 	return flmem_error_set(
-		loan->err, FLMEM_EFAILED, 0,
+		borrow->err, FLMEM_EFAILED, 0,
 		"the calls have returned, but process %d ran on before flmem got CPU time to read "
 		"their results; try again when this machine is less busy",
-		(int)loan->view->process->pid);
+		(int)borrow->view->process->pid);
 }
 
 /*
  * True if the thread was taken out of its calls because the holder of the lock may be waiting for
  * it.
  */
-static bool rescue_if_due(const struct flmem_loan *loan, pid_t tid, uint64_t spent_us,
+static bool rescue_if_due(const struct flmem_borrow_state *borrow, pid_t tid, uint64_t spent_us,
 			  struct flmem_rescue_progress *progress)
 {
-	const struct flmem_process *process = loan->view->process;
+	const struct flmem_process *process = borrow->view->process;
 
-	if (loan->options->finish)
+	if (borrow->options->finish)
 		return false;
 	if (flmem_rescue_is_stuck(process, tid, spent_us, progress) &&
-	    flmem_rescue_abandon(process, tid, &loan->options->guard, &loan->state))
+	    flmem_rescue_abandon(process, tid, &borrow->options->guard, &borrow->state))
 		return true;
-	if (flmem_rescue_is_due(process, tid, loan->state.signal_mask))
-		flmem_rescue_signals(process, tid, loan->state.signal_mask);
+	if (flmem_rescue_is_due(process, tid, borrow->state.signal_mask))
+		flmem_rescue_signals(process, tid, borrow->state.signal_mask);
 	return false;
 }
 
-static int fail_timed_out(struct flmem_loan *loan, pid_t tid, uint64_t spent_us)
+static int fail_timed_out(struct flmem_borrow_state *borrow, pid_t tid, uint64_t spent_us)
 {
-	flmem_loan_count_returned(loan);
-	return flmem_error_set(loan->err, FLMEM_EFAILED, 0,
+	flmem_borrow_count_returned(borrow);
+	return flmem_error_set(borrow->err, FLMEM_EFAILED, 0,
 			       "the call has not ended after %llu ms; thread %d continues it and "
 			       "then restores itself",
 			       (unsigned long long)(spent_us / 1000U), (int)tid);
 }
 
-static int fail_abandoned(struct flmem_loan *loan, pid_t tid)
+static int fail_abandoned(struct flmem_borrow_state *borrow, pid_t tid)
 {
 	return flmem_error_set(
-		loan->err, FLMEM_EUNSAFE, 0,
+		borrow->err, FLMEM_EUNSAFE, 0,
 		"a lock of the allocator of process %d was not released because the thread that "
 		"holds it makes no progress; the call on thread %d was cancelled; try again",
-		(int)loan->view->process->pid, (int)tid);
+		(int)borrow->view->process->pid, (int)tid);
 }
 
 /* Nobody traces the thread during this wait: if flmem stops or dies, the thread runs on. */
-static int await_results(struct flmem_loan *loan, pid_t tid)
+static int await_results(struct flmem_borrow_state *borrow, pid_t tid)
 {
 	uint64_t start = flmem_clock_us(), spent, rescue_us = RESCUE_US;
 	struct flmem_rescue_progress activity = {0};
-	enum flmem_loan_progress progress;
+	enum flmem_borrow_progress progress;
 
-	while ((progress = flmem_loan_read_results(loan)) == FLMEM_LOAN_RUNNING) {
+	while ((progress = flmem_borrow_read_results(borrow)) == FLMEM_BORROW_RUNNING) {
 		spent = flmem_clock_us() - start;
-		if (spent > rescue_us && rescue_if_due(loan, tid, spent, &activity))
-			return fail_abandoned(loan, tid);
-		if (flmem_tracee_must_end())
-			return fail_timed_out(loan, tid, spent);
+		if (spent > rescue_us && rescue_if_due(borrow, tid, spent, &activity))
+			return fail_abandoned(borrow, tid);
+		if (flmem_tracee_thread_must_exit())
+			return fail_timed_out(borrow, tid, spent);
 		if (spent > rescue_us)
 			rescue_us = spent + RESCUE_US;
-		if (spent > loan->options->timeout_us)
-			return fail_timed_out(loan, tid, spent);
+		if (spent > borrow->options->timeout_us)
+			return fail_timed_out(borrow, tid, spent);
 		flmem_priority_pause(spent, spent < LONG_CALL_US ? POLL_US : POLL_US_LONG);
 	}
-	if (progress == FLMEM_LOAN_ENDED)
-		return fail_ended(loan);
-	return progress == FLMEM_LOAN_LOST ? fail_lost(loan) : 0;
+	if (progress == FLMEM_BORROW_ENDED)
+		return fail_ended(borrow);
+	return progress == FLMEM_BORROW_LOST ? fail_lost(borrow) : 0;
 }
 
 /*
  * True if the thread is past the last call and has not restored itself; its stack pointer alone
  * does not show that.
  */
-static bool is_parked(const struct flmem_loan *loan, const struct flmem_thread_state *now)
+static bool is_parked(const struct flmem_borrow_state *borrow, const struct flmem_thread_state *now)
 {
-	size_t park = loan->chain.count - 1;
+	size_t park = borrow->chain.count - 1;
 
 	/* The clock reading before the park is visible before that call has returned. */
-	return flmem_arch_is_in_call(now, &loan->chain, park, &loan->scratch, &loan->gadgets) ||
-	       flmem_arch_is_in_call(now, &loan->chain, park - 1, &loan->scratch, &loan->gadgets);
+	return flmem_arch_is_in_call(now, &borrow->chain, park, &borrow->scratch,
+				     &borrow->gadgets) ||
+	       flmem_arch_is_in_call(now, &borrow->chain, park - 1, &borrow->scratch,
+				     &borrow->gadgets);
 }
 
 /*
  * True if the stopped thread sees on its stack what was written: it still has the address space
  * that was pinned and checked, and has not executed another program.
  */
-static bool sees_frames(const struct flmem_loan *loan, pid_t tid)
+static bool sees_frames(const struct flmem_borrow_state *borrow, pid_t tid)
 {
-	uintptr_t address = loan->scratch.data + loan->cookie_end;
+	uintptr_t address = borrow->scratch.data + borrow->cookie_end;
 	long word;
 
 	errno = 0;
 	word = ptrace(PTRACE_PEEKDATA, tid, (void *)address, NULL);
-	return !errno && memcmp(&word, &loan->cookie, sizeof(word)) == 0;
+	return !errno && memcmp(&word, &borrow->cookie, sizeof(word)) == 0;
 }
 
 /*
@@ -157,39 +159,39 @@ static bool sees_frames(const struct flmem_loan *loan, pid_t tid)
  * arrives after that sleep, the thread has restored itself: it is not touched, and what was read of
  * its stack is not used.
  */
-static int restore_thread(struct flmem_loan *loan, pid_t tid)
+static int restore_thread(struct flmem_borrow_state *borrow, pid_t tid)
 {
 	FLMEM_AUTO_INTERRUPTS struct flmem_interrupts interrupts = flmem_interrupts_defer();
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
 	struct flmem_thread_state now;
 
-	if (flmem_tracee_seize(&tracee, tid, loan->view->process->pid) ||
-	    flmem_tracee_stop(&tracee, loan->options->finish ? STOP_OWN_US : STOP_TIMEOUT_US) ==
+	if (flmem_tracee_seize(&tracee, tid, borrow->view->process->pid) ||
+	    flmem_tracee_stop(&tracee, borrow->options->finish ? STOP_OWN_US : STOP_TIMEOUT_US) ==
 		    FLMEM_TRACEE_EXEC)
-		return fail_lost(loan);
+		return fail_lost(borrow);
 	if (!tracee.tid)
-		return fail_ended(loan);
+		return fail_ended(borrow);
 	/* The park of another flmem that has borrowed the thread since has the same place. */
-	if (!tracee.stopped || flmem_arch_read_registers(tid, &now) || !is_parked(loan, &now) ||
-	    !sees_frames(loan, tid))
-		return fail_lost(loan);
+	if (!tracee.stopped || flmem_arch_read_registers(tid, &now) || !is_parked(borrow, &now) ||
+	    !sees_frames(borrow, tid))
+		return fail_lost(borrow);
 	/* If this fails, the thread restores itself through its last frame. */
 	tracee.resumable = true;
-	(void)flmem_arch_restore(tid, &loan->state);
-	flmem_loan_take_results(loan);
+	(void)flmem_arch_restore(tid, &borrow->state);
+	flmem_borrow_take_results(borrow);
 	return 0;
 }
 
 /* Writes the address of the area as digits into it, for the text that names it. */
-static void write_area_address(struct flmem_loan *loan)
+static void write_area_address(struct flmem_borrow_state *borrow)
 {
-	const struct flmem_chain_area *area = &loan->chain.area;
+	const struct flmem_chain_area *area = &borrow->chain.area;
 	char digits[FLMEM_CHAIN_ADDRESS_DIGITS + 1];
 
 	if (!area->writes_address)
 		return;
-	snprintf(digits, sizeof(digits), "%016llx", (unsigned long long)loan->scratch.area);
-	memcpy(loan->scratch.bytes + (loan->scratch.area - loan->scratch.address) +
+	snprintf(digits, sizeof(digits), "%016llx", (unsigned long long)borrow->scratch.area);
+	memcpy(borrow->scratch.bytes + (borrow->scratch.area - borrow->scratch.address) +
 		       area->address_at,
 	       digits, FLMEM_CHAIN_ADDRESS_DIGITS);
 }
@@ -198,34 +200,34 @@ static void write_area_address(struct flmem_loan *loan)
  * All steps between the stop and the armed thread; up to the last one the borrowing can be
  * cancelled.
  */
-static int arm_thread(struct flmem_loan *loan, struct flmem_tracee *tracee)
+static int arm_thread(struct flmem_borrow_state *borrow, struct flmem_tracee *tracee)
 {
 	int rc;
 
-	rc = flmem_arch_make_resumable(tracee->tid, &loan->state);
+	rc = flmem_arch_make_resumable(tracee->tid, &borrow->state);
 	if (rc)
 		return rc;
 	tracee->resumable = true;
-	rc = flmem_arch_read_rest(tracee->tid, &loan->state);
+	rc = flmem_arch_read_rest(tracee->tid, &borrow->state);
 	if (rc)
 		return rc;
-	if (loan->options->finish)
-		flmem_arch_finish_call(&loan->state);
-	flmem_loan_renew_cookie(loan);
-	rc = flmem_arch_build(&loan->state, &loan->chain, loan->gadgets.restorer, &loan->scratch,
-			      loan->err);
+	if (borrow->options->finish)
+		flmem_arch_finish_call(&borrow->state);
+	flmem_borrow_renew_cookie(borrow);
+	rc = flmem_arch_build(&borrow->state, &borrow->chain, borrow->gadgets.restorer,
+			      &borrow->scratch, borrow->err);
 	if (rc)
 		return -EFAULT;
-	if (!flmem_chain_code_is_there(loan->view->process, &loan->chain, &loan->code))
+	if (!flmem_chain_code_is_there(borrow->view->process, &borrow->chain, &borrow->code))
 		return -EFAULT;
-	write_area_address(loan);
-	rc = flmem_process_write_memory(loan->view->process, loan->scratch.address,
-					loan->scratch.bytes, loan->scratch.length);
-	if (!rc && (!sees_frames(loan, tracee->tid) || flmem_attempt_is_lost()))
+	write_area_address(borrow);
+	rc = flmem_process_write_memory(borrow->view->process, borrow->scratch.address,
+					borrow->scratch.bytes, borrow->scratch.length);
+	if (!rc && (!sees_frames(borrow, tracee->tid) || flmem_attempt_is_lost()))
 		rc = -ESRCH;
 	return rc ? rc
-		  : flmem_arch_arm(tracee->tid, &loan->state, &loan->scratch,
-				   loan->gadgets.restorer);
+		  : flmem_arch_arm(tracee->tid, &borrow->state, &borrow->scratch,
+				   borrow->gadgets.restorer);
 }
 
 /*
@@ -233,128 +235,131 @@ static int arm_thread(struct flmem_loan *loan, struct flmem_tracee *tracee)
  * only the tracer of its main thread. The kernel refuses to trace a thread that is ending with
  * EPERM, too (ptrace_attach() in kernel/ptrace.c).
  */
-static const char *why_untraceable(const struct flmem_loan *loan, pid_t tid)
+static const char *why_untraceable(const struct flmem_borrow_state *borrow, pid_t tid)
 {
 	struct flmem_status status;
 
-	if (flmem_status_read_thread(loan->view->process, tid, &status) || status.state == 'X')
+	if (flmem_status_read_thread(borrow->view->process, tid, &status) || status.state == 'X')
 		return "has ended";
 	return !status.tracer.unknown && status.tracer.value ? "is traced" : NULL;
 }
 
-static enum attempt refuse_seize(struct flmem_loan *loan, pid_t tid, int rc)
+static enum attempt refuse_seize(struct flmem_borrow_state *borrow, pid_t tid, int rc)
 {
 	const char *why = NULL;
 
 	if (rc == -ESRCH)
 		return ATTEMPT_NEXT;
-	if (rc == -EPERM && tid != loan->view->process->pid)
-		why = why_untraceable(loan, tid);
+	if (rc == -EPERM && tid != borrow->view->process->pid)
+		why = why_untraceable(borrow, tid);
 	if (why) {
-		loan->refused = why;
-		loan->refused_tid = tid;
+		borrow->refused = why;
+		borrow->refused_tid = tid;
 		return ATTEMPT_NEXT;
 	}
-	flmem_preflight_explain(loan->view->process, rc, loan->err);
+	flmem_preflight_explain(borrow->view->process, rc, borrow->err);
 	return ATTEMPT_FATAL;
 }
 
-static enum attempt check_stopped(struct flmem_loan *loan, struct flmem_candidate *candidate,
+static enum attempt check_stopped(struct flmem_borrow_state *borrow,
+				  struct flmem_candidate *candidate,
 				  const struct flmem_seccomp_calls *calls, int status_fd)
 {
 	struct flmem_status status;
 
-	if (!flmem_stopped_check(loan, candidate, status_fd, &status))
+	if (!flmem_stopped_thread_check(borrow, candidate, status_fd, &status))
 		return ATTEMPT_NEXT;
-	if (flmem_seccomp_check_thread(loan->view->process->pid, candidate->tid, &status, calls,
-				       loan->err))
+	if (flmem_seccomp_check_thread(borrow->view->process->pid, candidate->tid, &status, calls,
+				       borrow->err))
 		return ATTEMPT_FILTERED;
 	return ATTEMPT_DONE;
 }
 
 /* Stops the thread, points it at its calls and releases it. */
-static enum attempt start_calls(struct flmem_loan *loan, struct flmem_candidate *candidate,
+static enum attempt start_calls(struct flmem_borrow_state *borrow,
+				struct flmem_candidate *candidate,
 				const struct flmem_seccomp_calls *calls, uint64_t *ret_start_ns)
 {
 	FLMEM_AUTO_INTERRUPTS struct flmem_interrupts interrupts = flmem_interrupts_defer();
 	FLMEM_AUTO_CLOSE int status_fd =
-		flmem_status_open_thread(loan->view->process, candidate->tid);
+		flmem_status_open_thread(borrow->view->process, candidate->tid);
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
 	enum attempt attempt;
-	int rc = flmem_tracee_seize(&tracee, candidate->tid, loan->view->process->pid);
+	int rc = flmem_tracee_seize(&tracee, candidate->tid, borrow->view->process->pid);
 
 	if (rc)
-		return refuse_seize(loan, candidate->tid, rc);
+		return refuse_seize(borrow, candidate->tid, rc);
 	*ret_start_ns = flmem_clock_ns();
 	if (flmem_tracee_stop(&tracee, STOP_TIMEOUT_US) != FLMEM_TRACEE_STOPPED)
 		return ATTEMPT_NEXT;
-	attempt = check_stopped(loan, candidate, calls, status_fd);
-	if (attempt == ATTEMPT_DONE && !loan->rehearsal && arm_thread(loan, &tracee))
+	attempt = check_stopped(borrow, candidate, calls, status_fd);
+	if (attempt == ATTEMPT_DONE && !borrow->rehearsal && arm_thread(borrow, &tracee))
 		attempt = ATTEMPT_NEXT;
 	return attempt;
 }
 
-static void name_thread(struct flmem_loan *loan, const struct flmem_candidate *candidate)
+static void name_thread(struct flmem_borrow_state *borrow, const struct flmem_candidate *candidate)
 {
-	loan->result->tid = candidate->tid;
-	loan->result->waited_in = candidate->wait.name;
-	loan->result->late_us = candidate->wait.late_us;
+	borrow->result->tid = candidate->tid;
+	borrow->result->waited_in = candidate->wait.name;
+	borrow->result->late_us = candidate->wait.late_us;
 }
 
 /* Waits while the thread makes its calls, reads their results and restores it. */
-static enum attempt finish_calls(struct flmem_loan *loan, const struct flmem_candidate *candidate,
-				 uint64_t start_ns)
+static enum attempt finish_calls(struct flmem_borrow_state *borrow,
+				 const struct flmem_candidate *candidate, uint64_t start_ns)
 {
 	int rc;
 
-	name_thread(loan, candidate);
-	if (loan->rehearsal)
+	name_thread(borrow, candidate);
+	if (borrow->rehearsal)
 		return ATTEMPT_DONE;
-	loan->result->started = true;
-	loan->result->signal_mask = loan->state.signal_mask;
-	rc = await_results(loan, candidate->tid);
+	borrow->result->started = true;
+	borrow->result->signal_mask = borrow->state.signal_mask;
+	rc = await_results(borrow, candidate->tid);
 	if (!rc)
-		rc = flmem_loan_read_area(loan) ? fail_ended(loan)
-						: restore_thread(loan, candidate->tid);
-	loan->result->stopped_ns = flmem_clock_ns() - start_ns;
+		rc = flmem_borrow_read_area(borrow) ? fail_ended(borrow)
+						    : restore_thread(borrow, candidate->tid);
+	borrow->result->stopped_ns = flmem_clock_ns() - start_ns;
 	return rc ? ATTEMPT_FATAL : ATTEMPT_DONE;
 }
 
-static enum attempt refuse_uninterruptible(struct flmem_loan *loan, pid_t tid)
+static enum attempt refuse_uninterruptible(struct flmem_borrow_state *borrow, pid_t tid)
 {
-	flmem_error_set(loan->err, FLMEM_EUNSAFE, 0,
+	flmem_error_set(borrow->err, FLMEM_EUNSAFE, 0,
 			"thread %d of process %d could not be stopped: it began to wait where "
 			"nothing interrupts it (for a vfork() child, or for storage); try again",
-			(int)tid, (int)loan->view->process->pid);
+			(int)tid, (int)borrow->view->process->pid);
 	return ATTEMPT_FATAL;
 }
 
 /* A rehearsal changes nothing: repeated often enough, it would keep a timeout from ever ending. */
-static bool is_left_running(const struct flmem_loan *loan, const struct flmem_candidate *candidate)
+static bool is_left_running(const struct flmem_borrow_state *borrow,
+			    const struct flmem_candidate *candidate)
 {
-	return loan->rehearsal && candidate->wait.stop_restarts;
+	return borrow->rehearsal && candidate->wait.stop_restarts;
 }
 
-static enum attempt try_thread(struct flmem_loan *loan, struct flmem_candidate *candidate)
+static enum attempt try_thread(struct flmem_borrow_state *borrow, struct flmem_candidate *candidate)
 {
 	const struct flmem_seccomp_calls calls = flmem_seccomp_calls_of(
-		candidate, loan->options->syscalls, loan->options->assume_seccomp);
+		candidate, borrow->options->syscalls, borrow->options->assume_seccomp);
 	FLMEM_AUTO_PRIORITY struct flmem_priority priority = {0};
 	enum attempt attempt;
 	uint64_t start_ns = 0;
 
-	if (flmem_seccomp_check_outside(loan->view->process, candidate->tid, &calls, loan->err))
+	if (flmem_seccomp_check_outside(borrow->view->process, candidate->tid, &calls, borrow->err))
 		return ATTEMPT_FILTERED;
-	if (is_left_running(loan, candidate)) {
-		name_thread(loan, candidate);
-		loan->result->unstopped = true;
+	if (is_left_running(borrow, candidate)) {
+		name_thread(borrow, candidate);
+		borrow->result->unstopped = true;
 		return ATTEMPT_DONE;
 	}
-	priority = flmem_priority_raise(loan->view->process, candidate->tid);
-	attempt = start_calls(loan, candidate, &calls, &start_ns);
-	if (flmem_tracee_must_end())
-		return refuse_uninterruptible(loan, candidate->tid);
-	return attempt == ATTEMPT_DONE ? finish_calls(loan, candidate, start_ns) : attempt;
+	priority = flmem_priority_raise(borrow->view->process, candidate->tid);
+	attempt = start_calls(borrow, candidate, &calls, &start_ns);
+	if (flmem_tracee_thread_must_exit())
+		return refuse_uninterruptible(borrow, candidate->tid);
+	return attempt == ATTEMPT_DONE ? finish_calls(borrow, candidate, start_ns) : attempt;
 }
 
 static int find_candidates(const struct flmem_view *view, const struct flmem_candidate_needs *needs,
@@ -369,93 +374,94 @@ static int find_candidates(const struct flmem_view *view, const struct flmem_can
  * Tries the requested thread while it computes; if it were stopped in a system call, that call
  * could fail with EINTR. 1 if the thread was not where it may be borrowed.
  */
-static int try_computing(struct flmem_loan *loan)
+static int try_computing(struct flmem_borrow_state *borrow)
 {
-	pid_t tid = loan->options->computing;
+	pid_t tid = borrow->options->computing;
 	struct flmem_candidate row = {
-		.tid = tid, .computes = true, .leader = tid == loan->view->process->pid};
+		.tid = tid, .computes = true, .leader = tid == borrow->view->process->pid};
 	enum attempt attempt = ATTEMPT_NEXT;
 	struct flmem_task_wait wait;
 
-	loan->refused = "is not running now";
-	flmem_error_clear(loan->err);
-	if (flmem_task_read_wait(loan->view->process, tid, &wait) == 0 &&
-	    !(loan->refused = flmem_task_scheduling_refuses(loan->view->process, tid)))
-		attempt = try_thread(loan, &row);
+	borrow->refused = "is not running now";
+	flmem_error_clear(borrow->err);
+	if (flmem_task_read_wait(borrow->view->process, tid, &wait) == 0 &&
+	    !(borrow->refused = flmem_task_scheduling_refuses(borrow->view->process, tid)))
+		attempt = try_thread(borrow, &row);
 	if (attempt == ATTEMPT_NEXT)
-		flmem_error_set(loan->err, FLMEM_EUNSAFE, 0,
+		flmem_error_set(borrow->err, FLMEM_EUNSAFE, 0,
 				"thread %d of process %d cannot be borrowed now: it %s; try again "
 				"or give a longer --timeout",
-				(int)tid, (int)loan->view->process->pid,
-				loan->refused ? loan->refused
-					      : "left its system call before it could be stopped");
-	return attempt == ATTEMPT_DONE ? 0 : attempt == ATTEMPT_NEXT ? 1 : loan->err->code;
+				(int)tid, (int)borrow->view->process->pid,
+				borrow->refused
+					? borrow->refused
+					: "left its system call before it could be stopped");
+	return attempt == ATTEMPT_DONE ? 0 : attempt == ATTEMPT_NEXT ? 1 : borrow->err->code;
 }
 
 /* One pass over all threads; 1 if none could be borrowed now. */
-static int try_threads(struct flmem_loan *loan)
+static int try_threads(struct flmem_borrow_state *borrow)
 {
 	FLMEM_AUTO_CANDIDATES struct flmem_candidates found = {0};
-	const struct flmem_candidate_needs needs =
-		flmem_stopped_needs(loan->options, &loan->gadgets, loan->chain.area.length);
+	const struct flmem_candidate_needs needs = flmem_stopped_thread_needs(
+		borrow->options, &borrow->gadgets, borrow->chain.area.length);
 	struct flmem_error filtered = {0};
-	int rc = find_candidates(loan->view, &needs, &found, loan->err);
+	int rc = find_candidates(borrow->view, &needs, &found, borrow->err);
 
 	if (rc)
 		return rc;
 	if (found.handling) {
-		flmem_candidates_refuse(loan->view->process, &found, loan->err);
+		flmem_candidates_refuse(borrow->view->process, &found, borrow->err);
 		return 1;
 	}
 	for (size_t i = 0, tries = 0; i < found.count && tries < TRIES_PER_ROUND; i++) {
 		enum attempt attempt;
 
-		if (flmem_stopped_is_timed(loan, found.rows[i].tid))
+		if (flmem_stopped_thread_is_timed(borrow, found.rows[i].tid))
 			continue;
 		tries++;
-		flmem_error_clear(loan->err);
-		attempt = try_thread(loan, &found.rows[i]);
+		flmem_error_clear(borrow->err);
+		attempt = try_thread(borrow, &found.rows[i]);
 		if (attempt == ATTEMPT_DONE || attempt == ATTEMPT_FATAL)
-			return attempt == ATTEMPT_DONE ? 0 : loan->err->code;
+			return attempt == ATTEMPT_DONE ? 0 : borrow->err->code;
 		if (attempt == ATTEMPT_FILTERED)
-			filtered = *loan->err;
+			filtered = *borrow->err;
 	}
 	if (filtered.code) {
-		*loan->err = filtered;
+		*borrow->err = filtered;
 		return filtered.code;
 	}
-	if (loan->refused) {
-		found.rejected = loan->refused;
-		found.rejected_tid = loan->refused_tid;
+	if (borrow->refused) {
+		found.rejected = borrow->refused;
+		found.rejected_tid = borrow->refused_tid;
 	}
-	flmem_candidates_refuse(loan->view->process, &found, loan->err);
+	flmem_candidates_refuse(borrow->view->process, &found, borrow->err);
 	return 1;
 }
 
-static int try_once(struct flmem_loan *loan)
+static int try_once(struct flmem_borrow_state *borrow)
 {
-	int rc = flmem_preflight_now(loan->view->process, loan->err);
+	int rc = flmem_preflight_now(borrow->view->process, borrow->err);
 
 	if (!rc)
-		rc = flmem_locks_check(loan->view->process, &loan->options->guard, loan->err);
+		rc = flmem_locks_check(borrow->view->process, &borrow->options->guard, borrow->err);
 	if (rc)
 		return rc == FLMEM_EUNSAFE ? 1 : rc;
-	*loan->result = (struct flmem_borrow_result){0};
-	return loan->options->computing ? try_computing(loan) : try_threads(loan);
+	*borrow->result = (struct flmem_borrow_result){0};
+	return borrow->options->computing ? try_computing(borrow) : try_threads(borrow);
 }
 
-static int run_with_retries(struct flmem_loan *loan)
+static int run_with_retries(struct flmem_borrow_state *borrow)
 {
 	uint64_t start = flmem_clock_us(), backoff = BACKOFF_US_MIN;
 
 	for (;;) {
-		int rc = try_once(loan);
+		int rc = try_once(borrow);
 
-		if (flmem_tracee_must_end() ||
-		    (rc <= 0 && !(loan->result->self_restored && loan->options->repeatable)))
+		if (flmem_tracee_thread_must_exit() ||
+		    (rc <= 0 && !(borrow->result->self_restored && borrow->options->repeatable)))
 			return rc;
-		if (loan->options->single_pass ||
-		    flmem_clock_us() - start + backoff > loan->options->timeout_us)
+		if (borrow->options->single_pass ||
+		    flmem_clock_us() - start + backoff > borrow->options->timeout_us)
 			return rc < 0 ? rc : FLMEM_EUNSAFE;
 		flmem_clock_sleep_us(backoff);
 		backoff = backoff * 2 < BACKOFF_US_MAX ? backoff * 2 : BACKOFF_US_MAX;
@@ -463,7 +469,7 @@ static int run_with_retries(struct flmem_loan *loan)
 }
 
 struct run {
-	struct flmem_loan *loan;
+	struct flmem_borrow_state *borrow;
 	int rc;
 };
 
@@ -471,82 +477,82 @@ static void run_apart(void *context)
 {
 	struct run *run = context;
 
-	run->rc = run_with_retries(run->loan);
+	run->rc = run_with_retries(run->borrow);
 }
 
 /* On a thread that ends: a thread of the target that cannot be stopped is let go of by that. */
-static int run_in_thread(struct flmem_loan *loan)
+static int run_in_thread(struct flmem_borrow_state *borrow)
 {
-	struct run run = {.loan = loan};
+	struct run run = {.borrow = borrow};
 	int failed = flmem_attempt_run_apart(run_apart, &run);
 
 	if (failed)
-		return flmem_error_set(loan->err, FLMEM_EFAILED, failed, "cannot start a thread");
+		return flmem_error_set(borrow->err, FLMEM_EFAILED, failed, "cannot start a thread");
 	return run.rc;
 }
 
-static int begin_loan(struct flmem_loan *loan, struct flmem_error *err)
+static int begin_loan(struct flmem_borrow_state *borrow, struct flmem_error *err)
 {
 	int rc;
 
-	if (loan->view->process->mem_fd < 0)
-		return flmem_preflight_explain(loan->view->process, -EACCES, err);
-	rc = flmem_preflight_fixed(loan->view, err);
-	return rc ? rc : flmem_gadgets_find(loan->view, &loan->gadgets, err);
+	if (borrow->view->process->mem_fd < 0)
+		return flmem_preflight_explain(borrow->view->process, -EACCES, err);
+	rc = flmem_preflight_fixed(borrow->view, err);
+	return rc ? rc : flmem_gadgets_find(borrow->view, &borrow->gadgets, err);
 }
 
 int flmem_borrow_run(const struct flmem_view *view, const struct flmem_chain *chain,
 		     const struct flmem_borrow_options *options,
 		     struct flmem_borrow_result *ret_result, struct flmem_error *err)
 {
-	FLMEM_AUTO_FREE struct flmem_loan *loan = calloc(1, sizeof(*loan));
+	FLMEM_AUTO_FREE struct flmem_borrow_state *borrow = calloc(1, sizeof(*borrow));
 	size_t capacity = FLMEM_SCRATCH_MAX + chain->area.length;
 	FLMEM_AUTO_FREE unsigned char *bytes = malloc(capacity);
 	struct flmem_error local = {0};
 	int rc;
 
 	*ret_result = (struct flmem_borrow_result){0};
-	if (!loan || !bytes)
+	if (!borrow || !bytes)
 		return flmem_error_nomem(err, "cannot borrow a thread");
-	loan->view = view;
-	loan->options = options;
-	loan->result = ret_result;
-	loan->err = err ? err : &local;
-	loan->scratch.bytes = bytes;
-	loan->scratch.capacity = capacity;
-	rc = begin_loan(loan, loan->err);
+	borrow->view = view;
+	borrow->options = options;
+	borrow->result = ret_result;
+	borrow->err = err ? err : &local;
+	borrow->scratch.bytes = bytes;
+	borrow->scratch.capacity = capacity;
+	rc = begin_loan(borrow, borrow->err);
 	if (!rc)
-		rc = flmem_loan_wrap(loan, chain);
+		rc = flmem_borrow_wrap(borrow, chain);
 	if (!rc)
-		rc = flmem_loan_remember_code(loan);
-	return rc ? rc : run_in_thread(loan);
+		rc = flmem_borrow_remember_code(borrow);
+	return rc ? rc : run_in_thread(borrow);
 }
 
 int flmem_borrow_rehearse(const struct flmem_view *view, const struct flmem_borrow_options *options,
 			  struct flmem_borrow_result *ret_result, struct flmem_error *err)
 {
-	FLMEM_AUTO_FREE struct flmem_loan *loan = calloc(1, sizeof(*loan));
+	FLMEM_AUTO_FREE struct flmem_borrow_state *borrow = calloc(1, sizeof(*borrow));
 	struct flmem_error local = {0};
 	int rc;
 
 	*ret_result = (struct flmem_borrow_result){0};
-	if (!loan)
+	if (!borrow)
 		return flmem_error_nomem(err, "cannot borrow a thread");
-	loan->view = view;
-	loan->options = options;
-	loan->result = ret_result;
-	loan->err = err ? err : &local;
-	loan->rehearsal = true;
-	rc = begin_loan(loan, loan->err);
-	return rc ? rc : run_in_thread(loan);
+	borrow->view = view;
+	borrow->options = options;
+	borrow->result = ret_result;
+	borrow->err = err ? err : &local;
+	borrow->rehearsal = true;
+	rc = begin_loan(borrow, borrow->err);
+	return rc ? rc : run_in_thread(borrow);
 }
 
-int flmem_borrow_look(const struct flmem_view *view, const struct flmem_borrow_options *options,
-		      struct flmem_error *err)
+int flmem_borrow_precheck(const struct flmem_view *view, const struct flmem_borrow_options *options,
+			  struct flmem_error *err)
 {
 	FLMEM_AUTO_CANDIDATES struct flmem_candidates found = {0};
 	struct flmem_gadgets gadgets = {0};
-	const struct flmem_candidate_needs needs = flmem_stopped_needs(options, &gadgets, 0);
+	const struct flmem_candidate_needs needs = flmem_stopped_thread_needs(options, &gadgets, 0);
 	struct flmem_seccomp_calls calls;
 	int rc = flmem_preflight_fixed(view, err);
 

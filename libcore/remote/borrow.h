@@ -18,9 +18,9 @@
 #include <flmem/error.h>
 
 #include "elf/view.h"
-#include "remote/candidates.h"
 #include "remote/chain.h"
-#include "remote/syscalls.h"
+#include "remote/checks/candidates.h"
+#include "remote/seccomp/syscalls.h"
 
 /* Calls that a chain may hold if each is enclosed by two clock readings. */
 #define FLMEM_BORROW_CALLS 8
@@ -70,8 +70,8 @@ int flmem_borrow_rehearse(const struct flmem_view *view, const struct flmem_borr
 /*
  * Those of the checks that stop no thread, once. FLMEM_EUNSAFE: no thread could be borrowed now.
  */
-int flmem_borrow_look(const struct flmem_view *view, const struct flmem_borrow_options *options,
-		      struct flmem_error *err);
+int flmem_borrow_precheck(const struct flmem_view *view, const struct flmem_borrow_options *options,
+			  struct flmem_error *err);
 
 /*
  * Runs the chain. FLMEM_EUNSAFE: no thread could be borrowed before the timeout, and nothing was

@@ -20,7 +20,7 @@
  *	peek		sees_frames(): PTRACE_PEEKDATA of the cookie
  *	registers, mask	flmem_arch_arm(): PTRACE_SETREGSET arms, PTRACE_SETSIGMASK follows
  *	detach		flmem_tracee_release()
- *	results		await_results(), flmem_loan_read_results()
+ *	results		await_results(), flmem_borrow_read_results()
  *	give_back	restore_thread(): seizes again, is_parked(), flmem_arch_restore()
  *	release		flmem_tracee_release() of a thread that was not armed
  *

@@ -6,11 +6,11 @@
 
 #define LIMIT_S 3
 
-static atomic_bool expendable;
+static atomic_bool limited;
 
-void flmem_interrupts_expend_process(bool is_expendable)
+void flmem_interrupts_limit_hold(bool is_expendable)
 {
-	atomic_store(&expendable, is_expendable);
+	atomic_store(&limited, is_expendable);
 }
 
 struct flmem_interrupts flmem_interrupts_defer(void)
@@ -23,8 +23,7 @@ struct flmem_interrupts flmem_interrupts_defer(void)
 	sigfillset(&all);
 	sigemptyset(&interrupts.before);
 	pthread_sigmask(SIG_SETMASK, &all, &interrupts.before);
-	if (atomic_load(&expendable) &&
-	    timer_create(CLOCK_MONOTONIC, &end, &interrupts.timer) == 0) {
+	if (atomic_load(&limited) && timer_create(CLOCK_MONOTONIC, &end, &interrupts.timer) == 0) {
 		interrupts.limited = true;
 		timer_settime(interrupts.timer, 0, &limit, NULL);
 	}

@@ -25,9 +25,9 @@ struct flmem_interrupts {
  * the thread. That works even if this process is stopped (SIGSTOP) or frozen (cgroup v2). Not for a
  * library inside another program; off by default.
  */
-void flmem_interrupts_expend_process(bool expendable);
+void flmem_interrupts_limit_hold(bool limited);
 
-/* Blocks every signal in the calling thread; sets the limit if this process is expendable. */
+/* Blocks every signal in the calling thread; sets the limit if this process is limited. */
 struct flmem_interrupts flmem_interrupts_defer(void);
 void flmem_interrupts_restore(struct flmem_interrupts *interrupts);
 

@@ -16,8 +16,8 @@
 #include "proc/status.h"
 #include "proc/task.h"
 #include "proc/task_context.h"
+#include "remote/checks/handlers.h"
 #include "remote/gadgets.h"
-#include "remote/handlers.h"
 
 /* sizeof(pthread_attr_t) is 56 in glibc and musl on 64-bit machines. */
 #define ATTRIBUTES_SIZE 128

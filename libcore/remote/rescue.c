@@ -11,7 +11,7 @@
 #include "proc/status.h"
 #include "proc/task.h"
 #include "remote/arch.h"
-#include "remote/candidates.h"
+#include "remote/checks/candidates.h"
 #include "remote/interrupts.h"
 #include "remote/tracee.h"
 

@@ -14,8 +14,8 @@
 #include "base/io.h"
 #include "proc/status.h"
 #include "proc/task.h"
+#include "remote/checks/waits.h"
 #include "remote/priority.h"
-#include "remote/waits.h"
 
 #define STATUS_MAX 16384U
 #define PAUSE_US   100U
@@ -211,11 +211,11 @@ enum flmem_tracee_event flmem_tracee_stop(struct flmem_tracee *tracee, uint64_t 
 	return wait_stop(tracee, timeout_us);
 }
 
-static _Thread_local bool must_end;
+static _Thread_local bool thread_must_exit;
 
-bool flmem_tracee_must_end(void)
+bool flmem_tracee_thread_must_exit(void)
 {
-	return must_end;
+	return thread_must_exit;
 }
 
 /*
@@ -241,7 +241,7 @@ static bool stop_for_release(struct flmem_tracee *tracee)
 		if (event != FLMEM_TRACEE_NOTHING)
 			continue;
 		if (flmem_clock_us() - start > FLMEM_TRACEE_RELEASE_US) {
-			must_end = true;
+			thread_must_exit = true;
 			return false;
 		}
 		flmem_clock_sleep_us(RELEASE_PAUSE_US);

@@ -56,7 +56,7 @@ enum flmem_tracee_event flmem_tracee_poll(struct flmem_tracee *tracee);
 void flmem_tracee_release(struct flmem_tracee *tracee);
 
 /* True if the calling thread still traces a thread that it could not release. */
-bool flmem_tracee_must_end(void);
+bool flmem_tracee_thread_must_exit(void);
 
 #define FLMEM_AUTO_TRACEE FLMEM_AUTO(flmem_tracee_release)
 

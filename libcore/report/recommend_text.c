@@ -8,7 +8,7 @@
 #include <flmem/text.h>
 
 #include "base/buf.h"
-#include "report/markup.h"
+#include "report/html/markup.h"
 
 #define TEXT_MAX 1024
 

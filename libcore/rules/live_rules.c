@@ -397,8 +397,8 @@ int flmem_live_finding_add(const struct flmem_rule *rule, const struct flmem_fin
 
 int flmem_live_rules_run(const struct flmem_live_table *table,
 			 const struct flmem_process_report *process,
-			 const struct flmem_release *release, struct flmem_recommendations *found,
-			 struct flmem_error *err)
+			 const struct flmem_version_number *release,
+			 struct flmem_recommendations *found, struct flmem_error *err)
 {
 	char file[32];
 	const struct flmem_finding_place place = {.file = file};

@@ -14,7 +14,7 @@
 #include <flmem/finding.h>
 #include <flmem/process_report.h>
 
-#include "base/release.h"
+#include "base/version_number.h"
 
 /* What a check function found. */
 struct flmem_live_remark {
@@ -66,7 +66,7 @@ int flmem_live_finding_add(const struct flmem_rule *rule, const struct flmem_fin
 /* Checks one process against a table. FLMEM_EFAILED when out of memory. */
 int flmem_live_rules_run(const struct flmem_live_table *table,
 			 const struct flmem_process_report *process,
-			 const struct flmem_release *release, struct flmem_recommendations *found,
-			 struct flmem_error *err);
+			 const struct flmem_version_number *release,
+			 struct flmem_recommendations *found, struct flmem_error *err);
 
 #endif

@@ -24,12 +24,12 @@ static const struct flmem_allocator_report *glibc_of(const struct flmem_process_
 }
 
 /* False where the release is not known. */
-static bool is_since(const char *version, const struct flmem_release *first)
+static bool is_since(const char *version, const struct flmem_version_number *first)
 {
-	struct flmem_release release;
+	struct flmem_version_number release;
 
-	return version && !flmem_release_parse(version, &release, NULL) &&
-	       flmem_release_compare(&release, first) >= 0;
+	return version && !flmem_version_number_parse(version, &release, NULL) &&
+	       flmem_version_number_compare(&release, first) >= 0;
 }
 
 /* A process of another architecture than flmem is not read at all. */
@@ -65,7 +65,7 @@ static bool glibc_thp(const struct flmem_process_report *process, struct flmem_l
 static bool glibc_tcache(const struct flmem_process_report *process,
 			 struct flmem_live_remark *remark)
 {
-	static const struct flmem_release first = FLMEM_RELEASE(2, 42, 0);
+	static const struct flmem_version_number first = FLMEM_VERSION_NUMBER(2, 42, 0);
 	const struct flmem_allocator_report *allocator = glibc_of(process);
 	const char *tunables = flmem_live_setting(process, "GLIBC_TUNABLES");
 	uint64_t most;
@@ -82,14 +82,14 @@ static bool glibc_tcache(const struct flmem_process_report *process,
 
 static bool cpython_gc(const struct flmem_process_report *process, struct flmem_live_remark *remark)
 {
-	static const struct flmem_release first = FLMEM_RELEASE(3, 14, 0),
-					  fixed = FLMEM_RELEASE(3, 14, 5);
+	static const struct flmem_version_number first = FLMEM_VERSION_NUMBER(3, 14, 0),
+						 fixed = FLMEM_VERSION_NUMBER(3, 14, 5);
 	const char *version = process->python.version;
-	struct flmem_release release;
+	struct flmem_version_number release;
 
-	if (!process->role || !version || flmem_release_parse(version, &release, NULL) ||
-	    release.count < 3 || flmem_release_compare(&release, &first) < 0 ||
-	    flmem_release_compare(&release, &fixed) >= 0)
+	if (!process->role || !version || flmem_version_number_parse(version, &release, NULL) ||
+	    release.count < 3 || flmem_version_number_compare(&release, &first) < 0 ||
+	    flmem_version_number_compare(&release, &fixed) >= 0)
 		return false;
 	remark->path = "python.version";
 	flmem_live_put(remark->current, sizeof(remark->current), version);

@@ -168,17 +168,17 @@ static bool is_silenced(const struct flmem_input *input, const struct flmem_node
 	return line_silences(line, rule) || line_silences(above, rule);
 }
 
-bool flmem_rule_holds(const struct flmem_rule *rule, const struct flmem_release *release)
+bool flmem_rule_holds(const struct flmem_rule *rule, const struct flmem_version_number *release)
 {
-	struct flmem_release bound;
+	struct flmem_version_number bound;
 
 	if (!release->count)
 		return !rule->certain;
-	if (rule->since && !flmem_release_parse(rule->since, &bound, NULL) &&
-	    flmem_release_compare(release, &bound) < 0)
+	if (rule->since && !flmem_version_number_parse(rule->since, &bound, NULL) &&
+	    flmem_version_number_compare(release, &bound) < 0)
 		return false;
-	return !rule->before || flmem_release_parse(rule->before, &bound, NULL) ||
-	       flmem_release_compare(release, &bound) < 0;
+	return !rule->before || flmem_version_number_parse(rule->before, &bound, NULL) ||
+	       flmem_version_number_compare(release, &bound) < 0;
 }
 
 bool flmem_findings_add(struct flmem_recommendations *found, struct flmem_finding *finding)
@@ -310,7 +310,7 @@ static void run_table(struct flmem_check *check, const struct flmem_rule_table *
 }
 
 int flmem_rules_run(const struct flmem_rule_table *table, const struct flmem_bundle *bundle,
-		    const struct flmem_release *release, struct flmem_recommendations *found,
+		    const struct flmem_version_number *release, struct flmem_recommendations *found,
 		    struct flmem_error *err)
 {
 	struct flmem_check check = {.bundle = bundle, .release = *release, .found = found};

@@ -13,7 +13,7 @@
 
 #include <flmem/finding.h>
 
-#include "base/release.h"
+#include "base/version_number.h"
 #include "documents/document.h"
 
 /* Sources shared by many rules. */
@@ -58,9 +58,9 @@ struct flmem_bundle {
 struct flmem_check {
 	const struct flmem_bundle *bundle;
 	const struct flmem_input *input;
-	const struct flmem_node *subject; /* root of the file, or the part */
-	const struct flmem_node *args;	  /* `args` of the subject, or NULL */
-	struct flmem_release release;	  /* of the framework; count 0: unknown */
+	const struct flmem_node *subject;    /* root of the file, or the part */
+	const struct flmem_node *args;	     /* `args` of the subject, or NULL */
+	struct flmem_version_number release; /* of the framework; count 0: unknown */
 	const struct flmem_rule_row *row;
 	struct flmem_recommendations *found;
 	bool failed; /* out of memory */
@@ -104,7 +104,7 @@ struct flmem_remark {
 #define FLMEM_FINDINGS_MAX 10000U
 
 /* Whether the rule applies to the requested version; any version when none was requested. */
-bool flmem_rule_holds(const struct flmem_rule *rule, const struct flmem_release *release);
+bool flmem_rule_holds(const struct flmem_rule *rule, const struct flmem_version_number *release);
 
 /* Takes ownership of the contents of the finding; false when out of memory. */
 bool flmem_findings_add(struct flmem_recommendations *found, struct flmem_finding *finding);
@@ -136,7 +136,7 @@ bool flmem_rules_reach(const struct flmem_input *input);
 
 /* Runs the rules of a table on the files of a bundle. FLMEM_EFAILED when out of memory. */
 int flmem_rules_run(const struct flmem_rule_table *table, const struct flmem_bundle *bundle,
-		    const struct flmem_release *release, struct flmem_recommendations *found,
+		    const struct flmem_version_number *release, struct flmem_recommendations *found,
 		    struct flmem_error *err);
 
 #endif

@@ -16,7 +16,7 @@ static bool has_risen(struct flmem_u64 count)
 	return !count.unknown && count.value;
 }
 
-bool flmem_recorded_was_short(const struct flmem_watch_result *result)
+bool flmem_recorded_had_pressure(const struct flmem_watch_result *result)
 {
 	const struct flmem_pressure *rise = &result->pressure_rise;
 
@@ -134,8 +134,8 @@ static void put_owner(const struct flmem_watch_process *process, char *out, size
 
 int flmem_trend_rules_run(const struct flmem_trend_table *table,
 			  const struct flmem_recorded *recorded, const char *file,
-			  const struct flmem_release *release, struct flmem_recommendations *found,
-			  struct flmem_error *err)
+			  const struct flmem_version_number *release,
+			  struct flmem_recommendations *found, struct flmem_error *err)
 {
 	struct flmem_finding_place place = {.file = file};
 	char owner[64];

@@ -13,7 +13,7 @@
 #include <flmem/finding.h>
 #include <flmem/watch_result.h>
 
-#include "base/release.h"
+#include "base/version_number.h"
 #include "rules/live_rules.h"
 
 struct flmem_recorded {
@@ -35,12 +35,12 @@ struct flmem_trend_table {
 extern const struct flmem_trend_table flmem_trend_rules;
 
 /* Whether the control group ran short of memory while the process was watched. */
-bool flmem_recorded_was_short(const struct flmem_watch_result *result);
+bool flmem_recorded_had_pressure(const struct flmem_watch_result *result);
 
 /* Checks one process of the recording `file` against a table. FLMEM_EFAILED when out of memory. */
 int flmem_trend_rules_run(const struct flmem_trend_table *table,
 			  const struct flmem_recorded *recorded, const char *file,
-			  const struct flmem_release *release, struct flmem_recommendations *found,
-			  struct flmem_error *err);
+			  const struct flmem_version_number *release,
+			  struct flmem_recommendations *found, struct flmem_error *err);
 
 #endif

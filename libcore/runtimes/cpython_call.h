@@ -17,7 +17,7 @@
 #include <flmem/error.h>
 
 #include "elf/view.h"
-#include "remote/candidates.h"
+#include "remote/checks/candidates.h"
 #include "runtimes/cpython.h"
 #include "runtimes/cpython_source.h"
 

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "proc/process.h"
 #include "proc/task.h"
-#include "remote/seccomp.h"
+#include "remote/seccomp/seccomp.h"
 #include "runtimes/cpython_injected_script.h"
 #include "runtimes/cpython_script.h"
 #include "runtimes/cpython_syscalls.h"

@@ -5,7 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "proc/headroom.h"
+#include "proc/limits/headroom.h"
 #include "proc/process.h"
 #include "proc/task.h"
 #include "remote/new_thread.h"

@@ -11,7 +11,7 @@
 #include <flmem/error.h>
 
 #include "base/cleanup.h"
-#include "proc/fs_user.h"
+#include "proc/files/fs_user.h"
 #include "proc/process.h"
 
 #define FLMEM_CPYTHON_SCRIPT_NAME_MAX 64

@@ -13,10 +13,10 @@
  * All of it runs under the filters of one thread: the borrowed one, or one that this thread starts
  * and that inherits them. Finalisers run on the thread that drops the last reference, so with the
  * same filters on all threads nothing changes for them; where threads differ, and this one has
- * filters, remote/seccomp.c refuses.
+ * filters, remote/seccomp/seccomp.c refuses.
  */
 
-#include "remote/syscalls.h"
+#include "remote/seccomp/syscalls.h"
 
 /* On a borrowed thread that starts a new one, which then runs the code. */
 extern const struct flmem_syscall_list flmem_cpython_syscalls_new_thread;

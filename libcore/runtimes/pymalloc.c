@@ -155,7 +155,7 @@ static int read_pools(const struct flmem_pymalloc_search *search, const struct g
 }
 
 /* An element without an arena: part of a linked list, whose last link is 0. */
-static bool is_spare(const struct arena_object *object, uint64_t table, size_t *zeroes)
+static bool is_unused_object(const struct arena_object *object, uint64_t table, size_t *zeroes)
 {
 	const uint64_t size = sizeof(*object);
 
@@ -195,7 +195,7 @@ static int read_table(const struct flmem_pymalloc_search *search, const struct g
 		if (flmem_peek_read(search->peek, table + i * sizeof(object), &object,
 				    sizeof(object)))
 			return 0;
-		if (is_spare(&object, table, &zeroes))
+		if (is_unused_object(&object, table, &zeroes))
 			continue;
 		if (!parse_object(search, geometry, &object, &arena))
 			return 0;
@@ -245,7 +245,7 @@ static int compare_addresses(const void *a, const void *b)
 }
 
 /* A cheap test, true for most words: not the address of a table. */
-static bool is_no_table(const struct flmem_pymalloc_search *search, uint64_t word)
+static bool cannot_be_table(const struct flmem_pymalloc_search *search, uint64_t word)
 {
 	const struct flmem_maps *maps = search->maps;
 
@@ -261,7 +261,7 @@ static void pick_candidates(const struct flmem_pymalloc_search *search, uint64_t
 	const struct flmem_map *map = NULL;
 
 	for (size_t i = 0; i < count && candidates->count < CANDIDATES_MAX; i++) {
-		if (is_no_table(search, words[i]))
+		if (cannot_be_table(search, words[i]))
 			continue;
 		if (!map || words[i] < map->start || words[i] >= map->end)
 			map = flmem_maps_find(search->maps, words[i]);
@@ -321,7 +321,7 @@ static bool find_known_table(const struct flmem_pymalloc_search *search,
 
 	if (!place || place >= search->data_end - search->data_start ||
 	    flmem_peek_read(search->peek, search->data_start + place, &word, sizeof(word)) ||
-	    is_no_table(search, word) || !is_table(search, geometry, word))
+	    cannot_be_table(search, word) || !is_table(search, geometry, word))
 		return false;
 	*ret_table = word;
 	return true;

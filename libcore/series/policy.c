@@ -34,24 +34,24 @@ static unsigned next_step(unsigned every)
  * Rising memory and memory pressure make trims frequent at once; flat rounds make them rarer
  * slowly.
  */
-static void adapt_interval(struct flmem_policy *p, const struct flmem_policy_signs *signs,
+static void adapt_interval(struct flmem_policy *p, const struct flmem_policy_inputs *inputs,
 			   struct flmem_policy_decision *d)
 {
-	bool climbs = signs->verdict == FLMEM_TREND_CLIMBING;
+	bool climbs = inputs->verdict == FLMEM_TREND_CLIMBING;
 	char reason[FLMEM_POLICY_REASON_MAX];
 
-	if (climbs || signs->pressed) {
+	if (climbs || inputs->under_pressure) {
 		p->flat = 0;
 		if (p->every == steps[0] || p->rules.fixed)
 			return;
 		p->every = steps[0];
 		record_change(d, FLMEM_POLICY_INTERVAL_LOWERED,
-			      climbs ? "its memory keeps rising" : signs->pressure);
+			      climbs ? "its memory keeps rising" : inputs->pressure);
 		return;
 	}
-	if (signs->occasion != FLMEM_POLICY_ROUND)
+	if (inputs->occasion != FLMEM_POLICY_ROUND)
 		return;
-	p->flat = signs->verdict == FLMEM_TREND_FLAT ? p->flat + 1 : 0;
+	p->flat = inputs->verdict == FLMEM_TREND_FLAT ? p->flat + 1 : 0;
 	if (p->flat < FLMEM_POLICY_FLAT_ROUNDS || p->rules.fixed || next_step(p->every) == p->every)
 		return;
 	p->every = next_step(p->every);
@@ -71,16 +71,17 @@ static bool has_regrown(const struct flmem_policy *p, uint64_t rss_bytes)
 }
 
 /* Only a new condition resumes trims: a leak keeps rising, and trims of it stay ineffective. */
-static void resume_trims(struct flmem_policy *p, const struct flmem_policy_signs *signs,
+static void resume_trims(struct flmem_policy *p, const struct flmem_policy_inputs *inputs,
 			 struct flmem_policy_decision *d)
 {
 	const char *reason = NULL;
 
-	if (signs->pressed && (!p->pressed || signs->occasion == FLMEM_POLICY_PRESSURE))
-		reason = signs->pressure;
-	else if (signs->verdict == FLMEM_TREND_CLIMBING && !p->climbed)
+	if (inputs->under_pressure &&
+	    (!p->under_pressure || inputs->occasion == FLMEM_POLICY_PRESSURE))
+		reason = inputs->pressure;
+	else if (inputs->verdict == FLMEM_TREND_CLIMBING && !p->was_climbing)
 		reason = "its memory has begun to rise";
-	else if (has_regrown(p, signs->rss_bytes))
+	else if (has_regrown(p, inputs->rss_bytes))
 		reason = "its memory is a tenth above the level after the last trim";
 	if (!reason)
 		return;
@@ -106,52 +107,52 @@ static bool is_cooling(const struct flmem_policy *p, uint64_t now_us)
 }
 
 /* The last trim or check, whichever is later. */
-bool flmem_policy_may_look(const struct flmem_policy *policy, uint64_t now_us)
+bool flmem_policy_may_check(const struct flmem_policy *policy, uint64_t now_us)
 {
 	const struct flmem_policy *p = policy;
 
-	return now_us - p->looked_us >= p->rules.look_us &&
-	       (!p->trimmed || now_us - p->trimmed_us >= p->rules.look_us);
+	return now_us - p->checked_us >= p->rules.check_us &&
+	       (!p->trimmed || now_us - p->trimmed_us >= p->rules.check_us);
 }
 
-static void decide_trim(struct flmem_policy *p, const struct flmem_policy_signs *signs,
+static void decide_trim(struct flmem_policy *p, const struct flmem_policy_inputs *inputs,
 			struct flmem_policy_decision *d)
 {
-	if (p->paused || is_cooling(p, signs->now_us))
+	if (p->paused || is_cooling(p, inputs->now_us))
 		return;
-	switch (signs->occasion) {
+	switch (inputs->occasion) {
 	case FLMEM_POLICY_ROUND:
 		d->trim = p->rounds >= p->every;
 		if (d->trim)
 			put_round_reason(p, d);
 		break;
 	case FLMEM_POLICY_CONDITION:
-		d->trim = flmem_policy_may_look(p, signs->now_us);
+		d->trim = flmem_policy_may_check(p, inputs->now_us);
 		if (!d->trim)
 			break;
-		p->looked_us = signs->now_us;
+		p->checked_us = inputs->now_us;
 		snprintf(d->trim_reason, sizeof(d->trim_reason), "the condition is met");
 		break;
 	case FLMEM_POLICY_PRESSURE:
 		d->trim = true;
-		snprintf(d->trim_reason, sizeof(d->trim_reason), "%s", signs->pressure);
+		snprintf(d->trim_reason, sizeof(d->trim_reason), "%s", inputs->pressure);
 		break;
 	}
 }
 
-void flmem_policy_decide(struct flmem_policy *policy, const struct flmem_policy_signs *signs,
+void flmem_policy_decide(struct flmem_policy *policy, const struct flmem_policy_inputs *inputs,
 			 struct flmem_policy_decision *ret_decision)
 {
 	*ret_decision = (struct flmem_policy_decision){0};
-	if (signs->occasion == FLMEM_POLICY_ROUND)
+	if (inputs->occasion == FLMEM_POLICY_ROUND)
 		policy->rounds++;
 	if (policy->paused)
-		resume_trims(policy, signs, ret_decision);
+		resume_trims(policy, inputs, ret_decision);
 	else
-		adapt_interval(policy, signs, ret_decision);
-	decide_trim(policy, signs, ret_decision);
-	policy->pressed = signs->pressed;
-	policy->climbed = signs->verdict == FLMEM_TREND_CLIMBING;
+		adapt_interval(policy, inputs, ret_decision);
+	decide_trim(policy, inputs, ret_decision);
+	policy->under_pressure = inputs->under_pressure;
+	policy->was_climbing = inputs->verdict == FLMEM_TREND_CLIMBING;
 }
 
 void flmem_policy_done(struct flmem_policy *policy, uint64_t now_us, struct flmem_u64 released,

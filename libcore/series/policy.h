@@ -34,19 +34,19 @@ struct flmem_policy_rules {
 	unsigned every_rounds;	    /* initial interval; 1, 2 or 5 adapt, others are fixed */
 	bool fixed;		    /* the interval never changes */
 	uint64_t cool_down_us;	    /* minimum between two trims */
-	uint64_t look_us;	    /* between two checks of the condition, and after a trim */
+	uint64_t check_us;	    /* between two checks of the condition, and after a trim */
 	uint64_t min_release_bytes; /* a trim that releases less is ineffective */
 	unsigned max_ineffective;   /* ineffective trims in a row that pause trims */
 };
 
 /* The inputs of one decision. */
-struct flmem_policy_signs {
+struct flmem_policy_inputs {
 	enum flmem_policy_occasion occasion;
 	uint64_t now_us;
 	uint64_t rss_bytes;
 	enum flmem_trend_verdict verdict;
-	bool pressed;	      /* memory is short */
-	const char *pressure; /* the reason for `pressed`, or NULL */
+	bool under_pressure;  /* memory is short */
+	const char *pressure; /* the reason for `under_pressure`, or NULL */
 };
 
 enum flmem_policy_change {
@@ -71,20 +71,20 @@ struct flmem_policy {
 	unsigned flat;	 /* rounds in a row */
 	unsigned ineffective;
 	bool paused;
-	bool climbed, pressed; /* at the last occasion */
-	bool trimmed;	       /* at any time; the other members describe the last trim */
-	uint64_t trimmed_us, looked_us;
+	bool was_climbing, under_pressure; /* at the last occasion */
+	bool trimmed; /* at any time; the other members describe the last trim */
+	uint64_t trimmed_us, checked_us;
 	uint64_t after_bytes; /* resident then */
 };
 
 void flmem_policy_init(struct flmem_policy *policy, const struct flmem_policy_rules *rules);
 
 /* Decides at an occasion. If it decides for a trim, report the result with flmem_policy_done(). */
-void flmem_policy_decide(struct flmem_policy *policy, const struct flmem_policy_signs *signs,
+void flmem_policy_decide(struct flmem_policy *policy, const struct flmem_policy_inputs *inputs,
 			 struct flmem_policy_decision *ret_decision);
 
 /* Whether a check of the condition is allowed now; if not, the caller need not prepare one. */
-bool flmem_policy_may_look(const struct flmem_policy *policy, uint64_t now_us);
+bool flmem_policy_may_check(const struct flmem_policy *policy, uint64_t now_us);
 
 /*
  * Reports a trim that was made. Do not report a refused one: then the next occasion decides as if

@@ -67,7 +67,7 @@ static size_t pair_slopes(const struct flmem_curve *c, double *slopes, double *r
 		for (size_t j = i + 1; j < c->count; j++) {
 			double width = c->x[j] - c->x[i], rise = c->y[j] - c->y[i];
 
-			if (c->part[i] != c->part[j] || width <= 0)
+			if (c->segment[i] != c->segment[j] || width <= 0)
 				continue;
 			slopes[pairs++] = rise / width;
 			order += (rise > 0) - (rise < 0);
@@ -92,7 +92,7 @@ static void fill_residuals(const struct flmem_curve *c, double slope, double *re
 	for (size_t first = 0, end; first < c->count; first = end) {
 		double middle;
 
-		for (end = first; end < c->count && c->part[end] == c->part[first]; end++)
+		for (end = first; end < c->count && c->segment[end] == c->segment[first]; end++)
 			level[end - first] = ret_residuals[end] = c->y[end] - slope * c->x[end];
 		middle = flmem_robust_median(level, end - first);
 		for (size_t i = first; i < end; i++)
@@ -121,7 +121,7 @@ static void measure_rest(const struct flmem_curve *c, double slope, struct rest 
 		if (middle > 0)
 			r[i] = fmin(WILD * middle, fmax(-WILD * middle, r[i]));
 		squares += r[i] * r[i];
-		if (i && c->part[i] == c->part[i - 1])
+		if (i && c->segment[i] == c->segment[i - 1])
 			products += r[i] * r[i - 1];
 	}
 	*ret_rest = (struct rest){.deviation = fmax(middle, 1.2533 * sum / n)};
@@ -143,7 +143,7 @@ static double order_variance(const struct flmem_curve *c)
 	for (size_t first = 0, end; first < c->count; first = end) {
 		double n;
 
-		for (end = first; end < c->count && c->part[end] == c->part[first];)
+		for (end = first; end < c->count && c->segment[end] == c->segment[first];)
 			end++;
 		n = (double)(end - first);
 		variance += n * (n - 1) * (2 * n + 5) / 18;
@@ -171,7 +171,7 @@ static double curve_spread(const struct flmem_curve *c)
 	for (size_t first = 0, end; first < c->count; first = end) {
 		double middle = 0;
 
-		for (end = first; end < c->count && c->part[end] == c->part[first]; end++)
+		for (end = first; end < c->count && c->segment[end] == c->segment[first]; end++)
 			middle += c->x[end];
 		middle /= (double)(end - first);
 		for (size_t i = first; i < end; i++)
@@ -200,7 +200,7 @@ void flmem_robust_trend(const struct flmem_curve *curve, struct flmem_slope *ret
 	size_t pairs = pair_slopes(curve, slopes, &order);
 	struct rest rest;
 
-	*ret_slope = (struct flmem_slope){.doubt = 1};
+	*ret_slope = (struct flmem_slope){.p_value = 1};
 	if (!pairs)
 		return;
 	slope = flmem_robust_median(slopes, pairs);
@@ -211,6 +211,6 @@ void flmem_robust_trend(const struct flmem_curve *curve, struct flmem_slope *ret
 		slopes, pairs, rank_within(floor(((double)pairs - Z_95 * deviation) / 2), pairs));
 	ret_slope->high = flmem_robust_select(
 		slopes, pairs, rank_within(ceil(((double)pairs + Z_95 * deviation) / 2), pairs));
-	ret_slope->doubt =
+	ret_slope->p_value =
 		fmin(two_sided((fabs(order) - 1) / deviation), doubt_by_size(curve, slope, &rest));
 }

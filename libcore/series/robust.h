@@ -19,25 +19,25 @@ double flmem_robust_select(double *values, size_t n, size_t k);
 double flmem_robust_median(double *values, size_t n);
 
 /*
- * Points of a curve that may have jumps: points with the same number in `part` are on one stretch.
- * At most FLMEM_ROBUST_POINTS_MAX, x ascending.
+ * Points of a curve that may have jumps: points with the same number in `segment` are on one
+ * segment. At most FLMEM_ROBUST_POINTS_MAX, x ascending.
  */
 struct flmem_curve {
 	const double *x, *y;
-	const unsigned char *part;
+	const unsigned char *segment;
 	size_t count;
 };
 
 /*
  * Slope by Theil (1950) and Sen (1968): the median of the slopes of all pairs, here of those on one
- * stretch. 0 when there is no pair.
+ * segment. 0 when there is no pair.
  */
 double flmem_robust_slope(const struct flmem_curve *curve);
 
 struct flmem_slope {
 	double slope;
 	double low, high; /* 95 % interval */
-	double doubt;	  /* probability of such an order without any trend, two-sided */
+	double p_value;	  /* probability of such an order without any trend, two-sided */
 };
 
 /*

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* A shorter stretch cannot be distinguished from a few outliers. */
-#define STRETCH_MIN 3U
+#define SEGMENT_MIN 3U
 
 /* How much the information criterion must fall beyond the cost of a jump's two parameters. */
 #define MARGIN 4.0
@@ -18,7 +18,7 @@
 #define PLACES_MAX 8U
 
 struct model {
-	unsigned char part[FLMEM_ROBUST_POINTS_MAX];
+	unsigned char segment[FLMEM_ROBUST_POINTS_MAX];
 	double slope;
 	double level[FLMEM_STEPS_MAX + 2]; /* of each stretch, at x = 0 */
 	double cost;			   /* sum of the distances */
@@ -28,32 +28,32 @@ struct model {
 /* Fits the line with jumps at the ends of the parts. */
 static void fit_line(const double *x, const double *y, size_t count, struct model *m)
 {
-	const struct flmem_curve curve = {.x = x, .y = y, .part = m->part, .count = count};
+	const struct flmem_curve curve = {.x = x, .y = y, .segment = m->segment, .count = count};
 	double rest[FLMEM_ROBUST_POINTS_MAX];
 	size_t used;
 
 	m->slope = flmem_robust_slope(&curve);
 	m->cost = 0;
 	for (size_t first = 0, end; first < count; first = end) {
-		for (end = first; end < count && m->part[end] == m->part[first]; end++)
+		for (end = first; end < count && m->segment[end] == m->segment[first]; end++)
 			rest[end - first] = y[end] - m->slope * x[end];
-		m->level[m->part[first]] = flmem_robust_median(rest, end - first);
+		m->level[m->segment[first]] = flmem_robust_median(rest, end - first);
 	}
 	for (size_t i = 0; i < count; i++) {
-		rest[i] = fabs(y[i] - m->slope * x[i] - m->level[m->part[i]]);
+		rest[i] = fabs(y[i] - m->slope * x[i] - m->level[m->segment[i]]);
 		m->cost += rest[i];
 	}
 	/* Two parameters, and two for each jump. */
-	used = 2U + 2U * m->part[count - 1];
+	used = 2U + 2U * m->segment[count - 1];
 	m->noise = 1.4826 * flmem_robust_median(rest, count) * (double)count /
 		   (double)(count > used ? count - used : 1);
 }
 
-static bool may_split(const unsigned char *part, size_t count, size_t at)
+static bool may_split(const unsigned char *segment, size_t count, size_t at)
 {
-	if (at < STRETCH_MIN || at + STRETCH_MIN > count)
+	if (at < SEGMENT_MIN || at + SEGMENT_MIN > count)
 		return false;
-	return part[at - STRETCH_MIN] == part[at + STRETCH_MIN - 1];
+	return segment[at - SEGMENT_MIN] == segment[at + SEGMENT_MIN - 1];
 }
 
 static double middle_of_three(const double *y)
@@ -75,9 +75,9 @@ static size_t find_step_places(const double *x, const double *y, size_t count,
 		double rise;
 		size_t k;
 
-		if (!may_split(m->part, count, at))
+		if (!may_split(m->segment, count, at))
 			continue;
-		rise = fabs(middle_of_three(y + at) - middle_of_three(y + at - STRETCH_MIN) -
+		rise = fabs(middle_of_three(y + at) - middle_of_three(y + at - SEGMENT_MIN) -
 			    m->slope * (x[at + 1] - x[at - 2]));
 		for (k = found; k && size[k - 1] < rise; k--)
 			if (k < PLACES_MAX) {
@@ -95,21 +95,22 @@ static size_t find_step_places(const double *x, const double *y, size_t count,
 
 static double height_at(const struct model *m, size_t at)
 {
-	return m->level[m->part[at]] - m->level[m->part[at - 1]];
+	return m->level[m->segment[at]] - m->level[m->segment[at - 1]];
 }
 
 /* Twice the negative log-likelihood of Laplace-distributed distances, without constants. */
-static double model_misfit(const struct model *m, size_t count, double least)
+static double model_misfit(const struct model *m, size_t count, double min_height)
 {
-	double floor = least / 20 * (double)count;
+	double floor = min_height / 20 * (double)count;
 
 	return 2 * (double)count * log(fmax(m->cost, floor) / (double)count);
 }
 
 /* The best model with one more jump; false if no jump improves it enough. */
-static bool add_jump(const double *x, const double *y, size_t count, double least, struct model *m)
+static bool add_jump(const double *x, const double *y, size_t count, double min_height,
+		     struct model *m)
 {
-	double price = 2 * log((double)count) + MARGIN, now = model_misfit(m, count, least);
+	double price = 2 * log((double)count) + MARGIN, now = model_misfit(m, count, min_height);
 	size_t at[PLACES_MAX], n = find_step_places(x, y, count, m, at);
 	struct model best = {.cost = INFINITY};
 	size_t best_at = 0;
@@ -118,16 +119,16 @@ static bool add_jump(const double *x, const double *y, size_t count, double leas
 		struct model trial = *m;
 
 		for (size_t k = at[i]; k < count; k++)
-			trial.part[k]++;
+			trial.segment[k]++;
 		fit_line(x, y, count, &trial);
 		if (trial.cost < best.cost) {
 			best = trial;
 			best_at = at[i];
 		}
 	}
-	if (!best_at || model_misfit(&best, count, least) + price >= now)
+	if (!best_at || model_misfit(&best, count, min_height) + price >= now)
 		return false;
-	if (fabs(height_at(&best, best_at)) < fmax(least, NOISES_MIN * best.noise))
+	if (fabs(height_at(&best, best_at)) < fmax(min_height, NOISES_MIN * best.noise))
 		return false;
 	*m = best;
 	return true;
@@ -141,7 +142,7 @@ static bool all_one_way(const struct flmem_steps *steps)
 	return true;
 }
 
-void flmem_steps_find(const double *x, const double *y, size_t count, double least,
+void flmem_steps_find(const double *x, const double *y, size_t count, double min_height,
 		      struct flmem_steps *ret_steps)
 {
 	struct model straight = {0}, m;
@@ -149,11 +150,12 @@ void flmem_steps_find(const double *x, const double *y, size_t count, double lea
 
 	fit_line(x, y, count, &straight);
 	m = straight;
-	while (jumps < FLMEM_STEPS_MAX && add_jump(x, y, count, least, &m))
+	while (jumps < FLMEM_STEPS_MAX && add_jump(x, y, count, min_height, &m))
 		jumps++;
 	*ret_steps = (struct flmem_steps){.count = jumps};
 	ret_steps->evidence =
-		(model_misfit(&straight, count, least) - model_misfit(&m, count, least)) / 2 -
+		(model_misfit(&straight, count, min_height) - model_misfit(&m, count, min_height)) /
+			2 -
 		(double)jumps * log((double)count);
 	for (size_t i = 0; i < jumps; i++)
 		ret_steps->height[i] = m.level[i + 1] - m.level[i];
@@ -161,5 +163,5 @@ void flmem_steps_find(const double *x, const double *y, size_t count, double lea
 		*ret_steps = (struct flmem_steps){0};
 		m = straight;
 	}
-	memcpy(ret_steps->part, m.part, count);
+	memcpy(ret_steps->segment, m.segment, count);
 }

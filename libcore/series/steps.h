@@ -16,13 +16,13 @@
 
 struct flmem_steps {
 	size_t count;
-	double height[FLMEM_STEPS_MAX];		     /* in the order of the points */
-	unsigned char part[FLMEM_ROBUST_POINTS_MAX]; /* stretch of each point, from 0 */
+	double height[FLMEM_STEPS_MAX];			/* in the order of the points */
+	unsigned char segment[FLMEM_ROBUST_POINTS_MAX]; /* of each point, from 0 */
 	double evidence; /* log-likelihood ratio for the jumps, less their cost */
 };
 
-/* `least` is the minimum height of a jump. */
-void flmem_steps_find(const double *x, const double *y, size_t count, double least,
+/* `min_height` is the minimum height of a jump. */
+void flmem_steps_find(const double *x, const double *y, size_t count, double min_height,
 		      struct flmem_steps *ret_steps);
 
 #endif

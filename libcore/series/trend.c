@@ -9,7 +9,7 @@
 #include "series/steps.h"
 
 /* Significance required of a trend: a watch of many rounds tests many times. */
-#define DOUBT_MAX      0.01
+#define P_VALUE_MAX    0.01
 #define DOUBT_MAX_LATE 0.001 /* of a trend in the later half only */
 
 /* Growth below this, over all points together, is not reported. */
@@ -145,16 +145,16 @@ static void judge_finding(struct finding *f, double span, double evidence, bool 
 	double material = fmax(MATERIAL_SHARE * f->level, MATERIAL_BYTES);
 	double within = surely_within(s, FLAT_SHARE * f->level / span);
 
-	if (s->doubt < DOUBT_MAX && fabs(s->slope) * span >= material &&
+	if (s->p_value < P_VALUE_MAX && fabs(s->slope) * span >= material &&
 	    (s->low > 0 || s->high < 0)) {
 		if (falls_back(f, span))
 			set_verdict(f, FLMEM_TREND_FLAT, 0.5,
 				    "memory grows and falls back in steps");
 		else if (s->slope > 0)
-			set_verdict(f, FLMEM_TREND_CLIMBING, 1 - s->doubt,
+			set_verdict(f, FLMEM_TREND_CLIMBING, 1 - s->p_value,
 				    because_of(FLMEM_TREND_CLIMBING, by_round));
 		else
-			set_verdict(f, FLMEM_TREND_FALLING, 1 - s->doubt,
+			set_verdict(f, FLMEM_TREND_FALLING, 1 - s->p_value,
 				    because_of(FLMEM_TREND_FALLING, by_round));
 	} else if (f->step != 0) {
 		set_verdict(f, FLMEM_TREND_STEPPED, 1 / (1 + exp(-evidence)),
@@ -182,7 +182,7 @@ static void examine_stretch(const struct curve *c, size_t first, struct finding 
 	flmem_steps_find(x, y, f.count, fmax(STEP_SHARE * f.level, STEP_BYTES), &steps);
 	for (size_t i = 0; i < steps.count; i++)
 		f.step += steps.height[i];
-	curve = (struct flmem_curve){.x = x, .y = y, .part = steps.part, .count = f.count};
+	curve = (struct flmem_curve){.x = x, .y = y, .segment = steps.segment, .count = f.count};
 	flmem_robust_trend(&curve, &f.slope);
 	curve.x = c->hours + first;
 	f.per_hour = f.slope.slope;
@@ -222,7 +222,7 @@ static bool climbs_since(const struct curve *c, struct finding *ret_late)
 	for (size_t count = c->count / 2; count >= LATE_MIN; count /= 2) {
 		examine_stretch(c, c->count - count, ret_late);
 		if (ret_late->verdict == FLMEM_TREND_CLIMBING &&
-		    ret_late->slope.doubt < DOUBT_MAX_LATE) {
+		    ret_late->slope.p_value < DOUBT_MAX_LATE) {
 			ret_late->reason = "memory was level at first and keeps rising since";
 			return true;
 		}

@@ -21,7 +21,7 @@
 struct circumstances {
 	const struct flmem_settings_request *request;
 	struct flmem_settings *settings;
-	struct flmem_release release;
+	struct flmem_version_number release;
 	unsigned needs; /* FLMEM_NEEDS_* that are met */
 };
 
@@ -70,10 +70,10 @@ static enum verdict judge_row(const struct circumstances *c, const struct flmem_
 {
 	unsigned missing =
 		row->needs & ~c->needs & ~(find_gpu_reason(c, row) ? FLMEM_NEEDS_GPU : 0U);
-	bool in_release =
-		(!row->since.count || flmem_release_compare(&c->release, &row->since) >= 0) &&
-		(!row->before.count || !c->release.count ||
-		 flmem_release_compare(&c->release, &row->before) < 0);
+	bool in_release = (!row->since.count ||
+			   flmem_version_number_compare(&c->release, &row->since) >= 0) &&
+			  (!row->before.count || !c->release.count ||
+			   flmem_version_number_compare(&c->release, &row->before) < 0);
 
 	if (!(row->roles & FLMEM_BIT(c->settings->role)) || missing ||
 	    !(row->frameworks & FLMEM_BIT(c->settings->framework)))
@@ -271,7 +271,7 @@ static int read_circumstances(const struct flmem_settings_request *request,
 	size_t rows = 0;
 
 	if (!rc && request->framework_version)
-		rc = flmem_release_parse(request->framework_version, &c->release, err);
+		rc = flmem_version_number_parse(request->framework_version, &c->release, err);
 	if (rc)
 		return rc;
 	c->request = request;

@@ -41,7 +41,7 @@ CLI = {
     "live": ("print",),
     "watch": ("live", "print"),
     "": ("options", "print", "live", "watch"),
-    "emit": ("", "options", "print"),
+    "generate": ("", "options", "print"),
 }
 
 # These print what others return: of those they know the public headers only.

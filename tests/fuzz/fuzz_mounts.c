@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* /proc/PID/mountinfo: the target may have mounted what it likes. */
 #include "fuzz.h"
-#include "proc/backing.h"
-#include "proc/mounts.h"
+#include "proc/files/backing.h"
+#include "proc/files/mounts.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Logs that report kills because memory ran out, and GPU memory that ran out. */
 #include "fuzz.h"
-#include "proc/gpu_oom_log.h"
-#include "proc/oom_log.h"
+#include "proc/limits/gpu_oom_log.h"
+#include "proc/limits/oom_log.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

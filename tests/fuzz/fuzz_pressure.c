@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* memory.events, memory.oom_control and memory.pressure of a control group. */
 #include "fuzz.h"
-#include "proc/pressure.h"
+#include "proc/limits/pressure.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -5,7 +5,7 @@
  */
 #include "../unit/bpf_machine.h"
 #include "fuzz.h"
-#include "remote/seccomp_filter.h"
+#include "remote/seccomp/seccomp_filter.h"
 
 #define CALLS 16
 

@@ -2,10 +2,10 @@
 """Faults in the choice of a thread, which is made without touching any."""
 from faults import Fault
 
-CANDIDATES = "libcore/remote/candidates.c"
-WAITS = "libcore/remote/waits.c"
-HANDLERS = "libcore/remote/handlers.c"
-STOPPED = "libcore/remote/stopped.c"
+CANDIDATES = "libcore/remote/checks/candidates.c"
+WAITS = "libcore/remote/checks/waits.c"
+HANDLERS = "libcore/remote/checks/handlers.c"
+STOPPED = "libcore/remote/checks/stopped_thread.c"
 BORROW = "libcore/remote/borrow.c"
 ARCH = "libcore/remote/arch_x86_64.c"
 
@@ -65,8 +65,8 @@ FAULTS = (
           "found.handling = 0;",
           "searching the other threads for one that waits in a signal handler",
           ("cli.trim_world/jemalloc",)),
-    Fault("handler-planned", BORROW, "rc = begin_loan(loan, loan->err);\n\treturn rc ? rc : run_in_thread(loan);",
-          "return begin_loan(loan, loan->err);",
+    Fault("handler-planned", BORROW, "rc = begin_loan(borrow, borrow->err);\n\treturn rc ? rc : run_in_thread(borrow);",
+          "return begin_loan(borrow, borrow->err);",
           "a dry run that refuses what the trim refuses",
           ("cli.trim_world/jemalloc",)),
     Fault("handler-pending", HANDLERS, "if (pending & caught & ~blocked)", "if (0)",
@@ -91,7 +91,7 @@ FAULTS = (
           "ending the search for handlers in time",
           ("unit.test_handlers",)),
     Fault("foreign-thread-pointer", STOPPED,
-          "else if (!flmem_arch_has_thread_block(loan->view->process, &loan->state))", "else if (0)",
+          "else if (!flmem_arch_has_thread_block(borrow->view->process, &borrow->state))", "else if (0)",
           "refusing a thread with thread-local data of its own",
           ("unit.test_borrow_state",)),
     Fault("handler-suspended", HANDLERS,
@@ -122,19 +122,19 @@ FAULTS = (
           "memcmp(code, flmem_arch_restorer.bytes, length) == 0", "1",
           "distinguishing frames from words of the same form",
           ("unit.test_handlers",)),
-    Fault("timeout-again-and-again", STOPPED, "if (loan->timed[i] == tid)\n\t\t\treturn true;",
+    Fault("timeout-again-and-again", STOPPED, "if (borrow->timed[i] == tid)\n\t\t\treturn true;",
           "if (0)\n\t\t\treturn true;",
           "a hidden timeout that starts again only once", ("unit.test_borrow_timed",)),
     Fault("rehearsal-restarts-timeout", BORROW,
-          "return loan->rehearsal && candidate->wait.stop_restarts;",
-          "return loan->rehearsal && !candidate;",
+          "return borrow->rehearsal && candidate->wait.stop_restarts;",
+          "return borrow->rehearsal && !candidate;",
           "a dry run that starts no timeout again", ("unit.test_borrow_timed",)),
     Fault("epoll-keeps-remainder", WAITS,
           "wait.stop_restarts = wait.quality == FLMEM_WAIT_RELATIVE && keeps_no_remainder(row);",
           "wait.stop_restarts = false && keeps_no_remainder(row);",
           "knowing the waits whose timeout a stop starts again",
           ("unit.test_borrow_timed", "unit.test_wait_kinds")),
-    Fault("awake-meanwhile", STOPPED, "has_slept(loan, candidate, ret_status) &&", "",
+    Fault("awake-meanwhile", STOPPED, "has_slept(borrow, candidate, ret_status) &&", "",
           "a thread that may have sent a signal since the others were read",
           ("unit.test_borrow_moved",)),
     Fault("stack-grows-into-gap", CANDIDATES, "(!below || lowest - below->end > STACK_GAP)", "true",
@@ -149,7 +149,7 @@ FAULTS = (
           "an end of decoding a stack that was filled on purpose", LIMITS),
     Fault("examined-too-late", CANDIDATES, "flmem_clock_us() > search->needs->deadline_us", "0",
           "ending the search for a thread in time", LIMITS),
-    Fault("of-another-process", STOPPED, "return is_of_process(loan, candidate->tid) &&", "return",
+    Fault("of-another-process", STOPPED, "return is_of_process(borrow, candidate->tid) &&", "return",
           "a thread whose number was reused by another process", LIMITS),
     Fault("heap-stack", CANDIDATES,
           'return !stack->inode && strcmp(stack->name, "[heap]") != 0;', "return true;",
@@ -201,7 +201,7 @@ FAULTS = (
     Fault("part-of-a-message", WAITS, "\tif (waits_for_all(at)) {", "\tif (0) {",
           "refusing a read that an interrupt would cut short",
           ("unit.test_wait_kinds",)),
-    Fault("hidden-timeout", WAITS, "wait->eintr_refutes = true;", ";",
+    Fault("hidden-timeout", WAITS, "wait->eintr_means_timeout = true;", ";",
           "noticing a timeout of a socket at the stop",
           ("unit.test_wait_kinds",)),
     Fault("unread-timeout", WAITS,

@@ -3,13 +3,13 @@
 from faults import Fault
 
 ATTEMPT = "libcore/base/attempt.c"
-PAGES = "libcore/proc/fault.c"
-USER = "libcore/proc/fs_user.c"
+PAGES = "libcore/proc/files/read_hazard.c"
+USER = "libcore/proc/files/fs_user.c"
 EDIT = "libcore/documents/edit_check.c"
 CONTROL = "libcore/ops/start/control_files.c"
 
 ATTEMPTS = ("unit.test_attempt",)
-FAULTED = ("unit.test_fault",)
+FAULTED = ("unit.test_read_hazard",)
 USERS = ("unit.test_fs_user",)
 EDITS = ("unit.test_edit",)
 

@@ -5,10 +5,10 @@ from faults import Fault
 ERRAND = "libcore/ops/target/target_guard.c"
 TRIM = "libcore/ops/trim/trim.c"
 PART = "libcore/ops/trim/trim_allocator.c"
-UNLOCKED = "libcore/remote/libc_threads.c"
+UNLOCKED = "libcore/remote/checks/libc_threads.c"
 TASK = "libcore/proc/task.c"
 PYTHON = "libcore/ops/trim/trim_python.c"
-ASK = "libcore/ops/target/ask.c"
+ASK = "libcore/ops/target/query.c"
 HOOKS = "libcore/ops/target/target_hooks.c"
 GLIBC = "libcore/allocators/glibc/glibc.c"
 DAMAGE = "libcore/allocators/glibc/glibc_check.c"
@@ -39,7 +39,7 @@ FAULTS = (
     Fault("guard-locks", ERRAND, "if (map->flags & FLMEM_MAP_WRITE)", "if (0)",
           "knowing where the allocator's locks are",
           ("unit.test_target_guard",)),
-    Fault("guard-joins", ERRAND, "guard->hidden_joins = true;", ";",
+    Fault("guard-joins", ERRAND, "guard->may_join_threads = true;", ";",
           "knowing that an allocator which joins threads is built in",
           ("unit.test_target_guard",)),
     Fault("runtimes", ERRAND, "if (list->rows[i].ops->is_runtime)", "if (0)",
@@ -61,7 +61,7 @@ FAULTS = (
     Fault("unlocked-by-a-process", UNLOCKED, " || shares_memory(view->process)", "",
           "refusing a heap that another process uses",
           ("cli.trim_bare",)),
-    Fault("unlocked-not-asked-for", "libcore/remote/preflight.c",
+    Fault("unlocked-not-asked-for", "libcore/remote/checks/preflight.c",
           "return flmem_libc_threads_check(view, err);", "return 0;",
           "asking for threads that the C library does not know", ("cli.trim_bare",)),
     Fault("unlocked-not-read", UNLOCKED, "!value)", "value)",
@@ -97,7 +97,8 @@ FAULTS = (
           "knowing which glibc calls hooks",
           ("unit.test_hooks",)),
     Fault("hooks-of-mimalloc", MIMALLOC,
-          'return flmem_plan_refuse_hook(view, found, "a function (mi_register_deferred_free)", err);',
+          'return flmem_call_plan_refuse_hook(view, found, "a function (mi_register_deferred_free)",\n'
+          "\t\t\t\t\t   err);",
           "return 0;",
           "refusing where mi_collect() calls the program",
           ("unit.test_hooks",)),

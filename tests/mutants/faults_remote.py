@@ -4,11 +4,11 @@ from faults import Fault
 
 BORROW = "libcore/remote/borrow.c"
 ATTEMPT = "libcore/base/attempt.c"
-STOPPED = "libcore/remote/stopped.c"
-PREFLIGHT = "libcore/remote/preflight.c"
-LOCKS = "libcore/remote/locks.c"
+STOPPED = "libcore/remote/checks/stopped_thread.c"
+PREFLIGHT = "libcore/remote/checks/preflight.c"
+LOCKS = "libcore/remote/checks/locks.c"
 CODE = "libcore/remote/chain_code.c"
-RSEQ = "libcore/remote/rseq.c"
+RSEQ = "libcore/remote/checks/rseq.c"
 PROCESS = "libcore/proc/process.c"
 TASK = "libcore/proc/task.c"
 
@@ -16,7 +16,7 @@ INTERRUPTS = "libcore/remote/interrupts.c"
 PRIORITY = "libcore/remote/priority.c"
 
 FAULTS = (
-    Fault("made-stack", STOPPED, "if (!is_on_own_stack(loan, candidate))", "if (0)",
+    Fault("made-stack", STOPPED, "if (!is_on_own_stack(borrow, candidate))", "if (0)",
           "refusing stacks that the program made itself",
           ("unit.test_borrow_refused",)),
     Fault("own-stack-anywhere", STOPPED, "block > candidate->at.sp && block < stack->end",
@@ -29,25 +29,25 @@ FAULTS = (
           "asking the caller about the stopped thread",
           ("unit.test_borrow_signals",)),
     Fault("sequence-broken", STOPPED,
-          "flmem_rseq_is_inside(loan->view->process, candidate->tid, candidate->at.pc)", "0",
+          "flmem_rseq_is_inside(borrow->view->process, candidate->tid, candidate->at.pc)", "0",
           "refusing threads inside a restartable sequence",
           ("unit.test_borrow_refused",)),
     Fault("computing-in-a-call", STOPPED,
-          "(!flmem_arch_in_program(&loan->state) ||", "(",
+          "(!flmem_arch_in_program(&borrow->state) ||", "(",
           "refusing a computing thread that was caught in a system call",
           ("unit.test_borrow_moved",)),
     Fault("stopped-stack-unchecked", STOPPED,
-          "loan->refused = flmem_candidate_check_stack(loan->view, &needs, candidate);",
-          "loan->refused = NULL;",
+          "borrow->refused = flmem_candidate_check_stack(borrow->view, &needs, candidate);",
+          "borrow->refused = NULL;",
           "checking the stack of the stopped thread",
           ("unit.test_borrow_moved",)),
     Fault("moved-on", STOPPED,
-          "if (!candidate->computes && !flmem_arch_interrupted_in(&loan->state, &candidate->at))",
+          "if (!candidate->computes && !flmem_arch_interrupted_in(&borrow->state, &candidate->at))",
           "if (0)",
           "the stopped thread being where it was seen",
           ("unit.test_borrow_moved",)),
     Fault("code-not-compared", BORROW,
-          "if (!flmem_chain_code_is_there(loan->view->process, &loan->chain, &loan->code))",
+          "if (!flmem_chain_code_is_there(borrow->view->process, &borrow->chain, &borrow->code))",
           "if (0)",
           "calling only code that is still what it was",
           ("unit.test_borrow_refused",)),
@@ -55,21 +55,21 @@ FAULTS = (
           "comparing the code that is to be called",
           ("unit.test_borrow_refused",)),
     Fault("frames-not-seen", BORROW,
-          "(!sees_frames(loan, tracee->tid) || flmem_attempt_is_lost())",
+          "(!sees_frames(borrow, tracee->tid) || flmem_attempt_is_lost())",
           "flmem_attempt_is_lost()",
           "the stopped thread living in the memory that was written",
           ("unit.test_borrow_exec",)),
     Fault("armed-before-written", BORROW,
-          "rc = flmem_process_write_memory(loan->view->process, loan->scratch.address,\n"
-          "\t\t\t\t\tloan->scratch.bytes, loan->scratch.length);",
+          "rc = flmem_process_write_memory(borrow->view->process, borrow->scratch.address,\n"
+          "\t\t\t\t\tborrow->scratch.bytes, borrow->scratch.length);",
           "rc = 0;",
           "frames on the stack of the thread that is armed",
           ("unit.test_borrow_refused",), slow=True),
-    Fault("restored-blindly", BORROW, "|| !is_parked(loan, &now) ||", "||",
+    Fault("restored-blindly", BORROW, "|| !is_parked(borrow, &now) ||", "||",
           "restoring only a thread that is at the end of its chain",
           ("unit.test_borrow_late",)),
     Fault("allocator-locks", BORROW,
-          "rc = flmem_locks_check(loan->view->process, &loan->options->guard, loan->err);", ";",
+          "rc = flmem_locks_check(borrow->view->process, &borrow->options->guard, borrow->err);", ";",
           "refusing while a lock of the allocator is held",
           ("unit.test_borrow_caller",)),
     Fault("stopped-with-the-process", BORROW,
@@ -92,7 +92,7 @@ FAULTS = (
           "the caller having its priority back",
           ("unit.test_borrow_caller",)),
     Fault("preflight-not-asked", BORROW,
-          "int rc = flmem_preflight_now(loan->view->process, loan->err);", "int rc = 0;",
+          "int rc = flmem_preflight_now(borrow->view->process, borrow->err);", "int rc = 0;",
           "what forbids the whole process being asked each time",
           ("unit.test_borrow_refused",)),
     Fault("rseq-off-by-end", RSEQ, "return pc - sequence.start < sequence.length;",

@@ -4,7 +4,7 @@ from faults import Fault
 
 STATE = "libcore/runtimes/cpython_state.c"
 CALL = "libcore/runtimes/cpython_call.c"
-HEADROOM = "libcore/proc/headroom.c"
+HEADROOM = "libcore/proc/limits/headroom.c"
 SCRIPT = "libcore/runtimes/cpython_script.c"
 SOURCE = "libcore/runtimes/cpython_source.c"
 SYSCALLS = "libcore/runtimes/cpython_syscalls.c"

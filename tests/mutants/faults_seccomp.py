@@ -2,8 +2,8 @@
 """Faults in what is known of a target's seccomp filters."""
 from faults import Fault
 
-SECCOMP = "libcore/remote/seccomp.c"
-FILTER = "libcore/remote/seccomp_filter.c"
+SECCOMP = "libcore/remote/seccomp/seccomp.c"
+FILTER = "libcore/remote/seccomp/seccomp_filter.c"
 BORROW = "libcore/remote/borrow.c"
 DRY = ("unit.test_seccomp_dry",)
 TESTS = ("unit.test_seccomp",)
@@ -42,11 +42,11 @@ FAULTS = (
           "return calls.assume;",
           "reporting filters that cannot be read without stopping a thread", DRY),
     Fault("seccomp-not-seen-by-dry-runs", BORROW,
-          "if (flmem_seccomp_check_outside(loan->view->process, candidate->tid, &calls, loan->err))",
+          "if (flmem_seccomp_check_outside(borrow->view->process, candidate->tid, &calls, borrow->err))",
           "if (0)",
           "reporting filters of a thread that a dry run does not stop", DRY),
     Fault("seccomp-not-run-by-dry-runs", BORROW, "if (flmem_seccomp_check_thread(",
-          "if (!loan->rehearsal && flmem_seccomp_check_thread(",
+          "if (!borrow->rehearsal && flmem_seccomp_check_thread(",
           "evaluating filters in a dry run", DRY),
     Fault("filter-branch-lost", FILTER, "\tif (no)\n\t\tpush_filter_path", "\tif (no && !yes)\n\t\tpush_filter_path",
           "following both sides of a branch that is not known",

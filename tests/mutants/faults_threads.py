@@ -7,7 +7,7 @@ BORROW = "libcore/remote/borrow.c"
 RESCUE = "libcore/remote/rescue.c"
 START = "libcore/remote/new_thread.c"
 PRIORITY = "libcore/remote/priority.c"
-CANDIDATES = "libcore/remote/candidates.c"
+CANDIDATES = "libcore/remote/checks/candidates.c"
 CONTEXT = "libcore/proc/task_context.c"
 
 SUCCESSORS = ("unit.test_tracee_threads",)
@@ -58,7 +58,7 @@ FAULTS = (
           "not waiting for a first thread that ended before the others",
           SUCCESSORS, slow=True),
     Fault("another-cookie", BORROW,
-          "!is_parked(loan, &now) ||\n\t    !sees_frames(loan, tid))", "!is_parked(loan, &now))",
+          "!is_parked(borrow, &now) ||\n\t    !sees_frames(borrow, tid))", "!is_parked(borrow, &now))",
           "leaving the park of another borrower alone",
           ("unit.test_borrow_twice",)),
     Fault("setuid-waits-start-threads", START, "return at->number == SYS_futex &&",

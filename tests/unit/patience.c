@@ -34,7 +34,7 @@ uint64_t __real_flmem_chain_put(struct flmem_chain *chain, const void *bytes, si
 uint64_t __wrap_flmem_chain_put(struct flmem_chain *chain, const void *bytes, size_t length);
 uint64_t __wrap_flmem_chain_put(struct flmem_chain *chain, const void *bytes, size_t length)
 {
-	/* loan.c: of a thread of the program, and of one that flmem has started. */
+	/* borrow.c: of a thread of the program, and of one that flmem has started. */
 	static const struct timespec parks[] = {{.tv_nsec = 50000000}, {.tv_sec = 2}};
 	static const struct timespec longer = {.tv_sec = LONG_PARK_S};
 

@@ -17,7 +17,7 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
-#include "proc/backing.h"
+#include "proc/files/backing.h"
 #include "proc/process.h"
 #include "proc/status.h"
 

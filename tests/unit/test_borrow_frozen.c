@@ -161,7 +161,7 @@ static void be_command(void)
 	struct flmem_error err = {0};
 	struct target target;
 
-	flmem_interrupts_expend_process(true);
+	flmem_interrupts_limit_hold(true);
 	target_open(child, &target);
 	flmem_chain_add(&chain, "call", (uint64_t)(uintptr_t)&call_for_long);
 	flmem_borrow_run(&target.view, &chain, &options, &result, &err);

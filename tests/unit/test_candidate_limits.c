@@ -8,9 +8,9 @@
 #include <sys/syscall.h>
 
 #include "base/clock.h"
-#include "remote/candidates.h"
+#include "remote/checks/candidates.h"
+#include "remote/checks/stopped_thread.h"
 #include "remote/gadgets.h"
-#include "remote/stopped.h"
 
 #define CALLS_BYTES ((size_t)1 << 20) /* more than is mapped of a main stack */
 #define STACK_GAP   ((uint64_t)1 << 20)
@@ -268,17 +268,17 @@ static void a_stack_full_of_an_allocator_s_addresses_is_refused(void **state)
 static bool is_accepted_in(struct scene *scene, const struct scene *owner)
 {
 	const struct flmem_borrow_options options = {.timeout_us = STOP_US};
-	FLMEM_AUTO_FREE struct flmem_loan *loan = calloc(1, sizeof(*loan));
+	FLMEM_AUTO_FREE struct flmem_borrow_state *borrow = calloc(1, sizeof(*borrow));
 	FLMEM_AUTO_CLOSE int status_fd =
 		flmem_status_open_thread(&scene->target.process, scene->row.tid);
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
 	struct flmem_candidate row = scene->row;
 	struct flmem_status status;
 
-	assert_non_null(loan);
-	loan->view = &owner->target.view;
-	loan->options = &options;
-	loan->gadgets = owner->gadgets;
+	assert_non_null(borrow);
+	borrow->view = &owner->target.view;
+	borrow->options = &options;
+	borrow->gadgets = owner->gadgets;
 	if (flmem_tracee_seize(&tracee, row.tid, scene->child) ||
 	    flmem_tracee_stop(&tracee, STOP_US) != FLMEM_TRACEE_STOPPED) {
 		print_message("SKIP: a child may not be traced here\n");
@@ -286,7 +286,7 @@ static bool is_accepted_in(struct scene *scene, const struct scene *owner)
 	}
 	assert_int_equal(flmem_status_read_open(status_fd, &status), 0);
 	row.sleeps = status.voluntary_switches.value - 1;
-	return flmem_stopped_check(loan, &row, status_fd, &status);
+	return flmem_stopped_thread_check(borrow, &row, status_fd, &status);
 }
 
 /* Its number was reused: the other process has the same memory, so only its number differs. */

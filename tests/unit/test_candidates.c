@@ -14,7 +14,7 @@
 #include <time.h>
 #include <ucontext.h>
 
-#include "remote/candidates.h"
+#include "remote/checks/candidates.h"
 #include "remote/gadgets.h"
 
 #ifndef MADV_GUARD_INSTALL
@@ -515,7 +515,7 @@ static const char *examine_with(void (*function)(void), void (*code)(void), uint
 
 static void frames_of_allocators_are_seen_in_any_wait(void **state)
 {
-	struct flmem_guard guard = {.hidden_joins = true}, own = {0};
+	struct flmem_guard guard = {.may_join_threads = true}, own = {0};
 	const uint64_t stub = (uint64_t)(uintptr_t)call_stub;
 
 	(void)state;

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "proc/cgroup.h"
+#include "proc/limits/cgroup.h"
 #include "proc/process.h"
 
 #include "tree.h"

@@ -23,7 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "proc/fs_user.h"
+#include "proc/files/fs_user.h"
 
 #define NOBODY	   65534
 #define GROUP	   65533

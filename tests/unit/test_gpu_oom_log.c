@@ -12,7 +12,7 @@
 
 #include "base/cleanup.h"
 #include "findings.h"
-#include "proc/gpu_oom_log.h"
+#include "proc/limits/gpu_oom_log.h"
 #include "rules/oom_rules.h"
 
 #define NONE UINT64_MAX

@@ -10,8 +10,8 @@
 #include <sys/syscall.h>
 
 #include "proc/task.h"
+#include "remote/checks/handlers.h"
 #include "remote/gadgets.h"
-#include "remote/handlers.h"
 
 #define ALTERNATE_BYTES 65536
 #define FRAME_WORDS	64

@@ -10,7 +10,7 @@
 
 #include "base/buf.h"
 #include "base/io.h"
-#include "proc/headroom.h"
+#include "proc/limits/headroom.h"
 
 #define BYTES (UINT64_C(16) << 20)
 #define LARGE (UINT64_C(1) << 40)

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "remote/locks.h"
+#include "remote/checks/locks.h"
 
 static uint32_t words[3];
 

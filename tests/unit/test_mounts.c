@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "proc/mounts.h"
+#include "proc/files/mounts.h"
 
 static const char mounts[] =
 	"22 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n"

@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 
 #include "proc/task.h"
-#include "remote/candidates.h"
+#include "remote/checks/candidates.h"
 #include "remote/new_thread.h"
 
 #define TIMEOUT_US 20000000U

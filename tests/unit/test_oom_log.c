@@ -15,7 +15,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "findings.h"
-#include "proc/oom_log.h"
+#include "proc/limits/oom_log.h"
 #include "rules/oom_rules.h"
 
 #define KB   1024U

@@ -26,7 +26,7 @@ static struct story begin(unsigned every, bool fixed)
 		.every_rounds = every,
 		.fixed = fixed,
 		.cool_down_us = SECOND,
-		.look_us = 30 * SECOND,
+		.check_us = 30 * SECOND,
 		.min_release_bytes = MIB,
 		.max_ineffective = 3,
 	};
@@ -39,16 +39,16 @@ static struct story begin(unsigned every, bool fixed)
 static bool occasion(struct story *s, enum flmem_policy_occasion what,
 		     enum flmem_trend_verdict verdict, const char *pressure)
 {
-	const struct flmem_policy_signs signs = {
+	const struct flmem_policy_inputs inputs = {
 		.occasion = what,
 		.now_us = s->now_us,
 		.rss_bytes = s->rss_bytes,
 		.verdict = verdict,
-		.pressed = pressure != NULL,
+		.under_pressure = pressure != NULL,
 		.pressure = pressure,
 	};
 
-	flmem_policy_decide(&s->policy, &signs, &s->decision);
+	flmem_policy_decide(&s->policy, &inputs, &s->decision);
 	assert_true(s->decision.trim == (s->decision.trim_reason[0] != '\0'));
 	assert_true((s->decision.change != FLMEM_POLICY_SAME) ==
 		    (s->decision.change_reason[0] != '\0'));
@@ -251,7 +251,7 @@ static void a_condition_is_looked_at_now_and_then(void **state)
 
 	(void)state;
 	for (int i = 0; i < 120; i++) {
-		bool may = flmem_policy_may_look(&s.policy, s.now_us);
+		bool may = flmem_policy_may_check(&s.policy, s.now_us);
 
 		assert_true(occasion(&s, FLMEM_POLICY_CONDITION, FLMEM_TREND_FLAT, NULL) == may);
 		looks += may;

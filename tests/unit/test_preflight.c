@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 
 #include "proc/status.h"
-#include "remote/preflight.h"
+#include "remote/checks/preflight.h"
 
 #ifdef __x86_64__
 static _Atomic bool *ready;

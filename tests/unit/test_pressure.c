@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "ops/watch/pressures.h"
-#include "proc/cgroup.h"
+#include "proc/limits/cgroup.h"
 #include "proc/process.h"
 
 #include "tree.h"

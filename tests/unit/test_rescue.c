@@ -14,7 +14,7 @@
 #include "proc/status.h"
 #include "proc/task.h"
 #include "remote/arch.h"
-#include "remote/candidates.h"
+#include "remote/checks/candidates.h"
 #include "remote/rescue.h"
 #include "remote/tracee.h"
 

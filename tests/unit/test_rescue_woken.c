@@ -18,7 +18,7 @@
 
 #include "proc/task.h"
 #include "remote/arch.h"
-#include "remote/candidates.h"
+#include "remote/checks/candidates.h"
 #include "remote/rescue.h"
 
 #ifdef __x86_64__

@@ -45,7 +45,7 @@ static void the_slope_is_the_median_of_the_pairs(void **state)
 {
 	static const double x[] = {1, 2, 3, 4, 5, 6, 7}, y[] = {1, 2, 3, 4, 5, 16, 7};
 	static const unsigned char part[7];
-	const struct flmem_curve curve = {.x = x, .y = y, .part = part, .count = 7};
+	const struct flmem_curve curve = {.x = x, .y = y, .segment = part, .count = 7};
 	struct flmem_slope slope;
 
 	(void)state;
@@ -53,18 +53,18 @@ static void the_slope_is_the_median_of_the_pairs(void **state)
 	flmem_robust_trend(&curve, &slope);
 	assert_true(slope.slope == 1);
 	assert_true(slope.low <= 1 && slope.high >= 1);
-	assert_true(slope.doubt < 0.05);
+	assert_true(slope.p_value < 0.05);
 }
 
 static void pairs_across_a_jump_do_not_count(void **state)
 {
 	static const double x[] = {0, 1, 2, 3, 4, 5}, y[] = {5, 5, 5, 90, 90, 90};
 	static const unsigned char one[6], two[] = {0, 0, 0, 1, 1, 1};
-	struct flmem_curve curve = {.x = x, .y = y, .part = one, .count = 6};
+	struct flmem_curve curve = {.x = x, .y = y, .segment = one, .count = 6};
 
 	(void)state;
 	assert_true(flmem_robust_slope(&curve) > 10);
-	curve.part = two;
+	curve.segment = two;
 	assert_true(flmem_robust_slope(&curve) == 0);
 }
 
@@ -72,15 +72,15 @@ static void no_pair_means_no_slope(void **state)
 {
 	static const double x[] = {3, 3, 3}, y[] = {1, 2, 9};
 	static const unsigned char part[3];
-	const struct flmem_curve still = {.x = x, .y = y, .part = part, .count = 3};
-	const struct flmem_curve single = {.x = x, .y = y, .part = part, .count = 1};
+	const struct flmem_curve still = {.x = x, .y = y, .segment = part, .count = 3};
+	const struct flmem_curve single = {.x = x, .y = y, .segment = part, .count = 1};
 	struct flmem_slope slope;
 
 	(void)state;
 	flmem_robust_trend(&still, &slope);
-	assert_true(slope.slope == 0 && slope.doubt == 1);
+	assert_true(slope.slope == 0 && slope.p_value == 1);
 	flmem_robust_trend(&single, &slope);
-	assert_true(slope.slope == 0 && slope.doubt == 1);
+	assert_true(slope.slope == 0 && slope.p_value == 1);
 }
 
 static double width(const double *y)
@@ -91,7 +91,7 @@ static double width(const double *y)
 
 	for (size_t i = 0; i < 40; i++)
 		x[i] = (double)i;
-	flmem_robust_trend(&(struct flmem_curve){.x = x, .y = y, .part = part, .count = 40},
+	flmem_robust_trend(&(struct flmem_curve){.x = x, .y = y, .segment = part, .count = 40},
 			   &slope);
 	return slope.high - slope.low;
 }
@@ -136,7 +136,7 @@ static void jumps_are_found_where_they_are(void **state)
 	assert_true(fabs(steps.height[0] - 100) < 4);
 	assert_true(fabs(steps.height[1] + 60) < 4);
 	for (size_t i = 0; i < 30; i++)
-		assert_int_equal(steps.part[i], (i >= 8) + (i >= 21));
+		assert_int_equal(steps.segment[i], (i >= 8) + (i >= 21));
 	assert_true(steps.evidence > 10);
 }
 

@@ -19,8 +19,8 @@
 #include "base/cleanup.h"
 #include "bpf_machine.h"
 #include "proc/process.h"
-#include "remote/seccomp.h"
-#include "remote/seccomp_filter.h"
+#include "remote/seccomp/seccomp.h"
+#include "remote/seccomp/seccomp_filter.h"
 
 #define LOAD(field)	  BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
 #define LOAD_LOW(n)	  BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 16 + 8 * (n))

@@ -10,7 +10,7 @@
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 
-#include "remote/syscalls.h"
+#include "remote/seccomp/syscalls.h"
 
 #define TIMEOUT_US 20000000U
 #define POLL_MS	   9000 /* less than the longest delay that is accepted */
@@ -98,7 +98,7 @@ static const struct flmem_borrow_options options = {.timeout_us = TIMEOUT_US, .s
 
 static int look(const struct flmem_view *view)
 {
-	return flmem_borrow_look(view, &options, &page->err);
+	return flmem_borrow_precheck(view, &options, &page->err);
 }
 
 static int rehearse(const struct flmem_view *view)

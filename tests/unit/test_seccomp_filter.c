@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "remote/seccomp_filter.h"
+#include "remote/seccomp/seccomp_filter.h"
 
 static void an_unknown_action_is_the_worst(void **state)
 {

@@ -12,7 +12,7 @@
 #include <flmem/settings.h>
 
 #include "base/cleanup.h"
-#include "base/release.h"
+#include "base/version_number.h"
 #include "settings/preload.h"
 #include "settings/quote.h"
 #include "settings/table.h"
@@ -292,17 +292,17 @@ static void releases_are_compared_by_the_parts_they_have(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
-		struct flmem_release a, b;
+		struct flmem_version_number a, b;
 
-		assert_int_equal(flmem_release_parse(rows[i].a, &a, NULL), 0);
-		assert_int_equal(flmem_release_parse(rows[i].b, &b, NULL), 0);
-		assert_int_equal(flmem_release_compare(&a, &b), rows[i].order);
-		assert_int_equal(flmem_release_compare(&b, &a), -rows[i].order);
+		assert_int_equal(flmem_version_number_parse(rows[i].a, &a, NULL), 0);
+		assert_int_equal(flmem_version_number_parse(rows[i].b, &b, NULL), 0);
+		assert_int_equal(flmem_version_number_compare(&a, &b), rows[i].order);
+		assert_int_equal(flmem_version_number_compare(&b, &a), -rows[i].order);
 	}
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(bad); i++) {
-		struct flmem_release release = {.count = 77};
+		struct flmem_version_number release = {.count = 77};
 
-		assert_int_equal(flmem_release_parse(bad[i], &release, NULL), FLMEM_EUSAGE);
+		assert_int_equal(flmem_version_number_parse(bad[i], &release, NULL), FLMEM_EUSAGE);
 		assert_int_equal(release.count, 77);
 	}
 }

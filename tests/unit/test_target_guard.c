@@ -62,18 +62,18 @@ static void joins_of_an_allocator_that_is_built_in_are_guarded(void **state)
 	list.rows[0].ops = &ops;
 	list.rows[0].linkage = FLMEM_LINKAGE_STATIC;
 	flmem_target_guard_fill(NULL, &list, &guard);
-	assert_true(guard.hidden_joins);
-	guard.hidden_joins = false;
+	assert_true(guard.may_join_threads);
+	guard.may_join_threads = false;
 	ops.kind = FLMEM_ALLOCATOR_MIMALLOC; /* has no threads */
 	flmem_target_guard_fill(NULL, &list, &guard);
-	assert_false(guard.hidden_joins);
+	assert_false(guard.may_join_threads);
 }
 
 static void a_runtime_that_owns_its_memory_is_refused(void **state)
 {
 	struct flmem_allocator_ops ops = {.kind = FLMEM_ALLOCATOR_JAVA,
 					  .is_runtime = true,
-					  .instead = "it has options of its own"};
+					  .trim_advice = "it has options of its own"};
 	struct flmem_allocator_list list = {.count = 1};
 	struct flmem_process process = FLMEM_PROCESS_INIT;
 	const struct flmem_view view = {.process = &process};

@@ -116,7 +116,7 @@ static void run(const struct trend_case *row, struct flmem_recommendations *foun
 	struct flmem_u64 interval = row->gc_rounds == NOT_TOLD
 					    ? FLMEM_UNKNOWN("not reported")
 					    : FLMEM_KNOWN((uint64_t)row->gc_rounds);
-	struct flmem_release release = {0};
+	struct flmem_version_number release = {0};
 	struct flmem_watch_result *result;
 	struct flmem_error err = {0};
 
@@ -135,7 +135,7 @@ static void run(const struct trend_case *row, struct flmem_recommendations *foun
 	result->pressure_rise.oom_kill = FLMEM_KNOWN(row->kill);
 	found->server_gc_rounds = found->client_gc_rounds = interval;
 	if (row->version)
-		assert_int_equal(flmem_release_parse(row->version, &release, &err), 0);
+		assert_int_equal(flmem_version_number_parse(row->version, &release, &err), 0);
 	assert_int_equal(flmem_recommend_recorded(result, NULL, "r.rec", &release, found, &err), 0);
 }
 
@@ -242,7 +242,7 @@ static void a_live_trainer_has_the_interval_of_its_environment(void **state)
 						    .role = rows[i].role,
 						    .settings = settings,
 						    .setting_count = rows[i].other ? 2 : 1};
-		const struct flmem_release any = {0};
+		const struct flmem_version_number any = {0};
 		const struct flmem_finding *last = NULL;
 
 		replay(FLAT, &summary);

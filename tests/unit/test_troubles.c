@@ -197,7 +197,7 @@ static void answer(const struct step_case *row, struct flmem_trouble_answer *ret
 		.clear_cache = told(row->clear_cache),
 		.cuda_empty_cache = told(row->cuda),
 	};
-	const struct flmem_release release = {0};
+	const struct flmem_version_number release = {0};
 	struct flmem_trouble_case one = {
 		.role = row->role,
 		.framework = process.framework,

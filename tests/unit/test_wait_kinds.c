@@ -21,7 +21,7 @@
 #include "base/cleanup.h"
 #include "proc/process.h"
 #include "proc/task.h"
-#include "remote/waits.h"
+#include "remote/checks/waits.h"
 
 #define LOCK	"is waiting for a lock"
 #define OURS	"is waiting for a lock, possibly the allocator's"
@@ -66,7 +66,7 @@ static uint64_t word(const void *pointer)
 }
 
 static void expect(const struct flmem_task_wait *at, enum flmem_wait_quality quality,
-		   uint64_t late_us, bool eintr_refutes)
+		   uint64_t late_us, bool eintr_means_timeout)
 {
 	const char *reason = refusal(at);
 
@@ -74,7 +74,7 @@ static void expect(const struct flmem_task_wait *at, enum flmem_wait_quality qua
 		fail_msg("system call %ld %s", at->number, reason);
 	assert_int_equal(wait.quality, quality);
 	assert_int_equal(wait.late_us, late_us);
-	assert_int_equal(wait.eintr_refutes, eintr_refutes);
+	assert_int_equal(wait.eintr_means_timeout, eintr_means_timeout);
 	assert_non_null(wait.name);
 }
 

@@ -15,8 +15,8 @@
 #include "../victims/safe_common.h"
 #include "base/clock.h"
 #include "proc/task.h"
+#include "remote/checks/waits.h"
 #include "remote/tracee.h"
-#include "remote/waits.h"
 
 #define TIMES	  200
 #define CASES	  64

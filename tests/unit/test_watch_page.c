@@ -14,7 +14,7 @@
 #include <flmem/watch_page.h>
 
 #include "base/cleanup.h"
-#include "report/page_series.h"
+#include "report/html/series.h"
 
 #define MIB ((uint64_t)1 << 20)
 

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
-#include "base/yaml.h"
+#include "base/yaml_keys.h"
 
 static void note(void *context, const char *key, const char *value)
 {

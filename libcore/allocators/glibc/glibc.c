@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 
+#include "allocators/call_plan.h"
 #include "allocators/glibc/glibc_check.h"
 #include "allocators/glibc/glibc_find.h"
 #include "allocators/glibc/glibc_heap.h"
-#include "allocators/plan.h"
 #include "allocators/probe.h"
 #include "allocators/release_calls.h"
 #include "base/cleanup.h"
@@ -52,7 +52,7 @@ static int plan_glibc_trim(const struct flmem_view *view, const struct flmem_all
 			   struct flmem_error *err)
 {
 	(void)view, (void)answers;
-	return flmem_plan_call(found, "malloc_trim", 0, chain, err);
+	return flmem_call_plan_call(found, "malloc_trim", 0, chain, err);
 }
 
 static int open_space(const struct flmem_view *view, const struct flmem_allocator *found,
@@ -178,7 +178,7 @@ static int check_glibc_hooks(const struct flmem_view *view, const struct flmem_a
 		    !flmem_process_read_memory(view->process, address, &function,
 					       sizeof(function)) &&
 		    function && flmem_modules_find(view->modules, function) != found->module)
-			return flmem_plan_refuse_hook(view, found, hooks[i], err);
+			return flmem_call_plan_refuse_hook(view, found, hooks[i], err);
 	}
 	return 0;
 }

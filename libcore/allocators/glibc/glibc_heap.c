@@ -3,13 +3,13 @@
 
 #include <stdlib.h>
 
+#include "allocators/call_plan.h"
 #include "allocators/glibc/glibc_links.h"
 #include "allocators/glibc/glibc_lists.h"
 #include "allocators/glibc/glibc_mmapped.h"
 #include "allocators/glibc/glibc_sample.h"
 #include "allocators/glibc/glibc_stretches.h"
 #include "allocators/glibc/glibc_walk.h"
-#include "allocators/plan.h"
 #include "base/clock.h"
 
 #define ATTEMPTS	  3
@@ -183,7 +183,7 @@ static void list_arena(struct reading *reading, size_t index, const struct attem
 		.trimmable_bytes = attempt->sums.trimmable,
 	};
 
-	flmem_plan_arena(&reading->arenas, &arena);
+	flmem_heap_add_arena(&reading->arenas, &arena);
 }
 
 static void accept_attempt(struct reading *reading, size_t index, const struct attempt *attempt,

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/release.h"
+#include "base/version_number.h"
 
 #define HUGETLB "glibc.malloc.hugetlb="
 
@@ -95,15 +95,15 @@ bool flmem_glibc_tunable_find(const char *tunables, const char *name, uint64_t l
 /* 2.35 introduced the tunable: 1 is madvise(). 2.43 does so by default, on AArch64 alone. */
 bool flmem_glibc_asks_for_huge_pages(const char *version, const char *tunables, bool aarch64)
 {
-	static const struct flmem_release first = FLMEM_RELEASE(2, 35, 0),
-					  by_default = FLMEM_RELEASE(2, 43, 0);
-	struct flmem_release release;
+	static const struct flmem_version_number first = FLMEM_VERSION_NUMBER(2, 35, 0),
+						 by_default = FLMEM_VERSION_NUMBER(2, 43, 0);
+	struct flmem_version_number release;
 	uint64_t mode;
 
-	if (!version || flmem_release_parse(version, &release, NULL) ||
-	    flmem_release_compare(&release, &first) < 0)
+	if (!version || flmem_version_number_parse(version, &release, NULL) ||
+	    flmem_version_number_compare(&release, &first) < 0)
 		return false;
 	if (flmem_glibc_tunable_find(tunables, HUGETLB, 0, &mode))
 		return mode == 1;
-	return aarch64 && flmem_release_compare(&release, &by_default) >= 0;
+	return aarch64 && flmem_version_number_compare(&release, &by_default) >= 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "allocators/call_plan.h"
 #include "allocators/jemalloc/jemalloc_hooks.h"
 #include "allocators/jemalloc/jemalloc_state.h"
-#include "allocators/plan.h"
 #include "allocators/probe.h"
 #include "allocators/release_calls.h"
 #include "base/cleanup.h"
@@ -189,7 +189,7 @@ static uint64_t plan_jemalloc_query(const struct flmem_view *view,
 
 	(void)view;
 	if (flmem_jemalloc_major(found) >= ARENAS_ALL_MIN ||
-	    flmem_plan_function(found, "mallctl", &function, NULL))
+	    flmem_call_plan_function(found, "mallctl", &function, NULL))
 		return 0;
 	out = flmem_chain_put(chain, NULL, sizeof(uint32_t));
 	add_mallctl(chain, "arenas.narenas", function, "arenas.narenas");
@@ -237,7 +237,7 @@ static int plan_jemalloc_trim(const struct flmem_view *view, const struct flmem_
 	uint32_t index = ARENAS_ALL;
 	uint64_t function;
 	char name[48];
-	int rc = flmem_plan_function(found, "mallctl", &function, err);
+	int rc = flmem_call_plan_function(found, "mallctl", &function, err);
 
 	(void)view;
 	if (rc)

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "allocators/plan.h"
+#include "allocators/call_plan.h"
 #include "base/cleanup.h"
 
 /*
@@ -92,7 +92,7 @@ static void add_hook_arenas(const struct flmem_allocator *found, const struct ta
 	const uint64_t length_at = put_length(chain, length);
 	uint64_t function;
 
-	if (flmem_plan_function(found, "mallctl", &function, NULL))
+	if (flmem_call_plan_function(found, "mallctl", &function, NULL))
 		return;
 	for (size_t i = 0; i < arenas_at_once(found); i++) {
 		char name[48];
@@ -109,9 +109,9 @@ uint64_t flmem_jemalloc_plan_hooks(const struct flmem_allocator *found, uint64_t
 	size_t words = count_words(found);
 	uint64_t function, answers, out;
 
-	if (!words || flmem_plan_function(found, "mallctl", &function, NULL))
+	if (!words || flmem_call_plan_function(found, "mallctl", &function, NULL))
 		return 0;
-	answers = flmem_plan_answers(chain, 1 + words);
+	answers = flmem_call_plan_answers(chain, 1 + words);
 	out = answers + sizeof(uint64_t);
 	add_read(chain, function, "arenas.narenas", answers, put_length(chain, sizeof(uint32_t)));
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(tables); i++) {
@@ -184,7 +184,7 @@ static int check_hook_arena(const struct flmem_view *view, const struct flmem_al
 	case OWNER_JEMALLOC:
 		return 0;
 	case OWNER_PROGRAM:
-		return flmem_plan_refuse_hook(view, found, hook, err);
+		return flmem_call_plan_refuse_hook(view, found, hook, err);
 	case OWNER_UNKNOWN:
 		break;
 	}
@@ -217,7 +217,7 @@ int flmem_jemalloc_take_hooks(const struct flmem_view *view, const struct flmem_
 			      const unsigned char *answers, uint64_t *first,
 			      struct flmem_error *err)
 {
-	struct flmem_u64 number = flmem_plan_answer(answers, 0, no_number);
+	struct flmem_u64 number = flmem_call_plan_answer(answers, 0, no_number);
 	/* The upper half of the number was not written. */
 	const struct arenas arenas = {*first, number.value & UINT32_MAX};
 	const size_t at_once = arenas_at_once(found);

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "allocators/plan.h"
+#include "allocators/call_plan.h"
 #include "base/cleanup.h"
 
 /*
@@ -100,9 +100,9 @@ uint64_t flmem_jemalloc_plan_state(const struct flmem_allocator *found, uint32_t
 {
 	uint64_t function, answers, lengths_at[NUMBER_COUNT];
 
-	if (flmem_plan_function(found, "mallctl", &function, NULL))
+	if (flmem_call_plan_function(found, "mallctl", &function, NULL))
 		return 0;
-	answers = flmem_plan_answers(chain, NUMBER_COUNT);
+	answers = flmem_call_plan_answers(chain, NUMBER_COUNT);
 	put_lengths(chain, lengths_at);
 	add_epoch(chain, function);
 	for (size_t i = 0; i < NUMBER_COUNT; i++) {
@@ -128,7 +128,7 @@ struct state {
 
 static struct flmem_u64 get_answer(const unsigned char *answers, enum number number)
 {
-	return flmem_plan_answer(answers, number, names[number].missing);
+	return flmem_call_plan_answer(answers, number, names[number].missing);
 }
 
 static bool convert_to_bytes(const unsigned char *answers, enum number number, uint64_t page,
@@ -202,10 +202,10 @@ static void fill_figures(const unsigned char *answers, const struct state *state
 	struct flmem_u64 muzzy = get_answer(answers, NUMBER_MUZZY);
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(plain); i++)
-		flmem_plan_own(heap, plain[i].name, get_answer(answers, plain[i].number));
-	flmem_plan_own(heap, "dirty", FLMEM_KNOWN(state->dirty));
+		flmem_heap_add_figure(heap, plain[i].name, get_answer(answers, plain[i].number));
+	flmem_heap_add_figure(heap, "dirty", FLMEM_KNOWN(state->dirty));
 	muzzy.value = state->muzzy;
-	flmem_plan_own(heap, "muzzy", muzzy);
+	flmem_heap_add_figure(heap, "muzzy", muzzy);
 }
 
 /*
@@ -292,9 +292,9 @@ uint64_t flmem_jemalloc_plan_arenas(const struct flmem_allocator *found, uint64_
 	uint64_t function, answers, whole_at, half_at;
 	char name[48];
 
-	if (flmem_plan_function(found, "mallctl", &function, NULL))
+	if (flmem_call_plan_function(found, "mallctl", &function, NULL))
 		return 0;
-	answers = flmem_plan_answers(chain, PLACE_OF_PAGE + 1);
+	answers = flmem_call_plan_answers(chain, PLACE_OF_PAGE + 1);
 	whole_at = flmem_chain_put(chain, &size, sizeof(size));
 	half_at = flmem_chain_put(chain, &half, sizeof(half));
 	for (size_t i = 0; i < PLACE_OF_PAGE; i++) {
@@ -317,7 +317,7 @@ static bool take_arena(const unsigned char *numbers, uint64_t page,
 	uint64_t bytes[ARENA_THREADS] = {0};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(bytes); i++) {
-		struct flmem_u64 pages = flmem_plan_answer(numbers, i, no_figure);
+		struct flmem_u64 pages = flmem_call_plan_answer(numbers, i, no_figure);
 
 		if (pages.unknown && i == ARENA_MUZZY)
 			continue;
@@ -327,7 +327,7 @@ static bool take_arena(const unsigned char *numbers, uint64_t page,
 	}
 	arena->trimmable_bytes = bytes[ARENA_DIRTY] + bytes[ARENA_MUZZY];
 	arena->resident_bytes = bytes[ARENA_ACTIVE] + arena->trimmable_bytes;
-	arena->threads = flmem_plan_answer(numbers, ARENA_THREADS, no_figure);
+	arena->threads = flmem_call_plan_answer(numbers, ARENA_THREADS, no_figure);
 	arena->threads.value &= UINT32_MAX;
 	return true;
 }
@@ -346,7 +346,7 @@ static bool is_complete(const struct flmem_heap_report *heap)
 uint64_t flmem_jemalloc_take_arenas(const unsigned char *answers, uint64_t first,
 				    struct flmem_heap_report *heap)
 {
-	struct flmem_u64 page = flmem_plan_answer(answers, PLACE_OF_PAGE, no_figure);
+	struct flmem_u64 page = flmem_call_plan_answer(answers, PLACE_OF_PAGE, no_figure);
 	const uint64_t end = flmem_u64_or(heap->arenas, 0);
 	bool damaged = page.unknown || page.value < PAGE_MIN || page.value > PAGE_MAX;
 
@@ -354,10 +354,10 @@ uint64_t flmem_jemalloc_take_arenas(const unsigned char *answers, uint64_t first
 		const unsigned char *numbers = answers + i * ARENA_NUMBER_COUNT * sizeof(uint64_t);
 		struct flmem_arena_report arena = {.number = first + i};
 
-		if (flmem_plan_answer(numbers, ARENA_ACTIVE, no_figure).unknown)
+		if (flmem_call_plan_answer(numbers, ARENA_ACTIVE, no_figure).unknown)
 			continue;
 		damaged = !take_arena(numbers, page.value, &arena);
-		if (!damaged && !flmem_plan_arena(&heap->arena_list, &arena))
+		if (!damaged && !flmem_heap_add_arena(&heap->arena_list, &arena))
 			return 0;
 	}
 	if (damaged)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two allocators of the same name: gperftools' and google/tcmalloc, which share no code. */
-#include "allocators/plan.h"
+#include "allocators/call_plan.h"
 #include "allocators/probe.h"
 #include "allocators/release_calls.h"
 #include "allocators/tcmalloc/tcmalloc_state.h"
@@ -72,7 +72,7 @@ static int plan_tcmalloc_trim(const struct flmem_view *view, const struct flmem_
 					   "ReleaseMemoryToSystem", SIZE_MAX},
 	};
 	uint64_t function;
-	int rc = flmem_plan_function(found, ways[found->variant].function, &function, err);
+	int rc = flmem_call_plan_function(found, ways[found->variant].function, &function, err);
 
 	(void)view, (void)answers;
 	if (!rc)
@@ -97,7 +97,7 @@ static int check_tcmalloc_hooks(const struct flmem_view *view, const struct flme
 	    flmem_process_read_memory(view->process, object, &functions, sizeof(functions)) ||
 	    flmem_modules_find(view->modules, functions) == found->module)
 		return 0;
-	return flmem_plan_refuse_hook(view, found, "a system allocator (SysAllocator)", err);
+	return flmem_call_plan_refuse_hook(view, found, "a system allocator (SysAllocator)", err);
 }
 
 /*

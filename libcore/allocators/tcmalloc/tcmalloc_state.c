@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "allocators/plan.h"
+#include "allocators/call_plan.h"
 #include "base/cleanup.h"
 
 enum number {
@@ -77,9 +77,9 @@ uint64_t flmem_tcmalloc_plan_state(const struct flmem_view *view,
 	uint64_t function, answers;
 
 	(void)view, (void)query;
-	if (flmem_plan_function(found, asked, &function, NULL))
+	if (flmem_call_plan_function(found, asked, &function, NULL))
 		return 0;
-	answers = flmem_plan_answers(chain, NUMBER_COUNT);
+	answers = flmem_call_plan_answers(chain, NUMBER_COUNT);
 	for (size_t i = 0; i < NUMBER_COUNT; i++) {
 		const char *name = google ? names[i].google : names[i].gperftools;
 
@@ -117,11 +117,11 @@ static void put_own(struct flmem_heap_report *heap, const unsigned char *answers
 		    struct flmem_u64 n[NUMBER_COUNT])
 {
 	for (size_t i = 0; i < NUMBER_COUNT; i++) {
-		n[i] = flmem_plan_answer(answers, i, no_answer);
+		n[i] = flmem_call_plan_answer(answers, i, no_answer);
 		if (n[i].unknown && may_be_absent(i))
 			n[i] = FLMEM_KNOWN(0);
 		else
-			flmem_plan_own(heap, names[i].own, n[i]);
+			flmem_heap_add_figure(heap, names[i].own, n[i]);
 	}
 }
 
@@ -158,7 +158,7 @@ void flmem_tcmalloc_take_state(const struct flmem_allocator *found, const unsign
 	heap.pinned_bytes = n[NUMBER_CENTRAL];
 	put_free_pages(&heap, n, found->variant == FLMEM_TCMALLOC_GOOGLE);
 	heap.free_bytes = sum_figures(&n[NUMBER_CENTRAL], 3);
-	heap.metadata_bytes = flmem_plan_answer(answers, NUMBER_METADATA, no_metadata);
+	heap.metadata_bytes = flmem_call_plan_answer(answers, NUMBER_METADATA, no_metadata);
 	heap.resident_bytes = sum_figures(
 		(const struct flmem_u64[]){heap.in_use_bytes, heap.cached_bytes,
 					   heap.free_resident_bytes, n[NUMBER_METADATA]},

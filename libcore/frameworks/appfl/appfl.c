@@ -9,7 +9,7 @@
 #include "base/buf.h"
 #include "base/io.h"
 #include "base/text.h"
-#include "base/yaml.h"
+#include "base/yaml_keys.h"
 #include "frameworks/appfl/appfl_rules.h"
 #include "frameworks/framework.h"
 #include "proc/process.h"

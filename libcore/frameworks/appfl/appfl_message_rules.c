@@ -28,9 +28,9 @@ static bool exceeds_receiver(int64_t sender, int64_t receiver)
 /* From 1.12 on the client declares its limit, and the server's replies keep to it. */
 static bool is_negotiated(const struct flmem_check *check)
 {
-	static const struct flmem_release first = FLMEM_RELEASE(1, 12, 0);
+	static const struct flmem_version_number first = FLMEM_VERSION_NUMBER(1, 12, 0);
 
-	return check->release.count && flmem_release_compare(&check->release, &first) >= 0;
+	return check->release.count && flmem_version_number_compare(&check->release, &first) >= 0;
 }
 
 /* What is wrong with the two sizes; NULL: nothing. */

@@ -84,15 +84,15 @@ bool flmem_nvflare_accepts(const struct flmem_nvflare_class *known, const char *
 	return true;
 }
 
-bool flmem_nvflare_is_before(const struct flmem_release *release, const char *bound)
+bool flmem_nvflare_is_before(const struct flmem_version_number *release, const char *bound)
 {
-	struct flmem_release other;
+	struct flmem_version_number other;
 
-	return release->count && !flmem_release_parse(bound, &other, NULL) &&
-	       flmem_release_compare(release, &other) < 0;
+	return release->count && !flmem_version_number_parse(bound, &other, NULL) &&
+	       flmem_version_number_compare(release, &other) < 0;
 }
 
-bool flmem_nvflare_is_since(const struct flmem_release *release, const char *bound)
+bool flmem_nvflare_is_since(const struct flmem_version_number *release, const char *bound)
 {
 	return release->count && !flmem_nvflare_is_before(release, bound);
 }

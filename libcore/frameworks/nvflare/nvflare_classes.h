@@ -73,8 +73,8 @@ bool flmem_nvflare_accepts(const struct flmem_nvflare_class *known, const char *
 			   const char **ret_since);
 
 /* Whether the version is known and below `bound`, or not below it. */
-bool flmem_nvflare_is_before(const struct flmem_release *release, const char *bound);
-bool flmem_nvflare_is_since(const struct flmem_release *release, const char *bound);
+bool flmem_nvflare_is_before(const struct flmem_version_number *release, const char *bound);
+bool flmem_nvflare_is_since(const struct flmem_version_number *release, const char *bound);
 
 /* Arguments of a call in Python that are known only when it runs: "*" or "**"; NULL: none. */
 const struct flmem_node *flmem_nvflare_open_args(const struct flmem_check *check);

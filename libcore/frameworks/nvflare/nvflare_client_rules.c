@@ -143,10 +143,10 @@ static void swarm_split(struct flmem_check *check)
 static void resends_null(struct flmem_check *check)
 {
 	static const enum flmem_severity warning = FLMEM_SEVERITY_WARNING;
-	static const struct flmem_release rejects = FLMEM_RELEASE(2, 8, 0);
+	static const struct flmem_version_number rejects = FLMEM_VERSION_NUMBER(2, 8, 0);
 	const struct flmem_node *node = flmem_node_get(check->args, "max_resends");
-	bool rejected =
-		check->release.count && flmem_release_compare(&check->release, &rejects) >= 0;
+	bool rejected = check->release.count &&
+			flmem_version_number_compare(&check->release, &rejects) >= 0;
 
 	if (flmem_node_is_kind(node, FLMEM_NODE_NULL))
 		flmem_nvflare_report_arg(

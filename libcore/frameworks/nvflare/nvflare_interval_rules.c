@@ -127,8 +127,9 @@ static enum reader reader_of(const struct flmem_nvflare_class *known, enum flmem
 }
 
 /* What the version does, or each version where it is not known. */
-static void describe_effect(const struct effect effect[2], const struct flmem_release *release,
-			    char *out, size_t size, enum flmem_severity *ret_severity)
+static void describe_effect(const struct effect effect[2],
+			    const struct flmem_version_number *release, char *out, size_t size,
+			    enum flmem_severity *ret_severity)
 {
 	bool old = flmem_nvflare_is_before(release, "2.9");
 	bool recent = flmem_nvflare_is_since(release, "2.9");

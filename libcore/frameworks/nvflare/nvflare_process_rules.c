@@ -168,7 +168,7 @@ static bool is_stable(const struct flmem_recorded *recorded)
 
 	return result->trend.verdict == FLMEM_TREND_FLAT &&
 	       result->trend.basis == FLMEM_TREND_BY_ROUND && result->rounds >= needed &&
-	       !flmem_recorded_was_short(result);
+	       !flmem_recorded_had_pressure(result);
 }
 
 static void put_interval(struct flmem_live_remark *remark, uint64_t now, unsigned then)
@@ -194,7 +194,7 @@ static bool report_client_interval(const struct flmem_recorded *recorded,
 
 	if (!is_nvflare(recorded, false) || recorded->gc_rounds.unknown || !now || now > INT32_MAX)
 		return false;
-	if (now > 1 && (climbs || flmem_recorded_was_short(recorded->result))) {
+	if (now > 1 && (climbs || flmem_recorded_had_pressure(recorded->result))) {
 		put_interval(remark, now, 1);
 		remark->severity = &warning;
 		snprintf(remark->detail, sizeof(remark->detail), "%s",

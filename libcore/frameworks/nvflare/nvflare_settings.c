@@ -34,14 +34,14 @@ static bool is_literal_boolean(const char *value)
 }
 
 /* The two variables that NVFlare's external trainer read in 2.7.2 to 2.8. */
-#define TRAINER_VARIABLE                                                                    \
-	.roles = CLIENTS, .allocators = GLIBC | JEMALLOC, .frameworks = NVFLARE,            \
-	.since = FLMEM_RELEASE(2, 7, 2), .before = FLMEM_RELEASE(2, 9, 0), .source = GUIDE, \
-	.otherwise = REMOVED, .overrides_job = true
+#define TRAINER_VARIABLE                                                                 \
+	.roles = CLIENTS, .allocators = GLIBC | JEMALLOC, .frameworks = NVFLARE,         \
+	.since = FLMEM_VERSION_NUMBER(2, 7, 2), .before = FLMEM_VERSION_NUMBER(2, 9, 0), \
+	.source = GUIDE, .otherwise = REMOVED, .overrides_job = true
 
-#define JOB_SETTING                                                                             \
-	.allocators = GLIBC | JEMALLOC, .frameworks = NVFLARE, .since = FLMEM_RELEASE(2, 7, 2), \
-	.source = GUIDE
+#define JOB_SETTING                                            \
+	.allocators = GLIBC | JEMALLOC, .frameworks = NVFLARE, \
+	.since = FLMEM_VERSION_NUMBER(2, 7, 2), .source = GUIDE
 
 const struct flmem_setting_row flmem_nvflare_settings[] = {
 	{

@@ -298,7 +298,7 @@ static const char *trend_word(const struct flmem_watch_result *recorded)
 static bool is_unstable(const struct flmem_watch_result *recorded)
 {
 	return recorded->trend.verdict == FLMEM_TREND_CLIMBING ||
-	       flmem_recorded_was_short(recorded);
+	       flmem_recorded_had_pressure(recorded);
 }
 
 void flmem_trouble_interval(const struct flmem_trouble_case *one,
@@ -330,10 +330,10 @@ void flmem_trouble_interval(const struct flmem_trouble_case *one,
 			  recorded->rounds, recorded->trend.reason);
 		advise_watch(one, answer, "");
 	} else if (recorded->trend.verdict != FLMEM_TREND_FLAT ||
-		   flmem_recorded_was_short(recorded)) {
+		   flmem_recorded_had_pressure(recorded)) {
 		set_state(answer, FLMEM_STEP_NOT_NEEDED, "RSS is not stable: %s%s",
 			  trend_word(recorded),
-			  flmem_recorded_was_short(recorded) ? ", and memory was short" : "");
+			  flmem_recorded_had_pressure(recorded) ? ", and memory was short" : "");
 	} else {
 		set_state(answer, FLMEM_STEP_CANNOT_TELL, "RSS is flat; memory_gc_rounds: %s",
 			  rounds.unknown ? rounds.unknown : "too few recorded rounds to raise it");

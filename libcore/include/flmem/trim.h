@@ -42,7 +42,7 @@ struct flmem_trim_options {
  * seconds (a borrow takes about ten microseconds), because it was stopped or frozen meanwhile; the
  * thread then continues. For commands; programs with other work leave it off (the default).
  */
-FLMEM_API void flmem_trim_expend_process(bool expendable);
+FLMEM_API void flmem_trim_limit_hold(bool limited);
 
 #define FLMEM_TRIM_TIMEOUT_US_DEFAULT 5000000U
 

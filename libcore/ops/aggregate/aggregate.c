@@ -40,7 +40,7 @@ static void clear_call(struct flmem_call *call)
 	free(run->inputs);
 	free(run->chunks);
 	free(run->cached);
-	free(run->special);
+	free(run->non_finite);
 	pthread_cond_destroy(&run->changed);
 	pthread_mutex_destroy(&run->lock);
 }
@@ -239,9 +239,9 @@ static int make_run(struct flmem_call *call, struct flmem_error *err)
 	run->inputs = calloc(count, sizeof(*run->inputs));
 	run->chunks = calloc(run->chunk_count + 1, sizeof(*run->chunks));
 	run->cached = calloc(FLMEM_RUN_AHEAD * count, sizeof(*run->cached));
-	run->special = calloc(count, sizeof(*run->special));
+	run->non_finite = calloc(count, sizeof(*run->non_finite));
 	call->state.chunks = calloc(run->chunk_count + 1, sizeof(*call->state.chunks));
-	if (!call->state.chunks || !run->inputs || !run->chunks || !run->cached || !run->special)
+	if (!call->state.chunks || !run->inputs || !run->chunks || !run->cached || !run->non_finite)
 		return flmem_call_nomem(call, err);
 	return 0;
 }

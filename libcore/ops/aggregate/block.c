@@ -329,9 +329,9 @@ static void scan_block(const struct block *block)
 
 	for (; next_span(block, &tensor, at, &span); at = span.end)
 		for (size_t i = 0; i < flmem_run_sources(block->run); i++)
-			if (is_real(&span) && !block->run->special[i] &&
+			if (is_real(&span) && !block->run->non_finite[i] &&
 			    !is_finite(block, &span, i, &found))
-				block->run->special[i] = true;
+				block->run->non_finite[i] = true;
 }
 
 int flmem_run_scan(struct flmem_run *run, struct flmem_run_buffers *buffers, uint64_t begin,
@@ -390,7 +390,7 @@ static int measure_span(const struct block *block, const struct span *span, stru
 				continue;
 			if (block->run->request->nan == FLMEM_NAN_REJECT)
 				return report_special(block, span, err);
-			block->run->special[i] = true;
+			block->run->non_finite[i] = true;
 		}
 		measure_rows(block, count);
 	}

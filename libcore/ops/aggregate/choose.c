@@ -49,14 +49,14 @@ int flmem_call_skip_special(struct flmem_call *call, struct flmem_error *err)
 {
 	struct flmem_run *run = &call->run;
 
-	if (run->combination.has_base && run->special[run->input_count])
+	if (run->combination.has_base && run->non_finite[run->input_count])
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "'%s', the base, has a NaN or an infinity",
 				       call->request->base);
 	for (size_t i = 0; i < run->input_count; i++) {
-		if (run->special[i])
+		if (run->non_finite[i])
 			run->inputs[i]->skipped = "it has a NaN or an infinity";
-		run->special[i] = false;
+		run->non_finite[i] = false;
 	}
 	return flmem_call_choose(call, err);
 }
@@ -128,7 +128,7 @@ int flmem_call_measure(struct flmem_call *call, struct flmem_error *err)
 		return flmem_call_nomem(call, err);
 	rc = flmem_call_pass(call, FLMEM_RUN_MEASURE, err);
 	for (size_t i = 0; i < measured; i++)
-		left[i] = run->special[i];
+		left[i] = run->non_finite[i];
 	if (!rc)
 		rc = flmem_call_skip_special(call, err);
 	return rc ? rc : judge_inputs(call, measured, left, err);

@@ -50,7 +50,7 @@ struct flmem_run {
 	size_t block_bytes;
 	unsigned threads;
 	/* Set by a pass over all inputs after one had a NaN or an infinity; one per input. */
-	atomic_bool *special;
+	atomic_bool *non_finite;
 	enum flmem_run_kind kind;
 	struct flmem_exact_sum *sums; /* of a measuring pass: one per input, or per two of them */
 	uint64_t earlier_bytes;	      /* read by the passes before */

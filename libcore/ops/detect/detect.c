@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "allocators/allocator.h"
-#include "allocators/plan.h"
+#include "allocators/call_plan.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "elf/modules.h"
@@ -16,18 +16,18 @@
 #include "ops/detect/detect_python.h"
 #include "ops/detect/memory_classes.h"
 #include "ops/detect/verdict.h"
-#include "ops/target/ask.h"
 #include "ops/target/ask_torch.h"
 #include "ops/target/madv_free.h"
-#include "ops/target/trim_look.h"
-#include "proc/backing.h"
-#include "proc/cgroup.h"
+#include "ops/target/query.h"
+#include "ops/target/trim_precheck.h"
+#include "proc/files/backing.h"
 #include "proc/host.h"
 #include "proc/huge.h"
+#include "proc/limits/cgroup.h"
 #include "proc/maps.h"
 #include "proc/process.h"
 #include "proc/status.h"
-#include "remote/preflight.h"
+#include "remote/checks/preflight.h"
 #include "runtimes/cpython.h"
 #include "runtimes/nvml.h"
 #include "settings/observed.h"
@@ -200,7 +200,7 @@ static int copy_allocator(const struct flmem_view *view, const struct flmem_allo
 		.linkage = found->linkage,
 		.serves_malloc = found->serves_malloc,
 		.evidence = found->evidence,
-		.answers = flmem_plan_can_tell(view, found),
+		.answers = flmem_call_plan_can_tell(view, found),
 		.heap = FLMEM_HEAP_UNKNOWN(heap_skipped),
 		.path = strdup(found->module->path),
 		.version = found->version[0] ? strdup(found->version) : NULL,
@@ -243,8 +243,9 @@ static void read_heap(const struct flmem_detect_session *session, const struct f
 		      const struct flmem_allocator *found, struct flmem_allocator_report *report)
 {
 	const struct flmem_heap_limits limits = {.budget_us = heap_budget_us(session)};
-	const char *why = session->options.skip_heap ? heap_skipped
-						     : flmem_ask_why_closed(found, report->answers);
+	const char *why = session->options.skip_heap
+				  ? heap_skipped
+				  : flmem_query_why_closed(found, report->answers);
 
 	if (why)
 		report->heap = FLMEM_HEAP_UNKNOWN(why);
@@ -292,7 +293,7 @@ static int read_allocators(struct flmem_detect_session *session, const struct fl
 		read_heap(session, view, &list->rows[i], &report->allocators[i]);
 	}
 	if (session->options.ask && !session->options.skip_heap)
-		flmem_ask_all(view, list, &session->options, report->allocators, &report->query);
+		flmem_query_all(view, list, &session->options, report->allocators, &report->query);
 	query_torch(session, view, found, report);
 	return 0;
 }
@@ -383,8 +384,8 @@ static int check_trim(const struct flmem_view *view, const struct flmem_allocato
 
 	if (!is_trim_advisable(report))
 		return 0;
-	report->trim_refused_code = flmem_trim_look(view, list, &err);
-	report->trim_is_filtered = flmem_trim_look_filtered(view->process);
+	report->trim_refused_code = flmem_trim_precheck(view, list, &err);
+	report->trim_is_filtered = flmem_trim_precheck_is_filtered(view->process);
 	if (report->trim_refused_code)
 		report->trim_refused = strdup(err.message);
 	return report->trim_refused_code && !report->trim_refused ? -ENOMEM : 0;

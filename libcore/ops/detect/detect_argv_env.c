@@ -8,8 +8,8 @@
 #include "base/redact.h"
 #include "frameworks/framework.h"
 #include "proc/argv_env.h"
+#include "proc/files/path_memory.h"
 #include "proc/process.h"
-#include "proc/temporary.h"
 #include "settings/observed.h"
 
 #define COMMAND_MAX \
@@ -71,7 +71,7 @@ static void read_temporary(const struct flmem_process *process,
 		report->temporary_in_memory = FLMEM_UNKNOWN("access to its environment is denied");
 	else
 		report->temporary_in_memory =
-			flmem_temporary_in_memory(process, path && *path ? path : "/tmp");
+			flmem_path_in_memory(process, path && *path ? path : "/tmp");
 }
 
 int flmem_detect_argv_env(const struct flmem_process *process, struct flmem_relatives *relatives,

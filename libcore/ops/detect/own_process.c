@@ -128,7 +128,7 @@ static int release_own_memory(const struct flmem_inspection *self,
 	if (!serving->ops->plan_trim)
 		return flmem_error_set(
 			err, FLMEM_EUNSUPPORTED, 0, "%s has no call that releases memory: %s",
-			flmem_allocator_name(serving->ops->kind), serving->ops->instead);
+			flmem_allocator_name(serving->ops->kind), serving->ops->trim_advice);
 	if (serving->ops->plan_query) {
 		uint64_t at = serving->ops->plan_query(&self->view, serving, &query);
 

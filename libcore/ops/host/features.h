@@ -9,7 +9,7 @@
 
 #include "elf/libc.h"
 #include "proc/host.h"
-#include "proc/probe.h"
+#include "proc/interfaces.h"
 
 /* The facts that the table is computed from. */
 struct flmem_platform {

@@ -11,9 +11,9 @@
 #include "base/cleanup.h"
 #include "elf/libc.h"
 #include "ops/host/features.h"
-#include "proc/cgroup.h"
 #include "proc/host.h"
-#include "proc/probe.h"
+#include "proc/interfaces.h"
+#include "proc/limits/cgroup.h"
 #include "proc/process.h"
 #include "runtimes/cuda_runtime.h"
 #include "runtimes/nvml.h"
@@ -67,7 +67,7 @@ static enum flmem_gate find_others_gate(const struct flmem_host_facts *facts, en
 		return gate;
 	if (own != FLMEM_GATE_OPEN)
 		return own;
-	rc = flmem_probe_other_user();
+	rc = flmem_interfaces_other_user();
 	if (rc == 0 || rc == -ESRCH)
 		return FLMEM_GATE_OPEN;
 	return facts->own_user_namespace ? FLMEM_GATE_USER_NAMESPACE : FLMEM_GATE_SECURITY_MODULE;

@@ -183,7 +183,7 @@ static int check_completeness(struct job *job, struct flmem_error *err)
 }
 
 /* Collect facts first: rules use those of all files. */
-static int run_rules(const struct flmem_bundle *bundle, const struct flmem_release *release,
+static int run_rules(const struct flmem_bundle *bundle, const struct flmem_version_number *release,
 		     struct flmem_recommendations *found, struct flmem_error *err)
 {
 	int rc = 0;
@@ -197,7 +197,7 @@ static int run_rules(const struct flmem_bundle *bundle, const struct flmem_relea
 	return rc;
 }
 
-static int read_and_check(struct job *job, const struct flmem_release *release,
+static int read_and_check(struct job *job, const struct flmem_version_number *release,
 			  struct flmem_error *err)
 {
 	struct flmem_bundle bundle;
@@ -214,7 +214,7 @@ static int read_and_check(struct job *job, const struct flmem_release *release,
 	return run_rules(&bundle, release, job->found, err);
 }
 
-static int check_job_files(struct job *job, const struct flmem_release *release,
+static int check_job_files(struct job *job, const struct flmem_version_number *release,
 			   struct flmem_error *err)
 {
 	int rc;
@@ -253,7 +253,7 @@ static bool is_job(const struct job *job)
 
 /* Checks the groups of files that are jobs, or the other groups. */
 static int check_groups(const struct flmem_found_files *files, bool jobs,
-			const struct flmem_release *release, struct job *each,
+			const struct flmem_version_number *release, struct job *each,
 			struct flmem_error *err)
 {
 	size_t end;
@@ -275,9 +275,9 @@ static int check_groups(const struct flmem_found_files *files, bool jobs,
 }
 
 /* Jobs first: launch files are checked against the settings of the jobs. */
-static int check_all(const struct flmem_found_files *files, const struct flmem_release *release,
-		     struct flmem_corrections *texts, struct flmem_recommendations *found,
-		     struct flmem_error *err)
+static int check_all(const struct flmem_found_files *files,
+		     const struct flmem_version_number *release, struct flmem_corrections *texts,
+		     struct flmem_recommendations *found, struct flmem_error *err)
 {
 	struct job each = {.found = found, .texts = texts};
 	int rc = check_groups(files, true, release, &each, err);
@@ -288,8 +288,8 @@ static int check_all(const struct flmem_found_files *files, const struct flmem_r
 /* After the jobs, which define how often the processes clean up. */
 static int check_records(const struct flmem_found_files *files,
 			 const struct flmem_recommend_options *options,
-			 const struct flmem_release *release, struct flmem_recommendations *found,
-			 struct flmem_error *err)
+			 const struct flmem_version_number *release,
+			 struct flmem_recommendations *found, struct flmem_error *err)
 {
 	int rc = 0;
 
@@ -329,11 +329,11 @@ int flmem_recommend_over(const char *const *paths, size_t count,
 	struct flmem_recommendations found = FLMEM_RECOMMENDATIONS_INIT;
 	FLMEM_AUTO_FOUND_FILES struct flmem_found_files files = {0};
 	FLMEM_AUTO_SILENCES struct flmem_silences silences = {0};
-	struct flmem_release release = {0};
+	struct flmem_version_number release = {0};
 	int rc = 0;
 
 	if (options && options->framework_version)
-		rc = flmem_release_parse(options->framework_version, &release, err);
+		rc = flmem_version_number_parse(options->framework_version, &release, err);
 	if (!rc)
 		rc = flmem_found_files_search(paths, count, &found, &files, err);
 	if (!rc)

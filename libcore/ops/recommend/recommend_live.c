@@ -18,7 +18,7 @@ static int add_process_problem(struct flmem_recommendations *found, pid_t pid,
 }
 
 int flmem_recommend_process(const struct flmem_process_report *process,
-			    const struct flmem_release *release,
+			    const struct flmem_version_number *release,
 			    struct flmem_recommendations *found, struct flmem_error *err)
 {
 	struct flmem_error why = {0};
@@ -57,12 +57,12 @@ int flmem_recommend_processes(const struct flmem_detect_report *report,
 {
 	FLMEM_AUTO(flmem_recommendations_clear)
 	struct flmem_recommendations found = FLMEM_RECOMMENDATIONS_INIT;
-	struct flmem_release release = {0};
+	struct flmem_version_number release = {0};
 	int rc = 0;
 
 	found.disk_offload = options && options->beside && options->beside->disk_offload;
 	if (options && options->framework_version)
-		rc = flmem_release_parse(options->framework_version, &release, err);
+		rc = flmem_version_number_parse(options->framework_version, &release, err);
 	for (size_t i = 0; i < report->process_count && !rc; i++)
 		rc = flmem_recommend_process(&report->processes[i], &release, &found, err);
 	for (size_t i = 0; i < report->skipped_count && !rc; i++)

@@ -4,14 +4,14 @@
 
 #include <flmem/recommend.h>
 
-#include "base/release.h"
+#include "base/version_number.h"
 
 /*
  * Checks one live process against the rules. If its memory is not readable, `found` gets a problem
  * in addition to the findings from its status. FLMEM_EFAILED when out of memory.
  */
 int flmem_recommend_process(const struct flmem_process_report *process,
-			    const struct flmem_release *release,
+			    const struct flmem_version_number *release,
 			    struct flmem_recommendations *found, struct flmem_error *err);
 
 /* Adds a problem for a process without a report. FLMEM_EFAILED when out of memory. */

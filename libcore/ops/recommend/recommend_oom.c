@@ -9,8 +9,8 @@
 
 #include "base/io.h"
 #include "ops/recommend/recommend_files.h"
-#include "proc/gpu_oom_log.h"
-#include "proc/oom_log.h"
+#include "proc/limits/gpu_oom_log.h"
+#include "proc/limits/oom_log.h"
 #include "rules/oom_rules.h"
 
 #define LOG_BYTES_MAX (16U << 20) /* from its end; a kernel's ring buffer is 16 MiB at most */

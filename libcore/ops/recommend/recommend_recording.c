@@ -23,7 +23,7 @@ static struct flmem_u64 gc_rounds_of(const struct flmem_watch_process *process,
 
 int flmem_recommend_recorded(const struct flmem_watch_result *result,
 			     const struct flmem_process_report *live, const char *file,
-			     const struct flmem_release *release,
+			     const struct flmem_version_number *release,
 			     struct flmem_recommendations *found, struct flmem_error *err)
 {
 	const struct flmem_recorded recorded = {
@@ -41,8 +41,8 @@ int flmem_recommend_recorded(const struct flmem_watch_result *result,
 }
 
 static int check_results(const struct flmem_watch_summary *summary, const char *path,
-			 const struct flmem_release *release, struct flmem_recommendations *found,
-			 struct flmem_error *err)
+			 const struct flmem_version_number *release,
+			 struct flmem_recommendations *found, struct flmem_error *err)
 {
 	int rc = 0;
 
@@ -84,7 +84,7 @@ static int replay_recording(const char *path, const struct flmem_recommend_optio
 }
 
 int flmem_recommend_recording(const char *path, const struct flmem_recommend_options *options,
-			      const struct flmem_release *release,
+			      const struct flmem_version_number *release,
 			      struct flmem_recommendations *found, struct flmem_error *err)
 {
 	FLMEM_AUTO(flmem_watch_summary_clear) struct flmem_watch_summary summary = {0};

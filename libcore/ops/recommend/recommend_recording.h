@@ -4,7 +4,7 @@
 
 #include <flmem/recommend.h>
 
-#include "base/release.h"
+#include "base/version_number.h"
 
 /*
  * Checks one process of the recording `file` against all rules about trends; how often it cleans up
@@ -13,7 +13,7 @@
  */
 int flmem_recommend_recorded(const struct flmem_watch_result *result,
 			     const struct flmem_process_report *live, const char *file,
-			     const struct flmem_release *release,
+			     const struct flmem_version_number *release,
 			     struct flmem_recommendations *found, struct flmem_error *err);
 
 /*
@@ -21,7 +21,7 @@ int flmem_recommend_recorded(const struct flmem_watch_result *result,
  * trends. An unreadable recording becomes a problem in `found`. FLMEM_EFAILED when out of memory.
  */
 int flmem_recommend_recording(const char *path, const struct flmem_recommend_options *options,
-			      const struct flmem_release *release,
+			      const struct flmem_version_number *release,
 			      struct flmem_recommendations *found, struct flmem_error *err);
 
 #endif

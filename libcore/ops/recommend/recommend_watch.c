@@ -75,7 +75,7 @@ static int check_result(const struct flmem_watch_result *result, const struct re
 			struct flmem_recommendations *found, struct flmem_watch_span *ret_span,
 			struct flmem_error *err)
 {
-	const struct flmem_release any = {0};
+	const struct flmem_version_number any = {0};
 	const struct flmem_process_report *report = find_result(&reading->report, &result->process);
 	char file[32];
 	int rc;

@@ -8,8 +8,8 @@
 
 #include "base/cleanup.h"
 #include "frameworks/troubles.h"
-#include "proc/cgroup.h"
-#include "proc/pressure.h"
+#include "proc/limits/cgroup.h"
+#include "proc/limits/pressure.h"
 #include "proc/process.h"
 
 struct walks {

@@ -177,8 +177,8 @@ static bool is_written_by_user(const struct flmem_control *control, const struct
  * The process of an earlier supervisor that pid.fl names. It will be sent signals, so any doubt is
  * an error: starting a second command next to it would be as wrong.
  */
-static int find_left_process(const struct flmem_control *control, char *const *argv,
-			     struct flmem_process *ret_process, struct flmem_error *err)
+static int find_orphaned_process(const struct flmem_control *control, char *const *argv,
+				 struct flmem_process *ret_process, struct flmem_error *err)
 {
 	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
 	struct stat status;
@@ -277,7 +277,7 @@ int flmem_control_open(const char *workspace, char *const *argv, struct flmem_co
 	if (!rc)
 		rc = lock_workspace(&control, err);
 	if (!rc)
-		rc = find_left_process(&control, argv, &left, err);
+		rc = find_orphaned_process(&control, argv, &left, err);
 	if (!rc)
 		rc = remove_requests(&control, err);
 	if (!rc)

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "remote/preflight.h"
+#include "remote/checks/preflight.h"
 
 int flmem_target_guard_open(struct flmem_inspection *target, pid_t pid, uint64_t start_time,
 			    struct flmem_error *err)
@@ -63,7 +63,7 @@ void flmem_target_guard_fill(const struct flmem_view *view, const struct flmem_a
 			guard_module(view->maps, found->module, guard);
 		else if (found->ops->kind == FLMEM_ALLOCATOR_JEMALLOC &&
 			 flmem_target_guard_trims(view, found))
-			guard->hidden_joins = true;
+			guard->may_join_threads = true;
 	}
 }
 
@@ -111,7 +111,7 @@ int flmem_target_guard_refuse(const struct flmem_view *view, const struct flmem_
 	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
 			       "process %d uses %s, which has no call that releases memory: %s",
 			       (int)view->process->pid, flmem_allocator_name(found->ops->kind),
-			       found->ops->instead);
+			       found->ops->trim_advice);
 }
 
 int flmem_target_guard_refuse_runtimes(const struct flmem_view *view,

@@ -5,7 +5,7 @@
 /* Checks shared by every operation that borrows a thread. */
 
 #include "ops/target/inspection.h"
-#include "remote/candidates.h"
+#include "remote/checks/candidates.h"
 
 /*
  * Opens the process and reads its mappings, modules and allocators. FLMEM_ENOPROC if `start_time`

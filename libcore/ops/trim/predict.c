@@ -2,7 +2,7 @@
 #include "ops/trim/predict.h"
 
 #include "base/clock.h"
-#include "ops/target/ask.h"
+#include "ops/target/query.h"
 #include "ops/target/target_guard.h"
 
 static struct flmem_u64 read_trimmable(const struct flmem_inspection *target,
@@ -29,7 +29,7 @@ static struct flmem_u64 query_trimmable(const struct flmem_inspection *target,
 		return FLMEM_UNKNOWN(
 			"only the allocator itself can report it: run flmem detect --ask-runtime");
 	asked->tried = true;
-	if (flmem_ask_allocator(&target->view, found, borrow, &heap, asked, NULL))
+	if (flmem_query_allocator(&target->view, found, borrow, &heap, asked, NULL))
 		return FLMEM_UNKNOWN("the allocator could not be queried before the trim");
 	return heap.trimmable_bytes;
 }
@@ -51,7 +51,7 @@ struct flmem_u64 flmem_predict(const struct flmem_inspection *target, uint64_t b
 			part = FLMEM_UNKNOWN(found->unpredictable);
 		else if (found->ops->read_heap)
 			part = read_trimmable(target, found, deadline_us);
-		else if (found->ops->plan_state && !found->ops->silent)
+		else if (found->ops->plan_state && !found->ops->unreadable_reason)
 			part = query_trimmable(target, found, borrow, ret_asked);
 		else
 			part = FLMEM_UNKNOWN(

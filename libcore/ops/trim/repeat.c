@@ -30,7 +30,7 @@ struct repeat_state {
 	size_t count;
 	size_t opened;
 	struct flmem_trim_result *result; /* reused for each trim; too large for the stack */
-	uint64_t look_us;		  /* start of the current round of checks */
+	uint64_t check_us;		  /* start of the current round of checks */
 };
 
 const char *flmem_repeat_event_name(enum flmem_repeat_event_kind kind)
@@ -115,7 +115,7 @@ static void set_next_trim(const struct repeat_state *repeat_state, struct trim_s
 	for (unsigned i = 0;
 	     i < trim_state->ineffective && pause_us < FLMEM_REPEAT_COOL_DOWN_US_MAX; i++)
 		pause_us *= 2;
-	trim_state->next_us = repeat_state->look_us + pause_us;
+	trim_state->next_us = repeat_state->check_us + pause_us;
 }
 
 static void record_trim(const struct repeat_state *repeat_state, struct trim_state *trim_state,
@@ -170,7 +170,7 @@ static void check_target(const struct repeat_state *repeat_state, struct trim_st
 		return;
 	if (!flmem_process_alive(&trim_state->process))
 		end_target(repeat_state, trim_state, FLMEM_REPEAT_ENDED, NULL, NULL);
-	else if (repeat_state->look_us >= trim_state->next_us &&
+	else if (repeat_state->check_us >= trim_state->next_us &&
 		 meets_condition(repeat_state, trim_state))
 		trim_target(repeat_state, trim_state);
 }
@@ -241,7 +241,7 @@ static int run_checks(struct repeat_state *repeat_state, struct flmem_error *err
 {
 	bool stopped = false;
 
-	repeat_state->look_us = flmem_clock_us();
+	repeat_state->check_us = flmem_clock_us();
 	while (!stopped) {
 		for (size_t i = 0; i < repeat_state->count && !stopped; i++) {
 			check_target(repeat_state, &repeat_state->trim_states[i]);
@@ -252,9 +252,9 @@ static int run_checks(struct repeat_state *repeat_state, struct flmem_error *err
 		}
 		if (stopped || all_ended(repeat_state))
 			break;
-		repeat_state->look_us =
-			next_check_us(repeat_state->look_us, repeat_state->options.every_us);
-		stopped = wait_until_next(repeat_state, repeat_state->look_us);
+		repeat_state->check_us =
+			next_check_us(repeat_state->check_us, repeat_state->options.every_us);
+		stopped = wait_until_next(repeat_state, repeat_state->check_us);
 	}
 	return overall_outcome(repeat_state, err);
 }

@@ -17,9 +17,9 @@
 
 #define LOADING_US 5000U /* between two checks of a process that is just starting */
 
-void flmem_trim_expend_process(bool expendable)
+void flmem_trim_limit_hold(bool limited)
 {
-	flmem_interrupts_expend_process(expendable);
+	flmem_interrupts_limit_hold(limited);
 }
 
 const char *flmem_trim_outcome_name(enum flmem_trim_outcome outcome)

@@ -34,7 +34,7 @@ static int refuse_empty_plan(const struct part *part)
 	for (size_t i = 0; i < part->target->allocators.count; i++) {
 		const struct flmem_allocator *found = &part->target->allocators.rows[i];
 
-		if (found->ops->instead)
+		if (found->ops->trim_advice)
 			return flmem_target_guard_refuse(&part->target->view, found, part->err);
 	}
 	return flmem_error_set(part->err, FLMEM_EUNSUPPORTED, 0,

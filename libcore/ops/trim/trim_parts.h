@@ -7,7 +7,7 @@
 #include <flmem/trim.h>
 
 #include "ops/target/inspection.h"
-#include "remote/candidates.h"
+#include "remote/checks/candidates.h"
 
 /* The state of one trim, shared by its parts. */
 struct flmem_trim_job {

@@ -16,7 +16,7 @@
 
 struct flmem_auto {
 	struct flmem_watch_auto options;
-	uint64_t look_us;
+	uint64_t check_us;
 	struct flmem_condition *fallback; /* without known rounds */
 	struct flmem_trim_queue *queue;
 };
@@ -26,7 +26,7 @@ struct flmem_trim_state {
 	struct flmem_policy policy;
 	bool busy;		      /* a trim is queued or running */
 	bool dropped;		      /* the process is no longer trimmed */
-	bool pressed;		      /* memory pressure at the last tick */
+	bool under_pressure;	      /* memory pressure at the last tick */
 	const char *undecided_reason; /* the last one that was reported */
 	struct flmem_u64 round;	      /* the last round that ended */
 };
@@ -37,7 +37,7 @@ static void fill_auto_defaults(struct flmem_auto *a)
 
 	if (!o->trim.timeout_us)
 		o->trim.timeout_us = FLMEM_WATCH_TRIM_TIMEOUT_US_DEFAULT;
-	a->look_us = o->cool_down_us ? o->cool_down_us : LOOK_US;
+	a->check_us = o->cool_down_us ? o->cool_down_us : LOOK_US;
 	if (!o->cool_down_us)
 		o->cool_down_us = FLMEM_WATCH_COOL_DOWN_US_DEFAULT;
 	if (!o->min_release_bytes)
@@ -76,43 +76,43 @@ void flmem_auto_free(struct flmem_auto *automatic)
 }
 
 static struct flmem_trim_state *target_of(const struct flmem_auto *a,
-					  struct flmem_watched_process *f)
+					  struct flmem_watched_process *watched)
 {
 	const struct flmem_watch_auto *o = &a->options;
 	const struct flmem_policy_rules rules = {
-		.every_rounds = o->every_rounds			   ? o->every_rounds
-				: flmem_role_is_server(f->id.role) ? EVERY_ON_SERVER
-								   : EVERY_ON_CLIENT,
+		.every_rounds = o->every_rounds				 ? o->every_rounds
+				: flmem_role_is_server(watched->id.role) ? EVERY_ON_SERVER
+									 : EVERY_ON_CLIENT,
 		.fixed = o->every_rounds != 0,
 		.cool_down_us = o->cool_down_us,
-		.look_us = a->look_us,
+		.check_us = a->check_us,
 		.min_release_bytes = o->min_release_bytes,
 		.max_ineffective = o->max_ineffective,
 	};
 
-	if (f->trim_state)
-		return f->trim_state;
-	f->trim_state = calloc(1, sizeof(*f->trim_state));
-	if (f->trim_state) {
-		flmem_policy_init(&f->trim_state->policy, &rules);
-		f->trim_state->round = FLMEM_UNKNOWN("no round has ended");
+	if (watched->trim_state)
+		return watched->trim_state;
+	watched->trim_state = calloc(1, sizeof(*watched->trim_state));
+	if (watched->trim_state) {
+		flmem_policy_init(&watched->trim_state->policy, &rules);
+		watched->trim_state->round = FLMEM_UNKNOWN("no round has ended");
 	}
-	return f->trim_state;
+	return watched->trim_state;
 }
 
-static struct flmem_watch_action init_action(const struct flmem_watched_process *f,
+static struct flmem_watch_action init_action(const struct flmem_watched_process *watched,
 					     enum flmem_watch_action_kind kind, const char *reason,
 					     const struct flmem_moment *moment)
 {
 	static const char none[] = "no trim was made";
 
 	return (struct flmem_watch_action){
-		.process = &f->id,
+		.process = &watched->id,
 		.kind = kind,
 		.at_us = moment->at_us,
 		.elapsed_us = moment->now_us,
-		.round = f->trim_state->round,
-		.every_rounds = f->trim_state->policy.every,
+		.round = watched->trim_state->round,
+		.every_rounds = watched->trim_state->policy.every,
 		.reason = reason,
 		.rss_before_bytes = FLMEM_UNKNOWN(none),
 		.rss_after_bytes = FLMEM_UNKNOWN(none),
@@ -121,7 +121,7 @@ static struct flmem_watch_action init_action(const struct flmem_watched_process 
 	};
 }
 
-static void report_change(struct flmem_watch_state *w, struct flmem_watched_process *f,
+static void report_change(struct flmem_watch_state *state, struct flmem_watched_process *watched,
 			  const struct flmem_policy_decision *decision,
 			  const struct flmem_moment *moment)
 {
@@ -135,94 +135,94 @@ static void report_change(struct flmem_watch_state *w, struct flmem_watched_proc
 
 	if (decision->change == FLMEM_POLICY_SAME)
 		return;
-	told = init_action(f, kinds[decision->change], decision->change_reason, moment);
-	flmem_watch_state_action(w, f, &told);
+	told = init_action(watched, kinds[decision->change], decision->change_reason, moment);
+	flmem_watch_state_action(state, watched, &told);
 }
 
 static const struct flmem_condition *condition_for(const struct flmem_auto *a,
-						   const struct flmem_watched_process *f)
+						   const struct flmem_watched_process *watched)
 {
 	if (a->options.when)
 		return a->options.when;
-	return f->rounds.any ? NULL : a->fallback;
+	return watched->rounds.any ? NULL : a->fallback;
 }
 
-static void ask_for_trim(const struct flmem_auto *a, const struct flmem_watched_process *f,
+static void ask_for_trim(const struct flmem_auto *a, const struct flmem_watched_process *watched,
 			 const char *reason, const struct flmem_condition *when)
 {
 	struct flmem_trim_request *request = calloc(1, sizeof(*request));
 
 	if (!request)
 		return;
-	request->pid = f->id.pid;
-	request->start_time = f->id.start_time;
+	request->pid = watched->id.pid;
+	request->start_time = watched->id.start_time;
 	request->when = when;
 	request->options = a->options.trim;
 	snprintf(request->reason, sizeof(request->reason), "%s", reason);
-	f->trim_state->busy = flmem_trim_queue_add(a->queue, request);
+	watched->trim_state->busy = flmem_trim_queue_add(a->queue, request);
 }
 
-static void decide_action(const struct flmem_auto *a, struct flmem_watch_state *w,
-			  struct flmem_watched_process *f, struct flmem_policy_signs *signs,
+static void decide_action(const struct flmem_auto *a, struct flmem_watch_state *state,
+			  struct flmem_watched_process *watched, struct flmem_policy_inputs *inputs,
 			  const struct flmem_moment *moment)
 {
 	struct flmem_policy_decision decision;
 	struct flmem_trend trend;
 
-	flmem_forecast_trend(f, &trend);
-	signs->now_us = moment->now_us;
-	signs->rss_bytes = f->last_bytes;
-	signs->verdict = trend.verdict;
-	flmem_policy_decide(&f->trim_state->policy, signs, &decision);
-	report_change(w, f, &decision, moment);
-	if (decision.trim && !f->trim_state->busy)
-		ask_for_trim(a, f, decision.trim_reason,
-			     signs->occasion == FLMEM_POLICY_CONDITION ? condition_for(a, f)
-								       : NULL);
+	flmem_forecast_trend(watched, &trend);
+	inputs->now_us = moment->now_us;
+	inputs->rss_bytes = watched->last_bytes;
+	inputs->verdict = trend.verdict;
+	flmem_policy_decide(&watched->trim_state->policy, inputs, &decision);
+	report_change(state, watched, &decision, moment);
+	if (decision.trim && !watched->trim_state->busy)
+		ask_for_trim(a, watched, decision.trim_reason,
+			     inputs->occasion == FLMEM_POLICY_CONDITION ? condition_for(a, watched)
+									: NULL);
 }
 
 void flmem_auto_round(struct flmem_auto *automatic, struct flmem_watch_state *watch_state,
 		      const struct flmem_pressures *pressures,
 		      struct flmem_watched_process *watched, const struct flmem_moment *moment)
 {
-	struct flmem_policy_signs signs = {.occasion = FLMEM_POLICY_ROUND};
+	struct flmem_policy_inputs inputs = {.occasion = FLMEM_POLICY_ROUND};
 	struct flmem_trim_state *trim_state = target_of(automatic, watched);
 
 	if (!trim_state || trim_state->dropped)
 		return;
-	signs.pressure = flmem_pressures_short(pressures, watched->group, moment->now_us);
-	signs.pressed = signs.pressure != NULL;
+	inputs.pressure = flmem_pressures_short(pressures, watched->group, moment->now_us);
+	inputs.under_pressure = inputs.pressure != NULL;
 	trim_state->round = FLMEM_KNOWN(watched->rounds.last.number);
-	decide_action(automatic, watch_state, watched, &signs, moment);
+	decide_action(automatic, watch_state, watched, &inputs, moment);
 }
 
-static void check_triggers(const struct flmem_auto *a, struct flmem_watch_state *w,
-			   const struct flmem_pressures *pressures, struct flmem_watched_process *f,
-			   const struct flmem_moment *moment)
+static void check_triggers(const struct flmem_auto *a, struct flmem_watch_state *state,
+			   const struct flmem_pressures *pressures,
+			   struct flmem_watched_process *watched, const struct flmem_moment *moment)
 {
-	struct flmem_policy_signs signs = {.occasion = FLMEM_POLICY_CONDITION};
-	struct flmem_trim_state *trim_state = target_of(a, f);
-	bool pressed;
+	struct flmem_policy_inputs inputs = {.occasion = FLMEM_POLICY_CONDITION};
+	struct flmem_trim_state *trim_state = target_of(a, watched);
+	bool under_pressure;
 
 	if (!trim_state || trim_state->dropped)
 		return;
-	signs.pressure = flmem_pressures_short(pressures, f->group, moment->now_us);
-	signs.pressed = signs.pressure != NULL;
-	pressed = signs.pressed && !trim_state->pressed;
-	trim_state->pressed = signs.pressed;
-	if (pressed)
-		signs.occasion = FLMEM_POLICY_PRESSURE;
-	else if (trim_state->busy || !condition_for(a, f) ||
-		 !flmem_policy_may_look(&trim_state->policy, moment->now_us))
+	inputs.pressure = flmem_pressures_short(pressures, watched->group, moment->now_us);
+	inputs.under_pressure = inputs.pressure != NULL;
+	under_pressure = inputs.under_pressure && !trim_state->under_pressure;
+	trim_state->under_pressure = inputs.under_pressure;
+	if (under_pressure)
+		inputs.occasion = FLMEM_POLICY_PRESSURE;
+	else if (trim_state->busy || !condition_for(a, watched) ||
+		 !flmem_policy_may_check(&trim_state->policy, moment->now_us))
 		return;
-	decide_action(a, w, f, &signs, moment);
+	decide_action(a, state, watched, &inputs, moment);
 }
 
-static struct flmem_watched_process *find_target(const struct flmem_watch_state *w,
+static struct flmem_watched_process *find_target(const struct flmem_watch_state *state,
 						 const struct flmem_trim_request *request)
 {
-	for (size_t i = 0; i < w->count; i++) {
-		struct flmem_watched_process *f = w->watched[i];
+	for (size_t i = 0; i < state->count; i++) {
+		struct flmem_watched_process *f = state->watched[i];
 
 		if (f->id.pid == request->pid && f->id.start_time == request->start_time)
 			return f->trim_state ? f : NULL;
@@ -244,7 +244,7 @@ static enum flmem_watch_action_kind action_kind_of(const struct flmem_trim_resul
 	}
 }
 
-static void report_trim(struct flmem_watch_state *w, struct flmem_watched_process *f,
+static void report_trim(struct flmem_watch_state *state, struct flmem_watched_process *watched,
 			const struct flmem_trim_request *request, const struct flmem_moment *moment)
 {
 	const struct flmem_trim_result *result = &request->result;
@@ -252,56 +252,57 @@ static void report_trim(struct flmem_watch_state *w, struct flmem_watched_proces
 	struct flmem_policy_decision decision;
 	struct flmem_watch_action told;
 
-	told = init_action(f, action_kind_of(result), reason, moment);
+	told = init_action(watched, action_kind_of(result), reason, moment);
 	told.result = result;
 	snprintf(reason, sizeof(reason), "%s%s%s", request->reason, result->reason[0] ? ": " : "",
 		 result->reason);
 	if (told.kind == FLMEM_WATCH_DROPPED)
-		f->trim_state->dropped = true;
+		watched->trim_state->dropped = true;
 	if (told.kind == FLMEM_WATCH_TRIMMED) {
 		told.rss_before_bytes = result->rss_before_bytes;
 		told.rss_after_bytes = result->rss_after_bytes;
 		told.released_bytes = result->released_bytes;
 		told.stopped_us = result->stopped_us;
 	}
-	flmem_watch_state_action(w, f, &told);
+	flmem_watch_state_action(state, watched, &told);
 	if (told.kind != FLMEM_WATCH_TRIMMED)
 		return;
-	flmem_policy_done(&f->trim_state->policy, moment->now_us, result->released_bytes,
+	flmem_policy_done(&watched->trim_state->policy, moment->now_us, result->released_bytes,
 			  result->rss_after_bytes, &decision);
-	report_change(w, f, &decision, moment);
+	report_change(state, watched, &decision, moment);
 }
 
-static void report_undecided(struct flmem_watch_state *w, struct flmem_watched_process *f,
+static void report_undecided(struct flmem_watch_state *state, struct flmem_watched_process *watched,
 			     const struct flmem_trim_request *request,
 			     const struct flmem_moment *moment)
 {
 	struct flmem_watch_action told;
 
-	if (!request->why || request->why == f->trim_state->undecided_reason)
+	if (!request->why || request->why == watched->trim_state->undecided_reason)
 		return;
-	f->trim_state->undecided_reason = request->why;
-	told = init_action(f, FLMEM_WATCH_UNDECIDED, request->why, moment);
-	flmem_watch_state_action(w, f, &told);
+	watched->trim_state->undecided_reason = request->why;
+	told = init_action(watched, FLMEM_WATCH_UNDECIDED, request->why, moment);
+	flmem_watch_state_action(state, watched, &told);
 }
 
-static void collect_results(const struct flmem_auto *a, struct flmem_watch_state *w,
+static void collect_results(const struct flmem_auto *a, struct flmem_watch_state *state,
 			    const struct flmem_moment *moment)
 {
 	for (;;) {
 		FLMEM_AUTO_FREE struct flmem_trim_request *request =
 			flmem_trim_queue_take(a->queue);
-		struct flmem_watched_process *f = request ? find_target(w, request) : NULL;
+		struct flmem_watched_process *watched =
+			request ? find_target(state, request) : NULL;
 
 		if (!request)
 			return;
-		if (!f)
+		if (!watched)
 			continue;
-		f->trim_state->busy = false;
+		watched->trim_state->busy = false;
 		if (request->truth == FLMEM_UNDECIDED)
-			report_undecided(w, f, request, moment);
+			report_undecided(state, watched, request, moment);
 		else if (request->truth == FLMEM_TRUE && request->result.code != FLMEM_ENOPROC)
-			report_trim(w, f, request, moment);
+			report_trim(state, watched, request, moment);
 	}
 }
 

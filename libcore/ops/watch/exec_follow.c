@@ -74,23 +74,23 @@ struct flmem_watched_process *flmem_exec_follow_join(struct flmem_watch_state *w
 }
 
 /* The process with the lowest value is dropped first. */
-static uint64_t keep_value(const struct flmem_watched_process *f)
+static uint64_t keep_value(const struct flmem_watched_process *watched)
 {
-	uint64_t samples =
-		f->history.samples < (UINT64_C(1) << 32) ? f->history.samples : UINT64_C(1) << 32;
+	uint64_t samples = watched->history.samples < (UINT64_C(1) << 32) ? watched->history.samples
+									  : UINT64_C(1) << 32;
 
-	return samples | (uint64_t)(f->id.role != FLMEM_ROLE_NONE) << 40 |
-	       (uint64_t)f->passed_above << 41;
+	return samples | (uint64_t)(watched->id.role != FLMEM_ROLE_NONE) << 40 |
+	       (uint64_t)watched->passed_above << 41;
 }
 
-static size_t find_least(const struct flmem_watch_state *w)
+static size_t find_least(const struct flmem_watch_state *state)
 {
 	size_t least = SIZE_MAX;
 
-	for (size_t i = 0; i < w->count; i++)
-		if (w->watched[i]->ended &&
+	for (size_t i = 0; i < state->count; i++)
+		if (state->watched[i]->ended &&
 		    (least == SIZE_MAX ||
-		     keep_value(w->watched[i]) < keep_value(w->watched[least])))
+		     keep_value(state->watched[i]) < keep_value(state->watched[least])))
 			least = i;
 	return least;
 }

@@ -2,8 +2,8 @@
 #include "ops/watch/forecast_state.h"
 
 #include "ops/watch/pressures.h"
-#include "proc/cgroup.h"
 #include "proc/host.h"
+#include "proc/limits/cgroup.h"
 
 static const char passed_above[] = "its resident memory was above the limit";
 static const char passed_growth[] = "it grows faster than the limit";
@@ -40,8 +40,8 @@ int flmem_forecast_limits_open(struct flmem_forecast_limits *ret_limits, struct 
 	return 0;
 }
 
-static void find_limit(struct flmem_forecast_limits *limits, const struct flmem_watched_process *f,
-		       struct flmem_watch_result *r)
+static void find_limit(struct flmem_forecast_limits *limits,
+		       const struct flmem_watched_process *watched, struct flmem_watch_result *r)
 {
 	static const char ended[] = "the process has ended";
 	static const char recorded[] = "recordings do not contain it";
@@ -49,12 +49,12 @@ static void find_limit(struct flmem_forecast_limits *limits, const struct flmem_
 
 	r->limit_bytes = r->headroom_bytes = FLMEM_UNKNOWN(limits->cgroups ? ended : recorded);
 	r->gpu_bytes = r->limit_bytes;
-	if (f->ended || !limits->cgroups)
+	if (watched->ended || !limits->cgroups)
 		return;
-	r->gpu_bytes = flmem_gpu_use_of(&limits->gpus, &f->process);
+	r->gpu_bytes = flmem_gpu_use_of(&limits->gpus, &watched->process);
 	r->limit_bytes = limits->host_total;
 	r->headroom_bytes = limits->host_left;
-	flmem_cgroups_limit(limits->cgroups, &f->process, &group);
+	flmem_cgroups_limit(limits->cgroups, &watched->process, &group);
 	if (group.max_bytes.unknown || group.headroom_bytes.unknown ||
 	    (!r->headroom_bytes.unknown && r->headroom_bytes.value < group.headroom_bytes.value))
 		return;
@@ -67,30 +67,31 @@ static void find_limit(struct flmem_forecast_limits *limits, const struct flmem_
  * Subtract the highest recent peak, so that the result does not depend on where within a round the
  * watch ended.
  */
-static struct flmem_u64 headroom_at_peak(const struct flmem_watched_process *f,
+static struct flmem_u64 headroom_at_peak(const struct flmem_watched_process *watched,
 					 struct flmem_u64 headroom)
 {
-	const struct flmem_history *h = &f->history;
-	uint64_t peak = f->last_bytes, above;
+	const struct flmem_history *h = &watched->history;
+	uint64_t peak = watched->last_bytes, above;
 
 	for (size_t i = h->count - h->count / 4; i < h->count; i++)
 		if (h->spans[i].high_bytes > peak)
 			peak = h->spans[i].high_bytes;
-	above = peak - f->last_bytes;
+	above = peak - watched->last_bytes;
 	if (!headroom.unknown)
 		headroom.value = headroom.value > above ? headroom.value - above : 0;
 	return headroom;
 }
 
-static void compute_trend(const struct flmem_watched_process *f, enum flmem_trend_basis basis,
+static void compute_trend(const struct flmem_watched_process *watched, enum flmem_trend_basis basis,
 			  struct flmem_trend *ret_trend)
 {
 	struct flmem_trend_point points[FLMEM_HISTORY_POINTS];
 
 	if (basis == FLMEM_TREND_BY_ROUND)
-		flmem_trend_measure(f->rounds.points, f->rounds.count, basis, ret_trend);
+		flmem_trend_measure(watched->rounds.points, watched->rounds.count, basis,
+				    ret_trend);
 	else
-		flmem_trend_measure(points, flmem_history_points(&f->history, points), basis,
+		flmem_trend_measure(points, flmem_history_points(&watched->history, points), basis,
 				    ret_trend);
 }
 
@@ -109,10 +110,10 @@ void flmem_forecast_trend(struct flmem_watched_process *watched, struct flmem_tr
 	*ret_trend = known->trend;
 }
 
-static void find_trend(struct flmem_watched_process *f, struct flmem_watch_result *r)
+static void find_trend(struct flmem_watched_process *watched, struct flmem_watch_result *r)
 {
-	flmem_forecast_trend(f, &r->trend);
-	flmem_trend_forecast(&r->trend, headroom_at_peak(f, r->headroom_bytes), &r->forecast);
+	flmem_forecast_trend(watched, &r->trend);
+	flmem_trend_forecast(&r->trend, headroom_at_peak(watched, r->headroom_bytes), &r->forecast);
 }
 
 static bool grows_too_fast(const struct flmem_growth_limit *limit, const struct flmem_trend *trend)
@@ -162,40 +163,40 @@ static const char *undecided_growth(const struct flmem_growth_limit *limit,
 }
 
 static void find_exceeded_limits(const struct flmem_watch_options *options,
-				 const struct flmem_watched_process *f,
+				 const struct flmem_watched_process *watched,
 				 struct flmem_watch_result *r)
 {
 	size_t n = 0;
 
-	if (f->passed_above)
+	if (watched->passed_above)
 		r->findings[n++] = passed_above;
 	if (grows_too_fast(&options->fail_growth, &r->trend))
 		r->findings[n++] = passed_growth;
 	r->undecided = undecided_growth(&options->fail_growth, r);
 }
 
-static void describe_result(struct flmem_watched_process *f, struct flmem_watch_result *r)
+static void describe_result(struct flmem_watched_process *watched, struct flmem_watch_result *r)
 {
 	static const char none[] = "the process ended before its first sample";
 
 	*r = (struct flmem_watch_result){
-		.process = f->id,
-		.ended = f->ended,
-		.restarts = f->restarts,
-		.samples = f->history.samples,
-		.rounds = f->rounds.complete,
-		.watched_us = f->last_us - f->first_us,
-		.first_bytes = FLMEM_KNOWN(f->first_bytes),
-		.last_bytes = FLMEM_KNOWN(f->last_bytes),
-		.lowest_bytes = FLMEM_KNOWN(f->lowest_bytes),
-		.peak_bytes = FLMEM_KNOWN(f->peak_bytes),
-		.split = f->split,
-		.pressure = f->pressure,
-		.actions = f->actions,
+		.process = watched->id,
+		.ended = watched->ended,
+		.restarts = watched->restarts,
+		.samples = watched->history.samples,
+		.rounds = watched->rounds.complete,
+		.watched_us = watched->last_us - watched->first_us,
+		.first_bytes = FLMEM_KNOWN(watched->first_bytes),
+		.last_bytes = FLMEM_KNOWN(watched->last_bytes),
+		.lowest_bytes = FLMEM_KNOWN(watched->lowest_bytes),
+		.peak_bytes = FLMEM_KNOWN(watched->peak_bytes),
+		.split = watched->split,
+		.pressure = watched->pressure,
+		.actions = watched->actions,
 	};
-	flmem_pressure_rise(&f->pressure, &f->pressure_first, &r->pressure_rise);
-	f->id.command = f->id.site = NULL;
-	if (!f->history.samples)
+	flmem_pressure_rise(&watched->pressure, &watched->pressure_first, &r->pressure_rise);
+	watched->id.command = watched->id.site = NULL;
+	if (!watched->history.samples)
 		r->first_bytes = r->last_bytes = r->lowest_bytes = r->peak_bytes =
 			FLMEM_UNKNOWN(none);
 }

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "proc/cgroup.h"
+#include "proc/limits/cgroup.h"
 #include "proc/process.h"
 
 #define READ_EVERY_US 5000000U

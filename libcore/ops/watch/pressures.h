@@ -14,7 +14,7 @@
 #include <flmem/error.h>
 #include <flmem/pressure.h>
 
-#include "proc/pressure.h"
+#include "proc/limits/pressure.h"
 
 #define FLMEM_PRESSURES_NONE SIZE_MAX
 #define FLMEM_PRESSURES_MAX  256U

@@ -132,18 +132,18 @@ static int add_replayed_process(struct replay *r, const struct flmem_record *rec
 				struct flmem_error *err)
 {
 	struct flmem_watch_process id = identity_of_record(r, record);
-	struct flmem_watched_process *f;
+	struct flmem_watched_process *watched;
 	int rc;
 
 	id.command = strdup(id.command);
 	id.site = id.site ? strdup(id.site) : NULL;
-	f = flmem_watched_process_new(&id, r->watch_state.interval_us, err);
-	if (!f)
+	watched = flmem_watched_process_new(&id, r->watch_state.interval_us, err);
+	if (!watched)
 		return FLMEM_EFAILED;
-	rc = flmem_watch_state_add(&r->watch_state, f, r->now_us > 0, &f, err);
+	rc = flmem_watch_state_add(&r->watch_state, watched, r->now_us > 0, &watched, err);
 	if (rc)
 		return rc;
-	return parse_number(r, record->process, f)
+	return parse_number(r, record->process, watched)
 		       ? 0
 		       : flmem_error_nomem(err, "cannot hold a recorded process");
 }
@@ -159,29 +159,29 @@ static bool is_reported(const struct replay *r, const struct flmem_record *recor
 
 /* A process that is recorded again may have executed another program. */
 static int replay_repeated_process(struct replay *r, const struct flmem_record *record,
-				   struct flmem_watched_process *f, struct flmem_error *err)
+				   struct flmem_watched_process *watched, struct flmem_error *err)
 {
 	const struct flmem_watch_process as = identity_of_record(r, record);
 
-	return f ? flmem_watched_process_rename(f, &as, err) : 0;
+	return watched ? flmem_watched_process_rename(watched, &as, err) : 0;
 }
 
 static int replay_process(struct replay *r, const struct flmem_record *record,
 			  struct flmem_error *err)
 {
-	struct flmem_watched_process *f;
+	struct flmem_watched_process *watched;
 
 	if (!record->pid || record->pid > PID_LIMIT)
 		return 0;
 	if (is_reported(r, record))
 		return replay_repeated_process(r, record, find_replayed(r, record->process), err);
-	f = known_value(r, record);
-	if (!f)
+	watched = known_value(r, record);
+	if (!watched)
 		return r->watch_state.count < REPLAYED_MAX ? add_replayed_process(r, record, err)
 							   : 0;
-	if (!parse_number(r, record->process, f))
+	if (!parse_number(r, record->process, watched))
 		return flmem_error_nomem(err, "cannot hold a recorded process");
-	return replay_repeated_process(r, record, f, err);
+	return replay_repeated_process(r, record, watched, err);
 }
 
 static void replay_tick(struct replay *r, const struct flmem_record *record)
@@ -198,15 +198,15 @@ static void replay_tick(struct replay *r, const struct flmem_record *record)
 
 static void replay_sample(struct replay *r, const struct flmem_record *record)
 {
-	struct flmem_watched_process *f = find_replayed(r, record->process);
+	struct flmem_watched_process *watched = find_replayed(r, record->process);
 	bool split;
 
-	if (!f || f->ended)
+	if (!watched || watched->ended)
 		return;
-	split = f->split_is_new;
-	f->split_is_new = false;
-	flmem_watched_process_count(f, r->now_us, record->bytes);
-	flmem_watch_state_sample(&r->watch_state, f, r->at_us, split);
+	split = watched->split_is_new;
+	watched->split_is_new = false;
+	flmem_watched_process_count(watched, r->now_us, record->bytes);
+	flmem_watch_state_sample(&r->watch_state, watched, r->at_us, split);
 }
 
 static struct flmem_u64 known_or_unrecorded(uint64_t number)
@@ -217,12 +217,12 @@ static struct flmem_u64 known_or_unrecorded(uint64_t number)
 
 static void replay_split(const struct replay *r, const struct flmem_record *record)
 {
-	struct flmem_watched_process *f = find_replayed(r, record->process);
+	struct flmem_watched_process *watched = find_replayed(r, record->process);
 
-	if (!f)
+	if (!watched)
 		return;
-	f->split_is_new = true;
-	f->split = (struct flmem_watch_split){
+	watched->split_is_new = true;
+	watched->split = (struct flmem_watch_split){
 		.anon_bytes = known_or_unrecorded(record->kinds[FLMEM_RECORD_ANON]),
 		.file_bytes = known_or_unrecorded(record->kinds[FLMEM_RECORD_FILE]),
 		.shmem_bytes = known_or_unrecorded(record->kinds[FLMEM_RECORD_SHMEM]),
@@ -233,7 +233,7 @@ static void replay_split(const struct replay *r, const struct flmem_record *reco
 static void replay_round(struct replay *r, const struct flmem_record *record)
 {
 	bool own = record->kind == FLMEM_RECORD_OWN_START || record->kind == FLMEM_RECORD_OWN_END;
-	struct flmem_watched_process *f = own ? find_replayed(r, record->process) : NULL;
+	struct flmem_watched_process *watched = own ? find_replayed(r, record->process) : NULL;
 	struct flmem_round_change change = {0};
 
 	if (record->kind == FLMEM_RECORD_ROUND_START || record->kind == FLMEM_RECORD_OWN_START) {
@@ -245,8 +245,8 @@ static void replay_round(struct replay *r, const struct flmem_record *record)
 	}
 	if (!own)
 		flmem_watch_state_round(&r->watch_state, r->now_us, &change);
-	else if (f && !f->ended)
-		flmem_watch_state_round_of(&r->watch_state, f, r->now_us, &change);
+	else if (watched && !watched->ended)
+		flmem_watch_state_round_of(&r->watch_state, watched, r->now_us, &change);
 }
 
 static struct flmem_u64 session_number_of(const struct flmem_record *record, size_t i)
@@ -256,9 +256,9 @@ static struct flmem_u64 session_number_of(const struct flmem_record *record, siz
 
 static void replay_action(struct replay *r, const struct flmem_record *record)
 {
-	struct flmem_watched_process *f = find_replayed(r, record->process);
+	struct flmem_watched_process *watched = find_replayed(r, record->process);
 	const struct flmem_watch_action action = {
-		.process = f ? &f->id : NULL,
+		.process = watched ? &watched->id : NULL,
 		.kind = (enum flmem_watch_action_kind)record->action,
 		.at_us = r->at_us,
 		.elapsed_us = r->now_us,
@@ -271,17 +271,17 @@ static void replay_action(struct replay *r, const struct flmem_record *record)
 		.stopped_us = session_number_of(record, FLMEM_RECORD_STOPPED),
 	};
 
-	if (f && record->action < FLMEM_WATCH_ACTION_KINDS)
-		flmem_watch_state_action(&r->watch_state, f, &action);
+	if (watched && record->action < FLMEM_WATCH_ACTION_KINDS)
+		flmem_watch_state_action(&r->watch_state, watched, &action);
 }
 
 static void replay_pressure(const struct replay *r, const struct flmem_record *record)
 {
-	struct flmem_watched_process *f = find_replayed(r, record->process);
+	struct flmem_watched_process *watched = find_replayed(r, record->process);
 
-	if (!f)
+	if (!watched)
 		return;
-	f->pressure = (struct flmem_pressure){
+	watched->pressure = (struct flmem_pressure){
 		.high = session_number_of(record, FLMEM_RECORD_HIGH),
 		.max = session_number_of(record, FLMEM_RECORD_MAX),
 		.oom = session_number_of(record, FLMEM_RECORD_OOM),
@@ -291,15 +291,15 @@ static void replay_pressure(const struct replay *r, const struct flmem_record *r
 		.some_total_us = session_number_of(record, FLMEM_RECORD_TOTAL),
 		.stalls_of_host = record->of_host,
 	};
-	if (!f->pressure_is_read)
-		f->pressure_first = f->pressure;
-	f->pressure_is_new = f->pressure_is_read = true;
+	if (!watched->pressure_is_read)
+		watched->pressure_first = watched->pressure;
+	watched->pressure_is_new = watched->pressure_is_read = true;
 }
 
 static int replay_record(struct replay *r, const struct flmem_record *record,
 			 struct flmem_error *err)
 {
-	struct flmem_watched_process *f;
+	struct flmem_watched_process *watched;
 
 	switch (record->kind) {
 	case FLMEM_RECORD_SESSION:
@@ -317,14 +317,14 @@ static int replay_record(struct replay *r, const struct flmem_record *record,
 		replay_split(r, record);
 		break;
 	case FLMEM_RECORD_END:
-		f = find_replayed(r, record->process);
-		if (f)
-			flmem_watch_state_end(&r->watch_state, f);
+		watched = find_replayed(r, record->process);
+		if (watched)
+			flmem_watch_state_end(&r->watch_state, watched);
 		break;
 	case FLMEM_RECORD_OWN_ROUNDS:
-		f = find_replayed(r, record->process);
-		if (f)
-			flmem_watch_state_own_rounds(&r->watch_state, f);
+		watched = find_replayed(r, record->process);
+		if (watched)
+			flmem_watch_state_own_rounds(&r->watch_state, watched);
 		break;
 	case FLMEM_RECORD_ROUND_START:
 	case FLMEM_RECORD_ROUND_END:

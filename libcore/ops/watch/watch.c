@@ -123,34 +123,34 @@ static int search_again(struct watch *w, uint64_t now_us, struct flmem_error *er
 	return rc == FLMEM_ENOPROC || rc == FLMEM_EPERM ? 0 : rc;
 }
 
-static void sample_pressure(struct watch *w, struct flmem_watched_process *f, uint64_t now_us)
+static void sample_pressure(struct watch *w, struct flmem_watched_process *watched, uint64_t now_us)
 {
-	bool read = flmem_pressures_read(w->pressures, f->group, now_us);
+	bool read = flmem_pressures_read(w->pressures, watched->group, now_us);
 
-	if (f->group == FLMEM_PRESSURES_NONE || (!read && f->pressure_is_read))
+	if (watched->group == FLMEM_PRESSURES_NONE || (!read && watched->pressure_is_read))
 		return;
-	f->pressure = w->pressures->groups[f->group].now;
-	if (!f->pressure_is_read)
-		f->pressure_first = f->pressure;
-	f->pressure_is_new = f->pressure_is_read = true;
+	watched->pressure = w->pressures->groups[watched->group].now;
+	if (!watched->pressure_is_read)
+		watched->pressure_first = watched->pressure;
+	watched->pressure_is_new = watched->pressure_is_read = true;
 }
 
-static void sample_one(struct watch *w, struct flmem_watched_process *f,
+static void sample_one(struct watch *w, struct flmem_watched_process *watched,
 		       struct flmem_relatives *relatives, const struct flmem_moment *moment)
 {
-	int rc = flmem_watched_process_sample(f, moment->now_us);
-	bool split = !rc && flmem_watched_process_split_is_due(f);
+	int rc = flmem_watched_process_sample(watched, moment->now_us);
+	bool split = !rc && flmem_watched_process_split_is_due(watched);
 
 	if (rc == FLMEM_ENOPROC)
-		flmem_watch_state_end(&w->watch_state, f);
+		flmem_watch_state_end(&w->watch_state, watched);
 	if (split)
-		flmem_watched_process_split(f);
+		flmem_watched_process_split(watched);
 	if (rc)
 		return;
-	if (f->execed && flmem_watched_process_identify(f, relatives))
-		flmem_watch_state_renamed(&w->watch_state, f);
-	sample_pressure(w, f, moment->now_us);
-	flmem_watch_state_sample(&w->watch_state, f, moment->at_us, split);
+	if (watched->execed && flmem_watched_process_identify(watched, relatives))
+		flmem_watch_state_renamed(&w->watch_state, watched);
+	sample_pressure(w, watched, moment->now_us);
+	flmem_watch_state_sample(&w->watch_state, watched, moment->at_us, split);
 }
 
 static void sample_all(struct watch *w, uint64_t now_us, uint64_t at_us)
@@ -183,12 +183,12 @@ struct reading {
 	bool past; /* the lines are older than the watch and only show the current round */
 };
 
-static void decide_on_trim(struct watch *w, struct flmem_watched_process *f,
+static void decide_on_trim(struct watch *w, struct flmem_watched_process *watched,
 			   const struct flmem_round_change *change,
 			   const struct flmem_moment *moment)
 {
-	if (w->automatic && change->finished && !f->ended)
-		flmem_auto_round(w->automatic, &w->watch_state, w->pressures, f, moment);
+	if (w->automatic && change->finished && !watched->ended)
+		flmem_auto_round(w->automatic, &w->watch_state, w->pressures, watched, moment);
 }
 
 static void change_shared(const struct reading *r, const struct flmem_round_change *change)

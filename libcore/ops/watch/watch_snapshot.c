@@ -113,15 +113,16 @@ static void clear_copy(struct flmem_watched_process *copy)
 }
 
 /* Copies the process with its texts and its directory; other files are not copied. */
-static int copy_followed(const struct flmem_watched_process *f, struct flmem_watched_process *copy)
+static int copy_followed(const struct flmem_watched_process *watched,
+			 struct flmem_watched_process *copy)
 {
-	*copy = *f;
+	*copy = *watched;
 	copy->statm = -1;
 	copy->process.pidfd = -1;
-	copy->process.dirfd = fcntl(f->process.dirfd, F_DUPFD_CLOEXEC, 0);
-	copy->id.command = strdup(f->id.command ? f->id.command : "");
-	copy->id.site = f->id.site ? strdup(f->id.site) : NULL;
-	if (copy->process.dirfd >= 0 && copy->id.command && (copy->id.site || !f->id.site))
+	copy->process.dirfd = fcntl(watched->process.dirfd, F_DUPFD_CLOEXEC, 0);
+	copy->id.command = strdup(watched->id.command ? watched->id.command : "");
+	copy->id.site = watched->id.site ? strdup(watched->id.site) : NULL;
+	if (copy->process.dirfd >= 0 && copy->id.command && (copy->id.site || !watched->id.site))
 		return 0;
 	clear_copy(copy);
 	return -ENOMEM;

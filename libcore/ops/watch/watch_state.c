@@ -38,34 +38,36 @@ void flmem_watch_state_clear(struct flmem_watch_state *watch_state)
 	flmem_recorder_close(&watch_state->recorder);
 }
 
-static void write_record(struct flmem_watch_state *w, const struct flmem_record *record)
+static void write_record(struct flmem_watch_state *state, const struct flmem_record *record)
 {
-	if (w->recorder.fd >= 0)
-		flmem_recorder_add(&w->recorder, record);
+	if (state->recorder.fd >= 0)
+		flmem_recorder_add(&state->recorder, record);
 }
 
-static void record_process(struct flmem_watch_state *w, const struct flmem_watched_process *f)
+static void record_process(struct flmem_watch_state *state,
+			   const struct flmem_watched_process *watched)
 {
 	struct flmem_record r = {
 		.kind = FLMEM_RECORD_PROCESS,
-		.process = f->number,
-		.pid = (uint64_t)f->id.pid,
-		.start_time = f->id.start_time,
-		.framework = f->id.framework,
-		.role = f->id.role,
-		.command = f->id.command,
-		.site = f->id.site ? f->id.site : "",
+		.process = watched->number,
+		.pid = (uint64_t)watched->id.pid,
+		.start_time = watched->id.start_time,
+		.framework = watched->id.framework,
+		.role = watched->id.role,
+		.command = watched->id.command,
+		.site = watched->id.site ? watched->id.site : "",
 	};
 
-	write_record(w, &r);
+	write_record(state, &r);
 }
 
-static void record_running(struct flmem_watch_state *w)
+static void record_running(struct flmem_watch_state *state)
 {
-	const struct flmem_record runs = {.kind = FLMEM_RECORD_ROUND_RUNS, .round = w->round.value};
+	const struct flmem_record runs = {.kind = FLMEM_RECORD_ROUND_RUNS,
+					  .round = state->round.value};
 
-	if (!w->round.unknown)
-		write_record(w, &runs);
+	if (!state->round.unknown)
+		write_record(state, &runs);
 }
 
 void flmem_watch_state_warn(const struct flmem_watch_state *watch_state, const char *format, ...)
@@ -82,22 +84,22 @@ void flmem_watch_state_warn(const struct flmem_watch_state *watch_state, const c
 }
 
 /* Reports the first block that is lost, and again after blocks could be written in between. */
-static void report_lost_process(struct flmem_watch_state *w)
+static void report_lost_process(struct flmem_watch_state *state)
 {
-	const struct flmem_recorder *r = &w->recorder;
-	bool lost = r->lost != w->lost_reported;
+	const struct flmem_recorder *r = &state->recorder;
+	bool lost = r->lost != state->lost_reported;
 
-	if (lost && !w->losing)
-		flmem_watch_state_warn(w,
+	if (lost && !state->losing)
+		flmem_watch_state_warn(state,
 				       "cannot record to '%s': %s; free some disk space, the "
 				       "watch continues",
-				       w->options->record_path, strerror(r->error));
+				       state->options->record_path, strerror(r->error));
 	if (lost)
-		w->losing = true;
-	else if (r->size > w->lost_size)
-		w->losing = false;
-	w->lost_reported = r->lost;
-	w->lost_size = r->size;
+		state->losing = true;
+	else if (r->size > state->lost_size)
+		state->losing = false;
+	state->lost_reported = r->lost;
+	state->lost_size = r->size;
 }
 
 int flmem_watch_state_record(struct flmem_watch_state *watch_state, struct flmem_error *err)
@@ -124,20 +126,20 @@ int flmem_watch_state_record(struct flmem_watch_state *watch_state, struct flmem
 	return 0;
 }
 
-static int make_process_room(struct flmem_watch_state *w)
+static int make_process_room(struct flmem_watch_state *state)
 {
-	size_t capacity = w->capacity ? w->capacity * 2 : 16;
+	size_t capacity = state->capacity ? state->capacity * 2 : 16;
 	struct flmem_watched_process **grown;
 
-	if (w->count < w->capacity)
+	if (state->count < state->capacity)
 		return 0;
-	if (w->count >= FLMEM_WATCH_PROCESSES_MAX)
+	if (state->count >= FLMEM_WATCH_PROCESSES_MAX)
 		return -ENOSPC;
-	grown = reallocarray(w->watched, capacity, sizeof(struct flmem_watched_process *));
+	grown = reallocarray(state->watched, capacity, sizeof(struct flmem_watched_process *));
 	if (!grown)
 		return -ENOMEM;
-	w->watched = grown;
-	w->capacity = capacity;
+	state->watched = grown;
+	state->capacity = capacity;
 	return 0;
 }
 
@@ -184,20 +186,22 @@ void flmem_watch_state_tick(struct flmem_watch_state *watch_state, uint64_t now_
 	flmem_recorder_add(&watch_state->recorder, &tick);
 }
 
-static void report_round(struct flmem_watch_state *w, const struct flmem_watched_process *f,
+static void report_round(struct flmem_watch_state *state,
+			 const struct flmem_watched_process *watched,
 			 struct flmem_watch_round *round)
 {
-	round->process = &f->id;
-	if (w->callbacks->round && !w->callbacks->round(w->callbacks->context, round))
-		w->stopped = true;
+	round->process = &watched->id;
+	if (state->callbacks->round && !state->callbacks->round(state->callbacks->context, round))
+		state->stopped = true;
 }
 
-static void record_action(struct flmem_watch_state *w, const struct flmem_watched_process *f,
+static void record_action(struct flmem_watch_state *state,
+			  const struct flmem_watched_process *watched,
 			  const struct flmem_watch_action *action)
 {
 	const struct flmem_record r = {
 		.kind = FLMEM_RECORD_ACTION,
-		.process = f->number,
+		.process = watched->number,
 		.action = action->kind,
 		.numbers =
 			{[FLMEM_RECORD_EVERY] = action->every_rounds,
@@ -209,25 +213,26 @@ static void record_action(struct flmem_watch_state *w, const struct flmem_watche
 		.reason = action->reason,
 	};
 
-	flmem_recorder_add(&w->recorder, &r);
+	flmem_recorder_add(&state->recorder, &r);
 }
 
-static void record_pressure(struct flmem_watch_state *w, const struct flmem_watched_process *f)
+static void record_pressure(struct flmem_watch_state *state,
+			    const struct flmem_watched_process *watched)
 {
 	struct flmem_record r = {
 		.kind = FLMEM_RECORD_PRESSURE,
-		.process = f->number,
-		.of_host = f->pressure.stalls_of_host,
+		.process = watched->number,
+		.of_host = watched->pressure.stalls_of_host,
 	};
 
-	memcpy(r.numbers, f->pressure_recorded, sizeof(f->pressure_recorded));
-	flmem_recorder_add(&w->recorder, &r);
+	memcpy(r.numbers, watched->pressure_recorded, sizeof(watched->pressure_recorded));
+	flmem_recorder_add(&state->recorder, &r);
 }
 
 /* Reports only changes: memory pressure is rare, and a replay reports what was recorded. */
-static bool pressure_differs(struct flmem_watched_process *f)
+static bool pressure_differs(struct flmem_watched_process *watched)
 {
-	const struct flmem_pressure *p = &f->pressure;
+	const struct flmem_pressure *p = &watched->pressure;
 	const uint64_t numbers[FLMEM_RECORD_NUMBERS] = {
 		[FLMEM_RECORD_HIGH] = flmem_u64_or(p->high, UINT64_MAX),
 		[FLMEM_RECORD_MAX] = flmem_u64_or(p->max, UINT64_MAX),
@@ -238,65 +243,70 @@ static bool pressure_differs(struct flmem_watched_process *f)
 		[FLMEM_RECORD_TOTAL] = flmem_u64_or(p->some_total_us, UINT64_MAX),
 	};
 
-	if (f->pressure_is_recorded && memcmp(f->pressure_recorded, numbers, sizeof(numbers)) == 0)
+	if (watched->pressure_is_recorded &&
+	    memcmp(watched->pressure_recorded, numbers, sizeof(numbers)) == 0)
 		return false;
-	memcpy(f->pressure_recorded, numbers, sizeof(numbers));
-	f->pressure_is_recorded = true;
+	memcpy(watched->pressure_recorded, numbers, sizeof(numbers));
+	watched->pressure_is_recorded = true;
 	return true;
 }
 
-static void record_split(struct flmem_watch_state *w, const struct flmem_watched_process *f)
+static void record_split(struct flmem_watch_state *state,
+			 const struct flmem_watched_process *watched)
 {
 	const struct flmem_u64 *kinds[] = {
-		[FLMEM_RECORD_ANON] = &f->split.anon_bytes,
-		[FLMEM_RECORD_FILE] = &f->split.file_bytes,
-		[FLMEM_RECORD_SHMEM] = &f->split.shmem_bytes,
-		[FLMEM_RECORD_SWAP] = &f->split.swap_bytes,
+		[FLMEM_RECORD_ANON] = &watched->split.anon_bytes,
+		[FLMEM_RECORD_FILE] = &watched->split.file_bytes,
+		[FLMEM_RECORD_SHMEM] = &watched->split.shmem_bytes,
+		[FLMEM_RECORD_SWAP] = &watched->split.swap_bytes,
 	};
-	struct flmem_record r = {.kind = FLMEM_RECORD_SPLIT, .process = f->number};
+	struct flmem_record r = {.kind = FLMEM_RECORD_SPLIT, .process = watched->number};
 
 	for (size_t i = 0; i < FLMEM_RECORD_KINDS; i++)
 		r.kinds[i] = flmem_u64_or(*kinds[i], UINT64_MAX);
-	flmem_recorder_add(&w->recorder, &r);
+	flmem_recorder_add(&state->recorder, &r);
 }
 
-static void record_sample(struct flmem_watch_state *w, const struct flmem_watched_process *f,
-			  bool split)
+static void record_sample(struct flmem_watch_state *state,
+			  const struct flmem_watched_process *watched, bool split)
 {
-	const struct flmem_record sample = {
-		.kind = FLMEM_RECORD_SAMPLE, .process = f->number, .bytes = f->last_bytes};
+	const struct flmem_record sample = {.kind = FLMEM_RECORD_SAMPLE,
+					    .process = watched->number,
+					    .bytes = watched->last_bytes};
 
 	/*
 	 * The split comes first, so that a reader knows it when it reads the sample of the same
 	 * time.
 	 */
 	if (split)
-		record_split(w, f);
-	if (f->pressure_is_new)
-		record_pressure(w, f);
-	flmem_recorder_add(&w->recorder, &sample);
+		record_split(state, watched);
+	if (watched->pressure_is_new)
+		record_pressure(state, watched);
+	flmem_recorder_add(&state->recorder, &sample);
 }
 
-static struct flmem_u64 change_own_round(const struct flmem_watched_process *f)
+static struct flmem_u64 change_own_round(const struct flmem_watched_process *watched)
 {
-	return f->rounds.running ? FLMEM_KNOWN(f->rounds.now.number) : FLMEM_UNKNOWN(no_round);
+	return watched->rounds.running ? FLMEM_KNOWN(watched->rounds.now.number)
+				       : FLMEM_UNKNOWN(no_round);
 }
 
-static void report_sample(struct flmem_watch_state *w, const struct flmem_watched_process *f,
-			  uint64_t at_us, bool split)
+static void report_sample(struct flmem_watch_state *state,
+			  const struct flmem_watched_process *watched, uint64_t at_us, bool split)
 {
 	const struct flmem_watch_sample sample = {
-		.process = &f->id,
+		.process = &watched->id,
 		.at_us = at_us,
-		.elapsed_us = f->last_us,
-		.rss_bytes = f->last_bytes,
-		.round = f->own_rounds ? change_own_round(f) : w->round,
-		.split = split ? &f->split : NULL,
-		.pressure = f->pressure_is_new ? &f->pressure : NULL,
+		.elapsed_us = watched->last_us,
+		.rss_bytes = watched->last_bytes,
+		.round = watched->own_rounds ? change_own_round(watched) : state->round,
+		.split = split ? &watched->split : NULL,
+		.pressure = watched->pressure_is_new ? &watched->pressure : NULL,
 	};
 
-	if (w->callbacks->sample && !w->callbacks->sample(w->callbacks->context, &sample))
-		w->stopped = true;
+	if (state->callbacks->sample &&
+	    !state->callbacks->sample(state->callbacks->context, &sample))
+		state->stopped = true;
 }
 
 void flmem_watch_state_sample(struct flmem_watch_state *watch_state,
@@ -364,16 +374,16 @@ void flmem_watch_state_end(struct flmem_watch_state *watch_state,
 	write_record(watch_state, &end);
 }
 
-static void change_round(struct flmem_watch_state *w, struct flmem_watched_process *f,
+static void change_round(struct flmem_watch_state *state, struct flmem_watched_process *watched,
 			 uint64_t now_us, const struct flmem_round_change *change)
 {
 	struct flmem_watch_round round;
 
-	if (change->finished && flmem_round_stats_finish(&f->rounds, now_us, &round))
-		report_round(w, f, &round);
+	if (change->finished && flmem_round_stats_finish(&watched->rounds, now_us, &round))
+		report_round(state, watched, &round);
 	if (change->started &&
-	    flmem_round_stats_start(&f->rounds, now_us, change->started_number, &round))
-		report_round(w, f, &round);
+	    flmem_round_stats_start(&watched->rounds, now_us, change->started_number, &round))
+		report_round(state, watched, &round);
 }
 
 void flmem_watch_state_round(struct flmem_watch_state *watch_state, uint64_t now_us,
@@ -447,13 +457,13 @@ bool flmem_watch_state_is_settling(const struct flmem_watch_state *watch_state)
 }
 
 /* A round whose trough is not complete yet ends with the samples so far. */
-static void flush_rounds(struct flmem_watch_state *w)
+static void flush_rounds(struct flmem_watch_state *state)
 {
 	struct flmem_watch_round round;
 
-	for (size_t i = 0; i < w->count; i++)
-		if (flmem_round_stats_flush(&w->watched[i]->rounds, &round))
-			report_round(w, w->watched[i], &round);
+	for (size_t i = 0; i < state->count; i++)
+		if (flmem_round_stats_flush(&state->watched[i]->rounds, &round))
+			report_round(state, state->watched[i], &round);
 }
 
 /* A process that has ended cannot be watched longer: it counts where no other was judged. */

@@ -10,7 +10,7 @@
 #include "frameworks/framework.h"
 #include "ops/watch/pressures.h"
 #include "proc/status.h"
-#include "remote/preflight.h"
+#include "remote/checks/preflight.h"
 
 #define COMMAND_WORDS_MAX 4096U
 
@@ -30,20 +30,20 @@ static void free_identity(struct flmem_watch_process *id)
 	id->command = id->site = NULL;
 }
 
-static int find_identity(const struct flmem_watched_process *f,
+static int find_identity(const struct flmem_watched_process *watched,
 			 const struct flmem_argv_env *command,
 			 const struct flmem_argv_env *environment,
 			 struct flmem_relatives *relatives, struct flmem_watch_process *ret_id)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
 	struct flmem_subject subject = {
-		.process = &f->process,
+		.process = &watched->process,
 		.command = command,
 		.environment = environment,
 		.relatives = relatives,
 	};
 	struct flmem_identity identity;
-	struct flmem_watch_process id = f->id;
+	struct flmem_watch_process id = watched->id;
 
 	flmem_identify(&subject, &identity);
 	id.framework = identity.framework;
@@ -61,21 +61,22 @@ static int find_identity(const struct flmem_watched_process *f,
 	return 0;
 }
 
-static int identify_process(struct flmem_watched_process *f, struct flmem_relatives *relatives,
-			    struct flmem_watch_process *ret_id, struct flmem_error *err)
+static int identify_process(struct flmem_watched_process *watched,
+			    struct flmem_relatives *relatives, struct flmem_watch_process *ret_id,
+			    struct flmem_error *err)
 {
 	FLMEM_AUTO_ARGV_ENV struct flmem_argv_env command = {0}, environment = {0};
 	int rc;
 
 	/* Read before the command line, so that an exec in between is noticed later. */
-	if (flmem_process_arguments_at(&f->process, &f->arguments_at))
-		f->arguments_at = 0;
-	rc = flmem_argv_env_read_argv(&f->process, &command, err);
+	if (flmem_process_arguments_at(&watched->process, &watched->arguments_at))
+		watched->arguments_at = 0;
+	rc = flmem_argv_env_read_argv(&watched->process, &command, err);
 	if (rc)
 		return rc;
-	rc = flmem_argv_env_read_env(&f->process, &environment, NULL);
-	if (find_identity(f, &command, rc ? NULL : &environment, relatives, ret_id))
-		return flmem_error_nomem(err, "cannot follow process %d", (int)f->id.pid);
+	rc = flmem_argv_env_read_env(&watched->process, &environment, NULL);
+	if (find_identity(watched, &command, rc ? NULL : &environment, relatives, ret_id))
+		return flmem_error_nomem(err, "cannot follow process %d", (int)watched->id.pid);
 	return 0;
 }
 
@@ -83,25 +84,26 @@ struct flmem_watched_process *flmem_watched_process_new(struct flmem_watch_proce
 							uint64_t interval_us,
 							struct flmem_error *err)
 {
-	FLMEM_AUTO_WATCHED_PROCESS struct flmem_watched_process *f = calloc(1, sizeof(*f));
-	bool whole = f && id->command;
+	FLMEM_AUTO_WATCHED_PROCESS struct flmem_watched_process *watched =
+		calloc(1, sizeof(*watched));
+	bool whole = watched && id->command;
 
-	if (f) {
-		f->id = *id;
-		f->process = (struct flmem_process)FLMEM_PROCESS_INIT;
-		f->statm = -1;
-		f->split = (struct flmem_watch_split){
+	if (watched) {
+		watched->id = *id;
+		watched->process = (struct flmem_process)FLMEM_PROCESS_INIT;
+		watched->statm = -1;
+		watched->split = (struct flmem_watch_split){
 			FLMEM_UNKNOWN(not_read), FLMEM_UNKNOWN(not_read), FLMEM_UNKNOWN(not_read),
 			FLMEM_UNKNOWN(not_read)};
-		flmem_history_init(&f->history, interval_us ? interval_us : 1);
-		f->group = FLMEM_PRESSURES_NONE;
-		flmem_pressure_init(&f->pressure, not_read);
-		f->pressure_first = f->pressure;
+		flmem_history_init(&watched->history, interval_us ? interval_us : 1);
+		watched->group = FLMEM_PRESSURES_NONE;
+		flmem_pressure_init(&watched->pressure, not_read);
+		watched->pressure_first = watched->pressure;
 	} else {
 		free_identity(id);
 	}
 	if (whole)
-		return FLMEM_TAKE(f);
+		return FLMEM_TAKE(watched);
 	flmem_error_nomem(err, "cannot follow process %d", (int)id->pid);
 	return NULL;
 }
@@ -116,9 +118,9 @@ static rlim_t descriptors_left(int fd)
 	return (rlim_t)fd < limit.rlim_cur ? limit.rlim_cur - (rlim_t)fd : 0;
 }
 
-static int open_counters(const struct flmem_watched_process *f)
+static int open_counters(const struct flmem_watched_process *watched)
 {
-	int fd = openat(f->process.dirfd, "statm", O_RDONLY | O_CLOEXEC);
+	int fd = openat(watched->process.dirfd, "statm", O_RDONLY | O_CLOEXEC);
 
 	return fd < 0 ? -errno : fd;
 }
@@ -126,35 +128,37 @@ static int open_counters(const struct flmem_watched_process *f)
 /*
  * Keeps the directory open, which identifies the process, and the counters if descriptors are left.
  */
-static int open_files(struct flmem_watched_process *f, uint64_t start_time, struct flmem_error *err)
+static int open_files(struct flmem_watched_process *watched, uint64_t start_time,
+		      struct flmem_error *err)
 {
-	int rc = flmem_process_open(f->id.pid, &f->process, err);
+	int rc = flmem_process_open(watched->id.pid, &watched->process, err);
 
 	if (rc)
 		return rc;
-	if (start_time && f->process.start_time != start_time)
+	if (start_time && watched->process.start_time != start_time)
 		return flmem_error_set(err, FLMEM_ENOPROC, 0, "process %d has exited",
-				       (int)f->id.pid);
-	f->id.start_time = f->process.start_time;
-	rc = flmem_preflight_identity(&f->process, err);
+				       (int)watched->id.pid);
+	watched->id.start_time = watched->process.start_time;
+	rc = flmem_preflight_identity(&watched->process, err);
 	if (rc)
 		return rc;
-	flmem_process_unpin(&f->process);
-	if (descriptors_left(f->process.dirfd) <= SPARE_DESCRIPTORS)
+	flmem_process_unpin(&watched->process);
+	if (descriptors_left(watched->process.dirfd) <= SPARE_DESCRIPTORS)
 		return flmem_error_set(err, FLMEM_EFAILED, EMFILE,
 				       "cannot follow process %d: too many open files; raise the "
 				       "limit (ulimit -n)",
-				       (int)f->id.pid);
-	f->statm = open_counters(f);
-	if (f->statm < 0)
-		return flmem_process_error(&f->process, f->statm, "read the memory counters", err);
+				       (int)watched->id.pid);
+	watched->statm = open_counters(watched);
+	if (watched->statm < 0)
+		return flmem_process_error(&watched->process, watched->statm,
+					   "read the memory counters", err);
 	/*
 	 * Half of the descriptors are for directories: a process cannot be followed without its
 	 * directory.
 	 */
-	if (descriptors_left(f->statm) <= (rlim_t)f->statm) {
-		close(f->statm);
-		f->statm = -1;
+	if (descriptors_left(watched->statm) <= (rlim_t)watched->statm) {
+		close(watched->statm);
+		watched->statm = -1;
 	}
 	return 0;
 }
@@ -164,20 +168,20 @@ int flmem_watched_process_open(pid_t pid, uint64_t start_time, uint64_t interval
 			       struct flmem_watched_process **ret_watched, struct flmem_error *err)
 {
 	struct flmem_watch_process id = {.pid = pid, .command = strdup("")};
-	FLMEM_AUTO_WATCHED_PROCESS struct flmem_watched_process *f =
+	FLMEM_AUTO_WATCHED_PROCESS struct flmem_watched_process *watched =
 		flmem_watched_process_new(&id, interval_us, err);
 	int rc;
 
-	if (!f)
+	if (!watched)
 		return FLMEM_EFAILED;
-	rc = open_files(f, start_time, err);
+	rc = open_files(watched, start_time, err);
 	if (!rc)
-		rc = identify_process(f, relatives, &id, err);
+		rc = identify_process(watched, relatives, &id, err);
 	if (rc)
 		return rc;
-	free_identity(&f->id);
-	f->id = id;
-	*ret_watched = FLMEM_TAKE(f);
+	free_identity(&watched->id);
+	watched->id = id;
+	*ret_watched = FLMEM_TAKE(watched);
 	return 0;
 }
 
@@ -252,14 +256,14 @@ void flmem_watched_process_count(struct flmem_watched_process *watched, uint64_t
 	flmem_history_add(&watched->history, now_us, bytes);
 }
 
-static ssize_t read_counters(const struct flmem_watched_process *f, char *text, size_t size)
+static ssize_t read_counters(const struct flmem_watched_process *watched, char *text, size_t size)
 {
 	FLMEM_AUTO_CLOSE int own = -1;
-	int fd = f->statm;
+	int fd = watched->statm;
 	ssize_t got;
 
 	if (fd < 0)
-		fd = own = open_counters(f);
+		fd = own = open_counters(watched);
 	if (fd < 0)
 		return fd;
 	got = pread(fd, text, size - 1, 0);

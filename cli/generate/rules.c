@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <flmem/recommend.h>
+#include <flmem/troubleshoot.h>
+
+#include "generate/generate.h"
+
+static void print_versions(const struct flmem_rule *rule, FILE *out)
+{
+	fputs(flmem_framework_name(rule->framework) ? flmem_framework_name(rule->framework) : "any",
+	      out);
+	if (rule->since)
+		fprintf(out, ", %s and later", rule->since);
+	if (rule->before)
+		fprintf(out, ", before %s", rule->before);
+	if (rule->certain)
+		fputs(" (with `--framework-version`)", out);
+}
+
+static void print_rule(const struct flmem_rule *rule, FILE *out)
+{
+	fprintf(out, "\n## %s\n\n", rule->id);
+	fprintf(out, "| | |\n|---|---|\n| severity | %s |\n| framework | ",
+		flmem_severity_name(rule->severity));
+	print_versions(rule, out);
+	fputs(" |\n| condition | ", out);
+	generate_marked(rule->condition, "|<>*_`", "\\", out);
+	fputs(" |\n| message | ", out);
+	generate_marked(rule->message, "|<>*_`", "\\", out);
+	fprintf(out, " |\n| proposes a value | %s |\n| source | ", rule->fixable ? "yes" : "no");
+	generate_marked(rule->source, "|<>*_`", "\\", out);
+	fputs(" |\n", out);
+}
+
+/* The lists of --troubleshoot: a heading per list, numbered steps. */
+static void print_lists(FILE *out)
+{
+	const struct flmem_trouble_step *step, *before = NULL;
+	size_t number = 1;
+
+	fputs("\n# Lists of flmem recommend --troubleshoot\n\nFrom NVFlare's guide \"Memory "
+	      "Management\", section \"Troubleshooting\".\n",
+	      out);
+	for (size_t i = 0; (step = flmem_trouble_step(i)); i++, before = step) {
+		if (!before || before->list != step->list) {
+			fprintf(out, "\n## %s\n\n", flmem_trouble_list_title(step->list));
+			number = 1;
+		}
+		fprintf(out, "%zu. %s: ", number++, step->id);
+		generate_marked(step->text, "|<>*_`", "\\", out);
+		fputc('\n', out);
+	}
+}
+
+void generate_rules(FILE *out)
+{
+	const struct flmem_rule *rule;
+
+	fputs("<!-- SPDX-License-Identifier: Apache-2.0 -->\n"
+	      "<!-- Generated from the rule tables by 'make generate'. -->\n\n"
+	      "# Rules of flmem recommend\n\n"
+	      "| rule | severity | condition |\n|---|---|---|\n",
+	      out);
+	for (size_t i = 0; (rule = flmem_recommend_rule(i)); i++) {
+		fprintf(out, "| [%s](#", rule->id);
+		for (const char *p = rule->id; *p; p++)
+			fputc(*p >= 'A' && *p <= 'Z' ? *p - 'A' + 'a' : *p, out);
+		fprintf(out, ") | %s | ", flmem_severity_name(rule->severity));
+		generate_marked(rule->condition, "|<>*_`", "\\", out);
+		fputs(" |\n", out);
+	}
+	for (size_t i = 0; (rule = flmem_recommend_rule(i)); i++)
+		print_rule(rule, out);
+	print_lists(out);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/target/trim_precheck.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "ops/target/target_guard.h"
+#include "ops/target/target_hooks.h"
+#include "proc/process.h"
+#include "proc/status.h"
+#include "remote/borrow.h"
+#include "remote/checks/preflight.h"
+
+#define LOOK_US 100000U /* for the search of the threads */
+
+struct look {
+	struct flmem_borrow_options borrow;
+	struct flmem_syscall_list syscalls;
+};
+
+/* Reading a process needs less than tracing it: its memory is opened as for a trim. */
+static int check_tracing(const struct flmem_process *process, struct flmem_error *err)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process again = FLMEM_PROCESS_INIT;
+	int rc = flmem_process_open(process->pid, &again, err);
+
+	if (!rc)
+		rc = flmem_process_pin_memory(&again, err);
+	return rc == FLMEM_EPERM ? flmem_preflight_explain(process, -EPERM, err) : rc;
+}
+
+int flmem_trim_precheck(const struct flmem_view *view, const struct flmem_allocator_list *list,
+			struct flmem_error *err)
+{
+	FLMEM_AUTO_FREE struct look *look = calloc(1, sizeof(*look));
+	uint64_t stopped_us = 0;
+	int rc;
+
+	if (!look)
+		return flmem_error_nomem(err, "cannot check a process");
+	look->borrow =
+		(struct flmem_borrow_options){.timeout_us = LOOK_US, .syscalls = &look->syscalls};
+	rc = check_tracing(view->process, err);
+	if (!rc)
+		rc = flmem_target_guard_refuse_runtimes(view, list, err);
+	if (!rc)
+		rc = flmem_target_hooks_check_all(view, list, NULL, &stopped_us, err);
+	if (!rc)
+		rc = flmem_target_guard_check(view, list, FLMEM_TARGET_GUARD_QUICK_US, err);
+	if (rc)
+		return rc;
+	flmem_target_guard_fill(view, list, &look->borrow.guard);
+	flmem_target_guard_syscalls(view, list, &look->syscalls);
+	return flmem_borrow_precheck(view, &look->borrow, err);
+}
+
+bool flmem_trim_precheck_is_filtered(const struct flmem_process *process)
+{
+	struct flmem_status status;
+
+	return flmem_status_read(process, &status, NULL) == 0 && !status.seccomp_mode.unknown &&
+	       status.seccomp_mode.value;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_PROC_FILES_MOUNTS_H
+#define FLMEM_PROC_FILES_MOUNTS_H
+
+/* The lines of /proc/PID/mountinfo. The text may be hostile: a process can mount anything. */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buf.h"
+
+struct flmem_process;
+
+/* Parts of the split line, without the kernel's escapes in the paths. */
+struct flmem_mount {
+	char *device; /* MAJOR:MINOR */
+	char *root;   /* the mounted part of the file system; not always a path (nsfs) */
+	char *point;  /* an absolute path */
+	char *type;
+	char *source, *options; /* options of the super block; NULL: the line ends before */
+};
+
+/*
+ * Splits a line (36 35 0:31 ROOT POINT options [tags] - TYPE source OPTIONS, proc_pid_mountinfo(5))
+ * in place; false for any other text.
+ */
+bool flmem_mount_split(char *line, struct flmem_mount *ret_mount);
+
+/* All mounts, in the order of the file. */
+struct flmem_mounts {
+	struct flmem_buf text; /* that the rows point into */
+	struct flmem_mount *rows;
+	size_t count;
+};
+
+/* Reads the mounts as the process sees them. Negative errno. */
+int flmem_mounts_read(const struct flmem_process *process, struct flmem_mounts *ret_mounts);
+
+/* The same from the text of a mountinfo file. */
+int flmem_mounts_parse(const char *text, size_t length, struct flmem_mounts *ret_mounts);
+
+void flmem_mounts_clear(struct flmem_mounts *mounts);
+
+#define FLMEM_AUTO_MOUNTS FLMEM_AUTO(flmem_mounts_clear)
+
+#define FLMEM_MOUNTS_INIT              \
+	{                              \
+		.text = FLMEM_BUF_INIT \
+	}
+
+/* The mount that holds an absolute path, compared as text without following links; or NULL. */
+const struct flmem_mount *flmem_mounts_covering(const struct flmem_mounts *mounts,
+						const char *path);
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proc/files/read_hazard.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+
+#include "base/io.h"
+#include "base/text.h"
+#include "proc/files/mounts.h"
+#include "proc/maps.h"
+#include "proc/pages.h"
+#include "proc/process.h"
+
+#define ENTRIES 64U
+
+/* Bits of a page's entry (Documentation/admin-guide/mm/pagemap.rst). */
+#define PRESENT (UINT64_C(1) << 63)
+#define SWAPPED (UINT64_C(1) << 62)
+
+/* Swapped pages are read from the swap area, which needs no server. */
+static bool are_pages_held(const struct flmem_process *process, uint64_t first, uint64_t count)
+{
+	uint64_t entries[ENTRIES];
+
+	if (process->pagemap < 0)
+		return false;
+	while (count) {
+		uint64_t step = count < ENTRIES ? count : ENTRIES;
+
+		if (!flmem_io_read_at(process->pagemap, first * sizeof(*entries), entries,
+				      (size_t)step * sizeof(*entries)))
+			return false;
+		for (uint64_t i = 0; i < step; i++)
+			if (!(entries[i] & (PRESENT | SWAPPED)))
+				return false;
+		first += step;
+		count -= step;
+	}
+	return true;
+}
+
+/*
+ * FUSE has no block device (fuseblk has one, but only root mounts that). A device that is mounted
+ * nowhere, or that belongs to a subvolume, is unknown: it may be a FUSE mount that was detached.
+ */
+static bool may_be_fuse(const struct flmem_mounts *mounts, dev_t device)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "%u:%u", major(device), minor(device));
+	for (size_t i = 0; i < mounts->count; i++)
+		if (strcmp(mounts->rows[i].device, name) == 0)
+			return flmem_text_starts(mounts->rows[i].type, "fuse");
+	return true;
+}
+
+/* A mapping without a file, or of a file on a block device. */
+static bool needs_no_server(const struct flmem_map *map)
+{
+	return !map->inode || major(map->device);
+}
+
+int flmem_read_hazard_check(const struct flmem_process *process, uint64_t address, size_t length)
+{
+	const uint64_t page = flmem_page_bytes();
+	FLMEM_AUTO_MAPS struct flmem_maps maps = {0};
+	FLMEM_AUTO_MOUNTS struct flmem_mounts mounts = FLMEM_MOUNTS_INIT;
+	bool mounts_read = false;
+
+	if (!length || address + (length - 1) < address)
+		return 0;
+	if (are_pages_held(process, address / page,
+			   (address + (length - 1)) / page - address / page + 1))
+		return 0;
+	if (flmem_maps_read(process, &maps, NULL))
+		return 0;
+	for (size_t i = 0; i < maps.count; i++) {
+		const struct flmem_map *map = &maps.rows[i];
+
+		if (map->end <= address || map->start > address + (length - 1) ||
+		    needs_no_server(map))
+			continue;
+		if (!mounts_read && flmem_mounts_read(process, &mounts))
+			return -ENODATA;
+		mounts_read = true;
+		if (may_be_fuse(&mounts, map->device))
+			return -ENODATA;
+	}
+	return 0;
+}

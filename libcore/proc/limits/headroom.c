@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proc/limits/headroom.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include <flmem/parse.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "base/text.h"
+#include "proc/rollup.h"
+#include "proc/status.h"
+
+#define FILE_LIMIT 65536U
+#define MAPS_LIMIT (64U << 20)
+
+/* Mappings that a thread and its allocations may need. */
+#define SPARE_MAPPINGS 64U
+
+/* Mode 2 of vm.overcommit_memory: the kernel refuses what it might not be able to provide. */
+#define NEVER_OVERCOMMIT 2U
+
+/* A number up to the next blank. */
+static bool parse_word(const char *at, uint64_t *ret_number)
+{
+	size_t length = strcspn(at, " \t\n");
+	char word[32];
+
+	if (length >= sizeof(word))
+		return false;
+	memcpy(word, at, length);
+	word[length] = '\0';
+	return flmem_parse_u64(word, 0, UINT64_MAX, ret_number, NULL) == 0;
+}
+
+/*
+ * Soft limit in /proc/PID/limits, whose names have a fixed width; prlimit(2) takes
+ * CAP_SYS_RESOURCE for a process of another user.
+ */
+static bool read_limit(const char *limits, const char *name, uint64_t *ret_bytes)
+{
+	const char *at = strstr(limits, name);
+
+	if (!at)
+		return false;
+	at += strlen(name);
+	at += strspn(at, " ");
+	if (!flmem_text_starts(at, "unlimited"))
+		return parse_word(at, ret_bytes);
+	*ret_bytes = UINT64_MAX;
+	return true;
+}
+
+bool flmem_headroom_limit(const struct flmem_process *process, const char *name,
+			  uint64_t *ret_limit)
+{
+	FLMEM_AUTO_BUF struct flmem_buf limits = FLMEM_BUF_INIT;
+
+	return flmem_io_read_file_at(process->dirfd, "limits", FILE_LIMIT, &limits) == 0 &&
+	       read_limit(limits.data, name, ret_limit);
+}
+
+/* `line`: of /proc/PID/status, with what the limit counts. */
+static bool is_near_limit(const struct flmem_process *process, const char *name, const char *line,
+			  uint64_t bytes)
+{
+	FLMEM_AUTO_BUF struct flmem_buf status = FLMEM_BUF_INIT;
+	uint64_t limit, used;
+
+	if (!flmem_headroom_limit(process, name, &limit))
+		return true;
+	if (limit == UINT64_MAX)
+		return false;
+	return flmem_io_read_file_at(process->dirfd, "status", FILE_LIMIT, &status) ||
+	       !flmem_rollup_find(status.data, line, &used) || used >= limit ||
+	       limit - used < bytes;
+}
+
+/* The limit does not hold for it. */
+static bool may_lock_all(const struct flmem_process *process)
+{
+	struct flmem_status status;
+
+	return flmem_status_read(process, &status, NULL) == 0 && !status.cap_effective.unknown &&
+	       (status.cap_effective.value >> CAP_IPC_LOCK & 1);
+}
+
+/*
+ * After mlockall(MCL_FUTURE) each new mapping counts. The kernel does not show whether that was
+ * called, but then the stack of a new thread is locked, too.
+ */
+static bool is_lock_limit_near(const struct flmem_process *process, uint64_t bytes)
+{
+	FLMEM_AUTO_BUF struct flmem_buf status = FLMEM_BUF_INIT;
+	uint64_t locked;
+
+	if (flmem_io_read_file_at(process->dirfd, "status", FILE_LIMIT, &status))
+		return true;
+	if (flmem_rollup_find(status.data, "VmLck", &locked) && !locked)
+		return false;
+	return !may_lock_all(process) &&
+	       is_near_limit(process, "Max locked memory", "VmLck", bytes);
+}
+
+static bool read_number(const char *path, uint64_t *ret_number)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+
+	if (flmem_io_read_file_at(AT_FDCWD, path, FILE_LIMIT, &text))
+		return false;
+	return parse_word(text.data, ret_number);
+}
+
+static bool has_many_mappings(const struct flmem_process *process)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	uint64_t limit, count = 0;
+
+	if (!read_number("/proc/sys/vm/max_map_count", &limit) ||
+	    flmem_io_read_file_at(process->dirfd, "maps", MAPS_LIMIT, &text))
+		return true;
+	for (const char *at = text.data; (at = strchr(at, '\n')); at++)
+		count++;
+	return count + SPARE_MAPPINGS > limit;
+}
+
+static bool is_host_committed(uint64_t bytes)
+{
+	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
+	uint64_t mode, limit, committed;
+
+	if (!read_number("/proc/sys/vm/overcommit_memory", &mode))
+		return true;
+	if (mode != NEVER_OVERCOMMIT)
+		return false;
+	return flmem_io_read_file_at(AT_FDCWD, "/proc/meminfo", FILE_LIMIT, &text) ||
+	       !flmem_rollup_find(text.data, "CommitLimit", &limit) ||
+	       !flmem_rollup_find(text.data, "Committed_AS", &committed) || committed >= limit ||
+	       limit - committed < bytes;
+}
+
+int flmem_headroom_check(const struct flmem_process *process, uint64_t bytes,
+			 struct flmem_error *err)
+{
+	const char *limit = NULL;
+
+	if (is_near_limit(process, "Max address space", "VmSize", bytes))
+		limit = "its address space (ulimit -v)";
+	else if (is_near_limit(process, "Max data size", "VmData", bytes))
+		limit = "its data (ulimit -d)";
+	else if (is_lock_limit_near(process, bytes))
+		limit = "its locked memory (ulimit -l)";
+	else if (has_many_mappings(process))
+		limit = "its mappings (vm.max_map_count)";
+	else if (is_host_committed(bytes))
+		limit = "this host (vm.overcommit_memory is 2)";
+	if (!limit)
+		return 0;
+	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+			       "process %d could end for lack of memory: the limit of %s leaves "
+			       "less than %llu MiB, or cannot be read; raise it with prlimit",
+			       (int)process->pid, limit, (unsigned long long)(bytes >> 20));
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_PROC_LIMITS_HEADROOM_H
+#define FLMEM_PROC_LIMITS_HEADROOM_H
+
+/*
+ * Whether a process can still get memory from the kernel. Some functions end their process when an
+ * allocation fails (PyGILState_Ensure of CPython), so they are not called where it may.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <flmem/error.h>
+
+#include "proc/process.h"
+
+/*
+ * FLMEM_EUNSAFE, with the limit, when less than `bytes` may be mapped: RLIMIT_AS, RLIMIT_DATA,
+ * RLIMIT_MEMLOCK where memory is locked, the number of mappings, or the commit limit of a host that
+ * does not overcommit; also when a limit cannot be read. Limits of control groups are not checked:
+ * they do not make an allocation fail.
+ */
+int flmem_headroom_check(const struct flmem_process *process, uint64_t bytes,
+			 struct flmem_error *err);
+
+/*
+ * A soft limit by its name in /proc/PID/limits, in its unit there; UINT64_MAX: unlimited. False
+ * when it cannot be read.
+ */
+bool flmem_headroom_limit(const struct flmem_process *process, const char *name,
+			  uint64_t *ret_limit);
+
+#endif

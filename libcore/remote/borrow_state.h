@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_REMOTE_BORROW_STATE_H
+#define FLMEM_REMOTE_BORROW_STATE_H
+
+/*
+ * One run of a chain on a borrowed thread: the caller's calls with clock readings around them and a
+ * park at the end, and the results that they leave on the thread's stack. remote/borrow.c chooses,
+ * stops and restores the thread; nothing here touches it.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "remote/arch.h"
+#include "remote/borrow.h"
+#include "remote/chain.h"
+#include "remote/chain_code.h"
+#include "remote/gadgets.h"
+
+/* The state of one run; on the heap because of its size. */
+struct flmem_borrow_state {
+	const struct flmem_view *view;
+	const struct flmem_borrow_options *options;
+	struct flmem_borrow_result *result;
+	struct flmem_error *err;
+	bool rehearsal; /* stop the thread, check it, release it: no calls */
+	struct flmem_gadgets gadgets;
+	pid_t timed[64]; /* threads whose waits have a timeout of unknown length */
+	size_t timed_count;
+	const char *refused; /* static: why a stopped thread was released without a call, or NULL */
+	pid_t refused_tid;
+	struct flmem_chain chain; /* the caller's calls with the clock readings around them */
+	size_t spans;	 /* between the clock readings: the calls, or all of them together */
+	uint64_t clocks; /* offset of the clock readings in the chain's data */
+	uint64_t cookie; /* at the end of the data: shows whether anything has overwritten it */
+	uint64_t cookie_end;
+	struct flmem_chain_code code;
+	struct flmem_thread_state state;
+	struct flmem_scratch scratch;
+	unsigned char seen[FLMEM_CHAIN_DATA];
+};
+
+enum flmem_borrow_progress {
+	FLMEM_BORROW_RUNNING,
+	FLMEM_BORROW_FINISHED, /* the last clock reading is present: all calls have returned */
+	FLMEM_BORROW_LOST,     /* the thread has restored itself and reused its stack */
+	FLMEM_BORROW_ENDED,    /* the process has ended or executed another program */
+};
+
+/* Wraps the caller's chain: each call (or all) between two clock readings, then the park. */
+int flmem_borrow_wrap(struct flmem_borrow_state *borrow, const struct flmem_chain *chain);
+
+/* Draws a new cookie; called each time a thread is armed, so that chains cannot be confused. */
+void flmem_borrow_renew_cookie(struct flmem_borrow_state *borrow);
+
+/* Reads the first bytes of every function to call; FLMEM_EUNSAFE if one is no longer mapped. */
+int flmem_borrow_remember_code(struct flmem_borrow_state *borrow);
+
+/* Reads the results that the calls have left so far. */
+enum flmem_borrow_progress flmem_borrow_read_results(struct flmem_borrow_state *borrow);
+
+/* Copies the area as the calls have left it into the caller's bytes. Negative errno. */
+int flmem_borrow_read_area(const struct flmem_borrow_state *borrow);
+
+/* Stores the results, which are known to be valid. */
+void flmem_borrow_take_results(struct flmem_borrow_state *borrow);
+
+/* Counts the calls of an unfinished chain that have returned. */
+void flmem_borrow_count_returned(struct flmem_borrow_state *borrow);
+
+#endif

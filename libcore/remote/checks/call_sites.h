@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_REMOTE_CHECKS_CALL_SITES_H
+#define FLMEM_REMOTE_CHECKS_CALL_SITES_H
+
+/*
+ * Calls in the machine code of a target (x86-64). A library whose frame is on the stack of a thread
+ * that waits elsewhere has made a call that leaves it, so a word on the stack that follows any
+ * other instruction is no such frame but a value that was left over.
+ */
+
+#include <stdint.h>
+
+struct flmem_process;
+
+enum flmem_call_kind {
+	FLMEM_CALL_NONE,     /* no call, or one that stays in the library */
+	FLMEM_CALL_STUB,     /* a direct call of a stub of the dynamic linker (PLT) */
+	FLMEM_CALL_INDIRECT, /* through a pointer */
+};
+
+/*
+ * The call that ends before `address`, which comes from a stack of the process. *ret_target is the
+ * function that a stub calls: a library may call its own exported functions through stubs.
+ */
+enum flmem_call_kind flmem_call_before(const struct flmem_process *process, uint64_t address,
+				       uint64_t *ret_target);
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_REMOTE_CHECKS_CANDIDATES_H
+#define FLMEM_REMOTE_CHECKS_CANDIDATES_H
+
+/*
+ * Finds the threads of a process that may be borrowed now, best first, without stopping any. A
+ * thread qualifies if it is blocked in a wait of remote/checks/waits.h, outside the
+ * allocator and signal handlers, with enough room on its stack.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "elf/view.h"
+#include "proc/task.h"
+#include "remote/arch.h"
+#include "remote/checks/waits.h"
+
+/* Addresses that exclude a thread from being borrowed. */
+struct flmem_range {
+	uint64_t start, end;
+};
+
+#define FLMEM_GUARD_RANGES 32
+#define FLMEM_GUARD_WORDS  128
+
+struct flmem_guard {
+	struct flmem_range code[FLMEM_GUARD_RANGES]; /* of allocators: not on its stack's top */
+	size_t code_count;
+	struct flmem_range locks[FLMEM_GUARD_RANGES]; /* not the futex that it waits for */
+	size_t lock_count;
+	uint64_t words[FLMEM_GUARD_WORDS]; /* locks that the calls take: int, 0 when free */
+	size_t word_count;
+	bool may_join_threads; /* an allocator that joins threads, whose code is not in `code` */
+};
+
+/* Adds a range; ignores it if the table is full or the range is empty. */
+void flmem_guard_add(struct flmem_range *ranges, size_t *count, uint64_t start, uint64_t end);
+
+/* Adds a lock word; ignores it if the table is full. */
+void flmem_guard_add_word(struct flmem_guard *guard, uint64_t address);
+
+struct flmem_candidate {
+	pid_t tid;
+	bool computes; /* not blocked: its place is known only when it is stopped */
+	bool leader;   /* the main thread: borrowed last among equals, because it handles signals */
+	struct flmem_task_wait at;
+	struct flmem_wait wait;
+	uint64_t cpu_ns;
+	uint64_t sleeps; /* times it went to sleep, including this wait */
+};
+
+/*
+ * The caller's condition for a thread, besides the general ones: false with a static reason if it
+ * must not be borrowed. Called before the thread is stopped, with `pointer` 0, and again when it is
+ * stopped, with its thread pointer.
+ */
+struct flmem_candidate_filter {
+	bool (*accepts)(void *context, const struct flmem_candidate *candidate, uint64_t pointer,
+			const char **ret_reason);
+	void *context;
+};
+
+struct flmem_candidate_needs {
+	const struct flmem_guard *guard;
+	const struct flmem_gadgets *gadgets;
+	const struct flmem_candidate_filter *filter; /* may be NULL */
+	size_t area_bytes;    /* size of the chain's area, which has to be mapped already */
+	size_t stack_bytes;   /* for the calls; 0: what an allocator needs */
+	pid_t only;	      /* examine only this thread; 0: all */
+	uint64_t deadline_us; /* of flmem_clock_us(), for the search */
+};
+
+/* As many are examined as a caller can sensibly try, the most suitable first. */
+#define FLMEM_CANDIDATES_MAX 16U
+
+struct flmem_candidates {
+	struct flmem_candidate *rows; /* best first */
+	size_t count;
+	size_t threads;	      /* of the process */
+	size_t running;	      /* on a processor, or runnable */
+	const char *rejected; /* static: the last reason to reject a blocked thread, or NULL */
+	pid_t rejected_tid;
+	pid_t handling; /* what flmem_handlers_find() returned */
+};
+
+/* A wait with a longer relative timeout disqualifies its thread, which would wake up too late. */
+#define FLMEM_LATE_US_MAX 10000000U
+
+/* Negative errno on failure; -EACCES or -EPERM when this user may not trace the process. */
+int flmem_candidates_find(const struct flmem_view *view, const struct flmem_candidate_needs *needs,
+			  struct flmem_candidates *ret_candidates);
+
+/*
+ * Checks the stack of a stopped thread whose place is at.sp and at.pc. NULL if it may be borrowed
+ * there, else a static reason.
+ */
+const char *flmem_candidate_check_stack(const struct flmem_view *view,
+					const struct flmem_candidate_needs *needs,
+					const struct flmem_candidate *candidate);
+
+/* Returns FLMEM_EUNSAFE with the reason why no thread can be borrowed now. */
+int flmem_candidates_refuse(const struct flmem_process *process,
+			    const struct flmem_candidates *found, struct flmem_error *err);
+
+void flmem_candidates_clear(struct flmem_candidates *candidates);
+
+#define FLMEM_AUTO_CANDIDATES FLMEM_AUTO(flmem_candidates_clear)
+
+#endif

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "remote/checks/handlers.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "proc/maps.h"
+#include "proc/process.h"
+#include "proc/status.h"
+#include "proc/task.h"
+
+/* Length of stack that is searched for signal frames. */
+#define SCAN_LIMIT ((uint64_t)1 << 20)
+#define SCAN_STEP  65536U
+/* A frame may span two reads. */
+#define SCAN_OVERLAP 512U
+#define PAGE	     4096U /* the smallest page size */
+#define RESTORER_MAX 16U
+/* How often a computing thread is read again, and the pause between reads. */
+#define LOOKS	4U
+#define LOOK_US 500U
+
+static bool reads_as_restorer(const struct flmem_process *process, uint64_t address)
+{
+	unsigned char code[RESTORER_MAX];
+	size_t length = flmem_arch_restorer.length;
+
+	return length <= sizeof(code) &&
+	       flmem_process_read_memory(process, address, code, length) == 0 &&
+	       memcmp(code, flmem_arch_restorer.bytes, length) == 0;
+}
+
+/*
+ * The restorer of the C library; older ones and some runtimes have more than one copy. A hostile
+ * stack may be full of frames: only code is read, each address once, and a limited number of them.
+ */
+static bool is_restorer(struct flmem_handler_search *search, uint64_t address)
+{
+	const struct flmem_map *map = flmem_maps_find(search->maps, address);
+
+	if (address == search->restorer)
+		return true;
+	if (!map || !(map->flags & FLMEM_MAP_EXEC))
+		return false;
+	for (size_t i = 0; i < search->known_count; i++)
+		if (search->known[i].address == address)
+			return search->known[i].is_restorer;
+	if (search->known_count == FLMEM_RESTORERS_MAX)
+		return true;
+	search->known[search->known_count++] = (struct flmem_known_code){
+		.address = address,
+		.is_restorer = reads_as_restorer(search->process, address),
+	};
+	return search->known[search->known_count - 1].is_restorer;
+}
+
+static bool has_frame(struct flmem_handler_search *search, const uint64_t *words, size_t count)
+{
+	uint64_t mask;
+
+	for (size_t i = 0; i < count; i++)
+		if (flmem_arch_is_signal_frame(words + i, count - i, &mask) &&
+		    search->blocked & ~mask && is_restorer(search, words[i]))
+			return true;
+	return false;
+}
+
+/*
+ * Returns the number of bytes before the first unreadable page. Guard pages that the mappings do
+ * not show (MADV_GUARD_INSTALL, glibc 2.42 and later) may follow a stack; no frame spans them.
+ */
+static size_t read_stack(const struct flmem_process *process, uint64_t at, void *out, size_t length)
+{
+	size_t done = 0;
+
+	if (flmem_process_read_memory(process, at, out, length) == 0)
+		return length;
+	while (done < length) {
+		size_t step = PAGE - (at + done) % PAGE;
+
+		if (step > length - done)
+			step = length - done;
+		if (flmem_process_read_memory(process, at + done, (char *)out + done, step))
+			break;
+		done += step;
+	}
+	return done;
+}
+
+bool flmem_handlers_on_stack(struct flmem_handler_search *search, uint64_t sp, uint64_t end)
+{
+	FLMEM_AUTO_FREE uint64_t *words = malloc(SCAN_STEP);
+	uint64_t first = sp & ~UINT64_C(7), at = first;
+
+	if (!words)
+		return true;
+	if (end - at > SCAN_LIMIT)
+		end = at + SCAN_LIMIT;
+	while (at < end) {
+		size_t length = end - at < SCAN_STEP ? (size_t)(end - at) : SCAN_STEP;
+		size_t got = read_stack(search->process, at, words, length);
+
+		if (!got && at == first)
+			return true;
+		if (has_frame(search, words, got / sizeof(*words)))
+			return true;
+		if (got < length || at + length >= end)
+			break;
+		at += length - SCAN_OVERLAP;
+	}
+	return false;
+}
+
+struct search {
+	const struct flmem_view *view;
+	struct flmem_maps now; /* read for the first thread that is newer than the view */
+	struct flmem_handler_search frames;
+};
+
+static const struct flmem_map *find_stack(struct search *search, uint64_t sp)
+{
+	const struct flmem_map *stack = flmem_maps_find(search->view->maps, sp);
+
+	if (!stack && !search->now.count)
+		(void)flmem_maps_read(search->view->process, &search->now, NULL);
+	return stack ? stack : flmem_maps_find(&search->now, sp);
+}
+
+/*
+ * A frame on the stack may be left over from a handler that has returned. The frame of a running
+ * handler will unblock a signal that is blocked now: its own, unless it uses SA_NODEFER or waits
+ * with another mask.
+ */
+static bool waits_in_handler(struct search *search, const struct flmem_task_wait *wait,
+			     uint64_t blocked)
+{
+	const struct flmem_map *stack = find_stack(search, wait->sp);
+
+	search->frames.blocked = wait->number == SYS_rt_sigsuspend ? UINT64_MAX : blocked;
+	return stack && search->frames.blocked &&
+	       flmem_handlers_on_stack(&search->frames, wait->sp, stack->end);
+}
+
+enum handling {
+	HANDLING_NOTHING,
+	HANDLING_PERHAPS, /* it computes, and blocks a signal as a handler does */
+	HANDLING_SIGNAL,
+};
+
+static enum handling check_thread(struct search *search, pid_t tid)
+{
+	const struct flmem_process *process = search->view->process;
+	struct flmem_task_wait wait;
+	struct flmem_status status;
+	uint64_t caught, blocked, pending;
+	int rc;
+
+	/*
+	 * The masks are read first: the handler of a signal that is no longer pending runs already.
+	 */
+	if (flmem_status_read_thread(process, tid, &status))
+		return HANDLING_NOTHING; /* it has ended */
+	caught = flmem_u64_or(status.sig_caught, 0);
+	blocked = flmem_u64_or(status.sig_blocked, 0);
+	pending = flmem_u64_or(status.sig_pending, 0) | flmem_u64_or(status.shared_pending, 0);
+	if (pending & caught & ~blocked)
+		return HANDLING_SIGNAL;
+	/* The frames of a chain have the form of signal frames. */
+	if (!caught || flmem_arch_is_chain_mask(blocked))
+		return HANDLING_NOTHING;
+	rc = flmem_task_read_wait(process, tid, &wait);
+	if (rc == 0)
+		return caught & blocked ? HANDLING_PERHAPS : HANDLING_NOTHING;
+	return rc > 0 && waits_in_handler(search, &wait, caught & blocked) ? HANDLING_SIGNAL
+									   : HANDLING_NOTHING;
+}
+
+/*
+ * A handler that waits does so within microseconds, unless its thread gets no processor; a thread
+ * that blocks a signal permanently keeps computing.
+ */
+static bool is_handling(struct search *search, pid_t tid)
+{
+	enum handling now = check_thread(search, tid);
+
+	for (size_t i = 0; i < LOOKS && now == HANDLING_PERHAPS; i++) {
+		flmem_clock_sleep_us(LOOK_US);
+		now = check_thread(search, tid);
+	}
+	return now == HANDLING_SIGNAL;
+}
+
+pid_t flmem_handlers_find(const struct flmem_view *view, const struct flmem_gadgets *gadgets,
+			  uint64_t deadline_us)
+{
+	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
+	struct search search = {
+		.view = view,
+		.frames = {.process = view->process,
+			   .maps = view->maps,
+			   .restorer = gadgets->restorer},
+	};
+	pid_t found = 0;
+
+	if (flmem_tasks_read(view->process, &tasks))
+		return 0; /* it has ended; the next step reports that */
+	for (size_t i = 0; i < tasks.count && !found; i++) {
+		if (is_handling(&search, tasks.ids[i]))
+			found = tasks.ids[i];
+		else if (flmem_clock_us() > deadline_us)
+			found = FLMEM_HANDLERS_LATE;
+	}
+	flmem_maps_clear(&search.now);
+	return found;
+}

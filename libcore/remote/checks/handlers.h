@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_REMOTE_CHECKS_HANDLERS_H
+#define FLMEM_REMOTE_CHECKS_HANDLERS_H
+
+/*
+ * Threads inside signal handlers. A handler may have interrupted any code, including the allocator,
+ * and may block: garbage collectors that stop their threads by signals (Boehm's, Mono's, D's) block
+ * them in a handler until the collecting thread resumes them. A call that waits for a lock of such
+ * a thread returns only after that, and never if the borrowed thread is the collecting one.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "elf/view.h"
+#include "remote/arch.h"
+
+/* More copies of the restorer than any process has. */
+#define FLMEM_RESTORERS_MAX 8U
+
+struct flmem_handler_search {
+	const struct flmem_process *process;
+	const struct flmem_maps *maps;
+	uint64_t restorer; /* of the C library: struct flmem_gadgets */
+	/* A frame counts if one of these signals is blocked now and unblocked when it returns. */
+	uint64_t blocked;
+	/* Filled by the search: code that was read, so that a hostile stack costs few reads. */
+	struct flmem_known_code {
+		uint64_t address;
+		bool is_restorer;
+	} known[FLMEM_RESTORERS_MAX];
+	size_t known_count;
+};
+
+/*
+ * True if a signal frame lies between `sp` and `end` on a stack of the process, as far as that can
+ * be read without a gap; also true if nothing can be read, and for more different frames than
+ * FLMEM_RESTORERS_MAX.
+ */
+bool flmem_handlers_on_stack(struct flmem_handler_search *search, uint64_t sp, uint64_t end);
+
+/*
+ * The first thread that waits in a signal handler or is about to enter one; 0 if there is none,
+ * FLMEM_HANDLERS_LATE if the search was not complete at `deadline_us` of flmem_clock_us(). A
+ * computing thread that blocks a signal which the program handles is read again for two
+ * milliseconds. Not detected: a handler that still computes then, and one that waits with nothing
+ * blocked (SA_NODEFER) other than in sigsuspend().
+ */
+#define FLMEM_HANDLERS_LATE ((pid_t)-1)
+pid_t flmem_handlers_find(const struct flmem_view *view, const struct flmem_gadgets *gadgets,
+			  uint64_t deadline_us);
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "remote/checks/libc_threads.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/kcmp.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <flmem/parse.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "elf/modules.h"
+#include "proc/process.h"
+#include "proc/task.h"
+
+static bool has_several_threads(const struct flmem_process *process)
+{
+	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
+	size_t threads = 0;
+
+	if (flmem_tasks_read(process, &tasks))
+		return false;
+	for (size_t i = 0; i < tasks.count && threads < 2; i++)
+		threads += !flmem_task_is_kernels(process, tasks.ids[i]);
+	return threads > 1;
+}
+
+/*
+ * The variable is in libc, and in a program at a fixed address that uses it also there (a copy
+ * relocation); some versions then keep only one of them up to date. pthread_create() clears it, and
+ * nothing sets it again in a process that still has several threads.
+ */
+static bool is_single_threaded(const struct flmem_view *view)
+{
+	uint64_t address;
+	unsigned char value;
+	bool found = false;
+
+	for (size_t i = 0; i < view->modules->count; i++) {
+		if (!flmem_module_symbol_any(&view->modules->rows[i], "__libc_single_threaded",
+					     &address))
+			continue;
+		found = true;
+		if (flmem_process_read_memory(view->process, address, &value, sizeof(value)) ||
+		    !value)
+			return false;
+	}
+	return found;
+}
+
+static bool has_same_memory(pid_t one, pid_t other)
+{
+	return one != other && syscall(SYS_kcmp, one, other, KCMP_VM, 0, 0) == 0;
+}
+
+/*
+ * True if another process runs in the same memory (clone() with CLONE_VM and without
+ * CLONE_THREAD). The kernel does not link such processes, so all are compared: the parent may have
+ * ended. One that may not be traced counts as another memory.
+ */
+static bool shares_memory(const struct flmem_process *process)
+{
+	FLMEM_AUTO_DIR DIR *dir = flmem_io_open_dir(AT_FDCWD, "/proc");
+	pid_t pid;
+
+	for (const struct dirent *entry; dir && (entry = readdir(dir));)
+		if (flmem_parse_pid(entry->d_name, &pid, NULL) == 0 &&
+		    has_same_memory(process->pid, pid))
+			return true;
+	return false;
+}
+
+/*
+ * The variable is read last, since it is cleared before a thread is made; and first, because the
+ * search takes time, and few processes need one.
+ */
+static bool has_unknown_threads(const struct flmem_view *view)
+{
+	return is_single_threaded(view) &&
+	       (has_several_threads(view->process) || shares_memory(view->process)) &&
+	       is_single_threaded(view);
+}
+
+int flmem_libc_threads_check(const struct flmem_view *view, struct flmem_error *err)
+{
+	if (!has_unknown_threads(view))
+		return 0;
+	return flmem_error_set(
+		err, FLMEM_EUNSAFE, 0,
+		"process %d has threads that its C library did not make (a bare clone(), or a "
+		"process in the same memory): they use the heap without locks, or with the "
+		"thread-local data of the thread that would be borrowed",
+		(int)view->process->pid);
+}

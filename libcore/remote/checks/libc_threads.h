@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_REMOTE_CHECKS_LIBC_THREADS_H
+#define FLMEM_REMOTE_CHECKS_LIBC_THREADS_H
+
+/*
+ * A program may make threads with clone() itself, or processes in the same memory. glibc does not
+ * know them: until it has made a thread, its malloc takes no locks. Other allocators keep data for
+ * each thread, which such a thread may share with the one that made it. A call from outside would
+ * change a heap that another thread is changing.
+ */
+
+#include <flmem/error.h>
+
+#include "elf/view.h"
+
+/*
+ * FLMEM_EUNSAFE if the process has several threads, or another one runs in its memory, and glibc
+ * takes it for single-threaded. 0 also where that cannot be read: before glibc 2.32, and in a
+ * static program without symbols.
+ */
+int flmem_libc_threads_check(const struct flmem_view *view, struct flmem_error *err);
+
+#endif

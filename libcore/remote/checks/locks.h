@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_REMOTE_CHECKS_LOCKS_H
+#define FLMEM_REMOTE_CHECKS_LOCKS_H
+
+/* Checks, from outside and before anything is touched, the locks that a call will take. */
+
+#include <flmem/error.h>
+
+#include "proc/process.h"
+#include "remote/checks/candidates.h"
+
+/*
+ * Checks that each lock word of the guard was free at least once within a few milliseconds. A lock
+ * that passes from thread to thread is; one whose holder is blocked (for example in a signal
+ * handler that interrupted malloc) is not, and a borrowed thread would wait with it. FLMEM_EUNSAFE:
+ * a lock was held all the time. A word that cannot be read counts as free.
+ */
+int flmem_locks_check(const struct flmem_process *process, const struct flmem_guard *guard,
+		      struct flmem_error *err);
+
+#endif

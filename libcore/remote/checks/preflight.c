@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "remote/checks/preflight.h"
+
+#include <errno.h>
+#include <linux/seccomp.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "elf/modules.h"
+#include "proc/host.h"
+#include "proc/maps.h"
+#include "proc/process.h"
+#include "proc/status.h"
+#include "remote/arch.h"
+#include "remote/checks/libc_threads.h"
+
+/* Both sides of the permission check. */
+struct parties {
+	const struct flmem_process *process;
+	struct flmem_status target;
+	struct flmem_status self;
+};
+
+static int read_self(struct flmem_status *ret_status, struct flmem_error *err)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process self = FLMEM_PROCESS_INIT;
+	int rc = flmem_process_open(getpid(), &self, err);
+
+	return rc ? rc : flmem_status_read(&self, ret_status, err);
+}
+
+static int read_parties(const struct flmem_process *process, struct parties *ret_parties,
+			struct flmem_error *err)
+{
+	struct parties parties = {.process = process};
+	int rc = flmem_status_read(process, &parties.target, err);
+
+	if (!rc)
+		rc = read_self(&parties.self, err);
+	if (rc)
+		return rc;
+	*ret_parties = parties;
+	return 0;
+}
+
+static bool has_ended(char state)
+{
+	return state == 'Z' || state == 'X';
+}
+
+/* Once the main thread has exited, the kernel shows no mappings under /proc/PID. */
+static int refuse_ended(const struct flmem_process *process, struct flmem_error *err)
+{
+	struct flmem_status status;
+
+	if (flmem_status_read(process, &status, NULL) == 0 && !status.threads.unknown &&
+	    status.threads.value > 1)
+		return flmem_error_set(
+			err, FLMEM_ENOPROC, 0,
+			"the main thread of process %d has exited: only other threads "
+			"run on, and the kernel does not show the memory of such a "
+			"process",
+			(int)process->pid);
+	return flmem_error_set(
+		err, FLMEM_ENOPROC, 0,
+		"process %d is a zombie: it has exited, and its parent has not waited for it yet",
+		(int)process->pid);
+}
+
+static int check_image(const struct flmem_view *view, struct flmem_error *err)
+{
+	const struct flmem_module *program = flmem_modules_main(view->modules);
+	const char *why = "the process has no program file";
+	struct flmem_image *image = program ? flmem_module_image(program, &why) : NULL;
+	int pid = (int)view->process->pid;
+
+	if (!image)
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+				       "cannot borrow a thread of process %d: %s", pid, why);
+	if (!flmem_arch_supported() || flmem_image_machine(image) != flmem_arch_machine())
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+				       "process %d runs on a processor architecture on which flmem "
+				       "cannot borrow threads (only x86-64)",
+				       pid);
+	return 0;
+}
+
+int flmem_preflight_identity(const struct flmem_process *process, struct flmem_error *err)
+{
+	int pid = (int)process->pid;
+
+	if (process->pid == getpid())
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "process %d is flmem itself", pid);
+	if (process->kernel_thread)
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+				       "process %d is a kernel thread; it has no memory of its own",
+				       pid);
+	return has_ended(process->state) ? refuse_ended(process, err) : 0;
+}
+
+int flmem_preflight_rights(const struct flmem_process *process, const struct flmem_maps *maps,
+			   struct flmem_error *err)
+{
+	for (size_t i = 0; i < maps->count; i++) {
+		unsigned char byte;
+		int rc;
+
+		if (!maps->rows[i].inode || !(maps->rows[i].flags & FLMEM_MAP_READ))
+			continue;
+		rc = flmem_process_read_memory(process, maps->rows[i].start, &byte, 1);
+		return rc == -EPERM || rc == -EACCES ? flmem_preflight_explain(process, rc, err)
+						     : 0;
+	}
+	return 0;
+}
+
+int flmem_preflight_fixed(const struct flmem_view *view, struct flmem_error *err)
+{
+	struct flmem_status target;
+	int rc = flmem_status_read(view->process, &target, err);
+
+	if (!rc)
+		rc = check_image(view, err);
+	if (rc)
+		return rc;
+	if (target.shadow_stack)
+		return flmem_error_set(
+			err, FLMEM_EUNSUPPORTED, 0,
+			"process %d has a shadow stack, so a borrowed thread would be killed",
+			(int)view->process->pid);
+	if (target.seccomp_mode.value == SECCOMP_MODE_STRICT && !target.seccomp_mode.unknown)
+		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+				       "process %d runs in seccomp strict mode, which kills it for "
+				       "the system calls that a release of memory needs",
+				       (int)view->process->pid);
+	return flmem_libc_threads_check(view, err);
+}
+
+static int refuse_traced(const struct flmem_process *process, const struct flmem_status *target,
+			 struct flmem_error *err)
+{
+	return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+			       "process %d is traced by process %d; end that trace first",
+			       (int)process->pid, (int)target->tracer.value);
+}
+
+int flmem_preflight_now(const struct flmem_process *process, struct flmem_error *err)
+{
+	struct flmem_status target;
+	int rc = flmem_status_read(process, &target, err);
+
+	if (rc)
+		return rc;
+	if (has_ended(target.state))
+		return refuse_ended(process, err);
+	if (!target.tracer.unknown && target.tracer.value)
+		return refuse_traced(process, &target, err);
+	if (target.state == 'T' || target.state == 't')
+		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
+				       "process %d is stopped; continue it first (kill -CONT %d)",
+				       (int)process->pid, (int)process->pid);
+	return 0;
+}
+
+/* ptrace(2): all three ids of the target must equal the real ids of the tracer (fsuid here). */
+static bool is_other_user(const struct parties *p)
+{
+	uint32_t uid = p->self.uid.fs, gid = p->self.gid.fs;
+	const struct flmem_ids *u = &p->target.uid, *g = &p->target.gid;
+
+	return u->real != uid || u->effective != uid || u->saved != uid || g->real != gid ||
+	       g->effective != gid || g->saved != gid;
+}
+
+static bool is_other_user_namespace(const struct parties *p)
+{
+	char mine[64], theirs[64];
+	ssize_t length = readlink("/proc/self/ns/user", mine, sizeof(mine) - 1);
+
+	if (length < 0)
+		return false;
+	mine[length] = '\0';
+	/* If the process may not be traced, its link cannot be read either. */
+	return flmem_process_readlink(p->process, "ns/user", theirs, sizeof(theirs)) ||
+	       strcmp(mine, theirs) != 0;
+}
+
+/* What refuses in spite of CAP_SYS_PTRACE. */
+static enum flmem_gate gate_despite_capability(const struct parties *p,
+					       const struct flmem_host_facts *facts)
+{
+	/* From the first user namespace every other one is below. */
+	if (facts->own_user_namespace && is_other_user_namespace(p))
+		return FLMEM_GATE_USER_NAMESPACE;
+	return facts->seccomp_mode.value == SECCOMP_MODE_FILTER ? FLMEM_GATE_SECCOMP
+								: FLMEM_GATE_SECURITY_MODULE;
+}
+
+static enum flmem_gate find_gate(const struct parties *p)
+{
+	struct flmem_host_facts facts;
+	enum flmem_gate gate;
+
+	if (flmem_host_facts_read(&facts, NULL))
+		return FLMEM_GATE_SECURITY_MODULE;
+	gate = is_other_user(p) ? flmem_gate_others(&facts) : flmem_gate_own(&facts);
+	if (gate != FLMEM_GATE_OPEN)
+		return gate;
+	if (facts.may_trace_any)
+		return gate_despite_capability(p, &facts);
+	return facts.seccomp_mode.value == SECCOMP_MODE_FILTER ? FLMEM_GATE_SECCOMP
+							       : FLMEM_GATE_PRIVATE;
+}
+
+enum flmem_gate flmem_preflight_reading_gate(const struct flmem_process *process)
+{
+	struct flmem_host_facts facts;
+	struct parties parties;
+
+	if (read_parties(process, &parties, NULL) || flmem_host_facts_read(&facts, NULL))
+		return FLMEM_GATE_CAPABILITY;
+	if (facts.may_trace_any)
+		return facts.own_user_namespace && is_other_user_namespace(&parties)
+			       ? FLMEM_GATE_USER_NAMESPACE
+			       : FLMEM_GATE_SECURITY_MODULE;
+	return is_other_user(&parties) ? FLMEM_GATE_CAPABILITY : FLMEM_GATE_PRIVATE;
+}
+
+int flmem_preflight_explain(const struct flmem_process *process, int negative_errno,
+			    struct flmem_error *err)
+{
+	struct parties parties;
+	enum flmem_gate gate;
+
+	if (negative_errno != -EPERM && negative_errno != -EACCES)
+		return flmem_process_error(process, negative_errno, "borrow a thread", err);
+	if (read_parties(process, &parties, err))
+		return err ? err->code : FLMEM_EPERM;
+	/* A process that is ending has released its memory already: ptrace then returns EPERM. */
+	if (has_ended(parties.target.state) || parties.target.rss_bytes.unknown)
+		return refuse_ended(process, err);
+	if (!parties.target.tracer.unknown && parties.target.tracer.value)
+		return refuse_traced(process, &parties.target, err);
+	gate = find_gate(&parties);
+	return flmem_error_set(err, FLMEM_EPERM, 0, "no permission for process %d: %s; %s",
+			       (int)process->pid, flmem_gate_why(gate), flmem_gate_how(gate));
+}

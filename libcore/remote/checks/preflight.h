@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_REMOTE_CHECKS_PREFLIGHT_H
+#define FLMEM_REMOTE_CHECKS_PREFLIGHT_H
+
+/* Whether a process may be touched at all; if not, which gate refuses and how to open it. */
+
+#include <flmem/error.h>
+
+#include "proc/host.h"
+
+#include "elf/view.h"
+
+struct flmem_maps;
+struct flmem_process;
+
+/*
+ * Called first: refuses flmem itself (FLMEM_EUSAGE), kernel threads (EUNSUPPORTED), zombies
+ * (ENOPROC).
+ */
+int flmem_preflight_identity(const struct flmem_process *process, struct flmem_error *err);
+
+/*
+ * Checks that this user may read the memory of the process, which needs the same rights as
+ * borrowing a thread. Readable mappings do not prove it: newer kernels show them with fewer rights.
+ */
+int flmem_preflight_rights(const struct flmem_process *process, const struct flmem_maps *maps,
+			   struct flmem_error *err);
+
+/*
+ * Checks what else is constant while the process lives: other processors, shadow stacks, strict
+ * seccomp. FLMEM_EUNSUPPORTED. Filters belong to each thread: remote/seccomp/seccomp.h.
+ */
+int flmem_preflight_fixed(const struct flmem_view *view, struct flmem_error *err);
+
+/* Checks what may change: stopped, traced by another. FLMEM_EUNSAFE, FLMEM_ENOPROC if it ended. */
+int flmem_preflight_now(const struct flmem_process *process, struct flmem_error *err);
+
+/*
+ * What prevents reading the process, after a read of it was denied: Yama and seccomp filters do not
+ * restrict reading, and CAP_SYS_PTRACE permits it within its user namespace.
+ */
+enum flmem_gate flmem_preflight_reading_gate(const struct flmem_process *process);
+
+/*
+ * Explains a refused read, PTRACE_SEIZE or the like (a negative errno): names the gate (user,
+ * capability, Yama, user namespace, another tracer, dumpable, seccomp) and how to open it.
+ * Returns the code it has set.
+ */
+int flmem_preflight_explain(const struct flmem_process *process, int negative_errno,
+			    struct flmem_error *err);
+
+#endif

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "remote/checks/stopped_thread.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "proc/maps.h"
+#include "proc/process.h"
+#include "remote/checks/rseq.h"
+
+#define SEARCH_US_MIN 500000U
+
+/*
+ * C libraries put the control block of a thread that they start at the upper end of its stack. A
+ * stack without one was made by the program, and its end is unknown.
+ */
+static bool is_on_own_stack(const struct flmem_borrow_state *borrow,
+			    const struct flmem_candidate *candidate)
+{
+	const struct flmem_map *stack = flmem_maps_find(borrow->view->maps, candidate->at.sp);
+	uint64_t block = flmem_arch_thread_pointer(&borrow->state);
+
+	return candidate->leader || (stack && block > candidate->at.sp && block < stack->end);
+}
+
+/* The checks that need a stopped thread. */
+static bool is_accepted(struct flmem_borrow_state *borrow, const struct flmem_candidate *candidate)
+{
+	const struct flmem_candidate_filter *filter = borrow->options->filter;
+	uint64_t pointer = flmem_arch_thread_pointer(&borrow->state);
+	const char *reason = NULL;
+
+	if (!is_on_own_stack(borrow, candidate))
+		reason = "runs on a stack that the program allocated itself";
+	else if (!flmem_arch_has_thread_block(borrow->view->process, &borrow->state))
+		reason = "runs with thread-local data that is not the C library's";
+	else if (!filter || filter->accepts(filter->context, candidate, pointer, &reason))
+		return true;
+	borrow->refused = reason;
+	borrow->refused_tid = candidate->tid;
+	return false;
+}
+
+struct flmem_candidate_needs flmem_stopped_thread_needs(const struct flmem_borrow_options *options,
+							const struct flmem_gadgets *gadgets,
+							size_t area_bytes)
+{
+	const uint64_t now = flmem_clock_us();
+	uint64_t search_us =
+		options->timeout_us > SEARCH_US_MIN ? options->timeout_us : SEARCH_US_MIN;
+
+	return (struct flmem_candidate_needs){
+		.guard = &options->guard,
+		.gadgets = gadgets,
+		.filter = options->filter,
+		.area_bytes = area_bytes,
+		.stack_bytes = options->stack_bytes,
+		.only = options->only,
+		.deadline_us = search_us < UINT64_MAX - now ? now + search_us : UINT64_MAX,
+	};
+}
+
+/* Such threads are recorded, so that their timeout starts again once and not in each round. */
+static bool refuse_timed(struct flmem_borrow_state *borrow, pid_t tid)
+{
+	if (borrow->timed_count < FLMEM_ARRAY_SIZE(borrow->timed))
+		borrow->timed[borrow->timed_count++] = tid;
+	borrow->refused = "is in a wait with a timeout of unknown length, which would start again";
+	borrow->refused_tid = tid;
+	return false;
+}
+
+bool flmem_stopped_thread_is_timed(const struct flmem_borrow_state *borrow, pid_t tid)
+{
+	for (size_t i = 0; i < borrow->timed_count; i++)
+		if (borrow->timed[i] == tid)
+			return true;
+	return false;
+}
+
+/*
+ * The place of a computing thread is known only when it is stopped; a blocked one must still be
+ * where it was found. Its stack is checked again: it may have returned to the same call from
+ * another place.
+ */
+static bool is_in_place(struct flmem_borrow_state *borrow, struct flmem_candidate *candidate)
+{
+	const struct flmem_candidate_needs needs = flmem_stopped_thread_needs(
+		borrow->options, &borrow->gadgets, borrow->chain.area.length);
+
+	if (!candidate->computes && !flmem_arch_interrupted_in(&borrow->state, &candidate->at))
+		return false;
+	if (!candidate->computes && candidate->wait.eintr_means_timeout &&
+	    flmem_arch_gave_eintr(&borrow->state))
+		return refuse_timed(borrow, candidate->tid);
+	candidate->at.sp = flmem_arch_sp(&borrow->state);
+	candidate->at.pc = flmem_arch_pc(&borrow->state);
+	borrow->refused_tid = candidate->tid;
+	if (candidate->computes &&
+	    (!flmem_arch_in_program(&borrow->state) ||
+	     flmem_rseq_is_inside(borrow->view->process, candidate->tid, candidate->at.pc)))
+		borrow->refused = "is in a system call or a restartable sequence";
+	else
+		borrow->refused = flmem_candidate_check_stack(borrow->view, &needs, candidate);
+	return !borrow->refused;
+}
+
+/* True if the thread with this id is one of the process; a seized thread keeps its id. */
+static bool is_of_process(const struct flmem_borrow_state *borrow, pid_t tid)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "task/%d", (int)tid);
+	return faccessat(borrow->view->process->dirfd, name, F_OK, 0) == 0;
+}
+
+/*
+ * True if the thread has gone to sleep only once since it was found: for the stop. A thread that
+ * was awake in between may have sent a signal whose handler blocks another thread inside the
+ * allocator until this one resumes it.
+ */
+static bool has_slept(struct flmem_borrow_state *borrow, const struct flmem_candidate *candidate,
+		      const struct flmem_status *status)
+{
+	if (candidate->computes || (!status->voluntary_switches.unknown &&
+				    status->voluntary_switches.value == candidate->sleeps + 1))
+		return true;
+	borrow->refused = "was awake for a moment while flmem read the other threads";
+	borrow->refused_tid = candidate->tid;
+	return false;
+}
+
+bool flmem_stopped_thread_check(struct flmem_borrow_state *borrow,
+				struct flmem_candidate *candidate, int status_fd,
+				struct flmem_status *ret_status)
+{
+	/* The kernel answers the first request only when the thread has left its processor. */
+	return is_of_process(borrow, candidate->tid) &&
+	       flmem_arch_read_registers(candidate->tid, &borrow->state) == 0 &&
+	       flmem_status_read_open(status_fd, ret_status) == 0 &&
+	       is_in_place(borrow, candidate) && has_slept(borrow, candidate, ret_status) &&
+	       is_accepted(borrow, candidate);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_REMOTE_CHECKS_STOPPED_THREAD_H
+#define FLMEM_REMOTE_CHECKS_STOPPED_THREAD_H
+
+/* Checks of a thread that is stopped to be borrowed; most of them repeat earlier ones. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "proc/status.h"
+#include "remote/borrow_state.h"
+#include "remote/checks/candidates.h"
+
+/* What a thread must have to be borrowed for these options, with the time limit of the search. */
+struct flmem_candidate_needs flmem_stopped_thread_needs(const struct flmem_borrow_options *options,
+							const struct flmem_gadgets *gadgets,
+							size_t area_bytes);
+
+/*
+ * True if the stopped thread is where it was found and may be borrowed there; then its registers
+ * are in borrow->state, and its status, read through the open file, in *ret_status. Otherwise
+ * borrow->refused has the reason, or NULL if the thread had moved on.
+ */
+bool flmem_stopped_thread_check(struct flmem_borrow_state *borrow,
+				struct flmem_candidate *candidate, int status_fd,
+				struct flmem_status *ret_status);
+
+/* True for a thread that an earlier check refused because its timeout would start again. */
+bool flmem_stopped_thread_is_timed(const struct flmem_borrow_state *borrow, pid_t tid);
+
+#endif

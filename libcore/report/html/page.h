@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_REPORT_HTML_PAGE_H
+#define FLMEM_REPORT_HTML_PAGE_H
+
+/* The parts of the HTML page of a watch. Each appends to `out`. */
+
+#include <flmem/watch_page.h>
+
+#include "base/buf.h"
+#include "report/html/series.h"
+
+#define FLMEM_PAGE_ACTIONS 256U
+#define FLMEM_PAGE_REASON  256U
+
+/* A decision of the policy. */
+struct flmem_page_action {
+	pid_t pid;
+	uint64_t start_time;
+	enum flmem_watch_action_kind kind;
+	uint64_t elapsed_us;
+	struct flmem_u64 round, rss_after_bytes, released_bytes;
+	char reason[FLMEM_PAGE_REASON]; /* untrusted */
+};
+
+struct flmem_watch_page {
+	struct flmem_page_series *series;
+	size_t count, room;
+	size_t last; /* the one that received the latest sample */
+	uint64_t samples;
+	uint64_t first_at_us, last_at_us; /* since 1970-01-01 UTC */
+	uint64_t elapsed_us;
+	struct flmem_page_action *actions; /* ring of the latest ones; NULL: none yet */
+	uint64_t action_count;
+	bool failed; /* memory was out */
+};
+
+/* Input for the part of one process. */
+struct flmem_page_subject {
+	size_t number; /* in the page, for ids */
+	const struct flmem_watch_result *result;
+	const struct flmem_page_series *series;
+	const struct flmem_watch_page *page;
+};
+
+/* NULL: no data of the process. */
+const struct flmem_page_series *flmem_page_find(const struct flmem_watch_page *page,
+						const struct flmem_watch_process *process);
+
+/* Memory of all processes in one figure; `sorted` by importance. */
+void flmem_page_put_all(struct flmem_buf *out, const struct flmem_watch_page *page,
+			const struct flmem_watch_result *const *sorted, size_t count);
+
+/* The whole page. */
+void flmem_page_put(struct flmem_buf *out, const struct flmem_watch_page *page,
+		    const struct flmem_watch_summary *summary,
+		    const struct flmem_watch_advice *advice);
+
+extern const char flmem_page_style[]; /* CSS besides that of report/html/shell.h */
+
+/* Exceeded limits, and findings of the rules of `flmem recommend`. */
+void flmem_page_put_findings(struct flmem_buf *out, const struct flmem_watch_summary *summary,
+			     const struct flmem_watch_advice *advice);
+
+/* A table of all processes, each with a small curve. */
+void flmem_page_put_overview(struct flmem_buf *out, const struct flmem_watch_page *page,
+			     const struct flmem_watch_summary *summary);
+
+/* Resident memory over time, with rounds, trend, forecast and limit. */
+void flmem_page_put_memory(struct flmem_buf *out, const struct flmem_page_subject *subject);
+
+/* Peak and trough by round; the table of rounds. */
+void flmem_page_put_rounds(struct flmem_buf *out, const struct flmem_page_subject *subject);
+
+/* Actions of the policy, newest last. */
+void flmem_page_put_actions(struct flmem_buf *out, const struct flmem_watch_page *page,
+			    const struct flmem_watch_summary *summary);
+
+/* The i-th kept action, NULL after the last. */
+const struct flmem_page_action *flmem_page_action_at(const struct flmem_watch_page *page, size_t i);
+
+/* Kinds of memory over time. */
+void flmem_page_put_kinds(struct flmem_buf *out, const struct flmem_page_subject *subject);
+
+/* Style of the dots of rounds: small if there are many. */
+const char *flmem_page_dots(const struct flmem_page_series *series);
+
+/* Texts that several parts share. */
+void flmem_page_put_bytes(struct flmem_buf *out, struct flmem_u64 bytes);
+void flmem_page_put_growth(struct flmem_buf *out, struct flmem_i64 bytes);
+void flmem_page_put_span_us(struct flmem_buf *out, uint64_t us);
+void flmem_page_put_forecast(struct flmem_buf *out, const struct flmem_watch_result *result);
+void flmem_page_put_verdict(struct flmem_buf *out, const struct flmem_trend *trend);
+void flmem_page_put_who(struct flmem_buf *out, const struct flmem_watch_process *process);
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_REPORT_HTML_SHELL_H
+#define FLMEM_REPORT_HTML_SHELL_H
+
+/*
+ * What all HTML pages of flmem share: one file without references, its head with a policy that
+ * forbids loading anything, colours for light, dark and paper, and the style of text, tables and
+ * sections. Untrusted text goes through report/html/markup.h.
+ */
+
+#include "base/buf.h"
+
+struct flmem_page_shell {
+	const char *title;
+	const char *style; /* CSS of the page itself, after the common one */
+};
+
+/* Everything up to <body>. */
+void flmem_page_shell_open(struct flmem_buf *out, const struct flmem_page_shell *shell);
+
+/* Ends the body and the document. */
+void flmem_page_shell_close(struct flmem_buf *out);
+
+#endif

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pages whose file might be served by a process, and those that surely are not. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "proc/files/read_hazard.h"
+#include "proc/pages.h"
+#include "proc/process.h"
+
+#define TMPFS_MAGIC 0x01021994
+#define PAGES	    200U /* more than are read at once */
+
+static int check_own(const char *start, size_t length)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+
+	assert_int_equal(flmem_process_open(getpid(), &process, NULL), 0);
+	if (process.pagemap < 0) {
+		print_message("SKIP: the page map cannot be read here\n");
+		skip();
+	}
+	return flmem_read_hazard_check(&process, (uint64_t)(uintptr_t)start, length);
+}
+
+/* PAGES pages of a file, none of them mapped yet; the file is closed. */
+static char *map_file(int fd)
+{
+	size_t length = PAGES * (size_t)flmem_page_bytes();
+	char *start;
+
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, (off_t)length), 0);
+	start = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_true(start != MAP_FAILED);
+	madvise(start, length, MADV_RANDOM);
+	close(fd);
+	return start;
+}
+
+static void unmap_file(char *start)
+{
+	munmap(start, PAGES * (size_t)flmem_page_bytes());
+}
+
+/* It lies on a mount that nobody sees, as does a file of a FUSE mount that was detached. */
+static void a_file_of_an_unknown_mount_is_read_where_it_is_held(void **state)
+{
+	const size_t page = (size_t)flmem_page_bytes();
+	char *start = map_file(memfd_create("fault", MFD_CLOEXEC));
+
+	(void)state;
+	assert_int_equal(check_own(start, 1), -ENODATA);
+	start[0] = start[page] = 1;
+	assert_int_equal(check_own(start, 1), 0);
+	assert_int_equal(check_own(start, 2 * page), 0);
+	assert_int_equal(check_own(start, 2 * page + 1), -ENODATA);
+	assert_int_equal(check_own(start + 2 * page - 1, 1), 0);
+	assert_int_equal(check_own(start + 2 * page - 1, 2), -ENODATA);
+	assert_int_equal(check_own(start + 2 * page, 0), 0);
+	unmap_file(start);
+}
+
+static void every_page_of_a_long_range_counts(void **state)
+{
+	const size_t page = (size_t)flmem_page_bytes();
+	char *start = map_file(memfd_create("fault", MFD_CLOEXEC));
+
+	(void)state;
+	for (size_t i = 0; i < PAGES - 1; i++)
+		start[i * page] = 1;
+	assert_int_equal(check_own(start, (PAGES - 1) * page), 0);
+	assert_int_equal(check_own(start, PAGES * page), -ENODATA);
+	start[(PAGES - 1) * page] = 1;
+	assert_int_equal(check_own(start, PAGES * page), 0);
+	unmap_file(start);
+}
+
+static void memory_without_a_file_needs_none(void **state)
+{
+	const size_t length = 4 * (size_t)flmem_page_bytes();
+	char *start =
+		mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	(void)state;
+	assert_true(start != MAP_FAILED);
+	assert_int_equal(check_own(start, length), 0);
+	munmap(start, length);
+}
+
+/* The kernel's own file system, without a block device. */
+static void a_mount_that_the_kernel_serves_is_read(void **state)
+{
+	char path[] = "/dev/shm/flmem-fault-XXXXXX";
+	struct statfs file;
+	char *start;
+	int fd;
+
+	(void)state;
+	fd = mkstemp(path);
+	if (fd < 0 || fstatfs(fd, &file) || file.f_type != TMPFS_MAGIC) {
+		print_message("SKIP: /dev/shm is no tmpfs here\n");
+		skip();
+	}
+	unlink(path);
+	start = map_file(fd);
+	assert_int_equal(check_own(start, PAGES * (size_t)flmem_page_bytes()), 0);
+	unmap_file(start);
+}
+
+/* Where nothing is mapped a read fails at once. */
+static void nothing_is_not_waited_for(void **state)
+{
+	(void)state;
+	assert_int_equal(check_own((const char *)0, 1), 0);
+	assert_int_equal(check_own((const char *)UINTPTR_MAX, 2), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_file_of_an_unknown_mount_is_read_where_it_is_held),
+		cmocka_unit_test(every_page_of_a_long_range_counts),
+		cmocka_unit_test(memory_without_a_file_needs_none),
+		cmocka_unit_test(a_mount_that_the_kernel_serves_is_read),
+		cmocka_unit_test(nothing_is_not_waited_for),
+	};
+
+	return cmocka_run_group_tests_name("fault", tests, NULL, NULL);
+}
