@@ -33,12 +33,12 @@ struct flmem_combination {
 	size_t keep;	       /* inputs to choose; the same */
 	double clip_norm;      /* 0: the median of the norms */
 	const double *factors; /* of each input, by judge(); may be NULL */
-	bool has_base;	       /* behind the rows of the inputs is that of the base */
+	bool has_base;	       /* after the rows of the inputs is that of the base */
 	bool first_round;      /* the state is not set yet */
 	double rate, beta1, beta2, tau; /* of the server's steps; rate and tau may be 0: default */
 };
 
-/* Models in the type of the inputs that combine() reads: rows of the state are behind theirs. */
+/* Models in the type of the inputs that combine() reads: rows of the state are after theirs. */
 static inline size_t flmem_combination_sources(const struct flmem_combination *c)
 {
 	return c->inputs + c->has_base;
@@ -92,7 +92,7 @@ struct flmem_algorithm {
 			size_t count, double *ret_result);
 	/*
 	 * In place of combine() for models of whole numbers only: combines `count` numbers of
-	 * `bytes` bytes, from byte `at` of each input's buffer, into the buffer behind theirs.
+	 * `bytes` bytes, from byte `at` of each input's buffer, into the buffer after theirs.
 	 */
 	void (*combine_whole)(size_t inputs, size_t bytes, char *const *buffers, size_t at,
 			      size_t count);

@@ -11,7 +11,7 @@
 
 /* Memory of one thread: a row of doubles per input and one for the result. */
 struct flmem_combine_rows {
-	double **rows; /* with one for the result behind the inputs' */
+	double **rows; /* with one for the result after the inputs' */
 	size_t length; /* elements of a row */
 	double *memory;
 };

@@ -51,7 +51,7 @@ struct redaction {
 	const char *run_end; /* end of the run of non-blank characters at or after `text` */
 	const char *last_at; /* '@' in that run, or NULL */
 	unsigned programs;
-	bool behind_blank; /* or at the start */
+	bool after_blank; /* or at the start */
 };
 
 /* True when a variable, option or key of this name holds a secret ("HF_TOKEN", "--api-key"). */
@@ -173,7 +173,7 @@ static size_t find_secret(const struct redaction *r, size_t length)
 
 	if (!at && is_scheme(text, length) && strchr(BLANKS, text[length]))
 		at = length + strspn(text + length, BLANKS);
-	if (!at && r->behind_blank)
+	if (!at && r->after_blank)
 		at = find_user(text, length);
 	for (size_t i = 0; !at && i < FLMEM_ARRAY_SIZE(secret_paths); i++)
 		if (flmem_text_starts(text, secret_paths[i]))
@@ -264,13 +264,13 @@ static void put_name(struct redaction *r, size_t length)
 static void redact_text(const char *text, struct flmem_buf *out)
 {
 	static const char pem[] = "-----BEGIN";
-	struct redaction r = {.text = text, .out = out, .behind_blank = true};
+	struct redaction r = {.text = text, .out = out, .after_blank = true};
 
 	while (*r.text) {
 		size_t length = flmem_name_length(r.text), shown;
 
 		if (!length) {
-			r.behind_blank = strchr(BLANKS "\"'", *r.text) != NULL;
+			r.after_blank = strchr(BLANKS "\"'", *r.text) != NULL;
 			flmem_buf_putc(out, *r.text++);
 			continue;
 		}
@@ -286,7 +286,7 @@ static void redact_text(const char *text, struct flmem_buf *out)
 			hide_rest(&r, shown);
 		else
 			put_name(&r, length);
-		r.behind_blank = false;
+		r.after_blank = false;
 	}
 }
 

@@ -57,7 +57,7 @@ bool flmem_edit_replace(const struct flmem_document *document, const struct flme
 }
 
 /*
- * The line end behind a place, which the lines of a file need not share: that of its line, or of
+ * The line end after a place, which the lines of a file need not share: that of its line, or of
  * the line above in the last one.
  */
 static const char *newline_at(const struct flmem_document *document, size_t offset)
@@ -194,7 +194,7 @@ static bool append_in_braces(const struct flmem_document *document, const struct
 	size_t indent = indent_of(document, last->key_place.start, &blanks);
 
 	if (document->syntax == FLMEM_SYNTAX_HOCON && own_line && line_end != SIZE_MAX) {
-		at = line_end; /* behind a comment; HOCON needs no comma there */
+		at = line_end; /* after a comment; HOCON needs no comma there */
 		own_line = true;
 	} else {
 		flmem_buf_putc(&text, ',');
@@ -234,7 +234,7 @@ static bool has_lone_return(const struct flmem_document *document)
 	return false;
 }
 
-/* Below the last entry of a YAML block, or of a HOCON file without braces. */
+/* Below the last entry of a YAML block. */
 static bool append_in_block(const struct flmem_document *document, const struct flmem_node *map,
 			    const char *key, const char *value, struct flmem_edit *ret_edit)
 {

@@ -49,7 +49,7 @@ static const char *file_name(const char *path)
 	return name;
 }
 
-/* A program that execs another one keeps the entries for that one. */
+/* A wrapper (env, nice) executes another program, which needs the entries. */
 static int is_wrapper_program(const char *program)
 {
 	static const char names[][16] = {

@@ -139,7 +139,7 @@ int flmem_process_open(pid_t pid, struct flmem_process *ret_process, struct flme
 	process.pid = pid;
 	/*
 	 * The directory first: whatever the pid means a moment later, the files below it speak of
-	 * one process only, and reading it again behind pidfd_open() proves that both are the same.
+	 * one process only, and reading it again after pidfd_open() proves that both are the same.
 	 */
 	rc = open_directory(proc, pid, &process, err);
 	if (rc)

@@ -5,7 +5,7 @@
 /*
  * Rules about configuration files. A framework's rules are rows of a table; each row names the kind
  * of file that it applies to and a function that checks one file, or one entry of a list in it, and
- * reports findings. rules.c lists the tables.
+ * reports findings. A framework's table of operations names its tables of rules.
  */
 
 #include <stdbool.h>

@@ -39,7 +39,7 @@ struct flmem_run {
 	const struct flmem_aggregate_request *request;
 	const struct flmem_layout *layout;
 	struct flmem_input *
-		*inputs;    /* those that are part of the result, and behind them the base */
+		*inputs;    /* those that are part of the result, and after them the base */
 	size_t input_count; /* without the base */
 	struct flmem_combination combination;
 	struct flmem_output *output;

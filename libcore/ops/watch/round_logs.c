@@ -103,7 +103,7 @@ static bool is_log(const struct flmem_log *log, const struct stat *status)
 }
 
 /* Opens only files with the right name: a file server that does not respond would block. */
-static size_t log_behind(const struct flmem_round_logs *logs, int directory, const char *name)
+static size_t log_of_entry(const struct flmem_round_logs *logs, int directory, const char *name)
 {
 	char target[PATH_MAX];
 	ssize_t length = readlinkat(directory, name, target, sizeof(target) - 1);
@@ -136,7 +136,7 @@ size_t flmem_round_logs_of(const struct flmem_round_logs *logs, const struct flm
 		entry = readdir(directory);
 		if (!entry)
 			break;
-		found = log_behind(logs, dirfd(directory), entry->d_name);
+		found = log_of_entry(logs, dirfd(directory), entry->d_name);
 	}
 	return found;
 }

@@ -36,7 +36,7 @@ class Error(ctypes.Structure):
 
 
 def _is_sanitized(path: str) -> bool:
-    """A library built with AddressSanitizer ends the process that loads it behind other ones."""
+    """A library built with AddressSanitizer ends the process that loads it after other ones."""
     with open(path, "rb") as file:
         return b"__asan_init" in file.read()
 
