@@ -6,13 +6,13 @@
 
 #include <cmocka.h>
 
-#include "ops/target/ask_torch.h"
+#include "ops/target/query_torch.h"
 
 static struct flmem_cuda_report parse(const char *answer)
 {
 	struct flmem_cuda_report cuda = {.used_bytes = FLMEM_KNOWN(7)};
 
-	flmem_ask_torch_parse(answer, &cuda);
+	flmem_query_torch_parse(answer, &cuda);
 	assert_int_equal(cuda.used_bytes.value, 7);
 	return cuda;
 }

@@ -16,9 +16,9 @@
 #include "ops/detect/detect_python.h"
 #include "ops/detect/memory_classes.h"
 #include "ops/detect/verdict.h"
-#include "ops/target/ask_torch.h"
 #include "ops/target/madv_free.h"
 #include "ops/target/query.h"
+#include "ops/target/query_torch.h"
 #include "ops/target/trim_precheck.h"
 #include "proc/files/backing.h"
 #include "proc/host.h"
@@ -266,8 +266,8 @@ static void query_torch(const struct flmem_detect_session *session, const struct
 {
 	if (session->options.ask && report->cuda.reserved_bytes.unknown == torch_unasked &&
 	    found->has_python)
-		flmem_ask_torch(view, &found->allocators, &session->options, &report->cuda,
-				&report->query);
+		flmem_query_torch(view, &found->allocators, &session->options, &report->cuda,
+				  &report->query);
 }
 
 static int read_allocators(struct flmem_detect_session *session, const struct flmem_view *view,

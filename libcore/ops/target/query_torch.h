@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FLMEM_OPS_TARGET_ASK_TORCH_H
-#define FLMEM_OPS_TARGET_ASK_TORCH_H
+#ifndef FLMEM_OPS_TARGET_QUERY_TORCH_H
+#define FLMEM_OPS_TARGET_QUERY_TORCH_H
 
 /* Queries PyTorch for the memory that it keeps for CUDA. */
 
@@ -13,14 +13,14 @@
  * Runs a short script in the process's interpreter. Fills all of *cuda except `used_bytes`, and
  * adds the cost of the query or the reason of its failure to *asked.
  */
-void flmem_ask_torch(const struct flmem_view *view, const struct flmem_allocator_list *list,
-		     const struct flmem_detect_options *how, struct flmem_cuda_report *cuda,
-		     struct flmem_query_report *asked);
+void flmem_query_torch(const struct flmem_view *view, const struct flmem_allocator_list *list,
+		       const struct flmem_detect_options *how, struct flmem_cuda_report *cuda,
+		       struct flmem_query_report *asked);
 
 /*
  * Parses an answer into all of *cuda except `used_bytes`: five numbers in a line, "-" for an
  * unknown one.
  */
-void flmem_ask_torch_parse(const char *answer, struct flmem_cuda_report *cuda);
+void flmem_query_torch_parse(const char *answer, struct flmem_cuda_report *cuda);
 
 #endif

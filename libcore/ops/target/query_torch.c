@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ops/target/ask_torch.h"
+#include "ops/target/query_torch.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static void set_all(struct flmem_cuda_report *cuda, const char *reason)
 	cuda->pinned_active_bytes = FLMEM_UNKNOWN(reason);
 }
 
-void flmem_ask_torch_parse(const char *answer, struct flmem_cuda_report *cuda)
+void flmem_query_torch_parse(const char *answer, struct flmem_cuda_report *cuda)
 {
 	struct flmem_u64 *const fields[] = {
 		&cuda->reserved_bytes, &cuda->allocated_bytes,	   &cuda->inactive_split_bytes,
@@ -66,9 +66,9 @@ void flmem_ask_torch_parse(const char *answer, struct flmem_cuda_report *cuda)
 	}
 }
 
-void flmem_ask_torch(const struct flmem_view *view, const struct flmem_allocator_list *list,
-		     const struct flmem_detect_options *how, struct flmem_cuda_report *cuda,
-		     struct flmem_query_report *asked)
+void flmem_query_torch(const struct flmem_view *view, const struct flmem_allocator_list *list,
+		       const struct flmem_detect_options *how, struct flmem_cuda_report *cuda,
+		       struct flmem_query_report *asked)
 {
 	FLMEM_AUTO_CPYTHON_RESULT struct flmem_cpython_result result = {0};
 	struct flmem_error err = {0};
@@ -95,6 +95,6 @@ void flmem_ask_torch(const struct flmem_view *view, const struct flmem_allocator
 		asked->code = rc;
 		snprintf(asked->reason, sizeof(asked->reason), "%s", err.message);
 	} else if (result.answer.output && !result.answer.exception) {
-		flmem_ask_torch_parse(result.answer.output, cuda);
+		flmem_query_torch_parse(result.answer.output, cuda);
 	}
 }
