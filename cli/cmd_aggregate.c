@@ -184,7 +184,7 @@ static const struct opt options_table[] = {
 	 .letter = 'q',
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct aggregate_options, quiet),
-	 .help = "no progress on the terminal"},
+	 .help = "print nothing on success, and no progress"},
 	{.name = "json",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct aggregate_options, json),
@@ -387,7 +387,7 @@ int aggregate_run(struct flmem_aggregate_request *request, const struct aggregat
 		return rc;
 	if (output->json)
 		rc = print_aggregate_json(&result, output->generated, err);
-	else
+	else if (!output->quiet)
 		print_aggregate_result(&result, output->generated);
 	flmem_aggregate_result_clear(&result);
 	return rc;

@@ -58,8 +58,8 @@ static const struct opt options_table[] = {
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct recommend_options, role.framework_version),
 	 .metavar = "VERSION",
-	 .help = "version of the framework that runs the job (2.8, 2.9.0); without it, rules that "
-		 "depend on the version are skipped"},
+	 .help = "version of the framework that runs the job (2.8, 2.9.0); without it, findings "
+		 "name the versions that they apply to"},
 	{.name = "format",
 	 .kind = OPT_CHOICE,
 	 .offset = offsetof(struct recommend_options, format),

@@ -68,7 +68,7 @@ struct flmem_algorithm {
 	bool takes_base;
 	enum flmem_measure measures;
 	size_t slots;	      /* of enum flmem_slot; 0: keeps no state */
-	double beta1;	      /* its default */
+	double beta1, beta2;  /* their defaults; 0 for beta2: it has none */
 	const char *left_out; /* why judge() gave an input the factor 0 */
 	/*
 	 * A NaN or an infinity of an input always makes the result one, so that only the result

@@ -66,6 +66,24 @@ static void store_state(const struct flmem_combination *c, const struct flmem_co
 		c->kernels->store[state->element](rows[i], state->slots[i] + offset, count);
 }
 
+/* What is finite in 64 bits may not be so in the types that are kept, for all rounds to come. */
+static bool is_stored_finite(const struct flmem_combination *c,
+			     const struct flmem_combine_rows *rows,
+			     const struct flmem_combine_array *array, size_t done, size_t count)
+{
+	size_t sources = flmem_combination_sources(c), slots = c->algorithm->slots;
+	double *const *state = rows->rows + sources, *result = rows->rows[sources + slots];
+	size_t at = array->at + done * flmem_element_bytes(array->element);
+	bool finite;
+
+	c->kernels->load[array->element](array->buffers[sources] + at, result, count);
+	finite = c->kernels->finite(result, count);
+	load_state(c, array->state, state, done, count);
+	for (size_t i = 0; i < slots; i++)
+		finite &= c->kernels->finite(state[i], count);
+	return finite;
+}
+
 /* As many elements as fit a row. */
 static bool combine_rows(const struct flmem_combination *c, struct flmem_combine_rows *rows,
 			 const struct flmem_combine_array *array, size_t done, size_t count)
@@ -90,6 +108,8 @@ static bool combine_rows(const struct flmem_combination *c, struct flmem_combine
 	if (c->algorithm->passes_special)
 		finite = c->kernels->finite(result, count);
 	c->kernels->store[array->element](result, array->buffers[sources] + at, count);
+	if (slots && finite)
+		finite = is_stored_finite(c, rows, array, done, count);
 	return finite;
 }
 

@@ -25,6 +25,7 @@ const struct flmem_algorithm flmem_fedyogi = {
 	.takes_base = true,
 	.slots = 3,
 	.beta1 = 0.9,
+	.beta2 = 0.99,
 	.prepare = flmem_adaptive_prepare,
 	.combine = combine_fedyogi,
 };

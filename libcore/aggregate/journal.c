@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/crc32c.h"
@@ -34,6 +35,17 @@ static bool read_head(int fd, uint64_t fingerprint)
 
 	return flmem_io_read_at(fd, 0, &head, sizeof(head)) && head.magic == MAGIC &&
 	       head.fingerprint == fingerprint;
+}
+
+bool flmem_journal_is_own(int fd)
+{
+	struct stat status;
+	uint64_t magic;
+
+	if (fstat(fd, &status) < 0)
+		return false;
+	return !status.st_size ||
+	       (flmem_io_read_at(fd, 0, &magic, sizeof(magic)) && magic == MAGIC);
 }
 
 bool flmem_journal_read(int fd, uint64_t fingerprint, struct flmem_journal_chunk *chunks,

@@ -40,22 +40,36 @@ static int damaged_archive(const char *path, const char *why, struct flmem_error
 	return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is not a valid archive: %s", path, why);
 }
 
-/* Locates the directory when it does not fit 32 bits; `end` is the offset of the end record. */
-static bool find_large(int fd, uint64_t end, struct directory *directory)
+/* Some readers prefer the 64-bit record, others take it only for a mark in the one of 32 bits. */
+static bool agrees(uint64_t small, uint64_t large)
 {
-	char locator[LOCATOR_BYTES], record[END64_BYTES];
-	uint64_t at;
+	return small == LARGE || small == large;
+}
 
-	if (end < LOCATOR_BYTES ||
-	    !flmem_io_read_at(fd, end - LOCATOR_BYTES, locator, sizeof(locator)) ||
+/*
+ * Reads the 64-bit record of the directory. `at` is the offset of the end record, and then of what
+ * ends the directory: this record, if there is one. False if it is damaged, absent although
+ * needed, or differs from the end record.
+ */
+static bool find_large(int fd, uint64_t *at, struct directory *directory)
+{
+	bool needed = directory->bytes == LARGE || directory->offset == LARGE;
+	char locator[LOCATOR_BYTES], record[END64_BYTES];
+	uint64_t begin;
+
+	if (*at < LOCATOR_BYTES ||
+	    !flmem_io_read_at(fd, *at - LOCATOR_BYTES, locator, sizeof(locator)) ||
 	    flmem_read_little(locator, 4) != LOCATOR_MARK)
-		return false;
-	at = flmem_read_little(locator + 8, 8);
-	if (at > end || !flmem_io_read_at(fd, at, record, sizeof(record)) ||
-	    flmem_read_little(record, 4) != END64_MARK)
+		return !needed;
+	begin = flmem_read_little(locator + 8, 8);
+	if (begin > *at || !flmem_io_read_at(fd, begin, record, sizeof(record)) ||
+	    flmem_read_little(record, 4) != END64_MARK ||
+	    !agrees(directory->bytes, flmem_read_little(record + 40, 8)) ||
+	    !agrees(directory->offset, flmem_read_little(record + 48, 8)))
 		return false;
 	directory->bytes = flmem_read_little(record + 40, 8);
 	directory->offset = flmem_read_little(record + 48, 8);
+	*at = begin;
 	return true;
 }
 
@@ -175,6 +189,11 @@ static int read_directory(int fd, const char *path, const struct directory *dire
 {
 	if (directory->offset > end || directory->bytes > end - directory->offset)
 		return damaged_archive(path, "its directory starts after its end", err);
+	if (directory->offset + directory->bytes != end)
+		return damaged_archive(path,
+				       "its directory does not end where its end begins: "
+				       "there may be two",
+				       err);
 	if (directory->bytes > DIRECTORY_MAX)
 		return damaged_archive(path, "its directory exceeds the size limit", err);
 	if (!flmem_buf_reserve(bytes, (size_t)directory->bytes))
@@ -198,8 +217,7 @@ static int find_directory(int fd, const char *path, uint64_t file_bytes,
 		return 0;
 	ret_directory->bytes = flmem_read_little(tail.data + 12, 4);
 	ret_directory->offset = flmem_read_little(tail.data + 16, 4);
-	if ((ret_directory->bytes == LARGE || ret_directory->offset == LARGE) &&
-	    !find_large(fd, *ret_end, ret_directory))
+	if (!find_large(fd, ret_end, ret_directory))
 		return damaged_archive(path, "its 64-bit directory cannot be found", err);
 	return 0;
 }

@@ -109,6 +109,10 @@ static int make_tensor(struct flmem_pickle *pickle, const struct flmem_pickle_va
 		dtype = argument(pickle, arguments, 6, FLMEM_PICKLE_DTYPE);
 	if (!storage || !first || !shape || !strides || first->number < 0 || (typed && !dtype))
 		return flmem_pickle_fail(pickle, "describes a tensor in an unknown way");
+	/* PyTorch 2: whether the elements are to be negated or conjugated, if they are. */
+	if (flmem_pickle_element(pickle, arguments, typed ? 7 : 6))
+		return flmem_pickle_fail(pickle, "has a tensor with metadata, which changes its "
+						 "elements");
 	if (!typed && !pickle->storages[storage->number].dtype)
 		return flmem_pickle_fail(pickle, "has a tensor without a type");
 	if (!flmem_pickle_room((void **)&pickle->tensors, pickle->tensor_count,

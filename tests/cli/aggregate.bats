@@ -197,6 +197,20 @@ out" ]
 	assert_schema aggregate
 }
 
+@test "a name that asks for a format that is not written" {
+	local name
+	model a.safetensors w=F32:2:1
+	for name in out.npy out.pth.tar out.h5; do
+		flmem aggregate -o "$name" a.safetensors
+		assert_error 2 "'$name': no format that can be written has the suffix"
+		flmem aggregate convert -o "$name" a.safetensors
+		assert_error 2 "no format that can be written has the suffix"
+		[ ! -e "$name" ] && [ ! -e "$name.part" ]
+	done
+	flmem aggregate -o - a.safetensors
+	assert_error 2 'is not written to standard output'
+}
+
 @test "weights from a file of counts" {
 	mkdir b
 	model a.safetensors w=F32:2:1
@@ -212,6 +226,10 @@ out" ]
 	cmp out expected
 	flmem aggregate -q -o expected a.safetensors c
 	flmem aggregate -q -o out --client-weights equal a.safetensors c
+	cmp out expected
+	flmem aggregate convert -q -o b/a.npz a.safetensors
+	flmem aggregate -q -o expected --weights 3,1 b/a.npz c
+	flmem aggregate -q -o out --weights-from counts.json b/a.npz c
 	cmp out expected
 	rm out
 	flmem aggregate -o out --client-weights sample_size a.safetensors c

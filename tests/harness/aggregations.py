@@ -20,6 +20,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from harness import tensors  # noqa: E402
 
 FLMEM = sys.argv[1]
+SANITIZED = b"libasan" in subprocess.run(["ldd", FLMEM], stdout=subprocess.PIPE, check=True).stdout
 NUMBER = int(sys.argv[3]) if len(sys.argv) > 3 else 0
 
 
@@ -339,6 +340,17 @@ def damage():
     assert content("out.safetensors") == expected
 
 
+def rewrite(path):
+    """Writes its last byte again, and leaves its times as they are but for that of its inode."""
+    before = os.stat(path)
+    with open(path, "r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        last = file.read(1)
+        file.seek(-1, os.SEEK_END)
+        file.write(last)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
 def changes():
     """Inputs that become shorter, or are written, while they are read; a signal; a second writer."""
     names = write_large(4, 48)
@@ -358,6 +370,17 @@ def changes():
     os.utime(names[2])
     text, status = outcome(process)
     assert status == 2 and f"'{names[2]}' was changed while" in text, text
+    # Some programs set the time of modification back; the kernel sees that, too.
+    process = stop_midway(words)
+    rewrite(names[2])
+    text, status = outcome(process)
+    assert status == 2 and f"'{names[2]}' was changed while" in text, text
+    process = stop_midway(words)
+    process.kill()
+    process.communicate()
+    rewrite(names[2])
+    assert run("--resume", *words)["resumed_bytes"] == 0
+    os.unlink("out.safetensors")
     process = stop_midway(words)
     message = run(*words, status=7)["error"]["message"]
     assert "another aggregation writes 'out.safetensors'" in message, message
@@ -374,7 +397,8 @@ def memory():
     for mib in (16, 256):
         names = write_large(4, mib)
         peaks.append(run("-o", "out.safetensors", *names)["peak_anon_bytes"] / 2**20)
-    assert peaks[1] < 16 and peaks[1] < peaks[0] * 1.5 + 4, peaks
+    limit = 32 if SANITIZED else 16  # AddressSanitizer keeps freed memory and its own tables
+    assert peaks[1] < limit and peaks[1] < peaks[0] * 1.5 + 4, peaks
     names = write_large(1, 32) * 64
     peaks.append(run("-o", "out.safetensors", *names)["peak_anon_bytes"] / 2**20)
     assert peaks[2] < 64, peaks

@@ -316,7 +316,14 @@ def states():
     adam = ["-a", "fedadam", "--state", "state.safetensors"]
     refused("name its file with --state", "-a", "fedadam", *names)
     refused("keeps no state", "--state", "state.safetensors", *names)
-    refused("has no rate", "--tau", "1", *names)
+    refused("has no rate and no beta1", "--server-rate", "1", *names)
+    refused("has no tau", "--tau", "1", *names)
+    momentum = ["-a", "fedavgm", "--state", "state.safetensors", "--base", "base.safetensors"]
+    refused("has no tau", *momentum, "--tau", "1", *names)
+    refused("has no beta2", *momentum, "--beta2", "0.5", *names)
+    grad = ["-a", "fedadagrad", *momentum[2:]]
+    refused("has no beta2", *grad, "--beta2", "0.5", *names)
+    refused("is both state and output", *adam, "--base", "base.safetensors", "-o", "state.safetensors", *names)
     refused("name the model that the clients started from with --base", *adam, *names)
     refused("--nan skip-client", *adam, "--nan", "propagate", *names)
     for words in (["--beta1", "1"], ["--tau", "0"], ["--server-rate", "-1"]):

@@ -15,7 +15,6 @@
 #define CHUNK_STEP	  (UINT64_C(64) << 10)
 #define CHUNK_LARGEST	  (UINT64_C(1) << 30)
 #define INPUTS_MAX	  10000U
-#define BETA2_DEFAULT	  0.99
 #define DISTANCES_MAX	  256U /* their pairs take 18 MB per thread */
 #define THREADS_BY_ITSELF 8U
 /* Blocks of all inputs of a thread together: in the second-level cache for a few inputs. */
@@ -103,6 +102,34 @@ static bool is_same_file(const char *one, const char *other)
 	       a.st_ino == b.st_ino;
 }
 
+/* Whether one of them is written while the other one is: the same file, or FILE.part of it. */
+static bool is_written_with(const char *one, const char *other)
+{
+	size_t length = strlen(other);
+
+	return strcmp(one, other) == 0 || is_same_file(one, other) ||
+	       (strncmp(one, other, length) == 0 &&
+		(strcmp(one + length, ".part") == 0 || strcmp(one + length, ".part.journal") == 0));
+}
+
+/* A round that is interrupted between its two renames is repeated with the same inputs. */
+static int check_state_names(const struct flmem_aggregate_request *request, struct flmem_error *err)
+{
+	if (is_written_with(request->state, request->output) ||
+	    is_written_with(request->output, request->state))
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "'%s' is both state and output; name two files",
+				       request->state);
+	for (size_t i = 0; i < request->input_count; i++)
+		if (is_same_file(request->inputs[i], request->output))
+			return flmem_error_set(err, FLMEM_EUSAGE, 0,
+					       "'%s' is both input and output, so a round that is "
+					       "interrupted could not be repeated; name another "
+					       "output",
+					       request->output);
+	return 0;
+}
+
 /* The first round starts with the base, any other one with the state. */
 static int open_state(struct flmem_call *call, struct flmem_error *err)
 {
@@ -113,9 +140,11 @@ static int open_state(struct flmem_call *call, struct flmem_error *err)
 		.request = flmem_call_request_print(call),
 		.resume = request->resume,
 	};
-	int rc = flmem_state_open(&call->state, request->state, combination->algorithm->slots,
-				  &call->layout, &round, err);
+	int rc = check_state_names(request, err);
 
+	if (!rc)
+		rc = flmem_state_open(&call->state, request->state, combination->algorithm->slots,
+				      &call->layout, &round, err);
 	if (rc)
 		return rc;
 	call->run.state = &call->state;
@@ -182,8 +211,10 @@ static int check_parameters(const struct flmem_aggregate_request *request,
 		 "does not use the number of hostile inputs"},
 		{request->keep, algorithm->keeps, "keeps no number of inputs"},
 		{request->state, algorithm->slots, "keeps no state"},
-		{request->server_rate != 0 || request->beta1 || request->beta2 || request->tau != 0,
-		 algorithm->slots, "has no rate, betas or tau"},
+		{request->server_rate != 0 || request->beta1, algorithm->slots,
+		 "has no rate and no beta1"},
+		{request->beta2, algorithm->beta2 > 0, "has no beta2"},
+		{request->tau != 0, algorithm->slots > FLMEM_SLOT_VARIANCE, "has no tau"},
 		{algorithm->slots && !request->state, false,
 		 "keeps a state from round to round; name its file with --state"},
 		{request->nan == FLMEM_NAN_PROPAGATE, !algorithm->slots,
@@ -221,7 +252,7 @@ static int find_algorithm(struct flmem_call *call, struct flmem_error *err)
 	combination->has_base = request->base && !combination->algorithm->slots;
 	combination->rate = request->server_rate;
 	combination->beta1 = request->beta1 ? *request->beta1 : combination->algorithm->beta1;
-	combination->beta2 = request->beta2 ? *request->beta2 : BETA2_DEFAULT;
+	combination->beta2 = request->beta2 ? *request->beta2 : combination->algorithm->beta2;
 	combination->tau = request->tau;
 	combination->kernels = flmem_kernels_best();
 	return check_parameters(request, combination->algorithm, err);

@@ -15,9 +15,9 @@
 #include "base/io.h"
 #include "base/text.h"
 #include "model/json_scan.h"
+#include "ops/aggregate/output.h"
 
 #define COUNTS_BYTES_MAX (16U << 20)
-#define EXTENSION	 ".safetensors"
 
 struct entry {
 	const char *name; /* in the text */
@@ -119,7 +119,7 @@ static int find_input(const struct counts *counts, const char *input, struct ent
 		      struct flmem_error *err)
 {
 	FLMEM_AUTO_FREE char *stem = strdup(input);
-	size_t extension = strlen(EXTENSION), length;
+	size_t suffix, length;
 	const char *name;
 
 	if (!stem)
@@ -131,9 +131,9 @@ static int find_input(const struct counts *counts, const char *input, struct ent
 	*ret_entry = find_entry(counts, input);
 	if (!*ret_entry)
 		*ret_entry = find_entry(counts, name);
-	if (!*ret_entry && strlen(name) > extension &&
-	    strcmp(stem + length - extension, EXTENSION) == 0) {
-		stem[length - extension] = '\0';
+	suffix = flmem_output_suffix_length(name);
+	if (!*ret_entry && suffix && suffix < strlen(name)) {
+		stem[length - suffix] = '\0';
 		*ret_entry = find_entry(counts, name);
 	}
 	return 0;

@@ -17,11 +17,16 @@ static uint64_t mix(uint64_t hash, const void *bytes, size_t length)
 	return hash;
 }
 
+/* With the time of the last change of any kind: a program may set the other one back. */
 static uint64_t mix_file(uint64_t hash, const struct stat *status)
 {
-	const uint64_t file[] = {status->st_dev, status->st_ino, (uint64_t)status->st_size,
+	const uint64_t file[] = {status->st_dev,
+				 status->st_ino,
+				 (uint64_t)status->st_size,
 				 (uint64_t)status->st_mtim.tv_sec,
-				 (uint64_t)status->st_mtim.tv_nsec};
+				 (uint64_t)status->st_mtim.tv_nsec,
+				 (uint64_t)status->st_ctim.tv_sec,
+				 (uint64_t)status->st_ctim.tv_nsec};
 
 	return mix(hash, file, sizeof(file));
 }

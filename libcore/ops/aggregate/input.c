@@ -391,6 +391,11 @@ bool flmem_input_advise(const struct flmem_input *input, const struct flmem_layo
 	return cached;
 }
 
+static bool is_same_time(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
+
 static int check_file(const struct flmem_input_file *file, struct flmem_error *err)
 {
 	const struct stat *before = &file->status;
@@ -400,8 +405,8 @@ static int check_file(const struct flmem_input_file *file, struct flmem_error *e
 		return 0;
 	if (fstat(file->fd, &now) < 0)
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot read '%s'", file->path);
-	if (now.st_size == before->st_size && now.st_mtim.tv_sec == before->st_mtim.tv_sec &&
-	    now.st_mtim.tv_nsec == before->st_mtim.tv_nsec)
+	if (now.st_size == before->st_size && is_same_time(&now.st_mtim, &before->st_mtim) &&
+	    is_same_time(&now.st_ctim, &before->st_ctim))
 		return 0;
 	return flmem_error_set(err, FLMEM_EUSAGE, 0,
 			       "'%s' was changed while it was read; aggregate finished files only",

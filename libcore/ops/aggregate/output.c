@@ -21,25 +21,71 @@ void flmem_output_clear(struct flmem_output *output)
 	flmem_buf_clear(&output->text);
 }
 
-enum flmem_tensor_format flmem_output_format(const char *path)
-{
-	static const struct {
-		const char *suffix;
-		enum flmem_tensor_format format;
-	} rows[] = {
-		{".pt", FLMEM_FORMAT_CHECKPOINT},  {".pth", FLMEM_FORMAT_CHECKPOINT},
-		{".bin", FLMEM_FORMAT_CHECKPOINT}, {".ckpt", FLMEM_FORMAT_CHECKPOINT},
-		{".npz", FLMEM_FORMAT_NPZ},
-	};
+static const struct suffix {
+	const char *text;
+	enum flmem_tensor_format format;
+} suffixes[] = {
+	{".safetensors", FLMEM_FORMAT_SAFETENSORS}, {".pt", FLMEM_FORMAT_CHECKPOINT},
+	{".pth", FLMEM_FORMAT_CHECKPOINT},	    {".bin", FLMEM_FORMAT_CHECKPOINT},
+	{".ckpt", FLMEM_FORMAT_CHECKPOINT},	    {".npz", FLMEM_FORMAT_NPZ},
+};
 
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
-		if (flmem_text_ends(path, rows[i].suffix))
-			return rows[i].format;
-	return FLMEM_FORMAT_SAFETENSORS;
+static const struct suffix *find_suffix(const char *path)
+{
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(suffixes); i++)
+		if (flmem_text_ends(path, suffixes[i].text))
+			return &suffixes[i];
+	return NULL;
 }
 
-static int plan_safetensors(struct flmem_output *output)
+enum flmem_tensor_format flmem_output_format(const char *path)
 {
+	const struct suffix *suffix = find_suffix(path);
+
+	return suffix ? suffix->format : FLMEM_FORMAT_SAFETENSORS;
+}
+
+size_t flmem_output_suffix_length(const char *path)
+{
+	const struct suffix *suffix = find_suffix(path);
+
+	return suffix ? strlen(suffix->text) : 0;
+}
+
+/* A name that asks for another format would be misunderstood by whoever reads the file. */
+static int check_suffix(const char *path, struct flmem_error *err)
+{
+	static const char *const others[] = {".npy", ".tar",  ".gz",   ".zip", ".h5",
+					     ".pkl", ".gguf", ".onnx", ".json"};
+
+	if (strcmp(path, "-") == 0)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "a model is not written to standard output; name a file");
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(others); i++)
+		if (flmem_text_ends(path, others[i]))
+			return flmem_error_set(err, FLMEM_EUSAGE, 0,
+					       "'%s': no format that can be written has the suffix "
+					       "%s; use .safetensors, .pt, .pth, .bin, .ckpt or "
+					       ".npz",
+					       path, others[i]);
+	return 0;
+}
+
+static int plan_safetensors(struct flmem_output *output, struct flmem_error *err)
+{
+	const struct flmem_layout *layout = output->layout;
+
+	for (size_t i = 0; i < layout->list.count; i++)
+		if (strcmp(layout->order[i]->name, "__metadata__") == 0)
+			return flmem_error_set(err, FLMEM_EUSAGE, 0,
+					       "'%s' cannot have a tensor '__metadata__', a name "
+					       "that the format reserves",
+					       output->path);
+	if (layout->header.length > FLMEM_SAFETENSORS_HEAD_MAX)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "the names in '%s' would exceed the 100 MB that readers of "
+				       "the format accept",
+				       output->path);
 	output->map.data_offset = output->layout->header.length;
 	output->bytes = output->layout->header.length + flmem_layout_bytes(output->layout);
 	return 0;
@@ -48,12 +94,17 @@ static int plan_safetensors(struct flmem_output *output)
 int flmem_output_plan(struct flmem_output *output, const struct flmem_layout *layout,
 		      const struct flmem_input *inputs, size_t count, struct flmem_error *err)
 {
+	int rc;
+
 	output->layout = layout;
 	output->map.path = output->path;
 	output->map.files = &output->file;
 	output->map.file_count = 1;
 	output->file.path = (char *)output->path; /* for messages */
 	output->format = flmem_output_format(output->path);
+	rc = check_suffix(output->path, err);
+	if (rc)
+		return rc;
 	switch (output->format) {
 	case FLMEM_FORMAT_SAFETENSORS:
 		break;
@@ -62,7 +113,7 @@ int flmem_output_plan(struct flmem_output *output, const struct flmem_layout *la
 	case FLMEM_FORMAT_NPZ:
 		return flmem_output_plan_npz(output, err);
 	}
-	return plan_safetensors(output);
+	return plan_safetensors(output, err);
 }
 
 int flmem_output_write(const struct flmem_output *output, uint64_t begin, uint64_t end,

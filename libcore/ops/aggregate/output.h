@@ -53,6 +53,9 @@ struct flmem_output {
 /* The format that the name of an output asks for. */
 enum flmem_tensor_format flmem_output_format(const char *path);
 
+/* Length of a suffix that stands for a format; 0: none. */
+size_t flmem_output_suffix_length(const char *path);
+
 /*
  * Plans the file. `inputs` are all inputs and bases, the first of which a checkpoint is a copy of.
  * FLMEM_EUSAGE for models that the format cannot hold.

@@ -23,7 +23,8 @@ void flmem_part_clear(struct flmem_part *part)
 {
 	/* Only its owner removes it, while it still has the lock. */
 	if (part->fd >= 0 && !part->keep) {
-		unlinkat(part->place.directory, part->journal_name, 0);
+		if (part->journal >= 0)
+			unlinkat(part->place.directory, part->journal_name, 0);
 		unlinkat(part->place.directory, part->name, 0);
 	}
 	release_files(part);
@@ -95,18 +96,42 @@ static int open_locked(struct flmem_part *part, struct flmem_error *err)
 			       "another aggregation writes '%s' at the moment", part->place.path);
 }
 
+/*
+ * A file of another program may have the name: it has no journal. What a killed call left has one,
+ * since that is written first.
+ */
+static int check_part(struct flmem_part *part, struct flmem_error *err)
+{
+	struct stat status, journal;
+	bool own = fstat(part->fd, &status) == 0 && fstat(part->journal, &journal) == 0 &&
+		   flmem_journal_is_own(part->journal) && (!status.st_size || journal.st_size);
+
+	if (own)
+		return 0;
+	part->keep = true;
+	return flmem_error_set(err, FLMEM_EUSAGE, 0,
+			       "'%s' and '%s' beside '%s' are not from an unfinished aggregation; "
+			       "remove them, or name another output",
+			       part->name, part->journal_name, part->place.path);
+}
+
 /* A rename would turn a device into a plain file; the mode of an existing file gives no access. */
 static int check_output(const struct flmem_part *part, struct flmem_error *err)
 {
 	struct stat old, new;
 
-	if (fstatat(part->place.directory, part->place.name, &old, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    S_ISLNK(old.st_mode))
+	bool is_link =
+		fstatat(part->place.directory, part->place.name, &old, AT_SYMLINK_NOFOLLOW) == 0 &&
+		S_ISLNK(old.st_mode);
+
+	if (fstatat(part->place.directory, part->place.name, &old, 0) < 0)
 		return 0;
 	if (!S_ISREG(old.st_mode))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "'%s' is not a regular file; name another output",
 				       part->place.path);
+	if (is_link)
+		return 0;
 	if (fstat(part->fd, &new) < 0 ||
 	    fchmod(part->fd, new.st_mode &old.st_mode &(S_IRWXU | S_IRWXG | S_IRWXO)) < 0)
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot prepare '%s'",
@@ -133,6 +158,8 @@ int flmem_part_open(struct flmem_part *part, const char *path, struct flmem_erro
 		part->keep = status.st_size > 0; /* of an earlier call, until it is prepared */
 	if (!rc)
 		rc = open_own(part, part->journal_name, O_APPEND, &part->journal, err);
+	if (!rc)
+		rc = check_part(part, err);
 	return rc ? rc : check_output(part, err);
 }
 

@@ -1,0 +1,40 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# Files that try to get a wrong model, or somebody's data lost, from flmem aggregate;
+# harness/aggregate_traps.py has the checks.
+
+load helpers
+
+setup() {
+	/usr/bin/python3 -c 'import numpy' 2>/dev/null || skip "needs python3-numpy"
+	mkdir "$BATS_TEST_TMPDIR/work" && cd "$BATS_TEST_TMPDIR/work" || return
+}
+
+check() {
+	run_command /usr/bin/python3 -B "$FLMEM_TESTS/harness/aggregate_traps.py" "$FLMEM" "$@"
+	assert_status 0
+}
+
+@test "an archive with two directories" {
+	check directories
+}
+
+@test "a checkpoint whose tensors mean something else than their elements" {
+	check metadata
+}
+
+@test "names that the format reserves" {
+	check names
+}
+
+@test "files of others with the names of parts" {
+	check foreign
+}
+
+@test "links as output" {
+	check links
+}
+
+@test "rounds that could not be repeated, and numbers that would stay" {
+	check rounds
+}
